@@ -1,0 +1,20 @@
+/*
+ * error.h - the few kinds of error, all one GError domain.
+ * "Does not fit" is a result, not an error.
+ */
+#ifndef MW_PLANNER_ERROR_H
+#define MW_PLANNER_ERROR_H
+
+#include <glib.h>
+
+enum mw_error {
+    MW_ERROR_INVALID, /* a value or a combination that makes no sense: exit 2 */
+    MW_ERROR_FORMAT,  /* a file that cannot be parsed: exit 2 */
+    MW_ERROR_IO,      /* a file that cannot be read or written: exit 1 */
+    MW_ERROR_DEVICE,  /* a device that fails: exit 1 */
+};
+
+#define MW_ERROR mw_error_quark()
+GQuark mw_error_quark(void);
+
+#endif

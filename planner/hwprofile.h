@@ -1,0 +1,127 @@
+/*
+ * hwprofile.h - hardware profiles: one machine each, read from hwprofiles/NAME.ini.
+ *
+ * A profile is a GKeyFile.  Keys carry their unit in the name (`read_gb_per_s`, `memory_gib`).
+ * A value is `typical` or a range `low; typical; high`, where low is the smaller number.
+ * `KEY.source = KIND: where from` gives its provenance, KIND one of datasheet, published,
+ * measured, derived, estimate, user.  `[profile] inherits = NAME` takes all keys of another
+ * profile that are not given here; cycles are refused.
+ *
+ * mw_hwprofile is the file as read; mw_hardware is one flat reading of it, in SI units, that the
+ * planner and the cost model use.  MW_OUTLOOK_LOW takes the value of each range that makes a step
+ * slower (the small bandwidth, the large latency), MW_OUTLOOK_HIGH the one that makes it faster.
+ * Capacities and reserves have no range.
+ */
+#ifndef MW_PLANNER_HWPROFILE_H
+#define MW_PLANNER_HWPROFILE_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum mw_outlook { MW_OUTLOOK_LOW, MW_OUTLOOK_TYPICAL, MW_OUTLOOK_HIGH, MW_OUTLOOK_COUNT };
+
+enum mw_provenance {
+    MW_PROVENANCE_ESTIMATE, /* worst first */
+    MW_PROVENANCE_USER,
+    MW_PROVENANCE_DERIVED,
+    MW_PROVENANCE_DATASHEET,
+    MW_PROVENANCE_PUBLISHED,
+    MW_PROVENANCE_MEASURED,
+    MW_PROVENANCE_COUNT
+};
+
+#define MW_MATMUL_POINTS_MAX 12
+
+struct mw_hardware {
+    /* [node] */
+    int64_t gpus_per_node;
+    int64_t nodes_max;          /* nodes that can be had; 0: not stated */
+    double price_usd_per_hour;  /* a node; 0: not stated */
+    double price_usd;           /* to buy a node; 0: not stated */
+    double power_w;             /* a node under load; 0: not stated */
+
+    /* [gpu], each */
+    int64_t gpu_memory_bytes;
+    int64_t gpu_reserve_bytes;         /* driver context, libraries, display */
+    int64_t gpu_largest_request_bytes; /* fragmentation; default: memory less reserve */
+    double gpu_memory_bytes_per_s;     /* achievable, not nominal */
+    double gpu_peak_flops;             /* dense 16-bit, datasheet: the base of MFU */
+    double gpu_achievable_flops;       /* of whole layers without communication: the base of
+                                          "efficiency" */
+    int64_t matmul_points;             /* curve: rate over the smallest dimension of a product */
+    double matmul_dim[MW_MATMUL_POINTS_MAX];
+    double matmul_flops[MW_MATMUL_POINTS_MAX];
+    double gpu_launch_s;               /* per kernel, not hidden */
+    double gpu_collective_sm_share;    /* of the multiprocessors, taken by a running collective */
+    bool gpu_flash_attention;          /* attention that never writes the score matrix */
+    bool gpu_bf16;                     /* else fp16 */
+
+    /* [pcie] */
+    double pcie_h2d_bytes_per_s, pcie_d2h_bytes_per_s;           /* one GPU alone */
+    double pcie_node_h2d_bytes_per_s, pcie_node_d2h_bytes_per_s; /* all GPUs of a node at once */
+    double pcie_latency_s;
+
+    /* [host], a node */
+    int64_t host_memory_bytes;
+    int64_t host_reserve_bytes;
+    int64_t host_largest_request_bytes;
+    double host_memory_bytes_per_s;    /* achievable, reads and writes together */
+    double host_update_params_per_s;   /* fused Adam, all cores of a node */
+
+    /* [nvme], a node; capacity 0: no drives */
+    int64_t nvme_drives;
+    int64_t nvme_capacity_bytes; /* usable, all drives */
+    int64_t nvme_reserve_bytes;  /* file system, free space kept */
+    double nvme_read_bytes_per_s;
+    double nvme_write_bytes_per_s;       /* sustained */
+    double nvme_write_burst_bytes_per_s; /* until the cache is full */
+    int64_t nvme_cache_bytes;
+    double nvme_duplex;            /* 1: reads and writes share the drives' time; 2: independent */
+    double nvme_latency_s;
+    int64_t nvme_queue_depth;
+    int64_t nvme_endurance_bytes;  /* rated, all drives; 0: not stated */
+
+    /* [fabric], between the GPUs of a node; [network], between nodes */
+    double fabric_bytes_per_s; /* one GPU, each direction, as a ring uses it */
+    double fabric_latency_s;   /* a hop */
+    double nic_bytes_per_s;    /* a node, each direction; 0: one node only */
+    double nic_latency_s;
+};
+
+struct mw_hwprofile; /* opaque */
+
+/* A row of the key table: reading, printing, `--set` and help all come from it. */
+struct mw_hw_key {
+    const char *group, *key; /* as in the file */
+    const char *help;
+    double scale;            /* file unit -> SI unit */
+    double min, max;         /* in the file's unit, inclusive */
+    bool required;
+    int better;              /* +1: larger is faster, -1: smaller is faster, 0: no range allowed */
+};
+const struct mw_hw_key *mw_hw_keys(size_t *count);
+
+/* `name_or_path`: a name under the profile folders, or a path ending in .ini.
+ * Returns NULL with one line naming file, key, value and what would be accepted. */
+struct mw_hwprofile *mw_hwprofile_load(const char *name_or_path, GError **error);
+void mw_hwprofile_free(struct mw_hwprofile *profile); /* NULL is allowed */
+
+/* `--set SECTION.KEY=VALUE`, same syntax and checks as the file; provenance becomes "user". */
+bool mw_hwprofile_set(struct mw_hwprofile *profile, const char *assignment, GError **error);
+
+const char *mw_hwprofile_name(const struct mw_hwprofile *profile);
+const char *mw_hwprofile_description(const struct mw_hwprofile *profile);
+bool mw_hwprofile_has_range(const struct mw_hwprofile *profile);
+struct mw_hardware mw_hwprofile_read(const struct mw_hwprofile *profile, enum mw_outlook outlook);
+
+/* Provenance of one key, or of the profile as a whole: the worst of the keys that carry time. */
+enum mw_provenance mw_hwprofile_provenance(const struct mw_hwprofile *profile, const char *group,
+                                           const char *key, const char **source);
+enum mw_provenance mw_hwprofile_worst_provenance(const struct mw_hwprofile *profile);
+const char *mw_provenance_name(enum mw_provenance provenance);
+
+/* Names of all profiles found, sorted; free with g_strfreev. */
+char **mw_hwprofile_list(void);
+
+#endif

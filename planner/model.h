@@ -1,0 +1,102 @@
+/*
+ * model.h - a decoder's dimensions, and the walk over its operators.
+ *
+ * Supported: GPT-2, OPT, Llama (grouped-query attention), Mistral, Qwen2, Qwen3, Gemma, Gemma 2,
+ * Gemma 3 (text), Phi; mixture-of-experts models are known by dimensions (Mixtral, Qwen3-MoE).
+ *
+ * Shapes: tokens t = sequences * seq, hidden h, heads a, head_dim d, kv_heads g, ffn f, vocab V.
+ * Nothing here knows hardware or parallelism beyond tensor slicing, which divides an operator's
+ * parameters and FLOPs by `tp`.
+ */
+#ifndef MW_PLANNER_MODEL_H
+#define MW_PLANNER_MODEL_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "planner/plan.h"
+
+struct mw_model {
+    char name[96];
+    char architecture[32]; /* gpt2, opt, llama, mistral, qwen2, qwen3, gemma, ... */
+    int64_t layers;
+    int64_t hidden;
+    int64_t heads;
+    int64_t kv_heads;
+    int64_t head_dim;
+    int64_t ffn;
+    int64_t vocab;        /* 0: a bare stack of blocks, as in the paper's 12·nl·hd² models */
+    int64_t seq;          /* longest sequence */
+    int64_t mlp_matrices; /* 2: up and down; 3: gate, up and down */
+    bool learned_positions;
+    int64_t position_rows; /* rows of the learned position table, 0 without one */
+    bool tied_embedding;
+    bool attention_bias;  /* on the QKV product */
+    bool projection_bias; /* on the attention output */
+    bool mlp_bias;
+    bool norm_bias;       /* LayerNorm; else RMSNorm */
+    int64_t norms_per_layer; /* 2; 4 in Gemma 2 and 3 */
+    bool qk_norm;         /* Qwen3, Gemma 3: an RMSNorm of head_dim on q and on k */
+    bool parallel_block;  /* attention and MLP share one norm (Phi) */
+    int64_t embedding_dim; /* width of the embedding where it differs (OPT-350M), else hidden */
+    int64_t experts;      /* 0: dense */
+    int64_t experts_per_token;
+    int64_t expert_ffn;
+    int64_t shared_expert_ffn; /* 0 without one */
+    int64_t dense_layers; /* of a mixture: leading layers without experts */
+    bool paper_preset;    /* the paper's seq 1024 default applies */
+};
+
+/* An operator of one layer, or of the model's ends. */
+struct mw_operator_info {
+    enum mw_operator operator_;
+    int64_t params;          /* per rank after tensor slicing, biases and norm weights included */
+    int64_t forward_flops;   /* matrix products, for all tokens of a micro-batch, per rank */
+    int64_t backward_flops;  /* input and weight gradients: 2x forward, without recompute */
+    int64_t m, n, k;         /* the largest product, forward, per rank; 0 without one */
+    int64_t forward_bytes;   /* device memory read and written outside matrix operands */
+    int64_t backward_bytes;
+    int64_t saved_bytes;     /* activations that backward needs, 16-bit, per rank */
+    int64_t output_bytes;    /* its result */
+    uint32_t launches;       /* kernels, forward */
+};
+
+struct mw_shape {
+    int64_t sequences; /* of one micro-batch, per tensor-parallel group (>= 1) */
+    int64_t seq;
+    int64_t tp;
+    bool flash_attention;
+};
+
+#define MW_LAYER_OPERATORS_MAX 12
+
+/* The operators of layer `layer` in forward order; returns how many. */
+int mw_model_layer(const struct mw_model *model, int64_t layer, const struct mw_shape *shape,
+                   struct mw_operator_info out[MW_LAYER_OPERATORS_MAX]);
+/* The embedding (before the layers), and final norm, logits and loss (after them).
+ * A tied embedding's parameters are counted once, with the embedding. */
+int mw_model_head(const struct mw_model *model, const struct mw_shape *shape,
+                  struct mw_operator_info out[MW_LAYER_OPERATORS_MAX]);
+int mw_model_tail(const struct mw_model *model, const struct mw_shape *shape,
+                  struct mw_operator_info out[MW_LAYER_OPERATORS_MAX]);
+
+int64_t mw_model_params(const struct mw_model *model); /* exact, whole model */
+int64_t mw_model_active_params(const struct mw_model *model); /* per token, for mixtures */
+int64_t mw_model_layer_params(const struct mw_model *model, int64_t layer);
+/* The paper's approximation 12·nl·hd² (ZeRO-Infinity Sec. 3, Eq. 1). */
+int64_t mw_model_params_paper(const struct mw_model *model);
+
+/* Preset name (models/presets.ini) or a path to a Hugging Face config.json. */
+bool mw_model_load(const char *name_or_path, struct mw_model *model, GError **error);
+bool mw_model_load_preset(const char *name, struct mw_model *model, GError **error);
+bool mw_model_load_config(const char *path, struct mw_model *model, GError **error);
+/* For the fuzzer and tests: config.json text in memory; `origin` names it in errors. */
+bool mw_model_parse_config(const char *text, gssize length, const char *origin,
+                           struct mw_model *model, GError **error);
+/* Every dimension in range, heads divide, no overflow of int64 in params or bytes. */
+bool mw_model_validate(const struct mw_model *model, const char *origin, GError **error);
+
+char **mw_model_list(void); /* preset names, in file order; g_strfreev */
+
+#endif

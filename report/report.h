@@ -1,0 +1,46 @@
+/*
+ * report.h - answers as tables, JSON, CSV, Chrome traces and gnuplot pictures.
+ *
+ * Everything here reads; nothing flows back.  Functions that write a file write it whole or not at
+ * all (a temporary file beside it, then a rename) and set MW_ERROR_IO naming the path.
+ */
+#ifndef MW_REPORT_REPORT_H
+#define MW_REPORT_REPORT_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "planner/plan.h"
+#include "report/result.h"
+
+/* Lane use from a timeline (one step): fills lanes, phases, bottleneck-free facts of `result`.
+ * Works for predicted and measured timelines alike. */
+void mw_summary_lanes(const struct mw_plan *plan, const struct mw_timeline *timeline,
+                      struct mw_result *result);
+
+void mw_table_plan(FILE *out, const struct mw_result *result);     /* what will be where */
+void mw_table_verdict(FILE *out, const struct mw_result *result);  /* fits, how fast, what limits */
+void mw_table_simulate(FILE *out, const struct mw_result *result); /* the whole answer to `simulate` */
+/* One row each, for several strategies. */
+void mw_table_compare(FILE *out, struct mw_result *const *results, size_t count);
+
+/* One object for one result, an array for several.  Non-finite numbers become null. */
+bool mw_json_write(FILE *out, struct mw_result *const *results, size_t count);
+bool mw_csv_write(FILE *out, struct mw_result *const *results, size_t count);
+
+/* Chrome trace (opens in Perfetto): one process a rank, one track a lane, operators named, memory
+ * of each tier as counters. */
+bool mw_trace_write(const char *path, const struct mw_result *result, GError **error);
+
+/* gnuplot: lanes over the step above, memory per tier below.  PNG or SVG by the suffix. */
+bool mw_plot_write(const char *path, const struct mw_result *result, GError **error);
+
+/* Formatting shared by the tables: "1.23 TB", "456 ms".  Return a static thread-local buffer out
+ * of a ring of 16. */
+const char *mw_format_bytes(double bytes);    /* decimal units: kB, MB, GB, TB */
+const char *mw_format_gib(double bytes);      /* binary units: KiB ... TiB */
+const char *mw_format_seconds(double seconds);
+const char *mw_format_count(double count);    /* 1.5B, 175B, 1.01T */
+
+#endif

@@ -1,0 +1,132 @@
+/*
+ * result.h - an answer, as plain data: what cli/ fills in and every report prints.
+ *
+ * Numbers are SI (seconds, bytes, FLOP/s); a value that cannot be said is NAN, or 0 for counts.
+ * Strings are owned by the result unless said otherwise; mw_result_free takes NULL.
+ * Outlooks: [0] low (the slower end of every range), [1] typical, [2] high.
+ */
+#ifndef MW_REPORT_RESULT_H
+#define MW_REPORT_RESULT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "planner/plan.h"
+
+struct mw_result_ledger_row { /* bytes of one purpose in one tier, per rank */
+    enum mw_tier tier;
+    enum mw_purpose purpose;
+    int64_t bytes;
+};
+
+struct mw_result_tier { /* per rank; for CPU and NVMe the rank's share of its node */
+    int64_t capacity_bytes, reserve_bytes, peak_bytes, largest_request_bytes;
+};
+
+struct mw_result_lane {
+    char *name;       /* "compute", "h2d", "nvme-read", ... */
+    double busy_s;    /* an op in flight */
+    double exposed_s; /* of it, while the compute lane stands still */
+};
+
+struct mw_result_channel {
+    char *name;   /* "pcie-h2d", "drive", ... */
+    double busy_s; /* integral of its used share */
+};
+
+struct mw_result_phase { /* forward, backward (with recompute), optimizer: wall time of each */
+    char *name;
+    double start_s, end_s;
+};
+
+struct mw_result_what_if { /* step time with one bandwidth scaled */
+    char *what;            /* "nvme read+write", "gpu compute", ... */
+    double factor;
+    double step_time_s;
+};
+
+struct mw_result_need { /* bandwidth that an efficiency asks for */
+    char *what;
+    double efficiency;       /* 0.5, 0.7, 0.9 */
+    double bytes_per_s;      /* needed; NAN: out of reach by this alone */
+    double present_bytes_per_s;
+};
+
+struct mw_result_change { /* the single change that gains most */
+    char *what;
+    double step_time_s;   /* with it, per the present tokens */
+    double tokens_per_s;
+};
+
+struct mw_result_term { /* a term in which the two closed forms differ */
+    char *what;
+    double paper_s, plan_s;
+};
+
+struct mw_result {
+    char *model, *hardware, *hardware_description, *strategy;
+    int64_t params, active_params, paper_params;
+
+    /* settings, as planned */
+    int64_t nodes, gpus_per_node, tp, seq, grad_accum;
+    double micro_batch;     /* sequences per GPU; fractional with tp */
+    double global_batch;    /* sequences per step */
+    double tokens_per_step;
+    int64_t checkpoint_interval, param_loads, tiles, prefetch;
+    char *param_device, *optimizer_device, *gradient_device, *activation_device;
+    char *partition;        /* "bandwidth-centric" or "owner-broadcast" */
+    char *commit;           /* "step" or "none" */
+    char *state_layout;
+    int64_t dpu_start;      /* -1: no delayed parameter update */
+
+    bool feasible;
+    char *limiting_tier;    /* NULL when feasible */
+    int64_t short_bytes;    /* per rank, of the limiting tier */
+    char *remedy;           /* what would make it fit; NULL when feasible */
+    struct mw_result_tier tiers[MW_TIER_COUNT];
+    struct mw_result_ledger_row *ledger;
+    size_t ledger_count;
+
+    bool simulated;         /* the following are filled in */
+    double step_time_s[3];
+    double first_step_time_s;
+    double tflops_per_gpu[3]; /* FLOP/s done, recompute counted, in 1e12 */
+    double efficiency;        /* of the profile's achievable peak */
+    double mfu;               /* model FLOPs (no recompute) of the datasheet peak */
+    double tokens_per_s;
+    char *bottleneck;         /* lane or channel */
+    double bottleneck_share;  /* of the step */
+    struct mw_result_lane *lanes;
+    size_t lane_count;
+    struct mw_result_channel *channels;
+    size_t channel_count;
+    struct mw_result_phase *phases;
+    size_t phase_count;
+    double critical_path_s;   /* longest path at uncontended durations */
+    double closed_form_paper_s, closed_form_plan_s;
+    struct mw_result_term *terms;
+    size_t term_count;
+    struct mw_result_what_if *what_ifs;
+    size_t what_if_count;
+    struct mw_result_need *needs;
+    size_t need_count;
+    struct mw_result_change change; /* .what NULL: nothing helps */
+
+    double nvme_written_bytes; /* a step, a node */
+    double nvme_read_bytes;
+    double drive_life_steps;   /* NAN: no drives written or no rating */
+    double tokens;             /* of --tokens; 0: not asked */
+    double days, cost_usd, energy_kwh;
+    char *provenance;          /* worst of the profile's figures */
+    bool calibrated;           /* measured on this machine */
+    char **notes;              /* NULL-terminated; may be NULL */
+
+    /* borrowed: valid as long as the caller's plan and timeline */
+    const struct mw_plan *plan;
+    const struct mw_timeline *timeline;
+};
+
+void mw_result_free(struct mw_result *result); /* frees the struct, allocated by g_new0 */
+
+#endif

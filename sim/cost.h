@@ -1,0 +1,50 @@
+/*
+ * cost.h - what an op costs on a machine: cost = f(work, hardware), nothing hidden in code.
+ *
+ *   matrix products   flops / rate(smallest of m, n, k), the profile's curve; log-linear between
+ *                     points, the end values beyond them
+ *   memory-bound      bytes / gpu_memory_bytes_per_s, added to the matrix products
+ *   launches          launches * gpu_launch_s
+ *   H2D, D2H          pcie_latency_s + bytes / link
+ *   NVMe              nvme_latency_s + bytes / (this rank's share of the drives)
+ *   collectives       ring (all-gather, reduce-scatter: (n-1)/n of the bytes; all-reduce twice
+ *                     that; broadcast all of them), inside a node over the GPU's port, between
+ *                     nodes over the node's NIC that sibling groups share; latency per hop
+ *   host update       elements / host_update_params_per_s (this rank's share of the cores)
+ *
+ * Sources of the formulas: docs/MODEL.md.
+ *
+ * Every op also draws on channels.  The draw of a work is an amount (bytes; millionths of the
+ * multiprocessors); at full speed it is spread evenly over the op's duration.  A drive's capacity
+ * is time: a read of b bytes draws b / read_bytes_per_s seconds of it, a write b / write_bytes_per_s,
+ * and nvme_duplex seconds are there each second.
+ * An op alone is never slowed by a channel: durations are raised until every draw fits.
+ */
+#ifndef MW_SIM_COST_H
+#define MW_SIM_COST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "planner/hwprofile.h"
+#include "planner/plan.h"
+
+struct mw_costs {
+    int64_t *work_ns;     /* [plan->work_count] uncontended duration, rounded up, >= 0 */
+    double *draw_rate;    /* [plan->draw_count] units per ns at full speed */
+    double *capacity;     /* [plan->channel_count] units per ns, divided by the channel's users */
+};
+
+/* Owned by the caller; free with mw_costs_clear.  `costs` holds no pointer into `plan`. */
+void mw_costs_init(struct mw_costs *costs, const struct mw_plan *plan,
+                   const struct mw_hardware *hardware);
+void mw_costs_clear(struct mw_costs *costs);
+
+/* One work's uncontended seconds: for tables and tests. */
+double mw_cost_work_s(const struct mw_plan *plan, const struct mw_work *work,
+                      const struct mw_hardware *hardware);
+
+/* The matrix-product curve at a smallest dimension `dim`, FLOP/s. */
+double mw_cost_matmul_flops(const struct mw_hardware *hardware, double dim);
+
+#endif
