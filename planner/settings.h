@@ -1,0 +1,95 @@
+/*
+ * settings.h - what a user may ask of a plan: strategy, placement, batch, schedule.
+ *
+ * A field that the user did not set holds MW_AUTO (or an empty placement); mw_settings_resolve
+ * (planner/resolve.c) turns it into the settings of one concrete plan.
+ */
+#ifndef MW_PLANNER_SETTINGS_H
+#define MW_PLANNER_SETTINGS_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "planner/plan.h"
+
+#define MW_AUTO (-1)
+
+enum mw_strategy {
+    MW_STRATEGY_AUTO,
+    MW_STRATEGY_DDP,
+    MW_STRATEGY_ZERO1,
+    MW_STRATEGY_ZERO2,
+    MW_STRATEGY_ZERO3,
+    MW_STRATEGY_ZERO_OFFLOAD,
+    MW_STRATEGY_ZERO_INFINITY_CPU,
+    MW_STRATEGY_ZERO_INFINITY_NVME,
+    MW_STRATEGY_COUNT
+};
+
+enum mw_partition { MW_PARTITION_AUTO, MW_PARTITION_BANDWIDTH, MW_PARTITION_OWNER };
+
+/* State bytes a parameter (ZeRO-Infinity Sec. 3; ZeRO Sec. 3.1). */
+enum mw_layout {
+    MW_LAYOUT_ZERO16,  /* 2 parameters + 2 gradients + 12 fp32 parameters, momentum, variance */
+    MW_LAYOUT_PAPER20, /* zero16 + 4: an fp32 gradient kept with the optimizer state */
+    MW_LAYOUT_COUNT
+};
+
+enum mw_state {
+    MW_STATE_PARAMETERS,
+    MW_STATE_GRADIENTS,
+    MW_STATE_OPTIMIZER,
+    MW_STATE_ACTIVATIONS, /* activation checkpoints */
+    MW_STATE_COUNT
+};
+
+/* Where a state lives: parts in order, each up to `bytes` per node (INT64_MAX: no limit).
+ * "cpu:60GB,nvme" is {CPU 60e9}, {NVMe no limit}.  count 0: the planner decides. */
+struct mw_placement {
+    int count;
+    struct {
+        enum mw_tier tier;
+        int64_t bytes;
+    } part[MW_TIER_COUNT];
+};
+
+struct mw_settings {
+    enum mw_strategy strategy;
+    int64_t nodes;              /* default 1 */
+    int64_t gpus_per_node;      /* MW_AUTO: all that the profile has */
+    int64_t tp;                 /* tensor slicing, default 1 */
+    double micro_batch;         /* sequences per GPU; times tp it is whole; MW_AUTO: largest that fits */
+    int64_t global_batch;       /* sequences per step; MW_AUTO: micro_batch * ranks * grad_accum */
+    int64_t grad_accum;         /* MW_AUTO: 1, or what global_batch asks for */
+    int64_t seq;                /* MW_AUTO: the smaller of the model's and 4096 (paper presets 1024) */
+    struct mw_placement placement[MW_STATE_COUNT];
+    enum mw_partition partition;
+    enum mw_layout layout;
+    int64_t checkpoint_interval; /* blocks a checkpoint; 0: no checkpointing; MW_AUTO: 1 */
+    int64_t param_loads;         /* 3 or 2; MW_AUTO: 3 */
+    int64_t tiles;               /* memory-centric tiling; MW_AUTO: as few as fit */
+    int64_t prefetch;            /* depth D of every stage; MW_AUTO: 1 */
+    int64_t optimizer_chunk;     /* parameters a chunk of the optimizer step; MW_AUTO */
+    int64_t buffer_sets;         /* of the optimizer step; default 3 */
+    bool overlap;                /* collectives and transfers run beside compute; default true */
+    bool serialize;              /* every op waits for the one before: for the closed form's test */
+    bool unfold;                 /* one program for every rank */
+    int commit;                  /* 1 step, 0 none, MW_AUTO */
+    int64_t save_every;          /* steps between saves of state that is not on NVMe; 0 never */
+    int64_t dpu_start;           /* delayed parameter update from this step on; MW_AUTO: off */
+    double tokens;               /* to train on, for days and cost; 0: not asked */
+};
+
+void mw_settings_init(struct mw_settings *settings);
+
+const char *mw_strategy_name(int strategy); /* "zero-infinity-nvme"; NULL out of range */
+const char *mw_strategy_help(int strategy);
+bool mw_strategy_parse(const char *name, enum mw_strategy *out, GError **error);
+
+/* "gpu", "cpu", "nvme", or a split such as "cpu:60GB,nvme" (GB, GiB, TB, TiB, MB, MiB). */
+bool mw_placement_parse(const char *text, const char *option, struct mw_placement *out,
+                        GError **error);
+char *mw_placement_text(const struct mw_placement *placement); /* g_free it */
+
+#endif
