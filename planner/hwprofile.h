@@ -5,7 +5,8 @@
  * A value is `typical` or a range `low; typical; high`, where low is the smaller number.
  * `KEY.source = KIND: where from` gives its provenance, KIND one of datasheet, published,
  * measured, derived, estimate, user.  `[profile] inherits = NAME` takes all keys of another
- * profile that are not given here; cycles are refused.
+ * profile that are not given here; cycles are refused.  Folders, in this order: that of the file
+ * that inherits, $XDG_CONFIG_HOME/memwall/hwprofiles, the data folders (planner/datadir.h).
  *
  * mw_hwprofile is the file as read; mw_hardware is one flat reading of it, in SI units, that the
  * planner and the cost model use.  MW_OUTLOOK_LOW takes the value of each range that makes a step
@@ -18,6 +19,7 @@
 #include <glib.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 enum mw_outlook { MW_OUTLOOK_LOW, MW_OUTLOOK_TYPICAL, MW_OUTLOOK_HIGH, MW_OUTLOOK_COUNT };
 
@@ -36,10 +38,10 @@ enum mw_provenance {
 struct mw_hardware {
     /* [node] */
     int64_t gpus_per_node;
-    int64_t nodes_max;          /* nodes that can be had; 0: not stated */
-    double price_usd_per_hour;  /* a node; 0: not stated */
-    double price_usd;           /* to buy a node; 0: not stated */
-    double power_w;             /* a node under load; 0: not stated */
+    int64_t nodes_max;         /* nodes that can be had; 0: not stated */
+    double price_usd_per_hour; /* a node; 0: not stated */
+    double price_usd;          /* to buy a node; 0: not stated */
+    double power_w;            /* a node under load; 0: not stated */
 
     /* [gpu], each */
     int64_t gpu_memory_bytes;
@@ -52,10 +54,10 @@ struct mw_hardware {
     int64_t matmul_points;             /* curve: rate over the smallest dimension of a product */
     double matmul_dim[MW_MATMUL_POINTS_MAX];
     double matmul_flops[MW_MATMUL_POINTS_MAX];
-    double gpu_launch_s;               /* per kernel, not hidden */
-    double gpu_collective_sm_share;    /* of the multiprocessors, taken by a running collective */
-    bool gpu_flash_attention;          /* attention that never writes the score matrix */
-    bool gpu_bf16;                     /* else fp16 */
+    double gpu_launch_s;            /* per kernel, not hidden */
+    double gpu_collective_sm_share; /* of the multiprocessors, taken by a running collective */
+    bool gpu_flash_attention;       /* attention that never writes the score matrix */
+    bool gpu_bf16;                  /* else fp16 */
 
     /* [pcie] */
     double pcie_h2d_bytes_per_s, pcie_d2h_bytes_per_s;           /* one GPU alone */
@@ -66,8 +68,8 @@ struct mw_hardware {
     int64_t host_memory_bytes;
     int64_t host_reserve_bytes;
     int64_t host_largest_request_bytes;
-    double host_memory_bytes_per_s;    /* achievable, reads and writes together */
-    double host_update_params_per_s;   /* fused Adam, all cores of a node */
+    double host_memory_bytes_per_s;  /* achievable, reads and writes together */
+    double host_update_params_per_s; /* fused Adam, all cores of a node */
 
     /* [nvme], a node; capacity 0: no drives */
     int64_t nvme_drives;
@@ -77,10 +79,10 @@ struct mw_hardware {
     double nvme_write_bytes_per_s;       /* sustained */
     double nvme_write_burst_bytes_per_s; /* until the cache is full */
     int64_t nvme_cache_bytes;
-    double nvme_duplex;            /* 1: reads and writes share the drives' time; 2: independent */
+    double nvme_duplex; /* 1: reads and writes share the drives' time; 2: independent */
     double nvme_latency_s;
     int64_t nvme_queue_depth;
-    int64_t nvme_endurance_bytes;  /* rated, all drives; 0: not stated */
+    int64_t nvme_endurance_bytes; /* rated, all drives; 0: not stated */
 
     /* [fabric], between the GPUs of a node; [network], between nodes */
     double fabric_bytes_per_s; /* one GPU, each direction, as a ring uses it */
@@ -91,14 +93,26 @@ struct mw_hardware {
 
 struct mw_hwprofile; /* opaque */
 
-/* A row of the key table: reading, printing, `--set` and help all come from it. */
+enum mw_hw_kind {
+    MW_HW_REAL,  /* double */
+    MW_HW_COUNT, /* int64_t, a whole number */
+    MW_HW_BYTES, /* int64_t, from a number with a unit */
+    MW_HW_FLAG,  /* bool: true or false */
+    MW_HW_LIST,  /* double[MW_MATMUL_POINTS_MAX], separated by semicolons */
+    MW_HW_TEXT,  /* of [profile]; not part of mw_hardware */
+};
+
+/* A row of the key table: reading, checking, printing, `--set` and help all come from it. */
 struct mw_hw_key {
     const char *group, *key; /* as in the file */
+    const char *unit;        /* of the file, to print; "" for a bare number */
     const char *help;
-    double scale;            /* file unit -> SI unit */
-    double min, max;         /* in the file's unit, inclusive */
-    bool required;
-    int better;              /* +1: larger is faster, -1: smaller is faster, 0: no range allowed */
+    double scale;    /* file unit -> SI unit */
+    double min, max; /* in the file's unit, inclusive */
+    bool required;   /* in [nvme], [fabric], [network]: where the group is present */
+    int better;      /* +1: larger is faster, -1: smaller is faster, 0: no range allowed */
+    enum mw_hw_kind kind;
+    size_t offset; /* into struct mw_hardware */
 };
 const struct mw_hw_key *mw_hw_keys(size_t *count);
 
@@ -107,8 +121,18 @@ const struct mw_hw_key *mw_hw_keys(size_t *count);
 struct mw_hwprofile *mw_hwprofile_load(const char *name_or_path, GError **error);
 void mw_hwprofile_free(struct mw_hwprofile *profile); /* NULL is allowed */
 
-/* `--set SECTION.KEY=VALUE`, same syntax and checks as the file; provenance becomes "user". */
+/* One profile from text, without looking up what it inherits (keys may then be missing).
+ * `origin` is what messages call the text. */
+struct mw_hwprofile *mw_hwprofile_parse(const char *text, size_t length, const char *origin,
+                                        GError **error);
+
+/* `--set SECTION.KEY=VALUE`, same syntax and checks as the file; provenance becomes "user".
+ * Keys that depend on each other (a whole [nvme] group, the two lists of the matrix-product
+ * curve) need several calls, so mw_hwprofile_check is to be called after the last one. */
 bool mw_hwprofile_set(struct mw_hwprofile *profile, const char *assignment, GError **error);
+
+/* Is every required key there, and do keys agree with each other?  mw_hwprofile_load has asked. */
+bool mw_hwprofile_check(const struct mw_hwprofile *profile, GError **error);
 
 const char *mw_hwprofile_name(const struct mw_hwprofile *profile);
 const char *mw_hwprofile_description(const struct mw_hwprofile *profile);
@@ -120,6 +144,9 @@ enum mw_provenance mw_hwprofile_provenance(const struct mw_hwprofile *profile, c
                                            const char *key, const char **source);
 enum mw_provenance mw_hwprofile_worst_provenance(const struct mw_hwprofile *profile);
 const char *mw_provenance_name(enum mw_provenance provenance);
+
+/* All keys with value, range and provenance, as a profile that reads back to the same one. */
+void mw_hwprofile_print(FILE *out, const struct mw_hwprofile *profile);
 
 /* Names of all profiles found, sorted; free with g_strfreev. */
 char **mw_hwprofile_list(void);

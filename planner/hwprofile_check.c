@@ -1,0 +1,166 @@
+/* What a whole profile must satisfy: nothing missing, nothing contradictory. */
+#include <string.h>
+
+#include "planner/error.h"
+#include "planner/hwprofile_internal.h"
+
+static bool
+refuse(const struct mw_hwprofile *profile, const char *group, const char *key, const char *rule,
+       GError **error)
+{
+    g_autofree char *text = mw_hw_value_text(mw_hw_value_of(profile, group, key));
+
+    g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "%s: [%s] %s%s%s: %s", profile->origin, group,
+                key, *text ? " = " : "", text, rule);
+    return false;
+}
+
+static bool
+is_optional_group(const char *group)
+{
+    return !strcmp(group, "nvme") || !strcmp(group, "fabric") || !strcmp(group, "network");
+}
+
+static bool
+group_given(const struct mw_hwprofile *profile, const char *group)
+{
+    size_t count;
+    const struct mw_hw_key *keys = mw_hw_keys(&count);
+
+    for (size_t i = 0; i < count; i++)
+        if (profile->value[i].given && !strcmp(keys[i].group, group))
+            return true;
+    return false;
+}
+
+/* `[nvme] capacity_tb = 0` and `[network] gb_per_s = 0` alone say that there is none. */
+static bool
+group_switched_off(const struct mw_hwprofile *profile, const char *group)
+{
+    const char *key = !strcmp(group, "nvme") ? "capacity_tb" : "gb_per_s";
+    const struct mw_hw_value *value = mw_hw_value_of(profile, group, key);
+
+    return is_optional_group(group) && value->given && value->number[value->count == 3] == 0;
+}
+
+static bool
+check_required(const struct mw_hwprofile *profile, GError **error)
+{
+    size_t count;
+    const struct mw_hw_key *keys = mw_hw_keys(&count);
+
+    for (size_t i = 0; i < count; i++) {
+        const struct mw_hw_key *row = &keys[i];
+
+        if (!row->required || profile->value[i].given)
+            continue;
+        if (is_optional_group(row->group) &&
+            (!group_given(profile, row->group) || group_switched_off(profile, row->group)))
+            continue;
+        g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "%s: [%s] %s is missing: %s%s%s%s",
+                    profile->origin, row->group, row->key, row->help, *row->unit ? " (" : "",
+                    row->unit, *row->unit ? ")" : "");
+        return false;
+    }
+    return true;
+}
+
+static double
+typical(const struct mw_hwprofile *profile, const char *group, const char *key)
+{
+    const struct mw_hw_value *value = mw_hw_value_of(profile, group, key);
+
+    return value->number[value->count == 3];
+}
+
+static bool
+check_links(const struct mw_hwprofile *profile, GError **error)
+{
+    if (typical(profile, "node", "gpus") > 1 && !group_given(profile, "fabric"))
+        return refuse(profile, "fabric", "gb_per_s",
+                      "is missing: a node with more than one GPU needs it", error);
+    if (typical(profile, "node", "nodes_max") > 1 && !typical(profile, "network", "gb_per_s"))
+        return refuse(profile, "network", "gb_per_s", "is missing or 0: nodes_max above 1 needs it",
+                      error);
+    return true;
+}
+
+static bool
+check_room(const struct mw_hwprofile *profile, const char *group, const char *reserve,
+           const char *capacity, GError **error)
+{
+    double room = typical(profile, group, capacity) - typical(profile, group, reserve);
+    const struct mw_hw_value *request = NULL;
+
+    if (strcmp(group, "nvme"))
+        request = mw_hw_value_of(profile, group, "largest_request_gib");
+    if (typical(profile, group, capacity) > 0 && room <= 0)
+        return refuse(profile, group, reserve, "must be less than the memory or capacity", error);
+    if (request && request->given && request->number[0] > room)
+        return refuse(profile, group, "largest_request_gib",
+                      "must be at most the memory less the reserve", error);
+    return true;
+}
+
+static bool
+check_drives(const struct mw_hwprofile *profile, GError **error)
+{
+    const struct mw_hw_value *burst = mw_hw_value_of(profile, "nvme", "write_burst_gb_per_s");
+
+    if (typical(profile, "nvme", "capacity_tb") <= 0)
+        return true;
+    if (typical(profile, "nvme", "drives") < 1)
+        return refuse(profile, "nvme", "drives", "must be 1 or more where there is capacity",
+                      error);
+    if (burst->given && typical(profile, "nvme", "write_burst_gb_per_s") <
+                            typical(profile, "nvme", "write_gb_per_s"))
+        return refuse(profile, "nvme", "write_burst_gb_per_s",
+                      "must be at least write_gb_per_s, the sustained rate", error);
+    return true;
+}
+
+static bool
+check_curve_end(const struct mw_hwprofile *profile, const char *key, int sign, GError **error)
+{
+    const struct mw_hw_value *rate = mw_hw_value_of(profile, "gpu", "matmul_tflops");
+    const struct mw_hw_value *end = mw_hw_value_of(profile, "gpu", key);
+
+    if (!end->given)
+        return true;
+    if (end->count != rate->count)
+        return refuse(profile, "gpu", key, "must have one number for each of matmul_dim", error);
+    for (int i = 0; i < end->count; i++)
+        if ((end->number[i] - rate->number[i]) * sign < 0)
+            return refuse(profile, "gpu", key,
+                          sign < 0 ? "no number may be above that of matmul_tflops"
+                                   : "no number may be below that of matmul_tflops",
+                          error);
+    return true;
+}
+
+static bool
+check_curve(const struct mw_hwprofile *profile, GError **error)
+{
+    const struct mw_hw_value *dim = mw_hw_value_of(profile, "gpu", "matmul_dim");
+    const struct mw_hw_value *rate = mw_hw_value_of(profile, "gpu", "matmul_tflops");
+
+    if (dim->count != rate->count)
+        return refuse(profile, "gpu", "matmul_tflops",
+                      "must have one number for each of matmul_dim", error);
+    for (int i = 1; i < dim->count; i++)
+        if (dim->number[i] <= dim->number[i - 1])
+            return refuse(profile, "gpu", "matmul_dim", "must rise from each number to the next",
+                          error);
+    return check_curve_end(profile, "matmul_tflops_low", -1, error) &&
+           check_curve_end(profile, "matmul_tflops_high", 1, error);
+}
+
+bool
+mw_hwprofile_check(const struct mw_hwprofile *profile, GError **error)
+{
+    return check_required(profile, error) && check_links(profile, error) &&
+           check_room(profile, "gpu", "reserve_gib", "memory_gib", error) &&
+           check_room(profile, "host", "reserve_gib", "memory_gib", error) &&
+           check_room(profile, "nvme", "reserve_tb", "capacity_tb", error) &&
+           check_drives(profile, error) && check_curve(profile, error);
+}

@@ -1,0 +1,110 @@
+/* The end of a message about an unknown name: the nearest known one, or all of them. */
+#include <string.h>
+
+#include "planner/hwprofile_internal.h"
+
+#define NAME_MAX_COMPARED 63
+
+/* Levenshtein distance; both names are cut to NAME_MAX_COMPARED bytes. */
+static int
+distance(const char *a, const char *b)
+{
+    int row[NAME_MAX_COMPARED + 1];
+    int length = (int)strnlen(b, NAME_MAX_COMPARED);
+
+    for (int j = 0; j <= length; j++)
+        row[j] = j;
+    for (int i = 1; i <= NAME_MAX_COMPARED && a[i - 1]; i++) {
+        int diagonal = row[0];
+        row[0] = i;
+        for (int j = 1; j <= length; j++) {
+            int replace = diagonal + (a[i - 1] != b[j - 1]);
+            diagonal = row[j];
+            row[j] = MIN(replace, MIN(row[j], row[j - 1]) + 1);
+        }
+    }
+    return row[length];
+}
+
+/* A name is near if at most a third of it differs. */
+static bool
+is_near(const char *name, const char *known, int found)
+{
+    return found * 3 <= (int)MAX(strlen(name), strlen(known));
+}
+
+static void
+append_name(GString *names, const char *name)
+{
+    g_string_append_printf(names, "%s%s", names->len ? ", " : "", name);
+}
+
+char *
+mw_hw_suggest_group(const char *group)
+{
+    g_autoptr(GString) names = g_string_new(NULL);
+    size_t count;
+    const struct mw_hw_key *keys = mw_hw_keys(&count);
+
+    for (size_t i = 0; i < count; i++) {
+        if (is_near(group, keys[i].group, distance(group, keys[i].group)))
+            return g_strdup_printf("did you mean [%s]?", keys[i].group);
+        if (!i || strcmp(keys[i].group, keys[i - 1].group))
+            append_name(names, keys[i].group);
+    }
+    return g_strdup_printf("known are %s", names->str);
+}
+
+static const struct mw_hw_key *
+nearest_key(const char *group, const char *key, int *best)
+{
+    const struct mw_hw_key *nearest = NULL;
+    size_t count;
+    const struct mw_hw_key *keys = mw_hw_keys(&count);
+
+    for (size_t i = 0; i < count; i++) {
+        /* A key that exists in another group is nearer than a similar one of this group. */
+        int found = distance(key, keys[i].key) * 2 + (strcmp(group, keys[i].group) ? 1 : 0);
+        if (strcmp(group, keys[i].group) && found > 1)
+            continue;
+        if (!nearest || found < *best) {
+            nearest = &keys[i];
+            *best = found;
+        }
+    }
+    return nearest;
+}
+
+char *
+mw_hw_suggest_key(const char *group, const char *key)
+{
+    g_autoptr(GString) names = g_string_new(NULL);
+    int best = 0;
+    const struct mw_hw_key *nearest = nearest_key(group, key, &best);
+    size_t count;
+    const struct mw_hw_key *keys = mw_hw_keys(&count);
+
+    if (nearest && is_near(key, nearest->key, best / 2))
+        return g_strdup_printf("did you mean [%s] %s%s%s%s?", nearest->group, nearest->key,
+                               *nearest->unit ? " (" : "", nearest->unit,
+                               *nearest->unit ? ")" : "");
+    for (size_t i = 0; i < count; i++)
+        if (!strcmp(group, keys[i].group))
+            append_name(names, keys[i].key);
+    return g_strdup_printf("known are %s", names->str);
+}
+
+char *
+mw_hw_suggest_profile(const char *name)
+{
+    g_autoptr(GString) names = g_string_new(NULL);
+    g_auto(GStrv) all = mw_hwprofile_list();
+
+    for (char **known = all; *known; known++)
+        if (strstr(*known, name) || strstr(name, *known) ||
+            is_near(name, *known, distance(name, *known)))
+            append_name(names, *known);
+    if (names->len)
+        return g_strdup_printf("did you mean %s?", names->str);
+    return g_strdup("`memwall list hwprofiles` lists them; or give a path ending in .ini");
+}
