@@ -213,6 +213,8 @@ struct mw_op {
 
 #define MW_MAX_DEPS_PER_OP 255
 #define MW_MAX_USES_PER_OP 255
+#define MW_MAX_DRAWS_PER_WORK 255
+#define MW_MAX_LANES_PER_RANK 64
 
 struct mw_plan {
     char *title; /* one line, for people */

@@ -1,0 +1,19 @@
+/*
+ * plan_private.h - what the files of the plan library share with each other.
+ */
+#ifndef MW_PLANNER_PLAN_PRIVATE_H
+#define MW_PLANNER_PLAN_PRIVATE_H
+
+#include "planner/plan.h"
+
+/* Op indices share a word with MW_DEP_PREVIOUS_STEP. */
+#define MW_PLAN_MAX_OPS 0x7fffffffu
+
+/* Zeroed; aborts when memory is out.  free() it. */
+void *mw_plan_allocate(size_t count, size_t size);
+
+/* printf into `why`, which may have no room at all.  Always false. */
+bool mw_plan_explain(char *why, size_t why_size, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#endif
