@@ -1,0 +1,152 @@
+/* Compute ops of a visit, and the all-reduces of tensor slicing between them. */
+#include <glib.h>
+
+#include "planner/build_internal.h"
+
+/* The operator that the unit's tiles cut: its largest matrix product with parameters. */
+static int
+tiled_operator(const struct mw_class_info *class, const struct mw_unit *unit)
+{
+    int best = -1;
+
+    for (int i = unit->first; i < unit->first + unit->count; i++) {
+        const struct mw_operator_info *info = &class->operators[i];
+        if (info->params && info->forward_flops &&
+            (best < 0 || info->params > class->operators[best].params))
+            best = i;
+    }
+    return best;
+}
+
+/* Megatron's slicing (ZeRO Sec. 2.1): one all-reduce after the attention's projection and one
+ * after the MLP, forward and recompute; backward, before QKV's and MLP's inputs. */
+static bool
+needs_all_reduce(const struct builder *b, const struct visit *v, enum mw_operator operator_)
+{
+    if (b->sizing->tp == 1 || v->layer < 0)
+        return false;
+    if (v->phase == MW_PHASE_BACKWARD)
+        return operator_ == MW_OPERATOR_QKV || operator_ == MW_OPERATOR_MLP_UP;
+    return operator_ == MW_OPERATOR_PROJECTION || operator_ == MW_OPERATOR_MLP_DOWN;
+}
+
+static void
+slicing_all_reduce(struct builder *b, const struct visit *v, enum mw_operator operator_,
+                   uint32_t slot)
+{
+    int64_t bytes = 2 * b->sizing->tokens * b->sizing->model->hidden;
+    uint32_t work = mw_work_collective(b, MW_OP_ALL_REDUCE, operator_, b->tp_comm, bytes);
+
+    b->compute_wait = mw_build_op(b, LANE_SLICING, work,
+                                  (struct identity){v->phase, v->layer, v->micro_batch, v->tile, 0});
+    mw_build_use(b, slot, MW_USE_MODIFY);
+}
+
+/* Activations take turns in the slots of the working memory. */
+static uint32_t
+activation_slot(const struct builder *b, int turn)
+{
+    int count = b->activations.count;
+    return b->activations.first + ((turn % count) + count) % count;
+}
+
+static void
+use_activations(struct builder *b, const struct visit *v)
+{
+    bool backward = v->phase == MW_PHASE_BACKWARD;
+    uint32_t mine = activation_slot(b, b->activation_turn);
+    uint32_t before = activation_slot(b, b->activation_turn + (backward ? 1 : -1));
+
+    if (before != mine && b->states[before].writer != MW_NONE)
+        mw_build_use(b, before, MW_USE_READ);
+    bool holds = b->states[mine].writer != MW_NONE;
+    mw_build_use(b, mine, backward && holds ? MW_USE_MODIFY : MW_USE_DEFINE);
+}
+
+static void
+use_checkpoint(struct builder *b, const struct visit *v)
+{
+    int64_t checkpoint = v->layer / MAX(1, b->sizing->settings.checkpoint_interval);
+
+    if (v->phase == MW_PHASE_RECOMPUTE)
+        mw_build_use(b, b->checkpoint_loaded[checkpoint], MW_USE_READ);
+    else
+        mw_build_use(b, mw_checkpoint_slot(b, checkpoint), MW_USE_DEFINE);
+}
+
+static void
+use_logits(struct builder *b, const struct visit *v, enum mw_operator operator_)
+{
+    if (operator_ == MW_OPERATOR_LOGITS)
+        mw_build_use(b, b->logits_slot,
+                     v->phase == MW_PHASE_FORWARD ? MW_USE_DEFINE : MW_USE_READ);
+    else if (operator_ == MW_OPERATOR_LOSS)
+        mw_build_use(b, b->logits_slot, MW_USE_MODIFY);
+}
+
+static void
+compute_operator(struct builder *b, struct visit *v, int i, int64_t tiles, bool first,
+                 uint32_t gradient, enum mw_use_mode gradient_mode)
+{
+    const struct mw_class_info *class = &b->sizing->classes[v->class_];
+    const struct mw_operator_info *info = &class->operators[i];
+    bool backward = v->phase == MW_PHASE_BACKWARD;
+    uint32_t work = mw_work_compute(b, v->class_, i, backward, tiles);
+
+    mw_build_op(b, LANE_COMPUTE, work,
+                (struct identity){v->phase, v->layer, v->micro_batch, v->tile, 0});
+    mw_build_after(b, b->compute_wait);
+    b->compute_wait = MW_NONE;
+    if (v->param_slot != MW_NONE && info->params)
+        mw_build_use(b, v->param_slot, MW_USE_READ);
+    use_logits(b, v, info->operator_);
+    use_activations(b, v);
+    if (first && v->first_of_group)
+        use_checkpoint(b, v);
+    if (gradient != MW_NONE && info->params)
+        mw_build_use(b, gradient, gradient_mode);
+    b->activation_turn += backward ? -1 : 1;
+    if (needs_all_reduce(b, v, info->operator_) && v->last_of_block_unit)
+        slicing_all_reduce(b, v, info->operator_, activation_slot(b, b->activation_turn -
+                                                                         (backward ? -1 : 1)));
+}
+
+/* Operators before the tiled product run with its first tile, those behind it with its last. */
+static bool
+runs_now(const struct visit *v, const struct mw_unit *unit, int i, int tiled)
+{
+    bool backward = v->phase == MW_PHASE_BACKWARD;
+    bool early = backward ? i > tiled : i < tiled;
+
+    if (i == tiled || unit->tiles == 1)
+        return true;
+    return v->tile == (early ? 0 : unit->tiles - 1);
+}
+
+void
+mw_compute_visit(struct builder *b, uint32_t visit)
+{
+    struct visit *v = &b->visits[visit];
+    const struct mw_class_info *class = &b->sizing->classes[v->class_];
+    bool backward = v->phase == MW_PHASE_BACKWARD, first = true;
+    uint32_t gradient = MW_NONE;
+    enum mw_use_mode mode = MW_USE_DEFINE;
+
+    if (v->unit == UINT8_MAX)
+        return;
+    const struct mw_unit *unit = &class->units[v->unit];
+    int tiled = tiled_operator(class, unit);
+    if (backward && unit->params)
+        gradient = mw_gradient_slot(b, v, &mode);
+    for (int step = 0; step < unit->count; step++) {
+        int i = unit->first + (backward ? unit->count - 1 - step : step);
+        if (!runs_now(v, unit, i, tiled))
+            continue;
+        compute_operator(b, v, i, i == tiled ? unit->tiles : 1, first, gradient, mode);
+        if (class->operators[i].params && gradient != MW_NONE)
+            mode = MW_USE_MODIFY;
+        first = false;
+    }
+    if (gradient != MW_NONE)
+        mw_gradient_leave(b, v, gradient);
+}

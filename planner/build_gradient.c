@@ -1,0 +1,144 @@
+/*
+ * Gradients leave behind the backward pass: reduce-scatter, D2H, accumulation on the host, NVMe.
+ * With replicated gradients (ddp, zero1) they stay and are reduced once, with the last micro-batch.
+ */
+#include <glib.h>
+
+#include "planner/build_internal.h"
+
+static bool
+last_micro_batch(const struct builder *b, const struct visit *v)
+{
+    return v->micro_batch == b->sizing->settings.grad_accum - 1;
+}
+
+/* The first part of a unit's gradient starts the new content of its home. */
+static enum mw_use_mode
+home_mode(const struct visit *v)
+{
+    return v->micro_batch == 0 && v->tile == 0 ? MW_USE_DEFINE : MW_USE_MODIFY;
+}
+
+uint32_t
+mw_gradient_slot(struct builder *b, const struct visit *v, enum mw_use_mode *mode)
+{
+    if (b->gradients.count) {
+        *mode = MW_USE_DEFINE;
+        return mw_build_ring_next(&b->gradients);
+    }
+    *mode = home_mode(v);
+    return b->gradient_home + v->global_unit;
+}
+
+static enum mw_operator
+gradient_operator(const struct builder *b, const struct visit *v)
+{
+    const struct mw_class_info *class = &b->sizing->classes[v->class_];
+    const struct mw_unit *unit = &class->units[v->unit];
+    int best = unit->first;
+
+    for (int i = unit->first; i < unit->first + unit->count; i++)
+        if (class->operators[i].params > class->operators[best].params)
+            best = i;
+    return class->operators[best].operator_;
+}
+
+static struct identity
+identify(const struct visit *v)
+{
+    return (struct identity){MW_PHASE_BACKWARD, v->layer, v->micro_batch, v->tile, 0};
+}
+
+static void
+reduce_in_place(struct builder *b, const struct visit *v, const struct mw_unit *unit)
+{
+    enum mw_op_kind kind = b->sizing->optimizer_partitioned ? MW_OP_REDUCE_SCATTER
+                                                            : MW_OP_ALL_REDUCE;
+    uint32_t work = mw_work_collective(b, kind, gradient_operator(b, v), b->dp_comm,
+                                       2 * unit->tile_params);
+
+    mw_build_op(b, LANE_COLLECTIVE, work, identify(v));
+    mw_build_use(b, b->gradient_home + v->global_unit, MW_USE_MODIFY);
+}
+
+/* To the slot of this rank's shard on the GPU: the home itself, or a slot on the way. */
+static uint32_t
+reduce_scatter(struct builder *b, const struct visit *v, const struct mw_unit *unit, uint32_t slot)
+{
+    bool stays = b->sizing->gradient_home[v->global_unit] == MW_TIER_GPU;
+    uint32_t work = mw_work_collective(b, MW_OP_REDUCE_SCATTER, gradient_operator(b, v),
+                                       b->dp_comm, 2 * unit->tile_params);
+    uint32_t target = stays ? b->gradient_home + v->global_unit
+                            : mw_build_ring_next(&b->gradient_shards);
+
+    mw_build_op(b, LANE_COLLECTIVE, work, identify(v));
+    mw_build_use(b, slot, MW_USE_READ);
+    mw_build_use(b, target, stays ? home_mode(v) : MW_USE_DEFINE);
+    return stays ? MW_NONE : target;
+}
+
+static void
+accumulate(struct builder *b, const struct visit *v, uint32_t pinned, int64_t params)
+{
+    uint32_t home = b->gradient_home + v->global_unit;
+    bool nvme = b->sizing->gradient_home[v->global_unit] == MW_TIER_NVME;
+    bool adds = v->micro_batch > 0;
+
+    if (nvme && adds) {
+        mw_build_op(b, LANE_READ,
+                    mw_work_copy(b, MW_OP_NVME_READ, gradient_operator(b, v), 4 * params, false),
+                    identify(v));
+        mw_build_use(b, home, MW_USE_READ);
+        mw_build_use(b, pinned, MW_USE_MODIFY);
+    }
+    mw_build_op(b, LANE_HOST,
+                mw_work_host(b, MW_OP_ACCUMULATE, (adds ? 10 : 6) * params, params), identify(v));
+    mw_build_use(b, pinned, MW_USE_MODIFY);
+    if (!nvme)
+        mw_build_use(b, home, home_mode(v));
+}
+
+static void
+to_host(struct builder *b, const struct visit *v, uint32_t slot, int64_t bytes, bool alone)
+{
+    enum mw_tier tier = b->sizing->gradient_home[v->global_unit];
+    bool accumulates = b->sizing->settings.grad_accum > 1;
+    int64_t shard = mw_sizing_unit(b->sizing, v->global_unit)->shard_params;
+    uint32_t home = b->gradient_home + v->global_unit;
+    bool direct = tier == MW_TIER_CPU && !accumulates;
+    uint32_t target = direct ? home : mw_build_ring_next(&b->gradient_pinned);
+
+    mw_build_op(b, LANE_D2H, mw_work_copy(b, MW_OP_D2H, gradient_operator(b, v), bytes, alone),
+                identify(v));
+    mw_build_use(b, slot, MW_USE_READ);
+    mw_build_use(b, target, direct ? home_mode(v) : MW_USE_DEFINE);
+    if (accumulates)
+        accumulate(b, v, target, shard);
+    if (tier != MW_TIER_NVME)
+        return;
+    int64_t written = b->sizing->gradient_element_bytes * shard;
+    mw_build_op(b, LANE_WRITE,
+                mw_work_copy(b, MW_OP_NVME_WRITE, gradient_operator(b, v), written, false),
+                identify(v));
+    mw_build_use(b, target, MW_USE_READ);
+    mw_build_use(b, home, home_mode(v));
+}
+
+void
+mw_gradient_leave(struct builder *b, const struct visit *v, uint32_t slot)
+{
+    const struct mw_unit *unit = &b->sizing->classes[v->class_].units[v->unit];
+    bool owner = b->sizing->settings.partition == MW_PARTITION_OWNER && b->sizing->dp > 1;
+
+    if (!b->sizing->gradients_partitioned) {
+        if (b->sizing->dp > 1 && last_micro_batch(b, v))
+            reduce_in_place(b, v, unit);
+        return;
+    }
+    if (!b->gradients.count)
+        return; /* one rank, gradients at home on its GPU */
+    if (b->sizing->dp > 1)
+        slot = reduce_scatter(b, v, unit, slot);
+    if (slot != MW_NONE)
+        to_host(b, v, slot, 2 * (owner ? unit->tile_params : unit->shard_params), owner);
+}

@@ -1,0 +1,161 @@
+/* The order in which parts of fetch units are computed: forward through the model, backward by
+ * checkpoint groups, each recomputed before its backward. */
+#include <glib.h>
+
+#include "planner/build_internal.h"
+
+static uint32_t
+add_visit(struct builder *b, struct visit visit)
+{
+    if (b->visit_count == b->visit_capacity) {
+        b->visit_capacity = MAX(1024, b->visit_capacity * 2);
+        b->visits = g_renew(struct visit, b->visits, b->visit_capacity);
+    }
+    visit.pinned_slot = visit.shard_slot = visit.param_slot = MW_NONE;
+    b->visits[b->visit_count] = visit;
+    return b->visit_count++;
+}
+
+struct walk {
+    enum mw_phase phase;
+    uint16_t micro_batch;
+    enum mw_class class;
+    int32_t layer;
+    uint32_t base; /* global number of the block's first unit */
+    bool fetches;
+};
+
+static void
+add_unit(struct builder *b, const struct walk *walk, int unit, bool first_of_group)
+{
+    const struct mw_class_info *class = &b->sizing->classes[walk->class];
+    int64_t tiles = class->units[unit].tiles;
+
+    for (int64_t t = 0; t < tiles; t++)
+        add_visit(b, (struct visit){.phase = walk->phase,
+                                    .class_ = walk->class,
+                                    .unit = unit,
+                                    .first_of_group = first_of_group && t == 0,
+                                    .last_of_block_unit = t == tiles - 1,
+                                    .micro_batch = walk->micro_batch,
+                                    .tile = t,
+                                    .layer = walk->layer,
+                                    .global_unit = walk->base + unit,
+                                    .fetched_unit = walk->fetches ? walk->base + unit : MW_NONE,
+                                    .fetched_tile = t,
+                                    .reuses = MW_NONE});
+}
+
+static void
+add_block(struct builder *b, const struct walk *walk, bool first_of_group)
+{
+    int count = b->sizing->classes[walk->class].unit_count;
+
+    for (int u = 0; u < count; u++) {
+        int unit = walk->phase == MW_PHASE_BACKWARD ? count - 1 - u : u;
+        add_unit(b, walk, unit, first_of_group && unit == 0);
+    }
+}
+
+static void
+add_layer(struct builder *b, enum mw_phase phase, uint16_t mb, int64_t layer, bool first_of_group)
+{
+    struct walk walk = {phase, mb, mw_sizing_layer_class(b->sizing, layer), layer,
+                        mw_sizing_layer_unit(b->sizing, layer), true};
+
+    add_block(b, &walk, first_of_group);
+}
+
+/* A tied embedding is the logits' weight: the tail needs the head's parameters, part by part. */
+static void
+add_tail(struct builder *b, enum mw_phase phase, uint16_t mb)
+{
+    const struct mw_sizing *s = b->sizing;
+    struct walk walk = {phase, mb, MW_CLASS_TAIL, -1,
+                        mw_sizing_layer_unit(s, s->model->layers), true};
+
+    if (!s->classes[MW_CLASS_TAIL].blocks)
+        return;
+    if (s->model->tied_embedding && s->classes[MW_CLASS_HEAD].blocks) {
+        struct visit visit = {.phase = phase, .class_ = MW_CLASS_TAIL, .micro_batch = mb,
+                              .layer = -1, .global_unit = walk.base, .reuses = MW_NONE};
+        int64_t tiles = s->classes[MW_CLASS_HEAD].units[0].tiles;
+        for (int64_t t = 0; t < tiles - 1; t++) {
+            visit.unit = UINT8_MAX; /* fetched and dropped: its product is counted at the end */
+            visit.fetched_unit = 0;
+            visit.fetched_tile = t;
+            add_visit(b, visit);
+        }
+        uint32_t first = b->visit_count;
+        add_block(b, &walk, false);
+        b->visits[first].fetched_unit = 0;
+        b->visits[first].fetched_tile = tiles - 1;
+        return;
+    }
+    add_block(b, &walk, false);
+}
+
+/* An embedding's gradient does not need the embedding. */
+static void
+add_head(struct builder *b, enum mw_phase phase, uint16_t mb)
+{
+    struct walk walk = {phase, mb, MW_CLASS_HEAD, -1, 0, phase == MW_PHASE_FORWARD};
+
+    if (b->sizing->classes[MW_CLASS_HEAD].blocks)
+        add_block(b, &walk, false);
+}
+
+/* With two loads, the recompute's gathered parameters serve the backward. */
+static void
+link_reuse(struct builder *b, uint32_t recompute_begin, uint32_t backward_begin)
+{
+    for (uint32_t v = backward_begin; v < b->visit_count; v++)
+        for (uint32_t r = recompute_begin; r < backward_begin; r++) {
+            if (b->visits[r].fetched_unit != b->visits[v].fetched_unit ||
+                b->visits[r].fetched_tile != b->visits[v].fetched_tile)
+                continue;
+            b->visits[v].reuses = r;
+            b->visits[r].keeps = true;
+            break;
+        }
+}
+
+static void
+add_backward(struct builder *b, uint16_t mb)
+{
+    const struct mw_settings *settings = &b->sizing->settings;
+    int64_t layers = b->sizing->model->layers, interval = settings->checkpoint_interval;
+
+    if (!interval) {
+        for (int64_t layer = layers - 1; layer >= 0; layer--)
+            add_layer(b, MW_PHASE_BACKWARD, mb, layer, false);
+        return;
+    }
+    for (int64_t group = b->sizing->checkpoint_count - 1; group >= 0; group--) {
+        int64_t first = group * interval, end = MIN(layers, first + interval);
+        uint32_t recompute_begin = b->visit_count;
+        for (int64_t layer = first; layer < end; layer++)
+            add_layer(b, MW_PHASE_RECOMPUTE, mb, layer, layer == first);
+        uint32_t backward_begin = b->visit_count;
+        for (int64_t layer = end - 1; layer >= first; layer--)
+            add_layer(b, MW_PHASE_BACKWARD, mb, layer, false);
+        if (settings->param_loads == 2)
+            link_reuse(b, recompute_begin, backward_begin);
+    }
+}
+
+void
+mw_schedule_visits(struct builder *b)
+{
+    int64_t interval = b->sizing->settings.checkpoint_interval;
+
+    for (int64_t mb = 0; mb < b->sizing->settings.grad_accum; mb++) {
+        add_head(b, MW_PHASE_FORWARD, mb);
+        for (int64_t layer = 0; layer < b->sizing->model->layers; layer++)
+            add_layer(b, MW_PHASE_FORWARD, mb, layer, interval && layer % interval == 0);
+        add_tail(b, MW_PHASE_FORWARD, mb);
+        add_tail(b, MW_PHASE_BACKWARD, mb);
+        add_backward(b, mb);
+        add_head(b, MW_PHASE_BACKWARD, mb);
+    }
+}

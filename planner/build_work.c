@@ -1,0 +1,209 @@
+/* Works: what ops do, in FLOPs and bytes, and which channels they draw on. */
+#include <glib.h>
+#include <string.h>
+
+#include "planner/build_internal.h"
+
+#define ALL_MULTIPROCESSORS 1000000
+
+/* Fused unscale, clip, Adam and 16-bit cast: reads p, m, v (12 B) and a 16-bit gradient (2 B),
+ * writes p, m, v (12 B) and the 16-bit parameter (2 B). */
+#define UPDATE_BYTES 28
+
+struct draws {
+    struct mw_draw draw[6];
+    uint32_t count;
+};
+
+static void
+draw(struct builder *b, struct draws *draws, enum mw_channel_kind kind, int64_t amount)
+{
+    if (amount > 0)
+        draws->draw[draws->count++] = (struct mw_draw){b->channel[kind], amount};
+}
+
+static bool
+same_work(const struct mw_plan *plan, const struct mw_work *a, const struct mw_work *work,
+          const struct draws *draws)
+{
+    struct mw_work b = *work;
+
+    b.draw_begin = a->draw_begin;
+    b.draw_count = a->draw_count;
+    return a->draw_count == draws->count && memcmp(a, &b, sizeof b) == 0 &&
+           (!draws->count || memcmp(&plan->draws[a->draw_begin], draws->draw,
+                                    draws->count * sizeof *draws->draw) == 0);
+}
+
+/* Layers are alike, so the newest works are the likeliest to be asked for again. */
+static uint32_t
+intern(struct builder *b, const struct mw_work *work, const struct draws *draws)
+{
+    const struct mw_plan *plan = b->plan;
+
+    for (uint32_t w = plan->work_count; w-- > 0 && plan->work_count - w < 256;)
+        if (same_work(plan, &plan->works[w], work, draws))
+            return w;
+    return mw_plan_add_work(b->plan, *work, draws->draw, draws->count);
+}
+
+static struct mw_work
+blank_work(enum mw_op_kind kind, enum mw_operator operator_)
+{
+    struct mw_work work;
+
+    memset(&work, 0, sizeof work); /* padding too: works are compared as bytes */
+    work.kind = kind;
+    work.operator_ = operator_;
+    work.comm = MW_NONE;
+    return work;
+}
+
+static void
+set_bytes(struct mw_work *work, int64_t bytes)
+{
+    work->bytes = bytes;
+    work->bytes_max = bytes;
+}
+
+uint32_t
+mw_work_compute(struct builder *b, enum mw_class class, int operator_, bool backward, int64_t tiles)
+{
+    uint32_t *cached = &b->work_cache[(class * MW_LAYER_OPERATORS_MAX + operator_) * 2 + backward];
+    const struct mw_operator_info *info = &b->sizing->classes[class].operators[operator_];
+
+    if (*cached != MW_NONE)
+        return *cached;
+    struct mw_work work = blank_work(MW_OP_COMPUTE, info->operator_);
+    struct draws draws = {0};
+    work.dtype = b->sizing->hardware->gpu_bf16 ? MW_DTYPE_BF16 : MW_DTYPE_FP16;
+    work.flops = (backward ? info->backward_flops : info->forward_flops) / tiles;
+    work.m = info->m;
+    work.n = info->n ? MAX(1, info->n / tiles) : 0;
+    work.k = info->k;
+    set_bytes(&work, (backward ? info->backward_bytes : info->forward_bytes) / tiles);
+    work.launches = info->launches * (backward ? 2 : 1);
+    draw(b, &draws, MW_CHANNEL_SM, ALL_MULTIPROCESSORS);
+    *cached = intern(b, &work, &draws);
+    return *cached;
+}
+
+/* An owner's transfer leaves the other ranks' shares of the node idle: it draws 1/users of its
+ * bytes on every shared channel, which is the whole channel at its disposal. */
+static int64_t
+shared(const struct builder *b, enum mw_channel_kind kind, int64_t bytes, bool alone)
+{
+    return alone ? MAX(1, bytes / b->plan->channels[b->channel[kind]].users) : bytes;
+}
+
+uint32_t
+mw_work_copy(struct builder *b, enum mw_op_kind kind, enum mw_operator operator_, int64_t bytes,
+             bool alone)
+{
+    struct mw_work work = blank_work(kind, operator_);
+    struct draws draws = {0};
+
+    set_bytes(&work, bytes);
+    work.direction = kind == MW_OP_NVME_WRITE;
+    if (kind == MW_OP_H2D) {
+        draw(b, &draws, MW_CHANNEL_PCIE_H2D, bytes);
+        draw(b, &draws, MW_CHANNEL_NODE_H2D, shared(b, MW_CHANNEL_NODE_H2D, bytes, alone));
+    } else if (kind == MW_OP_D2H) {
+        draw(b, &draws, MW_CHANNEL_PCIE_D2H, bytes);
+        draw(b, &draws, MW_CHANNEL_NODE_D2H, shared(b, MW_CHANNEL_NODE_D2H, bytes, alone));
+    } else {
+        draw(b, &draws, MW_CHANNEL_DRIVE, shared(b, MW_CHANNEL_DRIVE, bytes, alone));
+    }
+    draw(b, &draws, MW_CHANNEL_DRAM, shared(b, MW_CHANNEL_DRAM, bytes, alone));
+    return intern(b, &work, &draws);
+}
+
+/* Bytes that a rank passes on in a ring over n members, of a tensor of `bytes`. */
+static int64_t
+ring_bytes(enum mw_op_kind kind, int64_t bytes, int64_t members)
+{
+    if (members <= 1)
+        return 0;
+    if (kind == MW_OP_BROADCAST)
+        return bytes;
+    int64_t once = (double)bytes * (members - 1) / members;
+    return kind == MW_OP_ALL_REDUCE ? 2 * once : once;
+}
+
+uint32_t
+mw_work_collective(struct builder *b, enum mw_op_kind kind, enum mw_operator operator_,
+                   uint32_t comm, int64_t bytes)
+{
+    const struct mw_comm *group = &b->plan->comms[comm];
+    int64_t nodes = (group->size + group->ranks_per_node - 1) / group->ranks_per_node;
+    struct mw_work work = blank_work(kind, operator_);
+    struct draws draws = {0};
+
+    work.comm = comm;
+    set_bytes(&work, bytes);
+    if (group->size > 1) {
+        draw(b, &draws, MW_CHANNEL_SM, ALL_MULTIPROCESSORS);
+        if (group->ranks_per_node > 1)
+            draw(b, &draws, MW_CHANNEL_FABRIC, ring_bytes(kind, bytes, group->size));
+        draw(b, &draws, MW_CHANNEL_NIC,
+             ring_bytes(kind, bytes, nodes) * group->groups_per_node / b->sizing->ranks_per_node);
+    }
+    return intern(b, &work, &draws);
+}
+
+uint32_t
+mw_work_update(struct builder *b, int64_t params, bool host)
+{
+    struct mw_work work = blank_work(MW_OP_UPDATE, MW_OPERATOR_OPTIMIZER);
+    struct draws draws = {0};
+    int64_t bytes = params * UPDATE_BYTES;
+
+    work.dtype = MW_DTYPE_FP32;
+    work.elements = params;
+    work.direction = host;
+    set_bytes(&work, bytes);
+    work.launches = host ? 0 : 1;
+    if (host)
+        draw(b, &draws, MW_CHANNEL_DRAM, bytes);
+    else
+        draw(b, &draws, MW_CHANNEL_SM, ALL_MULTIPROCESSORS);
+    return intern(b, &work, &draws);
+}
+
+uint32_t
+mw_work_host(struct builder *b, enum mw_op_kind kind, int64_t bytes, int64_t elements)
+{
+    struct mw_work work = blank_work(kind, MW_OPERATOR_OPTIMIZER);
+    struct draws draws = {0};
+
+    work.direction = 1;
+    work.elements = elements;
+    set_bytes(&work, bytes);
+    draw(b, &draws, MW_CHANNEL_DRAM, bytes);
+    return intern(b, &work, &draws);
+}
+
+uint32_t
+mw_work_norm(struct builder *b, bool host, int64_t bytes)
+{
+    struct mw_work work = blank_work(MW_OP_NORM_CHECK, MW_OPERATOR_OPTIMIZER);
+    struct draws draws = {0};
+
+    work.direction = host;
+    work.launches = host ? 0 : 1;
+    set_bytes(&work, bytes);
+    if (host)
+        draw(b, &draws, MW_CHANNEL_DRAM, bytes);
+    return intern(b, &work, &draws);
+}
+
+uint32_t
+mw_work_mark(struct builder *b, enum mw_op_kind kind, int64_t bytes)
+{
+    struct mw_work work = blank_work(kind, MW_OPERATOR_NONE);
+    struct draws draws = {0};
+
+    set_bytes(&work, bytes);
+    work.direction = 1;
+    return intern(b, &work, &draws);
+}

@@ -1,0 +1,332 @@
+/* Which placements, batches, tiles and commits are worth simulating. */
+#include <glib.h>
+#include <math.h>
+
+#include "planner/error.h"
+#include "planner/planner.h"
+
+#define TILES_MAX 64
+#define SEQUENCES_MAX 65536
+/* A committed step needs the other extents and 10% to spare (docs/DESIGN.md). */
+#define COMMIT_FILL 0.9
+
+static bool
+is_infinity(enum mw_strategy strategy)
+{
+    return strategy == MW_STRATEGY_ZERO_INFINITY_CPU || strategy == MW_STRATEGY_ZERO_INFINITY_NVME;
+}
+
+static void
+place(struct mw_settings *s, enum mw_state state, enum mw_tier tier)
+{
+    s->placement[state].count = 1;
+    s->placement[state].part[0].tier = tier;
+    s->placement[state].part[0].bytes = INT64_MAX;
+}
+
+/* --- one placement: tiles and commit --------------------------------------------------------- */
+
+static struct mw_sizing *
+size_with_commit(const struct mw_request *request, const struct mw_settings *settings,
+                 GError **error)
+{
+    struct mw_settings s = *settings;
+
+    if (s.commit != MW_AUTO)
+        return mw_sizing_new(request->model, request->hardware, &s, error);
+    s.commit = 1;
+    struct mw_sizing *sizing = mw_sizing_new(request->model, request->hardware, &s, error);
+    if (!sizing || (sizing->fits && sizing->ledger[MW_TIER_NVME][MW_PURPOSE_OPTIMIZER_STATE_OTHER] &&
+                    sizing->need_bytes[MW_TIER_NVME] <=
+                        COMMIT_FILL * sizing->tiers[MW_TIER_NVME].capacity_bytes))
+        return sizing;
+    mw_sizing_free(sizing);
+    s.commit = 0;
+    return mw_sizing_new(request->model, request->hardware, &s, error);
+}
+
+/* Memory-centric tiling only when a buffer does not fit. */
+static struct mw_sizing *
+size_placement(const struct mw_request *request, const struct mw_settings *settings, GError **error)
+{
+    struct mw_settings s = *settings;
+    struct mw_sizing *first = size_with_commit(request, &s, error);
+
+    if (!first || first->fits || s.tiles != MW_AUTO || !first->params_partitioned ||
+        first->limiting_tier == MW_TIER_NVME)
+        return first;
+    for (s.tiles = 2; s.tiles <= TILES_MAX; s.tiles *= 2) {
+        struct mw_sizing *sizing = size_with_commit(request, &s, NULL);
+        if (sizing && sizing->fits) {
+            mw_sizing_free(first);
+            return sizing;
+        }
+        mw_sizing_free(sizing);
+    }
+    return first;
+}
+
+static bool
+fits(const struct mw_request *request, const struct mw_settings *settings)
+{
+    struct mw_sizing *sizing = size_placement(request, settings, NULL);
+    bool answer = sizing && sizing->fits;
+
+    mw_sizing_free(sizing);
+    return answer;
+}
+
+/* --- batch ------------------------------------------------------------------------------------- */
+
+static bool
+fits_sequences(const struct mw_request *request, const struct mw_settings *settings,
+               int64_t sequences)
+{
+    struct mw_settings s = *settings;
+
+    s.micro_batch = (double)sequences / s.tp;
+    return fits(request, &s);
+}
+
+double
+mw_planner_largest_batch(const struct mw_request *request, const struct mw_settings *settings)
+{
+    int64_t low = 0, high = 1;
+
+    while (high <= SEQUENCES_MAX && fits_sequences(request, settings, high)) {
+        low = high;
+        high *= 2;
+    }
+    while (high - low > 1) {
+        int64_t middle = low + (high - low) / 2;
+        if (fits_sequences(request, settings, middle))
+            low = middle;
+        else
+            high = middle;
+    }
+    return (double)low / settings->tp;
+}
+
+/* With a global batch and an open micro-batch: the fewest micro-batches that fit. */
+static void
+split_global_batch(const struct mw_request *request, struct mw_settings *s)
+{
+    double gpus = (double)s->nodes * s->gpus_per_node;
+    double per_gpu = s->global_batch / gpus;
+
+    for (int64_t accum = 1; accum <= s->global_batch; accum++) {
+        double sequences = per_gpu / accum * s->tp;
+        if (sequences < 1)
+            break;
+        if (fabs(sequences - llround(sequences)) > 1e-9)
+            continue;
+        s->micro_batch = sequences / s->tp;
+        s->grad_accum = accum;
+        if (fits(request, s))
+            return;
+    }
+    if (s->grad_accum == MW_AUTO) {
+        s->grad_accum = 1;
+        s->micro_batch = MW_AUTO;
+    }
+}
+
+static void
+choose_batch(const struct mw_request *request, struct mw_settings *s)
+{
+    if (s->micro_batch != MW_AUTO)
+        return;
+    if (s->global_batch != MW_AUTO && s->grad_accum == MW_AUTO)
+        split_global_batch(request, s);
+    if (s->micro_batch == MW_AUTO) {
+        double largest = mw_planner_largest_batch(request, s);
+        s->micro_batch = largest > 0 ? largest : 1.0 / s->tp;
+    }
+}
+
+/* --- placements --------------------------------------------------------------------------------- */
+
+struct gather {
+    const struct mw_request *request;
+    const struct mw_settings *asked;
+    GPtrArray *found;
+    struct mw_sizing *nearest; /* of those that do not fit */
+    GError *error;
+};
+
+static double
+lack(const struct mw_sizing *sizing)
+{
+    return (double)sizing->short_bytes /
+           MAX(1, sizing->tiers[sizing->limiting_tier].capacity_bytes);
+}
+
+static bool
+same_settings(const struct mw_sizing *a, const struct mw_sizing *b)
+{
+    for (int state = 0; state < MW_STATE_COUNT; state++) {
+        const struct mw_placement *p = &a->settings.placement[state];
+        const struct mw_placement *q = &b->settings.placement[state];
+        if (p->count != q->count)
+            return false;
+        for (int i = 0; i < p->count; i++)
+            if (p->part[i].tier != q->part[i].tier || p->part[i].bytes != q->part[i].bytes)
+                return false;
+    }
+    return a->settings.micro_batch == b->settings.micro_batch;
+}
+
+static bool
+keep(struct gather *gather, struct mw_sizing *sizing)
+{
+    if (!sizing->fits) {
+        if (!gather->nearest || lack(sizing) < lack(gather->nearest)) {
+            mw_sizing_free(gather->nearest);
+            gather->nearest = sizing;
+        } else {
+            mw_sizing_free(sizing);
+        }
+        return false;
+    }
+    for (guint i = 0; i < gather->found->len; i++)
+        if (same_settings(gather->found->pdata[i], sizing)) {
+            mw_sizing_free(sizing);
+            return true;
+        }
+    g_ptr_array_add(gather->found, sizing);
+    return true;
+}
+
+/* What the user fixed stays as it is. */
+static bool
+try_tiers(struct gather *gather, enum mw_tier optimizer, enum mw_tier params,
+          enum mw_tier activations)
+{
+    struct mw_settings s = *gather->asked;
+
+    if (!s.placement[MW_STATE_OPTIMIZER].count)
+        place(&s, MW_STATE_OPTIMIZER, optimizer);
+    if (!s.placement[MW_STATE_GRADIENTS].count)
+        s.placement[MW_STATE_GRADIENTS] = s.placement[MW_STATE_OPTIMIZER];
+    if (!s.placement[MW_STATE_PARAMETERS].count)
+        place(&s, MW_STATE_PARAMETERS, params);
+    if (!s.placement[MW_STATE_ACTIVATIONS].count)
+        place(&s, MW_STATE_ACTIVATIONS, activations);
+    choose_batch(gather->request, &s);
+    struct mw_sizing *sizing = size_placement(gather->request, &s, &gather->error);
+    return sizing && keep(gather, sizing);
+}
+
+/* Parameters to the fastest memory with room. */
+static bool
+try_moved_params(struct gather *gather, enum mw_tier optimizer, enum mw_tier deepest,
+                 enum mw_tier activations)
+{
+    for (enum mw_tier tier = MW_TIER_CPU; tier <= deepest && !gather->error; tier++)
+        if (try_tiers(gather, optimizer, tier, activations))
+            return true;
+    return false;
+}
+
+/* All moves of parameters and checkpoints that the rule allows with the optimizer state there. */
+static bool
+try_optimizer(struct gather *gather, enum mw_tier optimizer, enum mw_tier deepest)
+{
+    bool open_batch = gather->asked->micro_batch == MW_AUTO;
+    bool stays = try_tiers(gather, optimizer, MW_TIER_GPU, MW_TIER_GPU);
+
+    if (gather->error || (stays && !open_batch))
+        return stays;
+    if (optimizer == MW_TIER_GPU)
+        return stays; /* optimizer state goes first */
+    bool params = try_moved_params(gather, optimizer, deepest, MW_TIER_GPU);
+    bool checkpoints = !gather->error && try_tiers(gather, optimizer, MW_TIER_GPU, MW_TIER_CPU);
+    if (gather->error || ((params || checkpoints) && !open_batch))
+        return params || checkpoints;
+    return try_moved_params(gather, optimizer, deepest, MW_TIER_CPU) || stays || params ||
+           checkpoints;
+}
+
+static void
+try_infinity(struct gather *gather)
+{
+    enum mw_tier deepest = gather->asked->strategy == MW_STRATEGY_ZERO_INFINITY_NVME ? MW_TIER_NVME
+                                                                                     : MW_TIER_CPU;
+    bool open_batch = gather->asked->micro_batch == MW_AUTO;
+    int kept = 0;
+
+    /* With an open batch the next tier down is tried too: it may leave room for a larger one. */
+    for (enum mw_tier tier = MW_TIER_GPU; tier <= deepest && !gather->error; tier++)
+        if (try_optimizer(gather, tier, deepest) && (!open_batch || ++kept == 2))
+            return;
+}
+
+GPtrArray *
+mw_planner_candidates(const struct mw_request *request, const struct mw_settings *resolved,
+                      GError **error)
+{
+    struct gather gather = {request, resolved, NULL, NULL, NULL};
+
+    gather.found = g_ptr_array_new_with_free_func((GDestroyNotify)mw_sizing_free);
+    if (is_infinity(resolved->strategy))
+        try_infinity(&gather);
+    else
+        try_tiers(&gather,
+                  resolved->strategy == MW_STRATEGY_ZERO_OFFLOAD ? MW_TIER_CPU : MW_TIER_GPU,
+                  MW_TIER_GPU, MW_TIER_GPU);
+    if (gather.error) {
+        g_propagate_error(error, gather.error);
+        g_ptr_array_unref(gather.found);
+        mw_sizing_free(gather.nearest);
+        return NULL;
+    }
+    if (!gather.found->len)
+        g_ptr_array_add(gather.found, gather.nearest);
+    else
+        mw_sizing_free(gather.nearest);
+    return gather.found;
+}
+
+/* --- the most layers --------------------------------------------------------------------------- */
+
+static bool
+layers_fit(const struct mw_request *request, const struct mw_settings *resolved, int64_t layers)
+{
+    struct mw_model model = *request->model;
+    struct mw_request smaller = {&model, request->hardware};
+    struct mw_settings s = *resolved;
+
+    model.layers = layers;
+    if (!mw_model_validate(&model, model.name, NULL))
+        return false;
+    if (s.micro_batch == MW_AUTO)
+        s.micro_batch = 1.0 / s.tp;
+    g_autoptr(GPtrArray) found = mw_planner_candidates(&smaller, &s, NULL);
+    return found && ((struct mw_sizing *)found->pdata[0])->fits;
+}
+
+int64_t
+mw_planner_largest_layers(const struct mw_request *request, const struct mw_settings *resolved,
+                          GError **error)
+{
+    int64_t low = 0, high = 1;
+    struct mw_settings probe = *resolved;
+
+    if (probe.micro_batch == MW_AUTO)
+        probe.micro_batch = 1.0 / probe.tp;
+    g_autoptr(GPtrArray) valid = mw_planner_candidates(request, &probe, error);
+    if (!valid)
+        return -1;
+    while (high < 1 << 20 && layers_fit(request, resolved, high)) {
+        low = high;
+        high *= 2;
+    }
+    while (high - low > 1) {
+        int64_t middle = low + (high - low) / 2;
+        if (layers_fit(request, resolved, middle))
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}

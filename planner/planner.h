@@ -1,0 +1,50 @@
+/*
+ * planner.h - from a request to the placements worth simulating, and to what would make it fit.
+ *
+ * Order of use: mw_settings_resolve, mw_planner_candidates, then mw_build_plan on the ones that fit.
+ */
+#ifndef MW_PLANNER_PLANNER_H
+#define MW_PLANNER_PLANNER_H
+
+#include <glib.h>
+
+#include "planner/build.h"
+#include "planner/hwprofile.h"
+#include "planner/model.h"
+#include "planner/settings.h"
+#include "planner/sizing.h"
+
+/* What is planned; borrowed by everything below. */
+struct mw_request {
+    const struct mw_model *model;
+    const struct mw_hardware *hardware;
+};
+
+/* Fills in defaults that need no search and refuses contradictions.  Micro-batch, tiles, commit
+ * and placements may stay open. */
+bool mw_settings_resolve(const struct mw_request *request, const struct mw_settings *asked,
+                         struct mw_settings *resolved, GError **error);
+
+/*
+ * The sizings worth simulating for one strategy (not MW_STRATEGY_AUTO), following the paper's rule
+ * (Sec. 5.1, Sec. 8): offload only when needed, optimizer state and gradients first, to the
+ * fastest memory with room.  If one of parameters and checkpoints must move, both choices are
+ * given; with an open batch every combination is given with its largest batch.
+ * Never empty on success: if nothing fits, the one sizing with the smallest lack.
+ * Array of struct mw_sizing *, which it owns.
+ */
+GPtrArray *mw_planner_candidates(const struct mw_request *request,
+                                 const struct mw_settings *resolved, GError **error);
+
+/* The largest micro-batch (sequences per GPU) that fits these placements; 0 if none does. */
+double mw_planner_largest_batch(const struct mw_request *request,
+                                const struct mw_settings *settings);
+
+/* The most layers of this model that fit under one strategy; 0 if none does. */
+int64_t mw_planner_largest_layers(const struct mw_request *request,
+                                  const struct mw_settings *resolved, GError **error);
+
+/* One line: what would make it fit; g_free it. */
+char *mw_planner_remedy(const struct mw_request *request, const struct mw_sizing *sizing);
+
+#endif

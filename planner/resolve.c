@@ -1,0 +1,139 @@
+/* Defaults and contradictions. */
+#include <glib.h>
+#include <math.h>
+
+#include "planner/error.h"
+#include "planner/planner.h"
+
+#define DEFAULT_SEQ 4096
+#define PAPER_SEQ 1024
+
+static bool
+refuse(GError **error, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    g_autofree char *text = g_strdup_vprintf(format, arguments);
+    va_end(arguments);
+    g_set_error_literal(error, MW_ERROR, MW_ERROR_INVALID, text);
+    return false;
+}
+
+static void
+fill_shape(const struct mw_request *request, struct mw_settings *s)
+{
+    const struct mw_model *model = request->model;
+
+    if (s->gpus_per_node == MW_AUTO)
+        s->gpus_per_node = request->hardware->gpus_per_node;
+    if (s->seq == MW_AUTO)
+        s->seq = MIN(model->seq, model->paper_preset ? PAPER_SEQ : DEFAULT_SEQ);
+    if (s->checkpoint_interval == MW_AUTO)
+        s->checkpoint_interval = 1;
+    s->checkpoint_interval = MIN(s->checkpoint_interval, model->layers);
+    if (s->param_loads == MW_AUTO)
+        s->param_loads = 3;
+    if (s->prefetch == MW_AUTO)
+        s->prefetch = 1;
+    if (s->partition == MW_PARTITION_AUTO)
+        s->partition = s->strategy == MW_STRATEGY_ZERO_OFFLOAD ? MW_PARTITION_OWNER
+                                                               : MW_PARTITION_BANDWIDTH;
+}
+
+/* global batch = micro-batch * GPUs * accumulation; any two of the three may be given. */
+static bool
+fill_batch(struct mw_settings *s, GError **error)
+{
+    double gpus = (double)s->nodes * s->gpus_per_node;
+
+    if (s->global_batch == MW_AUTO) {
+        if (s->grad_accum == MW_AUTO)
+            s->grad_accum = 1;
+        return true;
+    }
+    if (s->micro_batch != MW_AUTO) {
+        double accum = s->global_batch / (s->micro_batch * gpus);
+        if (s->grad_accum == MW_AUTO)
+            s->grad_accum = llround(accum);
+        if (fabs(accum - s->grad_accum) > 1e-9 || s->grad_accum < 1)
+            return refuse(error,
+                          "--global-batch %" G_GINT64_FORMAT
+                          ": must be --batch %g times %g GPUs times a whole --grad-accum",
+                          s->global_batch, s->micro_batch, gpus);
+        return true;
+    }
+    if (s->grad_accum == MW_AUTO)
+        return true; /* the search looks for the fewest micro-batches that fit */
+    double micro = s->global_batch / (gpus * s->grad_accum);
+    double sequences = micro * s->tp;
+    if (sequences < 1 || fabs(sequences - llround(sequences)) > 1e-9)
+        return refuse(error,
+                      "--global-batch %" G_GINT64_FORMAT
+                      ": does not divide into %g GPUs and --grad-accum %" G_GINT64_FORMAT,
+                      s->global_batch, gpus, s->grad_accum);
+    s->micro_batch = micro;
+    return true;
+}
+
+static bool
+leaves_gpu(const struct mw_placement *placement)
+{
+    for (int i = 0; i < placement->count; i++)
+        if (placement->part[i].tier != MW_TIER_GPU)
+            return true;
+    return false;
+}
+
+static bool
+check_devices(const struct mw_settings *s, GError **error)
+{
+    const char *name = mw_strategy_name(s->strategy);
+    bool fetched = s->strategy == MW_STRATEGY_ZERO3 ||
+                   s->strategy == MW_STRATEGY_ZERO_INFINITY_CPU ||
+                   s->strategy == MW_STRATEGY_ZERO_INFINITY_NVME;
+    bool replicated = s->strategy == MW_STRATEGY_DDP || s->strategy == MW_STRATEGY_ZERO1;
+
+    if (!fetched && leaves_gpu(&s->placement[MW_STATE_PARAMETERS]))
+        return refuse(error,
+                      "--param-device: %s keeps parameters on the GPU; use zero3, "
+                      "zero-infinity-cpu or zero-infinity-nvme to place them elsewhere",
+                      name);
+    if (replicated && (leaves_gpu(&s->placement[MW_STATE_OPTIMIZER]) ||
+                       leaves_gpu(&s->placement[MW_STATE_GRADIENTS])))
+        return refuse(error,
+                      "--optimizer-device, --gradient-device: %s keeps them on the GPU; use "
+                      "zero2, zero-offload or a zero-infinity strategy",
+                      name);
+    return true;
+}
+
+static bool
+check_combination(const struct mw_request *request, const struct mw_settings *s, GError **error)
+{
+    if (s->seq > request->model->seq && request->model->learned_positions)
+        return refuse(error,
+                      "--seq %" G_GINT64_FORMAT ": %s has learned positions for %" G_GINT64_FORMAT
+                      " tokens; give 1 to %" G_GINT64_FORMAT,
+                      s->seq, request->model->name, request->model->seq, request->model->seq);
+    if (s->param_loads == 2 && s->checkpoint_interval == 0)
+        return refuse(error, "--param-loads 2: means one fetch for recompute and backward, and "
+                             "--activation-checkpoint-interval 0 recomputes nothing; leave one out");
+    if (s->dpu_start != MW_AUTO && s->strategy != MW_STRATEGY_ZERO_OFFLOAD)
+        return refuse(error,
+                      "--dpu-start: delayed parameter update belongs to zero-offload, not to %s",
+                      mw_strategy_name(s->strategy));
+    if (s->strategy == MW_STRATEGY_ZERO_OFFLOAD && s->placement[MW_STATE_OPTIMIZER].count &&
+        !leaves_gpu(&s->placement[MW_STATE_OPTIMIZER]))
+        return refuse(error, "--optimizer-device gpu: zero-offload keeps it off the GPU; use zero2");
+    return check_devices(s, error);
+}
+
+bool
+mw_settings_resolve(const struct mw_request *request, const struct mw_settings *asked,
+                    struct mw_settings *resolved, GError **error)
+{
+    *resolved = *asked;
+    fill_shape(request, resolved);
+    return fill_batch(resolved, error) && check_combination(request, resolved, error);
+}

@@ -1,0 +1,452 @@
+#include "planner/sizing.h"
+
+#include <glib.h>
+#include <string.h>
+
+#include "planner/error.h"
+#include "planner/sizing_internal.h"
+
+/* Units of one chunk at most: its dependencies must fit into an op. */
+#define CHUNK_UNITS_MAX 40
+
+static int64_t
+divide_up(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+/* --- classes and units ---------------------------------------------------------------------- */
+
+static bool
+starts_unit(enum mw_operator operator_)
+{
+    switch (operator_) {
+    case MW_OPERATOR_EMBEDDING:
+    case MW_OPERATOR_NORM1:
+    case MW_OPERATOR_PROJECTION:
+    case MW_OPERATOR_NORM2:
+    case MW_OPERATOR_MLP_DOWN:
+    case MW_OPERATOR_FINAL_NORM:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* A norm is tiny: it travels with the product behind it.  A block without norms starts anyway. */
+static void
+group_units(struct mw_class_info *class)
+{
+    struct mw_unit *unit = NULL;
+
+    for (int i = 0; i < class->operator_count; i++) {
+        const struct mw_operator_info *info = &class->operators[i];
+        if (!unit || (starts_unit(info->operator_) && class->unit_count < MW_CLASS_UNITS_MAX)) {
+            unit = &class->units[class->unit_count++];
+            unit->first = i;
+        }
+        unit->count++;
+        unit->params += info->params;
+        class->params += info->params;
+        class->saved_bytes += info->saved_bytes;
+        class->widest_bytes = MAX(class->widest_bytes, info->output_bytes);
+    }
+}
+
+static void
+walk_model(struct mw_sizing *sizing)
+{
+    const struct mw_model *model = sizing->model;
+    struct mw_class_info *classes = sizing->classes;
+    int64_t dense = model->experts ? MIN(model->dense_layers, model->layers) : model->layers;
+
+    classes[MW_CLASS_HEAD].operator_count =
+        mw_model_head(model, &sizing->shape, classes[MW_CLASS_HEAD].operators);
+    classes[MW_CLASS_TAIL].operator_count =
+        mw_model_tail(model, &sizing->shape, classes[MW_CLASS_TAIL].operators);
+    classes[MW_CLASS_HEAD].blocks = classes[MW_CLASS_HEAD].operator_count > 0;
+    classes[MW_CLASS_TAIL].blocks = classes[MW_CLASS_TAIL].operator_count > 0;
+    classes[MW_CLASS_DENSE].blocks = dense;
+    classes[MW_CLASS_EXPERT].blocks = model->layers - dense;
+    if (dense)
+        classes[MW_CLASS_DENSE].operator_count =
+            mw_model_layer(model, 0, &sizing->shape, classes[MW_CLASS_DENSE].operators);
+    if (model->layers > dense)
+        classes[MW_CLASS_EXPERT].operator_count = mw_model_layer(
+            model, model->layers - 1, &sizing->shape, classes[MW_CLASS_EXPERT].operators);
+    for (int c = 0; c < MW_CLASS_COUNT; c++) {
+        group_units(&classes[c]);
+        sizing->unit_count += classes[c].blocks * classes[c].unit_count;
+        sizing->params += classes[c].blocks * classes[c].params;
+    }
+}
+
+/* T tiles cut the layers' largest unit; smaller units, and the ends of the model, are cut only
+ * into as many parts as keep them within the same buffer. */
+static void
+cut_tiles(struct mw_sizing *sizing)
+{
+    int64_t largest = 1;
+
+    for (int c = MW_CLASS_DENSE; c <= MW_CLASS_EXPERT; c++)
+        for (int u = 0; u < sizing->classes[c].unit_count; u++)
+            largest = MAX(largest, sizing->classes[c].units[u].params);
+    int64_t limit = divide_up(largest, sizing->settings.tiles);
+
+    for (int c = 0; c < MW_CLASS_COUNT; c++)
+        for (int u = 0; u < sizing->classes[c].unit_count; u++) {
+            struct mw_unit *unit = &sizing->classes[c].units[u];
+            unit->tiles = MAX(1, divide_up(unit->params, limit));
+            unit->tile_params = divide_up(unit->params, unit->tiles);
+            unit->shard_params = divide_up(unit->tile_params, sizing->dp);
+        }
+}
+
+enum mw_class
+mw_sizing_layer_class(const struct mw_sizing *sizing, int64_t layer)
+{
+    return layer < sizing->classes[MW_CLASS_DENSE].blocks ? MW_CLASS_DENSE : MW_CLASS_EXPERT;
+}
+
+uint32_t
+mw_sizing_layer_unit(const struct mw_sizing *sizing, int64_t layer)
+{
+    const struct mw_class_info *classes = sizing->classes;
+    int64_t dense = MIN(layer, classes[MW_CLASS_DENSE].blocks);
+    int64_t head = classes[MW_CLASS_HEAD].blocks * classes[MW_CLASS_HEAD].unit_count;
+
+    return head + dense * classes[MW_CLASS_DENSE].unit_count +
+           (layer - dense) * classes[MW_CLASS_EXPERT].unit_count;
+}
+
+enum mw_class
+mw_sizing_locate(const struct mw_sizing *sizing, uint32_t unit, int32_t *layer, int *index)
+{
+    const struct mw_class_info *classes = sizing->classes;
+    int64_t rest = unit, base = 0;
+
+    for (int c = 0; c < MW_CLASS_COUNT; c++) {
+        int64_t per_block = classes[c].unit_count, all = per_block * classes[c].blocks;
+        if (rest < all) {
+            *layer = c == MW_CLASS_HEAD || c == MW_CLASS_TAIL ? -1 : base + rest / per_block;
+            *index = rest % per_block;
+            return c;
+        }
+        rest -= all;
+        if (c == MW_CLASS_DENSE)
+            base = classes[c].blocks;
+    }
+    g_assert_not_reached();
+}
+
+const struct mw_unit *
+mw_sizing_unit(const struct mw_sizing *sizing, uint32_t unit)
+{
+    int32_t layer;
+    int index;
+    enum mw_class class = mw_sizing_locate(sizing, unit, &layer, &index);
+
+    return &sizing->classes[class].units[index];
+}
+
+/* --- homes ---------------------------------------------------------------------------------- */
+
+struct filler {
+    const struct mw_placement *placement;
+    int64_t ranks_per_node;
+    int part;
+    int64_t left;
+};
+
+static void
+filler_start(struct filler *filler, const struct mw_placement *placement, int64_t ranks_per_node)
+{
+    *filler = (struct filler){placement, ranks_per_node, -1, 0};
+}
+
+/* A split state fills its faster tier first. */
+static enum mw_tier
+filler_take(struct filler *filler, int64_t bytes)
+{
+    while (filler->part < 0 || (filler->left < bytes && filler->part + 1 < filler->placement->count)) {
+        int64_t limit = filler->placement->part[++filler->part].bytes;
+        filler->left = limit == INT64_MAX ? limit : limit / filler->ranks_per_node;
+    }
+    if (filler->left != INT64_MAX)
+        filler->left -= bytes;
+    return filler->placement->part[filler->part].tier;
+}
+
+static int64_t
+unit_shard(const struct mw_sizing *sizing, const struct mw_unit *unit, bool partitioned)
+{
+    return partitioned ? unit->tiles * unit->shard_params : unit->params;
+}
+
+static void
+place_units(struct mw_sizing *sizing)
+{
+    struct filler params, gradients;
+
+    sizing->param_home = g_new0(uint8_t, sizing->unit_count + 1);
+    sizing->gradient_home = g_new0(uint8_t, sizing->unit_count + 1);
+    filler_start(&params, &sizing->settings.placement[MW_STATE_PARAMETERS], sizing->ranks_per_node);
+    filler_start(&gradients, &sizing->settings.placement[MW_STATE_GRADIENTS],
+                 sizing->ranks_per_node);
+    for (uint32_t u = 0; u < sizing->unit_count; u++) {
+        const struct mw_unit *unit = mw_sizing_unit(sizing, u);
+        int64_t param_bytes = 2 * unit_shard(sizing, unit, sizing->params_partitioned);
+        int64_t gradient_bytes = sizing->gradient_element_bytes *
+                                 unit_shard(sizing, unit, sizing->gradients_partitioned);
+        sizing->param_home[u] = filler_take(&params, param_bytes);
+        sizing->gradient_home[u] = filler_take(&gradients, gradient_bytes);
+        mw_sizing_account(sizing, sizing->param_home[u], MW_PURPOSE_PARAMETERS, param_bytes, 1);
+        mw_sizing_account(sizing, sizing->gradient_home[u], MW_PURPOSE_GRADIENTS, gradient_bytes,
+                          1);
+        sizing->shard_params += unit_shard(sizing, unit, sizing->optimizer_partitioned);
+    }
+}
+
+static void
+place_checkpoints(struct mw_sizing *sizing)
+{
+    struct filler filler;
+
+    filler_start(&filler, &sizing->settings.placement[MW_STATE_ACTIVATIONS],
+                 sizing->ranks_per_node);
+    sizing->checkpoint_home = g_new0(uint8_t, sizing->checkpoint_count + 1);
+    for (int64_t c = 0; c < sizing->checkpoint_count; c++) {
+        sizing->checkpoint_home[c] = filler_take(&filler, sizing->checkpoint_bytes);
+        mw_sizing_account(sizing, sizing->checkpoint_home[c], MW_PURPOSE_ACTIVATION_CHECKPOINTS,
+                          sizing->checkpoint_bytes, 1);
+    }
+}
+
+/* --- optimizer chunks ----------------------------------------------------------------------- */
+
+static bool
+joins_chunk(const struct mw_sizing *sizing, const struct mw_chunk *chunk, uint32_t unit,
+            int64_t params)
+{
+    return chunk->unit_count && chunk->unit_count < CHUNK_UNITS_MAX &&
+           chunk->params + params <= sizing->settings.optimizer_chunk &&
+           sizing->param_home[chunk->first_unit] == sizing->param_home[unit] &&
+           sizing->gradient_home[chunk->first_unit] == sizing->gradient_home[unit];
+}
+
+static void
+cut_chunks(struct mw_sizing *sizing)
+{
+    GArray *chunks = g_array_new(FALSE, TRUE, sizeof(struct mw_chunk));
+    struct filler filler;
+
+    for (uint32_t u = 0; u < sizing->unit_count; u++) {
+        int64_t left = unit_shard(sizing, mw_sizing_unit(sizing, u), sizing->optimizer_partitioned);
+        struct mw_chunk *last =
+            chunks->len ? &g_array_index(chunks, struct mw_chunk, chunks->len - 1) : NULL;
+        if (last && joins_chunk(sizing, last, u, left)) {
+            last->unit_count++;
+            last->params += left;
+            continue;
+        }
+        int64_t pieces = MAX(1, divide_up(left, sizing->settings.optimizer_chunk));
+        for (int64_t p = 0; p < pieces; p++) {
+            int64_t params = left * (p + 1) / pieces - left * p / pieces;
+            struct mw_chunk chunk = {u, 1, params, MW_TIER_GPU};
+            g_array_append_val(chunks, chunk);
+        }
+    }
+    sizing->chunk_count = chunks->len;
+    sizing->chunks = (struct mw_chunk *)g_array_free(chunks, FALSE);
+    filler_start(&filler, &sizing->settings.placement[MW_STATE_OPTIMIZER], sizing->ranks_per_node);
+    for (uint32_t c = 0; c < sizing->chunk_count; c++) {
+        struct mw_chunk *chunk = &sizing->chunks[c];
+        int64_t bytes = chunk->params * sizing->optimizer_element_bytes;
+        chunk->tier = filler_take(&filler, bytes);
+        mw_sizing_account(sizing, chunk->tier, MW_PURPOSE_OPTIMIZER_STATE, bytes, 1);
+        if (chunk->tier == MW_TIER_NVME && sizing->settings.commit == 1)
+            mw_sizing_account(sizing, chunk->tier, MW_PURPOSE_OPTIMIZER_STATE_OTHER, bytes, 1);
+    }
+}
+
+/* --- verdict -------------------------------------------------------------------------------- */
+
+void
+mw_sizing_account(struct mw_sizing *sizing, enum mw_tier tier, enum mw_purpose purpose,
+                  int64_t bytes, int64_t count)
+{
+    if (!count || !bytes)
+        return;
+    sizing->ledger[tier][purpose] += bytes * count;
+    sizing->need_bytes[tier] += bytes * count;
+    sizing->largest_bytes[tier] = MAX(sizing->largest_bytes[tier], bytes);
+}
+
+static void
+read_tiers(struct mw_sizing *sizing)
+{
+    const struct mw_hardware *hw = sizing->hardware;
+    int64_t ranks = sizing->ranks_per_node;
+    struct mw_tier_info *tiers = sizing->tiers;
+
+    tiers[MW_TIER_GPU] = (struct mw_tier_info){
+        hw->gpu_memory_bytes - hw->gpu_reserve_bytes, hw->gpu_reserve_bytes,
+        hw->gpu_largest_request_bytes};
+    tiers[MW_TIER_CPU] = (struct mw_tier_info){
+        (hw->host_memory_bytes - hw->host_reserve_bytes) / ranks, hw->host_reserve_bytes / ranks,
+        hw->host_largest_request_bytes};
+    tiers[MW_TIER_NVME] = (struct mw_tier_info){
+        MAX(0, hw->nvme_capacity_bytes - hw->nvme_reserve_bytes) / ranks,
+        hw->nvme_reserve_bytes / ranks, INT64_MAX};
+    for (int t = 0; t < MW_TIER_COUNT; t++)
+        if (tiers[t].largest_request_bytes <= 0 ||
+            tiers[t].largest_request_bytes > tiers[t].capacity_bytes)
+            tiers[t].largest_request_bytes = tiers[t].capacity_bytes;
+}
+
+static void
+judge(struct mw_sizing *sizing)
+{
+    double worst = 0;
+
+    sizing->fits = true;
+    for (int t = 0; t < MW_TIER_COUNT; t++) {
+        const struct mw_tier_info *tier = &sizing->tiers[t];
+        int64_t sum = sizing->need_bytes[t] - tier->capacity_bytes;
+        int64_t one = sizing->largest_bytes[t] - tier->largest_request_bytes;
+        int64_t lack = sum > 0 ? sum : one;
+        double relative = (double)lack / MAX(1, tier->capacity_bytes);
+        if (lack <= 0 || (!sizing->fits && relative <= worst))
+            continue;
+        sizing->fits = false;
+        sizing->limiting_tier = t;
+        sizing->short_bytes = lack;
+        sizing->fragmentation = sum <= 0;
+        worst = relative;
+    }
+}
+
+/* --- the whole ------------------------------------------------------------------------------ */
+
+static bool
+check_ranks(const struct mw_settings *settings, const struct mw_hardware *hw, GError **error)
+{
+    int64_t ranks = settings->nodes * settings->gpus_per_node;
+    double sequences = settings->micro_batch * settings->tp;
+
+    if (settings->gpus_per_node > hw->gpus_per_node)
+        g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
+                    "--gpus %" G_GINT64_FORMAT ": the profile has %" G_GINT64_FORMAT
+                    " GPUs a node; give 1 to %" G_GINT64_FORMAT " (and --nodes for more)",
+                    settings->gpus_per_node, hw->gpus_per_node, hw->gpus_per_node);
+    else if (settings->nodes > 1 && hw->nic_bytes_per_s <= 0)
+        g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
+                    "--nodes %" G_GINT64_FORMAT
+                    ": the profile has no network; give 1, or set network.gb_per_s",
+                    settings->nodes);
+    else if (hw->nodes_max > 0 && settings->nodes > hw->nodes_max)
+        g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
+                    "--nodes %" G_GINT64_FORMAT ": the profile has %" G_GINT64_FORMAT
+                    " at most; give 1 to %" G_GINT64_FORMAT,
+                    settings->nodes, hw->nodes_max, hw->nodes_max);
+    else if (settings->tp > ranks || ranks % settings->tp)
+        g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
+                    "--tp %" G_GINT64_FORMAT ": must divide the %" G_GINT64_FORMAT " GPUs",
+                    settings->tp, ranks);
+    else if (sequences < 0.999 || sequences > 1e6 ||
+             ABS(sequences - (double)(int64_t)(sequences + 0.5)) > 1e-6)
+        g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
+                    "--batch %g: times --tp %" G_GINT64_FORMAT
+                    " it must be a whole number of sequences from 1 to 1000000",
+                    settings->micro_batch, settings->tp);
+    else
+        return true;
+    return false;
+}
+
+static bool
+check_slicing(const struct mw_model *model, int64_t tp, GError **error)
+{
+    if (model->heads % tp == 0 && model->hidden % tp == 0)
+        return true;
+    g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
+                "--tp %" G_GINT64_FORMAT ": must divide the %" G_GINT64_FORMAT
+                " heads and the hidden size %" G_GINT64_FORMAT " of %s",
+                tp, model->heads, model->hidden, model->name);
+    return false;
+}
+
+static void
+fill_ranks(struct mw_sizing *sizing)
+{
+    const struct mw_settings *settings = &sizing->settings;
+
+    sizing->ranks_per_node = settings->gpus_per_node;
+    sizing->ranks = settings->nodes * settings->gpus_per_node;
+    sizing->tp = settings->tp;
+    sizing->dp = sizing->ranks / settings->tp;
+    sizing->tp_ranks_per_node = MIN(sizing->tp, sizing->ranks_per_node);
+    sizing->dp_ranks_per_node =
+        MIN(sizing->dp, MAX(1, sizing->ranks_per_node / sizing->tp_ranks_per_node));
+    sizing->sequences = settings->micro_batch * settings->tp + 0.5;
+    sizing->tokens = sizing->sequences * settings->seq;
+    sizing->shape = (struct mw_shape){sizing->sequences, settings->seq, settings->tp,
+                                      sizing->hardware->gpu_flash_attention};
+}
+
+static void
+fill_strategy(struct mw_sizing *sizing)
+{
+    enum mw_strategy strategy = sizing->settings.strategy;
+
+    sizing->params_partitioned = strategy == MW_STRATEGY_ZERO3 ||
+                                 strategy == MW_STRATEGY_ZERO_INFINITY_CPU ||
+                                 strategy == MW_STRATEGY_ZERO_INFINITY_NVME;
+    sizing->gradients_partitioned = strategy != MW_STRATEGY_DDP && strategy != MW_STRATEGY_ZERO1;
+    sizing->optimizer_partitioned = strategy != MW_STRATEGY_DDP;
+    sizing->gradient_element_bytes = sizing->settings.grad_accum > 1 ? 4 : 2;
+    sizing->optimizer_element_bytes = sizing->settings.layout == MW_LAYOUT_PAPER20 ? 16 : 12;
+}
+
+struct mw_sizing *
+mw_sizing_new(const struct mw_model *model, const struct mw_hardware *hardware,
+              const struct mw_settings *settings, GError **error)
+{
+    if (!check_ranks(settings, hardware, error) || !check_slicing(model, settings->tp, error))
+        return NULL;
+
+    struct mw_sizing *sizing = g_new0(struct mw_sizing, 1);
+    sizing->model = model;
+    sizing->hardware = hardware;
+    sizing->settings = *settings;
+    if (sizing->settings.tiles == MW_AUTO)
+        sizing->settings.tiles = 1;
+    fill_ranks(sizing);
+    fill_strategy(sizing);
+    walk_model(sizing);
+    cut_tiles(sizing);
+    if (sizing->settings.optimizer_chunk == MW_AUTO) {
+        int64_t shard = sizing->params / (sizing->optimizer_partitioned ? sizing->dp : 1);
+        sizing->settings.optimizer_chunk = CLAMP(shard / 16, 1 << 20, 32 << 20);
+    }
+    place_units(sizing);
+    mw_sizing_activations(sizing);
+    place_checkpoints(sizing);
+    cut_chunks(sizing);
+    mw_sizing_buffers(sizing);
+    read_tiers(sizing);
+    judge(sizing);
+    return sizing;
+}
+
+void
+mw_sizing_free(struct mw_sizing *sizing)
+{
+    if (!sizing)
+        return;
+    g_free(sizing->param_home);
+    g_free(sizing->gradient_home);
+    g_free(sizing->checkpoint_home);
+    g_free(sizing->chunks);
+    g_free(sizing);
+}

@@ -1,0 +1,192 @@
+#include <glib.h>
+
+#include "planner/sizing_internal.h"
+
+/* Two slots let one gradient leave while the next is made. */
+#define GRADIENT_RING 2
+/* Two let one checkpoint travel while the next is made or used. */
+#define CHECKPOINT_RING 2
+
+static int64_t
+divide_up(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+/* Checkpoints: 2·bsz·seq·hd bytes every ci blocks (ZeRO-Infinity Sec. 3, Eq. 3); with tensor
+ * slicing each rank keeps 1/tp of them (ZeRO-R, Pa).  Working memory: what the backward of one
+ * group needs (Eq. 5 with the saved activations of the operators), plus the gradients that flow
+ * into and out of the widest operator. */
+void
+mw_sizing_activations(struct mw_sizing *sizing)
+{
+    const struct mw_class_info *classes = sizing->classes;
+    int64_t interval = sizing->settings.checkpoint_interval;
+    int64_t group = interval ? MIN(interval, sizing->model->layers) : sizing->model->layers;
+    int64_t saved = 0, widest = 0;
+
+    for (int c = MW_CLASS_DENSE; c <= MW_CLASS_EXPERT; c++)
+        saved = MAX(saved, classes[c].saved_bytes);
+    for (int c = 0; c < MW_CLASS_TAIL; c++)
+        widest = MAX(widest, classes[c].widest_bytes);
+    sizing->activation_bytes = group * saved + 2 * widest;
+    sizing->activation_slots = CLAMP(sizing->activation_bytes / MAX(1, widest), 1, 64);
+    sizing->activation_slot_bytes =
+        divide_up(sizing->activation_bytes, sizing->activation_slots);
+    if (interval) {
+        sizing->checkpoint_count = divide_up(sizing->model->layers, interval);
+        sizing->checkpoint_bytes =
+            2 * divide_up(sizing->tokens * sizing->model->hidden, sizing->tp);
+    }
+    /* 16-bit logits and their fp32 softmax, which becomes the gradient in place. */
+    if (classes[MW_CLASS_TAIL].blocks)
+        sizing->logits_bytes = 6 * sizing->tokens * divide_up(sizing->model->vocab, sizing->tp);
+    mw_sizing_account(sizing, MW_TIER_GPU, MW_PURPOSE_ACTIVATIONS,
+                      sizing->activation_slot_bytes, sizing->activation_slots);
+    mw_sizing_account(sizing, MW_TIER_GPU, MW_PURPOSE_LOGITS, sizing->logits_bytes, 1);
+}
+
+struct survey { /* what the homes ask for */
+    bool params[MW_TIER_COUNT], gradients[MW_TIER_COUNT], chunks[MW_TIER_COUNT];
+    bool checkpoints[MW_TIER_COUNT];
+    int64_t tile_params, shard_params, chunk_params, group_parts;
+};
+
+static void
+survey_homes(const struct mw_sizing *sizing, struct survey *survey)
+{
+    int64_t interval = MAX(1, sizing->settings.checkpoint_interval);
+
+    for (uint32_t u = 0; u < sizing->unit_count; u++) {
+        survey->params[sizing->param_home[u]] = true;
+        survey->gradients[sizing->gradient_home[u]] = true;
+    }
+    for (uint32_t c = 0; c < sizing->chunk_count; c++) {
+        survey->chunks[sizing->chunks[c].tier] = true;
+        survey->chunk_params = MAX(survey->chunk_params, sizing->chunks[c].params);
+    }
+    for (int64_t c = 0; c < sizing->checkpoint_count; c++)
+        survey->checkpoints[sizing->checkpoint_home[c]] = true;
+    for (int c = 0; c < MW_CLASS_COUNT; c++) {
+        const struct mw_class_info *class = &sizing->classes[c];
+        int64_t parts = 0;
+        for (int u = 0; u < class->unit_count; u++) {
+            survey->tile_params = MAX(survey->tile_params, class->units[u].tile_params);
+            survey->shard_params = MAX(survey->shard_params, class->units[u].shard_params);
+            parts += class->units[u].tiles;
+        }
+        if (c == MW_CLASS_DENSE || c == MW_CLASS_EXPERT)
+            parts *= MIN(interval, class->blocks);
+        survey->group_parts = MAX(survey->group_parts, parts);
+    }
+}
+
+/* The fetch path: gg, cg and nc slots.  Owner-broadcast moves whole parts, not shards. */
+static void
+size_fetch(struct mw_sizing *sizing, const struct survey *survey)
+{
+    const struct mw_settings *settings = &sizing->settings;
+    bool offloaded = survey->params[MW_TIER_CPU] || survey->params[MW_TIER_NVME];
+    bool owner = settings->partition == MW_PARTITION_OWNER;
+    int64_t ring = settings->prefetch + 1;
+    int64_t part = 2 * (owner ? survey->tile_params : survey->shard_params);
+
+    if (!sizing->params_partitioned || (!offloaded && sizing->dp == 1))
+        return;
+    /* With two loads the units of a checkpoint group stay from recompute to backward. */
+    sizing->param_ring = ring + (settings->param_loads == 2 ? survey->group_parts : 0);
+    sizing->param_slot_bytes = 2 * survey->tile_params;
+    if (offloaded && sizing->dp > 1) {
+        sizing->shard_ring = ring;
+        sizing->shard_slot_bytes = part;
+    }
+    if (survey->params[MW_TIER_NVME]) {
+        sizing->pinned_ring = ring;
+        sizing->pinned_slot_bytes = part;
+    }
+}
+
+static void
+size_gradients(struct mw_sizing *sizing, const struct survey *survey)
+{
+    bool offloaded = survey->gradients[MW_TIER_CPU] || survey->gradients[MW_TIER_NVME];
+    bool owner = sizing->settings.partition == MW_PARTITION_OWNER;
+    bool accumulates = sizing->settings.grad_accum > 1;
+    int64_t part = owner ? survey->tile_params : survey->shard_params;
+
+    if (!sizing->gradients_partitioned)
+        return;
+    if (offloaded || sizing->dp > 1) {
+        sizing->gradient_ring = GRADIENT_RING;
+        sizing->gradient_slot_bytes = 2 * survey->tile_params;
+    }
+    if (offloaded && sizing->dp > 1) {
+        sizing->gradient_shard_ring = GRADIENT_RING;
+        sizing->gradient_shard_bytes = 2 * part;
+    }
+    if (survey->gradients[MW_TIER_NVME] || (offloaded && accumulates)) {
+        sizing->gradient_pinned_ring = GRADIENT_RING;
+        sizing->gradient_pinned_bytes = (accumulates ? 6 : 2) * part;
+    }
+}
+
+static void
+size_optimizer(struct mw_sizing *sizing, const struct survey *survey)
+{
+    bool host = survey->chunks[MW_TIER_CPU] || survey->chunks[MW_TIER_NVME];
+    bool delayed = sizing->settings.dpu_start != MW_AUTO;
+
+    if (survey->chunks[MW_TIER_NVME]) {
+        sizing->optimizer_sets = sizing->settings.buffer_sets;
+        sizing->optimizer_set_bytes =
+            survey->chunk_params *
+            (sizing->optimizer_element_bytes +
+             (survey->gradients[MW_TIER_NVME] ? sizing->gradient_element_bytes : 0));
+    }
+    /* Updated 16-bit parameters on their way to GPU or NVMe; all of them with delayed update,
+     * since the GPU still computes with the old ones. */
+    if (host && (survey->params[MW_TIER_GPU] || survey->params[MW_TIER_NVME])) {
+        sizing->gather_slot_bytes = 2 * survey->chunk_params;
+        sizing->gather_ring = delayed ? sizing->chunk_count : MAX(2, sizing->settings.buffer_sets);
+    }
+}
+
+static void
+enter_buffers(struct mw_sizing *s)
+{
+    mw_sizing_account(s, MW_TIER_GPU, MW_PURPOSE_PARAMETER_BUFFERS, s->param_slot_bytes,
+                      s->param_ring);
+    mw_sizing_account(s, MW_TIER_GPU, MW_PURPOSE_SHARD_BUFFERS, s->shard_slot_bytes, s->shard_ring);
+    mw_sizing_account(s, MW_TIER_CPU, MW_PURPOSE_SHARD_BUFFERS, s->pinned_slot_bytes,
+                      s->pinned_ring);
+    mw_sizing_account(s, MW_TIER_GPU, MW_PURPOSE_GRADIENT_BUFFERS, s->gradient_slot_bytes,
+                      s->gradient_ring);
+    mw_sizing_account(s, MW_TIER_GPU, MW_PURPOSE_SHARD_BUFFERS, s->gradient_shard_bytes,
+                      s->gradient_shard_ring);
+    mw_sizing_account(s, MW_TIER_CPU, MW_PURPOSE_GRADIENT_BUFFERS, s->gradient_pinned_bytes,
+                      s->gradient_pinned_ring);
+    mw_sizing_account(s, MW_TIER_GPU, MW_PURPOSE_CHECKPOINT_BUFFERS, s->checkpoint_bytes,
+                      s->checkpoint_ring);
+    mw_sizing_account(s, MW_TIER_CPU, MW_PURPOSE_CHECKPOINT_BUFFERS, s->checkpoint_bytes,
+                      s->checkpoint_pinned_ring);
+    mw_sizing_account(s, MW_TIER_CPU, MW_PURPOSE_OPTIMIZER_BUFFERS, s->optimizer_set_bytes,
+                      s->optimizer_sets);
+    mw_sizing_account(s, MW_TIER_CPU, MW_PURPOSE_PARAMETER_BUFFERS, s->gather_slot_bytes,
+                      s->gather_ring);
+}
+
+void
+mw_sizing_buffers(struct mw_sizing *sizing)
+{
+    struct survey survey = {0};
+
+    survey_homes(sizing, &survey);
+    size_fetch(sizing, &survey);
+    size_gradients(sizing, &survey);
+    size_optimizer(sizing, &survey);
+    if (survey.checkpoints[MW_TIER_CPU] || survey.checkpoints[MW_TIER_NVME])
+        sizing->checkpoint_ring = CHECKPOINT_RING;
+    if (survey.checkpoints[MW_TIER_NVME])
+        sizing->checkpoint_pinned_ring = CHECKPOINT_RING;
+    enter_buffers(sizing);
+}

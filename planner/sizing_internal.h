@@ -1,0 +1,16 @@
+/* sizing_internal.h - what the files of sizing share. */
+#ifndef MW_PLANNER_SIZING_INTERNAL_H
+#define MW_PLANNER_SIZING_INTERNAL_H
+
+#include "planner/sizing.h"
+
+const struct mw_unit *mw_sizing_unit(const struct mw_sizing *sizing, uint32_t unit);
+
+/* Enters `count` slots of `bytes` each into the ledger. */
+void mw_sizing_account(struct mw_sizing *sizing, enum mw_tier tier, enum mw_purpose purpose,
+                       int64_t bytes, int64_t count);
+
+void mw_sizing_activations(struct mw_sizing *sizing); /* sizes of activations and checkpoints */
+void mw_sizing_buffers(struct mw_sizing *sizing);     /* rings and sets, entered into the ledger */
+
+#endif
