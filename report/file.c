@@ -1,0 +1,135 @@
+#include "report/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <glib/gstdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "planner/error.h"
+
+void
+mw_file_set_error(GError **error, const char *path, int error_number)
+{
+    g_set_error(error, MW_ERROR, MW_ERROR_IO, "cannot write %s: %s", path,
+                g_strerror(error_number));
+}
+
+static void
+file_free(struct mw_file *file)
+{
+    g_free(file->path);
+    g_free(file->target);
+    g_free(file->temporary);
+    g_free(file);
+}
+
+/* A rename replaces a symbolic link; what the user means is the file behind it. */
+static char *
+follow_links(const char *path)
+{
+    char *real = realpath(path, NULL);
+    char *copy = g_strdup(real ? real : path);
+
+    free(real);
+    return copy;
+}
+
+/* Opens the temporary file with the mode that the target has, or would get. */
+static int
+open_temporary(struct mw_file *file, const struct stat *old)
+{
+    g_autofree char *folder = g_path_get_dirname(file->target);
+    g_autofree char *base = g_path_get_basename(file->target);
+    g_autofree char *name = g_strdup_printf(".%s.XXXXXX", base);
+    int descriptor;
+
+    file->temporary = g_build_filename(folder, name, NULL);
+    descriptor = g_mkstemp_full(file->temporary, O_WRONLY | O_CLOEXEC, 0666);
+    if (descriptor >= 0 && old && fchmod(descriptor, old->st_mode & 07777) < 0) {
+        int saved = errno;
+        close(descriptor);
+        g_unlink(file->temporary);
+        errno = saved;
+        return -1;
+    }
+    return descriptor;
+}
+
+static int
+open_target(struct mw_file *file)
+{
+    struct stat old;
+    bool exists = stat(file->target, &old) == 0;
+
+    if (exists && S_ISDIR(old.st_mode)) {
+        errno = EISDIR;
+        return -1;
+    }
+    if (exists && !S_ISREG(old.st_mode))
+        return open(file->target, O_WRONLY | O_CLOEXEC);
+    if (exists && access(file->target, W_OK) < 0)
+        return -1;
+    return open_temporary(file, exists ? &old : NULL);
+}
+
+struct mw_file *
+mw_file_open(const char *path, GError **error)
+{
+    struct mw_file *file = g_new0(struct mw_file, 1);
+    int descriptor;
+
+    file->path = g_strdup(path);
+    file->target = follow_links(path);
+    descriptor = open_target(file);
+    if (descriptor >= 0)
+        file->stream = fdopen(descriptor, "w");
+    if (!file->stream) {
+        mw_file_set_error(error, path, errno);
+        file_free(file);
+        return NULL;
+    }
+    return file;
+}
+
+/* Returns 0 or an errno.  fsync has no meaning for a pipe or a terminal. */
+static int
+flush_and_close(struct mw_file *file)
+{
+    int result = ferror(file->stream) ? EIO : 0;
+
+    errno = 0;
+    if (fflush(file->stream) != 0)
+        result = errno;
+    else if (!result && file->temporary && fsync(fileno(file->stream)) < 0)
+        result = errno;
+    if (fclose(file->stream) != 0 && !result)
+        result = errno;
+    return result;
+}
+
+bool
+mw_file_commit(struct mw_file *file, GError **error)
+{
+    int result = flush_and_close(file);
+
+    if (!result && file->temporary && rename(file->temporary, file->target) < 0)
+        result = errno;
+    if (result) {
+        mw_file_set_error(error, file->path, result);
+        if (file->temporary)
+            g_unlink(file->temporary);
+    }
+    file_free(file);
+    return result == 0;
+}
+
+void
+mw_file_abort(struct mw_file *file)
+{
+    fclose(file->stream);
+    if (file->temporary)
+        g_unlink(file->temporary);
+    file_free(file);
+}

@@ -1,0 +1,30 @@
+/*
+ * file.h - a file that is written whole or not at all.
+ *
+ * Bytes go to a temporary file in the same folder; commit syncs it and renames it over the target.
+ * A target that is not a regular file (a terminal, a pipe, /dev/null) is written directly.
+ */
+#ifndef MW_REPORT_FILE_H
+#define MW_REPORT_FILE_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+struct mw_file {
+    FILE *stream; /* to write to; do not close it */
+    char *target; /* private: the path with symbolic links followed */
+    char *temporary;
+    char *path;
+};
+
+/* NULL with MW_ERROR_IO naming the path and the reason.  End it with commit or abort. */
+struct mw_file *mw_file_open(const char *path, GError **error);
+/* Both free `file`.  After a failed commit the target is as it was. */
+bool mw_file_commit(struct mw_file *file, GError **error);
+void mw_file_abort(struct mw_file *file);
+
+/* Sets MW_ERROR_IO: "cannot write PATH: REASON". */
+void mw_file_set_error(GError **error, const char *path, int error_number);
+
+#endif

@@ -1,0 +1,49 @@
+#include "report/result.h"
+
+#include <glib.h>
+
+static void
+free_texts(struct mw_result *result)
+{
+    g_free(result->model);
+    g_free(result->hardware);
+    g_free(result->hardware_description);
+    g_free(result->strategy);
+    g_free(result->param_device);
+    g_free(result->optimizer_device);
+    g_free(result->gradient_device);
+    g_free(result->activation_device);
+    g_free(result->partition);
+    g_free(result->commit);
+    g_free(result->state_layout);
+    g_free(result->limiting_tier);
+    g_free(result->remedy);
+    g_free(result->bottleneck);
+    g_free(result->change.what);
+    g_free(result->provenance);
+    g_strfreev(result->notes);
+}
+
+/* Frees an array of structs, each with one owned string `text`. */
+#define FREE_ARRAY(array, count, text)                                                             \
+    do {                                                                                           \
+        for (size_t i = 0; i < (count); i++)                                                       \
+            g_free((array)[i].text);                                                               \
+        g_free(array);                                                                             \
+    } while (0)
+
+void
+mw_result_free(struct mw_result *result)
+{
+    if (!result)
+        return;
+    free_texts(result);
+    g_free(result->ledger);
+    FREE_ARRAY(result->lanes, result->lane_count, name);
+    FREE_ARRAY(result->channels, result->channel_count, name);
+    FREE_ARRAY(result->phases, result->phase_count, name);
+    FREE_ARRAY(result->terms, result->term_count, what);
+    FREE_ARRAY(result->what_ifs, result->what_if_count, what);
+    FREE_ARRAY(result->needs, result->need_count, what);
+    g_free(result);
+}
