@@ -1,0 +1,116 @@
+#include <inttypes.h>
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "report/format.h"
+#include "report/report.h"
+
+enum kind { TEXT, NUMBER, INTEGER, BOOLEAN };
+
+/* Columns of a prediction are empty when none was made.  The low outlook of the profile gives the
+ * high step time. */
+static const struct column {
+    const char *name;
+    enum kind kind;
+    bool predicted;
+    size_t offset;
+} columns[] = {
+    {"model", TEXT, false, offsetof(struct mw_result, model)},
+    {"hardware", TEXT, false, offsetof(struct mw_result, hardware)},
+    {"strategy", TEXT, false, offsetof(struct mw_result, strategy)},
+    {"params", INTEGER, false, offsetof(struct mw_result, params)},
+    {"nodes", INTEGER, false, offsetof(struct mw_result, nodes)},
+    {"gpus_per_node", INTEGER, false, offsetof(struct mw_result, gpus_per_node)},
+    {"tp", INTEGER, false, offsetof(struct mw_result, tp)},
+    {"micro_batch", NUMBER, false, offsetof(struct mw_result, micro_batch)},
+    {"grad_accum", INTEGER, false, offsetof(struct mw_result, grad_accum)},
+    {"global_batch", NUMBER, false, offsetof(struct mw_result, global_batch)},
+    {"seq", INTEGER, false, offsetof(struct mw_result, seq)},
+    {"checkpoint_interval", INTEGER, false, offsetof(struct mw_result, checkpoint_interval)},
+    {"param_loads", INTEGER, false, offsetof(struct mw_result, param_loads)},
+    {"tiles", INTEGER, false, offsetof(struct mw_result, tiles)},
+    {"prefetch", INTEGER, false, offsetof(struct mw_result, prefetch)},
+    {"param_device", TEXT, false, offsetof(struct mw_result, param_device)},
+    {"optimizer_device", TEXT, false, offsetof(struct mw_result, optimizer_device)},
+    {"gradient_device", TEXT, false, offsetof(struct mw_result, gradient_device)},
+    {"activation_device", TEXT, false, offsetof(struct mw_result, activation_device)},
+    {"feasible", BOOLEAN, false, offsetof(struct mw_result, feasible)},
+    {"limiting_tier", TEXT, false, offsetof(struct mw_result, limiting_tier)},
+    {"short_bytes", INTEGER, false, offsetof(struct mw_result, short_bytes)},
+    {"gpu_peak_bytes", INTEGER, false, offsetof(struct mw_result, tiers[MW_TIER_GPU].peak_bytes)},
+    {"cpu_peak_bytes", INTEGER, false, offsetof(struct mw_result, tiers[MW_TIER_CPU].peak_bytes)},
+    {"nvme_peak_bytes", INTEGER, false, offsetof(struct mw_result, tiers[MW_TIER_NVME].peak_bytes)},
+    {"step_time_s", NUMBER, true, offsetof(struct mw_result, step_time_s[1])},
+    {"step_time_s_low", NUMBER, true, offsetof(struct mw_result, step_time_s[2])},
+    {"step_time_s_high", NUMBER, true, offsetof(struct mw_result, step_time_s[0])},
+    {"first_step_time_s", NUMBER, true, offsetof(struct mw_result, first_step_time_s)},
+    {"tflops_per_gpu", NUMBER, true, offsetof(struct mw_result, tflops_per_gpu[1])},
+    {"efficiency", NUMBER, true, offsetof(struct mw_result, efficiency)},
+    {"mfu", NUMBER, true, offsetof(struct mw_result, mfu)},
+    {"tokens_per_s", NUMBER, true, offsetof(struct mw_result, tokens_per_s)},
+    {"bottleneck", TEXT, true, offsetof(struct mw_result, bottleneck)},
+    {"closed_form_paper_s", NUMBER, true, offsetof(struct mw_result, closed_form_paper_s)},
+    {"closed_form_plan_s", NUMBER, true, offsetof(struct mw_result, closed_form_plan_s)},
+    {"nvme_written_bytes", NUMBER, true, offsetof(struct mw_result, nvme_written_bytes)},
+    {"drive_life_steps", NUMBER, true, offsetof(struct mw_result, drive_life_steps)},
+    {"days", NUMBER, true, offsetof(struct mw_result, days)},
+    {"cost_usd", NUMBER, true, offsetof(struct mw_result, cost_usd)},
+    {"energy_kwh", NUMBER, true, offsetof(struct mw_result, energy_kwh)},
+    {"provenance", TEXT, false, offsetof(struct mw_result, provenance)},
+};
+
+#define COLUMN_COUNT (sizeof columns / sizeof columns[0])
+
+/* Quoted as in RFC 4180, only where it must be. */
+static void
+write_text(FILE *out, const char *text)
+{
+    if (!text)
+        return;
+    if (!strpbrk(text, ",\"\r\n")) {
+        fputs(text, out);
+        return;
+    }
+    fputc('"', out);
+    for (; *text; text++) {
+        if (*text == '"')
+            fputc('"', out);
+        fputc(*text, out);
+    }
+    fputc('"', out);
+}
+
+static void
+write_cell(FILE *out, const struct column *column, const struct mw_result *result)
+{
+    const void *field = (const char *)result + column->offset;
+
+    if (column->predicted && !result->simulated)
+        return;
+    if (column->kind == TEXT)
+        write_text(out, *(char *const *)field);
+    else if (column->kind == INTEGER)
+        fprintf(out, "%" PRId64, *(const int64_t *)field);
+    else if (column->kind == BOOLEAN)
+        fputs(*(const bool *)field ? "true" : "false", out);
+    else if (isfinite(*(const double *)field))
+        fputs(mw_format_exact(*(const double *)field), out);
+}
+
+bool
+mw_csv_write(FILE *out, struct mw_result *const *results, size_t count)
+{
+    for (size_t c = 0; c < COLUMN_COUNT; c++)
+        fprintf(out, "%s%s", c ? "," : "", columns[c].name);
+    fputc('\n', out);
+    for (size_t i = 0; i < count; i++) {
+        for (size_t c = 0; c < COLUMN_COUNT; c++) {
+            if (c)
+                fputc(',', out);
+            write_cell(out, &columns[c], results[i]);
+        }
+        fputc('\n', out);
+    }
+    return fflush(out) == 0 && !ferror(out);
+}

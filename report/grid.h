@@ -1,0 +1,24 @@
+/*
+ * grid.h - text in aligned columns, two spaces between them.
+ *
+ * `align` has a letter a column: l left, r right.  Rows may end early; the last cell of a row that
+ * does is not padded.  Widths count characters, not bytes.
+ */
+#ifndef MW_REPORT_GRID_H
+#define MW_REPORT_GRID_H
+
+#include <glib.h>
+#include <stdio.h>
+
+struct mw_grid;
+
+struct mw_grid *mw_grid_new(const char *align);
+/* Cells are copied; the list ends with NULL. */
+void mw_grid_row(struct mw_grid *grid, ...) G_GNUC_NULL_TERMINATED;
+/* Writes every row after `indent` spaces, and frees the grid. */
+void mw_grid_print(struct mw_grid *grid, FILE *out, int indent);
+
+/* "[####----]": `ratio` of `width` cells; more than 1 is full. */
+const char *mw_grid_bar(double ratio, int width);
+
+#endif

@@ -1,0 +1,292 @@
+#include <math.h>
+
+#include "report/json_writer.h"
+#include "report/report.h"
+
+/* A prediction that was not made is null. */
+static double
+predicted(const struct mw_result *result, double value)
+{
+    return result->simulated ? value : NAN;
+}
+
+static void
+write_counts(struct mw_json_writer *json, const struct mw_result *r)
+{
+    mw_json_integer(json, "nodes", r->nodes);
+    mw_json_integer(json, "gpus_per_node", r->gpus_per_node);
+    mw_json_integer(json, "tp", r->tp);
+    mw_json_number(json, "micro_batch", r->micro_batch);
+    mw_json_integer(json, "grad_accum", r->grad_accum);
+    mw_json_number(json, "global_batch", r->global_batch);
+    mw_json_integer(json, "seq", r->seq);
+    mw_json_number(json, "tokens_per_step", r->tokens_per_step);
+    mw_json_integer(json, "checkpoint_interval", r->checkpoint_interval);
+    mw_json_integer(json, "param_loads", r->param_loads);
+    mw_json_integer(json, "tiles", r->tiles);
+    mw_json_integer(json, "prefetch", r->prefetch);
+}
+
+static void
+write_settings(struct mw_json_writer *json, const struct mw_result *r)
+{
+    mw_json_begin(json, "settings", '{', false);
+    write_counts(json, r);
+    mw_json_string(json, "param_device", r->param_device);
+    mw_json_string(json, "optimizer_device", r->optimizer_device);
+    mw_json_string(json, "gradient_device", r->gradient_device);
+    mw_json_string(json, "activation_device", r->activation_device);
+    mw_json_string(json, "partition", r->partition);
+    mw_json_string(json, "commit", r->commit);
+    mw_json_string(json, "state_layout", r->state_layout);
+    if (r->dpu_start >= 0)
+        mw_json_integer(json, "dpu_start", r->dpu_start);
+    else
+        mw_json_string(json, "dpu_start", NULL);
+    mw_json_end(json, '}');
+}
+
+static void
+write_speed(struct mw_json_writer *json, const struct mw_result *r)
+{
+    mw_json_number(json, "step_time_s", predicted(r, r->step_time_s[1]));
+    mw_json_number(json, "first_step_time_s", predicted(r, r->first_step_time_s));
+    mw_json_number(json, "tflops_per_gpu", predicted(r, r->tflops_per_gpu[1]));
+    mw_json_number(json, "efficiency", predicted(r, r->efficiency));
+    mw_json_number(json, "mfu", predicted(r, r->mfu));
+    mw_json_number(json, "tokens_per_s", predicted(r, r->tokens_per_s));
+    mw_json_string(json, "bottleneck", r->simulated ? r->bottleneck : NULL);
+    mw_json_number(json, "bottleneck_share", predicted(r, r->bottleneck_share));
+    mw_json_number(json, "critical_path_s", predicted(r, r->critical_path_s));
+}
+
+static void
+write_low_high(struct mw_json_writer *json, const char *key, double one, double other)
+{
+    mw_json_begin(json, key, '{', true);
+    mw_json_number(json, "low", fmin(one, other));
+    mw_json_number(json, "high", fmax(one, other));
+    mw_json_end(json, '}');
+}
+
+/* low <= high as numbers: the profile's low outlook gives the high step time. */
+static void
+write_range(struct mw_json_writer *json, const struct mw_result *r)
+{
+    const double *step = r->step_time_s, *tflops = r->tflops_per_gpu;
+
+    mw_json_begin(json, "range", '{', false);
+    if (r->simulated && isfinite(step[0]) && isfinite(step[2]) && step[0] != step[2]) {
+        write_low_high(json, "step_time_s", step[0], step[2]);
+        write_low_high(json, "tflops_per_gpu", tflops[0], tflops[2]);
+        write_low_high(json, "tokens_per_s", r->tokens_per_step / step[0],
+                       r->tokens_per_step / step[2]);
+    }
+    mw_json_end(json, '}');
+}
+
+static void
+write_memory(struct mw_json_writer *json, const struct mw_result *r)
+{
+    mw_json_begin(json, "peak_bytes", '{', true);
+    for (int i = 0; i < MW_TIER_COUNT; i++)
+        mw_json_integer(json, mw_tier_name(i), r->tiers[i].peak_bytes);
+    mw_json_end(json, '}');
+    mw_json_begin(json, "tiers", '{', false);
+    for (int i = 0; i < MW_TIER_COUNT; i++) {
+        const struct mw_result_tier *tier = &r->tiers[i];
+        mw_json_begin(json, mw_tier_name(i), '{', true);
+        mw_json_integer(json, "capacity_bytes", tier->capacity_bytes);
+        mw_json_integer(json, "reserve_bytes", tier->reserve_bytes);
+        mw_json_integer(json, "peak_bytes", tier->peak_bytes);
+        mw_json_integer(json, "largest_request_bytes", tier->largest_request_bytes);
+        mw_json_end(json, '}');
+    }
+    mw_json_end(json, '}');
+    mw_json_begin(json, "ledger", '[', false);
+    for (size_t i = 0; i < r->ledger_count; i++) {
+        mw_json_begin(json, NULL, '{', true);
+        mw_json_string(json, "tier", mw_tier_name(r->ledger[i].tier));
+        mw_json_string(json, "purpose", mw_purpose_name(r->ledger[i].purpose));
+        mw_json_integer(json, "bytes", r->ledger[i].bytes);
+        mw_json_end(json, '}');
+    }
+    mw_json_end(json, ']');
+}
+
+static void
+write_lanes(struct mw_json_writer *json, const struct mw_result *r)
+{
+    mw_json_begin(json, "lanes", '[', false);
+    for (size_t i = 0; i < r->lane_count; i++) {
+        mw_json_begin(json, NULL, '{', true);
+        mw_json_string(json, "name", r->lanes[i].name);
+        mw_json_number(json, "busy_s", r->lanes[i].busy_s);
+        mw_json_number(json, "exposed_s", r->lanes[i].exposed_s);
+        mw_json_end(json, '}');
+    }
+    mw_json_end(json, ']');
+    mw_json_begin(json, "channels", '[', false);
+    for (size_t i = 0; i < r->channel_count; i++) {
+        mw_json_begin(json, NULL, '{', true);
+        mw_json_string(json, "name", r->channels[i].name);
+        mw_json_number(json, "busy_s", r->channels[i].busy_s);
+        mw_json_end(json, '}');
+    }
+    mw_json_end(json, ']');
+}
+
+static void
+write_phases(struct mw_json_writer *json, const struct mw_result *r)
+{
+    mw_json_begin(json, "phases", '[', false);
+    for (size_t i = 0; i < r->phase_count; i++) {
+        mw_json_begin(json, NULL, '{', true);
+        mw_json_string(json, "name", r->phases[i].name);
+        mw_json_number(json, "start_s", r->phases[i].start_s);
+        mw_json_number(json, "end_s", r->phases[i].end_s);
+        mw_json_end(json, '}');
+    }
+    mw_json_end(json, ']');
+}
+
+static void
+write_closed_form(struct mw_json_writer *json, const struct mw_result *r)
+{
+    mw_json_begin(json, "closed_form", '{', true);
+    mw_json_number(json, "paper", predicted(r, r->closed_form_paper_s));
+    mw_json_number(json, "plan", predicted(r, r->closed_form_plan_s));
+    mw_json_end(json, '}');
+    mw_json_begin(json, "terms", '[', false);
+    for (size_t i = 0; i < r->term_count; i++) {
+        mw_json_begin(json, NULL, '{', true);
+        mw_json_string(json, "what", r->terms[i].what);
+        mw_json_number(json, "paper_s", r->terms[i].paper_s);
+        mw_json_number(json, "plan_s", r->terms[i].plan_s);
+        mw_json_end(json, '}');
+    }
+    mw_json_end(json, ']');
+}
+
+static void
+write_what_ifs(struct mw_json_writer *json, const struct mw_result *r)
+{
+    mw_json_begin(json, "what_if", '[', false);
+    for (size_t i = 0; i < r->what_if_count; i++) {
+        mw_json_begin(json, NULL, '{', true);
+        mw_json_string(json, "what", r->what_ifs[i].what);
+        mw_json_number(json, "factor", r->what_ifs[i].factor);
+        mw_json_number(json, "step_time_s", r->what_ifs[i].step_time_s);
+        mw_json_end(json, '}');
+    }
+    mw_json_end(json, ']');
+}
+
+static void
+write_needs(struct mw_json_writer *json, const struct mw_result *r)
+{
+    mw_json_begin(json, "needs", '[', false);
+    for (size_t i = 0; i < r->need_count; i++) {
+        mw_json_begin(json, NULL, '{', true);
+        mw_json_string(json, "what", r->needs[i].what);
+        mw_json_number(json, "efficiency", r->needs[i].efficiency);
+        mw_json_number(json, "bytes_per_s", r->needs[i].bytes_per_s);
+        mw_json_number(json, "present_bytes_per_s", r->needs[i].present_bytes_per_s);
+        mw_json_end(json, '}');
+    }
+    mw_json_end(json, ']');
+}
+
+static void
+write_change(struct mw_json_writer *json, const struct mw_result *r)
+{
+    if (!r->change.what) {
+        mw_json_string(json, "change", NULL);
+        return;
+    }
+    mw_json_begin(json, "change", '{', true);
+    mw_json_string(json, "what", r->change.what);
+    mw_json_number(json, "step_time_s", r->change.step_time_s);
+    mw_json_number(json, "tokens_per_s", r->change.tokens_per_s);
+    mw_json_end(json, '}');
+}
+
+static void
+write_cost(struct mw_json_writer *json, const struct mw_result *r)
+{
+    mw_json_number(json, "nvme_read_bytes", predicted(r, r->nvme_read_bytes));
+    mw_json_number(json, "nvme_written_bytes", predicted(r, r->nvme_written_bytes));
+    mw_json_number(json, "drive_life_steps", predicted(r, r->drive_life_steps));
+    mw_json_number(json, "tokens", r->tokens > 0 ? r->tokens : NAN);
+    mw_json_number(json, "days", predicted(r, r->days));
+    mw_json_number(json, "cost_usd", predicted(r, r->cost_usd));
+    mw_json_number(json, "energy_kwh", predicted(r, r->energy_kwh));
+    mw_json_string(json, "provenance", r->provenance);
+    mw_json_boolean(json, "calibrated", r->calibrated);
+}
+
+static void
+write_notes(struct mw_json_writer *json, const struct mw_result *r)
+{
+    mw_json_begin(json, "notes", '[', false);
+    for (char **note = r->notes; note && *note; note++)
+        mw_json_string(json, NULL, *note);
+    mw_json_end(json, ']');
+}
+
+static void
+write_question(struct mw_json_writer *json, const struct mw_result *r)
+{
+    mw_json_string(json, "model", r->model);
+    mw_json_integer(json, "params", r->params);
+    mw_json_integer(json, "active_params", r->active_params);
+    mw_json_integer(json, "paper_params", r->paper_params);
+    mw_json_string(json, "hardware", r->hardware);
+    mw_json_string(json, "hardware_description", r->hardware_description);
+    mw_json_string(json, "strategy", r->strategy);
+}
+
+static void
+write_verdict(struct mw_json_writer *json, const struct mw_result *r)
+{
+    mw_json_boolean(json, "feasible", r->feasible);
+    mw_json_string(json, "limiting_tier", r->limiting_tier);
+    mw_json_integer(json, "short_bytes", r->short_bytes);
+    mw_json_string(json, "remedy", r->remedy);
+    mw_json_boolean(json, "simulated", r->simulated);
+}
+
+static void
+write_result(struct mw_json_writer *json, const struct mw_result *result)
+{
+    mw_json_begin(json, NULL, '{', false);
+    write_question(json, result);
+    write_verdict(json, result);
+    write_speed(json, result);
+    write_range(json, result);
+    write_memory(json, result);
+    write_lanes(json, result);
+    write_phases(json, result);
+    write_closed_form(json, result);
+    write_what_ifs(json, result);
+    write_needs(json, result);
+    write_change(json, result);
+    write_cost(json, result);
+    write_settings(json, result);
+    write_notes(json, result);
+    mw_json_end(json, '}');
+}
+
+bool
+mw_json_write(FILE *out, struct mw_result *const *results, size_t count)
+{
+    struct mw_json_writer json = {.out = out};
+
+    if (count != 1)
+        mw_json_begin(&json, NULL, '[', false);
+    for (size_t i = 0; i < count; i++)
+        write_result(&json, results[i]);
+    if (count != 1)
+        mw_json_end(&json, ']');
+    return fflush(out) == 0 && !ferror(out);
+}

@@ -1,0 +1,94 @@
+#include "report/lanes.h"
+
+#include <stdlib.h>
+
+#include "planner/error.h"
+
+static int
+compare_spans(const void *a, const void *b)
+{
+    const struct mw_span *x = a, *y = b;
+
+    if (x->lane != y->lane)
+        return x->lane < y->lane ? -1 : 1;
+    if (x->start_ns != y->start_ns)
+        return x->start_ns < y->start_ns ? -1 : 1;
+    return (x->op > y->op) - (x->op < y->op);
+}
+
+static int64_t
+first_start(const struct mw_timeline *timeline)
+{
+    int64_t first = timeline->row_count ? INT64_MAX : 0;
+
+    for (size_t i = 0; i < timeline->row_count; i++)
+        first = MIN(first, timeline->rows[i].start_ns);
+    return first;
+}
+
+struct mw_spans
+mw_lane_spans_find(const struct mw_plan *plan, const struct mw_timeline *timeline)
+{
+    struct mw_spans spans = {g_new(struct mw_span, timeline->row_count + 1), timeline->row_count,
+                             0};
+    int64_t begin_ns = first_start(timeline);
+
+    for (size_t i = 0; i < timeline->row_count; i++) {
+        const struct mw_timeline_row *row = &timeline->rows[i];
+        spans.span[i] = (struct mw_span){plan->ops[row->op].lane, row->op, row->start_ns - begin_ns,
+                                         row->end_ns - begin_ns};
+        spans.span_ns = MAX(spans.span_ns, spans.span[i].end_ns);
+    }
+    qsort(spans.span, spans.count, sizeof *spans.span, compare_spans);
+    return spans;
+}
+
+void
+mw_lane_spans_clear(struct mw_spans *spans)
+{
+    g_free(spans->span);
+    *spans = (struct mw_spans){0};
+}
+
+/* The index of the first span whose lane is not below `lane`. */
+static size_t
+lower_bound(const struct mw_spans *spans, uint32_t lane)
+{
+    size_t low = 0, high = spans->count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (spans->span[middle].lane < lane)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+const struct mw_span *
+mw_lane_spans_of(const struct mw_spans *spans, uint32_t lane, size_t *count)
+{
+    size_t first = lower_bound(spans, lane);
+
+    *count = lower_bound(spans, lane + 1) - first;
+    return spans->span + first;
+}
+
+char *
+mw_lane_title(const struct mw_lane *lane)
+{
+    const char *kind = mw_lane_kind_name(lane->kind);
+
+    return lane->index ? g_strdup_printf("%s-%d", kind, lane->index) : g_strdup(kind);
+}
+
+bool
+mw_lane_has_timeline(const struct mw_result *result, const char *path, GError **error)
+{
+    if (result->plan && result->timeline && result->timeline->row_count)
+        return true;
+    g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
+                "cannot write %s: the result has no timeline; simulate a plan that fits", path);
+    return false;
+}

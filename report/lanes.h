@@ -1,0 +1,39 @@
+/*
+ * lanes.h - a timeline seen lane by lane: shared by the summary, the trace and the plot.
+ */
+#ifndef MW_REPORT_LANES_H
+#define MW_REPORT_LANES_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "planner/plan.h"
+#include "report/result.h"
+
+struct mw_span { /* one op's time in its lane; times count from the first op's start */
+    uint32_t lane, op;
+    int64_t start_ns, end_ns;
+};
+
+struct mw_spans { /* sorted by lane, then start, then op */
+    struct mw_span *span;
+    size_t count;
+    int64_t span_ns; /* end of the last op */
+};
+
+/* Free with mw_lane_spans_clear. */
+struct mw_spans mw_lane_spans_find(const struct mw_plan *plan, const struct mw_timeline *timeline);
+void mw_lane_spans_clear(struct mw_spans *spans);
+
+/* The spans of one lane: a pointer into `spans` and how many. */
+const struct mw_span *mw_lane_spans_of(const struct mw_spans *spans, uint32_t lane, size_t *count);
+
+/* "nvme-read"; "compute-1" for a lane that is not the first of its kind.  g_free it. */
+char *mw_lane_title(const struct mw_lane *lane);
+
+/* False with MW_ERROR_INVALID naming `path` if the result has no timeline to write there. */
+bool mw_lane_has_timeline(const struct mw_result *result, const char *path, GError **error);
+
+#endif

@@ -1,0 +1,178 @@
+#include <glib.h>
+#include <stdlib.h>
+
+#include "report/lanes.h"
+#include "report/report.h"
+
+struct interval {
+    int64_t start_ns, end_ns;
+};
+
+static int
+compare_intervals(const void *a, const void *b)
+{
+    const struct interval *x = a, *y = b;
+
+    return (x->start_ns > y->start_ns) - (x->start_ns < y->start_ns);
+}
+
+/* Sorts and merges in place, so that the intervals are disjoint. */
+static void
+merge_intervals(GArray *intervals)
+{
+    struct interval *all = (struct interval *)intervals->data;
+    guint kept = 0;
+
+    qsort(intervals->data, intervals->len, sizeof(struct interval), compare_intervals);
+    for (guint i = 0; i < intervals->len; i++) {
+        if (kept && all[i].start_ns <= all[kept - 1].end_ns)
+            all[kept - 1].end_ns = MAX(all[kept - 1].end_ns, all[i].end_ns);
+        else
+            all[kept++] = all[i];
+    }
+    g_array_set_size(intervals, kept);
+}
+
+/* Appends the times of one lane's ops. */
+static void
+append_lane(GArray *intervals, const struct mw_spans *spans, uint32_t lane)
+{
+    size_t count;
+    const struct mw_span *span = mw_lane_spans_of(spans, lane, &count);
+
+    for (size_t i = 0; i < count; i++) {
+        struct interval interval = {span[i].start_ns, span[i].end_ns};
+        g_array_append_val(intervals, interval);
+    }
+}
+
+static int64_t
+total_ns(const GArray *intervals)
+{
+    int64_t total = 0;
+
+    for (guint i = 0; i < intervals->len; i++) {
+        const struct interval *interval = &g_array_index(intervals, struct interval, i);
+        total += interval->end_ns - interval->start_ns;
+    }
+    return total;
+}
+
+/* Time that lies in both of two sets of disjoint intervals. */
+static int64_t
+common_ns(const GArray *a, const GArray *b)
+{
+    int64_t common = 0;
+    guint i = 0, j = 0;
+
+    while (i < a->len && j < b->len) {
+        const struct interval *x = &g_array_index(a, struct interval, i);
+        const struct interval *y = &g_array_index(b, struct interval, j);
+        common += MAX(MIN(x->end_ns, y->end_ns) - MAX(x->start_ns, y->start_ns), 0);
+        if (x->end_ns < y->end_ns)
+            i++;
+        else
+            j++;
+    }
+    return common;
+}
+
+/* When the compute lanes of rank 0 have an op. */
+static GArray *
+compute_time(const struct mw_plan *plan, const struct mw_spans *spans)
+{
+    GArray *intervals = g_array_new(FALSE, FALSE, sizeof(struct interval));
+
+    for (uint32_t i = 0; i < plan->lane_count; i++)
+        if (plan->lanes[i].rank == 0 && plan->lanes[i].kind == MW_LANE_COMPUTE)
+            append_lane(intervals, spans, i);
+    merge_intervals(intervals);
+    return intervals;
+}
+
+static struct mw_result_lane
+summarize_lane(const struct mw_plan *plan, const struct mw_spans *spans, uint32_t lane,
+               const GArray *compute)
+{
+    GArray *busy = g_array_new(FALSE, FALSE, sizeof(struct interval));
+    struct mw_result_lane summary = {.name = mw_lane_title(&plan->lanes[lane])};
+    int64_t busy_ns;
+
+    append_lane(busy, spans, lane);
+    merge_intervals(busy);
+    busy_ns = total_ns(busy);
+    summary.busy_s = busy_ns * 1e-9;
+    summary.exposed_s = (busy_ns - common_ns(busy, compute)) * 1e-9;
+    g_array_free(busy, TRUE);
+    return summary;
+}
+
+static void
+fill_lanes(const struct mw_plan *plan, const struct mw_spans *spans, struct mw_result *result)
+{
+    GArray *compute = compute_time(plan, spans);
+    GArray *lanes = g_array_new(FALSE, FALSE, sizeof(struct mw_result_lane));
+
+    for (uint32_t i = 0; i < plan->lane_count; i++) {
+        struct mw_result_lane lane;
+        if (plan->lanes[i].rank != 0)
+            continue;
+        lane = summarize_lane(plan, spans, i, compute);
+        g_array_append_val(lanes, lane);
+    }
+    g_array_free(compute, TRUE);
+    for (size_t i = 0; i < result->lane_count; i++)
+        g_free(result->lanes[i].name);
+    g_free(result->lanes);
+    result->lane_count = lanes->len;
+    result->lanes = (struct mw_result_lane *)g_array_free(lanes, FALSE);
+}
+
+/* Forward ends with its last compute; backward with the last op of backward or recompute. */
+static int64_t
+phase_end(const struct mw_plan *plan, const struct mw_span *span, bool forward)
+{
+    const struct mw_op *op = &plan->ops[span->op];
+
+    if (forward)
+        return op->phase == MW_PHASE_FORWARD && plan->works[op->work].kind == MW_OP_COMPUTE
+                   ? span->end_ns
+                   : 0;
+    return op->phase == MW_PHASE_BACKWARD || op->phase == MW_PHASE_RECOMPUTE ? span->end_ns : 0;
+}
+
+static void
+fill_phases(const struct mw_plan *plan, const struct mw_spans *spans, struct mw_result *result)
+{
+    static const char *const names[] = {"forward", "backward", "optimizer"};
+    int64_t ends[] = {0, 0, spans->span_ns};
+    int64_t start = 0;
+
+    for (size_t i = 0; i < spans->count; i++) {
+        ends[0] = MAX(ends[0], phase_end(plan, &spans->span[i], true));
+        ends[1] = MAX(ends[1], phase_end(plan, &spans->span[i], false));
+    }
+    for (size_t i = 0; i < result->phase_count; i++)
+        g_free(result->phases[i].name);
+    g_free(result->phases);
+    result->phases = g_new0(struct mw_result_phase, G_N_ELEMENTS(names));
+    result->phase_count = 0;
+    for (size_t i = 0; i < G_N_ELEMENTS(names); i++) {
+        if (ends[i] <= start)
+            continue;
+        result->phases[result->phase_count++] =
+            (struct mw_result_phase){g_strdup(names[i]), start * 1e-9, ends[i] * 1e-9};
+        start = ends[i];
+    }
+}
+
+void
+mw_summary_lanes(const struct mw_plan *plan, const struct mw_timeline *timeline,
+                 struct mw_result *result)
+{
+    struct mw_spans spans = mw_lane_spans_find(plan, timeline);
+
+    fill_lanes(plan, &spans, result);
+    fill_phases(plan, &spans, result);
+    mw_lane_spans_clear(&spans);
+}

@@ -1,0 +1,138 @@
+#include "report/table.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+
+#include "report/format.h"
+#include "report/grid.h"
+#include "report/report.h"
+
+#define LABEL_WIDTH 14
+#define BAR_WIDTH 20
+
+void
+mw_table_line(FILE *out, const char *label, const char *format, ...)
+{
+    va_list list;
+
+    fprintf(out, "%-*s", LABEL_WIDTH, label);
+    va_start(list, format);
+    vfprintf(out, format, list);
+    va_end(list);
+    fputc('\n', out);
+}
+
+void
+mw_table_heading(FILE *out, const char *heading)
+{
+    fprintf(out, "\n%s\n", heading);
+}
+
+char *
+mw_table_machines(const struct mw_result *result)
+{
+    int64_t gpus = result->nodes * result->gpus_per_node;
+
+    return g_strdup_printf("%" PRId64 " x %s (%" PRId64 " GPU%s)", result->nodes,
+                           mw_table_text(result->hardware), gpus, gpus == 1 ? "" : "s");
+}
+
+const char *
+mw_table_share(double value, double whole)
+{
+    return mw_format_percent(whole > 0 ? value / whole : NAN);
+}
+
+const char *
+mw_table_text(const char *text)
+{
+    return text ? text : "-";
+}
+
+static void
+print_fit(FILE *out, const struct mw_result *result)
+{
+    g_autofree char *machines = mw_table_machines(result);
+
+    if (result->feasible)
+        mw_table_line(out, "fits", "%s trains on %s with %s", mw_table_text(result->model),
+                      machines, mw_table_text(result->strategy));
+    else
+        mw_table_line(out, "DOES NOT FIT", "%s on %s with %s: %s is %s short per rank",
+                      mw_table_text(result->model), machines, mw_table_text(result->strategy),
+                      mw_table_text(result->limiting_tier), mw_format_gib(result->short_bytes));
+}
+
+void
+mw_table_first_lines(FILE *out, const struct mw_result *result)
+{
+    print_fit(out, result);
+    if (result->remedy)
+        mw_table_line(out, "remedy", "%s", result->remedy);
+    if (result->hardware_description)
+        mw_table_line(out, "machine", "%s", result->hardware_description);
+}
+
+/* Peak and capacity in the capacity's unit: "24.1 of 30.5 GiB". */
+static char *
+used_of_capacity(const struct mw_result_tier *tier)
+{
+    bool tebi = tier->capacity_bytes >= 0x1p40;
+    double unit = tebi ? 0x1p40 : 0x1p30;
+
+    return g_strdup_printf("%s of %s %s", mw_format_significant(tier->peak_bytes / unit),
+                           mw_format_significant(tier->capacity_bytes / unit),
+                           tebi ? "TiB" : "GiB");
+}
+
+void
+mw_table_memory(FILE *out, const struct mw_result *result)
+{
+    const char *label = "memory";
+
+    for (int i = 0; i < MW_TIER_COUNT; i++) {
+        const struct mw_result_tier *tier = &result->tiers[i];
+        double ratio = tier->peak_bytes / (double)tier->capacity_bytes;
+        g_autofree char *used = used_of_capacity(tier);
+        if (tier->capacity_bytes <= 0 && tier->peak_bytes <= 0)
+            continue;
+        mw_table_line(out, label, "%-5s %-22s %s %6s", mw_tier_name(i), used,
+                      mw_grid_bar(ratio, BAR_WIDTH), mw_format_percent(ratio));
+        label = "";
+    }
+}
+
+void
+mw_table_states(FILE *out, const struct mw_result *result)
+{
+    mw_table_line(out, "states", "parameters %s, gradients %s, optimizer %s, checkpoints %s",
+                  mw_table_text(result->param_device), mw_table_text(result->gradient_device),
+                  mw_table_text(result->optimizer_device),
+                  mw_table_text(result->activation_device));
+}
+
+void
+mw_table_notes(FILE *out, const struct mw_result *result)
+{
+    for (char **note = result->notes; note && *note; note++)
+        mw_table_line(out, "note", "%s", *note);
+    if (!result->calibrated)
+        mw_table_line(out, "caution", "profile not measured on this machine: figures are %s",
+                      result->provenance ? result->provenance : "of unknown origin");
+}
+
+void
+mw_table_last_line(FILE *out, const struct mw_result *result)
+{
+    const struct mw_result_change *change = &result->change;
+
+    if (!result->simulated)
+        return;
+    if (change->what)
+        fprintf(out, "best single change: %s -> step %s (%sx tokens/s)\n", change->what,
+                mw_format_seconds(change->step_time_s),
+                mw_format_significant(change->tokens_per_s / result->tokens_per_s));
+    else
+        fputs("best single change: none of those tried gains anything\n", out);
+}

@@ -1,0 +1,31 @@
+/*
+ * table.h - pieces that several tables share.
+ */
+#ifndef MW_REPORT_TABLE_H
+#define MW_REPORT_TABLE_H
+
+#include <glib.h>
+#include <stdio.h>
+
+#include "report/result.h"
+
+/* "label         text": the lines of a verdict. */
+void mw_table_line(FILE *out, const char *label, const char *format, ...) G_GNUC_PRINTF(3, 4);
+void mw_table_heading(FILE *out, const char *heading);
+
+/* "2 x dgx2 (32 GPUs)".  g_free it. */
+char *mw_table_machines(const struct mw_result *result);
+/* `value` of `whole` as a percentage, "-" where it cannot be said. */
+const char *mw_table_share(double value, double whole);
+/* `text`, or "-" for NULL. */
+const char *mw_table_text(const char *text);
+
+/* Parts of several tables. */
+void mw_table_first_lines(FILE *out, const struct mw_result *result);
+void mw_table_memory(FILE *out, const struct mw_result *result);
+void mw_table_states(FILE *out, const struct mw_result *result);
+void mw_table_notes(FILE *out, const struct mw_result *result);
+void mw_table_verdict_body(FILE *out, const struct mw_result *result); /* all but the last line */
+void mw_table_last_line(FILE *out, const struct mw_result *result);
+
+#endif

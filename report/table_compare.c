@@ -1,0 +1,56 @@
+#include "report/format.h"
+#include "report/grid.h"
+#include "report/report.h"
+#include "report/table.h"
+
+static void
+add_simulated(struct mw_grid *grid, const struct mw_result *r)
+{
+    mw_grid_row(grid, mw_table_text(r->strategy), r->feasible ? "yes" : "no",
+                mw_format_count(r->micro_batch), mw_format_seconds(r->step_time_s[1]),
+                mw_format_significant(r->tflops_per_gpu[1]), mw_format_count(r->tokens_per_s),
+                mw_format_gib(r->tiers[MW_TIER_GPU].peak_bytes),
+                mw_format_gib(r->tiers[MW_TIER_CPU].peak_bytes),
+                mw_format_gib(r->tiers[MW_TIER_NVME].peak_bytes), mw_table_text(r->bottleneck),
+                NULL);
+}
+
+static void
+add_refused(struct mw_grid *grid, const struct mw_result *r)
+{
+    g_autofree char *why = r->feasible
+                               ? g_strdup("not simulated")
+                               : g_strdup_printf("%s short by %s", mw_table_text(r->limiting_tier),
+                                                 mw_format_gib(r->short_bytes));
+
+    mw_grid_row(grid, mw_table_text(r->strategy), r->feasible ? "yes" : "no",
+                mw_format_count(r->micro_batch), "-", "-", "-",
+                mw_format_gib(r->tiers[MW_TIER_GPU].peak_bytes),
+                mw_format_gib(r->tiers[MW_TIER_CPU].peak_bytes),
+                mw_format_gib(r->tiers[MW_TIER_NVME].peak_bytes), why, NULL);
+}
+
+void
+mw_table_compare(FILE *out, struct mw_result *const *results, size_t count)
+{
+    struct mw_grid *grid = mw_grid_new("llrrrrrrrl");
+    bool calibrated = true;
+
+    mw_grid_row(grid, "strategy", "fits", "batch", "step", "TFLOP/s", "tokens/s", "gpu", "cpu",
+                "nvme", "bottleneck", NULL);
+    for (size_t i = 0; i < count; i++) {
+        calibrated = calibrated && results[i]->calibrated;
+        if (results[i]->simulated)
+            add_simulated(grid, results[i]);
+        else
+            add_refused(grid, results[i]);
+    }
+    if (count) {
+        g_autofree char *machines = mw_table_machines(results[0]);
+        fprintf(out, "%s on %s\n", mw_table_text(results[0]->model), machines);
+    }
+    mw_grid_print(grid, out, 2);
+    if (count && !calibrated)
+        fprintf(out, "profile not measured on this machine: figures are %s\n",
+                mw_table_text(results[0]->provenance));
+}

@@ -1,0 +1,158 @@
+#include <inttypes.h>
+
+#include "report/format.h"
+#include "report/grid.h"
+#include "report/report.h"
+#include "report/table.h"
+
+static void
+add_ledger_tier(struct mw_grid *grid, const struct mw_result *r, int tier)
+{
+    double capacity = r->tiers[tier].capacity_bytes;
+
+    for (size_t i = 0; i < r->ledger_count; i++) {
+        const struct mw_result_ledger_row *row = &r->ledger[i];
+        if ((int)row->tier == tier && row->bytes)
+            mw_grid_row(grid, mw_tier_name(tier), mw_purpose_name(row->purpose),
+                        mw_format_gib(row->bytes), mw_table_share(row->bytes, capacity), NULL);
+    }
+}
+
+static void
+add_total(struct mw_grid *grid, const struct mw_result_tier *tier, int index)
+{
+    if (tier->capacity_bytes <= 0 && tier->peak_bytes <= 0)
+        return;
+    mw_grid_row(grid, mw_tier_name(index), "= total", mw_format_gib(tier->peak_bytes),
+                mw_table_share(tier->peak_bytes, tier->capacity_bytes),
+                mw_format_gib(tier->capacity_bytes), mw_format_gib(tier->reserve_bytes),
+                mw_format_gib(tier->largest_request_bytes), NULL);
+}
+
+static void
+print_ledger(FILE *out, const struct mw_result *r)
+{
+    struct mw_grid *grid = mw_grid_new("llrrrrr");
+
+    mw_table_heading(out, "Memory per rank: what every byte is for");
+    mw_grid_row(grid, "tier", "purpose", "bytes", "share", "usable", "reserved", "slot limit",
+                NULL);
+    for (int i = 0; i < MW_TIER_COUNT; i++) {
+        add_ledger_tier(grid, r, i);
+        add_total(grid, &r->tiers[i], i);
+    }
+    mw_grid_print(grid, out, 2);
+}
+
+static const char *
+integer_text(int64_t value)
+{
+    return mw_format_fixed((double)value, 0);
+}
+
+static void
+add_batch(struct mw_grid *grid, const struct mw_result *r)
+{
+    mw_grid_row(grid, "sequences per GPU", mw_format_count(r->micro_batch), NULL);
+    mw_grid_row(grid, "accumulation", integer_text(r->grad_accum), NULL);
+    mw_grid_row(grid, "sequences per step", mw_format_count(r->global_batch), NULL);
+    mw_grid_row(grid, "sequence length", integer_text(r->seq), NULL);
+    mw_grid_row(grid, "tensor slicing", integer_text(r->tp), NULL);
+}
+
+static void
+add_schedule(struct mw_grid *grid, const struct mw_result *r)
+{
+    mw_grid_row(grid, "partitioning", mw_table_text(r->partition), NULL);
+    mw_grid_row(grid, "state layout", mw_table_text(r->state_layout), NULL);
+    if (r->checkpoint_interval > 0)
+        mw_grid_row(grid, "checkpoint every", integer_text(r->checkpoint_interval),
+                    r->checkpoint_interval == 1 ? "block" : "blocks", NULL);
+    else
+        mw_grid_row(grid, "checkpoint every", "none", NULL);
+    mw_grid_row(grid, "parameter loads", integer_text(r->param_loads), NULL);
+    mw_grid_row(grid, "tiles", integer_text(r->tiles), NULL);
+    mw_grid_row(grid, "prefetch depth", integer_text(r->prefetch), NULL);
+    mw_grid_row(grid, "commit", mw_table_text(r->commit), NULL);
+    if (r->dpu_start >= 0)
+        mw_grid_row(grid, "delayed update", "from step", integer_text(r->dpu_start), NULL);
+}
+
+static void
+print_settings(FILE *out, const struct mw_result *r)
+{
+    struct mw_grid *grid = mw_grid_new("lll");
+
+    mw_table_heading(out, "Settings");
+    add_batch(grid, r);
+    add_schedule(grid, r);
+    mw_grid_print(grid, out, 2);
+}
+
+static void
+print_placement(FILE *out, const struct mw_result *r)
+{
+    struct mw_grid *grid = mw_grid_new("ll");
+
+    mw_table_heading(out, "Placement");
+    mw_grid_row(grid, "parameters", mw_table_text(r->param_device), NULL);
+    mw_grid_row(grid, "gradients", mw_table_text(r->gradient_device), NULL);
+    mw_grid_row(grid, "optimizer state", mw_table_text(r->optimizer_device), NULL);
+    mw_grid_row(grid, "activation checkpoints", mw_table_text(r->activation_device), NULL);
+    mw_grid_print(grid, out, 2);
+}
+
+static int64_t
+largest_slot(const struct mw_plan *plan, int tier, uint32_t *count)
+{
+    int64_t largest = 0;
+
+    *count = 0;
+    for (uint32_t i = 0; i < plan->slot_count; i++) {
+        const struct mw_slot *slot = &plan->slots[i];
+        if (slot->rank != 0 || slot->tier != tier)
+            continue;
+        ++*count;
+        if (slot->size_bytes > largest)
+            largest = slot->size_bytes;
+    }
+    return largest;
+}
+
+static void
+print_slots(FILE *out, const struct mw_plan *plan)
+{
+    struct mw_grid *grid = mw_grid_new("lrrr");
+
+    mw_table_heading(out, "Slots and ops");
+    mw_grid_row(grid, "tier", "slots", "largest", "may be at most", NULL);
+    for (int i = 0; i < MW_TIER_COUNT; i++) {
+        uint32_t count;
+        int64_t largest = largest_slot(plan, i, &count);
+        if (count)
+            mw_grid_row(grid, mw_tier_name(i), integer_text(count), mw_format_gib(largest),
+                        mw_format_gib(plan->tiers[i].largest_request_bytes), NULL);
+    }
+    mw_grid_print(grid, out, 2);
+    fprintf(out,
+            "  %" PRIu32 " ops of %" PRIu32 " kinds of work in %" PRIu32 " lanes, %" PRIu32
+            " program%s for %" PRIu32 " rank%s\n",
+            plan->op_count, plan->work_count, plan->lane_count, plan->ranks,
+            plan->ranks == 1 ? "" : "s", plan->world_ranks, plan->world_ranks == 1 ? "" : "s");
+}
+
+void
+mw_table_plan(FILE *out, const struct mw_result *result)
+{
+    mw_table_first_lines(out, result);
+    mw_table_line(out, "model", "%s parameters", mw_format_count(result->params));
+    mw_table_memory(out, result);
+    print_ledger(out, result);
+    print_placement(out, result);
+    print_settings(out, result);
+    if (result->plan)
+        print_slots(out, result->plan);
+    if (result->notes || !result->calibrated)
+        fputc('\n', out);
+    mw_table_notes(out, result);
+}

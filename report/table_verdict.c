@@ -1,0 +1,154 @@
+#include <math.h>
+#include <stdlib.h>
+
+#include "report/format.h"
+#include "report/report.h"
+#include "report/table.h"
+
+/* " (41.0 s .. 55.3 s)" where the profile's ranges make one, faster end first; else "".
+ * g_free it. */
+static char *
+range_text(const double values[3], const char *(*format)(double))
+{
+    double low = fmin(values[0], values[2]), high = fmax(values[0], values[2]);
+
+    if (!isfinite(values[0]) || !isfinite(values[2]) || low == high)
+        return g_strdup("");
+    return g_strdup_printf(" (%s .. %s)", format(low), format(high));
+}
+
+static void
+print_speed(FILE *out, const struct mw_result *r)
+{
+    g_autofree char *step_range = range_text(r->step_time_s, mw_format_seconds);
+    g_autofree char *tflops_range = range_text(r->tflops_per_gpu, mw_format_significant);
+
+    mw_table_line(out, "step time", "%s%s, first step %s", mw_format_seconds(r->step_time_s[1]),
+                  step_range, mw_format_seconds(r->first_step_time_s));
+    mw_table_line(out, "speed", "%s%s TFLOP/s per GPU, %s of achievable, MFU %s",
+                  mw_format_significant(r->tflops_per_gpu[1]), tflops_range,
+                  mw_format_percent(r->efficiency), mw_format_percent(r->mfu));
+    mw_table_line(out, "throughput", "%s tokens/s, %s tokens a step (batch %s a GPU, %s in all)",
+                  mw_format_count(r->tokens_per_s), mw_format_count(r->tokens_per_step),
+                  mw_format_count(r->micro_batch), mw_format_count(r->global_batch));
+    mw_table_line(out, "bottleneck", "%s, busy %s of the step", mw_table_text(r->bottleneck),
+                  mw_format_percent(r->bottleneck_share));
+}
+
+static int
+compare_exposed(const void *a, const void *b)
+{
+    const struct mw_result_lane *x = *(const struct mw_result_lane *const *)a;
+    const struct mw_result_lane *y = *(const struct mw_result_lane *const *)b;
+
+    if (x->exposed_s != y->exposed_s)
+        return x->exposed_s < y->exposed_s ? 1 : -1;
+    return x < y ? -1 : 1;
+}
+
+/* The lanes that make the compute lane wait for more than a thousandth of the step. */
+static GPtrArray *
+exposed_lanes(const struct mw_result *r)
+{
+    GPtrArray *lanes = g_ptr_array_new();
+
+    for (size_t i = 0; i < r->lane_count; i++)
+        if (r->lanes[i].exposed_s > 0.001 * r->step_time_s[1])
+            g_ptr_array_add(lanes, &r->lanes[i]);
+    if (lanes->len)
+        qsort(lanes->pdata, lanes->len, sizeof *lanes->pdata, compare_exposed);
+    return lanes;
+}
+
+/* The worst few; the table of lanes has them all. */
+static void
+print_exposed(FILE *out, const struct mw_result *r)
+{
+    GString *text = g_string_new(NULL);
+    GPtrArray *lanes = exposed_lanes(r);
+
+    for (guint i = 0; i < MIN(lanes->len, 3); i++) {
+        const struct mw_result_lane *lane = g_ptr_array_index(lanes, i);
+        g_string_append_printf(text, "%s%s %s (%s)", i ? ", " : "", lane->name,
+                               mw_format_seconds(lane->exposed_s),
+                               mw_table_share(lane->exposed_s, r->step_time_s[1]));
+    }
+    if (lanes->len > 3)
+        g_string_append_printf(text, " and %u more", lanes->len - 3);
+    mw_table_line(out, "exposed", "%s", text->len ? text->str : "nothing: compute never waits");
+    g_ptr_array_free(lanes, TRUE);
+    g_string_free(text, TRUE);
+}
+
+static void
+print_closed_form(FILE *out, const struct mw_result *r)
+{
+    mw_table_line(out, "closed form", "paper %s, plan %s; critical path %s",
+                  mw_format_seconds(r->closed_form_paper_s),
+                  mw_format_seconds(r->closed_form_plan_s), mw_format_seconds(r->critical_path_s));
+}
+
+static void
+print_drives(FILE *out, const struct mw_result *r)
+{
+    if (!(r->nvme_written_bytes > 0) && !(r->nvme_read_bytes > 0))
+        return;
+    if (isfinite(r->drive_life_steps))
+        mw_table_line(out, "drives", "%s read and %s written a step and node, life %s steps (%s)",
+                      mw_format_bytes(r->nvme_read_bytes), mw_format_bytes(r->nvme_written_bytes),
+                      mw_format_count(r->drive_life_steps),
+                      mw_format_seconds(r->drive_life_steps * r->step_time_s[1]));
+    else
+        mw_table_line(out, "drives", "%s read and %s written a step and node",
+                      mw_format_bytes(r->nvme_read_bytes), mw_format_bytes(r->nvme_written_bytes));
+}
+
+static void
+print_cost(FILE *out, const struct mw_result *r)
+{
+    GString *text;
+
+    if (!(r->tokens > 0))
+        return;
+    text = g_string_new(NULL);
+    g_string_append_printf(text, "%s tokens in %s days", mw_format_count(r->tokens),
+                           mw_format_significant(r->days));
+    if (isfinite(r->cost_usd))
+        g_string_append_printf(text, ", %s USD", mw_format_count(r->cost_usd));
+    if (isfinite(r->energy_kwh))
+        g_string_append_printf(text, ", %s kWh", mw_format_count(r->energy_kwh));
+    mw_table_line(out, "training", "%s", text->str);
+    g_string_free(text, TRUE);
+}
+
+static void
+print_prediction(FILE *out, const struct mw_result *r)
+{
+    print_speed(out, r);
+    mw_table_memory(out, r);
+    mw_table_states(out, r);
+    print_exposed(out, r);
+    print_closed_form(out, r);
+    print_drives(out, r);
+    print_cost(out, r);
+}
+
+void
+mw_table_verdict_body(FILE *out, const struct mw_result *result)
+{
+    mw_table_first_lines(out, result);
+    if (result->simulated) {
+        print_prediction(out, result);
+    } else {
+        mw_table_memory(out, result);
+        mw_table_states(out, result);
+    }
+    mw_table_notes(out, result);
+}
+
+void
+mw_table_verdict(FILE *out, const struct mw_result *result)
+{
+    mw_table_verdict_body(out, result);
+    mw_table_last_line(out, result);
+}
