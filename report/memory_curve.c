@@ -1,0 +1,201 @@
+#include "report/memory_curve.h"
+
+#include <glib.h>
+#include <stdlib.h>
+
+/* One use of a slot at the time when its op ran. */
+struct timed_use {
+    uint32_t slot;
+    bool defines;
+    int64_t start_ns, end_ns;
+};
+
+static int
+compare_uses(const void *a, const void *b)
+{
+    const struct timed_use *x = a, *y = b;
+
+    if (x->slot != y->slot)
+        return x->slot < y->slot ? -1 : 1;
+    if (x->start_ns != y->start_ns)
+        return x->start_ns < y->start_ns ? -1 : 1;
+    if (x->defines != y->defines)
+        return x->defines ? -1 : 1;
+    return (x->end_ns > y->end_ns) - (x->end_ns < y->end_ns);
+}
+
+static void
+find_span(const struct mw_timeline *timeline, struct mw_memory_lives *lives)
+{
+    int64_t end = INT64_MIN;
+
+    lives->begin_ns = timeline->row_count ? INT64_MAX : 0;
+    for (size_t i = 0; i < timeline->row_count; i++) {
+        lives->begin_ns = MIN(lives->begin_ns, timeline->rows[i].start_ns);
+        end = MAX(end, timeline->rows[i].end_ns);
+    }
+    lives->span_ns = timeline->row_count ? end - lives->begin_ns : 0;
+}
+
+static GArray *
+timed_uses(const struct mw_plan *plan, const struct mw_timeline *timeline, int64_t begin_ns)
+{
+    GArray *uses = g_array_new(FALSE, FALSE, sizeof(struct timed_use));
+
+    for (size_t i = 0; i < timeline->row_count; i++) {
+        const struct mw_timeline_row *row = &timeline->rows[i];
+        const struct mw_op *op = &plan->ops[row->op];
+        for (uint32_t u = op->use_begin; u < op->use_begin + op->use_count; u++) {
+            const struct mw_use *use = &plan->uses[u];
+            struct timed_use timed = {use->slot, use->mode == MW_USE_DEFINE,
+                                      row->start_ns - begin_ns, row->end_ns - begin_ns};
+            if (!plan->slots[use->slot].persistent)
+                g_array_append_val(uses, timed);
+        }
+    }
+    qsort(uses->data, uses->len, sizeof(struct timed_use), compare_uses);
+    return uses;
+}
+
+/* The contents of one slot, from its `count` uses in order of time. */
+static void
+append_lives(GArray *lives, const struct timed_use *uses, size_t count, int64_t span_ns)
+{
+    bool wraps = !uses[0].defines;
+    struct mw_memory_life life = {uses[0].slot, wraps ? 0 : uses[0].start_ns, 0};
+
+    for (size_t i = 0; i < count; i++) {
+        if (uses[i].defines && i > 0) {
+            g_array_append_val(lives, life);
+            life.start_ns = uses[i].start_ns;
+            life.end_ns = 0;
+        }
+        life.end_ns = MAX(life.end_ns, uses[i].end_ns);
+    }
+    if (wraps)
+        life.end_ns = span_ns;
+    g_array_append_val(lives, life);
+}
+
+static void
+append_persistent(GArray *lives, const struct mw_plan *plan, int64_t span_ns)
+{
+    for (uint32_t i = 0; i < plan->slot_count; i++) {
+        struct mw_memory_life life = {i, 0, span_ns};
+        if (plan->slots[i].persistent)
+            g_array_append_val(lives, life);
+    }
+}
+
+static int
+compare_lives(const void *a, const void *b)
+{
+    const struct mw_memory_life *x = a, *y = b;
+
+    if (x->slot != y->slot)
+        return x->slot < y->slot ? -1 : 1;
+    return (x->start_ns > y->start_ns) - (x->start_ns < y->start_ns);
+}
+
+struct mw_memory_lives
+mw_memory_lives_find(const struct mw_plan *plan, const struct mw_timeline *timeline)
+{
+    struct mw_memory_lives lives = {0};
+    GArray *found = g_array_new(FALSE, FALSE, sizeof(struct mw_memory_life));
+    GArray *uses;
+
+    find_span(timeline, &lives);
+    uses = timed_uses(plan, timeline, lives.begin_ns);
+    append_persistent(found, plan, lives.span_ns);
+    for (size_t i = 0, next; i < uses->len; i = next) {
+        const struct timed_use *first = &g_array_index(uses, struct timed_use, i);
+        for (next = i + 1; next < uses->len; next++)
+            if (g_array_index(uses, struct timed_use, next).slot != first->slot)
+                break;
+        append_lives(found, first, next - i, lives.span_ns);
+    }
+    g_array_free(uses, TRUE);
+    lives.count = found->len;
+    lives.life = (struct mw_memory_life *)g_array_free(found, FALSE);
+    if (lives.count)
+        qsort(lives.life, lives.count, sizeof *lives.life, compare_lives);
+    return lives;
+}
+
+void
+mw_memory_lives_clear(struct mw_memory_lives *lives)
+{
+    g_free(lives->life);
+    *lives = (struct mw_memory_lives){0};
+}
+
+struct change {
+    int64_t time_ns;
+    int64_t bytes;
+    uint8_t tier;
+};
+
+static int
+compare_changes(const void *a, const void *b)
+{
+    const struct change *x = a, *y = b;
+
+    if (x->time_ns != y->time_ns)
+        return x->time_ns < y->time_ns ? -1 : 1;
+    /* What ends makes room for what begins at the same time. */
+    return (x->bytes > y->bytes) - (x->bytes < y->bytes);
+}
+
+static GArray *
+find_changes(const struct mw_plan *plan, const struct mw_memory_lives *lives, uint32_t rank)
+{
+    GArray *changes = g_array_new(FALSE, FALSE, sizeof(struct change));
+
+    for (size_t i = 0; i < lives->count; i++) {
+        const struct mw_memory_life *life = &lives->life[i];
+        const struct mw_slot *slot = &plan->slots[life->slot];
+        struct change begins = {life->start_ns, slot->size_bytes, slot->tier};
+        struct change ends = {life->end_ns, -slot->size_bytes, slot->tier};
+        if (slot->rank != rank || slot->size_bytes == 0)
+            continue;
+        g_array_append_val(changes, begins);
+        if (life->end_ns < lives->span_ns)
+            g_array_append_val(changes, ends);
+    }
+    qsort(changes->data, changes->len, sizeof(struct change), compare_changes);
+    return changes;
+}
+
+struct mw_memory_curve
+mw_memory_curve_find(const struct mw_plan *plan, const struct mw_memory_lives *lives, uint32_t rank)
+{
+    GArray *changes = find_changes(plan, lives, rank);
+    GArray *points = g_array_new(FALSE, FALSE, sizeof(struct mw_memory_point));
+    struct mw_memory_point now = {0};
+    struct mw_memory_curve curve;
+
+    for (guint i = 0; i < changes->len; i++) {
+        const struct change *change = &g_array_index(changes, struct change, i);
+        if (change->time_ns != now.time_ns) {
+            g_array_append_val(points, now);
+            now.time_ns = change->time_ns;
+        }
+        now.bytes[change->tier] += change->bytes;
+    }
+    g_array_append_val(points, now);
+    if (now.time_ns < lives->span_ns) {
+        now.time_ns = lives->span_ns;
+        g_array_append_val(points, now);
+    }
+    g_array_free(changes, TRUE);
+    curve.count = points->len;
+    curve.point = (struct mw_memory_point *)g_array_free(points, FALSE);
+    return curve;
+}
+
+void
+mw_memory_curve_clear(struct mw_memory_curve *curve)
+{
+    g_free(curve->point);
+    *curve = (struct mw_memory_curve){0};
+}

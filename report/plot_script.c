@@ -1,0 +1,167 @@
+#include "report/plot_script.h"
+
+#include <math.h>
+
+#include "report/format.h"
+#include "report/report.h"
+#include "report/table.h"
+
+/* Colours that differ in lightness too (after Okabe and Ito, for colour-blind readers). */
+static const char *const phase_colors[MW_PHASE_COUNT] = {
+    [MW_PHASE_FORWARD] = "#56b4e9",  [MW_PHASE_RECOMPUTE] = "#009e73",
+    [MW_PHASE_BACKWARD] = "#e69f00", [MW_PHASE_OPTIMIZER] = "#cc79a7",
+    [MW_PHASE_COMMIT] = "#444444",
+};
+static const char *const tier_colors[MW_TIER_COUNT] = {
+    [MW_TIER_GPU] = "#0072b2",
+    [MW_TIER_CPU] = "#d55e00",
+    [MW_TIER_NVME] = "#444444",
+};
+
+/* A single-quoted string, in which gnuplot knows no escape but the doubled quote. */
+static void
+append_quoted(GString *script, const char *text)
+{
+    g_autofree char *valid = g_utf8_make_valid(text, -1);
+
+    g_string_append_c(script, '\'');
+    for (const char *c = valid; *c; c++) {
+        if (*c == '\'')
+            g_string_append_c(script, '\'');
+        g_string_append_c(script, (unsigned char)*c < 0x20 ? ' ' : *c);
+    }
+    g_string_append_c(script, '\'');
+}
+
+static void
+append_terminal(GString *script, const char *output, bool svg)
+{
+    if (svg)
+        g_string_append(script, "set terminal svg size 1400,800 font 'sans,14' noenhanced "
+                                "background '#ffffff'\n");
+    else
+        g_string_append(script, "if (strstrt(GPVAL_TERMINALS, ' pngcairo ')) "
+                                "set terminal pngcairo size 1400,800 font 'sans,12' noenhanced; "
+                                "else set terminal png size 1400,800 medium noenhanced\n");
+    g_string_append(script, "set output ");
+    append_quoted(script, output);
+    g_string_append_c(script, '\n');
+}
+
+static void
+append_blocks(GString *script, const struct mw_plot_data *data)
+{
+    for (int i = 0; i < MW_PHASE_COUNT; i++)
+        if (data->boxes[i]->len)
+            g_string_append_printf(script, "$phase%d << EOD\n%sEOD\n", i, data->boxes[i]->str);
+    for (int i = 0; i < MW_TIER_COUNT; i++)
+        if (data->memory[i]->len)
+            g_string_append_printf(script, "$tier%d << EOD\n%sEOD\n", i, data->memory[i]->str);
+}
+
+static void
+append_title(GString *script, const struct mw_result *r)
+{
+    g_autofree char *machines = mw_table_machines(r);
+    GString *title = g_string_new(NULL);
+
+    g_string_append_printf(title, "%s on %s, %s", mw_table_text(r->model), machines,
+                           mw_table_text(r->strategy));
+    if (r->simulated && isfinite(r->step_time_s[1]))
+        g_string_append_printf(title, ": step %s, %s TFLOP/s per GPU",
+                               mw_format_seconds(r->step_time_s[1]),
+                               mw_format_significant(r->tflops_per_gpu[1]));
+    g_string_append(script, "set title ");
+    append_quoted(script, title->str);
+    g_string_append(script, " font ',16' offset 0,1.4\n");
+    g_string_free(title, TRUE);
+}
+
+/* The time axis in a unit that gives it numbers of one to three digits. */
+static double
+time_unit(double span_s, const char **name)
+{
+    *name = span_s >= 1 ? "s" : span_s >= 1e-3 ? "ms" : "us";
+    return span_s >= 1 ? 1 : span_s >= 1e-3 ? 1e3 : 1e6;
+}
+
+static void
+append_axis(GString *script, const struct mw_plot_data *data)
+{
+    const char *unit;
+    double scale = time_unit(data->span_s, &unit);
+
+    g_string_append_printf(
+        script,
+        "set multiplot\n"
+        "set lmargin at screen 0.09\nset rmargin at screen 0.98\n"
+        "set border 3 lc rgb '#666666'\n"
+        "set tics nomirror out textcolor rgb '#222222'\n"
+        "set grid xtics lc rgb '#dddddd' lt 1\n"
+        "set xrange [0:%s]\nscale = %s\ntime_label = 'time within the step (%s)'\n",
+        mw_format_exact(data->span_s * scale), mw_format_exact(scale), unit);
+}
+
+static void
+append_lanes(GString *script, const struct mw_plot_data *data)
+{
+    const char *separator = "plot ";
+
+    g_string_append_printf(script,
+                           "set tmargin at screen 0.89\nset bmargin at screen 0.42\n"
+                           "set yrange [-0.6:%s]\nset ytics (%s) scale 0\nset format x ''\n"
+                           "set key at graph 1,1.02 right bottom horizontal samplen 1.5\n"
+                           "set style fill solid 1.0 noborder\n",
+                           mw_format_fixed(data->lanes - 0.4, 1), data->lane_ticks->str);
+    if (data->bars)
+        g_string_append(script, "set label 1 'height: share of the time that the lane is busy' "
+                                "at graph 0,1.045 left\n");
+    for (int i = 0; i < MW_PHASE_COUNT; i++) {
+        if (!data->boxes[i]->len)
+            continue;
+        g_string_append_printf(script,
+                               "%s$phase%d using ($1*scale):2:($3*scale):($4*scale):5:6 "
+                               "with boxxyerror lc rgb '%s' title '%s'",
+                               separator, i, phase_colors[i], mw_phase_name(i));
+        separator = ", \\\n     ";
+    }
+    g_string_append(script, "\nunset title\nunset label\n");
+}
+
+static void
+append_memory(GString *script, const struct mw_plot_data *data, const struct mw_result *result)
+{
+    g_string_append_printf(script,
+                           "set tmargin at screen 0.35\nset bmargin at screen 0.09\n"
+                           "set yrange [0:%s]\nset ytics 0,20 scale 1\nset format x\n"
+                           "set grid xtics ytics lc rgb '#dddddd' lt 1\n"
+                           "set ylabel \"memory in use\\n(%% of usable)\" offset -1,0\n"
+                           "set key maxrows 1 width -2\n"
+                           "set xlabel time_label\n"
+                           "plot 100 with lines dt 2 lw 1.5 lc rgb '#999999' notitle",
+                           mw_format_fixed(MAX(data->memory_most * 1.05, 108), 1));
+    for (int i = 0; i < MW_TIER_COUNT; i++)
+        if (data->memory[i]->len)
+            g_string_append_printf(script,
+                                   ", \\\n     $tier%d using ($1*scale):2 with steps lw 2 "
+                                   "lc rgb '%s' title '%s: slots %s of %s'",
+                                   i, tier_colors[i], mw_tier_name(i),
+                                   mw_format_gib(result->tiers[i].peak_bytes),
+                                   mw_format_gib(result->tiers[i].capacity_bytes));
+    g_string_append(script, "\nunset multiplot\nunset output\n");
+}
+
+char *
+mw_plot_script(const struct mw_result *result, const struct mw_plot_data *data, const char *output,
+               bool svg)
+{
+    GString *script = g_string_new(NULL);
+
+    append_terminal(script, output, svg);
+    append_blocks(script, data);
+    append_title(script, result);
+    append_axis(script, data);
+    append_lanes(script, data);
+    append_memory(script, data, result);
+    return g_string_free(script, FALSE);
+}

@@ -1,0 +1,241 @@
+#include <inttypes.h>
+
+#include "report/file.h"
+#include "report/json_writer.h"
+#include "report/lanes.h"
+#include "report/memory_curve.h"
+#include "report/report.h"
+
+/* The format counts in microseconds; the plan in nanoseconds. */
+static void
+write_time(struct mw_json_writer *json, const char *key, int64_t ns)
+{
+    char text[40];
+
+    g_snprintf(text, sizeof text, "%" PRId64 ".%03d", ns / 1000, (int)(ns % 1000));
+    mw_json_raw(json, key, text);
+}
+
+static void
+write_name(struct mw_json_writer *json, const char *what, uint32_t pid, int64_t tid,
+           const char *name)
+{
+    mw_json_begin(json, NULL, '{', true);
+    mw_json_string(json, "ph", "M");
+    mw_json_string(json, "name", what);
+    mw_json_integer(json, "pid", pid);
+    mw_json_integer(json, "tid", tid);
+    mw_json_begin(json, "args", '{', true);
+    mw_json_string(json, "name", name);
+    mw_json_end(json, '}');
+    mw_json_end(json, '}');
+}
+
+static void
+write_sort_index(struct mw_json_writer *json, uint32_t pid, int64_t tid)
+{
+    mw_json_begin(json, NULL, '{', true);
+    mw_json_string(json, "ph", "M");
+    mw_json_string(json, "name", "thread_sort_index");
+    mw_json_integer(json, "pid", pid);
+    mw_json_integer(json, "tid", tid);
+    mw_json_begin(json, "args", '{', true);
+    mw_json_integer(json, "sort_index", tid);
+    mw_json_end(json, '}');
+    mw_json_end(json, '}');
+}
+
+/* "mlp-up fwd L12 mb1 t3 s2": numbers that are 0, or do not apply, are left out.  g_free it. */
+static char *
+op_name(const struct mw_op *op, const struct mw_work *work)
+{
+    static const char *const phases[MW_PHASE_COUNT] = {
+        [MW_PHASE_FORWARD] = "fwd",   [MW_PHASE_RECOMPUTE] = "rec", [MW_PHASE_BACKWARD] = "bwd",
+        [MW_PHASE_OPTIMIZER] = "opt", [MW_PHASE_COMMIT] = "commit",
+    };
+    GString *name =
+        g_string_new(work->operator_ == MW_OPERATOR_NONE ? mw_op_kind_name(work->kind)
+                                                         : mw_operator_name(work->operator_));
+
+    g_string_append_printf(name, " %s", phases[op->phase]);
+    if (op->layer >= 0)
+        g_string_append_printf(name, " L%" PRId32, op->layer);
+    if (op->micro_batch)
+        g_string_append_printf(name, " mb%d", op->micro_batch);
+    if (op->tile)
+        g_string_append_printf(name, " t%d", op->tile);
+    if (op->shard)
+        g_string_append_printf(name, " s%" PRIu32, op->shard);
+    return g_string_free(name, FALSE);
+}
+
+static void
+write_args(struct mw_json_writer *json, uint32_t index, const struct mw_op *op,
+           const struct mw_work *work)
+{
+    mw_json_begin(json, "args", '{', true);
+    mw_json_integer(json, "op", index);
+    mw_json_string(json, "phase", mw_phase_name(op->phase));
+    mw_json_integer(json, "micro_batch", op->micro_batch);
+    mw_json_integer(json, "layer", op->layer);
+    mw_json_string(json, "operator", mw_operator_name(work->operator_));
+    mw_json_integer(json, "tile", op->tile);
+    mw_json_integer(json, "shard", op->shard);
+    mw_json_integer(json, "bytes", work->bytes);
+    mw_json_integer(json, "flops", work->flops);
+    mw_json_end(json, '}');
+}
+
+static void
+write_op(struct mw_json_writer *json, const struct mw_plan *plan, const struct mw_span *span,
+         int64_t tid)
+{
+    const struct mw_op *op = &plan->ops[span->op];
+    const struct mw_work *work = &plan->works[op->work];
+    g_autofree char *name = op_name(op, work);
+
+    mw_json_begin(json, NULL, '{', true);
+    mw_json_string(json, "ph", "X");
+    mw_json_string(json, "name", name);
+    mw_json_string(json, "cat", mw_op_kind_name(work->kind));
+    mw_json_integer(json, "pid", plan->lanes[span->lane].rank);
+    mw_json_integer(json, "tid", tid);
+    write_time(json, "ts", span->start_ns);
+    write_time(json, "dur", span->end_ns - span->start_ns);
+    write_args(json, span->op, op, work);
+    mw_json_end(json, '}');
+}
+
+/* The first row that is free at the start of `span`, or a new one. */
+static guint
+find_row(GArray *row_end_ns, const struct mw_span *span)
+{
+    guint row = 0;
+
+    while (row < row_end_ns->len && g_array_index(row_end_ns, int64_t, row) > span->start_ns)
+        row++;
+    if (row == row_end_ns->len)
+        g_array_append_val(row_end_ns, span->end_ns);
+    else
+        g_array_index(row_end_ns, int64_t, row) = span->end_ns;
+    return row;
+}
+
+static void
+write_row(struct mw_json_writer *json, uint32_t rank, int64_t tid, const char *title, guint row)
+{
+    g_autofree char *name = row ? g_strdup_printf("%s (%u)", title, row + 1) : g_strdup(title);
+
+    write_name(json, "thread_name", rank, tid, name);
+    write_sort_index(json, rank, tid);
+}
+
+/* Slices of one track may not overlap: ops in flight together get rows, and thread ids, of their
+ * own.  Returns the last id in use. */
+static int64_t
+write_lane(struct mw_json_writer *json, const struct mw_plan *plan, const struct mw_spans *spans,
+           uint32_t lane, int64_t last_tid)
+{
+    g_autofree char *title = mw_lane_title(&plan->lanes[lane]);
+    GArray *row_end_ns = g_array_new(FALSE, FALSE, sizeof(int64_t));
+    size_t count;
+    const struct mw_span *span = mw_lane_spans_of(spans, lane, &count);
+
+    for (size_t i = 0; i < count; i++) {
+        guint rows = row_end_ns->len, row = find_row(row_end_ns, &span[i]);
+        if (row == rows)
+            write_row(json, plan->lanes[lane].rank, last_tid + 1 + row, title, row);
+        write_op(json, plan, &span[i], last_tid + 1 + row);
+    }
+    last_tid += row_end_ns->len;
+    g_array_free(row_end_ns, TRUE);
+    return last_tid;
+}
+
+static void
+write_counter(struct mw_json_writer *json, uint32_t pid, int tier, int64_t time_ns, int64_t bytes)
+{
+    char name[32];
+
+    g_snprintf(name, sizeof name, "%s memory in use", mw_tier_name(tier));
+    mw_json_begin(json, NULL, '{', true);
+    mw_json_string(json, "ph", "C");
+    mw_json_string(json, "name", name);
+    mw_json_integer(json, "pid", pid);
+    write_time(json, "ts", time_ns);
+    mw_json_begin(json, "args", '{', true);
+    mw_json_integer(json, "bytes", bytes);
+    mw_json_end(json, '}');
+    mw_json_end(json, '}');
+}
+
+static void
+write_memory(struct mw_json_writer *json, const struct mw_plan *plan,
+             const struct mw_memory_lives *lives, uint32_t rank)
+{
+    struct mw_memory_curve curve = mw_memory_curve_find(plan, lives, rank);
+
+    for (int tier = 0; tier < MW_TIER_COUNT; tier++)
+        for (size_t i = 0; i < curve.count; i++)
+            if (i == 0 || curve.point[i].bytes[tier] != curve.point[i - 1].bytes[tier])
+                write_counter(json, rank, tier, curve.point[i].time_ns, curve.point[i].bytes[tier]);
+    mw_memory_curve_clear(&curve);
+}
+
+static void
+write_process(struct mw_json_writer *json, const struct mw_plan *plan, uint32_t rank)
+{
+    g_autofree char *name = plan->ranks == 1 && plan->world_ranks > 1
+                                ? g_strdup_printf("rank 0 (of %u alike)", plan->world_ranks)
+                                : g_strdup_printf("rank %u", rank);
+
+    write_name(json, "process_name", rank, 0, name);
+}
+
+static void
+write_events(struct mw_json_writer *json, const struct mw_plan *plan,
+             const struct mw_timeline *timeline)
+{
+    struct mw_spans spans = mw_lane_spans_find(plan, timeline);
+    struct mw_memory_lives lives = mw_memory_lives_find(plan, timeline);
+    int64_t tid = 0;
+
+    for (uint32_t i = 0; i < plan->ranks; i++)
+        write_process(json, plan, i);
+    for (uint32_t i = 0; i < plan->lane_count; i++)
+        tid = write_lane(json, plan, &spans, i, tid);
+    for (uint32_t i = 0; i < plan->ranks; i++)
+        write_memory(json, plan, &lives, i);
+    mw_memory_lives_clear(&lives);
+    mw_lane_spans_clear(&spans);
+}
+
+static void
+write_origin(struct mw_json_writer *json, const struct mw_result *result)
+{
+    mw_json_begin(json, "otherData", '{', true);
+    mw_json_string(json, "model", result->model);
+    mw_json_string(json, "hardware", result->hardware);
+    mw_json_string(json, "strategy", result->strategy);
+    mw_json_string(json, "provenance", result->provenance);
+    mw_json_end(json, '}');
+}
+
+bool
+mw_trace_write(const char *path, const struct mw_result *result, GError **error)
+{
+    struct mw_json_writer json = {0};
+    struct mw_file *file;
+
+    if (!mw_lane_has_timeline(result, path, error) || !(file = mw_file_open(path, error)))
+        return false;
+    json.out = file->stream;
+    mw_json_begin(&json, NULL, '{', false);
+    mw_json_string(&json, "displayTimeUnit", "ms");
+    write_origin(&json, result);
+    mw_json_begin(&json, "traceEvents", '[', false);
+    write_events(&json, result->plan, result->timeline);
+    mw_json_end(&json, ']');
+    mw_json_end(&json, '}');
+    return mw_file_commit(file, error);
+}
