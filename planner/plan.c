@@ -1,6 +1,5 @@
 #include "planner/plan.h"
 
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,19 +24,6 @@ mw_plan_allocate(size_t count, size_t size)
     if (!memory)
         die(__func__, "out of memory");
     return memory;
-}
-
-bool
-mw_plan_explain(char *why, size_t why_size, const char *format, ...)
-{
-    va_list arguments;
-
-    if (!why_size)
-        return false;
-    va_start(arguments, format);
-    vsnprintf(why, why_size, format, arguments);
-    va_end(arguments);
-    return false;
 }
 
 static void

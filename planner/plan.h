@@ -9,6 +9,9 @@
  *     an op starts when all earlier ops of its lane have started, the lane's window has room,
  *     and its dependencies are done.
  *
+ * A lane goes on from step to step: its first op of a step comes right after its last op of the
+ * step before.
+ *
  * Life of a plan: mw_plan_new -> mw_plan_add_* -> mw_plan_check.  A plan that passed the check is
  * immutable (mw_plan_add_* abort on it) and interpreters refuse one that did not.
  *
@@ -243,7 +246,8 @@ struct mw_plan {
 
     bool checked;   /* set by mw_plan_check alone */
     bool barriered; /* set by mw_plan_check: no op of a step can start before the step before
-                       is wholly done, so one step is the steady state */
+                       is wholly done, so one step is the steady state.  It takes a commit op
+                       after all others, and behind it (prev) the first ops of the next step */
     int64_t peak_bytes[MW_TIER_COUNT]; /* per rank, proved by mw_plan_check */
 
     struct mw_plan_capacity *capacity; /* growth of the arrays; private to plan.c */
@@ -285,7 +289,11 @@ void mw_plan_add_use(struct mw_plan *plan, uint32_t slot, enum mw_use_mode mode)
  *   - a slot's new content depends on every last user of its previous content, over the end of
  *     the step too, and nobody uses a slot that holds nothing;
  *   - dependencies, lane order and slot edges are together acyclic over all ranks, each matched
- *     collective being one node, and the members of a match agree on the work.
+ *     collective being one node, and the members of a match agree on the work (kind,
+ *     communicator, bytes; a send matches a recv).  Only a match joins ranks: a dependency and a
+ *     use stay within theirs.
+ * That one op waits for another is proved from dependencies and from lane order, where a window of
+ * one op makes an op wait for the one before it.
  * On success the plan is sealed: checked, barriered and peak_bytes are set.
  * On failure returns false and writes one line to `why` (why_size bytes, may be 0).
  */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "planner/plan_clock.h"
 #include "planner/plan_private.h"
 
 bool
@@ -12,8 +13,6 @@ mw_plan_refuse(struct mw_plan_check *check, const char *format, ...)
 {
     va_list arguments;
 
-    if (!check->why_size)
-        return false;
     va_start(arguments, format);
     vsnprintf(check->why, check->why_size, format, arguments);
     va_end(arguments);
@@ -253,14 +252,25 @@ check_tables(struct mw_plan_check *check)
            check_channels(check) && check_slots(check) && check_works(check) && check_ops(check);
 }
 
+static void
+clear(struct mw_plan_check *check)
+{
+    free(check->matches.begin);
+    free(check->matches.members);
+    free(check->matches.of_op);
+    free(check->order);
+    mw_plan_clock_free(check->clock);
+}
+
 bool
 mw_plan_check(struct mw_plan *plan, char *why, size_t why_size)
 {
     struct mw_plan_check check = {.plan = plan, .why = why, .why_size = why_size};
-    bool good = check_tables(&check) && mw_plan_check_memory(&check);
+    bool good = check_tables(&check) && mw_plan_check_memory(&check) &&
+                mw_plan_check_matches(&check) && mw_plan_check_order(&check) &&
+                mw_plan_check_content(&check);
 
-    free(check.position);
-    free(check.order);
+    clear(&check);
     if (!good)
         return false;
     memcpy(plan->peak_bytes, check.peak_bytes, sizeof plan->peak_bytes);

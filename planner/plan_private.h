@@ -12,8 +12,4 @@
 /* Zeroed; aborts when memory is out.  free() it. */
 void *mw_plan_allocate(size_t count, size_t size);
 
-/* printf into `why`, which may have no room at all.  Always false. */
-bool mw_plan_explain(char *why, size_t why_size, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
 #endif

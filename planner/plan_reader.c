@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "planner/plan_private.h"
 
 void
 mw_plan_reader_fail(struct mw_plan_reader *reader, const char *expected)
@@ -13,9 +12,9 @@ mw_plan_reader_fail(struct mw_plan_reader *reader, const char *expected)
     if (reader->failed)
         return;
     reader->failed = true;
-    mw_plan_explain(reader->why, reader->why_size, "line %lu: expected %s, found %s%.40s%s",
-                    reader->line_number, expected, quote,
-                    *reader->word ? reader->word : "the end of the line", quote);
+    snprintf(reader->why, reader->why_size, "line %lu: expected %s, found %s%.40s%s",
+             reader->line_number, expected, quote,
+             *reader->word ? reader->word : "the end of the line", quote);
 }
 
 bool
