@@ -1,0 +1,193 @@
+#include "cli/advice.h"
+
+#include <math.h>
+
+#include "cli/evaluate.h"
+
+/* A change that gains less than this is not worth a line. */
+#define WORTHWHILE 1.01
+#define SEARCH_STEPS 14
+#define LARGEST_FACTOR 1024.0
+
+/* --- changes --------------------------------------------------------------------------------------- */
+
+static double
+tokens_of(const struct mw_sizing *sizing)
+{
+    return (double)sizing->tokens / sizing->tp * sizing->ranks * sizing->settings.grad_accum;
+}
+
+static void
+consider(struct mw_result *result, char *what, double step_s, double tokens)
+{
+    double rate = tokens / step_s;
+    double best = result->change.what ? result->change.tokens_per_s
+                                      : result->tokens_per_s * WORTHWHILE;
+
+    if (rate <= best) {
+        g_free(what);
+        return;
+    }
+    g_free(result->change.what);
+    result->change = (struct mw_result_change){what, step_s, rate};
+}
+
+static void
+consider_knobs(const struct cli_request *request, const struct cli_answer *answer)
+{
+    const struct mw_hardware *hw = &request->hardware[MW_OUTLOOK_TYPICAL];
+
+    for (int k = 0; k < cli_knob_count; k++) {
+        struct mw_hardware faster = *hw;
+        if (!cli_knobs[k].value || cli_knobs[k].value(hw) <= 0)
+            continue; /* another GPU is not a change to this machine */
+        cli_knobs[k].scale(&faster, 2);
+        consider(answer->result, g_strdup_printf("2x %s", cli_knobs[k].name),
+                 cli_step_s(answer->plan, &faster, false), tokens_of(answer->sizing));
+    }
+}
+
+static void
+consider_settings(const struct cli_request *request, const struct cli_answer *answer,
+                  const struct mw_settings *settings, const struct mw_hardware *hw, char *what)
+{
+    struct mw_sizing *sizing = mw_sizing_new(&request->model, hw, settings, NULL);
+
+    if (sizing && sizing->fits) {
+        struct mw_plan *plan = mw_build_plan(sizing);
+        consider(answer->result, g_strdup(what), cli_step_s(plan, hw, false), tokens_of(sizing));
+        mw_plan_free(plan);
+    }
+    mw_sizing_free(sizing);
+    g_free(what);
+}
+
+static void
+consider_batches(const struct cli_request *request, const struct cli_answer *answer)
+{
+    const struct mw_hardware *hw = &request->hardware[MW_OUTLOOK_TYPICAL];
+    struct mw_request planned = {&request->model, hw};
+    struct mw_settings s = answer->sizing->settings;
+    double largest = mw_planner_largest_batch(&planned, &s);
+
+    if (largest > s.micro_batch) {
+        s.micro_batch = largest;
+        consider_settings(request, answer, &s, hw, g_strdup_printf("--batch %g", largest));
+    }
+    struct mw_hardware larger = *hw;
+    larger.gpu_memory_bytes *= 2;
+    larger.gpu_largest_request_bytes = 0;
+    larger.host_memory_bytes *= 2;
+    larger.host_largest_request_bytes = 0;
+    planned.hardware = &larger;
+    double doubled = mw_planner_largest_batch(&planned, &s);
+    if (doubled > s.micro_batch) {
+        s.micro_batch = doubled;
+        consider_settings(request, answer, &s, &larger,
+                          g_strdup_printf("2x GPU and host memory, --batch %g", doubled));
+    }
+}
+
+static void
+consider_schedule(const struct cli_request *request, const struct cli_answer *answer)
+{
+    const struct mw_hardware *hw = &request->hardware[MW_OUTLOOK_TYPICAL];
+    struct mw_settings s = answer->sizing->settings;
+
+    if (!answer->sizing->params_partitioned)
+        return;
+    s.prefetch++;
+    consider_settings(request, answer, &s, hw,
+                      g_strdup_printf("--prefetch %" G_GINT64_FORMAT, s.prefetch));
+    s = answer->sizing->settings;
+    if (s.param_loads == 3 && s.checkpoint_interval) {
+        s.param_loads = 2;
+        consider_settings(request, answer, &s, hw, g_strdup("--param-loads 2"));
+    }
+}
+
+void
+cli_advise(const struct cli_request *request, const struct cli_answer *answer)
+{
+    if (!answer->plan)
+        return;
+    consider_knobs(request, answer);
+    consider_batches(request, answer);
+    consider_schedule(request, answer);
+}
+
+/* --- what if ------------------------------------------------------------------------------------------ */
+
+static double
+scaled_step_s(const struct cli_request *request, const struct cli_answer *answer, int knob,
+              double factor)
+{
+    struct mw_hardware hw = request->hardware[MW_OUTLOOK_TYPICAL];
+
+    cli_knobs[knob].scale(&hw, factor);
+    return cli_step_s(answer->plan, &hw, false);
+}
+
+/* The smallest factor that brings the step to `target_s`; NAN if this knob alone cannot. */
+static double
+needed_factor(const struct cli_request *request, const struct cli_answer *answer, int knob,
+              double target_s)
+{
+    double low = log(1 / LARGEST_FACTOR), high = log(LARGEST_FACTOR);
+
+    if (scaled_step_s(request, answer, knob, LARGEST_FACTOR) > target_s)
+        return NAN;
+    for (int i = 0; i < SEARCH_STEPS; i++) {
+        double middle = (low + high) / 2;
+        if (scaled_step_s(request, answer, knob, exp(middle)) > target_s)
+            low = middle;
+        else
+            high = middle;
+    }
+    return exp(high);
+}
+
+static void
+add_needs(const struct cli_request *request, const struct cli_answer *answer, GArray *needs)
+{
+    static const double efficiencies[] = {0.5, 0.7, 0.9};
+    const struct mw_hardware *hw = &request->hardware[MW_OUTLOOK_TYPICAL];
+    double ideal_s = cli_flops(answer->sizing, true) / hw->gpu_achievable_flops;
+
+    for (int k = 0; k < cli_knob_count; k++) {
+        double present = cli_knobs[k].value ? cli_knobs[k].value(hw) : 0;
+        if (present <= 0)
+            continue;
+        for (size_t e = 0; e < G_N_ELEMENTS(efficiencies); e++) {
+            double factor = needed_factor(request, answer, k, ideal_s / efficiencies[e]);
+            struct mw_result_need need = {g_strdup(cli_knobs[k].name), efficiencies[e],
+                                          factor * present, present};
+            g_array_append_val(needs, need);
+        }
+    }
+}
+
+void
+cli_what_if(const struct cli_request *request, const struct cli_answer *answer)
+{
+    static const double factors[] = {0.5, 2, 4};
+    struct mw_result *result = answer->result;
+    GArray *rows = g_array_new(FALSE, FALSE, sizeof(struct mw_result_what_if));
+    GArray *needs = g_array_new(FALSE, FALSE, sizeof(struct mw_result_need));
+
+    for (int k = 0; k < cli_knob_count; k++) {
+        const struct mw_hardware *hw = &request->hardware[MW_OUTLOOK_TYPICAL];
+        if (cli_knobs[k].value && cli_knobs[k].value(hw) <= 0)
+            continue;
+        for (size_t f = 0; f < G_N_ELEMENTS(factors); f++) {
+            struct mw_result_what_if row = {g_strdup(cli_knobs[k].name), factors[f],
+                                            scaled_step_s(request, answer, k, factors[f])};
+            g_array_append_val(rows, row);
+        }
+    }
+    add_needs(request, answer, needs);
+    result->what_if_count = rows->len;
+    result->what_ifs = (struct mw_result_what_if *)g_array_free(rows, FALSE);
+    result->need_count = needs->len;
+    result->needs = (struct mw_result_need *)g_array_free(needs, FALSE);
+}

@@ -1,0 +1,13 @@
+/* advice.h - what if: scaled bandwidths, needed bandwidths, and the change that gains most. */
+#ifndef MW_CLI_ADVICE_H
+#define MW_CLI_ADVICE_H
+
+#include "cli/cli.h"
+
+/* The single change (batch, drive, link, memory, setting) that gains most tokens a second. */
+void cli_advise(const struct cli_request *request, const struct cli_answer *answer);
+
+/* Step time against each bandwidth at 0.5x, 2x, 4x; bandwidth for 50, 70, 90% efficiency. */
+void cli_what_if(const struct cli_request *request, const struct cli_answer *answer);
+
+#endif

@@ -1,0 +1,73 @@
+/*
+ * cli.h - the `memwall` command: one file and one const row per verb.
+ *
+ * A verb parses its options into a cli_request, asks for answers, and prints them.  Exit status:
+ * 0 done, 1 failed, 2 wrong usage or input, 3 the plan does not fit.
+ */
+#ifndef MW_CLI_CLI_H
+#define MW_CLI_CLI_H
+
+#include <glib.h>
+
+#include "planner/planner.h"
+#include "report/report.h"
+
+enum cli_exit { CLI_DONE, CLI_FAILED, CLI_USAGE, CLI_DOES_NOT_FIT };
+
+struct cli_verb {
+    const char *name;
+    const char *summary;
+    int (*run)(int argc, char **argv);
+};
+
+extern const struct cli_verb cli_verb_list, cli_verb_plan, cli_verb_simulate;
+
+/* Everything that plan and simulate take.  Strings are owned. */
+struct cli_request {
+    char *model_name, *hardware_name;
+    struct mw_model model;
+    struct mw_hwprofile *profile;
+    struct mw_hardware hardware[MW_OUTLOOK_COUNT];
+    struct mw_settings settings;
+    enum mw_strategy strategies[MW_STRATEGY_COUNT];
+    int strategy_count;
+    char **ignored_deepspeed_keys; /* may be NULL */
+
+    gboolean json, csv, largest, sensitivity;
+    char *output, *trace, *plot, *write_deepspeed;
+    char *plan_file; /* simulate PLANFILE */
+};
+
+/* Parses the options of `verb` (plan or simulate).  On an error prints one line and returns the
+ * exit status, else CLI_DONE; *done is set when help was asked for. */
+int cli_request_parse(struct cli_request *request, const char *verb, int argc, char **argv,
+                      gboolean *done);
+void cli_request_clear(struct cli_request *request);
+
+/* Prints `memwall: MESSAGE` on standard error; returns the exit status of the error's code. */
+int cli_fail(const GError *error);
+
+/* One strategy's answer: the best of its candidates.  `plan` and timeline live in the answer. */
+struct cli_answer {
+    struct mw_result *result;
+    struct mw_plan *plan; /* NULL when it does not fit */
+    struct mw_timeline timeline;
+    struct mw_sizing *sizing;
+};
+
+enum cli_depth {
+    CLI_DEPTH_PLAN,     /* sizes and placement of the best candidate */
+    CLI_DEPTH_ROW,      /* and its step time: a row of a comparison */
+    CLI_DEPTH_VERDICT,  /* and outlooks, closed forms, the single change that gains most */
+    CLI_DEPTH_FULL      /* and the what-if tables */
+};
+
+struct cli_answer *cli_answer_new(const struct cli_request *request, enum mw_strategy strategy,
+                                  enum cli_depth depth, bool keep_timeline, GError **error);
+void cli_answer_free(struct cli_answer *answer);
+
+/* The best answer of every strategy that fits; else the one that lacks least. */
+struct cli_answer *cli_answer_auto(const struct cli_request *request, enum cli_depth depth,
+                                   bool keep_timeline, GError **error);
+
+#endif

@@ -1,0 +1,240 @@
+#include "cli/evaluate.h"
+
+#include <math.h>
+
+#define NO_LIMIT 1e30
+
+static struct mw_engine_result
+run(const struct mw_plan *plan, const struct mw_hardware *hardware, bool keep_timeline,
+    bool uncontended)
+{
+    struct mw_engine_options options = {0, keep_timeline};
+    struct mw_engine_result result;
+    struct mw_costs costs;
+    char why[256];
+
+    mw_costs_init(&costs, plan, hardware);
+    for (uint32_t c = 0; uncontended && c < plan->channel_count; c++)
+        costs.capacity[c] = NO_LIMIT;
+    if (!mw_engine_run(plan, &costs, options, &result, why, sizeof why))
+        g_error("engine: refuses a checked plan: %s", why);
+    mw_costs_clear(&costs);
+    return result;
+}
+
+struct mw_engine_result
+cli_engine(const struct mw_plan *plan, const struct mw_hardware *hardware, bool keep_timeline)
+{
+    return run(plan, hardware, keep_timeline, false);
+}
+
+double
+cli_step_s(const struct mw_plan *plan, const struct mw_hardware *hardware, bool uncontended)
+{
+    struct mw_engine_result result = run(plan, hardware, false, uncontended);
+    double step_s = result.step_ns * 1e-9;
+
+    mw_engine_result_clear(&result);
+    return step_s;
+}
+
+double
+cli_flops(const struct mw_sizing *sizing, bool with_recompute)
+{
+    bool recomputes = with_recompute && sizing->settings.checkpoint_interval > 0;
+    double flops = 0;
+
+    for (int c = 0; c < MW_CLASS_COUNT; c++) {
+        const struct mw_class_info *class = &sizing->classes[c];
+        bool layer = c == MW_CLASS_DENSE || c == MW_CLASS_EXPERT;
+        for (int i = 0; i < class->operator_count; i++)
+            flops += (double)class->blocks *
+                     (class->operators[i].forward_flops * (layer && recomputes ? 2.0 : 1.0) +
+                      class->operators[i].backward_flops);
+    }
+    return flops * sizing->settings.grad_accum;
+}
+
+/* --- closed form: dimensions from the model, shares from the settings -------------------------- */
+
+static void
+add_class(const struct mw_class_info *class, struct mw_closed_block *block)
+{
+    for (int i = 0; i < class->operator_count; i++) {
+        const struct mw_operator_info *info = &class->operators[i];
+        double blocks = class->blocks;
+        block->forward_flops += blocks * info->forward_flops;
+        block->backward_flops += blocks * info->backward_flops;
+        block->forward_bytes += blocks * info->forward_bytes;
+        block->backward_bytes += blocks * info->backward_bytes;
+        block->forward_launches += blocks * info->launches;
+        if (info->m && blocks) {
+            double dim = MIN(info->m, MIN(info->n, info->k));
+            block->smallest_dim = block->smallest_dim ? fmin(block->smallest_dim, dim) : dim;
+        }
+    }
+    block->params += (double)class->blocks * class->params;
+}
+
+static void
+state_shares(const struct mw_sizing *s, struct mw_closed_dims *dims)
+{
+    double params = 0, chunks = 0;
+
+    for (uint32_t u = 0; u < s->unit_count; u++) {
+        int32_t layer;
+        int index;
+        enum mw_class class = mw_sizing_locate(s, u, &layer, &index);
+        double size = s->classes[class].units[index].params;
+        dims->params_in[s->param_home[u]] += size;
+        dims->gradients_in[s->gradient_home[u]] += size;
+        params += size;
+    }
+    for (uint32_t c = 0; c < s->chunk_count; c++) {
+        dims->state_in[s->chunks[c].tier] += s->chunks[c].params;
+        chunks += s->chunks[c].params;
+    }
+    for (int64_t c = 0; c < s->checkpoint_count; c++)
+        dims->checkpoints_in[s->checkpoint_home[c]] += 1.0 / s->checkpoint_count;
+    for (int t = 0; t < MW_TIER_COUNT; t++) {
+        dims->params_in[t] /= params;
+        dims->gradients_in[t] /= params;
+        dims->state_in[t] /= chunks;
+    }
+}
+
+void
+cli_closed_form(const struct mw_sizing *s, const struct mw_hardware *hardware,
+                struct mw_closed_form *out)
+{
+    const struct mw_settings *settings = &s->settings;
+    struct mw_closed_dims dims = {
+        .gpus_per_node = settings->gpus_per_node,
+        .nodes = settings->nodes,
+        .dp = s->dp,
+        .dp_per_node = s->dp_ranks_per_node,
+        .tp = s->tp,
+        .tp_per_node = s->tp_ranks_per_node,
+        .micro_batches = settings->grad_accum,
+        .tokens = s->tokens,
+        .hidden = s->model->hidden,
+        .layers = s->model->layers,
+        .checkpoint_interval = settings->checkpoint_interval,
+        .paper_params = mw_model_params_paper(s->model),
+        .layer_loads = !settings->checkpoint_interval ? 2 : settings->param_loads,
+        .head_loads = 1,
+        .tail_loads = s->model->tied_embedding && s->classes[MW_CLASS_HEAD].blocks ? 0 : 2,
+        .tied_loads = s->model->tied_embedding && s->classes[MW_CLASS_HEAD].blocks ? 2 : 0,
+        .params_fetched = s->params_partitioned,
+        .gradients_partitioned = s->gradients_partitioned,
+        .optimizer_partitioned = s->optimizer_partitioned,
+        .owner_broadcast = settings->partition == MW_PARTITION_OWNER,
+        .gradient_bytes = s->gradient_element_bytes,
+        .state_bytes = s->optimizer_element_bytes,
+    };
+
+    add_class(&s->classes[MW_CLASS_HEAD], &dims.head);
+    add_class(&s->classes[MW_CLASS_DENSE], &dims.layer_block);
+    add_class(&s->classes[MW_CLASS_EXPERT], &dims.layer_block);
+    add_class(&s->classes[MW_CLASS_TAIL], &dims.tail);
+    state_shares(s, &dims);
+    mw_closed_form(&dims, hardware, out);
+}
+
+/* --- knobs ---------------------------------------------------------------------------------------- */
+
+static void
+scale_compute(struct mw_hardware *hw, double factor)
+{
+    for (int64_t p = 0; p < hw->matmul_points; p++)
+        hw->matmul_flops[p] *= factor;
+}
+
+static void
+scale_gpu_memory(struct mw_hardware *hw, double factor)
+{
+    hw->gpu_memory_bytes_per_s *= factor;
+}
+
+static void
+scale_pcie(struct mw_hardware *hw, double factor)
+{
+    hw->pcie_h2d_bytes_per_s *= factor;
+    hw->pcie_d2h_bytes_per_s *= factor;
+    hw->pcie_node_h2d_bytes_per_s *= factor;
+    hw->pcie_node_d2h_bytes_per_s *= factor;
+}
+
+static void
+scale_host(struct mw_hardware *hw, double factor)
+{
+    hw->host_memory_bytes_per_s *= factor;
+    hw->host_update_params_per_s *= factor;
+}
+
+static void
+scale_nvme(struct mw_hardware *hw, double factor)
+{
+    hw->nvme_read_bytes_per_s *= factor;
+    hw->nvme_write_bytes_per_s *= factor;
+    hw->nvme_write_burst_bytes_per_s *= factor;
+}
+
+static void
+scale_fabric(struct mw_hardware *hw, double factor)
+{
+    hw->fabric_bytes_per_s *= factor;
+}
+
+static void
+scale_network(struct mw_hardware *hw, double factor)
+{
+    hw->nic_bytes_per_s *= factor;
+}
+
+static double
+value_gpu_memory(const struct mw_hardware *hw)
+{
+    return hw->gpu_memory_bytes_per_s;
+}
+
+static double
+value_pcie(const struct mw_hardware *hw)
+{
+    return hw->pcie_node_h2d_bytes_per_s;
+}
+
+static double
+value_host(const struct mw_hardware *hw)
+{
+    return hw->host_memory_bytes_per_s;
+}
+
+static double
+value_nvme(const struct mw_hardware *hw)
+{
+    return hw->nvme_read_bytes_per_s;
+}
+
+static double
+value_fabric(const struct mw_hardware *hw)
+{
+    return hw->fabric_bytes_per_s;
+}
+
+static double
+value_network(const struct mw_hardware *hw)
+{
+    return hw->nic_bytes_per_s;
+}
+
+const struct cli_knob cli_knobs[] = {
+    {"NVMe bandwidth (a node)", scale_nvme, value_nvme},
+    {"PCIe bandwidth (a node)", scale_pcie, value_pcie},
+    {"host memory and cores (a node)", scale_host, value_host},
+    {"network bandwidth (a node)", scale_network, value_network},
+    {"GPU-GPU bandwidth in a node", scale_fabric, value_fabric},
+    {"GPU memory bandwidth", scale_gpu_memory, value_gpu_memory},
+    {"GPU matrix rate", scale_compute, NULL},
+};
+const int cli_knob_count = G_N_ELEMENTS(cli_knobs);

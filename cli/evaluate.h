@@ -1,0 +1,30 @@
+/* evaluate.h - one sizing, one machine: plan, costs, engine, closed forms. */
+#ifndef MW_CLI_EVALUATE_H
+#define MW_CLI_EVALUATE_H
+
+#include "planner/planner.h"
+#include "sim/closed_form.h"
+#include "sim/engine.h"
+
+/* Runs the engine; aborts if it refuses, which a checked plan never makes it do. */
+struct mw_engine_result cli_engine(const struct mw_plan *plan, const struct mw_hardware *hardware,
+                                   bool keep_timeline);
+/* Steady step time in seconds; `uncontended` lifts every channel (the longest path). */
+double cli_step_s(const struct mw_plan *plan, const struct mw_hardware *hardware, bool uncontended);
+
+/* FLOPs of one rank and step: everything done, and without recompute. */
+double cli_flops(const struct mw_sizing *sizing, bool with_recompute);
+
+void cli_closed_form(const struct mw_sizing *sizing, const struct mw_hardware *hardware,
+                     struct mw_closed_form *out);
+
+/* A bandwidth that what-if scales. */
+struct cli_knob {
+    const char *name;
+    void (*scale)(struct mw_hardware *hardware, double factor);
+    double (*value)(const struct mw_hardware *hardware); /* bytes/s or FLOP/s; NULL: no figure */
+};
+extern const struct cli_knob cli_knobs[];
+extern const int cli_knob_count;
+
+#endif

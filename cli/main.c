@@ -1,0 +1,54 @@
+#include <locale.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "config.h"
+#include "planner/error.h"
+
+static const struct cli_verb *const verbs[] = {&cli_verb_list, &cli_verb_plan, &cli_verb_simulate};
+
+static void
+print_help(FILE *out)
+{
+    fprintf(out, "memwall - plan and simulate the training of models that do not fit in GPU memory\n\n"
+                 "usage: memwall VERB [OPTION...]\n\n");
+    for (size_t i = 0; i < G_N_ELEMENTS(verbs); i++)
+        fprintf(out, "  %-10s %s\n", verbs[i]->name, verbs[i]->summary);
+    fprintf(out, "\n`memwall VERB --help` explains a verb.  Example:\n"
+                 "  memwall simulate -m gpt3-175b -H dgx2 -s zero-infinity-nvme\n\n"
+                 "exit status: 0 done, 1 failed, 2 wrong usage or input, 3 the plan does not fit\n");
+}
+
+int
+cli_fail(const GError *error)
+{
+    fprintf(stderr, "memwall: %s\n", error->message);
+    if (error->domain == MW_ERROR && (error->code == MW_ERROR_IO || error->code == MW_ERROR_DEVICE))
+        return CLI_FAILED;
+    return CLI_USAGE;
+}
+
+int
+main(int argc, char **argv)
+{
+    setlocale(LC_ALL, "");
+    setlocale(LC_NUMERIC, "C"); /* figures read the same everywhere */
+    if (argc < 2) {
+        print_help(stderr);
+        return CLI_USAGE;
+    }
+    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
+        print_help(stdout);
+        return CLI_DONE;
+    }
+    if (!strcmp(argv[1], "--version")) {
+        printf("memwall %s\n", MW_VERSION);
+        return CLI_DONE;
+    }
+    for (size_t i = 0; i < G_N_ELEMENTS(verbs); i++)
+        if (!strcmp(argv[1], verbs[i]->name))
+            return verbs[i]->run(argc - 1, argv + 1);
+    fprintf(stderr, "memwall: unknown verb \"%s\"; try list, plan or simulate, or --help\n", argv[1]);
+    return CLI_USAGE;
+}

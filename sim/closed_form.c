@@ -1,0 +1,272 @@
+#include "sim/closed_form.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "sim/cost.h"
+
+/* Fused update: reads p, m, v and a 16-bit gradient, writes p, m, v and a 16-bit parameter. */
+#define UPDATE_BYTES 28.0
+
+struct rates { /* bytes/s of one rank when all ranks of the node move at once */
+    double h2d, d2h, h2d_alone, read, write, read_alone, dram;
+    double update_s_per_param[2]; /* GPU, host */
+};
+
+static double
+min3(double a, double b, double c)
+{
+    return fmin(a, fmin(b, c));
+}
+
+static void
+find_rates(const struct mw_closed_dims *d, const struct mw_hardware *hw, struct rates *r)
+{
+    double users = d->gpus_per_node;
+
+    r->dram = hw->host_memory_bytes_per_s / users;
+    r->h2d = min3(hw->pcie_h2d_bytes_per_s, hw->pcie_node_h2d_bytes_per_s / users, r->dram);
+    r->d2h = min3(hw->pcie_d2h_bytes_per_s, hw->pcie_node_d2h_bytes_per_s / users, r->dram);
+    r->h2d_alone = min3(hw->pcie_h2d_bytes_per_s, hw->pcie_node_h2d_bytes_per_s,
+                        hw->host_memory_bytes_per_s);
+    r->read = fmin(hw->nvme_read_bytes_per_s / users, r->dram);
+    r->write = fmin(hw->nvme_write_bytes_per_s / users, r->dram);
+    r->read_alone = fmin(hw->nvme_read_bytes_per_s, hw->host_memory_bytes_per_s);
+    r->update_s_per_param[0] = UPDATE_BYTES / hw->gpu_memory_bytes_per_s;
+    r->update_s_per_param[1] =
+        fmax(users / hw->host_update_params_per_s, UPDATE_BYTES / r->dram);
+}
+
+/* Zero bytes take no time even where there is no such channel. */
+static double
+over(double bytes, double rate)
+{
+    return bytes > 0 ? bytes / rate : 0;
+}
+
+/* Ring all-gather or reduce-scatter of `bytes` over n members, r of them in a node, with g sibling
+ * groups sharing the NIC: (n-1)/n over the GPU's port, each node entered once over the NIC. */
+static double
+ring_s(const struct mw_hardware *hw, double bytes, double n, double r, double g)
+{
+    double nodes = ceil(n / r);
+    double inside = r > 1 ? bytes * (n - 1) / n / hw->fabric_bytes_per_s : 0;
+    double between = nodes > 1 ? bytes * (nodes - 1) / nodes * g / hw->nic_bytes_per_s : 0;
+
+    return n > 1 ? fmax(inside, between) : 0;
+}
+
+static double
+dp_ring_s(const struct mw_closed_dims *d, const struct mw_hardware *hw, double bytes)
+{
+    double groups = fmin(d->tp, d->gpus_per_node / d->dp_per_node);
+
+    return ring_s(hw, bytes, d->dp, d->dp_per_node, groups);
+}
+
+static double
+tp_ring_s(const struct mw_closed_dims *d, const struct mw_hardware *hw, double bytes)
+{
+    return ring_s(hw, bytes, d->tp, d->tp_per_node, d->gpus_per_node / d->tp_per_node);
+}
+
+/* --- compute ---------------------------------------------------------------------------------- */
+
+static void
+add_block(const struct mw_closed_block *block, double forwards, const struct mw_hardware *hw,
+          double *plan)
+{
+    double flops = block->forward_flops * forwards + block->backward_flops;
+    double bytes = block->forward_bytes * forwards + block->backward_bytes;
+    double launches = block->forward_launches * (forwards + 2);
+
+    if (flops > 0)
+        plan[MW_TERM_PRODUCTS] += flops / mw_cost_matmul_flops(hw, block->smallest_dim);
+    plan[MW_TERM_MEMORY_BOUND] +=
+        bytes / hw->gpu_memory_bytes_per_s + launches * hw->gpu_launch_s;
+}
+
+static void
+compute_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw, double *plan)
+{
+    add_block(&d->layer_block, d->checkpoint_interval > 0 ? 2 : 1, hw, plan);
+    add_block(&d->head, 1, hw, plan);
+    add_block(&d->tail, 1, hw, plan);
+    plan[MW_TERM_PRODUCTS] *= d->micro_batches;
+    plan[MW_TERM_MEMORY_BOUND] *= d->micro_batches;
+}
+
+/* --- parameters and gradients ------------------------------------------------------------------ */
+
+static void
+fetch_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw, const struct rates *r,
+            double *plan)
+{
+    double loaded = d->layer_block.params * d->layer_loads +
+                    d->head.params * (d->head_loads + d->tied_loads) +
+                    d->tail.params * d->tail_loads;
+    double bytes = 2 * loaded * d->micro_batches;
+    double part = d->owner_broadcast && d->dp > 1 ? bytes : bytes / d->dp;
+    bool alone = part == bytes && d->dp > 1;
+    double off_gpu = d->params_in[MW_TIER_CPU] + d->params_in[MW_TIER_NVME];
+
+    if (!d->params_fetched)
+        return;
+    plan[MW_TERM_FETCH_NVME] =
+        over(part * d->params_in[MW_TIER_NVME], alone ? r->read_alone : r->read);
+    plan[MW_TERM_FETCH_PCIE] = over(part * off_gpu, alone ? r->h2d_alone : r->h2d);
+    plan[MW_TERM_FETCH_GATHER] =
+        alone ? bytes / hw->fabric_bytes_per_s : dp_ring_s(d, hw, bytes);
+}
+
+static void
+gradient_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw, const struct rates *r,
+               double *plan)
+{
+    double params = d->layer_block.params + d->head.params + d->tail.params;
+    double shard = params / (d->gradients_partitioned ? d->dp : 1);
+    double cpu = d->gradients_in[MW_TIER_CPU], nvme = d->gradients_in[MW_TIER_NVME];
+    bool owner = d->owner_broadcast && d->dp > 1, accumulates = d->micro_batches > 1;
+    double reduces = d->gradients_partitioned ? d->micro_batches : 1;
+    double times = d->micro_batches;
+
+    plan[MW_TERM_GRADIENT_REDUCE] =
+        reduces * dp_ring_s(d, hw, 2 * params) * (d->optimizer_partitioned ? 1 : 2);
+    plan[MW_TERM_GRADIENT_PCIE] =
+        times * over(2 * (owner ? params : shard) * (cpu + nvme), owner ? r->h2d_alone : r->d2h);
+    /* First micro-batch: read 2, write 4; later ones: read 2 and 4, write 4. */
+    double host_bytes = accumulates ? 6 + 10 * (times - 1) : 0;
+    plan[MW_TERM_GRADIENT_HOST] =
+        over(shard * (host_bytes + d->gradient_bytes) * (cpu + nvme), r->dram) +
+        params / (d->optimizer_partitioned ? d->dp : 1) * d->gradient_bytes *
+            d->gradients_in[MW_TIER_GPU] / hw->gpu_memory_bytes_per_s;
+    plan[MW_TERM_GRADIENT_NVME] =
+        over(times * d->gradient_bytes * shard * nvme, r->write) +
+        over((accumulates ? (times - 1) * 4 : 0) * shard * nvme, r->read) +
+        over(d->gradient_bytes * shard * nvme, r->read);
+}
+
+/* --- checkpoints and slicing -------------------------------------------------------------------- */
+
+static void
+activation_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
+                 const struct rates *r, double *plan)
+{
+    double count = d->checkpoint_interval > 0 ? ceil(d->layers / d->checkpoint_interval) : 0;
+    double message = 2 * d->tokens * d->hidden;
+    double bytes = count * message / d->tp * d->micro_batches;
+    double nvme = d->checkpoints_in[MW_TIER_NVME];
+    double off_gpu = d->checkpoints_in[MW_TIER_CPU] + nvme;
+    double passes = d->checkpoint_interval > 0 ? 3 : 2;
+
+    plan[MW_TERM_CHECKPOINT_PCIE] = over(bytes * off_gpu, r->d2h) + over(bytes * off_gpu, r->h2d);
+    plan[MW_TERM_CHECKPOINT_NVME] = over(bytes * nvme, r->write) + over(bytes * nvme, r->read);
+    if (d->tp > 1)
+        plan[MW_TERM_SLICING] =
+            d->micro_batches * (passes * 2 * d->layers * 2 * tp_ring_s(d, hw, message) +
+                                count * tp_ring_s(d, hw, message));
+}
+
+/* --- optimizer ---------------------------------------------------------------------------------- */
+
+static void
+optimizer_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
+                const struct rates *r, double *plan)
+{
+    double params = d->layer_block.params + d->head.params + d->tail.params;
+    double shard = params / (d->optimizer_partitioned ? d->dp : 1);
+    double nvme = d->state_in[MW_TIER_NVME], host = nvme + d->state_in[MW_TIER_CPU];
+
+    plan[MW_TERM_STATE_NVME] = over(shard * d->state_bytes * nvme, r->read) +
+                               over(shard * d->state_bytes * nvme, r->write);
+    plan[MW_TERM_UPDATE] = shard * ((1 - host) * r->update_s_per_param[0]) +
+                           (host > 0 ? shard * host * r->update_s_per_param[1] : 0);
+    if (host > 0)
+        plan[MW_TERM_RETURN] = over(2 * shard * host * d->params_in[MW_TIER_NVME], r->write) +
+                               over(2 * shard * host * d->params_in[MW_TIER_GPU], r->h2d);
+    if (d->optimizer_partitioned && !d->params_fetched)
+        plan[MW_TERM_RETURN] += dp_ring_s(d, hw, 2 * params);
+}
+
+/* --- the paper's equations ----------------------------------------------------------------------- */
+
+/* Bandwidth of one GPU to where a state lives (ZeRO-Infinity Fig. 2b); INFINITY on the GPU. */
+static double
+paper_bandwidth(const double in[MW_TIER_COUNT], double cpu, double nvme)
+{
+    double s_per_byte = 0;
+
+    s_per_byte += in[MW_TIER_CPU] > 0 ? in[MW_TIER_CPU] / cpu : 0;
+    s_per_byte += in[MW_TIER_NVME] > 0 ? in[MW_TIER_NVME] / nvme : 0;
+    return s_per_byte > 0 ? 1 / s_per_byte : INFINITY;
+}
+
+static void
+paper_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw, double *paper)
+{
+    double gpus = d->gpus_per_node * d->nodes, users = d->gpus_per_node;
+    double params = d->paper_params;
+    double tokens = d->tokens / d->tp * d->micro_batches; /* bsz * seq of one GPU */
+    double cpu = fmin(hw->pcie_h2d_bytes_per_s, hw->pcie_node_h2d_bytes_per_s / users);
+    double nvme = fmin(cpu, hw->nvme_read_bytes_per_s / users);
+    double gpu_gpu = d->nodes > 1 ? hw->nic_bytes_per_s : hw->fabric_bytes_per_s;
+    double slow = paper_bandwidth(d->params_in, cpu, nvme);
+    double gathered = gpus > 1 ? fmin(gpus * slow, gpu_gpu) : slow;
+    double state = paper_bandwidth(d->state_in, hw->host_memory_bytes_per_s / users,
+                                   hw->nvme_read_bytes_per_s / users);
+    double checkpoints = paper_bandwidth(d->checkpoints_in, cpu, nvme);
+
+    if (!isfinite(state))
+        state = hw->gpu_memory_bytes_per_s;
+    paper[MW_TERM_PRODUCTS] = 8 * tokens * params / hw->gpu_achievable_flops; /* Eq. 7 */
+    paper[MW_TERM_FETCH_GATHER] =
+        isfinite(gathered) ? 8 * params * d->micro_batches / gathered : 0; /* Eq. 9 */
+    paper[MW_TERM_STATE_NVME] = 32 * params / (gpus * state);              /* Eq. 10 */
+    if (isfinite(checkpoints) && d->checkpoint_interval > 0)               /* Eq. 11 */
+        paper[MW_TERM_CHECKPOINT_PCIE] =
+            4 * d->layers / d->checkpoint_interval * d->hidden * tokens / checkpoints;
+}
+
+void
+mw_closed_form(const struct mw_closed_dims *dims, const struct mw_hardware *hardware,
+               struct mw_closed_form *out)
+{
+    struct rates rates;
+
+    memset(out, 0, sizeof *out);
+    find_rates(dims, hardware, &rates);
+    paper_terms(dims, hardware, out->paper_s);
+    compute_terms(dims, hardware, out->plan_s);
+    fetch_terms(dims, hardware, &rates, out->plan_s);
+    gradient_terms(dims, hardware, &rates, out->plan_s);
+    activation_terms(dims, hardware, &rates, out->plan_s);
+    optimizer_terms(dims, hardware, &rates, out->plan_s);
+    for (int t = 0; t < MW_TERM_COUNT; t++) {
+        out->paper_total_s += out->paper_s[t];
+        out->plan_total_s += out->plan_s[t];
+    }
+}
+
+const char *
+mw_closed_term_name(int term)
+{
+    static const char *const names[MW_TERM_COUNT] = {
+        [MW_TERM_PRODUCTS] = "matrix products",
+        [MW_TERM_MEMORY_BOUND] = "memory-bound operators",
+        [MW_TERM_FETCH_NVME] = "parameter fetch, NVMe",
+        [MW_TERM_FETCH_PCIE] = "parameter fetch, PCIe",
+        [MW_TERM_FETCH_GATHER] = "parameter fetch, all-gather",
+        [MW_TERM_GRADIENT_REDUCE] = "gradient reduction",
+        [MW_TERM_GRADIENT_PCIE] = "gradients, PCIe",
+        [MW_TERM_GRADIENT_HOST] = "gradient accumulation and norm",
+        [MW_TERM_GRADIENT_NVME] = "gradients, NVMe",
+        [MW_TERM_CHECKPOINT_PCIE] = "checkpoints, PCIe",
+        [MW_TERM_CHECKPOINT_NVME] = "checkpoints, NVMe",
+        [MW_TERM_SLICING] = "tensor-slicing all-reduces",
+        [MW_TERM_STATE_NVME] = "optimizer state traffic",
+        [MW_TERM_UPDATE] = "parameter update",
+        [MW_TERM_RETURN] = "updated parameters return",
+    };
+
+    return term >= 0 && term < MW_TERM_COUNT ? names[term] : "?";
+}

@@ -1,0 +1,80 @@
+/*
+ * closed_form.h - a step's time from dimensions alone, in two named forms, never from a plan's ops.
+ *
+ * paper  the AIT equations of ZeRO-Infinity (Sec. 4, Eq. 7-11): no overlap, three parameter loads
+ *        and one gradient store (8 B a parameter and micro-batch), 32 B of optimizer traffic a
+ *        parameter, 4·nl/ci·hd·seq·bsz bytes of checkpoints, 8·bsz·seq·params FLOPs.
+ * plan   the same step with the loads, bytes and operators that the settings imply, every transfer
+ *        on its own, nothing overlapped.  Under a flat-efficiency, zero-latency profile and with
+ *        serialising edges the engine gives the same time.
+ *
+ * Each term stands once, so that the two can be compared term by term.
+ */
+#ifndef MW_SIM_CLOSED_FORM_H
+#define MW_SIM_CLOSED_FORM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "planner/hwprofile.h"
+#include "planner/plan.h"
+
+/* Sums over operators of one kind of block, one rank, one micro-batch. */
+struct mw_closed_block {
+    double forward_flops, backward_flops;
+    double forward_bytes, backward_bytes; /* of memory-bound operators */
+    double forward_launches;
+    double params;      /* elements of a rank after tensor slicing */
+    double smallest_dim; /* of its matrix products: picks the rate */
+};
+
+struct mw_closed_dims {
+    double gpus_per_node, nodes;
+    double dp, dp_per_node, tp, tp_per_node;
+    double micro_batches;
+    double tokens;           /* of one micro-batch of one tensor-slicing group */
+    double hidden, layers, checkpoint_interval; /* interval 0: no checkpoints */
+    double paper_params;     /* 12·nl·hd², whole model */
+
+    struct mw_closed_block layer_block, head, tail; /* layer_block: all layers together */
+    double layer_loads, head_loads, tail_loads;     /* parameter loads a micro-batch */
+    double tied_loads;       /* of the head's parameters, for tied logits */
+
+    /* share of each state in each tier: sums to 1 */
+    double params_in[MW_TIER_COUNT], gradients_in[MW_TIER_COUNT], state_in[MW_TIER_COUNT];
+    double checkpoints_in[MW_TIER_COUNT];
+    bool params_fetched;        /* partitioned over the data-parallel ranks */
+    bool gradients_partitioned, optimizer_partitioned, owner_broadcast;
+    double gradient_bytes;      /* an element at rest: 2, or 4 when accumulated */
+    double state_bytes;         /* an element: 12 or 16 */
+};
+
+enum mw_closed_term {
+    MW_TERM_PRODUCTS,      /* matrix products */
+    MW_TERM_MEMORY_BOUND,  /* norms, activations, softmax, loss; launches */
+    MW_TERM_FETCH_NVME,    /* nc-transfers */
+    MW_TERM_FETCH_PCIE,    /* cg-transfers */
+    MW_TERM_FETCH_GATHER,  /* gg-transfers */
+    MW_TERM_GRADIENT_REDUCE,
+    MW_TERM_GRADIENT_PCIE,
+    MW_TERM_GRADIENT_HOST, /* accumulation and norm */
+    MW_TERM_GRADIENT_NVME,
+    MW_TERM_CHECKPOINT_PCIE,
+    MW_TERM_CHECKPOINT_NVME,
+    MW_TERM_SLICING,       /* all-reduces of tensor slicing */
+    MW_TERM_STATE_NVME,    /* optimizer state read and written */
+    MW_TERM_UPDATE,
+    MW_TERM_RETURN,        /* updated 16-bit parameters to where they live */
+    MW_TERM_COUNT
+};
+
+struct mw_closed_form {
+    double paper_s[MW_TERM_COUNT], plan_s[MW_TERM_COUNT];
+    double paper_total_s, plan_total_s;
+};
+
+void mw_closed_form(const struct mw_closed_dims *dims, const struct mw_hardware *hardware,
+                    struct mw_closed_form *out);
+const char *mw_closed_term_name(int term);
+
+#endif
