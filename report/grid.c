@@ -20,19 +20,29 @@ mw_grid_new(const char *align)
 }
 
 void
+mw_grid_row_array(struct mw_grid *grid, const char *const *cells)
+{
+    size_t columns = strlen(grid->align);
+    char **row = g_new0(char *, columns + 1);
+
+    for (size_t i = 0; i < columns && cells[i]; i++)
+        row[i] = g_utf8_make_valid(cells[i], -1);
+    g_ptr_array_add(grid->rows, row);
+}
+
+void
 mw_grid_row(struct mw_grid *grid, ...)
 {
-    GPtrArray *cells = g_ptr_array_new();
+    g_autoptr(GPtrArray) cells = g_ptr_array_new();
     const char *cell;
     va_list list;
 
     va_start(list, grid);
     while ((cell = va_arg(list, const char *)))
-        if (cells->len < strlen(grid->align))
-            g_ptr_array_add(cells, g_utf8_make_valid(cell, -1));
+        g_ptr_array_add(cells, (gpointer)cell);
     va_end(list);
     g_ptr_array_add(cells, NULL);
-    g_ptr_array_add(grid->rows, g_ptr_array_free(cells, FALSE));
+    mw_grid_row_array(grid, (const char *const *)cells->pdata);
 }
 
 static long
@@ -74,7 +84,7 @@ mw_grid_print(struct mw_grid *grid, FILE *out, int indent)
 
     for (guint c = 0; c < columns; c++)
         widths[c] = column_width(grid, c);
-    for (guint i = 0; i < grid->rows->len; i++)
+    for (guint i = 0; out && i < grid->rows->len; i++)
         print_row(g_ptr_array_index(grid->rows, i), grid->align, widths, out, indent);
     g_ptr_array_free(grid->rows, TRUE);
     g_free(grid->align);

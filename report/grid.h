@@ -15,7 +15,8 @@ struct mw_grid;
 struct mw_grid *mw_grid_new(const char *align);
 /* Cells are copied; the list ends with NULL. */
 void mw_grid_row(struct mw_grid *grid, ...) G_GNUC_NULL_TERMINATED;
-/* Writes every row after `indent` spaces, and frees the grid. */
+void mw_grid_row_array(struct mw_grid *grid, const char *const *cells);
+/* Writes every row after `indent` spaces, and frees the grid; only frees it if `out` is NULL. */
 void mw_grid_print(struct mw_grid *grid, FILE *out, int indent);
 
 /* "[####----]": `ratio` of `width` cells; more than 1 is full. */

@@ -1,6 +1,7 @@
 #include <math.h>
 
 #include "report/json_writer.h"
+#include "report/memory_ledger.h"
 #include "report/report.h"
 
 /* A prediction that was not made is null. */
@@ -112,6 +113,28 @@ write_memory(struct mw_json_writer *json, const struct mw_result *r)
         mw_json_end(json, '}');
     }
     mw_json_end(json, ']');
+}
+
+static void
+write_in_use(struct mw_json_writer *json, const struct mw_result *r)
+{
+    struct mw_memory_ledger ledger = mw_memory_ledger_find(r);
+
+    mw_json_begin(json, "in_use", '[', false);
+    for (size_t i = 0; i < ledger.count; i++) {
+        const struct mw_memory_row *row = &ledger.row[i];
+        bool all = row->purpose == MW_PURPOSE_COUNT;
+        mw_json_begin(json, NULL, '{', true);
+        mw_json_string(json, "tier", mw_tier_name(row->tier));
+        mw_json_string(json, "purpose", all ? "all" : mw_purpose_name(row->purpose));
+        mw_json_begin(json, "most_bytes", '{', true);
+        for (size_t p = 0; p < r->phase_count; p++)
+            mw_json_integer(json, r->phases[p].name, row->most_bytes[p]);
+        mw_json_end(json, '}');
+        mw_json_end(json, '}');
+    }
+    mw_json_end(json, ']');
+    mw_memory_ledger_clear(&ledger);
 }
 
 static void
@@ -265,6 +288,7 @@ write_result(struct mw_json_writer *json, const struct mw_result *result)
     write_speed(json, result);
     write_range(json, result);
     write_memory(json, result);
+    write_in_use(json, result);
     write_lanes(json, result);
     write_phases(json, result);
     write_closed_form(json, result);

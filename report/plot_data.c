@@ -197,7 +197,7 @@ init_memory(struct mw_plot_data *data, const struct mw_plan *plan,
             const struct mw_timeline *timeline)
 {
     struct mw_memory_lives lives = mw_memory_lives_find(plan, timeline);
-    struct mw_memory_curve curve = mw_memory_curve_find(plan, &lives, 0);
+    struct mw_memory_curve curve = mw_memory_curve_find(plan, &lives, 0, MW_PURPOSE_COUNT);
 
     for (int tier = 0; tier < MW_TIER_COUNT; tier++) {
         bool used = false;

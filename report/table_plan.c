@@ -2,8 +2,12 @@
 
 #include "report/format.h"
 #include "report/grid.h"
+#include "report/memory_ledger.h"
 #include "report/report.h"
 #include "report/table.h"
+
+/* forward, backward, optimizer */
+#define MAX_PHASES 3
 
 static void
 add_ledger_tier(struct mw_grid *grid, const struct mw_result *r, int tier)
@@ -42,6 +46,38 @@ print_ledger(FILE *out, const struct mw_result *r)
         add_total(grid, &r->tiers[i], i);
     }
     mw_grid_print(grid, out, 2);
+}
+
+/* A grid has a column a phase, so its rows are put together cell by cell. */
+static void
+add_in_use(struct mw_grid *grid, const struct mw_result *r, const struct mw_memory_row *row)
+{
+    const char *cells[2 + MAX_PHASES + 1] = {NULL};
+    size_t phases = MIN(r->phase_count, MAX_PHASES);
+
+    cells[0] = mw_tier_name(row->tier);
+    cells[1] = row->purpose == MW_PURPOSE_COUNT ? "= at one time" : mw_purpose_name(row->purpose);
+    for (size_t i = 0; i < phases; i++)
+        cells[2 + i] = mw_format_gib(row->most_bytes[i]);
+    mw_grid_row_array(grid, cells);
+}
+
+static void
+print_in_use(FILE *out, const struct mw_result *r)
+{
+    struct mw_memory_ledger ledger = mw_memory_ledger_find(r);
+    const char *head[2 + MAX_PHASES + 1] = {"tier", "purpose"};
+    struct mw_grid *grid = mw_grid_new("llrrr");
+
+    for (size_t i = 0; i < MIN(r->phase_count, MAX_PHASES); i++)
+        head[2 + i] = r->phases[i].name;
+    mw_grid_row_array(grid, head);
+    for (size_t i = 0; i < ledger.count; i++)
+        add_in_use(grid, r, &ledger.row[i]);
+    if (ledger.count)
+        mw_table_heading(out, "Memory in use: the most in each phase");
+    mw_grid_print(grid, ledger.count ? out : NULL, 2);
+    mw_memory_ledger_clear(&ledger);
 }
 
 static const char *
@@ -148,6 +184,7 @@ mw_table_plan(FILE *out, const struct mw_result *result)
     mw_table_line(out, "model", "%s parameters", mw_format_count(result->params));
     mw_table_memory(out, result);
     print_ledger(out, result);
+    print_in_use(out, result);
     print_placement(out, result);
     print_settings(out, result);
     if (result->plan)

@@ -153,11 +153,9 @@ write_lane(struct mw_json_writer *json, const struct mw_plan *plan, const struct
 }
 
 static void
-write_counter(struct mw_json_writer *json, uint32_t pid, int tier, int64_t time_ns, int64_t bytes)
+write_counter(struct mw_json_writer *json, uint32_t pid, const char *name, int64_t time_ns,
+              int64_t bytes)
 {
-    char name[32];
-
-    g_snprintf(name, sizeof name, "%s memory in use", mw_tier_name(tier));
     mw_json_begin(json, NULL, '{', true);
     mw_json_string(json, "ph", "C");
     mw_json_string(json, "name", name);
@@ -169,16 +167,27 @@ write_counter(struct mw_json_writer *json, uint32_t pid, int tier, int64_t time_
     mw_json_end(json, '}');
 }
 
+/* A track for every tier that the purpose uses: "gpu memory: activations". */
 static void
-write_memory(struct mw_json_writer *json, const struct mw_plan *plan,
-             const struct mw_memory_lives *lives, uint32_t rank)
+write_purpose(struct mw_json_writer *json, const struct mw_plan *plan,
+              const struct mw_memory_lives *lives, uint32_t rank, enum mw_purpose purpose)
 {
-    struct mw_memory_curve curve = mw_memory_curve_find(plan, lives, rank);
+    struct mw_memory_curve curve = mw_memory_curve_find(plan, lives, rank, purpose);
+    const char *what = purpose == MW_PURPOSE_COUNT ? "in use" : mw_purpose_name(purpose);
 
-    for (int tier = 0; tier < MW_TIER_COUNT; tier++)
+    for (int tier = 0; tier < MW_TIER_COUNT; tier++) {
+        g_autofree char *name = g_strdup_printf("%s memory: %s", mw_tier_name(tier), what);
+        int64_t last = 0;
+        bool used = false;
         for (size_t i = 0; i < curve.count; i++)
-            if (i == 0 || curve.point[i].bytes[tier] != curve.point[i - 1].bytes[tier])
-                write_counter(json, rank, tier, curve.point[i].time_ns, curve.point[i].bytes[tier]);
+            used = used || curve.point[i].bytes[tier] > 0;
+        for (size_t i = 0; used && i < curve.count; i++) {
+            int64_t bytes = curve.point[i].bytes[tier];
+            if (i == 0 || bytes != last)
+                write_counter(json, rank, name, curve.point[i].time_ns, bytes);
+            last = bytes;
+        }
+    }
     mw_memory_curve_clear(&curve);
 }
 
@@ -205,7 +214,8 @@ write_events(struct mw_json_writer *json, const struct mw_plan *plan,
     for (uint32_t i = 0; i < plan->lane_count; i++)
         tid = write_lane(json, plan, &spans, i, tid);
     for (uint32_t i = 0; i < plan->ranks; i++)
-        write_memory(json, plan, &lives, i);
+        for (int purpose = MW_PURPOSE_COUNT; purpose >= 0; purpose--)
+            write_purpose(json, plan, &lives, i, (enum mw_purpose)purpose);
     mw_memory_lives_clear(&lives);
     mw_lane_spans_clear(&spans);
 }

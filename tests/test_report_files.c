@@ -143,7 +143,7 @@ test_memory_curve(void)
 {
     struct report_fixture *fixture = report_fixture_new(1);
     struct mw_memory_lives lives = mw_memory_lives_find(fixture->plan, &fixture->timeline);
-    struct mw_memory_curve curve = mw_memory_curve_find(fixture->plan, &lives, 0);
+    struct mw_memory_curve curve = mw_memory_curve_find(fixture->plan, &lives, 0, MW_PURPOSE_COUNT);
     const int64_t gib = INT64_C(1) << 30;
     int64_t most[MW_TIER_COUNT] = {0};
 
