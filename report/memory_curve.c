@@ -53,7 +53,7 @@ timed_uses(const struct mw_plan *plan, const struct mw_timeline *timeline, int64
                 g_array_append_val(uses, timed);
         }
     }
-    qsort(uses->data, uses->len, sizeof(struct timed_use), compare_uses);
+    g_array_sort(uses, compare_uses);
     return uses;
 }
 
@@ -164,7 +164,7 @@ find_changes(const struct mw_plan *plan, const struct mw_memory_lives *lives, ui
         if (life->end_ns < lives->span_ns)
             g_array_append_val(changes, ends);
     }
-    qsort(changes->data, changes->len, sizeof(struct change), compare_changes);
+    g_array_sort(changes, compare_changes);
     return changes;
 }
 

@@ -23,7 +23,7 @@ merge_intervals(GArray *intervals)
     struct interval *all = (struct interval *)intervals->data;
     guint kept = 0;
 
-    qsort(intervals->data, intervals->len, sizeof(struct interval), compare_intervals);
+    g_array_sort(intervals, compare_intervals);
     for (guint i = 0; i < intervals->len; i++) {
         if (kept && all[i].start_ns <= all[kept - 1].end_ns)
             all[kept - 1].end_ns = MAX(all[kept - 1].end_ns, all[i].end_ns);
