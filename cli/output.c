@@ -41,16 +41,12 @@ cli_answers_clear(struct cli_answers *answers)
 static bool
 write_plan(const char *path, const struct mw_plan *plan, GError **error)
 {
-    char *text = NULL;
-    size_t size = 0;
-    FILE *memory = open_memstream(&text, &size);
-    bool ok = memory && mw_plan_write(plan, memory);
+    struct mw_file *file = mw_file_open(path, error);
 
-    if (memory)
-        fclose(memory);
-    ok = ok && mw_file_write(path, text, size, error);
-    free(text);
-    return ok;
+    if (!file)
+        return false;
+    mw_plan_write(plan, file->stream);
+    return mw_file_commit(file, error);
 }
 
 static int64_t
@@ -81,8 +77,12 @@ write_deepspeed(const char *path, const struct mw_sizing *sizing, GError **error
         .bf16 = sizing->hardware->gpu_bf16,
     };
     g_autofree char *text = mw_deepspeed_text(s, &facts);
+    struct mw_file *file = mw_file_open(path, error);
 
-    return mw_file_write(path, text, strlen(text), error);
+    if (!file)
+        return false;
+    fputs(text, file->stream);
+    return mw_file_commit(file, error);
 }
 
 static bool

@@ -183,24 +183,31 @@ parse_strategies(struct cli_request *request, const char *text, GError **error)
 }
 
 static bool
-load_files(struct cli_request *request, char **sets, GError **error)
+load_profile(struct cli_request *request, char **sets, GError **error)
 {
-    if (!request->model_name || !request->hardware_name) {
-        g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "%s is missing; see --help",
-                    request->model_name ? "-H HARDWARE" : "-m MODEL");
-        return false;
-    }
-    if (!mw_model_load(request->model_name, &request->model, error))
-        return false;
     request->profile = mw_hwprofile_load(request->hardware_name, error);
     if (!request->profile)
         return false;
     for (char **set = sets; set && *set; set++)
         if (!mw_hwprofile_set(request->profile, *set, error))
             return false;
+    if (!mw_hwprofile_check(request->profile, error))
+        return false;
     for (int outlook = 0; outlook < MW_OUTLOOK_COUNT; outlook++)
         request->hardware[outlook] = mw_hwprofile_read(request->profile, outlook);
     return true;
+}
+
+static bool
+check_names(const struct cli_request *request, GError **error)
+{
+    const char *missing = !request->model_name && !request->plan_file ? "-m MODEL"
+                          : !request->hardware_name                   ? "-H HARDWARE"
+                                                                      : NULL;
+
+    if (missing)
+        g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "%s is missing; see --help", missing);
+    return !missing;
 }
 
 static bool
@@ -305,24 +312,18 @@ cli_request_parse(struct cli_request *request, const char *verb, int argc, char 
         *done = TRUE;
         return CLI_DONE;
     }
-    if (argc > 1 && !strcmp(verb, "simulate") && argc == 2 && !request->model_name)
+    if (argc == 2 && !strcmp(verb, "simulate") && !request->model_name) {
         request->plan_file = g_strdup(argv[1]);
-    else if (argc > 1) {
+    } else if (argc > 1) {
         g_set_error(&error, MW_ERROR, MW_ERROR_INVALID, "unexpected argument \"%s\"; see --help",
                     argv[1]);
         return cli_fail(error);
     }
-    if (request->plan_file && !request->hardware_name) {
-        g_set_error(&error, MW_ERROR, MW_ERROR_INVALID, "-H HARDWARE is missing; see --help");
+    if (!check_names(request, &error) || !load_profile(request, sets, &error))
         return cli_fail(error);
-    }
-    if (request->plan_file) {
-        request->profile = mw_hwprofile_load(request->hardware_name, &error);
-        for (int outlook = 0; request->profile && outlook < MW_OUTLOOK_COUNT; outlook++)
-            request->hardware[outlook] = mw_hwprofile_read(request->profile, outlook);
-        return request->profile ? CLI_DONE : cli_fail(error);
-    }
-    if (!load_files(request, sets, &error) ||
+    if (request->plan_file)
+        return CLI_DONE;
+    if (!mw_model_load(request->model_name, &request->model, &error) ||
         !apply_options(request, strategies, deepspeed, &error) || !check_outputs(request, &error))
         return cli_fail(error);
     return CLI_DONE;
