@@ -145,9 +145,9 @@ mw_hw_file_parse(struct mw_hwprofile *profile, const char *text, size_t length, 
     g_auto(GStrv) groups = NULL;
     g_autoptr(GKeyFile) file = NULL;
 
-    if (length > MW_HW_FILE_BYTES_MAX || !length || strlen(copy) != length) {
+    if (length > MW_HW_FILE_BYTES_MAX || !length || !g_utf8_validate(text, (gssize)length, NULL)) {
         g_set_error(error, MW_ERROR, MW_ERROR_FORMAT,
-                    "%s: not a profile: must be text of 1 to %d bytes", profile->origin,
+                    "%s: not a profile: must be UTF-8 text of 1 to %d bytes", profile->origin,
                     MW_HW_FILE_BYTES_MAX);
         return false;
     }
