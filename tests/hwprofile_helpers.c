@@ -1,0 +1,24 @@
+#include "tests/hwprofile_helpers.h"
+
+struct mw_hwprofile *
+mw_test_load(const char *name)
+{
+    g_autoptr(GError) error = NULL;
+    struct mw_hwprofile *profile = mw_hwprofile_load(name, &error);
+
+    g_assert_no_error(error);
+    g_assert_nonnull(profile);
+    return profile;
+}
+
+char *
+mw_test_printed(const struct mw_hwprofile *profile)
+{
+    char *text = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+
+    mw_hwprofile_print(out, profile);
+    fclose(out);
+    return text;
+}

@@ -1,0 +1,149 @@
+#include <glib.h>
+#include <glib/gstdio.h>
+#include <string.h>
+
+#include "planner/error.h"
+#include "planner/hwprofile.h"
+#include "tests/hwprofile_helpers.h"
+
+static char *scratch; /* holds hwprofiles as $XDG_CONFIG_HOME/memwall/hwprofiles */
+
+static char *
+path_of(const char *name)
+{
+    return g_build_filename(scratch, "memwall", "hwprofiles", name, NULL);
+}
+
+static void
+put(const char *name, const char *text)
+{
+    g_autofree char *path = path_of(name);
+
+    g_assert_true(g_file_set_contents(path, text, -1, NULL));
+}
+
+static void
+refuses_load(const char *name, int code, const char *expected)
+{
+    g_autoptr(GError) error = NULL;
+
+    g_assert_null(mw_hwprofile_load(name, &error));
+    g_assert_error(error, MW_ERROR, code);
+    if (!strstr(error->message, expected))
+        g_error("\"%s\" lacks \"%s\"", error->message, expected);
+    g_assert_null(strchr(error->message, '\n'));
+}
+
+static void
+test_inherits(void)
+{
+    put("mine.ini", "[profile]\ninherits = dgx2\n[gpu]\nmemory_gib = 16\n"
+                    "matmul_dim = 1\nmatmul_tflops = 50\n");
+    put("yours.ini", "[profile]\ninherits = mine\n[nvme]\ndrives = 2\n");
+    g_autofree char *path = path_of("yours.ini");
+    struct mw_hwprofile *by_name = mw_test_load("yours");
+    struct mw_hwprofile *by_path = mw_test_load(path);
+    struct mw_hardware at = mw_hwprofile_read(by_name, MW_OUTLOOK_LOW);
+    const char *source = "";
+
+    g_assert_cmpint(at.gpus_per_node, ==, 16);
+    g_assert_cmpint(at.gpu_memory_bytes, ==, INT64_C(16) << 30);
+    g_assert_cmpint(at.nvme_drives, ==, 2);
+    g_assert_cmpfloat(at.matmul_flops[0], ==, 50e12); /* not with the low curve of dgx2 */
+    g_assert_cmpint(mw_hwprofile_provenance(by_name, "gpu", "memory_gib", &source), ==,
+                    MW_PROVENANCE_ESTIMATE);
+    g_assert_null(source);
+    g_assert_cmpint(mw_hwprofile_provenance(by_name, "gpu", "peak_tflops", &source), ==,
+                    MW_PROVENANCE_DATASHEET);
+    g_assert_cmpstr(mw_hwprofile_description(by_name), ==, "");
+    struct mw_hardware same = mw_hwprofile_read(by_path, MW_OUTLOOK_LOW);
+    g_assert_cmpmem(&at, sizeof at, &same, sizeof same);
+    mw_hwprofile_free(by_name);
+    mw_hwprofile_free(by_path);
+}
+
+static void
+test_bad_inheritance(void)
+{
+    put("a.ini", "[profile]\ninherits = b\n");
+    put("b.ini", "[profile]\ninherits = a\n");
+    put("self.ini", "[profile]\ninherits = self\n");
+    put("lost.ini", "[profile]\ninherits = dgx-2\n");
+    put("wrong.ini", "[profile]\ninherits = broken\n");
+    put("broken.ini", "[gpu]\nmemory_gib = -1\n");
+
+    refuses_load("a", MW_ERROR_INVALID, "b.ini: [profile] inherits = a: is a cycle");
+    refuses_load("self", MW_ERROR_INVALID, "self.ini: [profile] inherits = self: is a cycle");
+    refuses_load("lost", MW_ERROR_INVALID, "did you mean dgx2?");
+    refuses_load("wrong", MW_ERROR_INVALID, "broken.ini: [gpu] memory_gib = -1: must be");
+}
+
+static void
+test_deep_inheritance(void)
+{
+    for (int i = 1; i <= 9; i++) {
+        g_autofree char *name = g_strdup_printf("deep%d.ini", i);
+        g_autofree char *parent = i == 1 ? g_strdup("dgx2") : g_strdup_printf("deep%d", i - 1);
+        g_autofree char *text = g_strdup_printf("[profile]\ninherits = %s\n", parent);
+        put(name, text);
+    }
+    mw_hwprofile_free(mw_test_load("deep8")); /* dgx2 is the eighth below it */
+    refuses_load("deep9", MW_ERROR_INVALID, "must be at most 8 profiles deep");
+}
+
+static void
+test_lookup(void)
+{
+    put("here.ini", "[profile]\ninherits = flat-test\n");
+    g_auto(GStrv) names = mw_hwprofile_list();
+
+    g_assert_true(g_strv_contains((const char *const *)names, "here"));
+    g_assert_true(g_strv_contains((const char *const *)names, "dgx2"));
+    for (int i = 1; names[i]; i++)
+        g_assert_cmpstr(names[i - 1], <, names[i]);
+    mw_hwprofile_free(mw_test_load("here"));
+    refuses_load("dgx-2", MW_ERROR_INVALID, "no hardware profile \"dgx-2\"; did you mean dgx2");
+    refuses_load("", MW_ERROR_INVALID, "no hardware profile");
+    refuses_load("../dgx2", MW_ERROR_INVALID, "no hardware profile");
+    refuses_load("zzzzzz", MW_ERROR_INVALID, "`memwall list hwprofiles` lists them");
+    refuses_load("missing/file.ini", MW_ERROR_IO, "missing/file.ini");
+    g_autofree char *directory = g_build_filename(scratch, "folder.ini", NULL);
+    g_assert_cmpint(g_mkdir(directory, 0700), ==, 0);
+    refuses_load(directory, MW_ERROR_FORMAT, "must be a file");
+    g_rmdir(directory);
+}
+
+static void
+remove_scratch(void)
+{
+    g_autofree char *top = g_build_filename(scratch, "memwall", NULL);
+    g_autofree char *folder = g_build_filename(top, "hwprofiles", NULL);
+    g_autoptr(GDir) dir = g_dir_open(folder, 0, NULL);
+    const char *name;
+
+    while ((name = g_dir_read_name(dir))) {
+        g_autofree char *path = g_build_filename(folder, name, NULL);
+        g_unlink(path);
+    }
+    g_rmdir(folder);
+    g_rmdir(top);
+    g_rmdir(scratch);
+    g_free(scratch);
+}
+
+int
+main(int argc, char **argv)
+{
+    g_test_init(&argc, &argv, NULL);
+    scratch = g_dir_make_tmp("memwall-hwprofile-XXXXXX", NULL);
+    g_setenv("XDG_CONFIG_HOME", scratch, TRUE);
+    g_autofree char *folder = g_build_filename(scratch, "memwall", "hwprofiles", NULL);
+    g_mkdir_with_parents(folder, 0700);
+    g_test_add_func("/hwprofile/inherits", test_inherits);
+    g_test_add_func("/hwprofile/bad-inheritance", test_bad_inheritance);
+    g_test_add_func("/hwprofile/deep-inheritance", test_deep_inheritance);
+    g_test_add_func("/hwprofile/lookup", test_lookup);
+    int status = g_test_run();
+    remove_scratch();
+    return status;
+}
