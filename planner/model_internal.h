@@ -1,0 +1,105 @@
+/*
+ * model_internal.h - shared by planner/model*.c alone: the dimensions as a table, architecture
+ * templates, saturating sums and products.
+ */
+#ifndef MW_PLANNER_MODEL_INTERNAL_H
+#define MW_PLANNER_MODEL_INTERNAL_H
+
+#include <stddef.h>
+
+#include "planner/model.h"
+
+enum mw_dimension {
+    MW_DIMENSION_LAYERS,
+    MW_DIMENSION_HIDDEN,
+    MW_DIMENSION_HEADS,
+    MW_DIMENSION_KV_HEADS,
+    MW_DIMENSION_HEAD_DIM,
+    MW_DIMENSION_VALUE_DIM,
+    MW_DIMENSION_FFN,
+    MW_DIMENSION_VOCAB,
+    MW_DIMENSION_SEQ,
+    MW_DIMENSION_EMBEDDING_DIM,
+    MW_DIMENSION_EXPERTS,
+    MW_DIMENSION_EXPERTS_PER_TOKEN,
+    MW_DIMENSION_EXPERT_FFN,
+    MW_DIMENSION_SHARED_EXPERT_FFN,
+    MW_DIMENSION_DENSE_LAYERS,
+    MW_DIMENSION_Q_LORA,
+    MW_DIMENSION_KV_LORA,
+    MW_DIMENSION_ROPE_DIM,
+    MW_DIMENSION_COUNT
+};
+
+struct mw_dimension_info {
+    const char *name; /* in presets */
+    size_t offset;
+    int64_t min, max;
+};
+
+extern const struct mw_dimension_info mw_dimensions[MW_DIMENSION_COUNT];
+
+/* What a file calls the dimensions; NULL where it has no key. */
+struct mw_dimension_names {
+    const char *of[MW_DIMENSION_COUNT];
+};
+extern const struct mw_dimension_names mw_preset_names;
+
+static inline int64_t *
+mw_dimension_in(struct mw_model *model, int dimension)
+{
+    return (int64_t *)((char *)model + mw_dimensions[dimension].offset);
+}
+
+/* Starts `model` as its architecture's template, dimensions 0 save where the architecture has a
+ * default of its own.  False for an unknown architecture. */
+bool mw_model_begin(struct mw_model *model, const char *architecture);
+/* Gives absent dimensions their defaults, which must divide, then checks the whole. */
+bool mw_model_complete(struct mw_model *model, const struct mw_dimension_names *names,
+                       const char *origin, GError **error);
+bool mw_model_check(const struct mw_model *model, const struct mw_dimension_names *names,
+                    const char *origin, GError **error);
+/* `text` cut at a character's boundary. */
+void mw_model_set_name(struct mw_model *model, const char *text);
+
+static inline int64_t
+mw_saturating_add(int64_t a, int64_t b)
+{
+    int64_t sum;
+
+    return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
+}
+
+static inline int64_t
+mw_saturating_product(const int64_t *factors, size_t count)
+{
+    int64_t product = 1;
+
+    for (size_t i = 0; i < count; i++)
+        if (factors[i] == 0)
+            return 0;
+    for (size_t i = 0; i < count; i++)
+        if (__builtin_mul_overflow(product, factors[i], &product))
+            return INT64_MAX;
+    return product;
+}
+
+static inline int64_t
+mw_saturating_sum(const int64_t *terms, size_t count)
+{
+    int64_t sum = 0;
+
+    for (size_t i = 0; i < count; i++)
+        sum = mw_saturating_add(sum, terms[i]);
+    return sum;
+}
+
+/* Of non-negative numbers. */
+#define MW_PRODUCT(...)                                                                            \
+    mw_saturating_product((const int64_t[]){__VA_ARGS__},                                          \
+                          sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
+#define MW_SUM(...)                                                                                \
+    mw_saturating_sum((const int64_t[]){__VA_ARGS__},                                              \
+                      sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
+
+#endif
