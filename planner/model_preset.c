@@ -88,6 +88,8 @@ read_key(GKeyFile *file, const char *name, const char *key, const char *origin,
     g_autofree char *value = g_key_file_get_value(file, name, key, NULL);
     bool found = !strcmp(key, "architecture") || !strcmp(key, "source") || !strcmp(key, "note");
 
+    if (value)
+        g_strstrip(value);
     if (!value || !read_flag(model, key, value, origin, error, &found) ||
         !read_dimension(model, key, value, origin, error, &found))
         return false;

@@ -1,0 +1,268 @@
+/* The walk over operators: sums that must hold for every preset, and published formulas. */
+#include <math.h>
+#include <string.h>
+
+#include "planner/model.h"
+
+struct sums {
+    int64_t params, forward_flops, backward_flops, saved_bytes;
+};
+
+static struct mw_model
+load(const char *name)
+{
+    struct mw_model model;
+
+    g_assert_true(mw_model_load(name, &model, NULL));
+    return model;
+}
+
+static struct sums
+sum(const struct mw_operator_info *info, int count)
+{
+    struct sums sums = {0};
+
+    g_assert_cmpint(count, <=, MW_LAYER_OPERATORS_MAX);
+    for (int i = 0; i < count; i++) {
+        sums.params += info[i].params;
+        sums.forward_flops += info[i].forward_flops;
+        sums.backward_flops += info[i].backward_flops;
+        sums.saved_bytes += info[i].saved_bytes;
+    }
+    return sums;
+}
+
+static struct sums
+sum_layer(const struct mw_model *model, int64_t layer, struct mw_shape shape)
+{
+    struct mw_operator_info info[MW_LAYER_OPERATORS_MAX];
+
+    return sum(info, mw_model_layer(model, layer, &shape, info));
+}
+
+static struct mw_operator_info
+operator_of(const struct mw_model *model, enum mw_operator operator_, struct mw_shape shape)
+{
+    struct mw_operator_info info[MW_LAYER_OPERATORS_MAX];
+    int count = mw_model_layer(model, model->layers - 1, &shape, info);
+
+    for (int i = 0; i < count; i++)
+        if (info[i].operator_ == operator_)
+            return info[i];
+    count = mw_model_head(model, &shape, info);
+    count += mw_model_tail(model, &shape, info + count);
+    for (int i = 0; i < count; i++)
+        if (info[i].operator_ == operator_)
+            return info[i];
+    g_assert_not_reached();
+}
+
+static void
+check_sums(const struct mw_model *model)
+{
+    struct mw_operator_info info[MW_LAYER_OPERATORS_MAX];
+    struct mw_shape shape = {.sequences = 2, .seq = 64, .tp = 1};
+    int64_t params = sum(info, mw_model_head(model, &shape, info)).params;
+
+    params += sum(info, mw_model_tail(model, &shape, info)).params;
+    for (int64_t layer = 0; layer < model->layers; layer++) {
+        int64_t one = sum_layer(model, layer, shape).params;
+        g_assert_cmpint(one, ==, mw_model_layer_params(model, layer));
+        params += one;
+    }
+    g_assert_cmpint(params, ==, mw_model_params(model));
+}
+
+static void
+check_operators(const struct mw_model *model, bool flash)
+{
+    struct mw_operator_info info[MW_LAYER_OPERATORS_MAX];
+    struct mw_shape shape = {.sequences = 1, .seq = 32, .tp = 1, .flash_attention = flash};
+    int count = mw_model_layer(model, model->layers - 1, &shape, info);
+
+    for (int i = 0; i < count; i++) {
+        bool product = info[i].forward_flops > 0;
+        g_assert_cmpint(info[i].launches, >, 0);
+        g_assert_cmpint(info[i].output_bytes, >, 0);
+        g_assert_true(product == (info[i].m > 0 && info[i].n > 0 && info[i].k > 0));
+        if (info[i].operator_ != MW_OPERATOR_ATTENTION)
+            g_assert_cmpint(info[i].backward_flops, ==, 2 * info[i].forward_flops);
+        if (i > 0)
+            g_assert_cmpint(info[i].operator_, >, info[i - 1].operator_);
+    }
+}
+
+static void
+test_every_preset(void)
+{
+    g_auto(GStrv) names = mw_model_list();
+
+    g_assert_cmpuint(g_strv_length(names), >=, 120);
+    for (char **name = names; *name; name++) {
+        struct mw_model model = load(*name);
+        check_sums(&model);
+        check_operators(&model, true);
+        check_operators(&model, false);
+    }
+}
+
+/* A GPT layer: 24 t h² + 4 t s h forward, twice that backward (arXiv 2104.04473, Sec. 5.1). */
+static void
+test_gpt_flops(void)
+{
+    struct mw_model model = load("gpt3-175b");
+    int64_t h = model.hidden, s = 2048, t = 3 * s;
+    struct sums sums = sum_layer(&model, 0, (struct mw_shape){3, s, 1, false});
+
+    g_assert_cmpint(sums.forward_flops, ==, 24 * t * h * h + 4 * t * s * h);
+    g_assert_cmpint(sums.backward_flops, ==, 2 * sums.forward_flops);
+}
+
+/* The whole model, arXiv 2104.04473 Eq. 3: 96 t l h² (1 + s/6h + V/16lh) with full recompute. */
+static void
+test_model_flops(void)
+{
+    struct mw_model model = load("gpt3-175b");
+    struct mw_operator_info info[MW_LAYER_OPERATORS_MAX];
+    struct mw_shape shape = {1, 2048, 1, false};
+    double h = (double)model.hidden, s = 2048, l = (double)model.layers, v = (double)model.vocab;
+    struct sums layer = sum_layer(&model, 0, shape);
+    struct sums tail = sum(info, mw_model_tail(&model, &shape, info));
+    double flops = l * (double)(2 * layer.forward_flops + layer.backward_flops) +
+                   (double)(tail.forward_flops + tail.backward_flops);
+
+    g_assert_cmpfloat(fabs(flops / (96 * s * l * h * h * (1 + s / (6 * h) + v / (16 * l * h))) - 1),
+                      <, 1e-6);
+}
+
+static void
+test_flash_flops(void)
+{
+    struct mw_model model = load("llama-3-8b");
+    struct mw_operator_info attention =
+        operator_of(&model, MW_OPERATOR_ATTENTION, (struct mw_shape){1, 4096, 1, true});
+
+    g_assert_cmpint(attention.forward_flops, ==, INT64_C(4) * 4096 * 4096 * 4096);
+    g_assert_cmpint(2 * attention.backward_flops, ==, 5 * attention.forward_flops);
+}
+
+/* Korthikanti et al., arXiv 2205.05198: Eq. 1 on one rank, Eq. 2 over t ranks. */
+static void
+test_saved_bytes(void)
+{
+    struct mw_model model = load("megatron-22b");
+    int64_t s = 2048, b = 4, h = model.hidden, a = model.heads;
+    struct sums one = sum_layer(&model, 0, (struct mw_shape){b, s, 1, false});
+    struct sums eight = sum_layer(&model, 0, (struct mw_shape){b, s, 8, false});
+    struct sums flash = sum_layer(&model, 0, (struct mw_shape){b, s, 1, true});
+
+    g_assert_cmpint(one.saved_bytes, ==, 34 * s * b * h + 5 * a * s * s * b);
+    g_assert_cmpint(eight.saved_bytes, ==,
+                    10 * s * b * h + (24 * s * b * h + 5 * a * s * s * b) / 8);
+    g_assert_cmpint(flash.saved_bytes, ==, 34 * s * b * h + 4 * a * s * b);
+}
+
+/* Without dropout the three masks and the dropped scores are gone: 32 t h + 2 a s t. */
+static void
+test_saved_bytes_without_dropout(void)
+{
+    struct mw_model model = load("bloom-176b");
+    int64_t s = 2048, h = model.hidden, a = model.heads;
+    struct sums one = sum_layer(&model, 0, (struct mw_shape){1, s, 1, false});
+
+    g_assert_cmpint(one.saved_bytes, ==, 32 * s * h + 2 * a * s * s);
+}
+
+/* tp ranks together hold the layer once, and what is not sliced tp times. */
+static void
+test_slices(void)
+{
+    struct mw_model gpt = load("gpt3-175b"), llama = load("llama-3-70b");
+    struct mw_shape one = {1, 2048, 1, true}, eight = {1, 2048, 8, true},
+                    sixteen = {1, 2048, 16, true};
+    int64_t h = gpt.hidden;
+
+    /* replicated: two norms (2h each) and two row-parallel biases (h each) */
+    g_assert_cmpint(8 * sum_layer(&gpt, 0, eight).params, ==,
+                    sum_layer(&gpt, 0, one).params + 7 * 6 * h);
+    g_assert_cmpint(8 * sum_layer(&gpt, 0, eight).forward_flops, ==,
+                    sum_layer(&gpt, 0, one).forward_flops);
+    /* 8 key and value heads over 16 ranks are held twice */
+    g_assert_cmpint(16 * sum_layer(&llama, 0, sixteen).params, ==,
+                    sum_layer(&llama, 0, one).params + 15 * 2 * llama.hidden +
+                        2 * 8 * 128 * llama.hidden);
+}
+
+static void
+test_ends(void)
+{
+    struct mw_model gpt2 = load("gpt2"), llama = load("llama-2-7b"), opt = load("opt-350m");
+    struct mw_model bare = load("zi-1t");
+    struct mw_operator_info info[MW_LAYER_OPERATORS_MAX];
+    struct mw_shape shape = {2, 1024, 1, true}, four = {2, 1024, 4, true};
+
+    g_assert_cmpint(mw_model_head(&bare, &shape, info), ==, 0);
+    g_assert_cmpint(mw_model_tail(&bare, &shape, info), ==, 0);
+    g_assert_cmpint(operator_of(&gpt2, MW_OPERATOR_EMBEDDING, shape).params, ==,
+                    (50257 + 1024) * 768);
+    g_assert_cmpint(operator_of(&gpt2, MW_OPERATOR_EMBEDDING, four).params, ==,
+                    (12565 + 1024) * 768);
+    g_assert_cmpint(operator_of(&gpt2, MW_OPERATOR_LOGITS, shape).params, ==, 0);
+    g_assert_cmpint(operator_of(&gpt2, MW_OPERATOR_LOGITS, shape).forward_flops, ==,
+                    INT64_C(2) * 2048 * 50257 * 768);
+    g_assert_cmpint(operator_of(&llama, MW_OPERATOR_LOGITS, shape).params, ==, 32000 * 4096);
+    g_assert_cmpint(operator_of(&llama, MW_OPERATOR_LOSS, shape).saved_bytes, ==,
+                    INT64_C(4) * 2048 * 32000);
+    g_assert_cmpint(operator_of(&opt, MW_OPERATOR_EMBEDDING, shape).params, ==,
+                    50272 * 512 + 2050 * 1024 + 512 * 1024);
+    g_assert_cmpint(operator_of(&opt, MW_OPERATOR_LOGITS, shape).params, ==, 512 * 1024);
+    g_assert_cmpint(mw_model_tail(&opt, &shape, info), ==, 2); /* no final norm */
+}
+
+static void
+test_experts(void)
+{
+    struct mw_model mixtral = load("mixtral-8x7b"), deepseek = load("deepseek-v3");
+    struct mw_shape shape = {1, 4096, 1, true};
+    struct mw_operator_info up = operator_of(&mixtral, MW_OPERATOR_MLP_UP, shape);
+    struct mw_operator_info info[MW_LAYER_OPERATORS_MAX];
+
+    g_assert_cmpint(up.params, ==, INT64_C(8) * 2 * 4096 * 14336 + 8 * 4096);
+    g_assert_cmpint(up.forward_flops, ==,
+                    INT64_C(2) * 4096 * (2 * 2 * INT64_C(4096) * 14336 + 8 * 4096));
+    g_assert_cmpint(up.m, ==, 1024); /* 4096 tokens, 2 visits each, over 8 experts */
+    mw_model_layer(&deepseek, 2, &shape, info);
+    g_assert_cmpint(info[5].params, ==, INT64_C(2) * 7168 * 18432);
+    mw_model_layer(&deepseek, 3, &shape, info);
+    g_assert_cmpint(info[5].params, ==, INT64_C(2) * 257 * 7168 * 2048 + 256 * 7169);
+}
+
+/* Phi: attention and MLP share one norm. */
+static void
+test_parallel_block(void)
+{
+    struct mw_model phi = load("phi-2");
+    struct mw_operator_info info[MW_LAYER_OPERATORS_MAX];
+    struct mw_shape shape = {1, 1024, 1, true};
+
+    g_assert_cmpint(mw_model_layer(&phi, 0, &shape, info), ==, 7);
+    g_assert_cmpint(info[4].operator_, ==, MW_OPERATOR_MLP_UP);
+    g_assert_cmpint(info[4].saved_bytes, ==, 0);
+}
+
+int
+main(int argc, char **argv)
+{
+    g_test_init(&argc, &argv, NULL);
+    g_test_add_func("/model/walk/every-preset", test_every_preset);
+    g_test_add_func("/model/walk/flops/gpt-layer", test_gpt_flops);
+    g_test_add_func("/model/walk/flops/gpt-model", test_model_flops);
+    g_test_add_func("/model/walk/flops/flash", test_flash_flops);
+    g_test_add_func("/model/walk/saved/dropout", test_saved_bytes);
+    g_test_add_func("/model/walk/saved/no-dropout", test_saved_bytes_without_dropout);
+    g_test_add_func("/model/walk/slices", test_slices);
+    g_test_add_func("/model/walk/ends", test_ends);
+    g_test_add_func("/model/walk/experts", test_experts);
+    g_test_add_func("/model/walk/parallel-block", test_parallel_block);
+    return g_test_run();
+}
