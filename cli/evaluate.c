@@ -63,14 +63,18 @@ add_class(const struct mw_class_info *class, struct mw_closed_block *block)
     for (int i = 0; i < class->operator_count; i++) {
         const struct mw_operator_info *info = &class->operators[i];
         double blocks = class->blocks;
-        block->forward_flops += blocks * info->forward_flops;
-        block->backward_flops += blocks * info->backward_flops;
+        struct mw_closed_products *products = info->operator_ == MW_OPERATOR_ATTENTION
+                                                  ? &block->attention
+                                                  : &block->weights;
+        products->forward_flops += blocks * info->forward_flops;
+        products->backward_flops += blocks * info->backward_flops;
         block->forward_bytes += blocks * info->forward_bytes;
         block->backward_bytes += blocks * info->backward_bytes;
         block->forward_launches += blocks * info->launches;
         if (info->m && blocks) {
             double dim = MIN(info->m, MIN(info->n, info->k));
-            block->smallest_dim = block->smallest_dim ? fmin(block->smallest_dim, dim) : dim;
+            products->smallest_dim =
+                products->smallest_dim ? fmin(products->smallest_dim, dim) : dim;
         }
     }
     block->params += (double)class->blocks * class->params;

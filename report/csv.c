@@ -6,9 +6,10 @@
 #include "report/format.h"
 #include "report/report.h"
 
-enum kind { TEXT, NUMBER, INTEGER, BOOLEAN };
+enum kind { TEXT, NUMBER, POSITIVE, INTEGER, BOOLEAN };
 
-/* Columns of a prediction are empty when none was made.  The low outlook of the profile gives the
+/* POSITIVE: a number that cannot be said is 0 or NAN, and left empty.
+ * Columns of a prediction are empty when none was made.  The low outlook of the profile gives the
  * high step time. */
 static const struct column {
     const char *name;
@@ -53,10 +54,10 @@ static const struct column {
     {"closed_form_paper_s", NUMBER, true, offsetof(struct mw_result, closed_form_paper_s)},
     {"closed_form_plan_s", NUMBER, true, offsetof(struct mw_result, closed_form_plan_s)},
     {"nvme_written_bytes", NUMBER, true, offsetof(struct mw_result, nvme_written_bytes)},
-    {"drive_life_steps", NUMBER, true, offsetof(struct mw_result, drive_life_steps)},
-    {"days", NUMBER, true, offsetof(struct mw_result, days)},
-    {"cost_usd", NUMBER, true, offsetof(struct mw_result, cost_usd)},
-    {"energy_kwh", NUMBER, true, offsetof(struct mw_result, energy_kwh)},
+    {"drive_life_steps", POSITIVE, true, offsetof(struct mw_result, drive_life_steps)},
+    {"days", POSITIVE, true, offsetof(struct mw_result, days)},
+    {"cost_usd", POSITIVE, true, offsetof(struct mw_result, cost_usd)},
+    {"energy_kwh", POSITIVE, true, offsetof(struct mw_result, energy_kwh)},
     {"provenance", TEXT, false, offsetof(struct mw_result, provenance)},
 };
 
@@ -94,7 +95,8 @@ write_cell(FILE *out, const struct column *column, const struct mw_result *resul
         fprintf(out, "%" PRId64, *(const int64_t *)field);
     else if (column->kind == BOOLEAN)
         fputs(*(const bool *)field ? "true" : "false", out);
-    else if (isfinite(*(const double *)field))
+    else if (isfinite(*(const double *)field) &&
+             (column->kind == NUMBER || *(const double *)field > 0))
         fputs(mw_format_exact(*(const double *)field), out);
 }
 

@@ -133,3 +133,14 @@ mw_file_abort(struct mw_file *file)
         g_unlink(file->temporary);
     file_free(file);
 }
+
+bool
+mw_file_write(const char *path, const char *text, size_t length, GError **error)
+{
+    struct mw_file *file = mw_file_open(path, error);
+
+    if (!file)
+        return false;
+    fwrite(text, 1, length, file->stream);
+    return mw_file_commit(file, error);
+}

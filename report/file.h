@@ -24,6 +24,9 @@ struct mw_file *mw_file_open(const char *path, GError **error);
 bool mw_file_commit(struct mw_file *file, GError **error);
 void mw_file_abort(struct mw_file *file);
 
+/* All of it in one go: open, write `length` bytes, commit. */
+bool mw_file_write(const char *path, const char *text, size_t length, GError **error);
+
 /* Sets MW_ERROR_IO: "cannot write PATH: REASON". */
 void mw_file_set_error(GError **error, const char *path, int error_number);
 

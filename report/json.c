@@ -234,16 +234,23 @@ write_change(struct mw_json_writer *json, const struct mw_result *r)
     mw_json_end(json, '}');
 }
 
+/* What was not asked for, or has no rating or price, is 0 or NAN. */
+static double
+said(const struct mw_result *result, double value)
+{
+    return value > 0 ? predicted(result, value) : NAN;
+}
+
 static void
 write_cost(struct mw_json_writer *json, const struct mw_result *r)
 {
     mw_json_number(json, "nvme_read_bytes", predicted(r, r->nvme_read_bytes));
     mw_json_number(json, "nvme_written_bytes", predicted(r, r->nvme_written_bytes));
-    mw_json_number(json, "drive_life_steps", predicted(r, r->drive_life_steps));
+    mw_json_number(json, "drive_life_steps", said(r, r->drive_life_steps));
     mw_json_number(json, "tokens", r->tokens > 0 ? r->tokens : NAN);
-    mw_json_number(json, "days", predicted(r, r->days));
-    mw_json_number(json, "cost_usd", predicted(r, r->cost_usd));
-    mw_json_number(json, "energy_kwh", predicted(r, r->energy_kwh));
+    mw_json_number(json, "days", said(r, r->days));
+    mw_json_number(json, "cost_usd", said(r, r->cost_usd));
+    mw_json_number(json, "energy_kwh", said(r, r->energy_kwh));
     mw_json_string(json, "provenance", r->provenance);
     mw_json_boolean(json, "calibrated", r->calibrated);
 }

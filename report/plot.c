@@ -65,16 +65,11 @@ copy_whole(const char *picture, const char *path, GError **error)
 {
     g_autofree char *contents = NULL;
     gsize length;
-    struct mw_file *file;
 
-    if (!g_file_get_contents(picture, &contents, &length, NULL) || !length) {
-        set_plot_error(error, path, "gnuplot drew nothing");
-        return false;
-    }
-    if (!(file = mw_file_open(path, error)))
-        return false;
-    fwrite(contents, 1, length, file->stream);
-    return mw_file_commit(file, error);
+    if (g_file_get_contents(picture, &contents, &length, NULL) && length)
+        return mw_file_write(path, contents, length, error);
+    set_plot_error(error, path, "gnuplot drew nothing");
+    return false;
 }
 
 static bool

@@ -39,7 +39,7 @@ print_ledger(FILE *out, const struct mw_result *r)
     struct mw_grid *grid = mw_grid_new("llrrrrr");
 
     mw_table_heading(out, "Memory per rank: what every byte is for");
-    mw_grid_row(grid, "tier", "purpose", "bytes", "share", "usable", "reserved", "slot limit",
+    mw_grid_row(grid, "tier", "purpose", "bytes", "share", "usable", "reserved", "largest slot",
                 NULL);
     for (int i = 0; i < MW_TIER_COUNT; i++) {
         add_ledger_tier(grid, r, i);
@@ -189,7 +189,7 @@ mw_table_plan(FILE *out, const struct mw_result *result)
     print_settings(out, result);
     if (result->plan)
         print_slots(out, result->plan);
-    if (result->notes || !result->calibrated)
+    if (result->notes && *result->notes)
         fputc('\n', out);
     mw_table_notes(out, result);
 }

@@ -72,16 +72,23 @@ tp_ring_s(const struct mw_closed_dims *d, const struct mw_hardware *hw, double b
 
 /* --- compute ---------------------------------------------------------------------------------- */
 
+static double
+products_s(const struct mw_closed_products *products, double forwards, const struct mw_hardware *hw)
+{
+    double flops = products->forward_flops * forwards + products->backward_flops;
+
+    return flops > 0 ? flops / mw_cost_matmul_flops(hw, products->smallest_dim) : 0;
+}
+
 static void
 add_block(const struct mw_closed_block *block, double forwards, const struct mw_hardware *hw,
           double *plan)
 {
-    double flops = block->forward_flops * forwards + block->backward_flops;
     double bytes = block->forward_bytes * forwards + block->backward_bytes;
     double launches = block->forward_launches * (forwards + 2);
 
-    if (flops > 0)
-        plan[MW_TERM_PRODUCTS] += flops / mw_cost_matmul_flops(hw, block->smallest_dim);
+    plan[MW_TERM_PRODUCTS] +=
+        products_s(&block->weights, forwards, hw) + products_s(&block->attention, forwards, hw);
     plan[MW_TERM_MEMORY_BOUND] +=
         bytes / hw->gpu_memory_bytes_per_s + launches * hw->gpu_launch_s;
 }

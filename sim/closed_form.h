@@ -20,12 +20,16 @@
 #include "planner/plan.h"
 
 /* Sums over operators of one kind of block, one rank, one micro-batch. */
-struct mw_closed_block {
+struct mw_closed_products { /* matrix products of about one shape */
     double forward_flops, backward_flops;
+    double smallest_dim; /* picks the rate */
+};
+
+struct mw_closed_block {
+    struct mw_closed_products weights, attention; /* with parameters, and between tokens */
     double forward_bytes, backward_bytes; /* of memory-bound operators */
     double forward_launches;
-    double params;      /* elements of a rank after tensor slicing */
-    double smallest_dim; /* of its matrix products: picks the rate */
+    double params; /* elements of a rank after tensor slicing */
 };
 
 struct mw_closed_dims {

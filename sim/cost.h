@@ -11,13 +11,21 @@
  *                     that; broadcast all of them), inside a node over the GPU's port, between
  *                     nodes over the node's NIC that sibling groups share; latency per hop
  *   host update       elements / host_update_params_per_s (this rank's share of the cores)
+ *   other host passes bytes / host_memory_bytes_per_s (this rank's share); on the GPU, updates
+ *                     and passes are memory-bound
+ *   commit            nvme_latency_s if it writes a record
+ *
+ * Updates, accumulations, norm checks and copies have work.direction 1 on the host, 0 on the GPU.
+ * This rank's share of a node's device is 1 / users of its channel among the work's draws (the
+ * DRAM channel for the cores).
  *
  * Sources of the formulas: docs/MODEL.md.
  *
  * Every op also draws on channels.  The draw of a work is an amount (bytes; millionths of the
  * multiprocessors); at full speed it is spread evenly over the op's duration.  A drive's capacity
  * is time: a read of b bytes draws b / read_bytes_per_s seconds of it, a write b / write_bytes_per_s,
- * and nvme_duplex seconds are there each second.
+ * and nvme_duplex seconds are there each second, at most one of them for reads and one for writes.
+ * A collective draws the profile's gpu_collective_sm_share of the millionths that it states.
  * An op alone is never slowed by a channel: durations are raised until every draw fits.
  */
 #ifndef MW_SIM_COST_H
@@ -33,6 +41,8 @@ struct mw_costs {
     int64_t *work_ns;     /* [plan->work_count] uncontended duration, rounded up, >= 0 */
     double *draw_rate;    /* [plan->draw_count] units per ns at full speed */
     double *capacity;     /* [plan->channel_count] units per ns, divided by the channel's users */
+    double *one_way;      /* [plan->channel_count] of it, what works of one direction may draw
+                             together; NULL: all of it everywhere */
 };
 
 /* Owned by the caller; free with mw_costs_clear.  `costs` holds no pointer into `plan`. */

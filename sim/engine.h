@@ -1,15 +1,19 @@
 /*
  * engine.h - the event engine: when every op of a checked plan would run.
  *
- * A binary heap on (time, sequence), int64 nanoseconds.  An op starts by the rule in
- * planner/plan.h; while it runs it moves at a speed in (0, 1] of its uncontended rate.
+ * A binary heap on (time, work), int64 nanoseconds.  An op starts by the rule in planner/plan.h;
+ * while it runs it moves at a speed in (0, 1] of its uncontended rate.  A lane's window counts
+ * work.bytes.
  * Channels share by max-min fairness on the share of the channel that an op draws (progressive
  * filling; the model of SimGrid's LMM solver): nobody gets less than an equal share unless it asks
- * for less.  Only ops that share an oversubscribed channel are recomputed; a stale completion is
- * dropped by its generation number.  A channel with room for all its ops costs nothing.
+ * for less.  Only ops that share an oversubscribed channel are recomputed, once for all that
+ * happens at one instant.  A channel with room for all its ops costs next to nothing.
  *
- * Ops of different ranks with equal `match` start moving when all have arrived and are done
- * together.
+ * Ops of different ranks with equal `match` (a number below op_count) start moving when all have
+ * arrived and are done together.
+ *
+ * Steps follow one another lane by lane.  Two are in flight at most: no op of a step starts before
+ * all ops of the step before the last are done.  In the first step, edges of distance 1 are met.
  *
  * The same input gives the same output, bit for bit.
  */
@@ -29,17 +33,19 @@ struct mw_engine_options {
 };
 
 struct mw_engine_result {
-    int64_t first_step_ns;   /* end of step 0 */
-    int64_t step_ns;         /* steady state: end of the last step less end of the one before */
+    int64_t first_step_ns; /* end of step 0 */
+    int64_t step_ns;       /* steady state: end of the last step less end of the one before */
     uint64_t ops_done;
     uint64_t reshares;       /* how often speeds were recomputed */
-    int64_t *lane_busy_ns;   /* [lane_count] last step: time in which the lane has an op in flight */
-    double *channel_busy_ns; /* [channel_count] last step: integral of the used share */
+    int64_t *lane_busy_ns;   /* [lane_count] time in which the lane has an op of the last step in
+                                flight that is not waiting for its match */
+    double *channel_busy_ns; /* [channel_count] integral of the share used by one step's ops */
     struct mw_timeline timeline; /* empty unless kept; rows sorted by op */
 };
 
 /* Refuses (returns false, one line in `why`) an unchecked plan, and one on which time overflows.
- * The caller clears the result; it is empty after a refusal. */
+ * The caller clears the result; it is empty after a refusal.
+ * A row's start is when the op starts by the rule, which for a match is before it moves. */
 bool mw_engine_run(const struct mw_plan *plan, const struct mw_costs *costs,
                    struct mw_engine_options options, struct mw_engine_result *result, char *why,
                    size_t why_size);

@@ -1,0 +1,334 @@
+#include "sim/cost.h"
+
+#include <math.h>
+#include <string.h>
+
+/* An op that never ends: the engine refuses the plan, as time overflows. */
+#define NEVER_NS ((double)(INT64_MAX / 4))
+
+/* What division leaves behind whole nanoseconds. */
+#define ROUNDING_NS 1e-6
+
+static bool
+is_collective(const struct mw_work *work)
+{
+    return work->kind >= MW_OP_ALL_GATHER && work->kind <= MW_OP_RECV;
+}
+
+/* Draw units a second of a whole channel, before it is divided among its users. */
+static double
+channel_units_per_s(const struct mw_channel *channel, const struct mw_hardware *hardware)
+{
+    switch ((enum mw_channel_kind)channel->kind) {
+    case MW_CHANNEL_PCIE_H2D:
+        return hardware->pcie_h2d_bytes_per_s;
+    case MW_CHANNEL_PCIE_D2H:
+        return hardware->pcie_d2h_bytes_per_s;
+    case MW_CHANNEL_NODE_H2D:
+        return hardware->pcie_node_h2d_bytes_per_s;
+    case MW_CHANNEL_NODE_D2H:
+        return hardware->pcie_node_d2h_bytes_per_s;
+    case MW_CHANNEL_DRAM:
+        return hardware->host_memory_bytes_per_s;
+    case MW_CHANNEL_DRIVE:
+        return hardware->nvme_duplex;
+    case MW_CHANNEL_FABRIC:
+        return hardware->fabric_bytes_per_s;
+    case MW_CHANNEL_NIC:
+        return hardware->nic_bytes_per_s;
+    case MW_CHANNEL_SM:
+    case MW_CHANNEL_KIND_COUNT:
+        break;
+    }
+    return 1; /* multiprocessors: all of them */
+}
+
+static double
+users_of(const struct mw_channel *channel)
+{
+    return channel->users > 0 ? channel->users : 1;
+}
+
+/* The ranks that share the work's channel of this kind; 1 if it draws on none. */
+static double
+sharers(const struct mw_plan *plan, const struct mw_work *work, enum mw_channel_kind kind)
+{
+    for (uint32_t i = 0; i < work->draw_count; i++) {
+        uint32_t channel = plan->draws[work->draw_begin + i].channel;
+        if (plan->channels[channel].kind == kind)
+            return users_of(&plan->channels[channel]);
+    }
+    return 1;
+}
+
+static double
+drive_bytes_per_s(const struct mw_work *work, const struct mw_hardware *hardware)
+{
+    return work->direction ? hardware->nvme_write_bytes_per_s : hardware->nvme_read_bytes_per_s;
+}
+
+double
+mw_cost_matmul_flops(const struct mw_hardware *hardware, double dim)
+{
+    const double *dims = hardware->matmul_dim, *flops = hardware->matmul_flops;
+    int64_t last = hardware->matmul_points - 1, i = 0;
+
+    if (last < 0)
+        return hardware->gpu_achievable_flops;
+    if (dim <= dims[0])
+        return flops[0];
+    if (dim >= dims[last])
+        return flops[last];
+    while (dim > dims[i + 1])
+        i++;
+    return flops[i] + (flops[i + 1] - flops[i]) * log(dim / dims[i]) / log(dims[i + 1] / dims[i]);
+}
+
+static double
+compute_s(const struct mw_work *work, const struct mw_hardware *hardware)
+{
+    double seconds = (double)work->bytes / hardware->gpu_memory_bytes_per_s +
+                     (double)work->launches * hardware->gpu_launch_s;
+
+    if (work->flops > 0 && work->m > 0) {
+        int64_t mn = work->m < work->n ? work->m : work->n;
+        seconds += (double)work->flops /
+                   mw_cost_matmul_flops(hardware, (double)(mn < work->k ? mn : work->k));
+    } else if (work->flops > 0) {
+        seconds += (double)work->flops / hardware->gpu_achievable_flops;
+    }
+    return seconds;
+}
+
+static double
+update_s(const struct mw_plan *plan, const struct mw_work *work, const struct mw_hardware *hardware)
+{
+    double users = sharers(plan, work, MW_CHANNEL_DRAM);
+
+    if (!work->direction)
+        return compute_s(work, hardware);
+    return (double)work->elements * users / hardware->host_update_params_per_s;
+}
+
+static double
+pass_s(const struct mw_plan *plan, const struct mw_work *work, const struct mw_hardware *hardware)
+{
+    double users = sharers(plan, work, MW_CHANNEL_DRAM);
+
+    if (!work->direction)
+        return compute_s(work, hardware);
+    return (double)work->bytes * users / hardware->host_memory_bytes_per_s;
+}
+
+static double
+nvme_s(const struct mw_plan *plan, const struct mw_work *work, const struct mw_hardware *hardware)
+{
+    double users = sharers(plan, work, MW_CHANNEL_DRIVE);
+
+    return hardware->nvme_latency_s +
+           (double)work->bytes * users / drive_bytes_per_s(work, hardware);
+}
+
+/* How a communicator lies on the machine. */
+struct ring {
+    double size, nodes, ranks_per_node;
+    double nic_bytes_per_s; /* of this group: sibling groups have the rest */
+};
+
+static struct ring
+ring_of(const struct mw_plan *plan, const struct mw_work *work, const struct mw_hardware *hardware)
+{
+    struct mw_comm comm = {.size = 1, .ranks_per_node = 1, .groups_per_node = 1};
+    struct ring ring;
+
+    if (work->comm != MW_NONE)
+        comm = plan->comms[work->comm];
+    ring.size = fmax(comm.size, 1);
+    ring.ranks_per_node = fmin(fmax(comm.ranks_per_node, 1), ring.size);
+    ring.nodes = ceil(ring.size / ring.ranks_per_node);
+    ring.nic_bytes_per_s = hardware->nic_bytes_per_s / fmax(comm.groups_per_node, 1);
+    return ring;
+}
+
+/* All-gather, reduce-scatter, all-to-all: each rank passes on all but its own part, each node too.
+ * The ring enters and leaves a node once; its slower stretch sets the pace (Thakur, Rabenseifner
+ * and Gropp, 2005, Sec. 4; NCCL's rings). */
+static double
+ring_s(struct ring ring, double bytes, const struct mw_hardware *hardware)
+{
+    double inside = bytes * (ring.size - 1) / ring.size / hardware->fabric_bytes_per_s;
+    double between = bytes * (ring.nodes - 1) / ring.nodes / ring.nic_bytes_per_s;
+
+    if (ring.nodes <= 1)
+        return inside + (ring.size - 1) * hardware->fabric_latency_s;
+    if (ring.ranks_per_node <= 1)
+        inside = 0;
+    return fmax(inside, between) + (ring.nodes - 1) * hardware->nic_latency_s +
+           (ring.ranks_per_node - 1) * hardware->fabric_latency_s;
+}
+
+/* Pipelined over a tree: the bytes pass every link once, the latency counts its levels. */
+static double
+broadcast_s(struct ring ring, double bytes, const struct mw_hardware *hardware)
+{
+    double inside = bytes / hardware->fabric_bytes_per_s;
+    double latency = ceil(log2(ring.ranks_per_node)) * hardware->fabric_latency_s;
+
+    if (ring.nodes <= 1)
+        return inside + latency;
+    if (ring.ranks_per_node <= 1)
+        inside = 0;
+    return fmax(inside, bytes / ring.nic_bytes_per_s) + latency +
+           ceil(log2(ring.nodes)) * hardware->nic_latency_s;
+}
+
+static double
+send_s(struct ring ring, double bytes, const struct mw_hardware *hardware)
+{
+    if (ring.nodes <= 1)
+        return bytes / hardware->fabric_bytes_per_s + hardware->fabric_latency_s;
+    return bytes / ring.nic_bytes_per_s + hardware->nic_latency_s;
+}
+
+static double
+collective_s(const struct mw_plan *plan, const struct mw_work *work,
+             const struct mw_hardware *hardware)
+{
+    struct ring ring = ring_of(plan, work, hardware);
+    double bytes = (double)work->bytes;
+
+    if (ring.size <= 1)
+        return 0;
+    if (work->kind == MW_OP_SEND || work->kind == MW_OP_RECV)
+        return send_s(ring, bytes, hardware);
+    if (work->kind == MW_OP_BROADCAST)
+        return broadcast_s(ring, bytes, hardware);
+    return ring_s(ring, bytes, hardware) * (work->kind == MW_OP_ALL_REDUCE ? 2 : 1);
+}
+
+/* Before the draws are looked at. */
+static double
+own_s(const struct mw_plan *plan, const struct mw_work *work, const struct mw_hardware *hardware)
+{
+    switch ((enum mw_op_kind)work->kind) {
+    case MW_OP_COMPUTE:
+        return compute_s(work, hardware);
+    case MW_OP_UPDATE:
+        return update_s(plan, work, hardware);
+    case MW_OP_NORM_CHECK:
+    case MW_OP_ACCUMULATE:
+    case MW_OP_COPY:
+        return pass_s(plan, work, hardware);
+    case MW_OP_NVME_READ:
+    case MW_OP_NVME_WRITE:
+        return nvme_s(plan, work, hardware);
+    case MW_OP_H2D:
+        return hardware->pcie_latency_s + (double)work->bytes / hardware->pcie_h2d_bytes_per_s;
+    case MW_OP_D2H:
+        return hardware->pcie_latency_s + (double)work->bytes / hardware->pcie_d2h_bytes_per_s;
+    case MW_OP_COMMIT:
+        return work->bytes > 0 ? hardware->nvme_latency_s : 0;
+    default:
+        return collective_s(plan, work, hardware);
+    }
+}
+
+/* What the op moves over the channel, in the channel's units; of multiprocessors, the share. */
+static double
+draw_units(const struct mw_plan *plan, const struct mw_work *work, const struct mw_draw *draw,
+           const struct mw_hardware *hardware)
+{
+    switch (plan->channels[draw->channel].kind) {
+    case MW_CHANNEL_SM:
+        return (double)draw->amount * 1e-6 *
+               (is_collective(work) ? hardware->gpu_collective_sm_share : 1);
+    case MW_CHANNEL_DRIVE:
+        return (double)draw->amount / drive_bytes_per_s(work, hardware);
+    default:
+        return (double)draw->amount;
+    }
+}
+
+/* A drive never moves more than its rate in one direction, however well it does both. */
+static double
+one_way_units_per_s(const struct mw_channel *channel, const struct mw_hardware *hardware)
+{
+    double all = channel_units_per_s(channel, hardware);
+
+    return (channel->kind == MW_CHANNEL_DRIVE ? fmin(all, 1) : all) / users_of(channel);
+}
+
+double
+mw_cost_work_s(const struct mw_plan *plan, const struct mw_work *work,
+               const struct mw_hardware *hardware)
+{
+    double seconds = own_s(plan, work, hardware);
+
+    for (uint32_t i = 0; i < work->draw_count; i++) {
+        const struct mw_draw *draw = &plan->draws[work->draw_begin + i];
+        const struct mw_channel *channel = &plan->channels[draw->channel];
+
+        if (channel->kind != MW_CHANNEL_SM && draw->amount > 0)
+            seconds = fmax(seconds, draw_units(plan, work, draw, hardware) /
+                                        one_way_units_per_s(channel, hardware));
+    }
+    return seconds;
+}
+
+static int64_t
+whole_ns(double seconds)
+{
+    double ns = ceil(seconds * 1e9 - ROUNDING_NS);
+
+    if (!(ns < NEVER_NS)) /* NaN too */
+        return (int64_t)NEVER_NS;
+    return ns > 0 ? (int64_t)ns : 0;
+}
+
+/* Units per ns; an op that takes no time draws nothing. */
+static double
+draw_rate(const struct mw_plan *plan, const struct mw_work *work, const struct mw_draw *draw,
+          int64_t work_ns, const struct mw_hardware *hardware)
+{
+    double units = draw_units(plan, work, draw, hardware);
+
+    if (work_ns == 0 || !(units > 0))
+        return 0;
+    return plan->channels[draw->channel].kind == MW_CHANNEL_SM ? units : units / (double)work_ns;
+}
+
+void
+mw_costs_init(struct mw_costs *costs, const struct mw_plan *plan,
+              const struct mw_hardware *hardware)
+{
+    costs->work_ns = g_new(int64_t, plan->work_count);
+    costs->draw_rate = g_new0(double, plan->draw_count);
+    costs->capacity = g_new(double, plan->channel_count);
+    costs->one_way = g_new(double, plan->channel_count);
+    for (uint32_t c = 0; c < plan->channel_count; c++) {
+        const struct mw_channel *channel = &plan->channels[c];
+        double ns_per_unit_time = channel->kind == MW_CHANNEL_SM ? 1 : 1e-9;
+
+        costs->capacity[c] =
+            channel_units_per_s(channel, hardware) / users_of(channel) * ns_per_unit_time;
+        costs->one_way[c] = one_way_units_per_s(channel, hardware) * ns_per_unit_time;
+    }
+    for (uint32_t w = 0; w < plan->work_count; w++) {
+        const struct mw_work *work = &plan->works[w];
+
+        costs->work_ns[w] = whole_ns(mw_cost_work_s(plan, work, hardware));
+        for (uint32_t i = work->draw_begin; i < work->draw_begin + work->draw_count; i++)
+            costs->draw_rate[i] =
+                draw_rate(plan, work, &plan->draws[i], costs->work_ns[w], hardware);
+    }
+}
+
+void
+mw_costs_clear(struct mw_costs *costs)
+{
+    g_free(costs->work_ns);
+    g_free(costs->draw_rate);
+    g_free(costs->capacity);
+    g_free(costs->one_way);
+    memset(costs, 0, sizeof *costs);
+}

@@ -1,0 +1,127 @@
+#include "sim/engine_private.h"
+
+#include <math.h>
+
+static void
+number_links(struct mw_engine *engine)
+{
+    const struct mw_plan *plan = engine->plan;
+    const struct mw_costs *costs = engine->costs;
+
+    engine->link_count = plan->channel_count;
+    engine->one_way_link = g_new(uint32_t, plan->channel_count);
+    for (uint32_t c = 0; c < plan->channel_count; c++) {
+        engine->one_way_link[c] = MW_NONE;
+        if (costs->one_way && costs->one_way[c] < costs->capacity[c]) {
+            engine->one_way_link[c] = engine->link_count;
+            engine->link_count += 2;
+        }
+    }
+}
+
+/* Adds to the work's pull on a link; two draws of a work on one channel are one pull. */
+static void
+add_pull(struct mw_engine *engine, struct mw_stream *stream, uint32_t link, double share)
+{
+    struct mw_pull *pulls = engine->pulls + stream->pull_begin;
+    uint32_t i = 0;
+
+    while (i < stream->pull_count && pulls[i].link != link)
+        i++;
+    if (i == stream->pull_count)
+        pulls[stream->pull_count++] = (struct mw_pull){.link = link};
+    pulls[i].share += share;
+    /* Rounded down, so that shares that add up to the whole never exceed it. */
+    pulls[i].units = (uint64_t)(fmin(pulls[i].share, 2) * (double)MW_LINK_FULL);
+}
+
+static void
+init_stream(struct mw_engine *engine, uint32_t index, uint32_t pull_begin)
+{
+    const struct mw_costs *costs = engine->costs;
+    const struct mw_work *work = &engine->plan->works[index];
+    struct mw_stream *stream = &engine->streams[index];
+
+    *stream = (struct mw_stream){.work_ns = costs->work_ns[index],
+                                 .bytes = work->bytes,
+                                 .speed = 1,
+                                 .scheduled_head = MW_NONE,
+                                 .pull_begin = pull_begin};
+    for (uint32_t i = work->draw_begin; i < work->draw_begin + work->draw_count; i++) {
+        uint32_t channel = engine->plan->draws[i].channel;
+        double rate = costs->draw_rate[i];
+
+        if (rate <= 0)
+            continue;
+        add_pull(engine, stream, channel, rate / costs->capacity[channel]);
+        if (engine->one_way_link[channel] != MW_NONE)
+            add_pull(engine, stream, engine->one_way_link[channel] + (work->direction != 0),
+                     rate / costs->one_way[channel]);
+    }
+}
+
+void
+mw_engine_share_init(struct mw_engine *engine)
+{
+    const struct mw_plan *plan = engine->plan;
+    uint32_t begin = 0;
+    size_t draws = 0;
+
+    for (uint32_t w = 0; w < plan->work_count; w++)
+        draws += plan->works[w].draw_count;
+    number_links(engine);
+    engine->links = g_new0(struct mw_link, engine->link_count);
+    engine->touched_links = g_new(uint32_t, engine->link_count);
+    engine->component_links = g_new(uint32_t, engine->link_count);
+    engine->pulls = g_new(struct mw_pull, 2 * draws);
+    engine->streams = g_new(struct mw_stream, plan->work_count);
+    engine->touched_streams = g_new(uint32_t, plan->work_count);
+    engine->component_streams = g_new(uint32_t, plan->work_count);
+    mw_heap_init(&engine->heap, plan->work_count);
+    for (uint32_t w = 0; w < plan->work_count; w++) {
+        init_stream(engine, w, begin);
+        begin += engine->streams[w].pull_count;
+    }
+}
+
+void
+mw_engine_share_clear(struct mw_engine *engine)
+{
+    for (uint32_t i = 0; engine->links && i < engine->link_count; i++) {
+        g_free(engine->links[i].pulls);
+        g_free(engine->links[i].streams);
+    }
+    g_free(engine->links);
+    g_free(engine->one_way_link);
+    g_free(engine->touched_links);
+    g_free(engine->component_links);
+    g_free(engine->pulls);
+    g_free(engine->streams);
+    g_free(engine->touched_streams);
+    g_free(engine->component_streams);
+    mw_heap_clear(&engine->heap);
+}
+
+void
+mw_engine_channels_busy(const struct mw_engine *engine, double *busy_ns)
+{
+    double *links = g_new0(double, engine->link_count);
+
+    for (uint32_t w = 0; w < engine->plan->work_count; w++) {
+        const struct mw_stream *stream = &engine->streams[w];
+        double work_ns = (double)engine->work_uses[w] * (double)stream->work_ns;
+
+        for (uint32_t i = 0; i < stream->pull_count; i++) {
+            const struct mw_pull *pull = &engine->pulls[stream->pull_begin + i];
+            links[pull->link] += work_ns * pull->share;
+        }
+    }
+    for (uint32_t c = 0; c < engine->plan->channel_count; c++) {
+        uint32_t one_way = engine->one_way_link[c];
+
+        busy_ns[c] = links[c];
+        if (one_way != MW_NONE)
+            busy_ns[c] = fmax(busy_ns[c], fmax(links[one_way], links[one_way + 1]));
+    }
+    g_free(links);
+}

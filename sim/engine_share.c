@@ -1,0 +1,350 @@
+/*
+ * engine_share.c - who gets how much of a channel.
+ *
+ * Max-min fairness on the share of the channel that an op draws: every oversubscribed link has a
+ * level, and each of its ops draws what it asks for, but at most the level, unless another link
+ * holds it lower still (Bertsekas and Gallager, Data Networks, 6.5.2; SimGrid's LMM solver).
+ * A level that no other link can raise any more is final, and with it the speeds of the ops that it
+ * holds back; in most cases one round after the other finds such a link.  Where ops weigh their
+ * links differently, two levels can depend on one another; they are then found by iteration.
+ */
+#include "sim/engine_private.h"
+
+#include <math.h>
+
+/* Below this, rounding has eaten a link's room. */
+#define LEVEL_MIN 1e-12
+
+/* Two levels that depend on one another: contraction is sure, for more it is all but sure. */
+#define SWEEPS_MAX 200
+#define SWEEP_TOLERANCE 1e-12
+
+static void
+list_pull(struct mw_engine *engine, uint32_t stream, uint32_t pull)
+{
+    struct mw_link *link = &engine->links[engine->pulls[pull].link];
+
+    if (link->count == link->room) {
+        link->room = link->room ? 2 * link->room : 8;
+        link->pulls = g_renew(uint32_t, link->pulls, link->room);
+        link->streams = g_renew(uint32_t, link->streams, link->room);
+    }
+    engine->pulls[pull].position = link->count;
+    link->pulls[link->count] = pull;
+    link->streams[link->count] = stream;
+    link->count++;
+}
+
+static void
+unlist_pull(struct mw_engine *engine, uint32_t pull)
+{
+    struct mw_link *link = &engine->links[engine->pulls[pull].link];
+    uint32_t position = engine->pulls[pull].position;
+
+    link->count--;
+    link->pulls[position] = link->pulls[link->count];
+    link->streams[position] = link->streams[link->count];
+    engine->pulls[link->pulls[position]].position = position;
+}
+
+/* Brings the loads of a stream's links up to date with the number of its ops in flight. */
+static void
+load_links(struct mw_engine *engine, uint32_t index)
+{
+    struct mw_stream *stream = &engine->streams[index];
+    uint64_t more = (uint64_t)stream->queue.count - stream->shared_count;
+
+    for (uint32_t i = 0; i < stream->pull_count; i++) {
+        uint32_t pull = stream->pull_begin + i;
+        uint32_t at = engine->pulls[pull].link;
+        struct mw_link *link = &engine->links[at];
+
+        link->load += more * engine->pulls[pull].units;
+        if (stream->shared_count == 0)
+            list_pull(engine, index, pull);
+        else if (stream->queue.count == 0)
+            unlist_pull(engine, pull);
+        if (!link->touched) {
+            link->touched = true;
+            engine->touched_links[engine->touched_link_count++] = at;
+        }
+    }
+    stream->shared_count = stream->queue.count;
+}
+
+static void
+add_stream(struct mw_engine *engine, uint32_t index)
+{
+    struct mw_stream *stream = &engine->streams[index];
+
+    if (stream->in_component)
+        return;
+    stream->in_component = true;
+    stream->fixed = false;
+    stream->limit = stream->next_speed = 1;
+    engine->component_streams[engine->component_stream_count++] = index;
+    for (uint32_t i = 0; i < stream->pull_count; i++) {
+        uint32_t at = engine->pulls[stream->pull_begin + i].link;
+        struct mw_link *link = &engine->links[at];
+
+        if (link->over && !link->in_component) {
+            link->in_component = true;
+            link->settled = false;
+            engine->component_links[engine->component_link_count++] = at;
+        }
+    }
+}
+
+/* Streams and oversubscribed links that can feel the change of the touched links. */
+static void
+find_component(struct mw_engine *engine)
+{
+    engine->component_stream_count = engine->component_link_count = 0;
+    for (uint32_t i = 0; i < engine->touched_link_count; i++) {
+        struct mw_link *link = &engine->links[engine->touched_links[i]];
+        bool was_over = link->over;
+
+        link->touched = false;
+        link->over = link->load > MW_LINK_FULL;
+        if (!link->over && !was_over)
+            engine->touched_links[i] = MW_NONE;
+    }
+    for (uint32_t i = 0; i < engine->touched_link_count; i++) {
+        const struct mw_link *link;
+
+        if (engine->touched_links[i] == MW_NONE)
+            continue;
+        link = &engine->links[engine->touched_links[i]];
+        for (uint32_t j = 0; j < link->count; j++)
+            add_stream(engine, link->streams[j]);
+    }
+    engine->touched_link_count = 0;
+    for (uint32_t i = 0; i < engine->component_link_count; i++) {
+        const struct mw_link *link = &engine->links[engine->component_links[i]];
+
+        for (uint32_t j = 0; j < link->count; j++)
+            add_stream(engine, link->streams[j]);
+    }
+}
+
+/* The level at which the link is just full, given its streams' limits; INFINITY if all fit. */
+static double
+link_level(const struct mw_engine *engine, const struct mw_link *link)
+{
+    double level = 0;
+
+    for (;;) {
+        double room = 1, cut = 0;
+
+        for (uint32_t j = 0; j < link->count; j++) {
+            const struct mw_stream *stream = &engine->streams[link->streams[j]];
+            double count = stream->shared_count;
+            double share = engine->pulls[link->pulls[j]].share * stream->limit;
+
+            if (stream->fixed || share <= level)
+                room -= count * share;
+            else
+                cut += count;
+        }
+        if (cut == 0)
+            return INFINITY;
+        room = fmax(room / cut, LEVEL_MIN);
+        if (room <= level)
+            return level;
+        level = room;
+    }
+}
+
+/* The speed that all open links but `but` leave to the stream. */
+static double
+speed_within(const struct mw_engine *engine, const struct mw_stream *stream,
+             const struct mw_link *but)
+{
+    double speed = 1;
+
+    for (uint32_t j = 0; j < stream->pull_count; j++) {
+        const struct mw_pull *pull = &engine->pulls[stream->pull_begin + j];
+        const struct mw_link *link = &engine->links[pull->link];
+
+        if (link->in_component && !link->settled && link != but)
+            speed = fmin(speed, link->level / pull->share);
+    }
+    return speed;
+}
+
+static void
+cap_streams(struct mw_engine *engine)
+{
+    for (uint32_t i = 0; i < engine->component_stream_count; i++) {
+        struct mw_stream *stream = &engine->streams[engine->component_streams[i]];
+        if (!stream->fixed)
+            stream->next_speed = speed_within(engine, stream, NULL);
+    }
+}
+
+/* Whether all streams of the link draw what its level assumed: then the level is final. */
+static bool
+link_is_final(const struct mw_engine *engine, const struct mw_link *link)
+{
+    for (uint32_t j = 0; j < link->count; j++) {
+        const struct mw_stream *stream = &engine->streams[link->streams[j]];
+        double share = engine->pulls[link->pulls[j]].share;
+
+        if (!stream->fixed && stream->next_speed != fmin(1, link->level / share))
+            return false;
+    }
+    return true;
+}
+
+static void
+fix_stream(struct mw_stream *stream)
+{
+    stream->fixed = true;
+    stream->limit = stream->next_speed;
+}
+
+/* Fixes the streams that this link holds back. */
+static void
+fix_streams(struct mw_engine *engine, const struct mw_link *link)
+{
+    for (uint32_t j = 0; j < link->count; j++) {
+        struct mw_stream *stream = &engine->streams[link->streams[j]];
+        double speed = link->level / engine->pulls[link->pulls[j]].share;
+
+        if (!stream->fixed && speed < 1 && stream->next_speed == speed)
+            fix_stream(stream);
+    }
+}
+
+/* Gauss-Seidel: each level given all others; returns the largest relative change. */
+static double
+sweep(struct mw_engine *engine)
+{
+    double change = 0;
+
+    for (uint32_t i = 0; i < engine->component_link_count; i++) {
+        struct mw_link *link = &engine->links[engine->component_links[i]];
+        double before = link->level;
+
+        if (link->settled)
+            continue;
+        for (uint32_t j = 0; j < link->count; j++) {
+            struct mw_stream *stream = &engine->streams[link->streams[j]];
+            if (!stream->fixed)
+                stream->limit = speed_within(engine, stream, link);
+        }
+        link->level = link_level(engine, link);
+        if (link->level != before)
+            change = fmax(change, fabs(1 - before / link->level));
+    }
+    return change;
+}
+
+/* No level is final: all that are open are found together. */
+static void
+iterate(struct mw_engine *engine)
+{
+    for (int i = 0; i < SWEEPS_MAX && sweep(engine) > SWEEP_TOLERANCE; i++)
+        ;
+    cap_streams(engine);
+    for (uint32_t i = 0; i < engine->component_stream_count; i++) {
+        struct mw_stream *stream = &engine->streams[engine->component_streams[i]];
+        if (!stream->fixed)
+            fix_stream(stream);
+    }
+}
+
+/* One round: false when all speeds are known. */
+static bool
+fill_round(struct mw_engine *engine)
+{
+    bool open = false, progress = false;
+
+    for (uint32_t i = 0; i < engine->component_link_count; i++) {
+        struct mw_link *link = &engine->links[engine->component_links[i]];
+
+        if (link->settled)
+            continue;
+        link->level = link_level(engine, link);
+        link->settled = isinf(link->level);
+        open = open || !link->settled;
+    }
+    cap_streams(engine);
+    if (!open)
+        return false;
+    /* All are judged before any is fixed: a stream that is fixed by one drew more from another. */
+    for (uint32_t i = 0; i < engine->component_link_count; i++) {
+        struct mw_link *link = &engine->links[engine->component_links[i]];
+        link->final = !link->settled && link_is_final(engine, link);
+    }
+    for (uint32_t i = 0; i < engine->component_link_count; i++) {
+        struct mw_link *link = &engine->links[engine->component_links[i]];
+
+        if (!link->final)
+            continue;
+        fix_streams(engine, link);
+        link->settled = progress = true;
+    }
+    if (!progress)
+        iterate(engine);
+    return progress;
+}
+
+static void
+apply_speeds(struct mw_engine *engine)
+{
+    for (uint32_t i = 0; i < engine->component_link_count; i++)
+        engine->links[engine->component_links[i]].in_component = false;
+    for (uint32_t i = 0; i < engine->component_stream_count; i++) {
+        uint32_t index = engine->component_streams[i];
+        struct mw_stream *stream = &engine->streams[index];
+
+        stream->in_component = false;
+        if (stream->next_speed == stream->speed)
+            continue;
+        mw_stream_advance(stream, engine->now_ns);
+        stream->speed = stream->next_speed;
+        stream->scheduled_head = MW_NONE;
+        mw_stream_touch(engine, index);
+    }
+}
+
+static void
+schedule(struct mw_engine *engine, uint32_t index)
+{
+    struct mw_stream *stream = &engine->streams[index];
+    double left;
+    int64_t whole;
+
+    if (stream->queue.count == 0 || stream->queue.head == stream->scheduled_head)
+        return;
+    stream->scheduled_head = stream->queue.head;
+    mw_stream_advance(stream, engine->now_ns);
+    left = engine->flows[stream->queue.head].finish - stream->progress;
+    left = fmin(fmax(left / stream->speed - MW_PROGRESS_SLACK, 0), 4e18);
+    whole = (int64_t)left;
+    whole += (double)whole < left;
+    mw_heap_set(&engine->heap, index, engine->now_ns + whole);
+}
+
+void
+mw_engine_settle(struct mw_engine *engine)
+{
+    for (uint32_t i = 0; i < engine->touched_stream_count; i++) {
+        struct mw_stream *stream = &engine->streams[engine->touched_streams[i]];
+        if (stream->queue.count != stream->shared_count)
+            load_links(engine, engine->touched_streams[i]);
+    }
+    find_component(engine);
+    if (engine->component_stream_count > 0) {
+        engine->reshares++;
+        while (fill_round(engine))
+            ;
+        apply_speeds(engine);
+    }
+    for (uint32_t i = 0; i < engine->touched_stream_count; i++) {
+        engine->streams[engine->touched_streams[i]].touched = false;
+        schedule(engine, engine->touched_streams[i]);
+    }
+    engine->touched_stream_count = 0;
+}

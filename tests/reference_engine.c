@@ -1,0 +1,284 @@
+#include "tests/reference_engine.h"
+
+#include <glib.h>
+#include <math.h>
+#include <string.h>
+
+enum state { WAITING, ARRIVED, MOVING, FINISHED, DONE };
+
+struct op_state {
+    enum state state;
+    double left, speed;
+};
+
+struct reference {
+    const struct mw_plan *plan;
+    const struct mw_costs *costs;
+    uint32_t steps;
+    struct op_state *ops;           /* [steps * op_count] */
+    uint32_t links;                 /* 3 * channel_count: the channel, reads, writes */
+    double *shares;                 /* [op_count][links] what the op draws at full speed */
+    double *levels;                 /* [links] */
+    uint32_t *moving, moving_count; /* ops, without their step */
+    double *demands;                /* [moving_count] */
+    int64_t now_ns;
+    struct reference_result *result;
+};
+
+static struct op_state *
+state_of(const struct reference *r, uint32_t step, uint32_t op)
+{
+    return &r->ops[(size_t)step * r->plan->op_count + op];
+}
+
+static const struct mw_work *
+work_of(const struct reference *r, uint32_t op)
+{
+    return &r->plan->works[r->plan->ops[op].work];
+}
+
+static double
+share_of(const struct reference *r, uint32_t op, uint32_t link)
+{
+    const struct mw_work *work = work_of(r, op);
+    uint32_t channel = link / 3, way = link % 3;
+    double capacity = r->costs->capacity[channel], share = 0;
+
+    if (way > 0) {
+        if (!r->costs->one_way || way != 1u + (work->direction != 0))
+            return 0;
+        capacity = r->costs->one_way[channel];
+    }
+    for (uint32_t i = work->draw_begin; i < work->draw_begin + work->draw_count; i++)
+        if (r->plan->draws[i].channel == channel)
+            share += r->costs->draw_rate[i] / capacity;
+    return share;
+}
+
+static double
+speed_without(const struct reference *r, uint32_t op, uint32_t but)
+{
+    const double *shares = &r->shares[(size_t)op * r->links];
+    double speed = 1;
+
+    for (uint32_t link = 0; link < r->links; link++)
+        if (link != but && shares[link] > 0)
+            speed = fmin(speed, r->levels[link] / shares[link]);
+    return speed;
+}
+
+static int
+compare_doubles(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Serves the smallest demands first, each within what other links leave its op. */
+static double
+level_of(const struct reference *r, uint32_t link)
+{
+    double room = 1, wanted = 0;
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < r->moving_count; i++) {
+        double share = r->shares[(size_t)r->moving[i] * r->links + link];
+
+        if (share > 0)
+            r->demands[count++] = share * speed_without(r, r->moving[i], link);
+    }
+    qsort(r->demands, count, sizeof *r->demands, compare_doubles);
+    for (uint32_t i = 0; i < count; i++)
+        wanted += r->demands[i];
+    if (wanted <= 1 + 1e-12)
+        return INFINITY;
+    for (uint32_t i = 0; i < count; i++) {
+        if (r->demands[i] * (count - i) > room)
+            return room / (count - i);
+        room -= r->demands[i];
+    }
+    return INFINITY;
+}
+
+/* The fair speeds are where no link's level would change, given all others. */
+static void
+share_channels(struct reference *r)
+{
+    bool changed = true;
+
+    r->moving_count = 0;
+    for (uint32_t n = 0; n < r->steps * r->plan->op_count; n++)
+        if (r->ops[n].state == MOVING)
+            r->moving[r->moving_count++] = n % r->plan->op_count;
+    for (uint32_t link = 0; link < r->links; link++)
+        r->levels[link] = INFINITY;
+    for (int i = 0; i < 100 && changed; i++) {
+        changed = false;
+        for (uint32_t link = 0; link < r->links; link++) {
+            double level = level_of(r, link);
+            changed = changed ||
+                      (level != r->levels[link] && !(fabs(level / r->levels[link] - 1) < 1e-11));
+            r->levels[link] = level;
+        }
+    }
+    if (changed)
+        r->result->settled = false;
+    for (uint32_t n = 0; n < r->steps * r->plan->op_count; n++)
+        if (r->ops[n].state == MOVING)
+            r->ops[n].speed = speed_without(r, n % r->plan->op_count, MW_NONE);
+}
+
+static bool
+step_is_done(const struct reference *r, uint32_t step)
+{
+    for (uint32_t op = 0; op < r->plan->op_count; op++)
+        if (state_of(r, step, op)->state != DONE)
+            return false;
+    return true;
+}
+
+static bool
+deps_are_done(const struct reference *r, uint32_t step, uint32_t op)
+{
+    for (uint32_t d = 0; d < r->plan->ops[op].dep_count; d++) {
+        uint32_t dep = r->plan->deps[r->plan->ops[op].dep_begin + d];
+        bool previous = dep & MW_DEP_PREVIOUS_STEP;
+
+        if (!(previous && step == 0) &&
+            state_of(r, step - previous, MW_DEP_INDEX(dep))->state != DONE)
+            return false;
+    }
+    return true;
+}
+
+/* Earlier ops of the lane have started and its window has room. */
+static bool
+lane_lets_in(const struct reference *r, uint32_t step, uint32_t op)
+{
+    const struct mw_lane *lane = &r->plan->lanes[r->plan->ops[op].lane];
+    uint32_t in_flight = 0;
+    int64_t bytes = 0;
+
+    for (uint32_t n = 0; n < r->steps * r->plan->op_count; n++) {
+        uint32_t other = n % r->plan->op_count;
+
+        if (r->plan->ops[other].lane != r->plan->ops[op].lane || r->ops[n].state == DONE)
+            continue;
+        if (r->ops[n].state != WAITING) {
+            in_flight++;
+            bytes += work_of(r, other)->bytes;
+        } else if (n < step * r->plan->op_count + op) {
+            return false;
+        }
+    }
+    return in_flight == 0 ||
+           (in_flight < lane->window_ops &&
+            (lane->window_bytes == 0 || bytes + work_of(r, op)->bytes <= lane->window_bytes));
+}
+
+static bool
+all_members_are(const struct reference *r, uint32_t step, uint32_t op, enum state state)
+{
+    uint32_t match = r->plan->ops[op].match;
+
+    for (uint32_t other = 0; other < r->plan->op_count; other++)
+        if (other == op || (match != MW_NONE && r->plan->ops[other].match == match))
+            if (state_of(r, step, other)->state < state)
+                return false;
+    return true;
+}
+
+/* Takes every op one state further that can go; true if there was one. */
+static bool
+go_on(struct reference *r)
+{
+    bool moved = false;
+
+    for (uint32_t n = 0; n < r->steps * r->plan->op_count; n++) {
+        uint32_t step = n / r->plan->op_count, op = n % r->plan->op_count;
+        struct op_state *o = &r->ops[n];
+        enum state before = o->state;
+
+        if (o->state == WAITING && deps_are_done(r, step, op) && lane_lets_in(r, step, op) &&
+            (step < 2 || step_is_done(r, step - 2))) {
+            o->state = ARRIVED;
+            r->result->start_ns[n] = r->now_ns;
+        } else if (o->state == ARRIVED && all_members_are(r, step, op, ARRIVED)) {
+            o->state = MOVING;
+            o->left = (double)r->costs->work_ns[r->plan->ops[op].work];
+        } else if (o->state == MOVING && o->left <= 1e-6) {
+            o->state = FINISHED;
+        } else if (o->state == FINISHED && all_members_are(r, step, op, FINISHED)) {
+            o->state = DONE;
+            r->result->end_ns[n] = r->now_ns;
+        }
+        moved = moved || o->state != before;
+    }
+    return moved;
+}
+
+/* To the next completion; false if nothing moves. */
+static bool
+pass_time(struct reference *r)
+{
+    double next = INFINITY;
+
+    for (uint32_t n = 0; n < r->steps * r->plan->op_count; n++)
+        if (r->ops[n].state == MOVING)
+            next = fmin(next, ceil(r->ops[n].left / r->ops[n].speed - 1e-6));
+    if (isinf(next))
+        return false;
+    for (uint32_t n = 0; n < r->steps * r->plan->op_count; n++)
+        if (r->ops[n].state == MOVING)
+            r->ops[n].left -= r->ops[n].speed * next;
+    r->now_ns += (int64_t)next;
+    return true;
+}
+
+void
+reference_run(const struct mw_plan *plan, const struct mw_costs *costs, uint32_t steps,
+              struct reference_result *result)
+{
+    struct reference r = {.plan = plan, .costs = costs, .steps = steps, .result = result};
+    size_t runs = (size_t)steps * plan->op_count;
+
+    r.ops = g_new0(struct op_state, runs);
+    r.links = 3 * plan->channel_count;
+    r.shares = g_new(double, (size_t)plan->op_count *r.links);
+    for (uint32_t op = 0; op < plan->op_count; op++)
+        for (uint32_t link = 0; link < r.links; link++)
+            r.shares[(size_t)op * r.links + link] = share_of(&r, op, link);
+    r.levels = g_new(double, r.links);
+    r.moving = g_new(uint32_t, runs);
+    r.demands = g_new(double, runs);
+    result->start_ns = g_new0(int64_t, runs);
+    result->end_ns = g_new0(int64_t, runs);
+    result->step_end_ns = g_new0(int64_t, steps);
+    result->settled = true;
+    do {
+        while (go_on(&r))
+            ;
+        share_channels(&r);
+    } while (pass_time(&r));
+    for (uint32_t step = 0; step < steps; step++) {
+        if (step > 0)
+            result->step_end_ns[step] = result->step_end_ns[step - 1];
+        for (uint32_t op = 0; op < plan->op_count; op++)
+            result->step_end_ns[step] =
+                MAX(result->step_end_ns[step], result->end_ns[(size_t)step * plan->op_count + op]);
+    }
+    g_free(r.ops);
+    g_free(r.shares);
+    g_free(r.levels);
+    g_free(r.moving);
+    g_free(r.demands);
+}
+
+void
+reference_clear(struct reference_result *result)
+{
+    g_free(result->start_ns);
+    g_free(result->end_ns);
+    g_free(result->step_end_ns);
+    memset(result, 0, sizeof *result);
+}
