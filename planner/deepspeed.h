@@ -1,12 +1,28 @@
 /*
  * deepspeed.h - DeepSpeed's ds_config.json, read into settings and written from them.
  *
- * Read: zero_optimization.stage, offload_param, offload_optimizer (device, pin_memory, buffer
- * sizes), overlap_comm, stage3_prefetch_bucket_size, train_batch_size,
- * train_micro_batch_size_per_gpu, gradient_accumulation_steps, fp16 / bf16, gradient_clipping,
- * activation_checkpointing, aio.  "auto" leaves a setting to the planner; 5e8 is a fine integer;
- * aio.thread_count is the older name of intra_op_parallelism.  Keys that have no effect on a plan
- * are listed, unknown ones too.
+ * "auto" leaves a setting to the planner; 5e8 is a fine integer; a value of null is an absent one.
+ *
+ *   zero_optimization.stage      0 ddp, 1 zero1, 2 zero2, 3 zero3; with offload to the CPU
+ *                                zero-offload (1, 2) or zero-infinity-cpu (3); with NVMe anywhere
+ *                                zero-infinity-nvme.  Absent: 0
+ *   offload_param.device         parameters; "none" is the GPU
+ *   offload_optimizer.device     optimizer state and gradients.  At stage 3, where only one of the
+ *                                two is offloaded, the other stays on the GPU, as in DeepSpeed
+ *   cpu_offload, cpu_offload_param   older names of device = "cpu"
+ *   pipeline_read, pipeline_write    buffer_sets = 1 + one for each that is true (on NVMe)
+ *   sub_group_size               optimizer_chunk (stage 3; 0 has no effect)
+ *   overlap_comm                 overlap; false also sets prefetch 0
+ *   stage3_prefetch_bucket_size  0 sets prefetch 0; how many units another size holds depends on
+ *                                the model, so it has no effect
+ *   activation_checkpointing.cpu_checkpointing   activation checkpoints on the CPU or the GPU
+ *   train_batch_size, train_micro_batch_size_per_gpu, gradient_accumulation_steps   the batch; of
+ *                                three one follows from the other two and the world size
+ *   fp16, bf16, bfloat16         at most one; a plan is the same for both
+ *
+ * The types and bounds of gradient_clipping, the other sizes and the aio block (thread_count is the
+ * older name of intra_op_parallelism) are checked; these and all other keys have no effect on a plan
+ * and are listed.
  */
 #ifndef MW_PLANNER_DEEPSPEED_H
 #define MW_PLANNER_DEEPSPEED_H
@@ -37,7 +53,10 @@ struct mw_deepspeed_facts {
     bool bf16;
 };
 
-/* Text of a ds_config.json for these (resolved) settings; g_free it. */
+/* Text of a ds_config.json for these (resolved) settings; g_free it.  DeepSpeed has no splits over
+ * tiers (the slowest part is named; of parameters on NVMe, max_in_cpu is said), no activation
+ * checkpoints on NVMe (the CPU is named) and offloads only from certain stages on (the lowest that
+ * can is named). */
 char *mw_deepspeed_text(const struct mw_settings *settings, const struct mw_deepspeed_facts *facts);
 
 #endif

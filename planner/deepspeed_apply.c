@@ -1,0 +1,241 @@
+#include "planner/deepspeed_internal.h"
+
+static int64_t
+value_of(const struct mw_ds_file *file, enum mw_ds_key key)
+{
+    return file->key[key].value;
+}
+
+/* A value that is there and is not "auto". */
+static bool
+given(const struct mw_ds_file *file, enum mw_ds_key key)
+{
+    return value_of(file, key) >= 0;
+}
+
+static bool
+take(struct mw_ds_file *file, enum mw_ds_key key, int64_t *out)
+{
+    if (!given(file, key))
+        return false;
+    file->key[key].used = true;
+    *out = value_of(file, key);
+    return true;
+}
+
+static bool refuse(const struct mw_ds_file *file, enum mw_ds_key key, GError **error,
+                   const char *accepted, ...) G_GNUC_PRINTF(4, 5);
+
+static bool
+refuse(const struct mw_ds_file *file, enum mw_ds_key key, GError **error, const char *accepted, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, accepted);
+    g_autofree char *text = g_strdup_vprintf(accepted, arguments);
+    va_end(arguments);
+    return mw_ds_refuse(file->origin, file->key[key].name, file->key[key].text, text, error);
+}
+
+/* Both formats have 2 bytes, so a plan is the same; with neither on, training would be in fp32,
+ * which no plan does: the keys are then listed as without effect. */
+static bool
+apply_precision(struct mw_ds_file *file, GError **error)
+{
+    int64_t fp16 = value_of(file, DS_FP16), bf16 = value_of(file, DS_BF16);
+
+    if (fp16 == 1 && bf16 == 1)
+        return refuse(file, DS_FP16, error, "false where %s is true", file->key[DS_BF16].name);
+    bool on = fp16 == 1 || bf16 == 1 || fp16 == MW_AUTO || bf16 == MW_AUTO;
+    file->key[DS_FP16].used = file->key[DS_BF16].used = on;
+    return true;
+}
+
+static bool
+product(int64_t a, int64_t b, int64_t c, int64_t *out)
+{
+    int64_t ab;
+
+    return !__builtin_mul_overflow(a, b, &ab) && !__builtin_mul_overflow(ab, c, out);
+}
+
+/* train_batch_size = micro-batch * accumulation * world; the one that is missing follows.  0: not
+ * known. */
+static bool
+complete_batch(struct mw_ds_file *file, int64_t world, int64_t train, int64_t *micro,
+               int64_t *accum, GError **error)
+{
+    int64_t m = MAX(*micro, 1), a = MAX(*accum, 1), w = MAX(world, 1), known;
+    bool all = *micro && *accum && world;
+
+    if (!product(m, a, w, &known) || (all ? train != known : train % known != 0))
+        return refuse(file, DS_TRAIN_BATCH, error,
+                      "%s%.15g: train_micro_batch_size_per_gpu %" G_GINT64_FORMAT
+                      " * gradient_accumulation_steps %" G_GINT64_FORMAT " * %" G_GINT64_FORMAT
+                      " data-parallel GPUs",
+                      all ? "" : "a multiple of ", (double)m * (double)a * (double)w, m, a, w);
+    if (world && *micro && !*accum)
+        *accum = train / known;
+    else if (world && *accum && !*micro)
+        *micro = train / known;
+    return true;
+}
+
+static bool
+apply_batch(struct mw_ds_file *file, int64_t world, struct mw_settings *settings, GError **error)
+{
+    int64_t train = 0, micro = 0, accum = 0;
+
+    take(file, DS_TRAIN_BATCH, &train);
+    take(file, DS_MICRO_BATCH, &micro);
+    take(file, DS_GRAD_ACCUM, &accum);
+    if (train && !complete_batch(file, world, train, &micro, &accum, error))
+        return false;
+    if (train)
+        settings->global_batch = train;
+    if (micro) /* DeepSpeed counts it per model replica, that is per tp GPUs */
+        settings->micro_batch = (double)micro / (double)settings->tp;
+    if (accum)
+        settings->grad_accum = accum;
+    return true;
+}
+
+/* cpu_offload is the older name of offload_optimizer.device = cpu. */
+static bool
+merge_old_name(struct mw_ds_file *file, enum mw_ds_key key, enum mw_ds_key old, GError **error)
+{
+    if (!given(file, old))
+        return true;
+    if (given(file, key) && value_of(file, key) != value_of(file, old))
+        return refuse(file, old, error, "left out, or say the same as %s, %s", file->key[key].name,
+                      file->key[key].text);
+    file->key[old].used = true;
+    if (!given(file, key)) {
+        file->key[key].value = value_of(file, old);
+        file->key[key].name = file->key[old].name;
+        g_free(file->key[key].text);
+        file->key[key].text = g_strdup(file->key[old].text);
+    }
+    return true;
+}
+
+/* What DeepSpeed offloads at which stage: offload_param at 3; offload_optimizer to the CPU at 1 to
+ * 3, to NVMe at 3 (deepspeed.ai/docs/config-json, "Parameter offloading", "Optimizer offloading").
+ * Its default stage is 0. */
+static bool
+check_offload(struct mw_ds_file *file, GError **error)
+{
+    int64_t stage = value_of(file, DS_STAGE) == DS_ABSENT ? 0 : value_of(file, DS_STAGE);
+
+    if (stage == MW_AUTO || stage == 3)
+        return true;
+    if (value_of(file, DS_PARAM_DEVICE) > MW_TIER_GPU)
+        return refuse(file, DS_PARAM_DEVICE, error,
+                      "off (\"none\") at zero_optimization.stage %d; parameters move at stage 3",
+                      (int)stage);
+    if (value_of(file, DS_OPTIMIZER_DEVICE) == MW_TIER_NVME)
+        return refuse(file, DS_OPTIMIZER_DEVICE, error,
+                      "\"none\" or \"cpu\" at zero_optimization.stage %d; \"nvme\" needs stage 3",
+                      (int)stage);
+    if (value_of(file, DS_OPTIMIZER_DEVICE) == MW_TIER_CPU && stage == 0)
+        return refuse(file, DS_OPTIMIZER_DEVICE, error,
+                      "off (\"none\") at zero_optimization.stage 0; offload needs stage 1, 2 or 3");
+    return true;
+}
+
+static enum mw_strategy
+strategy_of(int64_t stage, int64_t param_tier, int64_t optimizer_tier)
+{
+    static const enum mw_strategy resident[] = {MW_STRATEGY_DDP, MW_STRATEGY_ZERO1,
+                                                MW_STRATEGY_ZERO2, MW_STRATEGY_ZERO3};
+
+    if (param_tier == MW_TIER_NVME || optimizer_tier == MW_TIER_NVME)
+        return MW_STRATEGY_ZERO_INFINITY_NVME;
+    if (param_tier <= MW_TIER_GPU && optimizer_tier <= MW_TIER_GPU)
+        return resident[stage];
+    return stage == 3 ? MW_STRATEGY_ZERO_INFINITY_CPU : MW_STRATEGY_ZERO_OFFLOAD;
+}
+
+static void
+place(struct mw_settings *settings, enum mw_state state, int64_t tier)
+{
+    settings->placement[state] = (struct mw_placement){
+        .count = 1, .part[0] = {.tier = (enum mw_tier)tier, .bytes = INT64_MAX}};
+}
+
+/* Where one of the two is offloaded and the other not named, DeepSpeed leaves that on the GPU. */
+static int64_t
+tier_or_default(struct mw_ds_file *file, enum mw_ds_key key, enum mw_ds_key other)
+{
+    if (value_of(file, key) != DS_ABSENT)
+        return value_of(file, key);
+    return value_of(file, other) > MW_TIER_GPU && value_of(file, DS_STAGE) == 3 ? MW_TIER_GPU
+                                                                                : DS_ABSENT;
+}
+
+static void
+apply_placement(struct mw_ds_file *file, struct mw_settings *settings)
+{
+    int64_t param_tier = tier_or_default(file, DS_PARAM_DEVICE, DS_OPTIMIZER_DEVICE);
+    int64_t optimizer_tier = tier_or_default(file, DS_OPTIMIZER_DEVICE, DS_PARAM_DEVICE);
+    int64_t stage = 0, on_cpu = 0;
+
+    file->key[DS_PARAM_DEVICE].used = file->key[DS_OPTIMIZER_DEVICE].used = true;
+    if (take(file, DS_STAGE, &stage) && param_tier != MW_AUTO && optimizer_tier != MW_AUTO)
+        settings->strategy = strategy_of(stage, param_tier, optimizer_tier);
+    if (param_tier >= 0)
+        place(settings, MW_STATE_PARAMETERS, param_tier);
+    if (optimizer_tier >= 0) {
+        place(settings, MW_STATE_OPTIMIZER, optimizer_tier);
+        place(settings, MW_STATE_GRADIENTS, optimizer_tier);
+    }
+    if (take(file, DS_CPU_CHECKPOINTING, &on_cpu))
+        place(settings, MW_STATE_ACTIVATIONS, on_cpu ? MW_TIER_CPU : MW_TIER_GPU);
+}
+
+/* One set of buffers for the update, one more for each of reads and writes beside it; not
+ * pipelined is DeepSpeed's default. */
+static void
+apply_pipeline(struct mw_ds_file *file, struct mw_settings *settings)
+{
+    int64_t reads = 0, writes = 0;
+
+    if (value_of(file, DS_OPTIMIZER_DEVICE) != MW_TIER_NVME)
+        return;
+    bool named = take(file, DS_PIPELINE_READ, &reads);
+    if (take(file, DS_PIPELINE_WRITE, &writes) || named)
+        settings->buffer_sets = 1 + reads + writes;
+}
+
+static void
+apply_schedule(struct mw_ds_file *file, struct mw_settings *settings)
+{
+    bool stage3 = value_of(file, DS_STAGE) == 3 || value_of(file, DS_STAGE) == MW_AUTO;
+    int64_t value;
+
+    if (take(file, DS_OVERLAP, &value)) {
+        settings->overlap = value;
+        if (!value)
+            settings->prefetch = 0;
+    }
+    /* How many fetch units a larger bucket holds depends on the model: the planner's choice. */
+    if (stage3 && value_of(file, DS_PREFETCH) == 0 && take(file, DS_PREFETCH, &value))
+        settings->prefetch = 0;
+    if (stage3 && value_of(file, DS_SUB_GROUP) > 0 && take(file, DS_SUB_GROUP, &value))
+        settings->optimizer_chunk = value;
+    apply_pipeline(file, settings);
+}
+
+bool
+mw_ds_apply(struct mw_ds_file *file, int64_t world_size, struct mw_settings *settings,
+            GError **error)
+{
+    if (!apply_precision(file, error) || !apply_batch(file, world_size, settings, error) ||
+        !merge_old_name(file, DS_PARAM_DEVICE, DS_PARAM_DEVICE_OLD, error) ||
+        !merge_old_name(file, DS_OPTIMIZER_DEVICE, DS_OPTIMIZER_DEVICE_OLD, error) ||
+        !check_offload(file, error))
+        return false;
+    apply_placement(file, settings);
+    apply_schedule(file, settings);
+    return true;
+}

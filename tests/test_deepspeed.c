@@ -1,0 +1,453 @@
+#include <glib.h>
+#include <glib/gstdio.h>
+#include <string.h>
+
+#include "planner/deepspeed.h"
+#include "planner/error.h"
+
+#define ORIGIN "ds.json"
+
+static const struct mw_deepspeed_facts some_facts = {
+    .micro_batch = 4,
+    .grad_accum = 2,
+    .train_batch = 128,
+    .prefetch_elements = 50000000,
+    .live_elements = 600000000,
+    .largest_unit_elements = 150000000,
+    .buffer_count = 6,
+    .nvme_queue_depth = 32,
+    .bf16 = true,
+};
+
+static struct mw_settings
+defaults(void)
+{
+    struct mw_settings settings;
+
+    mw_settings_init(&settings);
+    return settings;
+}
+
+static struct mw_settings
+parse(const char *text, int64_t world)
+{
+    struct mw_settings settings = defaults();
+    GError *error = NULL;
+
+    mw_deepspeed_parse(text, -1, ORIGIN, world, &settings, NULL, &error);
+    g_assert_no_error(error);
+    return settings;
+}
+
+static char *
+devices(const struct mw_settings *settings)
+{
+    GString *text = g_string_new(NULL);
+
+    for (int state = 0; state < MW_STATE_COUNT; state++) {
+        g_autofree char *one = mw_placement_text(&settings->placement[state]);
+        g_string_append_printf(text, "%s%s", state ? " " : "", *one ? one : "-");
+    }
+    return g_string_free(text, FALSE);
+}
+
+static void
+test_strategies(void)
+{
+    static const struct {
+        const char *zero, *strategy, *devices; /* parameters gradients optimizer activations */
+    } rows[] = {
+        {"", "auto", "- - - -"},
+        {"'stage': 0", "ddp", "- - - -"},
+        {"'stage': 1", "zero1", "- - - -"},
+        {"'stage': 2", "zero2", "- - - -"},
+        {"'stage': 3", "zero3", "- - - -"},
+        {"'stage': 3.0", "zero3", "- - - -"},
+        {"'stage': 'auto'", "auto", "- - - -"},
+        {"'stage': 1, 'offload_optimizer': {'device': 'cpu'}", "zero-offload", "- cpu cpu -"},
+        {"'stage': 2, 'offload_optimizer': {'device': 'cpu'}", "zero-offload", "- cpu cpu -"},
+        {"'stage': 2, 'offload_optimizer': {'device': 'none'}", "zero2", "- gpu gpu -"},
+        {"'stage': 2, 'offload_optimizer': null", "zero2", "- - - -"},
+        {"'stage': 2, 'cpu_offload': true", "zero-offload", "- cpu cpu -"},
+        {"'stage': 2, 'cpu_offload': false", "zero2", "- gpu gpu -"},
+        {"'stage': 3, 'cpu_offload': true, 'cpu_offload_params': true", "zero-infinity-cpu",
+         "cpu cpu cpu -"},
+        {"'stage': 3, 'offload_optimizer': {'device': 'cpu'}", "zero-infinity-cpu",
+         "gpu cpu cpu -"},
+        {"'stage': 3, 'offload_param': {'device': 'cpu'}", "zero-infinity-cpu", "cpu gpu gpu -"},
+        {"'stage': 3, 'offload_param': {'device': 'nvme'}, 'offload_optimizer': {'device': 'nvme'}",
+         "zero-infinity-nvme", "nvme nvme nvme -"},
+        {"'stage': 3, 'offload_param': {'device': 'cpu'}, 'offload_optimizer': {'device': 'nvme'}",
+         "zero-infinity-nvme", "cpu nvme nvme -"},
+        {"'stage': 3, 'offload_param': {'device': 'auto'}, 'offload_optimizer': {'device': 'cpu'}",
+         "auto", "- cpu cpu -"},
+    };
+
+    for (size_t i = 0; i < G_N_ELEMENTS(rows); i++) {
+        g_autofree char *text = g_strdup_printf("{'zero_optimization': {%s}}", rows[i].zero);
+        g_strdelimit(text, "'", '"');
+        struct mw_settings settings = parse(text, 0);
+        g_autofree char *found = devices(&settings);
+        g_assert_cmpstr(mw_strategy_name((int)settings.strategy), ==, rows[i].strategy);
+        g_assert_cmpstr(found, ==, rows[i].devices);
+    }
+}
+
+static void
+test_untouched(void)
+{
+    struct mw_settings before, after;
+
+    memset(&before, 0, sizeof before);
+    memset(&after, 0, sizeof after);
+    mw_settings_init(&before);
+    before.strategy = MW_STRATEGY_ZERO1;
+    before.grad_accum = 17;
+    before.prefetch = 5;
+    after = before;
+    g_assert_true(mw_deepspeed_parse("{}", -1, ORIGIN, 4, &after, NULL, NULL));
+    g_assert_cmpmem(&before, sizeof before, &after, sizeof after);
+    g_assert_true(mw_deepspeed_parse(
+        "{\"train_batch_size\": \"auto\", \"gradient_accumulation_steps\": \"auto\","
+        " \"train_micro_batch_size_per_gpu\": \"auto\", \"fp16\": {\"enabled\": \"auto\"},"
+        " \"zero_optimization\": {\"stage\": \"auto\", \"sub_group_size\": \"auto\","
+        " \"stage3_prefetch_bucket_size\": \"auto\", \"overlap_comm\": \"auto\"}}",
+        -1, ORIGIN, 4, &after, NULL, NULL));
+    g_assert_cmpmem(&before, sizeof before, &after, sizeof after);
+}
+
+static void
+test_batch(void)
+{
+    static const struct {
+        int64_t train, micro, accum, world;               /* 0: not given */
+        int64_t expect_train, expect_micro, expect_accum; /* MW_AUTO: left alone */
+    } rows[] = {
+        {256, 8, 4, 8, 256, 8, 4},
+        {256, 8, 4, 0, 256, 8, 4},
+        {256, 8, 0, 8, 256, 8, 4},
+        {256, 0, 4, 8, 256, 8, 4},
+        {256, 0, 0, 8, 256, MW_AUTO, MW_AUTO},
+        {256, 8, 0, 0, 256, 8, MW_AUTO},
+        {0, 8, 4, 8, MW_AUTO, 8, 4},
+        {0, 8, 0, 8, MW_AUTO, 8, MW_AUTO},
+    };
+
+    for (size_t i = 0; i < G_N_ELEMENTS(rows); i++) {
+        g_autoptr(GString) text = g_string_new("{\"steps_per_print\": 1");
+        if (rows[i].train)
+            g_string_append_printf(text, ", \"train_batch_size\": %d", (int)rows[i].train);
+        if (rows[i].micro)
+            g_string_append_printf(text, ", \"train_micro_batch_size_per_gpu\": %d",
+                                   (int)rows[i].micro);
+        if (rows[i].accum)
+            g_string_append_printf(text, ", \"gradient_accumulation_steps\": %d",
+                                   (int)rows[i].accum);
+        g_string_append(text, "}");
+        struct mw_settings settings = parse(text->str, rows[i].world);
+        g_assert_cmpint(settings.global_batch, ==, rows[i].expect_train);
+        g_assert_cmpfloat(settings.micro_batch, ==, (double)rows[i].expect_micro);
+        g_assert_cmpint(settings.grad_accum, ==, rows[i].expect_accum);
+    }
+}
+
+static void
+test_micro_batch_per_replica(void)
+{
+    struct mw_settings settings = defaults();
+
+    settings.tp = 4;
+    g_assert_true(mw_deepspeed_parse("{\"train_micro_batch_size_per_gpu\": 2}", -1, ORIGIN, 0,
+                                     &settings, NULL, NULL));
+    g_assert_cmpfloat(settings.micro_batch, ==, 0.5);
+}
+
+static void
+test_schedule(void)
+{
+    struct mw_settings settings =
+        parse("{\"zero_optimization\": {\"stage\": 3, \"overlap_comm\": false,"
+              " \"sub_group_size\": 5e8, \"offload_optimizer\": {\"device\": \"nvme\","
+              " \"pipeline_read\": false, \"pipeline_write\": false}},"
+              " \"activation_checkpointing\": {\"cpu_checkpointing\": true}}",
+              0);
+    g_assert_false(settings.overlap);
+    g_assert_cmpint(settings.prefetch, ==, 0);
+    g_assert_cmpint(settings.optimizer_chunk, ==, 500000000);
+    g_assert_cmpint(settings.buffer_sets, ==, 1);
+    g_autofree char *found = devices(&settings);
+    g_assert_cmpstr(found, ==, "gpu nvme nvme cpu");
+
+    settings = parse("{\"zero_optimization\": {\"stage\": 3, \"stage3_prefetch_bucket_size\": 0,"
+                     " \"overlap_comm\": true, \"offload_optimizer\": {\"device\": \"nvme\","
+                     " \"pipeline_read\": true}}}",
+                     0);
+    g_assert_true(settings.overlap);
+    g_assert_cmpint(settings.prefetch, ==, 0);
+    g_assert_cmpint(settings.buffer_sets, ==, 2);
+}
+
+static void
+test_ignored(void)
+{
+    struct mw_settings settings = defaults();
+    g_auto(GStrv) ignored = NULL;
+
+    g_assert_true(mw_deepspeed_parse(
+        "{\"wandb\": {\"enabled\": true}, \"steps_per_print\": 10, \"gradient_clipping\": 1.0,"
+        " \"scheduler\": {\"type\": \"WarmupLR\", \"params\": {}}, \"scheduler.type\": 3,"
+        " \"a\\nb\": 1, \"zero_optimization.stage\": 1,"
+        " \"fp16\": {\"loss_scale\": 0, \"enabled\": true, \"hysteresis\": 2},"
+        " \"zero_optimization\": {\"stage\": 2, \"overlap_comm\": true, \"sub_group_size\": 1e9,"
+        "  \"reduce_bucket_size\": \"auto\", \"contiguous_gradients\": true,"
+        "  \"offload_optimizer\": {\"device\": \"cpu\", \"pipeline_read\": true}},"
+        " \"activation_checkpointing\": {\"number_checkpoints\": 4},"
+        " \"aio\": {\"thread_count\": 1, \"queue_depth\": 8.0}}",
+        -1, ORIGIN, 0, &settings, &ignored, NULL));
+    g_autofree char *names = g_strjoinv(" ", ignored);
+    g_assert_cmpstr(names, ==,
+                    "wandb steps_per_print gradient_clipping scheduler scheduler.type a?b "
+                    "zero_optimization.stage fp16.loss_scale fp16.hysteresis "
+                    "zero_optimization.sub_group_size zero_optimization.contiguous_gradients "
+                    "zero_optimization.offload_optimizer.pipeline_read "
+                    "activation_checkpointing.number_checkpoints aio.thread_count aio.queue_depth");
+    g_assert_cmpint(settings.strategy, ==, MW_STRATEGY_ZERO_OFFLOAD);
+}
+
+static void
+test_fp32_is_listed(void)
+{
+    struct mw_settings settings = defaults();
+    g_auto(GStrv) ignored = NULL;
+
+    g_assert_true(mw_deepspeed_parse("{\"fp16\": {\"enabled\": false}}", -1, ORIGIN, 0, &settings,
+                                     &ignored, NULL));
+    g_assert_cmpstr(ignored[0], ==, "fp16.enabled");
+    g_assert_null(ignored[1]);
+}
+
+static void
+test_refused(void)
+{
+    static const struct {
+        const char *text, *key, *accepted;
+    } rows[] = {
+        {"'train_batch_size': 0", "train_batch_size", "from 1"},
+        {"'train_batch_size': -8", "train_batch_size", "from 1"},
+        {"'train_batch_size': 2.5", "train_batch_size", "a whole number"},
+        {"'train_batch_size': 1e999", "train_batch_size", "a whole number"},
+        {"'train_batch_size': 1e300", "train_batch_size", "a whole number"},
+        {"'train_batch_size': 99999999999999999999", "", ""},
+        {"'train_batch_size': '8'", "train_batch_size", "a whole number"},
+        {"'train_batch_size': true", "train_batch_size", "a whole number"},
+        {"'train_batch_size': [8]", "train_batch_size", "a whole number"},
+        {"'train_batch_size': {}", "train_batch_size", "a whole number"},
+        {"'train_batch_size': NaN", "", ""},
+        {"'gradient_accumulation_steps': 0", "gradient_accumulation_steps", "from 1"},
+        {"'gradient_clipping': -1", "gradient_clipping", "from 0"},
+        {"'zero_optimization': true", "zero_optimization", "an object"},
+        {"'zero_optimization': []", "zero_optimization", "an object"},
+        {"'zero_optimization': {'stage': 4}", "zero_optimization.stage", "from 0 to 3"},
+        {"'zero_optimization': {'stage': 'three'}", "zero_optimization.stage", "from 0 to 3"},
+        {"'zero_optimization': {'overlap_comm': 1}", "zero_optimization.overlap_comm", "true"},
+        {"'zero_optimization': {'stage': 3, 'offload_param': {'device': 'disk'}}",
+         "zero_optimization.offload_param.device", "\"nvme\""},
+        {"'zero_optimization': {'stage': 2, 'offload_param': {'device': 'cpu'}}",
+         "zero_optimization.offload_param.device", "stage 3"},
+        {"'zero_optimization': {'offload_param': {'device': 'cpu'}}",
+         "zero_optimization.offload_param.device", "stage 3"},
+        {"'zero_optimization': {'stage': 2, 'offload_optimizer': {'device': 'nvme'}}",
+         "zero_optimization.offload_optimizer.device", "stage 3"},
+        {"'zero_optimization': {'stage': 0, 'cpu_offload': true}", "zero_optimization.cpu_offload",
+         "stage 1, 2 or 3"},
+        {"'zero_optimization': {'stage': 3, 'cpu_offload': true,"
+         " 'offload_optimizer': {'device': 'nvme'}}",
+         "zero_optimization.cpu_offload", "offload_optimizer.device"},
+        {"'zero_optimization': {'sub_group_size': -1}", "zero_optimization.sub_group_size",
+         "from 0"},
+        {"'zero_optimization': {'offload_optimizer': {'ratio': 1.5}}",
+         "zero_optimization.offload_optimizer.ratio", "from 0 to 1"},
+        {"'fp16': {'enabled': true}, 'bf16': {'enabled': true}", "fp16.enabled", "bf16.enabled"},
+        {"'fp16': {'enabled': true}, 'bfloat16': {'enabled': true}", "fp16.enabled",
+         "bfloat16.enabled"},
+        {"'fp16': {'enabled': 'yes'}", "fp16.enabled", "true, false"},
+        {"'aio': {'queue_depth': 0}", "aio.queue_depth", "from 1"},
+        {"'aio': {'thread_count': -1}", "aio.thread_count", "from 1"},
+        {"'activation_checkpointing': {'cpu_checkpointing': 'cpu'}",
+         "activation_checkpointing.cpu_checkpointing", "true, false"},
+        {"'train_batch_size': 33, 'train_micro_batch_size_per_gpu': 4,"
+         " 'gradient_accumulation_steps': 2",
+         "train_batch_size", "must be 32"},
+        {"'train_batch_size': 33, 'train_micro_batch_size_per_gpu': 4", "train_batch_size",
+         "a multiple of 16"},
+        {"'train_batch_size': 33", "train_batch_size", "a multiple of 4"},
+        {"'train_batch_size': 8, 'train_micro_batch_size_per_gpu': 1e12,"
+         " 'gradient_accumulation_steps': 1e12",
+         "train_batch_size", "must be 4e+24"},
+        {"'a': 1}, {'b': 2", "", ""},
+    };
+
+    for (size_t i = 0; i < G_N_ELEMENTS(rows); i++) {
+        g_autofree char *text = g_strdup_printf("{%s}", rows[i].text);
+        g_autofree char *key = g_strdup_printf(ORIGIN ": key \"%s\": value ", rows[i].key);
+        g_autoptr(GError) error = NULL;
+        g_auto(GStrv) ignored = NULL;
+        struct mw_settings settings = defaults();
+
+        settings.prefetch = 77;
+        g_strdelimit(text, "'", '"');
+        if (mw_deepspeed_parse(text, -1, ORIGIN, 4, &settings, &ignored, &error))
+            g_error("accepted: %s", text);
+        g_assert_true(error->domain == MW_ERROR);
+        if (!g_str_has_prefix(error->message, *rows[i].key ? key : ORIGIN ": ") ||
+            !strstr(error->message, rows[i].accepted) || strchr(error->message, '\n'))
+            g_error("%s: %s", text, error->message);
+        g_assert_cmpint(settings.prefetch, ==, 77);
+        g_assert_null(ignored);
+    }
+}
+
+/* A file that is cut off anywhere is refused. */
+static void
+test_truncated(void)
+{
+    struct mw_settings settings = defaults();
+
+    settings.strategy = MW_STRATEGY_ZERO_INFINITY_NVME;
+    g_autofree char *text = mw_deepspeed_text(&settings, &some_facts);
+    g_strchomp(text);
+    for (size_t length = 0; length < strlen(text); length++) {
+        g_autofree char *part = g_strndup(text, length);
+        g_autoptr(GError) error = NULL;
+        g_assert_false(mw_deepspeed_parse(part, -1, ORIGIN, 0, &settings, NULL, &error));
+        g_assert_error(error, MW_ERROR, MW_ERROR_FORMAT);
+    }
+}
+
+static void
+set_placement(struct mw_settings *settings, const char *params, const char *optimizer,
+              const char *activations)
+{
+    g_assert_true(mw_placement_parse(params, "", &settings->placement[MW_STATE_PARAMETERS], NULL));
+    g_assert_true(
+        mw_placement_parse(optimizer, "", &settings->placement[MW_STATE_OPTIMIZER], NULL));
+    settings->placement[MW_STATE_GRADIENTS] = settings->placement[MW_STATE_OPTIMIZER];
+    g_assert_true(
+        mw_placement_parse(activations, "", &settings->placement[MW_STATE_ACTIVATIONS], NULL));
+}
+
+static void
+check_round_trip(const struct mw_settings *written)
+{
+    g_autofree char *text = mw_deepspeed_text(written, &some_facts);
+    struct mw_settings read = defaults();
+    g_autoptr(GError) error = NULL;
+
+    read.tp = written->tp;
+    mw_deepspeed_parse(text, -1, ORIGIN, 16 / written->tp, &read, NULL, &error);
+    g_assert_no_error(error);
+    g_assert_cmpint(read.strategy, ==, written->strategy);
+    g_assert_cmpfloat(read.micro_batch, ==, some_facts.micro_batch);
+    g_assert_cmpint(read.grad_accum, ==, some_facts.grad_accum);
+    g_assert_cmpint(read.global_batch, ==, (int64_t)some_facts.train_batch);
+    if (written->strategy > MW_STRATEGY_DDP)
+        g_assert_cmpint(read.overlap, ==, written->overlap);
+    for (int state = 0; state < MW_STATE_COUNT; state++) {
+        g_autofree char *was = mw_placement_text(&written->placement[state]);
+        g_autofree char *is = mw_placement_text(&read.placement[state]);
+        /* A state that stays on the GPU need not be said. */
+        g_assert_cmpstr(*is ? is : "gpu", ==, was);
+    }
+    if (written->strategy == MW_STRATEGY_ZERO_INFINITY_NVME) {
+        g_assert_cmpint(read.buffer_sets, ==, written->buffer_sets);
+        g_assert_cmpint(read.optimizer_chunk, ==, written->optimizer_chunk);
+        g_assert_cmpint(read.prefetch == 0, ==, written->prefetch == 0);
+    }
+}
+
+static void
+test_round_trip(void)
+{
+    static const struct {
+        enum mw_strategy strategy;
+        const char *params, *optimizer, *activations;
+    } rows[] = {
+        {MW_STRATEGY_DDP, "gpu", "gpu", "gpu"},
+        {MW_STRATEGY_ZERO1, "gpu", "gpu", "gpu"},
+        {MW_STRATEGY_ZERO2, "gpu", "gpu", "cpu"},
+        {MW_STRATEGY_ZERO3, "gpu", "gpu", "gpu"},
+        {MW_STRATEGY_ZERO_OFFLOAD, "gpu", "cpu", "gpu"},
+        {MW_STRATEGY_ZERO_INFINITY_CPU, "cpu", "cpu", "cpu"},
+        {MW_STRATEGY_ZERO_INFINITY_CPU, "gpu", "cpu", "gpu"},
+        {MW_STRATEGY_ZERO_INFINITY_NVME, "nvme", "nvme", "cpu"},
+        {MW_STRATEGY_ZERO_INFINITY_NVME, "cpu", "nvme", "gpu"},
+    };
+
+    for (size_t i = 0; i < G_N_ELEMENTS(rows); i++)
+        for (int sets = 1; sets <= 3; sets++) {
+            struct mw_settings settings = defaults();
+            settings.strategy = rows[i].strategy;
+            settings.overlap = sets > 1;
+            settings.prefetch = sets - 1;
+            settings.buffer_sets = sets;
+            settings.optimizer_chunk = 100000000 * sets;
+            settings.tp = sets == 2 ? 2 : 1;
+            set_placement(&settings, rows[i].params, rows[i].optimizer, rows[i].activations);
+            check_round_trip(&settings);
+        }
+}
+
+/* What DeepSpeed cannot say is written as the nearest that it can. */
+static void
+test_write_nearest(void)
+{
+    struct mw_settings settings = defaults();
+
+    settings.strategy = MW_STRATEGY_ZERO2;
+    settings.gpus_per_node = 4;
+    set_placement(&settings, "cpu:80GB,nvme", "gpu:1GB,cpu", "nvme");
+    g_autofree char *text = mw_deepspeed_text(&settings, &some_facts);
+    g_assert_nonnull(strstr(text, "\"max_in_cpu\" : 10000000000"));
+    struct mw_settings read = parse(text, 16);
+    g_autofree char *found = devices(&read);
+    g_assert_cmpstr(found, ==, "nvme cpu cpu cpu");
+    g_assert_cmpint(read.strategy, ==, MW_STRATEGY_ZERO_INFINITY_NVME);
+}
+
+static void
+test_load(void)
+{
+    struct mw_settings settings = defaults();
+    g_autoptr(GError) error = NULL;
+    g_autofree char *path = NULL;
+    int file = g_file_open_tmp("memwall-XXXXXX.json", &path, NULL);
+
+    g_assert_cmpint(file, >=, 0);
+    g_assert_true(g_close(file, NULL));
+    g_assert_true(g_file_set_contents(path, "{\"zero_optimization\": {\"stage\": 1}}", -1, NULL));
+    g_assert_true(mw_deepspeed_load(path, 0, &settings, NULL, NULL));
+    g_assert_cmpint(settings.strategy, ==, MW_STRATEGY_ZERO1);
+    g_unlink(path);
+    g_assert_false(mw_deepspeed_load(path, 0, &settings, NULL, &error));
+    g_assert_error(error, MW_ERROR, MW_ERROR_IO);
+    g_assert_nonnull(strstr(error->message, path));
+}
+
+int
+main(int argc, char **argv)
+{
+    g_test_init(&argc, &argv, NULL);
+    g_test_add_func("/deepspeed/strategies", test_strategies);
+    g_test_add_func("/deepspeed/untouched", test_untouched);
+    g_test_add_func("/deepspeed/batch", test_batch);
+    g_test_add_func("/deepspeed/batch/per-replica", test_micro_batch_per_replica);
+    g_test_add_func("/deepspeed/schedule", test_schedule);
+    g_test_add_func("/deepspeed/ignored", test_ignored);
+    g_test_add_func("/deepspeed/ignored/fp32", test_fp32_is_listed);
+    g_test_add_func("/deepspeed/refused", test_refused);
+    g_test_add_func("/deepspeed/truncated", test_truncated);
+    g_test_add_func("/deepspeed/write/round-trip", test_round_trip);
+    g_test_add_func("/deepspeed/write/nearest", test_write_nearest);
+    g_test_add_func("/deepspeed/load", test_load);
+    return g_test_run();
+}
