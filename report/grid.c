@@ -98,9 +98,11 @@ mw_grid_bar(double ratio, int width)
     int full = isfinite(ratio) ? (int)lround(CLAMP(ratio, 0.0, 1.0) * width) : 0;
 
     g_assert(width + 3 <= (int)sizeof bar);
-    /* Something in use is at least one cell. */
+    /* Something in use is at least one cell, and only what is full looks full. */
     if (ratio > 0 && full == 0)
         full = 1;
+    else if (ratio < 1 && full == width)
+        full = width - 1;
     bar[0] = '[';
     memset(bar + 1, '#', full);
     memset(bar + 1 + full, '-', width - full);

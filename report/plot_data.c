@@ -128,17 +128,26 @@ append_columns(struct mw_plot_data *data, const GArray *segments, const double *
     }
 }
 
-/* Places the lanes of rank 0 and names them on the axis. */
+static bool
+is_shown(const struct mw_plan *plan, const struct mw_spans *spans, uint32_t lane)
+{
+    size_t count;
+
+    mw_lane_spans_of(spans, lane, &count);
+    return plan->lanes[lane].rank == 0 && count > 0;
+}
+
+/* Places the lanes of rank 0 that have ops, and names them on the axis. */
 static double *
-place_lanes(struct mw_plot_data *data, const struct mw_plan *plan)
+place_lanes(struct mw_plot_data *data, const struct mw_plan *plan, const struct mw_spans *spans)
 {
     double *lane_y = g_new0(double, plan->lane_count + 1);
 
     for (uint32_t i = 0; i < plan->lane_count; i++)
-        data->lanes += plan->lanes[i].rank == 0;
+        data->lanes += is_shown(plan, spans, i);
     for (uint32_t i = 0, seen = 0; i < plan->lane_count; i++) {
         g_autofree char *title = mw_lane_title(&plan->lanes[i]);
-        if (plan->lanes[i].rank != 0)
+        if (!is_shown(plan, spans, i))
             continue;
         lane_y[i] = data->lanes - ++seen;
         g_string_append_printf(data->lane_ticks, "%s'%s' %s", seen > 1 ? ", " : "", title,
@@ -153,7 +162,7 @@ init_lanes(struct mw_plot_data *data, const struct mw_plan *plan,
 {
     struct mw_spans spans = mw_lane_spans_find(plan, timeline);
     GArray *segments = find_segments(plan, &spans);
-    g_autofree double *lane_y = place_lanes(data, plan);
+    g_autofree double *lane_y = place_lanes(data, plan, &spans);
 
     data->span_s = spans.span_ns * 1e-9;
     data->bars = segments->len > MW_PLOT_BOXES_MAX;

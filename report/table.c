@@ -118,8 +118,9 @@ mw_table_notes(FILE *out, const struct mw_result *result)
     for (char **note = result->notes; note && *note; note++)
         mw_table_line(out, "note", "%s", *note);
     if (result->simulated && !result->calibrated)
-        mw_table_line(out, "caution", "profile not measured on this machine: figures are %s",
-                      result->provenance ? result->provenance : "of unknown origin");
+        mw_table_line(out, "caution",
+                      "profile not measured on this machine; its least certain figures: %s",
+                      mw_table_text(result->provenance));
 }
 
 void

@@ -34,12 +34,13 @@ void
 mw_table_compare(FILE *out, struct mw_result *const *results, size_t count)
 {
     struct mw_grid *grid = mw_grid_new("llrrrrrrrl");
-    bool calibrated = true;
+    const char *uncalibrated = NULL; /* provenance of the first such prediction */
 
     mw_grid_row(grid, "strategy", "fits", "batch", "step", "TFLOP/s", "tokens/s", "gpu", "cpu",
                 "nvme", "bottleneck", NULL);
     for (size_t i = 0; i < count; i++) {
-        calibrated = calibrated && results[i]->calibrated;
+        if (results[i]->simulated && !results[i]->calibrated && !uncalibrated)
+            uncalibrated = mw_table_text(results[i]->provenance);
         if (results[i]->simulated)
             add_simulated(grid, results[i]);
         else
@@ -50,7 +51,7 @@ mw_table_compare(FILE *out, struct mw_result *const *results, size_t count)
         fprintf(out, "%s on %s\n", mw_table_text(results[0]->model), machines);
     }
     mw_grid_print(grid, out, 2);
-    if (count && !calibrated)
-        fprintf(out, "profile not measured on this machine: figures are %s\n",
-                mw_table_text(results[0]->provenance));
+    if (uncalibrated)
+        fprintf(out, "profile not measured on this machine; its least certain figures: %s\n",
+                uncalibrated);
 }

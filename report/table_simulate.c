@@ -5,6 +5,7 @@
 #include "report/report.h"
 #include "report/table.h"
 
+/* Lanes and channels that idle all the time are left out here, not in the JSON. */
 static void
 print_lanes(FILE *out, const struct mw_result *r)
 {
@@ -15,10 +16,11 @@ print_lanes(FILE *out, const struct mw_result *r)
     mw_grid_row(grid, "lane", "busy", "of step", "", "exposed", "of step", NULL);
     for (size_t i = 0; i < r->lane_count; i++) {
         const struct mw_result_lane *lane = &r->lanes[i];
-        mw_grid_row(grid, lane->name, mw_format_seconds(lane->busy_s),
-                    mw_table_share(lane->busy_s, step), mw_grid_bar(lane->busy_s / step, 20),
-                    mw_format_seconds(lane->exposed_s), mw_table_share(lane->exposed_s, step),
-                    NULL);
+        if (lane->busy_s > 0)
+            mw_grid_row(grid, lane->name, mw_format_seconds(lane->busy_s),
+                        mw_table_share(lane->busy_s, step), mw_grid_bar(lane->busy_s / step, 20),
+                        mw_format_seconds(lane->exposed_s), mw_table_share(lane->exposed_s, step),
+                        NULL);
     }
     mw_grid_print(grid, out, 2);
 }
@@ -32,9 +34,10 @@ print_channels(FILE *out, const struct mw_result *r)
     mw_table_heading(out, "Channels (shared capacity in use)");
     mw_grid_row(grid, "channel", "in use", "of step", NULL);
     for (size_t i = 0; i < r->channel_count; i++)
-        mw_grid_row(grid, r->channels[i].name, mw_format_seconds(r->channels[i].busy_s),
-                    mw_table_share(r->channels[i].busy_s, step),
-                    mw_grid_bar(r->channels[i].busy_s / step, 20), NULL);
+        if (r->channels[i].busy_s > 0)
+            mw_grid_row(grid, r->channels[i].name, mw_format_seconds(r->channels[i].busy_s),
+                        mw_table_share(r->channels[i].busy_s, step),
+                        mw_grid_bar(r->channels[i].busy_s / step, 20), NULL);
     mw_grid_print(grid, out, 2);
 }
 
