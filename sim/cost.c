@@ -120,13 +120,26 @@ pass_s(const struct mw_plan *plan, const struct mw_work *work, const struct mw_h
     return (double)work->bytes * users / hardware->host_memory_bytes_per_s;
 }
 
+/* What an op moves over its channel of this kind; all its bytes if it draws on none. */
+static double
+drawn_bytes(const struct mw_plan *plan, const struct mw_work *work, enum mw_channel_kind kind)
+{
+    for (uint32_t i = 0; i < work->draw_count; i++) {
+        const struct mw_draw *draw = &plan->draws[work->draw_begin + i];
+        if (plan->channels[draw->channel].kind == kind)
+            return (double)draw->amount;
+    }
+    return (double)work->bytes;
+}
+
+/* The draw, not the bytes: an owner's transfer has the whole node's drives to itself. */
 static double
 nvme_s(const struct mw_plan *plan, const struct mw_work *work, const struct mw_hardware *hardware)
 {
-    double users = sharers(plan, work, MW_CHANNEL_DRIVE);
+    double bytes = drawn_bytes(plan, work, MW_CHANNEL_DRIVE);
 
     return hardware->nvme_latency_s +
-           (double)work->bytes * users / drive_bytes_per_s(work, hardware);
+           bytes * sharers(plan, work, MW_CHANNEL_DRIVE) / drive_bytes_per_s(work, hardware);
 }
 
 /* How a communicator lies on the machine. */
@@ -251,11 +264,9 @@ draw_units(const struct mw_plan *plan, const struct mw_work *work, const struct 
 
 /* A drive never moves more than its rate in one direction, however well it does both. */
 static double
-one_way_units_per_s(const struct mw_channel *channel, const struct mw_hardware *hardware)
+one_way_share(const struct mw_channel *channel, const struct mw_hardware *hardware)
 {
-    double all = channel_units_per_s(channel, hardware);
-
-    return (channel->kind == MW_CHANNEL_DRIVE ? fmin(all, 1) : all) / users_of(channel);
+    return channel->kind == MW_CHANNEL_DRIVE ? fmin(1, 1 / hardware->nvme_duplex) : 1;
 }
 
 double
@@ -269,8 +280,9 @@ mw_cost_work_s(const struct mw_plan *plan, const struct mw_work *work,
         const struct mw_channel *channel = &plan->channels[draw->channel];
 
         if (channel->kind != MW_CHANNEL_SM && draw->amount > 0)
-            seconds = fmax(seconds, draw_units(plan, work, draw, hardware) /
-                                        one_way_units_per_s(channel, hardware));
+            seconds = fmax(seconds, draw_units(plan, work, draw, hardware) * users_of(channel) /
+                                        (channel_units_per_s(channel, hardware) *
+                                         one_way_share(channel, hardware)));
     }
     return seconds;
 }
@@ -311,7 +323,7 @@ mw_costs_init(struct mw_costs *costs, const struct mw_plan *plan,
 
         costs->capacity[c] =
             channel_units_per_s(channel, hardware) / users_of(channel) * ns_per_unit_time;
-        costs->one_way[c] = one_way_units_per_s(channel, hardware) * ns_per_unit_time;
+        costs->one_way[c] = one_way_share(channel, hardware);
     }
     for (uint32_t w = 0; w < plan->work_count; w++) {
         const struct mw_work *work = &plan->works[w];

@@ -6,7 +6,7 @@
  *   memory-bound      bytes / gpu_memory_bytes_per_s, added to the matrix products
  *   launches          launches * gpu_launch_s
  *   H2D, D2H          pcie_latency_s + bytes / link
- *   NVMe              nvme_latency_s + bytes / (this rank's share of the drives)
+ *   NVMe              nvme_latency_s + its draw of the drives' time / this rank's share of them
  *   collectives       ring (all-gather, reduce-scatter: (n-1)/n of the bytes; all-reduce twice
  *                     that; broadcast all of them), inside a node over the GPU's port, between
  *                     nodes over the node's NIC that sibling groups share; latency per hop
@@ -41,8 +41,8 @@ struct mw_costs {
     int64_t *work_ns;     /* [plan->work_count] uncontended duration, rounded up, >= 0 */
     double *draw_rate;    /* [plan->draw_count] units per ns at full speed */
     double *capacity;     /* [plan->channel_count] units per ns, divided by the channel's users */
-    double *one_way;      /* [plan->channel_count] of it, what works of one direction may draw
-                             together; NULL: all of it everywhere */
+    double *one_way;      /* [plan->channel_count] the share of it that works of one direction may
+                             draw together, in (0, 1]; NULL: 1 everywhere */
 };
 
 /* Owned by the caller; free with mw_costs_clear.  `costs` holds no pointer into `plan`. */

@@ -12,7 +12,7 @@ number_links(struct mw_engine *engine)
     engine->one_way_link = g_new(uint32_t, plan->channel_count);
     for (uint32_t c = 0; c < plan->channel_count; c++) {
         engine->one_way_link[c] = MW_NONE;
-        if (costs->one_way && costs->one_way[c] < costs->capacity[c]) {
+        if (costs->one_way && costs->one_way[c] < 1) {
             engine->one_way_link[c] = engine->link_count;
             engine->link_count += 2;
         }
@@ -56,7 +56,7 @@ init_stream(struct mw_engine *engine, uint32_t index, uint32_t pull_begin)
         add_pull(engine, stream, channel, rate / costs->capacity[channel]);
         if (engine->one_way_link[channel] != MW_NONE)
             add_pull(engine, stream, engine->one_way_link[channel] + (work->direction != 0),
-                     rate / costs->one_way[channel]);
+                     rate / (costs->capacity[channel] * costs->one_way[channel]));
     }
 }
 

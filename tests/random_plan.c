@@ -100,8 +100,7 @@ random_costs(GRand *random, const struct mw_plan *plan, struct mw_costs *costs)
     for (uint32_t c = 0; c < plan->channel_count; c++) {
         costs->capacity[c] = g_rand_double_range(random, 1, 100);
         costs->one_way[c] =
-            costs->capacity[c] *
-            (g_rand_int_range(random, 0, 3) == 0 ? g_rand_double_range(random, 0.5, 1) : 1);
+            g_rand_int_range(random, 0, 3) == 0 ? g_rand_double_range(random, 0.5, 1) : 1;
     }
     for (uint32_t w = 0; w < plan->work_count; w++) {
         const struct mw_work *work = &plan->works[w];
@@ -109,7 +108,7 @@ random_costs(GRand *random, const struct mw_plan *plan, struct mw_costs *costs)
         costs->work_ns[w] =
             g_rand_int_range(random, 0, 8) ? g_rand_int_range(random, 1, 100000) : 0;
         for (uint32_t i = work->draw_begin; i < work->draw_begin + work->draw_count; i++)
-            costs->draw_rate[i] =
-                random_share(random) * costs->one_way[plan->draws[i].channel] / work->draw_count;
+            costs->draw_rate[i] = random_share(random) * costs->capacity[plan->draws[i].channel] *
+                                  costs->one_way[plan->draws[i].channel] / work->draw_count;
     }
 }

@@ -47,7 +47,7 @@ share_of(const struct reference *r, uint32_t op, uint32_t link)
     if (way > 0) {
         if (!r->costs->one_way || way != 1u + (work->direction != 0))
             return 0;
-        capacity = r->costs->one_way[channel];
+        capacity *= r->costs->one_way[channel];
     }
     for (uint32_t i = work->draw_begin; i < work->draw_begin + work->draw_count; i++)
         if (r->plan->draws[i].channel == channel)

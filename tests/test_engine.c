@@ -202,7 +202,7 @@ static void
 test_equal_shares(void)
 {
     struct scene scene = scene_new();
-    uint32_t channel = add_channel(&scene, 10, 10);
+    uint32_t channel = add_channel(&scene, 10, 1);
     uint32_t a = add_user(&scene, channel, 100, 10), b = add_user(&scene, channel, 60, 10);
 
     g_assert_true(run_steps(&scene, 1));
@@ -217,7 +217,7 @@ static void
 test_small_demand_is_kept(void)
 {
     struct scene scene = scene_new();
-    uint32_t channel = add_channel(&scene, 10, 10);
+    uint32_t channel = add_channel(&scene, 10, 1);
     uint32_t small = add_user(&scene, channel, 1000, 2); /* less than a third of 10 */
     uint32_t a = add_user(&scene, channel, 100, 8), b = add_user(&scene, channel, 100, 10);
 
@@ -232,7 +232,7 @@ static void
 test_no_contention_no_work(void)
 {
     struct scene scene = scene_new();
-    uint32_t channel = add_channel(&scene, 9, 9);
+    uint32_t channel = add_channel(&scene, 9, 1);
 
     for (int i = 0; i < 3; i++)
         add_user(&scene, channel, 100, 3);
@@ -247,7 +247,7 @@ static void
 test_many_channels(void)
 {
     struct scene scene = scene_new();
-    uint32_t narrow = add_channel(&scene, 1, 1), wide = add_channel(&scene, 10, 10);
+    uint32_t narrow = add_channel(&scene, 1, 1), wide = add_channel(&scene, 10, 1);
     struct pull both[] = {{narrow, 1}, {wide, 5}};
     uint32_t a = add_op(&scene, add_lane(&scene, 1), add_work(&scene, 100, both, 2));
     uint32_t b = add_user(&scene, narrow, 100, 1), c = add_user(&scene, wide, 100, 10);
@@ -264,7 +264,7 @@ static void
 test_crossed_channels(void)
 {
     struct scene scene = scene_new();
-    uint32_t one = add_channel(&scene, 3, 3), two = add_channel(&scene, 3, 3);
+    uint32_t one = add_channel(&scene, 3, 1), two = add_channel(&scene, 3, 1);
     struct pull a_pulls[] = {{one, 1}, {two, 3}}, b_pulls[] = {{one, 3}, {two, 1}};
     uint32_t a = add_op(&scene, add_lane(&scene, 1), add_work(&scene, 1000, a_pulls, 2));
     uint32_t b = add_op(&scene, add_lane(&scene, 1), add_work(&scene, 1000, b_pulls, 2));
@@ -294,7 +294,7 @@ static void
 test_one_way(void)
 {
     struct scene scene = scene_new();
-    uint32_t drive = add_channel(&scene, 1.5, 1);
+    uint32_t drive = add_channel(&scene, 1.5, 1 / 1.5);
     uint32_t a = add_user(&scene, drive, 100, 1), b = add_user(&scene, drive, 100, 1), c;
 
     g_assert_true(run_steps(&scene, 1));
