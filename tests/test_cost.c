@@ -1,0 +1,304 @@
+/* What works cost on a made-up machine whose figures make the expected values plain. */
+#include <glib.h>
+#include <math.h>
+
+#include "sim/cost.h"
+
+#define GB INT64_C(1000000000)
+
+static struct mw_hardware
+machine(void)
+{
+    return (struct mw_hardware){.gpu_memory_bytes_per_s = 100e9,
+                                .gpu_achievable_flops = 50e12,
+                                .matmul_points = 3,
+                                .matmul_dim = {100, 1000, 10000},
+                                .matmul_flops = {10e12, 40e12, 80e12},
+                                .gpu_launch_s = 1e-3,
+                                .gpu_collective_sm_share = 0.125,
+                                .pcie_h2d_bytes_per_s = 10e9,
+                                .pcie_d2h_bytes_per_s = 5e9,
+                                .pcie_node_h2d_bytes_per_s = 20e9,
+                                .pcie_node_d2h_bytes_per_s = 20e9,
+                                .pcie_latency_s = 2e-3,
+                                .host_memory_bytes_per_s = 80e9,
+                                .host_update_params_per_s = 4e9,
+                                .nvme_read_bytes_per_s = 16e9,
+                                .nvme_write_bytes_per_s = 8e9,
+                                .nvme_duplex = 1.25,
+                                .nvme_latency_s = 3e-3,
+                                .fabric_bytes_per_s = 100e9,
+                                .fabric_latency_s = 1e-3,
+                                .nic_bytes_per_s = 10e9,
+                                .nic_latency_s = 4e-3};
+}
+
+struct bench {
+    struct mw_hardware hardware;
+    struct mw_plan *plan;
+    struct mw_work work;
+    uint32_t channel[MW_CHANNEL_KIND_COUNT];
+};
+
+/* One channel of each kind; those of a node have `users`. */
+static struct bench
+bench_new(enum mw_op_kind kind, uint32_t users)
+{
+    struct bench b = {.hardware = machine(), .plan = mw_plan_new("cost")};
+
+    b.work = (struct mw_work){.kind = (uint8_t)kind, .comm = MW_NONE};
+    for (int i = 0; i < MW_CHANNEL_KIND_COUNT; i++) {
+        bool own = i <= MW_CHANNEL_PCIE_D2H || i == MW_CHANNEL_FABRIC;
+        b.channel[i] = mw_plan_add_channel(
+            b.plan, (struct mw_channel){.kind = (uint8_t)i, .users = own ? 1 : users});
+    }
+    return b;
+}
+
+/* Seconds of the work with one draw, or none (amount 0); the plan keeps the work. */
+static double
+price(struct bench *b, enum mw_channel_kind kind, int64_t amount)
+{
+    struct mw_draw draw = {b->channel[kind], amount};
+    uint32_t work = mw_plan_add_work(b->plan, b->work, &draw, amount > 0);
+
+    return mw_cost_work_s(b->plan, &b->plan->works[work], &b->hardware);
+}
+
+static void
+assert_s(double actual, double expected)
+{
+    g_assert_cmpfloat_with_epsilon(actual, expected, 1e-12 * fmax(1, fabs(expected)));
+}
+
+static void
+test_matmul_curve(void)
+{
+    struct mw_hardware hardware = machine();
+
+    assert_s(mw_cost_matmul_flops(&hardware, 1) * 1e-12, 10);
+    assert_s(mw_cost_matmul_flops(&hardware, 100) * 1e-12, 10);
+    assert_s(mw_cost_matmul_flops(&hardware, sqrt(100.0 * 1000)) * 1e-12, 25);
+    assert_s(mw_cost_matmul_flops(&hardware, 1000) * 1e-12, 40);
+    assert_s(mw_cost_matmul_flops(&hardware, sqrt(1000.0 * 10000)) * 1e-12, 60);
+    assert_s(mw_cost_matmul_flops(&hardware, 1e9) * 1e-12, 80);
+    hardware.matmul_points = 1;
+    assert_s(mw_cost_matmul_flops(&hardware, 1e9) * 1e-12, 10);
+    hardware.matmul_points = 0;
+    assert_s(mw_cost_matmul_flops(&hardware, 1e9) * 1e-12, 50);
+}
+
+static void
+test_compute(void)
+{
+    struct bench b = bench_new(MW_OP_COMPUTE, 1);
+
+    b.work.flops = INT64_C(20000000000000);
+    b.work.m = 5000;
+    b.work.n = 100;
+    b.work.k = 700;
+    assert_s(price(&b, MW_CHANNEL_SM, 1000000), 2); /* the smallest dimension counts */
+    b.work.bytes = 50 * GB;
+    b.work.launches = 3;
+    assert_s(price(&b, MW_CHANNEL_SM, 1000000), 2 + 0.5 + 0.003);
+    b.work.m = 0;
+    assert_s(price(&b, MW_CHANNEL_SM, 1000000), 0.4 + 0.5 + 0.003);
+    b.work.flops = 0;
+    assert_s(price(&b, MW_CHANNEL_SM, 1000000), 0.503);
+    mw_plan_free(b.plan);
+}
+
+static void
+test_copies(void)
+{
+    struct bench b = bench_new(MW_OP_H2D, 4);
+
+    b.work.bytes = 10 * GB;
+    assert_s(price(&b, MW_CHANNEL_PCIE_H2D, 10 * GB), 1.002);
+    assert_s(price(&b, MW_CHANNEL_NODE_H2D, 10 * GB), 2); /* a quarter of the node's 20 GB/s */
+    b.work.kind = MW_OP_D2H;
+    assert_s(price(&b, MW_CHANNEL_PCIE_D2H, 10 * GB), 2.002);
+    mw_plan_free(b.plan);
+}
+
+static void
+test_drives(void)
+{
+    struct bench b = bench_new(MW_OP_NVME_READ, 4);
+
+    b.work.bytes = 8 * GB;
+    assert_s(price(&b, MW_CHANNEL_DRIVE, 8 * GB), 2.003);
+    assert_s(price(&b, MW_CHANNEL_DRIVE, 2 * GB), 0.503); /* an owner alone: a quarter drawn */
+    assert_s(price(&b, MW_CHANNEL_DRIVE, 0), 0.503);      /* no channel, no sharing */
+    assert_s(price(&b, MW_CHANNEL_DRAM, 80 * GB), 4);
+    b.work.kind = MW_OP_NVME_WRITE;
+    b.work.direction = 1;
+    assert_s(price(&b, MW_CHANNEL_DRIVE, 8 * GB), 4.003);
+    mw_plan_free(b.plan);
+}
+
+static void
+test_host(void)
+{
+    struct bench b = bench_new(MW_OP_UPDATE, 2);
+
+    b.work.elements = 2 * GB;
+    b.work.bytes = 56 * GB;
+    b.work.direction = 1;
+    assert_s(price(&b, MW_CHANNEL_DRAM, 1), 1);
+    assert_s(price(&b, MW_CHANNEL_DRAM, 56 * GB), 1.4); /* DRAM is slower than the cores */
+    b.work.direction = 0;
+    assert_s(price(&b, MW_CHANNEL_SM, 1000000), 0.56);
+    b.work.kind = MW_OP_ACCUMULATE;
+    assert_s(price(&b, MW_CHANNEL_SM, 1000000), 0.56);
+    b.work.direction = 1;
+    assert_s(price(&b, MW_CHANNEL_DRAM, 56 * GB), 1.4);
+    b.work.kind = MW_OP_COMMIT;
+    assert_s(price(&b, MW_CHANNEL_DRAM, 0), 0.003);
+    b.work.bytes = 0;
+    assert_s(price(&b, MW_CHANNEL_DRAM, 0), 0);
+    mw_plan_free(b.plan);
+}
+
+static double
+price_collective(struct bench *b, enum mw_op_kind kind, struct mw_comm comm)
+{
+    b->work.kind = (uint8_t)kind;
+    b->work.comm = mw_plan_add_comm(b->plan, comm);
+    return price(b, MW_CHANNEL_SM, 0);
+}
+
+static void
+test_collectives_in_a_node(void)
+{
+    struct bench b = bench_new(MW_OP_ALL_GATHER, 8);
+    struct mw_comm eight = {8, 8, 1};
+
+    b.work.bytes = 80 * GB;
+    assert_s(price_collective(&b, MW_OP_ALL_GATHER, eight), 0.7 + 0.007);
+    assert_s(price_collective(&b, MW_OP_REDUCE_SCATTER, eight), 0.7 + 0.007);
+    assert_s(price_collective(&b, MW_OP_ALL_REDUCE, eight), 1.4 + 0.014);
+    assert_s(price_collective(&b, MW_OP_BROADCAST, eight), 0.8 + 0.003);
+    assert_s(price_collective(&b, MW_OP_SEND, eight), 0.8 + 0.001);
+    assert_s(price_collective(&b, MW_OP_ALL_GATHER, (struct mw_comm){1, 8, 1}), 0);
+    mw_plan_free(b.plan);
+}
+
+static void
+test_collectives_between_nodes(void)
+{
+    struct bench b = bench_new(MW_OP_ALL_GATHER, 8);
+
+    b.work.bytes = 80 * GB;
+    /* Four nodes, 3/4 of the bytes pass a NIC; alone, or beside seven sibling groups. */
+    assert_s(price_collective(&b, MW_OP_ALL_GATHER, (struct mw_comm){32, 8, 1}),
+             6 + 3 * 0.004 + 7 * 0.001);
+    assert_s(price_collective(&b, MW_OP_ALL_GATHER, (struct mw_comm){4, 1, 8}), 48 + 3 * 0.004);
+    assert_s(price_collective(&b, MW_OP_ALL_REDUCE, (struct mw_comm){4, 1, 8}), 96 + 6 * 0.004);
+    assert_s(price_collective(&b, MW_OP_BROADCAST, (struct mw_comm){32, 8, 1}),
+             8 + 2 * 0.004 + 3 * 0.001);
+    assert_s(price_collective(&b, MW_OP_SEND, (struct mw_comm){2, 1, 1}), 8.004);
+    b.hardware.fabric_bytes_per_s = 1e9; /* now the slower stretch */
+    assert_s(price_collective(&b, MW_OP_ALL_GATHER, (struct mw_comm){32, 8, 1}),
+             77.5 + 3 * 0.004 + 7 * 0.001);
+    mw_plan_free(b.plan);
+}
+
+/* A folded rank's share of the NIC and the ring's own time are the same thing, counted once. */
+static void
+test_nic_is_counted_once(void)
+{
+    struct bench b = bench_new(MW_OP_ALL_GATHER, 8);
+    struct mw_draw draw = {b.channel[MW_CHANNEL_NIC], 60 * GB / 8};
+    uint32_t work;
+
+    b.hardware.nic_latency_s = b.hardware.fabric_latency_s = 0;
+    b.work.bytes = 80 * GB;
+    b.work.comm = mw_plan_add_comm(b.plan, (struct mw_comm){32, 8, 1});
+    work = mw_plan_add_work(b.plan, b.work, &draw, 1);
+    assert_s(mw_cost_work_s(b.plan, &b.plan->works[work], &b.hardware), 6);
+    mw_plan_free(b.plan);
+}
+
+static void
+test_draw_rates(void)
+{
+    struct bench b = bench_new(MW_OP_ALL_GATHER, 4);
+    struct mw_draw draws[] = {{b.channel[MW_CHANNEL_SM], 1000000},
+                              {b.channel[MW_CHANNEL_FABRIC], 35 * GB}};
+    struct mw_costs costs;
+
+    b.work.bytes = 40 * GB;
+    b.work.comm = mw_plan_add_comm(b.plan, (struct mw_comm){8, 8, 1});
+    mw_plan_add_work(b.plan, b.work, draws, 2);
+    b.work = (struct mw_work){.kind = MW_OP_NVME_WRITE, .direction = 1, .comm = MW_NONE};
+    b.work.bytes = 8 * GB;
+    price(&b, MW_CHANNEL_DRIVE, 8 * GB);
+    b.work = (struct mw_work){.kind = MW_OP_COMPUTE, .comm = MW_NONE, .bytes = 100 * GB};
+    price(&b, MW_CHANNEL_SM, 1000000);
+    mw_costs_init(&costs, b.plan, &b.hardware);
+
+    g_assert_cmpint(costs.work_ns[0], ==, 357000000);
+    assert_s(costs.draw_rate[0], 0.125);
+    assert_s(costs.draw_rate[1], 35e9 / 357e6);
+    g_assert_cmpint(costs.work_ns[1], ==, 4003000000);
+    assert_s(costs.draw_rate[2] * 1e9, 1 / 4.003); /* of the drives, in seconds a ns */
+    assert_s(costs.draw_rate[3], 1);
+    assert_s(costs.capacity[b.channel[MW_CHANNEL_SM]], 1);
+    assert_s(costs.capacity[b.channel[MW_CHANNEL_FABRIC]], 100);
+    assert_s(costs.capacity[b.channel[MW_CHANNEL_DRAM]], 20);
+    assert_s(costs.capacity[b.channel[MW_CHANNEL_DRIVE]] * 1e9, 1.25 / 4);
+    assert_s(costs.one_way[b.channel[MW_CHANNEL_DRIVE]], 0.8);
+    assert_s(costs.one_way[b.channel[MW_CHANNEL_DRAM]], 1);
+    mw_costs_clear(&costs);
+    mw_plan_free(b.plan);
+}
+
+static int64_t
+first_work_ns(struct bench *b)
+{
+    struct mw_costs costs;
+    int64_t ns;
+
+    mw_plan_add_work(b->plan, b->work, NULL, 0);
+    mw_costs_init(&costs, b->plan, &b->hardware);
+    ns = costs.work_ns[b->plan->work_count - 1];
+    mw_costs_clear(&costs);
+    return ns;
+}
+
+static void
+test_whole_ns(void)
+{
+    struct bench b = bench_new(MW_OP_COMPUTE, 1);
+
+    b.work.bytes = 700; /* 7 ns, whatever division leaves behind it */
+    g_assert_cmpint(first_work_ns(&b), ==, 7);
+    b.work.bytes = 701;
+    g_assert_cmpint(first_work_ns(&b), ==, 8);
+    b.work.bytes = 0;
+    g_assert_cmpint(first_work_ns(&b), ==, 0);
+    b.work.kind = MW_OP_SEND; /* over a network that is not there: never, not undefined */
+    b.work.bytes = 1;
+    b.work.comm = mw_plan_add_comm(b.plan, (struct mw_comm){2, 1, 1});
+    b.hardware.nic_bytes_per_s = 0;
+    g_assert_cmpint(first_work_ns(&b), ==, INT64_MAX / 4 + 1);
+    mw_plan_free(b.plan);
+}
+
+int
+main(int argc, char **argv)
+{
+    g_test_init(&argc, &argv, NULL);
+    g_test_add_func("/cost/matmul-curve", test_matmul_curve);
+    g_test_add_func("/cost/compute", test_compute);
+    g_test_add_func("/cost/copies", test_copies);
+    g_test_add_func("/cost/drives", test_drives);
+    g_test_add_func("/cost/host", test_host);
+    g_test_add_func("/cost/collectives-in-a-node", test_collectives_in_a_node);
+    g_test_add_func("/cost/collectives-between-nodes", test_collectives_between_nodes);
+    g_test_add_func("/cost/nic-is-counted-once", test_nic_is_counted_once);
+    g_test_add_func("/cost/draw-rates", test_draw_rates);
+    g_test_add_func("/cost/whole-ns", test_whole_ns);
+    return g_test_run();
+}
