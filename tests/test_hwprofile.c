@@ -228,6 +228,7 @@ int
 main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
+    g_setenv("XDG_CONFIG_HOME", "/nonexistent", TRUE); /* shipped profiles only */
     add_shipped();
     g_test_add_func("/hwprofile/dgx2", test_dgx2);
     g_test_add_func("/hwprofile/provenance", test_provenance);

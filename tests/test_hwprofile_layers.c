@@ -1,0 +1,83 @@
+#include <glib.h>
+
+#include "planner/hwprofile.h"
+#include "planner/model.h"
+#include "sim/cost.h"
+#include "tests/hwprofile_helpers.h"
+
+/* FLOP/s of a forward layer, as the simulator prices its operators, without any transfer. */
+static double
+layer_flops(const struct mw_hardware *hardware, const char *preset, int64_t sequences, int64_t seq)
+{
+    struct mw_shape shape = {
+        .sequences = sequences,
+        .seq = seq,
+        .tp = 1,
+        .flash_attention = hardware->gpu_flash_attention,
+    };
+    struct mw_operator_info operators[MW_LAYER_OPERATORS_MAX];
+    g_autoptr(GError) error = NULL;
+    struct mw_model model;
+    double flops = 0, seconds = 0;
+
+    mw_model_load(preset, &model, &error);
+    g_assert_no_error(error);
+    int count = mw_model_layer(&model, 0, &shape, operators);
+    for (int i = 0; i < count; i++) {
+        const struct mw_operator_info *op = &operators[i];
+        double smallest = (double)MIN(op->m, MIN(op->n, op->k));
+
+        if (op->forward_flops)
+            seconds += (double)op->forward_flops / mw_cost_matmul_flops(hardware, smallest);
+        seconds += (double)op->forward_bytes / hardware->gpu_memory_bytes_per_s;
+        seconds += op->launches * hardware->gpu_launch_s;
+        flops += (double)op->forward_flops;
+    }
+    return flops / seconds;
+}
+
+/* ZeRO-Infinity Sec. 4.2: 62 to 78 TFLOP/s without transfers for hidden sizes 8K to 64K. */
+static void
+test_dgx2_curve(void)
+{
+    struct mw_hwprofile *profile = mw_test_load("dgx2");
+    struct mw_hardware low = mw_hwprofile_read(profile, MW_OUTLOOK_LOW);
+    struct mw_hardware typical = mw_hwprofile_read(profile, MW_OUTLOOK_TYPICAL);
+    double at_8k = layer_flops(&typical, "zi-50b", 26, 1024);
+    double at_64k = layer_flops(&typical, "zi-10t", 16, 1024);
+
+    g_assert_cmpfloat(at_8k, >, 62e12);
+    g_assert_cmpfloat(at_8k, <, at_64k);
+    g_assert_cmpfloat(at_64k, <, 78e12);
+    g_assert_cmpfloat(layer_flops(&low, "zi-50b", 26, 1024), <, 62e12);
+    mw_hwprofile_free(profile);
+}
+
+/* "Achievable" is the base of efficiency, so it is near what the curve gives for whole layers. */
+static void
+test_achievable_and_curve_agree(gconstpointer name)
+{
+    struct mw_hwprofile *profile = mw_test_load(name);
+
+    for (int outlook = 0; outlook < MW_OUTLOOK_COUNT; outlook++) {
+        struct mw_hardware at = mw_hwprofile_read(profile, (enum mw_outlook)outlook);
+        double ratio = layer_flops(&at, "gpt3-175b", 8, 2048) / at.gpu_achievable_flops;
+        if (ratio < 0.75 || ratio > 1.25)
+            g_error("%s: layers run at %.2f of achievable_tflops", (const char *)name, ratio);
+    }
+    mw_hwprofile_free(profile);
+}
+
+int
+main(int argc, char **argv)
+{
+    g_test_init(&argc, &argv, NULL);
+    g_setenv("XDG_CONFIG_HOME", "/nonexistent", TRUE); /* shipped profiles only */
+    g_auto(GStrv) names = mw_hwprofile_list();
+    g_test_add_func("/hwprofile/dgx2-curve", test_dgx2_curve);
+    for (char **name = names; *name; name++) {
+        g_autofree char *path = g_strdup_printf("/hwprofile/achievable/%s", *name);
+        g_test_add_data_func_full(path, g_strdup(*name), test_achievable_and_curve_agree, g_free);
+    }
+    return g_test_run();
+}
