@@ -6,6 +6,7 @@
 #define MW_SIM_ENGINE_HEAP_H
 
 #include <glib.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #define MW_HEAP_ABSENT UINT32_MAX
