@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "planner/plan_private.h"
+#include "planner/plan_internal.h"
 
 struct mw_plan_capacity {
     uint32_t comms, lanes, channels, draws, works, slots, ops, deps, uses;

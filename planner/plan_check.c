@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "planner/plan_clock.h"
-#include "planner/plan_private.h"
+#include "planner/plan_internal.h"
 
 bool
 mw_plan_refuse(struct mw_plan_check *check, const char *format, ...)
@@ -74,10 +74,9 @@ check_lanes(struct mw_plan_check *check)
         if (lane->kind >= MW_LANE_KIND_COUNT)
             return mw_plan_refuse(check, "lane %u: kind %u out of range", i, lane->kind);
         if (!lane->window_ops || lane->window_bytes < 0)
-            return mw_plan_refuse(check,
-                                  "lane %u: window of %u ops and %" PRId64
-                                  " bytes: expected >= 1 and >= 0",
-                                  i, lane->window_ops, lane->window_bytes);
+            return mw_plan_refuse(
+                check, "lane %u: window of %u ops and %" PRId64 " bytes: expected >= 1 and >= 0", i,
+                lane->window_ops, lane->window_bytes);
     }
     return true;
 }
@@ -89,8 +88,8 @@ check_channels(struct mw_plan_check *check)
         const struct mw_channel *channel = &check->plan->channels[i];
 
         if (channel->kind >= MW_CHANNEL_KIND_COUNT || !channel->users)
-            return mw_plan_refuse(check, "channel %u: kind %u, %u users: expected < %d and >= 1",
-                                  i, channel->kind, channel->users, MW_CHANNEL_KIND_COUNT);
+            return mw_plan_refuse(check, "channel %u: kind %u, %u users: expected < %d and >= 1", i,
+                                  channel->kind, channel->users, MW_CHANNEL_KIND_COUNT);
     }
     return true;
 }
@@ -106,8 +105,9 @@ check_slots(struct mw_plan_check *check)
                                   check->plan->ranks);
         if (slot->tier >= MW_TIER_COUNT || slot->purpose >= MW_PURPOSE_COUNT ||
             slot->dtype >= MW_DTYPE_COUNT)
-            return mw_plan_refuse(check, "slot %u: tier %u, purpose %u or data type %u out of range",
-                                  i, slot->tier, slot->purpose, slot->dtype);
+            return mw_plan_refuse(check,
+                                  "slot %u: tier %u, purpose %u or data type %u out of range", i,
+                                  slot->tier, slot->purpose, slot->dtype);
         if (slot->offset_bytes < 0 || slot->size_bytes < 0)
             return mw_plan_refuse(check, "slot %u: negative offset or size", i);
     }

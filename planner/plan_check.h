@@ -20,9 +20,9 @@
 /* Ops that are one node, because they have one `match`. */
 struct mw_plan_matches {
     uint32_t count;
-    uint32_t *begin;    /* [count + 1] in members */
-    uint32_t *members;  /* ops */
-    uint32_t *of_op;    /* [op_count], MW_NONE for an op without match; NULL if count is 0 */
+    uint32_t *begin;   /* [count + 1] in members */
+    uint32_t *members; /* ops */
+    uint32_t *of_op;   /* [op_count], MW_NONE for an op without match; NULL if count is 0 */
 };
 
 struct mw_plan_clock;

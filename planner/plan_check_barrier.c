@@ -2,7 +2,7 @@
 
 #include "planner/plan_check.h"
 #include "planner/plan_clock.h"
-#include "planner/plan_private.h"
+#include "planner/plan_internal.h"
 
 /*
  * A plan is barriered by its commit: one op a rank, all of them one match if there are several,
@@ -90,8 +90,8 @@ all_are_behind(const struct mw_plan_check *check, const uint32_t *commits)
         uint32_t index = check->order[i];
         uint32_t lane = plan->ops[index].lane;
 
-        all = is_behind(check, index, commits[check->clock->rank_of_lane[lane]], behind,
-                        lane_behind);
+        all =
+            is_behind(check, index, commits[check->clock->rank_of_lane[lane]], behind, lane_behind);
         behind[index] = lane_behind[lane] = all;
     }
     free(behind);

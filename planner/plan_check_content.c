@@ -2,7 +2,7 @@
 
 #include "planner/plan_check.h"
 #include "planner/plan_clock.h"
-#include "planner/plan_private.h"
+#include "planner/plan_internal.h"
 
 /*
  * Walks the ops in a topological order and keeps, for each slot, who wrote it last (DEFINE and

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "planner/plan_check.h"
-#include "planner/plan_private.h"
+#include "planner/plan_internal.h"
 
 struct member {
     uint32_t match, rank, op;
@@ -33,9 +33,8 @@ collect_members(const struct mw_plan *plan, uint32_t *count)
     *count = 0;
     for (uint32_t i = 0; i < plan->op_count; i++)
         if (plan->ops[i].match != MW_NONE)
-            members[(*count)++] = (struct member){.match = plan->ops[i].match,
-                                                  .rank = plan->lanes[plan->ops[i].lane].rank,
-                                                  .op = i};
+            members[(*count)++] = (struct member){
+                .match = plan->ops[i].match, .rank = plan->lanes[plan->ops[i].lane].rank, .op = i};
     if (*count > 1)
         qsort(members, *count, sizeof *members, compare_members);
     return members;
@@ -91,8 +90,8 @@ check_agreement(struct mw_plan_check *check, uint32_t first, uint32_t other)
         a->bytes == b->bytes)
         return true;
     return mw_plan_refuse(check,
-                          "match %u: %s (%s, comm %d, %" PRId64 " bytes) and %s (%s, comm %d, %"
-                          PRId64 " bytes) are not one collective",
+                          "match %u: %s (%s, comm %d, %" PRId64
+                          " bytes) and %s (%s, comm %d, %" PRId64 " bytes) are not one collective",
                           plan->ops[first].match, mw_plan_label_op(plan, first).text,
                           mw_op_kind_name(a->kind), (int)a->comm, a->bytes,
                           mw_plan_label_op(plan, other).text, mw_op_kind_name(b->kind),

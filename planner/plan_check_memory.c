@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "planner/plan_check.h"
-#include "planner/plan_private.h"
+#include "planner/plan_internal.h"
 
 struct extent {
     uint32_t rank;
@@ -41,8 +41,9 @@ check_slot(struct mw_plan_check *check, uint32_t index)
     if (slot->offset_bytes > tier->capacity_bytes ||
         slot->size_bytes > tier->capacity_bytes - slot->offset_bytes)
         return mw_plan_refuse(check,
-                              "over capacity: slot %u (%s) takes %" PRId64 " bytes at offset %"
-                              PRId64 " of tier %s, which has %" PRId64 " bytes",
+                              "over capacity: slot %u (%s) takes %" PRId64
+                              " bytes at offset %" PRId64 " of tier %s, which has %" PRId64
+                              " bytes",
                               index, mw_purpose_name(slot->purpose), slot->size_bytes,
                               slot->offset_bytes, name, tier->capacity_bytes);
     return true;
@@ -59,10 +60,10 @@ check_overlaps(struct mw_plan_check *check, const struct extent *extents, uint32
         bool together = last && last->rank == extents[i].rank && last->tier == extents[i].tier;
 
         if (together && extents[i].begin < last->end)
-            return mw_plan_refuse(check,
-                                  "slots %u and %u of rank %u overlap in tier %s at offset %" PRId64,
-                                  last->slot, extents[i].slot, last->rank,
-                                  mw_tier_name(last->tier), extents[i].begin);
+            return mw_plan_refuse(
+                check, "slots %u and %u of rank %u overlap in tier %s at offset %" PRId64,
+                last->slot, extents[i].slot, last->rank, mw_tier_name(last->tier),
+                extents[i].begin);
         sum = (together ? sum : 0) + extents[i].end - extents[i].begin;
         if (sum > check->peak_bytes[extents[i].tier])
             check->peak_bytes[extents[i].tier] = sum;

@@ -1,7 +1,7 @@
 #include <stdlib.h>
 
 #include "planner/plan_check.h"
-#include "planner/plan_private.h"
+#include "planner/plan_internal.h"
 
 /*
  * Runs the plan without a clock: each lane stands before its head, the first of its ops that is
@@ -16,9 +16,9 @@ struct walk {
     const struct mw_plan_matches *matches;
     uint32_t *order;
     uint32_t done_count;
-    bool *done;       /* [op_count] */
-    uint32_t *next;   /* [op_count] in the same lane */
-    uint32_t *head;   /* [lane_count] op, MW_NONE when the lane is through */
+    bool *done;             /* [op_count] */
+    uint32_t *next;         /* [op_count] in the same lane */
+    uint32_t *head;         /* [lane_count] op, MW_NONE when the lane is through */
     uint8_t *deps_done;     /* [lane_count] of the head's dependencies */
     uint32_t *waits_for;    /* [lane_count] op that the head waits for; MW_NONE: for its match */
     uint32_t *first_waiter; /* [op_count] lane */

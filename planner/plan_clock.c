@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "planner/plan_private.h"
+#include "planner/plan_internal.h"
 
 static bool
 is_serial(const struct mw_plan *plan, uint32_t lane)
@@ -187,10 +187,10 @@ raise_previous(struct mw_plan_clock *clock, uint32_t index, const uint32_t *last
         uint32_t dep = plan->deps[op->dep_begin + j];
         bool previous = dep & MW_DEP_PREVIOUS_STEP;
 
-        raise_row(mine,
-                  row(previous ? clock->started : clock->started_previous, clock,
-                      MW_DEP_INDEX(dep)),
-                  clock->width);
+        raise_row(
+            mine,
+            row(previous ? clock->started : clock->started_previous, clock, MW_DEP_INDEX(dep)),
+            clock->width);
     }
 }
 

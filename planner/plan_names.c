@@ -72,8 +72,8 @@ const char *
 mw_phase_name(int phase)
 {
     static const char *const names[MW_PHASE_COUNT] = {
-        [MW_PHASE_FORWARD] = "forward",     [MW_PHASE_RECOMPUTE] = "recompute",
-        [MW_PHASE_BACKWARD] = "backward",   [MW_PHASE_OPTIMIZER] = "optimizer",
+        [MW_PHASE_FORWARD] = "forward",   [MW_PHASE_RECOMPUTE] = "recompute",
+        [MW_PHASE_BACKWARD] = "backward", [MW_PHASE_OPTIMIZER] = "optimizer",
         [MW_PHASE_COMMIT] = "commit",
     };
 

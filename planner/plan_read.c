@@ -1,7 +1,7 @@
 #include <string.h>
 
 #include "planner/plan.h"
-#include "planner/plan_private.h"
+#include "planner/plan_internal.h"
 #include "planner/plan_reader.h"
 
 /* Shorter names for this file's many calls. */
@@ -155,8 +155,7 @@ read_dep(struct mw_plan_reader *reader, struct mw_plan *plan)
     const char *word = mw_plan_reader_word(reader);
     bool previous = !strncmp(word, "prev:", 5);
     uint64_t index;
-    const char *end =
-        mw_plan_parse_digits(previous ? word + 5 : word, MW_PLAN_MAX_OPS - 1, &index);
+    const char *end = mw_plan_parse_digits(previous ? word + 5 : word, MW_PLAN_MAX_OPS - 1, &index);
 
     if (end && !*end && op->dep_count < MW_MAX_DEPS_PER_OP)
         mw_plan_add_dep(plan, (uint32_t)index | (previous ? MW_DEP_PREVIOUS_STEP : 0));
@@ -216,8 +215,8 @@ static const struct {
     const char *word;
     void (*read)(struct mw_plan_reader *reader, struct mw_plan *plan);
 } entities[] = {
-    {"op", read_op},       {"slot", read_slot},       {"work", read_work}, {"lane", read_lane},
-    {"comm", read_comm},   {"channel", read_channel},
+    {"op", read_op},     {"slot", read_slot}, {"work", read_work},
+    {"lane", read_lane}, {"comm", read_comm}, {"channel", read_channel},
 };
 
 /* Starts the next line, which has to be there. */

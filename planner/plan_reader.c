@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-
 void
 mw_plan_reader_fail(struct mw_plan_reader *reader, const char *expected)
 {

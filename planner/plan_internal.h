@@ -1,8 +1,8 @@
 /*
- * plan_private.h - what the files of the plan library share with each other.
+ * plan_internal.h - what the files of the plan library share with each other.
  */
-#ifndef MW_PLANNER_PLAN_PRIVATE_H
-#define MW_PLANNER_PLAN_PRIVATE_H
+#ifndef MW_PLANNER_PLAN_INTERNAL_H
+#define MW_PLANNER_PLAN_INTERNAL_H
 
 #include "planner/plan.h"
 
