@@ -1,0 +1,332 @@
+#include <glib.h>
+#include <string.h>
+
+#include "tests/two_ranks.h"
+
+static struct mw_op *
+op(struct mw_plan *plan, uint32_t rank, uint32_t index)
+{
+    return &plan->ops[rank * OPS + index];
+}
+
+static uint32_t *
+dep(struct mw_plan *plan, uint32_t rank, uint32_t index)
+{
+    return &plan->deps[op(plan, rank, index)->dep_begin];
+}
+
+static struct mw_use *
+use(struct mw_plan *plan, uint32_t index)
+{
+    return &plan->uses[op(plan, 0, index)->use_begin];
+}
+
+static void
+test_good(void)
+{
+    struct mw_plan *plan = two_ranks_new();
+    char why[256] = "unchanged";
+
+    g_assert_true(mw_plan_check(plan, why, sizeof why));
+    g_assert_cmpstr(why, ==, "unchanged");
+    g_assert_true(plan->checked);
+    g_assert_true(plan->barriered);
+    g_assert_cmpint(plan->peak_bytes[MW_TIER_GPU], ==, 900);
+    g_assert_cmpint(plan->peak_bytes[MW_TIER_CPU], ==, 0);
+    mw_plan_free(plan);
+}
+
+static void
+test_empty(void)
+{
+    struct mw_plan *plan = mw_plan_new("nothing");
+
+    g_assert_true(mw_plan_check(plan, NULL, 0));
+    g_assert_false(plan->barriered);
+    mw_plan_free(plan);
+}
+
+/* One thing each that a good plan may not have, by the part of the check that finds it. */
+/* clang-format off */
+
+/* Tables. */
+static void ranks_none(struct mw_plan *p) { p->ranks = 0; }
+static void world_small(struct mw_plan *p) { p->world_ranks = 1; }
+static void tier_negative(struct mw_plan *p) { p->tiers[MW_TIER_NVME].reserve_bytes = -1; }
+static void comm_none(struct mw_plan *p) { p->comms[0].size = 0; }
+static void comm_node(struct mw_plan *p) { p->comms[0].ranks_per_node = 3; }
+static void lane_rank(struct mw_plan *p) { p->lanes[1].rank = 2; }
+static void lane_kind(struct mw_plan *p) { p->lanes[1].kind = MW_LANE_KIND_COUNT; }
+static void lane_window(struct mw_plan *p) { p->lanes[1].window_ops = 0; }
+static void lane_bytes(struct mw_plan *p) { p->lanes[1].window_bytes = -5; }
+static void channel_kind(struct mw_plan *p) { p->channels[0].kind = MW_CHANNEL_KIND_COUNT; }
+static void channel_users(struct mw_plan *p) { p->channels[0].users = 0; }
+static void slot_rank(struct mw_plan *p) { p->slots[2].rank = 9; }
+static void slot_tier(struct mw_plan *p) { p->slots[2].tier = MW_TIER_COUNT; }
+static void slot_size(struct mw_plan *p) { p->slots[2].size_bytes = -1; }
+static void work_kind(struct mw_plan *p) { p->works[1].kind = MW_OP_KIND_COUNT; }
+static void work_comm(struct mw_plan *p) { p->works[1].comm = 1; }
+static void work_lonely(struct mw_plan *p) { p->works[WORK_GATHER].comm = MW_NONE; }
+static void work_flops(struct mw_plan *p) { p->works[1].flops = -1; }
+static void work_max(struct mw_plan *p) { p->works[0].bytes_max = 99; }
+static void draw_range(struct mw_plan *p) { p->works[0].draw_begin = MW_NONE; }
+static void draw_channel(struct mw_plan *p) { p->draws[0].channel = 1; }
+static void draw_amount(struct mw_plan *p) { p->draws[0].amount = -1; }
+static void op_work(struct mw_plan *p) { op(p, 0, 1)->work = 7; }
+static void op_lane(struct mw_plan *p) { op(p, 0, 1)->lane = 6; }
+static void op_phase(struct mw_plan *p) { op(p, 0, 1)->phase = MW_PHASE_COUNT; }
+static void op_layer(struct mw_plan *p) { op(p, 0, 1)->layer = -2; }
+static void op_dep_range(struct mw_plan *p) { op(p, 0, 2)->dep_begin = p->dep_count; }
+static void op_use_range(struct mw_plan *p) { op(p, 0, 2)->use_begin = MW_NONE; }
+static void dep_index(struct mw_plan *p) { *dep(p, 0, OP_COMPUTE0) = 2 * OPS; }
+static void dep_self(struct mw_plan *p) { *dep(p, 0, OP_COMPUTE0) = OP_COMPUTE0; }
+static void dep_rank(struct mw_plan *p) { *dep(p, 0, OP_COMPUTE0) = OPS + OP_READ0; }
+static void dep_rank_previous(struct mw_plan *p) { *dep(p, 1, 0) = OP_COMMIT | MW_DEP_PREVIOUS_STEP; }
+static void use_slot(struct mw_plan *p) { use(p, OP_COMPUTE0)->slot = 2 * SLOTS; }
+static void use_mode(struct mw_plan *p) { use(p, OP_COMPUTE0)->mode = MW_USE_MODE_COUNT; }
+static void use_rank(struct mw_plan *p) { use(p, OP_COMPUTE0)->slot = SLOTS + SLOT_STATE; }
+static void use_twice(struct mw_plan *p) { use(p, OP_COMPUTE0)->slot = SLOT_STATE; }
+
+/* Memory. */
+static void slot_large(struct mw_plan *p) { p->slots[SLOT_STATE].size_bytes = 401; }
+static void slot_overlap(struct mw_plan *p) { p->slots[SLOT_STATE].size_bytes = 201; }
+static void slot_same(struct mw_plan *p) { p->slots[SLOT_STATE].offset_bytes = 0; }
+static void slot_behind(struct mw_plan *p) { p->slots[SLOT_STATE].offset_bytes = 901; }
+static void slot_far(struct mw_plan *p) { p->slots[SLOT_STATE].offset_bytes = INT64_MAX; }
+static void tier_small(struct mw_plan *p) { p->tiers[MW_TIER_GPU].capacity_bytes = 999; }
+
+/* Matches. */
+static void match_kind(struct mw_plan *p) { op(p, 1, OP_GATHER0)->work = WORK_COMPUTE; }
+static void match_bytes(struct mw_plan *p) { op(p, 1, OP_GATHER0)->work = WORK_GATHER_MORE; }
+static void match_alone(struct mw_plan *p) { op(p, 1, OP_GATHER0)->match = MW_NONE; }
+static void match_rank(struct mw_plan *p) { op(p, 0, OP_GATHER1)->match = 0; }
+static void match_size(struct mw_plan *p) { p->comms[0] = (struct mw_comm){1, 1, 1}; }
+static void match_order(struct mw_plan *p)
+{
+    op(p, 1, OP_GATHER0)->match = 1;
+    op(p, 1, OP_GATHER1)->match = 0;
+}
+static void match_sends(struct mw_plan *p)
+{
+    op(p, 0, OP_GATHER0)->work = op(p, 1, OP_GATHER0)->work = WORK_SEND;
+}
+
+/* Order. */
+static void cycle_dep(struct mw_plan *p) { *dep(p, 0, OP_COMPUTE0) = OP_READ2; }
+static void cycle_lane(struct mw_plan *p) { *dep(p, 0, OP_COMPUTE0) = OP_COMPUTE2; }
+
+/* Contents. */
+static void nothing_yet(struct mw_plan *p) { p->slots[SLOT_STATE].persistent = false; }
+static void read_early(struct mw_plan *p) { *dep(p, 0, OP_COMPUTE0) = OP_READ1; }
+static void define_early(struct mw_plan *p) { *dep(p, 0, OP_READ2) = OP_COMPUTE0; }
+static void lane_in_parallel(struct mw_plan *p) { p->lanes[LANE_COMPUTE].window_ops = 2; }
+
+/* clang-format on */
+
+static const struct {
+    const char *name;
+    void (*change)(struct mw_plan *plan);
+    const char *why;
+} cases[] = {
+    {"ranks-none", ranks_none, "ranks 0 of world 2"},
+    {"world-small", world_small, "ranks 2 of world 1"},
+    {"tier-negative", tier_negative, "tier nvme: negative"},
+    {"comm-none", comm_none, "comm 0: 0 ranks"},
+    {"comm-node", comm_node, "comm 0: 2 ranks, 3 per node"},
+    {"lane-rank", lane_rank, "lane 1: rank 2"},
+    {"lane-kind", lane_kind, "lane 1: kind 7"},
+    {"lane-window", lane_window, "lane 1: window of 0 ops"},
+    {"lane-bytes", lane_bytes, "lane 1: window of 1 ops and -5 bytes"},
+    {"channel-kind", channel_kind, "channel 0: kind 9"},
+    {"channel-users", channel_users, "channel 0: kind 6, 0 users"},
+    {"slot-rank", slot_rank, "slot 2: rank 9"},
+    {"slot-tier", slot_tier, "slot 2: tier 3"},
+    {"slot-size", slot_size, "slot 2: negative"},
+    {"work-kind", work_kind, "work 1: kind 17"},
+    {"work-comm", work_comm, "work 1 (compute): expected one of the 1 communicators"},
+    {"work-lonely", work_lonely, "work 2 (all-gather): expected one of the 1 communicators"},
+    {"work-flops", work_flops, "work 1 (compute): negative"},
+    {"work-max", work_max, "work 0 (nvme-read): bytes_max 99 below bytes 100"},
+    {"draw-range", draw_range, "work 0: its draws"},
+    {"draw-channel", draw_channel, "work 0: draws 100 from channel 1"},
+    {"draw-amount", draw_amount, "work 0: draws -1 from channel 0"},
+    {"op-work", op_work, "op 1: work 7"},
+    {"op-lane", op_lane, "op 1: work 0 or lane 6"},
+    {"op-phase", op_phase, "op 1: phase 5"},
+    {"op-layer", op_layer, "op 1: phase 0 or layer -2"},
+    {"op-dep-range", op_dep_range, "op 2: its dependencies"},
+    {"op-use-range", op_use_range, "op 2: its dependencies or uses"},
+    {"dep-index", dep_index, "op 2 (forward mb 0 layer 0 none tile 0 shard 0) depends on op 18"},
+    {"dep-self", dep_self, "depends on itself"},
+    {"dep-rank", dep_rank, "of rank 0 depends on op 9 of rank 1"},
+    {"dep-rank-previous", dep_rank_previous, "of rank 1 depends on op 8 of rank 0"},
+    {"use-slot", use_slot, "use of slot 8 in mode 1"},
+    {"use-mode", use_mode, "use of slot 0 in mode 3"},
+    {"use-rank", use_rank, "of rank 0 uses slot 6 of rank 1"},
+    {"use-twice", use_twice,
+     "slot 2 (parameters): op 2 (forward mb 0 layer 0 none tile 0 shard 0) "
+     "uses it twice"},
+    {"slot-large", slot_large, "fragmentation: slot 2 (parameters) takes 401 bytes"},
+    {"slot-overlap", slot_overlap, "slots 2 and 1 of rank 0 overlap in tier gpu at offset 600"},
+    {"slot-same", slot_same, "slots 0 and 2 of rank 0 overlap in tier gpu at offset 0"},
+    {"slot-behind", slot_behind,
+     "over capacity: slot 2 (parameters) takes 100 bytes at offset 901"},
+    {"slot-far", slot_far, "over capacity: slot 2"},
+    {"tier-small", tier_small, "over capacity: slot 1"},
+    {"match-kind", match_kind, "are not one collective"},
+    {"match-bytes", match_bytes, "all-gather, comm 0, 8 bytes) are not one collective"},
+    {"match-alone", match_alone,
+     "match 0: op 6 (forward mb 0 layer 0 none tile 0 shard 0) has no "
+     "other member"},
+    {"match-rank", match_rank, "are both of rank 0"},
+    {"match-size", match_size, "and others are 2, comm 0 has 1 ranks"},
+    {"match-order", match_order, "cycle: op "},
+    {"match-sends", match_sends, "are not one collective"},
+    {"cycle-dep", cycle_dep, "cycle: op "},
+    {"cycle-lane", cycle_lane,
+     "cycle: op 2 (forward mb 0 layer 0 none tile 0 shard 0) of lane 1 "
+     "waits for op 5"},
+    {"nothing-yet", nothing_yet, "would modify it, but it holds nothing yet"},
+    {"read-early", read_early,
+     "slot 0 (parameters): op 2 (forward mb 0 layer 0 none tile 0 shard 0)"
+     " uses it, but need not wait for op 0"},
+    {"define-early", define_early, "but need not wait for op 3"},
+    {"lane-in-parallel", lane_in_parallel, "but need not wait for op 2"},
+};
+
+static void
+test_refused(gconstpointer data)
+{
+    size_t i = GPOINTER_TO_SIZE(data);
+    struct mw_plan *plan = two_ranks_new();
+    char why[512] = "";
+
+    cases[i].change(plan);
+    g_assert_false(mw_plan_check(plan, why, sizeof why));
+    if (!strstr(why, cases[i].why))
+        g_error("expected '%s' in '%s'", cases[i].why, why);
+    g_assert_null(strchr(why, '\n'));
+    g_assert_false(plan->checked);
+    g_assert_false(mw_plan_check(plan, NULL, 0));
+    mw_plan_free(plan);
+}
+
+/* A pair of send and recv is one node too, and the only kinds that differ. */
+static void
+test_send_and_recv(void)
+{
+    struct mw_plan *plan = two_ranks_new();
+
+    op(plan, 0, OP_GATHER0)->work = WORK_SEND;
+    op(plan, 1, OP_GATHER0)->work = WORK_RECV;
+    g_assert_true(mw_plan_check(plan, NULL, 0));
+    mw_plan_free(plan);
+}
+
+/* Without the edge over the step's end the first buffer is filled while its last reader may run. */
+static void
+test_previous_step(void)
+{
+    struct mw_plan *plan = two_ranks_new();
+    char why[512];
+
+    op(plan, 0, OP_READ0)->dep_count = 0;
+    g_assert_false(mw_plan_check(plan, why, sizeof why));
+    g_assert_nonnull(strstr(why, "need not wait for op 5 (forward mb 0 layer 0 none tile 0 shard 0)"
+                                 " of the step before"));
+    mw_plan_free(plan);
+}
+
+/* Safe, but the next step's first op only waits for the last reader of its buffer. */
+static void
+test_no_barrier(void)
+{
+    struct mw_plan *plan = two_ranks_new();
+
+    *dep(plan, 0, OP_READ0) = OP_COMPUTE2 | MW_DEP_PREVIOUS_STEP;
+    g_assert_true(mw_plan_check(plan, NULL, 0));
+    g_assert_false(plan->barriered);
+    mw_plan_free(plan);
+}
+
+/* A commit that some op may outlast is none. */
+static void
+test_commit_too_early(void)
+{
+    struct mw_plan *plan = two_ranks_new();
+
+    op(plan, 1, OP_COMMIT)->dep_count = 0;
+    g_assert_true(mw_plan_check(plan, NULL, 0));
+    g_assert_false(plan->barriered);
+    mw_plan_free(plan);
+}
+
+/* Commits of their own do not hold the ranks together. */
+static void
+test_commits_apart(void)
+{
+    struct mw_plan *plan = two_ranks_new();
+
+    op(plan, 0, OP_COMMIT)->match = op(plan, 1, OP_COMMIT)->match = MW_NONE;
+    g_assert_true(mw_plan_check(plan, NULL, 0));
+    g_assert_false(plan->barriered);
+    mw_plan_free(plan);
+}
+
+static void
+test_too_many_lanes(void)
+{
+    for (uint32_t extra = 0; extra < 2; extra++) {
+        struct mw_plan *plan = mw_plan_new("lanes");
+        char why[128] = "";
+
+        mw_plan_add_work(plan, (struct mw_work){.comm = MW_NONE}, NULL, 0);
+        for (uint32_t i = 0; i < MW_MAX_LANES_PER_RANK + extra; i++) {
+            mw_plan_add_lane(plan, (struct mw_lane){.window_ops = 1});
+            mw_plan_add_op(plan, (struct mw_op){.lane = (uint16_t)i, .match = MW_NONE});
+        }
+        g_assert_true(mw_plan_check(plan, why, sizeof why) == !extra);
+        g_assert_true(!extra || strstr(why, "more than 64 lanes"));
+        mw_plan_free(plan);
+    }
+}
+
+/* Sums of sizes near the limits of int64. */
+static void
+test_huge_slots(void)
+{
+    struct mw_plan *plan = mw_plan_new("huge");
+    char why[256];
+
+    plan->tiers[MW_TIER_NVME] = (struct mw_tier_info){INT64_MAX, 0, INT64_MAX};
+    mw_plan_add_slot(plan, (struct mw_slot){.tier = MW_TIER_NVME, .size_bytes = INT64_MAX - 1});
+    mw_plan_add_slot(
+        plan,
+        (struct mw_slot){.tier = MW_TIER_NVME, .offset_bytes = INT64_MAX - 1, .size_bytes = 1});
+    plan->slots[1].size_bytes = INT64_MAX;
+    g_assert_false(mw_plan_check(plan, why, sizeof why));
+    plan->slots[1].size_bytes = 1;
+    g_assert_true(mw_plan_check(plan, why, sizeof why));
+    g_assert_cmpint(plan->peak_bytes[MW_TIER_NVME], ==, INT64_MAX);
+    mw_plan_free(plan);
+}
+
+int
+main(int argc, char **argv)
+{
+    g_test_init(&argc, &argv, NULL);
+    g_test_add_func("/plan-check/good", test_good);
+    g_test_add_func("/plan-check/empty", test_empty);
+    for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
+        g_autofree char *path = g_strconcat("/plan-check/refused/", cases[i].name, NULL);
+        g_test_add_data_func(path, GSIZE_TO_POINTER(i), test_refused);
+    }
+    g_test_add_func("/plan-check/send-and-recv", test_send_and_recv);
+    g_test_add_func("/plan-check/previous-step", test_previous_step);
+    g_test_add_func("/plan-check/no-barrier", test_no_barrier);
+    g_test_add_func("/plan-check/commit-too-early", test_commit_too_early);
+    g_test_add_func("/plan-check/commits-apart", test_commits_apart);
+    g_test_add_func("/plan-check/too-many-lanes", test_too_many_lanes);
+    g_test_add_func("/plan-check/huge-slots", test_huge_slots);
+    return g_test_run();
+}

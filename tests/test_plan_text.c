@@ -1,0 +1,341 @@
+#include <glib.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "planner/plan.h"
+
+/* One of everything; every field differs from its default. */
+static struct mw_plan *
+make_plan(void)
+{
+    struct mw_plan *plan = mw_plan_new("one of everything");
+    static const struct mw_draw draws[] = {{0, 1000000}, {1, 4096}};
+
+    plan->ranks = 2;
+    plan->world_ranks = 16;
+    plan->tiers[MW_TIER_GPU] = (struct mw_tier_info){1000, 10, 500};
+    plan->tiers[MW_TIER_NVME] = (struct mw_tier_info){INT64_MAX, 0, INT64_MAX};
+    mw_plan_add_comm(plan, (struct mw_comm){16, 8, 2});
+    mw_plan_add_lane(plan, (struct mw_lane){.kind = MW_LANE_COMPUTE, .window_ops = 1});
+    mw_plan_add_lane(plan, (struct mw_lane){.rank = 1,
+                                            .kind = MW_LANE_NVME_READ,
+                                            .index = 3,
+                                            .window_ops = 4,
+                                            .window_bytes = 1 << 20});
+    mw_plan_add_channel(plan, (struct mw_channel){.kind = MW_CHANNEL_SM, .users = 1});
+    mw_plan_add_channel(plan, (struct mw_channel){MW_CHANNEL_DRIVE, 2, 8});
+    mw_plan_add_slot(plan, (struct mw_slot){.tier = MW_TIER_GPU,
+                                            .purpose = MW_PURPOSE_LOGITS,
+                                            .dtype = MW_DTYPE_FP32,
+                                            .offset_bytes = 100,
+                                            .size_bytes = 200});
+    mw_plan_add_slot(
+        plan, (struct mw_slot){
+                  .rank = 1, .tier = MW_TIER_NVME, .persistent = true, .size_bytes = INT64_MAX});
+    mw_plan_add_work(plan,
+                     (struct mw_work){.kind = MW_OP_COMPUTE,
+                                      .operator_ = MW_OPERATOR_QKV,
+                                      .dtype = MW_DTYPE_BF16,
+                                      .comm = MW_NONE,
+                                      .flops = INT64_MAX,
+                                      .m = 1,
+                                      .n = 2,
+                                      .k = 3,
+                                      .bytes = 4,
+                                      .bytes_max = 5,
+                                      .elements = 6,
+                                      .launches = 7},
+                     draws, G_N_ELEMENTS(draws));
+    mw_plan_add_work(plan, (struct mw_work){.kind = MW_OP_ALL_GATHER, .direction = 1}, NULL, 0);
+    mw_plan_add_op(plan, (struct mw_op){.layer = -1, .match = MW_NONE});
+    mw_plan_add_use(plan, 0, MW_USE_DEFINE);
+    mw_plan_add_op(plan, (struct mw_op){.work = 1,
+                                        .lane = 1,
+                                        .phase = MW_PHASE_OPTIMIZER,
+                                        .layer = 95,
+                                        .micro_batch = 65535,
+                                        .tile = 15,
+                                        .shard = 12345678,
+                                        .match = 9});
+    mw_plan_add_dep(plan, 0);
+    mw_plan_add_dep(plan, 1 | MW_DEP_PREVIOUS_STEP);
+    mw_plan_add_use(plan, 1, MW_USE_READ);
+    mw_plan_add_use(plan, 0, MW_USE_MODIFY);
+    return plan;
+}
+
+static const char plan_text[] =
+    "memwall-plan 1\n"
+    "title one of everything\n"
+    "ranks 2 world 16\n"
+    "tier gpu capacity 1000 reserve 10 largest 500\n"
+    "tier cpu capacity 0 reserve 0 largest 0\n"
+    "tier nvme capacity 9223372036854775807 reserve 0 largest 9223372036854775807\n"
+    "comm 0 size 16 per-node 8 groups 2\n"
+    "lane 0 rank 0 compute index 0 window 1 bytes 0\n"
+    "lane 1 rank 1 nvme-read index 3 window 4 bytes 1048576\n"
+    "channel 0 sm index 0 users 1\n"
+    "channel 1 drive index 2 users 8\n"
+    "slot 0 rank 0 gpu logits fp32 offset 100 size 200\n"
+    "slot 1 rank 1 nvme parameters none offset 0 size 9223372036854775807 persistent\n"
+    "work 0 compute qkv bf16 direction 0 comm - flops 9223372036854775807 shape 1 2 3 bytes 4 "
+    "max 5 elements 6 launches 7 draw 0:1000000 1:4096\n"
+    "work 1 all-gather none none direction 1 comm 0 flops 0 shape 0 0 0 bytes 0 max 0 elements 0 "
+    "launches 0\n"
+    "op 0 lane 0 work 0 forward mb 0 layer -1 tile 0 shard 0 use 0:define\n"
+    "op 1 lane 1 work 1 optimizer mb 65535 layer 95 tile 15 shard 12345678 match 9 "
+    "after 0 prev:1 use 1:read 0:modify\n"
+    "end\n";
+
+static char *
+write_text(const struct mw_plan *plan)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+    bool good = mw_plan_write(plan, out);
+
+    fclose(out);
+    if (good)
+        return text;
+    free(text);
+    return NULL;
+}
+
+static struct mw_plan *
+read_text(const char *text, size_t size, char *why, size_t why_size)
+{
+    FILE *in = fmemopen((void *)text, size, "r");
+    struct mw_plan *plan = mw_plan_read(in, why, why_size);
+
+    fclose(in);
+    return plan;
+}
+
+static void
+test_title_is_one_line(void)
+{
+    struct mw_plan *plan = mw_plan_new("two\nlines\r\n");
+
+    g_assert_cmpstr(plan->title, ==, "two lines  ");
+    plan->title[0] = '\n';
+    g_assert_null(write_text(plan));
+    mw_plan_free(plan);
+}
+
+static void
+test_write(void)
+{
+    struct mw_plan *plan = make_plan();
+    char *text = write_text(plan);
+
+    g_assert_cmpstr(text, ==, plan_text);
+    free(text);
+    mw_plan_free(plan);
+}
+
+static void
+test_write_fails(void)
+{
+    struct mw_plan *plan = make_plan();
+    FILE *full = fopen("/dev/full", "w");
+
+    plan->works[0].kind = MW_OP_KIND_COUNT;
+    g_assert_null(write_text(plan));
+    plan->works[0].kind = MW_OP_COMPUTE;
+    plan->ops[1].dep_begin = 1000;
+    g_assert_null(write_text(plan));
+    plan->ops[1].dep_begin = 0;
+    plan->works[0].draw_begin = MW_NONE;
+    g_assert_null(write_text(plan));
+    plan->works[0].draw_begin = 0;
+    if (full) {
+        g_assert_false(mw_plan_write(plan, full));
+        fclose(full);
+    }
+    mw_plan_free(plan);
+}
+
+static void
+test_read(void)
+{
+    char why[128] = "";
+    struct mw_plan *plan = read_text(plan_text, strlen(plan_text), why, sizeof why);
+    char *text;
+
+    g_assert_cmpstr(why, ==, "");
+    g_assert_nonnull(plan);
+    g_assert_false(plan->checked);
+    g_assert_cmpuint(plan->world_ranks, ==, 16);
+    g_assert_true(plan->slots[1].persistent);
+    g_assert_cmpint(plan->works[0].k, ==, 3);
+    g_assert_cmpuint(plan->works[0].comm, ==, MW_NONE);
+    g_assert_cmpint(plan->ops[0].layer, ==, -1);
+    g_assert_cmpuint(plan->ops[0].match, ==, MW_NONE);
+    g_assert_cmpuint(plan->deps[1], ==, 1 | MW_DEP_PREVIOUS_STEP);
+    text = write_text(plan);
+    g_assert_cmpstr(text, ==, plan_text);
+    free(text);
+    mw_plan_free(plan);
+}
+
+static void
+test_read_empty_title(void)
+{
+    struct mw_plan *plan = mw_plan_new("");
+    char *first = write_text(plan);
+    struct mw_plan *copy = read_text(first, strlen(first), NULL, 0);
+    char *second = write_text(copy);
+
+    g_assert_cmpstr(copy->title, ==, "");
+    g_assert_cmpstr(first, ==, second);
+    free(first);
+    free(second);
+    mw_plan_free(plan);
+    mw_plan_free(copy);
+}
+
+/* Every beginning of a text is refused, with the number of a line that is there or would be next.
+ */
+static void
+test_read_truncated(void)
+{
+    size_t full = strlen(plan_text);
+
+    for (size_t size = 1; size < full - 1; size++) {
+        char why[160] = "";
+
+        g_assert_null(read_text(plan_text, size, why, sizeof why));
+        g_assert_true(g_str_has_prefix(why, "line "));
+        g_assert_null(strchr(why, '\n'));
+        g_assert_null(read_text(plan_text, size, NULL, 0));
+    }
+}
+
+struct edit {
+    const char *from, *to, *why;
+};
+
+static const struct edit edits[] = {
+    {"memwall-plan 1", "memwall-plan 2", "line 1: expected '1', found '2'"},
+    {"memwall-plan 1", "memwall-plan", "line 1: expected '1', found the end of the line"},
+    {"memwall-plan", "plan", "line 1: expected 'memwall-plan 1', found 'plan'"},
+    {"title one", "titel one", "line 2: expected 'title', found 'titel'"},
+    {"ranks 2", "ranks two", "line 3: expected a number from 0 to 4294967295, found 'two'"},
+    {"ranks 2", "ranks 4294967296", "line 3: expected a number from 0 to 4294967295"},
+    {"world 16", "world 16 17", "line 3: expected the end of the line, found '17'"},
+    {"tier gpu", "tier cpu", "line 4: expected 'gpu', found 'cpu'"},
+    {"capacity 1000", "capacity 1e9", "line 4: expected a number up to 9223372036854775807"},
+    {"capacity 1000", "capacity 9223372036854775808", "line 4: expected a number up to"},
+    {"capacity 1000", "capacity -9223372036854775809", "line 4: expected a number up to"},
+    {"capacity 1000", "capacity --1", "line 4: expected a number up to"},
+    {"capacity 1000", "capacity",
+     "line 4: expected a number up to 9223372036854775807, found 'res"},
+    {"tier cpu", "tiers cpu", "line 5: expected 'tier', found 'tiers'"},
+    {"comm 0 size", "comm 1 size", "line 7: expected the index 0, found '1'"},
+    {"comm 0 size", "comm size", "line 7: expected the index 0, found 'size'"},
+    {"comm 0", "com 0", "line 7: expected comm, lane, channel, slot, work, op or end, found 'com'"},
+    {"0 compute index", "0 computer index", "line 8: expected a kind of lane, found 'computer'"},
+    {"index 3", "index 256", "line 9: expected a number from 0 to 255, found '256'"},
+    {"sm index", "ms index", "line 10: expected a kind of channel, found 'ms'"},
+    {"gpu logits", "ram logits", "line 12: expected gpu, cpu or nvme, found 'ram'"},
+    {"gpu logits", "gpu logs", "line 12: expected the purpose of a slot, found 'logs'"},
+    {"logits fp32", "logits fp31", "line 12: expected none, bf16, fp16 or fp32, found 'fp31'"},
+    {"persistent", "persistently", "line 13: expected the end of the line, found 'persistently'"},
+    {"compute qkv", "think qkv", "line 14: expected a kind of op, found 'think'"},
+    {"compute qkv", "compute qvk", "line 14: expected an operator, found 'qvk'"},
+    {"comm -", "comm 4294967295", "line 14: expected a number from 0 to 4294967294"},
+    {"draw 0:", "draw 0;", "line 14: expected a draw such as 3:1000, found '0;1000000'"},
+    {"1:4096", "1:x", "line 14: expected a draw such as 3:1000, found '1:x'"},
+    {" 0:1000000 1:4096", "", "line 14: expected a draw such as 3:1000, found the end"},
+    {"lane 0 work", "lane 65536 work", "line 16: expected a number from 0 to 65535"},
+    {"forward mb", "front mb", "line 16: expected a phase, found 'front'"},
+    {"layer -1", "layer 2147483648", "line 16: expected a number up to 2147483647"},
+    {"use 0:define", "use 0:redefine", "line 16: expected a use such as 3:read"},
+    {"use 0:define", "use 0", "line 16: expected a use such as 3:read"},
+    {"use 0:define", "uses 0:define", "line 16: expected the end of the line, found 'uses'"},
+    {"match 9", "match -", "line 17: expected a number from 0 to 4294967294, found '-'"},
+    {"after 0 prev:1", "after 0 0",
+     "line 17: expected the index of an op or prev:INDEX, each once"},
+    {"after 0 prev:1", "after", "line 17: expected the index of an op or prev:INDEX"},
+    {"prev:1", "prev:2147483647", "line 17: expected the index of an op or prev:INDEX"},
+    {"prev:1", "prev:", "line 17: expected the index of an op or prev:INDEX"},
+    {"end\n", "", "line 18: expected comm, lane, channel, slot, work, op or end, found the end"},
+    {"end\n", "end\n\n", "line 19: expected nothing after 'end'"},
+    {"end\n", "end end\n", "line 18: expected the end of the line, found 'end'"},
+};
+
+static void
+test_read_edited(void)
+{
+    for (size_t i = 0; i < G_N_ELEMENTS(edits); i++) {
+        const char *at = g_strrstr(plan_text, edits[i].from);
+        g_autoptr(GString) text = g_string_new(plan_text);
+        char why[256] = "";
+
+        /* The first place; but the last line's `end` is not the one in a name. */
+        if (strcmp(edits[i].from, "end\n"))
+            at = strstr(plan_text, edits[i].from);
+        g_assert_nonnull(at);
+        g_string_erase(text, at - plan_text, (gssize)strlen(edits[i].from));
+        g_string_insert(text, at - plan_text, edits[i].to);
+        g_assert_null(read_text(text->str, text->len, why, sizeof why));
+        if (!g_str_has_prefix(why, edits[i].why))
+            g_error("'%s' for '%s': %s", edits[i].to, edits[i].from, why);
+    }
+}
+
+static void
+test_read_nul(void)
+{
+    char text[sizeof plan_text];
+    char why[128];
+
+    memcpy(text, plan_text, sizeof text);
+    text[40] = '\0';
+    g_assert_null(read_text(text, sizeof text - 1, why, sizeof why));
+    g_assert_true(g_str_has_prefix(why, "line 3: expected text without NUL bytes"));
+}
+
+/* Lists that are too long end in a refusal, not in an abort. */
+static void
+test_read_long_lists(void)
+{
+    static const char *const lists[][2] = {
+        {"work 0 compute none none direction 0 comm - flops 0 shape 0 0 0 bytes 0 max 0 elements 0 "
+         "launches 0 draw",
+         "expected the end of the line"},
+        {"op 0 lane 0 work 0 forward mb 0 layer 0 tile 0 shard 0 after", "at most 255"},
+        {"op 0 lane 0 work 0 forward mb 0 layer 0 tile 0 shard 0 use", "at most 255"},
+    };
+
+    for (int i = 0; i < 3; i++) {
+        const char *form = i == 0 ? " %d:1" : i == 1 ? " %d" : " %d:read";
+        g_autoptr(GString) text =
+            g_string_new_len(plan_text, strstr(plan_text, "comm") - plan_text);
+        char why[160];
+
+        g_string_append(text, lists[i][0]);
+        for (int j = 0; j < 256; j++)
+            g_string_append_printf(text, form, j);
+        g_string_append(text, "\nend\n");
+        g_assert_null(read_text(text->str, text->len, why, sizeof why));
+        g_assert_nonnull(strstr(why, lists[i][1]));
+    }
+}
+
+int
+main(int argc, char **argv)
+{
+    g_test_init(&argc, &argv, NULL);
+    g_test_add_func("/plan-text/write", test_write);
+    g_test_add_func("/plan-text/write-fails", test_write_fails);
+    g_test_add_func("/plan-text/title-is-one-line", test_title_is_one_line);
+    g_test_add_func("/plan-text/read", test_read);
+    g_test_add_func("/plan-text/read-empty-title", test_read_empty_title);
+    g_test_add_func("/plan-text/read-truncated", test_read_truncated);
+    g_test_add_func("/plan-text/read-edited", test_read_edited);
+    g_test_add_func("/plan-text/read-nul", test_read_nul);
+    g_test_add_func("/plan-text/read-long-lists", test_read_long_lists);
+    return g_test_run();
+}
