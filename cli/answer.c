@@ -139,18 +139,18 @@ static void
 fill_costs(const struct cli_request *request, const struct mw_plan *plan, struct mw_result *r)
 {
     const struct mw_hardware *hw = &request->hardware[MW_OUTLOOK_TYPICAL];
-    double written = 0, read = 0;
+    int64_t written = 0, read = 0;
 
     for (uint32_t o = 0; o < plan->op_count; o++) {
         const struct mw_work *work = &plan->works[plan->ops[o].work];
         written += work->kind == MW_OP_NVME_WRITE ? work->bytes : 0;
         read += work->kind == MW_OP_NVME_READ ? work->bytes : 0;
     }
-    double ranks = plan->ranks == 1 ? r->gpus_per_node : 1.0 / r->nodes;
-    r->nvme_written_bytes = written * ranks;
-    r->nvme_read_bytes = read * ranks;
+    int64_t ranks_per_program = plan->world_ranks / plan->ranks;
+    r->nvme_written_bytes = written * ranks_per_program / r->nodes;
+    r->nvme_read_bytes = read * ranks_per_program / r->nodes;
     r->drive_life_steps = written > 0 && hw->nvme_endurance_bytes > 0
-                              ? hw->nvme_endurance_bytes / r->nvme_written_bytes
+                              ? (double)hw->nvme_endurance_bytes / r->nvme_written_bytes
                               : NAN;
     r->tokens = request->settings.tokens;
     if (r->tokens <= 0)

@@ -53,7 +53,7 @@ static const struct column {
     {"bottleneck", TEXT, true, offsetof(struct mw_result, bottleneck)},
     {"closed_form_paper_s", NUMBER, true, offsetof(struct mw_result, closed_form_paper_s)},
     {"closed_form_plan_s", NUMBER, true, offsetof(struct mw_result, closed_form_plan_s)},
-    {"nvme_written_bytes", NUMBER, true, offsetof(struct mw_result, nvme_written_bytes)},
+    {"nvme_written_bytes", INTEGER, true, offsetof(struct mw_result, nvme_written_bytes)},
     {"drive_life_steps", POSITIVE, true, offsetof(struct mw_result, drive_life_steps)},
     {"days", POSITIVE, true, offsetof(struct mw_result, days)},
     {"cost_usd", POSITIVE, true, offsetof(struct mw_result, cost_usd)},

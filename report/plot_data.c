@@ -195,7 +195,7 @@ append_curve(struct mw_plot_data *data, const struct mw_memory_curve *curve, int
             continue;
         previous = most;
         percent = 100.0 * most / capacity_bytes;
-        data->memory_most = MAX(data->memory_most, percent);
+        data->memory_percent_max = MAX(data->memory_percent_max, percent);
         g_string_append_printf(data->memory[tier], "%s %s\n", mw_format_exact(time_ns * 1e-9),
                                mw_format_fixed(percent, 3));
     }

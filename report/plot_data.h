@@ -20,7 +20,7 @@ struct mw_plot_data {
     int lanes;
     bool bars;
     GString *memory[MW_TIER_COUNT]; /* rows "x percent-of-capacity"; "" for a tier not in use */
-    double memory_most;             /* the largest percentage */
+    double memory_percent_max;
     double span_s;
 };
 

@@ -139,7 +139,7 @@ append_memory(GString *script, const struct mw_plot_data *data, const struct mw_
                            "set key maxrows 1 width -2\n"
                            "set xlabel time_label\n"
                            "plot 100 with lines dt 2 lw 1.5 lc rgb '#999999' notitle",
-                           mw_format_fixed(MAX(data->memory_most * 1.05, 108), 1));
+                           mw_format_fixed(MAX(data->memory_percent_max * 1.05, 108), 1));
     for (int i = 0; i < MW_TIER_COUNT; i++)
         if (data->memory[i]->len)
             g_string_append_printf(script,

@@ -113,8 +113,8 @@ struct mw_result {
     size_t need_count;
     struct mw_result_change change; /* .what NULL: nothing helps */
 
-    double nvme_written_bytes; /* a step, a node */
-    double nvme_read_bytes;
+    int64_t nvme_written_bytes; /* a step, a node */
+    int64_t nvme_read_bytes;
     double drive_life_steps;   /* NAN: no drives written or no rating */
     double tokens;             /* of --tokens; 0: not asked */
     double days, cost_usd, energy_kwh;

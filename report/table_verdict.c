@@ -91,7 +91,7 @@ print_closed_form(FILE *out, const struct mw_result *r)
 static void
 print_drives(FILE *out, const struct mw_result *r)
 {
-    if (!(r->nvme_written_bytes > 0) && !(r->nvme_read_bytes > 0))
+    if (r->nvme_written_bytes <= 0 && r->nvme_read_bytes <= 0)
         return;
     if (isfinite(r->drive_life_steps))
         mw_table_line(out, "drives", "%s read and %s written a step and node, life %s steps (%s)",

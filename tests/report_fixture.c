@@ -246,8 +246,8 @@ fill_speed(struct mw_result *r, double step_s)
     r->critical_path_s = 0.95 * step_s;
     r->closed_form_paper_s = 0.8 * step_s;
     r->closed_form_plan_s = 0.97 * step_s;
-    r->nvme_read_bytes = 4.5e12;
-    r->nvme_written_bytes = 2.44e12;
+    r->nvme_read_bytes = 4500000000000;
+    r->nvme_written_bytes = 2440000000000;
     r->drive_life_steps = 34500;
     r->tokens = 300e9;
     r->days = 612.4;
