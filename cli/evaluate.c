@@ -68,16 +68,24 @@ add_class(const struct mw_class_info *class, struct mw_closed_block *block)
                                                   : &block->weights;
         products->forward_flops += blocks * info->forward_flops;
         products->backward_flops += blocks * info->backward_flops;
+        if (info->m)
+            products->size += blocks * info->forward_flops *
+                              mw_cost_matmul_size(info->m, info->n, info->k);
         block->forward_bytes += blocks * info->forward_bytes;
         block->backward_bytes += blocks * info->backward_bytes;
         block->forward_launches += blocks * info->launches;
-        if (info->m && blocks) {
-            double dim = MIN(info->m, MIN(info->n, info->k));
-            products->smallest_dim =
-                products->smallest_dim ? fmin(products->smallest_dim, dim) : dim;
-        }
     }
     block->params += (double)class->blocks * class->params;
+}
+
+/* From sums weighted by FLOPs to means. */
+static void
+finish_block(struct mw_closed_block *block)
+{
+    if (block->weights.forward_flops > 0)
+        block->weights.size /= block->weights.forward_flops;
+    if (block->attention.forward_flops > 0)
+        block->attention.size /= block->attention.forward_flops;
 }
 
 static void
@@ -141,6 +149,9 @@ cli_closed_form(const struct mw_sizing *s, const struct mw_hardware *hardware,
     add_class(&s->classes[MW_CLASS_DENSE], &dims.layer_block);
     add_class(&s->classes[MW_CLASS_EXPERT], &dims.layer_block);
     add_class(&s->classes[MW_CLASS_TAIL], &dims.tail);
+    finish_block(&dims.head);
+    finish_block(&dims.layer_block);
+    finish_block(&dims.tail);
     state_shares(s, &dims);
     mw_closed_form(&dims, hardware, out);
 }

@@ -51,7 +51,7 @@ struct mw_hardware {
     double gpu_peak_flops;             /* dense 16-bit, datasheet: the base of MFU */
     double gpu_achievable_flops;       /* of whole layers without communication: the base of
                                           "efficiency" */
-    int64_t matmul_points;             /* curve: rate over the smallest dimension of a product */
+    int64_t matmul_points;             /* curve: rate over the size (m·n·k)^(1/3) of a product */
     double matmul_dim[MW_MATMUL_POINTS_MAX];
     double matmul_flops[MW_MATMUL_POINTS_MAX];
     double gpu_launch_s;            /* per kernel, not hidden */

@@ -41,7 +41,7 @@ static const struct mw_hw_key keys[] = {
     {"gpu", "achievable_tflops", "TFLOP/s",
      "of whole layers without communication: the base of efficiency", 1e12, 1e-4, 1e6, true, 1,
      MW_HW_REAL, AT(gpu_achievable_flops)},
-    {"gpu", "matmul_dim", "", "curve of matrix products: smallest dimension, rising", 1, 1, 1e9,
+    {"gpu", "matmul_dim", "", "curve of matrix products: cube root of m*n*k, rising", 1, 1, 1e9,
      true, 0, MW_HW_LIST, AT(matmul_dim)},
     {"gpu", "matmul_tflops", "TFLOP/s", "rate of matrix products, one a matmul_dim", 1e12, 1e-4,
      1e6, true, 1, MW_HW_LIST, AT(matmul_flops)},

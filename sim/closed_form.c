@@ -77,7 +77,7 @@ products_s(const struct mw_closed_products *products, double forwards, const str
 {
     double flops = products->forward_flops * forwards + products->backward_flops;
 
-    return flops > 0 ? flops / mw_cost_matmul_flops(hw, products->smallest_dim) : 0;
+    return flops > 0 ? flops / mw_cost_matmul_flops(hw, products->size) : 0;
 }
 
 static void

@@ -22,7 +22,7 @@
 /* Sums over operators of one kind of block, one rank, one micro-batch. */
 struct mw_closed_products { /* matrix products of about one shape */
     double forward_flops, backward_flops;
-    double smallest_dim; /* picks the rate */
+    double size; /* (m·n·k)^(1/3), the mean weighted by FLOPs: picks the rate */
 };
 
 struct mw_closed_block {

@@ -68,20 +68,26 @@ drive_bytes_per_s(const struct mw_work *work, const struct mw_hardware *hardware
 }
 
 double
-mw_cost_matmul_flops(const struct mw_hardware *hardware, double dim)
+mw_cost_matmul_size(int64_t m, int64_t n, int64_t k)
+{
+    return cbrt((double)m * (double)n * (double)k);
+}
+
+double
+mw_cost_matmul_flops(const struct mw_hardware *hardware, double size)
 {
     const double *dims = hardware->matmul_dim, *flops = hardware->matmul_flops;
     int64_t last = hardware->matmul_points - 1, i = 0;
 
     if (last < 0)
         return hardware->gpu_achievable_flops;
-    if (dim <= dims[0])
+    if (size <= dims[0])
         return flops[0];
-    if (dim >= dims[last])
+    if (size >= dims[last])
         return flops[last];
-    while (dim > dims[i + 1])
+    while (size > dims[i + 1])
         i++;
-    return flops[i] + (flops[i + 1] - flops[i]) * log(dim / dims[i]) / log(dims[i + 1] / dims[i]);
+    return flops[i] + (flops[i + 1] - flops[i]) * log(size / dims[i]) / log(dims[i + 1] / dims[i]);
 }
 
 static double
@@ -91,9 +97,8 @@ compute_s(const struct mw_work *work, const struct mw_hardware *hardware)
                      (double)work->launches * hardware->gpu_launch_s;
 
     if (work->flops > 0 && work->m > 0) {
-        int64_t mn = work->m < work->n ? work->m : work->n;
         seconds += (double)work->flops /
-                   mw_cost_matmul_flops(hardware, (double)(mn < work->k ? mn : work->k));
+                   mw_cost_matmul_flops(hardware, mw_cost_matmul_size(work->m, work->n, work->k));
     } else if (work->flops > 0) {
         seconds += (double)work->flops / hardware->gpu_achievable_flops;
     }

@@ -1,7 +1,7 @@
 /*
  * cost.h - what an op costs on a machine: cost = f(work, hardware), nothing hidden in code.
  *
- *   matrix products   flops / rate(smallest of m, n, k), the profile's curve; log-linear between
+ *   matrix products   flops / rate((m·n·k)^(1/3)), the profile's curve; log-linear between
  *                     points, the end values beyond them
  *   memory-bound      bytes / gpu_memory_bytes_per_s, added to the matrix products
  *   launches          launches * gpu_launch_s
@@ -54,7 +54,8 @@ void mw_costs_clear(struct mw_costs *costs);
 double mw_cost_work_s(const struct mw_plan *plan, const struct mw_work *work,
                       const struct mw_hardware *hardware);
 
-/* The matrix-product curve at a smallest dimension `dim`, FLOP/s. */
-double mw_cost_matmul_flops(const struct mw_hardware *hardware, double dim);
+/* The matrix-product curve at the size of a product, the cube root of m·n·k, FLOP/s. */
+double mw_cost_matmul_flops(const struct mw_hardware *hardware, double size);
+double mw_cost_matmul_size(int64_t m, int64_t n, int64_t k);
 
 #endif

@@ -95,9 +95,9 @@ test_compute(void)
 
     b.work.flops = INT64_C(20000000000000);
     b.work.m = 5000;
-    b.work.n = 100;
-    b.work.k = 700;
-    assert_s(price(&b, MW_CHANNEL_SM, 1000000), 2); /* the smallest dimension counts */
+    b.work.n = 10;
+    b.work.k = 20;
+    assert_s(price(&b, MW_CHANNEL_SM, 1000000), 2); /* size 100: the cube root of m·n·k */
     b.work.bytes = 50 * GB;
     b.work.launches = 3;
     assert_s(price(&b, MW_CHANNEL_SM, 1000000), 2 + 0.5 + 0.003);
