@@ -64,7 +64,7 @@ check_overlaps(struct mw_plan_check *check, const struct extent *extents, uint32
                 check, "slots %u and %u of rank %u overlap in tier %s at offset %" PRId64,
                 last->slot, extents[i].slot, last->rank, mw_tier_name(last->tier),
                 extents[i].begin);
-        sum = (together ? sum : 0) + extents[i].end - extents[i].begin;
+        sum = (together ? sum : 0) + (extents[i].end - extents[i].begin);
         if (sum > check->peak_bytes[extents[i].tier])
             check->peak_bytes[extents[i].tier] = sum;
     }

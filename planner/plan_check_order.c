@@ -99,10 +99,9 @@ static bool
 deps_are_done(struct walk *walk, uint32_t lane)
 {
     const struct mw_op *op = &walk->plan->ops[walk->head[lane]];
-    const uint32_t *deps = walk->plan->deps + op->dep_begin;
 
     for (; walk->deps_done[lane] < op->dep_count; walk->deps_done[lane]++) {
-        uint32_t dep = deps[walk->deps_done[lane]];
+        uint32_t dep = walk->plan->deps[op->dep_begin + walk->deps_done[lane]];
 
         if ((dep & MW_DEP_PREVIOUS_STEP) || walk->done[dep])
             continue;
