@@ -19,6 +19,19 @@
 #define SWEEPS_MAX 200
 #define SWEEP_TOLERANCE 1e-12
 
+/* Of numbers, never NaN: unlike fmin these are one instruction. */
+static inline double
+smaller(double a, double b)
+{
+    return a < b ? a : b;
+}
+
+static inline double
+larger(double a, double b)
+{
+    return a > b ? a : b;
+}
+
 static void
 list_pull(struct mw_engine *engine, uint32_t stream, uint32_t pull)
 {
@@ -99,26 +112,25 @@ add_stream(struct mw_engine *engine, uint32_t index)
 static void
 find_component(struct mw_engine *engine)
 {
+    uint32_t seeds = 0;
+
     engine->component_stream_count = engine->component_link_count = 0;
     for (uint32_t i = 0; i < engine->touched_link_count; i++) {
-        struct mw_link *link = &engine->links[engine->touched_links[i]];
+        uint32_t at = engine->touched_links[i];
+        struct mw_link *link = &engine->links[at];
         bool was_over = link->over;
 
         link->touched = false;
         link->over = link->load > MW_LINK_FULL;
-        if (!link->over && !was_over)
-            engine->touched_links[i] = MW_NONE;
+        if (link->over || was_over)
+            engine->touched_links[seeds++] = at;
     }
-    for (uint32_t i = 0; i < engine->touched_link_count; i++) {
-        const struct mw_link *link;
-
-        if (engine->touched_links[i] == MW_NONE)
-            continue;
-        link = &engine->links[engine->touched_links[i]];
+    engine->touched_link_count = 0;
+    for (uint32_t i = 0; i < seeds; i++) {
+        const struct mw_link *link = &engine->links[engine->touched_links[i]];
         for (uint32_t j = 0; j < link->count; j++)
             add_stream(engine, link->streams[j]);
     }
-    engine->touched_link_count = 0;
     for (uint32_t i = 0; i < engine->component_link_count; i++) {
         const struct mw_link *link = &engine->links[engine->component_links[i]];
 
@@ -148,7 +160,7 @@ link_level(const struct mw_engine *engine, const struct mw_link *link)
         }
         if (cut == 0)
             return INFINITY;
-        room = fmax(room / cut, LEVEL_MIN);
+        room = larger(room / cut, LEVEL_MIN);
         if (room <= level)
             return level;
         level = room;
@@ -167,7 +179,7 @@ speed_within(const struct mw_engine *engine, const struct mw_stream *stream,
         const struct mw_link *link = &engine->links[pull->link];
 
         if (link->in_component && !link->settled && link != but)
-            speed = fmin(speed, link->level / pull->share);
+            speed = smaller(speed, link->level / pull->share);
     }
     return speed;
 }
@@ -190,7 +202,7 @@ link_is_final(const struct mw_engine *engine, const struct mw_link *link)
         const struct mw_stream *stream = &engine->streams[link->streams[j]];
         double share = engine->pulls[link->pulls[j]].share;
 
-        if (!stream->fixed && stream->next_speed != fmin(1, link->level / share))
+        if (!stream->fixed && stream->next_speed != smaller(1, link->level / share))
             return false;
     }
     return true;
@@ -235,7 +247,7 @@ sweep(struct mw_engine *engine)
         }
         link->level = link_level(engine, link);
         if (link->level != before)
-            change = fmax(change, fabs(1 - before / link->level));
+            change = larger(change, fabs(1 - before / link->level));
     }
     return change;
 }
@@ -254,11 +266,11 @@ iterate(struct mw_engine *engine)
     }
 }
 
-/* One round: false when all speeds are known. */
-static bool
-fill_round(struct mw_engine *engine)
+/* Links without room for all; the others hold nobody back and are settled. */
+static uint32_t
+find_levels(struct mw_engine *engine)
 {
-    bool open = false, progress = false;
+    uint32_t open = 0;
 
     for (uint32_t i = 0; i < engine->component_link_count; i++) {
         struct mw_link *link = &engine->links[engine->component_links[i]];
@@ -267,12 +279,17 @@ fill_round(struct mw_engine *engine)
             continue;
         link->level = link_level(engine, link);
         link->settled = isinf(link->level);
-        open = open || !link->settled;
+        open += !link->settled;
     }
-    cap_streams(engine);
-    if (!open)
-        return false;
-    /* All are judged before any is fixed: a stream that is fixed by one drew more from another. */
+    return open;
+}
+
+/* All are judged before any stream is fixed: one that a link fixes drew more from another. */
+static uint32_t
+settle_final_links(struct mw_engine *engine)
+{
+    uint32_t settled = 0;
+
     for (uint32_t i = 0; i < engine->component_link_count; i++) {
         struct mw_link *link = &engine->links[engine->component_links[i]];
         link->final = !link->settled && link_is_final(engine, link);
@@ -283,11 +300,44 @@ fill_round(struct mw_engine *engine)
         if (!link->final)
             continue;
         fix_streams(engine, link);
-        link->settled = progress = true;
+        link->settled = true;
+        settled++;
     }
-    if (!progress)
-        iterate(engine);
-    return progress;
+    return settled;
+}
+
+/* By far the most components are one link and its streams: no rounds needed. */
+static void
+fill_link(struct mw_engine *engine, const struct mw_link *link)
+{
+    double level = link_level(engine, link);
+
+    for (uint32_t j = 0; j < link->count; j++)
+        engine->streams[link->streams[j]].next_speed =
+            smaller(1, level / engine->pulls[link->pulls[j]].share);
+}
+
+static void
+fill_component(struct mw_engine *engine)
+{
+    uint32_t open = engine->component_link_count;
+
+    if (open == 1) {
+        fill_link(engine, &engine->links[engine->component_links[0]]);
+        return;
+    }
+    while (open > 0) {
+        uint32_t settled;
+
+        open = find_levels(engine);
+        cap_streams(engine);
+        settled = settle_final_links(engine);
+        if (open > 0 && settled == 0) {
+            iterate(engine);
+            return;
+        }
+        open -= settled;
+    }
 }
 
 static void
@@ -321,7 +371,7 @@ schedule(struct mw_engine *engine, uint32_t index)
     stream->scheduled_head = stream->queue.head;
     mw_stream_advance(stream, engine->now_ns);
     left = engine->flows[stream->queue.head].finish - stream->progress;
-    left = fmin(fmax(left / stream->speed - MW_PROGRESS_SLACK, 0), 4e18);
+    left = smaller(larger(left / stream->speed - MW_PROGRESS_SLACK, 0), 4e18);
     whole = (int64_t)left;
     whole += (double)whole < left;
     mw_heap_set(&engine->heap, index, engine->now_ns + whole);
@@ -338,8 +388,7 @@ mw_engine_settle(struct mw_engine *engine)
     find_component(engine);
     if (engine->component_stream_count > 0) {
         engine->reshares++;
-        while (fill_round(engine))
-            ;
+        fill_component(engine);
         apply_speeds(engine);
     }
     for (uint32_t i = 0; i < engine->touched_stream_count; i++) {
