@@ -52,7 +52,7 @@ struct builder {
     const struct mw_sizing *sizing;
     struct mw_plan *plan;
     uint32_t rank;
-    uint32_t lane_base, slot_base_state;
+    uint32_t lane_base;
 
     uint32_t dp_comm, tp_comm, world_comm;
     uint32_t channel[MW_CHANNEL_KIND_COUNT];
@@ -88,12 +88,18 @@ struct identity {
     uint32_t micro_batch, tile, shard;
 };
 
-/* --- build.c: ops and slots --- */
+/* --- build_ops.c --- */
 uint32_t mw_build_op(struct builder *b, int lane, uint32_t work, struct identity id);
 /* Adds the use to the newest op, with the edges that it needs. */
 void mw_build_use(struct builder *b, uint32_t slot, enum mw_use_mode mode);
 void mw_build_after(struct builder *b, uint32_t op); /* explicit edge; MW_NONE is ignored */
 uint32_t mw_build_ring_next(struct ring *ring);
+
+/* --- build_tables.c --- */
+void mw_build_add_lanes(struct builder *b);
+void mw_build_add_channels(struct builder *b);
+void mw_build_add_comms(struct builder *b);
+void mw_build_add_slots(struct builder *b);
 
 /* --- build_work.c --- */
 uint32_t mw_work_compute(struct builder *b, enum mw_class class, int operator_, bool backward,

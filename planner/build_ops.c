@@ -1,0 +1,88 @@
+/* Ops and their edges: every op names the slots that it uses, and gets an edge for every hazard that
+ * its lane does not order already. */
+#include <glib.h>
+
+#include "planner/build_internal.h"
+
+static bool
+is_collective(enum mw_op_kind kind)
+{
+    return kind >= MW_OP_ALL_GATHER && kind <= MW_OP_BROADCAST;
+}
+
+/* Members of a group meet in the same op of their programs; sibling groups in different ones. */
+static uint32_t
+next_match(struct builder *b, uint32_t comm)
+{
+    const struct mw_sizing *s = b->sizing;
+    uint32_t groups = 1 + s->tp + s->dp;
+    uint32_t group = comm == b->dp_comm   ? 1 + b->rank % s->tp
+                     : comm == b->tp_comm ? 1 + s->tp + b->rank / s->tp
+                                          : 0;
+
+    if (b->plan->ranks == 1 || b->plan->comms[comm].size == 1)
+        return MW_NONE;
+    return b->match_count++ * groups + group;
+}
+
+uint32_t
+mw_build_op(struct builder *b, int lane, uint32_t work, struct identity id)
+{
+    const struct mw_work *done = &b->plan->works[work];
+    struct mw_op op = {.work = work, .lane = b->lane_base + lane, .phase = id.phase,
+                       .layer = id.layer, .micro_batch = id.micro_batch, .tile = id.tile,
+                       .shard = id.shard, .match = MW_NONE};
+
+    if (is_collective(done->kind))
+        op.match = next_match(b, done->comm);
+    uint32_t index = mw_plan_add_op(b->plan, op);
+    if (b->lane_last[lane] == MW_NONE)
+        mw_plan_add_dep(b->plan, b->begin_op);
+    if (b->chain)
+        mw_plan_add_dep(b->plan, b->newest);
+    b->lane_last[lane] = index;
+    b->newest = index;
+    return index;
+}
+
+void
+mw_build_after(struct builder *b, uint32_t op)
+{
+    const struct mw_op *ops = b->plan->ops;
+
+    /* An earlier op of the same lane is done anyway. */
+    if (op != MW_NONE && op != b->newest && ops[op].lane != ops[b->newest].lane)
+        mw_plan_add_dep(b->plan, op);
+}
+
+static struct slot_state *
+slot_state(struct builder *b, uint32_t slot)
+{
+    return &b->states[slot];
+}
+
+void
+mw_build_use(struct builder *b, uint32_t slot, enum mw_use_mode mode)
+{
+    struct slot_state *state = slot_state(b, slot);
+    int lane = b->plan->ops[b->newest].lane - b->lane_base;
+
+    mw_plan_add_use(b->plan, slot, mode);
+    mw_build_after(b, state->writer);
+    if (mode == MW_USE_READ) {
+        state->readers[lane] = b->newest;
+        return;
+    }
+    for (int l = 0; l < LANES_PER_RANK; l++) {
+        mw_build_after(b, state->readers[l]);
+        state->readers[l] = MW_NONE;
+    }
+    state->writer = b->newest;
+}
+
+uint32_t
+mw_build_ring_next(struct ring *ring)
+{
+    g_assert(ring->count);
+    return ring->first + ring->next++ % ring->count;
+}

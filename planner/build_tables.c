@@ -1,0 +1,184 @@
+/* The tables that a program starts from: lanes, channels, communicators, slots. */
+#include <glib.h>
+#include <string.h>
+
+#include "planner/build_internal.h"
+
+/* Every lane issues and completes in order: an executor keeps a drive's queue full below this
+ * level, by cutting an op into requests. */
+#define LANE_WINDOW 1
+
+static const struct {
+    enum mw_lane_kind kind;
+    int index;
+} lane_table[LANES_PER_RANK] = {
+    [LANE_COMPUTE] = {MW_LANE_COMPUTE, 0},   [LANE_COLLECTIVE] = {MW_LANE_COLLECTIVE, 0},
+    [LANE_SLICING] = {MW_LANE_COLLECTIVE, 1}, [LANE_H2D] = {MW_LANE_H2D, 0},
+    [LANE_D2H] = {MW_LANE_D2H, 0},           [LANE_READ] = {MW_LANE_NVME_READ, 0},
+    [LANE_WRITE] = {MW_LANE_NVME_WRITE, 0},  [LANE_HOST] = {MW_LANE_HOST, 0},
+};
+
+void
+mw_build_add_lanes(struct builder *b)
+{
+    b->lane_base = b->plan->lane_count;
+    for (int l = 0; l < LANES_PER_RANK; l++) {
+        mw_plan_add_lane(b->plan, (struct mw_lane){b->rank, lane_table[l].kind,
+                                                   lane_table[l].index, LANE_WINDOW, 0});
+        b->lane_last[l] = MW_NONE;
+    }
+}
+
+static bool
+belongs_to_node(enum mw_channel_kind kind)
+{
+    return kind == MW_CHANNEL_NODE_H2D || kind == MW_CHANNEL_NODE_D2H ||
+           kind == MW_CHANNEL_DRAM || kind == MW_CHANNEL_DRIVE || kind == MW_CHANNEL_NIC;
+}
+
+/* Folded, one program stands for a node's ranks and gets its part of the node's channels;
+ * unfolded, the ranks of a node share them. */
+void
+mw_build_add_channels(struct builder *b)
+{
+    bool folded = b->plan->ranks == 1;
+    uint32_t node = b->rank / b->sizing->ranks_per_node;
+    bool first_of_node = b->rank % b->sizing->ranks_per_node == 0;
+
+    for (int kind = 0; kind < MW_CHANNEL_KIND_COUNT; kind++) {
+        bool shared = belongs_to_node(kind);
+        if (shared && !first_of_node)
+            continue;
+        b->channel[kind] = mw_plan_add_channel(
+            b->plan, (struct mw_channel){kind, shared ? node : b->rank,
+                                         shared && folded ? b->sizing->ranks_per_node : 1});
+    }
+}
+
+void
+mw_build_add_comms(struct builder *b)
+{
+    const struct mw_sizing *s = b->sizing;
+
+    b->dp_comm = mw_plan_add_comm(
+        b->plan, (struct mw_comm){s->dp, s->dp_ranks_per_node,
+                                  MIN(s->tp, s->ranks_per_node / s->dp_ranks_per_node)});
+    b->tp_comm = mw_plan_add_comm(
+        b->plan, (struct mw_comm){s->tp, s->tp_ranks_per_node,
+                                  s->ranks_per_node / s->tp_ranks_per_node});
+    b->world_comm =
+        mw_plan_add_comm(b->plan, (struct mw_comm){s->ranks, s->ranks_per_node, 1});
+}
+
+static uint32_t
+add_slots(struct builder *b, enum mw_tier tier, enum mw_purpose purpose, int64_t bytes,
+          int64_t count, bool persistent)
+{
+    uint32_t first = b->plan->slot_count;
+
+    for (int64_t i = 0; i < count; i++) {
+        mw_plan_add_slot(b->plan, (struct mw_slot){b->rank, tier, purpose, MW_DTYPE_NONE,
+                                                   persistent, b->offset_bytes[tier], bytes});
+        b->offset_bytes[tier] += bytes;
+    }
+    return first;
+}
+
+static struct ring
+add_ring(struct builder *b, enum mw_tier tier, enum mw_purpose purpose, int64_t bytes,
+         int64_t count)
+{
+    return (struct ring){add_slots(b, tier, purpose, bytes, count, false), count, 0};
+}
+
+static void
+add_home_slots(struct builder *b)
+{
+    const struct mw_sizing *s = b->sizing;
+    bool delayed = s->settings.dpu_start != MW_AUTO;
+
+    b->param_home = b->plan->slot_count;
+    for (uint32_t u = 0; u < s->unit_count; u++) {
+        const struct mw_unit *unit = mw_sizing_unit(s, u);
+        int64_t params = s->params_partitioned ? unit->tiles * unit->shard_params : unit->params;
+        add_slots(b, s->param_home[u], MW_PURPOSE_PARAMETERS, 2 * params, 1, true);
+    }
+    b->gradient_home = b->plan->slot_count;
+    for (uint32_t u = 0; u < s->unit_count; u++) {
+        const struct mw_unit *unit = mw_sizing_unit(s, u);
+        int64_t params = s->gradients_partitioned ? unit->tiles * unit->shard_params : unit->params;
+        add_slots(b, s->gradient_home[u], MW_PURPOSE_GRADIENTS, s->gradient_element_bytes * params,
+                  1, delayed);
+    }
+    b->checkpoint_home = b->plan->slot_count;
+    for (int64_t c = 0; c < s->checkpoint_count; c++)
+        add_slots(b, s->checkpoint_home[c], MW_PURPOSE_ACTIVATION_CHECKPOINTS, s->checkpoint_bytes,
+                  1, false);
+}
+
+static void
+add_state_slots(struct builder *b)
+{
+    const struct mw_sizing *s = b->sizing;
+
+    b->state_home = b->plan->slot_count;
+    for (uint32_t c = 0; c < s->chunk_count; c++)
+        add_slots(b, s->chunks[c].tier, MW_PURPOSE_OPTIMIZER_STATE,
+                  s->chunks[c].params * s->optimizer_element_bytes, 1, true);
+    b->chunk_other = g_new(uint32_t, s->chunk_count + 1);
+    for (uint32_t c = 0; c < s->chunk_count; c++) {
+        b->chunk_other[c] = MW_NONE;
+        if (s->chunks[c].tier == MW_TIER_NVME && s->settings.commit == 1)
+            b->chunk_other[c] =
+                add_slots(b, MW_TIER_NVME, MW_PURPOSE_OPTIMIZER_STATE_OTHER,
+                          s->chunks[c].params * s->optimizer_element_bytes, 1, true);
+    }
+}
+
+static void
+add_buffer_slots(struct builder *b)
+{
+    const struct mw_sizing *s = b->sizing;
+
+    b->params = add_ring(b, MW_TIER_GPU, MW_PURPOSE_PARAMETER_BUFFERS, s->param_slot_bytes,
+                         s->param_ring);
+    b->shards = add_ring(b, MW_TIER_GPU, MW_PURPOSE_SHARD_BUFFERS, s->shard_slot_bytes,
+                         s->shard_ring);
+    b->pinned = add_ring(b, MW_TIER_CPU, MW_PURPOSE_SHARD_BUFFERS, s->pinned_slot_bytes,
+                         s->pinned_ring);
+    b->gradients = add_ring(b, MW_TIER_GPU, MW_PURPOSE_GRADIENT_BUFFERS, s->gradient_slot_bytes,
+                            s->gradient_ring);
+    b->gradient_shards = add_ring(b, MW_TIER_GPU, MW_PURPOSE_SHARD_BUFFERS,
+                                  s->gradient_shard_bytes, s->gradient_shard_ring);
+    b->gradient_pinned = add_ring(b, MW_TIER_CPU, MW_PURPOSE_GRADIENT_BUFFERS,
+                                  s->gradient_pinned_bytes, s->gradient_pinned_ring);
+    b->checkpoints = add_ring(b, MW_TIER_GPU, MW_PURPOSE_CHECKPOINT_BUFFERS, s->checkpoint_bytes,
+                              s->checkpoint_ring);
+    b->checkpoint_pinned = add_ring(b, MW_TIER_CPU, MW_PURPOSE_CHECKPOINT_BUFFERS,
+                                    s->checkpoint_bytes, s->checkpoint_pinned_ring);
+    b->activations = add_ring(b, MW_TIER_GPU, MW_PURPOSE_ACTIVATIONS, s->activation_slot_bytes,
+                              s->activation_slots);
+    b->logits_slot = add_slots(b, MW_TIER_GPU, MW_PURPOSE_LOGITS, s->logits_bytes,
+                               s->logits_bytes > 0, false);
+    b->sets = add_ring(b, MW_TIER_CPU, MW_PURPOSE_OPTIMIZER_BUFFERS, s->optimizer_set_bytes,
+                       s->optimizer_sets);
+    b->gathers = add_ring(b, MW_TIER_CPU, MW_PURPOSE_PARAMETER_BUFFERS, s->gather_slot_bytes,
+                          s->gather_ring);
+}
+
+static void
+prepare_states(struct builder *b)
+{
+    b->states = g_renew(struct slot_state, b->states, b->plan->slot_count + 1);
+    memset(b->states, 0xff, (b->plan->slot_count + 1) * sizeof *b->states); /* all MW_NONE */
+}
+
+void
+mw_build_add_slots(struct builder *b)
+{
+    memset(b->offset_bytes, 0, sizeof b->offset_bytes);
+    add_home_slots(b);
+    add_state_slots(b);
+    add_buffer_slots(b);
+    prepare_states(b);
+}
