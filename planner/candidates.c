@@ -197,24 +197,51 @@ keep(struct gather *gather, struct mw_sizing *sizing)
     return true;
 }
 
-/* What the user fixed stays as it is. */
+struct tiers {
+    enum mw_tier optimizer, gradients, params, activations;
+};
+
+/* What the user fixed stays as it is; gradients follow an optimizer state that is fixed. */
+static struct mw_sizing *
+size_tiers(struct gather *gather, const struct tiers *tiers)
+{
+    struct mw_settings s = *gather->asked;
+    bool fixed = s.placement[MW_STATE_OPTIMIZER].count > 0;
+
+    if (!fixed)
+        place(&s, MW_STATE_OPTIMIZER, tiers->optimizer);
+    if (!s.placement[MW_STATE_GRADIENTS].count && fixed)
+        s.placement[MW_STATE_GRADIENTS] = s.placement[MW_STATE_OPTIMIZER];
+    else if (!s.placement[MW_STATE_GRADIENTS].count)
+        place(&s, MW_STATE_GRADIENTS, tiers->gradients);
+    if (!s.placement[MW_STATE_PARAMETERS].count)
+        place(&s, MW_STATE_PARAMETERS, tiers->params);
+    if (!s.placement[MW_STATE_ACTIVATIONS].count)
+        place(&s, MW_STATE_ACTIVATIONS, tiers->activations);
+    choose_batch(gather->request, &s);
+    return size_placement(gather->request, &s, &gather->error);
+}
+
+/* Gradients stay in host memory while it has room; on NVMe they may leave room for a larger batch. */
 static bool
 try_tiers(struct gather *gather, enum mw_tier optimizer, enum mw_tier params,
           enum mw_tier activations)
 {
-    struct mw_settings s = *gather->asked;
+    struct tiers tiers = {optimizer, MIN(optimizer, MW_TIER_CPU), params, activations};
+    struct mw_sizing *near = size_tiers(gather, &tiers), *deep = NULL;
+    bool open_batch = gather->asked->micro_batch == MW_AUTO;
 
-    if (!s.placement[MW_STATE_OPTIMIZER].count)
-        place(&s, MW_STATE_OPTIMIZER, optimizer);
-    if (!s.placement[MW_STATE_GRADIENTS].count)
-        s.placement[MW_STATE_GRADIENTS] = s.placement[MW_STATE_OPTIMIZER];
-    if (!s.placement[MW_STATE_PARAMETERS].count)
-        place(&s, MW_STATE_PARAMETERS, params);
-    if (!s.placement[MW_STATE_ACTIVATIONS].count)
-        place(&s, MW_STATE_ACTIVATIONS, activations);
-    choose_batch(gather->request, &s);
-    struct mw_sizing *sizing = size_placement(gather->request, &s, &gather->error);
-    return sizing && keep(gather, sizing);
+    if (near && optimizer == MW_TIER_NVME && (!near->fits || open_batch)) {
+        tiers.gradients = MW_TIER_NVME;
+        deep = size_tiers(gather, &tiers);
+    }
+    double near_batch = near && near->fits ? near->settings.micro_batch : 0;
+    if (deep && near_batch > 0 && deep->settings.micro_batch <= near_batch) {
+        mw_sizing_free(deep);
+        deep = NULL;
+    }
+    bool kept = near && keep(gather, near);
+    return (deep && keep(gather, deep)) || kept;
 }
 
 /* Parameters to the fastest memory with room. */
