@@ -45,25 +45,35 @@ size_with_commit(const struct mw_request *request, const struct mw_settings *set
     return mw_sizing_new(request->model, request->hardware, &s, error);
 }
 
-/* Memory-centric tiling only when a buffer does not fit. */
+/* Relative to the tier that lacks most. */
+static double
+lack(const struct mw_sizing *sizing)
+{
+    return (double)sizing->short_bytes /
+           MAX(1, sizing->tiers[sizing->limiting_tier].capacity_bytes);
+}
+
+/* Memory-centric tiling only when a buffer does not fit; if no number of tiles helps, the one that
+ * lacks least, so that the verdict does not blame a buffer that tiling would have cut. */
 static struct mw_sizing *
 size_placement(const struct mw_request *request, const struct mw_settings *settings, GError **error)
 {
     struct mw_settings s = *settings;
-    struct mw_sizing *first = size_with_commit(request, &s, error);
+    struct mw_sizing *nearest = size_with_commit(request, &s, error);
 
-    if (!first || first->fits || s.tiles != MW_AUTO || !first->params_partitioned ||
-        first->limiting_tier == MW_TIER_NVME)
-        return first;
-    for (s.tiles = 2; s.tiles <= TILES_MAX; s.tiles *= 2) {
+    if (!nearest || nearest->fits || s.tiles != MW_AUTO || !nearest->params_partitioned ||
+        nearest->limiting_tier == MW_TIER_NVME)
+        return nearest;
+    for (s.tiles = 2; s.tiles <= TILES_MAX && !nearest->fits; s.tiles *= 2) {
         struct mw_sizing *sizing = size_with_commit(request, &s, NULL);
-        if (sizing && sizing->fits) {
-            mw_sizing_free(first);
-            return sizing;
+        if (sizing && (sizing->fits || lack(sizing) < lack(nearest))) {
+            mw_sizing_free(nearest);
+            nearest = sizing;
+        } else {
+            mw_sizing_free(sizing);
         }
-        mw_sizing_free(sizing);
     }
-    return first;
+    return nearest;
 }
 
 static bool
@@ -153,13 +163,6 @@ struct gather {
     struct mw_sizing *nearest; /* of those that do not fit */
     GError *error;
 };
-
-static double
-lack(const struct mw_sizing *sizing)
-{
-    return (double)sizing->short_bytes /
-           MAX(1, sizing->tiers[sizing->limiting_tier].capacity_bytes);
-}
 
 static bool
 same_settings(const struct mw_sizing *a, const struct mw_sizing *b)

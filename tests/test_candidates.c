@@ -1,0 +1,91 @@
+#include <glib.h>
+
+#include "planner/planner.h"
+#include "tests/hwprofile_helpers.h"
+
+static struct mw_sizing *
+take_first(GPtrArray *candidates)
+{
+    g_assert_nonnull(candidates);
+    g_ptr_array_set_free_func(candidates, NULL);
+    struct mw_sizing *first = candidates->pdata[0];
+    for (guint i = 1; i < candidates->len; i++)
+        mw_sizing_free(candidates->pdata[i]);
+    g_ptr_array_unref(candidates);
+    return first;
+}
+
+/* All states on NVMe, checkpoints in host memory, on 32 DGX-2 (the rows of ZeRO-Infinity's
+ * Table 1 with 5T and more). */
+static struct mw_sizing *
+plan_on_nvme(const struct mw_request *request, double batch, int64_t tp, int64_t tiles)
+{
+    struct mw_settings asked, resolved;
+
+    mw_settings_init(&asked);
+    asked.strategy = MW_STRATEGY_ZERO_INFINITY_NVME;
+    asked.nodes = 32;
+    asked.tp = tp;
+    asked.micro_batch = batch;
+    asked.tiles = tiles;
+    asked.commit = 0;
+    for (int state = 0; state < MW_STATE_COUNT; state++)
+        g_assert_true(mw_placement_parse(state == MW_STATE_ACTIVATIONS ? "cpu" : "nvme", "",
+                                         &asked.placement[state], NULL));
+    g_assert_true(mw_settings_resolve(request, &asked, &resolved, NULL));
+    return take_first(mw_planner_candidates(request, &resolved, NULL));
+}
+
+/* Untiled, 20T lacks 30 GiB of GPU memory for its buffers; tiled, a tenth of that. */
+static void
+test_nearest_tiling_is_blamed(void)
+{
+    struct mw_hwprofile *profile = mw_test_load("dgx2");
+    struct mw_hardware hardware = mw_hwprofile_read(profile, MW_OUTLOOK_TYPICAL);
+    struct mw_model model;
+    struct mw_request request = {&model, &hardware};
+
+    g_assert_true(mw_model_load("zi-20t", &model, NULL));
+    struct mw_sizing *open = plan_on_nvme(&request, 2, 8, MW_AUTO);
+    g_assert_false(open->fits);
+    for (int64_t tiles = 1; tiles <= 64; tiles *= 2) {
+        struct mw_sizing *fixed = plan_on_nvme(&request, 2, 8, tiles);
+        g_assert_cmpint(open->short_bytes, <=, fixed->short_bytes);
+        mw_sizing_free(fixed);
+    }
+    mw_sizing_free(open);
+    mw_hwprofile_free(profile);
+}
+
+/* With an eighth less host memory, 5T at 5 sequences a GPU lacks it for checkpoints; only untiled
+ * does it lack GPU memory more. */
+static void
+test_tier_that_tiling_cannot_help_is_blamed(void)
+{
+    struct mw_hwprofile *profile = mw_test_load("dgx2");
+    struct mw_hardware hardware = mw_hwprofile_read(profile, MW_OUTLOOK_TYPICAL);
+    struct mw_model model;
+    struct mw_request request = {&model, &hardware};
+
+    g_assert_true(mw_model_load("zi-5t", &model, NULL));
+    hardware.host_memory_bytes -= hardware.host_memory_bytes / 8;
+    struct mw_sizing *untiled = plan_on_nvme(&request, 5, 4, 1);
+    struct mw_sizing *open = plan_on_nvme(&request, 5, 4, MW_AUTO);
+    g_assert_false(untiled->fits);
+    g_assert_cmpint(untiled->limiting_tier, ==, MW_TIER_GPU);
+    g_assert_false(open->fits);
+    g_assert_cmpint(open->limiting_tier, ==, MW_TIER_CPU);
+    mw_sizing_free(untiled);
+    mw_sizing_free(open);
+    mw_hwprofile_free(profile);
+}
+
+int
+main(int argc, char **argv)
+{
+    g_test_init(&argc, &argv, NULL);
+    g_setenv("XDG_CONFIG_HOME", "/nonexistent", TRUE); /* shipped profiles only */
+    g_test_add_func("/candidates/nearest-tiling", test_nearest_tiling_is_blamed);
+    g_test_add_func("/candidates/tier-beyond-tiling", test_tier_that_tiling_cannot_help_is_blamed);
+    return g_test_run();
+}
