@@ -286,9 +286,10 @@ check_end(const struct mw_engine *engine, char *why, size_t why_size)
             continue;
         if (why_size > 0)
             snprintf(why, why_size,
-                     "deadlock: lane %u (%s of rank %u) is stuck in step %u at op %u", l,
-                     mw_lane_kind_name(engine->plan->lanes[l].kind), engine->plan->lanes[l].rank,
-                     lane->step, lane->head);
+                     "deadlock: lane %u (%s of rank %u) is stuck in step %u before op %d, with %u "
+                     "ops in flight",
+                     l, mw_lane_kind_name(engine->plan->lanes[l].kind), engine->plan->lanes[l].rank,
+                     lane->step, (int)lane->head, lane->in_flight);
         return false;
     }
     return false;

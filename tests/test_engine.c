@@ -330,6 +330,31 @@ test_window_shares(void)
     scene_clear(&scene);
 }
 
+/* A stream that never falls idle must not lose its nanoseconds to large numbers. */
+static void
+test_endless_stream(void)
+{
+    const int64_t ns = 1000000007;
+    struct scene scene = scene_new();
+    uint32_t channel = add_channel(&scene, 1, 1);
+    uint16_t lane = add_lane(&scene, 3), other = add_lane(&scene, 1);
+    struct pull pull = {channel, 0.25};
+    uint32_t work = add_work(&scene, ns, &pull, 1);
+    uint32_t wait = add_op(&scene, other, add_plain_work(&scene, 333));
+
+    for (uint32_t i = 0; i < 3000; i++) {
+        add_op(&scene, lane, work);
+        if (i == 1)
+            mw_plan_add_dep(scene.plan, wait);
+    }
+    g_assert_true(run_steps(&scene, 1));
+    for (uint32_t i = 0; i < 3000; i++) {
+        int64_t start_ns = i / 3 * ns + (i % 3 ? 333 : 0);
+        assert_row(&scene, 1 + i, start_ns, start_ns + ns);
+    }
+    scene_clear(&scene);
+}
+
 static void
 test_steady_state(void)
 {
@@ -473,6 +498,7 @@ main(int argc, char **argv)
     g_test_add_func("/engine/multiprocessors", test_multiprocessors);
     g_test_add_func("/engine/one-way", test_one_way);
     g_test_add_func("/engine/window-shares", test_window_shares);
+    g_test_add_func("/engine/endless-stream", test_endless_stream);
     g_test_add_func("/engine/steady-state", test_steady_state);
     g_test_add_func("/engine/previous-step", test_previous_step);
     g_test_add_func("/engine/match", test_match);
