@@ -15,22 +15,45 @@ tokens_per_step(const struct mw_sizing *sizing)
     return (double)sizing->tokens / sizing->tp * sizing->ranks * sizing->settings.grad_accum;
 }
 
+/* What the closed form says of a candidate, tokens a second: it ranks them at no cost. */
+static double
+estimated_rate(const struct mw_sizing *sizing, const struct mw_hardware *hw)
+{
+    struct mw_closed_form form;
+
+    cli_closed_form(sizing, hw, &form);
+    return tokens_per_step(sizing) / form.plan_total_s;
+}
+
+/* Only candidates near the best estimate are simulated: the closed form overlaps nothing, and overlap
+ * would have to hide this much more of a candidate than of the best. */
+#define NEAR_BEST 0.6
+
+static double
+best_estimate(GPtrArray *candidates, const struct mw_hardware *hw)
+{
+    double best = 0;
+
+    for (guint i = 0; i < candidates->len; i++)
+        best = fmax(best, estimated_rate(candidates->pdata[i], hw));
+    return best;
+}
+
 /* The candidate with the highest throughput, and its plan; one candidate needs no simulation. */
 static guint
-choose(GPtrArray *candidates, const struct mw_hardware *hw, enum cli_depth depth,
-       struct mw_plan **plan)
+choose(GPtrArray *candidates, const struct mw_hardware *hw, struct mw_plan **plan)
 {
+    double bar = NEAR_BEST * best_estimate(candidates, hw), best_rate = -1;
     guint best = 0;
-    double best_rate = -1;
 
     *plan = NULL;
     for (guint i = 0; i < candidates->len; i++) {
         const struct mw_sizing *sizing = candidates->pdata[i];
-        if (!sizing->fits)
+        if (!sizing->fits || (candidates->len > 1 && estimated_rate(sizing, hw) < bar))
             continue;
         struct mw_plan *built = mw_build_plan(sizing);
-        double rate = candidates->len == 1 || depth == CLI_DEPTH_PLAN
-                          ? tokens_per_step(sizing)
+        double rate = candidates->len == 1
+                          ? 0
                           : tokens_per_step(sizing) / cli_step_s(built, hw, false);
         if (rate > best_rate) {
             best_rate = rate;
@@ -325,7 +348,7 @@ cli_answer_new(const struct cli_request *request, enum mw_strategy strategy, enu
     if (!candidates)
         return NULL;
     struct cli_answer *answer = g_new0(struct cli_answer, 1);
-    guint best = choose(candidates, hw, depth, &answer->plan);
+    guint best = choose(candidates, hw, &answer->plan);
     g_ptr_array_set_free_func(candidates, NULL);
     for (guint i = 0; i < candidates->len; i++)
         if (i == best)

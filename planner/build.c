@@ -94,6 +94,7 @@ build_program(struct builder *b)
     b->checkpoint_loaded = g_new0(uint32_t, b->sizing->checkpoint_count + 1);
     b->work_cache = g_new(uint32_t, MW_CLASS_COUNT * MW_LAYER_OPERATORS_MAX * 2);
     memset(b->work_cache, 0xff, MW_CLASS_COUNT * MW_LAYER_OPERATORS_MAX * 2 * sizeof(uint32_t));
+    memset(b->work_table, 0xff, sizeof b->work_table); /* all MW_NONE */
     b->visit_count = 0;
     b->compute_wait = MW_NONE;
     b->match_count = 0;

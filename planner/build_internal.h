@@ -5,6 +5,10 @@
 #include "planner/build.h"
 #include "planner/sizing_internal.h"
 
+/* Works by their content; a full run of probes replaces, so a work may stand twice. */
+#define WORK_TABLE 1024
+#define WORK_PROBES 8
+
 /* The lanes of one rank. */
 enum {
     LANE_COMPUTE,
@@ -75,7 +79,8 @@ struct builder {
     struct ring checkpoints, checkpoint_pinned, activations, sets, gathers;
     bool *param_slot_held;
 
-    uint32_t *work_cache; /* [class][operator][direction] */
+    uint32_t *work_cache;             /* [class][operator][direction] */
+    uint32_t work_table[WORK_TABLE]; /* works by hash */
     struct visit *visits;
     uint32_t visit_count, visit_capacity;
     uint32_t *checkpoint_loaded; /* [checkpoint] staging slot */

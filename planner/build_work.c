@@ -18,8 +18,10 @@ struct draws {
 static void
 draw(struct builder *b, struct draws *draws, enum mw_channel_kind kind, int64_t amount)
 {
-    if (amount > 0)
-        draws->draw[draws->count++] = (struct mw_draw){b->channel[kind], amount};
+    if (amount <= 0)
+        return;
+    draws->draw[draws->count].channel = b->channel[kind]; /* padding stays 0: it is hashed */
+    draws->draw[draws->count++].amount = amount;
 }
 
 static bool
@@ -35,16 +37,33 @@ same_work(const struct mw_plan *plan, const struct mw_work *a, const struct mw_w
                                     draws->count * sizeof *draws->draw) == 0);
 }
 
-/* Layers are alike, so the newest works are the likeliest to be asked for again. */
+static uint32_t
+hash_bytes(uint32_t hash, const void *bytes, size_t size)
+{
+    const uint64_t *words = bytes;
+
+    for (size_t i = 0; i < size / sizeof *words; i++)
+        hash = (uint32_t)((hash ^ words[i] ^ words[i] >> 32) * 0x9e3779b1u) ^ hash >> 15;
+    return hash;
+}
+
+/* Layers are alike: a work that is there already is used again. */
 static uint32_t
 intern(struct builder *b, const struct mw_work *work, const struct draws *draws)
 {
-    const struct mw_plan *plan = b->plan;
+    uint32_t hash = hash_bytes(1, work, sizeof *work);
+    uint32_t *bucket;
 
-    for (uint32_t w = plan->work_count; w-- > 0 && plan->work_count - w < 256;)
-        if (same_work(plan, &plan->works[w], work, draws))
-            return w;
-    return mw_plan_add_work(b->plan, *work, draws->draw, draws->count);
+    hash = hash_bytes(hash, draws->draw, draws->count * sizeof *draws->draw);
+    for (int probe = 0; probe < WORK_PROBES; probe++) {
+        bucket = &b->work_table[(hash + probe) % WORK_TABLE];
+        if (*bucket == MW_NONE)
+            break;
+        if (same_work(b->plan, &b->plan->works[*bucket], work, draws))
+            return *bucket;
+    }
+    *bucket = mw_plan_add_work(b->plan, *work, draws->draw, draws->count);
+    return *bucket;
 }
 
 static struct mw_work

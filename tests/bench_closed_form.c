@@ -1,0 +1,82 @@
+/* How many configurations the closed form answers a second, from a model's dimensions on:
+ * bench_closed_form [--smoke]. */
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "planner/hwprofile.h"
+#include "sim/closed_form.h"
+
+/* A GPT of `layers` blocks, hidden size `hidden`, on `nodes` nodes of the machine. */
+static struct mw_closed_dims
+dimensions(double layers, double hidden, double sequences, double nodes, int placement)
+{
+    double tokens = sequences * 1024, gpus = 16;
+    double weights = 12 * layers * hidden * hidden;
+    struct mw_closed_dims dims = {
+        .gpus_per_node = gpus, .nodes = nodes, .dp = gpus * nodes, .dp_per_node = gpus,
+        .tp = 1, .tp_per_node = 1, .micro_batches = 1, .tokens = tokens, .hidden = hidden,
+        .layers = layers, .checkpoint_interval = 1, .paper_params = weights,
+        .layer_loads = 3, .head_loads = 1, .tail_loads = 2, .params_fetched = true,
+        .gradients_partitioned = true, .optimizer_partitioned = true, .gradient_bytes = 2,
+        .state_bytes = 12,
+    };
+
+    dims.layer_block.params = weights;
+    dims.layer_block.weights = (struct mw_closed_products){2 * tokens * weights,
+                                                           4 * tokens * weights, hidden};
+    dims.layer_block.attention = (struct mw_closed_products){
+        4 * tokens * 1024 * hidden * layers, 8 * tokens * 1024 * hidden * layers, 512};
+    dims.layer_block.forward_bytes = 34 * tokens * hidden * layers;
+    dims.layer_block.backward_bytes = 68 * tokens * hidden * layers;
+    dims.layer_block.forward_launches = 12 * layers;
+    dims.params_in[placement % 3] = 1;
+    dims.gradients_in[placement / 3 % 3] = 1;
+    dims.state_in[placement / 3 % 3] = 1;
+    dims.checkpoints_in[placement / 9 % 2] = 1;
+    return dims;
+}
+
+static double
+now_s(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static double
+sweep(const struct mw_hardware *hardware, long count)
+{
+    double sum = 0;
+
+    for (long i = 0; i < count; i++) {
+        struct mw_closed_dims dims =
+            dimensions(24 + i % 100, 1024 * (double)(1 + i % 64), 1 + i % 16,
+                       1 + i / 16 % 32, (int)(i % 18));
+        struct mw_closed_form form;
+        mw_closed_form(&dims, hardware, &form);
+        sum += form.plan_total_s + form.paper_total_s;
+    }
+    return sum;
+}
+
+int
+main(int argc, char **argv)
+{
+    bool smoke = argc > 1 && !strcmp(argv[1], "--smoke");
+    long count = smoke ? 1000 : 5000000;
+    struct mw_hwprofile *profile = mw_hwprofile_load("dgx2", NULL);
+
+    if (!profile)
+        return 1;
+    struct mw_hardware hardware = mw_hwprofile_read(profile, MW_OUTLOOK_TYPICAL);
+    for (int run = 0; run < (smoke ? 1 : 5); run++) {
+        double start = now_s(), sum = sweep(&hardware, count), spent = now_s() - start;
+        printf("closed form: %ld configurations, %.2f million a second (checksum %.6g)\n", count,
+               (double)count / spent * 1e-6, sum);
+    }
+    mw_hwprofile_free(profile);
+    return 0;
+}
