@@ -7,7 +7,7 @@
 
 #include "planner/error.h"
 
-#define DIGITS_MAX 18 /* any such integer fits int64 */
+#define INT64_DIGITS 19
 #define SHOWN_CHARACTERS 48
 
 struct scan {
@@ -41,6 +41,13 @@ next_is(const struct scan *scan, const char *characters)
     return scan->at < scan->end && *scan->at && strchr(characters, *scan->at);
 }
 
+static bool
+fits_int64(const char *digits, ptrdiff_t count)
+{
+    return count < INT64_DIGITS ||
+           (count == INT64_DIGITS && strncmp(digits, "9223372036854775807", INT64_DIGITS) <= 0);
+}
+
 /* json-glib reads 007 as octal and 0x10 as hexadecimal, and lets 2^64 and more wrap. */
 static void
 scan_number(struct scan *scan)
@@ -52,8 +59,8 @@ scan_number(struct scan *scan)
     bool fraction = next_is(scan, ".eE");
     if (*begin == '0' && (whole > 1 || next_is(scan, "xX")))
         scan->wrong = "a number starts with 0";
-    else if (!fraction && whole > DIGITS_MAX)
-        scan->wrong = "a number has more than 18 digits";
+    else if (!fraction && !fits_int64(begin, whole))
+        scan->wrong = "a number is beyond 9223372036854775807";
     if (next_is(scan, "."))
         scan->at++;
     skip_digits(scan);
@@ -121,6 +128,42 @@ check_size(gsize length, const char *origin, GError **error)
     return false;
 }
 
+struct twice {
+    GHashTable *members; /* JsonObject -> how many were read */
+    char *name;          /* the first that its object had already */
+};
+
+/* json-glib lets the last of two equal keys win; the object then holds fewer than were read. */
+static void
+count_member(JsonParser *parser, JsonObject *object, const char *name, struct twice *twice)
+{
+    guint count = GPOINTER_TO_UINT(g_hash_table_lookup(twice->members, object)) + 1;
+
+    g_hash_table_insert(twice->members, object, GUINT_TO_POINTER(count));
+    if (count > json_object_get_size(object) && !twice->name)
+        twice->name = g_strescape(name, NULL);
+}
+
+static bool
+load(JsonParser *parser, const char *text, gsize length, const char *origin, GError **error)
+{
+    g_autoptr(GHashTable) members = g_hash_table_new(NULL, NULL);
+    struct twice twice = {.members = members};
+    g_autoptr(GError) cause = NULL;
+
+    g_signal_connect(parser, "object-member", G_CALLBACK(count_member), &twice);
+    bool good = json_parser_load_from_data(parser, text, (gssize)length, &cause);
+    g_autofree char *name = twice.name;
+    if (!good) {
+        g_strdelimit(cause->message, "\r\n", ' ');
+        g_set_error(error, MW_ERROR, MW_ERROR_FORMAT, "%s: not JSON: %s", origin, cause->message);
+    } else if (name) {
+        g_set_error(error, MW_ERROR, MW_ERROR_FORMAT,
+                    "%s: key \"%s\": value given twice: must be given once", origin, name);
+    }
+    return good && !name;
+}
+
 JsonNode *
 mw_json_parse(const char *text, gssize length, const char *origin, GError **error)
 {
@@ -134,12 +177,8 @@ mw_json_parse(const char *text, gssize length, const char *origin, GError **erro
         return NULL;
 
     g_autoptr(JsonParser) parser = json_parser_new_immutable();
-    g_autoptr(GError) cause = NULL;
-    if (!json_parser_load_from_data(parser, text, (gssize)size, &cause)) {
-        g_strdelimit(cause->message, "\r\n", ' ');
-        g_set_error(error, MW_ERROR, MW_ERROR_FORMAT, "%s: not JSON: %s", origin, cause->message);
+    if (!load(parser, text, size, origin, error))
         return NULL;
-    }
     JsonNode *root = json_parser_get_root(parser);
     if (!root || !JSON_NODE_HOLDS_OBJECT(root)) {
         g_set_error(error, MW_ERROR, MW_ERROR_FORMAT, "%s: must hold one JSON object: {...}",

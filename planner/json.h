@@ -1,6 +1,7 @@
 /*
  * json.h - JSON from users, read strictly: what json-glib lets pass and JSON does not have
- * (comments, 'strings', 0x10, 007, numbers beyond int64 that wrap) is refused, nesting is bounded.
+ * (comments, 'strings', 0x10, 007, numbers beyond int64 that wrap, a key twice) is refused, nesting
+ * is bounded.
  * Errors are one line: origin, key, value, and what would be accepted.
  */
 #ifndef MW_PLANNER_JSON_H

@@ -200,6 +200,7 @@ test_ignored(void)
         " \"fp16\": {\"loss_scale\": 0, \"enabled\": true, \"hysteresis\": 2},"
         " \"zero_optimization\": {\"stage\": 2, \"overlap_comm\": true, \"sub_group_size\": 1e9,"
         "  \"reduce_bucket_size\": \"auto\", \"contiguous_gradients\": true,"
+        "  \"stage3_model_persistence_threshold\": 9223372036854775807,"
         "  \"offload_optimizer\": {\"device\": \"cpu\", \"pipeline_read\": true}},"
         " \"activation_checkpointing\": {\"number_checkpoints\": 4},"
         " \"aio\": {\"thread_count\": 1, \"queue_depth\": 8.0}}",
@@ -209,6 +210,7 @@ test_ignored(void)
                     "wandb steps_per_print gradient_clipping scheduler scheduler.type a?b "
                     "zero_optimization.stage fp16.loss_scale fp16.hysteresis "
                     "zero_optimization.sub_group_size zero_optimization.contiguous_gradients "
+                    "zero_optimization.stage3_model_persistence_threshold "
                     "zero_optimization.offload_optimizer.pipeline_read "
                     "activation_checkpointing.number_checkpoints aio.thread_count aio.queue_depth");
     g_assert_cmpint(settings.strategy, ==, MW_STRATEGY_ZERO_OFFLOAD);
@@ -285,6 +287,7 @@ test_refused(void)
          " 'gradient_accumulation_steps': 1e12",
          "train_batch_size", "must be 4e+24"},
         {"'a': 1}, {'b': 2", "", ""},
+        {"'zero_optimization': {'stage': 2, 'stage': 3}", "stage", "once"},
     };
 
     for (size_t i = 0; i < G_N_ELEMENTS(rows); i++) {
