@@ -21,6 +21,7 @@ static const struct choice layout_choices[] = {
 static const struct choice partition_choices[] = {
     {"bandwidth", MW_PARTITION_BANDWIDTH}, {"owner", MW_PARTITION_OWNER}, {NULL, 0}};
 static const struct choice overlap_choices[] = {{"on", 1}, {"off", 0}, {NULL, 0}};
+static const char *const outlook_names[MW_OUTLOOK_COUNT] = {"low", "typical", "high"};
 
 struct option {
     const char *name;
@@ -182,9 +183,25 @@ parse_strategies(struct cli_request *request, const char *text, GError **error)
     return true;
 }
 
+/* One end of every range for all figures; else typical with low and high beside it. */
 static bool
-load_profile(struct cli_request *request, char **sets, GError **error)
+parse_outlook(const char *text, int *only, GError **error)
 {
+    for (*only = 0; *only < MW_OUTLOOK_COUNT; ++*only)
+        if (!strcmp(text, outlook_names[*only]))
+            return true;
+    g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "--outlook %s: must be low, typical or high",
+                text);
+    return false;
+}
+
+static bool
+load_profile(struct cli_request *request, char **sets, const char *outlook_text, GError **error)
+{
+    int only = -1;
+
+    if (outlook_text && !parse_outlook(outlook_text, &only, error))
+        return false;
     request->profile = mw_hwprofile_load(request->hardware_name, error);
     if (!request->profile)
         return false;
@@ -194,7 +211,8 @@ load_profile(struct cli_request *request, char **sets, GError **error)
     if (!mw_hwprofile_check(request->profile, error))
         return false;
     for (int outlook = 0; outlook < MW_OUTLOOK_COUNT; outlook++)
-        request->hardware[outlook] = mw_hwprofile_read(request->profile, outlook);
+        request->hardware[outlook] =
+            mw_hwprofile_read(request->profile, only < 0 ? outlook : only);
     return true;
 }
 
@@ -270,7 +288,7 @@ int
 cli_request_parse(struct cli_request *request, const char *verb, int argc, char **argv,
                   gboolean *done)
 {
-    g_autofree char *strategies = NULL, *deepspeed = NULL;
+    g_autofree char *strategies = NULL, *deepspeed = NULL, *outlook = NULL;
     g_auto(GStrv) sets = NULL;
     gboolean help = FALSE;
     g_autoptr(GError) error = NULL;
@@ -284,6 +302,8 @@ cli_request_parse(struct cli_request *request, const char *verb, int argc, char 
          "strategy, several with commas, or auto (default)", "NAME"},
         {"set", 0, 0, G_OPTION_ARG_STRING_ARRAY, &sets, "any key of the profile",
          "SECTION.KEY=VALUE"},
+        {"outlook", 0, 0, G_OPTION_ARG_STRING, &outlook,
+         "read every range of the profile at this end: low (slow), typical or high", "END"},
         {"deepspeed", 0, 0, G_OPTION_ARG_FILENAME, &deepspeed, "read a ds_config.json", "FILE"},
         {"write-deepspeed", 0, 0, G_OPTION_ARG_FILENAME, &request->write_deepspeed,
          "write a ds_config.json for the plan", "FILE"},
@@ -319,7 +339,7 @@ cli_request_parse(struct cli_request *request, const char *verb, int argc, char 
                     argv[1]);
         return cli_fail(error);
     }
-    if (!check_names(request, &error) || !load_profile(request, sets, &error))
+    if (!check_names(request, &error) || !load_profile(request, sets, outlook, &error))
         return cli_fail(error);
     if (request->plan_file)
         return CLI_DONE;
