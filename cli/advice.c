@@ -88,6 +88,18 @@ consider_batches(const struct cli_request *request, const struct cli_answer *ans
     }
 }
 
+/* More micro-batches share one optimizer step; the global batch grows with them. */
+static void
+consider_accumulation(const struct cli_request *request, const struct cli_answer *answer)
+{
+    struct mw_settings s = answer->sizing->settings;
+
+    s.grad_accum *= 2;
+    consider_settings(request, answer, &s, &request->hardware[MW_OUTLOOK_TYPICAL],
+                      g_strdup_printf("--grad-accum %" G_GINT64_FORMAT
+                                      " (twice the sequences a step)", s.grad_accum));
+}
+
 static void
 consider_schedule(const struct cli_request *request, const struct cli_answer *answer)
 {
@@ -113,6 +125,7 @@ cli_advise(const struct cli_request *request, const struct cli_answer *answer)
         return;
     consider_knobs(request, answer);
     consider_batches(request, answer);
+    consider_accumulation(request, answer);
     consider_schedule(request, answer);
 }
 

@@ -102,6 +102,8 @@ fill_identity(const struct cli_request *request, const struct mw_sizing *sizing,
     r->partition = g_strdup(s->partition == MW_PARTITION_OWNER ? "owner-broadcast"
                                                                : "bandwidth-centric");
     r->commit = g_strdup(s->commit == 1 ? "step" : "none");
+    r->provenance =
+        g_strdup(mw_provenance_name(mw_hwprofile_worst_provenance(request->profile)));
     r->state_layout = g_strdup(s->layout == MW_LAYOUT_PAPER20 ? "paper20" : "zero16");
 }
 
@@ -201,9 +203,6 @@ fill_rates(const struct cli_request *request, const struct cli_answer *answer,
     r->efficiency = done / step_s / hw->gpu_achievable_flops;
     r->mfu = useful / step_s / hw->gpu_peak_flops;
     r->tokens_per_s = r->tokens_per_step / step_s;
-    r->provenance =
-        g_strdup(mw_provenance_name(mw_hwprofile_worst_provenance(request->profile)));
-    r->calibrated = false;
 }
 
 /* What is busiest names the bottleneck: a shared channel says more than the lane that waits on it. */
@@ -302,6 +301,21 @@ fill_first_step(const struct cli_request *request, const struct cli_answer *answ
     mw_sizing_free(sizing);
 }
 
+/* A plan's memory over the step needs a timeline, but no speed is said of it. */
+static void
+lay_out(const struct cli_request *request, struct cli_answer *answer)
+{
+    struct mw_engine_result engine =
+        cli_engine(answer->plan, &request->hardware[MW_OUTLOOK_TYPICAL], true);
+
+    answer->timeline = engine.timeline;
+    engine.timeline = (struct mw_timeline){0};
+    mw_engine_result_clear(&engine);
+    answer->result->plan = answer->plan;
+    answer->result->timeline = &answer->timeline;
+    mw_summary_lanes(answer->plan, &answer->timeline, answer->result);
+}
+
 static void
 simulate(const struct cli_request *request, struct cli_answer *answer, enum cli_depth depth,
          bool keep_timeline)
@@ -362,6 +376,8 @@ cli_answer_new(const struct cli_request *request, enum mw_strategy strategy, enu
     fill_verdict(request, answer->sizing, answer->result);
     if (answer->plan && depth > CLI_DEPTH_PLAN)
         simulate(request, answer, depth, keep_timeline);
+    else if (answer->plan)
+        lay_out(request, answer);
     return answer;
 }
 
