@@ -38,8 +38,7 @@ check_slot(struct mw_plan_check *check, uint32_t index)
                               "one piece, at most %" PRId64 " can be had",
                               index, mw_purpose_name(slot->purpose), slot->size_bytes, name,
                               tier->largest_request_bytes);
-    if (slot->offset_bytes > tier->capacity_bytes ||
-        slot->size_bytes > tier->capacity_bytes - slot->offset_bytes)
+    if (slot->size_bytes > tier->capacity_bytes - slot->offset_bytes)
         return mw_plan_refuse(check,
                               "over capacity: slot %u (%s) takes %" PRId64
                               " bytes at offset %" PRId64 " of tier %s, which has %" PRId64

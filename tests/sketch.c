@@ -14,8 +14,8 @@ add_rank(struct sketch *sketch, GRand *random, uint32_t rank)
     uint32_t lanes = number(random, 1, 4), slots = number(random, 1, 6);
     int64_t offset[MW_TIER_COUNT] = {0};
 
-    sketch->lanes[sketch->lane_count++] =
-        (struct mw_lane){.rank = rank, .kind = MW_LANE_COLLECTIVE, .window_ops = 1};
+    sketch->lanes[sketch->lane_count++] = (struct mw_lane){
+        .rank = rank, .kind = MW_LANE_COLLECTIVE, .window_ops = number(random, 0, 3) ? 1 : 2};
     for (uint32_t i = 0; i < lanes; i++)
         sketch->lanes[sketch->lane_count++] =
             (struct mw_lane){.rank = rank,

@@ -1,0 +1,234 @@
+#include <glib.h>
+#include <string.h>
+
+#include "planner/plan.h"
+
+/* What joins ranks: plans of several ranks with one serial lane each, and hardly any ops. */
+enum { GATHER, GATHER_OTHER, SEND, RECV, COMMIT };
+
+static struct mw_plan *
+make_plan(uint32_t ranks)
+{
+    struct mw_plan *plan = mw_plan_new("ranks");
+
+    plan->ranks = plan->world_ranks = ranks;
+    for (uint32_t i = 0; i < ranks; i++)
+        mw_plan_add_lane(plan, (struct mw_lane){.rank = i, .window_ops = 1});
+    mw_plan_add_comm(plan, (struct mw_comm){8, 8, 1});
+    mw_plan_add_comm(plan, (struct mw_comm){8, 8, 1});
+    mw_plan_add_work(plan, (struct mw_work){.kind = MW_OP_ALL_GATHER}, NULL, 0);
+    mw_plan_add_work(plan, (struct mw_work){.kind = MW_OP_ALL_GATHER, .comm = 1}, NULL, 0);
+    mw_plan_add_work(plan, (struct mw_work){.kind = MW_OP_SEND}, NULL, 0);
+    mw_plan_add_work(plan, (struct mw_work){.kind = MW_OP_RECV}, NULL, 0);
+    mw_plan_add_work(plan, (struct mw_work){.kind = MW_OP_COMMIT, .comm = MW_NONE}, NULL, 0);
+    return plan;
+}
+
+static void
+add(struct mw_plan *plan, uint32_t rank, uint32_t work, uint32_t match)
+{
+    mw_plan_add_op(plan, (struct mw_op){.lane = (uint16_t)rank, .work = work, .match = match});
+}
+
+static void
+accept(struct mw_plan *plan, bool barriered)
+{
+    char why[512] = "";
+
+    if (!mw_plan_check(plan, why, sizeof why))
+        g_error("%s", why);
+    g_assert_true(plan->barriered == barriered);
+    mw_plan_free(plan);
+}
+
+static void
+refuse(struct mw_plan *plan, const char *reason)
+{
+    char why[512] = "";
+
+    g_assert_false(mw_plan_check(plan, why, sizeof why));
+    if (!strstr(why, reason))
+        g_error("expected '%s' in '%s'", reason, why);
+    mw_plan_free(plan);
+}
+
+static void
+test_collective(void)
+{
+    struct mw_plan *plan = make_plan(3);
+
+    for (uint32_t rank = 0; rank < 3; rank++)
+        add(plan, rank, GATHER, 4000000000u);
+    accept(plan, false);
+}
+
+/* A member was forgotten. */
+static void
+test_sizes_differ(void)
+{
+    struct mw_plan *plan = make_plan(3);
+
+    for (uint32_t rank = 0; rank < 3; rank++)
+        add(plan, rank, GATHER, 0);
+    for (uint32_t rank = 0; rank < 2; rank++)
+        add(plan, rank, GATHER, 1);
+    refuse(plan, "and others are 2, other collectives of comm 0 are 3");
+}
+
+static void
+test_sizes_of_communicators(void)
+{
+    struct mw_plan *plan = make_plan(3);
+
+    for (uint32_t rank = 0; rank < 3; rank++)
+        add(plan, rank, GATHER, 0);
+    for (uint32_t rank = 0; rank < 2; rank++)
+        add(plan, rank, GATHER_OTHER, 1);
+    accept(plan, false);
+}
+
+static void
+test_communicators_differ(void)
+{
+    struct mw_plan *plan = make_plan(2);
+
+    add(plan, 0, GATHER, 0);
+    add(plan, 1, GATHER_OTHER, 0);
+    refuse(plan, "are not one collective");
+}
+
+/* The only kinds that differ within a match; other collectives of the communicator do not count. */
+static void
+test_send_and_recv(void)
+{
+    struct mw_plan *plan = make_plan(3);
+
+    for (uint32_t rank = 0; rank < 3; rank++)
+        add(plan, rank, GATHER, 0);
+    add(plan, 2, RECV, 1);
+    add(plan, 0, SEND, 1);
+    accept(plan, false);
+}
+
+static void
+test_send_to_two(void)
+{
+    struct mw_plan *plan = make_plan(3);
+
+    add(plan, 0, SEND, 1);
+    add(plan, 1, RECV, 1);
+    add(plan, 2, RECV, 1);
+    refuse(plan, "is one of 3, expected a send and a recv");
+}
+
+static void
+test_send_alone(void)
+{
+    struct mw_plan *plan = make_plan(1);
+
+    add(plan, 0, SEND, 1);
+    refuse(plan, "has no other member");
+}
+
+/* Two ranks send first, each to the other. */
+static void
+test_send_across(void)
+{
+    struct mw_plan *plan = make_plan(2);
+
+    for (uint32_t rank = 0; rank < 2; rank++) {
+        add(plan, rank, SEND, rank);
+        add(plan, rank, RECV, 1 - rank);
+    }
+    refuse(plan, "cycle: op ");
+}
+
+/* Three ranks, of which each pair agrees on the order of its two ops, but not all three. */
+static void
+test_ring_of_matches(void)
+{
+    struct mw_plan *plan = make_plan(3);
+
+    for (uint32_t rank = 0; rank < 3; rank++) {
+        add(plan, rank, GATHER, rank);
+        add(plan, rank, GATHER, (rank + 1) % 3);
+    }
+    refuse(plan, "cycle: op ");
+}
+
+/* In a folded plan the other members are folded away. */
+static void
+test_folded(void)
+{
+    struct mw_plan *plan = make_plan(1);
+
+    add(plan, 0, GATHER, 7);
+    add(plan, 0, GATHER, MW_NONE);
+    accept(plan, false);
+}
+
+static void
+test_commit_joins(void)
+{
+    struct mw_plan *plan = make_plan(4);
+
+    for (uint32_t rank = 0; rank < 4; rank++)
+        add(plan, rank, COMMIT, 3);
+    accept(plan, true);
+}
+
+/* Commits of their own, and commits in pairs, do not hold all ranks together. */
+static void
+test_commits_apart(void)
+{
+    for (uint32_t size = 1; size <= 2; size++) {
+        struct mw_plan *plan = make_plan(4);
+
+        for (uint32_t rank = 0; rank < 4; rank++)
+            add(plan, rank, COMMIT, size == 1 ? MW_NONE : rank / 2);
+        accept(plan, false);
+    }
+}
+
+static void
+test_commit_is_missing(void)
+{
+    struct mw_plan *plan = make_plan(3);
+
+    add(plan, 0, COMMIT, 3);
+    add(plan, 1, COMMIT, 3);
+    add(plan, 2, GATHER, MW_NONE);
+    accept(plan, false);
+}
+
+/* The window lets the next step's commit start beside the last one. */
+static void
+test_commit_in_wide_lane(void)
+{
+    struct mw_plan *plan = make_plan(1);
+
+    plan->lanes[0].window_ops = 2;
+    add(plan, 0, COMMIT, MW_NONE);
+    accept(plan, false);
+}
+
+int
+main(int argc, char **argv)
+{
+    g_test_init(&argc, &argv, NULL);
+    g_test_add_func("/plan-ranks/collective", test_collective);
+    g_test_add_func("/plan-ranks/sizes-differ", test_sizes_differ);
+    g_test_add_func("/plan-ranks/sizes-of-communicators", test_sizes_of_communicators);
+    g_test_add_func("/plan-ranks/communicators-differ", test_communicators_differ);
+    g_test_add_func("/plan-ranks/send-and-recv", test_send_and_recv);
+    g_test_add_func("/plan-ranks/send-to-two", test_send_to_two);
+    g_test_add_func("/plan-ranks/send-alone", test_send_alone);
+    g_test_add_func("/plan-ranks/send-across", test_send_across);
+    g_test_add_func("/plan-ranks/ring-of-matches", test_ring_of_matches);
+    g_test_add_func("/plan-ranks/folded", test_folded);
+    g_test_add_func("/plan-ranks/commit-joins", test_commit_joins);
+    g_test_add_func("/plan-ranks/commits-apart", test_commits_apart);
+    g_test_add_func("/plan-ranks/commit-is-missing", test_commit_is_missing);
+    g_test_add_func("/plan-ranks/commit-in-wide-lane", test_commit_in_wide_lane);
+    return g_test_run();
+}
