@@ -17,6 +17,7 @@ import os
 import pathlib
 import statistics
 import subprocess
+import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
@@ -65,6 +66,11 @@ def prediction(answer):
     }
 
 
+def busy(answer, channel):
+    """Seconds of a step in which a channel (sm, nic, drive, ...) is busy."""
+    return next(c["busy_s"] for c in answer["channels"] if c["name"] == channel)
+
+
 def error_percent(predicted, published):
     """Signed: positive where the prediction is above the published figure."""
     return 100.0 * (predicted - published) / published
@@ -87,10 +93,10 @@ def yes(condition):
 
 
 def figure(value, digits=3):
-    """A number with so many significant digits and never an exponent; other things as they are."""
+    """A float with so many significant digits and never an exponent; other things as they are."""
     if value is None:
         return ""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    if not isinstance(value, float):
         return str(value)
     if value == 0:
         return "0"
@@ -171,16 +177,27 @@ def write_comparison_csv(path, comparisons):
         for c in comparisons])
 
 
-def summary(comparisons):
-    """What a comparison comes to, in one line of Markdown."""
+def summary(comparisons, title=""):
+    """What a comparison comes to, in a sentence or two."""
     count = len(comparisons)
     inside = sum(c["in_range"] for c in comparisons)
-    text = (f"The predicted range holds {inside} of {count} within {100 * RANGE_MARGIN:.0f}%.  "
+    text = (f"{title}The predicted range holds {inside} of {count} within {100 * RANGE_MARGIN:.0f}%.  "
             f"Median error: engine {median_abs([c['engine_error'] for c in comparisons]):.1f}%")
     closed = [c["closed_form_error"] for c in comparisons if c["closed_form_error"] is not None]
     if closed:
         text += f", the paper's closed form {median_abs(closed):.1f}%"
-    return text + ".\n"
+    return paragraph(text + ".") + "\n"
+
+
+def paragraph(text, bullet=""):
+    """Text wrapped like the rest of the page."""
+    return textwrap.fill(" ".join(text.split()), 100, initial_indent=bullet,
+                         subsequent_indent=" " * len(bullet), break_long_words=False,
+                         break_on_hyphens=False)
+
+
+def bullets(*texts):
+    return "\n".join(paragraph(t, "- ") for t in texts) + "\n"
 
 
 def write_text(path, text):
@@ -207,10 +224,13 @@ def _quoted(value):
     return f"{value:.6g}"
 
 
-def plot_comparison(svg, comparisons, title, unit, size=(900, 560)):
-    """Published figures as bars; engine with its range and closed form as points beside them."""
-    rows = [[i, c["row"], c["published"], c["engine"], c["low"], c["high"], c["closed_form"]]
-            for i, c in enumerate(comparisons)]
+def plot_comparison(svg, comparisons, title, unit, size=(900, 560), rows=None, extra=None):
+    """Published figures as bars; engine with its range and closed form as points beside them.
+
+    extra: one more plot element over $rows; rows then has its columns behind the usual seven."""
+    rows = rows or [[i, c["row"], c["published"], c["engine"], c["low"], c["high"],
+                     c["closed_form"]] for i, c in enumerate(comparisons)]
+    more = f", \\\n     {extra}" if extra else ""
     script = f"""
 set title '{title}' font ',16'
 set ylabel '{unit}'
@@ -224,6 +244,6 @@ plot $rows using 1:3:xtic(2) with boxes lc rgb '{PUBLISHED}' title 'published', 
      $rows using ($1+0.08):4:5:6 with yerrorbars pt 7 ps 0.9 lw 2 lc rgb '{ENGINE}' \\
          title 'engine, low to high', \\
      $rows using ($1-0.12):7 with points pt 5 ps 0.9 lc rgb '{CLOSED_FORM}' \\
-         title "the paper's closed form"
+         title "the paper's closed form"{more}
 """
     gnuplot(svg, script, {"rows": rows}, size)
