@@ -1,15 +1,15 @@
 /*
- * Ops a second of the event engine.  "planner": what mw_build_plan makes of GPT-3 175B with more
- * and more layers and all state on NVMe, on a DGX-2 with as much memory as that takes; "deep": the
- * made-up plan of nvme_plan.h, whose drives have eight ops in flight.  Setting up is measured too.
+ * Ops a second of the event engine, setting up included.  "planner": the plans of planned.h, of
+ * more and more layers; "deep": the made-up plans of nvme_plan.h, whose drives have eight ops in
+ * flight.
  * --smoke: the smallest of each alone.
  */
 #include <stdio.h>
 #include <string.h>
 
-#include "planner/planner.h"
 #include "sim/engine.h"
 #include "tests/nvme_plan.h"
+#include "tests/planned.h"
 
 #define ROUNDS 5
 
@@ -46,50 +46,15 @@ measure(const char *name, const struct mw_plan *plan, const struct mw_hardware *
     mw_costs_clear(&costs);
 }
 
-static struct mw_hardware
-roomy_dgx2(void)
-{
-    struct mw_hwprofile *profile = mw_hwprofile_load("dgx2", NULL);
-    struct mw_hardware hardware;
-
-    if (!profile)
-        g_error("no profile dgx2");
-    hardware = mw_hwprofile_read(profile, MW_OUTLOOK_TYPICAL);
-    hardware.host_memory_bytes *= 1000;
-    hardware.host_largest_request_bytes *= 1000;
-    hardware.nvme_capacity_bytes *= 1000;
-    mw_hwprofile_free(profile);
-    return hardware;
-}
-
 static void
 measure_planned(int64_t layers)
 {
-    struct mw_hardware hardware = roomy_dgx2();
-    struct mw_settings asked, resolved;
-    struct mw_model model;
-    struct mw_request request = {&model, &hardware};
-    struct mw_sizing *sizing;
-    struct mw_plan *plan;
+    struct mw_hardware hardware;
+    struct mw_plan *plan =
+        planned_new((struct planned){.layers = layers, .gpus = 16, .micro_batch = 8}, &hardware);
 
-    if (!mw_model_load("gpt3-175b", &model, NULL))
-        g_error("no model gpt3-175b");
-    model.layers = layers;
-    mw_settings_init(&asked);
-    asked.strategy = MW_STRATEGY_ZERO_INFINITY_NVME;
-    asked.micro_batch = 8;
-    for (int state = MW_STATE_PARAMETERS; state <= MW_STATE_OPTIMIZER; state++)
-        mw_placement_parse("nvme", NULL, &asked.placement[state], NULL);
-    if (!mw_settings_resolve(&request, &asked, &resolved, NULL))
-        g_error("settings do not resolve");
-    GPtrArray *candidates = mw_planner_candidates(&request, &resolved, NULL);
-    sizing = candidates->pdata[0];
-    if (!sizing->fits)
-        g_error("%" G_GINT64_FORMAT " layers do not fit", layers);
-    plan = mw_build_plan(sizing);
     measure("planner", plan, &hardware);
     mw_plan_free(plan);
-    g_ptr_array_unref(candidates);
 }
 
 static void
