@@ -7,9 +7,9 @@
  *   launches          launches * gpu_launch_s
  *   H2D, D2H          pcie_latency_s + bytes / link
  *   NVMe              nvme_latency_s + its draw of the drives' time / this rank's share of them
- *   collectives       ring (all-gather, reduce-scatter: (n-1)/n of the bytes; all-reduce twice
- *                     that; broadcast all of them), inside a node over the GPU's port, between
- *                     nodes over the node's NIC that sibling groups share; latency per hop
+ *   collectives       ring (all-gather, reduce-scatter, all-to-all: (n-1)/n of the bytes; all-reduce
+ *                     twice that; broadcast, send: all of them), inside a node over the GPU's port,
+ *                     between nodes over the node's NIC that sibling groups share; latency per hop
  *   host update       elements / host_update_params_per_s (this rank's share of the cores)
  *   other host passes bytes / host_memory_bytes_per_s (this rank's share); on the GPU, updates
  *                     and passes are memory-bound
