@@ -11,12 +11,6 @@
 
 /* --- changes --------------------------------------------------------------------------------------- */
 
-static double
-tokens_of(const struct mw_sizing *sizing)
-{
-    return (double)sizing->tokens / sizing->tp * sizing->ranks * sizing->settings.grad_accum;
-}
-
 static void
 consider(struct mw_result *result, char *what, double step_s, double tokens)
 {
@@ -43,7 +37,7 @@ consider_knobs(const struct cli_request *request, const struct cli_answer *answe
             continue; /* another GPU is not a change to this machine */
         cli_knobs[k].scale(&faster, 2);
         consider(answer->result, g_strdup_printf("2x %s", cli_knobs[k].name),
-                 cli_step_s(answer->plan, &faster, false), tokens_of(answer->sizing));
+                 cli_step_s(answer->plan, &faster, false), cli_tokens_per_step(answer->sizing));
     }
 }
 
@@ -55,7 +49,7 @@ consider_settings(const struct cli_request *request, const struct cli_answer *an
 
     if (sizing && sizing->fits) {
         struct mw_plan *plan = mw_build_plan(sizing);
-        consider(answer->result, g_strdup(what), cli_step_s(plan, hw, false), tokens_of(sizing));
+        consider(answer->result, g_strdup(what), cli_step_s(plan, hw, false), cli_tokens_per_step(sizing));
         mw_plan_free(plan);
     }
     mw_sizing_free(sizing);

@@ -1,19 +1,13 @@
-/* From a request to an answer: candidates, plan, engine, closed forms, filled into a result. */
+/* From a request to an answer: the best of a strategy's candidates, the best of the strategies. */
 #include <math.h>
 #include <string.h>
 
-#include "cli/advice.h"
 #include "cli/cli.h"
 #include "cli/evaluate.h"
+#include "cli/fill.h"
 #include "planner/error.h"
 
 /* --- choosing among the candidates -------------------------------------------------------------- */
-
-static double
-tokens_per_step(const struct mw_sizing *sizing)
-{
-    return (double)sizing->tokens / sizing->tp * sizing->ranks * sizing->settings.grad_accum;
-}
 
 /* What the closed form says of a candidate, tokens a second: it ranks them at no cost. */
 static double
@@ -22,7 +16,7 @@ estimated_rate(const struct mw_sizing *sizing, const struct mw_hardware *hw)
     struct mw_closed_form form;
 
     cli_closed_form(sizing, hw, &form);
-    return tokens_per_step(sizing) / form.plan_total_s;
+    return cli_tokens_per_step(sizing) / form.plan_total_s;
 }
 
 /* Only candidates near the best estimate are simulated: the closed form overlaps nothing, and overlap
@@ -54,7 +48,7 @@ choose(GPtrArray *candidates, const struct mw_hardware *hw, struct mw_plan **pla
         struct mw_plan *built = mw_build_plan(sizing);
         double rate = candidates->len == 1
                           ? 0
-                          : tokens_per_step(sizing) / cli_step_s(built, hw, false);
+                          : cli_tokens_per_step(sizing) / cli_step_s(built, hw, false);
         if (rate > best_rate) {
             best_rate = rate;
             best = i;
@@ -65,284 +59,6 @@ choose(GPtrArray *candidates, const struct mw_hardware *hw, struct mw_plan **pla
         }
     }
     return best;
-}
-
-/* --- filling the result --------------------------------------------------------------------------- */
-
-static void
-fill_identity(const struct cli_request *request, const struct mw_sizing *sizing,
-              struct mw_result *r)
-{
-    const struct mw_settings *s = &sizing->settings;
-
-    r->model = g_strdup(request->model.name);
-    r->hardware = g_strdup(mw_hwprofile_name(request->profile));
-    r->hardware_description = g_strdup(mw_hwprofile_description(request->profile));
-    r->strategy = g_strdup(mw_strategy_name(s->strategy));
-    r->params = mw_model_params(&request->model);
-    r->active_params = mw_model_active_params(&request->model);
-    r->paper_params = mw_model_params_paper(&request->model);
-    r->nodes = s->nodes;
-    r->gpus_per_node = s->gpus_per_node;
-    r->tp = s->tp;
-    r->seq = s->seq;
-    r->grad_accum = s->grad_accum;
-    r->micro_batch = s->micro_batch;
-    r->tokens_per_step = tokens_per_step(sizing);
-    r->global_batch = r->tokens_per_step / s->seq;
-    r->checkpoint_interval = s->checkpoint_interval;
-    r->param_loads = s->param_loads;
-    r->tiles = s->tiles;
-    r->prefetch = s->prefetch;
-    r->dpu_start = s->dpu_start;
-    r->param_device = mw_placement_text(&s->placement[MW_STATE_PARAMETERS]);
-    r->optimizer_device = mw_placement_text(&s->placement[MW_STATE_OPTIMIZER]);
-    r->gradient_device = mw_placement_text(&s->placement[MW_STATE_GRADIENTS]);
-    r->activation_device = mw_placement_text(&s->placement[MW_STATE_ACTIVATIONS]);
-    r->partition = g_strdup(s->partition == MW_PARTITION_OWNER ? "owner-broadcast"
-                                                               : "bandwidth-centric");
-    r->commit = g_strdup(s->commit == 1 ? "step" : "none");
-    r->provenance =
-        g_strdup(mw_provenance_name(mw_hwprofile_worst_provenance(request->profile)));
-    r->state_layout = g_strdup(s->layout == MW_LAYOUT_PAPER20 ? "paper20" : "zero16");
-}
-
-static void
-fill_ledger(const struct mw_sizing *sizing, struct mw_result *r)
-{
-    GArray *rows = g_array_new(FALSE, FALSE, sizeof(struct mw_result_ledger_row));
-
-    for (int t = 0; t < MW_TIER_COUNT; t++) {
-        const struct mw_tier_info *tier = &sizing->tiers[t];
-        r->tiers[t] = (struct mw_result_tier){tier->capacity_bytes, tier->reserve_bytes,
-                                              sizing->need_bytes[t], sizing->largest_bytes[t]};
-        for (int p = 0; p < MW_PURPOSE_COUNT; p++) {
-            struct mw_result_ledger_row row = {t, p, sizing->ledger[t][p]};
-            if (row.bytes)
-                g_array_append_val(rows, row);
-        }
-    }
-    r->ledger_count = rows->len;
-    r->ledger = (struct mw_result_ledger_row *)g_array_free(rows, FALSE);
-}
-
-static void
-fill_verdict(const struct cli_request *request, const struct mw_sizing *sizing,
-             struct mw_result *r)
-{
-    struct mw_request planned = {&request->model, &request->hardware[MW_OUTLOOK_TYPICAL]};
-
-    r->feasible = sizing->fits;
-    if (sizing->fits)
-        return;
-    r->limiting_tier = g_strdup(mw_tier_name(sizing->limiting_tier));
-    r->short_bytes = sizing->short_bytes;
-    r->remedy = mw_planner_remedy(&planned, sizing);
-}
-
-static void
-fill_notes(const struct cli_request *request, const struct mw_sizing *sizing, struct mw_result *r)
-{
-    GPtrArray *notes = g_ptr_array_new();
-
-    if (!sizing->fits && sizing->fragmentation)
-        g_ptr_array_add(notes, g_strdup("the largest contiguous request fails, not the sum: "
-                                        "more --tiles cut it"));
-    if (request->ignored_deepspeed_keys && *request->ignored_deepspeed_keys) {
-        g_autofree char *keys = g_strjoinv(", ", request->ignored_deepspeed_keys);
-        g_ptr_array_add(notes, g_strdup_printf("DeepSpeed keys without effect: %s", keys));
-    }
-    if (sizing->settings.commit == 0 && sizing->ledger[MW_TIER_NVME][MW_PURPOSE_OPTIMIZER_STATE] &&
-        request->settings.commit == MW_AUTO)
-        g_ptr_array_add(notes, g_strdup("no room for a second extent of the optimizer state: "
-                                        "--commit none"));
-    g_ptr_array_add(notes, NULL);
-    r->notes = (char **)g_ptr_array_free(notes, FALSE);
-}
-
-static void
-fill_costs(const struct cli_request *request, const struct mw_plan *plan, struct mw_result *r)
-{
-    const struct mw_hardware *hw = &request->hardware[MW_OUTLOOK_TYPICAL];
-    int64_t written = 0, read = 0;
-
-    for (uint32_t o = 0; o < plan->op_count; o++) {
-        const struct mw_work *work = &plan->works[plan->ops[o].work];
-        written += work->kind == MW_OP_NVME_WRITE ? work->bytes : 0;
-        read += work->kind == MW_OP_NVME_READ ? work->bytes : 0;
-    }
-    int64_t ranks_per_program = plan->world_ranks / plan->ranks;
-    r->nvme_written_bytes = written * ranks_per_program / r->nodes;
-    r->nvme_read_bytes = read * ranks_per_program / r->nodes;
-    r->drive_life_steps = written > 0 && hw->nvme_endurance_bytes > 0
-                              ? (double)hw->nvme_endurance_bytes / r->nvme_written_bytes
-                              : NAN;
-    r->tokens = request->settings.tokens;
-    if (r->tokens <= 0)
-        return;
-    r->days = r->tokens / r->tokens_per_s / 86400;
-    r->cost_usd = hw->price_usd_per_hour > 0 ? r->days * 24 * hw->price_usd_per_hour * r->nodes : NAN;
-    r->energy_kwh = hw->power_w > 0 ? r->days * 24 * hw->power_w * r->nodes / 1000 : NAN;
-}
-
-static void
-fill_rates(const struct cli_request *request, const struct cli_answer *answer,
-           const struct mw_engine_result *engine)
-{
-    struct mw_result *r = answer->result;
-    const struct mw_hardware *hw = &request->hardware[MW_OUTLOOK_TYPICAL];
-    double done = cli_flops(answer->sizing, true), useful = cli_flops(answer->sizing, false);
-    double step_s = engine->step_ns * 1e-9;
-
-    r->simulated = true;
-    for (int o = 0; o < MW_OUTLOOK_COUNT; o++) {
-        r->step_time_s[o] = step_s;
-        r->tflops_per_gpu[o] = done / step_s / 1e12;
-    }
-    r->first_step_time_s = engine->first_step_ns * 1e-9;
-    r->efficiency = done / step_s / hw->gpu_achievable_flops;
-    r->mfu = useful / step_s / hw->gpu_peak_flops;
-    r->tokens_per_s = r->tokens_per_step / step_s;
-}
-
-/* What is busiest names the bottleneck: a shared channel says more than the lane that waits on it. */
-static void
-fill_bottleneck(const struct mw_plan *plan, const struct mw_engine_result *engine,
-                struct mw_result *r)
-{
-    double best = 0;
-
-    for (uint32_t l = 0; l < plan->lane_count; l++) {
-        const struct mw_lane *lane = &plan->lanes[l];
-        double share = (double)engine->lane_busy_ns[l] / engine->step_ns;
-        bool own = lane->kind == MW_LANE_COMPUTE || lane->kind == MW_LANE_HOST;
-        if (own && share > best) {
-            best = share;
-            g_free(r->bottleneck);
-            r->bottleneck = g_strdup_printf("%s lane", mw_lane_kind_name(lane->kind));
-        }
-    }
-    for (uint32_t c = 0; c < plan->channel_count; c++) {
-        double share = engine->channel_busy_ns[c] / engine->step_ns;
-        if (plan->channels[c].kind != MW_CHANNEL_SM && share >= best) {
-            best = share;
-            g_free(r->bottleneck);
-            r->bottleneck =
-                g_strdup_printf("%s channel", mw_channel_kind_name(plan->channels[c].kind));
-        }
-    }
-    r->bottleneck_share = best;
-}
-
-static void
-fill_channels(const struct mw_plan *plan, const struct mw_engine_result *engine,
-              struct mw_result *r)
-{
-    r->channel_count = plan->channel_count;
-    r->channels = g_new0(struct mw_result_channel, plan->channel_count + 1);
-    for (uint32_t c = 0; c < plan->channel_count; c++)
-        r->channels[c] = (struct mw_result_channel){
-            g_strdup(mw_channel_kind_name(plan->channels[c].kind)),
-            engine->channel_busy_ns[c] * 1e-9};
-}
-
-static void
-fill_outlooks(const struct cli_request *request, const struct cli_answer *answer)
-{
-    struct mw_result *r = answer->result;
-    double done = cli_flops(answer->sizing, true);
-
-    if (!mw_hwprofile_has_range(request->profile))
-        return;
-    for (int o = 0; o < MW_OUTLOOK_COUNT; o += 2) {
-        r->step_time_s[o] = cli_step_s(answer->plan, &request->hardware[o], false);
-        r->tflops_per_gpu[o] = done / r->step_time_s[o] / 1e12;
-    }
-}
-
-static void
-fill_closed_forms(const struct cli_request *request, const struct cli_answer *answer)
-{
-    struct mw_result *r = answer->result;
-    struct mw_closed_form form;
-    GArray *terms = g_array_new(FALSE, FALSE, sizeof(struct mw_result_term));
-
-    cli_closed_form(answer->sizing, &request->hardware[MW_OUTLOOK_TYPICAL], &form);
-    r->closed_form_paper_s = form.paper_total_s;
-    r->closed_form_plan_s = form.plan_total_s;
-    r->critical_path_s = cli_step_s(answer->plan, &request->hardware[MW_OUTLOOK_TYPICAL], true);
-    for (int t = 0; t < MW_TERM_COUNT; t++) {
-        struct mw_result_term term = {NULL, form.paper_s[t], form.plan_s[t]};
-        if (form.paper_s[t] == form.plan_s[t])
-            continue;
-        term.what = g_strdup(mw_closed_term_name(t));
-        g_array_append_val(terms, term);
-    }
-    r->term_count = terms->len;
-    r->terms = (struct mw_result_term *)g_array_free(terms, FALSE);
-}
-
-/* With delayed update the first steps update as zero-offload does. */
-static void
-fill_first_step(const struct cli_request *request, const struct cli_answer *answer)
-{
-    const struct mw_hardware *hw = &request->hardware[MW_OUTLOOK_TYPICAL];
-    struct mw_settings s = answer->sizing->settings;
-
-    if (s.dpu_start == MW_AUTO)
-        return;
-    s.dpu_start = MW_AUTO;
-    struct mw_sizing *sizing = mw_sizing_new(&request->model, hw, &s, NULL);
-    if (sizing && sizing->fits) {
-        struct mw_plan *plan = mw_build_plan(sizing);
-        answer->result->first_step_time_s = cli_step_s(plan, hw, false);
-        mw_plan_free(plan);
-    }
-    mw_sizing_free(sizing);
-}
-
-/* A plan's memory over the step needs a timeline, but no speed is said of it. */
-static void
-lay_out(const struct cli_request *request, struct cli_answer *answer)
-{
-    struct mw_engine_result engine =
-        cli_engine(answer->plan, &request->hardware[MW_OUTLOOK_TYPICAL], true);
-
-    answer->timeline = engine.timeline;
-    engine.timeline = (struct mw_timeline){0};
-    mw_engine_result_clear(&engine);
-    answer->result->plan = answer->plan;
-    answer->result->timeline = &answer->timeline;
-    mw_summary_lanes(answer->plan, &answer->timeline, answer->result);
-}
-
-static void
-simulate(const struct cli_request *request, struct cli_answer *answer, enum cli_depth depth,
-         bool keep_timeline)
-{
-    struct mw_result *r = answer->result;
-    struct mw_engine_result engine =
-        cli_engine(answer->plan, &request->hardware[MW_OUTLOOK_TYPICAL],
-                   keep_timeline || depth >= CLI_DEPTH_VERDICT);
-
-    fill_rates(request, answer, &engine);
-    fill_bottleneck(answer->plan, &engine, r);
-    fill_channels(answer->plan, &engine, r);
-    fill_costs(request, answer->plan, r);
-    fill_first_step(request, answer);
-    answer->timeline = engine.timeline;
-    engine.timeline = (struct mw_timeline){0};
-    mw_engine_result_clear(&engine);
-    r->plan = answer->plan;
-    r->timeline = &answer->timeline;
-    if (depth < CLI_DEPTH_VERDICT)
-        return;
-    mw_summary_lanes(answer->plan, &answer->timeline, r);
-    fill_outlooks(request, answer);
-    fill_closed_forms(request, answer);
-    cli_advise(request, answer);
-    if (depth == CLI_DEPTH_FULL)
-        cli_what_if(request, answer);
 }
 
 /* --- the whole -------------------------------------------------------------------------------------- */
@@ -370,14 +86,11 @@ cli_answer_new(const struct cli_request *request, enum mw_strategy strategy, enu
         else
             mw_sizing_free(candidates->pdata[i]);
     answer->result = g_new0(struct mw_result, 1);
-    fill_identity(request, answer->sizing, answer->result);
-    fill_ledger(answer->sizing, answer->result);
-    fill_notes(request, answer->sizing, answer->result);
-    fill_verdict(request, answer->sizing, answer->result);
+    cli_fill_sizing(request, answer);
     if (answer->plan && depth > CLI_DEPTH_PLAN)
-        simulate(request, answer, depth, keep_timeline);
+        cli_fill_simulation(request, answer, depth, keep_timeline);
     else if (answer->plan)
-        lay_out(request, answer);
+        cli_fill_layout(request, answer);
     return answer;
 }
 
@@ -405,6 +118,16 @@ better(const struct cli_answer *a, const struct cli_answer *b)
     return x->short_bytes < y->short_bytes;
 }
 
+static bool
+asks_for_offload(const struct mw_settings *settings)
+{
+    for (int state = 0; state < MW_STATE_COUNT; state++)
+        for (int i = 0; i < settings->placement[state].count; i++)
+            if (settings->placement[state].part[i].tier != MW_TIER_GPU)
+                return true;
+    return false;
+}
+
 struct cli_answer *
 cli_answer_auto(const struct cli_request *request, enum cli_depth depth, bool keep_timeline,
                 GError **error)
@@ -413,7 +136,11 @@ cli_answer_auto(const struct cli_request *request, enum cli_depth depth, bool ke
     enum mw_strategy chosen = MW_STRATEGY_AUTO;
     g_autoptr(GError) refused = NULL;
 
+    bool offloads = asks_for_offload(&request->settings);
+
     for (int s = MW_STRATEGY_DDP; s < MW_STRATEGY_COUNT; s++) {
+        if (offloads && (s == MW_STRATEGY_ZERO2 || s == MW_STRATEGY_ZERO3))
+            continue; /* the same plan goes by the name of an offloading strategy */
         g_clear_error(&refused);
         struct cli_answer *answer =
             cli_answer_new(request, s, CLI_DEPTH_ROW, false, &refused);

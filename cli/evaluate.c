@@ -39,6 +39,12 @@ cli_step_s(const struct mw_plan *plan, const struct mw_hardware *hardware, bool 
 }
 
 double
+cli_tokens_per_step(const struct mw_sizing *sizing)
+{
+    return (double)sizing->tokens / sizing->tp * sizing->ranks * sizing->settings.grad_accum;
+}
+
+double
 cli_flops(const struct mw_sizing *sizing, bool with_recompute)
 {
     bool recomputes = with_recompute && sizing->settings.checkpoint_interval > 0;

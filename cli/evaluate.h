@@ -12,6 +12,7 @@ struct mw_engine_result cli_engine(const struct mw_plan *plan, const struct mw_h
 /* Steady step time in seconds; `uncontended` lifts every channel (the longest path). */
 double cli_step_s(const struct mw_plan *plan, const struct mw_hardware *hardware, bool uncontended);
 
+double cli_tokens_per_step(const struct mw_sizing *sizing); /* all GPUs */
 /* FLOPs of one rank and step: everything done, and without recompute. */
 double cli_flops(const struct mw_sizing *sizing, bool with_recompute);
 

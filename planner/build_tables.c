@@ -162,6 +162,7 @@ add_buffer_slots(struct builder *b)
                                s->logits_bytes > 0, false);
     b->sets = add_ring(b, MW_TIER_CPU, MW_PURPOSE_OPTIMIZER_BUFFERS, s->optimizer_set_bytes,
                        s->optimizer_sets);
+    add_slots(b, MW_TIER_NVME, MW_PURPOSE_SAVES, s->saved_bytes, s->saved_bytes ? 2 : 0, true);
     b->gathers = add_ring(b, MW_TIER_CPU, MW_PURPOSE_PARAMETER_BUFFERS, s->gather_slot_bytes,
                           s->gather_ring);
 }

@@ -124,6 +124,7 @@ enum mw_purpose {
     MW_PURPOSE_OPTIMIZER_BUFFERS,  /* the buffer sets of the optimizer step */
     MW_PURPOSE_LOGITS,             /* logits, their gradient, the loss */
     MW_PURPOSE_COMMIT_RECORDS,
+    MW_PURPOSE_SAVES,             /* of state that is not on NVMe, every K steps */
     MW_PURPOSE_COUNT
 };
 

@@ -144,6 +144,7 @@ mw_purpose_name(int purpose)
         [MW_PURPOSE_OPTIMIZER_BUFFERS] = "optimizer-buffers",
         [MW_PURPOSE_LOGITS] = "logits",
         [MW_PURPOSE_COMMIT_RECORDS] = "commit-records",
+        [MW_PURPOSE_SAVES] = "saves",
     };
 
     return lookup(names, MW_PURPOSE_COUNT, purpose);

@@ -85,6 +85,7 @@ struct mw_sizing {
     int64_t activation_bytes; /* working memory (AWM), all of it */
     int64_t activation_slots, activation_slot_bytes; /* dozens of tensors, never one request */
     int64_t logits_bytes;
+    int64_t saved_bytes; /* a save of the state that is not on NVMe; 0 without --save-every */
 
     int64_t param_ring, param_slot_bytes;       /* gathered units on the GPU */
     int64_t shard_ring, shard_slot_bytes;       /* shards on the GPU, before the all-gather */

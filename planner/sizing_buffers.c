@@ -175,6 +175,27 @@ enter_buffers(struct mw_sizing *s)
                       s->gather_ring);
 }
 
+/* State that is not on NVMe is saved there every K steps, each rank its share, into the other of
+ * two places, so that one save is whole at any time. */
+static void
+size_saves(struct mw_sizing *sizing)
+{
+    int64_t sharers = sizing->optimizer_partitioned ? 1 : sizing->dp;
+
+    if (!sizing->settings.save_every)
+        return;
+    for (uint32_t c = 0; c < sizing->chunk_count; c++)
+        if (sizing->chunks[c].tier != MW_TIER_NVME)
+            sizing->saved_bytes += divide_up(
+                sizing->chunks[c].params * sizing->optimizer_element_bytes, sharers);
+    for (uint32_t u = 0; u < sizing->unit_count; u++) {
+        const struct mw_unit *unit = mw_sizing_unit(sizing, u);
+        if (sizing->param_home[u] != MW_TIER_NVME)
+            sizing->saved_bytes += 2 * unit->tiles * unit->shard_params;
+    }
+    mw_sizing_account(sizing, MW_TIER_NVME, MW_PURPOSE_SAVES, sizing->saved_bytes, 2);
+}
+
 void
 mw_sizing_buffers(struct mw_sizing *sizing)
 {
@@ -189,4 +210,5 @@ mw_sizing_buffers(struct mw_sizing *sizing)
     if (survey.checkpoints[MW_TIER_NVME])
         sizing->checkpoint_pinned_ring = CHECKPOINT_RING;
     enter_buffers(sizing);
+    size_saves(sizing);
 }
