@@ -152,6 +152,6 @@ mw_format_count(double count)
     }
     g_strlcpy(buffer, mw_format_significant(count / scale), BUFFER_SIZE - 1);
     strip_zeros(buffer);
-    strncat(buffer, &names[index], 1);
+    g_strlcat(buffer, (char[]){names[index], '\0'}, BUFFER_SIZE);
     return buffer;
 }
