@@ -102,17 +102,17 @@ static void
 to_host(struct builder *b, const struct visit *v, uint32_t slot, int64_t bytes, bool alone)
 {
     enum mw_tier tier = b->sizing->gradient_home[v->global_unit];
-    bool accumulates = b->sizing->settings.grad_accum > 1;
+    bool widens = b->sizing->gradient_element_bytes == 4;
     int64_t shard = mw_sizing_unit(b->sizing, v->global_unit)->shard_params;
     uint32_t home = b->gradient_home + v->global_unit;
-    bool direct = tier == MW_TIER_CPU && !accumulates;
+    bool direct = tier == MW_TIER_CPU && !widens;
     uint32_t target = direct ? home : mw_build_ring_next(&b->gradient_pinned);
 
     mw_build_op(b, LANE_D2H, mw_work_copy(b, MW_OP_D2H, gradient_operator(b, v), bytes, alone),
                 identify(v));
     mw_build_use(b, slot, MW_USE_READ);
     mw_build_use(b, target, direct ? home_mode(v) : MW_USE_DEFINE);
-    if (accumulates)
+    if (widens)
         accumulate(b, v, target, shard);
     if (tier != MW_TIER_NVME)
         return;

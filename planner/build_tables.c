@@ -107,7 +107,7 @@ add_home_slots(struct builder *b)
     for (uint32_t u = 0; u < s->unit_count; u++) {
         const struct mw_unit *unit = mw_sizing_unit(s, u);
         int64_t params = s->gradients_partitioned ? unit->tiles * unit->shard_params : unit->params;
-        add_slots(b, s->gradient_home[u], MW_PURPOSE_GRADIENTS, s->gradient_element_bytes * params,
+        add_slots(b, s->gradient_home[u], MW_PURPOSE_GRADIENTS, s->gradient_rest_bytes * params,
                   1, delayed);
     }
     b->checkpoint_home = b->plan->slot_count;

@@ -32,7 +32,8 @@ enum mw_partition { MW_PARTITION_AUTO, MW_PARTITION_BANDWIDTH, MW_PARTITION_OWNE
 /* State bytes a parameter (ZeRO-Infinity Sec. 3; ZeRO Sec. 3.1). */
 enum mw_layout {
     MW_LAYOUT_ZERO16,  /* 2 parameters + 2 gradients + 12 fp32 parameters, momentum, variance */
-    MW_LAYOUT_PAPER20, /* zero16 + 4: an fp32 gradient kept with the optimizer state */
+    MW_LAYOUT_PAPER20, /* zero16 + 4: gradients kept in fp32 too, written by the backward pass and
+                          read by the optimizer step, which does not write them back */
     MW_LAYOUT_COUNT
 };
 

@@ -196,7 +196,7 @@ place_units(struct mw_sizing *sizing)
     for (uint32_t u = 0; u < sizing->unit_count; u++) {
         const struct mw_unit *unit = mw_sizing_unit(sizing, u);
         int64_t param_bytes = 2 * unit_shard(sizing, unit, sizing->params_partitioned);
-        int64_t gradient_bytes = sizing->gradient_element_bytes *
+        int64_t gradient_bytes = sizing->gradient_rest_bytes *
                                  unit_shard(sizing, unit, sizing->gradients_partitioned);
         sizing->param_home[u] = filler_take(&params, param_bytes);
         sizing->gradient_home[u] = filler_take(&gradients, gradient_bytes);
@@ -398,14 +398,16 @@ static void
 fill_strategy(struct mw_sizing *sizing)
 {
     enum mw_strategy strategy = sizing->settings.strategy;
+    bool paper20 = sizing->settings.layout == MW_LAYOUT_PAPER20;
 
     sizing->params_partitioned = strategy == MW_STRATEGY_ZERO3 ||
                                  strategy == MW_STRATEGY_ZERO_INFINITY_CPU ||
                                  strategy == MW_STRATEGY_ZERO_INFINITY_NVME;
     sizing->gradients_partitioned = strategy != MW_STRATEGY_DDP && strategy != MW_STRATEGY_ZERO1;
     sizing->optimizer_partitioned = strategy != MW_STRATEGY_DDP;
-    sizing->gradient_element_bytes = sizing->settings.grad_accum > 1 ? 4 : 2;
-    sizing->optimizer_element_bytes = sizing->settings.layout == MW_LAYOUT_PAPER20 ? 16 : 12;
+    sizing->gradient_element_bytes = paper20 || sizing->settings.grad_accum > 1 ? 4 : 2;
+    sizing->gradient_rest_bytes = sizing->gradient_element_bytes + (paper20 ? 2 : 0);
+    sizing->optimizer_element_bytes = 12;
 }
 
 struct mw_sizing *

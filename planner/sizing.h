@@ -66,8 +66,9 @@ struct mw_sizing {
     bool params_partitioned;    /* zero3, zero-infinity: fetched for use */
     bool gradients_partitioned; /* zero2 and up */
     bool optimizer_partitioned; /* zero1 and up */
-    int64_t gradient_element_bytes;  /* 2, or 4 when micro-batches are accumulated */
-    int64_t optimizer_element_bytes; /* 12 or 16: the layout's */
+    int64_t gradient_element_bytes;  /* moved: 2, or 4 when accumulated or kept in fp32 */
+    int64_t gradient_rest_bytes;     /* held at home; paper20 keeps the 16-bit gradient too */
+    int64_t optimizer_element_bytes; /* fp32 parameter, momentum, variance: 12 */
 
     struct mw_class_info classes[MW_CLASS_COUNT];
     int64_t params;       /* of a rank after tensor slicing, whole */

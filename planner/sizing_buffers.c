@@ -111,7 +111,7 @@ size_gradients(struct mw_sizing *sizing, const struct survey *survey)
 {
     bool offloaded = survey->gradients[MW_TIER_CPU] || survey->gradients[MW_TIER_NVME];
     bool owner = sizing->settings.partition == MW_PARTITION_OWNER;
-    bool accumulates = sizing->settings.grad_accum > 1;
+    bool widens = sizing->gradient_element_bytes == 4;
     int64_t part = owner ? survey->tile_params : survey->shard_params;
 
     if (!sizing->gradients_partitioned)
@@ -124,9 +124,9 @@ size_gradients(struct mw_sizing *sizing, const struct survey *survey)
         sizing->gradient_shard_ring = GRADIENT_RING;
         sizing->gradient_shard_bytes = 2 * part;
     }
-    if (survey->gradients[MW_TIER_NVME] || (offloaded && accumulates)) {
+    if (survey->gradients[MW_TIER_NVME] || (offloaded && widens)) {
         sizing->gradient_pinned_ring = GRADIENT_RING;
-        sizing->gradient_pinned_bytes = (accumulates ? 6 : 2) * part;
+        sizing->gradient_pinned_bytes = (widens ? 6 : 2) * part;
     }
 }
 

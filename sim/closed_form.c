@@ -133,7 +133,7 @@ gradient_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw, con
     double params = d->layer_block.params + d->head.params + d->tail.params;
     double shard = params / (d->gradients_partitioned ? d->dp : 1);
     double cpu = d->gradients_in[MW_TIER_CPU], nvme = d->gradients_in[MW_TIER_NVME];
-    bool owner = d->owner_broadcast && d->dp > 1, accumulates = d->micro_batches > 1;
+    bool owner = d->owner_broadcast && d->dp > 1, widens = d->gradient_bytes > 2;
     double reduces = d->gradients_partitioned ? d->micro_batches : 1;
     double times = d->micro_batches;
 
@@ -142,14 +142,14 @@ gradient_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw, con
     plan[MW_TERM_GRADIENT_PCIE] =
         times * over(2 * (owner ? params : shard) * (cpu + nvme), owner ? r->h2d_alone : r->d2h);
     /* First micro-batch: read 2, write 4; later ones: read 2 and 4, write 4. */
-    double host_bytes = accumulates ? 6 + 10 * (times - 1) : 0;
+    double host_bytes = widens ? 6 + 10 * (times - 1) : 0;
     plan[MW_TERM_GRADIENT_HOST] =
         over(shard * (host_bytes + d->gradient_bytes) * (cpu + nvme), r->dram) +
         params / (d->optimizer_partitioned ? d->dp : 1) * d->gradient_bytes *
             d->gradients_in[MW_TIER_GPU] / hw->gpu_memory_bytes_per_s;
     plan[MW_TERM_GRADIENT_NVME] =
         over(times * d->gradient_bytes * shard * nvme, r->write) +
-        over((accumulates ? (times - 1) * 4 : 0) * shard * nvme, r->read) +
+        over((times - 1) * 4 * shard * nvme, r->read) +
         over(d->gradient_bytes * shard * nvme, r->read);
 }
 
