@@ -4,10 +4,11 @@
 
 #include "planner/build_internal.h"
 
+/* A commit is met by all: no rank begins the next step before all have ended this one. */
 static bool
-is_collective(enum mw_op_kind kind)
+is_met(enum mw_op_kind kind)
 {
-    return kind >= MW_OP_ALL_GATHER && kind <= MW_OP_BROADCAST;
+    return (kind >= MW_OP_ALL_GATHER && kind <= MW_OP_BROADCAST) || kind == MW_OP_COMMIT;
 }
 
 /* Members of a group meet in the same op of their programs; sibling groups in different ones. */
@@ -20,7 +21,7 @@ next_match(struct builder *b, uint32_t comm)
                      : comm == b->tp_comm ? 1 + s->tp + b->rank / s->tp
                                           : 0;
 
-    if (b->plan->ranks == 1 || b->plan->comms[comm].size == 1)
+    if (b->plan->ranks == 1 || (comm != MW_NONE && b->plan->comms[comm].size == 1))
         return MW_NONE;
     return b->match_count++ * groups + group;
 }
@@ -33,7 +34,7 @@ mw_build_op(struct builder *b, int lane, uint32_t work, struct identity id)
                        .layer = id.layer, .micro_batch = id.micro_batch, .tile = id.tile,
                        .shard = id.shard, .match = MW_NONE};
 
-    if (is_collective(done->kind))
+    if (is_met(done->kind))
         op.match = next_match(b, done->comm);
     uint32_t index = mw_plan_add_op(b->plan, op);
     if (b->lane_last[lane] == MW_NONE)
