@@ -52,11 +52,35 @@ struct survey { /* what the homes ask for */
     int64_t tile_params, shard_params, chunk_params, group_parts;
 };
 
+static int64_t
+class_parts(const struct mw_class_info *class)
+{
+    int64_t parts = 0;
+
+    for (int u = 0; u < class->unit_count; u++)
+        parts += class->units[u].tiles;
+    return parts;
+}
+
+/* The most parts that a checkpoint group has: all its layers dense, all with experts, or the group
+ * in which the one kind follows the other. */
+static int64_t
+group_parts(const struct mw_sizing *sizing)
+{
+    const struct mw_class_info *dense = &sizing->classes[MW_CLASS_DENSE];
+    const struct mw_class_info *expert = &sizing->classes[MW_CLASS_EXPERT];
+    int64_t interval = MAX(1, sizing->settings.checkpoint_interval);
+    int64_t before = dense->blocks % interval;
+    int64_t most = MAX(MIN(interval, dense->blocks) * class_parts(dense),
+                       MIN(interval, expert->blocks) * class_parts(expert));
+
+    return MAX(most, before * class_parts(dense) +
+                         MIN(interval - before, expert->blocks) * class_parts(expert));
+}
+
 static void
 survey_homes(const struct mw_sizing *sizing, struct survey *survey)
 {
-    int64_t interval = MAX(1, sizing->settings.checkpoint_interval);
-
     for (uint32_t u = 0; u < sizing->unit_count; u++) {
         survey->params[sizing->param_home[u]] = true;
         survey->gradients[sizing->gradient_home[u]] = true;
@@ -69,16 +93,12 @@ survey_homes(const struct mw_sizing *sizing, struct survey *survey)
         survey->checkpoints[sizing->checkpoint_home[c]] = true;
     for (int c = 0; c < MW_CLASS_COUNT; c++) {
         const struct mw_class_info *class = &sizing->classes[c];
-        int64_t parts = 0;
         for (int u = 0; u < class->unit_count; u++) {
             survey->tile_params = MAX(survey->tile_params, class->units[u].tile_params);
             survey->shard_params = MAX(survey->shard_params, class->units[u].shard_params);
-            parts += class->units[u].tiles;
         }
-        if (c == MW_CLASS_DENSE || c == MW_CLASS_EXPERT)
-            parts *= MIN(interval, class->blocks);
-        survey->group_parts = MAX(survey->group_parts, parts);
     }
+    survey->group_parts = group_parts(sizing);
 }
 
 /* The fetch path: gg, cg and nc slots.  Owner-broadcast moves whole parts, not shards. */
