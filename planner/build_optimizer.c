@@ -32,11 +32,13 @@ param_tier(const struct builder *b, const struct mw_chunk *chunk)
     return b->sizing->param_home[chunk->first_unit];
 }
 
+/* A unit without parameters (a tied tail without a norm) has no content. */
 static void
 use_units(struct builder *b, const struct mw_chunk *chunk, uint32_t base, enum mw_use_mode mode)
 {
-    for (uint32_t u = 0; u < chunk->unit_count; u++)
-        mw_build_use(b, base + chunk->first_unit + u, mode);
+    for (uint32_t u = chunk->first_unit; u < chunk->first_unit + chunk->unit_count; u++)
+        if (mw_sizing_unit(b->sizing, u)->params)
+            mw_build_use(b, base + u, mode);
 }
 
 /* Each rank sums its own gradients where they live, then all agree on one number. */

@@ -244,7 +244,9 @@ cut_chunks(struct mw_sizing *sizing)
         int64_t left = unit_shard(sizing, mw_sizing_unit(sizing, u), sizing->optimizer_partitioned);
         struct mw_chunk *last =
             chunks->len ? &g_array_index(chunks, struct mw_chunk, chunks->len - 1) : NULL;
-        if (last && joins_chunk(sizing, last, u, left)) {
+        if (!left && !last)
+            continue;
+        if (!left || (last && joins_chunk(sizing, last, u, left))) {
             last->unit_count++;
             last->params += left;
             continue;
