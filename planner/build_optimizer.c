@@ -141,7 +141,8 @@ update_chunk(struct builder *b, uint32_t c, uint32_t norm)
     bool nvme = chunk->tier == MW_TIER_NVME;
     bool sends = host && param_tier(b, chunk) != MW_TIER_CPU;
     uint32_t set = nvme ? read_state(b, chunk, c) : MW_NONE;
-    uint32_t out = sends ? mw_build_ring_next(&b->gathers) : MW_NONE;
+    uint32_t out = !sends ? MW_NONE : delayed ? b->gathers.first + c
+                                              : mw_build_ring_next(&b->gathers);
 
     mw_build_op(b, host ? LANE_HOST : LANE_COMPUTE, mw_work_update(b, chunk->params, host),
                 identify(c));
