@@ -19,10 +19,18 @@ home_mode(const struct visit *v)
     return v->micro_batch == 0 && v->tile == 0 ? MW_USE_DEFINE : MW_USE_MODIFY;
 }
 
+/* Backward writes it where it lives: nothing to reduce or to send. */
+static bool
+made_at_home(const struct builder *b, const struct visit *v)
+{
+    return !b->sizing->gradients_partitioned ||
+           (b->sizing->dp == 1 && b->sizing->gradient_home[v->global_unit] == MW_TIER_GPU);
+}
+
 uint32_t
 mw_gradient_slot(struct builder *b, const struct visit *v, enum mw_use_mode *mode)
 {
-    if (b->gradients.count) {
+    if (!made_at_home(b, v)) {
         *mode = MW_USE_DEFINE;
         return mw_build_ring_next(&b->gradients);
     }
@@ -130,13 +138,11 @@ mw_gradient_leave(struct builder *b, const struct visit *v, uint32_t slot)
     const struct mw_unit *unit = &b->sizing->classes[v->class_].units[v->unit];
     bool owner = b->sizing->settings.partition == MW_PARTITION_OWNER && b->sizing->dp > 1;
 
-    if (!b->sizing->gradients_partitioned) {
+    if (made_at_home(b, v)) {
         if (b->sizing->dp > 1 && last_micro_batch(b, v))
             reduce_in_place(b, v, unit);
         return;
     }
-    if (!b->gradients.count)
-        return; /* one rank, gradients at home on its GPU */
     if (b->sizing->dp > 1)
         slot = reduce_scatter(b, v, unit, slot);
     if (slot != MW_NONE)
