@@ -131,37 +131,41 @@ fetch_from_peers(struct builder *b, struct visit *v)
 }
 
 static struct visit *
-visit_ahead(struct builder *b, uint32_t visit)
+visit_at(struct builder *b, int64_t visit)
 {
-    if (visit >= b->visit_count || !fetches(b, &b->visits[visit]))
+    if (visit < 0 || visit >= b->visit_count || !fetches(b, &b->visits[visit]))
         return NULL;
     return &b->visits[visit];
 }
 
-/* Called once before each visit is computed: brings every stage as far ahead as it may be.  The
- * very first call fills the pipeline. */
+/* Every stage goes one part on, as far ahead of `visit` as it may be. */
+static void
+advance_stages(struct builder *b, int64_t visit)
+{
+    int64_t depth = b->sizing->settings.prefetch;
+    bool gathers = b->sizing->dp > 1;
+    int64_t to_gpu = gathers ? 2 * depth : depth;
+    struct visit *nc = visit_at(b, visit + to_gpu + depth);
+    struct visit *cg = visit_at(b, visit + to_gpu);
+    struct visit *gg = gathers ? visit_at(b, visit + depth) : NULL;
+
+    if (nc && home_tier(b, nc) == MW_TIER_NVME)
+        fetch_from_nvme(b, nc);
+    if (cg && home_tier(b, cg) != MW_TIER_GPU)
+        fetch_to_gpu(b, cg);
+    if (gg)
+        fetch_from_peers(b, gg);
+}
+
+/* Called once before each visit is computed.  The first call fills the pipeline, in turns: a slot
+ * of a stage is free for the next part when the stage behind it has taken the part before. */
 void
 mw_fetch_ahead(struct builder *b, uint32_t visit)
 {
-    uint32_t depth = b->sizing->settings.prefetch;
-    bool gathers = b->sizing->dp > 1;
-    uint32_t gg = depth, cg = gathers ? 2 * depth : depth, nc = cg + depth;
+    int64_t first = visit ? (int64_t)visit : -3 * b->sizing->settings.prefetch;
 
-    for (uint32_t ahead = visit ? nc : 0; ahead <= nc; ahead++) {
-        struct visit *v = visit_ahead(b, visit + ahead);
-        if (v && home_tier(b, v) == MW_TIER_NVME)
-            fetch_from_nvme(b, v);
-    }
-    for (uint32_t ahead = visit ? cg : 0; ahead <= cg; ahead++) {
-        struct visit *v = visit_ahead(b, visit + ahead);
-        if (v && home_tier(b, v) != MW_TIER_GPU)
-            fetch_to_gpu(b, v);
-    }
-    for (uint32_t ahead = visit ? gg : 0; gathers && ahead <= gg; ahead++) {
-        struct visit *v = visit_ahead(b, visit + ahead);
-        if (v)
-            fetch_from_peers(b, v);
-    }
+    for (int64_t at = first; at <= visit; at++)
+        advance_stages(b, at);
     struct visit *now = &b->visits[visit];
     if (now->reuses != MW_NONE)
         now->param_slot = b->visits[now->reuses].param_slot;
