@@ -3,18 +3,14 @@
 
 #include "planner/build_internal.h"
 
-/* The operator that the unit's tiles cut: its largest matrix product with parameters. */
-static int
-tiled_operator(const struct mw_class_info *class, const struct mw_unit *unit)
+int
+mw_build_largest_operator(const struct mw_class_info *class, const struct mw_unit *unit)
 {
-    int best = -1;
+    int best = unit->first;
 
-    for (int i = unit->first; i < unit->first + unit->count; i++) {
-        const struct mw_operator_info *info = &class->operators[i];
-        if (info->params && info->forward_flops &&
-            (best < 0 || info->params > class->operators[best].params))
+    for (int i = unit->first + 1; i < unit->first + unit->count; i++)
+        if (class->operators[i].params > class->operators[best].params)
             best = i;
-    }
     return best;
 }
 
@@ -135,7 +131,7 @@ mw_compute_visit(struct builder *b, uint32_t visit)
     if (v->unit == UINT8_MAX)
         return;
     const struct mw_unit *unit = &class->units[v->unit];
-    int tiled = tiled_operator(class, unit);
+    int tiled = mw_build_largest_operator(class, unit);
     if (backward && unit->params)
         gradient = mw_gradient_slot(b, v, &mode);
     for (int step = 0; step < unit->count; step++) {

@@ -41,13 +41,8 @@ unit_operator(const struct builder *b, const struct visit *v)
     int index;
     enum mw_class class = mw_sizing_locate(b->sizing, v->fetched_unit, &layer, &index);
     const struct mw_class_info *info = &b->sizing->classes[class];
-    const struct mw_unit *unit = &info->units[index];
-    int best = unit->first;
 
-    for (int i = unit->first; i < unit->first + unit->count; i++)
-        if (info->operators[i].params > info->operators[best].params)
-            best = i;
-    return info->operators[best].operator_;
+    return info->operators[mw_build_largest_operator(info, &info->units[index])].operator_;
 }
 
 static struct identity

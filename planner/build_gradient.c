@@ -42,13 +42,8 @@ static enum mw_operator
 gradient_operator(const struct builder *b, const struct visit *v)
 {
     const struct mw_class_info *class = &b->sizing->classes[v->class_];
-    const struct mw_unit *unit = &class->units[v->unit];
-    int best = unit->first;
 
-    for (int i = unit->first; i < unit->first + unit->count; i++)
-        if (class->operators[i].params > class->operators[best].params)
-            best = i;
-    return class->operators[best].operator_;
+    return class->operators[mw_build_largest_operator(class, &class->units[v->unit])].operator_;
 }
 
 static struct identity
