@@ -1,0 +1,291 @@
+#include "tests/random_request.h"
+
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+static int64_t
+pick(GRand *random, int64_t first, int64_t last)
+{
+    return first + (int64_t)g_rand_int_range(random, 0, (gint32)(last - first + 1));
+}
+
+/* True once in `times`. */
+static bool
+once_in(GRand *random, int times)
+{
+    return g_rand_int_range(random, 0, times) == 0;
+}
+
+/* --- model -------------------------------------------------------------------------------------- */
+
+static void
+draw_experts(GRand *random, struct mw_model *model)
+{
+    model->experts = 1 << pick(random, 1, 3);
+    model->experts_per_token = pick(random, 1, 2);
+    model->expert_ffn = 16 * pick(random, 1, 6);
+    model->shared_expert_ffn = once_in(random, 2) ? model->expert_ffn : 0;
+    model->dense_layers = pick(random, 0, model->layers);
+}
+
+static struct mw_model
+draw_model(GRand *random)
+{
+    struct mw_model model = {.name = "random", .architecture = "llama"};
+
+    model.layers = pick(random, 1, 6);
+    model.heads = 4 << pick(random, 0, 1);
+    model.kv_heads = model.heads >> pick(random, 0, 2);
+    model.head_dim = 8 * pick(random, 1, 4);
+    model.value_dim = model.head_dim;
+    model.hidden = model.heads * model.head_dim;
+    model.ffn = 16 * pick(random, 1, 40);
+    model.vocab = once_in(random, 4) ? 0 : pick(random, 50, 3000);
+    model.seq = 256;
+    model.mlp_matrices = pick(random, 2, 3);
+    model.rotary = once_in(random, 2);
+    model.learned_positions = !model.rotary && once_in(random, 2);
+    model.position_rows = model.learned_positions ? model.seq : 0;
+    model.tied_embedding = model.vocab && once_in(random, 2);
+    model.attention_bias = once_in(random, 2);
+    model.projection_bias = once_in(random, 2);
+    model.mlp_bias = once_in(random, 2);
+    model.norm_bias = once_in(random, 2);
+    model.parallel_block = once_in(random, 8);
+    model.norms_per_layer = model.parallel_block ? 1 : once_in(random, 4) ? 4 : 2;
+    model.final_norm = !once_in(random, 4);
+    model.embedding_norm = once_in(random, 8);
+    model.dropout = once_in(random, 4);
+    model.qk_norm = once_in(random, 4);
+    model.embedding_dim = model.hidden;
+    if (once_in(random, 5))
+        draw_experts(random, &model);
+    return model;
+}
+
+/* --- hardware ----------------------------------------------------------------------------------- */
+
+struct mw_hardware
+test_hardware(const char *name)
+{
+    g_autoptr(GError) error = NULL;
+    struct mw_hwprofile *profile = mw_hwprofile_load(name, &error);
+
+    g_assert_no_error(error);
+    struct mw_hardware hardware = mw_hwprofile_read(profile, MW_OUTLOOK_TYPICAL);
+    mw_hwprofile_free(profile);
+    return hardware;
+}
+
+/* From a fifth of a rate to five times it. */
+static void
+stretch(GRand *random, double *rate)
+{
+    *rate *= g_rand_double_range(random, 0.2, 1) / g_rand_double_range(random, 0.2, 1);
+}
+
+static void
+stretch_rates(GRand *random, struct mw_hardware *hw)
+{
+    double *const rates[] = {
+        &hw->gpu_memory_bytes_per_s,    &hw->pcie_h2d_bytes_per_s,
+        &hw->pcie_d2h_bytes_per_s,      &hw->pcie_node_h2d_bytes_per_s,
+        &hw->pcie_node_d2h_bytes_per_s, &hw->host_memory_bytes_per_s,
+        &hw->host_update_params_per_s,  &hw->nvme_read_bytes_per_s,
+        &hw->nvme_write_bytes_per_s,    &hw->fabric_bytes_per_s,
+        &hw->nic_bytes_per_s};
+
+    for (size_t i = 0; i < G_N_ELEMENTS(rates); i++)
+        stretch(random, rates[i]);
+    hw->nvme_duplex = g_rand_double_range(random, 1, 2);
+    hw->gpu_collective_sm_share = g_rand_double_range(random, 0, 0.3);
+}
+
+/* Small enough that some requests do not fit, or need another tier. */
+static int64_t
+draw_memory_bytes(GRand *random)
+{
+    return (int64_t)(g_rand_double_range(random, 1, 16) * (double)(1 << pick(random, 18, 26)));
+}
+
+struct mw_hardware
+random_hardware(GRand *random)
+{
+    static const char *const names[] = {"flat-test", "dgx2", "dgx-h100", "rtx4090"};
+    struct mw_hardware hw = test_hardware(names[pick(random, 0, G_N_ELEMENTS(names) - 1)]);
+
+    hw.gpus_per_node = 8;
+    hw.nodes_max = 0;
+    if (hw.nic_bytes_per_s <= 0)
+        hw.nic_bytes_per_s = 1e10;
+    if (hw.fabric_bytes_per_s <= 0)
+        hw.fabric_bytes_per_s = 1e10;
+    stretch_rates(random, &hw);
+    hw.gpu_flash_attention = once_in(random, 2);
+    if (once_in(random, 3))
+        return hw;
+    hw.gpu_reserve_bytes = 0;
+    hw.host_reserve_bytes = 0;
+    hw.nvme_reserve_bytes = 0;
+    hw.gpu_memory_bytes = draw_memory_bytes(random);
+    hw.gpu_largest_request_bytes = once_in(random, 4) ? hw.gpu_memory_bytes / 8 : 0;
+    hw.host_memory_bytes = 4 * draw_memory_bytes(random);
+    hw.host_largest_request_bytes = once_in(random, 4) ? hw.host_memory_bytes / 8 : 0;
+    hw.nvme_capacity_bytes = 8 * draw_memory_bytes(random);
+    return hw;
+}
+
+/* --- settings ----------------------------------------------------------------------------------- */
+
+/* Nothing, one tier, or a split whose first part is filled up. */
+static struct mw_placement
+draw_placement(GRand *random)
+{
+    struct mw_placement placement = {.count = (int)pick(random, 0, 3)};
+    enum mw_tier tier = (enum mw_tier)pick(random, 0, MW_TIER_COUNT - 1);
+
+    for (int i = 0; i < placement.count; i++) {
+        placement.part[i].tier = (enum mw_tier)((tier + i) % MW_TIER_COUNT);
+        placement.part[i].bytes = i + 1 < placement.count ? pick(random, 1, 2000000) : INT64_MAX;
+    }
+    return placement;
+}
+
+static void
+draw_placements(GRand *random, struct mw_settings *s)
+{
+    bool fetched = s->strategy >= MW_STRATEGY_ZERO3 && s->strategy != MW_STRATEGY_ZERO_OFFLOAD;
+    bool replicated = s->strategy <= MW_STRATEGY_ZERO1;
+
+    if (fetched || once_in(random, 50))
+        s->placement[MW_STATE_PARAMETERS] = draw_placement(random);
+    if (!replicated || once_in(random, 50)) {
+        s->placement[MW_STATE_OPTIMIZER] = draw_placement(random);
+        s->placement[MW_STATE_GRADIENTS] = draw_placement(random);
+    }
+    s->placement[MW_STATE_ACTIVATIONS] = draw_placement(random);
+}
+
+static void
+draw_batch(GRand *random, struct mw_settings *s)
+{
+    int64_t ranks = s->nodes * s->gpus_per_node;
+
+    s->grad_accum = once_in(random, 2) ? 1 : pick(random, 1, 3);
+    if (!once_in(random, 6))
+        s->micro_batch = (double)pick(random, 1, 4) / (once_in(random, 3) ? (double)s->tp : 1);
+    if (once_in(random, 6)) {
+        s->global_batch = ranks * pick(random, 1, 12) / s->tp;
+        s->grad_accum = once_in(random, 2) ? MW_AUTO : s->grad_accum;
+    }
+}
+
+static void
+draw_schedule(GRand *random, struct mw_settings *s)
+{
+    s->checkpoint_interval = pick(random, 0, 3);
+    s->param_loads = s->checkpoint_interval || once_in(random, 50) ? pick(random, 2, 3) : MW_AUTO;
+    s->tiles = once_in(random, 2) ? MW_AUTO : pick(random, 1, 5);
+    s->prefetch = pick(random, 0, 4);
+    s->optimizer_chunk = once_in(random, 2) ? MW_AUTO : 1 << pick(random, 8, 20);
+    s->buffer_sets = pick(random, 1, 4);
+    s->overlap = !once_in(random, 4);
+    s->serialize = once_in(random, 8);
+    s->commit = (int)pick(random, -1, 1);
+    if (s->strategy == MW_STRATEGY_ZERO_OFFLOAD || once_in(random, 50))
+        s->dpu_start = once_in(random, 2) ? MW_AUTO : pick(random, 0, 40);
+}
+
+static struct mw_settings
+draw_settings(GRand *random)
+{
+    struct mw_settings s;
+
+    mw_settings_init(&s);
+    s.strategy = (enum mw_strategy)pick(random, MW_STRATEGY_DDP, MW_STRATEGY_COUNT - 1);
+    s.nodes = pick(random, 1, 2);
+    s.gpus_per_node = pick(random, 1, 8);
+    s.tp = 1 << (once_in(random, 2) ? 0 : pick(random, 0, 2));
+    if (!once_in(random, 50)) /* else perhaps more ranks a group than ranks */
+        while (s.nodes * s.gpus_per_node % s.tp)
+            s.tp /= 2;
+    s.seq = 8 * pick(random, 1, 32);
+    s.layout = (enum mw_layout)pick(random, 0, MW_LAYOUT_COUNT - 1);
+    s.partition = (enum mw_partition)pick(random, MW_PARTITION_AUTO, MW_PARTITION_OWNER);
+    s.unfold = once_in(random, 4);
+    draw_batch(random, &s);
+    draw_placements(random, &s);
+    draw_schedule(random, &s);
+    return s;
+}
+
+/* --- the whole ---------------------------------------------------------------------------------- */
+
+static char *current; /* what a failing test is about */
+
+static void
+name_request(int signal_number)
+{
+    static const char mark[] = "\n# failed on ";
+    ssize_t written = write(STDERR_FILENO, mark, sizeof mark - 1);
+
+    if (written > 0)
+        written = write(STDERR_FILENO, current, strlen(current));
+    signal(signal_number, SIG_DFL);
+    raise(signal_number);
+}
+
+void
+random_request_init(struct random_request *request, guint32 seed)
+{
+    g_autoptr(GRand) random = g_rand_new_with_seed(seed);
+
+    memset(request, 0, sizeof *request);
+    request->seed = seed;
+    request->hardware = random_hardware(random);
+    request->settings = draw_settings(random);
+    do
+        request->model = draw_model(random);
+    while (!mw_model_validate(&request->model, "random", NULL));
+    g_free(current);
+    current = random_request_text(request);
+    signal(SIGABRT, name_request);
+    signal(SIGTRAP, name_request); /* g_error */
+}
+
+GPtrArray *
+random_request_candidates(const struct random_request *request, GError **error)
+{
+    struct mw_request planned = {&request->model, &request->hardware};
+    struct mw_settings resolved;
+
+    if (!mw_settings_resolve(&planned, &request->settings, &resolved, error))
+        return NULL;
+    return mw_planner_candidates(&planned, &resolved, error);
+}
+
+char *
+random_request_text(const struct random_request *request)
+{
+    const struct mw_settings *s = &request->settings;
+    const struct mw_model *m = &request->model;
+    g_autofree char *p = mw_placement_text(&s->placement[MW_STATE_PARAMETERS]);
+    g_autofree char *g = mw_placement_text(&s->placement[MW_STATE_GRADIENTS]);
+    g_autofree char *o = mw_placement_text(&s->placement[MW_STATE_OPTIMIZER]);
+    g_autofree char *a = mw_placement_text(&s->placement[MW_STATE_ACTIVATIONS]);
+
+    return g_strdup_printf(
+        "request %u: %s, layers %d hidden %d kv %d ffn %d vocab %d%s experts %d; nodes %d gpus %d "
+        "tp %d batch %g global %d accum %d seq %d; p=%s g=%s o=%s a=%s; interval %d loads %d tiles "
+        "%d prefetch %d chunk %d sets %d dpu %d commit %d%s%s%s%s%s",
+        request->seed, mw_strategy_name(s->strategy), (int)m->layers, (int)m->hidden,
+        (int)m->kv_heads, (int)m->ffn, (int)m->vocab, m->tied_embedding ? " tied" : "",
+        (int)m->experts, (int)s->nodes, (int)s->gpus_per_node, (int)s->tp, s->micro_batch,
+        (int)s->global_batch, (int)s->grad_accum, (int)s->seq, p, g, o, a,
+        (int)s->checkpoint_interval, (int)s->param_loads, (int)s->tiles, (int)s->prefetch,
+        (int)s->optimizer_chunk, (int)s->buffer_sets, (int)s->dpu_start, s->commit,
+        s->layout == MW_LAYOUT_PAPER20 ? " paper20" : "",
+        s->partition == MW_PARTITION_OWNER ? " owner" : "", s->overlap ? "" : " no-overlap",
+        s->serialize ? " serialize" : "", s->unfold ? " unfold" : "");
+}

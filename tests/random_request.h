@@ -1,0 +1,32 @@
+/*
+ * random_request.h - requests for property tests of the planner: a tiny decoder, a machine, and
+ * settings, all drawn from one seed.
+ */
+#ifndef MW_TESTS_RANDOM_REQUEST_H
+#define MW_TESTS_RANDOM_REQUEST_H
+
+#include "planner/planner.h"
+
+struct random_request {
+    guint32 seed;
+    struct mw_model model;
+    struct mw_hardware hardware;
+    struct mw_settings settings; /* as a user would ask: some are contradictions */
+};
+
+/* The same seed draws the same request.  From now on a line about it is printed when the program
+ * aborts. */
+void random_request_init(struct random_request *request, guint32 seed);
+
+/* Resolved, sized and searched: array of struct mw_sizing *, as mw_planner_candidates gives it.
+ * NULL when the request is a contradiction. */
+GPtrArray *random_request_candidates(const struct random_request *request, GError **error);
+
+/* One line that says what was asked; g_free it. */
+char *random_request_text(const struct random_request *request);
+
+struct mw_hardware test_hardware(const char *profile);
+/* One whose rates and capacities are drawn. */
+struct mw_hardware random_hardware(GRand *random);
+
+#endif

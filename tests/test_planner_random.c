@@ -1,0 +1,187 @@
+/* Properties that hold for every plan that the planner makes, on random requests. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/random_request.h"
+
+#define PLANS 10000
+#define TEXT_EVERY 8
+
+struct tally {
+    int requests, refused, unfit, plans, unfolded;
+};
+
+/* --- memory --------------------------------------------------------------------------------------- */
+
+static void
+check_ledger(const struct mw_plan *plan, const struct mw_sizing *sizing)
+{
+    int64_t sum[MW_TIER_COUNT][MW_PURPOSE_COUNT] = {0};
+    int64_t peak[MW_TIER_COUNT] = {0};
+
+    for (uint32_t i = 0; i < plan->slot_count; i++) {
+        const struct mw_slot *slot = &plan->slots[i];
+        if (slot->rank == 0)
+            sum[slot->tier][slot->purpose] += slot->size_bytes;
+    }
+    for (int t = 0; t < MW_TIER_COUNT; t++) {
+        for (int p = 0; p < MW_PURPOSE_COUNT; p++) {
+            g_assert_cmpint(sum[t][p], ==, sizing->ledger[t][p]);
+            peak[t] += sum[t][p];
+        }
+        g_assert_cmpint(peak[t], ==, sizing->need_bytes[t]);
+        g_assert_cmpint(plan->peak_bytes[t], ==, sizing->need_bytes[t]);
+        g_assert_cmpint(plan->peak_bytes[t], <=, plan->tiers[t].capacity_bytes);
+    }
+}
+
+/* --- what buffers hold ---------------------------------------------------------------------------- */
+
+static bool
+holds_one_part(const struct mw_slot *slot)
+{
+    return slot->purpose == MW_PURPOSE_PARAMETER_BUFFERS ||
+           slot->purpose == MW_PURPOSE_GRADIENT_BUFFERS ||
+           slot->purpose == MW_PURPOSE_SHARD_BUFFERS ||
+           slot->purpose == MW_PURPOSE_CHECKPOINT_BUFFERS ||
+           slot->purpose == MW_PURPOSE_ACTIVATION_CHECKPOINTS ||
+           slot->purpose == MW_PURPOSE_OPTIMIZER_BUFFERS;
+}
+
+/* What is on its way belongs to one part of one layer, or to one chunk: what is read is what was
+ * put there for it, never what the part before left behind.  A part that serves recompute and
+ * backward keeps its layer, micro-batch and tile; tied logits are computed with the last part of
+ * the embedding. */
+static void
+check_contents(const struct mw_plan *plan)
+{
+    g_autofree uint32_t *writer = g_new(uint32_t, plan->slot_count);
+
+    memset(writer, 0xff, plan->slot_count * sizeof *writer);
+    for (uint32_t o = 0; o < plan->op_count; o++) {
+        const struct mw_op *op = &plan->ops[o];
+        for (uint32_t u = op->use_begin; u < op->use_begin + op->use_count; u++) {
+            const struct mw_use *use = &plan->uses[u];
+            if (!holds_one_part(&plan->slots[use->slot]))
+                continue;
+            if (use->mode == MW_USE_DEFINE)
+                writer[use->slot] = o;
+            const struct mw_op *by = &plan->ops[writer[use->slot]];
+            g_assert_cmpint(by->layer, ==, op->layer);
+            g_assert_cmpint(by->micro_batch, ==, op->micro_batch);
+            if (op->layer >= 0 || plan->works[op->work].kind != MW_OP_COMPUTE)
+                g_assert_cmpint(by->tile, ==, op->tile);
+            g_assert_cmpint(by->shard, ==, op->shard);
+        }
+    }
+}
+
+/* --- text ----------------------------------------------------------------------------------------- */
+
+static char *
+text_of(const struct mw_plan *plan)
+{
+    char *text = NULL;
+    size_t size_bytes = 0;
+    FILE *out = open_memstream(&text, &size_bytes);
+
+    g_assert_true(mw_plan_write(plan, out));
+    g_assert_cmpint(fclose(out), ==, 0);
+    return text;
+}
+
+static struct mw_plan *
+plan_of(const char *text)
+{
+    char why[256] = "";
+    FILE *in = fmemopen((char *)text, strlen(text), "r");
+    struct mw_plan *plan = mw_plan_read(in, why, sizeof why);
+
+    fclose(in);
+    g_assert_cmpstr(why, ==, "");
+    g_assert_false(plan->checked);
+    g_assert_true(mw_plan_check(plan, why, sizeof why));
+    return plan;
+}
+
+static void
+check_text(const struct mw_plan *plan, const struct mw_sizing *sizing)
+{
+    struct mw_plan *again = mw_build_plan(sizing);
+    char *text = text_of(plan), *text_again = text_of(again);
+    struct mw_plan *read = plan_of(text);
+    char *text_read = text_of(read);
+
+    g_assert_cmpstr(text, ==, text_again);
+    g_assert_cmpstr(text, ==, text_read);
+    g_assert_cmpmem(read->peak_bytes, sizeof read->peak_bytes, plan->peak_bytes,
+                    sizeof plan->peak_bytes);
+    g_assert_cmpint(read->barriered, ==, plan->barriered);
+    mw_plan_free(again);
+    mw_plan_free(read);
+    free(text);
+    free(text_again);
+    free(text_read);
+}
+
+/* --- the requests --------------------------------------------------------------------------------- */
+
+static void
+check_plan(const struct mw_sizing *sizing, struct tally *tally)
+{
+    struct mw_plan *plan = mw_build_plan(sizing);
+
+    g_assert_true(plan->checked);
+    g_assert_cmpuint(plan->world_ranks, ==, sizing->ranks);
+    g_assert_cmpuint(plan->ranks, ==, sizing->settings.unfold ? sizing->ranks : 1);
+    check_ledger(plan, sizing);
+    check_contents(plan);
+    if (tally->plans % TEXT_EVERY == 0)
+        check_text(plan, sizing);
+    tally->plans++;
+    tally->unfolded += plan->ranks > 1;
+    mw_plan_free(plan);
+}
+
+static void
+check_request(guint32 seed, struct tally *tally)
+{
+    struct random_request request;
+    g_autoptr(GError) error = NULL;
+
+    random_request_init(&request, seed);
+    tally->requests++;
+    g_autoptr(GPtrArray) candidates = random_request_candidates(&request, &error);
+    if (!candidates) {
+        g_assert_nonnull(error);
+        tally->refused++;
+        return;
+    }
+    for (guint i = 0; i < candidates->len; i++) {
+        const struct mw_sizing *sizing = candidates->pdata[i];
+        if (sizing->fits)
+            check_plan(sizing, tally);
+        else
+            tally->unfit++;
+    }
+}
+
+static void
+test_every_plan_holds(void)
+{
+    struct tally tally = {0};
+
+    for (guint32 seed = 0; tally.plans < PLANS; seed++)
+        check_request(seed, &tally);
+    g_test_message("%d requests: %d refused, %d do not fit; %d plans, %d of them unfolded",
+                   tally.requests, tally.refused, tally.unfit, tally.plans, tally.unfolded);
+}
+
+int
+main(int argc, char **argv)
+{
+    g_test_init(&argc, &argv, NULL);
+    g_test_add_func("/planner-random/invariant-3/every-plan-holds", test_every_plan_holds);
+    return g_test_run();
+}
