@@ -27,6 +27,21 @@ reopened(const struct mw_sizing *sizing)
     return s;
 }
 
+/* Where tiles were fixed: other numbers of them, and all else as it is. */
+static char *
+other_tiles(const struct mw_request *request, const struct mw_sizing *sizing)
+{
+    struct mw_settings s = sizing->settings;
+
+    s.tiles = MW_AUTO;
+    g_autoptr(GPtrArray) found = mw_planner_candidates(request, &s, NULL);
+    const struct mw_sizing *first = found ? found->pdata[0] : NULL;
+
+    if (!first || !first->fits)
+        return NULL;
+    return g_strdup_printf("--tiles %" G_GINT64_FORMAT " fits", first->settings.tiles);
+}
+
 static char *
 smaller_batch(const struct mw_request *request, const struct mw_sizing *sizing)
 {
@@ -72,7 +87,7 @@ char *
 mw_planner_remedy(const struct mw_request *request, const struct mw_sizing *sizing)
 {
     char *(*const ways[])(const struct mw_request *, const struct mw_sizing *) = {
-        smaller_batch, another_strategy, more_nodes};
+        other_tiles, smaller_batch, another_strategy, more_nodes};
     double gib = sizing->short_bytes / (double)(1 << 30);
 
     for (size_t i = 0; i < G_N_ELEMENTS(ways); i++) {

@@ -80,6 +80,33 @@ test_tier_that_tiling_cannot_help_is_blamed(void)
     mw_hwprofile_free(profile);
 }
 
+/* One layer of hidden size 32K in 4 tiles asks for more than 2 GiB at once; in 8 it does not
+ * (ZeRO-Infinity Fig. 6b). */
+static void
+test_remedy_for_fixed_tiles(void)
+{
+    struct mw_hwprofile *profile = mw_test_load("dgx2");
+    struct mw_hardware hardware = mw_hwprofile_read(profile, MW_OUTLOOK_TYPICAL);
+    struct mw_model model;
+    struct mw_request request = {&model, &hardware};
+    struct mw_settings asked, resolved;
+
+    g_assert_true(mw_model_load("zi-6b-13b", &model, NULL));
+    hardware.gpu_largest_request_bytes = (int64_t)2 << 30;
+    mw_settings_init(&asked);
+    asked.strategy = MW_STRATEGY_ZERO_INFINITY_NVME;
+    asked.micro_batch = 1;
+    asked.tiles = 4;
+    g_assert_true(mw_settings_resolve(&request, &asked, &resolved, NULL));
+    struct mw_sizing *sizing = take_first(mw_planner_candidates(&request, &resolved, NULL));
+    g_assert_false(sizing->fits);
+    g_assert_true(sizing->fragmentation);
+    g_autofree char *remedy = mw_planner_remedy(&request, sizing);
+    g_assert_cmpstr(remedy, ==, "--tiles 8 fits");
+    mw_sizing_free(sizing);
+    mw_hwprofile_free(profile);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -87,5 +114,6 @@ main(int argc, char **argv)
     g_setenv("XDG_CONFIG_HOME", "/nonexistent", TRUE); /* shipped profiles only */
     g_test_add_func("/candidates/nearest-tiling", test_nearest_tiling_is_blamed);
     g_test_add_func("/candidates/tier-beyond-tiling", test_tier_that_tiling_cannot_help_is_blamed);
+    g_test_add_func("/candidates/remedy-for-fixed-tiles", test_remedy_for_fixed_tiles);
     return g_test_run();
 }
