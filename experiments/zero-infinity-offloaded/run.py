@@ -80,9 +80,8 @@ the plan's dependencies allow; the last three are the engine's busy times.
 {lacks()}
 ## With 16 bytes of state a parameter
 
-Not a prediction of the paper's runs as the paper describes them, but what its software may have held:
-`--state-layout zero16` leaves out the fp32 gradient that the paper's 20 bytes keep beside the
-optimizer state.
+How much the count of state bytes matters: `--state-layout zero16` leaves out the fp32 gradient that
+the paper's 20 bytes keep, 4 bytes written by backward and read by the optimizer step.
 
 {layout_table()}""")
     common.write_comparison_csv(HERE / "result.csv", comparisons)
@@ -96,9 +95,9 @@ def lacks():
         "closed form, which overlaps nothing, and near the low end, which does not overlap "
         "collectives.  Nothing published says how much the software of 2021 overlapped on 512 "
         "GPUs (Fig. 6d shows it on 64 only, at most 1.29x), so the range stays as wide as that.",
-        "0.5T on one node: the published step leaves no room for the paper's own bytes of optimizer "
-        "traffic at its own drive bandwidth (zero-infinity-fig5c/result.md).",
-        "1T on one node: the same, less pronounced.",
+        "One node: 50B and 100B ask for the low end of the range, 0.5T for the high end "
+        "(`../zero-infinity-fig5c/result.md` says why): the rows pull in opposite directions, so no "
+        "one setting of the profile brings all of them to the middle.",
         "The closed form's small median error is partly luck of opposite errors: it leaves out the "
         "time of the update, of attention scores and of norms, and has no overlap.")
 
