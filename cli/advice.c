@@ -135,13 +135,16 @@ scaled_step_s(const struct cli_request *request, const struct cli_answer *answer
     return cli_step_s(answer->plan, &hw, false);
 }
 
-/* The smallest factor that brings the step to `target_s`; NAN if this knob alone cannot. */
+/* The smallest factor that brings the step to `target_s`: NAN if this knob alone cannot, 0 if next to
+ * nothing will do (a network that one node does not use). */
 static double
 needed_factor(const struct cli_request *request, const struct cli_answer *answer, int knob,
               double target_s)
 {
     double low = log(1 / LARGEST_FACTOR), high = log(LARGEST_FACTOR);
 
+    if (scaled_step_s(request, answer, knob, 1 / LARGEST_FACTOR) <= target_s)
+        return 0;
     if (scaled_step_s(request, answer, knob, LARGEST_FACTOR) > target_s)
         return NAN;
     for (int i = 0; i < SEARCH_STEPS; i++) {
@@ -167,6 +170,8 @@ add_needs(const struct cli_request *request, const struct cli_answer *answer, GA
             continue;
         for (size_t e = 0; e < G_N_ELEMENTS(efficiencies); e++) {
             double factor = needed_factor(request, answer, k, ideal_s / efficiencies[e]);
+            if (factor == 0)
+                continue;
             struct mw_result_need need = {g_strdup(cli_knobs[k].name), efficiencies[e],
                                           factor * present, present};
             g_array_append_val(needs, need);

@@ -216,16 +216,25 @@ load_profile(struct cli_request *request, char **sets, const char *outlook_text,
     return true;
 }
 
+/* Left out, the hardware is `here`: the profile that was measured on this machine. */
 static bool
-check_names(const struct cli_request *request, GError **error)
+check_names(struct cli_request *request, GError **error)
 {
-    const char *missing = !request->model_name && !request->plan_file ? "-m MODEL"
-                          : !request->hardware_name                   ? "-H HARDWARE"
-                                                                      : NULL;
-
-    if (missing)
-        g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "%s is missing; see --help", missing);
-    return !missing;
+    if (!request->model_name && !request->plan_file) {
+        g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
+                    "-m MODEL is missing; `memwall list models` names the presets");
+        return false;
+    }
+    if (request->hardware_name)
+        return true;
+    request->hardware_name = g_build_filename(g_get_user_config_dir(), "memwall", "hwprofiles",
+                                              "here.ini", NULL);
+    if (g_file_test(request->hardware_name, G_FILE_TEST_EXISTS))
+        return true;
+    g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
+                "-H HARDWARE is missing, and there is no profile of this machine (%s); `memwall "
+                "list hwprofiles` names the others", request->hardware_name);
+    return false;
 }
 
 static bool
