@@ -9,8 +9,9 @@ SOURCE = "ZeRO-Infinity, arXiv 2104.07857"
 OUTLOOKS = """\
 **Typical, low and high** are the ranges of `hwprofiles/dgx2.ini`, whose comments and `.source` keys
 say where each comes from (the paper's text, its Fig. 2b, its SC'21 slides, datasheets).  They were
-written down before the comparison and no constant is fitted to a row.  Low takes the slow end of
-every range, high the fast end.  The slow end of `gpu.collective_sm_share` is 1: a collective then
+written down before the comparison, save for the curve of matrix products, derived anew since from
+figures that are not in it (`experiments/zero-infinity-offloaded/README.md` lists what changed); no
+constant is fitted to a row.  Low takes the slow end of every range, high the fast end.  The slow end of `gpu.collective_sm_share` is 1: a collective then
 leaves compute no multiprocessor, so nothing overlaps with it, which is what the paper's efficiency
 formula (Sec. 4, Eq. 6) assumes.
 """
