@@ -1,0 +1,166 @@
+#!/usr/bin/python3
+"""Keeps README.md and docs/ true of the code; prints TAP.
+
+readme      every line of a ```console block that begins with "$ build/cli/memwall" or "$ memwall" is
+            run, and the lines below it, up to the next "$ ", must be exactly what it printed (both
+            streams); "$ echo $?" prints its exit status.  With MW_UPDATE_GOLDEN=1 the blocks are
+            written anew.
+links       every relative link leads to a file that is there.
+names       every FILE.c:FUNCTION that docs/MODEL.md names is there (invariant 6).
+experiments every experiments/NAME/result.md is in README's table, whose figures stand in it.
+
+The command is $MEMWALL, or build/cli/memwall.  Commands run in a folder of their own, so that what
+they write is gone afterwards.
+"""
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+README = ROOT / "README.md"
+MEMWALL = pathlib.Path(os.environ.get("MEMWALL", ROOT / "build/cli/memwall")).resolve()
+SEEN = ("models", "hwprofiles", "tests", "experiments")  # what a command's paths may begin with
+
+BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\(([^)#\s]+)")
+NAME = re.compile(r"\b([a-z0-9_]+\.[ch]):([A-Za-z0-9_]+)")
+# Figures that a reader of the table takes from an experiment: "6 of 7", "12.5%", "-3.4%".
+FIGURE = re.compile(r"\d+ of \d+|[+-]?\d+(?:\.\d+)?%")
+
+
+def split_block(text):
+    """Yields (command, lines of output)."""
+    command, output = None, []
+    for line in text.splitlines():
+        if line.startswith("$ "):
+            if command is not None:
+                yield command, output
+            command, output = line[2:], []
+        else:
+            output.append(line)
+    if command is not None:
+        yield command, output
+
+
+class Shell:
+    """Runs commands in a folder that looks like the project, with nothing in it of the user's."""
+
+    def __init__(self, folder):
+        self.folder = pathlib.Path(folder)
+        self.status = 0
+        (self.folder / "build/cli").mkdir(parents=True)
+        (self.folder / "build/cli/memwall").symlink_to(MEMWALL)
+        for name in SEEN:
+            if (ROOT / name).exists():
+                (self.folder / name).symlink_to(ROOT / name)
+        self.environment = dict(os.environ, LC_ALL="C.UTF-8", COLUMNS="100",
+                                XDG_CONFIG_HOME=str(self.folder / "config"),
+                                PATH=f"{self.folder / 'build/cli'}:{os.environ['PATH']}")
+
+    def run(self, command):
+        """Lines printed; None for a command that is not ours to run."""
+        if command == "echo $?":
+            return [str(self.status)]
+        if not command.startswith(("build/cli/memwall ", "memwall ")):
+            return None
+        done = subprocess.run(["bash", "-o", "pipefail", "-c", command], cwd=self.folder,
+                              env=self.environment, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, check=False)
+        self.status = done.returncode
+        return done.stdout.decode("utf-8", "replace").splitlines()
+
+
+def difference(expected, printed):
+    for number in range(max(len(expected), len(printed))):
+        was = expected[number] if number < len(expected) else "(nothing)"
+        now = printed[number] if number < len(printed) else "(nothing)"
+        if was != now:
+            yield f"line {number + 1}: README has {was!r}"
+            yield f"line {number + 1}: printed is {now!r}"
+            return
+
+
+def check_commands(text, shell):
+    """Yields (test, what is wrong)."""
+    for block in BLOCK.findall(text):
+        for command, expected in split_block(block):
+            printed = shell.run(command)
+            if printed is None:
+                yield f"readme: {command}", ["only memwall and echo $? can be checked"]
+            else:
+                yield f"readme: {command}", list(difference(expected, printed))
+
+
+def updated(text, shell):
+    def anew(match):
+        lines = []
+        for command, expected in split_block(match[1]):
+            printed = shell.run(command)
+            lines += [f"$ {command}", *(expected if printed is None else printed)]
+        return "```console\n" + "".join(f"{line}\n" for line in lines) + "```"
+
+    return BLOCK.sub(anew, text)
+
+
+def pages():
+    found = [README, *sorted((ROOT / "docs").glob("*.md")), ROOT / "CONTRIBUTING.md",
+             *sorted((ROOT / "experiments").glob("*/*.md"))]
+    return [page for page in found if page.exists()]
+
+
+def check_links():
+    for page in pages():
+        for target in LINK.findall(page.read_text(encoding="utf-8")):
+            if not target.startswith(("http:", "https:")) and not (page.parent / target).exists():
+                yield f"{page.relative_to(ROOT)}: no file {target}"
+
+
+def check_names():
+    sources = {}
+    for path in ROOT.glob("*/*.[ch]"):
+        sources.setdefault(path.name, []).append(path.read_text(encoding="utf-8"))
+    for file, function in NAME.findall((ROOT / "docs/MODEL.md").read_text(encoding="utf-8")):
+        if not any(re.search(rf"\b{function}\b", text) for text in sources.get(file, [])):
+            yield f"docs/MODEL.md: no {function} in {file}"
+
+
+def check_experiments(text):
+    rows = {}
+    for line in text.splitlines():
+        match = re.match(r"\|.*\(experiments/([^/)]+)/result\.md\)", line)
+        if match:
+            rows[match[1]] = line
+    for path in sorted(ROOT.glob("experiments/*/result.md")):
+        name = path.parent.name
+        result = " ".join(path.read_text(encoding="utf-8").split())
+        if name not in rows:
+            yield f"README.md: experiments/{name}/result.md is not in the table"
+        else:
+            for figure in FIGURE.findall(rows[name]):
+                if figure not in result:
+                    yield f"README.md: {name}: {figure} is not in its result.md"
+
+
+def main():
+    text = README.read_text(encoding="utf-8")
+    with tempfile.TemporaryDirectory() as folder:
+        shell = Shell(folder)
+        if os.environ.get("MW_UPDATE_GOLDEN"):
+            text = updated(text, shell)
+            README.write_text(text, encoding="utf-8")
+        tests = list(check_commands(text, shell))
+    tests += [("links", list(check_links())), ("invariant-6/names", list(check_names())),
+              ("experiments", list(check_experiments(text)))]
+    print(f"1..{len(tests)}")
+    for number, (name, wrong) in enumerate(tests, 1):
+        print(f"{'not ok' if wrong else 'ok'} {number} {name}")
+        for line in wrong:
+            print(f"# {line}")
+    return any(wrong for _, wrong in tests)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
