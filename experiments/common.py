@@ -71,6 +71,11 @@ def busy(answer, channel):
     return next(c["busy_s"] for c in answer["channels"] if c["name"] == channel)
 
 
+def lane_s(answer, name):
+    """Seconds of a step in which a lane (compute, collective, d2h, ...) has an op in flight."""
+    return next(lane["busy_s"] for lane in answer["lanes"] if lane["name"] == name)
+
+
 def error_percent(predicted, published):
     """Signed: positive where the prediction is above the published figure."""
     return 100.0 * (predicted - published) / published
@@ -126,9 +131,9 @@ def write_csv(path, header, rows):
         writer.writerows([_plain(v) for v in row] for row in rows)
 
 
-def markdown_table(header, rows):
+def markdown_table(header, rows, digits=3):
     """Columns padded so that the text reads as a table too."""
-    cells = [[str(h) for h in header]] + [[figure(v) for v in row] for row in rows]
+    cells = [[str(h) for h in header]] + [[figure(v, digits) for v in row] for row in rows]
     widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
 
     def line(row):
@@ -163,11 +168,11 @@ def compare(label, published, predicted, flag="printed"):
     }
 
 
-def comparison_table(comparisons):
+def comparison_table(comparisons, digits=3):
     return markdown_table(COMPARISON, [
         [c["row"], c["published"], c["closed_form"], percent(c["closed_form_error"]), c["engine"],
          percent(c["engine_error"]), c["low"], c["high"], f"{c['width']:.0f}%", yes(c["in_range"])]
-        for c in comparisons])
+        for c in comparisons], digits)
 
 
 def write_comparison_csv(path, comparisons):

@@ -69,3 +69,11 @@ def shortage(answer):
     short = gib(answer["short_bytes"])
     amount = f"{common.figure(short, 2)} GiB" if short >= 0.01 else f"{short * 2**20:.0f} KiB"
     return f"{answer['limiting_tier']}, {amount} a GPU short"
+
+
+def step_ratio(upper, lower):
+    """Ratio of two step times, and its least and greatest with both at the same end of the ranges."""
+    ratios = {"typical": upper["step_time_s"] / lower["step_time_s"]}
+    for end in ("low", "high"):
+        ratios[end] = upper["range"]["step_time_s"][end] / lower["range"]["step_time_s"][end]
+    return {"engine": ratios["typical"], "low": min(ratios.values()), "high": max(ratios.values())}

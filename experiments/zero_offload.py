@@ -1,0 +1,44 @@
+"""What the experiments on ZeRO-Offload's figures share: how its authors ran it."""
+
+import common
+
+SOURCE = "ZeRO-Offload, arXiv 2101.06840"
+
+# The published software's own behaviour, where an option of memwall states it.
+AS_RUN = ("--state-layout", "paper20", "--overlap", "off", "--activation-device", "cpu")
+# What the plan can do: transfers beside compute, checkpoints where they fit.
+PLANNED = ("--state-layout", "paper20")
+
+HOW_IT_RAN = """\
+**As run** takes three things from the software that the figures were measured with, none from the
+figures:
+
+- `--overlap off`: ZeRO stage 2 reduces gradients and copies them to the CPU on the stream that
+  computes, unless `overlap_comm` is set; its default is false (DeepSpeed,
+  `deepspeed/runtime/zero/stage2.py` and `constants.py`).  The authors' own configurations of these
+  models write `comm_overlap`, a key that DeepSpeed does not read (DeepSpeedExamples,
+  `Megatron-LM/model_size_test/*.json`).
+- `--activation-device cpu`: the same files set `cpu_checkpointing`.
+- `--state-layout paper20`: the optimizer step makes an fp32 copy of its gradients (`stage2.py`), so
+  a parameter takes 20 bytes, not the paper's 16.
+
+**Overlapped** is the same plan as memwall would run it: transfers beside compute.
+"""
+
+
+def phase_s(answer, name):
+    """Wall seconds of a phase of the step."""
+    phase = next(p for p in answer["phases"] if p["name"] == name)
+    return phase["end_s"] - phase["start_s"]
+
+
+def ends(verb, *options):
+    """The answers at the slow end, the typical value and the fast end of the profile's ranges."""
+    return {end: common.memwall(verb, *options, "--outlook", end)
+            for end in ("low", "typical", "high")}
+
+
+def seconds(answers, measure):
+    """A time at both ends, for common.compare: low and high as numbers."""
+    values = {end: measure(answer) for end, answer in answers.items()}
+    return {"engine": values["typical"], "low": values["high"], "high": values["low"]}
