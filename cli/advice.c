@@ -26,6 +26,30 @@ consider(struct mw_result *result, char *what, double step_s, double tokens)
     result->change = (struct mw_result_change){what, step_s, rate};
 }
 
+static double
+busy_s(const struct mw_result *result, const char *lane)
+{
+    double sum = 0;
+
+    for (size_t l = 0; l < result->lane_count; l++)
+        if (g_str_has_prefix(result->lanes[l].name, lane))
+            sum += result->lanes[l].busy_s;
+    return sum;
+}
+
+/* Twice the rate saves at most half the time of the lanes that it serves. */
+static bool
+may_gain(const struct mw_result *result, const struct cli_knob *knob)
+{
+    double busy = 0, step_s = result->step_time_s[MW_OUTLOOK_TYPICAL];
+    double best = result->change.what ? result->change.tokens_per_s / result->tokens_per_s
+                                      : WORTHWHILE;
+
+    for (size_t l = 0; l < G_N_ELEMENTS(knob->lanes) && knob->lanes[l]; l++)
+        busy += busy_s(result, knob->lanes[l]);
+    return step_s / fmax(step_s - busy / 2, step_s * 1e-3) > best;
+}
+
 static void
 consider_knobs(const struct cli_request *request, const struct cli_answer *answer)
 {
@@ -33,8 +57,9 @@ consider_knobs(const struct cli_request *request, const struct cli_answer *answe
 
     for (int k = 0; k < cli_knob_count; k++) {
         struct mw_hardware faster = *hw;
-        if (!cli_knobs[k].value || cli_knobs[k].value(hw) <= 0)
-            continue; /* another GPU is not a change to this machine */
+        if (!cli_knobs[k].value || cli_knobs[k].value(hw) <= 0 ||
+            !may_gain(answer->result, &cli_knobs[k]))
+            continue;
         cli_knobs[k].scale(&faster, 2);
         consider(answer->result, g_strdup_printf("2x %s", cli_knobs[k].name),
                  cli_step_s(answer->plan, &faster, false), cli_tokens_per_step(answer->sizing));
@@ -64,9 +89,12 @@ consider_batches(const struct cli_request *request, const struct cli_answer *ans
     struct mw_settings s = answer->sizing->settings;
     double largest = mw_planner_largest_batch(&planned, &s);
 
-    if (largest > s.micro_batch) {
-        s.micro_batch = largest;
-        consider_settings(request, answer, &s, hw, g_strdup_printf("--batch %g", largest));
+    double other = largest > s.micro_batch ? largest : floor(s.micro_batch * s.tp / 2) / s.tp;
+    if (other > 0) { /* a smaller one is faster where it needs no offload or fewer tiles */
+        double planned_batch = s.micro_batch;
+        s.micro_batch = other;
+        consider_settings(request, answer, &s, hw, g_strdup_printf("--batch %g", other));
+        s.micro_batch = fmax(other, planned_batch);
     }
     struct mw_hardware larger = *hw;
     larger.gpu_memory_bytes *= 2;
@@ -86,8 +114,12 @@ consider_batches(const struct cli_request *request, const struct cli_answer *ans
 static void
 consider_accumulation(const struct cli_request *request, const struct cli_answer *answer)
 {
+    const struct mw_result *r = answer->result;
     struct mw_settings s = answer->sizing->settings;
+    double once_s = r->step_time_s[MW_OUTLOOK_TYPICAL] - busy_s(r, "compute");
 
+    if (once_s < (WORTHWHILE - 1) * r->step_time_s[MW_OUTLOOK_TYPICAL])
+        return; /* nothing that the micro-batches could share */
     s.grad_accum *= 2;
     consider_settings(request, answer, &s, &request->hardware[MW_OUTLOOK_TYPICAL],
                       g_strdup_printf("--grad-accum %" G_GINT64_FORMAT

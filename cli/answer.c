@@ -19,39 +19,54 @@ estimated_rate(const struct mw_sizing *sizing, const struct mw_hardware *hw)
     return cli_tokens_per_step(sizing) / form.plan_total_s;
 }
 
-/* Only candidates near the best estimate are simulated: the closed form overlaps nothing, and overlap
- * would have to hide this much more of a candidate than of the best. */
-#define NEAR_BEST 0.6
+/* Only the candidates with the best estimates are simulated. */
+#define SIMULATED 3
 
-static double
-best_estimate(GPtrArray *candidates, const struct mw_hardware *hw)
+/* Of `candidates`, the indices of those that fit with the best estimates; returns how many. */
+static int
+shortlist(GPtrArray *candidates, const struct mw_hardware *hw, guint list[SIMULATED])
 {
-    double best = 0;
+    double rates[SIMULATED];
+    int count = 0;
 
-    for (guint i = 0; i < candidates->len; i++)
-        best = fmax(best, estimated_rate(candidates->pdata[i], hw));
-    return best;
+    for (guint i = 0; i < candidates->len; i++) {
+        const struct mw_sizing *sizing = candidates->pdata[i];
+        if (!sizing->fits)
+            continue;
+        double rate = candidates->len > 1 ? estimated_rate(sizing, hw) : 0;
+        int place = count;
+        while (place > 0 && rates[place - 1] < rate)
+            place--;
+        if (place == SIMULATED)
+            continue;
+        count = MIN(count + 1, SIMULATED);
+        for (int j = count - 1; j > place; j--) {
+            rates[j] = rates[j - 1];
+            list[j] = list[j - 1];
+        }
+        rates[place] = rate;
+        list[place] = i;
+    }
+    return count;
 }
 
 /* The candidate with the highest throughput, and its plan; one candidate needs no simulation. */
 static guint
 choose(GPtrArray *candidates, const struct mw_hardware *hw, struct mw_plan **plan)
 {
-    double bar = NEAR_BEST * best_estimate(candidates, hw), best_rate = -1;
-    guint best = 0;
+    guint list[SIMULATED], best = 0;
+    int count = shortlist(candidates, hw, list);
+    double best_rate = -1;
 
     *plan = NULL;
-    for (guint i = 0; i < candidates->len; i++) {
-        const struct mw_sizing *sizing = candidates->pdata[i];
-        if (!sizing->fits || (candidates->len > 1 && estimated_rate(sizing, hw) < bar))
-            continue;
+    for (int i = 0; i < count; i++) {
+        const struct mw_sizing *sizing = candidates->pdata[list[i]];
         struct mw_plan *built = mw_build_plan(sizing);
-        double rate = candidates->len == 1
-                          ? 0
-                          : cli_tokens_per_step(sizing) / cli_step_s(built, hw, false);
+        double rate =
+            count == 1 ? 0 : cli_tokens_per_step(sizing) / cli_step_s(built, hw, false);
         if (rate > best_rate) {
             best_rate = rate;
-            best = i;
+            best = list[i];
             mw_plan_free(*plan);
             *plan = built;
         } else {

@@ -23,7 +23,8 @@ void cli_closed_form(const struct mw_sizing *sizing, const struct mw_hardware *h
 struct cli_knob {
     const char *name;
     void (*scale)(struct mw_hardware *hardware, double factor);
-    double (*value)(const struct mw_hardware *hardware); /* bytes/s or FLOP/s; NULL: no figure */
+    double (*value)(const struct mw_hardware *hardware); /* bytes/s; NULL: no figure */
+    const char *lanes[3]; /* whose time it takes, by the start of their names; none: another GPU */
 };
 extern const struct cli_knob cli_knobs[];
 extern const int cli_knob_count;

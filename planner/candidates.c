@@ -247,15 +247,20 @@ try_tiers(struct gather *gather, enum mw_tier optimizer, enum mw_tier params,
     return (deep && keep(gather, deep)) || kept;
 }
 
-/* Parameters to the fastest memory with room. */
+/* Parameters to the fastest memory with room; with an open batch, a slower one may leave room for a
+ * larger batch. */
 static bool
 try_moved_params(struct gather *gather, enum mw_tier optimizer, enum mw_tier deepest,
                  enum mw_tier activations)
 {
-    for (enum mw_tier tier = MW_TIER_CPU; tier <= deepest && !gather->error; tier++)
-        if (try_tiers(gather, optimizer, tier, activations))
-            return true;
-    return false;
+    bool open_batch = gather->asked->micro_batch == MW_AUTO, fits = false;
+
+    for (enum mw_tier tier = MW_TIER_CPU; tier <= deepest && !gather->error; tier++) {
+        fits = try_tiers(gather, optimizer, tier, activations) || fits;
+        if (fits && !open_batch)
+            break;
+    }
+    return fits;
 }
 
 /* All moves of parameters and checkpoints that the rule allows with the optimizer state there. */
