@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "sim/cost.h"
+#include "sim/efficiency.h"
 
 /* Fused update: reads p, m, v and a 16-bit gradient, writes p, m, v and a 16-bit parameter. */
 #define UPDATE_BYTES 28.0
@@ -208,30 +209,43 @@ paper_bandwidth(const double in[MW_TIER_COUNT], double cpu, double nvme)
     return s_per_byte > 0 ? 1 / s_per_byte : INFINITY;
 }
 
+/* Bytes/s of each traffic, as sim/efficiency.h counts them; INFINITY for what does not move. */
 static void
-paper_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw, double *paper)
+paper_bandwidths(const struct mw_closed_dims *d, const struct mw_hardware *hw, double *bandwidth)
 {
     double gpus = d->gpus_per_node * d->nodes, users = d->gpus_per_node;
-    double params = d->paper_params;
-    double tokens = d->tokens / d->tp * d->micro_batches; /* bsz * seq of one GPU */
     double cpu = fmin(hw->pcie_h2d_bytes_per_s, hw->pcie_node_h2d_bytes_per_s / users);
     double nvme = fmin(cpu, hw->nvme_read_bytes_per_s / users);
     double gpu_gpu = d->nodes > 1 ? hw->nic_bytes_per_s : hw->fabric_bytes_per_s;
     double slow = paper_bandwidth(d->params_in, cpu, nvme);
-    double gathered = gpus > 1 ? fmin(gpus * slow, gpu_gpu) : slow;
     double state = paper_bandwidth(d->state_in, hw->host_memory_bytes_per_s / users,
                                    hw->nvme_read_bytes_per_s / users);
-    double checkpoints = paper_bandwidth(d->checkpoints_in, cpu, nvme);
 
-    if (!isfinite(state))
-        state = hw->gpu_memory_bytes_per_s;
-    paper[MW_TERM_PRODUCTS] = 8 * tokens * params / hw->gpu_achievable_flops; /* Eq. 7 */
-    paper[MW_TERM_FETCH_GATHER] =
-        isfinite(gathered) ? 8 * params * d->micro_batches / gathered : 0; /* Eq. 9 */
-    paper[MW_TERM_STATE_NVME] = 32 * params / (gpus * state);              /* Eq. 10 */
-    if (isfinite(checkpoints) && d->checkpoint_interval > 0)               /* Eq. 11 */
-        paper[MW_TERM_CHECKPOINT_PCIE] =
-            4 * d->layers / d->checkpoint_interval * d->hidden * tokens / checkpoints;
+    bandwidth[MW_TRAFFIC_PARAMS] = gpus > 1 ? fmin(gpus * slow, gpu_gpu) : slow;
+    bandwidth[MW_TRAFFIC_STATE] = gpus * fmin(state, hw->gpu_memory_bytes_per_s);
+    bandwidth[MW_TRAFFIC_CHECKPOINTS] =
+        d->checkpoint_interval > 0 ? paper_bandwidth(d->checkpoints_in, cpu, nvme) : INFINITY;
+}
+
+static void
+paper_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
+            struct mw_closed_form *out)
+{
+    static const enum mw_closed_term terms[MW_TRAFFIC_COUNT] = {
+        MW_TERM_FETCH_GATHER, MW_TERM_STATE_NVME, MW_TERM_CHECKPOINT_PCIE};
+    double tokens = d->tokens / d->tp; /* bsz * seq of one GPU, one micro-batch */
+    double flops = mw_efficiency_flops(tokens * d->micro_batches, d->paper_params);
+    double ait[MW_TRAFFIC_COUNT] = {
+        mw_efficiency_ait_params(tokens), mw_efficiency_ait_state(tokens * d->micro_batches),
+        mw_efficiency_ait_checkpoints(d->hidden, fmax(d->checkpoint_interval, 1))};
+    double bandwidth[MW_TRAFFIC_COUNT];
+
+    paper_bandwidths(d, hw, bandwidth);
+    out->paper_s[MW_TERM_PRODUCTS] = flops / hw->gpu_achievable_flops;
+    for (int t = 0; t < MW_TRAFFIC_COUNT; t++) {
+        out->paper_s[terms[t]] = flops / (ait[t] * bandwidth[t]);
+        out->paper_efficiency[t] = mw_efficiency(ait[t], bandwidth[t], hw->gpu_achievable_flops);
+    }
 }
 
 void
@@ -242,7 +256,7 @@ mw_closed_form(const struct mw_closed_dims *dims, const struct mw_hardware *hard
 
     memset(out, 0, sizeof *out);
     find_rates(dims, hardware, &rates);
-    paper_terms(dims, hardware, out->paper_s);
+    paper_terms(dims, hardware, out);
     compute_terms(dims, hardware, out->plan_s);
     fetch_terms(dims, hardware, &rates, out->plan_s);
     gradient_terms(dims, hardware, &rates, out->plan_s);

@@ -72,9 +72,12 @@ enum mw_closed_term {
     MW_TERM_COUNT
 };
 
+enum mw_traffic { MW_TRAFFIC_PARAMS, MW_TRAFFIC_STATE, MW_TRAFFIC_CHECKPOINTS, MW_TRAFFIC_COUNT };
+
 struct mw_closed_form {
     double paper_s[MW_TERM_COUNT], plan_s[MW_TERM_COUNT];
     double paper_total_s, plan_total_s;
+    double paper_efficiency[MW_TRAFFIC_COUNT]; /* Eq. 6, were this traffic the only one */
 };
 
 void mw_closed_form(const struct mw_closed_dims *dims, const struct mw_hardware *hardware,
