@@ -2,9 +2,11 @@
 #include "cli/fill.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "cli/advice.h"
 #include "cli/evaluate.h"
+#include "planner/paper.h"
 
 static void
 fill_identity(const struct cli_request *request, const struct mw_sizing *sizing,
@@ -61,6 +63,26 @@ fill_ledger(const struct mw_sizing *sizing, struct mw_result *r)
     }
     r->ledger_count = rows->len;
     r->ledger = (struct mw_result_ledger_row *)g_array_free(rows, FALSE);
+}
+
+/* The papers' memory equations for the batch and the cluster of a sizing. */
+static void
+fill_paper(const struct mw_sizing *sizing, struct mw_result_paper *paper)
+{
+    const struct mw_model *model = sizing->model;
+    const struct mw_settings *s = &sizing->settings;
+    int64_t of_gpu = sizing->tokens / sizing->tp;
+    int64_t of_node = sizing->tokens * s->gpus_per_node / sizing->tp;
+
+    paper->params = mw_model_params_paper(model);
+    paper->model_state_bytes = mw_paper_model_state_bytes(model);
+    paper->checkpoint_bytes = mw_paper_checkpoint_bytes(model, of_node, s->checkpoint_interval);
+    paper->activation_bytes = mw_paper_activation_bytes(model, of_node, s->seq);
+    paper->mswm_bytes = mw_paper_mswm_bytes(model);
+    paper->awm_bytes = mw_paper_awm_bytes(model, of_gpu, s->seq, s->checkpoint_interval);
+    for (int stage = 0; stage < MW_PAPER_ZERO_COUNT; stage++)
+        paper->zero_bytes[stage] =
+            mw_paper_zero_bytes(stage, paper->params / sizing->tp, sizing->dp);
 }
 
 static void
@@ -218,6 +240,7 @@ fill_closed_forms(const struct cli_request *request, const struct cli_answer *an
     cli_closed_form(answer->sizing, &request->hardware[MW_OUTLOOK_TYPICAL], &form);
     r->closed_form_paper_s = form.paper_total_s;
     r->closed_form_plan_s = form.plan_total_s;
+    memcpy(r->paper_efficiency, form.paper_efficiency, sizeof r->paper_efficiency);
     r->critical_path_s = cli_step_s(answer->plan, &request->hardware[MW_OUTLOOK_TYPICAL], true);
     for (int t = 0; t < MW_TERM_COUNT; t++) {
         struct mw_result_term term = {NULL, form.paper_s[t], form.plan_s[t]};
@@ -314,6 +337,7 @@ cli_fill_sizing(const struct cli_request *request, const struct cli_answer *answ
 {
     fill_identity(request, answer->sizing, answer->result);
     fill_ledger(answer->sizing, answer->result);
+    fill_paper(answer->sizing, &answer->result->paper);
     fill_notes(request, answer->sizing, answer->result);
     fill_verdict(request, answer->sizing, answer->result);
 }

@@ -116,6 +116,25 @@ write_memory(struct mw_json_writer *json, const struct mw_result *r)
 }
 
 static void
+write_paper(struct mw_json_writer *json, const struct mw_result_paper *paper)
+{
+    static const char *const stages[] = {"baseline", "pos", "pos_g", "pos_g_p"};
+
+    mw_json_begin(json, "paper", '{', false);
+    mw_json_integer(json, "params", paper->params);
+    mw_json_integer(json, "model_state_bytes", paper->model_state_bytes);
+    mw_json_integer(json, "activation_checkpoint_bytes_per_node", paper->checkpoint_bytes);
+    mw_json_integer(json, "activation_bytes_per_node", paper->activation_bytes);
+    mw_json_integer(json, "mswm_bytes_per_gpu", paper->mswm_bytes);
+    mw_json_integer(json, "awm_bytes_per_gpu", paper->awm_bytes);
+    mw_json_begin(json, "zero_bytes_per_gpu", '{', true);
+    for (size_t i = 0; i < sizeof stages / sizeof *stages; i++)
+        mw_json_integer(json, stages[i], paper->zero_bytes[i]);
+    mw_json_end(json, '}');
+    mw_json_end(json, '}');
+}
+
+static void
 write_in_use(struct mw_json_writer *json, const struct mw_result *r)
 {
     struct mw_memory_ledger ledger = mw_memory_ledger_find(r);
@@ -176,9 +195,15 @@ write_phases(struct mw_json_writer *json, const struct mw_result *r)
 static void
 write_closed_form(struct mw_json_writer *json, const struct mw_result *r)
 {
+    static const char *const traffic[] = {"parameters", "optimizer_state", "checkpoints"};
+
     mw_json_begin(json, "closed_form", '{', true);
     mw_json_number(json, "paper", predicted(r, r->closed_form_paper_s));
     mw_json_number(json, "plan", predicted(r, r->closed_form_plan_s));
+    mw_json_begin(json, "efficiency", '{', true);
+    for (size_t i = 0; i < sizeof traffic / sizeof *traffic; i++)
+        mw_json_number(json, traffic[i], predicted(r, r->paper_efficiency[i]));
+    mw_json_end(json, '}');
     mw_json_end(json, '}');
     mw_json_begin(json, "terms", '[', false);
     for (size_t i = 0; i < r->term_count; i++) {
@@ -295,6 +320,7 @@ write_result(struct mw_json_writer *json, const struct mw_result *result)
     write_speed(json, result);
     write_range(json, result);
     write_memory(json, result);
+    write_paper(json, &result->paper);
     write_in_use(json, result);
     write_lanes(json, result);
     write_phases(json, result);

@@ -64,6 +64,13 @@ struct mw_result_term { /* a term in which the two closed forms differ */
     double paper_s, plan_s;
 };
 
+struct mw_result_paper { /* the printed equations (planner/paper.h), beside what is planned */
+    int64_t params, model_state_bytes;         /* of the model */
+    int64_t checkpoint_bytes, activation_bytes; /* a node */
+    int64_t mswm_bytes, awm_bytes;             /* a GPU */
+    int64_t zero_bytes[4];                     /* a GPU: baseline, Pos, Pos+g, Pos+g+p */
+};
+
 struct mw_result {
     char *model, *hardware, *hardware_description, *strategy;
     int64_t params, active_params, paper_params;
@@ -87,6 +94,7 @@ struct mw_result {
     struct mw_result_tier tiers[MW_TIER_COUNT];
     struct mw_result_ledger_row *ledger;
     size_t ledger_count;
+    struct mw_result_paper paper;
 
     bool simulated;         /* the following are filled in */
     double step_time_s[3];
@@ -105,6 +113,8 @@ struct mw_result {
     size_t phase_count;
     double critical_path_s;   /* longest path at uncontended durations */
     double closed_form_paper_s, closed_form_plan_s;
+    /* Eq. 6 for each traffic alone: parameters and gradients, optimizer state, checkpoints */
+    double paper_efficiency[3];
     struct mw_result_term *terms;
     size_t term_count;
     struct mw_result_what_if *what_ifs;

@@ -138,6 +138,26 @@ print_placement(FILE *out, const struct mw_result *r)
     mw_grid_print(grid, out, 2);
 }
 
+/* Beside the ledger: the equations know no buffers, no embedding, no tensor slicing. */
+static void
+print_paper(FILE *out, const struct mw_result_paper *paper)
+{
+    struct mw_grid *grid = mw_grid_new("lrl");
+
+    mw_table_heading(out, "By the paper's equations (ZeRO-Infinity, Sec. 3)");
+    mw_grid_row(grid, "parameters, 12·nl·hd²", mw_format_count(paper->params), "of the model",
+                NULL);
+    mw_grid_row(grid, "model states", mw_format_gib(paper->model_state_bytes), "of the model",
+                NULL);
+    mw_grid_row(grid, "activation checkpoints", mw_format_gib(paper->checkpoint_bytes), "a node",
+                NULL);
+    mw_grid_row(grid, "all activations", mw_format_gib(paper->activation_bytes), "a node", NULL);
+    mw_grid_row(grid, "model state working memory", mw_format_gib(paper->mswm_bytes), "a GPU",
+                NULL);
+    mw_grid_row(grid, "activation working memory", mw_format_gib(paper->awm_bytes), "a GPU", NULL);
+    mw_grid_print(grid, out, 2);
+}
+
 static int64_t
 largest_slot(const struct mw_plan *plan, int tier, uint32_t *count)
 {
@@ -185,6 +205,7 @@ mw_table_plan(FILE *out, const struct mw_result *result)
     mw_table_memory(out, result);
     print_ledger(out, result);
     print_in_use(out, result);
+    print_paper(out, &result->paper);
     print_placement(out, result);
     print_settings(out, result);
     if (result->plan)
