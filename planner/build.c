@@ -105,6 +105,8 @@ build_program(struct builder *b)
     begin(b);
     if (delayed)
         mw_optimizer_step(b);
+    if (delayed && !settings->serialize)
+        b->newest = b->begin_op; /* the update runs beside the compute even without overlap */
     b->chain = settings->serialize || !settings->overlap;
     forward_backward(b);
     b->chain = settings->serialize;
