@@ -63,16 +63,15 @@ fill_batch(struct mw_settings *s, GError **error)
                           s->global_batch, s->micro_batch, gpus);
         return true;
     }
-    if (s->grad_accum == MW_AUTO)
-        return true; /* the search looks for the fewest micro-batches that fit */
-    double micro = s->global_batch / (gpus * s->grad_accum);
-    double sequences = micro * s->tp;
+    int64_t accum = s->grad_accum == MW_AUTO ? 1 : s->grad_accum;
+    double micro = s->global_batch / (gpus * accum), sequences = micro * s->tp;
     if (sequences < 1 || fabs(sequences - llround(sequences)) > 1e-9)
         return refuse(error,
-                      "--global-batch %" G_GINT64_FORMAT
-                      ": does not divide into %g GPUs and --grad-accum %" G_GINT64_FORMAT,
-                      s->global_batch, gpus, s->grad_accum);
-    s->micro_batch = micro;
+                      "--global-batch %" G_GINT64_FORMAT ": must be a multiple of the %g "
+                      "data-parallel ranks times --grad-accum %" G_GINT64_FORMAT,
+                      s->global_batch, gpus / s->tp, accum);
+    if (s->grad_accum != MW_AUTO)
+        s->micro_batch = micro; /* else the search looks for the fewest micro-batches that fit */
     return true;
 }
 
