@@ -34,17 +34,6 @@ part_bytes(const struct builder *b, const struct visit *v)
     return 2 * (owner_broadcast(b) ? unit->tile_params : unit->shard_params);
 }
 
-static enum mw_operator
-unit_operator(const struct builder *b, const struct visit *v)
-{
-    int32_t layer;
-    int index;
-    enum mw_class class = mw_sizing_locate(b->sizing, v->fetched_unit, &layer, &index);
-    const struct mw_class_info *info = &b->sizing->classes[class];
-
-    return info->operators[mw_build_largest_operator(info, &info->units[index])].operator_;
-}
-
 static struct identity
 identify(const struct visit *v)
 {
@@ -62,8 +51,9 @@ hold_back(struct builder *b)
 static void
 fetch_from_nvme(struct builder *b, struct visit *v)
 {
-    uint32_t work = mw_work_copy(b, MW_OP_NVME_READ, unit_operator(b, v), part_bytes(b, v),
-                                 owner_broadcast(b));
+    uint32_t work =
+        mw_work_copy(b, MW_OP_NVME_READ, mw_sizing_unit_operator(b->sizing, v->fetched_unit),
+                     part_bytes(b, v), owner_broadcast(b));
 
     mw_build_op(b, LANE_READ, work, identify(v));
     hold_back(b);
@@ -93,8 +83,8 @@ fetch_to_gpu(struct builder *b, struct visit *v)
     bool gathers = b->sizing->dp > 1;
     bool from_nvme = v->pinned_slot != MW_NONE;
     uint32_t source = from_nvme ? v->pinned_slot : b->param_home + v->fetched_unit;
-    uint32_t work =
-        mw_work_copy(b, MW_OP_H2D, unit_operator(b, v), part_bytes(b, v), owner_broadcast(b));
+    uint32_t work = mw_work_copy(b, MW_OP_H2D, mw_sizing_unit_operator(b->sizing, v->fetched_unit),
+                                 part_bytes(b, v), owner_broadcast(b));
 
     mw_build_op(b, LANE_H2D, work, identify(v));
     if (!from_nvme)
@@ -114,8 +104,8 @@ fetch_from_peers(struct builder *b, struct visit *v)
     bool from_shard = v->shard_slot != MW_NONE;
     uint32_t source = from_shard ? v->shard_slot : b->param_home + v->fetched_unit;
     enum mw_op_kind kind = owner_broadcast(b) ? MW_OP_BROADCAST : MW_OP_ALL_GATHER;
-    uint32_t work =
-        mw_work_collective(b, kind, unit_operator(b, v), b->dp_comm, 2 * unit->tile_params);
+    uint32_t work = mw_work_collective(b, kind, mw_sizing_unit_operator(b->sizing, v->fetched_unit),
+                                       b->dp_comm, 2 * unit->tile_params);
 
     mw_build_op(b, LANE_COLLECTIVE, work, identify(v));
     if (!from_shard)

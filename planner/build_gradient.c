@@ -38,14 +38,6 @@ mw_gradient_slot(struct builder *b, const struct visit *v, enum mw_use_mode *mod
     return b->gradient_home + v->global_unit;
 }
 
-static enum mw_operator
-gradient_operator(const struct builder *b, const struct visit *v)
-{
-    const struct mw_class_info *class = &b->sizing->classes[v->class_];
-
-    return class->operators[mw_build_largest_operator(class, &class->units[v->unit])].operator_;
-}
-
 static struct identity
 identify(const struct visit *v)
 {
@@ -55,10 +47,10 @@ identify(const struct visit *v)
 static void
 reduce_in_place(struct builder *b, const struct visit *v, const struct mw_unit *unit)
 {
-    enum mw_op_kind kind = b->sizing->optimizer_partitioned ? MW_OP_REDUCE_SCATTER
-                                                            : MW_OP_ALL_REDUCE;
-    uint32_t work = mw_work_collective(b, kind, gradient_operator(b, v), b->dp_comm,
-                                       2 * unit->tile_params);
+    enum mw_op_kind kind =
+        b->sizing->optimizer_partitioned ? MW_OP_REDUCE_SCATTER : MW_OP_ALL_REDUCE;
+    uint32_t work = mw_work_collective(b, kind, mw_sizing_unit_operator(b->sizing, v->global_unit),
+                                       b->dp_comm, 2 * unit->tile_params);
 
     mw_build_op(b, LANE_COLLECTIVE, work, identify(v));
     mw_build_use(b, b->gradient_home + v->global_unit, MW_USE_MODIFY);
@@ -69,10 +61,11 @@ static uint32_t
 reduce_scatter(struct builder *b, const struct visit *v, const struct mw_unit *unit, uint32_t slot)
 {
     bool stays = b->sizing->gradient_home[v->global_unit] == MW_TIER_GPU;
-    uint32_t work = mw_work_collective(b, MW_OP_REDUCE_SCATTER, gradient_operator(b, v),
+    uint32_t work = mw_work_collective(b, MW_OP_REDUCE_SCATTER,
+                                       mw_sizing_unit_operator(b->sizing, v->global_unit),
                                        b->dp_comm, 2 * unit->tile_params);
-    uint32_t target = stays ? b->gradient_home + v->global_unit
-                            : mw_build_ring_next(&b->gradient_shards);
+    uint32_t target =
+        stays ? b->gradient_home + v->global_unit : mw_build_ring_next(&b->gradient_shards);
 
     mw_build_op(b, LANE_COLLECTIVE, work, identify(v));
     mw_build_use(b, slot, MW_USE_READ);
@@ -89,13 +82,15 @@ accumulate(struct builder *b, const struct visit *v, uint32_t pinned, int64_t pa
 
     if (nvme && adds) {
         mw_build_op(b, LANE_READ,
-                    mw_work_copy(b, MW_OP_NVME_READ, gradient_operator(b, v), 4 * params, false),
+                    mw_work_copy(b, MW_OP_NVME_READ,
+                                 mw_sizing_unit_operator(b->sizing, v->global_unit), 4 * params,
+                                 false),
                     identify(v));
         mw_build_use(b, home, MW_USE_READ);
         mw_build_use(b, pinned, MW_USE_MODIFY);
     }
-    mw_build_op(b, LANE_HOST,
-                mw_work_host(b, MW_OP_ACCUMULATE, (adds ? 10 : 6) * params, params), identify(v));
+    mw_build_op(b, LANE_HOST, mw_work_host(b, MW_OP_ACCUMULATE, (adds ? 10 : 6) * params, params),
+                identify(v));
     mw_build_use(b, pinned, MW_USE_MODIFY);
     if (!nvme)
         mw_build_use(b, home, home_mode(v));
@@ -111,7 +106,9 @@ to_host(struct builder *b, const struct visit *v, uint32_t slot, int64_t bytes, 
     bool direct = tier == MW_TIER_CPU && !widens;
     uint32_t target = direct ? home : mw_build_ring_next(&b->gradient_pinned);
 
-    mw_build_op(b, LANE_D2H, mw_work_copy(b, MW_OP_D2H, gradient_operator(b, v), bytes, alone),
+    mw_build_op(b, LANE_D2H,
+                mw_work_copy(b, MW_OP_D2H, mw_sizing_unit_operator(b->sizing, v->global_unit),
+                             bytes, alone),
                 identify(v));
     mw_build_use(b, slot, MW_USE_READ);
     mw_build_use(b, target, direct ? home_mode(v) : MW_USE_DEFINE);
@@ -121,7 +118,8 @@ to_host(struct builder *b, const struct visit *v, uint32_t slot, int64_t bytes, 
         return;
     int64_t written = b->sizing->gradient_element_bytes * shard;
     mw_build_op(b, LANE_WRITE,
-                mw_work_copy(b, MW_OP_NVME_WRITE, gradient_operator(b, v), written, false),
+                mw_work_copy(b, MW_OP_NVME_WRITE,
+                             mw_sizing_unit_operator(b->sizing, v->global_unit), written, false),
                 identify(v));
     mw_build_use(b, target, MW_USE_READ);
     mw_build_use(b, home, home_mode(v));

@@ -4,6 +4,7 @@
 #ifndef MW_PLANNER_MODEL_WALK_H
 #define MW_PLANNER_MODEL_WALK_H
 
+#include "planner/arithmetic.h"
 #include "planner/model_internal.h"
 
 #define MW_B16 2 /* bytes of an activation */
@@ -15,12 +16,6 @@ struct mw_walk {
     bool flash;
     bool mixture; /* this layer has experts */
 };
-
-static inline int64_t
-mw_divide_up(int64_t total, int64_t parts)
-{
-    return total / parts + (total % parts != 0);
-}
 
 static inline int64_t
 mw_walk_tensor(const struct mw_walk *walk, int64_t width)

@@ -3,17 +3,12 @@
 #include <glib.h>
 #include <string.h>
 
+#include "planner/arithmetic.h"
 #include "planner/error.h"
 #include "planner/sizing_internal.h"
 
 /* Units of one chunk at most: its dependencies must fit into an op. */
 #define CHUNK_UNITS_MAX 40
-
-static int64_t
-divide_up(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
-}
 
 /* --- classes and units ---------------------------------------------------------------------- */
 
@@ -91,14 +86,14 @@ cut_tiles(struct mw_sizing *sizing)
     for (int c = MW_CLASS_DENSE; c <= MW_CLASS_EXPERT; c++)
         for (int u = 0; u < sizing->classes[c].unit_count; u++)
             largest = MAX(largest, sizing->classes[c].units[u].params);
-    int64_t limit = divide_up(largest, sizing->settings.tiles);
+    int64_t limit = mw_divide_up(largest, sizing->settings.tiles);
 
     for (int c = 0; c < MW_CLASS_COUNT; c++)
         for (int u = 0; u < sizing->classes[c].unit_count; u++) {
             struct mw_unit *unit = &sizing->classes[c].units[u];
-            unit->tiles = MAX(1, divide_up(unit->params, limit));
-            unit->tile_params = divide_up(unit->params, unit->tiles);
-            unit->shard_params = divide_up(unit->tile_params, sizing->dp);
+            unit->tiles = MAX(1, mw_divide_up(unit->params, limit));
+            unit->tile_params = mw_divide_up(unit->params, unit->tiles);
+            unit->shard_params = mw_divide_up(unit->tile_params, sizing->dp);
         }
 }
 
@@ -149,6 +144,22 @@ mw_sizing_unit(const struct mw_sizing *sizing, uint32_t unit)
     return &sizing->classes[class].units[index];
 }
 
+enum mw_operator
+mw_sizing_unit_operator(const struct mw_sizing *sizing, uint32_t unit)
+{
+    int32_t layer;
+    int index;
+    const struct mw_class_info *class =
+        &sizing->classes[mw_sizing_locate(sizing, unit, &layer, &index)];
+    const struct mw_unit *info = &class->units[index];
+    int best = info->first;
+
+    for (int i = info->first; i < info->first + info->count; i++)
+        if (class->operators[i].params > class->operators[best].params)
+            best = i;
+    return class->operators[best].operator_;
+}
+
 /* --- homes ---------------------------------------------------------------------------------- */
 
 struct filler {
@@ -168,7 +179,8 @@ filler_start(struct filler *filler, const struct mw_placement *placement, int64_
 static enum mw_tier
 filler_take(struct filler *filler, int64_t bytes)
 {
-    while (filler->part < 0 || (filler->left < bytes && filler->part + 1 < filler->placement->count)) {
+    while (filler->part < 0 ||
+           (filler->left < bytes && filler->part + 1 < filler->placement->count)) {
         int64_t limit = filler->placement->part[++filler->part].bytes;
         filler->left = limit == INT64_MAX ? limit : limit / filler->ranks_per_node;
     }
@@ -196,8 +208,8 @@ place_units(struct mw_sizing *sizing)
     for (uint32_t u = 0; u < sizing->unit_count; u++) {
         const struct mw_unit *unit = mw_sizing_unit(sizing, u);
         int64_t param_bytes = 2 * unit_shard(sizing, unit, sizing->params_partitioned);
-        int64_t gradient_bytes = sizing->gradient_rest_bytes *
-                                 unit_shard(sizing, unit, sizing->gradients_partitioned);
+        int64_t gradient_bytes =
+            sizing->gradient_rest_bytes * unit_shard(sizing, unit, sizing->gradients_partitioned);
         sizing->param_home[u] = filler_take(&params, param_bytes);
         sizing->gradient_home[u] = filler_take(&gradients, gradient_bytes);
         mw_sizing_account(sizing, sizing->param_home[u], MW_PURPOSE_PARAMETERS, param_bytes, 1);
@@ -251,7 +263,7 @@ cut_chunks(struct mw_sizing *sizing)
             last->params += left;
             continue;
         }
-        int64_t pieces = MAX(1, divide_up(left, sizing->settings.optimizer_chunk));
+        int64_t pieces = MAX(1, mw_divide_up(left, sizing->settings.optimizer_chunk));
         for (int64_t p = 0; p < pieces; p++) {
             int64_t params = left * (p + 1) / pieces - left * p / pieces;
             struct mw_chunk chunk = {u, 1, params, MW_TIER_GPU};
@@ -291,15 +303,15 @@ read_tiers(struct mw_sizing *sizing)
     int64_t ranks = sizing->ranks_per_node;
     struct mw_tier_info *tiers = sizing->tiers;
 
-    tiers[MW_TIER_GPU] = (struct mw_tier_info){
-        hw->gpu_memory_bytes - hw->gpu_reserve_bytes, hw->gpu_reserve_bytes,
-        hw->gpu_largest_request_bytes};
-    tiers[MW_TIER_CPU] = (struct mw_tier_info){
-        (hw->host_memory_bytes - hw->host_reserve_bytes) / ranks, hw->host_reserve_bytes / ranks,
-        hw->host_largest_request_bytes};
-    tiers[MW_TIER_NVME] = (struct mw_tier_info){
-        MAX(0, hw->nvme_capacity_bytes - hw->nvme_reserve_bytes) / ranks,
-        hw->nvme_reserve_bytes / ranks, INT64_MAX};
+    tiers[MW_TIER_GPU] =
+        (struct mw_tier_info){hw->gpu_memory_bytes - hw->gpu_reserve_bytes, hw->gpu_reserve_bytes,
+                              hw->gpu_largest_request_bytes};
+    tiers[MW_TIER_CPU] =
+        (struct mw_tier_info){(hw->host_memory_bytes - hw->host_reserve_bytes) / ranks,
+                              hw->host_reserve_bytes / ranks, hw->host_largest_request_bytes};
+    tiers[MW_TIER_NVME] =
+        (struct mw_tier_info){MAX(0, hw->nvme_capacity_bytes - hw->nvme_reserve_bytes) / ranks,
+                              hw->nvme_reserve_bytes / ranks, INT64_MAX};
     for (int t = 0; t < MW_TIER_COUNT; t++)
         if (tiers[t].largest_request_bytes <= 0 ||
             tiers[t].largest_request_bytes > tiers[t].capacity_bytes)

@@ -1,17 +1,12 @@
 #include <glib.h>
 
+#include "planner/arithmetic.h"
 #include "planner/sizing_internal.h"
 
 /* Two slots let one gradient leave while the next is made. */
 #define GRADIENT_RING 2
 /* Two let one checkpoint travel while the next is made or used. */
 #define CHECKPOINT_RING 2
-
-static int64_t
-divide_up(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
-}
 
 /* Checkpoints: 2·bsz·seq·hd bytes every ci blocks (ZeRO-Infinity Sec. 3, Eq. 3); with tensor
  * slicing each rank keeps 1/tp of them (ZeRO-R, Pa).  Working memory: what the backward of one
@@ -32,17 +27,17 @@ mw_sizing_activations(struct mw_sizing *sizing)
     sizing->activation_bytes = group * saved + 2 * widest;
     sizing->activation_slots = CLAMP(sizing->activation_bytes / MAX(1, widest), 1, 64);
     sizing->activation_slot_bytes =
-        divide_up(sizing->activation_bytes, sizing->activation_slots);
+        mw_divide_up(sizing->activation_bytes, sizing->activation_slots);
     if (interval) {
-        sizing->checkpoint_count = divide_up(sizing->model->layers, interval);
+        sizing->checkpoint_count = mw_divide_up(sizing->model->layers, interval);
         sizing->checkpoint_bytes =
-            2 * divide_up(sizing->tokens * sizing->model->hidden, sizing->tp);
+            2 * mw_divide_up(sizing->tokens * sizing->model->hidden, sizing->tp);
     }
     /* 16-bit logits and their fp32 softmax, which becomes the gradient in place. */
     if (classes[MW_CLASS_TAIL].blocks)
-        sizing->logits_bytes = 6 * sizing->tokens * divide_up(sizing->model->vocab, sizing->tp);
-    mw_sizing_account(sizing, MW_TIER_GPU, MW_PURPOSE_ACTIVATIONS,
-                      sizing->activation_slot_bytes, sizing->activation_slots);
+        sizing->logits_bytes = 6 * sizing->tokens * mw_divide_up(sizing->model->vocab, sizing->tp);
+    mw_sizing_account(sizing, MW_TIER_GPU, MW_PURPOSE_ACTIVATIONS, sizing->activation_slot_bytes,
+                      sizing->activation_slots);
     mw_sizing_account(sizing, MW_TIER_GPU, MW_PURPOSE_LOGITS, sizing->logits_bytes, 1);
 }
 
@@ -206,8 +201,8 @@ size_saves(struct mw_sizing *sizing)
         return;
     for (uint32_t c = 0; c < sizing->chunk_count; c++)
         if (sizing->chunks[c].tier != MW_TIER_NVME)
-            sizing->saved_bytes += divide_up(
-                sizing->chunks[c].params * sizing->optimizer_element_bytes, sharers);
+            sizing->saved_bytes +=
+                mw_divide_up(sizing->chunks[c].params * sizing->optimizer_element_bytes, sharers);
     for (uint32_t u = 0; u < sizing->unit_count; u++) {
         const struct mw_unit *unit = mw_sizing_unit(sizing, u);
         if (sizing->param_home[u] != MW_TIER_NVME)
