@@ -1,4 +1,4 @@
-"""ZeRO-Infinity Fig. 6c: backward time of an 8B model, gradients leaving through one link or all."""
+"""ZeRO-Infinity Fig. 6c: backward time of 8B, gradients leaving through one link or all."""
 
 import pathlib
 import sys
@@ -13,7 +13,8 @@ STRATEGY = {"ZeRO-Infinity": "zero-infinity-cpu", "ZeRO-Offload": "zero-offload"
 OVERLAP = {"ZeRO-Infinity": "on", "ZeRO-Offload": "off"}  # DeepSpeed's defaults
 OTHER = {"on": "off", "off": "on"}
 # fp32 gradients on the link: its rate halves, as nothing else leaves the GPU in this run.
-FP32_ON_LINK = ("--set", "pcie.d2h_gb_per_s=5; 6; 6.05", "--set", "pcie.node_d2h_gb_per_s=24; 24; 32")
+FP32_ON_LINK = ("--set", "pcie.d2h_gb_per_s=5; 6; 6.05",
+                "--set", "pcie.node_d2h_gb_per_s=24; 24; 32")
 PEAK_FLOPS, LINK_B_PER_S, NODE_LINKS_B_PER_S = 70e12, 12e9, 48e9
 
 
@@ -94,8 +95,8 @@ ZeRO-Offload's time over ZeRO-Infinity's: above 1, all links at once win.
 
 {order_table(rows)}
 From 16 GPUs on the order is right, and at 64 the gain of all links at once is within 4% of the
-published one.  ZeRO-Offload is flat in the number of GPUs, as published.  The published ZeRO-Infinity
-falls with the GPUs until 32; the engine's does not, see below.
+published one.  ZeRO-Offload is flat in the number of GPUs, as published.  The published
+ZeRO-Infinity falls with the GPUs until 32; the engine's does not, see below.
 
 ## Other settings
 
@@ -109,15 +110,16 @@ Other overlap: ZeRO-Infinity without, ZeRO-Offload with.
 
 {common.bullets(
     "fp32 gradients on the link.  With them ZeRO-Offload is within 1.5% at 16 to 64 GPUs: the "
-    "published times are one link at 12 GB/s, 4 bytes a parameter, nothing overlapped.  A plan that "
-    "sends 2 bytes beside the compute loses none of this time: one link would do for 8B at batch 2.",
-    "Pageable copies.  The published ZeRO-Infinity times follow 2.2 s + 15 s / GPUs, and 15 s for 16.1 "
-    "GB of gradients are 1.1 GB/s a GPU (2.1 in fp32), whether 4 or 16 GPUs share a node: no link or "
-    "bus of the machine is that slow, and none scales so.  A core of its own for every GPU does, as "
-    "in a copy into pageable memory, which goes through a bounce buffer while the GPU waits.  "
-    "DeepSpeed pins these buffers only on request (`pin_memory`, default false, "
-    "`offload_constants.py`), and Fig. 6e shows about the same rate per GPU.  That the published runs "
-    "did not pin is an inference.  memwall plans pinned memory throughout.",
+    "published times are one link at 12 GB/s, 4 bytes a parameter, nothing overlapped.  A plan "
+    "that sends 2 bytes beside the compute loses none of this time: one link would do for 8B at "
+    "batch 2.",
+    "Pageable copies.  The published ZeRO-Infinity times follow 2.2 s + 15 s / GPUs, and 15 s for "
+    "16.1 GB of gradients are 1.1 GB/s a GPU (2.1 in fp32), whether 4 or 16 GPUs share a node: no "
+    "link or bus of the machine is that slow, and none scales so.  A core of its own for every "
+    "GPU does, as in a copy into pageable memory, which goes through a bounce buffer while the "
+    "GPU waits.  DeepSpeed pins these buffers only on request (`pin_memory`, default false, "
+    "`offload_constants.py`), and Fig. 6e shows about the same rate per GPU.  That the published "
+    "runs did not pin is an inference.  memwall plans pinned memory throughout.",
     "At 4 GPUs the published order is the other way round by 4%; without pageable copies the model "
     "has no reason for it.  ZeRO-Offload's own rise from 16 to 4 GPUs (1 s) is not explained.")}""")
     common.write_comparison_csv(HERE / "result.csv", rows)
@@ -129,11 +131,12 @@ def plot(rows):
                      for c in rows if c["system"] == system]
               for name, system in (("zi", "ZeRO-Infinity"), ("zo", "ZeRO-Offload"))}
     curves = ", \\\n     ".join(
-        f"${n} using 1:2 with linespoints pt 5 lw 2 lc rgb '{c}' title '{t}, published', "
-        f"${n} using ($1*1.03):3:4:5 with yerrorbars pt 7 lw 2 lc rgb '{c}' title 'engine', "
-        f"${n} using ($1*0.97):7 with points pt 4 lw 2 lc rgb '{c}' title 'closed form', "
-        f"${n} using ($1*1.03):6 with points pt 2 lw 2 lc rgb '{c}' title 'engine, fp32 on the link'"
-        for n, c, t in (("zi", common.ENGINE, "ZeRO-Infinity"), ("zo", common.OTHER, "ZeRO-Offload")))
+        f"${n} using 1:2 with linespoints pt 5 lw 2 lc rgb '{c}' title '{t}, published', ${n} "
+        f"using ($1*1.03):3:4:5 with yerrorbars pt 7 lw 2 lc rgb '{c}' title 'engine', ${n} using "
+        f"($1*0.97):7 with points pt 4 lw 2 lc rgb '{c}' title 'closed form', ${n} using "
+        f"($1*1.03):6 with points pt 2 lw 2 lc rgb '{c}' title 'engine, fp32 on the link'"
+        for n, c, t in (("zi", common.ENGINE, "ZeRO-Infinity"),
+                        ("zo", common.OTHER, "ZeRO-Offload")))
     common.gnuplot(HERE / "plot.svg", f"""
 set title 'ZeRO-Infinity Fig. 6c: backward time of 8B, gradients to the CPU' font ',16'
 set xlabel 'GPUs' offset 0,0.6

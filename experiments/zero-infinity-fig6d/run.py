@@ -64,14 +64,15 @@ The gain falls with the batch: published {"at every step" if falls(rows, "publis
 ## What the model lacks
 
 {common.bullets(
-    "The collectives take 0.70 s whatever the batch.  The engine hides 0.48 s of them, because a running "
-    "collective takes 30% of the multiprocessors from compute (`gpu.collective_sm_share`, an "
-    "estimate).  Up to batch 10 the published gains amount to 0.6 to 0.8 s, which is all of it: in the "
-    "published runs collectives beside compute cost it less than the profile says, or more was hidden "
-    "than collectives.",
-    "At batch 14 and 16 the published gain is smaller, and smaller at 14 than at 16, so it scatters "
-    "by about 0.01.",
-    "The slow end of that share is 1: nothing overlaps with collectives, and the gain is next to none.")}""")
+    "The collectives take 0.70 s whatever the batch.  The engine hides 0.48 s of them, because a "
+    "running collective takes 30% of the multiprocessors from compute (`gpu.collective_sm_share`, "
+    "an estimate).  Up to batch 10 the published gains amount to 0.6 to 0.8 s, which is all of "
+    "it: in the published runs collectives beside compute cost it less than the profile says, or "
+    "more was hidden than collectives.",
+    "At batch 14 and 16 the published gain is smaller, and smaller at 14 than at 16, so it "
+    "scatters by about 0.01.",
+    "The slow end of that share is 1: nothing overlaps with collectives, and the gain is next to "
+    "none.")}""")
     common.write_comparison_csv(HERE / "result.csv", rows)
 
 

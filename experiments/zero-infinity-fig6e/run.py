@@ -78,23 +78,23 @@ Seconds a step.  Copied: 2 bytes an element to the CPU and back, per GPU.
 ## Shape
 
 {common.paragraph(
-    "Engine and closed form fall with the hidden size: compute grows with its square, the checkpoints "
-    "with it.  Published, the overhead stays at 1.2 until 16K and falls from 32K on; the engine's "
-    "falls from the start, because its copies run at the node's full 48 GB/s.  Overlapped, the offload "
-    "costs less than 1% everywhere.")}
+    "Engine and closed form fall with the hidden size: compute grows with its square, the "
+    "checkpoints with it.  Published, the overhead stays at 1.2 until 16K and falls from 32K on; "
+    "the engine's falls from the start, because its copies run at the node's full 48 GB/s.  "
+    "Overlapped, the offload costs less than 1% everywhere.")}
 
 ## What the model lacks
 
 {common.bullets(
-    "Pageable copies.  The published overheads imply about 1 GB/s a GPU from 8K on (last column, with "
-    "the engine's step time), a third of what the 16 GPUs of a node get together from their links.  "
-    "DeepSpeed's buffers for checkpoints on the CPU are ordinary memory: allocated with `new_empty` on "
-    "the CPU, touched page by page first, then filled by a blocking copy (`checkpointing.py`).  Such a "
-    "copy goes through a bounce buffer with one core a GPU.  Fig. 6c shows about the same rate.  "
-    "memwall plans pinned memory only; a profile key for pageable copies and an option to plan them "
-    "would cover both figures.",
-    "At 2K the implied rate is that of the links: there the published figure is what the engine says "
-    "without overlap, within 2%.")}""")
+    "Pageable copies.  The published overheads imply about 1 GB/s a GPU from 8K on (last column, "
+    "with the engine's step time), a third of what the 16 GPUs of a node get together from their "
+    "links.  DeepSpeed's buffers for checkpoints on the CPU are ordinary memory: allocated with "
+    "`new_empty` on the CPU, touched page by page first, then filled by a blocking copy "
+    "(`checkpointing.py`).  Such a copy goes through a bounce buffer with one core a GPU.  Fig. "
+    "6c shows about the same rate.  memwall plans pinned memory only; a profile key for pageable "
+    "copies and an option to plan them would cover both figures.",
+    "At 2K the implied rate is that of the links: there the published figure is what the engine "
+    "says without overlap, within 2%.")}""")
     common.write_comparison_csv(HERE / "result.csv", rows)
 
 
