@@ -76,7 +76,8 @@ struct builder {
     uint32_t *chunk_other;
     uint32_t logits_slot;
     struct ring params, shards, pinned, gradients, gradient_shards, gradient_pinned;
-    struct ring checkpoints, checkpoint_pinned, activations, sets, gathers;
+    struct ring checkpoints, checkpoint_pinned, activations, sets;
+    struct ring incoming, gpu_incoming, gathers, gpu_gathers;
     bool *param_slot_held;
 
     uint32_t *work_cache;             /* [class][operator][direction] */

@@ -14,22 +14,10 @@ identify(uint32_t chunk)
     return (struct identity){MW_PHASE_OPTIMIZER, -1, 0, 0, chunk};
 }
 
-static bool
-on_host(const struct mw_chunk *chunk)
-{
-    return chunk->tier != MW_TIER_GPU;
-}
-
 static enum mw_tier
 gradient_tier(const struct builder *b, const struct mw_chunk *chunk)
 {
     return b->sizing->gradient_home[chunk->first_unit];
-}
-
-static enum mw_tier
-param_tier(const struct builder *b, const struct mw_chunk *chunk)
-{
-    return b->sizing->param_home[chunk->first_unit];
 }
 
 /* A unit without parameters (a tied tail without a norm) has no content. */
@@ -39,6 +27,12 @@ use_units(struct builder *b, const struct mw_chunk *chunk, uint32_t base, enum m
     for (uint32_t u = chunk->first_unit; u < chunk->first_unit + chunk->unit_count; u++)
         if (mw_sizing_unit(b->sizing, u)->params)
             mw_build_use(b, base + u, mode);
+}
+
+static void
+copy_op(struct builder *b, int lane, enum mw_op_kind kind, int64_t bytes, uint32_t c)
+{
+    mw_build_op(b, lane, mw_work_copy(b, kind, MW_OPERATOR_OPTIMIZER, bytes, false), identify(c));
 }
 
 /* Each rank sums its own gradients where they live, then all agree on one number. */
@@ -81,9 +75,7 @@ read_state(struct builder *b, const struct mw_chunk *chunk, uint32_t c)
                                      (gradients ? b->sizing->gradient_element_bytes : 0));
     uint32_t set = mw_build_ring_next(&b->sets);
 
-    mw_build_op(b, LANE_READ,
-                mw_work_copy(b, MW_OP_NVME_READ, MW_OPERATOR_OPTIMIZER, bytes, false),
-                identify(c));
+    copy_op(b, LANE_READ, MW_OP_NVME_READ, bytes, c);
     mw_build_use(b, b->state_home + c, MW_USE_READ);
     if (gradients)
         use_units(b, chunk, b->gradient_home, MW_USE_READ);
@@ -97,23 +89,82 @@ write_state(struct builder *b, const struct mw_chunk *chunk, uint32_t c, uint32_
     int64_t bytes = chunk->params * b->sizing->optimizer_element_bytes;
     bool committed = b->chunk_other[c] != MW_NONE;
 
-    mw_build_op(b, LANE_WRITE,
-                mw_work_copy(b, MW_OP_NVME_WRITE, MW_OPERATOR_OPTIMIZER, bytes, false),
-                identify(c));
+    copy_op(b, LANE_WRITE, MW_OP_NVME_WRITE, bytes, c);
     mw_build_use(b, set, MW_USE_READ);
     mw_build_use(b, committed ? b->chunk_other[c] : b->state_home + c,
                  committed ? MW_USE_DEFINE : MW_USE_MODIFY);
 }
 
-/* Updated parameters travel from the host to where they live. */
+/* Gradients that are not where the update runs travel there; returns the slot that it reads, or
+ * MW_NONE where it reads them at home or with the state. */
+static uint32_t
+bring_gradients(struct builder *b, const struct mw_chunk *chunk, uint32_t c)
+{
+    struct mw_chunk_moves moves = mw_sizing_chunk_moves(b->sizing, c);
+    int64_t bytes = chunk->params * b->sizing->gradient_element_bytes;
+    uint32_t slot = MW_NONE;
+
+    if (moves.gradient_read || moves.gradient_d2h) {
+        slot = mw_build_ring_next(&b->incoming);
+        if (moves.gradient_read)
+            copy_op(b, LANE_READ, MW_OP_NVME_READ, bytes, c);
+        else
+            copy_op(b, LANE_D2H, MW_OP_D2H, bytes, c);
+        use_units(b, chunk, b->gradient_home, MW_USE_READ);
+        mw_build_use(b, slot, MW_USE_DEFINE);
+    }
+    if (moves.gradient_h2d) {
+        uint32_t source = slot;
+        slot = mw_build_ring_next(&b->gpu_incoming);
+        copy_op(b, LANE_H2D, MW_OP_H2D, bytes, c);
+        if (source != MW_NONE)
+            mw_build_use(b, source, MW_USE_READ);
+        else
+            use_units(b, chunk, b->gradient_home, MW_USE_READ);
+        mw_build_use(b, slot, MW_USE_DEFINE);
+    }
+    return slot;
+}
+
+/* Where the update leaves 16-bit parameters that live elsewhere; MW_NONE: at their home. */
+static uint32_t
+outgoing_slot(struct builder *b, uint32_t c)
+{
+    struct mw_chunk_moves moves = mw_sizing_chunk_moves(b->sizing, c);
+
+    if (moves.param_d2h)
+        return mw_build_ring_next(&b->gpu_gathers);
+    if (!moves.param_h2d && !moves.param_write)
+        return MW_NONE;
+    if (b->sizing->settings.dpu_start != MW_AUTO)
+        return b->gathers.first + c;
+    return mw_build_ring_next(&b->gathers);
+}
+
+/* Updated parameters travel from there to where they live. */
 static void
 send_params(struct builder *b, const struct mw_chunk *chunk, uint32_t c, uint32_t slot)
 {
-    bool nvme = param_tier(b, chunk) == MW_TIER_NVME;
-    uint32_t work = mw_work_copy(b, nvme ? MW_OP_NVME_WRITE : MW_OP_H2D, MW_OPERATOR_OPTIMIZER,
-                                 2 * chunk->params, false);
+    struct mw_chunk_moves moves = mw_sizing_chunk_moves(b->sizing, c);
+    int64_t bytes = 2 * chunk->params;
 
-    mw_build_op(b, nvme ? LANE_WRITE : LANE_H2D, work, identify(c));
+    if (slot == MW_NONE)
+        return;
+    if (moves.param_d2h) {
+        uint32_t target = moves.param_write ? mw_build_ring_next(&b->gathers) : MW_NONE;
+        copy_op(b, LANE_D2H, MW_OP_D2H, bytes, c);
+        mw_build_use(b, slot, MW_USE_READ);
+        if (target == MW_NONE) {
+            use_units(b, chunk, b->param_home, MW_USE_MODIFY);
+            return;
+        }
+        mw_build_use(b, target, MW_USE_DEFINE);
+        slot = target;
+    }
+    if (moves.param_write)
+        copy_op(b, LANE_WRITE, MW_OP_NVME_WRITE, bytes, c);
+    else
+        copy_op(b, LANE_H2D, MW_OP_H2D, bytes, c);
     mw_build_use(b, slot, MW_USE_READ);
     use_units(b, chunk, b->param_home, MW_USE_MODIFY);
 }
@@ -133,33 +184,41 @@ gather_params(struct builder *b, const struct mw_chunk *chunk, uint32_t c)
     use_units(b, chunk, b->param_home, MW_USE_MODIFY);
 }
 
+/* The slots of the update: state, gradients in, parameters out. */
+static void
+use_chunk(struct builder *b, uint32_t c, uint32_t set, uint32_t in, uint32_t out)
+{
+    const struct mw_chunk *chunk = &b->sizing->chunks[c];
+
+    mw_build_use(b, set != MW_NONE ? set : b->state_home + c, MW_USE_MODIFY);
+    if (in != MW_NONE)
+        mw_build_use(b, in, MW_USE_READ);
+    else if (gradient_tier(b, chunk) != MW_TIER_NVME)
+        use_units(b, chunk, b->gradient_home, MW_USE_READ);
+    if (out != MW_NONE)
+        mw_build_use(b, out, MW_USE_DEFINE);
+    else
+        use_units(b, chunk, b->param_home, MW_USE_MODIFY);
+}
+
 static void
 update_chunk(struct builder *b, uint32_t c, uint32_t norm)
 {
     const struct mw_chunk *chunk = &b->sizing->chunks[c];
-    bool host = on_host(chunk), delayed = b->sizing->settings.dpu_start != MW_AUTO;
-    bool nvme = chunk->tier == MW_TIER_NVME;
-    bool sends = host && param_tier(b, chunk) != MW_TIER_CPU;
-    uint32_t set = nvme ? read_state(b, chunk, c) : MW_NONE;
-    uint32_t out = !sends ? MW_NONE : delayed ? b->gathers.first + c
-                                              : mw_build_ring_next(&b->gathers);
+    bool host = chunk->tier != MW_TIER_GPU, delayed = b->sizing->settings.dpu_start != MW_AUTO;
+    uint32_t set = chunk->tier == MW_TIER_NVME ? read_state(b, chunk, c) : MW_NONE;
+    uint32_t in = bring_gradients(b, chunk, c), out = outgoing_slot(b, c);
 
     mw_build_op(b, host ? LANE_HOST : LANE_COMPUTE, mw_work_update(b, chunk->params, host),
                 identify(c));
     mw_build_after(b, norm);
-    mw_build_use(b, nvme ? set : b->state_home + c, MW_USE_MODIFY);
-    if (gradient_tier(b, chunk) != MW_TIER_NVME)
-        use_units(b, chunk, b->gradient_home, MW_USE_READ);
-    if (sends)
-        mw_build_use(b, out, MW_USE_DEFINE);
-    else
-        use_units(b, chunk, b->param_home, MW_USE_MODIFY);
-    if (nvme)
+    use_chunk(b, c, set, in, out);
+    if (set != MW_NONE)
         write_state(b, chunk, c, set);
-    if (sends && !delayed)
-        send_params(b, chunk, c, out);
-    if (!delayed)
-        gather_params(b, chunk, c);
+    if (delayed)
+        return;
+    send_params(b, chunk, c, out);
+    gather_params(b, chunk, c);
 }
 
 void
@@ -176,8 +235,7 @@ mw_optimizer_return(struct builder *b)
 {
     for (uint32_t c = 0; c < b->sizing->chunk_count; c++) {
         const struct mw_chunk *chunk = &b->sizing->chunks[c];
-        if (on_host(chunk) && param_tier(b, chunk) != MW_TIER_CPU)
-            send_params(b, chunk, c, b->gathers.first + c);
+        send_params(b, chunk, c, outgoing_slot(b, c));
         gather_params(b, chunk, c);
     }
 }

@@ -163,8 +163,14 @@ add_buffer_slots(struct builder *b)
     b->sets = add_ring(b, MW_TIER_CPU, MW_PURPOSE_OPTIMIZER_BUFFERS, s->optimizer_set_bytes,
                        s->optimizer_sets);
     add_slots(b, MW_TIER_NVME, MW_PURPOSE_SAVES, s->saved_bytes, s->saved_bytes ? 2 : 0, true);
+    b->incoming = add_ring(b, MW_TIER_CPU, MW_PURPOSE_OPTIMIZER_BUFFERS, s->incoming_slot_bytes,
+                           s->incoming_ring);
+    b->gpu_incoming = add_ring(b, MW_TIER_GPU, MW_PURPOSE_OPTIMIZER_BUFFERS,
+                               s->gpu_incoming_bytes, s->gpu_incoming_ring);
     b->gathers = add_ring(b, MW_TIER_CPU, MW_PURPOSE_PARAMETER_BUFFERS, s->gather_slot_bytes,
                           s->gather_ring);
+    b->gpu_gathers = add_ring(b, MW_TIER_GPU, MW_PURPOSE_PARAMETER_BUFFERS, s->gpu_gather_bytes,
+                              s->gpu_gather_ring);
 }
 
 static void

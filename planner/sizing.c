@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "planner/arithmetic.h"
-#include "planner/error.h"
 #include "planner/sizing_internal.h"
 
 /* Units of one chunk at most: its dependencies must fit into an op. */
@@ -283,6 +282,25 @@ cut_chunks(struct mw_sizing *sizing)
     }
 }
 
+struct mw_chunk_moves
+mw_sizing_chunk_moves(const struct mw_sizing *sizing, uint32_t index)
+{
+    const struct mw_chunk *chunk = &sizing->chunks[index];
+    enum mw_tier gradient = sizing->gradient_home[chunk->first_unit];
+    enum mw_tier param = sizing->param_home[chunk->first_unit];
+    bool host = chunk->tier != MW_TIER_GPU;
+
+    return (struct mw_chunk_moves){
+        .host = host,
+        .gradient_read = gradient == MW_TIER_NVME && chunk->tier != MW_TIER_NVME,
+        .gradient_h2d = gradient != MW_TIER_GPU && !host,
+        .gradient_d2h = gradient == MW_TIER_GPU && host,
+        .param_h2d = param == MW_TIER_GPU && host,
+        .param_d2h = param != MW_TIER_GPU && !host,
+        .param_write = param == MW_TIER_NVME,
+    };
+}
+
 /* --- verdict -------------------------------------------------------------------------------- */
 
 void
@@ -342,54 +360,6 @@ judge(struct mw_sizing *sizing)
 
 /* --- the whole ------------------------------------------------------------------------------ */
 
-static bool
-check_ranks(const struct mw_settings *settings, const struct mw_hardware *hw, GError **error)
-{
-    int64_t ranks = settings->nodes * settings->gpus_per_node;
-    double sequences = settings->micro_batch * settings->tp;
-
-    if (settings->gpus_per_node > hw->gpus_per_node)
-        g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
-                    "--gpus %" G_GINT64_FORMAT ": the profile has %" G_GINT64_FORMAT
-                    " GPUs a node; give 1 to %" G_GINT64_FORMAT " (and --nodes for more)",
-                    settings->gpus_per_node, hw->gpus_per_node, hw->gpus_per_node);
-    else if (settings->nodes > 1 && hw->nic_bytes_per_s <= 0)
-        g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
-                    "--nodes %" G_GINT64_FORMAT
-                    ": the profile has no network; give 1, or set network.gb_per_s",
-                    settings->nodes);
-    else if (hw->nodes_max > 0 && settings->nodes > hw->nodes_max)
-        g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
-                    "--nodes %" G_GINT64_FORMAT ": the profile has %" G_GINT64_FORMAT
-                    " at most; give 1 to %" G_GINT64_FORMAT,
-                    settings->nodes, hw->nodes_max, hw->nodes_max);
-    else if (settings->tp > ranks || ranks % settings->tp)
-        g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
-                    "--tp %" G_GINT64_FORMAT ": must divide the %" G_GINT64_FORMAT " GPUs",
-                    settings->tp, ranks);
-    else if (sequences < 0.999 || sequences > 1e6 ||
-             ABS(sequences - (double)(int64_t)(sequences + 0.5)) > 1e-6)
-        g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
-                    "--batch %g: times --tp %" G_GINT64_FORMAT
-                    " it must be a whole number of sequences from 1 to 1000000",
-                    settings->micro_batch, settings->tp);
-    else
-        return true;
-    return false;
-}
-
-static bool
-check_slicing(const struct mw_model *model, int64_t tp, GError **error)
-{
-    if (model->heads % tp == 0 && model->hidden % tp == 0)
-        return true;
-    g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
-                "--tp %" G_GINT64_FORMAT ": must divide the %" G_GINT64_FORMAT
-                " heads and the hidden size %" G_GINT64_FORMAT " of %s",
-                tp, model->heads, model->hidden, model->name);
-    return false;
-}
-
 static void
 fill_ranks(struct mw_sizing *sizing)
 {
@@ -428,7 +398,7 @@ struct mw_sizing *
 mw_sizing_new(const struct mw_model *model, const struct mw_hardware *hardware,
               const struct mw_settings *settings, GError **error)
 {
-    if (!check_ranks(settings, hardware, error) || !check_slicing(model, settings->tp, error))
+    if (!mw_sizing_check(model, hardware, settings, error))
         return NULL;
 
     struct mw_sizing *sizing = g_new0(struct mw_sizing, 1);

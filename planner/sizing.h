@@ -51,6 +51,16 @@ struct mw_chunk {
     enum mw_tier tier;               /* home of its optimizer state */
 };
 
+/* What travels for the update of a chunk: its gradients to where it is updated, which is where its
+ * state lives or passes through, and the new 16-bit parameters to where they live. */
+struct mw_chunk_moves {
+    bool host;          /* updated on the host, else on the GPU */
+    bool gradient_read; /* from NVMe, when the state does not come from there too */
+    bool gradient_h2d, gradient_d2h;
+    bool param_h2d, param_d2h;
+    bool param_write; /* to NVMe */
+};
+
 struct mw_sizing {
     const struct mw_model *model;       /* borrowed */
     const struct mw_hardware *hardware; /* borrowed */
@@ -96,7 +106,10 @@ struct mw_sizing {
     int64_t gradient_pinned_ring, gradient_pinned_bytes;  /* in host memory */
     int64_t checkpoint_ring, checkpoint_pinned_ring;      /* staging of offloaded checkpoints */
     int64_t optimizer_sets, optimizer_set_bytes;          /* host buffers for state from NVMe */
+    int64_t incoming_ring, incoming_slot_bytes;           /* gradients for it, in host memory, */
+    int64_t gpu_incoming_ring, gpu_incoming_bytes;        /* and on the GPU */
     int64_t gather_ring, gather_slot_bytes;               /* updated shards on their way back */
+    int64_t gpu_gather_ring, gpu_gather_bytes;            /* from the GPU */
 
     int64_t ledger[MW_TIER_COUNT][MW_PURPOSE_COUNT];
     int64_t need_bytes[MW_TIER_COUNT];
@@ -120,6 +133,7 @@ enum mw_class mw_sizing_locate(const struct mw_sizing *sizing, uint32_t unit, in
                                int *index);
 /* Global number of a block's first unit. */
 uint32_t mw_sizing_layer_unit(const struct mw_sizing *sizing, int64_t layer);
+struct mw_chunk_moves mw_sizing_chunk_moves(const struct mw_sizing *sizing, uint32_t chunk);
 enum mw_class mw_sizing_layer_class(const struct mw_sizing *sizing, int64_t layer);
 
 #endif

@@ -7,6 +7,8 @@
 #define GRADIENT_RING 2
 /* Two let one checkpoint travel while the next is made or used. */
 #define CHECKPOINT_RING 2
+/* Two let a chunk's gradients or parameters travel while another is updated on the GPU. */
+#define GPU_UPDATE_RING 2
 
 /* Checkpoints: 2·bsz·seq·hd bytes every ci blocks (ZeRO-Infinity Sec. 3, Eq. 3); with tensor
  * slicing each rank keeps 1/tp of them (ZeRO-R, Pa).  Working memory: what the backward of one
@@ -44,8 +46,28 @@ mw_sizing_activations(struct mw_sizing *sizing)
 struct survey { /* what the homes ask for */
     bool params[MW_TIER_COUNT], gradients[MW_TIER_COUNT], chunks[MW_TIER_COUNT];
     bool checkpoints[MW_TIER_COUNT];
+    struct mw_chunk_moves moves; /* of any chunk */
+    bool gradient_with_state;    /* read from NVMe together */
     int64_t tile_params, shard_params, chunk_params, group_parts;
 };
+
+static void
+survey_chunk(const struct mw_sizing *sizing, struct survey *survey, uint32_t index)
+{
+    const struct mw_chunk *chunk = &sizing->chunks[index];
+    struct mw_chunk_moves moves = mw_sizing_chunk_moves(sizing, index);
+
+    survey->chunks[chunk->tier] = true;
+    survey->chunk_params = MAX(survey->chunk_params, chunk->params);
+    survey->gradient_with_state |=
+        chunk->tier == MW_TIER_NVME && sizing->gradient_home[chunk->first_unit] == MW_TIER_NVME;
+    survey->moves.gradient_read |= moves.gradient_read;
+    survey->moves.gradient_h2d |= moves.gradient_h2d;
+    survey->moves.gradient_d2h |= moves.gradient_d2h;
+    survey->moves.param_h2d |= moves.param_h2d;
+    survey->moves.param_d2h |= moves.param_d2h;
+    survey->moves.param_write |= moves.param_write;
+}
 
 static int64_t
 class_parts(const struct mw_class_info *class)
@@ -80,10 +102,8 @@ survey_homes(const struct mw_sizing *sizing, struct survey *survey)
         survey->params[sizing->param_home[u]] = true;
         survey->gradients[sizing->gradient_home[u]] = true;
     }
-    for (uint32_t c = 0; c < sizing->chunk_count; c++) {
-        survey->chunks[sizing->chunks[c].tier] = true;
-        survey->chunk_params = MAX(survey->chunk_params, sizing->chunks[c].params);
-    }
+    for (uint32_t c = 0; c < sizing->chunk_count; c++)
+        survey_chunk(sizing, survey, c);
     for (int64_t c = 0; c < sizing->checkpoint_count; c++)
         survey->checkpoints[sizing->checkpoint_home[c]] = true;
     for (int c = 0; c < MW_CLASS_COUNT; c++) {
@@ -148,21 +168,33 @@ size_gradients(struct mw_sizing *sizing, const struct survey *survey)
 static void
 size_optimizer(struct mw_sizing *sizing, const struct survey *survey)
 {
-    bool host = survey->chunks[MW_TIER_CPU] || survey->chunks[MW_TIER_NVME];
+    const struct mw_chunk_moves *moves = &survey->moves;
     bool delayed = sizing->settings.dpu_start != MW_AUTO;
+    int64_t ring = MAX(2, sizing->settings.buffer_sets);
+    int64_t gradient_bytes = sizing->gradient_element_bytes * survey->chunk_params;
 
     if (survey->chunks[MW_TIER_NVME]) {
         sizing->optimizer_sets = sizing->settings.buffer_sets;
-        sizing->optimizer_set_bytes =
-            survey->chunk_params *
-            (sizing->optimizer_element_bytes +
-             (survey->gradients[MW_TIER_NVME] ? sizing->gradient_element_bytes : 0));
+        sizing->optimizer_set_bytes = survey->chunk_params * sizing->optimizer_element_bytes +
+                                      (survey->gradient_with_state ? gradient_bytes : 0);
+    }
+    if (moves->gradient_read || moves->gradient_d2h) {
+        sizing->incoming_ring = ring;
+        sizing->incoming_slot_bytes = gradient_bytes;
+    }
+    if (moves->gradient_h2d) {
+        sizing->gpu_incoming_ring = GPU_UPDATE_RING;
+        sizing->gpu_incoming_bytes = gradient_bytes;
+    }
+    if (moves->param_d2h) {
+        sizing->gpu_gather_ring = GPU_UPDATE_RING;
+        sizing->gpu_gather_bytes = 2 * survey->chunk_params;
     }
     /* Updated 16-bit parameters on their way to GPU or NVMe; all of them with delayed update,
      * since the GPU still computes with the old ones. */
-    if (host && (survey->params[MW_TIER_GPU] || survey->params[MW_TIER_NVME])) {
+    if (moves->param_h2d || moves->param_write) {
         sizing->gather_slot_bytes = 2 * survey->chunk_params;
-        sizing->gather_ring = delayed ? sizing->chunk_count : MAX(2, sizing->settings.buffer_sets);
+        sizing->gather_ring = delayed ? sizing->chunk_count : ring;
     }
 }
 
@@ -186,8 +218,14 @@ enter_buffers(struct mw_sizing *s)
                       s->checkpoint_pinned_ring);
     mw_sizing_account(s, MW_TIER_CPU, MW_PURPOSE_OPTIMIZER_BUFFERS, s->optimizer_set_bytes,
                       s->optimizer_sets);
+    mw_sizing_account(s, MW_TIER_CPU, MW_PURPOSE_OPTIMIZER_BUFFERS, s->incoming_slot_bytes,
+                      s->incoming_ring);
+    mw_sizing_account(s, MW_TIER_GPU, MW_PURPOSE_OPTIMIZER_BUFFERS, s->gpu_incoming_bytes,
+                      s->gpu_incoming_ring);
     mw_sizing_account(s, MW_TIER_CPU, MW_PURPOSE_PARAMETER_BUFFERS, s->gather_slot_bytes,
                       s->gather_ring);
+    mw_sizing_account(s, MW_TIER_GPU, MW_PURPOSE_PARAMETER_BUFFERS, s->gpu_gather_bytes,
+                      s->gpu_gather_ring);
 }
 
 /* State that is not on NVMe is saved there every K steps, each rank its share, into the other of

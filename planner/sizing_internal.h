@@ -9,6 +9,10 @@ const struct mw_unit *mw_sizing_unit(const struct mw_sizing *sizing, uint32_t un
 /* The operator that a unit is named by: the one with the most parameters. */
 enum mw_operator mw_sizing_unit_operator(const struct mw_sizing *sizing, uint32_t unit);
 
+/* Fails with a line that names the option and what is accepted. */
+bool mw_sizing_check(const struct mw_model *model, const struct mw_hardware *hardware,
+                     const struct mw_settings *settings, GError **error);
+
 /* Enters `count` slots of `bytes` each into the ledger. */
 void mw_sizing_account(struct mw_sizing *sizing, enum mw_tier tier, enum mw_purpose purpose,
                        int64_t bytes, int64_t count);
