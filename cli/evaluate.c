@@ -94,30 +94,40 @@ finish_block(struct mw_closed_block *block)
         block->attention.size /= block->attention.forward_flops;
 }
 
-static void
-state_shares(const struct mw_sizing *s, struct mw_closed_dims *dims)
+static struct mw_closed_block *
+block_of(struct mw_closed_dims *dims, enum mw_class class)
 {
-    double params = 0, chunks = 0;
+    return class == MW_CLASS_HEAD   ? &dims->head
+           : class == MW_CLASS_TAIL ? &dims->tail
+                                    : &dims->layer_block;
+}
 
+static void
+add_units(const struct mw_sizing *s, struct mw_closed_dims *dims)
+{
     for (uint32_t u = 0; u < s->unit_count; u++) {
         int32_t layer;
         int index;
         enum mw_class class = mw_sizing_locate(s, u, &layer, &index);
         double size = s->classes[class].units[index].params;
-        dims->params_in[s->param_home[u]] += size;
-        dims->gradients_in[s->gradient_home[u]] += size;
-        params += size;
+        block_of(dims, class)->params_in[s->param_home[u]] += size;
+        dims->params_in[s->param_home[u]] += size / s->params;
+        dims->gradients_in[s->gradient_home[u]] += size / s->params;
     }
+}
+
+static void
+add_chunks(const struct mw_sizing *s, struct mw_closed_dims *dims)
+{
     for (uint32_t c = 0; c < s->chunk_count; c++) {
-        dims->state_in[s->chunks[c].tier] += s->chunks[c].params;
-        chunks += s->chunks[c].params;
-    }
-    for (int64_t c = 0; c < s->checkpoint_count; c++)
-        dims->checkpoints_in[s->checkpoint_home[c]] += 1.0 / s->checkpoint_count;
-    for (int t = 0; t < MW_TIER_COUNT; t++) {
-        dims->params_in[t] /= params;
-        dims->gradients_in[t] /= params;
-        dims->state_in[t] /= chunks;
+        struct mw_chunk_moves moves = mw_sizing_chunk_moves(s, c);
+        double share = (double)s->chunks[c].params / s->shard_params;
+        dims->state_in[s->chunks[c].tier] += share;
+        dims->gradient_h2d += moves.gradient_h2d ? share : 0;
+        dims->gradient_d2h += moves.gradient_d2h ? share : 0;
+        dims->param_h2d += moves.param_h2d ? share : 0;
+        dims->param_d2h += moves.param_d2h ? share : 0;
+        dims->param_write += moves.param_write ? share : 0;
     }
 }
 
@@ -126,6 +136,7 @@ cli_closed_form(const struct mw_sizing *s, const struct mw_hardware *hardware,
                 struct mw_closed_form *out)
 {
     const struct mw_settings *settings = &s->settings;
+    bool tied = s->model->tied_embedding && s->classes[MW_CLASS_HEAD].blocks;
     struct mw_closed_dims dims = {
         .gpus_per_node = settings->gpus_per_node,
         .nodes = settings->nodes,
@@ -141,8 +152,8 @@ cli_closed_form(const struct mw_sizing *s, const struct mw_hardware *hardware,
         .paper_params = mw_model_params_paper(s->model),
         .layer_loads = !settings->checkpoint_interval ? 2 : settings->param_loads,
         .head_loads = 1,
-        .tail_loads = s->model->tied_embedding && s->classes[MW_CLASS_HEAD].blocks ? 0 : 2,
-        .tied_loads = s->model->tied_embedding && s->classes[MW_CLASS_HEAD].blocks ? 2 : 0,
+        .tail_loads = tied ? 0 : 2,
+        .tied_loads = tied ? 2 : 0,
         .params_fetched = s->params_partitioned,
         .gradients_partitioned = s->gradients_partitioned,
         .optimizer_partitioned = s->optimizer_partitioned,
@@ -151,14 +162,15 @@ cli_closed_form(const struct mw_sizing *s, const struct mw_hardware *hardware,
         .state_bytes = s->optimizer_element_bytes,
     };
 
-    add_class(&s->classes[MW_CLASS_HEAD], &dims.head);
-    add_class(&s->classes[MW_CLASS_DENSE], &dims.layer_block);
-    add_class(&s->classes[MW_CLASS_EXPERT], &dims.layer_block);
-    add_class(&s->classes[MW_CLASS_TAIL], &dims.tail);
+    for (int c = 0; c < MW_CLASS_COUNT; c++)
+        add_class(&s->classes[c], block_of(&dims, c));
     finish_block(&dims.head);
     finish_block(&dims.layer_block);
     finish_block(&dims.tail);
-    state_shares(s, &dims);
+    for (int64_t c = 0; c < s->checkpoint_count; c++)
+        dims.checkpoints_in[s->checkpoint_home[c]] += 1.0 / s->checkpoint_count;
+    add_units(s, &dims);
+    add_chunks(s, &dims);
     mw_closed_form(&dims, hardware, out);
 }
 

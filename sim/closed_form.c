@@ -9,8 +9,9 @@
 /* Fused update: reads p, m, v and a 16-bit gradient, writes p, m, v and a 16-bit parameter. */
 #define UPDATE_BYTES 28.0
 
-struct rates { /* bytes/s of one rank when all ranks of the node move at once */
-    double h2d, d2h, h2d_alone, read, write, read_alone, dram;
+struct rates { /* bytes/s of one rank when all ranks of the node move at once, or it alone */
+    double h2d, d2h, read, write, dram;
+    double h2d_alone, d2h_alone, read_alone;
     double update_s_per_param[2]; /* GPU, host */
 };
 
@@ -29,6 +30,8 @@ find_rates(const struct mw_closed_dims *d, const struct mw_hardware *hw, struct 
     r->h2d = min3(hw->pcie_h2d_bytes_per_s, hw->pcie_node_h2d_bytes_per_s / users, r->dram);
     r->d2h = min3(hw->pcie_d2h_bytes_per_s, hw->pcie_node_d2h_bytes_per_s / users, r->dram);
     r->h2d_alone = min3(hw->pcie_h2d_bytes_per_s, hw->pcie_node_h2d_bytes_per_s,
+                        hw->host_memory_bytes_per_s);
+    r->d2h_alone = min3(hw->pcie_d2h_bytes_per_s, hw->pcie_node_d2h_bytes_per_s,
                         hw->host_memory_bytes_per_s);
     r->read = fmin(hw->nvme_read_bytes_per_s / users, r->dram);
     r->write = fmin(hw->nvme_write_bytes_per_s / users, r->dram);
@@ -57,12 +60,27 @@ ring_s(const struct mw_hardware *hw, double bytes, double n, double r, double g)
     return n > 1 ? fmax(inside, between) : 0;
 }
 
+/* Groups of ranks that hold the same slice of the model and share a node's NIC. */
+static double
+dp_groups(const struct mw_closed_dims *d)
+{
+    return fmin(d->tp, d->gpus_per_node / d->dp_per_node);
+}
+
 static double
 dp_ring_s(const struct mw_closed_dims *d, const struct mw_hardware *hw, double bytes)
 {
-    double groups = fmin(d->tp, d->gpus_per_node / d->dp_per_node);
+    return ring_s(hw, bytes, d->dp, d->dp_per_node, dp_groups(d));
+}
 
-    return ring_s(hw, bytes, d->dp, d->dp_per_node, groups);
+/* All bytes pass every link once. */
+static double
+dp_broadcast_s(const struct mw_closed_dims *d, const struct mw_hardware *hw, double bytes)
+{
+    double inside = d->dp_per_node > 1 ? bytes / hw->fabric_bytes_per_s : 0;
+    double between = d->dp > d->dp_per_node ? bytes * dp_groups(d) / hw->nic_bytes_per_s : 0;
+
+    return fmax(inside, between);
 }
 
 static double
@@ -110,23 +128,27 @@ static void
 fetch_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw, const struct rates *r,
             double *plan)
 {
-    double loaded = d->layer_block.params * d->layer_loads +
-                    d->head.params * (d->head_loads + d->tied_loads) +
-                    d->tail.params * d->tail_loads;
-    double bytes = 2 * loaded * d->micro_batches;
-    double part = d->owner_broadcast && d->dp > 1 ? bytes : bytes / d->dp;
-    bool alone = part == bytes && d->dp > 1;
-    double off_gpu = d->params_in[MW_TIER_CPU] + d->params_in[MW_TIER_NVME];
+    double loads[MW_TIER_COUNT] = {0}; /* elements, by where they live */
+    bool alone = d->owner_broadcast && d->dp > 1;
 
     if (!d->params_fetched)
         return;
-    plan[MW_TERM_FETCH_NVME] =
-        over(part * d->params_in[MW_TIER_NVME], alone ? r->read_alone : r->read);
-    plan[MW_TERM_FETCH_PCIE] = over(part * off_gpu, alone ? r->h2d_alone : r->h2d);
+    for (int t = 0; t < MW_TIER_COUNT; t++)
+        loads[t] = d->layer_block.params_in[t] * d->layer_loads +
+                   d->head.params_in[t] * (d->head_loads + d->tied_loads) +
+                   d->tail.params_in[t] * d->tail_loads;
+    double nvme_bytes = 2 * loads[MW_TIER_NVME] * d->micro_batches;
+    double off_gpu_bytes = 2 * loads[MW_TIER_CPU] * d->micro_batches + nvme_bytes;
+    double bytes = 2 * loads[MW_TIER_GPU] * d->micro_batches + off_gpu_bytes;
+    double sharers = alone ? 1 : d->dp;
+
+    plan[MW_TERM_FETCH_NVME] = over(nvme_bytes / sharers, alone ? r->read_alone : r->read);
+    plan[MW_TERM_FETCH_PCIE] = over(off_gpu_bytes / sharers, alone ? r->h2d_alone : r->h2d);
     plan[MW_TERM_FETCH_GATHER] =
-        alone ? bytes / hw->fabric_bytes_per_s : dp_ring_s(d, hw, bytes);
+        alone ? dp_broadcast_s(d, hw, bytes) : dp_ring_s(d, hw, bytes);
 }
 
+/* Gradients leave behind backward and wait for the update, which reads those on NVMe again. */
 static void
 gradient_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw, const struct rates *r,
                double *plan)
@@ -136,22 +158,23 @@ gradient_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw, con
     double cpu = d->gradients_in[MW_TIER_CPU], nvme = d->gradients_in[MW_TIER_NVME];
     bool owner = d->owner_broadcast && d->dp > 1, widens = d->gradient_bytes > 2;
     double reduces = d->gradients_partitioned ? d->micro_batches : 1;
-    double times = d->micro_batches;
+    double times = d->micro_batches, element = d->gradient_bytes;
 
     plan[MW_TERM_GRADIENT_REDUCE] =
         reduces * dp_ring_s(d, hw, 2 * params) * (d->optimizer_partitioned ? 1 : 2);
     plan[MW_TERM_GRADIENT_PCIE] =
-        times * over(2 * (owner ? params : shard) * (cpu + nvme), owner ? r->h2d_alone : r->d2h);
+        times * over(2 * (owner ? params : shard) * (cpu + nvme), owner ? r->d2h_alone : r->d2h) +
+        over(element * shard * d->gradient_h2d, r->h2d) +
+        over(element * shard * d->gradient_d2h, r->d2h);
     /* First micro-batch: read 2, write 4; later ones: read 2 and 4, write 4. */
     double host_bytes = widens ? 6 + 10 * (times - 1) : 0;
     plan[MW_TERM_GRADIENT_HOST] =
-        over(shard * (host_bytes + d->gradient_bytes) * (cpu + nvme), r->dram) +
-        params / (d->optimizer_partitioned ? d->dp : 1) * d->gradient_bytes *
+        over(shard * (host_bytes + element) * (cpu + nvme), r->dram) +
+        params / (d->optimizer_partitioned ? d->dp : 1) * element *
             d->gradients_in[MW_TIER_GPU] / hw->gpu_memory_bytes_per_s;
-    plan[MW_TERM_GRADIENT_NVME] =
-        over(times * d->gradient_bytes * shard * nvme, r->write) +
-        over((times - 1) * 4 * shard * nvme, r->read) +
-        over(d->gradient_bytes * shard * nvme, r->read);
+    plan[MW_TERM_GRADIENT_NVME] = over(times * element * shard * nvme, r->write) +
+                                  over((times - 1) * 4 * shard * nvme, r->read) +
+                                  over(element * shard * nvme, r->read);
 }
 
 /* --- checkpoints and slicing -------------------------------------------------------------------- */
@@ -189,9 +212,9 @@ optimizer_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
                                over(shard * d->state_bytes * nvme, r->write);
     plan[MW_TERM_UPDATE] = shard * ((1 - host) * r->update_s_per_param[0]) +
                            (host > 0 ? shard * host * r->update_s_per_param[1] : 0);
-    if (host > 0)
-        plan[MW_TERM_RETURN] = over(2 * shard * host * d->params_in[MW_TIER_NVME], r->write) +
-                               over(2 * shard * host * d->params_in[MW_TIER_GPU], r->h2d);
+    plan[MW_TERM_RETURN] = over(2 * shard * d->param_write, r->write) +
+                           over(2 * shard * d->param_h2d, r->h2d) +
+                           over(2 * shard * d->param_d2h, r->d2h);
     if (d->optimizer_partitioned && !d->params_fetched)
         plan[MW_TERM_RETURN] += dp_ring_s(d, hw, 2 * params);
 }

@@ -30,6 +30,7 @@ struct mw_closed_block {
     double forward_bytes, backward_bytes; /* of memory-bound operators */
     double forward_launches;
     double params; /* elements of a rank after tensor slicing */
+    double params_in[MW_TIER_COUNT]; /* of them, where they live */
 };
 
 struct mw_closed_dims {
@@ -47,10 +48,13 @@ struct mw_closed_dims {
     /* share of each state in each tier: sums to 1 */
     double params_in[MW_TIER_COUNT], gradients_in[MW_TIER_COUNT], state_in[MW_TIER_COUNT];
     double checkpoints_in[MW_TIER_COUNT];
+    /* share of the parameters whose update moves gradients to where it runs, and new 16-bit
+     * parameters to where they live */
+    double gradient_h2d, gradient_d2h, param_h2d, param_d2h, param_write;
     bool params_fetched;        /* partitioned over the data-parallel ranks */
     bool gradients_partitioned, optimizer_partitioned, owner_broadcast;
     double gradient_bytes;      /* an element at rest: 2, or 4 when accumulated */
-    double state_bytes;         /* an element: 12 or 16 */
+    double state_bytes;         /* an element: 12 */
 };
 
 enum mw_closed_term {

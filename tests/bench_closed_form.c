@@ -31,6 +31,7 @@ dimensions(double layers, double hidden, double sequences, double nodes, int pla
     dims.layer_block.backward_bytes = 68 * tokens * hidden * layers;
     dims.layer_block.forward_launches = 12 * layers;
     dims.params_in[placement % 3] = 1;
+    dims.layer_block.params_in[placement % 3] = weights;
     dims.gradients_in[placement / 3 % 3] = 1;
     dims.state_in[placement / 3 % 3] = 1;
     dims.checkpoints_in[placement / 9 % 2] = 1;
