@@ -85,8 +85,8 @@ stretch(GRand *random, double *rate)
     *rate *= g_rand_double_range(random, 0.2, 1) / g_rand_double_range(random, 0.2, 1);
 }
 
-static void
-stretch_rates(GRand *random, struct mw_hardware *hw)
+void
+random_rates(GRand *random, struct mw_hardware *hw)
 {
     double *const rates[] = {
         &hw->gpu_memory_bytes_per_s,    &hw->pcie_h2d_bytes_per_s,
@@ -121,7 +121,7 @@ random_hardware(GRand *random)
         hw.nic_bytes_per_s = 1e10;
     if (hw.fabric_bytes_per_s <= 0)
         hw.fabric_bytes_per_s = 1e10;
-    stretch_rates(random, &hw);
+    random_rates(random, &hw);
     hw.gpu_flash_attention = once_in(random, 2);
     if (once_in(random, 3))
         return hw;
@@ -248,6 +248,12 @@ random_request_init(struct random_request *request, guint32 seed)
     do
         request->model = draw_model(random);
     while (!mw_model_validate(&request->model, "random", NULL));
+    random_request_name(request);
+}
+
+void
+random_request_name(const struct random_request *request)
+{
     g_free(current);
     current = random_request_text(request);
     signal(SIGABRT, name_request);

@@ -14,9 +14,10 @@ struct random_request {
     struct mw_settings settings; /* as a user would ask: some are contradictions */
 };
 
-/* The same seed draws the same request.  From now on a line about it is printed when the program
- * aborts. */
+/* The same seed draws the same request, and names it. */
 void random_request_init(struct random_request *request, guint32 seed);
+/* From now on a line about it is printed when the program aborts. */
+void random_request_name(const struct random_request *request);
 
 /* Resolved, sized and searched: array of struct mw_sizing *, as mw_planner_candidates gives it.
  * NULL when the request is a contradiction. */
@@ -26,7 +27,9 @@ GPtrArray *random_request_candidates(const struct random_request *request, GErro
 char *random_request_text(const struct random_request *request);
 
 struct mw_hardware test_hardware(const char *profile);
-/* One whose rates and capacities are drawn. */
+/* Makes its rates up. */
+void random_rates(GRand *random, struct mw_hardware *hardware);
+/* One whose capacities are made up too. */
 struct mw_hardware random_hardware(GRand *random);
 
 #endif

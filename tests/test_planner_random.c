@@ -77,6 +77,35 @@ check_contents(const struct mw_plan *plan)
     }
 }
 
+/* --- devices -------------------------------------------------------------------------------------- */
+
+static const struct {
+    enum mw_tier from, to;
+} reach[MW_LANE_KIND_COUNT] = {
+    [MW_LANE_COMPUTE] = {MW_TIER_GPU, MW_TIER_GPU},
+    [MW_LANE_COLLECTIVE] = {MW_TIER_GPU, MW_TIER_GPU},
+    [MW_LANE_H2D] = {MW_TIER_CPU, MW_TIER_GPU},
+    [MW_LANE_D2H] = {MW_TIER_GPU, MW_TIER_CPU},
+    [MW_LANE_NVME_READ] = {MW_TIER_NVME, MW_TIER_CPU},
+    [MW_LANE_NVME_WRITE] = {MW_TIER_CPU, MW_TIER_NVME},
+    [MW_LANE_HOST] = {MW_TIER_CPU, MW_TIER_CPU},
+};
+
+/* Nobody uses memory that it cannot reach: whatever is elsewhere was brought by a transfer. */
+static void
+check_reach(const struct mw_plan *plan)
+{
+    for (uint32_t o = 0; o < plan->op_count; o++) {
+        const struct mw_op *op = &plan->ops[o];
+        int lane = plan->lanes[op->lane].kind;
+        for (uint32_t u = op->use_begin; u < op->use_begin + op->use_count; u++) {
+            const struct mw_use *use = &plan->uses[u];
+            enum mw_tier reached = use->mode == MW_USE_READ ? reach[lane].from : reach[lane].to;
+            g_assert_cmpint(plan->slots[use->slot].tier, ==, reached);
+        }
+    }
+}
+
 /* --- text ----------------------------------------------------------------------------------------- */
 
 static char *
@@ -137,6 +166,7 @@ check_plan(const struct mw_sizing *sizing, struct tally *tally)
     g_assert_cmpuint(plan->ranks, ==, sizing->settings.unfold ? sizing->ranks : 1);
     check_ledger(plan, sizing);
     check_contents(plan);
+    check_reach(plan);
     if (tally->plans % TEXT_EVERY == 0)
         check_text(plan, sizing);
     tally->plans++;

@@ -1,0 +1,187 @@
+/* Invariant 5: on a machine with flat efficiencies and no latencies, with serialising edges, the
+ * engine's step equals the closed form `plan` within 1 ns an op. */
+#include <math.h>
+#include <string.h>
+
+#include "cli/evaluate.h"
+#include "tests/random_request.h"
+
+#define REQUESTS 4000
+
+static int64_t
+pick(GRand *random, int64_t first, int64_t last)
+{
+    return first + (int64_t)g_rand_int_range(random, 0, (gint32)(last - first + 1));
+}
+
+/* Dimensions that ranks and tiles divide. */
+static struct mw_model
+even_model(GRand *random)
+{
+    struct mw_model model = {.name = "even", .architecture = "gpt2"};
+
+    model.layers = pick(random, 1, 6);
+    model.heads = 8;
+    model.kv_heads = 8 >> pick(random, 0, 1);
+    model.head_dim = 64 << pick(random, 0, 1);
+    model.value_dim = model.head_dim;
+    model.hidden = model.heads * model.head_dim;
+    model.embedding_dim = model.hidden;
+    model.ffn = model.hidden * pick(random, 1, 4);
+    model.vocab = 1024 * pick(random, 0, 4);
+    model.seq = 2048;
+    model.mlp_matrices = pick(random, 2, 3);
+    model.norms_per_layer = 2;
+    model.final_norm = pick(random, 0, 1);
+    model.tied_embedding = model.vocab && pick(random, 0, 1);
+    if (pick(random, 0, 4) == 0) {
+        model.experts = 8;
+        model.experts_per_token = 2;
+        model.expert_ffn = model.hidden;
+        model.dense_layers = pick(random, 0, model.layers);
+    }
+    return model;
+}
+
+/* One tier, or two of which the faster is filled first. */
+static struct mw_placement
+draw_placement(GRand *random, enum mw_tier first)
+{
+    struct mw_placement placement = {.count = 1};
+
+    placement.part[0].tier = (enum mw_tier)pick(random, first, MW_TIER_COUNT - 1);
+    placement.part[0].bytes = INT64_MAX;
+    if (placement.part[0].tier < MW_TIER_NVME && pick(random, 0, 1)) {
+        placement.part[0].bytes = pick(random, 1, 40000000);
+        placement.part[1].tier = (enum mw_tier)pick(random, placement.part[0].tier + 1, 2);
+        placement.part[1].bytes = INT64_MAX;
+        placement.count = 2;
+    }
+    return placement;
+}
+
+static void
+place_states(GRand *random, struct mw_settings *s)
+{
+    bool fetched = s->strategy >= MW_STRATEGY_ZERO3 && s->strategy != MW_STRATEGY_ZERO_OFFLOAD;
+
+    if (fetched)
+        s->placement[MW_STATE_PARAMETERS] = draw_placement(random, MW_TIER_GPU);
+    if (s->strategy > MW_STRATEGY_ZERO1) {
+        bool offload = s->strategy == MW_STRATEGY_ZERO_OFFLOAD;
+        s->placement[MW_STATE_OPTIMIZER] = draw_placement(random, offload ? MW_TIER_CPU : MW_TIER_GPU);
+        s->placement[MW_STATE_GRADIENTS] = draw_placement(random, MW_TIER_GPU);
+    }
+    s->placement[MW_STATE_ACTIVATIONS] = draw_placement(random, MW_TIER_GPU);
+}
+
+static struct mw_settings
+even_settings(GRand *random)
+{
+    struct mw_settings s;
+
+    mw_settings_init(&s);
+    s.serialize = true;
+    s.strategy = (enum mw_strategy)pick(random, MW_STRATEGY_DDP, MW_STRATEGY_COUNT - 1);
+    s.nodes = pick(random, 1, 2);
+    s.gpus_per_node = 1 << pick(random, 0, 2);
+    s.tp = 1 << pick(random, 0, 2);
+    s.tp = MIN(s.tp, s.nodes * s.gpus_per_node);
+    s.micro_batch = (double)pick(random, 1, 4);
+    s.grad_accum = pick(random, 1, 3);
+    s.seq = 128 << pick(random, 0, 3);
+    s.layout = (enum mw_layout)pick(random, 0, MW_LAYOUT_COUNT - 1);
+    s.partition = (enum mw_partition)pick(random, MW_PARTITION_AUTO, MW_PARTITION_OWNER);
+    s.checkpoint_interval = pick(random, 0, 3);
+    s.param_loads = s.checkpoint_interval ? pick(random, 2, 3) : 3;
+    s.tiles = 1 << pick(random, 0, 3);
+    s.prefetch = pick(random, 0, 3);
+    s.commit = (int)pick(random, 0, 1);
+    if (s.strategy == MW_STRATEGY_ZERO_OFFLOAD && pick(random, 0, 1))
+        s.dpu_start = 1;
+    place_states(random, &s);
+    return s;
+}
+
+static void
+draw_request(struct random_request *request, guint32 seed)
+{
+    g_autoptr(GRand) random = g_rand_new_with_seed(seed);
+
+    random_request_init(request, seed);
+    request->model = even_model(random);
+    request->settings = even_settings(random);
+    request->hardware = test_hardware("flat-test");
+    request->hardware.gpu_flash_attention = pick(random, 0, 1);
+    if (pick(random, 0, 1))
+        random_rates(random, &request->hardware);
+    random_request_name(request);
+}
+
+static int64_t
+sum_ns(const struct mw_plan *plan, const struct mw_hardware *hardware)
+{
+    struct mw_costs costs;
+    int64_t sum = 0;
+
+    mw_costs_init(&costs, plan, hardware);
+    for (uint32_t o = 0; o < plan->op_count; o++)
+        sum += costs.work_ns[plan->ops[o].work];
+    mw_costs_clear(&costs);
+    return sum;
+}
+
+/* No shard and no tile is padded to whole elements. */
+static bool
+divides(const struct mw_sizing *sizing)
+{
+    int64_t sharers = sizing->optimizer_partitioned ? sizing->dp : 1;
+
+    return sizing->shard_params * sharers == sizing->params;
+}
+
+static void
+check_sizing(const struct mw_sizing *sizing, const struct mw_hardware *hardware)
+{
+    struct mw_plan *plan = mw_build_plan(sizing);
+    struct mw_engine_result engine = cli_engine(plan, hardware, false);
+    struct mw_closed_form form;
+
+    cli_closed_form(sizing, hardware, &form);
+    g_assert_cmpint(engine.step_ns, ==, sum_ns(plan, hardware));
+    g_assert_cmpfloat_with_epsilon((double)engine.step_ns, form.plan_total_s * 1e9,
+                                   plan->op_count);
+    mw_engine_result_clear(&engine);
+    mw_plan_free(plan);
+}
+
+static void
+test_serialised_plans(void)
+{
+    int compared = 0;
+
+    for (guint32 seed = 0; seed < REQUESTS; seed++) {
+        struct random_request request;
+        g_autoptr(GError) error = NULL;
+
+        draw_request(&request, seed);
+        g_autoptr(GPtrArray) found = random_request_candidates(&request, &error);
+        g_assert_no_error(error);
+        const struct mw_sizing *sizing = found->pdata[0];
+        g_assert_true(sizing->fits);
+        if (!divides(sizing))
+            continue;
+        check_sizing(sizing, &request.hardware);
+        compared++;
+    }
+    g_test_message("%d plans", compared);
+    g_assert_cmpint(compared, >, REQUESTS / 2);
+}
+
+int
+main(int argc, char **argv)
+{
+    g_test_init(&argc, &argv, NULL);
+    g_test_add_func("/closed-form/invariant-5/serialised-plans", test_serialised_plans);
+    return g_test_run();
+}
