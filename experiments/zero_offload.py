@@ -22,6 +22,8 @@ figures:
 - `--state-layout paper20`: the optimizer step makes an fp32 copy of its gradients (`stage2.py`), so
   a parameter takes 20 bytes, not the paper's 16.
 
+They were looked up after the overlapped plan had come out faster than published, so both are shown.
+
 **Overlapped** is the same plan as memwall would run it: transfers beside compute.
 """
 
