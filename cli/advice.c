@@ -110,15 +110,20 @@ consider_batches(const struct cli_request *request, const struct cli_answer *ans
     }
 }
 
+/* Then no better schedule gains anything. */
+static bool
+always_computes(const struct mw_result *result)
+{
+    return busy_s(result, "compute") * WORTHWHILE > result->step_time_s[MW_OUTLOOK_TYPICAL];
+}
+
 /* More micro-batches share one optimizer step; the global batch grows with them. */
 static void
 consider_accumulation(const struct cli_request *request, const struct cli_answer *answer)
 {
-    const struct mw_result *r = answer->result;
     struct mw_settings s = answer->sizing->settings;
-    double once_s = r->step_time_s[MW_OUTLOOK_TYPICAL] - busy_s(r, "compute");
 
-    if (once_s < (WORTHWHILE - 1) * r->step_time_s[MW_OUTLOOK_TYPICAL])
+    if (always_computes(answer->result))
         return; /* nothing that the micro-batches could share */
     s.grad_accum *= 2;
     consider_settings(request, answer, &s, &request->hardware[MW_OUTLOOK_TYPICAL],
@@ -135,8 +140,9 @@ consider_schedule(const struct cli_request *request, const struct cli_answer *an
     if (!answer->sizing->params_partitioned)
         return;
     s.prefetch++;
-    consider_settings(request, answer, &s, hw,
-                      g_strdup_printf("--prefetch %" G_GINT64_FORMAT, s.prefetch));
+    if (!always_computes(answer->result))
+        consider_settings(request, answer, &s, hw,
+                          g_strdup_printf("--prefetch %" G_GINT64_FORMAT, s.prefetch));
     s = answer->sizing->settings;
     if (s.param_loads == 3 && s.checkpoint_interval) {
         s.param_loads = 2;
