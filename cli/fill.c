@@ -194,7 +194,8 @@ fill_bottleneck(const struct mw_plan *plan, const struct mw_engine_result *engin
     }
     for (uint32_t c = 0; c < plan->channel_count; c++) {
         double share = engine->channel_busy_ns[c] / engine->step_ns;
-        if (plan->channels[c].kind != MW_CHANNEL_SM && share >= best) {
+        int kind = plan->channels[c].kind;
+        if (kind != MW_CHANNEL_SM && kind != MW_CHANNEL_CORES && share >= best) {
             best = share;
             g_free(r->bottleneck);
             r->bottleneck =

@@ -33,7 +33,8 @@ static bool
 belongs_to_node(enum mw_channel_kind kind)
 {
     return kind == MW_CHANNEL_NODE_H2D || kind == MW_CHANNEL_NODE_D2H ||
-           kind == MW_CHANNEL_DRAM || kind == MW_CHANNEL_DRIVE || kind == MW_CHANNEL_NIC;
+           kind == MW_CHANNEL_DRAM || kind == MW_CHANNEL_CORES || kind == MW_CHANNEL_DRIVE ||
+           kind == MW_CHANNEL_NIC;
 }
 
 /* Folded, one program stands for a node's ranks and gets its part of the node's channels;

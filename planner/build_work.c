@@ -182,10 +182,12 @@ mw_work_update(struct builder *b, int64_t params, bool host)
     work.direction = host;
     set_bytes(&work, bytes);
     work.launches = host ? 0 : 1;
-    if (host)
+    if (host) {
         draw(b, &draws, MW_CHANNEL_DRAM, bytes);
-    else
+        draw(b, &draws, MW_CHANNEL_CORES, params);
+    } else {
         draw(b, &draws, MW_CHANNEL_SM, ALL_MULTIPROCESSORS);
+    }
     return intern(b, &work, &draws);
 }
 

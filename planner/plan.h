@@ -103,6 +103,7 @@ enum mw_channel_kind {
     MW_CHANNEL_NODE_H2D, /* all links of a node together, each direction */
     MW_CHANNEL_NODE_D2H,
     MW_CHANNEL_DRAM,   /* a node's host memory */
+    MW_CHANNEL_CORES,  /* a node's cores, as the optimizer's update uses them */
     MW_CHANNEL_DRIVE,  /* a node's drives: reads and writes share their time */
     MW_CHANNEL_FABRIC, /* a GPU's port to its node's other GPUs */
     MW_CHANNEL_NIC,    /* a node's network cards, each direction alike */
@@ -158,8 +159,9 @@ struct mw_channel {
     uint32_t users; /* ranks folded into one program: it gets 1/users of the capacity */
 };
 
-/* `amount` is what one op moves over the channel: bytes, or for MW_CHANNEL_SM the share of the
- * multiprocessors in millionths (the profile may scale it, see sim/cost.h). */
+/* `amount` is what one op moves over the channel: bytes; for MW_CHANNEL_CORES parameters updated;
+ * for MW_CHANNEL_SM the share of the multiprocessors in millionths (the profile may scale it, see
+ * sim/cost.h). */
 struct mw_draw {
     uint32_t channel;
     int64_t amount;

@@ -119,6 +119,7 @@ mw_channel_kind_name(int kind)
         [MW_CHANNEL_NODE_H2D] = "node-h2d",
         [MW_CHANNEL_NODE_D2H] = "node-d2h",
         [MW_CHANNEL_DRAM] = "dram",
+        [MW_CHANNEL_CORES] = "cores",
         [MW_CHANNEL_DRIVE] = "drive",
         [MW_CHANNEL_FABRIC] = "fabric",
         [MW_CHANNEL_NIC] = "nic",

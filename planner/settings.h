@@ -75,7 +75,7 @@ struct mw_settings {
     int64_t buffer_sets;         /* of the optimizer step; default 3 */
     bool overlap;                /* collectives and transfers run beside compute; default true */
     bool serialize;              /* every op waits for the one before: for the closed form's test */
-    bool unfold;                 /* one program for every rank */
+    bool unfold;                 /* one program for every rank; not with owner-broadcast */
     int commit;                  /* 1 step, 0 none, MW_AUTO */
     int64_t save_every;          /* steps between saves of state that is not on NVMe; 0 never */
     int64_t dpu_start;           /* delayed parameter update from this step on; MW_AUTO: off */

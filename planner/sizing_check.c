@@ -29,6 +29,10 @@ check_ranks(const struct mw_settings *settings, const struct mw_hardware *hw, GE
         g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
                     "--tp %" G_GINT64_FORMAT ": must divide the %" G_GINT64_FORMAT " GPUs",
                     settings->tp, ranks);
+    else if (settings->unfold && settings->partition == MW_PARTITION_OWNER && ranks > settings->tp)
+        g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
+                    "unfold: owners take turns, which only a folded plan can say; give "
+                    "--partition bandwidth");
     else if (sequences < 0.999 || sequences > 1e6 ||
              ABS(sequences - (double)(int64_t)(sequences + 0.5)) > 1e-6)
         g_set_error(error, MW_ERROR, MW_ERROR_INVALID,

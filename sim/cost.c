@@ -30,6 +30,8 @@ channel_units_per_s(const struct mw_channel *channel, const struct mw_hardware *
         return hardware->pcie_node_d2h_bytes_per_s;
     case MW_CHANNEL_DRAM:
         return hardware->host_memory_bytes_per_s;
+    case MW_CHANNEL_CORES:
+        return hardware->host_update_params_per_s;
     case MW_CHANNEL_DRIVE:
         return hardware->nvme_duplex;
     case MW_CHANNEL_FABRIC:
@@ -47,18 +49,6 @@ static double
 users_of(const struct mw_channel *channel)
 {
     return channel->users > 0 ? channel->users : 1;
-}
-
-/* The ranks that share the work's channel of this kind; 1 if it draws on none. */
-static double
-sharers(const struct mw_plan *plan, const struct mw_work *work, enum mw_channel_kind kind)
-{
-    for (uint32_t i = 0; i < work->draw_count; i++) {
-        uint32_t channel = plan->draws[work->draw_begin + i].channel;
-        if (plan->channels[channel].kind == kind)
-            return users_of(&plan->channels[channel]);
-    }
-    return 1;
 }
 
 static double
@@ -105,46 +95,28 @@ compute_s(const struct mw_work *work, const struct mw_hardware *hardware)
     return seconds;
 }
 
+/* On the host: all cores, or all of its memory, until others want their share. */
 static double
-update_s(const struct mw_plan *plan, const struct mw_work *work, const struct mw_hardware *hardware)
+update_s(const struct mw_work *work, const struct mw_hardware *hardware)
 {
-    double users = sharers(plan, work, MW_CHANNEL_DRAM);
-
     if (!work->direction)
         return compute_s(work, hardware);
-    return (double)work->elements * users / hardware->host_update_params_per_s;
+    return (double)work->elements / hardware->host_update_params_per_s;
 }
 
 static double
-pass_s(const struct mw_plan *plan, const struct mw_work *work, const struct mw_hardware *hardware)
+pass_s(const struct mw_work *work, const struct mw_hardware *hardware)
 {
-    double users = sharers(plan, work, MW_CHANNEL_DRAM);
-
     if (!work->direction)
         return compute_s(work, hardware);
-    return (double)work->bytes * users / hardware->host_memory_bytes_per_s;
+    return (double)work->bytes / hardware->host_memory_bytes_per_s;
 }
 
-/* What an op moves over its channel of this kind; all its bytes if it draws on none. */
+/* All drives at once; while others want theirs, that hides the latency. */
 static double
-drawn_bytes(const struct mw_plan *plan, const struct mw_work *work, enum mw_channel_kind kind)
+nvme_s(const struct mw_work *work, const struct mw_hardware *hardware)
 {
-    for (uint32_t i = 0; i < work->draw_count; i++) {
-        const struct mw_draw *draw = &plan->draws[work->draw_begin + i];
-        if (plan->channels[draw->channel].kind == kind)
-            return (double)draw->amount;
-    }
-    return (double)work->bytes;
-}
-
-/* The draw, not the bytes: an owner's transfer has the whole node's drives to itself. */
-static double
-nvme_s(const struct mw_plan *plan, const struct mw_work *work, const struct mw_hardware *hardware)
-{
-    double bytes = drawn_bytes(plan, work, MW_CHANNEL_DRIVE);
-
-    return hardware->nvme_latency_s +
-           bytes * sharers(plan, work, MW_CHANNEL_DRIVE) / drive_bytes_per_s(work, hardware);
+    return hardware->nvme_latency_s + (double)work->bytes / drive_bytes_per_s(work, hardware);
 }
 
 /* How a communicator lies on the machine. */
@@ -232,14 +204,14 @@ own_s(const struct mw_plan *plan, const struct mw_work *work, const struct mw_ha
     case MW_OP_COMPUTE:
         return compute_s(work, hardware);
     case MW_OP_UPDATE:
-        return update_s(plan, work, hardware);
+        return update_s(work, hardware);
     case MW_OP_NORM_CHECK:
     case MW_OP_ACCUMULATE:
     case MW_OP_COPY:
-        return pass_s(plan, work, hardware);
+        return pass_s(work, hardware);
     case MW_OP_NVME_READ:
     case MW_OP_NVME_WRITE:
-        return nvme_s(plan, work, hardware);
+        return nvme_s(work, hardware);
     case MW_OP_H2D:
         return hardware->pcie_latency_s + (double)work->bytes / hardware->pcie_h2d_bytes_per_s;
     case MW_OP_D2H:

@@ -6,27 +6,27 @@
  *   memory-bound      bytes / gpu_memory_bytes_per_s, added to the matrix products
  *   launches          launches * gpu_launch_s
  *   H2D, D2H          pcie_latency_s + bytes / link
- *   NVMe              nvme_latency_s + its draw of the drives' time / this rank's share of them
+ *   NVMe              nvme_latency_s + bytes / all drives of the node
  *   collectives       ring (all-gather, reduce-scatter, all-to-all: (n-1)/n of the bytes; all-reduce
  *                     twice that; broadcast, send: all of them), inside a node over the GPU's port,
  *                     between nodes over the node's NIC that sibling groups share; latency per hop
- *   host update       elements / host_update_params_per_s (this rank's share of the cores)
- *   other host passes bytes / host_memory_bytes_per_s (this rank's share); on the GPU, updates
- *                     and passes are memory-bound
+ *   host update       elements / host_update_params_per_s
+ *   other host passes bytes / host_memory_bytes_per_s; on the GPU, updates and passes are
+ *                     memory-bound
  *   commit            nvme_latency_s if it writes a record
  *
  * Updates, accumulations, norm checks and copies have work.direction 1 on the host, 0 on the GPU.
- * This rank's share of a node's device is 1 / users of its channel among the work's draws (the
- * DRAM channel for the cores).
+ * What a node's ranks share is a channel: a rank alone has all of it, a folded rank the part that
+ * `users` leaves it, and its durations are raised until every draw fits.
  *
  * Sources of the formulas: docs/MODEL.md.
  *
- * Every op also draws on channels.  The draw of a work is an amount (bytes; millionths of the
- * multiprocessors); at full speed it is spread evenly over the op's duration.  A drive's capacity
+ * Every op also draws on channels.  The draw of a work is an amount (bytes; parameters of the cores;
+ * millionths of the multiprocessors); at full speed it is spread evenly over the op's duration.  A drive's capacity
  * is time: a read of b bytes draws b / read_bytes_per_s seconds of it, a write b / write_bytes_per_s,
  * and nvme_duplex seconds are there each second, at most one of them for reads and one for writes.
  * A collective draws the profile's gpu_collective_sm_share of the millionths that it states.
- * An op alone is never slowed by a channel: durations are raised until every draw fits.
+ * An op alone is never slowed by a channel.
  */
 #ifndef MW_SIM_COST_H
 #define MW_SIM_COST_H

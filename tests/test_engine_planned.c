@@ -59,8 +59,7 @@ step_s(struct planned what, uint32_t *ranks)
     return seconds;
 }
 
-/* A folded rank is a node's channels divided by their users.  With latencies the ranks of an
- * unfolded plan hide some of one another's. */
+/* A folded rank has a node's channels divided by their users. */
 static void
 test_folded(void)
 {
@@ -77,7 +76,7 @@ test_folded(void)
             g_assert_cmpuint(ranks, ==, gpus);
             g_test_message("%d GPUs: folded %.4f s, unfolded %.4f s", (int)gpus, folded_s,
                            unfolded_s);
-            g_assert_cmpfloat_with_epsilon(unfolded_s / folded_s, 1, no_latency ? 1e-3 : 5e-3);
+            g_assert_cmpfloat_with_epsilon(unfolded_s / folded_s, 1, 1e-6);
         }
     }
 }

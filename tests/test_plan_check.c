@@ -137,7 +137,7 @@ static const struct {
     {"lane-kind", lane_kind, "lane 1: kind 7"},
     {"lane-window", lane_window, "lane 1: window of 0 ops"},
     {"lane-bytes", lane_bytes, "lane 1: window of 1 ops and -5 bytes"},
-    {"channel-kind", channel_kind, "channel 0: kind 9"},
+    {"channel-kind", channel_kind, "channel 0: kind 10"},
     {"channel-users", channel_users, "channel 0: kind 6, 0 users"},
     {"slot-rank", slot_rank, "slot 2: rank 9"},
     {"slot-tier", slot_tier, "slot 2: tier 3"},
