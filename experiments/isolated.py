@@ -7,9 +7,9 @@ GPUS_PER_NODE = 16
 NODES = 32
 
 _FREE = {
-    "gpu.memory_gib": 4000, "gpu.memory_gb_per_s": 1e6, "fabric.gb_per_s": 1e5,
-    "network.gb_per_s": 1e5, "pcie.h2d_gb_per_s": 1e4, "pcie.d2h_gb_per_s": 1e4,
-    "pcie.node_h2d_gb_per_s": 1e5, "pcie.node_d2h_gb_per_s": 1e5, "host.memory_gib": 30000,
+    "gpu.memory_gib": 4000, "gpu.memory_gb_per_s": 1e6, "fabric.gb_per_s": 1e6,
+    "network.gb_per_s": 1e6, "pcie.h2d_gb_per_s": 1e5, "pcie.d2h_gb_per_s": 1e5,
+    "pcie.node_h2d_gb_per_s": 1e6, "pcie.node_d2h_gb_per_s": 1e6, "host.memory_gib": 30000,
     "host.memory_gb_per_s": 1e5, "host.update_gparams_per_s": 1e4, "nvme.capacity_tb": 10000,
     "nvme.read_gb_per_s": 1e5, "nvme.write_gb_per_s": 1e5,
 }
