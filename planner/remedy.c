@@ -1,100 +1,161 @@
-/* "Does not fit" is an answer: what would make it fit. */
+/* "Does not fit" is an answer: what, changed in the request, would make it fit. */
 #include <glib.h>
+#include <math.h>
 
 #include "planner/planner.h"
 
 #define NODES_TRIED 4096
 
-static bool
-any_fits(const struct mw_request *request, const struct mw_settings *settings)
+struct plea {
+    const struct mw_request *request;
+    const struct mw_settings *asked;
+    const struct mw_sizing *sizing; /* the best that was found */
+};
+
+/* The first candidate of the settings if it fits, else NULL; the caller frees it. */
+static struct mw_sizing *
+fitting(const struct plea *plea, const struct mw_settings *settings)
 {
     struct mw_settings s;
 
-    if (!mw_settings_resolve(request, settings, &s, NULL))
-        return false;
-    g_autoptr(GPtrArray) found = mw_planner_candidates(request, &s, NULL);
-    return found && ((struct mw_sizing *)found->pdata[0])->fits;
-}
-
-static struct mw_settings
-reopened(const struct mw_sizing *sizing)
-{
-    struct mw_settings s = sizing->settings;
-
-    s.tiles = MW_AUTO;
-    s.optimizer_chunk = MW_AUTO;
-    s.partition = MW_PARTITION_AUTO;
-    return s;
-}
-
-/* Where tiles were fixed: other numbers of them, and all else as it is. */
-static char *
-other_tiles(const struct mw_request *request, const struct mw_sizing *sizing)
-{
-    struct mw_settings s = sizing->settings;
-
-    s.tiles = MW_AUTO;
-    g_autoptr(GPtrArray) found = mw_planner_candidates(request, &s, NULL);
-    const struct mw_sizing *first = found ? found->pdata[0] : NULL;
-
+    if (!mw_settings_resolve(plea->request, settings, &s, NULL))
+        return NULL;
+    g_autoptr(GPtrArray) found = mw_planner_candidates(plea->request, &s, NULL);
+    struct mw_sizing *first = found ? found->pdata[0] : NULL;
     if (!first || !first->fits)
         return NULL;
-    return g_strdup_printf("--tiles %" G_GINT64_FORMAT " fits", first->settings.tiles);
+    found->pdata[0] = NULL;
+    return first;
+}
+
+static bool
+fits(const struct plea *plea, const struct mw_settings *settings)
+{
+    struct mw_sizing *sizing = fitting(plea, settings);
+    bool answer = sizing != NULL;
+
+    mw_sizing_free(sizing);
+    return answer;
+}
+
+/* Where tiles were fixed: other numbers of them. */
+static char *
+other_tiles(const struct plea *plea)
+{
+    struct mw_settings s = *plea->asked;
+
+    if (s.tiles == MW_AUTO)
+        return NULL;
+    s.tiles = MW_AUTO;
+    struct mw_sizing *open = fitting(plea, &s);
+    s.tiles = open ? open->settings.tiles : 0;
+    mw_sizing_free(open);
+    return s.tiles && fits(plea, &s) ? g_strdup_printf("--tiles %" G_GINT64_FORMAT " fits", s.tiles)
+                                     : NULL;
 }
 
 static char *
-smaller_batch(const struct mw_request *request, const struct mw_sizing *sizing)
+smaller_batch(const struct plea *plea)
 {
-    struct mw_settings s = reopened(sizing);
-    double largest = mw_planner_largest_batch(request, &s);
+    struct mw_settings s = *plea->asked;
 
-    return largest > 0 && largest < sizing->settings.micro_batch
-               ? g_strdup_printf("--batch %g fits", largest)
+    s.micro_batch = MW_AUTO;
+    struct mw_sizing *open = fitting(plea, &s);
+    s.micro_batch = open ? open->settings.micro_batch : 0;
+    mw_sizing_free(open);
+    return s.micro_batch > 0 && s.micro_batch < plea->sizing->settings.micro_batch && fits(plea, &s)
+               ? g_strdup_printf("--batch %.15g fits", s.micro_batch)
                : NULL;
 }
 
 static char *
-another_strategy(const struct mw_request *request, const struct mw_sizing *sizing)
+another_strategy(const struct plea *plea)
 {
-    struct mw_settings s = reopened(sizing);
+    struct mw_settings s = *plea->asked;
 
-    for (int strategy = sizing->settings.strategy + 1; strategy < MW_STRATEGY_COUNT; strategy++) {
+    for (int strategy = plea->sizing->settings.strategy + 1; strategy < MW_STRATEGY_COUNT;
+         strategy++) {
         s.strategy = strategy;
-        for (int state = 0; state < MW_STATE_COUNT; state++)
-            s.placement[state].count = 0;
-        s.dpu_start = MW_AUTO;
-        if (any_fits(request, &s))
+        if (fits(plea, &s))
             return g_strdup_printf("-s %s fits", mw_strategy_name(strategy));
     }
     return NULL;
 }
 
+/* Without the devices that were asked for, the planner may find room. */
 static char *
-more_nodes(const struct mw_request *request, const struct mw_sizing *sizing)
+free_devices(const struct plea *plea)
 {
-    struct mw_settings s = reopened(sizing);
+    static const char *const options[MW_STATE_COUNT] = {
+        "--param-device", "--gradient-device", "--optimizer-device", "--activation-device"};
+    struct mw_settings s = *plea->asked;
+    g_autoptr(GString) names = g_string_new(NULL);
 
-    s.global_batch = MW_AUTO;
-    if (request->hardware->nic_bytes_per_s <= 0)
+    for (int state = 0; state < MW_STATE_COUNT; state++) {
+        if (!s.placement[state].count)
+            continue;
+        g_string_append_printf(names, "%s%s", names->len ? ", " : "", options[state]);
+        s.placement[state].count = 0;
+    }
+    return names->len && fits(plea, &s) ? g_strdup_printf("without %s it fits", names->str) : NULL;
+}
+
+static char *
+more_nodes(const struct plea *plea)
+{
+    struct mw_settings s = *plea->asked;
+
+    if (plea->request->hardware->nic_bytes_per_s <= 0)
         return NULL;
-    for (s.nodes = sizing->settings.nodes * 2; s.nodes <= NODES_TRIED; s.nodes *= 2)
-        if (any_fits(request, &s))
+    for (s.nodes *= 2; s.nodes <= NODES_TRIED; s.nodes *= 2)
+        if (fits(plea, &s))
             return g_strdup_printf("--nodes %" G_GINT64_FORMAT " fits", s.nodes);
     return NULL;
 }
 
-char *
-mw_planner_remedy(const struct mw_request *request, const struct mw_sizing *sizing)
+/* Three figures, rounded up: what is said is enough. */
+static double
+round_up_gib(int64_t bytes)
 {
-    char *(*const ways[])(const struct mw_request *, const struct mw_sizing *) = {
-        other_tiles, smaller_batch, another_strategy, more_nodes};
-    double gib = sizing->short_bytes / (double)(1 << 30);
+    double gib = (double)bytes / (double)(1 << 30);
+    double unit = pow(10, floor(log10(gib)) - 2);
 
-    for (size_t i = 0; i < G_N_ELEMENTS(ways); i++) {
-        char *text = ways[i](request, sizing);
-        if (text)
-            return text;
+    return ceil(gib / unit) * unit;
+}
+
+/* More memory in every tier that lacks some. */
+static char *
+more_memory(const struct plea *plea)
+{
+    const struct mw_sizing *sizing = plea->sizing;
+    GString *text = g_string_new(NULL);
+
+    for (int t = 0; t < MW_TIER_COUNT; t++) {
+        const struct mw_tier_info *tier = &sizing->tiers[t];
+        int64_t sum = sizing->need_bytes[t] - tier->capacity_bytes;
+        int64_t one = sizing->largest_bytes[t] - tier->largest_request_bytes;
+        if (sum <= 0 && one <= 0)
+            continue;
+        g_string_append_printf(text, "%s%.3g GiB more %s memory%s", text->len ? ", " : "",
+                               round_up_gib(MAX(sum, one)), mw_tier_name(t),
+                               one > sum ? " in one piece" : "");
     }
-    return g_strdup_printf("%.3g GiB more %s memory a GPU would", gib,
-                           mw_tier_name(sizing->limiting_tier));
+    g_string_append(text, " a GPU: then it fits");
+    return g_string_free(text, FALSE);
+}
+
+char *
+mw_planner_remedy(const struct mw_request *request, const struct mw_settings *asked,
+                  const struct mw_sizing *sizing)
+{
+    static char *(*const ways[])(const struct plea *) = {
+        other_tiles, smaller_batch, another_strategy, free_devices, more_nodes, more_memory};
+    struct mw_settings of_strategy = *asked;
+    struct plea plea = {request, &of_strategy, sizing};
+    char *text = NULL;
+
+    of_strategy.strategy = sizing->settings.strategy;
+    for (size_t i = 0; i < G_N_ELEMENTS(ways) && !text; i++)
+        text = ways[i](&plea);
+    return text;
 }

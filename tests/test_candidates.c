@@ -101,7 +101,7 @@ test_remedy_for_fixed_tiles(void)
     struct mw_sizing *sizing = take_first(mw_planner_candidates(&request, &resolved, NULL));
     g_assert_false(sizing->fits);
     g_assert_true(sizing->fragmentation);
-    g_autofree char *remedy = mw_planner_remedy(&request, sizing);
+    g_autofree char *remedy = mw_planner_remedy(&request, &asked, sizing);
     g_assert_cmpstr(remedy, ==, "--tiles 8 fits");
     mw_sizing_free(sizing);
     mw_hwprofile_free(profile);

@@ -1,0 +1,161 @@
+/* Invariant 4: "does not fit" is an answer: which tier, how many bytes short, and what would make it
+ * fit.  On random requests. */
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/random_request.h"
+
+#define ANSWERS 600
+
+/* Gives every rank `bytes` more of a tier, in one piece. */
+static void
+add_memory(struct mw_hardware *hw, enum mw_tier tier, int64_t bytes, int64_t ranks_per_node)
+{
+    if (tier == MW_TIER_GPU) {
+        hw->gpu_memory_bytes += bytes;
+        hw->gpu_largest_request_bytes += hw->gpu_largest_request_bytes ? bytes : 0;
+    } else if (tier == MW_TIER_CPU) {
+        hw->host_memory_bytes += bytes * ranks_per_node;
+        hw->host_largest_request_bytes += hw->host_largest_request_bytes ? bytes : 0;
+    } else {
+        hw->nvme_capacity_bytes += bytes * ranks_per_node;
+    }
+}
+
+static struct mw_sizing *
+size_again(const struct mw_sizing *sizing, int64_t more_bytes)
+{
+    struct mw_hardware hardware = *sizing->hardware;
+
+    add_memory(&hardware, sizing->limiting_tier, more_bytes, sizing->ranks_per_node);
+    struct mw_sizing *again = mw_sizing_new(sizing->model, &hardware, &sizing->settings, NULL);
+    again->hardware = sizing->hardware; /* outlives this one */
+    return again;
+}
+
+/* Exactly what is short makes the tier fit, and a byte less does not. */
+static void
+check_short(const struct mw_sizing *sizing)
+{
+    struct mw_sizing *enough = size_again(sizing, sizing->short_bytes);
+    struct mw_sizing *less = size_again(sizing, sizing->short_bytes - 1);
+    enum mw_tier tier = sizing->limiting_tier;
+
+    g_assert_cmpint(sizing->short_bytes, >, 0);
+    g_assert_nonnull(mw_tier_name(tier));
+    g_assert_true(enough->fits || enough->limiting_tier != tier ||
+                  (enough->fragmentation && !sizing->fragmentation));
+    g_assert_false(less->fits);
+    g_assert_cmpint(less->need_bytes[tier], ==, sizing->need_bytes[tier]);
+    mw_sizing_free(enough);
+    mw_sizing_free(less);
+}
+
+/* --- the remedy, applied -------------------------------------------------------------------------- */
+
+static void
+add_said_memory(const char *text, struct random_request *request, const struct mw_sizing *sizing)
+{
+    g_auto(GStrv) parts = g_strsplit(text, ", ", -1);
+
+    for (char **part = parts; *part; part++) {
+        double gib;
+        char tier[8];
+        g_assert_cmpint(sscanf(*part, "%lf GiB more %7[a-z] memory", &gib, tier), ==, 2);
+        for (int t = 0; t < MW_TIER_COUNT; t++)
+            if (!strcmp(tier, mw_tier_name(t)))
+                add_memory(&request->hardware, (enum mw_tier)t, (int64_t)(gib * (1 << 30)) + 1,
+                           sizing->ranks_per_node);
+    }
+    /* The memory is for the answer that did not fit. */
+    request->settings = sizing->settings;
+}
+
+static void
+clear_devices(const char *text, struct mw_settings *settings)
+{
+    static const char *const options[MW_STATE_COUNT] = {
+        "--param-device", "--gradient-device", "--optimizer-device", "--activation-device"};
+
+    for (int state = 0; state < MW_STATE_COUNT; state++) {
+        bool named = strstr(text, options[state]) != NULL;
+        g_assert_cmpint(named, ==, settings->placement[state].count > 0);
+        settings->placement[state].count = 0;
+    }
+}
+
+enum remedy { TILES, BATCH, STRATEGY, NODES, DEVICES, MEMORY, REMEDIES };
+
+static enum remedy
+apply(const char *text, struct random_request *request, const struct mw_sizing *sizing)
+{
+    struct mw_settings *s = &request->settings;
+    char name[64];
+
+    if (sscanf(text, "--tiles %" G_GINT64_FORMAT " fits", &s->tiles) == 1)
+        return TILES;
+    if (sscanf(text, "--batch %lf fits", &s->micro_batch) == 1)
+        return BATCH;
+    if (sscanf(text, "--nodes %" G_GINT64_FORMAT " fits", &s->nodes) == 1)
+        return NODES;
+    if (sscanf(text, "-s %63s fits", name) == 1) {
+        g_assert_true(mw_strategy_parse(name, &s->strategy, NULL));
+        return STRATEGY;
+    }
+    if (g_str_has_prefix(text, "without --")) {
+        clear_devices(text, s);
+        return DEVICES;
+    }
+    add_said_memory(text, request, sizing);
+    return MEMORY;
+}
+
+static enum remedy
+check_remedy(const struct random_request *asked, const struct mw_sizing *sizing)
+{
+    struct mw_request planned = {&asked->model, &asked->hardware};
+    g_autofree char *text = mw_planner_remedy(&planned, &asked->settings, sizing);
+    struct random_request request = *asked;
+    g_autoptr(GError) error = NULL;
+
+    g_assert_nonnull(text);
+    g_assert_null(strchr(text, '\n'));
+    enum remedy kind = apply(text, &request, sizing);
+    g_autoptr(GPtrArray) found = random_request_candidates(&request, &error);
+    g_assert_no_error(error);
+    const struct mw_sizing *first = found->pdata[0];
+    if (!first->fits)
+        g_error("not a remedy: %s", text);
+    return kind;
+}
+
+static void
+test_random_requests(void)
+{
+    int answers = 0, kinds[REMEDIES] = {0};
+
+    for (guint32 seed = 400000; answers < ANSWERS; seed++) {
+        struct random_request request;
+        random_request_init(&request, seed);
+        g_autoptr(GPtrArray) found = random_request_candidates(&request, NULL);
+        const struct mw_sizing *first = found ? found->pdata[0] : NULL;
+        if (!first || first->fits)
+            continue;
+        check_short(first);
+        kinds[check_remedy(&request, first)]++;
+        answers++;
+    }
+    g_test_message("remedies: tiles %d, batch %d, strategy %d, nodes %d, devices %d, memory %d",
+                   kinds[TILES], kinds[BATCH], kinds[STRATEGY], kinds[NODES], kinds[DEVICES],
+                   kinds[MEMORY]);
+    for (int i = 0; i < REMEDIES; i++)
+        g_assert_cmpint(kinds[i], >, 0);
+}
+
+int
+main(int argc, char **argv)
+{
+    g_test_init(&argc, &argv, NULL);
+    g_test_add_func("/fits/invariant-4/random-requests", test_random_requests);
+    return g_test_run();
+}
