@@ -9,16 +9,22 @@
 #define SEARCH_STEPS 14
 #define LARGEST_FACTOR 1024.0
 
-/* --- changes --------------------------------------------------------------------------------------- */
+/* --- changes
+ * --------------------------------------------------------------------------------------- */
+
+/* Of the best change so far, in tokens a second. */
+static double
+gain_to_beat(const struct mw_result *result)
+{
+    return result->change.what ? result->change.tokens_per_s / result->tokens_per_s : WORTHWHILE;
+}
 
 static void
 consider(struct mw_result *result, char *what, double step_s, double tokens)
 {
     double rate = tokens / step_s;
-    double best = result->change.what ? result->change.tokens_per_s
-                                      : result->tokens_per_s * WORTHWHILE;
 
-    if (rate <= best) {
+    if (rate <= result->tokens_per_s * gain_to_beat(result)) {
         g_free(what);
         return;
     }
@@ -37,17 +43,25 @@ busy_s(const struct mw_result *result, const char *lane)
     return sum;
 }
 
-/* Twice the rate saves at most half the time of the lanes that it serves. */
+/* Then no schedule and no transfer that is hidden gains anything. */
 static bool
-may_gain(const struct mw_result *result, const struct cli_knob *knob)
+always_computes(const struct mw_result *result)
+{
+    return busy_s(result, "compute") * WORTHWHILE > result->step_time_s[MW_OUTLOOK_TYPICAL];
+}
+
+/* Twice the rate saves at most half the time of the lanes that it serves; of hidden collectives
+ * only the multiprocessors that they take from compute. */
+static bool
+may_gain(const struct mw_result *result, const struct mw_hardware *hw, const struct cli_knob *knob)
 {
     double busy = 0, step_s = result->step_time_s[MW_OUTLOOK_TYPICAL];
-    double best = result->change.what ? result->change.tokens_per_s / result->tokens_per_s
-                                      : WORTHWHILE;
 
     for (size_t l = 0; l < G_N_ELEMENTS(knob->lanes) && knob->lanes[l]; l++)
         busy += busy_s(result, knob->lanes[l]);
-    return step_s / fmax(step_s - busy / 2, step_s * 1e-3) > best;
+    if (always_computes(result))
+        busy *= g_strcmp0(knob->lanes[0], "collective") ? 0 : hw->gpu_collective_sm_share;
+    return step_s / fmax(step_s - busy / 2, step_s * 1e-3) > gain_to_beat(result);
 }
 
 static void
@@ -58,7 +72,7 @@ consider_knobs(const struct cli_request *request, const struct cli_answer *answe
     for (int k = 0; k < cli_knob_count; k++) {
         struct mw_hardware faster = *hw;
         if (!cli_knobs[k].value || cli_knobs[k].value(hw) <= 0 ||
-            !may_gain(answer->result, &cli_knobs[k]))
+            !may_gain(answer->result, hw, &cli_knobs[k]))
             continue;
         cli_knobs[k].scale(&faster, 2);
         consider(answer->result, g_strdup_printf("2x %s", cli_knobs[k].name),
@@ -74,11 +88,59 @@ consider_settings(const struct cli_request *request, const struct cli_answer *an
 
     if (sizing && sizing->fits) {
         struct mw_plan *plan = mw_build_plan(sizing);
-        consider(answer->result, g_strdup(what), cli_step_s(plan, hw, false), cli_tokens_per_step(sizing));
+        consider(answer->result, g_strdup(what), cli_step_s(plan, hw, false),
+                 cli_tokens_per_step(sizing));
         mw_plan_free(plan);
     }
     mw_sizing_free(sizing);
     g_free(what);
+}
+
+/* Tokens a second by the closed form, to screen changes that amount to another batch. */
+static double
+estimated_rate(const struct mw_sizing *sizing, const struct mw_hardware *hw)
+{
+    struct mw_closed_form form;
+
+    cli_closed_form(sizing, hw, &form);
+    return cli_tokens_per_step(sizing) / form.plan_total_s;
+}
+
+static void
+consider_batch(const struct cli_request *request, const struct cli_answer *answer,
+               const struct mw_settings *settings, const struct mw_hardware *hw, char *what)
+{
+    struct mw_sizing *sizing = mw_sizing_new(&request->model, hw, settings, NULL);
+    bool promising = sizing && sizing->fits &&
+                     estimated_rate(sizing, hw) >
+                         gain_to_beat(answer->result) * estimated_rate(answer->sizing, hw);
+
+    mw_sizing_free(sizing);
+    if (promising)
+        consider_settings(request, answer, settings, hw, what);
+    else
+        g_free(what);
+}
+
+/* The largest batch may have cost many tiles: the largest with the fewest may be faster. */
+static void
+consider_fewer_tiles(const struct cli_request *request, const struct cli_answer *answer)
+{
+    const struct mw_hardware *hw = &request->hardware[MW_OUTLOOK_TYPICAL];
+    struct mw_request planned = {&request->model, hw};
+    struct mw_settings s = answer->sizing->settings;
+    int64_t tiles = s.tiles;
+    double batch = 0;
+
+    if (request->settings.tiles != MW_AUTO || request->settings.micro_batch != MW_AUTO)
+        return;
+    for (s.tiles = 1; s.tiles < tiles; s.tiles *= 2)
+        if ((batch = mw_planner_largest_batch(&planned, &s)) > 0)
+            break;
+    s.micro_batch = batch;
+    if (batch > 0)
+        consider_settings(request, answer, &s, hw,
+                          g_strdup_printf("--batch %g --tiles %" G_GINT64_FORMAT, batch, s.tiles));
 }
 
 static void
@@ -93,7 +155,7 @@ consider_batches(const struct cli_request *request, const struct cli_answer *ans
     if (other > 0) { /* a smaller one is faster where it needs no offload or fewer tiles */
         double planned_batch = s.micro_batch;
         s.micro_batch = other;
-        consider_settings(request, answer, &s, hw, g_strdup_printf("--batch %g", other));
+        consider_batch(request, answer, &s, hw, g_strdup_printf("--batch %g", other));
         s.micro_batch = fmax(other, planned_batch);
     }
     struct mw_hardware larger = *hw;
@@ -105,16 +167,9 @@ consider_batches(const struct cli_request *request, const struct cli_answer *ans
     double doubled = mw_planner_largest_batch(&planned, &s);
     if (doubled > s.micro_batch) {
         s.micro_batch = doubled;
-        consider_settings(request, answer, &s, &larger,
-                          g_strdup_printf("2x GPU and host memory, --batch %g", doubled));
+        consider_batch(request, answer, &s, &larger,
+                       g_strdup_printf("2x GPU and host memory, --batch %g", doubled));
     }
-}
-
-/* Then no better schedule gains anything. */
-static bool
-always_computes(const struct mw_result *result)
-{
-    return busy_s(result, "compute") * WORTHWHILE > result->step_time_s[MW_OUTLOOK_TYPICAL];
 }
 
 /* More micro-batches share one optimizer step; the global batch grows with them. */
@@ -128,7 +183,8 @@ consider_accumulation(const struct cli_request *request, const struct cli_answer
     s.grad_accum *= 2;
     consider_settings(request, answer, &s, &request->hardware[MW_OUTLOOK_TYPICAL],
                       g_strdup_printf("--grad-accum %" G_GINT64_FORMAT
-                                      " (twice the sequences a step)", s.grad_accum));
+                                      " (twice the sequences a step)",
+                                      s.grad_accum));
 }
 
 static void
@@ -137,12 +193,11 @@ consider_schedule(const struct cli_request *request, const struct cli_answer *an
     const struct mw_hardware *hw = &request->hardware[MW_OUTLOOK_TYPICAL];
     struct mw_settings s = answer->sizing->settings;
 
-    if (!answer->sizing->params_partitioned)
+    if (!answer->sizing->params_partitioned || always_computes(answer->result))
         return;
     s.prefetch++;
-    if (!always_computes(answer->result))
-        consider_settings(request, answer, &s, hw,
-                          g_strdup_printf("--prefetch %" G_GINT64_FORMAT, s.prefetch));
+    consider_settings(request, answer, &s, hw,
+                      g_strdup_printf("--prefetch %" G_GINT64_FORMAT, s.prefetch));
     s = answer->sizing->settings;
     if (s.param_loads == 3 && s.checkpoint_interval) {
         s.param_loads = 2;
@@ -156,12 +211,14 @@ cli_advise(const struct cli_request *request, const struct cli_answer *answer)
     if (!answer->plan)
         return;
     consider_knobs(request, answer);
+    consider_fewer_tiles(request, answer);
     consider_batches(request, answer);
     consider_accumulation(request, answer);
     consider_schedule(request, answer);
 }
 
-/* --- what if ------------------------------------------------------------------------------------------ */
+/* --- what if
+ * ------------------------------------------------------------------------------------------ */
 
 static double
 scaled_step_s(const struct cli_request *request, const struct cli_answer *answer, int knob,
@@ -173,8 +230,8 @@ scaled_step_s(const struct cli_request *request, const struct cli_answer *answer
     return cli_step_s(answer->plan, &hw, false);
 }
 
-/* The smallest factor that brings the step to `target_s`: NAN if this knob alone cannot, 0 if next to
- * nothing will do (a network that one node does not use). */
+/* The smallest factor that brings the step to `target_s`: NAN if this knob alone cannot, 0 if next
+ * to nothing will do (a network that one node does not use). */
 static double
 needed_factor(const struct cli_request *request, const struct cli_answer *answer, int knob,
               double target_s)

@@ -20,7 +20,7 @@ estimated_rate(const struct mw_sizing *sizing, const struct mw_hardware *hw)
 }
 
 /* Only the candidates with the best estimates are simulated. */
-#define SIMULATED 3
+#define SIMULATED 2
 
 /* Of `candidates`, the indices of those that fit with the best estimates; returns how many. */
 static int

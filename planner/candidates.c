@@ -6,7 +6,6 @@
 #include "planner/planner.h"
 
 #define TILES_MAX 64
-#define MORE_TILES 4
 #define SEQUENCES_MAX 65536
 /* A committed step needs the other extents and 10% to spare (docs/DESIGN.md). */
 #define COMMIT_FILL 0.9
@@ -99,8 +98,8 @@ fits_sequences(const struct mw_request *request, const struct mw_settings *setti
     return fits(request, &s);
 }
 
-static int64_t
-largest_sequences(const struct mw_request *request, const struct mw_settings *settings)
+double
+mw_planner_largest_batch(const struct mw_request *request, const struct mw_settings *settings)
 {
     int64_t low = 0, high = 1;
 
@@ -115,21 +114,7 @@ largest_sequences(const struct mw_request *request, const struct mw_settings *se
         else
             high = middle;
     }
-    return low;
-}
-
-/* Tiles make the model fit, not the batch larger: more of them cost time. */
-double
-mw_planner_largest_batch(const struct mw_request *request, const struct mw_settings *settings)
-{
-    struct mw_settings s = *settings;
-    int64_t sequences = 0;
-
-    if (s.tiles != MW_AUTO)
-        return (double)largest_sequences(request, &s) / s.tp;
-    for (s.tiles = 1; s.tiles <= TILES_MAX && !sequences; s.tiles *= 2)
-        sequences = largest_sequences(request, &s);
-    return (double)sequences / s.tp;
+    return (double)low / settings->tp;
 }
 
 /* With a global batch and an open micro-batch: the fewest micro-batches that fit. */
@@ -211,34 +196,6 @@ keep(struct gather *gather, struct mw_sizing *sizing)
     return true;
 }
 
-/* More tiles than must be shrink the buffers: a larger batch may be worth their time. */
-static void
-keep_roomier(struct gather *gather, const struct mw_sizing *sizing)
-{
-    struct mw_settings s = sizing->settings;
-
-    s.tiles *= MORE_TILES;
-    s.optimizer_chunk = gather->asked->optimizer_chunk;
-    s.commit = gather->asked->commit;
-    s.micro_batch = mw_planner_largest_batch(gather->request, &s);
-    if (s.tiles <= TILES_MAX && s.micro_batch > sizing->settings.micro_batch)
-        keep(gather, size_placement(gather->request, &s, &gather->error));
-}
-
-static bool
-keep_both(struct gather *gather, struct mw_sizing *sizing)
-{
-    const struct mw_settings *asked = gather->asked;
-    guint before = gather->found->len;
-
-    if (!sizing || !keep(gather, sizing))
-        return false;
-    if (gather->found->len > before && sizing->params_partitioned && asked->tiles == MW_AUTO &&
-        asked->micro_batch == MW_AUTO && asked->global_batch == MW_AUTO)
-        keep_roomier(gather, sizing);
-    return true;
-}
-
 struct tiers {
     enum mw_tier optimizer, gradients, params, activations;
 };
@@ -282,8 +239,8 @@ try_tiers(struct gather *gather, enum mw_tier optimizer, enum mw_tier params,
         mw_sizing_free(deep);
         deep = NULL;
     }
-    bool kept = keep_both(gather, near);
-    return keep_both(gather, deep) || kept;
+    bool kept = near && keep(gather, near);
+    return (deep && keep(gather, deep)) || kept;
 }
 
 /* Parameters to the fastest memory with room; with an open batch, a slower one may leave room for a
