@@ -1,6 +1,10 @@
 #include "cli/evaluate.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "cli/cli.h"
 
 #define NO_LIMIT 1e30
 
@@ -16,8 +20,10 @@ run(const struct mw_plan *plan, const struct mw_hardware *hardware, bool keep_ti
     mw_costs_init(&costs, plan, hardware);
     for (uint32_t c = 0; uncontended && c < plan->channel_count; c++)
         costs.capacity[c] = NO_LIMIT;
-    if (!mw_engine_run(plan, &costs, options, &result, why, sizeof why))
-        g_error("engine: refuses a checked plan: %s", why);
+    if (!mw_engine_run(plan, &costs, options, &result, why, sizeof why)) {
+        fprintf(stderr, "memwall: the plan cannot run on this hardware: %s\n", why);
+        exit(CLI_USAGE);
+    }
     mw_costs_clear(&costs);
     return result;
 }

@@ -6,7 +6,8 @@
 #include "sim/closed_form.h"
 #include "sim/engine.h"
 
-/* Runs the engine; aborts if it refuses, which a checked plan never makes it do. */
+/* Runs the engine.  Of a checked plan it refuses only one whose time overflows (links that the
+ * hardware does not have): then one line on standard error, and the program ends. */
 struct mw_engine_result cli_engine(const struct mw_plan *plan, const struct mw_hardware *hardware,
                                    bool keep_timeline);
 /* Steady step time in seconds; `uncontended` lifts every channel (the longest path). */

@@ -166,7 +166,8 @@ apply_option(const struct option *option, const char *text, struct mw_settings *
 static bool
 parse_strategies(struct cli_request *request, const char *text, GError **error)
 {
-    g_auto(GStrv) names = g_strsplit(text, ",", -1);
+    /* Of "" g_strsplit makes no names at all. */
+    g_auto(GStrv) names = g_strsplit(*text ? text : ",", ",", -1);
 
     for (char **name = names; *name; name++) {
         enum mw_strategy strategy;

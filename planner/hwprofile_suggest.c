@@ -100,7 +100,7 @@ mw_hw_suggest_profile(const char *name)
     g_autoptr(GString) names = g_string_new(NULL);
     g_auto(GStrv) all = mw_hwprofile_list();
 
-    for (char **known = all; *known; known++)
+    for (char **known = all; *name && *known; known++)
         if (strstr(*known, name) || strstr(name, *known) ||
             is_near(name, *known, distance(name, *known)))
             append_name(names, *known);
