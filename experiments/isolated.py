@@ -1,5 +1,6 @@
-"""A cluster on which only one traffic of ZeRO-Infinity's Sec. 4 takes time: parameters and gradients,
-optimizer state, or activation checkpoints.  Every other bandwidth is set as high as a profile may."""
+"""A cluster on which only one traffic of ZeRO-Infinity's Sec. 4 takes time: parameters and
+gradients, optimizer state, or activation checkpoints.  Every other bandwidth is set as high as a
+profile may."""
 
 import common
 
@@ -35,11 +36,11 @@ PARAMETERS = Traffic(
     "parameters and gradients", "GB/s, GPU to GPU", {"network.gb_per_s": 1}, 1, "parameters",
     ("-s", "zero3"), "network bandwidth (a node)")
 
-# Of all nodes together.  With paper20 and gradients on NVMe a step reads 16 bytes a parameter and writes
-# 16: the gradient, and p, m, v.
+# Of all nodes together.  With paper20 and gradients on NVMe a step reads 16 bytes a parameter and
+# writes 16: the gradient, and p, m, v.
 STATE = Traffic(
-    "optimizer state", "GB/s, all GPUs together", {"nvme.read_gb_per_s": 1, "nvme.write_gb_per_s": 1},
-    NODES, "optimizer_state",
+    "optimizer state", "GB/s, all GPUs together",
+    {"nvme.read_gb_per_s": 1, "nvme.write_gb_per_s": 1}, NODES, "optimizer_state",
     ("-s", "zero-infinity-nvme", "--state-layout", "paper20", "--param-device", "gpu",
      "--optimizer-device", "nvme", "--gradient-device", "nvme", "--activation-device", "gpu"),
     "NVMe bandwidth (a node)")
@@ -54,8 +55,9 @@ CHECKPOINTS = Traffic(
 
 def simulate(traffic, model, batch, bandwidth, overlap, profile="paper-v100-cluster", options=()):
     return common.memwall(
-        "simulate", "-m", model, "-H", profile, "--nodes", NODES, "--batch", batch, "--commit", "none",
-        *traffic.plan, *traffic.sets(bandwidth), "--overlap", "on" if overlap else "off", *options)
+        "simulate", "-m", model, "-H", profile, "--nodes", NODES, "--batch", batch,
+        "--commit", "none", *traffic.plan, *traffic.sets(bandwidth), "--overlap",
+        "on" if overlap else "off", *options)
 
 
 def equation(answer, traffic):

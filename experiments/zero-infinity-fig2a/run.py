@@ -107,19 +107,20 @@ def write(cells):
 
 def erratum():
     hidden = 10240
-    return (f"MSWM of the 0.10T row prints 1.95 GiB.  Eq. 4, 16 hd^2, gives {16 * hidden**2 / GIB:.2f} "
-            f"GiB for its hidden size of 10K, and the printed figure in the four other rows.  1.95 is 20 "
-            f"hd^2 ({20 * hidden**2 / GIB:.3f} GiB): five quarters of the equation, which no reading of "
-            "it explains.  It is taken as a misprint; nothing is adjusted to it.")
+    return (f"MSWM of the 0.10T row prints 1.95 GiB.  Eq. 4, 16 hd^2, gives "
+            f"{16 * hidden**2 / GIB:.2f} GiB for its hidden size of 10K, and the printed "
+            f"figure in the four other rows.  1.95 is 20 hd^2 ({20 * hidden**2 / GIB:.3f} GiB): five quarters of the equation, which no "
+            "reading of it explains.  It is taken as a misprint; nothing is adjusted to it.")
 
 
 def differences(cells):
     ratios = [c["planner"] / c["equation"] for c in cells if c["column"] == "awm_gib_per_gpu"]
     return (
         "Parameters and model states: the planner counts biases and norms too, below 0.1%.",
-        "MSWM: Eq. 4 holds the parameter and the gradient of one operator.  The planner's GPU holds "
-        "two gradient slots, one that the backward pass fills while the other is reduced and sent "
-        "away: 1.5 times Eq. 4 without prefetch, and each step of prefetch adds a parameter slot.",
+        "MSWM: Eq. 4 holds the parameter and the gradient of one operator.  The planner's GPU "
+        "holds two gradient slots, one that the backward pass fills while the other is reduced and "
+        "sent away: 1.5 times Eq. 4 without prefetch, and each step of prefetch adds a parameter "
+        "slot.",
         "AWM: Eq. 5 counts 16 hd + 2 heads seq bytes a token between two checkpoints.  The planner "
         "counts what the backward pass of a block reads (Korthikanti's 34 hd + 5 heads seq, "
         "docs/MODEL.md 5.1) and two operator outputs on their way: "

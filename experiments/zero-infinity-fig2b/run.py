@@ -7,8 +7,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 import common
 
-# Parts large enough that the latency of a read or a ring is small beside its transfer; the optimizer
-# state must fit the hosts.
+# Parts large enough that the latency of a read or a ring is small beside its transfer; the
+# optimizer state must fit the hosts.
 MODELS = {"1": "zi-50b", "4": "zi-50b", "16": "zi-1t", "64": "zi-1t", "96": "zi-1t"}
 OUTLOOKS = ("low", "typical", "high")
 # No overlap with compute, which at the low outlook takes multiprocessors from collectives.
@@ -22,8 +22,8 @@ def gpus_of(row):
 
 
 def machine(row):
-    return ("-m", MODELS[row["nodes"]], "-H", "dgx2", "--nodes", row["nodes"], "--gpus", gpus_of(row), "--batch", "1",
-            "--commit", "none")
+    return ("-m", MODELS[row["nodes"]], "-H", "dgx2", "--nodes", row["nodes"], "--gpus",
+            gpus_of(row), "--batch", "1", "--commit", "none")
 
 
 def capacities(row):
@@ -110,8 +110,8 @@ def agrees(low, high, predicted):
 
 def capacity_rows(cases):
     for c in cases:
-        for name, what in (("gpu_memory_tb", "GPU memory, TiB"), ("cpu_memory_tb", "host memory, TB"),
-                           ("nvme_tb", "NVMe, TB")):
+        for name, what in (("gpu_memory_tb", "GPU memory, TiB"),
+                           ("cpu_memory_tb", "host memory, TB"), ("nvme_tb", "NVMe, TB")):
             printed, value = float(c["row"][name]), c["capacities"][name]
             yield [name_of(c["row"]), what, printed, value, common.error_percent(value, printed)]
 
@@ -144,8 +144,8 @@ bandwidths meet the printed figure or range within 5%.
 
 {common.markdown_table(["cluster", "memory", "published", "profile", "error"],
                        [r[:4] + [common.percent(r[4])] for r in capacity], 4)}
-1 GPU: the paper prints 0.032 TB for 32 GB, in binary TB 0.03125.  The planner keeps back 1.5 GiB of each
-GPU, 64 GiB of each host and 1% of the drives (`.reserve` in the profile); they are included here.
+1 GPU: the paper prints 0.032 TB for 32 GB, in binary TB 0.03125.  The planner keeps back 1.5 GiB of
+each GPU, 64 GiB of each host and 1% of the drives (`.reserve` in the profile); they are in here.
 
 ## Bandwidth with every GPU at work, GB/s per GPU
 
@@ -158,14 +158,15 @@ all-gather brings the same bytes to each.
 ## Notes
 
 {common.bullets(
-    f"The authors' slides say 64 GB/s a node from host memory and 28 from drives, "
-    f"{SLIDES['cpu_per_gpu']:.1f} and {SLIDES['nvme_per_gpu']:.2f} a GPU, where the paper prints 3.0 and "
-    "1.6: they are the high end of the profile's ranges.",
-    "One GPU alone is limited by its PCIe link, 12 GB/s, also from drives that give 25.6: the paper prints "
-    "12.0 for both.",
+    "The authors' slides say 64 GB/s a node from host memory and 28 from drives, "
+    f"{SLIDES['cpu_per_gpu']:.1f} and {SLIDES['nvme_per_gpu']:.2f} a GPU, where the paper prints "
+    "3.0 and 1.6: they are the high end of the profile's ranges.",
+    "One GPU alone is limited by its PCIe link, 12 GB/s, also from drives that give 25.6: the "
+    "paper prints 12.0 for both.",
     "GPU memory is the profile's derated figure, one value without a range.",
-    "Drives and GPU to GPU fall a little with the nodes: parts get smaller, and each read costs its "
-    "100 us, each ring step its 5 us.  A plan reads one part at a time from the drives, so that "
+    "Drives and GPU to GPU fall a little with the nodes: parts get smaller, and each read costs "
+    "its 100 us, each ring step its 5 us.  A plan reads one part at a time from the drives, so "
+    "that "
     "latency does not hide behind the next read.")}""")
     common.write_csv(HERE / "result.csv",
                      ["cluster", "what", "published_low", "published_high", "flag", "engine", "low",

@@ -97,7 +97,8 @@ def difference_table(points):
         own = [p for p in points if p["panel"] == letter]
         errors = [100 * (p["apart"] - p["equation"]) for p in own]
         gains = [100 * (p["overlapped"] - p["apart"]) for p in own]
-        table.append([f"({letter}) {panel.traffic.name}", f"{min(errors):+.1f} to {max(errors):+.1f}",
+        table.append([f"({letter}) {panel.traffic.name}",
+                      f"{min(errors):+.1f} to {max(errors):+.1f}",
                       f"{common.median_abs(errors):.1f}", f"{max(gains):.1f}"])
     return common.markdown_table(["traffic", "engine without overlap minus equation", "median",
                                   "most that overlap gains"], table)
@@ -113,21 +114,23 @@ def notes(checks, fourfold):
     engine = fourfold["b"][1] / fourfold["a"][1]
     complete = next(c for c in checks if c["overlap"] == "yes")
     return (
-        "The text says that optimizer state needs nearly four times the bandwidth of parameters and "
-        f"gradients for 50%.  At batch 1: {fourfold['a'][0]:.0f} and {fourfold['b'][0]:.0f} GB/s by the "
-        f"equation ({equation:.2f} times), {fourfold['a'][1]:.0f} and {fourfold['b'][1]:.0f} by the "
-        f"engine ({engine:.2f} times).",
+        "The text says that optimizer state needs nearly four times the bandwidth of parameters "
+        f"and gradients for 50%.  At batch 1: {fourfold['a'][0]:.0f} and {fourfold['b'][0]:.0f} "
+        f"GB/s by the equation ({equation:.2f} times), {fourfold['a'][1]:.0f} and "
+        f"{fourfold['b'][1]:.0f} by the engine ({engine:.2f} times).",
         "\"Nearly 1.5 TB/s\" for 90% at batch 2 is generous: by Eq. 6 and 10 it takes "
         f"{needed(PANELS['b'], 2, 0.9)[0] / 1000:.2f} TB/s.",
-        f"Complete overlap at 70 GB/s: the engine reaches {share(complete['overlapped'])}, not 100%.  "
-        "Compute and traffic take almost the same time there, so whatever one waits for the other is "
-        "lost: the first fetch of the forward pass, the turn to the backward pass, the last reduction, "
-        "and units that are uneven (an MLP product is 4/3 of a QKV product, the projection a third).",
-        "Without overlap the engine lies near the equation in all panels, so it moves the bytes that the "
-        "equations count.  What is left: attention's own FLOPs, which the equation leaves out (seq / 6 hd "
-        "of the others, 8% at hidden 2K), and rings, which over 32 nodes carry 31/32.",
-        "Overlap gains most where compute and traffic take equally long.  For optimizer state it gains "
-        "little, as the paper says: the update waits for the whole backward pass.")
+        f"Complete overlap at 70 GB/s: the engine reaches {share(complete['overlapped'])}, not "
+        "100%.  Compute and traffic take almost the same time there, so whatever one waits for the "
+        "other is lost: the first fetch of the forward pass, the turn to the backward pass, the "
+        "last reduction, and units that are uneven (an MLP product is 4/3 of a QKV product, the "
+        "projection a third).",
+        "Without overlap the engine lies near the equation in all panels, so it moves the bytes "
+        "that the equations count.  What is left: attention's own FLOPs, which the equation leaves "
+        "out (seq / 6 hd of the others, 8% at hidden 2K), and rings, which over 32 nodes carry "
+        "31/32.",
+        "Overlap gains most where compute and traffic take equally long.  For optimizer state it "
+        "gains little, as the paper says: the update waits for the whole backward pass.")
 
 
 def write(points, checks):
@@ -138,7 +141,8 @@ def write(points, checks):
     common.write_text(HERE / "result.md", f"""\
 # Result: ZeRO-Infinity Fig. 3, efficiency over bandwidth
 
-By the paper's equation {held} of {count} of its text's thresholds hold; in the engine {engine} of {len(checks)}.
+By the paper's equation {held} of {count} of its text's thresholds hold; in the engine {engine} of \
+{len(checks)}.
 
 {statement_table(checks)}
 Percentage points between engine and equation over the {len(points)} points of the plot:
@@ -175,8 +179,8 @@ def plot(points):
         blocks.setdefault(f"{p['panel']}{p['curve']}", []).append(
             [p["bandwidth"], 100 * p["equation"], 100 * p["apart"], 100 * p["overlapped"]])
     common.gnuplot(HERE / "plot.svg", """
-set multiplot layout 1,3 title 'ZeRO-Infinity Fig. 3 at 70 TFLOP/s: lines the equation, points the engine \
-without overlap, dashed with overlap' font ',15'
+set multiplot layout 1,3 title 'ZeRO-Infinity Fig. 3 at 70 TFLOP/s: lines the equation, points the \
+engine without overlap, dashed with overlap' font ',15'
 set logscale x
 set yrange [0:100]
 set ylabel 'efficiency, %'

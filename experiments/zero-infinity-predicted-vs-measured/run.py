@@ -1,4 +1,4 @@
-"""ZeRO-Infinity's statement on predicted and measured efficiency, checked on every published row."""
+"""ZeRO-Infinity's statement on predicted and measured efficiency, on every published row."""
 
 import pathlib
 import statistics
@@ -126,8 +126,8 @@ def gains_text(gains):
 
 def limit_table(cases):
     return common.markdown_table(
-        ["Fig.", "model on GPUs", "batch", "first limit by equation", "engine, typical: doubling gains",
-         "engine, low: doubling gains"],
+        ["Fig.", "model on GPUs", "batch", "first limit by equation",
+         "engine, typical: doubling gains", "engine, low: doubling gains"],
         [[c["figure"], c["label"], c["row"]["batch_per_gpu"], TRAFFIC[c["limits"]["typical"][0]],
           gains_text(c["limits"]["typical"][1]), gains_text(c["limits"]["low"][1])] for c in cases])
 
@@ -152,24 +152,27 @@ def sweep_table():
          "engine, low: doubling gains"], table)
 
 
+def held(condition):
+    return "holds" if condition else "does not hold"
+
+
 def verdicts(cases):
     """Statement, closed form, engine; each a text that begins with holds, or does not."""
     large = [c for c in cases if int(c["row"]["nodes"]) == LARGE_CLUSTER_NODES]
     texts = {"closed": [], "engine": []}
     for which, found in texts.items():
         count = sum(inside(c, which) for c in cases)
-        found.append(f"{'holds' if count == len(cases) else 'does not hold'}: {count} of {len(cases)}")
-        found.append(f"{'holds' if near_lower_end(cases, which) else 'does not hold'}: median place "
+        found.append(f"{held(count == len(cases))}: {count} of {len(cases)}")
+        found.append(f"{held(near_lower_end(cases, which))}: median place "
                      f"{median_place(cases, which, True):.2f}, others "
                      f"{median_place(cases, which, False):.2f}")
     first = sum(c["limits"]["typical"][0] == "parameters" for c in large)
-    texts["closed"].append(f"{'holds' if first == len(large) else 'does not hold'}: {first} of "
-                           f"{len(large)} rows")
+    texts["closed"].append(f"{held(first == len(large))}: {first} of {len(large)} rows")
     counts = {o: sum(engine_limit(c, o) in BETWEEN_GPUS for c in large) for o in ("typical", "low")}
     best = "holds" if counts["typical"] == len(large) else (
         "holds at the low end only" if counts["low"] == len(large) else "does not hold")
-    texts["engine"].append(f"{best}: {counts['typical']} of {len(large)} rows typical, {counts['low']} "
-                           f"of {len(large)} low")
+    texts["engine"].append(f"{best}: {counts['typical']} of {len(large)} rows typical, "
+                           f"{counts['low']} of {len(large)} low")
     return texts
 
 
@@ -177,7 +180,8 @@ def outside(cases, which):
     """Rows outside, above and below."""
     high = [c["label"] for c in cases if not inside(c, which) and place(c, which) > 1]
     low = [c["label"] for c in cases if not inside(c, which) and place(c, which) < 0]
-    parts = [f"below it {', '.join(low)}"] * bool(low) + [f"above it {', '.join(high)}"] * bool(high)
+    parts = [f"{side} it {', '.join(labels)}" for side, labels in (("below", low), ("above", high))
+             if labels]
     return "; ".join(parts) or "none"
 
 
@@ -186,18 +190,20 @@ def notes(cases):
         f"Outside the closed form's range: {outside(cases, 'closed')}.  Outside the engine's: "
         f"{outside(cases, 'engine')}.",
         "10B keeps everything on the GPU, and neither model finds what held it at 45 TFLOP/s; an "
-        "independent reproduction measured about 63 (DeepSpeed issue 1776), inside both ranges within 5%.",
-        "The closed form is low for 0.5T and 1T on one node: it adds the drives' traffic of parameters to "
-        "compute.  The engine overlaps the two, and holds both rows.",
-        "Small models: a reason may be the peak, which the paper measured as 62 TFLOP/s at hidden 8K and 78 at "
-        "64K, while the closed form takes one range for all.  In the engine the rate of a product follows "
-        "its size, so its ranges lie lower for small models already; they lie at its low end or below even "
-        "so, and so does 0.5T on 512 GPUs.",
-        "First limit: by Eq. 9 and 10 the batch cancels, so the network comes before the drives on 512 GPUs at "
-        "every batch (70 GB/s against a quarter of 819), and the loss grows as the batch falls.  In the "
-        "engine the typical outlook hides most collectives behind compute.  There the network comes first at "
-        "batch 1, and from batch 2 on the drives by a little, since the optimizer step hides behind nothing; "
-        "at the low end, where collectives do not overlap, the network comes first at every batch.")
+        "independent reproduction measured about 63 (DeepSpeed issue 1776), inside both ranges "
+        "within 5%.",
+        "The closed form is low for 0.5T and 1T on one node: it adds the drives' traffic of "
+        "parameters to compute.  The engine overlaps the two, and holds both rows.",
+        "Small models: a reason may be the peak, which the paper measured as 62 TFLOP/s at hidden "
+        "8K and 78 at 64K, while the closed form takes one range for all.  In the engine the rate "
+        "of a product follows its size, so its ranges lie lower for small models already; they lie "
+        "at its low end or below even so, and so does 0.5T on 512 GPUs.",
+        "First limit: by Eq. 9 and 10 the batch cancels, so the network comes before the drives on "
+        "512 GPUs at every batch (70 GB/s against a quarter of 819), and the loss grows as the "
+        "batch falls.  In the engine the typical outlook hides most collectives behind compute.  "
+        "There the network comes first at batch 1, and from batch 2 on the drives by a little, "
+        "since the optimizer step hides behind nothing; at the low end, where collectives do not "
+        "overlap, the network comes first at every batch.")
 
 
 def write(cases):
@@ -210,8 +216,9 @@ def write(cases):
                        list(zip(statements, texts["closed"], texts["engine"])))}
 ## Ranges
 
-Efficiency is TFLOP/s per GPU, counted as the paper counts them, over 70.  Place: 0 is the low end of the
-range, 1 the high end.  * simulated with the planner's placement, since the published one does not fit.
+Efficiency is TFLOP/s per GPU, counted as the paper counts them, over 70.  Place: 0 is the low end
+of the range, 1 the high end.  * simulated with the planner's placement, since the published one does
+not fit.
 
 {range_table(cases)}
 ## First limit
@@ -224,9 +231,10 @@ range, 1 the high end.  * simulated with the planner's placement, since the publ
 
 {common.bullets(*notes(cases))}""")
     common.write_csv(HERE / "result.csv",
-                     ["figure", "row", "measured", "flag", "closed_low", "closed_typical", "closed_high",
-                      "closed_inside", "engine_low", "engine_typical", "engine_high", "engine_inside",
-                      "first_limit_equation", "first_limit_engine", "first_limit_engine_low"],
+                     ["figure", "row", "measured", "flag", "closed_low", "closed_typical",
+                      "closed_high", "closed_inside", "engine_low", "engine_typical",
+                      "engine_high", "engine_inside", "first_limit_equation", "first_limit_engine",
+                      "first_limit_engine_low"],
                      [[c["figure"], c["label"], c["measured"],
                        "digitised" if c["figure"] == "5b" else "printed", *c["closed"],
                        common.yes(inside(c, "closed")), *c["engine"],

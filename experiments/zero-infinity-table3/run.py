@@ -13,7 +13,7 @@ EFFICIENCIES = (0.5, 0.7, 0.9)
 
 
 class Need:
-    """A traffic, the column that the paper prints for it (times scale: GB/s), the paper's target."""
+    """A traffic, the column that the paper prints for it (times scale: GB/s), its target."""
 
     def __init__(self, traffic, batch, column, scale, target, at):
         self.traffic, self.batch, self.column, self.scale = traffic, batch, column, scale
@@ -87,8 +87,9 @@ def needs_table(cases):
     table = []
     for c in cases:
         for target, (equation, apart, overlapped) in c["needs"].items():
-            table.append([c["row"]["device"], c["need"].traffic.name, f"{100 * target:.0f}%", equation,
-                          apart, common.percent(common.error_percent(apart, equation)), overlapped])
+            table.append([c["row"]["device"], c["need"].traffic.name, f"{100 * target:.0f}%",
+                          equation, apart, common.percent(common.error_percent(apart, equation)),
+                          overlapped])
     return common.markdown_table(["device", "traffic", "efficiency", "equation, GB/s",
                                   "engine, no overlap", "to equation", "engine, overlap"], table)
 
@@ -110,16 +111,19 @@ def notes(cases):
     spread = ", ".join(f"{min(engine[d]):.2f} to {max(engine[d]):.2f} times for {d}"
                        for d in ("10x", "100x"))
     return (
-        "Needed bandwidth grows with the peak: by Eq. 6 exactly 10 and 100 times; in the engine without "
-        f"overlap {spread}.  That is what Table 3 says, with all three columns growing alike.",
-        "The printed 1.5 TB/s is 512 devices of 3.0 GB/s (1.536).  For 90% at batch 2 the equation takes "
-        "1.23 TB/s; for checkpoints of hidden 8K, 1.4 of the 3.0 GB/s give 80%.  So optimizer state sets the "
-        "figure of slow memory, and checkpoints have it to spare.",
-        "What keeps the 100x engine from 100 times at 90%: the other bandwidths are lifted only to the highest "
-        "that a profile may have (host memory 100 TB/s a node, an update of 10^13 parameters/s, GPU memory "
-        "1 PB/s), and beside a device of 7 PFLOP/s that is no longer free.",
-        "With overlap parameters and gradients, and checkpoints, need a half to a sixth of it at the same "
-        "efficiency.  Of optimizer state only the gradient's writes overlap, 4 of its 32 bytes a parameter.")
+        "Needed bandwidth grows with the peak: by Eq. 6 exactly 10 and 100 times; in the engine "
+        f"without overlap {spread}.  That is what Table 3 says, with all three columns growing "
+        "alike.",
+        "The printed 1.5 TB/s is 512 devices of 3.0 GB/s (1.536).  For 90% at batch 2 the equation "
+        "takes 1.23 TB/s; for checkpoints of hidden 8K, 1.4 of the 3.0 GB/s give 80%.  So "
+        "optimizer state sets the figure of slow memory, and checkpoints have it to spare.",
+        "What keeps the 100x engine from 100 times at 90%: the other bandwidths are lifted only to "
+        "the highest that a profile may have (host memory 100 TB/s a node, an update of 10^13 "
+        "parameters/s, GPU memory 1 PB/s), and beside a device of 7 PFLOP/s that is no longer "
+        "free.",
+        "With overlap parameters and gradients, and checkpoints, need a half to a sixth of it at "
+        "the same efficiency.  Of optimizer state only the gradient's writes overlap, 4 of its 32 "
+        "bytes a parameter.")
 
 
 def write(cases):
@@ -128,9 +132,10 @@ def write(cases):
     common.write_text(HERE / "result.md", f"""\
 # Result: ZeRO-Infinity Table 3, bandwidth of future devices
 
-At the printed bandwidths {reached} of {len(cases)} efficiencies reach the target that the paper's text names.
-The bandwidth that the engine needs without overlap differs from the equation's by {max(map(abs, errors)):.1f}% at \
-most,
+At the printed bandwidths {reached} of {len(cases)} efficiencies reach the target that the paper's \
+text names.
+The bandwidth that the engine needs without overlap differs from the equation's by \
+{max(map(abs, errors)):.1f}% at most,
 {common.median_abs(errors):.1f}% in the median.
 
 ## Efficiency at the printed bandwidth
@@ -154,12 +159,12 @@ GB/s GPU to GPU; of all 512 devices together; of one device.
 
 
 def plot(cases):
-    """One group a traffic, one place a device; the bar is printed.  `needs` has no 80%: 90% there."""
+    """One group a traffic, one place a device.  `needs` has no 80%: 90% there."""
     rows, labels, place = [], [], 0
     for need in NEEDS:
         target = need.target if need.target in EFFICIENCIES else EFFICIENCIES[-1]
-        labels.append(f"set label '{need.traffic.name}, {100 * target:.0f}%' at {place + 1.1},4e5 center "
-                      "font ',11'")
+        labels.append(f"set label '{need.traffic.name}, {100 * target:.0f}%' at {place + 1.1},4e5 "
+                      "center font ',11'")
         for c in (c for c in cases if c["need"] is need):
             rows.append([place, c["row"]["device"], c["printed"], *c["needs"][target]])
             place += 1

@@ -22,8 +22,8 @@ def decimals(text):
 
 def plan(model, strategy, dp):
     nodes = max(1, dp // GPUS_PER_NODE)
-    return common.memwall("plan", "-m", MODELS[model], "-H", "dgx2", "-s", strategy, "--nodes", nodes,
-                          "--gpus", dp // nodes, "--batch", "1", "--commit", "none")
+    return common.memwall("plan", "-m", MODELS[model], "-H", "dgx2", "-s", strategy, "--nodes",
+                          nodes, "--gpus", dp // nodes, "--batch", "1", "--commit", "none")
 
 
 def right(value, printed):
@@ -57,8 +57,12 @@ def table(found, model):
                      common.figure(c["planner"], 4),
                      common.percent(common.error_percent(c["planner"], float(c["printed"]))),
                      common.yes(right(c["planner"], c["printed"]))])
-    return common.markdown_table(["GPUs", "stage", "published", "formula", "error", "planner", "error",
-                                  "right"], rows)
+    return common.markdown_table(["GPUs", "stage", "published", "formula", "error", "planner",
+                                  "error", "right"], rows)
+
+
+def section(found, model):
+    return f"## {model}, GB a GPU\n\n{table(found, model)}\n"
 
 
 def exceptions(found):
@@ -66,8 +70,8 @@ def exceptions(found):
     for c in found:
         if not within(c["planner"], c["printed"]):
             verdict = "which rounds to it" if right(c["planner"], c["printed"]) else "WRONG"
-            texts.append(f"{c['model']}, {c['stage']}, {c['dp']} GPUs: printed {c['printed']}, planner "
-                         f"{common.figure(c['planner'], 4)}, {verdict}.")
+            texts.append(f"{c['model']}, {c['stage']}, {c['dp']} GPUs: printed {c['printed']}, "
+                         f"planner {common.figure(c['planner'], 4)}, {verdict}.")
     return texts
 
 
@@ -80,14 +84,15 @@ def write(found):
 # Result: ZeRO Table 1, model states a device
 
 {common.paragraph(f"The planner's ledger is right in {good} of {len(found)} cells: {close} of "
-f"{len(found)} within 1%, the others at printed precision.  ZeRO's formulas: {formula} of {len(found)}.  "
-f"The ledger differs from the formulas by {worst:.2f}% at most: biases and norms, which "
+f"{len(found)} within 1%, the others at printed precision.  ZeRO's formulas: {formula} of "
+f"{len(found)}.  The ledger differs from the formulas by {worst:.2f}% at most: biases and norms, "
+"which "
 "12 nl hd^2 leaves out, and shards rounded up.")}
 
 Not within 1%:
 
 {common.bullets(*exceptions(found))}
-{"".join(f"## {model}, GB a GPU{chr(10)}{chr(10)}{table(found, model)}{chr(10)}" for model in MODELS)}
+{"".join(section(found, model) for model in MODELS)}
 ## Note
 
 At one GPU nothing is partitioned, and every stage takes 16 bytes a parameter.

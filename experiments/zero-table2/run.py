@@ -57,7 +57,8 @@ class Planner:
             "vocab = 0\nseq = 1024\n", encoding="utf-8")
         return common.memwall(
             "plan", "-m", "stack", "-H", "dgx2", "-s", strategy, "--nodes",
-            DATA_PARALLEL * mp // GPUS_PER_NODE, "--tp", mp, "--batch", "1", "--commit", "none", *options)
+            DATA_PARALLEL * mp // GPUS_PER_NODE, "--tp", mp, "--batch", "1", "--commit", "none",
+            *options)
 
 
 def state_bytes(answer):
@@ -109,8 +110,9 @@ def measured_table(found):
         ["MP", "stage", "theoretical", "measured", "of theoretical", "planner with all else, B",
          "of theoretical"],
         [[c["mp"], c["stage"], c["printed"], c["measured"],
-          f"{100 * billions(c['measured']) / billions(c['printed']):.0f}%", common.figure(c["real"]),
-          f"{100 * c['real'] / billions(c['printed']):.0f}%"] for c in found if c["measured"]])
+          f"{100 * billions(c['measured']) / billions(c['printed']):.0f}%",
+          common.figure(c["real"]), f"{100 * c['real'] / billions(c['printed']):.0f}%"]
+         for c in found if c["measured"]])
 
 
 def exceptions(found):
@@ -128,7 +130,8 @@ def write(found):
 # Result: ZeRO Table 2, the largest model on 32 GB GPUs
 
 {common.paragraph(f"The planner's ledger is right in {good} of {len(found)} cells: {close} of "
-f"{len(found)} within 1%, the others at printed precision.  ZeRO's formulas: {formula} of {len(found)}.")}
+f"{len(found)} within 1%, the others at printed precision.  ZeRO's formulas: {formula} of "
+f"{len(found)}.")}
 
 Not within 1%:
 
@@ -136,18 +139,18 @@ Not within 1%:
 ## Model states alone
 
 {cell_table(found)}
-{common.paragraph("The paper rounds the row of MP 1 and multiplies: 7.6B, 15.2B, 30.4B, where the formula "
-"gives 7.64B, 15.3B, 30.6B.  The planner's sizes are whole layers, and biases and norms cost it up to "
-"0.1%.")}
+{common.paragraph("The paper rounds the row of MP 1 and multiplies: 7.6B, 15.2B, 30.4B, where the "
+"formula gives 7.64B, 15.3B, 30.6B.  The planner's sizes are whole layers, and biases and norms "
+"cost it up to 0.1%.")}
 
 ## Measured, as context
 
 {measured_table(found)}
-{common.paragraph("The measured models were trained at batches and widths that the table does not print.  "
-"The planner's column holds activations with a checkpoint a block, gathered parameters, and 1.5 GiB of "
-"context at batch 1, on 32 GiB (34.4 * 10^9 bytes).  It is the optimist of the two: it knows no fused "
-"buffers (in fp32 6 GB for 1.5B parameters, ZeRO Sec. 3.2) and no allocator that loses up to 30% of memory to "
-"fragments, which the paper names for its baseline.")}
+{common.paragraph("The measured models were trained at batches and widths that the table does not "
+"print.  The planner's column holds activations with a checkpoint a block, gathered parameters, "
+"and 1.5 GiB of context at batch 1, on 32 GiB (34.4 * 10^9 bytes).  It is the optimist of the two: it "
+"knows no fused buffers (in fp32 6 GB for 1.5B parameters, ZeRO Sec. 3.2) and no allocator that "
+"loses up to 30% of memory to fragments, both of which the paper names.")}
 """)
     common.write_csv(HERE / "result.csv",
                      ["mp", "gpus", "stage", "published_b", "flag", "formula_b", "planner_b",
@@ -173,7 +176,7 @@ def plot(found):
                    f"$s{i} using 1:2 with points pt 7 ps 1 lc rgb '{colour}' notitle",
                    f"$s{i} using 1:4 with points pt 6 ps 1 lw 2 lc rgb '{colour}' notitle"]
     common.gnuplot(HERE / "plot.svg", f"""
-set title 'ZeRO Table 2: dots published, lines the planner; circles what the paper trained' font ',15'
+set title 'ZeRO Table 2: dots published, lines the planner; circles what was trained' font ',15'
 set logscale xy
 set xrange [0.9:18]
 set yrange [1:4000]
