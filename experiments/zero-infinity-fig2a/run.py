@@ -109,7 +109,8 @@ def erratum():
     hidden = 10240
     return (f"MSWM of the 0.10T row prints 1.95 GiB.  Eq. 4, 16 hd^2, gives "
             f"{16 * hidden**2 / GIB:.2f} GiB for its hidden size of 10K, and the printed "
-            f"figure in the four other rows.  1.95 is 20 hd^2 ({20 * hidden**2 / GIB:.3f} GiB): five quarters of the equation, which no "
+            f"figure in the four other rows.  1.95 is "
+            f"20 hd^2 ({20 * hidden**2 / GIB:.3f} GiB): five quarters of the equation, which no "
             "reading of it explains.  It is taken as a misprint; nothing is adjusted to it.")
 
 

@@ -148,8 +148,8 @@ Not within 1%:
 {measured_table(found)}
 {common.paragraph("The measured models were trained at batches and widths that the table does not "
 "print.  The planner's column holds activations with a checkpoint a block, gathered parameters, "
-"and 1.5 GiB of context at batch 1, on 32 GiB (34.4 * 10^9 bytes).  It is the optimist of the two: it "
-"knows no fused buffers (in fp32 6 GB for 1.5B parameters, ZeRO Sec. 3.2) and no allocator that "
+"and 1.5 GiB of context at batch 1, on 32 GiB (34.4 * 10^9 bytes).  It is the optimist of the two: "
+"it knows no fused buffers (in fp32 6 GB for 1.5B parameters, ZeRO Sec. 3.2) and no allocator that "
 "loses up to 30% of memory to fragments, both of which the paper names.")}
 """)
     common.write_csv(HERE / "result.csv",
