@@ -105,19 +105,23 @@ add_head(struct builder *b, enum mw_phase phase, uint16_t mb)
         add_block(b, &walk, false);
 }
 
-/* With two loads, the recompute's gathered parameters serve the backward. */
+/* With two loads, the recompute's gathered parameters serve the backward.  Units of one group have
+ * consecutive numbers, and the tiles of one follow each other. */
 static void
 link_reuse(struct builder *b, uint32_t recompute_begin, uint32_t backward_begin)
 {
-    for (uint32_t v = backward_begin; v < b->visit_count; v++)
-        for (uint32_t r = recompute_begin; r < backward_begin; r++) {
-            if (b->visits[r].fetched_unit != b->visits[v].fetched_unit ||
-                b->visits[r].fetched_tile != b->visits[v].fetched_tile)
-                continue;
-            b->visits[v].reuses = r;
-            b->visits[r].keeps = true;
-            break;
-        }
+    uint32_t base = b->visits[recompute_begin].fetched_unit;
+    uint32_t units = b->visits[backward_begin - 1].fetched_unit - base + 1;
+    g_autofree uint32_t *first = g_new(uint32_t, units);
+
+    for (uint32_t r = recompute_begin; r < backward_begin; r++)
+        if (b->visits[r].fetched_tile == 0)
+            first[b->visits[r].fetched_unit - base] = r;
+    for (uint32_t v = backward_begin; v < b->visit_count; v++) {
+        uint32_t r = first[b->visits[v].fetched_unit - base] + b->visits[v].fetched_tile;
+        b->visits[v].reuses = r;
+        b->visits[r].keeps = true;
+    }
 }
 
 static void

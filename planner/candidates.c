@@ -5,6 +5,7 @@
 #include "planner/error.h"
 #include "planner/planner.h"
 
+#define GRAD_ACCUM_MAX 4096
 #define TILES_MAX 64
 #define SEQUENCES_MAX 65536
 /* A committed step needs the other extents and 10% to spare (docs/DESIGN.md). */
@@ -117,14 +118,14 @@ mw_planner_largest_batch(const struct mw_request *request, const struct mw_setti
     return (double)low / settings->tp;
 }
 
-/* With a global batch and an open micro-batch: the fewest micro-batches that fit. */
+/* With a global batch and an open micro-batch: the fewest micro-batches that fit, else the most. */
 static void
 split_global_batch(const struct mw_request *request, struct mw_settings *s)
 {
     double gpus = (double)s->nodes * s->gpus_per_node;
     double per_gpu = s->global_batch / gpus;
 
-    for (int64_t accum = 1; accum <= s->global_batch; accum++) {
+    for (int64_t accum = 1; accum <= GRAD_ACCUM_MAX; accum++) {
         double sequences = per_gpu / accum * s->tp;
         if (sequences < 1)
             break;

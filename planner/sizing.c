@@ -8,6 +8,9 @@
 
 /* Units of one chunk at most: its dependencies must fit into an op. */
 #define CHUNK_UNITS_MAX 40
+/* Chunks that the planner cuts by itself, whatever the model's size. */
+#define CHUNKS_MOST 65536
+#define FAR_TOO_LARGE (INT64_MAX / 2)
 
 /* --- classes and units ---------------------------------------------------------------------- */
 
@@ -194,6 +197,20 @@ unit_shard(const struct mw_sizing *sizing, const struct mw_unit *unit, bool part
     return partitioned ? unit->tiles * unit->shard_params : unit->params;
 }
 
+static int64_t
+sum_shards(const struct mw_sizing *sizing)
+{
+    int64_t sum = 0;
+
+    for (int c = 0; c < MW_CLASS_COUNT; c++) {
+        const struct mw_class_info *class = &sizing->classes[c];
+        for (int u = 0; u < class->unit_count; u++)
+            sum += class->blocks *
+                   unit_shard(sizing, &class->units[u], sizing->optimizer_partitioned);
+    }
+    return sum;
+}
+
 static void
 place_units(struct mw_sizing *sizing)
 {
@@ -214,7 +231,6 @@ place_units(struct mw_sizing *sizing)
         mw_sizing_account(sizing, sizing->param_home[u], MW_PURPOSE_PARAMETERS, param_bytes, 1);
         mw_sizing_account(sizing, sizing->gradient_home[u], MW_PURPOSE_GRADIENTS, gradient_bytes,
                           1);
-        sizing->shard_params += unit_shard(sizing, unit, sizing->optimizer_partitioned);
     }
 }
 
@@ -307,10 +323,15 @@ void
 mw_sizing_account(struct mw_sizing *sizing, enum mw_tier tier, enum mw_purpose purpose,
                   int64_t bytes, int64_t count)
 {
+    int64_t all;
+
     if (!count || !bytes)
         return;
-    sizing->ledger[tier][purpose] += bytes * count;
-    sizing->need_bytes[tier] += bytes * count;
+    /* So large that nothing holds it: how large does not matter. */
+    if (__builtin_mul_overflow(bytes, count, &all) || all > FAR_TOO_LARGE)
+        all = FAR_TOO_LARGE;
+    sizing->ledger[tier][purpose] = MIN(sizing->ledger[tier][purpose] + all, FAR_TOO_LARGE);
+    sizing->need_bytes[tier] = MIN(sizing->need_bytes[tier] + all, FAR_TOO_LARGE);
     sizing->largest_bytes[tier] = MAX(sizing->largest_bytes[tier], bytes);
 }
 
@@ -413,7 +434,13 @@ mw_sizing_new(const struct mw_model *model, const struct mw_hardware *hardware,
     cut_tiles(sizing);
     if (sizing->settings.optimizer_chunk == MW_AUTO) {
         int64_t shard = sizing->params / (sizing->optimizer_partitioned ? sizing->dp : 1);
-        sizing->settings.optimizer_chunk = CLAMP(shard / 16, 1 << 20, 32 << 20);
+        sizing->settings.optimizer_chunk =
+            MAX(CLAMP(shard / 16, 1 << 20, 32 << 20), shard / CHUNKS_MOST);
+    }
+    sizing->shard_params = sum_shards(sizing);
+    if (!mw_sizing_check_parts(sizing, error)) {
+        mw_sizing_free(sizing);
+        return NULL;
     }
     place_units(sizing);
     mw_sizing_activations(sizing);

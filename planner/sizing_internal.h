@@ -13,6 +13,9 @@ enum mw_operator mw_sizing_unit_operator(const struct mw_sizing *sizing, uint32_
 bool mw_sizing_check(const struct mw_model *model, const struct mw_hardware *hardware,
                      const struct mw_settings *settings, GError **error);
 
+/* Once tiles and chunks are known. */
+bool mw_sizing_check_parts(const struct mw_sizing *sizing, GError **error);
+
 /* Enters `count` slots of `bytes` each into the ledger. */
 void mw_sizing_account(struct mw_sizing *sizing, enum mw_tier tier, enum mw_purpose purpose,
                        int64_t bytes, int64_t count);
