@@ -102,11 +102,12 @@ cli_answer_new(const struct cli_request *request, enum mw_strategy strategy, enu
             mw_sizing_free(candidates->pdata[i]);
     answer->result = g_new0(struct mw_result, 1);
     cli_fill_sizing(request, answer);
-    if (answer->plan && depth > CLI_DEPTH_PLAN)
-        cli_fill_simulation(request, answer, depth, keep_timeline);
-    else if (answer->plan)
-        cli_fill_layout(request, answer);
-    return answer;
+    if (!answer->plan || (depth > CLI_DEPTH_PLAN ? cli_fill_simulation(request, answer, depth,
+                                                                       keep_timeline, error)
+                                                 : cli_fill_layout(request, answer, error)))
+        return answer;
+    cli_answer_free(answer);
+    return NULL;
 }
 
 void

@@ -44,6 +44,9 @@ int cli_request_parse(struct cli_request *request, const char *verb, int argc, c
                       gboolean *done);
 void cli_request_clear(struct cli_request *request);
 
+/* Whatever was printed reaches standard output, or CLI_FAILED with a line that says so. */
+int cli_flush(void);
+
 /* Prints `memwall: MESSAGE` on standard error; returns the exit status of the error's code. */
 int cli_fail(const GError *error);
 

@@ -1,45 +1,44 @@
 #include "cli/evaluate.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 
-#include "cli/cli.h"
+#include "planner/error.h"
 
 #define NO_LIMIT 1e30
 
-static struct mw_engine_result
+static bool
 run(const struct mw_plan *plan, const struct mw_hardware *hardware, bool keep_timeline,
-    bool uncontended)
+    bool uncontended, struct mw_engine_result *result, GError **error)
 {
     struct mw_engine_options options = {0, keep_timeline};
-    struct mw_engine_result result;
     struct mw_costs costs;
     char why[256];
 
     mw_costs_init(&costs, plan, hardware);
     for (uint32_t c = 0; uncontended && c < plan->channel_count; c++)
         costs.capacity[c] = NO_LIMIT;
-    if (!mw_engine_run(plan, &costs, options, &result, why, sizeof why)) {
-        fprintf(stderr, "memwall: the plan cannot run on this hardware: %s\n", why);
-        exit(CLI_USAGE);
-    }
+    bool done = mw_engine_run(plan, &costs, options, result, why, sizeof why);
+    if (!done)
+        g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "this plan on this machine: %s", why);
     mw_costs_clear(&costs);
-    return result;
+    return done;
 }
 
-struct mw_engine_result
-cli_engine(const struct mw_plan *plan, const struct mw_hardware *hardware, bool keep_timeline)
+bool
+cli_engine(const struct mw_plan *plan, const struct mw_hardware *hardware, bool keep_timeline,
+           struct mw_engine_result *result, GError **error)
 {
-    return run(plan, hardware, keep_timeline, false);
+    return run(plan, hardware, keep_timeline, false, result, error);
 }
 
 double
 cli_step_s(const struct mw_plan *plan, const struct mw_hardware *hardware, bool uncontended)
 {
-    struct mw_engine_result result = run(plan, hardware, false, uncontended);
-    double step_s = result.step_ns * 1e-9;
+    struct mw_engine_result result;
 
+    if (!run(plan, hardware, false, uncontended, &result, NULL))
+        return INFINITY;
+    double step_s = result.step_ns * 1e-9;
     mw_engine_result_clear(&result);
     return step_s;
 }

@@ -6,11 +6,12 @@
 #include "sim/closed_form.h"
 #include "sim/engine.h"
 
-/* Runs the engine.  Of a checked plan it refuses only one whose time overflows (links that the
- * hardware does not have): then one line on standard error, and the program ends. */
-struct mw_engine_result cli_engine(const struct mw_plan *plan, const struct mw_hardware *hardware,
-                                   bool keep_timeline);
-/* Steady step time in seconds; `uncontended` lifts every channel (the longest path). */
+/* Runs the engine on a checked plan.  It refuses, with `result` empty, a plan that the machine would
+ * take decades for, or that needs something that it lacks. */
+bool cli_engine(const struct mw_plan *plan, const struct mw_hardware *hardware, bool keep_timeline,
+                struct mw_engine_result *result, GError **error);
+/* Steady step time in seconds, INFINITY where the engine refuses; `uncontended` lifts every channel
+ * (the longest path). */
 double cli_step_s(const struct mw_plan *plan, const struct mw_hardware *hardware, bool uncontended);
 
 double cli_tokens_per_step(const struct mw_sizing *sizing); /* all GPUs */

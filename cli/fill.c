@@ -290,29 +290,32 @@ fill_first_step(const struct cli_request *request, const struct cli_answer *answ
 }
 
 /* A plan's memory over the step needs a timeline, but no speed is said of it. */
-void
-cli_fill_layout(const struct cli_request *request, struct cli_answer *answer)
+bool
+cli_fill_layout(const struct cli_request *request, struct cli_answer *answer, GError **error)
 {
-    struct mw_engine_result engine =
-        cli_engine(answer->plan, &request->hardware[MW_OUTLOOK_TYPICAL], true);
+    struct mw_engine_result engine;
 
+    if (!cli_engine(answer->plan, &request->hardware[MW_OUTLOOK_TYPICAL], true, &engine, error))
+        return false;
     answer->timeline = engine.timeline;
     engine.timeline = (struct mw_timeline){0};
     mw_engine_result_clear(&engine);
     answer->result->plan = answer->plan;
     answer->result->timeline = &answer->timeline;
     mw_summary_lanes(answer->plan, &answer->timeline, answer->result);
+    return true;
 }
 
-void
+bool
 cli_fill_simulation(const struct cli_request *request, struct cli_answer *answer, enum cli_depth depth,
-                    bool keep_timeline)
+                    bool keep_timeline, GError **error)
 {
     struct mw_result *r = answer->result;
-    struct mw_engine_result engine =
-        cli_engine(answer->plan, &request->hardware[MW_OUTLOOK_TYPICAL],
-                   keep_timeline || depth >= CLI_DEPTH_VERDICT);
+    struct mw_engine_result engine;
 
+    if (!cli_engine(answer->plan, &request->hardware[MW_OUTLOOK_TYPICAL],
+                    keep_timeline || depth >= CLI_DEPTH_VERDICT, &engine, error))
+        return false;
     fill_rates(request, answer, &engine);
     fill_bottleneck(answer->plan, &engine, r);
     fill_channels(answer->plan, &engine, r);
@@ -324,13 +327,14 @@ cli_fill_simulation(const struct cli_request *request, struct cli_answer *answer
     r->plan = answer->plan;
     r->timeline = &answer->timeline;
     if (depth < CLI_DEPTH_VERDICT)
-        return;
+        return true;
     mw_summary_lanes(answer->plan, &answer->timeline, r);
     fill_outlooks(request, answer);
     fill_closed_forms(request, answer);
     cli_advise(request, answer);
     if (depth == CLI_DEPTH_FULL)
         cli_what_if(request, answer);
+    return true;
 }
 
 void

@@ -7,9 +7,9 @@
 /* Identity, settings, ledger, notes, verdict. */
 void cli_fill_sizing(const struct cli_request *request, const struct cli_answer *answer);
 /* Memory over the step, for a plan whose speed was not asked for. */
-void cli_fill_layout(const struct cli_request *request, struct cli_answer *answer);
+bool cli_fill_layout(const struct cli_request *request, struct cli_answer *answer, GError **error);
 /* Step time and everything that follows from it, as deep as asked. */
-void cli_fill_simulation(const struct cli_request *request, struct cli_answer *answer,
-                         enum cli_depth depth, bool keep_timeline);
+bool cli_fill_simulation(const struct cli_request *request, struct cli_answer *answer,
+                         enum cli_depth depth, bool keep_timeline, GError **error);
 
 #endif

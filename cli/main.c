@@ -30,6 +30,15 @@ cli_fail(const GError *error)
 }
 
 int
+cli_flush(void)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return CLI_DONE;
+    fprintf(stderr, "memwall: standard output: cannot be written\n");
+    return CLI_FAILED;
+}
+
+int
 main(int argc, char **argv)
 {
     setlocale(LC_ALL, "");
@@ -40,11 +49,11 @@ main(int argc, char **argv)
     }
     if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
         print_help(stdout);
-        return CLI_DONE;
+        return cli_flush();
     }
     if (!strcmp(argv[1], "--version")) {
         printf("memwall %s\n", MW_VERSION);
-        return CLI_DONE;
+        return cli_flush();
     }
     for (size_t i = 0; i < G_N_ELEMENTS(verbs); i++)
         if (!strcmp(argv[1], verbs[i]->name))

@@ -85,20 +85,32 @@ write_deepspeed(const char *path, const struct mw_sizing *sizing, GError **error
     return mw_file_commit(file, error);
 }
 
+/* What does not fit has no plan to write. */
+static void
+say_unwritten(const struct cli_request *request)
+{
+    const char *const paths[] = {request->output, request->write_deepspeed, request->trace,
+                                 request->plot};
+
+    for (size_t i = 0; i < G_N_ELEMENTS(paths); i++)
+        if (paths[i])
+            fprintf(stderr, "memwall: %s: not written, as the plan does not fit\n", paths[i]);
+}
+
 static bool
 write_files(const struct cli_request *request, const struct cli_answer *answer, GError **error)
 {
-    if (request->output && answer->plan && !write_plan(request->output, answer->plan, error))
+    if (!answer->plan) {
+        say_unwritten(request);
+        return true;
+    }
+    if (request->output && !write_plan(request->output, answer->plan, error))
         return false;
     if (request->write_deepspeed && !write_deepspeed(request->write_deepspeed, answer->sizing, error))
         return false;
-    if (request->trace && answer->timeline.row_count &&
-        !mw_trace_write(request->trace, answer->result, error))
+    if (request->trace && !mw_trace_write(request->trace, answer->result, error))
         return false;
-    if (request->plot && answer->timeline.row_count &&
-        !mw_plot_write(request->plot, answer->result, error))
-        return false;
-    return true;
+    return !request->plot || mw_plot_write(request->plot, answer->result, error);
 }
 
 static void
@@ -126,10 +138,8 @@ cli_answers_print(const struct cli_request *request, const struct cli_answers *a
     if (answers->count == 1 && !write_files(request, answers->answer[0], &error))
         return cli_fail(error);
     print_answers(request, answers, plan_only);
-    if (fflush(stdout) || ferror(stdout)) {
-        fprintf(stderr, "memwall: standard output: cannot be written\n");
+    if (cli_flush() != CLI_DONE)
         return CLI_FAILED;
-    }
     for (int i = 0; i < answers->count; i++)
         fits = fits || answers->result[i]->feasible;
     return fits ? CLI_DONE : CLI_DOES_NOT_FIT;

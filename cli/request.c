@@ -1,166 +1,40 @@
-/* The options of plan and simulate: one table row each; parsing, checks and help come from it. */
-#include <errno.h>
-#include <math.h>
+/* What plan and simulate ask for, from words to models, profiles and settings. */
 #include <stdio.h>
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/options.h"
 #include "planner/deepspeed.h"
 #include "planner/error.h"
 
-enum option_kind { OPTION_INTEGER, OPTION_REAL, OPTION_PLACEMENT, OPTION_CHOICE };
-
-struct choice {
-    const char *name;
-    int value;
-};
-
-static const struct choice commit_choices[] = {{"step", 1}, {"none", 0}, {NULL, 0}};
-static const struct choice layout_choices[] = {
-    {"zero16", MW_LAYOUT_ZERO16}, {"paper20", MW_LAYOUT_PAPER20}, {NULL, 0}};
-static const struct choice partition_choices[] = {
-    {"bandwidth", MW_PARTITION_BANDWIDTH}, {"owner", MW_PARTITION_OWNER}, {NULL, 0}};
-static const struct choice overlap_choices[] = {{"on", 1}, {"off", 0}, {NULL, 0}};
 static const char *const outlook_names[MW_OUTLOOK_COUNT] = {"low", "typical", "high"};
 
-struct option {
-    const char *name;
-    enum option_kind kind;
-    size_t offset; /* in struct mw_settings */
-    size_t size;
-    double min, max;
-    bool may_be_auto;
-    const struct choice *choices;
-    const char *argument, *help;
+/* Words that are gone when the request is made. */
+struct words {
+    char *strategies, *deepspeed, *outlook;
+    char **sets;
+    gboolean help;
 };
-
-#define FIELD(field) offsetof(struct mw_settings, field), sizeof(((struct mw_settings *)0)->field)
-#define STATE(state)                                                                               \
-    offsetof(struct mw_settings, placement) + (state) * sizeof(struct mw_placement),               \
-        sizeof(struct mw_placement)
-
-static const struct option options[] = {
-    {"nodes", OPTION_INTEGER, FIELD(nodes), 1, 100000, false, NULL, "N", "nodes (default 1)"},
-    {"gpus", OPTION_INTEGER, FIELD(gpus_per_node), 1, 1024, false, NULL, "N",
-     "GPUs a node (default: all that the profile has)"},
-    {"batch", OPTION_REAL, FIELD(micro_batch), 1e-3, 1e6, true, NULL, "N|auto",
-     "micro-batch per GPU in sequences; auto is the largest that fits (default)"},
-    {"global-batch", OPTION_INTEGER, FIELD(global_batch), 1, 1e9, false, NULL, "N",
-     "sequences a step over all GPUs"},
-    {"grad-accum", OPTION_INTEGER, FIELD(grad_accum), 1, 4096, false, NULL, "N",
-     "micro-batches a step (default 1)"},
-    {"seq", OPTION_INTEGER, FIELD(seq), 1, 1 << 24, false, NULL, "N",
-     "sequence length (default: the smaller of the model's and 4096; 1024 for the paper's)"},
-    {"tp", OPTION_INTEGER, FIELD(tp), 1, 1024, false, NULL, "N", "tensor slicing (default 1)"},
-    {"param-device", OPTION_PLACEMENT, STATE(MW_STATE_PARAMETERS), 0, 0, false, NULL, "WHERE",
-     "16-bit parameters: gpu, cpu, nvme, or a split such as cpu:60GB,nvme (a node)"},
-    {"optimizer-device", OPTION_PLACEMENT, STATE(MW_STATE_OPTIMIZER), 0, 0, false, NULL, "WHERE",
-     "optimizer state"},
-    {"gradient-device", OPTION_PLACEMENT, STATE(MW_STATE_GRADIENTS), 0, 0, false, NULL, "WHERE",
-     "gradients (default: with the optimizer state)"},
-    {"activation-device", OPTION_PLACEMENT, STATE(MW_STATE_ACTIVATIONS), 0, 0, false, NULL, "WHERE",
-     "activation checkpoints"},
-    {"activation-checkpoint-interval", OPTION_INTEGER, FIELD(checkpoint_interval), 0, 1 << 20, false,
-     NULL, "CI", "blocks a checkpoint (default 1; 0: keep all activations)"},
-    {"param-loads", OPTION_INTEGER, FIELD(param_loads), 2, 3, false, NULL, "2|3",
-     "parameter loads a micro-batch: 3 forward, recompute, backward (default); 2 share the last two"},
-    {"tiles", OPTION_INTEGER, FIELD(tiles), 1, 4096, true, NULL, "T|auto",
-     "memory-centric tiling of the largest operator (default: as few as fit)"},
-    {"prefetch", OPTION_INTEGER, FIELD(prefetch), 0, 64, false, NULL, "D",
-     "parts fetched ahead in each transfer stage (default 1; 0: none)"},
-    {"partition", OPTION_CHOICE, FIELD(partition), 0, 0, false, partition_choices, "HOW",
-     "bandwidth (all links at once, default) or owner (owner-broadcast)"},
-    {"state-layout", OPTION_CHOICE, FIELD(layout), 0, 0, false, layout_choices, "NAME",
-     "bytes of state a parameter: zero16 (default) or paper20"},
-    {"overlap", OPTION_CHOICE, FIELD(overlap), 0, 0, false, overlap_choices, "on|off",
-     "transfers and collectives beside compute (default on)"},
-    {"optimizer-chunk", OPTION_INTEGER, FIELD(optimizer_chunk), 1, 1e12, true, NULL, "N|auto",
-     "parameters of a chunk of the optimizer step"},
-    {"buffer-sets", OPTION_INTEGER, FIELD(buffer_sets), 1, 64, false, NULL, "N",
-     "buffer sets of the optimizer step (default 3)"},
-    {"commit", OPTION_CHOICE, FIELD(commit), 0, 0, false, commit_choices, "step|none",
-     "every step is a durable checkpoint of state on NVMe (default: step where it fits)"},
-    {"save-every", OPTION_INTEGER, FIELD(save_every), 0, 1e9, false, NULL, "K",
-     "steps between saves of state that is not on NVMe (default: never)"},
-    {"dpu-start", OPTION_INTEGER, FIELD(dpu_start), 0, 1e9, false, NULL, "STEP",
-     "zero-offload: delayed parameter update from this step on"},
-    {"tokens", OPTION_REAL, FIELD(tokens), 1, 1e18, false, NULL, "N",
-     "tokens to train on: gives days, energy and cost"},
-};
-
-static char *option_texts[G_N_ELEMENTS(options)];
 
 static void
-store_integer(const struct option *option, struct mw_settings *settings, int64_t value)
+words_clear(struct words *words)
 {
-    char *field = (char *)settings + option->offset;
-
-    if (option->size == sizeof(int64_t))
-        memcpy(field, &value, sizeof value);
-    else if (option->size == sizeof(int))
-        *(int *)field = value;
-    else
-        *(bool *)field = value;
+    g_free(words->strategies);
+    g_free(words->deepspeed);
+    g_free(words->outlook);
+    g_strfreev(words->sets);
 }
 
-static bool
-parse_number(const struct option *option, const char *text, double *value, GError **error)
+static bool G_GNUC_PRINTF(2, 3)
+refuse(GError **error, const char *format, ...)
 {
-    char *end;
+    va_list arguments;
 
-    errno = 0;
-    *value = g_ascii_strtod(text, &end);
-    bool whole = option->kind == OPTION_REAL || *value == floor(*value);
-    if (!*text || *end || errno || !isfinite(*value) || !whole || *value < option->min ||
-        *value > option->max) {
-        g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "--%s %s: must be a %s from %.15g to %.15g%s",
-                    option->name, text, option->kind == OPTION_REAL ? "number" : "whole number",
-                    option->min, option->max, option->may_be_auto ? ", or auto" : "");
-        return false;
-    }
-    return true;
-}
-
-static bool
-parse_choice(const struct option *option, const char *text, struct mw_settings *settings,
-             GError **error)
-{
-    g_autoptr(GString) names = g_string_new(NULL);
-
-    for (const struct choice *choice = option->choices; choice->name; choice++) {
-        if (!strcmp(choice->name, text)) {
-            store_integer(option, settings, choice->value);
-            return true;
-        }
-        g_string_append_printf(names, "%s%s", names->len ? " or " : "", choice->name);
-    }
-    g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "--%s %s: must be %s", option->name, text,
-                names->str);
+    va_start(arguments, format);
+    g_autofree char *text = g_strdup_vprintf(format, arguments);
+    va_end(arguments);
+    g_set_error_literal(error, MW_ERROR, MW_ERROR_INVALID, text);
     return false;
-}
-
-static bool
-apply_option(const struct option *option, const char *text, struct mw_settings *settings,
-             GError **error)
-{
-    double value;
-
-    if (option->kind == OPTION_CHOICE)
-        return parse_choice(option, text, settings, error);
-    if (option->kind == OPTION_PLACEMENT) {
-        g_autofree char *dashed = g_strdup_printf("--%s", option->name);
-        return mw_placement_parse(text, dashed,
-                                  (struct mw_placement *)((char *)settings + option->offset), error);
-    }
-    if (option->may_be_auto && !strcmp(text, "auto"))
-        return true;
-    if (!parse_number(option, text, &value, error))
-        return false;
-    if (option->kind == OPTION_REAL)
-        *(double *)((char *)settings + option->offset) = value;
-    else
-        store_integer(option, settings, value);
-    return true;
 }
 
 static bool
@@ -174,11 +48,8 @@ parse_strategies(struct cli_request *request, const char *text, GError **error)
         if (!mw_strategy_parse(*name, &strategy, error))
             return false;
         for (int i = 0; i < request->strategy_count; i++)
-            if (request->strategies[i] == strategy) {
-                g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "-s %s: %s is named twice", text,
-                            *name);
-                return false;
-            }
+            if (request->strategies[i] == strategy)
+                return refuse(error, "-s %s: %s is named twice", text, *name);
         request->strategies[request->strategy_count++] = strategy;
     }
     return true;
@@ -191,9 +62,7 @@ parse_outlook(const char *text, int *only, GError **error)
     for (*only = 0; *only < MW_OUTLOOK_COUNT; ++*only)
         if (!strcmp(text, outlook_names[*only]))
             return true;
-    g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "--outlook %s: must be low, typical or high",
-                text);
-    return false;
+    return refuse(error, "--outlook %s: must be low, typical or high", text);
 }
 
 static bool
@@ -221,100 +90,129 @@ load_profile(struct cli_request *request, char **sets, const char *outlook_text,
 static bool
 check_names(struct cli_request *request, GError **error)
 {
-    if (!request->model_name && !request->plan_file) {
-        g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
-                    "-m MODEL is missing; `memwall list models` names the presets");
-        return false;
-    }
+    if (!request->model_name && !request->plan_file)
+        return refuse(error, "-m MODEL is missing; `memwall list models` names the presets");
     if (request->hardware_name)
         return true;
     request->hardware_name = g_build_filename(g_get_user_config_dir(), "memwall", "hwprofiles",
                                               "here.ini", NULL);
     if (g_file_test(request->hardware_name, G_FILE_TEST_EXISTS))
         return true;
-    g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
-                "-H HARDWARE is missing, and there is no profile of this machine (%s); `memwall "
-                "list hwprofiles` names the others", request->hardware_name);
-    return false;
+    return refuse(error,
+                  "-H HARDWARE is missing, and there is no profile of this machine (%s); `memwall "
+                  "list hwprofiles` names the others",
+                  request->hardware_name);
 }
 
 static bool
-apply_options(struct cli_request *request, const char *strategies, const char *deepspeed,
-              GError **error)
+apply_options(struct cli_request *request, const struct words *words, GError **error)
 {
     mw_settings_init(&request->settings);
-    if (deepspeed && !mw_deepspeed_load(deepspeed, 0, &request->settings,
-                                        &request->ignored_deepspeed_keys, error))
+    if (words->deepspeed && !mw_deepspeed_load(words->deepspeed, 0, &request->settings,
+                                               &request->ignored_deepspeed_keys, error))
         return false;
-    for (size_t i = 0; i < G_N_ELEMENTS(options); i++)
-        if (option_texts[i] &&
-            !apply_option(&options[i], option_texts[i], &request->settings, error))
-            return false;
-    if (strategies)
-        return parse_strategies(request, strategies, error);
+    if (!cli_options_apply(&request->settings, error))
+        return false;
+    if (words->strategies)
+        return parse_strategies(request, words->strategies, error);
     request->strategies[request->strategy_count++] = request->settings.strategy;
     return true;
 }
 
-static bool
-check_outputs(struct cli_request *request, GError **error)
+/* --- contradictions ------------------------------------------------------------------------------- */
+
+/* The first of the options that was given, as it is written; NULL if none was. */
+static const char *
+file_option(const struct cli_request *request)
 {
-    bool several = request->strategy_count > 1;
+    return request->trace             ? "--trace"
+           : request->plot            ? "--plot"
+           : request->output          ? "-o"
+           : request->write_deepspeed ? "--write-deepspeed"
+                                      : NULL;
+}
+
+static bool
+check_plan_verb(const struct cli_request *request, GError **error)
+{
+    const char *timed = request->trace         ? "--trace"
+                        : request->plot        ? "--plot"
+                        : request->sensitivity ? "--what-if"
+                                               : NULL;
+    const char *more = request->csv ? "--csv" : file_option(request);
+
+    if (timed)
+        return refuse(error, "%s: belongs to simulate; plan runs no clock", timed);
+    if (request->largest && more)
+        return refuse(error, "--largest: prints layers, as a table or as JSON; leave out %s", more);
+    return true;
+}
+
+static bool
+check_several(const struct cli_request *request, GError **error)
+{
+    const char *single = request->sensitivity ? "--what-if" : file_option(request);
+
+    if (request->strategy_count > 1 && single)
+        return refuse(error, "%s: takes one strategy; -s names %d", single,
+                      request->strategy_count);
+    return true;
+}
+
+static bool
+check_outputs(const struct cli_request *request, const char *verb, GError **error)
+{
+    bool plan = !strcmp(verb, "plan");
 
     if (request->json && request->csv)
-        g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "--json and --csv: give one of them");
-    else if (several && (request->trace || request->plot || request->output ||
-                         request->write_deepspeed))
-        g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
-                    "--trace, --plot, -o and --write-deepspeed take one strategy; -s names %d",
-                    request->strategy_count);
-    else if (request->plot && !g_str_has_suffix(request->plot, ".png") &&
-             !g_str_has_suffix(request->plot, ".svg"))
-        g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "--plot %s: must end in .png or .svg",
-                    request->plot);
-    else
-        return true;
-    return false;
+        return refuse(error, "--json and --csv: give one of them");
+    if (request->plot && !g_str_has_suffix(request->plot, ".png") &&
+        !g_str_has_suffix(request->plot, ".svg"))
+        return refuse(error, "--plot %s: must end in .png or .svg", request->plot);
+    if (!plan && request->largest)
+        return refuse(error, "--largest: belongs to plan");
+    return (!plan || check_plan_verb(request, error)) && check_several(request, error);
 }
 
-static GOptionContext *
-make_context(const char *verb, const GOptionEntry *fixed)
+/* A plan is what it is: only the machine that it would run on is open. */
+static bool
+check_plan_file(const struct cli_request *request, const struct words *words, GError **error)
 {
-    GOptionContext *context = g_option_context_new(!strcmp(verb, "simulate") ? "[PLANFILE]" : NULL);
-    GOptionEntry entries[G_N_ELEMENTS(options) + 1] = {0};
+    const char *given = request->json        ? "json"
+                        : request->csv         ? "csv"
+                        : request->sensitivity ? "what-if"
+                        : request->largest     ? "largest"
+                        : words->strategies    ? "strategy"
+                        : words->deepspeed     ? "deepspeed"
+                                               : cli_options_given();
 
-    for (size_t i = 0; i < G_N_ELEMENTS(options); i++) {
-        g_clear_pointer(&option_texts[i], g_free);
-        entries[i] = (GOptionEntry){options[i].name, 0, 0, G_OPTION_ARG_STRING, &option_texts[i],
-                                    options[i].help, options[i].argument};
-    }
-    g_option_context_add_main_entries(context, fixed, NULL);
-    g_option_context_add_main_entries(context, entries, NULL);
-    g_option_context_set_help_enabled(context, FALSE);
-    return context;
+    if (!given && file_option(request))
+        return refuse(error, "%s: cannot be used with a plan file", file_option(request));
+    if (given)
+        return refuse(error, "--%s: cannot be used with a plan file; it takes -H, --set, --outlook",
+                      given);
+    return true;
 }
 
-int
-cli_request_parse(struct cli_request *request, const char *verb, int argc, char **argv,
-                  gboolean *done)
+/* --- the whole ------------------------------------------------------------------------------------ */
+
+static void
+add_fixed_entries(GOptionContext *context, struct cli_request *request, struct words *words)
 {
-    g_autofree char *strategies = NULL, *deepspeed = NULL, *outlook = NULL;
-    g_auto(GStrv) sets = NULL;
-    gboolean help = FALSE;
-    g_autoptr(GError) error = NULL;
-    const GOptionEntry fixed[] = {
-        {"help", 'h', 0, G_OPTION_ARG_NONE, &help, "this text", NULL},
+    const GOptionEntry entries[] = {
+        {"help", 'h', 0, G_OPTION_ARG_NONE, &words->help, "this text", NULL},
         {"model", 'm', 0, G_OPTION_ARG_FILENAME, &request->model_name,
          "preset name, or path to a Hugging Face config.json", "MODEL"},
         {"hardware", 'H', 0, G_OPTION_ARG_FILENAME, &request->hardware_name,
          "profile name, or path to an .ini", "HW"},
-        {"strategy", 's', 0, G_OPTION_ARG_STRING, &strategies,
+        {"strategy", 's', 0, G_OPTION_ARG_STRING, &words->strategies,
          "strategy, several with commas, or auto (default)", "NAME"},
-        {"set", 0, 0, G_OPTION_ARG_STRING_ARRAY, &sets, "any key of the profile",
+        {"set", 0, 0, G_OPTION_ARG_STRING_ARRAY, &words->sets, "any key of the profile",
          "SECTION.KEY=VALUE"},
-        {"outlook", 0, 0, G_OPTION_ARG_STRING, &outlook,
+        {"outlook", 0, 0, G_OPTION_ARG_STRING, &words->outlook,
          "read every range of the profile at this end: low (slow), typical or high", "END"},
-        {"deepspeed", 0, 0, G_OPTION_ARG_FILENAME, &deepspeed, "read a ds_config.json", "FILE"},
+        {"deepspeed", 0, 0, G_OPTION_ARG_FILENAME, &words->deepspeed, "read a ds_config.json",
+         "FILE"},
         {"write-deepspeed", 0, 0, G_OPTION_ARG_FILENAME, &request->write_deepspeed,
          "write a ds_config.json for the plan", "FILE"},
         {"output", 'o', 0, G_OPTION_ARG_FILENAME, &request->output, "write the plan as text",
@@ -329,34 +227,71 @@ cli_request_parse(struct cli_request *request, const char *verb, int argc, char 
         {"plot", 0, 0, G_OPTION_ARG_FILENAME, &request->plot,
          "draw timeline and memory (.png or .svg, gnuplot)", "FILE"},
         G_OPTION_ENTRY_NULL};
-    g_autoptr(GOptionContext) context = make_context(verb, fixed);
 
-    *done = FALSE;
-    if (!g_option_context_parse(context, &argc, &argv, &error))
-        return cli_fail(error);
-    if (help) {
-        g_autofree char *named = g_strdup_printf("memwall %s", verb);
-        g_set_prgname(named);
-        g_autofree char *text = g_option_context_get_help(context, TRUE, NULL);
-        fputs(text, stdout);
-        *done = TRUE;
-        return CLI_DONE;
+    g_option_context_add_main_entries(context, entries, NULL);
+}
+
+static void
+print_help(GOptionContext *context, const char *verb)
+{
+    g_autofree char *name = g_strdup_printf("memwall %s", verb);
+
+    g_set_prgname(name);
+    g_autofree char *text = g_option_context_get_help(context, TRUE, NULL);
+    fputs(text, stdout);
+}
+
+static bool
+parse_words(struct cli_request *request, struct words *words, const char *verb, int argc,
+            char **argv, GError **error)
+{
+    bool simulate = !strcmp(verb, "simulate");
+    g_autoptr(GOptionContext) context = g_option_context_new(simulate ? "[PLANFILE]" : NULL);
+    GOptionEntry entries[CLI_OPTION_COUNT + 1];
+
+    cli_options_entries(entries);
+    add_fixed_entries(context, request, words);
+    g_option_context_add_main_entries(context, entries, NULL);
+    g_option_context_set_help_enabled(context, FALSE);
+    if (!g_option_context_parse(context, &argc, &argv, error))
+        return false;
+    if (words->help) {
+        print_help(context, verb);
+        return true;
     }
-    if (argc == 2 && !strcmp(verb, "simulate") && !request->model_name) {
+    if (argc == 2 && simulate && !request->model_name)
         request->plan_file = g_strdup(argv[1]);
-    } else if (argc > 1) {
-        g_set_error(&error, MW_ERROR, MW_ERROR_INVALID, "unexpected argument \"%s\"; see --help",
-                    argv[1]);
-        return cli_fail(error);
-    }
-    if (!check_names(request, &error) || !load_profile(request, sets, outlook, &error))
-        return cli_fail(error);
-    if (request->plan_file)
-        return CLI_DONE;
-    if (!mw_model_load(request->model_name, &request->model, &error) ||
-        !apply_options(request, strategies, deepspeed, &error) || !check_outputs(request, &error))
-        return cli_fail(error);
-    return CLI_DONE;
+    else if (argc > 1)
+        return refuse(error, "unexpected argument \"%s\"; see --help", argv[1]);
+    return true;
+}
+
+static bool
+fill_request(struct cli_request *request, const struct words *words, const char *verb,
+             GError **error)
+{
+    if (request->plan_file && !check_plan_file(request, words, error))
+        return false;
+    if (!check_names(request, error) ||
+        !load_profile(request, words->sets, words->outlook, error))
+        return false;
+    return request->plan_file || (mw_model_load(request->model_name, &request->model, error) &&
+                                  apply_options(request, words, error) &&
+                                  check_outputs(request, verb, error));
+}
+
+int
+cli_request_parse(struct cli_request *request, const char *verb, int argc, char **argv,
+                  gboolean *done)
+{
+    g_autoptr(GError) error = NULL;
+    struct words words = {0};
+    bool good = parse_words(request, &words, verb, argc, argv, &error);
+
+    *done = words.help;
+    good = good && (words.help || fill_request(request, &words, verb, &error));
+    words_clear(&words);
+    return good ? CLI_DONE : cli_fail(error);
 }
 
 void

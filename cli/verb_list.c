@@ -21,7 +21,7 @@ list_models(void)
                *name, mw_format_count(mw_model_params(&model)), model.layers, model.hidden,
                model.heads, model.seq);
     }
-    return CLI_DONE;
+    return cli_flush();
 }
 
 static int
@@ -43,7 +43,7 @@ list_profiles(void)
                mw_hwprofile_description(profile));
         mw_hwprofile_free(profile);
     }
-    return CLI_DONE;
+    return cli_flush();
 }
 
 static int
@@ -51,7 +51,7 @@ list_strategies(void)
 {
     for (int s = 0; s < MW_STRATEGY_COUNT; s++)
         printf("%-20s %s\n", mw_strategy_name(s), mw_strategy_help(s));
-    return CLI_DONE;
+    return cli_flush();
 }
 
 static int
@@ -64,7 +64,7 @@ show_profile(const char *name)
         return cli_fail(error);
     mw_hwprofile_print(stdout, profile);
     mw_hwprofile_free(profile);
-    return CLI_DONE;
+    return cli_flush();
 }
 
 static int
@@ -83,7 +83,7 @@ run(int argc, char **argv)
     bool help = !strcmp(what, "--help") || !strcmp(what, "-h");
     fprintf(help ? stdout : stderr,
             "usage: memwall list models | hwprofiles [NAME] | strategies\n");
-    return help ? CLI_DONE : CLI_USAGE;
+    return help ? cli_flush() : CLI_USAGE;
 }
 
 const struct cli_verb cli_verb_list = {

@@ -1,51 +1,92 @@
 /* `memwall plan`: what will be where and when; fits or not; --largest. */
-#include <math.h>
 #include <stdio.h>
 
 #include "cli/cli.h"
 #include "cli/output.h"
 #include "planner/error.h"
 
-static int
-print_largest(const struct cli_request *request)
+struct largest {
+    enum mw_strategy strategy;
+    int64_t layers;
+    double params, paper_params;
+};
+
+static bool
+find_largest(const struct cli_request *request, enum mw_strategy strategy, struct largest *largest,
+             GError **error)
 {
     struct mw_request planned = {&request->model, &request->hardware[MW_OUTLOOK_TYPICAL]};
-    bool some = false;
+    struct mw_settings asked = request->settings, resolved;
+    struct mw_model model = request->model;
+
+    asked.strategy = strategy;
+    if (!mw_settings_resolve(&planned, &asked, &resolved, error))
+        return false;
+    model.layers = mw_planner_largest_layers(&planned, &resolved, error);
+    *largest = (struct largest){.strategy = strategy, .layers = model.layers};
+    if (model.layers > 0) {
+        largest->params = (double)mw_model_params(&model);
+        largest->paper_params = (double)mw_model_params_paper(&model);
+    }
+    return model.layers >= 0;
+}
+
+static void
+print_row(const struct cli_request *request, const struct largest *row, bool first)
+{
+    const char *name = mw_strategy_name(row->strategy);
 
     if (request->json)
-        printf("[");
+        printf("%s{\"strategy\": \"%s\", \"layers\": %" G_GINT64_FORMAT
+               ", \"params\": %.0f, \"paper_params\": %.0f}",
+               first ? "" : ", ", name, row->layers, row->params, row->paper_params);
     else
-        printf("%-20s %10s %14s %14s\n", "strategy", "layers", "params", "12·nl·hd²");
+        printf("%-20s %10" G_GINT64_FORMAT " %14s %14s\n", name, row->layers,
+               mw_format_count(row->params), mw_format_count(row->paper_params));
+}
+
+/* The strategies that are asked for; auto is all that make sense with the other options. */
+static GArray *
+find_rows(const struct cli_request *request, GError **error)
+{
+    GArray *rows = g_array_new(FALSE, FALSE, sizeof(struct largest));
+
     for (int i = 0; i < request->strategy_count; i++) {
         bool all = request->strategies[i] == MW_STRATEGY_AUTO;
         int first = all ? MW_STRATEGY_DDP : request->strategies[i];
         int last = all ? MW_STRATEGY_COUNT - 1 : request->strategies[i];
         for (int s = first; s <= last; s++) {
-            g_autoptr(GError) error = NULL;
-            struct mw_settings asked = request->settings, resolved;
-            struct mw_model model = request->model;
-            asked.strategy = s;
-            if (!mw_settings_resolve(&planned, &asked, &resolved, &error) ||
-                (model.layers = mw_planner_largest_layers(&planned, &resolved, &error)) < 0) {
-                if (all)
-                    continue;
-                return cli_fail(error);
+            g_autoptr(GError) refused = NULL;
+            struct largest row;
+            if (find_largest(request, s, &row, &refused)) {
+                g_array_append_val(rows, row);
+            } else if (!all || (s == last && !rows->len)) {
+                g_propagate_error(error, g_steal_pointer(&refused));
+                g_array_unref(rows);
+                return NULL;
             }
-            double params = model.layers ? mw_model_params(&model) : 0;
-            double paper = model.layers ? mw_model_params_paper(&model) : 0;
-            if (request->json)
-                printf("%s{\"strategy\": \"%s\", \"layers\": %" G_GINT64_FORMAT
-                       ", \"params\": %.0f, \"paper_params\": %.0f}",
-                       some ? ", " : "", mw_strategy_name(s), model.layers, params, paper);
-            else
-                printf("%-20s %10" G_GINT64_FORMAT " %14s %14s\n", mw_strategy_name(s),
-                       model.layers, mw_format_count(params), mw_format_count(paper));
-            some = true;
         }
     }
+    return rows;
+}
+
+static int
+print_largest(const struct cli_request *request)
+{
+    g_autoptr(GError) error = NULL;
+    g_autoptr(GArray) rows = find_rows(request, &error);
+
+    if (!rows)
+        return cli_fail(error);
+    if (request->json)
+        printf("[");
+    else
+        printf("%-20s %10s %14s %14s\n", "strategy", "layers", "params", "12·nl·hd²");
+    for (guint i = 0; i < rows->len; i++)
+        print_row(request, &g_array_index(rows, struct largest, i), i == 0);
     if (request->json)
         printf("]\n");
-    return CLI_DONE;
+    return cli_flush();
 }
 
 static int

@@ -26,32 +26,40 @@ read_plan(const char *path, GError **error)
     return NULL;
 }
 
-/* A plan alone says nothing of tokens or FLOP/s: its step, its lanes, its channels. */
+static void
+print_lanes(const struct mw_plan *plan, const struct mw_engine_result *engine)
+{
+    struct mw_result *result = g_new0(struct mw_result, 1);
+
+    mw_summary_lanes(plan, &engine->timeline, result);
+    printf("%-16s %12s %12s\n", "lane", "busy", "exposed");
+    for (size_t l = 0; l < result->lane_count; l++)
+        printf("%-16s %12s %12s\n", result->lanes[l].name,
+               mw_format_seconds(result->lanes[l].busy_s),
+               mw_format_seconds(result->lanes[l].exposed_s));
+    mw_result_free(result);
+}
+
+/* A plan alone says nothing of tokens or FLOP/s: its step and its lanes. */
 static int
 simulate_file(const struct cli_request *request)
 {
     g_autoptr(GError) error = NULL;
     struct mw_plan *plan = read_plan(request->plan_file, &error);
-    struct mw_result *result = g_new0(struct mw_result, 1);
+    struct mw_engine_result engine;
 
-    if (!plan) {
-        mw_result_free(result);
+    if (!plan ||
+        !cli_engine(plan, &request->hardware[MW_OUTLOOK_TYPICAL], true, &engine, &error)) {
+        mw_plan_free(plan);
         return cli_fail(error);
     }
-    struct mw_engine_result engine =
-        cli_engine(plan, &request->hardware[MW_OUTLOOK_TYPICAL], true);
-    mw_summary_lanes(plan, &engine.timeline, result);
-    printf("%s\nstep %s, first step %s, %u ops\n\n%-16s %12s %12s\n", plan->title,
+    printf("%s\nstep %s, first step %s, %u ops\n\n", plan->title,
            mw_format_seconds(engine.step_ns * 1e-9), mw_format_seconds(engine.first_step_ns * 1e-9),
-           plan->op_count, "lane", "busy", "exposed");
-    for (size_t l = 0; l < result->lane_count; l++)
-        printf("%-16s %12s %12s\n", result->lanes[l].name,
-               mw_format_seconds(result->lanes[l].busy_s),
-               mw_format_seconds(result->lanes[l].exposed_s));
+           plan->op_count);
+    print_lanes(plan, &engine);
     mw_engine_result_clear(&engine);
-    mw_result_free(result);
     mw_plan_free(plan);
-    return CLI_DONE;
+    return cli_flush();
 }
 
 static int

@@ -144,8 +144,10 @@ static void
 check_sizing(const struct mw_sizing *sizing, const struct mw_hardware *hardware)
 {
     struct mw_plan *plan = mw_build_plan(sizing);
-    struct mw_engine_result engine = cli_engine(plan, hardware, false);
+    struct mw_engine_result engine;
     struct mw_closed_form form;
+
+    g_assert_true(cli_engine(plan, hardware, false, &engine, NULL));
 
     cli_closed_form(sizing, hardware, &form);
     g_assert_cmpint(engine.step_ns, ==, sum_ns(plan, hardware));

@@ -1,0 +1,194 @@
+#include "cli/options.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#include "planner/error.h"
+
+enum option_kind { OPTION_INTEGER, OPTION_REAL, OPTION_PLACEMENT, OPTION_CHOICE };
+
+struct choice {
+    const char *name;
+    int value;
+};
+
+static const struct choice commit_choices[] = {{"step", 1}, {"none", 0}, {NULL, 0}};
+static const struct choice layout_choices[] = {
+    {"zero16", MW_LAYOUT_ZERO16}, {"paper20", MW_LAYOUT_PAPER20}, {NULL, 0}};
+static const struct choice partition_choices[] = {
+    {"bandwidth", MW_PARTITION_BANDWIDTH}, {"owner", MW_PARTITION_OWNER}, {NULL, 0}};
+static const struct choice overlap_choices[] = {{"on", 1}, {"off", 0}, {NULL, 0}};
+
+struct option {
+    const char *name;
+    enum option_kind kind;
+    size_t offset; /* in struct mw_settings */
+    size_t size;
+    double min, max;
+    bool may_be_auto;
+    const struct choice *choices;
+    const char *argument, *help;
+};
+
+#define FIELD(field) offsetof(struct mw_settings, field), sizeof(((struct mw_settings *)0)->field)
+#define STATE(state)                                                                               \
+    offsetof(struct mw_settings, placement) + (state) * sizeof(struct mw_placement),               \
+        sizeof(struct mw_placement)
+
+static const struct option options[] = {
+    {"nodes", OPTION_INTEGER, FIELD(nodes), 1, 100000, false, NULL, "N", "nodes (default 1)"},
+    {"gpus", OPTION_INTEGER, FIELD(gpus_per_node), 1, 1024, false, NULL, "N",
+     "GPUs a node (default: all that the profile has)"},
+    {"batch", OPTION_REAL, FIELD(micro_batch), 1e-3, 1e6, true, NULL, "N|auto",
+     "micro-batch per GPU in sequences; auto is the largest that fits (default)"},
+    {"global-batch", OPTION_INTEGER, FIELD(global_batch), 1, 1e9, false, NULL, "N",
+     "sequences a step over all GPUs"},
+    {"grad-accum", OPTION_INTEGER, FIELD(grad_accum), 1, 4096, false, NULL, "N",
+     "micro-batches a step (default 1)"},
+    {"seq", OPTION_INTEGER, FIELD(seq), 1, 1 << 24, false, NULL, "N",
+     "sequence length (default: the smaller of the model's and 4096; 1024 for the paper's)"},
+    {"tp", OPTION_INTEGER, FIELD(tp), 1, 1024, false, NULL, "N", "tensor slicing (default 1)"},
+    {"param-device", OPTION_PLACEMENT, STATE(MW_STATE_PARAMETERS), 0, 0, false, NULL, "WHERE",
+     "16-bit parameters: gpu, cpu, nvme, or a split such as cpu:60GB,nvme (a node)"},
+    {"optimizer-device", OPTION_PLACEMENT, STATE(MW_STATE_OPTIMIZER), 0, 0, false, NULL, "WHERE",
+     "optimizer state"},
+    {"gradient-device", OPTION_PLACEMENT, STATE(MW_STATE_GRADIENTS), 0, 0, false, NULL, "WHERE",
+     "gradients (default: with the optimizer state)"},
+    {"activation-device", OPTION_PLACEMENT, STATE(MW_STATE_ACTIVATIONS), 0, 0, false, NULL, "WHERE",
+     "activation checkpoints"},
+    {"activation-checkpoint-interval", OPTION_INTEGER, FIELD(checkpoint_interval), 0, 1 << 20, false,
+     NULL, "CI", "blocks a checkpoint (default 1; 0: keep all activations)"},
+    {"param-loads", OPTION_INTEGER, FIELD(param_loads), 2, 3, false, NULL, "2|3",
+     "parameter loads a micro-batch: 3 forward, recompute, backward (default); 2 share the last two"},
+    {"tiles", OPTION_INTEGER, FIELD(tiles), 1, 4096, true, NULL, "T|auto",
+     "memory-centric tiling of the largest operator (default: as few as fit)"},
+    {"prefetch", OPTION_INTEGER, FIELD(prefetch), 0, 64, false, NULL, "D",
+     "parts fetched ahead in each transfer stage (default 1; 0: none)"},
+    {"partition", OPTION_CHOICE, FIELD(partition), 0, 0, false, partition_choices, "HOW",
+     "bandwidth (all links at once, default) or owner (owner-broadcast)"},
+    {"state-layout", OPTION_CHOICE, FIELD(layout), 0, 0, false, layout_choices, "NAME",
+     "bytes of state a parameter: zero16 (default) or paper20"},
+    {"overlap", OPTION_CHOICE, FIELD(overlap), 0, 0, false, overlap_choices, "on|off",
+     "transfers and collectives beside compute (default on)"},
+    {"optimizer-chunk", OPTION_INTEGER, FIELD(optimizer_chunk), 1, 1e12, true, NULL, "N|auto",
+     "parameters of a chunk of the optimizer step"},
+    {"buffer-sets", OPTION_INTEGER, FIELD(buffer_sets), 1, 64, false, NULL, "N",
+     "buffer sets of the optimizer step (default 3)"},
+    {"commit", OPTION_CHOICE, FIELD(commit), 0, 0, false, commit_choices, "step|none",
+     "every step is a durable checkpoint of state on NVMe (default: step where it fits)"},
+    {"save-every", OPTION_INTEGER, FIELD(save_every), 0, 1e9, false, NULL, "K",
+     "steps between saves of state that is not on NVMe (default: never)"},
+    {"dpu-start", OPTION_INTEGER, FIELD(dpu_start), 0, 1e9, false, NULL, "STEP",
+     "zero-offload: delayed parameter update from this step on"},
+    {"tokens", OPTION_REAL, FIELD(tokens), 1, 1e18, false, NULL, "N",
+     "tokens to train on: gives days, energy and cost"},
+};
+
+G_STATIC_ASSERT(G_N_ELEMENTS(options) == CLI_OPTION_COUNT);
+
+static char *option_texts[CLI_OPTION_COUNT];
+
+static void
+store_integer(const struct option *option, struct mw_settings *settings, int64_t value)
+{
+    char *field = (char *)settings + option->offset;
+
+    if (option->size == sizeof(int64_t))
+        memcpy(field, &value, sizeof value);
+    else if (option->size == sizeof(int))
+        *(int *)field = value;
+    else
+        *(bool *)field = value;
+}
+
+static bool
+parse_number(const struct option *option, const char *text, double *value, GError **error)
+{
+    char *end;
+
+    /* strtod takes more than a decimal number: blanks, 0x10, nan. */
+    bool decimal = *text && !text[strspn(text, "0123456789.eE+-")];
+    errno = 0;
+    *value = g_ascii_strtod(text, &end);
+    bool whole = option->kind == OPTION_REAL || *value == floor(*value);
+    if (!decimal || *end || errno || !isfinite(*value) || !whole || *value < option->min ||
+        *value > option->max) {
+        g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "--%s %s: must be a %s from %.15g to %.15g%s",
+                    option->name, text, option->kind == OPTION_REAL ? "number" : "whole number",
+                    option->min, option->max, option->may_be_auto ? ", or auto" : "");
+        return false;
+    }
+    return true;
+}
+
+static bool
+parse_choice(const struct option *option, const char *text, struct mw_settings *settings,
+             GError **error)
+{
+    g_autoptr(GString) names = g_string_new(NULL);
+
+    for (const struct choice *choice = option->choices; choice->name; choice++) {
+        if (!strcmp(choice->name, text)) {
+            store_integer(option, settings, choice->value);
+            return true;
+        }
+        g_string_append_printf(names, "%s%s", names->len ? " or " : "", choice->name);
+    }
+    g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "--%s %s: must be %s", option->name, text,
+                names->str);
+    return false;
+}
+
+static bool
+apply_option(const struct option *option, const char *text, struct mw_settings *settings,
+             GError **error)
+{
+    double value;
+
+    if (option->kind == OPTION_CHOICE)
+        return parse_choice(option, text, settings, error);
+    if (option->kind == OPTION_PLACEMENT) {
+        g_autofree char *dashed = g_strdup_printf("--%s", option->name);
+        return mw_placement_parse(text, dashed,
+                                  (struct mw_placement *)((char *)settings + option->offset), error);
+    }
+    if (option->may_be_auto && !strcmp(text, "auto"))
+        return true;
+    if (!parse_number(option, text, &value, error))
+        return false;
+    if (option->kind == OPTION_REAL)
+        *(double *)((char *)settings + option->offset) = value;
+    else
+        store_integer(option, settings, value);
+    return true;
+}
+
+void
+cli_options_entries(GOptionEntry entries[CLI_OPTION_COUNT + 1])
+{
+    for (size_t i = 0; i < CLI_OPTION_COUNT; i++) {
+        g_clear_pointer(&option_texts[i], g_free);
+        entries[i] = (GOptionEntry){options[i].name, 0, 0, G_OPTION_ARG_STRING, &option_texts[i],
+                                    options[i].help, options[i].argument};
+    }
+    entries[CLI_OPTION_COUNT] = (GOptionEntry)G_OPTION_ENTRY_NULL;
+}
+
+bool
+cli_options_apply(struct mw_settings *settings, GError **error)
+{
+    for (size_t i = 0; i < CLI_OPTION_COUNT; i++)
+        if (option_texts[i] && !apply_option(&options[i], option_texts[i], settings, error))
+            return false;
+    return true;
+}
+
+const char *
+cli_options_given(void)
+{
+    for (size_t i = 0; i < CLI_OPTION_COUNT; i++)
+        if (option_texts[i])
+            return options[i].name;
+    return NULL;
+}

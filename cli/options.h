@@ -1,0 +1,24 @@
+/*
+ * options.h - the options that become settings of the planner: one table row each, from which
+ * parsing, checks and help come.  The texts as given are kept here, for one command line.
+ */
+#ifndef MW_CLI_OPTIONS_H
+#define MW_CLI_OPTIONS_H
+
+#include <glib.h>
+#include <stdbool.h>
+
+#include "planner/settings.h"
+
+#define CLI_OPTION_COUNT 24
+
+/* For g_option_context_add_main_entries; forgets what was given before. */
+void cli_options_entries(GOptionEntry entries[CLI_OPTION_COUNT + 1]);
+
+/* Writes what was given over `settings`; fails with one line naming option, value and range. */
+bool cli_options_apply(struct mw_settings *settings, GError **error);
+
+/* The name of an option that was given; NULL if none was. */
+const char *cli_options_given(void);
+
+#endif
