@@ -253,8 +253,9 @@ parse_words(struct cli_request *request, struct words *words, const char *verb, 
     add_fixed_entries(context, request, words);
     g_option_context_add_main_entries(context, entries, NULL);
     g_option_context_set_help_enabled(context, FALSE);
-    if (!g_option_context_parse(context, &argc, &argv, error))
-        return false;
+    g_autoptr(GError) wrong = NULL;
+    if (!g_option_context_parse(context, &argc, &argv, &wrong))
+        return refuse(error, "%s; see memwall %s --help", wrong->message, verb);
     if (words->help) {
         print_help(context, verb);
         return true;
@@ -291,7 +292,9 @@ cli_request_parse(struct cli_request *request, const char *verb, int argc, char 
     *done = words.help;
     good = good && (words.help || fill_request(request, &words, verb, &error));
     words_clear(&words);
-    return good ? CLI_DONE : cli_fail(error);
+    if (!good)
+        return cli_fail(error);
+    return *done ? cli_flush() : CLI_DONE;
 }
 
 void

@@ -11,10 +11,12 @@ static struct mw_plan *
 read_plan(const char *path, GError **error)
 {
     char why[256];
-    FILE *in = fopen(path, "r");
+    bool folder = g_file_test(path, G_FILE_TEST_IS_DIR);
+    FILE *in = folder ? NULL : fopen(path, "r");
 
     if (!in) {
-        g_set_error(error, MW_ERROR, MW_ERROR_IO, "%s: %s", path, g_strerror(errno));
+        g_set_error(error, MW_ERROR, MW_ERROR_IO, "%s: %s", path,
+                    g_strerror(folder ? EISDIR : errno));
         return NULL;
     }
     struct mw_plan *plan = mw_plan_read(in, why, sizeof why);

@@ -140,10 +140,10 @@ build_matches(struct mw_engine *engine)
 bool
 mw_engine_prepare(struct mw_engine *engine, char *why, size_t why_size)
 {
-    if (!check_time(engine))
-        return refuse(why, why_size, "time overflows: the ops' durations add up to over 73 years");
     if (!check_rates(engine))
         return refuse(why, why_size, "an op draws on a channel that has no capacity");
+    if (!check_time(engine))
+        return refuse(why, why_size, "time overflows: the ops' durations add up to over 73 years");
     if (!build_matches(engine))
         return refuse(why, why_size, "a match number is not below the number of ops");
     build_successors(engine);

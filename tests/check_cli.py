@@ -1,0 +1,533 @@
+#!/usr/bin/python3
+"""The memwall command from outside: texts, exit statuses, wrong input; prints TAP.
+
+golden       tests/golden/cli-NAME.txt holds a command and all that it printed.  With
+             MW_UPDATE_GOLDEN=1 they are written anew.
+wrong input  exit 2 and one line on standard error that names file or option, key, value and what
+             is accepted; nothing on standard output, no file left behind.
+unwritable   exit 1 and one line that names the path.
+twice        the same call gives the same bytes.
+json         keys, provenance, and terms that add up.
+
+The command is $MEMWALL, or build/cli/memwall.
+"""
+import csv
+import io
+import json
+import os
+import pathlib
+import shlex
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+MEMWALL = pathlib.Path(os.environ.get("MEMWALL", ROOT / "build/cli/memwall")).resolve()
+GOLDEN = ROOT / "tests/golden"
+FLAT = "-m gpt2-xl -H flat-test"
+SIMULATE = f"simulate {FLAT} -s zero3 --batch 1"
+
+CONFIG = {"model_type": "gpt2", "n_layer": 4, "n_embd": 256, "n_head": 8, "n_positions": 1024,
+          "vocab_size": 1000}
+LLAMA = {"model_type": "llama", "num_hidden_layers": 4, "hidden_size": 256,
+         "num_attention_heads": 8, "num_key_value_heads": 4, "intermediate_size": 512,
+         "vocab_size": 1000, "max_position_embeddings": 1024}
+PROFILE = (ROOT / "hwprofiles/flat-test.ini").read_text(encoding="utf-8")
+
+
+class Answer:
+    def __init__(self, status, out, err):
+        self.status, self.out, self.err = status, out, err
+
+
+class Box:
+    """A folder of its own, with nothing of the user's."""
+
+    def __init__(self, folder):
+        self.folder = pathlib.Path(folder)
+        self.environment = dict(os.environ, LC_ALL="C.UTF-8", COLUMNS="100", HOME=str(self.folder),
+                                XDG_CONFIG_HOME=str(self.folder / "config"))
+
+    def write(self, name, content):
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if isinstance(content, dict):
+            content = json.dumps(content)
+        if isinstance(content, str):
+            content = content.encode()
+        path.write_bytes(content)
+
+    def run(self, line, stdout=subprocess.PIPE):
+        words = shlex.split(line) if isinstance(line, str) else line
+        done = subprocess.run([str(MEMWALL), *words], cwd=self.folder, env=self.environment,
+                              stdin=subprocess.DEVNULL, stdout=stdout, stderr=subprocess.PIPE,
+                              timeout=300, check=False)
+        return Answer(done.returncode, done.stdout, done.stderr.decode(errors="replace"))
+
+    def files(self):
+        return sorted(str(path) for path in self.folder.rglob("*") if path.is_file())
+
+
+# --- golden --------------------------------------------------------------------------------------
+
+GOLDENS = {
+    "help": "--help",
+    "plan-help": "plan --help",
+    "simulate-help": "simulate --help",
+    "strategies": "list strategies",
+    "plan": f"plan {FLAT} -s zero-infinity-nvme --batch 8 --tiles 2 --param-device cpu:1GB,nvme "
+            "--optimizer-device nvme",
+    "plan-json": f"plan {FLAT} -s zero-offload --batch 2 --json",
+    "largest": f"plan {FLAT} --largest",
+    "simulate": f"simulate {FLAT} -s zero-infinity-nvme --batch 4 --grad-accum 2 --tokens 1e9 "
+                "--param-device cpu --optimizer-device nvme --activation-device cpu",
+    "simulate-json": "simulate -m gpt3-1.3b -H flat-test -s zero-infinity-cpu --batch 4 --nodes 2 "
+                     "--tp 2 --optimizer-device cpu --json",
+    "what-if": f"{SIMULATE} --what-if",
+    "several": f"simulate {FLAT} -s ddp,zero2,zero3,zero-infinity-nvme --batch 2",
+    "several-csv": f"simulate {FLAT} -s ddp,zero2,zero3,zero-infinity-nvme --batch 2 --csv",
+    "refused": "simulate -m gpt3-175b -H flat-test -s zero2 --batch 1",
+    "refused-json": "simulate -m gpt3-175b -H flat-test -s zero3 --batch 16 --json",
+}
+
+
+def check_golden(box, name, line):
+    answer = box.run(line)
+    text = f"$ memwall {line}\n{answer.out.decode()}{answer.err}[exit status {answer.status}]\n"
+    path = GOLDEN / f"cli-{name}.txt"
+    if os.environ.get("MW_UPDATE_GOLDEN"):
+        path.write_text(text, encoding="utf-8")
+        return
+    old = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    new = text.splitlines()
+    for number, (expected, got) in enumerate(zip(old + [None] * len(new), new + [None] * len(old))):
+        if expected != got:
+            yield f"{path.name}:{number + 1}: expected {expected!r}"
+            yield f"{path.name}:{number + 1}: got      {got!r}"
+            yield "MW_UPDATE_GOLDEN=1 writes it anew"
+            return
+
+
+# --- wrong input -----------------------------------------------------------------------------------
+
+
+NOT_NUMBERS = ["-1", "nan", "inf", "-inf", "1e999", "", " 4", "4 ", "0x4", "four", "4,5", "1e19"]
+NOT_DEVICES = ["", "ram", "cpu:", "cpu:0GB", "cpu:-1GB", "cpu:1", "cpu:1XB", "cpu:nanGB",
+               "cpu:1e999GB", "cpu:99999999999999999999GB", "cpu,cpu", "cpu,nvme", ",", "cpu:1GB,",
+               "cpu:1GB,nvme:2GB,gpu:3GB,cpu"]
+
+
+def number_options():
+    """Every option that takes a number, with what it does not take."""
+    for option in ("nodes", "tiles", "batch", "tokens"):
+        for value in NOT_NUMBERS + ["0"]:
+            yield option, value
+    for option in ("gpus", "global-batch", "grad-accum", "seq", "tp", "param-loads", "buffer-sets",
+                   "optimizer-chunk"):
+        for value in ("0", "-1", "2.5", "nan", "1e999"):
+            yield option, value
+    for option in ("prefetch", "save-every", "activation-checkpoint-interval", "dpu-start"):
+        for value in ("-1", "2.5", "", "1e18"):
+            yield option, value
+
+
+def wrong_options():
+    """(name, command line, words that the message must have)"""
+    for option, value in number_options():
+        yield (f"--{option}={value}", ["simulate", *shlex.split(FLAT), f"--{option}={value}"],
+               [f"--{option}", value, "must be"])
+    for option in ["param-device", "optimizer-device", "gradient-device", "activation-device"]:
+        for value in NOT_DEVICES if option == "param-device" else ["", "ram"]:
+            yield (f"--{option}={value}", ["simulate", *shlex.split(FLAT), f"--{option}={value}"],
+                   [f"--{option}", value, "accepted"])
+    for option, accepted in [("partition", "bandwidth or owner"), ("overlap", "on or off"),
+                             ("state-layout", "zero16 or paper20"), ("commit", "step or none"),
+                             ("outlook", "low, typical or high")]:
+        for value in ["", "maybe", "1"]:
+            yield (f"--{option}={value}", ["simulate", *shlex.split(FLAT), f"--{option}={value}"],
+                   [f"--{option}", value, accepted])
+    for value in ["", "zero4", "zero3,", "zero3,zero3", ",", "ZERO3"]:
+        yield f"-s {value}", ["simulate", *shlex.split(FLAT), "-s", value], [value]
+
+
+# Command line: words that the message must have.
+CONTRADICTIONS = {
+    "": [],
+    "nonsense": ["nonsense", "list, plan or simulate"],
+    "list": ["usage"],
+    "list cats": ["usage"],
+    "list models extra": ["usage"],
+    "list hwprofiles nowhere": ["nowhere"],
+    "simulate": ["-m MODEL", "missing"],
+    "simulate -H dgx2": ["-m MODEL", "missing"],
+    "simulate -m gpt2": ["-H HARDWARE", "missing"],
+    "simulate -m": ["-m"],
+    "simulate -m gpt2 -H": ["-H"],
+    "simulate -m gpt2 -H flat-test extra": ["extra"],
+    "simulate -m gpt2 -H flat-test --batches 3": ["--batches", "--help"],
+    "simulate -m gpt9 -H flat-test": ["gpt9", "list models"],
+    "simulate -m '' -H flat-test": ["model"],
+    "simulate -m gpt2 -H ''": ["profile"],
+    "simulate -m gpt2 -H dgx9": ["dgx9"],
+    "simulate -m gpt2 -H flat-test --gpus 5": ["--gpus 5", "1 to 4"],
+    "simulate -m gpt2 -H flat-test --nodes 17": ["--nodes 17", "1 to 16"],
+    "simulate -m gpt2 -H rtx4090 --nodes 2": ["--nodes 2", "network"],
+    "simulate -m gpt2 -H flat-test --tp 3": ["tp", "3", "divide"],
+    "simulate -m gpt2-xl -H flat-test --tp 4": ["tp", "4", "divide", "25"],
+    "simulate -m llama-3-8b -H flat-test --nodes 16 --tp 64": ["tp", "64", "divide", "32"],
+    "simulate -m gpt2 -H flat-test --batch 0.3": ["--batch 0.3", "whole number"],
+    "simulate -m gpt2 -H flat-test --seq 2048": ["seq", "2048", "1024"],
+    "simulate -m gpt2 -H flat-test --global-batch 7": ["--global-batch 7"],
+    "simulate -m gpt2 -H flat-test --global-batch 64 --batch 3": ["--global-batch 64"],
+    "simulate -m gpt2 -H flat-test --global-batch 64 --grad-accum 3": ["--global-batch 64"],
+    "simulate -m gpt2 -H flat-test -s ddp --param-device cpu": ["--param-device", "ddp"],
+    "simulate -m gpt2 -H flat-test -s zero1 --optimizer-device cpu": ["--optimizer-device", "zero1"],
+    "simulate -m gpt2 -H flat-test -s zero-offload --optimizer-device gpu":
+        ["--optimizer-device gpu", "zero2"],
+    "simulate -m gpt2 -H flat-test -s zero3 --dpu-start 4": ["--dpu-start", "zero-offload"],
+    "simulate -m gpt2 -H flat-test --activation-checkpoint-interval 0 --param-loads 2":
+        ["--param-loads 2", "--activation-checkpoint-interval 0"],
+    "simulate -m gpt2 -H flat-test -s zero3 --batch 1 --optimizer-chunk 1":
+        ["--optimizer-chunk 1", "at least"],
+    "simulate -m gpt2-xl -H flat-test -s zero3 --batch 1 --tiles 4096 --grad-accum 4096":
+        ["--tiles 4096", "--grad-accum 4096", "at most"],
+    "simulate -m gpt3-175b -H flat-test --batch 1000000 --seq 2048": None,  # does not fit
+    "simulate -m llama-3.1-405b -H flat-test --batch 1000000 --seq 16777216": ["batch", "64 bits"],
+    "simulate -m gpt2 -H flat-test --json --csv": ["--json", "--csv"],
+    "simulate -m gpt2 -H flat-test --largest": ["--largest", "plan"],
+    "plan -m gpt2 -H flat-test --trace t.json": ["--trace", "simulate"],
+    "plan -m gpt2 -H flat-test --plot t.png": ["--plot", "simulate"],
+    "plan -m gpt2 -H flat-test --what-if": ["--what-if", "simulate"],
+    "plan -m gpt2 -H flat-test --largest -o plan.txt": ["--largest", "-o"],
+    "plan -m gpt2 -H flat-test plan.txt": ["plan.txt"],
+    "simulate -m gpt2 -H flat-test --plot picture.jpg": ["--plot picture.jpg", ".png or .svg"],
+    "simulate -m gpt2 -H flat-test -s ddp,zero3 --trace t.json": ["--trace", "one strategy"],
+    "simulate -m gpt2 -H flat-test -s ddp,zero3 -o plan.txt": ["-o", "one strategy"],
+    "simulate -m gpt2 -H flat-test -s ddp,zero3 --what-if": ["--what-if", "one strategy"],
+    "simulate -H flat-test missing.plan": ["missing.plan"],
+    "simulate -H flat-test good.plan --batch 3": ["--batch", "plan file"],
+    "simulate -H flat-test good.plan -s zero3": ["--strategy", "plan file"],
+    "simulate -H flat-test good.plan --trace t.json": ["--trace", "plan file"],
+    "simulate -H flat-test empty": ["empty"],
+    "simulate -H flat-test noise": ["noise"],
+    "simulate -H flat-test cut.plan": ["cut.plan"],
+    "simulate -H flat-test missing": ["missing", "directory"],
+    "simulate -H flat-test slow.plan": ["73 years"],
+    "simulate -H rtx4090 network.plan": ["capacity"],
+    "simulate -H aws-p3-2xlarge nvme.plan": ["capacity"],  # no drives
+    "simulate -m gpt2 -H flat-test --set nvme.read_gb_per_s=1e-9 --set nvme.write_gb_per_s=1e-9 "
+    "-s zero-infinity-nvme --optimizer-device nvme --batch 1": None,
+}
+
+SETS = {  # --set VALUE: words
+    "": ["--set", "SECTION.KEY=VALUE"],
+    "gpu": ["SECTION.KEY=VALUE"],
+    "gpu.memory_gib": ["SECTION.KEY=VALUE"],
+    "=4": ["SECTION.KEY=VALUE"],
+    "gpu.=4": ["gpu."],
+    ".memory_gib=4": [".memory_gib"],
+    "gpu.memory_gb=4": ["gpu.memory_gb", "memory_gib"],
+    "cpu.memory_gib=4": ["cpu"],
+    "gpu.memory_gib=": ["memory_gib"],
+    "gpu.memory_gib=lots": ["memory_gib", "lots"],
+    "gpu.memory_gib=-4": ["memory_gib", "-4"],
+    "gpu.memory_gib=0": ["memory_gib", "0"],
+    "gpu.memory_gib=nan": ["memory_gib", "nan"],
+    "gpu.memory_gib=inf": ["memory_gib", "inf"],
+    "gpu.memory_gib=1e999": ["memory_gib", "1e999"],
+    "gpu.memory_gib=64GB": ["memory_gib", "64GB"],
+    "gpu.memory_gib=1;2;3": ["memory_gib"],
+    "pcie.h2d_gb_per_s=3;2;1": ["h2d_gb_per_s"],
+    "pcie.h2d_gb_per_s=1;2": ["h2d_gb_per_s"],
+    "gpu.reserve_gib=65": ["reserve_gib"],
+    "node.gpus=2.5": ["gpus", "2.5"],
+    "gpu.bf16=perhaps": ["bf16", "perhaps", "true"],
+    "gpu.matmul_dim=": ["matmul_dim"],
+    "gpu.matmul_dim=4;2": ["matmul_dim"],
+    "nvme.duplex=3": ["duplex", "3"],
+}
+
+CONFIGS = {  # name: (content, words)
+    "empty.json": ("", ["empty.json"]),
+    "cut.json": (json.dumps(CONFIG)[:60], ["cut.json"]),
+    "list.json": ("[1, 2]", ["list.json"]),
+    "noise.json": (b"\x00\xff\xfe{", ["noise.json"]),
+    "twice.json": ('{"model_type": "gpt2", "n_layer": 2, "n_layer": 3}', ["twice.json", "n_layer"]),
+    "bert.json": ({"model_type": "bert", "hidden_size": 768}, ["bert.json", "bert", "gpt2"]),
+    "no-type.json": ({"n_layer": 3}, ["no-type.json", "model_type"]),
+    "no-layers.json": ({k: v for k, v in CONFIG.items() if k != "n_layer"},
+                       ["no-layers.json", "n_layer", "missing"]),
+    "negative.json": (CONFIG | {"n_layer": -3}, ["negative.json", "n_layer", "-3"]),
+    "zero.json": (CONFIG | {"n_head": 0}, ["zero.json", "n_head", "0"]),
+    "text.json": (CONFIG | {"n_embd": "wide"}, ["text.json", "n_embd", "wide"]),
+    "half.json": (CONFIG | {"n_layer": 2.5}, ["half.json", "n_layer", "2.5"]),
+    "huge.json": (json.dumps(CONFIG).replace("256", "1e999"), ["huge.json"]),
+    "wide.json": (CONFIG | {"n_embd": 2 ** 62}, ["wide.json", "n_embd"]),
+    "nan.json": (json.dumps(CONFIG).replace("256", "NaN"), ["nan.json"]),
+    "heads.json": (CONFIG | {"n_head": 7}, ["heads.json", "7", "256"]),
+    "groups.json": (LLAMA | {"num_key_value_heads": 3}, ["groups.json", "num_key_value_heads", "3"]),
+    "many.json": (LLAMA | {"num_hidden_layers": 2 ** 40}, ["many.json", "num_hidden_layers"]),
+}
+
+PROFILES = {  # name: (content, words)
+    "empty.ini": ("", ["empty.ini"]),
+    "noise.ini": (b"\xff\xfe\x00", ["noise.ini"]),
+    "no-group.ini": ("gpus = 4\n", ["no-group.ini"]),
+    "unknown.ini": (PROFILE.replace("launch_us = 0", "launch_ms = 0"),
+                    ["unknown.ini", "launch_ms", "launch_us"]),
+    "group.ini": (PROFILE + "\n[tpu]\ncores = 3\n", ["group.ini", "tpu"]),
+    "missing.ini": (PROFILE.replace("peak_tflops = 200\n", ""), ["missing.ini", "peak_tflops"]),
+    "negative.ini": (PROFILE.replace("memory_gib = 64", "memory_gib = -64"),
+                     ["negative.ini", "memory_gib", "-64"]),
+    "nan.ini": (PROFILE.replace("h2d_gb_per_s = 20", "h2d_gb_per_s = nan"),
+                ["nan.ini", "h2d_gb_per_s", "nan"]),
+    "unit.ini": (PROFILE.replace("memory_gib = 64", "memory_gib = 64 GB"),
+                 ["unit.ini", "memory_gib", "64 GB"]),
+    "itself.ini": ("[profile]\ninherits = itself\n", ["itself.ini", "inherits", "itself"]),
+    "ring-a.ini": ("[profile]\ninherits = ring-b\n", ["inherits", "ring-"]),
+    "orphan.ini": ("[profile]\ninherits = nobody\n", ["orphan.ini", "inherits", "nobody"]),
+}
+
+DEEPSPEED = {  # name: (content, words)
+    "ds-cut.json": ('{"zero_optimization": {"stage": ', ["ds-cut.json"]),
+    "ds-list.json": ("[]", ["ds-list.json"]),
+    "ds-stage.json": ({"zero_optimization": {"stage": 7}}, ["ds-stage.json", "stage", "7"]),
+    "ds-device.json": ({"zero_optimization": {"stage": 3, "offload_param": {"device": "disk"}}},
+                       ["ds-device.json", "device", "disk"]),
+    "ds-batch.json": ({"train_micro_batch_size_per_gpu": -1},
+                      ["ds-batch.json", "train_micro_batch_size_per_gpu", "-1"]),
+}
+
+
+def wrong_files():
+    for name, (_, words) in CONFIGS.items():
+        yield f"-m {name}", f"simulate -m {name} -H flat-test", words
+    for name, (_, words) in PROFILES.items():
+        yield f"-H {name}", f"simulate -m gpt2 -H ./{name}", words
+    for name, (_, words) in DEEPSPEED.items():
+        yield f"--deepspeed {name}", f"simulate {FLAT} --deepspeed {name}", words
+    yield "-m missing.json", "simulate -m missing.json -H flat-test", ["missing.json"]
+    yield "-H missing.ini", "simulate -m gpt2 -H missing.ini", ["missing.ini"]
+    yield "--deepspeed missing.json", f"simulate {FLAT} --deepspeed missing.json", ["missing.json"]
+
+
+def wrong_inputs():
+    yield from wrong_options()
+    for line, words in CONTRADICTIONS.items():
+        yield line, line, words
+    for assignment, words in SETS.items():
+        yield (f"--set {assignment}", ["simulate", *shlex.split(FLAT), "--set", assignment], words)
+    yield from wrong_files()
+
+
+def make_files(box):
+    for files in (CONFIGS, PROFILES, DEEPSPEED):
+        for name, (content, _) in files.items():
+            box.write(name, content)
+    box.write("ring-b.ini", "[profile]\ninherits = ring-a\n")
+    box.write("empty", "")
+    (box.folder / "missing").mkdir()
+    box.write("noise", bytes(range(256)) * 10)
+    box.run(f"plan {FLAT} -s zero3 --batch 1 -o good.plan")
+    good = (box.folder / "good.plan").read_text(encoding="utf-8")
+    box.write("cut.plan", good[:len(good) // 2])
+    box.write("slow.plan", make_slow(good))
+    box.run(f"plan {FLAT} -s zero3 --batch 1 --nodes 2 -o network.plan")
+    box.run("plan -m tiny -H rtx4090 -s zero-infinity-nvme --optimizer-device nvme -o nvme.plan")
+
+
+def make_slow(text):
+    """All compute works have all the FLOPs that a text can hold."""
+    lines = text.split("\n")
+    for i, line in enumerate(lines):
+        words = line.split()
+        if words[:1] == ["work"] and words[2] == "compute":
+            words[words.index("flops") + 1] = words[words.index("bytes") + 1] = str(2 ** 63 - 1)
+            words[words.index("max") + 1] = str(2 ** 63 - 1)
+            lines[i] = " ".join(words)
+    return "\n".join(lines)
+
+
+def check_wrong(box, line, words):
+    before = box.files()
+    answer = box.run(line)
+    if words is None:
+        if answer.status not in (0, 2, 3) or len(answer.err.splitlines()) > 1:
+            yield f"status {answer.status}: {answer.err.strip()}"
+        return
+    if answer.status not in ((1, 2) if words and "missing" in words[0] else (2,)):
+        yield f"status {answer.status}, expected 2"
+    if answer.out:
+        yield f"prints {answer.out[:60]!r}"
+    usage = not words or "usage" in words
+    if not usage and (answer.err.count("\n") != 1 or not answer.err.startswith("memwall: ")):
+        yield f"expected one line, got {answer.err!r}"
+    for word in words:
+        if word not in answer.err:
+            yield f"{word!r} is not in {answer.err.strip()!r}"
+    if box.files() != before:
+        yield f"leaves {sorted(set(box.files()) ^ set(before))}"
+
+
+# --- files that cannot be written, standard output that cannot --------------------------------------
+
+UNWRITABLE = ["-o", "--trace", "--plot", "--write-deepspeed"]
+
+
+def check_unwritable(box, option, path):
+    before = box.files()
+    if option == "--plot" and not path.endswith(".svg"):
+        path += ".svg"
+    answer = box.run(f"{SIMULATE} {option} {path}")
+    if answer.status != 1:
+        yield f"status {answer.status}, expected 1"
+    if answer.err.count("\n") != 1 or path.split("/")[1] not in answer.err:
+        yield f"expected one line naming {path}, got {answer.err!r}"
+    if box.files() != before:
+        yield f"leaves {sorted(set(box.files()) ^ set(before))}"
+
+
+def check_full(box, line):
+    with open("/dev/full", "wb") as full:
+        answer = box.run(line, stdout=full)
+    if answer.status != 1 or answer.err.count("\n") != 1 or "standard output" not in answer.err:
+        yield f"status {answer.status}, {answer.err!r}"
+
+
+def check_kept(box, option):
+    """A file that is there stays as it was when its successor cannot be written."""
+    folder = box.folder / "kept"
+    name = "old.svg" if option == "--plot" else "old"
+    box.write(f"kept/{name}", "old")
+    os.chmod(folder / name, 0o444)
+    os.chmod(folder, 0o555)
+    answer = box.run(f"{SIMULATE} {option} kept/{name}")
+    os.chmod(folder, 0o755)
+    os.chmod(folder / name, 0o644)
+    if os.getuid() == 0:
+        return  # root writes anything
+    if answer.status != 1 or (folder / name).read_text() != "old":
+        yield f"status {answer.status}, {(folder / name).read_text()[:20]!r}"
+
+
+def check_unfit(box):
+    """What does not fit leaves no file, and says so."""
+    before = box.files()
+    answer = box.run("simulate -m gpt3-175b -H flat-test -s zero2 --batch 1 -o unfit.plan "
+                     "--trace unfit.json --plot unfit.svg --write-deepspeed unfit.ds")
+    if answer.status != 3:
+        yield f"status {answer.status}, expected 3"
+    for name in ("unfit.plan", "unfit.json", "unfit.svg", "unfit.ds"):
+        if f"{name}: not written" not in answer.err:
+            yield f"nothing said of {name}: {answer.err!r}"
+    if box.files() != before:
+        yield f"leaves {sorted(set(box.files()) - set(before))}"
+
+
+# --- the same bytes, and what they say ---------------------------------------------------------------
+
+
+def check_twice(box, line, names):
+    def once(folder):
+        (box.folder / folder).mkdir(exist_ok=True)
+        answer = box.run(line.replace("DIR", folder))
+        files = {name: (box.folder / folder / name).read_bytes() for name in names}
+        return answer.status, answer.out, files
+
+    first, second = once("first"), once("second")
+    if first[0] != 0:
+        yield f"status {first[0]}"
+    if first != second:
+        yield "two runs differ"
+    for name, content in first[2].items():
+        if not content:
+            yield f"{name} is empty"
+
+
+KEYS = ["feasible", "limiting_tier", "short_bytes", "step_time_s", "first_step_time_s",
+        "tflops_per_gpu", "efficiency", "mfu", "tokens_per_s", "bottleneck", "peak_bytes", "lanes",
+        "closed_form", "nvme_written_bytes", "drive_life_steps", "provenance", "days", "cost_usd",
+        "energy_kwh"]
+
+
+def check_json(box):
+    line = f"simulate {FLAT} -s zero-infinity-nvme --optimizer-device nvme --batch 4 --tokens 1e9"
+    answer = json.loads(box.run(line + " --json").out)
+    for key in KEYS:
+        if key not in answer:
+            yield f"no {key}"
+    if set(answer["peak_bytes"]) != {"gpu", "cpu", "nvme"}:
+        yield f"peak_bytes {answer['peak_bytes']}"
+    if not all({"name", "busy_s", "exposed_s"} <= set(lane) for lane in answer["lanes"]):
+        yield "lanes lack something"
+    form = answer["closed_form"]
+    listed = sum(term["paper_s"] - term["plan_s"] for term in answer["terms"])
+    if abs(listed - (form["paper"] - form["plan"])) > 1e-9 * form["plan"]:
+        yield f"terms differ by {listed}, the forms by {form['paper'] - form['plan']}"
+    row = next(csv.DictReader(io.StringIO(box.run(line + " --csv").out.decode())))
+    for key in ("step_time_s", "nvme_written_bytes", "provenance"):
+        if str(answer[key]) != row[key] and float(answer[key]) != float(row[key]):
+            yield f"{key}: JSON {answer[key]}, CSV {row[key]}"
+
+
+def check_provenance(box):
+    """A figure that is not measured here is never shown as if it were."""
+    for hardware in ("flat-test", "dgx2", "rtx4090", "gh200"):
+        line = f"simulate -m gpt2 -H {hardware} --batch 1"
+        said = json.loads(box.run(line + " --json").out)["provenance"]
+        text = box.run(line).out.decode()
+        if said == "measured":
+            yield f"{hardware}: says measured"
+        caution = [row for row in text.splitlines() if row.startswith("caution")]
+        if len(caution) != 1 or "not measured on this machine" not in caution[0]:
+            yield f"{hardware}: caution {caution}"
+    line = "simulate -m gpt2 -H flat-test --batch 1 --set pcie.h2d_gb_per_s=30 --json"
+    if json.loads(box.run(line).out)["provenance"] not in ("user", "estimate"):
+        yield "--set is not said"
+
+
+# --- all ---------------------------------------------------------------------------------------------
+
+
+def tests(box):
+    for name, line in GOLDENS.items():
+        yield f"golden: {name}", check_golden(box, name, line)
+    for name, line, words in wrong_inputs():
+        yield f"wrong input: {name}", check_wrong(box, line, words)
+    for option in UNWRITABLE:
+        yield f"unwritable: {option} /nonexistent", check_unwritable(box, option,
+                                                                     "/nonexistent/dir/file")
+        if option != "--plot":
+            yield f"unwritable: {option} /dev/full", check_unwritable(box, option, "/dev/full")
+        yield f"kept: {option}", check_kept(box, option)
+    for line in ("list models", "list hwprofiles", "list hwprofiles dgx2", "list strategies",
+                 "--help", "--version", "plan --help", f"plan {FLAT} --largest", SIMULATE,
+                 f"{SIMULATE} --json", f"{SIMULATE} --csv", "simulate -H flat-test good.plan"):
+        yield f"full standard output: {line}", check_full(box, line)
+    yield "unfit", check_unfit(box)
+    yield "invariant-2: --json twice", check_twice(box, f"{SIMULATE} --json", [])
+    yield "invariant-2: --csv twice", check_twice(box, f"{SIMULATE} --csv", [])
+    yield "invariant-2: files twice", check_twice(
+        box, f"{SIMULATE} -o DIR/plan --trace DIR/trace.json --write-deepspeed DIR/ds.json",
+        ["plan", "trace.json", "ds.json"])
+    yield "invariant-5: json", check_json(box)
+    yield "invariant-8: provenance", check_provenance(box)
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        box = Box(folder)
+        make_files(box)
+        failed = number = 0
+        for number, (name, wrong) in enumerate(tests(box), 1):
+            wrong = list(wrong)
+            print(f"{'not ok' if wrong else 'ok'} {number} {name.replace('#', '')}")
+            for line in wrong:
+                print(f"# {line}")
+            failed += bool(wrong)
+        print(f"1..{number}")
+    return failed > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
