@@ -11,19 +11,21 @@ is_met(enum mw_op_kind kind)
     return (kind >= MW_OP_ALL_GATHER && kind <= MW_OP_BROADCAST) || kind == MW_OP_COMMIT;
 }
 
-/* Members of a group meet in the same op of their programs; sibling groups in different ones. */
+/* Members of a group meet in the same op of their programs; sibling groups in different ones.  Each
+ * number has two members at least, so that numbers stay below the number of ops. */
 static uint32_t
 next_match(struct builder *b, uint32_t comm)
 {
     const struct mw_sizing *s = b->sizing;
-    uint32_t groups = 1 + s->tp + s->dp;
-    uint32_t group = comm == b->dp_comm   ? 1 + b->rank % s->tp
-                     : comm == b->tp_comm ? 1 + s->tp + b->rank / s->tp
+    uint32_t groups = comm == b->dp_comm ? s->tp : comm == b->tp_comm ? s->dp : 1;
+    uint32_t group = comm == b->dp_comm   ? b->rank % s->tp
+                     : comm == b->tp_comm ? b->rank / s->tp
                                           : 0;
 
     if (b->plan->ranks == 1 || (comm != MW_NONE && b->plan->comms[comm].size == 1))
         return MW_NONE;
-    return b->match_count++ * groups + group;
+    b->match_count += groups;
+    return b->match_count - groups + group;
 }
 
 uint32_t
