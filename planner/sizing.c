@@ -6,8 +6,6 @@
 #include "planner/arithmetic.h"
 #include "planner/sizing_internal.h"
 
-/* Units of one chunk at most: its dependencies must fit into an op. */
-#define CHUNK_UNITS_MAX 40
 /* Chunks that the planner cuts by itself, whatever the model's size. */
 #define CHUNKS_MOST 65536
 #define FAR_TOO_LARGE (INT64_MAX / 2)
@@ -162,161 +160,6 @@ mw_sizing_unit_operator(const struct mw_sizing *sizing, uint32_t unit)
     return class->operators[best].operator_;
 }
 
-/* --- homes ---------------------------------------------------------------------------------- */
-
-struct filler {
-    const struct mw_placement *placement;
-    int64_t ranks_per_node;
-    int part;
-    int64_t left;
-};
-
-static void
-filler_start(struct filler *filler, const struct mw_placement *placement, int64_t ranks_per_node)
-{
-    *filler = (struct filler){placement, ranks_per_node, -1, 0};
-}
-
-/* A split state fills its faster tier first. */
-static enum mw_tier
-filler_take(struct filler *filler, int64_t bytes)
-{
-    while (filler->part < 0 ||
-           (filler->left < bytes && filler->part + 1 < filler->placement->count)) {
-        int64_t limit = filler->placement->part[++filler->part].bytes;
-        filler->left = limit == INT64_MAX ? limit : limit / filler->ranks_per_node;
-    }
-    if (filler->left != INT64_MAX)
-        filler->left -= bytes;
-    return filler->placement->part[filler->part].tier;
-}
-
-static int64_t
-unit_shard(const struct mw_sizing *sizing, const struct mw_unit *unit, bool partitioned)
-{
-    return partitioned ? unit->tiles * unit->shard_params : unit->params;
-}
-
-static int64_t
-sum_shards(const struct mw_sizing *sizing)
-{
-    int64_t sum = 0;
-
-    for (int c = 0; c < MW_CLASS_COUNT; c++) {
-        const struct mw_class_info *class = &sizing->classes[c];
-        for (int u = 0; u < class->unit_count; u++)
-            sum += class->blocks *
-                   unit_shard(sizing, &class->units[u], sizing->optimizer_partitioned);
-    }
-    return sum;
-}
-
-static void
-place_units(struct mw_sizing *sizing)
-{
-    struct filler params, gradients;
-
-    sizing->param_home = g_new0(uint8_t, sizing->unit_count + 1);
-    sizing->gradient_home = g_new0(uint8_t, sizing->unit_count + 1);
-    filler_start(&params, &sizing->settings.placement[MW_STATE_PARAMETERS], sizing->ranks_per_node);
-    filler_start(&gradients, &sizing->settings.placement[MW_STATE_GRADIENTS],
-                 sizing->ranks_per_node);
-    for (uint32_t u = 0; u < sizing->unit_count; u++) {
-        const struct mw_unit *unit = mw_sizing_unit(sizing, u);
-        int64_t param_bytes = 2 * unit_shard(sizing, unit, sizing->params_partitioned);
-        int64_t gradient_bytes =
-            sizing->gradient_rest_bytes * unit_shard(sizing, unit, sizing->gradients_partitioned);
-        sizing->param_home[u] = filler_take(&params, param_bytes);
-        sizing->gradient_home[u] = filler_take(&gradients, gradient_bytes);
-        mw_sizing_account(sizing, sizing->param_home[u], MW_PURPOSE_PARAMETERS, param_bytes, 1);
-        mw_sizing_account(sizing, sizing->gradient_home[u], MW_PURPOSE_GRADIENTS, gradient_bytes,
-                          1);
-    }
-}
-
-static void
-place_checkpoints(struct mw_sizing *sizing)
-{
-    struct filler filler;
-
-    filler_start(&filler, &sizing->settings.placement[MW_STATE_ACTIVATIONS],
-                 sizing->ranks_per_node);
-    sizing->checkpoint_home = g_new0(uint8_t, sizing->checkpoint_count + 1);
-    for (int64_t c = 0; c < sizing->checkpoint_count; c++) {
-        sizing->checkpoint_home[c] = filler_take(&filler, sizing->checkpoint_bytes);
-        mw_sizing_account(sizing, sizing->checkpoint_home[c], MW_PURPOSE_ACTIVATION_CHECKPOINTS,
-                          sizing->checkpoint_bytes, 1);
-    }
-}
-
-/* --- optimizer chunks ----------------------------------------------------------------------- */
-
-static bool
-joins_chunk(const struct mw_sizing *sizing, const struct mw_chunk *chunk, uint32_t unit,
-            int64_t params)
-{
-    return chunk->unit_count && chunk->unit_count < CHUNK_UNITS_MAX &&
-           chunk->params + params <= sizing->settings.optimizer_chunk &&
-           sizing->param_home[chunk->first_unit] == sizing->param_home[unit] &&
-           sizing->gradient_home[chunk->first_unit] == sizing->gradient_home[unit];
-}
-
-static void
-cut_chunks(struct mw_sizing *sizing)
-{
-    GArray *chunks = g_array_new(FALSE, TRUE, sizeof(struct mw_chunk));
-    struct filler filler;
-
-    for (uint32_t u = 0; u < sizing->unit_count; u++) {
-        int64_t left = unit_shard(sizing, mw_sizing_unit(sizing, u), sizing->optimizer_partitioned);
-        struct mw_chunk *last =
-            chunks->len ? &g_array_index(chunks, struct mw_chunk, chunks->len - 1) : NULL;
-        if (!left && !last)
-            continue;
-        if (!left || (last && joins_chunk(sizing, last, u, left))) {
-            last->unit_count++;
-            last->params += left;
-            continue;
-        }
-        int64_t pieces = MAX(1, mw_divide_up(left, sizing->settings.optimizer_chunk));
-        for (int64_t p = 0; p < pieces; p++) {
-            int64_t params = left * (p + 1) / pieces - left * p / pieces;
-            struct mw_chunk chunk = {u, 1, params, MW_TIER_GPU};
-            g_array_append_val(chunks, chunk);
-        }
-    }
-    sizing->chunk_count = chunks->len;
-    sizing->chunks = (struct mw_chunk *)g_array_free(chunks, FALSE);
-    filler_start(&filler, &sizing->settings.placement[MW_STATE_OPTIMIZER], sizing->ranks_per_node);
-    for (uint32_t c = 0; c < sizing->chunk_count; c++) {
-        struct mw_chunk *chunk = &sizing->chunks[c];
-        int64_t bytes = chunk->params * sizing->optimizer_element_bytes;
-        chunk->tier = filler_take(&filler, bytes);
-        mw_sizing_account(sizing, chunk->tier, MW_PURPOSE_OPTIMIZER_STATE, bytes, 1);
-        if (chunk->tier == MW_TIER_NVME && sizing->settings.commit == 1)
-            mw_sizing_account(sizing, chunk->tier, MW_PURPOSE_OPTIMIZER_STATE_OTHER, bytes, 1);
-    }
-}
-
-struct mw_chunk_moves
-mw_sizing_chunk_moves(const struct mw_sizing *sizing, uint32_t index)
-{
-    const struct mw_chunk *chunk = &sizing->chunks[index];
-    enum mw_tier gradient = sizing->gradient_home[chunk->first_unit];
-    enum mw_tier param = sizing->param_home[chunk->first_unit];
-    bool host = chunk->tier != MW_TIER_GPU;
-
-    return (struct mw_chunk_moves){
-        .host = host,
-        .gradient_read = gradient == MW_TIER_NVME && chunk->tier != MW_TIER_NVME,
-        .gradient_h2d = gradient != MW_TIER_GPU && !host,
-        .gradient_d2h = gradient == MW_TIER_GPU && host,
-        .param_h2d = param == MW_TIER_GPU && host,
-        .param_d2h = param != MW_TIER_GPU && !host,
-        .param_write = param == MW_TIER_NVME,
-    };
-}
-
 /* --- verdict -------------------------------------------------------------------------------- */
 
 void
@@ -437,15 +280,15 @@ mw_sizing_new(const struct mw_model *model, const struct mw_hardware *hardware,
         sizing->settings.optimizer_chunk =
             MAX(CLAMP(shard / 16, 1 << 20, 32 << 20), shard / CHUNKS_MOST);
     }
-    sizing->shard_params = sum_shards(sizing);
+    sizing->shard_params = mw_sizing_sum_shards(sizing);
     if (!mw_sizing_check_parts(sizing, error)) {
         mw_sizing_free(sizing);
         return NULL;
     }
-    place_units(sizing);
+    mw_sizing_place_units(sizing);
     mw_sizing_activations(sizing);
-    place_checkpoints(sizing);
-    cut_chunks(sizing);
+    mw_sizing_place_checkpoints(sizing);
+    mw_sizing_cut_chunks(sizing);
     mw_sizing_buffers(sizing);
     read_tiers(sizing);
     judge(sizing);

@@ -20,6 +20,12 @@ bool mw_sizing_check_parts(const struct mw_sizing *sizing, GError **error);
 void mw_sizing_account(struct mw_sizing *sizing, enum mw_tier tier, enum mw_purpose purpose,
                        int64_t bytes, int64_t count);
 
+int64_t mw_sizing_sum_shards(const struct mw_sizing *sizing); /* of one rank, in elements */
+/* Fill the homes and enter them into the ledger. */
+void mw_sizing_place_units(struct mw_sizing *sizing);
+void mw_sizing_place_checkpoints(struct mw_sizing *sizing);
+void mw_sizing_cut_chunks(struct mw_sizing *sizing);
+
 void mw_sizing_activations(struct mw_sizing *sizing); /* sizes of activations and checkpoints */
 void mw_sizing_buffers(struct mw_sizing *sizing);     /* rings and sets, entered into the ledger */
 
