@@ -29,6 +29,16 @@ draw_experts(GRand *random, struct mw_model *model)
     model->dense_layers = pick(random, 0, model->layers);
 }
 
+/* Multi-head latent attention. */
+static void
+draw_latents(GRand *random, struct mw_model *model)
+{
+    model->kv_lora = 8 * pick(random, 1, 8);
+    model->q_lora = once_in(random, 2) ? 8 * pick(random, 1, 8) : 0;
+    model->rope_dim = model->head_dim / 2;
+    model->value_dim = model->head_dim / 2;
+}
+
 static struct mw_model
 draw_model(GRand *random)
 {
@@ -58,9 +68,11 @@ draw_model(GRand *random)
     model.embedding_norm = once_in(random, 8);
     model.dropout = once_in(random, 4);
     model.qk_norm = once_in(random, 4);
-    model.embedding_dim = model.hidden;
+    model.embedding_dim = once_in(random, 10) ? model.hidden / 2 : model.hidden;
     if (once_in(random, 5))
         draw_experts(random, &model);
+    if (once_in(random, 10))
+        draw_latents(random, &model);
     return model;
 }
 
@@ -193,6 +205,7 @@ draw_schedule(GRand *random, struct mw_settings *s)
     s->overlap = !once_in(random, 4);
     s->serialize = once_in(random, 8);
     s->commit = (int)pick(random, -1, 1);
+    s->save_every = once_in(random, 4) ? pick(random, 1, 100) : 0;
     if (s->strategy == MW_STRATEGY_ZERO_OFFLOAD || once_in(random, 50))
         s->dpu_start = once_in(random, 2) ? MW_AUTO : pick(random, 0, 40);
 }
