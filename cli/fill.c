@@ -126,13 +126,11 @@ fill_notes(const struct cli_request *request, const struct mw_sizing *sizing, st
     r->notes = (char **)g_ptr_array_free(notes, FALSE);
 }
 
-static void
-fill_costs(const struct cli_request *request, const struct cli_answer *answer)
+void
+cli_fill_drives(const struct mw_plan *plan, const struct mw_hardware *hw, int64_t saved_bytes,
+                struct mw_result *r)
 {
-    const struct mw_plan *plan = answer->plan;
-    struct mw_result *r = answer->result;
-    const struct mw_hardware *hw = &request->hardware[MW_OUTLOOK_TYPICAL];
-    int64_t written = 0, read = 0;
+    int64_t written = saved_bytes, read = 0;
 
     for (uint32_t o = 0; o < plan->op_count; o++) {
         const struct mw_work *work = &plan->works[plan->ops[o].work];
@@ -140,13 +138,21 @@ fill_costs(const struct cli_request *request, const struct cli_answer *answer)
         read += work->kind == MW_OP_NVME_READ ? work->bytes : 0;
     }
     int64_t ranks_per_program = plan->world_ranks / plan->ranks;
-    if (request->settings.save_every)
-        written += answer->sizing->saved_bytes / request->settings.save_every;
     r->nvme_written_bytes = written * ranks_per_program / r->nodes;
     r->nvme_read_bytes = read * ranks_per_program / r->nodes;
     r->drive_life_steps = written > 0 && hw->nvme_endurance_bytes > 0
                               ? (double)hw->nvme_endurance_bytes / r->nvme_written_bytes
                               : NAN;
+}
+
+static void
+fill_costs(const struct cli_request *request, const struct cli_answer *answer)
+{
+    struct mw_result *r = answer->result;
+    const struct mw_hardware *hw = &request->hardware[MW_OUTLOOK_TYPICAL];
+    int64_t every = request->settings.save_every;
+
+    cli_fill_drives(answer->plan, hw, every ? answer->sizing->saved_bytes / every : 0, r);
     r->tokens = request->settings.tokens;
     if (r->tokens <= 0)
         return;
@@ -217,6 +223,16 @@ fill_channels(const struct mw_plan *plan, const struct mw_engine_result *engine,
             engine->channel_busy_ns[c] * 1e-9};
 }
 
+void
+cli_fill_use(const struct mw_plan *plan, const struct mw_engine_result *engine,
+             struct mw_result *r)
+{
+    fill_bottleneck(plan, engine, r);
+    fill_channels(plan, engine, r);
+    if (engine->timeline.row_count)
+        mw_summary_lanes(plan, &engine->timeline, r);
+}
+
 static void
 fill_outlooks(const struct cli_request *request, const struct cli_answer *answer)
 {
@@ -255,18 +271,19 @@ fill_closed_forms(const struct cli_request *request, const struct cli_answer *an
 }
 
 /* The first step writes into the drives' empty cache at burst rate, until that is full. */
-static void
-fill_burst_step(const struct cli_request *request, const struct cli_answer *answer)
+void
+cli_fill_burst_step(const struct mw_plan *plan, const struct mw_hardware *hardware,
+                    struct mw_result *r)
 {
-    struct mw_hardware hw = request->hardware[MW_OUTLOOK_TYPICAL];
-    double written = answer->result->nvme_written_bytes;
+    struct mw_hardware hw = *hardware;
+    double written = r->nvme_written_bytes;
     double cached = fmin(written, hw.nvme_cache_bytes);
 
     if (cached <= 0 || hw.nvme_write_burst_bytes_per_s <= hw.nvme_write_bytes_per_s)
         return;
     hw.nvme_write_bytes_per_s = written / (cached / hw.nvme_write_burst_bytes_per_s +
                                            (written - cached) / hw.nvme_write_bytes_per_s);
-    answer->result->first_step_time_s = cli_step_s(answer->plan, &hw, false);
+    r->first_step_time_s = cli_step_s(plan, &hw, false);
 }
 
 /* With delayed update the first steps update as zero-offload does. */
@@ -276,7 +293,7 @@ fill_first_step(const struct cli_request *request, const struct cli_answer *answ
     const struct mw_hardware *hw = &request->hardware[MW_OUTLOOK_TYPICAL];
     struct mw_settings s = answer->sizing->settings;
 
-    fill_burst_step(request, answer);
+    cli_fill_burst_step(answer->plan, hw, answer->result);
     if (s.dpu_start == MW_AUTO)
         return;
     s.dpu_start = MW_AUTO;
@@ -317,8 +334,7 @@ cli_fill_simulation(const struct cli_request *request, struct cli_answer *answer
                     keep_timeline || depth >= CLI_DEPTH_VERDICT, &engine, error))
         return false;
     fill_rates(request, answer, &engine);
-    fill_bottleneck(answer->plan, &engine, r);
-    fill_channels(answer->plan, &engine, r);
+    cli_fill_use(answer->plan, &engine, r);
     fill_costs(request, answer);
     fill_first_step(request, answer);
     answer->timeline = engine.timeline;
@@ -328,7 +344,6 @@ cli_fill_simulation(const struct cli_request *request, struct cli_answer *answer
     r->timeline = &answer->timeline;
     if (depth < CLI_DEPTH_VERDICT)
         return true;
-    mw_summary_lanes(answer->plan, &answer->timeline, r);
     fill_outlooks(request, answer);
     fill_closed_forms(request, answer);
     cli_advise(request, answer);

@@ -3,6 +3,7 @@
 #define MW_CLI_FILL_H
 
 #include "cli/cli.h"
+#include "sim/engine.h"
 
 /* Identity, settings, ledger, notes, verdict. */
 void cli_fill_sizing(const struct cli_request *request, const struct cli_answer *answer);
@@ -11,5 +12,17 @@ bool cli_fill_layout(const struct cli_request *request, struct cli_answer *answe
 /* Step time and everything that follows from it, as deep as asked. */
 bool cli_fill_simulation(const struct cli_request *request, struct cli_answer *answer,
                          enum cli_depth depth, bool keep_timeline, GError **error);
+
+/* Parts of it that a plan alone gives. */
+
+/* Bottleneck and channels; lanes and phases too, where the engine kept its timeline. */
+void cli_fill_use(const struct mw_plan *plan, const struct mw_engine_result *engine,
+                  struct mw_result *r);
+/* Drive traffic and life; `saved_bytes` a step and rank go to saves.  Takes r->nodes. */
+void cli_fill_drives(const struct mw_plan *plan, const struct mw_hardware *hw, int64_t saved_bytes,
+                     struct mw_result *r);
+/* The first step, where the drives' cache makes it faster.  Takes what cli_fill_drives says. */
+void cli_fill_burst_step(const struct mw_plan *plan, const struct mw_hardware *hardware,
+                         struct mw_result *r);
 
 #endif

@@ -100,7 +100,7 @@ say_unwritten(const struct cli_request *request)
 static bool
 write_files(const struct cli_request *request, const struct cli_answer *answer, GError **error)
 {
-    if (!answer->plan) {
+    if (!answer->result->feasible) {
         say_unwritten(request);
         return true;
     }

@@ -123,13 +123,19 @@ apply_options(struct cli_request *request, const struct words *words, GError **e
 
 /* The first of the options that was given, as it is written; NULL if none was. */
 static const char *
-file_option(const struct cli_request *request)
+plan_option(const struct cli_request *request)
 {
-    return request->trace             ? "--trace"
-           : request->plot            ? "--plot"
-           : request->output          ? "-o"
+    return request->output            ? "-o"
            : request->write_deepspeed ? "--write-deepspeed"
                                       : NULL;
+}
+
+static const char *
+file_option(const struct cli_request *request)
+{
+    return request->trace  ? "--trace"
+           : request->plot ? "--plot"
+                           : plan_option(request);
 }
 
 static bool
@@ -160,15 +166,23 @@ check_several(const struct cli_request *request, GError **error)
 }
 
 static bool
+check_picture(const struct cli_request *request, GError **error)
+{
+    if (!request->plot || g_str_has_suffix(request->plot, ".png") ||
+        g_str_has_suffix(request->plot, ".svg"))
+        return true;
+    return refuse(error, "--plot %s: must end in .png or .svg", request->plot);
+}
+
+static bool
 check_outputs(const struct cli_request *request, const char *verb, GError **error)
 {
     bool plan = !strcmp(verb, "plan");
 
     if (request->json && request->csv)
         return refuse(error, "--json and --csv: give one of them");
-    if (request->plot && !g_str_has_suffix(request->plot, ".png") &&
-        !g_str_has_suffix(request->plot, ".svg"))
-        return refuse(error, "--plot %s: must end in .png or .svg", request->plot);
+    if (!check_picture(request, error))
+        return false;
     if (!plan && request->largest)
         return refuse(error, "--largest: belongs to plan");
     return (!plan || check_plan_verb(request, error)) && check_several(request, error);
@@ -178,20 +192,20 @@ check_outputs(const struct cli_request *request, const char *verb, GError **erro
 static bool
 check_plan_file(const struct cli_request *request, const struct words *words, GError **error)
 {
-    const char *given = request->json        ? "json"
-                        : request->csv         ? "csv"
-                        : request->sensitivity ? "what-if"
-                        : request->largest     ? "largest"
-                        : words->strategies    ? "strategy"
-                        : words->deepspeed     ? "deepspeed"
-                                               : cli_options_given();
+    const char *option = cli_options_given();
+    const char *given = request->csv           ? "--csv"
+                        : request->sensitivity ? "--what-if"
+                        : request->largest     ? "--largest"
+                        : words->strategies    ? "--strategy"
+                        : words->deepspeed     ? "--deepspeed"
+                                               : plan_option(request);
 
-    if (!given && file_option(request))
-        return refuse(error, "%s: cannot be used with a plan file", file_option(request));
-    if (given)
-        return refuse(error, "--%s: cannot be used with a plan file; it takes -H, --set, --outlook",
-                      given);
-    return true;
+    if (option || given)
+        return refuse(error,
+                      "%s%s: cannot be used with a plan file; it takes -H, --set, --outlook, "
+                      "--json, --trace and --plot",
+                      option ? "--" : "", option ? option : given);
+    return check_picture(request, error);
 }
 
 /* --- the whole ------------------------------------------------------------------------------------ */

@@ -299,6 +299,7 @@ write_question(struct mw_json_writer *json, const struct mw_result *r)
     mw_json_string(json, "hardware", r->hardware);
     mw_json_string(json, "hardware_description", r->hardware_description);
     mw_json_string(json, "strategy", r->strategy);
+    mw_json_string(json, "plan", r->plan ? r->plan->title : NULL);
 }
 
 static void

@@ -62,14 +62,13 @@ append_blocks(GString *script, const struct mw_plot_data *data)
 static void
 append_title(GString *script, const struct mw_result *r)
 {
-    g_autofree char *machines = mw_table_machines(r);
-    GString *title = g_string_new(NULL);
+    g_autofree char *subject = mw_table_subject(r, "");
+    GString *title = g_string_new(subject);
 
-    g_string_append_printf(title, "%s on %s, %s", mw_table_text(r->model), machines,
-                           mw_table_text(r->strategy));
     if (r->simulated && isfinite(r->step_time_s[1]))
-        g_string_append_printf(title, ": step %s, %s TFLOP/s per GPU",
-                               mw_format_seconds(r->step_time_s[1]),
+        g_string_append_printf(title, ": step %s", mw_format_seconds(r->step_time_s[1]));
+    if (r->simulated && isfinite(r->tflops_per_gpu[1]))
+        g_string_append_printf(title, ", %s TFLOP/s per GPU",
                                mw_format_significant(r->tflops_per_gpu[1]));
     g_string_append(script, "set title ");
     append_quoted(script, title->str);

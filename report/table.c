@@ -38,6 +38,17 @@ mw_table_machines(const struct mw_result *result)
                            mw_table_text(result->hardware), gpus, gpus == 1 ? "" : "s");
 }
 
+char *
+mw_table_subject(const struct mw_result *result, const char *does)
+{
+    g_autofree char *machines = mw_table_machines(result);
+
+    if (!result->strategy)
+        return g_strdup_printf("%s; on %s", result->plan ? result->plan->title : "a plan", machines);
+    return g_strdup_printf("%s %son %s with %s", mw_table_text(result->model), does, machines,
+                           result->strategy);
+}
+
 const char *
 mw_table_share(double value, double whole)
 {
@@ -53,14 +64,12 @@ mw_table_text(const char *text)
 static void
 print_fit(FILE *out, const struct mw_result *result)
 {
-    g_autofree char *machines = mw_table_machines(result);
+    g_autofree char *subject = mw_table_subject(result, result->feasible ? "trains " : "");
 
     if (result->feasible)
-        mw_table_line(out, "fits", "%s trains on %s with %s", mw_table_text(result->model),
-                      machines, mw_table_text(result->strategy));
+        mw_table_line(out, "fits", "%s", subject);
     else
-        mw_table_line(out, "DOES NOT FIT", "%s on %s with %s: %s is %s short per rank",
-                      mw_table_text(result->model), machines, mw_table_text(result->strategy),
+        mw_table_line(out, "DOES NOT FIT", "%s: %s is %s short per rank", subject,
                       mw_table_text(result->limiting_tier), mw_format_gib(result->short_bytes));
 }
 
@@ -106,6 +115,8 @@ mw_table_memory(FILE *out, const struct mw_result *result)
 void
 mw_table_states(FILE *out, const struct mw_result *result)
 {
+    if (!result->param_device)
+        return; /* a plan alone does not say */
     mw_table_line(out, "states", "parameters %s, gradients %s, optimizer %s, checkpoints %s",
                   mw_table_text(result->param_device), mw_table_text(result->gradient_device),
                   mw_table_text(result->optimizer_device),
@@ -128,7 +139,7 @@ mw_table_last_line(FILE *out, const struct mw_result *result)
 {
     const struct mw_result_change *change = &result->change;
 
-    if (!result->simulated)
+    if (!result->simulated || !isfinite(result->tokens_per_s))
         return;
     if (change->what)
         fprintf(out, "best single change: %s -> step %s (%sx tokens/s)\n", change->what,

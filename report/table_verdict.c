@@ -18,19 +18,27 @@ range_text(const double values[3], const char *(*format)(double))
 }
 
 static void
-print_speed(FILE *out, const struct mw_result *r)
+print_rates(FILE *out, const struct mw_result *r)
 {
-    g_autofree char *step_range = range_text(r->step_time_s, mw_format_seconds);
     g_autofree char *tflops_range = range_text(r->tflops_per_gpu, mw_format_significant);
 
-    mw_table_line(out, "step time", "%s%s, first step %s", mw_format_seconds(r->step_time_s[1]),
-                  step_range, mw_format_seconds(r->first_step_time_s));
     mw_table_line(out, "speed", "%s%s TFLOP/s per GPU, %s of achievable, MFU %s",
                   mw_format_significant(r->tflops_per_gpu[1]), tflops_range,
                   mw_format_percent(r->efficiency), mw_format_percent(r->mfu));
     mw_table_line(out, "throughput", "%s tokens/s, %s tokens a step (batch %s a GPU, %s in all)",
                   mw_format_count(r->tokens_per_s), mw_format_count(r->tokens_per_step),
                   mw_format_count(r->micro_batch), mw_format_count(r->global_batch));
+}
+
+static void
+print_speed(FILE *out, const struct mw_result *r)
+{
+    g_autofree char *step_range = range_text(r->step_time_s, mw_format_seconds);
+
+    mw_table_line(out, "step time", "%s%s, first step %s", mw_format_seconds(r->step_time_s[1]),
+                  step_range, mw_format_seconds(r->first_step_time_s));
+    if (isfinite(r->tokens_per_s))
+        print_rates(out, r);
     mw_table_line(out, "bottleneck", "%s, busy %s of the step", mw_table_text(r->bottleneck),
                   mw_format_percent(r->bottleneck_share));
 }
@@ -83,6 +91,10 @@ print_exposed(FILE *out, const struct mw_result *r)
 static void
 print_closed_form(FILE *out, const struct mw_result *r)
 {
+    if (!isfinite(r->closed_form_plan_s)) {
+        mw_table_line(out, "critical path", "%s", mw_format_seconds(r->critical_path_s));
+        return;
+    }
     mw_table_line(out, "closed form", "paper %s, plan %s; critical path %s",
                   mw_format_seconds(r->closed_form_paper_s),
                   mw_format_seconds(r->closed_form_plan_s), mw_format_seconds(r->critical_path_s));

@@ -207,14 +207,14 @@ CONTRADICTIONS = {
     "simulate -H flat-test missing.plan": ["missing.plan"],
     "simulate -H flat-test good.plan --batch 3": ["--batch", "plan file"],
     "simulate -H flat-test good.plan -s zero3": ["--strategy", "plan file"],
-    "simulate -H flat-test good.plan --trace t.json": ["--trace", "plan file"],
+    "simulate -H flat-test good.plan --csv": ["--csv", "plan file"],
+    "simulate -H flat-test good.plan --plot p.gif": ["--plot p.gif", ".svg"],
     "simulate -H flat-test empty": ["empty"],
     "simulate -H flat-test noise": ["noise"],
     "simulate -H flat-test cut.plan": ["cut.plan"],
     "simulate -H flat-test missing": ["missing", "directory"],
     "simulate -H flat-test slow.plan": ["73 years"],
-    "simulate -H rtx4090 network.plan": ["capacity"],
-    "simulate -H aws-p3-2xlarge nvme.plan": ["capacity"],  # no drives
+    "simulate -H rtx4090 network.plan": ["2 nodes", "more than"],
     "simulate -m gpt2 -H flat-test --set nvme.read_gb_per_s=1e-9 --set nvme.write_gb_per_s=1e-9 "
     "-s zero-infinity-nvme --optimizer-device nvme --batch 1": None,
 }
@@ -424,6 +424,29 @@ def check_unfit(box):
         yield f"leaves {sorted(set(box.files()) - set(before))}"
 
 
+def check_plan_file(box):
+    """A plan file says what the request said that it was made for, but what takes the model."""
+    line = f"{FLAT} -s zero-infinity-nvme --optimizer-device nvme --batch 4"
+    box.run(f"plan {line} -o state.plan")
+    asked = json.loads(box.run(f"simulate {line} --json").out)
+    answer = box.run("simulate -H flat-test state.plan --json --trace state.json")
+    read = json.loads(answer.out)
+    for key in ("plan", "feasible", "step_time_s", "first_step_time_s", "critical_path_s", "range",
+                "bottleneck", "lanes", "channels", "phases", "peak_bytes", "tiers", "ledger",
+                "nvme_written_bytes", "drive_life_steps", "provenance"):
+        if read[key] != asked[key]:
+            yield f"{key}: {read[key]}, asked {asked[key]}"
+    for key in ("model", "strategy", "tokens_per_s", "tflops_per_gpu", "mfu", "days"):
+        if read[key] is not None:
+            yield f"{key}: {read[key]}, which a plan does not say"
+    if "traceEvents" not in json.loads((box.folder / "state.json").read_text(encoding="utf-8")):
+        yield "no trace"
+    for options in ("--set gpu.memory_gib=1.3", "--set nvme.capacity_tb=0"):
+        answer = box.run(f"simulate -H flat-test state.plan --json {options}")
+        if answer.status != 3 or json.loads(answer.out)["feasible"]:
+            yield f"{options}: status {answer.status}, expected 3"
+
+
 # --- the same bytes, and what they say ---------------------------------------------------------------
 
 
@@ -505,6 +528,7 @@ def tests(box):
                  f"{SIMULATE} --json", f"{SIMULATE} --csv", "simulate -H flat-test good.plan"):
         yield f"full standard output: {line}", check_full(box, line)
     yield "unfit", check_unfit(box)
+    yield "plan file", check_plan_file(box)
     yield "invariant-2: --json twice", check_twice(box, f"{SIMULATE} --json", [])
     yield "invariant-2: --csv twice", check_twice(box, f"{SIMULATE} --csv", [])
     yield "invariant-2: files twice", check_twice(

@@ -1,0 +1,12 @@
+/* plan_file.h - `memwall simulate PLANFILE`: a plan whose text alone is known. */
+#ifndef MW_CLI_PLAN_FILE_H
+#define MW_CLI_PLAN_FILE_H
+
+#include "cli/cli.h"
+
+/* Reads and checks request->plan_file, simulates it on the request's hardware, prints what was asked
+ * for.  Says nothing of tokens, FLOP/s or closed forms: a plan does not hold its model.  Returns the
+ * exit status. */
+int cli_plan_file(const struct cli_request *request);
+
+#endif
