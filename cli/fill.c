@@ -99,6 +99,30 @@ fill_verdict(const struct cli_request *request, const struct mw_sizing *sizing,
     r->remedy = mw_planner_remedy(&planned, &request->settings, sizing);
 }
 
+/* A setting that was asked for and that nothing of this plan follows. */
+static void
+note_idle(const struct mw_settings *asked, const struct mw_sizing *sizing, GPtrArray *notes)
+{
+    bool fetched = sizing->params_partitioned;
+    const struct {
+        const char *option;
+        bool idle;
+        const char *why;
+    } settings[] = {
+        {"--prefetch", asked->prefetch > 0 && !fetched, "changes nothing: parameters are not fetched"},
+        {"--param-loads", asked->param_loads > 0 && !fetched, "changes nothing: parameters are not fetched"},
+        {"--partition", asked->partition != MW_PARTITION_AUTO && !fetched,
+         "changes nothing: parameters are not partitioned"},
+        {"--commit step",
+         asked->commit == 1 && !sizing->ledger[MW_TIER_NVME][MW_PURPOSE_OPTIMIZER_STATE],
+         "commits nothing: no optimizer state is on NVMe"},
+    };
+
+    for (size_t i = 0; i < G_N_ELEMENTS(settings); i++)
+        if (settings[i].idle)
+            g_ptr_array_add(notes, g_strdup_printf("%s %s", settings[i].option, settings[i].why));
+}
+
 static void
 fill_notes(const struct cli_request *request, const struct mw_sizing *sizing, struct mw_result *r)
 {
@@ -111,7 +135,9 @@ fill_notes(const struct cli_request *request, const struct mw_sizing *sizing, st
         g_autofree char *keys = g_strjoinv(", ", request->ignored_deepspeed_keys);
         g_ptr_array_add(notes, g_strdup_printf("DeepSpeed keys without effect: %s", keys));
     }
-    if (sizing->settings.commit == 0 && sizing->ledger[MW_TIER_NVME][MW_PURPOSE_OPTIMIZER_STATE] &&
+    note_idle(&request->settings, sizing, notes);
+    if (sizing->fits && sizing->settings.commit == 0 &&
+        sizing->ledger[MW_TIER_NVME][MW_PURPOSE_OPTIMIZER_STATE] &&
         request->settings.commit == MW_AUTO)
         g_ptr_array_add(notes, g_strdup("no room for a second extent of the optimizer state: "
                                         "--commit none"));

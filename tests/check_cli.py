@@ -424,6 +424,24 @@ def check_unfit(box):
         yield f"leaves {sorted(set(box.files()) - set(before))}"
 
 
+IDLE = {  # request: what its notes must say is idle
+    "-s zero2 --prefetch 3 --param-loads 2 --partition owner --commit step":
+        ["--prefetch", "--param-loads", "--partition", "--commit step"],
+    "-s zero3 --prefetch 3 --param-loads 2 --partition owner": [],
+    "-s zero-infinity-nvme --optimizer-device nvme --commit step": [],
+}
+
+
+def check_idle(box, options, names):
+    """A setting that nothing follows is said to be one."""
+    notes = json.loads(box.run(f"simulate {FLAT} --batch 1 {options} --json").out)["notes"]
+    if len(notes) != len(names):
+        yield f"notes {notes}"
+    for name, note in zip(names, notes):
+        if not note.startswith(name + " "):
+            yield f"{note!r} is not of {name}"
+
+
 def check_plan_file(box):
     """A plan file says what the request said that it was made for, but what takes the model."""
     line = f"{FLAT} -s zero-infinity-nvme --optimizer-device nvme --batch 4"
@@ -529,6 +547,8 @@ def tests(box):
         yield f"full standard output: {line}", check_full(box, line)
     yield "unfit", check_unfit(box)
     yield "plan file", check_plan_file(box)
+    for options, names in IDLE.items():
+        yield f"idle: {options}", check_idle(box, options, names)
     yield "invariant-2: --json twice", check_twice(box, f"{SIMULATE} --json", [])
     yield "invariant-2: --csv twice", check_twice(box, f"{SIMULATE} --csv", [])
     yield "invariant-2: files twice", check_twice(
