@@ -144,6 +144,8 @@ check_curve(const struct mw_hwprofile *profile, GError **error)
     const struct mw_hw_value *dim = mw_hw_value_of(profile, "gpu", "matmul_dim");
     const struct mw_hw_value *rate = mw_hw_value_of(profile, "gpu", "matmul_tflops");
 
+    if (typical(profile, "gpu", "achievable_tflops") > typical(profile, "gpu", "peak_tflops"))
+        return refuse(profile, "gpu", "achievable_tflops", "must be at most peak_tflops", error);
     if (dim->count != rate->count)
         return refuse(profile, "gpu", "matmul_tflops",
                       "must have one number for each of matmul_dim", error);

@@ -195,6 +195,8 @@ test_contradictions(void)
             "no number may be below");
     refuses("matmul_tflops = 100\n", "matmul_tflops = 100\nmatmul_tflops_high = 100; 101\n",
             "one number for each");
+    refuses("achievable_tflops = 100\n", "achievable_tflops = 201\n",
+            "[gpu] achievable_tflops = 201: must be at most peak_tflops");
     refuses("reserve_gib = 0\n", "reserve_gib = 64\n",
             "[gpu] reserve_gib = 64: must be less than the memory");
     refuses("reserve_tb = 0\n", "reserve_tb = 17\n", "[nvme] reserve_tb = 17: must be less");
