@@ -157,6 +157,7 @@ CONTRADICTIONS = {
     "list": ["usage"],
     "list cats": ["usage"],
     "list models extra": ["usage"],
+    "list hwprofiles dgx2 --json": ["usage"],
     "list hwprofiles nowhere": ["nowhere"],
     "simulate": ["-m MODEL", "missing"],
     "simulate -H dgx2": ["-m MODEL", "missing"],
@@ -511,6 +512,16 @@ def check_json(box):
             yield f"{key}: JSON {answer[key]}, CSV {row[key]}"
 
 
+def check_lists(box):
+    """--json lists what the table lists, under the key that asks for it."""
+    for what, key in (("models", "model"), ("hwprofiles", "hardware"), ("strategies", "strategy")):
+        rows = box.run(f"list {what}").out.decode().splitlines()
+        heading = what != "strategies"
+        names = [row.split()[0] for row in rows[heading:]]
+        if [row[key] for row in json.loads(box.run(f"list {what} --json").out)] != names:
+            yield f"{what}: the array is not the table"
+
+
 def check_provenance(box):
     """A figure that is not measured here is never shown as if it were."""
     for hardware in ("flat-test", "dgx2", "rtx4090", "gh200"):
@@ -555,6 +566,7 @@ def tests(box):
         box, f"{SIMULATE} -o DIR/plan --trace DIR/trace.json --write-deepspeed DIR/ds.json",
         ["plan", "trace.json", "ds.json"])
     yield "invariant-5: json", check_json(box)
+    yield "list: json", check_lists(box)
     yield "invariant-8: provenance", check_provenance(box)
 
 
