@@ -2,7 +2,9 @@
 #include "planner/error.h"
 #include "planner/model_walk.h"
 
-#define TOTAL_MAX (INT64_MAX / 16) /* room for what a plan adds up on top */
+/* Of a step's FLOPs; of its bytes an eighth, because a plan adds up many of those on top. */
+#define TOTAL_MAX (INT64_MAX / 2)
+#define BYTES_ROOM 8
 
 static bool G_GNUC_PRINTF(5, 6) refuse(const struct mw_model *model, const char *key, int64_t value,
                                        GError **error, const char *format, ...)
@@ -36,7 +38,7 @@ check_tp(const struct mw_model *model, int64_t tp, GError **error)
     return true;
 }
 
-/* Forward, recompute and backward of one operator, and every byte field. */
+/* Forward, recompute and backward of one operator, or every byte field with its room. */
 static int64_t
 largest_sum(const struct mw_operator_info *info)
 {
@@ -44,7 +46,7 @@ largest_sum(const struct mw_operator_info *info)
     int64_t bytes = MW_SUM(MW_PRODUCT(2, info->forward_bytes), info->backward_bytes,
                            info->saved_bytes, info->output_bytes);
 
-    return MAX(flops, bytes);
+    return MAX(flops, MW_PRODUCT(BYTES_ROOM, bytes));
 }
 
 static int64_t

@@ -228,6 +228,8 @@ test_shapes(void)
     struct mw_shape shape = {.sequences = 1, .seq = 1024, .tp = 16};
 
     g_assert_true(mw_model_validate_shape(&llama, &shape, NULL)); /* 8 key heads over 16 ranks */
+    shape = (struct mw_shape){4, 1024, 1, true};
+    g_assert_true(mw_model_validate_shape(&huge, &shape, NULL)); /* Fig. 2a, 4 sequences */
     expect_bad_shape(&gpt2, (struct mw_shape){0, 1024, 1, true}, "batch: value 0");
     expect_bad_shape(&gpt2, (struct mw_shape){1, 0, 1, true}, "seq: value 0");
     expect_bad_shape(&gpt2, (struct mw_shape){1, 1025, 1, true},
