@@ -54,15 +54,31 @@ other_tiles(const struct plea *plea)
                                      : NULL;
 }
 
+/* With an open batch each candidate has the largest of its placement; 0 if none fits. */
+static double
+largest_batch(const struct plea *plea, const struct mw_settings *settings)
+{
+    struct mw_settings s;
+    double largest = 0;
+
+    if (!mw_settings_resolve(plea->request, settings, &s, NULL))
+        return 0;
+    g_autoptr(GPtrArray) found = mw_planner_candidates(plea->request, &s, NULL);
+    for (guint i = 0; found && i < found->len; i++) {
+        const struct mw_sizing *sizing = found->pdata[i];
+        if (sizing->fits)
+            largest = fmax(largest, sizing->settings.micro_batch);
+    }
+    return largest;
+}
+
 static char *
 smaller_batch(const struct plea *plea)
 {
     struct mw_settings s = *plea->asked;
 
     s.micro_batch = MW_AUTO;
-    struct mw_sizing *open = fitting(plea, &s);
-    s.micro_batch = open ? open->settings.micro_batch : 0;
-    mw_sizing_free(open);
+    s.micro_batch = largest_batch(plea, &s);
     return s.micro_batch > 0 && s.micro_batch < plea->sizing->settings.micro_batch && fits(plea, &s)
                ? g_strdup_printf("--batch %.15g fits", s.micro_batch)
                : NULL;

@@ -1,4 +1,5 @@
 #include <glib.h>
+#include <string.h>
 
 #include "planner/planner.h"
 #include "tests/hwprofile_helpers.h"
@@ -107,6 +108,44 @@ test_remedy_for_fixed_tiles(void)
     mw_hwprofile_free(profile);
 }
 
+static struct mw_sizing *
+plan_batch(const struct mw_request *request, struct mw_settings *asked, double batch)
+{
+    struct mw_settings resolved;
+
+    asked->micro_batch = batch;
+    g_assert_true(mw_settings_resolve(request, asked, &resolved, NULL));
+    return take_first(mw_planner_candidates(request, &resolved, NULL));
+}
+
+/* The batch that is proposed is the largest that fits, on whatever devices: one more does not. */
+static void
+test_remedy_for_batch(void)
+{
+    struct mw_hwprofile *profile = mw_test_load("rtx4090");
+    struct mw_hardware hardware = mw_hwprofile_read(profile, MW_OUTLOOK_TYPICAL);
+    struct mw_model model;
+    struct mw_request request = {&model, &hardware};
+    struct mw_settings asked;
+
+    g_assert_true(mw_model_load("gpt3-13b", &model, NULL));
+    mw_settings_init(&asked);
+    asked.strategy = MW_STRATEGY_ZERO_INFINITY_NVME;
+    struct mw_sizing *large = plan_batch(&request, &asked, 64);
+    g_assert_false(large->fits);
+    g_autofree char *remedy = mw_planner_remedy(&request, &asked, large);
+    double batch = g_ascii_strtod(strchr(remedy, ' '), NULL);
+    g_assert_true(g_str_has_prefix(remedy, "--batch "));
+    struct mw_sizing *proposed = plan_batch(&request, &asked, batch);
+    struct mw_sizing *beyond = plan_batch(&request, &asked, batch + 1);
+    g_assert_true(proposed->fits);
+    g_assert_false(beyond->fits);
+    mw_sizing_free(large);
+    mw_sizing_free(proposed);
+    mw_sizing_free(beyond);
+    mw_hwprofile_free(profile);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -115,5 +154,6 @@ main(int argc, char **argv)
     g_test_add_func("/candidates/nearest-tiling", test_nearest_tiling_is_blamed);
     g_test_add_func("/candidates/tier-beyond-tiling", test_tier_that_tiling_cannot_help_is_blamed);
     g_test_add_func("/candidates/remedy-for-fixed-tiles", test_remedy_for_fixed_tiles);
+    g_test_add_func("/candidates/remedy-for-batch", test_remedy_for_batch);
     return g_test_run();
 }
