@@ -158,6 +158,65 @@ read_tied(const struct mw_config *config)
                             &config->model->tied_embedding, config->error);
 }
 
+/* Hugging Face's functions that read and write every element once, as the walk counts them; all of
+ * them cost the same there. */
+static const char *const activations[] = {"gelu",
+                                          "gelu_10",
+                                          "gelu_accurate",
+                                          "gelu_fast",
+                                          "gelu_new",
+                                          "gelu_python",
+                                          "gelu_pytorch_tanh",
+                                          "leaky_relu",
+                                          "mish",
+                                          "quick_gelu",
+                                          "relu",
+                                          "relu2",
+                                          "relu6",
+                                          "sigmoid",
+                                          "silu",
+                                          "swish",
+                                          "tanh"};
+
+static bool
+is_activation(const char *name)
+{
+    for (size_t i = 0; i < G_N_ELEMENTS(activations); i++)
+        if (!strcmp(name, activations[i]))
+            return true;
+    return false;
+}
+
+static bool
+refuse_activation(const struct mw_config *config, const char *key)
+{
+    g_autofree char *shown = mw_json_text(json_object_get_member(config->object, key));
+    g_autoptr(GString) known = g_string_new(NULL);
+
+    for (size_t i = 0; i < G_N_ELEMENTS(activations); i++)
+        g_string_append_printf(known, "%s%s", i ? ", " : "", activations[i]);
+    g_set_error(config->error, MW_ERROR, MW_ERROR_INVALID,
+                "%s: key \"%s\": value %s: must be one of %s", config->origin, key, shown,
+                known->str);
+    return false;
+}
+
+/* The key's name differs by architecture, and Gemma's files have two of them. */
+static bool
+check_activation(const struct mw_config *config)
+{
+    static const char *const keys[] = {"hidden_act", "hidden_activation", "activation_function"};
+
+    for (size_t i = 0; i < G_N_ELEMENTS(keys); i++) {
+        const char *name = NULL;
+        if (!mw_json_get_string(config->object, keys[i], config->origin, &name, config->error))
+            return false;
+        if (name && !is_activation(name))
+            return refuse_activation(config, keys[i]);
+    }
+    return true;
+}
+
 static bool
 read_model(struct mw_config *config)
 {
@@ -167,7 +226,8 @@ read_model(struct mw_config *config)
         !enter_text_config(config) || !read_tied(config))
         return false;
     struct mw_dimension_names names = names_in(config, kind->names);
-    return read_dimensions(config, &names) && (!kind->read || kind->read(config)) &&
+    return check_activation(config) && read_dimensions(config, &names) &&
+           (!kind->read || kind->read(config)) &&
            mw_model_complete(config->model, &names, config->origin, config->error);
 }
 
