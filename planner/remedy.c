@@ -129,14 +129,23 @@ more_nodes(const struct plea *plea)
     return NULL;
 }
 
-/* Three figures, rounded up: what is said is enough. */
-static double
-round_up_gib(int64_t bytes)
+/* "170 GiB", "15.9 TiB": three figures, rounded up, as what is said must be enough.  g_free it. */
+static char *
+enough_memory(int64_t bytes)
 {
-    double gib = (double)bytes / (double)(1 << 30);
-    double unit = pow(10, floor(log10(gib)) - 2);
+    static const struct {
+        double bytes;
+        const char *name;
+    } units[] = {{0x1p40, "TiB"}, {0x1p30, "GiB"}, {0x1p20, "MiB"}};
+    size_t u = 0;
 
-    return ceil(gib / unit) * unit;
+    while (u + 1 < G_N_ELEMENTS(units) && bytes < units[u].bytes)
+        u++;
+    double value = fmax(1, bytes / units[u].bytes);
+    int decimals = MAX(0, 2 - (int)floor(log10(value)));
+    double step = pow(10, floor(log10(value)) - 2);
+
+    return g_strdup_printf("%.*f %s", decimals, ceil(value / step) * step, units[u].name);
 }
 
 /* More memory in every tier that lacks some. */
@@ -152,9 +161,9 @@ more_memory(const struct plea *plea)
         int64_t one = sizing->largest_bytes[t] - tier->largest_request_bytes;
         if (sum <= 0 && one <= 0)
             continue;
-        g_string_append_printf(text, "%s%.3g GiB more %s memory%s", text->len ? ", " : "",
-                               round_up_gib(MAX(sum, one)), mw_tier_name(t),
-                               one > sum ? " in one piece" : "");
+        g_autofree char *more = enough_memory(MAX(sum, one));
+        g_string_append_printf(text, "%s%s more %s memory%s", text->len ? ", " : "", more,
+                               mw_tier_name(t), one > sum ? " in one piece" : "");
     }
     g_string_append(text, " a GPU: then it fits");
     return g_string_free(text, FALSE);

@@ -53,18 +53,35 @@ check_short(const struct mw_sizing *sizing)
 
 /* --- the remedy, applied -------------------------------------------------------------------------- */
 
+/* People's numbers: "170 GiB", never "1.7e+02 GiB". */
+static double
+read_bytes(const char *text, char tier[8])
+{
+    static const struct {
+        const char *name;
+        double bytes;
+    } units[] = {{"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}};
+    char number[16], unit[4];
+
+    g_assert_cmpint(
+        sscanf(text, "%15[0-9.] %3[A-Za-z] more %7[a-z] memory", number, unit, tier), ==, 3);
+    for (size_t u = 0; u < G_N_ELEMENTS(units); u++)
+        if (!strcmp(units[u].name, unit))
+            return g_ascii_strtod(number, NULL) * units[u].bytes;
+    g_assert_not_reached();
+}
+
 static void
 add_said_memory(const char *text, struct random_request *request, const struct mw_sizing *sizing)
 {
     g_auto(GStrv) parts = g_strsplit(text, ", ", -1);
 
     for (char **part = parts; *part; part++) {
-        double gib;
         char tier[8];
-        g_assert_cmpint(sscanf(*part, "%lf GiB more %7[a-z] memory", &gib, tier), ==, 2);
+        double bytes = read_bytes(*part, tier);
         for (int t = 0; t < MW_TIER_COUNT; t++)
             if (!strcmp(tier, mw_tier_name(t)))
-                add_memory(&request->hardware, (enum mw_tier)t, (int64_t)(gib * (1 << 30)) + 1,
+                add_memory(&request->hardware, (enum mw_tier)t, (int64_t)bytes + 1,
                            sizing->ranks_per_node);
     }
     /* The memory is for the answer that did not fit. */
