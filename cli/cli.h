@@ -38,11 +38,10 @@ struct cli_request {
     char *plan_file; /* simulate PLANFILE */
 };
 
-/* Parses the options of `verb` (plan or simulate).  On an error prints one line and returns the
- * exit status, else CLI_DONE; *done is set when help was asked for. */
-int cli_request_parse(struct cli_request *request, const char *verb, int argc, char **argv,
-                      gboolean *done);
-void cli_request_clear(struct cli_request *request);
+/* Parses the options of `verb` (plan or simulate) and lets `answer` answer, unless help was asked
+ * for.  An error is one line on standard error.  Returns the exit status. */
+int cli_request_run(const char *verb, int argc, char **argv,
+                    int (*answer)(const struct cli_request *request));
 
 /* Whatever was printed reaches standard output, or CLI_FAILED with a line that says so. */
 int cli_flush(void);

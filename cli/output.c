@@ -1,42 +1,9 @@
 #include "cli/output.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "planner/deepspeed.h"
 #include "report/file.h"
-
-int
-cli_answers_make(const struct cli_request *request, enum cli_depth depth,
-                 struct cli_answers *answers)
-{
-    bool several = request->strategy_count > 1;
-    bool keep = request->trace || request->plot;
-
-    memset(answers, 0, sizeof *answers);
-    if (several && depth > CLI_DEPTH_ROW)
-        depth = CLI_DEPTH_ROW;
-    for (int i = 0; i < request->strategy_count; i++) {
-        g_autoptr(GError) error = NULL;
-        enum mw_strategy strategy = request->strategies[i];
-        struct cli_answer *answer =
-            strategy == MW_STRATEGY_AUTO ? cli_answer_auto(request, depth, keep, &error)
-                                         : cli_answer_new(request, strategy, depth, keep, &error);
-        if (!answer)
-            return cli_fail(error);
-        answers->answer[answers->count] = answer;
-        answers->result[answers->count++] = answer->result;
-    }
-    return CLI_DONE;
-}
-
-void
-cli_answers_clear(struct cli_answers *answers)
-{
-    for (int i = 0; i < answers->count; i++)
-        cli_answer_free(answers->answer[i]);
-    answers->count = 0;
-}
 
 static bool
 write_plan(const char *path, const struct mw_plan *plan, GError **error)
@@ -114,33 +81,67 @@ write_files(const struct cli_request *request, const struct cli_answer *answer, 
 }
 
 static void
-print_answers(const struct cli_request *request, const struct cli_answers *answers, bool plan_only)
+print_results(const struct cli_request *request, struct mw_result *const *results, int count,
+              bool plan_only)
 {
     if (request->json)
-        mw_json_write(stdout, answers->result, answers->count);
+        mw_json_write(stdout, results, count);
     else if (request->csv)
-        mw_csv_write(stdout, answers->result, answers->count);
-    else if (answers->count > 1)
-        mw_table_compare(stdout, answers->result, answers->count);
+        mw_csv_write(stdout, results, count);
+    else if (count > 1)
+        mw_table_compare(stdout, results, count);
     else if (plan_only)
-        mw_table_plan(stdout, answers->result[0]);
+        mw_table_plan(stdout, results[0]);
     else
-        mw_table_simulate(stdout, answers->result[0]);
+        mw_table_simulate(stdout, results[0]);
 }
 
 int
-cli_answers_print(const struct cli_request *request, const struct cli_answers *answers,
+cli_answers_print(const struct cli_request *request, struct cli_answer *const *answers, int count,
                   bool plan_only)
 {
     g_autoptr(GError) error = NULL;
+    struct mw_result *results[MW_STRATEGY_COUNT];
     bool fits = false;
 
-    if (answers->count == 1 && !write_files(request, answers->answer[0], &error))
+    if (count == 1 && !write_files(request, answers[0], &error))
         return cli_fail(error);
-    print_answers(request, answers, plan_only);
+    for (int i = 0; i < count; i++) {
+        results[i] = answers[i]->result;
+        fits = fits || results[i]->feasible;
+    }
+    print_results(request, results, count, plan_only);
     if (cli_flush() != CLI_DONE)
         return CLI_FAILED;
-    for (int i = 0; i < answers->count; i++)
-        fits = fits || answers->result[i]->feasible;
     return fits ? CLI_DONE : CLI_DOES_NOT_FIT;
+}
+
+/* Of several strategies a row each. */
+static struct cli_answer *
+answer_strategy(const struct cli_request *request, int index, enum cli_depth depth, GError **error)
+{
+    enum mw_strategy strategy = request->strategies[index];
+    bool keep = request->trace || request->plot;
+
+    if (request->strategy_count > 1)
+        depth = MIN(depth, CLI_DEPTH_ROW);
+    return strategy == MW_STRATEGY_AUTO ? cli_answer_auto(request, depth, keep, error)
+                                        : cli_answer_new(request, strategy, depth, keep, error);
+}
+
+int
+cli_answer_request(const struct cli_request *request, enum cli_depth depth)
+{
+    struct cli_answer *answers[MW_STRATEGY_COUNT];
+    g_autoptr(GError) error = NULL;
+    int count = 0, status;
+
+    while (count < request->strategy_count &&
+           (answers[count] = answer_strategy(request, count, depth, &error)))
+        count++;
+    status = error ? cli_fail(error)
+                   : cli_answers_print(request, answers, count, depth == CLI_DEPTH_PLAN);
+    while (count > 0)
+        cli_answer_free(answers[--count]);
+    return status;
 }

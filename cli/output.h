@@ -4,18 +4,11 @@
 
 #include "cli/cli.h"
 
-struct cli_answers {
-    struct cli_answer *answer[MW_STRATEGY_COUNT];
-    struct mw_result *result[MW_STRATEGY_COUNT]; /* borrowed */
-    int count;
-};
-
-/* On an error prints it and returns the exit status. */
-int cli_answers_make(const struct cli_request *request, enum cli_depth depth,
-                     struct cli_answers *answers);
-/* Tables or JSON or CSV on standard output, then the files that were asked for. */
-int cli_answers_print(const struct cli_request *request, const struct cli_answers *answers,
-                      bool plan_only);
-void cli_answers_clear(struct cli_answers *answers);
+/* The files that were asked for, then tables, JSON or CSV on standard output: of plans, or from
+ * CLI_DEPTH_ROW on of steps.  An error is one line on standard error.  Returns the exit status. */
+int cli_answer_request(const struct cli_request *request, enum cli_depth depth);
+/* The same of answers that are there. */
+int cli_answers_print(const struct cli_request *request, struct cli_answer *const *answers,
+                      int count, bool plan_only);
 
 #endif

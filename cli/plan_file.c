@@ -171,8 +171,7 @@ cli_plan_file(const struct cli_request *request)
 
     if (!answer)
         return cli_fail(error);
-    struct cli_answers answers = {{answer}, {answer->result}, 1};
-    int status = cli_answers_print(request, &answers, false);
-    cli_answers_clear(&answers);
+    int status = cli_answers_print(request, &answer, 1, false);
+    cli_answer_free(answer);
     return status;
 }

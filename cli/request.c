@@ -295,9 +295,8 @@ fill_request(struct cli_request *request, const struct words *words, const char 
                                   check_outputs(request, verb, error));
 }
 
-int
-cli_request_parse(struct cli_request *request, const char *verb, int argc, char **argv,
-                  gboolean *done)
+static int
+parse(struct cli_request *request, const char *verb, int argc, char **argv, gboolean *done)
 {
     g_autoptr(GError) error = NULL;
     struct words words = {0};
@@ -311,8 +310,8 @@ cli_request_parse(struct cli_request *request, const char *verb, int argc, char 
     return *done ? cli_flush() : CLI_DONE;
 }
 
-void
-cli_request_clear(struct cli_request *request)
+static void
+clear(struct cli_request *request)
 {
     mw_hwprofile_free(request->profile);
     g_strfreev(request->ignored_deepspeed_keys);
@@ -324,4 +323,18 @@ cli_request_clear(struct cli_request *request)
     g_free(request->write_deepspeed);
     g_free(request->plan_file);
     memset(request, 0, sizeof *request);
+}
+
+int
+cli_request_run(const char *verb, int argc, char **argv,
+                int (*answer)(const struct cli_request *request))
+{
+    struct cli_request request = {0};
+    gboolean done;
+    int status = parse(&request, verb, argc, argv, &done);
+
+    if (status == CLI_DONE && !done)
+        status = answer(&request);
+    clear(&request);
+    return status;
 }

@@ -90,28 +90,15 @@ print_largest(const struct cli_request *request)
 }
 
 static int
-print_plans(const struct cli_request *request)
+answer(const struct cli_request *request)
 {
-    struct cli_answers answers;
-    int status = cli_answers_make(request, CLI_DEPTH_PLAN, &answers);
-
-    if (status == CLI_DONE)
-        status = cli_answers_print(request, &answers, true);
-    cli_answers_clear(&answers);
-    return status;
+    return request->largest ? print_largest(request) : cli_answer_request(request, CLI_DEPTH_PLAN);
 }
 
 static int
 run(int argc, char **argv)
 {
-    struct cli_request request = {0};
-    gboolean done;
-    int status = cli_request_parse(&request, "plan", argc, argv, &done);
-
-    if (status == CLI_DONE && !done)
-        status = request.largest ? print_largest(&request) : print_plans(&request);
-    cli_request_clear(&request);
-    return status;
+    return cli_request_run("plan", argc, argv, answer);
 }
 
 const struct cli_verb cli_verb_plan = {

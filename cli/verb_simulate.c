@@ -4,29 +4,17 @@
 #include "cli/plan_file.h"
 
 static int
-simulate_request(const struct cli_request *request)
+answer(const struct cli_request *request)
 {
-    struct cli_answers answers;
-    int status = cli_answers_make(
-        request, request->sensitivity ? CLI_DEPTH_FULL : CLI_DEPTH_VERDICT, &answers);
+    enum cli_depth depth = request->sensitivity ? CLI_DEPTH_FULL : CLI_DEPTH_VERDICT;
 
-    if (status == CLI_DONE)
-        status = cli_answers_print(request, &answers, false);
-    cli_answers_clear(&answers);
-    return status;
+    return request->plan_file ? cli_plan_file(request) : cli_answer_request(request, depth);
 }
 
 static int
 run(int argc, char **argv)
 {
-    struct cli_request request = {0};
-    gboolean done;
-    int status = cli_request_parse(&request, "simulate", argc, argv, &done);
-
-    if (status == CLI_DONE && !done)
-        status = request.plan_file ? cli_plan_file(&request) : simulate_request(&request);
-    cli_request_clear(&request);
-    return status;
+    return cli_request_run("simulate", argc, argv, answer);
 }
 
 const struct cli_verb cli_verb_simulate = {
