@@ -104,14 +104,41 @@ check_names(struct cli_request *request, GError **error)
                   request->hardware_name);
 }
 
+/* Data-parallel GPUs that the options ask for; 0: tensor slicing does not divide them. */
+static int64_t
+replicas(const struct cli_request *request)
+{
+    const struct mw_settings *s = &request->settings;
+    int64_t gpus = s->gpus_per_node == MW_AUTO
+                       ? request->hardware[MW_OUTLOOK_TYPICAL].gpus_per_node
+                       : s->gpus_per_node;
+
+    return s->nodes * gpus % s->tp ? 0 : s->nodes * gpus / s->tp;
+}
+
+/* What the options say of the ranks is there already; they go before what the file says of the
+ * batch, so its own sum need not come out. */
+static bool
+load_deepspeed(struct cli_request *request, const char *path, GError **error)
+{
+    struct mw_settings *s = &request->settings;
+    bool named = s->global_batch != MW_AUTO;
+    bool own_batch = named || s->micro_batch != MW_AUTO || s->grad_accum != MW_AUTO;
+
+    if (!mw_deepspeed_load(path, own_batch ? 0 : replicas(request), s,
+                           &request->ignored_deepspeed_keys, error))
+        return false;
+    if (named)
+        s->batch_source = NULL;
+    return cli_options_apply(s, error);
+}
+
 static bool
 apply_options(struct cli_request *request, const struct words *words, GError **error)
 {
     mw_settings_init(&request->settings);
-    if (words->deepspeed && !mw_deepspeed_load(words->deepspeed, 0, &request->settings,
-                                               &request->ignored_deepspeed_keys, error))
-        return false;
-    if (!cli_options_apply(&request->settings, error))
+    if (!cli_options_apply(&request->settings, error) ||
+        (words->deepspeed && !load_deepspeed(request, words->deepspeed, error)))
         return false;
     if (words->strategies)
         return parse_strategies(request, words->strategies, error);

@@ -91,8 +91,13 @@ apply_batch(struct mw_ds_file *file, int64_t world, struct mw_settings *settings
     take(file, DS_GRAD_ACCUM, &accum);
     if (train && !complete_batch(file, world, train, &micro, &accum, error))
         return false;
-    if (train)
+    if (train) {
+        g_autofree char *source =
+            g_strdup_printf("%s: key \"%s\": value %s", file->origin,
+                            file->key[DS_TRAIN_BATCH].name, file->key[DS_TRAIN_BATCH].text);
         settings->global_batch = train;
+        settings->batch_source = g_intern_string(source);
+    }
     if (micro) /* DeepSpeed counts it per model replica, that is per tp GPUs */
         settings->micro_batch = (double)micro / (double)settings->tp;
     if (accum)

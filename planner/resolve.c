@@ -41,6 +41,20 @@ fill_shape(const struct mw_request *request, struct mw_settings *s)
                                                                : MW_PARTITION_BANDWIDTH;
 }
 
+/* Blames the global batch, by the name under which it came. */
+static bool G_GNUC_PRINTF(3, 4)
+refuse_batch(const struct mw_settings *s, GError **error, const char *accepted, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, accepted);
+    g_autofree char *text = g_strdup_vprintf(accepted, arguments);
+    va_end(arguments);
+    if (s->batch_source)
+        return refuse(error, "%s: must be %s", s->batch_source, text);
+    return refuse(error, "--global-batch %" G_GINT64_FORMAT ": must be %s", s->global_batch, text);
+}
+
 /* global batch = micro-batch * GPUs * accumulation; any two of the three may be given. */
 static bool
 fill_batch(struct mw_settings *s, GError **error)
@@ -57,19 +71,17 @@ fill_batch(struct mw_settings *s, GError **error)
         if (s->grad_accum == MW_AUTO)
             s->grad_accum = llround(accum);
         if (fabs(accum - s->grad_accum) > 1e-9 || s->grad_accum < 1)
-            return refuse(error,
-                          "--global-batch %" G_GINT64_FORMAT
-                          ": must be --batch %g times %g GPUs times a whole --grad-accum",
-                          s->global_batch, s->micro_batch, gpus);
+            return refuse_batch(s, error, "--batch %g times %g GPUs times a whole --grad-accum",
+                                s->micro_batch, gpus);
         return true;
     }
     int64_t accum = s->grad_accum == MW_AUTO ? 1 : s->grad_accum;
     double micro = s->global_batch / (gpus * accum), sequences = micro * s->tp;
     if (sequences < 1 || fabs(sequences - llround(sequences)) > 1e-9)
-        return refuse(error,
-                      "--global-batch %" G_GINT64_FORMAT ": must be a multiple of the %g "
-                      "data-parallel ranks times --grad-accum %" G_GINT64_FORMAT,
-                      s->global_batch, gpus / s->tp, accum);
+        return refuse_batch(s, error,
+                            "a multiple of the %g data-parallel ranks times --grad-accum "
+                            "%" G_GINT64_FORMAT,
+                            gpus / s->tp, accum);
     if (s->grad_accum != MW_AUTO)
         s->micro_batch = micro; /* else the search looks for the fewest micro-batches that fit */
     return true;

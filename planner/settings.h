@@ -62,6 +62,8 @@ struct mw_settings {
     int64_t tp;                 /* tensor slicing, default 1 */
     double micro_batch;         /* sequences per GPU; times tp it is whole; MW_AUTO: largest that fits */
     int64_t global_batch;       /* sequences per step; MW_AUTO: micro_batch * ranks * grad_accum */
+    const char *batch_source;   /* what messages call the global batch, if not --global-batch; lives
+                                   as long as the program */
     int64_t grad_accum;         /* MW_AUTO: 1, or what global_batch asks for */
     int64_t seq;                /* MW_AUTO: the smaller of the model's and 4096 (paper presets 1024) */
     struct mw_placement placement[MW_STATE_COUNT];

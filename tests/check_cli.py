@@ -297,6 +297,11 @@ DEEPSPEED = {  # name: (content, words)
                        ["ds-device.json", "device", "disk"]),
     "ds-batch.json": ({"train_micro_batch_size_per_gpu": -1},
                       ["ds-batch.json", "train_micro_batch_size_per_gpu", "-1"]),
+    "ds-sum.json": ({"train_batch_size": 33, "train_micro_batch_size_per_gpu": 4,
+                     "gradient_accumulation_steps": 2},
+                    ["ds-sum.json", "train_batch_size", "33", "must be 32", "4 data-parallel"]),
+    "ds-part.json": ({"train_batch_size": 34}, ["ds-part.json", "train_batch_size", "34",
+                                                "a multiple of 4"]),
 }
 
 
@@ -307,6 +312,9 @@ def wrong_files():
         yield f"-H {name}", f"simulate -m gpt2 -H ./{name}", words
     for name, (_, words) in DEEPSPEED.items():
         yield f"--deepspeed {name}", f"simulate {FLAT} --deepspeed {name}", words
+    yield ("--batch beside the file's",
+           f"simulate {FLAT} --deepspeed ds-even.json --batch 3",
+           ["ds-even.json", "train_batch_size", "64", "--batch 3 times 4 GPUs"])
     yield "-m missing.json", "simulate -m missing.json -H flat-test", ["missing.json"]
     yield "-H missing.ini", "simulate -m gpt2 -H missing.ini", ["missing.ini"]
     yield "--deepspeed missing.json", f"simulate {FLAT} --deepspeed missing.json", ["missing.json"]
@@ -326,6 +334,7 @@ def make_files(box):
         for name, (content, _) in files.items():
             box.write(name, content)
     box.write("ring-b.ini", "[profile]\ninherits = ring-a\n")
+    box.write("ds-even.json", {"train_batch_size": 64})
     box.write("empty", "")
     (box.folder / "missing").mkdir()
     box.write("noise", bytes(range(256)) * 10)
@@ -443,6 +452,17 @@ def check_idle(box, options, names):
             yield f"{note!r} is not of {name}"
 
 
+def check_deepspeed_batch(box):
+    """A file counts the micro-batch for each replica, which the options make of --tp GPUs."""
+    box.write("ds-micro.json", {"train_batch_size": 64, "train_micro_batch_size_per_gpu": 4})
+    for options, expected in (("", (4, 4)), ("--tp 2", (2, 8)), ("--gpus 2", (4, 8)),
+                              ("--batch 8", (8, 2))):
+        line = f"simulate -m gpt2 -H flat-test -s zero1 --deepspeed ds-micro.json {options} --json"
+        settings = json.loads(box.run(line).out)["settings"]
+        if (settings["micro_batch"], settings["grad_accum"]) != expected:
+            yield f"{options}: {settings['micro_batch']} times {settings['grad_accum']}"
+
+
 def check_plan_file(box):
     """A plan file says what the request said that it was made for, but what takes the model."""
     line = f"{FLAT} -s zero-infinity-nvme --optimizer-device nvme --batch 4"
@@ -558,6 +578,7 @@ def tests(box):
         yield f"full standard output: {line}", check_full(box, line)
     yield "unfit", check_unfit(box)
     yield "plan file", check_plan_file(box)
+    yield "DeepSpeed batch", check_deepspeed_batch(box)
     for options, names in IDLE.items():
         yield f"idle: {options}", check_idle(box, options, names)
     yield "invariant-2: --json twice", check_twice(box, f"{SIMULATE} --json", [])
