@@ -43,6 +43,7 @@ fill_identity(const struct cli_request *request, const struct mw_sizing *sizing,
     r->commit = g_strdup(s->commit == 1 ? "step" : "none");
     r->provenance =
         g_strdup(mw_provenance_name(mw_hwprofile_worst_provenance(request->profile)));
+    r->dtype = g_strdup(mw_dtype_name(s->dtype));
     r->state_layout = g_strdup(s->layout == MW_LAYOUT_PAPER20 ? "paper20" : "zero16");
 }
 
@@ -113,6 +114,9 @@ note_idle(const struct mw_settings *asked, const struct mw_sizing *sizing, GPtrA
         {"--param-loads", asked->param_loads > 0 && !fetched, "changes nothing: parameters are not fetched"},
         {"--partition", asked->partition != MW_PARTITION_AUTO && !fetched,
          "changes nothing: parameters are not partitioned"},
+        {"bf16 of the DeepSpeed file",
+         asked->dtype == MW_DTYPE_BF16 && sizing->settings.dtype != MW_DTYPE_BF16,
+         "is not followed: this GPU has fp16 products only, and the plan is for them"},
         {"--commit step",
          asked->commit == 1 && !sizing->ledger[MW_TIER_NVME][MW_PURPOSE_OPTIMIZER_STATE],
          "commits nothing: no optimizer state is on NVMe"},

@@ -41,7 +41,6 @@ write_deepspeed(const char *path, const struct mw_sizing *sizing, GError **error
         .largest_unit_elements = part,
         .buffer_count = MAX(1, sizing->pinned_ring),
         .nvme_queue_depth = sizing->hardware->nvme_queue_depth,
-        .bf16 = sizing->hardware->gpu_bf16,
     };
     g_autofree char *text = mw_deepspeed_text(s, &facts);
     struct mw_file *file = mw_file_open(path, error);

@@ -95,7 +95,7 @@ mw_work_compute(struct builder *b, enum mw_class class, int operator_, bool back
         return *cached;
     struct mw_work work = blank_work(MW_OP_COMPUTE, info->operator_);
     struct draws draws = {0};
-    work.dtype = b->sizing->hardware->gpu_bf16 ? MW_DTYPE_BF16 : MW_DTYPE_FP16;
+    work.dtype = b->sizing->settings.dtype;
     work.flops = (backward ? info->backward_flops : info->forward_flops) / tiles;
     work.m = info->m;
     work.n = info->n ? MAX(1, info->n / tiles) : 0;

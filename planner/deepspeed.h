@@ -18,7 +18,8 @@
  *   activation_checkpointing.cpu_checkpointing   activation checkpoints on the CPU or the GPU
  *   train_batch_size, train_micro_batch_size_per_gpu, gradient_accumulation_steps   the batch; of
  *                                three one follows from the other two and the world size
- *   fp16, bf16, bfloat16         at most one; a plan is the same for both
+ *   fp16, bf16, bfloat16         at most one of them on: the format of the plan's 16-bit values, which
+                                cost the same in both
  *
  * The types and bounds of gradient_clipping, the other sizes and the aio block (thread_count is the
  * older name of intra_op_parallelism) are checked; these and all other keys have no effect on a plan
@@ -50,7 +51,6 @@ struct mw_deepspeed_facts {
     int64_t largest_unit_elements; /* the largest fetch unit */
     int64_t buffer_count;         /* pinned slots of the parameter path */
     int64_t nvme_queue_depth;
-    bool bf16;
 };
 
 /* Text of a ds_config.json for these (resolved) settings; g_free it.  DeepSpeed has no splits over

@@ -37,15 +37,17 @@ refuse(const struct mw_ds_file *file, enum mw_ds_key key, GError **error, const 
     return mw_ds_refuse(file->origin, file->key[key].name, file->key[key].text, text, error);
 }
 
-/* Both formats have 2 bytes, so a plan is the same; with neither on, training would be in fp32,
- * which no plan does: the keys are then listed as without effect. */
+/* With neither on, training would be in fp32, which no plan does: the keys are then listed as
+ * without effect. */
 static bool
-apply_precision(struct mw_ds_file *file, GError **error)
+apply_precision(struct mw_ds_file *file, struct mw_settings *settings, GError **error)
 {
     int64_t fp16 = value_of(file, DS_FP16), bf16 = value_of(file, DS_BF16);
 
     if (fp16 == 1 && bf16 == 1)
         return refuse(file, DS_FP16, error, "false where %s is true", file->key[DS_BF16].name);
+    if (fp16 == 1 || bf16 == 1)
+        settings->dtype = fp16 == 1 ? MW_DTYPE_FP16 : MW_DTYPE_BF16;
     bool on = fp16 == 1 || bf16 == 1 || fp16 == MW_AUTO || bf16 == MW_AUTO;
     file->key[DS_FP16].used = file->key[DS_BF16].used = on;
     return true;
@@ -235,7 +237,7 @@ bool
 mw_ds_apply(struct mw_ds_file *file, int64_t world_size, struct mw_settings *settings,
             GError **error)
 {
-    if (!apply_precision(file, error) || !apply_batch(file, world_size, settings, error) ||
+    if (!apply_precision(file, settings, error) || !apply_batch(file, world_size, settings, error) ||
         !merge_old_name(file, DS_PARAM_DEVICE, DS_PARAM_DEVICE_OLD, error) ||
         !merge_old_name(file, DS_OPTIMIZER_DEVICE, DS_OPTIMIZER_DEVICE_OLD, error) ||
         !check_offload(file, error))

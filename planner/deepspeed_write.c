@@ -225,7 +225,7 @@ mw_deepspeed_text(const struct mw_settings *settings, const struct mw_deepspeed_
 
     json_builder_begin_object(json);
     add_batch(json, settings, facts);
-    begin(json, facts->bf16 ? "bf16" : "fp16");
+    begin(json, settings->dtype == MW_DTYPE_FP16 ? "fp16" : "bf16");
     add_bool(json, "enabled", true);
     json_builder_end_object(json);
     add_zero(json, settings, facts);

@@ -27,6 +27,8 @@ fill_shape(const struct mw_request *request, struct mw_settings *s)
 
     if (s->gpus_per_node == MW_AUTO)
         s->gpus_per_node = request->hardware->gpus_per_node;
+    if (s->dtype == MW_DTYPE_NONE || !request->hardware->gpu_bf16)
+        s->dtype = request->hardware->gpu_bf16 ? MW_DTYPE_BF16 : MW_DTYPE_FP16;
     if (s->seq == MW_AUTO)
         s->seq = MIN(model->seq, model->paper_preset ? PAPER_SEQ : DEFAULT_SEQ);
     if (s->checkpoint_interval == MW_AUTO)

@@ -69,6 +69,7 @@ struct mw_settings {
     struct mw_placement placement[MW_STATE_COUNT];
     enum mw_partition partition;
     enum mw_layout layout;
+    enum mw_dtype dtype;         /* 16-bit format; MW_DTYPE_NONE: bf16 where the GPU has it */
     int64_t checkpoint_interval; /* blocks a checkpoint; 0: no checkpointing; MW_AUTO: 1 */
     int64_t param_loads;         /* 3 or 2; MW_AUTO: 3 */
     int64_t tiles;               /* memory-centric tiling; MW_AUTO: as few as fit */

@@ -40,6 +40,7 @@ write_settings(struct mw_json_writer *json, const struct mw_result *r)
     mw_json_string(json, "partition", r->partition);
     mw_json_string(json, "commit", r->commit);
     mw_json_string(json, "state_layout", r->state_layout);
+    mw_json_string(json, "dtype", r->dtype);
     if (r->dpu_start >= 0)
         mw_json_integer(json, "dpu_start", r->dpu_start);
     else

@@ -16,6 +16,7 @@ free_texts(struct mw_result *result)
     g_free(result->partition);
     g_free(result->commit);
     g_free(result->state_layout);
+    g_free(result->dtype);
     g_free(result->limiting_tier);
     g_free(result->remedy);
     g_free(result->bottleneck);

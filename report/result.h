@@ -86,6 +86,7 @@ struct mw_result {
     char *partition;        /* "bandwidth-centric" or "owner-broadcast" */
     char *commit;           /* "step" or "none" */
     char *state_layout;
+    char *dtype;            /* of parameters and activations: "bf16" or "fp16" */
     int64_t dpu_start;      /* -1: no delayed parameter update */
 
     bool feasible;

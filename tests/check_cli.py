@@ -463,6 +463,22 @@ def check_deepspeed_batch(box):
             yield f"{options}: {settings['micro_batch']} times {settings['grad_accum']}"
 
 
+def check_deepspeed_format(box):
+    """The file's 16-bit format is the plan's and that of the file that is written for it."""
+    for hardware, asked, planned in (("dgx-h100", "fp16", "fp16"), ("dgx-h100", "bf16", "bf16"),
+                                     ("dgx-h100", None, "bf16"), ("dgx2", "fp16", "fp16"),
+                                     ("dgx2", "bf16", "fp16"), ("dgx2", None, "fp16")):
+        box.write("ds-format.json", {asked: {"enabled": True}} if asked else {})
+        answer = json.loads(box.run(f"simulate -m gpt2 -H {hardware} -s zero2 --batch 1 --json "
+                                    "--deepspeed ds-format.json --write-deepspeed ds-new.json").out)
+        written = json.loads((box.folder / "ds-new.json").read_text(encoding="utf-8"))
+        said = [note for note in answer["notes"] if note.startswith("bf16")]
+        if answer["settings"]["dtype"] != planned or planned not in written:
+            yield f"{hardware}, {asked}: {answer['settings']['dtype']}, written {list(written)}"
+        if bool(said) != (asked == "bf16" != planned):
+            yield f"{hardware}, {asked}: notes {answer['notes']}"
+
+
 def check_plan_file(box):
     """A plan file says what the request said that it was made for, but what takes the model."""
     line = f"{FLAT} -s zero-infinity-nvme --optimizer-device nvme --batch 4"
@@ -579,6 +595,7 @@ def tests(box):
     yield "unfit", check_unfit(box)
     yield "plan file", check_plan_file(box)
     yield "DeepSpeed batch", check_deepspeed_batch(box)
+    yield "DeepSpeed format", check_deepspeed_format(box)
     for options, names in IDLE.items():
         yield f"idle: {options}", check_idle(box, options, names)
     yield "invariant-2: --json twice", check_twice(box, f"{SIMULATE} --json", [])

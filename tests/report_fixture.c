@@ -214,6 +214,7 @@ fill_question(struct mw_result *r)
     r->partition = g_strdup("bandwidth-centric");
     r->commit = g_strdup("none");
     r->state_layout = g_strdup("paper20");
+    r->dtype = g_strdup("bf16");
     r->dpu_start = -1;
     fill_paper(&r->paper);
     r->provenance = g_strdup("published");

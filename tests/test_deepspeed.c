@@ -16,7 +16,6 @@ static const struct mw_deepspeed_facts some_facts = {
     .largest_unit_elements = 150000000,
     .buffer_count = 6,
     .nvme_queue_depth = 32,
-    .bf16 = true,
 };
 
 static struct mw_settings
@@ -352,6 +351,7 @@ check_round_trip(const struct mw_settings *written)
     g_assert_cmpint(read.strategy, ==, written->strategy);
     g_assert_cmpfloat(read.micro_batch, ==, some_facts.micro_batch);
     g_assert_cmpint(read.grad_accum, ==, some_facts.grad_accum);
+    g_assert_cmpint(read.dtype, ==, written->dtype);
     g_assert_cmpint(read.global_batch, ==, (int64_t)some_facts.train_batch);
     if (written->strategy > MW_STRATEGY_DDP)
         g_assert_cmpint(read.overlap, ==, written->overlap);
@@ -391,6 +391,7 @@ test_round_trip(void)
             struct mw_settings settings = defaults();
             settings.strategy = rows[i].strategy;
             settings.overlap = sets > 1;
+            settings.dtype = sets == 2 ? MW_DTYPE_FP16 : MW_DTYPE_BF16;
             settings.prefetch = sets - 1;
             settings.buffer_sets = sets;
             settings.optimizer_chunk = 100000000 * sets;
