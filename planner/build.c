@@ -6,8 +6,6 @@
 
 #include "planner/build_internal.h"
 
-#define COMMIT_RECORD_BYTES 4096
-
 /* Offloaded checkpoints come back one group ahead, so the first load precedes the backward. */
 static void
 load_checkpoints(struct builder *b, uint32_t visit)
@@ -52,17 +50,19 @@ forward_backward(struct builder *b)
     }
 }
 
+/* A durable commit writes the other of two records, as the state went to the other extents. */
 static void
 commit(struct builder *b)
 {
-    bool durable = b->sizing->settings.commit == 1;
-    uint32_t work = mw_work_mark(b, MW_OP_COMMIT, durable ? COMMIT_RECORD_BYTES : 0);
+    uint32_t work = mw_work_mark(b, MW_OP_COMMIT, b->sizing->commit_record_bytes);
     uint32_t last[LANES_PER_RANK];
 
     memcpy(last, b->lane_last, sizeof last);
     uint32_t op = mw_build_op(b, LANE_HOST, work, (struct identity){MW_PHASE_COMMIT, -1, 0, 0, 0});
     for (int l = 0; l < LANES_PER_RANK; l++)
         mw_build_after(b, last[l]);
+    if (b->commit_record != MW_NONE)
+        mw_build_use(b, b->commit_record, MW_USE_DEFINE);
     /* The step begins when the one before is committed; only now is its index known. */
     b->plan->deps[b->plan->ops[b->begin_op].dep_begin] = op | MW_DEP_PREVIOUS_STEP;
 }

@@ -74,7 +74,7 @@ struct builder {
     uint32_t checkpoint_home;           /* one a checkpoint */
     uint32_t state_home, state_other;   /* one a chunk */
     uint32_t *chunk_other;
-    uint32_t logits_slot;
+    uint32_t logits_slot, commit_record; /* MW_NONE without one */
     struct ring params, shards, pinned, gradients, gradient_shards, gradient_pinned;
     struct ring checkpoints, checkpoint_pinned, activations, sets;
     struct ring incoming, gpu_incoming, gathers, gpu_gathers;

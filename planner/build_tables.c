@@ -163,6 +163,9 @@ add_buffer_slots(struct builder *b)
                                s->logits_bytes > 0, false);
     b->sets = add_ring(b, MW_TIER_CPU, MW_PURPOSE_OPTIMIZER_BUFFERS, s->optimizer_set_bytes,
                        s->optimizer_sets);
+    uint32_t records = add_slots(b, MW_TIER_NVME, MW_PURPOSE_COMMIT_RECORDS, s->commit_record_bytes,
+                                 s->commit_record_bytes ? 2 : 0, true);
+    b->commit_record = s->commit_record_bytes ? records + 1 : MW_NONE;
     add_slots(b, MW_TIER_NVME, MW_PURPOSE_SAVES, s->saved_bytes, s->saved_bytes ? 2 : 0, true);
     b->incoming = add_ring(b, MW_TIER_CPU, MW_PURPOSE_OPTIMIZER_BUFFERS, s->incoming_slot_bytes,
                            s->incoming_ring);

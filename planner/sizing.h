@@ -96,6 +96,7 @@ struct mw_sizing {
     int64_t activation_bytes; /* working memory (AWM), all of it */
     int64_t activation_slots, activation_slot_bytes; /* dozens of tensors, never one request */
     int64_t logits_bytes;
+    int64_t commit_record_bytes; /* of one of two; 0 where no state is committed */
     int64_t saved_bytes; /* a save of the state that is not on NVMe; 0 without --save-every */
 
     int64_t param_ring, param_slot_bytes;       /* gathered units on the GPU */

@@ -9,6 +9,12 @@
 #define CHECKPOINT_RING 2
 /* Two let a chunk's gradients or parameters travel while another is updated on the GPU. */
 #define GPU_UPDATE_RING 2
+/* What a drive writes as one: records are aligned to it. */
+#define BLOCK_BYTES 4096
+/* Step, data cursor, random state, loss scale, checksum: less than a block. */
+#define COMMIT_HEADER_BYTES BLOCK_BYTES
+/* Place, size, checksum and name of an extent, 8 bytes each. */
+#define EXTENT_ENTRY_BYTES 32
 
 /* Checkpoints: 2·bsz·seq·hd bytes every ci blocks (ZeRO-Infinity Sec. 3, Eq. 3); with tensor
  * slicing each rank keeps 1/tp of them (ZeRO-R, Pa).  Working memory: what the backward of one
@@ -249,6 +255,23 @@ size_saves(struct mw_sizing *sizing)
     mw_sizing_account(sizing, MW_TIER_NVME, MW_PURPOSE_SAVES, sizing->saved_bytes, 2);
 }
 
+/* Two records take turns, so that one is whole at any time.  A record holds the extent map, one
+ * entry for each chunk that has two extents. */
+static void
+size_commit_records(struct mw_sizing *sizing)
+{
+    int64_t extents = 0;
+
+    for (uint32_t c = 0; c < sizing->chunk_count; c++)
+        extents += sizing->chunks[c].tier == MW_TIER_NVME;
+    if (sizing->settings.commit != 1 || !extents)
+        return;
+    sizing->commit_record_bytes =
+        COMMIT_HEADER_BYTES + BLOCK_BYTES * mw_divide_up(extents * EXTENT_ENTRY_BYTES, BLOCK_BYTES);
+    mw_sizing_account(sizing, MW_TIER_NVME, MW_PURPOSE_COMMIT_RECORDS, sizing->commit_record_bytes,
+                      2);
+}
+
 void
 mw_sizing_buffers(struct mw_sizing *sizing)
 {
@@ -263,5 +286,6 @@ mw_sizing_buffers(struct mw_sizing *sizing)
     if (survey.checkpoints[MW_TIER_NVME])
         sizing->checkpoint_pinned_ring = CHECKPOINT_RING;
     enter_buffers(sizing);
+    size_commit_records(sizing);
     size_saves(sizing);
 }

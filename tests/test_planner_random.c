@@ -91,6 +91,34 @@ static const struct {
     [MW_LANE_HOST] = {MW_TIER_CPU, MW_TIER_CPU},
 };
 
+/* State with two extents has two records, whole blocks, of which a commit writes one. */
+static void
+check_commit(const struct mw_plan *plan, const struct mw_op *op)
+{
+    int64_t size_bytes = 0;
+    int records = 0, others = 0;
+
+    for (uint32_t i = 0; i < plan->slot_count; i++) {
+        const struct mw_slot *slot = &plan->slots[i];
+        if (slot->rank != plan->lanes[op->lane].rank)
+            continue;
+        others += slot->purpose == MW_PURPOSE_OPTIMIZER_STATE_OTHER;
+        records += slot->purpose == MW_PURPOSE_COMMIT_RECORDS;
+        if (slot->purpose == MW_PURPOSE_COMMIT_RECORDS)
+            size_bytes = slot->size_bytes;
+    }
+    g_assert_cmpint(records, ==, others ? 2 : 0);
+    g_assert_cmpint(op->use_count, ==, others ? 1 : 0);
+    if (!others)
+        return;
+    const struct mw_use *use = &plan->uses[op->use_begin];
+    g_assert_cmpint(plan->slots[use->slot].purpose, ==, MW_PURPOSE_COMMIT_RECORDS);
+    g_assert_cmpint(use->mode, ==, MW_USE_DEFINE);
+    g_assert_cmpint(size_bytes % 4096, ==, 0);
+    g_assert_cmpint(size_bytes, >=, 4096 + 32 * others);
+    g_assert_cmpint(size_bytes, ==, plan->works[op->work].bytes);
+}
+
 /* Nobody uses memory that it cannot reach: whatever is elsewhere was brought by a transfer. */
 static void
 check_reach(const struct mw_plan *plan)
@@ -98,6 +126,10 @@ check_reach(const struct mw_plan *plan)
     for (uint32_t o = 0; o < plan->op_count; o++) {
         const struct mw_op *op = &plan->ops[o];
         int lane = plan->lanes[op->lane].kind;
+        if (plan->works[op->work].kind == MW_OP_COMMIT) {
+            check_commit(plan, op);
+            continue;
+        }
         for (uint32_t u = op->use_begin; u < op->use_begin + op->use_count; u++) {
             const struct mw_use *use = &plan->uses[u];
             enum mw_tier reached = use->mode == MW_USE_READ ? reach[lane].from : reach[lane].to;
