@@ -19,6 +19,13 @@ enum {
     LANE_READ,
     LANE_WRITE,
     LANE_HOST,
+    /* A delayed update's own, so that it and the step beside it need not wait for each other's turn */
+    LANE_UPDATE_COLLECTIVE,
+    LANE_UPDATE_H2D,
+    LANE_UPDATE_D2H,
+    LANE_UPDATE_READ,
+    LANE_UPDATE_WRITE,
+    LANE_UPDATE_HOST,
     LANES_PER_RANK
 };
 

@@ -2,7 +2,9 @@
  * The optimizer step, in chunks: read state | update | write state and 16-bit parameters,
  * pipelined over a few buffer sets (ZeRO-Infinity Sec. 5.2.2).  It starts when the norm of all
  * gradients is known.  With delayed parameter update (ZeRO-Offload Sec. 5.2) the host updates with
- * the gradients of the step before while the GPU computes, and the parameters go back at the end.
+ * the gradients of the step before while the GPU computes.  It begins with the last chunk, since
+ * backward makes those gradients first: a home is read before it is written anew, and a chunk's
+ * parameters go back as soon as backward has used the old ones.
  */
 #include <glib.h>
 
@@ -12,6 +14,29 @@ static struct identity
 identify(uint32_t chunk)
 {
     return (struct identity){MW_PHASE_OPTIMIZER, -1, 0, 0, chunk};
+}
+
+/* Lanes work in order: a delayed update has its own, so that it and the step beside it need not
+ * wait for each other's turn. */
+static int
+update_lane(const struct builder *b, int lane)
+{
+    static const int own[LANES_PER_RANK] = {
+        [LANE_COLLECTIVE] = LANE_UPDATE_COLLECTIVE,
+        [LANE_H2D] = LANE_UPDATE_H2D,
+        [LANE_D2H] = LANE_UPDATE_D2H,
+        [LANE_READ] = LANE_UPDATE_READ,
+        [LANE_WRITE] = LANE_UPDATE_WRITE,
+        [LANE_HOST] = LANE_UPDATE_HOST,
+    };
+
+    return b->sizing->settings.dpu_start != MW_AUTO && own[lane] ? own[lane] : lane;
+}
+
+static uint32_t
+build_op(struct builder *b, int lane, uint32_t work, uint32_t chunk)
+{
+    return mw_build_op(b, update_lane(b, lane), work, identify(chunk));
 }
 
 static enum mw_tier
@@ -32,7 +57,7 @@ use_units(struct builder *b, const struct mw_chunk *chunk, uint32_t base, enum m
 static void
 copy_op(struct builder *b, int lane, enum mw_op_kind kind, int64_t bytes, uint32_t c)
 {
-    mw_build_op(b, lane, mw_work_copy(b, kind, MW_OPERATOR_OPTIMIZER, bytes, false), identify(c));
+    build_op(b, lane, mw_work_copy(b, kind, MW_OPERATOR_OPTIMIZER, bytes, false), c);
 }
 
 /* Each rank sums its own gradients where they live, then all agree on one number. */
@@ -53,15 +78,13 @@ check_norm(struct builder *b)
         int64_t sum = host ? bytes[MW_TIER_CPU] + bytes[MW_TIER_NVME] : bytes[MW_TIER_GPU];
         if (!sum)
             continue;
-        join[host] = mw_build_op(b, host ? LANE_HOST : LANE_COMPUTE, mw_work_norm(b, host, sum),
-                                 identify(0));
+        join[host] = build_op(b, host ? LANE_HOST : LANE_COMPUTE, mw_work_norm(b, host, sum), 0);
         for (size_t i = 0; !delayed && i < G_N_ELEMENTS(sources); i++)
             mw_build_after(b, sources[i]);
     }
-    uint32_t last = mw_build_op(
+    uint32_t last = build_op(
         b, LANE_COLLECTIVE,
-        mw_work_collective(b, MW_OP_ALL_REDUCE, MW_OPERATOR_OPTIMIZER, b->world_comm, 8),
-        identify(0));
+        mw_work_collective(b, MW_OP_ALL_REDUCE, MW_OPERATOR_OPTIMIZER, b->world_comm, 8), 0);
     mw_build_after(b, join[0]);
     mw_build_after(b, join[1]);
     return last;
@@ -141,10 +164,11 @@ outgoing_slot(struct builder *b, uint32_t c)
     return mw_build_ring_next(&b->gathers);
 }
 
-/* Updated parameters travel from there to where they live. */
+/* Updated parameters travel from there to where they live, not before `after`. */
 static void
-send_params(struct builder *b, const struct mw_chunk *chunk, uint32_t c, uint32_t slot)
+send_params(struct builder *b, uint32_t c, uint32_t slot, uint32_t after)
 {
+    const struct mw_chunk *chunk = &b->sizing->chunks[c];
     struct mw_chunk_moves moves = mw_sizing_chunk_moves(b->sizing, c);
     int64_t bytes = 2 * chunk->params;
 
@@ -153,6 +177,7 @@ send_params(struct builder *b, const struct mw_chunk *chunk, uint32_t c, uint32_
     if (moves.param_d2h) {
         uint32_t target = moves.param_write ? mw_build_ring_next(&b->gathers) : MW_NONE;
         copy_op(b, LANE_D2H, MW_OP_D2H, bytes, c);
+        mw_build_after(b, after);
         mw_build_use(b, slot, MW_USE_READ);
         if (target == MW_NONE) {
             use_units(b, chunk, b->param_home, MW_USE_MODIFY);
@@ -165,22 +190,24 @@ send_params(struct builder *b, const struct mw_chunk *chunk, uint32_t c, uint32_
         copy_op(b, LANE_WRITE, MW_OP_NVME_WRITE, bytes, c);
     else
         copy_op(b, LANE_H2D, MW_OP_H2D, bytes, c);
+    mw_build_after(b, after);
     mw_build_use(b, slot, MW_USE_READ);
     use_units(b, chunk, b->param_home, MW_USE_MODIFY);
 }
 
 /* Replicated parameters: every rank updated its shard, all gather the rest. */
 static void
-gather_params(struct builder *b, const struct mw_chunk *chunk, uint32_t c)
+gather_params(struct builder *b, uint32_t c)
 {
     const struct mw_sizing *s = b->sizing;
+    const struct mw_chunk *chunk = &s->chunks[c];
 
     if (s->params_partitioned || !s->optimizer_partitioned || s->dp == 1)
         return;
-    mw_build_op(b, LANE_COLLECTIVE,
-                mw_work_collective(b, MW_OP_ALL_GATHER, MW_OPERATOR_OPTIMIZER, b->dp_comm,
-                                   2 * chunk->params * s->dp),
-                identify(c));
+    build_op(b, LANE_COLLECTIVE,
+             mw_work_collective(b, MW_OP_ALL_GATHER, MW_OPERATOR_OPTIMIZER, b->dp_comm,
+                                2 * chunk->params * s->dp),
+             c);
     use_units(b, chunk, b->param_home, MW_USE_MODIFY);
 }
 
@@ -209,33 +236,34 @@ update_chunk(struct builder *b, uint32_t c, uint32_t norm)
     uint32_t set = chunk->tier == MW_TIER_NVME ? read_state(b, chunk, c) : MW_NONE;
     uint32_t in = bring_gradients(b, chunk, c), out = outgoing_slot(b, c);
 
-    mw_build_op(b, host ? LANE_HOST : LANE_COMPUTE, mw_work_update(b, chunk->params, host),
-                identify(c));
+    build_op(b, host ? LANE_HOST : LANE_COMPUTE, mw_work_update(b, chunk->params, host), c);
     mw_build_after(b, norm);
     use_chunk(b, c, set, in, out);
     if (set != MW_NONE)
         write_state(b, chunk, c, set);
     if (delayed)
         return;
-    send_params(b, chunk, c, out);
-    gather_params(b, chunk, c);
+    send_params(b, c, out, MW_NONE);
+    gather_params(b, c);
 }
 
 void
 mw_optimizer_step(struct builder *b)
 {
-    uint32_t norm = check_norm(b);
+    uint32_t norm = check_norm(b), count = b->sizing->chunk_count;
+    bool delayed = b->sizing->settings.dpu_start != MW_AUTO;
 
-    for (uint32_t c = 0; c < b->sizing->chunk_count; c++)
-        update_chunk(b, c, norm);
+    for (uint32_t c = 0; c < count; c++)
+        update_chunk(b, delayed ? count - 1 - c : c, norm);
 }
 
 void
 mw_optimizer_return(struct builder *b)
 {
-    for (uint32_t c = 0; c < b->sizing->chunk_count; c++) {
-        const struct mw_chunk *chunk = &b->sizing->chunks[c];
-        send_params(b, chunk, c, outgoing_slot(b, c));
-        gather_params(b, chunk, c);
+    uint32_t after = b->sizing->settings.overlap ? MW_NONE : b->lane_last[LANE_COMPUTE];
+
+    for (uint32_t c = b->sizing->chunk_count; c-- > 0;) {
+        send_params(b, c, outgoing_slot(b, c), after);
+        gather_params(b, c);
     }
 }

@@ -16,16 +16,26 @@ static const struct {
     [LANE_SLICING] = {MW_LANE_COLLECTIVE, 1}, [LANE_H2D] = {MW_LANE_H2D, 0},
     [LANE_D2H] = {MW_LANE_D2H, 0},           [LANE_READ] = {MW_LANE_NVME_READ, 0},
     [LANE_WRITE] = {MW_LANE_NVME_WRITE, 0},  [LANE_HOST] = {MW_LANE_HOST, 0},
+    [LANE_UPDATE_COLLECTIVE] = {MW_LANE_COLLECTIVE, 2},
+    [LANE_UPDATE_H2D] = {MW_LANE_H2D, 1},
+    [LANE_UPDATE_D2H] = {MW_LANE_D2H, 1},
+    [LANE_UPDATE_READ] = {MW_LANE_NVME_READ, 1},
+    [LANE_UPDATE_WRITE] = {MW_LANE_NVME_WRITE, 1},
+    [LANE_UPDATE_HOST] = {MW_LANE_HOST, 1},
 };
 
 void
 mw_build_add_lanes(struct builder *b)
 {
+    bool delayed = b->sizing->settings.dpu_start != MW_AUTO;
+
     b->lane_base = b->plan->lane_count;
     for (int l = 0; l < LANES_PER_RANK; l++) {
+        b->lane_last[l] = MW_NONE;
+        if (l >= LANE_UPDATE_COLLECTIVE && !delayed)
+            continue;
         mw_plan_add_lane(b->plan, (struct mw_lane){b->rank, lane_table[l].kind,
                                                    lane_table[l].index, LANE_WINDOW, 0});
-        b->lane_last[l] = MW_NONE;
     }
 }
 
