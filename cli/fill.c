@@ -156,41 +156,6 @@ fill_notes(const struct cli_request *request, const struct mw_sizing *sizing, st
     r->notes = (char **)g_ptr_array_free(notes, FALSE);
 }
 
-void
-cli_fill_drives(const struct mw_plan *plan, const struct mw_hardware *hw, int64_t saved_bytes,
-                struct mw_result *r)
-{
-    int64_t written = saved_bytes, read = 0;
-
-    for (uint32_t o = 0; o < plan->op_count; o++) {
-        const struct mw_work *work = &plan->works[plan->ops[o].work];
-        written += work->kind == MW_OP_NVME_WRITE ? work->bytes : 0;
-        read += work->kind == MW_OP_NVME_READ ? work->bytes : 0;
-    }
-    int64_t ranks_per_program = plan->world_ranks / plan->ranks;
-    r->nvme_written_bytes = written * ranks_per_program / r->nodes;
-    r->nvme_read_bytes = read * ranks_per_program / r->nodes;
-    r->drive_life_steps = written > 0 && hw->nvme_endurance_bytes > 0
-                              ? (double)hw->nvme_endurance_bytes / r->nvme_written_bytes
-                              : NAN;
-}
-
-static void
-fill_costs(const struct cli_request *request, const struct cli_answer *answer)
-{
-    struct mw_result *r = answer->result;
-    const struct mw_hardware *hw = &request->hardware[MW_OUTLOOK_TYPICAL];
-    int64_t every = request->settings.save_every;
-
-    cli_fill_drives(answer->plan, hw, every ? answer->sizing->saved_bytes / every : 0, r);
-    r->tokens = request->settings.tokens;
-    if (r->tokens <= 0)
-        return;
-    r->days = r->tokens / r->tokens_per_s / 86400;
-    r->cost_usd = hw->price_usd_per_hour > 0 ? r->days * 24 * hw->price_usd_per_hour * r->nodes : NAN;
-    r->energy_kwh = hw->power_w > 0 ? r->days * 24 * hw->power_w * r->nodes / 1000 : NAN;
-}
-
 static void
 fill_rates(const struct cli_request *request, const struct cli_answer *answer,
            const struct mw_engine_result *engine)
@@ -365,7 +330,7 @@ cli_fill_simulation(const struct cli_request *request, struct cli_answer *answer
         return false;
     fill_rates(request, answer, &engine);
     cli_fill_use(answer->plan, &engine, r);
-    fill_costs(request, answer);
+    cli_fill_costs(request, answer);
     fill_first_step(request, answer);
     answer->timeline = engine.timeline;
     engine.timeline = (struct mw_timeline){0};

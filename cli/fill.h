@@ -21,6 +21,8 @@ void cli_fill_use(const struct mw_plan *plan, const struct mw_engine_result *eng
 /* Drive traffic and life; `saved_bytes` a step and rank go to saves.  Takes r->nodes. */
 void cli_fill_drives(const struct mw_plan *plan, const struct mw_hardware *hw, int64_t saved_bytes,
                      struct mw_result *r);
+/* The same of an answer, and days, cost and energy of the tokens asked for. */
+void cli_fill_costs(const struct cli_request *request, const struct cli_answer *answer);
 /* The first step, where the drives' cache makes it faster.  Takes what cli_fill_drives says. */
 void cli_fill_burst_step(const struct mw_plan *plan, const struct mw_hardware *hardware,
                          struct mw_result *r);

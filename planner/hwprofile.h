@@ -41,6 +41,8 @@ struct mw_hardware {
     int64_t nodes_max;         /* nodes that can be had; 0: not stated */
     double price_usd_per_hour; /* a node; 0: not stated */
     double price_usd;          /* to buy a node; 0: not stated */
+    double amortisation_years; /* in which a bought node is written off */
+    double electricity_usd_per_kwh; /* 0: not stated */
     double power_w;            /* a node under load; 0: not stated */
 
     /* [gpu], each */
@@ -142,6 +144,7 @@ struct mw_hardware mw_hwprofile_read(const struct mw_hwprofile *profile, enum mw
 /* Provenance of one key, or of the profile as a whole: the worst of the keys that carry time. */
 enum mw_provenance mw_hwprofile_provenance(const struct mw_hwprofile *profile, const char *group,
                                            const char *key, const char **source);
+bool mw_hwprofile_gives(const struct mw_hwprofile *profile, const char *group, const char *key);
 enum mw_provenance mw_hwprofile_worst_provenance(const struct mw_hwprofile *profile);
 const char *mw_provenance_name(enum mw_provenance provenance);
 

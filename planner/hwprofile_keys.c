@@ -24,6 +24,10 @@ static const struct mw_hw_key keys[] = {
      MW_HW_REAL, AT(price_usd_per_hour)},
     {"node", "price_usd", "USD", "price of a node; 0: not stated", 1, 0, 1e9, false, 0, MW_HW_REAL,
      AT(price_usd)},
+    {"node", "amortisation_years", "years", "in which a bought node is written off; default 5", 1,
+     0.1, 100, false, 0, MW_HW_REAL, AT(amortisation_years)},
+    {"node", "electricity_usd_per_kwh", "USD/kWh", "price of electricity; 0: not stated", 1, 0,
+     1000, false, 0, MW_HW_REAL, AT(electricity_usd_per_kwh)},
     {"node", "power_w", "W", "a node under load; 0: not stated", 1, 0, 1e7, false, 0, MW_HW_REAL,
      AT(power_w)},
 

@@ -76,11 +76,16 @@ fill_drives(struct mw_hardware *hardware)
     hardware->nvme_cache_bytes = hardware->nvme_endurance_bytes = 0;
 }
 
+/* Own assumption; reports show it beside the cost. */
+#define AMORTISATION_YEARS 5
+
 static void
 fill_defaults(struct mw_hardware *hardware, const struct mw_hwprofile *profile)
 {
     hardware->matmul_points = MIN(mw_hw_value_of(profile, "gpu", "matmul_dim")->count,
                                   mw_hw_value_of(profile, "gpu", "matmul_tflops")->count);
+    if (!(hardware->amortisation_years > 0))
+        hardware->amortisation_years = AMORTISATION_YEARS;
     if (!hardware->gpu_largest_request_bytes)
         hardware->gpu_largest_request_bytes =
             hardware->gpu_memory_bytes - hardware->gpu_reserve_bytes;
@@ -131,6 +136,14 @@ mw_hwprofile_provenance(const struct mw_hwprofile *profile, const char *group, c
     if (source)
         *source = row < 0 ? NULL : profile->value[row].source;
     return row < 0 ? MW_PROVENANCE_ESTIMATE : profile->value[row].provenance;
+}
+
+bool
+mw_hwprofile_gives(const struct mw_hwprofile *profile, const char *group, const char *key)
+{
+    int row = mw_hw_key_find(group, key);
+
+    return row >= 0 && profile->value[row].given;
 }
 
 enum mw_provenance

@@ -268,6 +268,24 @@ said(const struct mw_result *result, double value)
 }
 
 static void
+write_owned(struct mw_json_writer *json, const struct mw_result *r)
+{
+    const struct mw_result_owned *owned = &r->owned;
+
+    if (!r->simulated || !(mw_result_owned_usd(owned) > 0)) {
+        mw_json_string(json, "owned_cost", NULL);
+        return;
+    }
+    mw_json_begin(json, "owned_cost", '{', true);
+    mw_json_number(json, "usd", mw_result_owned_usd(owned));
+    mw_json_number(json, "machine_usd", owned->machine_usd);
+    mw_json_number(json, "energy_usd", owned->energy_usd);
+    mw_json_number(json, "amortisation_years", owned->years);
+    mw_json_string(json, "amortisation_provenance", owned->years_from);
+    mw_json_end(json, '}');
+}
+
+static void
 write_cost(struct mw_json_writer *json, const struct mw_result *r)
 {
     mw_json_number(json, "nvme_read_bytes", predicted(r, r->nvme_read_bytes));
@@ -276,6 +294,9 @@ write_cost(struct mw_json_writer *json, const struct mw_result *r)
     mw_json_number(json, "tokens", r->tokens > 0 ? r->tokens : NAN);
     mw_json_number(json, "days", said(r, r->days));
     mw_json_number(json, "cost_usd", said(r, r->cost_usd));
+    mw_json_string(json, "cost_basis",
+                   isfinite(said(r, r->cost_usd)) ? (r->rented ? "rent" : "owned") : NULL);
+    write_owned(json, r);
     mw_json_number(json, "energy_kwh", said(r, r->energy_kwh));
     mw_json_string(json, "provenance", r->provenance);
     mw_json_boolean(json, "calibrated", r->calibrated);

@@ -1,6 +1,15 @@
 #include "report/result.h"
 
 #include <glib.h>
+#include <math.h>
+
+double
+mw_result_owned_usd(const struct mw_result_owned *owned)
+{
+    if (owned->node_price_usd <= 0)
+        return NAN;
+    return owned->machine_usd + (isfinite(owned->energy_usd) ? owned->energy_usd : 0);
+}
 
 static void
 free_texts(struct mw_result *result)

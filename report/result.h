@@ -59,6 +59,13 @@ struct mw_result_change { /* the single change that gains most */
     double tokens_per_s;
 };
 
+struct mw_result_owned { /* cost of a machine that is bought; price 0: not known */
+    double node_price_usd, years; /* years in which it is written off */
+    const char *years_from;       /* their provenance, or "default"; not owned by the result */
+    double machine_usd;           /* the run's share of the price, all nodes; NAN: not known */
+    double energy_usd;            /* NAN: no power or no price of electricity */
+};
+
 struct mw_result_term { /* a term in which the two closed forms differ */
     char *what;
     double paper_s, plan_s;
@@ -129,7 +136,10 @@ struct mw_result {
     int64_t nvme_read_bytes;
     double drive_life_steps;   /* NAN: no drives written or no rating */
     double tokens;             /* of --tokens; 0: not asked */
-    double days, cost_usd, energy_kwh;
+    double days, energy_kwh;
+    double cost_usd;           /* of renting where a rent is known, else of owning */
+    bool rented;
+    struct mw_result_owned owned;
     char *provenance;          /* worst of the profile's figures */
     bool calibrated;           /* measured on this machine */
     char **notes;              /* NULL-terminated; may be NULL */
@@ -138,6 +148,9 @@ struct mw_result {
     const struct mw_plan *plan;
     const struct mw_timeline *timeline;
 };
+
+/* Machine and, where it is known, energy; NAN without a price. */
+double mw_result_owned_usd(const struct mw_result_owned *owned);
 
 void mw_result_free(struct mw_result *result); /* frees the struct, allocated by g_new0 */
 

@@ -116,6 +116,20 @@ print_drives(FILE *out, const struct mw_result *r)
 }
 
 static void
+print_owned(FILE *out, const struct mw_result_owned *owned)
+{
+    g_autofree char *energy =
+        isfinite(owned->energy_usd)
+            ? g_strdup_printf("%s USD of it electricity", mw_format_count(owned->energy_usd))
+            : g_strdup("no price of electricity known");
+
+    mw_table_line(out, "as the owner", "%s USD: %s USD a node over %s years (%s); %s",
+                  mw_format_count(mw_result_owned_usd(owned)),
+                  mw_format_count(owned->node_price_usd), mw_format_count(owned->years),
+                  owned->years_from, energy);
+}
+
+static void
 print_cost(FILE *out, const struct mw_result *r)
 {
     GString *text;
@@ -125,12 +139,14 @@ print_cost(FILE *out, const struct mw_result *r)
     text = g_string_new(NULL);
     g_string_append_printf(text, "%s tokens in %s days", mw_format_count(r->tokens),
                            mw_format_significant(r->days));
-    if (isfinite(r->cost_usd))
-        g_string_append_printf(text, ", %s USD", mw_format_count(r->cost_usd));
+    if (r->rented && isfinite(r->cost_usd))
+        g_string_append_printf(text, ", %s USD of rent", mw_format_count(r->cost_usd));
     if (isfinite(r->energy_kwh))
         g_string_append_printf(text, ", %s kWh", mw_format_count(r->energy_kwh));
     mw_table_line(out, "training", "%s", text->str);
     g_string_free(text, TRUE);
+    if (isfinite(mw_result_owned_usd(&r->owned)))
+        print_owned(out, &r->owned);
 }
 
 static void

@@ -548,6 +548,38 @@ def check_json(box):
             yield f"{key}: JSON {answer[key]}, CSV {row[key]}"
 
 
+def check_cost(box):
+    """Rent where it is known, else the owner's share of the price; electricity where known."""
+    def ask(*sets):
+        line = f"simulate {FLAT} -s zero3 --batch 1 --nodes 2 --tokens 1e9 --json"
+        return json.loads(box.run(line + "".join(f" --set node.{s}" for s in sets)).out)
+
+    answer = ask()
+    rent, share = answer["days"] * 24 * 10 * 2, 100000 * 2 * answer["days"] / (365.25 * 5)
+    energy = answer["energy_kwh"] * 0.25
+    for sets, basis, cost, owned, source in (
+            ((), "rent", rent, share, "default"),
+            (("price_usd_per_hour=0",), "owned", share, share, "default"),
+            (("price_usd=0",), "rent", rent, None, None),
+            (("price_usd=0", "price_usd_per_hour=0"), None, None, None, None),
+            (("amortisation_years=2.5", "electricity_usd_per_kwh=0.25"), "rent", rent,
+             2 * share + energy, "user"),
+            (("electricity_usd_per_kwh=0.25", "power_w=0"), "rent", rent, share, "default")):
+        answer = ask(*sets)
+        mine = answer["owned_cost"] or {"usd": None, "amortisation_provenance": None}
+        for name, got, expected in (("cost", answer["cost_usd"], cost),
+                                    ("owned", mine["usd"], owned)):
+            if (got is None) != (expected is None) or got and abs(got / expected - 1) > 1e-9:
+                yield f"{sets}: {name} {got}, expected {expected}"
+        if (answer["cost_basis"], mine["amortisation_provenance"]) != (basis, source):
+            yield f"{sets}: {answer['cost_basis']}, {mine}"
+    text = box.run(f"simulate {FLAT} -s zero3 --batch 1 --tokens 1e9").out.decode()
+    for words in ("USD of rent",
+                  "100k USD a node over 5 years (default); no price of electricity known"):
+        if words not in text:
+            yield f"no {words!r}"
+
+
 def check_lists(box):
     """--json lists what the table lists, under the key that asks for it."""
     for what, key in (("models", "model"), ("hwprofiles", "hardware"), ("strategies", "strategy")):
@@ -604,6 +636,7 @@ def tests(box):
         box, f"{SIMULATE} -o DIR/plan --trace DIR/trace.json --write-deepspeed DIR/ds.json",
         ["plan", "trace.json", "ds.json"])
     yield "invariant-5: json", check_json(box)
+    yield "cost", check_cost(box)
     yield "list: json", check_lists(box)
     yield "invariant-8: provenance", check_provenance(box)
 

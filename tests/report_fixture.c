@@ -270,6 +270,8 @@ fill_speed(struct mw_result *r, double step_s)
     r->tokens = 300e9;
     r->days = 612.4;
     r->cost_usd = 1.234e6;
+    r->rented = true;
+    r->owned = (struct mw_result_owned){399000, 3, "estimate", 2.5e5, 3e4};
     r->energy_kwh = NAN;
 }
 
@@ -344,6 +346,7 @@ report_fixture_refused(void)
     result->remedy = g_strdup("offload parameters and optimizer state: zero-infinity-nvme");
     result->tiers[MW_TIER_GPU] = (struct mw_result_tier){30 * GIB, 2 * GIB, 342 * GIB, 28 * GIB};
     result->tiers[MW_TIER_CPU] = (struct mw_result_tier){90 * GIB, 4 * GIB, 0, 90 * GIB};
+    result->owned = (struct mw_result_owned){0};
     result->days = result->cost_usd = result->energy_kwh = result->drive_life_steps = NAN;
     return result;
 }

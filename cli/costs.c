@@ -1,0 +1,67 @@
+/* What a step does to the drives, and what a training run costs. */
+#include <math.h>
+
+#include "cli/fill.h"
+
+#define HOURS_A_DAY 24
+#define DAYS_A_YEAR 365.25
+
+void
+cli_fill_drives(const struct mw_plan *plan, const struct mw_hardware *hw, int64_t saved_bytes,
+                struct mw_result *r)
+{
+    int64_t written = saved_bytes, read = 0;
+
+    for (uint32_t o = 0; o < plan->op_count; o++) {
+        const struct mw_work *work = &plan->works[plan->ops[o].work];
+        written += work->kind == MW_OP_NVME_WRITE ? work->bytes : 0;
+        read += work->kind == MW_OP_NVME_READ ? work->bytes : 0;
+    }
+    int64_t ranks_per_program = plan->world_ranks / plan->ranks;
+    r->nvme_written_bytes = written * ranks_per_program / r->nodes;
+    r->nvme_read_bytes = read * ranks_per_program / r->nodes;
+    r->drive_life_steps = written > 0 && hw->nvme_endurance_bytes > 0
+                              ? (double)hw->nvme_endurance_bytes / r->nvme_written_bytes
+                              : NAN;
+}
+
+/* A machine of one's own: its price, spread evenly over the years in which it is written off, as if
+ * it trained all of that time; and the electricity, where its price is known. */
+static struct mw_result_owned
+owned_cost(const struct cli_request *request, const struct mw_result *r)
+{
+    const struct mw_hardware *hw = &request->hardware[MW_OUTLOOK_TYPICAL];
+    struct mw_result_owned owned = {hw->price_usd, hw->amortisation_years, NULL, NAN, NAN};
+
+    if (hw->price_usd <= 0)
+        return owned;
+    owned.years_from = mw_hwprofile_gives(request->profile, "node", "amortisation_years")
+                           ? mw_provenance_name(mw_hwprofile_provenance(
+                                 request->profile, "node", "amortisation_years", NULL))
+                           : "default";
+    owned.machine_usd =
+        hw->price_usd * r->nodes * r->days / (DAYS_A_YEAR * hw->amortisation_years);
+    if (hw->electricity_usd_per_kwh > 0)
+        owned.energy_usd = r->energy_kwh * hw->electricity_usd_per_kwh;
+    return owned;
+}
+
+void
+cli_fill_costs(const struct cli_request *request, const struct cli_answer *answer)
+{
+    struct mw_result *r = answer->result;
+    const struct mw_hardware *hw = &request->hardware[MW_OUTLOOK_TYPICAL];
+    int64_t every = request->settings.save_every;
+
+    cli_fill_drives(answer->plan, hw, every ? answer->sizing->saved_bytes / every : 0, r);
+    r->tokens = request->settings.tokens;
+    if (r->tokens <= 0)
+        return;
+    r->days = r->tokens / r->tokens_per_s / 86400;
+    r->energy_kwh =
+        hw->power_w > 0 ? r->days * HOURS_A_DAY * hw->power_w * r->nodes / 1000 : NAN;
+    r->owned = owned_cost(request, r);
+    r->rented = hw->price_usd_per_hour > 0;
+    r->cost_usd = r->rented ? r->days * HOURS_A_DAY * hw->price_usd_per_hour * r->nodes
+                            : mw_result_owned_usd(&r->owned);
+}
