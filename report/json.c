@@ -11,6 +11,13 @@ predicted(const struct mw_result *result, double value)
     return result->simulated ? value : NAN;
 }
 
+/* What was not asked for, or has no rating or price, is 0 or NAN. */
+static double
+said(const struct mw_result *result, double value)
+{
+    return value > 0 ? predicted(result, value) : NAN;
+}
+
 static void
 write_counts(struct mw_json_writer *json, const struct mw_result *r)
 {
@@ -71,6 +78,19 @@ write_low_high(struct mw_json_writer *json, const char *key, double one, double 
     mw_json_end(json, '}');
 }
 
+/* What goes with the step time (+1), against it (-1), or does not follow it (0); a value that cannot
+ * be said has no range. */
+static void
+write_scaled(struct mw_json_writer *json, const struct mw_result *r, const char *key, double value,
+             int with)
+{
+    const double *step = r->step_time_s;
+
+    if (isfinite(value))
+        write_low_high(json, key, value * pow(step[0] / step[1], with),
+                       value * pow(step[2] / step[1], with));
+}
+
 /* low <= high as numbers: the profile's low outlook gives the high step time. */
 static void
 write_range(struct mw_json_writer *json, const struct mw_result *r)
@@ -80,9 +100,15 @@ write_range(struct mw_json_writer *json, const struct mw_result *r)
     mw_json_begin(json, "range", '{', false);
     if (r->simulated && isfinite(step[0]) && isfinite(step[2]) && step[0] != step[2]) {
         write_low_high(json, "step_time_s", step[0], step[2]);
-        write_low_high(json, "tflops_per_gpu", tflops[0], tflops[2]);
-        write_low_high(json, "tokens_per_s", r->tokens_per_step / step[0],
-                       r->tokens_per_step / step[2]);
+        if (isfinite(tflops[1]))
+            write_low_high(json, "tflops_per_gpu", tflops[0], tflops[2]);
+        write_scaled(json, r, "efficiency", r->efficiency, -1);
+        write_scaled(json, r, "mfu", r->mfu, -1);
+        write_scaled(json, r, "tokens_per_s", r->tokens_per_s, -1);
+        write_scaled(json, r, "days", said(r, r->days), 1);
+        write_scaled(json, r, "cost_usd", said(r, r->cost_usd), 1);
+        write_scaled(json, r, "energy_kwh", said(r, r->energy_kwh), 1);
+        write_scaled(json, r, "drive_life_steps", said(r, r->drive_life_steps), 0);
     }
     mw_json_end(json, '}');
 }
@@ -258,13 +284,6 @@ write_change(struct mw_json_writer *json, const struct mw_result *r)
     mw_json_number(json, "step_time_s", r->change.step_time_s);
     mw_json_number(json, "tokens_per_s", r->change.tokens_per_s);
     mw_json_end(json, '}');
-}
-
-/* What was not asked for, or has no rating or price, is 0 or NAN. */
-static double
-said(const struct mw_result *result, double value)
-{
-    return value > 0 ? predicted(result, value) : NAN;
 }
 
 static void

@@ -203,6 +203,34 @@ parse_object(JsonParser *parser, const char *text)
     return json_node_get_object(json_parser_get_root(parser));
 }
 
+/* Every figure that follows from the step time: low and high beside it, the smaller first. */
+static void
+check_range(JsonObject *range, const struct mw_result *r)
+{
+    const struct {
+        const char *key;
+        double low, high;
+    } rows[] = {
+        {"tflops_per_gpu", r->tflops_per_gpu[0], r->tflops_per_gpu[2]},
+        {"efficiency", r->efficiency / 1.2, r->efficiency / 0.9},
+        {"mfu", r->mfu / 1.2, r->mfu / 0.9},
+        {"tokens_per_s", r->tokens_per_s / 1.2, r->tokens_per_s / 0.9},
+        {"days", r->days * 0.9, r->days * 1.2},
+        {"cost_usd", r->cost_usd * 0.9, r->cost_usd * 1.2},
+        {"drive_life_steps", r->drive_life_steps, r->drive_life_steps},
+    };
+
+    for (size_t i = 0; i < G_N_ELEMENTS(rows); i++) {
+        JsonObject *ends = json_object_get_object_member(range, rows[i].key);
+        g_assert_cmpfloat_with_epsilon(json_object_get_double_member(ends, "low"), rows[i].low,
+                                       1e-12 * rows[i].low);
+        g_assert_cmpfloat_with_epsilon(json_object_get_double_member(ends, "high"), rows[i].high,
+                                       1e-12 * rows[i].high);
+    }
+    g_assert_false(json_object_has_member(range, "energy_kwh")); /* cannot be said */
+    g_assert_cmpuint(json_object_get_size(range), ==, G_N_ELEMENTS(rows) + 1);
+}
+
 static void
 test_json_values(void)
 {
@@ -222,6 +250,7 @@ test_json_values(void)
     g_assert_cmpfloat(
         json_object_get_double_member(json_object_get_object_member(range, "step_time_s"), "low"),
         ==, fixture->result->step_time_s[2]);
+    check_range(range, fixture->result);
     g_assert_cmpstr(json_array_get_string_element(notes, 1), ==, fixture->result->notes[1]);
     g_assert_true(json_object_get_null_member(object, "energy_kwh"));
     free(text);
