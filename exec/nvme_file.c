@@ -1,0 +1,231 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "exec/nvme_internal.h"
+#include "planner/error.h"
+
+static bool
+fail(GError **error, const struct mw_nvme_file *file, const char *what)
+{
+    const int reason = errno;
+
+    g_set_error(error, MW_ERROR, MW_ERROR_IO, "%s: %s: %s", file->path, what, g_strerror(reason));
+    return false;
+}
+
+static void
+add_notice(struct mw_nvme_file *file, const char *text)
+{
+    char *both = file->notice ? g_strdup_printf("%s; %s", file->notice, text)
+                              : g_strdup_printf("%s: %s", file->directory, text);
+
+    g_free(file->notice);
+    file->notice = both;
+}
+
+/* Falls back to the page cache where the file system refuses O_DIRECT. */
+static bool
+open_path(struct mw_nvme_file *file, const struct mw_nvme_file_wish *wish, GError **error)
+{
+    const int flags = O_RDWR | O_CLOEXEC | (wish->resume ? 0 : O_CREAT);
+
+    file->direct = !wish->buffered;
+    file->fd = file->direct ? open(file->path, flags | O_DIRECT, 0600) : -1;
+    if (file->fd < 0 && (!file->direct || errno == EINVAL)) {
+        file->direct = false;
+        file->fd = open(file->path, flags, 0600);
+    }
+    if (file->fd >= 0)
+        return true;
+    if (errno == ENOENT && wish->resume && g_file_test(wish->directory, G_FILE_TEST_IS_DIR)) {
+        g_set_error(error, MW_ERROR, MW_ERROR_IO,
+                    "%s: not there: nothing to resume in this directory, or the directories were "
+                    "others or in another order",
+                    file->path);
+        return false;
+    }
+    return fail(error, file, "cannot be opened for reading and writing");
+}
+
+/* Whether the path still names the file that is open. */
+static bool
+is_in_place(const struct mw_nvme_file *file)
+{
+    struct stat info;
+
+    return !stat(file->path, &info) && info.st_dev == file->device && info.st_ino == file->inode;
+}
+
+/* A run that ends removes its file before it lets go of the lock: then the name is to be opened
+ * again. */
+static bool
+open_and_lock(struct mw_nvme_file *file, const struct mw_nvme_file_wish *wish, GError **error)
+{
+    for (int attempt = 0; attempt < 10; attempt++) {
+        struct stat info;
+
+        if (!open_path(file, wish, error))
+            return false;
+        if (flock(file->fd, LOCK_EX | LOCK_NB)) {
+            g_set_error(error, MW_ERROR, MW_ERROR_IO, "%s: %s", file->path,
+                        errno == EWOULDBLOCK ? "in use by another run: give it another directory"
+                                             : g_strerror(errno));
+            return false;
+        }
+        if (fstat(file->fd, &info))
+            return fail(error, file, "fstat");
+        file->device = info.st_dev;
+        file->inode = info.st_ino;
+        file->created = info.st_size == 0;
+        if (is_in_place(file))
+            return true;
+        close(file->fd);
+        file->fd = -1;
+    }
+    errno = EAGAIN;
+    return fail(error, file, "is removed as often as it is opened");
+}
+
+/* The kernel may take O_DIRECT at open and still say that the file cannot have it. */
+static void
+learn_alignment(struct mw_nvme_file *file, bool buffered)
+{
+    int64_t bytes = mw_nvme_align_direct(file->fd);
+
+    if (file->direct && !bytes) {
+        file->direct = false;
+        fcntl(file->fd, F_SETFL, fcntl(file->fd, F_GETFL) & ~O_DIRECT);
+    }
+    file->alignment_bytes = bytes ? bytes : 4096;
+    if (buffered)
+        add_notice(file, "I/O goes through the page cache, as was asked");
+    else if (!file->direct)
+        add_notice(file, "no O_DIRECT on this file system: I/O goes through the page cache, slower "
+                         "and in memory that the plan does not count");
+    file->ram = mw_nvme_align_is_ram(file->fd);
+    if (file->ram)
+        add_notice(file, "a RAM disk: what is placed here takes memory, not storage");
+}
+
+bool
+mw_nvme_file_open(struct mw_nvme_file *file, const struct mw_nvme_file_wish *wish, GError **error)
+{
+    *file = (struct mw_nvme_file){.fd = -1};
+    file->directory = g_strdup(wish->directory);
+    file->path = g_strdup_printf("%s/%s-%dof%d.data", wish->directory, wish->stem, wish->index + 1,
+                                 wish->count);
+    if (!open_and_lock(file, wish, error)) {
+        mw_nvme_file_close(file, true);
+        return false;
+    }
+    learn_alignment(file, wish->buffered);
+    return true;
+}
+
+static int64_t
+free_bytes(const struct mw_nvme_file *file)
+{
+    struct statvfs system;
+
+    return fstatvfs(file->fd, &system) ? INT64_MAX
+                                       : (int64_t)system.f_bavail * (int64_t)system.f_frsize;
+}
+
+/* What the file system still has to give for a file of `bytes`. */
+static int64_t
+missing_bytes(const struct mw_nvme_file *file, int64_t bytes)
+{
+    struct stat info;
+    int64_t own_bytes = fstat(file->fd, &info) ? 0 : (int64_t)info.st_blocks * 512;
+
+    return bytes - MIN(own_bytes, bytes);
+}
+
+static bool
+too_small(const struct mw_nvme_file *file, int64_t bytes, GError **error)
+{
+    const int64_t need_bytes = missing_bytes(file, bytes), have_bytes = free_bytes(file);
+
+    g_set_error(error, MW_ERROR, MW_ERROR_IO,
+                "%s: needs %" PRId64 " more bytes on its file system, %" PRId64
+                " are free: %" PRId64 " bytes short",
+                file->path, need_bytes, have_bytes, MAX(need_bytes - have_bytes, 1));
+    return false;
+}
+
+static bool
+check_resumed(const struct mw_nvme_file *file, int64_t bytes, GError **error)
+{
+    struct stat info;
+
+    if (fstat(file->fd, &info))
+        return fail(error, file, "fstat");
+    if (info.st_size == bytes)
+        return true;
+    g_set_error(error, MW_ERROR, MW_ERROR_FORMAT,
+                "%s: holds %" PRId64 " bytes, this run needs %" PRId64
+                ": it was written by a run with other settings, or is cut off",
+                file->path, (int64_t)info.st_size, bytes);
+    return false;
+}
+
+static bool
+allocate(struct mw_nvme_file *file, int64_t bytes, const struct mw_nvme_calls *calls,
+         GError **error)
+{
+    if (ftruncate(file->fd, bytes))
+        return fail(error, file, "ftruncate");
+    if (!calls->fallocate(calls->data, file->fd, bytes))
+        return true;
+    if (errno == ENOSPC || errno == EDQUOT)
+        return too_small(file, bytes, error);
+    if (errno != EOPNOTSUPP && errno != ENOSYS)
+        return fail(error, file, "fallocate");
+    add_notice(file, "this file system cannot reserve space: it may run full during the run");
+    return true;
+}
+
+bool
+mw_nvme_file_reserve(struct mw_nvme_file *file, int64_t bytes, bool resume,
+                     const struct mw_nvme_calls *calls, GError **error)
+{
+    if (resume)
+        return check_resumed(file, bytes, error);
+    if (missing_bytes(file, bytes) > free_bytes(file))
+        return too_small(file, bytes, error);
+    return allocate(file, bytes, calls, error);
+}
+
+bool
+mw_nvme_file_sync(const struct mw_nvme_file *file, bool keep, const struct mw_nvme_calls *calls,
+                  GError **error)
+{
+    if (calls->fdatasync(calls->data, file->fd))
+        return fail(error, file, "fdatasync");
+    if (keep && !is_in_place(file)) {
+        g_set_error(error, MW_ERROR, MW_ERROR_IO,
+                    "%s: vanished during the run: what is written there could not be resumed",
+                    file->path);
+        return false;
+    }
+    return true;
+}
+
+/* Removed while the lock is held, so that nobody else's file of this name goes. */
+void
+mw_nvme_file_close(struct mw_nvme_file *file, bool keep)
+{
+    if (file->fd >= 0) {
+        if (!keep && is_in_place(file))
+            unlink(file->path);
+        close(file->fd);
+    }
+    g_free(file->directory);
+    g_free(file->path);
+    g_free(file->notice);
+    *file = (struct mw_nvme_file){.fd = -1};
+}

@@ -1,0 +1,93 @@
+#include <errno.h>
+
+#include "exec/nvme_internal.h"
+
+/* What of a transfer counts: direct I/O goes on at an aligned place only. */
+static int64_t
+usable_bytes(const struct mw_nvme_queue *queue, const struct mw_nvme_block *block, int64_t moved)
+{
+    const struct mw_nvme_file *file = &queue->nvme->files[block->drive];
+
+    if (moved == block->bytes || !file->direct)
+        return moved;
+    return moved - moved % file->alignment_bytes;
+}
+
+static const char *
+why_nothing(enum mw_nvme_direction direction)
+{
+    return direction == MW_NVME_READ ? "the file ends there: it was cut off during the run"
+                                     : "the drive takes no more";
+}
+
+static void
+end_block(struct mw_nvme_queue *queue, struct mw_nvme_block *block, const char *reason)
+{
+    if (reason)
+        mw_nvme_block_fail(queue, block, reason);
+    mw_nvme_block_release(queue, block);
+}
+
+/* A short transfer goes on where it stopped, in the place that its block has in the queue. */
+static void
+take_event(struct mw_nvme_queue *queue, const struct io_event *event)
+{
+    struct mw_nvme_block *block = event->data;
+    struct mw_nvme_request *request = block->request;
+    const int64_t result = (int64_t)event->res;
+
+    queue->submitted--;
+    if (result < 0 || result > block->bytes) {
+        end_block(queue, block, result < 0 ? g_strerror((int)-result) : "more moved than asked");
+        return;
+    }
+    const int64_t bytes = usable_bytes(queue, block, result);
+    atomic_fetch_add(&queue->moved_bytes, bytes);
+    block->drive_bytes += bytes;
+    block->buffer += bytes;
+    block->bytes -= bytes;
+    request->left_bytes -= bytes;
+    request->in_flight_bytes -= bytes;
+    if (!block->bytes || request->error)
+        end_block(queue, block, NULL);
+    else if (!bytes)
+        end_block(queue, block, why_nothing(queue->direction));
+    else
+        mw_nvme_block_make_ready(queue, block);
+}
+
+/* Completions cannot be had any more: io_destroy waits until no transfer touches a buffer. */
+static void
+give_up(struct mw_nvme_queue *queue, int reason)
+{
+    g_autofree bool *is_free = g_new0(bool, queue->block_count);
+
+    io_destroy(queue->context);
+    queue->context = NULL;
+    for (struct mw_nvme_block *block = queue->free; block; block = block->next)
+        is_free[block - queue->blocks] = true;
+    for (int i = 0; i < queue->block_count; i++)
+        if (!is_free[i])
+            end_block(queue, &queue->blocks[i], g_strerror(reason));
+    queue->submitted = queue->ready_count = 0;
+}
+
+void
+mw_nvme_reap(struct mw_nvme_queue *queue)
+{
+    const struct mw_nvme_calls *calls = queue->nvme->calls;
+
+    while (queue->submitted) {
+        int count =
+            calls->get_events(calls->data, queue->context, queue->block_count, queue->events);
+
+        if (count == -EINTR)
+            continue;
+        if (count < 0)
+            give_up(queue, -count);
+        for (int i = 0; i < count; i++)
+            take_event(queue, &queue->events[i]);
+        if (count < queue->block_count)
+            return;
+    }
+}

@@ -1,0 +1,183 @@
+#include "nvme_faults.h"
+
+#include <errno.h>
+#include <glib.h>
+#include <string.h>
+#include <time.h>
+
+#include "write_log.h"
+
+/* Whether this operation of the fault's kind is one that goes wrong. */
+static bool
+strikes(struct mw_faults *faults, enum mw_fault kind)
+{
+    if (faults->fault != kind)
+        return false;
+    const int now = faults->seen++;
+    return now >= faults->at && now < faults->at + MAX(faults->times, 1);
+}
+
+static void
+shorten(struct mw_faults *faults, struct iocb *iocb)
+{
+    if (strikes(faults, MW_FAULT_SHORT) && iocb->u.c.nbytes > (unsigned long)faults->limit_bytes)
+        iocb->u.c.nbytes = (unsigned long)faults->limit_bytes;
+}
+
+static int
+submit(void *data, io_context_t context, long count, struct iocb **iocbs)
+{
+    struct mw_faults *faults = data;
+    int result = (int)count;
+
+    pthread_mutex_lock(&faults->mutex);
+    faults->context = context;
+    if (strikes(faults, MW_FAULT_REFUSAL)) {
+        pthread_mutex_unlock(&faults->mutex);
+        return -faults->reason;
+    }
+    for (long i = 0; i < count; i++)
+        shorten(faults, iocbs[i]);
+    if (faults->holding) {
+        for (long i = 0; i < count; i++)
+            faults->held[faults->held_count++] = iocbs[i];
+        pthread_cond_broadcast(&faults->changed);
+    }
+    bool holding = faults->holding;
+    pthread_mutex_unlock(&faults->mutex);
+    if (faults->log)
+        mw_write_log_submit(faults->log, count, iocbs);
+    if (!holding)
+        result = io_submit(context, count, iocbs);
+    g_assert_true(!faults->log || result == count);
+    return result;
+}
+
+static int
+get_events(void *data, io_context_t context, long count, struct io_event *events)
+{
+    struct mw_faults *faults = data;
+    struct timespec none = {0, 0};
+
+    pthread_mutex_lock(&faults->mutex);
+    bool broken = strikes(faults, MW_FAULT_EVENTS);
+    pthread_mutex_unlock(&faults->mutex);
+    if (broken)
+        return -faults->reason;
+    int result = io_getevents(context, 0, count, events, &none);
+    pthread_mutex_lock(&faults->mutex);
+    for (int i = 0; i < result; i++)
+        if (strikes(faults, MW_FAULT_COMPLETION))
+            events[i].res = (unsigned long)-(long)faults->reason;
+    pthread_mutex_unlock(&faults->mutex);
+    if (faults->log && result > 0)
+        mw_write_log_complete(faults->log, result, events);
+    return result;
+}
+
+static ssize_t
+do_pread(void *data, int fd, void *buffer, size_t bytes, off_t offset)
+{
+    return mw_nvme_system_calls.pread(NULL, fd, buffer, bytes, offset);
+}
+
+static ssize_t
+do_pwrite(void *data, int fd, const void *buffer, size_t bytes, off_t offset)
+{
+    struct mw_faults *faults = data;
+
+    if (strikes(faults, MW_FAULT_PWRITE)) {
+        errno = faults->reason;
+        if (faults->reason)
+            return -1;
+        bytes = MIN(bytes, (size_t)faults->limit_bytes);
+    }
+    if (faults->log)
+        mw_write_log_pwrite(faults->log, fd, buffer, bytes, offset);
+    return mw_nvme_system_calls.pwrite(NULL, fd, buffer, bytes, offset);
+}
+
+static int
+do_fdatasync(void *data, int fd)
+{
+    struct mw_faults *faults = data;
+
+    if (strikes(faults, MW_FAULT_SYNC)) {
+        errno = faults->reason;
+        return -1;
+    }
+    if (faults->log)
+        mw_write_log_sync(faults->log, fd);
+    return 0;
+}
+
+static int
+do_fallocate(void *data, int fd, off_t bytes)
+{
+    struct mw_faults *faults = data;
+
+    if (strikes(faults, MW_FAULT_RESERVE)) {
+        errno = faults->reason;
+        return -1;
+    }
+    return mw_nvme_system_calls.fallocate(NULL, fd, bytes);
+}
+
+void
+mw_faults_init(struct mw_faults *faults, enum mw_fault fault, int at, int reason)
+{
+    *faults = (struct mw_faults){
+        .calls = {submit, get_events, do_pread, do_pwrite, do_fdatasync, do_fallocate, faults},
+        .fault = fault,
+        .at = at,
+        .reason = reason,
+    };
+    pthread_mutex_init(&faults->mutex, NULL);
+    pthread_cond_init(&faults->changed, NULL);
+}
+
+void
+mw_faults_finish(struct mw_faults *faults)
+{
+    pthread_cond_destroy(&faults->changed);
+    pthread_mutex_destroy(&faults->mutex);
+}
+
+bool
+mw_faults_await_held(struct mw_faults *faults, int count)
+{
+    struct timespec until;
+    int timed_out = 0;
+
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += 20;
+    pthread_mutex_lock(&faults->mutex);
+    while (faults->held_count < count && !timed_out)
+        timed_out = pthread_cond_timedwait(&faults->changed, &faults->mutex, &until);
+    bool enough = faults->held_count >= count;
+    pthread_mutex_unlock(&faults->mutex);
+    return enough;
+}
+
+void
+mw_faults_release(struct mw_faults *faults, int index)
+{
+    pthread_mutex_lock(&faults->mutex);
+    struct iocb *iocb = faults->held[index];
+    faults->held_count--;
+    memmove(&faults->held[index], &faults->held[index + 1],
+            (size_t)(faults->held_count - index) * sizeof iocb);
+    pthread_mutex_unlock(&faults->mutex);
+    g_assert_cmpint(io_submit(faults->context, 1, &iocb), ==, 1);
+}
+
+void
+mw_faults_release_all(struct mw_faults *faults)
+{
+    pthread_mutex_lock(&faults->mutex);
+    faults->holding = false;
+    int count = faults->held_count;
+    pthread_mutex_unlock(&faults->mutex);
+    while (count--)
+        mw_faults_release(faults, 0);
+}

@@ -1,0 +1,57 @@
+/*
+ * nvme_faults.h - the NVMe tier's system calls with faults built in: the real calls do the work,
+ * one chosen operation goes wrong.  A write log, if there is one, sees every write and sync.
+ */
+#ifndef MW_TESTS_NVME_FAULTS_H
+#define MW_TESTS_NVME_FAULTS_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "exec/nvme_calls.h"
+
+enum mw_fault {
+    MW_FAULT_NONE,
+    MW_FAULT_COMPLETION, /* a block completes with -reason */
+    MW_FAULT_SHORT,      /* blocks from `at` on move at most limit_bytes, while there are */
+    MW_FAULT_REFUSAL,    /* io_submit says -reason for the block, `times` times */
+    MW_FAULT_EVENTS,     /* io_getevents says -reason */
+    MW_FAULT_SYNC,       /* fdatasync fails with reason */
+    MW_FAULT_RESERVE,    /* fallocate fails with reason */
+    MW_FAULT_PWRITE,     /* pwrite fails with reason, or moves limit_bytes if there is none */
+};
+
+struct mw_write_log;
+
+struct mw_faults {
+    struct mw_nvme_calls calls; /* what the tier is given */
+
+    enum mw_fault fault;
+    int at;    /* which operation of the fault's kind, from 0 */
+    int times; /* how many from there on; 0: one */
+    int reason;
+    long limit_bytes;
+    struct mw_write_log *log;
+
+    /* The helper's own. */
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    int seen;     /* operations of the fault's kind so far */
+    bool holding; /* blocks are kept from the system until they are released */
+    io_context_t context;
+    struct iocb *held[4096];
+    int held_count;
+};
+
+void mw_faults_init(struct mw_faults *faults, enum mw_fault fault, int at, int reason);
+void mw_faults_finish(struct mw_faults *faults);
+
+/* Waits until `count` blocks are held; false when it takes longer than any machine needs. */
+bool mw_faults_await_held(struct mw_faults *faults, int count);
+/* Lets the held block at `index` go. */
+void mw_faults_release(struct mw_faults *faults, int index);
+/* Lets all go, and all that come. */
+void mw_faults_release_all(struct mw_faults *faults);
+
+#endif

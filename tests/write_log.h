@@ -1,0 +1,39 @@
+/*
+ * write_log.h - what a run has written to which file and when it was synced, for replaying crashes:
+ * from any moment of the log, images of the files can be made in which a write that no sync covers
+ * is whole, lost or torn.
+ *
+ * A moment is a number that every submission, completion and sync takes the next of.
+ */
+#ifndef MW_TESTS_WRITE_LOG_H
+#define MW_TESTS_WRITE_LOG_H
+
+#include <glib.h>
+#include <libaio.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct mw_write_log;
+
+struct mw_write_log *mw_write_log_new(void);
+void mw_write_log_free(struct mw_write_log *log);
+
+/* Called by the fault table. */
+void mw_write_log_submit(struct mw_write_log *log, long count, struct iocb **iocbs);
+void mw_write_log_complete(struct mw_write_log *log, long count, const struct io_event *events);
+void mw_write_log_pwrite(struct mw_write_log *log, int fd, const void *data, size_t bytes,
+                         off_t offset);
+void mw_write_log_sync(struct mw_write_log *log, int fd);
+
+int mw_write_log_now(struct mw_write_log *log);
+
+/*
+ * Writes into `directory` the files as a crash at `moment` may leave them: with the names and
+ * lengths they have now.  Syncs of files whose name ends in `unsynced` (or NULL) count for nothing.
+ * A write that was submitted before the moment and is covered by no sync is kept, lost or torn by
+ * sectors, by the random numbers of `random`.
+ */
+void mw_write_log_replay(struct mw_write_log *log, int moment, const char *directory,
+                         const char *unsynced, GRand *random);
+
+#endif
