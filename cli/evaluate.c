@@ -86,7 +86,6 @@ add_class(const struct mw_class_info *class, struct mw_closed_block *block)
         block->backward_bytes += blocks * info->backward_bytes;
         block->forward_launches += blocks * info->launches;
     }
-    block->params += (double)class->blocks * class->params;
 }
 
 /* From sums weighted by FLOPs to means. */
@@ -110,14 +109,23 @@ block_of(struct mw_closed_dims *dims, enum mw_class class)
 static void
 add_units(const struct mw_sizing *s, struct mw_closed_dims *dims)
 {
+    double all = 0;
+
     for (uint32_t u = 0; u < s->unit_count; u++) {
         int32_t layer;
         int index;
         enum mw_class class = mw_sizing_locate(s, u, &layer, &index);
-        double size = s->classes[class].units[index].params;
+        const struct mw_unit *unit = &s->classes[class].units[index];
+        double size = (double)unit->tiles * unit->tile_params; /* parts travel padded alike */
+        block_of(dims, class)->params += size;
         block_of(dims, class)->params_in[s->param_home[u]] += size;
-        dims->params_in[s->param_home[u]] += size / s->params;
-        dims->gradients_in[s->gradient_home[u]] += size / s->params;
+        dims->params_in[s->param_home[u]] += size;
+        dims->gradients_in[s->gradient_home[u]] += size;
+        all += size;
+    }
+    for (int t = 0; t < MW_TIER_COUNT; t++) {
+        dims->params_in[t] /= all;
+        dims->gradients_in[t] /= all;
     }
 }
 

@@ -107,16 +107,14 @@ compute_operator(struct builder *b, struct visit *v, int i, int64_t tiles, bool 
                                                                          (backward ? -1 : 1)));
 }
 
-/* Operators before the tiled product run with its first tile, those behind it with its last. */
+/* Operators before the tiled product run with part 0, which has their parameters, those behind it
+ * with the last; backward visits the parts in reverse. */
 static bool
 runs_now(const struct visit *v, const struct mw_unit *unit, int i, int tiled)
 {
-    bool backward = v->phase == MW_PHASE_BACKWARD;
-    bool early = backward ? i > tiled : i < tiled;
-
     if (i == tiled || unit->tiles == 1)
         return true;
-    return v->tile == (early ? 0 : unit->tiles - 1);
+    return v->tile == (i < tiled ? 0 : unit->tiles - 1);
 }
 
 void

@@ -14,9 +14,10 @@ last_micro_batch(const struct builder *b, const struct visit *v)
 
 /* The first part of a unit's gradient starts the new content of its home. */
 static enum mw_use_mode
-home_mode(const struct visit *v)
+home_mode(const struct builder *b, const struct visit *v)
 {
-    return v->micro_batch == 0 && v->tile == 0 ? MW_USE_DEFINE : MW_USE_MODIFY;
+    const struct mw_unit *unit = mw_sizing_unit(b->sizing, v->global_unit);
+    return v->micro_batch == 0 && v->tile == unit->tiles - 1 ? MW_USE_DEFINE : MW_USE_MODIFY;
 }
 
 /* Backward writes it where it lives: nothing to reduce or to send. */
@@ -34,7 +35,7 @@ mw_gradient_slot(struct builder *b, const struct visit *v, enum mw_use_mode *mod
         *mode = MW_USE_DEFINE;
         return mw_build_ring_next(&b->gradients);
     }
-    *mode = home_mode(v);
+    *mode = home_mode(b, v);
     return b->gradient_home + v->global_unit;
 }
 
@@ -69,7 +70,7 @@ reduce_scatter(struct builder *b, const struct visit *v, const struct mw_unit *u
 
     mw_build_op(b, LANE_COLLECTIVE, work, identify(v));
     mw_build_use(b, slot, MW_USE_READ);
-    mw_build_use(b, target, stays ? home_mode(v) : MW_USE_DEFINE);
+    mw_build_use(b, target, stays ? home_mode(b, v) : MW_USE_DEFINE);
     return stays ? MW_NONE : target;
 }
 
@@ -93,7 +94,7 @@ accumulate(struct builder *b, const struct visit *v, uint32_t pinned, int64_t pa
                 identify(v));
     mw_build_use(b, pinned, MW_USE_MODIFY);
     if (!nvme)
-        mw_build_use(b, home, home_mode(v));
+        mw_build_use(b, home, home_mode(b, v));
 }
 
 static void
@@ -111,7 +112,7 @@ to_host(struct builder *b, const struct visit *v, uint32_t slot, int64_t bytes, 
                              bytes, alone),
                 identify(v));
     mw_build_use(b, slot, MW_USE_READ);
-    mw_build_use(b, target, direct ? home_mode(v) : MW_USE_DEFINE);
+    mw_build_use(b, target, direct ? home_mode(b, v) : MW_USE_DEFINE);
     if (widens)
         accumulate(b, v, target, shard);
     if (tier != MW_TIER_NVME)
@@ -122,7 +123,7 @@ to_host(struct builder *b, const struct visit *v, uint32_t slot, int64_t bytes, 
                              mw_sizing_unit_operator(b->sizing, v->global_unit), written, false),
                 identify(v));
     mw_build_use(b, target, MW_USE_READ);
-    mw_build_use(b, home, home_mode(v));
+    mw_build_use(b, home, home_mode(b, v));
 }
 
 void

@@ -31,12 +31,14 @@ add_unit(struct builder *b, const struct walk *walk, int unit, bool first_of_gro
     const struct mw_class_info *class = &b->sizing->classes[walk->class];
     int64_t tiles = class->units[unit].tiles;
 
-    for (int64_t t = 0; t < tiles; t++)
+    /* Backward in reverse: part 0, with what stands before the matrix, comes last. */
+    for (int64_t i = 0; i < tiles; i++) {
+        int64_t t = walk->phase == MW_PHASE_BACKWARD ? tiles - 1 - i : i;
         add_visit(b, (struct visit){.phase = walk->phase,
                                     .class_ = walk->class,
                                     .unit = unit,
-                                    .first_of_group = first_of_group && t == 0,
-                                    .last_of_block_unit = t == tiles - 1,
+                                    .first_of_group = first_of_group && i == 0,
+                                    .last_of_block_unit = i == tiles - 1,
                                     .micro_batch = walk->micro_batch,
                                     .tile = t,
                                     .layer = walk->layer,
@@ -44,6 +46,7 @@ add_unit(struct builder *b, const struct walk *walk, int unit, bool first_of_gro
                                     .fetched_unit = walk->fetches ? walk->base + unit : MW_NONE,
                                     .fetched_tile = t,
                                     .reuses = MW_NONE});
+    }
 }
 
 static void

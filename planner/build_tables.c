@@ -102,6 +102,80 @@ add_ring(struct builder *b, enum mw_tier tier, enum mw_purpose purpose, int64_t 
     return (struct ring){add_slots(b, tier, purpose, bytes, count, false), count, 0};
 }
 
+/* From one part of a unit to the next in a home. */
+static int64_t
+stride(const struct mw_unit *unit, bool partitioned)
+{
+    return partitioned ? unit->shard_params : unit->tile_params;
+}
+
+static uint32_t
+operator_bits(const struct mw_class_info *class, const struct mw_unit *unit)
+{
+    uint32_t bits = 0;
+
+    for (int i = unit->first; i < unit->first + unit->count; i++)
+        bits |= 1u << class->operators[i].operator_;
+    return bits;
+}
+
+static uint32_t
+add_tensors(struct builder *b)
+{
+    const struct mw_sizing *s = b->sizing;
+    uint32_t first = b->plan->tensor_count;
+
+    for (uint32_t u = 0; u < s->unit_count; u++) {
+        int32_t layer;
+        int index;
+        const struct mw_class_info *class = &s->classes[mw_sizing_locate(s, u, &layer, &index)];
+        const struct mw_unit *unit = &class->units[index];
+        mw_plan_add_tensor(
+            b->plan, (struct mw_tensor){
+                         .rank = b->rank,
+                         .layer = layer,
+                         .operators = operator_bits(class, unit),
+                         .gradient_dtype = s->gradient_element_bytes == 4 ? MW_DTYPE_FP32
+                                                                          : MW_DTYPE_BF16,
+                         .trainable = true,
+                         .tiles = unit->tiles,
+                         .elements = unit->params,
+                         .rows = unit->rows,
+                         .row_elements = unit->row_params,
+                         .tile_elements = unit->tile_params,
+                         .shard_elements = unit->shard_params,
+                         .param_stride = stride(unit, s->params_partitioned),
+                         .gradient_stride = stride(unit, s->gradients_partitioned),
+                         .state_stride = stride(unit, s->optimizer_partitioned),
+                         .param_slot = b->param_home + u,
+                         .gradient_slot = b->gradient_home + u});
+    }
+    return first;
+}
+
+/* Chunks run through the units' state in order; one unit may be in several. */
+static void
+add_chunks(struct builder *b, uint32_t first_tensor)
+{
+    const struct mw_sizing *s = b->sizing;
+    int64_t from = 0;
+
+    for (uint32_t c = 0; c < s->chunk_count; c++) {
+        const struct mw_chunk *chunk = &s->chunks[c];
+        bool goes_on = c && s->chunks[c - 1].unit_count == 1 &&
+                       s->chunks[c - 1].first_unit == chunk->first_unit;
+        from = goes_on ? from + s->chunks[c - 1].params : 0;
+        mw_plan_add_chunk(b->plan, (struct mw_chunk_content){
+                                       .rank = b->rank,
+                                       .first_tensor = first_tensor + chunk->first_unit,
+                                       .tensor_count = chunk->unit_count,
+                                       .first_element = from,
+                                       .elements = chunk->params,
+                                       .slot = b->state_home + c,
+                                       .other_slot = b->chunk_other[c]});
+    }
+}
+
 static void
 add_home_slots(struct builder *b)
 {
@@ -111,13 +185,13 @@ add_home_slots(struct builder *b)
     b->param_home = b->plan->slot_count;
     for (uint32_t u = 0; u < s->unit_count; u++) {
         const struct mw_unit *unit = mw_sizing_unit(s, u);
-        int64_t params = s->params_partitioned ? unit->tiles * unit->shard_params : unit->params;
-        add_slots(b, s->param_home[u], MW_PURPOSE_PARAMETERS, 2 * params, 1, true);
+        add_slots(b, s->param_home[u], MW_PURPOSE_PARAMETERS,
+                  2 * unit->tiles * stride(unit, s->params_partitioned), 1, true);
     }
     b->gradient_home = b->plan->slot_count;
     for (uint32_t u = 0; u < s->unit_count; u++) {
         const struct mw_unit *unit = mw_sizing_unit(s, u);
-        int64_t params = s->gradients_partitioned ? unit->tiles * unit->shard_params : unit->params;
+        int64_t params = unit->tiles * stride(unit, s->gradients_partitioned);
         add_slots(b, s->gradient_home[u], MW_PURPOSE_GRADIENTS, s->gradient_rest_bytes * params,
                   1, delayed);
     }
@@ -200,6 +274,7 @@ mw_build_add_slots(struct builder *b)
     memset(b->offset_bytes, 0, sizeof b->offset_bytes);
     add_home_slots(b);
     add_state_slots(b);
+    add_chunks(b, add_tensors(b));
     add_buffer_slots(b);
     prepare_states(b);
 }

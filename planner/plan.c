@@ -6,7 +6,7 @@
 #include "planner/plan_internal.h"
 
 struct mw_plan_capacity {
-    uint32_t comms, lanes, channels, draws, works, slots, ops, deps, uses;
+    uint32_t comms, lanes, channels, draws, works, slots, ops, deps, uses, tensors, chunks;
 };
 
 static _Noreturn void
@@ -94,6 +94,8 @@ mw_plan_free(struct mw_plan *plan)
     free(plan->ops);
     free(plan->deps);
     free(plan->uses);
+    free(plan->tensors);
+    free(plan->chunks);
     free(plan->capacity);
     free(plan);
 }
@@ -133,6 +135,26 @@ mw_plan_add_slot(struct mw_plan *plan, struct mw_slot slot)
     plan->slots = reserve(plan->slots, plan->slot_count, 1, &plan->capacity->slots, sizeof slot);
     plan->slots[plan->slot_count] = slot;
     return plan->slot_count++;
+}
+
+uint32_t
+mw_plan_add_tensor(struct mw_plan *plan, struct mw_tensor tensor)
+{
+    require_open(plan, __func__);
+    plan->tensors =
+        reserve(plan->tensors, plan->tensor_count, 1, &plan->capacity->tensors, sizeof tensor);
+    plan->tensors[plan->tensor_count] = tensor;
+    return plan->tensor_count++;
+}
+
+uint32_t
+mw_plan_add_chunk(struct mw_plan *plan, struct mw_chunk_content chunk)
+{
+    require_open(plan, __func__);
+    plan->chunks =
+        reserve(plan->chunks, plan->chunk_count, 1, &plan->capacity->chunks, sizeof chunk);
+    plan->chunks[plan->chunk_count] = chunk;
+    return plan->chunk_count++;
 }
 
 uint32_t

@@ -198,6 +198,40 @@ struct mw_use {
     uint8_t mode; /* enum mw_use_mode */
 };
 
+/*
+ * What the homes hold.  sim/ has no need of it; exec/ moves and computes by it.
+ *
+ * A tensor is the parameters of one fetch unit.  It is cut into `tiles` parts by the rows of its
+ * largest matrix, as evenly as rows allow: part t has the rows [rows*t/tiles, rows*(t+1)/tiles),
+ * and part 0 has before them what is not rows (the norm's weights).  A part is cut into one shard a
+ * data-parallel rank, of `shard_elements` each; the last ones may be shorter, or empty.
+ * In a home, part t begins at element t * stride: a stride of shard_elements means that the rank
+ * holds its shard, one of tile_elements that it holds the whole.
+ */
+struct mw_tensor {
+    uint32_t rank;
+    int32_t layer;      /* -1: outside the layers */
+    uint32_t operators; /* whose parameters: bits 1 << enum mw_operator */
+    uint8_t gradient_dtype;
+    bool trainable;
+    uint32_t tiles;
+    int64_t elements, rows, row_elements;
+    int64_t tile_elements; /* of the largest part */
+    int64_t shard_elements;
+    int64_t param_stride, gradient_stride, state_stride; /* elements */
+    uint32_t param_slot, gradient_slot;                  /* homes */
+};
+
+/* A chunk of the optimizer step: `elements` of the state, which runs through the tensors' state
+ * homes (tiles * state_stride each) from `first_element` of tensor `first_tensor` on. */
+struct mw_chunk_content {
+    uint32_t rank;
+    uint32_t first_tensor, tensor_count;
+    int64_t first_element, elements;
+    uint32_t slot, other_slot; /* fp32 parameters, momentum, variance, one after the other; the
+                                  other extent of a committed state, or MW_NONE */
+};
+
 /* A dependency is an op's index, with MW_DEP_PREVIOUS_STEP set where the edge has distance 1. */
 #define MW_DEP_PREVIOUS_STEP 0x80000000u
 #define MW_DEP_INDEX(dep) ((dep) & ~MW_DEP_PREVIOUS_STEP)
@@ -253,6 +287,11 @@ struct mw_plan {
                        after all others, and behind it (prev) the first ops of the next step */
     int64_t peak_bytes[MW_TIER_COUNT]; /* per rank, proved by mw_plan_check */
 
+    struct mw_tensor *tensors;
+    uint32_t tensor_count;
+    struct mw_chunk_content *chunks;
+    uint32_t chunk_count;
+
     struct mw_plan_capacity *capacity; /* growth of the arrays; private to plan.c */
 };
 
@@ -275,6 +314,8 @@ uint32_t mw_plan_add_comm(struct mw_plan *plan, struct mw_comm comm);
 uint32_t mw_plan_add_lane(struct mw_plan *plan, struct mw_lane lane);
 uint32_t mw_plan_add_channel(struct mw_plan *plan, struct mw_channel channel);
 uint32_t mw_plan_add_slot(struct mw_plan *plan, struct mw_slot slot);
+uint32_t mw_plan_add_tensor(struct mw_plan *plan, struct mw_tensor tensor);
+uint32_t mw_plan_add_chunk(struct mw_plan *plan, struct mw_chunk_content chunk);
 /* Copies the draws; work.draw_begin and draw_count are filled in. */
 uint32_t mw_plan_add_work(struct mw_plan *plan, struct mw_work work, const struct mw_draw *draws,
                           uint32_t draw_count);
@@ -287,6 +328,7 @@ void mw_plan_add_use(struct mw_plan *plan, uint32_t slot, enum mw_use_mode mode)
 /*
  * Proves, for every timing:
  *   - every index and enum is in range, numbers are not negative;
+ *   - tensors and chunks lie within their homes;
  *   - slots of a tier do not overlap, no slot exceeds the tier's largest request, and the sum of
  *     the slots is within capacity;
  *   - a slot's new content depends on every last user of its previous content, over the end of

@@ -97,6 +97,49 @@ read_slot(struct mw_plan_reader *reader, struct mw_plan *plan)
     mw_plan_add_slot(plan, slot);
 }
 
+static void
+read_tensor(struct mw_plan_reader *reader, struct mw_plan *plan)
+{
+    struct mw_tensor tensor = {0};
+
+    read_index(reader, plan->tensor_count);
+    tensor.rank = read_u32(reader, "rank");
+    tensor.layer = (int32_t)mw_plan_reader_signed(reader, "layer", INT32_MAX);
+    tensor.operators = read_u32(reader, "operators");
+    mw_plan_reader_key(reader, "gradient");
+    tensor.gradient_dtype =
+        mw_plan_reader_name(reader, mw_dtype_name, "none, bf16, fp16 or fp32");
+    tensor.elements = read_i64(reader, "elements");
+    tensor.rows = read_i64(reader, "rows");
+    tensor.row_elements = read_i64(reader, NULL);
+    tensor.tiles = read_u32(reader, "tiles");
+    tensor.tile_elements = read_i64(reader, NULL);
+    tensor.shard_elements = read_i64(reader, "shard");
+    tensor.param_stride = read_i64(reader, "strides");
+    tensor.gradient_stride = read_i64(reader, NULL);
+    tensor.state_stride = read_i64(reader, NULL);
+    tensor.param_slot = read_u32(reader, "homes");
+    tensor.gradient_slot = read_u32(reader, NULL);
+    tensor.trainable = mw_plan_reader_skip(reader, "trainable");
+    mw_plan_add_tensor(plan, tensor);
+}
+
+static void
+read_chunk(struct mw_plan_reader *reader, struct mw_plan *plan)
+{
+    struct mw_chunk_content chunk = {0};
+
+    read_index(reader, plan->chunk_count);
+    chunk.rank = read_u32(reader, "rank");
+    chunk.first_tensor = read_u32(reader, "tensors");
+    chunk.tensor_count = read_u32(reader, NULL);
+    chunk.first_element = read_i64(reader, "from");
+    chunk.elements = read_i64(reader, "elements");
+    chunk.slot = read_u32(reader, "slot");
+    chunk.other_slot = mw_plan_reader_reference(reader, "other");
+    mw_plan_add_chunk(plan, chunk);
+}
+
 static struct mw_draw
 read_draw(struct mw_plan_reader *reader)
 {
@@ -217,6 +260,7 @@ static const struct {
 } entities[] = {
     {"op", read_op},     {"slot", read_slot}, {"work", read_work},
     {"lane", read_lane}, {"comm", read_comm}, {"channel", read_channel},
+    {"tensor", read_tensor}, {"chunk", read_chunk},
 };
 
 /* Starts the next line, which has to be there. */
@@ -248,7 +292,7 @@ end_line(struct mw_plan_reader *reader)
 static bool
 read_line(struct mw_plan_reader *reader, struct mw_plan *plan)
 {
-    static const char expected[] = "comm, lane, channel, slot, work, op or end";
+    static const char expected[] = "comm, lane, channel, slot, tensor, chunk, work, op or end";
     const char *word = begin_line(reader, expected);
     size_t i = 0;
 

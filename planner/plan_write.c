@@ -148,6 +148,43 @@ write_slot(struct writer *writer, const struct mw_slot *slot, uint32_t index)
 }
 
 static void
+write_tensor(struct writer *writer, const struct mw_tensor *tensor, uint32_t index)
+{
+    put_key(writer, "tensor ", index);
+    put_key(writer, " rank ", tensor->rank);
+    put_key(writer, " layer ", tensor->layer);
+    put_key(writer, " operators ", tensor->operators);
+    put(writer, " gradient");
+    put_name(writer, mw_dtype_name(tensor->gradient_dtype));
+    put_key(writer, " elements ", tensor->elements);
+    put_key(writer, " rows ", tensor->rows);
+    put_key(writer, " ", tensor->row_elements);
+    put_key(writer, " tiles ", tensor->tiles);
+    put_key(writer, " ", tensor->tile_elements);
+    put_key(writer, " shard ", tensor->shard_elements);
+    put_key(writer, " strides ", tensor->param_stride);
+    put_key(writer, " ", tensor->gradient_stride);
+    put_key(writer, " ", tensor->state_stride);
+    put_key(writer, " homes ", tensor->param_slot);
+    put_key(writer, " ", tensor->gradient_slot);
+    put(writer, tensor->trainable ? " trainable\n" : "\n");
+}
+
+static void
+write_chunk(struct writer *writer, const struct mw_chunk_content *chunk, uint32_t index)
+{
+    put_key(writer, "chunk ", index);
+    put_key(writer, " rank ", chunk->rank);
+    put_key(writer, " tensors ", chunk->first_tensor);
+    put_key(writer, " ", chunk->tensor_count);
+    put_key(writer, " from ", chunk->first_element);
+    put_key(writer, " elements ", chunk->elements);
+    put_key(writer, " slot ", chunk->slot);
+    put_reference(writer, " other ", chunk->other_slot);
+    put(writer, "\n");
+}
+
+static void
 write_draws(struct writer *writer, const struct mw_plan *plan, const struct mw_work *work)
 {
     if ((uint64_t)work->draw_begin + work->draw_count > plan->draw_count) {
@@ -248,6 +285,10 @@ mw_plan_write(const struct mw_plan *plan, FILE *out)
         write_channel(&writer, &plan->channels[i], i);
     for (uint32_t i = 0; i < plan->slot_count; i++)
         write_slot(&writer, &plan->slots[i], i);
+    for (uint32_t i = 0; i < plan->tensor_count; i++)
+        write_tensor(&writer, &plan->tensors[i], i);
+    for (uint32_t i = 0; i < plan->chunk_count; i++)
+        write_chunk(&writer, &plan->chunks[i], i);
     for (uint32_t i = 0; i < plan->work_count && !writer.failed; i++)
         write_work(&writer, plan, i);
     for (uint32_t i = 0; i < plan->op_count && !writer.failed; i++)

@@ -76,6 +76,25 @@ walk_model(struct mw_sizing *sizing)
     }
 }
 
+/* What a row of a unit is: an output of its largest product with its bias, of a gated MLP one of
+ * the gate and one of the product beside it; a token's or a position's embedding. */
+static void
+find_rows(const struct mw_sizing *sizing, const struct mw_class_info *class, struct mw_unit *unit)
+{
+    const struct mw_operator_info *info = &class->operators[unit->first];
+
+    for (int i = unit->first + 1; i < unit->first + unit->count; i++)
+        if (class->operators[i].params > info->params)
+            info = &class->operators[i];
+    int64_t rows = info->n;
+    if (info->operator_ == MW_OPERATOR_EMBEDDING)
+        rows = info->params / sizing->model->hidden;
+    else if (info->operator_ == MW_OPERATOR_MLP_UP)
+        rows /= sizing->model->mlp_matrices - 1;
+    unit->rows = CLAMP(rows, 1, MAX(1, info->params));
+    unit->row_params = info->params / unit->rows;
+}
+
 /* T tiles cut the layers' largest unit; smaller units, and the ends of the model, are cut only
  * into as many parts as keep them within the same buffer. */
 static void
@@ -91,8 +110,10 @@ cut_tiles(struct mw_sizing *sizing)
     for (int c = 0; c < MW_CLASS_COUNT; c++)
         for (int u = 0; u < sizing->classes[c].unit_count; u++) {
             struct mw_unit *unit = &sizing->classes[c].units[u];
-            unit->tiles = MAX(1, mw_divide_up(unit->params, limit));
-            unit->tile_params = mw_divide_up(unit->params, unit->tiles);
+            find_rows(sizing, &sizing->classes[c], unit);
+            unit->tiles = CLAMP(mw_divide_up(unit->params, limit), 1, unit->rows);
+            unit->tile_params = mw_divide_up(unit->rows, unit->tiles) * unit->row_params +
+                                unit->params - unit->rows * unit->row_params;
             unit->shard_params = mw_divide_up(unit->tile_params, sizing->dp);
         }
 }

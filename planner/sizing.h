@@ -25,6 +25,8 @@
 struct mw_unit {
     int64_t params;       /* elements, after tensor slicing */
     int64_t tiles;        /* parts it is fetched in */
+    int64_t rows;         /* of its largest matrix: where it may be cut */
+    int64_t row_params;   /* elements of a row, its bias included */
     int64_t tile_params;  /* elements of the largest part */
     int64_t shard_params; /* elements of a rank's shard of a part */
     int first, count;     /* its operators, in the class's list */

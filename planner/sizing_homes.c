@@ -37,7 +37,7 @@ filler_take(struct filler *filler, int64_t bytes)
 static int64_t
 unit_shard(const struct mw_sizing *sizing, const struct mw_unit *unit, bool partitioned)
 {
-    return partitioned ? unit->tiles * unit->shard_params : unit->params;
+    return unit->tiles * (partitioned ? unit->shard_params : unit->tile_params);
 }
 
 int64_t

@@ -131,13 +131,15 @@ sum_ns(const struct mw_plan *plan, const struct mw_hardware *hardware)
     return sum;
 }
 
-/* No shard and no tile is padded to whole elements. */
+/* No shard is padded to whole elements. */
 static bool
 divides(const struct mw_sizing *sizing)
 {
-    int64_t sharers = sizing->optimizer_partitioned ? sizing->dp : 1;
-
-    return sizing->shard_params * sharers == sizing->params;
+    for (int c = 0; c < MW_CLASS_COUNT; c++)
+        for (int u = 0; u < sizing->classes[c].unit_count; u++)
+            if (sizing->classes[c].units[u].tile_params % sizing->dp)
+                return false;
+    return true;
 }
 
 static void

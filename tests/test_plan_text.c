@@ -32,6 +32,29 @@ make_plan(void)
     mw_plan_add_slot(
         plan, (struct mw_slot){
                   .rank = 1, .tier = MW_TIER_NVME, .persistent = true, .size_bytes = INT64_MAX});
+    mw_plan_add_tensor(plan, (struct mw_tensor){.rank = 1,
+                                                .layer = 2,
+                                                .operators = 12,
+                                                .gradient_dtype = MW_DTYPE_FP32,
+                                                .trainable = true,
+                                                .tiles = 4,
+                                                .elements = 17,
+                                                .rows = 4,
+                                                .row_elements = 3,
+                                                .tile_elements = 5,
+                                                .shard_elements = 3,
+                                                .param_stride = 3,
+                                                .gradient_stride = 5,
+                                                .state_stride = 6,
+                                                .param_slot = 1,
+                                                .gradient_slot = 0});
+    mw_plan_add_chunk(plan, (struct mw_chunk_content){.rank = 1,
+                                                      .first_tensor = 0,
+                                                      .tensor_count = 1,
+                                                      .first_element = 7,
+                                                      .elements = 8,
+                                                      .slot = 1,
+                                                      .other_slot = MW_NONE});
     mw_plan_add_work(plan,
                      (struct mw_work){.kind = MW_OP_COMPUTE,
                                       .operator_ = MW_OPERATOR_QKV,
@@ -78,6 +101,9 @@ static const char plan_text[] =
     "channel 1 drive index 2 users 8\n"
     "slot 0 rank 0 gpu logits fp32 offset 100 size 200\n"
     "slot 1 rank 1 nvme parameters none offset 0 size 9223372036854775807 persistent\n"
+    "tensor 0 rank 1 layer 2 operators 12 gradient fp32 elements 17 rows 4 3 tiles 4 5 shard 3 "
+    "strides 3 5 6 homes 1 0 trainable\n"
+    "chunk 0 rank 1 tensors 0 1 from 7 elements 8 slot 1 other -\n"
     "work 0 compute qkv bf16 direction 0 comm - flops 9223372036854775807 shape 1 2 3 bytes 4 "
     "max 5 elements 6 launches 7 draw 0:1000000 1:4096\n"
     "work 1 all-gather none none direction 1 comm 0 flops 0 shape 0 0 0 bytes 0 max 0 elements 0 "
@@ -234,7 +260,8 @@ static const struct edit edits[] = {
     {"tier cpu", "tiers cpu", "line 5: expected 'tier', found 'tiers'"},
     {"comm 0 size", "comm 1 size", "line 7: expected the index 0, found '1'"},
     {"comm 0 size", "comm size", "line 7: expected the index 0, found 'size'"},
-    {"comm 0", "com 0", "line 7: expected comm, lane, channel, slot, work, op or end, found 'com'"},
+    {"comm 0", "com 0", "line 7: expected comm, lane, channel, slot, tensor, "
+     "chunk, work, op or end, found 'com'"},
     {"0 compute index", "0 computer index", "line 8: expected a kind of lane, found 'computer'"},
     {"index 3", "index 256", "line 9: expected a number from 0 to 255, found '256'"},
     {"sm index", "ms index", "line 10: expected a kind of channel, found 'ms'"},
@@ -242,27 +269,32 @@ static const struct edit edits[] = {
     {"gpu logits", "gpu logs", "line 12: expected the purpose of a slot, found 'logs'"},
     {"logits fp32", "logits fp31", "line 12: expected none, bf16, fp16 or fp32, found 'fp31'"},
     {"persistent", "persistently", "line 13: expected the end of the line, found 'persistently'"},
-    {"compute qkv", "think qkv", "line 14: expected a kind of op, found 'think'"},
-    {"compute qkv", "compute qvk", "line 14: expected an operator, found 'qvk'"},
-    {"comm -", "comm 4294967295", "line 14: expected a number from 0 to 4294967294"},
-    {"draw 0:", "draw 0;", "line 14: expected a draw such as 3:1000, found '0;1000000'"},
-    {"1:4096", "1:x", "line 14: expected a draw such as 3:1000, found '1:x'"},
-    {" 0:1000000 1:4096", "", "line 14: expected a draw such as 3:1000, found the end"},
-    {"lane 0 work", "lane 65536 work", "line 16: expected a number from 0 to 65535"},
-    {"forward mb", "front mb", "line 16: expected a phase, found 'front'"},
-    {"layer -1", "layer 2147483648", "line 16: expected a number up to 2147483647"},
-    {"use 0:define", "use 0:redefine", "line 16: expected a use such as 3:read"},
-    {"use 0:define", "use 0", "line 16: expected a use such as 3:read"},
-    {"use 0:define", "uses 0:define", "line 16: expected the end of the line, found 'uses'"},
-    {"match 9", "match -", "line 17: expected a number from 0 to 4294967294, found '-'"},
+    {"gradient fp32", "gradient int8", "line 14: expected none, bf16, fp16 or fp32, found 'int8'"},
+    {"tiles 4 5", "tiles 4", "line 14: expected a number up to 9223372036854775807, found 'shard'"},
+    {" trainable", " trained", "line 14: expected the end of the line, found 'trained'"},
+    {"other -", "other x", "line 15: expected a number from 0 to 4294967294, found 'x'"},
+    {"compute qkv", "think qkv", "line 16: expected a kind of op, found 'think'"},
+    {"compute qkv", "compute qvk", "line 16: expected an operator, found 'qvk'"},
+    {"comm -", "comm 4294967295", "line 16: expected a number from 0 to 4294967294"},
+    {"draw 0:", "draw 0;", "line 16: expected a draw such as 3:1000, found '0;1000000'"},
+    {"1:4096", "1:x", "line 16: expected a draw such as 3:1000, found '1:x'"},
+    {" 0:1000000 1:4096", "", "line 16: expected a draw such as 3:1000, found the end"},
+    {"lane 0 work", "lane 65536 work", "line 18: expected a number from 0 to 65535"},
+    {"forward mb", "front mb", "line 18: expected a phase, found 'front'"},
+    {"layer -1", "layer 2147483648", "line 18: expected a number up to 2147483647"},
+    {"use 0:define", "use 0:redefine", "line 18: expected a use such as 3:read"},
+    {"use 0:define", "use 0", "line 18: expected a use such as 3:read"},
+    {"use 0:define", "uses 0:define", "line 18: expected the end of the line, found 'uses'"},
+    {"match 9", "match -", "line 19: expected a number from 0 to 4294967294, found '-'"},
     {"after 0 prev:1", "after 0 0",
-     "line 17: expected the index of an op or prev:INDEX, each once"},
-    {"after 0 prev:1", "after", "line 17: expected the index of an op or prev:INDEX"},
-    {"prev:1", "prev:2147483647", "line 17: expected the index of an op or prev:INDEX"},
-    {"prev:1", "prev:", "line 17: expected the index of an op or prev:INDEX"},
-    {"end\n", "", "line 18: expected comm, lane, channel, slot, work, op or end, found the end"},
-    {"end\n", "end\n\n", "line 19: expected nothing after 'end'"},
-    {"end\n", "end end\n", "line 18: expected the end of the line, found 'end'"},
+     "line 19: expected the index of an op or prev:INDEX, each once"},
+    {"after 0 prev:1", "after", "line 19: expected the index of an op or prev:INDEX"},
+    {"prev:1", "prev:2147483647", "line 19: expected the index of an op or prev:INDEX"},
+    {"prev:1", "prev:", "line 19: expected the index of an op or prev:INDEX"},
+    {"end\n", "", "line 20: expected comm, lane, channel, slot, tensor, "
+     "chunk, work, op or end, found the end"},
+    {"end\n", "end\n\n", "line 21: expected nothing after 'end'"},
+    {"end\n", "end end\n", "line 20: expected the end of the line, found 'end'"},
 };
 
 static void
