@@ -1,0 +1,106 @@
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "exec/memory_internal.h"
+
+int64_t
+mw_memory_read_number(const char *path)
+{
+    g_autofree char *text = NULL;
+
+    if (!g_file_get_contents(path, &text, NULL, NULL))
+        return -1;
+    if (g_str_has_prefix(text, "max"))
+        return INT64_MAX;
+    return g_ascii_isdigit(*text) ? g_ascii_strtoll(text, NULL, 10) : -1;
+}
+
+int64_t
+mw_memory_find_number(const char *text, const char *key)
+{
+    const size_t length = strlen(key);
+
+    for (const char *line = text; line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (!strncmp(line, key, length) && (line[length] == ' ' || line[length] == ':'))
+            return g_ascii_strtoll(line + length + 1, NULL, 10);
+    }
+    return -1;
+}
+
+void
+mw_memory_bound(struct mw_memory_room *room, int64_t bytes, const char *format, ...)
+{
+    va_list arguments;
+
+    if (bytes >= room->bytes)
+        return;
+    room->bytes = MAX(bytes, 0);
+    va_start(arguments, format);
+    vsnprintf(room->bound, sizeof room->bound, format, arguments);
+    va_end(arguments);
+}
+
+static void
+bound_by_machine(const char *root, struct mw_memory_room *room)
+{
+    g_autofree char *path = g_build_filename(root, "proc/meminfo", NULL);
+    g_autofree char *text = NULL;
+
+    if (!g_file_get_contents(path, &text, NULL, NULL))
+        return;
+    const int64_t available_kib = mw_memory_find_number(text, "MemAvailable");
+    const int64_t free_pages = mw_memory_find_number(text, "HugePages_Free");
+    const int64_t reserved_pages = mw_memory_find_number(text, "HugePages_Rsvd");
+    const int64_t page_kib = mw_memory_find_number(text, "Hugepagesize");
+
+    if (available_kib >= 0)
+        mw_memory_bound(room, available_kib * 1024, "MemAvailable of the machine");
+    if (free_pages > 0 && page_kib > 0)
+        room->huge_page_bytes = MAX(free_pages - MAX(reserved_pages, 0), 0) * page_kib * 1024;
+}
+
+/* Fields 1 and 6 of statm: pages of address space, and of data and stack. */
+static void
+bound_by_limits(const char *root, struct mw_memory_room *room)
+{
+    g_autofree char *path = g_build_filename(root, "proc/self/statm", NULL);
+    g_autofree char *text = NULL;
+    struct rlimit limit;
+    int64_t space_pages, data_pages;
+    const int64_t page_bytes = sysconf(_SC_PAGESIZE);
+
+    if (!g_file_get_contents(path, &text, NULL, NULL) ||
+        sscanf(text, "%" SCNd64 " %*d %*d %*d %*d %" SCNd64, &space_pages, &data_pages) != 2)
+        return;
+    if (!getrlimit(RLIMIT_AS, &limit) && limit.rlim_cur < INT64_MAX)
+        mw_memory_bound(room, (int64_t)limit.rlim_cur - space_pages * page_bytes,
+                        "RLIMIT_AS of %" PRId64 " bytes (ulimit -v)", (int64_t)limit.rlim_cur);
+    if (!getrlimit(RLIMIT_DATA, &limit) && limit.rlim_cur < INT64_MAX)
+        mw_memory_bound(room, (int64_t)limit.rlim_cur - data_pages * page_bytes,
+                        "RLIMIT_DATA of %" PRId64 " bytes (ulimit -d)", (int64_t)limit.rlim_cur);
+}
+
+void
+mw_memory_room_under(const char *root, struct mw_memory_room *room)
+{
+    *room = (struct mw_memory_room){.bytes = INT64_MAX, .bound = "nothing that could be read"};
+    bound_by_machine(root, room);
+    mw_memory_bound_by_cgroups(root, room);
+    bound_by_limits(root, room);
+}
+
+void
+mw_memory_room(struct mw_memory_room *room)
+{
+    mw_memory_room_under("/", room);
+}
+
+int64_t
+mw_memory_short_bytes(const struct mw_memory_room *room, int64_t need_bytes)
+{
+    return MAX(need_bytes - room->bytes, 0);
+}
