@@ -16,7 +16,7 @@ SHARED = {"planner/plan.h", "planner/hwprofile.h"}
 ALLOWED = {
     "planner": set(),
     "sim": SHARED,
-    "exec": SHARED | {"planner/error.h"},
+    "exec": SHARED | {"planner/error.h", "planner/json.h"},
     "report": SHARED | {"planner/error.h"},
     "cli": None,  # everything
 }

@@ -1,0 +1,559 @@
+/* safetensors: written, read back, and refused where they are not in order. */
+#include "exec/safetensors.h"
+
+#include <glib/gstdio.h>
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "exec/convert.h"
+#include "planner/error.h"
+
+struct fixture {
+    char *folder;
+};
+
+static void
+set_up(struct fixture *fixture, gconstpointer data)
+{
+    fixture->folder = g_dir_make_tmp("memwall-safetensors-XXXXXX", NULL);
+    g_assert_nonnull(fixture->folder);
+}
+
+static void
+tear_down(struct fixture *fixture, gconstpointer data)
+{
+    g_autoptr(GDir) dir = g_dir_open(fixture->folder, 0, NULL);
+    const char *name;
+
+    while ((name = g_dir_read_name(dir))) {
+        g_autofree char *path = g_build_filename(fixture->folder, name, NULL);
+        g_unlink(path);
+    }
+    g_rmdir(fixture->folder);
+    g_free(fixture->folder);
+}
+
+static char *
+in(const struct fixture *fixture, const char *name)
+{
+    return g_build_filename(fixture->folder, name, NULL);
+}
+
+static void
+assert_error(GError *error, const char *a, const char *b)
+{
+    g_assert_nonnull(error);
+    g_assert_true(error->domain == MW_ERROR);
+    g_assert_null(strchr(error->message, '\n'));
+    if (!strstr(error->message, a) || !strstr(error->message, b))
+        g_error("\"%s\" lacks \"%s\" or \"%s\"", error->message, a, b);
+    g_error_free(error);
+}
+
+/* --- headers --------------------------------------------------------------------------------- */
+
+static GString *
+file_text(const char *json, size_t data_bytes)
+{
+    GString *text = g_string_new(NULL);
+    uint64_t length = GUINT64_TO_LE((uint64_t)strlen(json));
+
+    g_string_append_len(text, (const char *)&length, sizeof length);
+    g_string_append(text, json);
+    for (size_t i = 0; i < data_bytes; i++)
+        g_string_append_c(text, (char)i);
+    return text;
+}
+
+static struct mw_safetensors_header *
+parse(const GString *text, GError **error)
+{
+    return mw_safetensors_header_parse(text->str, text->len, (int64_t)text->len, "some.safetensors",
+                                       error);
+}
+
+#define ONE(dtype, shape, offsets)                                                                 \
+    "{\"a\": {\"dtype\": " dtype ", \"shape\": " shape ", \"data_offsets\": " offsets "}}"
+#define A4 "\"a\": {\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": [0, 4]}"
+
+static void
+test_header_refused(void)
+{
+    static const struct {
+        const char *json;
+        size_t data_bytes;
+        const char *a, *b;
+    } rows[] = {
+        {"[]", 0, "some.safetensors", "object"},
+        {"{\"a\": 1}", 0, "tensor \"a\"", "dtype, shape and data_offsets"},
+        {ONE("\"F33\"", "[1]", "[0, 4]"), 4, "value \"F33\"", "BF16"},
+        {ONE("3", "[1]", "[0, 4]"), 4, "key \"dtype\"", "BF16"},
+        {"{\"a\": {\"shape\": [1], \"data_offsets\": [0, 4]}}", 4, "\"dtype\": missing", "BF16"},
+        {ONE("\"F32\"", "1", "[0, 4]"), 4, "key \"shape\"", "at most 8"},
+        {ONE("\"F32\"", "[-1]", "[0, 4]"), 4, "key \"shape\"", "whole numbers"},
+        {ONE("\"F32\"", "[1.5]", "[0, 4]"), 4, "key \"shape\"", "whole numbers"},
+        {ONE("\"F32\"", "[1,1,1,1,1,1,1,1,1]", "[0, 4]"), 4, "key \"shape\"", "at most 8"},
+        {ONE("\"F32\"", "[4294967296, 4294967296]", "[0, 4]"), 4, "key \"shape\"", "2^63"},
+        {ONE("\"F32\"", "[1]", "[0]"), 4, "data_offsets", "begin and end"},
+        {ONE("\"F32\"", "[1]", "[4, 0]"), 4, "data_offsets", "begin and end"},
+        {ONE("\"F32\"", "[1]", "[0, -4]"), 4, "data_offsets", "begin and end"},
+        {ONE("\"F32\"", "[1]", "[0, 5]"), 5, "5 bytes", "must be 4 for F32 of shape [1]"},
+        {ONE("\"F32\"", "[2]", "[0, 8]"), 7, "ends at byte 8", "cut short"},
+        {ONE("\"F32\"", "[1]", "[4, 8]"), 8, "4 bytes before it", "none"},
+        {ONE("\"F32\"", "[1]", "[0, 4]"), 6, "2 bytes at its end", "none"},
+        {"{" A4 ", \"b\": {\"dtype\": \"BF16\", \"shape\": [2], \"data_offsets\": [2, 6]}}", 6,
+         "tensor \"b\"", "overlaps tensor \"a\" by 2 bytes"},
+        {"{" A4 ", " A4 "}", 4, "\"a\"", "given twice"},
+        {"{\"__metadata__\": 3, " A4 "}", 4, "__metadata__", "object of strings"},
+        {"{\"__metadata__\": {\"x\": 3}, " A4 "}", 4, "__metadata__", "\"x\" must be a string"},
+    };
+
+    for (size_t i = 0; i < G_N_ELEMENTS(rows); i++) {
+        GError *error = NULL;
+        g_autoptr(GString) text = file_text(rows[i].json, rows[i].data_bytes);
+        g_assert_null(parse(text, &error));
+        assert_error(error, rows[i].a, rows[i].b);
+    }
+}
+
+static void
+test_header_accepted(void)
+{
+    GError *error = NULL;
+    g_autoptr(GString) text =
+        file_text("{\"b\": {\"dtype\": \"I64\", \"shape\": [], \"data_offsets\": [4, 12]},"
+                  "\"none\": {\"dtype\": \"F8_E4M3\", \"shape\": [3, 0], \"data_offsets\": [4, 4]},"
+                  "\"__metadata__\": {\"format\": \"pt\"}, " A4 "}   ",
+                  12);
+    struct mw_safetensors_header *header = parse(text, &error);
+
+    g_assert_no_error(error);
+    g_assert_cmpuint(header->tensor_count, ==, 3);
+    g_assert_cmpstr(header->tensors[0].name, ==, "a");
+    g_assert_cmpstr(header->tensors[1].name, ==, "none");
+    g_assert_cmpint(header->tensors[1].elements, ==, 0);
+    g_assert_cmpint(header->tensors[2].elements, ==, 1);
+    g_assert_cmpint(header->tensors[2].offset_bytes, ==, (int64_t)text->len - 8);
+    g_assert_cmpstr(g_hash_table_lookup(header->metadata, "format"), ==, "pt");
+    mw_safetensors_header_free(header);
+}
+
+/* Wherever a file is cut, it is refused. */
+static void
+test_header_cut(void)
+{
+    g_autoptr(GString) text = file_text("{" A4 "}", 4);
+
+    for (size_t length = 0; length < text->len; length++) {
+        GError *error = NULL;
+        g_assert_null(
+            mw_safetensors_header_parse(text->str, length, (int64_t)length, "cut", &error));
+        assert_error(error, "cut", "must");
+    }
+}
+
+/* --- files ----------------------------------------------------------------------------------- */
+
+static const float values[] = {0.0f,      -0.0f,           1.0f,      -1.5f,  3.14159265f,
+                               0x1.01p0f, 0x1.018p0f,      0x1.03p0f, 1e-40f, 65504.0f,
+                               1e30f,     (float)INFINITY, 0x1p-24f,  -2e-5f, 0x1.fffffep127f};
+#define VALUES ((int64_t)G_N_ELEMENTS(values))
+
+static void
+write_file(const char *path, GError **error)
+{
+    struct mw_safetensors_writer *writer = mw_safetensors_writer_new(path);
+    uint16_t narrow[VALUES];
+    int64_t shape[] = {3, 5};
+
+    for (int64_t i = 0; i < VALUES; i++)
+        narrow[i] = mw_bf16_of_fp32(values[i]);
+    mw_safetensors_describe(writer, "format", "pt");
+    g_assert_true(mw_safetensors_declare(writer, "narrow", MW_SAFETENSORS_BF16, shape, 2, error));
+    g_assert_true(mw_safetensors_declare(writer, "wide", MW_SAFETENSORS_F32, shape, 2, error));
+    g_assert_true(mw_safetensors_begin(writer, error));
+    g_assert_true(mw_safetensors_write(writer, "narrow", 7, VALUES - 7, narrow + 7, error));
+    g_assert_true(mw_safetensors_write(writer, "wide", 0, VALUES, values, error));
+    g_assert_true(mw_safetensors_write(writer, "narrow", 0, 7, narrow, error));
+    g_assert_false(g_file_test(path, G_FILE_TEST_EXISTS));
+    g_assert_true(mw_safetensors_commit(writer, 0, error));
+    mw_safetensors_writer_free(writer);
+}
+
+static void
+test_round_trip(struct fixture *fixture, gconstpointer data)
+{
+    GError *error = NULL;
+    g_autofree char *path = in(fixture, "model.safetensors");
+    g_autofree char *part = in(fixture, "model.safetensors.part");
+
+    write_file(path, &error);
+    g_assert_no_error(error);
+    g_assert_false(g_file_test(part, G_FILE_TEST_EXISTS));
+    struct mw_safetensors *set = mw_safetensors_open(fixture->folder, &error);
+    g_assert_no_error(error);
+    g_assert_cmpuint(mw_safetensors_count(set), ==, 2);
+    g_assert_cmpstr(mw_safetensors_metadata(set, "format"), ==, "pt");
+
+    const struct mw_safetensor *wide = mw_safetensors_find(set, "wide");
+    const struct mw_safetensor *narrow = mw_safetensors_find(set, "narrow");
+    g_assert_cmpint(wide->shape[1], ==, 5);
+    for (int64_t first = 0; first < VALUES; first++) {
+        float out[VALUES];
+        uint16_t out16[VALUES], from16[VALUES];
+        int64_t count = VALUES - first;
+        g_assert_true(mw_safetensors_read(set, wide, first, count, MW_DTYPE_FP32, out, &error));
+        g_assert_cmpmem(out, count * 4, values + first, count * 4);
+        g_assert_true(mw_safetensors_read(set, wide, first, count, MW_DTYPE_BF16, out16, &error));
+        g_assert_true(
+            mw_safetensors_read(set, narrow, first, count, MW_DTYPE_BF16, from16, &error));
+        g_assert_cmpmem(out16, count * 2, from16, count * 2);
+        g_assert_true(mw_safetensors_read(set, narrow, first, 1, MW_DTYPE_FP32, out, &error));
+        g_assert_cmpuint(mw_fp32_bits(out[0]), ==, (uint32_t)from16[0] << 16);
+    }
+    mw_safetensors_close(set);
+}
+
+static void
+test_ranges(struct fixture *fixture, gconstpointer data)
+{
+    GError *error = NULL;
+    float out[VALUES];
+    g_autofree char *path = in(fixture, "a.safetensors");
+
+    write_file(path, &error);
+    struct mw_safetensors *set = mw_safetensors_open(path, &error);
+    const struct mw_safetensor *wide = mw_safetensors_find(set, "wide");
+    static const int64_t wrong[][2] = {{-1, 1}, {0, 16}, {15, 1}, {1, INT64_MAX}, {0, -1}};
+    for (size_t i = 0; i < G_N_ELEMENTS(wrong); i++) {
+        error = NULL;
+        g_assert_false(
+            mw_safetensors_read(set, wide, wrong[i][0], wrong[i][1], MW_DTYPE_FP32, out, &error));
+        assert_error(error, "tensor \"wide\"", "must lie within its 15");
+    }
+    error = NULL;
+    g_assert_true(mw_safetensors_read(set, wide, 15, 0, MW_DTYPE_FP32, out, &error));
+    g_assert_cmpint(truncate(path, 200), ==, 0);
+    g_assert_false(mw_safetensors_read(set, wide, 0, 15, MW_DTYPE_FP32, out, &error));
+    assert_error(error, path, "cut short");
+    mw_safetensors_close(set);
+}
+
+static void
+test_half(struct fixture *fixture, gconstpointer data)
+{
+    /* 1, -2, largest, smallest subnormal, smallest normal, infinity, -0, 1 + 2^-10 */
+    static const uint16_t bits[] = {0x3c00, 0xc000, 0x7bff, 0x0001, 0x0400, 0x7c00, 0x8000, 0x3c01};
+    static const float right[] = {1, -2, 65504, 0x1p-24f, 0x1p-14f, INFINITY, -0.0f, 0x1.004p0f};
+    GError *error = NULL;
+    g_autofree char *path = in(fixture, "half.safetensors");
+    struct mw_safetensors_writer *writer = mw_safetensors_writer_new(path);
+    int64_t shape = 8;
+    float out[8];
+    uint16_t out16[8];
+
+    g_assert_true(mw_safetensors_declare(writer, "h", MW_SAFETENSORS_F16, &shape, 1, &error));
+    g_assert_true(mw_safetensors_begin(writer, &error));
+    g_assert_true(mw_safetensors_write(writer, "h", 0, 8, bits, &error));
+    g_assert_true(mw_safetensors_commit(writer, 0, &error));
+    mw_safetensors_writer_free(writer);
+    struct mw_safetensors *set = mw_safetensors_open(path, &error);
+    const struct mw_safetensor *tensor = mw_safetensors_find(set, "h");
+    g_assert_true(mw_safetensors_read(set, tensor, 0, 8, MW_DTYPE_FP32, out, &error));
+    g_assert_cmpmem(out, sizeof out, right, sizeof right);
+    g_assert_true(mw_safetensors_read(set, tensor, 0, 8, MW_DTYPE_BF16, out16, &error));
+    g_assert_cmpuint(out16[7], ==, 0x3f80); /* 1 + 2^-10 is nearer to 1 than to 1 + 2^-7 */
+    mw_safetensors_close(set);
+}
+
+/* Ties go to the even neighbour; NaN stays one. */
+static void
+test_rounding(void)
+{
+    static const struct {
+        uint32_t in;
+        uint16_t out;
+    } rows[] = {
+        {0x3f808000, 0x3f80}, {0x3f818000, 0x3f82}, {0x3f808001, 0x3f81}, {0x3f80ffff, 0x3f81},
+        {0x7f7fffff, 0x7f80}, {0x7f800000, 0x7f80}, {0xff800000, 0xff80}, {0x7f800001, 0x7fc0},
+        {0x80000000, 0x8000}, {0x00008000, 0x0000}, {0x00018000, 0x0002}, {0x3f7fffff, 0x3f80},
+    };
+
+    for (size_t i = 0; i < G_N_ELEMENTS(rows); i++)
+        g_assert_cmphex(mw_bf16_of_fp32(mw_fp32_of_bits(rows[i].in)), ==, rows[i].out);
+}
+
+/* Every fp16 against its definition (IEEE 754, 3.4): 10 bits of fraction, exponent bias 15. */
+static void
+test_every_half(void)
+{
+    for (uint32_t bits = 0; bits < 0x10000; bits++) {
+        int exponent = bits >> 10 & 31, fraction = bits & 0x3ff;
+        double right = exponent ? ldexp(1024 + fraction, exponent - 25) : ldexp(fraction, -24);
+        float got = mw_fp32_of_fp16((uint16_t)bits);
+        if (exponent == 31)
+            g_assert_true(fraction ? isnan(got) : isinf(got));
+        else
+            g_assert_true(fabsf(got) == (float)right);
+        g_assert_cmpint(signbit(got) != 0, ==, bits >> 15);
+    }
+}
+
+static void
+test_other_types(struct fixture *fixture, gconstpointer data)
+{
+    static const int64_t written[] = {-3, 5};
+    GError *error = NULL;
+    g_autofree char *path = in(fixture, "ids.safetensors");
+    struct mw_safetensors_writer *writer = mw_safetensors_writer_new(path);
+    int64_t shape = 2, out[2];
+
+    g_assert_true(mw_safetensors_declare(writer, "ids", MW_SAFETENSORS_I64, &shape, 1, &error));
+    g_assert_true(mw_safetensors_begin(writer, &error));
+    g_assert_true(mw_safetensors_write(writer, "ids", 0, 2, written, &error));
+    g_assert_true(mw_safetensors_commit(writer, 0, &error));
+    mw_safetensors_writer_free(writer);
+    struct mw_safetensors *set = mw_safetensors_open(path, &error);
+    const struct mw_safetensor *tensor = mw_safetensors_find(set, "ids");
+    g_assert_true(mw_safetensors_read_raw(set, tensor, 0, 2, out, &error));
+    g_assert_cmpmem(out, sizeof out, written, sizeof written);
+    g_assert_false(mw_safetensors_read(set, tensor, 0, 2, MW_DTYPE_FP32, out, &error));
+    assert_error(error, "tensor \"ids\": dtype I64", "must be F32, F16 or BF16");
+    mw_safetensors_close(set);
+}
+
+/* --- an index -------------------------------------------------------------------------------- */
+
+static void
+write_one(const struct fixture *fixture, const char *file, const char *name, float value)
+{
+    GError *error = NULL;
+    g_autofree char *path = in(fixture, file);
+    struct mw_safetensors_writer *writer = mw_safetensors_writer_new(path);
+    int64_t shape = 1;
+
+    g_assert_true(mw_safetensors_declare(writer, name, MW_SAFETENSORS_F32, &shape, 1, &error));
+    g_assert_true(mw_safetensors_begin(writer, &error));
+    g_assert_true(mw_safetensors_write(writer, name, 0, 1, &value, &error));
+    g_assert_true(mw_safetensors_commit(writer, 0, &error));
+    mw_safetensors_writer_free(writer);
+}
+
+#define INDEX "model.safetensors.index.json"
+
+static void
+write_index(const struct fixture *fixture, const char *text)
+{
+    g_autofree char *path = in(fixture, INDEX);
+
+    g_assert_true(g_file_set_contents(path, text, -1, NULL));
+}
+
+static void
+test_index(struct fixture *fixture, gconstpointer data)
+{
+    GError *error = NULL;
+
+    write_one(fixture, "one.safetensors", "a", 1);
+    write_one(fixture, "two.safetensors", "b", 2);
+    write_index(fixture, "{\"metadata\": {\"total_size\": 8}, \"weight_map\": "
+                         "{\"a\": \"one.safetensors\", \"b\": \"two.safetensors\"}}");
+    struct mw_safetensors *set = mw_safetensors_open(fixture->folder, &error);
+    g_assert_no_error(error);
+    g_assert_cmpuint(mw_safetensors_count(set), ==, 2);
+    for (int i = 0; i < 2; i++) {
+        const struct mw_safetensor *tensor = mw_safetensors_find(set, i ? "b" : "a");
+        float value;
+        g_assert_true(g_str_has_suffix(mw_safetensors_file(set, tensor),
+                                       i ? "two.safetensors" : "one.safetensors"));
+        g_assert_true(mw_safetensors_read(set, tensor, 0, 1, MW_DTYPE_FP32, &value, &error));
+        g_assert_cmpfloat(value, ==, i + 1);
+    }
+    mw_safetensors_close(set);
+}
+
+static void
+test_index_refused(struct fixture *fixture, gconstpointer data)
+{
+    static const struct {
+        const char *text, *a, *b;
+    } rows[] = {
+        {"{}", "weight_map", "tensor name -> file name"},
+        {"{\"weight_map\": {\"a\": 3}}", "tensor \"a\"", "must be a file name"},
+        {"{\"weight_map\": {\"a\": \"../one.safetensors\"}}", "tensor \"a\"", "beside the index"},
+        {"{\"weight_map\": {\"a\": \"\"}}", "tensor \"a\"", "beside the index"},
+        {"{\"weight_map\": {\"a\": \"none.safetensors\"}}", "none.safetensors", "No such file"},
+        {"{\"weight_map\": {\"x\": \"one.safetensors\"}}", "tensor \"x\"",
+         "must be in one.safetensors, which lacks it"},
+        {"{\"weight_map\": {\"a\": \"one.safetensors\"", INDEX, "cut short"},
+    };
+
+    write_one(fixture, "one.safetensors", "a", 1);
+    for (size_t i = 0; i < G_N_ELEMENTS(rows); i++) {
+        GError *error = NULL;
+        write_index(fixture, rows[i].text);
+        g_assert_null(mw_safetensors_open(fixture->folder, &error));
+        assert_error(error, rows[i].a, rows[i].b);
+    }
+}
+
+static void
+test_open_refused(struct fixture *fixture, gconstpointer data)
+{
+    GError *error = NULL;
+    g_autofree char *missing = in(fixture, "missing.safetensors");
+    g_autofree char *short_file = in(fixture, "short.safetensors");
+
+    g_assert_null(mw_safetensors_open(fixture->folder, &error));
+    assert_error(error, fixture->folder, "must hold model.safetensors");
+    error = NULL;
+    g_assert_null(mw_safetensors_open(missing, &error));
+    assert_error(error, missing, "No such file");
+    error = NULL;
+    g_assert_true(g_file_set_contents(short_file, "12345", 5, NULL));
+    g_assert_null(mw_safetensors_open(short_file, &error));
+    assert_error(error, short_file, "5 bytes: must be a safetensors file");
+}
+
+/* --- writing --------------------------------------------------------------------------------- */
+
+/* Two writers of one file, as two ranks are. */
+static void
+test_attach(struct fixture *fixture, gconstpointer data)
+{
+    GError *error = NULL;
+    g_autofree char *path = in(fixture, "both.safetensors");
+    struct mw_safetensors_writer *writers[2];
+    int64_t shape = 2;
+
+    for (int i = 0; i < 2; i++) {
+        writers[i] = mw_safetensors_writer_new(path);
+        mw_safetensors_describe(writers[i], "z", "1");
+        mw_safetensors_describe(writers[i], "y", "2");
+        g_assert_true(
+            mw_safetensors_declare(writers[i], "a", MW_SAFETENSORS_F32, &shape, 1, &error));
+        g_assert_true(i ? mw_safetensors_attach(writers[i], &error)
+                        : mw_safetensors_begin(writers[i], &error));
+        g_assert_true(mw_safetensors_write(writers[i], "a", i, 1, &values[2 + i], &error));
+    }
+    g_assert_true(mw_safetensors_sync(writers[1], &error));
+    g_assert_false(mw_safetensors_commit(writers[0], 0, &error));
+    assert_error(error, path, "4 bytes of tensors written: must be 8");
+    error = NULL;
+    int64_t others_bytes = mw_safetensors_written_bytes(writers[1]);
+    mw_safetensors_writer_free(writers[1]);
+    g_assert_true(mw_safetensors_commit(writers[0], others_bytes, &error));
+    mw_safetensors_writer_free(writers[0]);
+
+    struct mw_safetensors *set = mw_safetensors_open(path, &error);
+    float out[2];
+    g_assert_true(
+        mw_safetensors_read(set, mw_safetensors_find(set, "a"), 0, 2, MW_DTYPE_FP32, out, &error));
+    g_assert_cmpmem(out, sizeof out, values + 2, sizeof out);
+    mw_safetensors_close(set);
+}
+
+static void
+test_attach_refused(struct fixture *fixture, gconstpointer data)
+{
+    GError *error = NULL;
+    g_autofree char *path = in(fixture, "both.safetensors");
+    struct mw_safetensors_writer *one = mw_safetensors_writer_new(path);
+    struct mw_safetensors_writer *two = mw_safetensors_writer_new(path);
+    int64_t shape = 2;
+
+    g_assert_true(mw_safetensors_declare(one, "a", MW_SAFETENSORS_F32, &shape, 1, &error));
+    g_assert_true(mw_safetensors_declare(two, "b", MW_SAFETENSORS_F32, &shape, 1, &error));
+    g_assert_false(mw_safetensors_attach(two, &error));
+    assert_error(error, "both.safetensors.part", "No such file");
+    error = NULL;
+    g_assert_true(mw_safetensors_begin(one, &error));
+    mw_safetensors_writer_free(two);
+    two = mw_safetensors_writer_new(path);
+    g_assert_true(mw_safetensors_declare(two, "b", MW_SAFETENSORS_F32, &shape, 1, &error));
+    g_assert_false(mw_safetensors_attach(two, &error));
+    assert_error(error, path, "every rank must declare the same");
+    mw_safetensors_writer_free(one);
+    mw_safetensors_writer_free(two);
+}
+
+/* Given up: the old file stays, nothing else does. */
+static void
+test_given_up(struct fixture *fixture, gconstpointer data)
+{
+    GError *error = NULL;
+    g_autofree char *path = in(fixture, "a.safetensors");
+    g_autofree char *part = in(fixture, "a.safetensors.part");
+    int64_t shape = 15;
+
+    write_file(path, &error);
+    struct mw_safetensors_writer *writer = mw_safetensors_writer_new(path);
+    g_assert_true(mw_safetensors_declare(writer, "x", MW_SAFETENSORS_F32, &shape, 1, &error));
+    g_assert_true(mw_safetensors_begin(writer, &error));
+    g_assert_true(g_file_test(part, G_FILE_TEST_EXISTS));
+    mw_safetensors_writer_free(writer);
+    g_assert_false(g_file_test(part, G_FILE_TEST_EXISTS));
+    struct mw_safetensors *set = mw_safetensors_open(path, &error);
+    g_assert_no_error(error);
+    g_assert_nonnull(mw_safetensors_find(set, "wide"));
+    mw_safetensors_close(set);
+}
+
+static void
+test_write_refused(struct fixture *fixture, gconstpointer data)
+{
+    GError *error = NULL;
+    g_autofree char *path = in(fixture, "a.safetensors");
+    g_autofree char *nowhere = in(fixture, "none/a.safetensors");
+    struct mw_safetensors_writer *writer = mw_safetensors_writer_new(path);
+    struct mw_safetensors_writer *lost = mw_safetensors_writer_new(nowhere);
+    int64_t shape = 2, huge = (int64_t)1 << 62;
+
+    g_assert_true(mw_safetensors_declare(writer, "a", MW_SAFETENSORS_F32, &shape, 1, &error));
+    g_assert_false(mw_safetensors_declare(writer, "a", MW_SAFETENSORS_F32, &shape, 1, &error));
+    assert_error(error, "tensor \"a\"", "declared once");
+    error = NULL;
+    g_assert_false(mw_safetensors_declare(writer, "h", MW_SAFETENSORS_F32, &huge, 1, &error));
+    assert_error(error, "tensor \"h\"", "declared once");
+    error = NULL;
+    g_assert_false(mw_safetensors_write(writer, "a", 0, 1, values, &error));
+    assert_error(error, "tensor \"a\"", "the writing begun");
+    error = NULL;
+    g_assert_true(mw_safetensors_begin(writer, &error));
+    g_assert_false(mw_safetensors_write(writer, "b", 0, 1, values, &error));
+    assert_error(error, "tensor \"b\"", "must be declared");
+    error = NULL;
+    g_assert_false(mw_safetensors_write(writer, "a", 1, 2, values, &error));
+    assert_error(error, "tensor \"a\"", "must lie within its 2");
+    error = NULL;
+    g_assert_false(mw_safetensors_begin(lost, &error));
+    assert_error(error, nowhere, "No such file");
+    mw_safetensors_writer_free(lost);
+    mw_safetensors_writer_free(writer);
+}
+
+#define FILES(name, test) g_test_add(name, struct fixture, NULL, set_up, test, tear_down)
+
+int
+main(int argc, char **argv)
+{
+    g_test_init(&argc, &argv, NULL);
+    g_test_add_func("/safetensors/header/accepted", test_header_accepted);
+    g_test_add_func("/safetensors/header/refused", test_header_refused);
+    g_test_add_func("/safetensors/header/cut", test_header_cut);
+    g_test_add_func("/safetensors/rounding", test_rounding);
+    g_test_add_func("/safetensors/every-half", test_every_half);
+    FILES("/safetensors/round-trip", test_round_trip);
+    FILES("/safetensors/ranges", test_ranges);
+    FILES("/safetensors/half", test_half);
+    FILES("/safetensors/other-types", test_other_types);
+    FILES("/safetensors/index", test_index);
+    FILES("/safetensors/index-refused", test_index_refused);
+    FILES("/safetensors/open-refused", test_open_refused);
+    FILES("/safetensors/attach", test_attach);
+    FILES("/safetensors/attach-refused", test_attach_refused);
+    FILES("/safetensors/given-up", test_given_up);
+    FILES("/safetensors/write-refused", test_write_refused);
+    return g_test_run();
+}
