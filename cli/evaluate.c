@@ -136,6 +136,7 @@ add_chunks(const struct mw_sizing *s, struct mw_closed_dims *dims)
         struct mw_chunk_moves moves = mw_sizing_chunk_moves(s, c);
         double share = (double)s->chunks[c].params / s->shard_params;
         dims->state_in[s->chunks[c].tier] += share;
+        dims->updated_from[s->gradient_home[s->chunks[c].first_unit]] += share;
         dims->gradient_h2d += moves.gradient_h2d ? share : 0;
         dims->gradient_d2h += moves.gradient_d2h ? share : 0;
         dims->param_h2d += moves.param_h2d ? share : 0;
@@ -173,6 +174,7 @@ cli_closed_form(const struct mw_sizing *s, const struct mw_hardware *hardware,
         .owner_broadcast = settings->partition == MW_PARTITION_OWNER,
         .gradient_bytes = s->gradient_element_bytes,
         .state_bytes = s->optimizer_element_bytes,
+        .state_params = s->shard_params,
     };
 
     for (int c = 0; c < MW_CLASS_COUNT; c++)

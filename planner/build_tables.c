@@ -2,6 +2,7 @@
 #include <glib.h>
 #include <string.h>
 
+#include "planner/arithmetic.h"
 #include "planner/build_internal.h"
 
 /* Every lane issues and completes in order: an executor keeps a drive's queue full below this
@@ -87,6 +88,7 @@ add_slots(struct builder *b, enum mw_tier tier, enum mw_purpose purpose, int64_t
 {
     uint32_t first = b->plan->slot_count;
 
+    bytes = mw_round_up(bytes, MW_SLOT_ALIGNMENT_BYTES);
     for (int64_t i = 0; i < count; i++) {
         mw_plan_add_slot(b->plan, (struct mw_slot){b->rank, tier, purpose, MW_DTYPE_NONE,
                                                    persistent, b->offset_bytes[tier], bytes});
@@ -106,7 +108,7 @@ add_ring(struct builder *b, enum mw_tier tier, enum mw_purpose purpose, int64_t 
 static int64_t
 stride(const struct mw_unit *unit, bool partitioned)
 {
-    return partitioned ? unit->shard_params : unit->tile_params;
+    return partitioned ? unit->shard_stride : unit->tile_params;
 }
 
 static uint32_t

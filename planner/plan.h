@@ -183,6 +183,9 @@ struct mw_work {
     uint32_t draw_begin, draw_count; /* in plan->draws */
 };
 
+/* Slots begin at whole pages and end there: what drives, pinned memory and huge pages ask for. */
+#define MW_SLOT_ALIGNMENT_BYTES 4096
+
 struct mw_slot {
     uint32_t rank;
     uint8_t tier;    /* enum mw_tier */

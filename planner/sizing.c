@@ -8,6 +8,8 @@
 
 /* Chunks that the planner cuts by itself, whatever the model's size. */
 #define CHUNKS_MOST 65536
+/* So many 16-bit elements fill a page: parts and chunks on drives begin at such multiples. */
+#define PAGE_PARAMS (MW_SLOT_ALIGNMENT_BYTES / 2)
 #define FAR_TOO_LARGE (INT64_MAX / 2)
 
 /* --- classes and units ---------------------------------------------------------------------- */
@@ -95,6 +97,16 @@ find_rows(const struct mw_sizing *sizing, const struct mw_class_info *class, str
     unit->row_params = info->params / unit->rows;
 }
 
+static bool
+uses_drives(const struct mw_settings *settings)
+{
+    for (int state = 0; state < MW_STATE_ACTIVATIONS; state++)
+        for (int i = 0; i < settings->placement[state].count; i++)
+            if (settings->placement[state].part[i].tier == MW_TIER_NVME)
+                return true;
+    return false;
+}
+
 /* T tiles cut the layers' largest unit; smaller units, and the ends of the model, are cut only
  * into as many parts as keep them within the same buffer. */
 static void
@@ -106,6 +118,7 @@ cut_tiles(struct mw_sizing *sizing)
         for (int u = 0; u < sizing->classes[c].unit_count; u++)
             largest = MAX(largest, sizing->classes[c].units[u].params);
     int64_t limit = mw_divide_up(largest, sizing->settings.tiles);
+    int64_t grain = uses_drives(&sizing->settings) ? PAGE_PARAMS : 1;
 
     for (int c = 0; c < MW_CLASS_COUNT; c++)
         for (int u = 0; u < sizing->classes[c].unit_count; u++) {
@@ -115,6 +128,7 @@ cut_tiles(struct mw_sizing *sizing)
             unit->tile_params = mw_divide_up(unit->rows, unit->tiles) * unit->row_params +
                                 unit->params - unit->rows * unit->row_params;
             unit->shard_params = mw_divide_up(unit->tile_params, sizing->dp);
+            unit->shard_stride = mw_round_up(unit->shard_params, grain);
         }
 }
 
@@ -191,6 +205,7 @@ mw_sizing_account(struct mw_sizing *sizing, enum mw_tier tier, enum mw_purpose p
 
     if (!count || !bytes)
         return;
+    bytes = mw_round_up(bytes, MW_SLOT_ALIGNMENT_BYTES);
     /* So large that nothing holds it: how large does not matter. */
     if (__builtin_mul_overflow(bytes, count, &all) || all > FAR_TOO_LARGE)
         all = FAR_TOO_LARGE;

@@ -29,6 +29,7 @@ struct mw_unit {
     int64_t row_params;   /* elements of a row, its bias included */
     int64_t tile_params;  /* elements of the largest part */
     int64_t shard_params; /* elements of a rank's shard of a part */
+    int64_t shard_stride; /* from one shard to the next in a home: whole pages where drives hold it */
     int first, count;     /* its operators, in the class's list */
 };
 

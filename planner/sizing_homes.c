@@ -37,7 +37,7 @@ filler_take(struct filler *filler, int64_t bytes)
 static int64_t
 unit_shard(const struct mw_sizing *sizing, const struct mw_unit *unit, bool partitioned)
 {
-    return unit->tiles * (partitioned ? unit->shard_params : unit->tile_params);
+    return unit->tiles * (partitioned ? unit->shard_stride : unit->tile_params);
 }
 
 int64_t
@@ -104,6 +104,14 @@ joins_chunk(const struct mw_sizing *sizing, const struct mw_chunk *chunk, uint32
            sizing->gradient_home[chunk->first_unit] == sizing->gradient_home[unit];
 }
 
+/* Pieces are about equal, and begin at whole pages of 16-bit elements. */
+static int64_t
+piece_end(int64_t all, int64_t piece, int64_t pieces)
+{
+    int64_t end = (double)all * piece / pieces;
+    return piece == pieces ? all : MIN(all, mw_round_up(end, MW_SLOT_ALIGNMENT_BYTES / 2));
+}
+
 void
 mw_sizing_cut_chunks(struct mw_sizing *sizing)
 {
@@ -123,7 +131,7 @@ mw_sizing_cut_chunks(struct mw_sizing *sizing)
         }
         int64_t pieces = MAX(1, mw_divide_up(left, sizing->settings.optimizer_chunk));
         for (int64_t p = 0; p < pieces; p++) {
-            int64_t params = left * (p + 1) / pieces - left * p / pieces;
+            int64_t params = piece_end(left, p + 1, pieces) - piece_end(left, p, pieces);
             struct mw_chunk chunk = {u, 1, params, MW_TIER_GPU};
             g_array_append_val(chunks, chunk);
         }

@@ -164,17 +164,20 @@ gradient_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw, con
         reduces * dp_ring_s(d, hw, 2 * params) * (d->optimizer_partitioned ? 1 : 2);
     plan[MW_TERM_GRADIENT_PCIE] =
         times * over(2 * (owner ? params : shard) * (cpu + nvme), owner ? r->d2h_alone : r->d2h) +
-        over(element * shard * d->gradient_h2d, r->h2d) +
-        over(element * shard * d->gradient_d2h, r->d2h);
+        over(element * d->state_params * d->gradient_h2d, r->h2d) +
+        over(element * d->state_params * d->gradient_d2h, r->d2h);
     /* First micro-batch: read 2, write 4; later ones: read 2 and 4, write 4. */
     double host_bytes = widens ? 6 + 10 * (times - 1) : 0;
     plan[MW_TERM_GRADIENT_HOST] =
-        over(shard * (host_bytes + element) * (cpu + nvme), r->dram) +
-        params / (d->optimizer_partitioned ? d->dp : 1) * element *
-            d->gradients_in[MW_TIER_GPU] / hw->gpu_memory_bytes_per_s;
+        over(shard * host_bytes * (cpu + nvme), r->dram) +
+        over(d->state_params * element *
+                 (d->updated_from[MW_TIER_CPU] + d->updated_from[MW_TIER_NVME]),
+             r->dram) +
+        d->state_params * element * d->updated_from[MW_TIER_GPU] / hw->gpu_memory_bytes_per_s;
     plan[MW_TERM_GRADIENT_NVME] = over(times * element * shard * nvme, r->write) +
                                   over((times - 1) * 4 * shard * nvme, r->read) +
-                                  over(element * shard * nvme, r->read);
+                                  over(element * d->state_params * d->updated_from[MW_TIER_NVME],
+                                       r->read);
 }
 
 /* --- checkpoints and slicing -------------------------------------------------------------------- */
@@ -204,8 +207,7 @@ static void
 optimizer_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
                 const struct rates *r, double *plan)
 {
-    double params = d->layer_block.params + d->head.params + d->tail.params;
-    double shard = params / (d->optimizer_partitioned ? d->dp : 1);
+    double shard = d->state_params;
     double nvme = d->state_in[MW_TIER_NVME], host = nvme + d->state_in[MW_TIER_CPU];
 
     plan[MW_TERM_STATE_NVME] = over(shard * d->state_bytes * nvme, r->read) +
@@ -216,7 +218,7 @@ optimizer_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
                            over(2 * shard * d->param_h2d, r->h2d) +
                            over(2 * shard * d->param_d2h, r->d2h);
     if (d->optimizer_partitioned && !d->params_fetched)
-        plan[MW_TERM_RETURN] += dp_ring_s(d, hw, 2 * params);
+        plan[MW_TERM_RETURN] += dp_ring_s(d, hw, 2 * shard * d->dp);
 }
 
 /* --- the paper's equations ----------------------------------------------------------------------- */

@@ -51,10 +51,12 @@ struct mw_closed_dims {
     /* share of the parameters whose update moves gradients to where it runs, and new 16-bit
      * parameters to where they live */
     double gradient_h2d, gradient_d2h, param_h2d, param_d2h, param_write;
+    double updated_from[MW_TIER_COUNT]; /* share of the state whose gradients are there */
     bool params_fetched;        /* partitioned over the data-parallel ranks */
     bool gradients_partitioned, optimizer_partitioned, owner_broadcast;
     double gradient_bytes;      /* an element at rest: 2, or 4 when accumulated */
     double state_bytes;         /* an element: 12 */
+    double state_params;        /* elements of a rank's state, padding included */
 };
 
 enum mw_closed_term {
