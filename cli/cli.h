@@ -64,12 +64,9 @@ enum cli_depth {
     CLI_DEPTH_FULL      /* and the what-if tables */
 };
 
+/* Of MW_STRATEGY_AUTO the fastest strategy; if none fits, the one that lacks least. */
 struct cli_answer *cli_answer_new(const struct cli_request *request, enum mw_strategy strategy,
                                   enum cli_depth depth, bool keep_timeline, GError **error);
 void cli_answer_free(struct cli_answer *answer);
-
-/* The best answer of every strategy that fits; else the one that lacks least. */
-struct cli_answer *cli_answer_auto(const struct cli_request *request, enum cli_depth depth,
-                                   bool keep_timeline, GError **error);
 
 #endif

@@ -68,12 +68,30 @@ cli_flops(const struct mw_sizing *sizing, bool with_recompute)
 
 /* --- closed form: dimensions from the model, shares from the settings -------------------------- */
 
+/* Parts that an operator is computed in: of a unit that is cut, the one with most parameters. */
+static int64_t
+parts_of(const struct mw_class_info *class, int operator_)
+{
+    for (int u = 0; u < class->unit_count; u++) {
+        const struct mw_unit *unit = &class->units[u];
+        int largest = unit->first;
+        if (operator_ < unit->first || operator_ >= unit->first + unit->count)
+            continue;
+        for (int i = unit->first; i < unit->first + unit->count; i++)
+            if (class->operators[i].params > class->operators[largest].params)
+                largest = i;
+        return operator_ == largest ? unit->tiles : 1;
+    }
+    return 1;
+}
+
+/* Tiled products are slower; the two forms do not know of tiles, the estimate does. */
 static void
-add_class(const struct mw_class_info *class, struct mw_closed_block *block)
+add_class(const struct mw_class_info *class, bool tiled, struct mw_closed_block *block)
 {
     for (int i = 0; i < class->operator_count; i++) {
         const struct mw_operator_info *info = &class->operators[i];
-        double blocks = class->blocks;
+        double blocks = class->blocks, parts = tiled ? parts_of(class, i) : 1;
         struct mw_closed_products *products = info->operator_ == MW_OPERATOR_ATTENTION
                                                   ? &block->attention
                                                   : &block->weights;
@@ -81,10 +99,10 @@ add_class(const struct mw_class_info *class, struct mw_closed_block *block)
         products->backward_flops += blocks * info->backward_flops;
         if (info->m)
             products->size += blocks * info->forward_flops *
-                              mw_cost_matmul_size(info->m, info->n, info->k);
+                              mw_cost_matmul_size(info->m, info->n, info->k) / cbrt(parts);
         block->forward_bytes += blocks * info->forward_bytes;
         block->backward_bytes += blocks * info->backward_bytes;
-        block->forward_launches += blocks * info->launches;
+        block->forward_launches += blocks * info->launches * parts;
     }
 }
 
@@ -145,9 +163,9 @@ add_chunks(const struct mw_sizing *s, struct mw_closed_dims *dims)
     }
 }
 
-void
-cli_closed_form(const struct mw_sizing *s, const struct mw_hardware *hardware,
-                struct mw_closed_form *out)
+static void
+closed_form(const struct mw_sizing *s, const struct mw_hardware *hardware, bool tiled,
+            struct mw_closed_form *out)
 {
     const struct mw_settings *settings = &s->settings;
     bool tied = s->model->tied_embedding && s->classes[MW_CLASS_HEAD].blocks;
@@ -178,7 +196,7 @@ cli_closed_form(const struct mw_sizing *s, const struct mw_hardware *hardware,
     };
 
     for (int c = 0; c < MW_CLASS_COUNT; c++)
-        add_class(&s->classes[c], block_of(&dims, c));
+        add_class(&s->classes[c], tiled, block_of(&dims, c));
     finish_block(&dims.head);
     finish_block(&dims.layer_block);
     finish_block(&dims.tail);
@@ -187,6 +205,34 @@ cli_closed_form(const struct mw_sizing *s, const struct mw_hardware *hardware,
     add_units(s, &dims);
     add_chunks(s, &dims);
     mw_closed_form(&dims, hardware, out);
+}
+
+void
+cli_closed_form(const struct mw_sizing *sizing, const struct mw_hardware *hardware,
+                struct mw_closed_form *out)
+{
+    closed_form(sizing, hardware, false, out);
+}
+
+double
+cli_estimate_s(const struct mw_sizing *sizing, const struct mw_hardware *hw)
+{
+    struct mw_closed_form form;
+    const double *t = form.plan_s;
+
+    closed_form(sizing, hw, true, &form);
+    if (!sizing->settings.overlap || sizing->settings.serialize)
+        return form.plan_total_s;
+    double collectives_s = t[MW_TERM_FETCH_GATHER] + t[MW_TERM_GRADIENT_REDUCE];
+    double compute_s = t[MW_TERM_PRODUCTS] + t[MW_TERM_MEMORY_BOUND] + t[MW_TERM_SLICING] +
+                       hw->gpu_collective_sm_share * collectives_s;
+    double pcie_s = fmax(t[MW_TERM_FETCH_PCIE], t[MW_TERM_GRADIENT_PCIE]) +
+                    t[MW_TERM_CHECKPOINT_PCIE] / 2;
+    double nvme_s = t[MW_TERM_FETCH_NVME] + t[MW_TERM_GRADIENT_NVME] + t[MW_TERM_CHECKPOINT_NVME];
+    double passes_s = fmax(fmax(compute_s, collectives_s), fmax(pcie_s, nvme_s));
+    double update_s = fmax(fmax(t[MW_TERM_STATE_NVME], t[MW_TERM_UPDATE]), t[MW_TERM_RETURN]);
+
+    return sizing->settings.dpu_start == MW_AUTO ? passes_s + update_s : fmax(passes_s, update_s);
 }
 
 /* --- knobs ---------------------------------------------------------------------------------------- */

@@ -20,6 +20,9 @@ double cli_flops(const struct mw_sizing *sizing, bool with_recompute);
 
 void cli_closed_form(const struct mw_sizing *sizing, const struct mw_hardware *hardware,
                      struct mw_closed_form *out);
+/* The terms of `plan`, transfers beside compute: the slowest of both passes and of the update.  It
+ * knows of tiles and ranks plans at no cost. */
+double cli_estimate_s(const struct mw_sizing *sizing, const struct mw_hardware *hardware);
 
 /* A bandwidth that what-if scales. */
 struct cli_knob {

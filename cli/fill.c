@@ -301,50 +301,39 @@ fill_first_step(const struct cli_request *request, const struct cli_answer *answ
     mw_sizing_free(sizing);
 }
 
-/* A plan's memory over the step needs a timeline, but no speed is said of it. */
-bool
-cli_fill_layout(const struct cli_request *request, struct cli_answer *answer, GError **error)
+static void
+take_timeline(struct cli_answer *answer, struct mw_engine_result *engine)
 {
-    struct mw_engine_result engine;
-
-    if (!cli_engine(answer->plan, &request->hardware[MW_OUTLOOK_TYPICAL], true, &engine, error))
-        return false;
-    answer->timeline = engine.timeline;
-    engine.timeline = (struct mw_timeline){0};
-    mw_engine_result_clear(&engine);
+    answer->timeline = engine->timeline;
+    engine->timeline = (struct mw_timeline){0};
     answer->result->plan = answer->plan;
     answer->result->timeline = &answer->timeline;
-    mw_summary_lanes(answer->plan, &answer->timeline, answer->result);
-    return true;
 }
 
-bool
-cli_fill_simulation(const struct cli_request *request, struct cli_answer *answer, enum cli_depth depth,
-                    bool keep_timeline, GError **error)
+/* A plan's memory over the step needs a timeline, but no speed is said of it. */
+void
+cli_fill_layout(struct cli_answer *answer, struct mw_engine_result *engine)
 {
-    struct mw_result *r = answer->result;
-    struct mw_engine_result engine;
+    take_timeline(answer, engine);
+    mw_summary_lanes(answer->plan, &answer->timeline, answer->result);
+}
 
-    if (!cli_engine(answer->plan, &request->hardware[MW_OUTLOOK_TYPICAL],
-                    keep_timeline || depth >= CLI_DEPTH_VERDICT, &engine, error))
-        return false;
-    fill_rates(request, answer, &engine);
-    cli_fill_use(answer->plan, &engine, r);
+void
+cli_fill_simulation(const struct cli_request *request, struct cli_answer *answer,
+                    enum cli_depth depth, struct mw_engine_result *engine)
+{
+    fill_rates(request, answer, engine);
+    cli_fill_use(answer->plan, engine, answer->result);
     cli_fill_costs(request, answer);
     fill_first_step(request, answer);
-    answer->timeline = engine.timeline;
-    engine.timeline = (struct mw_timeline){0};
-    mw_engine_result_clear(&engine);
-    r->plan = answer->plan;
-    r->timeline = &answer->timeline;
+    take_timeline(answer, engine);
     if (depth < CLI_DEPTH_VERDICT)
-        return true;
+        return;
     fill_outlooks(request, answer);
     fill_closed_forms(request, answer);
     cli_advise(request, answer);
     if (depth == CLI_DEPTH_FULL)
         cli_what_if(request, answer);
-    return true;
 }
 
 void

@@ -7,11 +7,11 @@
 
 /* Identity, settings, ledger, notes, verdict. */
 void cli_fill_sizing(const struct cli_request *request, const struct cli_answer *answer);
-/* Memory over the step, for a plan whose speed was not asked for. */
-bool cli_fill_layout(const struct cli_request *request, struct cli_answer *answer, GError **error);
-/* Step time and everything that follows from it, as deep as asked. */
-bool cli_fill_simulation(const struct cli_request *request, struct cli_answer *answer,
-                         enum cli_depth depth, bool keep_timeline, GError **error);
+/* Memory over the step, for a plan whose speed was not asked for.  Takes the timeline. */
+void cli_fill_layout(struct cli_answer *answer, struct mw_engine_result *engine);
+/* Step time and everything that follows from it, as deep as asked.  Takes the timeline. */
+void cli_fill_simulation(const struct cli_request *request, struct cli_answer *answer,
+                         enum cli_depth depth, struct mw_engine_result *engine);
 
 /* Parts of it that a plan alone gives. */
 

@@ -119,13 +119,10 @@ cli_answers_print(const struct cli_request *request, struct cli_answer *const *a
 static struct cli_answer *
 answer_strategy(const struct cli_request *request, int index, enum cli_depth depth, GError **error)
 {
-    enum mw_strategy strategy = request->strategies[index];
-    bool keep = request->trace || request->plot;
-
     if (request->strategy_count > 1)
         depth = MIN(depth, CLI_DEPTH_ROW);
-    return strategy == MW_STRATEGY_AUTO ? cli_answer_auto(request, depth, keep, error)
-                                        : cli_answer_new(request, strategy, depth, keep, error);
+    return cli_answer_new(request, request->strategies[index], depth,
+                          request->trace || request->plot, error);
 }
 
 int

@@ -77,14 +77,43 @@ size_placement(const struct mw_request *request, const struct mw_settings *setti
     return nearest;
 }
 
+/* What tiles cannot cut is more than there is. */
+static bool
+is_hopeless(const struct mw_sizing *sizing)
+{
+    static const enum mw_purpose cut[] = {MW_PURPOSE_PARAMETER_BUFFERS, MW_PURPOSE_SHARD_BUFFERS,
+                                          MW_PURPOSE_GRADIENT_BUFFERS,
+                                          MW_PURPOSE_OPTIMIZER_BUFFERS};
+
+    for (int t = 0; t < MW_TIER_COUNT; t++) {
+        int64_t rest = sizing->need_bytes[t];
+        for (size_t p = 0; p < G_N_ELEMENTS(cut); p++)
+            rest -= sizing->ledger[t][cut[p]];
+        if (rest > sizing->tiers[t].capacity_bytes)
+            return true;
+    }
+    return false;
+}
+
+/* Whether size_placement finds room, at less cost: a committed step never needs less, and most
+ * placements that lack room do so in any number of tiles. */
 static bool
 fits(const struct mw_request *request, const struct mw_settings *settings)
 {
-    struct mw_sizing *sizing = size_placement(request, settings, NULL);
-    bool answer = sizing && sizing->fits;
+    struct mw_settings s = *settings;
 
+    if (s.commit == MW_AUTO)
+        s.commit = 0;
+    struct mw_sizing *sizing = mw_sizing_new(request->model, request->hardware, &s, NULL);
+    bool found = sizing && sizing->fits;
+    bool hopeless = !sizing || s.tiles != MW_AUTO || is_hopeless(sizing);
     mw_sizing_free(sizing);
-    return answer;
+    if (found || hopeless)
+        return found;
+    sizing = size_placement(request, settings, NULL);
+    found = sizing && sizing->fits;
+    mw_sizing_free(sizing);
+    return found;
 }
 
 /* --- batch ------------------------------------------------------------------------------------- */
@@ -156,40 +185,46 @@ choose_batch(const struct mw_request *request, struct mw_settings *s)
 struct gather {
     const struct mw_request *request;
     const struct mw_settings *asked;
+    bool blame; /* nothing fits: look for what lacks least */
     GPtrArray *found;
     struct mw_sizing *nearest; /* of those that do not fit */
     GError *error;
 };
 
+/* Offload only when needed (Sec. 5.1): a state that goes further down must make room for a larger
+ * batch or for fewer tiles. */
 static bool
-same_settings(const struct mw_sizing *a, const struct mw_sizing *b)
+is_needless(const struct mw_sizing *deeper, const struct mw_sizing *other)
 {
-    for (int state = 0; state < MW_STATE_COUNT; state++) {
-        const struct mw_placement *p = &a->settings.placement[state];
-        const struct mw_placement *q = &b->settings.placement[state];
-        if (p->count != q->count)
+    for (int state = 0; state < MW_STATE_COUNT; state++)
+        if (other->settings.placement[state].part[0].tier >
+            deeper->settings.placement[state].part[0].tier)
             return false;
-        for (int i = 0; i < p->count; i++)
-            if (p->part[i].tier != q->part[i].tier || p->part[i].bytes != q->part[i].bytes)
-                return false;
-    }
-    return a->settings.micro_batch == b->settings.micro_batch;
+    return deeper->settings.micro_batch <= other->settings.micro_batch &&
+           deeper->settings.tiles >= other->settings.tiles;
 }
 
+static void
+blame(struct gather *gather, struct mw_sizing *sizing)
+{
+    if (!gather->nearest || lack(sizing) < lack(gather->nearest)) {
+        mw_sizing_free(gather->nearest);
+        gather->nearest = sizing;
+    } else {
+        mw_sizing_free(sizing);
+    }
+}
+
+/* Takes the sizing; whether it fits. */
 static bool
 keep(struct gather *gather, struct mw_sizing *sizing)
 {
     if (!sizing->fits) {
-        if (!gather->nearest || lack(sizing) < lack(gather->nearest)) {
-            mw_sizing_free(gather->nearest);
-            gather->nearest = sizing;
-        } else {
-            mw_sizing_free(sizing);
-        }
+        blame(gather, sizing);
         return false;
     }
     for (guint i = 0; i < gather->found->len; i++)
-        if (same_settings(gather->found->pdata[i], sizing)) {
+        if (is_needless(sizing, gather->found->pdata[i])) {
             mw_sizing_free(sizing);
             return true;
         }
@@ -202,8 +237,8 @@ struct tiers {
 };
 
 /* What the user fixed stays as it is; gradients follow an optimizer state that is fixed. */
-static struct mw_sizing *
-size_tiers(struct gather *gather, const struct tiers *tiers)
+static bool
+try_exactly(struct gather *gather, const struct tiers *tiers)
 {
     struct mw_settings s = *gather->asked;
     bool fixed = s.placement[MW_STATE_OPTIMIZER].count > 0;
@@ -219,104 +254,90 @@ size_tiers(struct gather *gather, const struct tiers *tiers)
     if (!s.placement[MW_STATE_ACTIVATIONS].count)
         place(&s, MW_STATE_ACTIVATIONS, tiers->activations);
     choose_batch(gather->request, &s);
-    return size_placement(gather->request, &s, &gather->error);
+    if (gather->error || (!gather->blame && !fits(gather->request, &s)))
+        return false;
+    struct mw_sizing *sizing = size_placement(gather->request, &s, &gather->error);
+    return sizing && keep(gather, sizing);
 }
 
-/* Gradients stay in host memory while it has room; on NVMe they may leave room for a larger batch. */
+/* Gradients stay in host memory while it has room. */
 static bool
 try_tiers(struct gather *gather, enum mw_tier optimizer, enum mw_tier params,
           enum mw_tier activations)
 {
     struct tiers tiers = {optimizer, MIN(optimizer, MW_TIER_CPU), params, activations};
-    struct mw_sizing *near = size_tiers(gather, &tiers), *deep = NULL;
-    bool open_batch = gather->asked->micro_batch == MW_AUTO;
+    bool kept = try_exactly(gather, &tiers);
 
-    if (near && optimizer == MW_TIER_NVME && (!near->fits || open_batch)) {
-        tiers.gradients = MW_TIER_NVME;
-        deep = size_tiers(gather, &tiers);
-    }
-    double near_batch = near && near->fits ? near->settings.micro_batch : 0;
-    if (deep && near_batch > 0 && deep->settings.micro_batch <= near_batch) {
-        mw_sizing_free(deep);
-        deep = NULL;
-    }
-    bool kept = near && keep(gather, near);
-    return (deep && keep(gather, deep)) || kept;
+    tiers.gradients = MW_TIER_NVME;
+    return (optimizer == MW_TIER_NVME && try_exactly(gather, &tiers)) || kept;
 }
 
-/* Parameters to the fastest memory with room; with an open batch, a slower one may leave room for a
- * larger batch. */
-static bool
-try_moved_params(struct gather *gather, enum mw_tier optimizer, enum mw_tier deepest,
-                 enum mw_tier activations)
-{
-    bool open_batch = gather->asked->micro_batch == MW_AUTO, fits = false;
-
-    for (enum mw_tier tier = MW_TIER_CPU; tier <= deepest && !gather->error; tier++) {
-        fits = try_tiers(gather, optimizer, tier, activations) || fits;
-        if (fits && !open_batch)
-            break;
-    }
-    return fits;
-}
-
-/* All moves of parameters and checkpoints that the rule allows with the optimizer state there. */
+/* All moves of parameters and checkpoints with the optimizer state there, which goes first. */
 static bool
 try_optimizer(struct gather *gather, enum mw_tier optimizer, enum mw_tier deepest)
 {
-    bool open_batch = gather->asked->micro_batch == MW_AUTO;
-    bool stays = try_tiers(gather, optimizer, MW_TIER_GPU, MW_TIER_GPU);
+    bool kept = try_tiers(gather, optimizer, MW_TIER_GPU, MW_TIER_GPU);
 
-    if (gather->error || (stays && !open_batch))
-        return stays;
     if (optimizer == MW_TIER_GPU)
-        return stays; /* optimizer state goes first */
-    bool params = try_moved_params(gather, optimizer, deepest, MW_TIER_GPU);
-    bool checkpoints = !gather->error && try_tiers(gather, optimizer, MW_TIER_GPU, MW_TIER_CPU);
-    if (gather->error || ((params || checkpoints) && !open_batch))
-        return params || checkpoints;
-    return try_moved_params(gather, optimizer, deepest, MW_TIER_CPU) || stays || params ||
-           checkpoints;
+        return kept;
+    for (enum mw_tier params = MW_TIER_CPU; params <= deepest; params++)
+        kept = try_tiers(gather, optimizer, params, MW_TIER_GPU) || kept;
+    for (enum mw_tier params = MW_TIER_GPU; params <= deepest; params++)
+        kept = try_tiers(gather, optimizer, params, MW_TIER_CPU) || kept;
+    return kept;
 }
 
+/* A tier below the first with room is tried too: it may leave room for a larger batch or for fewer
+ * tiles.  The batch that an open one comes to finds the same placements again. */
 static void
 try_infinity(struct gather *gather)
 {
     enum mw_tier deepest = gather->asked->strategy == MW_STRATEGY_ZERO_INFINITY_NVME ? MW_TIER_NVME
                                                                                      : MW_TIER_CPU;
-    bool open_batch = gather->asked->micro_batch == MW_AUTO;
     int kept = 0;
 
-    /* With an open batch the next tier down is tried too: it may leave room for a larger one. */
-    for (enum mw_tier tier = MW_TIER_GPU; tier <= deepest && !gather->error; tier++)
-        if (try_optimizer(gather, tier, deepest) && (!open_batch || ++kept == 2))
-            return;
+    if (gather->asked->placement[MW_STATE_OPTIMIZER].count) {
+        try_optimizer(gather, MW_TIER_CPU, deepest);
+        return;
+    }
+    for (enum mw_tier tier = MW_TIER_GPU; tier <= deepest && kept < 2; tier++)
+        kept += try_optimizer(gather, tier, deepest);
+}
+
+static void
+try_all(struct gather *gather)
+{
+    if (is_infinity(gather->asked->strategy))
+        try_infinity(gather);
+    else
+        try_tiers(gather,
+                  gather->asked->strategy == MW_STRATEGY_ZERO_OFFLOAD ? MW_TIER_CPU : MW_TIER_GPU,
+                  MW_TIER_GPU, MW_TIER_GPU);
 }
 
 GPtrArray *
 mw_planner_candidates(const struct mw_request *request, const struct mw_settings *resolved,
                       GError **error)
 {
-    struct gather gather = {request, resolved, NULL, NULL, NULL};
+    struct gather gather = {request, resolved, false, NULL, NULL, NULL};
 
     gather.found = g_ptr_array_new_with_free_func((GDestroyNotify)mw_sizing_free);
-    if (is_infinity(resolved->strategy))
-        try_infinity(&gather);
-    else
-        try_tiers(&gather,
-                  resolved->strategy == MW_STRATEGY_ZERO_OFFLOAD ? MW_TIER_CPU : MW_TIER_GPU,
-                  MW_TIER_GPU, MW_TIER_GPU);
-    if (gather.error) {
-        g_propagate_error(error, gather.error);
-        g_ptr_array_unref(gather.found);
-        mw_sizing_free(gather.nearest);
-        return NULL;
+    try_all(&gather);
+    if (gather.found->len)
+        return gather.found;
+    gather.blame = true;
+    try_all(&gather);
+    if (!gather.error) {
+        if (gather.found->len)
+            mw_sizing_free(gather.nearest);
+        else
+            g_ptr_array_add(gather.found, gather.nearest);
+        return gather.found;
     }
-    if (!gather.found->len)
-        g_ptr_array_add(gather.found, gather.nearest);
-    else
-        mw_sizing_free(gather.nearest);
-    return gather.found;
+    g_propagate_error(error, gather.error);
+    g_ptr_array_unref(gather.found);
+    mw_sizing_free(gather.nearest);
+    return NULL;
 }
 
 /* --- the most layers --------------------------------------------------------------------------- */

@@ -1,0 +1,26 @@
+/* choose.h - the best plan of a request: by estimate among many, by simulation among few. */
+#ifndef MW_CLI_CHOOSE_H
+#define MW_CLI_CHOOSE_H
+
+#include "cli/cli.h"
+#include "sim/engine.h"
+
+/* Owns all that it holds. */
+struct cli_choice {
+    struct mw_sizing *sizing;
+    struct mw_plan *plan;           /* NULL: does not fit */
+    struct mw_engine_result engine; /* with timeline, where simulated */
+    bool simulated;
+    double step_s; /* INFINITY where the engine refuses */
+};
+
+/* The best plan of one strategy, or of all with MW_STRATEGY_AUTO; not yet simulated if it stands
+ * alone.  An open batch comes to what the same batch, asked for, comes to. */
+bool cli_choose(const struct cli_request *request, enum mw_strategy strategy,
+                struct cli_choice *choice, GError **error);
+/* Tokens a second; simulates where that is not done.  0 if it does not fit or the engine refuses.
+ */
+double cli_choice_rate(struct cli_choice *choice);
+void cli_choice_clear(struct cli_choice *choice);
+
+#endif
