@@ -41,6 +41,7 @@ write_deepspeed(const char *path, const struct mw_sizing *sizing, GError **error
         .largest_unit_elements = part,
         .buffer_count = MAX(1, sizing->pinned_ring),
         .nvme_queue_depth = sizing->hardware->nvme_queue_depth,
+        .nvme_block_bytes = sizing->hardware->nvme_block_bytes,
     };
     g_autofree char *text = mw_deepspeed_text(s, &facts);
     struct mw_file *file = mw_file_open(path, error);

@@ -51,6 +51,7 @@ struct mw_deepspeed_facts {
     int64_t largest_unit_elements; /* the largest fetch unit */
     int64_t buffer_count;         /* pinned slots of the parameter path */
     int64_t nvme_queue_depth;
+    int64_t nvme_block_bytes;
 };
 
 /* Text of a ds_config.json for these (resolved) settings; g_free it.  DeepSpeed has no splits over

@@ -5,7 +5,6 @@
 
 #define NVME_PATH "/local_nvme"   /* DeepSpeed's own default */
 #define ADAM_STATES 4             /* parameter, gradient, momentum, variance: its buffer_count */
-#define AIO_BLOCK_BYTES (1 << 20) /* its default */
 #define PARAM_BYTES 2
 
 static const int stages[MW_STRATEGY_COUNT] = {
@@ -196,7 +195,7 @@ static void
 add_aio(JsonBuilder *json, const struct mw_deepspeed_facts *facts)
 {
     begin(json, "aio");
-    add_int(json, "block_size", AIO_BLOCK_BYTES);
+    add_int(json, "block_size", MAX(facts->nvme_block_bytes, 1));
     add_int(json, "queue_depth", MAX(facts->nvme_queue_depth, 1));
     add_int(json, "intra_op_parallelism", 1);
     add_int(json, "thread_count", 1); /* its older name */

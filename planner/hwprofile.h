@@ -74,7 +74,7 @@ struct mw_hardware {
     double host_update_params_per_s; /* fused Adam, all cores of a node */
 
     /* [nvme], a node; capacity 0: no drives */
-    int64_t nvme_drives;
+    int64_t nvme_drives; /* alike: what one more would add is known */
     int64_t nvme_capacity_bytes; /* usable, all drives */
     int64_t nvme_reserve_bytes;  /* file system, free space kept */
     double nvme_read_bytes_per_s;
@@ -83,7 +83,8 @@ struct mw_hardware {
     int64_t nvme_cache_bytes;
     double nvme_duplex; /* 1: reads and writes share the drives' time; 2: independent */
     double nvme_latency_s;
-    int64_t nvme_queue_depth;
+    int64_t nvme_queue_depth;     /* requests in flight in one direction, all drives */
+    int64_t nvme_block_bytes;     /* of a request; default 1 MiB */
     int64_t nvme_endurance_bytes; /* rated, all drives; 0: not stated */
 
     /* [fabric], between the GPUs of a node; [network], between nodes */

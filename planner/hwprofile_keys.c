@@ -102,8 +102,10 @@ static const struct mw_hw_key keys[] = {
      true, 1, MW_HW_REAL, AT(nvme_duplex)},
     {"nvme", "latency_us", "us", "of a request", 1e-6, 0, 1e6, true, -1, MW_HW_REAL,
      AT(nvme_latency_s)},
-    {"nvme", "queue_depth", "", "requests in flight", 1, 1, 65536, true, 0, MW_HW_COUNT,
-     AT(nvme_queue_depth)},
+    {"nvme", "queue_depth", "", "requests in flight in one direction, all drives of a node", 1, 1,
+     65536, true, 0, MW_HW_COUNT, AT(nvme_queue_depth)},
+    {"nvme", "block_kib", "KiB", "bytes of a request; default 1024", 1024, 0.5, 1048576, false, 0,
+     MW_HW_BYTES, AT(nvme_block_bytes)},
     {"nvme", "endurance_tbw", "TB", "rated bytes written, all drives; 0: not stated", 1e12, 0, 9e6,
      false, 0, MW_HW_BYTES, AT(nvme_endurance_bytes)},
 

@@ -62,9 +62,14 @@ applies(const struct mw_hw_key *row, enum mw_outlook outlook)
     return true;
 }
 
+/* DeepSpeed's aio.block_size where none is given. */
+#define BLOCK_BYTES (1 << 20)
+
 static void
 fill_drives(struct mw_hardware *hardware)
 {
+    if (!hardware->nvme_block_bytes)
+        hardware->nvme_block_bytes = BLOCK_BYTES;
     if (hardware->nvme_write_burst_bytes_per_s < hardware->nvme_write_bytes_per_s)
         hardware->nvme_write_burst_bytes_per_s = hardware->nvme_write_bytes_per_s;
     if (hardware->nvme_capacity_bytes && hardware->nvme_drives &&

@@ -33,9 +33,9 @@ find_rates(const struct mw_closed_dims *d, const struct mw_hardware *hw, struct 
                         hw->host_memory_bytes_per_s);
     r->d2h_alone = min3(hw->pcie_d2h_bytes_per_s, hw->pcie_node_d2h_bytes_per_s,
                         hw->host_memory_bytes_per_s);
-    r->read = fmin(hw->nvme_read_bytes_per_s / users, r->dram);
-    r->write = fmin(hw->nvme_write_bytes_per_s / users, r->dram);
-    r->read_alone = fmin(hw->nvme_read_bytes_per_s, hw->host_memory_bytes_per_s);
+    r->read = fmin(mw_cost_drive_bytes_per_s(hw, false) / users, r->dram);
+    r->write = fmin(mw_cost_drive_bytes_per_s(hw, true) / users, r->dram);
+    r->read_alone = fmin(mw_cost_drive_bytes_per_s(hw, false), hw->host_memory_bytes_per_s);
     r->update_s_per_param[0] = UPDATE_BYTES / hw->gpu_memory_bytes_per_s;
     r->update_s_per_param[1] =
         fmax(users / hw->host_update_params_per_s, UPDATE_BYTES / r->dram);

@@ -52,9 +52,23 @@ users_of(const struct mw_channel *channel)
 }
 
 static double
-drive_bytes_per_s(const struct mw_work *work, const struct mw_hardware *hardware)
+drive_rate(const struct mw_hardware *hardware, bool write)
 {
-    return work->direction ? hardware->nvme_write_bytes_per_s : hardware->nvme_read_bytes_per_s;
+    return write ? hardware->nvme_write_bytes_per_s : hardware->nvme_read_bytes_per_s;
+}
+
+/* Little's law (J. D. C. Little, Operations Research 9(3), 1961): requests in flight = their rate
+ * times the time of one.  With at most queue_depth of them, each at least a latency in flight, no
+ * more than queue_depth blocks a latency are moved. */
+double
+mw_cost_drive_bytes_per_s(const struct mw_hardware *hardware, bool write)
+{
+    double in_flight_bytes =
+        (double)hardware->nvme_queue_depth * (double)hardware->nvme_block_bytes;
+
+    if (!(hardware->nvme_latency_s > 0 && in_flight_bytes > 0))
+        return drive_rate(hardware, write);
+    return fmin(drive_rate(hardware, write), in_flight_bytes / hardware->nvme_latency_s);
 }
 
 double
@@ -112,11 +126,15 @@ pass_s(const struct mw_work *work, const struct mw_hardware *hardware)
     return (double)work->bytes / hardware->host_memory_bytes_per_s;
 }
 
-/* All drives at once; while others want theirs, that hides the latency. */
+/* All drives at once: one latency, or as many as a short queue cannot hide.  While others want their
+ * share of the drives, that hides it. */
 static double
 nvme_s(const struct mw_work *work, const struct mw_hardware *hardware)
 {
-    return hardware->nvme_latency_s + (double)work->bytes / drive_bytes_per_s(work, hardware);
+    double bytes = (double)work->bytes;
+
+    return fmax(hardware->nvme_latency_s + bytes / drive_rate(hardware, work->direction),
+                bytes / mw_cost_drive_bytes_per_s(hardware, work->direction));
 }
 
 /* How a communicator lies on the machine. */
@@ -233,7 +251,7 @@ draw_units(const struct mw_plan *plan, const struct mw_work *work, const struct 
         return (double)draw->amount * 1e-6 *
                (is_collective(work) ? hardware->gpu_collective_sm_share : 1);
     case MW_CHANNEL_DRIVE:
-        return (double)draw->amount / drive_bytes_per_s(work, hardware);
+        return (double)draw->amount / mw_cost_drive_bytes_per_s(hardware, work->direction);
     default:
         return (double)draw->amount;
     }

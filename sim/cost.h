@@ -6,7 +6,8 @@
  *   memory-bound      bytes / gpu_memory_bytes_per_s, added to the matrix products
  *   launches          launches * gpu_launch_s
  *   H2D, D2H          pcie_latency_s + bytes / link
- *   NVMe              nvme_latency_s + bytes / all drives of the node
+ *   NVMe              the longer of nvme_latency_s + bytes / all drives of the node, and what a
+ *                     full queue of blocks takes: mw_cost_drive_bytes_per_s
  *   collectives       ring (all-gather, reduce-scatter, all-to-all: (n-1)/n of the bytes; all-reduce
  *                     twice that; broadcast, send: all of them), inside a node over the GPU's port,
  *                     between nodes over the node's NIC that sibling groups share; latency per hop
@@ -23,7 +24,7 @@
  *
  * Every op also draws on channels.  The draw of a work is an amount (bytes; parameters of the cores;
  * millionths of the multiprocessors); at full speed it is spread evenly over the op's duration.  A drive's capacity
- * is time: a read of b bytes draws b / read_bytes_per_s seconds of it, a write b / write_bytes_per_s,
+ * is time: a read of b bytes draws b / mw_cost_drive_bytes_per_s seconds of it, a write alike,
  * and nvme_duplex seconds are there each second, at most one of them for reads and one for writes.
  * A collective draws the profile's gpu_collective_sm_share of the millionths that it states.
  * An op alone is never slowed by a channel.
@@ -53,6 +54,10 @@ void mw_costs_clear(struct mw_costs *costs);
 /* One work's uncontended seconds: for tables and tests. */
 double mw_cost_work_s(const struct mw_plan *plan, const struct mw_work *work,
                       const struct mw_hardware *hardware);
+
+/* What all drives of a node move in one direction: their rate, or less where the queue is too short
+ * to hide the latency. */
+double mw_cost_drive_bytes_per_s(const struct mw_hardware *hardware, bool write);
 
 /* The matrix-product curve at the size of a product, the cube root of m·n·k, FLOP/s. */
 double mw_cost_matmul_flops(const struct mw_hardware *hardware, double size);

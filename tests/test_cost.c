@@ -137,6 +137,33 @@ test_drives(void)
     mw_plan_free(b.plan);
 }
 
+/* Blocks in flight over the latency limit the drives' rate: with 4 of 3 MB in 3 ms, 4 GB/s. */
+static void
+test_queue(void)
+{
+    static const struct {
+        int64_t depth, bytes;
+        double alone_s, shared_s; /* by four ranks */
+    } rows[] = {
+        {4, 8 * GB, 2, 8},
+        {1, 8 * GB, 8, 32},
+        {1000, 8 * GB, 0.503, 2},
+        {4, 6000000, 0.003375, 0.006}, /* one latency, though the queue is half full */
+    };
+
+    for (size_t i = 0; i < G_N_ELEMENTS(rows); i++) {
+        struct bench b = bench_new(MW_OP_NVME_READ, 4);
+        b.hardware.nvme_queue_depth = rows[i].depth;
+        b.hardware.nvme_block_bytes = 3000000;
+        b.work.bytes = rows[i].bytes;
+        assert_s(price(&b, MW_CHANNEL_DRIVE, 0), rows[i].alone_s);
+        assert_s(price(&b, MW_CHANNEL_DRIVE, rows[i].bytes), rows[i].shared_s);
+        b.hardware.nvme_latency_s = 0;
+        assert_s(price(&b, MW_CHANNEL_DRIVE, 0), (double)rows[i].bytes / 16e9);
+        mw_plan_free(b.plan);
+    }
+}
+
 static void
 test_host(void)
 {
@@ -295,6 +322,7 @@ main(int argc, char **argv)
     g_test_add_func("/cost/compute", test_compute);
     g_test_add_func("/cost/copies", test_copies);
     g_test_add_func("/cost/drives", test_drives);
+    g_test_add_func("/cost/queue", test_queue);
     g_test_add_func("/cost/host", test_host);
     g_test_add_func("/cost/collectives-in-a-node", test_collectives_in_a_node);
     g_test_add_func("/cost/collectives-between-nodes", test_collectives_between_nodes);

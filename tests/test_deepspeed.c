@@ -16,6 +16,7 @@ static const struct mw_deepspeed_facts some_facts = {
     .largest_unit_elements = 150000000,
     .buffer_count = 6,
     .nvme_queue_depth = 32,
+    .nvme_block_bytes = 1 << 20,
 };
 
 static struct mw_settings
