@@ -64,6 +64,16 @@ may_gain(const struct mw_result *result, const struct mw_hardware *hw, const str
     return step_s / fmax(step_s - busy / 2, step_s * 1e-3) > gain_to_beat(result);
 }
 
+/* "2x NVMe bandwidth (a node): 16 drives for 8"; g_free it. */
+static char *
+doubled_name(const struct mw_hardware *hw, int knob)
+{
+    if (knob != CLI_KNOB_NVME || hw->nvme_drives <= 0)
+        return g_strdup_printf("2x %s", cli_knobs[knob].name);
+    return g_strdup_printf("2x %s: %" G_GINT64_FORMAT " drives for %" G_GINT64_FORMAT,
+                           cli_knobs[knob].name, 2 * hw->nvme_drives, hw->nvme_drives);
+}
+
 static void
 consider_knobs(const struct cli_request *request, const struct cli_answer *answer)
 {
@@ -75,7 +85,7 @@ consider_knobs(const struct cli_request *request, const struct cli_answer *answe
             !may_gain(answer->result, hw, &cli_knobs[k]))
             continue;
         cli_knobs[k].scale(&faster, 2);
-        consider(answer->result, g_strdup_printf("2x %s", cli_knobs[k].name),
+        consider(answer->result, doubled_name(hw, k),
                  cli_step_s(answer->plan, &faster, false), cli_tokens_per_step(answer->sizing));
     }
 }
@@ -274,6 +284,21 @@ add_needs(const struct cli_request *request, const struct cli_answer *answer, GA
     }
 }
 
+/* Drives are what can be bought: one more like those that are there. */
+static void
+add_drive_row(const struct cli_request *request, const struct cli_answer *answer, GArray *rows)
+{
+    int64_t drives = request->hardware[MW_OUTLOOK_TYPICAL].nvme_drives;
+    struct mw_result_what_if row = {.factor = (double)(drives + 1) / drives};
+
+    if (drives <= 0)
+        return;
+    row.what = g_strdup_printf("one more drive (%" G_GINT64_FORMAT " for %" G_GINT64_FORMAT ")",
+                               drives + 1, drives);
+    row.step_time_s = scaled_step_s(request, answer, CLI_KNOB_NVME, row.factor);
+    g_array_append_val(rows, row);
+}
+
 void
 cli_what_if(const struct cli_request *request, const struct cli_answer *answer)
 {
@@ -292,6 +317,7 @@ cli_what_if(const struct cli_request *request, const struct cli_answer *answer)
             g_array_append_val(rows, row);
         }
     }
+    add_drive_row(request, answer, rows);
     add_needs(request, answer, needs);
     result->what_if_count = rows->len;
     result->what_ifs = (struct mw_result_what_if *)g_array_free(rows, FALSE);

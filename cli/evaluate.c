@@ -266,9 +266,11 @@ scale_host(struct mw_hardware *hw, double factor)
     hw->host_update_params_per_s *= factor;
 }
 
+/* As many times the drives: so is the number of requests in flight. */
 static void
 scale_nvme(struct mw_hardware *hw, double factor)
 {
+    hw->nvme_queue_depth = MAX(1, llround(hw->nvme_queue_depth * factor));
     hw->nvme_read_bytes_per_s *= factor;
     hw->nvme_write_bytes_per_s *= factor;
     hw->nvme_write_burst_bytes_per_s *= factor;

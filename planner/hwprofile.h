@@ -74,7 +74,7 @@ struct mw_hardware {
     double host_update_params_per_s; /* fused Adam, all cores of a node */
 
     /* [nvme], a node; capacity 0: no drives */
-    int64_t nvme_drives; /* alike: what one more would add is known */
+    int64_t nvme_drives;         /* alike; for what one more would gain (rates are of all) */
     int64_t nvme_capacity_bytes; /* usable, all drives */
     int64_t nvme_reserve_bytes;  /* file system, free space kept */
     double nvme_read_bytes_per_s;

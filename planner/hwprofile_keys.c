@@ -84,7 +84,8 @@ static const struct mw_hw_key keys[] = {
     {"host", "update_gparams_per_s", "10^9 parameters/s", "fused Adam on all cores of a node", 1e9,
      1e-4, 1e4, true, 1, MW_HW_REAL, AT(host_update_params_per_s)},
 
-    {"nvme", "drives", "", "drives of a node", 1, 0, 1024, true, 0, MW_HW_COUNT, AT(nvme_drives)},
+    {"nvme", "drives", "", "drives of a node, alike", 1, 0, 1024, true, 0, MW_HW_COUNT,
+     AT(nvme_drives)},
     {"nvme", "capacity_tb", "TB", "usable, all drives of a node; 0: no drives", 1e12, 0, 1e6, true,
      0, MW_HW_BYTES, AT(nvme_capacity_bytes)},
     {"nvme", "reserve_tb", "TB", "file system, free space kept", 1e12, 0, 1e6, true, 0, MW_HW_BYTES,
