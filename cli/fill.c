@@ -43,6 +43,7 @@ fill_identity(const struct cli_request *request, const struct mw_sizing *sizing,
     r->commit = g_strdup(s->commit == 1 ? "step" : "none");
     r->provenance =
         g_strdup(mw_provenance_name(mw_hwprofile_worst_provenance(request->profile)));
+    r->calibrated = mw_hwprofile_calibrated(request->profile);
     r->dtype = g_strdup(mw_dtype_name(s->dtype));
     r->state_layout = g_strdup(s->layout == MW_LAYOUT_PAPER20 ? "paper20" : "zero16");
 }

@@ -64,6 +64,7 @@ fill_identity(const struct cli_request *request, const struct mw_plan *plan, str
     r->hardware_description = g_strdup(mw_hwprofile_description(request->profile));
     r->provenance =
         g_strdup(mw_provenance_name(mw_hwprofile_worst_provenance(request->profile)));
+    r->calibrated = mw_hwprofile_calibrated(request->profile);
     r->gpus_per_node = ranks_per_node(plan);
     r->nodes = plan->world_ranks / r->gpus_per_node;
     r->dpu_start = MW_AUTO;

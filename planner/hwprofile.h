@@ -147,6 +147,9 @@ enum mw_provenance mw_hwprofile_provenance(const struct mw_hwprofile *profile, c
                                            const char *key, const char **source);
 bool mw_hwprofile_gives(const struct mw_hwprofile *profile, const char *group, const char *key);
 enum mw_provenance mw_hwprofile_worst_provenance(const struct mw_hwprofile *profile);
+/* Measured as a whole: `[profile] calibrated` says when, and every figure that carries time is
+ * measured.  What inherits or changes such a profile is not. */
+bool mw_hwprofile_calibrated(const struct mw_hwprofile *profile);
 const char *mw_provenance_name(enum mw_provenance provenance);
 
 /* All keys with value, range and provenance, as a profile that reads back to the same one. */

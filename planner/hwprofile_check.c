@@ -157,6 +157,31 @@ check_curve(const struct mw_hwprofile *profile, GError **error)
            check_curve_end(profile, "matmul_tflops_high", 1, error);
 }
 
+static bool
+is_day(const char *text)
+{
+    g_autoptr(GDate) day = g_date_new();
+    char back[16];
+
+    g_date_set_parse(day, text);
+    return g_date_valid(day) && g_date_strftime(back, sizeof back, "%Y-%m-%d", day) &&
+           !strcmp(back, text);
+}
+
+static bool
+check_calibrated(const struct mw_hwprofile *profile, GError **error)
+{
+    const char *text = mw_hw_value_of(profile, "profile", "calibrated")->text;
+
+    if (!text || is_day(text))
+        return true;
+    g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
+                "%s: [profile] calibrated = %s: must be a day, YYYY-MM-DD; left out where the "
+                "machine was not measured",
+                profile->origin, text);
+    return false;
+}
+
 bool
 mw_hwprofile_check(const struct mw_hwprofile *profile, GError **error)
 {
@@ -164,5 +189,6 @@ mw_hwprofile_check(const struct mw_hwprofile *profile, GError **error)
            check_room(profile, "gpu", "reserve_gib", "memory_gib", error) &&
            check_room(profile, "host", "reserve_gib", "memory_gib", error) &&
            check_room(profile, "nvme", "reserve_tb", "capacity_tb", error) &&
-           check_drives(profile, error) && check_curve(profile, error);
+           check_drives(profile, error) && check_curve(profile, error) &&
+           check_calibrated(profile, error);
 }

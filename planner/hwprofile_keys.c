@@ -16,6 +16,7 @@ static const struct mw_hw_key keys[] = {
     TEXT("description", "one line on the machine"),
     TEXT("inherits", "the profile that all keys not given here come from"),
     TEXT("date", "when the figures were taken or measured"),
+    TEXT("calibrated", "day on which its machine was measured, YYYY-MM-DD"),
 
     {"node", "gpus", "", "GPUs a node", 1, 1, 1024, true, 0, MW_HW_COUNT, AT(gpus_per_node)},
     {"node", "nodes_max", "", "nodes that can be had; 0: not stated", 1, 0, 1000000, false, 0,

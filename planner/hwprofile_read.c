@@ -164,6 +164,13 @@ mw_hwprofile_worst_provenance(const struct mw_hwprofile *profile)
     return worst;
 }
 
+bool
+mw_hwprofile_calibrated(const struct mw_hwprofile *profile)
+{
+    return mw_hw_value_of(profile, "profile", "calibrated")->given &&
+           mw_hwprofile_worst_provenance(profile) == MW_PROVENANCE_MEASURED;
+}
+
 static void
 print_value(FILE *out, const struct mw_hw_value *value, const struct mw_hw_key *row)
 {

@@ -16,6 +16,7 @@ import io
 import json
 import os
 import pathlib
+import re
 import shlex
 import subprocess
 import sys
@@ -284,6 +285,8 @@ PROFILES = {  # name: (content, words)
                 ["nan.ini", "h2d_gb_per_s", "nan"]),
     "unit.ini": (PROFILE.replace("memory_gib = 64", "memory_gib = 64 GB"),
                  ["unit.ini", "memory_gib", "64 GB"]),
+    "calibrated.ini": (PROFILE.replace("[profile]", "[profile]\ncalibrated = true"),
+                       ["calibrated.ini", "calibrated", "true", "YYYY-MM-DD"]),
     "itself.ini": ("[profile]\ninherits = itself\n", ["itself.ini", "inherits", "itself"]),
     "ring-a.ini": ("[profile]\ninherits = ring-b\n", ["inherits", "ring-"]),
     "orphan.ini": ("[profile]\ninherits = nobody\n", ["orphan.ini", "inherits", "nobody"]),
@@ -590,6 +593,33 @@ def check_lists(box):
             yield f"{what}: the array is not the table"
 
 
+def check_calibrated(box):
+    """Only a profile that was measured as a whole makes a prediction without a caution."""
+    measured = re.sub(r"^(\w+) = .*$", r"\g<0>\n\1.source = measured: 2026-11-21, spread 2%",
+                      PROFILE, flags=re.M)
+    measured = re.sub(r"^description.source.*\n", "", measured, flags=re.M)
+    calibrated = measured.replace("[profile]\n", "[profile]\ncalibrated = 2026-11-21\n")
+    box.write("whole.ini", calibrated)
+    box.write("undated.ini", measured)
+    box.write("part.ini", calibrated.replace("h2d_gb_per_s.source = measured",
+                                             "h2d_gb_per_s.source = datasheet"))
+    box.write("child.ini", "[profile]\ninherits = whole.ini\n")
+    for options, expected in (("-H whole.ini", True), ("-H undated.ini", False),
+                              ("-H part.ini", False), ("-H child.ini", False),
+                              ("-H whole.ini --set pcie.h2d_gb_per_s=21", False)):
+        line = f"simulate -m gpt2 -s zero3 --batch 1 {options}"
+        box.run(f"plan -m gpt2 -s zero3 --batch 1 {options} -o calibrated.plan")
+        for one in (line, f"simulate calibrated.plan {options}"):
+            answer, text = json.loads(box.run(f"{one} --json").out), box.run(one).out.decode()
+            if answer["calibrated"] != expected or ("caution" in text) == expected:
+                yield f"{one}: calibrated {answer['calibrated']}"
+            if expected and answer["provenance"] != "measured":
+                yield f"{one}: provenance {answer['provenance']}"
+        text = box.run(line.replace("zero3", "zero3,zero2")).out.decode()
+        if ("not measured on this machine" in text) == expected:
+            yield f"{options}: two strategies"
+
+
 def check_provenance(box):
     """A figure that is not measured here is never shown as if it were."""
     for hardware in ("flat-test", "dgx2", "rtx4090", "gh200"):
@@ -639,6 +669,7 @@ def tests(box):
     yield "cost", check_cost(box)
     yield "list: json", check_lists(box)
     yield "invariant-8: provenance", check_provenance(box)
+    yield "invariant-8: calibrated", check_calibrated(box)
 
 
 def main():
