@@ -1,0 +1,208 @@
+#!/usr/bin/python3
+"""Every numeric key of a hardware profile changes an answer; prints TAP.
+
+The keys come from the reader's own table, planner/hwprofile_keys.c, so a new one without effect
+fails.  Each is set to another value than the profile below has, in steps of several kinds; some
+figure of the JSON must change, of a key that carries time (one that takes a range) a figure of
+speed.  EXCEPTIONS are the keys of which no answer can depend, each with its reason and what it does
+instead.
+
+The command is $MEMWALL, or build/cli/memwall.
+"""
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+MEMWALL = pathlib.Path(os.environ.get("MEMWALL", ROOT / "build/cli/memwall")).resolve()
+KEYS = ROOT / "planner/hwprofile_keys.c"
+
+PROFILE = """
+[node]
+gpus = 4
+nodes_max = 4
+price_usd_per_hour = 10
+price_usd = 100000
+amortisation_years = 4
+electricity_usd_per_kwh = 0.2
+power_w = 4000
+[gpu]
+memory_gib = 24
+reserve_gib = 1
+largest_request_gib = 20
+memory_gb_per_s = 700
+peak_tflops = 200
+achievable_tflops = 90; 100; 110
+matmul_dim = 256; 4096
+matmul_tflops = 40; 100
+matmul_tflops_low = 30; 80
+matmul_tflops_high = 45; 120
+launch_us = 5
+collective_sm_share = 0.2
+flash_attention = true
+bf16 = true
+[pcie]
+h2d_gb_per_s = 20
+d2h_gb_per_s = 18
+node_h2d_gb_per_s = 40
+node_d2h_gb_per_s = 36
+latency_us = 10
+[host]
+memory_gib = 256
+reserve_gib = 16
+largest_request_gib = 100
+memory_gb_per_s = 100
+update_gparams_per_s = 2
+[nvme]
+drives = 2
+capacity_tb = 8
+reserve_tb = 0.1
+read_gb_per_s = 12
+write_gb_per_s = 6
+write_burst_gb_per_s = 10
+cache_gb = 5
+duplex = 1.2
+latency_us = 100
+queue_depth = 2
+block_kib = 512
+endurance_tbw = 1200
+[fabric]
+gb_per_s = 50
+latency_us = 5
+[network]
+gb_per_s = 10
+latency_us = 20
+"""
+
+# Values other than the profile's where twice or half of it is not allowed, or not another kind.
+VALUES = {
+    "gpu.matmul_dim": "128; 2048", "gpu.matmul_tflops": "20; 80",
+    "gpu.matmul_tflops_low": "10; 20", "gpu.matmul_tflops_high": "60; 160",
+    "gpu.achievable_tflops": "50", "gpu.flash_attention": "false", "gpu.bf16": "false",
+    "gpu.memory_gib": "22", "host.memory_gib": "128",
+    "gpu.largest_request_gib": "1", "host.largest_request_gib": "0.2", "nvme.duplex": "1.7",
+    "nvme.queue_depth": "1", "nvme.write_burst_gb_per_s": "20",
+}
+
+# A step that moves all states over every link; one that the update on the CPU bounds; one bound by
+# copies of a single GPU; one whose batch the memory decides.
+SCENARIOS = [
+    "-s zero-infinity-nvme --param-device nvme --optimizer-device nvme --gradient-device nvme "
+    "--activation-device cpu --nodes 2 --batch 2 --save-every 10 --what-if",
+    "-s zero-infinity-nvme --param-device nvme --optimizer-device nvme --activation-device nvme "
+    "--gpus 1 --batch 2",
+    "-s zero-offload --gpus 1 --batch 8",
+    "-s zero-infinity-cpu --param-device cpu --optimizer-device cpu",
+    "-s zero1 --batch 1 --nodes 2",
+]
+
+# Key: an option that is refused at another value, and words of the refusal.
+EXCEPTIONS = {
+    # How many nodes can be had: no answer for some nodes depends on how many more there are.
+    "node.nodes_max": ("1", "--nodes 2", "--nodes 2"),
+}
+
+SPEED = ("step_time_s", "first_step_time_s", "efficiency", "range")
+
+
+def numeric_keys():
+    """(section.key, does it take a range) of every row that is not text."""
+    text = re.sub(r"\s+", " ", KEYS.read_text(encoding="utf-8"))
+    row = re.compile(r'\{"(\w+)", "(\w+)", .*?(true|false), (-?1|0), MW_HW_(\w+), AT\(\w+\)\}')
+    for group, key, _, better, _ in row.findall(text):
+        yield f"{group}.{key}", better != "0"
+
+
+class Machine:
+    def __init__(self, folder):
+        self.profile = pathlib.Path(folder) / "keys.ini"
+        self.profile.write_text(PROFILE, encoding="utf-8")
+        self.base = [self.answer(scenario) for scenario in SCENARIOS]
+
+    def run(self, options):
+        line = [str(MEMWALL), "simulate", "-m", "gpt3-1.3b", "-H", str(self.profile), "--seq",
+                "1024", "--tokens", "1e9", "--json", *options]
+        return subprocess.run(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+
+    def answer(self, scenario, *assignments):
+        """Without what says that a key was set, whatever it does."""
+        sets = [word for a in assignments for word in ("--set", a)]
+        done = self.run([*scenario.split(), *sets])
+        if done.returncode not in (0, 3):
+            return {"refused": done.stderr.decode(errors="replace").strip()}
+        answer = json.loads(done.stdout)
+        for key in ("provenance", "calibrated", "notes"):
+            del answer[key]
+        return answer
+
+
+def other_value(key):
+    """Half the profile's."""
+    if key in VALUES:
+        return VALUES[key]
+    section, name = key.split(".")
+    text = PROFILE[PROFILE.index(f"[{section}]"):]
+    return f"{float(re.search(rf'^{name} = ([0-9.]+)', text, re.M)[1]) / 2:g}"
+
+
+def check_exception(machine, key):
+    value, options, words = EXCEPTIONS[key]
+    done = machine.run([*options.split(), "--set", f"{key}={value}"])
+    if done.returncode != 2 or words not in done.stderr.decode():
+        yield f"{key} = {value} with {options}: status {done.returncode}"
+
+
+def check_key(machine, key, timed):
+    """The key is given in the profile, and another value gives another answer."""
+    changed = set()
+    for scenario, base in zip(SCENARIOS, machine.base):
+        answer = machine.answer(scenario, f"{key}={other_value(key)}")
+        if "refused" in answer or "refused" in base:
+            yield f"{scenario}: {answer.get('refused')}, {base.get('refused')}"
+            continue
+        changed |= {name for name in answer if answer[name] != base[name]}
+    if not changed:
+        yield f"{key} = {other_value(key)} changes nothing"
+    elif timed and not changed & set(SPEED):
+        yield f"{key} = {other_value(key)} changes {sorted(changed)}, and no speed"
+
+
+def check_table(keys):
+    """Nothing of the table is missed, and what is said of a key here is of one that is there."""
+    text = KEYS.read_text(encoding="utf-8")
+    if len(keys) != len(re.findall(r"AT\(\w+\)\}", text)):
+        yield f"{len(keys)} rows read of {len(re.findall(r'AT[(]', text))}"
+    for key in (*VALUES, *EXCEPTIONS):
+        if key not in keys:
+            yield f"{key} is no key"
+
+
+def tests(machine):
+    keys = dict(numeric_keys())
+    yield "table", check_table(keys)
+    for key, timed in keys.items():
+        if key in EXCEPTIONS:
+            yield f"{key}: refuses", check_exception(machine, key)
+        else:
+            yield key, check_key(machine, key, timed)
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        failed = number = 0
+        for number, (name, wrong) in enumerate(tests(Machine(folder)), 1):
+            wrong = list(wrong)
+            print(f"{'not ok' if wrong else 'ok'} {number} {name}")
+            for line in wrong:
+                print(f"# {line}")
+            failed += bool(wrong)
+        print(f"1..{number}")
+    return failed > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
