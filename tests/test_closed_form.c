@@ -7,6 +7,7 @@
 #include "tests/random_request.h"
 
 #define REQUESTS 4000
+#define OVERLAPPING 500
 
 static int64_t
 pick(GRand *random, int64_t first, int64_t last)
@@ -182,10 +183,52 @@ test_serialised_plans(void)
     g_assert_cmpint(compared, >, REQUESTS / 2);
 }
 
+/* With overlap the form is a ceiling where it knows all that an op costs: no latency, as it leaves
+ * them out, a rate of products that does not depend on their size, as it takes one of the mean, and
+ * no padding.  Collectives that take multiprocessors from compute are none of these: what one loses
+ * the other has gained. */
+static void
+check_ceiling(const struct mw_sizing *sizing, const struct mw_hardware *hardware)
+{
+    struct mw_plan *plan = mw_build_plan(sizing);
+    struct mw_engine_result engine;
+    struct mw_closed_form form;
+
+    g_assert_true(cli_engine(plan, hardware, false, &engine, NULL));
+    cli_closed_form(sizing, hardware, &form);
+    g_assert_cmpfloat((double)engine.step_ns, <=, form.plan_total_s * 1e9 + plan->op_count);
+    mw_engine_result_clear(&engine);
+    mw_plan_free(plan);
+}
+
+static void
+test_overlapping_plans(void)
+{
+    static const double shares[] = {0, 0.3, 1};
+    int compared = 0;
+
+    for (guint32 seed = 0; seed < OVERLAPPING; seed++) {
+        struct random_request request;
+
+        draw_request(&request, seed);
+        request.settings.serialize = false;
+        g_autoptr(GPtrArray) found = random_request_candidates(&request, NULL);
+        const struct mw_sizing *sizing = found->pdata[0];
+        for (size_t i = 0; i < G_N_ELEMENTS(shares) && divides(sizing); i++) {
+            request.hardware.gpu_collective_sm_share = shares[i];
+            check_ceiling(sizing, &request.hardware);
+            compared++;
+        }
+    }
+    g_assert_cmpint(compared, >, OVERLAPPING);
+}
+
 int
 main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
     g_test_add_func("/closed-form/invariant-5/serialised-plans", test_serialised_plans);
+    g_test_add_func("/closed-form/invariant-5/ceiling-of-overlapping-plans",
+                    test_overlapping_plans);
     return g_test_run();
 }
