@@ -1,0 +1,22 @@
+/*
+ * decoder.h - from the planner's model to the one that the executor runs.
+ *
+ * The planner's model has the dimensions; what it has no need of (norm epsilon, rotary base,
+ * activation function) is in the config.json that it was read from.  A preset gets the values that
+ * the models of its architecture were published with, rotary positions unstretched.
+ */
+#ifndef MW_CLI_DECODER_H
+#define MW_CLI_DECODER_H
+
+#include <glib.h>
+#include <stdbool.h>
+
+#include "exec/decoder.h"
+#include "planner/model.h"
+
+/* `name_or_path` is what `model` was loaded from.  False with `error` set for a model that the
+ * executor cannot run: which part of it, and what it can. */
+bool mw_decoder_read(const struct mw_model *model, const char *name_or_path,
+                     struct mw_decoder *decoder, GError **error);
+
+#endif
