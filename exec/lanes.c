@@ -1,0 +1,327 @@
+#include "exec/lanes.h"
+
+#include <pthread.h> /* whose locks the thread sanitizer sees; those of GLib it does not */
+#include <string.h>
+#include <time.h>
+
+#include "planner/error.h"
+
+/* Steps in flight at most; their rows are kept apart. */
+#define STEPS_AT_ONCE 2
+
+struct lane {
+    struct mw_lanes *all;
+    uint32_t index;
+    uint32_t *ops; /* in plan order */
+    uint32_t op_count;
+    uint32_t in_flight;
+    int64_t in_flight_bytes;
+    GThread *thread;
+};
+
+struct mw_lanes {
+    const struct mw_plan *plan;
+    struct mw_exec_backend backend;
+    struct lane *lanes; /* [plan->lane_count] */
+    uint32_t *lane_ops;
+
+    pthread_mutex_t mutex;
+    pthread_cond_t changed; /* an op is done, a step is taken, or the run has failed */
+    uint32_t *ended;      /* [op_count] steps in which the op is done */
+    uint32_t *left;       /* [STEPS_AT_ONCE] ops of the step that are not done */
+    struct mw_timeline_row *rows[STEPS_AT_ONCE];
+    uint32_t steps, taken; /* of this run; steps whose rows were taken */
+    int64_t origin_ns;
+    bool failed;
+    GError *error;
+};
+
+static int64_t
+clock_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+static int64_t
+now_ns(const struct mw_lanes *lanes)
+{
+    return clock_ns() - lanes->origin_ns;
+}
+
+/* --- the rule ----------------------------------------------------------------------------------- */
+
+static bool
+dependencies_done(const struct mw_lanes *lanes, const struct mw_op *op, uint32_t step)
+{
+    const uint32_t *deps = &lanes->plan->deps[op->dep_begin];
+
+    for (uint32_t i = 0; i < op->dep_count; i++) {
+        uint32_t wanted = deps[i] & MW_DEP_PREVIOUS_STEP ? step : step + 1;
+        if (lanes->ended[MW_DEP_INDEX(deps[i])] < wanted)
+            return false;
+    }
+    return true;
+}
+
+/* One op is always let in. */
+static bool
+window_has_room(const struct mw_lanes *lanes, const struct lane *lane, const struct mw_op *op)
+{
+    const struct mw_lane *planned = &lanes->plan->lanes[lane->index];
+    int64_t bytes = lanes->plan->works[op->work].bytes;
+
+    if (lane->in_flight >= planned->window_ops)
+        return false;
+    return !lane->in_flight || !planned->window_bytes ||
+           lane->in_flight_bytes + bytes <= planned->window_bytes;
+}
+
+static bool
+may_start(const struct mw_lanes *lanes, const struct lane *lane, uint32_t index, uint32_t step)
+{
+    const struct mw_op *op = &lanes->plan->ops[index];
+
+    return step < lanes->taken + STEPS_AT_ONCE && window_has_room(lanes, lane, op) &&
+           dependencies_done(lanes, op, step);
+}
+
+/* --- starts and ends ---------------------------------------------------------------------------- */
+
+/* The mutex is held.  The first failure is the one that is told. */
+static void
+fail(struct mw_lanes *lanes, GError *error)
+{
+    if (lanes->failed)
+        g_clear_error(&error);
+    else
+        lanes->error = error;
+    lanes->failed = true;
+}
+
+static void
+end_op(struct mw_lanes *lanes, uint32_t index, uint32_t step, GError *error)
+{
+    const struct mw_op *op = &lanes->plan->ops[index];
+    struct lane *lane = &lanes->lanes[op->lane];
+    int64_t now = now_ns(lanes);
+
+    pthread_mutex_lock(&lanes->mutex);
+    lanes->rows[step % STEPS_AT_ONCE][index].end_ns = now;
+    lane->in_flight--;
+    lane->in_flight_bytes -= lanes->plan->works[op->work].bytes;
+    if (error) {
+        fail(lanes, error);
+    } else {
+        lanes->ended[index] = step + 1;
+        lanes->left[step % STEPS_AT_ONCE]--;
+    }
+    pthread_cond_broadcast(&lanes->changed);
+    pthread_mutex_unlock(&lanes->mutex);
+}
+
+void
+mw_lanes_done(struct mw_lanes *lanes, uint32_t op, uint32_t step)
+{
+    end_op(lanes, op, step, NULL);
+}
+
+void
+mw_lanes_fail(struct mw_lanes *lanes, uint32_t op, uint32_t step, GError *error)
+{
+    end_op(lanes, op, step, error);
+}
+
+/* Waits until the op may start; false when the run has failed. */
+static bool
+begin_op(struct lane *lane, uint32_t index, uint32_t step)
+{
+    struct mw_lanes *lanes = lane->all;
+
+    pthread_mutex_lock(&lanes->mutex);
+    while (!lanes->failed && !may_start(lanes, lane, index, step))
+        pthread_cond_wait(&lanes->changed, &lanes->mutex);
+    bool goes = !lanes->failed;
+    if (goes) {
+        lane->in_flight++;
+        lane->in_flight_bytes += lanes->plan->works[lanes->plan->ops[index].work].bytes;
+        lanes->rows[step % STEPS_AT_ONCE][index] =
+            (struct mw_timeline_row){index, step, now_ns(lanes), 0};
+    }
+    pthread_mutex_unlock(&lanes->mutex);
+    return goes;
+}
+
+static bool
+issue(struct lane *lane, uint32_t index, uint32_t step)
+{
+    struct mw_lanes *lanes = lane->all;
+    GError *error = NULL;
+
+    if (!begin_op(lane, index, step))
+        return false;
+    switch (lanes->backend.run(lanes->backend.context, lanes, index, step, &error)) {
+    case MW_EXEC_DONE:
+        end_op(lanes, index, step, NULL);
+        return true;
+    case MW_EXEC_PENDING:
+        return true;
+    default:
+        end_op(lanes, index, step, error);
+        return false;
+    }
+}
+
+static gpointer
+run_lane(gpointer data)
+{
+    struct lane *lane = data;
+
+    for (uint32_t step = 0; step < lane->all->steps; step++)
+        for (uint32_t i = 0; i < lane->op_count; i++)
+            if (!issue(lane, lane->ops[i], step))
+                return NULL;
+    return NULL;
+}
+
+/* --- a run -------------------------------------------------------------------------------------- */
+
+static void
+start_run(struct mw_lanes *lanes, uint32_t steps)
+{
+    const struct mw_plan *plan = lanes->plan;
+
+    lanes->steps = steps;
+    lanes->taken = 0;
+    lanes->failed = false;
+    memset(lanes->ended, 0, plan->op_count * sizeof *lanes->ended);
+    for (int i = 0; i < STEPS_AT_ONCE; i++)
+        lanes->left[i] = plan->op_count;
+    lanes->origin_ns = clock_ns();
+    for (uint32_t l = 0; l < plan->lane_count; l++)
+        if (lanes->lanes[l].op_count)
+            lanes->lanes[l].thread =
+                g_thread_new(mw_lane_kind_name(plan->lanes[l].kind), run_lane, &lanes->lanes[l]);
+}
+
+/* False when the run has failed. */
+static bool
+wait_for_step(struct mw_lanes *lanes, uint32_t step)
+{
+    pthread_mutex_lock(&lanes->mutex);
+    while (!lanes->failed && lanes->left[step % STEPS_AT_ONCE])
+        pthread_cond_wait(&lanes->changed, &lanes->mutex);
+    bool good = !lanes->failed;
+    pthread_mutex_unlock(&lanes->mutex);
+    return good;
+}
+
+/* What the caller makes of the step's rows; then their place is free for the step after the next. */
+static void
+take_step(struct mw_lanes *lanes, uint32_t step, mw_lanes_step on_step, void *data)
+{
+    struct mw_timeline timeline = {lanes->rows[step % STEPS_AT_ONCE], lanes->plan->op_count};
+    GError *error = NULL;
+    bool good = !on_step || on_step(data, step, &timeline, &error);
+
+    pthread_mutex_lock(&lanes->mutex);
+    if (!good)
+        fail(lanes, error);
+    lanes->left[step % STEPS_AT_ONCE] = lanes->plan->op_count;
+    lanes->taken = step + 1;
+    pthread_cond_broadcast(&lanes->changed);
+    pthread_mutex_unlock(&lanes->mutex);
+}
+
+/* What is pending ends before the caller may free what it works on. */
+static void
+end_run(struct mw_lanes *lanes)
+{
+    for (uint32_t l = 0; l < lanes->plan->lane_count; l++) {
+        if (lanes->lanes[l].thread)
+            g_thread_join(g_steal_pointer(&lanes->lanes[l].thread));
+        pthread_mutex_lock(&lanes->mutex);
+        while (lanes->lanes[l].in_flight)
+            pthread_cond_wait(&lanes->changed, &lanes->mutex);
+        pthread_mutex_unlock(&lanes->mutex);
+    }
+}
+
+bool
+mw_lanes_run(struct mw_lanes *lanes, uint32_t steps, mw_lanes_step on_step, void *data,
+             GError **error)
+{
+    start_run(lanes, steps);
+    for (uint32_t step = 0; step < steps && wait_for_step(lanes, step); step++)
+        take_step(lanes, step, on_step, data);
+    end_run(lanes);
+    if (!lanes->failed)
+        return true;
+    g_propagate_error(error, g_steal_pointer(&lanes->error));
+    return false;
+}
+
+/* --- life --------------------------------------------------------------------------------------- */
+
+static void
+sort_ops(struct mw_lanes *lanes)
+{
+    const struct mw_plan *plan = lanes->plan;
+    uint32_t begin = 0;
+
+    for (uint32_t i = 0; i < plan->op_count; i++)
+        lanes->lanes[plan->ops[i].lane].op_count++;
+    for (uint32_t l = 0; l < plan->lane_count; l++) {
+        lanes->lanes[l].all = lanes;
+        lanes->lanes[l].index = l;
+        lanes->lanes[l].ops = lanes->lane_ops + begin;
+        begin += lanes->lanes[l].op_count;
+        lanes->lanes[l].op_count = 0;
+    }
+    for (uint32_t i = 0; i < plan->op_count; i++) {
+        struct lane *lane = &lanes->lanes[plan->ops[i].lane];
+        lane->ops[lane->op_count++] = i;
+    }
+}
+
+struct mw_lanes *
+mw_lanes_new(const struct mw_plan *plan, struct mw_exec_backend backend, GError **error)
+{
+    if (!plan->checked || plan->ranks != 1) {
+        g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
+                    "plan: must be checked and hold the program of one rank (has %u)",
+                    plan->ranks);
+        return NULL;
+    }
+    struct mw_lanes *lanes = g_new0(struct mw_lanes, 1);
+    lanes->plan = plan;
+    lanes->backend = backend;
+    lanes->lanes = g_new0(struct lane, plan->lane_count);
+    lanes->lane_ops = g_new(uint32_t, plan->op_count);
+    lanes->ended = g_new0(uint32_t, plan->op_count);
+    lanes->left = g_new0(uint32_t, STEPS_AT_ONCE);
+    for (int i = 0; i < STEPS_AT_ONCE; i++)
+        lanes->rows[i] = g_new0(struct mw_timeline_row, plan->op_count);
+    pthread_mutex_init(&lanes->mutex, NULL);
+    pthread_cond_init(&lanes->changed, NULL);
+    sort_ops(lanes);
+    return lanes;
+}
+
+void
+mw_lanes_free(struct mw_lanes *lanes)
+{
+    if (!lanes)
+        return;
+    for (int i = 0; i < STEPS_AT_ONCE; i++)
+        g_free(lanes->rows[i]);
+    g_free(lanes->lanes);
+    g_free(lanes->lane_ops);
+    g_free(lanes->ended);
+    g_free(lanes->left);
+    pthread_mutex_destroy(&lanes->mutex);
+    pthread_cond_destroy(&lanes->changed);
+    g_free(lanes);
+}

@@ -1,0 +1,56 @@
+/*
+ * lanes.h - a plan on a real clock: every lane issues its ops by the rule of planner/plan.h, and
+ * says when each of them started and ended.
+ *
+ * A thread a lane.  What an op does is the backend's: it does it in place, or starts it and says
+ * later, from any thread, that it is done; only then does the lane's window matter, since an op
+ * done in place keeps its lane busy.  Nothing here knows what an op is.
+ *
+ * Steps follow one another lane by lane, two in flight at most: no op of a step starts before all
+ * ops of the step before the last are done and its rows are taken.  In the first step, edges of
+ * distance 1 are met.
+ */
+#ifndef MW_EXEC_LANES_H
+#define MW_EXEC_LANES_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "planner/plan.h"
+
+enum mw_exec_outcome {
+    MW_EXEC_DONE,
+    MW_EXEC_PENDING, /* mw_lanes_done or mw_lanes_fail follows, possibly before this returns */
+    MW_EXEC_FAILED,  /* with the error set */
+};
+
+struct mw_lanes;
+
+/* `context` is the caller's.  Ops of different lanes run at once. */
+struct mw_exec_backend {
+    enum mw_exec_outcome (*run)(void *context, struct mw_lanes *lanes, uint32_t op, uint32_t step,
+                                GError **error);
+    void *context;
+};
+
+/* Of one step: op_count rows, sorted by op; times from the start of the run, monotonic clock.
+ * Called in the thread that runs, before the step after the next begins.  False ends the run. */
+typedef bool (*mw_lanes_step)(void *data, uint32_t step, const struct mw_timeline *timeline,
+                              GError **error);
+
+/* The plan is borrowed.  NULL with an error for a plan that is not checked, or that has programs of
+ * several ranks: a process is one rank. */
+struct mw_lanes *mw_lanes_new(const struct mw_plan *plan, struct mw_exec_backend backend,
+                              GError **error);
+void mw_lanes_free(struct mw_lanes *lanes); /* NULL is allowed */
+
+/* Runs steps [0, steps).  After a failure no further op starts; those in flight end first. */
+bool mw_lanes_run(struct mw_lanes *lanes, uint32_t steps, mw_lanes_step on_step, void *data,
+                  GError **error);
+
+/* A pending op has ended.  Any thread; fail takes the error. */
+void mw_lanes_done(struct mw_lanes *lanes, uint32_t op, uint32_t step);
+void mw_lanes_fail(struct mw_lanes *lanes, uint32_t op, uint32_t step, GError *error);
+
+#endif

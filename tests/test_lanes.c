@@ -1,0 +1,349 @@
+/* Lanes: the rule on a real clock.  Ops do no work but to mix numbers held in their slots: what
+ * comes out must be what one thread makes of them in plan order, whatever the lanes' speed. */
+#include <string.h>
+
+#include "exec/lanes.h"
+#include "planner/error.h"
+#include "random_request.h"
+
+#define REQUESTS 150
+#define STEPS 4
+
+/* --- the mixing backend ------------------------------------------------------------------------- */
+
+struct mixer {
+    const struct mw_plan *plan;
+    guint64 *content; /* [slot_count] */
+    guint32 seed;
+    uint32_t failing; /* op that fails in step 1, or MW_NONE */
+    gint after_failure;
+};
+
+static guint64
+mix(guint64 a, guint64 b)
+{
+    guint64 x = (a ^ b) * G_GUINT64_CONSTANT(0x9e3779b97f4a7c15);
+    return x ^ x >> 29;
+}
+
+static void
+mix_op(struct mixer *mixer, uint32_t index, uint32_t step)
+{
+    const struct mw_op *op = &mixer->plan->ops[index];
+    const struct mw_use *uses = &mixer->plan->uses[op->use_begin];
+    guint64 value = mix(index + 1, step + 1);
+
+    for (uint32_t i = 0; i < op->use_count; i++)
+        if (uses[i].mode != MW_USE_DEFINE)
+            value = mix(value, mixer->content[uses[i].slot]);
+    for (uint32_t i = 0; i < op->use_count; i++)
+        if (uses[i].mode != MW_USE_READ)
+            mixer->content[uses[i].slot] = mix(value, i);
+}
+
+static enum mw_exec_outcome
+run_op(void *context, struct mw_lanes *lanes, uint32_t op, uint32_t step, GError **error)
+{
+    struct mixer *mixer = context;
+
+    if (mix(mix(op, step), mixer->seed) % 16 == 0)
+        g_usleep(20);
+    if (op == mixer->failing && step == 1) {
+        g_set_error(error, MW_ERROR, MW_ERROR_IO, "op %u: broken", op);
+        return MW_EXEC_FAILED;
+    }
+    if (step > 1 && mixer->failing != MW_NONE)
+        g_atomic_int_inc(&mixer->after_failure);
+    mix_op(mixer, op, step);
+    return MW_EXEC_DONE;
+}
+
+static struct mixer
+new_mixer(const struct mw_plan *plan, guint32 seed)
+{
+    return (struct mixer){plan, g_new0(guint64, plan->slot_count + 1), seed, MW_NONE, 0};
+}
+
+/* --- the rule, from the rows -------------------------------------------------------------------- */
+
+struct record {
+    const struct mw_plan *plan;
+    struct mw_timeline_row *rows; /* [STEPS][op_count] */
+    uint32_t steps;
+};
+
+static bool
+keep_step(void *data, uint32_t step, const struct mw_timeline *timeline, GError **error)
+{
+    struct record *record = data;
+
+    g_assert_cmpuint(step, ==, record->steps++);
+    g_assert_cmpuint(timeline->row_count, ==, record->plan->op_count);
+    memcpy(record->rows + (size_t)step * record->plan->op_count, timeline->rows,
+           timeline->row_count * sizeof *timeline->rows);
+    return true;
+}
+
+static const struct mw_timeline_row *
+row_of(const struct record *record, uint32_t step, uint32_t op)
+{
+    return &record->rows[(size_t)step * record->plan->op_count + op];
+}
+
+static void
+check_dependencies(const struct record *record, uint32_t step, uint32_t op)
+{
+    const struct mw_op *planned = &record->plan->ops[op];
+    const struct mw_timeline_row *row = row_of(record, step, op);
+
+    g_assert_cmpuint(row->op, ==, op);
+    g_assert_cmpuint(row->step, ==, step);
+    g_assert_cmpint(row->start_ns, <=, row->end_ns);
+    for (uint32_t i = 0; i < planned->dep_count; i++) {
+        uint32_t dep = record->plan->deps[planned->dep_begin + i];
+        bool previous = dep & MW_DEP_PREVIOUS_STEP;
+        if (!previous || step)
+            g_assert_cmpint(row_of(record, step - previous, MW_DEP_INDEX(dep))->end_ns, <=,
+                            row->start_ns);
+    }
+}
+
+/* All planned lanes have a window of one op. */
+static void
+check_rows(const struct record *record)
+{
+    g_autofree int64_t *lane_end = g_new0(int64_t, record->plan->lane_count);
+
+    for (uint32_t step = 0; step < record->steps; step++)
+        for (uint32_t op = 0; op < record->plan->op_count; op++) {
+            uint32_t lane = record->plan->ops[op].lane;
+            check_dependencies(record, step, op);
+            g_assert_cmpint(row_of(record, step, op)->start_ns, >=, lane_end[lane]);
+            lane_end[lane] = row_of(record, step, op)->end_ns;
+        }
+}
+
+static void
+check_plan(const struct mw_plan *plan, guint32 seed)
+{
+    struct mixer mixer = new_mixer(plan, seed), alone = new_mixer(plan, seed);
+    struct record record = {plan, g_new0(struct mw_timeline_row, (size_t)STEPS * plan->op_count), 0};
+    g_autoptr(GError) error = NULL;
+    struct mw_lanes *lanes =
+        mw_lanes_new(plan, (struct mw_exec_backend){run_op, &mixer}, &error);
+
+    g_assert_no_error(error);
+    g_assert_true(mw_lanes_run(lanes, STEPS, keep_step, &record, &error));
+    g_assert_no_error(error);
+    g_assert_cmpuint(record.steps, ==, STEPS);
+    check_rows(&record);
+    for (uint32_t step = 0; step < STEPS; step++)
+        for (uint32_t op = 0; op < plan->op_count; op++)
+            mix_op(&alone, op, step);
+    g_assert_cmpmem(mixer.content, plan->slot_count * sizeof *mixer.content, alone.content,
+                    plan->slot_count * sizeof *alone.content);
+    mw_lanes_free(lanes);
+    g_free(mixer.content);
+    g_free(alone.content);
+    g_free(record.rows);
+}
+
+/* A plan of one program with some hundred ops; NULL where the request has none. */
+static struct mw_plan *
+plan_of(guint32 seed)
+{
+    struct random_request request;
+    g_autoptr(GError) error = NULL;
+
+    random_request_init(&request, seed);
+    request.settings.unfold = false;
+    g_autoptr(GPtrArray) found = random_request_candidates(&request, &error);
+    if (!found || !((struct mw_sizing *)found->pdata[0])->fits)
+        return NULL;
+    struct mw_plan *plan = mw_build_plan(found->pdata[0]);
+    if (plan->op_count < 2000)
+        return plan;
+    mw_plan_free(plan);
+    return NULL;
+}
+
+static void
+test_planned(void)
+{
+    int ran = 0;
+
+    for (guint32 seed = 0; ran < REQUESTS; seed++) {
+        struct mw_plan *plan = plan_of(seed);
+        if (!plan)
+            continue;
+        check_plan(plan, seed);
+        mw_plan_free(plan);
+        ran++;
+    }
+}
+
+/* --- failures ------------------------------------------------------------------------------------ */
+
+static bool
+stop_after_second(void *data, uint32_t step, const struct mw_timeline *timeline, GError **error)
+{
+    if (step == 0)
+        return true;
+    g_set_error(error, MW_ERROR, MW_ERROR_IO, "enough");
+    return false;
+}
+
+/* A planned step ends with a commit after all its ops: with one op missing, none follows. */
+static void
+test_failing_op(void)
+{
+    int ran = 0;
+
+    for (guint32 seed = 0; ran < REQUESTS; seed++) {
+        struct mw_plan *plan = plan_of(seed);
+        if (!plan)
+            continue;
+        struct mixer mixer = new_mixer(plan, seed);
+        g_autoptr(GError) error = NULL;
+        mixer.failing = mix(seed, 7) % plan->op_count;
+        struct mw_lanes *lanes = mw_lanes_new(plan, (struct mw_exec_backend){run_op, &mixer}, NULL);
+        g_assert_false(mw_lanes_run(lanes, STEPS, NULL, NULL, &error));
+        g_assert_error(error, MW_ERROR, MW_ERROR_IO);
+        g_assert_cmpint(mixer.after_failure, ==, 0);
+        mw_lanes_free(lanes);
+        g_free(mixer.content);
+        mw_plan_free(plan);
+        ran++;
+    }
+}
+
+static void
+test_stopped_by_step(void)
+{
+    struct mw_plan *plan = NULL;
+
+    for (guint32 seed = 0; !plan; seed++)
+        plan = plan_of(seed);
+    struct mixer mixer = new_mixer(plan, 1);
+    g_autoptr(GError) error = NULL;
+    struct mw_lanes *lanes = mw_lanes_new(plan, (struct mw_exec_backend){run_op, &mixer}, NULL);
+    g_assert_false(mw_lanes_run(lanes, 1000, stop_after_second, NULL, &error));
+    g_assert_cmpstr(error->message, ==, "enough");
+    /* and once more, from the start */
+    g_assert_true(mw_lanes_run(lanes, 1, stop_after_second, NULL, NULL));
+    mw_lanes_free(lanes);
+    g_free(mixer.content);
+    mw_plan_free(plan);
+}
+
+static void
+test_unchecked(void)
+{
+    struct mw_plan *plan = mw_plan_new("unchecked");
+    g_autoptr(GError) error = NULL;
+
+    g_assert_null(mw_lanes_new(plan, (struct mw_exec_backend){run_op, NULL}, &error));
+    g_assert_error(error, MW_ERROR, MW_ERROR_INVALID);
+    mw_plan_free(plan);
+}
+
+/* --- pending ops and windows ------------------------------------------------------------------------ */
+
+#define WIDE_OPS 64
+#define WIDE_WINDOW 8
+#define WIDE_BYTES 10
+#define WIDE_WINDOW_BYTES 55 /* room for five of ten bytes */
+
+struct pending {
+    GAsyncQueue *started;
+    gint in_flight, most, expected;
+};
+
+static enum mw_exec_outcome
+start_op(void *context, struct mw_lanes *lanes, uint32_t op, uint32_t step, GError **error)
+{
+    struct pending *pending = context;
+    int now = g_atomic_int_add(&pending->in_flight, 1) + 1;
+
+    pending->most = MAX(pending->most, now); /* one lane: one thread */
+    g_async_queue_push(pending->started, GUINT_TO_POINTER(step * WIDE_OPS + op + 1));
+    return MW_EXEC_PENDING;
+}
+
+/* Ends ops in pairs, the later one first. */
+static gpointer
+finish_ops(gpointer data)
+{
+    struct mw_lanes *lanes = ((gpointer *)data)[0];
+    struct pending *pending = ((gpointer *)data)[1];
+
+    while (g_atomic_int_get(&pending->in_flight) < pending->expected)
+        g_usleep(100); /* a full window, once */
+    for (int pair = 0; pair < WIDE_OPS; pair++) { /* two steps */
+        guint ends[2];
+        for (int i = 1; i >= 0; i--)
+            ends[i] = GPOINTER_TO_UINT(g_async_queue_pop(pending->started)) - 1;
+        g_usleep(100);
+        for (int i = 0; i < 2; i++) {
+            g_atomic_int_add(&pending->in_flight, -1);
+            mw_lanes_done(lanes, ends[i] % WIDE_OPS, ends[i] / WIDE_OPS);
+        }
+    }
+    return NULL;
+}
+
+static struct mw_plan *
+wide_plan(int64_t window_bytes)
+{
+    struct mw_plan *plan = mw_plan_new("one wide lane");
+    char why[200];
+
+    mw_plan_add_lane(plan, (struct mw_lane){0, MW_LANE_NVME_READ, 0, WIDE_WINDOW, window_bytes});
+    uint32_t work = mw_plan_add_work(plan,
+                                     (struct mw_work){.kind = MW_OP_COPY,
+                                                      .comm = MW_NONE,
+                                                      .bytes = WIDE_BYTES,
+                                                      .bytes_max = WIDE_BYTES},
+                                     NULL, 0);
+    for (int i = 0; i < WIDE_OPS; i++)
+        mw_plan_add_op(plan, (struct mw_op){.work = work, .layer = -1, .match = MW_NONE});
+    if (!mw_plan_check(plan, why, sizeof why))
+        g_error("%s", why);
+    return plan;
+}
+
+static void
+check_window(int64_t window_bytes, int expected)
+{
+    struct mw_plan *plan = wide_plan(window_bytes);
+    struct pending pending = {g_async_queue_new(), 0, 0, expected};
+    struct mw_lanes *lanes = mw_lanes_new(plan, (struct mw_exec_backend){start_op, &pending}, NULL);
+    gpointer data[] = {lanes, &pending};
+    GThread *thread = g_thread_new("finisher", finish_ops, data);
+
+    g_assert_true(mw_lanes_run(lanes, 2, NULL, NULL, NULL));
+    g_thread_join(thread);
+    g_assert_cmpint(pending.most, ==, expected);
+    mw_lanes_free(lanes);
+    g_async_queue_unref(pending.started);
+    mw_plan_free(plan);
+}
+
+static void
+test_windows(void)
+{
+    check_window(0, WIDE_WINDOW);
+    check_window(WIDE_WINDOW_BYTES, WIDE_WINDOW_BYTES / WIDE_BYTES);
+}
+
+int
+main(int argc, char **argv)
+{
+    g_test_init(&argc, &argv, NULL);
+    g_test_add_func("/lanes/planned", test_planned);
+    g_test_add_func("/lanes/failing-op", test_failing_op);
+    g_test_add_func("/lanes/stopped-by-step", test_stopped_by_step);
+    g_test_add_func("/lanes/unchecked", test_unchecked);
+    g_test_add_func("/lanes/windows", test_windows);
+    return g_test_run();
+}
