@@ -184,7 +184,7 @@ closed_form(const struct mw_sizing *s, const struct mw_hardware *hardware, bool 
         .paper_params = mw_model_params_paper(s->model),
         .layer_loads = !settings->checkpoint_interval ? 2 : settings->param_loads,
         .head_loads = 1,
-        .tail_loads = tied ? 0 : 2,
+        .tail_loads = 2,
         .tied_loads = tied ? 2 : 0,
         .params_fetched = s->params_partitioned,
         .gradients_partitioned = s->gradients_partitioned,

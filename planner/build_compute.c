@@ -73,9 +73,11 @@ use_checkpoint(struct builder *b, const struct visit *v)
 static void
 use_logits(struct builder *b, const struct visit *v, enum mw_operator operator_)
 {
-    if (operator_ == MW_OPERATOR_LOGITS)
+    if (operator_ == MW_OPERATOR_LOGITS && v->tied != TIED_REST)
         mw_build_use(b, b->logits_slot,
-                     v->phase == MW_PHASE_FORWARD ? MW_USE_DEFINE : MW_USE_READ);
+                     v->phase != MW_PHASE_FORWARD ? MW_USE_READ
+                     : v->tile                    ? MW_USE_MODIFY
+                                                  : MW_USE_DEFINE);
     else if (operator_ == MW_OPERATOR_LOSS)
         mw_build_use(b, b->logits_slot, MW_USE_MODIFY);
 }
@@ -87,19 +89,22 @@ compute_operator(struct builder *b, struct visit *v, int i, int64_t tiles, bool 
     const struct mw_class_info *class = &b->sizing->classes[v->class_];
     const struct mw_operator_info *info = &class->operators[i];
     bool backward = v->phase == MW_PHASE_BACKWARD;
-    uint32_t work = mw_work_compute(b, v->class_, i, backward, tiles);
+    bool logits = info->operator_ == MW_OPERATOR_LOGITS;
+    bool has_params = v->tied == TIED_WEIGHT ? logits : info->params > 0;
+    uint32_t work = v->tied && logits ? mw_work_tied_logits(b, i, backward, tiles, v->tied)
+                                      : mw_work_compute(b, v->class_, i, backward, tiles);
 
     mw_build_op(b, LANE_COMPUTE, work,
                 (struct identity){v->phase, v->layer, v->micro_batch, v->tile, 0});
     mw_build_after(b, b->compute_wait);
     b->compute_wait = MW_NONE;
-    if (v->param_slot != MW_NONE && info->params)
+    if (v->param_slot != MW_NONE && has_params)
         mw_build_use(b, v->param_slot, MW_USE_READ);
     use_logits(b, v, info->operator_);
     use_activations(b, v);
     if (first && v->first_of_group)
         use_checkpoint(b, v);
-    if (gradient != MW_NONE && info->params)
+    if (gradient != MW_NONE && has_params)
         mw_build_use(b, gradient, gradient_mode);
     b->activation_turn += backward ? -1 : 1;
     if (needs_all_reduce(b, v, info->operator_) && v->last_of_block_unit)
@@ -110,11 +115,29 @@ compute_operator(struct builder *b, struct visit *v, int i, int64_t tiles, bool 
 /* Operators before the tiled product run with part 0, which has their parameters, those behind it
  * with the last; backward visits the parts in reverse. */
 static bool
-runs_now(const struct visit *v, const struct mw_unit *unit, int i, int tiled)
+runs_now(const struct visit *v, int64_t tiles, int i, int tiled)
 {
-    if (i == tiled || unit->tiles == 1)
+    if (i == tiled || tiles == 1)
         return true;
-    return v->tile == (i < tiled ? 0 : unit->tiles - 1);
+    return v->tile == (i < tiled ? 0 : tiles - 1);
+}
+
+/* Is the operator this visit's at all? */
+static bool
+belongs(const struct visit *v, const struct mw_operator_info *info)
+{
+    if (v->tied == TIED_WEIGHT)
+        return info->operator_ == MW_OPERATOR_LOGITS || info->operator_ == MW_OPERATOR_LOSS;
+    return v->tied == TIED_NOT || info->params;
+}
+
+static int
+find_operator(const struct mw_class_info *class, enum mw_operator operator_)
+{
+    for (int i = 0; i < class->operator_count; i++)
+        if (class->operators[i].operator_ == operator_)
+            return i;
+    g_assert_not_reached();
 }
 
 void
@@ -126,21 +149,22 @@ mw_compute_visit(struct builder *b, uint32_t visit)
     uint32_t gradient = MW_NONE;
     enum mw_use_mode mode = MW_USE_DEFINE;
 
-    if (v->unit == UINT8_MAX)
-        return;
     const struct mw_unit *unit = &class->units[v->unit];
-    int tiled = mw_build_largest_operator(class, unit);
-    if (backward && unit->params)
+    bool weight = v->tied == TIED_WEIGHT;
+    int64_t tiles = weight ? b->sizing->classes[MW_CLASS_HEAD].units[0].tiles : unit->tiles;
+    int tiled = weight ? find_operator(class, MW_OPERATOR_LOGITS)
+                       : mw_build_largest_operator(class, unit);
+    if (backward && (weight || unit->params))
         gradient = mw_gradient_slot(b, v, &mode);
     for (int step = 0; step < unit->count; step++) {
         int i = unit->first + (backward ? unit->count - 1 - step : step);
-        if (!runs_now(v, unit, i, tiled))
+        if (!belongs(v, &class->operators[i]) || !runs_now(v, tiles, i, tiled))
             continue;
-        compute_operator(b, v, i, i == tiled ? unit->tiles : 1, first, gradient, mode);
+        compute_operator(b, v, i, i == tiled ? tiles : 1, first, gradient, mode);
         if (class->operators[i].params && gradient != MW_NONE)
             mode = MW_USE_MODIFY;
         first = false;
     }
-    if (gradient != MW_NONE)
+    if (gradient != MW_NONE && !weight)
         mw_gradient_leave(b, v, gradient);
 }

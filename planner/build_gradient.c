@@ -28,14 +28,27 @@ made_at_home(const struct builder *b, const struct visit *v)
            (b->sizing->dp == 1 && b->sizing->gradient_home[v->global_unit] == MW_TIER_GPU);
 }
 
+/* The gradient of tied logits comes first and waits for the embedding's, which is added to it. */
+static bool
+adds_to_logits(const struct builder *b, const struct visit *v)
+{
+    return mw_sizing_tied(b->sizing) && v->class_ == MW_CLASS_HEAD;
+}
+
 uint32_t
 mw_gradient_slot(struct builder *b, const struct visit *v, enum mw_use_mode *mode)
 {
+    bool adds = adds_to_logits(b, v);
+
+    if (!made_at_home(b, v) && (adds || v->tied == TIED_WEIGHT)) {
+        *mode = adds ? MW_USE_MODIFY : MW_USE_DEFINE;
+        return b->tied_gradient + v->tile;
+    }
     if (!made_at_home(b, v)) {
         *mode = MW_USE_DEFINE;
         return mw_build_ring_next(&b->gradients);
     }
-    *mode = home_mode(b, v);
+    *mode = adds ? MW_USE_MODIFY : home_mode(b, v);
     return b->gradient_home + v->global_unit;
 }
 

@@ -41,6 +41,10 @@ struct ring {
     uint32_t first, count, next;
 };
 
+/* Tied logits take their weight from the embedding, part by part; what else the tail has (the final
+ * norm, a projection or bias of the logits) is a visit of its own. */
+enum tied_part { TIED_NOT, TIED_WEIGHT, TIED_REST };
+
 /* One visit of the schedule: a part of a fetch unit that is computed. */
 struct visit {
     uint8_t phase;
@@ -55,6 +59,7 @@ struct visit {
     uint32_t fetched_tile;
     uint32_t reuses;       /* earlier visit whose gathered slot serves this one, or MW_NONE */
     bool keeps;            /* a later visit reuses the slot */
+    enum tied_part tied;
     /* filled in as the plan grows */
     uint32_t pinned_slot, shard_slot, param_slot;
 };
@@ -82,6 +87,7 @@ struct builder {
     uint32_t state_home, state_other;   /* one a chunk */
     uint32_t *chunk_other;
     uint32_t logits_slot, commit_record; /* MW_NONE without one */
+    uint32_t tied_gradient; /* first slot; one a part of the embedding */
     struct ring params, shards, pinned, gradients, gradient_shards, gradient_pinned;
     struct ring checkpoints, checkpoint_pinned, activations, sets;
     struct ring incoming, gpu_incoming, gathers, gpu_gathers;
@@ -117,6 +123,10 @@ void mw_build_add_slots(struct builder *b);
 /* --- build_work.c --- */
 uint32_t mw_work_compute(struct builder *b, enum mw_class class, int operator_, bool backward,
                          int64_t tiles);
+/* A part of the product of tied logits, or what comes to it beside the embedding's weight: a
+ * projection to the embedding's width (OPT-350M), a bias. */
+uint32_t mw_work_tied_logits(struct builder *b, int operator_, bool backward, int64_t tiles,
+                             enum tied_part part);
 /* `alone`: an owner moves it while the other ranks' links rest (owner-broadcast). */
 uint32_t mw_work_copy(struct builder *b, enum mw_op_kind kind, enum mw_operator operator_,
                       int64_t bytes, bool alone);

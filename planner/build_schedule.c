@@ -69,7 +69,41 @@ add_layer(struct builder *b, enum mw_phase phase, uint16_t mb, int64_t layer, bo
     add_block(b, &walk, first_of_group);
 }
 
-/* A tied embedding is the logits' weight: the tail needs the head's parameters, part by part. */
+/* A tied embedding is the logits' weight: one part of the vocabulary after the other. */
+static void
+add_tied_logits(struct builder *b, enum mw_phase phase, uint16_t mb)
+{
+    int64_t tiles = b->sizing->classes[MW_CLASS_HEAD].units[0].tiles;
+
+    for (int64_t i = 0; i < tiles; i++) {
+        int64_t t = phase == MW_PHASE_BACKWARD ? tiles - 1 - i : i;
+        add_visit(b, (struct visit){.phase = phase,
+                                    .class_ = MW_CLASS_TAIL,
+                                    .last_of_block_unit = i == tiles - 1,
+                                    .micro_batch = mb,
+                                    .tile = t,
+                                    .layer = -1,
+                                    .fetched_tile = t,
+                                    .reuses = MW_NONE,
+                                    .tied = TIED_WEIGHT});
+    }
+}
+
+/* The final norm comes before the logits; backward, after them. */
+static void
+add_tied_tail(struct builder *b, const struct walk *walk)
+{
+    if (walk->phase == MW_PHASE_BACKWARD)
+        add_tied_logits(b, walk->phase, walk->micro_batch);
+    uint32_t first = b->visit_count;
+    if (b->sizing->classes[MW_CLASS_TAIL].params)
+        add_block(b, walk, false);
+    for (uint32_t v = first; v < b->visit_count; v++)
+        b->visits[v].tied = TIED_REST;
+    if (walk->phase != MW_PHASE_BACKWARD)
+        add_tied_logits(b, walk->phase, walk->micro_batch);
+}
+
 static void
 add_tail(struct builder *b, enum mw_phase phase, uint16_t mb)
 {
@@ -79,23 +113,10 @@ add_tail(struct builder *b, enum mw_phase phase, uint16_t mb)
 
     if (!s->classes[MW_CLASS_TAIL].blocks)
         return;
-    if (s->model->tied_embedding && s->classes[MW_CLASS_HEAD].blocks) {
-        struct visit visit = {.phase = phase, .class_ = MW_CLASS_TAIL, .micro_batch = mb,
-                              .layer = -1, .global_unit = walk.base, .reuses = MW_NONE};
-        int64_t tiles = s->classes[MW_CLASS_HEAD].units[0].tiles;
-        for (int64_t t = 0; t < tiles - 1; t++) {
-            visit.unit = UINT8_MAX; /* fetched and dropped: its product is counted at the end */
-            visit.fetched_unit = 0;
-            visit.fetched_tile = t;
-            add_visit(b, visit);
-        }
-        uint32_t first = b->visit_count;
+    if (mw_sizing_tied(s))
+        add_tied_tail(b, &walk);
+    else
         add_block(b, &walk, false);
-        b->visits[first].fetched_unit = 0;
-        b->visits[first].fetched_tile = tiles - 1;
-        return;
-    }
-    add_block(b, &walk, false);
 }
 
 /* An embedding's gradient does not need the embedding. */

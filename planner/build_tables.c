@@ -235,6 +235,8 @@ add_buffer_slots(struct builder *b)
                          s->pinned_ring);
     b->gradients = add_ring(b, MW_TIER_GPU, MW_PURPOSE_GRADIENT_BUFFERS, s->gradient_slot_bytes,
                             s->gradient_ring);
+    b->tied_gradient = add_slots(b, MW_TIER_GPU, MW_PURPOSE_GRADIENT_BUFFERS,
+                                 s->tied_gradient_bytes, s->tied_gradients, false);
     b->gradient_shards = add_ring(b, MW_TIER_GPU, MW_PURPOSE_SHARD_BUFFERS,
                                   s->gradient_shard_bytes, s->gradient_shard_ring);
     b->gradient_pinned = add_ring(b, MW_TIER_CPU, MW_PURPOSE_GRADIENT_BUFFERS,

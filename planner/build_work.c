@@ -107,6 +107,34 @@ mw_work_compute(struct builder *b, enum mw_class class, int operator_, bool back
     return *cached;
 }
 
+uint32_t
+mw_work_tied_logits(struct builder *b, int operator_, bool backward, int64_t tiles,
+                    enum tied_part part)
+{
+    const struct mw_operator_info *info = &b->sizing->classes[MW_CLASS_TAIL].operators[operator_];
+    int64_t all_flops = backward ? info->backward_flops : info->forward_flops;
+    int64_t weight_flops = (backward ? 4 : 2) * info->m * info->n * info->k;
+    struct mw_work work = blank_work(
+        MW_OP_COMPUTE, part == TIED_WEIGHT ? MW_OPERATOR_LOGITS : MW_OPERATOR_PROJECTION);
+    struct draws draws = {0};
+
+    work.dtype = b->sizing->hardware->gpu_bf16 ? MW_DTYPE_BF16 : MW_DTYPE_FP16;
+    work.m = info->m;
+    work.launches = backward ? 2 : 1;
+    if (part == TIED_WEIGHT) {
+        work.flops = weight_flops / tiles;
+        work.n = MAX(1, info->n / tiles);
+        work.k = info->k;
+    } else {
+        work.flops = (all_flops - weight_flops) / tiles;
+        work.n = info->k;
+        work.k = b->sizing->model->hidden;
+        set_bytes(&work, (backward ? info->backward_bytes : info->forward_bytes) / tiles);
+    }
+    draw(b, &draws, MW_CHANNEL_SM, ALL_MULTIPROCESSORS);
+    return intern(b, &work, &draws);
+}
+
 /* An owner's transfer leaves the other ranks' shares of the node idle: it draws 1/users of its
  * bytes on every shared channel, which is the whole channel at its disposal. */
 static int64_t

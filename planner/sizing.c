@@ -169,6 +169,12 @@ mw_sizing_locate(const struct mw_sizing *sizing, uint32_t unit, int32_t *layer, 
     g_assert_not_reached();
 }
 
+bool
+mw_sizing_tied(const struct mw_sizing *sizing)
+{
+    return sizing->model->tied_embedding && sizing->classes[MW_CLASS_HEAD].blocks;
+}
+
 const struct mw_unit *
 mw_sizing_unit(const struct mw_sizing *sizing, uint32_t unit)
 {

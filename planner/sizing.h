@@ -106,6 +106,7 @@ struct mw_sizing {
     int64_t shard_ring, shard_slot_bytes;       /* shards on the GPU, before the all-gather */
     int64_t pinned_ring, pinned_slot_bytes;     /* shards in host memory, from NVMe */
     int64_t gradient_ring, gradient_slot_bytes; /* full gradients of a unit on the GPU */
+    int64_t tied_gradients, tied_gradient_bytes; /* of tied logits, until the embedding's are added */
     int64_t gradient_shard_ring, gradient_shard_bytes;    /* on the GPU, before D2H */
     int64_t gradient_pinned_ring, gradient_pinned_bytes;  /* in host memory */
     int64_t checkpoint_ring, checkpoint_pinned_ring;      /* staging of offloaded checkpoints */
@@ -137,6 +138,7 @@ enum mw_class mw_sizing_locate(const struct mw_sizing *sizing, uint32_t unit, in
                                int *index);
 /* Global number of a block's first unit. */
 uint32_t mw_sizing_layer_unit(const struct mw_sizing *sizing, int64_t layer);
+bool mw_sizing_tied(const struct mw_sizing *sizing); /* the embedding is the logits' weight */
 struct mw_chunk_moves mw_sizing_chunk_moves(const struct mw_sizing *sizing, uint32_t chunk);
 enum mw_class mw_sizing_layer_class(const struct mw_sizing *sizing, int64_t layer);
 

@@ -161,6 +161,10 @@ size_gradients(struct mw_sizing *sizing, const struct survey *survey)
         sizing->gradient_ring = GRADIENT_RING;
         sizing->gradient_slot_bytes = 2 * survey->tile_params;
     }
+    if (mw_sizing_tied(sizing) && (sizing->gradient_home[0] != MW_TIER_GPU || sizing->dp > 1)) {
+        sizing->tied_gradients = sizing->classes[MW_CLASS_HEAD].units[0].tiles;
+        sizing->tied_gradient_bytes = 2 * sizing->classes[MW_CLASS_HEAD].units[0].tile_params;
+    }
     if (offloaded && sizing->dp > 1) {
         sizing->gradient_shard_ring = GRADIENT_RING;
         sizing->gradient_shard_bytes = 2 * part;
@@ -214,6 +218,8 @@ enter_buffers(struct mw_sizing *s)
                       s->pinned_ring);
     mw_sizing_account(s, MW_TIER_GPU, MW_PURPOSE_GRADIENT_BUFFERS, s->gradient_slot_bytes,
                       s->gradient_ring);
+    mw_sizing_account(s, MW_TIER_GPU, MW_PURPOSE_GRADIENT_BUFFERS, s->tied_gradient_bytes,
+                      s->tied_gradients);
     mw_sizing_account(s, MW_TIER_GPU, MW_PURPOSE_SHARD_BUFFERS, s->gradient_shard_bytes,
                       s->gradient_shard_ring);
     mw_sizing_account(s, MW_TIER_CPU, MW_PURPOSE_GRADIENT_BUFFERS, s->gradient_pinned_bytes,

@@ -9,6 +9,7 @@ roomy_dgx2(const struct planned *what)
     if (!profile)
         g_error("no profile dgx2");
     hardware = mw_hwprofile_read(profile, MW_OUTLOOK_TYPICAL);
+    hardware.gpu_memory_bytes *= 2;
     hardware.host_memory_bytes *= 1000;
     hardware.host_largest_request_bytes *= 1000;
     hardware.nvme_capacity_bytes *= 1000;

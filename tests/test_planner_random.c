@@ -51,8 +51,7 @@ holds_one_part(const struct mw_slot *slot)
 
 /* What is on its way belongs to one part of one layer, or to one chunk: what is read is what was
  * put there for it, never what the part before left behind.  A part that serves recompute and
- * backward keeps its layer, micro-batch and tile; tied logits are computed with the last part of
- * the embedding. */
+ * backward keeps its layer, micro-batch and tile. */
 static void
 check_contents(const struct mw_plan *plan)
 {
@@ -70,8 +69,7 @@ check_contents(const struct mw_plan *plan)
             const struct mw_op *by = &plan->ops[writer[use->slot]];
             g_assert_cmpint(by->layer, ==, op->layer);
             g_assert_cmpint(by->micro_batch, ==, op->micro_batch);
-            if (op->layer >= 0 || plan->works[op->work].kind != MW_OP_COMPUTE)
-                g_assert_cmpint(by->tile, ==, op->tile);
+            g_assert_cmpint(by->tile, ==, op->tile);
             g_assert_cmpint(by->shard, ==, op->shard);
         }
     }
