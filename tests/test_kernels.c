@@ -1,0 +1,263 @@
+/* Elementwise kernels, norms, embeddings and the loss against plain loops in double. */
+#include <math.h>
+#include <string.h>
+
+#include "kernel_helpers.h"
+#include "kernel_reference.h"
+
+#define ROUNDS 40
+/* Of one result rounded to bf16 after a handful of operations in fp32. */
+#define RELATIVE (MW_BF16_HALF_ULP * 1.01)
+
+static void
+test_conversion(gconstpointer data)
+{
+    const struct mw_cpu_kernels *k = data;
+    const float odd[] = {0.0f,    -0.0f,   INFINITY,    -INFINITY,   NAN,  1e-40f,
+                         -1e-45f, 3.4e38f, 1.00390625f, 1.01171875f, 1.0f, 65504.0f};
+    for (int64_t n = 1; n <= (int64_t)G_N_ELEMENTS(odd); n++) {
+        uint16_t half[G_N_ELEMENTS(odd)];
+        float back[G_N_ELEMENTS(odd)];
+        k->to_bf16(half, odd, n);
+        k->to_fp32(back, half, n);
+        for (int64_t i = 0; i < n; i++) {
+            float value = mw_bf16_value(half[i]);
+            g_assert_cmphex(half[i], ==, mw_bf16_nearest(odd[i]));
+            g_assert_cmpint(memcmp(&back[i], &value, sizeof value), ==, 0);
+        }
+    }
+    int64_t n = 100003;
+    g_autofree float *x = mw_floats_random(n, 1e3);
+    struct mw_tensor out = mw_tensor_poisoned(n);
+    k->to_bf16(out.bits, x, n);
+    for (int64_t i = 0; i < n; i++)
+        g_assert_cmphex(out.bits[i], ==, mw_bf16_nearest(x[i]));
+    mw_tensor_clear(&out);
+}
+
+static void
+test_sums(gconstpointer data)
+{
+    const struct mw_cpu_kernels *k = data;
+    for (int round = 0; round < ROUNDS; round++) {
+        int64_t n = mw_random_size(20000);
+        struct mw_tensor a = mw_tensor_random(n, 4.0), b = mw_tensor_random(n, 4.0);
+        g_autofree float *sum = mw_floats_random(n, 4.0);
+        g_autofree float *before = g_memdup2(sum, (gsize)n * sizeof *sum);
+        k->accumulate(sum, a.bits, n);
+        for (int64_t i = 0; i < n; i++)
+            g_assert_cmpfloat(sum[i], ==, before[i] + mw_bf16_value(a.bits[i]));
+        g_autofree uint16_t *expected = g_new(uint16_t, n);
+        for (int64_t i = 0; i < n; i++)
+            expected[i] = mw_bf16_nearest(mw_bf16_value(a.bits[i]) + mw_bf16_value(b.bits[i]));
+        k->add(a.bits, a.bits, b.bits, n);
+        g_assert_cmpmem(a.bits, (gsize)n * 2, expected, (gsize)n * 2);
+        mw_tensor_clear(&a);
+        mw_tensor_clear(&b);
+    }
+}
+
+typedef void forward_fn(uint16_t *y, const uint16_t *x, int64_t n);
+typedef void backward_fn(uint16_t *dx, const uint16_t *dy, const uint16_t *x, int64_t n);
+
+static void
+check_activation(enum mw_ref_activation kind, forward_fn *forward, backward_fn *backward)
+{
+    int64_t n = mw_random_size(10000);
+    struct mw_tensor x = mw_tensor_random(n, 12.0), dy = mw_tensor_random(n, 4.0);
+    struct mw_tensor y = mw_tensor_poisoned(n), dx = mw_tensor_poisoned(n);
+    forward(y.bits, x.bits, n);
+    backward(dx.bits, dy.bits, x.bits, n);
+    for (int64_t i = 0; i < n; i++) {
+        y.value[i] = mw_ref_activate(kind, x.value[i]);
+        dx.value[i] = dy.value[i] * mw_ref_activation_slope(kind, x.value[i]);
+    }
+    /* 1 + tanh cancels for x far below 0: an error of 1e-6 of it is one of x * 1e-6. */
+    mw_expect_bf16("y", y.bits, y.value, n, RELATIVE, 12.0 * 1e-6);
+    mw_expect_bf16("dx", dx.bits, dx.value, n, RELATIVE, 4.0 * 12.0 * 4e-6);
+    backward(dy.bits, dy.bits, x.bits, n);
+    g_assert_cmpmem(dy.bits, (gsize)n * 2, dx.bits, (gsize)n * 2);
+    mw_tensor_clear(&x);
+    mw_tensor_clear(&dy);
+    mw_tensor_clear(&y);
+    mw_tensor_clear(&dx);
+}
+
+static void
+test_activations(gconstpointer data)
+{
+    const struct mw_cpu_kernels *k = data;
+    for (int round = 0; round < ROUNDS; round++) {
+        check_activation(MW_REF_GELU, k->gelu_forward, k->gelu_backward);
+        check_activation(MW_REF_GELU_ERF, k->gelu_erf_forward, k->gelu_erf_backward);
+        check_activation(MW_REF_RELU, k->relu_forward, k->relu_backward);
+    }
+}
+
+static void
+test_swiglu(gconstpointer data)
+{
+    const struct mw_cpu_kernels *k = data;
+    for (int round = 0; round < ROUNDS; round++) {
+        int64_t n = mw_random_size(10000);
+        struct mw_tensor gate = mw_tensor_random(n, 100.0), up = mw_tensor_random(n, 4.0);
+        struct mw_tensor dy = mw_tensor_random(n, 4.0), y = mw_tensor_poisoned(n);
+        g_autofree double *dgate = g_new(double, n), *dup = g_new(double, n);
+        for (int64_t i = 0; i < n; i++) {
+            y.value[i] = mw_ref_swiglu(gate.value[i], up.value[i]);
+            mw_ref_swiglu_slopes(&dgate[i], &dup[i], dy.value[i], gate.value[i], up.value[i]);
+        }
+        k->swiglu_forward(y.bits, gate.bits, up.bits, n);
+        mw_expect_bf16("y", y.bits, y.value, n, RELATIVE, 1e-5);
+        k->swiglu_backward(gate.bits, up.bits, dy.bits, gate.bits, up.bits, n);
+        /* 1 - sigmoid cancels where the gate is large: times the gate, 100 * 1e-7. */
+        mw_expect_bf16("dgate", gate.bits, dgate, n, RELATIVE, 4.0 * 4.0 * 1e-4);
+        mw_expect_bf16("dup", up.bits, dup, n, RELATIVE, 1e-5);
+        mw_tensor_clear(&gate);
+        mw_tensor_clear(&up);
+        mw_tensor_clear(&dy);
+        mw_tensor_clear(&y);
+    }
+}
+
+struct norm_case {
+    int64_t rows, columns;
+    bool centred;
+    struct mw_tensor x, weight, bias, dy, add;
+    float *mean, *rstd;
+};
+
+static void
+norm_case_init(struct norm_case *c, bool centred)
+{
+    c->rows = mw_random_size(300);
+    c->columns = 1 + mw_random_size(200);
+    c->centred = centred;
+    c->x = mw_tensor_random(c->rows * c->columns, 3.0);
+    c->dy = mw_tensor_random(c->rows * c->columns, 1.0);
+    c->add = mw_tensor_random(c->rows * c->columns, 1.0);
+    c->weight = mw_tensor_random(c->columns, 2.0);
+    c->bias = mw_tensor_random(c->columns, 2.0);
+    c->mean = mw_floats_poisoned(c->rows);
+    c->rstd = mw_floats_poisoned(c->rows);
+}
+
+static void
+norm_case_clear(struct norm_case *c)
+{
+    mw_tensor_clear(&c->x);
+    mw_tensor_clear(&c->dy);
+    mw_tensor_clear(&c->add);
+    mw_tensor_clear(&c->weight);
+    mw_tensor_clear(&c->bias);
+    g_free(c->mean);
+    g_free(c->rstd);
+}
+
+static void
+check_norm_forward(const struct mw_cpu_kernels *k, struct norm_case *c)
+{
+    struct mw_tensor y = mw_tensor_poisoned(c->rows * c->columns);
+    if (c->centred)
+        k->layernorm_forward(y.bits, c->mean, c->rstd, c->x.bits, c->weight.bits, c->bias.bits,
+                             c->rows, c->columns, 1e-5f);
+    else
+        k->rmsnorm_forward(y.bits, c->rstd, c->x.bits, c->weight.bits, c->rows, c->columns, 1e-5f);
+    mw_ref_norm(y.value, c->x.value, c->weight.value, c->centred ? c->bias.value : NULL, c->rows,
+                c->columns, 1e-5);
+    mw_expect_bf16("y", y.bits, y.value, y.n, RELATIVE, 1e-4);
+    mw_tensor_clear(&y);
+}
+
+static void
+check_norm_weights(const struct mw_cpu_kernels *k, const struct norm_case *c, const double *dweight,
+                   const double *dbias)
+{
+    /* Rows' rounding errors in fp32, of terms up to about sqrt(columns). */
+    double bound = (double)c->rows * 15.0 * 2e-6;
+    struct mw_tensor half = mw_tensor_poisoned(c->columns);
+    g_autofree float *full = mw_floats_poisoned(c->columns);
+    const float *mean = c->centred ? c->mean : NULL;
+    k->norm_weight_gradient((struct mw_cpu_gradient){half.bits, false, false}, c->dy.bits,
+                            c->x.bits, mean, c->rstd, c->rows, c->columns);
+    mw_expect_bf16("dweight", half.bits, dweight, c->columns, RELATIVE, bound);
+    k->norm_weight_gradient((struct mw_cpu_gradient){full, true, false}, c->dy.bits, c->x.bits,
+                            mean, c->rstd, c->rows, c->columns);
+    mw_expect_fp32("dweight", full, dweight, c->columns, 1e-6, bound);
+    k->bias_gradient((struct mw_cpu_gradient){full, true, true}, c->dy.bits, c->columns, c->rows,
+                     c->columns);
+    for (int64_t i = 0; i < c->columns; i++)
+        half.value[i] = dweight[i] + dbias[i];
+    mw_expect_fp32("dweight + dbias", full, half.value, c->columns, 1e-6, 2.0 * bound);
+    mw_tensor_clear(&half);
+}
+
+static void
+check_norm_backward(const struct mw_cpu_kernels *k, const struct norm_case *c)
+{
+    int64_t n = c->rows * c->columns;
+    struct mw_tensor dx = mw_tensor_poisoned(n);
+    g_autofree double *dweight = g_new(double, c->columns), *dbias = g_new0(double, c->columns);
+    mw_ref_norm_backward(dx.value, dweight, c->centred ? dbias : NULL, c->dy.value, c->x.value,
+                         c->weight.value, c->rows, c->columns, 1e-5);
+    for (int64_t i = 0; i < n && !c->centred; i++)
+        dbias[i % c->columns] += c->dy.value[i];
+    check_norm_weights(k, c, dweight, dbias);
+    const uint16_t *add = g_test_rand_bit() ? c->add.bits : NULL;
+    for (int64_t i = 0; i < n && add != NULL; i++)
+        dx.value[i] += c->add.value[i];
+    memcpy(dx.bits, c->dy.bits, (size_t)n * 2);
+    if (c->centred)
+        k->layernorm_backward(dx.bits, add, dx.bits, c->x.bits, c->weight.bits, c->mean, c->rstd,
+                              c->rows, c->columns);
+    else
+        k->rmsnorm_backward(dx.bits, add, dx.bits, c->x.bits, c->weight.bits, c->rstd, c->rows,
+                            c->columns);
+    /* rstd is at most 1/sqrt(eps), where a row is all but constant; its error grows with it. */
+    for (int64_t r = 0; r < c->rows; r++)
+        mw_expect_bf16("dx", dx.bits + r * c->columns, dx.value + r * c->columns, c->columns,
+                       RELATIVE, 1e-5 * (1.0 + (double)c->rstd[r] * (double)c->rstd[r]));
+    mw_tensor_clear(&dx);
+}
+
+static void
+test_norms(gconstpointer data)
+{
+    for (int round = 0; round < ROUNDS; round++) {
+        struct norm_case c;
+        norm_case_init(&c, round % 2 == 0);
+        check_norm_forward(data, &c);
+        check_norm_backward(data, &c);
+        norm_case_clear(&c);
+    }
+}
+
+/* A constant row has no variance: no NaN may come of it. */
+static void
+test_norm_of_constant(gconstpointer data)
+{
+    const struct mw_cpu_kernels *k = data;
+    uint16_t x[37], y[37], weight[37], bias[37];
+    float mean, rstd;
+    for (int i = 0; i < 37; i++) {
+        x[i] = mw_bf16_nearest(3.0f);
+        weight[i] = mw_bf16_nearest(1.0f);
+        bias[i] = mw_bf16_nearest(0.5f);
+    }
+    k->layernorm_forward(y, &mean, &rstd, x, weight, bias, 1, 37, 1e-5f);
+    for (int i = 0; i < 37; i++)
+        g_assert_cmpfloat(mw_bf16_value(y[i]), ==, 0.5f);
+}
+
+int
+main(int argc, char **argv)
+{
+    g_test_init(&argc, &argv, NULL);
+    mw_add_kernel_test("conversion", test_conversion);
+    mw_add_kernel_test("sums", test_sums);
+    mw_add_kernel_test("activations", test_activations);
+    mw_add_kernel_test("swiglu", test_swiglu);
+    mw_add_kernel_test("norms", test_norms);
+    mw_add_kernel_test("norm-of-constant", test_norm_of_constant);
+    return g_test_run();
+}
