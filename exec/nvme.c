@@ -116,7 +116,7 @@ reserve_files(struct mw_nvme *nvme, const struct mw_nvme_options *options, GErro
     for (int i = 0; i < nvme->layout.drives; i++) {
         if (!mw_nvme_file_reserve(&nvme->files[i], bytes, options->resume, nvme->calls, error))
             return false;
-        if (options->keep && !sync_directory(&nvme->files[i], error))
+        if (options->keep && !options->resume && !sync_directory(&nvme->files[i], error))
             return false;
     }
     return true;
@@ -167,6 +167,8 @@ mw_nvme_close(struct mw_nvme *nvme)
         return;
     for (int i = 0; i < MW_NVME_DIRECTIONS; i++)
         mw_nvme_queue_stop(&nvme->queues[i]);
+    for (int i = 0; i < MW_NVME_DIRECTIONS; i++)
+        mw_nvme_queue_finish(&nvme->queues[i]);
     for (int i = 0; i < nvme->layout.drives; i++)
         if (nvme->files[i].fd >= 0)
             mw_nvme_file_close(&nvme->files[i], nvme->keep);

@@ -82,7 +82,6 @@ struct mw_nvme_queue {
     struct mw_nvme *nvme;
     enum mw_nvme_direction direction;
     pthread_t thread;
-    bool running;
     int wake_fd; /* rings for new requests and for completions */
 
     pthread_mutex_t mutex; /* guards the next four and every request's done */
@@ -121,7 +120,9 @@ struct mw_nvme {
 
 bool mw_nvme_queue_start(struct mw_nvme_queue *queue, struct mw_nvme *nvme,
                          enum mw_nvme_direction direction, GError **error);
+/* The thread ends when all requests are done; finish waits for it. */
 void mw_nvme_queue_stop(struct mw_nvme_queue *queue);
+void mw_nvme_queue_finish(struct mw_nvme_queue *queue);
 void mw_nvme_queue_push(struct mw_nvme_queue *queue, struct mw_nvme_request *request);
 void mw_nvme_queue_drain(struct mw_nvme_queue *queue);
 

@@ -134,6 +134,11 @@ run(void *data)
         await_wake(queue);
         mw_nvme_reap(queue);
     }
+    /* The kernel takes tens of milliseconds for this: here, so that both directions do it at once.
+     */
+    if (queue->context)
+        io_destroy(queue->context);
+    queue->context = NULL;
     return NULL;
 }
 
@@ -184,7 +189,6 @@ mw_nvme_queue_start(struct mw_nvme_queue *queue, struct mw_nvme *nvme,
     pthread_mutex_init(&queue->mutex, NULL);
     pthread_cond_init(&queue->done, NULL);
     make_blocks(queue, nvme->depth * nvme->layout.drives);
-    queue->running = true;
     queue->wake_fd = eventfd(0, EFD_CLOEXEC);
     if (queue->wake_fd < 0)
         return fail(error, "eventfd", errno);
@@ -201,15 +205,21 @@ mw_nvme_queue_start(struct mw_nvme_queue *queue, struct mw_nvme *nvme,
 void
 mw_nvme_queue_stop(struct mw_nvme_queue *queue)
 {
+    if (!queue->thread)
+        return;
+    pthread_mutex_lock(&queue->mutex);
+    queue->stop = true;
+    pthread_mutex_unlock(&queue->mutex);
+    ring(queue);
+}
+
+void
+mw_nvme_queue_finish(struct mw_nvme_queue *queue)
+{
     if (!queue->nvme)
         return;
-    if (queue->thread) {
-        pthread_mutex_lock(&queue->mutex);
-        queue->stop = true;
-        pthread_mutex_unlock(&queue->mutex);
-        ring(queue);
+    if (queue->thread)
         pthread_join(queue->thread, NULL);
-    }
     if (queue->context)
         io_destroy(queue->context);
     if (queue->wake_fd >= 0)

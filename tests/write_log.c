@@ -96,6 +96,8 @@ add_write(struct mw_write_log *log, int fd, const void *data, int64_t bytes, int
         .data = g_memdup2(data, (size_t)bytes),
         .iocb = iocb,
     };
+    struct file *file = &g_array_index(log->files, struct file, entry.file);
+    file->bytes = MAX(file->bytes, offset_bytes + bytes);
     if (!iocb)
         entry.ended = log->moment++;
     g_array_append_val(log->entries, entry);

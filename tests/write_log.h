@@ -28,8 +28,8 @@ void mw_write_log_sync(struct mw_write_log *log, int fd);
 int mw_write_log_now(struct mw_write_log *log);
 
 /*
- * Writes into `directory` the files as a crash at `moment` may leave them: with the names and
- * lengths they have now.  Syncs of files whose name ends in `unsynced` (or NULL) count for nothing.
+ * Writes into `directory` the files as a crash at `moment` may leave them, with their names and
+ * their greatest length.  Syncs of files whose name ends in `unsynced` (or NULL) count for nothing.
  * A write that was submitted before the moment and is covered by no sync is kept, lost or torn by
  * sectors, by the random numbers of `random`.
  */

@@ -1,0 +1,281 @@
+#include "exec/commit.h"
+
+#include <string.h>
+
+#include "exec/commit_internal.h"
+#include "planner/error.h"
+
+enum { SLOTS = 2 };
+
+struct mw_commit {
+    struct mw_commit_file file;
+    struct mw_commit_identity identity;
+    int64_t extents_max;
+    char *image, *notice;
+    enum mw_commit_state states[SLOTS];
+    int64_t steps[SLOTS]; /* of whole records */
+    int current;          /* the slot that must not be overwritten; -1: none */
+};
+
+static bool
+invalid(GError **error, const char *what, int64_t value, int64_t most)
+{
+    g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
+                "commit record: %s is %" PRId64 ": at most %" PRId64, what, value, most);
+    return false;
+}
+
+/* --- open --- */
+
+static bool
+check_number(GError **error, const char *path, const char *what, int64_t theirs, int64_t ours)
+{
+    if (theirs == ours)
+        return true;
+    g_set_error(error, MW_ERROR, MW_ERROR_FORMAT,
+                "%s: written with %" PRId64 " as %s, this run has %" PRId64, path, theirs, what,
+                ours);
+    return false;
+}
+
+static bool
+check_identity(const struct mw_commit *commit, const struct mw_commit_identity *theirs,
+               GError **error)
+{
+    const struct mw_commit_identity *ours = &commit->identity;
+    const char *path = commit->file.path;
+
+    if (theirs->fingerprint != ours->fingerprint) {
+        g_set_error(error, MW_ERROR, MW_ERROR_FORMAT,
+                    "%s: of another model or other settings (fingerprint %016" PRIx64
+                    ", this run has %016" PRIx64 "): nothing is resumed",
+                    path, theirs->fingerprint, ours->fingerprint);
+        return false;
+    }
+    return check_number(error, path, "its rank", theirs->rank, ours->rank) &&
+           check_number(error, path, "the number of ranks", theirs->ranks, ours->ranks) &&
+           check_number(error, path, "the number of NVMe directories", theirs->drives,
+                        ours->drives) &&
+           check_number(error, path, "the stripe size in bytes", theirs->stripe_bytes,
+                        ours->stripe_bytes) &&
+           check_number(error, path, "the NVMe capacity in bytes", theirs->capacity_bytes,
+                        ours->capacity_bytes);
+}
+
+static bool
+look_at_slot(struct mw_commit *commit, int slot, GError **error)
+{
+    struct mw_commit_record record = {0};
+    struct mw_commit_identity identity;
+    bool identified;
+
+    if (!mw_commit_file_read(&commit->file, slot, commit->image, error))
+        return false;
+    commit->states[slot] =
+        mw_commit_decode(commit->image, commit->file.slot_bytes, &record, &identity, &identified);
+    commit->steps[slot] = record.step;
+    mw_commit_record_clear(&record);
+    return !identified || check_identity(commit, &identity, error);
+}
+
+static void
+choose_current(struct mw_commit *commit)
+{
+    commit->current = -1;
+    for (int slot = 0; slot < SLOTS; slot++)
+        if (commit->states[slot] == MW_COMMIT_WHOLE &&
+            (commit->current < 0 || commit->steps[slot] > commit->steps[commit->current]))
+            commit->current = slot;
+}
+
+static bool
+look(struct mw_commit *commit, GError **error)
+{
+    static const char *const names[] = {"empty", "whole", "torn"};
+
+    for (int slot = 0; slot < SLOTS; slot++)
+        if (!look_at_slot(commit, slot, error))
+            return false;
+    choose_current(commit);
+    if (commit->current < 0) {
+        g_set_error(error, MW_ERROR, MW_ERROR_FORMAT,
+                    "%s: no whole commit record: the first is %s, the second %s", commit->file.path,
+                    names[commit->states[0]], names[commit->states[1]]);
+        return false;
+    }
+    if (commit->states[!commit->current] == MW_COMMIT_TORN)
+        commit->notice = g_strdup_printf(
+            "%s: a commit was interrupted; the one before it, step %" PRId64 ", is whole",
+            commit->file.path, commit->steps[commit->current]);
+    return true;
+}
+
+static bool
+void_slot(struct mw_commit *commit, int slot, GError **error)
+{
+    memset(commit->image, 0, (size_t)commit->file.slot_bytes);
+    if (!mw_commit_file_write(&commit->file, slot, commit->image, commit->file.slot_bytes, error))
+        return false;
+    commit->states[slot] = MW_COMMIT_EMPTY;
+    return true;
+}
+
+/* Both slots are written once, so that later commits need no new space. */
+static bool
+start_empty(struct mw_commit *commit, GError **error)
+{
+    return void_slot(commit, 0, error) && void_slot(commit, 1, error) &&
+           mw_commit_file_settle(&commit->file, error);
+}
+
+static void
+identify(struct mw_commit *commit, const struct mw_commit_options *options)
+{
+    commit->identity = (struct mw_commit_identity){
+        .fingerprint = options->fingerprint,
+        .rank = options->rank,
+        .ranks = options->ranks,
+    };
+    if (!options->nvme)
+        return;
+    commit->identity.drives = mw_nvme_drive_count(options->nvme);
+    commit->identity.stripe_bytes = mw_nvme_stripe_bytes(options->nvme);
+    commit->identity.capacity_bytes = mw_nvme_capacity_bytes(options->nvme);
+}
+
+struct mw_commit *
+mw_commit_open(const struct mw_commit_options *options, GError **error)
+{
+    if (options->extents_max < 0 || options->extents_max > 1 << 28) {
+        invalid(error, "number of extents", options->extents_max, 1 << 28);
+        return NULL;
+    }
+
+    struct mw_commit *commit = g_new0(struct mw_commit, 1);
+    commit->current = -1;
+    commit->extents_max = options->extents_max;
+    commit->file.fd = -1;
+    commit->file.slot_bytes = mw_commit_record_bytes(options->extents_max);
+    commit->file.calls = options->calls ? options->calls : &mw_nvme_system_calls;
+    commit->image = g_malloc0((size_t)commit->file.slot_bytes);
+    identify(commit, options);
+    if (mw_commit_file_open(&commit->file, options->directory,
+                            options->stem ? options->stem : "memwall", options->resume, error) &&
+        (options->resume ? look(commit, error) : start_empty(commit, error)))
+        return commit;
+    mw_commit_close(commit);
+    return NULL;
+}
+
+void
+mw_commit_close(struct mw_commit *commit)
+{
+    if (!commit)
+        return;
+    mw_commit_file_close(&commit->file);
+    g_free(commit->image);
+    g_free(commit->notice);
+    g_free(commit);
+}
+
+/* --- resume --- */
+
+int
+mw_commit_steps(const struct mw_commit *commit, int64_t steps[2])
+{
+    int count = 0;
+
+    if (commit->current < 0)
+        return 0;
+    steps[count++] = commit->steps[commit->current];
+    if (commit->states[!commit->current] == MW_COMMIT_WHOLE)
+        steps[count++] = commit->steps[!commit->current];
+    return count;
+}
+
+const char *
+mw_commit_notice(const struct mw_commit *commit)
+{
+    return commit->notice;
+}
+
+static int
+find_step(const struct mw_commit *commit, int64_t step)
+{
+    for (int slot = 0; slot < SLOTS; slot++)
+        if (commit->states[slot] == MW_COMMIT_WHOLE && commit->steps[slot] == step)
+            return slot;
+    return -1;
+}
+
+static bool
+missing(const struct mw_commit *commit, int64_t step, GError **error)
+{
+    g_set_error(error, MW_ERROR, MW_ERROR_FORMAT, "%s: no whole record of step %" PRId64,
+                commit->file.path, step);
+    return false;
+}
+
+bool
+mw_commit_resume(struct mw_commit *commit, int64_t step, struct mw_commit_record *record,
+                 GError **error)
+{
+    const int slot = find_step(commit, step);
+    struct mw_commit_identity identity;
+    bool identified;
+
+    *record = (struct mw_commit_record){0};
+    if (slot < 0)
+        return missing(commit, step, error);
+    if (!mw_commit_file_read(&commit->file, slot, commit->image, error))
+        return false;
+    if (mw_commit_decode(commit->image, commit->file.slot_bytes, record, &identity, &identified) !=
+        MW_COMMIT_WHOLE)
+        return missing(commit, step, error);
+    commit->current = slot;
+    if (commit->states[!slot] != MW_COMMIT_WHOLE || commit->steps[!slot] < step)
+        return true;
+    if (void_slot(commit, !slot, error))
+        return true;
+    mw_commit_record_clear(record);
+    return false;
+}
+
+/* --- write --- */
+
+static bool
+check_record(const struct mw_commit *commit, const struct mw_commit_record *record, GError **error)
+{
+    if (record->field_count < 0 || record->field_count > MW_COMMIT_FIELDS_MAX)
+        return invalid(error, "number of fields", record->field_count, MW_COMMIT_FIELDS_MAX);
+    if (record->extent_count < 0 || record->extent_count > commit->extents_max)
+        return invalid(error, "number of extents", record->extent_count, commit->extents_max);
+    if (commit->current < 0 || record->step > commit->steps[commit->current])
+        return true;
+    g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
+                "commit record: step %" PRId64 " is not after step %" PRId64, record->step,
+                commit->steps[commit->current]);
+    return false;
+}
+
+bool
+mw_commit_write(struct mw_commit *commit, struct mw_nvme *nvme,
+                const struct mw_commit_record *record, GError **error)
+{
+    const int slot = commit->current == 0 ? 1 : 0;
+
+    if (!check_record(commit, record, error))
+        return false;
+    if (nvme && !mw_nvme_sync(nvme, error))
+        return false;
+    const int64_t bytes = mw_commit_record_bytes(record->extent_count);
+    memset(commit->image, 0, (size_t)bytes);
+    mw_commit_encode(record, &commit->identity, commit->image);
+    commit->states[slot] = MW_COMMIT_TORN;
+    if (!mw_commit_file_write(&commit->file, slot, commit->image, bytes, error))
+        return false;
+    commit->states[slot] = MW_COMMIT_WHOLE;
+    commit->steps[slot] = record->step;
+    commit->current = slot;
+    return true;
+}

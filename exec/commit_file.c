@@ -1,0 +1,122 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "exec/commit_internal.h"
+#include "planner/error.h"
+
+static bool
+fail(GError **error, const struct mw_commit_file *file, const char *what)
+{
+    const int reason = errno;
+
+    g_set_error(error, MW_ERROR, MW_ERROR_IO, "%s: %s: %s", file->path, what, g_strerror(reason));
+    return false;
+}
+
+bool
+mw_commit_file_open(struct mw_commit_file *file, const char *directory, const char *stem,
+                    bool resume, GError **error)
+{
+    file->path = g_strdup_printf("%s/%s.record", directory, stem);
+    file->fd = open(file->path, O_RDWR | O_CLOEXEC | (resume ? 0 : O_CREAT), 0600);
+    if (file->fd < 0)
+        return fail(error, file, resume ? "no commit record to resume from" : "cannot be created");
+    if (flock(file->fd, LOCK_EX | LOCK_NB)) {
+        if (errno != EWOULDBLOCK)
+            return fail(error, file, "flock");
+        g_set_error(error, MW_ERROR, MW_ERROR_IO,
+                    "%s: in use by another run: give it another directory", file->path);
+        return false;
+    }
+    return !fstat(file->fd, &file->info) || fail(error, file, "fstat");
+}
+
+bool
+mw_commit_file_read(const struct mw_commit_file *file, int slot, char *image, GError **error)
+{
+    int64_t done_bytes = 0;
+
+    while (done_bytes < file->slot_bytes) {
+        ssize_t bytes = file->calls->pread(file->calls->data, file->fd, image + done_bytes,
+                                           (size_t)(file->slot_bytes - done_bytes),
+                                           slot * file->slot_bytes + done_bytes);
+        if (bytes < 0 && errno == EINTR)
+            continue;
+        if (bytes < 0)
+            return fail(error, file, "reading a commit record");
+        if (!bytes)
+            break;
+        done_bytes += bytes;
+    }
+    memset(image + done_bytes, 0, (size_t)(file->slot_bytes - done_bytes));
+    return true;
+}
+
+static bool
+write_all(const struct mw_commit_file *file, int slot, const char *image, int64_t bytes,
+          GError **error)
+{
+    int64_t done_bytes = 0;
+
+    while (done_bytes < bytes) {
+        ssize_t written =
+            file->calls->pwrite(file->calls->data, file->fd, image + done_bytes,
+                                (size_t)(bytes - done_bytes), slot * file->slot_bytes + done_bytes);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (!written)
+            errno = ENOSPC;
+        if (written <= 0)
+            return fail(error, file, "writing a commit record");
+        done_bytes += written;
+    }
+    return true;
+}
+
+/* What is written into a file that has lost its name cannot be resumed from. */
+static bool
+is_in_place(const struct mw_commit_file *file, GError **error)
+{
+    struct stat info;
+
+    if (!stat(file->path, &info) && info.st_dev == file->info.st_dev &&
+        info.st_ino == file->info.st_ino)
+        return true;
+    g_set_error(error, MW_ERROR, MW_ERROR_IO,
+                "%s: vanished during the run: its steps could not be resumed", file->path);
+    return false;
+}
+
+bool
+mw_commit_file_write(const struct mw_commit_file *file, int slot, const char *image, int64_t bytes,
+                     GError **error)
+{
+    if (!is_in_place(file, error) || !write_all(file, slot, image, bytes, error))
+        return false;
+    return !file->calls->fdatasync(file->calls->data, file->fd) || fail(error, file, "fdatasync");
+}
+
+bool
+mw_commit_file_settle(const struct mw_commit_file *file, GError **error)
+{
+    g_autofree char *directory = g_path_get_dirname(file->path);
+    int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const bool ok = fd >= 0 && !fsync(fd);
+
+    if (!ok)
+        fail(error, file, "fsync of its directory");
+    if (fd >= 0)
+        close(fd);
+    return ok;
+}
+
+void
+mw_commit_file_close(struct mw_commit_file *file)
+{
+    if (file->fd >= 0)
+        close(file->fd);
+    g_free(file->path);
+}

@@ -1,0 +1,201 @@
+#include <string.h>
+#include <xxhash.h>
+
+#include "exec/commit_internal.h"
+
+/* Numbers lie in the machine's own order: on another the magic number is a different one. */
+static const uint64_t MAGIC = UINT64_C(0x74694d6d6f63574d);
+enum { VERSION = 1, FIELDS_AT_BYTES = 128 };
+
+struct header {
+    uint64_t magic, checksum; /* of the whole record with this number 0 */
+    uint32_t version, field_count;
+    uint64_t extent_count;
+    int64_t step;
+    struct mw_commit_identity identity;
+    uint64_t identity_checksum;
+};
+
+/* The extent's second number has `which` in its lowest bit. */
+struct entry {
+    uint64_t offset_bytes, id_and_which, bytes, checksum;
+};
+
+G_STATIC_ASSERT(sizeof(struct header) <= FIELDS_AT_BYTES);
+G_STATIC_ASSERT(sizeof(struct mw_commit_field) == 32 && sizeof(struct entry) == 32);
+G_STATIC_ASSERT(FIELDS_AT_BYTES + MW_COMMIT_FIELDS_MAX * 32 <= MW_COMMIT_BLOCK_BYTES);
+
+int64_t
+mw_commit_record_bytes(int64_t extents)
+{
+    const int64_t blocks = (extents * (int64_t)sizeof(struct entry) + MW_COMMIT_BLOCK_BYTES - 1) /
+                           MW_COMMIT_BLOCK_BYTES;
+
+    return (1 + blocks) * MW_COMMIT_BLOCK_BYTES;
+}
+
+uint64_t
+mw_commit_checksum(const void *data, int64_t bytes)
+{
+    return XXH3_64bits(data, (size_t)bytes);
+}
+
+static void
+encode_extents(const struct mw_commit_record *record, char *image)
+{
+    for (int64_t i = 0; i < record->extent_count; i++) {
+        const struct mw_commit_extent *extent = &record->extents[i];
+        const struct entry entry = {
+            .offset_bytes = (uint64_t)extent->offset_bytes,
+            .id_and_which = (uint64_t)extent->id << 1 | (extent->which & 1),
+            .bytes = (uint64_t)extent->bytes,
+            .checksum = extent->checksum,
+        };
+        memcpy(image + MW_COMMIT_BLOCK_BYTES + i * (int64_t)sizeof entry, &entry, sizeof entry);
+    }
+}
+
+void
+mw_commit_encode(const struct mw_commit_record *record, const struct mw_commit_identity *identity,
+                 char *image)
+{
+    struct header header = {
+        .magic = MAGIC,
+        .version = VERSION,
+        .field_count = (uint32_t)record->field_count,
+        .extent_count = (uint64_t)record->extent_count,
+        .step = record->step,
+        .identity = *identity,
+        .identity_checksum = mw_commit_checksum(identity, sizeof *identity),
+    };
+    if (record->field_count)
+        memcpy(image + FIELDS_AT_BYTES, record->fields,
+               (size_t)record->field_count * sizeof *record->fields);
+    encode_extents(record, image);
+    memcpy(image, &header, sizeof header);
+    header.checksum = mw_commit_checksum(image, mw_commit_record_bytes(record->extent_count));
+    memcpy(image, &header, sizeof header);
+}
+
+/* The checksum counts itself as 0. */
+static bool
+is_whole(const struct header *header, const char *image, int64_t image_bytes)
+{
+    const int64_t entries_max =
+        (image_bytes - MW_COMMIT_BLOCK_BYTES) / (int64_t)sizeof(struct entry);
+    struct header unsigned_header = *header;
+    XXH3_state_t *state;
+
+    if (header->magic != MAGIC || header->version != VERSION ||
+        header->field_count > MW_COMMIT_FIELDS_MAX || header->extent_count > (uint64_t)entries_max)
+        return false;
+    const int64_t bytes = mw_commit_record_bytes((int64_t)header->extent_count);
+    unsigned_header.checksum = 0;
+    state = XXH3_createState();
+    XXH3_64bits_reset(state);
+    XXH3_64bits_update(state, &unsigned_header, sizeof unsigned_header);
+    XXH3_64bits_update(state, image + sizeof unsigned_header,
+                       (size_t)bytes - sizeof unsigned_header);
+    const uint64_t checksum = XXH3_64bits_digest(state);
+    XXH3_freeState(state);
+    return checksum == header->checksum;
+}
+
+static void
+decode_extents(struct mw_commit_record *record, const char *image)
+{
+    for (int64_t i = 0; i < record->extent_count; i++) {
+        struct entry entry;
+
+        memcpy(&entry, image + MW_COMMIT_BLOCK_BYTES + i * (int64_t)sizeof entry, sizeof entry);
+        record->extents[i] = (struct mw_commit_extent){
+            .id = (int64_t)(entry.id_and_which >> 1),
+            .offset_bytes = (int64_t)entry.offset_bytes,
+            .bytes = (int64_t)entry.bytes,
+            .checksum = entry.checksum,
+            .which = (int)(entry.id_and_which & 1),
+        };
+    }
+}
+
+static bool
+is_zero(const char *image, int64_t bytes)
+{
+    return !*image && !memcmp(image, image + 1, (size_t)bytes - 1);
+}
+
+enum mw_commit_state
+mw_commit_decode(const char *image, int64_t image_bytes, struct mw_commit_record *record,
+                 struct mw_commit_identity *identity, bool *identified)
+{
+    struct header header;
+
+    *identified = false;
+    if (is_zero(image, image_bytes))
+        return MW_COMMIT_EMPTY;
+    memcpy(&header, image, sizeof header);
+    *identity = header.identity;
+    *identified = header.magic == MAGIC &&
+                  header.identity_checksum == mw_commit_checksum(identity, sizeof *identity);
+    if (!is_whole(&header, image, image_bytes))
+        return MW_COMMIT_TORN;
+    *record = (struct mw_commit_record){
+        .step = header.step,
+        .fields = g_new0(struct mw_commit_field, header.field_count + 1),
+        .field_count = (int)header.field_count,
+        .extents = g_new0(struct mw_commit_extent, header.extent_count + 1),
+        .extent_count = (int64_t)header.extent_count,
+    };
+    memcpy(record->fields, image + FIELDS_AT_BYTES, header.field_count * sizeof *record->fields);
+    decode_extents(record, image);
+    return MW_COMMIT_WHOLE;
+}
+
+void
+mw_commit_record_clear(struct mw_commit_record *record)
+{
+    g_free(record->fields);
+    g_free(record->extents);
+    *record = (struct mw_commit_record){0};
+}
+
+struct mw_commit_field
+mw_commit_field(const char *name, uint64_t value)
+{
+    struct mw_commit_field field = {.value = value};
+
+    g_strlcpy(field.name, name, sizeof field.name);
+    return field;
+}
+
+struct mw_commit_field
+mw_commit_field_real(const char *name, double value)
+{
+    uint64_t bits;
+
+    memcpy(&bits, &value, sizeof bits);
+    return mw_commit_field(name, bits);
+}
+
+bool
+mw_commit_find(const struct mw_commit_record *record, const char *name, uint64_t *value)
+{
+    for (int i = 0; i < record->field_count; i++) {
+        if (strncmp(record->fields[i].name, name, MW_COMMIT_NAME_BYTES - 1))
+            continue;
+        *value = record->fields[i].value;
+        return true;
+    }
+    return false;
+}
+
+bool
+mw_commit_find_real(const struct mw_commit_record *record, const char *name, double *value)
+{
+    uint64_t bits;
+
+    if (!mw_commit_find(record, name, &bits))
+        return false;
+    memcpy(value, &bits, sizeof *value);
+    return true;
+}
