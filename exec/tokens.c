@@ -91,7 +91,7 @@ check_size(const struct mw_tokens *tokens, int64_t file_bytes, GError **error)
                   " tokens of %d bytes, it holds %" G_GINT64_FORMAT " bytes of them: %s",
                   tokens->count, tokens->token_bytes, bytes,
                   bytes < tokens->count * tokens->token_bytes ? "cut short"
-                                                              : "not a whole token file");
+                                                              : "must be a whole token file");
 }
 
 static bool
@@ -345,7 +345,7 @@ sequence_number(const struct mw_tokens *tokens, struct mw_cursor at)
     if (!tokens->seed)
         return at.sequence;
     return permuted(at.sequence, tokens->sequences,
-                    mw_mix(tokens->seed) + mw_mix((uint64_t)at.epoch + 1));
+                    mw_mix(mw_mix(tokens->seed) + (uint64_t)at.epoch));
 }
 
 bool

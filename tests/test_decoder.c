@@ -1,0 +1,157 @@
+/* From presets and config.json to the model that the executor runs. */
+#include "cli/decoder.h"
+
+#include <glib/gstdio.h>
+#include <string.h>
+
+#include "planner/error.h"
+#include "tests/weights_fixture.h"
+
+static void
+assert_error(GError *error, const char *a, const char *b)
+{
+    g_assert_nonnull(error);
+    g_assert_true(error->domain == MW_ERROR);
+    g_assert_null(strchr(error->message, '\n'));
+    if (!strstr(error->message, a) || !strstr(error->message, b))
+        g_error("\"%s\" lacks \"%s\" or \"%s\"", error->message, a, b);
+    g_error_free(error);
+}
+
+static void
+test_fixtures(void)
+{
+    struct mw_decoder gpt2 = mw_test_decoder(FIXTURES "gpt2-small");
+    struct mw_decoder llama = mw_test_decoder(FIXTURES "llama-small/config.json");
+
+    g_assert_cmpint(gpt2.kind, ==, MW_DECODER_GPT2);
+    g_assert_cmpint(gpt2.activation, ==, MW_ACTIVATION_GELU_TANH);
+    g_assert_cmpint(gpt2.position_rows, ==, 24);
+    g_assert_true(gpt2.tied_embedding && gpt2.attention_bias && gpt2.mlp_bias);
+    g_assert_cmpfloat(gpt2.norm_epsilon, ==, 1e-5);
+    g_assert_cmpint(llama.kind, ==, MW_DECODER_LLAMA);
+    g_assert_cmpint(llama.activation, ==, MW_ACTIVATION_SILU);
+    g_assert_cmpint(llama.kv_heads, ==, 2);
+    g_assert_cmpint(llama.position_rows, ==, 0);
+    g_assert_false(llama.tied_embedding || llama.attention_bias || llama.mlp_bias);
+    g_assert_cmpfloat(llama.norm_epsilon, ==, 1e-5);
+    g_assert_cmpfloat(llama.rope_theta, ==, 10000);
+    g_assert_cmpfloat(llama.rope_scaling.factor, ==, 1);
+}
+
+static void
+test_presets_refused(void)
+{
+    static const char *const rows[][2] = {
+        {"opt-1.3b", "architecture opt"}, {"mixtral-8x7b", "a mixture of experts"},
+        {"qwen3-4b", "norms of q and k"}, {"zi-6b-50b", "without a vocabulary"},
+        {"deepseek-v3", "mixture"},
+    };
+
+    for (size_t i = 0; i < G_N_ELEMENTS(rows); i++) {
+        GError *error = NULL;
+        struct mw_model model;
+        struct mw_decoder decoder;
+        g_assert_true(mw_model_load(rows[i][0], &model, &error));
+        g_assert_no_error(error);
+        g_assert_false(mw_decoder_read(&model, rows[i][0], &decoder, &error));
+        assert_error(error, rows[i][0], rows[i][1]);
+    }
+}
+
+#define LLAMA                                                                                      \
+    "{\"model_type\": \"llama\", \"hidden_size\": 32, \"intermediate_size\": 64, "                 \
+    "\"num_hidden_layers\": 2, \"num_attention_heads\": 4, \"vocab_size\": 256, "                  \
+    "\"max_position_embeddings\": 64, "
+#define GPT_2                                                                                      \
+    "{\"model_type\": \"gpt2\", \"n_embd\": 32, \"n_layer\": 2, \"n_head\": 4, "                   \
+    "\"vocab_size\": 256, \"n_positions\": 64, "
+
+static bool
+read_text(const char *text, struct mw_decoder *decoder, GError **error)
+{
+    g_autofree char *folder = g_dir_make_tmp("memwall-decoder-XXXXXX", NULL);
+    g_autofree char *path = g_build_filename(folder, "config.json", NULL);
+    struct mw_model model;
+
+    g_assert_true(g_file_set_contents(path, text, -1, NULL));
+    bool good = mw_model_load(path, &model, error) && mw_decoder_read(&model, path, decoder, error);
+    g_unlink(path);
+    g_rmdir(folder);
+    return good;
+}
+
+static void
+test_rotary(void)
+{
+    static const char *const texts[] = {
+        LLAMA
+        "\"rms_norm_eps\": 1e-6, \"rope_theta\": 500000.0, \"rope_scaling\": {\"factor\": 8.0, "
+        "\"low_freq_factor\": 1.0, \"high_freq_factor\": 4.0, "
+        "\"original_max_position_embeddings\": 4096, \"rope_type\": \"llama3\"}}",
+        LLAMA "\"rms_norm_eps\": 1e-6, \"rope_parameters\": {\"rope_theta\": 500000.0, "
+              "\"factor\": 8.0, \"low_freq_factor\": 1.0, \"high_freq_factor\": 4.0, "
+              "\"original_max_position_embeddings\": 4096, \"rope_type\": \"llama3\"}}",
+    };
+
+    for (size_t i = 0; i < G_N_ELEMENTS(texts); i++) {
+        GError *error = NULL;
+        struct mw_decoder decoder;
+        g_assert_true(read_text(texts[i], &decoder, &error));
+        g_assert_cmpfloat(decoder.norm_epsilon, ==, 1e-6);
+        g_assert_cmpfloat(decoder.rope_theta, ==, 500000);
+        g_assert_cmpfloat(decoder.rope_scaling.factor, ==, 8);
+        g_assert_cmpfloat(decoder.rope_scaling.low_frequency_factor, ==, 1);
+        g_assert_cmpfloat(decoder.rope_scaling.high_frequency_factor, ==, 4);
+        g_assert_cmpint(decoder.rope_scaling.original_positions, ==, 4096);
+    }
+}
+
+static void
+test_config_refused(void)
+{
+    static const char *const rows[][3] = {
+        {LLAMA "\"rope_scaling\": {\"type\": \"yarn\", \"factor\": 4.0}}", "\"rope_type\"",
+         "value yarn: must be default or llama3"},
+        {LLAMA "\"rope_scaling\": {\"type\": \"linear\", \"factor\": 0.5}}", "\"rope_type\"",
+         "value linear"},
+        {LLAMA "\"rms_norm_eps\": \"small\"}", "\"rms_norm_eps\"", "a number"},
+        {LLAMA "\"rope_theta\": 0}", "\"rope_theta\"", "from 1"},
+        {GPT_2 "\"scale_attn_weights\": false}", "\"scale_attn_weights\"", "must be true"},
+        {GPT_2 "\"scale_attn_by_inverse_layer_idx\": true}", "\"scale_attn_by_inverse_layer_idx\"",
+         "must be false"},
+        {GPT_2 "\"layer_norm_epsilon\": 2}", "\"layer_norm_epsilon\"", "from 0 to 1"},
+        {GPT_2 "\"activation_function\": \"tanh\"}", "\"activation_function\"", "must be"},
+    };
+
+    for (size_t i = 0; i < G_N_ELEMENTS(rows); i++) {
+        GError *error = NULL;
+        struct mw_decoder decoder;
+        g_assert_false(read_text(rows[i][0], &decoder, &error));
+        assert_error(error, rows[i][1], rows[i][2]);
+    }
+}
+
+static void
+test_activations(void)
+{
+    GError *error = NULL;
+    struct mw_decoder decoder;
+
+    g_assert_true(read_text(GPT_2 "\"activation_function\": \"relu\"}", &decoder, &error));
+    g_assert_cmpint(decoder.activation, ==, MW_ACTIVATION_RELU);
+    g_assert_true(read_text(GPT_2 "\"activation_function\": \"gelu\"}", &decoder, &error));
+    g_assert_cmpint(decoder.activation, ==, MW_ACTIVATION_GELU_ERF);
+}
+
+int
+main(int argc, char **argv)
+{
+    g_test_init(&argc, &argv, NULL);
+    g_test_add_func("/decoder/fixtures", test_fixtures);
+    g_test_add_func("/decoder/presets-refused", test_presets_refused);
+    g_test_add_func("/decoder/rotary", test_rotary);
+    g_test_add_func("/decoder/activations", test_activations);
+    g_test_add_func("/decoder/config-refused", test_config_refused);
+    return g_test_run();
+}
