@@ -94,11 +94,13 @@ mw_safetensors_declare(struct mw_safetensors_writer *writer, const char *name,
     }
     tensor->rank = rank;
     good = good && mw_safetensors_measure(tensor) && strcmp(name, "__metadata__") &&
-           g_hash_table_insert(writer->names, tensor->name, tensor);
+           !g_hash_table_contains(writer->names, name);
     if (good) {
+        g_hash_table_insert(writer->names, tensor->name, tensor);
         g_ptr_array_add(writer->tensors, tensor);
         return true;
     }
+    free_tensor(tensor);
     g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
                 "%s: tensor \"%s\": must be declared once, before the writing begins", writer->path,
                 name);
