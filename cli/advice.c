@@ -94,7 +94,8 @@ static void
 consider_settings(const struct cli_request *request, const struct cli_answer *answer,
                   const struct mw_settings *settings, const struct mw_hardware *hw, char *what)
 {
-    struct mw_sizing *sizing = mw_sizing_new(&request->model, hw, settings, NULL);
+    struct mw_request planned = {&request->model, hw};
+    struct mw_sizing *sizing = mw_planner_size(&planned, settings, NULL);
 
     if (sizing && sizing->fits) {
         struct mw_plan *plan = mw_build_plan(sizing);
@@ -120,7 +121,8 @@ static void
 consider_batch(const struct cli_request *request, const struct cli_answer *answer,
                const struct mw_settings *settings, const struct mw_hardware *hw, char *what)
 {
-    struct mw_sizing *sizing = mw_sizing_new(&request->model, hw, settings, NULL);
+    struct mw_request planned = {&request->model, hw};
+    struct mw_sizing *sizing = mw_planner_size(&planned, settings, NULL);
     bool promising = sizing && sizing->fits &&
                      estimated_rate(sizing, hw) >
                          gain_to_beat(answer->result) * estimated_rate(answer->sizing, hw);
@@ -142,6 +144,7 @@ consider_fewer_tiles(const struct cli_request *request, const struct cli_answer 
     int64_t tiles = s.tiles;
     double batch = 0;
 
+    s.logits_chunks = request->settings.logits_chunks; /* as many as the batch then takes */
     if (request->settings.tiles != MW_AUTO || request->settings.micro_batch != MW_AUTO)
         return;
     for (s.tiles = 1; s.tiles < tiles; s.tiles *= 2)
@@ -159,6 +162,7 @@ consider_batches(const struct cli_request *request, const struct cli_answer *ans
     const struct mw_hardware *hw = &request->hardware[MW_OUTLOOK_TYPICAL];
     struct mw_request planned = {&request->model, hw};
     struct mw_settings s = answer->sizing->settings;
+    s.logits_chunks = request->settings.logits_chunks; /* as many as the batch then takes */
     double largest = mw_planner_largest_batch(&planned, &s);
 
     double other = largest > s.micro_batch ? largest : floor(s.micro_batch * s.tp / 2) / s.tp;

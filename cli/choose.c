@@ -86,7 +86,8 @@ same_plan(const struct mw_settings *a, const struct mw_settings *b)
                 return false;
     }
     return a->strategy == b->strategy && a->micro_batch == b->micro_batch &&
-           a->grad_accum == b->grad_accum && a->tiles == b->tiles && a->commit == b->commit;
+           a->grad_accum == b->grad_accum && a->tiles == b->tiles &&
+           a->logits_chunks == b->logits_chunks && a->commit == b->commit;
 }
 
 /* Takes the sizing, and plan and times from `known` if that is the same. */

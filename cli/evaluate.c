@@ -87,11 +87,14 @@ parts_of(const struct mw_class_info *class, int operator_)
 
 /* Tiled products are slower; the two forms do not know of tiles, the estimate does. */
 static void
-add_class(const struct mw_class_info *class, bool tiled, struct mw_closed_block *block)
+add_class(const struct mw_sizing *s, enum mw_class c, bool tiled, struct mw_closed_block *block)
 {
+    const struct mw_class_info *class = &s->classes[c];
+
     for (int i = 0; i < class->operator_count; i++) {
         const struct mw_operator_info *info = &class->operators[i];
         double blocks = class->blocks, parts = tiled ? parts_of(class, i) : 1;
+        int64_t chunks = mw_sizing_token_parts(s, info->operator_);
         struct mw_closed_products *products = info->operator_ == MW_OPERATOR_ATTENTION
                                                   ? &block->attention
                                                   : &block->weights;
@@ -99,10 +102,11 @@ add_class(const struct mw_class_info *class, bool tiled, struct mw_closed_block 
         products->backward_flops += blocks * info->backward_flops;
         if (info->m)
             products->size += blocks * info->forward_flops *
-                              mw_cost_matmul_size(info->m, info->n, info->k) / cbrt(parts);
+                              mw_cost_matmul_size(MAX(1, info->m / chunks), info->n, info->k) /
+                              cbrt(parts);
         block->forward_bytes += blocks * info->forward_bytes;
         block->backward_bytes += blocks * info->backward_bytes;
-        block->forward_launches += blocks * info->launches * parts;
+        block->forward_launches += blocks * info->launches * parts * chunks;
     }
 }
 
@@ -169,6 +173,7 @@ closed_form(const struct mw_sizing *s, const struct mw_hardware *hardware, bool 
 {
     const struct mw_settings *settings = &s->settings;
     bool tied = s->model->tied_embedding && s->classes[MW_CLASS_HEAD].blocks;
+    double logits_loads = settings->logits_chunks > 1 ? 1 : 2;
     struct mw_closed_dims dims = {
         .gpus_per_node = settings->gpus_per_node,
         .nodes = settings->nodes,
@@ -184,8 +189,8 @@ closed_form(const struct mw_sizing *s, const struct mw_hardware *hardware, bool 
         .paper_params = mw_model_params_paper(s->model),
         .layer_loads = !settings->checkpoint_interval ? 2 : settings->param_loads,
         .head_loads = 1,
-        .tail_loads = 2,
-        .tied_loads = tied ? 2 : 0,
+        .tail_loads = tied ? 2 : logits_loads,
+        .tied_loads = tied ? logits_loads : 0,
         .params_fetched = s->params_partitioned,
         .gradients_partitioned = s->gradients_partitioned,
         .optimizer_partitioned = s->optimizer_partitioned,
@@ -196,7 +201,7 @@ closed_form(const struct mw_sizing *s, const struct mw_hardware *hardware, bool 
     };
 
     for (int c = 0; c < MW_CLASS_COUNT; c++)
-        add_class(&s->classes[c], tiled, block_of(&dims, c));
+        add_class(s, c, tiled, block_of(&dims, c));
     finish_block(&dims.head);
     finish_block(&dims.layer_block);
     finish_block(&dims.tail);

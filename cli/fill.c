@@ -32,6 +32,7 @@ fill_identity(const struct cli_request *request, const struct mw_sizing *sizing,
     r->checkpoint_interval = s->checkpoint_interval;
     r->param_loads = s->param_loads;
     r->tiles = s->tiles;
+    r->logits_chunks = s->logits_chunks;
     r->prefetch = s->prefetch;
     r->dpu_start = s->dpu_start;
     r->param_device = mw_placement_text(&s->placement[MW_STATE_PARAMETERS]);
@@ -115,6 +116,8 @@ note_idle(const struct mw_settings *asked, const struct mw_sizing *sizing, GPtrA
         {"--param-loads", asked->param_loads > 0 && !fetched, "changes nothing: parameters are not fetched"},
         {"--partition", asked->partition != MW_PARTITION_AUTO && !fetched,
          "changes nothing: parameters are not partitioned"},
+        {"--logits-chunks", asked->logits_chunks > 1 && !sizing->logits_bytes,
+         "changes nothing: the model has no logits"},
         {"bf16 of the DeepSpeed file",
          asked->dtype == MW_DTYPE_BF16 && sizing->settings.dtype != MW_DTYPE_BF16,
          "is not followed: this GPU has fp16 products only, and the plan is for them"},

@@ -63,6 +63,8 @@ static const struct option options[] = {
      "parameter loads a micro-batch: 3 forward, recompute, backward (default); 2 share the last two"},
     {"tiles", OPTION_INTEGER, FIELD(tiles), 1, 4096, true, NULL, "T|auto",
      "memory-centric tiling of the largest operator (default: as few as fit)"},
+    {"logits-chunks", OPTION_INTEGER, FIELD(logits_chunks), 1, MW_LOGITS_CHUNKS_MAX, true, NULL,
+     "N|auto", "parts of the tokens that logits and loss are computed in (default: as few as fit)"},
     {"prefetch", OPTION_INTEGER, FIELD(prefetch), 0, 64, false, NULL, "D",
      "parts fetched ahead in each transfer stage (default 1; 0: none)"},
     {"partition", OPTION_CHOICE, FIELD(partition), 0, 0, false, partition_choices, "HOW",

@@ -95,7 +95,7 @@ compute_operator(struct builder *b, struct visit *v, int i, int64_t tiles, bool 
                                       : mw_work_compute(b, v->class_, i, backward, tiles);
 
     mw_build_op(b, LANE_COMPUTE, work,
-                (struct identity){v->phase, v->layer, v->micro_batch, v->tile, 0});
+                (struct identity){v->phase, v->layer, v->micro_batch, v->tile, v->chunk});
     mw_build_after(b, b->compute_wait);
     b->compute_wait = MW_NONE;
     if (v->param_slot != MW_NONE && has_params)
@@ -113,10 +113,17 @@ compute_operator(struct builder *b, struct visit *v, int i, int64_t tiles, bool 
 }
 
 /* Operators before the tiled product run with part 0, which has their parameters, those behind it
- * with the last; backward visits the parts in reverse. */
+ * with the last; backward visits the parts in reverse.  What is not cut into chunks of the tokens
+ * runs before the first and after the last of them. */
 static bool
-runs_now(const struct visit *v, int64_t tiles, int i, int tiled)
+runs_now(const struct builder *b, const struct visit *v, int64_t tiles, int i, int tiled)
 {
+    bool backward = v->phase == MW_PHASE_BACKWARD;
+    enum mw_operator operator_ = b->sizing->classes[v->class_].operators[i].operator_;
+    bool another = backward ? v->gradient_stays : v->chunk > 0;
+
+    if (another && mw_sizing_token_parts(b->sizing, operator_) == 1)
+        return false;
     if (i == tiled || tiles == 1)
         return true;
     return v->tile == (i < tiled ? 0 : tiles - 1);
@@ -140,6 +147,17 @@ find_operator(const struct mw_class_info *class, enum mw_operator operator_)
     g_assert_not_reached();
 }
 
+static bool
+makes_gradient(const struct builder *b, const struct visit *v, const struct mw_unit *unit,
+               int tiled)
+{
+    for (int i = unit->first; i < unit->first + unit->count; i++)
+        if (b->sizing->classes[v->class_].operators[i].params &&
+            runs_now(b, v, unit->tiles, i, tiled))
+            return true;
+    return false;
+}
+
 void
 mw_compute_visit(struct builder *b, uint32_t visit)
 {
@@ -154,11 +172,11 @@ mw_compute_visit(struct builder *b, uint32_t visit)
     int64_t tiles = weight ? b->sizing->classes[MW_CLASS_HEAD].units[0].tiles : unit->tiles;
     int tiled = weight ? find_operator(class, MW_OPERATOR_LOGITS)
                        : mw_build_largest_operator(class, unit);
-    if (backward && (weight || unit->params))
+    if (backward && (weight || makes_gradient(b, v, unit, tiled)))
         gradient = mw_gradient_slot(b, v, &mode);
     for (int step = 0; step < unit->count; step++) {
         int i = unit->first + (backward ? unit->count - 1 - step : step);
-        if (!belongs(v, &class->operators[i]) || !runs_now(v, tiles, i, tiled))
+        if (!belongs(v, &class->operators[i]) || !runs_now(b, v, tiles, i, tiled))
             continue;
         compute_operator(b, v, i, i == tiled ? tiles : 1, first, gradient, mode);
         if (class->operators[i].params && gradient != MW_NONE)

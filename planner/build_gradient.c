@@ -36,20 +36,21 @@ adds_to_logits(const struct builder *b, const struct visit *v)
 }
 
 uint32_t
-mw_gradient_slot(struct builder *b, const struct visit *v, enum mw_use_mode *mode)
+mw_gradient_slot(struct builder *b, struct visit *v, enum mw_use_mode *mode)
 {
-    bool adds = adds_to_logits(b, v);
+    uint32_t begun = v->adds_to != MW_NONE ? b->visits[v->adds_to].gradient_slot : MW_NONE;
+    bool adds = adds_to_logits(b, v), home = made_at_home(b, v);
 
-    if (!made_at_home(b, v) && (adds || v->tied == TIED_WEIGHT)) {
-        *mode = adds ? MW_USE_MODIFY : MW_USE_DEFINE;
-        return b->tied_gradient + v->tile;
-    }
-    if (!made_at_home(b, v)) {
-        *mode = MW_USE_DEFINE;
-        return mw_build_ring_next(&b->gradients);
-    }
-    *mode = adds ? MW_USE_MODIFY : home_mode(b, v);
-    return b->gradient_home + v->global_unit;
+    *mode = adds || begun != MW_NONE ? MW_USE_MODIFY : home ? home_mode(b, v) : MW_USE_DEFINE;
+    if (begun != MW_NONE)
+        v->gradient_slot = begun;
+    else if (home)
+        v->gradient_slot = b->gradient_home + v->global_unit;
+    else if (adds || v->tied == TIED_WEIGHT)
+        v->gradient_slot = b->tied_gradient + v->tile;
+    else
+        v->gradient_slot = mw_build_ring_next(&b->gradients);
+    return v->gradient_slot;
 }
 
 static struct identity
@@ -145,6 +146,8 @@ mw_gradient_leave(struct builder *b, const struct visit *v, uint32_t slot)
     const struct mw_unit *unit = &b->sizing->classes[v->class_].units[v->unit];
     bool owner = b->sizing->settings.partition == MW_PARTITION_OWNER && b->sizing->dp > 1;
 
+    if (v->gradient_stays)
+        return;
     if (made_at_home(b, v)) {
         if (b->sizing->dp > 1 && last_micro_batch(b, v))
             reduce_in_place(b, v, unit);

@@ -53,6 +53,7 @@ struct visit {
     bool first_of_group, last_of_block_unit;
     uint16_t micro_batch;
     uint16_t tile;
+    uint16_t chunk; /* of the logits */
     int32_t layer;
     uint32_t global_unit;  /* whose operators run */
     uint32_t fetched_unit; /* whose parameters it needs, or MW_NONE */
@@ -60,8 +61,11 @@ struct visit {
     uint32_t reuses;       /* earlier visit whose gathered slot serves this one, or MW_NONE */
     bool keeps;            /* a later visit reuses the slot */
     enum tied_part tied;
+    uint32_t adds_to;      /* earlier visit whose gradient this one is added to, or MW_NONE */
+    bool gradient_stays;   /* a later visit adds to it */
     /* filled in as the plan grows */
     uint32_t pinned_slot, shard_slot, param_slot;
+    uint32_t gradient_slot;
 };
 
 struct builder {
@@ -121,6 +125,7 @@ void mw_build_add_comms(struct builder *b);
 void mw_build_add_slots(struct builder *b);
 
 /* --- build_work.c --- */
+/* One of `tiles` parts of the weight, for all tokens or for those of one chunk of the logits. */
 uint32_t mw_work_compute(struct builder *b, enum mw_class class, int operator_, bool backward,
                          int64_t tiles);
 /* A part of the product of tied logits, or what comes to it beside the embedding's weight: a
@@ -151,7 +156,7 @@ void mw_compute_visit(struct builder *b, uint32_t visit);
 
 /* --- build_gradient.c --- */
 /* Which slot the backward of this visit writes its gradient to, and how. */
-uint32_t mw_gradient_slot(struct builder *b, const struct visit *visit, enum mw_use_mode *mode);
+uint32_t mw_gradient_slot(struct builder *b, struct visit *visit, enum mw_use_mode *mode);
 void mw_gradient_leave(struct builder *b, const struct visit *visit, uint32_t slot);
 
 /* --- build_checkpoint.c --- */

@@ -11,14 +11,15 @@ add_visit(struct builder *b, struct visit visit)
         b->visit_capacity = MAX(1024, b->visit_capacity * 2);
         b->visits = g_renew(struct visit, b->visits, b->visit_capacity);
     }
-    visit.pinned_slot = visit.shard_slot = visit.param_slot = MW_NONE;
+    visit.pinned_slot = visit.shard_slot = visit.param_slot = visit.gradient_slot = MW_NONE;
+    visit.adds_to = MW_NONE;
     b->visits[b->visit_count] = visit;
     return b->visit_count++;
 }
 
 struct walk {
     enum mw_phase phase;
-    uint16_t micro_batch;
+    uint16_t micro_batch, chunk;
     enum mw_class class;
     int32_t layer;
     uint32_t base; /* global number of the block's first unit */
@@ -41,6 +42,7 @@ add_unit(struct builder *b, const struct walk *walk, int unit, bool first_of_gro
                                     .last_of_block_unit = i == tiles - 1,
                                     .micro_batch = walk->micro_batch,
                                     .tile = t,
+                                    .chunk = walk->chunk,
                                     .layer = walk->layer,
                                     .global_unit = walk->base + unit,
                                     .fetched_unit = walk->fetches ? walk->base + unit : MW_NONE,
@@ -63,7 +65,7 @@ add_block(struct builder *b, const struct walk *walk, bool first_of_group)
 static void
 add_layer(struct builder *b, enum mw_phase phase, uint16_t mb, int64_t layer, bool first_of_group)
 {
-    struct walk walk = {phase, mb, mw_sizing_layer_class(b->sizing, layer), layer,
+    struct walk walk = {phase, mb, 0, mw_sizing_layer_class(b->sizing, layer), layer,
                         mw_sizing_layer_unit(b->sizing, layer), true};
 
     add_block(b, &walk, first_of_group);
@@ -71,17 +73,18 @@ add_layer(struct builder *b, enum mw_phase phase, uint16_t mb, int64_t layer, bo
 
 /* A tied embedding is the logits' weight: one part of the vocabulary after the other. */
 static void
-add_tied_logits(struct builder *b, enum mw_phase phase, uint16_t mb)
+add_tied_logits(struct builder *b, const struct walk *walk)
 {
     int64_t tiles = b->sizing->classes[MW_CLASS_HEAD].units[0].tiles;
 
     for (int64_t i = 0; i < tiles; i++) {
-        int64_t t = phase == MW_PHASE_BACKWARD ? tiles - 1 - i : i;
-        add_visit(b, (struct visit){.phase = phase,
+        int64_t t = walk->phase == MW_PHASE_BACKWARD ? tiles - 1 - i : i;
+        add_visit(b, (struct visit){.phase = walk->phase,
                                     .class_ = MW_CLASS_TAIL,
                                     .last_of_block_unit = i == tiles - 1,
-                                    .micro_batch = mb,
+                                    .micro_batch = walk->micro_batch,
                                     .tile = t,
+                                    .chunk = walk->chunk,
                                     .layer = -1,
                                     .fetched_tile = t,
                                     .reuses = MW_NONE,
@@ -89,41 +92,90 @@ add_tied_logits(struct builder *b, enum mw_phase phase, uint16_t mb)
     }
 }
 
-/* The final norm comes before the logits; backward, after them. */
+/* What a tied tail has of its own. */
 static void
-add_tied_tail(struct builder *b, const struct walk *walk)
+add_tied_rest(struct builder *b, const struct walk *walk)
 {
-    if (walk->phase == MW_PHASE_BACKWARD)
-        add_tied_logits(b, walk->phase, walk->micro_batch);
     uint32_t first = b->visit_count;
-    if (b->sizing->classes[MW_CLASS_TAIL].params)
-        add_block(b, walk, false);
+
+    if (!mw_sizing_tied(b->sizing) || !b->sizing->classes[MW_CLASS_TAIL].params)
+        return;
+    add_block(b, walk, false);
     for (uint32_t v = first; v < b->visit_count; v++)
         b->visits[v].tied = TIED_REST;
-    if (walk->phase != MW_PHASE_BACKWARD)
-        add_tied_logits(b, walk->phase, walk->micro_batch);
 }
 
+/* The visit, from `begin` on, that fetches the same part. */
+static uint32_t
+find_fetch(const struct builder *b, uint32_t begin, const struct visit *visit)
+{
+    while (b->visits[begin].fetched_unit != visit->fetched_unit ||
+           b->visits[begin].fetched_tile != visit->fetched_tile)
+        begin++;
+    return begin;
+}
+
+/* What the first chunk's forward fetched serves every pass up to the last chunk's backward, and
+ * each part's gradient grows from chunk to chunk. */
 static void
-add_tail(struct builder *b, enum mw_phase phase, uint16_t mb)
+link_chunks(struct builder *b, uint32_t begin, uint32_t pass)
+{
+    for (uint32_t v = begin; v < b->visit_count; v++) {
+        struct visit *visit = &b->visits[v];
+        bool backward = visit->phase == MW_PHASE_BACKWARD;
+        uint32_t before = v - 2 * pass; /* of the chunk before */
+        if (visit->chunk)
+            visit->reuses = visit->chunk == 1 && !backward ? before : b->visits[before].reuses;
+        else if (backward)
+            visit->reuses = find_fetch(b, begin, visit);
+        visit->keeps = v + pass < b->visit_count;
+        visit->gradient_stays = backward && visit->keeps;
+        if (backward && visit->chunk)
+            visit->adds_to = before;
+    }
+}
+
+/* One chunk after the other: its logits, the loss, and their gradients, so that one buffer serves
+ * all.  A single chunk's weight is fetched for forward and backward, as any other. */
+static void
+add_logits(struct builder *b, struct walk walk)
+{
+    int64_t chunks = b->sizing->settings.logits_chunks;
+    uint32_t begin = b->visit_count;
+
+    for (int64_t pass = 0; pass < 2 * chunks; pass++) {
+        walk.chunk = pass / 2;
+        walk.phase = pass % 2 ? MW_PHASE_BACKWARD : MW_PHASE_FORWARD;
+        if (mw_sizing_tied(b->sizing))
+            add_tied_logits(b, &walk);
+        else
+            add_block(b, &walk, false);
+    }
+    if (chunks > 1)
+        link_chunks(b, begin, (b->visit_count - begin) / (2 * chunks));
+}
+
+/* The final norm comes before the logits; backward, after them. */
+static void
+add_tail(struct builder *b, uint16_t mb)
 {
     const struct mw_sizing *s = b->sizing;
-    struct walk walk = {phase, mb, MW_CLASS_TAIL, -1,
-                        mw_sizing_layer_unit(s, s->model->layers), true};
+    uint32_t base = mw_sizing_layer_unit(s, s->model->layers);
+    struct walk walk = {MW_PHASE_FORWARD, mb, 0, MW_CLASS_TAIL, -1, base, true};
 
     if (!s->classes[MW_CLASS_TAIL].blocks)
         return;
-    if (mw_sizing_tied(s))
-        add_tied_tail(b, &walk);
-    else
-        add_block(b, &walk, false);
+    add_tied_rest(b, &walk);
+    add_logits(b, walk);
+    walk.phase = MW_PHASE_BACKWARD;
+    add_tied_rest(b, &walk);
 }
 
 /* An embedding's gradient does not need the embedding. */
 static void
 add_head(struct builder *b, enum mw_phase phase, uint16_t mb)
 {
-    struct walk walk = {phase, mb, MW_CLASS_HEAD, -1, 0, phase == MW_PHASE_FORWARD};
+    struct walk walk = {phase, mb, 0, MW_CLASS_HEAD, -1, 0, phase == MW_PHASE_FORWARD};
 
     if (b->sizing->classes[MW_CLASS_HEAD].blocks)
         add_block(b, &walk, false);
@@ -181,8 +233,7 @@ mw_schedule_visits(struct builder *b)
         add_head(b, MW_PHASE_FORWARD, mb);
         for (int64_t layer = 0; layer < b->sizing->model->layers; layer++)
             add_layer(b, MW_PHASE_FORWARD, mb, layer, interval && layer % interval == 0);
-        add_tail(b, MW_PHASE_FORWARD, mb);
-        add_tail(b, MW_PHASE_BACKWARD, mb);
+        add_tail(b, mb);
         add_backward(b, mb);
         add_head(b, MW_PHASE_BACKWARD, mb);
     }

@@ -90,17 +90,18 @@ mw_work_compute(struct builder *b, enum mw_class class, int operator_, bool back
 {
     uint32_t *cached = &b->work_cache[(class * MW_LAYER_OPERATORS_MAX + operator_) * 2 + backward];
     const struct mw_operator_info *info = &b->sizing->classes[class].operators[operator_];
+    int64_t chunks = mw_sizing_token_parts(b->sizing, info->operator_), parts = tiles * chunks;
 
     if (*cached != MW_NONE)
         return *cached;
     struct mw_work work = blank_work(MW_OP_COMPUTE, info->operator_);
     struct draws draws = {0};
     work.dtype = b->sizing->settings.dtype;
-    work.flops = (backward ? info->backward_flops : info->forward_flops) / tiles;
-    work.m = info->m;
+    work.flops = (backward ? info->backward_flops : info->forward_flops) / parts;
+    work.m = info->m ? MAX(1, info->m / chunks) : 0;
     work.n = info->n ? MAX(1, info->n / tiles) : 0;
     work.k = info->k;
-    set_bytes(&work, (backward ? info->backward_bytes : info->forward_bytes) / tiles);
+    set_bytes(&work, (backward ? info->backward_bytes : info->forward_bytes) / parts);
     work.launches = info->launches * (backward ? 2 : 1);
     draw(b, &draws, MW_CHANNEL_SM, ALL_MULTIPROCESSORS);
     *cached = intern(b, &work, &draws);
@@ -114,15 +115,17 @@ mw_work_tied_logits(struct builder *b, int operator_, bool backward, int64_t til
     const struct mw_operator_info *info = &b->sizing->classes[MW_CLASS_TAIL].operators[operator_];
     int64_t all_flops = backward ? info->backward_flops : info->forward_flops;
     int64_t weight_flops = (backward ? 4 : 2) * info->m * info->n * info->k;
+    int64_t chunks = mw_sizing_token_parts(b->sizing, info->operator_);
     struct mw_work work = blank_work(
         MW_OP_COMPUTE, part == TIED_WEIGHT ? MW_OPERATOR_LOGITS : MW_OPERATOR_PROJECTION);
     struct draws draws = {0};
 
-    work.dtype = b->sizing->hardware->gpu_bf16 ? MW_DTYPE_BF16 : MW_DTYPE_FP16;
+    work.dtype = b->sizing->settings.dtype;
     work.m = info->m;
     work.launches = backward ? 2 : 1;
     if (part == TIED_WEIGHT) {
-        work.flops = weight_flops / tiles;
+        work.flops = weight_flops / tiles / chunks;
+        work.m = MAX(1, info->m / chunks);
         work.n = MAX(1, info->n / tiles);
         work.k = info->k;
     } else {

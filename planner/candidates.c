@@ -1,4 +1,4 @@
-/* Which placements, batches, tiles and commits are worth simulating. */
+/* Which placements and batches are worth simulating. */
 #include <glib.h>
 #include <math.h>
 
@@ -6,10 +6,7 @@
 #include "planner/planner.h"
 
 #define GRAD_ACCUM_MAX 4096
-#define TILES_MAX 64
 #define SEQUENCES_MAX 65536
-/* A committed step needs the other extents and 10% to spare (docs/DESIGN.md). */
-#define COMMIT_FILL 0.9
 
 static bool
 is_infinity(enum mw_strategy strategy)
@@ -25,61 +22,11 @@ place(struct mw_settings *s, enum mw_state state, enum mw_tier tier)
     s->placement[state].part[0].bytes = INT64_MAX;
 }
 
-/* --- one placement: tiles and commit --------------------------------------------------------- */
+/* --- what fits --------------------------------------------------------------------------------- */
 
-static struct mw_sizing *
-size_with_commit(const struct mw_request *request, const struct mw_settings *settings,
-                 GError **error)
-{
-    struct mw_settings s = *settings;
-
-    if (s.commit != MW_AUTO)
-        return mw_sizing_new(request->model, request->hardware, &s, error);
-    s.commit = 1;
-    struct mw_sizing *sizing = mw_sizing_new(request->model, request->hardware, &s, error);
-    if (!sizing || (sizing->fits && sizing->ledger[MW_TIER_NVME][MW_PURPOSE_OPTIMIZER_STATE_OTHER] &&
-                    sizing->need_bytes[MW_TIER_NVME] <=
-                        COMMIT_FILL * sizing->tiers[MW_TIER_NVME].capacity_bytes))
-        return sizing;
-    mw_sizing_free(sizing);
-    s.commit = 0;
-    return mw_sizing_new(request->model, request->hardware, &s, error);
-}
-
-/* Relative to the tier that lacks most. */
-static double
-lack(const struct mw_sizing *sizing)
-{
-    return (double)sizing->short_bytes /
-           MAX(1, sizing->tiers[sizing->limiting_tier].capacity_bytes);
-}
-
-/* Memory-centric tiling only when a buffer does not fit; if no number of tiles helps, the one that
- * lacks least, so that the verdict does not blame a buffer that tiling would have cut. */
-static struct mw_sizing *
-size_placement(const struct mw_request *request, const struct mw_settings *settings, GError **error)
-{
-    struct mw_settings s = *settings;
-    struct mw_sizing *nearest = size_with_commit(request, &s, error);
-
-    if (!nearest || nearest->fits || s.tiles != MW_AUTO || !nearest->params_partitioned ||
-        nearest->limiting_tier == MW_TIER_NVME)
-        return nearest;
-    for (s.tiles = 2; s.tiles <= TILES_MAX && !nearest->fits; s.tiles *= 2) {
-        struct mw_sizing *sizing = size_with_commit(request, &s, NULL);
-        if (sizing && (sizing->fits || lack(sizing) < lack(nearest))) {
-            mw_sizing_free(nearest);
-            nearest = sizing;
-        } else {
-            mw_sizing_free(sizing);
-        }
-    }
-    return nearest;
-}
-
-/* What tiles cannot cut is more than there is. */
+/* What tiles and chunks cannot cut is more than there is. */
 static bool
-is_hopeless(const struct mw_sizing *sizing)
+is_hopeless(const struct mw_sizing *sizing, const struct mw_settings *asked)
 {
     static const enum mw_purpose cut[] = {MW_PURPOSE_PARAMETER_BUFFERS, MW_PURPOSE_SHARD_BUFFERS,
                                           MW_PURPOSE_GRADIENT_BUFFERS,
@@ -89,14 +36,15 @@ is_hopeless(const struct mw_sizing *sizing)
         int64_t rest = sizing->need_bytes[t];
         for (size_t p = 0; p < G_N_ELEMENTS(cut); p++)
             rest -= sizing->ledger[t][cut[p]];
+        rest -= asked->logits_chunks == MW_AUTO ? sizing->ledger[t][MW_PURPOSE_LOGITS] : 0;
         if (rest > sizing->tiers[t].capacity_bytes)
             return true;
     }
     return false;
 }
 
-/* Whether size_placement finds room, at less cost: a committed step never needs less, and most
- * placements that lack room do so in any number of tiles. */
+/* Whether mw_planner_size finds room, at less cost: a committed step never needs less, and most
+ * placements that lack room do so in any number of tiles and chunks. */
 static bool
 fits(const struct mw_request *request, const struct mw_settings *settings)
 {
@@ -106,11 +54,12 @@ fits(const struct mw_request *request, const struct mw_settings *settings)
         s.commit = 0;
     struct mw_sizing *sizing = mw_sizing_new(request->model, request->hardware, &s, NULL);
     bool found = sizing && sizing->fits;
-    bool hopeless = !sizing || s.tiles != MW_AUTO || is_hopeless(sizing);
+    bool open = s.tiles == MW_AUTO || s.logits_chunks == MW_AUTO;
+    bool hopeless = !sizing || !open || is_hopeless(sizing, &s);
     mw_sizing_free(sizing);
     if (found || hopeless)
         return found;
-    sizing = size_placement(request, settings, NULL);
+    sizing = mw_planner_size(request, settings, NULL);
     found = sizing && sizing->fits;
     mw_sizing_free(sizing);
     return found;
@@ -207,7 +156,7 @@ is_needless(const struct mw_sizing *deeper, const struct mw_sizing *other)
 static void
 blame(struct gather *gather, struct mw_sizing *sizing)
 {
-    if (!gather->nearest || lack(sizing) < lack(gather->nearest)) {
+    if (!gather->nearest || mw_sizing_lack(sizing) < mw_sizing_lack(gather->nearest)) {
         mw_sizing_free(gather->nearest);
         gather->nearest = sizing;
     } else {
@@ -256,7 +205,7 @@ try_exactly(struct gather *gather, const struct tiers *tiers)
     choose_batch(gather->request, &s);
     if (gather->error || (!gather->blame && !fits(gather->request, &s)))
         return false;
-    struct mw_sizing *sizing = size_placement(gather->request, &s, &gather->error);
+    struct mw_sizing *sizing = mw_planner_size(gather->request, &s, &gather->error);
     return sizing && keep(gather, sizing);
 }
 

@@ -247,7 +247,7 @@ struct mw_op {
     int32_t layer; /* -1: outside the layers */
     uint16_t micro_batch;
     uint16_t tile;
-    uint32_t shard; /* parameter shard or optimizer chunk */
+    uint32_t shard; /* optimizer chunk; of logits and loss, the chunk of the tokens */
     uint32_t match; /* ops of different ranks with equal `match` are one collective; MW_NONE */
     uint32_t dep_begin;
     uint32_t use_begin;

@@ -36,6 +36,11 @@ bool mw_settings_resolve(const struct mw_request *request, const struct mw_setti
 GPtrArray *mw_planner_candidates(const struct mw_request *request,
                                  const struct mw_settings *resolved, GError **error);
 
+/* The sizing of a placement and a batch that are settled; tiles, chunks and commit may be open.  One
+ * that fits, or lacks least. */
+struct mw_sizing *mw_planner_size(const struct mw_request *request,
+                                  const struct mw_settings *settings, GError **error);
+
 /* The largest micro-batch (sequences per GPU) that fits these placements; 0 if none does. */
 double mw_planner_largest_batch(const struct mw_request *request,
                                 const struct mw_settings *settings);

@@ -54,6 +54,23 @@ other_tiles(const struct plea *plea)
                                      : NULL;
 }
 
+/* Where chunks of the logits were fixed: other numbers of them. */
+static char *
+other_chunks(const struct plea *plea)
+{
+    struct mw_settings s = *plea->asked;
+
+    if (s.logits_chunks == MW_AUTO)
+        return NULL;
+    s.logits_chunks = MW_AUTO;
+    struct mw_sizing *open = fitting(plea, &s);
+    s.logits_chunks = open ? open->settings.logits_chunks : 0;
+    mw_sizing_free(open);
+    return s.logits_chunks && fits(plea, &s)
+               ? g_strdup_printf("--logits-chunks %" G_GINT64_FORMAT " fits", s.logits_chunks)
+               : NULL;
+}
+
 /* With an open batch each candidate has the largest of its placement; 0 if none fits. */
 static double
 largest_batch(const struct plea *plea, const struct mw_settings *settings)
@@ -174,7 +191,7 @@ mw_planner_remedy(const struct mw_request *request, const struct mw_settings *as
                   const struct mw_sizing *sizing)
 {
     static char *(*const ways[])(const struct plea *) = {
-        other_tiles, smaller_batch, another_strategy, free_devices, more_nodes, more_memory};
+        other_chunks,     other_tiles, smaller_batch, another_strategy, free_devices, more_nodes, more_memory};
     struct mw_settings of_strategy = *asked;
     struct plea plea = {request, &of_strategy, sizing};
     char *text = NULL;

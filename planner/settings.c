@@ -54,6 +54,7 @@ mw_settings_init(struct mw_settings *settings)
         .checkpoint_interval = MW_AUTO,
         .param_loads = MW_AUTO,
         .tiles = MW_AUTO,
+        .logits_chunks = MW_AUTO,
         .prefetch = MW_AUTO,
         .optimizer_chunk = MW_AUTO,
         .buffer_sets = 3,

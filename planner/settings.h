@@ -14,6 +14,7 @@
 #include "planner/plan.h"
 
 #define MW_AUTO (-1)
+#define MW_LOGITS_CHUNKS_MAX 4096
 
 enum mw_strategy {
     MW_STRATEGY_AUTO,
@@ -73,6 +74,7 @@ struct mw_settings {
     int64_t checkpoint_interval; /* blocks a checkpoint; 0: no checkpointing; MW_AUTO: 1 */
     int64_t param_loads;         /* 3 or 2; MW_AUTO: 3 */
     int64_t tiles;               /* memory-centric tiling; MW_AUTO: as few as fit */
+    int64_t logits_chunks;       /* parts of the tokens, for logits and loss; MW_AUTO: as few as fit */
     int64_t prefetch;            /* depth D of every stage; MW_AUTO: 1 */
     int64_t optimizer_chunk;     /* parameters a chunk of the optimizer step; MW_AUTO */
     int64_t buffer_sets;         /* of the optimizer step; default 3 */

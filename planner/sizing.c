@@ -132,6 +132,22 @@ cut_tiles(struct mw_sizing *sizing)
         }
 }
 
+int64_t
+mw_sizing_logits_parts(const struct mw_sizing *sizing)
+{
+    enum mw_class class = mw_sizing_tied(sizing) ? MW_CLASS_HEAD : MW_CLASS_TAIL;
+
+    return sizing->classes[class].units[0].tiles;
+}
+
+int64_t
+mw_sizing_token_parts(const struct mw_sizing *sizing, enum mw_operator operator_)
+{
+    bool chunked = operator_ == MW_OPERATOR_LOGITS || operator_ == MW_OPERATOR_LOSS;
+
+    return chunked ? sizing->settings.logits_chunks : 1;
+}
+
 enum mw_class
 mw_sizing_layer_class(const struct mw_sizing *sizing, int64_t layer)
 {
@@ -264,6 +280,13 @@ judge(struct mw_sizing *sizing)
     }
 }
 
+double
+mw_sizing_lack(const struct mw_sizing *sizing)
+{
+    return (double)sizing->short_bytes /
+           MAX(1, sizing->tiers[sizing->limiting_tier].capacity_bytes);
+}
+
 /* --- the whole ------------------------------------------------------------------------------ */
 
 static void
@@ -314,6 +337,8 @@ mw_sizing_new(const struct mw_model *model, const struct mw_hardware *hardware,
     if (sizing->settings.tiles == MW_AUTO)
         sizing->settings.tiles = 1;
     fill_ranks(sizing);
+    sizing->settings.logits_chunks =
+        model->vocab ? CLAMP(sizing->settings.logits_chunks, 1, sizing->tokens) : 1;
     fill_strategy(sizing);
     walk_model(sizing);
     cut_tiles(sizing);

@@ -98,7 +98,7 @@ struct mw_sizing {
     int64_t checkpoint_bytes; /* one checkpoint */
     int64_t activation_bytes; /* working memory (AWM), all of it */
     int64_t activation_slots, activation_slot_bytes; /* dozens of tensors, never one request */
-    int64_t logits_bytes;
+    int64_t logits_bytes; /* of one chunk */
     int64_t commit_record_bytes; /* of one of two; 0 where no state is committed */
     int64_t saved_bytes; /* a save of the state that is not on NVMe; 0 without --save-every */
 
@@ -139,6 +139,12 @@ enum mw_class mw_sizing_locate(const struct mw_sizing *sizing, uint32_t unit, in
 /* Global number of a block's first unit. */
 uint32_t mw_sizing_layer_unit(const struct mw_sizing *sizing, int64_t layer);
 bool mw_sizing_tied(const struct mw_sizing *sizing); /* the embedding is the logits' weight */
+/* Of one that does not fit: what is short, as a share of the tier that lacks most of its own. */
+double mw_sizing_lack(const struct mw_sizing *sizing);
+/* Parts of the logits' weight: of the tail, or of the embedding where it is tied. */
+int64_t mw_sizing_logits_parts(const struct mw_sizing *sizing);
+/* In how many parts an operator takes the tokens: logits and loss in chunks, all others in one. */
+int64_t mw_sizing_token_parts(const struct mw_sizing *sizing, enum mw_operator operator_);
 struct mw_chunk_moves mw_sizing_chunk_moves(const struct mw_sizing *sizing, uint32_t chunk);
 enum mw_class mw_sizing_layer_class(const struct mw_sizing *sizing, int64_t layer);
 

@@ -43,7 +43,8 @@ mw_sizing_activations(struct mw_sizing *sizing)
     }
     /* 16-bit logits and their fp32 softmax, which becomes the gradient in place. */
     if (classes[MW_CLASS_TAIL].blocks)
-        sizing->logits_bytes = 6 * sizing->tokens * mw_divide_up(sizing->model->vocab, sizing->tp);
+        sizing->logits_bytes = 6 * mw_divide_up(sizing->tokens, sizing->settings.logits_chunks) *
+                               mw_divide_up(sizing->model->vocab, sizing->tp);
     mw_sizing_account(sizing, MW_TIER_GPU, MW_PURPOSE_ACTIVATIONS, sizing->activation_slot_bytes,
                       sizing->activation_slots);
     mw_sizing_account(sizing, MW_TIER_GPU, MW_PURPOSE_LOGITS, sizing->logits_bytes, 1);
@@ -55,6 +56,7 @@ struct survey { /* what the homes ask for */
     struct mw_chunk_moves moves; /* of any chunk */
     bool gradient_with_state;    /* read from NVMe together */
     int64_t tile_params, shard_params, chunk_params, group_parts;
+    int64_t logits_parts, logits_gradients; /* that stay over all chunks; 0 with one chunk */
 };
 
 static void
@@ -120,6 +122,10 @@ survey_homes(const struct mw_sizing *sizing, struct survey *survey)
         }
     }
     survey->group_parts = group_parts(sizing);
+    if (sizing->settings.logits_chunks > 1) {
+        survey->logits_parts = mw_sizing_logits_parts(sizing);
+        survey->logits_gradients = mw_sizing_tied(sizing) ? 0 : survey->logits_parts;
+    }
 }
 
 /* The fetch path: gg, cg and nc slots.  Owner-broadcast moves whole parts, not shards. */
@@ -131,11 +137,13 @@ size_fetch(struct mw_sizing *sizing, const struct survey *survey)
     bool owner = settings->partition == MW_PARTITION_OWNER;
     int64_t ring = settings->prefetch + 1;
     int64_t part = 2 * (owner ? survey->tile_params : survey->shard_params);
+    int64_t group = settings->param_loads == 2 ? survey->group_parts : 0;
 
     if (!sizing->params_partitioned || (!offloaded && sizing->dp == 1))
         return;
-    /* With two loads the units of a checkpoint group stay from recompute to backward. */
-    sizing->param_ring = ring + (settings->param_loads == 2 ? survey->group_parts : 0);
+    /* With two loads the units of a checkpoint group stay from recompute to backward; in chunks the
+     * logits' weight stays from the first one's forward to the last one's backward. */
+    sizing->param_ring = MAX(ring + group, settings->prefetch + survey->logits_parts);
     sizing->param_slot_bytes = 2 * survey->tile_params;
     if (offloaded && sizing->dp > 1) {
         sizing->shard_ring = ring;
@@ -158,7 +166,8 @@ size_gradients(struct mw_sizing *sizing, const struct survey *survey)
     if (!sizing->gradients_partitioned)
         return;
     if (offloaded || sizing->dp > 1) {
-        sizing->gradient_ring = GRADIENT_RING;
+        /* The gradient of the logits' weight is summed over their chunks before it leaves. */
+        sizing->gradient_ring = MAX(GRADIENT_RING, survey->logits_gradients + 1);
         sizing->gradient_slot_bytes = 2 * survey->tile_params;
     }
     if (mw_sizing_tied(sizing) && (sizing->gradient_home[0] != MW_TIER_GPU || sizing->dp > 1)) {

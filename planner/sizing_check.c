@@ -70,6 +70,8 @@ mw_sizing_check_parts(const struct mw_sizing *sizing, GError **error)
     for (int c = 0; c < MW_CLASS_COUNT; c++)
         for (int u = 0; u < sizing->classes[c].unit_count; u++)
             parts += (double)sizing->classes[c].blocks * sizing->classes[c].units[u].tiles;
+    if (sizing->model->vocab)
+        parts += (double)settings->logits_chunks * mw_sizing_logits_parts(sizing);
     parts *= 3.0 * settings->grad_accum;
     if (parts > PARTS_MAX)
         g_set_error(error, MW_ERROR, MW_ERROR_INVALID,

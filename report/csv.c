@@ -31,6 +31,7 @@ static const struct column {
     {"checkpoint_interval", INTEGER, false, offsetof(struct mw_result, checkpoint_interval)},
     {"param_loads", INTEGER, false, offsetof(struct mw_result, param_loads)},
     {"tiles", INTEGER, false, offsetof(struct mw_result, tiles)},
+    {"logits_chunks", INTEGER, false, offsetof(struct mw_result, logits_chunks)},
     {"prefetch", INTEGER, false, offsetof(struct mw_result, prefetch)},
     {"param_device", TEXT, false, offsetof(struct mw_result, param_device)},
     {"optimizer_device", TEXT, false, offsetof(struct mw_result, optimizer_device)},

@@ -32,6 +32,7 @@ write_counts(struct mw_json_writer *json, const struct mw_result *r)
     mw_json_integer(json, "checkpoint_interval", r->checkpoint_interval);
     mw_json_integer(json, "param_loads", r->param_loads);
     mw_json_integer(json, "tiles", r->tiles);
+    mw_json_integer(json, "logits_chunks", r->logits_chunks);
     mw_json_integer(json, "prefetch", r->prefetch);
 }
 

@@ -88,7 +88,7 @@ struct mw_result {
     double micro_batch;     /* sequences per GPU; fractional with tp */
     double global_batch;    /* sequences per step */
     double tokens_per_step;
-    int64_t checkpoint_interval, param_loads, tiles, prefetch;
+    int64_t checkpoint_interval, param_loads, tiles, logits_chunks, prefetch;
     char *param_device, *optimizer_device, *gradient_device, *activation_device;
     char *partition;        /* "bandwidth-centric" or "owner-broadcast" */
     char *commit;           /* "step" or "none" */

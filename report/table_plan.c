@@ -108,6 +108,8 @@ add_schedule(struct mw_grid *grid, const struct mw_result *r)
         mw_grid_row(grid, "checkpoint every", "none", NULL);
     mw_grid_row(grid, "parameter loads", integer_text(r->param_loads), NULL);
     mw_grid_row(grid, "tiles", integer_text(r->tiles), NULL);
+    mw_grid_row(grid, "logits in", integer_text(r->logits_chunks),
+                r->logits_chunks == 1 ? "chunk" : "chunks", NULL);
     mw_grid_row(grid, "prefetch depth", integer_text(r->prefetch), NULL);
     mw_grid_row(grid, "commit", mw_table_text(r->commit), NULL);
     if (r->dpu_start >= 0)

@@ -261,6 +261,7 @@ random_request_init(struct random_request *request, guint32 seed)
     do
         request->model = draw_model(random);
     while (!mw_model_validate(&request->model, "random", NULL));
+    request->settings.logits_chunks = once_in(random, 2) ? MW_AUTO : pick(random, 1, 9);
     random_request_name(request);
 }
 
@@ -297,12 +298,13 @@ random_request_text(const struct random_request *request)
     return g_strdup_printf(
         "request %u: %s, layers %d hidden %d kv %d ffn %d vocab %d%s experts %d; nodes %d gpus %d "
         "tp %d batch %g global %d accum %d seq %d; p=%s g=%s o=%s a=%s; interval %d loads %d tiles "
-        "%d prefetch %d chunk %d sets %d dpu %d commit %d%s%s%s%s%s",
+        "%d logits %d prefetch %d chunk %d sets %d dpu %d commit %d%s%s%s%s%s",
         request->seed, mw_strategy_name(s->strategy), (int)m->layers, (int)m->hidden,
         (int)m->kv_heads, (int)m->ffn, (int)m->vocab, m->tied_embedding ? " tied" : "",
         (int)m->experts, (int)s->nodes, (int)s->gpus_per_node, (int)s->tp, s->micro_batch,
         (int)s->global_batch, (int)s->grad_accum, (int)s->seq, p, g, o, a,
-        (int)s->checkpoint_interval, (int)s->param_loads, (int)s->tiles, (int)s->prefetch,
+        (int)s->checkpoint_interval, (int)s->param_loads, (int)s->tiles, (int)s->logits_chunks,
+        (int)s->prefetch,
         (int)s->optimizer_chunk, (int)s->buffer_sets, (int)s->dpu_start, s->commit,
         s->layout == MW_LAYOUT_PAPER20 ? " paper20" : "",
         s->partition == MW_PARTITION_OWNER ? " owner" : "", s->overlap ? "" : " no-overlap",

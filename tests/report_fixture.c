@@ -206,6 +206,7 @@ fill_question(struct mw_result *r)
     r->checkpoint_interval = 1;
     r->param_loads = 3;
     r->tiles = 1;
+    r->logits_chunks = 1;
     r->prefetch = 2;
     r->param_device = g_strdup("nvme");
     r->optimizer_device = g_strdup("cpu:60GB,nvme");

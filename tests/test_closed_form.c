@@ -96,6 +96,7 @@ even_settings(GRand *random)
     s.checkpoint_interval = pick(random, 0, 3);
     s.param_loads = s.checkpoint_interval ? pick(random, 2, 3) : 3;
     s.tiles = 1 << pick(random, 0, 3);
+    s.logits_chunks = 1 << pick(random, 0, 4);
     s.prefetch = pick(random, 0, 3);
     s.commit = (int)pick(random, 0, 1);
     if (s.strategy == MW_STRATEGY_ZERO_OFFLOAD && pick(random, 0, 1))

@@ -101,7 +101,7 @@ clear_devices(const char *text, struct mw_settings *settings)
     }
 }
 
-enum remedy { TILES, BATCH, STRATEGY, NODES, DEVICES, MEMORY, REMEDIES };
+enum remedy { TILES, CHUNKS, BATCH, STRATEGY, NODES, DEVICES, MEMORY, REMEDIES };
 
 static enum remedy
 apply(const char *text, struct random_request *request, const struct mw_sizing *sizing)
@@ -111,6 +111,8 @@ apply(const char *text, struct random_request *request, const struct mw_sizing *
 
     if (sscanf(text, "--tiles %" G_GINT64_FORMAT " fits", &s->tiles) == 1)
         return TILES;
+    if (sscanf(text, "--logits-chunks %" G_GINT64_FORMAT " fits", &s->logits_chunks) == 1)
+        return CHUNKS;
     if (sscanf(text, "--batch %lf fits", &s->micro_batch) == 1)
         return BATCH;
     if (sscanf(text, "--nodes %" G_GINT64_FORMAT " fits", &s->nodes) == 1)
@@ -162,9 +164,10 @@ test_random_requests(void)
         kinds[check_remedy(&request, first)]++;
         answers++;
     }
-    g_test_message("remedies: tiles %d, batch %d, strategy %d, nodes %d, devices %d, memory %d",
-                   kinds[TILES], kinds[BATCH], kinds[STRATEGY], kinds[NODES], kinds[DEVICES],
-                   kinds[MEMORY]);
+    g_test_message("remedies: tiles %d, chunks %d, batch %d, strategy %d, nodes %d, devices %d, "
+                   "memory %d",
+                   kinds[TILES], kinds[CHUNKS], kinds[BATCH], kinds[STRATEGY], kinds[NODES],
+                   kinds[DEVICES], kinds[MEMORY]);
     for (int i = 0; i < REMEDIES; i++)
         g_assert_cmpint(kinds[i], >, 0);
 }

@@ -121,7 +121,7 @@ check_plan(const struct mw_sizing *sizing)
     struct walk walk = {plan, writer};
     int parts[MW_PHASE_COUNT] = {0};
     int64_t expected = sizing->classes[MW_CLASS_HEAD].units[0].tiles *
-                       sizing->settings.grad_accum * plan->ranks;
+                       sizing->settings.grad_accum * sizing->settings.logits_chunks * plan->ranks;
 
     memset(writer, 0xff, plan->slot_count * sizeof *writer);
     for (uint32_t op = 0; op < plan->op_count; op++) {

@@ -12,7 +12,7 @@ READ_GB_PER_S, WRITE_GB_PER_S = (3.25, 6.0, 6.5), (1.25, 3.4, 3.6)  # a drive: l
 CAPACITY_TB, RESERVE_TB, QUEUE_DEPTH = 3.84, 0.0384, 16
 OPTIONS = ("-m", "gpt3-13b", "-H", "rtx4090-12ssd", "--seq", 1024, "-s", "zero-infinity-nvme",
            "--param-device", "nvme", "--optimizer-device", "nvme", "--gradient-device", "cpu",
-           "--activation-device", "nvme", "--commit", "none")
+           "--activation-device", "nvme", "--commit", "none", "--logits-chunks", 1)
 BATCHES = (32, 48, 64)
 
 

@@ -1,0 +1,106 @@
+/* What is left open of one placement: tiles, chunks of the logits, commit. */
+#include <glib.h>
+
+#include "planner/planner.h"
+
+#define TILES_MAX 64
+/* A committed step needs the other extents and 10% to spare (docs/DESIGN.md). */
+#define COMMIT_FILL 0.9
+
+static struct mw_sizing *
+size_with_commit(const struct mw_request *request, const struct mw_settings *settings,
+                 GError **error)
+{
+    struct mw_settings s = *settings;
+
+    if (s.commit != MW_AUTO)
+        return mw_sizing_new(request->model, request->hardware, &s, error);
+    s.commit = 1;
+    struct mw_sizing *sizing = mw_sizing_new(request->model, request->hardware, &s, error);
+    if (!sizing || (sizing->fits && sizing->ledger[MW_TIER_NVME][MW_PURPOSE_OPTIMIZER_STATE_OTHER] &&
+                    sizing->need_bytes[MW_TIER_NVME] <=
+                        COMMIT_FILL * sizing->tiers[MW_TIER_NVME].capacity_bytes))
+        return sizing;
+    mw_sizing_free(sizing);
+    s.commit = 0;
+    return mw_sizing_new(request->model, request->hardware, &s, error);
+}
+
+/* Chunks of the logits that make any sense: with V/h of them the logits take 6·t·h bytes, three
+ * times what enters them, and are no burden beside a layer's activations. */
+static int64_t
+most_chunks(const struct mw_sizing *sizing)
+{
+    int64_t bound = MIN(sizing->tokens, MW_LOGITS_CHUNKS_MAX), chunks = 1;
+
+    bound = MIN(bound, 2 * sizing->model->vocab / sizing->model->hidden);
+    while (2 * chunks <= bound)
+        chunks *= 2;
+    return chunks;
+}
+
+/* The fewest chunks, a power of two, with which as many logits go as are short. */
+static int64_t
+enough_chunks(const struct mw_sizing *sizing)
+{
+    const struct mw_tier_info *gpu = &sizing->tiers[MW_TIER_GPU];
+    int64_t most = most_chunks(sizing), chunks = sizing->settings.logits_chunks;
+    int64_t all_bytes = chunks * sizing->logits_bytes;
+    int64_t room_bytes =
+        MIN(gpu->largest_request_bytes,
+            sizing->logits_bytes + gpu->capacity_bytes - sizing->need_bytes[MW_TIER_GPU]);
+
+    while (chunks < most && all_bytes / chunks > room_bytes)
+        chunks *= 2;
+    return chunks;
+}
+
+/* Logits in chunks only when they do not fit in one piece: chunks cost no traffic and next to no
+ * time, so they come before tiles and before any state has to move. */
+static struct mw_sizing *
+size_with_logits(const struct mw_request *request, const struct mw_settings *settings,
+                 GError **error)
+{
+    struct mw_settings s = *settings;
+    struct mw_sizing *nearest = size_with_commit(request, &s, error);
+
+    if (!nearest || nearest->fits || s.logits_chunks != MW_AUTO ||
+        nearest->limiting_tier != MW_TIER_GPU || most_chunks(nearest) == 1)
+        return nearest;
+    for (s.logits_chunks = 2; s.logits_chunks;) {
+        struct mw_sizing *sizing = size_with_commit(request, &s, NULL);
+        int64_t more = sizing && !sizing->fits ? enough_chunks(sizing) : 0;
+        s.logits_chunks = more > s.logits_chunks ? more : 0;
+        if (sizing && (sizing->fits || mw_sizing_lack(sizing) < mw_sizing_lack(nearest))) {
+            mw_sizing_free(nearest);
+            nearest = sizing;
+        } else {
+            mw_sizing_free(sizing);
+        }
+    }
+    return nearest;
+}
+
+/* Memory-centric tiling only when a buffer does not fit; if no number of tiles helps, the one that
+ * lacks least, so that the verdict does not blame a buffer that tiling would have cut. */
+struct mw_sizing *
+mw_planner_size(const struct mw_request *request, const struct mw_settings *settings,
+                GError **error)
+{
+    struct mw_settings s = *settings;
+    struct mw_sizing *nearest = size_with_logits(request, &s, error);
+
+    if (!nearest || nearest->fits || s.tiles != MW_AUTO || !nearest->params_partitioned ||
+        nearest->limiting_tier == MW_TIER_NVME)
+        return nearest;
+    for (s.tiles = 2; s.tiles <= TILES_MAX && !nearest->fits; s.tiles *= 2) {
+        struct mw_sizing *sizing = size_with_logits(request, &s, NULL);
+        if (sizing && (sizing->fits || mw_sizing_lack(sizing) < mw_sizing_lack(nearest))) {
+            mw_sizing_free(nearest);
+            nearest = sizing;
+        } else {
+            mw_sizing_free(sizing);
+        }
+    }
+    return nearest;
+}
