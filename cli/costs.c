@@ -4,6 +4,7 @@
 #include "cli/fill.h"
 
 #define HOURS_A_DAY 24
+#define SECONDS_A_DAY 86400
 #define DAYS_A_YEAR 365.25
 
 void
@@ -46,6 +47,19 @@ owned_cost(const struct cli_request *request, const struct mw_result *r)
     return owned;
 }
 
+/* A run goes through the steps before --dpu-start at their own time. */
+static double
+run_s(const struct cli_answer *answer)
+{
+    const struct mw_result *r = answer->result;
+    double steps = r->tokens / r->tokens_per_step;
+    double undelayed =
+        r->undelayed_step_time_s > 0 ? fmin(steps, (double)answer->sizing->settings.dpu_start) : 0;
+
+    return undelayed * r->undelayed_step_time_s +
+           (steps - undelayed) * r->step_time_s[MW_OUTLOOK_TYPICAL];
+}
+
 void
 cli_fill_costs(const struct cli_request *request, const struct cli_answer *answer)
 {
@@ -57,7 +71,7 @@ cli_fill_costs(const struct cli_request *request, const struct cli_answer *answe
     r->tokens = request->settings.tokens;
     if (r->tokens <= 0)
         return;
-    r->days = r->tokens / r->tokens_per_s / 86400;
+    r->days = run_s(answer) / SECONDS_A_DAY;
     r->energy_kwh =
         hw->power_w > 0 ? r->days * HOURS_A_DAY * hw->power_w * r->nodes / 1000 : NAN;
     r->owned = owned_cost(request, r);

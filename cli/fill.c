@@ -121,6 +121,8 @@ note_idle(const struct mw_settings *asked, const struct mw_sizing *sizing, GPtrA
         {"bf16 of the DeepSpeed file",
          asked->dtype == MW_DTYPE_BF16 && sizing->settings.dtype != MW_DTYPE_BF16,
          "is not followed: this GPU has fp16 products only, and the plan is for them"},
+        {"--dpu-start", asked->dpu_start != MW_AUTO && sizing->settings.dpu_start == MW_AUTO,
+         "changes nothing: the run ends before it"},
         {"--commit step",
          asked->commit == 1 && !sizing->ledger[MW_TIER_NVME][MW_PURPOSE_OPTIMIZER_STATE],
          "commits nothing: no optimizer state is on NVMe"},
@@ -285,24 +287,39 @@ cli_fill_burst_step(const struct mw_plan *plan, const struct mw_hardware *hardwa
     r->first_step_time_s = cli_step_s(plan, &hw, false);
 }
 
-/* With delayed update the first steps update as zero-offload does. */
-static void
-fill_first_step(const struct cli_request *request, const struct cli_answer *answer)
+/* With delayed update the steps before --dpu-start update as zero-offload does; with none before it,
+ * or no room for such a step, NULL. */
+static struct mw_plan *
+plan_undelayed(const struct cli_request *request, const struct cli_answer *answer)
 {
     const struct mw_hardware *hw = &request->hardware[MW_OUTLOOK_TYPICAL];
     struct mw_settings s = answer->sizing->settings;
+    struct mw_plan *plan = NULL;
 
-    cli_fill_burst_step(answer->plan, hw, answer->result);
-    if (s.dpu_start == MW_AUTO)
-        return;
+    if (s.dpu_start <= 0)
+        return NULL;
     s.dpu_start = MW_AUTO;
     struct mw_sizing *sizing = mw_sizing_new(&request->model, hw, &s, NULL);
-    if (sizing && sizing->fits) {
-        struct mw_plan *plan = mw_build_plan(sizing);
-        answer->result->first_step_time_s = cli_step_s(plan, hw, false);
-        mw_plan_free(plan);
-    }
+    if (sizing && sizing->fits)
+        plan = mw_build_plan(sizing);
     mw_sizing_free(sizing);
+    return plan;
+}
+
+static void
+fill_run(const struct cli_request *request, const struct cli_answer *answer)
+{
+    const struct mw_hardware *hw = &request->hardware[MW_OUTLOOK_TYPICAL];
+    struct mw_result *r = answer->result;
+    struct mw_plan *undelayed = plan_undelayed(request, answer);
+
+    if (undelayed) {
+        r->undelayed_step_time_s = cli_step_s(undelayed, hw, false);
+        r->first_step_time_s = r->undelayed_step_time_s;
+    }
+    cli_fill_costs(request, answer);
+    cli_fill_burst_step(undelayed ? undelayed : answer->plan, hw, r);
+    mw_plan_free(undelayed);
 }
 
 static void
@@ -328,8 +345,7 @@ cli_fill_simulation(const struct cli_request *request, struct cli_answer *answer
 {
     fill_rates(request, answer, engine);
     cli_fill_use(answer->plan, engine, answer->result);
-    cli_fill_costs(request, answer);
-    fill_first_step(request, answer);
+    fill_run(request, answer);
     take_timeline(answer, engine);
     if (depth < CLI_DEPTH_VERDICT)
         return;

@@ -307,6 +307,17 @@ fill_ranks(struct mw_sizing *sizing)
                                       sizing->hardware->gpu_flash_attention};
 }
 
+/* A run that ends before the delay begins has none. */
+static void
+drop_late_delay(struct mw_sizing *sizing)
+{
+    struct mw_settings *s = &sizing->settings;
+    double step_tokens = (double)sizing->tokens * sizing->dp * s->grad_accum;
+
+    if (s->tokens > 0 && s->dpu_start * step_tokens >= s->tokens)
+        s->dpu_start = MW_AUTO;
+}
+
 static void
 fill_strategy(struct mw_sizing *sizing)
 {
@@ -339,6 +350,7 @@ mw_sizing_new(const struct mw_model *model, const struct mw_hardware *hardware,
     fill_ranks(sizing);
     sizing->settings.logits_chunks =
         model->vocab ? CLAMP(sizing->settings.logits_chunks, 1, sizing->tokens) : 1;
+    drop_late_delay(sizing);
     fill_strategy(sizing);
     walk_model(sizing);
     cut_tiles(sizing);

@@ -67,7 +67,7 @@ struct mw_chunk_moves {
 struct mw_sizing {
     const struct mw_model *model;       /* borrowed */
     const struct mw_hardware *hardware; /* borrowed */
-    struct mw_settings settings;        /* resolved: no MW_AUTO left */
+    struct mw_settings settings;        /* resolved: MW_AUTO left for no delay alone */
 
     int64_t ranks, ranks_per_node, dp, tp;
     int64_t dp_ranks_per_node; /* members of one data-parallel group in a node */

@@ -61,6 +61,8 @@ write_speed(struct mw_json_writer *json, const struct mw_result *r)
 {
     mw_json_number(json, "step_time_s", predicted(r, r->step_time_s[1]));
     mw_json_number(json, "first_step_time_s", predicted(r, r->first_step_time_s));
+    if (r->undelayed_step_time_s > 0)
+        mw_json_number(json, "undelayed_step_time_s", r->undelayed_step_time_s);
     mw_json_number(json, "tflops_per_gpu", predicted(r, r->tflops_per_gpu[1]));
     mw_json_number(json, "efficiency", predicted(r, r->efficiency));
     mw_json_number(json, "mfu", predicted(r, r->mfu));

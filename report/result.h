@@ -108,6 +108,7 @@ struct mw_result {
     bool simulated;         /* the following are filled in */
     double step_time_s[3];
     double first_step_time_s;
+    double undelayed_step_time_s; /* of the steps before --dpu-start; 0 without any */
     double tflops_per_gpu[3]; /* FLOP/s done, recompute counted, in 1e12 */
     double efficiency;        /* of the profile's achievable peak */
     double mfu;               /* model FLOPs (no recompute) of the datasheet peak */

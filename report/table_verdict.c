@@ -35,8 +35,11 @@ print_speed(FILE *out, const struct mw_result *r)
 {
     g_autofree char *step_range = range_text(r->step_time_s, mw_format_seconds);
 
-    mw_table_line(out, "step time", "%s%s, first step %s", mw_format_seconds(r->step_time_s[1]),
-                  step_range, mw_format_seconds(r->first_step_time_s));
+    mw_table_line(out, "step time", "%s%s, first step %s%s%s",
+                  mw_format_seconds(r->step_time_s[1]), step_range,
+                  mw_format_seconds(r->first_step_time_s),
+                  r->undelayed_step_time_s > 0 ? ", before the delay " : "",
+                  r->undelayed_step_time_s > 0 ? mw_format_seconds(r->undelayed_step_time_s) : "");
     if (isfinite(r->tokens_per_s))
         print_rates(out, r);
     mw_table_line(out, "bottleneck", "%s, busy %s of the step", mw_table_text(r->bottleneck),

@@ -583,6 +583,41 @@ def check_cost(box):
             yield f"no {words!r}"
 
 
+def check_delay(box):
+    """Steps before --dpu-start are not delayed: neither in the run's days and energy nor alone."""
+    def ask(options):
+        line = ("simulate -m zo-2b -H dgx2 --gpus 1 -s zero-offload --optimizer-device nvme --batch 1 "
+                f"--seq 1024 --set nvme.endurance_tbw=1000 --tokens 1024e3 {options}")
+        return (json.loads(box.run(f"{line} --json").out), box.run(line).out.decode())
+
+    plain, _ = ask("")
+    delayed, _ = ask("--dpu-start 0")
+    gain = plain["step_time_s"] - delayed["step_time_s"]
+    if not gain > 0 or delayed["first_step_time_s"] >= plain["first_step_time_s"]:
+        yield f"delayed {delayed['step_time_s']} s, at once {plain['step_time_s']} s"
+    for start in (0, 1, 400, 999):
+        answer, text = ask(f"--dpu-start {start}")
+        days = (1000 * delayed["step_time_s"] + start * gain) / 86400
+        if abs(answer["days"] / days - 1) > 1e-9:
+            yield f"--dpu-start {start}: {answer['days']} days, expected {days}"
+        if abs(answer["energy_kwh"] / answer["days"] / plain["energy_kwh"] * plain["days"] - 1) > 1e-9:
+            yield f"--dpu-start {start}: {answer['energy_kwh']} kWh"
+        first = (plain if start else delayed)["first_step_time_s"]
+        if (answer["step_time_s"], answer["first_step_time_s"]) != (delayed["step_time_s"], first):
+            yield f"--dpu-start {start}: first step {answer['first_step_time_s']} s"
+        if answer["drive_life_steps"] != plain["drive_life_steps"]:
+            yield f"--dpu-start {start}: drives live {answer['drive_life_steps']} steps"
+        if ("before the delay" in text) != (start > 0):
+            yield f"--dpu-start {start}: {text}"
+    for start in (1000, 1001, 10 ** 9):
+        answer, _ = ask(f"--dpu-start {start}")
+        for key in ("step_time_s", "first_step_time_s", "days", "energy_kwh", "peak_bytes"):
+            if answer[key] != plain[key]:
+                yield f"--dpu-start {start}: {key} {answer[key]}, expected {plain[key]}"
+        if not any(note.startswith("--dpu-start changes nothing") for note in answer["notes"]):
+            yield f"--dpu-start {start}: {answer['notes']}"
+
+
 def check_lists(box):
     """--json lists what the table lists, under the key that asks for it."""
     for what, key in (("models", "model"), ("hwprofiles", "hardware"), ("strategies", "strategy")):
@@ -667,6 +702,7 @@ def tests(box):
         ["plan", "trace.json", "ds.json"])
     yield "invariant-5: json", check_json(box)
     yield "cost", check_cost(box)
+    yield "delay", check_delay(box)
     yield "list: json", check_lists(box)
     yield "invariant-8: provenance", check_provenance(box)
     yield "invariant-8: calibrated", check_calibrated(box)
