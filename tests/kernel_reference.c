@@ -197,7 +197,7 @@ mw_ref_attention(const struct mw_ref_attention *s, double *o, double *lse, const
 
 struct row_gradients {
     double *dq, *dk, *dv;
-    const double *d_o, *q, *k, *v;
+    const double *d_o, *o, *q, *k, *v;
     double *p, *dp;
 };
 
@@ -212,6 +212,8 @@ row_backward(const struct mw_ref_attention *s, const struct row_gradients *x, in
         x->dp[j] = dot(x->d_o + at, x->v + row_of(s, b, j, s->kv_heads, g), s->head_dim);
         mean += x->p[j] * x->dp[j];
     }
+    if (x->o != NULL)
+        mean = dot(x->d_o + at, x->o + at, s->head_dim);
     for (int64_t j = 0; j <= token; j++) {
         int64_t key = row_of(s, b, j, s->kv_heads, g);
         double ds = x->p[j] * (x->dp[j] - mean) * s->scale;
@@ -225,12 +227,13 @@ row_backward(const struct mw_ref_attention *s, const struct row_gradients *x, in
 
 void
 mw_ref_attention_backward(const struct mw_ref_attention *s, double *dq, double *dk, double *dv,
-                          const double *d_o, const double *q, const double *k, const double *v)
+                          const double *d_o, const double *o, const double *q, const double *k,
+                          const double *v)
 {
     size_t q_bytes = (size_t)(s->batch * s->seq * s->heads * s->head_dim) * sizeof *q;
     size_t kv_bytes = (size_t)(s->batch * s->seq * s->kv_heads * s->head_dim) * sizeof *k;
     double *p = malloc((size_t)s->seq * sizeof *p), *dp = malloc((size_t)s->seq * sizeof *dp);
-    const struct row_gradients x = {dq, dk, dv, d_o, q, k, v, p, dp};
+    const struct row_gradients x = {dq, dk, dv, d_o, o, q, k, v, p, dp};
     memset(dq, 0, q_bytes);
     memset(dk, 0, kv_bytes);
     memset(dv, 0, kv_bytes);

@@ -39,8 +39,10 @@ struct mw_ref_attention {
 
 void mw_ref_attention(const struct mw_ref_attention *s, double *o, double *lse, const double *q,
                       const double *k, const double *v);
+/* o NULL: exact.  Otherwise the sum of probability times its gradient over a row is taken as that
+ * of d_o times the o given, as kernels do, who have o rounded. */
 void mw_ref_attention_backward(const struct mw_ref_attention *s, double *dq, double *dk, double *dv,
-                               const double *d_o, const double *q, const double *k,
+                               const double *d_o, const double *o, const double *q, const double *k,
                                const double *v);
 
 /* Returns the sum of losses; dlogits may be NULL. */

@@ -1,0 +1,213 @@
+/* AdamW and the gradient norm: the same bits from every instruction set and number of threads. */
+#include <math.h>
+#include <string.h>
+
+#if defined(_OPENMP)
+#include <omp.h>
+#endif
+
+#include "kernel_helpers.h"
+
+struct state {
+    float *w, *m, *v;
+    uint16_t *param;
+    int64_t n;
+};
+
+static struct state
+state_copy(const struct state *s)
+{
+    gsize bytes = (gsize)s->n * sizeof(float);
+    struct state copy = {g_memdup2(s->w, bytes), g_memdup2(s->m, bytes), g_memdup2(s->v, bytes),
+                         g_memdup2(s->param, bytes / 2), s->n};
+    return copy;
+}
+
+static void
+state_clear(struct state *s)
+{
+    g_free(s->w);
+    g_free(s->m);
+    g_free(s->v);
+    g_free(s->param);
+}
+
+static struct state
+state_random(int64_t n)
+{
+    struct state s = {mw_floats_random(n, 1.0), mw_floats_random(n, 1e-2),
+                      mw_floats_random(n, 1e-3), g_new0(uint16_t, n), n};
+    for (int64_t i = 0; i < n; i++)
+        s.v[i] = fabsf(s.v[i]);
+    return s;
+}
+
+/* As the header states it, one element and one operation at a time. */
+static void
+plain_adamw(const struct mw_cpu_adamw *a, struct state *s, const float *grad)
+{
+    for (int64_t i = 0; i < s->n; i++) {
+        float g = grad[i] * a->grad_scale;
+        float kept_m = a->beta1 * s->m[i], new_m = a->one_minus_beta1 * g;
+        float square = g * g;
+        float kept_v = a->beta2 * s->v[i], new_v = a->one_minus_beta2 * square;
+        s->m[i] = kept_m + new_m;
+        s->v[i] = kept_v + new_v;
+        float root = sqrtf(s->v[i]) * a->v_scale;
+        float ratio = s->m[i] / (root + a->eps);
+        float kept_w = s->w[i] * a->decay, step = a->corrected_lr * ratio;
+        s->w[i] = kept_w - step;
+        s->param[i] = mw_bf16_nearest(s->w[i]);
+    }
+}
+
+static void
+expect_same(const struct state *a, const struct state *b)
+{
+    gsize bytes = (gsize)a->n * sizeof(float);
+    g_assert_cmpmem(a->w, bytes, b->w, bytes);
+    g_assert_cmpmem(a->m, bytes, b->m, bytes);
+    g_assert_cmpmem(a->v, bytes, b->v, bytes);
+    g_assert_cmpmem(a->param, bytes / 2, b->param, bytes / 2);
+}
+
+static void
+check_adamw(const struct mw_cpu_kernels *k, int64_t n, bool grad_fp32)
+{
+    const struct mw_cpu_adamw step =
+        mw_cpu_adamw_step(3e-4, 0.9, 0.95, 1e-8, 0.1, mw_random_size(1000), 1.0 / 1024);
+    struct mw_tensor half = mw_tensor_random(n, 10.0);
+    g_autofree float *full = grad_fp32 ? mw_floats_random(n, 10.0) : g_new(float, n);
+    for (int64_t i = 0; i < n && !grad_fp32; i++)
+        full[i] = mw_bf16_value(half.bits[i]);
+    struct state plain = state_random(n), fused = state_copy(&plain);
+    plain_adamw(&step, &plain, full);
+    k->adamw(&step, fused.w, fused.m, fused.v, fused.param,
+             grad_fp32 ? (const void *)full : (const void *)half.bits, grad_fp32, n);
+    expect_same(&plain, &fused);
+    state_clear(&plain);
+    state_clear(&fused);
+    mw_tensor_clear(&half);
+}
+
+static void
+test_adamw(gconstpointer data)
+{
+    for (int round = 0; round < 20; round++) {
+        check_adamw(data, mw_random_size(40000), round % 2 == 0);
+        check_adamw(data, mw_random_size(100), round % 2 != 0);
+    }
+}
+
+static void
+test_adamw_threads(gconstpointer data)
+{
+#if defined(_OPENMP)
+    int before = omp_get_max_threads();
+    for (int threads = 1; threads <= 5; threads++) {
+        omp_set_num_threads(threads);
+        check_adamw(data, 100000, false);
+    }
+    omp_set_num_threads(before);
+#else
+    g_test_skip("built without OpenMP");
+#endif
+}
+
+/* No bf16 copy asked for; and unaligned ends, as of a shard cut anywhere. */
+static void
+test_adamw_shards(gconstpointer data)
+{
+    const struct mw_cpu_kernels *k = data;
+    const struct mw_cpu_adamw step = mw_cpu_adamw_step(1e-3, 0.9, 0.999, 1e-8, 0.0, 1, 1.0);
+    int64_t n = 5000, cut = 1237;
+    g_autofree float *grad = mw_floats_random(n, 1.0);
+    struct state whole = state_random(n), parts = state_copy(&whole);
+    k->adamw(&step, whole.w, whole.m, whole.v, NULL, grad, true, n);
+    k->adamw(&step, parts.w, parts.m, parts.v, NULL, grad, true, cut);
+    k->adamw(&step, parts.w + cut, parts.m + cut, parts.v + cut, NULL, grad + cut, true, n - cut);
+    expect_same(&whole, &parts);
+    state_clear(&whole);
+    state_clear(&parts);
+}
+
+/* One step of the paper's Algorithm 2 in double, with step 3 and a decay. */
+static void
+test_adamw_formula(gconstpointer data)
+{
+    const struct mw_cpu_kernels *k = data;
+    const struct mw_cpu_adamw step = mw_cpu_adamw_step(0.01, 0.9, 0.99, 1e-8, 0.1, 3, 0.5);
+    float w = 2.0f, m = 0.3f, v = 0.04f, grad = 1.5f;
+    double g = 0.5 * 1.5, em = 0.9 * 0.3 + 0.1 * g, ev = 0.99 * 0.04 + 0.01 * g * g;
+    double m_hat = em / (1.0 - pow(0.9, 3.0)), v_hat = ev / (1.0 - pow(0.99, 3.0));
+    double ew = 2.0 - 0.01 * (m_hat / (sqrt(v_hat) + 1e-8) + 0.1 * 2.0);
+    uint16_t param;
+    k->adamw(&step, &w, &m, &v, &param, &grad, true, 1);
+    g_assert_cmpfloat_with_epsilon((double)w, ew, 1e-6);
+    g_assert_cmpfloat_with_epsilon((double)m, em, 1e-7);
+    g_assert_cmpfloat_with_epsilon((double)v, ev, 1e-8);
+    g_assert_cmphex(param, ==, mw_bf16_nearest(w));
+}
+
+static double
+plain_squares(const float *x, int64_t n)
+{
+    double sum = 0.0;
+    for (int64_t i = 0; i < n; i++)
+        sum += (double)x[i] * (double)x[i];
+    return sum;
+}
+
+static void
+test_norm(gconstpointer data)
+{
+    const struct mw_cpu_kernels *k = data;
+    for (int round = 0; round < 5; round++) {
+        int64_t n = 2 * MW_CPU_NORM_BLOCK + mw_random_size(70000), blocks = mw_cpu_norm_blocks(n);
+        g_autofree float *grad = mw_floats_random(n, 1e20);
+        g_autofree double *whole = g_new0(double, blocks), *shards = g_new0(double, blocks);
+        k->square_sums(whole, grad, true, n);
+        g_assert_cmpfloat(fabs(mw_cpu_norm_combine(whole, blocks) / plain_squares(grad, n) - 1.0),
+                          <, 1e-12);
+        k->square_sums(shards, grad, true, MW_CPU_NORM_BLOCK);
+        k->square_sums(shards + 1, grad + MW_CPU_NORM_BLOCK, true, n - MW_CPU_NORM_BLOCK);
+        g_assert_cmpmem(whole, (gsize)blocks * 8, shards, (gsize)blocks * 8);
+        mw_cpu_kernels_of(MW_CPU_ISA_GENERIC)->square_sums(shards, grad, true, n);
+        g_assert_cmpmem(whole, (gsize)blocks * 8, shards, (gsize)blocks * 8);
+    }
+}
+
+/* An infinite or NaN gradient anywhere shows in the sum; the largest finite one does not. */
+static void
+test_overflow(gconstpointer data)
+{
+    const struct mw_cpu_kernels *k = data;
+    int64_t n = MW_CPU_NORM_BLOCK + 37;
+    g_autofree uint16_t *grad = g_new(uint16_t, n);
+    double partial[2];
+    for (int64_t i = 0; i < n; i++)
+        grad[i] = 0x7f7f;
+    k->square_sums(partial, grad, false, n);
+    g_assert_true(isfinite(mw_cpu_norm_combine(partial, 2)));
+    const uint16_t bad[] = {0x7f80, 0xff80, 0x7fc0, 0x7f81};
+    for (size_t i = 0; i < G_N_ELEMENTS(bad); i++) {
+        int64_t at = g_test_rand_int_range(0, (gint32)n);
+        grad[at] = bad[i];
+        k->square_sums(partial, grad, false, n);
+        g_assert_false(isfinite(mw_cpu_norm_combine(partial, 2)));
+        grad[at] = 0x7f7f;
+    }
+}
+
+int
+main(int argc, char **argv)
+{
+    g_test_init(&argc, &argv, NULL);
+    mw_add_kernel_test("adamw", test_adamw);
+    mw_add_kernel_test("adamw-threads", test_adamw_threads);
+    mw_add_kernel_test("adamw-shards", test_adamw_shards);
+    mw_add_kernel_test("adamw-formula", test_adamw_formula);
+    mw_add_kernel_test("norm", test_norm);
+    mw_add_kernel_test("overflow", test_overflow);
+    return g_test_run();
+}
