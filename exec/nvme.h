@@ -26,8 +26,8 @@ enum { MW_NVME_DRIVES_MAX = 64 };
 struct mw_nvme_options {
     const char *const *directories; /* one a drive; they exist and can be written */
     int directory_count;            /* 1..MW_NVME_DRIVES_MAX */
-    /* Names the files: DIRECTORY/STEM-INDEXofCOUNT.data.  NULL: "memwall".  Ranks that share a
-     * directory need a stem each. */
+    /* Names the files: DIRECTORY/STEM-INDEXofCOUNT.data, and DIRECTORY/STEM.lock while open.  NULL:
+     * "memwall".  Ranks that share a directory need a stem each. */
     const char *stem;
     int64_t
         capacity_bytes;   /* of the logical space; rounded up to stripes (a block, for one drive) */

@@ -1,7 +1,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -41,7 +40,7 @@ open_path(struct mw_nvme_file *file, const struct mw_nvme_file_wish *wish, GErro
     }
     if (file->fd >= 0)
         return true;
-    if (errno == ENOENT && wish->resume && g_file_test(wish->directory, G_FILE_TEST_IS_DIR)) {
+    if (errno == ENOENT && wish->resume) {
         g_set_error(error, MW_ERROR, MW_ERROR_IO,
                     "%s: not there: nothing to resume in this directory, or the directories were "
                     "others or in another order",
@@ -49,45 +48,6 @@ open_path(struct mw_nvme_file *file, const struct mw_nvme_file_wish *wish, GErro
         return false;
     }
     return fail(error, file, "cannot be opened for reading and writing");
-}
-
-/* Whether the path still names the file that is open. */
-static bool
-is_in_place(const struct mw_nvme_file *file)
-{
-    struct stat info;
-
-    return !stat(file->path, &info) && info.st_dev == file->device && info.st_ino == file->inode;
-}
-
-/* A run that ends removes its file before it lets go of the lock: then the name is to be opened
- * again. */
-static bool
-open_and_lock(struct mw_nvme_file *file, const struct mw_nvme_file_wish *wish, GError **error)
-{
-    for (int attempt = 0; attempt < 10; attempt++) {
-        struct stat info;
-
-        if (!open_path(file, wish, error))
-            return false;
-        if (flock(file->fd, LOCK_EX | LOCK_NB)) {
-            g_set_error(error, MW_ERROR, MW_ERROR_IO, "%s: %s", file->path,
-                        errno == EWOULDBLOCK ? "in use by another run: give it another directory"
-                                             : g_strerror(errno));
-            return false;
-        }
-        if (fstat(file->fd, &info))
-            return fail(error, file, "fstat");
-        file->device = info.st_dev;
-        file->inode = info.st_ino;
-        file->created = info.st_size == 0;
-        if (is_in_place(file))
-            return true;
-        close(file->fd);
-        file->fd = -1;
-    }
-    errno = EAGAIN;
-    return fail(error, file, "is removed as often as it is opened");
 }
 
 /* The kernel may take O_DIRECT at open and still say that the file cannot have it. */
@@ -114,14 +74,18 @@ learn_alignment(struct mw_nvme_file *file, bool buffered)
 bool
 mw_nvme_file_open(struct mw_nvme_file *file, const struct mw_nvme_file_wish *wish, GError **error)
 {
-    *file = (struct mw_nvme_file){.fd = -1};
+    struct stat info;
+
+    *file = (struct mw_nvme_file){.fd = -1, .lock.fd = -1};
     file->directory = g_strdup(wish->directory);
     file->path = g_strdup_printf("%s/%s-%dof%d.data", wish->directory, wish->stem, wish->index + 1,
                                  wish->count);
-    if (!open_and_lock(file, wish, error)) {
+    if (!mw_nvme_lock_take(&file->lock, wish->directory, wish->stem, error) ||
+        !open_path(file, wish, error)) {
         mw_nvme_file_close(file, true);
         return false;
     }
+    file->created = !fstat(file->fd, &info) && info.st_size == 0;
     learn_alignment(file, wish->buffered);
     return true;
 }
@@ -206,7 +170,7 @@ mw_nvme_file_sync(const struct mw_nvme_file *file, bool keep, const struct mw_nv
 {
     if (calls->fdatasync(calls->data, file->fd))
         return fail(error, file, "fdatasync");
-    if (keep && !is_in_place(file)) {
+    if (keep && !mw_nvme_is_in_place(file->path, file->fd)) {
         g_set_error(error, MW_ERROR, MW_ERROR_IO,
                     "%s: vanished during the run: what is written there could not be resumed",
                     file->path);
@@ -220,12 +184,13 @@ void
 mw_nvme_file_close(struct mw_nvme_file *file, bool keep)
 {
     if (file->fd >= 0) {
-        if (!keep && is_in_place(file))
+        if (!keep && mw_nvme_is_in_place(file->path, file->fd))
             unlink(file->path);
         close(file->fd);
     }
+    mw_nvme_lock_release(&file->lock);
     g_free(file->directory);
     g_free(file->path);
     g_free(file->notice);
-    *file = (struct mw_nvme_file){.fd = -1};
+    *file = (struct mw_nvme_file){.fd = -1, .lock.fd = -1};
 }

@@ -10,6 +10,19 @@
 #include "exec/nvme.h"
 #include "exec/nvme_calls.h"
 
+/* --- nvme_lock.c: a directory for one run, whatever its number of drives --- */
+
+struct mw_nvme_lock {
+    char *path;
+    int fd; /* -1: none */
+};
+
+bool mw_nvme_lock_take(struct mw_nvme_lock *lock, const char *directory, const char *stem,
+                       GError **error);
+void mw_nvme_lock_release(struct mw_nvme_lock *lock);
+/* Whether the path still names the file that is open. */
+bool mw_nvme_is_in_place(const char *path, int fd);
+
 /* --- nvme_file.c, nvme_align.c: one drive's file --- */
 
 struct mw_nvme_file {
@@ -17,8 +30,7 @@ struct mw_nvme_file {
     int fd;
     bool direct, ram, created;
     int64_t alignment_bytes;
-    dev_t device;
-    ino_t inode;
+    struct mw_nvme_lock lock;
 };
 
 struct mw_nvme_file_wish {
@@ -27,7 +39,7 @@ struct mw_nvme_file_wish {
     bool resume, buffered;
 };
 
-/* Opens and locks; the file is not reserved yet.  On failure nothing is left open. */
+/* Locks the directory and opens; the file is not reserved yet.  On failure nothing is left open. */
 bool mw_nvme_file_open(struct mw_nvme_file *file, const struct mw_nvme_file_wish *wish,
                        GError **error);
 /* Makes the file `bytes` long with all of its blocks its own. */

@@ -26,7 +26,7 @@ static const GOptionEntry entries[] = {
     {"depth", 0, 0, G_OPTION_ARG_INT, &depth, "transfers in flight", "N"},
     {"smoke", 0, 0, G_OPTION_ARG_NONE, &smoke, "small and once", NULL},
     {"serve", 0, 0, G_OPTION_ARG_NONE, &serve, "take orders from standard input", NULL},
-    {NULL},
+    {NULL, 0, 0, 0, NULL, NULL, NULL},
 };
 
 enum { SLOTS_MAX = 4 };

@@ -6,6 +6,7 @@ and to huge pages: memwall in requests of 256 MiB and of 16 MiB, fio as one stre
 ratio is of two runs one after the other; who begins changes from round to round.  The bar is 0.95."""
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -102,6 +103,9 @@ def show(direction, request_mib, pairs):
 
 
 def main():
+    if not shutil.which("fio"):
+        print("bench_nvme.py: fio is not installed")
+        sys.exit(77)
     program = sys.argv[1]
     directory = sys.argv[2] if len(sys.argv) > 2 else os.path.dirname(program) or "."
     rounds = int(sys.argv[3]) if len(sys.argv) > 3 else 11

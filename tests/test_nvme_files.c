@@ -88,6 +88,8 @@ test_lock(void)
     struct mw_nvme *nvme = open_tier(&options);
     expect_open_error(&options, MW_ERROR_IO, "in use by another run");
     g_assert_true(g_file_test(mw_nvme_drive(nvme, 0).path, G_FILE_TEST_EXISTS));
+    options.directory_count = 1;
+    expect_open_error(&options, MW_ERROR_IO, "in use by another run");
     options.stem = "rank1";
     struct mw_nvme *other = open_tier(&options);
     mw_nvme_close(other);
@@ -106,7 +108,12 @@ test_directories(void)
     struct mw_nvme_options options = mw_nvme_fixture_options(&fixture, 1, 8192);
     const char *missing = "no-such-directory";
     options.directories = &missing;
-    expect_open_error(&options, MW_ERROR_IO, "no-such-directory/");
+    expect_open_error(&options, MW_ERROR_IO, "no-such-directory: not a directory that can be");
+    const char *twice[] = {fixture.directories[0], fixture.directories[0]};
+    options.directories = twice;
+    options.directory_count = 2;
+    expect_open_error(&options, MW_ERROR_IO, "named twice");
+    options.directory_count = 1;
     options.directories = (const char *const *)fixture.directories;
     g_assert_cmpint(statfs(fixture.root, &system), ==, 0);
     options.capacity_bytes = ((int64_t)system.f_bavail + 1000000) * (int64_t)system.f_frsize;
