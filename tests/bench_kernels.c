@@ -1,0 +1,395 @@
+/*
+ * bench_kernels [--smoke | --adamw PARAMETERS]: rates of the kernels on this machine, each beside
+ * what bounds it, in turn, medians of ROUNDS.
+ *   adamw      28 bytes a parameter, against copying and scaling as many bytes in DRAM
+ *   products   the wrapper against bare oneDNN calls, shapes of GPT-2 124M
+ *   attention  forward and backward, of the FLOPs that a causal mask leaves
+ * --adamw prints the median seconds of an update, for a peer to stand beside.
+ */
+#include <math.h>
+#include <oneapi/dnnl/dnnl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#if defined(__AVX2__) || defined(__SSE2__)
+#include <immintrin.h>
+#endif
+#if defined(_OPENMP)
+#include <omp.h>
+#endif
+
+#include "exec/cpu/matmul.h"
+
+#define ROUNDS 11
+
+static double
+now_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static int
+team(void)
+{
+#if defined(_OPENMP)
+    return omp_get_max_threads();
+#else
+    return 1;
+#endif
+}
+
+static int
+by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double
+median(double *x)
+{
+    qsort(x, ROUNDS, sizeof *x, by_value);
+    return x[ROUNDS / 2];
+}
+
+/* Huge pages where the system gives them, touched. */
+static void *
+buffer(size_t bytes)
+{
+    size_t huge = (size_t)2 << 20;
+    size_t rounded = (bytes + huge - 1) / huge * huge;
+    void *p = aligned_alloc(huge, rounded);
+    if (p == NULL) {
+        fprintf(stderr, "bench_kernels: no memory for %zu bytes\n", bytes);
+        exit(1);
+    }
+    madvise(p, rounded, MADV_HUGEPAGE);
+    memset(p, 0, rounded);
+    return p;
+}
+
+/* --- AdamW and DRAM --- */
+
+struct optimizer {
+    float *w, *m, *v;
+    uint16_t *grad, *param;
+    int64_t n;
+};
+
+static struct optimizer
+optimizer_create(int64_t n)
+{
+    struct optimizer o = {buffer((size_t)n * 4), buffer((size_t)n * 4), buffer((size_t)n * 4),
+                          buffer((size_t)n * 2), buffer((size_t)n * 2), n};
+    for (int64_t i = 0; i < n; i++) {
+        o.grad[i] = (uint16_t)(0x3c00 + i % 256);
+        o.w[i] = 1e-3f * (float)(i % 977);
+    }
+    return o;
+}
+
+static void
+optimizer_destroy(struct optimizer *o)
+{
+    free(o->w);
+    free(o->m);
+    free(o->v);
+    free(o->grad);
+    free(o->param);
+}
+
+static double
+time_adamw(const struct optimizer *o)
+{
+    const struct mw_cpu_adamw step = mw_cpu_adamw_step(1e-3, 0.9, 0.999, 1e-8, 0.01, 10, 1.0);
+    double start_s = now_s();
+    mw_cpu_kernels()->adamw(&step, o->w, o->m, o->v, o->param, o->grad, false, o->n);
+    return now_s() - start_s;
+}
+
+/* w = m past the caches: 8 bytes an element. */
+static double
+time_copy(const struct optimizer *o)
+{
+    double start_s = now_s();
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < o->n / 4096 * 4096; i += 4096) {
+#if defined(__SSE2__)
+        for (int64_t j = i; j < i + 4096; j += 4)
+            _mm_stream_ps(o->w + j, _mm_load_ps(o->m + j));
+#else
+        memcpy(o->w + i, o->m + i, 4096 * sizeof *o->w);
+#endif
+    }
+    return now_s() - start_s;
+}
+
+/* w, m, v *= s in place: 24 bytes an element, read and written as the update does. */
+static double
+time_scale(const struct optimizer *o)
+{
+    double start_s = now_s();
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < o->n; i += 16384) {
+        int64_t end = o->n < i + 16384 ? o->n : i + 16384;
+        for (int64_t j = i; j < end; j++) {
+            o->w[j] *= 0.999f;
+            o->m[j] *= 0.999f;
+            o->v[j] *= 0.999f;
+        }
+    }
+    return now_s() - start_s;
+}
+
+static void
+bench_adamw(int64_t n)
+{
+    struct optimizer o = optimizer_create(n);
+    double update[ROUNDS], copy[ROUNDS], scale[ROUNDS];
+    time_adamw(&o);
+    for (int i = 0; i < ROUNDS; i++) {
+        update[i] = time_adamw(&o);
+        copy[i] = time_copy(&o);
+        scale[i] = time_scale(&o);
+    }
+    double update_rate = 28.0 * (double)n / median(update) / 1e9;
+    double copy_rate = 8.0 * (double)n / median(copy) / 1e9;
+    double scale_rate = 24.0 * (double)n / median(scale) / 1e9;
+    printf("adamw %lld parameters: %.2f GB/s (28 B each); DRAM copy %.2f, scale %.2f GB/s; "
+           "of the larger %.2f\n",
+           (long long)n, update_rate, copy_rate, scale_rate,
+           update_rate / fmax(copy_rate, scale_rate));
+    optimizer_destroy(&o);
+}
+
+static void
+print_adamw(int64_t n)
+{
+    struct optimizer o = optimizer_create(n);
+    double update[ROUNDS];
+    time_adamw(&o);
+    for (int i = 0; i < ROUNDS; i++)
+        update[i] = time_adamw(&o);
+    printf("%.9f\n", median(update));
+    optimizer_destroy(&o);
+}
+
+/* --- products --- */
+
+struct bare {
+    dnnl_engine_t engine;
+    dnnl_stream_t stream;
+    dnnl_primitive_t primitive;
+    dnnl_memory_t a, b, c;
+};
+
+static void
+must(dnnl_status_t status)
+{
+    if (status == dnnl_success)
+        return;
+    fprintf(stderr, "bench_kernels: oneDNN says %d\n", (int)status);
+    exit(1);
+}
+
+static void
+bare_memory(struct bare *bare, dnnl_memory_t *memory, dnnl_memory_desc_t *desc, int64_t rows,
+            int64_t columns, bool transposed, void *data)
+{
+    dnnl_dims_t dims = {rows, columns};
+    must(dnnl_memory_desc_init_by_tag(desc, 2, dims, dnnl_bf16, transposed ? dnnl_ba : dnnl_ab));
+    must(dnnl_memory_create(memory, desc, bare->engine, data));
+}
+
+static void
+bare_create(struct bare *bare, const struct mw_cpu_product *p, void *c, void *a, void *b)
+{
+    dnnl_memory_desc_t a_desc, b_desc, c_desc;
+    dnnl_matmul_desc_t desc;
+    dnnl_primitive_desc_t pd;
+    must(dnnl_engine_create(&bare->engine, dnnl_cpu, 0));
+    must(dnnl_stream_create(&bare->stream, bare->engine, dnnl_stream_default_flags));
+    bare_memory(bare, &bare->a, &a_desc, p->m, p->k, p->a_transposed, a);
+    bare_memory(bare, &bare->b, &b_desc, p->k, p->n, p->b_transposed, b);
+    bare_memory(bare, &bare->c, &c_desc, p->m, p->n, false, c);
+    must(dnnl_matmul_desc_init(&desc, &a_desc, &b_desc, NULL, &c_desc));
+    must(dnnl_primitive_desc_create(&pd, &desc, NULL, bare->engine, NULL));
+    must(dnnl_primitive_create(&bare->primitive, pd));
+    must(dnnl_primitive_desc_destroy(pd));
+}
+
+static void
+bare_destroy(struct bare *bare)
+{
+    dnnl_primitive_destroy(bare->primitive);
+    dnnl_memory_destroy(bare->a);
+    dnnl_memory_destroy(bare->b);
+    dnnl_memory_destroy(bare->c);
+    dnnl_stream_destroy(bare->stream);
+    dnnl_engine_destroy(bare->engine);
+}
+
+static double
+time_bare(const struct bare *bare)
+{
+    const dnnl_exec_arg_t args[] = {
+        {DNNL_ARG_SRC, bare->a}, {DNNL_ARG_WEIGHTS, bare->b}, {DNNL_ARG_DST, bare->c}};
+    double start_s = now_s();
+    must(dnnl_primitive_execute(bare->primitive, bare->stream, 3, args));
+    must(dnnl_stream_wait(bare->stream));
+    return now_s() - start_s;
+}
+
+static double
+time_product(struct mw_cpu_matmul *matmul, const struct mw_cpu_product *p, void *c, void *a,
+             void *b)
+{
+    double start_s = now_s();
+    if (!mw_cpu_matmul_run(matmul, p, c, a, b, NULL)) {
+        fprintf(stderr, "bench_kernels: %s\n", mw_cpu_matmul_error(matmul));
+        exit(1);
+    }
+    return now_s() - start_s;
+}
+
+static void
+bench_product(const char *use, int64_t m, int64_t n, int64_t k, bool a_transposed,
+              bool b_transposed)
+{
+    const struct mw_cpu_product product = {
+        .m = m, .n = n, .k = k, .a_transposed = a_transposed, .b_transposed = b_transposed};
+    void *a = buffer((size_t)(m * k) * 2), *b = buffer((size_t)(k * n) * 2);
+    void *c = buffer((size_t)(m * n) * 2);
+    double own[ROUNDS], bare_s[ROUNDS], flops = 2.0 * (double)m * (double)n * (double)k;
+    struct mw_cpu_matmul *matmul = mw_cpu_matmul_create();
+    struct bare bare;
+    bare_create(&bare, &product, c, a, b);
+    for (int i = -1; i < ROUNDS; i++) {
+        own[i < 0 ? 0 : i] = time_product(matmul, &product, c, a, b);
+        bare_s[i < 0 ? 0 : i] = time_bare(&bare);
+    }
+    double own_rate = flops / median(own) / 1e9, bare_rate = flops / median(bare_s) / 1e9;
+    printf("%-22s %5lld %5lld %5lld: %6.1f GFLOP/s; bare oneDNN %6.1f; ratio %.2f\n", use,
+           (long long)m, (long long)n, (long long)k, own_rate, bare_rate, own_rate / bare_rate);
+    bare_destroy(&bare);
+    mw_cpu_matmul_destroy(matmul);
+    free(a);
+    free(b);
+    free(c);
+}
+
+static void
+bench_products(int64_t tokens, int64_t hidden, int64_t vocab)
+{
+    struct mw_cpu_matmul *matmul = mw_cpu_matmul_create();
+    bool by_library = mw_cpu_matmul_by_library(matmul);
+    mw_cpu_matmul_destroy(matmul);
+    if (!by_library) {
+        printf("products: by own code here, there is no oneDNN rate to compare\n");
+        return;
+    }
+    bench_product("qkv, forward", tokens, 3 * hidden, hidden, false, false);
+    bench_product("qkv, dx", tokens, hidden, 3 * hidden, false, true);
+    bench_product("qkv, dW", hidden, 3 * hidden, tokens, true, false);
+    bench_product("mlp up, forward", tokens, 4 * hidden, hidden, false, false);
+    bench_product("mlp up, Linear", tokens, 4 * hidden, hidden, false, true);
+    bench_product("mlp down, forward", tokens, hidden, 4 * hidden, false, false);
+    bench_product("head, forward", tokens, vocab, hidden, false, true);
+    bench_product("head, dx", tokens, hidden, vocab, false, false);
+    bench_product("head, dW", vocab, hidden, tokens, true, false);
+}
+
+/* --- attention --- */
+
+struct attention {
+    struct mw_cpu_attention shape;
+    uint16_t *qkv, *d_qkv, *o, *d_o;
+    float *lse;
+    void *scratch;
+};
+
+static struct attention
+attention_create(int64_t seq, int64_t heads, int64_t kv_heads)
+{
+    int64_t dim = 64, ld = (heads + 2 * kv_heads) * dim;
+    size_t n = (size_t)(seq * ld);
+    struct attention a = {
+        .shape = {1, seq, heads, kv_heads, dim, ld, ld, ld, heads * dim, 0.125f},
+        .qkv = buffer(n * 2),
+        .d_qkv = buffer(n * 2),
+        .o = buffer(n * 2),
+        .d_o = buffer(n * 2),
+        .lse = buffer((size_t)(heads * seq) * 4),
+    };
+    for (size_t i = 0; i < n; i++) {
+        a.qkv[i] = (uint16_t)(0x3e00 + i * 2654435761u % 0x200);
+        a.d_o[i] = (uint16_t)(0x3c00 + i * 2654435761u % 0x200);
+    }
+    a.scratch = buffer((size_t)mw_cpu_kernels()->attention_scratch_bytes(&a.shape, team()));
+    return a;
+}
+
+static double
+time_forward(const struct attention *a)
+{
+    int64_t k = a->shape.heads * 64, v = k + a->shape.kv_heads * 64;
+    double start_s = now_s();
+    mw_cpu_kernels()->attention_forward(&a->shape, a->o, a->lse, a->qkv, a->qkv + k, a->qkv + v,
+                                        a->scratch);
+    return now_s() - start_s;
+}
+
+static double
+time_backward(const struct attention *a)
+{
+    int64_t k = a->shape.heads * 64, v = k + a->shape.kv_heads * 64;
+    double start_s = now_s();
+    mw_cpu_kernels()->attention_backward(&a->shape, a->d_qkv, a->d_qkv + k, a->d_qkv + v, a->d_o,
+                                         a->o, a->lse, a->qkv, a->qkv + k, a->qkv + v, a->scratch);
+    return now_s() - start_s;
+}
+
+static void
+bench_attention(int64_t seq, int64_t heads, int64_t kv_heads)
+{
+    struct attention a = attention_create(seq, heads, kv_heads);
+    double forward[ROUNDS], backward[ROUNDS];
+    for (int i = -1; i < ROUNDS; i++) {
+        forward[i < 0 ? 0 : i] = time_forward(&a);
+        backward[i < 0 ? 0 : i] = time_backward(&a);
+    }
+    /* Two products of 2 * 64 FLOPs for each query and key that it sees; five in the other pass. */
+    double flops = 4.0 * 64.0 * (double)heads * (double)seq * (double)(seq + 1) / 2.0;
+    double forward_s = median(forward), backward_s = median(backward);
+    printf("attention seq %lld, heads %lld of %lld: forward %.2f ms, %.1f GFLOP/s; "
+           "backward %.2f ms, %.1f GFLOP/s\n",
+           (long long)seq, (long long)heads, (long long)kv_heads, forward_s * 1e3,
+           flops / forward_s / 1e9, backward_s * 1e3, 2.5 * flops / backward_s / 1e9);
+    free(a.qkv);
+    free(a.d_qkv);
+    free(a.o);
+    free(a.d_o);
+    free(a.lse);
+    free(a.scratch);
+}
+
+int
+main(int argc, char **argv)
+{
+    bool smoke = argc > 1 && strcmp(argv[1], "--smoke") == 0;
+    if (argc > 2 && strcmp(argv[1], "--adamw") == 0) {
+        print_adamw(atoll(argv[2]));
+        return 0;
+    }
+    printf("%d threads\n", team());
+    bench_adamw(smoke ? 10000 : 60000000);
+    bench_products(smoke ? 32 : 1024, smoke ? 48 : 768, smoke ? 101 : 50257);
+    bench_attention(smoke ? 70 : 1024, smoke ? 2 : 12, smoke ? 1 : 12);
+    bench_attention(smoke ? 70 : 2048, smoke ? 2 : 16, smoke ? 1 : 4);
+    return 0;
+}
