@@ -16,6 +16,17 @@ compare_intervals(const void *a, const void *b)
     return (x->start_ns > y->start_ns) - (x->start_ns < y->start_ns);
 }
 
+static bool
+in_order(const GArray *intervals)
+{
+    const struct interval *all = (const struct interval *)intervals->data;
+
+    for (guint i = 1; i < intervals->len; i++)
+        if (all[i].start_ns < all[i - 1].start_ns)
+            return false;
+    return true;
+}
+
 /* Sorts and merges in place, so that the intervals are disjoint. */
 static void
 merge_intervals(GArray *intervals)
@@ -23,7 +34,8 @@ merge_intervals(GArray *intervals)
     struct interval *all = (struct interval *)intervals->data;
     guint kept = 0;
 
-    g_array_sort(intervals, compare_intervals);
+    if (!in_order(intervals))
+        g_array_sort(intervals, compare_intervals);
     for (guint i = 0; i < intervals->len; i++) {
         if (kept && all[i].start_ns <= all[kept - 1].end_ns)
             all[kept - 1].end_ns = MAX(all[kept - 1].end_ns, all[i].end_ns);
