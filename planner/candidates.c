@@ -59,7 +59,7 @@ fits(const struct mw_request *request, const struct mw_settings *settings)
     mw_sizing_free(sizing);
     if (found || hopeless)
         return found;
-    sizing = mw_planner_size(request, settings, NULL);
+    sizing = mw_planner_size(request, &s, NULL);
     found = sizing && sizing->fits;
     mw_sizing_free(sizing);
     return found;
@@ -77,14 +77,17 @@ fits_sequences(const struct mw_request *request, const struct mw_settings *setti
     return fits(request, &s);
 }
 
-double
-mw_planner_largest_batch(const struct mw_request *request, const struct mw_settings *settings)
+/* Searches upwards from a guess, which placements that are much alike share; 0 if none fits. */
+static int64_t
+largest_sequences(const struct mw_request *request, const struct mw_settings *settings,
+                  int64_t guess)
 {
-    int64_t low = 0, high = 1;
+    int64_t low = 0, high = MAX(1, guess), step = 1;
 
     while (high <= SEQUENCES_MAX && fits_sequences(request, settings, high)) {
         low = high;
-        high *= 2;
+        high += step;
+        step *= 2;
     }
     while (high - low > 1) {
         int64_t middle = low + (high - low) / 2;
@@ -93,7 +96,13 @@ mw_planner_largest_batch(const struct mw_request *request, const struct mw_setti
         else
             high = middle;
     }
-    return (double)low / settings->tp;
+    return low;
+}
+
+double
+mw_planner_largest_batch(const struct mw_request *request, const struct mw_settings *settings)
+{
+    return (double)largest_sequences(request, settings, 1) / settings->tp;
 }
 
 /* With a global batch and an open micro-batch: the fewest micro-batches that fit, else the most. */
@@ -117,15 +126,16 @@ split_global_batch(const struct mw_request *request, struct mw_settings *s)
 }
 
 static void
-choose_batch(const struct mw_request *request, struct mw_settings *s)
+choose_batch(const struct mw_request *request, struct mw_settings *s, int64_t *guess)
 {
     if (s->micro_batch != MW_AUTO)
         return;
     if (s->global_batch != MW_AUTO && s->grad_accum == MW_AUTO)
         split_global_batch(request, s);
     if (s->micro_batch == MW_AUTO) {
-        double largest = mw_planner_largest_batch(request, s);
-        s->micro_batch = largest > 0 ? largest : 1.0 / s->tp;
+        int64_t largest = largest_sequences(request, s, *guess);
+        s->micro_batch = (double)MAX(1, largest) / s->tp;
+        *guess = MAX(1, largest);
     }
 }
 
@@ -134,7 +144,8 @@ choose_batch(const struct mw_request *request, struct mw_settings *s)
 struct gather {
     const struct mw_request *request;
     const struct mw_settings *asked;
-    bool blame; /* nothing fits: look for what lacks least */
+    bool blame;    /* nothing fits: look for what lacks least */
+    int64_t guess; /* sequences */
     GPtrArray *found;
     struct mw_sizing *nearest; /* of those that do not fit */
     GError *error;
@@ -202,7 +213,7 @@ try_exactly(struct gather *gather, const struct tiers *tiers)
         place(&s, MW_STATE_PARAMETERS, tiers->params);
     if (!s.placement[MW_STATE_ACTIVATIONS].count)
         place(&s, MW_STATE_ACTIVATIONS, tiers->activations);
-    choose_batch(gather->request, &s);
+    choose_batch(gather->request, &s, &gather->guess);
     if (gather->error || (!gather->blame && !fits(gather->request, &s)))
         return false;
     struct mw_sizing *sizing = mw_planner_size(gather->request, &s, &gather->error);
@@ -268,7 +279,7 @@ GPtrArray *
 mw_planner_candidates(const struct mw_request *request, const struct mw_settings *resolved,
                       GError **error)
 {
-    struct gather gather = {request, resolved, false, NULL, NULL, NULL};
+    struct gather gather = {.request = request, .asked = resolved, .guess = 1};
 
     gather.found = g_ptr_array_new_with_free_func((GDestroyNotify)mw_sizing_free);
     try_all(&gather);

@@ -1,5 +1,6 @@
 /* Where every unit, checkpoint and chunk of the optimizer step lives. */
 #include <glib.h>
+#include <string.h>
 
 #include "planner/arithmetic.h"
 #include "planner/sizing_internal.h"
@@ -54,27 +55,64 @@ mw_sizing_sum_shards(const struct mw_sizing *sizing)
     return sum;
 }
 
+/* All units in walk order. */
+struct walk {
+    int class_;
+    int64_t block;
+    int unit;
+};
+
+static const struct mw_unit *
+walk_next(const struct mw_sizing *sizing, struct walk *walk)
+{
+    while (walk->class_ < MW_CLASS_COUNT) {
+        const struct mw_class_info *class = &sizing->classes[walk->class_];
+        if (walk->block < class->blocks && walk->unit < class->unit_count)
+            return &class->units[walk->unit++];
+        walk->unit = 0;
+        if (++walk->block >= class->blocks) {
+            walk->block = 0;
+            walk->class_++;
+        }
+    }
+    return NULL;
+}
+
+/* The homes of one state of the units; what is not split is all in one place. */
+static void
+place_state(struct mw_sizing *sizing, enum mw_state state, enum mw_purpose purpose,
+            int64_t element_bytes, bool partitioned, uint8_t *home)
+{
+    const struct mw_placement *placement = &sizing->settings.placement[state];
+    struct filler filler;
+    struct walk walk = {0};
+
+    filler_start(&filler, placement, sizing->ranks_per_node);
+    for (uint32_t u = 0; placement->count > 1 && u < sizing->unit_count; u++) {
+        int64_t bytes = element_bytes * unit_shard(sizing, walk_next(sizing, &walk), partitioned);
+        home[u] = filler_take(&filler, bytes);
+        mw_sizing_account(sizing, home[u], purpose, bytes, 1);
+    }
+    if (placement->count > 1)
+        return;
+    memset(home, placement->part[0].tier, sizing->unit_count);
+    for (int c = 0; c < MW_CLASS_COUNT; c++)
+        for (int u = 0; u < sizing->classes[c].unit_count; u++)
+            mw_sizing_account(
+                sizing, placement->part[0].tier, purpose,
+                element_bytes * unit_shard(sizing, &sizing->classes[c].units[u], partitioned),
+                sizing->classes[c].blocks);
+}
+
 void
 mw_sizing_place_units(struct mw_sizing *sizing)
 {
-    struct filler params, gradients;
-
     sizing->param_home = g_new0(uint8_t, sizing->unit_count + 1);
     sizing->gradient_home = g_new0(uint8_t, sizing->unit_count + 1);
-    filler_start(&params, &sizing->settings.placement[MW_STATE_PARAMETERS], sizing->ranks_per_node);
-    filler_start(&gradients, &sizing->settings.placement[MW_STATE_GRADIENTS],
-                 sizing->ranks_per_node);
-    for (uint32_t u = 0; u < sizing->unit_count; u++) {
-        const struct mw_unit *unit = mw_sizing_unit(sizing, u);
-        int64_t param_bytes = 2 * unit_shard(sizing, unit, sizing->params_partitioned);
-        int64_t gradient_bytes =
-            sizing->gradient_rest_bytes * unit_shard(sizing, unit, sizing->gradients_partitioned);
-        sizing->param_home[u] = filler_take(&params, param_bytes);
-        sizing->gradient_home[u] = filler_take(&gradients, gradient_bytes);
-        mw_sizing_account(sizing, sizing->param_home[u], MW_PURPOSE_PARAMETERS, param_bytes, 1);
-        mw_sizing_account(sizing, sizing->gradient_home[u], MW_PURPOSE_GRADIENTS, gradient_bytes,
-                          1);
-    }
+    place_state(sizing, MW_STATE_PARAMETERS, MW_PURPOSE_PARAMETERS, 2, sizing->params_partitioned,
+                sizing->param_home);
+    place_state(sizing, MW_STATE_GRADIENTS, MW_PURPOSE_GRADIENTS, sizing->gradient_rest_bytes,
+                sizing->gradients_partitioned, sizing->gradient_home);
 }
 
 void
@@ -117,9 +155,11 @@ mw_sizing_cut_chunks(struct mw_sizing *sizing)
 {
     GArray *chunks = g_array_new(FALSE, TRUE, sizeof(struct mw_chunk));
     struct filler filler;
+    struct walk walk = {0};
 
     for (uint32_t u = 0; u < sizing->unit_count; u++) {
-        int64_t left = unit_shard(sizing, mw_sizing_unit(sizing, u), sizing->optimizer_partitioned);
+        int64_t left =
+            unit_shard(sizing, walk_next(sizing, &walk), sizing->optimizer_partitioned);
         struct mw_chunk *last =
             chunks->len ? &g_array_index(chunks, struct mw_chunk, chunks->len - 1) : NULL;
         if (!left && !last)
