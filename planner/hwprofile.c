@@ -125,6 +125,23 @@ parse(const char *text, size_t length, const char *origin, GError **error)
     return NULL;
 }
 
+struct mw_hwprofile *
+mw_hwprofile_copy(const struct mw_hwprofile *profile)
+{
+    struct mw_hwprofile *copy = mw_hwprofile_new(profile->origin);
+    size_t count;
+
+    mw_hw_keys(&count);
+    g_free(copy->name);
+    copy->name = g_strdup(profile->name);
+    for (size_t i = 0; i < count; i++) {
+        copy->value[i] = profile->value[i];
+        copy->value[i].text = g_strdup(profile->value[i].text);
+        copy->value[i].source = g_strdup(profile->value[i].source);
+    }
+    return copy;
+}
+
 static struct mw_hwprofile *
 parse_file(const char *path, GError **error)
 {
@@ -274,6 +291,20 @@ mw_hwprofile_set(struct mw_hwprofile *profile, const char *assignment, GError **
         return true;
     g_prefix_error(error, "--set %s: ", assignment);
     return false;
+}
+
+char *
+mw_hwprofile_scaled(const struct mw_hwprofile *profile, const char *group, const char *key,
+                    enum mw_outlook outlook, double factor)
+{
+    const struct mw_hw_value *value = mw_hw_value_of(profile, group, key);
+    struct mw_hw_value scaled = {.count = 1};
+
+    scaled.number[0] = factor * value->number[value->count == 3 ? (int)outlook : 0];
+    if (!value->given || scaled.number[0] <= 0)
+        return NULL;
+    g_autofree char *text = mw_hw_value_text(&scaled);
+    return g_strdup_printf("%s.%s=%s", group, key, text);
 }
 
 const char *

@@ -124,6 +124,8 @@ const struct mw_hw_key *mw_hw_keys(size_t *count);
 struct mw_hwprofile *mw_hwprofile_load(const char *name_or_path, GError **error);
 void mw_hwprofile_free(struct mw_hwprofile *profile); /* NULL is allowed */
 
+struct mw_hwprofile *mw_hwprofile_copy(const struct mw_hwprofile *profile);
+
 /* One profile from text, without looking up what it inherits (keys may then be missing).
  * `origin` is what messages call the text. */
 struct mw_hwprofile *mw_hwprofile_parse(const char *text, size_t length, const char *origin,
@@ -133,6 +135,11 @@ struct mw_hwprofile *mw_hwprofile_parse(const char *text, size_t length, const c
  * Keys that depend on each other (a whole [nvme] group, the two lists of the matrix-product
  * curve) need several calls, so mw_hwprofile_check is to be called after the last one. */
 bool mw_hwprofile_set(struct mw_hwprofile *profile, const char *assignment, GError **error);
+
+/* The assignment that makes a key's number at one outlook `factor` times what it is, without a
+ * range; NULL if it is not given or 0.  g_free it. */
+char *mw_hwprofile_scaled(const struct mw_hwprofile *profile, const char *group, const char *key,
+                          enum mw_outlook outlook, double factor);
 
 /* Is every required key there, and do keys agree with each other?  mw_hwprofile_load has asked. */
 bool mw_hwprofile_check(const struct mw_hwprofile *profile, GError **error);
