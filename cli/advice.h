@@ -7,6 +7,9 @@
 /* The single change (batch, drive, link, memory, setting) that gains most tokens a second. */
 void cli_advise(const struct cli_request *request, const struct cli_answer *answer);
 
+/* Where the batch was open: a smaller one that is faster, if the estimates find one. */
+void cli_advise_batch(const struct cli_request *request, const struct cli_answer *answer);
+
 /* Step time against each bandwidth at 0.5x, 2x, 4x; bandwidth for 50, 70, 90% efficiency. */
 void cli_what_if(const struct cli_request *request, const struct cli_answer *answer);
 

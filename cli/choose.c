@@ -161,6 +161,20 @@ find_candidates(const struct cli_request *request, const struct mw_settings *ask
                : NULL;
 }
 
+double
+cli_estimated_rate(const struct cli_request *request, const struct mw_settings *asked)
+{
+    g_autoptr(GPtrArray) candidates = find_candidates(request, asked, NULL);
+    double best = 0;
+
+    for (guint i = 0; candidates && i < candidates->len; i++) {
+        const struct mw_sizing *sizing = candidates->pdata[i];
+        if (sizing->fits)
+            best = fmax(best, estimated_rate(sizing));
+    }
+    return best;
+}
+
 /* An open batch is found first, then planned as if it had been asked for. */
 static bool
 choose_of_strategy(const struct cli_request *request, const struct mw_settings *asked,

@@ -21,6 +21,8 @@ bool cli_choose(const struct cli_request *request, enum mw_strategy strategy,
 /* Tokens a second; simulates where that is not done.  0 if it does not fit or the engine refuses.
  */
 double cli_choice_rate(struct cli_choice *choice);
+/* Tokens a second of the best candidate of `asked`, one strategy's, by estimate; 0 if none fits. */
+double cli_estimated_rate(const struct cli_request *request, const struct mw_settings *asked);
 void cli_choice_clear(struct cli_choice *choice);
 
 #endif

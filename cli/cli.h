@@ -28,6 +28,7 @@ struct cli_request {
     struct mw_model model;
     struct mw_hwprofile *profile;
     struct mw_hardware hardware[MW_OUTLOOK_COUNT];
+    enum mw_outlook outlook; /* that the typical one was read at */
     struct mw_settings settings;
     enum mw_strategy strategies[MW_STRATEGY_COUNT];
     int strategy_count;

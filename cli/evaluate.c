@@ -330,12 +330,12 @@ value_network(const struct mw_hardware *hw)
 }
 
 const struct cli_knob cli_knobs[] = {
-    {"NVMe bandwidth (a node)", scale_nvme, value_nvme, {"nvme"}},
-    {"PCIe bandwidth (a node)", scale_pcie, value_pcie, {"h2d", "d2h"}},
-    {"host memory and cores (a node)", scale_host, value_host, {"host", "nvme"}},
-    {"network bandwidth (a node)", scale_network, value_network, {"collective"}},
-    {"GPU-GPU bandwidth in a node", scale_fabric, value_fabric, {"collective"}},
-    {"GPU memory bandwidth", scale_gpu_memory, value_gpu_memory, {NULL}},
-    {"GPU matrix rate", scale_compute, NULL, {NULL}},
+    {"NVMe bandwidth (a node)", scale_nvme, value_nvme},
+    {"PCIe bandwidth (a node)", scale_pcie, value_pcie},
+    {"host memory and cores (a node)", scale_host, value_host},
+    {"network bandwidth (a node)", scale_network, value_network},
+    {"GPU-GPU bandwidth in a node", scale_fabric, value_fabric},
+    {"GPU memory bandwidth", scale_gpu_memory, value_gpu_memory},
+    {"GPU matrix rate", scale_compute, NULL},
 };
 const int cli_knob_count = G_N_ELEMENTS(cli_knobs);

@@ -29,7 +29,6 @@ struct cli_knob {
     const char *name;
     void (*scale)(struct mw_hardware *hardware, double factor);
     double (*value)(const struct mw_hardware *hardware); /* bytes/s; NULL: no figure */
-    const char *lanes[3]; /* whose time it takes, by the start of their names; none: another GPU */
 };
 #define CLI_KNOB_NVME 0 /* its row */
 extern const struct cli_knob cli_knobs[];

@@ -347,6 +347,7 @@ cli_fill_simulation(const struct cli_request *request, struct cli_answer *answer
     cli_fill_use(answer->plan, engine, answer->result);
     fill_run(request, answer);
     take_timeline(answer, engine);
+    cli_advise_batch(request, answer);
     if (depth < CLI_DEPTH_VERDICT)
         return;
     fill_outlooks(request, answer);

@@ -83,6 +83,7 @@ load_profile(struct cli_request *request, char **sets, const char *outlook_text,
     for (int outlook = 0; outlook < MW_OUTLOOK_COUNT; outlook++)
         request->hardware[outlook] =
             mw_hwprofile_read(request->profile, only < 0 ? outlook : only);
+    request->outlook = only < 0 ? MW_OUTLOOK_TYPICAL : (enum mw_outlook)only;
     return true;
 }
 

@@ -276,6 +276,19 @@ write_needs(struct mw_json_writer *json, const struct mw_result *r)
 }
 
 static void
+write_smaller_batch(struct mw_json_writer *json, const struct mw_result *r)
+{
+    if (!(r->smaller_batch > 0)) {
+        mw_json_string(json, "smaller_batch", NULL);
+        return;
+    }
+    mw_json_begin(json, "smaller_batch", '{', true);
+    mw_json_number(json, "micro_batch", r->smaller_batch);
+    mw_json_number(json, "tokens_per_s", r->smaller_batch_tokens_per_s);
+    mw_json_end(json, '}');
+}
+
+static void
 write_change(struct mw_json_writer *json, const struct mw_result *r)
 {
     if (!r->change.what) {
@@ -284,8 +297,11 @@ write_change(struct mw_json_writer *json, const struct mw_result *r)
     }
     mw_json_begin(json, "change", '{', true);
     mw_json_string(json, "what", r->change.what);
+    mw_json_string(json, "flags", r->change.flags);
     mw_json_number(json, "step_time_s", r->change.step_time_s);
     mw_json_number(json, "tokens_per_s", r->change.tokens_per_s);
+    mw_json_number(json, "micro_batch", r->change.micro_batch);
+    mw_json_number(json, "global_batch", r->change.global_batch);
     mw_json_end(json, '}');
 }
 
@@ -372,6 +388,7 @@ write_result(struct mw_json_writer *json, const struct mw_result *result)
     write_closed_form(json, result);
     write_what_ifs(json, result);
     write_needs(json, result);
+    write_smaller_batch(json, result);
     write_change(json, result);
     write_cost(json, result);
     write_settings(json, result);

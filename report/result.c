@@ -30,6 +30,7 @@ free_texts(struct mw_result *result)
     g_free(result->remedy);
     g_free(result->bottleneck);
     g_free(result->change.what);
+    g_free(result->change.flags);
     g_free(result->provenance);
     g_strfreev(result->notes);
 }

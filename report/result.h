@@ -53,10 +53,12 @@ struct mw_result_need { /* bandwidth that an efficiency asks for */
     double present_bytes_per_s;
 };
 
-struct mw_result_change { /* the single change that gains most */
-    char *what;
-    double step_time_s;   /* with it, per the present tokens */
+struct mw_result_change { /* the single change that gains most tokens a second */
+    char *what;         /* NULL: none */
+    char *flags;        /* that make it, behind those of the request */
+    double step_time_s; /* with it, of the batch with it */
     double tokens_per_s;
+    double micro_batch, global_batch;
 };
 
 struct mw_result_owned { /* cost of a machine that is bought; price 0: not known */
@@ -131,6 +133,7 @@ struct mw_result {
     size_t what_if_count;
     struct mw_result_need *needs;
     size_t need_count;
+    double smaller_batch, smaller_batch_tokens_per_s; /* faster than the open one; 0: none is */
     struct mw_result_change change; /* .what NULL: nothing helps */
 
     int64_t nvme_written_bytes; /* a step, a node */

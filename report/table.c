@@ -123,9 +123,23 @@ mw_table_states(FILE *out, const struct mw_result *result)
                   mw_table_text(result->activation_device));
 }
 
+char *
+mw_table_smaller_batch(const struct mw_result *result)
+{
+    if (!(result->smaller_batch > 0))
+        return NULL;
+    return g_strdup_printf("--batch %s, smaller than the largest that fits, is faster: %s tokens/s",
+                           mw_format_exact(result->smaller_batch),
+                           mw_format_count(result->smaller_batch_tokens_per_s));
+}
+
 void
 mw_table_notes(FILE *out, const struct mw_result *result)
 {
+    g_autofree char *smaller = mw_table_smaller_batch(result);
+
+    if (smaller)
+        mw_table_line(out, "note", "%s", smaller);
     for (char **note = result->notes; note && *note; note++)
         mw_table_line(out, "note", "%s", *note);
     if (result->simulated && !result->calibrated)
@@ -142,9 +156,11 @@ mw_table_last_line(FILE *out, const struct mw_result *result)
     if (!result->simulated || !isfinite(result->tokens_per_s))
         return;
     if (change->what)
-        fprintf(out, "best single change: %s -> step %s (%sx tokens/s)\n", change->what,
-                mw_format_seconds(change->step_time_s),
-                mw_format_significant(change->tokens_per_s / result->tokens_per_s));
+        fprintf(out,
+                "best single change: %s -> step %s (batch %s a GPU, %s in all), %sx tokens/s: %s\n",
+                change->what, mw_format_seconds(change->step_time_s),
+                mw_format_count(change->micro_batch), mw_format_count(change->global_batch),
+                mw_format_significant(change->tokens_per_s / result->tokens_per_s), change->flags);
     else
         fputs("best single change: none of those tried gains anything\n", out);
 }

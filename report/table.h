@@ -23,6 +23,9 @@ const char *mw_table_share(double value, double whole);
 /* `text`, or "-" for NULL. */
 const char *mw_table_text(const char *text);
 
+/* What is said of a smaller batch that is faster; NULL if none is.  g_free it. */
+char *mw_table_smaller_batch(const struct mw_result *result);
+
 /* Parts of several tables. */
 void mw_table_first_lines(FILE *out, const struct mw_result *result);
 void mw_table_memory(FILE *out, const struct mw_result *result);

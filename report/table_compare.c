@@ -51,6 +51,11 @@ mw_table_compare(FILE *out, struct mw_result *const *results, size_t count)
         fprintf(out, "%s on %s\n", mw_table_text(results[0]->model), machines);
     }
     mw_grid_print(grid, out, 2);
+    for (size_t i = 0; i < count; i++) {
+        g_autofree char *smaller = mw_table_smaller_batch(results[i]);
+        if (smaller)
+            fprintf(out, "%s: %s\n", mw_table_text(results[i]->strategy), smaller);
+    }
     if (uncalibrated)
         fprintf(out, "profile not measured on this machine; its least certain figures: %s\n",
                 uncalibrated);

@@ -290,7 +290,10 @@ fill_advice(struct mw_result *r, double step_s)
     r->needs = g_new0(struct mw_result_need, r->need_count = 2);
     r->needs[0] = (struct mw_result_need){g_strdup("nvme"), 0.7, 41.5e9, 25e9};
     r->needs[1] = (struct mw_result_need){g_strdup("nvme"), 0.9, NAN, 25e9};
-    r->change.what = g_strdup("batch 3 a GPU");
+    r->change.what = g_strdup("a larger batch");
+    r->change.flags = g_strdup("--batch 3");
+    r->change.micro_batch = 3;
+    r->change.global_batch = 12;
     r->change.step_time_s = 1.2 * step_s;
     r->change.tokens_per_s = 2 * r->tokens_per_step / (1.2 * step_s);
     r->notes = g_strsplit(

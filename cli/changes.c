@@ -1,0 +1,384 @@
+#include "cli/changes.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "cli/choose.h"
+#include "cli/evaluate.h"
+
+/* Less is not worth a line. */
+#define WORTHWHILE 1.01
+/* Steps of ZeRO-Offload's own runs before its delayed update begins (Sec. 5.2). */
+#define DELAY_STEPS 40
+
+struct list {
+    const struct cli_request *request;
+    const struct cli_answer *answer;
+    const struct mw_settings *now; /* of the plan, nothing open */
+    double rate;                   /* of the plan, estimated */
+    GPtrArray *changes;
+};
+
+/* --- estimates
+ * -------------------------------------------------------------------------------------- */
+
+/* Were half the time in which compute stands still for these lanes gone. */
+static double
+gain_of_lanes(const struct list *list, const char *const lanes[2])
+{
+    const struct mw_result *result = list->answer->result;
+    double step_s = result->step_time_s[MW_OUTLOOK_TYPICAL], exposed_s = 0;
+
+    for (int k = 0; k < 2 && lanes[k]; k++)
+        for (size_t l = 0; l < result->lane_count; l++)
+            if (g_str_has_prefix(result->lanes[l].name, lanes[k]))
+                exposed_s += result->lanes[l].exposed_s;
+    return step_s / fmax(step_s - exposed_s / 2, step_s / 2);
+}
+
+/* Were half the time in which compute stands still in forward and backward gone. */
+static double
+gain_of_passes(const struct list *list)
+{
+    const struct mw_result *result = list->answer->result;
+    double step_s = result->step_time_s[MW_OUTLOOK_TYPICAL], idle_s = 0;
+
+    for (size_t p = 0; p < result->phase_count; p++)
+        if (strcmp(result->phases[p].name, "optimizer"))
+            idle_s = result->phases[p].end_s;
+    for (size_t l = 0; l < result->lane_count; l++)
+        if (g_str_has_prefix(result->lanes[l].name, "compute"))
+            idle_s -= result->lanes[l].busy_s;
+    return step_s / (step_s - fmax(0, idle_s) / 2);
+}
+
+/* A batch that was open stays as it came out, unless the change makes room for another. */
+static double
+estimated_gain(const struct list *list, const struct cli_request *request, bool room)
+{
+    struct mw_settings asked = request->settings;
+
+    asked.strategy = list->now->strategy;
+    if (asked.micro_batch == MW_AUTO && !room)
+        asked.micro_batch = list->now->micro_batch;
+    return cli_estimated_rate(request, &asked) / list->rate;
+}
+
+/* --- the list
+ * --------------------------------------------------------------------------------------- */
+
+static void
+free_change(void *data)
+{
+    struct cli_change *change = data;
+
+    g_free(change->what);
+    g_free(change->flags);
+    mw_hwprofile_free(change->profile);
+    g_free(change);
+}
+
+/* Takes words and profile; `gain` may be known to be larger than the estimate. */
+static void
+add(struct list *list, struct cli_request request, struct mw_hwprofile *profile, char *what,
+    char *flags, bool room, double gain)
+{
+    struct cli_change *change = g_new(struct cli_change, 1);
+
+    *change = (struct cli_change){what, flags, request, profile,
+                                  fmax(gain, estimated_gain(list, &request, room))};
+    if (change->gain > WORTHWHILE)
+        g_ptr_array_add(list->changes, change);
+    else
+        free_change(change);
+}
+
+static void
+add_setting(struct list *list, struct mw_settings settings, char *what, char *flags, double gain)
+{
+    struct cli_request request = *list->request;
+    bool room = settings.micro_batch == MW_AUTO && gain == 0;
+
+    request.settings = settings;
+    add(list, request, NULL, what, flags, room, gain);
+}
+
+/* --- batch
+ * ------------------------------------------------------------------------------------------ */
+
+static void
+add_batch(struct list *list, double batch)
+{
+    struct mw_settings s = list->request->settings;
+
+    if (batch <= 0 || batch == list->now->micro_batch)
+        return;
+    s.micro_batch = batch;
+    add_setting(list, s, g_strdup_printf("batch %.15g", batch),
+                g_strdup_printf("--batch %.15g", batch), 0);
+}
+
+/* The largest batch may have cost many tiles: the largest with the fewest may be faster. */
+static void
+add_untiled_batch(struct list *list)
+{
+    struct mw_request planned = {&list->request->model,
+                                 &list->request->hardware[MW_OUTLOOK_TYPICAL]};
+    struct mw_settings s = *list->now;
+
+    s.logits_chunks = list->request->settings.logits_chunks; /* as many as the batch then takes */
+    if (list->request->settings.tiles != MW_AUTO)
+        return;
+    for (s.tiles = 1; s.tiles < list->now->tiles; s.tiles *= 2) {
+        double batch = mw_planner_largest_batch(&planned, &s);
+        add_batch(list, batch);
+        if (batch > 0)
+            return;
+    }
+}
+
+static void
+add_smaller_batches(struct list *list)
+{
+    double batch = list->now->micro_batch, tp = list->now->tp;
+
+    add_batch(list, floor(batch * tp / 2) / tp);
+    add_untiled_batch(list);
+}
+
+static void
+add_larger_batches(struct list *list)
+{
+    struct mw_settings s = list->request->settings;
+
+    if (s.micro_batch == MW_AUTO)
+        return;
+    add_batch(list, 2 * list->now->micro_batch);
+    s.micro_batch = MW_AUTO;
+    add_setting(list, s, g_strdup("the largest batch"), g_strdup("--batch auto"), 0);
+}
+
+/* --- settings
+ * --------------------------------------------------------------------------------------- */
+
+static void
+add_fetching(struct list *list)
+{
+    struct mw_settings s = list->request->settings;
+    double gain = gain_of_passes(list);
+
+    if (!list->answer->sizing->params_partitioned)
+        return;
+    s.prefetch = list->now->prefetch + 1;
+    add_setting(list, s, g_strdup_printf("prefetch of %" G_GINT64_FORMAT " parts", s.prefetch),
+                g_strdup_printf("--prefetch %" G_GINT64_FORMAT, s.prefetch), gain);
+    s = list->request->settings;
+    if (list->now->param_loads == 3 && list->now->checkpoint_interval) {
+        s.param_loads = 2;
+        add_setting(list, s, g_strdup("one parameter load for recompute and backward"),
+                    g_strdup("--param-loads 2"), gain);
+    }
+}
+
+/* More micro-batches share one optimizer step; the global batch grows with them. */
+static void
+add_accumulation(struct list *list)
+{
+    struct mw_settings s = list->request->settings;
+
+    if (s.global_batch != MW_AUTO)
+        return;
+    s.grad_accum = 2 * list->now->grad_accum;
+    add_setting(list, s, g_strdup("twice the micro-batches a step"),
+                g_strdup_printf("--grad-accum %" G_GINT64_FORMAT, s.grad_accum), 0);
+}
+
+static void
+add_schedule(struct list *list)
+{
+    struct mw_settings s = list->request->settings;
+
+    if (list->now->checkpoint_interval > 0) {
+        s.checkpoint_interval = 0;
+        add_setting(list, s, g_strdup("no recompute"),
+                    g_strdup("--activation-checkpoint-interval 0"), 0);
+        s = list->request->settings;
+    }
+    if (list->now->strategy == MW_STRATEGY_ZERO_OFFLOAD && list->now->dpu_start == MW_AUTO) {
+        s.dpu_start = DELAY_STEPS;
+        add_setting(list, s, g_strdup("delayed parameter update"),
+                    g_strdup_printf("--dpu-start %d", DELAY_STEPS), 0);
+        s = list->request->settings;
+    }
+    if (!s.overlap) {
+        s.overlap = true;
+        add_setting(list, s, g_strdup("transfers beside compute"), g_strdup("--overlap on"), 0);
+        s = list->request->settings;
+    }
+    if (s.partition == MW_PARTITION_OWNER) {
+        s.partition = MW_PARTITION_BANDWIDTH;
+        add_setting(list, s, g_strdup("bandwidth-centric partitioning"),
+                    g_strdup("--partition bandwidth"), 0);
+    }
+}
+
+/* States that were asked to be far away, nearer. */
+static void
+add_devices(struct list *list)
+{
+    static const char *const options[MW_STATE_COUNT] = {"param", "gradient", "optimizer",
+                                                        "activation"};
+    static const char *const names[MW_STATE_COUNT] = {"parameters", "gradients", "optimizer state",
+                                                      "activation checkpoints"};
+
+    for (int state = 0; state < MW_STATE_COUNT; state++) {
+        struct mw_settings s = list->request->settings;
+        struct mw_placement *placement = &s.placement[state];
+        if (!placement->count)
+            continue;
+        int farthest = placement->part[placement->count - 1].tier;
+        for (int tier = MW_TIER_GPU; tier < farthest; tier++) {
+            *placement = (struct mw_placement){.count = 1, .part = {{tier, INT64_MAX}}};
+            g_autofree char *flag =
+                g_strdup_printf("--%s-device %s", options[state], mw_tier_name(tier));
+            add_setting(list, s, g_strdup_printf("%s on %s", names[state], mw_tier_name(tier)),
+                        g_steal_pointer(&flag), 0);
+        }
+    }
+}
+
+/* --- hardware
+ * --------------------------------------------------------------------------------------- */
+
+#define KEYS_MAX 8
+
+static const struct {
+    const char *what;
+    const char *group, *keys[KEYS_MAX]; /* the first must be there */
+    const char *lanes[2];
+    bool room;
+} upgrades[] = {
+    {"2x GPU memory", "gpu", {"memory_gib", "largest_request_gib"}, {NULL}, true},
+    {"2x host memory", "host", {"memory_gib", "largest_request_gib"}, {NULL}, true},
+    {"2x the drives",
+     "nvme",
+     {"capacity_tb", "drives", "read_gb_per_s", "write_gb_per_s", "write_burst_gb_per_s",
+      "cache_gb", "queue_depth", "endurance_tbw"},
+     {"nvme"},
+     false},
+    {"2x PCIe bandwidth",
+     "pcie",
+     {"h2d_gb_per_s", "d2h_gb_per_s", "node_h2d_gb_per_s", "node_d2h_gb_per_s"},
+     {"h2d", "d2h"},
+     false},
+    {"2x host memory bandwidth and cores",
+     "host",
+     {"memory_gb_per_s", "update_gparams_per_s"},
+     {"host", "nvme"},
+     false},
+    {"2x network bandwidth", "network", {"gb_per_s"}, {"collective"}, false},
+    {"2x GPU-GPU bandwidth in a node", "fabric", {"gb_per_s"}, {"collective"}, false},
+};
+
+/* The machine with the upgrade, exactly as the flags make it; NULL if there is nothing to double.
+ */
+static struct mw_hwprofile *
+upgrade(const struct cli_request *request, size_t index, GString *flags)
+{
+    struct mw_hwprofile *profile = mw_hwprofile_copy(request->profile);
+    bool good = true;
+
+    for (int k = 0; k < KEYS_MAX && upgrades[index].keys[k] && good; k++) {
+        g_autofree char *assignment = mw_hwprofile_scaled(
+            profile, upgrades[index].group, upgrades[index].keys[k], request->outlook, 2);
+        if (!assignment) {
+            good = k > 0;
+            continue;
+        }
+        g_string_append_printf(flags, "%s--set %s", flags->len ? " " : "", assignment);
+        good = mw_hwprofile_set(profile, assignment, NULL);
+    }
+    if (good && mw_hwprofile_check(profile, NULL))
+        return profile;
+    mw_hwprofile_free(profile);
+    return NULL;
+}
+
+/* More memory makes room for a larger batch, and may serve the present one better. */
+static void
+add_upgrade(struct list *list, size_t index, bool keep_batch)
+{
+    struct cli_request request = *list->request;
+    g_autoptr(GString) flags = g_string_new(NULL);
+    double gain = upgrades[index].lanes[0] ? gain_of_lanes(list, upgrades[index].lanes) : 0;
+
+    if (keep_batch) {
+        request.settings.micro_batch = list->now->micro_batch;
+        g_string_printf(flags, "--batch %.15g", request.settings.micro_batch);
+    }
+    struct mw_hwprofile *profile = upgrade(list->request, index, flags);
+    if (!profile)
+        return;
+    request.hardware[MW_OUTLOOK_TYPICAL] = mw_hwprofile_read(profile, list->request->outlook);
+    add(list, request, profile, g_strdup(upgrades[index].what), g_strdup(flags->str),
+        upgrades[index].room, gain);
+}
+
+static void
+add_upgrades(struct list *list)
+{
+    bool open = list->request->settings.micro_batch == MW_AUTO;
+
+    for (size_t u = 0; u < G_N_ELEMENTS(upgrades); u++) {
+        add_upgrade(list, u, false);
+        if (open && upgrades[u].room)
+            add_upgrade(list, u, true);
+    }
+}
+
+/* --- the whole
+ * -------------------------------------------------------------------------------------- */
+
+static int
+compare_gains(const void *a, const void *b)
+{
+    const struct cli_change *x = *(void *const *)a, *y = *(void *const *)b;
+
+    return (x->gain < y->gain) - (x->gain > y->gain);
+}
+
+static struct list
+list_new(const struct cli_request *request, const struct cli_answer *answer)
+{
+    const struct mw_sizing *sizing = answer->sizing;
+
+    return (struct list){request, answer, &sizing->settings,
+                         cli_tokens_per_step(sizing) / cli_estimate_s(sizing, sizing->hardware),
+                         g_ptr_array_new_with_free_func(free_change)};
+}
+
+GPtrArray *
+cli_changes_new(const struct cli_request *request, const struct cli_answer *answer)
+{
+    struct list list = list_new(request, answer);
+
+    add_upgrades(&list);
+    add_smaller_batches(&list);
+    add_larger_batches(&list);
+    add_fetching(&list);
+    add_accumulation(&list);
+    add_schedule(&list);
+    add_devices(&list);
+    g_ptr_array_sort(list.changes, compare_gains);
+    return list.changes;
+}
+
+GPtrArray *
+cli_changes_smaller_batches(const struct cli_request *request, const struct cli_answer *answer)
+{
+    struct list list = list_new(request, answer);
+
+    add_smaller_batches(&list);
+    g_ptr_array_sort(list.changes, compare_gains);
+    return list.changes;
+}
