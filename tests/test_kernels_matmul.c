@@ -147,7 +147,9 @@ run_gemm(const struct mw_cpu_kernels *k, struct product_case *c)
 #if defined(_OPENMP)
     threads = omp_get_max_threads();
 #endif
-    void *scratch = g_aligned_alloc(1, (gsize)k->gemm_scratch_bytes(&c->product, threads), 64);
+    gsize bytes = (gsize)k->gemm_scratch_bytes(&c->product, threads);
+    void *scratch = g_aligned_alloc(1, bytes, 64);
+    memset(scratch, 0xff, bytes);
     k->gemm(&c->product, c->c, c->a.bits, c->b.bits, c->bias.bits, scratch);
     g_aligned_free(scratch);
 }
