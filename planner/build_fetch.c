@@ -34,6 +34,14 @@ part_bytes(const struct builder *b, const struct visit *v)
     return 2 * (owner_broadcast(b) ? unit->tile_params : unit->shard_params);
 }
 
+/* What it is fetched for: an embedding serves tied logits too. */
+static enum mw_operator
+fetched_operator(const struct builder *b, const struct visit *v)
+{
+    return v->tied == TIED_WEIGHT ? MW_OPERATOR_LOGITS
+                                  : mw_sizing_unit_operator(b->sizing, v->fetched_unit);
+}
+
 static struct identity
 identify(const struct visit *v)
 {
@@ -52,7 +60,7 @@ static void
 fetch_from_nvme(struct builder *b, struct visit *v)
 {
     uint32_t work =
-        mw_work_copy(b, MW_OP_NVME_READ, mw_sizing_unit_operator(b->sizing, v->fetched_unit),
+        mw_work_copy(b, MW_OP_NVME_READ, fetched_operator(b, v),
                      part_bytes(b, v), owner_broadcast(b));
 
     mw_build_op(b, LANE_READ, work, identify(v));
@@ -83,7 +91,7 @@ fetch_to_gpu(struct builder *b, struct visit *v)
     bool gathers = b->sizing->dp > 1;
     bool from_nvme = v->pinned_slot != MW_NONE;
     uint32_t source = from_nvme ? v->pinned_slot : b->param_home + v->fetched_unit;
-    uint32_t work = mw_work_copy(b, MW_OP_H2D, mw_sizing_unit_operator(b->sizing, v->fetched_unit),
+    uint32_t work = mw_work_copy(b, MW_OP_H2D, fetched_operator(b, v),
                                  part_bytes(b, v), owner_broadcast(b));
 
     mw_build_op(b, LANE_H2D, work, identify(v));
@@ -104,7 +112,7 @@ fetch_from_peers(struct builder *b, struct visit *v)
     bool from_shard = v->shard_slot != MW_NONE;
     uint32_t source = from_shard ? v->shard_slot : b->param_home + v->fetched_unit;
     enum mw_op_kind kind = owner_broadcast(b) ? MW_OP_BROADCAST : MW_OP_ALL_GATHER;
-    uint32_t work = mw_work_collective(b, kind, mw_sizing_unit_operator(b->sizing, v->fetched_unit),
+    uint32_t work = mw_work_collective(b, kind, fetched_operator(b, v),
                                        b->dp_comm, 2 * unit->tile_params);
 
     mw_build_op(b, LANE_COLLECTIVE, work, identify(v));

@@ -6,6 +6,9 @@
 
 #include "planner/build_internal.h"
 
+/* The same part's parameters are read for backward too: the shard tells one from the other. */
+#define READ_BACK 1
+
 static bool
 last_micro_batch(const struct builder *b, const struct visit *v)
 {
@@ -96,19 +99,41 @@ accumulate(struct builder *b, const struct visit *v, uint32_t pinned, int64_t pa
     bool adds = v->micro_batch > 0;
 
     if (nvme && adds) {
+        struct identity id = identify(v);
+        id.shard = READ_BACK;
         mw_build_op(b, LANE_READ,
                     mw_work_copy(b, MW_OP_NVME_READ,
                                  mw_sizing_unit_operator(b->sizing, v->global_unit), 4 * params,
                                  false),
-                    identify(v));
+                    id);
         mw_build_use(b, home, MW_USE_READ);
         mw_build_use(b, pinned, MW_USE_MODIFY);
     }
-    mw_build_op(b, LANE_HOST, mw_work_host(b, MW_OP_ACCUMULATE, (adds ? 10 : 6) * params, params),
+    mw_build_op(b, LANE_HOST,
+                mw_work_accumulate(b, mw_sizing_unit_operator(b->sizing, v->global_unit),
+                                   (adds ? 10 : 6) * params, params),
                 identify(v));
     mw_build_use(b, pinned, MW_USE_MODIFY);
     if (!nvme)
         mw_build_use(b, home, home_mode(b, v));
+}
+
+/* To the drives, once the gradient's part of the norm is taken, which nothing else would read back
+ * for. */
+static void
+to_nvme(struct builder *b, const struct visit *v, uint32_t pinned, int64_t params)
+{
+    enum mw_operator operator_ = mw_sizing_unit_operator(b->sizing, v->global_unit);
+    int64_t bytes = b->sizing->gradient_element_bytes * params;
+
+    if (last_micro_batch(b, v)) {
+        mw_build_op(b, LANE_HOST, mw_work_norm(b, operator_, true, params), identify(v));
+        mw_build_use(b, pinned, MW_USE_READ);
+    }
+    mw_build_op(b, LANE_WRITE, mw_work_copy(b, MW_OP_NVME_WRITE, operator_, bytes, false),
+                identify(v));
+    mw_build_use(b, pinned, MW_USE_READ);
+    mw_build_use(b, b->gradient_home + v->global_unit, home_mode(b, v));
 }
 
 static void
@@ -129,15 +154,8 @@ to_host(struct builder *b, const struct visit *v, uint32_t slot, int64_t bytes, 
     mw_build_use(b, target, direct ? home_mode(b, v) : MW_USE_DEFINE);
     if (widens)
         accumulate(b, v, target, shard);
-    if (tier != MW_TIER_NVME)
-        return;
-    int64_t written = b->sizing->gradient_element_bytes * shard;
-    mw_build_op(b, LANE_WRITE,
-                mw_work_copy(b, MW_OP_NVME_WRITE,
-                             mw_sizing_unit_operator(b->sizing, v->global_unit), written, false),
-                identify(v));
-    mw_build_use(b, target, MW_USE_READ);
-    mw_build_use(b, home, home_mode(b, v));
+    if (tier == MW_TIER_NVME)
+        to_nvme(b, v, target, shard);
 }
 
 void

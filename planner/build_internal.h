@@ -138,8 +138,9 @@ uint32_t mw_work_copy(struct builder *b, enum mw_op_kind kind, enum mw_operator 
 uint32_t mw_work_collective(struct builder *b, enum mw_op_kind kind, enum mw_operator operator_,
                             uint32_t comm, int64_t bytes);
 uint32_t mw_work_update(struct builder *b, int64_t params, bool host);
-uint32_t mw_work_host(struct builder *b, enum mw_op_kind kind, int64_t bytes, int64_t elements);
-uint32_t mw_work_norm(struct builder *b, bool host, int64_t bytes);
+uint32_t mw_work_accumulate(struct builder *b, enum mw_operator operator_, int64_t bytes,
+                            int64_t elements);
+uint32_t mw_work_norm(struct builder *b, enum mw_operator operator_, bool host, int64_t elements);
 uint32_t mw_work_mark(struct builder *b, enum mw_op_kind kind, int64_t bytes);
 
 /* --- build_schedule.c --- */

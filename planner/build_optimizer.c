@@ -60,34 +60,39 @@ copy_op(struct builder *b, int lane, enum mw_op_kind kind, int64_t bytes, uint32
     build_op(b, lane, mw_work_copy(b, kind, MW_OPERATOR_OPTIMIZER, bytes, false), c);
 }
 
-/* Each rank sums its own gradients where they live, then all agree on one number. */
+static void
+return_op(struct builder *b, int lane, enum mw_op_kind kind, uint32_t c, uint32_t after)
+{
+    int64_t bytes = 2 * b->sizing->chunks[c].params;
+
+    build_op(b, lane, mw_work_copy(b, kind, MW_OPERATOR_UPDATED, bytes, false), c);
+    mw_build_after(b, after);
+}
+
+/* Each rank sums its own gradients where they live (those on NVMe, on their way there), then all
+ * agree on one number. */
 static uint32_t
 check_norm(struct builder *b)
 {
     const struct mw_sizing *s = b->sizing;
-    int64_t bytes[MW_TIER_COUNT] = {0};
-    uint32_t join[2] = {MW_NONE, MW_NONE};
-    bool delayed = s->settings.dpu_start != MW_AUTO;
+    uint32_t last_of_backward = s->settings.dpu_start == MW_AUTO ? b->lane_last[LANE_HOST] : MW_NONE;
+    uint32_t last[2] = {MW_NONE, last_of_backward};
 
-    for (uint32_t c = 0; c < s->chunk_count; c++)
-        bytes[gradient_tier(b, &s->chunks[c])] += s->chunks[c].params * s->gradient_element_bytes;
-    uint32_t sources[] = {b->lane_last[LANE_COMPUTE], b->lane_last[LANE_COLLECTIVE],
-                          b->lane_last[LANE_D2H], b->lane_last[LANE_WRITE],
-                          b->lane_last[LANE_HOST]};
-    for (int host = 0; host < 2; host++) {
-        int64_t sum = host ? bytes[MW_TIER_CPU] + bytes[MW_TIER_NVME] : bytes[MW_TIER_GPU];
-        if (!sum)
+    for (uint32_t c = 0; c < s->chunk_count; c++) {
+        const struct mw_chunk *chunk = &s->chunks[c];
+        bool host = gradient_tier(b, chunk) == MW_TIER_CPU;
+        if (gradient_tier(b, chunk) == MW_TIER_NVME)
             continue;
-        join[host] = build_op(b, host ? LANE_HOST : LANE_COMPUTE, mw_work_norm(b, host, sum), 0);
-        for (size_t i = 0; !delayed && i < G_N_ELEMENTS(sources); i++)
-            mw_build_after(b, sources[i]);
+        last[host] = build_op(b, host ? LANE_HOST : LANE_COMPUTE,
+                              mw_work_norm(b, MW_OPERATOR_OPTIMIZER, host, chunk->params), c);
+        use_units(b, chunk, b->gradient_home, MW_USE_READ);
     }
-    uint32_t last = build_op(
+    uint32_t agreed = build_op(
         b, LANE_COLLECTIVE,
         mw_work_collective(b, MW_OP_ALL_REDUCE, MW_OPERATOR_OPTIMIZER, b->world_comm, 8), 0);
-    mw_build_after(b, join[0]);
-    mw_build_after(b, join[1]);
-    return last;
+    mw_build_after(b, last[0]);
+    mw_build_after(b, last[1]);
+    return agreed;
 }
 
 static uint32_t
@@ -170,14 +175,12 @@ send_params(struct builder *b, uint32_t c, uint32_t slot, uint32_t after)
 {
     const struct mw_chunk *chunk = &b->sizing->chunks[c];
     struct mw_chunk_moves moves = mw_sizing_chunk_moves(b->sizing, c);
-    int64_t bytes = 2 * chunk->params;
 
     if (slot == MW_NONE)
         return;
     if (moves.param_d2h) {
         uint32_t target = moves.param_write ? mw_build_ring_next(&b->gathers) : MW_NONE;
-        copy_op(b, LANE_D2H, MW_OP_D2H, bytes, c);
-        mw_build_after(b, after);
+        return_op(b, LANE_D2H, MW_OP_D2H, c, after);
         mw_build_use(b, slot, MW_USE_READ);
         if (target == MW_NONE) {
             use_units(b, chunk, b->param_home, MW_USE_MODIFY);
@@ -187,10 +190,9 @@ send_params(struct builder *b, uint32_t c, uint32_t slot, uint32_t after)
         slot = target;
     }
     if (moves.param_write)
-        copy_op(b, LANE_WRITE, MW_OP_NVME_WRITE, bytes, c);
+        return_op(b, LANE_WRITE, MW_OP_NVME_WRITE, c, after);
     else
-        copy_op(b, LANE_H2D, MW_OP_H2D, bytes, c);
-    mw_build_after(b, after);
+        return_op(b, LANE_H2D, MW_OP_H2D, c, after);
     mw_build_use(b, slot, MW_USE_READ);
     use_units(b, chunk, b->param_home, MW_USE_MODIFY);
 }
@@ -205,7 +207,7 @@ gather_params(struct builder *b, uint32_t c)
     if (s->params_partitioned || !s->optimizer_partitioned || s->dp == 1)
         return;
     build_op(b, LANE_COLLECTIVE,
-             mw_work_collective(b, MW_OP_ALL_GATHER, MW_OPERATOR_OPTIMIZER, b->dp_comm,
+             mw_work_collective(b, MW_OP_ALL_GATHER, MW_OPERATOR_UPDATED, b->dp_comm,
                                 2 * chunk->params * s->dp),
              c);
     use_units(b, chunk, b->param_home, MW_USE_MODIFY);

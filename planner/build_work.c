@@ -223,9 +223,9 @@ mw_work_update(struct builder *b, int64_t params, bool host)
 }
 
 uint32_t
-mw_work_host(struct builder *b, enum mw_op_kind kind, int64_t bytes, int64_t elements)
+mw_work_accumulate(struct builder *b, enum mw_operator operator_, int64_t bytes, int64_t elements)
 {
-    struct mw_work work = blank_work(kind, MW_OPERATOR_OPTIMIZER);
+    struct mw_work work = blank_work(MW_OP_ACCUMULATE, operator_);
     struct draws draws = {0};
 
     work.direction = 1;
@@ -236,12 +236,14 @@ mw_work_host(struct builder *b, enum mw_op_kind kind, int64_t bytes, int64_t ele
 }
 
 uint32_t
-mw_work_norm(struct builder *b, bool host, int64_t bytes)
+mw_work_norm(struct builder *b, enum mw_operator operator_, bool host, int64_t elements)
 {
-    struct mw_work work = blank_work(MW_OP_NORM_CHECK, MW_OPERATOR_OPTIMIZER);
+    struct mw_work work = blank_work(MW_OP_NORM_CHECK, operator_);
     struct draws draws = {0};
+    int64_t bytes = elements * b->sizing->gradient_element_bytes;
 
     work.direction = host;
+    work.elements = elements;
     work.launches = host ? 0 : 1;
     set_bytes(&work, bytes);
     if (host)

@@ -70,7 +70,8 @@ enum mw_operator {
     MW_OPERATOR_LOGITS,
     MW_OPERATOR_LOSS,
     MW_OPERATOR_CHECKPOINT, /* an activation checkpoint */
-    MW_OPERATOR_OPTIMIZER,  /* a chunk of the optimizer step */
+    MW_OPERATOR_OPTIMIZER,  /* a chunk of the optimizer step: its gradients and state */
+    MW_OPERATOR_UPDATED,    /* its 16-bit parameters, on their way to where they live */
     MW_OPERATOR_COUNT
 };
 
@@ -247,7 +248,8 @@ struct mw_op {
     int32_t layer; /* -1: outside the layers */
     uint16_t micro_batch;
     uint16_t tile;
-    uint32_t shard; /* optimizer chunk; of logits and loss, the chunk of the tokens */
+    uint32_t shard; /* optimizer chunk; of logits and loss, the chunk of the tokens; 1: a gradient
+                       that is read to be added to, where 0 is the parameters */
     uint32_t match; /* ops of different ranks with equal `match` are one collective; MW_NONE */
     uint32_t dep_begin;
     uint32_t use_begin;

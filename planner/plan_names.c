@@ -63,6 +63,7 @@ mw_operator_name(int operator_)
         [MW_OPERATOR_LOSS] = "loss",
         [MW_OPERATOR_CHECKPOINT] = "checkpoint",
         [MW_OPERATOR_OPTIMIZER] = "optimizer",
+        [MW_OPERATOR_UPDATED] = "updated",
     };
 
     return lookup(names, MW_OPERATOR_COUNT, operator_);

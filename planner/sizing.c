@@ -214,7 +214,9 @@ mw_sizing_unit_operator(const struct mw_sizing *sizing, uint32_t unit)
     for (int i = info->first; i < info->first + info->count; i++)
         if (class->operators[i].params > class->operators[best].params)
             best = i;
-    return class->operators[best].operator_;
+    enum mw_operator operator_ = class->operators[best].operator_;
+    bool tied = operator_ == MW_OPERATOR_LOGITS && mw_sizing_tied(sizing);
+    return tied ? MW_OPERATOR_PROJECTION : operator_;
 }
 
 /* --- verdict -------------------------------------------------------------------------------- */

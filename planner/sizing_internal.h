@@ -6,7 +6,8 @@
 
 const struct mw_unit *mw_sizing_unit(const struct mw_sizing *sizing, uint32_t unit);
 
-/* The operator that a unit is named by: the one with the most parameters. */
+/* The operator that a unit is named by: the one with the most parameters.  What tied logits have
+ * beside the embedding goes by the name of a projection. */
 enum mw_operator mw_sizing_unit_operator(const struct mw_sizing *sizing, uint32_t unit);
 
 /* Fails with a line that names the option and what is accepted. */

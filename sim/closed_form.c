@@ -169,10 +169,8 @@ gradient_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw, con
     /* First micro-batch: read 2, write 4; later ones: read 2 and 4, write 4. */
     double host_bytes = widens ? 6 + 10 * (times - 1) : 0;
     plan[MW_TERM_GRADIENT_HOST] =
-        over(shard * host_bytes * (cpu + nvme), r->dram) +
-        over(d->state_params * element *
-                 (d->updated_from[MW_TIER_CPU] + d->updated_from[MW_TIER_NVME]),
-             r->dram) +
+        over(shard * (host_bytes * (cpu + nvme) + element * nvme), r->dram) +
+        over(d->state_params * element * d->updated_from[MW_TIER_CPU], r->dram) +
         d->state_params * element * d->updated_from[MW_TIER_GPU] / hw->gpu_memory_bytes_per_s;
     plan[MW_TERM_GRADIENT_NVME] = over(times * element * shard * nvme, r->write) +
                                   over((times - 1) * 4 * shard * nvme, r->read) +

@@ -77,9 +77,58 @@ check_contents(const struct mw_plan *plan)
             g_assert_cmpint(by->layer, ==, op->layer);
             g_assert_cmpint(by->micro_batch, ==, op->micro_batch);
             g_assert_cmpint(by->tile, ==, op->tile);
-            g_assert_cmpint(part_of(plan, by), ==, part_of(plan, op));
+            if (plan->works[op->work].kind != MW_OP_NVME_READ)
+                g_assert_cmpint(part_of(plan, by), ==, part_of(plan, op));
         }
     }
+}
+
+/* --- identities ----------------------------------------------------------------------------------- */
+
+/* Its lane, its kind and its identity name an op. */
+static void
+check_identities(const struct mw_plan *plan)
+{
+    g_autoptr(GHashTable) seen = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+
+    for (uint32_t o = 0; o < plan->op_count; o++) {
+        const struct mw_op *op = &plan->ops[o];
+        const struct mw_work *work = &plan->works[op->work];
+        char *name = g_strdup_printf("lane %u %s %s %s micro-batch %u layer %d tile %u shard %u",
+                                     op->lane, mw_op_kind_name(work->kind),
+                                     mw_phase_name(op->phase), mw_operator_name(work->operator_),
+                                     op->micro_batch, op->layer, op->tile, op->shard);
+        if (!g_hash_table_add(seen, name))
+            g_error("twice: %s", name);
+    }
+}
+
+/* --- the norm ------------------------------------------------------------------------------------- */
+
+/* It takes in every gradient: where it lives, or, of those on NVMe, each part on its way there. */
+static void
+check_norm(const struct mw_plan *plan)
+{
+    g_autofree bool *taken = g_new0(bool, plan->slot_count);
+    int64_t parts = 0;
+
+    for (uint32_t o = 0; o < plan->op_count; o++) {
+        const struct mw_op *op = &plan->ops[o];
+        if (plan->works[op->work].kind != MW_OP_NORM_CHECK)
+            continue;
+        g_assert_cmpint(op->use_count, >, 0);
+        parts += op->phase == MW_PHASE_BACKWARD;
+        for (uint32_t u = op->use_begin; u < op->use_begin + op->use_count; u++)
+            taken[plan->uses[u].slot] = true;
+    }
+    for (uint32_t t = 0; t < plan->tensor_count; t++) {
+        const struct mw_tensor *tensor = &plan->tensors[t];
+        if (plan->slots[tensor->gradient_slot].tier == MW_TIER_NVME)
+            parts -= tensor->elements ? tensor->tiles : 0;
+        else
+            g_assert_true(taken[tensor->gradient_slot] || !tensor->elements);
+    }
+    g_assert_cmpint(parts, ==, 0);
 }
 
 /* --- devices -------------------------------------------------------------------------------------- */
@@ -204,8 +253,11 @@ check_plan(const struct mw_sizing *sizing, struct tally *tally)
     check_ledger(plan, sizing);
     check_contents(plan);
     check_reach(plan);
+    check_norm(plan);
     if (tally->plans % TEXT_EVERY == 0)
         check_text(plan, sizing);
+    if (tally->plans % TEXT_EVERY == 1)
+        check_identities(plan);
     tally->plans++;
     tally->unfolded += plan->ranks > 1;
     mw_plan_free(plan);

@@ -61,10 +61,8 @@ check_params(const struct walk *walk, uint32_t op, enum mw_operator operator_)
     }
     g_assert_cmpuint(by, !=, MW_NONE);
     g_assert_cmpint(plan->ops[by].tile, ==, plan->ops[op].tile);
-    if (operator_ == MW_OPERATOR_EMBEDDING)
-        g_assert_cmpint(work_of(plan, by)->operator_, ==, MW_OPERATOR_EMBEDDING);
-    else
-        g_assert_cmpint(work_of(plan, by)->operator_, !=, MW_OPERATOR_EMBEDDING);
+    g_assert_cmpint(work_of(plan, by)->operator_ == MW_OPERATOR_LOGITS, ==,
+                    operator_ == MW_OPERATOR_EMBEDDING);
 }
 
 /* Nothing touches the gradient between the logits, which make it, and the embedding. */
