@@ -33,6 +33,8 @@ TAKEN = (
     (re.compile(r"\bin range (\d+ of \d+)"), "range holds {}"),
     (re.compile(r"\berror ([\d.]+%), closed form ([\d.]+%)"),
      "Median error: engine {}, the paper's closed form {}"),
+    (re.compile(r"\bthe equation's bandwidth within ([\d.]+%)"),
+     "differs from the equation's by {} at most"),
     (re.compile(r"(\d+ of \d+|[+-]?\d+(?:\.\d+)?%)"), "{}"),
 )
 
