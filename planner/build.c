@@ -48,6 +48,7 @@ forward_backward(struct builder *b)
         mw_fetch_release(b, v);
         store_checkpoint(b, v);
     }
+    mw_gradient_flush(b);
 }
 
 /* A durable commit writes the other of two records, as the state went to the other extents. */
@@ -97,6 +98,7 @@ build_program(struct builder *b)
     memset(b->work_table, 0xff, sizeof b->work_table); /* all MW_NONE */
     b->visit_count = 0;
     b->compute_wait = MW_NONE;
+    b->reduced_slot = MW_NONE;
     b->match_count = 0;
     b->activation_turn = 0;
     mw_schedule_visits(b);

@@ -1,6 +1,9 @@
 /*
- * Gradients leave behind the backward pass: reduce-scatter, D2H, accumulation on the host, NVMe.
- * With replicated gradients (ddp, zero1) they stay and are reduced once, with the last micro-batch.
+ * Gradients leave behind the backward pass: reduce-scatter, D2H, accumulation, NVMe.  With
+ * replicated gradients (ddp, zero1) they stay and are reduced once, with the last micro-batch.
+ *
+ * Where they are kept in fp32, backward makes them in 16 bits all the same and they are added up
+ * where they live: the sums are the same bits on every tier.
  */
 #include <glib.h>
 
@@ -23,12 +26,19 @@ home_mode(const struct builder *b, const struct visit *v)
     return v->micro_batch == 0 && v->tile == unit->tiles - 1 ? MW_USE_DEFINE : MW_USE_MODIFY;
 }
 
-/* Backward writes it where it lives: nothing to reduce or to send. */
+static bool
+lives_on_gpu(const struct builder *b, const struct visit *v)
+{
+    return b->sizing->gradient_home[v->global_unit] == MW_TIER_GPU;
+}
+
+/* Backward writes it where it lives: nothing to send or to widen. */
 static bool
 made_at_home(const struct builder *b, const struct visit *v)
 {
-    return !b->sizing->gradients_partitioned ||
-           (b->sizing->dp == 1 && b->sizing->gradient_home[v->global_unit] == MW_TIER_GPU);
+    bool whole = !b->sizing->gradients_partitioned || b->sizing->dp == 1;
+
+    return whole && lives_on_gpu(b, v) && !mw_sizing_widens(b->sizing);
 }
 
 /* The gradient of tied logits comes first and waits for the embedding's, which is added to it. */
@@ -68,27 +78,60 @@ reduce_in_place(struct builder *b, const struct visit *v, const struct mw_unit *
     enum mw_op_kind kind =
         b->sizing->optimizer_partitioned ? MW_OP_REDUCE_SCATTER : MW_OP_ALL_REDUCE;
     uint32_t work = mw_work_collective(b, kind, mw_sizing_unit_operator(b->sizing, v->global_unit),
-                                       b->dp_comm, 2 * unit->tile_params);
+                                       b->dp_comm,
+                                       b->sizing->gradient_element_bytes * unit->tile_params);
 
     mw_build_op(b, LANE_COLLECTIVE, work, identify(v));
     mw_build_use(b, b->gradient_home + v->global_unit, MW_USE_MODIFY);
 }
 
-/* To the slot of this rank's shard on the GPU: the home itself, or a slot on the way. */
+/* To a slot of this rank's shard on the GPU: the home itself where it needs no widening. */
 static uint32_t
 reduce_scatter(struct builder *b, const struct visit *v, const struct mw_unit *unit, uint32_t slot)
 {
-    bool stays = b->sizing->gradient_home[v->global_unit] == MW_TIER_GPU;
+    bool arrives = lives_on_gpu(b, v) && !mw_sizing_widens(b->sizing);
     uint32_t work = mw_work_collective(b, MW_OP_REDUCE_SCATTER,
                                        mw_sizing_unit_operator(b->sizing, v->global_unit),
                                        b->dp_comm, 2 * unit->tile_params);
     uint32_t target =
-        stays ? b->gradient_home + v->global_unit : mw_build_ring_next(&b->gradient_shards);
+        arrives ? b->gradient_home + v->global_unit : mw_build_ring_next(&b->gradient_shards);
 
     mw_build_op(b, LANE_COLLECTIVE, work, identify(v));
     mw_build_use(b, slot, MW_USE_READ);
-    mw_build_use(b, target, stays ? home_mode(b, v) : MW_USE_DEFINE);
-    return stays ? MW_NONE : target;
+    mw_build_use(b, target, arrives ? home_mode(b, v) : MW_USE_DEFINE);
+    return arrives ? MW_NONE : target;
+}
+
+/* The first micro-batch reads 2 bytes and writes 4, later ones read the sum too. */
+static uint32_t
+work_accumulate(struct builder *b, const struct visit *v, bool host, int64_t params)
+{
+    int64_t element_bytes = v->micro_batch > 0 ? 10 : 6;
+
+    return mw_work_accumulate(b, mw_sizing_unit_operator(b->sizing, v->global_unit), host,
+                              element_bytes * params, params);
+}
+
+static void
+accumulate_on_gpu(struct builder *b, const struct visit *v, uint32_t slot, int64_t params)
+{
+    mw_build_op(b, LANE_COMPUTE, work_accumulate(b, v, false, params), identify(v));
+    mw_build_use(b, slot, MW_USE_READ);
+    mw_build_use(b, b->gradient_home + v->global_unit, home_mode(b, v));
+}
+
+/* Compute goes on while a part is reduced: the part before is accumulated when the next one has
+ * been made. */
+void
+mw_gradient_flush(struct builder *b)
+{
+    const struct visit *v = &b->visits[b->reduced_visit];
+
+    if (b->reduced_slot == MW_NONE)
+        return;
+    accumulate_on_gpu(b, v, b->reduced_slot,
+                      mw_sizing_unit(b->sizing, v->global_unit)->shard_params);
+    b->reduced_slot = MW_NONE;
 }
 
 static void
@@ -109,10 +152,7 @@ accumulate(struct builder *b, const struct visit *v, uint32_t pinned, int64_t pa
         mw_build_use(b, home, MW_USE_READ);
         mw_build_use(b, pinned, MW_USE_MODIFY);
     }
-    mw_build_op(b, LANE_HOST,
-                mw_work_accumulate(b, mw_sizing_unit_operator(b->sizing, v->global_unit),
-                                   (adds ? 10 : 6) * params, params),
-                identify(v));
+    mw_build_op(b, LANE_HOST, work_accumulate(b, v, true, params), identify(v));
     mw_build_use(b, pinned, MW_USE_MODIFY);
     if (!nvme)
         mw_build_use(b, home, home_mode(b, v));
@@ -140,7 +180,7 @@ static void
 to_host(struct builder *b, const struct visit *v, uint32_t slot, int64_t bytes, bool alone)
 {
     enum mw_tier tier = b->sizing->gradient_home[v->global_unit];
-    bool widens = b->sizing->gradient_element_bytes == 4;
+    bool widens = mw_sizing_widens(b->sizing);
     int64_t shard = mw_sizing_unit(b->sizing, v->global_unit)->shard_params;
     uint32_t home = b->gradient_home + v->global_unit;
     bool direct = tier == MW_TIER_CPU && !widens;
@@ -158,21 +198,52 @@ to_host(struct builder *b, const struct visit *v, uint32_t slot, int64_t bytes, 
         to_nvme(b, v, target, shard);
 }
 
+/* Gradients that all ranks hold whole. */
+static void
+keep_whole(struct builder *b, const struct visit *v, const struct mw_unit *unit, uint32_t slot)
+{
+    if (!made_at_home(b, v))
+        accumulate_on_gpu(b, v, slot, unit->tile_params);
+    if (b->sizing->dp > 1 && last_micro_batch(b, v))
+        reduce_in_place(b, v, unit);
+}
+
+/* A part that is being reduced is accumulated later. */
+static void
+keep_shard(struct builder *b, const struct visit *v, const struct mw_unit *unit, uint32_t slot)
+{
+    if (made_at_home(b, v))
+        return;
+    if (b->sizing->dp == 1) {
+        accumulate_on_gpu(b, v, slot, unit->shard_params);
+        return;
+    }
+    b->reduced_slot = reduce_scatter(b, v, unit, slot);
+    b->reduced_visit = v - b->visits;
+}
+
+static void
+send_shard(struct builder *b, const struct visit *v, const struct mw_unit *unit, uint32_t slot)
+{
+    bool owner = b->sizing->settings.partition == MW_PARTITION_OWNER && b->sizing->dp > 1;
+
+    if (b->sizing->dp > 1)
+        slot = reduce_scatter(b, v, unit, slot);
+    to_host(b, v, slot, 2 * (owner ? unit->tile_params : unit->shard_params), owner);
+}
+
 void
 mw_gradient_leave(struct builder *b, const struct visit *v, uint32_t slot)
 {
     const struct mw_unit *unit = &b->sizing->classes[v->class_].units[v->unit];
-    bool owner = b->sizing->settings.partition == MW_PARTITION_OWNER && b->sizing->dp > 1;
 
     if (v->gradient_stays)
         return;
-    if (made_at_home(b, v)) {
-        if (b->sizing->dp > 1 && last_micro_batch(b, v))
-            reduce_in_place(b, v, unit);
-        return;
-    }
-    if (b->sizing->dp > 1)
-        slot = reduce_scatter(b, v, unit, slot);
-    if (slot != MW_NONE)
-        to_host(b, v, slot, 2 * (owner ? unit->tile_params : unit->shard_params), owner);
+    mw_gradient_flush(b);
+    if (!b->sizing->gradients_partitioned)
+        keep_whole(b, v, unit, slot);
+    else if (lives_on_gpu(b, v))
+        keep_shard(b, v, unit, slot);
+    else
+        send_shard(b, v, unit, slot);
 }

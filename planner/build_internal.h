@@ -96,6 +96,7 @@ struct builder {
     struct ring checkpoints, checkpoint_pinned, activations, sets;
     struct ring incoming, gpu_incoming, gathers, gpu_gathers;
     bool *param_slot_held;
+    uint32_t reduced_visit, reduced_slot; /* a gradient yet to be accumulated; slot MW_NONE: none */
 
     uint32_t *work_cache;             /* [class][operator][direction] */
     uint32_t work_table[WORK_TABLE]; /* works by hash */
@@ -138,8 +139,8 @@ uint32_t mw_work_copy(struct builder *b, enum mw_op_kind kind, enum mw_operator 
 uint32_t mw_work_collective(struct builder *b, enum mw_op_kind kind, enum mw_operator operator_,
                             uint32_t comm, int64_t bytes);
 uint32_t mw_work_update(struct builder *b, int64_t params, bool host);
-uint32_t mw_work_accumulate(struct builder *b, enum mw_operator operator_, int64_t bytes,
-                            int64_t elements);
+uint32_t mw_work_accumulate(struct builder *b, enum mw_operator operator_, bool host,
+                            int64_t bytes, int64_t elements);
 uint32_t mw_work_norm(struct builder *b, enum mw_operator operator_, bool host, int64_t elements);
 uint32_t mw_work_mark(struct builder *b, enum mw_op_kind kind, int64_t bytes);
 
@@ -159,6 +160,7 @@ void mw_compute_visit(struct builder *b, uint32_t visit);
 /* Which slot the backward of this visit writes its gradient to, and how. */
 uint32_t mw_gradient_slot(struct builder *b, struct visit *visit, enum mw_use_mode *mode);
 void mw_gradient_leave(struct builder *b, const struct visit *visit, uint32_t slot);
+void mw_gradient_flush(struct builder *b); /* what is yet to be accumulated */
 
 /* --- build_checkpoint.c --- */
 uint32_t mw_checkpoint_slot(struct builder *b, int64_t checkpoint);

@@ -223,15 +223,20 @@ mw_work_update(struct builder *b, int64_t params, bool host)
 }
 
 uint32_t
-mw_work_accumulate(struct builder *b, enum mw_operator operator_, int64_t bytes, int64_t elements)
+mw_work_accumulate(struct builder *b, enum mw_operator operator_, bool host, int64_t bytes,
+                   int64_t elements)
 {
     struct mw_work work = blank_work(MW_OP_ACCUMULATE, operator_);
     struct draws draws = {0};
 
-    work.direction = 1;
+    work.direction = host;
     work.elements = elements;
+    work.launches = host ? 0 : 1;
     set_bytes(&work, bytes);
-    draw(b, &draws, MW_CHANNEL_DRAM, bytes);
+    if (host)
+        draw(b, &draws, MW_CHANNEL_DRAM, bytes);
+    else
+        draw(b, &draws, MW_CHANNEL_SM, ALL_MULTIPROCESSORS);
     return intern(b, &work, &draws);
 }
 

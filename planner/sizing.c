@@ -191,6 +191,12 @@ mw_sizing_tied(const struct mw_sizing *sizing)
     return sizing->model->tied_embedding && sizing->classes[MW_CLASS_HEAD].blocks;
 }
 
+bool
+mw_sizing_widens(const struct mw_sizing *sizing)
+{
+    return sizing->gradient_element_bytes == 4;
+}
+
 const struct mw_unit *
 mw_sizing_unit(const struct mw_sizing *sizing, uint32_t unit)
 {

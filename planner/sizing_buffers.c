@@ -160,21 +160,22 @@ size_gradients(struct mw_sizing *sizing, const struct survey *survey)
 {
     bool offloaded = survey->gradients[MW_TIER_CPU] || survey->gradients[MW_TIER_NVME];
     bool owner = sizing->settings.partition == MW_PARTITION_OWNER;
-    bool widens = sizing->gradient_element_bytes == 4;
+    bool widens = mw_sizing_widens(sizing);
+    bool reduced = sizing->gradients_partitioned && sizing->dp > 1;
+    int64_t ring = offloaded || reduced ? GRADIENT_RING : 1;
     int64_t part = owner ? survey->tile_params : survey->shard_params;
 
-    if (!sizing->gradients_partitioned)
-        return;
-    if (offloaded || sizing->dp > 1) {
+    if (offloaded || reduced || widens) {
         /* The gradient of the logits' weight is summed over their chunks before it leaves. */
-        sizing->gradient_ring = MAX(GRADIENT_RING, survey->logits_gradients + 1);
+        sizing->gradient_ring = MAX(ring, ring - 1 + survey->logits_gradients);
         sizing->gradient_slot_bytes = 2 * survey->tile_params;
     }
-    if (mw_sizing_tied(sizing) && (sizing->gradient_home[0] != MW_TIER_GPU || sizing->dp > 1)) {
+    if (mw_sizing_tied(sizing) &&
+        (sizing->gradient_home[0] != MW_TIER_GPU || reduced || widens)) {
         sizing->tied_gradients = sizing->classes[MW_CLASS_HEAD].units[0].tiles;
         sizing->tied_gradient_bytes = 2 * sizing->classes[MW_CLASS_HEAD].units[0].tile_params;
     }
-    if (offloaded && sizing->dp > 1) {
+    if (reduced && (offloaded || widens)) {
         sizing->gradient_shard_ring = GRADIENT_RING;
         sizing->gradient_shard_bytes = 2 * part;
     }

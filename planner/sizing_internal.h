@@ -10,6 +10,9 @@ const struct mw_unit *mw_sizing_unit(const struct mw_sizing *sizing, uint32_t un
  * beside the embedding goes by the name of a projection. */
 enum mw_operator mw_sizing_unit_operator(const struct mw_sizing *sizing, uint32_t unit);
 
+/* Gradients are kept in fp32; they are made and reduced in 16 bits. */
+bool mw_sizing_widens(const struct mw_sizing *sizing);
+
 /* Fails with a line that names the option and what is accepted. */
 bool mw_sizing_check(const struct mw_model *model, const struct mw_hardware *hardware,
                      const struct mw_settings *settings, GError **error);

@@ -161,17 +161,20 @@ gradient_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw, con
     double times = d->micro_batches, element = d->gradient_bytes;
 
     plan[MW_TERM_GRADIENT_REDUCE] =
-        reduces * dp_ring_s(d, hw, 2 * params) * (d->optimizer_partitioned ? 1 : 2);
+        reduces * dp_ring_s(d, hw, (d->gradients_partitioned ? 2 : element) * params) *
+        (d->optimizer_partitioned ? 1 : 2);
     plan[MW_TERM_GRADIENT_PCIE] =
         times * over(2 * (owner ? params : shard) * (cpu + nvme), owner ? r->d2h_alone : r->d2h) +
         over(element * d->state_params * d->gradient_h2d, r->h2d) +
         over(element * d->state_params * d->gradient_d2h, r->d2h);
     /* First micro-batch: read 2, write 4; later ones: read 2 and 4, write 4. */
-    double host_bytes = widens ? 6 + 10 * (times - 1) : 0;
-    plan[MW_TERM_GRADIENT_HOST] =
-        over(shard * (host_bytes * (cpu + nvme) + element * nvme), r->dram) +
+    double sum_bytes = widens ? 6 + 10 * (times - 1) : 0;
+    plan[MW_TERM_GRADIENT_SUM] =
+        over(shard * (sum_bytes * (cpu + nvme) + element * nvme), r->dram) +
         over(d->state_params * element * d->updated_from[MW_TIER_CPU], r->dram) +
-        d->state_params * element * d->updated_from[MW_TIER_GPU] / hw->gpu_memory_bytes_per_s;
+        (shard * sum_bytes * d->gradients_in[MW_TIER_GPU] +
+         d->state_params * element * d->updated_from[MW_TIER_GPU]) /
+            hw->gpu_memory_bytes_per_s;
     plan[MW_TERM_GRADIENT_NVME] = over(times * element * shard * nvme, r->write) +
                                   over((times - 1) * 4 * shard * nvme, r->read) +
                                   over(element * d->state_params * d->updated_from[MW_TIER_NVME],
@@ -302,7 +305,7 @@ mw_closed_term_name(int term)
         [MW_TERM_FETCH_GATHER] = "parameter fetch, all-gather",
         [MW_TERM_GRADIENT_REDUCE] = "gradient reduction",
         [MW_TERM_GRADIENT_PCIE] = "gradients, PCIe",
-        [MW_TERM_GRADIENT_HOST] = "gradient accumulation and norm",
+        [MW_TERM_GRADIENT_SUM] = "gradient accumulation and norm",
         [MW_TERM_GRADIENT_NVME] = "gradients, NVMe",
         [MW_TERM_CHECKPOINT_PCIE] = "checkpoints, PCIe",
         [MW_TERM_CHECKPOINT_NVME] = "checkpoints, NVMe",

@@ -67,7 +67,7 @@ enum mw_closed_term {
     MW_TERM_FETCH_GATHER,  /* gg-transfers */
     MW_TERM_GRADIENT_REDUCE,
     MW_TERM_GRADIENT_PCIE,
-    MW_TERM_GRADIENT_HOST, /* accumulation and norm */
+    MW_TERM_GRADIENT_SUM,  /* accumulation and norm */
     MW_TERM_GRADIENT_NVME,
     MW_TERM_CHECKPOINT_PCIE,
     MW_TERM_CHECKPOINT_NVME,
