@@ -229,15 +229,24 @@ cli_estimate_s(const struct mw_sizing *sizing, const struct mw_hardware *hw)
     if (!sizing->settings.overlap || sizing->settings.serialize)
         return form.plan_total_s;
     double collectives_s = t[MW_TERM_FETCH_GATHER] + t[MW_TERM_GRADIENT_REDUCE];
+    double nvme_s = t[MW_TERM_FETCH_NVME] + t[MW_TERM_GRADIENT_NVME] + t[MW_TERM_CHECKPOINT_NVME];
+    double copies_s = t[MW_TERM_FETCH_PCIE] + t[MW_TERM_GRADIENT_PCIE] + t[MW_TERM_CHECKPOINT_PCIE];
     double compute_s = t[MW_TERM_PRODUCTS] + t[MW_TERM_MEMORY_BOUND] + t[MW_TERM_SLICING] +
-                       hw->gpu_collective_sm_share * collectives_s;
+                       hw->gpu_collective_sm_share * collectives_s +
+                       hw->gpu_host_sm_share * t[MW_TERM_GRADIENT_SUM] +
+                       hw->gpu_copy_sm_share * copies_s + hw->gpu_nvme_sm_share * nvme_s;
     double pcie_s = fmax(t[MW_TERM_FETCH_PCIE], t[MW_TERM_GRADIENT_PCIE]) +
                     t[MW_TERM_CHECKPOINT_PCIE] / 2;
-    double nvme_s = t[MW_TERM_FETCH_NVME] + t[MW_TERM_GRADIENT_NVME] + t[MW_TERM_CHECKPOINT_NVME];
     double passes_s = fmax(fmax(compute_s, collectives_s), fmax(pcie_s, nvme_s));
-    double update_s = fmax(fmax(t[MW_TERM_STATE_NVME], t[MW_TERM_UPDATE]), t[MW_TERM_RETURN]);
+    double update_sm_s = hw->gpu_host_sm_share * t[MW_TERM_UPDATE] +
+                         hw->gpu_copy_sm_share * t[MW_TERM_RETURN] +
+                         hw->gpu_nvme_sm_share * t[MW_TERM_STATE_NVME];
+    double update_s = fmax(fmax(t[MW_TERM_STATE_NVME], t[MW_TERM_UPDATE]),
+                           fmax(t[MW_TERM_RETURN], update_sm_s));
 
-    return sizing->settings.dpu_start == MW_AUTO ? passes_s + update_s : fmax(passes_s, update_s);
+    return sizing->settings.dpu_start == MW_AUTO
+               ? passes_s + update_s
+               : fmax(fmax(passes_s, update_s), compute_s + update_sm_s);
 }
 
 /* --- knobs ---------------------------------------------------------------------------------------- */

@@ -138,6 +138,14 @@ mw_work_tied_logits(struct builder *b, int operator_, bool backward, int64_t til
     return intern(b, &work, &draws);
 }
 
+/* Host work takes of the device's compute only where the profile says that it does. */
+static void
+draw_sm(struct builder *b, struct draws *draws, double share)
+{
+    if (share > 0)
+        draw(b, draws, MW_CHANNEL_SM, ALL_MULTIPROCESSORS);
+}
+
 /* An owner's transfer leaves the other ranks' shares of the node idle: it draws 1/users of its
  * bytes on every shared channel, which is the whole channel at its disposal. */
 static int64_t
@@ -151,6 +159,8 @@ mw_work_copy(struct builder *b, enum mw_op_kind kind, enum mw_operator operator_
              bool alone)
 {
     struct mw_work work = blank_work(kind, operator_);
+    const struct mw_hardware *hardware = b->sizing->hardware;
+    bool drive = kind == MW_OP_NVME_READ || kind == MW_OP_NVME_WRITE;
     struct draws draws = {0};
 
     set_bytes(&work, bytes);
@@ -165,6 +175,7 @@ mw_work_copy(struct builder *b, enum mw_op_kind kind, enum mw_operator operator_
         draw(b, &draws, MW_CHANNEL_DRIVE, shared(b, MW_CHANNEL_DRIVE, bytes, alone));
     }
     draw(b, &draws, MW_CHANNEL_DRAM, shared(b, MW_CHANNEL_DRAM, bytes, alone));
+    draw_sm(b, &draws, drive ? hardware->gpu_nvme_sm_share : hardware->gpu_copy_sm_share);
     return intern(b, &work, &draws);
 }
 
@@ -216,6 +227,7 @@ mw_work_update(struct builder *b, int64_t params, bool host)
     if (host) {
         draw(b, &draws, MW_CHANNEL_DRAM, bytes);
         draw(b, &draws, MW_CHANNEL_CORES, params);
+        draw_sm(b, &draws, b->sizing->hardware->gpu_host_sm_share);
     } else {
         draw(b, &draws, MW_CHANNEL_SM, ALL_MULTIPROCESSORS);
     }
@@ -233,10 +245,12 @@ mw_work_accumulate(struct builder *b, enum mw_operator operator_, bool host, int
     work.elements = elements;
     work.launches = host ? 0 : 1;
     set_bytes(&work, bytes);
-    if (host)
+    if (host) {
         draw(b, &draws, MW_CHANNEL_DRAM, bytes);
-    else
+        draw_sm(b, &draws, b->sizing->hardware->gpu_host_sm_share);
+    } else {
         draw(b, &draws, MW_CHANNEL_SM, ALL_MULTIPROCESSORS);
+    }
     return intern(b, &work, &draws);
 }
 
@@ -251,8 +265,10 @@ mw_work_norm(struct builder *b, enum mw_operator operator_, bool host, int64_t e
     work.elements = elements;
     work.launches = host ? 0 : 1;
     set_bytes(&work, bytes);
-    if (host)
+    if (host) {
         draw(b, &draws, MW_CHANNEL_DRAM, bytes);
+        draw_sm(b, &draws, b->sizing->hardware->gpu_host_sm_share);
+    }
     return intern(b, &work, &draws);
 }
 

@@ -58,6 +58,9 @@ struct mw_hardware {
     double matmul_flops[MW_MATMUL_POINTS_MAX];
     double gpu_launch_s;            /* per kernel, not hidden */
     double gpu_collective_sm_share; /* of the multiprocessors, taken by a running collective */
+    double gpu_host_sm_share;       /* by an update or a pass on the host: its cores are the device's */
+    double gpu_copy_sm_share;       /* by each copy between host and device */
+    double gpu_nvme_sm_share;       /* by each transfer to or from the drives */
     bool gpu_flash_attention;       /* attention that never writes the score matrix */
     bool gpu_bf16;                  /* else fp16 */
 

@@ -241,6 +241,28 @@ own_s(const struct mw_plan *plan, const struct mw_work *work, const struct mw_ha
     }
 }
 
+/* Of the multiprocessors while it runs: all for what computes there, else what the profile says.
+ * Where the device is the host's own cores, host work takes of them too. */
+static double
+sm_share(const struct mw_work *work, const struct mw_hardware *hardware)
+{
+    switch ((enum mw_op_kind)work->kind) {
+    case MW_OP_UPDATE:
+    case MW_OP_NORM_CHECK:
+    case MW_OP_ACCUMULATE:
+    case MW_OP_COPY:
+        return work->direction ? hardware->gpu_host_sm_share : 1;
+    case MW_OP_H2D:
+    case MW_OP_D2H:
+        return hardware->gpu_copy_sm_share;
+    case MW_OP_NVME_READ:
+    case MW_OP_NVME_WRITE:
+        return hardware->gpu_nvme_sm_share;
+    default:
+        return is_collective(work) ? hardware->gpu_collective_sm_share : 1;
+    }
+}
+
 /* What the op moves over the channel, in the channel's units; of multiprocessors, the share. */
 static double
 draw_units(const struct mw_plan *plan, const struct mw_work *work, const struct mw_draw *draw,
@@ -248,8 +270,7 @@ draw_units(const struct mw_plan *plan, const struct mw_work *work, const struct 
 {
     switch (plan->channels[draw->channel].kind) {
     case MW_CHANNEL_SM:
-        return (double)draw->amount * 1e-6 *
-               (is_collective(work) ? hardware->gpu_collective_sm_share : 1);
+        return (double)draw->amount * 1e-6 * sm_share(work, hardware);
     case MW_CHANNEL_DRIVE:
         return (double)draw->amount / mw_cost_drive_bytes_per_s(hardware, work->direction);
     default:
@@ -301,7 +322,12 @@ draw_rate(const struct mw_plan *plan, const struct mw_work *work, const struct m
 
     if (work_ns == 0 || !(units > 0))
         return 0;
-    return plan->channels[draw->channel].kind == MW_CHANNEL_SM ? units : units / (double)work_ns;
+    if (plan->channels[draw->channel].kind != MW_CHANNEL_SM)
+        return units / (double)work_ns;
+    /* Cores do the same for a transfer however long others make it; a collective holds its own. */
+    if (is_collective(work))
+        return units;
+    return units * (double)whole_ns(own_s(plan, work, hardware)) / (double)work_ns;
 }
 
 void

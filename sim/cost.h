@@ -26,7 +26,8 @@
  * millionths of the multiprocessors); at full speed it is spread evenly over the op's duration.  A drive's capacity
  * is time: a read of b bytes draws b / mw_cost_drive_bytes_per_s seconds of it, a write alike,
  * and nvme_duplex seconds are there each second, at most one of them for reads and one for writes.
- * A collective draws the profile's gpu_collective_sm_share of the millionths that it states.
+ * A collective draws the profile's gpu_collective_sm_share of the millionths that it states, host
+ * work, copies and drives gpu_host_sm_share, gpu_copy_sm_share and gpu_nvme_sm_share.
  * An op alone is never slowed by a channel.
  */
 #ifndef MW_SIM_COST_H

@@ -43,6 +43,9 @@ matmul_tflops_low = 30; 80
 matmul_tflops_high = 45; 120
 launch_us = 5
 collective_sm_share = 0.2
+host_sm_share = 0.4
+copy_sm_share = 0.3
+nvme_sm_share = 0.2
 flash_attention = true
 bf16 = true
 [pcie]

@@ -97,6 +97,19 @@ stretch(GRand *random, double *rate)
     *rate *= g_rand_double_range(random, 0.2, 1) / g_rand_double_range(random, 0.2, 1);
 }
 
+/* Half of the devices are their host's cores.  Leaves the sequence of numbers as it is. */
+static void
+draw_shared_cores(GRand *random, struct mw_hardware *hw)
+{
+    g_autoptr(GRand) apart = g_rand_copy(random);
+
+    if (once_in(apart, 2))
+        return;
+    hw->gpu_host_sm_share = g_rand_double_range(apart, 0, 1);
+    hw->gpu_copy_sm_share = g_rand_double_range(apart, 0, 1);
+    hw->gpu_nvme_sm_share = g_rand_double_range(apart, 0, 1);
+}
+
 void
 random_rates(GRand *random, struct mw_hardware *hw)
 {
@@ -112,6 +125,7 @@ random_rates(GRand *random, struct mw_hardware *hw)
         stretch(random, rates[i]);
     hw->nvme_duplex = g_rand_double_range(random, 1, 2);
     hw->gpu_collective_sm_share = g_rand_double_range(random, 0, 0.3);
+    draw_shared_cores(random, hw);
 }
 
 /* Small enough that some requests do not fit, or need another tier. */

@@ -282,6 +282,39 @@ test_draw_rates(void)
     mw_plan_free(b.plan);
 }
 
+/* Of the multiprocessors: whole for what runs on them, the profile's part for what runs beside. */
+static void
+test_shared_cores(void)
+{
+    static const struct {
+        enum mw_op_kind kind;
+        bool host;
+        double share;
+    } cases[] = {
+        {MW_OP_COMPUTE, false, 1},       {MW_OP_UPDATE, false, 1},
+        {MW_OP_UPDATE, true, 0.5},       {MW_OP_NORM_CHECK, true, 0.5},
+        {MW_OP_ACCUMULATE, true, 0.5},   {MW_OP_COPY, true, 0.5},
+        {MW_OP_H2D, false, 0.25},        {MW_OP_D2H, false, 0.25},
+        {MW_OP_NVME_READ, false, 0.375}, {MW_OP_NVME_WRITE, true, 0.375},
+    };
+    struct bench b = bench_new(MW_OP_COMPUTE, 1);
+    struct mw_costs costs;
+
+    b.hardware.gpu_host_sm_share = 0.5;
+    b.hardware.gpu_copy_sm_share = 0.25;
+    b.hardware.gpu_nvme_sm_share = 0.375;
+    for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
+        b.work = (struct mw_work){.kind = (uint8_t)cases[i].kind, .direction = cases[i].host,
+                                  .comm = MW_NONE, .bytes = GB, .elements = GB};
+        price(&b, MW_CHANNEL_SM, 1000000);
+    }
+    mw_costs_init(&costs, b.plan, &b.hardware);
+    for (size_t i = 0; i < G_N_ELEMENTS(cases); i++)
+        assert_s(costs.draw_rate[i], cases[i].share);
+    mw_costs_clear(&costs);
+    mw_plan_free(b.plan);
+}
+
 static int64_t
 first_work_ns(struct bench *b)
 {
@@ -328,6 +361,7 @@ main(int argc, char **argv)
     g_test_add_func("/cost/collectives-between-nodes", test_collectives_between_nodes);
     g_test_add_func("/cost/nic-is-counted-once", test_nic_is_counted_once);
     g_test_add_func("/cost/draw-rates", test_draw_rates);
+    g_test_add_func("/cost/shared-cores", test_shared_cores);
     g_test_add_func("/cost/whole-ns", test_whole_ns);
     return g_test_run();
 }

@@ -101,6 +101,9 @@ compare(guint32 seed)
     struct random_request request;
 
     random_request_init(&request, seed);
+    /* Where the update takes of the device's cores, it delays what it runs beside. */
+    request.hardware.gpu_host_sm_share = 0;
+    request.hardware.gpu_copy_sm_share = request.hardware.gpu_nvme_sm_share = 0;
     delay(&request.settings);
     random_request_name(&request);
     g_autoptr(GPtrArray) found = random_request_candidates(&request, NULL);
