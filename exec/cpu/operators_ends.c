@@ -1,0 +1,151 @@
+/* The model's ends, beside matrix products: embedding; final norm, logits, loss. */
+#include <string.h>
+
+#include "exec/cpu/operators_internal.h"
+
+static int64_t
+smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static void
+clear(struct mw_cpu_gradient to, int64_t elements)
+{
+    memset(to.data, 0, (size_t)elements * (to.fp32 ? 4 : 2));
+}
+
+/* --- embedding ------------------------------------------------------------------------------- */
+
+/* Positions [first, first + count) of the table that sequences have. */
+static int64_t
+positions_used(const struct mw_compute *compute)
+{
+    const struct mw_part_matrix *positions = &compute->part->positions;
+    int64_t count = smaller(compute->seq - positions->first_row, positions->rows);
+
+    return count > 0 ? count : 0;
+}
+
+static void
+embedding_forward(const struct mw_cpu_operators *operators, const struct mw_compute *compute)
+{
+    const struct mw_cpu_kernels *kernels = operators->kernels;
+    const struct mw_part_matrix *tokens = &compute->part->matrix;
+    const struct mw_part_matrix *positions = &compute->part->positions;
+    int64_t hidden = compute->decoder->hidden, used = positions_used(compute);
+
+    if (tokens->rows)
+        kernels->embedding_forward(compute->input, compute->params + tokens->at, compute->ids,
+                                   mw_cpu_tokens(compute), hidden, (int32_t)tokens->first_row,
+                                   (int32_t)tokens->rows);
+    for (int64_t s = 0; used && s < compute->sequences; s++)
+        kernels->position_forward(compute->input +
+                                      (s * compute->seq + positions->first_row) * hidden,
+                                  compute->params + positions->at, 1, used, hidden);
+}
+
+/* The kernel takes whole sequences; where a part ends within them, or begins, one after the
+ * other. */
+static void
+position_backward(const struct mw_cpu_operators *operators, const struct mw_compute *compute)
+{
+    const struct mw_part_matrix *positions = &compute->part->positions;
+    struct mw_cpu_gradient to = mw_cpu_gradient_at(compute, positions->at);
+    const uint16_t *gradient = compute->room->gradient;
+    int64_t hidden = compute->decoder->hidden, used = positions_used(compute);
+
+    if (used == compute->seq) {
+        operators->kernels->position_backward(to, gradient, compute->sequences, used, hidden,
+                                              positions->rows);
+        return;
+    }
+    if (!used && !to.accumulate)
+        clear(to, positions->rows * hidden);
+    for (int64_t s = 0; used && s < compute->sequences; s++) {
+        operators->kernels->position_backward(
+            to, gradient + (s * compute->seq + positions->first_row) * hidden, 1, used, hidden,
+            positions->rows);
+        to.accumulate = true;
+    }
+}
+
+static void
+embedding_backward(const struct mw_cpu_operators *operators, const struct mw_compute *compute)
+{
+    const struct mw_part_matrix *tokens = &compute->part->matrix;
+
+    if (!compute->gradient)
+        return;
+    if (tokens->rows)
+        operators->kernels->embedding_backward(
+            mw_cpu_gradient_at(compute, tokens->at), compute->room->gradient, compute->ids,
+            mw_cpu_tokens(compute), compute->decoder->hidden, (int32_t)tokens->first_row,
+            (int32_t)tokens->rows, operators->token_scratch);
+    if (compute->part->positions.rows)
+        position_backward(operators, compute);
+}
+
+/* --- final norm, logits, loss ---------------------------------------------------------------- */
+
+/* No residual path: nothing but the norm reads what the last layer puts out. */
+static struct mw_cpu_norm
+norm_of(const struct mw_compute *compute)
+{
+    const struct mw_shared_room *room = compute->room;
+
+    return (struct mw_cpu_norm){
+        .y = room->final, .x = room->hidden, .dx = room->gradient, .dy = room->branch};
+}
+
+static void
+final_norm_forward(const struct mw_cpu_operators *operators, const struct mw_compute *compute)
+{
+    struct mw_cpu_norm norm = norm_of(compute);
+
+    mw_cpu_norm_forward(operators, compute, &norm);
+}
+
+static void
+final_norm_backward(const struct mw_cpu_operators *operators, const struct mw_compute *compute)
+{
+    struct mw_cpu_norm norm = norm_of(compute);
+
+    mw_cpu_norm_backward(operators, compute, &norm);
+}
+
+/* A tied embedding's positions are no part of the logits: their gradient starts at zero here, and
+ * the embedding's backward adds to it. */
+static void
+logits_backward(const struct mw_cpu_operators *operators, const struct mw_compute *compute)
+{
+    const struct mw_part_matrix *positions = &compute->part->positions;
+
+    (void)operators;
+    if (compute->gradient && !compute->gradient_adds && positions->rows)
+        clear(mw_cpu_gradient_at(compute, positions->at), positions->rows * positions->columns);
+}
+
+static void
+loss_forward(const struct mw_cpu_operators *operators, const struct mw_compute *compute)
+{
+    int64_t stride = mw_logits_stride(compute->decoder);
+
+    *compute->loss += operators->kernels->cross_entropy(
+        compute->logits, stride, operators->token_scratch, compute->logits, false, stride,
+        compute->targets + compute->first_token, compute->tokens, compute->decoder->vocab,
+        compute->gradient_scale);
+}
+
+struct mw_cpu_steps
+mw_cpu_end_steps(enum mw_operator operator_, bool backward)
+{
+    static const struct mw_cpu_steps steps[MW_OPERATOR_COUNT][2] = {
+        [MW_OPERATOR_EMBEDDING] = {{embedding_forward, NULL}, {embedding_backward, NULL}},
+        [MW_OPERATOR_FINAL_NORM] = {{final_norm_forward, NULL}, {final_norm_backward, NULL}},
+        [MW_OPERATOR_LOGITS] = {{NULL, NULL}, {logits_backward, NULL}},
+        [MW_OPERATOR_LOSS] = {{loss_forward, NULL}, {NULL, NULL}},
+    };
+
+    return steps[operator_][backward];
+}

@@ -1,0 +1,235 @@
+/* The room of activations takes no more than the planner counts, and what lies in it at one time
+ * does not overlap; parts say where the matrices are. */
+#include <string.h>
+
+#include "cli/decoder.h"
+#include "exec/compute.h"
+#include "planner/planner.h"
+#include "planner/sizing.h"
+#include "tests/hwprofile_helpers.h"
+#include "tests/weights_fixture.h"
+
+/* --- the planner's count --------------------------------------------------------------------- */
+
+static struct mw_sizing *
+size_up(const struct mw_model *model, const struct mw_hardware *hardware, int64_t batch,
+        int64_t seq, int64_t interval)
+{
+    struct mw_request request = {model, hardware};
+    struct mw_settings asked, resolved;
+    GError *error = NULL;
+
+    mw_settings_init(&asked);
+    asked.strategy = MW_STRATEGY_ZERO_INFINITY_CPU;
+    asked.micro_batch = batch;
+    asked.seq = seq;
+    asked.checkpoint_interval = interval;
+    asked.commit = 0;
+    for (int state = 0; state < MW_STATE_COUNT; state++)
+        g_assert_true(mw_placement_parse("cpu", "", &asked.placement[state], NULL));
+    g_assert_true(mw_settings_resolve(&request, &asked, &resolved, &error));
+    struct mw_sizing *sizing = mw_sizing_new(model, hardware, &resolved, &error);
+    g_assert_no_error(error);
+    return sizing;
+}
+
+static void
+check_count(const char *name, int64_t batch, int64_t seq, int64_t interval)
+{
+    struct mw_hwprofile *profile = mw_test_load("rtx4090");
+    struct mw_hardware hardware = mw_hwprofile_read(profile, MW_OUTLOOK_TYPICAL);
+    struct mw_decoder decoder = mw_test_decoder(name);
+    struct mw_model model;
+
+    g_assert_true(mw_model_load(name, &model, NULL));
+    model.dropout = false; /* its masks would be room to spare */
+    struct mw_sizing *sizing = size_up(&model, &hardware, batch, seq, interval);
+    int64_t layers = interval ? MIN(interval, model.layers) : model.layers;
+    struct mw_room_layout layout = mw_room_layout(&decoder, batch, seq, layers);
+    g_assert_true(sizing->shape.flash_attention);
+    g_assert_cmpint(layout.bytes, <=, sizing->activation_bytes);
+    g_assert_cmpint(layout.layer_bytes, ==, sizing->classes[MW_CLASS_DENSE].saved_bytes);
+    g_assert_cmpint(2 * batch * seq * mw_logits_stride(&decoder), <=, sizing->logits_bytes);
+    mw_sizing_free(sizing);
+    mw_hwprofile_free(profile);
+}
+
+static void
+check_counts(const char *name)
+{
+    for (int64_t interval = 0; interval <= 2; interval++)
+        for (int64_t batch = 1; batch <= 3; batch++) {
+            check_count(name, batch, 7, interval);
+            check_count(name, batch, 24, interval);
+        }
+}
+
+static bool
+runs(const char *name)
+{
+    struct mw_model model;
+    struct mw_decoder decoder;
+
+    g_assert_true(mw_model_load(name, &model, NULL));
+    return mw_decoder_read(&model, name, &decoder, NULL);
+}
+
+static void
+test_planned(void)
+{
+    g_auto(GStrv) names = mw_model_list();
+    int checked = 0;
+
+    for (char **name = names; *name; name++) {
+        if (!runs(*name))
+            continue;
+        check_counts(*name);
+        checked++;
+    }
+    g_assert_cmpint(checked, >, 30);
+    check_counts(FIXTURES "gpt2-small");
+    check_counts(FIXTURES "llama-small");
+}
+
+/* --- what lies where ------------------------------------------------------------------------- */
+
+struct span {
+    const void *begin;
+    int64_t bytes;
+};
+
+static void
+assert_apart(const struct span *spans, size_t count, const void *base, int64_t bytes)
+{
+    for (size_t i = 0; i < count; i++) {
+        const char *begin = spans[i].begin, *end = begin + spans[i].bytes;
+        g_assert_true(begin >= (const char *)base && end <= (const char *)base + bytes);
+        for (size_t j = 0; j < i; j++)
+            g_assert_true(end <= (const char *)spans[j].begin ||
+                          begin >= (const char *)spans[j].begin + spans[j].bytes);
+    }
+}
+
+static size_t
+layer_spans(const struct mw_decoder *d, const struct mw_layer_room *room, int64_t tokens,
+            struct span *out)
+{
+    int64_t one = 2 * tokens, gates = mw_decoder_gated(d);
+    const struct span spans[] = {
+        {room->x, one * d->hidden},
+        {room->n1, one * d->hidden},
+        {room->qkv, one * (mw_decoder_q(d) + 2 * mw_decoder_kv(d))},
+        {room->o, one * mw_decoder_q(d)},
+        {room->lse, 4 * tokens * d->heads},
+        {room->x2, one * d->hidden},
+        {room->n2, one * d->hidden},
+        {room->up, one * d->ffn * (1 + gates)},
+        {room->act, one * d->ffn},
+    };
+
+    memcpy(out, spans, sizeof spans);
+    return G_N_ELEMENTS(spans);
+}
+
+static void
+check_apart(const char *name, int64_t sequences, int64_t seq)
+{
+    struct mw_decoder d = mw_test_decoder(name);
+    int64_t tokens = sequences * seq, one = 2 * tokens * d.hidden;
+    struct mw_room_layout layout = mw_room_layout(&d, sequences, seq, d.layers);
+    char *base = (char *)64;
+    struct mw_shared_room shared = mw_room_shared(&d, sequences, seq, &layout, base);
+    g_autofree struct span *spans = g_new(struct span, 9 * d.layers + 4);
+    size_t count = 0;
+
+    for (int64_t layer = 0; layer < d.layers; layer++) {
+        struct mw_layer_room room = mw_room_layer(&d, sequences, seq, &layout, base, layer);
+        count += layer_spans(&d, &room, tokens, spans + count);
+        g_assert_cmpint((uintptr_t)room.lse % sizeof(float), ==, 0);
+        if (tokens % 32 == 0)
+            for (size_t i = count - 9; i < count; i++)
+                g_assert_cmpint((uintptr_t)spans[i].begin % 64, ==, 0);
+    }
+    spans[count] = (struct span){shared.branch, 2 * tokens * MAX(d.hidden, mw_decoder_q(&d))};
+    spans[count + 1] = (struct span){shared.gradient, one};
+    spans[count + 2] = (struct span){shared.wide, 2 * shared.wide_elements};
+    assert_apart(spans, count + 3, base, layout.bytes);
+    g_assert_cmpint(shared.wide_elements, >=,
+                    tokens * MAX(d.ffn, mw_decoder_q(&d) + 2 * mw_decoder_kv(&d)));
+    /* At the model's end: nothing is in `wide` but `hidden`. */
+    spans[count + 1] = (struct span){shared.final, one};
+    spans[count + 2] = (struct span){shared.hidden, one};
+    assert_apart(spans, count + 3, base, layout.bytes);
+    g_assert_true(shared.gradient != shared.hidden);
+}
+
+static void
+test_apart(void)
+{
+    static const char *const names[] = {"gpt2", "llama-3-8b", FIXTURES "gpt2-small",
+                                        FIXTURES "llama-small"};
+
+    for (size_t i = 0; i < G_N_ELEMENTS(names); i++) {
+        check_apart(names[i], 1, 1);
+        check_apart(names[i], 3, 7);
+        check_apart(names[i], 2, 16);
+    }
+}
+
+/* --- parts ----------------------------------------------------------------------------------- */
+
+static struct mw_part
+part_of(const struct mw_decoder *decoder, int64_t layer, uint32_t operators, uint32_t tiles,
+        int64_t tile)
+{
+    struct mw_tensor tensor = {.layer = (int32_t)layer, .operators = operators, .tiles = tiles};
+
+    return mw_part_of(decoder, &tensor, tile);
+}
+
+static void
+test_parts(void)
+{
+    struct mw_decoder llama = mw_test_decoder(FIXTURES "llama-small");
+    struct mw_decoder gpt2 = mw_test_decoder(FIXTURES "gpt2-small");
+    struct mw_part part = part_of(&llama, 1, mw_test_units[2], 2, 0);
+
+    /* norm, 32 of 64 rows of the gate, the same rows of up */
+    g_assert_cmpint(part.norm_weight_at, ==, 0);
+    g_assert_cmpint(part.norm_bias_at, ==, -1);
+    g_assert_cmpint(part.matrix.at, ==, 32);
+    g_assert_cmpint(part.matrix.rows, ==, 32);
+    g_assert_cmpint(part.matrix.all_rows, ==, 64);
+    g_assert_cmpint(part.elements, ==, 32 + 2 * 32 * 32);
+    /* q, k and v are one matrix */
+    part = part_of(&llama, 0, mw_test_units[0], 3, 2);
+    g_assert_cmpint(part.norm_weight_at, ==, -1);
+    g_assert_cmpint(part.matrix.all_rows, ==, 64);
+    g_assert_cmpint(part.matrix.first_row, ==, 42);
+    g_assert_cmpint(part.matrix.rows, ==, 22);
+    part = part_of(&gpt2, 0, mw_test_units[0], 1, 0);
+    g_assert_cmpint(part.norm_bias_at, ==, 32);
+    g_assert_cmpint(part.matrix.at, ==, 64);
+    g_assert_cmpint(part.matrix.bias_at, ==, 64 + 96 * 32);
+    /* 256 tokens and 24 positions */
+    part = part_of(&gpt2, -1, 1u << MW_OPERATOR_EMBEDDING, 10, 9);
+    g_assert_cmpint(part.matrix.rows, ==, 4);
+    g_assert_cmpint(part.matrix.first_row, ==, 252);
+    g_assert_cmpint(part.positions.at, ==, 4 * 32);
+    g_assert_cmpint(part.positions.rows, ==, 24);
+    part = part_of(&gpt2, -1, 1u << MW_OPERATOR_EMBEDDING, 28, 27);
+    g_assert_cmpint(part.matrix.rows, ==, 0);
+    g_assert_cmpint(part.matrix.all_rows, ==, 256);
+    g_assert_cmpint(part.positions.first_row, ==, 14);
+    g_assert_cmpint(part.positions.all_rows, ==, 24);
+}
+
+int
+main(int argc, char **argv)
+{
+    g_test_init(&argc, &argv, NULL);
+    g_test_add_func("/room/planned", test_planned);
+    g_test_add_func("/room/apart", test_apart);
+    g_test_add_func("/parts/rows", test_parts);
+    return g_test_run();
+}
