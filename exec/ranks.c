@@ -1,0 +1,190 @@
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "exec/ranks_internal.h"
+#include "planner/error.h"
+
+/* A message's place in the scratch; vectors and cache lines are no longer. */
+#define SCRATCH_ALIGNMENT_BYTES 64
+
+/* --- joining
+ * -------------------------------------------------------------------------------------- */
+
+static bool
+open_lane(struct mw_ranks *ranks, struct mw_ranks_lane *lane, GError **error)
+{
+    lane->ranks = ranks;
+    if (ranks->count == 1)
+        return true;
+    lane->arrivals = g_new0(struct mw_ranks_arrival, ranks->count);
+    lane->sources = g_new0(const void *, ranks->count);
+    lane->scratch = aligned_alloc(SCRATCH_ALIGNMENT_BYTES, ranks->scratch_bytes);
+    if (!lane->scratch) {
+        g_set_error(error, MW_ERROR, MW_ERROR_DEVICE,
+                    "no memory for %" PRId64 " bytes of scratch for collectives",
+                    ranks->scratch_bytes);
+        return false;
+    }
+    return mw_ranks_link_open(lane, error);
+}
+
+static void
+close_lane(struct mw_ranks_lane *lane)
+{
+    if (lane->link)
+        mw_ranks_link_close(lane);
+    free(lane->scratch);
+    g_free(lane->sources);
+    g_free(lane->arrivals);
+}
+
+static bool
+check_scratch(const struct mw_ranks *ranks, GError **error)
+{
+    int64_t least = (int64_t)2 * (ranks->count - 1) * SCRATCH_ALIGNMENT_BYTES;
+
+    if (ranks->scratch_bytes >= least)
+        return true;
+    g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
+                "%" PRId64 " bytes of scratch for collectives: %d ranks take %" PRId64 " at least",
+                ranks->scratch_bytes, ranks->count, least);
+    return false;
+}
+
+struct mw_ranks *
+mw_ranks_join(int lanes, int64_t scratch_bytes, GError **error)
+{
+    struct mw_ranks *ranks = g_new0(struct mw_ranks, 1);
+    bool ok;
+
+    ranks->count = ranks->node_count = 1;
+    ranks->lane_count = lanes;
+    ranks->scratch_bytes = scratch_bytes & -SCRATCH_ALIGNMENT_BYTES;
+    ranks->lanes = g_new0(struct mw_ranks_lane, lanes);
+    ok = mw_ranks_link_join(ranks, error) && check_scratch(ranks, error);
+    for (int i = 0; ok && i < lanes; i++)
+        ok = open_lane(ranks, &ranks->lanes[i], error);
+    if (ok)
+        return ranks;
+    mw_ranks_leave(ranks);
+    return NULL;
+}
+
+void
+mw_ranks_leave(struct mw_ranks *ranks)
+{
+    if (!ranks)
+        return;
+    for (int i = 0; i < ranks->lane_count; i++)
+        close_lane(&ranks->lanes[i]);
+    mw_ranks_link_leave(ranks);
+    g_free(ranks->lanes);
+    g_free(ranks);
+}
+
+void
+mw_ranks_abort(struct mw_ranks *ranks)
+{
+    if (ranks && ranks->count > 1)
+        mw_ranks_link_abort(ranks);
+    mw_ranks_leave(ranks);
+}
+
+int
+mw_ranks_count(const struct mw_ranks *ranks)
+{
+    return ranks->count;
+}
+
+int
+mw_ranks_index(const struct mw_ranks *ranks)
+{
+    return ranks->index;
+}
+
+int
+mw_ranks_node_count(const struct mw_ranks *ranks)
+{
+    return ranks->node_count;
+}
+
+int
+mw_ranks_node_index(const struct mw_ranks *ranks)
+{
+    return ranks->node_index;
+}
+
+/* --- arriving
+ * ------------------------------------------------------------------------------------- */
+
+int64_t
+mw_ranks_range(const struct mw_ranks_part *part, int rank, int64_t *first)
+{
+    int64_t begin = rank * part->shard_elements, end = begin + part->shard_elements;
+
+    begin += part->range_first;
+    if (part->range_elements)
+        end = MIN(end, begin + part->range_elements);
+    end = MIN(end, part->elements);
+    *first = MIN(begin, part->elements);
+    return MAX(end - begin, 0);
+}
+
+static const char *
+kind_name(int64_t kind)
+{
+    static const char *const names[] = {
+        [MW_RANKS_ALL_GATHER] = "all-gather",
+        [MW_RANKS_REDUCE_SCATTER] = "reduce-scatter",
+        [MW_RANKS_ALL_REDUCE_FP64] = "all-reduce",
+        [MW_RANKS_BROADCAST] = "broadcast",
+        [MW_RANKS_BARRIER] = "barrier",
+    };
+
+    return kind >= 0 && kind < (int64_t)G_N_ELEMENTS(names) ? names[kind] : "unknown";
+}
+
+static bool
+agrees(const struct mw_ranks_arrival *a, const struct mw_ranks_arrival *b)
+{
+    return a->serial == b->serial && a->kind == b->kind && a->elements == b->elements &&
+           a->shard_elements == b->shard_elements && a->detail == b->detail;
+}
+
+static bool
+check_arrivals(const struct mw_ranks_lane *lane, GError **error)
+{
+    const struct mw_ranks_arrival *own = &lane->arrivals[lane->ranks->index];
+
+    for (int rank = 0; rank < lane->ranks->count; rank++) {
+        const struct mw_ranks_arrival *other = &lane->arrivals[rank];
+        if (agrees(own, other))
+            continue;
+        g_set_error(error, MW_ERROR, MW_ERROR_DEVICE,
+                    "rank %d is at collective %" PRId64 ", %s of %" PRId64
+                    " elements, rank %d at %" PRId64 ", %s of %" PRId64
+                    ": the ranks do not run the same plan",
+                    lane->ranks->index, own->serial, kind_name(own->kind), own->elements, rank,
+                    other->serial, kind_name(other->kind), other->elements);
+        return false;
+    }
+    return true;
+}
+
+bool
+mw_ranks_arrive(struct mw_ranks_lane *lane, struct mw_ranks_arrival arrival, GError **error)
+{
+    const struct mw_ranks *ranks = lane->ranks;
+
+    if (ranks->count == 1)
+        return true;
+    arrival.serial = lane->serial++;
+    lane->arrivals[ranks->index] = arrival;
+    for (int step = 1; step < ranks->count; step++) {
+        int peer = (ranks->index + step) % ranks->count;
+        mw_ranks_link_receive(lane, 0, peer, &lane->arrivals[peer], sizeof arrival);
+        mw_ranks_link_send(lane, 0, peer, &lane->arrivals[ranks->index], sizeof arrival);
+    }
+    return mw_ranks_link_finish(lane, 0, true, error) && check_arrivals(lane, error);
+}

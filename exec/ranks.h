@@ -1,0 +1,89 @@
+/*
+ * ranks.h - the collectives of a run on CPU cores: one rank alone, or several processes that mpirun
+ * (or srun) started, by MPI.
+ *
+ * Sums are taken in the order of ranks, in fp32, and rounded once: the same bits in every run and
+ * on every rank.
+ *
+ * Lanes.  A rank has several streams of collectives at once, one thread each; all ranks call the
+ * same collectives in the same order in a lane.  Each call blocks its thread; while it waits for
+ * other ranks to arrive it sleeps, so that the cores are free for compute.  Nothing is allocated in
+ * a collective: sums use the lane's scratch, whatever their size.
+ *
+ * Failures.  A call returns false with *error (MW_ERROR_DEVICE) within seconds when another rank
+ * ends early, or when this one is told to (SIGTERM, which mpirun sends when a rank is lost).
+ * Messages may still be on their way then: the caller's memory must stay until mw_ranks_abort,
+ * which is all that may follow.
+ *
+ * Alone, nothing of MPI is touched, and every call is done at once.
+ */
+#ifndef MW_EXEC_RANKS_H
+#define MW_EXEC_RANKS_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct mw_ranks;
+
+/* Once in a process.  Each lane has scratch_bytes of scratch if there are several ranks. NULL with
+ * *error: several were started but this build has no MPI, or an MPI without threads; the process
+ * should end, with status 1 so that the launcher ends the others. */
+struct mw_ranks *mw_ranks_join(int lanes, int64_t scratch_bytes, GError **error);
+/* Waits for the other ranks to leave too.  NULL is allowed. */
+void mw_ranks_leave(struct mw_ranks *ranks);
+/* After a failure of this rank, reported by the caller: ends all ranks with status 1.  Returns if
+ * this rank is alone: then as mw_ranks_leave.  NULL is allowed. */
+void mw_ranks_abort(struct mw_ranks *ranks);
+
+int mw_ranks_count(const struct mw_ranks *ranks);
+int mw_ranks_index(const struct mw_ranks *ranks);
+/* Among the ranks of this machine. */
+int mw_ranks_node_count(const struct mw_ranks *ranks);
+int mw_ranks_node_index(const struct mw_ranks *ranks);
+
+/* A part of a fetch unit (planner/plan.h, mw_tensor): the shard of rank r has the elements from
+ * r * shard_elements on; the last shards may be shorter, or empty.  A collective may be of the
+ * same range of every shard: `range_elements` from `range_first` on; 0: all from there on. */
+struct mw_ranks_part {
+    int64_t elements, shard_elements;
+    int64_t range_first, range_elements;
+};
+
+/* whole = all ranks' shards.  `shard` is this rank's first element, in the range or not; it may be
+ * its place in `whole`.  bf16 or fp32: element_bytes is 2 or 4 (any size will do). */
+bool mw_ranks_all_gather(struct mw_ranks *ranks, int lane, void *whole, const void *shard,
+                         const struct mw_ranks_part *part, int64_t element_bytes, GError **error);
+
+/* value = scale * (sum over ranks of whole), rounded to the type of `whole`; then shard = value, or
+ * shard += value where it adds.  Types are bf16, or fp32 where it says so. */
+struct mw_ranks_sum {
+    bool whole_fp32, shard_fp32;
+    bool adds;
+    float scale; /* 1: the sum; 1 / ranks: the mean */
+};
+
+/* `shard` is this rank's first element; it may be its place in `whole` if the types are the same.
+ * The rest of `whole` stays. */
+bool mw_ranks_reduce_scatter(struct mw_ranks *ranks, int lane, void *shard, const void *whole,
+                             const struct mw_ranks_part *part, struct mw_ranks_sum sum,
+                             GError **error);
+
+/* data = scale * (sum over ranks of data), in its type. */
+bool mw_ranks_all_reduce(struct mw_ranks *ranks, int lane, void *data, bool fp32, int64_t elements,
+                         float scale, GError **error);
+/* The same in fp64, for few elements: every rank sends all of them to all. */
+bool mw_ranks_all_reduce_fp64(struct mw_ranks *ranks, int lane, double *data, int64_t elements,
+                              GError **error);
+
+bool mw_ranks_broadcast(struct mw_ranks *ranks, int lane, void *data, int64_t bytes, int root,
+                        GError **error);
+
+bool mw_ranks_barrier(struct mw_ranks *ranks, int lane, GError **error);
+
+/* A barrier that says how the ranks fare: the largest status of all, and the first rank that has
+ * it (`rank` may be NULL). */
+bool mw_ranks_worst(struct mw_ranks *ranks, int lane, int status, int *worst, int *rank,
+                    GError **error);
+
+#endif

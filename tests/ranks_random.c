@@ -1,0 +1,373 @@
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "exec/convert.h"
+#include "exec/mix.h"
+#include "ranks_random.h"
+
+enum { GUARD = 5 }; /* elements on both sides that must stay */
+
+/* A round: what every rank knows of it. */
+struct round {
+    struct mw_ranks *ranks;
+    int lane, count, index;
+    uint64_t seed;
+    struct mw_ranks_part part;
+    struct mw_ranks_sum sum;
+};
+
+static uint64_t
+pick(struct round *round, uint64_t below)
+{
+    round->seed = mw_mix(round->seed);
+    return round->seed % below;
+}
+
+/* Element `at` of a rank's data: of either sign, over 40 powers of two, so that an order of sums
+ * other than that of ranks shows. */
+static float
+element(const struct round *round, int rank, int64_t at)
+{
+    uint64_t bits = mw_mix(round->seed ^ mw_mix((uint64_t)rank << 40 ^ (uint64_t)at));
+    uint32_t exponent = 107 + bits % 40;
+
+    return mw_fp32_of_bits((uint32_t)(bits >> 32 & 0x807fffff) | exponent << 23);
+}
+
+static float
+get(const void *data, bool fp32, int64_t at)
+{
+    return fp32 ? ((const float *)data)[at] : mw_fp32_of_bf16(((const uint16_t *)data)[at]);
+}
+
+static void
+put(void *data, bool fp32, int64_t at, float value)
+{
+    if (fp32)
+        ((float *)data)[at] = value;
+    else
+        ((uint16_t *)data)[at] = mw_bf16_of_fp32(value);
+}
+
+static float
+rounded(float value, bool fp32)
+{
+    return fp32 ? value : mw_fp32_of_bf16(mw_bf16_of_fp32(value));
+}
+
+/* `n` elements of rank `rank`'s data between guards. */
+static char *
+fill(const struct round *round, int rank, bool fp32, int64_t n)
+{
+    char *memory = g_malloc((n + 2 * GUARD) * 4);
+
+    for (int64_t i = 0; i < n + 2 * GUARD; i++)
+        put(memory, fp32, i, element(round, rank, i));
+    return memory;
+}
+
+static char *
+inside(char *memory, bool fp32)
+{
+    return memory + (fp32 ? 4 : 2) * GUARD;
+}
+
+static float
+sum_of(const struct round *round, bool fp32, float factor, int64_t at)
+{
+    float sum = rounded(element(round, 0, at), fp32);
+
+    for (int rank = 1; rank < round->count; rank++)
+        sum += rounded(element(round, rank, at), fp32);
+    return rounded(sum * factor, fp32);
+}
+
+static bool
+is(const struct round *round, const char *what, int64_t at, float value, float expected)
+{
+    if (mw_fp32_bits(value) == mw_fp32_bits(expected))
+        return true;
+    fprintf(stderr,
+            "%s: rank %d of %d, lane %d, element %" PRId64 " is %a, not %a (%" PRId64
+            " elements, shards of %" PRId64 ", range %" PRId64 "+%" PRId64 ")\n",
+            what, round->index, round->count, round->lane, at - GUARD, (double)value,
+            (double)expected, round->part.elements, round->part.shard_elements,
+            round->part.range_first, round->part.range_elements);
+    return false;
+}
+
+static bool
+ok(bool done, GError **error)
+{
+    if (!done)
+        fprintf(stderr, "%s\n", (*error)->message);
+    g_clear_error(error);
+    return done;
+}
+
+/* Whether element `at` of the part is in the collective's range of rank `owner`'s shard. */
+static bool
+in_range(const struct mw_ranks_part *part, int64_t in_shard)
+{
+    int64_t end = part->range_elements ? part->range_first + part->range_elements : INT64_MAX;
+
+    return in_shard >= part->range_first && in_shard < end;
+}
+
+/* --- the collectives
+ * ------------------------------------------------------------------------------ */
+
+static void
+draw_part(struct round *round)
+{
+    struct mw_ranks_part *part = &round->part;
+    int64_t most = pick(round, 4) ? 700 : 9000;
+
+    part->elements = (int64_t)pick(round, most);
+    part->shard_elements = (part->elements + round->count - 1) / round->count;
+    part->shard_elements += (int64_t)(pick(round, 3) ? 0 : pick(round, 200));
+    part->range_first = part->range_elements = 0;
+    if (pick(round, 2) && part->shard_elements) {
+        part->range_first = (int64_t)pick(round, part->shard_elements);
+        part->range_elements = (int64_t)pick(round, part->shard_elements - part->range_first + 1);
+    }
+}
+
+static bool
+gather(struct round *round, bool fp32, bool in_place)
+{
+    const struct mw_ranks_part *part = &round->part;
+    int64_t own = MIN(round->index * part->shard_elements, part->elements);
+    char *memory = fill(round, round->index, fp32, part->elements);
+    char *whole = inside(memory, fp32), *place = whole + own * (fp32 ? 4 : 2);
+    char *shard = in_place ? NULL : g_memdup2(place, (part->elements - own + 1) * (fp32 ? 4 : 2));
+    GError *error = NULL;
+    bool good;
+
+    if (!in_place) /* nothing of the whole may come from where it was */
+        for (int64_t i = own; i < MIN(own + part->shard_elements, part->elements); i++)
+            if (in_range(part, i - own))
+                put(whole, fp32, i, 0);
+    good = ok(mw_ranks_all_gather(round->ranks, round->lane, whole, in_place ? place : shard, part,
+                                  fp32 ? 4 : 2, &error),
+              &error);
+    for (int64_t i = 0; good && i < part->elements + 2 * GUARD; i++) {
+        bool part_of = i >= GUARD && i < part->elements + GUARD;
+        int64_t owner = part_of ? (i - GUARD) / part->shard_elements : round->index;
+        bool moved = part_of && in_range(part, (i - GUARD) % part->shard_elements);
+        float expected = element(round, moved ? (int)owner : round->index, i);
+        good = is(round, "all-gather", i, get(memory, fp32, i), rounded(expected, fp32));
+    }
+    g_free(shard);
+    g_free(memory);
+    return good;
+}
+
+/* What the shard (with guards) must hold at `i`, having held `before`. */
+static float
+scattered(const struct round *round, int64_t i, float before)
+{
+    const struct mw_ranks_part *part = &round->part;
+    int64_t in_shard = i - GUARD, at = round->index * part->shard_elements + in_shard;
+
+    if (in_shard < 0 || in_shard >= part->shard_elements || at >= part->elements ||
+        !in_range(part, in_shard))
+        return before;
+    float value = sum_of(round, round->sum.whole_fp32, round->sum.scale, at + GUARD);
+    return rounded(round->sum.adds ? value + before : value, round->sum.shard_fp32);
+}
+
+static bool
+scatter(struct round *round)
+{
+    bool whole_fp32 = round->sum.whole_fp32, shard_fp32 = round->sum.shard_fp32;
+    int64_t n = round->part.elements, length = round->part.shard_elements;
+    char *whole = fill(round, round->index, whole_fp32, n);
+    char *shard = fill(round, round->count, shard_fp32, length);
+    GError *error = NULL;
+    bool good =
+        ok(mw_ranks_reduce_scatter(round->ranks, round->lane, inside(shard, shard_fp32),
+                                   inside(whole, whole_fp32), &round->part, round->sum, &error),
+           &error);
+
+    for (int64_t i = 0; good && i < length + 2 * GUARD; i++) {
+        float before = rounded(element(round, round->count, i), shard_fp32);
+        good =
+            is(round, "reduce-scatter", i, get(shard, shard_fp32, i), scattered(round, i, before));
+    }
+    for (int64_t i = 0; good && i < n + 2 * GUARD; i++)
+        good = is(round, "reduce-scatter's whole", i, get(whole, whole_fp32, i),
+                  rounded(element(round, round->index, i), whole_fp32));
+    g_free(shard);
+    g_free(whole);
+    return good;
+}
+
+static bool
+scatter_in_place(struct round *round, bool fp32)
+{
+    const struct mw_ranks_part *part = &round->part;
+    int64_t own = MIN(round->index * part->shard_elements, part->elements);
+    char *memory = fill(round, round->index, fp32, part->elements);
+    char *whole = inside(memory, fp32);
+    GError *error = NULL;
+    bool good;
+
+    round->sum = (struct mw_ranks_sum){fp32, fp32, false, 0.5f};
+    good = ok(mw_ranks_reduce_scatter(round->ranks, round->lane, whole + own * (fp32 ? 4 : 2),
+                                      whole, part, round->sum, &error),
+              &error);
+    for (int64_t i = 0; good && i < part->elements + 2 * GUARD; i++) {
+        float before = rounded(element(round, round->index, i), fp32);
+        good = is(round, "reduce-scatter in place", i, get(memory, fp32, i),
+                  scattered(round, i - own, before));
+    }
+    g_free(memory);
+    return good;
+}
+
+static bool
+reduce(struct round *round, bool fp32, float factor)
+{
+    int64_t n = round->part.elements;
+    char *memory = fill(round, round->index, fp32, n);
+    GError *error = NULL;
+    bool good = ok(mw_ranks_all_reduce(round->ranks, round->lane, inside(memory, fp32), fp32, n,
+                                       factor, &error),
+                   &error);
+
+    for (int64_t i = 0; good && i < n + 2 * GUARD; i++) {
+        bool summed = i >= GUARD && i < n + GUARD;
+        good = is(round, "all-reduce", i, get(memory, fp32, i),
+                  summed ? sum_of(round, fp32, factor, i)
+                         : rounded(element(round, round->index, i), fp32));
+    }
+    g_free(memory);
+    return good;
+}
+
+static bool
+reduce_fp64(struct round *round)
+{
+    int64_t n = round->part.elements % 300;
+    double *data = g_new(double, n + 1);
+    GError *error = NULL;
+    bool good;
+
+    for (int64_t i = 0; i < n; i++)
+        data[i] = element(round, round->index, i) / 3.0;
+    good = ok(mw_ranks_all_reduce_fp64(round->ranks, round->lane, data, n, &error), &error);
+    for (int64_t i = 0; good && i < n; i++) {
+        double expected = element(round, 0, i) / 3.0;
+        for (int rank = 1; rank < round->count; rank++)
+            expected += element(round, rank, i) / 3.0;
+        good = !memcmp(&expected, &data[i], sizeof expected);
+        if (!good)
+            fprintf(stderr, "all-reduce in fp64: %a, not %a\n", data[i], expected);
+    }
+    g_free(data);
+    return good;
+}
+
+static bool
+broadcast(struct round *round)
+{
+    int root = (int)pick(round, round->count);
+    int64_t n = round->part.elements;
+    char *memory = fill(round, round->index, true, n);
+    GError *error = NULL;
+    bool good =
+        ok(mw_ranks_broadcast(round->ranks, round->lane, inside(memory, true), n * 4, root, &error),
+           &error);
+
+    /* pick() moved the seed before the data were drawn: the same on every rank. */
+    for (int64_t i = 0; good && i < n + 2 * GUARD; i++) {
+        bool sent = i >= GUARD && i < n + GUARD;
+        good = is(round, "broadcast", i, get(memory, true, i),
+                  element(round, sent ? root : round->index, i));
+    }
+    g_free(memory);
+    return good;
+}
+
+static bool
+worst(struct round *round)
+{
+    int most = 0, first = 0, said, who;
+    GError *error = NULL;
+
+    for (int rank = round->count - 1; rank >= 0; rank--) {
+        int status = (int)(mw_mix(round->seed ^ (uint64_t)rank) % 3);
+        if (status >= most) {
+            most = status;
+            first = rank;
+        }
+    }
+    int own = (int)(mw_mix(round->seed ^ (uint64_t)round->index) % 3);
+    if (!ok(mw_ranks_worst(round->ranks, round->lane, own, &said, &who, &error), &error))
+        return false;
+    if (said == most && who == first)
+        return true;
+    fprintf(stderr, "worst: %d of rank %d, not %d of rank %d\n", said, who, most, first);
+    return false;
+}
+
+static bool
+play(struct round *round)
+{
+    static const float factors[] = {1, 0.5f, 1.0f / 3};
+    bool first = pick(round, 2), second = pick(round, 2);
+    float factor = factors[pick(round, 3)];
+
+    draw_part(round);
+    round->sum = (struct mw_ranks_sum){first, second, pick(round, 2), factor};
+    switch (pick(round, 7)) {
+    case 0:
+        return gather(round, first, second);
+    case 1:
+        return scatter(round);
+    case 2:
+        return scatter_in_place(round, first);
+    case 3:
+        return reduce(round, first, factor);
+    case 4:
+        return reduce_fp64(round);
+    case 5:
+        return broadcast(round);
+    default:
+        return worst(round);
+    }
+}
+
+static struct round
+start(struct mw_ranks *ranks, int lane, uint64_t seed)
+{
+    return (struct round){.ranks = ranks,
+                          .lane = lane,
+                          .count = mw_ranks_count(ranks),
+                          .index = mw_ranks_index(ranks),
+                          .seed = seed};
+}
+
+bool
+ranks_random(struct mw_ranks *ranks, int lane, uint64_t seed, int rounds)
+{
+    struct round round = start(ranks, lane, seed);
+
+    for (int i = 0; i < rounds; i++)
+        if (!play(&round))
+            return false;
+    return true;
+}
+
+bool
+ranks_large(struct mw_ranks *ranks, int lane, uint64_t seed, int64_t elements)
+{
+    struct round round = start(ranks, lane, seed);
+
+    round.part.elements = elements;
+    round.part.shard_elements = (elements + round.count - 1) / round.count;
+    round.sum = (struct mw_ranks_sum){false, true, false, 1};
+    return gather(&round, false, false) && scatter(&round);
+}

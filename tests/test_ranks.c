@@ -1,0 +1,185 @@
+/* Collectives: random ones against what one thread makes of all ranks' data, bit by bit, with one
+ * rank alone and with several under mpirun; and ranks that are lost. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "config.h"
+#include "exec/ranks.h"
+#include "ranks_worker.h"
+
+static const char *self;
+
+/* NULL, and the test is skipped, where ranks cannot be started. */
+static char *
+find_mpirun(void)
+{
+    char *path = MW_MPI ? g_find_program_in_path("mpirun") : NULL;
+
+    if (!path)
+        g_test_skip(MW_MPI ? "no mpirun" : "built without MPI");
+    return path;
+}
+
+/* Also where the tests run as root, on fewer cores than ranks, or where a process may not read
+ * another's memory. */
+static char **
+environment(void)
+{
+    char **env = g_get_environ();
+
+    env = g_environ_setenv(env, "OMPI_ALLOW_RUN_AS_ROOT", "1", TRUE);
+    env = g_environ_setenv(env, "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", TRUE);
+    env = g_environ_setenv(env, "OMPI_MCA_rmaps_base_oversubscribe", "1", TRUE);
+    env = g_environ_setenv(env, "OMPI_MCA_hwloc_base_binding_policy", "none", TRUE);
+    /* Whose a leak is takes whole stacks. */
+    env = g_environ_setenv(env, "ASAN_OPTIONS", "fast_unwind_on_malloc=0", TRUE);
+    return g_environ_setenv(
+        env, "LSAN_OPTIONS",
+        "print_suppressions=0:suppressions=" MW_SOURCE_DIR "/tests/lsan-openmpi.supp", TRUE);
+}
+
+/* The launcher's exit status; *output is what the ranks and it wrote to standard error. */
+static int
+launch(const char *mpirun, int ranks, const char *name, char **output)
+{
+    g_autofree char *count = g_strdup_printf("%d", ranks);
+    g_autofree char *seed = g_strdup_printf("%d", g_test_rand_int());
+    const char *arguments[] = {mpirun, "-n", count, self, "--worker", name, seed, NULL};
+    g_auto(GStrv) env = environment();
+    g_autoptr(GError) error = NULL;
+    int status;
+
+    g_spawn_sync(NULL, (char **)arguments, env, G_SPAWN_DEFAULT, NULL, NULL, NULL, output, &status,
+                 &error);
+    g_assert_no_error(error);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+}
+
+struct right {
+    const char *name;
+    int ranks_min, ranks_max;
+};
+
+static const struct right rights[] = {
+    {"random", 1, 4},
+    {"least-scratch", 2, 4},
+    {"lanes", 1, 4},
+    {"large", 2, 2},
+};
+
+static void
+test_right(gconstpointer data)
+{
+    const struct right *right = data;
+    g_autofree char *mpirun = find_mpirun();
+
+    for (int ranks = right->ranks_min; mpirun && ranks <= right->ranks_max; ranks++) {
+        g_autofree char *output = NULL;
+        int status = launch(mpirun, ranks, right->name, &output);
+        if (status)
+            g_test_message("%d ranks: status %d: %s", ranks, status, output);
+        g_assert_cmpint(status, ==, 0);
+    }
+}
+
+/* --- failures
+ * ------------------------------------------------------------------------------------- */
+
+struct failure {
+    const char *name;
+    const char *message;
+    int times; /* ranks that say it, at least */
+};
+
+static const struct failure failures[] = {
+    {"killed", "rank 2 (process ", 1},
+    {"gives-up", "worker: a broken drive", 1},
+    {"told-to-end", "rank 0 was told to end (SIGTERM)", 1},
+    {"different-plans", "the ranks do not run the same plan", 1},
+    {"little-scratch", "bytes of scratch for collectives: 3 ranks take 256 at least", 1},
+};
+
+static int
+count_of(const char *text, const char *part)
+{
+    int count = 0;
+
+    for (const char *at = strstr(text, part); at; at = strstr(at + 1, part))
+        count++;
+    return count;
+}
+
+static void
+test_ends(gconstpointer data)
+{
+    const struct failure *failure = data;
+    g_autofree char *mpirun = find_mpirun(), *output = NULL;
+
+    if (!mpirun)
+        return;
+    int status = launch(mpirun, 3, failure->name, &output);
+    g_test_message("status %d: %s", status, output);
+    g_assert_cmpint(status, !=, 0);
+    g_assert_cmpint(count_of(output, failure->message), >=, failure->times);
+}
+
+/* --- alone
+ * ---------------------------------------------------------------------------------------- */
+
+static void
+test_alone(void)
+{
+    g_assert_cmpint(ranks_worker("random", (uint64_t)g_test_rand_int()), ==, 0);
+    g_assert_cmpint(ranks_worker("lanes", (uint64_t)g_test_rand_int()), ==, 0);
+}
+
+static void
+test_alone_is_rank_0(void)
+{
+    struct mw_ranks *ranks = mw_ranks_join(1, 0, NULL);
+
+    g_assert_nonnull(ranks);
+    g_assert_cmpint(mw_ranks_count(ranks), ==, 1);
+    g_assert_cmpint(mw_ranks_index(ranks), ==, 0);
+    g_assert_cmpint(mw_ranks_node_count(ranks), ==, 1);
+    g_assert_cmpint(mw_ranks_node_index(ranks), ==, 0);
+    mw_ranks_abort(ranks);
+    mw_ranks_leave(NULL);
+}
+
+static void
+test_without_mpi(void)
+{
+    g_autoptr(GError) error = NULL;
+
+    if (MW_MPI) {
+        g_test_skip("built with MPI");
+        return;
+    }
+    g_setenv("OMPI_COMM_WORLD_SIZE", "2", TRUE);
+    g_assert_null(mw_ranks_join(1, 4096, &error));
+    g_unsetenv("OMPI_COMM_WORLD_SIZE");
+    g_assert_nonnull(error);
+    g_assert_nonnull(strstr(error->message, "one of 2 ranks"));
+}
+
+int
+main(int argc, char **argv)
+{
+    self = argv[0];
+    if (argc == 4 && !strcmp(argv[1], "--worker"))
+        return ranks_worker(argv[2], strtoull(argv[3], NULL, 10));
+    g_test_init(&argc, &argv, NULL);
+    g_test_add_func("/ranks/alone", test_alone);
+    g_test_add_func("/ranks/alone-is-rank-0", test_alone_is_rank_0);
+    g_test_add_func("/ranks/without-mpi", test_without_mpi);
+    for (size_t i = 0; i < G_N_ELEMENTS(rights); i++) {
+        g_autofree char *path = g_strdup_printf("/ranks/several/%s", rights[i].name);
+        g_test_add_data_func(path, &rights[i], test_right);
+    }
+    for (size_t i = 0; i < G_N_ELEMENTS(failures); i++) {
+        g_autofree char *path = g_strdup_printf("/ranks/ends/%s", failures[i].name);
+        g_test_add_data_func(path, &failures[i], test_ends);
+    }
+    return g_test_run();
+}
