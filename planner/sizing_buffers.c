@@ -181,7 +181,10 @@ size_gradients(struct mw_sizing *sizing, const struct survey *survey)
     }
     if (survey->gradients[MW_TIER_NVME] || (offloaded && widens)) {
         sizing->gradient_pinned_ring = GRADIENT_RING;
-        sizing->gradient_pinned_bytes = (widens ? 6 : 2) * part;
+        sizing->gradient_pinned_bytes = 2 * part;
+        /* Behind the sum that drives read and write, in whole pages. */
+        if (survey->gradients[MW_TIER_NVME] && widens)
+            sizing->gradient_pinned_bytes += mw_round_up(4 * part, MW_SLOT_ALIGNMENT_BYTES);
     }
 }
 
@@ -190,7 +193,7 @@ size_optimizer(struct mw_sizing *sizing, const struct survey *survey)
 {
     const struct mw_chunk_moves *moves = &survey->moves;
     bool delayed = sizing->settings.dpu_start != MW_AUTO;
-    int64_t ring = MAX(2, sizing->settings.buffer_sets);
+    int64_t ring = MIN(MAX(2, sizing->settings.buffer_sets), sizing->chunk_count);
     int64_t gradient_bytes = sizing->gradient_element_bytes * survey->chunk_params;
 
     if (survey->chunks[MW_TIER_NVME]) {
