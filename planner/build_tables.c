@@ -150,7 +150,10 @@ add_tensors(struct builder *b)
                          .gradient_stride = stride(unit, s->gradients_partitioned),
                          .state_stride = stride(unit, s->optimizer_partitioned),
                          .param_slot = b->param_home + u,
-                         .gradient_slot = b->gradient_home + u});
+                         .gradient_slot = b->gradient_home + u,
+                         .params_whole = !s->params_partitioned,
+                         .gradients_whole = !s->gradients_partitioned,
+                         .state_whole = !s->optimizer_partitioned});
     }
     return first;
 }

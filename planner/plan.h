@@ -208,9 +208,24 @@ struct mw_use {
  * A tensor is the parameters of one fetch unit.  It is cut into `tiles` parts by the rows of its
  * largest matrix, as evenly as rows allow: part t has the rows [rows*t/tiles, rows*(t+1)/tiles),
  * and part 0 has before them what is not rows (the norm's weights).  A part is cut into one shard a
- * data-parallel rank, of `shard_elements` each; the last ones may be shorter, or empty.
- * In a home, part t begins at element t * stride: a stride of shard_elements means that the rank
- * holds its shard, one of tile_elements that it holds the whole.
+ * data-parallel rank, of `shard_elements` each; the last ones may be shorter, or empty.  Rank r of
+ * its data-parallel group has the part's elements from r * shard_elements on.
+ *
+ * A home holds of every part the whole, or this rank's shard.  Element e of part t lies in it at
+ *     whole            t * stride + e
+ *     shard of rank r  t * stride + e - r * shard_elements
+ * and the rest up to the next part's t * stride is padding, whose content means nothing.  The three
+ * homes may differ: with zero1 parameters and gradients are whole and the state is a shard, so that
+ * element i of part t in the state (its place there less t * state_stride) is the part's element
+ * r * shard_elements + i, in the other homes at t * stride + r * shard_elements + i.
+ * mw_tensor_place says it for one element, mw_chunk_pieces for a chunk.
+ *
+ * Where gradients are fp32 the gradient home begins with them (it may be larger); they are
+ * made and reduced in 16 bits, and ACCUMULATE adds them up, of micro-batch 0 instead sets.  Buffers
+ * hold one part or shard from their start on, or a chunk as the state has it, padding included:
+ * gradients behind the state where they come with it.  A pinned gradient buffer bound for NVMe
+ * has the fp32 shard first, from where drives read and write it, and the 16-bit one behind it, at
+ * the next whole page; one bound for host memory has the 16-bit one alone.
  */
 struct mw_tensor {
     uint32_t rank;
@@ -223,11 +238,15 @@ struct mw_tensor {
     int64_t tile_elements; /* of the largest part */
     int64_t shard_elements;
     int64_t param_stride, gradient_stride, state_stride; /* elements */
-    uint32_t param_slot, gradient_slot;                  /* homes */
+    uint32_t param_slot, gradient_slot;                  /* homes; of the state, the chunks' */
+    bool params_whole, gradients_whole, state_whole;     /* else this rank's shards */
 };
 
+enum mw_home { MW_HOME_PARAMS, MW_HOME_GRADIENTS, MW_HOME_STATE };
+
 /* A chunk of the optimizer step: `elements` of the state, which runs through the tensors' state
- * homes (tiles * state_stride each) from `first_element` of tensor `first_tensor` on. */
+ * homes (tiles * state_stride each) from `first_element` of tensor `first_tensor` on.  Of a state
+ * that is whole, all data-parallel ranks hold the same chunk: it counts once in the norm. */
 struct mw_chunk_content {
     uint32_t rank;
     uint32_t first_tensor, tensor_count;
@@ -333,7 +352,7 @@ void mw_plan_add_use(struct mw_plan *plan, uint32_t slot, enum mw_use_mode mode)
 /*
  * Proves, for every timing:
  *   - every index and enum is in range, numbers are not negative;
- *   - tensors and chunks lie within their homes;
+ *   - tensors and chunks lie within their homes, and parts do not overlap there;
  *   - slots of a tier do not overlap, no slot exceeds the tier's largest request, and the sum of
  *     the slots is within capacity;
  *   - a slot's new content depends on every last user of its previous content, over the end of
@@ -348,6 +367,33 @@ void mw_plan_add_use(struct mw_plan *plan, uint32_t slot, enum mw_use_mode mode)
  * On failure returns false and writes one line to `why` (why_size bytes, may be 0).
  */
 bool mw_plan_check(struct mw_plan *plan, char *why, size_t why_size);
+
+/* Of a plan that passed the check.  Elements of a part: its rows, and of part 0 the others. */
+int64_t mw_tensor_part_elements(const struct mw_tensor *tensor, uint32_t tile);
+struct mw_range {
+    int64_t first, elements;
+};
+/* A rank's shard of a part, without padding; perhaps empty. */
+struct mw_range mw_tensor_shard(const struct mw_tensor *tensor, uint32_t dp_rank, uint32_t tile);
+/* Where an element of a part lies in the home of a rank that holds it, in elements. */
+int64_t mw_tensor_place(const struct mw_tensor *tensor, enum mw_home home, uint32_t dp_rank,
+                        uint32_t tile, int64_t element);
+
+/* What a chunk has of one part: its elements [first, first + elements), from element `at` of the
+ * chunk on.  Never empty, without padding, in the chunk's order. */
+struct mw_piece {
+    uint32_t tensor, tile;
+    int64_t first, elements, at;
+};
+struct mw_pieces {
+    const struct mw_plan *plan;
+    const struct mw_chunk_content *chunk;
+    uint32_t dp_rank, turn, tile;
+    int64_t tensor_at; /* of the tensor's state in the chunk; negative where it began before */
+};
+struct mw_pieces mw_chunk_pieces(const struct mw_plan *plan, const struct mw_chunk_content *chunk,
+                                 uint32_t dp_rank);
+bool mw_pieces_next(struct mw_pieces *pieces, struct mw_piece *piece); /* false: that was all */
 
 /* Text form: reads back to the same plan, byte for byte when written again.
  * Return false with one line in `why` (with the line number, for a read). */

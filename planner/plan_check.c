@@ -115,76 +115,6 @@ check_slots(struct mw_plan_check *check)
 }
 
 static bool
-within(int64_t count, int64_t size, int64_t limit)
-{
-    int64_t product;
-
-    return !__builtin_mul_overflow(count, size, &product) && product <= limit;
-}
-
-/* The homes hold 16-bit parameters, and gradients of their own type. */
-static bool
-check_homes(struct mw_plan_check *check, uint32_t index)
-{
-    const struct mw_plan *plan = check->plan;
-    const struct mw_tensor *tensor = &plan->tensors[index];
-    int64_t param_bytes = 2 * (int64_t)tensor->tiles;
-    int64_t gradient_bytes = (tensor->gradient_dtype == MW_DTYPE_FP32 ? 4 : 2) *
-                             (int64_t)tensor->tiles;
-
-    if (tensor->param_slot >= plan->slot_count || tensor->gradient_slot >= plan->slot_count)
-        return mw_plan_refuse(check, "tensor %u: homes %u and %u: expected two of %u slots", index,
-                              tensor->param_slot, tensor->gradient_slot, plan->slot_count);
-    if (!within(tensor->param_stride, param_bytes, plan->slots[tensor->param_slot].size_bytes) ||
-        !within(tensor->gradient_stride, gradient_bytes,
-                plan->slots[tensor->gradient_slot].size_bytes))
-        return mw_plan_refuse(check, "tensor %u: does not fit its home", index);
-    return true;
-}
-
-static bool
-check_tensors(struct mw_plan_check *check)
-{
-    const struct mw_plan *plan = check->plan;
-
-    for (uint32_t i = 0; i < plan->tensor_count; i++) {
-        const struct mw_tensor *tensor = &plan->tensors[i];
-        if (tensor->rank >= plan->ranks || tensor->gradient_dtype >= MW_DTYPE_COUNT ||
-            tensor->layer < -1)
-            return mw_plan_refuse(check, "tensor %u: rank, layer or data type out of range", i);
-        if (tensor->elements < 0 || tensor->rows < 0 || tensor->row_elements < 0 ||
-            tensor->tile_elements < 0 || tensor->shard_elements < 0 || tensor->param_stride < 0 ||
-            tensor->gradient_stride < 0 || tensor->state_stride < 0 || !tensor->tiles)
-            return mw_plan_refuse(check, "tensor %u: negative number, or no tile", i);
-        if (!within(tensor->rows, tensor->row_elements, tensor->elements))
-            return mw_plan_refuse(check, "tensor %u: its rows are more than its elements", i);
-        if (!check_homes(check, i))
-            return false;
-    }
-    return true;
-}
-
-static bool
-check_chunks(struct mw_plan_check *check)
-{
-    const struct mw_plan *plan = check->plan;
-
-    for (uint32_t i = 0; i < plan->chunk_count; i++) {
-        const struct mw_chunk_content *chunk = &plan->chunks[i];
-        if (chunk->rank >= plan->ranks || chunk->first_element < 0 || chunk->elements < 0 ||
-            (uint64_t)chunk->first_tensor + chunk->tensor_count > plan->tensor_count)
-            return mw_plan_refuse(check, "chunk %u: rank, tensors or elements out of range", i);
-        if (chunk->slot >= plan->slot_count ||
-            (chunk->other_slot != MW_NONE && chunk->other_slot >= plan->slot_count))
-            return mw_plan_refuse(check, "chunk %u: slot %u or %u: expected two of %u", i,
-                                  chunk->slot, chunk->other_slot, plan->slot_count);
-        if (!within(chunk->elements, 12, plan->slots[chunk->slot].size_bytes))
-            return mw_plan_refuse(check, "chunk %u: does not fit its home", i);
-    }
-    return true;
-}
-
-static bool
 check_draws(struct mw_plan_check *check, uint32_t index)
 {
     const struct mw_plan *plan = check->plan;
@@ -319,8 +249,8 @@ static bool
 check_tables(struct mw_plan_check *check)
 {
     return check_world(check) && check_comms(check) && check_lanes(check) &&
-           check_channels(check) && check_slots(check) && check_tensors(check) &&
-           check_chunks(check) && check_works(check) && check_ops(check);
+           check_channels(check) && check_slots(check) && mw_plan_check_homes(check) &&
+           check_works(check) && check_ops(check);
 }
 
 static void

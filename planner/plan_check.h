@@ -3,6 +3,7 @@
  * library.
  *
  *   tables    every index and enum in range, numbers not negative       plan_check.c
+ *   homes     tensors and chunks within theirs; one of the tables       plan_check_homes.c
  *   memory    slots within their tier, none over another                plan_check_memory.c
  *   matches   who takes part in each collective                         plan_check_matches.c
  *   order     one order of all ops that obeys every edge of distance 0  plan_check_order.c
@@ -39,6 +40,7 @@ struct mw_plan_check {
     bool barriered;                    /* by barrier */
 };
 
+bool mw_plan_check_homes(struct mw_plan_check *check);
 bool mw_plan_check_memory(struct mw_plan_check *check);
 bool mw_plan_check_matches(struct mw_plan_check *check);
 bool mw_plan_check_order(struct mw_plan_check *check);

@@ -120,6 +120,9 @@ read_tensor(struct mw_plan_reader *reader, struct mw_plan *plan)
     tensor.state_stride = read_i64(reader, NULL);
     tensor.param_slot = read_u32(reader, "homes");
     tensor.gradient_slot = read_u32(reader, NULL);
+    tensor.params_whole = mw_plan_reader_skip(reader, "whole-params");
+    tensor.gradients_whole = mw_plan_reader_skip(reader, "whole-gradients");
+    tensor.state_whole = mw_plan_reader_skip(reader, "whole-state");
     tensor.trainable = mw_plan_reader_skip(reader, "trainable");
     mw_plan_add_tensor(plan, tensor);
 }

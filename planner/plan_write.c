@@ -167,6 +167,9 @@ write_tensor(struct writer *writer, const struct mw_tensor *tensor, uint32_t ind
     put_key(writer, " ", tensor->state_stride);
     put_key(writer, " homes ", tensor->param_slot);
     put_key(writer, " ", tensor->gradient_slot);
+    put(writer, tensor->params_whole ? " whole-params" : "");
+    put(writer, tensor->gradients_whole ? " whole-gradients" : "");
+    put(writer, tensor->state_whole ? " whole-state" : "");
     put(writer, tensor->trainable ? " trainable\n" : "\n");
 }
 

@@ -47,7 +47,8 @@ make_plan(void)
                                                 .gradient_stride = 5,
                                                 .state_stride = 6,
                                                 .param_slot = 1,
-                                                .gradient_slot = 0});
+                                                .gradient_slot = 0,
+                                                .gradients_whole = true});
     mw_plan_add_chunk(plan, (struct mw_chunk_content){.rank = 1,
                                                       .first_tensor = 0,
                                                       .tensor_count = 1,
@@ -102,7 +103,7 @@ static const char plan_text[] =
     "slot 0 rank 0 gpu logits fp32 offset 100 size 200\n"
     "slot 1 rank 1 nvme parameters none offset 0 size 9223372036854775807 persistent\n"
     "tensor 0 rank 1 layer 2 operators 12 gradient fp32 elements 17 rows 4 3 tiles 4 5 shard 3 "
-    "strides 3 5 6 homes 1 0 trainable\n"
+    "strides 3 5 6 homes 1 0 whole-gradients trainable\n"
     "chunk 0 rank 1 tensors 0 1 from 7 elements 8 slot 1 other -\n"
     "work 0 compute qkv bf16 direction 0 comm - flops 9223372036854775807 shape 1 2 3 bytes 4 "
     "max 5 elements 6 launches 7 draw 0:1000000 1:4096\n"
