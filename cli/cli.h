@@ -47,7 +47,10 @@ int cli_request_run(const char *verb, int argc, char **argv,
 /* Whatever was printed reaches standard output, or CLI_FAILED with a line that says so. */
 int cli_flush(void);
 
-/* Prints `memwall: MESSAGE` on standard error; returns the exit status of the error's code. */
+/* Prints `memwall: MESSAGE` on standard error as one line: control characters as \n or \x1b. */
+void cli_say(const char *format, ...) G_GNUC_PRINTF(1, 2);
+
+/* Says the error; returns the exit status of the error's code. */
 int cli_fail(const GError *error);
 
 /* One strategy's answer: the best of its candidates.  `plan` and timeline live in the answer. */

@@ -1,4 +1,5 @@
 #include <locale.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -20,10 +21,44 @@ print_help(FILE *out)
                  "exit status: 0 done, 1 failed, 2 wrong usage or input, 3 the plan does not fit\n");
 }
 
+/* What was typed or read may hold line ends and terminal codes; a message stays one plain line. */
+static char *
+one_line(const char *text)
+{
+    GString *line = g_string_new(NULL);
+
+    for (const char *at = text; *at;) {
+        gunichar c = g_utf8_get_char_validated(at, -1);
+        bool whole = (gint32)c >= 0;
+        const char *next = whole ? g_utf8_next_char(at) : at + 1;
+
+        if (whole && !g_unichar_iscntrl(c))
+            g_string_append_len(line, at, next - at);
+        else if (c == '\n')
+            g_string_append(line, "\\n");
+        else
+            g_string_append_printf(line, "\\x%02x", whole ? c : (unsigned char)*at);
+        at = next;
+    }
+    return g_string_free(line, FALSE);
+}
+
+void
+cli_say(const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    g_autofree char *text = g_strdup_vprintf(format, arguments);
+    va_end(arguments);
+    g_autofree char *line = one_line(text);
+    fprintf(stderr, "memwall: %s\n", line);
+}
+
 int
 cli_fail(const GError *error)
 {
-    fprintf(stderr, "memwall: %s\n", error->message);
+    cli_say("%s", error->message);
     if (error->domain == MW_ERROR && (error->code == MW_ERROR_IO || error->code == MW_ERROR_DEVICE))
         return CLI_FAILED;
     return CLI_USAGE;
@@ -34,7 +69,7 @@ cli_flush(void)
 {
     if (fflush(stdout) == 0 && !ferror(stdout))
         return CLI_DONE;
-    fprintf(stderr, "memwall: standard output: cannot be written\n");
+    cli_say("standard output: cannot be written");
     return CLI_FAILED;
 }
 
@@ -58,6 +93,6 @@ main(int argc, char **argv)
     for (size_t i = 0; i < G_N_ELEMENTS(verbs); i++)
         if (!strcmp(argv[1], verbs[i]->name))
             return verbs[i]->run(argc - 1, argv + 1);
-    fprintf(stderr, "memwall: unknown verb \"%s\"; try list, plan or simulate, or --help\n", argv[1]);
+    cli_say("unknown verb \"%s\"; try list, plan or simulate, or --help", argv[1]);
     return CLI_USAGE;
 }

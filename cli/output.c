@@ -61,7 +61,7 @@ say_unwritten(const struct cli_request *request)
 
     for (size_t i = 0; i < G_N_ELEMENTS(paths); i++)
         if (paths[i])
-            fprintf(stderr, "memwall: %s: not written, as the plan does not fit\n", paths[i]);
+            cli_say("%s: not written, as the plan does not fit", paths[i]);
 }
 
 static bool

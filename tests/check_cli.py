@@ -206,6 +206,10 @@ CONTRADICTIONS = {
     "simulate -m gpt2 -H flat-test -s ddp,zero3 --trace t.json": ["--trace", "one strategy"],
     "simulate -m gpt2 -H flat-test -s ddp,zero3 -o plan.txt": ["-o", "one strategy"],
     "simulate -m gpt2 -H flat-test -s ddp,zero3 --what-if": ["--what-if", "one strategy"],
+    "simulate -m gpt2 -H 'x\ny'": ["x\\ny"],
+    "simulate -m gpt2 -H flat-test --batch '1\n2'": ["--batch 1\\n2"],
+    "simulate -m gpt2 -H flat-test --batch '\x1b[31m'": ["--batch \\x1b[31m"],
+    "'a\nb'": ["a\\nb"],
     "simulate -H flat-test missing.plan": ["missing.plan"],
     "simulate -H flat-test good.plan --batch 3": ["--batch", "plan file"],
     "simulate -H flat-test good.plan -s zero3": ["--strategy", "plan file"],
@@ -373,7 +377,7 @@ def check_wrong(box, line, words):
     if answer.out:
         yield f"prints {answer.out[:60]!r}"
     usage = not words or "usage" in words
-    if not usage and (answer.err.count("\n") != 1 or not answer.err.startswith("memwall: ")):
+    if not usage and not re.fullmatch(r"memwall: [^\x00-\x1f\x7f-\x9f]*\n", answer.err):
         yield f"expected one line, got {answer.err!r}"
     for word in words:
         if word not in answer.err:
@@ -715,7 +719,8 @@ def main():
         failed = number = 0
         for number, (name, wrong) in enumerate(tests(box), 1):
             wrong = list(wrong)
-            print(f"{'not ok' if wrong else 'ok'} {number} {name.replace('#', '')}")
+            name = name.replace("#", "").replace("\n", "\\n").replace("\x1b", "\\x1b")
+            print(f"{'not ok' if wrong else 'ok'} {number} {name}")
             for line in wrong:
                 print(f"# {line}")
             failed += bool(wrong)
