@@ -50,6 +50,8 @@ parse_strategies(struct cli_request *request, const char *text, GError **error)
         for (int i = 0; i < request->strategy_count; i++)
             if (request->strategies[i] == strategy)
                 return refuse(error, "-s %s: %s is named twice", text, *name);
+        if (names[1] && strategy == MW_STRATEGY_AUTO)
+            return refuse(error, "-s %s: auto stands for all of them; give it alone", text);
         request->strategies[request->strategy_count++] = strategy;
     }
     return true;
@@ -202,6 +204,25 @@ check_picture(const struct cli_request *request, GError **error)
     return refuse(error, "--plot %s: must end in .png or .svg", request->plot);
 }
 
+/* Of two files at one path the later would replace the earlier. */
+static bool
+check_paths(const struct cli_request *request, GError **error)
+{
+    const struct {
+        const char *option, *path;
+    } files[] = {{"-o", request->output},
+                 {"--write-deepspeed", request->write_deepspeed},
+                 {"--trace", request->trace},
+                 {"--plot", request->plot}};
+
+    for (size_t i = 0; i < G_N_ELEMENTS(files); i++)
+        for (size_t j = 0; j < i; j++)
+            if (files[i].path && !g_strcmp0(files[i].path, files[j].path))
+                return refuse(error, "%s %s: %s writes that file; give another", files[i].option,
+                              files[i].path, files[j].option);
+    return true;
+}
+
 static bool
 check_outputs(const struct cli_request *request, const char *verb, GError **error)
 {
@@ -209,7 +230,9 @@ check_outputs(const struct cli_request *request, const char *verb, GError **erro
 
     if (request->json && request->csv)
         return refuse(error, "--json and --csv: give one of them");
-    if (!check_picture(request, error))
+    if (!plan && request->csv && request->sensitivity)
+        return refuse(error, "--what-if: prints tables or JSON; leave out --csv");
+    if (!check_picture(request, error) || !check_paths(request, error))
         return false;
     if (!plan && request->largest)
         return refuse(error, "--largest: belongs to plan");
@@ -233,7 +256,7 @@ check_plan_file(const struct cli_request *request, const struct words *words, GE
                       "%s%s: cannot be used with a plan file; it takes -H, --set, --outlook, "
                       "--json, --trace and --plot",
                       option ? "--" : "", option ? option : given);
-    return check_picture(request, error);
+    return check_picture(request, error) && check_paths(request, error);
 }
 
 /* --- the whole ------------------------------------------------------------------------------------ */
