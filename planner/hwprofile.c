@@ -265,7 +265,7 @@ set_value(struct mw_hwprofile *profile, const char *group, const char *key, cons
     if (!mw_hw_value_parse(&profile->value[row], &mw_hw_keys(&count)[row], text, error))
         return false;
     profile->value[row].provenance = MW_PROVENANCE_USER;
-    profile->value[row].source = g_strdup("--set");
+    profile->value[row].source = g_strdup(MW_HW_SET);
     if (g_str_equal(key, "matmul_tflops")) {
         mw_hw_value_clear(&profile->value[mw_hw_key_find("gpu", "matmul_tflops_low")]);
         mw_hw_value_clear(&profile->value[mw_hw_key_find("gpu", "matmul_tflops_high")]);

@@ -8,11 +8,27 @@ static bool
 refuse(const struct mw_hwprofile *profile, const char *group, const char *key, const char *rule,
        GError **error)
 {
-    g_autofree char *text = mw_hw_value_text(mw_hw_value_of(profile, group, key));
+    const struct mw_hw_value *value = mw_hw_value_of(profile, group, key);
+    g_autofree char *text = mw_hw_value_text(value);
 
-    g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "%s: [%s] %s%s%s: %s", profile->origin, group,
-                key, *text ? " = " : "", text, rule);
+    if (mw_hw_value_is_set(value))
+        g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "--set %s.%s=%s: %s", group, key, text,
+                    rule);
+    else
+        g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "%s: [%s] %s%s%s: %s", profile->origin,
+                    group, key, *text ? " = " : "", text, rule);
     return false;
+}
+
+/* `rule` ends with the name and the value of another key of the group. */
+static bool
+refuse_beside(const struct mw_hwprofile *profile, const char *group, const char *key,
+              const char *rule, const char *other, GError **error)
+{
+    g_autofree char *text = mw_hw_value_text(mw_hw_value_of(profile, group, other));
+    g_autofree char *whole = g_strdup_printf("%s %s, %s", rule, other, text);
+
+    return refuse(profile, group, key, whole, error);
 }
 
 static bool
@@ -95,7 +111,7 @@ check_room(const struct mw_hwprofile *profile, const char *group, const char *re
     if (strcmp(group, "nvme"))
         request = mw_hw_value_of(profile, group, "largest_request_gib");
     if (typical(profile, group, capacity) > 0 && room <= 0)
-        return refuse(profile, group, reserve, "must be less than the memory or capacity", error);
+        return refuse_beside(profile, group, reserve, "must be less than", capacity, error);
     if (request && request->given && request->number[0] > room)
         return refuse(profile, group, "largest_request_gib",
                       "must be at most the memory less the reserve", error);
@@ -114,8 +130,8 @@ check_drives(const struct mw_hwprofile *profile, GError **error)
                       error);
     if (burst->given && typical(profile, "nvme", "write_burst_gb_per_s") <
                             typical(profile, "nvme", "write_gb_per_s"))
-        return refuse(profile, "nvme", "write_burst_gb_per_s",
-                      "must be at least write_gb_per_s, the sustained rate", error);
+        return refuse_beside(profile, "nvme", "write_burst_gb_per_s",
+                             "must be at least the sustained rate,", "write_gb_per_s", error);
     return true;
 }
 
@@ -145,7 +161,8 @@ check_curve(const struct mw_hwprofile *profile, GError **error)
     const struct mw_hw_value *rate = mw_hw_value_of(profile, "gpu", "matmul_tflops");
 
     if (typical(profile, "gpu", "achievable_tflops") > typical(profile, "gpu", "peak_tflops"))
-        return refuse(profile, "gpu", "achievable_tflops", "must be at most peak_tflops", error);
+        return refuse_beside(profile, "gpu", "achievable_tflops", "must be at most", "peak_tflops",
+                             error);
     if (dim->count != rate->count)
         return refuse(profile, "gpu", "matmul_tflops",
                       "must have one number for each of matmul_dim", error);

@@ -10,6 +10,7 @@
 #include "planner/hwprofile.h"
 
 #define MW_HW_FILE_BYTES_MAX (1 << 20) /* a profile is a few KiB */
+#define MW_HW_SET "--set"              /* source of a value that the option gave */
 
 struct mw_hw_value {
     bool given;
@@ -46,6 +47,7 @@ bool mw_hw_value_parse(struct mw_hw_value *value, const struct mw_hw_key *row, c
                        GError **error);
 bool mw_hw_value_parse_source(struct mw_hw_value *value, const char *text, GError **error);
 char *mw_hw_value_text(const struct mw_hw_value *value); /* its numbers; g_free it */
+bool mw_hw_value_is_set(const struct mw_hw_value *value);
 void mw_hw_value_clear(struct mw_hw_value *value);
 
 /* The file's text into `profile`: syntax and each value, nothing across keys. */

@@ -42,6 +42,12 @@ mw_hw_value_text(const struct mw_hw_value *value)
     return g_string_free(text, FALSE);
 }
 
+bool
+mw_hw_value_is_set(const struct mw_hw_value *value)
+{
+    return value->provenance == MW_PROVENANCE_USER && !g_strcmp0(value->source, MW_HW_SET);
+}
+
 static bool
 refuse(const struct mw_hw_key *row, GError **error)
 {

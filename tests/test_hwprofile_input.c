@@ -196,15 +196,15 @@ test_contradictions(void)
     refuses("matmul_tflops = 100\n", "matmul_tflops = 100\nmatmul_tflops_high = 100; 101\n",
             "one number for each");
     refuses("achievable_tflops = 100\n", "achievable_tflops = 201\n",
-            "[gpu] achievable_tflops = 201: must be at most peak_tflops");
+            "[gpu] achievable_tflops = 201: must be at most peak_tflops, 200");
     refuses("reserve_gib = 0\n", "reserve_gib = 64\n",
-            "[gpu] reserve_gib = 64: must be less than the memory");
+            "[gpu] reserve_gib = 64: must be less than memory_gib, 64");
     refuses("reserve_tb = 0\n", "reserve_tb = 17\n", "[nvme] reserve_tb = 17: must be less");
     refuses("reserve_gib = 0\n", "reserve_gib = 1\nlargest_request_gib = 63.5\n",
             "[gpu] largest_request_gib = 63.5: must be at most");
     refuses("drives = 4\n", "drives = 0\n", "[nvme] drives = 0: must be 1 or more");
     refuses("write_gb_per_s = 10\n", "write_gb_per_s = 10\nwrite_burst_gb_per_s = 9\n",
-            "must be at least write_gb_per_s");
+            "must be at least the sustained rate, write_gb_per_s, 10");
 }
 
 static void
