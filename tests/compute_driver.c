@@ -6,6 +6,7 @@
 
 #include "exec/convert.h"
 #include "exec/cpu/operators.h"
+#include "tests/driver_unit.h"
 #include "tests/whole_model.h"
 
 #if defined(_OPENMP)
@@ -13,24 +14,13 @@
 #endif
 
 #define BIT(operator_) (1u << MW_OPERATOR_##operator_)
-/* Elements behind a part's end, which nobody may touch. */
-#define PADDING 8
-#define POISON 0xff /* a NaN in bf16 and in fp32 */
-
-struct unit {
-    struct mw_tensor tensor;
-    struct mw_part *parts;
-    uint16_t **params;
-    void **gradients;
-    uint32_t made; /* operators whose gradients are begun */
-};
 
 struct driver {
     const struct mw_drive *drive;
     struct mw_driven *driven;
     struct mw_cpu_operators *operators;
-    int64_t tokens, tiles, chunks;
-    struct unit head, *layers, tail; /* layers: four each */
+    int64_t tokens, chunks;
+    struct driver_unit head, *layers, tail; /* layers: four each */
     void *base;
     struct mw_room_layout layout;
     struct mw_layer_room *rooms;
@@ -38,8 +28,6 @@ struct driver {
     uint16_t *checkpoints; /* [layers, T, h] */
     uint16_t *logits;
 };
-
-/* --- fetch units ----------------------------------------------------------------------------- */
 
 static const struct {
     uint32_t params;
@@ -51,64 +39,6 @@ static const struct {
     {BIT(NORM2) | BIT(MLP_UP), {MW_OPERATOR_NORM2, MW_OPERATOR_MLP_UP}, 1},
     {BIT(MLP_DOWN), {MW_OPERATOR_MLP_ACT, MW_OPERATOR_MLP_DOWN}, 1},
 };
-
-static struct mw_weights_part
-part_name(const struct unit *unit, int64_t tile)
-{
-    return (struct mw_weights_part){.layer = unit->tensor.layer,
-                                    .operators = unit->tensor.operators,
-                                    .tiles = unit->tensor.tiles,
-                                    .tile = tile};
-}
-
-static struct unit
-make_unit(const struct driver *driver, int64_t layer, uint32_t operators)
-{
-    const struct mw_drive *drive = driver->drive;
-    struct unit unit = {.tensor = {.layer = (int32_t)layer, .operators = operators}};
-    int64_t element_bytes = drive->gradient_fp32 ? 4 : 2;
-
-    unit.tensor.tiles = (uint32_t)MIN(driver->tiles, mw_weights_rows(drive->decoder, operators));
-    unit.parts = g_new(struct mw_part, unit.tensor.tiles);
-    unit.params = g_new(uint16_t *, unit.tensor.tiles);
-    unit.gradients = g_new(void *, unit.tensor.tiles);
-    for (uint32_t t = 0; t < unit.tensor.tiles; t++) {
-        struct mw_weights_part part = part_name(&unit, t);
-        unit.parts[t] = mw_part_of(drive->decoder, &unit.tensor, t);
-        size_t elements = (size_t)unit.parts[t].elements + PADDING;
-        g_assert_cmpint(unit.parts[t].elements, ==,
-                        mw_weights_part_elements(drive->decoder, &part));
-        unit.params[t] = g_malloc(2 * elements);
-        memset(unit.params[t], POISON, 2 * elements);
-        mw_whole_gather(drive->decoder, drive->params, &part, unit.params[t]);
-        unit.gradients[t] = g_malloc((size_t)element_bytes * elements);
-        memset(unit.gradients[t], POISON, (size_t)element_bytes * elements);
-    }
-    return unit;
-}
-
-/* The gradients go out; the padding is as it was. */
-static void
-take_gradients(const struct driver *driver, struct unit *unit)
-{
-    const struct mw_drive *drive = driver->drive;
-    size_t element_bytes = drive->gradient_fp32 ? 4 : 2;
-
-    for (uint32_t t = 0; t < unit->tensor.tiles; t++) {
-        struct mw_weights_part part = part_name(unit, t);
-        const unsigned char *end =
-            (unsigned char *)unit->gradients[t] + element_bytes * (size_t)unit->parts[t].elements;
-        for (size_t i = 0; i < PADDING * element_bytes; i++)
-            g_assert_cmpint(end[i], ==, POISON);
-        mw_whole_scatter(drive->decoder, driver->driven->gradients, &part, unit->gradients[t],
-                         drive->gradient_fp32);
-        g_free(unit->params[t]);
-        g_free(unit->gradients[t]);
-    }
-    g_free(unit->parts);
-    g_free(unit->params);
-    g_free(unit->gradients);
-}
 
 /* --- one op ---------------------------------------------------------------------------------- */
 
@@ -148,7 +78,7 @@ run(const struct driver *driver, const struct mw_compute *compute)
 }
 
 static void
-run_part(const struct driver *driver, const struct unit *unit, int64_t tile, bool adds,
+run_part(const struct driver *driver, const struct driver_unit *unit, int64_t tile, bool adds,
          struct mw_compute compute)
 {
     compute.part = &unit->parts[tile];
@@ -163,7 +93,7 @@ run_part(const struct driver *driver, const struct unit *unit, int64_t tile, boo
 /* --- passes ---------------------------------------------------------------------------------- */
 
 static bool
-adds_now(struct unit *unit, enum mw_operator operator_, bool last_tile)
+adds_now(struct driver_unit *unit, enum mw_operator operator_, bool last_tile)
 {
     bool adds = unit->made >> operator_ & 1;
 
@@ -181,7 +111,7 @@ room_of(const struct driver *driver, int64_t layer)
 static void
 run_layer_unit(struct driver *driver, int64_t layer, int u, bool backward, uint16_t *output)
 {
-    struct unit *unit = &driver->layers[4 * layer + u];
+    struct driver_unit *unit = &driver->layers[4 * layer + u];
     int64_t tiles = unit->tensor.tiles;
 
     for (int64_t i = 0; i < tiles; i++) {
@@ -278,7 +208,7 @@ static void
 logits_chunk(struct driver *driver, int64_t first, int64_t count)
 {
     bool tied = driver->drive->decoder->tied_embedding;
-    struct unit *unit = tied ? &driver->head : &driver->tail;
+    struct driver_unit *unit = tied ? &driver->head : &driver->tail;
     enum mw_operator whose = tied ? MW_OPERATOR_EMBEDDING : MW_OPERATOR_LOGITS;
     int64_t tiles = unit->tensor.tiles;
     struct mw_compute compute = blank(driver, MW_OPERATOR_LOGITS, false);
@@ -325,7 +255,7 @@ poisoned(int64_t bytes)
     void *room = aligned_alloc(64, (size_t)(bytes + 63) / 64 * 64);
 
     g_assert_nonnull(room);
-    memset(room, POISON, (size_t)bytes);
+    memset(room, DRIVER_POISON, (size_t)bytes);
     return room;
 }
 
@@ -354,22 +284,23 @@ make_units(struct driver *driver)
 {
     const struct mw_decoder *decoder = driver->drive->decoder;
 
-    driver->head = make_unit(driver, -1, BIT(EMBEDDING));
-    driver->tail =
-        make_unit(driver, -1, BIT(FINAL_NORM) | (decoder->tied_embedding ? 0 : BIT(LOGITS)));
-    driver->layers = g_new(struct unit, 4 * decoder->layers);
+    driver->head = driver_unit_make(driver->drive, -1, BIT(EMBEDDING));
+    driver->tail = driver_unit_make(driver->drive, -1,
+                                    BIT(FINAL_NORM) | (decoder->tied_embedding ? 0 : BIT(LOGITS)));
+    driver->layers = g_new(struct driver_unit, 4 * decoder->layers);
     for (int64_t layer = 0; layer < decoder->layers; layer++)
         for (int u = 0; u < 4; u++)
-            driver->layers[4 * layer + u] = make_unit(driver, layer, layer_units[u].params);
+            driver->layers[4 * layer + u] =
+                driver_unit_make(driver->drive, layer, layer_units[u].params);
 }
 
 static void
 tear_down(struct driver *driver)
 {
-    take_gradients(driver, &driver->head);
+    driver_unit_take(&driver->head, driver->drive, driver->driven->gradients);
     for (int64_t u = 0; u < 4 * driver->drive->decoder->layers; u++)
-        take_gradients(driver, &driver->layers[u]);
-    take_gradients(driver, &driver->tail);
+        driver_unit_take(&driver->layers[u], driver->drive, driver->driven->gradients);
+    driver_unit_take(&driver->tail, driver->drive, driver->driven->gradients);
     mw_cpu_operators_destroy(driver->operators);
     free(driver->base);
     free(driver->logits);
@@ -395,7 +326,6 @@ mw_drive(const struct mw_drive *drive)
 #if defined(_OPENMP)
     threads = omp_get_max_threads();
 #endif
-    driver.tiles = MAX(1, drive->tiles);
     driver.chunks = CLAMP(drive->chunks, 1, tokens);
     driver.operators =
         mw_cpu_operators_create(decoder, drive->sequences, drive->seq, threads, &error);

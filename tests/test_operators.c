@@ -3,6 +3,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "exec/cpu/matmul.h"
+#include "exec/cpu/operators.h"
 #include "tests/compute_driver.h"
 #include "tests/weights_fixture.h"
 #include "tests/whole_model.h"
@@ -138,6 +140,166 @@ test_torch(struct fixture *f, gconstpointer name)
     }
 }
 
+/* --- with itself ----------------------------------------------------------------------------- */
+
+static void
+assert_same(const struct fixture *f, const struct mw_driven *a, const struct mw_driven *b)
+{
+    size_t logits = (size_t)(f->drive.sequences * f->drive.seq * f->decoder.vocab);
+    size_t elements = (size_t)mw_weights_elements(&f->decoder);
+
+    g_assert_cmpmem(a->logits, logits * sizeof(double), b->logits, logits * sizeof(double));
+    g_assert_cmpmem(a->gradients, elements * sizeof(double), b->gradients,
+                    elements * sizeof(double));
+    g_assert_true(a->loss == b->loss);
+}
+
+/* Recomputed activations are the saved ones, so that gradients are the same bits too. */
+static void
+test_again(struct fixture *f, gconstpointer name)
+{
+    (void)name;
+    f->drive.tiles = 2;
+    struct mw_driven first = mw_drive(&f->drive), again = mw_drive(&f->drive);
+    f->drive.recompute = true;
+    struct mw_driven recomputed = mw_drive(&f->drive);
+    assert_same(f, &first, &again);
+    assert_same(f, &first, &recomputed);
+    mw_driven_clear(&first);
+    mw_driven_clear(&again);
+    mw_driven_clear(&recomputed);
+}
+
+/* Each is off by its own rounding, and what parts add up is rounded to bf16 part by part. */
+static double
+order_tolerance(int64_t parts)
+{
+    return 0.02 + 0.004 * sqrt((double)parts);
+}
+
+static void
+assert_close(const struct fixture *f, const struct mw_driven *got, const struct mw_driven *expected)
+{
+    int64_t tiles = f->drive.tiles;
+    char worst[MW_WEIGHTS_NAME_MAX] = "none";
+    double off = mw_whole_difference(&f->decoder, got->gradients, expected->gradients, worst);
+
+    g_test_message("%d tiles, %d chunks: gradients %.5f apart at most, in %s", (int)tiles,
+                   (int)f->drive.chunks, off, worst);
+    g_assert_cmpfloat(off, <, order_tolerance(tiles));
+    g_assert_cmpfloat(fabs(got->loss / expected->loss - 1), <, LOSS_TOLERANCE);
+}
+
+static void
+test_tiles(struct fixture *f, gconstpointer name)
+{
+    struct mw_driven whole = mw_drive(&f->drive);
+
+    (void)name;
+    for (f->drive.tiles = 2; f->drive.tiles <= 300; f->drive.tiles += 1 + f->drive.tiles / 2) {
+        struct mw_driven tiled = mw_drive(&f->drive);
+        assert_close(f, &tiled, &whole);
+        mw_driven_clear(&tiled);
+    }
+    mw_driven_clear(&whole);
+}
+
+static void
+test_chunks(struct fixture *f, gconstpointer name)
+{
+    struct mw_driven whole = mw_drive(&f->drive);
+
+    (void)name;
+    for (f->drive.chunks = 2; f->drive.chunks <= 32; f->drive.chunks *= 2) {
+        struct mw_driven chunked = mw_drive(&f->drive);
+        assert_close(f, &chunked, &whole);
+        mw_driven_clear(&chunked);
+    }
+    mw_driven_clear(&whole);
+}
+
+/* In fp32 the second micro-batch's gradient is added to the first one's, nearly without
+ * rounding. */
+static void
+test_accumulation(struct fixture *f, gconstpointer name)
+{
+    int64_t elements = mw_weights_elements(&f->decoder);
+    char worst[MW_WEIGHTS_NAME_MAX] = "none";
+
+    (void)name;
+    f->drive.tiles = 3;
+    f->drive.chunks = 2;
+    f->drive.gradient_fp32 = true;
+    struct mw_driven once = mw_drive(&f->drive);
+    f->drive.micro_batches = 2;
+    struct mw_driven twice = mw_drive(&f->drive);
+    for (int64_t i = 0; i < elements; i++)
+        once.gradients[i] *= 2;
+    g_assert_cmpfloat(mw_whole_difference(&f->decoder, twice.gradients, once.gradients, worst), <,
+                      1e-5);
+    g_assert_true(twice.loss == once.loss);
+    mw_driven_clear(&once);
+    mw_driven_clear(&twice);
+}
+
+#if defined(_OPENMP)
+/* The library's products may cut their sums by the number of threads; all else does not. */
+static void
+test_threads(struct fixture *f, gconstpointer name)
+{
+    int threads = omp_get_max_threads();
+    struct mw_cpu_matmul *matmul = mw_cpu_matmul_create();
+    bool by_library = mw_cpu_matmul_by_library(matmul);
+
+    (void)name;
+    mw_cpu_matmul_destroy(matmul);
+    omp_set_num_threads(1);
+    struct mw_driven one = mw_drive(&f->drive);
+    omp_set_num_threads(3);
+    struct mw_driven three = mw_drive(&f->drive);
+    omp_set_num_threads(threads);
+    assert_close(f, &three, &one);
+    if (!by_library)
+        assert_same(f, &three, &one);
+    mw_driven_clear(&one);
+    mw_driven_clear(&three);
+}
+#endif
+
+/* --- what it refuses -------------------------------------------------------------------------- */
+
+static void
+assert_refused(GError *error, const char *why)
+{
+    g_assert_nonnull(error);
+    if (!strstr(error->message, why))
+        g_error("\"%s\" lacks \"%s\"", error->message, why);
+    g_error_free(error);
+}
+
+static void
+test_refused(void)
+{
+    struct mw_decoder decoder = mw_test_decoder(FIXTURES "llama-small");
+    struct mw_compute compute = {.decoder = &decoder, .sequences = 3, .seq = 4};
+    GError *error = NULL;
+
+    struct mw_cpu_operators *operators = mw_cpu_operators_create(&decoder, 2, 4, 64, &error);
+    g_assert_no_error(error);
+    compute.operator_ = MW_OPERATOR_ATTENTION;
+    g_assert_false(mw_cpu_operators_run(operators, &compute, &error));
+    assert_refused(g_steal_pointer(&error), "more tokens");
+    compute.sequences = 2;
+    compute.operator_ = MW_OPERATOR_CHECKPOINT;
+    g_assert_false(mw_cpu_operators_prepare(operators, &compute, &error));
+    assert_refused(g_steal_pointer(&error), "no operator of a decoder");
+    mw_cpu_operators_destroy(operators);
+    decoder.head_dim = 7;
+    g_assert_null(mw_cpu_operators_create(&decoder, 2, 4, 1, &error));
+    assert_refused(g_steal_pointer(&error), "head_dim: value 7: must be even");
+    mw_cpu_operators_destroy(NULL);
+}
+
 #define ADD(name, model, test)                                                                     \
     g_test_add("/operators/" name "/" model, struct fixture, model "-small", set_up, test,         \
                tear_down)
@@ -148,5 +310,18 @@ main(int argc, char **argv)
     g_test_init(&argc, &argv, NULL);
     ADD("torch", "gpt2", test_torch);
     ADD("torch", "llama", test_torch);
+    ADD("again", "gpt2", test_again);
+    ADD("again", "llama", test_again);
+    ADD("tiles", "gpt2", test_tiles);
+    ADD("tiles", "llama", test_tiles);
+    ADD("chunks", "gpt2", test_chunks);
+    ADD("chunks", "llama", test_chunks);
+    ADD("accumulation", "gpt2", test_accumulation);
+    ADD("accumulation", "llama", test_accumulation);
+#if defined(_OPENMP)
+    ADD("threads", "gpt2", test_threads);
+    ADD("threads", "llama", test_threads);
+#endif
+    g_test_add_func("/operators/refused", test_refused);
     return g_test_run();
 }

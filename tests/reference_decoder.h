@@ -1,0 +1,22 @@
+/*
+ * reference_decoder.h - GPT-2 and Llama decoders in fp64, by plain loops: what a backend's
+ * operators must agree with.  Its backward pass is itself checked by finite differences.
+ */
+#ifndef MW_TESTS_REFERENCE_DECODER_H
+#define MW_TESTS_REFERENCE_DECODER_H
+
+#include "exec/decoder.h"
+
+struct mw_reference {
+    const struct mw_decoder *decoder;
+    const double *params; /* of the whole model (whole_model.h) */
+    const int32_t *ids, *targets;
+    int64_t sequences, seq;
+};
+
+/* Returns the mean loss over all tokens, those without a target counting as 0.  logits [T, V] and
+ * hidden [layers + 1, T, h] may be NULL; gradients, of the whole model, too. */
+double mw_reference_run(const struct mw_reference *reference, double *logits, double *hidden,
+                        double *gradients);
+
+#endif

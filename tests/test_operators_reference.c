@@ -1,0 +1,242 @@
+/* The operators of the cpu backend against a decoder in fp64, itself checked by finite
+ * differences: odd shapes, biases, activations, tied or not, stretched rotary positions. */
+#include <math.h>
+
+#include "tests/compute_driver.h"
+#include "tests/reference_decoder.h"
+#include "tests/whole_model.h"
+
+struct variant {
+    const char *name;
+    struct mw_decoder decoder;
+};
+
+#define GPT2(act, h, a, f, v)                                                                      \
+    .kind = MW_DECODER_GPT2, .activation = MW_ACTIVATION_##act, .layers = 2, .hidden = h,          \
+    .heads = a, .kv_heads = a, .head_dim = (h) / (a), .ffn = f, .vocab = v,                        \
+    .attention_bias = true, .projection_bias = true, .mlp_bias = true, .norm_epsilon = 1e-5,       \
+    .rope_scaling = {1, 0, 0, 0}
+
+#define LLAMA(h, a, g, d, f, v)                                                                    \
+    .kind = MW_DECODER_LLAMA, .activation = MW_ACTIVATION_SILU, .layers = 2, .hidden = h,          \
+    .heads = a, .kv_heads = g, .head_dim = d, .ffn = f, .vocab = v, .norm_epsilon = 1e-6,          \
+    .rope_theta = 10000, .rope_scaling = {1, 0, 0, 0}
+
+#define SEQ_MAX 16
+
+/* For finite differences: a few thousand parameters. */
+static const struct variant tiny[] = {
+    {"gpt2", {GPT2(GELU_TANH, 8, 2, 12, 11), .position_rows = 7, .tied_embedding = true}},
+    {"gpt2-erf-untied", {GPT2(GELU_ERF, 8, 4, 9, 7), .position_rows = SEQ_MAX}},
+    {"gpt2-relu", {GPT2(RELU, 6, 3, 5, 5), .position_rows = 7, .tied_embedding = true}},
+    {"llama", {LLAMA(7, 4, 2, 4, 9, 11)}},
+    {"llama-tied-bias",
+     {LLAMA(5, 2, 1, 6, 7, 9), .tied_embedding = true, .attention_bias = true,
+      .projection_bias = true, .mlp_bias = true}},
+};
+
+static const struct variant variants[] = {
+    {"gpt2", {GPT2(GELU_TANH, 48, 4, 192, 101), .position_rows = 29, .tied_embedding = true}},
+    {"gpt2-exact", {GPT2(GELU_ERF, 34, 17, 61, 53), .position_rows = SEQ_MAX}},
+    {"gpt2-relu", {GPT2(RELU, 36, 3, 144, 97), .position_rows = 17, .tied_embedding = true}},
+    {"llama", {LLAMA(33, 6, 2, 10, 41, 89)}},
+    {"llama-wide-heads", {LLAMA(24, 4, 1, 16, 90, 67), .tied_embedding = true}},
+    {"qwen2", {LLAMA(40, 5, 5, 8, 77, 79), .tied_embedding = true, .attention_bias = true}},
+    {"llama-biases",
+     {LLAMA(32, 4, 2, 8, 64, 64), .attention_bias = true, .projection_bias = true,
+      .mlp_bias = true}},
+};
+
+struct inputs {
+    double *params;
+    int32_t *ids, *targets;
+    int64_t sequences, seq;
+};
+
+static struct inputs
+make_inputs(const struct mw_decoder *decoder, int64_t sequences, int64_t seq, guint32 seed)
+{
+    GRand *random = g_rand_new_with_seed(seed);
+    int64_t tokens = sequences * seq;
+    struct inputs in = {
+        .params = mw_whole_random(decoder, random),
+        .ids = g_new(int32_t, tokens),
+        .targets = g_new(int32_t, tokens),
+        .sequences = sequences,
+        .seq = seq,
+    };
+
+    for (int64_t t = 0; t < tokens; t++) {
+        in.ids[t] = g_rand_int_range(random, 0, (int)decoder->vocab);
+        in.targets[t] = t % 9 == 4 ? -1 : g_rand_int_range(random, 0, (int)decoder->vocab);
+    }
+    g_rand_free(random);
+    return in;
+}
+
+static void
+clear_inputs(struct inputs *in)
+{
+    g_free(in->params);
+    g_free(in->ids);
+    g_free(in->targets);
+}
+
+static struct mw_reference
+reference_of(const struct mw_decoder *decoder, const struct inputs *in)
+{
+    return (struct mw_reference){.decoder = decoder,
+                                 .params = in->params,
+                                 .ids = in->ids,
+                                 .targets = in->targets,
+                                 .sequences = in->sequences,
+                                 .seq = in->seq};
+}
+
+/* --- the reference by finite differences ------------------------------------------------------ */
+
+#define STEP 1e-5
+#define DIFFERENCE_TOLERANCE 1e-6 /* of the largest gradient */
+
+static void
+test_differences(gconstpointer data)
+{
+    const struct variant *variant = data;
+    struct inputs in = make_inputs(&variant->decoder, 2, 5, 7);
+    struct mw_reference reference = reference_of(&variant->decoder, &in);
+    int64_t elements = mw_weights_elements(&variant->decoder);
+    g_autofree double *gradients = g_new(double, elements);
+    double largest = 0, off = 0;
+
+    mw_reference_run(&reference, NULL, NULL, gradients);
+    for (int64_t i = 0; i < elements; i++) {
+        double kept = in.params[i];
+        in.params[i] = kept + STEP;
+        double above = mw_reference_run(&reference, NULL, NULL, NULL);
+        in.params[i] = kept - STEP;
+        double below = mw_reference_run(&reference, NULL, NULL, NULL);
+        in.params[i] = kept;
+        off = MAX(off, fabs((above - below) / (2 * STEP) - gradients[i]));
+        largest = MAX(largest, fabs(gradients[i]));
+    }
+    g_test_message("%d gradients up to %.3g, %.2g off at most", (int)elements, largest, off);
+    g_assert_cmpfloat(off, <, DIFFERENCE_TOLERANCE * largest);
+    clear_inputs(&in);
+}
+
+/* --- the backend by the reference ------------------------------------------------------------- */
+
+/* Root mean square of the difference as a share of that of the values: bf16 keeps 8 bits, 2^-9 =
+ * 0.2% at most an operation, some forty follow each other. */
+#define HIDDEN_TOLERANCE 0.015
+#define GRADIENT_TOLERANCE 0.04
+/* What rounds to the other side of zero has another slope: of inputs that are 0.6% off, one in some
+ * 200. */
+#define RELU_TOLERANCE 0.08
+#define LOSS_TOLERANCE 0.003
+
+static double
+difference(const double *got, const double *expected, int64_t n)
+{
+    double off = 0, size = 0;
+
+    for (int64_t i = 0; i < n; i++) {
+        off += (got[i] - expected[i]) * (got[i] - expected[i]);
+        size += expected[i] * expected[i];
+    }
+    return sqrt(off / size);
+}
+
+struct expected {
+    double *logits, *hidden, *gradients, loss;
+};
+
+static void
+check(const struct mw_drive *drive, const struct expected *expected)
+{
+    const struct mw_decoder *d = drive->decoder;
+    struct mw_driven driven = mw_drive(drive);
+    int64_t tokens = drive->sequences * drive->seq;
+    char worst[MW_WEIGHTS_NAME_MAX] = "none";
+
+    double hidden =
+        difference(driven.hidden, expected->hidden, (d->layers + 1) * tokens * d->hidden);
+    double logits = difference(driven.logits, expected->logits, tokens * d->vocab);
+    double gradients = mw_whole_difference(d, driven.gradients, expected->gradients, worst);
+    g_test_message("%d tiles, %d chunks: hidden %.4f off, logits %.4f, loss %.5f, gradients at "
+                   "most %.4f in %s",
+                   (int)drive->tiles, (int)drive->chunks, hidden, logits,
+                   fabs(driven.loss / expected->loss - 1), gradients, worst);
+    g_assert_cmpfloat(hidden, <, HIDDEN_TOLERANCE);
+    g_assert_cmpfloat(logits, <, HIDDEN_TOLERANCE);
+    g_assert_cmpfloat(fabs(driven.loss / expected->loss - 1), <, LOSS_TOLERANCE);
+    g_assert_cmpfloat(gradients, <,
+                      d->activation == MW_ACTIVATION_RELU ? RELU_TOLERANCE : GRADIENT_TOLERANCE);
+    mw_driven_clear(&driven);
+}
+
+static void
+test_backend(gconstpointer data)
+{
+    const struct variant *variant = data;
+    const struct mw_decoder *d = &variant->decoder;
+    struct inputs in = make_inputs(d, 3, 13, 11);
+    struct mw_reference reference = reference_of(d, &in);
+    int64_t tokens = in.sequences * in.seq;
+    g_autofree double *logits = g_new(double, tokens * d->vocab);
+    g_autofree double *hidden = g_new(double, (d->layers + 1) * tokens * d->hidden);
+    g_autofree double *gradients = g_new(double, mw_weights_elements(d));
+    struct expected expected = {logits, hidden, gradients, 0};
+    struct mw_drive drive = {.decoder = d,
+                             .params = in.params,
+                             .ids = in.ids,
+                             .targets = in.targets,
+                             .sequences = in.sequences,
+                             .seq = in.seq};
+
+    expected.loss = mw_reference_run(&reference, logits, hidden, gradients);
+    for (drive.tiles = 1; drive.tiles <= 4; drive.tiles++) {
+        drive.chunks = 1 + drive.tiles % 3;
+        drive.recompute = drive.tiles % 2;
+        drive.gradient_fp32 = drive.tiles > 2;
+        check(&drive, &expected);
+    }
+    clear_inputs(&in);
+}
+
+/* --- Llama 3.1's rotary positions ------------------------------------------------------------- */
+
+/* All three kinds of waves: kept, blended, slowed down. */
+static struct variant
+stretched(void)
+{
+    struct variant variant = {"llama-stretched", {LLAMA(32, 4, 2, 16, 64, 64)}};
+
+    variant.decoder.rope_theta = 100;
+    variant.decoder.rope_scaling = (struct mw_rope_scaling){8, 1, 4, 32};
+    return variant;
+}
+
+static void
+test_stretched(void)
+{
+    struct variant variant = stretched();
+
+    test_backend(&variant);
+}
+
+int
+main(int argc, char **argv)
+{
+    g_test_init(&argc, &argv, NULL);
+    for (size_t i = 0; i < G_N_ELEMENTS(tiny); i++) {
+        g_autofree char *name = g_strconcat("/operators/differences/", tiny[i].name, NULL);
+        g_test_add_data_func(name, &tiny[i], test_differences);
+    }
+    for (size_t i = 0; i < G_N_ELEMENTS(variants); i++) {
+        g_autofree char *name = g_strconcat("/operators/reference/", variants[i].name, NULL);
+        g_test_add_data_func(name, &variants[i], test_backend);
+    }
+    g_test_add_func("/operators/reference/llama-stretched", test_stretched);
+    return g_test_run();
+}
