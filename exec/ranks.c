@@ -8,8 +8,7 @@
 /* A message's place in the scratch; vectors and cache lines are no longer. */
 #define SCRATCH_ALIGNMENT_BYTES 64
 
-/* --- joining
- * -------------------------------------------------------------------------------------- */
+/* --- joining --- */
 
 static bool
 open_lane(struct mw_ranks *ranks, struct mw_ranks_lane *lane, GError **error)
@@ -115,8 +114,7 @@ mw_ranks_node_index(const struct mw_ranks *ranks)
     return ranks->node_index;
 }
 
-/* --- arriving
- * ------------------------------------------------------------------------------------- */
+/* --- arriving --- */
 
 int64_t
 mw_ranks_range(const struct mw_ranks_part *part, int rank, int64_t *first)

@@ -62,8 +62,7 @@ peer_at(const struct mw_ranks *ranks, int step)
     return (ranks->index + step) % ranks->count;
 }
 
-/* --- all-gather
- * ----------------------------------------------------------------------------------- */
+/* --- all-gather --- */
 
 static void
 gather_block(struct mw_ranks_lane *lane, char *whole, const struct blocks *blocks, int64_t block)
@@ -111,8 +110,7 @@ mw_ranks_all_gather(struct mw_ranks *ranks, int index, void *whole, const void *
     return true;
 }
 
-/* --- reduce-scatter
- * ------------------------------------------------------------------------------- */
+/* --- reduce-scatter --- */
 
 /* Where the block of `peer` arrives in the scratch, of which each set has one half. */
 static char *
@@ -195,8 +193,7 @@ mw_ranks_reduce_scatter(struct mw_ranks *ranks, int index, void *shard, const vo
     return true;
 }
 
-/* --- all-reduce
- * ----------------------------------------------------------------------------------- */
+/* --- all-reduce --- */
 
 bool
 mw_ranks_all_reduce(struct mw_ranks *ranks, int index, void *data, bool fp32, int64_t elements,
@@ -255,8 +252,7 @@ mw_ranks_all_reduce_fp64(struct mw_ranks *ranks, int index, double *data, int64_
     return true;
 }
 
-/* --- broadcast, barrier
- * --------------------------------------------------------------------------- */
+/* --- broadcast, barrier --- */
 
 bool
 mw_ranks_broadcast(struct mw_ranks *ranks, int index, void *data, int64_t bytes, int root,

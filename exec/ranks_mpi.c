@@ -36,8 +36,7 @@ report(int code, const char *what, GError **error)
     return false;
 }
 
-/* --- the process
- * ---------------------------------------------------------------------------------- */
+/* --- the process --- */
 
 /* Set by Open MPI's mpirun, by launchers that speak PMIx (srun), and by those of MPICH. */
 static bool
@@ -101,8 +100,7 @@ mw_ranks_link_abort(struct mw_ranks *ranks)
     MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
-/* --- a lane
- * --------------------------------------------------------------------------------------- */
+/* --- a lane --- */
 
 bool
 mw_ranks_link_open(struct mw_ranks_lane *lane, GError **error)

@@ -65,8 +65,7 @@ return_signal(struct mw_ranks_watch *watch)
     atomic_store(&signal_fd, -1);
 }
 
-/* --- the thread
- * ----------------------------------------------------------------------------------- */
+/* --- the thread --- */
 
 static void
 fail(struct mw_ranks_watch *watch)
@@ -97,8 +96,7 @@ look_after(void *data)
     return NULL;
 }
 
-/* --- start and stop
- * ------------------------------------------------------------------------------- */
+/* --- start and stop --- */
 
 struct mw_ranks_peer
 mw_ranks_watch_self(int rank)

@@ -6,8 +6,7 @@
 
 #include "planner/error.h"
 
-/* --- learning rate
- * -------------------------------------------------------------------------------- */
+/* --- learning rate --- */
 
 bool
 mw_lr_shape_parse(const char *name, enum mw_lr_shape *shape)
@@ -61,8 +60,7 @@ mw_lr_at(const struct mw_lr_schedule *schedule, int64_t step)
     return schedule->lr_min + (schedule->lr - schedule->lr_min) * share;
 }
 
-/* --- loss scale
- * ----------------------------------------------------------------------------------- */
+/* --- loss scale --- */
 
 struct mw_loss_scaling
 mw_loss_scaling_none(void)

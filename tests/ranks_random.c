@@ -115,8 +115,7 @@ in_range(const struct mw_ranks_part *part, int64_t in_shard)
     return in_shard >= part->range_first && in_shard < end;
 }
 
-/* --- the collectives
- * ------------------------------------------------------------------------------ */
+/* --- the collectives --- */
 
 static void
 draw_part(struct round *round)

@@ -42,8 +42,7 @@ finish(struct mw_ranks *ranks, bool good)
     return !good;
 }
 
-/* --- what must come out right
- * --------------------------------------------------------------------- */
+/* --- what must come out right --- */
 
 static int
 random_rounds(struct mw_ranks *ranks, uint64_t seed)
@@ -94,8 +93,7 @@ large(struct mw_ranks *ranks, uint64_t seed)
     return finish(ranks, ranks_large(ranks, 0, seed, 2 * message + 12345));
 }
 
-/* --- what must end
- * -------------------------------------------------------------------------------- */
+/* --- what must end --- */
 
 /* Until something fails. */
 static int
@@ -148,8 +146,7 @@ different_plans(struct mw_ranks *ranks, uint64_t seed)
     return good ? finish(ranks, true) : give_up(ranks, error);
 }
 
-/* --- by name
- * -------------------------------------------------------------------------------------- */
+/* --- by name --- */
 
 static const struct {
     const char *name;

@@ -82,8 +82,7 @@ test_right(gconstpointer data)
     }
 }
 
-/* --- failures
- * ------------------------------------------------------------------------------------- */
+/* --- failures --- */
 
 struct failure {
     const char *name;
@@ -123,8 +122,7 @@ test_ends(gconstpointer data)
     g_assert_cmpint(count_of(output, failure->message), >=, failure->times);
 }
 
-/* --- alone
- * ---------------------------------------------------------------------------------------- */
+/* --- alone --- */
 
 static void
 test_alone(void)

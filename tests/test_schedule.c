@@ -6,8 +6,7 @@
 
 #define assert_near(a, b) g_assert_cmpfloat_with_epsilon(a, b, 1e-15)
 
-/* --- learning rate
- * -------------------------------------------------------------------------------- */
+/* --- learning rate --- */
 
 static const struct mw_lr_schedule cosine = {MW_LR_COSINE, 1.0, 0.1, 4, 24};
 
@@ -90,8 +89,7 @@ test_shape_names(void)
     g_assert_cmpint(shape, ==, MW_LR_CONSTANT);
 }
 
-/* --- loss scale
- * ----------------------------------------------------------------------------------- */
+/* --- loss scale --- */
 
 static void
 test_scale_halves_and_doubles(void)

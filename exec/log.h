@@ -1,0 +1,58 @@
+/*
+ * log.h - what a run says while it trains: a row a step as aligned columns, the same as JSON lines
+ * in a file, and on a terminal a line about how far it is.
+ *
+ * One rank of several logs.  Any thread may call; every call is whole before the next one.
+ */
+#ifndef MW_EXEC_LOG_H
+#define MW_EXEC_LOG_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+struct mw_log_options {
+    FILE *table;      /* rows; NULL: none */
+    FILE *progress;   /* used if it is a terminal; NULL: none */
+    const char *path; /* of the JSON lines; NULL: none */
+
+    /* A new run empties the file.  One that resumes after `first_step` steps goes on in it: lines
+     * of later steps, and one that a crash cut off, are taken out.  A file that is not such a log
+     * is refused. */
+    bool resume;
+    int64_t first_step, steps; /* of the run: [first_step, steps) */
+
+    /* Of a step, all ranks together; what is 0 is not known and shown as "-". */
+    int64_t tokens;
+    double flops;      /* of the model: without recompute */
+    double peak_flops; /* a second, of all devices: MFU is against it */
+    int64_t predicted_ns;
+    bool loss_scale; /* has a column */
+};
+
+/* A step that is done. */
+struct mw_log_row {
+    int64_t step; /* counted from 0; shown from 1 */
+    double loss;  /* mean over the step's tokens */
+    double gradient_norm;
+    double lr;
+    int64_t time_ns;
+    double loss_scale;
+    bool skipped; /* gradients overflowed: no update */
+};
+
+struct mw_log;
+
+/* NULL with *error: the file cannot be written, or is something else. */
+struct mw_log *mw_log_open(const struct mw_log_options *options, GError **error);
+/* Clears the progress line.  NULL is allowed. */
+void mw_log_close(struct mw_log *log);
+
+/* The line in the file is whole or not there.  False with *error if it cannot be written. */
+bool mw_log_step(struct mw_log *log, const struct mw_log_row *row, GError **error);
+
+/* How much of the step that runs now is done, 0 to 1.  Cheap: most calls show nothing. */
+void mw_log_progress(struct mw_log *log, double share);
+
+#endif

@@ -1,0 +1,46 @@
+/* log_internal.h - what the files of the log share; not for others. */
+#ifndef MW_EXEC_LOG_INTERNAL_H
+#define MW_EXEC_LOG_INTERNAL_H
+
+#include "exec/log.h"
+
+/* --- log_file.c: the JSON lines --- */
+
+struct mw_log_file {
+    char *path; /* NULL: none */
+    int fd;
+};
+
+bool mw_log_file_open(struct mw_log_file *file, const struct mw_log_options *options,
+                      GError **error);
+void mw_log_file_close(struct mw_log_file *file);
+/* `line` ends with a line feed. */
+bool mw_log_file_write(struct mw_log_file *file, const GString *line, GError **error);
+
+/* --- log_progress.c: the line that is rewritten --- */
+
+struct mw_log_progress {
+    FILE *out; /* NULL: none */
+    int64_t first_step, steps;
+    int64_t done;                        /* steps */
+    double share;                        /* of the one that runs */
+    int64_t measured_ns, measured_steps; /* without the first, which is longer */
+    int64_t shown_ns;                    /* when last */
+    bool visible;
+};
+
+void mw_log_progress_open(struct mw_log_progress *progress, const struct mw_log_options *options);
+void mw_log_progress_clear(struct mw_log_progress *progress);
+void mw_log_progress_show(struct mw_log_progress *progress);
+void mw_log_progress_step(struct mw_log_progress *progress, const struct mw_log_row *row);
+void mw_log_progress_share(struct mw_log_progress *progress, double share);
+
+/* --- log.c --- */
+
+/* What follows from a row; NAN where it cannot be said. */
+struct mw_log_rates {
+    double tokens_per_s, mfu;
+    double of_predicted; /* the measured speed as a share of the predicted one */
+};
+
+#endif

@@ -1,0 +1,170 @@
+/* The log's line on a terminal, which tells how far a run is. */
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "exec/log.h"
+
+#define SECOND_NS INT64_C(1000000000)
+
+static void
+log_step(struct mw_log *log, int64_t step, int64_t time_ns)
+{
+    struct mw_log_row row = {.step = step, .time_ns = time_ns};
+
+    g_assert_true(mw_log_step(log, &row, NULL));
+}
+
+struct terminal {
+    int master;
+    FILE *slave;
+};
+
+static bool
+open_terminal(struct terminal *terminal, unsigned short columns)
+{
+    struct winsize size = {.ws_col = columns, .ws_row = 24};
+
+    terminal->master = posix_openpt(O_RDWR | O_NOCTTY);
+    if (terminal->master < 0 || grantpt(terminal->master) || unlockpt(terminal->master))
+        return false;
+    int fd = open(ptsname(terminal->master), O_RDWR | O_NOCTTY);
+    if (fd < 0 || ioctl(fd, TIOCSWINSZ, &size))
+        return false;
+    terminal->slave = fdopen(fd, "w");
+    return terminal->slave != NULL;
+}
+
+/* What was shown since the last look. */
+static char *
+shown(const struct terminal *terminal)
+{
+    char *text = g_malloc0(4096);
+
+    fflush(terminal->slave);
+    fcntl(terminal->master, F_SETFL, O_NONBLOCK);
+    if (read(terminal->master, text, 4095) < 0)
+        text[0] = 0;
+    return text;
+}
+
+static void
+close_terminal(struct terminal *terminal)
+{
+    fclose(terminal->slave);
+    close(terminal->master);
+}
+
+static void
+assert_shown(const struct terminal *terminal, const char *expected)
+{
+    g_autofree char *text = shown(terminal);
+
+    g_assert_cmpstr(text, ==, expected);
+}
+
+static void
+test_terminal(void)
+{
+    struct mw_log_options options = {.steps = 10};
+    struct terminal terminal;
+
+    if (!open_terminal(&terminal, 100)) {
+        g_test_skip("no pseudo terminals");
+        return;
+    }
+    g_setenv("TERM", "xterm", TRUE);
+    options.progress = terminal.slave;
+    struct mw_log *log = mw_log_open(&options, NULL);
+    mw_log_progress(log, 0.25);
+    assert_shown(&terminal, "\rstep 1 of 10, 25% of it done\033[K");
+    log_step(log, 0, 1250000000); /* the first step does not count for the time that is left */
+    assert_shown(&terminal, "\r\033[K\rstep 2 of 10, 0% of it done\033[K");
+    log_step(log, 1, SECOND_NS);
+    assert_shown(&terminal, "\r\033[K\rstep 3 of 10, 0% of it done, 0:00:08 left\033[K");
+    log_step(log, 9, SECOND_NS);
+    assert_shown(&terminal, "\r\033[K");
+    mw_log_close(log);
+    assert_shown(&terminal, "");
+    close_terminal(&terminal);
+}
+
+static void
+test_narrow_terminal(void)
+{
+    struct mw_log_options options = {.steps = 10};
+    struct terminal terminal;
+
+    if (!open_terminal(&terminal, 12)) {
+        g_test_skip("no pseudo terminals");
+        return;
+    }
+    g_setenv("TERM", "xterm", TRUE);
+    options.progress = terminal.slave;
+    struct mw_log *log = mw_log_open(&options, NULL);
+    mw_log_progress(log, 0.25);
+    assert_shown(&terminal, "\rstep 1 of 1\033[K");
+    mw_log_close(log);
+    assert_shown(&terminal, "\r\033[K");
+    close_terminal(&terminal);
+}
+
+static void
+test_days_left(void)
+{
+    struct mw_log_options options = {.steps = 10};
+    struct terminal terminal;
+
+    if (!open_terminal(&terminal, 100)) {
+        g_test_skip("no pseudo terminals");
+        return;
+    }
+    g_setenv("TERM", "xterm", TRUE);
+    options.progress = terminal.slave;
+    options.steps = 52;
+    struct mw_log *log = mw_log_open(&options, NULL);
+    log_step(log, 1, 3600 * SECOND_NS);
+    assert_shown(&terminal, "\rstep 3 of 52, 0% of it done, 2d 02h left\033[K");
+    mw_log_close(log);
+    close_terminal(&terminal);
+}
+
+static void
+test_no_terminal(void)
+{
+    struct mw_log_options options = {.steps = 10};
+    struct terminal terminal;
+    char *text = NULL;
+    size_t length;
+
+    options.progress = open_memstream(&text, &length);
+    struct mw_log *log = mw_log_open(&options, NULL);
+    mw_log_progress(log, 0.25);
+    log_step(log, 0, SECOND_NS);
+    mw_log_close(log);
+    fclose(options.progress);
+    g_assert_cmpstr(text, ==, "");
+    free(text);
+
+    if (!open_terminal(&terminal, 100))
+        return;
+    g_setenv("TERM", "dumb", TRUE);
+    options.progress = terminal.slave;
+    log = mw_log_open(&options, NULL);
+    log_step(log, 0, SECOND_NS);
+    mw_log_close(log);
+    assert_shown(&terminal, "");
+    close_terminal(&terminal);
+}
+
+int
+main(int argc, char **argv)
+{
+    g_test_init(&argc, &argv, NULL);
+    g_test_add_func("/log/terminal/rewritten", test_terminal);
+    g_test_add_func("/log/terminal/narrow", test_narrow_terminal);
+    g_test_add_func("/log/terminal/days-left", test_days_left);
+    g_test_add_func("/log/terminal/none", test_no_terminal);
+    return g_test_run();
+}
