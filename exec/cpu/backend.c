@@ -1,0 +1,117 @@
+/* CPU cores as a device: its memory is an arena. */
+#include <omp.h>
+#include <string.h>
+
+#include "exec/backend.h"
+#include "exec/cpu/operators.h"
+#include "exec/memory.h"
+
+struct cpu {
+    struct mw_cpu_operators *operators;
+    const struct mw_cpu_kernels *kernels;
+    struct mw_arena arena;
+    int threads;
+};
+
+static void
+close_cpu(void *backend)
+{
+    struct cpu *cpu = backend;
+
+    mw_cpu_operators_destroy(cpu->operators);
+    mw_arena_release(&cpu->arena);
+    g_free(cpu);
+}
+
+static void *
+open_cpu(const struct mw_backend_options *options, int64_t bytes, void **memory, GError **error)
+{
+    struct cpu *cpu = g_new0(struct cpu, 1);
+
+    cpu->threads = options->threads ? options->threads : omp_get_num_procs();
+    cpu->kernels = mw_cpu_kernels();
+    cpu->operators = mw_cpu_operators_create(options->decoder, options->sequences, options->seq,
+                                             cpu->threads, error);
+    if (!cpu->operators || !mw_arena_reserve(&cpu->arena, "device memory", bytes, error)) {
+        close_cpu(cpu);
+        return NULL;
+    }
+    *memory = cpu->arena.base;
+    return cpu;
+}
+
+/* A team belongs to the thread that calls. */
+static struct cpu *
+enter(void *backend)
+{
+    struct cpu *cpu = backend;
+
+    omp_set_num_threads(cpu->threads);
+    return cpu;
+}
+
+static bool
+compute(void *backend, const struct mw_compute *compute, GError **error)
+{
+    return mw_cpu_operators_run(enter(backend)->operators, compute, error);
+}
+
+static bool
+copy(void *backend, void *to, const void *from, int64_t bytes, GError **error)
+{
+    (void)backend;
+    (void)error;
+    memcpy(to, from, bytes);
+    return true;
+}
+
+static bool
+accumulate(void *backend, float *sum, const uint16_t *x, int64_t n, bool first, GError **error)
+{
+    const struct mw_cpu_kernels *kernels = enter(backend)->kernels;
+
+    (void)error;
+    if (first)
+        kernels->to_fp32(sum, x, n);
+    else
+        kernels->accumulate(sum, x, n);
+    return true;
+}
+
+static bool
+square_sums(void *backend, double *partial, const void *gradient, bool fp32, int64_t n,
+            GError **error)
+{
+    (void)error;
+    enter(backend)->kernels->square_sums(partial, gradient, fp32, n);
+    return true;
+}
+
+static bool
+adamw(void *backend, const struct mw_cpu_adamw *step, float *w, float *m, float *v,
+      uint16_t *param, const void *gradient, bool fp32, int64_t n, GError **error)
+{
+    (void)error;
+    enter(backend)->kernels->adamw(step, w, m, v, param, gradient, fp32, n);
+    return true;
+}
+
+static bool
+to_bf16(void *backend, uint16_t *out, const float *x, int64_t n, GError **error)
+{
+    (void)error;
+    enter(backend)->kernels->to_bf16(out, x, n);
+    return true;
+}
+
+const struct mw_backend mw_backend_cpu = {
+    .name = "cpu",
+    .open = open_cpu,
+    .close = close_cpu,
+    .compute = compute,
+    .copy = copy,
+    .accumulate = accumulate,
+    .square_sums = square_sums,
+    .adamw = adamw,
+    .to_bf16 = to_bf16,
+};

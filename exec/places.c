@@ -1,0 +1,141 @@
+#include "exec/places.h"
+
+#include <string.h>
+
+static int64_t
+tier_bytes(const struct mw_plan *plan, enum mw_tier tier)
+{
+    int64_t end = 0;
+
+    for (uint32_t s = 0; s < plan->slot_count; s++)
+        if (plan->slots[s].tier == tier)
+            end = MAX(end, plan->slots[s].offset_bytes + plan->slots[s].size_bytes);
+    return end;
+}
+
+static bool
+open_drives(struct mw_places *places, const struct mw_nvme_options *drives, GError **error)
+{
+    struct mw_nvme_options options = *drives;
+
+    options.capacity_bytes = tier_bytes(places->plan, MW_TIER_NVME);
+    if (!options.capacity_bytes)
+        return true;
+    places->nvme = mw_nvme_open(&options, error);
+    return places->nvme != NULL;
+}
+
+bool
+mw_places_open(struct mw_places *places, const struct mw_plan *plan,
+               const struct mw_backend *backend, const struct mw_backend_options *device,
+               const struct mw_nvme_options *drives, GError **error)
+{
+    *places = (struct mw_places){.plan = plan, .backend = backend};
+    places->stands_for = g_new(uint32_t, plan->slot_count + 1);
+    for (uint32_t s = 0; s < plan->slot_count; s++)
+        places->stands_for[s] = s;
+    int64_t host_bytes = tier_bytes(plan, MW_TIER_CPU);
+    void *memory = NULL;
+    places->device = backend->open(device, tier_bytes(plan, MW_TIER_GPU), &memory, error);
+    places->device_memory = memory;
+    if (!places->device || (host_bytes && !mw_arena_reserve(&places->host, "host memory", host_bytes,
+                                                            error)) ||
+        !open_drives(places, drives, error)) {
+        mw_places_close(places);
+        return false;
+    }
+    return true;
+}
+
+void
+mw_places_close(struct mw_places *places)
+{
+    mw_nvme_close(places->nvme);
+    mw_arena_release(&places->host);
+    if (places->device)
+        places->backend->close(places->device);
+    g_free(places->stands_for);
+    memset(places, 0, sizeof *places);
+}
+
+static const struct mw_slot *
+slot_of(const struct mw_places *places, uint32_t slot)
+{
+    return &places->plan->slots[places->stands_for[slot]];
+}
+
+void *
+mw_places_at(const struct mw_places *places, uint32_t slot, int64_t at_bytes)
+{
+    const struct mw_slot *s = slot_of(places, slot);
+
+    g_assert(s->tier != MW_TIER_NVME && at_bytes >= 0 && at_bytes <= s->size_bytes);
+    return (s->tier == MW_TIER_GPU ? places->device_memory : places->host.base) + s->offset_bytes +
+           at_bytes;
+}
+
+/* --- moves ----------------------------------------------------------------------------------- */
+
+static bool
+on_drives(const struct mw_places *places, struct mw_place place)
+{
+    return slot_of(places, place.slot)->tier == MW_TIER_NVME;
+}
+
+static void
+submit(struct mw_places *places, const struct mw_move *move, struct mw_nvme_request *request)
+{
+    bool reads = on_drives(places, move->from);
+    struct mw_place drive = reads ? move->from : move->to, memory = reads ? move->to : move->from;
+    const struct mw_slot *slot = slot_of(places, drive.slot);
+    int64_t bytes = (move->bytes + MW_SLOT_ALIGNMENT_BYTES - 1) / MW_SLOT_ALIGNMENT_BYTES *
+                    MW_SLOT_ALIGNMENT_BYTES;
+
+    g_assert(drive.at_bytes + bytes <= slot->size_bytes &&
+             memory.at_bytes + bytes <= slot_of(places, memory.slot)->size_bytes);
+    mw_nvme_submit(places->nvme, request, reads ? MW_NVME_READ : MW_NVME_WRITE,
+                   slot->offset_bytes + drive.at_bytes, bytes,
+                   mw_places_at(places, memory.slot, memory.at_bytes));
+}
+
+static bool
+copy(struct mw_places *places, const struct mw_move *move, GError **error)
+{
+    void *to = mw_places_at(places, move->to.slot, move->to.at_bytes);
+    const void *from = mw_places_at(places, move->from.slot, move->from.at_bytes);
+    bool device = slot_of(places, move->from.slot)->tier == MW_TIER_GPU ||
+                  slot_of(places, move->to.slot)->tier == MW_TIER_GPU;
+
+    if (device)
+        return places->backend->copy(places->device, to, from, move->bytes, error);
+    memcpy(to, from, move->bytes);
+    return true;
+}
+
+bool
+mw_places_move(struct mw_places *places, const struct mw_move *moves, int64_t count, GError **error)
+{
+    g_autofree struct mw_nvme_request *requests = g_new0(struct mw_nvme_request, count + 1);
+    bool good = true;
+
+    for (int64_t i = 0; i < count; i++)
+        if (on_drives(places, moves[i].from) || on_drives(places, moves[i].to))
+            submit(places, &moves[i], &requests[i]);
+    for (int64_t i = 0; i < count; i++) {
+        GError **where = good ? error : NULL;
+        if (requests[i].nvme)
+            good &= mw_nvme_wait(&requests[i], where);
+        else if (good)
+            good = copy(places, &moves[i], where);
+    }
+    return good;
+}
+
+void
+mw_places_swap(struct mw_places *places, uint32_t a, uint32_t b)
+{
+    uint32_t other = places->stands_for[a];
+
+    places->stands_for[a] = places->stands_for[b];
+    places->stands_for[b] = other;
+}

@@ -1,0 +1,52 @@
+/*
+ * places.h - the memory of a run: an arena for each tier of the plan, in which every slot has the
+ * place that the plan says, and the way from one slot to another.
+ */
+#ifndef MW_EXEC_PLACES_H
+#define MW_EXEC_PLACES_H
+
+#include "exec/backend.h"
+#include "exec/memory.h"
+#include "exec/nvme.h"
+#include "planner/plan.h"
+
+struct mw_places {
+    const struct mw_plan *plan;         /* borrowed */
+    const struct mw_backend *backend;
+    void *device;                       /* the backend's */
+    char *device_memory;
+    struct mw_arena host;
+    struct mw_nvme *nvme;               /* NULL where the plan has no slots there */
+    uint32_t *stands_for; /* [slot_count]: the slot whose place it has now; committed state takes
+                             turns in two */
+};
+
+/* Opens the backend, reserves host memory and drives.  False with *error and nothing open. */
+bool mw_places_open(struct mw_places *places, const struct mw_plan *plan,
+                    const struct mw_backend *backend, const struct mw_backend_options *device,
+                    const struct mw_nvme_options *drives, GError **error);
+void mw_places_close(struct mw_places *places); /* all zero is allowed */
+
+/* Address of a byte of a slot in device or host memory. */
+void *mw_places_at(const struct mw_places *places, uint32_t slot, int64_t at_bytes);
+
+struct mw_place {
+    uint32_t slot;
+    int64_t at_bytes;
+};
+
+/* One copy, between any two tiers but from drive to drive. */
+struct mw_move {
+    struct mw_place from, to;
+    int64_t bytes;
+};
+
+/* Makes `count` moves; those that read or write drives are all in flight at once.  Bytes on drives
+ * are rounded up to whole pages, which the plan's strides leave room for. */
+bool mw_places_move(struct mw_places *places, const struct mw_move *moves, int64_t count,
+                    GError **error);
+
+/* The two slots change places. */
+void mw_places_swap(struct mw_places *places, uint32_t a, uint32_t b);
+
+#endif

@@ -1,0 +1,223 @@
+#include "exec/trainer.h"
+
+#include <omp.h>
+
+#include "exec/trainer_internal.h"
+#include "planner/error.h"
+
+/* --- operands -------------------------------------------------------------------------------- */
+
+uint32_t
+mw_trainer_slot(const struct mw_trainer *trainer, const struct mw_op *op, uint32_t purposes,
+                uint32_t modes)
+{
+    const struct mw_use *uses = &trainer->plan->uses[op->use_begin];
+
+    for (int i = 0; i < op->use_count; i++)
+        if (purposes >> trainer->plan->slots[uses[i].slot].purpose & 1 && modes >> uses[i].mode & 1)
+            return uses[i].slot;
+    return MW_NONE;
+}
+
+struct mw_range
+mw_trainer_state_of(const struct mw_trainer *trainer, uint32_t tensor, uint32_t tile)
+{
+    const struct mw_tensor *it = &trainer->plan->tensors[tensor];
+
+    if (it->state_whole)
+        return (struct mw_range){0, mw_tensor_part_elements(it, tile)};
+    return mw_tensor_shard(it, trainer->rank, tile);
+}
+
+int64_t
+mw_trainer_gradient_bytes(const struct mw_tensor *tensor)
+{
+    return tensor->gradient_dtype == MW_DTYPE_FP32 ? 4 : 2;
+}
+
+int64_t
+mw_trainer_narrow_at(const struct mw_trainer *trainer, const struct mw_tensor *tensor)
+{
+    bool wide = tensor->gradient_dtype == MW_DTYPE_FP32 &&
+                trainer->plan->slots[tensor->gradient_slot].tier == MW_TIER_NVME;
+    int64_t bytes = wide ? 4 * tensor->shard_elements : 0;
+
+    return (bytes + MW_SLOT_ALIGNMENT_BYTES - 1) / MW_SLOT_ALIGNMENT_BYTES *
+           MW_SLOT_ALIGNMENT_BYTES;
+}
+
+/* --- the ends of a step ---------------------------------------------------------------------- */
+
+static bool
+begin_step(struct mw_trainer *trainer, uint32_t step, GError **error)
+{
+    const struct mw_trainer_options *options = &trainer->options;
+    struct mw_step_numbers *now = &trainer->now;
+
+    now->step = step;
+    now->loss = 0;
+    now->learning_rate = options->learning_rate(options->data, now->step);
+    for (int64_t m = 0; m < trainer->micro_batches; m++)
+        if (!options->batch(options->data, now->step, m, trainer->ids + m * trainer->tokens,
+                            trainer->targets + m * trainer->tokens, error))
+            return false;
+    return true;
+}
+
+static bool
+end_step(struct mw_trainer *trainer)
+{
+    const struct mw_plan *plan = trainer->plan;
+    struct mw_step_numbers *now = &trainer->now;
+
+    for (uint32_t c = 0; c < plan->chunk_count; c++)
+        if (plan->chunks[c].other_slot != MW_NONE)
+            mw_places_swap(&trainer->places, plan->chunks[c].slot, plan->chunks[c].other_slot);
+    trainer->reports[now->step % 2] = (struct mw_trainer_step){
+        .step = now->step,
+        .loss = now->loss / (trainer->tokens * trainer->micro_batches),
+        .gradient_norm = now->gradient_norm,
+        .learning_rate = now->learning_rate,
+        .skipped = now->skipped,
+    };
+    now->updates += !now->skipped;
+    return true;
+}
+
+/* --- ops ------------------------------------------------------------------------------------- */
+
+static bool
+move(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
+{
+    return op->phase == MW_PHASE_OPTIMIZER ? mw_trainer_move_chunk(trainer, op, error)
+                                           : mw_trainer_move_part(trainer, op, error);
+}
+
+static bool
+perform(struct mw_trainer *trainer, const struct mw_op *op, uint32_t step, GError **error)
+{
+    switch ((enum mw_op_kind)trainer->plan->works[op->work].kind) {
+    case MW_OP_COMPUTE:
+        return mw_trainer_compute(trainer, op, error);
+    case MW_OP_UPDATE:
+        return mw_trainer_update(trainer, op, error);
+    case MW_OP_NORM_CHECK:
+        return mw_trainer_norm(trainer, op, error);
+    case MW_OP_ACCUMULATE:
+        return mw_trainer_accumulate(trainer, op, error);
+    case MW_OP_NVME_READ:
+    case MW_OP_NVME_WRITE:
+    case MW_OP_H2D:
+    case MW_OP_D2H:
+        return move(trainer, op, error);
+    case MW_OP_ALL_REDUCE:
+        return mw_trainer_agree(trainer, error);
+    case MW_OP_COPY:
+        return begin_step(trainer, step, error);
+    case MW_OP_COMMIT:
+        return end_step(trainer);
+    default:
+        g_assert_not_reached(); /* refused before the run */
+    }
+}
+
+static enum mw_exec_outcome
+run_op(void *context, struct mw_lanes *lanes, uint32_t op, uint32_t step, GError **error)
+{
+    struct mw_trainer *trainer = context;
+    const struct mw_op *it = &trainer->plan->ops[op];
+
+    (void)lanes;
+    if (trainer->plan->lanes[it->lane].kind == MW_LANE_HOST && trainer->options.host_threads)
+        omp_set_num_threads(trainer->options.host_threads);
+    return perform(trainer, it, step, error) ? MW_EXEC_DONE : MW_EXEC_FAILED;
+}
+
+/* --- life ------------------------------------------------------------------------------------ */
+
+static bool
+check_op(const struct mw_plan *plan, const struct mw_op *op, GError **error)
+{
+    const struct mw_work *work = &plan->works[op->work];
+    bool runs = work->kind <= MW_OP_D2H || work->kind == MW_OP_COMMIT ||
+                (work->kind == MW_OP_ALL_REDUCE && work->operator_ == MW_OPERATOR_OPTIMIZER);
+
+    if (runs)
+        return true;
+    g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "the executor does not run %s of %s",
+                mw_op_kind_name(work->kind), mw_operator_name(work->operator_));
+    return false;
+}
+
+static bool
+check_plan(const struct mw_plan *plan, GError **error)
+{
+    for (uint32_t i = 0; i < plan->op_count; i++)
+        if (!check_op(plan, &plan->ops[i], error))
+            return false;
+    return true;
+}
+
+static bool
+open_places(struct mw_trainer *trainer, GError **error)
+{
+    const struct mw_trainer_options *options = &trainer->options;
+    struct mw_backend_options device = {
+        .decoder = options->decoder,
+        .sequences = options->sequences,
+        .seq = options->seq,
+        .threads = options->device_threads,
+    };
+
+    return mw_places_open(&trainer->places, trainer->plan, options->backend, &device,
+                          &options->drives, error);
+}
+
+struct mw_trainer *
+mw_trainer_new(const struct mw_trainer_options *options, GError **error)
+{
+    struct mw_trainer *trainer = g_new0(struct mw_trainer, 1);
+    struct mw_exec_backend run = {run_op, trainer};
+
+    trainer->options = *options;
+    trainer->plan = options->plan;
+    trainer->kernels = mw_cpu_kernels();
+    trainer->ranks = 1;
+    trainer->lanes = mw_lanes_new(options->plan, run, error);
+    if (!trainer->lanes || !check_plan(options->plan, error) || !open_places(trainer, error) ||
+        !mw_trainer_set_up(trainer, error) || !mw_trainer_start_state(trainer, error)) {
+        mw_trainer_free(trainer);
+        return NULL;
+    }
+    return trainer;
+}
+
+void
+mw_trainer_free(struct mw_trainer *trainer)
+{
+    if (!trainer)
+        return;
+    mw_lanes_free(trainer->lanes);
+    mw_trainer_take_down(trainer);
+    mw_places_close(&trainer->places);
+    g_free(trainer);
+}
+
+static bool
+step_ended(void *data, uint32_t step, const struct mw_timeline *timeline, GError **error)
+{
+    struct mw_trainer *trainer = data;
+    struct mw_trainer_step *report = &trainer->reports[step % 2];
+
+    report->timeline = timeline;
+    return !trainer->on_step || trainer->on_step(trainer->on_step_data, report, error);
+}
+
+bool
+mw_trainer_run(struct mw_trainer *trainer, int64_t steps, mw_trainer_on_step on_step, void *data,
+               GError **error)
+{
+    trainer->on_step = on_step;
+    trainer->on_step_data = data;
+    return mw_lanes_run(trainer->lanes, steps, step_ended, trainer, error);
+}

@@ -1,0 +1,76 @@
+/*
+ * trainer.h - trains a decoder by a plan: real tokens in, loss and weights out.
+ *
+ * A process is one rank.  Everything that a run needs is reserved before its first step, at the
+ * places that the plan says; the lanes then run the plan's ops step after step.  For one plan,
+ * seed, data and number of threads the weights are the same bits, wherever the state lives.
+ */
+#ifndef MW_EXEC_TRAINER_H
+#define MW_EXEC_TRAINER_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "exec/backend.h"
+#include "exec/nvme.h"
+#include "exec/safetensors.h"
+#include "planner/plan.h"
+
+/* AdamW (arXiv 1711.05101); matrices decay, norms and biases do not. */
+struct mw_optimizer {
+    double beta1, beta2, epsilon, weight_decay;
+    double clip_norm;  /* of the whole gradient; 0: not clipped */
+    double loss_scale; /* gradients are made this much larger, and divided by it in the update */
+};
+
+struct mw_trainer_options {
+    const struct mw_plan *plan; /* checked, of one rank's program; borrowed, as all below */
+    const struct mw_decoder *decoder;
+    const struct mw_backend *backend;
+    int64_t sequences, seq; /* of a micro-batch */
+    int64_t checkpoint_interval;
+    int device_threads, host_threads; /* 0: all cores */
+    struct mw_optimizer optimizer;
+    struct mw_nvme_options drives; /* capacity is the plan's */
+
+    uint64_t seed;                       /* of starting weights, */
+    const struct mw_safetensors *weights; /* or, if not NULL, where they come from */
+
+    /* Fills a micro-batch: ids and targets of sequences * seq tokens.  Called in a lane's thread. */
+    bool (*batch)(void *data, int64_t step, int64_t micro_batch, int32_t *ids, int32_t *targets,
+                  GError **error);
+    double (*learning_rate)(void *data, int64_t step);
+    void *data;
+};
+
+/* Of one step. */
+struct mw_trainer_step {
+    int64_t step; /* from 0 */
+    double loss;  /* mean over the batch's tokens */
+    double gradient_norm, learning_rate;
+    bool skipped; /* the gradient was not finite: nothing was updated */
+    const struct mw_timeline *timeline;
+};
+
+struct mw_trainer;
+
+/* NULL with *error: a plan that this cannot run (which op), too little memory or room on drives. */
+struct mw_trainer *mw_trainer_new(const struct mw_trainer_options *options, GError **error);
+void mw_trainer_free(struct mw_trainer *trainer); /* NULL is allowed */
+
+/* False ends the run. */
+typedef bool (*mw_trainer_on_step)(void *data, const struct mw_trainer_step *step, GError **error);
+bool mw_trainer_run(struct mw_trainer *trainer, int64_t steps, mw_trainer_on_step on_step,
+                    void *data, GError **error);
+
+/* Elements [first, first + count) of a part of a tensor, as this rank holds them: fp32 parameters,
+ * momentum, variance.  Valid during the call. */
+typedef bool (*mw_trainer_visit)(void *data, const struct mw_tensor *tensor, int64_t tile,
+                                 int64_t first, int64_t count, const float *const state[3],
+                                 GError **error);
+/* Between runs. */
+bool mw_trainer_visit_state(struct mw_trainer *trainer, mw_trainer_visit visit, void *data,
+                            GError **error);
+
+#endif

@@ -1,0 +1,92 @@
+/* trainer_internal.h - what the files of the trainer share. */
+#ifndef MW_EXEC_TRAINER_INTERNAL_H
+#define MW_EXEC_TRAINER_INTERNAL_H
+
+#include "exec/lanes.h"
+#include "exec/places.h"
+#include "exec/trainer.h"
+
+/* Numbers of the step that runs; written by its ops, each before those that read it. */
+struct mw_step_numbers {
+    int64_t step, updates;
+    double learning_rate, gradient_norm;
+    double loss; /* sum over this rank's tokens */
+    bool skipped;
+    struct mw_cpu_adamw adamw, adamw_decaying;
+};
+
+/* A range of a chunk whose elements all decay or all do not. */
+struct mw_update_range {
+    struct mw_piece piece;
+    bool decays;
+};
+
+struct mw_trainer_chunk {
+    struct mw_piece *pieces;
+    struct mw_update_range *ranges;
+    int64_t piece_count, range_count;
+    uint32_t set_slot; /* where state from drives passes through host memory; MW_NONE: at home */
+};
+
+struct mw_trainer {
+    struct mw_trainer_options options;
+    const struct mw_plan *plan;
+    struct mw_places places;
+    struct mw_lanes *lanes;
+    const struct mw_cpu_kernels *kernels; /* of the host lanes */
+    uint32_t rank, ranks;
+
+    int64_t tokens, micro_batches, logits_chunks, layers_kept;
+    int32_t *ids, *targets; /* [micro_batches][tokens] */
+
+    uint32_t *tensor_of;      /* [layer + 1][operator]; MW_NONE */
+    uint32_t *tensor_of_home; /* [slot_count]; MW_NONE */
+    struct mw_part **parts;   /* [tensor][tile] */
+    struct mw_layer_room *layers; /* [layers_kept] */
+    struct mw_shared_room room;
+    struct mw_trainer_chunk *chunks; /* [chunk_count] */
+
+    double *partials; /* squares of gradients, by tensor, part and block */
+    int64_t *partial_first, *partial_blocks; /* [tensor]: where they begin, and blocks of a part */
+    int64_t partial_count;
+
+    struct mw_step_numbers now;
+    struct mw_trainer_step reports[2]; /* of even and odd steps: two may be in flight */
+    mw_trainer_on_step on_step;
+    void *on_step_data;
+};
+
+#define MW_PURPOSE_BIT(purpose) (1u << (purpose))
+
+/* The op's use of a slot for one of these purposes (bits) in one of these modes (bits 1 << mode);
+ * MW_NONE. */
+uint32_t mw_trainer_slot(const struct mw_trainer *trainer, const struct mw_op *op,
+                         uint32_t purposes, uint32_t modes);
+#define MW_MODE_READ (1u << MW_USE_READ)
+#define MW_MODE_WRITE (1u << MW_USE_DEFINE | 1u << MW_USE_MODIFY)
+#define MW_MODE_ANY (MW_MODE_READ | MW_MODE_WRITE)
+
+/* Elements of a part whose state this rank has. */
+struct mw_range mw_trainer_state_of(const struct mw_trainer *trainer, uint32_t tensor,
+                                    uint32_t tile);
+int64_t mw_trainer_gradient_bytes(const struct mw_tensor *tensor); /* of an element at home */
+/* Where the 16-bit gradient begins in a host buffer that holds the wide one before it. */
+int64_t mw_trainer_narrow_at(const struct mw_trainer *trainer, const struct mw_tensor *tensor);
+
+/* --- trainer_setup.c: what does not change while it runs --- */
+bool mw_trainer_set_up(struct mw_trainer *trainer, GError **error);
+void mw_trainer_take_down(struct mw_trainer *trainer);
+
+/* --- trainer_compute.c, trainer_parts.c, trainer_update.c: ops --- */
+bool mw_trainer_compute(struct mw_trainer *trainer, const struct mw_op *op, GError **error);
+bool mw_trainer_move_part(struct mw_trainer *trainer, const struct mw_op *op, GError **error);
+bool mw_trainer_accumulate(struct mw_trainer *trainer, const struct mw_op *op, GError **error);
+bool mw_trainer_move_chunk(struct mw_trainer *trainer, const struct mw_op *op, GError **error);
+bool mw_trainer_norm(struct mw_trainer *trainer, const struct mw_op *op, GError **error);
+bool mw_trainer_agree(struct mw_trainer *trainer, GError **error);
+bool mw_trainer_update(struct mw_trainer *trainer, const struct mw_op *op, GError **error);
+
+/* --- trainer_state.c --- */
+bool mw_trainer_start_state(struct mw_trainer *trainer, GError **error);
+
+#endif

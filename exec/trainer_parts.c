@@ -1,0 +1,76 @@
+/* Parts of fetch units on their way: parameters to the device, gradients from it, checkpoints. */
+#include "exec/trainer_internal.h"
+
+#define GRADIENT_HOME MW_PURPOSE_BIT(MW_PURPOSE_GRADIENTS)
+#define GRADIENT_BUFFER                                                                            \
+    (MW_PURPOSE_BIT(MW_PURPOSE_GRADIENT_BUFFERS) | MW_PURPOSE_BIT(MW_PURPOSE_SHARD_BUFFERS))
+
+static const struct mw_tensor *
+tensor_of(const struct mw_trainer *trainer, const struct mw_op *op)
+{
+    enum mw_operator operator_ = trainer->plan->works[op->work].operator_;
+    return &trainer->plan
+                ->tensors[trainer->tensor_of[(op->layer + 1) * MW_OPERATOR_COUNT + operator_]];
+}
+
+/* A part begins at its stride in a home, at the start of a buffer. */
+static struct mw_place
+place_of(const struct mw_trainer *trainer, uint32_t slot, int64_t tile)
+{
+    uint32_t index = trainer->tensor_of_home[slot];
+
+    if (index == MW_NONE)
+        return (struct mw_place){slot, 0};
+    const struct mw_tensor *tensor = &trainer->plan->tensors[index];
+    bool gradients = trainer->plan->slots[slot].purpose == MW_PURPOSE_GRADIENTS;
+    int64_t bytes = gradients ? mw_trainer_gradient_bytes(tensor) * tensor->gradient_stride
+                              : 2 * tensor->param_stride;
+    return (struct mw_place){slot, tile * bytes};
+}
+
+/* A gradient that comes from the device is the narrow one. */
+static bool
+is_narrow(const struct mw_trainer *trainer, const struct mw_op *op, uint32_t to)
+{
+    return trainer->plan->works[op->work].kind == MW_OP_D2H &&
+           trainer->plan->slots[to].purpose == MW_PURPOSE_GRADIENT_BUFFERS;
+}
+
+bool
+mw_trainer_move_part(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
+{
+    const struct mw_use *uses = &trainer->plan->uses[op->use_begin];
+    uint32_t from = uses[uses[0].mode == MW_USE_READ ? 0 : 1].slot;
+    uint32_t to = uses[uses[0].mode == MW_USE_READ ? 1 : 0].slot;
+    struct mw_move move = {.from = place_of(trainer, from, op->tile),
+                           .to = place_of(trainer, to, op->tile),
+                           .bytes = trainer->plan->works[op->work].bytes};
+
+    if (is_narrow(trainer, op, to))
+        move.to.at_bytes = mw_trainer_narrow_at(trainer, tensor_of(trainer, op));
+    return mw_places_move(&trainer->places, &move, 1, error);
+}
+
+/* The wide gradient grows at home, or, where that is on drives, before the narrow one. */
+bool
+mw_trainer_accumulate(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
+{
+    const struct mw_plan *plan = trainer->plan;
+    const struct mw_places *places = &trainer->places;
+    uint32_t buffer = mw_trainer_slot(trainer, op, GRADIENT_BUFFER, MW_MODE_ANY);
+    uint32_t home = mw_trainer_slot(trainer, op, GRADIENT_HOME, MW_MODE_WRITE);
+    const struct mw_tensor *tensor = tensor_of(trainer, op);
+    int64_t n = plan->works[op->work].elements;
+    const uint16_t *x = mw_places_at(places, buffer, mw_trainer_narrow_at(trainer, tensor));
+    float *sum = home == MW_NONE
+                     ? mw_places_at(places, buffer, 0)
+                     : mw_places_at(places, home, 4 * op->tile * tensor->gradient_stride);
+
+    if (plan->lanes[op->lane].kind == MW_LANE_COMPUTE)
+        return places->backend->accumulate(places->device, sum, x, n, op->micro_batch == 0, error);
+    if (op->micro_batch == 0)
+        trainer->kernels->to_fp32(sum, x, n);
+    else
+        trainer->kernels->accumulate(sum, x, n);
+    return true;
+}

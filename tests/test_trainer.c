@@ -1,0 +1,110 @@
+/* A run's weights are the same bits wherever its state lives. */
+#include <string.h>
+
+#include "tests/trained.h"
+#include "tests/weights_fixture.h"
+
+#define STEPS 20
+#define GPT2 FIXTURES "gpt2-small/config.json"
+#define LLAMA FIXTURES "llama-small/config.json"
+
+static char *directory;
+
+static void
+assert_same(const char *name, const struct trained *a, const struct trained *b)
+{
+    g_assert_cmpint(a->elements, ==, b->elements);
+    for (int s = 0; s < STEPS; s++)
+        if (a->losses[s] != b->losses[s] || a->norms[s] != b->norms[s])
+            g_error("%s: step %d has loss %.17g, norm %.17g, not %.17g, %.17g", name, s,
+                    b->losses[s], b->norms[s], a->losses[s], a->norms[s]);
+    if (memcmp(a->state, b->state, 3 * a->elements * sizeof(float)))
+        g_error("%s: other weights", name);
+}
+
+static const struct trained_case placements[] = {
+    {.name = "all on the device", .strategy = MW_STRATEGY_ZERO3},
+    {.name = "ddp", .strategy = MW_STRATEGY_DDP},
+    {.name = "zero1", .strategy = MW_STRATEGY_ZERO1},
+    {.name = "zero2", .strategy = MW_STRATEGY_ZERO2},
+    {.name = "zero-offload", .strategy = MW_STRATEGY_ZERO_OFFLOAD},
+    {.name = "cpu", .strategy = MW_STRATEGY_ZERO_INFINITY_CPU, .params = "cpu", .gradients = "cpu",
+     .optimizer = "cpu", .activations = "cpu"},
+    {.name = "nvme", .strategy = MW_STRATEGY_ZERO_INFINITY_NVME, .params = "nvme",
+     .gradients = "nvme", .optimizer = "nvme", .activations = "nvme"},
+    {.name = "nvme, committed", .strategy = MW_STRATEGY_ZERO_INFINITY_NVME, .params = "nvme",
+     .gradients = "nvme", .optimizer = "nvme", .activations = "cpu", .commit = 1},
+    {.name = "split", .strategy = MW_STRATEGY_ZERO_INFINITY_NVME, .params = "cpu:0.04MB,nvme",
+     .gradients = "cpu:0.06MB,nvme", .optimizer = "gpu:0.1MB,cpu:0.2MB,nvme",
+     .activations = "gpu:0.002MB,cpu"},
+    {.name = "gradients on the device", .strategy = MW_STRATEGY_ZERO_INFINITY_NVME,
+     .params = "cpu", .gradients = "gpu", .optimizer = "nvme", .activations = "gpu"},
+    {.name = "gradients on drives", .strategy = MW_STRATEGY_ZERO_INFINITY_NVME, .params = "gpu",
+     .gradients = "nvme", .optimizer = "gpu", .activations = "gpu"},
+    {.name = "params on drives", .strategy = MW_STRATEGY_ZERO_INFINITY_NVME, .params = "nvme",
+     .gradients = "cpu", .optimizer = "gpu", .activations = "gpu"},
+};
+
+/* Every placement against all in device memory, with accumulation and clipping. */
+static void
+compare_placements(const struct trained_case *common)
+{
+    struct trained reference = {0};
+
+    for (size_t i = 0; i < G_N_ELEMENTS(placements); i++) {
+        struct trained_case what = *common;
+        what.name = placements[i].name;
+        what.strategy = placements[i].strategy;
+        what.params = placements[i].params;
+        what.gradients = placements[i].gradients;
+        what.optimizer = placements[i].optimizer;
+        what.activations = placements[i].activations;
+        what.commit = placements[i].commit;
+        what.prefetch = i % 4;
+        struct trained trained = trained_run(&what, STEPS, 2, directory);
+        if (!i)
+            reference = trained;
+        else {
+            assert_same(what.name, &reference, &trained);
+            trained_clear(&trained);
+        }
+    }
+    g_test_message("loss %g to %g", reference.losses[0], reference.losses[STEPS - 1]);
+    g_assert_cmpfloat(reference.losses[STEPS - 1], <, reference.losses[0]);
+    trained_clear(&reference);
+}
+
+static void
+test_placements(void)
+{
+    compare_placements(&(struct trained_case){
+        .model = GPT2, .sequences = 2, .seq = 24, .grad_accum = 2, .interval = 1});
+}
+
+static void
+test_llama(void)
+{
+    compare_placements(&(struct trained_case){
+        .model = LLAMA, .sequences = 3, .seq = 17, .grad_accum = 3, .interval = 2, .tiles = 2});
+}
+
+static void
+test_without_checkpoints(void)
+{
+    compare_placements(&(struct trained_case){.model = GPT2, .sequences = 2, .seq = 24,
+                                              .grad_accum = 1, .interval = 0, .logits_chunks = 3,
+                                              .tiles = 3});
+}
+
+int
+main(int argc, char **argv)
+{
+    g_test_init(&argc, &argv, NULL);
+    directory = trained_directory();
+    g_test_add_func("/trainer/placements", test_placements);
+    g_test_add_func("/trainer/llama", test_llama);
+    g_test_add_func("/trainer/without-checkpoints", test_without_checkpoints);
+    int result = g_test_run();
+    trained_remove(directory);
+    return result;
+}

@@ -1,0 +1,209 @@
+#include "tests/trained.h"
+
+#include <glib/gstdio.h>
+#include <string.h>
+
+#include "cli/decoder.h"
+#include "tests/weights_fixture.h"
+
+/* --- the plan -------------------------------------------------------------------------------- */
+
+static void
+place(struct mw_settings *settings, enum mw_state state, const char *words)
+{
+    if (words && !mw_placement_parse(words, NULL, &settings->placement[state], NULL))
+        g_error("placement %s", words);
+}
+
+static void
+ask(const struct trained_case *what, struct mw_settings *settings)
+{
+    mw_settings_init(settings);
+    settings->strategy = what->strategy;
+    settings->gpus_per_node = 1;
+    settings->micro_batch = what->sequences;
+    settings->seq = what->seq;
+    settings->grad_accum = what->grad_accum;
+    settings->tiles = what->tiles ? what->tiles : 1;
+    settings->logits_chunks = what->logits_chunks ? what->logits_chunks : 1;
+    settings->prefetch = what->prefetch;
+    settings->checkpoint_interval = what->interval;
+    settings->param_loads = what->param_loads ? what->param_loads : 3;
+    settings->optimizer_chunk = what->optimizer_chunk ? what->optimizer_chunk : 20000;
+    settings->commit = what->commit;
+    settings->dtype = MW_DTYPE_BF16;
+    if (what->dpu_start)
+        settings->dpu_start = what->dpu_start;
+    place(settings, MW_STATE_PARAMETERS, what->params);
+    place(settings, MW_STATE_GRADIENTS, what->gradients);
+    place(settings, MW_STATE_OPTIMIZER, what->optimizer);
+    place(settings, MW_STATE_ACTIVATIONS, what->activations);
+}
+
+static struct mw_plan *
+make_plan(const struct trained_case *what, const struct mw_model *model)
+{
+    struct mw_hwprofile *profile = mw_hwprofile_load("rtx4090", NULL);
+    struct mw_settings asked, resolved;
+    GError *error = NULL;
+
+    if (!profile)
+        g_error("no profile");
+    struct mw_hardware hardware = mw_hwprofile_read(profile, MW_OUTLOOK_TYPICAL);
+    struct mw_request request = {model, &hardware};
+    ask(what, &asked);
+    if (!mw_settings_resolve(&request, &asked, &resolved, &error))
+        g_error("%s: %s", what->name, error->message);
+    GPtrArray *candidates = mw_planner_candidates(&request, &resolved, &error);
+    if (!candidates)
+        g_error("%s: %s", what->name, error->message);
+    const struct mw_sizing *sizing = candidates->pdata[0];
+    if (!sizing->fits)
+        g_error("%s does not fit", what->name);
+    struct mw_plan *plan = mw_build_plan(sizing);
+    g_ptr_array_unref(candidates);
+    mw_hwprofile_free(profile);
+    return plan;
+}
+
+/* --- the run --------------------------------------------------------------------------------- */
+
+struct run {
+    const struct mw_plan *plan;
+    int64_t tokens, micro_batches, vocab;
+    struct trained *out;
+    int64_t *first; /* [tensor] */
+};
+
+/* Two kinds of sequences, so that there is something to learn. */
+static bool
+batch(void *data, int64_t step, int64_t micro_batch, int32_t *ids, int32_t *targets, GError **error)
+{
+    struct run *run = data;
+    GRand *rand = g_rand_new_with_seed(1000 * step + micro_batch);
+    int32_t at = g_rand_int_range(rand, 0, run->vocab);
+
+    (void)error;
+    for (int64_t i = 0; i < run->tokens; i++) {
+        ids[i] = at;
+        at = g_rand_int_range(rand, 0, 4) ? (at * 3 + 1) % run->vocab
+                                          : g_rand_int_range(rand, 0, run->vocab);
+        targets[i] = at;
+    }
+    g_rand_free(rand);
+    return true;
+}
+
+static double
+learning_rate(void *data, int64_t step)
+{
+    (void)data;
+    return 1e-2;
+}
+
+static bool
+on_step(void *data, const struct mw_trainer_step *step, GError **error)
+{
+    struct run *run = data;
+
+    (void)error;
+    run->out->losses[step->step] = step->loss;
+    run->out->norms[step->step] = step->gradient_norm;
+    return true;
+}
+
+static bool
+keep(void *data, const struct mw_tensor *tensor, int64_t tile, int64_t first, int64_t count,
+     const float *const state[3], GError **error)
+{
+    struct run *run = data;
+    int64_t at = run->first[tensor - run->plan->tensors] + tile * tensor->tile_elements + first;
+
+    (void)error;
+    for (int s = 0; s < 3; s++)
+        memcpy(run->out->state + s * run->out->elements + at, state[s], count * sizeof(float));
+    return true;
+}
+
+static void
+count_elements(struct run *run)
+{
+    const struct mw_plan *plan = run->plan;
+
+    run->first = g_new(int64_t, plan->tensor_count);
+    for (uint32_t t = 0; t < plan->tensor_count; t++) {
+        run->first[t] = run->out->elements;
+        run->out->elements += plan->tensors[t].tiles * plan->tensors[t].tile_elements;
+    }
+    run->out->state = g_new0(float, 3 * run->out->elements);
+}
+
+struct trained
+trained_run(const struct trained_case *what, int64_t steps, int threads, const char *directory)
+{
+    struct trained out = {.losses = g_new0(double, steps), .norms = g_new0(double, steps)};
+    struct mw_model model;
+    struct mw_decoder decoder;
+    GError *error = NULL;
+
+    if (!mw_model_load(what->model, &model, &error) ||
+        !mw_decoder_read(&model, what->model, &decoder, &error))
+        g_error("%s: %s", what->name, error->message);
+    struct mw_plan *plan = make_plan(what, &model);
+    struct run run = {plan, what->sequences * what->seq, what->grad_accum, decoder.vocab, &out,
+                      NULL};
+    struct mw_trainer_options options = {
+        .plan = plan,
+        .decoder = &decoder,
+        .backend = &mw_backend_cpu,
+        .sequences = what->sequences,
+        .seq = what->seq,
+        .checkpoint_interval = what->interval,
+        .device_threads = threads,
+        .host_threads = threads,
+        .optimizer = {0.9, 0.99, 1e-8, 0.1, 0.5, 1},
+        .drives = {.directories = &directory, .directory_count = 1, .block_bytes = 1 << 16},
+        .seed = 7,
+        .batch = batch,
+        .learning_rate = learning_rate,
+        .data = &run,
+    };
+    struct mw_trainer *trainer = mw_trainer_new(&options, &error);
+    if (!trainer || !mw_trainer_run(trainer, steps, on_step, &run, &error))
+        g_error("%s: %s", what->name, error->message);
+    count_elements(&run);
+    if (!mw_trainer_visit_state(trainer, keep, &run, &error))
+        g_error("%s: %s", what->name, error->message);
+    mw_trainer_free(trainer);
+    mw_plan_free(plan);
+    g_free(run.first);
+    return out;
+}
+
+void
+trained_clear(struct trained *trained)
+{
+    g_free(trained->state);
+    g_free(trained->losses);
+    g_free(trained->norms);
+}
+
+char *
+trained_directory(void)
+{
+    return g_dir_make_tmp("memwall-trained-XXXXXX", NULL);
+}
+
+void
+trained_remove(char *directory)
+{
+    GDir *dir = g_dir_open(directory, 0, NULL);
+
+    for (const char *name; dir && (name = g_dir_read_name(dir));) {
+        g_autofree char *path = g_build_filename(directory, name, NULL);
+        g_remove(path);
+    }
+    g_clear_pointer(&dir, g_dir_close);
+    g_rmdir(directory);
+    g_free(directory);
+}

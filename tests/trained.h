@@ -1,0 +1,38 @@
+/*
+ * trained.h - a small decoder trained by plans of many shapes, and the state that comes of it.
+ */
+#ifndef MW_TESTS_TRAINED_H
+#define MW_TESTS_TRAINED_H
+
+#include "exec/trainer.h"
+#include "planner/planner.h"
+
+/* What is asked for; words as on the command line, NULL: the planner decides. */
+struct trained_case {
+    const char *name;
+    const char *model; /* a config.json or a preset */
+    enum mw_strategy strategy;
+    const char *params, *gradients, *optimizer, *activations;
+    int64_t sequences, seq, grad_accum, tiles, logits_chunks, prefetch, interval, param_loads;
+    int64_t optimizer_chunk;
+    int commit; /* 1: step */
+    int64_t dpu_start; /* 0: not delayed */
+};
+
+/* The state after `steps`: parameters, momentum and variance of all tensors, part by part. */
+struct trained {
+    int64_t elements;
+    float *state; /* [3][elements]; g_free */
+    double *losses, *norms; /* [steps]; g_free */
+};
+
+/* Threads and drives' directory are the caller's; aborts where something fails. */
+struct trained trained_run(const struct trained_case *what, int64_t steps, int threads,
+                           const char *directory);
+void trained_clear(struct trained *trained);
+
+/* A folder of the test's own, to be removed by trained_remove. */
+char *trained_directory(void);
+void trained_remove(char *directory);
+
+#endif
