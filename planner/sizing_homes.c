@@ -173,7 +173,8 @@ mw_sizing_cut_chunks(struct mw_sizing *sizing)
         for (int64_t p = 0; p < pieces; p++) {
             int64_t params = piece_end(left, p + 1, pieces) - piece_end(left, p, pieces);
             struct mw_chunk chunk = {u, 1, params, MW_TIER_GPU};
-            g_array_append_val(chunks, chunk);
+            if (params)
+                g_array_append_val(chunks, chunk);
         }
     }
     sizing->chunk_count = chunks->len;
