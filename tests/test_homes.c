@@ -8,7 +8,7 @@
 #include "tests/planned.h"
 #include "tests/random_request.h"
 
-#define PLANS 1000
+#define PLANS 500
 #define PROBES 16
 #define DELAYED 300
 
