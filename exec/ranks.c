@@ -29,13 +29,16 @@ open_lane(struct mw_ranks *ranks, struct mw_ranks_lane *lane, GError **error)
 }
 
 static void
-close_lane(struct mw_ranks_lane *lane)
+free_ranks(struct mw_ranks *ranks)
 {
-    if (lane->link)
-        mw_ranks_link_close(lane);
-    free(lane->scratch);
-    g_free(lane->sources);
-    g_free(lane->arrivals);
+    for (int i = 0; i < ranks->lane_count; i++) {
+        free(ranks->lanes[i].scratch);
+        g_free(ranks->lanes[i].sources);
+        g_free(ranks->lanes[i].arrivals);
+    }
+    g_free(ranks->notice);
+    g_free(ranks->lanes);
+    g_free(ranks);
 }
 
 static bool
@@ -64,9 +67,12 @@ mw_ranks_join(int lanes, int64_t scratch_bytes, GError **error)
     ok = mw_ranks_link_join(ranks, error) && check_scratch(ranks, error);
     for (int i = 0; ok && i < lanes; i++)
         ok = open_lane(ranks, &ranks->lanes[i], error);
+    ranks->notice = mw_ranks_cores_look(ranks->node_count);
     if (ok)
         return ranks;
-    mw_ranks_leave(ranks);
+    /* To leave in order takes all ranks, and the others may have joined. */
+    mw_ranks_watch_stop(ranks->watch);
+    free_ranks(ranks);
     return NULL;
 }
 
@@ -76,17 +82,18 @@ mw_ranks_leave(struct mw_ranks *ranks)
     if (!ranks)
         return;
     for (int i = 0; i < ranks->lane_count; i++)
-        close_lane(&ranks->lanes[i]);
-    mw_ranks_link_leave(ranks);
-    g_free(ranks->lanes);
-    g_free(ranks);
+        if (ranks->lanes[i].link)
+            mw_ranks_link_close(&ranks->lanes[i]);
+    mw_ranks_watch_stop(ranks->watch);
+    mw_ranks_link_leave();
+    free_ranks(ranks);
 }
 
 void
 mw_ranks_abort(struct mw_ranks *ranks)
 {
     if (ranks && ranks->count > 1)
-        mw_ranks_link_abort(ranks);
+        mw_ranks_link_abort();
     mw_ranks_leave(ranks);
 }
 
@@ -112,6 +119,12 @@ int
 mw_ranks_node_index(const struct mw_ranks *ranks)
 {
     return ranks->node_index;
+}
+
+const char *
+mw_ranks_notice(const struct mw_ranks *ranks)
+{
+    return ranks->notice;
 }
 
 /* --- arriving --- */

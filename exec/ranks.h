@@ -41,6 +41,8 @@ int mw_ranks_index(const struct mw_ranks *ranks);
 /* Among the ranks of this machine. */
 int mw_ranks_node_count(const struct mw_ranks *ranks);
 int mw_ranks_node_index(const struct mw_ranks *ranks);
+/* A line for the user if the launcher keeps cores from this machine's ranks; or NULL. */
+const char *mw_ranks_notice(const struct mw_ranks *ranks);
 
 /* A part of a fetch unit (planner/plan.h, mw_tensor): the shard of rank r has the elements from
  * r * shard_elements on; the last shards may be shorter, or empty.  A collective may be of the

@@ -44,12 +44,12 @@ mw_ranks_link_close(struct mw_ranks_lane *lane)
 }
 
 void
-mw_ranks_link_leave(struct mw_ranks *ranks)
+mw_ranks_link_leave(void)
 {
 }
 
 void
-mw_ranks_link_abort(struct mw_ranks *ranks)
+mw_ranks_link_abort(void)
 {
 }
 

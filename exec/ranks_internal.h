@@ -39,6 +39,7 @@ struct mw_ranks {
     int64_t scratch_bytes;
     struct mw_ranks_lane *lanes;
     struct mw_ranks_watch *watch; /* NULL: alone */
+    char *notice;
 };
 
 /* --- the transport: ranks_mpi.c, or ranks_alone.c in a build without MPI --- */
@@ -52,8 +53,8 @@ bool mw_ranks_link_join(struct mw_ranks *ranks, GError **error);
 /* For lanes whose other members are set. */
 bool mw_ranks_link_open(struct mw_ranks_lane *lane, GError **error);
 void mw_ranks_link_close(struct mw_ranks_lane *lane);
-void mw_ranks_link_leave(struct mw_ranks *ranks);
-void mw_ranks_link_abort(struct mw_ranks *ranks);
+void mw_ranks_link_leave(void);
+void mw_ranks_link_abort(void);
 
 /* Messages go out in one of two sets, which is then finished.  Between two ranks, messages of a
  * lane are received in the order in which they were sent, so both sides post alike; empty ones are
@@ -80,6 +81,13 @@ struct mw_ranks_watch *mw_ranks_watch_start(const struct mw_ranks_peer *peers, i
 void mw_ranks_watch_stop(struct mw_ranks_watch *watch); /* NULL is allowed */
 /* Whether the run cannot go on; *error says why. */
 bool mw_ranks_watch_failed(const struct mw_ranks_watch *watch, GError **error);
+
+/* --- ranks_cores.c --- */
+
+/* Of `ranks` ranks of a machine with `online` cores, each with `own`: a line if some core is in
+ * nobody's reach, or NULL; g_free it. */
+char *mw_ranks_cores_notice(int own, int online, int ranks);
+char *mw_ranks_cores_look(int ranks);
 
 /* --- ranks_sum.c --- */
 

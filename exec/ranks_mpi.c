@@ -84,18 +84,17 @@ mw_ranks_link_join(struct mw_ranks *ranks, GError **error)
 }
 
 void
-mw_ranks_link_leave(struct mw_ranks *ranks)
+mw_ranks_link_leave(void)
 {
     int started = 0;
 
-    mw_ranks_watch_stop(ranks->watch);
     MPI_Initialized(&started);
     if (started)
         MPI_Finalize();
 }
 
 void
-mw_ranks_link_abort(struct mw_ranks *ranks)
+mw_ranks_link_abort(void)
 {
     MPI_Abort(MPI_COMM_WORLD, 1);
 }

@@ -1,3 +1,4 @@
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -54,6 +55,7 @@ struct lane {
     struct mw_ranks *ranks;
     int index;
     uint64_t seed;
+    int rounds;
     bool good;
     pthread_t thread;
 };
@@ -63,18 +65,18 @@ run_lane(void *data)
 {
     struct lane *lane = data;
 
-    lane->good = ranks_random(lane->ranks, lane->index, lane->seed + lane->index, ROUNDS);
+    lane->good = ranks_random(lane->ranks, lane->index, lane->seed + lane->index, lane->rounds);
     return NULL;
 }
 
 static int
-all_lanes(struct mw_ranks *ranks, uint64_t seed)
+all_lanes(struct mw_ranks *ranks, uint64_t seed, int rounds)
 {
     struct lane lanes[LANES];
     bool good = true;
 
     for (int i = 0; i < LANES; i++) {
-        lanes[i] = (struct lane){.ranks = ranks, .index = i, .seed = seed};
+        lanes[i] = (struct lane){.ranks = ranks, .index = i, .seed = seed, .rounds = rounds};
         if (pthread_create(&lanes[i].thread, NULL, run_lane, &lanes[i]))
             g_error("no thread");
     }
@@ -83,6 +85,12 @@ all_lanes(struct mw_ranks *ranks, uint64_t seed)
         good = good && lanes[i].good;
     }
     return finish(ranks, good);
+}
+
+static int
+lanes_at_once(struct mw_ranks *ranks, uint64_t seed)
+{
+    return all_lanes(ranks, seed, ROUNDS);
 }
 
 static int
@@ -117,6 +125,28 @@ killed(struct mw_ranks *ranks, uint64_t seed)
     if (mw_ranks_index(ranks) == mw_ranks_count(ranks) - 1)
         raise(SIGKILL);
     return go_on(ranks);
+}
+
+static void *
+kill_later(void *data)
+{
+    const uint64_t *seed = data;
+
+    g_usleep(*seed % 100000);
+    kill(getpid(), SIGKILL);
+    return NULL;
+}
+
+/* In the middle of whatever its lanes are at. */
+static int
+killed_at_work(struct mw_ranks *ranks, uint64_t seed)
+{
+    pthread_t killer;
+
+    if (mw_ranks_index(ranks) == mw_ranks_count(ranks) - 1 &&
+        pthread_create(&killer, NULL, kill_later, &seed))
+        g_error("no thread");
+    return all_lanes(ranks, seed, INT_MAX);
 }
 
 static int
@@ -155,13 +185,15 @@ static const struct {
 } cases[] = {
     {"random", random_rounds, 4096},
     {"least-scratch", random_rounds, 3 * 2 * 64},
-    {"lanes", all_lanes, 2048},
+    {"lanes", lanes_at_once, 2048},
     {"large", large, 1 << 20},
     {"killed", killed, 4096},
+    {"killed-at-work", killed_at_work, 2048},
     {"told-to-end", told_to_end, 4096},
     {"gives-up", gives_up, 4096},
     {"different-plans", different_plans, 4096},
     {"little-scratch", random_rounds, 100},
+    {"one-cannot-join", random_rounds, (int64_t)1 << 60},
 };
 
 int
@@ -171,7 +203,10 @@ ranks_worker(const char *name, uint64_t seed)
         if (strcmp(cases[i].name, name))
             continue;
         GError *error = NULL;
-        struct mw_ranks *ranks = mw_ranks_join(LANES, cases[i].scratch_bytes, &error);
+        /* The first rank asks for more than there is, where all of them would. */
+        bool less =
+            !strcmp(name, "one-cannot-join") && g_strcmp0(g_getenv("OMPI_COMM_WORLD_RANK"), "0");
+        struct mw_ranks *ranks = mw_ranks_join(LANES, less ? 4096 : cases[i].scratch_bytes, &error);
         if (!ranks)
             return give_up(NULL, error);
         return cases[i].run(ranks, seed);

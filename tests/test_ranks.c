@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "config.h"
-#include "exec/ranks.h"
+#include "exec/ranks_internal.h"
 #include "ranks_worker.h"
 
 static const char *self;
@@ -31,8 +31,9 @@ environment(void)
     env = g_environ_setenv(env, "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", TRUE);
     env = g_environ_setenv(env, "OMPI_MCA_rmaps_base_oversubscribe", "1", TRUE);
     env = g_environ_setenv(env, "OMPI_MCA_hwloc_base_binding_policy", "none", TRUE);
-    /* Whose a leak is takes whole stacks. */
-    env = g_environ_setenv(env, "ASAN_OPTIONS", "fast_unwind_on_malloc=0", TRUE);
+    /* Whose a leak is takes whole stacks; and memory may run out here as elsewhere. */
+    env = g_environ_setenv(env, "ASAN_OPTIONS",
+                           "fast_unwind_on_malloc=0:allocator_may_return_null=1", TRUE);
     return g_environ_setenv(
         env, "LSAN_OPTIONS",
         "print_suppressions=0:suppressions=" MW_SOURCE_DIR "/tests/lsan-openmpi.supp", TRUE);
@@ -92,9 +93,11 @@ struct failure {
 
 static const struct failure failures[] = {
     {"killed", "rank 2 (process ", 1},
+    {"killed-at-work", "rank 2 (process ", 1},
     {"gives-up", "worker: a broken drive", 1},
     {"told-to-end", "rank 0 was told to end (SIGTERM)", 1},
     {"different-plans", "the ranks do not run the same plan", 1},
+    {"one-cannot-join", "no memory for 1152921504606846976 bytes of scratch", 1},
     {"little-scratch", "bytes of scratch for collectives: 3 ranks take 256 at least", 1},
 };
 
@@ -146,6 +149,19 @@ test_alone_is_rank_0(void)
 }
 
 static void
+test_notice(void)
+{
+    g_autofree char *bound = mw_ranks_cores_notice(2, 16, 3);
+
+    g_assert_nonnull(strstr(bound, "3 ranks of this machine may use 2 of its 16 cores"));
+    g_assert_nonnull(strstr(bound, "PE=5"));
+    g_assert_null(mw_ranks_cores_notice(8, 16, 2));
+    g_assert_null(mw_ranks_cores_notice(16, 16, 2));
+    g_assert_null(mw_ranks_cores_notice(2, 16, 1)); /* alone: as taskset has it */
+    g_assert_null(mw_ranks_cores_notice(0, 16, 2)); /* not known */
+}
+
+static void
 test_without_mpi(void)
 {
     g_autoptr(GError) error = NULL;
@@ -170,6 +186,7 @@ main(int argc, char **argv)
     g_test_init(&argc, &argv, NULL);
     g_test_add_func("/ranks/alone", test_alone);
     g_test_add_func("/ranks/alone-is-rank-0", test_alone_is_rank_0);
+    g_test_add_func("/ranks/notice", test_notice);
     g_test_add_func("/ranks/without-mpi", test_without_mpi);
     for (size_t i = 0; i < G_N_ELEMENTS(rights); i++) {
         g_autofree char *path = g_strdup_printf("/ranks/several/%s", rights[i].name);
