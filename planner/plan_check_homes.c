@@ -16,8 +16,8 @@ check_homes(struct mw_plan_check *check, uint32_t index)
     const struct mw_plan *plan = check->plan;
     const struct mw_tensor *tensor = &plan->tensors[index];
     int64_t param_bytes = 2 * (int64_t)tensor->tiles;
-    int64_t gradient_bytes = (tensor->gradient_dtype == MW_DTYPE_FP32 ? 4 : 2) *
-                             (int64_t)tensor->tiles;
+    int64_t gradient_bytes =
+        (tensor->gradient_dtype == MW_DTYPE_FP32 ? 4 : 2) * (int64_t)tensor->tiles;
 
     if (tensor->param_slot >= plan->slot_count || tensor->gradient_slot >= plan->slot_count)
         return mw_plan_refuse(check, "tensor %u: homes %u and %u: expected two of %u slots", index,
@@ -38,8 +38,7 @@ check_parts(struct mw_plan_check *check, uint32_t index)
     int64_t others = tensor->elements - tensor->rows * tensor->row_elements;
     int64_t tile = tensor->tile_elements, shard = tensor->shard_elements;
 
-    if (!within(rows, tensor->row_elements, tile) ||
-        rows * tensor->row_elements > tile - others)
+    if (!within(rows, tensor->row_elements, tile) || rows * tensor->row_elements > tile - others)
         return mw_plan_refuse(check, "tensor %u: a part is more than its tile elements", index);
     if (tensor->param_stride < (tensor->params_whole ? tile : shard) ||
         tensor->gradient_stride < (tensor->gradients_whole ? tile : shard) ||

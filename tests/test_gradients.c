@@ -1,5 +1,5 @@
-/* Every gradient that backward makes reaches its home once, and is counted in the norm once: the ops
- * of random plans are followed with lists of who made what for numbers. */
+/* Every gradient that backward makes reaches its home once, and is counted in the norm once: the
+ * ops of random plans are followed with lists of who made what for numbers. */
 #include "planner/sizing_internal.h"
 #include "tests/random_request.h"
 
@@ -61,7 +61,7 @@ find_use(const struct flow *flow, const struct mw_op *op, bool reads)
     return NULL;
 }
 
-/* --- what ops do ---------------------------------------------------------------------------------- */
+/* --- what ops do ------------------------------------------------------------------------------ */
 
 static bool
 has_params(const struct flow *flow, const struct mw_op *op)
@@ -170,7 +170,7 @@ moves_gradients(const struct flow *flow, const struct mw_op *op)
     return flow->plan->works[op->work].kind == MW_OP_ACCUMULATE;
 }
 
-/* --- what has to be there ------------------------------------------------------------------------- */
+/* --- what has to be there --------------------------------------------------------------------- */
 
 /* The unit whose gradient an op makes. */
 static uint32_t
@@ -244,7 +244,7 @@ check_all_arrived(const struct flow *flow)
             g_assert_true(arrived[o]);
 }
 
-/* --- the norm ------------------------------------------------------------------------------------- */
+/* --- the norm --------------------------------------------------------------------------------- */
 
 static void
 norm_of_chunk(struct flow *flow, const struct mw_op *op)
@@ -286,8 +286,7 @@ check_norm(const struct flow *flow)
     for (uint32_t t = 0; t < flow->plan->tensor_count; t++) {
         const struct mw_tensor *tensor = &flow->plan->tensors[t];
         bool nvme = flow->plan->slots[tensor->gradient_slot].tier == MW_TIER_NVME;
-        g_assert_cmpint(flow->parts_in_norm[t], ==,
-                        nvme && tensor->elements ? tensor->tiles : 0);
+        g_assert_cmpint(flow->parts_in_norm[t], ==, nvme && tensor->elements ? tensor->tiles : 0);
     }
     for (uint32_t c = 0; c < flow->plan->chunk_count; c++) {
         const struct mw_tensor *tensor = &flow->plan->tensors[flow->plan->chunks[c].first_tensor];
@@ -296,7 +295,7 @@ check_norm(const struct flow *flow)
     }
 }
 
-/* --- the whole ------------------------------------------------------------------------------------ */
+/* --- the whole -------------------------------------------------------------------------------- */
 
 static void
 follow(struct flow *flow, uint32_t o)

@@ -118,8 +118,9 @@ static void
 check_plan(const struct mw_sizing *sizing, GRand *random)
 {
     struct mw_plan *plan = mw_build_plan(sizing);
+    uint32_t next = plan->ranks > 1 ? (uint32_t)sizing->tp : 1; /* of the same group */
 
-    for (uint32_t rank = 0; rank < plan->ranks; rank += plan->ranks > 1 ? sizing->tp : 1) {
+    for (uint32_t rank = 0; rank < plan->ranks; rank += next) {
         g_autofree int64_t *covered = g_new0(int64_t, plan->tensor_count);
         if (plan->ranks > 1)
             check_chunks(plan, rank, rank / sizing->tp, random, covered);
@@ -153,7 +154,7 @@ test_places(void)
     g_assert_cmpint(apart, >, PLANS / 10);
 }
 
-/* --- what the check refuses ----------------------------------------------------------------------- */
+/* --- what the check refuses ------------------------------------------------------------------- */
 
 static void
 shorten_stride(struct mw_plan *plan)
@@ -205,7 +206,7 @@ test_refused(void)
     }
 }
 
-/* --- a step without the delay ------------------------------------------------------------------- */
+/* --- a step without the delay ----------------------------------------------------------------- */
 
 static bool
 is_home(const struct mw_slot *slot)

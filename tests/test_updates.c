@@ -85,7 +85,7 @@ find_buffer(const struct step *step, const struct mw_op *op, bool fills, enum mw
     return NULL;
 }
 
-/* --- state and gradients ------------------------------------------------------------------------ */
+/* --- state and gradients ---------------------------------------------------------------------- */
 
 /* All that a transfer takes along, in the bytes that it moves. */
 static void
@@ -98,8 +98,7 @@ bring(const struct step *step, const struct mw_op *op)
 
     g_assert_nonnull(to);
     to->state = uses_slot(step, op, chunk->slot);
-    to->gradients =
-        uses_homes(step, op, true, MW_USE_READ) || (from && from->gradients);
+    to->gradients = uses_homes(step, op, true, MW_USE_READ) || (from && from->gradients);
     bytes += to->state ? chunk->elements * step->sizing->optimizer_element_bytes : 0;
     bytes += to->gradients ? chunk->elements * step->sizing->gradient_element_bytes : 0;
     g_assert_cmpint(step->plan->works[op->work].bytes, ==, bytes);
@@ -120,7 +119,7 @@ store(const struct step *step, const struct mw_op *op)
     step->chunks[op->shard].stored++;
 }
 
-/* --- the update --------------------------------------------------------------------------------- */
+/* --- the update ------------------------------------------------------------------------------- */
 
 static bool
 depends_on(const struct step *step, const struct mw_op *op, uint32_t on)
@@ -187,7 +186,7 @@ gather(const struct step *step, const struct mw_op *op)
     step->chunks[op->shard].gathered++;
 }
 
-/* --- the norm ----------------------------------------------------------------------------------- */
+/* --- the norm --------------------------------------------------------------------------------- */
 
 static void
 agree(struct step *step, uint32_t o)
