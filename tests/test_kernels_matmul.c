@@ -91,11 +91,12 @@ expect_element(struct product_case *c, int64_t i, int64_t j)
     c->size[at] = size;
 }
 
+/* Operands of a shape, and what is expected of them. */
 static void
-case_init(struct product_case *c, int64_t m, int64_t n, int64_t k)
+case_fill(struct product_case *c, const struct mw_cpu_product *p)
 {
-    struct mw_cpu_product *p = &c->product;
-    case_shape(p, m, n, k);
+    int64_t m = p->m, n = p->n, k = p->k;
+    c->product = *p;
     int64_t a_rows = p->a_transposed ? k : m, a_columns = p->a_transposed ? m : k;
     int64_t b_rows = p->b_transposed ? n : k, b_columns = p->b_transposed ? k : n;
     c->a = mw_tensor_random((a_rows - 1) * or_dense(p->ld_a, a_columns) + a_columns, 2.0);
@@ -107,6 +108,14 @@ case_init(struct product_case *c, int64_t m, int64_t n, int64_t k)
     for (int64_t i = 0; i < m; i++)
         for (int64_t j = 0; j < n; j++)
             expect_element(c, i, j);
+}
+
+static void
+case_init(struct product_case *c, int64_t m, int64_t n, int64_t k)
+{
+    struct mw_cpu_product product;
+    case_shape(&product, m, n, k);
+    case_fill(c, &product);
 }
 
 static void
@@ -195,6 +204,30 @@ test_library(void)
     mw_cpu_matmul_destroy(matmul);
 }
 
+/* So large that, for two threads, the library's sums of the whole result are more than the scratch
+ * may be: blocks of columns, and of rows. */
+static void
+test_blocks(void)
+{
+    static const struct mw_cpu_product products[] = {
+        {.m = 50, .n = 90001, .k = 2, .ld_c = 90003, .b_transposed = true, .bias = true},
+        {.m = 50, .n = 90001, .k = 2, .ld_a = 5, .ld_b = 90002, .ld_c = 90005},
+        {.m = 90001, .n = 50, .k = 2, .ld_a = 90004, .a_transposed = true, .bias = true},
+        {.m = 90001, .n = 50, .k = 2, .ld_a = 5, .ld_c = 51, .accumulate = true},
+    };
+
+    for (size_t i = 0; i < G_N_ELEMENTS(products); i++) {
+        struct mw_cpu_matmul *matmul = mw_cpu_matmul_create();
+        struct product_case c;
+        case_fill(&c, &products[i]);
+        run_library(matmul, &c);
+        check_result(&c);
+        g_assert_cmpint(mw_cpu_matmul_scratch_bytes(matmul), <=, MW_CPU_MATMUL_SCRATCH_MAX);
+        case_clear(&c);
+        mw_cpu_matmul_destroy(matmul);
+    }
+}
+
 /* The same shape again, after others and with other data: the kept primitive. */
 static void
 test_kept(void)
@@ -241,6 +274,7 @@ main(int argc, char **argv)
     mw_add_kernel_test("gemm", test_gemm);
     g_test_add_func("/matmul/library", test_library);
     g_test_add_func("/matmul/kept", test_kept);
+    g_test_add_func("/matmul/blocks", test_blocks);
     g_test_add_func("/matmul/refused", test_refused);
     return g_test_run();
 }

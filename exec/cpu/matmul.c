@@ -1,5 +1,5 @@
 /* Matrix products by oneDNN: descriptors from shapes and strides, primitives kept by shape. */
-#include "exec/cpu/matmul.h"
+#include "exec/cpu/matmul_internal.h"
 
 #include <oneapi/dnnl/dnnl.h>
 #include <stdio.h>
@@ -26,6 +26,7 @@ static const int operand_args[OPERANDS] = {
 struct entry {
     struct mw_cpu_product product;
     int threads;
+    int64_t blocks; /* more than 1: computed so, by their own primitives; this has none */
     dnnl_primitive_t primitive;
     dnnl_memory_t memory[OPERANDS]; /* bias: NULL where there is none */
     struct entry *next;
@@ -164,19 +165,36 @@ create_memory(struct mw_cpu_matmul *matmul, struct entry *entry, dnnl_primitive_
     return dnnl_success;
 }
 
+/* Of blocks that are computed one after the other: as many as keep the scratch small, each with no
+ * fewer than MW_CPU_MATMUL_BLOCK rows or columns. */
+static int64_t
+count_blocks(const struct mw_cpu_product *product, dnnl_primitive_desc_t pd)
+{
+    const dnnl_memory_desc_t *desc = dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0);
+    int64_t bytes = (int64_t)dnnl_memory_desc_get_size(desc);
+    int64_t longer = product->m > product->n ? product->m : product->n;
+    int64_t wanted = (bytes + MW_CPU_MATMUL_SCRATCH_MAX - 1) / MW_CPU_MATMUL_SCRATCH_MAX;
+    int64_t most = (longer + MW_CPU_MATMUL_BLOCK - 1) / MW_CPU_MATMUL_BLOCK;
+
+    return wanted < 1 ? 1 : wanted < most ? wanted : most;
+}
+
 /* Takes pd over. */
 static struct entry *
 create_entry(struct mw_cpu_matmul *matmul, const struct mw_cpu_product *product,
              dnnl_primitive_desc_t pd)
 {
     struct entry *entry = calloc(1, sizeof *entry);
-    dnnl_status_t status =
-        entry != NULL ? dnnl_primitive_create(&entry->primitive, pd) : dnnl_out_of_memory;
+    dnnl_status_t status = entry != NULL ? dnnl_success : dnnl_out_of_memory;
     if (status == dnnl_success) {
         entry->product = *product;
         entry->threads = team_size();
-        status = create_memory(matmul, entry, pd);
+        entry->blocks = count_blocks(product, pd);
+        if (entry->blocks == 1)
+            status = dnnl_primitive_create(&entry->primitive, pd);
     }
+    if (status == dnnl_success && entry->blocks == 1)
+        status = create_memory(matmul, entry, pd);
     dnnl_primitive_desc_destroy(pd);
     if (status == dnnl_success)
         return entry;
@@ -283,14 +301,6 @@ reserve_gemm(struct mw_cpu_matmul *matmul, const struct mw_cpu_product *product)
     return reserve(matmul, bytes) || fail(matmul, product, "no memory for its scratch");
 }
 
-bool
-mw_cpu_matmul_prepare(struct mw_cpu_matmul *matmul, const struct mw_cpu_product *product)
-{
-    if (!matmul->by_library)
-        return reserve_gemm(matmul, product);
-    return find_or_create(matmul, product) != NULL;
-}
-
 static bool
 execute(struct mw_cpu_matmul *matmul, const struct entry *entry, void *const data[OPERANDS])
 {
@@ -307,23 +317,28 @@ execute(struct mw_cpu_matmul *matmul, const struct entry *entry, void *const dat
            dnnl_stream_wait(matmul->stream) == dnnl_success;
 }
 
+int64_t
+mw_cpu_matmul_blocks(struct mw_cpu_matmul *matmul, const struct mw_cpu_product *product)
+{
+    if (!matmul->by_library)
+        return reserve_gemm(matmul, product);
+    const struct entry *entry = find_or_create(matmul, product);
+    return entry != NULL ? entry->blocks : 0;
+}
+
 bool
-mw_cpu_matmul_run(struct mw_cpu_matmul *matmul, const struct mw_cpu_product *product, void *c,
-                  const uint16_t *a, const uint16_t *b, const uint16_t *bias)
+mw_cpu_matmul_run_whole(struct mw_cpu_matmul *matmul, const struct mw_cpu_call *call)
 {
     if (!matmul->by_library) {
-        if (!reserve_gemm(matmul, product))
-            return false;
-        mw_cpu_kernels()->gemm(product, c, a, b, bias, matmul->scratch);
+        mw_cpu_kernels()->gemm(&call->product, call->c, call->a, call->b, call->bias,
+                               matmul->scratch);
         return true;
     }
-    const struct entry *entry = find_or_create(matmul, product);
-    if (entry == NULL)
-        return false;
     /* The library's handles are not const; it only reads these. */
-    void *const data[OPERANDS] = {(void *)(uintptr_t)a, (void *)(uintptr_t)b, c,
-                                  (void *)(uintptr_t)bias, matmul->scratch};
-    return execute(matmul, entry, data) || fail(matmul, product, "oneDNN could not compute it");
+    void *const data[OPERANDS] = {(void *)(uintptr_t)call->a, (void *)(uintptr_t)call->b, call->c,
+                                  (void *)(uintptr_t)call->bias, matmul->scratch};
+    return execute(matmul, find(matmul, &call->product), data) ||
+           fail(matmul, &call->product, "oneDNN could not compute it");
 }
 
 int64_t
