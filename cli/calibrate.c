@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "cli/calibrate_profile.h"
+#include "cli/cli.h"
 #include "planner/error.h"
 #include "report/file.h"
 
@@ -36,16 +37,17 @@ progress(void *data, const char *what, int done, int total)
 }
 
 static void
-notice(void *data, const char *line)
-{
-    fprintf(stderr, "%smemwall: %s\n", isatty(STDERR_FILENO) ? "\r\033[K" : "", line);
-}
-
-static void
 end_progress(void)
 {
     if (isatty(STDERR_FILENO))
         fprintf(stderr, "\r\033[K");
+}
+
+static void
+notice(void *data, const char *line)
+{
+    end_progress();
+    cli_say("%s", line);
 }
 
 /* --- places ----------------------------------------------------------------------------------------- */
@@ -166,7 +168,8 @@ cli_here_ensure(GError **error)
 
     if (g_file_test(path, G_FILE_TEST_EXISTS))
         return true;
-    fprintf(stderr, "memwall: there is no profile of this machine (%s): measuring it, about a "
-                    "minute; `memwall list hwprofiles` names others for -H\n", path);
+    cli_say("there is no profile of this machine (%s): measuring it, which takes about a minute; "
+            "`memwall list hwprofiles` names others for -H",
+            path);
     return cli_calibrate(&wish, error);
 }

@@ -76,7 +76,7 @@ tell_machine(const struct mw_hwprofile *profile)
     g_autofree char *here = mw_machine_name();
 
     if (measured && strcmp(measured, here))
-        fprintf(stderr, "memwall: %s was measured on another machine (%s); this one is %s\n",
+        cli_say("%s was measured on another machine (%s); this one is %s",
                 mw_hwprofile_name(profile), measured, here);
 }
 
