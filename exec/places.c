@@ -113,7 +113,8 @@ copy(struct mw_places *places, const struct mw_move *move, GError **error)
 }
 
 bool
-mw_places_move(struct mw_places *places, const struct mw_move *moves, int64_t count, GError **error)
+mw_places_move_while(struct mw_places *places, const struct mw_move *moves, int64_t count,
+                     void (*meanwhile)(void *data), void *data, GError **error)
 {
     g_autofree struct mw_nvme_request *requests = g_new0(struct mw_nvme_request, count + 1);
     bool good = true;
@@ -121,6 +122,8 @@ mw_places_move(struct mw_places *places, const struct mw_move *moves, int64_t co
     for (int64_t i = 0; i < count; i++)
         if (on_drives(places, moves[i].from) || on_drives(places, moves[i].to))
             submit(places, &moves[i], &requests[i]);
+    if (meanwhile)
+        meanwhile(data);
     for (int64_t i = 0; i < count; i++) {
         GError **where = good ? error : NULL;
         if (requests[i].nvme)
@@ -131,11 +134,8 @@ mw_places_move(struct mw_places *places, const struct mw_move *moves, int64_t co
     return good;
 }
 
-void
-mw_places_swap(struct mw_places *places, uint32_t a, uint32_t b)
+bool
+mw_places_move(struct mw_places *places, const struct mw_move *moves, int64_t count, GError **error)
 {
-    uint32_t other = places->stands_for[a];
-
-    places->stands_for[a] = places->stands_for[b];
-    places->stands_for[b] = other;
+    return mw_places_move_while(places, moves, count, NULL, NULL, error);
 }

@@ -17,8 +17,8 @@ struct mw_places {
     char *device_memory;
     struct mw_arena host;
     struct mw_nvme *nvme;               /* NULL where the plan has no slots there */
-    uint32_t *stands_for; /* [slot_count]: the slot whose place it has now; committed state takes
-                             turns in two */
+    uint32_t *stands_for; /* [slot_count]: the slot whose place it has now; committed state
+                             takes turns in two */
 };
 
 /* Opens the backend, reserves host memory and drives.  False with *error and nothing open. */
@@ -45,8 +45,8 @@ struct mw_move {
  * are rounded up to whole pages, which the plan's strides leave room for. */
 bool mw_places_move(struct mw_places *places, const struct mw_move *moves, int64_t count,
                     GError **error);
-
-/* The two slots change places. */
-void mw_places_swap(struct mw_places *places, uint32_t a, uint32_t b);
+/* The same; `meanwhile` is called once the drives are at work. */
+bool mw_places_move_while(struct mw_places *places, const struct mw_move *moves, int64_t count,
+                          void (*meanwhile)(void *data), void *data, GError **error);
 
 #endif

@@ -49,7 +49,7 @@ mw_trainer_narrow_at(const struct mw_trainer *trainer, const struct mw_tensor *t
 /* --- the ends of a step ---------------------------------------------------------------------- */
 
 static bool
-begin_step(struct mw_trainer *trainer, uint32_t step, GError **error)
+begin_step(struct mw_trainer *trainer, int64_t step, GError **error)
 {
     const struct mw_trainer_options *options = &trainer->options;
     struct mw_step_numbers *now = &trainer->now;
@@ -65,22 +65,22 @@ begin_step(struct mw_trainer *trainer, uint32_t step, GError **error)
 }
 
 static bool
-end_step(struct mw_trainer *trainer)
+end_step(struct mw_trainer *trainer, GError **error)
 {
-    const struct mw_plan *plan = trainer->plan;
     struct mw_step_numbers *now = &trainer->now;
+    bool committed;
 
-    for (uint32_t c = 0; c < plan->chunk_count; c++)
-        if (plan->chunks[c].other_slot != MW_NONE)
-            mw_places_swap(&trainer->places, plan->chunks[c].slot, plan->chunks[c].other_slot);
+    now->updates += !now->skipped;
+    if (!mw_trainer_commit_step(trainer, &committed, error))
+        return false;
     trainer->reports[now->step % 2] = (struct mw_trainer_step){
         .step = now->step,
         .loss = now->loss / (trainer->tokens * trainer->micro_batches),
         .gradient_norm = now->gradient_norm,
         .learning_rate = now->learning_rate,
         .skipped = now->skipped,
+        .committed = committed,
     };
-    now->updates += !now->skipped;
     return true;
 }
 
@@ -113,9 +113,9 @@ perform(struct mw_trainer *trainer, const struct mw_op *op, uint32_t step, GErro
     case MW_OP_ALL_REDUCE:
         return mw_trainer_agree(trainer, error);
     case MW_OP_COPY:
-        return begin_step(trainer, step, error);
+        return begin_step(trainer, trainer->next_step + step, error);
     case MW_OP_COMMIT:
-        return end_step(trainer);
+        return end_step(trainer, error);
     default:
         g_assert_not_reached(); /* refused before the run */
     }
@@ -168,9 +168,20 @@ open_places(struct mw_trainer *trainer, GError **error)
         .seq = options->seq,
         .threads = options->device_threads,
     };
+    struct mw_nvme_options drives = options->drives;
 
-    return mw_places_open(&trainer->places, trainer->plan, options->backend, &device,
-                          &options->drives, error);
+    drives.keep |= options->commit.on;
+    drives.resume = options->commit.on && options->commit.resume;
+    return mw_places_open(&trainer->places, trainer->plan, options->backend, &device, &drives,
+                          error);
+}
+
+static bool
+make_state(struct mw_trainer *trainer, GError **error)
+{
+    return trainer->options.commit.on && trainer->options.commit.resume
+               ? mw_trainer_resume(trainer, error)
+               : mw_trainer_start_state(trainer, error);
 }
 
 struct mw_trainer *
@@ -184,8 +195,10 @@ mw_trainer_new(const struct mw_trainer_options *options, GError **error)
     trainer->kernels = mw_cpu_kernels();
     trainer->ranks = 1;
     trainer->lanes = mw_lanes_new(options->plan, run, error);
-    if (!trainer->lanes || !check_plan(options->plan, error) || !open_places(trainer, error) ||
-        !mw_trainer_set_up(trainer, error) || !mw_trainer_start_state(trainer, error)) {
+    if (!trainer->lanes || !check_plan(options->plan, error) ||
+        !mw_trainer_check_commit(trainer, error) || !open_places(trainer, error) ||
+        !mw_trainer_set_up(trainer, error) || !mw_trainer_open_commit(trainer, error) ||
+        !make_state(trainer, error)) {
         mw_trainer_free(trainer);
         return NULL;
     }
@@ -199,6 +212,7 @@ mw_trainer_free(struct mw_trainer *trainer)
         return;
     mw_lanes_free(trainer->lanes);
     mw_trainer_take_down(trainer);
+    mw_trainer_close_commit(trainer);
     mw_places_close(&trainer->places);
     g_free(trainer);
 }
@@ -207,7 +221,7 @@ static bool
 step_ended(void *data, uint32_t step, const struct mw_timeline *timeline, GError **error)
 {
     struct mw_trainer *trainer = data;
-    struct mw_trainer_step *report = &trainer->reports[step % 2];
+    struct mw_trainer_step *report = &trainer->reports[(trainer->next_step + step) % 2];
 
     report->timeline = timeline;
     return !trainer->on_step || trainer->on_step(trainer->on_step_data, report, error);
@@ -219,5 +233,15 @@ mw_trainer_run(struct mw_trainer *trainer, int64_t steps, mw_trainer_on_step on_
 {
     trainer->on_step = on_step;
     trainer->on_step_data = data;
-    return mw_lanes_run(trainer->lanes, steps, step_ended, trainer, error);
+    trainer->durable.last_step = trainer->next_step + steps - 1;
+    if (!mw_lanes_run(trainer->lanes, steps, step_ended, trainer, error))
+        return false;
+    trainer->next_step += steps;
+    return true;
+}
+
+int64_t
+mw_trainer_next_step(const struct mw_trainer *trainer)
+{
+    return trainer->next_step;
 }

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "exec/backend.h"
+#include "exec/commit.h"
 #include "exec/nvme.h"
 #include "exec/safetensors.h"
 #include "planner/plan.h"
@@ -24,6 +25,24 @@ struct mw_optimizer {
     double loss_scale; /* gradients are made this much larger, and divided by it in the update */
 };
 
+#define MW_TRAINER_FIELDS_MAX 100
+
+/*
+ * Durable steps.  State on NVMe is committed by every step; the plan has two extents for it.  With
+ * state elsewhere, which is saved to NVMe for that, only every save_every-th step and the last of
+ * mw_trainer_run is committed, all state at once.  The files stay when the trainer is freed.
+ */
+struct mw_trainer_commit {
+    bool on;
+    bool resume; /* from the newest committed step, or fail; else what was committed is void */
+    const char *directory; /* of the record; NULL: the first drive's.  Its stem is the drives' */
+    int64_t save_every;
+    uint64_t fingerprint; /* of all that decides what a step computes: a resume needs the same */
+    /* Fills in the caller's own part of a record, returns how many (at most
+     * MW_TRAINER_FIELDS_MAX).  Called in a lane's thread while no other op runs.  May be NULL. */
+    int (*fields)(void *data, struct mw_commit_field *fields);
+};
+
 struct mw_trainer_options {
     const struct mw_plan *plan; /* checked, of one rank's program; borrowed, as all below */
     const struct mw_decoder *decoder;
@@ -33,6 +52,8 @@ struct mw_trainer_options {
     int device_threads, host_threads; /* 0: all cores */
     struct mw_optimizer optimizer;
     struct mw_nvme_options drives; /* capacity is the plan's */
+
+    struct mw_trainer_commit commit;
 
     uint64_t seed;                       /* of starting weights, */
     const struct mw_safetensors *weights; /* or, if not NULL, where they come from */
@@ -46,10 +67,11 @@ struct mw_trainer_options {
 
 /* Of one step. */
 struct mw_trainer_step {
-    int64_t step; /* from 0 */
+    int64_t step; /* from 0, through all runs and resumes */
     double loss;  /* mean over the batch's tokens */
     double gradient_norm, learning_rate;
     bool skipped; /* the gradient was not finite: nothing was updated */
+    bool committed; /* durable: a resume goes on from here or later */
     const struct mw_timeline *timeline;
 };
 
@@ -58,6 +80,13 @@ struct mw_trainer;
 /* NULL with *error: a plan that this cannot run (which op), too little memory or room on drives. */
 struct mw_trainer *mw_trainer_new(const struct mw_trainer_options *options, GError **error);
 void mw_trainer_free(struct mw_trainer *trainer); /* NULL is allowed */
+
+/* The step that the next run begins with: 0, or the one after that which was resumed. */
+int64_t mw_trainer_next_step(const struct mw_trainer *trainer);
+/* What was resumed, with the caller's fields; NULL. */
+const struct mw_commit_record *mw_trainer_resumed(const struct mw_trainer *trainer);
+/* A line for the user, if a commit was found interrupted; NULL. */
+const char *mw_trainer_notice(const struct mw_trainer *trainer);
 
 /* False ends the run. */
 typedef bool (*mw_trainer_on_step)(void *data, const struct mw_trainer_step *step, GError **error);

@@ -28,6 +28,19 @@ struct mw_trainer_chunk {
     uint32_t set_slot; /* where state from drives passes through host memory; MW_NONE: at home */
 };
 
+struct mw_trainer_durable {
+    struct mw_commit *commit; /* NULL: steps are not committed */
+    struct mw_commit_record resumed;
+    struct mw_commit_extent *extents; /* [extent_count] of a record */
+    int64_t extent_count;
+    uint64_t *checksums; /* [chunk_count] of the state that the step wrote */
+    int64_t last_step;   /* of this run: committed in any case */
+    uint32_t saves[2];   /* slots; which is the newer */
+    int save_which;
+    int64_t save_bytes, save_blocks; /* of all state in memory */
+    char *block;
+};
+
 struct mw_trainer {
     struct mw_trainer_options options;
     const struct mw_plan *plan;
@@ -50,6 +63,8 @@ struct mw_trainer {
     int64_t *partial_first, *partial_blocks; /* [tensor]: where they begin, and blocks of a part */
     int64_t partial_count;
 
+    struct mw_trainer_durable durable;
+    int64_t next_step;
     struct mw_step_numbers now;
     struct mw_trainer_step reports[2]; /* of even and odd steps: two may be in flight */
     mw_trainer_on_step on_step;
@@ -88,5 +103,34 @@ bool mw_trainer_update(struct mw_trainer *trainer, const struct mw_op *op, GErro
 
 /* --- trainer_state.c --- */
 bool mw_trainer_start_state(struct mw_trainer *trainer, GError **error);
+/* 16-bit parameters, from a chunk's state where it can be reached; those without state. */
+bool mw_trainer_restore_params(struct mw_trainer *trainer, uint32_t chunk, GError **error);
+bool mw_trainer_start_frozen(struct mw_trainer *trainer, GError **error);
+
+/* --- trainer_commit.c --- */
+bool mw_trainer_check_commit(const struct mw_trainer *trainer, GError **error);
+bool mw_trainer_open_commit(struct mw_trainer *trainer, GError **error);
+void mw_trainer_close_commit(struct mw_trainer *trainer);
+/* The checksum of a chunk's state, in host memory on its way to the drives. */
+void mw_trainer_digest(struct mw_trainer *trainer, uint32_t chunk);
+/* Ends a step: what it wrote is current, and durable if it is to be. */
+bool mw_trainer_commit_step(struct mw_trainer *trainer, bool *committed, GError **error);
+int64_t mw_trainer_state_bytes(const struct mw_trainer *trainer, uint32_t chunk);
+bool mw_trainer_on_drives(const struct mw_plan *plan, uint32_t chunk);
+struct mw_commit_extent mw_trainer_state_extent(const struct mw_trainer *trainer, uint32_t chunk,
+                                                int which);
+
+/* --- trainer_resume.c --- */
+bool mw_trainer_resume(struct mw_trainer *trainer, GError **error);
+bool mw_trainer_same_extent(const struct mw_commit_extent *found,
+                            const struct mw_commit_extent *wanted, GError **error);
+
+/* --- trainer_saves.c --- */
+bool mw_trainer_find_saves(struct mw_trainer *trainer, GError **error);
+/* Adds its extents to those of the record. */
+bool mw_trainer_save(struct mw_trainer *trainer, int64_t *extent_count, GError **error);
+/* [save_blocks] extents of a record. */
+bool mw_trainer_load_save(struct mw_trainer *trainer, const struct mw_commit_extent *extents,
+                          GError **error);
 
 #endif

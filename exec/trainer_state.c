@@ -133,6 +133,63 @@ mw_trainer_start_state(struct mw_trainer *trainer, GError **error)
     return good;
 }
 
+/* --- 16-bit parameters of a state that is there --------------------------------------------------
+ */
+
+static bool
+restore_piece(struct mw_trainer *trainer, uint32_t chunk, const struct mw_piece *piece, float *w,
+              uint16_t *made, GError **error)
+{
+    const struct mw_tensor *tensor = &trainer->plan->tensors[piece->tensor];
+
+    for (int64_t i = 0; i < piece->elements; i += PIECE_ELEMENTS) {
+        int64_t count = MIN(PIECE_ELEMENTS, piece->elements - i);
+        int64_t at =
+            mw_tensor_place(tensor, MW_HOME_PARAMS, trainer->rank, piece->tile, piece->first + i);
+        const void *from =
+            mw_places_at(&trainer->places, reachable(trainer, chunk), 4 * (piece->at + i));
+        if (!copy_state(trainer, w, from, 4 * count, error))
+            return false;
+        trainer->kernels->to_bf16(made, w, count);
+        if (!put_params(trainer, tensor->param_slot, 2 * at, made, 2 * count, error))
+            return false;
+    }
+    return true;
+}
+
+bool
+mw_trainer_restore_params(struct mw_trainer *trainer, uint32_t chunk, GError **error)
+{
+    const struct mw_trainer_chunk *it = &trainer->chunks[chunk];
+    g_autofree float *w = g_new(float, PIECE_ELEMENTS);
+    void *made = NULL;
+    bool good = true;
+
+    if (posix_memalign(&made, MW_SLOT_ALIGNMENT_BYTES, 2 * PIECE_ELEMENTS))
+        g_error("out of memory");
+    for (int64_t i = 0; good && i < it->piece_count; i++)
+        good = restore_piece(trainer, chunk, &it->pieces[i], w, made, error);
+    free(made);
+    return good;
+}
+
+bool
+mw_trainer_start_frozen(struct mw_trainer *trainer, GError **error)
+{
+    const struct mw_plan *plan = trainer->plan;
+    void *made = NULL;
+    bool good = true;
+
+    if (posix_memalign(&made, MW_SLOT_ALIGNMENT_BYTES, 4 * PIECE_ELEMENTS))
+        g_error("out of memory");
+    for (uint32_t t = 0; t < plan->tensor_count; t++)
+        for (uint32_t tile = 0;
+             good && !plan->tensors[t].trainable && tile < plan->tensors[t].tiles; tile++)
+            good = start_params(trainer, t, tile, made, error);
+    free(made);
+    return good;
+}
+
 /* --- out ------------------------------------------------------------------------------------- */
 
 static bool

@@ -120,17 +120,34 @@ list_state(const struct mw_trainer *trainer, const struct mw_op *op, GArray *mov
                          moves);
 }
 
+/* What is written of the state is digested while it is on its way. */
+struct written {
+    struct mw_trainer *trainer;
+    uint32_t chunk;
+};
+
+static void
+digest(void *data)
+{
+    const struct written *written = data;
+    mw_trainer_digest(written->trainer, written->chunk);
+}
+
 bool
 mw_trainer_move_chunk(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
 {
+    const struct mw_work *work = &trainer->plan->works[op->work];
     g_autoptr(GArray) moves = g_array_new(FALSE, FALSE, sizeof(struct mw_move));
+    bool params = work->operator_ == MW_OPERATOR_UPDATED;
+    bool writes_state = !params && work->kind == MW_OP_NVME_WRITE;
+    struct written written = {trainer, op->shard};
 
-    if (trainer->plan->works[op->work].operator_ == MW_OPERATOR_UPDATED)
+    if (params)
         list_params(trainer, op, moves);
     else
         list_state(trainer, op, moves);
-    return mw_places_move(&trainer->places, (struct mw_move *)(void *)moves->data, moves->len,
-                          error);
+    return mw_places_move_while(&trainer->places, (struct mw_move *)(void *)moves->data, moves->len,
+                                writes_state ? digest : NULL, &written, error);
 }
 
 /* --- norm ------------------------------------------------------------------------------------ */

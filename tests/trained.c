@@ -31,6 +31,7 @@ ask(const struct trained_case *what, struct mw_settings *settings)
     settings->param_loads = what->param_loads ? what->param_loads : 3;
     settings->optimizer_chunk = what->optimizer_chunk ? what->optimizer_chunk : 20000;
     settings->commit = what->commit;
+    settings->save_every = what->save_every;
     settings->dtype = MW_DTYPE_BF16;
     if (what->dpu_start)
         settings->dpu_start = what->dpu_start;
@@ -70,6 +71,8 @@ make_plan(const struct trained_case *what, const struct mw_model *model)
 
 struct run {
     const struct mw_plan *plan;
+    const struct trained_course *course;
+    int64_t cursor;
     int64_t tokens, micro_batches, vocab;
     struct trained *out;
     int64_t *first; /* [tensor] */
@@ -91,6 +94,7 @@ batch(void *data, int64_t step, int64_t micro_batch, int32_t *ids, int32_t *targ
         targets[i] = at;
     }
     g_rand_free(rand);
+    run->cursor = (step + 1) * 1000;
     return true;
 }
 
@@ -101,6 +105,15 @@ learning_rate(void *data, int64_t step)
     return 1e-2;
 }
 
+static int
+fields(void *data, struct mw_commit_field *fields)
+{
+    const struct run *run = data;
+
+    fields[0] = mw_commit_field("cursor", run->cursor);
+    return 1;
+}
+
 static bool
 on_step(void *data, const struct mw_trainer_step *step, GError **error)
 {
@@ -109,6 +122,8 @@ on_step(void *data, const struct mw_trainer_step *step, GError **error)
     (void)error;
     run->out->losses[step->step] = step->loss;
     run->out->norms[step->step] = step->gradient_norm;
+    if (run->course->on_step)
+        run->course->on_step(step);
     return true;
 }
 
@@ -138,20 +153,44 @@ count_elements(struct run *run)
     run->out->state = g_new0(float, 3 * run->out->elements);
 }
 
-struct trained
-trained_run(const struct trained_case *what, int64_t steps, int threads, const char *directory)
+static bool
+go(struct run *run, const struct mw_trainer_options *options, GError **error)
 {
-    struct trained out = {.losses = g_new0(double, steps), .norms = g_new0(double, steps)};
+    struct mw_trainer *trainer = mw_trainer_new(options, error);
+
+    if (!trainer)
+        return false;
+    int64_t stop = run->course->stop ? run->course->stop : run->course->steps;
+    run->out->first_step = mw_trainer_next_step(trainer);
+    if (mw_trainer_resumed(trainer))
+        mw_commit_find(mw_trainer_resumed(trainer), "cursor", &run->out->cursor);
+    bool good = mw_trainer_run(trainer, MAX(stop - run->out->first_step, 0), on_step, run, error);
+    count_elements(run);
+    good = good && mw_trainer_visit_state(trainer, keep, run, error);
+    mw_trainer_free(trainer);
+    return good;
+}
+
+bool
+trained_train(const struct trained_case *what, const struct trained_course *course,
+              struct trained *trained, GError **error)
+{
     struct mw_model model;
     struct mw_decoder decoder;
-    GError *error = NULL;
+    GError *bad = NULL;
 
-    if (!mw_model_load(what->model, &model, &error) ||
-        !mw_decoder_read(&model, what->model, &decoder, &error))
-        g_error("%s: %s", what->name, error->message);
+    *trained = (struct trained){.losses = g_new0(double, course->steps),
+                                .norms = g_new0(double, course->steps)};
+    if (!mw_model_load(what->model, &model, &bad) ||
+        !mw_decoder_read(&model, what->model, &decoder, &bad))
+        g_error("%s: %s", what->name, bad->message);
     struct mw_plan *plan = make_plan(what, &model);
-    struct run run = {plan, what->sequences * what->seq, what->grad_accum, decoder.vocab, &out,
-                      NULL};
+    struct run run = {.plan = plan,
+                      .course = course,
+                      .tokens = what->sequences * what->seq,
+                      .micro_batches = what->grad_accum,
+                      .vocab = decoder.vocab,
+                      .out = trained};
     struct mw_trainer_options options = {
         .plan = plan,
         .decoder = &decoder,
@@ -159,25 +198,40 @@ trained_run(const struct trained_case *what, int64_t steps, int threads, const c
         .sequences = what->sequences,
         .seq = what->seq,
         .checkpoint_interval = what->interval,
-        .device_threads = threads,
-        .host_threads = threads,
+        .device_threads = course->threads,
+        .host_threads = course->threads,
         .optimizer = {0.9, 0.99, 1e-8, 0.1, 0.5, 1},
-        .drives = {.directories = &directory, .directory_count = 1, .block_bytes = 1 << 16},
+        .drives = {.directories = &course->directory,
+                   .directory_count = 1,
+                   .block_bytes = 1 << 16,
+                   .buffered = course->buffered,
+                   .calls = course->calls},
+        .commit = {.on = course->commit,
+                   .resume = course->resume,
+                   .save_every = what->save_every,
+                   .fingerprint = course->fingerprint,
+                   .fields = fields},
         .seed = 7,
         .batch = batch,
         .learning_rate = learning_rate,
         .data = &run,
     };
-    struct mw_trainer *trainer = mw_trainer_new(&options, &error);
-    if (!trainer || !mw_trainer_run(trainer, steps, on_step, &run, &error))
-        g_error("%s: %s", what->name, error->message);
-    count_elements(&run);
-    if (!mw_trainer_visit_state(trainer, keep, &run, &error))
-        g_error("%s: %s", what->name, error->message);
-    mw_trainer_free(trainer);
+    bool good = go(&run, &options, error);
     mw_plan_free(plan);
     g_free(run.first);
-    return out;
+    return good;
+}
+
+struct trained
+trained_run(const struct trained_case *what, int64_t steps, int threads, const char *directory)
+{
+    struct trained_course course = {.steps = steps, .threads = threads, .directory = directory};
+    struct trained trained;
+    GError *error = NULL;
+
+    if (!trained_train(what, &course, &trained, &error))
+        g_error("%s: %s", what->name, error->message);
+    return trained;
 }
 
 void

@@ -16,6 +16,7 @@ struct trained_case {
     int64_t sequences, seq, grad_accum, tiles, logits_chunks, prefetch, interval, param_loads;
     int64_t optimizer_chunk;
     int commit; /* 1: step */
+    int64_t save_every;
     int64_t dpu_start; /* 0: not delayed */
 };
 
@@ -24,12 +25,28 @@ struct trained {
     int64_t elements;
     float *state; /* [3][elements]; g_free */
     double *losses, *norms; /* [steps]; g_free */
+    int64_t first_step;     /* of this run */
+    uint64_t cursor;        /* the caller's field of what was resumed */
 };
 
 /* Threads and drives' directory are the caller's; aborts where something fails. */
 struct trained trained_run(const struct trained_case *what, int64_t steps, int threads,
                            const char *directory);
 void trained_clear(struct trained *trained);
+
+/* A run of a part of the way.  `steps`: the whole way; it begins where a resume says. */
+struct trained_course {
+    int64_t steps, stop; /* stop: run no further than to this step; 0: to the end */
+    int threads;
+    const char *directory;
+    bool commit, resume, buffered;
+    uint64_t fingerprint;
+    const struct mw_nvme_calls *calls;
+    void (*on_step)(const struct mw_trainer_step *step); /* may be NULL */
+};
+/* False with *error where the trainer fails; what has been reported until then is in *trained. */
+bool trained_train(const struct trained_case *what, const struct trained_course *course,
+                   struct trained *trained, GError **error);
 
 /* A folder of the test's own, to be removed by trained_remove. */
 char *trained_directory(void);

@@ -1,0 +1,216 @@
+/*
+ * Every step, or every K-th, made durable; and a run that goes on from it.
+ *
+ * State on drives has two extents.  A step reads the current one and writes the one that the last
+ * record does not name; a step that is not committed leaves the next one to work in place there.
+ * State in memory is written to the other of two places for saves, in committed steps alone: so a
+ * record always names all state of one and the same step.
+ */
+#include <stdlib.h>
+
+#include "exec/trainer_internal.h"
+#include "planner/error.h"
+
+int64_t
+mw_trainer_state_bytes(const struct mw_trainer *trainer, uint32_t chunk)
+{
+    return 12 * trainer->plan->chunks[chunk].elements;
+}
+
+bool
+mw_trainer_on_drives(const struct mw_plan *plan, uint32_t chunk)
+{
+    return plan->slots[plan->chunks[chunk].slot].tier == MW_TIER_NVME;
+}
+
+/* --- what can be committed -------------------------------------------------------------------- */
+
+static bool
+refuse(GError **error, const char *why)
+{
+    g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "steps cannot be committed: %s", why);
+    return false;
+}
+
+static bool
+is_delayed(const struct mw_plan *plan)
+{
+    return plan->tensor_count && plan->slots[plan->tensors[0].gradient_slot].persistent;
+}
+
+bool
+mw_trainer_check_commit(const struct mw_trainer *trainer, GError **error)
+{
+    const struct mw_plan *plan = trainer->plan;
+    bool saves = false;
+
+    if (!trainer->options.commit.on)
+        return true;
+    if (is_delayed(plan))
+        return refuse(error, "a delayed update's gradients have one place, which the next step "
+                             "overwrites: --commit none, or no --dpu-start");
+    if (!plan->barriered)
+        return refuse(error, "the plan lets a step begin before the one before it has ended");
+    for (uint32_t c = 0; c < plan->chunk_count; c++)
+        if (mw_trainer_on_drives(plan, c) && plan->chunks[c].other_slot == MW_NONE)
+            return refuse(error, "the plan has one extent for state on NVMe: --commit step");
+    for (uint32_t s = 0; s < plan->slot_count; s++)
+        saves |= plan->slots[s].purpose == MW_PURPOSE_SAVES;
+    for (uint32_t c = 0; c < plan->chunk_count; c++)
+        if (!mw_trainer_on_drives(plan, c) && (!saves || trainer->options.commit.save_every < 1))
+            return refuse(error, "optimizer state that is not on NVMe is to be saved there: "
+                                 "--save-every K");
+    return true;
+}
+
+/* Where chunks lie: what else a resume needs to be the same. */
+static uint64_t
+fingerprint_of(const struct mw_trainer *trainer)
+{
+    const struct mw_plan *plan = trainer->plan;
+    g_autofree int64_t *numbers = g_new(int64_t, 1 + 6 * (int64_t)plan->chunk_count);
+    int64_t n = 0;
+
+    numbers[n++] = (int64_t)trainer->options.commit.fingerprint;
+    for (uint32_t c = 0; c < plan->chunk_count; c++) {
+        const struct mw_chunk_content *chunk = &plan->chunks[c];
+        const struct mw_slot *slot = &plan->slots[chunk->slot];
+        numbers[n++] = chunk->first_tensor;
+        numbers[n++] = chunk->first_element;
+        numbers[n++] = chunk->elements;
+        numbers[n++] = slot->tier;
+        numbers[n++] = mw_trainer_on_drives(plan, c) ? slot->offset_bytes : 0;
+        numbers[n++] =
+            mw_trainer_on_drives(plan, c) ? plan->slots[chunk->other_slot].offset_bytes : 0;
+    }
+    return mw_commit_checksum(numbers, n * (int64_t)sizeof *numbers);
+}
+
+bool
+mw_trainer_open_commit(struct mw_trainer *trainer, GError **error)
+{
+    const struct mw_trainer_options *options = &trainer->options;
+    struct mw_trainer_durable *it = &trainer->durable;
+    const struct mw_plan *plan = trainer->plan;
+
+    it->checksums = g_new0(uint64_t, plan->chunk_count + 1);
+    it->last_step = -1;
+    if (!options->commit.on)
+        return true;
+    if (!mw_trainer_find_saves(trainer, error))
+        return false;
+    for (uint32_t c = 0; c < plan->chunk_count; c++)
+        it->extent_count += mw_trainer_on_drives(plan, c);
+    it->extent_count += it->save_blocks;
+    it->extents = g_new0(struct mw_commit_extent, it->extent_count + 1);
+    struct mw_commit_options commit = {
+        .directory =
+            options->commit.directory ? options->commit.directory : options->drives.directories[0],
+        .stem = options->drives.stem,
+        .fingerprint = fingerprint_of(trainer),
+        .rank = (int)trainer->rank,
+        .ranks = (int)trainer->ranks,
+        .extents_max = it->extent_count,
+        .nvme = trainer->places.nvme,
+        .resume = options->commit.resume,
+        .calls = options->drives.calls,
+    };
+    it->commit = mw_commit_open(&commit, error);
+    return it->commit != NULL;
+}
+
+void
+mw_trainer_close_commit(struct mw_trainer *trainer)
+{
+    mw_commit_close(trainer->durable.commit);
+    mw_commit_record_clear(&trainer->durable.resumed);
+    g_free(trainer->durable.checksums);
+    g_free(trainer->durable.extents);
+    free(trainer->durable.block);
+}
+
+/* --- a step ------------------------------------------------------------------------------------
+ */
+
+void
+mw_trainer_digest(struct mw_trainer *trainer, uint32_t chunk)
+{
+    if (trainer->durable.commit)
+        trainer->durable.checksums[chunk] =
+            mw_commit_checksum(mw_places_at(&trainer->places, trainer->chunks[chunk].set_slot, 0),
+                               mw_trainer_state_bytes(trainer, chunk));
+}
+
+static bool
+is_durable(const struct mw_trainer *trainer)
+{
+    const struct mw_trainer_durable *it = &trainer->durable;
+    int64_t step = trainer->now.step;
+
+    if (!it->commit)
+        return false;
+    return !it->save_bytes || step == it->last_step ||
+           (step + 1) % trainer->options.commit.save_every == 0;
+}
+
+/* What was written is current; the next step writes what no record names. */
+static void
+turn_extents(struct mw_trainer *trainer, bool alternates)
+{
+    const struct mw_plan *plan = trainer->plan;
+    uint32_t *stands_for = trainer->places.stands_for;
+
+    for (uint32_t c = 0; c < plan->chunk_count; c++) {
+        uint32_t slot = plan->chunks[c].slot, other = plan->chunks[c].other_slot;
+        if (other == MW_NONE)
+            continue;
+        stands_for[slot] = stands_for[other];
+        if (alternates)
+            stands_for[other] = stands_for[slot] == slot ? other : slot;
+    }
+}
+
+struct mw_commit_extent
+mw_trainer_state_extent(const struct mw_trainer *trainer, uint32_t chunk, int which)
+{
+    const struct mw_chunk_content *content = &trainer->plan->chunks[chunk];
+    uint32_t slot = which ? content->other_slot : content->slot;
+
+    return (struct mw_commit_extent){
+        .id = chunk,
+        .offset_bytes = trainer->plan->slots[slot].offset_bytes,
+        .bytes = mw_trainer_state_bytes(trainer, chunk),
+        .checksum = trainer->durable.checksums[chunk],
+        .which = which,
+    };
+}
+
+static bool
+write_record(struct mw_trainer *trainer, GError **error)
+{
+    const struct mw_plan *plan = trainer->plan;
+    const struct mw_trainer_options *options = &trainer->options;
+    struct mw_trainer_durable *it = &trainer->durable;
+    struct mw_commit_field fields[1 + MW_TRAINER_FIELDS_MAX];
+    struct mw_commit_record record = {
+        .step = trainer->now.step, .fields = fields, .extents = it->extents, .field_count = 1};
+
+    fields[0] = mw_commit_field("updates", (uint64_t)trainer->now.updates);
+    if (options->commit.fields)
+        record.field_count += options->commit.fields(options->data, fields + 1);
+    for (uint32_t c = 0; c < plan->chunk_count; c++)
+        if (mw_trainer_on_drives(plan, c))
+            it->extents[record.extent_count++] = mw_trainer_state_extent(
+                trainer, c,
+                trainer->places.stands_for[plan->chunks[c].slot] != plan->chunks[c].slot);
+    return mw_trainer_save(trainer, &record.extent_count, error) &&
+           mw_commit_write(it->commit, trainer->places.nvme, &record, error);
+}
+
+bool
+mw_trainer_commit_step(struct mw_trainer *trainer, bool *committed, GError **error)
+{
+    *committed = is_durable(trainer);
+    turn_extents(trainer, *committed || !trainer->durable.commit);
+    return !*committed || write_record(trainer, error);
+}
