@@ -150,33 +150,55 @@ piece_end(int64_t all, int64_t piece, int64_t pieces)
     return piece == pieces ? all : MIN(all, mw_round_up(end, MW_SLOT_ALIGNMENT_BYTES / 2));
 }
 
+/* A unit that does not join `open`: all of both is cut but the last piece, which takes more. */
+static struct mw_chunk
+cut_unit(const struct mw_sizing *sizing, GArray *chunks, struct mw_chunk open, uint32_t unit,
+         int64_t params)
+{
+    int64_t pieces = MAX(1, mw_divide_up(params, sizing->settings.optimizer_chunk));
+
+    for (int64_t p = 0; p < pieces; p++) {
+        int64_t piece = piece_end(params, p + 1, pieces) - piece_end(params, p, pieces);
+        if (!piece)
+            continue;
+        if (open.unit_count)
+            g_array_append_val(chunks, open);
+        open = (struct mw_chunk){unit, 1, piece, MW_TIER_GPU};
+    }
+    return open;
+}
+
+/* A search for placements does this thousands of times: the open chunk stays in registers. */
+static GArray *
+cut_units(const struct mw_sizing *sizing)
+{
+    GArray *chunks = g_array_new(FALSE, FALSE, sizeof(struct mw_chunk));
+    struct mw_chunk open = {0};
+    uint32_t unit = 0;
+
+    for (int c = 0; c < MW_CLASS_COUNT; c++)
+        for (int64_t block = 0; block < sizing->classes[c].blocks; block++)
+            for (int u = 0; u < sizing->classes[c].unit_count; u++, unit++) {
+                int64_t params = unit_shard(sizing, &sizing->classes[c].units[u],
+                                            sizing->optimizer_partitioned);
+                if (params && !joins_chunk(sizing, &open, unit, params)) {
+                    open = cut_unit(sizing, chunks, open, unit, params);
+                } else if (open.unit_count) {
+                    open.unit_count++;
+                    open.params += params;
+                }
+            }
+    if (open.unit_count)
+        g_array_append_val(chunks, open);
+    return chunks;
+}
+
 void
 mw_sizing_cut_chunks(struct mw_sizing *sizing)
 {
-    GArray *chunks = g_array_new(FALSE, TRUE, sizeof(struct mw_chunk));
+    GArray *chunks = cut_units(sizing);
     struct filler filler;
-    struct walk walk = {0};
 
-    for (uint32_t u = 0; u < sizing->unit_count; u++) {
-        int64_t left =
-            unit_shard(sizing, walk_next(sizing, &walk), sizing->optimizer_partitioned);
-        struct mw_chunk *last =
-            chunks->len ? &g_array_index(chunks, struct mw_chunk, chunks->len - 1) : NULL;
-        if (!left && !last)
-            continue;
-        if (!left || (last && joins_chunk(sizing, last, u, left))) {
-            last->unit_count++;
-            last->params += left;
-            continue;
-        }
-        int64_t pieces = MAX(1, mw_divide_up(left, sizing->settings.optimizer_chunk));
-        for (int64_t p = 0; p < pieces; p++) {
-            int64_t params = piece_end(left, p + 1, pieces) - piece_end(left, p, pieces);
-            struct mw_chunk chunk = {u, 1, params, MW_TIER_GPU};
-            if (params)
-                g_array_append_val(chunks, chunk);
-        }
-    }
     sizing->chunk_count = chunks->len;
     sizing->chunks = (struct mw_chunk *)g_array_free(chunks, FALSE);
     filler_start(&filler, &sizing->settings.placement[MW_STATE_OPTIMIZER], sizing->ranks_per_node);
