@@ -52,7 +52,7 @@ measure_planned(int64_t layers)
 {
     struct mw_hardware hardware;
     struct mw_plan *plan =
-        planned_new((struct planned){.layers = layers, .gpus = 16, .micro_batch = 8}, &hardware);
+        planned_new((struct planned){.layers = layers, .gpus = 16, .micro_batch = 1}, &hardware);
 
     measure("planner", plan, &hardware);
     mw_plan_free(plan);
@@ -73,7 +73,7 @@ main(int argc, char **argv)
 {
     bool smoke = argc > 1 && strcmp(argv[1], "--smoke") == 0;
 
-    for (int64_t layers = 24; layers <= (smoke ? 24 : 24000); layers *= 10)
+    for (int64_t layers = 100; layers <= (smoke ? 100 : 100000); layers *= 10)
         measure_planned(layers);
     for (uint32_t ops = 10000; ops <= (smoke ? 10000 : 10000000); ops *= 10)
         measure_deep(ops);

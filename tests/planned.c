@@ -47,7 +47,10 @@ planned_new(struct planned what, struct mw_hardware *hardware)
     ask(&what, &asked);
     if (!mw_settings_resolve(&request, &asked, &resolved, NULL))
         g_error("settings do not resolve");
-    GPtrArray *candidates = mw_planner_candidates(&request, &resolved, NULL);
+    GError *error = NULL;
+    GPtrArray *candidates = mw_planner_candidates(&request, &resolved, &error);
+    if (!candidates)
+        g_error("%" G_GINT64_FORMAT " layers: %s", what.layers, error->message);
     sizing = candidates->pdata[0];
     if (!sizing->fits)
         g_error("%" G_GINT64_FORMAT " layers do not fit", what.layers);
