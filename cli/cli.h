@@ -20,7 +20,7 @@ struct cli_verb {
     int (*run)(int argc, char **argv);
 };
 
-extern const struct cli_verb cli_verb_list, cli_verb_plan, cli_verb_simulate;
+extern const struct cli_verb cli_verb_calibrate, cli_verb_list, cli_verb_plan, cli_verb_simulate;
 
 /* Everything that plan and simulate take.  Strings are owned. */
 struct cli_request {

@@ -2,8 +2,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/calibrate.h"
 #include "cli/cli.h"
 #include "cli/options.h"
+#include "exec/machine.h"
 #include "planner/deepspeed.h"
 #include "planner/error.h"
 
@@ -67,6 +69,17 @@ parse_outlook(const char *text, int *only, GError **error)
     return refuse(error, "--outlook %s: must be low, typical or high", text);
 }
 
+static void
+tell_machine(const struct mw_hwprofile *profile)
+{
+    const char *measured = mw_hwprofile_machine(profile);
+    g_autofree char *here = mw_machine_name();
+
+    if (measured && strcmp(measured, here))
+        cli_say("%s was measured on another machine (%s); this one is %s",
+                mw_hwprofile_name(profile), measured, here);
+}
+
 static bool
 load_profile(struct cli_request *request, char **sets, const char *outlook_text, GError **error)
 {
@@ -82,6 +95,7 @@ load_profile(struct cli_request *request, char **sets, const char *outlook_text,
             return false;
     if (!mw_hwprofile_check(request->profile, error))
         return false;
+    tell_machine(request->profile);
     for (int outlook = 0; outlook < MW_OUTLOOK_COUNT; outlook++)
         request->hardware[outlook] =
             mw_hwprofile_read(request->profile, only < 0 ? outlook : only);
@@ -89,22 +103,23 @@ load_profile(struct cli_request *request, char **sets, const char *outlook_text,
     return true;
 }
 
-/* Left out, the hardware is `here`: the profile that was measured on this machine. */
 static bool
-check_names(struct cli_request *request, GError **error)
+check_names(const struct cli_request *request, GError **error)
 {
     if (!request->model_name && !request->plan_file)
         return refuse(error, "-m MODEL is missing; `memwall list models` names the presets");
-    if (request->hardware_name)
+    return true;
+}
+
+/* Left out, the hardware is `here`: this machine, measured first if it never was. */
+static bool
+find_hardware(struct cli_request *request, GError **error)
+{
+    if (request->hardware_name && strcmp(request->hardware_name, "here"))
         return true;
-    request->hardware_name =
-        g_build_filename(g_get_user_config_dir(), "memwall", "hwprofiles", "here.ini", NULL);
-    if (g_file_test(request->hardware_name, G_FILE_TEST_EXISTS))
-        return true;
-    return refuse(error,
-                  "-H HARDWARE is missing, and there is no profile of this machine (%s); `memwall "
-                  "list hwprofiles` names the others",
-                  request->hardware_name);
+    g_free(request->hardware_name);
+    request->hardware_name = cli_here_path();
+    return cli_here_ensure(error);
 }
 
 /* Data-parallel GPUs that the options ask for; 0: tensor slicing does not divide them. */
@@ -338,11 +353,12 @@ fill_request(struct cli_request *request, const struct words *words, const char 
 {
     if (request->plan_file && !check_plan_file(request, words, error))
         return false;
-    if (!check_names(request, error) || !load_profile(request, words->sets, words->outlook, error))
+    if (!check_names(request, error) ||
+        (!request->plan_file && !mw_model_load(request->model_name, &request->model, error)) ||
+        !find_hardware(request, error) ||
+        !load_profile(request, words->sets, words->outlook, error))
         return false;
-    return request->plan_file ||
-           (mw_model_load(request->model_name, &request->model, error) &&
-            apply_options(request, words, error) && check_outputs(request, verb, error));
+    return request->plan_file || (apply_options(request, words, error) && check_outputs(request, verb, error));
 }
 
 static int

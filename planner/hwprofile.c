@@ -321,6 +321,12 @@ mw_hwprofile_description(const struct mw_hwprofile *profile)
     return text ? text : "";
 }
 
+const char *
+mw_hwprofile_machine(const struct mw_hwprofile *profile)
+{
+    return mw_hw_value_of(profile, "profile", "machine")->text;
+}
+
 static void
 add_user_names(GPtrArray *names)
 {

@@ -154,7 +154,7 @@ def wrong_options():
 # Command line: words that the message must have.
 CONTRADICTIONS = {
     "": [],
-    "nonsense": ["nonsense", "list, plan or simulate"],
+    "nonsense": ["nonsense", "list, plan, simulate or calibrate"],
     "list": ["usage"],
     "list cats": ["usage"],
     "list models extra": ["usage"],
@@ -162,7 +162,6 @@ CONTRADICTIONS = {
     "list hwprofiles nowhere": ["nowhere"],
     "simulate": ["-m MODEL", "missing"],
     "simulate -H dgx2": ["-m MODEL", "missing"],
-    "simulate -m gpt2": ["-H HARDWARE", "missing"],
     "simulate -m": ["-m"],
     "simulate -m gpt2 -H": ["-H"],
     "simulate -m gpt2 -H flat-test extra": ["extra"],

@@ -1,0 +1,175 @@
+/* Measuring this machine, and where its profile goes. */
+#include "cli/calibrate.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/calibrate_profile.h"
+#include "cli/cli.h"
+#include "planner/error.h"
+#include "report/file.h"
+
+#define DIRECTORY_VARIABLE "MEMWALL_NVME"
+
+static volatile sig_atomic_t stopped;
+
+static void
+stop(int number)
+{
+    stopped = number;
+}
+
+/* --- progress --------------------------------------------------------------------------------------- */
+
+/* A terminal has one line, written anew; anything else a line for each part. */
+static bool
+progress(void *data, const char *what, int done, int total)
+{
+    if (isatty(STDERR_FILENO))
+        fprintf(stderr, "\r\033[Kcalibrate: [%d/%d] %s", done + 1, total, what);
+    else
+        fprintf(stderr, "calibrate: %s\n", what);
+    fflush(stderr);
+    return !stopped;
+}
+
+static void
+end_progress(void)
+{
+    if (isatty(STDERR_FILENO))
+        fprintf(stderr, "\r\033[K");
+}
+
+static void
+notice(void *data, const char *line)
+{
+    end_progress();
+    cli_say("%s", line);
+}
+
+/* --- places ----------------------------------------------------------------------------------------- */
+
+char *
+cli_here_path(void)
+{
+    return g_build_filename(g_get_user_config_dir(), "memwall", "hwprofiles", "here.ini", NULL);
+}
+
+static bool
+make_folder(const char *path, GError **error)
+{
+    if (!g_mkdir_with_parents(path, 0777))
+        return true;
+    mw_file_set_error(error, path, errno);
+    return false;
+}
+
+static bool
+make_folder_of(const char *file, GError **error)
+{
+    g_autofree char *folder = g_path_get_dirname(file);
+
+    if (!make_folder(folder, error))
+        return false;
+    if (!access(folder, W_OK))
+        return true;
+    mw_file_set_error(error, file, errno);
+    return false;
+}
+
+/* Folders that were named are the user's to make. */
+static char **
+find_directories(const struct cli_calibrate_wish *wish, GError **error)
+{
+    const char *variable = g_getenv(DIRECTORY_VARIABLE);
+
+    if (wish->directories)
+        return g_strdupv(wish->directories);
+    if (variable && *variable)
+        return g_strsplit(variable, ":", -1);
+    g_autofree char *cache = g_build_filename(g_get_user_cache_dir(), "memwall", NULL);
+    if (!make_folder(cache, error))
+        return NULL;
+    return g_strsplit(cache, "\n", 1);
+}
+
+/* --- the whole -------------------------------------------------------------------------------------- */
+
+static bool
+measure(const struct cli_calibrate_wish *wish, char **directories, struct mw_calibration *measured,
+        GError **error)
+{
+    struct mw_calibration_options options = {
+        .directories = (const char *const *)directories,
+        .directory_count = (int)g_strv_length(directories),
+        .sustained = wish->sustained,
+        .sustained_limit_bytes = wish->limit_bytes,
+        .quick = wish->quick,
+        .progress = progress,
+        .notice = notice,
+    };
+    struct sigaction mine = {.sa_handler = stop}, before[2];
+
+    stopped = 0;
+    sigaction(SIGINT, &mine, &before[0]);
+    sigaction(SIGTERM, &mine, &before[1]);
+    bool good = mw_calibrate(&options, measured, error);
+    sigaction(SIGINT, &before[0], NULL);
+    sigaction(SIGTERM, &before[1], NULL);
+    end_progress();
+    return good;
+}
+
+static void
+print(const struct cli_calibrate_wish *wish, const struct mw_calibration *measured,
+      const char *output)
+{
+    struct mw_json_writer json = {.out = stdout};
+
+    if (!wish->json) {
+        cli_calibrate_table(stdout, measured);
+        printf("\nprofile written to %s\n", output);
+        return;
+    }
+    mw_json_begin(&json, NULL, '{', false);
+    mw_json_string(&json, "profile", output);
+    cli_calibrate_json(&json, measured);
+    mw_json_end(&json, '}');
+}
+
+bool
+cli_calibrate(const struct cli_calibrate_wish *wish, GError **error)
+{
+    g_autofree char *output = wish->output ? g_strdup(wish->output) : cli_here_path();
+    g_auto(GStrv) directories = NULL;
+    struct mw_calibration measured;
+
+    if (!make_folder_of(output, error))
+        return false;
+    directories = find_directories(wish, error);
+    if (!directories || !measure(wish, directories, &measured, error))
+        return false;
+    g_autofree char *text = cli_calibrate_profile(&measured, error);
+    if (!text || !mw_file_write(output, text, strlen(text), error))
+        return false;
+    if (!wish->silent)
+        print(wish, &measured, output);
+    return true;
+}
+
+bool
+cli_here_ensure(GError **error)
+{
+    const struct cli_calibrate_wish wish = {.silent = true};
+    g_autofree char *path = cli_here_path();
+
+    if (g_file_test(path, G_FILE_TEST_EXISTS))
+        return true;
+    cli_say("there is no profile of this machine (%s): measuring it, which takes about a minute; "
+            "`memwall list hwprofiles` names others for -H",
+            path);
+    return cli_calibrate(&wish, error);
+}

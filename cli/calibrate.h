@@ -1,0 +1,26 @@
+/* calibrate.h - measuring this machine, and where its profile is. */
+#ifndef MW_CLI_CALIBRATE_H
+#define MW_CLI_CALIBRATE_H
+
+#include <glib.h>
+#include <stdbool.h>
+
+struct cli_calibrate_wish {
+    char *output;       /* NULL: cli_here_path() */
+    char **directories; /* NULL: $MEMWALL_NVME, else the user's cache folder */
+    gboolean sustained, quick, json;
+    gboolean silent;    /* no table */
+    gint64 limit_bytes; /* 0: its default */
+};
+
+/* Measures, writes the profile, prints.  Progress goes to standard error. */
+bool cli_calibrate(const struct cli_calibrate_wish *wish, GError **error);
+
+/* $XDG_CONFIG_HOME/memwall/hwprofiles/here.ini.  g_free it. */
+char *cli_here_path(void);
+
+/* So that there is a profile of this machine: measures it where there is none, and says so on
+ * standard error. */
+bool cli_here_ensure(GError **error);
+
+#endif

@@ -1,0 +1,58 @@
+/* The measured figures, one row each: for the table and for the profile. */
+#include "cli/calibrate_figures.h"
+
+#define AT(field) offsetof(struct mw_calibration, field)
+
+const struct cli_figure cli_figures[] = {
+    {"gpu", "memory_gb_per_s", "memory-bound operators", "GB/s", 1e-9, AT(device_bytes_per_s),
+     "a GPT-2 layer's memory-bound operators and the loss, by the planner's bytes; the range is from "
+     "the slower to the faster of the two"},
+    {"gpu", "achievable_tflops", "a layer, forward and backward", "TFLOP/s", 1e-12, AT(layer_flops),
+     "a GPT-2 124M layer, forward and backward, attention counted whole"},
+    {"gpu", "launch_us", "start of a kernel", "us", 1e6, AT(launch_s),
+     "a kernel with next to nothing to do"},
+    {"gpu", "collective_sm_share", NULL, "", 1, AT(copy_share),
+     "as copy_sm_share: between ranks of a machine a collective copies memory; none is timed"},
+    {"gpu", "host_sm_share", "cores that an update takes", "", 1, AT(host_share),
+     "matrix products beside an update"},
+    {"gpu", "copy_sm_share", "cores that a copy takes", "", 1, AT(copy_share),
+     "matrix products beside a copy"},
+    {"gpu", "nvme_sm_share", "cores that a transfer takes", "", 1, AT(nvme_share),
+     "matrix products beside a drive's transfer, the larger of read and write"},
+    {"pcie", "h2d_gb_per_s", "copy, host to device", "GB/s", 1e-9, AT(h2d_bytes_per_s),
+     "one thread copies memory"},
+    {"pcie", "d2h_gb_per_s", "copy, device to host", "GB/s", 1e-9, AT(d2h_bytes_per_s),
+     "one thread copies memory"},
+    {"pcie", "node_h2d_gb_per_s", NULL, "GB/s", 1e-9, AT(h2d_bytes_per_s),
+     "as h2d_gb_per_s: one device"},
+    {"pcie", "node_d2h_gb_per_s", NULL, "GB/s", 1e-9, AT(d2h_bytes_per_s),
+     "as d2h_gb_per_s: one device"},
+    {"pcie", "latency_us", "from one lane to another", "us", 1e6, AT(copy_latency_s),
+     "a thread waits for another"},
+    {"host", "memory_gb_per_s", "host memory", "GB/s", 1e-9, AT(host_bytes_per_s),
+     "the fastest of update, accumulation and norm, by the planner's bytes"},
+    {"host", "update_gparams_per_s", "update (fused AdamW)", "10^9/s", 1e-9, AT(update_params_per_s),
+     "fused AdamW on all cores"},
+    {"nvme", "read_gb_per_s", "drives: read", "GB/s", 1e-9, AT(drives.read_bytes_per_s),
+     "requests of 2 to 128 MiB one after the other, less latency_us"},
+    {"nvme", "write_gb_per_s", "drives: write", "GB/s", 1e-9, AT(drives.write_bytes_per_s), NULL},
+    {"nvme", "write_burst_gb_per_s", "drives: burst of writes", "GB/s", 1e-9,
+     AT(drives.burst_bytes_per_s), "the first writes, as read_gb_per_s"},
+    {"nvme", "duplex", "drives: both at once", "", 1, AT(drives.duplex),
+     "parts of their rates alone that reads and writes keep side by side, added up"},
+    {"nvme", "latency_us", "drives: latency of a request", "us", 1e6, AT(drives.latency_s),
+     "what a request takes beside its bytes at the rate, of reads and writes"},
+};
+const int cli_figure_count = G_N_ELEMENTS(cli_figures);
+
+struct mw_measure
+cli_figure_of(const struct cli_figure *figure, const struct mw_calibration *measured)
+{
+    struct mw_measure m =
+        *(const struct mw_measure *)(const void *)((const char *)measured + figure->offset);
+
+    m.low *= figure->scale;
+    m.typical *= figure->scale;
+    m.high *= figure->scale;
+    return m;
+}

@@ -1,0 +1,25 @@
+/* calibrate_figures.h - the measured figures, one row each. */
+#ifndef MW_CLI_CALIBRATE_FIGURES_H
+#define MW_CLI_CALIBRATE_FIGURES_H
+
+#include <stddef.h>
+
+#include "exec/calibrate.h"
+
+struct cli_figure {
+    const char *group, *key; /* of the profile */
+    const char *label;       /* of the table; NULL: not in it, another row has it */
+    const char *unit;
+    double scale;  /* SI unit -> the profile's */
+    size_t offset; /* of a struct mw_measure in struct mw_calibration */
+    const char *how; /* NULL: said elsewhere */
+};
+
+extern const struct cli_figure cli_figures[];
+extern const int cli_figure_count;
+
+/* In the profile's unit. */
+struct mw_measure cli_figure_of(const struct cli_figure *figure,
+                                const struct mw_calibration *measured);
+
+#endif

@@ -1,0 +1,234 @@
+/* The profile that was measured, as text. */
+#include "cli/calibrate_profile.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "cli/calibrate_figures.h"
+#include "exec/machine.h"
+#include "planner/error.h"
+
+#define GIB 1073741824.0
+
+/* What a run's process takes beside its arenas. */
+#define HOST_RESERVE 0.05
+
+/* Of the free space: for others, and because file systems slow down when they are full. */
+#define NVME_RESERVE 0.1
+
+struct writer {
+    GString *text;
+    const struct mw_calibration *measured;
+    char day[16];
+};
+
+static void
+add_group(struct writer *w, const char *group)
+{
+    g_string_append_printf(w->text, "\n[%s]\n", group);
+}
+
+static void
+add_source(struct writer *w, const char *key, const char *how)
+{
+    g_string_append_printf(w->text, "%s.source = measured: %s, %s\n", key, w->day, how);
+}
+
+static void
+add_number(struct writer *w, const char *key, double value, const char *how)
+{
+    g_string_append_printf(w->text, "%s = %.4g\n", key, value);
+    add_source(w, key, how);
+}
+
+static void
+add_range(struct writer *w, const char *key, struct mw_measure m, const char *how)
+{
+    g_autofree char *spread =
+        g_strdup_printf("spread %.1f%%: %s", 100 * mw_measure_spread(&m), how);
+
+    g_string_append_printf(w->text, "%s = %.4g; %.4g; %.4g\n", key, m.low, m.typical, m.high);
+    add_source(w, key, spread);
+}
+
+static char *
+how_written(const struct mw_calibration_drives *d)
+{
+    if (!d->sustained)
+        return g_strdup("burst: the first writes, as read_gb_per_s; `memwall calibrate --sustained` "
+                        "finds the rate that lasts");
+    return g_strdup_printf("sustained: %s after %.1f GB",
+                           d->settled ? "the rate kept still" : "limit reached, rate still moving,",
+                           (double)d->written_bytes / 1e9);
+}
+
+/* A burst is only one where it is faster than what lasts. */
+static bool
+has_burst(const struct mw_calibration_drives *d)
+{
+    return d->sustained && d->burst_bytes_per_s.typical > d->write_bytes_per_s.typical;
+}
+
+static void
+add_figures(struct writer *w, const char *group)
+{
+    g_autofree char *written = how_written(&w->measured->drives);
+
+    for (int i = 0; i < cli_figure_count; i++) {
+        const struct cli_figure *f = &cli_figures[i];
+        if (strcmp(f->group, group) ||
+            (!strcmp(f->key, "write_burst_gb_per_s") && !has_burst(&w->measured->drives)))
+            continue;
+        add_range(w, f->key, cli_figure_of(f, w->measured), f->how ? f->how : written);
+    }
+}
+
+/* --- groups ----------------------------------------------------------------------------------------- */
+
+static void
+add_curve(struct writer *w)
+{
+    static const char *const keys[] = {"matmul_tflops_low", "matmul_tflops", "matmul_tflops_high"};
+    const struct mw_calibration *m = w->measured;
+
+    g_string_append(w->text, "matmul_dim =");
+    for (int i = 0; i < m->points; i++)
+        g_string_append_printf(w->text, "%s %g", i ? ";" : "", m->dim[i]);
+    g_string_append(w->text, "\n");
+    for (int end = 0; end < 3; end++) {
+        g_string_append_printf(w->text, "%s =", keys[end]);
+        for (int i = 0; i < m->points; i++) {
+            const struct mw_measure *f = &m->matmul_flops[i];
+            const double values[] = {f->low, f->typical, f->high};
+            g_string_append_printf(w->text, "%s %.4g", i ? ";" : "", values[end] * 1e-12);
+        }
+        g_string_append(w->text, "\n");
+        add_source(w, keys[end],
+                   "squares and oblongs, forward and both gradients: median, and 10th and 90th "
+                   "percentile");
+    }
+}
+
+static double
+peak_flops(const struct mw_calibration *m)
+{
+    double peak = m->layer_flops.high;
+
+    for (int i = 0; i < m->points; i++)
+        peak = fmax(peak, m->matmul_flops[i].high);
+    return peak;
+}
+
+/* Whole MiB: what is written is what was meant, not more than there is. */
+static double
+gib(double bytes)
+{
+    return floor(bytes / GIB * 1024) / 1024;
+}
+
+static void
+add_gpu(struct writer *w)
+{
+    add_group(w, "gpu");
+    g_string_append_printf(w->text, "memory_gib = %.10g\n",
+                           gib((double)w->measured->memory_bytes / 2));
+    add_source(w, "memory_gib", "half of what a process may take: the device's arena");
+    g_string_append(w->text, "reserve_gib = 0\n");
+    add_number(w, "peak_tflops", ceil(peak_flops(w->measured) * 1e-12 * 1e4) / 1e4,
+               "the fastest product");
+    add_curve(w);
+    add_figures(w, "gpu");
+    g_string_append(w->text, "flash_attention = true\nbf16 = true\n");
+}
+
+static void
+add_host(struct writer *w)
+{
+    double half = (double)w->measured->memory_bytes / 2;
+
+    add_group(w, "host");
+    g_string_append_printf(w->text, "memory_gib = %.10g\n", gib(half));
+    add_source(w, "memory_gib", "the other half of what a process may take");
+    g_string_append_printf(w->text, "reserve_gib = %.10g\n", gib(half * HOST_RESERVE));
+    add_figures(w, "host");
+}
+
+static void
+add_nvme(struct writer *w)
+{
+    const struct mw_calibration_drives *d = &w->measured->drives;
+
+    add_group(w, "nvme");
+    g_string_append_printf(w->text, "drives = %d\n", d->count);
+    add_number(w, "capacity_tb", floor((double)d->free_bytes * 1e-8) * 1e-4,
+               d->ram ? "free space, on a RAM disk" : "free space");
+    g_string_append_printf(w->text, "reserve_tb = %.4g\n",
+                           ceil((double)d->free_bytes * NVME_RESERVE * 1e-8) * 1e-4);
+    add_figures(w, "nvme");
+    if (has_burst(d) && d->cache_bytes > 0)
+        add_number(w, "cache_gb", (double)d->cache_bytes * 1e-9, "written until the rate kept still");
+    g_string_append_printf(w->text, "queue_depth = %d\n", d->depth * d->count);
+    add_source(w, "queue_depth", "the smallest of those tried that is as fast as any");
+    g_string_append_printf(w->text, "block_kib = %d\n", (int)(d->block_bytes / 1024));
+    add_source(w, "block_kib", "with queue_depth");
+}
+
+static void
+add_profile(struct writer *w)
+{
+    g_autofree char *machine = mw_machine_name();
+
+    g_string_append_printf(w->text,
+                           "[profile]\ndescription = cpu backend, team of %d, on %s\nmachine = %s\n"
+                           "date = %s\ncalibrated = %s\n",
+                           w->measured->cores, machine, machine, w->day, w->day);
+}
+
+/* As every profile prints: it reads back to the same. */
+static char *
+printed(const struct mw_hwprofile *profile)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+
+    if (!out)
+        g_error("out of memory");
+    mw_hwprofile_print(out, profile);
+    fclose(out);
+    return text;
+}
+
+static char *
+check(const char *text, GError **error)
+{
+    struct mw_hwprofile *profile = mw_hwprofile_parse(text, strlen(text), "calibrate", error);
+    bool good = profile && mw_hwprofile_calibrated(profile);
+    char *whole = good ? printed(profile) : NULL;
+
+    if (profile && !good)
+        g_set_error_literal(error, MW_ERROR, MW_ERROR_DEVICE,
+                            "calibrate: not every figure that carries time is measured");
+    mw_hwprofile_free(profile);
+    return whole;
+}
+
+char *
+cli_calibrate_profile(const struct mw_calibration *measured, GError **error)
+{
+    struct writer w = {.text = g_string_new(NULL), .measured = measured};
+    g_autoptr(GDateTime) now = g_date_time_new_now_utc();
+    g_autofree char *day = g_date_time_format(now, "%Y-%m-%d");
+
+    g_strlcpy(w.day, day, sizeof w.day);
+    add_profile(&w);
+    add_group(&w, "node");
+    g_string_append(w.text, "gpus = 1\n");
+    add_gpu(&w);
+    add_group(&w, "pcie");
+    add_figures(&w, "pcie");
+    add_host(&w);
+    add_nvme(&w);
+    g_autofree char *text = g_string_free(w.text, FALSE);
+    return check(text, error);
+}

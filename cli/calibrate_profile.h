@@ -1,0 +1,16 @@
+/* calibrate_profile.h - what was measured, as a hardware profile and as a table. */
+#ifndef MW_CLI_CALIBRATE_PROFILE_H
+#define MW_CLI_CALIBRATE_PROFILE_H
+
+#include "exec/calibrate.h"
+#include "report/json_writer.h"
+
+/* The text of a profile in which every figure that carries time is measured; it has been read back.
+ * free() it. */
+char *cli_calibrate_profile(const struct mw_calibration *measured, GError **error);
+
+/* The figures with their ranges, and the `aio` block of a ds_config.json. */
+void cli_calibrate_table(FILE *out, const struct mw_calibration *measured);
+void cli_calibrate_json(struct mw_json_writer *json, const struct mw_calibration *measured);
+
+#endif

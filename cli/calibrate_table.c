@@ -1,0 +1,91 @@
+/* What was measured, for people and as JSON. */
+#include "cli/calibrate_figures.h"
+#include "cli/calibrate_profile.h"
+
+static void
+print_row(FILE *out, const char *label, const char *unit, const struct mw_measure *m)
+{
+    fprintf(out, "%-32s %9.4g %9.4g %9.4g  %-8s %5.1f%%\n", label, m->low, m->typical, m->high,
+            unit, 100 * mw_measure_spread(m));
+}
+
+static void
+print_products(FILE *out, const struct mw_calibration *measured)
+{
+    for (int i = 0; i < measured->points; i++) {
+        struct mw_measure m = measured->matmul_flops[i];
+        g_autofree char *label = g_strdup_printf("matrix products of %g", measured->dim[i]);
+        m.low *= 1e-12;
+        m.typical *= 1e-12;
+        m.high *= 1e-12;
+        print_row(out, label, "TFLOP/s", &m);
+    }
+}
+
+/* DeepSpeed's names; a drive's share of the queue. */
+static void
+print_aio(struct mw_json_writer *json, const struct mw_calibration_drives *drives)
+{
+    mw_json_begin(json, "aio", '{', false);
+    mw_json_integer(json, "block_size", drives->block_bytes);
+    mw_json_integer(json, "queue_depth", drives->depth);
+    mw_json_integer(json, "intra_op_parallelism", 1);
+    mw_json_integer(json, "thread_count", 1);
+    mw_json_boolean(json, "single_submit", false);
+    mw_json_boolean(json, "overlap_events", true);
+    mw_json_end(json, '}');
+}
+
+void
+cli_calibrate_table(FILE *out, const struct mw_calibration *measured)
+{
+    struct mw_json_writer json = {.out = out};
+
+    fprintf(out, "%-32s %9s %9s %9s  %-8s %6s\n", "measured", "10%", "median", "90%", "unit",
+            "spread");
+    print_products(out, measured);
+    for (int i = 0; i < cli_figure_count; i++) {
+        struct mw_measure m = cli_figure_of(&cli_figures[i], measured);
+        if (cli_figures[i].label && m.samples > 0)
+            print_row(out, cli_figures[i].label, cli_figures[i].unit, &m);
+    }
+    fprintf(out, "\nfor a ds_config.json:\n");
+    mw_json_begin(&json, NULL, '{', false);
+    print_aio(&json, &measured->drives);
+    mw_json_end(&json, '}');
+}
+
+static void
+json_measure(struct mw_json_writer *json, const char *group, const char *key,
+             const struct mw_measure *m, double scale)
+{
+    g_autofree char *name = g_strdup_printf("%s.%s", group, key);
+
+    mw_json_begin(json, name, '{', true);
+    mw_json_number(json, "low", m->low * scale);
+    mw_json_number(json, "typical", m->typical * scale);
+    mw_json_number(json, "high", m->high * scale);
+    mw_json_integer(json, "samples", m->samples);
+    mw_json_end(json, '}');
+}
+
+void
+cli_calibrate_json(struct mw_json_writer *json, const struct mw_calibration *measured)
+{
+    mw_json_begin(json, "matmul", '[', false);
+    for (int i = 0; i < measured->points; i++) {
+        mw_json_begin(json, NULL, '{', true);
+        mw_json_number(json, "dim", measured->dim[i]);
+        mw_json_number(json, "tflops", measured->matmul_flops[i].typical * 1e-12);
+        mw_json_number(json, "tflops_low", measured->matmul_flops[i].low * 1e-12);
+        mw_json_number(json, "tflops_high", measured->matmul_flops[i].high * 1e-12);
+        mw_json_end(json, '}');
+    }
+    mw_json_end(json, ']');
+    for (int i = 0; i < cli_figure_count; i++) {
+        struct mw_measure m = cli_figure_of(&cli_figures[i], measured);
+        if (m.samples > 0)
+            json_measure(json, cli_figures[i].group, cli_figures[i].key, &m, 1);
+    }
+    print_aio(json, &measured->drives);
+}

@@ -1,0 +1,95 @@
+/* `memwall calibrate`: measures this machine and writes its profile. */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "cli/calibrate.h"
+#include "cli/cli.h"
+#include "planner/error.h"
+
+#define LIMIT_GB_MAX 1e6
+
+static gboolean
+parse_sustained(const char *name, const char *text, gpointer data, GError **error)
+{
+    struct cli_calibrate_wish *wish = data;
+    char *end = NULL;
+
+    wish->sustained = TRUE;
+    if (!text)
+        return TRUE;
+    double gb = g_ascii_strtod(text, &end);
+    if (end != text && (!*end || g_str_equal(end, "GB")) && gb >= 1 && gb <= LIMIT_GB_MAX) {
+        wish->limit_bytes = (gint64)(gb * 1e9);
+        return TRUE;
+    }
+    g_set_error(error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE,
+                "--sustained=%s: must be a number of GB from 1 to %g, such as 100GB", text,
+                LIMIT_GB_MAX);
+    return FALSE;
+}
+
+static bool
+parse(struct cli_calibrate_wish *wish, int argc, char **argv, gboolean *help, GError **error)
+{
+    const union {
+        GOptionArgFunc function;
+        void *data; /* what GOptionEntry has room for */
+    } sustained = {parse_sustained};
+    const GOptionEntry entries[] = {
+        {"help", 'h', 0, G_OPTION_ARG_NONE, help, "show this help", NULL},
+        {"output", 'o', 0, G_OPTION_ARG_FILENAME, &wish->output,
+         "the profile (default: here.ini among the user's profiles, what -H here reads)", "FILE"},
+        {"nvme", 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &wish->directories,
+         "on the drive to measure; once for each drive (default: $MEMWALL_NVME, else the user's "
+         "cache folder)",
+         "DIR"},
+        {"sustained", 0, G_OPTION_FLAG_OPTIONAL_ARG, G_OPTION_ARG_CALLBACK,
+         sustained.data,
+         "write until the drives' rate keeps still, at most LIMIT (default 68 GB)", "LIMIT"},
+        {"quick", 0, 0, G_OPTION_ARG_NONE, &wish->quick,
+         "seconds instead of a minute, and figures of little worth", NULL},
+        {"json", 0, 0, G_OPTION_ARG_NONE, &wish->json, "print JSON", NULL},
+        G_OPTION_ENTRY_NULL};
+    g_autoptr(GOptionContext) context = g_option_context_new(NULL);
+    GOptionGroup *group = g_option_group_new("calibrate", "", "", wish, NULL);
+    g_autoptr(GError) wrong = NULL;
+
+    g_option_group_add_entries(group, entries);
+    g_option_context_set_main_group(context, group);
+    g_option_context_set_help_enabled(context, FALSE);
+    if (!g_option_context_parse(context, &argc, &argv, &wrong)) {
+        g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "%s; see memwall calibrate --help",
+                    wrong->message);
+        return false;
+    }
+    if (argc > 1) {
+        g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
+                    "unexpected argument \"%s\"; see memwall calibrate --help", argv[1]);
+        return false;
+    }
+    if (*help) {
+        g_set_prgname("memwall calibrate");
+        g_autofree char *text = g_option_context_get_help(context, TRUE, NULL);
+        fputs(text, stdout);
+    }
+    return true;
+}
+
+static int
+run(int argc, char **argv)
+{
+    struct cli_calibrate_wish wish = {0};
+    g_autoptr(GError) error = NULL;
+    gboolean help = FALSE;
+    bool good = parse(&wish, argc, argv, &help, &error);
+
+    if (good && !help)
+        good = cli_calibrate(&wish, &error);
+    g_free(wish.output);
+    g_strfreev(wish.directories);
+    return good ? cli_flush() : cli_fail(error);
+}
+
+const struct cli_verb cli_verb_calibrate = {
+    "calibrate", "measures this machine and writes its profile, which -H here reads", run};

@@ -1,0 +1,95 @@
+/*
+ * calibrate.h - what this machine's `cpu` backend does, measured: the figures of a hardware profile.
+ *
+ * Primitives only, never a plan: products, operators, copies, updates and transfers as a run does
+ * them, on the OpenMP team that a run has (omp_set_num_threads), in arenas and files like a run's.
+ * "Device" and "host" are the same cores and the same memory; what that costs is measured by
+ * running one beside the other.  Takes about a minute.
+ */
+#ifndef MW_EXEC_CALIBRATE_H
+#define MW_EXEC_CALIBRATE_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "planner/hwprofile.h"
+
+/* --- figures --- */
+
+/* Median, and the 10th and 90th percentiles: low is the smaller number. */
+struct mw_measure {
+    double low, typical, high;
+    int samples;
+};
+
+/* Sorts the samples.  Percentiles are linear between neighbours.  None: all zero. */
+struct mw_measure mw_measure_of(double *samples, int count);
+/* Half of the distance from low to high, over typical; 0 if typical is 0. */
+double mw_measure_spread(const struct mw_measure *measure);
+
+/* y = intercept + slope * x by least squares of the relative error (y > 0); both at least 0. */
+void mw_calibrate_line(const double *x, const double *y, int count, double *intercept,
+                       double *slope);
+
+/* Of two works that go on side by side at the parts `x` and `y` of their speeds alone, where the
+ * first asks for all cores: the part of the cores that the second asks for, when they are shared
+ * max-min fairly (sim/engine_share.c).  x + y = 1: they take turns, 1; x + y = 2: nothing, 0. */
+double mw_calibrate_share(double x, double y);
+
+/* The first window from which on a drive's write rate keeps still: the median of `span` windows is
+ * within a twentieth of that of the `span` before.  -1: not yet. */
+int mw_calibrate_settled(const double *rates, int count, int span);
+
+/* --- the machine --- */
+
+struct mw_calibration_drives {
+    int count;
+    int64_t free_bytes;                            /* on all their file systems */
+    int64_t block_bytes;                           /* picked */
+    int depth;                                     /* picked; blocks in flight a drive and direction */
+    bool direct, ram;                              /* all; any */
+    struct mw_measure read_bytes_per_s, write_bytes_per_s, burst_bytes_per_s;
+    struct mw_measure latency_s; /* of one request alone */
+    struct mw_measure duplex;
+    bool sustained;                                /* write is, with burst beside it */
+    bool settled;                                  /* before the limit */
+    int64_t written_bytes;                         /* to find the sustained rate */
+    int64_t cache_bytes;                           /* written before it settled */
+};
+
+struct mw_calibration {
+    int cores; /* of the team */
+    double cores_had; /* part of the cores that products had; well below 1: others are busy */
+    int64_t memory_bytes; /* what a run may take, device and host together */
+    int points;
+    double dim[MW_MATMUL_POINTS_MAX]; /* cube root of m * n * k */
+    struct mw_measure matmul_flops[MW_MATMUL_POINTS_MAX];
+    struct mw_measure layer_flops; /* a GPT-2 layer, forward and backward, attention counted whole */
+    struct mw_measure device_bytes_per_s; /* memory-bound operators, by the planner's bytes */
+    struct mw_measure launch_s;
+    struct mw_measure h2d_bytes_per_s, d2h_bytes_per_s, copy_latency_s; /* one thread copies */
+    struct mw_measure update_params_per_s;
+    struct mw_measure host_bytes_per_s; /* the fastest of update, accumulation and norm */
+    struct mw_measure host_share, copy_share, nvme_share; /* of the cores, beside products */
+    struct mw_calibration_drives drives;
+};
+
+struct mw_calibration_options {
+    const char *const *directories; /* one a drive; they exist */
+    int directory_count;
+    bool sustained;
+    int64_t sustained_limit_bytes; /* at most so much is written; 0: 64 GiB */
+    bool quick;                    /* tiny and noisy: for tests */
+    /* What is measured now, `done` of `total`; false stops.  NULL is allowed. */
+    bool (*progress)(void *data, const char *what, int done, int total);
+    /* A line for the user. */
+    void (*notice)(void *data, const char *line);
+    void *data;
+};
+
+/* False with *error: a directory that cannot be written or is too small, no memory, stopped. */
+bool mw_calibrate(const struct mw_calibration_options *options, struct mw_calibration *out,
+                  GError **error);
+
+#endif

@@ -1,0 +1,196 @@
+/* The drives' file, and which block size and depth to use. */
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+
+#include "exec/calibrate_internal.h"
+#include "planner/error.h"
+
+#define MIB (INT64_C(1) << 20)
+#define FILE_BYTES (2048 * MIB)
+#define SUSTAINED_FILE_BYTES (16384 * MIB)
+#define QUICK_FILE_BYTES (32 * MIB)
+#define STEM "memwall-calibrate"
+
+/* What moves least in the best time: within this of the fastest, the first in order. */
+#define AS_GOOD 1.03
+
+static const struct setting {
+    int64_t block_bytes;
+    int depth;
+} settings[] = {
+    {MIB, 32},     {MIB, 16},     {MIB, 8},       {MIB, 64},       {4 * MIB, 8},
+    {4 * MIB, 16}, {4 * MIB, 32}, {MIB / 4, 32}, {MIB / 4, 64}, {MIB / 4, 128},
+};
+#define QUICK_SETTINGS 2
+
+static bool
+find_room(struct mw_calibrator *c, struct mw_calibration_drives *drives, GError **error)
+{
+    const struct mw_calibration_options *o = c->options;
+    g_autofree dev_t *seen = g_new0(dev_t, o->directory_count);
+
+    for (int i = 0; i < o->directory_count; i++) {
+        struct statvfs room;
+        struct stat status;
+        bool again = false;
+        if (statvfs(o->directories[i], &room) || stat(o->directories[i], &status)) {
+            g_set_error(error, MW_ERROR, MW_ERROR_IO, "%s: %s", o->directories[i],
+                        g_strerror(errno));
+            return false;
+        }
+        seen[i] = status.st_dev;
+        for (int j = 0; j < i; j++)
+            again = again || seen[j] == seen[i];
+        if (!again)
+            drives->free_bytes += (int64_t)(room.f_bavail * room.f_frsize);
+    }
+    drives->count = o->directory_count;
+    return true;
+}
+
+/* Half of what is free at most.  Too little is for the tier to refuse, with its numbers. */
+static int64_t
+file_bytes(const struct mw_calibrator *c, const struct mw_calibration_drives *drives)
+{
+    const struct mw_calibration_options *o = c->options;
+    int64_t wish = o->quick ? QUICK_FILE_BYTES : o->sustained ? SUSTAINED_FILE_BYTES : FILE_BYTES;
+    int64_t unit = 4 * MIB * o->directory_count;
+
+    return MAX(MIN(wish, drives->free_bytes / 2) / unit * unit, 2 * unit);
+}
+
+static bool
+open_file(struct mw_calibrator *c, const struct mw_calibration_drives *drives,
+          struct setting setting, bool resume, GError **error)
+{
+    struct mw_nvme_options options = {
+        .directories = c->options->directories,
+        .directory_count = c->options->directory_count,
+        .stem = STEM,
+        .capacity_bytes = file_bytes(c, drives),
+        .stripe_bytes = 4 * MIB,
+        .block_bytes = setting.block_bytes,
+        .depth = setting.depth,
+        .keep = true,
+        .resume = resume,
+    };
+
+    mw_nvme_close(c->nvme);
+    c->nvme = mw_nvme_open(&options, error);
+    c->has_files = c->has_files || c->nvme;
+    return c->nvme != NULL;
+}
+
+static void
+tell_notices(const struct mw_calibrator *c, struct mw_calibration_drives *drives)
+{
+    drives->direct = true;
+    for (int i = 0; i < mw_nvme_drive_count(c->nvme); i++) {
+        struct mw_nvme_drive drive = mw_nvme_drive(c->nvme, i);
+        drives->direct = drives->direct && drive.direct;
+        drives->ram = drives->ram || drive.ram;
+        if (drive.notice && c->options->notice)
+            c->options->notice(c->options->data, drive.notice);
+    }
+}
+
+/* Blocks that were reserved but never written are slower to write, and read as zeros. */
+static bool
+write_all(struct mw_calibrator *c, GError **error)
+{
+    int64_t bytes = MIN(4 * MIB * c->options->directory_count, c->host.bytes / MIB * MIB);
+    int64_t all = mw_nvme_capacity_bytes(c->nvme);
+
+    for (int64_t at = 0; at + bytes <= all; at += bytes)
+        if (!mw_nvme_transfer(c->nvme, MW_NVME_WRITE, at, bytes, c->host.base, error))
+            return false;
+    return true;
+}
+
+/* Seconds to read and to write a byte; the best of some. */
+static bool
+time_setting(struct mw_calibrator *c, double *seconds, GError **error)
+{
+    double best[2] = {INFINITY, INFINITY};
+
+    for (int r = 0; r < 3; r++)
+        for (int direction = 0; direction < 2; direction++) {
+            struct mw_calibrate_mover m = {
+                .c = c, .direction = direction, .bytes = 32 * MIB};
+            struct mw_calibrate_work work = {mw_calibrate_move, &m};
+            double s = 1 / mw_calibrate_rate(&work, c->options->quick ? 0 : 0.1);
+            if (m.error) {
+                g_propagate_error(error, m.error);
+                return false;
+            }
+            best[direction] = fmin(best[direction], s);
+        }
+    *seconds = best[0] + best[1];
+    return true;
+}
+
+static bool
+pick(struct mw_calibrator *c, const struct mw_calibration_drives *drives, struct setting *picked,
+     GError **error)
+{
+    double seconds[G_N_ELEMENTS(settings)], best = INFINITY;
+    size_t count = c->options->quick ? QUICK_SETTINGS : G_N_ELEMENTS(settings);
+
+    for (size_t i = 0; i < count; i++) {
+        g_autofree char *what = g_strdup_printf("drives: blocks of %d KiB, %d in flight",
+                                                (int)(settings[i].block_bytes / 1024),
+                                                settings[i].depth);
+        if (!mw_calibrate_step(c, what, error) ||
+            !open_file(c, drives, settings[i], true, error) ||
+            !time_setting(c, &seconds[i], error))
+            return false;
+        best = fmin(best, seconds[i]);
+    }
+    size_t first = 0;
+    while (seconds[first] > AS_GOOD * best)
+        first++;
+    *picked = settings[first];
+    return true;
+}
+
+/* The file is kept from one opening to the next, and goes in any case. */
+void
+mw_calibrate_close_drives(struct mw_calibrator *c)
+{
+    mw_nvme_close(c->nvme);
+    c->nvme = NULL;
+    for (int i = 0; c->has_files && i < c->options->directory_count; i++) {
+        g_autofree char *name =
+            g_strdup_printf(STEM "-%dof%d.data", i + 1, c->options->directory_count);
+        g_autofree char *path = g_build_filename(c->options->directories[i], name, NULL);
+        remove(path);
+    }
+}
+
+bool
+mw_calibrate_open_drives(struct mw_calibrator *c, struct mw_calibration *out, GError **error)
+{
+    if (!mw_calibrate_step(c, "drives: making the file", error) ||
+        !find_room(c, &out->drives, error) ||
+        !open_file(c, &out->drives, settings[0], false, error))
+        return false;
+    tell_notices(c, &out->drives);
+    return true;
+}
+
+bool
+mw_calibrate_drives(struct mw_calibrator *c, struct mw_calibration *out, GError **error)
+{
+    struct mw_calibration_drives *d = &out->drives;
+    struct setting picked;
+
+    if (!write_all(c, error) || !pick(c, d, &picked, error))
+        return false;
+    d->block_bytes = picked.block_bytes;
+    d->depth = picked.depth;
+    return open_file(c, d, picked, true, error) && mw_calibrate_transfers(c, out, error) &&
+           (!c->options->sustained || mw_calibrate_sustained(c, out, error));
+}

@@ -1,0 +1,68 @@
+/* calibrate_internal.h - shared by exec/calibrate*.c only. */
+#ifndef MW_EXEC_CALIBRATE_INTERNAL_H
+#define MW_EXEC_CALIBRATE_INTERNAL_H
+
+#include "exec/calibrate.h"
+#include "exec/cpu/matmul.h"
+#include "exec/memory.h"
+#include "exec/nvme.h"
+
+enum { MW_CALIBRATE_ROUNDS_MAX = 32 };
+
+struct mw_calibrator {
+    const struct mw_calibration_options *options;
+    struct mw_arena device, host;
+    struct mw_cpu_matmul *matmul;
+    const struct mw_cpu_kernels *kernels;
+    int rounds;
+    double window_s; /* of a sample of works side by side */
+    struct mw_nvme *nvme;
+    bool has_files; /* to be removed */
+    int step;
+};
+
+double mw_calibrate_now_s(void);
+
+/* Tells what comes next; false with *error where the caller stops. */
+bool mw_calibrate_step(struct mw_calibrator *c, const char *what, GError **error);
+
+/* A part of an arena, on a 64-byte border; *at moves on, back to the start where there is no room. */
+void *mw_calibrate_take(const struct mw_arena *arena, int64_t *at, int64_t bytes);
+
+/* Units of work a second, repeated for at least `seconds`: `run` does a piece and returns its
+ * units. */
+struct mw_calibrate_work {
+    double (*run)(void *state);
+    void *state;
+};
+double mw_calibrate_rate(const struct mw_calibrate_work *work, double seconds);
+/* Two works at once, each in a thread of its own. */
+void mw_calibrate_rates(const struct mw_calibrate_work works[2], double seconds, double rates[2]);
+
+/* Requests of `bytes`, one after the other, round and round in the half of the file that is the
+ * direction's.  An error is kept, and no more is moved. */
+struct mw_calibrate_mover {
+    struct mw_calibrator *c;
+    enum mw_nvme_direction direction;
+    int64_t bytes, at;
+    GError *error;
+};
+double mw_calibrate_move(void *mover); /* bytes; a struct mw_calibrate_mover */
+
+bool mw_calibrate_transfers(struct mw_calibrator *c, struct mw_calibration *out, GError **error);
+bool mw_calibrate_sustained(struct mw_calibrator *c, struct mw_calibration *out, GError **error);
+
+/* The parts, each in its own file. */
+bool mw_calibrate_matmul(struct mw_calibrator *c, struct mw_calibration *out, GError **error);
+bool mw_calibrate_layer(struct mw_calibrator *c, struct mw_calibration *out, GError **error);
+bool mw_calibrate_memory(struct mw_calibrator *c, struct mw_calibration *out, GError **error);
+bool mw_calibrate_open_drives(struct mw_calibrator *c, struct mw_calibration *out, GError **error);
+void mw_calibrate_close_drives(struct mw_calibrator *c);
+bool mw_calibrate_drives(struct mw_calibrator *c, struct mw_calibration *out, GError **error);
+bool mw_calibrate_shares(struct mw_calibrator *c, struct mw_calibration *out, GError **error);
+
+/* Memory-bound operators of one layer over `rows` tokens of `columns`, forward twice (recompute)
+ * and backward; returns their bytes as the planner counts them. */
+double mw_calibrate_layer_passes(struct mw_calibrator *c, int64_t rows, int64_t columns);
+
+#endif

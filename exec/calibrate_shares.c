@@ -1,0 +1,126 @@
+/* What goes on beside matrix products, and how much of the cores it takes. */
+#include <string.h>
+
+#include "exec/calibrate_internal.h"
+#include "planner/error.h"
+
+#define MIB (INT64_C(1) << 20)
+
+/* Products of the size of a small layer's. */
+struct products {
+    struct mw_calibrator *c;
+    int64_t size, at;
+    bool failed;
+};
+
+static double
+run_product(void *data)
+{
+    struct products *p = data;
+    int64_t bytes = 2 * p->size * p->size;
+    struct mw_cpu_product product = {
+        .m = p->size, .n = p->size, .k = p->size, .b_transposed = true};
+    const uint16_t *a = mw_calibrate_take(&p->c->device, &p->at, bytes);
+    const uint16_t *b = mw_calibrate_take(&p->c->device, &p->at, bytes);
+    void *to = mw_calibrate_take(&p->c->device, &p->at, bytes);
+
+    if (!mw_cpu_matmul_run(p->c->matmul, &product, to, a, b, NULL))
+        p->failed = true;
+    return 1;
+}
+
+struct beside {
+    struct mw_calibrator *c;
+    int64_t params, copy_bytes;
+};
+
+static double
+run_update(void *data)
+{
+    const struct beside *b = data;
+    const struct mw_cpu_adamw step = mw_cpu_adamw_step(1e-4, 0.9, 0.999, 1e-8, 0.01, 10, 1);
+    int64_t at = 0;
+    float *w = mw_calibrate_take(&b->c->host, &at, 4 * b->params);
+    float *m = mw_calibrate_take(&b->c->host, &at, 4 * b->params);
+    float *v = mw_calibrate_take(&b->c->host, &at, 4 * b->params);
+    uint16_t *param = mw_calibrate_take(&b->c->host, &at, 2 * b->params);
+    uint16_t *gradient = mw_calibrate_take(&b->c->host, &at, 2 * b->params);
+
+    b->c->kernels->adamw(&step, w, m, v, param, gradient, false, b->params);
+    return 1;
+}
+
+/* Beside products in the device's arena: both ends are the host's. */
+static double
+run_copy(void *data)
+{
+    const struct beside *b = data;
+
+    memcpy(b->c->host.base, b->c->host.base + b->c->host.bytes / 2, (size_t)b->copy_bytes);
+    return 1;
+}
+
+static struct mw_measure
+share_of(struct mw_calibrator *c, struct products *products, struct mw_calibrate_work other)
+{
+    struct mw_calibrate_work works[2] = {{run_product, products}, other};
+    double samples[MW_CALIBRATE_ROUNDS_MAX];
+
+    for (int r = 0; r < c->rounds; r++) {
+        double alone[2], both[2];
+        for (int i = 0; i < 2; i++)
+            alone[i] = mw_calibrate_rate(&works[i], c->window_s / 2);
+        mw_calibrate_rates(works, c->window_s, both);
+        samples[r] = mw_calibrate_share(both[0] / alone[0], both[1] / alone[1]);
+        g_debug("products at %.2f beside what goes on at %.2f: takes %.2f", both[0] / alone[0],
+                both[1] / alone[1], samples[r]);
+    }
+    return mw_measure_of(samples, c->rounds);
+}
+
+static struct mw_measure
+larger(struct mw_measure a, struct mw_measure b)
+{
+    return a.typical >= b.typical ? a : b;
+}
+
+static bool
+measure_transfers(struct mw_calibrator *c, struct products *products, struct mw_calibration *out,
+                  GError **error)
+{
+    struct mw_measure shares[MW_NVME_DIRECTIONS];
+
+    for (int direction = 0; direction < MW_NVME_DIRECTIONS; direction++) {
+        struct mw_calibrate_mover m = {.c = c, .direction = direction, .bytes = 32 * MIB};
+        shares[direction] =
+            share_of(c, products, (struct mw_calibrate_work){mw_calibrate_move, &m});
+        if (m.error) {
+            g_propagate_error(error, m.error);
+            return false;
+        }
+    }
+    out->nvme_share = larger(shares[0], shares[1]);
+    return true;
+}
+
+bool
+mw_calibrate_shares(struct mw_calibrator *c, struct mw_calibration *out, GError **error)
+{
+    bool quick = c->options->quick;
+    struct products products = {.c = c, .size = quick ? 128 : 768};
+    struct beside beside = {
+        .c = c, .params = quick ? 1 << 16 : 8 << 20, .copy_bytes = quick ? MIB : 32 * MIB};
+
+    if (!mw_calibrate_step(c, "products beside updates", error))
+        return false;
+    out->host_share = share_of(c, &products, (struct mw_calibrate_work){run_update, &beside});
+    if (!mw_calibrate_step(c, "products beside copies", error))
+        return false;
+    out->copy_share = share_of(c, &products, (struct mw_calibrate_work){run_copy, &beside});
+    if (!mw_calibrate_step(c, "products beside transfers", error) ||
+        !measure_transfers(c, &products, out, error))
+        return false;
+    if (products.failed)
+        g_set_error_literal(error, MW_ERROR, MW_ERROR_DEVICE, mw_cpu_matmul_error(c->matmul));
+    return !products.failed;
+}

@@ -1,0 +1,194 @@
+#!/usr/bin/python3
+"""`memwall calibrate --quick` writes a profile that counts as measured and plans; prints TAP.
+
+No figure is compared with another machine's or with time: whatever is measured, the rules hold.
+The command is $MEMWALL, or build/cli/memwall.
+"""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+MEMWALL = pathlib.Path(os.environ.get("MEMWALL", ROOT / "build/cli/memwall")).resolve()
+
+
+class Box:
+    def __init__(self, folder):
+        self.folder = pathlib.Path(folder)
+        self.drive = self.folder / "drive"
+        self.drive.mkdir()
+        self.here = self.folder / "config/memwall/hwprofiles/here.ini"
+        self.environment = dict(os.environ, LC_ALL="C.UTF-8", HOME=str(self.folder),
+                                XDG_CONFIG_HOME=str(self.folder / "config"),
+                                XDG_CACHE_HOME=str(self.folder / "cache"))
+        self.environment.pop("MEMWALL_NVME", None)
+
+    def run(self, *words, **more):
+        done = subprocess.run([str(MEMWALL), *words], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, check=False, cwd=self.folder,
+                              env={**self.environment, **more})
+        done.text, done.said = done.stdout.decode(), done.stderr.decode()
+        return done
+
+
+def check_done(done):
+    if done.returncode:
+        yield f"status {done.returncode}: {done.said}"
+
+
+def check_profile(box):
+    done = box.run("calibrate", "--quick", "-o", "new.ini", "--nvme", str(box.drive))
+    yield from check_done(done)
+    for words in ("matrix products of 64", "fused AdamW", "drives: read", '"block_size"',
+                  "new.ini"):
+        if words not in done.text:
+            yield f"{words} is not in the table"
+    if "burst" not in (box.folder / "new.ini").read_text(encoding="utf-8"):
+        yield "the write rate is not marked as a burst"
+    if list(box.drive.iterdir()):
+        yield f"left behind: {list(box.drive.iterdir())}"
+
+
+def check_reads_back(box):
+    done = box.run("list", "hwprofiles", "./new.ini")
+    yield from check_done(done)
+    if done.text.split() != (box.folder / "new.ini").read_text(encoding="utf-8").split():
+        yield "what is read is not what was written"
+
+
+def check_calibrated(box):
+    done = box.run("simulate", "-m", "gpt2", "-H", "./new.ini", "--batch", "1", "--json")
+    yield from check_done(done)
+    answer = json.loads(done.text)
+    if answer["provenance"] != "measured" or not answer["calibrated"]:
+        yield f"provenance {answer['provenance']}, calibrated {answer['calibrated']}"
+    if done.said:
+        yield f"said {done.said}"
+
+
+def check_plan(box):
+    yield from check_done(box.run("plan", "-m", "gpt2", "-H", "./new.ini"))
+    done = box.run("simulate", "-m", "gpt2", "-H", "./new.ini", "-s", "zero-infinity-nvme",
+                   "--batch", "1")
+    yield from check_done(done)
+
+
+def check_here(box):
+    """$MEMWALL_NVME says where; -H here and no -H read what was written."""
+    done = box.run("calibrate", "--quick", "--json", MEMWALL_NVME=str(box.drive))
+    yield from check_done(done)
+    answer = json.loads(done.text)
+    if answer["profile"] != str(box.here) or not box.here.exists():
+        yield f"written to {answer['profile']}"
+    if not answer["aio"]["block_size"] > 0 or not answer["nvme.read_gb_per_s"]["typical"] > 0:
+        yield "no aio block or no rate"
+    for words in ([], ["-H", "here"]):
+        done = box.run("plan", "-m", "gpt2", *words)
+        yield from check_done(done)
+        if done.said or "here" not in done.text:
+            yield f"{words}: {done.said}"
+
+
+def check_cache(box):
+    """Without a word on the drive, the user's cache folder is made and left empty."""
+    yield from check_done(box.run("calibrate", "--quick", "-o", "other.ini"))
+    folder = box.folder / "cache/memwall"
+    if not folder.is_dir() or list(folder.iterdir()):
+        yield "no cache folder, or one that is not empty"
+
+
+def check_sustained(box):
+    done = box.run("calibrate", "--quick", "--sustained=1GB", "-o", "long.ini", "--nvme",
+                   str(box.drive))
+    yield from check_done(done)
+    text = (box.folder / "long.ini").read_text(encoding="utf-8")
+    if "sustained: " not in text or "burst: " in text:
+        yield "the write rate is not marked as sustained"
+
+
+def check_other_machine(box):
+    text = (box.folder / "new.ini").read_text(encoding="utf-8")
+    row = next(line for line in text.splitlines() if line.startswith("machine = "))
+    (box.folder / "far.ini").write_text(text.replace(row, "machine = a VAX"), encoding="utf-8")
+    done = box.run("plan", "-m", "gpt2", "-H", "./far.ini")
+    yield from check_done(done)
+    if "another machine (a VAX)" not in done.said:
+        yield f"said {done.said!r}"
+
+
+def check_measured_first(box):
+    """No profile: it says so and begins to measure, which a drive that is not there ends."""
+    box.here.unlink(missing_ok=True)
+    done = box.run("simulate", "-m", "gpt2", MEMWALL_NVME="/nonexistent/drive")
+    if done.returncode != 1 or done.text:
+        yield f"status {done.returncode}"
+    for words in ("no profile of this machine", "/nonexistent/drive"):
+        if words not in done.said:
+            yield f"{words} is not said: {done.said}"
+    done = box.run("simulate", "-m", "gpt9", MEMWALL_NVME="/nonexistent/drive")
+    if done.returncode != 2 or "measuring" in done.said:
+        yield f"measures for a model that is not there: {done.said}"
+
+
+WRONG = {
+    "--nvme /nonexistent/drive": (1, "/nonexistent/drive"),
+    "--nvme /proc": (1, "/proc"),
+    "-o /nonexistent/folder/x.ini --nvme .": (1, "/nonexistent"),
+    "--sustained=much": (2, "--sustained=much"),
+    "--sustained=-3": (2, "--sustained=-3"),
+    "--sustained=0": (2, "--sustained=0"),
+    "--slow": (2, "--slow"),
+    "extra": (2, "extra"),
+}
+
+
+def check_wrong(box, line, status, words):
+    done = box.run("calibrate", "--quick", *line.split())
+    last = done.said.strip().splitlines()[-1]
+    if done.returncode != status or done.text:
+        yield f"status {done.returncode}, standard output {done.text!r}"
+    if words not in last or not last.startswith("memwall: "):
+        yield f"said {last!r}"
+
+
+def check_help(box):
+    done = box.run("calibrate", "--help")
+    yield from check_done(done)
+    if "--sustained" not in done.text or "--nvme" not in done.text:
+        yield done.text
+
+
+def tests(box):
+    yield "help", check_help(box)
+    yield "profile", check_profile(box)
+    yield "reads back", check_reads_back(box)
+    yield "counts as measured", check_calibrated(box)
+    yield "plans", check_plan(box)
+    yield "here", check_here(box)
+    yield "cache folder", check_cache(box)
+    yield "sustained", check_sustained(box)
+    yield "another machine", check_other_machine(box)
+    yield "measured first", check_measured_first(box)
+    for line, (status, words) in WRONG.items():
+        if not (os.geteuid() == 0 and line.startswith("-o")):
+            yield f"wrong: {line}", check_wrong(box, line, status, words)
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        failed = number = 0
+        for number, (name, wrong) in enumerate(tests(Box(folder)), 1):
+            wrong = list(wrong)
+            print(f"{'not ok' if wrong else 'ok'} {number} {name}")
+            for line in wrong:
+                print(f"# {line}")
+            failed += bool(wrong)
+        print(f"1..{number}")
+    return failed > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,221 @@
+/* Figures from samples, and a quick calibration. */
+#include <glib/gstdio.h>
+#include <math.h>
+#include <string.h>
+
+#include "exec/calibrate.h"
+#include "planner/error.h"
+
+static void
+assert_near(double is, double wanted)
+{
+    g_assert_cmpfloat_with_epsilon(is, wanted, 1e-9 * fmax(1, fabs(wanted)));
+}
+
+static void
+test_percentiles(void)
+{
+    double eleven[] = {10, 0, 9, 1, 8, 2, 7, 3, 6, 4, 5}, two[] = {3, 1}, one[] = {7};
+    struct mw_measure m = mw_measure_of(eleven, 11);
+
+    assert_near(m.low, 1);
+    assert_near(m.typical, 5);
+    assert_near(m.high, 9);
+    g_assert_cmpint(m.samples, ==, 11);
+    assert_near(mw_measure_spread(&m), 0.8);
+    m = mw_measure_of(two, 2);
+    assert_near(m.low, 1.2);
+    assert_near(m.typical, 2);
+    assert_near(m.high, 2.8);
+    m = mw_measure_of(one, 1);
+    assert_near(m.low, 7);
+    assert_near(m.typical, 7);
+    assert_near(m.high, 7);
+    assert_near(mw_measure_spread(&m), 0);
+    m = mw_measure_of(one, 0);
+    assert_near(m.typical, 0);
+    assert_near(mw_measure_spread(&m), 0);
+}
+
+static void
+test_line(void)
+{
+    double x[] = {1, 2, 4, 8}, y[] = {5, 7, 11, 19}, falling[] = {9, 8, 7, 6};
+    double below[] = {0.5, 2, 4.5, 9.5}, intercept, slope;
+
+    mw_calibrate_line(x, y, 4, &intercept, &slope);
+    assert_near(intercept, 3);
+    assert_near(slope, 2);
+    mw_calibrate_line(x, falling, 4, &intercept, &slope); /* no rate is negative */
+    assert_near(slope, 0);
+    g_assert_cmpfloat(intercept, >, 6);
+    mw_calibrate_line(x, below, 4, &intercept, &slope); /* nor a latency */
+    assert_near(intercept, 0);
+    g_assert_cmpfloat(slope, >, 0.5);
+    g_assert_cmpfloat(slope, <, 1.2);
+    mw_calibrate_line(x, y, 1, &intercept, &slope);
+    assert_near(slope, 0);
+    assert_near(intercept, 5);
+}
+
+/* What the engine gives two that share: the first asks for all, the second for a share. */
+static void
+test_share(void)
+{
+    for (int i = 0; i <= 20; i++) {
+        double share = i / 20.0, level = fmax(0.5, 1 - share);
+        double x = level, y = share > 0 ? fmin(1, 0.5 / share) : 1;
+        assert_near(mw_calibrate_share(x, y), share);
+    }
+    assert_near(mw_calibrate_share(0.3, 0.4), 1); /* worse than turns */
+    assert_near(mw_calibrate_share(1.2, 1.1), 0);
+}
+
+static void
+test_settled(void)
+{
+    double falling[60], flat[12];
+
+    for (int i = 0; i < 60; i++)
+        falling[i] = i < 20 ? 3000 - i : i < 40 ? 3000 - 100 * (i - 19) : 1000;
+    for (int i = 0; i < 12; i++)
+        flat[i] = 1000 + 10 * (i % 3);
+    g_assert_cmpint(mw_calibrate_settled(flat, 12, 6), ==, 0);
+    g_assert_cmpint(mw_calibrate_settled(flat, 11, 6), ==, -1);
+    /* From 20 on it falls by more than a twentieth in ten windows. */
+    g_assert_cmpint(mw_calibrate_settled(falling + 20, 10, 5), ==, -1);
+    g_assert_cmpint(mw_calibrate_settled(falling + 20, 40, 10), ==, 14);
+}
+
+/* --- a machine ------------------------------------------------------------------------------------- */
+
+static bool
+stop_at(void *data, const char *what, int done, int total)
+{
+    int *left = data;
+
+    g_assert_cmpint(done, <, total);
+    return (*left)-- > 0;
+}
+
+static bool
+calibrate(const char *directory, int *steps, struct mw_calibration *out, GError **error)
+{
+    struct mw_calibration_options options = {.directories = &directory,
+                                             .directory_count = 1,
+                                             .sustained = true,
+                                             .sustained_limit_bytes = 8 << 20,
+                                             .quick = true,
+                                             .progress = stop_at,
+                                             .data = steps};
+
+    return mw_calibrate(&options, out, error);
+}
+
+static void
+assert_empty(const char *directory)
+{
+    g_autoptr(GDir) dir = g_dir_open(directory, 0, NULL);
+
+    g_assert_nonnull(dir);
+    g_assert_cmpstr(g_dir_read_name(dir), ==, NULL);
+}
+
+static void
+assert_measured(struct mw_measure m, double least, double most)
+{
+    g_assert_cmpfloat(m.low, >=, least);
+    g_assert_cmpfloat(m.low, <=, m.typical);
+    g_assert_cmpfloat(m.typical, <=, m.high);
+    g_assert_cmpfloat(m.high, <=, most);
+    g_assert_cmpint(m.samples, >, 0);
+}
+
+static void
+assert_all_measured(const struct mw_calibration *m)
+{
+    const struct mw_measure rates[] = {
+        m->layer_flops,      m->device_bytes_per_s,  m->launch_s,
+        m->h2d_bytes_per_s,  m->d2h_bytes_per_s,     m->copy_latency_s,
+        m->host_bytes_per_s, m->update_params_per_s, m->drives.read_bytes_per_s,
+        m->drives.write_bytes_per_s};
+
+    for (size_t i = 0; i < G_N_ELEMENTS(rates); i++)
+        assert_measured(rates[i], 1e-12, 1e18);
+    for (int i = 0; i < m->points; i++) {
+        assert_measured(m->matmul_flops[i], 1, 1e18);
+        g_assert_true(!i || m->dim[i] > m->dim[i - 1]);
+    }
+    assert_measured(m->host_share, 0, 1);
+    assert_measured(m->copy_share, 0, 1);
+    assert_measured(m->nvme_share, 0, 1);
+    assert_measured(m->drives.duplex, 1, 2);
+    assert_measured(m->drives.latency_s, 0, 100);
+}
+
+static void
+test_quick(void)
+{
+    g_autofree char *directory = g_dir_make_tmp("memwall-XXXXXX", NULL);
+    g_autoptr(GError) error = NULL;
+    struct mw_calibration measured;
+    int steps = 1000;
+
+    calibrate(directory, &steps, &measured, &error);
+    g_assert_no_error(error);
+    assert_all_measured(&measured);
+    g_assert_cmpint(measured.points, >, 1);
+    g_assert_cmpint(measured.cores, >, 0);
+    g_assert_cmpint(measured.memory_bytes, >, 0);
+    g_assert_cmpint(measured.drives.free_bytes, >, 0);
+    g_assert_cmpint(measured.drives.depth, >, 0);
+    g_assert_cmpint(measured.drives.block_bytes % 4096, ==, 0);
+    g_assert_true(measured.drives.sustained);
+    g_assert_cmpint(measured.drives.written_bytes, >, 0);
+    assert_empty(directory);
+    g_rmdir(directory);
+}
+
+/* Whenever it ends, nothing is left behind. */
+static void
+test_stopped(void)
+{
+    g_autofree char *directory = g_dir_make_tmp("memwall-XXXXXX", NULL);
+
+    for (int at = 0; at < 14; at += 3) {
+        g_autoptr(GError) error = NULL;
+        struct mw_calibration measured;
+        int steps = at;
+        g_assert_false(calibrate(directory, &steps, &measured, &error));
+        g_assert_error(error, MW_ERROR, MW_ERROR_DEVICE);
+        assert_empty(directory);
+    }
+    g_rmdir(directory);
+}
+
+static void
+test_no_directory(void)
+{
+    g_autoptr(GError) error = NULL;
+    struct mw_calibration measured;
+    int steps = 1000;
+
+    g_assert_false(calibrate("/nonexistent/drive", &steps, &measured, &error));
+    g_assert_error(error, MW_ERROR, MW_ERROR_IO);
+    g_assert_nonnull(strstr(error->message, "/nonexistent/drive"));
+    g_assert_cmpint(steps, >, 990); /* before anything is measured */
+}
+
+int
+main(int argc, char **argv)
+{
+    g_test_init(&argc, &argv, NULL);
+    g_test_add_func("/calibrate/percentiles", test_percentiles);
+    g_test_add_func("/calibrate/line", test_line);
+    g_test_add_func("/calibrate/share", test_share);
+    g_test_add_func("/calibrate/settled", test_settled);
+    g_test_add_func("/calibrate/quick", test_quick);
+    g_test_add_func("/calibrate/stopped", test_stopped);
+    g_test_add_func("/calibrate/no-directory", test_no_directory);
+    return g_test_run();
+}
