@@ -20,7 +20,8 @@ struct cli_verb {
     int (*run)(int argc, char **argv);
 };
 
-extern const struct cli_verb cli_verb_calibrate, cli_verb_list, cli_verb_plan, cli_verb_simulate;
+extern const struct cli_verb cli_verb_calibrate, cli_verb_list, cli_verb_plan, cli_verb_run,
+    cli_verb_simulate;
 
 /* Everything that plan and simulate take.  Strings are owned. */
 struct cli_request {
@@ -39,9 +40,10 @@ struct cli_request {
     char *plan_file; /* simulate PLANFILE */
 };
 
-/* Parses the options of `verb` (plan or simulate) and lets `answer` answer, unless help was asked
- * for.  An error is one line on standard error.  Returns the exit status. */
-int cli_request_run(const char *verb, int argc, char **argv,
+/* Parses the options of `verb` (plan, simulate, run), and `more` (may be NULL), and lets `answer`
+ * answer, unless help was asked for.  An error is one line on standard error.  Returns the exit
+ * status. */
+int cli_request_run(const char *verb, const GOptionEntry *more, int argc, char **argv,
                     int (*answer)(const struct cli_request *request));
 
 /* Whatever was printed reaches standard output, or CLI_FAILED with a line that says so. */

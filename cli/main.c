@@ -8,12 +8,12 @@
 #include "planner/error.h"
 
 static const struct cli_verb *const verbs[] = {&cli_verb_list, &cli_verb_plan, &cli_verb_simulate,
-                                               &cli_verb_calibrate};
+                                               &cli_verb_run, &cli_verb_calibrate};
 
 static void
 print_help(FILE *out)
 {
-    fprintf(out, "memwall - plan and simulate the training of models that do not fit in GPU memory\n\n"
+    fprintf(out, "memwall - plan, simulate and run the training of models that do not fit in GPU memory\n\n"
                  "usage: memwall VERB [OPTION...]\n\n");
     for (size_t i = 0; i < G_N_ELEMENTS(verbs); i++)
         fprintf(out, "  %-10s %s\n", verbs[i]->name, verbs[i]->summary);
@@ -94,6 +94,6 @@ main(int argc, char **argv)
     for (size_t i = 0; i < G_N_ELEMENTS(verbs); i++)
         if (!strcmp(argv[1], verbs[i]->name))
             return verbs[i]->run(argc - 1, argv + 1);
-    cli_say("unknown verb \"%s\"; try list, plan, simulate or calibrate, or --help", argv[1]);
+    cli_say("unknown verb \"%s\"; try list, plan, simulate, run or calibrate, or --help", argv[1]);
     return CLI_USAGE;
 }

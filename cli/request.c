@@ -322,8 +322,8 @@ print_help(GOptionContext *context, const char *verb)
 }
 
 static bool
-parse_words(struct cli_request *request, struct words *words, const char *verb, int argc,
-            char **argv, GError **error)
+parse_words(struct cli_request *request, struct words *words, const char *verb,
+            const GOptionEntry *more, int argc, char **argv, GError **error)
 {
     bool simulate = !strcmp(verb, "simulate");
     g_autoptr(GOptionContext) context = g_option_context_new(simulate ? "[PLANFILE]" : NULL);
@@ -332,6 +332,8 @@ parse_words(struct cli_request *request, struct words *words, const char *verb, 
     cli_options_entries(entries);
     add_fixed_entries(context, request, words);
     g_option_context_add_main_entries(context, entries, NULL);
+    if (more)
+        g_option_context_add_main_entries(context, more, NULL);
     g_option_context_set_help_enabled(context, FALSE);
     g_autoptr(GError) wrong = NULL;
     if (!g_option_context_parse(context, &argc, &argv, &wrong))
@@ -362,11 +364,12 @@ fill_request(struct cli_request *request, const struct words *words, const char 
 }
 
 static int
-parse(struct cli_request *request, const char *verb, int argc, char **argv, gboolean *done)
+parse(struct cli_request *request, const char *verb, const GOptionEntry *more, int argc, char **argv,
+      gboolean *done)
 {
     g_autoptr(GError) error = NULL;
     struct words words = {0};
-    bool good = parse_words(request, &words, verb, argc, argv, &error);
+    bool good = parse_words(request, &words, verb, more, argc, argv, &error);
 
     *done = words.help;
     good = good && (words.help || fill_request(request, &words, verb, &error));
@@ -392,12 +395,12 @@ clear(struct cli_request *request)
 }
 
 int
-cli_request_run(const char *verb, int argc, char **argv,
+cli_request_run(const char *verb, const GOptionEntry *more, int argc, char **argv,
                 int (*answer)(const struct cli_request *request))
 {
     struct cli_request request = {0};
     gboolean done;
-    int status = parse(&request, verb, argc, argv, &done);
+    int status = parse(&request, verb, more, argc, argv, &done);
 
     if (status == CLI_DONE && !done)
         status = answer(&request);

@@ -1,0 +1,144 @@
+#include "cli/run_options.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#include "planner/error.h"
+
+enum number {
+    STEPS, SEED, LR, LR_MIN, WARMUP, BETA1, BETA2, EPSILON, DECAY, CLIP, DEVICE_THREADS,
+    HOST_THREADS, NUMBERS
+};
+
+/* Rows of numbers: name, range, default, help. */
+static const struct number_row {
+    const char *name;
+    double min, max, otherwise;
+    bool whole;
+    const char *help;
+} rows[NUMBERS] = {
+    [STEPS] = {"steps", 1, 1e9, 10, true, "steps to train (default 10)"},
+    [SEED] = {"seed", 0, 1e15, 1, true, "of starting weights and of --shuffle (default 1)"},
+    [LR] = {"lr", 1e-12, 1e3, 3e-4, false, "learning rate (default 3e-4)"},
+    [LR_MIN] = {"lr-min", 0, 1e3, NAN, false,
+                "at the end of the cosine (default a tenth of --lr)"},
+    [WARMUP] = {"warmup", 0, 1e9, 0, true, "steps in which the learning rate rises (default 0)"},
+    [BETA1] = {"beta1", 0, 0.999999, 0.9, false, "of momentum (default 0.9)"},
+    [BETA2] = {"beta2", 0, 0.99999999, 0.95, false, "of variance (default 0.95)"},
+    [EPSILON] = {"epsilon", 1e-20, 1, 1e-8, false, "of AdamW (default 1e-8)"},
+    [DECAY] = {"weight-decay", 0, 10, 0.1, false, "of matrices (default 0.1)"},
+    [CLIP] = {"clip", 0, 1e9, 1, false, "largest norm of the gradient (default 1; 0: any)"},
+    [DEVICE_THREADS] = {"device-threads", 1, 4096, 0, true,
+                        "cores that stand for the GPU (default: all)"},
+    [HOST_THREADS] = {"host-threads", 1, 4096, 0, true,
+                      "cores of the host's optimizer step (default: all)"},
+};
+
+static char *numbers[NUMBERS];
+static char *data_path, *weights_path, *log_path, *lr_shape;
+static char **nvme_directories;
+static gboolean shuffle;
+
+const GOptionEntry *
+cli_run_entries(void)
+{
+    static GOptionEntry entries[NUMBERS + 7];
+    int count = 0;
+
+    entries[count++] = (GOptionEntry){"data", 0, 0, G_OPTION_ARG_FILENAME, &data_path,
+                                      "tokens (.bin, llm.c's form) or UTF-8 text, a token a byte",
+                                      "FILE"};
+    entries[count++] = (GOptionEntry){"weights", 0, 0, G_OPTION_ARG_FILENAME, &weights_path,
+                                      "start from a .safetensors file, its index, or their folder",
+                                      "PATH"};
+    entries[count++] = (GOptionEntry){"nvme", 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &nvme_directories,
+                                      "directory for state on NVMe; again for each drive", "DIR"};
+    entries[count++] = (GOptionEntry){"log", 0, 0, G_OPTION_ARG_FILENAME, &log_path,
+                                      "write a line of JSON a step", "FILE"};
+    entries[count++] = (GOptionEntry){"lr-schedule", 0, 0, G_OPTION_ARG_STRING, &lr_shape,
+                                      "constant (default) or cosine", "SHAPE"};
+    entries[count++] = (GOptionEntry){"shuffle", 0, 0, G_OPTION_ARG_NONE, &shuffle,
+                                      "take sequences in random order", NULL};
+    for (int i = 0; i < NUMBERS; i++)
+        entries[count++] = (GOptionEntry){rows[i].name, 0, 0, G_OPTION_ARG_STRING, &numbers[i],
+                                          rows[i].help, "N"};
+    entries[count] = (GOptionEntry)G_OPTION_ENTRY_NULL;
+    return entries;
+}
+
+static bool
+read_number(enum number which, double *value, GError **error)
+{
+    const struct number_row *row = &rows[which];
+    const char *text = numbers[which];
+    char *end;
+
+    *value = row->otherwise;
+    if (!text)
+        return true;
+    errno = 0;
+    *value = g_ascii_strtod(text, &end);
+    bool decimal = *text && !text[strspn(text, "0123456789.eE+-")];
+    if (decimal && !*end && !errno && isfinite(*value) && *value >= row->min &&
+        *value <= row->max && (!row->whole || *value == floor(*value)))
+        return true;
+    g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "--%s %s: must be a %s from %.15g to %.15g",
+                row->name, text, row->whole ? "whole number" : "number", row->min, row->max);
+    return false;
+}
+
+static bool
+read_shape(struct mw_lr_schedule *schedule, GError **error)
+{
+    schedule->shape = MW_LR_CONSTANT;
+    if (!lr_shape || mw_lr_shape_parse(lr_shape, &schedule->shape))
+        return true;
+    g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
+                "--lr-schedule %s: must be constant or cosine", lr_shape);
+    return false;
+}
+
+bool
+cli_run_options_read(struct cli_run_options *options, GError **error)
+{
+    double v[NUMBERS];
+
+    memset(options, 0, sizeof *options);
+    for (int i = 0; i < NUMBERS; i++)
+        if (!read_number(i, &v[i], error))
+            return false;
+    if (!data_path) {
+        g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
+                    "--data FILE is missing: tokens (.bin) or UTF-8 text to train on");
+        return false;
+    }
+    options->steps = v[STEPS];
+    options->seed = v[SEED];
+    options->shuffle = shuffle;
+    options->schedule = (struct mw_lr_schedule){
+        .lr = v[LR],
+        .lr_min = isnan(v[LR_MIN]) ? v[LR] / 10 : v[LR_MIN],
+        .warmup_steps = v[WARMUP],
+        .total_steps = v[STEPS],
+    };
+    options->optimizer = (struct mw_optimizer){v[BETA1], v[BETA2], v[EPSILON], v[DECAY], v[CLIP], 1};
+    options->device_threads = v[DEVICE_THREADS];
+    options->host_threads = v[HOST_THREADS];
+    options->data = g_steal_pointer(&data_path);
+    options->weights = g_steal_pointer(&weights_path);
+    options->log = g_steal_pointer(&log_path);
+    options->nvme = g_steal_pointer(&nvme_directories);
+    return read_shape(&options->schedule, error) &&
+           mw_lr_schedule_check(&options->schedule, error);
+}
+
+void
+cli_run_options_clear(struct cli_run_options *options)
+{
+    g_free(options->data);
+    g_free(options->weights);
+    g_free(options->log);
+    g_strfreev(options->nvme);
+    memset(options, 0, sizeof *options);
+}

@@ -1,0 +1,32 @@
+/*
+ * run_options.h - what `memwall run` takes beside the options of a plan: data, course of the
+ * training, drives, threads, files.
+ */
+#ifndef MW_CLI_RUN_OPTIONS_H
+#define MW_CLI_RUN_OPTIONS_H
+
+#include <glib.h>
+#include <stdbool.h>
+
+#include "exec/schedule.h"
+#include "exec/trainer.h"
+
+struct cli_run_options {
+    char *data, *weights, *log;
+    char **nvme; /* directories; NULL: the default */
+    int64_t steps;
+    uint64_t seed;
+    bool shuffle;
+    struct mw_lr_schedule schedule;
+    struct mw_optimizer optimizer;
+    int device_threads, host_threads; /* 0: all cores */
+};
+
+/* For the option parser; what they are given stays there, for one command line. */
+const GOptionEntry *cli_run_entries(void);
+
+/* Defaults where nothing was given.  Fails with one line naming option, value and range. */
+bool cli_run_options_read(struct cli_run_options *options, GError **error);
+void cli_run_options_clear(struct cli_run_options *options);
+
+#endif
