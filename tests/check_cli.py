@@ -154,7 +154,7 @@ def wrong_options():
 # Command line: words that the message must have.
 CONTRADICTIONS = {
     "": [],
-    "nonsense": ["nonsense", "list, plan, simulate or calibrate"],
+    "nonsense": ["nonsense", "list, plan, simulate, run or calibrate"],
     "list": ["usage"],
     "list cats": ["usage"],
     "list models extra": ["usage"],
