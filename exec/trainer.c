@@ -71,11 +71,13 @@ end_step(struct mw_trainer *trainer, GError **error)
     bool committed;
 
     now->updates += !now->skipped;
-    if (!mw_trainer_commit_step(trainer, &committed, error))
+    /* Where all ranks meet, all have made it durable. */
+    if (!mw_trainer_commit_step(trainer, &committed, error) ||
+        !mw_trainer_sum(trainer, 0, &now->loss, error))
         return false;
     trainer->reports[now->step % 2] = (struct mw_trainer_step){
         .step = now->step,
-        .loss = now->loss / (trainer->tokens * trainer->micro_batches),
+        .loss = now->loss / (trainer->tokens * trainer->micro_batches * trainer->ranks),
         .gradient_norm = now->gradient_norm,
         .learning_rate = now->learning_rate,
         .skipped = now->skipped,
@@ -110,8 +112,10 @@ perform(struct mw_trainer *trainer, const struct mw_op *op, uint32_t step, GErro
     case MW_OP_H2D:
     case MW_OP_D2H:
         return move(trainer, op, error);
+    case MW_OP_ALL_GATHER:
+    case MW_OP_REDUCE_SCATTER:
     case MW_OP_ALL_REDUCE:
-        return mw_trainer_agree(trainer, error);
+        return mw_trainer_collect(trainer, op, error);
     case MW_OP_COPY:
         return begin_step(trainer, trainer->next_step + step, error);
     case MW_OP_COMMIT:
@@ -139,8 +143,7 @@ static bool
 check_op(const struct mw_plan *plan, const struct mw_op *op, GError **error)
 {
     const struct mw_work *work = &plan->works[op->work];
-    bool runs = work->kind <= MW_OP_D2H || work->kind == MW_OP_COMMIT ||
-                (work->kind == MW_OP_ALL_REDUCE && work->operator_ == MW_OPERATOR_OPTIMIZER);
+    bool runs = work->kind <= MW_OP_ALL_REDUCE || work->kind == MW_OP_COMMIT;
 
     if (runs)
         return true;
@@ -193,10 +196,9 @@ mw_trainer_new(const struct mw_trainer_options *options, GError **error)
     trainer->options = *options;
     trainer->plan = options->plan;
     trainer->kernels = mw_cpu_kernels();
-    trainer->ranks = 1;
     trainer->lanes = mw_lanes_new(options->plan, run, error);
-    if (!trainer->lanes || !check_plan(options->plan, error) ||
-        !mw_trainer_check_commit(trainer, error) || !open_places(trainer, error) ||
+    if (!trainer->lanes || !mw_trainer_join(trainer, error) ||
+        !check_plan(options->plan, error) || !mw_trainer_check_commit(trainer, error) || !open_places(trainer, error) ||
         !mw_trainer_set_up(trainer, error) || !mw_trainer_open_commit(trainer, error) ||
         !make_state(trainer, error)) {
         mw_trainer_free(trainer);

@@ -1,7 +1,7 @@
 /*
  * trainer.h - trains a decoder by a plan: real tokens in, loss and weights out.
  *
- * A process is one rank.  Everything that a run needs is reserved before its first step, at the
+ * A process is one rank, and all ranks run the same plan.  Everything that a run needs is reserved before its first step, at the
  * places that the plan says; the lanes then run the plan's ops step after step.  For one plan,
  * seed, data and number of threads the weights are the same bits, wherever the state lives.
  */
@@ -15,6 +15,7 @@
 #include "exec/backend.h"
 #include "exec/commit.h"
 #include "exec/nvme.h"
+#include "exec/ranks.h"
 #include "exec/safetensors.h"
 #include "planner/plan.h"
 
@@ -43,8 +44,12 @@ struct mw_trainer_commit {
     int (*fields)(void *data, struct mw_commit_field *fields);
 };
 
+/* Lanes of collectives that ranks must have. */
+#define MW_TRAINER_COLLECTIVE_LANES 3
+
 struct mw_trainer_options {
     const struct mw_plan *plan; /* checked, of one rank's program; borrowed, as all below */
+    struct mw_ranks *ranks;     /* as many as the plan is for; NULL: alone */
     const struct mw_decoder *decoder;
     const struct mw_backend *backend;
     int64_t sequences, seq; /* of a micro-batch */
@@ -58,7 +63,8 @@ struct mw_trainer_options {
     uint64_t seed;                       /* of starting weights, */
     const struct mw_safetensors *weights; /* or, if not NULL, where they come from */
 
-    /* Fills a micro-batch: ids and targets of sequences * seq tokens.  Called in a lane's thread. */
+    /* Fills this rank's micro-batch: ids and targets of sequences * seq tokens.  Called in a
+     * lane's thread. */
     bool (*batch)(void *data, int64_t step, int64_t micro_batch, int32_t *ids, int32_t *targets,
                   GError **error);
     double (*learning_rate)(void *data, int64_t step);
@@ -68,7 +74,7 @@ struct mw_trainer_options {
 /* Of one step. */
 struct mw_trainer_step {
     int64_t step; /* from 0, through all runs and resumes */
-    double loss;  /* mean over the batch's tokens */
+    double loss;  /* mean over the tokens of all ranks */
     double gradient_norm, learning_rate;
     bool skipped; /* the gradient was not finite: nothing was updated */
     bool committed; /* durable: a resume goes on from here or later */
@@ -77,7 +83,9 @@ struct mw_trainer_step {
 
 struct mw_trainer;
 
-/* NULL with *error: a plan that this cannot run (which op), too little memory or room on drives. */
+/* NULL with *error: a plan that this cannot run (which op), too little memory or room on drives.
+ * Where there are several ranks, a failure here and in a run is followed by mw_ranks_abort alone,
+ * which does not return. */
 struct mw_trainer *mw_trainer_new(const struct mw_trainer_options *options, GError **error);
 void mw_trainer_free(struct mw_trainer *trainer); /* NULL is allowed */
 

@@ -72,6 +72,7 @@ struct mw_trainer {
 };
 
 #define MW_PURPOSE_BIT(purpose) (1u << (purpose))
+#define MW_PURPOSES_ALL UINT32_MAX
 
 /* The op's use of a slot for one of these purposes (bits) in one of these modes (bits 1 << mode);
  * MW_NONE. */
@@ -81,6 +82,10 @@ uint32_t mw_trainer_slot(const struct mw_trainer *trainer, const struct mw_op *o
 #define MW_MODE_WRITE (1u << MW_USE_DEFINE | 1u << MW_USE_MODIFY)
 #define MW_MODE_ANY (MW_MODE_READ | MW_MODE_WRITE)
 
+/* Whose part an op moves; not of the optimizer step. */
+const struct mw_tensor *mw_trainer_tensor(const struct mw_trainer *trainer, const struct mw_op *op);
+/* A part begins at its stride in a home, at the start of a buffer. */
+struct mw_place mw_trainer_place(const struct mw_trainer *trainer, uint32_t slot, int64_t tile);
 /* Elements of a part whose state this rank has. */
 struct mw_range mw_trainer_state_of(const struct mw_trainer *trainer, uint32_t tensor,
                                     uint32_t tile);
@@ -98,8 +103,16 @@ bool mw_trainer_move_part(struct mw_trainer *trainer, const struct mw_op *op, GE
 bool mw_trainer_accumulate(struct mw_trainer *trainer, const struct mw_op *op, GError **error);
 bool mw_trainer_move_chunk(struct mw_trainer *trainer, const struct mw_op *op, GError **error);
 bool mw_trainer_norm(struct mw_trainer *trainer, const struct mw_op *op, GError **error);
-bool mw_trainer_agree(struct mw_trainer *trainer, GError **error);
+bool mw_trainer_agree(struct mw_trainer *trainer, const struct mw_op *op, GError **error);
 bool mw_trainer_update(struct mw_trainer *trainer, const struct mw_op *op, GError **error);
+
+/* --- trainer_collect.c: what takes all ranks --- */
+/* Sets the rank; false with *error for a plan of other ranks, or one that several cannot run. */
+bool mw_trainer_join(struct mw_trainer *trainer, GError **error);
+bool mw_trainer_collect(struct mw_trainer *trainer, const struct mw_op *op, GError **error);
+/* value = its sum over ranks, in their order; on a stream (index of a collective lane) that no op
+ * is on. */
+bool mw_trainer_sum(struct mw_trainer *trainer, int stream, double *value, GError **error);
 
 /* --- trainer_state.c --- */
 bool mw_trainer_start_state(struct mw_trainer *trainer, GError **error);

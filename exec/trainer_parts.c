@@ -5,17 +5,16 @@
 #define GRADIENT_BUFFER                                                                            \
     (MW_PURPOSE_BIT(MW_PURPOSE_GRADIENT_BUFFERS) | MW_PURPOSE_BIT(MW_PURPOSE_SHARD_BUFFERS))
 
-static const struct mw_tensor *
-tensor_of(const struct mw_trainer *trainer, const struct mw_op *op)
+const struct mw_tensor *
+mw_trainer_tensor(const struct mw_trainer *trainer, const struct mw_op *op)
 {
     enum mw_operator operator_ = trainer->plan->works[op->work].operator_;
     return &trainer->plan
                 ->tensors[trainer->tensor_of[(op->layer + 1) * MW_OPERATOR_COUNT + operator_]];
 }
 
-/* A part begins at its stride in a home, at the start of a buffer. */
-static struct mw_place
-place_of(const struct mw_trainer *trainer, uint32_t slot, int64_t tile)
+struct mw_place
+mw_trainer_place(const struct mw_trainer *trainer, uint32_t slot, int64_t tile)
 {
     uint32_t index = trainer->tensor_of_home[slot];
 
@@ -39,15 +38,14 @@ is_narrow(const struct mw_trainer *trainer, const struct mw_op *op, uint32_t to)
 bool
 mw_trainer_move_part(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
 {
-    const struct mw_use *uses = &trainer->plan->uses[op->use_begin];
-    uint32_t from = uses[uses[0].mode == MW_USE_READ ? 0 : 1].slot;
-    uint32_t to = uses[uses[0].mode == MW_USE_READ ? 1 : 0].slot;
-    struct mw_move move = {.from = place_of(trainer, from, op->tile),
-                           .to = place_of(trainer, to, op->tile),
+    uint32_t from = mw_trainer_slot(trainer, op, MW_PURPOSES_ALL, MW_MODE_READ);
+    uint32_t to = mw_trainer_slot(trainer, op, MW_PURPOSES_ALL, MW_MODE_WRITE);
+    struct mw_move move = {.from = mw_trainer_place(trainer, from, op->tile),
+                           .to = mw_trainer_place(trainer, to, op->tile),
                            .bytes = trainer->plan->works[op->work].bytes};
 
     if (is_narrow(trainer, op, to))
-        move.to.at_bytes = mw_trainer_narrow_at(trainer, tensor_of(trainer, op));
+        move.to.at_bytes = mw_trainer_narrow_at(trainer, mw_trainer_tensor(trainer, op));
     return mw_places_move(&trainer->places, &move, 1, error);
 }
 
@@ -59,7 +57,7 @@ mw_trainer_accumulate(struct mw_trainer *trainer, const struct mw_op *op, GError
     const struct mw_places *places = &trainer->places;
     uint32_t buffer = mw_trainer_slot(trainer, op, GRADIENT_BUFFER, MW_MODE_ANY);
     uint32_t home = mw_trainer_slot(trainer, op, GRADIENT_HOME, MW_MODE_WRITE);
-    const struct mw_tensor *tensor = tensor_of(trainer, op);
+    const struct mw_tensor *tensor = mw_trainer_tensor(trainer, op);
     int64_t n = plan->works[op->work].elements;
     const uint16_t *x = mw_places_at(places, buffer, mw_trainer_narrow_at(trainer, tensor));
     float *sum = home == MW_NONE

@@ -6,6 +6,7 @@
  * parts and blocks, whatever chunk or tier a block is in: the same bits for all placements.
  */
 #include <math.h>
+#include <string.h>
 
 #include "exec/trainer_internal.h"
 
@@ -231,16 +232,30 @@ mw_trainer_norm(struct mw_trainer *trainer, const struct mw_op *op, GError **err
     return true;
 }
 
+/* What all ranks hold is the first one's to count. */
+static double
+own_squares(struct mw_trainer *trainer)
+{
+    const struct mw_plan *plan = trainer->plan;
+
+    for (uint32_t t = 0; trainer->rank && t < plan->tensor_count; t++)
+        if (plan->tensors[t].state_whole)
+            memset(trainer->partials + trainer->partial_first[t], 0,
+                   plan->tensors[t].tiles * trainer->partial_blocks[t] * sizeof(double));
+    return mw_cpu_norm_combine(trainer->partials, trainer->partial_count);
+}
+
 /* The gradient is clipped to a norm (Pascanu et al., arXiv 1211.5063, Sec. 3.2); one that is not
  * finite updates nothing. */
 bool
-mw_trainer_agree(struct mw_trainer *trainer, GError **error)
+mw_trainer_agree(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
 {
     const struct mw_optimizer *o = &trainer->options.optimizer;
     struct mw_step_numbers *now = &trainer->now;
-    double squares = mw_cpu_norm_combine(trainer->partials, trainer->partial_count);
+    double squares = own_squares(trainer);
 
-    (void)error;
+    if (!mw_trainer_sum(trainer, trainer->plan->lanes[op->lane].index, &squares, error))
+        return false;
     now->gradient_norm = sqrt(squares) / o->loss_scale;
     now->skipped = !isfinite(squares);
     double clip = o->clip_norm > 0 && now->gradient_norm > o->clip_norm

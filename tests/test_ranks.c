@@ -5,55 +5,19 @@
 
 #include "config.h"
 #include "exec/ranks_internal.h"
+#include "launched.h"
 #include "ranks_worker.h"
 
 static const char *self;
-
-/* NULL, and the test is skipped, where ranks cannot be started. */
-static char *
-find_mpirun(void)
-{
-    char *path = MW_MPI ? g_find_program_in_path("mpirun") : NULL;
-
-    if (!path)
-        g_test_skip(MW_MPI ? "no mpirun" : "built without MPI");
-    return path;
-}
-
-/* Also where the tests run as root, on fewer cores than ranks, or where a process may not read
- * another's memory. */
-static char **
-environment(void)
-{
-    char **env = g_get_environ();
-
-    env = g_environ_setenv(env, "OMPI_ALLOW_RUN_AS_ROOT", "1", TRUE);
-    env = g_environ_setenv(env, "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", TRUE);
-    env = g_environ_setenv(env, "OMPI_MCA_rmaps_base_oversubscribe", "1", TRUE);
-    env = g_environ_setenv(env, "OMPI_MCA_hwloc_base_binding_policy", "none", TRUE);
-    /* Whose a leak is takes whole stacks; and memory may run out here as elsewhere. */
-    env = g_environ_setenv(env, "ASAN_OPTIONS",
-                           "fast_unwind_on_malloc=0:allocator_may_return_null=1", TRUE);
-    return g_environ_setenv(
-        env, "LSAN_OPTIONS",
-        "print_suppressions=0:suppressions=" MW_SOURCE_DIR "/tests/lsan-openmpi.supp", TRUE);
-}
 
 /* The launcher's exit status; *output is what the ranks and it wrote to standard error. */
 static int
 launch(const char *mpirun, int ranks, const char *name, char **output)
 {
-    g_autofree char *count = g_strdup_printf("%d", ranks);
     g_autofree char *seed = g_strdup_printf("%d", g_test_rand_int());
-    const char *arguments[] = {mpirun, "-n", count, self, "--worker", name, seed, NULL};
-    g_auto(GStrv) env = environment();
-    g_autoptr(GError) error = NULL;
-    int status;
+    const char *arguments[] = {"--worker", name, seed, NULL};
 
-    g_spawn_sync(NULL, (char **)arguments, env, G_SPAWN_DEFAULT, NULL, NULL, NULL, output, &status,
-                 &error);
-    g_assert_no_error(error);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+    return launched_run(mpirun, ranks, self, arguments, output);
 }
 
 struct right {
@@ -72,7 +36,7 @@ static void
 test_right(gconstpointer data)
 {
     const struct right *right = data;
-    g_autofree char *mpirun = find_mpirun();
+    g_autofree char *mpirun = launched_find();
 
     for (int ranks = right->ranks_min; mpirun && ranks <= right->ranks_max; ranks++) {
         g_autofree char *output = NULL;
@@ -115,7 +79,7 @@ static void
 test_ends(gconstpointer data)
 {
     const struct failure *failure = data;
-    g_autofree char *mpirun = find_mpirun(), *output = NULL;
+    g_autofree char *mpirun = launched_find(), *output = NULL;
 
     if (!mpirun)
         return;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli/decoder.h"
+#include "exec/trainer_internal.h"
 #include "tests/weights_fixture.h"
 
 /* --- the plan -------------------------------------------------------------------------------- */
@@ -20,7 +21,9 @@ ask(const struct trained_case *what, struct mw_settings *settings)
 {
     mw_settings_init(settings);
     settings->strategy = what->strategy;
-    settings->gpus_per_node = 1;
+    settings->gpus_per_node = what->ranks ? mw_ranks_count(what->ranks) : 1;
+    settings->partition = what->partition;
+    settings->tp = what->tp ? what->tp : 1;
     settings->micro_batch = what->sequences;
     settings->seq = what->seq;
     settings->grad_accum = what->grad_accum;
@@ -44,7 +47,7 @@ ask(const struct trained_case *what, struct mw_settings *settings)
 static struct mw_plan *
 make_plan(const struct trained_case *what, const struct mw_model *model)
 {
-    struct mw_hwprofile *profile = mw_hwprofile_load("rtx4090", NULL);
+    struct mw_hwprofile *profile = mw_hwprofile_load(what->ranks ? "dgx-a100" : "rtx4090", NULL);
     struct mw_settings asked, resolved;
     GError *error = NULL;
 
@@ -70,7 +73,9 @@ make_plan(const struct trained_case *what, const struct mw_model *model)
 /* --- the run --------------------------------------------------------------------------------- */
 
 struct run {
+    const struct trained_case *what;
     const struct mw_plan *plan;
+    int64_t rank, ranks;
     const struct trained_course *course;
     int64_t cursor;
     int64_t tokens, micro_batches, vocab;
@@ -78,15 +83,17 @@ struct run {
     int64_t *first; /* [tensor] */
 };
 
-/* Two kinds of sequences, so that there is something to learn. */
+/* Two kinds of sequences, so that there is something to learn.  Ranks take turns in the
+ * micro-batches of one rank that has as many as all. */
 static bool
 batch(void *data, int64_t step, int64_t micro_batch, int32_t *ids, int32_t *targets, GError **error)
 {
     struct run *run = data;
-    GRand *rand = g_rand_new_with_seed(1000 * step + micro_batch);
-    int32_t at = g_rand_int_range(rand, 0, run->vocab);
 
-    (void)error;
+    if (run->what->before_batch && !run->what->before_batch(run->what, step, error))
+        return false;
+    GRand *rand = g_rand_new_with_seed(1000 * step + micro_batch * run->ranks + run->rank);
+    int32_t at = g_rand_int_range(rand, 0, run->vocab);
     for (int64_t i = 0; i < run->tokens; i++) {
         ids[i] = at;
         at = g_rand_int_range(rand, 0, 4) ? (at * 3 + 1) % run->vocab
@@ -153,6 +160,23 @@ count_elements(struct run *run)
     run->out->state = g_new0(float, 3 * run->out->elements);
 }
 
+/* What lies in homes that are whole. */
+static void
+keep_params(struct run *run, const struct mw_trainer *trainer)
+{
+    const struct mw_plan *plan = run->plan;
+
+    run->out->params = g_new0(uint16_t, run->out->elements);
+    for (uint32_t t = 0; t < plan->tensor_count; t++) {
+        const struct mw_tensor *tensor = &plan->tensors[t];
+        for (uint32_t tile = 0; tile < tensor->tiles; tile++)
+            memcpy(run->out->params + run->first[t] + tile * tensor->tile_elements,
+                   mw_places_at(&trainer->places, tensor->param_slot,
+                                2 * tile * tensor->param_stride),
+                   2 * mw_tensor_part_elements(tensor, tile));
+    }
+}
+
 static bool
 go(struct run *run, const struct mw_trainer_options *options, GError **error)
 {
@@ -167,7 +191,10 @@ go(struct run *run, const struct mw_trainer_options *options, GError **error)
     bool good = mw_trainer_run(trainer, MAX(stop - run->out->first_step, 0), on_step, run, error);
     count_elements(run);
     good = good && mw_trainer_visit_state(trainer, keep, run, error);
-    mw_trainer_free(trainer);
+    if (good && run->plan->tensors[0].params_whole)
+        keep_params(run, trainer);
+    if (good || run->ranks == 1)
+        mw_trainer_free(trainer);
     return good;
 }
 
@@ -185,14 +212,19 @@ trained_train(const struct trained_case *what, const struct trained_course *cour
         !mw_decoder_read(&model, what->model, &decoder, &bad))
         g_error("%s: %s", what->name, bad->message);
     struct mw_plan *plan = make_plan(what, &model);
-    struct run run = {.plan = plan,
+    struct run run = {.what = what,
+                      .plan = plan,
+                      .rank = what->ranks ? mw_ranks_index(what->ranks) : 0,
+                      .ranks = what->ranks ? mw_ranks_count(what->ranks) : 1,
                       .course = course,
                       .tokens = what->sequences * what->seq,
                       .micro_batches = what->grad_accum,
                       .vocab = decoder.vocab,
                       .out = trained};
+    g_autofree char *stem = g_strdup_printf("memwall-rank%d", (int)run.rank);
     struct mw_trainer_options options = {
         .plan = plan,
+        .ranks = what->ranks,
         .decoder = &decoder,
         .backend = &mw_backend_cpu,
         .sequences = what->sequences,
@@ -203,6 +235,7 @@ trained_train(const struct trained_case *what, const struct trained_course *cour
         .optimizer = {0.9, 0.99, 1e-8, 0.1, 0.5, 1},
         .drives = {.directories = &course->directory,
                    .directory_count = 1,
+                   .stem = what->ranks ? stem : NULL,
                    .block_bytes = 1 << 16,
                    .buffered = course->buffered,
                    .calls = course->calls},
@@ -238,6 +271,7 @@ void
 trained_clear(struct trained *trained)
 {
     g_free(trained->state);
+    g_free(trained->params);
     g_free(trained->losses);
     g_free(trained->norms);
 }

@@ -18,12 +18,20 @@ struct trained_case {
     int commit; /* 1: step */
     int64_t save_every;
     int64_t dpu_start; /* 0: not delayed */
+
+    struct mw_ranks *ranks; /* NULL: alone */
+    enum mw_partition partition;
+    int64_t tp; /* 0: no tensor slicing */
+    /* If not NULL, called before a micro-batch is made. */
+    bool (*before_batch)(const struct trained_case *what, int64_t step, GError **error);
 };
 
-/* The state after `steps`: parameters, momentum and variance of all tensors, part by part. */
+/* The state after `steps`: parameters, momentum and variance of all tensors, part by part; zero
+ * where another rank has it. */
 struct trained {
     int64_t elements;
     float *state; /* [3][elements]; g_free */
+    uint16_t *params; /* [elements] 16-bit parameters; g_free.  NULL: partitioned */
     double *losses, *norms; /* [steps]; g_free */
     int64_t first_step;     /* of this run */
     uint64_t cursor;        /* the caller's field of what was resumed */
@@ -44,7 +52,8 @@ struct trained_course {
     const struct mw_nvme_calls *calls;
     void (*on_step)(const struct mw_trainer_step *step); /* may be NULL */
 };
-/* False with *error where the trainer fails; what has been reported until then is in *trained. */
+/* False with *error where the trainer fails; what has been reported until then is in *trained.  With
+ * several ranks, only mw_ranks_abort follows then. */
 bool trained_train(const struct trained_case *what, const struct trained_course *course,
                    struct trained *trained, GError **error);
 

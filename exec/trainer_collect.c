@@ -1,0 +1,194 @@
+/*
+ * Collectives: parts of parameters are gathered before their use, gradients are added up over
+ * ranks, numbers are agreed upon.
+ *
+ * Gradients are made with the scale of the whole batch, so that their sum is its gradient.
+ */
+#include "exec/trainer_internal.h"
+#include "planner/error.h"
+
+/* Of collectives in plans: 0 is for data-parallel ones, 2 for those of a delayed update. */
+#define SLICING_STREAM 1
+
+static int
+stream_of(const struct mw_trainer *trainer, const struct mw_op *op)
+{
+    return trainer->plan->lanes[op->lane].index;
+}
+
+static struct mw_ranks_part
+whole_part(const struct mw_tensor *tensor, uint32_t tile)
+{
+    return (struct mw_ranks_part){mw_tensor_part_elements(tensor, tile), tensor->shard_elements, 0,
+                                  0};
+}
+
+static char *
+part_at(const struct mw_trainer *trainer, uint32_t slot, uint32_t tile)
+{
+    struct mw_place place = mw_trainer_place(trainer, slot, tile);
+    return mw_places_at(&trainer->places, place.slot, place.at_bytes);
+}
+
+/* Where this rank's shard begins in a part that is whole. */
+static char *
+own_shard(const struct mw_trainer *trainer, char *whole, const struct mw_tensor *tensor,
+          uint32_t tile, int64_t element_bytes)
+{
+    return whole + element_bytes * mw_tensor_shard(tensor, trainer->rank, tile).first;
+}
+
+/* --- parameters ------------------------------------------------------------------------------ */
+
+static bool
+gather_part(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
+{
+    struct mw_ranks_part part = whole_part(mw_trainer_tensor(trainer, op), op->tile);
+    uint32_t from = mw_trainer_slot(trainer, op, MW_PURPOSES_ALL, MW_MODE_READ);
+    uint32_t to = mw_trainer_slot(trainer, op, MW_PURPOSES_ALL, MW_MODE_WRITE);
+
+    return mw_ranks_all_gather(trainer->options.ranks, stream_of(trainer, op),
+                               part_at(trainer, to, op->tile), part_at(trainer, from, op->tile),
+                               &part, sizeof(uint16_t), error);
+}
+
+/* Every rank has updated the same range of its own shards; the first rank's are the longest. */
+static bool
+gather_updated(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
+{
+    const struct mw_plan *plan = trainer->plan;
+    struct mw_pieces walk = mw_chunk_pieces(plan, &plan->chunks[op->shard], 0);
+    bool good = true;
+
+    for (struct mw_piece piece; good && mw_pieces_next(&walk, &piece);) {
+        const struct mw_tensor *tensor = &plan->tensors[piece.tensor];
+        struct mw_ranks_part part = whole_part(tensor, piece.tile);
+        char *whole = part_at(trainer, tensor->param_slot, piece.tile);
+        part.range_first = piece.first;
+        part.range_elements = piece.elements;
+        good = mw_ranks_all_gather(trainer->options.ranks, stream_of(trainer, op), whole,
+                                   own_shard(trainer, whole, tensor, piece.tile, sizeof(uint16_t)),
+                                   &part, sizeof(uint16_t), error);
+    }
+    return good;
+}
+
+/* --- gradients ------------------------------------------------------------------------------- */
+
+/* The narrow gradient of one micro-batch, to where this rank keeps its shard. */
+static bool
+scatter_part(struct mw_trainer *trainer, const struct mw_op *op, uint32_t from, GError **error)
+{
+    struct mw_ranks_part part = whole_part(mw_trainer_tensor(trainer, op), op->tile);
+    struct mw_ranks_sum sum = {.scale = 1};
+    uint32_t to = mw_trainer_slot(trainer, op, MW_PURPOSES_ALL, MW_MODE_WRITE);
+
+    return mw_ranks_reduce_scatter(trainer->options.ranks, stream_of(trainer, op),
+                                   part_at(trainer, to, op->tile), part_at(trainer, from, op->tile),
+                                   &part, sum, error);
+}
+
+/* A gradient at home, as wide as it is there: this rank's shard of it, or all. */
+static bool
+reduce_at_home(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
+{
+    const struct mw_tensor *tensor = mw_trainer_tensor(trainer, op);
+    struct mw_ranks *ranks = trainer->options.ranks;
+    struct mw_ranks_part part = whole_part(tensor, op->tile);
+    bool fp32 = tensor->gradient_dtype == MW_DTYPE_FP32;
+    struct mw_ranks_sum sum = {.whole_fp32 = fp32, .shard_fp32 = fp32, .scale = 1};
+    char *whole = part_at(trainer, tensor->gradient_slot, op->tile);
+    char *own = own_shard(trainer, whole, tensor, op->tile, mw_trainer_gradient_bytes(tensor));
+
+    if (trainer->plan->works[op->work].kind == MW_OP_ALL_REDUCE)
+        return mw_ranks_all_reduce(ranks, stream_of(trainer, op), whole, fp32, part.elements, 1,
+                                   error);
+    return mw_ranks_reduce_scatter(ranks, stream_of(trainer, op), own, whole, &part, sum, error);
+}
+
+/* --- ops ------------------------------------------------------------------------------------- */
+
+bool
+mw_trainer_collect(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
+{
+    const struct mw_work *work = &trainer->plan->works[op->work];
+    uint32_t from = mw_trainer_slot(trainer, op, MW_PURPOSES_ALL, MW_MODE_READ);
+
+    if (work->operator_ == MW_OPERATOR_OPTIMIZER)
+        return mw_trainer_agree(trainer, op, error);
+    if (work->operator_ == MW_OPERATOR_UPDATED)
+        return gather_updated(trainer, op, error);
+    if (work->kind == MW_OP_ALL_GATHER)
+        return gather_part(trainer, op, error);
+    return from != MW_NONE ? scatter_part(trainer, op, from, error)
+                           : reduce_at_home(trainer, op, error);
+}
+
+bool
+mw_trainer_sum(struct mw_trainer *trainer, int stream, double *value, GError **error)
+{
+    struct mw_ranks *ranks = trainer->options.ranks;
+    return !ranks || mw_ranks_all_reduce_fp64(ranks, stream, value, 1, error);
+}
+
+/* --- who takes part -------------------------------------------------------------------------- */
+
+static bool
+refuse(GError **error, const char *what)
+{
+    g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
+                "the executor does not run several ranks with %s", what);
+    return false;
+}
+
+static int64_t
+longest_shard(const struct mw_plan *plan)
+{
+    int64_t elements = 0;
+
+    for (uint32_t t = 0; t < plan->tensor_count; t++)
+        elements = MAX(elements, plan->tensors[t].shard_elements);
+    return elements;
+}
+
+/* An owner broadcasts parameters, and has gradients of whole parts. */
+static bool
+is_owners(const struct mw_op *op, const struct mw_work *work, int64_t shard_elements)
+{
+    return work->kind == MW_OP_BROADCAST ||
+           (work->kind == MW_OP_D2H && op->phase == MW_PHASE_BACKWARD &&
+            work->bytes > 2 * shard_elements);
+}
+
+static bool
+check_ops(const struct mw_plan *plan, GError **error)
+{
+    int64_t shard_elements = longest_shard(plan);
+
+    for (uint32_t i = 0; i < plan->op_count; i++) {
+        const struct mw_op *op = &plan->ops[i];
+        const struct mw_lane *lane = &plan->lanes[op->lane];
+        if (lane->kind == MW_LANE_COLLECTIVE && lane->index == SLICING_STREAM)
+            return refuse(error, "tensor slicing; --tp 1 runs");
+        if (is_owners(op, &plan->works[op->work], shard_elements))
+            return refuse(error, "owner-broadcast; --partition bandwidth runs");
+    }
+    return true;
+}
+
+bool
+mw_trainer_join(struct mw_trainer *trainer, GError **error)
+{
+    const struct mw_plan *plan = trainer->plan;
+    const struct mw_ranks *ranks = trainer->options.ranks;
+
+    trainer->ranks = ranks ? mw_ranks_count(ranks) : 1;
+    trainer->rank = ranks ? mw_ranks_index(ranks) : 0;
+    if (plan->world_ranks != trainer->ranks) {
+        g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
+                    "the plan is for %u GPUs, %u ranks were started; mpirun -n %u starts that many",
+                    plan->world_ranks, trainer->ranks, plan->world_ranks);
+        return false;
+    }
+    return trainer->ranks == 1 || check_ops(plan, error);
+}

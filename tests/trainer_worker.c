@@ -1,0 +1,331 @@
+#include "trainer_worker.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "trained.h"
+#include "weights_fixture.h"
+
+#define STEPS 6
+#define GPT2 FIXTURES "gpt2-small/config.json"
+#define LLAMA FIXTURES "llama-small/config.json"
+
+/* What ranks that train the same batch may be off from one that does alone.  They add up the same
+ * gradients of micro-batches, but round sums over ranks to 16 bits, before they add up those of
+ * several micro-batches, which may cancel.  State: the mean of differences, as a part of what
+ * training changed; some never fade, for the gradient of GPT-2's key biases is zero but for
+ * rounding, and the optimizer makes steps of it. */
+#define LOSS_TOLERANCE 0.003
+#define NORM_TOLERANCE 0.05
+#define STATE_TOLERANCE 0.05
+
+static const char *directory;
+
+#if defined(__SANITIZE_ADDRESS__)
+/* As in ranks_worker.c. */
+int dlclose(void *module);
+
+int
+dlclose(void *module)
+{
+    return 0;
+}
+#endif
+
+static void G_GNUC_PRINTF(2, 3) fail(struct mw_ranks *ranks, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    g_autofree char *text = g_strdup_vprintf(format, arguments);
+    va_end(arguments);
+    fprintf(stderr, "worker: rank %d: %s\n", mw_ranks_index(ranks), text);
+    mw_ranks_abort(ranks);
+    exit(1);
+}
+
+/* --- all ranks' state ------------------------------------------------------------------------ */
+
+static void
+meet(struct mw_ranks *ranks, bool good, GError *error)
+{
+    if (!good)
+        fail(ranks, "%s", error->message);
+}
+
+/* Every rank is given the first one's and has the same. */
+static void
+assert_equal(struct mw_ranks *ranks, const char *name, const char *what, const void *data,
+             int64_t bytes)
+{
+    g_autofree char *first = g_memdup2(data, bytes);
+    GError *error = NULL;
+
+    meet(ranks, mw_ranks_broadcast(ranks, 0, first, bytes, 0, &error), error);
+    if (memcmp(first, data, bytes))
+        fail(ranks, "%s: %s are not rank 0's", name, what);
+}
+
+static uint16_t
+to_bf16(float x)
+{
+    uint32_t bits;
+
+    memcpy(&bits, &x, sizeof bits);
+    return (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+}
+
+static void
+assert_params(struct mw_ranks *ranks, const char *name, const struct trained *trained)
+{
+    if (!trained->params)
+        return;
+    assert_equal(ranks, name, "16-bit parameters", trained->params,
+                 trained->elements * sizeof(uint16_t));
+    for (int64_t i = 0; i < trained->elements; i++)
+        if (trained->params[i] != to_bf16(trained->state[i]))
+            fail(ranks, "%s: parameter %ld is %04x in 16 bits, not %04x", name, (long)i,
+                 trained->params[i], to_bf16(trained->state[i]));
+}
+
+/* Ranks have shards, and zero beside them; or all the same. */
+static void
+join_state(const struct trained_case *what, struct trained *trained)
+{
+    GError *error = NULL;
+
+    if (what->strategy == MW_STRATEGY_DDP)
+        assert_equal(what->ranks, what->name, "states", trained->state,
+                     3 * trained->elements * sizeof(float));
+    else
+        meet(what->ranks,
+             mw_ranks_all_reduce(what->ranks, 0, trained->state, true, 3 * trained->elements, 1,
+                                 &error),
+             error);
+}
+
+static struct trained
+train_together(const struct trained_case *what)
+{
+    struct trained_course course = {.steps = STEPS, .threads = 1, .directory = directory};
+    struct trained trained;
+    GError *error = NULL;
+
+    meet(what->ranks, trained_train(what, &course, &trained, &error), error);
+    join_state(what, &trained);
+    assert_equal(what->ranks, what->name, "losses", trained.losses, STEPS * sizeof(double));
+    assert_equal(what->ranks, what->name, "norms", trained.norms, STEPS * sizeof(double));
+    assert_params(what->ranks, what->name, &trained);
+    return trained;
+}
+
+/* --- what must come out right ---------------------------------------------------------------- */
+
+/* Placements of one partitioning follow each other: the same bits as the first of them. */
+static const struct placement {
+    struct trained_case what;
+    bool first;
+} placements[] = {
+    {{.name = "ddp", .strategy = MW_STRATEGY_DDP}, true},
+    {{.name = "zero1", .strategy = MW_STRATEGY_ZERO1}, true},
+    {{.name = "zero2", .strategy = MW_STRATEGY_ZERO2}, true},
+    {{.name = "zero3", .strategy = MW_STRATEGY_ZERO3}, false},
+    {{.name = "zero-offload", .strategy = MW_STRATEGY_ZERO_OFFLOAD}, false},
+    {{.name = "cpu",
+      .strategy = MW_STRATEGY_ZERO_INFINITY_CPU,
+      .params = "cpu",
+      .gradients = "cpu",
+      .optimizer = "cpu",
+      .activations = "cpu"},
+     false},
+    {{.name = "nvme",
+      .strategy = MW_STRATEGY_ZERO_INFINITY_NVME,
+      .params = "nvme",
+      .gradients = "nvme",
+      .optimizer = "nvme",
+      .activations = "nvme"},
+     false},
+    {{.name = "split",
+      .strategy = MW_STRATEGY_ZERO_INFINITY_NVME,
+      .params = "cpu:0.04MB,nvme",
+      .gradients = "cpu:0.06MB,nvme",
+      .optimizer = "gpu:0.1MB,cpu:0.2MB,nvme",
+      .activations = "gpu:0.002MB,cpu"},
+     false},
+    {{.name = "gradients on the device",
+      .strategy = MW_STRATEGY_ZERO_INFINITY_NVME,
+      .params = "cpu",
+      .gradients = "gpu",
+      .optimizer = "nvme",
+      .activations = "gpu"},
+     false},
+};
+
+static void
+assert_same(struct mw_ranks *ranks, const char *name, const struct trained *a,
+            const struct trained *b)
+{
+    if (memcmp(a->losses, b->losses, STEPS * sizeof(double)) ||
+        memcmp(a->norms, b->norms, STEPS * sizeof(double)))
+        fail(ranks, "%s: other losses", name);
+    if (memcmp(a->state, b->state, 3 * a->elements * sizeof(float)))
+        fail(ranks, "%s: other weights", name);
+}
+
+static double
+state_off_by(const struct trained *a, const struct trained *b, const float *start)
+{
+    double off = 0, changed = 0;
+
+    for (int64_t i = 0; i < a->elements; i++) {
+        off += fabs(a->state[i] - b->state[i]);
+        changed += fabs(a->state[i] - start[i]);
+    }
+    return off / changed;
+}
+
+static double
+most_off_by(const double *a, const double *b)
+{
+    double most = 0;
+
+    for (int s = 0; s < STEPS; s++)
+        most = fmax(most, fabs(a[s] / b[s] - 1));
+    return most;
+}
+
+static void
+assert_near(struct mw_ranks *ranks, const char *name, const struct trained *alone,
+            const struct trained *together, const float *start)
+{
+    double loss = most_off_by(together->losses, alone->losses);
+    double norm = most_off_by(together->norms, alone->norms);
+    double state = state_off_by(together, alone, start);
+
+    if (!mw_ranks_index(ranks))
+        fprintf(stderr, "%s: off by %.2g in the loss, %.2g in the norm, %.2g in the weights\n",
+                name, loss, norm, state);
+    if (!(loss < LOSS_TOLERANCE && norm < NORM_TOLERANCE && state < STATE_TOLERANCE))
+        fail(ranks, "%s: off by %g in the loss, %g in the norm, %g in the weights", name, loss,
+             norm, state);
+}
+
+static struct trained
+train_alone(const struct trained_case *common, int ranks, int64_t steps)
+{
+    struct trained_case what = *common;
+
+    what.name = "alone";
+    what.strategy = MW_STRATEGY_ZERO3;
+    what.ranks = NULL;
+    what.grad_accum *= ranks;
+    return trained_run(&what, steps, 1, directory);
+}
+
+static struct trained_case
+place(const struct trained_case *common, const struct trained_case *placed, int prefetch)
+{
+    struct trained_case what = *placed;
+
+    what.model = common->model;
+    what.sequences = common->sequences;
+    what.seq = common->seq;
+    what.grad_accum = common->grad_accum;
+    what.tiles = common->tiles;
+    what.interval = common->interval;
+    what.ranks = common->ranks;
+    what.partition = MW_PARTITION_BANDWIDTH;
+    what.optimizer_chunk = 7000;
+    what.prefetch = prefetch;
+    return what;
+}
+
+static int
+compare(struct mw_ranks *ranks, struct trained_case common)
+{
+    int count = mw_ranks_count(ranks);
+    struct trained alone = train_alone(&common, count, STEPS);
+    struct trained start = train_alone(&common, count, 0);
+    struct trained first = {0};
+
+    common.ranks = ranks;
+    for (size_t i = 0; i < G_N_ELEMENTS(placements); i++) {
+        struct trained_case what = place(&common, &placements[i].what, i % 3);
+        struct trained trained = train_together(&what);
+        if (!placements[i].first)
+            assert_same(ranks, what.name, &first, &trained);
+        assert_near(ranks, what.name, &alone, &trained, start.state);
+        trained_clear(placements[i].first ? &first : &trained);
+        if (placements[i].first)
+            first = trained;
+    }
+    trained_clear(&alone);
+    trained_clear(&start);
+    trained_clear(&first);
+    mw_ranks_leave(ranks);
+    return 0;
+}
+
+static int
+gpt2(struct mw_ranks *ranks)
+{
+    return compare(ranks,
+                   (struct trained_case){
+                       .model = GPT2, .sequences = 2, .seq = 12, .grad_accum = 2, .interval = 1});
+}
+
+static int
+gpt2_tiled(struct mw_ranks *ranks)
+{
+    return compare(
+        ranks,
+        (struct trained_case){
+            .model = GPT2, .sequences = 2, .seq = 12, .grad_accum = 1, .interval = 2, .tiles = 2});
+}
+
+static int
+llama(struct mw_ranks *ranks)
+{
+    return compare(ranks,
+                   (struct trained_case){
+                       .model = LLAMA, .sequences = 1, .seq = 17, .grad_accum = 1, .interval = 1});
+}
+
+static int
+llama_tiled(struct mw_ranks *ranks)
+{
+    return compare(
+        ranks,
+        (struct trained_case){
+            .model = LLAMA, .sequences = 1, .seq = 17, .grad_accum = 3, .interval = 0, .tiles = 2});
+}
+
+/* --- by name --------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *name;
+    int (*run)(struct mw_ranks *ranks);
+} cases[] = {
+    {"gpt2", gpt2},
+    {"gpt2-tiled", gpt2_tiled},
+    {"llama", llama},
+    {"llama-tiled", llama_tiled},
+};
+
+int
+trainer_worker(const char *name, const char *where)
+{
+    GError *error = NULL;
+
+    directory = where;
+    for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
+        if (strcmp(cases[i].name, name))
+            continue;
+        struct mw_ranks *ranks = mw_ranks_join(MW_TRAINER_COLLECTIVE_LANES, SCRATCH_BYTES, &error);
+        if (!ranks)
+            return trainer_worker_give_up(NULL, name, error);
+        return cases[i].run(ranks);
+    }
+    return trainer_worker_end(name, where);
+}

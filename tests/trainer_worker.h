@@ -1,0 +1,18 @@
+/* trainer_worker.h - one of several ranks that train. */
+#ifndef MW_TESTS_TRAINER_WORKER_H
+#define MW_TESTS_TRAINER_WORKER_H
+
+#include "exec/ranks.h"
+
+/* Small: many blocks a part. */
+#define SCRATCH_BYTES 8192
+
+/* Exit status of a rank of the named case. */
+int trainer_worker(const char *name, const char *directory);
+
+/* --- trainer_worker_ends.c --- */
+int trainer_worker_end(const char *name, const char *directory);
+/* A failure as a program reports it: one line, then all end. */
+int trainer_worker_give_up(struct mw_ranks *ranks, const char *name, GError *error);
+
+#endif

@@ -1,0 +1,151 @@
+/* Ranks that must end, and say why. */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "trained.h"
+#include "trainer_worker.h"
+#include "weights_fixture.h"
+
+#define GPT2 FIXTURES "gpt2-small/config.json"
+
+static const char *directory;
+
+int
+trainer_worker_give_up(struct mw_ranks *ranks, const char *name, GError *error)
+{
+    fprintf(stderr, "worker: %s: %s\n", name, error->message);
+    g_error_free(error);
+    mw_ranks_abort(ranks);
+    return 1;
+}
+
+static struct trained_case
+nvme_case(struct mw_ranks *ranks)
+{
+    return (struct trained_case){.name = "nvme",
+                                 .model = GPT2,
+                                 .strategy = MW_STRATEGY_ZERO_INFINITY_NVME,
+                                 .params = "nvme",
+                                 .gradients = "nvme",
+                                 .optimizer = "nvme",
+                                 .activations = "cpu",
+                                 .sequences = 1,
+                                 .seq = 12,
+                                 .grad_accum = 1,
+                                 .interval = 1,
+                                 .ranks = ranks};
+}
+
+static int
+expect_end(struct mw_ranks *ranks, const struct trained_case *what)
+{
+    struct trained_course course = {.steps = 1000, .threads = 1, .directory = directory};
+    struct trained trained;
+    GError *error = NULL;
+
+    if (!trained_train(what, &course, &trained, &error))
+        return trainer_worker_give_up(ranks, what->name, error);
+    return 0;
+}
+
+static bool
+is_last(const struct trained_case *what)
+{
+    return mw_ranks_index(what->ranks) == mw_ranks_count(what->ranks) - 1;
+}
+
+static bool
+kill_last(const struct trained_case *what, int64_t step, GError **error)
+{
+    if (step == 2 && is_last(what))
+        raise(SIGKILL);
+    return true;
+}
+
+static bool
+fail_last(const struct trained_case *what, int64_t step, GError **error)
+{
+    if (step < 2 || !is_last(what))
+        return true;
+    g_set_error_literal(error, 1, 1, "no more data");
+    return false;
+}
+
+static int
+killed(struct mw_ranks *ranks)
+{
+    struct trained_case what = nvme_case(ranks);
+
+    what.before_batch = kill_last;
+    return expect_end(ranks, &what);
+}
+
+static int
+without_data(struct mw_ranks *ranks)
+{
+    struct trained_case what = nvme_case(ranks);
+
+    what.before_batch = fail_last;
+    return expect_end(ranks, &what);
+}
+
+static int
+owners(struct mw_ranks *ranks)
+{
+    struct trained_case what = nvme_case(ranks);
+
+    what.partition = MW_PARTITION_OWNER;
+    return expect_end(ranks, &what);
+}
+
+static int
+offload_owners(struct mw_ranks *ranks)
+{
+    struct trained_case what = {.name = "offload",
+                                .model = GPT2,
+                                .strategy = MW_STRATEGY_ZERO_OFFLOAD,
+                                .sequences = 1,
+                                .seq = 12,
+                                .grad_accum = 1,
+                                .interval = 1,
+                                .ranks = ranks};
+
+    return expect_end(ranks, &what);
+}
+
+static int
+slicing(struct mw_ranks *ranks)
+{
+    struct trained_case what = nvme_case(ranks);
+
+    what.tp = 2;
+    return expect_end(ranks, &what);
+}
+
+static const struct {
+    const char *name;
+    int (*run)(struct mw_ranks *ranks);
+} cases[] = {
+    {"killed", killed},   {"without-data", without_data},
+    {"owners", owners},   {"offload-owners", offload_owners},
+    {"slicing", slicing},
+};
+
+int
+trainer_worker_end(const char *name, const char *where)
+{
+    GError *error = NULL;
+
+    directory = where;
+    for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
+        if (strcmp(cases[i].name, name))
+            continue;
+        struct mw_ranks *ranks = mw_ranks_join(MW_TRAINER_COLLECTIVE_LANES, SCRATCH_BYTES, &error);
+        if (!ranks)
+            return trainer_worker_give_up(NULL, name, error);
+        return cases[i].run(ranks);
+    }
+    fprintf(stderr, "worker: no case %s\n", name);
+    return 1;
+}
