@@ -22,12 +22,22 @@ stop(int number)
     stopped = number;
 }
 
+static bool
+is_first(const struct cli_calibrate_wish *wish)
+{
+    return !wish->ranks || mw_ranks_index(wish->ranks) == 0;
+}
+
 /* --- progress --------------------------------------------------------------------------------------- */
 
 /* A terminal has one line, written anew; anything else a line for each part. */
 static bool
 progress(void *data, const char *what, int done, int total)
 {
+    const struct cli_calibrate_wish *wish = data;
+
+    if (!is_first(wish))
+        return !stopped;
     if (isatty(STDERR_FILENO))
         fprintf(stderr, "\r\033[Kcalibrate: [%d/%d] %s", done + 1, total, what);
     else
@@ -110,6 +120,8 @@ measure(const struct cli_calibrate_wish *wish, char **directories, struct mw_cal
         .quick = wish->quick,
         .progress = progress,
         .notice = notice,
+        .ranks = wish->ranks,
+        .data = (void *)(gintptr)wish,
     };
     struct sigaction mine = {.sa_handler = stop}, before[2];
 
@@ -119,7 +131,8 @@ measure(const struct cli_calibrate_wish *wish, char **directories, struct mw_cal
     bool good = mw_calibrate(&options, measured, error);
     sigaction(SIGINT, &before[0], NULL);
     sigaction(SIGTERM, &before[1], NULL);
-    end_progress();
+    if (is_first(wish))
+        end_progress();
     return good;
 }
 
@@ -152,6 +165,8 @@ cli_calibrate(const struct cli_calibrate_wish *wish, GError **error)
     directories = find_directories(wish, error);
     if (!directories || !measure(wish, directories, &measured, error))
         return false;
+    if (!is_first(wish))
+        return true;
     g_autofree char *text = cli_calibrate_profile(&measured, error);
     if (!text || !mw_file_write(output, text, strlen(text), error))
         return false;

@@ -5,7 +5,10 @@
 #include <glib.h>
 #include <stdbool.h>
 
+#include "exec/ranks.h"
+
 struct cli_calibrate_wish {
+    struct mw_ranks *ranks; /* NULL: one alone.  Several measure together; the first writes */
     char *output;       /* NULL: cli_here_path() */
     char **directories; /* NULL: $MEMWALL_NVME, else the user's cache folder */
     gboolean sustained, quick, json;

@@ -76,7 +76,7 @@ add_figures(struct writer *w, const char *group)
 
     for (int i = 0; i < cli_figure_count; i++) {
         const struct cli_figure *f = &cli_figures[i];
-        if (strcmp(f->group, group) ||
+        if (strcmp(f->group, group) || !cli_figure_of(f, w->measured).samples ||
             (!strcmp(f->key, "write_burst_gb_per_s") && !has_burst(&w->measured->drives)))
             continue;
         add_range(w, f->key, cli_figure_of(f, w->measured), f->how ? f->how : written);
@@ -131,13 +131,15 @@ add_gpu(struct writer *w)
 {
     add_group(w, "gpu");
     g_string_append_printf(w->text, "memory_gib = %.10g\n",
-                           gib((double)w->measured->memory_bytes / 2));
-    add_source(w, "memory_gib", "half of what a process may take: the device's arena");
+                           gib((double)w->measured->memory_bytes / 2 / w->measured->ranks));
+    add_source(w, "memory_gib", "half of what processes may take, shared by the ranks: an arena");
     g_string_append(w->text, "reserve_gib = 0\n");
     add_number(w, "peak_tflops", ceil(peak_flops(w->measured) * 1e-12 * 1e4) / 1e4,
                "the fastest product");
     add_curve(w);
     add_figures(w, "gpu");
+    if (w->measured->ranks == 1)
+        add_number(w, "collective_sm_share", 0, "one rank alone has nothing to collect");
     g_string_append(w->text, "flash_attention = true\nbf16 = true\n");
 }
 
@@ -148,7 +150,7 @@ add_host(struct writer *w)
 
     add_group(w, "host");
     g_string_append_printf(w->text, "memory_gib = %.10g\n", gib(half));
-    add_source(w, "memory_gib", "the other half of what a process may take");
+    add_source(w, "memory_gib", "the other half of what processes may take");
     g_string_append_printf(w->text, "reserve_gib = %.10g\n", gib(half * HOST_RESERVE));
     add_figures(w, "host");
 }
@@ -167,7 +169,7 @@ add_nvme(struct writer *w)
     add_figures(w, "nvme");
     if (has_burst(d) && d->cache_bytes > 0)
         add_number(w, "cache_gb", (double)d->cache_bytes * 1e-9, "written until the rate kept still");
-    g_string_append_printf(w->text, "queue_depth = %d\n", d->depth * d->count);
+    g_string_append_printf(w->text, "queue_depth = %d\n", d->depth * d->count * w->measured->ranks);
     add_source(w, "queue_depth", "the smallest of those tried that is as fast as any");
     g_string_append_printf(w->text, "block_kib = %d\n", (int)(d->block_bytes / 1024));
     add_source(w, "block_kib", "with queue_depth");
@@ -179,8 +181,9 @@ add_profile(struct writer *w)
     g_autofree char *machine = mw_machine_name();
 
     g_string_append_printf(w->text,
-                           "[profile]\ndescription = cpu backend, team of %d, on %s\nmachine = %s\n"
-                           "date = %s\ncalibrated = %s\n",
+                           "[profile]\ndescription = cpu backend, %d rank%s with a team of %d, on "
+                           "%s\nmachine = %s\ndate = %s\ncalibrated = %s\n",
+                           w->measured->ranks, w->measured->ranks == 1 ? "" : "s",
                            w->measured->cores, machine, machine, w->day, w->day);
 }
 
@@ -223,12 +226,16 @@ cli_calibrate_profile(const struct mw_calibration *measured, GError **error)
     g_strlcpy(w.day, day, sizeof w.day);
     add_profile(&w);
     add_group(&w, "node");
-    g_string_append(w.text, "gpus = 1\n");
+    g_string_append_printf(w.text, "gpus = %d\n", measured->ranks);
     add_gpu(&w);
     add_group(&w, "pcie");
     add_figures(&w, "pcie");
     add_host(&w);
     add_nvme(&w);
+    if (measured->ranks > 1) {
+        add_group(&w, "fabric");
+        add_figures(&w, "fabric");
+    }
     g_autofree char *text = g_string_free(w.text, FALSE);
     return check(text, error);
 }

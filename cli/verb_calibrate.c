@@ -8,6 +8,7 @@
 #include "planner/error.h"
 
 #define LIMIT_GB_MAX 1e6
+#define SCRATCH_BYTES (INT64_C(16) << 20) /* of collectives */
 
 static gboolean
 parse_sustained(const char *name, const char *text, gpointer data, GError **error)
@@ -76,6 +77,38 @@ parse(struct cli_calibrate_wish *wish, int argc, char **argv, gboolean *help, GE
     return true;
 }
 
+/* Calls for MPI where mpirun started this: the ranks of one machine. */
+static bool
+measure_with_ranks(struct cli_calibrate_wish *wish, GError **error)
+{
+    wish->ranks = mw_ranks_join(1, SCRATCH_BYTES, error);
+    if (!wish->ranks)
+        return false;
+    const char *notice = mw_ranks_notice(wish->ranks);
+    bool good = mw_ranks_node_count(wish->ranks) == mw_ranks_count(wish->ranks);
+    if (notice && !mw_ranks_index(wish->ranks))
+        cli_say("%s", notice);
+    if (!good)
+        g_set_error_literal(error, MW_ERROR, MW_ERROR_INVALID,
+                            "calibrate measures one machine: start all ranks on it");
+    good = good && cli_calibrate(wish, error);
+    if (good)
+        mw_ranks_leave(wish->ranks);
+    return good;
+}
+
+static int
+end(struct cli_calibrate_wish *wish, bool good, const GError *error)
+{
+    int status = good ? cli_flush() : cli_fail(error);
+
+    if (!good)
+        mw_ranks_abort(wish->ranks);
+    g_free(wish->output);
+    g_strfreev(wish->directories);
+    return status;
+}
+
 static int
 run(int argc, char **argv)
 {
@@ -85,10 +118,8 @@ run(int argc, char **argv)
     bool good = parse(&wish, argc, argv, &help, &error);
 
     if (good && !help)
-        good = cli_calibrate(&wish, &error);
-    g_free(wish.output);
-    g_strfreev(wish.directories);
-    return good ? cli_flush() : cli_fail(error);
+        good = measure_with_ranks(&wish, &error);
+    return end(&wish, good, error);
 }
 
 const struct cli_verb cli_verb_calibrate = {

@@ -32,6 +32,8 @@ mw_calibrate_step(struct mw_calibrator *c, const char *what, GError **error)
     const struct mw_calibration_options *o = c->options;
     int done = MIN(c->step++, STEPS - 1);
 
+    if (o->ranks && !mw_ranks_barrier(o->ranks, 0, error))
+        return false;
     if (!o->progress || o->progress(o->data, what, done, STEPS))
         return true;
     g_set_error_literal(error, MW_ERROR, MW_ERROR_DEVICE, "calibrate: stopped");
@@ -95,10 +97,12 @@ mw_calibrate(const struct mw_calibration_options *options, struct mw_calibration
     mw_memory_room(&room);
     out->memory_bytes = room.bytes;
     out->cores = team();
+    out->ranks = mw_calibrate_ranks(&c);
     bool good = mw_calibrate_open_drives(&c, out, error) && reserve(&c, error) &&
                 mw_calibrate_matmul(&c, out, error) &&
                 mw_calibrate_layer(&c, out, error) && mw_calibrate_memory(&c, out, error) &&
-                mw_calibrate_drives(&c, out, error) && mw_calibrate_shares(&c, out, error);
+                mw_calibrate_drives(&c, out, error) && mw_calibrate_shares(&c, out, error) &&
+                mw_calibrate_collectives(&c, out, error) && mw_calibrate_unite(&c, out, error);
     mw_calibrate_close_drives(&c);
     mw_cpu_matmul_destroy(c.matmul);
     mw_arena_release(&c.device);

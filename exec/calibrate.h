@@ -5,6 +5,9 @@
  * them, on the OpenMP team that a run has (omp_set_num_threads), in arenas and files like a run's.
  * "Device" and "host" are the same cores and the same memory; what that costs is measured by
  * running one beside the other.  Takes about a minute.
+ *
+ * Several ranks of one machine (mpirun) measure together: each is a device of the profile, what all
+ * share is what they have of it at once, and collectives are measured between them.
  */
 #ifndef MW_EXEC_CALIBRATE_H
 #define MW_EXEC_CALIBRATE_H
@@ -13,6 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "exec/ranks.h"
 #include "planner/hwprofile.h"
 
 /* --- figures --- */
@@ -43,11 +47,13 @@ int mw_calibrate_settled(const double *rates, int count, int span);
 
 /* --- the machine --- */
 
+/* Rates are of all ranks together. */
 struct mw_calibration_drives {
     int count;
     int64_t free_bytes;                            /* on all their file systems */
     int64_t block_bytes;                           /* picked */
-    int depth;                                     /* picked; blocks in flight a drive and direction */
+    int depth;                                     /* picked; blocks in flight a drive, direction
+                                                      and rank */
     bool direct, ram;                              /* all; any */
     struct mw_measure read_bytes_per_s, write_bytes_per_s, burst_bytes_per_s;
     struct mw_measure latency_s; /* of one request alone */
@@ -59,9 +65,10 @@ struct mw_calibration_drives {
 };
 
 struct mw_calibration {
-    int cores; /* of the team */
+    int ranks;
+    int cores; /* of a rank's team */
     double cores_had; /* part of the cores that products had; well below 1: others are busy */
-    int64_t memory_bytes; /* what a run may take, device and host together */
+    int64_t memory_bytes; /* what a run may take, devices and host together */
     int points;
     double dim[MW_MATMUL_POINTS_MAX]; /* cube root of m * n * k */
     struct mw_measure matmul_flops[MW_MATMUL_POINTS_MAX];
@@ -69,9 +76,12 @@ struct mw_calibration {
     struct mw_measure device_bytes_per_s; /* memory-bound operators, by the planner's bytes */
     struct mw_measure launch_s;
     struct mw_measure h2d_bytes_per_s, d2h_bytes_per_s, copy_latency_s; /* one thread copies */
-    struct mw_measure update_params_per_s;
-    struct mw_measure host_bytes_per_s; /* the fastest of update, accumulation and norm */
+    struct mw_measure node_h2d_bytes_per_s, node_d2h_bytes_per_s; /* all ranks at once */
+    struct mw_measure update_params_per_s;                        /* likewise */
+    struct mw_measure host_bytes_per_s; /* likewise; the fastest of update, accumulation and norm */
     struct mw_measure host_share, copy_share, nvme_share; /* of the cores, beside products */
+    struct mw_measure fabric_bytes_per_s, fabric_latency_s; /* of several ranks, docs/MODEL.md 7.5 */
+    struct mw_measure collective_share;
     struct mw_calibration_drives drives;
 };
 
@@ -81,6 +91,7 @@ struct mw_calibration_options {
     bool sustained;
     int64_t sustained_limit_bytes; /* at most so much is written; 0: 64 GiB */
     bool quick;                    /* tiny and noisy: for tests */
+    struct mw_ranks *ranks;        /* with one lane, of one machine; NULL: one rank alone */
     /* What is measured now, `done` of `total`; false stops.  NULL is allowed. */
     bool (*progress)(void *data, const char *what, int done, int total);
     /* A line for the user. */

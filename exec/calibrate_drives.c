@@ -12,7 +12,7 @@
 #define FILE_BYTES (2048 * MIB)
 #define SUSTAINED_FILE_BYTES (16384 * MIB)
 #define QUICK_FILE_BYTES (32 * MIB)
-#define STEM "memwall-calibrate"
+#define STEM "memwall-calibrate-"
 
 /* What moves least in the best time: within this of the fastest, the first in order. */
 #define AS_GOOD 1.03
@@ -51,7 +51,7 @@ find_room(struct mw_calibrator *c, struct mw_calibration_drives *drives, GError 
     return true;
 }
 
-/* Half of what is free at most.  Too little is for the tier to refuse, with its numbers. */
+/* Half of what is free at most, for all ranks.  Too little is for the tier to refuse, with its numbers. */
 static int64_t
 file_bytes(const struct mw_calibrator *c, const struct mw_calibration_drives *drives)
 {
@@ -59,17 +59,25 @@ file_bytes(const struct mw_calibrator *c, const struct mw_calibration_drives *dr
     int64_t wish = o->quick ? QUICK_FILE_BYTES : o->sustained ? SUSTAINED_FILE_BYTES : FILE_BYTES;
     int64_t unit = 4 * MIB * o->directory_count;
 
-    return MAX(MIN(wish, drives->free_bytes / 2) / unit * unit, 2 * unit);
+    return MAX(MIN(wish, drives->free_bytes / 2 / mw_calibrate_ranks(c)) / unit * unit, 2 * unit);
+}
+
+/* Ranks have a file each. */
+static char *
+stem(const struct mw_calibrator *c)
+{
+    return g_strdup_printf(STEM "%d", mw_calibrate_rank(c));
 }
 
 static bool
 open_file(struct mw_calibrator *c, const struct mw_calibration_drives *drives,
           struct setting setting, bool resume, GError **error)
 {
+    g_autofree char *name = stem(c);
     struct mw_nvme_options options = {
         .directories = c->options->directories,
         .directory_count = c->options->directory_count,
-        .stem = STEM,
+        .stem = name,
         .capacity_bytes = file_bytes(c, drives),
         .stripe_bytes = 4 * MIB,
         .block_bytes = setting.block_bytes,
@@ -92,7 +100,7 @@ tell_notices(const struct mw_calibrator *c, struct mw_calibration_drives *drives
         struct mw_nvme_drive drive = mw_nvme_drive(c->nvme, i);
         drives->direct = drives->direct && drive.direct;
         drives->ram = drives->ram || drive.ram;
-        if (drive.notice && c->options->notice)
+        if (drive.notice && c->options->notice && mw_calibrate_rank(c) == 0)
             c->options->notice(c->options->data, drive.notice);
     }
 }
@@ -145,7 +153,7 @@ pick(struct mw_calibrator *c, const struct mw_calibration_drives *drives, struct
                                                 settings[i].depth);
         if (!mw_calibrate_step(c, what, error) ||
             !open_file(c, drives, settings[i], true, error) ||
-            !time_setting(c, &seconds[i], error))
+            !time_setting(c, &seconds[i], error) || !mw_calibrate_sum(c, &seconds[i], 1, error))
             return false;
         best = fmin(best, seconds[i]);
     }
@@ -160,11 +168,13 @@ pick(struct mw_calibrator *c, const struct mw_calibration_drives *drives, struct
 void
 mw_calibrate_close_drives(struct mw_calibrator *c)
 {
+    g_autofree char *begin = stem(c);
+
     mw_nvme_close(c->nvme);
     c->nvme = NULL;
     for (int i = 0; c->has_files && i < c->options->directory_count; i++) {
         g_autofree char *name =
-            g_strdup_printf(STEM "-%dof%d.data", i + 1, c->options->directory_count);
+            g_strdup_printf("%s-%dof%d.data", begin, i + 1, c->options->directory_count);
         g_autofree char *path = g_build_filename(c->options->directories[i], name, NULL);
         remove(path);
     }
@@ -173,8 +183,8 @@ mw_calibrate_close_drives(struct mw_calibrator *c)
 bool
 mw_calibrate_open_drives(struct mw_calibrator *c, struct mw_calibration *out, GError **error)
 {
-    if (!mw_calibrate_step(c, "drives: making the file", error) ||
-        !find_room(c, &out->drives, error) ||
+    if (!find_room(c, &out->drives, error) ||
+        !mw_calibrate_step(c, "drives: making the file", error) ||
         !open_file(c, &out->drives, settings[0], false, error))
         return false;
     tell_notices(c, &out->drives);

@@ -23,7 +23,7 @@ struct mw_calibrator {
 
 double mw_calibrate_now_s(void);
 
-/* Tells what comes next; false with *error where the caller stops. */
+/* Tells what comes next, and waits for the other ranks; false with *error where the caller stops. */
 bool mw_calibrate_step(struct mw_calibrator *c, const char *what, GError **error);
 
 /* A part of an arena, on a 64-byte border; *at moves on, back to the start where there is no room. */
@@ -39,6 +39,14 @@ double mw_calibrate_rate(const struct mw_calibrate_work *work, double seconds);
 /* Two works at once, each in a thread of its own. */
 void mw_calibrate_rates(const struct mw_calibrate_work works[2], double seconds, double rates[2]);
 
+/* Products of the size of a small layer's, to run beside other things; a product a call. */
+struct mw_calibrate_products {
+    struct mw_calibrator *c;
+    int64_t at;
+    bool failed;
+};
+double mw_calibrate_run_product(void *products);
+
 /* Requests of `bytes`, one after the other, round and round in the half of the file that is the
  * direction's.  An error is kept, and no more is moved. */
 struct mw_calibrate_mover {
@@ -51,6 +59,16 @@ double mw_calibrate_move(void *mover); /* bytes; a struct mw_calibrate_mover */
 
 bool mw_calibrate_transfers(struct mw_calibrator *c, struct mw_calibration *out, GError **error);
 bool mw_calibrate_sustained(struct mw_calibrator *c, struct mw_calibration *out, GError **error);
+
+/* --- several ranks --- */
+
+int mw_calibrate_ranks(const struct mw_calibrator *c);
+int mw_calibrate_rank(const struct mw_calibrator *c);
+/* data[i] = the sum over all ranks. */
+bool mw_calibrate_sum(struct mw_calibrator *c, double *data, int count, GError **error);
+bool mw_calibrate_collectives(struct mw_calibrator *c, struct mw_calibration *out, GError **error);
+/* Every rank's figures into those of the machine. */
+bool mw_calibrate_unite(struct mw_calibrator *c, struct mw_calibration *out, GError **error);
 
 /* The parts, each in its own file. */
 bool mw_calibrate_matmul(struct mw_calibrator *c, struct mw_calibration *out, GError **error);

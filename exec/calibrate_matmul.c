@@ -117,7 +117,7 @@ processor_s(void)
 static void
 tell_load(const struct mw_calibrator *c, double had)
 {
-    if (had > QUIET || !c->options->notice)
+    if (had > QUIET || !c->options->notice || mw_calibrate_rank(c) > 0)
         return;
     g_autofree char *line =
         g_strdup_printf("other programs are busy on this machine: the products had %.0f%% of its "

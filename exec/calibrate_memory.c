@@ -212,18 +212,40 @@ measure_host(struct passes *p, struct mw_calibration *out)
                                    scaled(out->update_params_per_s, UPDATE_BYTES));
 }
 
-static void
-measure_copies(struct passes *p, struct mw_calibration *out)
+/* One way alone, the ranks in turn, and all of them at once. */
+static bool
+measure_way(struct passes *p, struct mw_measure *alone, struct mw_measure *at_once, GError **error)
+{
+    for (int rank = 0; rank < mw_calibrate_ranks(p->c); rank++) {
+        if (!mw_calibrate_step(p->c, p->to_host ? "copies to the host" : "copies to the device",
+                               error))
+            return false;
+        if (rank == mw_calibrate_rank(p->c))
+            *alone = measure(p, run_copy, 0);
+    }
+    *at_once = *alone;
+    if (mw_calibrate_ranks(p->c) == 1)
+        return true;
+    if (!mw_calibrate_step(p->c, "copies of all ranks", error))
+        return false;
+    *at_once = measure(p, run_copy, 0);
+    return true;
+}
+
+static bool
+measure_copies(struct passes *p, struct mw_calibration *out, GError **error)
 {
     double samples[MW_CALIBRATE_ROUNDS_MAX];
 
-    out->h2d_bytes_per_s = measure(p, run_copy, 0);
+    if (!measure_way(p, &out->h2d_bytes_per_s, &out->node_h2d_bytes_per_s, error))
+        return false;
     p->to_host = true;
-    out->d2h_bytes_per_s = measure(p, run_copy, 0);
-    p->to_host = false;
+    if (!measure_way(p, &out->d2h_bytes_per_s, &out->node_d2h_bytes_per_s, error))
+        return false;
     for (int r = 0; r < p->c->rounds; r++)
         samples[r] = handoff_s(p->c->options->quick ? 20 : 1000);
     out->copy_latency_s = mw_measure_of(samples, p->c->rounds);
+    return true;
 }
 
 bool
@@ -245,8 +267,5 @@ mw_calibrate_memory(struct mw_calibrator *c, struct mw_calibration *out, GError 
     if (!mw_calibrate_step(c, "update, accumulation and norm", error))
         return false;
     measure_host(&p, out);
-    if (!mw_calibrate_step(c, "copies", error))
-        return false;
-    measure_copies(&p, out);
-    return true;
+    return measure_copies(&p, out, error);
 }

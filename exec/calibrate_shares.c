@@ -6,20 +6,12 @@
 
 #define MIB (INT64_C(1) << 20)
 
-/* Products of the size of a small layer's. */
-struct products {
-    struct mw_calibrator *c;
-    int64_t size, at;
-    bool failed;
-};
-
-static double
-run_product(void *data)
+double
+mw_calibrate_run_product(void *data)
 {
-    struct products *p = data;
-    int64_t bytes = 2 * p->size * p->size;
-    struct mw_cpu_product product = {
-        .m = p->size, .n = p->size, .k = p->size, .b_transposed = true};
+    struct mw_calibrate_products *p = data;
+    int64_t size = p->c->options->quick ? 128 : 768, bytes = 2 * size * size;
+    struct mw_cpu_product product = {.m = size, .n = size, .k = size, .b_transposed = true};
     const uint16_t *a = mw_calibrate_take(&p->c->device, &p->at, bytes);
     const uint16_t *b = mw_calibrate_take(&p->c->device, &p->at, bytes);
     void *to = mw_calibrate_take(&p->c->device, &p->at, bytes);
@@ -61,9 +53,9 @@ run_copy(void *data)
 }
 
 static struct mw_measure
-share_of(struct mw_calibrator *c, struct products *products, struct mw_calibrate_work other)
+share_of(struct mw_calibrator *c, struct mw_calibrate_products *products, struct mw_calibrate_work other)
 {
-    struct mw_calibrate_work works[2] = {{run_product, products}, other};
+    struct mw_calibrate_work works[2] = {{mw_calibrate_run_product, products}, other};
     double samples[MW_CALIBRATE_ROUNDS_MAX];
 
     for (int r = 0; r < c->rounds; r++) {
@@ -85,7 +77,7 @@ larger(struct mw_measure a, struct mw_measure b)
 }
 
 static bool
-measure_transfers(struct mw_calibrator *c, struct products *products, struct mw_calibration *out,
+measure_transfers(struct mw_calibrator *c, struct mw_calibrate_products *products, struct mw_calibration *out,
                   GError **error)
 {
     struct mw_measure shares[MW_NVME_DIRECTIONS];
@@ -107,7 +99,7 @@ bool
 mw_calibrate_shares(struct mw_calibrator *c, struct mw_calibration *out, GError **error)
 {
     bool quick = c->options->quick;
-    struct products products = {.c = c, .size = quick ? 128 : 768};
+    struct mw_calibrate_products products = {.c = c};
     struct beside beside = {
         .c = c, .params = quick ? 1 << 16 : 8 << 20, .copy_bytes = quick ? MIB : 32 * MIB};
 

@@ -140,9 +140,10 @@ mw_calibrate_sustained(struct mw_calibrator *c, struct mw_calibration *out, GErr
                                                 "%.2f GB/s", written / 1e9, rate / 1e9);
         if (!mw_calibrate_step(c, what, error))
             return false;
-        double began_s = mw_calibrate_now_s();
         rate = mw_calibrate_rate(&work, window_s);
-        written += rate * (mw_calibrate_now_s() - began_s);
+        if (!mw_calibrate_sum(c, &rate, 1, error))
+            return false;
+        written += rate * window_s;
         g_array_append_val(rates, rate);
         from = mw_calibrate_settled((double *)(void *)rates->data, (int)rates->len, SUSTAINED_SPAN);
     }
@@ -153,6 +154,8 @@ mw_calibrate_sustained(struct mw_calibrator *c, struct mw_calibration *out, GErr
     int first = from >= 0 ? from : MAX(0, (int)rates->len - SUSTAINED_SPAN);
     for (int i = 0; i < first; i++)
         d->cache_bytes += (int64_t)(g_array_index(rates, double, i) * window_s);
+    for (guint i = 0; i < rates->len; i++) /* a rank's part: they are added up in the end */
+        g_array_index(rates, double, i) /= mw_calibrate_ranks(c);
     d->burst_bytes_per_s = d->write_bytes_per_s;
     d->write_bytes_per_s = mw_measure_of((double *)(void *)rates->data + first,
                                          (int)rates->len - first);

@@ -7,6 +7,7 @@ The command is $MEMWALL, or build/cli/memwall.
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -133,6 +134,35 @@ def check_measured_first(box):
         yield f"measures for a model that is not there: {done.said}"
 
 
+def check_ranks(box):
+    """Two ranks measure together: a device each, and the collectives between them."""
+    if not shutil.which("mpirun") or os.environ.get("MW_MPI") == "0":
+        return
+    line = ["mpirun", "-n", "2", str(MEMWALL), "calibrate", "--quick", "-o", "ranks.ini", "--nvme",
+            str(box.drive)]
+    anywhere = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+                "OMPI_MCA_rmaps_base_oversubscribe": "1",
+                "OMPI_MCA_hwloc_base_binding_policy": "none", "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False,
+                          cwd=box.folder, env={**box.environment, **anywhere})
+    if done.returncode:
+        yield f"status {done.returncode}: {done.stderr.decode()}"
+        return
+    if done.stdout.decode().count("profile written") != 1:
+        yield "not one table"
+    profile = (box.folder / "ranks.ini").read_text(encoding="utf-8")
+    for words in ("gpus = 2", "[fabric]", "collective_sm_share"):
+        if words not in profile:
+            yield f"{words} is not in the profile"
+    if list(box.drive.iterdir()):
+        yield f"left behind: {list(box.drive.iterdir())}"
+    done = box.run("simulate", "-m", "gpt2", "-H", "./ranks.ini", "-s", "zero3", "--batch", "1",
+                   "--gpus", "2", "--json")
+    yield from check_done(done)
+    if not json.loads(done.text)["calibrated"]:
+        yield "does not count as measured"
+
+
 WRONG = {
     "--nvme /nonexistent/drive": (1, "/nonexistent/drive"),
     "--nvme /proc": (1, "/proc"),
@@ -172,6 +202,7 @@ def tests(box):
     yield "sustained", check_sustained(box)
     yield "another machine", check_other_machine(box)
     yield "measured first", check_measured_first(box)
+    yield "ranks", check_ranks(box)
     for line, (status, words) in WRONG.items():
         if not (os.geteuid() == 0 and line.startswith("-o")):
             yield f"wrong: {line}", check_wrong(box, line, status, words)

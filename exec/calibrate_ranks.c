@@ -1,0 +1,207 @@
+/* Several ranks of one machine: what they measure between them, and their figures in one. */
+#include <string.h>
+
+#include "exec/calibrate_internal.h"
+
+#define GATHERED_BYTES (INT64_C(16) << 20)
+#define QUICK_GATHERED_BYTES (INT64_C(1) << 20)
+#define FEW 32 /* elements of a rank: a latency */
+#define ELEMENT_BYTES 2
+#define TIMES 8
+
+int
+mw_calibrate_ranks(const struct mw_calibrator *c)
+{
+    return c->options->ranks ? mw_ranks_count(c->options->ranks) : 1;
+}
+
+int
+mw_calibrate_rank(const struct mw_calibrator *c)
+{
+    return c->options->ranks ? mw_ranks_index(c->options->ranks) : 0;
+}
+
+bool
+mw_calibrate_sum(struct mw_calibrator *c, double *data, int count, GError **error)
+{
+    return mw_calibrate_ranks(c) == 1 ||
+           mw_ranks_all_reduce_fp64(c->options->ranks, 0, data, count, error);
+}
+
+/* --- collectives ------------------------------------------------------------------------------------ */
+
+struct collectives {
+    struct mw_calibrator *c;
+    int64_t shard_elements;
+    int done; /* atomic */
+    double seconds;
+    GError *error;
+};
+
+/* In both directions, as a step needs them: all-gather, reduce-scatter. */
+static bool
+run_both(struct collectives *it)
+{
+    struct mw_ranks *ranks = it->c->options->ranks;
+    int64_t n = mw_ranks_count(ranks), shard = it->shard_elements;
+    struct mw_ranks_part part = {.elements = n * shard, .shard_elements = shard};
+    uint16_t *whole = (uint16_t *)(void *)it->c->host.base;
+    uint16_t *own = whole + shard * mw_ranks_index(ranks);
+
+    return mw_ranks_all_gather(ranks, 0, whole, own, &part, ELEMENT_BYTES, &it->error) &&
+           mw_ranks_reduce_scatter(ranks, 0, own, whole, &part,
+                                   (struct mw_ranks_sum){.scale = 1.0f / (float)n}, &it->error);
+}
+
+/* Seconds of one. */
+static bool
+time_both(struct collectives *it)
+{
+    double began_s = mw_calibrate_now_s();
+
+    for (int i = 0; i < TIMES; i++)
+        if (!run_both(it))
+            return false;
+    it->seconds = (mw_calibrate_now_s() - began_s) / (2 * TIMES);
+    return true;
+}
+
+static bool
+measure_fabric(struct mw_calibrator *c, struct collectives *large, struct mw_calibration *out)
+{
+    struct collectives small = {.c = c, .shard_elements = FEW};
+    double rates[MW_CALIBRATE_ROUNDS_MAX], latencies[MW_CALIBRATE_ROUNDS_MAX];
+    double n = mw_calibrate_ranks(c);
+    double passed_on = (double)large->shard_elements * ELEMENT_BYTES * (n - 1);
+
+    for (int r = 0; r < c->rounds; r++) {
+        if (!time_both(&small) || !time_both(large)) {
+            if (small.error)
+                large->error = small.error;
+            return false;
+        }
+        latencies[r] = small.seconds / (n - 1);
+        rates[r] = passed_on / (large->seconds > small.seconds ? large->seconds - small.seconds
+                                                               : large->seconds);
+    }
+    out->fabric_latency_s = mw_measure_of(latencies, c->rounds);
+    out->fabric_bytes_per_s = mw_measure_of(rates, c->rounds);
+    return true;
+}
+
+static void *
+run_beside(void *data)
+{
+    struct collectives *it = data;
+
+    time_both(it);
+    g_atomic_int_set(&it->done, 1);
+    return NULL;
+}
+
+/* All ranks run as many collectives; products go on until they are done. */
+static bool
+measure_share(struct mw_calibrator *c, struct collectives *large, struct mw_calibration *out)
+{
+    double samples[MW_CALIBRATE_ROUNDS_MAX];
+
+    for (int r = 0; r < c->rounds; r++) {
+        struct mw_calibrate_products products = {.c = c};
+        struct mw_calibrate_work work = {mw_calibrate_run_product, &products};
+        double alone = mw_calibrate_rate(&work, c->window_s / 2), units = 0;
+        if (!time_both(large))
+            return false;
+        double alone_s = large->seconds, began_s = mw_calibrate_now_s();
+        g_atomic_int_set(&large->done, 0);
+        GThread *thread = g_thread_new("calibrate", run_beside, large);
+        while (!g_atomic_int_get(&large->done))
+            units += mw_calibrate_run_product(&products);
+        double beside = units / (mw_calibrate_now_s() - began_s);
+        g_thread_join(thread);
+        if (large->error)
+            return false;
+        samples[r] = mw_calibrate_share(beside / alone, alone_s / large->seconds);
+    }
+    out->collective_share = mw_measure_of(samples, c->rounds);
+    return true;
+}
+
+bool
+mw_calibrate_collectives(struct mw_calibrator *c, struct mw_calibration *out, GError **error)
+{
+    int64_t bytes = c->options->quick ? QUICK_GATHERED_BYTES : GATHERED_BYTES;
+    struct collectives large = {
+        .c = c, .shard_elements = bytes / ELEMENT_BYTES / mw_calibrate_ranks(c)};
+
+    if (mw_calibrate_ranks(c) == 1)
+        return true;
+    if (!mw_calibrate_step(c, "collectives", error))
+        return false;
+    if (measure_fabric(c, &large, out) && measure_share(c, &large, out))
+        return true;
+    g_propagate_error(error, large.error);
+    return false;
+}
+
+/* --- one machine's figures -------------------------------------------------------------------------- */
+
+#define AT(field) offsetof(struct mw_calibration, field)
+
+static const struct {
+    size_t offset;
+    bool sum; /* of what ranks have at once of what they share; else their mean */
+} figures[] = {
+    {AT(layer_flops), false},
+    {AT(device_bytes_per_s), false},
+    {AT(launch_s), false},
+    {AT(h2d_bytes_per_s), false},
+    {AT(d2h_bytes_per_s), false},
+    {AT(copy_latency_s), false},
+    {AT(node_h2d_bytes_per_s), true},
+    {AT(node_d2h_bytes_per_s), true},
+    {AT(update_params_per_s), true},
+    {AT(host_bytes_per_s), true},
+    {AT(host_share), false},
+    {AT(copy_share), false},
+    {AT(nvme_share), false},
+    {AT(fabric_bytes_per_s), false},
+    {AT(fabric_latency_s), false},
+    {AT(collective_share), false},
+    {AT(drives.read_bytes_per_s), true},
+    {AT(drives.write_bytes_per_s), true},
+    {AT(drives.burst_bytes_per_s), true},
+    {AT(drives.latency_s), false},
+    {AT(drives.duplex), false},
+};
+
+static bool
+unite(struct mw_calibrator *c, struct mw_measure *m, bool sum, GError **error)
+{
+    double values[] = {m->low, m->typical, m->high};
+    double parts = sum ? 1 : mw_calibrate_ranks(c);
+
+    if (!mw_calibrate_sum(c, values, 3, error))
+        return false;
+    m->low = values[0] / parts;
+    m->typical = values[1] / parts;
+    m->high = values[2] / parts;
+    return true;
+}
+
+bool
+mw_calibrate_unite(struct mw_calibrator *c, struct mw_calibration *out, GError **error)
+{
+    double memory = (double)out->memory_bytes;
+
+    for (size_t i = 0; i < G_N_ELEMENTS(figures); i++)
+        if (!unite(c, (struct mw_measure *)(void *)((char *)out + figures[i].offset),
+                   figures[i].sum, error))
+            return false;
+    for (int i = 0; i < out->points; i++)
+        if (!unite(c, &out->matmul_flops[i], false, error))
+            return false;
+    if (!mw_calibrate_sum(c, &memory, 1, error))
+        return false;
+    out->memory_bytes = (int64_t)(memory / mw_calibrate_ranks(c));
+    return true;
+}
