@@ -1,8 +1,9 @@
-/* `memwall list models|hwprofiles|strategies`: a table, or an array with --json. */
+/* `memwall list models|hwprofiles|strategies`: a table, or an array with --json; or one of them. */
 #include <stdio.h>
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/list_model.h"
 #include "planner/error.h"
 #include "report/json_writer.h"
 
@@ -145,9 +146,9 @@ run(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "";
     struct mw_json_writer writer = {.out = stdout};
-    bool as_json = argc == 3 && !strcmp(argv[2], "--json");
+    bool as_json = argc >= 3 && !strcmp(argv[argc - 1], "--json");
     struct mw_json_writer *json = as_json ? &writer : NULL;
-    bool whole = argc == 2 || as_json;
+    bool whole = argc - as_json == 2;
 
     if (!strcmp(what, "models") && whole)
         return list_models(json);
@@ -157,11 +158,13 @@ run(int argc, char **argv)
         return list_strategies(json);
     if (!strcmp(what, "hwprofiles") && argc == 3)
         return show_profile(argv[2]);
+    if (!strcmp(what, "models") && argc - as_json == 3)
+        return cli_list_model(argv[2], as_json);
     bool help = !strcmp(what, "--help") || !strcmp(what, "-h");
     fprintf(help ? stdout : stderr,
-            "usage: memwall list models | hwprofiles [NAME] | strategies  [--json]\n");
+            "usage: memwall list models [NAME] | hwprofiles [NAME] | strategies  [--json]\n");
     return help ? cli_flush() : CLI_USAGE;
 }
 
 const struct cli_verb cli_verb_list = {
-    "list", "models, hardware profiles (or one, with every figure's source), strategies", run};
+    "list", "models (or one, by operator), hardware profiles (or one, with sources), strategies", run};

@@ -20,6 +20,9 @@ struct mw_request {
     const struct mw_hardware *hardware;
 };
 
+/* Without --seq: the smaller of the model's and 4096; 1024 for the paper's presets. */
+int64_t mw_settings_default_seq(const struct mw_model *model);
+
 /* Fills in defaults that need no search and refuses contradictions.  Micro-batch, tiles, commit
  * and placements may stay open. */
 bool mw_settings_resolve(const struct mw_request *request, const struct mw_settings *asked,

@@ -8,6 +8,12 @@
 #define DEFAULT_SEQ 4096
 #define PAPER_SEQ 1024
 
+int64_t
+mw_settings_default_seq(const struct mw_model *model)
+{
+    return MIN(model->seq, model->paper_preset ? PAPER_SEQ : DEFAULT_SEQ);
+}
+
 static bool
 refuse(GError **error, const char *format, ...)
 {
@@ -30,7 +36,7 @@ fill_shape(const struct mw_request *request, struct mw_settings *s)
     if (s->dtype == MW_DTYPE_NONE || !request->hardware->gpu_bf16)
         s->dtype = request->hardware->gpu_bf16 ? MW_DTYPE_BF16 : MW_DTYPE_FP16;
     if (s->seq == MW_AUTO)
-        s->seq = MIN(model->seq, model->paper_preset ? PAPER_SEQ : DEFAULT_SEQ);
+        s->seq = mw_settings_default_seq(model);
     if (s->checkpoint_interval == MW_AUTO)
         s->checkpoint_interval = 1;
     s->checkpoint_interval = MIN(s->checkpoint_interval, model->layers);

@@ -76,6 +76,7 @@ GOLDENS = {
     "plan-help": "plan --help",
     "simulate-help": "simulate --help",
     "strategies": "list strategies",
+    "model": "list models gpt2-xl",
     "plan": f"plan {FLAT} -s zero-infinity-nvme --batch 8 --tiles 2 --param-device cpu:1GB,nvme "
             "--optimizer-device nvme",
     "plan-json": f"plan {FLAT} -s zero-offload --batch 2 --json",
@@ -157,7 +158,9 @@ CONTRADICTIONS = {
     "nonsense": ["nonsense", "list, plan, simulate, run or calibrate"],
     "list": ["usage"],
     "list cats": ["usage"],
-    "list models extra": ["usage"],
+    "list models gpt9": ["gpt9", "no such preset"],
+    "list models gpt2 extra": ["usage"],
+    "list models gpt2 --json extra": ["usage"],
     "list hwprofiles dgx2 --json": ["usage"],
     "list hwprofiles nowhere": ["nowhere"],
     "simulate": ["-m MODEL", "missing"],
@@ -515,6 +518,27 @@ def check_plan_file(box):
             yield f"{options}: status {answer.status}, expected 3"
 
 
+def check_list_model(box, name):
+    """Operators add up to the model; blocks alone are recomputed; the paper's count is near."""
+    model = json.loads(box.run(f"list models {name} --json").out)
+    rows = {row["operator"]: row for row in model["operators"]}
+    total = {key: sum(row[key] for row in rows.values()) for key in next(iter(rows.values()))
+             if key != "operator"}
+    if total["params"] != model["params"]:
+        yield f"operators have {total['params']} parameters, the model {model['params']}"
+    for row in rows.values():
+        if row["recompute_flops"] != (row["forward_flops"] if row["layers"] else 0):
+            yield f"recompute of {row}"
+        if row["operator"] != "attention" and row["backward_flops"] != 2 * row["forward_flops"]:
+            yield f"backward of {row}"
+    if model["paper_flops"] != 8 * model["paper_params"] * model["seq"]:
+        yield f"paper_flops {model['paper_flops']}"
+    paper = sum(rows[name][key] for name in ("qkv", "projection", "mlp-up", "mlp-down")
+                for key in ("forward_flops", "backward_flops", "recompute_flops"))
+    if model["architecture"] == "gpt2" and paper != model["paper_flops"]:
+        yield f"products of the blocks take {paper}, the paper counts {model['paper_flops']}"
+
+
 # --- the same bytes, and what they say ---------------------------------------------------------------
 
 
@@ -695,12 +719,15 @@ def tests(box):
         if option != "--plot":
             yield f"unwritable: {option} /dev/full", check_unwritable(box, option, "/dev/full")
         yield f"kept: {option}", check_kept(box, option)
-    for line in ("list models", "list hwprofiles", "list hwprofiles dgx2", "list strategies",
+    for line in ("list models", "list models tiny", "list hwprofiles", "list hwprofiles dgx2", "list strategies",
                  "--help", "--version", "plan --help", f"plan {FLAT} --largest", SIMULATE,
                  f"{SIMULATE} --json", f"{SIMULATE} --csv", "simulate -H flat-test good.plan"):
         yield f"full standard output: {line}", check_full(box, line)
     yield "unfit", check_unfit(box)
     yield "plan file", check_plan_file(box)
+    for name in ("tiny", "gpt3-175b", "zi-1t", "llama-3-70b", "gemma-2-9b", "opt-350m",
+                 "deepseek-v3"):
+        yield f"list models {name}", check_list_model(box, name)
     yield "DeepSpeed batch", check_deepspeed_batch(box)
     yield "DeepSpeed format", check_deepspeed_format(box)
     for options, names in IDLE.items():
