@@ -38,12 +38,12 @@ static const struct number_row {
 static char *numbers[NUMBERS];
 static char *data_path, *weights_path, *log_path, *lr_shape;
 static char **nvme_directories;
-static gboolean shuffle;
+static gboolean shuffle, resume;
 
 const GOptionEntry *
 cli_run_entries(void)
 {
-    static GOptionEntry entries[NUMBERS + 7];
+    static GOptionEntry entries[NUMBERS + 8];
     int count = 0;
 
     entries[count++] = (GOptionEntry){"data", 0, 0, G_OPTION_ARG_FILENAME, &data_path,
@@ -60,6 +60,9 @@ cli_run_entries(void)
                                       "constant (default) or cosine", "SHAPE"};
     entries[count++] = (GOptionEntry){"shuffle", 0, 0, G_OPTION_ARG_NONE, &shuffle,
                                       "take sequences in random order", NULL};
+    entries[count++] = (GOptionEntry){"resume", 0, 0, G_OPTION_ARG_NONE, &resume,
+                                      "go on from the newest step that is durable on the drives",
+                                      NULL};
     for (int i = 0; i < NUMBERS; i++)
         entries[count++] = (GOptionEntry){rows[i].name, 0, 0, G_OPTION_ARG_STRING, &numbers[i],
                                           rows[i].help, "N"};
@@ -116,6 +119,7 @@ cli_run_options_read(struct cli_run_options *options, GError **error)
     options->steps = v[STEPS];
     options->seed = v[SEED];
     options->shuffle = shuffle;
+    options->resume = resume;
     options->schedule = (struct mw_lr_schedule){
         .lr = v[LR],
         .lr_min = isnan(v[LR_MIN]) ? v[LR] / 10 : v[LR_MIN],

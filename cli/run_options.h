@@ -16,7 +16,7 @@ struct cli_run_options {
     char **nvme; /* directories; NULL: the default */
     int64_t steps;
     uint64_t seed;
-    bool shuffle;
+    bool shuffle, resume;
     struct mw_lr_schedule schedule;
     struct mw_optimizer optimizer;
     int device_threads, host_threads; /* 0: all cores */

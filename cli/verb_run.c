@@ -2,53 +2,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "cli/cli.h"
-#include "cli/decoder.h"
 #include "cli/evaluate.h"
 #include "cli/output.h"
-#include "cli/run_options.h"
+#include "cli/training.h"
 #include "exec/log.h"
-#include "exec/memory.h"
-#include "exec/tokens.h"
-#include "exec/weights.h"
 #include "planner/error.h"
 
-/* A run, from its plan on. */
+/* Of each lane of collectives. */
+#define COLLECTIVE_SCRATCH_BYTES ((int64_t)4 << 20)
+
 struct run {
-    const struct cli_request *request;
-    struct cli_run_options options;
-    struct cli_answer *answer;
-    struct mw_decoder decoder;
-    struct mw_tokens *tokens;
-    struct mw_safetensors *weights;
-    struct mw_trainer *trainer;
+    struct cli_training training;
     struct mw_log *log;
-    int64_t sequences;
-    struct mw_batch_place place;
     int64_t *times_ns; /* [steps] */
     int64_t done;
 };
 
-/* --- what the trainer asks for --------------------------------------------------------------- */
-
-static bool
-batch(void *data, int64_t step, int64_t micro_batch, int32_t *ids, int32_t *targets, GError **error)
-{
-    struct run *run = data;
-    const struct mw_settings *s = &run->answer->sizing->settings;
-    int64_t each = run->sequences * s->grad_accum * run->place.ranks;
-    struct mw_cursor cursor = mw_tokens_advance(run->tokens, (struct mw_cursor){0}, step * each);
-    struct mw_batch_place place = run->place;
-
-    place.micro_batch = micro_batch;
-    return mw_tokens_batch(run->tokens, &cursor, &place, ids, targets, error);
-}
-
-static double
-learning_rate(void *data, int64_t step)
-{
-    return mw_lr_at(&((struct run *)data)->options.schedule, step);
-}
+/* --- steps ---------------------------------------------------------------------------------------- */
 
 static int64_t
 duration_ns(const struct mw_timeline *timeline)
@@ -79,166 +49,23 @@ on_step(void *data, const struct mw_trainer_step *step, GError **error)
     return mw_log_step(run->log, &row, error);
 }
 
-/* --- before the first step --------------------------------------------------------------------- */
-
-static bool G_GNUC_PRINTF(2, 3)
-refuse(GError **error, const char *format, ...)
-{
-    va_list arguments;
-
-    va_start(arguments, format);
-    g_autofree char *text = g_strdup_vprintf(format, arguments);
-    va_end(arguments);
-    g_set_error_literal(error, MW_ERROR, MW_ERROR_INVALID, text);
-    return false;
-}
-
-/* What a plan may ask for that is simulated alone. */
-static bool
-check_settings(const struct mw_settings *s, GError **error)
-{
-    if (s->tp > 1)
-        return refuse(error, "--tp %" G_GINT64_FORMAT ": run does not slice tensors", s->tp);
-    if (s->layout == MW_LAYOUT_PAPER20)
-        return refuse(error, "--state-layout paper20: run keeps state as zero16 does");
-    if (s->dtype == MW_DTYPE_FP16)
-        return refuse(error, "fp16: run computes in bf16");
-    if (s->micro_batch != (int64_t)s->micro_batch)
-        return refuse(error, "--batch %g: run takes whole sequences", s->micro_batch);
-    return true;
-}
-
-/* Without --gpus and --nodes a plan is for this one process. */
-static struct cli_request
-for_this_machine(const struct cli_request *request)
-{
-    struct cli_request mine = *request;
-
-    if (mine.settings.gpus_per_node == MW_AUTO)
-        mine.settings.gpus_per_node = 1;
-    if (mine.settings.dtype == MW_DTYPE_NONE)
-        mine.settings.dtype = MW_DTYPE_BF16;
-    return mine;
-}
-
-static char *
-drives_directory(GError **error)
-{
-    const char *set = g_getenv("MEMWALL_NVME");
-    char *directory = set && *set ? g_strdup(set)
-                                  : g_build_filename(g_get_user_cache_dir(), "memwall", NULL);
-
-    if (g_mkdir_with_parents(directory, 0700) == 0)
-        return directory;
-    g_set_error(error, MW_ERROR, MW_ERROR_IO, "%s: cannot be made; --nvme DIR names another",
-                directory);
-    g_free(directory);
-    return NULL;
-}
-
-static bool
-find_drives(struct run *run, GError **error)
-{
-    bool needed = run->answer->plan->peak_bytes[MW_TIER_NVME] > 0;
-
-    if (run->options.nvme || !needed)
-        return true;
-    char *directory = drives_directory(error);
-    if (!directory)
-        return false;
-    run->options.nvme = g_new0(char *, 2);
-    run->options.nvme[0] = directory;
-    return true;
-}
-
-static struct mw_nvme_options
-drive_options(const struct run *run)
-{
-    const struct mw_hardware *hw = run->answer->sizing->hardware;
-    char **directories = run->options.nvme;
-
-    return (struct mw_nvme_options){
-        .directories = (const char *const *)directories,
-        .directory_count = directories ? (int)g_strv_length(directories) : 0,
-        .block_bytes = (int64_t)hw->nvme_block_bytes / 4096 * 4096,
-        .depth = (int)hw->nvme_queue_depth,
-    };
-}
-
-/* Device and host memory are both this machine's. */
-static bool
-check_memory(const struct run *run)
-{
-    const int64_t *peaks = run->answer->plan->peak_bytes;
-    int64_t need = peaks[MW_TIER_GPU] + peaks[MW_TIER_CPU];
-    struct mw_memory_room room;
-
-    mw_memory_room(&room);
-    int64_t lacks = mw_memory_short_bytes(&room, need);
-    if (!lacks)
-        return true;
-    g_autofree char *wanted = g_strdup(mw_format_gib(need));
-    g_autofree char *lacking = g_strdup(mw_format_gib(lacks));
-    cli_say("the plan needs %s of memory here, %s more than there is: %s", wanted, lacking,
-            room.bound);
-    return false;
-}
-
-static bool
-open_data(struct run *run, GError **error)
-{
-    const struct mw_settings *s = &run->answer->sizing->settings;
-
-    run->sequences = s->micro_batch;
-    run->place = (struct mw_batch_place){.rank = 0, .ranks = 1, .sequences = run->sequences};
-    run->tokens = mw_tokens_open(run->options.data, run->decoder.vocab, s->seq,
-                                 run->options.shuffle ? run->options.seed + 1 : 0, error);
-    if (!run->tokens || !mw_tokens_check(run->tokens, error))
-        return false;
-    if (!run->options.weights)
-        return true;
-    run->weights = mw_safetensors_open(run->options.weights, error);
-    return run->weights && mw_weights_check(&run->decoder, run->weights, "", error);
-}
-
-static bool
-open_trainer(struct run *run, GError **error)
-{
-    const struct mw_settings *s = &run->answer->sizing->settings;
-    struct mw_trainer_options options = {
-        .plan = run->answer->plan,
-        .decoder = &run->decoder,
-        .backend = &mw_backend_cpu,
-        .sequences = run->sequences,
-        .seq = s->seq,
-        .checkpoint_interval = s->checkpoint_interval,
-        .device_threads = run->options.device_threads,
-        .host_threads = run->options.host_threads,
-        .optimizer = run->options.optimizer,
-        .drives = drive_options(run),
-        .seed = run->options.seed,
-        .weights = run->weights,
-        .batch = batch,
-        .learning_rate = learning_rate,
-        .data = run,
-    };
-
-    run->trainer = mw_trainer_new(&options, error);
-    return run->trainer != NULL;
-}
-
 static bool
 open_log(struct run *run, GError **error)
 {
-    const struct mw_result *r = run->answer->result;
+    const struct cli_training *training = &run->training;
+    const struct mw_result *r = training->answer->result;
+    const struct mw_sizing *sizing = training->answer->sizing;
+    bool talks = mw_ranks_index(training->ranks) == 0;
     struct mw_log_options options = {
-        .table = run->request->json ? NULL : stdout,
-        .progress = stderr,
-        .path = run->options.log,
-        .steps = run->options.steps,
+        .table = training->request->json || !talks ? NULL : stdout,
+        .progress = talks ? stderr : NULL,
+        .path = talks ? training->options.log : NULL,
+        .resume = training->options.resume,
+        .first_step = mw_trainer_next_step(training->trainer),
+        .steps = training->options.steps,
         .tokens = (int64_t)r->tokens_per_step,
-        .flops = cli_flops(run->answer->sizing, false) * run->answer->sizing->ranks,
-        .peak_flops = run->answer->sizing->hardware->gpu_peak_flops * run->answer->sizing->ranks,
+        .flops = cli_flops(sizing, false) * sizing->ranks,
+        .peak_flops = sizing->hardware->gpu_peak_flops * sizing->ranks,
         .predicted_ns = (int64_t)(r->step_time_s[MW_OUTLOOK_TYPICAL] * 1e9),
     };
 
@@ -269,7 +96,7 @@ median_s(const struct run *run)
 static void
 print_summary(const struct run *run)
 {
-    const struct mw_result *r = run->answer->result;
+    const struct mw_result *r = run->training.answer->result;
     double measured = median_s(run), predicted = r->step_time_s[MW_OUTLOOK_TYPICAL];
     g_autofree char *m = g_strdup(mw_format_seconds(measured));
     g_autofree char *p = g_strdup(mw_format_seconds(predicted));
@@ -278,24 +105,67 @@ print_summary(const struct run *run)
            r->calibrated ? "" : " (not calibrated)", 100 * (predicted / measured - 1));
 }
 
+/* --- before the first ------------------------------------------------------------------------------ */
+
+/* More ranks than a machine has devices share it: each has its part of memory and cores, and what
+ * they send each other is copied. */
+static void
+share_device(struct mw_hardware *hardware, int ranks)
+{
+    double share = (double)hardware->gpus_per_node / ranks;
+
+    if (share >= 1)
+        return;
+    hardware->gpus_per_node = ranks;
+    hardware->gpu_memory_bytes *= share;
+    hardware->gpu_memory_bytes_per_s *= share;
+    hardware->gpu_peak_flops *= share;
+    hardware->gpu_achievable_flops *= share;
+    for (int i = 0; i < hardware->matmul_points; i++)
+        hardware->matmul_flops[i] *= share;
+    if (!hardware->fabric_bytes_per_s)
+        hardware->fabric_bytes_per_s = hardware->pcie_h2d_bytes_per_s * share;
+}
+
+/* A process stands for a GPU: without --gpus the plan is for those that were started. */
+static struct cli_request
+for_these_ranks(const struct cli_request *request, const struct mw_ranks *ranks)
+{
+    struct cli_request mine = *request;
+
+    for (int outlook = 0; outlook < MW_OUTLOOK_COUNT; outlook++)
+        share_device(&mine.hardware[outlook], mw_ranks_node_count(ranks));
+    if (mine.settings.gpus_per_node == MW_AUTO) {
+        mine.settings.gpus_per_node = mw_ranks_node_count(ranks);
+        mine.settings.nodes = mw_ranks_count(ranks) / mw_ranks_node_count(ranks);
+    }
+    if (mine.settings.dtype == MW_DTYPE_NONE)
+        mine.settings.dtype = MW_DTYPE_BF16;
+    return mine;
+}
+
 /* --- the whole ----------------------------------------------------------------------------------- */
 
 static bool
-prepare(struct run *run, GError **error)
+say_done(const struct run *run, GError **error)
 {
-    const struct cli_request *request = run->request;
-
-    return mw_decoder_read(&request->model, request->model_name, &run->decoder, error) &&
-           check_settings(&run->answer->sizing->settings, error) && find_drives(run, error) &&
-           open_data(run, error);
+    g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
+                "--steps %" G_GINT64_FORMAT ": the run that is resumed has done %" G_GINT64_FORMAT,
+                run->training.options.steps, mw_trainer_next_step(run->training.trainer));
+    return false;
 }
 
 static bool
 train(struct run *run, GError **error)
 {
-    run->times_ns = g_new0(int64_t, run->options.steps);
-    return open_trainer(run, error) && open_log(run, error) &&
-           mw_trainer_run(run->trainer, run->options.steps, on_step, run, error);
+    run->times_ns = g_new0(int64_t, run->training.options.steps);
+    if (!cli_training_start(&run->training, error))
+        return false;
+    int64_t left = run->training.options.steps - mw_trainer_next_step(run->training.trainer);
+    if (left <= 0)
+        return say_done(run, error);
+    return open_log(run, error) &&
+           mw_trainer_run(run->training.trainer, left, on_step, run, error);
 }
 
 static int
@@ -303,45 +173,54 @@ run_plan(struct run *run)
 {
     g_autoptr(GError) error = NULL;
 
-    if (!prepare(run, &error))
+    if (!cli_training_open(&run->training, &error))
         return cli_fail(error);
-    if (!check_memory(run))
+    if (!cli_training_fits(&run->training))
         return CLI_DOES_NOT_FIT;
     if (!train(run, &error))
         return cli_fail(error);
-    print_summary(run);
+    if (mw_ranks_index(run->training.ranks) == 0)
+        print_summary(run);
     return cli_flush();
 }
 
-static void
-clear(struct run *run)
+static int
+plan_and_run(struct run *run)
 {
-    mw_log_close(run->log);
-    mw_trainer_free(run->trainer);
-    mw_tokens_close(run->tokens);
-    mw_safetensors_close(run->weights);
-    cli_answer_free(run->answer);
-    cli_run_options_clear(&run->options);
-    g_free(run->times_ns);
+    struct cli_training *training = &run->training;
+    const struct cli_request *request = training->request;
+    g_autoptr(GError) error = NULL;
+
+    if (cli_run_options_read(&training->options, &error))
+        training->answer =
+            cli_answer_new(request, request->strategies[0], CLI_DEPTH_ROW, true, &error);
+    if (!training->answer)
+        return cli_fail(error);
+    return training->answer->plan ? run_plan(run)
+                                  : cli_answers_print(request, &training->answer, 1, true);
 }
 
 static int
 answer(const struct cli_request *request)
 {
-    struct cli_request mine = for_this_machine(request);
-    struct run run = {.request = &mine};
     g_autoptr(GError) error = NULL;
-    int status;
+    struct mw_ranks *ranks =
+        mw_ranks_join(MW_TRAINER_COLLECTIVE_LANES, COLLECTIVE_SCRATCH_BYTES, &error);
 
-    if (cli_run_options_read(&run.options, &error))
-        run.answer = cli_answer_new(&mine, mine.strategies[0], CLI_DEPTH_ROW, true, &error);
-    if (!run.answer)
-        status = cli_fail(error);
-    else if (!run.answer->plan)
-        status = cli_answers_print(&mine, &run.answer, 1, true);
-    else
-        status = run_plan(&run);
-    clear(&run);
+    if (!ranks)
+        return cli_fail(error);
+    struct cli_request mine = for_these_ranks(request, ranks);
+    struct run run = {.training = {.request = &mine, .ranks = ranks}};
+    if (mw_ranks_count(ranks) > 1)
+        run.training.stem = g_strdup_printf("memwall-rank%d", mw_ranks_index(ranks));
+    int status = plan_and_run(&run);
+    if (status != CLI_DONE)
+        mw_ranks_abort(ranks); /* returns where this rank is alone */
+    mw_log_close(run.log);
+    cli_training_close(&run.training);
+    g_free(run.times_ns);
+    if (status == CLI_DONE)
+        mw_ranks_leave(ranks);
     return status;
 }
 

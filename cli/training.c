@@ -1,0 +1,252 @@
+#include "cli/training.h"
+
+#include <string.h>
+
+#include "cli/decoder.h"
+#include "exec/commit.h"
+#include "exec/memory.h"
+#include "exec/weights.h"
+#include "planner/error.h"
+
+/* --- what the trainer asks for --------------------------------------------------------------- */
+
+static bool
+batch(void *data, int64_t step, int64_t micro_batch, int32_t *ids, int32_t *targets, GError **error)
+{
+    struct cli_training *run = data;
+    const struct mw_settings *s = &run->answer->sizing->settings;
+    int64_t each = run->sequences * s->grad_accum * run->place.ranks;
+    struct mw_cursor cursor = mw_tokens_advance(run->tokens, (struct mw_cursor){0}, step * each);
+    struct mw_batch_place place = run->place;
+
+    place.micro_batch = micro_batch;
+    return mw_tokens_batch(run->tokens, &cursor, &place, ids, targets, error);
+}
+
+static double
+learning_rate(void *data, int64_t step)
+{
+    return mw_lr_at(&((struct cli_training *)data)->options.schedule, step);
+}
+
+/* --- what the trainer is given ----------------------------------------------------------------- */
+
+static bool G_GNUC_PRINTF(2, 3)
+refuse(GError **error, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    g_autofree char *text = g_strdup_vprintf(format, arguments);
+    va_end(arguments);
+    g_set_error_literal(error, MW_ERROR, MW_ERROR_INVALID, text);
+    return false;
+}
+
+/* What a plan may ask for that is simulated alone. */
+static bool
+check_settings(const struct mw_settings *s, GError **error)
+{
+    if (s->tp > 1)
+        return refuse(error, "--tp %" G_GINT64_FORMAT ": run does not slice tensors", s->tp);
+    if (s->layout == MW_LAYOUT_PAPER20)
+        return refuse(error, "--state-layout paper20: run keeps state as zero16 does");
+    if (s->dtype == MW_DTYPE_FP16)
+        return refuse(error, "fp16: run computes in bf16");
+    if (s->micro_batch != (int64_t)s->micro_batch)
+        return refuse(error, "--batch %g: run takes whole sequences", s->micro_batch);
+    return true;
+}
+
+static char *
+drives_directory(GError **error)
+{
+    const char *set = g_getenv("MEMWALL_NVME");
+    char *directory = set && *set ? g_strdup(set)
+                                  : g_build_filename(g_get_user_cache_dir(), "memwall", NULL);
+
+    if (g_mkdir_with_parents(directory, 0700) == 0)
+        return directory;
+    g_set_error(error, MW_ERROR, MW_ERROR_IO, "%s: cannot be made; --nvme DIR names another",
+                directory);
+    g_free(directory);
+    return NULL;
+}
+
+static bool
+find_drives(struct cli_training *run, GError **error)
+{
+    bool needed = run->answer->plan->peak_bytes[MW_TIER_NVME] > 0;
+
+    if (run->options.nvme || !needed)
+        return true;
+    char *directory = drives_directory(error);
+    if (!directory)
+        return false;
+    run->options.nvme = g_new0(char *, 2);
+    run->options.nvme[0] = directory;
+    return true;
+}
+
+static struct mw_nvme_options
+drive_options(const struct cli_training *run)
+{
+    const struct mw_hardware *hw = run->answer->sizing->hardware;
+    char **directories = run->options.nvme;
+
+    return (struct mw_nvme_options){
+        .directories = (const char *const *)directories,
+        .directory_count = directories ? (int)g_strv_length(directories) : 0,
+        .stem = run->stem,
+        .block_bytes = (int64_t)hw->nvme_block_bytes / 4096 * 4096,
+        .depth = (int)hw->nvme_queue_depth,
+    };
+}
+
+/* Device and host memory are both this machine's. */
+bool
+cli_training_fits(const struct cli_training *run)
+{
+    const int64_t *peaks = run->answer->plan->peak_bytes;
+    int64_t need = peaks[MW_TIER_GPU] + peaks[MW_TIER_CPU];
+    struct mw_memory_room room;
+
+    mw_memory_room(&room);
+    int64_t lacks = mw_memory_short_bytes(&room, need);
+    if (!lacks)
+        return true;
+    g_autofree char *wanted = g_strdup(mw_format_gib(need));
+    g_autofree char *lacking = g_strdup(mw_format_gib(lacks));
+    cli_say("the plan needs %s of memory here, %s more than there is: %s", wanted, lacking,
+            room.bound);
+    return false;
+}
+
+static bool
+open_data(struct cli_training *run, GError **error)
+{
+    const struct mw_settings *s = &run->answer->sizing->settings;
+
+    run->sequences = s->micro_batch;
+    run->place = (struct mw_batch_place){.rank = mw_ranks_index(run->ranks),
+                                         .ranks = mw_ranks_count(run->ranks),
+                                         .sequences = run->sequences};
+    run->tokens = mw_tokens_open(run->options.data, run->decoder.vocab, s->seq,
+                                 run->options.shuffle ? run->options.seed + 1 : 0, error);
+    if (!run->tokens || !mw_tokens_check(run->tokens, error))
+        return false;
+    if (!run->options.weights)
+        return true;
+    run->weights = mw_safetensors_open(run->options.weights, error);
+    return run->weights && mw_weights_check(&run->decoder, run->weights, "", error);
+}
+
+/* --- durable steps --- */
+
+static bool
+all_on_drives(const struct mw_sizing *sizing)
+{
+    for (uint32_t c = 0; c < sizing->chunk_count; c++)
+        if (sizing->chunks[c].tier != MW_TIER_NVME)
+            return false;
+    return true;
+}
+
+/* Of all that decides what a step computes; a longer run may go on from a shorter one. */
+static uint64_t
+fingerprint(const struct cli_training *run)
+{
+    const struct mw_settings *s = &run->answer->sizing->settings;
+    const struct mw_decoder *d = &run->decoder;
+    const struct cli_run_options *o = &run->options;
+    g_autofree char *text = g_strdup_printf(
+        "%d %d %" G_GINT64_FORMAT " %" G_GINT64_FORMAT " %" G_GINT64_FORMAT " %" G_GINT64_FORMAT
+        " %" G_GINT64_FORMAT " %" G_GINT64_FORMAT " %.17g %" G_GINT64_FORMAT " %" G_GINT64_FORMAT
+        " %" G_GINT64_FORMAT " %" G_GUINT64_FORMAT " %d %.17g %.17g %.17g %.17g %.17g %.17g",
+        d->kind, d->activation, d->layers, d->hidden, d->heads, d->kv_heads, d->ffn, d->vocab,
+        s->micro_batch, s->grad_accum, s->seq, mw_tokens_count(run->tokens), o->seed, o->shuffle,
+        o->schedule.lr, o->optimizer.beta1, o->optimizer.beta2, o->optimizer.epsilon,
+        o->optimizer.weight_decay, o->optimizer.clip_norm);
+
+    return mw_commit_checksum(text, strlen(text));
+}
+
+static bool
+durable_steps(const struct cli_training *run, struct mw_trainer_commit *commit, GError **error)
+{
+    const struct mw_sizing *sizing = run->answer->sizing;
+    const struct mw_settings *s = &sizing->settings;
+
+    *commit = (struct mw_trainer_commit){
+        .on = s->commit == 1 && (all_on_drives(sizing) || s->save_every > 0),
+        .resume = run->options.resume,
+        .save_every = s->save_every,
+        .fingerprint = fingerprint(run),
+    };
+    return commit->on || !commit->resume ||
+           refuse(error, "--resume: this plan makes no step durable; it takes optimizer state on "
+                         "NVMe and --commit step, or --save-every K");
+}
+
+/* Ranks of one machine share its cores. */
+static int
+threads(const struct cli_training *run, int asked)
+{
+    int cores = (int)g_get_num_processors() / mw_ranks_node_count(run->ranks);
+
+    return asked ? asked : MAX(1, cores);
+}
+
+bool
+cli_training_start(struct cli_training *run, GError **error)
+{
+    const struct mw_settings *s = &run->answer->sizing->settings;
+    struct mw_trainer_options options = {
+        .plan = run->answer->plan,
+        .ranks = run->ranks,
+        .decoder = &run->decoder,
+        .backend = &mw_backend_cpu,
+        .sequences = run->sequences,
+        .seq = s->seq,
+        .checkpoint_interval = s->checkpoint_interval,
+        .device_threads = threads(run, run->options.device_threads),
+        .host_threads = threads(run, run->options.host_threads),
+        .optimizer = run->options.optimizer,
+        .drives = drive_options(run),
+        .seed = run->options.seed,
+        .weights = run->weights,
+        .batch = batch,
+        .learning_rate = learning_rate,
+        .data = run,
+    };
+
+    if (!durable_steps(run, &options.commit, error))
+        return false;
+    run->trainer = mw_trainer_new(&options, error);
+    if (run->trainer && mw_trainer_notice(run->trainer))
+        cli_say("%s", mw_trainer_notice(run->trainer));
+    return run->trainer != NULL;
+}
+
+/* --- life ---------------------------------------------------------------------------------------- */
+
+bool
+cli_training_open(struct cli_training *run, GError **error)
+{
+    const struct cli_request *request = run->request;
+
+    return mw_decoder_read(&request->model, request->model_name, &run->decoder, error) &&
+           check_settings(&run->answer->sizing->settings, error) && find_drives(run, error) &&
+           open_data(run, error);
+}
+
+void
+cli_training_close(struct cli_training *run)
+{
+    mw_trainer_free(run->trainer);
+    mw_tokens_close(run->tokens);
+    mw_safetensors_close(run->weights);
+    cli_answer_free(run->answer);
+    cli_run_options_clear(&run->options);
+    g_free(run->stem);
+}

@@ -1,0 +1,38 @@
+/*
+ * training.h - from a plan and the options of `run` to a trainer that is ready: model, data,
+ * starting weights, drives, durable steps.
+ */
+#ifndef MW_CLI_TRAINING_H
+#define MW_CLI_TRAINING_H
+
+#include "cli/cli.h"
+#include "cli/run_options.h"
+#include "exec/ranks.h"
+#include "exec/tokens.h"
+
+/* The caller fills in the first rows; the rest is filled in by open and start. */
+struct cli_training {
+    const struct cli_request *request; /* borrowed */
+    struct mw_ranks *ranks;            /* borrowed */
+    struct cli_run_options options;
+    struct cli_answer *answer; /* with a plan */
+    char *stem;                /* of this rank's files on the drives; may be NULL */
+
+    struct mw_decoder decoder;
+    struct mw_tokens *tokens;
+    struct mw_safetensors *weights; /* NULL: by seed */
+    int64_t sequences;              /* of a micro-batch */
+    struct mw_batch_place place;
+    struct mw_trainer *trainer;
+};
+
+/* Model, data and weights, which are checked; directories for the drives. */
+bool cli_training_open(struct cli_training *training, GError **error);
+/* False, with a line that has the numbers, where this machine lacks memory. */
+bool cli_training_fits(const struct cli_training *training);
+/* Reserves memory and drives, and makes or reads the starting state. */
+bool cli_training_start(struct cli_training *training, GError **error);
+/* Frees all that it owns, answer and options too. */
+void cli_training_close(struct cli_training *training);
+
+#endif
