@@ -177,8 +177,10 @@ durable_steps(const struct cli_training *run, struct mw_trainer_commit *commit, 
     const struct mw_sizing *sizing = run->answer->sizing;
     const struct mw_settings *s = &sizing->settings;
 
+    /* A delayed update cannot be made durable: only who asks for it is told so. */
+    bool can = s->dpu_start == MW_AUTO || run->request->settings.commit == 1;
     *commit = (struct mw_trainer_commit){
-        .on = s->commit == 1 && (all_on_drives(sizing) || s->save_every > 0),
+        .on = can && s->commit == 1 && (all_on_drives(sizing) || s->save_every > 0),
         .resume = run->options.resume,
         .save_every = s->save_every,
         .fingerprint = fingerprint(run),
@@ -195,6 +197,23 @@ threads(const struct cli_training *run, int asked)
     int cores = (int)g_get_num_processors() / mw_ranks_node_count(run->ranks);
 
     return asked ? asked : MAX(1, cores);
+}
+
+/* The steps before --dpu-start are those of another plan. */
+static bool
+plan_undelayed(struct cli_training *run, GError **error)
+{
+    const struct mw_sizing *sizing = run->answer->sizing;
+    struct mw_settings settings = sizing->settings;
+
+    if (settings.dpu_start == MW_AUTO || !settings.dpu_start)
+        return true;
+    settings.dpu_start = MW_AUTO;
+    struct mw_sizing *plain = mw_sizing_new(sizing->model, sizing->hardware, &settings, error);
+    if (plain)
+        run->undelayed = mw_build_plan(plain);
+    mw_sizing_free(plain);
+    return plain != NULL;
 }
 
 bool
@@ -220,8 +239,10 @@ cli_training_start(struct cli_training *run, GError **error)
         .data = run,
     };
 
-    if (!durable_steps(run, &options.commit, error))
+    if (!durable_steps(run, &options.commit, error) || !plan_undelayed(run, error))
         return false;
+    options.undelayed = run->undelayed;
+    options.undelayed_steps = s->dpu_start;
     run->trainer = mw_trainer_new(&options, error);
     if (run->trainer && mw_trainer_notice(run->trainer))
         cli_say("%s", mw_trainer_notice(run->trainer));
@@ -244,6 +265,7 @@ void
 cli_training_close(struct cli_training *run)
 {
     mw_trainer_free(run->trainer);
+    mw_plan_free(run->undelayed);
     mw_tokens_close(run->tokens);
     mw_safetensors_close(run->weights);
     cli_answer_free(run->answer);

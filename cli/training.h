@@ -23,6 +23,7 @@ struct cli_training {
     struct mw_safetensors *weights; /* NULL: by seed */
     int64_t sequences;              /* of a micro-batch */
     struct mw_batch_place place;
+    struct mw_plan *undelayed; /* of the steps before --dpu-start; may be NULL */
     struct mw_trainer *trainer;
 };
 

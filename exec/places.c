@@ -25,15 +25,22 @@ open_drives(struct mw_places *places, const struct mw_nvme_options *drives, GErr
     return places->nvme != NULL;
 }
 
+void
+mw_places_turn_to(struct mw_places *places, const struct mw_plan *plan)
+{
+    places->plan = plan;
+    places->stands_for = g_renew(uint32_t, places->stands_for, plan->slot_count + 1);
+    for (uint32_t s = 0; s < plan->slot_count; s++)
+        places->stands_for[s] = s;
+}
+
 bool
 mw_places_open(struct mw_places *places, const struct mw_plan *plan,
                const struct mw_backend *backend, const struct mw_backend_options *device,
                const struct mw_nvme_options *drives, GError **error)
 {
-    *places = (struct mw_places){.plan = plan, .backend = backend};
-    places->stands_for = g_new(uint32_t, plan->slot_count + 1);
-    for (uint32_t s = 0; s < plan->slot_count; s++)
-        places->stands_for[s] = s;
+    *places = (struct mw_places){.backend = backend};
+    mw_places_turn_to(places, plan);
     int64_t host_bytes = tier_bytes(plan, MW_TIER_CPU);
     void *memory = NULL;
     places->device = backend->open(device, tier_bytes(plan, MW_TIER_GPU), &memory, error);

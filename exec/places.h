@@ -27,6 +27,9 @@ bool mw_places_open(struct mw_places *places, const struct mw_plan *plan,
                     const struct mw_nvme_options *drives, GError **error);
 void mw_places_close(struct mw_places *places); /* all zero is allowed */
 
+/* Goes on with another plan, whose homes are where this one's are and whose tiers end no later. */
+void mw_places_turn_to(struct mw_places *places, const struct mw_plan *plan);
+
 /* Address of a byte of a slot in device or host memory. */
 void *mw_places_at(const struct mw_places *places, uint32_t slot, int64_t at_bytes);
 

@@ -29,6 +29,13 @@ mw_trainer_state_of(const struct mw_trainer *trainer, uint32_t tensor, uint32_t 
     return mw_tensor_shard(it, trainer->rank, tile);
 }
 
+/* Its gradients outlive the step. */
+bool
+mw_trainer_is_delayed(const struct mw_plan *plan)
+{
+    return plan->tensor_count && plan->slots[plan->tensors[0].gradient_slot].persistent;
+}
+
 int64_t
 mw_trainer_gradient_bytes(const struct mw_tensor *tensor)
 {
@@ -70,7 +77,8 @@ end_step(struct mw_trainer *trainer, GError **error)
     struct mw_step_numbers *now = &trainer->now;
     bool committed;
 
-    now->updates += !now->skipped;
+    now->updates += !now->updates_nothing;
+    trainer->pending = mw_trainer_is_delayed(trainer->plan);
     /* Where all ranks meet, all have made it durable. */
     if (!mw_trainer_commit_step(trainer, &committed, error) ||
         !mw_trainer_sum(trainer, 0, &now->loss, error))
@@ -187,19 +195,38 @@ make_state(struct mw_trainer *trainer, GError **error)
                : mw_trainer_start_state(trainer, error);
 }
 
+static const struct mw_plan *
+first_plan(const struct mw_trainer *trainer)
+{
+    const struct mw_trainer_options *o = &trainer->options;
+    return o->undelayed && o->undelayed_steps > 0 ? o->undelayed : o->plan;
+}
+
+/* What lies in homes stays; all else is of the plan. */
+static bool
+turn_to(struct mw_trainer *trainer, const struct mw_plan *plan, GError **error)
+{
+    struct mw_exec_backend run = {run_op, trainer};
+
+    mw_lanes_free(trainer->lanes);
+    mw_trainer_take_down(trainer);
+    trainer->plan = plan;
+    mw_places_turn_to(&trainer->places, plan);
+    trainer->lanes = mw_lanes_new(plan, run, error);
+    return trainer->lanes && mw_trainer_set_up(trainer, error);
+}
+
 struct mw_trainer *
 mw_trainer_new(const struct mw_trainer_options *options, GError **error)
 {
     struct mw_trainer *trainer = g_new0(struct mw_trainer, 1);
-    struct mw_exec_backend run = {run_op, trainer};
 
     trainer->options = *options;
     trainer->plan = options->plan;
     trainer->kernels = mw_cpu_kernels();
-    trainer->lanes = mw_lanes_new(options->plan, run, error);
-    if (!trainer->lanes || !mw_trainer_join(trainer, error) ||
-        !check_plan(options->plan, error) || !mw_trainer_check_commit(trainer, error) || !open_places(trainer, error) ||
-        !mw_trainer_set_up(trainer, error) || !mw_trainer_open_commit(trainer, error) ||
+    if (!check_plan(options->plan, error) || !mw_trainer_join(trainer, error) ||
+        !mw_trainer_check_commit(trainer, error) || !open_places(trainer, error) ||
+        !turn_to(trainer, first_plan(trainer), error) || !mw_trainer_open_commit(trainer, error) ||
         !make_state(trainer, error)) {
         mw_trainer_free(trainer);
         return NULL;
@@ -229,17 +256,34 @@ step_ended(void *data, uint32_t step, const struct mw_timeline *timeline, GError
     return !trainer->on_step || trainer->on_step(trainer->on_step_data, report, error);
 }
 
-bool
-mw_trainer_run(struct mw_trainer *trainer, int64_t steps, mw_trainer_on_step on_step, void *data,
-               GError **error)
+static bool
+run_steps(struct mw_trainer *trainer, int64_t steps, GError **error)
 {
-    trainer->on_step = on_step;
-    trainer->on_step_data = data;
-    trainer->durable.last_step = trainer->next_step + steps - 1;
     if (!mw_lanes_run(trainer->lanes, steps, step_ended, trainer, error))
         return false;
     trainer->next_step += steps;
     return true;
+}
+
+bool
+mw_trainer_run(struct mw_trainer *trainer, int64_t steps, mw_trainer_on_step on_step, void *data,
+               GError **error)
+{
+    const struct mw_plan *last = trainer->options.plan;
+    int64_t before = trainer->plan == last
+                         ? 0
+                         : MIN(steps, trainer->options.undelayed_steps - trainer->next_step);
+
+    trainer->on_step = on_step;
+    trainer->on_step_data = data;
+    trainer->durable.last_step = trainer->next_step + steps - 1;
+    if (before > 0 && !run_steps(trainer, before, error))
+        return false;
+    if (before == steps)
+        return true;
+    if (trainer->plan != last && !turn_to(trainer, last, error))
+        return false;
+    return run_steps(trainer, steps - before, error);
 }
 
 int64_t

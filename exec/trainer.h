@@ -49,6 +49,10 @@ struct mw_trainer_commit {
 
 struct mw_trainer_options {
     const struct mw_plan *plan; /* checked, of one rank's program; borrowed, as all below */
+    /* With a delayed update: the same without it, for the first steps; NULL: delayed from the
+     * first.  Homes are at the same places in both. */
+    const struct mw_plan *undelayed;
+    int64_t undelayed_steps;
     struct mw_ranks *ranks;     /* as many as the plan is for; NULL: alone */
     const struct mw_decoder *decoder;
     const struct mw_backend *backend;

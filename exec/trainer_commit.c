@@ -32,12 +32,6 @@ refuse(GError **error, const char *why)
     return false;
 }
 
-static bool
-is_delayed(const struct mw_plan *plan)
-{
-    return plan->tensor_count && plan->slots[plan->tensors[0].gradient_slot].persistent;
-}
-
 bool
 mw_trainer_check_commit(const struct mw_trainer *trainer, GError **error)
 {
@@ -46,7 +40,7 @@ mw_trainer_check_commit(const struct mw_trainer *trainer, GError **error)
 
     if (!trainer->options.commit.on)
         return true;
-    if (is_delayed(plan))
+    if (mw_trainer_is_delayed(plan))
         return refuse(error, "a delayed update's gradients have one place, which the next step "
                              "overwrites: --commit none, or no --dpu-start");
     if (!plan->barriered)

@@ -11,7 +11,8 @@ struct mw_step_numbers {
     int64_t step, updates;
     double learning_rate, gradient_norm;
     double loss; /* sum over this rank's tokens */
-    bool skipped;
+    bool skipped; /* the gradient was not finite */
+    bool updates_nothing; /* skipped, or there is no gradient yet: parameters stay as they are */
     struct mw_cpu_adamw adamw, adamw_decaying;
 };
 
@@ -43,7 +44,7 @@ struct mw_trainer_durable {
 
 struct mw_trainer {
     struct mw_trainer_options options;
-    const struct mw_plan *plan;
+    const struct mw_plan *plan; /* of the steps that run now */
     struct mw_places places;
     struct mw_lanes *lanes;
     const struct mw_cpu_kernels *kernels; /* of the host lanes */
@@ -65,6 +66,7 @@ struct mw_trainer {
 
     struct mw_trainer_durable durable;
     int64_t next_step;
+    bool pending; /* gradients of the step before wait for a delayed update */
     struct mw_step_numbers now;
     struct mw_trainer_step reports[2]; /* of even and odd steps: two may be in flight */
     mw_trainer_on_step on_step;
@@ -89,6 +91,7 @@ struct mw_place mw_trainer_place(const struct mw_trainer *trainer, uint32_t slot
 /* Elements of a part whose state this rank has. */
 struct mw_range mw_trainer_state_of(const struct mw_trainer *trainer, uint32_t tensor,
                                     uint32_t tile);
+bool mw_trainer_is_delayed(const struct mw_plan *plan);
 int64_t mw_trainer_gradient_bytes(const struct mw_tensor *tensor); /* of an element at home */
 /* Where the 16-bit gradient begins in a host buffer that holds the wide one before it. */
 int64_t mw_trainer_narrow_at(const struct mw_trainer *trainer, const struct mw_tensor *tensor);

@@ -193,6 +193,7 @@ count_partials(struct mw_trainer *trainer)
 {
     const struct mw_plan *plan = trainer->plan;
 
+    trainer->partial_count = 0;
     trainer->partial_first = g_new(int64_t, plan->tensor_count + 1);
     trainer->partial_blocks = g_new(int64_t, plan->tensor_count + 1);
     for (uint32_t t = 0; t < plan->tensor_count; t++) {
@@ -222,14 +223,14 @@ mw_trainer_take_down(struct mw_trainer *trainer)
         g_free(trainer->chunks[c].pieces);
         g_free(trainer->chunks[c].ranges);
     }
-    g_free(trainer->parts);
-    g_free(trainer->chunks);
-    g_free(trainer->layers);
-    g_free(trainer->tensor_of);
-    g_free(trainer->tensor_of_home);
-    g_free(trainer->partials);
-    g_free(trainer->partial_first);
-    g_free(trainer->partial_blocks);
-    g_free(trainer->ids);
-    g_free(trainer->targets);
+    g_clear_pointer(&trainer->parts, g_free);
+    g_clear_pointer(&trainer->chunks, g_free);
+    g_clear_pointer(&trainer->layers, g_free);
+    g_clear_pointer(&trainer->tensor_of, g_free);
+    g_clear_pointer(&trainer->tensor_of_home, g_free);
+    g_clear_pointer(&trainer->partials, g_free);
+    g_clear_pointer(&trainer->partial_first, g_free);
+    g_clear_pointer(&trainer->partial_blocks, g_free);
+    g_clear_pointer(&trainer->ids, g_free);
+    g_clear_pointer(&trainer->targets, g_free);
 }

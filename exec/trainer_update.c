@@ -258,6 +258,8 @@ mw_trainer_agree(struct mw_trainer *trainer, const struct mw_op *op, GError **er
         return false;
     now->gradient_norm = sqrt(squares) / o->loss_scale;
     now->skipped = !isfinite(squares);
+    now->updates_nothing =
+        now->skipped || (mw_trainer_is_delayed(trainer->plan) && !trainer->pending);
     double clip = o->clip_norm > 0 && now->gradient_norm > o->clip_norm
                       ? o->clip_norm / now->gradient_norm
                       : 1;
@@ -325,9 +327,9 @@ update_range(struct mw_trainer *trainer, const struct operands *it,
     const struct mw_cpu_adamw *step =
         range->decays ? &trainer->now.adamw_decaying : &trainer->now.adamw;
 
-    if (trainer->now.skipped && it->device)
+    if (trainer->now.updates_nothing && it->device)
         return places->backend->to_bf16(places->device, param, w, piece->elements, error);
-    if (trainer->now.skipped)
+    if (trainer->now.updates_nothing)
         trainer->kernels->to_bf16(param, w, piece->elements);
     else if (it->device)
         return places->backend->adamw(places->device, step, w, w + n, w + 2 * n, param, gradient,

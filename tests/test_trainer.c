@@ -96,6 +96,68 @@ test_without_checkpoints(void)
                                               .tiles = 3});
 }
 
+/* A delayed update takes the gradient of the step before; the steps before it begins are as ever. */
+static void
+test_delayed(void)
+{
+    struct trained_case what = {.name = "undelayed", .model = GPT2,
+                                .strategy = MW_STRATEGY_ZERO_OFFLOAD, .sequences = 2, .seq = 24,
+                                .grad_accum = 2, .interval = 1, .prefetch = 1};
+    struct trained undelayed = trained_run(&what, STEPS, 2, directory);
+
+    what.name = "delayed";
+    what.delayed = true;
+    struct trained delayed = trained_run(&what, STEPS, 2, directory);
+    g_assert_true(delayed.losses[0] == undelayed.losses[0]);
+    g_assert_true(delayed.norms[1] == undelayed.norms[0]);
+    g_assert_true(delayed.losses[2] != undelayed.losses[2]);
+    g_assert_cmpfloat(delayed.losses[STEPS - 1], <, delayed.losses[0]);
+    for (int64_t first = 1; first < STEPS; first += 5) {
+        what.undelayed_steps = first;
+        struct trained later = trained_run(&what, STEPS, 2, directory);
+        for (int64_t s = 0; s <= first; s++)
+            g_assert_true(later.losses[s] == undelayed.losses[s]);
+        g_assert_true(first + 1 >= STEPS || later.norms[first + 1] != undelayed.norms[first + 1]);
+        trained_clear(&later);
+    }
+    trained_clear(&undelayed);
+    trained_clear(&delayed);
+}
+
+/* Where the state of a delayed update lives changes nothing. */
+static void
+test_delayed_placements(void)
+{
+    static const struct trained_case rows[] = {
+        {.name = "cpu", .optimizer = "cpu", .gradients = "cpu"},
+        {.name = "optimizer on drives", .optimizer = "nvme", .gradients = "cpu"},
+        {.name = "gradients on the device", .optimizer = "cpu", .gradients = "gpu"},
+        {.name = "split", .optimizer = "cpu:0.2MB,nvme", .gradients = "gpu:0.04MB,cpu"},
+    };
+    struct trained reference = {0};
+
+    for (size_t i = 0; i < G_N_ELEMENTS(rows); i++) {
+        struct trained_case what = rows[i];
+        what.model = LLAMA;
+        what.strategy = MW_STRATEGY_ZERO_OFFLOAD;
+        what.sequences = 2;
+        what.seq = 16;
+        what.grad_accum = 1;
+        what.interval = 1;
+        what.prefetch = i;
+        what.delayed = true;
+        what.undelayed_steps = 4;
+        struct trained trained = trained_run(&what, STEPS, 2, directory);
+        if (!i)
+            reference = trained;
+        else {
+            assert_same(what.name, &reference, &trained);
+            trained_clear(&trained);
+        }
+    }
+    trained_clear(&reference);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -104,6 +166,8 @@ main(int argc, char **argv)
     g_test_add_func("/trainer/placements", test_placements);
     g_test_add_func("/trainer/llama", test_llama);
     g_test_add_func("/trainer/without-checkpoints", test_without_checkpoints);
+    g_test_add_func("/trainer/delayed", test_delayed);
+    g_test_add_func("/trainer/delayed-placements", test_delayed_placements);
     int result = g_test_run();
     trained_remove(directory);
     return result;

@@ -36,8 +36,8 @@ ask(const struct trained_case *what, struct mw_settings *settings)
     settings->commit = what->commit;
     settings->save_every = what->save_every;
     settings->dtype = MW_DTYPE_BF16;
-    if (what->dpu_start)
-        settings->dpu_start = what->dpu_start;
+    if (what->delayed)
+        settings->dpu_start = what->undelayed_steps;
     place(settings, MW_STATE_PARAMETERS, what->params);
     place(settings, MW_STATE_GRADIENTS, what->gradients);
     place(settings, MW_STATE_OPTIMIZER, what->optimizer);
@@ -211,7 +211,12 @@ trained_train(const struct trained_case *what, const struct trained_course *cour
     if (!mw_model_load(what->model, &model, &bad) ||
         !mw_decoder_read(&model, what->model, &decoder, &bad))
         g_error("%s: %s", what->name, bad->message);
-    struct mw_plan *plan = make_plan(what, &model);
+    struct mw_plan *plan = make_plan(what, &model), *undelayed = NULL;
+    if (what->delayed) {
+        struct trained_case before = *what;
+        before.delayed = false;
+        undelayed = make_plan(&before, &model);
+    }
     struct run run = {.what = what,
                       .plan = plan,
                       .rank = what->ranks ? mw_ranks_index(what->ranks) : 0,
@@ -224,6 +229,8 @@ trained_train(const struct trained_case *what, const struct trained_course *cour
     g_autofree char *stem = g_strdup_printf("memwall-rank%d", (int)run.rank);
     struct mw_trainer_options options = {
         .plan = plan,
+        .undelayed = undelayed,
+        .undelayed_steps = what->undelayed_steps,
         .ranks = what->ranks,
         .decoder = &decoder,
         .backend = &mw_backend_cpu,
@@ -251,6 +258,7 @@ trained_train(const struct trained_case *what, const struct trained_course *cour
     };
     bool good = go(&run, &options, error);
     mw_plan_free(plan);
+    mw_plan_free(undelayed);
     g_free(run.first);
     return good;
 }

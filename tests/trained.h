@@ -17,7 +17,8 @@ struct trained_case {
     int64_t optimizer_chunk;
     int commit; /* 1: step */
     int64_t save_every;
-    int64_t dpu_start; /* 0: not delayed */
+    bool delayed; /* update, after undelayed_steps without */
+    int64_t undelayed_steps;
 
     struct mw_ranks *ranks; /* NULL: alone */
     enum mw_partition partition;
