@@ -1,95 +1,24 @@
 /* Stopped after any step and resumed, a run ends with the bits of the undisturbed one. */
 #include <string.h>
 
-#include "tests/trained.h"
+#include "tests/nvme_faults.h"
+#include "tests/trained_commits.h"
 #include "tests/weights_fixture.h"
 
-#define STEPS 12
-#define GPT2 FIXTURES "gpt2-small/config.json"
+#define STEPS TRAINED_STEPS
 
 static char *directory;
-
-static const struct trained_case nvme = {.name = "nvme",
-                                         .model = GPT2,
-                                         .strategy = MW_STRATEGY_ZERO_INFINITY_NVME,
-                                         .params = "nvme",
-                                         .gradients = "nvme",
-                                         .optimizer = "nvme",
-                                         .activations = "cpu",
-                                         .sequences = 2,
-                                         .seq = 24,
-                                         .grad_accum = 1,
-                                         .interval = 1,
-                                         .commit = 1};
-static const struct trained_case host_params = {.name = "parameters in host memory",
-                                                .model = GPT2,
-                                                .strategy = MW_STRATEGY_ZERO_INFINITY_NVME,
-                                                .params = "cpu",
-                                                .gradients = "cpu",
-                                                .optimizer = "nvme",
-                                                .activations = "gpu",
-                                                .sequences = 2,
-                                                .seq = 24,
-                                                .grad_accum = 2,
-                                                .interval = 1,
-                                                .commit = 1,
-                                                .tiles = 2};
-static const struct trained_case split = {.name = "split",
-                                          .model = GPT2,
-                                          .strategy = MW_STRATEGY_ZERO_INFINITY_NVME,
-                                          .params = "cpu:0.04MB,nvme",
-                                          .gradients = "cpu:0.06MB,nvme",
-                                          .optimizer = "gpu:0.23MB,cpu:0.1MB,nvme",
-                                          .activations = "cpu",
-                                          .sequences = 2,
-                                          .seq = 24,
-                                          .grad_accum = 1,
-                                          .interval = 1,
-                                          .commit = 1,
-                                          .save_every = 3};
-static const struct trained_case in_memory = {.name = "in memory",
-                                              .model = GPT2,
-                                              .strategy = MW_STRATEGY_ZERO_OFFLOAD,
-                                              .sequences = 2,
-                                              .seq = 24,
-                                              .grad_accum = 1,
-                                              .interval = 1,
-                                              .save_every = 4};
+static struct mw_faults calls; /* none: what it syncs need not reach a disk */
 
 static struct trained_course
 course_to(int64_t stop, bool resume)
 {
-    return (struct trained_course){.steps = STEPS,
-                                   .stop = stop,
-                                   .threads = 1,
-                                   .directory = directory,
-                                   .commit = true,
-                                   .resume = resume,
-                                   .buffered = true,
-                                   .fingerprint = 5};
-}
+    struct trained_course course = trained_commit_course(directory, resume);
 
-static struct trained
-train(const struct trained_case *what, const struct trained_course *course)
-{
-    struct trained trained;
-    GError *error = NULL;
-
-    if (!trained_train(what, course, &trained, &error))
-        g_error("%s: %s", what->name, error->message);
-    return trained;
-}
-
-static void
-assert_same(const char *name, const struct trained *a, const struct trained *b)
-{
-    g_assert_cmpint(a->elements, ==, b->elements);
-    for (int64_t s = b->first_step; s < STEPS; s++)
-        if (a->losses[s] != b->losses[s] || a->norms[s] != b->norms[s])
-            g_error("%s: step %d has loss %.17g, norm %.17g, not %.17g, %.17g", name, (int)s,
-                    b->losses[s], b->norms[s], a->losses[s], a->norms[s]);
-    if (memcmp(a->state, b->state, 3 * a->elements * sizeof(float)))
-        g_error("%s: other weights", name);
+    course.stop = stop;
+    course.buffered = true;
+    course.calls = &calls.calls;
+    return course;
 }
 
 static void
@@ -100,12 +29,13 @@ stop_everywhere(gconstpointer data)
 
     for (int64_t stop = 1; stop < STEPS; stop++) {
         struct trained_course first = course_to(stop, false), second = course_to(0, true);
-        struct trained trained = train(what, &first);
+        struct trained trained = trained_well(what, &first);
         trained_clear(&trained);
-        trained = train(what, &second);
+        trained = trained_well(what, &second);
         g_assert_cmpint(trained.first_step, ==, stop);
         g_assert_cmpuint(trained.cursor, ==, stop * 1000);
-        assert_same(what->name, &undisturbed, &trained);
+        g_assert_null(trained.notice);
+        trained_assert_same(what->name, &undisturbed, &trained);
         trained_clear(&trained);
     }
     trained_clear(&undisturbed);
@@ -121,16 +51,44 @@ stop_every_time(gconstpointer data)
     for (int64_t stop = 1; stop <= STEPS; stop++) {
         struct trained_course course = course_to(stop, stop > 1);
         trained_clear(&trained);
-        trained = train(what, &course);
+        trained = trained_well(what, &course);
         g_assert_cmpint(trained.first_step, ==, stop - 1);
     }
-    assert_same(what->name, &undisturbed, &trained);
+    trained_assert_same(what->name, &undisturbed, &trained);
     trained_clear(&trained);
     trained_clear(&undisturbed);
 }
 
-/* --- what is refused ---------------------------------------------------------------------------
- */
+static void
+note(void *data, const struct mw_trainer_step *step)
+{
+    g_string_append_c(data, step->committed ? 'c' : '-');
+}
+
+static void
+assert_committed(const struct trained_case *what, const char *wanted)
+{
+    g_autoptr(GString) seen = g_string_new(NULL);
+    struct trained_course course = course_to(0, false);
+
+    course.on_step = note;
+    course.data = seen;
+    struct trained trained = trained_well(what, &course);
+    g_assert_cmpstr(seen->str, ==, wanted);
+    trained_clear(&trained);
+}
+
+static void
+test_committed(void)
+{
+    assert_committed(&trained_commits[0], "cccccccccccc");
+    assert_committed(&trained_commits[2], "--c--c--c--c");
+    struct trained_case what = trained_commits[3];
+    what.save_every = 5;
+    assert_committed(&what, "----c----c-c");
+}
+
+/* --- what is refused --------------------------------------------------------------------------- */
 
 static void
 refuse(const struct trained_case *what, const struct trained_course *course, const char *part)
@@ -146,34 +104,53 @@ refuse(const struct trained_case *what, const struct trained_course *course, con
 }
 
 static void
-test_refused(void)
+test_other_runs(void)
 {
     struct trained_course course = course_to(3, false);
-    struct trained trained = train(&nvme, &course);
-    struct trained_case other = nvme;
+    struct trained trained = trained_well(&trained_commits[0], &course);
+    struct trained_case other = trained_commits[0];
 
     trained_clear(&trained);
     course.resume = true;
     course.fingerprint = 6;
-    refuse(&nvme, &course, "of another model or other settings");
+    refuse(&trained_commits[0], &course, "of another model or other settings");
     course.fingerprint = 5;
     other.optimizer_chunk = 10000;
     refuse(&other, &course, "other settings");
-    other = nvme;
+    other = trained_commits[0];
     other.model = FIXTURES "llama-small/config.json";
     refuse(&other, &course, "other settings");
-    course.resume = false;
-    other = split;
-    other.save_every = 0;
-    refuse(&other, &course, "--save-every K");
-    other = nvme;
-    other.commit = 0;
-    refuse(&other, &course, "one extent");
-    course.resume = true;
     course.stop = 0;
-    trained = train(&nvme, &course);
+    trained = trained_well(&trained_commits[0], &course);
     g_assert_cmpint(trained.first_step, ==, 3);
     trained_clear(&trained);
+}
+
+static void
+test_plans_that_cannot(void)
+{
+    struct trained_course course = course_to(0, false);
+    struct trained_case other = trained_commits[2];
+
+    other.save_every = 0;
+    refuse(&other, &course, "--save-every K");
+    other = trained_commits[0];
+    other.commit = 0;
+    refuse(&other, &course, "one extent");
+    other = trained_commits[3];
+    other.dpu_start = 1;
+    refuse(&other, &course, "--dpu-start");
+}
+
+static void
+test_nothing_there(void)
+{
+    g_autofree char *empty = trained_directory();
+    struct trained_course course = course_to(0, true);
+
+    course.directory = empty;
+    refuse(&trained_commits[0], &course, "nothing to resume in this directory");
+    trained_remove(g_steal_pointer(&empty));
 }
 
 int
@@ -181,14 +158,21 @@ main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
     directory = trained_directory();
-    g_test_add_data_func("/trainer-commit/nvme", &nvme, stop_everywhere);
-    g_test_add_data_func("/trainer-commit/host-params", &host_params, stop_everywhere);
-    g_test_add_data_func("/trainer-commit/split", &split, stop_everywhere);
-    g_test_add_data_func("/trainer-commit/in-memory", &in_memory, stop_everywhere);
-    g_test_add_data_func("/trainer-commit/nvme-every-time", &nvme, stop_every_time);
-    g_test_add_data_func("/trainer-commit/split-every-time", &split, stop_every_time);
-    g_test_add_func("/trainer-commit/refused", test_refused);
+    mw_faults_init(&calls, MW_FAULT_NONE, 0, 0);
+    for (int i = 0; i < TRAINED_COMMITS; i++) {
+        g_autofree char *path =
+            g_strdup_printf("/trainer-commit/%s/stopped-anywhere", trained_commits[i].name);
+        g_autofree char *every =
+            g_strdup_printf("/trainer-commit/%s/stopped-every-time", trained_commits[i].name);
+        g_test_add_data_func(path, &trained_commits[i], stop_everywhere);
+        g_test_add_data_func(every, &trained_commits[i], stop_every_time);
+    }
+    g_test_add_func("/trainer-commit/which-steps", test_committed);
+    g_test_add_func("/trainer-commit/other-runs", test_other_runs);
+    g_test_add_func("/trainer-commit/plans-that-cannot", test_plans_that_cannot);
+    g_test_add_func("/trainer-commit/nothing-there", test_nothing_there);
     int result = g_test_run();
+    mw_faults_finish(&calls);
     trained_remove(directory);
     return result;
 }

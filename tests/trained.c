@@ -130,7 +130,7 @@ on_step(void *data, const struct mw_trainer_step *step, GError **error)
     run->out->losses[step->step] = step->loss;
     run->out->norms[step->step] = step->gradient_norm;
     if (run->course->on_step)
-        run->course->on_step(step);
+        run->course->on_step(run->course->data, step);
     return true;
 }
 
@@ -188,6 +188,9 @@ go(struct run *run, const struct mw_trainer_options *options, GError **error)
     run->out->first_step = mw_trainer_next_step(trainer);
     if (mw_trainer_resumed(trainer))
         mw_commit_find(mw_trainer_resumed(trainer), "cursor", &run->out->cursor);
+    run->out->notice = g_strdup(mw_trainer_notice(trainer));
+    if (run->course->on_start)
+        run->course->on_start(run->course->data, run->out->first_step);
     bool good = mw_trainer_run(trainer, MAX(stop - run->out->first_step, 0), on_step, run, error);
     count_elements(run);
     good = good && mw_trainer_visit_state(trainer, keep, run, error);
@@ -282,6 +285,7 @@ trained_clear(struct trained *trained)
     g_free(trained->params);
     g_free(trained->losses);
     g_free(trained->norms);
+    g_free(trained->notice);
 }
 
 char *

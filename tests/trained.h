@@ -36,6 +36,7 @@ struct trained {
     double *losses, *norms; /* [steps]; g_free */
     int64_t first_step;     /* of this run */
     uint64_t cursor;        /* the caller's field of what was resumed */
+    char *notice;           /* g_free; or NULL */
 };
 
 /* Threads and drives' directory are the caller's; aborts where something fails. */
@@ -51,7 +52,9 @@ struct trained_course {
     bool commit, resume, buffered;
     uint64_t fingerprint;
     const struct mw_nvme_calls *calls;
-    void (*on_step)(const struct mw_trainer_step *step); /* may be NULL */
+    void (*on_start)(void *data, int64_t first_step); /* may be NULL, as the next */
+    void (*on_step)(void *data, const struct mw_trainer_step *step);
+    void *data;
 };
 /* False with *error where the trainer fails; what has been reported until then is in *trained.  With
  * several ranks, only mw_ranks_abort follows then. */

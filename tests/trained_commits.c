@@ -1,0 +1,58 @@
+#include "tests/trained_commits.h"
+
+#include <string.h>
+
+#include "tests/weights_fixture.h"
+
+#define GPT2 FIXTURES "gpt2-small/config.json"
+
+const struct trained_case trained_commits[TRAINED_COMMITS] = {
+    {.name = "nvme", .model = GPT2, .strategy = MW_STRATEGY_ZERO_INFINITY_NVME, .params = "nvme",
+     .gradients = "nvme", .optimizer = "nvme", .activations = "cpu", .sequences = 2, .seq = 24,
+     .grad_accum = 1, .interval = 1, .commit = 1},
+    {.name = "host", .model = GPT2, .strategy = MW_STRATEGY_ZERO_INFINITY_NVME, .params = "cpu",
+     .gradients = "cpu", .optimizer = "nvme", .activations = "gpu", .sequences = 2, .seq = 24,
+     .grad_accum = 2, .interval = 1, .commit = 1, .tiles = 2},
+    {.name = "split", .model = GPT2, .strategy = MW_STRATEGY_ZERO_INFINITY_NVME,
+     .params = "cpu:0.04MB,nvme", .gradients = "cpu:0.06MB,nvme",
+     .optimizer = "gpu:0.23MB,cpu:0.1MB,nvme", .activations = "cpu", .sequences = 2, .seq = 24,
+     .grad_accum = 1, .interval = 1, .commit = 1, .save_every = 3},
+    {.name = "memory", .model = GPT2, .strategy = MW_STRATEGY_ZERO_OFFLOAD, .sequences = 2,
+     .seq = 24, .grad_accum = 1, .interval = 1, .save_every = 4},
+};
+
+struct trained_course
+trained_commit_course(const char *directory, bool resume)
+{
+    return (struct trained_course){.steps = TRAINED_STEPS, .threads = 1, .directory = directory,
+                                   .commit = true, .resume = resume, .fingerprint = 5};
+}
+
+struct trained
+trained_well(const struct trained_case *what, const struct trained_course *course)
+{
+    struct trained trained;
+    GError *error = NULL;
+
+    if (!trained_train(what, course, &trained, &error))
+        g_error("%s: %s", what->name, error->message);
+    return trained;
+}
+
+void
+trained_assert_same(const char *name, const struct trained *a, const struct trained *b)
+{
+    g_assert_cmpint(a->elements, ==, b->elements);
+    for (int64_t s = b->first_step; s < TRAINED_STEPS; s++)
+        if (a->losses[s] != b->losses[s] || a->norms[s] != b->norms[s])
+            g_error("%s: step %d has loss %.17g, norm %.17g, not %.17g, %.17g", name, (int)s,
+                    b->losses[s], b->norms[s], a->losses[s], a->norms[s]);
+    if (memcmp(a->state, b->state, 3 * a->elements * sizeof(float)))
+        g_error("%s: other weights", name);
+}
+
+uint64_t
+trained_hash(const struct trained *trained)
+{
+    return mw_commit_checksum(trained->state, 3 * trained->elements * (int64_t)sizeof(float));
+}

@@ -1,0 +1,23 @@
+/* trained_commits.h - runs whose steps are committed, in homes of every kind. */
+#ifndef MW_TESTS_TRAINED_COMMITS_H
+#define MW_TESTS_TRAINED_COMMITS_H
+
+#include "tests/trained.h"
+
+enum { TRAINED_STEPS = 12, TRAINED_COMMITS = 4 };
+
+/* Every step is a commit of the first two, every third or fourth one of the others. */
+extern const struct trained_case trained_commits[TRAINED_COMMITS];
+
+/* A committed run in this folder, with one thread, of all steps. */
+struct trained_course trained_commit_course(const char *directory, bool resume);
+
+/* Aborts where training fails. */
+struct trained trained_well(const struct trained_case *what, const struct trained_course *course);
+
+/* The same state; the same losses from the second's first step on. */
+void trained_assert_same(const char *name, const struct trained *a, const struct trained *b);
+
+uint64_t trained_hash(const struct trained *trained); /* of the state */
+
+#endif
