@@ -139,7 +139,7 @@ test_plans_that_cannot(void)
     other.commit = 0;
     refuse(&other, &course, "one extent");
     other = trained_commits[3];
-    other.dpu_start = 1;
+    other.delayed = true;
     refuse(&other, &course, "--dpu-start");
 }
 
