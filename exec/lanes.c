@@ -235,6 +235,16 @@ take_step(struct mw_lanes *lanes, uint32_t step, mw_lanes_step on_step, void *da
     pthread_mutex_unlock(&lanes->mutex);
 }
 
+static void
+stop_waiting(struct mw_lanes *lanes)
+{
+    pthread_mutex_lock(&lanes->mutex);
+    bool failed = lanes->failed;
+    pthread_mutex_unlock(&lanes->mutex);
+    if (failed && lanes->backend.stop)
+        lanes->backend.stop(lanes->backend.context);
+}
+
 /* What is pending ends before the caller may free what it works on. */
 static void
 end_run(struct mw_lanes *lanes)
@@ -256,6 +266,7 @@ mw_lanes_run(struct mw_lanes *lanes, uint32_t steps, mw_lanes_step on_step, void
     start_run(lanes, steps);
     for (uint32_t step = 0; step < steps && wait_for_step(lanes, step); step++)
         take_step(lanes, step, on_step, data);
+    stop_waiting(lanes);
     end_run(lanes);
     if (!lanes->failed)
         return true;

@@ -32,6 +32,9 @@ struct mw_exec_backend {
     enum mw_exec_outcome (*run)(void *context, struct mw_lanes *lanes, uint32_t op, uint32_t step,
                                 GError **error);
     void *context;
+    /* The run has failed: ops that wait for what may never come now end.  Called once then, in the
+     * thread that runs, while ops are in flight.  NULL: none does. */
+    void (*stop)(void *context);
 };
 
 /* Of one step: op_count rows, sorted by op; times from the start of the run, monotonic clock.

@@ -90,6 +90,13 @@ mw_ranks_leave(struct mw_ranks *ranks)
 }
 
 void
+mw_ranks_cancel(struct mw_ranks *ranks)
+{
+    if (ranks && ranks->watch)
+        mw_ranks_watch_cancel(ranks->watch);
+}
+
+void
 mw_ranks_abort(struct mw_ranks *ranks)
 {
     if (ranks && ranks->count > 1)

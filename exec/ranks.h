@@ -30,6 +30,9 @@ struct mw_ranks;
  * *error: several were started but this build has no MPI, or an MPI without threads; the process
  * should end, with status 1 so that the launcher ends the others. */
 struct mw_ranks *mw_ranks_join(int lanes, int64_t scratch_bytes, GError **error);
+/* After a failure elsewhere in this rank: calls that wait for other ranks return false within
+ * milliseconds, and so do later ones.  mw_ranks_abort is to follow.  Any thread.  NULL is allowed. */
+void mw_ranks_cancel(struct mw_ranks *ranks);
 /* Waits for the other ranks to leave too.  NULL is allowed. */
 void mw_ranks_leave(struct mw_ranks *ranks);
 /* After a failure of this rank, reported by the caller: ends all ranks with status 1.  Returns if

@@ -79,6 +79,7 @@ struct mw_ranks_peer mw_ranks_watch_self(int rank);
 struct mw_ranks_watch *mw_ranks_watch_start(const struct mw_ranks_peer *peers, int count,
                                             int self_rank);
 void mw_ranks_watch_stop(struct mw_ranks_watch *watch); /* NULL is allowed */
+void mw_ranks_watch_cancel(struct mw_ranks_watch *watch);
 /* Whether the run cannot go on; *error says why. */
 bool mw_ranks_watch_failed(const struct mw_ranks_watch *watch, GError **error);
 

@@ -20,7 +20,7 @@ struct mw_ranks_watch {
     int peer_count, rank;
     struct sigaction before;
     bool takes_signal;
-    atomic_bool stop, failed;
+    atomic_bool stop, failed, cancelled;
     char *why; /* set before `failed` */
 };
 
@@ -162,11 +162,23 @@ mw_ranks_watch_stop(struct mw_ranks_watch *watch)
     g_free(watch);
 }
 
+void
+mw_ranks_watch_cancel(struct mw_ranks_watch *watch)
+{
+    atomic_store(&watch->cancelled, true);
+}
+
 bool
 mw_ranks_watch_failed(const struct mw_ranks_watch *watch, GError **error)
 {
-    if (!atomic_load(&watch->failed))
+    bool failed = atomic_load(&watch->failed);
+
+    if (!failed && !atomic_load(&watch->cancelled))
         return false;
-    g_set_error_literal(error, MW_ERROR, MW_ERROR_DEVICE, watch->why);
+    if (failed)
+        g_set_error_literal(error, MW_ERROR, MW_ERROR_DEVICE, watch->why);
+    else
+        g_set_error(error, MW_ERROR, MW_ERROR_DEVICE, "rank %d has failed and waits for no other",
+                    watch->rank);
     return true;
 }

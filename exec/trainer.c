@@ -145,6 +145,14 @@ run_op(void *context, struct mw_lanes *lanes, uint32_t op, uint32_t step, GError
     return perform(trainer, it, step, error) ? MW_EXEC_DONE : MW_EXEC_FAILED;
 }
 
+/* Other ranks may not come to where this one waits for them. */
+static void
+stop(void *context)
+{
+    struct mw_trainer *trainer = context;
+    mw_ranks_cancel(trainer->options.ranks);
+}
+
 /* --- life ------------------------------------------------------------------------------------ */
 
 static bool
@@ -206,7 +214,7 @@ first_plan(const struct mw_trainer *trainer)
 static bool
 turn_to(struct mw_trainer *trainer, const struct mw_plan *plan, GError **error)
 {
-    struct mw_exec_backend run = {run_op, trainer};
+    struct mw_exec_backend run = {run_op, trainer, stop};
 
     mw_lanes_free(trainer->lanes);
     mw_trainer_take_down(trainer);

@@ -165,6 +165,36 @@ gives_up(struct mw_ranks *ranks, uint64_t seed)
     return go_on(ranks);
 }
 
+static void *
+wait_for_all(void *data)
+{
+    struct lane *lane = data;
+    GError *error = NULL;
+
+    lane->good = mw_ranks_barrier(lane->ranks, lane->index, &error);
+    if (!lane->good)
+        fprintf(stderr, "worker: %s\n", error->message);
+    g_clear_error(&error);
+    return NULL;
+}
+
+/* A lane waits for ranks that never come, and need not. */
+static int
+cancelled(struct mw_ranks *ranks, uint64_t seed)
+{
+    struct lane lane = {.ranks = ranks};
+
+    if (mw_ranks_index(ranks))
+        return go_on(ranks);
+    lane.index = 1;
+    if (pthread_create(&lane.thread, NULL, wait_for_all, &lane))
+        g_error("no thread");
+    g_usleep(seed % 2000);
+    mw_ranks_cancel(ranks);
+    pthread_join(lane.thread, NULL);
+    return finish(ranks, lane.good);
+}
+
 static int
 different_plans(struct mw_ranks *ranks, uint64_t seed)
 {
@@ -191,6 +221,7 @@ static const struct {
     {"killed-at-work", killed_at_work, 2048},
     {"told-to-end", told_to_end, 4096},
     {"gives-up", gives_up, 4096},
+    {"cancelled", cancelled, 4096},
     {"different-plans", different_plans, 4096},
     {"little-scratch", random_rounds, 100},
     {"one-cannot-join", random_rounds, (int64_t)1 << 60},

@@ -130,7 +130,7 @@ check_plan(const struct mw_plan *plan, guint32 seed)
     struct record record = {plan, g_new0(struct mw_timeline_row, (size_t)STEPS * plan->op_count), 0};
     g_autoptr(GError) error = NULL;
     struct mw_lanes *lanes =
-        mw_lanes_new(plan, (struct mw_exec_backend){run_op, &mixer}, &error);
+        mw_lanes_new(plan, (struct mw_exec_backend){run_op, &mixer, NULL}, &error);
 
     g_assert_no_error(error);
     g_assert_true(mw_lanes_run(lanes, STEPS, keep_step, &record, &error));
@@ -206,7 +206,7 @@ test_failing_op(void)
         struct mixer mixer = new_mixer(plan, seed);
         g_autoptr(GError) error = NULL;
         mixer.failing = mix(seed, 7) % plan->op_count;
-        struct mw_lanes *lanes = mw_lanes_new(plan, (struct mw_exec_backend){run_op, &mixer}, NULL);
+        struct mw_lanes *lanes = mw_lanes_new(plan, (struct mw_exec_backend){run_op, &mixer, NULL}, NULL);
         g_assert_false(mw_lanes_run(lanes, STEPS, NULL, NULL, &error));
         g_assert_error(error, MW_ERROR, MW_ERROR_IO);
         g_assert_cmpint(mixer.after_failure, ==, 0);
@@ -226,7 +226,7 @@ test_stopped_by_step(void)
         plan = plan_of(seed);
     struct mixer mixer = new_mixer(plan, 1);
     g_autoptr(GError) error = NULL;
-    struct mw_lanes *lanes = mw_lanes_new(plan, (struct mw_exec_backend){run_op, &mixer}, NULL);
+    struct mw_lanes *lanes = mw_lanes_new(plan, (struct mw_exec_backend){run_op, &mixer, NULL}, NULL);
     g_assert_false(mw_lanes_run(lanes, 1000, stop_after_second, NULL, &error));
     g_assert_cmpstr(error->message, ==, "enough");
     /* and once more, from the start */
@@ -242,7 +242,7 @@ test_unchecked(void)
     struct mw_plan *plan = mw_plan_new("unchecked");
     g_autoptr(GError) error = NULL;
 
-    g_assert_null(mw_lanes_new(plan, (struct mw_exec_backend){run_op, NULL}, &error));
+    g_assert_null(mw_lanes_new(plan, (struct mw_exec_backend){run_op, NULL, NULL}, &error));
     g_assert_error(error, MW_ERROR, MW_ERROR_INVALID);
     mw_plan_free(plan);
 }
@@ -317,7 +317,7 @@ check_window(int64_t window_bytes, int expected)
 {
     struct mw_plan *plan = wide_plan(window_bytes);
     struct pending pending = {g_async_queue_new(), 0, 0, expected};
-    struct mw_lanes *lanes = mw_lanes_new(plan, (struct mw_exec_backend){start_op, &pending}, NULL);
+    struct mw_lanes *lanes = mw_lanes_new(plan, (struct mw_exec_backend){start_op, &pending, NULL}, NULL);
     gpointer data[] = {lanes, &pending};
     GThread *thread = g_thread_new("finisher", finish_ops, data);
 
@@ -336,6 +336,52 @@ test_windows(void)
     check_window(WIDE_WINDOW_BYTES, WIDE_WINDOW_BYTES / WIDE_BYTES);
 }
 
+/* --- what waits for others --------------------------------------------------------------------- */
+
+/* The first op waits until it is told not to, the second fails. */
+struct waiting {
+    struct mw_lanes *lanes;
+    gint begun;
+};
+
+static enum mw_exec_outcome
+wait_or_fail(void *context, struct mw_lanes *lanes, uint32_t op, uint32_t step, GError **error)
+{
+    struct waiting *waiting = context;
+
+    if (!op) {
+        g_atomic_int_set(&waiting->begun, 1);
+        return MW_EXEC_PENDING;
+    }
+    while (!g_atomic_int_get(&waiting->begun))
+        g_usleep(10);
+    g_set_error_literal(error, MW_ERROR, MW_ERROR_IO, "the first failure");
+    return MW_EXEC_FAILED;
+}
+
+static void
+stop_waiting(void *context)
+{
+    struct waiting *waiting = context;
+
+    mw_lanes_fail(waiting->lanes, 0, 0, g_error_new(MW_ERROR, MW_ERROR_DEVICE, "what followed"));
+}
+
+static void
+test_stop(void)
+{
+    struct mw_plan *plan = wide_plan(0);
+    struct waiting waiting = {0};
+    struct mw_exec_backend backend = {wait_or_fail, &waiting, stop_waiting};
+    g_autoptr(GError) error = NULL;
+
+    waiting.lanes = mw_lanes_new(plan, backend, NULL);
+    g_assert_false(mw_lanes_run(waiting.lanes, 1, NULL, NULL, &error));
+    g_assert_cmpstr(error->message, ==, "the first failure");
+    mw_lanes_free(waiting.lanes);
+    mw_plan_free(plan);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -345,5 +391,6 @@ main(int argc, char **argv)
     g_test_add_func("/lanes/stopped-by-step", test_stopped_by_step);
     g_test_add_func("/lanes/unchecked", test_unchecked);
     g_test_add_func("/lanes/windows", test_windows);
+    g_test_add_func("/lanes/stop", test_stop);
     return g_test_run();
 }

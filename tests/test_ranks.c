@@ -60,6 +60,7 @@ static const struct failure failures[] = {
     {"killed-at-work", "rank 2 (process ", 1},
     {"gives-up", "worker: a broken drive", 1},
     {"told-to-end", "rank 0 was told to end (SIGTERM)", 1},
+    {"cancelled", "rank 0 has failed and waits for no other", 1},
     {"different-plans", "the ranks do not run the same plan", 1},
     {"one-cannot-join", "no memory for 1152921504606846976 bytes of scratch", 1},
     {"little-scratch", "bytes of scratch for collectives: 3 ranks take 256 at least", 1},
