@@ -232,7 +232,7 @@ mw_trainer_new(const struct mw_trainer_options *options, GError **error)
     trainer->options = *options;
     trainer->plan = options->plan;
     trainer->kernels = mw_cpu_kernels();
-    if (!check_plan(options->plan, error) || !mw_trainer_join(trainer, error) ||
+    if (!mw_trainer_join(trainer, error) || !check_plan(options->plan, error) ||
         !mw_trainer_check_commit(trainer, error) || !open_places(trainer, error) ||
         !turn_to(trainer, first_plan(trainer), error) || !mw_trainer_open_commit(trainer, error) ||
         !make_state(trainer, error)) {
@@ -264,11 +264,21 @@ step_ended(void *data, uint32_t step, const struct mw_timeline *timeline, GError
     return !trainer->on_step || trainer->on_step(trainer->on_step_data, report, error);
 }
 
+/* Several ranks end by mw_ranks_abort alone, which would leave files behind. */
+static void
+give_back_drives(struct mw_trainer *trainer)
+{
+    if (trainer->ranks > 1)
+        mw_nvme_close(g_steal_pointer(&trainer->places.nvme));
+}
+
 static bool
 run_steps(struct mw_trainer *trainer, int64_t steps, GError **error)
 {
-    if (!mw_lanes_run(trainer->lanes, steps, step_ended, trainer, error))
+    if (!mw_lanes_run(trainer->lanes, steps, step_ended, trainer, error)) {
+        give_back_drives(trainer);
         return false;
+    }
     trainer->next_step += steps;
     return true;
 }

@@ -1,9 +1,10 @@
 /*
  * trainer.h - trains a decoder by a plan: real tokens in, loss and weights out.
  *
- * A process is one rank, and all ranks run the same plan.  Everything that a run needs is reserved before its first step, at the
- * places that the plan says; the lanes then run the plan's ops step after step.  For one plan,
- * seed, data and number of threads the weights are the same bits, wherever the state lives.
+ * A process is one rank, and all ranks run the same plan.  Everything that a run needs is reserved
+ * before its first step, at the places that the plan says; the lanes then run the plan's ops step
+ * after step.  For one plan, seed, data and number of threads the weights are the same bits,
+ * wherever the state lives.
  */
 #ifndef MW_EXEC_TRAINER_H
 #define MW_EXEC_TRAINER_H

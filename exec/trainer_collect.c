@@ -52,6 +52,17 @@ gather_part(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
                                &part, sizeof(uint16_t), error);
 }
 
+static bool
+gather_in_place(struct mw_trainer *trainer, const struct mw_tensor *tensor, uint32_t tile,
+                const struct mw_ranks_part *part, int stream, GError **error)
+{
+    char *whole = part_at(trainer, tensor->param_slot, tile);
+
+    return mw_ranks_all_gather(trainer->options.ranks, stream, whole,
+                               own_shard(trainer, whole, tensor, tile, sizeof(uint16_t)), part,
+                               sizeof(uint16_t), error);
+}
+
 /* Every rank has updated the same range of its own shards; the first rank's are the longest. */
 static bool
 gather_updated(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
@@ -63,14 +74,28 @@ gather_updated(struct mw_trainer *trainer, const struct mw_op *op, GError **erro
     for (struct mw_piece piece; good && mw_pieces_next(&walk, &piece);) {
         const struct mw_tensor *tensor = &plan->tensors[piece.tensor];
         struct mw_ranks_part part = whole_part(tensor, piece.tile);
-        char *whole = part_at(trainer, tensor->param_slot, piece.tile);
         part.range_first = piece.first;
         part.range_elements = piece.elements;
-        good = mw_ranks_all_gather(trainer->options.ranks, stream_of(trainer, op), whole,
-                                   own_shard(trainer, whole, tensor, piece.tile, sizeof(uint16_t)),
-                                   &part, sizeof(uint16_t), error);
+        good = gather_in_place(trainer, tensor, piece.tile, &part, stream_of(trainer, op), error);
     }
     return good;
+}
+
+bool
+mw_trainer_gather_state(struct mw_trainer *trainer, GError **error)
+{
+    const struct mw_plan *plan = trainer->plan;
+
+    for (uint32_t t = 0; trainer->ranks > 1 && t < plan->tensor_count; t++) {
+        const struct mw_tensor *tensor = &plan->tensors[t];
+        bool gathers = tensor->params_whole && !tensor->state_whole;
+        for (uint32_t tile = 0; gathers && tile < tensor->tiles; tile++) {
+            struct mw_ranks_part part = whole_part(tensor, tile);
+            if (!gather_in_place(trainer, tensor, tile, &part, 0, error))
+                return false;
+        }
+    }
+    return true;
 }
 
 /* --- gradients ------------------------------------------------------------------------------- */
@@ -129,6 +154,20 @@ mw_trainer_sum(struct mw_trainer *trainer, int stream, double *value, GError **e
 {
     struct mw_ranks *ranks = trainer->options.ranks;
     return !ranks || mw_ranks_all_reduce_fp64(ranks, stream, value, 1, error);
+}
+
+bool
+mw_trainer_least(struct mw_trainer *trainer, int64_t *value, GError **error)
+{
+    struct mw_ranks *ranks = trainer->options.ranks;
+    g_autofree double *values = g_new0(double, trainer->ranks);
+
+    values[trainer->rank] = (double)*value;
+    if (ranks && !mw_ranks_all_reduce_fp64(ranks, 0, values, trainer->ranks, error))
+        return false;
+    for (uint32_t r = 0; r < trainer->ranks; r++)
+        *value = MIN(*value, (int64_t)values[r]);
+    return true;
 }
 
 /* --- who takes part -------------------------------------------------------------------------- */

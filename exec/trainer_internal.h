@@ -117,6 +117,11 @@ bool mw_trainer_collect(struct mw_trainer *trainer, const struct mw_op *op, GErr
  * is on. */
 bool mw_trainer_sum(struct mw_trainer *trainer, int stream, double *value, GError **error);
 
+/* value = the least of all ranks'; between runs. */
+bool mw_trainer_least(struct mw_trainer *trainer, int64_t *value, GError **error);
+/* 16-bit parameters that all ranks hold, where each has made those of its own state. */
+bool mw_trainer_gather_state(struct mw_trainer *trainer, GError **error);
+
 /* --- trainer_state.c --- */
 bool mw_trainer_start_state(struct mw_trainer *trainer, GError **error);
 /* 16-bit parameters, from a chunk's state where it can be reached; those without state. */

@@ -49,7 +49,7 @@ resume_state(struct mw_trainer *trainer, GError **error)
     for (uint32_t c = 0; c < plan->chunk_count; c++)
         if (!mw_trainer_on_drives(plan, c) && !mw_trainer_restore_params(trainer, c, error))
             return false;
-    return mw_trainer_start_frozen(trainer, error);
+    return mw_trainer_start_frozen(trainer, error) && mw_trainer_gather_state(trainer, error);
 }
 
 bool
@@ -60,7 +60,8 @@ mw_trainer_resume(struct mw_trainer *trainer, GError **error)
     uint64_t updates = 0;
 
     mw_commit_steps(it->commit, steps); /* one at least, or it had not opened */
-    if (!mw_commit_resume(it->commit, steps[0], &it->resumed, error))
+    if (!mw_trainer_least(trainer, &steps[0], error) ||
+        !mw_commit_resume(it->commit, steps[0], &it->resumed, error))
         return false;
     if (it->resumed.extent_count != it->extent_count) {
         g_set_error(error, MW_ERROR, MW_ERROR_FORMAT,

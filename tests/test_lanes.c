@@ -129,8 +129,8 @@ check_plan(const struct mw_plan *plan, guint32 seed)
     struct mixer mixer = new_mixer(plan, seed), alone = new_mixer(plan, seed);
     struct record record = {plan, g_new0(struct mw_timeline_row, (size_t)STEPS * plan->op_count), 0};
     g_autoptr(GError) error = NULL;
-    struct mw_lanes *lanes =
-        mw_lanes_new(plan, (struct mw_exec_backend){run_op, &mixer, NULL}, &error);
+    struct mw_exec_backend run = {.run = run_op, .context = &mixer};
+    struct mw_lanes *lanes = mw_lanes_new(plan, run, &error);
 
     g_assert_no_error(error);
     g_assert_true(mw_lanes_run(lanes, STEPS, keep_step, &record, &error));
@@ -206,7 +206,8 @@ test_failing_op(void)
         struct mixer mixer = new_mixer(plan, seed);
         g_autoptr(GError) error = NULL;
         mixer.failing = mix(seed, 7) % plan->op_count;
-        struct mw_lanes *lanes = mw_lanes_new(plan, (struct mw_exec_backend){run_op, &mixer, NULL}, NULL);
+        struct mw_exec_backend run = {.run = run_op, .context = &mixer};
+        struct mw_lanes *lanes = mw_lanes_new(plan, run, NULL);
         g_assert_false(mw_lanes_run(lanes, STEPS, NULL, NULL, &error));
         g_assert_error(error, MW_ERROR, MW_ERROR_IO);
         g_assert_cmpint(mixer.after_failure, ==, 0);
@@ -226,7 +227,8 @@ test_stopped_by_step(void)
         plan = plan_of(seed);
     struct mixer mixer = new_mixer(plan, 1);
     g_autoptr(GError) error = NULL;
-    struct mw_lanes *lanes = mw_lanes_new(plan, (struct mw_exec_backend){run_op, &mixer, NULL}, NULL);
+    struct mw_exec_backend run = {.run = run_op, .context = &mixer};
+    struct mw_lanes *lanes = mw_lanes_new(plan, run, NULL);
     g_assert_false(mw_lanes_run(lanes, 1000, stop_after_second, NULL, &error));
     g_assert_cmpstr(error->message, ==, "enough");
     /* and once more, from the start */
@@ -242,7 +244,7 @@ test_unchecked(void)
     struct mw_plan *plan = mw_plan_new("unchecked");
     g_autoptr(GError) error = NULL;
 
-    g_assert_null(mw_lanes_new(plan, (struct mw_exec_backend){run_op, NULL, NULL}, &error));
+    g_assert_null(mw_lanes_new(plan, (struct mw_exec_backend){.run = run_op}, &error));
     g_assert_error(error, MW_ERROR, MW_ERROR_INVALID);
     mw_plan_free(plan);
 }
@@ -317,7 +319,8 @@ check_window(int64_t window_bytes, int expected)
 {
     struct mw_plan *plan = wide_plan(window_bytes);
     struct pending pending = {g_async_queue_new(), 0, 0, expected};
-    struct mw_lanes *lanes = mw_lanes_new(plan, (struct mw_exec_backend){start_op, &pending, NULL}, NULL);
+    struct mw_exec_backend run = {.run = start_op, .context = &pending};
+    struct mw_lanes *lanes = mw_lanes_new(plan, run, NULL);
     gpointer data[] = {lanes, &pending};
     GThread *thread = g_thread_new("finisher", finish_ops, data);
 
@@ -336,7 +339,7 @@ test_windows(void)
     check_window(WIDE_WINDOW_BYTES, WIDE_WINDOW_BYTES / WIDE_BYTES);
 }
 
-/* --- what waits for others --------------------------------------------------------------------- */
+/* --- what waits for others ------------------------------------------------------------------- */
 
 /* The first op waits until it is told not to, the second fails. */
 struct waiting {

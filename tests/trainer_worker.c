@@ -33,7 +33,8 @@ dlclose(void *module)
 }
 #endif
 
-static void G_GNUC_PRINTF(2, 3) fail(struct mw_ranks *ranks, const char *format, ...)
+void
+trainer_worker_fail(struct mw_ranks *ranks, const char *format, ...)
 {
     va_list arguments;
 
@@ -47,11 +48,11 @@ static void G_GNUC_PRINTF(2, 3) fail(struct mw_ranks *ranks, const char *format,
 
 /* --- all ranks' state ------------------------------------------------------------------------ */
 
-static void
-meet(struct mw_ranks *ranks, bool good, GError *error)
+void
+trainer_worker_meet(struct mw_ranks *ranks, bool good, GError *error)
 {
     if (!good)
-        fail(ranks, "%s", error->message);
+        trainer_worker_fail(ranks, "%s", error->message);
 }
 
 /* Every rank is given the first one's and has the same. */
@@ -62,9 +63,9 @@ assert_equal(struct mw_ranks *ranks, const char *name, const char *what, const v
     g_autofree char *first = g_memdup2(data, bytes);
     GError *error = NULL;
 
-    meet(ranks, mw_ranks_broadcast(ranks, 0, first, bytes, 0, &error), error);
+    trainer_worker_meet(ranks, mw_ranks_broadcast(ranks, 0, first, bytes, 0, &error), error);
     if (memcmp(first, data, bytes))
-        fail(ranks, "%s: %s are not rank 0's", name, what);
+        trainer_worker_fail(ranks, "%s: %s are not rank 0's", name, what);
 }
 
 static uint16_t
@@ -85,8 +86,8 @@ assert_params(struct mw_ranks *ranks, const char *name, const struct trained *tr
                  trained->elements * sizeof(uint16_t));
     for (int64_t i = 0; i < trained->elements; i++)
         if (trained->params[i] != to_bf16(trained->state[i]))
-            fail(ranks, "%s: parameter %ld is %04x in 16 bits, not %04x", name, (long)i,
-                 trained->params[i], to_bf16(trained->state[i]));
+            trainer_worker_fail(ranks, "%s: parameter %ld is %04x in 16 bits, not %04x", name,
+                                (long)i, trained->params[i], to_bf16(trained->state[i]));
 }
 
 /* Ranks have shards, and zero beside them; or all the same. */
@@ -99,10 +100,10 @@ join_state(const struct trained_case *what, struct trained *trained)
         assert_equal(what->ranks, what->name, "states", trained->state,
                      3 * trained->elements * sizeof(float));
     else
-        meet(what->ranks,
-             mw_ranks_all_reduce(what->ranks, 0, trained->state, true, 3 * trained->elements, 1,
-                                 &error),
-             error);
+        trainer_worker_meet(what->ranks,
+                            mw_ranks_all_reduce(what->ranks, 0, trained->state, true,
+                                                3 * trained->elements, 1, &error),
+                            error);
 }
 
 static struct trained
@@ -112,7 +113,7 @@ train_together(const struct trained_case *what)
     struct trained trained;
     GError *error = NULL;
 
-    meet(what->ranks, trained_train(what, &course, &trained, &error), error);
+    trainer_worker_meet(what->ranks, trained_train(what, &course, &trained, &error), error);
     join_state(what, &trained);
     assert_equal(what->ranks, what->name, "losses", trained.losses, STEPS * sizeof(double));
     assert_equal(what->ranks, what->name, "norms", trained.norms, STEPS * sizeof(double));
@@ -168,9 +169,9 @@ assert_same(struct mw_ranks *ranks, const char *name, const struct trained *a,
 {
     if (memcmp(a->losses, b->losses, STEPS * sizeof(double)) ||
         memcmp(a->norms, b->norms, STEPS * sizeof(double)))
-        fail(ranks, "%s: other losses", name);
+        trainer_worker_fail(ranks, "%s: other losses", name);
     if (memcmp(a->state, b->state, 3 * a->elements * sizeof(float)))
-        fail(ranks, "%s: other weights", name);
+        trainer_worker_fail(ranks, "%s: other weights", name);
 }
 
 static double
@@ -207,8 +208,8 @@ assert_near(struct mw_ranks *ranks, const char *name, const struct trained *alon
         fprintf(stderr, "%s: off by %.2g in the loss, %.2g in the norm, %.2g in the weights\n",
                 name, loss, norm, state);
     if (!(loss < LOSS_TOLERANCE && norm < NORM_TOLERANCE && state < STATE_TOLERANCE))
-        fail(ranks, "%s: off by %g in the loss, %g in the norm, %g in the weights", name, loss,
-             norm, state);
+        trainer_worker_fail(ranks, "%s: off by %g in the loss, %g in the norm, %g in the weights",
+                            name, loss, norm, state);
 }
 
 static struct trained
@@ -236,7 +237,7 @@ place(const struct trained_case *common, const struct trained_case *placed, int 
     what.interval = common->interval;
     what.ranks = common->ranks;
     what.partition = MW_PARTITION_BANDWIDTH;
-    what.optimizer_chunk = 7000;
+    what.optimizer_chunk = 3000; /* less than a shard */
     what.prefetch = prefetch;
     return what;
 }
@@ -301,16 +302,20 @@ llama_tiled(struct mw_ranks *ranks)
             .model = LLAMA, .sequences = 1, .seq = 17, .grad_accum = 3, .interval = 0, .tiles = 2});
 }
 
+static int
+resume(struct mw_ranks *ranks)
+{
+    return trainer_worker_resume(ranks, directory);
+}
+
 /* --- by name --------------------------------------------------------------------------------- */
 
 static const struct {
     const char *name;
     int (*run)(struct mw_ranks *ranks);
 } cases[] = {
-    {"gpt2", gpt2},
-    {"gpt2-tiled", gpt2_tiled},
-    {"llama", llama},
-    {"llama-tiled", llama_tiled},
+    {"gpt2", gpt2},     {"gpt2-tiled", gpt2_tiled}, {"llama", llama}, {"llama-tiled", llama_tiled},
+    {"resume", resume},
 };
 
 int

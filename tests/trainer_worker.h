@@ -10,6 +10,13 @@
 /* Exit status of a rank of the named case. */
 int trainer_worker(const char *name, const char *directory);
 
+/* One line, then all end. */
+void trainer_worker_fail(struct mw_ranks *ranks, const char *format, ...) G_GNUC_PRINTF(2, 3);
+void trainer_worker_meet(struct mw_ranks *ranks, bool good, GError *error); /* or fail */
+
+/* --- trainer_worker_resume.c --- */
+int trainer_worker_resume(struct mw_ranks *ranks, const char *directory);
+
 /* --- trainer_worker_ends.c --- */
 int trainer_worker_end(const char *name, const char *directory);
 /* A failure as a program reports it: one line, then all end. */
