@@ -143,7 +143,7 @@ is_durable(const struct mw_trainer *trainer)
 
     if (!it->commit)
         return false;
-    return !it->save_bytes || step == it->last_step ||
+    return !it->stream_bytes || step == it->last_step ||
            (step + 1) % trainer->options.commit.save_every == 0;
 }
 

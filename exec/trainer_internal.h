@@ -38,7 +38,8 @@ struct mw_trainer_durable {
     int64_t last_step;   /* of this run: committed in any case */
     uint32_t saves[2];   /* slots; which is the newer */
     int save_which;
-    int64_t save_bytes, save_blocks; /* of all state in memory */
+    /* State in memory, as one stream of bytes: all of it, and this rank's range. */
+    int64_t stream_bytes, save_begin, save_bytes, save_blocks;
     char *block;
 };
 

@@ -32,6 +32,16 @@ static const struct trained_case in_memory = {.name = "in memory",
                                               .interval = 1,
                                               .save_every = 1};
 
+/* All ranks have all state: each saves its share. */
+static const struct trained_case replicated = {.name = "replicated",
+                                               .model = GPT2,
+                                               .strategy = MW_STRATEGY_DDP,
+                                               .sequences = 1,
+                                               .seq = 12,
+                                               .grad_accum = 1,
+                                               .interval = 1,
+                                               .save_every = 1};
+
 static struct trained
 go(const struct trained_case *what, const char *directory, bool commit, int64_t from, int64_t stop)
 {
@@ -108,6 +118,7 @@ trainer_worker_resume(struct mw_ranks *ranks, const char *directory)
 {
     go_on(&nvme, ranks, directory);
     go_on(&in_memory, ranks, directory);
+    go_on(&replicated, ranks, directory);
     mw_ranks_leave(ranks);
     return 0;
 }
