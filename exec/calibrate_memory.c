@@ -255,7 +255,7 @@ mw_calibrate_memory(struct mw_calibrator *c, struct mw_calibration *out, GError 
     struct passes p = {.c = c,
                        .rows = quick ? 64 : 1024,
                        .columns = quick ? 128 : 768,
-                       .params = quick ? 1 << 16 : 8 << 20,
+                       .params = quick ? 1 << 16 : 16 << 20,
                        .copy_bytes = quick ? 1 << 20 : 32 << 20};
 
     if (!mw_calibrate_step(c, "memory-bound operators", error))
