@@ -4,9 +4,10 @@
 #define AT(field) offsetof(struct mw_calibration, field)
 
 const struct cli_figure cli_figures[] = {
-    {"gpu", "memory_gb_per_s", "memory-bound operators", "GB/s", 1e-9, AT(device_bytes_per_s),
-     "a GPT-2 layer's memory-bound operators and the loss, by the planner's bytes; the range is from "
-     "the slower to the faster of the two"},
+    {"gpu", "memory_gb_per_s", "device memory", "GB/s", 1e-9, AT(device_bytes_per_s),
+     "update and loss, by the planner's bytes; the range is from the slower to the faster of the two"},
+    {"gpu", "operator_gb_per_s", "memory-bound operators", "GB/s", 1e-9, AT(operator_bytes_per_s),
+     "a GPT-2 layer's norms, activations, sums and biases, by the planner's bytes"},
     {"gpu", "achievable_tflops", "a layer, forward and backward", "TFLOP/s", 1e-12, AT(layer_flops),
      "a GPT-2 124M layer, forward and backward, attention counted whole"},
     {"gpu", "launch_us", "start of a kernel", "us", 1e6, AT(launch_s),

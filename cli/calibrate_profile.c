@@ -109,6 +109,24 @@ add_curve(struct writer *w)
     }
 }
 
+/* Without ends: what is told of products holds for it too. */
+static void
+add_attention(struct writer *w)
+{
+    const struct mw_calibration *m = w->measured;
+
+    g_string_append(w->text, "attention_dim =");
+    for (int i = 0; i < m->attention_points; i++)
+        g_string_append_printf(w->text, "%s %.5g", i ? ";" : "", m->attention_dim[i]);
+    g_string_append(w->text, "\nattention_tflops =");
+    for (int i = 0; i < m->attention_points; i++)
+        g_string_append_printf(w->text, "%s %.4g", i ? ";" : "",
+                               m->attention_flops[i].typical * 1e-12);
+    g_string_append(w->text, "\n");
+    add_source(w, "attention_tflops",
+               "heads of 64, sequences of 64 and more, twice forward and backward: median");
+}
+
 static double
 peak_flops(const struct mw_calibration *m)
 {
@@ -116,6 +134,8 @@ peak_flops(const struct mw_calibration *m)
 
     for (int i = 0; i < m->points; i++)
         peak = fmax(peak, m->matmul_flops[i].high);
+    for (int i = 0; i < m->attention_points; i++)
+        peak = fmax(peak, m->attention_flops[i].high);
     return peak;
 }
 
@@ -135,8 +155,9 @@ add_gpu(struct writer *w)
     add_source(w, "memory_gib", "half of what processes may take, shared by the ranks: an arena");
     g_string_append(w->text, "reserve_gib = 0\n");
     add_number(w, "peak_tflops", ceil(peak_flops(w->measured) * 1e-12 * 1e4) / 1e4,
-               "the fastest product");
+               "the fastest product or attention");
     add_curve(w);
+    add_attention(w);
     add_figures(w, "gpu");
     if (w->measured->ranks == 1)
         add_number(w, "collective_sm_share", 0, "one rank alone has nothing to collect");

@@ -10,14 +10,13 @@ print_row(FILE *out, const char *label, const char *unit, const struct mw_measur
 }
 
 static void
-print_products(FILE *out, const struct mw_calibration *measured)
+print_curve(FILE *out, const char *what, int points, const double *dims,
+            const struct mw_measure *flops)
 {
-    for (int i = 0; i < measured->points; i++) {
-        struct mw_measure m = measured->matmul_flops[i];
-        g_autofree char *label = g_strdup_printf("matrix products of %g", measured->dim[i]);
-        m.low *= 1e-12;
-        m.typical *= 1e-12;
-        m.high *= 1e-12;
+    for (int i = 0; i < points; i++) {
+        struct mw_measure m = {flops[i].low * 1e-12, flops[i].typical * 1e-12, flops[i].high * 1e-12,
+                               flops[i].samples};
+        g_autofree char *label = g_strdup_printf("%s of %.4g", what, dims[i]);
         print_row(out, label, "TFLOP/s", &m);
     }
 }
@@ -43,7 +42,9 @@ cli_calibrate_table(FILE *out, const struct mw_calibration *measured)
 
     fprintf(out, "%-32s %9s %9s %9s  %-8s %6s\n", "measured", "10%", "median", "90%", "unit",
             "spread");
-    print_products(out, measured);
+    print_curve(out, "matrix products", measured->points, measured->dim, measured->matmul_flops);
+    print_curve(out, "attention", measured->attention_points, measured->attention_dim,
+                measured->attention_flops);
     for (int i = 0; i < cli_figure_count; i++) {
         struct mw_measure m = cli_figure_of(&cli_figures[i], measured);
         if (cli_figures[i].label && m.samples > 0)
@@ -69,19 +70,28 @@ json_measure(struct mw_json_writer *json, const char *group, const char *key,
     mw_json_end(json, '}');
 }
 
-void
-cli_calibrate_json(struct mw_json_writer *json, const struct mw_calibration *measured)
+static void
+json_curve(struct mw_json_writer *json, const char *key, int points, const double *dims,
+           const struct mw_measure *flops)
 {
-    mw_json_begin(json, "matmul", '[', false);
-    for (int i = 0; i < measured->points; i++) {
+    mw_json_begin(json, key, '[', false);
+    for (int i = 0; i < points; i++) {
         mw_json_begin(json, NULL, '{', true);
-        mw_json_number(json, "dim", measured->dim[i]);
-        mw_json_number(json, "tflops", measured->matmul_flops[i].typical * 1e-12);
-        mw_json_number(json, "tflops_low", measured->matmul_flops[i].low * 1e-12);
-        mw_json_number(json, "tflops_high", measured->matmul_flops[i].high * 1e-12);
+        mw_json_number(json, "dim", dims[i]);
+        mw_json_number(json, "tflops", flops[i].typical * 1e-12);
+        mw_json_number(json, "tflops_low", flops[i].low * 1e-12);
+        mw_json_number(json, "tflops_high", flops[i].high * 1e-12);
         mw_json_end(json, '}');
     }
     mw_json_end(json, ']');
+}
+
+void
+cli_calibrate_json(struct mw_json_writer *json, const struct mw_calibration *measured)
+{
+    json_curve(json, "matmul", measured->points, measured->dim, measured->matmul_flops);
+    json_curve(json, "attention", measured->attention_points, measured->attention_dim,
+               measured->attention_flops);
     for (int i = 0; i < cli_figure_count; i++) {
         struct mw_measure m = cli_figure_of(&cli_figures[i], measured);
         if (m.samples > 0)

@@ -104,8 +104,11 @@ add_class(const struct mw_sizing *s, enum mw_class c, bool tiled, struct mw_clos
             products->size += blocks * info->forward_flops *
                               mw_cost_matmul_size(MAX(1, info->m / chunks), info->n, info->k) /
                               cbrt(parts);
-        block->forward_bytes += blocks * info->forward_bytes;
-        block->backward_bytes += blocks * info->backward_bytes;
+        bool streams = mw_cost_streams(info->operator_);
+        *(streams ? &block->forward_streamed : &block->forward_bytes) +=
+            blocks * info->forward_bytes;
+        *(streams ? &block->backward_streamed : &block->backward_bytes) +=
+            blocks * info->backward_bytes;
         block->forward_launches += blocks * info->launches * parts * chunks;
     }
 }
@@ -256,12 +259,15 @@ scale_compute(struct mw_hardware *hw, double factor)
 {
     for (int64_t p = 0; p < hw->matmul_points; p++)
         hw->matmul_flops[p] *= factor;
+    for (int64_t p = 0; p < hw->attention_points; p++)
+        hw->attention_flops[p] *= factor;
 }
 
 static void
 scale_gpu_memory(struct mw_hardware *hw, double factor)
 {
     hw->gpu_memory_bytes_per_s *= factor;
+    hw->gpu_operator_bytes_per_s *= factor;
 }
 
 static void

@@ -119,10 +119,13 @@ share_device(struct mw_hardware *hardware, int ranks)
     hardware->gpus_per_node = ranks;
     hardware->gpu_memory_bytes *= share;
     hardware->gpu_memory_bytes_per_s *= share;
+    hardware->gpu_operator_bytes_per_s *= share;
     hardware->gpu_peak_flops *= share;
     hardware->gpu_achievable_flops *= share;
     for (int i = 0; i < hardware->matmul_points; i++)
         hardware->matmul_flops[i] *= share;
+    for (int i = 0; i < hardware->attention_points; i++)
+        hardware->attention_flops[i] *= share;
     if (!hardware->fabric_bytes_per_s)
         hardware->fabric_bytes_per_s = hardware->pcie_h2d_bytes_per_s * share;
 }

@@ -101,6 +101,7 @@ mw_calibrate(const struct mw_calibration_options *options, struct mw_calibration
     out->ranks = mw_calibrate_ranks(&c);
     bool good = mw_calibrate_open_drives(&c, out, error) && reserve(&c, error) &&
                 mw_calibrate_matmul(&c, out, error) &&
+                mw_calibrate_attention(&c, out, error) &&
                 mw_calibrate_layer(&c, out, error) && mw_calibrate_memory(&c, out, error) &&
                 mw_calibrate_drives(&c, out, error) && mw_calibrate_shares(&c, out, error) &&
                 mw_calibrate_collectives(&c, out, error) && mw_calibrate_unite(&c, out, error);

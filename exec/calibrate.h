@@ -72,8 +72,12 @@ struct mw_calibration {
     int points;
     double dim[MW_MATMUL_POINTS_MAX]; /* cube root of m * n * k */
     struct mw_measure matmul_flops[MW_MATMUL_POINTS_MAX];
+    int attention_points;
+    double attention_dim[MW_MATMUL_POINTS_MAX]; /* cube root of seq * seq * head_dim */
+    struct mw_measure attention_flops[MW_MATMUL_POINTS_MAX]; /* counted whole */
     struct mw_measure layer_flops; /* a GPT-2 layer, forward and backward, attention counted whole */
-    struct mw_measure device_bytes_per_s; /* memory-bound operators, by the planner's bytes */
+    struct mw_measure device_bytes_per_s;   /* update and loss, by the planner's bytes */
+    struct mw_measure operator_bytes_per_s; /* a layer's memory-bound operators, likewise */
     struct mw_measure launch_s;
     struct mw_measure h2d_bytes_per_s, d2h_bytes_per_s, copy_latency_s; /* one thread copies */
     struct mw_measure node_h2d_bytes_per_s, node_d2h_bytes_per_s; /* all ranks at once */

@@ -73,6 +73,7 @@ bool mw_calibrate_unite(struct mw_calibrator *c, struct mw_calibration *out, GEr
 /* The parts, each in its own file. */
 bool mw_calibrate_matmul(struct mw_calibrator *c, struct mw_calibration *out, GError **error);
 bool mw_calibrate_layer(struct mw_calibrator *c, struct mw_calibration *out, GError **error);
+bool mw_calibrate_attention(struct mw_calibrator *c, struct mw_calibration *out, GError **error);
 bool mw_calibrate_memory(struct mw_calibrator *c, struct mw_calibration *out, GError **error);
 bool mw_calibrate_open_drives(struct mw_calibrator *c, struct mw_calibration *out, GError **error);
 void mw_calibrate_close_drives(struct mw_calibrator *c);

@@ -135,10 +135,10 @@ attend(const struct layer *l, const struct mw_cpu_attention *shape)
 }
 
 static struct mw_cpu_attention
-attention_of(const struct layer *l)
+attention_of(const struct layer *l, int64_t seq)
 {
-    return (struct mw_cpu_attention){.batch = 1,
-                                     .seq = l->rows,
+    return (struct mw_cpu_attention){.batch = l->rows / seq,
+                                     .seq = seq,
                                      .heads = l->heads,
                                      .kv_heads = l->heads,
                                      .head_dim = 64,
@@ -154,7 +154,7 @@ static double
 run_layer(void *data)
 {
     struct layer *l = data;
-    struct mw_cpu_attention shape = attention_of(l);
+    struct mw_cpu_attention shape = attention_of(l, l->rows);
     double rows = (double)l->rows, h = (double)l->columns;
 
     forward_passes(l);
@@ -172,7 +172,7 @@ mw_calibrate_layer(struct mw_calibrator *c, struct mw_calibration *out, GError *
 {
     struct layer l = c->options->quick ? layer_at(c, 128, 128) : layer_at(c, 1024, 768);
     struct mw_calibrate_work work = {run_layer, &l};
-    struct mw_cpu_attention shape = attention_of(&l);
+    struct mw_cpu_attention shape = attention_of(&l, l.rows);
     double samples[MW_CALIBRATE_ROUNDS_MAX];
     int64_t at = 0;
 
@@ -184,5 +184,55 @@ mw_calibrate_layer(struct mw_calibrator *c, struct mw_calibration *out, GError *
     for (int r = 0; r < c->rounds; r++)
         samples[r] = mw_calibrate_rate(&work, 0);
     out->layer_flops = mw_measure_of(samples, c->rounds);
+    return true;
+}
+
+/* --- attention --------------------------------------------------------------------------------------- */
+
+static const int64_t seqs[] = {64, 128, 256, 512, 1024, 2048};
+#define QUICK_SEQS 2
+#define TOKENS 1024
+#define HEAD_DIM 64
+
+struct attended {
+    struct layer layer;
+    struct mw_cpu_attention shape;
+};
+
+/* Forward, forward again as recompute, and backward: 4, 4 and 10 FLOPs a pair and column. */
+static double
+run_attention(void *data)
+{
+    struct attended *it = data;
+    const struct layer *l = &it->layer;
+    int64_t h = l->columns;
+
+    l->c->kernels->attention_forward(&it->shape, l->o, l->lse, l->qkv, l->qkv + h, l->qkv + 2 * h,
+                                     l->scratch);
+    attend(l, &it->shape);
+    return 18 * (double)l->rows * (double)it->shape.seq * (double)h;
+}
+
+bool
+mw_calibrate_attention(struct mw_calibrator *c, struct mw_calibration *out, GError **error)
+{
+    if (!mw_calibrate_step(c, "attention", error))
+        return false;
+    out->attention_points = c->options->quick ? QUICK_SEQS : (int)G_N_ELEMENTS(seqs);
+    for (int i = 0; i < out->attention_points; i++) {
+        int64_t tokens = c->options->quick ? seqs[i] : MAX(TOKENS, seqs[i]), at = 0;
+        struct attended it = {.layer = layer_at(c, tokens, c->options->quick ? 128 : 768)};
+        struct mw_calibrate_work work = {run_attention, &it};
+        double samples[MW_CALIBRATE_ROUNDS_MAX];
+
+        it.shape = attention_of(&it.layer, seqs[i]);
+        it.layer.scratch = mw_calibrate_take(
+            &c->host, &at, c->kernels->attention_scratch_bytes(&it.shape, out->cores));
+        run_attention(&it);
+        for (int r = 0; r < c->rounds; r++)
+            samples[r] = mw_calibrate_rate(&work, 0);
+        out->attention_dim[i] = cbrt((double)(seqs[i] * seqs[i] * HEAD_DIM));
+        out->attention_flops[i] = mw_measure_of(samples, c->rounds);
+    }
     return true;
 }

@@ -179,8 +179,7 @@ inverse(struct mw_measure rate)
     return (struct mw_measure){1 / rate.high, 1 / rate.typical, 1 / rate.low, rate.samples};
 }
 
-/* Half of a GPT-2 124M's bytes are the loss's; the range is from the slower to the faster of the
- * two. */
+/* As many bytes of each; the range is from the slower to the faster of the two. */
 static struct mw_measure
 mix(struct mw_measure a, struct mw_measure b)
 {
@@ -260,12 +259,12 @@ mw_calibrate_memory(struct mw_calibrator *c, struct mw_calibration *out, GError 
 
     if (!mw_calibrate_step(c, "memory-bound operators", error))
         return false;
-    struct mw_measure layer = measure(&p, run_layer_passes, 0), loss = measure(&p, run_loss, 0);
-    g_debug("layer %.3g, loss %.3g GB/s", layer.typical / 1e9, loss.typical / 1e9);
-    out->device_bytes_per_s = mix(layer, loss);
+    out->operator_bytes_per_s = measure(&p, run_layer_passes, 0);
+    struct mw_measure loss = measure(&p, run_loss, 0);
     out->launch_s = inverse(measure(&p, run_launch, quick ? 1e-4 : 1e-2));
     if (!mw_calibrate_step(c, "update, accumulation and norm", error))
         return false;
     measure_host(&p, out);
+    out->device_bytes_per_s = mix(loss, scaled(out->update_params_per_s, UPDATE_BYTES));
     return measure_copies(&p, out, error);
 }

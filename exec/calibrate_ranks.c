@@ -153,6 +153,7 @@ static const struct {
 } figures[] = {
     {AT(layer_flops), false},
     {AT(device_bytes_per_s), false},
+    {AT(operator_bytes_per_s), false},
     {AT(launch_s), false},
     {AT(h2d_bytes_per_s), false},
     {AT(d2h_bytes_per_s), false},
@@ -199,6 +200,9 @@ mw_calibrate_unite(struct mw_calibrator *c, struct mw_calibration *out, GError *
             return false;
     for (int i = 0; i < out->points; i++)
         if (!unite(c, &out->matmul_flops[i], false, error))
+            return false;
+    for (int i = 0; i < out->attention_points; i++)
+        if (!unite(c, &out->attention_flops[i], false, error))
             return false;
     if (!mw_calibrate_sum(c, &memory, 1, error))
         return false;

@@ -50,12 +50,16 @@ struct mw_hardware {
     int64_t gpu_reserve_bytes;         /* driver context, libraries, display */
     int64_t gpu_largest_request_bytes; /* fragmentation; default: memory less reserve */
     double gpu_memory_bytes_per_s;     /* achievable, not nominal */
+    double gpu_operator_bytes_per_s;   /* what norms, activations and sums reach of it; 0: all */
     double gpu_peak_flops;             /* dense 16-bit, datasheet: the base of MFU */
     double gpu_achievable_flops;       /* of whole layers without communication: the base of
                                           "efficiency" */
     int64_t matmul_points;             /* curve: rate over the size (m·n·k)^(1/3) of a product */
     double matmul_dim[MW_MATMUL_POINTS_MAX];
     double matmul_flops[MW_MATMUL_POINTS_MAX];
+    int64_t attention_points; /* the same of attention, m·n·k = seq·seq·head; 0: as products */
+    double attention_dim[MW_MATMUL_POINTS_MAX];
+    double attention_flops[MW_MATMUL_POINTS_MAX];
     double gpu_launch_s;            /* per kernel, not hidden */
     double gpu_collective_sm_share; /* of the multiprocessors, taken by a running collective */
     double gpu_host_sm_share;       /* by an update or a pass on the host: its cores are the device's */

@@ -155,22 +155,29 @@ check_curve_end(const struct mw_hwprofile *profile, const char *key, int sign, G
 }
 
 static bool
+check_points(const struct mw_hwprofile *profile, const char *dim_key, const char *rate_key,
+             GError **error)
+{
+    const struct mw_hw_value *dim = mw_hw_value_of(profile, "gpu", dim_key);
+    g_autofree char *one_each = g_strdup_printf("must have one number for each of %s", dim_key);
+
+    if (dim->count != mw_hw_value_of(profile, "gpu", rate_key)->count)
+        return refuse(profile, "gpu", rate_key, one_each, error);
+    for (int i = 1; i < dim->count; i++)
+        if (dim->number[i] <= dim->number[i - 1])
+            return refuse(profile, "gpu", dim_key, "must rise from each number to the next", error);
+    return true;
+}
+
+static bool
 check_curve(const struct mw_hwprofile *profile, GError **error)
 {
-    const struct mw_hw_value *dim = mw_hw_value_of(profile, "gpu", "matmul_dim");
-    const struct mw_hw_value *rate = mw_hw_value_of(profile, "gpu", "matmul_tflops");
-
     if (typical(profile, "gpu", "achievable_tflops") > typical(profile, "gpu", "peak_tflops"))
         return refuse_beside(profile, "gpu", "achievable_tflops", "must be at most", "peak_tflops",
                              error);
-    if (dim->count != rate->count)
-        return refuse(profile, "gpu", "matmul_tflops",
-                      "must have one number for each of matmul_dim", error);
-    for (int i = 1; i < dim->count; i++)
-        if (dim->number[i] <= dim->number[i - 1])
-            return refuse(profile, "gpu", "matmul_dim", "must rise from each number to the next",
-                          error);
-    return check_curve_end(profile, "matmul_tflops_low", -1, error) &&
+    return check_points(profile, "matmul_dim", "matmul_tflops", error) &&
+           check_points(profile, "attention_dim", "attention_tflops", error) &&
+           check_curve_end(profile, "matmul_tflops_low", -1, error) &&
            check_curve_end(profile, "matmul_tflops_high", 1, error);
 }
 

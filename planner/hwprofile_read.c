@@ -89,6 +89,9 @@ fill_defaults(struct mw_hardware *hardware, const struct mw_hwprofile *profile)
 {
     hardware->matmul_points = MIN(mw_hw_value_of(profile, "gpu", "matmul_dim")->count,
                                   mw_hw_value_of(profile, "gpu", "matmul_tflops")->count);
+    hardware->attention_points =
+        MIN(mw_hw_value_of(profile, "gpu", "attention_dim")->count,
+            mw_hw_value_of(profile, "gpu", "attention_tflops")->count);
     if (!(hardware->amortisation_years > 0))
         hardware->amortisation_years = AMORTISATION_YEARS;
     if (!hardware->gpu_largest_request_bytes)

@@ -92,11 +92,11 @@ tp_ring_s(const struct mw_closed_dims *d, const struct mw_hardware *hw, double b
 /* --- compute ---------------------------------------------------------------------------------- */
 
 static double
-products_s(const struct mw_closed_products *products, double forwards, const struct mw_hardware *hw)
+products_s(const struct mw_closed_products *products, double forwards, double flops_per_s)
 {
     double flops = products->forward_flops * forwards + products->backward_flops;
 
-    return flops > 0 ? flops / mw_cost_matmul_flops(hw, products->size) : 0;
+    return flops > 0 ? flops / flops_per_s : 0;
 }
 
 static void
@@ -104,12 +104,15 @@ add_block(const struct mw_closed_block *block, double forwards, const struct mw_
           double *plan)
 {
     double bytes = block->forward_bytes * forwards + block->backward_bytes;
+    double streamed = block->forward_streamed * forwards + block->backward_streamed;
     double launches = block->forward_launches * (forwards + 2);
 
     plan[MW_TERM_PRODUCTS] +=
-        products_s(&block->weights, forwards, hw) + products_s(&block->attention, forwards, hw);
-    plan[MW_TERM_MEMORY_BOUND] +=
-        bytes / hw->gpu_memory_bytes_per_s + launches * hw->gpu_launch_s;
+        products_s(&block->weights, forwards, mw_cost_matmul_flops(hw, block->weights.size)) +
+        products_s(&block->attention, forwards, mw_cost_attention_flops(hw, block->attention.size));
+    plan[MW_TERM_MEMORY_BOUND] += bytes / mw_cost_operator_bytes_per_s(hw) +
+                                  streamed / hw->gpu_memory_bytes_per_s +
+                                  launches * hw->gpu_launch_s;
 }
 
 static void

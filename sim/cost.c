@@ -77,14 +77,11 @@ mw_cost_matmul_size(int64_t m, int64_t n, int64_t k)
     return cbrt((double)m * (double)n * (double)k);
 }
 
-double
-mw_cost_matmul_flops(const struct mw_hardware *hardware, double size)
+static double
+curve_at(const double *dims, const double *flops, int64_t points, double size)
 {
-    const double *dims = hardware->matmul_dim, *flops = hardware->matmul_flops;
-    int64_t last = hardware->matmul_points - 1, i = 0;
+    int64_t last = points - 1, i = 0;
 
-    if (last < 0)
-        return hardware->gpu_achievable_flops;
     if (size <= dims[0])
         return flops[0];
     if (size >= dims[last])
@@ -94,18 +91,52 @@ mw_cost_matmul_flops(const struct mw_hardware *hardware, double size)
     return flops[i] + (flops[i + 1] - flops[i]) * log(size / dims[i]) / log(dims[i + 1] / dims[i]);
 }
 
+double
+mw_cost_matmul_flops(const struct mw_hardware *hardware, double size)
+{
+    if (hardware->matmul_points < 1)
+        return hardware->gpu_achievable_flops;
+    return curve_at(hardware->matmul_dim, hardware->matmul_flops, hardware->matmul_points, size);
+}
+
+double
+mw_cost_attention_flops(const struct mw_hardware *hardware, double size)
+{
+    if (hardware->attention_points < 1)
+        return mw_cost_matmul_flops(hardware, size);
+    return curve_at(hardware->attention_dim, hardware->attention_flops,
+                    hardware->attention_points, size);
+}
+
+bool
+mw_cost_streams(enum mw_operator operator_)
+{
+    return operator_ == MW_OPERATOR_ATTENTION || operator_ == MW_OPERATOR_LOSS ||
+           operator_ == MW_OPERATOR_OPTIMIZER;
+}
+
+double
+mw_cost_operator_bytes_per_s(const struct mw_hardware *hardware)
+{
+    return hardware->gpu_operator_bytes_per_s > 0 ? hardware->gpu_operator_bytes_per_s
+                                                  : hardware->gpu_memory_bytes_per_s;
+}
+
 static double
 compute_s(const struct mw_work *work, const struct mw_hardware *hardware)
 {
-    double seconds = (double)work->bytes / hardware->gpu_memory_bytes_per_s +
+    bool streams = work->kind != MW_OP_COMPUTE || mw_cost_streams(work->operator_);
+    double seconds = (double)work->bytes / (streams ? hardware->gpu_memory_bytes_per_s
+                                                    : mw_cost_operator_bytes_per_s(hardware)) +
                      (double)work->launches * hardware->gpu_launch_s;
+    double size = mw_cost_matmul_size(work->m, work->n, work->k);
 
-    if (work->flops > 0 && work->m > 0) {
-        seconds += (double)work->flops /
-                   mw_cost_matmul_flops(hardware, mw_cost_matmul_size(work->m, work->n, work->k));
-    } else if (work->flops > 0) {
+    if (work->flops > 0 && work->m > 0)
+        seconds += (double)work->flops / (work->operator_ == MW_OPERATOR_ATTENTION
+                                              ? mw_cost_attention_flops(hardware, size)
+                                              : mw_cost_matmul_flops(hardware, size));
+    else if (work->flops > 0)
         seconds += (double)work->flops / hardware->gpu_achievable_flops;
-    }
     return seconds;
 }
 

@@ -3,7 +3,8 @@
  *
  *   matrix products   flops / rate((m·n·k)^(1/3)), the profile's curve; log-linear between
  *                     points, the end values beyond them
- *   memory-bound      bytes / gpu_memory_bytes_per_s, added to the matrix products
+ *   memory-bound      bytes / gpu_operator_bytes_per_s, added to the matrix products; those of
+ *                     attention, loss, update and passes / gpu_memory_bytes_per_s
  *   launches          launches * gpu_launch_s
  *   H2D, D2H          pcie_latency_s + bytes / link
  *   NVMe              the longer of nvme_latency_s + bytes / all drives of the node, and what a
@@ -62,6 +63,11 @@ double mw_cost_drive_bytes_per_s(const struct mw_hardware *hardware, bool write)
 
 /* The matrix-product curve at the size of a product, the cube root of m·n·k, FLOP/s. */
 double mw_cost_matmul_flops(const struct mw_hardware *hardware, double size);
+double mw_cost_attention_flops(const struct mw_hardware *hardware, double size);
+
+/* Whether an operator's bytes move at the memory's rate, or at that of memory-bound operators. */
+bool mw_cost_streams(enum mw_operator operator_);
+double mw_cost_operator_bytes_per_s(const struct mw_hardware *hardware);
 double mw_cost_matmul_size(int64_t m, int64_t n, int64_t k);
 
 #endif

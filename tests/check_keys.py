@@ -41,6 +41,9 @@ matmul_dim = 256; 4096
 matmul_tflops = 40; 100
 matmul_tflops_low = 30; 80
 matmul_tflops_high = 45; 120
+operator_gb_per_s = 600
+attention_dim = 200; 1000
+attention_tflops = 30; 80
 launch_us = 5
 collective_sm_share = 0.2
 host_sm_share = 0.4
@@ -85,6 +88,7 @@ latency_us = 20
 VALUES = {
     "gpu.matmul_dim": "128; 2048", "gpu.matmul_tflops": "20; 80",
     "gpu.matmul_tflops_low": "10; 20", "gpu.matmul_tflops_high": "60; 160",
+    "gpu.attention_dim": "100; 500", "gpu.attention_tflops": "15; 40",
     "gpu.achievable_tflops": "50", "gpu.flash_attention": "false", "gpu.bf16": "false",
     "gpu.memory_gib": "22", "host.memory_gib": "128",
     "gpu.largest_request_gib": "1", "host.largest_request_gib": "0.2", "nvme.duplex": "1.7",

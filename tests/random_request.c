@@ -97,9 +97,9 @@ stretch(GRand *random, double *rate)
     *rate *= g_rand_double_range(random, 0.2, 1) / g_rand_double_range(random, 0.2, 1);
 }
 
-/* Half of the devices are their host's cores.  Leaves the sequence of numbers as it is. */
+/* Half of the devices are their host's cores, with rates of their own.  Leaves the sequence of numbers as it is. */
 static void
-draw_shared_cores(GRand *random, struct mw_hardware *hw)
+draw_cores(GRand *random, struct mw_hardware *hw)
 {
     g_autoptr(GRand) apart = g_rand_copy(random);
 
@@ -108,6 +108,11 @@ draw_shared_cores(GRand *random, struct mw_hardware *hw)
     hw->gpu_host_sm_share = g_rand_double_range(apart, 0, 1);
     hw->gpu_copy_sm_share = g_rand_double_range(apart, 0, 1);
     hw->gpu_nvme_sm_share = g_rand_double_range(apart, 0, 1);
+    hw->gpu_operator_bytes_per_s =
+        hw->gpu_memory_bytes_per_s * g_rand_double_range(apart, 0.1, 1);
+    hw->attention_points = 1;
+    hw->attention_dim[0] = 1;
+    hw->attention_flops[0] = hw->gpu_achievable_flops * g_rand_double_range(apart, 0.5, 2);
 }
 
 void
@@ -125,7 +130,7 @@ random_rates(GRand *random, struct mw_hardware *hw)
         stretch(random, rates[i]);
     hw->nvme_duplex = g_rand_double_range(random, 1, 2);
     hw->gpu_collective_sm_share = g_rand_double_range(random, 0, 0.3);
-    draw_shared_cores(random, hw);
+    draw_cores(random, hw);
 }
 
 /* Small enough that some requests do not fit, or need another tier. */

@@ -136,6 +136,7 @@ assert_all_measured(const struct mw_calibration *m)
 {
     const struct mw_measure rates[] = {
         m->layer_flops,      m->device_bytes_per_s,  m->launch_s,
+        m->operator_bytes_per_s,
         m->h2d_bytes_per_s,  m->d2h_bytes_per_s,     m->copy_latency_s,
         m->host_bytes_per_s, m->update_params_per_s, m->drives.read_bytes_per_s,
         m->drives.write_bytes_per_s};
@@ -146,6 +147,9 @@ assert_all_measured(const struct mw_calibration *m)
         assert_measured(m->matmul_flops[i], 1, 1e18);
         g_assert_true(!i || m->dim[i] > m->dim[i - 1]);
     }
+    for (int i = 0; i < m->attention_points; i++)
+        assert_measured(m->attention_flops[i], 1, 1e18);
+    g_assert_cmpint(m->attention_points, >, 1);
     assert_measured(m->host_share, 0, 1);
     assert_measured(m->copy_share, 0, 1);
     assert_measured(m->nvme_share, 0, 1);

@@ -315,6 +315,45 @@ test_shared_cores(void)
     mw_plan_free(b.plan);
 }
 
+/* Norms and their like at a rate of their own; what streams at the memory's. */
+static void
+test_operators(void)
+{
+    struct bench b = bench_new(MW_OP_COMPUTE, 1);
+
+    b.work.bytes = 100 * GB;
+    b.work.operator_ = MW_OPERATOR_NORM1;
+    assert_s(price(&b, MW_CHANNEL_SM, 1000000), 1);
+    b.hardware.gpu_operator_bytes_per_s = 25e9;
+    assert_s(price(&b, MW_CHANNEL_SM, 1000000), 4);
+    b.work.operator_ = MW_OPERATOR_LOSS;
+    assert_s(price(&b, MW_CHANNEL_SM, 1000000), 1);
+    b.work.kind = MW_OP_UPDATE;
+    b.work.operator_ = MW_OPERATOR_OPTIMIZER;
+    assert_s(price(&b, MW_CHANNEL_SM, 1000000), 1);
+    mw_plan_free(b.plan);
+}
+
+static void
+test_attention_curve(void)
+{
+    struct bench b = bench_new(MW_OP_COMPUTE, 1);
+
+    b.work.flops = 40000 * GB;
+    b.work.m = b.work.n = b.work.k = 1000;
+    b.work.operator_ = MW_OPERATOR_ATTENTION;
+    assert_s(price(&b, MW_CHANNEL_SM, 1000000), 1);
+    b.hardware.attention_points = 2;
+    b.hardware.attention_dim[0] = 100;
+    b.hardware.attention_dim[1] = 10000;
+    b.hardware.attention_flops[0] = 4e12;
+    b.hardware.attention_flops[1] = 12e12;
+    assert_s(price(&b, MW_CHANNEL_SM, 1000000), 5);
+    b.work.operator_ = MW_OPERATOR_PROJECTION;
+    assert_s(price(&b, MW_CHANNEL_SM, 1000000), 1);
+    mw_plan_free(b.plan);
+}
+
 static int64_t
 first_work_ns(struct bench *b)
 {
@@ -362,6 +401,8 @@ main(int argc, char **argv)
     g_test_add_func("/cost/nic-is-counted-once", test_nic_is_counted_once);
     g_test_add_func("/cost/draw-rates", test_draw_rates);
     g_test_add_func("/cost/shared-cores", test_shared_cores);
+    g_test_add_func("/cost/operators", test_operators);
+    g_test_add_func("/cost/attention-curve", test_attention_curve);
     g_test_add_func("/cost/whole-ns", test_whole_ns);
     return g_test_run();
 }
