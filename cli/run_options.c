@@ -37,13 +37,13 @@ static const struct number_row {
 
 static char *numbers[NUMBERS];
 static char *data_path, *weights_path, *log_path, *lr_shape;
-static char **nvme_directories;
+static char **nvme_directories, **limits;
 static gboolean shuffle, resume;
 
 const GOptionEntry *
 cli_run_entries(void)
 {
-    static GOptionEntry entries[NUMBERS + 8];
+    static GOptionEntry entries[NUMBERS + 9];
     int count = 0;
 
     entries[count++] = (GOptionEntry){"data", 0, 0, G_OPTION_ARG_FILENAME, &data_path,
@@ -54,6 +54,9 @@ cli_run_entries(void)
                                       "PATH"};
     entries[count++] = (GOptionEntry){"nvme", 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &nvme_directories,
                                       "directory for state on NVMe; again for each drive", "DIR"};
+    entries[count++] = (GOptionEntry){"limit", 0, 0, G_OPTION_ARG_STRING_ARRAY, &limits,
+                                      "a slower link or drive, as h2d=2GB/s; also d2h, nvme-read, "
+                                      "nvme-write", "LANE=RATE"};
     entries[count++] = (GOptionEntry){"log", 0, 0, G_OPTION_ARG_FILENAME, &log_path,
                                       "write a line of JSON a step", "FILE"};
     entries[count++] = (GOptionEntry){"lr-schedule", 0, 0, G_OPTION_ARG_STRING, &lr_shape,
@@ -133,7 +136,8 @@ cli_run_options_read(struct cli_run_options *options, GError **error)
     options->weights = g_steal_pointer(&weights_path);
     options->log = g_steal_pointer(&log_path);
     options->nvme = g_steal_pointer(&nvme_directories);
-    return read_shape(&options->schedule, error) &&
+    return cli_limits_parse(&options->limits, limits, error) &&
+           read_shape(&options->schedule, error) &&
            mw_lr_schedule_check(&options->schedule, error);
 }
 

@@ -8,6 +8,7 @@
 #include <glib.h>
 #include <stdbool.h>
 
+#include "cli/lane_limits.h"
 #include "exec/schedule.h"
 #include "exec/trainer.h"
 
@@ -19,6 +20,7 @@ struct cli_run_options {
     bool shuffle, resume;
     struct mw_lr_schedule schedule;
     struct mw_optimizer optimizer;
+    struct cli_limits limits;
     int device_threads, host_threads; /* 0: all cores */
 };
 

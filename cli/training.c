@@ -241,6 +241,8 @@ cli_training_start(struct cli_training *run, GError **error)
 
     if (!durable_steps(run, &options.commit, error) || !plan_undelayed(run, error))
         return false;
+    memcpy(options.lane_bytes_per_s, run->options.limits.bytes_per_s,
+           sizeof options.lane_bytes_per_s);
     options.undelayed = run->undelayed;
     options.undelayed_steps = s->dpu_start;
     run->trainer = mw_trainer_new(&options, error);

@@ -132,12 +132,15 @@ share_device(struct mw_hardware *hardware, int ranks)
 
 /* A process stands for a GPU: without --gpus the plan is for those that were started. */
 static struct cli_request
-for_these_ranks(const struct cli_request *request, const struct mw_ranks *ranks)
+for_this_run(const struct cli_request *request, const struct mw_ranks *ranks,
+             const struct cli_limits *limits)
 {
     struct cli_request mine = *request;
 
-    for (int outlook = 0; outlook < MW_OUTLOOK_COUNT; outlook++)
+    for (int outlook = 0; outlook < MW_OUTLOOK_COUNT; outlook++) {
         share_device(&mine.hardware[outlook], mw_ranks_node_count(ranks));
+        cli_limits_apply(limits, &mine.hardware[outlook]);
+    }
     if (mine.settings.gpus_per_node == MW_AUTO) {
         mine.settings.gpus_per_node = mw_ranks_node_count(ranks);
         mine.settings.nodes = mw_ranks_count(ranks) / mw_ranks_node_count(ranks);
@@ -194,9 +197,8 @@ plan_and_run(struct run *run)
     const struct cli_request *request = training->request;
     g_autoptr(GError) error = NULL;
 
-    if (cli_run_options_read(&training->options, &error))
-        training->answer =
-            cli_answer_new(request, request->strategies[0], CLI_DEPTH_ROW, true, &error);
+    training->answer =
+        cli_answer_new(request, request->strategies[0], CLI_DEPTH_ROW, true, &error);
     if (!training->answer)
         return cli_fail(error);
     return training->answer->plan ? run_plan(run)
@@ -207,20 +209,25 @@ static int
 answer(const struct cli_request *request)
 {
     g_autoptr(GError) error = NULL;
+    struct run run = {0};
+    struct cli_training *training = &run.training;
+
+    if (!cli_run_options_read(&training->options, &error))
+        return cli_fail(error);
     struct mw_ranks *ranks =
         mw_ranks_join(MW_TRAINER_COLLECTIVE_LANES, COLLECTIVE_SCRATCH_BYTES, &error);
-
     if (!ranks)
         return cli_fail(error);
-    struct cli_request mine = for_these_ranks(request, ranks);
-    struct run run = {.training = {.request = &mine, .ranks = ranks}};
+    struct cli_request mine = for_this_run(request, ranks, &training->options.limits);
+    training->request = &mine;
+    training->ranks = ranks;
     if (mw_ranks_count(ranks) > 1)
-        run.training.stem = g_strdup_printf("memwall-rank%d", mw_ranks_index(ranks));
+        training->stem = g_strdup_printf("memwall-rank%d", mw_ranks_index(ranks));
     int status = plan_and_run(&run);
     if (status != CLI_DONE)
         mw_ranks_abort(ranks); /* returns where this rank is alone */
     mw_log_close(run.log);
-    cli_training_close(&run.training);
+    cli_training_close(training);
     g_free(run.times_ns);
     if (status == CLI_DONE)
         mw_ranks_leave(ranks);

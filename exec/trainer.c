@@ -1,6 +1,8 @@
 #include "exec/trainer.h"
 
+#include <errno.h>
 #include <omp.h>
+#include <time.h>
 
 #include "exec/trainer_internal.h"
 #include "planner/error.h"
@@ -133,6 +135,29 @@ perform(struct mw_trainer *trainer, const struct mw_op *op, uint32_t step, GErro
     }
 }
 
+static int64_t
+clock_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+/* Keeps a limited lane until the op's bytes would be through. */
+static void
+hold_back(const struct mw_trainer *trainer, const struct mw_op *op, int64_t begin_ns)
+{
+    double rate = trainer->options.lane_bytes_per_s[trainer->plan->lanes[op->lane].kind];
+
+    if (rate <= 0)
+        return;
+    int64_t end_ns = begin_ns + (int64_t)(trainer->plan->works[op->work].bytes / rate * 1e9);
+    struct timespec until = {end_ns / 1000000000, end_ns % 1000000000};
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
+        continue;
+}
+
 static enum mw_exec_outcome
 run_op(void *context, struct mw_lanes *lanes, uint32_t op, uint32_t step, GError **error)
 {
@@ -142,7 +167,11 @@ run_op(void *context, struct mw_lanes *lanes, uint32_t op, uint32_t step, GError
     (void)lanes;
     if (trainer->plan->lanes[it->lane].kind == MW_LANE_HOST && trainer->options.host_threads)
         omp_set_num_threads(trainer->options.host_threads);
-    return perform(trainer, it, step, error) ? MW_EXEC_DONE : MW_EXEC_FAILED;
+    int64_t begin_ns = clock_ns();
+    if (!perform(trainer, it, step, error))
+        return MW_EXEC_FAILED;
+    hold_back(trainer, it, begin_ns);
+    return MW_EXEC_DONE;
 }
 
 /* Other ranks may not come to where this one waits for them. */

@@ -65,6 +65,10 @@ struct mw_trainer_options {
 
     struct mw_trainer_commit commit;
 
+    /* An op of such a lane takes its bytes at this rate at least, to stand for a slower link or
+     * drive; 0: as fast as it can. */
+    double lane_bytes_per_s[MW_LANE_KIND_COUNT];
+
     uint64_t seed;                       /* of starting weights, */
     const struct mw_safetensors *weights; /* or, if not NULL, where they come from */
 

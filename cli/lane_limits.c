@@ -1,0 +1,69 @@
+#include "cli/lane_limits.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "planner/error.h"
+
+static const int kinds[] = {MW_LANE_H2D, MW_LANE_D2H, MW_LANE_NVME_READ, MW_LANE_NVME_WRITE};
+
+static bool
+parse_rate(const char *text, double *bytes_per_s)
+{
+    char *unit;
+    double value = g_ascii_strtod(text, &unit);
+    double scale = !strcmp(unit, "GB/s") ? 1e9 : !strcmp(unit, "MB/s") ? 1e6 : 0;
+
+    *bytes_per_s = value * scale;
+    return unit != text && isfinite(*bytes_per_s) && *bytes_per_s >= 1e3;
+}
+
+static bool
+parse(struct cli_limits *limits, const char *text, GError **error)
+{
+    for (size_t i = 0; i < G_N_ELEMENTS(kinds); i++) {
+        const char *name = mw_lane_kind_name(kinds[i]);
+        size_t length = strlen(name);
+        if (!strncmp(text, name, length) && text[length] == '=' &&
+            parse_rate(text + length + 1, &limits->bytes_per_s[kinds[i]]))
+            return true;
+    }
+    g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
+                "--limit %s: must be LANE=RATE, a lane of h2d, d2h, nvme-read, nvme-write, a rate "
+                "such as 0.5GB/s or 200MB/s", text);
+    return false;
+}
+
+bool
+cli_limits_parse(struct cli_limits *limits, char *const *texts, GError **error)
+{
+    memset(limits, 0, sizeof *limits);
+    for (; texts && *texts; texts++)
+        if (!parse(limits, *texts, error))
+            return false;
+    return true;
+}
+
+static void
+limit(double *bytes_per_s, double limit)
+{
+    if (limit > 0 && limit < *bytes_per_s)
+        *bytes_per_s = limit;
+}
+
+/* Held back, reads and writes leave each other the drive's time. */
+void
+cli_limits_apply(const struct cli_limits *limits, struct mw_hardware *hw)
+{
+    const double *rates = limits->bytes_per_s;
+
+    limit(&hw->pcie_h2d_bytes_per_s, rates[MW_LANE_H2D]);
+    limit(&hw->pcie_node_h2d_bytes_per_s, rates[MW_LANE_H2D]);
+    limit(&hw->pcie_d2h_bytes_per_s, rates[MW_LANE_D2H]);
+    limit(&hw->pcie_node_d2h_bytes_per_s, rates[MW_LANE_D2H]);
+    if (rates[MW_LANE_NVME_READ] > 0 || rates[MW_LANE_NVME_WRITE] > 0)
+        hw->nvme_duplex = 2;
+    limit(&hw->nvme_read_bytes_per_s, rates[MW_LANE_NVME_READ]);
+    limit(&hw->nvme_write_bytes_per_s, rates[MW_LANE_NVME_WRITE]);
+    limit(&hw->nvme_write_burst_bytes_per_s, rates[MW_LANE_NVME_WRITE]);
+}

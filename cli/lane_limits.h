@@ -1,0 +1,23 @@
+/*
+ * lane_limits.h - links and drives slower than this machine's own: `--limit LANE=RATE`.  The run
+ * holds back a lane's ops, the prediction takes the rate for the machine's.
+ */
+#ifndef MW_CLI_LANE_LIMITS_H
+#define MW_CLI_LANE_LIMITS_H
+
+#include <glib.h>
+#include <stdbool.h>
+
+#include "planner/hwprofile.h"
+#include "planner/plan.h"
+
+/* Bytes a second for each kind of lane; 0: not limited. */
+struct cli_limits {
+    double bytes_per_s[MW_LANE_KIND_COUNT];
+};
+
+/* Reads texts such as "nvme-read=0.5GB/s"; NULL is none.  Fails with one line. */
+bool cli_limits_parse(struct cli_limits *limits, char *const *texts, GError **error);
+void cli_limits_apply(const struct cli_limits *limits, struct mw_hardware *hardware);
+
+#endif
