@@ -19,7 +19,7 @@ const struct cli_figure cli_figures[] = {
     {"gpu", "copy_sm_share", "cores that a copy takes", "", 1, AT(copy_share),
      "matrix products beside a copy"},
     {"gpu", "nvme_sm_share", "cores that a transfer takes", "", 1, AT(nvme_share),
-     "matrix products beside a drive's transfer, the larger of read and write"},
+     "matrix products beside a drive's transfers, reads and writes"},
     {"pcie", "h2d_gb_per_s", "copy, host to device", "GB/s", 1e-9, AT(h2d_bytes_per_s),
      "one thread copies memory"},
     {"pcie", "d2h_gb_per_s", "copy, device to host", "GB/s", 1e-9, AT(d2h_bytes_per_s),

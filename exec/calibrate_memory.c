@@ -179,12 +179,17 @@ inverse(struct mw_measure rate)
     return (struct mw_measure){1 / rate.high, 1 / rate.typical, 1 / rate.low, rate.samples};
 }
 
-/* As many bytes of each; the range is from the slower to the faster of the two. */
+/* Of a step of GPT-2 124M on 1024 tokens, 70% of the bytes of update and loss are the update's.  The
+ * range is from the slower to the faster of the two. */
+#define UPDATE_PART 0.7
+
 static struct mw_measure
-mix(struct mw_measure a, struct mw_measure b)
+mix(struct mw_measure update, struct mw_measure loss)
 {
-    return (struct mw_measure){fmin(a.low, b.low), 2 / (1 / a.typical + 1 / b.typical),
-                               fmax(a.high, b.high), a.samples + b.samples};
+    double s_per_byte = UPDATE_PART / update.typical + (1 - UPDATE_PART) / loss.typical;
+
+    return (struct mw_measure){fmin(update.low, loss.low), 1 / s_per_byte,
+                               fmax(update.high, loss.high), update.samples + loss.samples};
 }
 
 static struct mw_measure
@@ -265,6 +270,6 @@ mw_calibrate_memory(struct mw_calibrator *c, struct mw_calibration *out, GError 
     if (!mw_calibrate_step(c, "update, accumulation and norm", error))
         return false;
     measure_host(&p, out);
-    out->device_bytes_per_s = mix(loss, scaled(out->update_params_per_s, UPDATE_BYTES));
+    out->device_bytes_per_s = mix(scaled(out->update_params_per_s, UPDATE_BYTES), loss);
     return measure_copies(&p, out, error);
 }

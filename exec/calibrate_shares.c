@@ -52,11 +52,12 @@ run_copy(void *data)
     return 1;
 }
 
-static struct mw_measure
-share_of(struct mw_calibrator *c, struct mw_calibrate_products *products, struct mw_calibrate_work other)
+/* A sample a round. */
+static void
+sample_shares(struct mw_calibrator *c, struct mw_calibrate_products *products,
+              struct mw_calibrate_work other, double *samples)
 {
     struct mw_calibrate_work works[2] = {{mw_calibrate_run_product, products}, other};
-    double samples[MW_CALIBRATE_ROUNDS_MAX];
 
     for (int r = 0; r < c->rounds; r++) {
         double alone[2], both[2];
@@ -67,31 +68,34 @@ share_of(struct mw_calibrator *c, struct mw_calibrate_products *products, struct
         g_debug("products at %.2f beside what goes on at %.2f: takes %.2f", both[0] / alone[0],
                 both[1] / alone[1], samples[r]);
     }
-    return mw_measure_of(samples, c->rounds);
 }
 
 static struct mw_measure
-larger(struct mw_measure a, struct mw_measure b)
+share_of(struct mw_calibrator *c, struct mw_calibrate_products *products,
+         struct mw_calibrate_work other)
 {
-    return a.typical >= b.typical ? a : b;
+    double samples[MW_CALIBRATE_ROUNDS_MAX];
+
+    sample_shares(c, products, other, samples);
+    return mw_measure_of(samples, c->rounds);
 }
 
 static bool
-measure_transfers(struct mw_calibrator *c, struct mw_calibrate_products *products, struct mw_calibration *out,
-                  GError **error)
+measure_transfers(struct mw_calibrator *c, struct mw_calibrate_products *products,
+                  struct mw_calibration *out, GError **error)
 {
-    struct mw_measure shares[MW_NVME_DIRECTIONS];
+    double samples[MW_NVME_DIRECTIONS * MW_CALIBRATE_ROUNDS_MAX];
 
     for (int direction = 0; direction < MW_NVME_DIRECTIONS; direction++) {
         struct mw_calibrate_mover m = {.c = c, .direction = direction, .bytes = 32 * MIB};
-        shares[direction] =
-            share_of(c, products, (struct mw_calibrate_work){mw_calibrate_move, &m});
+        sample_shares(c, products, (struct mw_calibrate_work){mw_calibrate_move, &m},
+                      samples + direction * c->rounds);
         if (m.error) {
             g_propagate_error(error, m.error);
             return false;
         }
     }
-    out->nvme_share = larger(shares[0], shares[1]);
+    out->nvme_share = mw_measure_of(samples, MW_NVME_DIRECTIONS * c->rounds);
     return true;
 }
 
