@@ -1,5 +1,6 @@
 #include <math.h>
 
+#include "report/json_parts.h"
 #include "report/json_writer.h"
 #include "report/memory_ledger.h"
 #include "report/report.h"
@@ -372,10 +373,9 @@ write_verdict(struct mw_json_writer *json, const struct mw_result *r)
     mw_json_boolean(json, "simulated", r->simulated);
 }
 
-static void
-write_result(struct mw_json_writer *json, const struct mw_result *result)
+void
+mw_json_result(struct mw_json_writer *json, const struct mw_result *result)
 {
-    mw_json_begin(json, NULL, '{', false);
     write_question(json, result);
     write_verdict(json, result);
     write_speed(json, result);
@@ -393,7 +393,15 @@ write_result(struct mw_json_writer *json, const struct mw_result *result)
     write_cost(json, result);
     write_settings(json, result);
     write_notes(json, result);
-    mw_json_end(json, '}');
+}
+
+void
+mw_json_result_speed(struct mw_json_writer *json, const struct mw_result *result)
+{
+    write_speed(json, result);
+    write_range(json, result);
+    write_lanes(json, result);
+    write_phases(json, result);
 }
 
 bool
@@ -403,8 +411,11 @@ mw_json_write(FILE *out, struct mw_result *const *results, size_t count)
 
     if (count != 1)
         mw_json_begin(&json, NULL, '[', false);
-    for (size_t i = 0; i < count; i++)
-        write_result(&json, results[i]);
+    for (size_t i = 0; i < count; i++) {
+        mw_json_begin(&json, NULL, '{', false);
+        mw_json_result(&json, results[i]);
+        mw_json_end(&json, '}');
+    }
     if (count != 1)
         mw_json_end(&json, ']');
     return fflush(out) == 0 && !ferror(out);

@@ -1,5 +1,6 @@
 #include "report/lanes.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include "planner/error.h"
@@ -108,6 +109,31 @@ mw_lane_title(const struct mw_lane *lane)
     const char *kind = mw_lane_kind_name(lane->kind);
 
     return lane->index ? g_strdup_printf("%s-%d", kind, lane->index) : g_strdup(kind);
+}
+
+char *
+mw_op_title(const struct mw_plan *plan, uint32_t index)
+{
+    static const char *const phases[MW_PHASE_COUNT] = {
+        [MW_PHASE_FORWARD] = "fwd",   [MW_PHASE_RECOMPUTE] = "rec", [MW_PHASE_BACKWARD] = "bwd",
+        [MW_PHASE_OPTIMIZER] = "opt", [MW_PHASE_COMMIT] = "commit",
+    };
+    const struct mw_op *op = &plan->ops[index];
+    const struct mw_work *work = &plan->works[op->work];
+    GString *name =
+        g_string_new(work->operator_ == MW_OPERATOR_NONE ? mw_op_kind_name(work->kind)
+                                                         : mw_operator_name(work->operator_));
+
+    g_string_append_printf(name, " %s", phases[op->phase]);
+    if (op->layer >= 0)
+        g_string_append_printf(name, " L%" PRId32, op->layer);
+    if (op->micro_batch)
+        g_string_append_printf(name, " mb%d", op->micro_batch);
+    if (op->tile)
+        g_string_append_printf(name, " t%d", op->tile);
+    if (op->shard)
+        g_string_append_printf(name, " s%" PRIu32, op->shard);
+    return g_string_free(name, FALSE);
 }
 
 bool

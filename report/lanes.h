@@ -33,6 +33,9 @@ const struct mw_span *mw_lane_spans_of(const struct mw_spans *spans, uint32_t la
 /* "nvme-read"; "compute-1" for a lane that is not the first of its kind.  g_free it. */
 char *mw_lane_title(const struct mw_lane *lane);
 
+/* "mlp-up fwd L12 mb1 t3 s2": numbers that are 0, or do not apply, are left out.  g_free it. */
+char *mw_op_title(const struct mw_plan *plan, uint32_t op);
+
 /* False with MW_ERROR_INVALID naming `path` if the result has no timeline to write there. */
 bool mw_lane_has_timeline(const struct mw_result *result, const char *path, GError **error);
 

@@ -7,6 +7,7 @@
 #include "report/plot_data.h"
 #include "report/plot_script.h"
 #include "report/report.h"
+#include "report/run.h"
 
 static bool
 find_format(const char *path, bool *svg, GError **error)
@@ -72,42 +73,82 @@ copy_whole(const char *picture, const char *path, GError **error)
     return false;
 }
 
+/* What is drawn: an answer, or a run. */
+struct picture {
+    const struct mw_result *result;
+    const struct mw_run *run; /* NULL: the answer alone */
+};
+
+static char *
+script_of_run(const struct mw_run *run, const char *output, bool svg)
+{
+    const struct mw_result *r = run->predicted;
+    struct mw_plot_data predicted, measured;
+
+    mw_plot_data_init(&predicted, r->plan, r->timeline);
+    mw_plot_data_init(&measured, r->plan, &mw_measured_typical(run->measured)->timeline);
+    char *script = mw_plot_script_run(run, &predicted, &measured, output, svg);
+    mw_plot_data_clear(&predicted);
+    mw_plot_data_clear(&measured);
+    return script;
+}
+
+static char *
+script_of(const struct picture *picture, const char *output, bool svg)
+{
+    struct mw_plot_data data;
+
+    if (picture->run)
+        return script_of_run(picture->run, output, svg);
+    mw_plot_data_init(&data, picture->result->plan, picture->result->timeline);
+    char *script = mw_plot_script(picture->result, &data, output, svg);
+    mw_plot_data_clear(&data);
+    return script;
+}
+
 static bool
-plot_in(const char *folder, const char *path, const struct mw_result *result, bool svg,
+plot_in(const char *folder, const char *path, const struct picture *picture, bool svg,
         GError **error)
 {
     g_autofree char *script_path = g_build_filename(folder, "plot.gp", NULL);
-    g_autofree char *picture = g_build_filename(folder, "picture", NULL);
-    g_autofree char *script = NULL;
-    struct mw_plot_data data;
-    bool done;
+    g_autofree char *output = g_build_filename(folder, "picture", NULL);
+    g_autofree char *script = script_of(picture, output, svg);
+    bool done = g_file_set_contents(script_path, script, -1, NULL);
 
-    mw_plot_data_init(&data, result->plan, result->timeline);
-    script = mw_plot_script(result, &data, picture, svg);
-    mw_plot_data_clear(&data);
-    done = g_file_set_contents(script_path, script, -1, NULL);
     if (!done)
         set_plot_error(error, path, "no temporary file can be written");
-    done = done && run_gnuplot(script_path, path, error) && copy_whole(picture, path, error);
+    done = done && run_gnuplot(script_path, path, error) && copy_whole(output, path, error);
     g_unlink(script_path);
-    g_unlink(picture);
+    g_unlink(output);
     return done;
 }
 
-bool
-mw_plot_write(const char *path, const struct mw_result *result, GError **error)
+static bool
+plot(const char *path, const struct picture *picture, GError **error)
 {
     g_autofree char *folder = NULL;
     bool svg, done;
 
-    if (!find_format(path, &svg, error) || !mw_lane_has_timeline(result, path, error))
+    if (!find_format(path, &svg, error) || !mw_lane_has_timeline(picture->result, path, error))
         return false;
     folder = g_dir_make_tmp("memwall-plot-XXXXXX", NULL);
     if (!folder) {
         set_plot_error(error, path, "no temporary folder can be made");
         return false;
     }
-    done = plot_in(folder, path, result, svg, error);
+    done = plot_in(folder, path, picture, svg, error);
     g_rmdir(folder);
     return done;
+}
+
+bool
+mw_plot_write(const char *path, const struct mw_result *result, GError **error)
+{
+    return plot(path, &(struct picture){result, NULL}, error);
+}
+
+bool
+mw_plot_run_write(const char *path, const struct mw_run *run, GError **error)
+{
+    return plot(path, &(struct picture){run->predicted, run}, error);
 }

@@ -33,8 +33,8 @@ append_quoted(GString *script, const char *text)
     g_string_append_c(script, '\'');
 }
 
-static void
-append_terminal(GString *script, const char *output, bool svg)
+void
+mw_plot_append_terminal(GString *script, const char *output, bool svg)
 {
     if (svg)
         g_string_append(script, "set terminal svg size 1400,800 font 'sans,14' noenhanced "
@@ -48,19 +48,33 @@ append_terminal(GString *script, const char *output, bool svg)
     g_string_append_c(script, '\n');
 }
 
-static void
-append_blocks(GString *script, const struct mw_plot_data *data)
+void
+mw_plot_append_phases(GString *script, const struct mw_plot_data *data, const char *prefix)
 {
     for (int i = 0; i < MW_PHASE_COUNT; i++)
         if (data->boxes[i]->len)
-            g_string_append_printf(script, "$phase%d << EOD\n%sEOD\n", i, data->boxes[i]->str);
+            g_string_append_printf(script, "$%sphase%d << EOD\n%sEOD\n", prefix, i,
+                                   data->boxes[i]->str);
+}
+
+static void
+append_memory_blocks(GString *script, const struct mw_plot_data *data)
+{
     for (int i = 0; i < MW_TIER_COUNT; i++)
         if (data->memory[i]->len)
             g_string_append_printf(script, "$tier%d << EOD\n%sEOD\n", i, data->memory[i]->str);
 }
 
+void
+mw_plot_append_title(GString *script, const char *title)
+{
+    g_string_append(script, "set title ");
+    append_quoted(script, title);
+    g_string_append(script, " font ',16' offset 0,1.4\n");
+}
+
 static void
-append_title(GString *script, const struct mw_result *r)
+append_subject(GString *script, const struct mw_result *r)
 {
     g_autofree char *subject = mw_table_subject(r, "");
     GString *title = g_string_new(subject);
@@ -70,9 +84,7 @@ append_title(GString *script, const struct mw_result *r)
     if (r->simulated && isfinite(r->tflops_per_gpu[1]))
         g_string_append_printf(title, ", %s TFLOP/s per GPU",
                                mw_format_significant(r->tflops_per_gpu[1]));
-    g_string_append(script, "set title ");
-    append_quoted(script, title->str);
-    g_string_append(script, " font ',16' offset 0,1.4\n");
+    mw_plot_append_title(script, title->str);
     g_string_free(title, TRUE);
 }
 
@@ -84,11 +96,11 @@ time_unit(double span_s, const char **name)
     return span_s >= 1 ? 1 : span_s >= 1e-3 ? 1e3 : 1e6;
 }
 
-static void
-append_axis(GString *script, const struct mw_plot_data *data)
+void
+mw_plot_append_axis(GString *script, double span_s)
 {
     const char *unit;
-    double scale = time_unit(data->span_s, &unit);
+    double scale = time_unit(span_s, &unit);
 
     g_string_append_printf(
         script,
@@ -98,19 +110,15 @@ append_axis(GString *script, const struct mw_plot_data *data)
         "set tics nomirror out textcolor rgb '#222222'\n"
         "set grid xtics lc rgb '#dddddd' lt 1\n"
         "set xrange [0:%s]\nscale = %s\ntime_label = 'time within the step (%s)'\n",
-        mw_format_exact(data->span_s * scale), mw_format_exact(scale), unit);
+        mw_format_exact(span_s * scale), mw_format_exact(scale), unit);
 }
 
-static void
-append_lanes(GString *script, const struct mw_plot_data *data)
+void
+mw_plot_append_lanes(GString *script, const struct mw_plot_data *data, const char *prefix, bool key)
 {
     const char *separator = "plot ";
 
-    g_string_append_printf(script,
-                           "set tmargin at screen 0.89\nset bmargin at screen 0.42\n"
-                           "set yrange [-0.6:%s]\nset ytics (%s) scale 0\nset format x ''\n"
-                           "set key at graph 1,1.02 right bottom horizontal samplen 1.5\n"
-                           "set style fill solid 1.0 noborder\n",
+    g_string_append_printf(script, "set yrange [-0.6:%s]\nset ytics (%s) scale 0\n",
                            mw_format_fixed(data->lanes - 0.4, 1), data->lane_ticks->str);
     if (data->bars)
         g_string_append(script, "set label 1 'height: share of the time that the lane is busy' "
@@ -119,12 +127,24 @@ append_lanes(GString *script, const struct mw_plot_data *data)
         if (!data->boxes[i]->len)
             continue;
         g_string_append_printf(script,
-                               "%s$phase%d using ($1*scale):2:($3*scale):($4*scale):5:6 "
-                               "with boxxyerror lc rgb '%s' title '%s'",
-                               separator, i, phase_colors[i], mw_phase_name(i));
+                               "%s$%sphase%d using ($1*scale):2:($3*scale):($4*scale):5:6 "
+                               "with boxxyerror lc rgb '%s' %s",
+                               separator, prefix, i, phase_colors[i], key ? "title " : "notitle");
+        if (key)
+            append_quoted(script, mw_phase_name(i));
         separator = ", \\\n     ";
     }
     g_string_append(script, "\nunset title\nunset label\n");
+}
+
+static void
+append_upper_panel(GString *script, const struct mw_plot_data *data)
+{
+    g_string_append(script, "set tmargin at screen 0.89\nset bmargin at screen 0.42\n"
+                            "set format x ''\n"
+                            "set key at graph 1,1.02 right bottom horizontal samplen 1.5\n"
+                            "set style fill solid 1.0 noborder\n");
+    mw_plot_append_lanes(script, data, "", true);
 }
 
 static void
@@ -156,11 +176,12 @@ mw_plot_script(const struct mw_result *result, const struct mw_plot_data *data, 
 {
     GString *script = g_string_new(NULL);
 
-    append_terminal(script, output, svg);
-    append_blocks(script, data);
-    append_title(script, result);
-    append_axis(script, data);
-    append_lanes(script, data);
+    mw_plot_append_terminal(script, output, svg);
+    mw_plot_append_phases(script, data, "");
+    append_memory_blocks(script, data);
+    append_subject(script, result);
+    mw_plot_append_axis(script, data->span_s);
+    append_upper_panel(script, data);
     append_memory(script, data, result);
     return g_string_free(script, FALSE);
 }

@@ -5,6 +5,16 @@
 #include "report/lanes.h"
 #include "report/memory_curve.h"
 #include "report/report.h"
+#include "report/run.h"
+
+/* A timeline of the trace, and its processes: `name` is before a rank's, and NULL where there is one
+ * timeline. */
+struct part {
+    const struct mw_plan *plan;
+    const struct mw_timeline *timeline;
+    uint32_t first_pid;
+    const char *name;
+};
 
 /* The format counts in microseconds; the plan in nanoseconds. */
 static void
@@ -45,30 +55,6 @@ write_sort_index(struct mw_json_writer *json, uint32_t pid, int64_t tid)
     mw_json_end(json, '}');
 }
 
-/* "mlp-up fwd L12 mb1 t3 s2": numbers that are 0, or do not apply, are left out.  g_free it. */
-static char *
-op_name(const struct mw_op *op, const struct mw_work *work)
-{
-    static const char *const phases[MW_PHASE_COUNT] = {
-        [MW_PHASE_FORWARD] = "fwd",   [MW_PHASE_RECOMPUTE] = "rec", [MW_PHASE_BACKWARD] = "bwd",
-        [MW_PHASE_OPTIMIZER] = "opt", [MW_PHASE_COMMIT] = "commit",
-    };
-    GString *name =
-        g_string_new(work->operator_ == MW_OPERATOR_NONE ? mw_op_kind_name(work->kind)
-                                                         : mw_operator_name(work->operator_));
-
-    g_string_append_printf(name, " %s", phases[op->phase]);
-    if (op->layer >= 0)
-        g_string_append_printf(name, " L%" PRId32, op->layer);
-    if (op->micro_batch)
-        g_string_append_printf(name, " mb%d", op->micro_batch);
-    if (op->tile)
-        g_string_append_printf(name, " t%d", op->tile);
-    if (op->shard)
-        g_string_append_printf(name, " s%" PRIu32, op->shard);
-    return g_string_free(name, FALSE);
-}
-
 static void
 write_args(struct mw_json_writer *json, uint32_t index, const struct mw_op *op,
            const struct mw_work *work)
@@ -87,18 +73,19 @@ write_args(struct mw_json_writer *json, uint32_t index, const struct mw_op *op,
 }
 
 static void
-write_op(struct mw_json_writer *json, const struct mw_plan *plan, const struct mw_span *span,
+write_op(struct mw_json_writer *json, const struct part *part, const struct mw_span *span,
          int64_t tid)
 {
+    const struct mw_plan *plan = part->plan;
     const struct mw_op *op = &plan->ops[span->op];
     const struct mw_work *work = &plan->works[op->work];
-    g_autofree char *name = op_name(op, work);
+    g_autofree char *name = mw_op_title(plan, span->op);
 
     mw_json_begin(json, NULL, '{', true);
     mw_json_string(json, "ph", "X");
     mw_json_string(json, "name", name);
     mw_json_string(json, "cat", mw_op_kind_name(work->kind));
-    mw_json_integer(json, "pid", plan->lanes[span->lane].rank);
+    mw_json_integer(json, "pid", part->first_pid + plan->lanes[span->lane].rank);
     mw_json_integer(json, "tid", tid);
     write_time(json, "ts", span->start_ns);
     write_time(json, "dur", span->end_ns - span->start_ns);
@@ -122,21 +109,22 @@ find_row(GArray *row_end_ns, const struct mw_span *span)
 }
 
 static void
-write_row(struct mw_json_writer *json, uint32_t rank, int64_t tid, const char *title, guint row)
+write_row(struct mw_json_writer *json, uint32_t pid, int64_t tid, const char *title, guint row)
 {
     g_autofree char *name = row ? g_strdup_printf("%s (%u)", title, row + 1) : g_strdup(title);
 
-    write_name(json, "thread_name", rank, tid, name);
-    write_sort_index(json, rank, tid);
+    write_name(json, "thread_name", pid, tid, name);
+    write_sort_index(json, pid, tid);
 }
 
 /* Slices of one track may not overlap: ops in flight together get rows, and thread ids, of their
  * own.  Returns the last id in use. */
 static int64_t
-write_lane(struct mw_json_writer *json, const struct mw_plan *plan, const struct mw_spans *spans,
+write_lane(struct mw_json_writer *json, const struct part *part, const struct mw_spans *spans,
            uint32_t lane, int64_t last_tid)
 {
-    g_autofree char *title = mw_lane_title(&plan->lanes[lane]);
+    g_autofree char *title = mw_lane_title(&part->plan->lanes[lane]);
+    uint32_t pid = part->first_pid + part->plan->lanes[lane].rank;
     GArray *row_end_ns = g_array_new(FALSE, FALSE, sizeof(int64_t));
     size_t count;
     const struct mw_span *span = mw_lane_spans_of(spans, lane, &count);
@@ -144,8 +132,8 @@ write_lane(struct mw_json_writer *json, const struct mw_plan *plan, const struct
     for (size_t i = 0; i < count; i++) {
         guint rows = row_end_ns->len, row = find_row(row_end_ns, &span[i]);
         if (row == rows)
-            write_row(json, plan->lanes[lane].rank, last_tid + 1 + row, title, row);
-        write_op(json, plan, &span[i], last_tid + 1 + row);
+            write_row(json, pid, last_tid + 1 + row, title, row);
+        write_op(json, part, &span[i], last_tid + 1 + row);
     }
     last_tid += row_end_ns->len;
     g_array_free(row_end_ns, TRUE);
@@ -169,10 +157,10 @@ write_counter(struct mw_json_writer *json, uint32_t pid, const char *name, int64
 
 /* A track for every tier that the purpose uses: "gpu memory: activations". */
 static void
-write_purpose(struct mw_json_writer *json, const struct mw_plan *plan,
+write_purpose(struct mw_json_writer *json, const struct part *part,
               const struct mw_memory_lives *lives, uint32_t rank, enum mw_purpose purpose)
 {
-    struct mw_memory_curve curve = mw_memory_curve_find(plan, lives, rank, purpose);
+    struct mw_memory_curve curve = mw_memory_curve_find(part->plan, lives, rank, purpose);
     const char *what = purpose == MW_PURPOSE_COUNT ? "in use" : mw_purpose_name(purpose);
 
     for (int tier = 0; tier < MW_TIER_COUNT; tier++) {
@@ -184,7 +172,7 @@ write_purpose(struct mw_json_writer *json, const struct mw_plan *plan,
         for (size_t i = 0; used && i < curve.count; i++) {
             int64_t bytes = curve.point[i].bytes[tier];
             if (i == 0 || bytes != last)
-                write_counter(json, rank, name, curve.point[i].time_ns, bytes);
+                write_counter(json, part->first_pid + rank, name, curve.point[i].time_ns, bytes);
             last = bytes;
         }
     }
@@ -192,32 +180,35 @@ write_purpose(struct mw_json_writer *json, const struct mw_plan *plan,
 }
 
 static void
-write_process(struct mw_json_writer *json, const struct mw_plan *plan, uint32_t rank)
+write_process(struct mw_json_writer *json, const struct part *part, uint32_t rank)
 {
+    const struct mw_plan *plan = part->plan;
     g_autofree char *name = plan->ranks == 1 && plan->world_ranks > 1
                                 ? g_strdup_printf("rank 0 (of %u alike)", plan->world_ranks)
                                 : g_strdup_printf("rank %u", rank);
+    g_autofree char *full = part->name ? g_strdup_printf("%s: %s", part->name, name) : g_strdup(name);
 
-    write_name(json, "process_name", rank, 0, name);
+    write_name(json, "process_name", part->first_pid + rank, 0, full);
 }
 
-static void
-write_events(struct mw_json_writer *json, const struct mw_plan *plan,
-             const struct mw_timeline *timeline)
+/* Returns the last thread id in use. */
+static int64_t
+write_part(struct mw_json_writer *json, const struct part *part, int64_t last_tid)
 {
-    struct mw_spans spans = mw_lane_spans_find(plan, timeline);
-    struct mw_memory_lives lives = mw_memory_lives_find(plan, timeline);
-    int64_t tid = 0;
+    const struct mw_plan *plan = part->plan;
+    struct mw_spans spans = mw_lane_spans_find(plan, part->timeline);
+    struct mw_memory_lives lives = mw_memory_lives_find(plan, part->timeline);
 
     for (uint32_t i = 0; i < plan->ranks; i++)
-        write_process(json, plan, i);
+        write_process(json, part, i);
     for (uint32_t i = 0; i < plan->lane_count; i++)
-        tid = write_lane(json, plan, &spans, i, tid);
+        last_tid = write_lane(json, part, &spans, i, last_tid);
     for (uint32_t i = 0; i < plan->ranks; i++)
         for (int purpose = MW_PURPOSE_COUNT; purpose >= 0; purpose--)
-            write_purpose(json, plan, &lives, i, (enum mw_purpose)purpose);
+            write_purpose(json, part, &lives, i, (enum mw_purpose)purpose);
     mw_memory_lives_clear(&lives);
     mw_lane_spans_clear(&spans);
+    return last_tid;
 }
 
 static void
@@ -231,11 +222,13 @@ write_origin(struct mw_json_writer *json, const struct mw_result *result)
     mw_json_end(json, '}');
 }
 
-bool
-mw_trace_write(const char *path, const struct mw_result *result, GError **error)
+static bool
+write_parts(const char *path, const struct mw_result *result, const struct part *parts, int count,
+            GError **error)
 {
     struct mw_json_writer json = {0};
     struct mw_file *file;
+    int64_t last_tid = 0;
 
     if (!mw_lane_has_timeline(result, path, error) || !(file = mw_file_open(path, error)))
         return false;
@@ -244,8 +237,29 @@ mw_trace_write(const char *path, const struct mw_result *result, GError **error)
     mw_json_string(&json, "displayTimeUnit", "ms");
     write_origin(&json, result);
     mw_json_begin(&json, "traceEvents", '[', false);
-    write_events(&json, result->plan, result->timeline);
+    for (int i = 0; i < count; i++)
+        last_tid = write_part(&json, &parts[i], last_tid);
     mw_json_end(&json, ']');
     mw_json_end(&json, '}');
     return mw_file_commit(file, error);
+}
+
+bool
+mw_trace_write(const char *path, const struct mw_result *result, GError **error)
+{
+    const struct part part = {result->plan, result->timeline, 0, NULL};
+
+    return write_parts(path, result, &part, 1, error);
+}
+
+bool
+mw_trace_run_write(const char *path, const struct mw_run *run, GError **error)
+{
+    const struct mw_result *r = run->predicted;
+    const struct part parts[] = {
+        {r->plan, r->timeline, 0, "predicted"},
+        {r->plan, &mw_measured_typical(run->measured)->timeline, r->plan->ranks, "measured"},
+    };
+
+    return write_parts(path, r, parts, 2, error);
 }

@@ -1,0 +1,260 @@
+#include "report/compare.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/lanes.h"
+#include "report/report.h"
+
+double
+mw_pair_error(struct mw_pair pair)
+{
+    return pair.measured_s > 0 ? pair.predicted_s / pair.measured_s - 1 : NAN;
+}
+
+static double
+difference(struct mw_pair pair)
+{
+    return fabs(pair.predicted_s - pair.measured_s);
+}
+
+/* --- medians --------------------------------------------------------------------------------- */
+
+static int
+compare_doubles(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* Sorts `values`. */
+static double
+median(double *values, uint32_t count)
+{
+    qsort(values, count, sizeof *values, compare_doubles);
+    return (values[count / 2] + values[(count - 1) / 2]) / 2;
+}
+
+static double
+row_s(const struct mw_timeline_row *row)
+{
+    return (row->end_ns - row->start_ns) * 1e-9;
+}
+
+/* --- ops and operators ----------------------------------------------------------------------- */
+
+static double
+median_of_op(const struct mw_measured_step *steps, uint32_t count, uint32_t op)
+{
+    double values[MW_MEASURED_STEPS_MAX];
+
+    for (uint32_t s = 0; s < count; s++)
+        values[s] = row_s(&steps[s].timeline.rows[op]);
+    return median(values, count);
+}
+
+static int
+compare_ops(const void *a, const void *b)
+{
+    const struct mw_compare_op *x = a, *y = b;
+    double dx = difference(x->takes), dy = difference(y->takes);
+
+    return dx != dy ? (dx < dy) - (dx > dy) : (x->op > y->op) - (x->op < y->op);
+}
+
+static struct mw_compare_op *
+pair_ops(const struct mw_result *predicted, const struct mw_measured_step *steps, uint32_t count)
+{
+    uint32_t op_count = predicted->plan->op_count;
+    struct mw_compare_op *ops = g_new0(struct mw_compare_op, op_count + 1);
+
+    for (size_t i = 0; i < predicted->timeline->row_count; i++) {
+        const struct mw_timeline_row *row = &predicted->timeline->rows[i];
+        ops[row->op] = (struct mw_compare_op){
+            row->op, {row_s(row), median_of_op(steps, count, row->op)}};
+    }
+    return ops;
+}
+
+static int
+place_of(const struct mw_compare_operator *o)
+{
+    return (o->kind * MW_OPERATOR_COUNT + o->operator_) * MW_PHASE_COUNT + o->phase;
+}
+
+static int
+compare_operators(const void *a, const void *b)
+{
+    const struct mw_compare_operator *x = a, *y = b;
+    double dx = difference(x->sum), dy = difference(y->sum);
+
+    if (dx != dy)
+        return (dx < dy) - (dx > dy);
+    return place_of(x) - place_of(y);
+}
+
+static void
+sum_operators(struct mw_compare *compare, const struct mw_compare_op *ops)
+{
+    const struct mw_plan *plan = compare->plan;
+    size_t all = (size_t)MW_OP_KIND_COUNT * MW_OPERATOR_COUNT * MW_PHASE_COUNT;
+    struct mw_compare_operator *sums = g_new0(struct mw_compare_operator, all);
+
+    for (uint32_t i = 0; i < plan->op_count; i++) {
+        const struct mw_op *op = &plan->ops[i];
+        const struct mw_work *work = &plan->works[op->work];
+        struct mw_compare_operator of = {work->kind, work->operator_, op->phase, 0, {0, 0}};
+        struct mw_compare_operator *sum = &sums[place_of(&of)];
+        of.ops = sum->ops + 1;
+        of.sum.predicted_s = sum->sum.predicted_s + ops[i].takes.predicted_s;
+        of.sum.measured_s = sum->sum.measured_s + ops[i].takes.measured_s;
+        *sum = of;
+    }
+    for (size_t i = 0; i < all; i++)
+        if (sums[i].ops)
+            sums[compare->operator_count++] = sums[i];
+    qsort(sums, compare->operator_count, sizeof *sums, compare_operators);
+    compare->operators = g_renew(struct mw_compare_operator, sums, compare->operator_count + 1);
+}
+
+static void
+find_ops(struct mw_compare *compare, const struct mw_result *predicted,
+         const struct mw_measured_step *steps)
+{
+    g_autofree struct mw_compare_op *ops = pair_ops(predicted, steps, compare->steps);
+    uint32_t op_count = compare->plan->op_count;
+
+    sum_operators(compare, ops);
+    qsort(ops, op_count, sizeof *ops, compare_ops);
+    compare->op_count = MIN(op_count, MW_COMPARE_OPS_MAX);
+    memcpy(compare->ops, ops, compare->op_count * sizeof *ops);
+}
+
+/* --- lanes and phases ------------------------------------------------------------------------ */
+
+static double
+phase_s(const struct mw_result *use, const char *name)
+{
+    for (size_t i = 0; i < use->phase_count; i++)
+        if (!strcmp(use->phases[i].name, name))
+            return use->phases[i].end_s - use->phases[i].start_s;
+    return 0;
+}
+
+static double
+busy_s(const struct mw_result *use, uint32_t lane)
+{
+    return use->lanes[lane].busy_s;
+}
+
+static double
+exposed_s(const struct mw_result *use, uint32_t lane)
+{
+    return use->lanes[lane].exposed_s;
+}
+
+static struct mw_pair
+pair_lane(const struct mw_result *predicted, struct mw_result *const *uses, uint32_t count,
+          uint32_t lane, double (*value)(const struct mw_result *use, uint32_t lane))
+{
+    double values[MW_MEASURED_STEPS_MAX];
+
+    for (uint32_t s = 0; s < count; s++)
+        values[s] = value(uses[s], lane);
+    return (struct mw_pair){value(predicted, lane), median(values, count)};
+}
+
+static void
+find_lanes(struct mw_compare *compare, const struct mw_result *predicted,
+           struct mw_result *const *uses)
+{
+    const struct mw_plan *plan = compare->plan;
+    g_autofree uint32_t *ops = g_new0(uint32_t, plan->lane_count + 1);
+
+    for (uint32_t i = 0; i < plan->op_count; i++)
+        ops[plan->ops[i].lane]++;
+    compare->lanes = g_new0(struct mw_compare_lane, plan->lane_count + 1);
+    for (uint32_t l = 0; l < plan->lane_count; l++)
+        if (ops[l])
+            compare->lanes[compare->lane_count++] = (struct mw_compare_lane){
+                l, ops[l], pair_lane(predicted, uses, compare->steps, l, busy_s),
+                pair_lane(predicted, uses, compare->steps, l, exposed_s)};
+}
+
+static void
+find_phases(struct mw_compare *compare, const struct mw_result *predicted,
+            struct mw_result *const *uses)
+{
+    static const char *const names[MW_COMPARE_PHASES] = {"forward", "backward", "optimizer"};
+    double values[MW_MEASURED_STEPS_MAX];
+
+    for (int p = 0; p < MW_COMPARE_PHASES; p++) {
+        struct mw_pair takes = {phase_s(predicted, names[p]), 0};
+        for (uint32_t s = 0; s < compare->steps; s++)
+            values[s] = phase_s(uses[s], names[p]);
+        takes.measured_s = median(values, compare->steps);
+        if (takes.predicted_s > 0 || takes.measured_s > 0)
+            compare->phases[compare->phase_count++] = (struct mw_compare_phase){names[p], takes};
+    }
+}
+
+/* How every step used its lanes. */
+static void
+find_use(struct mw_compare *compare, const struct mw_result *predicted,
+         const struct mw_measured_step *steps)
+{
+    struct mw_result *uses[MW_MEASURED_STEPS_MAX];
+
+    for (uint32_t s = 0; s < compare->steps; s++) {
+        uses[s] = g_new0(struct mw_result, 1);
+        mw_summary_lanes(compare->plan, &steps[s].timeline, uses[s]);
+    }
+    find_lanes(compare, predicted, uses);
+    find_phases(compare, predicted, uses);
+    for (uint32_t s = 0; s < compare->steps; s++)
+        mw_result_free(uses[s]);
+}
+
+/* --- the whole ------------------------------------------------------------------------------- */
+
+static void
+find_times(struct mw_compare *compare, const struct mw_result *predicted,
+           const struct mw_measured *measured, const struct mw_measured_step *steps)
+{
+    compare->step = (struct mw_pair){predicted->step_time_s[1], mw_measured_median_s(measured)};
+    compare->first_step =
+        (struct mw_pair){predicted->first_step_time_s, measured->first.time_ns * 1e-9};
+    compare->typical_step = mw_measured_typical(measured)->step;
+    compare->fastest_s = INFINITY;
+    for (uint32_t s = 0; s < compare->steps; s++) {
+        compare->fastest_s = fmin(compare->fastest_s, steps[s].time_ns * 1e-9);
+        compare->slowest_s = fmax(compare->slowest_s, steps[s].time_ns * 1e-9);
+    }
+}
+
+struct mw_compare *
+mw_compare_new(const struct mw_result *predicted, const struct mw_measured *measured,
+               double naive_s)
+{
+    struct mw_compare *compare = g_new0(struct mw_compare, 1);
+    const struct mw_measured_step *steps = mw_measured_steps(measured, &compare->steps);
+
+    compare->plan = predicted->plan;
+    compare->naive_s = naive_s;
+    find_times(compare, predicted, measured, steps);
+    find_ops(compare, predicted, steps);
+    find_use(compare, predicted, steps);
+    return compare;
+}
+
+void
+mw_compare_free(struct mw_compare *compare)
+{
+    if (!compare)
+        return;
+    g_free(compare->lanes);
+    g_free(compare->operators);
+    g_free(compare);
+}

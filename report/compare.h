@@ -1,0 +1,68 @@
+/*
+ * compare.h - predicted against measured: the step, its lanes, phases and operators, and op by op.
+ *
+ * Both clocks ran the same plan, so that every op has a predicted and a measured time.  Measured
+ * figures are medians over the steps that mw_measured_steps gives.  Times of ops are from start to
+ * end: an op that shares a channel, or waits for its match, takes longer.
+ */
+#ifndef MW_REPORT_COMPARE_H
+#define MW_REPORT_COMPARE_H
+
+#include "report/measured.h"
+#include "report/result.h"
+
+struct mw_pair {
+    double predicted_s, measured_s;
+};
+
+struct mw_compare_lane {
+    uint32_t lane, ops;
+    struct mw_pair busy, exposed; /* as in struct mw_result_lane */
+};
+
+struct mw_compare_phase {
+    const char *name;
+    struct mw_pair takes;
+};
+
+struct mw_compare_operator { /* ops of one kind, operator and phase */
+    uint8_t kind, operator_, phase;
+    uint32_t ops;
+    struct mw_pair sum; /* of their times */
+};
+
+struct mw_compare_op {
+    uint32_t op;
+    struct mw_pair takes;
+};
+
+#define MW_COMPARE_PHASES 3
+#define MW_COMPARE_OPS_MAX 20
+
+struct mw_compare {
+    const struct mw_plan *plan; /* borrowed */
+    uint32_t steps;             /* that the medians are of */
+    int64_t typical_step;       /* of which the timeline is shown; from 0 */
+    double fastest_s, slowest_s;
+    struct mw_pair step, first_step;
+    double naive_s; /* FLOPs over the profile's matrix rate: the least that a prediction must beat;
+                       NAN: not known */
+    struct mw_compare_lane *lanes; /* those with ops, in the plan's order */
+    uint32_t lane_count;
+    struct mw_compare_phase phases[MW_COMPARE_PHASES];
+    uint32_t phase_count;
+    struct mw_compare_operator *operators; /* by difference, largest first */
+    uint32_t operator_count;
+    struct mw_compare_op ops[MW_COMPARE_OPS_MAX]; /* that differ most, largest first */
+    uint32_t op_count;
+};
+
+/* `predicted` has plan and timeline; the plan is of one rank, and `measured` of at least a step. */
+struct mw_compare *mw_compare_new(const struct mw_result *predicted,
+                                  const struct mw_measured *measured, double naive_s);
+void mw_compare_free(struct mw_compare *compare); /* NULL is allowed */
+
+/* Of the prediction, of what was measured: +0.1 is 10% too long. */
+double mw_pair_error(struct mw_pair pair);
+
+#endif

@@ -1,0 +1,127 @@
+#include "report/measured.h"
+
+#include <stdlib.h>
+
+struct mw_measured *
+mw_measured_new(uint32_t op_count)
+{
+    struct mw_measured *measured = g_new0(struct mw_measured, 1);
+
+    measured->op_count = op_count;
+    measured->stride = 1;
+    return measured;
+}
+
+static void
+clear_step(struct mw_measured_step *step)
+{
+    g_free(step->timeline.rows);
+    *step = (struct mw_measured_step){0};
+}
+
+void
+mw_measured_free(struct mw_measured *measured)
+{
+    if (!measured)
+        return;
+    clear_step(&measured->first);
+    for (uint32_t i = 0; i < measured->count; i++)
+        clear_step(&measured->later[i]);
+    g_free(measured);
+}
+
+static int64_t
+end_ns(const struct mw_timeline *timeline)
+{
+    int64_t end = 0;
+
+    for (size_t i = 0; i < timeline->row_count; i++)
+        end = MAX(end, timeline->rows[i].end_ns);
+    return end;
+}
+
+/* Every second one stays, and of those to come every stride-th. */
+static void
+thin(struct mw_measured *measured)
+{
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < measured->count; i++) {
+        if (i % 2)
+            clear_step(&measured->later[i]);
+        else
+            measured->later[kept++] = measured->later[i];
+    }
+    measured->count = kept;
+    measured->stride *= 2;
+}
+
+/* Where the step is kept; NULL. */
+static struct mw_measured_step *
+place_for(struct mw_measured *measured, int64_t step)
+{
+    if (step == 0)
+        return &measured->first;
+    if (measured->count == MW_MEASURED_STEPS_MAX)
+        thin(measured);
+    return (step - 1) % measured->stride ? NULL : &measured->later[measured->count++];
+}
+
+int64_t
+mw_measured_add(struct mw_measured *measured, const struct mw_timeline *timeline)
+{
+    bool anew = timeline->row_count && timeline->rows[0].step == 0;
+    int64_t end = end_ns(timeline), time_ns = end - (anew ? 0 : measured->last_end_ns);
+    int64_t step = measured->seen++;
+    struct mw_measured_step *place = place_for(measured, step);
+
+    g_assert(timeline->row_count == measured->op_count);
+    measured->last_end_ns = end;
+    if (place) {
+        size_t bytes = timeline->row_count * sizeof *timeline->rows;
+        *place = (struct mw_measured_step){
+            step, time_ns, {g_memdup2(timeline->rows, bytes), timeline->row_count}};
+    }
+    return time_ns;
+}
+
+const struct mw_measured_step *
+mw_measured_steps(const struct mw_measured *measured, uint32_t *count)
+{
+    *count = measured->count ? measured->count : measured->seen > 0;
+    return measured->count ? measured->later : *count ? &measured->first : NULL;
+}
+
+static int
+compare_times(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+double
+mw_measured_median_s(const struct mw_measured *measured)
+{
+    uint32_t count;
+    const struct mw_measured_step *steps = mw_measured_steps(measured, &count);
+    int64_t times[MW_MEASURED_STEPS_MAX];
+
+    for (uint32_t i = 0; i < count; i++)
+        times[i] = steps[i].time_ns;
+    qsort(times, count, sizeof *times, compare_times);
+    return count ? (times[count / 2] + times[(count - 1) / 2]) / 2e9 : 0;
+}
+
+const struct mw_measured_step *
+mw_measured_typical(const struct mw_measured *measured)
+{
+    uint32_t count;
+    const struct mw_measured_step *steps = mw_measured_steps(measured, &count), *best = steps;
+    double median_ns = mw_measured_median_s(measured) * 1e9;
+
+    for (uint32_t i = 1; i < count; i++)
+        if (ABS(steps[i].time_ns - median_ns) < ABS(best->time_ns - median_ns))
+            best = &steps[i];
+    return best;
+}

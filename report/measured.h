@@ -1,0 +1,62 @@
+/*
+ * measured.h - what a run did: when every op of its steps ran, of so many steps as memory is kept
+ * for, and the file that holds it.
+ *
+ * A step takes from the end of the step before to its own end, as the engine counts the steady
+ * state.  The first step of a run makes what later ones reuse: it is kept apart.  Of a long run
+ * every 2nd, 4th, ... later step is kept, so that what is kept spans all of it.
+ */
+#ifndef MW_REPORT_MEASURED_H
+#define MW_REPORT_MEASURED_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "planner/plan.h"
+
+#define MW_MEASURED_STEPS_MAX 64
+
+struct mw_measured_step {
+    int64_t step; /* of the run, from 0 */
+    int64_t time_ns;
+    struct mw_timeline timeline; /* a row an op, in the order of ops */
+};
+
+struct mw_measured {
+    uint32_t op_count;
+    int64_t seen; /* steps of the run */
+    struct mw_measured_step first;
+    struct mw_measured_step later[MW_MEASURED_STEPS_MAX];
+    uint32_t count; /* of later */
+    int64_t stride; /* private, as is the next */
+    int64_t last_end_ns;
+};
+
+struct mw_measured *mw_measured_new(uint32_t op_count);
+void mw_measured_free(struct mw_measured *measured); /* NULL is allowed */
+
+/* The step after those before: op_count rows, copied.  A row of step 0 begins a run anew, and a
+ * clock.  Returns the time of the step. */
+int64_t mw_measured_add(struct mw_measured *measured, const struct mw_timeline *timeline);
+
+/* The steps to judge by: the later ones, or the first where it is alone; NULL of no steps. */
+const struct mw_measured_step *mw_measured_steps(const struct mw_measured *measured,
+                                                 uint32_t *count);
+/* Of them: the median of their times, and the step next to it. */
+double mw_measured_median_s(const struct mw_measured *measured);
+const struct mw_measured_step *mw_measured_typical(const struct mw_measured *measured);
+
+/* The file: the plan's text, then the steps; `machine` says in one line where they were measured. */
+bool mw_measured_write(const struct mw_measured *measured, const struct mw_plan *plan,
+                       const char *machine, FILE *out);
+/* Reads back what was written, the plan checked.  NULL with MW_ERROR_IO or MW_ERROR_FORMAT, one
+ * line that names `path`, and nothing set. */
+struct mw_measured *mw_measured_read(const char *path, struct mw_plan **plan, char **machine,
+                                     GError **error);
+/* The same of `length` bytes of text; `path` is for messages. */
+struct mw_measured *mw_measured_parse(const char *text, size_t length, const char *path,
+                                      struct mw_plan **plan, char **machine, GError **error);
+
+#endif

@@ -1,0 +1,286 @@
+/* A measured run as text: the plan, then a line an op for every step. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "planner/error.h"
+#include "planner/plan_reader.h"
+#include "report/measured.h"
+
+/* --- out ------------------------------------------------------------------------------------- */
+
+static void
+write_step(FILE *out, const struct mw_measured_step *step)
+{
+    fprintf(out, "step %" PRId64 " time %" PRId64 "\n", step->step, step->time_ns);
+    for (size_t i = 0; i < step->timeline.row_count; i++)
+        fprintf(out, "%zu %" PRId64 " %" PRId64 "\n", i, step->timeline.rows[i].start_ns,
+                step->timeline.rows[i].end_ns);
+}
+
+/* `machine` as one line without control characters. */
+static void
+write_machine(FILE *out, const char *machine)
+{
+    fputs("machine ", out);
+    for (const char *c = machine; *c; c++)
+        fputc((unsigned char)*c < ' ' ? ' ' : *c, out);
+    fputc('\n', out);
+}
+
+bool
+mw_measured_write(const struct mw_measured *measured, const struct mw_plan *plan,
+                  const char *machine, FILE *out)
+{
+    if (!mw_plan_write(plan, out))
+        return false;
+    fprintf(out, "memwall-run 1\n");
+    write_machine(out, machine);
+    fprintf(out, "seen %" PRId64 " later %" PRIu32 "\n", measured->seen, measured->count);
+    write_step(out, &measured->first);
+    for (uint32_t i = 0; i < measured->count; i++)
+        write_step(out, &measured->later[i]);
+    fputs("end\n", out);
+    return !ferror(out);
+}
+
+/* --- in -------------------------------------------------------------------------------------- */
+
+/* The next line, which has to be there, is about to be read. */
+static void
+begin_line(struct mw_plan_reader *reader, const char *expected)
+{
+    if (!mw_plan_reader_next_line(reader))
+        mw_plan_reader_fail(reader, expected);
+}
+
+static void
+end_line(struct mw_plan_reader *reader)
+{
+    if (mw_plan_reader_at_end(reader))
+        return;
+    mw_plan_reader_word(reader);
+    mw_plan_reader_fail(reader, "the end of the line");
+}
+
+/* A clock obeys the rule of plan.h: no op starts before what it waits for has ended, or before an
+ * earlier op of its lane. */
+static void
+check_row(struct mw_plan_reader *reader, const struct mw_plan *plan,
+          const struct mw_timeline_row *rows, uint32_t op, int64_t *lane_start_ns)
+{
+    const struct mw_op *it = &plan->ops[op];
+    const uint32_t *deps = &plan->deps[it->dep_begin];
+    char expected[64];
+
+    for (int d = 0; d < it->dep_count; d++)
+        if (!(deps[d] & MW_DEP_PREVIOUS_STEP) && rows[deps[d]].end_ns > rows[op].start_ns) {
+            g_snprintf(expected, sizeof expected, "a start of op %" PRIu32 " after op %" PRIu32, op,
+                       deps[d]);
+            mw_plan_reader_fail(reader, expected);
+        }
+    if (rows[op].start_ns < lane_start_ns[it->lane])
+        mw_plan_reader_fail(reader, "ops of a lane that start in their order");
+    lane_start_ns[it->lane] = rows[op].start_ns;
+}
+
+static void
+check_rows(struct mw_plan_reader *reader, const struct mw_plan *plan,
+           const struct mw_timeline_row *rows)
+{
+    g_autofree int64_t *lane_start_ns = g_new0(int64_t, plan->lane_count + 1);
+
+    for (uint32_t op = 0; op < plan->op_count && !reader->failed; op++)
+        check_row(reader, plan, rows, op, lane_start_ns);
+}
+
+static void
+read_row(struct mw_plan_reader *reader, uint32_t op, struct mw_timeline_row *row)
+{
+    char expected[32];
+
+    begin_line(reader, "a line for every op");
+    if (mw_plan_reader_number(reader, NULL, UINT32_MAX) != op) {
+        g_snprintf(expected, sizeof expected, "the op %" PRIu32, op);
+        mw_plan_reader_fail(reader, expected);
+    }
+    row->op = op;
+    row->start_ns = (int64_t)mw_plan_reader_number(reader, NULL, INT64_MAX / 2);
+    row->end_ns = (int64_t)mw_plan_reader_number(reader, NULL, INT64_MAX / 2);
+    end_line(reader);
+    if (row->end_ns < row->start_ns)
+        mw_plan_reader_fail(reader, "an end that is not before the start");
+}
+
+/* Steps come in their order. */
+static void
+read_step(struct mw_plan_reader *reader, const struct mw_plan *plan, int64_t least, int64_t most,
+          struct mw_measured_step *step)
+{
+    uint32_t op_count = plan->op_count;
+
+    begin_line(reader, "a step");
+    mw_plan_reader_key(reader, "step");
+    step->step = (int64_t)mw_plan_reader_number(reader, NULL, (uint64_t)most);
+    if (step->step < least)
+        mw_plan_reader_fail(reader, "a later step");
+    step->time_ns = (int64_t)mw_plan_reader_number(reader, "time", INT64_MAX / 2);
+    if (!step->time_ns)
+        mw_plan_reader_fail(reader, "a time above 0");
+    end_line(reader);
+    step->timeline = (struct mw_timeline){g_new0(struct mw_timeline_row, op_count), op_count};
+    for (uint32_t i = 0; i < op_count && !reader->failed; i++) {
+        read_row(reader, i, &step->timeline.rows[i]);
+        step->timeline.rows[i].step = (uint32_t)MIN(step->step, UINT32_MAX);
+    }
+    check_rows(reader, plan, step->timeline.rows);
+}
+
+static void
+read_steps(struct mw_plan_reader *reader, const struct mw_plan *plan,
+           struct mw_measured *measured)
+{
+    uint32_t later;
+    int64_t last = 0;
+
+    begin_line(reader, "'seen'");
+    measured->seen = (int64_t)mw_plan_reader_number(reader, "seen", INT64_MAX / 2);
+    if (!measured->seen)
+        mw_plan_reader_fail(reader, "at least one step");
+    later = (uint32_t)mw_plan_reader_number(reader, "later", MW_MEASURED_STEPS_MAX);
+    end_line(reader);
+    if (reader->failed)
+        return;
+    read_step(reader, plan, 0, 0, &measured->first);
+    while (measured->count < later && !reader->failed) {
+        struct mw_measured_step *step = &measured->later[measured->count++];
+        read_step(reader, plan, last + 1, measured->seen - 1, step);
+        last = step->step;
+    }
+}
+
+static void
+read_run(struct mw_plan_reader *reader, const struct mw_plan *plan, struct mw_measured *measured,
+         char **machine)
+{
+    begin_line(reader, "'memwall-run 1'");
+    mw_plan_reader_key(reader, "memwall-run");
+    mw_plan_reader_key(reader, "1");
+    end_line(reader);
+    begin_line(reader, "'machine'");
+    mw_plan_reader_key(reader, "machine");
+    if (!reader->failed)
+        *machine = g_utf8_make_valid(reader->rest, -1);
+    read_steps(reader, plan, measured);
+    begin_line(reader, "'end'");
+    mw_plan_reader_key(reader, "end");
+    end_line(reader);
+    if (mw_plan_reader_next_line(reader))
+        mw_plan_reader_fail(reader, "nothing after 'end'");
+}
+
+/* Bytes of the plan's text, to the end of its line "end"; all there are if it has none. */
+static size_t
+plan_length(const char *text, size_t length)
+{
+    static const char mark[] = "\nend\n";
+    const char *found = memmem(text, length, mark, strlen(mark));
+
+    return found ? (size_t)(found - text) + strlen(mark) : length;
+}
+
+/* NULL for no bytes. */
+static FILE *
+open_text(const char *text, size_t length)
+{
+    return length ? fmemopen((char *)text, length, "r") : NULL;
+}
+
+static struct mw_plan *
+parse_plan(const char *text, size_t length, char *why, size_t why_size)
+{
+    FILE *in = open_text(text, length);
+    struct mw_plan *plan = NULL;
+
+    g_strlcpy(why, "is empty", why_size);
+    if (in) {
+        plan = mw_plan_read(in, why, why_size);
+        fclose(in);
+    }
+    if (plan && mw_plan_check(plan, why, why_size) && plan->ranks == 1)
+        return plan;
+    if (plan && plan->checked)
+        g_strlcpy(why, "is of several ranks' programs; a process runs one", why_size);
+    mw_plan_free(plan);
+    return NULL;
+}
+
+static unsigned long
+count_lines(const char *text, size_t length)
+{
+    unsigned long lines = 0;
+
+    for (size_t i = 0; i < length; i++)
+        lines += text[i] == '\n';
+    return lines;
+}
+
+static struct mw_measured *
+parse_run(const char *text, size_t length, size_t begin, const struct mw_plan *plan, char **machine,
+          char *why, size_t why_size)
+{
+    struct mw_measured *measured = mw_measured_new(plan->op_count);
+    struct mw_plan_reader reader = {
+        .in = open_text(text + begin, length - begin),
+        .line_number = count_lines(text, begin),
+        .word = "",
+        .why = why,
+        .why_size = why_size,
+    };
+
+    if (reader.in) {
+        read_run(&reader, plan, measured, machine);
+        fclose(reader.in);
+    } else {
+        mw_plan_reader_fail(&reader, "'memwall-run 1' after the plan: a run is wanted here, not a plan");
+    }
+    mw_plan_reader_clear(&reader);
+    if (!reader.failed)
+        return measured;
+    mw_measured_free(measured);
+    return NULL;
+}
+
+struct mw_measured *
+mw_measured_parse(const char *text, size_t length, const char *path, struct mw_plan **plan,
+                  char **machine, GError **error)
+{
+    size_t begin = plan_length(text, length);
+    g_autofree char *where = NULL;
+    struct mw_measured *measured = NULL;
+    char why[256];
+
+    *plan = parse_plan(text, begin, why, sizeof why);
+    if (*plan)
+        measured = parse_run(text, length, begin, *plan, &where, why, sizeof why);
+    if (measured) {
+        *machine = g_steal_pointer(&where);
+        return measured;
+    }
+    mw_plan_free(*plan);
+    *plan = NULL;
+    g_set_error(error, MW_ERROR, MW_ERROR_FORMAT, "%s: %s", path, why);
+    return NULL;
+}
+
+struct mw_measured *
+mw_measured_read(const char *path, struct mw_plan **plan, char **machine, GError **error)
+{
+    g_autofree char *text = NULL;
+    g_autoptr(GError) failure = NULL;
+    gsize length;
+
+    if (g_file_get_contents(path, &text, &length, &failure))
+        return mw_measured_parse(text, length, path, plan, machine, error);
+    g_set_error(error, MW_ERROR, MW_ERROR_IO, "%s", failure->message);
+    return NULL;
+}

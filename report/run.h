@@ -1,0 +1,44 @@
+/*
+ * run.h - a run beside its prediction: tables, JSON, one trace and one picture of both.
+ */
+#ifndef MW_REPORT_RUN_H
+#define MW_REPORT_RUN_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "report/compare.h"
+#include "report/measured.h"
+#include "report/result.h"
+
+struct mw_run_facts { /* what a timeline does not say; all since the first step began */
+    int64_t steps, skipped;
+    double first_loss, last_loss, seconds;
+    int64_t peak_bytes[MW_TIER_COUNT]; /* reserved for the plan's slots */
+    int64_t resident_bytes;            /* most of the process: VmHWM and huge pages */
+    int64_t nvme_read_bytes, nvme_written_bytes;
+};
+
+struct mw_run {
+    struct mw_result *predicted; /* all borrowed */
+    const struct mw_measured *measured;
+    const struct mw_compare *compare;
+    const struct mw_run_facts *facts; /* NULL: read from a file, which does not hold them */
+    const char *machine;              /* that was measured */
+};
+
+/* The prediction with what was measured in place of what was predicted; its timeline is that of the
+ * typical step, borrowed.  Free with mw_run_result_free before `predicted`. */
+struct mw_result *mw_run_result(const struct mw_run *run);
+void mw_run_result_free(struct mw_result *result);
+
+void mw_table_run(FILE *out, const struct mw_run *run);
+/* What `simulate` says, with measured values, then `predicted`, `compare` and `run`. */
+bool mw_json_run_write(FILE *out, const struct mw_run *run);
+/* One process "predicted", one "measured", each a track a lane and its memory. */
+bool mw_trace_run_write(const char *path, const struct mw_run *run, GError **error);
+/* Two timelines over one another on one axis. */
+bool mw_plot_run_write(const char *path, const struct mw_run *run, GError **error);
+
+#endif

@@ -1,0 +1,182 @@
+#include <inttypes.h>
+#include <math.h>
+
+#include "report/format.h"
+#include "report/grid.h"
+#include "report/lanes.h"
+#include "report/report.h"
+#include "report/run.h"
+#include "report/table.h"
+
+#define OPERATORS_SHOWN 16
+#define OPS_SHOWN 8
+
+/* "+8.4%": with a sign, for it says in which direction. */
+static char *
+error_text(struct mw_pair pair)
+{
+    double error = mw_pair_error(pair);
+
+    return g_strdup_printf("%s%s", error >= 0 ? "+" : "", mw_format_percent(error));
+}
+
+static void
+add_pair(struct mw_grid *grid, const char *name, struct mw_pair pair)
+{
+    g_autofree char *error = error_text(pair);
+
+    mw_grid_row(grid, name, mw_format_seconds(pair.predicted_s), mw_format_seconds(pair.measured_s),
+                error, NULL);
+}
+
+static void
+print_step(FILE *out, const struct mw_compare *c)
+{
+    struct mw_grid *grid = mw_grid_new("lrrr");
+
+    mw_grid_row(grid, "", "predicted", "measured", "error", NULL);
+    add_pair(grid, "step", c->step);
+    add_pair(grid, "first step", c->first_step);
+    for (uint32_t i = 0; i < c->phase_count; i++)
+        add_pair(grid, c->phases[i].name, c->phases[i].takes);
+    if (isfinite(c->naive_s))
+        add_pair(grid, "step by FLOPs alone", (struct mw_pair){c->naive_s, c->step.measured_s});
+    mw_grid_print(grid, out, 2);
+}
+
+static void
+print_lanes(FILE *out, const struct mw_compare *c)
+{
+    struct mw_grid *grid = mw_grid_new("lrrrrrr");
+
+    mw_table_heading(out, "Lanes (busy; exposed: compute stands still meanwhile)");
+    mw_grid_row(grid, "lane", "ops", "predicted", "measured", "error", "of step", "exposed", NULL);
+    for (uint32_t i = 0; i < c->lane_count; i++) {
+        const struct mw_compare_lane *lane = &c->lanes[i];
+        g_autofree char *title = mw_lane_title(&c->plan->lanes[lane->lane]);
+        g_autofree char *error = error_text(lane->busy);
+        mw_grid_row(grid, title, mw_format_count(lane->ops),
+                    mw_format_seconds(lane->busy.predicted_s),
+                    mw_format_seconds(lane->busy.measured_s), error,
+                    mw_table_share(lane->busy.measured_s, c->step.measured_s),
+                    mw_format_seconds(lane->exposed.measured_s), NULL);
+    }
+    mw_grid_print(grid, out, 2);
+}
+
+static const char *
+difference_text(struct mw_pair pair)
+{
+    return mw_format_seconds(pair.predicted_s - pair.measured_s);
+}
+
+static void
+add_operator(struct mw_grid *grid, const char *kind, const char *operator_, const char *phase,
+             uint32_t ops, struct mw_pair sum)
+{
+    g_autofree char *error = error_text(sum);
+
+    mw_grid_row(grid, kind, operator_, phase, mw_format_count(ops),
+                mw_format_seconds(sum.predicted_s), mw_format_seconds(sum.measured_s),
+                difference_text(sum), error, NULL);
+}
+
+static void
+add_rest(struct mw_grid *grid, const struct mw_compare *c, uint32_t shown)
+{
+    struct mw_pair sum = {0, 0};
+    uint32_t ops = 0;
+
+    for (uint32_t i = shown; i < c->operator_count; i++) {
+        sum.predicted_s += c->operators[i].sum.predicted_s;
+        sum.measured_s += c->operators[i].sum.measured_s;
+        ops += c->operators[i].ops;
+    }
+    add_operator(grid, "the rest", "", "", ops, sum);
+}
+
+static void
+print_operators(FILE *out, const struct mw_compare *c)
+{
+    struct mw_grid *grid = mw_grid_new("lllrrrrr");
+    uint32_t shown = c->operator_count > OPERATORS_SHOWN + 1 ? OPERATORS_SHOWN : c->operator_count;
+
+    mw_table_heading(out, "Operators (sum of their ops; by difference)");
+    mw_grid_row(grid, "kind", "operator", "phase", "ops", "predicted", "measured", "difference",
+                "error", NULL);
+    for (uint32_t i = 0; i < shown; i++) {
+        const struct mw_compare_operator *o = &c->operators[i];
+        add_operator(grid, mw_op_kind_name(o->kind), mw_operator_name(o->operator_),
+                     mw_phase_name(o->phase), o->ops, o->sum);
+    }
+    if (shown < c->operator_count)
+        add_rest(grid, c, shown);
+    mw_grid_print(grid, out, 2);
+}
+
+static void
+print_ops(FILE *out, const struct mw_compare *c)
+{
+    struct mw_grid *grid = mw_grid_new("rllrrr");
+
+    mw_table_heading(out, "Ops that differ most");
+    mw_grid_row(grid, "op", "", "kind", "predicted", "measured", "difference", NULL);
+    for (uint32_t i = 0; i < MIN(c->op_count, OPS_SHOWN); i++) {
+        const struct mw_compare_op *op = &c->ops[i];
+        g_autofree char *title = mw_op_title(c->plan, op->op);
+        g_autofree char *number = g_strdup_printf("%" PRIu32, op->op);
+        mw_grid_row(grid, number, title,
+                    mw_op_kind_name(c->plan->works[c->plan->ops[op->op].work].kind),
+                    mw_format_seconds(op->takes.predicted_s),
+                    mw_format_seconds(op->takes.measured_s), difference_text(op->takes), NULL);
+    }
+    mw_grid_print(grid, out, 2);
+}
+
+/* How much the run took beside what the plan says. */
+static void
+print_memory(FILE *out, const struct mw_run *run)
+{
+    struct mw_grid *grid = mw_grid_new("lrr");
+
+    mw_table_heading(out, "Memory");
+    mw_grid_row(grid, "tier", "plan", "reserved", NULL);
+    for (int t = 0; t < MW_TIER_COUNT; t++)
+        if (run->predicted->tiers[t].peak_bytes || run->facts->peak_bytes[t])
+            mw_grid_row(grid, mw_tier_name(t), mw_format_gib(run->predicted->tiers[t].peak_bytes),
+                        mw_format_gib(run->facts->peak_bytes[t]), NULL);
+    mw_grid_row(grid, "process", "-", mw_format_gib(run->facts->resident_bytes), NULL);
+    mw_grid_print(grid, out, 2);
+    if (run->facts->nvme_read_bytes + run->facts->nvme_written_bytes)
+        fprintf(out, "NVMe: %s read and %s written a step\n",
+                mw_format_bytes((double)run->facts->nvme_read_bytes / run->facts->steps),
+                mw_format_bytes((double)run->facts->nvme_written_bytes / run->facts->steps));
+}
+
+static void
+print_heading(FILE *out, const struct mw_run *run)
+{
+    const struct mw_compare *c = run->compare;
+    const struct mw_result *r = run->predicted;
+
+    fprintf(out, "Predicted for %s%s, measured on %s\n", mw_table_text(r->hardware),
+            r->calibrated ? "" : " (not calibrated)", mw_table_text(run->machine));
+    if (!run->measured->count)
+        fprintf(out, "medians of one step, which is the first: its buffers were new\n");
+    else
+        fprintf(out, "medians of %" PRIu32 " step%s after the first, %s .. %s\n", c->steps,
+                c->steps == 1 ? "" : "s", mw_format_seconds(c->fastest_s),
+                mw_format_seconds(c->slowest_s));
+}
+
+void
+mw_table_run(FILE *out, const struct mw_run *run)
+{
+    print_heading(out, run);
+    print_step(out, run->compare);
+    print_lanes(out, run->compare);
+    print_operators(out, run->compare);
+    print_ops(out, run->compare);
+    if (run->facts)
+        print_memory(out, run);
+}
