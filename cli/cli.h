@@ -20,7 +20,7 @@ struct cli_verb {
     int (*run)(int argc, char **argv);
 };
 
-extern const struct cli_verb cli_verb_calibrate, cli_verb_list, cli_verb_plan, cli_verb_run,
+extern const struct cli_verb cli_verb_calibrate, cli_verb_compare, cli_verb_list, cli_verb_plan, cli_verb_run,
     cli_verb_simulate;
 
 /* Everything that plan and simulate take.  Strings are owned. */
@@ -37,10 +37,10 @@ struct cli_request {
 
     gboolean json, csv, largest, sensitivity;
     char *output, *trace, *plot, *write_deepspeed;
-    char *plan_file; /* simulate PLANFILE */
+    char *plan_file; /* simulate PLANFILE, compare RUNFILE */
 };
 
-/* Parses the options of `verb` (plan, simulate, run), and `more` (may be NULL), and lets `answer`
+/* Parses the options of `verb` (plan, simulate, run, compare), and `more` (may be NULL), and lets `answer`
  * answer, unless help was asked for.  An error is one line on standard error.  Returns the exit
  * status. */
 int cli_request_run(const char *verb, const GOptionEntry *more, int argc, char **argv,

@@ -8,7 +8,7 @@
 #include "planner/error.h"
 
 static const struct cli_verb *const verbs[] = {&cli_verb_list, &cli_verb_plan, &cli_verb_simulate,
-                                               &cli_verb_run, &cli_verb_calibrate};
+                                               &cli_verb_run, &cli_verb_compare, &cli_verb_calibrate};
 
 static void
 print_help(FILE *out)
@@ -94,6 +94,6 @@ main(int argc, char **argv)
     for (size_t i = 0; i < G_N_ELEMENTS(verbs); i++)
         if (!strcmp(argv[1], verbs[i]->name))
             return verbs[i]->run(argc - 1, argv + 1);
-    cli_say("unknown verb \"%s\"; try list, plan, simulate, run or calibrate, or --help", argv[1]);
+    cli_say("unknown verb \"%s\"; try list, plan, simulate, run, compare or calibrate, or --help", argv[1]);
     return CLI_USAGE;
 }

@@ -64,6 +64,16 @@ say_unwritten(const struct cli_request *request)
             cli_say("%s: not written, as the plan does not fit", paths[i]);
 }
 
+bool
+cli_write_plan_files(const struct cli_request *request, const struct cli_answer *answer,
+                     GError **error)
+{
+    if (request->output && !write_plan(request->output, answer->plan, error))
+        return false;
+    return !request->write_deepspeed ||
+           write_deepspeed(request->write_deepspeed, answer->sizing, error);
+}
+
 static bool
 write_files(const struct cli_request *request, const struct cli_answer *answer, GError **error)
 {
@@ -71,9 +81,7 @@ write_files(const struct cli_request *request, const struct cli_answer *answer, 
         say_unwritten(request);
         return true;
     }
-    if (request->output && !write_plan(request->output, answer->plan, error))
-        return false;
-    if (request->write_deepspeed && !write_deepspeed(request->write_deepspeed, answer->sizing, error))
+    if (!cli_write_plan_files(request, answer, error))
         return false;
     if (request->trace && !mw_trace_write(request->trace, answer->result, error))
         return false;

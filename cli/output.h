@@ -11,4 +11,8 @@ int cli_answer_request(const struct cli_request *request, enum cli_depth depth);
 int cli_answers_print(const struct cli_request *request, struct cli_answer *const *answers,
                       int count, bool plan_only);
 
+/* The files of -o and --write-deepspeed, of an answer with a plan. */
+bool cli_write_plan_files(const struct cli_request *request, const struct cli_answer *answer,
+                          GError **error);
+
 #endif

@@ -144,9 +144,9 @@ fill_speed(const struct cli_request *request, struct cli_answer *answer, GError 
     return true;
 }
 
-/* Takes the plan.  What does not fit here is not timed. */
-static struct cli_answer *
-answer_of(const struct cli_request *request, struct mw_plan *plan, GError **error)
+/* What does not fit here is not timed. */
+struct cli_answer *
+cli_plan_answer(const struct cli_request *request, struct mw_plan *plan, GError **error)
 {
     const struct mw_hardware *hw = &request->hardware[MW_OUTLOOK_TYPICAL];
     struct cli_answer *answer = g_new0(struct cli_answer, 1);
@@ -168,7 +168,7 @@ cli_plan_file(const struct cli_request *request)
 {
     g_autoptr(GError) error = NULL;
     struct mw_plan *plan = read_plan(request->plan_file, &error);
-    struct cli_answer *answer = plan ? answer_of(request, plan, &error) : NULL;
+    struct cli_answer *answer = plan ? cli_plan_answer(request, plan, &error) : NULL;
 
     if (!answer)
         return cli_fail(error);

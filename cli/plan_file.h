@@ -9,4 +9,8 @@
  * exit status. */
 int cli_plan_file(const struct cli_request *request);
 
+/* The answer to a checked plan, which it takes; request->plan_file names it in messages. */
+struct cli_answer *cli_plan_answer(const struct cli_request *request, struct mw_plan *plan,
+                                   GError **error);
+
 #endif

@@ -239,6 +239,18 @@ check_paths(const struct cli_request *request, GError **error)
 }
 
 static bool
+check_run_verb(const struct cli_request *request, GError **error)
+{
+    const char *other = request->csv ? "--csv" : request->sensitivity ? "--what-if" : NULL;
+
+    if (other)
+        return refuse(error, "%s: belongs to simulate", other);
+    if (request->strategy_count > 1)
+        return refuse(error, "-s: names %d strategies; run takes one", request->strategy_count);
+    return true;
+}
+
+static bool
 check_outputs(const struct cli_request *request, const char *verb, GError **error)
 {
     bool plan = !strcmp(verb, "plan");
@@ -251,6 +263,8 @@ check_outputs(const struct cli_request *request, const char *verb, GError **erro
         return false;
     if (!plan && request->largest)
         return refuse(error, "--largest: belongs to plan");
+    if (!strcmp(verb, "run") && !check_run_verb(request, error))
+        return false;
     return (!plan || check_plan_verb(request, error)) && check_several(request, error);
 }
 
@@ -276,8 +290,13 @@ check_plan_file(const struct cli_request *request, const struct words *words, GE
 
 /* --- the whole ------------------------------------------------------------------------------------ */
 
+/* What compare takes: its plan is that of the run. */
+static const char *const of_compare[] = {"help", "hardware", "set",  "outlook",
+                                         "json", "trace",    "plot", NULL};
+
 static void
-add_fixed_entries(GOptionContext *context, struct cli_request *request, struct words *words)
+add_fixed_entries(GOptionContext *context, struct cli_request *request, struct words *words,
+                  bool compare)
 {
     const GOptionEntry entries[] = {
         {"help", 'h', 0, G_OPTION_ARG_NONE, &words->help, "this text", NULL},
@@ -308,7 +327,11 @@ add_fixed_entries(GOptionContext *context, struct cli_request *request, struct w
          "draw timeline and memory (.png or .svg, gnuplot)", "FILE"},
         G_OPTION_ENTRY_NULL};
 
-    g_option_context_add_main_entries(context, entries, NULL);
+    for (const GOptionEntry *entry = entries; entry->long_name; entry++) {
+        const GOptionEntry one[] = {*entry, G_OPTION_ENTRY_NULL};
+        if (!compare || g_strv_contains(of_compare, entry->long_name))
+            g_option_context_add_main_entries(context, one, NULL);
+    }
 }
 
 static void
@@ -325,13 +348,15 @@ static bool
 parse_words(struct cli_request *request, struct words *words, const char *verb,
             const GOptionEntry *more, int argc, char **argv, GError **error)
 {
-    bool simulate = !strcmp(verb, "simulate");
-    g_autoptr(GOptionContext) context = g_option_context_new(simulate ? "[PLANFILE]" : NULL);
+    bool simulate = !strcmp(verb, "simulate"), compare = !strcmp(verb, "compare");
+    g_autoptr(GOptionContext) context =
+        g_option_context_new(simulate ? "[PLANFILE]" : compare ? "RUNFILE" : NULL);
     GOptionEntry entries[CLI_OPTION_COUNT + 1];
 
+    add_fixed_entries(context, request, words, compare);
     cli_options_entries(entries);
-    add_fixed_entries(context, request, words);
-    g_option_context_add_main_entries(context, entries, NULL);
+    if (!compare)
+        g_option_context_add_main_entries(context, entries, NULL);
     if (more)
         g_option_context_add_main_entries(context, more, NULL);
     g_option_context_set_help_enabled(context, FALSE);
@@ -342,10 +367,12 @@ parse_words(struct cli_request *request, struct words *words, const char *verb,
         print_help(context, verb);
         return true;
     }
-    if (argc == 2 && simulate && !request->model_name)
+    if (argc == 2 && (compare || (simulate && !request->model_name)))
         request->plan_file = g_strdup(argv[1]);
     else if (argc > 1)
-        return refuse(error, "unexpected argument \"%s\"; see --help", argv[1]);
+        return refuse(error, "unexpected argument \"%s\"; see --help", argv[compare ? 2 : 1]);
+    if (compare && !request->plan_file)
+        return refuse(error, "RUNFILE is missing: what memwall run --save-timeline wrote");
     return true;
 }
 

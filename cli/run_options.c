@@ -36,14 +36,14 @@ static const struct number_row {
 };
 
 static char *numbers[NUMBERS];
-static char *data_path, *weights_path, *log_path, *lr_shape;
+static char *data_path, *weights_path, *log_path, *lr_shape, *timeline_path;
 static char **nvme_directories, **limits;
-static gboolean shuffle, resume;
+static gboolean shuffle, resume, compare;
 
 const GOptionEntry *
 cli_run_entries(void)
 {
-    static GOptionEntry entries[NUMBERS + 9];
+    static GOptionEntry entries[NUMBERS + 11];
     int count = 0;
 
     entries[count++] = (GOptionEntry){"data", 0, 0, G_OPTION_ARG_FILENAME, &data_path,
@@ -66,6 +66,10 @@ cli_run_entries(void)
     entries[count++] = (GOptionEntry){"resume", 0, 0, G_OPTION_ARG_NONE, &resume,
                                       "go on from the newest step that is durable on the drives",
                                       NULL};
+    entries[count++] = (GOptionEntry){"compare", 0, 0, G_OPTION_ARG_NONE, &compare,
+                                      "print predicted against measured", NULL};
+    entries[count++] = (GOptionEntry){"save-timeline", 0, 0, G_OPTION_ARG_FILENAME, &timeline_path,
+                                      "write what was measured, for memwall compare", "FILE"};
     for (int i = 0; i < NUMBERS; i++)
         entries[count++] = (GOptionEntry){rows[i].name, 0, 0, G_OPTION_ARG_STRING, &numbers[i],
                                           rows[i].help, "N"};
@@ -123,6 +127,7 @@ cli_run_options_read(struct cli_run_options *options, GError **error)
     options->seed = v[SEED];
     options->shuffle = shuffle;
     options->resume = resume;
+    options->compare = compare;
     options->schedule = (struct mw_lr_schedule){
         .lr = v[LR],
         .lr_min = isnan(v[LR_MIN]) ? v[LR] / 10 : v[LR_MIN],
@@ -135,6 +140,7 @@ cli_run_options_read(struct cli_run_options *options, GError **error)
     options->data = g_steal_pointer(&data_path);
     options->weights = g_steal_pointer(&weights_path);
     options->log = g_steal_pointer(&log_path);
+    options->save_timeline = g_steal_pointer(&timeline_path);
     options->nvme = g_steal_pointer(&nvme_directories);
     return cli_limits_parse(&options->limits, limits, error) &&
            read_shape(&options->schedule, error) &&
@@ -147,6 +153,7 @@ cli_run_options_clear(struct cli_run_options *options)
     g_free(options->data);
     g_free(options->weights);
     g_free(options->log);
+    g_free(options->save_timeline);
     g_strfreev(options->nvme);
     memset(options, 0, sizeof *options);
 }

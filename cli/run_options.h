@@ -18,6 +18,8 @@ struct cli_run_options {
     int64_t steps;
     uint64_t seed;
     bool shuffle, resume;
+    bool compare;        /* predicted against measured, as a table */
+    char *save_timeline; /* file */
     struct mw_lr_schedule schedule;
     struct mw_optimizer optimizer;
     struct cli_limits limits;

@@ -1,9 +1,9 @@
 /* `memwall run`: trains by the plan, here, and says how near the prediction was. */
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "cli/evaluate.h"
 #include "cli/output.h"
+#include "cli/run_report.h"
 #include "cli/training.h"
 #include "exec/log.h"
 #include "planner/error.h"
@@ -14,23 +14,10 @@
 struct run {
     struct cli_training training;
     struct mw_log *log;
-    int64_t *times_ns; /* [steps] */
-    int64_t done;
+    struct cli_run_report *report;
 };
 
 /* --- steps ---------------------------------------------------------------------------------------- */
-
-static int64_t
-duration_ns(const struct mw_timeline *timeline)
-{
-    int64_t begin = INT64_MAX, end = 0;
-
-    for (size_t i = 0; i < timeline->row_count; i++) {
-        begin = MIN(begin, timeline->rows[i].start_ns);
-        end = MAX(end, timeline->rows[i].end_ns);
-    }
-    return end - begin;
-}
 
 static bool
 on_step(void *data, const struct mw_trainer_step *step, GError **error)
@@ -41,11 +28,10 @@ on_step(void *data, const struct mw_trainer_step *step, GError **error)
         .loss = step->loss,
         .gradient_norm = step->gradient_norm,
         .lr = step->learning_rate,
-        .time_ns = duration_ns(step->timeline),
+        .time_ns = cli_run_report_step(run->report, step),
         .skipped = step->skipped,
     };
 
-    run->times_ns[run->done++] = row.time_ns;
     return mw_log_step(run->log, &row, error);
 }
 
@@ -71,38 +57,6 @@ open_log(struct run *run, GError **error)
 
     run->log = mw_log_open(&options, error);
     return run->log != NULL;
-}
-
-/* --- after the last ------------------------------------------------------------------------------ */
-
-static int
-compare_times(const void *a, const void *b)
-{
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
-/* The first step makes what later ones reuse: it counts only where it is alone. */
-static double
-median_s(const struct run *run)
-{
-    int64_t skip = run->done > 1, count = run->done - skip;
-    g_autofree int64_t *times = g_memdup2(run->times_ns + skip, count * sizeof(int64_t));
-
-    qsort(times, count, sizeof *times, compare_times);
-    return (times[count / 2] + times[(count - 1) / 2]) / 2e9;
-}
-
-static void
-print_summary(const struct run *run)
-{
-    const struct mw_result *r = run->training.answer->result;
-    double measured = median_s(run), predicted = r->step_time_s[MW_OUTLOOK_TYPICAL];
-    g_autofree char *m = g_strdup(mw_format_seconds(measured));
-    g_autofree char *p = g_strdup(mw_format_seconds(predicted));
-
-    printf("\nstep %s measured (median), %s predicted for %s%s: %+.1f%%\n", m, p, r->hardware,
-           r->calibrated ? "" : " (not calibrated)", 100 * (predicted / measured - 1));
 }
 
 /* --- before the first ------------------------------------------------------------------------------ */
@@ -164,9 +118,9 @@ say_done(const struct run *run, GError **error)
 static bool
 train(struct run *run, GError **error)
 {
-    run->times_ns = g_new0(int64_t, run->training.options.steps);
     if (!cli_training_start(&run->training, error))
         return false;
+    run->report = cli_run_report_new(&run->training);
     int64_t left = run->training.options.steps - mw_trainer_next_step(run->training.trainer);
     if (left <= 0)
         return say_done(run, error);
@@ -179,14 +133,15 @@ run_plan(struct run *run)
 {
     g_autoptr(GError) error = NULL;
 
-    if (!cli_training_open(&run->training, &error))
+    if (!cli_training_open(&run->training, &error) ||
+        !cli_run_report_prepare(&run->training, &error))
         return cli_fail(error);
     if (!cli_training_fits(&run->training))
         return CLI_DOES_NOT_FIT;
     if (!train(run, &error))
         return cli_fail(error);
-    if (mw_ranks_index(run->training.ranks) == 0)
-        print_summary(run);
+    if (mw_ranks_index(run->training.ranks) == 0 && !cli_run_report_end(run->report, &error))
+        return cli_fail(error);
     return cli_flush();
 }
 
@@ -197,8 +152,8 @@ plan_and_run(struct run *run)
     const struct cli_request *request = training->request;
     g_autoptr(GError) error = NULL;
 
-    training->answer =
-        cli_answer_new(request, request->strategies[0], CLI_DEPTH_ROW, true, &error);
+    enum cli_depth depth = request->json ? CLI_DEPTH_VERDICT : CLI_DEPTH_ROW;
+    training->answer = cli_answer_new(request, request->strategies[0], depth, true, &error);
     if (!training->answer)
         return cli_fail(error);
     return training->answer->plan ? run_plan(run)
@@ -227,8 +182,8 @@ answer(const struct cli_request *request)
     if (status != CLI_DONE)
         mw_ranks_abort(ranks); /* returns where this rank is alone */
     mw_log_close(run.log);
+    cli_run_report_free(run.report);
     cli_training_close(training);
-    g_free(run.times_ns);
     if (status == CLI_DONE)
         mw_ranks_leave(ranks);
     return status;

@@ -31,6 +31,9 @@ void mw_memory_room_under(const char *root, struct mw_memory_room *room);
 /* How many bytes `need_bytes` are too many; 0: they fit. */
 int64_t mw_memory_short_bytes(const struct mw_memory_room *room, int64_t need_bytes);
 
+/* The most that this process has had in memory, huge pages included; -1: not known. */
+int64_t mw_memory_resident_peak_bytes(void);
+
 /* --- arenas --- */
 
 struct mw_arena {

@@ -104,3 +104,17 @@ mw_memory_short_bytes(const struct mw_memory_room *room, int64_t need_bytes)
 {
     return MAX(need_bytes - room->bytes, 0);
 }
+
+/* Huge pages that the system sets aside (hugetlb) are not part of VmHWM. */
+int64_t
+mw_memory_resident_peak_bytes(void)
+{
+    g_autofree char *text = NULL;
+
+    if (!g_file_get_contents("/proc/self/status", &text, NULL, NULL))
+        return -1;
+    const int64_t peak_kib = mw_memory_find_number(text, "VmHWM");
+    const int64_t huge_kib = mw_memory_find_number(text, "HugetlbPages");
+
+    return peak_kib < 0 ? -1 : (peak_kib + MAX(huge_kib, 0)) * 1024;
+}

@@ -65,6 +65,14 @@ mw_places_close(struct mw_places *places)
     memset(places, 0, sizeof *places);
 }
 
+int64_t
+mw_places_reserved_bytes(const struct mw_places *places, enum mw_tier tier)
+{
+    if (tier == MW_TIER_NVME)
+        return places->nvme ? mw_nvme_capacity_bytes(places->nvme) : 0;
+    return tier == MW_TIER_CPU ? places->host.bytes : tier_bytes(places->plan, tier);
+}
+
 static const struct mw_slot *
 slot_of(const struct mw_places *places, uint32_t slot)
 {

@@ -30,6 +30,10 @@ void mw_places_close(struct mw_places *places); /* all zero is allowed */
 /* Goes on with another plan, whose homes are where this one's are and whose tiers end no later. */
 void mw_places_turn_to(struct mw_places *places, const struct mw_plan *plan);
 
+/* Bytes reserved in a tier for the plan's slots: as much as the plan needs, and no more than rounding
+ * to pages, and on drives to stripes, adds. */
+int64_t mw_places_reserved_bytes(const struct mw_places *places, enum mw_tier tier);
+
 /* Address of a byte of a slot in device or host memory. */
 void *mw_places_at(const struct mw_places *places, uint32_t slot, int64_t at_bytes);
 

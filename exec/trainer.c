@@ -289,6 +289,7 @@ step_ended(void *data, uint32_t step, const struct mw_timeline *timeline, GError
     struct mw_trainer *trainer = data;
     struct mw_trainer_step *report = &trainer->reports[(trainer->next_step + step) % 2];
 
+    report->plan = trainer->plan;
     report->timeline = timeline;
     return !trainer->on_step || trainer->on_step(trainer->on_step_data, report, error);
 }
@@ -331,6 +332,21 @@ mw_trainer_run(struct mw_trainer *trainer, int64_t steps, mw_trainer_on_step on_
     if (trainer->plan != last && !turn_to(trainer, last, error))
         return false;
     return run_steps(trainer, steps - before, error);
+}
+
+struct mw_trainer_use
+mw_trainer_use(const struct mw_trainer *trainer)
+{
+    const struct mw_nvme *nvme = trainer->places.nvme;
+    struct mw_trainer_use use = {{0}, 0, 0};
+
+    for (int t = 0; t < MW_TIER_COUNT; t++)
+        use.reserved_bytes[t] = mw_places_reserved_bytes(&trainer->places, t);
+    if (nvme) {
+        use.nvme_read_bytes = mw_nvme_moved_bytes(nvme, MW_NVME_READ);
+        use.nvme_written_bytes = mw_nvme_moved_bytes(nvme, MW_NVME_WRITE);
+    }
+    return use;
 }
 
 int64_t

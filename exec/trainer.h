@@ -87,6 +87,7 @@ struct mw_trainer_step {
     double gradient_norm, learning_rate;
     bool skipped; /* the gradient was not finite: nothing was updated */
     bool committed; /* durable: a resume goes on from here or later */
+    const struct mw_plan *plan; /* that it ran by */
     const struct mw_timeline *timeline;
 };
 
@@ -109,6 +110,12 @@ const char *mw_trainer_notice(const struct mw_trainer *trainer);
 typedef bool (*mw_trainer_on_step)(void *data, const struct mw_trainer_step *step, GError **error);
 bool mw_trainer_run(struct mw_trainer *trainer, int64_t steps, mw_trainer_on_step on_step,
                     void *data, GError **error);
+
+struct mw_trainer_use {
+    int64_t reserved_bytes[MW_TIER_COUNT];      /* for the plan's slots; the most it ever holds */
+    int64_t nvme_read_bytes, nvme_written_bytes; /* by the drives, since they were opened */
+};
+struct mw_trainer_use mw_trainer_use(const struct mw_trainer *trainer);
 
 /* Elements [first, first + count) of a part of a tensor, as this rank holds them: fp32 parameters,
  * momentum, variance.  Valid during the call. */

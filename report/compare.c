@@ -225,7 +225,8 @@ find_times(struct mw_compare *compare, const struct mw_result *predicted,
 {
     compare->step = (struct mw_pair){predicted->step_time_s[1], mw_measured_median_s(measured)};
     compare->first_step =
-        (struct mw_pair){predicted->first_step_time_s, measured->first.time_ns * 1e-9};
+        (struct mw_pair){predicted->undelayed_step_time_s > 0 ? NAN : predicted->first_step_time_s,
+                         measured->first.time_ns * 1e-9};
     compare->typical_step = mw_measured_typical(measured)->step;
     compare->fastest_s = INFINITY;
     for (uint32_t s = 0; s < compare->steps; s++) {

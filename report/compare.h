@@ -44,7 +44,8 @@ struct mw_compare {
     uint32_t steps;             /* that the medians are of */
     int64_t typical_step;       /* of which the timeline is shown; from 0 */
     double fastest_s, slowest_s;
-    struct mw_pair step, first_step;
+    struct mw_pair step;
+    struct mw_pair first_step; /* by this plan: predicted NAN where another one goes before it */
     double naive_s; /* FLOPs over the profile's matrix rate: the least that a prediction must beat;
                        NAN: not known */
     struct mw_compare_lane *lanes; /* those with ops, in the plan's order */

@@ -9,6 +9,8 @@
 static void
 scale_rates(struct mw_result *r, double factor)
 {
+    double tflops = r->tflops_per_gpu[1] * factor, step_s = r->step_time_s[1] / factor;
+
     r->efficiency *= factor;
     r->mfu *= factor;
     r->tokens_per_s *= factor;
@@ -18,8 +20,8 @@ scale_rates(struct mw_result *r, double factor)
     r->owned.machine_usd /= factor;
     r->owned.energy_usd /= factor;
     for (int o = 0; o < 3; o++) {
-        r->tflops_per_gpu[o] = r->tflops_per_gpu[1] * factor;
-        r->step_time_s[o] = r->step_time_s[1] / factor;
+        r->tflops_per_gpu[o] = tflops;
+        r->step_time_s[o] = step_s;
     }
 }
 

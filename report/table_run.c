@@ -49,7 +49,8 @@ print_lanes(FILE *out, const struct mw_compare *c)
 {
     struct mw_grid *grid = mw_grid_new("lrrrrrr");
 
-    mw_table_heading(out, "Lanes (busy; exposed: compute stands still meanwhile)");
+    mw_table_heading(out, "Lanes (busy; measured share of the step, and exposed: compute stands "
+                         "still meanwhile)");
     mw_grid_row(grid, "lane", "ops", "predicted", "measured", "error", "of step", "exposed", NULL);
     for (uint32_t i = 0; i < c->lane_count; i++) {
         const struct mw_compare_lane *lane = &c->lanes[i];

@@ -155,7 +155,7 @@ def wrong_options():
 # Command line: words that the message must have.
 CONTRADICTIONS = {
     "": [],
-    "nonsense": ["nonsense", "list, plan, simulate, run or calibrate"],
+    "nonsense": ["nonsense", "list, plan, simulate, run, compare or calibrate"],
     "list": ["usage"],
     "list cats": ["usage"],
     "list models gpt9": ["gpt9", "no such preset"],

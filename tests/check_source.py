@@ -17,7 +17,7 @@ ALLOWED = {
     "planner": set(),
     "sim": SHARED,
     "exec": SHARED | {"planner/error.h", "planner/json.h"},
-    "report": SHARED | {"planner/error.h"},
+    "report": SHARED | {"planner/error.h", "planner/plan_reader.h"},  # a run's file holds its plan
     "cli": None,  # everything
 }
 SYSTEM = {

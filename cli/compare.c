@@ -1,0 +1,52 @@
+#include "cli/compare.h"
+
+#include <math.h>
+
+/* FLOPs over the rate of matrix products: what a prediction must beat. */
+static double
+naive_s(const struct mw_plan *plan, const struct mw_hardware *hardware)
+{
+    double flops = 0;
+
+    for (uint32_t i = 0; i < plan->op_count; i++)
+        flops += plan->works[plan->ops[i].work].flops;
+    return flops > 0 ? flops / hardware->gpu_achievable_flops : NAN;
+}
+
+static void
+print_brief(const struct mw_run *run)
+{
+    const struct mw_pair *step = &run->compare->step;
+    const struct mw_result *r = run->predicted;
+
+    printf("step %s measured (median), %s predicted for %s%s: %+.1f%%\n",
+           mw_format_seconds(step->measured_s), mw_format_seconds(step->predicted_s), r->hardware,
+           r->calibrated ? "" : " (not calibrated)", 100 * mw_pair_error(*step));
+}
+
+static bool
+write_files(const struct cli_request *request, const struct mw_run *run, GError **error)
+{
+    if (request->trace && !mw_trace_run_write(request->trace, run, error))
+        return false;
+    return !request->plot || mw_plot_run_write(request->plot, run, error);
+}
+
+bool
+cli_compare_report(const struct cli_request *request, const struct cli_measured *it, bool brief,
+                   GError **error)
+{
+    double naive = naive_s(it->predicted->plan, &request->hardware[MW_OUTLOOK_TYPICAL]);
+    struct mw_compare *compare = mw_compare_new(it->predicted, it->measured, naive);
+    const struct mw_run run = {it->predicted, it->measured, compare, it->facts, it->machine};
+
+    if (request->json)
+        mw_json_run_write(stdout, &run);
+    else if (brief)
+        print_brief(&run);
+    else
+        mw_table_run(stdout, &run);
+    bool done = write_files(request, &run, error);
+    mw_compare_free(compare);
+    return done;
+}

@@ -1,0 +1,163 @@
+#include "cli/run_report.h"
+
+#include <math.h>
+
+#include "cli/compare.h"
+#include "cli/output.h"
+#include "exec/machine.h"
+#include "exec/memory.h"
+#include "planner/error.h"
+#include "report/file.h"
+
+struct cli_run_report {
+    const struct cli_training *training;
+    struct mw_measured *measured;
+    struct mw_measured *undelayed; /* by the plan of the first steps; NULL: none */
+    struct mw_run_facts facts;
+    struct mw_trainer_use before;
+};
+
+/* --- before ---------------------------------------------------------------------------------- */
+
+static bool
+check_writable(const char *path, GError **error)
+{
+    if (!path)
+        return true;
+    struct mw_file *file = mw_file_open(path, error);
+    if (file)
+        mw_file_abort(file);
+    return file != NULL;
+}
+
+/* Of two files at one path the later would replace the earlier. */
+static bool
+check_paths(const struct cli_training *training, GError **error)
+{
+    const struct cli_request *request = training->request;
+    const struct {
+        const char *option, *path;
+    } files[] = {{"--log", training->options.log},
+                 {"--save-timeline", training->options.save_timeline},
+                 {"-o", request->output},
+                 {"--write-deepspeed", request->write_deepspeed},
+                 {"--trace", request->trace},
+                 {"--plot", request->plot}};
+
+    for (size_t i = 0; i < G_N_ELEMENTS(files); i++)
+        for (size_t j = 0; j < i; j++)
+            if (files[i].path && !g_strcmp0(files[i].path, files[j].path)) {
+                g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
+                            "%s %s: %s writes that file; give another", files[i].option,
+                            files[i].path, files[j].option);
+                return false;
+            }
+    return true;
+}
+
+bool
+cli_run_report_prepare(const struct cli_training *training, GError **error)
+{
+    const struct cli_request *request = training->request;
+
+    if (mw_ranks_index(training->ranks) != 0)
+        return true;
+    return check_paths(training, error) && check_writable(request->trace, error) &&
+           check_writable(request->plot, error) &&
+           check_writable(training->options.save_timeline, error) &&
+           cli_write_plan_files(request, training->answer, error);
+}
+
+/* --- meanwhile ------------------------------------------------------------------------------- */
+
+struct cli_run_report *
+cli_run_report_new(const struct cli_training *training)
+{
+    struct cli_run_report *report = g_new0(struct cli_run_report, 1);
+
+    report->training = training;
+    report->measured = mw_measured_new(training->answer->plan->op_count);
+    report->before = mw_trainer_use(training->trainer);
+    return report;
+}
+
+void
+cli_run_report_free(struct cli_run_report *report)
+{
+    if (!report)
+        return;
+    mw_measured_free(report->measured);
+    mw_measured_free(report->undelayed);
+    g_free(report);
+}
+
+/* The prediction is of the plan of the later steps; the first may have another. */
+static struct mw_measured *
+place_for(struct cli_run_report *report, const struct mw_plan *plan)
+{
+    if (plan == report->training->answer->plan)
+        return report->measured;
+    if (!report->undelayed)
+        report->undelayed = mw_measured_new(plan->op_count);
+    return report->undelayed;
+}
+
+int64_t
+cli_run_report_step(struct cli_run_report *report, const struct mw_trainer_step *step)
+{
+    struct mw_run_facts *facts = &report->facts;
+    int64_t time_ns = mw_measured_add(place_for(report, step->plan), step->timeline);
+
+    if (!facts->steps++)
+        facts->first_loss = step->loss;
+    facts->last_loss = step->loss;
+    facts->skipped += step->skipped;
+    facts->seconds += time_ns * 1e-9;
+    return time_ns;
+}
+
+/* --- after ----------------------------------------------------------------------------------- */
+
+static bool
+save(const struct cli_run_report *report, const char *machine, GError **error)
+{
+    const struct cli_training *training = report->training;
+    struct mw_file *file = mw_file_open(training->options.save_timeline, error);
+
+    if (!file)
+        return false;
+    mw_measured_write(report->measured, training->answer->plan, machine, file->stream);
+    return mw_file_commit(file, error);
+}
+
+static void
+find_use(struct cli_run_report *report)
+{
+    struct mw_trainer_use now = mw_trainer_use(report->training->trainer);
+    struct mw_run_facts *facts = &report->facts;
+
+    for (int t = 0; t < MW_TIER_COUNT; t++)
+        facts->peak_bytes[t] = now.reserved_bytes[t];
+    facts->resident_bytes = mw_memory_resident_peak_bytes();
+    facts->nvme_read_bytes = now.nvme_read_bytes - report->before.nvme_read_bytes;
+    facts->nvme_written_bytes = now.nvme_written_bytes - report->before.nvme_written_bytes;
+}
+
+bool
+cli_run_report_end(struct cli_run_report *report, GError **error)
+{
+    const struct cli_training *training = report->training;
+    g_autofree char *machine = mw_machine_name();
+    struct cli_measured it = {training->answer->result, report->measured, &report->facts, machine};
+
+    find_use(report);
+    if (!report->measured->seen) {
+        cli_say("the run ended before --dpu-start: nothing to set beside the prediction");
+        return true;
+    }
+    if (training->options.save_timeline && !save(report, machine, error))
+        return false;
+    if (!training->request->json)
+        putchar('\n');
+    return cli_compare_report(training->request, &it, !training->options.compare, error);
+}

@@ -1,0 +1,43 @@
+/* `memwall compare`: what `run --save-timeline` wrote against a prediction. */
+#include "cli/compare.h"
+#include "cli/output.h"
+#include "cli/plan_file.h"
+
+static int
+report(const struct cli_request *request, struct cli_answer *answer,
+       const struct mw_measured *measured, const char *machine)
+{
+    const struct cli_measured it = {answer->result, measured, NULL, machine};
+    g_autoptr(GError) error = NULL;
+
+    if (!answer->result->feasible)
+        return cli_answers_print(request, &answer, 1, false);
+    if (!cli_compare_report(request, &it, false, &error))
+        return cli_fail(error);
+    return cli_flush();
+}
+
+static int
+answer(const struct cli_request *request)
+{
+    g_autoptr(GError) error = NULL;
+    g_autofree char *machine = NULL;
+    struct mw_plan *plan = NULL;
+    struct mw_measured *measured =
+        mw_measured_read(request->plan_file, &plan, &machine, &error);
+    struct cli_answer *predicted = measured ? cli_plan_answer(request, plan, &error) : NULL;
+    int status = predicted ? report(request, predicted, measured, machine) : cli_fail(error);
+
+    cli_answer_free(predicted);
+    mw_measured_free(measured);
+    return status;
+}
+
+static int
+run(int argc, char **argv)
+{
+    return cli_request_run("compare", NULL, argc, argv, answer);
+}
+
+const struct cli_verb cli_verb_compare = {"compare", "a run that was saved against its prediction",
+                                          run};
