@@ -10,9 +10,13 @@ Needed only to make the fixtures anew: tests read the files alone.  Each folder 
   expected.safetensors  inputs, targets [batch, seq] (I32); of the same weights in fp64, rounded to
                         F32: logits [batch, seq, vocab], loss [1] (mean over tokens), hidden.N (the
                         residual stream before layer N), grad.NAME of every parameter
+  training.safetensors  inputs, targets [steps, batch, seq] (I32), and what training on them in fp64
+                        gives (F32): losses, norms [steps], of the gradient before it is clipped to 1;
+                        AdamW with lr 1e-2, betas 0.9 and 0.95, eps 1e-8, 0.1 decay of matrices
 --check computes everything again and compares with the files that are there.
 """
 import argparse
+import copy
 import json
 import os
 import sys
@@ -24,6 +28,7 @@ from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausa
 
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tests", "fixtures")
 BATCH, SEQ, VOCAB = 2, 16, 256
+STEPS = 20
 TOLERANCE = 1e-5  # relative to the largest value: other builds of PyTorch sum in other orders
 
 
@@ -66,6 +71,32 @@ def expect(model, generator):
     result |= {f"hidden.{i}": out.hidden_states[i].float() for i in range(layers)}
     result |= {f"grad.{name}": p.grad.float() for name, p in model.named_parameters()}
     return {name: tensor.detach().contiguous() for name, tensor in result.items()}
+
+
+def train(model, generator):
+    tokens = torch.randint(0, VOCAB, (STEPS, BATCH, 1), generator=generator)
+    for _ in range(SEQ):  # something to learn: most often the next token is three times this one
+        chance = torch.rand(STEPS, BATCH, 1, generator=generator) < 0.75
+        other = torch.randint(0, VOCAB, (STEPS, BATCH, 1), generator=generator)
+        tokens = torch.cat([tokens, torch.where(chance, (3 * tokens[..., -1:] + 1) % VOCAB, other)],
+                           dim=-1)
+    inputs, targets = tokens[..., :-1], tokens[..., 1:]
+    groups = [{"params": [p for p in model.parameters() if p.dim() > 1], "weight_decay": 0.1},
+              {"params": [p for p in model.parameters() if p.dim() == 1], "weight_decay": 0.0}]
+    optimizer = torch.optim.AdamW(groups, lr=1e-2, betas=(0.9, 0.95), eps=1e-8)
+    losses, norms = [], []
+    for step in range(STEPS):
+        logits = model(input_ids=inputs[step], use_cache=False).logits
+        loss = torch.nn.functional.cross_entropy(logits.reshape(-1, VOCAB),
+                                                 targets[step].reshape(-1))
+        optimizer.zero_grad()
+        loss.backward()
+        norms.append(torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0).item())
+        losses.append(loss.item())
+        optimizer.step()
+    return {"inputs": inputs.int().contiguous(), "targets": targets.int().contiguous(),
+            "losses": torch.tensor(losses, dtype=torch.float32),
+            "norms": torch.tensor(norms, dtype=torch.float32)}
 
 
 def weights(model):
@@ -112,7 +143,8 @@ def main():
         generator = torch.Generator().manual_seed(1000 + seed)
         model = make().double().eval()
         fill(model, generator)
-        files = {"model": weights(model), "expected": expect(model, generator)}
+        files = {"model": weights(model), "expected": expect(model, generator),
+                 "training": train(copy.deepcopy(model), generator)}
         os.makedirs(path, exist_ok=True)
         for file, tensors in files.items():
             file = os.path.join(path, f"{file}.safetensors")

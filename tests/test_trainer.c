@@ -158,6 +158,62 @@ test_delayed_placements(void)
     trained_clear(&reference);
 }
 
+/* --- PyTorch --- */
+
+static void *
+read_all(const struct mw_safetensors *set, const char *name, size_t size)
+{
+    const struct mw_safetensor *tensor = mw_safetensors_find(set, name);
+    int64_t count = 1;
+    GError *error = NULL;
+
+    for (int i = 0; i < tensor->rank; i++)
+        count *= tensor->shape[i];
+    void *out = g_malloc(count * size);
+    if (!mw_safetensors_read_raw(set, tensor, 0, count, out, &error))
+        g_error("%s", error->message);
+    return out;
+}
+
+/* Twenty steps in bf16 beside PyTorch's in fp64: the same data, weights and settings. */
+static void
+follow_torch(const char *folder, const char *model)
+{
+    g_autofree char *path = g_build_filename(folder, "training.safetensors", NULL);
+    struct mw_safetensors *training = mw_safetensors_open(path, NULL);
+    struct mw_safetensors *weights = mw_safetensors_open(folder, NULL);
+    const struct mw_safetensor *shape = mw_safetensors_find(training, "inputs");
+    g_autofree int32_t *inputs = read_all(training, "inputs", sizeof *inputs);
+    g_autofree int32_t *targets = read_all(training, "targets", sizeof *targets);
+    g_autofree float *losses = read_all(training, "losses", sizeof *losses);
+    g_autofree float *norms = read_all(training, "norms", sizeof *norms);
+    struct trained_case what = {.name = folder, .model = model,
+                                .strategy = MW_STRATEGY_ZERO_INFINITY_NVME, .params = "nvme",
+                                .gradients = "cpu", .optimizer = "nvme", .activations = "cpu",
+                                .sequences = shape->shape[1], .seq = shape->shape[2],
+                                .grad_accum = 1, .interval = 1, .prefetch = 2,
+                                .weights = weights, .inputs = inputs, .targets = targets};
+
+    g_assert_cmpint(shape->shape[0], ==, STEPS);
+    struct trained trained = trained_run(&what, STEPS, 2, directory);
+    for (int s = 0; s < STEPS; s++) {
+        g_test_message("step %d: loss %.4f, torch %.4f; norm %.3f, torch %.3f", s,
+                       trained.losses[s], losses[s], trained.norms[s], norms[s]);
+        g_assert_cmpfloat_with_epsilon(trained.losses[s], losses[s], 0.01 * losses[s]);
+        g_assert_cmpfloat_with_epsilon(trained.norms[s], norms[s], 0.05 * norms[s]);
+    }
+    trained_clear(&trained);
+    mw_safetensors_close(training);
+    mw_safetensors_close(weights);
+}
+
+static void
+test_torch(void)
+{
+    follow_torch(FIXTURES "gpt2-small", GPT2);
+    follow_torch(FIXTURES "llama-small", LLAMA);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -168,6 +224,7 @@ main(int argc, char **argv)
     g_test_add_func("/trainer/without-checkpoints", test_without_checkpoints);
     g_test_add_func("/trainer/delayed", test_delayed);
     g_test_add_func("/trainer/delayed-placements", test_delayed_placements);
+    g_test_add_func("/trainer/torch", test_torch);
     int result = g_test_run();
     trained_remove(directory);
     return result;

@@ -92,6 +92,11 @@ batch(void *data, int64_t step, int64_t micro_batch, int32_t *ids, int32_t *targ
 
     if (run->what->before_batch && !run->what->before_batch(run->what, step, error))
         return false;
+    if (run->what->weights) {
+        memcpy(ids, run->what->inputs + step * run->tokens, run->tokens * sizeof *ids);
+        memcpy(targets, run->what->targets + step * run->tokens, run->tokens * sizeof *ids);
+        return true;
+    }
     GRand *rand = g_rand_new_with_seed(1000 * step + micro_batch * run->ranks + run->rank);
     int32_t at = g_rand_int_range(rand, 0, run->vocab);
     for (int64_t i = 0; i < run->tokens; i++) {
@@ -255,10 +260,13 @@ trained_train(const struct trained_case *what, const struct trained_course *cour
                    .fingerprint = course->fingerprint,
                    .fields = fields},
         .seed = 7,
+        .weights = what->weights,
         .batch = batch,
         .learning_rate = learning_rate,
         .data = &run,
     };
+    if (what->weights)
+        options.optimizer = (struct mw_optimizer){0.9, 0.95, 1e-8, 0.1, 1, 1};
     bool good = go(&run, &options, error);
     mw_plan_free(plan);
     mw_plan_free(undelayed);

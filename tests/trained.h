@@ -17,6 +17,9 @@ struct trained_case {
     int64_t optimizer_chunk;
     int commit; /* 1: step */
     int64_t save_every;
+    /* A fixture: its weights, its batches, and AdamW as it was made with; NULL: by seed. */
+    const struct mw_safetensors *weights;
+    const int32_t *inputs, *targets; /* [steps][sequences * seq] */
     bool delayed; /* update, after undelayed_steps without */
     int64_t undelayed_steps;
 
