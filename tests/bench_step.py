@@ -1,0 +1,171 @@
+#!/usr/bin/python3
+"""Times training steps of GPT-2 124M here and by PyTorch on the CPU, in turn, on the same cores.
+
+    PYTHON-WITH-TORCH tests/bench_step.py build/tests/bench_step [--sequences N] [--seq N]
+        [--interval 0|1] [--rounds N] [--compile]
+
+PyTorch is no dependency: run this with a Python that has it.  Both train all parameters in bf16
+with fp32 master parameters, momentum and variance, clip the gradient's norm, and drop nothing.
+PyTorch does so in the quicker of two ways:
+  autocast  fp32 parameters, torch.autocast to bf16, AdamW(fused=True)
+  bf16      bf16 parameters and gradients; AdamW(fused=True) on fp32 copies
+--interval 1 recomputes each layer from its input, in PyTorch by torch.utils.checkpoint.
+"""
+import argparse
+import os
+import statistics
+import subprocess
+import time
+
+os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")  # huge pages for PyTorch too
+import torch  # noqa: E402
+from torch import nn  # noqa: E402
+from torch.nn import functional  # noqa: E402
+from torch.utils.checkpoint import checkpoint  # noqa: E402
+
+VOCAB, HIDDEN, HEADS, LAYERS = 50257, 768, 12, 12
+
+
+class Layer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm1, self.norm2 = nn.LayerNorm(HIDDEN), nn.LayerNorm(HIDDEN)
+        self.qkv = nn.Linear(HIDDEN, 3 * HIDDEN)
+        self.projection = nn.Linear(HIDDEN, HIDDEN)
+        self.up = nn.Linear(HIDDEN, 4 * HIDDEN)
+        self.down = nn.Linear(4 * HIDDEN, HIDDEN)
+
+    def forward(self, x):
+        shape = (x.shape[0], x.shape[1], HEADS, HIDDEN // HEADS)
+        q, k, v = (t.view(shape).transpose(1, 2)
+                   for t in self.qkv(self.norm1(x)).split(HIDDEN, dim=2))
+        o = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.projection(o.transpose(1, 2).reshape(x.shape))
+        return x + self.down(functional.gelu(self.up(self.norm2(x)), approximate="tanh"))
+
+
+class Decoder(nn.Module):
+    def __init__(self, seq, recompute):
+        super().__init__()
+        self.embedding = nn.Embedding(VOCAB, HIDDEN)
+        self.positions = nn.Parameter(torch.empty(seq, HIDDEN))
+        self.layers = nn.ModuleList(Layer() for _ in range(LAYERS))
+        self.norm = nn.LayerNorm(HIDDEN)
+        self.recompute = recompute
+        for parameter in self.parameters():
+            if parameter.dim() > 1:
+                nn.init.normal_(parameter, std=0.02)
+
+    def forward(self, ids, targets):
+        x = self.embedding(ids) + self.positions
+        for layer in self.layers:
+            x = checkpoint(layer, x, use_reentrant=False) if self.recompute else layer(x)
+        logits = functional.linear(self.norm(x), self.embedding.weight)
+        return functional.cross_entropy(logits.view(-1, VOCAB).float(), targets.view(-1))
+
+
+class Peer:
+    """`half`: bf16 parameters with fp32 copies; else fp32 parameters under autocast."""
+
+    def __init__(self, options, half):
+        torch.manual_seed(1)
+        self.half = half
+        self.model = Decoder(options.seq, options.interval > 0)
+        self.copies = [p.detach().clone() for p in self.model.parameters()] if half else []
+        if half:
+            self.model.to(torch.bfloat16)
+        self.parameters = list(self.model.parameters())
+        self.optimizer = torch.optim.AdamW(self.copies or self.parameters, lr=1e-4,
+                                           betas=(0.9, 0.95), weight_decay=0.1, fused=True)
+        if options.compile:
+            self.model = torch.compile(self.model)
+        self.ids = torch.randint(VOCAB, (options.sequences, options.seq))
+
+    @torch.no_grad()
+    def update(self):
+        nn.utils.clip_grad_norm_(self.parameters, 1.0, foreach=True)
+        if self.half:
+            for copy, parameter in zip(self.copies, self.parameters):
+                copy.grad = parameter.grad.float()
+        self.optimizer.step()
+        if self.half:
+            torch._foreach_copy_(self.parameters, self.copies)
+
+    def step(self):
+        begin = time.perf_counter()
+        with torch.autocast("cpu", torch.bfloat16, enabled=not self.half):
+            loss = self.model(self.ids, self.ids)
+        loss.backward()
+        self.update()
+        for parameter in self.parameters:
+            parameter.grad = None
+        loss.item()
+        return time.perf_counter() - begin
+
+
+class Own:
+    def __init__(self, options):
+        self.process = subprocess.Popen(
+            [options.bench, "--serve", "--sequences", str(options.sequences), "--seq",
+             str(options.seq), "--interval", str(options.interval)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.rows = []
+
+    def step(self):
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        seconds, *rows = self.process.stdout.readline().split()
+        self.rows.append({name: float(ms) for name, ms in (row.split("=") for row in rows)})
+        return float(seconds)
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def print_rows(rows, step_s):
+    for name in rows[0]:
+        ms = statistics.median(row[name] for row in rows)
+        print(f"  {name:22} {ms:9.2f} ms  {ms / step_s / 10:5.1f}%")
+
+
+def read_options():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("bench")
+    parser.add_argument("--sequences", type=int, default=2)
+    parser.add_argument("--seq", type=int, default=1024)
+    parser.add_argument("--interval", type=int, default=0, choices=(0, 1))
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--compile", action="store_true")
+    return parser.parse_args()
+
+
+def main():
+    options = read_options()
+    torch.set_num_threads(len(os.sched_getaffinity(0)))
+    own = Own(options)
+    own.step()
+    peers = {"autocast": Peer(options, False), "bf16": Peer(options, True)}
+    for peer in peers.values():
+        peer.step()
+    times = {"memwall": [], **{name: [] for name in peers}}
+    for _ in range(options.rounds):
+        times["memwall"].append(own.step())
+        for name, peer in peers.items():
+            times[name].append(peer.step())
+    own.close()
+    tokens = options.sequences * options.seq
+    print(f"torch {torch.__version__}{', compiled' if options.compile else ''}, "
+          f"{torch.get_num_threads()} threads, {options.sequences} x {options.seq} tokens, "
+          f"interval {options.interval}, {options.rounds} rounds in turn, medians (least to most)")
+    medians = {name: statistics.median(column) for name, column in times.items()}
+    for name, column in times.items():
+        print(f"{name:10} {medians[name]:7.3f} s ({min(column):.3f} to {max(column):.3f})  "
+              f"{tokens / medians[name]:7.1f} tokens/s")
+    best = min(peers, key=medians.get)
+    print(f"memwall's tokens/s over PyTorch's ({best}): {medians[best] / medians['memwall']:.3f}")
+    print_rows(own.rows[1:], medians["memwall"])
+
+
+if __name__ == "__main__":
+    main()

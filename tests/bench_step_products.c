@@ -1,0 +1,279 @@
+#include "tests/bench_step.h"
+
+#include <oneapi/dnnl/dnnl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "exec/cpu/operators_internal.h"
+
+#define SHAPES_MAX 64
+
+/* Operands of the bare call: dense, and its own, so that they are no warmer than the step's. */
+struct bare {
+    dnnl_primitive_t primitive;
+    dnnl_exec_arg_t args[4];
+    int arg_count;
+};
+
+struct shape {
+    struct mw_cpu_product product;
+    struct bare bare;
+    int64_t calls;
+    double step_ms[4096], bare_ms[4096];
+};
+
+static struct {
+    void *device;
+    struct mw_cpu_operators *operators;
+    struct shape *shapes[SHAPES_MAX];
+    int shape_count;
+    bool compares;
+    dnnl_engine_t engine;
+    dnnl_stream_t stream;
+} bench;
+
+/* --- the bare call --------------------------------------------------------------------------- */
+
+static void
+must(bool good, const char *what)
+{
+    if (good)
+        return;
+    fprintf(stderr, "bench_step: %s\n", what);
+    exit(1);
+}
+
+static dnnl_memory_desc_t
+describe(dnnl_data_type_t type, int64_t rows, int64_t columns, bool transposed)
+{
+    dnnl_memory_desc_t desc;
+    dnnl_dims_t dims = {rows, columns};
+
+    must(dnnl_memory_desc_init_by_tag(&desc, 2, dims, type, transposed ? dnnl_ba : dnnl_ab) ==
+             dnnl_success,
+         "oneDNN describes no operand");
+    return desc;
+}
+
+static void
+add_operand(struct bare *bare, int arg, const dnnl_memory_desc_t *desc)
+{
+    size_t bytes = dnnl_memory_desc_get_size(desc);
+    uint16_t *data = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+    dnnl_memory_t memory;
+
+    must(data != NULL, "no memory");
+    for (size_t i = 0; i < bytes / 2; i++)
+        data[i] = (uint16_t)(0x3d80 + i * 2654435761u % 64 + (i % 3 == 0) * 0x8000);
+    must(dnnl_memory_create(&memory, desc, bench.engine, data) == dnnl_success, "no operand");
+    bare->args[bare->arg_count++] = (dnnl_exec_arg_t){arg, memory};
+}
+
+static void
+make_bare(struct bare *bare, const struct mw_cpu_product *p)
+{
+    dnnl_memory_desc_t a = describe(dnnl_bf16, p->m, p->k, p->a_transposed);
+    dnnl_memory_desc_t b = describe(dnnl_bf16, p->k, p->n, p->b_transposed);
+    dnnl_memory_desc_t c = describe(p->c_fp32 ? dnnl_f32 : dnnl_bf16, p->m, p->n, false);
+    dnnl_memory_desc_t bias = describe(dnnl_bf16, 1, p->n, false);
+    dnnl_primitive_attr_t attr;
+    dnnl_post_ops_t ops;
+    dnnl_matmul_desc_t desc;
+    dnnl_primitive_desc_t pd;
+
+    dnnl_primitive_attr_create(&attr);
+    dnnl_post_ops_create(&ops);
+    if (p->accumulate)
+        dnnl_post_ops_append_sum(ops, 1.0f);
+    dnnl_primitive_attr_set_post_ops(attr, ops);
+    must(dnnl_matmul_desc_init(&desc, &a, &b, p->bias ? &bias : NULL, &c) == dnnl_success &&
+             dnnl_primitive_desc_create(&pd, &desc, attr, bench.engine, NULL) == dnnl_success &&
+             dnnl_primitive_create(&bare->primitive, pd) == dnnl_success,
+         "oneDNN has no such product");
+    dnnl_primitive_desc_destroy(pd);
+    dnnl_primitive_attr_destroy(attr);
+    dnnl_post_ops_destroy(ops);
+    add_operand(bare, DNNL_ARG_SRC, &a);
+    add_operand(bare, DNNL_ARG_WEIGHTS, &b);
+    add_operand(bare, DNNL_ARG_DST, &c);
+    if (p->bias)
+        add_operand(bare, DNNL_ARG_BIAS, &bias);
+}
+
+static void
+run_bare(const struct bare *bare)
+{
+    must(dnnl_primitive_execute(bare->primitive, bench.stream, bare->arg_count, bare->args) ==
+                 dnnl_success &&
+             dnnl_stream_wait(bench.stream) == dnnl_success,
+         "oneDNN does not compute");
+}
+
+/* --- inside the step ------------------------------------------------------------------------- */
+
+static struct shape *
+shape_of(const struct mw_cpu_product *product)
+{
+    for (int i = 0; i < bench.shape_count; i++)
+        if (!memcmp(&bench.shapes[i]->product, product, sizeof *product))
+            return bench.shapes[i];
+    must(bench.shape_count < SHAPES_MAX, "too many shapes");
+    struct shape *shape = g_new0(struct shape, 1);
+    shape->product = *product;
+    make_bare(&shape->bare, product);
+    run_bare(&shape->bare);
+    bench.shapes[bench.shape_count++] = shape;
+    return shape;
+}
+
+static bool
+multiply(const struct mw_cpu_multiply *one)
+{
+    struct shape *shape = bench.compares ? shape_of(&one->product) : NULL;
+    int64_t begin = g_get_monotonic_time();
+
+    if (!mw_cpu_matmul_run(bench.operators->matmul, &one->product, one->c, one->a, one->b,
+                           one->bias))
+        return false;
+    if (!shape)
+        return true;
+    int64_t between = g_get_monotonic_time();
+    run_bare(&shape->bare);
+    if (shape->calls < (int64_t)G_N_ELEMENTS(shape->step_ms)) {
+        shape->step_ms[shape->calls] = (double)(between - begin) / 1e3;
+        shape->bare_ms[shape->calls++] = (double)(g_get_monotonic_time() - between) / 1e3;
+    }
+    return true;
+}
+
+static bool
+compute(void *backend, const struct mw_compute *compute, GError **error)
+{
+    struct mw_cpu_multiply multiplies[MW_CPU_MULTIPLIES_MAX];
+    bool layer =
+        compute->operator_ >= MW_OPERATOR_NORM1 && compute->operator_ <= MW_OPERATOR_MLP_DOWN;
+    struct mw_cpu_steps steps = layer ? mw_cpu_layer_steps(compute->operator_, compute->backward)
+                                      : mw_cpu_end_steps(compute->operator_, compute->backward);
+
+    if (steps.before)
+        steps.before(bench.operators, compute);
+    int count = mw_cpu_operator_products(compute, multiplies);
+    for (int i = 0; i < count; i++)
+        must(multiply(&multiplies[i]), mw_cpu_matmul_error(bench.operators->matmul));
+    if (steps.behind)
+        steps.behind(bench.operators, compute);
+    return true;
+}
+
+/* --- the backend ----------------------------------------------------------------------------- */
+
+static void *
+open_products(const struct mw_backend_options *options, int64_t bytes, void **memory,
+              GError **error)
+{
+    bench.device = mw_backend_cpu.open(options, bytes, memory, error);
+    bench.operators = mw_cpu_operators_create(options->decoder, options->sequences, options->seq,
+                                              (int)g_get_num_processors(), error);
+    must(dnnl_engine_create(&bench.engine, dnnl_cpu, 0) == dnnl_success &&
+             dnnl_stream_create(&bench.stream, bench.engine, dnnl_stream_default_flags) ==
+                 dnnl_success,
+         "no engine");
+    return bench.operators ? bench.device : NULL;
+}
+
+static void
+close_products(void *backend)
+{
+    mw_cpu_operators_destroy(bench.operators);
+    mw_backend_cpu.close(backend);
+}
+
+static bool
+copy(void *backend, void *to, const void *from, int64_t bytes, GError **error)
+{
+    return mw_backend_cpu.copy(backend, to, from, bytes, error);
+}
+
+static bool
+accumulate(void *backend, float *sum, const uint16_t *x, int64_t n, bool first, GError **error)
+{
+    return mw_backend_cpu.accumulate(backend, sum, x, n, first, error);
+}
+
+static bool
+square_sums(void *backend, double *partial, const void *gradient, bool fp32, int64_t n,
+            GError **error)
+{
+    return mw_backend_cpu.square_sums(backend, partial, gradient, fp32, n, error);
+}
+
+static bool
+adamw(void *backend, const struct mw_cpu_adamw *step, float *w, float *m, float *v, uint16_t *param,
+      const void *gradient, bool fp32, int64_t n, GError **error)
+{
+    return mw_backend_cpu.adamw(backend, step, w, m, v, param, gradient, fp32, n, error);
+}
+
+static bool
+to_bf16(void *backend, uint16_t *out, const float *x, int64_t n, GError **error)
+{
+    return mw_backend_cpu.to_bf16(backend, out, x, n, error);
+}
+
+const struct mw_backend bench_products_backend = {
+    .name = "cpu, products timed",
+    .open = open_products,
+    .close = close_products,
+    .compute = compute,
+    .copy = copy,
+    .accumulate = accumulate,
+    .square_sums = square_sums,
+    .adamw = adamw,
+    .to_bf16 = to_bf16,
+};
+
+/* --- what came of it ------------------------------------------------------------------------- */
+
+void
+bench_products_compare(bool on)
+{
+    bench.compares = on;
+}
+
+static int
+compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double
+median(double *x, int64_t count)
+{
+    qsort(x, (size_t)count, sizeof *x, compare);
+    return x[count / 2];
+}
+
+void
+bench_products_print(void)
+{
+    double step_sum = 0, bare_sum = 0;
+
+    printf("%6s %6s %6s %-22s %6s %9s %9s %6s\n", "m", "n", "k", "", "calls", "step ms", "bare ms",
+           "ratio");
+    for (int i = 0; i < bench.shape_count; i++) {
+        struct shape *s = bench.shapes[i];
+        const struct mw_cpu_product *p = &s->product;
+        g_autofree char *what = g_strdup_printf(
+            "%s%s%s%s%s", p->a_transposed ? "At " : "", p->b_transposed ? "Bt " : "",
+            p->bias ? "bias " : "", p->accumulate ? "+= " : "", p->c_fp32 ? "fp32" : "");
+        double step = median(s->step_ms, s->calls), bare = median(s->bare_ms, s->calls);
+        step_sum += step * (double)s->calls;
+        bare_sum += bare * (double)s->calls;
+        printf("%6lld %6lld %6lld %-22s %6lld %9.3f %9.3f %6.3f\n", (long long)p->m,
+               (long long)p->n, (long long)p->k, what, (long long)s->calls, step, bare,
+               bare / step);
+    }
+    printf("all: bare over inside the step %.3f\n", bare_sum / step_sum);
+}
