@@ -163,6 +163,20 @@ static const struct placement {
      false},
 };
 
+static const struct placement delayed_placements[] = {
+    {{.name = "delayed", .strategy = MW_STRATEGY_ZERO_OFFLOAD}, true},
+    {{.name = "delayed, on drives",
+      .strategy = MW_STRATEGY_ZERO_OFFLOAD,
+      .optimizer = "nvme",
+      .gradients = "cpu"},
+     false},
+    {{.name = "delayed, gradients on the device",
+      .strategy = MW_STRATEGY_ZERO_OFFLOAD,
+      .optimizer = "cpu",
+      .gradients = "gpu"},
+     false},
+};
+
 static void
 assert_same(struct mw_ranks *ranks, const char *name, const struct trained *a,
             const struct trained *b)
@@ -218,9 +232,10 @@ train_alone(const struct trained_case *common, int ranks, int64_t steps)
     struct trained_case what = *common;
 
     what.name = "alone";
-    what.strategy = MW_STRATEGY_ZERO3;
+    what.strategy = what.delayed ? MW_STRATEGY_ZERO_OFFLOAD : MW_STRATEGY_ZERO3;
     what.ranks = NULL;
     what.grad_accum *= ranks;
+    what.delayed = what.delayed && steps;
     return trained_run(&what, steps, 1, directory);
 }
 
@@ -236,6 +251,8 @@ place(const struct trained_case *common, const struct trained_case *placed, int 
     what.tiles = common->tiles;
     what.interval = common->interval;
     what.ranks = common->ranks;
+    what.delayed = common->delayed;
+    what.undelayed_steps = common->undelayed_steps;
     what.partition = MW_PARTITION_BANDWIDTH;
     what.optimizer_chunk = 3000; /* less than a shard */
     what.prefetch = prefetch;
@@ -245,20 +262,22 @@ place(const struct trained_case *common, const struct trained_case *placed, int 
 static int
 compare(struct mw_ranks *ranks, struct trained_case common)
 {
+    const struct placement *rows = common.delayed ? delayed_placements : placements;
+    size_t row_count = common.delayed ? G_N_ELEMENTS(delayed_placements) : G_N_ELEMENTS(placements);
     int count = mw_ranks_count(ranks);
     struct trained alone = train_alone(&common, count, STEPS);
     struct trained start = train_alone(&common, count, 0);
     struct trained first = {0};
 
     common.ranks = ranks;
-    for (size_t i = 0; i < G_N_ELEMENTS(placements); i++) {
-        struct trained_case what = place(&common, &placements[i].what, i % 3);
+    for (size_t i = 0; i < row_count; i++) {
+        struct trained_case what = place(&common, &rows[i].what, i % 3);
         struct trained trained = train_together(&what);
-        if (!placements[i].first)
+        if (!rows[i].first)
             assert_same(ranks, what.name, &first, &trained);
         assert_near(ranks, what.name, &alone, &trained, start.state);
-        trained_clear(placements[i].first ? &first : &trained);
-        if (placements[i].first)
+        trained_clear(rows[i].first ? &first : &trained);
+        if (rows[i].first)
             first = trained;
     }
     trained_clear(&alone);
@@ -303,6 +322,18 @@ llama_tiled(struct mw_ranks *ranks)
 }
 
 static int
+delayed(struct mw_ranks *ranks)
+{
+    return compare(ranks, (struct trained_case){.model = LLAMA,
+                                                .sequences = 1,
+                                                .seq = 17,
+                                                .grad_accum = 1,
+                                                .interval = 1,
+                                                .delayed = true,
+                                                .undelayed_steps = 2});
+}
+
+static int
 resume(struct mw_ranks *ranks)
 {
     return trainer_worker_resume(ranks, directory);
@@ -314,8 +345,9 @@ static const struct {
     const char *name;
     int (*run)(struct mw_ranks *ranks);
 } cases[] = {
-    {"gpt2", gpt2},     {"gpt2-tiled", gpt2_tiled}, {"llama", llama}, {"llama-tiled", llama_tiled},
-    {"resume", resume},
+    {"gpt2", gpt2},       {"gpt2-tiled", gpt2_tiled},
+    {"llama", llama},     {"llama-tiled", llama_tiled},
+    {"delayed", delayed}, {"resume", resume},
 };
 
 int
