@@ -1,5 +1,6 @@
 /* Several ranks train: the same bits for all placements of a partitioning, near to one rank's; and
  * all end where one does. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "launched.h"
@@ -12,7 +13,7 @@ static int
 launch(const char *mpirun, int ranks, const char *name, char **output)
 {
     char *directory = trained_directory();
-    const char *arguments[] = {"--worker", name, directory, NULL};
+    const char *arguments[] = {"--worker", name, directory, "", NULL};
     int status = launched_run(mpirun, ranks, self, arguments, output);
 
     trained_remove(directory);
@@ -62,17 +63,90 @@ test_ends(gconstpointer data)
     g_assert_nonnull(strstr(output, failure->message));
 }
 
+/* --- kills ----------------------------------------------------------------------------------- */
+
+#define KILLS 4
+#define KILL_US_MAX 1000000
+
+struct killed {
+    const char *mpirun, *name, *directory;
+    int committed; /* the newest step that a run has said is durable */
+    int kills;
+};
+
+/* The last number that follows a word at the beginning of a line; -1. */
+static int
+last_said(const char *output, const char *word)
+{
+    g_autofree char *at_line = g_strdup_printf("\n%s ", word);
+    int said = -1;
+
+    for (const char *at = output; (at = strstr(at, at_line)); at++)
+        said = atoi(at + strlen(at_line));
+    return said;
+}
+
+/* Ranks complain of the one that was killed and of nothing else. */
+static bool
+is_well(const char *output)
+{
+    g_auto(GStrv) lines = g_strsplit(output, "\n", -1);
+    bool well = true;
+
+    for (int i = 0; lines[i]; i++)
+        well &= !strstr(lines[i], "worker: ") || strstr(lines[i], " has ended: rank ") ||
+                strstr(lines[i], " was told to end ");
+    return well;
+}
+
+static int
+run_killed(struct killed *run, const char *part, int kill_us)
+{
+    const char *arguments[] = {"--worker", run->name, run->directory, part, NULL};
+    g_autofree char *output = NULL, *us = g_strdup_printf("%d", kill_us);
+
+    g_setenv("MEMWALL_TEST_KILL_US", us, TRUE);
+    int status = launched_run(run->mpirun, 2, self, arguments, &output);
+    int from = last_said(output, "from");
+    bool well = is_well(output) && (from < 0 || from > run->committed);
+    if (!well)
+        g_test_message("%s, after step %d: status %d: %s", part, run->committed, status, output);
+    g_assert_true(well);
+    run->committed = MAX(run->committed, last_said(output, "committed"));
+    return status;
+}
+
+static void
+test_kills(gconstpointer data)
+{
+    g_autofree char *mpirun = launched_find();
+    char *directory = trained_directory();
+    struct killed run = {mpirun, data, directory, -1, 0};
+
+    if (mpirun) {
+        g_assert_cmpint(run_killed(&run, "begin", 0), ==, 0);
+        g_assert_cmpint(run.committed, ==, 0);
+        for (int i = 0; i < KILLS; i++)
+            run.kills += run_killed(&run, "go-on", g_test_rand_int_range(1, KILL_US_MAX)) != 0;
+        g_test_message("%d kills, step %d committed", run.kills, run.committed);
+        g_assert_cmpint(run_killed(&run, "finish", 0), ==, 0);
+    }
+    trained_remove(directory);
+}
+
 int
 main(int argc, char **argv)
 {
     self = argv[0];
-    if (argc == 4 && !strcmp(argv[1], "--worker"))
-        return trainer_worker(argv[2], argv[3]);
+    if (argc == 5 && !strcmp(argv[1], "--worker"))
+        return trainer_worker(argv[2], argv[3], argv[4]);
     g_test_init(&argc, &argv, NULL);
     for (size_t i = 0; i < G_N_ELEMENTS(rights); i++) {
         g_autofree char *path = g_strdup_printf("/trainer-ranks/%s", rights[i].name);
         g_test_add_data_func(path, &rights[i], test_right);
     }
+    g_test_add_data_func("/trainer-ranks/kills/nvme", "kills-nvme", test_kills);
+    g_test_add_data_func("/trainer-ranks/kills/memory", "kills-memory", test_kills);
     for (size_t i = 0; i < G_N_ELEMENTS(failures); i++) {
         g_autofree char *path = g_strdup_printf("/trainer-ranks/ends/%s", failures[i].name);
         g_test_add_data_func(path, &failures[i], test_ends);

@@ -20,7 +20,7 @@
 #define NORM_TOLERANCE 0.05
 #define STATE_TOLERANCE 0.05
 
-static const char *directory;
+static const char *directory, *part;
 
 #if defined(__SANITIZE_ADDRESS__)
 /* As in ranks_worker.c. */
@@ -339,23 +339,41 @@ resume(struct mw_ranks *ranks)
     return trainer_worker_resume(ranks, directory);
 }
 
+static int
+killed_on_drives(struct mw_ranks *ranks)
+{
+    return trainer_worker_kills(ranks, directory, true, part);
+}
+
+static int
+killed_in_memory(struct mw_ranks *ranks)
+{
+    return trainer_worker_kills(ranks, directory, false, part);
+}
+
 /* --- by name --------------------------------------------------------------------------------- */
 
 static const struct {
     const char *name;
     int (*run)(struct mw_ranks *ranks);
 } cases[] = {
-    {"gpt2", gpt2},       {"gpt2-tiled", gpt2_tiled},
-    {"llama", llama},     {"llama-tiled", llama_tiled},
-    {"delayed", delayed}, {"resume", resume},
+    {"gpt2", gpt2},
+    {"gpt2-tiled", gpt2_tiled},
+    {"llama", llama},
+    {"llama-tiled", llama_tiled},
+    {"delayed", delayed},
+    {"resume", resume},
+    {"kills-nvme", killed_on_drives},
+    {"kills-memory", killed_in_memory},
 };
 
 int
-trainer_worker(const char *name, const char *where)
+trainer_worker(const char *name, const char *where, const char *which)
 {
     GError *error = NULL;
 
     directory = where;
+    part = which;
     for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
         if (strcmp(cases[i].name, name))
             continue;

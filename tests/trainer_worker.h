@@ -7,8 +7,8 @@
 /* Small: many blocks a part. */
 #define SCRATCH_BYTES 8192
 
-/* Exit status of a rank of the named case. */
-int trainer_worker(const char *name, const char *directory);
+/* Exit status of a rank of the named case; `part` is of a run that is killed. */
+int trainer_worker(const char *name, const char *directory, const char *part);
 
 /* One line, then all end. */
 void trainer_worker_fail(struct mw_ranks *ranks, const char *format, ...) G_GNUC_PRINTF(2, 3);
@@ -16,6 +16,10 @@ void trainer_worker_meet(struct mw_ranks *ranks, bool good, GError *error); /* o
 
 /* --- trainer_worker_resume.c --- */
 int trainer_worker_resume(struct mw_ranks *ranks, const char *directory);
+/* Of a run that is killed: "begin" makes its first step, "go-on" and "finish" resume it; "finish"
+ * compares it with one that is not. */
+int trainer_worker_kills(struct mw_ranks *ranks, const char *directory, bool drives,
+                         const char *part);
 
 /* --- trainer_worker_ends.c --- */
 int trainer_worker_end(const char *name, const char *directory);

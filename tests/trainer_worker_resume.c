@@ -1,11 +1,16 @@
 /* A run of several ranks goes on from the newest step that all of them have. */
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "trained.h"
 #include "trainer_worker.h"
 #include "weights_fixture.h"
 
 #define STEPS 5
+#define KILLED_STEPS 30
 #define GPT2 FIXTURES "gpt2-small/config.json"
 
 static const struct trained_case nvme = {.name = "nvme",
@@ -119,6 +124,98 @@ trainer_worker_resume(struct mw_ranks *ranks, const char *directory)
     go_on(&nvme, ranks, directory);
     go_on(&in_memory, ranks, directory);
     go_on(&replicated, ranks, directory);
+    mw_ranks_leave(ranks);
+    return 0;
+}
+
+/* --- a run that is killed, again and again --------------------------------------------------- */
+
+/* A line each, for who counts. */
+static void
+report_start(void *data, int64_t first_step)
+{
+    if (!mw_ranks_index(data))
+        fprintf(stderr, "\nfrom %d\n", (int)first_step);
+}
+
+static void
+report_step(void *data, const struct mw_trainer_step *step)
+{
+    if (!mw_ranks_index(data) && step->committed)
+        fprintf(stderr, "\ncommitted %d\n", (int)step->step);
+}
+
+static void *
+kill_later(void *data)
+{
+    g_usleep(GPOINTER_TO_UINT(data));
+    kill(getpid(), SIGKILL);
+    return NULL;
+}
+
+/* The environment says when, and so which rank. */
+static void
+await_kill(struct mw_ranks *ranks)
+{
+    const char *after_us = g_getenv("MEMWALL_TEST_KILL_US");
+    guint us = after_us ? (guint)g_ascii_strtoull(after_us, NULL, 10) : 0;
+    pthread_t killer;
+
+    if (us && us % (guint)mw_ranks_count(ranks) == (guint)mw_ranks_index(ranks) &&
+        pthread_create(&killer, NULL, kill_later, GUINT_TO_POINTER(us)))
+        g_error("no thread");
+}
+
+static struct trained
+run_killed(const struct trained_case *what, const char *directory, bool commit, bool resume,
+           int64_t stop)
+{
+    struct trained_course course = {.steps = KILLED_STEPS,
+                                    .stop = stop,
+                                    .threads = 1,
+                                    .directory = directory,
+                                    .commit = commit,
+                                    .resume = resume,
+                                    .buffered = true,
+                                    .fingerprint = 7,
+                                    .on_start = commit ? report_start : NULL,
+                                    .on_step = commit ? report_step : NULL,
+                                    .data = what->ranks};
+    struct trained trained;
+    GError *error = NULL;
+
+    trainer_worker_meet(what->ranks, trained_train(what, &course, &trained, &error), error);
+    return trained;
+}
+
+static void
+compare_with_undisturbed(const struct trained_case *what, const struct trained *killed)
+{
+    char *own = trained_directory();
+    struct trained undisturbed = run_killed(what, own, false, false, 0);
+    int64_t left = KILLED_STEPS - killed->first_step;
+
+    if (memcmp(undisturbed.losses + killed->first_step, killed->losses + killed->first_step,
+               left * sizeof(double)) ||
+        memcmp(undisturbed.state, killed->state, 3 * killed->elements * sizeof(float)))
+        trainer_worker_fail(what->ranks, "%s: killed, it has other weights", what->name);
+    trained_clear(&undisturbed);
+    trained_remove(own);
+}
+
+int
+trainer_worker_kills(struct mw_ranks *ranks, const char *directory, bool drives, const char *part)
+{
+    struct trained_case what = drives ? nvme : in_memory;
+    bool begins = !strcmp(part, "begin");
+
+    what.ranks = ranks;
+    what.save_every = drives ? 0 : 3;
+    await_kill(ranks);
+    struct trained trained = run_killed(&what, directory, true, !begins, begins);
+    if (!strcmp(part, "finish"))
+        compare_with_undisturbed(&what, &trained);
+    trained_clear(&trained);
     mw_ranks_leave(ranks);
     return 0;
 }
