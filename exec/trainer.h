@@ -27,6 +27,8 @@ struct mw_optimizer {
     double loss_scale; /* gradients are made this much larger, and divided by it in the update */
 };
 
+struct mw_checkpoint; /* exec/checkpoint.h */
+
 #define MW_TRAINER_FIELDS_MAX 100
 
 /*
@@ -71,6 +73,7 @@ struct mw_trainer_options {
 
     uint64_t seed;                       /* of starting weights, */
     const struct mw_safetensors *weights; /* or, if not NULL, where they come from */
+    const struct mw_checkpoint *checkpoint; /* or whose state and step it goes on from */
 
     /* Fills this rank's micro-batch: ids and targets of sequences * seq tokens.  Called in a
      * lane's thread. */
@@ -101,7 +104,7 @@ void mw_trainer_free(struct mw_trainer *trainer); /* NULL is allowed */
 
 /* The step that the next run begins with: 0, or the one after that which was resumed. */
 int64_t mw_trainer_next_step(const struct mw_trainer *trainer);
-/* What was resumed, with the caller's fields; NULL. */
+/* What was resumed or gone on from, with the caller's fields; NULL. */
 const struct mw_commit_record *mw_trainer_resumed(const struct mw_trainer *trainer);
 /* A line for the user, if a commit was found interrupted; NULL. */
 const char *mw_trainer_notice(const struct mw_trainer *trainer);

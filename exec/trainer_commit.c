@@ -179,19 +179,27 @@ mw_trainer_state_extent(const struct mw_trainer *trainer, uint32_t chunk, int wh
     };
 }
 
+int
+mw_trainer_fields(const struct mw_trainer *trainer,
+                  struct mw_commit_field fields[1 + MW_TRAINER_FIELDS_MAX])
+{
+    const struct mw_trainer_options *options = &trainer->options;
+
+    fields[0] = mw_commit_field("updates", (uint64_t)trainer->now.updates);
+    return 1 + (options->commit.fields ? options->commit.fields(options->data, fields + 1) : 0);
+}
+
 static bool
 write_record(struct mw_trainer *trainer, GError **error)
 {
     const struct mw_plan *plan = trainer->plan;
-    const struct mw_trainer_options *options = &trainer->options;
     struct mw_trainer_durable *it = &trainer->durable;
     struct mw_commit_field fields[1 + MW_TRAINER_FIELDS_MAX];
-    struct mw_commit_record record = {
-        .step = trainer->now.step, .fields = fields, .extents = it->extents, .field_count = 1};
+    struct mw_commit_record record = {.step = trainer->now.step,
+                                      .fields = fields,
+                                      .extents = it->extents,
+                                      .field_count = mw_trainer_fields(trainer, fields)};
 
-    fields[0] = mw_commit_field("updates", (uint64_t)trainer->now.updates);
-    if (options->commit.fields)
-        record.field_count += options->commit.fields(options->data, fields + 1);
     for (uint32_t c = 0; c < plan->chunk_count; c++)
         if (mw_trainer_on_drives(plan, c))
             it->extents[record.extent_count++] = mw_trainer_state_extent(

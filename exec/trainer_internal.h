@@ -130,6 +130,9 @@ bool mw_trainer_restore_params(struct mw_trainer *trainer, uint32_t chunk, GErro
 bool mw_trainer_start_frozen(struct mw_trainer *trainer, GError **error);
 
 /* --- trainer_commit.c --- */
+/* A record's fields, the caller's among them; how many. */
+int mw_trainer_fields(const struct mw_trainer *trainer,
+                      struct mw_commit_field fields[1 + MW_TRAINER_FIELDS_MAX]);
 bool mw_trainer_check_commit(const struct mw_trainer *trainer, GError **error);
 bool mw_trainer_open_commit(struct mw_trainer *trainer, GError **error);
 void mw_trainer_close_commit(struct mw_trainer *trainer);

@@ -1,4 +1,5 @@
 /* A run goes on from its newest committed step: all state is checked before it is used. */
+#include "exec/checkpoint.h"
 #include "exec/trainer_internal.h"
 #include "planner/error.h"
 
@@ -82,7 +83,11 @@ mw_trainer_resume(struct mw_trainer *trainer, GError **error)
 const struct mw_commit_record *
 mw_trainer_resumed(const struct mw_trainer *trainer)
 {
-    return trainer->durable.resumed.fields ? &trainer->durable.resumed : NULL;
+    const struct mw_trainer_options *o = &trainer->options;
+
+    if (trainer->durable.resumed.fields)
+        return &trainer->durable.resumed;
+    return o->checkpoint ? mw_checkpoint_record(o->checkpoint) : NULL;
 }
 
 const char *

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "exec/checkpoint.h"
 #include "exec/trainer_internal.h"
 #include "exec/weights.h"
 #include "planner/error.h"
@@ -9,13 +10,16 @@
 /* Elements that are made at a time. */
 #define PIECE_ELEMENTS ((int64_t)1 << 19)
 
+/* Parameters (state 0); from a checkpoint momentum and variance (1, 2) as well. */
 static bool
-make_weights(const struct mw_trainer *trainer, const struct mw_tensor *tensor, int64_t tile,
-             int64_t first, int64_t count, enum mw_dtype as, void *out, GError **error)
+make_state(const struct mw_trainer *trainer, int state, const struct mw_tensor *tensor,
+           int64_t tile, int64_t first, int64_t count, enum mw_dtype as, void *out, GError **error)
 {
     const struct mw_trainer_options *o = &trainer->options;
     struct mw_weights_part part = {tensor->layer, tensor->operators, tensor->tiles, tile};
 
+    if (o->checkpoint)
+        return mw_checkpoint_read(o->checkpoint, state, &part, first, count, as, out, error);
     if (o->weights)
         return mw_weights_load(o->decoder, o->weights, "", &part, first, count, as, out, error);
     mw_weights_start(o->decoder, o->seed, &part, first, count, as, out);
@@ -46,36 +50,37 @@ copy_state(struct mw_trainer *trainer, void *to, const void *from, int64_t bytes
 }
 
 static bool
-start_piece(struct mw_trainer *trainer, uint32_t chunk, const struct mw_piece *piece,
-              float *made, GError **error)
+start_piece(struct mw_trainer *trainer, uint32_t chunk, int state, const struct mw_piece *piece,
+            float *made, GError **error)
 {
     const struct mw_tensor *tensor = &trainer->plan->tensors[piece->tensor];
+    int64_t at = state * trainer->plan->chunks[chunk].elements + piece->at;
 
     for (int64_t i = 0; i < piece->elements; i += PIECE_ELEMENTS) {
         int64_t count = MIN(PIECE_ELEMENTS, piece->elements - i);
-        void *w = mw_places_at(&trainer->places, reachable(trainer, chunk),
-                               4 * (piece->at + i));
-        if (!make_weights(trainer, tensor, piece->tile, piece->first + i, count,
-                          MW_DTYPE_FP32, made, error) ||
-            !copy_state(trainer, w, made, 4 * count, error))
+        void *to = mw_places_at(&trainer->places, reachable(trainer, chunk), 4 * (at + i));
+        if (!make_state(trainer, state, tensor, piece->tile, piece->first + i, count,
+                        MW_DTYPE_FP32, made, error) ||
+            !copy_state(trainer, to, made, 4 * count, error))
             return false;
     }
     return true;
 }
 
-/* Momentum and variance are zero, as reserved memory is; a set may hold another chunk's. */
+/* Momentum and variance begin with zero, as reserved memory is; a set may hold another chunk's. */
 static bool
 start_chunk(struct mw_trainer *trainer, uint32_t chunk, float *made, GError **error)
 {
     const struct mw_chunk_content *content = &trainer->plan->chunks[chunk];
     const struct mw_trainer_chunk *it = &trainer->chunks[chunk];
+    int states = trainer->options.checkpoint ? 3 : 1;
     bool drives = on_drives(trainer, chunk);
     uint32_t slot = reachable(trainer, chunk);
 
     if (drives)
         memset(mw_places_at(&trainer->places, slot, 0), 0, 12 * content->elements);
-    for (int64_t i = 0; i < it->piece_count; i++)
-        if (!start_piece(trainer, chunk, &it->pieces[i], made, error))
+    for (int64_t i = 0; i < states * it->piece_count; i++)
+        if (!start_piece(trainer, chunk, (int)(i % states), &it->pieces[i / states], made, error))
             return false;
     struct mw_move move = {{slot, 0}, {content->slot, 0}, 12 * content->elements};
     return !drives || mw_places_move(&trainer->places, &move, 1, error);
@@ -107,12 +112,25 @@ start_params(struct mw_trainer *trainer, uint32_t index, int64_t tile, void *mad
         mine = mw_tensor_shard(tensor, trainer->rank, tile);
     for (int64_t i = 0; i < mine.elements; i += PIECE_ELEMENTS) {
         int64_t count = MIN(PIECE_ELEMENTS, mine.elements - i);
-        if (!make_weights(trainer, tensor, tile, mine.first + i, count, MW_DTYPE_BF16, made, error) ||
+        if (!make_state(trainer, 0, tensor, tile, mine.first + i, count, MW_DTYPE_BF16, made, error) ||
             !put_params(trainer, tensor->param_slot, 2 * (tile * tensor->param_stride + i), made,
                         2 * count, error))
             return false;
     }
     return true;
+}
+
+static void
+start_numbers(struct mw_trainer *trainer)
+{
+    const struct mw_checkpoint *from = trainer->options.checkpoint;
+    uint64_t updates = 0;
+
+    if (!from)
+        return;
+    mw_commit_find(mw_checkpoint_record(from), "updates", &updates);
+    trainer->now.updates = (int64_t)updates;
+    trainer->next_step = mw_checkpoint_record(from)->step + 1;
 }
 
 bool
@@ -130,6 +148,7 @@ mw_trainer_start_state(struct mw_trainer *trainer, GError **error)
         for (uint32_t tile = 0; good && tile < plan->tensors[t].tiles; tile++)
             good = start_params(trainer, t, tile, made, error);
     free(made);
+    start_numbers(trainer);
     return good;
 }
 

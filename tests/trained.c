@@ -193,12 +193,14 @@ go(struct run *run, const struct mw_trainer_options *options, GError **error)
     run->out->first_step = mw_trainer_next_step(trainer);
     if (mw_trainer_resumed(trainer))
         mw_commit_find(mw_trainer_resumed(trainer), "cursor", &run->out->cursor);
+    run->cursor = (int64_t)run->out->cursor;
     run->out->notice = g_strdup(mw_trainer_notice(trainer));
     if (run->course->on_start)
         run->course->on_start(run->course->data, run->out->first_step);
     bool good = mw_trainer_run(trainer, MAX(stop - run->out->first_step, 0), on_step, run, error);
     count_elements(run);
     good = good && mw_trainer_visit_state(trainer, keep, run, error);
+    good = good && (!run->course->save || mw_checkpoint_save(trainer, run->course->save, error));
     if (good && run->plan->tensors[0].params_whole)
         keep_params(run, trainer);
     if (good || run->ranks == 1)
@@ -267,7 +269,11 @@ trained_train(const struct trained_case *what, const struct trained_course *cour
     };
     if (what->weights)
         options.optimizer = (struct mw_optimizer){0.9, 0.95, 1e-8, 0.1, 1, 1};
-    bool good = go(&run, &options, error);
+    struct mw_checkpoint *from = NULL;
+    bool good = !course->from || (from = mw_checkpoint_open(course->from, &decoder, error));
+    options.checkpoint = from;
+    good = good && go(&run, &options, error);
+    mw_checkpoint_close(from);
     mw_plan_free(plan);
     mw_plan_free(undelayed);
     g_free(run.first);

@@ -4,6 +4,7 @@
 #ifndef MW_TESTS_TRAINED_H
 #define MW_TESTS_TRAINED_H
 
+#include "exec/checkpoint.h"
 #include "exec/trainer.h"
 #include "planner/planner.h"
 
@@ -55,6 +56,8 @@ struct trained_course {
     bool commit, resume, buffered;
     uint64_t fingerprint;
     const struct mw_nvme_calls *calls;
+    const char *from;                         /* a checkpoint to go on from; or NULL */
+    const struct mw_checkpoint_options *save; /* at the stop; or NULL */
     void (*on_start)(void *data, int64_t first_step); /* may be NULL, as the next */
     void (*on_step)(void *data, const struct mw_trainer_step *step);
     void *data;

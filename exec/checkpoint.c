@@ -1,0 +1,200 @@
+#include "exec/checkpoint.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "exec/checkpoint_internal.h"
+#include "exec/trainer_internal.h"
+#include "planner/error.h"
+
+const char *const mw_checkpoint_prefixes[3] = {"", "exp_avg.", "exp_avg_sq."};
+
+enum { MODEL, OPTIMIZER, FILES };
+
+struct saving {
+    struct mw_trainer *trainer;
+    const struct mw_checkpoint_options *options;
+    char *path;                                   /* without a slash at its end */
+    struct mw_safetensors_writer *writers[FILES]; /* the second may be NULL */
+    char *part;                                   /* the folder; of the first rank */
+    uint16_t *narrow;                             /* of one visit */
+    int64_t narrow_elements;
+};
+
+/* --- declarations ------------------------------------------------------------------------------
+ */
+
+char *
+mw_checkpoint_fields_text(const struct mw_commit_field *fields, int count)
+{
+    GString *text = g_string_new(NULL);
+
+    for (int i = 0; i < count; i++)
+        g_string_append_printf(text, "%s%s=%" PRIx64, i ? " " : "", fields[i].name,
+                               fields[i].value);
+    return g_string_free(text, FALSE);
+}
+
+static void
+describe(const struct saving *saving, struct mw_safetensors_writer *writer)
+{
+    struct mw_trainer *trainer = saving->trainer;
+    struct mw_commit_field fields[1 + MW_TRAINER_FIELDS_MAX];
+    int count = mw_trainer_fields(trainer, fields);
+    g_autofree char *text = mw_checkpoint_fields_text(fields, count);
+    g_autofree char *step = g_strdup_printf("%" PRId64, trainer->next_step - 1);
+
+    mw_safetensors_describe(writer, "format", "pt"); /* what transformers asks for */
+    mw_safetensors_describe(writer, MW_CHECKPOINT_STEP, step);
+    mw_safetensors_describe(writer, MW_CHECKPOINT_FIELDS, text);
+}
+
+static bool
+declare(struct saving *saving, GError **error)
+{
+    const struct mw_decoder *decoder = saving->trainer->options.decoder;
+    enum mw_safetensors_dtype dtype = saving->options->dtype;
+    struct mw_safetensors_writer *optimizer = saving->writers[OPTIMIZER];
+
+    for (int f = 0; f < FILES; f++)
+        if (saving->writers[f])
+            describe(saving, saving->writers[f]);
+    if (!mw_weights_declare(decoder, saving->writers[MODEL], "", dtype, error))
+        return false;
+    for (int s = 1; optimizer && s < 3; s++)
+        if (!mw_weights_declare(decoder, optimizer, mw_checkpoint_prefixes[s], MW_SAFETENSORS_F32,
+                                error))
+            return false;
+    return !optimizer || dtype == MW_SAFETENSORS_F32 ||
+           mw_weights_declare(decoder, optimizer, MW_CHECKPOINT_MASTERS, MW_SAFETENSORS_F32, error);
+}
+
+/* --- content -----------------------------------------------------------------------------------
+ */
+
+static const void *
+narrowed(struct saving *saving, const float *w, int64_t count)
+{
+    if (saving->options->dtype == MW_SAFETENSORS_F32)
+        return w;
+    if (count > saving->narrow_elements) {
+        saving->narrow = g_renew(uint16_t, saving->narrow, count);
+        saving->narrow_elements = count;
+    }
+    saving->trainer->kernels->to_bf16(saving->narrow, w, count);
+    return saving->narrow;
+}
+
+static bool
+store(void *data, const struct mw_tensor *tensor, int64_t tile, int64_t first, int64_t count,
+      const float *const state[3], GError **error)
+{
+    struct saving *saving = data;
+    const struct mw_decoder *decoder = saving->trainer->options.decoder;
+    enum mw_safetensors_dtype dtype = saving->options->dtype;
+    struct mw_safetensors_writer *optimizer = saving->writers[OPTIMIZER];
+    struct mw_weights_part part = {tensor->layer, tensor->operators, tensor->tiles, tile};
+
+    if (tensor->state_whole && saving->trainer->rank > 0)
+        return true; /* the first rank has the same */
+    if (!mw_weights_store(decoder, saving->writers[MODEL], "", &part, first, count, dtype,
+                          narrowed(saving, state[0], count), error))
+        return false;
+    for (int s = 1; optimizer && s < 3; s++)
+        if (!mw_weights_store(decoder, optimizer, mw_checkpoint_prefixes[s], &part, first, count,
+                              MW_SAFETENSORS_F32, state[s], error))
+            return false;
+    return !optimizer || dtype == MW_SAFETENSORS_F32 ||
+           mw_weights_store(decoder, optimizer, MW_CHECKPOINT_MASTERS, &part, first, count,
+                            MW_SAFETENSORS_F32, state[0], error);
+}
+
+/* --- files of all ranks ------------------------------------------------------------------------
+ */
+
+static bool
+meet(struct saving *saving, GError **error)
+{
+    double nothing = 0;
+    return mw_trainer_sum(saving->trainer, 0, &nothing, error);
+}
+
+static bool
+begin(struct saving *saving, GError **error)
+{
+    bool first = saving->trainer->rank == 0;
+
+    if (first && !(saving->part = mw_checkpoint_folder_begin(saving->path, error)))
+        return false;
+    for (int f = 0; first && f < FILES; f++)
+        if (saving->writers[f] && !mw_safetensors_begin(saving->writers[f], error))
+            return false;
+    if (!meet(saving, error))
+        return false;
+    for (int f = 0; !first && f < FILES; f++)
+        if (saving->writers[f] && !mw_safetensors_attach(saving->writers[f], error))
+            return false;
+    return true;
+}
+
+static bool
+end_file(struct saving *saving, struct mw_safetensors_writer *writer, GError **error)
+{
+    double bytes = (double)mw_safetensors_written_bytes(writer), own = bytes;
+
+    if (!mw_safetensors_sync(writer, error) || !mw_trainer_sum(saving->trainer, 0, &bytes, error))
+        return false;
+    return saving->trainer->rank > 0 ||
+           mw_safetensors_commit(writer, (int64_t)(bytes - own), error);
+}
+
+static bool
+write_config(const struct saving *saving, GError **error)
+{
+    g_autofree char *path = g_build_filename(saving->part, MW_CHECKPOINT_CONFIG, NULL);
+
+    return !saving->options->config ||
+           g_file_set_contents_full(path, saving->options->config, -1,
+                                    G_FILE_SET_CONTENTS_CONSISTENT | G_FILE_SET_CONTENTS_DURABLE,
+                                    0666, error);
+}
+
+static bool
+end(struct saving *saving, GError **error)
+{
+    for (int f = 0; f < FILES; f++)
+        if (saving->writers[f] && !end_file(saving, saving->writers[f], error))
+            return false;
+    if (saving->trainer->rank == 0 &&
+        (!write_config(saving, error) ||
+         !mw_checkpoint_folder_commit(saving->path, saving->part, error)))
+        return false;
+    g_clear_pointer(&saving->part, g_free);
+    return meet(saving, error);
+}
+
+bool
+mw_checkpoint_save(struct mw_trainer *trainer, const struct mw_checkpoint_options *options,
+                   GError **error)
+{
+    static const char *const names[FILES] = {MW_CHECKPOINT_MODEL, MW_CHECKPOINT_OPTIMIZER};
+    struct saving saving = {
+        .trainer = trainer, .options = options, .path = g_strdup(options->path)};
+
+    for (size_t end = strlen(saving.path); end > 1 && saving.path[end - 1] == '/';)
+        saving.path[--end] = 0;
+    for (int f = 0; f < (options->optimizer ? FILES : OPTIMIZER); f++) {
+        g_autofree char *path = g_strdup_printf("%s.part/%s", saving.path, names[f]);
+        saving.writers[f] = mw_safetensors_writer_new(path);
+    }
+    bool good = declare(&saving, error) && begin(&saving, error) &&
+                mw_trainer_visit_state(trainer, store, &saving, error) && end(&saving, error);
+    for (int f = 0; f < FILES; f++)
+        mw_safetensors_writer_free(saving.writers[f]);
+    if (saving.part)
+        mw_checkpoint_folder_remove(saving.part);
+    g_free(saving.part);
+    g_free(saving.path);
+    g_free(saving.narrow);
+    return good;
+}

@@ -1,0 +1,48 @@
+/*
+ * checkpoint.h - weights and optimizer state in safetensors files, free of placement and ranks.
+ *
+ * A checkpoint is a folder:
+ *   model.safetensors      the parameters, by their names at Hugging Face
+ *   optimizer.safetensors  "exp_avg.NAME" and "exp_avg_sq.NAME", fp32 as all state; "fp32.NAME" too
+ *                          where the parameters are written in 16 bits.  Its metadata has the step
+ *                          and the fields of a commit record
+ *   config.json            if given
+ * Without the second it is weights for others.  PATH is at any time a whole checkpoint, the old one
+ * or the new one: both are written as PATH.part and renamed.
+ */
+#ifndef MW_EXEC_CHECKPOINT_H
+#define MW_EXEC_CHECKPOINT_H
+
+#include "exec/trainer.h"
+#include "exec/weights.h"
+
+struct mw_checkpoint_options {
+    const char *path; /* a folder that is not there yet, is empty, or holds a checkpoint */
+    enum mw_safetensors_dtype dtype; /* of the parameters: F32 or BF16 */
+    bool optimizer;                  /* with its state: can be gone on from */
+    const char *config;              /* the text of config.json; NULL: none */
+};
+
+/* Between runs, by all ranks together; they see one file system.  What a delayed update has not
+ * yet used of the last step is not in it. */
+bool mw_checkpoint_save(struct mw_trainer *trainer, const struct mw_checkpoint_options *options,
+                        GError **error);
+
+struct mw_checkpoint;
+
+/* NULL with *error: not there, without optimizer state, of another model, or two files of different
+ * steps. */
+struct mw_checkpoint *mw_checkpoint_open(const char *path, const struct mw_decoder *decoder,
+                                         GError **error);
+void mw_checkpoint_close(struct mw_checkpoint *checkpoint); /* NULL is allowed */
+
+/* The step that was the last, and the fields. */
+const struct mw_commit_record *mw_checkpoint_record(const struct mw_checkpoint *checkpoint);
+
+/* Elements of a part as in exec/weights.h: of the fp32 parameters (state 0), of the momentum (1),
+ * of the variance (2). */
+bool mw_checkpoint_read(const struct mw_checkpoint *checkpoint, int state,
+                        const struct mw_weights_part *part, int64_t first, int64_t count,
+                        enum mw_dtype as, void *out, GError **error);
+
+#endif

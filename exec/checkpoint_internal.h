@@ -1,0 +1,30 @@
+/* checkpoint_internal.h - what the files of the checkpoint share. */
+#ifndef MW_EXEC_CHECKPOINT_INTERNAL_H
+#define MW_EXEC_CHECKPOINT_INTERNAL_H
+
+#include "exec/checkpoint.h"
+
+#define MW_CHECKPOINT_MODEL "model.safetensors"
+#define MW_CHECKPOINT_OPTIMIZER "optimizer.safetensors"
+#define MW_CHECKPOINT_CONFIG "config.json"
+#define MW_CHECKPOINT_MASTERS "fp32."
+/* In metadata. */
+#define MW_CHECKPOINT_STEP "memwall.step"
+#define MW_CHECKPOINT_FIELDS "memwall.fields"
+
+/* Before a state's name: fp32 parameters in the model's file, momentum, variance. */
+extern const char *const mw_checkpoint_prefixes[3];
+
+/* "NAME=VALUE NAME=VALUE", values in hexadecimal; g_free it. */
+char *mw_checkpoint_fields_text(const struct mw_commit_field *fields, int count);
+/* False for a text of another form. */
+bool mw_checkpoint_fields_parse(const char *text, struct mw_commit_record *record);
+
+/* --- checkpoint_folder.c --- */
+/* An empty PATH.part; g_free it.  NULL with *error, also where PATH is something else. */
+char *mw_checkpoint_folder_begin(const char *path, GError **error);
+/* PATH.part becomes PATH, durably; an old one is removed. */
+bool mw_checkpoint_folder_commit(const char *path, const char *part, GError **error);
+void mw_checkpoint_folder_remove(const char *path); /* the files of a checkpoint, and itself */
+
+#endif

@@ -1,0 +1,151 @@
+#include <inttypes.h>
+#include <string.h>
+
+#include "exec/checkpoint_internal.h"
+#include "planner/error.h"
+
+struct mw_checkpoint {
+    const struct mw_decoder *decoder;
+    struct mw_safetensors *model, *optimizer;
+    bool has_masters; /* fp32 parameters in the optimizer's file */
+    struct mw_commit_record record;
+};
+
+/* --- numbers -----------------------------------------------------------------------------------
+ */
+
+static bool
+parse_field(const char *word, struct mw_commit_field *field)
+{
+    const char *equals = strchr(word, '=');
+    g_autofree char *name = equals ? g_strndup(word, (gsize)(equals - word)) : NULL;
+    uint64_t value = 0;
+
+    if (!name || !*name ||
+        !g_ascii_string_to_unsigned(equals + 1, 16, 0, G_MAXUINT64, &value, NULL))
+        return false;
+    *field = mw_commit_field(name, value);
+    return true;
+}
+
+bool
+mw_checkpoint_fields_parse(const char *text, struct mw_commit_record *record)
+{
+    g_auto(GStrv) words = g_strsplit(text, " ", -1);
+    int count = (int)g_strv_length(words);
+    bool good = count <= MW_COMMIT_FIELDS_MAX;
+
+    record->fields = g_new0(struct mw_commit_field, count + 1);
+    for (int i = 0; good && i < count; i++)
+        good = parse_field(words[i], &record->fields[record->field_count++]);
+    return good;
+}
+
+static bool
+read_numbers(struct mw_checkpoint *it, GError **error)
+{
+    const char *step = mw_safetensors_metadata(it->optimizer, MW_CHECKPOINT_STEP);
+    const char *fields = mw_safetensors_metadata(it->optimizer, MW_CHECKPOINT_FIELDS);
+    const char *other = mw_safetensors_metadata(it->model, MW_CHECKPOINT_STEP);
+
+    if (!step || !fields ||
+        !g_ascii_string_to_signed(step, 10, -1, G_MAXINT64 - 1, &it->record.step, NULL) ||
+        !mw_checkpoint_fields_parse(fields, &it->record)) {
+        g_set_error(error, MW_ERROR, MW_ERROR_FORMAT,
+                    "%s: its metadata must have \"" MW_CHECKPOINT_STEP
+                    "\" and \"" MW_CHECKPOINT_FIELDS "\", as memwall writes them",
+                    mw_safetensors_path(it->optimizer));
+        return false;
+    }
+    if (!g_strcmp0(step, other))
+        return true;
+    g_set_error(error, MW_ERROR, MW_ERROR_FORMAT,
+                "%s: of step %s, but the weights beside it are of step %s",
+                mw_safetensors_path(it->optimizer), step, other ? other : "(not said)");
+    return false;
+}
+
+/* --- tensors -----------------------------------------------------------------------------------
+ */
+
+static bool
+has_prefix(const struct mw_safetensors *set, const char *prefix)
+{
+    for (size_t i = 0; i < mw_safetensors_count(set); i++)
+        if (g_str_has_prefix(mw_safetensors_at(set, i)->name, prefix))
+            return true;
+    return false;
+}
+
+static bool
+check_tensors(struct mw_checkpoint *it, GError **error)
+{
+    it->has_masters = has_prefix(it->optimizer, MW_CHECKPOINT_MASTERS);
+    if (!mw_weights_check(it->decoder, it->model, "", error))
+        return false;
+    for (int s = 1; s < 3; s++)
+        if (!mw_weights_check(it->decoder, it->optimizer, mw_checkpoint_prefixes[s], error))
+            return false;
+    return !it->has_masters ||
+           mw_weights_check(it->decoder, it->optimizer, MW_CHECKPOINT_MASTERS, error);
+}
+
+static bool
+open_files(struct mw_checkpoint *it, const char *path, GError **error)
+{
+    g_autofree char *model = g_build_filename(path, MW_CHECKPOINT_MODEL, NULL);
+    g_autofree char *optimizer = g_build_filename(path, MW_CHECKPOINT_OPTIMIZER, NULL);
+
+    it->model = mw_safetensors_open(model, error);
+    if (!it->model)
+        return false;
+    if (!g_file_test(optimizer, G_FILE_TEST_EXISTS)) {
+        g_set_error(error, MW_ERROR, MW_ERROR_FORMAT,
+                    "%s: no " MW_CHECKPOINT_OPTIMIZER ": weights alone are started from by "
+                    "--weights",
+                    path);
+        return false;
+    }
+    it->optimizer = mw_safetensors_open(optimizer, error);
+    return it->optimizer != NULL;
+}
+
+struct mw_checkpoint *
+mw_checkpoint_open(const char *path, const struct mw_decoder *decoder, GError **error)
+{
+    struct mw_checkpoint *it = g_new0(struct mw_checkpoint, 1);
+
+    it->decoder = decoder;
+    if (open_files(it, path, error) && check_tensors(it, error) && read_numbers(it, error))
+        return it;
+    mw_checkpoint_close(it);
+    return NULL;
+}
+
+void
+mw_checkpoint_close(struct mw_checkpoint *checkpoint)
+{
+    if (!checkpoint)
+        return;
+    mw_safetensors_close(checkpoint->model);
+    mw_safetensors_close(checkpoint->optimizer);
+    mw_commit_record_clear(&checkpoint->record);
+    g_free(checkpoint);
+}
+
+const struct mw_commit_record *
+mw_checkpoint_record(const struct mw_checkpoint *checkpoint)
+{
+    return &checkpoint->record;
+}
+
+bool
+mw_checkpoint_read(const struct mw_checkpoint *it, int state, const struct mw_weights_part *part,
+                   int64_t first, int64_t count, enum mw_dtype as, void *out, GError **error)
+{
+    bool masters = state == 0 && it->has_masters;
+    const struct mw_safetensors *set = state || masters ? it->optimizer : it->model;
+    const char *prefix = masters ? MW_CHECKPOINT_MASTERS : mw_checkpoint_prefixes[state];
+
+    return mw_weights_load(it->decoder, set, prefix, part, first, count, as, out, error);
+}

@@ -1,0 +1,266 @@
+/* Checkpoints: the same files whoever writes them, the same bits wherever a run goes on. */
+#include <glib/gstdio.h>
+#include <string.h>
+
+#include "tests/nvme_fixture.h"
+#include "tests/trained_commits.h"
+#include "tests/weights_fixture.h"
+
+#define STEPS TRAINED_STEPS
+#define STOP 5
+#define GPT2 FIXTURES "gpt2-small/config.json"
+#define LLAMA FIXTURES "llama-small/config.json"
+
+static char *directory;
+
+static const struct trained_case on_device = {.name = "device", .strategy = MW_STRATEGY_ZERO3};
+static const struct trained_case others[] = {
+    {.name = "ddp", .strategy = MW_STRATEGY_DDP},
+    {.name = "offload", .strategy = MW_STRATEGY_ZERO_OFFLOAD},
+    {.name = "nvme",
+     .strategy = MW_STRATEGY_ZERO_INFINITY_NVME,
+     .params = "nvme",
+     .gradients = "nvme",
+     .optimizer = "nvme",
+     .activations = "cpu"},
+    {.name = "split",
+     .strategy = MW_STRATEGY_ZERO_INFINITY_NVME,
+     .params = "cpu:0.04MB,nvme",
+     .gradients = "cpu:0.06MB,nvme",
+     .optimizer = "gpu:0.23MB,cpu:0.1MB,nvme",
+     .activations = "cpu",
+     .commit = 1,
+     .save_every = 3},
+    {.name = "tiled", .strategy = MW_STRATEGY_ZERO_INFINITY_CPU, .tiles = 3},
+};
+
+static struct trained_case
+of_model(const struct trained_case *common, const char *model)
+{
+    struct trained_case what = *common;
+
+    what.model = model;
+    what.sequences = 2;
+    what.seq = 16;
+    what.grad_accum = 1;
+    what.interval = 1;
+    return what;
+}
+
+static struct trained_course
+course_to(int64_t stop, const char *from, const struct mw_checkpoint_options *save)
+{
+    return (struct trained_course){.steps = STEPS,
+                                   .stop = stop,
+                                   .threads = 1,
+                                   .directory = directory,
+                                   .from = from,
+                                   .save = save};
+}
+
+static char *
+place(const char *name)
+{
+    return g_build_filename(directory, name, NULL);
+}
+
+static void
+assert_same_file(const char *one, const char *other, const char *name)
+{
+    g_autofree char *a = g_build_filename(one, name, NULL),
+                    *b = g_build_filename(other, name, NULL);
+    g_autofree char *x = NULL, *y = NULL;
+    gsize x_bytes, y_bytes;
+
+    g_assert_true(g_file_get_contents(a, &x, &x_bytes, NULL));
+    g_assert_true(g_file_get_contents(b, &y, &y_bytes, NULL));
+    g_assert_cmpmem(x, x_bytes, y, y_bytes);
+}
+
+/* Sums over tiles are rounded otherwise: those runs are near, not the same. */
+static void
+go_on(const struct trained_case *what, const char *from)
+{
+    struct trained_course course = course_to(0, from, NULL);
+    struct trained undisturbed = trained_run(what, STEPS, 1, directory);
+    struct trained trained = trained_well(what, &course);
+
+    if (!what->tiles)
+        trained_assert_same(what->name, &undisturbed, &trained);
+    trained_clear(&trained);
+    trained_clear(&undisturbed);
+}
+
+/* Loaded by another placement and written again: the same bytes; gone on from: the same bits. */
+static void
+carry_over(const char *model, enum mw_safetensors_dtype dtype)
+{
+    g_autofree char *first = place("first"), *again = place("again");
+    struct trained_case what = of_model(&on_device, model);
+    struct mw_checkpoint_options options = {.path = first, .dtype = dtype, .optimizer = true};
+    struct mw_checkpoint_options rewrite = {.path = again, .dtype = dtype, .optimizer = true};
+    struct trained_course course = course_to(STOP, NULL, &options);
+    struct trained trained = trained_well(&what, &course);
+
+    trained_clear(&trained);
+    for (size_t i = 0; i < G_N_ELEMENTS(others); i++) {
+        struct trained_case other = of_model(&others[i], model);
+        course = course_to(STOP, first, &rewrite);
+        trained = trained_well(&other, &course);
+        g_assert_cmpint(trained.first_step, ==, STOP);
+        g_assert_cmpuint(trained.cursor, ==, STOP * 1000);
+        trained_clear(&trained);
+        assert_same_file(first, again, "model.safetensors");
+        assert_same_file(first, again, "optimizer.safetensors");
+        go_on(&other, again);
+    }
+    mw_nvme_fixture_remove(first);
+    mw_nvme_fixture_remove(again);
+}
+
+static void
+test_gpt2(void)
+{
+    carry_over(GPT2, MW_SAFETENSORS_F32);
+}
+
+static void
+test_llama_16_bits(void)
+{
+    carry_over(LLAMA, MW_SAFETENSORS_BF16);
+}
+
+/* A committed run from a checkpoint is resumed by itself. */
+static void
+test_then_committed(void)
+{
+    g_autofree char *first = place("first");
+    struct trained_case what = trained_commits[2];
+    struct mw_checkpoint_options options = {
+        .path = first, .dtype = MW_SAFETENSORS_F32, .optimizer = true};
+    struct trained undisturbed = trained_run(&what, STEPS, 1, directory);
+    struct trained_course course = course_to(4, NULL, &options);
+    struct trained trained = trained_well(&what, &course);
+
+    trained_clear(&trained);
+    course = course_to(7, first, NULL);
+    course.commit = true;
+    trained = trained_well(&what, &course);
+    g_assert_cmpint(trained.first_step, ==, 4);
+    trained_clear(&trained);
+    course = course_to(0, NULL, NULL);
+    course.commit = course.resume = true;
+    trained = trained_well(&what, &course);
+    g_assert_cmpint(trained.first_step, ==, 7);
+    trained_assert_same(what.name, &undisturbed, &trained);
+    trained_clear(&trained);
+    trained_clear(&undisturbed);
+    mw_nvme_fixture_remove(first);
+}
+
+/* --- weights alone -----------------------------------------------------------------------------
+ */
+
+static void
+save(const char *path, const char *model, int64_t stop, bool optimizer, const char *config)
+{
+    struct trained_case what = of_model(&on_device, model);
+    struct mw_checkpoint_options options = {
+        .path = path, .dtype = MW_SAFETENSORS_BF16, .optimizer = optimizer, .config = config};
+    struct trained_course course = course_to(stop, NULL, &options);
+    struct trained trained = trained_well(&what, &course);
+
+    trained_clear(&trained);
+}
+
+static void
+refuse(const char *model, const char *from, const char *to, const char *part)
+{
+    struct trained_case what = of_model(&on_device, model);
+    struct mw_checkpoint_options options = {.path = to, .dtype = MW_SAFETENSORS_F32};
+    struct trained_course course = course_to(1, from, to ? &options : NULL);
+    struct trained trained;
+    g_autoptr(GError) error = NULL;
+
+    if (trained_train(&what, &course, &trained, &error))
+        g_error("not refused, though it should say \"%s\"", part);
+    if (!strstr(error->message, part))
+        g_error("\"%s\" does not say \"%s\"", error->message, part);
+    trained_clear(&trained);
+}
+
+static void
+test_weights(void)
+{
+    g_autofree char *path = place("weights");
+
+    save(path, GPT2, 2, false, "{}\n");
+    struct mw_safetensors *set = mw_safetensors_open(path, NULL);
+    g_assert_nonnull(set);
+    g_assert_nonnull(mw_safetensors_find(set, "transformer.h.0.ln_1.weight"));
+    g_assert_cmpstr(mw_safetensors_metadata(set, "format"), ==, "pt");
+    for (size_t i = 0; i < mw_safetensors_count(set); i++)
+        g_assert_cmpint(mw_safetensors_at(set, i)->dtype, ==, MW_SAFETENSORS_BF16);
+    mw_safetensors_close(set);
+    g_autofree char *config = g_build_filename(path, "config.json", NULL);
+    g_assert_true(g_file_test(config, G_FILE_TEST_EXISTS));
+    refuse(GPT2, path, NULL, "no optimizer.safetensors");
+    mw_nvme_fixture_remove(path);
+}
+
+/* --- what is refused, what stays ---------------------------------------------------------------
+ */
+
+static void
+test_refused(void)
+{
+    g_autofree char *path = place("first"), *other = place("other");
+    g_autofree char *mine = g_build_filename(path, "optimizer.safetensors", NULL);
+    g_autofree char *theirs = g_build_filename(other, "optimizer.safetensors", NULL);
+
+    save(path, GPT2, 2, true, NULL);
+    refuse(LLAMA, path, NULL, "model.safetensors");
+    save(other, GPT2, 3, true, NULL);
+    g_assert_cmpint(g_rename(theirs, mine), ==, 0);
+    refuse(GPT2, path, NULL, "of step 2, but the weights beside it are of step 1");
+    refuse(GPT2, other, NULL, "no optimizer.safetensors");
+    refuse(GPT2, directory, NULL, "model.safetensors");
+    mw_nvme_fixture_remove(path);
+    mw_nvme_fixture_remove(other);
+}
+
+static void
+test_places(void)
+{
+    g_autofree char *path = place("place"), *file = g_build_filename(path, "letters", NULL);
+
+    g_assert_cmpint(g_mkdir(path, 0700), ==, 0);
+    save(path, GPT2, 1, true, NULL);
+    g_autofree char *slashed = g_strconcat(path, "/", NULL);
+    save(slashed, GPT2, 2, false, NULL); /* replaces the other, whole */
+    refuse(GPT2, path, NULL, "no optimizer.safetensors");
+    g_assert_true(g_file_set_contents(file, "dear", -1, NULL));
+    refuse(GPT2, NULL, path, "holds letters");
+    g_assert_true(g_file_test(file, G_FILE_TEST_EXISTS));
+    refuse(GPT2, NULL, file, "is a folder, this is none");
+    mw_nvme_fixture_remove(path);
+    g_autofree char *part = place("place.part"), *nowhere = place("nowhere/at/all");
+    g_assert_false(g_file_test(part, G_FILE_TEST_EXISTS));
+    refuse(GPT2, NULL, nowhere, "cannot be made: No such file");
+}
+
+int
+main(int argc, char **argv)
+{
+    g_test_init(&argc, &argv, NULL);
+    directory = trained_directory();
+    g_test_add_func("/checkpoint/gpt2", test_gpt2);
+    g_test_add_func("/checkpoint/llama-16-bits", test_llama_16_bits);
+    g_test_add_func("/checkpoint/then-committed", test_then_committed);
+    g_test_add_func("/checkpoint/weights", test_weights);
+    g_test_add_func("/checkpoint/refused", test_refused);
+    g_test_add_func("/checkpoint/places", test_places);
+    int result = g_test_run();
+    trained_remove(directory);
+    return result;
+}
