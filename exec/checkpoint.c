@@ -21,8 +21,7 @@ struct saving {
     int64_t narrow_elements;
 };
 
-/* --- declarations ------------------------------------------------------------------------------
- */
+/* --- declarations ---------------------------------------------------------------------------- */
 
 char *
 mw_checkpoint_fields_text(const struct mw_commit_field *fields, int count)
@@ -69,8 +68,7 @@ declare(struct saving *saving, GError **error)
            mw_weights_declare(decoder, optimizer, MW_CHECKPOINT_MASTERS, MW_SAFETENSORS_F32, error);
 }
 
-/* --- content -----------------------------------------------------------------------------------
- */
+/* --- content --------------------------------------------------------------------------------- */
 
 static const void *
 narrowed(struct saving *saving, const float *w, int64_t count)
@@ -109,8 +107,7 @@ store(void *data, const struct mw_tensor *tensor, int64_t tile, int64_t first, i
                             MW_SAFETENSORS_F32, state[0], error);
 }
 
-/* --- files of all ranks ------------------------------------------------------------------------
- */
+/* --- files of all ranks ---------------------------------------------------------------------- */
 
 static bool
 meet(struct saving *saving, GError **error)

@@ -11,8 +11,7 @@ struct mw_checkpoint {
     struct mw_commit_record record;
 };
 
-/* --- numbers -----------------------------------------------------------------------------------
- */
+/* --- numbers --------------------------------------------------------------------------------- */
 
 static bool
 parse_field(const char *word, struct mw_commit_field *field)
@@ -65,8 +64,7 @@ read_numbers(struct mw_checkpoint *it, GError **error)
     return false;
 }
 
-/* --- tensors -----------------------------------------------------------------------------------
- */
+/* --- tensors --------------------------------------------------------------------------------- */
 
 static bool
 has_prefix(const struct mw_safetensors *set, const char *prefix)

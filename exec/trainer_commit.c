@@ -23,7 +23,7 @@ mw_trainer_on_drives(const struct mw_plan *plan, uint32_t chunk)
     return plan->slots[plan->chunks[chunk].slot].tier == MW_TIER_NVME;
 }
 
-/* --- what can be committed -------------------------------------------------------------------- */
+/* --- what can be committed ------------------------------------------------------------------- */
 
 static bool
 refuse(GError **error, const char *why)
@@ -123,8 +123,7 @@ mw_trainer_close_commit(struct mw_trainer *trainer)
     free(trainer->durable.block);
 }
 
-/* --- a step ------------------------------------------------------------------------------------
- */
+/* --- a step ---------------------------------------------------------------------------------- */
 
 void
 mw_trainer_digest(struct mw_trainer *trainer, uint32_t chunk)

@@ -26,7 +26,7 @@ make_state(const struct mw_trainer *trainer, int state, const struct mw_tensor *
     return true;
 }
 
-/* --- optimizer state -------------------------------------------------------------------------- */
+/* --- optimizer state ------------------------------------------------------------------------- */
 
 /* Where a chunk's state can be reached: at home, or in the set that it passes through. */
 static uint32_t
@@ -86,7 +86,7 @@ start_chunk(struct mw_trainer *trainer, uint32_t chunk, float *made, GError **er
     return !drives || mw_places_move(&trainer->places, &move, 1, error);
 }
 
-/* --- 16-bit parameters ------------------------------------------------------------------------ */
+/* --- 16-bit parameters ----------------------------------------------------------------------- */
 
 static bool
 put_params(struct mw_trainer *trainer, uint32_t slot, int64_t at_bytes, void *made, int64_t bytes,
@@ -152,8 +152,7 @@ mw_trainer_start_state(struct mw_trainer *trainer, GError **error)
     return good;
 }
 
-/* --- 16-bit parameters of a state that is there --------------------------------------------------
- */
+/* --- 16-bit parameters of a state that is there ---------------------------------------------- */
 
 static bool
 restore_piece(struct mw_trainer *trainer, uint32_t chunk, const struct mw_piece *piece, float *w,

@@ -18,8 +18,7 @@
 
 #include "tests/trained_commits.h"
 
-/* --- the run that is killed: reports lines, each with one write ----------------------------------
- */
+/* --- the run that is killed: reports lines, each with one write ------------------------------ */
 
 enum { EXIT_DAMAGED = 1, EXIT_NOTHING = 3 };
 
@@ -67,8 +66,7 @@ work(int which, const char *directory, const char *how)
     return 0;
 }
 
-/* --- the killer --------------------------------------------------------------------------------
- */
+/* --- the killer ------------------------------------------------------------------------------ */
 
 struct killer {
     const char *program;

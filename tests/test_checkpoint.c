@@ -158,8 +158,7 @@ test_then_committed(void)
     mw_nvme_fixture_remove(first);
 }
 
-/* --- weights alone -----------------------------------------------------------------------------
- */
+/* --- weights alone --------------------------------------------------------------------------- */
 
 static void
 save(const char *path, const char *model, int64_t stop, bool optimizer, const char *config)
@@ -208,8 +207,7 @@ test_weights(void)
     mw_nvme_fixture_remove(path);
 }
 
-/* --- what is refused, what stays ---------------------------------------------------------------
- */
+/* --- what is refused, what stays ------------------------------------------------------------- */
 
 static void
 test_refused(void)

@@ -88,8 +88,7 @@ test_committed(void)
     assert_committed(&what, "----c----c-c");
 }
 
-/* --- what is refused ---------------------------------------------------------------------------
- */
+/* --- what is refused ------------------------------------------------------------------------- */
 
 static void
 refuse(const struct trained_case *what, const struct trained_course *course, const char *part)

@@ -48,8 +48,7 @@ go_on(const struct trained_case *what)
     return trained;
 }
 
-/* --- calls that fail ---------------------------------------------------------------------------
- */
+/* --- calls that fail ------------------------------------------------------------------------- */
 
 struct failure {
     enum mw_fault fault;
@@ -152,8 +151,7 @@ test_vanished_directory(void)
     trained_clear(&trained);
 }
 
-/* --- damage ------------------------------------------------------------------------------------
- */
+/* --- damage ---------------------------------------------------------------------------------- */
 
 static int64_t
 file_bytes(const char *path)
@@ -252,8 +250,7 @@ test_torn_record(gconstpointer data)
     trained_clear(&undisturbed);
 }
 
-/* --- crashes -----------------------------------------------------------------------------------
- */
+/* --- crashes --------------------------------------------------------------------------------- */
 
 struct history {
     struct mw_write_log *log;
