@@ -351,6 +351,12 @@ killed_in_memory(struct mw_ranks *ranks)
     return trainer_worker_kills(ranks, directory, false, part);
 }
 
+static int
+checkpoint(struct mw_ranks *ranks)
+{
+    return trainer_worker_checkpoint(ranks, directory);
+}
+
 /* --- by name --------------------------------------------------------------------------------- */
 
 static const struct {
@@ -363,6 +369,7 @@ static const struct {
     {"llama-tiled", llama_tiled},
     {"delayed", delayed},
     {"resume", resume},
+    {"checkpoint", checkpoint},
     {"kills-nvme", killed_on_drives},
     {"kills-memory", killed_in_memory},
 };

@@ -14,6 +14,9 @@ int trainer_worker(const char *name, const char *directory, const char *part);
 void trainer_worker_fail(struct mw_ranks *ranks, const char *format, ...) G_GNUC_PRINTF(2, 3);
 void trainer_worker_meet(struct mw_ranks *ranks, bool good, GError *error); /* or fail */
 
+/* --- trainer_worker_checkpoint.c --- */
+int trainer_worker_checkpoint(struct mw_ranks *ranks, const char *directory);
+
 /* --- trainer_worker_resume.c --- */
 int trainer_worker_resume(struct mw_ranks *ranks, const char *directory);
 /* Of a run that is killed: "begin" makes its first step, "go-on" and "finish" resume it; "finish"
