@@ -1,4 +1,5 @@
 /* What the homes hold before the first step and after the last. */
+#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -140,6 +141,8 @@ mw_trainer_start_state(struct mw_trainer *trainer, GError **error)
     void *made = NULL;
     bool good = true;
 
+    if (trainer->options.host_threads)
+        omp_set_num_threads(trainer->options.host_threads);
     if (posix_memalign(&made, MW_SLOT_ALIGNMENT_BYTES, 4 * PIECE_ELEMENTS))
         g_error("out of memory");
     for (uint32_t c = 0; good && c < plan->chunk_count; c++)

@@ -1,4 +1,4 @@
-/* Starting values: any element by itself. */
+/* Starting values: any element by itself, so that threads share them out. */
 #include <math.h>
 #include <string.h>
 
@@ -57,7 +57,8 @@ start_normal(const struct start *start, const struct mw_weights_piece *piece, do
 {
     int64_t begin = number_of(start, &piece->weight) + piece->first, end = begin + piece->count;
 
-    for (int64_t pair = begin / 2; pair * 2 < end; pair++) {
+#pragma omp parallel for schedule(static)
+    for (int64_t pair = begin / 2; pair < (end + 1) / 2; pair++) {
         double values[2];
         normal_pair(start->key, pair, deviation, values);
         for (int i = 0; i < 2; i++)
