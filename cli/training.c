@@ -216,6 +216,17 @@ plan_undelayed(struct cli_training *run, GError **error)
     return plain != NULL;
 }
 
+static void
+say_notices(const struct cli_training *run)
+{
+    const char *line = mw_trainer_notice(run->trainer);
+
+    if (line)
+        cli_say("%s", line);
+    for (int i = 0; mw_ranks_index(run->ranks) == 0 && (line = mw_trainer_lack(run->trainer, i)); i++)
+        cli_say("%s", line);
+}
+
 bool
 cli_training_start(struct cli_training *run, GError **error)
 {
@@ -246,8 +257,8 @@ cli_training_start(struct cli_training *run, GError **error)
     options.undelayed = run->undelayed;
     options.undelayed_steps = s->dpu_start;
     run->trainer = mw_trainer_new(&options, error);
-    if (run->trainer && mw_trainer_notice(run->trainer))
-        cli_say("%s", mw_trainer_notice(run->trainer));
+    if (run->trainer)
+        say_notices(run);
     return run->trainer != NULL;
 }
 

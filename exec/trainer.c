@@ -334,21 +334,6 @@ mw_trainer_run(struct mw_trainer *trainer, int64_t steps, mw_trainer_on_step on_
     return run_steps(trainer, steps - before, error);
 }
 
-struct mw_trainer_use
-mw_trainer_use(const struct mw_trainer *trainer)
-{
-    const struct mw_nvme *nvme = trainer->places.nvme;
-    struct mw_trainer_use use = {{0}, 0, 0};
-
-    for (int t = 0; t < MW_TIER_COUNT; t++)
-        use.reserved_bytes[t] = mw_places_reserved_bytes(&trainer->places, t);
-    if (nvme) {
-        use.nvme_read_bytes = mw_nvme_moved_bytes(nvme, MW_NVME_READ);
-        use.nvme_written_bytes = mw_nvme_moved_bytes(nvme, MW_NVME_WRITE);
-    }
-    return use;
-}
-
 int64_t
 mw_trainer_next_step(const struct mw_trainer *trainer)
 {

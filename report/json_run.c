@@ -126,7 +126,7 @@ write_facts(struct mw_json_writer *json, const struct mw_run *run)
 
     mw_json_begin(json, "run", '{', false);
     mw_json_string(json, "machine", run->machine);
-    mw_json_integer(json, "steps", run->measured->seen);
+    mw_json_integer(json, "steps", facts ? facts->steps : run->measured->seen);
     if (facts) {
         mw_json_integer(json, "skipped_steps", facts->skipped);
         mw_json_number(json, "first_loss", facts->first_loss);

@@ -241,7 +241,8 @@ parse_run(const char *text, size_t length, size_t begin, const struct mw_plan *p
         read_run(&reader, plan, measured, machine);
         fclose(reader.in);
     } else {
-        mw_plan_reader_fail(&reader, "'memwall-run 1' after the plan: a run is wanted here, not a plan");
+        mw_plan_reader_fail(&reader,
+                            "'memwall-run 1' after the plan: a run is wanted here, not a plan");
     }
     mw_plan_reader_clear(&reader);
     if (!reader.failed)

@@ -7,9 +7,10 @@
 
 /* What goes with the speed, or against it. */
 static void
-scale_rates(struct mw_result *r, double factor)
+scale_rates(struct mw_result *r, struct mw_pair step)
 {
-    double tflops = r->tflops_per_gpu[1] * factor, step_s = r->step_time_s[1] / factor;
+    double factor = step.predicted_s / step.measured_s;
+    double tflops = r->tflops_per_gpu[1] * factor;
 
     r->efficiency *= factor;
     r->mfu *= factor;
@@ -21,7 +22,7 @@ scale_rates(struct mw_result *r, double factor)
     r->owned.energy_usd /= factor;
     for (int o = 0; o < 3; o++) {
         r->tflops_per_gpu[o] = tflops;
-        r->step_time_s[o] = step_s;
+        r->step_time_s[o] = step.measured_s;
     }
 }
 
@@ -80,7 +81,7 @@ mw_run_result(const struct mw_run *run)
     struct mw_result *r = g_memdup2(run->predicted, sizeof *r);
 
     forget(r);
-    scale_rates(r, run->compare->step.predicted_s / run->compare->step.measured_s);
+    scale_rates(r, run->compare->step);
     r->first_step_time_s = run->compare->first_step.measured_s;
     r->timeline = &mw_measured_typical(run->measured)->timeline;
     mw_summary_lanes(r->plan, r->timeline, r);

@@ -186,7 +186,8 @@ write_process(struct mw_json_writer *json, const struct part *part, uint32_t ran
     g_autofree char *name = plan->ranks == 1 && plan->world_ranks > 1
                                 ? g_strdup_printf("rank 0 (of %u alike)", plan->world_ranks)
                                 : g_strdup_printf("rank %u", rank);
-    g_autofree char *full = part->name ? g_strdup_printf("%s: %s", part->name, name) : g_strdup(name);
+    g_autofree char *full =
+        part->name ? g_strdup_printf("%s: %s", part->name, name) : g_strdup(name);
 
     write_name(json, "process_name", part->first_pid + rank, 0, full);
 }

@@ -1,0 +1,436 @@
+#!/usr/bin/python3
+"""`memwall run` and `memwall compare` from outside; prints TAP.
+
+trains       every strategy and placement: the log's lines, a falling loss, the same losses wherever
+             state lives, the JSON, peaks within the plan's.
+compares     table, JSON, trace, plot and the file of a run, which `memwall compare` reads.
+wrong input  one line on standard error that names file or option, and the exit status.
+
+No figure is compared with time.  The command is $MEMWALL, or build/cli/memwall.
+"""
+import json
+import os
+import pathlib
+import random
+import resource
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+MEMWALL = pathlib.Path(os.environ.get("MEMWALL", ROOT / "build/cli/memwall")).resolve()
+GPT2 = ROOT / "tests/fixtures/gpt2-small"
+LLAMA = ROOT / "tests/fixtures/llama-small"
+SMALL = ["-m", str(GPT2 / "config.json"), "-H", "rtx4090", "--set", "gpu.memory_gib=2",
+         "--batch", "2", "--data", "text.txt"]
+STEPS = 5
+TRAIN = [*SMALL, "--steps", str(STEPS), "--lr", "1e-2"]
+NVME = ["-s", "zero-infinity-nvme", "--nvme", "drive"]
+KEYS = ["feasible", "limiting_tier", "short_bytes", "step_time_s", "first_step_time_s",
+        "tflops_per_gpu", "efficiency", "mfu", "tokens_per_s", "bottleneck", "peak_bytes", "lanes",
+        "closed_form", "nvme_written_bytes", "drive_life_steps", "provenance", "predicted",
+        "compare", "run"]
+
+# The same weights come out of each.
+PLACEMENTS = {
+    "zero3": ["-s", "zero3"],
+    "ddp": ["-s", "ddp"],
+    "zero1": ["-s", "zero1"],
+    "zero2": ["-s", "zero2"],
+    "zero-offload": ["-s", "zero-offload"],
+    "cpu": ["-s", "zero-infinity-cpu", "--param-device", "cpu", "--optimizer-device", "cpu",
+            "--activation-device", "cpu"],
+    "nvme": [*NVME, "--param-device", "nvme", "--optimizer-device", "nvme",
+             "--activation-device", "nvme", "--commit", "none"],
+    "nvme, each step durable": [*NVME, "--param-device", "cpu", "--optimizer-device", "nvme",
+                                "--commit", "step"],
+    "two drives": [*NVME, "--nvme", "second", "--optimizer-device", "nvme"],
+    "split": [*NVME, "--optimizer-device", "gpu:0.2MB,cpu:0.1MB,nvme", "--param-device",
+              "cpu:0.04MB,nvme"],
+    "no prefetch": [*NVME, "--param-device", "nvme", "--prefetch", "0"],
+    "prefetch of 3": [*NVME, "--param-device", "nvme", "--prefetch", "3"],
+}
+# Other sums, or another course: they train too.
+OTHERS = {
+    "accumulation": ["-s", "zero3", "--grad-accum", "3"],
+    "tiles": [*NVME, "--param-device", "cpu", "--tiles", "2"],
+    "whole activations": ["-s", "zero3", "--activation-checkpoint-interval", "0"],
+    "two loads": [*NVME, "--param-device", "cpu", "--param-loads", "2"],
+    "delayed update": ["-s", "zero-offload", "--dpu-start", "2"],
+    "cosine": ["-s", "zero3", "--lr-schedule", "cosine", "--warmup", "2"],
+    "weights": ["-s", "zero3", "--weights", str(GPT2)],
+}
+
+
+class Box:
+    """A folder of its own, with nothing of the user's."""
+
+    def __init__(self, folder):
+        self.folder = pathlib.Path(folder)
+        for name in ("drive", "second"):
+            (self.folder / name).mkdir()
+        self.environment = dict(os.environ, LC_ALL="C.UTF-8", HOME=str(self.folder),
+                                XDG_CONFIG_HOME=str(self.folder / "config"),
+                                XDG_CACHE_HOME=str(self.folder / "cache"),
+                                OMP_NUM_THREADS="2", OMP_WAIT_POLICY="passive")
+        self.environment.pop("MEMWALL_NVME", None)
+        self.write("text.txt", ("the quick brown fox jumps over the lazy dog. " * 60).encode())
+
+    def on_drives(self):
+        return [*(self.folder / "drive").iterdir(), *(self.folder / "second").iterdir()]
+
+    def empty_drives(self):
+        for path in self.on_drives():
+            path.unlink()
+
+    def write(self, name, content):
+        (self.folder / name).write_bytes(content)
+
+    def read(self, name):
+        return (self.folder / name).read_text(encoding="utf-8")
+
+    def run(self, *words, verb="run", address_space=None):
+        limit = (lambda: resource.setrlimit(resource.RLIMIT_AS, (address_space, address_space))) \
+            if address_space else None
+        done = subprocess.run([str(MEMWALL), verb, *words], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, check=False,
+                              cwd=self.folder, env=self.environment, timeout=300, preexec_fn=limit)
+        done.text, done.said = done.stdout.decode(), done.stderr.decode()
+        return done
+
+
+def good(done):
+    if done.returncode:
+        yield f"status {done.returncode}: {done.said}"
+
+
+# --- trains --------------------------------------------------------------------------------------
+
+def losses(box, log="log.jsonl"):
+    return [json.loads(line)["loss"] for line in box.read(log).splitlines()]
+
+
+def check_falls(values):
+    if len(values) != STEPS:
+        yield f"{len(values)} lines in the log, not {STEPS}"
+    elif not values[-1] < values[0] - 0.05:
+        yield f"the loss does not fall: {values}"
+
+
+def check_json(answer):
+    for key in KEYS:
+        if key not in answer:
+            yield f"no {key}"
+            return
+    for tier in ("gpu", "cpu", "nvme"):
+        stripes = 2 << 20 if tier == "nvme" and answer["peak_bytes"][tier] else 0
+        if answer["peak_bytes"][tier] > answer["predicted"]["peak_bytes"][tier] + stripes:
+            yield f"{tier}: {answer['peak_bytes'][tier]} bytes, over the plan's"
+    facts, compare = answer["run"], answer["compare"]
+    if facts["steps"] != STEPS or not facts["last_loss"] < facts["first_loss"]:
+        yield f"run is {facts}"
+    if not answer["step_time_s"] > 0 or answer["step_time_s"] != compare["step"]["measured_s"] or \
+            answer["predicted"]["step_time_s"] != compare["step"]["predicted_s"]:
+        yield f"step time {answer['step_time_s']}, compare says {compare['step']}"
+    if not compare["fastest_s"] <= answer["step_time_s"] <= compare["slowest_s"]:
+        yield "the median step is not between the fastest and the slowest"
+    if not sum(lane["ops"] for lane in compare["lanes"]) == \
+            sum(row["ops"] for row in compare["operators"]):
+        yield "lanes and operators do not have the same ops"
+
+
+def check_trains(box, words, expected):
+    """`expected`: losses of another placement, filled in where there are none."""
+    box.empty_drives()
+    done = box.run(*TRAIN, *words, "--json", "--log", "log.jsonl")
+    yield from good(done)
+    if done.returncode:
+        return
+    if done.said:
+        yield f"said {done.said!r}"
+    answer = json.loads(done.text)
+    yield from check_falls(losses(box))
+    yield from check_json(answer)
+    expected.extend(losses(box) if not expected else [])
+    if losses(box) != expected:
+        yield f"losses {losses(box)}, not {expected}"
+    if bool(box.on_drives()) != (answer["settings"]["commit"] == "step"):
+        yield f"on drives: {box.on_drives()}"
+
+
+def check_traffic(box):
+    """All state on drives: read and written once a step, as planned."""
+    done = box.run(*TRAIN, *PLACEMENTS["nvme"], "--json")
+    yield from good(done)
+    answer = json.loads(done.text)
+    for key in ("nvme_read_bytes", "nvme_written_bytes"):
+        planned = answer["predicted"][key]
+        if not 0.8 * planned <= answer[key] <= 1.3 * planned + 1e6:
+            yield f"{key} is {answer[key]}, planned {planned}"
+    if not answer["run"]["resident_peak_bytes"] > answer["peak_bytes"]["cpu"]:
+        yield "the process has less memory than its arena"
+
+
+def check_llama(box):
+    words = [*TRAIN, "-s", "zero3", "--log", "log.jsonl"]
+    words[1] = str(LLAMA / "config.json")
+    yield from good(box.run(*words))
+    yield from check_falls(losses(box))
+
+
+def check_table(box):
+    """Without --json the log is the output, and one line at its end."""
+    done = box.run(*TRAIN, "-s", "zero3")
+    yield from good(done)
+    lines = done.text.splitlines()
+    if len(lines) != STEPS + 3 or lines[0].split()[:2] != ["step", "loss"] or \
+            [line.split()[0] for line in lines[1:STEPS + 1]] != [str(i + 1) for i in range(STEPS)]:
+        yield done.text
+    elif not lines[-1].startswith("step ") or \
+            "predicted for rtx4090 (not calibrated)" not in lines[-1]:
+        yield lines[-1]
+
+
+# --- compares ------------------------------------------------------------------------------------
+
+def check_compare_table(box):
+    done = box.run(*TRAIN, *PLACEMENTS["nvme"], "--compare")
+    yield from good(done)
+    for words in ("Predicted for rtx4090 (not calibrated), measured on ", "medians of 4 steps",
+                  "step by FLOPs alone", "\nLanes ", "nvme-write ", "\nOperators ",
+                  "\nOps that differ most", "\nMemory", "NVMe: "):
+        if words not in done.text:
+            yield f"{words!r} is not in the table"
+
+
+def check_files(box):
+    """Plan, trace, plot and the run's file; what compare makes of that is what run said."""
+    plot = ["--plot", "p.svg"] if shutil.which("gnuplot") else []
+    done = box.run(*TRAIN, *PLACEMENTS["nvme"], "--json", "-o", "plan.txt", "--trace", "t.json",
+                   "--save-timeline", "run.txt", *plot)
+    yield from good(done)
+    events = json.loads(box.read("t.json"))["traceEvents"]
+    ops = [sum(event["ph"] == "X" and event["pid"] == pid for event in events) for pid in (0, 1)]
+    names = [event["args"]["name"] for event in events if event["name"] == "process_name"]
+    if not ops[0] or ops[0] != ops[1] or names != ["predicted: rank 0", "measured: rank 0"]:
+        yield f"trace has {ops} ops of {names}"
+    if plot and "predicted" not in box.read("p.svg"):
+        yield "the plot does not name the prediction"
+    if not box.read("run.txt").startswith(box.read("plan.txt")):
+        yield "the run's file does not begin with its plan"
+    again = box.run("run.txt", "-H", "rtx4090", "--set", "gpu.memory_gib=2", "--json",
+                    verb="compare")
+    yield from good(again)
+    first, second = json.loads(done.text)["compare"], json.loads(again.text)["compare"]
+    for key in ("steps", "typical_step", "step", "first_step", "lanes", "phases", "operators"):
+        if first[key] != second[key]:
+            yield f"{key}: run said {first[key]}, compare {second[key]}"
+
+
+def check_compare_verb(box):
+    """Another machine's prediction is set beside the same run."""
+    done = box.run("run.txt", "-H", "dgx2", "--trace", "u.json", verb="compare")
+    yield from good(done)
+    if "Predicted for dgx2" not in done.text or "Memory" in done.text:
+        yield done.text
+    if not (box.folder / "u.json").exists():
+        yield "no trace"
+    done = box.run("run.txt", "-H", "rtx4090", "--set", "gpu.memory_gib=1.2501", verb="compare")
+    if done.returncode != 3 or "gpu" not in done.text:
+        yield f"a machine too small: status {done.returncode}, {done.text}"
+
+
+def check_delay_unreached(box):
+    done = box.run(*TRAIN, "-s", "zero-offload", "--dpu-start", "100", "--compare")
+    yield from good(done)
+    if "--dpu-start" not in done.said:
+        yield f"said {done.said!r}"
+
+
+# --- wrong input ---------------------------------------------------------------------------------
+
+def token_file(tokens, count=None, magic=20240520):
+    header = struct.pack("<256i", magic, 1, len(tokens) if count is None else count, *[0] * 253)
+    return header + struct.pack(f"<{len(tokens)}H", *tokens)
+
+
+def reshaped(path, name, shape):
+    """The safetensors file with another shape for a tensor."""
+    data = path.read_bytes()
+    length = struct.unpack("<Q", data[:8])[0]
+    header = json.loads(data[8:8 + length])
+    header[name]["shape"] = shape
+    text = json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + data[8 + length:]
+
+
+def make_wrong_files(box):
+    rng = random.Random(1)
+    tokens = [rng.randrange(256) for _ in range(2000)]
+    box.write("good.bin", token_file(tokens))
+    box.write("cut.bin", token_file(tokens, 2001))
+    box.write("beyond.bin", token_file([*tokens[:1500], 256, *tokens[1500:]]))
+    box.write("other.bin", token_file(tokens, magic=7))
+    box.write("stub.bin", b"\1")
+    box.write("empty.txt", b"")
+    box.write("short.txt", b"too short")
+    box.write("latin.txt", b"caf\xe9 " * 100)
+    box.write("shape.safetensors", reshaped(GPT2 / "model.safetensors", "transformer.wte.weight",
+                                            [128, 64]))
+    box.write("cut.safetensors", (GPT2 / "model.safetensors").read_bytes()[:-10])
+    config = json.loads((GPT2 / "config.json").read_text(encoding="utf-8"))
+    box.write("few.json", json.dumps({**config, "vocab_size": 100}).encode())
+    run = box.read("run.txt")
+    box.write("half.txt", run[:len(run) // 2].encode())
+    box.write("late.txt", (run + "more\n").encode())
+
+
+# Behind SMALL and "-s zero3": exit status and words that the line has.
+WRONG = {
+    "--data empty.txt": (2, ["empty.txt", "25"]),
+    "--data short.txt": (2, ["short.txt", "25"]),
+    "--data latin.txt": (2, ["latin.txt", "byte 3", "UTF-8"]),
+    "--data none.txt": (1, ["none.txt"]),
+    "--data cut.bin": (2, ["cut.bin", "2001", "cut short"]),
+    "--data stub.bin": (2, ["stub.bin", "cut short"]),
+    "--data beyond.bin": (2, ["beyond.bin", "token 1500", "256"]),
+    "--data other.bin": (2, ["other.bin", "magic 7"]),
+    "-m few.json": (2, ["text.txt", "256", "100"]),
+    "--weights shape.safetensors": (2, ["shape.safetensors", "transformer.wte.weight"]),
+    "--weights cut.safetensors": (2, ["cut.safetensors"]),
+    "--weights none.safetensors": (1, ["none.safetensors"]),
+    f"--weights {LLAMA}/model.safetensors": (2, ["transformer.wte.weight", "missing"]),
+    "--log /nonexistent/log": (1, ["/nonexistent/log"]),
+    "--log text.txt --trace text.txt": (2, ["--trace", "text.txt", "--log"]),
+    "--trace /nonexistent/t.json": (1, ["/nonexistent/t.json"]),
+    "--plot picture.gif": (2, ["picture.gif", ".png"]),
+    "--save-timeline /nonexistent/r": (1, ["/nonexistent/r"]),
+    "-o drive": (1, ["drive", "directory"]),
+    "-s zero-infinity-nvme --optimizer-device nvme --nvme /nonexistent": (1, ["/nonexistent"]),
+    "-s zero-infinity-nvme --optimizer-device nvme --nvme /proc": (1, ["/proc"]),
+    "-s zero-infinity-nvme --optimizer-device nvme --nvme text.txt": (1, ["text.txt"]),
+    "-s zero3,zero2": (2, ["-s", "one"]),
+    "--csv": (2, ["--csv"]),
+    "--what-if": (2, ["--what-if"]),
+    "--largest": (2, ["--largest"]),
+    "--steps 0": (2, ["--steps 0", "1"]),
+    "--steps many": (2, ["--steps many"]),
+    "--lr -1": (2, ["--lr -1"]),
+    "--batch 0.5": (2, ["--batch 0.5"]),
+    "--tp 2 --gpus 2 --set node.gpus=2 --set fabric.gb_per_s=9 --set fabric.latency_us=9": (
+        2, ["--tp 2"]),
+    "--gpus 2 --set node.gpus=2 --set fabric.gb_per_s=9 --set fabric.latency_us=9": (2, ["mpirun"]),
+    "--state-layout paper20": (2, ["paper20"]),
+    "--device-threads 0": (2, ["--device-threads 0"]),
+    "--lr-schedule bent": (2, ["bent", "cosine"]),
+    "extra": (2, ["extra"]),
+}
+WRONG_COMPARE = {
+    "": (2, ["RUNFILE", "--save-timeline"]),
+    "run.txt more.txt -H dgx2": (2, ["more.txt"]),
+    "run.txt -H nowhere": (2, ["nowhere"]),
+    "run.txt -H dgx2 --batch 2": (2, ["--batch"]),
+    "none.txt -H dgx2": (1, ["none.txt"]),
+    "plan.txt -H dgx2": (2, ["plan.txt", "not a plan"]),
+    "text.txt -H dgx2": (2, ["text.txt", "line 1"]),
+    "half.txt -H dgx2": (2, ["half.txt", "line"]),
+    "late.txt -H dgx2": (2, ["late.txt", "nothing after"]),
+    "run.txt -H dgx2 --trace /nonexistent/t": (1, ["/nonexistent/t"]),
+}
+
+
+def check_wrong(done, status, words):
+    if done.returncode != status:
+        yield f"status {done.returncode}"
+    lines = done.said.splitlines()
+    if len(lines) != 1 or not lines[0].startswith("memwall: "):
+        yield f"said {done.said!r}"
+    yield from (f"{word} is not in {done.said!r}" for word in words if word not in done.said)
+    if "/nonexistent/t" not in words and done.text:
+        yield f"printed {done.text!r}"
+
+
+def check_no_data(box):
+    words = SMALL[:SMALL.index("--data")]
+    yield from check_wrong(box.run(*words, "-s", "zero3"), 2, ["--data"])
+
+
+def check_memory(box):
+    """More than a limit of this process leaves: the numbers, before anything is reserved."""
+    words = ["-m", "gpt2", "-H", "rtx4090", "-s", "zero3", "--batch", "1", "--data", "text.txt"]
+    done = box.run(*words, address_space=1600 << 20)
+    yield from check_wrong(done, 3, ["GiB", "RLIMIT_AS"])
+
+
+def check_refused(box):
+    """The device of the profile is too small for the plan."""
+    words = ["-m", "gpt2", "-H", "rtx4090", "--set", "gpu.memory_gib=2", "-s", "zero3", "--data",
+             "text.txt", "--json"]
+    done = box.run(*words)
+    answer = json.loads(done.text)
+    if done.returncode != 3 or answer["feasible"] or answer["limiting_tier"] != "gpu":
+        yield f"status {done.returncode}, {answer['limiting_tier']}"
+
+
+def check_ram_disk(box):
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        done = box.run(*TRAIN, *NVME, "--optimizer-device", "nvme", "--nvme", folder)
+        yield from good(done)
+        if folder not in done.said or "RAM disk" not in done.said:
+            yield f"said {done.said!r}"
+
+
+# --- all -----------------------------------------------------------------------------------------
+
+def has_ram_disk():
+    try:
+        kind = subprocess.run(["stat", "-f", "-c", "%T", "/dev/shm"], stdout=subprocess.PIPE,
+                              check=False).stdout
+        return kind.strip() == b"tmpfs" and os.access("/dev/shm", os.W_OK)
+    except OSError:
+        return False
+
+
+def tests(box):
+    expected = []
+    for name, words in PLACEMENTS.items():
+        yield f"trains: {name}", check_trains(box, words, expected)
+    for name, words in OTHERS.items():
+        yield f"trains: {name}", check_trains(box, words, [])
+    yield "trains: Llama", check_llama(box)
+    yield "drives move what is planned", check_traffic(box)
+    yield "log as output", check_table(box)
+    yield "compares: table", check_compare_table(box)
+    yield "compares: files", check_files(box)
+    yield "compares: another machine", check_compare_verb(box)
+    yield "compares: nothing to compare", check_delay_unreached(box)
+    make_wrong_files(box)
+    yield "good token file", good(box.run(*TRAIN, "-s", "zero3", "--data", "good.bin"))
+    for line, (status, words) in WRONG.items():
+        yield f"wrong input: {line}", check_wrong(
+            box.run(*SMALL, "-s", "zero3", "--steps", "1", *line.split()), status, words)
+    for line, (status, words) in WRONG_COMPARE.items():
+        yield f"wrong input: compare {line}", check_wrong(
+            box.run(*line.split(), verb="compare"), status, words)
+    yield "wrong input: no data", check_no_data(box)
+    yield "memory limit", check_memory(box)
+    yield "does not fit", check_refused(box)
+    if has_ram_disk():
+        yield "RAM disk", check_ram_disk(box)
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        done = [(name, list(wrong)) for name, wrong in tests(Box(folder))]
+    print(f"1..{len(done)}")
+    for number, (name, wrong) in enumerate(done, 1):
+        print(f"{'not ok' if wrong else 'ok'} {number} {name}")
+        for line in wrong:
+            print(f"# {line}")
+    return any(wrong for _, wrong in done)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
