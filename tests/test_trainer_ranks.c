@@ -42,12 +42,14 @@ test_right(gconstpointer data)
 
 static const struct failure {
     const char *name, *message;
+    bool gives_back; /* the rank that fails removes its files */
 } failures[] = {
-    {"killed", "has ended: rank "},
-    {"without-data", "worker: nvme: no more data"},
-    {"owners", "owner-broadcast; --partition bandwidth runs"},
-    {"offload-owners", "owner-broadcast; --partition bandwidth runs"},
-    {"slicing", "tensor slicing; --tp 1 runs"},
+    {"killed", "has ended: rank ", false},
+    {"without-data", "worker: nvme: no more data", true},
+    {"broken-drive", "Input/output error", true},
+    {"owners", "owner-broadcast; --partition bandwidth runs", true},
+    {"offload-owners", "owner-broadcast; --partition bandwidth runs", true},
+    {"slicing", "tensor slicing; --tp 1 runs", true},
 };
 
 static void
@@ -55,13 +57,18 @@ test_ends(gconstpointer data)
 {
     const struct failure *failure = data;
     g_autofree char *mpirun = launched_find(), *output = NULL;
+    char *directory = trained_directory();
+    g_autofree char *file = g_build_filename(directory, "memwall-rank1-1of1.data", NULL);
+    const char *arguments[] = {"--worker", failure->name, directory, "", NULL};
 
-    if (!mpirun)
-        return;
-    int status = launch(mpirun, 2, failure->name, &output);
-    g_test_message("status %d: %s", status, output);
-    g_assert_cmpint(status, !=, 0);
-    g_assert_nonnull(strstr(output, failure->message));
+    if (mpirun) {
+        int status = launched_run(mpirun, 2, self, arguments, &output);
+        g_test_message("status %d: %s", status, output);
+        g_assert_cmpint(status, !=, 0);
+        g_assert_nonnull(strstr(output, failure->message));
+        g_assert_true(!failure->gives_back || !g_file_test(file, G_FILE_TEST_EXISTS));
+    }
+    trained_remove(directory);
 }
 
 /* --- kills ----------------------------------------------------------------------------------- */

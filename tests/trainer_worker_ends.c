@@ -1,8 +1,10 @@
 /* Ranks that must end, and say why. */
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "nvme_faults.h"
 #include "trained.h"
 #include "trainer_worker.h"
 #include "weights_fixture.h"
@@ -38,15 +40,23 @@ nvme_case(struct mw_ranks *ranks)
 }
 
 static int
-expect_end(struct mw_ranks *ranks, const struct trained_case *what)
+expect_end_with(struct mw_ranks *ranks, const struct trained_case *what,
+                const struct mw_nvme_calls *calls)
 {
-    struct trained_course course = {.steps = 1000, .threads = 1, .directory = directory};
+    struct trained_course course = {
+        .steps = 1000, .threads = 1, .directory = directory, .calls = calls};
     struct trained trained;
     GError *error = NULL;
 
     if (!trained_train(what, &course, &trained, &error))
         return trainer_worker_give_up(ranks, what->name, error);
     return 0;
+}
+
+static int
+expect_end(struct mw_ranks *ranks, const struct trained_case *what)
+{
+    return expect_end_with(ranks, what, NULL);
 }
 
 static bool
@@ -90,6 +100,17 @@ without_data(struct mw_ranks *ranks)
     return expect_end(ranks, &what);
 }
 
+/* A block that does not come, of one rank, in the third step or so. */
+static int
+broken_drive(struct mw_ranks *ranks)
+{
+    struct trained_case what = nvme_case(ranks);
+    struct mw_faults faults;
+
+    mw_faults_init(&faults, is_last(&what) ? MW_FAULT_COMPLETION : MW_FAULT_NONE, 200, EIO);
+    return expect_end_with(ranks, &what, &faults.calls);
+}
+
 static int
 owners(struct mw_ranks *ranks)
 {
@@ -127,9 +148,8 @@ static const struct {
     const char *name;
     int (*run)(struct mw_ranks *ranks);
 } cases[] = {
-    {"killed", killed},   {"without-data", without_data},
-    {"owners", owners},   {"offload-owners", offload_owners},
-    {"slicing", slicing},
+    {"killed", killed}, {"without-data", without_data},     {"broken-drive", broken_drive},
+    {"owners", owners}, {"offload-owners", offload_owners}, {"slicing", slicing},
 };
 
 int
