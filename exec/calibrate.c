@@ -14,7 +14,8 @@
 #define QUICK_ARENA_BYTES (INT64_C(24) << 20)
 #define ROUNDS 9
 #define QUICK_ROUNDS 3
-#define STEPS 34 /* about; for the display alone */
+#define PATIENCE_S 3.0
+#define STEPS 36 /* about; for the display alone */
 
 static int
 team(void)
@@ -33,6 +34,7 @@ mw_calibrate_step(struct mw_calibrator *c, const char *what, GError **error)
     int done = MIN(c->step, STEPS - 1);
 
     c->step++;
+    c->patience_s = o->quick ? 0 : PATIENCE_S;
     if (o->ranks && !mw_ranks_barrier(o->ranks, 0, error))
         return false;
     if (!o->progress || o->progress(o->data, what, done, STEPS))

@@ -15,7 +15,8 @@ struct mw_calibrator {
     struct mw_cpu_matmul *matmul;
     const struct mw_cpu_kernels *kernels;
     int rounds;
-    double window_s; /* of a sample of works side by side */
+    double window_s;   /* of a sample of works side by side */
+    double patience_s; /* left in this step for samples taken again */
     struct mw_nvme *nvme;
     bool has_files; /* to be removed */
     int step;
@@ -36,6 +37,12 @@ struct mw_calibrate_work {
     void *state;
 };
 double mw_calibrate_rate(const struct mw_calibrate_work *work, double seconds);
+/* The same, alone on the machine.  A sample in which a thread waited for a core that others had is
+ * taken again, as long as patience_s lasts; the least disturbed one counts. */
+double mw_calibrate_quiet_rate(struct mw_calibrator *c, const struct mw_calibrate_work *work,
+                               double seconds);
+/* Seconds of processor time of all threads. */
+double mw_calibrate_used_s(void);
 /* Two works at once, each in a thread of its own. */
 void mw_calibrate_rates(const struct mw_calibrate_work works[2], double seconds, double rates[2]);
 

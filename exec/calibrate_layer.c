@@ -182,7 +182,7 @@ mw_calibrate_layer(struct mw_calibrator *c, struct mw_calibration *out, GError *
                                   c->kernels->attention_scratch_bytes(&shape, out->cores));
     run_layer(&l);
     for (int r = 0; r < c->rounds; r++)
-        samples[r] = mw_calibrate_rate(&work, 0);
+        samples[r] = mw_calibrate_quiet_rate(c, &work, 0);
     out->layer_flops = mw_measure_of(samples, c->rounds);
     return true;
 }
@@ -230,7 +230,7 @@ mw_calibrate_attention(struct mw_calibrator *c, struct mw_calibration *out, GErr
             &c->host, &at, c->kernels->attention_scratch_bytes(&it.shape, out->cores));
         run_attention(&it);
         for (int r = 0; r < c->rounds; r++)
-            samples[r] = mw_calibrate_rate(&work, 0);
+            samples[r] = mw_calibrate_quiet_rate(c, &work, 0);
         out->attention_dim[i] = cbrt((double)(seqs[i] * seqs[i] * HEAD_DIM));
         out->attention_flops[i] = mw_measure_of(samples, c->rounds);
     }

@@ -1,6 +1,5 @@
 /* Matrix products by shape: what a linear layer computes forward and backward. */
 #include <math.h>
-#include <time.h>
 
 #include "exec/calibrate_internal.h"
 #include "planner/error.h"
@@ -92,7 +91,7 @@ measure_size(struct mw_calibrator *c, int64_t size, struct mw_measure *flops, GE
             return false;
         run_products(&l);
         for (int r = 0; r < c->rounds; r++)
-            samples[count++] = mw_calibrate_rate(&work, SAMPLE_S);
+            samples[count++] = mw_calibrate_quiet_rate(c, &work, SAMPLE_S);
         if (l.failed) {
             g_set_error_literal(error, MW_ERROR, MW_ERROR_DEVICE,
                                 mw_cpu_matmul_error(c->matmul));
@@ -103,16 +102,6 @@ measure_size(struct mw_calibrator *c, int64_t size, struct mw_measure *flops, GE
     return true;
 }
 
-/* Of this process, all threads. */
-static double
-processor_s(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 /* A team that waits for a core that others have is slow out of all proportion. */
 static void
 tell_load(const struct mw_calibrator *c, double had)
@@ -121,7 +110,7 @@ tell_load(const struct mw_calibrator *c, double had)
         return;
     g_autofree char *line =
         g_strdup_printf("other programs are busy on this machine: the products had %.0f%% of its "
-                        "cores, and all figures are too low; calibrate again when it is quiet",
+                        "cores, and figures are too low; calibrate again when it is quiet",
                         100 * had);
     c->options->notice(c->options->data, line);
 }
@@ -143,11 +132,11 @@ measure_sizes(struct mw_calibrator *c, struct mw_calibration *out, GError **erro
 bool
 mw_calibrate_matmul(struct mw_calibrator *c, struct mw_calibration *out, GError **error)
 {
-    double began_s = mw_calibrate_now_s(), used_s = processor_s();
+    double began_s = mw_calibrate_now_s(), used_s = mw_calibrate_used_s();
 
     if (!measure_sizes(c, out, error))
         return false;
-    out->cores_had = (processor_s() - used_s) / (mw_calibrate_now_s() - began_s) / out->cores;
+    out->cores_had = (mw_calibrate_used_s() - used_s) / (mw_calibrate_now_s() - began_s) / out->cores;
     tell_load(c, out->cores_had);
     return true;
 }

@@ -169,7 +169,7 @@ measure(struct passes *p, double (*run)(void *state), double seconds)
 
     run(p);
     for (int r = 0; r < p->c->rounds; r++)
-        samples[r] = mw_calibrate_rate(&work, seconds);
+        samples[r] = mw_calibrate_quiet_rate(p->c, &work, seconds);
     return mw_measure_of(samples, p->c->rounds);
 }
 

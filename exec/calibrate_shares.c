@@ -57,12 +57,12 @@ static void
 sample_shares(struct mw_calibrator *c, struct mw_calibrate_products *products,
               struct mw_calibrate_work other, double *samples)
 {
-    struct mw_calibrate_work works[2] = {{mw_calibrate_run_product, products}, other};
+    const struct mw_calibrate_work works[2] = {{mw_calibrate_run_product, products}, other};
 
     for (int r = 0; r < c->rounds; r++) {
         double alone[2], both[2];
         for (int i = 0; i < 2; i++)
-            alone[i] = mw_calibrate_rate(&works[i], c->window_s / 2);
+            alone[i] = mw_calibrate_quiet_rate(c, &works[i], c->window_s / 2);
         mw_calibrate_rates(works, c->window_s, both);
         samples[r] = mw_calibrate_share(both[0] / alone[0], both[1] / alone[1]);
         g_debug("products at %.2f beside what goes on at %.2f: takes %.2f", both[0] / alone[0],
@@ -88,6 +88,10 @@ measure_transfers(struct mw_calibrator *c, struct mw_calibrate_products *product
 
     for (int direction = 0; direction < MW_NVME_DIRECTIONS; direction++) {
         struct mw_calibrate_mover m = {.c = c, .direction = direction, .bytes = 32 * MIB};
+        if (!mw_calibrate_step(c, direction == MW_NVME_READ ? "products beside reads"
+                                                            : "products beside writes",
+                               error))
+            return false;
         sample_shares(c, products, (struct mw_calibrate_work){mw_calibrate_move, &m},
                       samples + direction * c->rounds);
         if (m.error) {
@@ -113,8 +117,7 @@ mw_calibrate_shares(struct mw_calibrator *c, struct mw_calibration *out, GError 
     if (!mw_calibrate_step(c, "products beside copies", error))
         return false;
     out->copy_share = share_of(c, &products, (struct mw_calibrate_work){run_copy, &beside});
-    if (!mw_calibrate_step(c, "products beside transfers", error) ||
-        !measure_transfers(c, &products, out, error))
+    if (!measure_transfers(c, &products, out, error))
         return false;
     if (products.failed)
         g_set_error_literal(error, MW_ERROR, MW_ERROR_DEVICE, mw_cpu_matmul_error(c->matmul));
