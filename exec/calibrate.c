@@ -99,7 +99,7 @@ mw_calibrate(const struct mw_calibration_options *options, struct mw_calibration
     memset(out, 0, sizeof *out);
     mw_memory_room(&room);
     out->memory_bytes = room.bytes;
-    out->cores = team();
+    out->cores = c.cores = team();
     out->ranks = mw_calibrate_ranks(&c);
     bool good = mw_calibrate_open_drives(&c, out, error) && reserve(&c, error) &&
                 mw_calibrate_matmul(&c, out, error) &&

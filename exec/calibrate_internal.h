@@ -15,6 +15,7 @@ struct mw_calibrator {
     struct mw_cpu_matmul *matmul;
     const struct mw_cpu_kernels *kernels;
     int rounds;
+    int cores;         /* of a team */
     double window_s;   /* of a sample of works side by side */
     double patience_s; /* left in this step for samples taken again */
     struct mw_nvme *nvme;

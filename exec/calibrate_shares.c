@@ -1,4 +1,5 @@
 /* What goes on beside matrix products, and how much of the cores it takes. */
+#include <math.h>
 #include <string.h>
 
 #include "exec/calibrate_internal.h"
@@ -52,7 +53,18 @@ run_copy(void *data)
     return 1;
 }
 
-/* A sample a round. */
+/* Units a second of what runs alone, and the part of the cores that it keeps busy. */
+static double
+alone_rate(struct mw_calibrator *c, const struct mw_calibrate_work *work, double *busy)
+{
+    double began_s = mw_calibrate_now_s(), used_s = mw_calibrate_used_s();
+    double rate = mw_calibrate_quiet_rate(c, work, c->window_s / 2);
+
+    *busy = (mw_calibrate_used_s() - used_s) / ((mw_calibrate_now_s() - began_s) * c->cores);
+    return rate;
+}
+
+/* A sample a round.  Nothing takes less of the cores than it is seen to use. */
 static void
 sample_shares(struct mw_calibrator *c, struct mw_calibrate_products *products,
               struct mw_calibrate_work other, double *samples)
@@ -60,13 +72,14 @@ sample_shares(struct mw_calibrator *c, struct mw_calibrate_products *products,
     const struct mw_calibrate_work works[2] = {{mw_calibrate_run_product, products}, other};
 
     for (int r = 0; r < c->rounds; r++) {
-        double alone[2], both[2];
+        double alone[2], busy[2], both[2];
         for (int i = 0; i < 2; i++)
-            alone[i] = mw_calibrate_quiet_rate(c, &works[i], c->window_s / 2);
+            alone[i] = alone_rate(c, &works[i], &busy[i]);
         mw_calibrate_rates(works, c->window_s, both);
-        samples[r] = mw_calibrate_share(both[0] / alone[0], both[1] / alone[1]);
-        g_debug("products at %.2f beside what goes on at %.2f: takes %.2f", both[0] / alone[0],
-                both[1] / alone[1], samples[r]);
+        double felt = mw_calibrate_share(both[0] / alone[0], both[1] / alone[1]);
+        samples[r] = fmax(felt, fmin(busy[1], 1));
+        g_debug("products at %.2f beside what goes on at %.2f: takes %.2f, uses %.2f",
+                both[0] / alone[0], both[1] / alone[1], felt, busy[1]);
     }
 }
 
