@@ -36,14 +36,14 @@ static const struct number_row {
 };
 
 static char *numbers[NUMBERS];
-static char *data_path, *weights_path, *log_path, *lr_shape, *timeline_path;
+static char *loss_scale, *data_path, *weights_path, *log_path, *lr_shape, *timeline_path;
 static char **nvme_directories, **limits;
 static gboolean shuffle, resume, compare;
 
 const GOptionEntry *
 cli_run_entries(void)
 {
-    static GOptionEntry entries[NUMBERS + 11];
+    static GOptionEntry entries[NUMBERS + 12];
     int count = 0;
 
     entries[count++] = (GOptionEntry){"data", 0, 0, G_OPTION_ARG_FILENAME, &data_path,
@@ -61,6 +61,9 @@ cli_run_entries(void)
                                       "write a line of JSON a step", "FILE"};
     entries[count++] = (GOptionEntry){"lr-schedule", 0, 0, G_OPTION_ARG_STRING, &lr_shape,
                                       "constant (default) or cosine", "SHAPE"};
+    entries[count++] = (GOptionEntry){"loss-scale", 0, 0, G_OPTION_ARG_STRING, &loss_scale,
+                                      "of the gradients: a power of two, or dynamic (default 1)",
+                                      "S|dynamic"};
     entries[count++] = (GOptionEntry){"shuffle", 0, 0, G_OPTION_ARG_NONE, &shuffle,
                                       "take sequences in random order", NULL};
     entries[count++] = (GOptionEntry){"resume", 0, 0, G_OPTION_ARG_NONE, &resume,
@@ -109,6 +112,28 @@ read_shape(struct mw_lr_schedule *schedule, GError **error)
     return false;
 }
 
+/* bf16 has the range of fp32: it needs none. */
+static bool
+read_loss_scale(struct mw_loss_scaling *scaling, GError **error)
+{
+    char *end = NULL;
+
+    *scaling = mw_loss_scaling_none();
+    if (loss_scale && !strcmp(loss_scale, "dynamic")) {
+        *scaling = mw_loss_scaling_dynamic(65536);
+    } else if (loss_scale) {
+        double value = g_ascii_strtod(loss_scale, &end);
+        *scaling = (struct mw_loss_scaling){.start = value, .min = value, .max = value};
+        if (*end || end == loss_scale)
+            scaling->start = NAN;
+    }
+    if (mw_loss_scaling_check(scaling, NULL))
+        return true;
+    g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
+                "--loss-scale %s: must be a power of two, such as 1024, or dynamic", loss_scale);
+    return false;
+}
+
 bool
 cli_run_options_read(struct cli_run_options *options, GError **error)
 {
@@ -134,7 +159,7 @@ cli_run_options_read(struct cli_run_options *options, GError **error)
         .warmup_steps = v[WARMUP],
         .total_steps = v[STEPS],
     };
-    options->optimizer = (struct mw_optimizer){v[BETA1], v[BETA2], v[EPSILON], v[DECAY], v[CLIP], 1};
+    options->optimizer = (struct mw_optimizer){v[BETA1], v[BETA2], v[EPSILON], v[DECAY], v[CLIP]};
     options->device_threads = v[DEVICE_THREADS];
     options->host_threads = v[HOST_THREADS];
     options->data = g_steal_pointer(&data_path);
@@ -143,6 +168,7 @@ cli_run_options_read(struct cli_run_options *options, GError **error)
     options->save_timeline = g_steal_pointer(&timeline_path);
     options->nvme = g_steal_pointer(&nvme_directories);
     return cli_limits_parse(&options->limits, limits, error) &&
+           read_loss_scale(&options->loss_scaling, error) &&
            read_shape(&options->schedule, error) &&
            mw_lr_schedule_check(&options->schedule, error);
 }

@@ -22,6 +22,7 @@ struct cli_run_options {
     char *save_timeline; /* file */
     struct mw_lr_schedule schedule;
     struct mw_optimizer optimizer;
+    struct mw_loss_scaling loss_scaling;
     struct cli_limits limits;
     int device_threads, host_threads; /* 0: all cores */
 };

@@ -242,6 +242,7 @@ cli_training_start(struct cli_training *run, GError **error)
         .device_threads = threads(run, run->options.device_threads),
         .host_threads = threads(run, run->options.host_threads),
         .optimizer = run->options.optimizer,
+        .loss_scaling = run->options.loss_scaling,
         .drives = drive_options(run),
         .seed = run->options.seed,
         .weights = run->weights,

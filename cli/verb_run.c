@@ -28,6 +28,7 @@ on_step(void *data, const struct mw_trainer_step *step, GError **error)
         .loss = step->loss,
         .gradient_norm = step->gradient_norm,
         .lr = step->learning_rate,
+        .loss_scale = step->loss_scale,
         .time_ns = cli_run_report_step(run->report, step),
         .skipped = step->skipped,
     };
@@ -52,6 +53,7 @@ open_log(struct run *run, GError **error)
         .tokens = (int64_t)r->tokens_per_step,
         .flops = cli_flops(sizing, false) * sizing->ranks,
         .peak_flops = sizing->hardware->gpu_peak_flops * sizing->ranks,
+        .loss_scale = training->options.loss_scaling.max > 1,
         .predicted_ns = (int64_t)(r->step_time_s[MW_OUTLOOK_TYPICAL] * 1e9),
     };
 

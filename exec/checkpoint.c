@@ -38,7 +38,7 @@ static void
 describe(const struct saving *saving, struct mw_safetensors_writer *writer)
 {
     struct mw_trainer *trainer = saving->trainer;
-    struct mw_commit_field fields[1 + MW_TRAINER_FIELDS_MAX];
+    struct mw_commit_field fields[MW_TRAINER_OWN_FIELDS + MW_TRAINER_FIELDS_MAX];
     int count = mw_trainer_fields(trainer, fields);
     g_autofree char *text = mw_checkpoint_fields_text(fields, count);
     g_autofree char *step = g_strdup_printf("%" PRId64, trainer->next_step - 1);

@@ -65,6 +65,7 @@ begin_step(struct mw_trainer *trainer, int64_t step, GError **error)
 
     now->step = step;
     now->loss = 0;
+    now->loss_scale = trainer->scale.scale;
     now->learning_rate = options->learning_rate(options->data, now->step);
     for (int64_t m = 0; m < trainer->micro_batches; m++)
         if (!options->batch(options->data, now->step, m, trainer->ids + m * trainer->tokens,
@@ -81,6 +82,7 @@ end_step(struct mw_trainer *trainer, GError **error)
 
     now->updates += !now->updates_nothing;
     trainer->pending = mw_trainer_is_delayed(trainer->plan);
+    trainer->pending_scale = now->loss_scale;
     /* Where all ranks meet, all have made it durable. */
     if (!mw_trainer_commit_step(trainer, &committed, error) ||
         !mw_trainer_sum(trainer, 0, &now->loss, error))
@@ -90,6 +92,7 @@ end_step(struct mw_trainer *trainer, GError **error)
         .loss = now->loss / (trainer->tokens * trainer->micro_batches * trainer->ranks),
         .gradient_norm = now->gradient_norm,
         .learning_rate = now->learning_rate,
+        .loss_scale = now->loss_scale,
         .skipped = now->skipped,
         .committed = committed,
     };
@@ -261,6 +264,9 @@ mw_trainer_new(const struct mw_trainer_options *options, GError **error)
     trainer->options = *options;
     trainer->plan = options->plan;
     trainer->kernels = mw_cpu_kernels();
+    if (!options->loss_scaling.start)
+        trainer->options.loss_scaling = mw_loss_scaling_none();
+    trainer->scale = mw_loss_scale_start(&trainer->options.loss_scaling);
     if (!mw_trainer_join(trainer, error) || !check_plan(options->plan, error) ||
         !mw_trainer_check_commit(trainer, error) || !open_places(trainer, error) ||
         !turn_to(trainer, first_plan(trainer), error) || !mw_trainer_open_commit(trainer, error) ||

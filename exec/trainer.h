@@ -18,13 +18,13 @@
 #include "exec/nvme.h"
 #include "exec/ranks.h"
 #include "exec/safetensors.h"
+#include "exec/schedule.h"
 #include "planner/plan.h"
 
 /* AdamW (arXiv 1711.05101); matrices decay, norms and biases do not. */
 struct mw_optimizer {
     double beta1, beta2, epsilon, weight_decay;
-    double clip_norm;  /* of the whole gradient; 0: not clipped */
-    double loss_scale; /* gradients are made this much larger, and divided by it in the update */
+    double clip_norm; /* of the whole gradient; 0: not clipped */
 };
 
 struct mw_checkpoint; /* exec/checkpoint.h */
@@ -63,6 +63,7 @@ struct mw_trainer_options {
     int64_t checkpoint_interval;
     int device_threads, host_threads; /* 0: all cores */
     struct mw_optimizer optimizer;
+    struct mw_loss_scaling loss_scaling; /* all zero: none */
     struct mw_nvme_options drives; /* capacity is the plan's */
 
     struct mw_trainer_commit commit;
@@ -88,6 +89,7 @@ struct mw_trainer_step {
     int64_t step; /* from 0, through all runs and resumes */
     double loss;  /* mean over the tokens of all ranks */
     double gradient_norm, learning_rate;
+    double loss_scale; /* that its gradients were made with */
     bool skipped; /* the gradient was not finite: nothing was updated */
     bool committed; /* durable: a resume goes on from here or later */
     const struct mw_plan *plan; /* that it ran by */

@@ -180,12 +180,39 @@ mw_trainer_state_extent(const struct mw_trainer *trainer, uint32_t chunk, int wh
 
 int
 mw_trainer_fields(const struct mw_trainer *trainer,
-                  struct mw_commit_field fields[1 + MW_TRAINER_FIELDS_MAX])
+                  struct mw_commit_field fields[MW_TRAINER_OWN_FIELDS + MW_TRAINER_FIELDS_MAX])
 {
     const struct mw_trainer_options *options = &trainer->options;
+    const struct mw_loss_scale *scale = &trainer->scale;
+    int count = 0;
 
-    fields[0] = mw_commit_field("updates", (uint64_t)trainer->now.updates);
-    return 1 + (options->commit.fields ? options->commit.fields(options->data, fields + 1) : 0);
+    fields[count++] = mw_commit_field("updates", (uint64_t)trainer->now.updates);
+    fields[count++] = mw_commit_field_real("loss-scale", scale->scale);
+    fields[count++] = mw_commit_field("good-steps", (uint64_t)scale->good_steps);
+    fields[count++] = mw_commit_field("skipped", (uint64_t)scale->skipped);
+    fields[count++] = mw_commit_field("skipped-in-row", (uint64_t)scale->skipped_in_row);
+    return count + (options->commit.fields ? options->commit.fields(options->data, fields + count)
+                                           : 0);
+}
+
+static int64_t
+read_count(const struct mw_commit_record *record, const char *name)
+{
+    uint64_t value = 0;
+
+    mw_commit_find(record, name, &value);
+    return (int64_t)value;
+}
+
+void
+mw_trainer_read_fields(struct mw_trainer *trainer, const struct mw_commit_record *record)
+{
+    trainer->now.updates = read_count(record, "updates");
+    mw_commit_find_real(record, "loss-scale", &trainer->scale.scale);
+    trainer->scale.good_steps = read_count(record, "good-steps");
+    trainer->scale.skipped = read_count(record, "skipped");
+    trainer->scale.skipped_in_row = read_count(record, "skipped-in-row");
+    trainer->next_step = record->step + 1;
 }
 
 static bool
@@ -193,7 +220,7 @@ write_record(struct mw_trainer *trainer, GError **error)
 {
     const struct mw_plan *plan = trainer->plan;
     struct mw_trainer_durable *it = &trainer->durable;
-    struct mw_commit_field fields[1 + MW_TRAINER_FIELDS_MAX];
+    struct mw_commit_field fields[MW_TRAINER_OWN_FIELDS + MW_TRAINER_FIELDS_MAX];
     struct mw_commit_record record = {.step = trainer->now.step,
                                       .fields = fields,
                                       .extents = it->extents,

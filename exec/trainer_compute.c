@@ -92,7 +92,7 @@ bind_tokens(const struct mw_trainer *trainer, const struct mw_op *op, struct mw_
     compute->tokens = trainer->tokens * (chunk + 1) / chunks - compute->first_token;
     compute->ids = trainer->ids + op->micro_batch * trainer->tokens;
     compute->targets = trainer->targets + op->micro_batch * trainer->tokens;
-    compute->gradient_scale = trainer->options.optimizer.loss_scale /
+    compute->gradient_scale = trainer->now.loss_scale /
                               (trainer->tokens * trainer->micro_batches * trainer->ranks);
 }
 

@@ -10,6 +10,7 @@
 struct mw_step_numbers {
     int64_t step, updates;
     double learning_rate, gradient_norm;
+    double loss_scale; /* of the gradients that its backward makes */
     double loss; /* sum over this rank's tokens */
     bool skipped; /* the gradient was not finite */
     bool updates_nothing; /* skipped, or there is no gradient yet: parameters stay as they are */
@@ -67,7 +68,9 @@ struct mw_trainer {
 
     struct mw_trainer_durable durable;
     int64_t next_step;
+    struct mw_loss_scale scale; /* of the next step */
     bool pending; /* gradients of the step before wait for a delayed update */
+    double pending_scale; /* that they were made with */
     struct mw_step_numbers now;
     struct mw_trainer_step reports[2]; /* of even and odd steps: two may be in flight */
     mw_trainer_on_step on_step;
@@ -130,9 +133,11 @@ bool mw_trainer_restore_params(struct mw_trainer *trainer, uint32_t chunk, GErro
 bool mw_trainer_start_frozen(struct mw_trainer *trainer, GError **error);
 
 /* --- trainer_commit.c --- */
-/* A record's fields, the caller's among them; how many. */
+/* A record's fields, the trainer's own and the caller's behind them; how many. */
+#define MW_TRAINER_OWN_FIELDS 5
 int mw_trainer_fields(const struct mw_trainer *trainer,
-                      struct mw_commit_field fields[1 + MW_TRAINER_FIELDS_MAX]);
+                      struct mw_commit_field fields[MW_TRAINER_OWN_FIELDS + MW_TRAINER_FIELDS_MAX]);
+void mw_trainer_read_fields(struct mw_trainer *trainer, const struct mw_commit_record *record);
 bool mw_trainer_check_commit(const struct mw_trainer *trainer, GError **error);
 bool mw_trainer_open_commit(struct mw_trainer *trainer, GError **error);
 void mw_trainer_close_commit(struct mw_trainer *trainer);

@@ -58,7 +58,6 @@ mw_trainer_resume(struct mw_trainer *trainer, GError **error)
 {
     struct mw_trainer_durable *it = &trainer->durable;
     int64_t steps[2];
-    uint64_t updates = 0;
 
     mw_commit_steps(it->commit, steps); /* one at least, or it had not opened */
     if (!mw_trainer_least(trainer, &steps[0], error) ||
@@ -71,9 +70,7 @@ mw_trainer_resume(struct mw_trainer *trainer, GError **error)
                     steps[0], it->resumed.extent_count, it->extent_count);
         return false;
     }
-    mw_commit_find(&it->resumed, "updates", &updates);
-    trainer->now.updates = (int64_t)updates;
-    trainer->next_step = steps[0] + 1;
+    mw_trainer_read_fields(trainer, &it->resumed);
     if (resume_state(trainer, error))
         return true;
     g_prefix_error(error, "resuming from step %" G_GINT64_FORMAT ": ", steps[0]);

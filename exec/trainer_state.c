@@ -121,19 +121,6 @@ start_params(struct mw_trainer *trainer, uint32_t index, int64_t tile, void *mad
     return true;
 }
 
-static void
-start_numbers(struct mw_trainer *trainer)
-{
-    const struct mw_checkpoint *from = trainer->options.checkpoint;
-    uint64_t updates = 0;
-
-    if (!from)
-        return;
-    mw_commit_find(mw_checkpoint_record(from), "updates", &updates);
-    trainer->now.updates = (int64_t)updates;
-    trainer->next_step = mw_checkpoint_record(from)->step + 1;
-}
-
 bool
 mw_trainer_start_state(struct mw_trainer *trainer, GError **error)
 {
@@ -151,7 +138,8 @@ mw_trainer_start_state(struct mw_trainer *trainer, GError **error)
         for (uint32_t tile = 0; good && tile < plan->tensors[t].tiles; tile++)
             good = start_params(trainer, t, tile, made, error);
     free(made);
-    start_numbers(trainer);
+    if (trainer->options.checkpoint)
+        mw_trainer_read_fields(trainer, mw_checkpoint_record(trainer->options.checkpoint));
     return good;
 }
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "exec/trainer_internal.h"
+#include "planner/error.h"
 
 #define STATE MW_PURPOSE_BIT(MW_PURPOSE_OPTIMIZER_STATE)
 #define STATE_OTHER MW_PURPOSE_BIT(MW_PURPOSE_OPTIMIZER_STATE_OTHER)
@@ -16,6 +17,9 @@
 #define GRADIENTS MW_PURPOSE_BIT(MW_PURPOSE_GRADIENTS)
 #define PARAMS MW_PURPOSE_BIT(MW_PURPOSE_PARAMETERS)
 #define PARAM_BUFFER MW_PURPOSE_BIT(MW_PURPOSE_PARAMETER_BUFFERS)
+
+/* Gradients that never become finite again: the weights are no longer. */
+#define SKIPPED_IN_ROW_MAX 100
 
 #define STATE_BYTES 12 /* of an element: fp32 parameter, momentum, variance */
 
@@ -245,29 +249,53 @@ own_squares(struct mw_trainer *trainer)
     return mw_cpu_norm_combine(trainer->partials, trainer->partial_count);
 }
 
-/* The gradient is clipped to a norm (Pascanu et al., arXiv 1211.5063, Sec. 3.2); one that is not
- * finite updates nothing. */
-bool
-mw_trainer_agree(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
+static bool
+give_up(GError **error)
+{
+    g_set_error(error, MW_ERROR, MW_ERROR_DEVICE,
+                "the gradients of %d steps in a row are not finite: a smaller --lr, or other data",
+                SKIPPED_IN_ROW_MAX);
+    return false;
+}
+
+/* The gradient is clipped to a norm (Pascanu et al., arXiv 1211.5063, Sec. 3.2). */
+static void
+prepare_update(struct mw_trainer *trainer, double scale)
 {
     const struct mw_optimizer *o = &trainer->options.optimizer;
     struct mw_step_numbers *now = &trainer->now;
+    bool clips = o->clip_norm > 0 && now->gradient_norm > o->clip_norm;
+    double factor = (clips ? o->clip_norm / now->gradient_norm : 1) / scale;
+
+    now->adamw = mw_cpu_adamw_step(now->learning_rate, o->beta1, o->beta2, o->epsilon, 0,
+                                   now->updates + 1, factor);
+    now->adamw_decaying = mw_cpu_adamw_step(now->learning_rate, o->beta1, o->beta2, o->epsilon,
+                                            o->weight_decay, now->updates + 1, factor);
+}
+
+/* A gradient that is not finite updates nothing, nor does one that a delayed update has not got
+ * yet. */
+bool
+mw_trainer_agree(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
+{
+    struct mw_step_numbers *now = &trainer->now;
+    bool delayed = mw_trainer_is_delayed(trainer->plan);
+    double scale = delayed ? trainer->pending_scale : now->loss_scale;
     double squares = own_squares(trainer);
 
     if (!mw_trainer_sum(trainer, trainer->plan->lanes[op->lane].index, &squares, error))
         return false;
-    now->gradient_norm = sqrt(squares) / o->loss_scale;
-    now->skipped = !isfinite(squares);
-    now->updates_nothing =
-        now->skipped || (mw_trainer_is_delayed(trainer->plan) && !trainer->pending);
-    double clip = o->clip_norm > 0 && now->gradient_norm > o->clip_norm
-                      ? o->clip_norm / now->gradient_norm
-                      : 1;
-    now->adamw = mw_cpu_adamw_step(now->learning_rate, o->beta1, o->beta2, o->epsilon, 0,
-                                   now->updates + 1, clip / o->loss_scale);
-    now->adamw_decaying =
-        mw_cpu_adamw_step(now->learning_rate, o->beta1, o->beta2, o->epsilon, o->weight_decay,
-                          now->updates + 1, clip / o->loss_scale);
+    now->skipped = false;
+    now->gradient_norm = 0;
+    now->updates_nothing = delayed && !trainer->pending;
+    if (now->updates_nothing)
+        return true;
+    now->gradient_norm = sqrt(squares) / scale;
+    now->skipped = now->updates_nothing =
+        mw_loss_scale_step(&trainer->options.loss_scaling, &trainer->scale, !isfinite(squares));
+    if (trainer->scale.skipped_in_row == SKIPPED_IN_ROW_MAX)
+        return give_up(error);
+    prepare_update(trainer, scale);
     return true;
 }
 

@@ -190,7 +190,7 @@ set_up(struct bench *b)
         .sequences = sequences,
         .seq = seq,
         .checkpoint_interval = interval,
-        .optimizer = {0.9, 0.95, 1e-8, 0.1, 1, 1},
+        .optimizer = {0.9, 0.95, 1e-8, 0.1, 1},
         .seed = 1,
         .batch = batch,
         .learning_rate = learning_rate,

@@ -1,4 +1,5 @@
 /* A run's weights are the same bits wherever its state lives. */
+#include <math.h>
 #include <string.h>
 
 #include "tests/trained.h"
@@ -158,6 +159,33 @@ test_delayed_placements(void)
     trained_clear(&reference);
 }
 
+/* A power of two changes no bit; a scale at which gradients overflow is halved until none does. */
+static void
+test_loss_scale(void)
+{
+    struct trained_case what = {.name = "scaled", .model = GPT2,
+                                .strategy = MW_STRATEGY_ZERO_OFFLOAD, .sequences = 2, .seq = 24,
+                                .grad_accum = 2, .interval = 1, .prefetch = 1};
+    struct trained plain = trained_run(&what, STEPS, 2, directory);
+
+    what.loss_scaling = mw_loss_scaling_dynamic(4096);
+    struct trained scaled = trained_run(&what, STEPS, 2, directory);
+    assert_same(what.name, &plain, &scaled);
+    what.loss_scaling = (struct mw_loss_scaling){0x1p140, 1, 0x1p140, 1000};
+    struct trained high = trained_run(&what, STEPS, 2, directory);
+    int skipped = 0;
+    while (skipped < STEPS && !isfinite(high.norms[skipped]))
+        skipped++;
+    g_assert_cmpint(skipped, >, 0);
+    g_assert_cmpint(skipped, <, STEPS);
+    g_assert_true(high.losses[0] == plain.losses[0]);
+    for (int s = skipped; s < STEPS; s++)
+        g_assert_true(isfinite(high.norms[s]) && isfinite(high.losses[s]));
+    trained_clear(&plain);
+    trained_clear(&scaled);
+    trained_clear(&high);
+}
+
 /* --- PyTorch --- */
 
 static void *
@@ -225,6 +253,7 @@ main(int argc, char **argv)
     g_test_add_func("/trainer/delayed", test_delayed);
     g_test_add_func("/trainer/delayed-placements", test_delayed_placements);
     g_test_add_func("/trainer/torch", test_torch);
+    g_test_add_func("/trainer/loss-scale", test_loss_scale);
     int result = g_test_run();
     trained_remove(directory);
     return result;

@@ -249,7 +249,7 @@ trained_train(const struct trained_case *what, const struct trained_course *cour
         .checkpoint_interval = what->interval,
         .device_threads = course->threads,
         .host_threads = course->threads,
-        .optimizer = {0.9, 0.99, 1e-8, 0.1, 0.5, 1},
+        .optimizer = {0.9, 0.99, 1e-8, 0.1, 0.5},
         .drives = {.directories = &course->directory,
                    .directory_count = 1,
                    .stem = what->ranks ? stem : NULL,
@@ -263,12 +263,13 @@ trained_train(const struct trained_case *what, const struct trained_course *cour
                    .fields = fields},
         .seed = 7,
         .weights = what->weights,
+        .loss_scaling = what->loss_scaling,
         .batch = batch,
         .learning_rate = learning_rate,
         .data = &run,
     };
     if (what->weights)
-        options.optimizer = (struct mw_optimizer){0.9, 0.95, 1e-8, 0.1, 1, 1};
+        options.optimizer = (struct mw_optimizer){0.9, 0.95, 1e-8, 0.1, 1};
     struct mw_checkpoint *from = NULL;
     bool good = !course->from || (from = mw_checkpoint_open(course->from, &decoder, error));
     options.checkpoint = from;

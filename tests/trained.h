@@ -21,6 +21,7 @@ struct trained_case {
     /* A fixture: its weights, its batches, and AdamW as it was made with; NULL: by seed. */
     const struct mw_safetensors *weights;
     const int32_t *inputs, *targets; /* [steps][sequences * seq] */
+    struct mw_loss_scaling loss_scaling; /* all zero: none */
     bool delayed; /* update, after undelayed_steps without */
     int64_t undelayed_steps;
 
