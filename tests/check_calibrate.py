@@ -80,7 +80,9 @@ def check_plan(box):
 def check_here(box):
     """$MEMWALL_NVME says where; -H here and no -H read what was written."""
     done = box.run("calibrate", "--quick", "--json", MEMWALL_NVME=str(box.drive))
-    yield from check_done(done)
+    if done.returncode:
+        yield f"status {done.returncode}: {done.said}"
+        return
     answer = json.loads(done.text)
     if answer["profile"] != str(box.here) or not box.here.exists():
         yield f"written to {answer['profile']}"
