@@ -256,6 +256,15 @@ turn_to(struct mw_trainer *trainer, const struct mw_plan *plan, GError **error)
     return trainer->lanes && mw_trainer_set_up(trainer, error);
 }
 
+/* Several ranks end by mw_ranks_abort alone: files would be left behind, and memory must stay, for
+ * messages may be on their way. */
+static void
+give_back_drives(struct mw_trainer *trainer)
+{
+    if (trainer->ranks > 1)
+        mw_nvme_close(g_steal_pointer(&trainer->places.nvme));
+}
+
 struct mw_trainer *
 mw_trainer_new(const struct mw_trainer_options *options, GError **error)
 {
@@ -271,7 +280,9 @@ mw_trainer_new(const struct mw_trainer_options *options, GError **error)
         !mw_trainer_check_commit(trainer, error) || !open_places(trainer, error) ||
         !turn_to(trainer, first_plan(trainer), error) || !mw_trainer_open_commit(trainer, error) ||
         !make_state(trainer, error)) {
-        mw_trainer_free(trainer);
+        give_back_drives(trainer);
+        if (trainer->ranks <= 1)
+            mw_trainer_free(trainer);
         return NULL;
     }
     return trainer;
@@ -298,14 +309,6 @@ step_ended(void *data, uint32_t step, const struct mw_timeline *timeline, GError
     report->plan = trainer->plan;
     report->timeline = timeline;
     return !trainer->on_step || trainer->on_step(trainer->on_step_data, report, error);
-}
-
-/* Several ranks end by mw_ranks_abort alone, which would leave files behind. */
-static void
-give_back_drives(struct mw_trainer *trainer)
-{
-    if (trainer->ranks > 1)
-        mw_nvme_close(g_steal_pointer(&trainer->places.nvme));
 }
 
 static bool
