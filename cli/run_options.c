@@ -36,14 +36,14 @@ static const struct number_row {
 };
 
 static char *numbers[NUMBERS];
-static char *loss_scale, *data_path, *weights_path, *log_path, *lr_shape, *timeline_path;
+static char *loss_scale, *from_path, *save_path, *data_path, *weights_path, *log_path, *lr_shape, *timeline_path;
 static char **nvme_directories, **limits;
 static gboolean shuffle, resume, compare;
 
 const GOptionEntry *
 cli_run_entries(void)
 {
-    static GOptionEntry entries[NUMBERS + 12];
+    static GOptionEntry entries[NUMBERS + 14];
     int count = 0;
 
     entries[count++] = (GOptionEntry){"data", 0, 0, G_OPTION_ARG_FILENAME, &data_path,
@@ -52,6 +52,12 @@ cli_run_entries(void)
     entries[count++] = (GOptionEntry){"weights", 0, 0, G_OPTION_ARG_FILENAME, &weights_path,
                                       "start from a .safetensors file, its index, or their folder",
                                       "PATH"};
+    entries[count++] = (GOptionEntry){"from", 0, 0, G_OPTION_ARG_FILENAME, &from_path,
+                                      "go on from a checkpoint, with any placement and ranks",
+                                      "DIR"};
+    entries[count++] = (GOptionEntry){"save", 0, 0, G_OPTION_ARG_FILENAME, &save_path,
+                                      "write a checkpoint at the end: weights under their Hugging "
+                                      "Face names, optimizer state", "DIR"};
     entries[count++] = (GOptionEntry){"nvme", 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &nvme_directories,
                                       "directory for state on NVMe; again for each drive", "DIR"};
     entries[count++] = (GOptionEntry){"limit", 0, 0, G_OPTION_ARG_STRING_ARRAY, &limits,
@@ -165,6 +171,8 @@ cli_run_options_read(struct cli_run_options *options, GError **error)
     options->data = g_steal_pointer(&data_path);
     options->weights = g_steal_pointer(&weights_path);
     options->log = g_steal_pointer(&log_path);
+    options->from = g_steal_pointer(&from_path);
+    options->save = g_steal_pointer(&save_path);
     options->save_timeline = g_steal_pointer(&timeline_path);
     options->nvme = g_steal_pointer(&nvme_directories);
     return cli_limits_parse(&options->limits, limits, error) &&
@@ -179,6 +187,8 @@ cli_run_options_clear(struct cli_run_options *options)
     g_free(options->data);
     g_free(options->weights);
     g_free(options->log);
+    g_free(options->from);
+    g_free(options->save);
     g_free(options->save_timeline);
     g_strfreev(options->nvme);
     memset(options, 0, sizeof *options);

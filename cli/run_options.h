@@ -14,6 +14,7 @@
 
 struct cli_run_options {
     char *data, *weights, *log;
+    char *from, *save; /* folders of checkpoints */
     char **nvme; /* directories; NULL: the default */
     int64_t steps;
     uint64_t seed;

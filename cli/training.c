@@ -2,11 +2,15 @@
 
 #include <string.h>
 
+#include "cli/checkpoint_config.h"
 #include "cli/decoder.h"
+#include "exec/checkpoint.h"
 #include "exec/commit.h"
 #include "exec/memory.h"
 #include "exec/weights.h"
 #include "planner/error.h"
+
+#define SEQUENCES "sequences"
 
 /* --- what the trainer asks for --------------------------------------------------------------- */
 
@@ -16,11 +20,21 @@ batch(void *data, int64_t step, int64_t micro_batch, int32_t *ids, int32_t *targ
     struct cli_training *run = data;
     const struct mw_settings *s = &run->answer->sizing->settings;
     int64_t each = run->sequences * s->grad_accum * run->place.ranks;
-    struct mw_cursor cursor = mw_tokens_advance(run->tokens, (struct mw_cursor){0}, step * each);
+    int64_t first = run->first_sequence + (step - run->first_step) * each;
+    struct mw_cursor cursor = mw_tokens_advance(run->tokens, (struct mw_cursor){0}, first);
     struct mw_batch_place place = run->place;
 
     place.micro_batch = micro_batch;
+    run->used_sequences = first + each;
     return mw_tokens_batch(run->tokens, &cursor, &place, ids, targets, error);
+}
+
+/* Where the data goes on, whatever the batch of the run that goes on. */
+static int
+fields(void *data, struct mw_commit_field *fields)
+{
+    fields[0] = mw_commit_field(SEQUENCES, ((struct cli_training *)data)->used_sequences);
+    return 1;
 }
 
 static double
@@ -56,6 +70,14 @@ check_settings(const struct mw_settings *s, GError **error)
     if (s->micro_batch != (int64_t)s->micro_batch)
         return refuse(error, "--batch %g: run takes whole sequences", s->micro_batch);
     return true;
+}
+
+static bool
+check_start(const struct cli_run_options *options, GError **error)
+{
+    int ways = (options->weights != NULL) + (options->from != NULL) + options->resume;
+
+    return ways < 2 || refuse(error, "--weights, --from, --resume: give one of them to start from");
 }
 
 static char *
@@ -135,6 +157,10 @@ open_data(struct cli_training *run, GError **error)
                                  run->options.shuffle ? run->options.seed + 1 : 0, error);
     if (!run->tokens || !mw_tokens_check(run->tokens, error))
         return false;
+    if (run->options.from) {
+        run->checkpoint = mw_checkpoint_open(run->options.from, &run->decoder, error);
+        return run->checkpoint != NULL;
+    }
     if (!run->options.weights)
         return true;
     run->weights = mw_safetensors_open(run->options.weights, error);
@@ -183,6 +209,7 @@ durable_steps(const struct cli_training *run, struct mw_trainer_commit *commit, 
         .on = can && s->commit == 1 && (all_on_drives(sizing) || s->save_every > 0),
         .resume = run->options.resume,
         .save_every = s->save_every,
+        .fields = fields,
         .fingerprint = fingerprint(run),
     };
     return commit->on || !commit->resume ||
@@ -227,6 +254,18 @@ say_notices(const struct cli_training *run)
         cli_say("%s", line);
 }
 
+static void
+find_data(struct cli_training *run)
+{
+    const struct mw_commit_record *resumed = mw_trainer_resumed(run->trainer);
+    uint64_t sequences = 0;
+
+    if (resumed)
+        mw_commit_find(resumed, SEQUENCES, &sequences);
+    run->first_step = mw_trainer_next_step(run->trainer);
+    run->first_sequence = run->used_sequences = (int64_t)sequences;
+}
+
 bool
 cli_training_start(struct cli_training *run, GError **error)
 {
@@ -246,6 +285,7 @@ cli_training_start(struct cli_training *run, GError **error)
         .drives = drive_options(run),
         .seed = run->options.seed,
         .weights = run->weights,
+        .checkpoint = run->checkpoint,
         .batch = batch,
         .learning_rate = learning_rate,
         .data = run,
@@ -258,9 +298,27 @@ cli_training_start(struct cli_training *run, GError **error)
     options.undelayed = run->undelayed;
     options.undelayed_steps = s->dpu_start;
     run->trainer = mw_trainer_new(&options, error);
-    if (run->trainer)
-        say_notices(run);
-    return run->trainer != NULL;
+    if (!run->trainer)
+        return false;
+    say_notices(run);
+    find_data(run);
+    return true;
+}
+
+bool
+cli_training_save(struct cli_training *run, GError **error)
+{
+    const struct cli_request *request = run->request;
+    g_autofree char *config =
+        cli_checkpoint_config(request->model_name, &request->model, &run->decoder);
+    struct mw_checkpoint_options options = {
+        .path = run->options.save,
+        .dtype = MW_SAFETENSORS_F32,
+        .optimizer = true,
+        .config = config,
+    };
+
+    return !options.path || mw_checkpoint_save(run->trainer, &options, error);
 }
 
 /* --- life ---------------------------------------------------------------------------------------- */
@@ -271,7 +329,7 @@ cli_training_open(struct cli_training *run, GError **error)
     const struct cli_request *request = run->request;
 
     return mw_decoder_read(&request->model, request->model_name, &run->decoder, error) &&
-           check_settings(&run->answer->sizing->settings, error) && find_drives(run, error) &&
+           check_start(&run->options, error) && check_settings(&run->answer->sizing->settings, error) && find_drives(run, error) &&
            open_data(run, error);
 }
 
@@ -282,6 +340,7 @@ cli_training_close(struct cli_training *run)
     mw_plan_free(run->undelayed);
     mw_tokens_close(run->tokens);
     mw_safetensors_close(run->weights);
+    mw_checkpoint_close(run->checkpoint);
     cli_answer_free(run->answer);
     cli_run_options_clear(&run->options);
     g_free(run->stem);

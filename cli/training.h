@@ -21,8 +21,11 @@ struct cli_training {
     struct mw_decoder decoder;
     struct mw_tokens *tokens;
     struct mw_safetensors *weights; /* NULL: by seed */
+    struct mw_checkpoint *checkpoint; /* or gone on from */
     int64_t sequences;              /* of a micro-batch */
     struct mw_batch_place place;
+    int64_t first_step, first_sequence; /* of this run: where the data is taken from */
+    int64_t used_sequences;             /* of the data, up to the step that runs */
     struct mw_plan *undelayed; /* of the steps before --dpu-start; may be NULL */
     struct mw_trainer *trainer;
 };
@@ -33,6 +36,8 @@ bool cli_training_open(struct cli_training *training, GError **error);
 bool cli_training_fits(const struct cli_training *training);
 /* Reserves memory and drives, and makes or reads the starting state. */
 bool cli_training_start(struct cli_training *training, GError **error);
+/* After the last step: what --save asks for. */
+bool cli_training_save(struct cli_training *training, GError **error);
 /* Frees all that it owns, answer and options too. */
 void cli_training_close(struct cli_training *training);
 

@@ -140,7 +140,7 @@ run_plan(struct run *run)
         return cli_fail(error);
     if (!cli_training_fits(&run->training))
         return CLI_DOES_NOT_FIT;
-    if (!train(run, &error))
+    if (!train(run, &error) || !cli_training_save(&run->training, &error))
         return cli_fail(error);
     if (mw_ranks_index(run->training.ranks) == 0 && !cli_run_report_end(run->report, &error))
         return cli_fail(error);
