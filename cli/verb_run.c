@@ -74,6 +74,8 @@ share_device(struct mw_hardware *hardware, int ranks)
         return;
     hardware->gpus_per_node = ranks;
     hardware->gpu_memory_bytes *= share;
+    hardware->gpu_reserve_bytes *= share;
+    hardware->gpu_largest_request_bytes *= share;
     hardware->gpu_memory_bytes_per_s *= share;
     hardware->gpu_operator_bytes_per_s *= share;
     hardware->gpu_peak_flops *= share;
@@ -158,8 +160,11 @@ plan_and_run(struct run *run)
     training->answer = cli_answer_new(request, request->strategies[0], depth, true, &error);
     if (!training->answer)
         return cli_fail(error);
-    return training->answer->plan ? run_plan(run)
-                                  : cli_answers_print(request, &training->answer, 1, true);
+    if (training->answer->plan)
+        return run_plan(run);
+    return mw_ranks_index(training->ranks) == 0
+               ? cli_answers_print(request, &training->answer, 1, true)
+               : CLI_DOES_NOT_FIT;
 }
 
 static int
@@ -181,12 +186,13 @@ answer(const struct cli_request *request)
     if (mw_ranks_count(ranks) > 1)
         training->stem = g_strdup_printf("memwall-rank%d", mw_ranks_index(ranks));
     int status = plan_and_run(&run);
-    if (status != CLI_DONE)
+    bool all_alike = status == CLI_DONE || (training->answer && !training->answer->plan);
+    if (!all_alike)
         mw_ranks_abort(ranks); /* returns where this rank is alone */
     mw_log_close(run.log);
     cli_run_report_free(run.report);
     cli_training_close(training);
-    if (status == CLI_DONE)
+    if (all_alike)
         mw_ranks_leave(ranks);
     return status;
 }

@@ -91,12 +91,13 @@ class Box:
     def read(self, name):
         return (self.folder / name).read_text(encoding="utf-8")
 
-    def run(self, *words, verb="run", address_space=None):
+    def run(self, *words, verb="run", address_space=None, prefix=(), environment=None):
         limit = (lambda: resource.setrlimit(resource.RLIMIT_AS, (address_space, address_space))) \
             if address_space else None
-        done = subprocess.run([str(MEMWALL), verb, *words], stdout=subprocess.PIPE,
+        done = subprocess.run([*prefix, str(MEMWALL), verb, *words], stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, check=False,
-                              cwd=self.folder, env=self.environment, timeout=300, preexec_fn=limit)
+                              cwd=self.folder, env=environment or self.environment, timeout=300,
+                              preexec_fn=limit)
         done.text, done.said = done.stdout.decode(), done.stderr.decode()
         return done
 

@@ -1,0 +1,206 @@
+#!/usr/bin/python3
+"""What outlives a run of `memwall run`, from outside; prints TAP.
+
+Durable steps and --resume, checkpoints with --save and --from under another placement and another
+number of ranks, and what is refused.  Losses stand for weights: of the same bits they are the same.
+"""
+import json
+import shutil
+import struct
+import sys
+import tempfile
+
+from check_run import GPT2, LLAMA, Box, good, losses
+
+STEPS = 8
+SMALL = ["-H", "rtx4090", "--set", "gpu.memory_gib=2", "--data", "text.txt", "--lr", "2e-3",
+         "--log", "log.jsonl"]
+DRIVES = ["-s", "zero-infinity-nvme", "--nvme", "drive", "--param-device", "nvme",
+          "--optimizer-device", "nvme"]
+MPIRUN = ["mpirun", "--oversubscribe", "--bind-to", "none", "-n"]
+
+
+def train(box, *words, steps=STEPS, model=GPT2, batch=2, ranks=1):
+    words = ["-m", str(model / "config.json"), *SMALL, "--batch", str(batch), "--steps",
+             str(steps), *words]
+    return box.run(*words) if ranks == 1 else box.launch(ranks, *words)
+
+
+class RanksBox(Box):
+    def launch(self, ranks, *words):
+        environment = dict(self.environment, OMPI_ALLOW_RUN_AS_ROOT="1",
+                           OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", ASAN_OPTIONS="detect_leaks=0")
+        return self.run(*words, prefix=[*MPIRUN, str(ranks)], environment=environment)
+
+
+def undisturbed(box, *words, **more):
+    done = train(box, *words, **more)
+    return list(good(done)), losses(box)
+
+
+def check_same(got, expected, first=0):
+    if got != expected[first:]:
+        yield f"losses {got}, not {expected[first:]}"
+
+
+def check_near(got, expected):
+    if len(got) != len(expected) or any(abs(a - b) > 0.01 * b for a, b in zip(got, expected)):
+        yield f"losses {got}, not near {expected}"
+
+
+def check_resume(box, first):
+    """A run of `first` steps, gone on with, is the run that was not interrupted."""
+    box.empty_drives()
+    wrong, expected = undisturbed(box, *DRIVES, "--commit", "step")
+    yield from wrong
+    box.empty_drives()
+    yield from good(train(box, *DRIVES, "--commit", "step", steps=first))
+    yield from check_same(losses(box), expected[:first])
+    yield from good(train(box, *DRIVES, "--commit", "step", "--resume"))
+    yield from check_same(losses(box), expected)
+
+
+def check_saves(box):
+    """State in host memory is saved every third step."""
+    words = ["-s", "zero-infinity-cpu", "--nvme", "drive", "--save-every", "3", "--commit", "step"]
+    box.empty_drives()
+    wrong, expected = undisturbed(box, *words)
+    yield from wrong
+    box.empty_drives()
+    yield from good(train(box, *words, steps=4))
+    yield from good(train(box, *words, "--resume"))
+    yield from check_same(losses(box)[-4:], expected, first=4)
+
+
+def check_refused(done, status, *words):
+    if done.returncode != status:
+        yield f"status {done.returncode}, not {status}: {done.said}"
+    if len(done.said.splitlines()) != 1:
+        yield f"not one line: {done.said!r}"
+    yield from (f"{word} is not in {done.said!r}" for word in words if word not in done.said)
+
+
+def check_other_run(box):
+    """A resume takes the settings of the run that it goes on with."""
+    box.empty_drives()
+    yield from good(train(box, *DRIVES, "--commit", "step", steps=2))
+    for words in (["--seed", "9"], ["--lr", "1e-3"]):
+        yield from check_refused(train(box, *DRIVES, "--commit", "step", "--resume", *words), 2,
+                                 "memwall.record")
+    yield from check_refused(train(box, *DRIVES, "--commit", "step", "--resume", model=LLAMA), 2,
+                             "drive/")
+    yield from check_refused(train(box, *DRIVES, "--commit", "none", "--resume"), 2, "--resume")
+    yield from check_refused(train(box, *DRIVES, "--commit", "step", "--resume", steps=2), 2,
+                             "--steps 2")
+
+
+def check_nothing(box):
+    box.empty_drives()
+    yield from check_refused(train(box, *DRIVES, "--commit", "step", "--resume"), 1, "drive")
+
+
+def check_checkpoint(box, model, ways):
+    """Half of a run saved by one placement and ended by another."""
+    wrong, expected = undisturbed(box, "-s", "zero3", model=model)
+    yield from wrong
+    for start, end, same in ways:
+        box.empty_drives()
+        shutil.rmtree(box.folder / "saved", ignore_errors=True)
+        yield from good(train(box, *start[1], "--save", "saved", steps=4, model=model,
+                              batch=2 // start[0], ranks=start[0]))
+        yield from good(train(box, *end[1], "--from", "saved", model=model, batch=2 // end[0],
+                              ranks=end[0]))
+        yield from (check_same if same else check_near)(losses(box), expected[4:])
+
+
+def check_files(box):
+    """Hugging Face's names, a config.json, whole files."""
+    shutil.rmtree(box.folder / "saved", ignore_errors=True)
+    yield from good(train(box, "-s", "zero3", "--save", "saved", steps=1))
+    names = sorted(path.name for path in (box.folder / "saved").iterdir())
+    if names != ["config.json", "model.safetensors", "optimizer.safetensors"]:
+        yield f"the folder has {names}"
+    content = (box.folder / "saved/model.safetensors").read_bytes()
+    header = json.loads(content[8:8 + struct.unpack("<Q", content[:8])[0]])
+    if "transformer.h.1.mlp.c_fc.weight" not in header or \
+            header["transformer.h.1.mlp.c_fc.weight"]["shape"] != [32, 128]:
+        yield f"the weights are {sorted(header)}"
+    yield from good(train(box, "-s", "zero3", "--weights", "saved", steps=1))
+
+
+def check_wrong_checkpoints(box):
+    yield from check_refused(train(box, "-s", "zero3", "--from", "nowhere"), 1, "nowhere")
+    yield from check_refused(train(box, "-s", "zero3", "--from", "saved", model=LLAMA), 2, "saved")
+    yield from check_refused(train(box, "-s", "zero3", "--from", "saved", "--weights", str(GPT2)),
+                             2, "--weights", "--from")
+    yield from check_refused(train(box, "-s", "zero3", "--save", "text.txt", steps=1), 1,
+                             "text.txt")
+
+
+def check_ranks(box, strategy):
+    """Two ranks with half of the batch each train as one does."""
+    wrong, expected = undisturbed(box, "-s", "zero3")
+    yield from wrong
+    box.empty_drives()
+    yield from good(train(box, *strategy, batch=1, ranks=2))
+    yield from check_near(losses(box), expected)
+
+
+def check_limits(box):
+    """A lane that is held back takes as long as it is told."""
+    box.empty_drives()
+    done = train(box, *DRIVES, "--commit", "none", "--limit", "nvme-read=2MB/s", "--json", steps=3)
+    yield from good(done)
+    answer = json.loads(done.text)
+    lanes = {lane["name"]: lane["busy"] for lane in answer["compare"]["lanes"]}
+    lane = lanes["nvme-read"]
+    if not 0.9 < lane["measured_s"] / lane["predicted_s"] < 1.5:
+        yield f"nvme-read is busy for {lane}"
+    yield from check_refused(train(box, "-s", "zero3", "--limit", "gpu=2GB/s"), 2, "--limit")
+
+
+def check_loss_scale(box):
+    wrong, expected = undisturbed(box, "-s", "zero3")
+    yield from wrong
+    yield from good(train(box, "-s", "zero3", "--loss-scale", "1024"))
+    yield from check_same(losses(box), expected)
+    yield from check_refused(train(box, "-s", "zero3", "--loss-scale", "3"), 2, "--loss-scale 3")
+
+
+def tests(box):
+    nvme = (1, [*DRIVES, "--commit", "none"])
+    cpu = (1, ["-s", "zero-infinity-cpu", "--param-device", "cpu", "--optimizer-device", "cpu"])
+    device = (1, ["-s", "zero3"])
+    yield "resume after 3 steps", check_resume(box, 3)
+    yield "resume after 6 steps", check_resume(box, 6)
+    yield "saved state", check_saves(box)
+    yield "resume another run", check_other_run(box)
+    yield "resume from nothing", check_nothing(box)
+    yield "checkpoints", check_checkpoint(box, GPT2, [(device, nvme, True), (nvme, cpu, True)])
+    yield "checkpoints of Llama", check_checkpoint(box, LLAMA, [(cpu, device, True)])
+    yield "checkpoint files", check_files(box)
+    yield "wrong checkpoints", check_wrong_checkpoints(box)
+    yield "loss scale", check_loss_scale(box)
+    yield "limits", check_limits(box)
+    if not shutil.which("mpirun"):
+        return
+    yield "ranks: zero2", check_ranks(box, ["-s", "zero2"])
+    yield "ranks: nvme", check_ranks(box, [*DRIVES, "--commit", "none"])
+    yield "checkpoints over ranks", check_checkpoint(
+        box, GPT2, [(device, (2, ["-s", "zero2"]), False),
+                    ((2, [*DRIVES, "--commit", "none"]), device, False)])
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        done = [(name, list(wrong)) for name, wrong in tests(RanksBox(folder))]
+    print(f"1..{len(done)}")
+    for number, (name, wrong) in enumerate(done, 1):
+        print(f"{'not ok' if wrong else 'ok'} {number} {name}")
+        for line in wrong:
+            print(f"# {line}")
+    return any(wrong for _, wrong in done)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
