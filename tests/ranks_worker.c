@@ -11,18 +11,6 @@
 
 enum { LANES = 3, ROUNDS = 150 };
 
-#if defined(__SANITIZE_ADDRESS__)
-/* Open MPI's modules stay loaded, so that the leak checker knows whose leaks it finds in the end
- * (lsan-openmpi.supp). */
-int dlclose(void *module);
-
-int
-dlclose(void *module)
-{
-    return 0;
-}
-#endif
-
 /* A rank's failure as a program reports it: one line, then all end. */
 static int
 give_up(struct mw_ranks *ranks, GError *error)

@@ -23,9 +23,8 @@ launch(const char *mpirun, int ranks, const char *name, char **output)
 static const struct right {
     const char *name;
     int ranks;
-} rights[] = {{"gpt2", 2},        {"gpt2-tiled", 3}, {"llama", 3},
-              {"llama-tiled", 2}, {"delayed", 2},    {"resume", 3},
-              {"checkpoint", 3}};
+} rights[] = {{"gpt2", 2},    {"gpt2-tiled", 3}, {"llama", 3},  {"llama-tiled", 2},
+              {"delayed", 2}, {"overflow", 2},   {"resume", 3}, {"checkpoint", 3}};
 
 static void
 test_right(gconstpointer data)
