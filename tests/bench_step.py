@@ -15,9 +15,15 @@ import argparse
 import os
 import statistics
 import subprocess
+import sys
 import time
 
-os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")  # huge pages for PyTorch too
+# For PyTorch: huge pages, and memory that is kept from step to step (a tenth quicker).
+PEER = {"THP_MEM_ALLOC_ENABLE": "1", "MALLOC_MMAP_THRESHOLD_": str(4 << 30),
+        "MALLOC_TRIM_THRESHOLD_": str(16 << 30), "MALLOC_TOP_PAD_": str(512 << 20)}
+if __name__ == "__main__" and not PEER.keys() <= os.environ.keys():
+    os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **PEER})
+
 import torch  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
@@ -108,6 +114,7 @@ class Own:
         self.process = subprocess.Popen(
             [options.bench, "--serve", "--sequences", str(options.sequences), "--seq",
              str(options.seq), "--interval", str(options.interval)],
+            env={name: value for name, value in os.environ.items() if name not in PEER},
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.rows = []
 

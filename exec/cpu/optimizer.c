@@ -90,19 +90,21 @@ MW_CPU(adamw)(const struct mw_cpu_adamw *step, float *w, float *m, float *v, uin
               const void *grad, bool grad_fp32, int64_t n)
 {
     struct mw_cpu_adamw s = *step;
-#pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < n; i += CHUNK) {
-        int64_t end = n - i < CHUNK ? n : i + CHUNK;
-        if (grad_fp32)
-            adamw_chunk(&s, w, m, v, param, grad, true, i, end);
-        else
-            adamw_chunk(&s, w, m, v, param, grad, false, i, end);
-    }
+#pragma omp parallel if (n > CHUNK)
+    {
+#pragma omp for schedule(static) nowait
+        for (int64_t i = 0; i < n; i += CHUNK) {
+            int64_t end = n - i < CHUNK ? n : i + CHUNK;
+            if (grad_fp32)
+                adamw_chunk(&s, w, m, v, param, grad, true, i, end);
+            else
+                adamw_chunk(&s, w, m, v, param, grad, false, i, end);
+        }
 #if defined(__AVX2__)
-    /* Other cores and drives may read param next. */
-#pragma omp parallel
-    _mm_sfence();
+        /* Other cores and drives may read param next. */
+        _mm_sfence();
 #endif
+    }
 }
 
 typedef double mw_f64x8 __attribute__((vector_size(64)));
@@ -137,7 +139,7 @@ block_squares(const void *grad, bool fp32, int64_t start, int64_t end)
 void
 MW_CPU(square_sums)(double *partial, const void *grad, bool grad_fp32, int64_t n)
 {
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (n > MW_CPU_NORM_BLOCK)
     for (int64_t i = 0; i < n; i += MW_CPU_NORM_BLOCK) {
         int64_t end = n - i < MW_CPU_NORM_BLOCK ? n : i + MW_CPU_NORM_BLOCK;
         partial[i / MW_CPU_NORM_BLOCK] =
