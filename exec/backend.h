@@ -29,6 +29,9 @@ struct mw_backend {
                   GError **error);
     void (*close)(void *backend);
 
+    /* Makes what `compute` will need, so that the first step costs no more than the others; reads
+     * no operand.  NULL: there is nothing to make. */
+    bool (*prepare)(void *backend, const struct mw_compute *compute, GError **error);
     bool (*compute)(void *backend, const struct mw_compute *compute, GError **error);
     /* Between two places, one of them or both on the device. */
     bool (*copy)(void *backend, void *to, const void *from, int64_t bytes, GError **error);

@@ -112,8 +112,8 @@ checkpoint(struct mw_trainer *trainer, const struct mw_op *op, uint16_t *x, GErr
                                  error);
 }
 
-bool
-mw_trainer_compute(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
+static struct mw_compute
+bind(struct mw_trainer *trainer, const struct mw_op *op)
 {
     uint32_t logits = mw_trainer_slot(trainer, op, MW_PURPOSE_BIT(MW_PURPOSE_LOGITS), MW_MODE_ANY);
     struct mw_compute compute = {
@@ -133,8 +133,32 @@ mw_trainer_compute(struct mw_trainer *trainer, const struct mw_op *op, GError **
     if (op->layer >= 0) {
         compute.layer = layer_room(trainer, op, op->layer);
         compute.output = output_of(trainer, op);
-        if (!checkpoint(trainer, op, compute.layer->x, error))
+    }
+    return compute;
+}
+
+bool
+mw_trainer_prepare(struct mw_trainer *trainer, GError **error)
+{
+    const struct mw_plan *plan = trainer->plan;
+    const struct mw_places *places = &trainer->places;
+
+    for (uint32_t i = 0; places->backend->prepare && i < plan->op_count; i++) {
+        if (plan->works[plan->ops[i].work].kind != MW_OP_COMPUTE)
+            continue;
+        struct mw_compute compute = bind(trainer, &plan->ops[i]);
+        if (!places->backend->prepare(places->device, &compute, error))
             return false;
     }
+    return true;
+}
+
+bool
+mw_trainer_compute(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
+{
+    struct mw_compute compute = bind(trainer, op);
+
+    if (op->layer >= 0 && !checkpoint(trainer, op, compute.layer->x, error))
+        return false;
     return trainer->places.backend->compute(trainer->places.device, &compute, error);
 }

@@ -105,6 +105,8 @@ bool mw_trainer_set_up(struct mw_trainer *trainer, GError **error);
 void mw_trainer_take_down(struct mw_trainer *trainer);
 
 /* --- trainer_compute.c, trainer_parts.c, trainer_update.c: ops --- */
+/* What the backend makes of the plan's compute ops before the first of them runs. */
+bool mw_trainer_prepare(struct mw_trainer *trainer, GError **error);
 bool mw_trainer_compute(struct mw_trainer *trainer, const struct mw_op *op, GError **error);
 bool mw_trainer_move_part(struct mw_trainer *trainer, const struct mw_op *op, GError **error);
 bool mw_trainer_accumulate(struct mw_trainer *trainer, const struct mw_op *op, GError **error);

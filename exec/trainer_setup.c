@@ -211,7 +211,8 @@ mw_trainer_set_up(struct mw_trainer *trainer, GError **error)
     count_batch(trainer);
     map_chunks(trainer);
     count_partials(trainer);
-    return map_parts(trainer, error) && lay_out_rooms(trainer, error);
+    return map_parts(trainer, error) && lay_out_rooms(trainer, error) &&
+           mw_trainer_prepare(trainer, error);
 }
 
 void

@@ -51,6 +51,12 @@ enter(void *backend)
 }
 
 static bool
+prepare(void *backend, const struct mw_compute *compute, GError **error)
+{
+    return mw_cpu_operators_prepare(enter(backend)->operators, compute, error);
+}
+
+static bool
 compute(void *backend, const struct mw_compute *compute, GError **error)
 {
     return mw_cpu_operators_run(enter(backend)->operators, compute, error);
@@ -108,6 +114,7 @@ const struct mw_backend mw_backend_cpu = {
     .name = "cpu",
     .open = open_cpu,
     .close = close_cpu,
+    .prepare = prepare,
     .compute = compute,
     .copy = copy,
     .accumulate = accumulate,
