@@ -77,7 +77,9 @@ check_start(const struct cli_run_options *options, GError **error)
 {
     int ways = (options->weights != NULL) + (options->from != NULL) + options->resume;
 
-    return ways < 2 || refuse(error, "--weights, --from, --resume: give one of them to start from");
+    if (ways > 1)
+        return refuse(error, "--weights, --from, --resume: give one of them to start from");
+    return !options->save || mw_checkpoint_check(options->save, error);
 }
 
 static char *
@@ -169,13 +171,25 @@ open_data(struct cli_training *run, GError **error)
 
 /* --- durable steps --- */
 
-static bool
-all_on_drives(const struct mw_sizing *sizing)
+static uint32_t
+chunks_on_drives(const struct mw_sizing *sizing)
 {
+    uint32_t count = 0;
+
     for (uint32_t c = 0; c < sizing->chunk_count; c++)
-        if (sizing->chunks[c].tier != MW_TIER_NVME)
-            return false;
-    return true;
+        count += sizing->chunks[c].tier == MW_TIER_NVME;
+    return count;
+}
+
+/* State on drives takes a second extent, other state a place to be saved to. */
+static bool
+can_be_durable(const struct mw_sizing *sizing)
+{
+    const struct mw_settings *s = &sizing->settings;
+    uint32_t on_drives = chunks_on_drives(sizing);
+
+    return (!on_drives || s->commit == 1) &&
+           (on_drives == sizing->chunk_count || s->save_every > 0);
 }
 
 /* Of all that decides what a step computes; a longer run may go on from a shorter one. */
@@ -206,7 +220,7 @@ durable_steps(const struct cli_training *run, struct mw_trainer_commit *commit, 
     /* A delayed update cannot be made durable: only who asks for it is told so. */
     bool can = s->dpu_start == MW_AUTO || run->request->settings.commit == 1;
     *commit = (struct mw_trainer_commit){
-        .on = can && s->commit == 1 && (all_on_drives(sizing) || s->save_every > 0),
+        .on = can && can_be_durable(sizing),
         .resume = run->options.resume,
         .save_every = s->save_every,
         .fields = fields,

@@ -1,7 +1,6 @@
 #include "exec/checkpoint.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 #include "exec/checkpoint_internal.h"
 #include "exec/trainer_internal.h"
@@ -175,11 +174,10 @@ mw_checkpoint_save(struct mw_trainer *trainer, const struct mw_checkpoint_option
                    GError **error)
 {
     static const char *const names[FILES] = {MW_CHECKPOINT_MODEL, MW_CHECKPOINT_OPTIMIZER};
-    struct saving saving = {
-        .trainer = trainer, .options = options, .path = g_strdup(options->path)};
+    struct saving saving = {.trainer = trainer,
+                            .options = options,
+                            .path = g_canonicalize_filename(options->path, NULL)};
 
-    for (size_t end = strlen(saving.path); end > 1 && saving.path[end - 1] == '/';)
-        saving.path[--end] = 0;
     for (int f = 0; f < (options->optimizer ? FILES : OPTIMIZER); f++) {
         g_autofree char *path = g_strdup_printf("%s.part/%s", saving.path, names[f]);
         saving.writers[f] = mw_safetensors_writer_new(path);

@@ -23,6 +23,9 @@ struct mw_checkpoint_options {
     const char *config;              /* the text of config.json; NULL: none */
 };
 
+/* Whether one can be written there: to be asked before a long run. */
+bool mw_checkpoint_check(const char *path, GError **error);
+
 /* Between runs, by all ranks together; they see one file system.  What a delayed update has not
  * yet used of the last step is not in it. */
 bool mw_checkpoint_save(struct mw_trainer *trainer, const struct mw_checkpoint_options *options,

@@ -57,6 +57,17 @@ check_place(const char *path, GError **error)
     return false;
 }
 
+bool
+mw_checkpoint_check(const char *path, GError **error)
+{
+    g_autofree char *whole = g_canonicalize_filename(path, NULL);
+    g_autofree char *parent = g_path_get_dirname(whole);
+
+    if (!check_place(whole, error))
+        return false;
+    return !access(parent, W_OK | X_OK) || fail(parent, "a checkpoint cannot be written", error);
+}
+
 void
 mw_checkpoint_folder_remove(const char *path)
 {

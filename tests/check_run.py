@@ -161,6 +161,38 @@ def check_trains(box, words, expected):
         yield f"on drives: {box.on_drives()}"
 
 
+HALF = 2
+DURABLE = {
+    "on drives": [*NVME, "--param-device", "nvme", "--optimizer-device", "nvme", "--commit",
+                  "step"],
+    "in memory": ["-s", "zero-offload", "--nvme", "drive", "--save-every", str(HALF)],
+}
+
+
+def two_halves(box, first, second):
+    """Losses of a run in one go, and of one in two halves, the second begun with these words."""
+    box.empty_drives()
+    whole = box.run(*TRAIN, *first, "--log", "whole.jsonl")
+    box.empty_drives()
+    begun = box.run(*TRAIN, *first, "--steps", str(HALF), "--log", "first.jsonl")
+    ended = box.run(*TRAIN, *second, "--log", "second.jsonl")
+    for done in (whole, begun, ended):
+        yield from good(done)
+    if not any(done.returncode for done in (whole, begun, ended)) and \
+            losses(box, "first.jsonl") + losses(box, "second.jsonl") != losses(box, "whole.jsonl"):
+        yield f"losses {losses(box, 'second.jsonl')} of {losses(box, 'whole.jsonl')}"
+
+
+def check_checkpoint(box):
+    """Written by one placement, gone on from by another."""
+    yield from two_halves(box, ["-s", "zero3", "--save", "point"],
+                          [*DURABLE["on drives"], "--from", "point"])
+    names = sorted(path.name for path in (box.folder / "point").iterdir())
+    if names != ["config.json", "model.safetensors", "optimizer.safetensors"]:
+        yield f"wrote {names}"
+    yield from good(box.run(*TRAIN, "-s", "zero3", "--weights", "point", "--steps", "1"))
+
+
 def check_traffic(box):
     """All state on drives: read and written once a step, as planned."""
     done = box.run(*TRAIN, *PLACEMENTS["nvme"], "--json")
@@ -302,6 +334,9 @@ WRONG = {
     "--weights shape.safetensors": (2, ["shape.safetensors", "transformer.wte.weight"]),
     "--weights cut.safetensors": (2, ["cut.safetensors"]),
     "--weights none.safetensors": (1, ["none.safetensors"]),
+    "--from none": (1, ["none/model.safetensors"]),
+    "--from none --resume": (2, ["--from", "--resume"]),
+    "--save drive/text.txt/point": (1, ["drive/text.txt"]),
     f"--weights {LLAMA}/model.safetensors": (2, ["transformer.wte.weight", "missing"]),
     "--log /nonexistent/log": (1, ["/nonexistent/log"]),
     "--log text.txt --trace text.txt": (2, ["--trace", "text.txt", "--log"]),
@@ -401,6 +436,9 @@ def tests(box):
     for name, words in OTHERS.items():
         yield f"trains: {name}", check_trains(box, words, [])
     yield "trains: Llama", check_llama(box)
+    for name, words in DURABLE.items():
+        yield f"resumes: {name}", two_halves(box, words, [*words, "--resume"])
+    yield "checkpoint", check_checkpoint(box)
     yield "drives move what is planned", check_traffic(box)
     yield "log as output", check_table(box)
     yield "compares: table", check_compare_table(box)

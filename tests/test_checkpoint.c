@@ -245,6 +245,8 @@ test_places(void)
     g_autofree char *part = place("place.part"), *nowhere = place("nowhere/at/all");
     g_assert_false(g_file_test(part, G_FILE_TEST_EXISTS));
     refuse(GPT2, NULL, nowhere, "cannot be made: No such file");
+    g_assert_true(mw_checkpoint_check(path, NULL));
+    g_assert_false(mw_checkpoint_check(nowhere, NULL));
 }
 
 int
