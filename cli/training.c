@@ -127,12 +127,12 @@ drive_options(const struct cli_training *run)
     };
 }
 
-/* Device and host memory are both this machine's. */
-bool
-cli_training_fits(const struct cli_training *run)
+/* Device and host memory are both this machine's, and all its ranks'. */
+static bool
+has_memory(const struct cli_training *run)
 {
     const int64_t *peaks = run->answer->plan->peak_bytes;
-    int64_t need = peaks[MW_TIER_GPU] + peaks[MW_TIER_CPU];
+    int64_t need = (peaks[MW_TIER_GPU] + peaks[MW_TIER_CPU]) * mw_ranks_node_count(run->ranks);
     struct mw_memory_room room;
 
     mw_memory_room(&room);
@@ -144,6 +144,19 @@ cli_training_fits(const struct cli_training *run)
     cli_say("the plan needs %s of memory here, %s more than there is: %s", wanted, lacking,
             room.bound);
     return false;
+}
+
+/* None reserves before all have looked. */
+bool
+cli_training_fits(const struct cli_training *run, bool *fits, GError **error)
+{
+    bool mine = has_memory(run);
+    int worst;
+
+    if (!mw_ranks_worst(run->ranks, 0, !mine, &worst, NULL, error))
+        return false;
+    *fits = !worst;
+    return true;
 }
 
 static bool

@@ -32,8 +32,9 @@ struct cli_training {
 
 /* Model, data and weights, which are checked; directories for the drives. */
 bool cli_training_open(struct cli_training *training, GError **error);
-/* False, with a line that has the numbers, where this machine lacks memory. */
-bool cli_training_fits(const struct cli_training *training);
+/* Whether this machine has the memory for all its ranks, the same for all of them; a line has the
+ * numbers where it lacks some. */
+bool cli_training_fits(const struct cli_training *training, bool *fits, GError **error);
 /* Reserves memory and drives, and makes or reads the starting state. */
 bool cli_training_start(struct cli_training *training, GError **error);
 /* After the last step: what --save asks for. */

@@ -103,6 +103,9 @@ for_this_run(const struct cli_request *request, const struct mw_ranks *ranks,
         mine.settings.gpus_per_node = mw_ranks_node_count(ranks);
         mine.settings.nodes = mw_ranks_count(ranks) / mw_ranks_node_count(ranks);
     }
+    /* Owner-broadcast, which zero-offload takes otherwise, is simulated alone. */
+    if (mine.settings.partition == MW_PARTITION_AUTO && mw_ranks_count(ranks) > 1)
+        mine.settings.partition = MW_PARTITION_BANDWIDTH;
     if (mine.settings.dtype == MW_DTYPE_NONE)
         mine.settings.dtype = MW_DTYPE_BF16;
     return mine;
@@ -136,11 +139,14 @@ static int
 run_plan(struct run *run)
 {
     g_autoptr(GError) error = NULL;
+    bool fits;
 
     if (!cli_training_open(&run->training, &error) ||
         !cli_run_report_prepare(&run->training, &error))
         return cli_fail(error);
-    if (!cli_training_fits(&run->training))
+    if (!cli_training_fits(&run->training, &fits, &error))
+        return cli_fail(error);
+    if (!fits)
         return CLI_DOES_NOT_FIT;
     if (!train(run, &error) || !cli_training_save(&run->training, &error))
         return cli_fail(error);
@@ -186,7 +192,7 @@ answer(const struct cli_request *request)
     if (mw_ranks_count(ranks) > 1)
         training->stem = g_strdup_printf("memwall-rank%d", mw_ranks_index(ranks));
     int status = plan_and_run(&run);
-    bool all_alike = status == CLI_DONE || (training->answer && !training->answer->plan);
+    bool all_alike = status == CLI_DONE || status == CLI_DOES_NOT_FIT;
     if (!all_alike)
         mw_ranks_abort(ranks); /* returns where this rank is alone */
     mw_log_close(run.log);
