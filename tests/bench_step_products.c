@@ -80,7 +80,7 @@ make_bare(struct bare *bare, const struct mw_cpu_product *p)
     dnnl_primitive_attr_t attr;
     dnnl_post_ops_t ops;
     dnnl_matmul_desc_t desc;
-    dnnl_primitive_desc_t pd;
+    dnnl_primitive_desc_t pd = NULL;
 
     dnnl_primitive_attr_create(&attr);
     dnnl_post_ops_create(&ops);
