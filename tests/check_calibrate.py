@@ -144,7 +144,8 @@ def check_ranks(box):
             str(box.drive)]
     anywhere = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
                 "OMPI_MCA_rmaps_base_oversubscribe": "1",
-                "OMPI_MCA_hwloc_base_binding_policy": "none", "OMP_NUM_THREADS": "1"}
+                "OMPI_MCA_hwloc_base_binding_policy": "none", "OMP_NUM_THREADS": "1",
+                "ASAN_OPTIONS": "detect_leaks=0"}  # Open MPI keeps some memory
     done = subprocess.run(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False,
                           cwd=box.folder, env={**box.environment, **anywhere})
     if done.returncode:

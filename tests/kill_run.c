@@ -59,6 +59,7 @@ work(int which, const char *directory, const char *how)
     course.on_step = report_step;
     if (!trained_train(&trained_commits[which], &course, &trained, &error)) {
         fprintf(stderr, "%s\n", error->message);
+        trained_clear(&trained);
         return g_str_has_prefix(error->message, "resuming from step") ? EXIT_DAMAGED : EXIT_NOTHING;
     }
     report_line("done %" G_GINT64_MODIFIER "x\n", trained_hash(&trained));
