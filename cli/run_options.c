@@ -36,7 +36,8 @@ static const struct number_row {
 };
 
 static char *numbers[NUMBERS];
-static char *loss_scale, *from_path, *save_path, *data_path, *weights_path, *log_path, *lr_shape, *timeline_path;
+static char *loss_scale, *from_path, *save_path, *data_path, *weights_path, *log_path, *lr_shape,
+    *timeline_path;
 static char **nvme_directories, **limits;
 static gboolean shuffle, resume, compare;
 

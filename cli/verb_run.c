@@ -180,12 +180,16 @@ answer(const struct cli_request *request)
     struct run run = {0};
     struct cli_training *training = &run.training;
 
-    if (!cli_run_options_read(&training->options, &error))
+    if (!cli_run_options_read(&training->options, &error)) {
+        cli_run_options_clear(&training->options);
         return cli_fail(error);
+    }
     struct mw_ranks *ranks =
         mw_ranks_join(MW_TRAINER_COLLECTIVE_LANES, COLLECTIVE_SCRATCH_BYTES, &error);
-    if (!ranks)
+    if (!ranks) {
+        cli_run_options_clear(&training->options);
         return cli_fail(error);
+    }
     struct cli_request mine = for_this_run(request, ranks, &training->options.limits);
     training->request = &mine;
     training->ranks = ranks;
