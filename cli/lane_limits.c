@@ -51,19 +51,20 @@ limit(double *bytes_per_s, double limit)
         *bytes_per_s = limit;
 }
 
-/* Held back, reads and writes leave each other the drive's time. */
+/* Held back, reads and writes leave each other the drive's time.  What a node has is for all its
+ * ranks, each with a lane of this rate. */
 void
-cli_limits_apply(const struct cli_limits *limits, struct mw_hardware *hw)
+cli_limits_apply(const struct cli_limits *limits, int ranks, struct mw_hardware *hw)
 {
     const double *rates = limits->bytes_per_s;
 
     limit(&hw->pcie_h2d_bytes_per_s, rates[MW_LANE_H2D]);
-    limit(&hw->pcie_node_h2d_bytes_per_s, rates[MW_LANE_H2D]);
+    limit(&hw->pcie_node_h2d_bytes_per_s, ranks * rates[MW_LANE_H2D]);
     limit(&hw->pcie_d2h_bytes_per_s, rates[MW_LANE_D2H]);
-    limit(&hw->pcie_node_d2h_bytes_per_s, rates[MW_LANE_D2H]);
+    limit(&hw->pcie_node_d2h_bytes_per_s, ranks * rates[MW_LANE_D2H]);
     if (rates[MW_LANE_NVME_READ] > 0 || rates[MW_LANE_NVME_WRITE] > 0)
         hw->nvme_duplex = 2;
-    limit(&hw->nvme_read_bytes_per_s, rates[MW_LANE_NVME_READ]);
-    limit(&hw->nvme_write_bytes_per_s, rates[MW_LANE_NVME_WRITE]);
-    limit(&hw->nvme_write_burst_bytes_per_s, rates[MW_LANE_NVME_WRITE]);
+    limit(&hw->nvme_read_bytes_per_s, ranks * rates[MW_LANE_NVME_READ]);
+    limit(&hw->nvme_write_bytes_per_s, ranks * rates[MW_LANE_NVME_WRITE]);
+    limit(&hw->nvme_write_burst_bytes_per_s, ranks * rates[MW_LANE_NVME_WRITE]);
 }

@@ -18,6 +18,7 @@ struct cli_limits {
 
 /* Reads texts such as "nvme-read=0.5GB/s"; NULL is none.  Fails with one line. */
 bool cli_limits_parse(struct cli_limits *limits, char *const *texts, GError **error);
-void cli_limits_apply(const struct cli_limits *limits, struct mw_hardware *hardware);
+/* `ranks` of a node. */
+void cli_limits_apply(const struct cli_limits *limits, int ranks, struct mw_hardware *hardware);
 
 #endif

@@ -97,7 +97,7 @@ for_this_run(const struct cli_request *request, const struct mw_ranks *ranks,
 
     for (int outlook = 0; outlook < MW_OUTLOOK_COUNT; outlook++) {
         share_device(&mine.hardware[outlook], mw_ranks_node_count(ranks));
-        cli_limits_apply(limits, &mine.hardware[outlook]);
+        cli_limits_apply(limits, mw_ranks_node_count(ranks), &mine.hardware[outlook]);
     }
     if (mine.settings.gpus_per_node == MW_AUTO) {
         mine.settings.gpus_per_node = mw_ranks_node_count(ranks);
