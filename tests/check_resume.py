@@ -8,9 +8,8 @@ import json
 import shutil
 import struct
 import sys
-import tempfile
 
-from check_run import GPT2, LLAMA, Box, good, losses
+from check_run import GPT2, LLAMA, Box, good, losses, report
 
 STEPS = 8
 SMALL = ["-H", "rtx4090", "--set", "gpu.memory_gib=2", "--data", "text.txt", "--lr", "2e-3",
@@ -191,16 +190,5 @@ def tests(box):
                     ((2, [*DRIVES, "--commit", "none"]), device, False)])
 
 
-def main():
-    with tempfile.TemporaryDirectory() as folder:
-        done = [(name, list(wrong)) for name, wrong in tests(RanksBox(folder))]
-    print(f"1..{len(done)}")
-    for number, (name, wrong) in enumerate(done, 1):
-        print(f"{'not ok' if wrong else 'ok'} {number} {name}")
-        for line in wrong:
-            print(f"# {line}")
-    return any(wrong for _, wrong in done)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(report(RanksBox, tests))
