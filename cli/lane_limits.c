@@ -44,27 +44,34 @@ cli_limits_parse(struct cli_limits *limits, char *const *texts, GError **error)
     return true;
 }
 
-static void
+/* Returns the part of the rate that is left. */
+static double
 limit(double *bytes_per_s, double limit)
 {
-    if (limit > 0 && limit < *bytes_per_s)
-        *bytes_per_s = limit;
+    double before = *bytes_per_s;
+
+    if (limit <= 0 || limit >= before)
+        return 1;
+    *bytes_per_s = limit;
+    return limit / before;
 }
 
-/* Held back, reads and writes leave each other the drive's time.  What a node has is for all its
- * ranks, each with a lane of this rate. */
+/* Held back, reads and writes leave each other the drive's time, and what moves leaves the cores
+ * to others while it waits.  What a node has is for all its ranks, each with a lane of this rate. */
 void
 cli_limits_apply(const struct cli_limits *limits, int ranks, struct mw_hardware *hw)
 {
     const double *rates = limits->bytes_per_s;
 
-    limit(&hw->pcie_h2d_bytes_per_s, rates[MW_LANE_H2D]);
+    double h2d = limit(&hw->pcie_h2d_bytes_per_s, rates[MW_LANE_H2D]);
+    double d2h = limit(&hw->pcie_d2h_bytes_per_s, rates[MW_LANE_D2H]);
     limit(&hw->pcie_node_h2d_bytes_per_s, ranks * rates[MW_LANE_H2D]);
-    limit(&hw->pcie_d2h_bytes_per_s, rates[MW_LANE_D2H]);
     limit(&hw->pcie_node_d2h_bytes_per_s, ranks * rates[MW_LANE_D2H]);
+    hw->gpu_copy_sm_share *= fmax(h2d, d2h);
     if (rates[MW_LANE_NVME_READ] > 0 || rates[MW_LANE_NVME_WRITE] > 0)
         hw->nvme_duplex = 2;
-    limit(&hw->nvme_read_bytes_per_s, ranks * rates[MW_LANE_NVME_READ]);
-    limit(&hw->nvme_write_bytes_per_s, ranks * rates[MW_LANE_NVME_WRITE]);
+    double reads = limit(&hw->nvme_read_bytes_per_s, ranks * rates[MW_LANE_NVME_READ]);
+    double writes = limit(&hw->nvme_write_bytes_per_s, ranks * rates[MW_LANE_NVME_WRITE]);
     limit(&hw->nvme_write_burst_bytes_per_s, ranks * rates[MW_LANE_NVME_WRITE]);
+    hw->gpu_nvme_sm_share *= fmax(reads, writes);
 }
