@@ -134,6 +134,14 @@ mw_lanes_fail(struct mw_lanes *lanes, uint32_t op, uint32_t step, GError *error)
     end_op(lanes, op, step, error);
 }
 
+void
+mw_lanes_waited(struct mw_lanes *lanes, uint32_t op, uint32_t step, int64_t waited_ns)
+{
+    pthread_mutex_lock(&lanes->mutex);
+    lanes->rows[step % STEPS_AT_ONCE][op].start_ns += waited_ns;
+    pthread_mutex_unlock(&lanes->mutex);
+}
+
 /* Waits until the op may start; false when the run has failed. */
 static bool
 begin_op(struct lane *lane, uint32_t index, uint32_t step)

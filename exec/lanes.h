@@ -52,6 +52,10 @@ void mw_lanes_free(struct mw_lanes *lanes); /* NULL is allowed */
 bool mw_lanes_run(struct mw_lanes *lanes, uint32_t steps, mw_lanes_step on_step, void *data,
                   GError **error);
 
+/* Of its time so far, an op that runs has waited so long for other ranks: it begins that much later
+ * in the step's rows, since waiting is not work.  Any thread, before the op ends. */
+void mw_lanes_waited(struct mw_lanes *lanes, uint32_t op, uint32_t step, int64_t waited_ns);
+
 /* A pending op has ended.  Any thread; fail takes the error. */
 void mw_lanes_done(struct mw_lanes *lanes, uint32_t op, uint32_t step);
 void mw_lanes_fail(struct mw_lanes *lanes, uint32_t op, uint32_t step, GError *error);

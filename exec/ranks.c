@@ -1,6 +1,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "exec/ranks_internal.h"
 #include "planner/error.h"
@@ -190,6 +191,15 @@ check_arrivals(const struct mw_ranks_lane *lane, GError **error)
     return true;
 }
 
+static int64_t
+clock_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
 bool
 mw_ranks_arrive(struct mw_ranks_lane *lane, struct mw_ranks_arrival arrival, GError **error)
 {
@@ -197,6 +207,7 @@ mw_ranks_arrive(struct mw_ranks_lane *lane, struct mw_ranks_arrival arrival, GEr
 
     if (ranks->count == 1)
         return true;
+    int64_t began_ns = clock_ns();
     arrival.serial = lane->serial++;
     lane->arrivals[ranks->index] = arrival;
     for (int step = 1; step < ranks->count; step++) {
@@ -204,5 +215,13 @@ mw_ranks_arrive(struct mw_ranks_lane *lane, struct mw_ranks_arrival arrival, GEr
         mw_ranks_link_receive(lane, 0, peer, &lane->arrivals[peer], sizeof arrival);
         mw_ranks_link_send(lane, 0, peer, &lane->arrivals[ranks->index], sizeof arrival);
     }
-    return mw_ranks_link_finish(lane, 0, true, error) && check_arrivals(lane, error);
+    bool all_here = mw_ranks_link_finish(lane, 0, true, error);
+    lane->waited_ns += clock_ns() - began_ns;
+    return all_here && check_arrivals(lane, error);
+}
+
+int64_t
+mw_ranks_waited_ns(const struct mw_ranks *ranks, int lane)
+{
+    return ranks->lanes[lane].waited_ns;
 }

@@ -86,6 +86,10 @@ bool mw_ranks_broadcast(struct mw_ranks *ranks, int lane, void *data, int64_t by
 
 bool mw_ranks_barrier(struct mw_ranks *ranks, int lane, GError **error);
 
+/* How long collectives of the lane, all so far, have waited for other ranks to come to them.  To be
+ * called in the lane's thread. */
+int64_t mw_ranks_waited_ns(const struct mw_ranks *ranks, int lane);
+
 /* A barrier that says how the ranks fare: the largest status of all, and the first rank that has
  * it (`rank` may be NULL). */
 bool mw_ranks_worst(struct mw_ranks *ranks, int lane, int status, int *worst, int *rank,

@@ -28,6 +28,7 @@ struct mw_ranks_lane {
     const struct mw_ranks *ranks;
     char *scratch; /* NULL: alone */
     int64_t serial;
+    int64_t waited_ns; /* for others to arrive */
     struct mw_ranks_arrival *arrivals; /* [count] */
     const void **sources;              /* [count] of a sum */
     struct mw_ranks_link *link;

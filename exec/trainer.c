@@ -161,18 +161,34 @@ hold_back(const struct mw_trainer *trainer, const struct mw_op *op, int64_t begi
         continue;
 }
 
+/* On the stream of collectives that the op meets other ranks on, if it does. */
+static int64_t
+waited_ns(const struct mw_trainer *trainer, const struct mw_op *op)
+{
+    const struct mw_lane *lane = &trainer->plan->lanes[op->lane];
+    bool meets = lane->kind == MW_LANE_COLLECTIVE ||
+                 trainer->plan->works[op->work].kind == MW_OP_COMMIT;
+
+    return meets && trainer->ranks > 1
+               ? mw_ranks_waited_ns(trainer->options.ranks,
+                                    lane->kind == MW_LANE_COLLECTIVE ? lane->index : 0)
+               : 0;
+}
+
 static enum mw_exec_outcome
 run_op(void *context, struct mw_lanes *lanes, uint32_t op, uint32_t step, GError **error)
 {
     struct mw_trainer *trainer = context;
     const struct mw_op *it = &trainer->plan->ops[op];
 
-    (void)lanes;
     if (trainer->plan->lanes[it->lane].kind == MW_LANE_HOST && trainer->options.host_threads)
         omp_set_num_threads(trainer->options.host_threads);
-    int64_t begin_ns = clock_ns();
+    int64_t begin_ns = clock_ns(), before_ns = waited_ns(trainer, it);
     if (!perform(trainer, it, step, error))
         return MW_EXEC_FAILED;
+    int64_t after_ns = waited_ns(trainer, it);
+    if (after_ns > before_ns)
+        mw_lanes_waited(lanes, op, step, after_ns - before_ns);
     hold_back(trainer, it, begin_ns);
     return MW_EXEC_DONE;
 }

@@ -183,6 +183,27 @@ cancelled(struct mw_ranks *ranks, uint64_t seed)
     return finish(ranks, lane.good);
 }
 
+/* What one waits for the other is counted, and nothing that is not waiting. */
+static int
+waits(struct mw_ranks *ranks, uint64_t seed)
+{
+    const int64_t late_us = 20000;
+    GError *error = NULL;
+
+    (void)seed;
+    if (!mw_ranks_barrier(ranks, 0, &error))
+        return give_up(ranks, error);
+    int64_t before_ns = mw_ranks_waited_ns(ranks, 0), began_us = g_get_monotonic_time();
+    if (mw_ranks_index(ranks))
+        g_usleep(late_us);
+    if (!mw_ranks_barrier(ranks, 0, &error))
+        return give_up(ranks, error);
+    int64_t waited_us = (mw_ranks_waited_ns(ranks, 0) - before_ns) / 1000;
+    int64_t passed_us = g_get_monotonic_time() - began_us;
+    bool good = waited_us > 0 && waited_us <= passed_us - (mw_ranks_index(ranks) ? late_us : 0);
+    return finish(ranks, good && mw_ranks_waited_ns(ranks, 1) == 0);
+}
+
 static int
 different_plans(struct mw_ranks *ranks, uint64_t seed)
 {
@@ -211,6 +232,7 @@ static const struct {
     {"gives-up", gives_up, 4096},
     {"cancelled", cancelled, 4096},
     {"different-plans", different_plans, 4096},
+    {"waits", waits, 4096},
     {"little-scratch", random_rounds, 100},
     {"one-cannot-join", random_rounds, (int64_t)1 << 60},
 };

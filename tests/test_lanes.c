@@ -1,6 +1,7 @@
 /* Lanes: the rule on a real clock.  Ops do no work but to mix numbers held in their slots: what
  * comes out must be what one thread makes of them in plan order, whatever the lanes' speed. */
 #include <string.h>
+#include <time.h>
 
 #include "exec/lanes.h"
 #include "planner/error.h"
@@ -385,6 +386,59 @@ test_stop(void)
     mw_plan_free(plan);
 }
 
+static int64_t
+clock_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+/* Every op says how long it has waited: all of its time, as far as it can know. */
+struct waits {
+    int64_t began_ns[WIDE_OPS], woke_ns[WIDE_OPS];
+};
+
+static enum mw_exec_outcome
+wait_a_little(void *context, struct mw_lanes *lanes, uint32_t op, uint32_t step, GError **error)
+{
+    struct waits *waits = context;
+
+    waits->began_ns[op] = clock_ns();
+    g_usleep(200);
+    waits->woke_ns[op] = clock_ns();
+    mw_lanes_waited(lanes, op, step, waits->woke_ns[op] - waits->began_ns[op]);
+    return MW_EXEC_DONE;
+}
+
+static bool
+check_waits(void *data, uint32_t step, const struct mw_timeline *timeline, GError **error)
+{
+    const struct waits *waits = data;
+
+    for (uint32_t op = 1; op < WIDE_OPS; op++) {
+        const struct mw_timeline_row *row = &timeline->rows[op];
+        int64_t waited = waits->woke_ns[op] - waits->began_ns[op];
+        g_assert_cmpint(row->start_ns - timeline->rows[op - 1].end_ns, >=, waited);
+        g_assert_cmpint(row->end_ns, >=, row->start_ns);
+    }
+    return true;
+}
+
+static void
+test_waited(void)
+{
+    struct mw_plan *plan = wide_plan(0);
+    struct waits waits;
+    struct mw_exec_backend backend = {wait_a_little, &waits, NULL};
+    struct mw_lanes *lanes = mw_lanes_new(plan, backend, NULL);
+
+    g_assert_true(mw_lanes_run(lanes, 1, check_waits, &waits, NULL));
+    mw_lanes_free(lanes);
+    mw_plan_free(plan);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -395,5 +449,6 @@ main(int argc, char **argv)
     g_test_add_func("/lanes/unchecked", test_unchecked);
     g_test_add_func("/lanes/windows", test_windows);
     g_test_add_func("/lanes/stop", test_stop);
+    g_test_add_func("/lanes/waited", test_waited);
     return g_test_run();
 }

@@ -30,6 +30,7 @@ static const struct right rights[] = {
     {"least-scratch", 2, 4},
     {"lanes", 1, 4},
     {"large", 2, 2},
+    {"waits", 2, 2},
 };
 
 static void
