@@ -1,0 +1,80 @@
+/*
+ * device.h - what every .cu file includes: CUDA's device language, or, with -DMW_CUDA_EMULATED,
+ * its emulation on a CPU (tests/cuda/emulator.h), so that the kernels are tested where there is no
+ * GPU.  What the two write differently goes through macros:
+ *
+ *   MW_LAUNCH(kernel, grid, block, shared_bytes, stream, arguments...);
+ *       kernel<<<grid, block, shared_bytes, stream>>>(arguments...); in parentheses where the
+ *       kernel is a template of several parameters.  cudaGetLastError() says whether it started.
+ *   MW_SHARED(float, tile, [32][33]);      __shared__ float tile[32][33];
+ *   MW_DYNAMIC_SHARED(float, sums);        the block's dynamic shared memory, from 128-byte
+ *                                          boundaries, as float *
+ *
+ * bf16 is held in uint16_t, as everywhere (exec/convert.h).
+ */
+#ifndef MW_EXEC_CUDA_DEVICE_H
+#define MW_EXEC_CUDA_DEVICE_H
+
+#include <stdint.h>
+
+#if defined(MW_CUDA_EMULATED)
+#include "exec/convert.h"
+#include "tests/cuda/emulator.h"
+#else
+#include <cuda_runtime.h>
+
+#define MW_LAUNCH(kernel, grid, block, shared_bytes, stream, ...)                                  \
+    kernel<<<grid, block, shared_bytes, stream>>>(__VA_ARGS__)
+#define MW_SHARED(type, name, dims) __shared__ type name dims
+#define MW_DYNAMIC_SHARED(type, name)                                                              \
+    extern __shared__ __align__(128) unsigned char mw_dynamic_shared[];                            \
+    type *const name = reinterpret_cast<type *>(mw_dynamic_shared)
+#endif
+
+#define MW_DEVICE __device__ __forceinline__
+
+MW_DEVICE float
+mw_bf16_to_float(uint16_t x)
+{
+    return __uint_as_float((uint32_t)x << 16);
+}
+
+/* The lower and the upper half of a word. */
+MW_DEVICE float
+mw_bf16_low(uint32_t pair)
+{
+    return __uint_as_float(pair << 16);
+}
+
+MW_DEVICE float
+mw_bf16_high(uint32_t pair)
+{
+    return __uint_as_float(pair & 0xffff0000u);
+}
+
+/* To nearest, ties to even; any NaN becomes 0x7fff. */
+MW_DEVICE uint16_t
+mw_float_to_bf16(float x)
+{
+#if defined(MW_CUDA_EMULATED)
+    return x != x ? 0x7fff : mw_bf16_of_fp32(x);
+#else
+    uint16_t y;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y) : "f"(x));
+    return y;
+#endif
+}
+
+MW_DEVICE uint32_t
+mw_floats_to_bf16(float low, float high)
+{
+#if defined(MW_CUDA_EMULATED)
+    return mw_float_to_bf16(low) | (uint32_t)mw_float_to_bf16(high) << 16;
+#else
+    uint32_t pair;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    return pair;
+#endif
+}
+
+#endif

@@ -1,0 +1,118 @@
+/* Tensor cores in the emulator; exec/cuda/mma.h has the layouts. */
+#include "tests/cuda/emulator.h"
+
+namespace mw_emulated
+{
+namespace
+{
+constexpr uint32_t all_lanes = 0xffffffff;
+
+struct fragments {
+    float d[4];
+    uint32_t a[4], b[2];
+};
+
+/* Half `i` of a word. */
+float
+bf16_of(uint32_t pair, int i)
+{
+    return __uint_as_float(i == 0 ? pair << 16 : pair & 0xffff0000u);
+}
+
+struct tiles {
+    float a[16][16], b[16][8];
+};
+
+void
+gather(tiles &t, const exchange &x)
+{
+    for (int lane = 0; lane < 32; lane++) {
+        fragments f;
+        int g = lane / 4, pair = lane % 4 * 2;
+        memcpy(&f, x.in[lane], sizeof f);
+        for (int half = 0; half < 2; half++) {
+            for (int i = 0; i < 4; i++)
+                t.a[g + i % 2 * 8][pair + i / 2 * 8 + half] = bf16_of(f.a[i], half);
+            for (int i = 0; i < 2; i++)
+                t.b[pair + i * 8 + half][g] = bf16_of(f.b[i], half);
+        }
+    }
+}
+
+void
+combine_mma(exchange &x, uint32_t)
+{
+    tiles t;
+    gather(t, x);
+    for (int lane = 0; lane < 32; lane++) {
+        fragments f;
+        memcpy(&f, x.in[lane], sizeof f);
+        for (int i = 0; i < 4; i++) {
+            int row = lane / 4 + i / 2 * 8, column = lane % 4 * 2 + i % 2;
+            for (int k = 0; k < 16; k++)
+                f.d[i] += t.a[row][k] * t.b[k][column];
+        }
+        memcpy(x.out[lane], f.d, sizeof f.d);
+    }
+}
+
+struct row_of_tile {
+    const unsigned char *at;
+    int matrices, transposed;
+};
+
+/* Element (row, column) of tile i. */
+uint16_t
+element(const exchange &x, int i, int row, int column)
+{
+    row_of_tile r;
+    uint16_t value;
+    memcpy(&r, x.in[8 * i + row], sizeof r);
+    memcpy(&value, r.at + 2 * column, sizeof value);
+    return value;
+}
+
+void
+combine_ldmatrix(exchange &x, uint32_t)
+{
+    row_of_tile first;
+    memcpy(&first, x.in[0], sizeof first);
+    for (int lane = 0; lane < 32; lane++) {
+        uint32_t r[4] = {0, 0, 0, 0};
+        for (int i = 0; i < first.matrices; i++) {
+            int g = lane / 4, pair = lane % 4 * 2;
+            uint16_t low = first.transposed ? element(x, i, pair, g) : element(x, i, g, pair);
+            uint16_t high =
+                first.transposed ? element(x, i, pair + 1, g) : element(x, i, g, pair + 1);
+            r[i] = low | (uint32_t)high << 16;
+        }
+        memcpy(x.out[lane], r, sizeof r);
+    }
+}
+} // namespace
+
+void
+mma_m16n8k16_bf16(float d[4], const uint32_t a[4], const uint32_t b[2], const char *file, int line)
+{
+    fragments f;
+    memcpy(f.d, d, sizeof f.d);
+    memcpy(f.a, a, sizeof f.a);
+    memcpy(f.b, b, sizeof f.b);
+    struct sums {
+        float d[4];
+    } out = exchanged<sums>(all_lanes, {"mma", file, line}, f, combine_mma);
+    memcpy(d, out.d, sizeof out.d);
+}
+
+void
+ldmatrix(uint32_t *r, const void *row, int matrices, bool transposed, const char *file, int line)
+{
+    const row_of_tile in = {static_cast<const unsigned char *>(row), matrices, transposed};
+    if (lane() < 8 * matrices)
+        check_aligned(row, 16, "ldmatrix");
+    struct words {
+        uint32_t r[4];
+    } out = exchanged<words>(all_lanes, {"ldmatrix", file, line}, in, combine_ldmatrix);
+    memcpy(r, out.r, (size_t)matrices * sizeof *r);
+}
+} // namespace mw_emulated
