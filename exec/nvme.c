@@ -216,6 +216,19 @@ mw_nvme_drive(const struct mw_nvme *nvme, int drive)
     };
 }
 
+char *
+mw_nvme_where(const struct mw_nvme *nvme, int64_t offset_bytes, int64_t bytes)
+{
+    GString *text = g_string_new(NULL);
+    struct mw_nvme_piece piece;
+
+    for (int drive = 0; drive < nvme->layout.drives; drive++)
+        if (mw_nvme_stripe_next(&nvme->layout, drive, offset_bytes, offset_bytes + bytes, &piece))
+            g_string_append_printf(text, "%s%s at %" PRId64, text->len ? ", " : "",
+                                   nvme->files[drive].path, piece.drive_bytes);
+    return g_string_free(text, FALSE);
+}
+
 int64_t
 mw_nvme_moved_bytes(const struct mw_nvme *nvme, enum mw_nvme_direction direction)
 {

@@ -156,6 +156,11 @@ struct mw_commit_extent mw_trainer_state_extent(const struct mw_trainer *trainer
 bool mw_trainer_resume(struct mw_trainer *trainer, GError **error);
 bool mw_trainer_same_extent(const struct mw_commit_extent *found,
                             const struct mw_commit_extent *wanted, GError **error);
+/* What was read of an extent is what was committed, or *error names its files and the tensors of
+ * chunks [first, last]. */
+bool mw_trainer_check_extent(const struct mw_trainer *trainer,
+                             const struct mw_commit_extent *extent, const void *data,
+                             uint32_t first, uint32_t last, GError **error);
 
 /* --- trainer_saves.c --- */
 bool mw_trainer_find_saves(struct mw_trainer *trainer, GError **error);

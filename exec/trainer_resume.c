@@ -1,6 +1,7 @@
 /* A run goes on from its newest committed step: all state is checked before it is used. */
 #include "exec/checkpoint.h"
 #include "exec/trainer_internal.h"
+#include "exec/weights.h"
 #include "planner/error.h"
 
 bool
@@ -14,6 +15,39 @@ mw_trainer_same_extent(const struct mw_commit_extent *found, const struct mw_com
                 "extent %" G_GINT64_FORMAT " has %" G_GINT64_FORMAT " bytes at %" G_GINT64_FORMAT
                 " of the NVMe tier, this run has them elsewhere: nothing is resumed",
                 found->id, found->bytes, found->offset_bytes);
+    return false;
+}
+
+/* The first tensor of a chunk, or its last, by its name in weight files. */
+static char *
+tensor_name(const struct mw_trainer *trainer, uint32_t chunk, bool last)
+{
+    const struct mw_trainer_chunk *it = &trainer->chunks[chunk];
+    struct mw_weights_piece pieces[MW_WEIGHTS_PIECES_MAX];
+
+    if (!it->piece_count)
+        return g_strdup("padding");
+    const struct mw_piece *piece = &it->pieces[last ? it->piece_count - 1 : 0];
+    const struct mw_tensor *tensor = &trainer->plan->tensors[piece->tensor];
+    struct mw_weights_part part = {tensor->layer, tensor->operators, tensor->tiles, piece->tile};
+    int64_t element = last ? piece->first + piece->elements - 1 : piece->first;
+    int i = mw_weights_pieces(trainer->options.decoder, &part, pieces) - 1;
+    while (i > 0 && pieces[i].at > element)
+        i--;
+    return g_strdup(pieces[i].weight.name);
+}
+
+bool
+mw_trainer_check_extent(const struct mw_trainer *trainer, const struct mw_commit_extent *extent,
+                        const void *data, uint32_t first, uint32_t last, GError **error)
+{
+    if (mw_commit_check(extent, data, error))
+        return true;
+    g_autofree char *where =
+        mw_nvme_where(trainer->places.nvme, extent->offset_bytes, extent->bytes);
+    g_autofree char *from = tensor_name(trainer, first, false);
+    g_autofree char *to = tensor_name(trainer, last, true);
+    g_prefix_error(error, "%s: state of %s to %s: ", where, from, to);
     return false;
 }
 
@@ -31,7 +65,8 @@ resume_chunk(struct mw_trainer *trainer, uint32_t chunk, const struct mw_commit_
     stands_for[content->slot] = extent->which ? content->other_slot : content->slot;
     stands_for[content->other_slot] = extent->which ? content->slot : content->other_slot;
     return mw_places_move(&trainer->places, &move, 1, error) &&
-           mw_commit_check(extent, mw_places_at(&trainer->places, set, 0), error) &&
+           mw_trainer_check_extent(trainer, extent, mw_places_at(&trainer->places, set, 0), chunk,
+                                   chunk, error) &&
            mw_trainer_restore_params(trainer, chunk, error);
 }
 

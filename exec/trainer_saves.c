@@ -144,16 +144,35 @@ mw_trainer_save(struct mw_trainer *trainer, int64_t *extent_count, GError **erro
     return true;
 }
 
+/* Whose state a byte of the stream is of. */
+static uint32_t
+chunk_at(const struct mw_trainer *trainer, int64_t byte)
+{
+    uint32_t last = 0;
+    int64_t at = 0;
+
+    for (uint32_t c = 0; c < trainer->plan->chunk_count && at <= byte; c++) {
+        if (mw_trainer_on_drives(trainer->plan, c))
+            continue;
+        at += mw_trainer_state_bytes(trainer, c);
+        last = c;
+    }
+    return last;
+}
+
 static bool
 read_block(struct mw_trainer *trainer, int64_t block, const struct mw_commit_extent *extent,
            GError **error)
 {
+    struct mw_trainer_durable *it = &trainer->durable;
     struct mw_commit_extent wanted = extent_of(trainer, block, extent->which);
+    int64_t begin = it->save_begin + block * BLOCK_BYTES;
 
-    trainer->durable.save_which = extent->which;
+    it->save_which = extent->which;
     return mw_trainer_same_extent(extent, &wanted, error) &&
            transfer(trainer, MW_NVME_READ, extent, error) &&
-           mw_commit_check(extent, trainer->durable.block, error);
+           mw_trainer_check_extent(trainer, extent, it->block, chunk_at(trainer, begin),
+                                   chunk_at(trainer, begin + extent->bytes - 1), error);
 }
 
 /* A rank's range: its own is read, that of another comes from there. */

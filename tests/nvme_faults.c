@@ -20,8 +20,10 @@ strikes(struct mw_faults *faults, enum mw_fault kind)
 static void
 shorten(struct mw_faults *faults, struct iocb *iocb)
 {
-    if (strikes(faults, MW_FAULT_SHORT) && iocb->u.c.nbytes > (unsigned long)faults->limit_bytes)
-        iocb->u.c.nbytes = (unsigned long)faults->limit_bytes;
+    if (!strikes(faults, MW_FAULT_SHORT) || iocb->u.c.nbytes <= (unsigned long)faults->limit_bytes)
+        return;
+    iocb->u.c.nbytes = (unsigned long)faults->limit_bytes;
+    faults->shortened[iocb->aio_lio_opcode == IO_CMD_PWRITE]++;
 }
 
 static int

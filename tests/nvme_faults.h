@@ -38,6 +38,7 @@ struct mw_faults {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     int seen;     /* operations of the fault's kind so far */
+    int shortened[2]; /* by IO_CMD_PREAD, IO_CMD_PWRITE */
     bool holding; /* blocks are kept from the system until they are released */
     io_context_t context;
     struct iocb *held[4096];

@@ -67,6 +67,25 @@ test_stripes(void)
     }
 }
 
+/* The second and third stripe of two drives. */
+static void
+test_where(void)
+{
+    struct mw_nvme_fixture fixture;
+
+    mw_nvme_fixture_init(&fixture);
+    struct mw_nvme_options options = mw_nvme_fixture_options(&fixture, 2, 10 * 8192);
+    struct mw_nvme *nvme = open_tier(&options);
+    g_autofree char *both = mw_nvme_where(nvme, 8192 + PAGE, 8192);
+    g_autofree char *one = mw_nvme_where(nvme, 8192 + PAGE, PAGE);
+    g_autofree char *wanted = g_strdup_printf("%s at 8192, %s at 4096", mw_nvme_drive(nvme, 0).path,
+                                              mw_nvme_drive(nvme, 1).path);
+    g_assert_cmpstr(both, ==, wanted);
+    g_assert_cmpstr(one, ==, strstr(wanted, mw_nvme_drive(nvme, 1).path));
+    mw_nvme_close(nvme);
+    mw_nvme_fixture_finish(&fixture);
+}
+
 /* --- random reads and writes against memory --- */
 
 struct slot {
@@ -361,6 +380,7 @@ main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
     g_test_add_func("/nvme/stripes", test_stripes);
+    g_test_add_func("/nvme/where", test_where);
     g_test_add_func("/nvme/random", test_random);
     g_test_add_func("/nvme/short-transfers", test_short);
     g_test_add_func("/nvme/across-requests", test_across_requests);

@@ -122,6 +122,42 @@ test_calls(gconstpointer data)
     trained_clear(&undisturbed);
 }
 
+/* --- short transfers ------------------------------------------------------------------------- */
+
+/* Every read and write of the drives stops early, again and again: it goes on where it stopped. */
+static void
+check_short(const struct trained_case *what, bool buffered, long limit_bytes)
+{
+    struct trained undisturbed = trained_run(what, STEPS, 1, directory);
+    struct mw_faults faults;
+
+    for (int64_t stop = 5; stop <= STEPS; stop += STEPS - 5) {
+        mw_faults_init(&faults, MW_FAULT_SHORT, 0, 0);
+        faults.times = 1 << 20;
+        faults.limit_bytes = limit_bytes;
+        struct trained_course course = course_with(&faults, stop == STEPS);
+        course.buffered = buffered;
+        course.stop = stop;
+        struct trained trained = trained_well(what, &course);
+        g_assert_cmpint(faults.shortened[IO_CMD_PREAD], >, 10);
+        g_assert_cmpint(faults.shortened[IO_CMD_PWRITE], >, 10);
+        if (stop == STEPS)
+            trained_assert_same(what->name, &undisturbed, &trained);
+        trained_clear(&trained);
+        mw_faults_finish(&faults);
+    }
+    trained_clear(&undisturbed);
+}
+
+static void
+test_short(gconstpointer data)
+{
+    const struct trained_case *what = data;
+
+    check_short(what, true, 20001); /* at any byte */
+    check_short(what, false, 12288);
+}
+
 static void
 lose_directory(void *data, const struct mw_trainer_step *step)
 {
@@ -187,9 +223,27 @@ commit_some(const struct trained_case *what, int64_t stop)
     mw_faults_finish(&none);
 }
 
+/* "resuming from step 5: FILE at BYTE: state of TENSOR to TENSOR: extent 3 (81920 bytes at BYTE of
+ * the NVMe tier) is damaged: ..." */
+static void
+assert_named(const char *said, const char *path, int64_t damaged)
+{
+    g_autofree char *file = g_strdup_printf("resuming from step 5: %s at ", path);
+    const char *extent = strstr(said, ": extent "), *bytes = extent ? strchr(extent, '(') : NULL;
+
+    if (!g_str_has_prefix(said, file) || !strstr(said, ": state of transformer.") ||
+        !strstr(said, " to transformer.") || !bytes || !strstr(said, "is damaged"))
+        g_error("%s", said);
+    int64_t begin = g_ascii_strtoll(said + strlen(file), NULL, 10);
+    int64_t end = begin + g_ascii_strtoll(bytes + 1, NULL, 10);
+    if (damaged < begin || damaged >= end)
+        g_error("byte %d is damaged, said %s", (int)damaged, said);
+}
+
 /* True if the damage was found and named, false if it was where it does not matter. */
 static bool
-is_found(const struct trained_case *what, const struct trained *undisturbed)
+is_found(const struct trained_case *what, const struct trained *undisturbed, const char *path,
+         int64_t damaged)
 {
     struct mw_faults none;
     struct trained trained;
@@ -200,9 +254,8 @@ is_found(const struct trained_case *what, const struct trained *undisturbed)
     bool good = trained_train(what, &course, &trained, &error);
     if (good)
         trained_assert_same(what->name, undisturbed, &trained);
-    else if (!g_str_has_prefix(error->message, "resuming from step 5: extent ") ||
-             !strstr(error->message, "is damaged"))
-        g_error("%s", error->message);
+    else
+        assert_named(error->message, path, damaged);
     trained_clear(&trained);
     mw_faults_finish(&none);
     return !good;
@@ -220,8 +273,9 @@ test_flipped_bits(gconstpointer data)
 
     for (int i = 0; i < tried; i++) {
         commit_some(what, 6);
-        flip(path, g_rand_int_range(random, 0, (gint32)file_bytes(path)));
-        found += is_found(what, &undisturbed);
+        int64_t at = g_rand_int_range(random, 0, (gint32)file_bytes(path));
+        flip(path, at);
+        found += is_found(what, &undisturbed, path, at);
     }
     g_test_message("%d of %d flipped bits found, the others were in no committed state", found,
                    tried);
@@ -372,6 +426,8 @@ main(int argc, char **argv)
     for (int i = 0; i < TRAINED_COMMITS; i++) {
         const struct trained_case *what = &trained_commits[i];
         add("calls", what, test_calls);
+        if (what->commit)
+            add("short", what, test_short);
         add("flipped-bits", what, test_flipped_bits);
         add("torn-record", what, test_torn_record);
         add("crashes", what, test_crashes);
