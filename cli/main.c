@@ -1,4 +1,5 @@
 #include <locale.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -77,6 +78,7 @@ cli_flush(void)
 int
 main(int argc, char **argv)
 {
+    signal(SIGXFSZ, SIG_IGN); /* a write beyond a limit on files then fails and is told */
     setlocale(LC_ALL, "");
     setlocale(LC_NUMERIC, "C"); /* figures read the same everywhere */
     if (argc < 2) {

@@ -148,11 +148,15 @@ static bool
 write_config(const struct saving *saving, GError **error)
 {
     g_autofree char *path = g_build_filename(saving->part, MW_CHECKPOINT_CONFIG, NULL);
+    g_autoptr(GError) reason = NULL;
 
-    return !saving->options->config ||
-           g_file_set_contents_full(path, saving->options->config, -1,
-                                    G_FILE_SET_CONTENTS_CONSISTENT | G_FILE_SET_CONTENTS_DURABLE,
-                                    0666, error);
+    if (!saving->options->config ||
+        g_file_set_contents_full(path, saving->options->config, -1,
+                                 G_FILE_SET_CONTENTS_CONSISTENT | G_FILE_SET_CONTENTS_DURABLE, 0666,
+                                 &reason))
+        return true;
+    g_set_error_literal(error, MW_ERROR, MW_ERROR_IO, reason->message);
+    return false;
 }
 
 static bool

@@ -91,13 +91,15 @@ class Box:
     def read(self, name):
         return (self.folder / name).read_text(encoding="utf-8")
 
-    def run(self, *words, verb="run", address_space=None, prefix=(), environment=None):
-        limit = (lambda: resource.setrlimit(resource.RLIMIT_AS, (address_space, address_space))) \
-            if address_space else None
+    def run(self, *words, verb="run", limits=None, prefix=(), environment=None):
+        """`limits`: of resource.setrlimit, soft and hard."""
+        def limit():
+            for what, most in (limits or {}).items():
+                resource.setrlimit(what, (most, most))
         done = subprocess.run([*prefix, str(MEMWALL), verb, *words], stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, check=False,
                               cwd=self.folder, env=environment or self.environment, timeout=300,
-                              preexec_fn=limit)
+                              preexec_fn=limit if limits else None)
         done.text, done.said = done.stdout.decode(), done.stderr.decode()
         return done
 
@@ -396,7 +398,7 @@ def check_no_data(box):
 def check_memory(box):
     """More than a limit of this process leaves: the numbers, before anything is reserved."""
     words = ["-m", "gpt2", "-H", "rtx4090", "-s", "zero3", "--batch", "1", "--data", "text.txt"]
-    done = box.run(*words, address_space=1600 << 20)
+    done = box.run(*words, limits={resource.RLIMIT_AS: 1600 << 20})
     yield from check_wrong(done, 3, ["GiB", "RLIMIT_AS"])
 
 

@@ -1,0 +1,397 @@
+#!/usr/bin/python3
+"""What goes wrong around `memwall run`, from outside; prints TAP.
+
+A limit on files, a file system that is full, a directory that vanishes, damage on the drives, a
+rank that dies: each is told in one line that names the file, with exit status 1, and the run goes
+on from its last committed step to the losses of the run that was not disturbed.
+
+A run that is disturbed in its middle writes its log into a pipe: it cannot be further than the
+pipe is long.  Small file systems are mounted in a namespace of their own, where the machine lets
+us; else their tests are skipped.
+"""
+import fcntl
+import json
+import os
+import pathlib
+import resource
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+from check_resume import DRIVES, MPIRUN, RanksBox, SMALL, check_refused, check_same, train
+from check_run import GPT2, MEMWALL, good, losses, report
+
+DURABLE = [*DRIVES, "--commit", "step"]
+SECONDS = 60  # in which a run ends that cannot go on; most of it is for a busy machine
+PIPE_BYTES = 4096
+FIRST = 3  # steps before the disturbance
+DATA, RECORD = "drive/memwall-1of1.data", "drive/memwall.record"
+ENOUGH = 1000  # steps: more than any run here takes
+
+
+# --- runs that are disturbed ---------------------------------------------------------------------
+
+class Disturbed:
+    """A run, from its start to the step after which it is disturbed."""
+
+    def __init__(self, box, *words, prefix=(), environment=None):
+        pipe = box.folder / "pipe"
+        pipe.unlink(missing_ok=True)
+        os.mkfifo(pipe)
+        self.log = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+        fcntl.fcntl(self.log, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+        self.process = subprocess.Popen(
+            [*prefix, str(MEMWALL), "run", "-m", str(GPT2 / "config.json"), *SMALL, "--log",
+             "pipe", *words], cwd=box.folder, env=environment or box.environment,
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        self.read_bytes = b""
+        while self.read_bytes.count(b"\n") < FIRST and self.read_more():
+            pass
+
+    def read_more(self):
+        """False at the end of the log, or where nothing comes."""
+        ready = select.select([self.log], [], [], SECONDS)[0]
+        more = os.read(self.log, PIPE_BYTES) if ready else b""
+        if not more and not self.read_bytes and ready and self.process.poll() is None:
+            time.sleep(0.01)  # nobody has opened it yet
+            return True
+        self.read_bytes += more
+        return bool(more)
+
+    def end(self):
+        """The run's end, as check_refused takes it; its losses."""
+        while self.read_more():
+            pass
+        os.close(self.log)
+        self.said = self.process.communicate(timeout=SECONDS)[1].decode()
+        self.returncode = self.process.returncode
+        return [json.loads(line)["loss"] for line in self.read_bytes.splitlines()]
+
+
+def check_goes_on(box, done, *words, batch=2, ranks=1):
+    """From the step behind those in `done` or a later one, as if nothing had happened."""
+    steps = len(done) + 3
+    yield from good(train(box, *words, "--resume", "--log", "rest.jsonl", steps=steps, batch=batch,
+                          ranks=ranks))
+    rest = losses(box, "rest.jsonl")
+    (box.folder / "rest.jsonl").unlink()
+    if not 0 < len(rest) <= 3:
+        yield f"went on with {len(rest)} steps, not at most 3 after {len(done)} were committed"
+    box.empty_drives()
+    yield from good(train(box, *words, steps=steps, batch=batch, ranks=ranks))
+    yield from check_same(rest, losses(box), first=steps - len(rest))
+    yield from check_same(done, losses(box)[:len(done)])
+
+
+def check_disturbed(box, disturb, repair, *words):
+    """`disturb` of a run; what it has to say; `repair` before it goes on."""
+    box.empty_drives()
+    run = Disturbed(box, *DURABLE, "--batch", "2", "--steps", str(ENOUGH))
+    parts = disturb(run)
+    done = run.end()
+    yield from check_refused(run, 1, *parts, *words)
+    if not FIRST <= len(done) < ENOUGH:
+        yield f"{len(done)} steps were logged"
+    repair()
+    yield from check_goes_on(box, done, *DURABLE)
+
+
+def check_file_limit(box):
+    """No write may go beyond the middle of the drive's file: one ends there, the next is refused."""
+    def limit(run):
+        half = (box.folder / DATA).stat().st_size // 2
+        resource.prlimit(run.process.pid, resource.RLIMIT_FSIZE, (half, half))
+        return [DATA, "write of", "File too large"]
+    yield from check_disturbed(box, limit, lambda: None)
+
+
+def check_vanished(box):
+    away = box.folder / "away"
+
+    def rename(_):
+        (box.folder / "drive").rename(away)
+        return ["drive/", "vanished during the run"]
+    yield from check_disturbed(box, rename, lambda: away.rename(box.folder / "drive"))
+
+
+def check_vanished_save(box):
+    """The folder of the checkpoint goes away before its time: all steps are there all the same."""
+    box.empty_drives()
+    (box.folder / "deep").mkdir()
+    steps = 30
+    run = Disturbed(box, *DURABLE, "--batch", "2", "--steps", str(steps), "--save", "deep/point")
+    (box.folder / "deep").rmdir()
+    done = run.end()
+    yield from check_refused(run, 1, "deep/point.part", "No such file or directory")
+    if len(done) != steps:
+        yield f"{len(done)} steps"
+    yield from check_goes_on(box, done, *DURABLE)
+
+
+def rank_pid(launcher, rank):
+    """The process of a rank, among what the launcher has started."""
+    wanted = f"OMPI_COMM_WORLD_RANK={rank}\0".encode()
+    for folder in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            parent = folder.joinpath("stat").read_text().rpartition(")")[2].split()[1]
+            if int(parent) == launcher and wanted in folder.joinpath("environ").read_bytes():
+                return int(folder.name)
+        except OSError:
+            continue
+    raise RuntimeError(f"no rank {rank} of {launcher}")
+
+
+def check_lost_rank(box):
+    """The others end within seconds; a later run goes on."""
+    words = ["-s", "zero-infinity-nvme", "--nvme", "drive", "--optimizer-device", "nvme",
+             "--commit", "step"]
+    box.empty_drives()
+    environment = dict(box.environment, OMPI_ALLOW_RUN_AS_ROOT="1",
+                       OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", ASAN_OPTIONS="detect_leaks=0")
+    run = Disturbed(box, *words, "--batch", "1", "--steps", str(ENOUGH),
+                    prefix=[*MPIRUN, "2"], environment=environment)
+    os.kill(rank_pid(run.process.pid, 1), signal.SIGKILL)
+    done = run.end()
+    if run.returncode == 0 or "rank 1" not in run.said:
+        yield f"status {run.returncode}: {run.said}"
+    yield from check_goes_on(box, done, *words, batch=1, ranks=2)
+
+
+# --- damage --------------------------------------------------------------------------------------
+
+def flip(path, places):
+    with open(path, "r+b") as file:
+        for place in places:
+            file.seek(place)
+            byte = file.read(1)[0]
+            file.seek(place)
+            file.write(bytes([byte ^ 4]))
+
+
+def begin(box, steps, *words):
+    """A run of some steps; their losses."""
+    box.empty_drives()
+    yield from good(train(box, *words, steps=steps))
+
+
+def check_damage(box):
+    """Something in every page of the drive's file: found before use, with its file and tensor."""
+    yield from begin(box, 4, *DURABLE)
+    flip(box.folder / DATA, range(123, (box.folder / DATA).stat().st_size, 4096))
+    yield from check_refused(train(box, *DURABLE, "--resume"), 1, "resuming from step 3", DATA,
+                             "state of transformer.wte.weight to ", "is damaged")
+
+
+def check_torn_record(box):
+    """The newest record is no longer whole: the run goes on from the one before."""
+    yield from begin(box, 4, *DURABLE)
+    expected = losses(box)
+    half = (box.folder / RECORD).stat().st_size // 2
+    flip(box.folder / RECORD, [half + 200])  # records take turns: steps 0 and 2, 1 and 3
+    done = train(box, *DURABLE, "--resume", steps=4)
+    yield from good(done)
+    yield from check_same(losses(box), expected)
+    if "a commit was interrupted" not in done.said:
+        yield f"said {done.said!r}"
+    flip(box.folder / RECORD, [200, half + 200])
+    yield from check_refused(train(box, *DURABLE, "--resume"), 2, RECORD, "no whole commit record",
+                             "torn")
+
+
+# --- full ----------------------------------------------------------------------------------------
+
+def check_save_limit(box):
+    """No file may be longer than 64 KiB: the checkpoint is refused, the one before it stays."""
+    words = ["-s", "zero3", "--save", "kept"]
+    yield from good(train(box, *words, steps=1))
+    kept = {path.name: path.read_bytes() for path in (box.folder / "kept").iterdir()}
+    done = box.run("-m", str(GPT2 / "config.json"), *SMALL, "--batch", "2", "--steps", "2", *words,
+                   limits={resource.RLIMIT_FSIZE: 64 << 10})
+    yield from check_refused(done, 1, "kept.part/model.safetensors", "File too large")
+    if (box.folder / "kept.part").exists():
+        yield "a part is left"
+    if kept != {path.name: path.read_bytes() for path in (box.folder / "kept").iterdir()}:
+        yield "the checkpoint before is another"
+
+
+class SmallSystem:
+    """A file system of its own in a namespace of its own, which goes with the process in it."""
+    MOUNTS = {  # how it comes to be, from its bytes ($1), a file ($2) and a folder ($3)
+        "tmpfs": (["unshare", "-rm"], 'mount -t tmpfs -o size="$1" none "$3"'),
+        # which cannot reserve: it runs full where tmpfs refuses at once
+        "ext2": (["unshare", "-m"], 'truncate -s "$1" "$2" && /sbin/mkfs.ext2 -q -m 0 -b 1024 "$2"'
+                                    ' && mount -o loop "$2" "$3"'),
+    }
+
+    def __init__(self, box, kind, size_bytes):
+        prefix, mount = self.MOUNTS[kind]
+        folder = box.folder / "small"
+        folder.mkdir(exist_ok=True)
+        self.holder, self.path = None, None
+        try:
+            self.holder = subprocess.Popen(
+                [*prefix, "sh", "-c", f"{mount} && echo mounted && exec cat", "sh",
+                 str(size_bytes), str(box.folder / "image"), str(folder)],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+            if self.holder.stdout.readline() == b"mounted\n":
+                self.path = pathlib.Path(f"/proc/{self.holder.pid}/root{folder}")
+                self.path.joinpath("try").touch()
+                self.path.joinpath("try").unlink()
+        except OSError:
+            self.path = None
+
+    def close(self):
+        if self.holder:
+            self.holder.stdin.close()
+            self.holder.stdout.close()
+            self.holder.wait()
+
+    def free_bytes(self):
+        system = os.statvfs(self.path)
+        return system.f_bavail * system.f_frsize
+
+    def fill(self, left_bytes=0):
+        """A file of zeros in all of it but so much."""
+        with open(self.path / "filler", "wb", buffering=0) as file:
+            while self.free_bytes() > left_bytes:
+                try:
+                    file.write(bytes(min(4096, self.free_bytes() - left_bytes)))
+                except OSError:
+                    return
+
+    def empty(self):
+        self.path.joinpath("filler").unlink()
+
+
+def without_notices(done):
+    done.said = "".join(line for line in done.said.splitlines(keepends=True)
+                        if "a RAM disk" not in line and "cannot reserve space" not in line)
+    return done
+
+
+def on_small(small, *words):
+    words = ["--param-device", "nvme", "--optimizer-device", "nvme", "--commit", "step", *words]
+    return ["-s", "zero-infinity-nvme", "--nvme", str(small.path), *words]
+
+
+def check_full_start(box, small):
+    """There is no room for the drive's file: how many bytes are short."""
+    small.fill(1 << 20)
+    done = without_notices(train(box, *on_small(small)))
+    yield from check_refused(done, 1, "memwall-1of1.data: needs", "more bytes", "bytes short")
+    if sorted(os.listdir(small.path)) != ["filler"]:
+        yield f"left {os.listdir(small.path)}"
+    small.empty()
+
+
+def check_goes_on_small(box, small, first, steps, *words):
+    """From `first` on, with the losses of a run elsewhere."""
+    yield from good(train(box, *words, "--resume", "--log", "rest.jsonl", steps=steps))
+    rest = losses(box, "rest.jsonl")
+    (box.folder / "rest.jsonl").unlink()
+    words = [str(box.folder / "drive") if word == str(small.path) else word for word in words]
+    yield from begin(box, steps, *words)
+    yield from check_same(rest, losses(box)[-len(rest):])
+    if len(rest) != steps - first:
+        yield f"{len(rest)} steps were left, not {steps - first}"
+
+
+def check_full_save(box, small):
+    """Room for the drive's file and for the first half of a checkpoint."""
+    words = on_small(small)
+    small.fill((2 << 20) - (256 << 10))
+    done = without_notices(train(box, *words, "--save", str(small.path / "point"), steps=4))
+    yield from check_refused(done, 1, "point.part/optimizer.safetensors.part: needs",
+                             "No space left on device")
+    if any("point" in name for name in os.listdir(small.path)):
+        yield f"left {os.listdir(small.path)}"
+    yield from check_goes_on_small(box, small, 4, 6, *words)
+    small.empty()
+
+
+def check_full_config(box, small):
+    """Room for all of a checkpoint but the last page."""
+    yield from good(train(box, "-s", "zero3", "--save", "kept", steps=1))
+    files = (box.folder / "kept").glob("*.safetensors")
+    small.fill(sum(-(-path.stat().st_size // 4096) * 4096 for path in files))
+    done = train(box, "-s", "zero3", "--save", str(small.path / "point"), steps=1)
+    yield from check_refused(done, 1, "point.part/config.json", "No space left on device")
+    if any("point" in name for name in os.listdir(small.path)):
+        yield f"left {os.listdir(small.path)}"
+    small.empty()
+
+
+def check_full_log(box, small):
+    """The log's file cannot grow: the step that it tells of is committed."""
+    log, words = small.path / "log.jsonl", on_small(small)
+    yield from good(train(box, *words, steps=1))
+    small.fill(4096)
+    done = without_notices(train(box, *words, "--resume", "--log", str(log), steps=ENOUGH))
+    yield from check_refused(done, 1, f"log {log}: cannot be written", "No space left on device")
+    lines = log.read_bytes().splitlines(keepends=True)
+    if not lines or not lines[-1].endswith(b"\n"):
+        yield f"the log ends with {lines[-1:]}"
+    first = 1 + len(lines) + 1  # the last one's line was not written
+    small.empty()
+    yield from check_goes_on_small(box, small, first, first + 2, *words)
+
+
+def check_full_middle(box, small):
+    """Saves of state in memory take turns in two places, and the second is not there yet."""
+    words = ["-s", "zero-offload", "--nvme", str(small.path), "--save-every", "2"]
+    yield from good(train(box, *words, steps=2))
+    small.fill()
+    done = without_notices(train(box, *words, "--resume", steps=6))
+    yield from check_refused(done, 1, "memwall-1of1.data: write of", "No space left on device")
+    small.empty()
+    yield from check_goes_on_small(box, small, 2, 6, *words)
+
+
+def check_full_checkpoint(box, small):
+    """Nothing was reserved: the file system is full in the middle of the file."""
+    small.fill(200 << 10)
+    done = without_notices(train(box, "-s", "zero3", "--save", str(small.path / "point"), steps=1))
+    yield from check_refused(done, 1, "point.part/optimizer.safetensors.part",
+                             "No space left on device")
+    if any("point" in name for name in os.listdir(small.path)):
+        yield f"left {os.listdir(small.path)}"
+    small.empty()
+
+
+SMALL_SYSTEMS = {
+    "tmpfs": {"at the start": check_full_start, "as a checkpoint is written": check_full_save,
+              "as its last file is written": check_full_config,
+              "as the log is written": check_full_log},
+    "ext2": {"in the middle of a run": check_full_middle,
+             "in the middle of a checkpoint": check_full_checkpoint},
+}
+
+
+def small_tests(box, kind, checks):
+    small = SmallSystem(box, kind, 8 << 20)
+    for name, check in checks.items():
+        skipped = "" if small.path else " # SKIP it cannot be mounted here"
+        yield f"full {kind} {name}{skipped}", check(box, small) if small.path else []
+    small.close()
+
+
+# --- all -----------------------------------------------------------------------------------------
+
+def tests(box):
+    yield "a limit on files in the middle of a run", check_file_limit(box)
+    yield "a limit on files as a checkpoint is written", check_save_limit(box)
+    yield "drives that vanish", check_vanished(box)
+    yield "a checkpoint's folder that vanishes", check_vanished_save(box)
+    yield "damaged state", check_damage(box)
+    yield "torn records", check_torn_record(box)
+    for kind, checks in SMALL_SYSTEMS.items():
+        yield from small_tests(box, kind, checks)
+    if shutil.which("mpirun"):
+        yield "a lost rank", check_lost_rank(box)
+
+
+if __name__ == "__main__":
+    sys.exit(report(RanksBox, tests))
