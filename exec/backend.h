@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "exec/compute.h"
-#include "exec/cpu/kernels.h"
+#include "exec/kernel_types.h"
 
 struct mw_backend_options {
     const struct mw_decoder *decoder;
@@ -42,7 +42,7 @@ struct mw_backend {
                        GError **error);
     bool (*square_sums)(void *backend, double *partial, const void *gradient, bool fp32, int64_t n,
                         GError **error);
-    bool (*adamw)(void *backend, const struct mw_cpu_adamw *step, float *w, float *m, float *v,
+    bool (*adamw)(void *backend, const struct mw_adamw *step, float *w, float *m, float *v,
                   uint16_t *param, const void *gradient, bool fp32, int64_t n, GError **error);
     bool (*to_bf16)(void *backend, uint16_t *out, const float *x, int64_t n, GError **error);
 };

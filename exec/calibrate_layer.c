@@ -66,7 +66,7 @@ forward_passes(const struct layer *l)
 static void
 norm_backward(const struct layer *l)
 {
-    struct mw_cpu_gradient to = {.data = l->bias};
+    struct mw_gradient to = {.data = l->bias};
 
     l->c->kernels->norm_weight_gradient(to, l->dx, l->x, l->mean, l->rstd, l->rows, l->columns);
     l->c->kernels->bias_gradient(to, l->dx, l->columns, l->rows, l->columns);
@@ -78,7 +78,7 @@ static void
 backward_passes(const struct layer *l)
 {
     const struct mw_cpu_kernels *k = l->c->kernels;
-    struct mw_cpu_gradient to = {.data = l->bias};
+    struct mw_gradient to = {.data = l->bias};
     int64_t h = l->columns;
 
     k->bias_gradient(to, l->dx, h, l->rows, h);
@@ -114,9 +114,9 @@ static void
 linear(const struct layer *l, const uint16_t *x, const uint16_t *dy, uint16_t *y, int64_t in,
        int64_t out)
 {
-    struct mw_cpu_product forward = {.m = l->rows, .n = out, .k = in, .bias = true};
-    struct mw_cpu_product to_input = {.m = l->rows, .n = in, .k = out, .b_transposed = true};
-    struct mw_cpu_product to_weight = {.m = in, .n = out, .k = l->rows, .a_transposed = true};
+    struct mw_product forward = {.m = l->rows, .n = out, .k = in, .bias = true};
+    struct mw_product to_input = {.m = l->rows, .n = in, .k = out, .b_transposed = true};
+    struct mw_product to_weight = {.m = in, .n = out, .k = l->rows, .a_transposed = true};
 
     mw_cpu_matmul_run(l->c->matmul, &forward, y, x, l->params, l->bias);
     mw_cpu_matmul_run(l->c->matmul, &to_input, l->y, dy, l->params, NULL);
@@ -124,7 +124,7 @@ linear(const struct layer *l, const uint16_t *x, const uint16_t *dy, uint16_t *y
 }
 
 static void
-attend(const struct layer *l, const struct mw_cpu_attention *shape)
+attend(const struct layer *l, const struct mw_attention *shape)
 {
     int64_t h = l->columns;
 
@@ -134,10 +134,10 @@ attend(const struct layer *l, const struct mw_cpu_attention *shape)
                                       l->lse, l->qkv, l->qkv + h, l->qkv + 2 * h, l->scratch);
 }
 
-static struct mw_cpu_attention
+static struct mw_attention
 attention_of(const struct layer *l, int64_t seq)
 {
-    return (struct mw_cpu_attention){.batch = l->rows / seq,
+    return (struct mw_attention){.batch = l->rows / seq,
                                      .seq = seq,
                                      .heads = l->heads,
                                      .kv_heads = l->heads,
@@ -154,7 +154,7 @@ static double
 run_layer(void *data)
 {
     struct layer *l = data;
-    struct mw_cpu_attention shape = attention_of(l, l->rows);
+    struct mw_attention shape = attention_of(l, l->rows);
     double rows = (double)l->rows, h = (double)l->columns;
 
     forward_passes(l);
@@ -172,7 +172,7 @@ mw_calibrate_layer(struct mw_calibrator *c, struct mw_calibration *out, GError *
 {
     struct layer l = c->options->quick ? layer_at(c, 128, 128) : layer_at(c, 1024, 768);
     struct mw_calibrate_work work = {run_layer, &l};
-    struct mw_cpu_attention shape = attention_of(&l, l.rows);
+    struct mw_attention shape = attention_of(&l, l.rows);
     double samples[MW_CALIBRATE_ROUNDS_MAX];
     int64_t at = 0;
 
@@ -196,7 +196,7 @@ static const int64_t seqs[] = {64, 128, 256, 512, 1024, 2048};
 
 struct attended {
     struct layer layer;
-    struct mw_cpu_attention shape;
+    struct mw_attention shape;
 };
 
 /* Forward, forward again as recompute, and backward: 4, 4 and 10 FLOPs a pair and column. */

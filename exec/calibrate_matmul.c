@@ -21,17 +21,17 @@ struct linear {
 
 enum product { FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, PRODUCTS };
 
-static struct mw_cpu_product
+static struct mw_product
 product_of(const struct linear *l, enum product which)
 {
     switch (which) {
     case FORWARD: /* y = x W^T */
-        return (struct mw_cpu_product){
+        return (struct mw_product){
             .m = l->tokens, .n = l->outputs, .k = l->inputs, .b_transposed = true};
     case INPUT_GRADIENT: /* dx = dy W */
-        return (struct mw_cpu_product){.m = l->tokens, .n = l->inputs, .k = l->outputs};
+        return (struct mw_product){.m = l->tokens, .n = l->inputs, .k = l->outputs};
     default: /* dW = dy^T x */
-        return (struct mw_cpu_product){
+        return (struct mw_product){
             .m = l->outputs, .n = l->inputs, .k = l->tokens, .a_transposed = true};
     }
 }
@@ -43,7 +43,7 @@ run_products(void *data)
     double flops = 0;
 
     for (int which = 0; which < PRODUCTS; which++) {
-        struct mw_cpu_product p = product_of(l, which);
+        struct mw_product p = product_of(l, which);
         const struct mw_arena *arena = &l->c->device;
         const uint16_t *a = mw_calibrate_take(arena, &l->at, 2 * p.m * p.k);
         const uint16_t *b = mw_calibrate_take(arena, &l->at, 2 * p.k * p.n);
@@ -66,7 +66,7 @@ static bool
 prepare(const struct linear *l, GError **error)
 {
     for (int which = 0; which < PRODUCTS; which++) {
-        struct mw_cpu_product p = product_of(l, which);
+        struct mw_product p = product_of(l, which);
         if (mw_cpu_matmul_prepare(l->c->matmul, &p))
             continue;
         g_set_error_literal(error, MW_ERROR, MW_ERROR_DEVICE, mw_cpu_matmul_error(l->c->matmul));

@@ -73,7 +73,7 @@ run_update(void *data)
 {
     const struct passes *p = data;
     const struct state s = state_of(p);
-    const struct mw_cpu_adamw step = mw_cpu_adamw_step(1e-4, 0.9, 0.999, 1e-8, 0.01, 10, 1);
+    const struct mw_adamw step = mw_adamw_step(1e-4, 0.9, 0.999, 1e-8, 0.01, 10, 1);
 
     p->c->kernels->adamw(&step, s.w, s.m, s.v, s.param, s.gradient, false, p->params);
     return (double)p->params;

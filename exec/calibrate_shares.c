@@ -12,7 +12,7 @@ mw_calibrate_run_product(void *data)
 {
     struct mw_calibrate_products *p = data;
     int64_t size = p->c->options->quick ? 128 : 768, bytes = 2 * size * size;
-    struct mw_cpu_product product = {.m = size, .n = size, .k = size, .b_transposed = true};
+    struct mw_product product = {.m = size, .n = size, .k = size, .b_transposed = true};
     const uint16_t *a = mw_calibrate_take(&p->c->device, &p->at, bytes);
     const uint16_t *b = mw_calibrate_take(&p->c->device, &p->at, bytes);
     void *to = mw_calibrate_take(&p->c->device, &p->at, bytes);
@@ -31,7 +31,7 @@ static double
 run_update(void *data)
 {
     const struct beside *b = data;
-    const struct mw_cpu_adamw step = mw_cpu_adamw_step(1e-4, 0.9, 0.999, 1e-8, 0.01, 10, 1);
+    const struct mw_adamw step = mw_adamw_step(1e-4, 0.9, 0.999, 1e-8, 0.01, 10, 1);
     int64_t at = 0;
     float *w = mw_calibrate_take(&b->c->host, &at, 4 * b->params);
     float *m = mw_calibrate_take(&b->c->host, &at, 4 * b->params);

@@ -1,10 +1,10 @@
 /*
  * compute.h - one compute op with its operands: what exec/ hands to a backend's operators.
  *
- * All pointers are addresses of device memory, at the places that the plan's slots have; nothing is
- * allocated for an op.  Shapes: T = sequences * seq tokens of the micro-batch, h hidden,
- * q = heads * head_dim, kv = kv_heads * head_dim, f ffn, V vocab.  Activations are bf16, row-major,
- * a row a token.
+ * All pointers but ids, targets and loss are addresses of device memory, at the places that the
+ * plan's slots have; nothing is allocated for an op.  Shapes: T = sequences * seq tokens of the
+ * micro-batch, h hidden, q = heads * head_dim, kv = kv_heads * head_dim, f ffn, V vocab.
+ * Activations are bf16, row-major, a row a token.
  *
  * Backward visits a unit's parts in reverse, forward in order: the part with the last rows is the
  * last one forward and the first one backward.
@@ -72,9 +72,9 @@ struct mw_compute {
     double *loss;                 /* LOSS adds the sum of its tokens' losses */
 
     const struct mw_part *part;
-    const uint16_t *params;            /* the part's; NULL where the operator has none */
-    void *gradient;                    /* of the part; NULL forward and where there is none */
-    bool gradient_fp32, gradient_adds; /* adds to what the gradient holds */
+    const uint16_t *params; /* the part's; NULL where the operator has none */
+    uint16_t *gradient;     /* of the part; NULL forward and where there is none */
+    bool gradient_adds;     /* adds to what the gradient holds */
 
     const struct mw_layer_room *layer; /* NULL outside the layers */
     const struct mw_shared_room *room;

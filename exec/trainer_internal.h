@@ -2,6 +2,7 @@
 #ifndef MW_EXEC_TRAINER_INTERNAL_H
 #define MW_EXEC_TRAINER_INTERNAL_H
 
+#include "exec/cpu/kernels.h" /* of the host lanes */
 #include "exec/lanes.h"
 #include "exec/places.h"
 #include "exec/trainer.h"
@@ -14,7 +15,7 @@ struct mw_step_numbers {
     double loss; /* sum over this rank's tokens */
     bool skipped; /* the gradient was not finite */
     bool updates_nothing; /* skipped, or there is no gradient yet: parameters stay as they are */
-    struct mw_cpu_adamw adamw, adamw_decaying;
+    struct mw_adamw adamw, adamw_decaying;
 };
 
 /* A range of a chunk whose elements all decay or all do not. */

@@ -198,7 +198,7 @@ count_partials(struct mw_trainer *trainer)
     trainer->partial_blocks = g_new(int64_t, plan->tensor_count + 1);
     for (uint32_t t = 0; t < plan->tensor_count; t++) {
         trainer->partial_first[t] = trainer->partial_count;
-        trainer->partial_blocks[t] = mw_cpu_norm_blocks(plan->tensors[t].state_stride);
+        trainer->partial_blocks[t] = mw_norm_blocks(plan->tensors[t].state_stride);
         trainer->partial_count += plan->tensors[t].tiles * trainer->partial_blocks[t];
     }
     trainer->partials = g_new0(double, trainer->partial_count + 1);

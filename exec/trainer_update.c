@@ -203,15 +203,15 @@ norm_of_piece(struct mw_trainer *trainer, const struct mw_piece *piece, bool dev
 {
     struct mw_range state = mw_trainer_state_of(trainer, piece->tensor, piece->tile);
     int64_t in_state = piece->first - state.first;
-    int64_t block = mw_cpu_norm_blocks(in_state);
-    int64_t end = mw_cpu_norm_blocks(in_state + piece->elements);
-    int64_t begins = block * MW_CPU_NORM_BLOCK;
+    int64_t block = mw_norm_blocks(in_state);
+    int64_t end = mw_norm_blocks(in_state + piece->elements);
+    int64_t begins = block * MW_NORM_BLOCK;
     struct mw_piece first = {piece->tensor, piece->tile, state.first + begins, 0, 0};
     struct squares sums = {
         .tensor = piece->tensor,
         .tile = piece->tile,
         .first_block = block,
-        .elements = MIN(state.elements, end * MW_CPU_NORM_BLOCK) - begins,
+        .elements = MIN(state.elements, end * MW_NORM_BLOCK) - begins,
         .device = device,
     };
 
@@ -246,7 +246,7 @@ own_squares(struct mw_trainer *trainer)
         if (plan->tensors[t].state_whole)
             memset(trainer->partials + trainer->partial_first[t], 0,
                    plan->tensors[t].tiles * trainer->partial_blocks[t] * sizeof(double));
-    return mw_cpu_norm_combine(trainer->partials, trainer->partial_count);
+    return mw_norm_combine(trainer->partials, trainer->partial_count);
 }
 
 static bool
@@ -267,9 +267,9 @@ prepare_update(struct mw_trainer *trainer, double scale)
     bool clips = o->clip_norm > 0 && now->gradient_norm > o->clip_norm;
     double factor = (clips ? o->clip_norm / now->gradient_norm : 1) / scale;
 
-    now->adamw = mw_cpu_adamw_step(now->learning_rate, o->beta1, o->beta2, o->epsilon, 0,
+    now->adamw = mw_adamw_step(now->learning_rate, o->beta1, o->beta2, o->epsilon, 0,
                                    now->updates + 1, factor);
-    now->adamw_decaying = mw_cpu_adamw_step(now->learning_rate, o->beta1, o->beta2, o->epsilon,
+    now->adamw_decaying = mw_adamw_step(now->learning_rate, o->beta1, o->beta2, o->epsilon,
                                             o->weight_decay, now->updates + 1, factor);
 }
 
@@ -352,7 +352,7 @@ update_range(struct mw_trainer *trainer, const struct operands *it,
                           ? mw_places_at(places, it->params, 2 * at)
                           : mw_places_at(places, tensor->param_slot,
                                          in_home(trainer, piece, MW_HOME_PARAMS));
-    const struct mw_cpu_adamw *step =
+    const struct mw_adamw *step =
         range->decays ? &trainer->now.adamw_decaying : &trainer->now.adamw;
 
     if (trainer->now.updates_nothing && it->device)

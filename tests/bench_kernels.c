@@ -106,7 +106,7 @@ optimizer_destroy(struct optimizer *o)
 static double
 time_adamw(const struct optimizer *o)
 {
-    const struct mw_cpu_adamw step = mw_cpu_adamw_step(1e-3, 0.9, 0.999, 1e-8, 0.01, 10, 1.0);
+    const struct mw_adamw step = mw_adamw_step(1e-3, 0.9, 0.999, 1e-8, 0.01, 10, 1.0);
     double start_s = now_s();
     mw_cpu_kernels()->adamw(&step, o->w, o->m, o->v, o->param, o->grad, false, o->n);
     return now_s() - start_s;
@@ -207,7 +207,7 @@ bare_memory(struct bare *bare, dnnl_memory_t *memory, dnnl_memory_desc_t *desc, 
 }
 
 static void
-bare_create(struct bare *bare, const struct mw_cpu_product *p, void *c, void *a, void *b)
+bare_create(struct bare *bare, const struct mw_product *p, void *c, void *a, void *b)
 {
     dnnl_memory_desc_t a_desc, b_desc, c_desc;
     dnnl_matmul_desc_t desc;
@@ -246,8 +246,7 @@ time_bare(const struct bare *bare)
 }
 
 static double
-time_product(struct mw_cpu_matmul *matmul, const struct mw_cpu_product *p, void *c, void *a,
-             void *b)
+time_product(struct mw_cpu_matmul *matmul, const struct mw_product *p, void *c, void *a, void *b)
 {
     double start_s = now_s();
     if (!mw_cpu_matmul_run(matmul, p, c, a, b, NULL)) {
@@ -261,7 +260,7 @@ static void
 bench_product(const char *use, int64_t m, int64_t n, int64_t k, bool a_transposed,
               bool b_transposed)
 {
-    const struct mw_cpu_product product = {
+    const struct mw_product product = {
         .m = m, .n = n, .k = k, .a_transposed = a_transposed, .b_transposed = b_transposed};
     void *a = buffer((size_t)(m * k) * 2), *b = buffer((size_t)(k * n) * 2);
     void *c = buffer((size_t)(m * n) * 2);
@@ -307,7 +306,7 @@ bench_products(int64_t tokens, int64_t hidden, int64_t vocab)
 /* --- attention --- */
 
 struct attention {
-    struct mw_cpu_attention shape;
+    struct mw_attention shape;
     uint16_t *qkv, *d_qkv, *o, *d_o;
     float *lse;
     void *scratch;

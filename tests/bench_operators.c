@@ -13,7 +13,8 @@
 #include <omp.h>
 #endif
 
-#include "exec/cpu/operators_internal.h"
+#include "exec/cpu/device.h"
+#include "exec/operators_internal.h"
 
 #define ROUNDS 9
 #define BIT(operator_) (1u << MW_OPERATOR_##operator_)
@@ -34,7 +35,8 @@ static const struct {
 struct bench {
     struct mw_decoder decoder;
     int64_t seq;
-    struct mw_cpu_operators *operators;
+    struct mw_cpu_device *device;
+    struct mw_operators *operators;
     struct mw_layer_room layer;
     struct mw_shared_room shared;
     int32_t *ids;
@@ -128,7 +130,10 @@ set_up(struct bench *b, bool smoke)
     b->ids = buffer(4 * b->seq);
     for (int64_t t = 0; t < b->seq; t++)
         b->ids[t] = (int32_t)(t * 7919 % b->decoder.vocab);
-    b->operators = mw_cpu_operators_create(&b->decoder, 1, b->seq, threads, NULL);
+    b->device = mw_cpu_device_create(threads, NULL);
+    if (b->device)
+        b->operators =
+            mw_operators_create(&mw_cpu_device_kernels, b->device, &b->decoder, 1, b->seq, NULL);
 }
 
 static void
@@ -144,12 +149,13 @@ tear_down(struct bench *b)
 static bool
 products_alone(const struct bench *b, const struct mw_compute *compute)
 {
-    struct mw_cpu_multiply multiplies[MW_CPU_MULTIPLIES_MAX];
-    int count = mw_cpu_operator_products(compute, multiplies);
+    struct mw_multiply multiplies[MW_MULTIPLIES_MAX];
+    int count = mw_operator_products(compute, multiplies);
 
     for (int i = 0; i < count; i++)
-        if (!mw_cpu_matmul_run(b->operators->matmul, &multiplies[i].product, multiplies[i].c,
-                               multiplies[i].a, multiplies[i].b, multiplies[i].bias))
+        if (!mw_cpu_device_kernels.multiply(b->device, &multiplies[i].product, multiplies[i].c,
+                                            multiplies[i].a, multiplies[i].b, multiplies[i].bias,
+                                            NULL))
             return false;
     return true;
 }
@@ -163,7 +169,7 @@ time_operator(const struct bench *b, const struct mw_compute *compute, double *a
 
     for (int r = -1; r < ROUNDS; r++) { /* the first makes primitives */
         double begin = now_ms();
-        if (!mw_cpu_operators_run(b->operators, compute, NULL))
+        if (!mw_operators_run(b->operators, compute, NULL))
             return false;
         double between = now_ms();
         if (!products_alone(b, compute))
@@ -224,8 +230,11 @@ main(int argc, char **argv)
         good = good && bench_row(&b, row, false);
     for (int row = ROW_COUNT - 1; row >= 0; row--)
         good = good && bench_row(&b, row, true);
-    printf("scratch %.1f MiB\n", (double)mw_cpu_operators_scratch_bytes(b.operators) / 0x1p20);
-    mw_cpu_operators_destroy(b.operators);
+    printf("scratch %.1f MiB\n", (double)(mw_operators_scratch_bytes(b.operators) +
+                                          mw_cpu_device_scratch_bytes(b.device)) /
+                                     0x1p20);
+    mw_operators_destroy(b.operators);
+    mw_cpu_device_destroy(b.device);
     tear_down(&b);
     return !good;
 }

@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec/cpu/operators_internal.h"
+#include "exec/cpu/device.h"
+#include "exec/operators.h"
 
 #define SHAPES_MAX 64
 
@@ -17,7 +18,7 @@ struct bare {
 };
 
 struct shape {
-    struct mw_cpu_product product;
+    struct mw_product product;
     struct bare bare;
     int64_t calls;
     double step_ms[4096], bare_ms[4096];
@@ -25,7 +26,9 @@ struct shape {
 
 static struct {
     void *device;
-    struct mw_cpu_operators *operators;
+    struct mw_cpu_device *cores;
+    struct mw_kernels kernels; /* those of the cores, products timed */
+    struct mw_operators *operators;
     struct shape *shapes[SHAPES_MAX];
     int shape_count;
     bool compares;
@@ -71,7 +74,7 @@ add_operand(struct bare *bare, int arg, const dnnl_memory_desc_t *desc)
 }
 
 static void
-make_bare(struct bare *bare, const struct mw_cpu_product *p)
+make_bare(struct bare *bare, const struct mw_product *p)
 {
     dnnl_memory_desc_t a = describe(dnnl_bf16, p->m, p->k, p->a_transposed);
     dnnl_memory_desc_t b = describe(dnnl_bf16, p->k, p->n, p->b_transposed);
@@ -113,7 +116,7 @@ run_bare(const struct bare *bare)
 /* --- inside the step ------------------------------------------------------------------------- */
 
 static struct shape *
-shape_of(const struct mw_cpu_product *product)
+shape_of(const struct mw_product *product)
 {
     for (int i = 0; i < bench.shape_count; i++)
         if (!memcmp(&bench.shapes[i]->product, product, sizeof *product))
@@ -128,13 +131,13 @@ shape_of(const struct mw_cpu_product *product)
 }
 
 static bool
-multiply(const struct mw_cpu_multiply *one)
+multiply(void *device, const struct mw_product *product, void *c, const uint16_t *a,
+         const uint16_t *b, const uint16_t *bias, GError **error)
 {
-    struct shape *shape = bench.compares ? shape_of(&one->product) : NULL;
+    struct shape *shape = bench.compares ? shape_of(product) : NULL;
     int64_t begin = g_get_monotonic_time();
 
-    if (!mw_cpu_matmul_run(bench.operators->matmul, &one->product, one->c, one->a, one->b,
-                           one->bias))
+    if (!mw_cpu_device_kernels.multiply(device, product, c, a, b, bias, error))
         return false;
     if (!shape)
         return true;
@@ -150,20 +153,8 @@ multiply(const struct mw_cpu_multiply *one)
 static bool
 compute(void *backend, const struct mw_compute *compute, GError **error)
 {
-    struct mw_cpu_multiply multiplies[MW_CPU_MULTIPLIES_MAX];
-    bool layer =
-        compute->operator_ >= MW_OPERATOR_NORM1 && compute->operator_ <= MW_OPERATOR_MLP_DOWN;
-    struct mw_cpu_steps steps = layer ? mw_cpu_layer_steps(compute->operator_, compute->backward)
-                                      : mw_cpu_end_steps(compute->operator_, compute->backward);
-
-    if (steps.before)
-        steps.before(bench.operators, compute);
-    int count = mw_cpu_operator_products(compute, multiplies);
-    for (int i = 0; i < count; i++)
-        must(multiply(&multiplies[i]), mw_cpu_matmul_error(bench.operators->matmul));
-    if (steps.behind)
-        steps.behind(bench.operators, compute);
-    return true;
+    (void)backend;
+    return mw_operators_run(bench.operators, compute, error);
 }
 
 /* --- the backend ----------------------------------------------------------------------------- */
@@ -173,8 +164,12 @@ open_products(const struct mw_backend_options *options, int64_t bytes, void **me
               GError **error)
 {
     bench.device = mw_backend_cpu.open(options, bytes, memory, error);
-    bench.operators = mw_cpu_operators_create(options->decoder, options->sequences, options->seq,
-                                              (int)g_get_num_processors(), error);
+    bench.cores = mw_cpu_device_create((int)g_get_num_processors(), error);
+    must(bench.cores != NULL, "no device");
+    bench.kernels = mw_cpu_device_kernels;
+    bench.kernels.multiply = multiply;
+    bench.operators = mw_operators_create(&bench.kernels, bench.cores, options->decoder,
+                                          options->sequences, options->seq, error);
     must(dnnl_engine_create(&bench.engine, dnnl_cpu, 0) == dnnl_success &&
              dnnl_stream_create(&bench.stream, bench.engine, dnnl_stream_default_flags) ==
                  dnnl_success,
@@ -185,7 +180,8 @@ open_products(const struct mw_backend_options *options, int64_t bytes, void **me
 static void
 close_products(void *backend)
 {
-    mw_cpu_operators_destroy(bench.operators);
+    mw_operators_destroy(bench.operators);
+    mw_cpu_device_destroy(bench.cores);
     mw_backend_cpu.close(backend);
 }
 
@@ -209,7 +205,7 @@ square_sums(void *backend, double *partial, const void *gradient, bool fp32, int
 }
 
 static bool
-adamw(void *backend, const struct mw_cpu_adamw *step, float *w, float *m, float *v, uint16_t *param,
+adamw(void *backend, const struct mw_adamw *step, float *w, float *m, float *v, uint16_t *param,
       const void *gradient, bool fp32, int64_t n, GError **error)
 {
     return mw_backend_cpu.adamw(backend, step, w, m, v, param, gradient, fp32, n, error);
@@ -264,7 +260,7 @@ bench_products_print(void)
            "ratio");
     for (int i = 0; i < bench.shape_count; i++) {
         struct shape *s = bench.shapes[i];
-        const struct mw_cpu_product *p = &s->product;
+        const struct mw_product *p = &s->product;
         g_autofree char *what = g_strdup_printf(
             "%s%s%s%s%s", p->a_transposed ? "At " : "", p->b_transposed ? "Bt " : "",
             p->bias ? "bias " : "", p->accumulate ? "+= " : "", p->c_fp32 ? "fp32" : "");

@@ -5,7 +5,8 @@
 #include <string.h>
 
 #include "exec/convert.h"
-#include "exec/cpu/operators.h"
+#include "exec/cpu/device.h"
+#include "exec/operators.h"
 #include "tests/driver_unit.h"
 #include "tests/whole_model.h"
 
@@ -18,7 +19,8 @@
 struct driver {
     const struct mw_drive *drive;
     struct mw_driven *driven;
-    struct mw_cpu_operators *operators;
+    struct mw_cpu_device *device;
+    struct mw_operators *operators;
     int64_t tokens, chunks;
     struct driver_unit head, *layers, tail; /* layers: four each */
     void *base;
@@ -58,7 +60,6 @@ blank(const struct driver *driver, enum mw_operator operator_, bool backward)
         .targets = drive->targets,
         .gradient_scale = 1.0f / (float)driver->tokens,
         .loss = &driver->driven->loss,
-        .gradient_fp32 = drive->gradient_fp32,
         .room = &driver->shared,
         .logits = driver->logits,
     };
@@ -69,12 +70,12 @@ run(const struct driver *driver, const struct mw_compute *compute)
 {
     GError *error = NULL;
 
-    mw_cpu_operators_prepare(driver->operators, compute, &error);
+    mw_operators_prepare(driver->operators, compute, &error);
     g_assert_no_error(error);
-    int64_t bytes = mw_cpu_operators_scratch_bytes(driver->operators);
-    mw_cpu_operators_run(driver->operators, compute, &error);
+    int64_t bytes = mw_cpu_device_scratch_bytes(driver->device);
+    mw_operators_run(driver->operators, compute, &error);
     g_assert_no_error(error);
-    g_assert_cmpint(mw_cpu_operators_scratch_bytes(driver->operators), ==, bytes);
+    g_assert_cmpint(mw_cpu_device_scratch_bytes(driver->device), ==, bytes);
 }
 
 static void
@@ -301,7 +302,8 @@ tear_down(struct driver *driver)
     for (int64_t u = 0; u < 4 * driver->drive->decoder->layers; u++)
         driver_unit_take(&driver->layers[u], driver->drive, driver->driven->gradients);
     driver_unit_take(&driver->tail, driver->drive, driver->driven->gradients);
-    mw_cpu_operators_destroy(driver->operators);
+    mw_operators_destroy(driver->operators);
+    mw_cpu_device_destroy(driver->device);
     free(driver->base);
     free(driver->logits);
     g_free(driver->layers);
@@ -327,8 +329,10 @@ mw_drive(const struct mw_drive *drive)
     threads = omp_get_max_threads();
 #endif
     driver.chunks = CLAMP(drive->chunks, 1, tokens);
-    driver.operators =
-        mw_cpu_operators_create(decoder, drive->sequences, drive->seq, threads, &error);
+    driver.device = mw_cpu_device_create(threads, &error);
+    g_assert_no_error(error);
+    driver.operators = mw_operators_create(&mw_cpu_device_kernels, driver.device, decoder,
+                                           drive->sequences, drive->seq, &error);
     g_assert_no_error(error);
     make_rooms(&driver);
     make_units(&driver);

@@ -18,7 +18,6 @@ struct mw_drive {
     int64_t chunks;        /* of logits and loss; at most the tokens */
     int64_t micro_batches; /* the same tokens again, gradients added up */
     bool recompute;        /* one layer's room serves all; each is computed again for backward */
-    bool gradient_fp32;
 };
 
 struct mw_driven {

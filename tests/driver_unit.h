@@ -8,13 +8,13 @@
 #include "exec/compute.h"
 #include "tests/compute_driver.h"
 
-#define DRIVER_POISON 0xff /* a NaN in bf16 and in fp32 */
+#define DRIVER_POISON 0xff /* a NaN in bf16 */
 
 struct driver_unit {
     struct mw_tensor tensor;
     struct mw_part *parts;
     uint16_t **params;
-    void **gradients;
+    uint16_t **gradients;
     uint32_t made; /* operators whose gradients are begun */
 };
 

@@ -178,13 +178,13 @@ check_norm_weights(const struct mw_cpu_kernels *k, const struct norm_case *c, co
     struct mw_tensor half = mw_tensor_poisoned(c->columns);
     g_autofree float *full = mw_floats_poisoned(c->columns);
     const float *mean = c->centred ? c->mean : NULL;
-    k->norm_weight_gradient((struct mw_cpu_gradient){half.bits, false, false}, c->dy.bits,
-                            c->x.bits, mean, c->rstd, c->rows, c->columns);
-    mw_expect_bf16("dweight", half.bits, dweight, c->columns, RELATIVE, bound);
-    k->norm_weight_gradient((struct mw_cpu_gradient){full, true, false}, c->dy.bits, c->x.bits,
+    k->norm_weight_gradient((struct mw_gradient){half.bits, false, false}, c->dy.bits, c->x.bits,
                             mean, c->rstd, c->rows, c->columns);
+    mw_expect_bf16("dweight", half.bits, dweight, c->columns, RELATIVE, bound);
+    k->norm_weight_gradient((struct mw_gradient){full, true, false}, c->dy.bits, c->x.bits, mean,
+                            c->rstd, c->rows, c->columns);
     mw_expect_fp32("dweight", full, dweight, c->columns, 1e-6, bound);
-    k->bias_gradient((struct mw_cpu_gradient){full, true, true}, c->dy.bits, c->columns, c->rows,
+    k->bias_gradient((struct mw_gradient){full, true, true}, c->dy.bits, c->columns, c->rows,
                      c->columns);
     for (int64_t i = 0; i < c->columns; i++)
         half.value[i] = dweight[i] + dbias[i];

@@ -6,12 +6,13 @@
 #include <omp.h>
 #endif
 
+#include "exec/rope.h"
 #include "kernel_helpers.h"
 #include "kernel_reference.h"
 
 /* q, k and v are slices of one fused tensor, with a few elements between rows; o is dense. */
 struct attention_case {
-    struct mw_cpu_attention shape;
+    struct mw_attention shape;
     struct mw_ref_attention plain;
     struct mw_tensor q, k, v, d_o; /* dense */
     int64_t rows, ld;
@@ -47,16 +48,16 @@ case_shape(struct attention_case *c, int64_t seq)
     c->plain = plain;
     c->rows = plain.batch * seq;
     c->ld = (plain.heads + 2 * kv_heads) * plain.head_dim + mw_random_size(5);
-    c->shape = (struct mw_cpu_attention){plain.batch,
-                                         seq,
-                                         plain.heads,
-                                         kv_heads,
-                                         plain.head_dim,
-                                         c->ld,
-                                         c->ld,
-                                         c->ld,
-                                         plain.heads * plain.head_dim,
-                                         (float)plain.scale};
+    c->shape = (struct mw_attention){plain.batch,
+                                     seq,
+                                     plain.heads,
+                                     kv_heads,
+                                     plain.head_dim,
+                                     c->ld,
+                                     c->ld,
+                                     c->ld,
+                                     plain.heads * plain.head_dim,
+                                     (float)plain.scale};
 }
 
 static void
@@ -209,7 +210,8 @@ test_rope(gconstpointer data)
         struct mw_tensor x = mw_tensor_random(n, 3.0);
         g_autofree double *before = g_memdup2(x.value, (gsize)n * sizeof *x.value);
         g_autofree float *table = mw_floats_poisoned(seq * dim);
-        mw_cpu_rope_table(table, seq, dim, 10000.0);
+        struct mw_decoder decoder = {.head_dim = dim, .rope_theta = 10000.0};
+        mw_rope_table(&decoder, seq, table);
         k->rope(x.bits, table, batch, seq, heads, dim, heads * dim, false);
         mw_ref_rope(x.value, batch, seq, heads, dim, 10000.0, false);
         mw_expect_bf16("turned", x.bits, x.value, n, MW_BF16_HALF_ULP, 1e-5);

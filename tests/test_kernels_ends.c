@@ -72,8 +72,8 @@ check_embedding_backward(const struct mw_cpu_kernels *k, const struct table_case
 {
     g_autofree float *sums = plain_sums(c), *full = mw_floats_poisoned(c->weight.n);
     g_autofree uint64_t *order = g_new(uint64_t, c->rows);
-    struct mw_cpu_gradient to_full = {full, true, false};
-    struct mw_cpu_gradient to_half = {c->weight.bits, false, true};
+    struct mw_gradient to_full = {full, true, false};
+    struct mw_gradient to_half = {c->weight.bits, false, true};
     k->embedding_backward(to_full, c->dy.bits, c->tokens, c->rows, c->columns, c->first, c->count,
                           order);
     for (int64_t i = 0; i < c->weight.n; i++)
@@ -114,8 +114,8 @@ test_positions(gconstpointer data)
         }
         k->position_forward(y.bits, weight.bits, batch, seq, columns);
         mw_expect_bf16("y", y.bits, y.value, n, MW_BF16_HALF_ULP, 0.0);
-        k->position_backward((struct mw_cpu_gradient){full, true, false}, dy.bits, batch, seq,
-                             columns, positions);
+        k->position_backward((struct mw_gradient){full, true, false}, dy.bits, batch, seq, columns,
+                             positions);
         mw_expect_fp32("dweight", full, sums, positions * columns, 0.0, 1e-5);
         mw_tensor_clear(&weight);
         mw_tensor_clear(&y);

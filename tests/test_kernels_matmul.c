@@ -10,7 +10,7 @@
 #include "kernel_helpers.h"
 
 struct product_case {
-    struct mw_cpu_product product;
+    struct mw_product product;
     struct mw_tensor a, b, bias;
     double *expected; /* what C becomes, [m, ld_c] with NaN between rows */
     double *size;     /* sum of the terms' magnitudes: what errors are relative to */
@@ -25,9 +25,9 @@ or_dense(int64_t ld, int64_t dense)
 }
 
 static void
-case_shape(struct mw_cpu_product *p, int64_t m, int64_t n, int64_t k)
+case_shape(struct mw_product *p, int64_t m, int64_t n, int64_t k)
 {
-    *p = (struct mw_cpu_product){
+    *p = (struct mw_product){
         .m = m,
         .n = n,
         .k = k,
@@ -54,7 +54,7 @@ c_value(const struct product_case *c, int64_t i)
 static void
 fill_c(struct product_case *c)
 {
-    const struct mw_cpu_product *p = &c->product;
+    const struct mw_product *p = &c->product;
     int64_t ld = or_dense(p->ld_c, p->n);
     c->c_n = (p->m - 1) * ld + p->n;
     struct mw_tensor half = mw_tensor_random(c->c_n, 1.0);
@@ -75,7 +75,7 @@ fill_c(struct product_case *c)
 static void
 expect_element(struct product_case *c, int64_t i, int64_t j)
 {
-    const struct mw_cpu_product *p = &c->product;
+    const struct mw_product *p = &c->product;
     int64_t ld_a = or_dense(p->ld_a, p->a_transposed ? p->m : p->k);
     int64_t ld_b = or_dense(p->ld_b, p->b_transposed ? p->k : p->n);
     int64_t at = i * or_dense(p->ld_c, p->n) + j;
@@ -93,7 +93,7 @@ expect_element(struct product_case *c, int64_t i, int64_t j)
 
 /* Operands of a shape, and what is expected of them. */
 static void
-case_fill(struct product_case *c, const struct mw_cpu_product *p)
+case_fill(struct product_case *c, const struct mw_product *p)
 {
     int64_t m = p->m, n = p->n, k = p->k;
     c->product = *p;
@@ -113,7 +113,7 @@ case_fill(struct product_case *c, const struct mw_cpu_product *p)
 static void
 case_init(struct product_case *c, int64_t m, int64_t n, int64_t k)
 {
-    struct mw_cpu_product product;
+    struct mw_product product;
     case_shape(&product, m, n, k);
     case_fill(c, &product);
 }
@@ -132,7 +132,7 @@ case_clear(struct product_case *c)
 static void
 check_result(const struct product_case *c)
 {
-    const struct mw_cpu_product *p = &c->product;
+    const struct mw_product *p = &c->product;
     int64_t ld = or_dense(p->ld_c, p->n);
     double relative = p->c_fp32 ? MW_FP32_HALF_ULP : MW_BF16_HALF_ULP;
     for (int64_t i = 0; i < c->c_n; i++) {
@@ -209,7 +209,7 @@ test_library(void)
 static void
 test_blocks(void)
 {
-    static const struct mw_cpu_product products[] = {
+    static const struct mw_product products[] = {
         {.m = 50, .n = 90001, .k = 2, .ld_c = 90003, .b_transposed = true, .bias = true},
         {.m = 50, .n = 90001, .k = 2, .ld_a = 5, .ld_b = 90002, .ld_c = 90005},
         {.m = 90001, .n = 50, .k = 2, .ld_a = 90004, .a_transposed = true, .bias = true},
@@ -258,7 +258,7 @@ static void
 test_refused(void)
 {
     struct mw_cpu_matmul *matmul = mw_cpu_matmul_create();
-    const struct mw_cpu_product product = {.m = -4, .n = 8, .k = 8};
+    const struct mw_product product = {.m = -4, .n = 8, .k = 8};
     if (mw_cpu_matmul_by_library(matmul)) {
         g_assert_false(mw_cpu_matmul_prepare(matmul, &product));
         g_assert_cmpstr(mw_cpu_matmul_error(matmul), ==,

@@ -44,7 +44,7 @@ state_random(int64_t n)
 
 /* As the header states it, one element and one operation at a time. */
 static void
-plain_adamw(const struct mw_cpu_adamw *a, struct state *s, const float *grad)
+plain_adamw(const struct mw_adamw *a, struct state *s, const float *grad)
 {
     for (int64_t i = 0; i < s->n; i++) {
         float g = grad[i] * a->grad_scale;
@@ -74,8 +74,8 @@ expect_same(const struct state *a, const struct state *b)
 static void
 check_adamw(const struct mw_cpu_kernels *k, int64_t n, bool grad_fp32)
 {
-    const struct mw_cpu_adamw step =
-        mw_cpu_adamw_step(3e-4, 0.9, 0.95, 1e-8, 0.1, mw_random_size(1000), 1.0 / 1024);
+    const struct mw_adamw step =
+        mw_adamw_step(3e-4, 0.9, 0.95, 1e-8, 0.1, mw_random_size(1000), 1.0 / 1024);
     struct mw_tensor half = mw_tensor_random(n, 10.0);
     g_autofree float *full = grad_fp32 ? mw_floats_random(n, 10.0) : g_new(float, n);
     for (int64_t i = 0; i < n && !grad_fp32; i++)
@@ -119,7 +119,7 @@ static void
 test_adamw_shards(gconstpointer data)
 {
     const struct mw_cpu_kernels *k = data;
-    const struct mw_cpu_adamw step = mw_cpu_adamw_step(1e-3, 0.9, 0.999, 1e-8, 0.0, 1, 1.0);
+    const struct mw_adamw step = mw_adamw_step(1e-3, 0.9, 0.999, 1e-8, 0.0, 1, 1.0);
     int64_t n = 5000, cut = 1237;
     g_autofree float *grad = mw_floats_random(n, 1.0);
     struct state whole = state_random(n), parts = state_copy(&whole);
@@ -136,7 +136,7 @@ static void
 test_adamw_formula(gconstpointer data)
 {
     const struct mw_cpu_kernels *k = data;
-    const struct mw_cpu_adamw step = mw_cpu_adamw_step(0.01, 0.9, 0.99, 1e-8, 0.1, 3, 0.5);
+    const struct mw_adamw step = mw_adamw_step(0.01, 0.9, 0.99, 1e-8, 0.1, 3, 0.5);
     float w = 2.0f, m = 0.3f, v = 0.04f, grad = 1.5f;
     double g = 0.5 * 1.5, em = 0.9 * 0.3 + 0.1 * g, ev = 0.99 * 0.04 + 0.01 * g * g;
     double m_hat = em / (1.0 - pow(0.9, 3.0)), v_hat = ev / (1.0 - pow(0.99, 3.0));
@@ -163,14 +163,14 @@ test_norm(gconstpointer data)
 {
     const struct mw_cpu_kernels *k = data;
     for (int round = 0; round < 5; round++) {
-        int64_t n = 2 * MW_CPU_NORM_BLOCK + mw_random_size(70000), blocks = mw_cpu_norm_blocks(n);
+        int64_t n = 2 * MW_NORM_BLOCK + mw_random_size(70000), blocks = mw_norm_blocks(n);
         g_autofree float *grad = mw_floats_random(n, 1e20);
         g_autofree double *whole = g_new0(double, blocks), *shards = g_new0(double, blocks);
         k->square_sums(whole, grad, true, n);
-        g_assert_cmpfloat(fabs(mw_cpu_norm_combine(whole, blocks) / plain_squares(grad, n) - 1.0),
-                          <, 1e-12);
-        k->square_sums(shards, grad, true, MW_CPU_NORM_BLOCK);
-        k->square_sums(shards + 1, grad + MW_CPU_NORM_BLOCK, true, n - MW_CPU_NORM_BLOCK);
+        g_assert_cmpfloat(fabs(mw_norm_combine(whole, blocks) / plain_squares(grad, n) - 1.0), <,
+                          1e-12);
+        k->square_sums(shards, grad, true, MW_NORM_BLOCK);
+        k->square_sums(shards + 1, grad + MW_NORM_BLOCK, true, n - MW_NORM_BLOCK);
         g_assert_cmpmem(whole, (gsize)blocks * 8, shards, (gsize)blocks * 8);
         mw_cpu_kernels_of(MW_CPU_ISA_GENERIC)->square_sums(shards, grad, true, n);
         g_assert_cmpmem(whole, (gsize)blocks * 8, shards, (gsize)blocks * 8);
@@ -182,19 +182,19 @@ static void
 test_overflow(gconstpointer data)
 {
     const struct mw_cpu_kernels *k = data;
-    int64_t n = MW_CPU_NORM_BLOCK + 37;
+    int64_t n = MW_NORM_BLOCK + 37;
     g_autofree uint16_t *grad = g_new(uint16_t, n);
     double partial[2];
     for (int64_t i = 0; i < n; i++)
         grad[i] = 0x7f7f;
     k->square_sums(partial, grad, false, n);
-    g_assert_true(isfinite(mw_cpu_norm_combine(partial, 2)));
+    g_assert_true(isfinite(mw_norm_combine(partial, 2)));
     const uint16_t bad[] = {0x7f80, 0xff80, 0x7fc0, 0x7f81};
     for (size_t i = 0; i < G_N_ELEMENTS(bad); i++) {
         int64_t at = g_test_rand_int_range(0, (gint32)n);
         grad[at] = bad[i];
         k->square_sums(partial, grad, false, n);
-        g_assert_false(isfinite(mw_cpu_norm_combine(partial, 2)));
+        g_assert_false(isfinite(mw_norm_combine(partial, 2)));
         grad[at] = 0x7f7f;
     }
 }

@@ -1,10 +1,11 @@
-/* The operators of the cpu backend, a whole step of them: against what PyTorch computes, between
+/* The operators on CPU cores, a whole step of them: against what PyTorch computes, between
  * tile counts, chunks, layouts, and again. */
 #include <math.h>
 #include <string.h>
 
+#include "exec/cpu/device.h"
 #include "exec/cpu/matmul.h"
-#include "exec/cpu/operators.h"
+#include "exec/operators.h"
 #include "tests/compute_driver.h"
 #include "tests/weights_fixture.h"
 #include "tests/whole_model.h"
@@ -133,7 +134,6 @@ test_torch(struct fixture *f, gconstpointer name)
         f->drive.tiles = variant & 1 ? 3 : 1;
         f->drive.chunks = variant & 2 ? 3 : 1;
         f->drive.recompute = variant & 4;
-        f->drive.gradient_fp32 = variant & 4;
         struct mw_driven driven = mw_drive(&f->drive);
         check_driven(f, &driven);
         mw_driven_clear(&driven);
@@ -218,8 +218,8 @@ test_chunks(struct fixture *f, gconstpointer name)
     mw_driven_clear(&whole);
 }
 
-/* In fp32 the second micro-batch's gradient is added to the first one's, nearly without
- * rounding. */
+/* The second micro-batch's gradient is added to the first one's: two roundings to bf16, of half a
+ * unit in the last place each. */
 static void
 test_accumulation(struct fixture *f, gconstpointer name)
 {
@@ -229,14 +229,13 @@ test_accumulation(struct fixture *f, gconstpointer name)
     (void)name;
     f->drive.tiles = 3;
     f->drive.chunks = 2;
-    f->drive.gradient_fp32 = true;
     struct mw_driven once = mw_drive(&f->drive);
     f->drive.micro_batches = 2;
     struct mw_driven twice = mw_drive(&f->drive);
     for (int64_t i = 0; i < elements; i++)
         once.gradients[i] *= 2;
     g_assert_cmpfloat(mw_whole_difference(&f->decoder, twice.gradients, once.gradients, worst), <,
-                      1e-5);
+                      0x1p-8);
     g_assert_true(twice.loss == once.loss);
     mw_driven_clear(&once);
     mw_driven_clear(&twice);
@@ -284,20 +283,23 @@ test_refused(void)
     struct mw_compute compute = {.decoder = &decoder, .sequences = 3, .seq = 4};
     GError *error = NULL;
 
-    struct mw_cpu_operators *operators = mw_cpu_operators_create(&decoder, 2, 4, 64, &error);
+    struct mw_cpu_device *device = mw_cpu_device_create(64, &error);
+    struct mw_operators *operators =
+        mw_operators_create(&mw_cpu_device_kernels, device, &decoder, 2, 4, &error);
     g_assert_no_error(error);
     compute.operator_ = MW_OPERATOR_ATTENTION;
-    g_assert_false(mw_cpu_operators_run(operators, &compute, &error));
+    g_assert_false(mw_operators_run(operators, &compute, &error));
     assert_refused(g_steal_pointer(&error), "more tokens");
     compute.sequences = 2;
     compute.operator_ = MW_OPERATOR_CHECKPOINT;
-    g_assert_false(mw_cpu_operators_prepare(operators, &compute, &error));
+    g_assert_false(mw_operators_prepare(operators, &compute, &error));
     assert_refused(g_steal_pointer(&error), "no operator of a decoder");
-    mw_cpu_operators_destroy(operators);
+    mw_operators_destroy(operators);
     decoder.head_dim = 7;
-    g_assert_null(mw_cpu_operators_create(&decoder, 2, 4, 1, &error));
+    g_assert_null(mw_operators_create(&mw_cpu_device_kernels, device, &decoder, 2, 4, &error));
     assert_refused(g_steal_pointer(&error), "head_dim: value 7: must be even");
-    mw_cpu_operators_destroy(NULL);
+    mw_operators_destroy(NULL);
+    mw_cpu_device_destroy(device);
 }
 
 #define ADD(name, model, test)                                                                     \

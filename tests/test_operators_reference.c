@@ -198,7 +198,6 @@ test_backend(gconstpointer data)
     for (drive.tiles = 1; drive.tiles <= 4; drive.tiles++) {
         drive.chunks = 1 + drive.tiles % 3;
         drive.recompute = drive.tiles % 2;
-        drive.gradient_fp32 = drive.tiles > 2;
         check(&drive, &expected);
     }
     clear_inputs(&in);

@@ -141,7 +141,7 @@ mw_whole_gather(const struct mw_decoder *decoder, const double *whole,
 
 void
 mw_whole_scatter(const struct mw_decoder *decoder, double *whole,
-                 const struct mw_weights_part *part, const void *values, bool fp32)
+                 const struct mw_weights_part *part, const uint16_t *bf16)
 {
     struct mw_weights_piece pieces[MW_WEIGHTS_PIECES_MAX];
     int count = mw_weights_pieces(decoder, part, pieces);
@@ -150,8 +150,7 @@ mw_whole_scatter(const struct mw_decoder *decoder, double *whole,
         int64_t to = begin_of(decoder, pieces[i].weight.name) + pieces[i].first;
         for (int64_t e = 0; e < pieces[i].count; e++) {
             int64_t at = pieces[i].at + e;
-            whole[to + e] = (double)(fp32 ? ((const float *)values)[at]
-                                          : mw_fp32_of_bf16(((const uint16_t *)values)[at]));
+            whole[to + e] = (double)mw_fp32_of_bf16(bf16[at]);
         }
     }
 }

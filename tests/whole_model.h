@@ -27,7 +27,7 @@ double *mw_whole_load(const struct mw_decoder *decoder, const struct mw_safetens
 void mw_whole_gather(const struct mw_decoder *decoder, const double *whole,
                      const struct mw_weights_part *part, uint16_t *bf16);
 void mw_whole_scatter(const struct mw_decoder *decoder, double *whole,
-                      const struct mw_weights_part *part, const void *values, bool fp32);
+                      const struct mw_weights_part *part, const uint16_t *bf16);
 
 /* What `got` is off by, as a share of the root mean square of `expected` in the same tensor or, if
  * that is larger, a tenth of the operator's; the largest over all tensors, whose name goes to

@@ -45,7 +45,7 @@ mw_narrow_quick(mw_f32x16 x)
 }
 
 /* The forward pass's share of attention_scratch_bytes. */
-int64_t MW_CPU(attention_forward_bytes)(const struct mw_cpu_attention *shape, int threads);
+int64_t MW_CPU(attention_forward_bytes)(const struct mw_attention *shape, int threads);
 
 MW_INLINE int64_t
 mw_smaller(int64_t a, int64_t b)

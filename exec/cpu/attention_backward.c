@@ -45,7 +45,7 @@ struct queries {
 };
 
 static int64_t
-work_bytes(const struct mw_cpu_attention *s)
+work_bytes(const struct mw_attention *s)
 {
     int64_t keys = mw_round_up(s->seq, MW_LANES), dim = mw_round_up(s->head_dim, MW_LANES);
     int64_t sums = 2 * s->seq * dim * (int64_t)sizeof(float);
@@ -54,7 +54,7 @@ work_bytes(const struct mw_cpu_attention *s)
 }
 
 int64_t
-MW_CPU(attention_scratch_bytes)(const struct mw_cpu_attention *shape, int threads)
+MW_CPU(attention_scratch_bytes)(const struct mw_attention *shape, int threads)
 {
     int64_t forward = MW_CPU(attention_forward_bytes)(shape, threads);
     int64_t backward = threads * work_bytes(shape);
@@ -62,7 +62,7 @@ MW_CPU(attention_scratch_bytes)(const struct mw_cpu_attention *shape, int thread
 }
 
 static struct head
-lay_out(const struct mw_cpu_attention *s, void *scratch)
+lay_out(const struct mw_attention *s, void *scratch)
 {
     struct head head = {.dim = mw_round_up(s->head_dim, MW_LANES),
                         .keys = mw_round_up(s->seq, MW_LANES)};
@@ -78,7 +78,7 @@ lay_out(const struct mw_cpu_attention *s, void *scratch)
 }
 
 static void
-turn_keys(const struct mw_cpu_attention *s, const struct head *head)
+turn_keys(const struct mw_attention *s, const struct head *head)
 {
     for (int64_t c = 0; c < s->head_dim; c++) {
         uint16_t *row = head->k_turned + c * head->keys;
@@ -111,7 +111,7 @@ pack_padded_rows(uint32_t *out, int64_t dim, const uint16_t *x, int64_t ld, int6
 }
 
 static void
-load_queries(const struct mw_cpu_attention *s, const struct head *head, const struct queries *b)
+load_queries(const struct mw_attention *s, const struct head *head, const struct queries *b)
 {
     struct work *w = head->work;
     mw_pack_transposed(w->q_columns, BLOCK_Q, b->q, s->ld_q, b->n, s->head_dim);
@@ -153,7 +153,7 @@ differentiate(struct work *w, int64_t row, int64_t padded, int64_t seen_from, fl
 }
 
 static void
-visit_keys(const struct mw_cpu_attention *s, const struct head *head, const struct queries *b,
+visit_keys(const struct mw_attention *s, const struct head *head, const struct queries *b,
            int64_t first)
 {
     struct work *w = head->work;
@@ -200,7 +200,7 @@ visit_keys(const struct mw_cpu_attention *s, const struct head *head, const stru
 }
 
 static void
-put_queries(const struct mw_cpu_attention *s, const struct work *w, const struct queries *b)
+put_queries(const struct mw_attention *s, const struct work *w, const struct queries *b)
 {
     for (int64_t i = 0; i < b->n; i++) {
         for (int64_t c = 0; c < s->head_dim; c += MW_LANES) {
@@ -223,7 +223,7 @@ put_sums(uint16_t *out, int64_t ld, const float *sums, int64_t dim, int64_t rows
 }
 
 static void
-visit_queries(const struct mw_cpu_attention *s, const struct head *head, const struct queries *b)
+visit_queries(const struct mw_attention *s, const struct head *head, const struct queries *b)
 {
     load_queries(s, head, b);
     for (int64_t first = 0; first < b->first + b->n; first += BLOCK_K)
@@ -240,7 +240,7 @@ struct pointers {
 
 /* Head g of k and v of sequence b, and the heads of its group. */
 static void
-differentiate_head(const struct mw_cpu_attention *s, const struct pointers *x, int64_t b, int64_t g)
+differentiate_head(const struct mw_attention *s, const struct pointers *x, int64_t b, int64_t g)
 {
     struct head head = lay_out(s, x->scratch);
     int64_t token = b * s->seq, group = s->heads / s->kv_heads;
@@ -272,7 +272,7 @@ differentiate_head(const struct mw_cpu_attention *s, const struct pointers *x, i
 }
 
 void
-MW_CPU(attention_backward)(const struct mw_cpu_attention *shape, uint16_t *dq, uint16_t *dk,
+MW_CPU(attention_backward)(const struct mw_attention *shape, uint16_t *dq, uint16_t *dk,
                            uint16_t *dv, const uint16_t *d_o, const uint16_t *o, const float *lse,
                            const uint16_t *q, const uint16_t *k, const uint16_t *v, void *scratch)
 {

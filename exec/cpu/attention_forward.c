@@ -40,7 +40,7 @@ struct queries {
 };
 
 static int64_t
-work_bytes(const struct mw_cpu_attention *s)
+work_bytes(const struct mw_attention *s)
 {
     int64_t keys = mw_round_up(s->seq, MW_LANES);
     int64_t words = keys * (s->head_dim / 2) + keys / 2 * mw_round_up(s->head_dim, MW_LANES);
@@ -48,7 +48,7 @@ work_bytes(const struct mw_cpu_attention *s)
 }
 
 static struct packed
-lay_out(const struct mw_cpu_attention *s, void *scratch)
+lay_out(const struct mw_attention *s, void *scratch)
 {
     struct packed p = {.keys = mw_round_up(s->seq, MW_LANES),
                        .dim = mw_round_up(s->head_dim, MW_LANES)};
@@ -111,7 +111,7 @@ take_in(struct work *w, int64_t i, int64_t keys, float scale, int64_t dim)
 }
 
 static void
-visit_keys(const struct mw_cpu_attention *s, const struct packed *p, const struct queries *block,
+visit_keys(const struct mw_attention *s, const struct packed *p, const struct queries *block,
            int64_t first, float scale)
 {
     struct work *w = p->work;
@@ -131,7 +131,7 @@ visit_keys(const struct mw_cpu_attention *s, const struct packed *p, const struc
 }
 
 static void
-put_queries(const struct mw_cpu_attention *s, const struct packed *p, const struct queries *block)
+put_queries(const struct mw_attention *s, const struct packed *p, const struct queries *block)
 {
     const struct work *w = p->work;
     for (int64_t i = 0; i < block->n; i++) {
@@ -146,7 +146,7 @@ put_queries(const struct mw_cpu_attention *s, const struct packed *p, const stru
 }
 
 static void
-attend(const struct mw_cpu_attention *s, const struct packed *p, const struct queries *block)
+attend(const struct mw_attention *s, const struct packed *p, const struct queries *block)
 {
     struct work *w = p->work;
     memset(w->out, 0, (size_t)(block->n * p->dim) * sizeof *w->out);
@@ -160,14 +160,14 @@ attend(const struct mw_cpu_attention *s, const struct packed *p, const struct qu
 }
 
 int64_t
-MW_CPU(attention_forward_bytes)(const struct mw_cpu_attention *shape, int threads)
+MW_CPU(attention_forward_bytes)(const struct mw_attention *shape, int threads)
 {
     return threads * work_bytes(shape);
 }
 
 /* Queries [first, first + CHUNK) of sequence b and head g of k and v. */
 static void
-attend_chunk(const struct mw_cpu_attention *s, uint16_t *o, float *lse, const uint16_t *q,
+attend_chunk(const struct mw_attention *s, uint16_t *o, float *lse, const uint16_t *q,
              const uint16_t *k, const uint16_t *v, int64_t b, int64_t g, int64_t first,
              void *scratch)
 {
@@ -190,10 +190,10 @@ attend_chunk(const struct mw_cpu_attention *s, uint16_t *o, float *lse, const ui
 }
 
 void
-MW_CPU(attention_forward)(const struct mw_cpu_attention *shape, uint16_t *o, float *lse,
+MW_CPU(attention_forward)(const struct mw_attention *shape, uint16_t *o, float *lse,
                           const uint16_t *q, const uint16_t *k, const uint16_t *v, void *scratch)
 {
-    const struct mw_cpu_attention *s = shape;
+    const struct mw_attention *s = shape;
     int64_t chunks = (s->seq + CHUNK - 1) / CHUNK, pairs = s->batch * s->kv_heads;
     /* The longest first: the last chunk sees all keys. */
 #pragma omp parallel for schedule(dynamic)

@@ -3,11 +3,14 @@
 #include <string.h>
 
 #include "exec/backend.h"
-#include "exec/cpu/operators.h"
+#include "exec/cpu/device.h"
+#include "exec/cpu/kernels.h"
 #include "exec/memory.h"
+#include "exec/operators.h"
 
 struct cpu {
-    struct mw_cpu_operators *operators;
+    struct mw_cpu_device *device;
+    struct mw_operators *operators;
     const struct mw_cpu_kernels *kernels;
     struct mw_arena arena;
     int threads;
@@ -18,7 +21,8 @@ close_cpu(void *backend)
 {
     struct cpu *cpu = backend;
 
-    mw_cpu_operators_destroy(cpu->operators);
+    mw_operators_destroy(cpu->operators);
+    mw_cpu_device_destroy(cpu->device);
     mw_arena_release(&cpu->arena);
     g_free(cpu);
 }
@@ -30,8 +34,10 @@ open_cpu(const struct mw_backend_options *options, int64_t bytes, void **memory,
 
     cpu->threads = options->threads ? options->threads : omp_get_num_procs();
     cpu->kernels = mw_cpu_kernels();
-    cpu->operators = mw_cpu_operators_create(options->decoder, options->sequences, options->seq,
-                                             cpu->threads, error);
+    cpu->device = mw_cpu_device_create(cpu->threads, error);
+    if (cpu->device)
+        cpu->operators = mw_operators_create(&mw_cpu_device_kernels, cpu->device, options->decoder,
+                                             options->sequences, options->seq, error);
     if (!cpu->operators || !mw_arena_reserve(&cpu->arena, "device memory", bytes, error)) {
         close_cpu(cpu);
         return NULL;
@@ -53,13 +59,13 @@ enter(void *backend)
 static bool
 prepare(void *backend, const struct mw_compute *compute, GError **error)
 {
-    return mw_cpu_operators_prepare(enter(backend)->operators, compute, error);
+    return mw_operators_prepare(enter(backend)->operators, compute, error);
 }
 
 static bool
 compute(void *backend, const struct mw_compute *compute, GError **error)
 {
-    return mw_cpu_operators_run(enter(backend)->operators, compute, error);
+    return mw_operators_run(enter(backend)->operators, compute, error);
 }
 
 static bool
@@ -94,7 +100,7 @@ square_sums(void *backend, double *partial, const void *gradient, bool fp32, int
 }
 
 static bool
-adamw(void *backend, const struct mw_cpu_adamw *step, float *w, float *m, float *v,
+adamw(void *backend, const struct mw_adamw *step, float *w, float *m, float *v,
       uint16_t *param, const void *gradient, bool fp32, int64_t n, GError **error)
 {
     (void)error;

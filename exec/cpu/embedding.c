@@ -58,8 +58,8 @@ order_tokens(uint64_t *order, const int32_t *tokens, int64_t rows, int32_t first
 
 /* Adds up the rows of dy of one token, n keys of the same id, in their order. */
 static void
-put_token(struct mw_cpu_gradient dweight, const uint16_t *dy, int64_t columns,
-          const uint64_t *order, int64_t n)
+put_token(struct mw_gradient dweight, const uint16_t *dy, int64_t columns, const uint64_t *order,
+          int64_t n)
 {
     int64_t id = (int64_t)(order[0] >> 32);
     for (int64_t c = 0; c < columns; c += MW_LANES) {
@@ -72,16 +72,16 @@ put_token(struct mw_cpu_gradient dweight, const uint16_t *dy, int64_t columns,
 }
 
 static void
-clear(struct mw_cpu_gradient g, int64_t first, int64_t n)
+clear(struct mw_gradient g, int64_t first, int64_t n)
 {
     size_t element_bytes = g.fp32 ? sizeof(float) : sizeof(uint16_t);
     memset((char *)g.data + (size_t)first * element_bytes, 0, (size_t)n * element_bytes);
 }
 
 void
-MW_CPU(embedding_backward)(struct mw_cpu_gradient dweight, const uint16_t *dy,
-                           const int32_t *tokens, int64_t rows, int64_t columns, int32_t first,
-                           int32_t count, uint64_t *order)
+MW_CPU(embedding_backward)(struct mw_gradient dweight, const uint16_t *dy, const int32_t *tokens,
+                           int64_t rows, int64_t columns, int32_t first, int32_t count,
+                           uint64_t *order)
 {
     if (!dweight.accumulate) {
 #pragma omp parallel for schedule(static)
@@ -120,7 +120,7 @@ MW_CPU(position_forward)(uint16_t *y, const uint16_t *weight, int64_t batch, int
 }
 
 void
-MW_CPU(position_backward)(struct mw_cpu_gradient dweight, const uint16_t *dy, int64_t batch,
+MW_CPU(position_backward)(struct mw_gradient dweight, const uint16_t *dy, int64_t batch,
                           int64_t seq, int64_t columns, int64_t positions)
 {
 #pragma omp parallel for schedule(static)

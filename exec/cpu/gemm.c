@@ -37,7 +37,7 @@ leading(int64_t ld, int64_t dense)
 
 /* Rows of A along k from `first` on, n of them, a pair's other half zero where n is odd. */
 static void
-pack_a(uint16_t *out, const struct mw_cpu_product *p, const uint16_t *a, const struct block *b,
+pack_a(uint16_t *out, const struct mw_product *p, const uint16_t *a, const struct block *b,
        int64_t first, int64_t n)
 {
     int64_t ld = leading(p->ld_a, p->a_transposed ? p->m : p->k);
@@ -52,7 +52,7 @@ pack_a(uint16_t *out, const struct mw_cpu_product *p, const uint16_t *a, const s
 }
 
 static void
-pack_b(uint32_t *out, const struct mw_cpu_product *p, const uint16_t *b, const struct block *block,
+pack_b(uint32_t *out, const struct mw_product *p, const uint16_t *b, const struct block *block,
        int64_t first, int64_t n)
 {
     int64_t ld = leading(p->ld_b, p->b_transposed ? p->k : p->n);
@@ -70,8 +70,8 @@ pack_b(uint32_t *out, const struct mw_cpu_product *p, const uint16_t *b, const s
 }
 
 static void
-put_row(const struct mw_cpu_product *p, void *c, const uint16_t *bias, const float *sums,
-        int64_t row, const struct block *b)
+put_row(const struct mw_product *p, void *c, const uint16_t *bias, const float *sums, int64_t row,
+        const struct block *b)
 {
     int64_t ld = leading(p->ld_c, p->n);
     for (int64_t j = 0; j < b->columns; j += MW_LANES) {
@@ -90,7 +90,7 @@ put_row(const struct mw_cpu_product *p, void *c, const uint16_t *bias, const flo
 }
 
 static void
-block_product(const struct mw_cpu_product *p, void *c, const uint16_t *a, const uint16_t *b,
+block_product(const struct mw_product *p, void *c, const uint16_t *a, const uint16_t *b,
               const uint16_t *bias, const struct block *block, struct scratch *scratch)
 {
     struct mw_panel panel = {
@@ -116,7 +116,7 @@ block_product(const struct mw_cpu_product *p, void *c, const uint16_t *a, const 
 }
 
 int64_t
-MW_CPU(gemm_scratch_bytes)(const struct mw_cpu_product *product, int threads)
+MW_CPU(gemm_scratch_bytes)(const struct mw_product *product, int threads)
 {
     return threads * (int64_t)sizeof(struct scratch);
 }
@@ -132,7 +132,7 @@ own_scratch(void *scratch)
 }
 
 void
-MW_CPU(gemm)(const struct mw_cpu_product *product, void *c, const uint16_t *a, const uint16_t *b,
+MW_CPU(gemm)(const struct mw_product *product, void *c, const uint16_t *a, const uint16_t *b,
              const uint16_t *bias, void *scratch)
 {
     int64_t down = (product->m + BLOCK_M - 1) / BLOCK_M;

@@ -1,4 +1,4 @@
-/* gradient.h - writing to a struct mw_cpu_gradient: up to sixteen fp32 sums at a time. */
+/* gradient.h - writing to a struct mw_gradient: up to sixteen fp32 sums at a time. */
 #ifndef MW_EXEC_CPU_GRADIENT_H
 #define MW_EXEC_CPU_GRADIENT_H
 
@@ -6,7 +6,7 @@
 #include "exec/cpu/vector.h"
 
 MW_INLINE mw_f32x16
-mw_gradient_load(struct mw_cpu_gradient g, int64_t at, int64_t n)
+mw_gradient_load(struct mw_gradient g, int64_t at, int64_t n)
 {
     return g.fp32 ? mw_load_some((const float *)g.data + at, n)
                   : mw_load_bf16_some((const uint16_t *)g.data + at, n);
@@ -14,7 +14,7 @@ mw_gradient_load(struct mw_cpu_gradient g, int64_t at, int64_t n)
 
 /* Elements [at, at + n) (+)= sum, n <= 16. */
 MW_INLINE void
-mw_gradient_put(struct mw_cpu_gradient g, int64_t at, mw_f32x16 sum, int64_t n)
+mw_gradient_put(struct mw_gradient g, int64_t at, mw_f32x16 sum, int64_t n)
 {
     mw_f32x16 v = g.accumulate ? mw_gradient_load(g, at, n) + sum : sum;
     if (g.fp32)

@@ -24,7 +24,7 @@ static const int operand_args[OPERANDS] = {
 };
 
 struct entry {
-    struct mw_cpu_product product;
+    struct mw_product product;
     int threads;
     int64_t blocks; /* more than 1: computed so, by their own primitives; this has none */
     dnnl_primitive_t primitive;
@@ -53,7 +53,7 @@ team_size(void)
 }
 
 static bool
-fail(struct mw_cpu_matmul *matmul, const struct mw_cpu_product *p, const char *what)
+fail(struct mw_cpu_matmul *matmul, const struct mw_product *p, const char *what)
 {
     snprintf(matmul->error, sizeof matmul->error, "product of [%lld, %lld] and [%lld, %lld]: %s",
              (long long)p->m, (long long)p->k, (long long)p->k, (long long)p->n, what);
@@ -71,7 +71,7 @@ describe(dnnl_memory_desc_t *desc, dnnl_data_type_t type, int64_t rows, int64_t 
 }
 
 static dnnl_status_t
-describe_product(dnnl_matmul_desc_t *desc, const struct mw_cpu_product *p)
+describe_product(dnnl_matmul_desc_t *desc, const struct mw_product *p)
 {
     dnnl_memory_desc_t a, b, c, bias;
     dnnl_data_type_t c_type = p->c_fp32 ? dnnl_f32 : dnnl_bf16;
@@ -101,7 +101,7 @@ describe_sum(dnnl_primitive_attr_t attr, bool accumulate)
 }
 
 static dnnl_status_t
-create_description(struct mw_cpu_matmul *matmul, const struct mw_cpu_product *product,
+create_description(struct mw_cpu_matmul *matmul, const struct mw_product *product,
                    dnnl_primitive_desc_t *pd)
 {
     dnnl_matmul_desc_t desc;
@@ -168,7 +168,7 @@ create_memory(struct mw_cpu_matmul *matmul, struct entry *entry, dnnl_primitive_
 /* Of blocks that are computed one after the other: as many as keep the scratch small, each with no
  * fewer than MW_CPU_MATMUL_BLOCK rows or columns. */
 static int64_t
-count_blocks(const struct mw_cpu_product *product, dnnl_primitive_desc_t pd)
+count_blocks(const struct mw_product *product, dnnl_primitive_desc_t pd)
 {
     const dnnl_memory_desc_t *desc = dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0);
     int64_t bytes = (int64_t)dnnl_memory_desc_get_size(desc);
@@ -181,7 +181,7 @@ count_blocks(const struct mw_cpu_product *product, dnnl_primitive_desc_t pd)
 
 /* Takes pd over. */
 static struct entry *
-create_entry(struct mw_cpu_matmul *matmul, const struct mw_cpu_product *product,
+create_entry(struct mw_cpu_matmul *matmul, const struct mw_product *product,
              dnnl_primitive_desc_t pd)
 {
     struct entry *entry = calloc(1, sizeof *entry);
@@ -204,7 +204,7 @@ create_entry(struct mw_cpu_matmul *matmul, const struct mw_cpu_product *product,
 }
 
 static bool
-same(const struct mw_cpu_product *a, const struct mw_cpu_product *b)
+same(const struct mw_product *a, const struct mw_product *b)
 {
     return a->m == b->m && a->n == b->n && a->k == b->k && a->ld_a == b->ld_a &&
            a->ld_b == b->ld_b && a->ld_c == b->ld_c && a->a_transposed == b->a_transposed &&
@@ -214,7 +214,7 @@ same(const struct mw_cpu_product *a, const struct mw_cpu_product *b)
 
 /* Found, moved to the front; or NULL. */
 static struct entry *
-find(struct mw_cpu_matmul *matmul, const struct mw_cpu_product *product)
+find(struct mw_cpu_matmul *matmul, const struct mw_product *product)
 {
     int threads = team_size();
     for (struct entry **at = &matmul->entries; *at != NULL; at = &(*at)->next) {
@@ -230,7 +230,7 @@ find(struct mw_cpu_matmul *matmul, const struct mw_cpu_product *product)
 }
 
 static struct entry *
-find_or_create(struct mw_cpu_matmul *matmul, const struct mw_cpu_product *product)
+find_or_create(struct mw_cpu_matmul *matmul, const struct mw_product *product)
 {
     struct entry *entry = find(matmul, product);
     if (entry != NULL)
@@ -254,7 +254,7 @@ find_or_create(struct mw_cpu_matmul *matmul, const struct mw_cpu_product *produc
 static bool
 multiplies_bf16(struct mw_cpu_matmul *matmul)
 {
-    const struct mw_cpu_product product = {.m = 16, .n = 16, .k = 16};
+    const struct mw_product product = {.m = 16, .n = 16, .k = 16};
     dnnl_primitive_desc_t pd;
     if (create_description(matmul, &product, &pd) != dnnl_success)
         return false;
@@ -295,7 +295,7 @@ mw_cpu_matmul_destroy(struct mw_cpu_matmul *matmul)
 }
 
 static bool
-reserve_gemm(struct mw_cpu_matmul *matmul, const struct mw_cpu_product *product)
+reserve_gemm(struct mw_cpu_matmul *matmul, const struct mw_product *product)
 {
     int64_t bytes = mw_cpu_kernels()->gemm_scratch_bytes(product, team_size());
     return reserve(matmul, bytes) || fail(matmul, product, "no memory for its scratch");
@@ -318,7 +318,7 @@ execute(struct mw_cpu_matmul *matmul, const struct entry *entry, void *const dat
 }
 
 int64_t
-mw_cpu_matmul_blocks(struct mw_cpu_matmul *matmul, const struct mw_cpu_product *product)
+mw_cpu_matmul_blocks(struct mw_cpu_matmul *matmul, const struct mw_product *product)
 {
     if (!matmul->by_library)
         return reserve_gemm(matmul, product);

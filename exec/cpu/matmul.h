@@ -25,11 +25,11 @@ struct mw_cpu_matmul *mw_cpu_matmul_create(void);
 void mw_cpu_matmul_destroy(struct mw_cpu_matmul *matmul);
 
 /* Makes the product's primitive and room for its scratch, so that no later call allocates. */
-bool mw_cpu_matmul_prepare(struct mw_cpu_matmul *matmul, const struct mw_cpu_product *product);
+bool mw_cpu_matmul_prepare(struct mw_cpu_matmul *matmul, const struct mw_product *product);
 
 /* bias is read only where product->bias.  m, n and k are at least 1.  On failure false: see
  * mw_cpu_matmul_error. */
-bool mw_cpu_matmul_run(struct mw_cpu_matmul *matmul, const struct mw_cpu_product *product, void *c,
+bool mw_cpu_matmul_run(struct mw_cpu_matmul *matmul, const struct mw_product *product, void *c,
                        const uint16_t *a, const uint16_t *b, const uint16_t *bias);
 
 /* Bytes of scratch that the cache holds; what went wrong last, owned by the cache, one line. */

@@ -30,7 +30,7 @@ gradient_lanes(const void *grad, bool fp32, int64_t i, int64_t n)
 }
 
 MW_INLINE void
-update(const struct mw_cpu_adamw *s, mw_f32x16 *w, mw_f32x16 *m, mw_f32x16 *v, mw_f32x16 grad)
+update(const struct mw_adamw *s, mw_f32x16 *w, mw_f32x16 *m, mw_f32x16 *v, mw_f32x16 grad)
 {
     mw_f32x16 g = grad * s->grad_scale;
     *m = s->beta1 * *m + s->one_minus_beta1 * g;
@@ -40,7 +40,7 @@ update(const struct mw_cpu_adamw *s, mw_f32x16 *w, mw_f32x16 *m, mw_f32x16 *v, m
 
 /* n <= 16 elements from i on; their new values. */
 MW_INLINE mw_f32x16
-update_at(const struct mw_cpu_adamw *s, float *w, float *m, float *v, const void *grad, bool fp32,
+update_at(const struct mw_adamw *s, float *w, float *m, float *v, const void *grad, bool fp32,
           int64_t i, int64_t n)
 {
     mw_f32x16 wi = mw_load_some(w + i, n), mi = mw_load_some(m + i, n), vi = mw_load_some(v + i, n);
@@ -67,7 +67,7 @@ stream_bf16(uint16_t *param, mw_f32x16 low, mw_f32x16 high)
 }
 
 MW_INLINE void
-adamw_chunk(const struct mw_cpu_adamw *s, float *w, float *m, float *v, uint16_t *param,
+adamw_chunk(const struct mw_adamw *s, float *w, float *m, float *v, uint16_t *param,
             const void *grad, bool fp32, int64_t start, int64_t end)
 {
     int64_t i = start;
@@ -86,10 +86,10 @@ adamw_chunk(const struct mw_cpu_adamw *s, float *w, float *m, float *v, uint16_t
 }
 
 void
-MW_CPU(adamw)(const struct mw_cpu_adamw *step, float *w, float *m, float *v, uint16_t *param,
+MW_CPU(adamw)(const struct mw_adamw *step, float *w, float *m, float *v, uint16_t *param,
               const void *grad, bool grad_fp32, int64_t n)
 {
-    struct mw_cpu_adamw s = *step;
+    struct mw_adamw s = *step;
 #pragma omp parallel if (n > CHUNK)
     {
 #pragma omp for schedule(static) nowait
@@ -139,10 +139,10 @@ block_squares(const void *grad, bool fp32, int64_t start, int64_t end)
 void
 MW_CPU(square_sums)(double *partial, const void *grad, bool grad_fp32, int64_t n)
 {
-#pragma omp parallel for schedule(static) if (n > MW_CPU_NORM_BLOCK)
-    for (int64_t i = 0; i < n; i += MW_CPU_NORM_BLOCK) {
-        int64_t end = n - i < MW_CPU_NORM_BLOCK ? n : i + MW_CPU_NORM_BLOCK;
-        partial[i / MW_CPU_NORM_BLOCK] =
+#pragma omp parallel for schedule(static) if (n > MW_NORM_BLOCK)
+    for (int64_t i = 0; i < n; i += MW_NORM_BLOCK) {
+        int64_t end = n - i < MW_NORM_BLOCK ? n : i + MW_NORM_BLOCK;
+        partial[i / MW_NORM_BLOCK] =
             grad_fp32 ? block_squares(grad, true, i, end) : block_squares(grad, false, i, end);
     }
 }

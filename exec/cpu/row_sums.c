@@ -31,7 +31,7 @@ span_sum(const uint16_t *dy, int64_t ld, const uint16_t *x, const float *mean, c
 }
 
 MW_INLINE void
-sum_columns(struct mw_cpu_gradient g, const uint16_t *dy, int64_t ld, const uint16_t *x,
+sum_columns(struct mw_gradient g, const uint16_t *dy, int64_t ld, const uint16_t *x,
             const float *mean, const float *rstd, int64_t rows, int64_t column, int64_t n)
 {
     mw_f32x16 sum = {0};
@@ -42,7 +42,7 @@ sum_columns(struct mw_cpu_gradient g, const uint16_t *dy, int64_t ld, const uint
 }
 
 void
-MW_CPU(norm_weight_gradient)(struct mw_cpu_gradient dweight, const uint16_t *dy, const uint16_t *x,
+MW_CPU(norm_weight_gradient)(struct mw_gradient dweight, const uint16_t *dy, const uint16_t *x,
                              const float *mean, const float *rstd, int64_t rows, int64_t columns)
 {
 #pragma omp parallel for schedule(static)
@@ -51,7 +51,7 @@ MW_CPU(norm_weight_gradient)(struct mw_cpu_gradient dweight, const uint16_t *dy,
 }
 
 void
-MW_CPU(bias_gradient)(struct mw_cpu_gradient dbias, const uint16_t *dy, int64_t ld_dy, int64_t rows,
+MW_CPU(bias_gradient)(struct mw_gradient dbias, const uint16_t *dy, int64_t ld_dy, int64_t rows,
                       int64_t columns)
 {
 #pragma omp parallel for schedule(static)

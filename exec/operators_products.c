@@ -1,5 +1,5 @@
 /* The operators' matrix products: which operands, which rows of the weight. */
-#include "exec/cpu/operators_internal.h"
+#include "exec/operators_internal.h"
 
 /* y[tokens, all rows] = x[tokens, in] W^T.  `dy` is its gradient, shaped like y. */
 struct linear {
@@ -31,7 +31,7 @@ logits(const struct mw_compute *c)
 static struct linear
 mlp_up(const struct mw_compute *c)
 {
-    int64_t tokens = mw_cpu_tokens(c), ffn = c->decoder->ffn;
+    int64_t tokens = mw_operator_tokens(c), ffn = c->decoder->ffn;
     bool gated = mw_decoder_gated(c->decoder);
 
     return (struct linear){
@@ -50,13 +50,13 @@ mlp_up(const struct mw_compute *c)
 static bool
 describe(const struct mw_compute *c, struct linear *linear)
 {
-    int64_t tokens = mw_cpu_tokens(c), hidden = c->decoder->hidden;
+    int64_t tokens = mw_operator_tokens(c), hidden = c->decoder->hidden;
     const struct mw_layer_room *layer = c->layer;
     const struct mw_shared_room *room = c->room;
 
     switch (c->operator_) {
     case MW_OPERATOR_QKV:
-        *linear = (struct linear){tokens,       hidden,     mw_cpu_qkv_width(c),
+        *linear = (struct linear){tokens,       hidden,     mw_operator_qkv_width(c),
                                   layer->n1,    layer->qkv, room->wide,
                                   room->branch, false,      0};
         return true;
@@ -80,14 +80,14 @@ describe(const struct mw_compute *c, struct linear *linear)
     }
 }
 
-static struct mw_cpu_multiply
+static struct mw_multiply
 forward_product(const struct mw_compute *c, const struct linear *l, int64_t twin)
 {
     const struct mw_part_matrix *matrix = &c->part->matrix;
     int64_t at = matrix->at + twin * matrix->rows * l->in;
     bool bias = matrix->bias_at >= 0;
 
-    return (struct mw_cpu_multiply){
+    return (struct mw_multiply){
         .product = {.m = l->tokens,
                     .n = matrix->rows,
                     .k = l->in,
@@ -103,17 +103,17 @@ forward_product(const struct mw_compute *c, const struct linear *l, int64_t twin
 }
 
 /* dx += dy W, over the parts of W; the part visited first starts it. */
-static struct mw_cpu_multiply
+static struct mw_multiply
 input_gradient(const struct mw_compute *c, const struct linear *l, int64_t twin)
 {
     const struct mw_part_matrix *matrix = &c->part->matrix;
 
-    return (struct mw_cpu_multiply){
+    return (struct mw_multiply){
         .product = {.m = l->tokens,
                     .n = l->in,
                     .k = matrix->rows,
                     .ld_a = l->out,
-                    .accumulate = twin || !mw_cpu_has_last_rows(matrix)},
+                    .accumulate = twin || !mw_operator_has_last_rows(matrix)},
         .c = l->dx,
         .a = l->dy + matrix->first_row + twin * l->twin,
         .b = c->params + matrix->at + twin * matrix->rows * l->in,
@@ -121,20 +121,19 @@ input_gradient(const struct mw_compute *c, const struct linear *l, int64_t twin)
 }
 
 /* dW (+)= dy^T x. */
-static struct mw_cpu_multiply
+static struct mw_multiply
 weight_gradient(const struct mw_compute *c, const struct linear *l, int64_t twin)
 {
     const struct mw_part_matrix *matrix = &c->part->matrix;
-    struct mw_cpu_gradient to = mw_cpu_gradient_at(c, matrix->at + twin * matrix->rows * l->in);
+    struct mw_gradient to = mw_operator_gradient_at(c, matrix->at + twin * matrix->rows * l->in);
 
-    return (struct mw_cpu_multiply){
+    return (struct mw_multiply){
         .product = {.m = matrix->rows,
                     .n = l->in,
                     .k = l->tokens,
                     .ld_a = l->out,
                     .a_transposed = true,
-                    .accumulate = to.accumulate,
-                    .c_fp32 = to.fp32},
+                    .accumulate = to.accumulate},
         .c = to.data,
         .a = l->dy + matrix->first_row + twin * l->twin,
         .b = l->x,
@@ -142,8 +141,7 @@ weight_gradient(const struct mw_compute *c, const struct linear *l, int64_t twin
 }
 
 int
-mw_cpu_operator_products(const struct mw_compute *compute,
-                         struct mw_cpu_multiply out[MW_CPU_MULTIPLIES_MAX])
+mw_operator_products(const struct mw_compute *compute, struct mw_multiply out[MW_MULTIPLIES_MAX])
 {
     struct linear linear;
     int count = 0;
@@ -163,7 +161,7 @@ mw_cpu_operator_products(const struct mw_compute *compute,
 }
 
 void
-mw_cpu_operator_bias(const struct mw_cpu_operators *operators, const struct mw_compute *compute)
+mw_operator_bias(const struct mw_operators *operators, const struct mw_compute *compute)
 {
     struct linear linear;
     const struct mw_part_matrix *matrix = compute->part ? &compute->part->matrix : NULL;
@@ -172,7 +170,8 @@ mw_cpu_operator_bias(const struct mw_cpu_operators *operators, const struct mw_c
         return;
     for (int64_t twin = 0; twin <= (linear.twin > 0); twin++)
         operators->kernels->bias_gradient(
-            mw_cpu_gradient_at(compute, matrix->bias_at + twin * matrix->rows),
+            operators->device,
+            mw_operator_gradient_at(compute, matrix->bias_at + twin * matrix->rows),
             linear.dy + matrix->first_row + twin * linear.twin, linear.out, linear.tokens,
-            matrix->rows);
+            matrix->rows, operators->scratch);
 }

@@ -1,0 +1,25 @@
+/*
+ * device.h - CPU cores as a device for the decoder's operators: exec/kernels.h by the kernels of
+ * the best instruction set and the products of exec/cpu/matmul.h.
+ *
+ * A device belongs to the thread that computes (a lane), whose OpenMP team, of at most `threads`,
+ * does the work; a kernel is done when its function returns.  Results depend on the number of
+ * threads only where the library's products do (exec/cpu/matmul.h).
+ */
+#ifndef MW_EXEC_CPU_DEVICE_H
+#define MW_EXEC_CPU_DEVICE_H
+
+#include "exec/kernels.h"
+
+struct mw_cpu_device;
+
+/* NULL with an error: no memory. */
+struct mw_cpu_device *mw_cpu_device_create(int threads, GError **error);
+void mw_cpu_device_destroy(struct mw_cpu_device *device); /* NULL is allowed */
+
+/* Of matrix products, as prepared so far. */
+int64_t mw_cpu_device_scratch_bytes(const struct mw_cpu_device *device);
+
+extern const struct mw_kernels mw_cpu_device_kernels;
+
+#endif
