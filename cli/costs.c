@@ -65,9 +65,9 @@ cli_fill_costs(const struct cli_request *request, const struct cli_answer *answe
 {
     struct mw_result *r = answer->result;
     const struct mw_hardware *hw = &request->hardware[MW_OUTLOOK_TYPICAL];
-    int64_t every = request->settings.save_every;
+    const struct mw_sizing *s = answer->sizing;
 
-    cli_fill_drives(answer->plan, hw, every ? answer->sizing->saved_bytes / every : 0, r);
+    cli_fill_drives(answer->plan, hw, s->save_steps ? s->saved_bytes / s->save_steps : 0, r);
     r->tokens = request->settings.tokens;
     if (r->tokens <= 0)
         return;

@@ -151,7 +151,7 @@ fill_notes(const struct cli_request *request, const struct mw_sizing *sizing, st
         request->settings.commit == MW_AUTO)
         g_ptr_array_add(notes, g_strdup("no room for a second extent of the optimizer state: "
                                         "--commit none"));
-    if (sizing->saved_bytes)
+    if (sizing->saved_bytes && !sizing->saves_in_step)
         g_ptr_array_add(
             notes, g_strdup_printf("a save every %" G_GINT64_FORMAT " steps takes %s, not in the "
                                    "step time",

@@ -215,10 +215,11 @@ fingerprint(const struct cli_training *run)
     g_autofree char *text = g_strdup_printf(
         "%d %d %" G_GINT64_FORMAT " %" G_GINT64_FORMAT " %" G_GINT64_FORMAT " %" G_GINT64_FORMAT
         " %" G_GINT64_FORMAT " %" G_GINT64_FORMAT " %.17g %" G_GINT64_FORMAT " %" G_GINT64_FORMAT
-        " %" G_GINT64_FORMAT " %" G_GUINT64_FORMAT " %d %.17g %.17g %.17g %.17g %.17g %.17g",
+        " %" G_GINT64_FORMAT " %" G_GINT64_FORMAT " %" G_GUINT64_FORMAT
+        " %d %.17g %.17g %.17g %.17g %.17g %.17g",
         d->kind, d->activation, d->layers, d->hidden, d->heads, d->kv_heads, d->ffn, d->vocab,
-        s->micro_batch, s->grad_accum, s->seq, mw_tokens_count(run->tokens), o->seed, o->shuffle,
-        o->schedule.lr, o->optimizer.beta1, o->optimizer.beta2, o->optimizer.epsilon,
+        s->micro_batch, s->grad_accum, s->seq, s->dpu_start, mw_tokens_count(run->tokens), o->seed,
+        o->shuffle, o->schedule.lr, o->optimizer.beta1, o->optimizer.beta2, o->optimizer.epsilon,
         o->optimizer.weight_decay, o->optimizer.clip_norm);
 
     return mw_commit_checksum(text, strlen(text));
@@ -230,10 +231,8 @@ durable_steps(const struct cli_training *run, struct mw_trainer_commit *commit, 
     const struct mw_sizing *sizing = run->answer->sizing;
     const struct mw_settings *s = &sizing->settings;
 
-    /* A delayed update cannot be made durable: only who asks for it is told so. */
-    bool can = s->dpu_start == MW_AUTO || run->request->settings.commit == 1;
     *commit = (struct mw_trainer_commit){
-        .on = can && can_be_durable(sizing),
+        .on = can_be_durable(sizing),
         .resume = run->options.resume,
         .save_every = s->save_every,
         .fields = fields,

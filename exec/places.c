@@ -28,10 +28,20 @@ open_drives(struct mw_places *places, const struct mw_nvme_options *drives, GErr
 void
 mw_places_turn_to(struct mw_places *places, const struct mw_plan *plan)
 {
-    places->plan = plan;
-    places->stands_for = g_renew(uint32_t, places->stands_for, plan->slot_count + 1);
+    uint32_t *before = places->stands_for;
+
+    places->stands_for = g_new(uint32_t, plan->slot_count + 1);
     for (uint32_t s = 0; s < plan->slot_count; s++)
         places->stands_for[s] = s;
+    for (uint32_t c = 0; before && c < plan->chunk_count; c++) {
+        uint32_t slot = plan->chunks[c].slot, other = plan->chunks[c].other_slot;
+        if (other == MW_NONE)
+            continue;
+        places->stands_for[slot] = before[slot];
+        places->stands_for[other] = before[other];
+    }
+    places->plan = plan;
+    g_free(before);
 }
 
 bool

@@ -258,9 +258,8 @@ first_plan(const struct mw_trainer *trainer)
     return o->undelayed && o->undelayed_steps > 0 ? o->undelayed : o->plan;
 }
 
-/* What lies in homes stays; all else is of the plan. */
-static bool
-turn_to(struct mw_trainer *trainer, const struct mw_plan *plan, GError **error)
+bool
+mw_trainer_turn_to(struct mw_trainer *trainer, const struct mw_plan *plan, GError **error)
 {
     struct mw_exec_backend run = {run_op, trainer, stop};
 
@@ -294,8 +293,8 @@ mw_trainer_new(const struct mw_trainer_options *options, GError **error)
     trainer->scale = mw_loss_scale_start(&trainer->options.loss_scaling);
     if (!mw_trainer_join(trainer, error) || !check_plan(options->plan, error) ||
         !mw_trainer_check_commit(trainer, error) || !open_places(trainer, error) ||
-        !turn_to(trainer, first_plan(trainer), error) || !mw_trainer_open_commit(trainer, error) ||
-        !make_state(trainer, error)) {
+        !mw_trainer_turn_to(trainer, first_plan(trainer), error) ||
+        !mw_trainer_open_commit(trainer, error) || !make_state(trainer, error)) {
         give_back_drives(trainer);
         if (trainer->ranks <= 1)
             mw_trainer_free(trainer);
@@ -343,9 +342,9 @@ mw_trainer_run(struct mw_trainer *trainer, int64_t steps, mw_trainer_on_step on_
                GError **error)
 {
     const struct mw_plan *last = trainer->options.plan;
-    int64_t before = trainer->plan == last
-                         ? 0
-                         : MIN(steps, trainer->options.undelayed_steps - trainer->next_step);
+    int64_t before = 0;
+    if (trainer->plan != last)
+        before = CLAMP(trainer->options.undelayed_steps - trainer->next_step, 0, steps);
 
     trainer->on_step = on_step;
     trainer->on_step_data = data;
@@ -354,7 +353,7 @@ mw_trainer_run(struct mw_trainer *trainer, int64_t steps, mw_trainer_on_step on_
         return false;
     if (before == steps)
         return true;
-    if (trainer->plan != last && !turn_to(trainer, last, error))
+    if (trainer->plan != last && !mw_trainer_turn_to(trainer, last, error))
         return false;
     return run_steps(trainer, steps - before, error);
 }

@@ -40,9 +40,6 @@ mw_trainer_check_commit(const struct mw_trainer *trainer, GError **error)
 
     if (!trainer->options.commit.on)
         return true;
-    if (mw_trainer_is_delayed(plan))
-        return refuse(error, "a delayed update's gradients have one place, which the next step "
-                             "overwrites: --commit none, or no --dpu-start");
     if (!plan->barriered)
         return refuse(error, "the plan lets a step begin before the one before it has ended");
     for (uint32_t c = 0; c < plan->chunk_count; c++)
@@ -50,6 +47,9 @@ mw_trainer_check_commit(const struct mw_trainer *trainer, GError **error)
             return refuse(error, "the plan has one extent for state on NVMe: --commit step");
     for (uint32_t s = 0; s < plan->slot_count; s++)
         saves |= plan->slots[s].purpose == MW_PURPOSE_SAVES;
+    if (mw_trainer_is_delayed(plan) && !saves)
+        return refuse(error, "the plan has no place for the gradients of a delayed update: "
+                             "--commit step, or --save-every K");
     for (uint32_t c = 0; c < plan->chunk_count; c++)
         if (!mw_trainer_on_drives(plan, c) && (!saves || trainer->options.commit.save_every < 1))
             return refuse(error, "optimizer state that is not on NVMe is to be saved there: "
@@ -94,9 +94,9 @@ mw_trainer_open_commit(struct mw_trainer *trainer, GError **error)
     if (!mw_trainer_find_saves(trainer, error))
         return false;
     for (uint32_t c = 0; c < plan->chunk_count; c++)
-        it->extent_count += mw_trainer_on_drives(plan, c);
-    it->extent_count += it->save_blocks;
-    it->extents = g_new0(struct mw_commit_extent, it->extent_count + 1);
+        it->state_extents += mw_trainer_on_drives(plan, c);
+    it->extents_max += it->state_extents;
+    it->extents = g_new0(struct mw_commit_extent, it->extents_max + 1);
     struct mw_commit_options commit = {
         .directory =
             options->commit.directory ? options->commit.directory : options->drives.directories[0],
@@ -104,7 +104,7 @@ mw_trainer_open_commit(struct mw_trainer *trainer, GError **error)
         .fingerprint = fingerprint_of(trainer),
         .rank = (int)trainer->rank,
         .ranks = (int)trainer->ranks,
-        .extents_max = it->extent_count,
+        .extents_max = it->extents_max,
         .nvme = trainer->places.nvme,
         .resume = options->commit.resume,
         .calls = options->drives.calls,
@@ -220,12 +220,15 @@ write_record(struct mw_trainer *trainer, GError **error)
 {
     const struct mw_plan *plan = trainer->plan;
     struct mw_trainer_durable *it = &trainer->durable;
-    struct mw_commit_field fields[MW_TRAINER_OWN_FIELDS + MW_TRAINER_FIELDS_MAX];
+    struct mw_commit_field fields[MW_TRAINER_OWN_FIELDS + MW_TRAINER_FIELDS_MAX + 1];
     struct mw_commit_record record = {.step = trainer->now.step,
                                       .fields = fields,
                                       .extents = it->extents,
                                       .field_count = mw_trainer_fields(trainer, fields)};
 
+    if (trainer->pending)
+        fields[record.field_count++] =
+            mw_commit_field_real(MW_TRAINER_PENDING, trainer->pending_scale);
     for (uint32_t c = 0; c < plan->chunk_count; c++)
         if (mw_trainer_on_drives(plan, c))
             it->extents[record.extent_count++] = mw_trainer_state_extent(

@@ -34,14 +34,13 @@ struct mw_trainer_chunk {
 struct mw_trainer_durable {
     struct mw_commit *commit; /* NULL: steps are not committed */
     struct mw_commit_record resumed;
-    struct mw_commit_extent *extents; /* [extent_count] of a record */
-    int64_t extent_count;
+    struct mw_commit_extent *extents; /* [extents_max] of a record */
+    int64_t extents_max, state_extents; /* of these, of state on drives */
     uint64_t *checksums; /* [chunk_count] of the state that the step wrote */
     int64_t last_step;   /* of this run: committed in any case */
-    uint32_t saves[2];   /* slots; which is the newer */
+    int64_t saves_at[2]; /* of the NVMe tier; which is the newer */
     int save_which;
-    /* State in memory, as one stream of bytes: all of it, and this rank's range. */
-    int64_t stream_bytes, save_begin, save_bytes, save_blocks;
+    int64_t stream_bytes; /* of state that is in memory */
     char *block;
 };
 
@@ -103,6 +102,8 @@ int64_t mw_trainer_narrow_at(const struct mw_trainer *trainer, const struct mw_t
 
 /* --- trainer_setup.c: what does not change while it runs --- */
 bool mw_trainer_set_up(struct mw_trainer *trainer, GError **error);
+/* trainer.c: goes on with another plan.  What lies in homes stays; all else is of the plan. */
+bool mw_trainer_turn_to(struct mw_trainer *trainer, const struct mw_plan *plan, GError **error);
 void mw_trainer_take_down(struct mw_trainer *trainer);
 
 /* --- trainer_compute.c, trainer_parts.c, trainer_update.c: ops --- */
@@ -138,6 +139,8 @@ bool mw_trainer_start_frozen(struct mw_trainer *trainer, GError **error);
 /* --- trainer_commit.c --- */
 /* A record's fields, the trainer's own and the caller's behind them; how many. */
 #define MW_TRAINER_OWN_FIELDS 5
+/* A record's field, if the gradients of a delayed update are in it: the scale they were made with. */
+#define MW_TRAINER_PENDING "pending-scale"
 int mw_trainer_fields(const struct mw_trainer *trainer,
                       struct mw_commit_field fields[MW_TRAINER_OWN_FIELDS + MW_TRAINER_FIELDS_MAX]);
 void mw_trainer_read_fields(struct mw_trainer *trainer, const struct mw_commit_record *record);
@@ -157,17 +160,20 @@ struct mw_commit_extent mw_trainer_state_extent(const struct mw_trainer *trainer
 bool mw_trainer_resume(struct mw_trainer *trainer, GError **error);
 bool mw_trainer_same_extent(const struct mw_commit_extent *found,
                             const struct mw_commit_extent *wanted, GError **error);
-/* What was read of an extent is what was committed, or *error names its files and the tensors of
- * chunks [first, last]. */
+/* What was read of an extent is what was committed, or *error names its files, and the tensors
+ * from the begin of `first` to the end of `last` (NULL: it holds padding). */
 bool mw_trainer_check_extent(const struct mw_trainer *trainer,
                              const struct mw_commit_extent *extent, const void *data,
-                             uint32_t first, uint32_t last, GError **error);
+                             const struct mw_piece *first, const struct mw_piece *last,
+                             GError **error);
 
 /* --- trainer_saves.c --- */
 bool mw_trainer_find_saves(struct mw_trainer *trainer, GError **error);
+/* Extents of a save: of state in memory, and of gradients if there are any pending. */
+int64_t mw_trainer_save_extents(const struct mw_trainer *trainer);
 /* Adds its extents to those of the record. */
 bool mw_trainer_save(struct mw_trainer *trainer, int64_t *extent_count, GError **error);
-/* [save_blocks] extents of a record. */
+/* From the record's extents of a save. */
 bool mw_trainer_load_save(struct mw_trainer *trainer, const struct mw_commit_extent *extents,
                           GError **error);
 

@@ -1,4 +1,6 @@
 /* A run goes on from its newest committed step: all state is checked before it is used. */
+#include <stdlib.h>
+
 #include "exec/checkpoint.h"
 #include "exec/trainer_internal.h"
 #include "exec/weights.h"
@@ -18,19 +20,13 @@ mw_trainer_same_extent(const struct mw_commit_extent *found, const struct mw_com
     return false;
 }
 
-/* The first tensor of a chunk, or its last, by its name in weight files. */
+/* Whose element of a part it is, by its name in weight files. */
 static char *
-tensor_name(const struct mw_trainer *trainer, uint32_t chunk, bool last)
+tensor_name(const struct mw_trainer *trainer, const struct mw_piece *piece, int64_t element)
 {
-    const struct mw_trainer_chunk *it = &trainer->chunks[chunk];
-    struct mw_weights_piece pieces[MW_WEIGHTS_PIECES_MAX];
-
-    if (!it->piece_count)
-        return g_strdup("padding");
-    const struct mw_piece *piece = &it->pieces[last ? it->piece_count - 1 : 0];
     const struct mw_tensor *tensor = &trainer->plan->tensors[piece->tensor];
     struct mw_weights_part part = {tensor->layer, tensor->operators, tensor->tiles, piece->tile};
-    int64_t element = last ? piece->first + piece->elements - 1 : piece->first;
+    struct mw_weights_piece pieces[MW_WEIGHTS_PIECES_MAX];
     int i = mw_weights_pieces(trainer->options.decoder, &part, pieces) - 1;
     while (i > 0 && pieces[i].at > element)
         i--;
@@ -39,14 +35,16 @@ tensor_name(const struct mw_trainer *trainer, uint32_t chunk, bool last)
 
 bool
 mw_trainer_check_extent(const struct mw_trainer *trainer, const struct mw_commit_extent *extent,
-                        const void *data, uint32_t first, uint32_t last, GError **error)
+                        const void *data, const struct mw_piece *first, const struct mw_piece *last,
+                        GError **error)
 {
     if (mw_commit_check(extent, data, error))
         return true;
     g_autofree char *where =
         mw_nvme_where(trainer->places.nvme, extent->offset_bytes, extent->bytes);
-    g_autofree char *from = tensor_name(trainer, first, false);
-    g_autofree char *to = tensor_name(trainer, last, true);
+    g_autofree char *from = first ? tensor_name(trainer, first, first->first) : g_strdup("padding");
+    g_autofree char *to =
+        last ? tensor_name(trainer, last, last->first + last->elements - 1) : g_strdup("padding");
     g_prefix_error(error, "%s: state of %s to %s: ", where, from, to);
     return false;
 }
@@ -59,15 +57,58 @@ resume_chunk(struct mw_trainer *trainer, uint32_t chunk, const struct mw_commit_
     uint32_t *stands_for = trainer->places.stands_for, set = trainer->chunks[chunk].set_slot;
     struct mw_commit_extent wanted = mw_trainer_state_extent(trainer, chunk, extent->which);
     struct mw_move move = {{content->slot, 0}, {set, 0}, extent->bytes};
+    const struct mw_trainer_chunk *it = &trainer->chunks[chunk];
+    const struct mw_piece *last = it->piece_count ? &it->pieces[it->piece_count - 1] : NULL;
 
     if (!mw_trainer_same_extent(extent, &wanted, error))
         return false;
     stands_for[content->slot] = extent->which ? content->other_slot : content->slot;
     stands_for[content->other_slot] = extent->which ? content->slot : content->other_slot;
     return mw_places_move(&trainer->places, &move, 1, error) &&
-           mw_trainer_check_extent(trainer, extent, mw_places_at(&trainer->places, set, 0), chunk,
-                                   chunk, error) &&
+           mw_trainer_check_extent(trainer, extent, mw_places_at(&trainer->places, set, 0),
+                                   last ? it->pieces : NULL, last, error) &&
            mw_trainer_restore_params(trainer, chunk, error);
+}
+
+/* The part of the norm that is taken of a gradient on its way to the drives, anew. */
+static bool
+restore_partials(struct mw_trainer *trainer, uint32_t index, uint32_t tile, char *buffer,
+                 GError **error)
+{
+    const struct mw_tensor *tensor = &trainer->plan->tensors[index];
+    int64_t elements = mw_trainer_state_of(trainer, index, tile).elements;
+    int64_t bytes = mw_trainer_gradient_bytes(tensor), page = MW_SLOT_ALIGNMENT_BYTES;
+    int64_t home = trainer->plan->slots[tensor->gradient_slot].offset_bytes +
+                   bytes * tile * tensor->gradient_stride;
+    double *partial =
+        trainer->partials + trainer->partial_first[index] + tile * trainer->partial_blocks[index];
+
+    for (int64_t first = 0; first < elements; first += MW_CPU_NORM_BLOCK) {
+        int64_t n = MIN(MW_CPU_NORM_BLOCK, elements - first);
+        if (!mw_nvme_transfer(trainer->places.nvme, MW_NVME_READ, home + bytes * first,
+                              (bytes * n + page - 1) / page * page, buffer, error))
+            return false;
+        trainer->kernels->square_sums(partial++, buffer, bytes == 4, n);
+    }
+    return true;
+}
+
+static bool
+restore_norm(struct mw_trainer *trainer, GError **error)
+{
+    const struct mw_plan *plan = trainer->plan;
+    void *buffer = NULL;
+    bool good = true;
+
+    if (posix_memalign(&buffer, MW_SLOT_ALIGNMENT_BYTES, 4 * MW_CPU_NORM_BLOCK))
+        g_error("out of memory");
+    for (uint32_t t = 0; t < plan->tensor_count; t++) {
+        bool drives = plan->slots[plan->tensors[t].gradient_slot].tier == MW_TIER_NVME;
+        for (uint32_t tile = 0; good && drives && tile < plan->tensors[t].tiles; tile++)
+            good = restore_partials(trainer, t, tile, buffer, error);
+    }
+    free(buffer);
+    return good;
 }
 
 static bool
@@ -85,7 +126,29 @@ resume_state(struct mw_trainer *trainer, GError **error)
     for (uint32_t c = 0; c < plan->chunk_count; c++)
         if (!mw_trainer_on_drives(plan, c) && !mw_trainer_restore_params(trainer, c, error))
             return false;
-    return mw_trainer_start_frozen(trainer, error) && mw_trainer_gather_state(trainer, error);
+    return mw_trainer_start_frozen(trainer, error) && mw_trainer_gather_state(trainer, error) &&
+           (!trainer->pending || restore_norm(trainer, error));
+}
+
+/* Where the record stands in the run: by which plan the next step goes, what waits for it. */
+static bool
+take_up(struct mw_trainer *trainer, GError **error)
+{
+    const struct mw_trainer_options *options = &trainer->options;
+    const struct mw_commit_record *record = &trainer->durable.resumed;
+
+    mw_trainer_read_fields(trainer, record);
+    trainer->pending = mw_commit_find_real(record, MW_TRAINER_PENDING, &trainer->pending_scale);
+    bool undelayed = options->undelayed && trainer->next_step < options->undelayed_steps;
+    if (trainer->pending && (undelayed || !mw_trainer_is_delayed(options->plan))) {
+        g_set_error(error, MW_ERROR, MW_ERROR_FORMAT,
+                    "the record of step %" G_GINT64_FORMAT " has gradients for a delayed update, "
+                    "this run has none then (--dpu-start): nothing is resumed",
+                    record->step);
+        return false;
+    }
+    return undelayed || trainer->plan == options->plan ||
+           mw_trainer_turn_to(trainer, options->plan, error);
 }
 
 bool
@@ -96,16 +159,16 @@ mw_trainer_resume(struct mw_trainer *trainer, GError **error)
 
     mw_commit_steps(it->commit, steps); /* one at least, or it had not opened */
     if (!mw_trainer_least(trainer, &steps[0], error) ||
-        !mw_commit_resume(it->commit, steps[0], &it->resumed, error))
+        !mw_commit_resume(it->commit, steps[0], &it->resumed, error) || !take_up(trainer, error))
         return false;
-    if (it->resumed.extent_count != it->extent_count) {
+    int64_t extents = it->state_extents + mw_trainer_save_extents(trainer);
+    if (it->resumed.extent_count != extents) {
         g_set_error(error, MW_ERROR, MW_ERROR_FORMAT,
                     "the record of step %" G_GINT64_FORMAT " has %" G_GINT64_FORMAT
                     " extents, this run %" G_GINT64_FORMAT ": nothing is resumed",
-                    steps[0], it->resumed.extent_count, it->extent_count);
+                    steps[0], it->resumed.extent_count, extents);
         return false;
     }
-    mw_trainer_read_fields(trainer, &it->resumed);
     if (resume_state(trainer, error))
         return true;
     g_prefix_error(error, "resuming from step %" G_GINT64_FORMAT ": ", steps[0]);

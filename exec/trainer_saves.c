@@ -1,6 +1,8 @@
 /*
- * Saves of state that is in memory: one stream of bytes, chunk after chunk, in one of two places.
- * Where all ranks have the same state, each saves its share of the stream.
+ * Saves of what no extent holds: one stream of bytes in one of two places.  First comes the state
+ * that is in memory, chunk after chunk; then, from whole pages on, the gradients that a delayed
+ * update has yet to use, home after home, wherever they are.  Where all ranks have the same state,
+ * each saves its share of the stream.
  */
 #include <stdlib.h>
 
@@ -22,11 +24,53 @@ is_shared(const struct mw_trainer *trainer)
     return trainer->ranks > 1 && trainer->plan->tensors[0].state_whole;
 }
 
+/* --- the stream ------------------------------------------------------------------------------ */
+
+/* What a slot has of it. */
+struct segment {
+    uint32_t next; /* of the chunks, then of the tensors; 0 before the first */
+    uint32_t slot;
+    int64_t at, bytes;
+};
+
+static bool
+next_segment(const struct mw_trainer *trainer, struct segment *it)
+{
+    const struct mw_plan *plan = trainer->plan;
+    uint32_t end = plan->chunk_count + (trainer->pending ? plan->tensor_count : 0);
+
+    it->at += it->bytes;
+    while (it->next < plan->chunk_count) {
+        uint32_t chunk = it->next++;
+        if (mw_trainer_on_drives(plan, chunk))
+            continue;
+        it->slot = plan->chunks[chunk].slot;
+        it->bytes = mw_trainer_state_bytes(trainer, chunk);
+        return true;
+    }
+    if (it->next == end)
+        return false;
+    it->slot = plan->tensors[it->next++ - plan->chunk_count].gradient_slot;
+    it->at = in_pages(it->at);
+    it->bytes = plan->slots[it->slot].size_bytes;
+    return true;
+}
+
+static int64_t
+stream_bytes(const struct mw_trainer *trainer)
+{
+    struct segment segment = {0};
+
+    while (next_segment(trainer, &segment))
+        continue;
+    return segment.at;
+}
+
 /* A rank's range of the stream. */
 static struct mw_range
 range_of(const struct mw_trainer *trainer, uint32_t rank)
 {
-    int64_t all = trainer->durable.stream_bytes;
+    int64_t all = stream_bytes(trainer);
     int64_t share = in_pages((all + trainer->ranks - 1) / trainer->ranks);
 
     if (!is_shared(trainer))
@@ -35,71 +79,94 @@ range_of(const struct mw_trainer *trainer, uint32_t rank)
     return (struct mw_range){first, MIN(share, all - first)};
 }
 
+static struct mw_range
+own_range(const struct mw_trainer *trainer)
+{
+    return range_of(trainer, trainer->rank);
+}
+
 static int64_t
 blocks_of(int64_t bytes)
 {
     return (bytes + BLOCK_BYTES - 1) / BLOCK_BYTES;
 }
 
-static bool
-check_room(const struct mw_trainer *trainer, GError **error)
+int64_t
+mw_trainer_save_extents(const struct mw_trainer *trainer)
 {
-    const struct mw_trainer_durable *it = &trainer->durable;
-    int64_t room = trainer->plan->slots[it->saves[0]].size_bytes;
+    return blocks_of(own_range(trainer).elements);
+}
 
-    if (it->save_bytes <= room)
+/* --- its places ------------------------------------------------------------------------------ */
+
+static bool
+check_room(int64_t room, int64_t need, GError **error)
+{
+    if (need <= room)
         return true;
     g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
                 "the plan has %" G_GINT64_FORMAT " bytes for a save of the state that is not on "
                 "NVMe, this rank has %" G_GINT64_FORMAT " of it",
-                room, it->save_bytes);
+                room, need);
     return false;
 }
 
+/* Of the plan that all steps have room in. */
 bool
 mw_trainer_find_saves(struct mw_trainer *trainer, GError **error)
 {
-    const struct mw_plan *plan = trainer->plan;
+    const struct mw_plan *plan = trainer->options.plan;
     struct mw_trainer_durable *it = &trainer->durable;
-    void *block = NULL;
+    int64_t room = 0;
     int found = 0;
 
-    for (uint32_t c = 0; c < plan->chunk_count; c++)
-        it->stream_bytes += mw_trainer_on_drives(plan, c) ? 0 : mw_trainer_state_bytes(trainer, c);
-    for (uint32_t s = 0; s < plan->slot_count && found < 2; s++)
-        if (plan->slots[s].purpose == MW_PURPOSE_SAVES)
-            it->saves[found++] = s;
-    if (!it->stream_bytes)
+    it->stream_bytes = stream_bytes(trainer);
+    for (uint32_t s = 0; s < plan->slot_count && found < 2; s++) {
+        if (plan->slots[s].purpose != MW_PURPOSE_SAVES)
+            continue;
+        it->saves_at[found++] = plan->slots[s].offset_bytes;
+        room = plan->slots[s].size_bytes;
+    }
+    trainer->pending = mw_trainer_is_delayed(plan);
+    int64_t most = own_range(trainer).elements;
+    trainer->pending = false;
+    it->extents_max += blocks_of(most);
+    if (!most)
         return true;
-    it->save_begin = range_of(trainer, trainer->rank).first;
-    it->save_bytes = range_of(trainer, trainer->rank).elements;
-    it->save_blocks = blocks_of(it->save_bytes);
+    void *block = NULL;
     if (posix_memalign(&block, PAGE_BYTES, BLOCK_BYTES))
         g_error("out of memory");
     it->block = block;
-    return check_room(trainer, error);
+    return check_room(room, most, error);
 }
 
 static bool
+copy_part(struct mw_trainer *trainer, const struct segment *segment, int64_t at, int64_t bytes,
+          char *block, bool saves, GError **error)
+{
+    const struct mw_places *places = &trainer->places;
+    const struct mw_slot *slot = &trainer->plan->slots[segment->slot];
+
+    if (slot->tier == MW_TIER_NVME)
+        return mw_nvme_transfer(places->nvme, saves ? MW_NVME_READ : MW_NVME_WRITE,
+                                slot->offset_bytes + at, bytes, block, error);
+    void *home = mw_places_at(places, segment->slot, at);
+    return places->backend->copy(places->device, saves ? block : home, saves ? home : block, bytes,
+                                 error);
+}
+
+/* Between the homes and the block. */
+static bool
 copy_block(struct mw_trainer *trainer, int64_t begin, int64_t bytes, bool saves, GError **error)
 {
-    const struct mw_plan *plan = trainer->plan;
-    const struct mw_places *places = &trainer->places;
-    int64_t at = 0;
+    struct segment segment = {0};
 
-    for (uint32_t c = 0; c < plan->chunk_count; c++) {
-        if (mw_trainer_on_drives(plan, c))
-            continue;
-        int64_t first = MAX(begin, at),
-                end = MIN(begin + bytes, at + mw_trainer_state_bytes(trainer, c));
-        if (first < end) {
-            void *home = mw_places_at(places, plan->chunks[c].slot, first - at);
-            void *block = trainer->durable.block + (first - begin);
-            if (!places->backend->copy(places->device, saves ? block : home, saves ? home : block,
-                                       end - first, error))
-                return false;
-        }
-        at += mw_trainer_state_bytes(trainer, c);
+    while (next_segment(trainer, &segment)) {
+        int64_t first = MAX(begin, segment.at);
+        int64_t end = MIN(begin + bytes, segment.at + segment.bytes);
+        if (first < end && !copy_part(trainer, &segment, first - segment.at, end - first,
+                                      trainer->durable.block + (first - begin), saves, error))
+            return false;
     }
     return true;
 }
@@ -107,13 +174,12 @@ copy_block(struct mw_trainer *trainer, int64_t begin, int64_t bytes, bool saves,
 static struct mw_commit_extent
 extent_of(const struct mw_trainer *trainer, int64_t block, int which)
 {
-    const struct mw_trainer_durable *it = &trainer->durable;
     int64_t begin = block * BLOCK_BYTES;
 
     return (struct mw_commit_extent){
         .id = trainer->plan->chunk_count + block,
-        .offset_bytes = trainer->plan->slots[it->saves[which]].offset_bytes + begin,
-        .bytes = MIN(BLOCK_BYTES, it->save_bytes - begin),
+        .offset_bytes = trainer->durable.saves_at[which] + begin,
+        .bytes = MIN(BLOCK_BYTES, own_range(trainer).elements - begin),
         .which = which,
     };
 }
@@ -131,10 +197,12 @@ mw_trainer_save(struct mw_trainer *trainer, int64_t *extent_count, GError **erro
 {
     struct mw_trainer_durable *it = &trainer->durable;
 
+    struct mw_range range = own_range(trainer);
+
     it->save_which = !it->save_which;
-    for (int64_t b = 0; b < it->save_blocks; b++) {
+    for (int64_t b = 0; b < blocks_of(range.elements); b++) {
         struct mw_commit_extent extent = extent_of(trainer, b, it->save_which);
-        if (!copy_block(trainer, it->save_begin + b * BLOCK_BYTES, extent.bytes, true, error))
+        if (!copy_block(trainer, range.first + b * BLOCK_BYTES, extent.bytes, true, error))
             return false;
         extent.checksum = mw_commit_checksum(it->block, extent.bytes);
         if (!transfer(trainer, MW_NVME_WRITE, &extent, error))
@@ -144,20 +212,26 @@ mw_trainer_save(struct mw_trainer *trainer, int64_t *extent_count, GError **erro
     return true;
 }
 
-/* Whose state a byte of the stream is of. */
-static uint32_t
-chunk_at(const struct mw_trainer *trainer, int64_t byte)
+/* What a byte of the stream is of; false: padding. */
+static bool
+piece_at(const struct mw_trainer *trainer, int64_t byte, bool last, struct mw_piece *piece)
 {
-    uint32_t last = 0;
-    int64_t at = 0;
+    const struct mw_plan *plan = trainer->plan;
+    struct segment segment = {0};
 
-    for (uint32_t c = 0; c < trainer->plan->chunk_count && at <= byte; c++) {
-        if (mw_trainer_on_drives(trainer->plan, c))
-            continue;
-        at += mw_trainer_state_bytes(trainer, c);
-        last = c;
+    while (next_segment(trainer, &segment) && segment.at + segment.bytes <= byte)
+        continue;
+    if (segment.next > plan->chunk_count) {
+        uint32_t index = segment.next - 1 - plan->chunk_count;
+        uint32_t tile = last ? plan->tensors[index].tiles - 1 : 0;
+        struct mw_range state = mw_trainer_state_of(trainer, index, tile);
+        *piece = (struct mw_piece){index, tile, state.first, MAX(state.elements, 1), 0};
+        return true;
     }
-    return last;
+    const struct mw_trainer_chunk *chunk = &trainer->chunks[segment.next - 1];
+    if (chunk->piece_count)
+        *piece = chunk->pieces[last ? chunk->piece_count - 1 : 0];
+    return chunk->piece_count > 0;
 }
 
 static bool
@@ -166,13 +240,16 @@ read_block(struct mw_trainer *trainer, int64_t block, const struct mw_commit_ext
 {
     struct mw_trainer_durable *it = &trainer->durable;
     struct mw_commit_extent wanted = extent_of(trainer, block, extent->which);
-    int64_t begin = it->save_begin + block * BLOCK_BYTES;
+    int64_t begin = own_range(trainer).first + block * BLOCK_BYTES;
+    struct mw_piece first, last;
+    bool first_is = piece_at(trainer, begin, false, &first);
+    bool last_is = piece_at(trainer, begin + wanted.bytes - 1, true, &last);
 
     it->save_which = extent->which;
     return mw_trainer_same_extent(extent, &wanted, error) &&
            transfer(trainer, MW_NVME_READ, extent, error) &&
-           mw_trainer_check_extent(trainer, extent, it->block, chunk_at(trainer, begin),
-                                   chunk_at(trainer, begin + extent->bytes - 1), error);
+           mw_trainer_check_extent(trainer, extent, it->block, first_is ? &first : NULL,
+                                   last_is ? &last : NULL, error);
 }
 
 /* A rank's range: its own is read, that of another comes from there. */

@@ -55,7 +55,9 @@ forward_backward(struct builder *b)
 static void
 commit(struct builder *b)
 {
-    uint32_t work = mw_work_mark(b, MW_OP_COMMIT, b->sizing->commit_record_bytes);
+    const struct mw_sizing *s = b->sizing;
+    uint32_t work =
+        mw_work_commit(b, s->commit_record_bytes, s->saves_in_step ? s->saved_bytes : 0);
     uint32_t last[LANES_PER_RANK];
 
     memcpy(last, b->lane_last, sizeof last);
@@ -64,6 +66,8 @@ commit(struct builder *b)
         mw_build_after(b, last[l]);
     if (b->commit_record != MW_NONE)
         mw_build_use(b, b->commit_record, MW_USE_DEFINE);
+    if (b->commit_saves != MW_NONE)
+        mw_build_use(b, b->commit_saves, MW_USE_DEFINE);
     /* The step begins when the one before is committed; only now is its index known. */
     b->plan->deps[b->plan->ops[b->begin_op].dep_begin] = op | MW_DEP_PREVIOUS_STEP;
 }

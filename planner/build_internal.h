@@ -90,7 +90,7 @@ struct builder {
     uint32_t checkpoint_home;           /* one a checkpoint */
     uint32_t state_home, state_other;   /* one a chunk */
     uint32_t *chunk_other;
-    uint32_t logits_slot, commit_record; /* MW_NONE without one */
+    uint32_t logits_slot, commit_record, commit_saves; /* MW_NONE without one */
     uint32_t tied_gradient; /* first slot; one a part of the embedding */
     struct ring params, shards, pinned, gradients, gradient_shards, gradient_pinned;
     struct ring checkpoints, checkpoint_pinned, activations, sets;
@@ -143,6 +143,8 @@ uint32_t mw_work_accumulate(struct builder *b, enum mw_operator operator_, bool 
                             int64_t bytes, int64_t elements);
 uint32_t mw_work_norm(struct builder *b, enum mw_operator operator_, bool host, int64_t elements);
 uint32_t mw_work_mark(struct builder *b, enum mw_op_kind kind, int64_t bytes);
+/* A record, and what is saved before it in every step. */
+uint32_t mw_work_commit(struct builder *b, int64_t record_bytes, int64_t saved_bytes);
 
 /* --- build_schedule.c --- */
 void mw_schedule_visits(struct builder *b);

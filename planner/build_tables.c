@@ -257,7 +257,9 @@ add_buffer_slots(struct builder *b)
     uint32_t records = add_slots(b, MW_TIER_NVME, MW_PURPOSE_COMMIT_RECORDS, s->commit_record_bytes,
                                  s->commit_record_bytes ? 2 : 0, true);
     b->commit_record = s->commit_record_bytes ? records + 1 : MW_NONE;
-    add_slots(b, MW_TIER_NVME, MW_PURPOSE_SAVES, s->saved_bytes, s->saved_bytes ? 2 : 0, true);
+    uint32_t saves = add_slots(b, MW_TIER_NVME, MW_PURPOSE_SAVES, s->saved_bytes,
+                               s->saved_bytes ? 2 : 0, true);
+    b->commit_saves = s->saves_in_step ? saves + 1 : MW_NONE;
     b->incoming = add_ring(b, MW_TIER_CPU, MW_PURPOSE_OPTIMIZER_BUFFERS, s->incoming_slot_bytes,
                            s->incoming_ring);
     b->gpu_incoming = add_ring(b, MW_TIER_GPU, MW_PURPOSE_OPTIMIZER_BUFFERS,

@@ -282,3 +282,18 @@ mw_work_mark(struct builder *b, enum mw_op_kind kind, int64_t bytes)
     work.direction = 1;
     return intern(b, &work, &draws);
 }
+
+uint32_t
+mw_work_commit(struct builder *b, int64_t record_bytes, int64_t saved_bytes)
+{
+    struct mw_work work = blank_work(MW_OP_COMMIT, MW_OPERATOR_NONE);
+    struct draws draws = {0};
+
+    set_bytes(&work, record_bytes + saved_bytes);
+    work.direction = 1;
+    if (saved_bytes) {
+        draw(b, &draws, MW_CHANNEL_DRIVE, saved_bytes);
+        draw(b, &draws, MW_CHANNEL_DRAM, saved_bytes);
+    }
+    return intern(b, &work, &draws);
+}

@@ -100,7 +100,9 @@ struct mw_sizing {
     int64_t activation_slots, activation_slot_bytes; /* dozens of tensors, never one request */
     int64_t logits_bytes; /* of one chunk */
     int64_t commit_record_bytes; /* of one of two; 0 where no state is committed */
-    int64_t saved_bytes; /* a save of the state that is not on NVMe; 0 without --save-every */
+    int64_t saved_bytes; /* a save of what no extent of the state has; 0: nothing is saved */
+    int64_t save_steps;  /* from one save to the next */
+    bool saves_in_step;  /* it is part of every step's commit */
 
     int64_t param_ring, param_slot_bytes;       /* gathered units on the GPU */
     int64_t shard_ring, shard_slot_bytes;       /* shards on the GPU, before the all-gather */

@@ -253,15 +253,26 @@ enter_buffers(struct mw_sizing *s)
                       s->gpu_gather_ring);
 }
 
-/* State that is not on NVMe is saved there every K steps, each rank its share, into the other of
- * two places, so that one save is whole at any time. */
+/* What a delayed update has yet to use: whole homes, for the next step overwrites them. */
+static int64_t
+pending_bytes(const struct mw_sizing *sizing)
+{
+    int64_t bytes = 0;
+
+    for (uint32_t u = 0; u < sizing->unit_count; u++) {
+        const struct mw_unit *unit = mw_sizing_unit(sizing, u);
+        int64_t part = sizing->gradients_partitioned ? unit->shard_stride : unit->tile_params;
+        bytes +=
+            mw_round_up(sizing->gradient_rest_bytes * unit->tiles * part, MW_SLOT_ALIGNMENT_BYTES);
+    }
+    return bytes;
+}
+
 static void
-size_saves(struct mw_sizing *sizing)
+size_saved_state(struct mw_sizing *sizing)
 {
     int64_t sharers = sizing->optimizer_partitioned ? 1 : sizing->dp;
 
-    if (!sizing->settings.save_every)
-        return;
     for (uint32_t c = 0; c < sizing->chunk_count; c++)
         if (sizing->chunks[c].tier != MW_TIER_NVME)
             sizing->saved_bytes +=
@@ -271,6 +282,28 @@ size_saves(struct mw_sizing *sizing)
         if (sizing->param_home[u] != MW_TIER_NVME)
             sizing->saved_bytes += 2 * unit->tiles * unit->shard_params;
     }
+}
+
+/* State that is not on NVMe is saved there every K steps, each rank its share, into the other of
+ * two places, so that one save is whole at any time.  The gradients of a delayed update go with it;
+ * where all state is on NVMe, they do with every step's commit. */
+static void
+size_saves(struct mw_sizing *sizing)
+{
+    const struct mw_settings *settings = &sizing->settings;
+    bool delayed = settings->dpu_start != MW_AUTO;
+
+    sizing->saves_in_step = delayed && settings->commit == 1;
+    for (uint32_t c = 0; c < sizing->chunk_count; c++)
+        sizing->saves_in_step &= sizing->chunks[c].tier == MW_TIER_NVME;
+    sizing->save_steps = sizing->saves_in_step ? 1 : settings->save_every;
+    if (!sizing->save_steps)
+        return;
+    if (!sizing->saves_in_step)
+        size_saved_state(sizing);
+    if (delayed)
+        sizing->saved_bytes =
+            mw_round_up(sizing->saved_bytes, MW_SLOT_ALIGNMENT_BYTES) + pending_bytes(sizing);
     mw_sizing_account(sizing, MW_TIER_NVME, MW_PURPOSE_SAVES, sizing->saved_bytes, 2);
 }
 

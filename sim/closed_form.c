@@ -181,7 +181,8 @@ gradient_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw, con
     plan[MW_TERM_GRADIENT_NVME] = over(times * element * shard * nvme, r->write) +
                                   over((times - 1) * 4 * shard * nvme, r->read) +
                                   over(element * d->state_params * d->updated_from[MW_TIER_NVME],
-                                       r->read);
+                                       r->read) +
+                                  over(d->saved_bytes, r->write);
 }
 
 /* --- checkpoints and slicing -------------------------------------------------------------------- */

@@ -58,6 +58,7 @@ struct mw_closed_dims {
     double gradient_bytes;      /* an element at rest: 2, or 4 when accumulated */
     double state_bytes;         /* an element: 12 */
     double state_params;        /* elements of a rank's state, padding included */
+    double saved_bytes;         /* of a rank's gradients, by every step's commit */
 };
 
 enum mw_closed_term {

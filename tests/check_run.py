@@ -168,6 +168,10 @@ DURABLE = {
     "on drives": [*NVME, "--param-device", "nvme", "--optimizer-device", "nvme", "--commit",
                   "step"],
     "in memory": ["-s", "zero-offload", "--nvme", "drive", "--save-every", str(HALF)],
+    "delayed, on drives": ["-s", "zero-offload", "--nvme", "drive", "--optimizer-device", "nvme",
+                           "--gradient-device", "nvme", "--dpu-start", "1"],
+    "delayed, in memory": ["-s", "zero-offload", "--nvme", "drive", "--save-every", str(HALF),
+                           "--dpu-start", "1"],
 }
 
 

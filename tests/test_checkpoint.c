@@ -130,6 +130,38 @@ test_llama_16_bits(void)
     carry_over(LLAMA, MW_SAFETENSORS_BF16);
 }
 
+static void
+count_step(void *data, const struct mw_trainer_step *step)
+{
+    (void)step;
+    ++*(int *)data;
+}
+
+/* The step that it goes on from is behind the one from which updates are delayed. */
+static void
+test_then_delayed(void)
+{
+    g_autofree char *first = place("first");
+    struct trained_case what = of_model(&others[1], GPT2);
+    struct mw_checkpoint_options options = {
+        .path = first, .dtype = MW_SAFETENSORS_F32, .optimizer = true};
+    struct trained_course course = course_to(STOP, NULL, &options);
+    struct trained trained = trained_well(&what, &course);
+    int steps = 0;
+
+    trained_clear(&trained);
+    what.delayed = true;
+    what.undelayed_steps = 2;
+    course = course_to(STOP + 2, first, NULL);
+    course.on_step = count_step;
+    course.data = &steps;
+    trained = trained_well(&what, &course);
+    g_assert_cmpint(trained.first_step, ==, STOP);
+    g_assert_cmpint(steps, ==, 2);
+    trained_clear(&trained);
+    mw_nvme_fixture_remove(first);
+}
+
 /* A committed run from a checkpoint is resumed by itself. */
 static void
 test_then_committed(void)
@@ -257,6 +289,7 @@ main(int argc, char **argv)
     g_test_add_func("/checkpoint/gpt2", test_gpt2);
     g_test_add_func("/checkpoint/llama-16-bits", test_llama_16_bits);
     g_test_add_func("/checkpoint/then-committed", test_then_committed);
+    g_test_add_func("/checkpoint/then-delayed", test_then_delayed);
     g_test_add_func("/checkpoint/weights", test_weights);
     g_test_add_func("/checkpoint/refused", test_refused);
     g_test_add_func("/checkpoint/places", test_places);

@@ -23,25 +23,42 @@ run_s(const struct mw_sizing *sizing)
     return seconds;
 }
 
+static GPtrArray *
+candidates(const struct mw_request *request, const struct mw_settings *asked)
+{
+    struct mw_settings resolved;
+    g_autoptr(GError) error = NULL;
+
+    g_assert_true(mw_settings_resolve(request, asked, &resolved, &error));
+    GPtrArray *found = mw_planner_candidates(request, &resolved, &error);
+    g_assert_no_error(error);
+    return found;
+}
+
+static struct mw_settings
+ask(double micro_batch, int64_t dpu_start)
+{
+    struct mw_settings asked;
+
+    mw_settings_init(&asked);
+    asked.strategy = MW_STRATEGY_ZERO_OFFLOAD;
+    asked.gpus_per_node = 1;
+    asked.micro_batch = micro_batch;
+    asked.dpu_start = dpu_start;
+    return asked;
+}
+
 static double
 step_s(const char *machine, const char *name, double micro_batch, int64_t dpu_start, bool overlap)
 {
     struct mw_hardware hardware = test_hardware(machine);
     struct mw_model model;
     struct mw_request request = {&model, &hardware};
-    struct mw_settings asked, resolved;
-    g_autoptr(GError) error = NULL;
+    struct mw_settings asked = ask(micro_batch, dpu_start);
 
-    g_assert_true(mw_model_load(name, &model, &error));
-    mw_settings_init(&asked);
-    asked.strategy = MW_STRATEGY_ZERO_OFFLOAD;
-    asked.gpus_per_node = 1;
-    asked.micro_batch = micro_batch;
+    g_assert_true(mw_model_load(name, &model, NULL));
     asked.overlap = overlap;
-    asked.dpu_start = dpu_start;
-    g_assert_true(mw_settings_resolve(&request, &asked, &resolved, &error));
-    g_autoptr(GPtrArray) found = mw_planner_candidates(&request, &resolved, &error);
-    g_assert_no_error(error);
+    g_autoptr(GPtrArray) found = candidates(&request, &asked);
     return run_s(found->pdata[0]);
 }
 
@@ -128,12 +145,43 @@ test_never_slower(void)
     g_assert_cmpint(compared, >, REQUESTS / 4);
 }
 
+/* A durable step of state on NVMe: the gradients in host memory are written too, behind all else.
+ * They go to one of two places. */
+static void
+test_durable(void)
+{
+    struct mw_hardware hardware = test_hardware("rtx4090");
+    struct mw_model model;
+    struct mw_request request = {&model, &hardware};
+    struct mw_settings asked = ask(4, 0);
+    double seconds[2];
+    int64_t saves = 0, gradients = 0;
+
+    g_assert_true(mw_model_load("gpt2", &model, NULL));
+    g_assert_true(mw_placement_parse("nvme", NULL, &asked.placement[MW_STATE_OPTIMIZER], NULL));
+    g_assert_true(mw_placement_parse("cpu", NULL, &asked.placement[MW_STATE_GRADIENTS], NULL));
+    for (asked.commit = 0; asked.commit < 2; asked.commit++) {
+        g_autoptr(GPtrArray) found = candidates(&request, &asked);
+        const struct mw_sizing *sizing = found->pdata[0];
+        seconds[asked.commit] = run_s(sizing);
+        saves = sizing->ledger[MW_TIER_NVME][MW_PURPOSE_SAVES];
+        gradients = sizing->ledger[MW_TIER_CPU][MW_PURPOSE_GRADIENTS];
+        g_assert_cmpint(sizing->save_steps, ==, asked.commit);
+        g_assert_true(asked.commit || !saves);
+    }
+    g_assert_cmpint(saves, ==, 2 * gradients);
+    double written_s = (double)gradients / hardware.nvme_write_bytes_per_s;
+    g_assert_cmpfloat(seconds[1], >, seconds[0] + 0.95 * written_s);
+    g_assert_cmpfloat(seconds[1], <, seconds[0] + 1.05 * written_s + 1e-3);
+}
+
 int
 main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
     g_test_add_func("/delayed/gain", test_gain);
     g_test_add_func("/delayed/small-batch", test_small_batch);
+    g_test_add_func("/delayed/durable", test_durable);
     g_test_add_func("/delayed/never-slower", test_never_slower);
     return g_test_run();
 }

@@ -137,9 +137,27 @@ test_plans_that_cannot(void)
     other = trained_commits[0];
     other.commit = 0;
     refuse(&other, &course, "one extent");
-    other = trained_commits[3];
-    other.delayed = true;
-    refuse(&other, &course, "--dpu-start");
+    other = trained_commits[5];
+    other.save_every = 0;
+    refuse(&other, &course, "gradients of a delayed update");
+}
+
+/* What waits for an update that is delayed is not forgotten by one that is not. */
+static void
+test_other_delay(void)
+{
+    struct trained_course course = course_to(6, false);
+    struct trained trained = trained_well(&trained_commits[5], &course);
+    struct trained_case other = trained_commits[5];
+
+    trained_clear(&trained);
+    course.stop = 0;
+    course.resume = true;
+    other.undelayed_steps = 7;
+    refuse(&other, &course, "gradients for a delayed update");
+    trained = trained_well(&trained_commits[5], &course);
+    g_assert_cmpint(trained.first_step, ==, 6);
+    trained_clear(&trained);
 }
 
 static void
@@ -170,6 +188,7 @@ main(int argc, char **argv)
     g_test_add_func("/trainer-commit/which-steps", test_committed);
     g_test_add_func("/trainer-commit/other-runs", test_other_runs);
     g_test_add_func("/trainer-commit/plans-that-cannot", test_plans_that_cannot);
+    g_test_add_func("/trainer-commit/other-delay", test_other_delay);
     g_test_add_func("/trainer-commit/nothing-there", test_nothing_there);
     int result = g_test_run();
     mw_faults_finish(&calls);

@@ -198,6 +198,7 @@ go(struct run *run, const struct mw_trainer_options *options, GError **error)
     if (run->course->on_start)
         run->course->on_start(run->course->data, run->out->first_step);
     bool good = mw_trainer_run(trainer, MAX(stop - run->out->first_step, 0), on_step, run, error);
+    run->plan = trainer->plan; /* it may have stopped before a delay */
     count_elements(run);
     good = good && mw_trainer_visit_state(trainer, keep, run, error);
     good = good && (!run->course->save || mw_checkpoint_save(trainer, run->course->save, error));

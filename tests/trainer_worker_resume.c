@@ -47,6 +47,21 @@ static const struct trained_case replicated = {.name = "replicated",
                                                .interval = 1,
                                                .save_every = 1};
 
+/* The gradients that each is to use next are saved with each step. */
+static const struct trained_case delayed = {.name = "delayed",
+                                            .model = GPT2,
+                                            .strategy = MW_STRATEGY_ZERO_OFFLOAD,
+                                            .partition = MW_PARTITION_BANDWIDTH,
+                                            .gradients = "cpu:0.03MB,nvme",
+                                            .optimizer = "nvme",
+                                            .sequences = 1,
+                                            .seq = 12,
+                                            .grad_accum = 1,
+                                            .interval = 1,
+                                            .commit = 1,
+                                            .delayed = true,
+                                            .undelayed_steps = 1};
+
 static struct trained
 go(const struct trained_case *what, const char *directory, bool commit, int64_t from, int64_t stop)
 {
@@ -124,6 +139,7 @@ trainer_worker_resume(struct mw_ranks *ranks, const char *directory)
     go_on(&nvme, ranks, directory);
     go_on(&in_memory, ranks, directory);
     go_on(&replicated, ranks, directory);
+    go_on(&delayed, ranks, directory);
     mw_ranks_leave(ranks);
     return 0;
 }
