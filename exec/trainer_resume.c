@@ -83,8 +83,8 @@ restore_partials(struct mw_trainer *trainer, uint32_t index, uint32_t tile, char
     double *partial =
         trainer->partials + trainer->partial_first[index] + tile * trainer->partial_blocks[index];
 
-    for (int64_t first = 0; first < elements; first += MW_CPU_NORM_BLOCK) {
-        int64_t n = MIN(MW_CPU_NORM_BLOCK, elements - first);
+    for (int64_t first = 0; first < elements; first += MW_NORM_BLOCK) {
+        int64_t n = MIN(MW_NORM_BLOCK, elements - first);
         if (!mw_nvme_transfer(trainer->places.nvme, MW_NVME_READ, home + bytes * first,
                               (bytes * n + page - 1) / page * page, buffer, error))
             return false;
@@ -100,7 +100,7 @@ restore_norm(struct mw_trainer *trainer, GError **error)
     void *buffer = NULL;
     bool good = true;
 
-    if (posix_memalign(&buffer, MW_SLOT_ALIGNMENT_BYTES, 4 * MW_CPU_NORM_BLOCK))
+    if (posix_memalign(&buffer, MW_SLOT_ALIGNMENT_BYTES, 4 * MW_NORM_BLOCK))
         g_error("out of memory");
     for (uint32_t t = 0; t < plan->tensor_count; t++) {
         bool drives = plan->slots[plan->tensors[t].gradient_slot].tier == MW_TIER_NVME;
