@@ -101,6 +101,20 @@ mw_copy_async_16(void *shared, const void *global, int source_bytes)
 #endif
 }
 
+/* 8 bytes likewise, on 8-byte boundaries, all of them read. */
+MW_DEVICE void
+mw_copy_async_8(void *shared, const void *global)
+{
+#if defined(MW_CUDA_EMULATED)
+    mw_emulated::copy_async(shared, global, 8, 8);
+#else
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 8;"
+                 :
+                 : "r"(mw_shared_address(shared)), "l"(__cvta_generic_to_global(global))
+                 : "memory");
+#endif
+}
+
 /* Ends a group of this thread's copies. */
 MW_DEVICE void
 mw_copy_async_commit()

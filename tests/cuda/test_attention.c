@@ -1,0 +1,221 @@
+/* Attention of the CUDA backend, emulated, against plain loops in double. */
+#include <math.h>
+#include <string.h>
+
+#include "exec/cuda/attention.h"
+#include "tests/attention_case.h"
+
+static struct mw_ref_attention
+random_shape(int64_t seq, int64_t head_dim, int64_t kv_heads, int64_t group)
+{
+    return (struct mw_ref_attention){mw_random_size(2), seq,      kv_heads * group,
+                                     kv_heads,          head_dim, 1.0 / sqrt((double)head_dim)};
+}
+
+/* Of exactly as many bytes as are asked for: a sanitizer sees the first one beyond. */
+static void *
+poisoned_scratch(const struct mw_attention *shape)
+{
+    gsize bytes = (gsize)mw_cuda_attention_scratch_bytes(shape);
+    void *scratch = g_malloc(bytes);
+    memset(scratch, 0xff, bytes);
+    return scratch;
+}
+
+static void
+forward(struct mw_attention_case *c)
+{
+    const uint16_t *q = c->fused;
+    g_assert_cmpint(mw_cuda_attention_forward(NULL, &c->shape, c->o.bits, c->lse, q,
+                                              q + mw_attention_case_k(c),
+                                              q + mw_attention_case_v(c), NULL),
+                    ==, 0);
+}
+
+static void
+backward(struct mw_attention_case *c)
+{
+    const uint16_t *q = c->fused;
+    uint16_t *dq = c->fused_gradient;
+    int64_t k = mw_attention_case_k(c), v = mw_attention_case_v(c);
+    g_autofree void *scratch = poisoned_scratch(&c->shape);
+    g_assert_cmpint(mw_cuda_attention_backward(NULL, &c->shape, dq, dq + k, dq + v, c->d_o.bits,
+                                               c->o.bits, c->lse, q, q + k, q + v, scratch),
+                    ==, 0);
+}
+
+static void
+check(const struct mw_ref_attention *plain, int64_t gap)
+{
+    struct mw_attention_case c;
+    mw_attention_case_init(&c, plain, gap);
+    forward(&c);
+    mw_attention_case_check_forward(&c);
+    backward(&c);
+    mw_attention_case_check_backward(&c);
+    mw_attention_case_clear(&c);
+}
+
+/* Widths that kernels are compiled for, and others; rows on 16-byte boundaries. */
+static void
+test_widths(void)
+{
+    const int64_t widths[] = {64, 80, 96, 128, 256, 8, 40, 72, 104, 160};
+    for (gsize i = 0; i < G_N_ELEMENTS(widths); i++) {
+        struct mw_ref_attention plain = random_shape(mw_random_size(150), widths[i], 1, 2);
+        check(&plain, 8 * (int64_t)(i % 2));
+    }
+}
+
+/* Lengths around those of tiles, in all kernels. */
+static void
+test_lengths(void)
+{
+    const int64_t lengths[] = {1, 2, 16, 31, 33, 63, 64, 65, 127, 128, 129, 193, 257};
+    const int64_t widths[] = {64, 80, 96, 128, 256};
+    for (gsize i = 0; i < G_N_ELEMENTS(lengths); i++) {
+        struct mw_ref_attention plain =
+            random_shape(lengths[i], widths[i % G_N_ELEMENTS(widths)], 1, 1);
+        check(&plain, 0);
+    }
+}
+
+static void
+test_groups(void)
+{
+    for (int64_t kv_heads = 1; kv_heads < 4; kv_heads++) {
+        for (int64_t group = 1; group < 4; group++) {
+            struct mw_ref_attention plain =
+                random_shape(mw_random_size(140), group == 2 ? 128 : 64, kv_heads, group);
+            plain.batch = 2;
+            check(&plain, 16);
+        }
+    }
+}
+
+/* Widths and leading dimensions that no access of 16 bytes fits. */
+static void
+test_unaligned(void)
+{
+    for (int round = 0; round < 10; round++) {
+        int64_t dim = 2 * mw_random_size(round == 0 ? 128 : 60);
+        struct mw_ref_attention plain =
+            random_shape(mw_random_size(150), dim, 1 + round % 2, 1 + round % 3);
+        check(&plain, mw_random_size(5));
+    }
+    struct mw_ref_attention odd[] = {random_shape(100, 64, 1, 2), random_shape(70, 128, 2, 1),
+                                     random_shape(70, 254, 1, 1)};
+    for (gsize i = 0; i < G_N_ELEMENTS(odd); i++)
+        check(&odd[i], 1);
+}
+
+/* The emulator takes blocks, warps and lanes in another order each time: the bits are the same. */
+static void
+test_same_bits(void)
+{
+    struct mw_ref_attention plain = random_shape(170, 64, 2, 2);
+    struct mw_attention_case c;
+    mw_attention_case_init(&c, &plain, 0);
+    gsize bytes = (gsize)(c.rows * c.ld) * sizeof *c.fused, o_bytes = (gsize)c.o.n * 2;
+    forward(&c);
+    backward(&c);
+    g_autofree uint16_t *o = g_memdup2(c.o.bits, o_bytes);
+    g_autofree uint16_t *gradient = g_memdup2(c.fused_gradient, bytes);
+    for (int i = 0; i < 3; i++) {
+        memset(c.o.bits, 0xff, o_bytes);
+        memset(c.fused_gradient, 0xff, bytes);
+        forward(&c);
+        backward(&c);
+        g_assert_cmpmem(o, o_bytes, c.o.bits, o_bytes);
+        g_assert_cmpmem(gradient, bytes, c.fused_gradient, bytes);
+    }
+    mw_attention_case_clear(&c);
+}
+
+/* Whether any of row `row` of o is a NaN. */
+static bool
+has_nan(const struct mw_attention_case *c, int64_t row)
+{
+    int64_t columns = c->plain.heads * c->plain.head_dim;
+    for (int64_t i = 0; i < columns; i++)
+        if (isnan(mw_bf16_value(c->o.bits[row * columns + i])))
+            return true;
+    return false;
+}
+
+/* A NaN or an infinity of a query stays in its row; of a key it shows in those that see it. */
+static void
+test_not_finite(void)
+{
+    const uint16_t values[] = {0x7fc0, 0x7f80};
+    for (gsize i = 0; i < 4; i++) {
+        struct mw_ref_attention plain = random_shape(90, 64, 1, 1);
+        struct mw_attention_case c;
+        bool key = i >= 2;
+        mw_attention_case_init(&c, &plain, 0);
+        for (int64_t column = 0; column < 64; column++)
+            c.fused[40 * c.ld + (key ? mw_attention_case_k(&c) : 0) + column] = values[i % 2];
+        forward(&c);
+        for (int64_t row = 0; row < 90; row++) {
+            if (key)
+                g_assert_true(has_nan(&c, row) || row != 40);
+            g_assert_true(key ? row >= 40 || !has_nan(&c, row) : has_nan(&c, row) == (row == 40));
+        }
+        backward(&c);
+        g_assert_true(isnan(mw_bf16_value(c.fused_gradient[40 * c.ld])));
+        mw_attention_case_clear(&c);
+    }
+}
+
+/* Scores far beyond what exp reaches. */
+static void
+test_large_scores(void)
+{
+    struct mw_ref_attention plain = random_shape(130, 64, 1, 1);
+    plain.scale = 30.0;
+    struct mw_attention_case c;
+    mw_attention_case_init(&c, &plain, 0);
+    forward(&c);
+    for (int64_t i = 0; i < c.o.n; i++)
+        g_assert_true(fabs((double)mw_bf16_value(c.o.bits[i])) <= 2.01);
+    for (int64_t i = 0; i < plain.heads * c.rows; i++)
+        g_assert_true(isfinite(c.lse[i]));
+    mw_attention_case_clear(&c);
+}
+
+static void
+test_refused(void)
+{
+    const struct mw_attention good = {1, 16, 2, 1, 64, 256, 256, 256, 128, 0.125f};
+    struct mw_attention bad[] = {good, good, good, good, good, good, good, good};
+    bad[0].head_dim = 258;
+    bad[1].kv_heads = 3;
+    bad[2].seq = 0;
+    bad[3].batch = 65536;
+    bad[4].heads = 0;
+    bad[5].seq = INT64_C(1) << 31;
+    bad[6].scale = 0.0f;
+    bad[7].ld_k = 63;
+    for (gsize i = 0; i < G_N_ELEMENTS(bad); i++) {
+        g_assert_cmpint(
+            mw_cuda_attention_forward(NULL, &bad[i], NULL, NULL, NULL, NULL, NULL, NULL), !=, 0);
+        g_assert_cmpint(mw_cuda_attention_backward(NULL, &bad[i], NULL, NULL, NULL, NULL, NULL,
+                                                   NULL, NULL, NULL, NULL, NULL),
+                        !=, 0);
+    }
+}
+
+int
+main(int argc, char **argv)
+{
+    g_test_init(&argc, &argv, NULL);
+    g_test_add_func("/cuda/attention/widths", test_widths);
+    g_test_add_func("/cuda/attention/lengths", test_lengths);
+    g_test_add_func("/cuda/attention/groups", test_groups);
+    g_test_add_func("/cuda/attention/unaligned", test_unaligned);
+    g_test_add_func("/cuda/attention/same-bits", test_same_bits);
+    g_test_add_func("/cuda/attention/not-finite", test_not_finite);
+    g_test_add_func("/cuda/attention/large-scores", test_large_scores);
+    g_test_add_func("/cuda/attention/refused", test_refused);
+    return g_test_run();
+}
