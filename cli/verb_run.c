@@ -103,9 +103,6 @@ for_this_run(const struct cli_request *request, const struct mw_ranks *ranks,
         mine.settings.gpus_per_node = mw_ranks_node_count(ranks);
         mine.settings.nodes = mw_ranks_count(ranks) / mw_ranks_node_count(ranks);
     }
-    /* Owner-broadcast, which zero-offload takes otherwise, is simulated alone. */
-    if (mine.settings.partition == MW_PARTITION_AUTO && mw_ranks_count(ranks) > 1)
-        mine.settings.partition = MW_PARTITION_BANDWIDTH;
     if (mine.settings.dtype == MW_DTYPE_NONE)
         mine.settings.dtype = MW_DTYPE_BF16;
     return mine;

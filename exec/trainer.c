@@ -128,6 +128,7 @@ perform(struct mw_trainer *trainer, const struct mw_op *op, uint32_t step, GErro
     case MW_OP_ALL_GATHER:
     case MW_OP_REDUCE_SCATTER:
     case MW_OP_ALL_REDUCE:
+    case MW_OP_BROADCAST:
         return mw_trainer_collect(trainer, op, error);
     case MW_OP_COPY:
         return begin_step(trainer, trainer->next_step + step, error);
@@ -161,18 +162,20 @@ hold_back(const struct mw_trainer *trainer, const struct mw_op *op, int64_t begi
         continue;
 }
 
-/* On the stream of collectives that the op meets other ranks on, if it does. */
+/* For other ranks to come to where the op meets them: all such ops of its lane so far. */
 static int64_t
 waited_ns(const struct mw_trainer *trainer, const struct mw_op *op)
 {
     const struct mw_lane *lane = &trainer->plan->lanes[op->lane];
-    bool meets = lane->kind == MW_LANE_COLLECTIVE ||
-                 trainer->plan->works[op->work].kind == MW_OP_COMMIT;
+    bool collective = lane->kind == MW_LANE_COLLECTIVE;
+    int turns;
 
-    return meets && trainer->ranks > 1
-               ? mw_ranks_waited_ns(trainer->options.ranks,
-                                    lane->kind == MW_LANE_COLLECTIVE ? lane->index : 0)
-               : 0;
+    if (trainer->ranks == 1)
+        return 0;
+    if (collective || trainer->plan->works[op->work].kind == MW_OP_COMMIT)
+        return mw_ranks_waited_ns(trainer->options.ranks, collective ? lane->index : 0);
+    turns = mw_trainer_turn_stream(trainer, op);
+    return turns < 0 ? 0 : trainer->turns_waited_ns[turns];
 }
 
 static enum mw_exec_outcome
@@ -207,7 +210,8 @@ static bool
 check_op(const struct mw_plan *plan, const struct mw_op *op, GError **error)
 {
     const struct mw_work *work = &plan->works[op->work];
-    bool runs = work->kind <= MW_OP_ALL_REDUCE || work->kind == MW_OP_COMMIT;
+    bool runs = work->kind <= MW_OP_ALL_REDUCE || work->kind == MW_OP_BROADCAST ||
+                work->kind == MW_OP_COMMIT;
 
     if (runs)
         return true;

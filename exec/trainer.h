@@ -47,8 +47,8 @@ struct mw_trainer_commit {
     int (*fields)(void *data, struct mw_commit_field *fields);
 };
 
-/* Lanes of collectives that ranks must have. */
-#define MW_TRAINER_COLLECTIVE_LANES 3
+/* Lanes of collectives that ranks must have: those of plans, and three to take turns on. */
+#define MW_TRAINER_COLLECTIVE_LANES 6
 
 struct mw_trainer_options {
     const struct mw_plan *plan; /* checked, of one rank's program; borrowed, as all below */

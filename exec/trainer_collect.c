@@ -52,6 +52,30 @@ gather_part(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
                                &part, sizeof(uint16_t), error);
 }
 
+/* Owners send what they have of a part to all, one after the other. */
+static bool
+broadcast_part(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
+{
+    const struct mw_tensor *tensor = mw_trainer_tensor(trainer, op);
+    uint32_t from = mw_trainer_slot(trainer, op, MW_PURPOSES_ALL, MW_MODE_READ);
+    uint32_t to = mw_trainer_slot(trainer, op, MW_PURPOSES_ALL, MW_MODE_WRITE);
+    const char *own = part_at(trainer, from, op->tile);
+    char *whole = part_at(trainer, to, op->tile);
+
+    for (uint32_t rank = 0; rank < trainer->ranks; rank++) {
+        struct mw_range shard = mw_tensor_shard(tensor, rank, op->tile);
+        char *at = whole + 2 * shard.first;
+        int64_t bytes = 2 * shard.elements;
+        if (rank == trainer->rank &&
+            !trainer->places.backend->copy(trainer->places.device, at, own, bytes, error))
+            return false;
+        if (!mw_ranks_broadcast(trainer->options.ranks, stream_of(trainer, op), at, bytes,
+                                (int)rank, error))
+            return false;
+    }
+    return true;
+}
+
 static bool
 gather_in_place(struct mw_trainer *trainer, const struct mw_tensor *tensor, uint32_t tile,
                 const struct mw_ranks_part *part, int stream, GError **error)
@@ -143,6 +167,8 @@ mw_trainer_collect(struct mw_trainer *trainer, const struct mw_op *op, GError **
         return mw_trainer_agree(trainer, op, error);
     if (work->operator_ == MW_OPERATOR_UPDATED)
         return gather_updated(trainer, op, error);
+    if (work->kind == MW_OP_BROADCAST)
+        return broadcast_part(trainer, op, error);
     if (work->kind == MW_OP_ALL_GATHER)
         return gather_part(trainer, op, error);
     return from != MW_NONE ? scatter_part(trainer, op, from, error)
@@ -180,37 +206,13 @@ refuse(GError **error, const char *what)
     return false;
 }
 
-static int64_t
-longest_shard(const struct mw_plan *plan)
-{
-    int64_t elements = 0;
-
-    for (uint32_t t = 0; t < plan->tensor_count; t++)
-        elements = MAX(elements, plan->tensors[t].shard_elements);
-    return elements;
-}
-
-/* An owner broadcasts parameters, and has gradients of whole parts. */
-static bool
-is_owners(const struct mw_op *op, const struct mw_work *work, int64_t shard_elements)
-{
-    return work->kind == MW_OP_BROADCAST ||
-           (work->kind == MW_OP_D2H && op->phase == MW_PHASE_BACKWARD &&
-            work->bytes > 2 * shard_elements);
-}
-
 static bool
 check_ops(const struct mw_plan *plan, GError **error)
 {
-    int64_t shard_elements = longest_shard(plan);
-
     for (uint32_t i = 0; i < plan->op_count; i++) {
-        const struct mw_op *op = &plan->ops[i];
-        const struct mw_lane *lane = &plan->lanes[op->lane];
+        const struct mw_lane *lane = &plan->lanes[plan->ops[i].lane];
         if (lane->kind == MW_LANE_COLLECTIVE && lane->index == SLICING_STREAM)
             return refuse(error, "tensor slicing; --tp 1 runs");
-        if (is_owners(op, &plan->works[op->work], shard_elements))
-            return refuse(error, "owner-broadcast; --partition bandwidth runs");
     }
     return true;
 }

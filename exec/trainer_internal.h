@@ -62,6 +62,10 @@ struct mw_trainer {
     struct mw_shared_room room;
     struct mw_trainer_chunk *chunks; /* [chunk_count] */
 
+    /* [stream] of owners' turns: how long the rank has waited for others to come to an op, not for
+     * its turn in it. */
+    int64_t turns_waited_ns[MW_TRAINER_COLLECTIVE_LANES];
+
     double *partials; /* squares of gradients, by tensor, part and block */
     int64_t *partial_first, *partial_blocks; /* [tensor]: where they begin, and blocks of a part */
     int64_t partial_count;
@@ -111,6 +115,9 @@ void mw_trainer_take_down(struct mw_trainer *trainer);
 bool mw_trainer_prepare(struct mw_trainer *trainer, GError **error);
 bool mw_trainer_compute(struct mw_trainer *trainer, const struct mw_op *op, GError **error);
 bool mw_trainer_move_part(struct mw_trainer *trainer, const struct mw_op *op, GError **error);
+/* The stream of collectives on which the owners of a part take turns to move what they have of it;
+ * -1: the op is none of owner-broadcast, and all ranks move at once. */
+int mw_trainer_turn_stream(const struct mw_trainer *trainer, const struct mw_op *op);
 bool mw_trainer_accumulate(struct mw_trainer *trainer, const struct mw_op *op, GError **error);
 bool mw_trainer_move_chunk(struct mw_trainer *trainer, const struct mw_op *op, GError **error);
 bool mw_trainer_norm(struct mw_trainer *trainer, const struct mw_op *op, GError **error);

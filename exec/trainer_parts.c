@@ -35,6 +35,48 @@ is_narrow(const struct mw_trainer *trainer, const struct mw_op *op, uint32_t to)
            trainer->plan->slots[to].purpose == MW_PURPOSE_GRADIENT_BUFFERS;
 }
 
+/* --- owners ---------------------------------------------------------------------------------- */
+
+/* Streams of the lanes that owners' transfers are on, behind those of plans. */
+static int
+stream_of(enum mw_op_kind kind)
+{
+    return kind == MW_OP_NVME_READ ? 3 : kind == MW_OP_H2D ? 4 : 5;
+}
+
+/* An owner's op has the bytes of the whole part; 4 bytes an element are read of gradients alone. */
+int
+mw_trainer_turn_stream(const struct mw_trainer *trainer, const struct mw_op *op)
+{
+    const struct mw_work *work = &trainer->plan->works[op->work];
+    bool reads = work->kind == MW_OP_NVME_READ && op->shard == 0;
+    bool moves = reads || work->kind == MW_OP_H2D || work->kind == MW_OP_D2H;
+
+    if (trainer->ranks == 1 || !moves || op->phase == MW_PHASE_OPTIMIZER ||
+        work->operator_ == MW_OPERATOR_CHECKPOINT)
+        return -1;
+    bool whole = work->bytes > 2 * mw_trainer_tensor(trainer, op)->shard_elements;
+    return whole ? stream_of(work->kind) : -1;
+}
+
+/* Every rank owns its shard of a part.  One after the other moves it while the links of the others
+ * rest; then the part has been moved. */
+static bool
+move_in_turn(struct mw_trainer *trainer, int stream, const struct mw_move *move, GError **error)
+{
+    struct mw_ranks *ranks = trainer->options.ranks;
+    int64_t before_ns = mw_ranks_waited_ns(ranks, stream);
+
+    if (!mw_ranks_barrier(ranks, stream, error))
+        return false;
+    trainer->turns_waited_ns[stream] += mw_ranks_waited_ns(ranks, stream) - before_ns;
+    for (uint32_t rank = 0; rank < trainer->ranks; rank++)
+        if ((rank == trainer->rank && !mw_places_move(&trainer->places, move, 1, error)) ||
+            !mw_ranks_barrier(ranks, stream, error))
+            return false;
+    return true;
+}
+
 bool
 mw_trainer_move_part(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
 {
@@ -43,10 +85,14 @@ mw_trainer_move_part(struct mw_trainer *trainer, const struct mw_op *op, GError 
     struct mw_move move = {.from = mw_trainer_place(trainer, from, op->tile),
                            .to = mw_trainer_place(trainer, to, op->tile),
                            .bytes = trainer->plan->works[op->work].bytes};
+    int turns = mw_trainer_turn_stream(trainer, op);
 
     if (is_narrow(trainer, op, to))
         move.to.at_bytes = mw_trainer_narrow_at(trainer, mw_trainer_tensor(trainer, op));
-    return mw_places_move(&trainer->places, &move, 1, error);
+    if (turns < 0)
+        return mw_places_move(&trainer->places, &move, 1, error);
+    move.bytes = 2 * mw_trainer_tensor(trainer, op)->shard_elements;
+    return move_in_turn(trainer, turns, &move, error);
 }
 
 /* The wide gradient grows at home, or, where that is on drives, before the narrow one. */

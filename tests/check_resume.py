@@ -185,6 +185,9 @@ def tests(box):
         return
     yield "ranks: zero2", check_ranks(box, ["-s", "zero2"])
     yield "ranks: nvme", check_ranks(box, [*DRIVES, "--commit", "none"])
+    yield "ranks: owners", check_ranks(box, ["-s", "zero-offload"])
+    yield "ranks: owners on drives", check_ranks(box, [*DRIVES, "--commit", "none", "--partition",
+                                                       "owner"])
     yield "checkpoints over ranks", check_checkpoint(
         box, GPT2, [(device, (2, ["-s", "zero2"]), False),
                     ((2, [*DRIVES, "--commit", "none"]), device, False)])

@@ -46,8 +46,6 @@ static const struct failure {
     {"killed", "has ended: rank ", false},
     {"without-data", "worker: nvme: no more data", true},
     {"broken-drive", "Input/output error", true},
-    {"owners", "owner-broadcast; --partition bandwidth runs", true},
-    {"offload-owners", "owner-broadcast; --partition bandwidth runs", true},
     {"slicing", "tensor slicing; --tp 1 runs", true},
 };
 

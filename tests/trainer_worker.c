@@ -142,6 +142,28 @@ static const struct placement {
       .optimizer = "nvme",
       .activations = "gpu"},
      false},
+    {{.name = "zero3, owners", .strategy = MW_STRATEGY_ZERO3, .partition = MW_PARTITION_OWNER},
+     false},
+    {{.name = "zero-offload, owners",
+      .strategy = MW_STRATEGY_ZERO_OFFLOAD,
+      .partition = MW_PARTITION_OWNER},
+     false},
+    {{.name = "nvme, owners",
+      .strategy = MW_STRATEGY_ZERO_INFINITY_NVME,
+      .partition = MW_PARTITION_OWNER,
+      .params = "nvme",
+      .gradients = "nvme",
+      .optimizer = "nvme",
+      .activations = "nvme"},
+     false},
+    {{.name = "split, owners",
+      .strategy = MW_STRATEGY_ZERO_INFINITY_NVME,
+      .partition = MW_PARTITION_OWNER,
+      .params = "gpu:0.02MB,cpu:0.02MB,nvme",
+      .gradients = "gpu:0.02MB,cpu:0.02MB,nvme",
+      .optimizer = "cpu:0.2MB,nvme",
+      .activations = "cpu"},
+     false},
 };
 
 static const struct placement delayed_placements[] = {
@@ -155,6 +177,10 @@ static const struct placement delayed_placements[] = {
       .strategy = MW_STRATEGY_ZERO_OFFLOAD,
       .optimizer = "cpu",
       .gradients = "gpu"},
+     false},
+    {{.name = "delayed, owners",
+      .strategy = MW_STRATEGY_ZERO_OFFLOAD,
+      .partition = MW_PARTITION_OWNER},
      false},
 };
 
@@ -244,7 +270,7 @@ place(const struct trained_case *common, const struct trained_case *placed, int 
     what.delayed = common->delayed;
     what.undelayed_steps = common->undelayed_steps;
     what.loss_scaling = common->loss_scaling;
-    what.partition = MW_PARTITION_BANDWIDTH;
+    what.partition = placed->partition ? placed->partition : MW_PARTITION_BANDWIDTH;
     what.optimizer_chunk = 3000; /* less than a shard */
     what.prefetch = prefetch;
     return what;

@@ -112,30 +112,6 @@ broken_drive(struct mw_ranks *ranks)
 }
 
 static int
-owners(struct mw_ranks *ranks)
-{
-    struct trained_case what = nvme_case(ranks);
-
-    what.partition = MW_PARTITION_OWNER;
-    return expect_end(ranks, &what);
-}
-
-static int
-offload_owners(struct mw_ranks *ranks)
-{
-    struct trained_case what = {.name = "offload",
-                                .model = GPT2,
-                                .strategy = MW_STRATEGY_ZERO_OFFLOAD,
-                                .sequences = 1,
-                                .seq = 12,
-                                .grad_accum = 1,
-                                .interval = 1,
-                                .ranks = ranks};
-
-    return expect_end(ranks, &what);
-}
-
-static int
 slicing(struct mw_ranks *ranks)
 {
     struct trained_case what = nvme_case(ranks);
@@ -148,8 +124,10 @@ static const struct {
     const char *name;
     int (*run)(struct mw_ranks *ranks);
 } cases[] = {
-    {"killed", killed}, {"without-data", without_data},     {"broken-drive", broken_drive},
-    {"owners", owners}, {"offload-owners", offload_owners}, {"slicing", slicing},
+    {"killed", killed},
+    {"without-data", without_data},
+    {"broken-drive", broken_drive},
+    {"slicing", slicing},
 };
 
 int
