@@ -1,6 +1,9 @@
 #include "cli/compare.h"
 
 #include <math.h>
+#include <string.h>
+
+#include "exec/backend.h"
 
 /* FLOPs over the rate of matrix products: what a prediction must beat. */
 static double
@@ -19,9 +22,14 @@ print_brief(const struct mw_run *run)
     const struct mw_pair *step = &run->compare->step;
     const struct mw_result *r = run->predicted;
 
-    printf("step %s measured (median), %s predicted for %s%s: %+.1f%%\n",
-           mw_format_seconds(step->measured_s), mw_format_seconds(step->predicted_s), r->hardware,
-           r->calibrated ? "" : " (not calibrated)", 100 * mw_pair_error(*step));
+    if (run->facts && !strcmp(run->facts->backend, mw_backend_null.name))
+        printf("nothing computed: step %s (median), %s of it with no op in flight, %s an op\n",
+               mw_format_seconds(step->measured_s), mw_format_seconds(run->compare->idle_s),
+               mw_format_seconds(run->compare->idle_s / r->plan->op_count));
+    else
+        printf("step %s measured (median), %s predicted for %s%s: %+.1f%%\n",
+               mw_format_seconds(step->measured_s), mw_format_seconds(step->predicted_s),
+               r->hardware, r->calibrated ? "" : " (not calibrated)", 100 * mw_pair_error(*step));
 }
 
 static bool

@@ -37,14 +37,14 @@ static const struct number_row {
 
 static char *numbers[NUMBERS];
 static char *loss_scale, *from_path, *save_path, *data_path, *weights_path, *log_path, *lr_shape,
-    *timeline_path;
+    *timeline_path, *backend_name;
 static char **nvme_directories, **limits;
 static gboolean shuffle, resume, compare;
 
 const GOptionEntry *
 cli_run_entries(void)
 {
-    static GOptionEntry entries[NUMBERS + 14];
+    static GOptionEntry entries[NUMBERS + 15];
     int count = 0;
 
     entries[count++] = (GOptionEntry){"data", 0, 0, G_OPTION_ARG_FILENAME, &data_path,
@@ -80,6 +80,9 @@ cli_run_entries(void)
                                       "print predicted against measured", NULL};
     entries[count++] = (GOptionEntry){"save-timeline", 0, 0, G_OPTION_ARG_FILENAME, &timeline_path,
                                       "write what was measured, for memwall compare", "FILE"};
+    entries[count++] = (GOptionEntry){"backend", 0, 0, G_OPTION_ARG_STRING, &backend_name,
+                                      "cpu (default); or null, which computes nothing: what is left "
+                                      "is to order ops and to move bytes", "NAME"};
     for (int i = 0; i < NUMBERS; i++)
         entries[count++] = (GOptionEntry){rows[i].name, 0, 0, G_OPTION_ARG_STRING, &numbers[i],
                                           rows[i].help, "N"};
@@ -141,6 +144,22 @@ read_loss_scale(struct mw_loss_scaling *scaling, GError **error)
     return false;
 }
 
+static const struct mw_backend *const backends[] = {&mw_backend_cpu, &mw_backend_null};
+
+static bool
+read_backend(const struct mw_backend **backend, GError **error)
+{
+    *backend = backends[0];
+    for (size_t i = 0; i < G_N_ELEMENTS(backends); i++)
+        if (!backend_name || !strcmp(backend_name, backends[i]->name)) {
+            *backend = backends[i];
+            return true;
+        }
+    g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "--backend %s: must be cpu or null",
+                backend_name);
+    return false;
+}
+
 bool
 cli_run_options_read(struct cli_run_options *options, GError **error)
 {
@@ -177,6 +196,7 @@ cli_run_options_read(struct cli_run_options *options, GError **error)
     options->save_timeline = g_steal_pointer(&timeline_path);
     options->nvme = g_steal_pointer(&nvme_directories);
     return cli_limits_parse(&options->limits, limits, error) &&
+           read_backend(&options->backend, error) &&
            read_loss_scale(&options->loss_scaling, error) &&
            read_shape(&options->schedule, error) &&
            mw_lr_schedule_check(&options->schedule, error);

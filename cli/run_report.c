@@ -76,6 +76,7 @@ cli_run_report_new(const struct cli_training *training)
     struct cli_run_report *report = g_new0(struct cli_run_report, 1);
 
     report->training = training;
+    report->facts.backend = training->options.backend->name;
     report->measured = mw_measured_new(training->answer->plan->op_count);
     report->before = mw_trainer_use(training->trainer);
     return report;
@@ -143,11 +144,23 @@ find_use(struct cli_run_report *report)
     facts->nvme_written_bytes = now.nvme_written_bytes - report->before.nvme_written_bytes;
 }
 
+static char *
+machine_of(const struct cli_training *training)
+{
+    char *name = mw_machine_name();
+
+    if (training->options.backend == &mw_backend_cpu)
+        return name;
+    char *both = g_strdup_printf("%s, %s backend", name, training->options.backend->name);
+    g_free(name);
+    return both;
+}
+
 bool
 cli_run_report_end(struct cli_run_report *report, GError **error)
 {
     const struct cli_training *training = report->training;
-    g_autofree char *machine = mw_machine_name();
+    g_autofree char *machine = machine_of(training);
     struct cli_measured it = {training->answer->result, report->measured, &report->facts, machine};
 
     find_use(report);

@@ -79,6 +79,8 @@ check_start(const struct cli_run_options *options, GError **error)
 
     if (ways > 1)
         return refuse(error, "--weights, --from, --resume: give one of them to start from");
+    if (options->backend == &mw_backend_null && (options->save || options->resume))
+        return refuse(error, "--backend null trains nothing: no --save, no --resume");
     return !options->save || mw_checkpoint_check(options->save, error);
 }
 
@@ -232,7 +234,7 @@ durable_steps(const struct cli_training *run, struct mw_trainer_commit *commit, 
     const struct mw_settings *s = &sizing->settings;
 
     *commit = (struct mw_trainer_commit){
-        .on = can_be_durable(sizing),
+        .on = run->options.backend != &mw_backend_null && can_be_durable(sizing),
         .resume = run->options.resume,
         .save_every = s->save_every,
         .fields = fields,
@@ -300,7 +302,7 @@ cli_training_start(struct cli_training *run, GError **error)
         .plan = run->answer->plan,
         .ranks = run->ranks,
         .decoder = &run->decoder,
-        .backend = &mw_backend_cpu,
+        .backend = run->options.backend,
         .sequences = run->sequences,
         .seq = s->seq,
         .checkpoint_interval = s->checkpoint_interval,

@@ -108,6 +108,18 @@ for_this_run(const struct cli_request *request, const struct mw_ranks *ranks,
     return mine;
 }
 
+/* Of this rank's files.  A run that trains nothing leaves those of others alone. */
+static char *
+stem_of(const struct cli_training *training)
+{
+    bool null = training->options.backend == &mw_backend_null;
+    const char *base = null ? "memwall-null" : "memwall";
+
+    return mw_ranks_count(training->ranks) > 1
+               ? g_strdup_printf("%s-rank%d", base, mw_ranks_index(training->ranks))
+               : g_strdup(base);
+}
+
 /* --- the whole ----------------------------------------------------------------------------------- */
 
 static bool
@@ -190,8 +202,7 @@ answer(const struct cli_request *request)
     struct cli_request mine = for_this_run(request, ranks, &training->options.limits);
     training->request = &mine;
     training->ranks = ranks;
-    if (mw_ranks_count(ranks) > 1)
-        training->stem = g_strdup_printf("memwall-rank%d", mw_ranks_index(ranks));
+    training->stem = stem_of(training);
     int status = plan_and_run(&run);
     bool all_alike = status == CLI_DONE || status == CLI_DOES_NOT_FIT;
     if (!all_alike)

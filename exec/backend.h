@@ -21,8 +21,11 @@ struct mw_backend_options {
     int threads;            /* of the compute lane; 0: all cores */
 };
 
+struct mw_cpu_kernels; /* exec/cpu/kernels.h */
+
 struct mw_backend {
     const char *name;
+    const struct mw_cpu_kernels *host; /* passes of the host's lanes; NULL: the cores' own */
 
     /* NULL with an error.  `bytes`: the device memory of the plan, zeroed, at *memory. */
     void *(*open)(const struct mw_backend_options *options, int64_t bytes, void **memory,
@@ -48,5 +51,6 @@ struct mw_backend {
 };
 
 extern const struct mw_backend mw_backend_cpu;
+extern const struct mw_backend mw_backend_null; /* computes nothing; nothing is trained */
 
 #endif

@@ -291,7 +291,7 @@ mw_trainer_new(const struct mw_trainer_options *options, GError **error)
 
     trainer->options = *options;
     trainer->plan = options->plan;
-    trainer->kernels = mw_cpu_kernels();
+    trainer->kernels = options->backend->host ? options->backend->host : mw_cpu_kernels();
     if (!options->loss_scaling.start)
         trainer->options.loss_scaling = mw_loss_scaling_none();
     trainer->scale = mw_loss_scale_start(&trainer->options.loss_scaling);

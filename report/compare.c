@@ -217,6 +217,43 @@ find_use(struct mw_compare *compare, const struct mw_result *predicted,
         mw_result_free(uses[s]);
 }
 
+/* --- what ordering takes ---------------------------------------------------------------------- */
+
+static int
+compare_starts(const void *a, const void *b)
+{
+    const struct mw_timeline_row *x = a, *y = b;
+
+    return (x->start_ns > y->start_ns) - (x->start_ns < y->start_ns);
+}
+
+/* Of a step, which begins where the one before ended. */
+static double
+idle_of(const struct mw_measured_step *step)
+{
+    size_t count = step->timeline.row_count;
+    g_autofree struct mw_timeline_row *rows =
+        g_memdup2(step->timeline.rows, count * sizeof *step->timeline.rows);
+    int64_t busy_ns = 0, until_ns = 0;
+
+    qsort(rows, count, sizeof *rows, compare_starts);
+    for (size_t i = 0; i < count; i++) {
+        busy_ns += MAX(rows[i].end_ns - MAX(rows[i].start_ns, until_ns), 0);
+        until_ns = MAX(until_ns, rows[i].end_ns);
+    }
+    return MAX(step->time_ns - busy_ns, 0) * 1e-9;
+}
+
+static double
+median_idle_s(const struct mw_measured_step *steps, uint32_t count)
+{
+    double values[MW_MEASURED_STEPS_MAX];
+
+    for (uint32_t s = 0; s < count; s++)
+        values[s] = idle_of(&steps[s]);
+    return median(values, count);
+}
+
 /* --- the whole ------------------------------------------------------------------------------- */
 
 static void
@@ -247,6 +284,7 @@ mw_compare_new(const struct mw_result *predicted, const struct mw_measured *meas
     find_times(compare, predicted, measured, steps);
     find_ops(compare, predicted, steps);
     find_use(compare, predicted, steps);
+    compare->idle_s = median_idle_s(steps, compare->steps);
     return compare;
 }
 

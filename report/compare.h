@@ -45,6 +45,7 @@ struct mw_compare {
     int64_t typical_step;       /* of which the timeline is shown; from 0 */
     double fastest_s, slowest_s;
     struct mw_pair step;
+    double idle_s; /* measured: of the step, with no op in flight */
     struct mw_pair first_step; /* by this plan: predicted NAN where another one goes before it */
     double naive_s; /* FLOPs over the profile's matrix rate: the least that a prediction must beat;
                        NAN: not known */

@@ -97,6 +97,7 @@ write_compare(struct mw_json_writer *json, const struct mw_compare *c)
     mw_json_number(json, "slowest_s", c->slowest_s);
     write_pair(json, "step", c->step);
     write_pair(json, "first_step", c->first_step);
+    mw_json_number(json, "idle_s", c->idle_s);
     write_pair(json, "flops_alone", naive);
     write_lanes(json, c);
     write_phases(json, c);
@@ -128,6 +129,7 @@ write_facts(struct mw_json_writer *json, const struct mw_run *run)
     mw_json_string(json, "machine", run->machine);
     mw_json_integer(json, "steps", facts ? facts->steps : run->measured->seen);
     if (facts) {
+        mw_json_string(json, "backend", facts->backend);
         mw_json_integer(json, "skipped_steps", facts->skipped);
         mw_json_number(json, "first_loss", facts->first_loss);
         mw_json_number(json, "last_loss", facts->last_loss);

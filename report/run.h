@@ -13,6 +13,7 @@
 #include "report/result.h"
 
 struct mw_run_facts { /* what a timeline does not say; all since the first step began */
+    const char *backend; /* lives as long as the program */
     int64_t steps, skipped;
     double first_loss, last_loss, seconds;
     int64_t peak_bytes[MW_TIER_COUNT]; /* reserved for the plan's slots */

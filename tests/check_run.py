@@ -212,6 +212,27 @@ def check_traffic(box):
         yield "the process has less memory than its arena"
 
 
+def check_null(box):
+    """Nothing is computed: no loss, no weights, and nobody's files are touched."""
+    box.empty_drives()
+    words = PLACEMENTS["nvme, each step durable"]
+    yield from good(box.run(*TRAIN, *words))
+    before = {path: path.read_bytes() for path in box.on_drives()}
+    done = box.run(*TRAIN, *words, "--backend", "null", "--log", "log.jsonl")
+    yield from good(done)
+    if losses(box) != [0] * STEPS:
+        yield f"losses {losses(box)}"
+    if "nothing computed: step " not in done.text or "no op in flight" not in done.text:
+        yield done.text
+    if before != {path: path.read_bytes() for path in box.on_drives()}:
+        yield "the drives have other files"
+    answer = json.loads(box.run(*TRAIN, *words, "--backend", "null", "--json").text)
+    if answer["run"]["backend"] != "null" or "null backend" not in answer["run"]["machine"]:
+        yield f"run is {answer['run']}"
+    if not answer["nvme_read_bytes"] or not answer["nvme_written_bytes"]:
+        yield "nothing was moved"
+
+
 def check_llama(box):
     words = [*TRAIN, "-s", "zero3", "--log", "log.jsonl"]
     words[1] = str(LLAMA / "config.json")
@@ -366,6 +387,9 @@ WRONG = {
     "--gpus 2 --set node.gpus=2 --set fabric.gb_per_s=9 --set fabric.latency_us=9": (2, ["mpirun"]),
     "--state-layout paper20": (2, ["paper20"]),
     "--device-threads 0": (2, ["--device-threads 0"]),
+    "--backend tpu": (2, ["--backend tpu", "cpu or null"]),
+    "--backend null --save point": (2, ["--backend null", "--save"]),
+    "--backend null --resume": (2, ["--backend null", "--resume"]),
     "--lr-schedule bent": (2, ["bent", "cosine"]),
     "extra": (2, ["extra"]),
 }
@@ -446,6 +470,7 @@ def tests(box):
         yield f"resumes: {name}", two_halves(box, words, [*words, "--resume"])
     yield "checkpoint", check_checkpoint(box)
     yield "drives move what is planned", check_traffic(box)
+    yield "nothing computed", check_null(box)
     yield "log as output", check_table(box)
     yield "compares: table", check_compare_table(box)
     yield "compares: files", check_files(box)

@@ -147,6 +147,7 @@ test_step(struct fixture *f, gconstpointer data)
     g_assert_cmpint(c->typical_step, ==, 3);
     g_assert_cmpfloat_with_epsilon(c->fastest_s, 0.040, 1e-12);
     g_assert_cmpfloat_with_epsilon(c->slowest_s, 0.060, 1e-12);
+    g_assert_cmpfloat_with_epsilon(c->idle_s, 0.002, 1e-12);
     g_assert_cmpfloat_with_epsilon(mw_pair_error((struct mw_pair){1.1, 1}), 0.1, 1e-12);
     g_assert_true(isnan(mw_pair_error((struct mw_pair){1, 0})));
 }

@@ -244,7 +244,7 @@ trained_train(const struct trained_case *what, const struct trained_course *cour
         .undelayed_steps = what->undelayed_steps,
         .ranks = what->ranks,
         .decoder = &decoder,
-        .backend = &mw_backend_cpu,
+        .backend = what->backend ? what->backend : &mw_backend_cpu,
         .sequences = what->sequences,
         .seq = what->seq,
         .checkpoint_interval = what->interval,

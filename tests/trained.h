@@ -25,6 +25,7 @@ struct trained_case {
     bool delayed; /* update, after undelayed_steps without */
     int64_t undelayed_steps;
 
+    const struct mw_backend *backend; /* NULL: cpu */
     struct mw_ranks *ranks; /* NULL: alone */
     enum mw_partition partition;
     int64_t tp; /* 0: no tensor slicing */
