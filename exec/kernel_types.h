@@ -72,8 +72,13 @@ struct mw_adamw mw_adamw_step(double lr, double beta1, double beta2, double eps,
                               double weight_decay, int64_t step, double grad_scale);
 
 /* Elements of one partial sum of the gradient norm, counted from the start of the unsharded
- * parameter: shards cut at multiples of it give the same partial sums. */
+ * parameter: shards cut at multiples of it give the same partial sums.  A block is summed in fp64
+ * in one order on all devices: of each span of MW_NORM_SPAN elements MW_NORM_LANES sums, of every
+ * MW_NORM_LANES-th element; those of lanes i and i + MW_NORM_LANES / 2 together, in order of i;
+ * then the spans in order. */
 #define MW_NORM_BLOCK 65536
+#define MW_NORM_SPAN 4096
+#define MW_NORM_LANES 16
 
 /* ceil(n / MW_NORM_BLOCK), and the sum of so many partials in index order: the square of the norm.
  * Not finite: some gradient overflowed. */

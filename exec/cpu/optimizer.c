@@ -110,6 +110,8 @@ MW_CPU(adamw)(const struct mw_adamw *step, float *w, float *m, float *v, uint16_
 typedef double mw_f64x8 __attribute__((vector_size(64)));
 typedef float mw_f32x8 __attribute__((vector_size(32)));
 
+_Static_assert(MW_LANES == MW_NORM_LANES, "a vector has the norm's lanes");
+
 MW_INLINE void
 add_squares(mw_f64x8 sum[2], mw_f32x16 x)
 {
@@ -122,7 +124,7 @@ add_squares(mw_f64x8 sum[2], mw_f32x16 x)
 }
 
 MW_INLINE double
-block_squares(const void *grad, bool fp32, int64_t start, int64_t end)
+span_squares(const void *grad, bool fp32, int64_t start, int64_t end)
 {
     mw_f64x8 sum[2] = {{0}, {0}};
     int64_t i = start;
@@ -133,6 +135,15 @@ block_squares(const void *grad, bool fp32, int64_t start, int64_t end)
     double total = 0.0;
     for (int lane = 0; lane < 8; lane++)
         total += sum[0][lane] + sum[1][lane];
+    return total;
+}
+
+MW_INLINE double
+block_squares(const void *grad, bool fp32, int64_t start, int64_t end)
+{
+    double total = 0.0;
+    for (int64_t i = start; i < end; i += MW_NORM_SPAN)
+        total += span_squares(grad, fp32, i, end - i < MW_NORM_SPAN ? end : i + MW_NORM_SPAN);
     return total;
 }
 
