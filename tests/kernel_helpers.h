@@ -38,7 +38,7 @@ int64_t mw_random_size(int64_t max);
 double mw_largest(const double *x, int64_t n);
 
 /* Adds `/kernels/NAME/ISA` for each instruction set that runs here; the test's data is its
- * table. */
+ * table.  In kernel_tables.c; a file of the same name in another folder has other tables. */
 void mw_add_kernel_test(const char *name, GTestDataFunc test);
 
 /* Half a unit in the last place of bf16, and of fp32. */

@@ -1,4 +1,4 @@
-/* Attention and rotary positions against plain loops in double. */
+/* Attention against plain loops in double. */
 #include <math.h>
 #include <string.h>
 
@@ -6,7 +6,6 @@
 #include <omp.h>
 #endif
 
-#include "exec/rope.h"
 #include "attention_case.h"
 
 static int
@@ -112,33 +111,11 @@ test_attention_threads(gconstpointer data)
 #endif
 }
 
-static void
-test_rope(gconstpointer data)
-{
-    const struct mw_cpu_kernels *k = data;
-    for (int round = 0; round < 30; round++) {
-        int64_t batch = mw_random_size(3), seq = mw_random_size(60), heads = mw_random_size(5);
-        int64_t dim = 2 * mw_random_size(70), n = batch * seq * heads * dim;
-        struct mw_tensor x = mw_tensor_random(n, 3.0);
-        g_autofree double *before = g_memdup2(x.value, (gsize)n * sizeof *x.value);
-        g_autofree float *table = mw_floats_poisoned(seq * dim);
-        struct mw_decoder decoder = {.head_dim = dim, .rope_theta = 10000.0};
-        mw_rope_table(&decoder, seq, table);
-        k->rope(x.bits, table, batch, seq, heads, dim, heads * dim, false);
-        mw_ref_rope(x.value, batch, seq, heads, dim, 10000.0, false);
-        mw_expect_bf16("turned", x.bits, x.value, n, MW_BF16_HALF_ULP, 1e-5);
-        k->rope(x.bits, table, batch, seq, heads, dim, heads * dim, true);
-        mw_expect_bf16("turned back", x.bits, before, n, 0.0, 3.0 * 4.0 * MW_BF16_HALF_ULP);
-        mw_tensor_clear(&x);
-    }
-}
-
 int
 main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
     mw_add_kernel_test("attention", test_attention);
     mw_add_kernel_test("attention-threads", test_attention_threads);
-    mw_add_kernel_test("rope", test_rope);
     return g_test_run();
 }

@@ -1,11 +1,8 @@
-/* The model's ends: embeddings and the loss. */
+/* The model's ends: embeddings, positions and the loss. */
 #include <math.h>
 #include <string.h>
 
-#if defined(_OPENMP)
-#include <omp.h>
-#endif
-
+#include "exec/rope.h"
 #include "kernel_helpers.h"
 #include "kernel_reference.h"
 
@@ -123,6 +120,27 @@ test_positions(gconstpointer data)
     }
 }
 
+static void
+test_rope(gconstpointer data)
+{
+    const struct mw_cpu_kernels *k = data;
+    for (int round = 0; round < 30; round++) {
+        int64_t batch = mw_random_size(3), seq = mw_random_size(60), heads = mw_random_size(5);
+        int64_t dim = 2 * mw_random_size(70), n = batch * seq * heads * dim;
+        struct mw_tensor x = mw_tensor_random(n, 3.0);
+        g_autofree double *before = g_memdup2(x.value, (gsize)n * sizeof *x.value);
+        g_autofree float *table = mw_floats_poisoned(seq * dim);
+        struct mw_decoder decoder = {.head_dim = dim, .rope_theta = 10000.0};
+        mw_rope_table(&decoder, seq, table);
+        k->rope(x.bits, table, batch, seq, heads, dim, heads * dim, false);
+        mw_ref_rope(x.value, batch, seq, heads, dim, 10000.0, false);
+        mw_expect_bf16("turned", x.bits, x.value, n, MW_BF16_HALF_ULP, 1e-5);
+        k->rope(x.bits, table, batch, seq, heads, dim, heads * dim, true);
+        mw_expect_bf16("turned back", x.bits, before, n, 0.0, 3.0 * 4.0 * MW_BF16_HALF_ULP);
+        mw_tensor_clear(&x);
+    }
+}
+
 struct loss_case {
     int64_t rows, vocab, ld;
     bool fp32;
@@ -221,6 +239,7 @@ main(int argc, char **argv)
     g_test_init(&argc, &argv, NULL);
     mw_add_kernel_test("embedding", test_embedding);
     mw_add_kernel_test("positions", test_positions);
+    mw_add_kernel_test("rope", test_rope);
     mw_add_kernel_test("loss", test_loss);
     mw_add_kernel_test("loss-not-finite", test_loss_not_finite);
     return g_test_run();
