@@ -24,7 +24,7 @@
 #include <cuda_runtime.h>
 
 #define MW_LAUNCH(kernel, grid, block, shared_bytes, stream, ...)                                  \
-    kernel<<<grid, block, shared_bytes, stream>>>(__VA_ARGS__)
+    kernel<<<grid, block, shared_bytes, (cudaStream_t)(stream)>>>(__VA_ARGS__)
 #define MW_SHARED(type, name, dims) __shared__ type name dims
 #define MW_DYNAMIC_SHARED(type, name)                                                              \
     extern __shared__ __align__(128) unsigned char mw_dynamic_shared[];                            \

@@ -235,12 +235,13 @@ void ldmatrix(uint32_t *r, const void *row, int matrices, bool transposed, const
 #define warpSize 32
 
 #define MW_LAUNCH(kernel, grid, block, shared_bytes, stream, ...)                                  \
-    mw_emulated::launch(#kernel, kernel, grid, block, shared_bytes, stream, __VA_ARGS__)
+    mw_emulated::launch(#kernel, kernel, grid, block, shared_bytes, (cudaStream_t)(stream),        \
+                        __VA_ARGS__)
 #define MW_SHARED(type, name, dims)                                                                \
     type(&name) dims = *static_cast<type(*) dims>(mw_emulated::shared_array(                       \
         []() -> const void * {                                                                     \
-            static char key;                                                                       \
-            return &key;                                                                           \
+            static char mw_key;                                                                    \
+            return &mw_key;                                                                        \
         }(),                                                                                       \
         sizeof(type dims)))
 #define MW_DYNAMIC_SHARED(type, name)                                                              \

@@ -1,0 +1,110 @@
+/*
+ * kernels.h - what the operators of a GPT-2 or Llama decoder compute on a CUDA device: launches.
+ *
+ * Each function queues its kernels on `stream` (a cudaStream_t) and returns without waiting for
+ * them: 0, or the cudaError_t of a launch that failed.  All pointers are addresses of device
+ * memory, or of host memory that the device reaches; data are as exec/kernel_types.h says.
+ * What is computed is said with the functions of the same names in exec/cpu/kernels.h; in what
+ * order, here, where it is another.
+ * Ownership.  The caller owns every buffer; no function allocates.  Outputs need no initial value
+ * unless they accumulate.  Inputs and outputs overlap only where it says so, and then exactly.
+ * `scratch` lies at a multiple of 16 bytes, is as large as the *_scratch_bytes function says, and
+ * is used until the kernels are done. Alignment.  Buffers whose address and row length are
+ * multiples of 16 bytes are read and written in accesses of 16 bytes; others are allowed, and
+ * slower. Bits.  Sums are cut by shape alone and combined in a fixed order, without atomics: the
+ * same operands give the same bits.  Those of the cpu backend have conversions, accumulate, add,
+ * sums over rows, embeddings, positions, rope, adamw and square_sums; of a NaN only that it is one.
+ * Norms, activations and the loss are within fp32's rounding of them before they are rounded to
+ * bf16.
+ */
+#ifndef MW_EXEC_CUDA_KERNELS_H
+#define MW_EXEC_CUDA_KERNELS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "exec/kernel_types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* --- elementwise, n elements --- */
+int mw_cuda_to_fp32(void *stream, float *out, const uint16_t *x, int64_t n);
+int mw_cuda_to_bf16(void *stream, uint16_t *out, const float *x, int64_t n);
+int mw_cuda_accumulate(void *stream, float *sum, const uint16_t *x, int64_t n);
+int mw_cuda_add(void *stream, uint16_t *out, const uint16_t *a, const uint16_t *b, int64_t n);
+/* Every one of `bytes` bytes becomes `value`. */
+int mw_cuda_fill(void *stream, void *to, uint8_t value, int64_t bytes);
+/* Of `rows` rows, ld elements apart in both, the first `columns` elements. */
+int mw_cuda_copy_rows(void *stream, uint16_t *to, const uint16_t *from, int64_t rows,
+                      int64_t columns, int64_t ld);
+
+/* --- activations, n elements --- */
+int mw_cuda_gelu_forward(void *stream, uint16_t *y, const uint16_t *x, int64_t n);
+int mw_cuda_gelu_backward(void *stream, uint16_t *dx, const uint16_t *dy, const uint16_t *x,
+                          int64_t n);
+int mw_cuda_gelu_erf_forward(void *stream, uint16_t *y, const uint16_t *x, int64_t n);
+int mw_cuda_gelu_erf_backward(void *stream, uint16_t *dx, const uint16_t *dy, const uint16_t *x,
+                              int64_t n);
+int mw_cuda_relu_forward(void *stream, uint16_t *y, const uint16_t *x, int64_t n);
+int mw_cuda_relu_backward(void *stream, uint16_t *dx, const uint16_t *dy, const uint16_t *x,
+                          int64_t n);
+int mw_cuda_swiglu_forward(void *stream, uint16_t *y, const uint16_t *gate, const uint16_t *up,
+                           int64_t n);
+int mw_cuda_swiglu_backward(void *stream, uint16_t *dgate, uint16_t *dup, const uint16_t *dy,
+                            const uint16_t *gate, const uint16_t *up, int64_t n);
+
+/* --- norms --- */
+int mw_cuda_layernorm_forward(void *stream, uint16_t *y, float *mean, float *rstd,
+                              const uint16_t *x, const uint16_t *weight, const uint16_t *bias,
+                              int64_t rows, int64_t columns, float eps);
+int mw_cuda_layernorm_backward(void *stream, uint16_t *dx, const uint16_t *dx_add,
+                               const uint16_t *dy, const uint16_t *x, const uint16_t *weight,
+                               const float *mean, const float *rstd, int64_t rows, int64_t columns);
+int mw_cuda_rmsnorm_forward(void *stream, uint16_t *y, float *rstd, const uint16_t *x,
+                            const uint16_t *weight, int64_t rows, int64_t columns, float eps);
+int mw_cuda_rmsnorm_backward(void *stream, uint16_t *dx, const uint16_t *dx_add, const uint16_t *dy,
+                             const uint16_t *x, const uint16_t *weight, const float *rstd,
+                             int64_t rows, int64_t columns);
+
+/* --- sums over rows --- */
+int64_t mw_cuda_row_sums_scratch_bytes(int64_t rows, int64_t columns);
+int mw_cuda_norm_weight_gradient(void *stream, struct mw_gradient dweight, const uint16_t *dy,
+                                 const uint16_t *x, const float *mean, const float *rstd,
+                                 int64_t rows, int64_t columns, void *scratch);
+int mw_cuda_bias_gradient(void *stream, struct mw_gradient dbias, const uint16_t *dy, int64_t ld_dy,
+                          int64_t rows, int64_t columns, void *scratch);
+
+/* --- embeddings; rows below 2^31 --- */
+int mw_cuda_embedding_forward(void *stream, uint16_t *y, const uint16_t *weight,
+                              const int32_t *tokens, int64_t rows, int64_t columns, int32_t first,
+                              int32_t count);
+int64_t mw_cuda_embedding_scratch_bytes(int64_t rows);
+int mw_cuda_embedding_backward(void *stream, struct mw_gradient dweight, const uint16_t *dy,
+                               const int32_t *tokens, int64_t rows, int64_t columns, int32_t first,
+                               int32_t count, void *scratch);
+int mw_cuda_position_forward(void *stream, uint16_t *y, const uint16_t *weight, int64_t batch,
+                             int64_t seq, int64_t columns);
+int mw_cuda_position_backward(void *stream, struct mw_gradient dweight, const uint16_t *dy,
+                              int64_t batch, int64_t seq, int64_t columns, int64_t positions);
+int mw_cuda_rope(void *stream, uint16_t *x, const float *table, int64_t batch, int64_t seq,
+                 int64_t heads, int64_t head_dim, int64_t ld, bool inverse);
+
+/* --- loss --- */
+/* *loss += the sum of row_loss, as a tree over the rows. */
+int mw_cuda_cross_entropy(void *stream, double *loss, double *row_loss, uint16_t *dlogits,
+                          int64_t ld_dlogits, const void *logits, bool logits_fp32,
+                          int64_t ld_logits, const int32_t *targets, int64_t rows, int64_t vocab,
+                          float scale);
+
+/* --- optimizer --- */
+int mw_cuda_adamw(void *stream, const struct mw_adamw *step, float *w, float *m, float *v,
+                  uint16_t *param, const void *grad, bool grad_fp32, int64_t n);
+int mw_cuda_square_sums(void *stream, double *partial, const void *grad, bool grad_fp32, int64_t n);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
