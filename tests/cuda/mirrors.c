@@ -15,12 +15,22 @@ struct mirror {
 };
 
 void
-mw_mirrors_begin(struct mw_mirrors *mirrors)
+mw_mirrors_begin_aligned(struct mw_mirrors *mirrors)
 {
     mirrors->all = g_array_new(FALSE, FALSE, sizeof(struct mirror));
+    mirrors->anywhere_from = mirrors->anywhere_to = 0;
+}
+
+void
+mw_mirrors_begin(struct mw_mirrors *mirrors)
+{
     int kind = g_test_rand_int_range(0, 3);
+
+    mw_mirrors_begin_aligned(mirrors);
+    if (kind == 0)
+        return;
     mirrors->anywhere_from = kind == 1 ? (guint)g_test_rand_int_range(0, 6) : 0;
-    mirrors->anywhere_to = kind == 0 ? 0 : kind == 1 ? mirrors->anywhere_from + 1 : G_MAXUINT;
+    mirrors->anywhere_to = kind == 1 ? mirrors->anywhere_from + 1 : G_MAXUINT;
 }
 
 static struct mirror *

@@ -19,6 +19,8 @@ struct mw_mirrors {
 };
 
 void mw_mirrors_begin(struct mw_mirrors *mirrors);
+/* All at multiples of 256 bytes. */
+void mw_mirrors_begin_aligned(struct mw_mirrors *mirrors);
 /* Of `bytes` bytes in elements of `element_bytes`: what kernels read; read and write; and scratch,
  * full of NaN, always aligned.  NULL has the mirror NULL. */
 const void *mw_mirror_in(struct mw_mirrors *mirrors, const void *host, int64_t bytes,

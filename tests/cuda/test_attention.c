@@ -1,9 +1,10 @@
-/* Attention of the CUDA backend, emulated, against plain loops in double. */
+/* Attention of the CUDA backend against plain loops in double. */
 #include <math.h>
 #include <string.h>
 
 #include "exec/cuda/attention.h"
 #include "tests/attention_case.h"
+#include "tests/cuda/mirrors.h"
 
 static struct mw_ref_attention
 random_shape(int64_t seq, int64_t head_dim, int64_t kv_heads, int64_t group)
@@ -12,36 +13,47 @@ random_shape(int64_t seq, int64_t head_dim, int64_t kv_heads, int64_t group)
                                      kv_heads,          head_dim, 1.0 / sqrt((double)head_dim)};
 }
 
-/* Of exactly as many bytes as are asked for: a sanitizer sees the first one beyond. */
-static void *
-poisoned_scratch(const struct mw_attention *shape)
+/* Whether operands lie at multiples of 256 bytes, or anywhere at times. */
+static bool aligned = true;
+
+static void
+begin(struct mw_mirrors *m)
 {
-    gsize bytes = (gsize)mw_cuda_attention_scratch_bytes(shape);
-    void *scratch = g_malloc(bytes);
-    memset(scratch, 0xff, bytes);
-    return scratch;
+    if (aligned)
+        mw_mirrors_begin_aligned(m);
+    else
+        mw_mirrors_begin(m);
 }
 
 static void
 forward(struct mw_attention_case *c)
 {
-    const uint16_t *q = c->fused;
-    g_assert_cmpint(mw_cuda_attention_forward(NULL, &c->shape, c->o.bits, c->lse, q,
-                                              q + mw_attention_case_k(c),
-                                              q + mw_attention_case_v(c), NULL),
-                    ==, 0);
+    struct mw_mirrors m;
+
+    begin(&m);
+    const uint16_t *q = MW_IN_BF16(&m, c->fused, c->rows * c->ld);
+    uint16_t *o = MW_OUT_BF16(&m, c->o.bits, c->o.n);
+    float *lse = MW_OUT_FP32(&m, c->lse, c->rows * c->plain.heads);
+    mw_mirrors_end(&m,
+                   mw_cuda_attention_forward(NULL, &c->shape, o, lse, q, q + mw_attention_case_k(c),
+                                             q + mw_attention_case_v(c), NULL));
 }
 
 static void
 backward(struct mw_attention_case *c)
 {
-    const uint16_t *q = c->fused;
-    uint16_t *dq = c->fused_gradient;
     int64_t k = mw_attention_case_k(c), v = mw_attention_case_v(c);
-    g_autofree void *scratch = poisoned_scratch(&c->shape);
-    g_assert_cmpint(mw_cuda_attention_backward(NULL, &c->shape, dq, dq + k, dq + v, c->d_o.bits,
-                                               c->o.bits, c->lse, q, q + k, q + v, scratch),
-                    ==, 0);
+    struct mw_mirrors m;
+
+    begin(&m);
+    const uint16_t *q = MW_IN_BF16(&m, c->fused, c->rows * c->ld);
+    uint16_t *dq = MW_OUT_BF16(&m, c->fused_gradient, c->rows * c->ld);
+    const uint16_t *d_o = MW_IN_BF16(&m, c->d_o.bits, c->d_o.n);
+    const uint16_t *o = MW_IN_BF16(&m, c->o.bits, c->o.n);
+    const float *lse = MW_IN_FP32(&m, c->lse, c->rows * c->plain.heads);
+    void *scratch = mw_mirror_scratch(&m, mw_cuda_attention_scratch_bytes(&c->shape));
+    mw_mirrors_end(&m, mw_cuda_attention_backward(NULL, &c->shape, dq, dq + k, dq + v, d_o, o, lse,
+                                                  q, q + k, q + v, scratch));
 }
 
 static void
@@ -58,7 +70,7 @@ check(const struct mw_ref_attention *plain, int64_t gap)
 
 /* Widths that kernels are compiled for, and others; rows on 16-byte boundaries. */
 static void
-test_widths(void)
+test_widths(gconstpointer data)
 {
     const int64_t widths[] = {64, 80, 96, 128, 256, 8, 40, 72, 104, 160};
     for (gsize i = 0; i < G_N_ELEMENTS(widths); i++) {
@@ -69,7 +81,7 @@ test_widths(void)
 
 /* Lengths around those of tiles, in all kernels. */
 static void
-test_lengths(void)
+test_lengths(gconstpointer data)
 {
     const int64_t lengths[] = {1, 2, 16, 31, 33, 63, 64, 65, 127, 128, 129, 193, 257};
     const int64_t widths[] = {64, 80, 96, 128, 256};
@@ -81,7 +93,7 @@ test_lengths(void)
 }
 
 static void
-test_groups(void)
+test_groups(gconstpointer data)
 {
     for (int64_t kv_heads = 1; kv_heads < 4; kv_heads++) {
         for (int64_t group = 1; group < 4; group++) {
@@ -95,8 +107,9 @@ test_groups(void)
 
 /* Widths and leading dimensions that no access of 16 bytes fits. */
 static void
-test_unaligned(void)
+test_unaligned(gconstpointer data)
 {
+    aligned = false;
     for (int round = 0; round < 10; round++) {
         int64_t dim = 2 * mw_random_size(round == 0 ? 128 : 60);
         struct mw_ref_attention plain =
@@ -107,11 +120,12 @@ test_unaligned(void)
                                      random_shape(70, 254, 1, 1)};
     for (gsize i = 0; i < G_N_ELEMENTS(odd); i++)
         check(&odd[i], 1);
+    aligned = true;
 }
 
 /* The emulator takes blocks, warps and lanes in another order each time: the bits are the same. */
 static void
-test_same_bits(void)
+test_same_bits(gconstpointer data)
 {
     struct mw_ref_attention plain = random_shape(170, 64, 2, 2);
     struct mw_attention_case c;
@@ -145,7 +159,7 @@ has_nan(const struct mw_attention_case *c, int64_t row)
 
 /* A NaN or an infinity of a query stays in its row; of a key it shows in those that see it. */
 static void
-test_not_finite(void)
+test_not_finite(gconstpointer data)
 {
     const uint16_t values[] = {0x7fc0, 0x7f80};
     for (gsize i = 0; i < 4; i++) {
@@ -169,7 +183,7 @@ test_not_finite(void)
 
 /* Scores far beyond what exp reaches. */
 static void
-test_large_scores(void)
+test_large_scores(gconstpointer data)
 {
     struct mw_ref_attention plain = random_shape(130, 64, 1, 1);
     plain.scale = 30.0;
@@ -184,7 +198,7 @@ test_large_scores(void)
 }
 
 static void
-test_refused(void)
+test_refused(gconstpointer data)
 {
     const struct mw_attention good = {1, 16, 2, 1, 64, 256, 256, 256, 128, 0.125f};
     struct mw_attention bad[] = {good, good, good, good, good, good, good, good};
@@ -209,13 +223,13 @@ int
 main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
-    g_test_add_func("/cuda/attention/widths", test_widths);
-    g_test_add_func("/cuda/attention/lengths", test_lengths);
-    g_test_add_func("/cuda/attention/groups", test_groups);
-    g_test_add_func("/cuda/attention/unaligned", test_unaligned);
-    g_test_add_func("/cuda/attention/same-bits", test_same_bits);
-    g_test_add_func("/cuda/attention/not-finite", test_not_finite);
-    g_test_add_func("/cuda/attention/large-scores", test_large_scores);
-    g_test_add_func("/cuda/attention/refused", test_refused);
+    mw_add_kernel_test("attention/widths", test_widths);
+    mw_add_kernel_test("attention/lengths", test_lengths);
+    mw_add_kernel_test("attention/groups", test_groups);
+    mw_add_kernel_test("attention/unaligned", test_unaligned);
+    mw_add_kernel_test("attention/same-bits", test_same_bits);
+    mw_add_kernel_test("attention/not-finite", test_not_finite);
+    mw_add_kernel_test("attention/large-scores", test_large_scores);
+    mw_add_kernel_test("attention/refused", test_refused);
     return g_test_run();
 }
