@@ -16,7 +16,10 @@ void cli_run_report_free(struct cli_run_report *report); /* NULL is allowed */
 /* A step that is done; returns its time in ns. */
 int64_t cli_run_report_step(struct cli_run_report *report, const struct mw_trainer_step *step);
 
-/* After the last step: the run's file, then what cli_compare_report says. */
+/* After the last step, by all ranks together: the first learns what the others did. */
+bool cli_run_report_gather(struct cli_run_report *report, GError **error);
+
+/* Then, by the first: the run's file, then what cli_compare_report says. */
 bool cli_run_report_end(struct cli_run_report *report, GError **error);
 
 #endif

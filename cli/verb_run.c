@@ -157,7 +157,8 @@ run_plan(struct run *run)
         return cli_fail(error);
     if (!fits)
         return CLI_DOES_NOT_FIT;
-    if (!train(run, &error) || !cli_training_save(&run->training, &error))
+    if (!train(run, &error) || !cli_training_save(&run->training, &error) ||
+        !cli_run_report_gather(run->report, &error))
         return cli_fail(error);
     if (mw_ranks_index(run->training.ranks) == 0 && !cli_run_report_end(run->report, &error))
         return cli_fail(error);

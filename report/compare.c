@@ -166,6 +166,31 @@ pair_lane(const struct mw_result *predicted, struct mw_result *const *uses, uint
     return (struct mw_pair){value(predicted, lane), median(values, count)};
 }
 
+/* By rank, of which the first is known. */
+static double *
+over_ranks(const struct mw_measured *measured, struct mw_pair pair, uint32_t lane, bool busy)
+{
+    double *values = g_new(double, measured->rank_count + 1);
+
+    values[0] = pair.measured_s;
+    for (uint32_t r = 0; r < measured->rank_count; r++) {
+        const struct mw_measured_rank *rank = &measured->ranks[r];
+        values[r + 1] = (busy ? rank->busy_ns : rank->exposed_ns)[lane] * 1e-9;
+    }
+    return values;
+}
+
+static void
+spread_lanes(struct mw_compare *compare, const struct mw_measured *measured)
+{
+    compare->ranks = measured->rank_count + 1;
+    for (uint32_t i = 0; i < compare->lane_count; i++) {
+        struct mw_compare_lane *lane = &compare->lanes[i];
+        lane->busy_s = over_ranks(measured, lane->busy, lane->lane, true);
+        lane->exposed_s = over_ranks(measured, lane->exposed, lane->lane, false);
+    }
+}
+
 static void
 find_lanes(struct mw_compare *compare, const struct mw_result *predicted,
            struct mw_result *const *uses)
@@ -179,8 +204,11 @@ find_lanes(struct mw_compare *compare, const struct mw_result *predicted,
     for (uint32_t l = 0; l < plan->lane_count; l++)
         if (ops[l])
             compare->lanes[compare->lane_count++] = (struct mw_compare_lane){
-                l, ops[l], pair_lane(predicted, uses, compare->steps, l, busy_s),
-                pair_lane(predicted, uses, compare->steps, l, exposed_s)};
+                .lane = l,
+                .ops = ops[l],
+                .busy = pair_lane(predicted, uses, compare->steps, l, busy_s),
+                .exposed = pair_lane(predicted, uses, compare->steps, l, exposed_s),
+            };
 }
 
 static void
@@ -202,19 +230,63 @@ find_phases(struct mw_compare *compare, const struct mw_result *predicted,
 
 /* How every step used its lanes. */
 static void
+sum_up(const struct mw_plan *plan, const struct mw_measured_step *steps, uint32_t count,
+       struct mw_result **uses)
+{
+    for (uint32_t s = 0; s < count; s++) {
+        uses[s] = g_new0(struct mw_result, 1);
+        mw_summary_lanes(plan, &steps[s].timeline, uses[s]);
+    }
+}
+
+static void
 find_use(struct mw_compare *compare, const struct mw_result *predicted,
          const struct mw_measured_step *steps)
 {
     struct mw_result *uses[MW_MEASURED_STEPS_MAX];
 
-    for (uint32_t s = 0; s < compare->steps; s++) {
-        uses[s] = g_new0(struct mw_result, 1);
-        mw_summary_lanes(compare->plan, &steps[s].timeline, uses[s]);
-    }
+    sum_up(compare->plan, steps, compare->steps, uses);
     find_lanes(compare, predicted, uses);
     find_phases(compare, predicted, uses);
     for (uint32_t s = 0; s < compare->steps; s++)
         mw_result_free(uses[s]);
+}
+
+static struct mw_timeline
+copy_of(const struct mw_measured_step *steps, uint32_t count, int64_t step)
+{
+    const struct mw_measured_step *found = &steps[0];
+
+    for (uint32_t s = 0; s < count; s++)
+        if (steps[s].step == step)
+            found = &steps[s];
+    size_t rows = found->timeline.row_count;
+    return (struct mw_timeline){
+        g_memdup2(found->timeline.rows, rows * sizeof *found->timeline.rows), rows};
+}
+
+struct mw_measured_rank
+mw_compare_rank(const struct mw_plan *plan, const struct mw_measured *measured, int64_t step)
+{
+    struct mw_result *uses[MW_MEASURED_STEPS_MAX];
+    uint32_t count;
+    const struct mw_measured_step *steps = mw_measured_steps(measured, &count);
+    struct mw_measured_rank rank = {
+        .lane_count = plan->lane_count,
+        .busy_ns = g_new0(int64_t, plan->lane_count + 1),
+        .exposed_ns = g_new0(int64_t, plan->lane_count + 1),
+        .timeline = copy_of(steps, count, step),
+    };
+
+    sum_up(plan, steps, count, uses);
+    for (uint32_t l = 0; l < plan->lane_count; l++) {
+        rank.busy_ns[l] = llround(pair_lane(uses[0], uses, count, l, busy_s).measured_s * 1e9);
+        rank.exposed_ns[l] =
+            llround(pair_lane(uses[0], uses, count, l, exposed_s).measured_s * 1e9);
+    }
+    for (uint32_t s = 0; s < count; s++)
+        mw_result_free(uses[s]);
+    return rank;
 }
 
 /* --- what ordering takes ---------------------------------------------------------------------- */
@@ -284,6 +356,7 @@ mw_compare_new(const struct mw_result *predicted, const struct mw_measured *meas
     find_times(compare, predicted, measured, steps);
     find_ops(compare, predicted, steps);
     find_use(compare, predicted, steps);
+    spread_lanes(compare, measured);
     compare->idle_s = median_idle_s(steps, compare->steps);
     return compare;
 }
@@ -293,6 +366,10 @@ mw_compare_free(struct mw_compare *compare)
 {
     if (!compare)
         return;
+    for (uint32_t i = 0; i < compare->lane_count; i++) {
+        g_free(compare->lanes[i].busy_s);
+        g_free(compare->lanes[i].exposed_s);
+    }
     g_free(compare->lanes);
     g_free(compare->operators);
     g_free(compare);

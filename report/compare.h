@@ -17,7 +17,8 @@ struct mw_pair {
 
 struct mw_compare_lane {
     uint32_t lane, ops;
-    struct mw_pair busy, exposed; /* as in struct mw_result_lane */
+    struct mw_pair busy, exposed; /* as in struct mw_result_lane; measured: rank 0's */
+    double *busy_s, *exposed_s;   /* [ranks] measured */
 };
 
 struct mw_compare_phase {
@@ -41,6 +42,7 @@ struct mw_compare_op {
 
 struct mw_compare {
     const struct mw_plan *plan; /* borrowed */
+    uint32_t ranks;             /* of the run that are known: 1, or all */
     uint32_t steps;             /* that the medians are of */
     int64_t typical_step;       /* of which the timeline is shown; from 0 */
     double fastest_s, slowest_s;
@@ -62,6 +64,9 @@ struct mw_compare {
 /* `predicted` has plan and timeline; the plan is of one rank, and `measured` of at least a step. */
 struct mw_compare *mw_compare_new(const struct mw_result *predicted,
                                   const struct mw_measured *measured, double naive_s);
+/* What a rank has to tell rank 0 of itself; `step` is one of its steps to judge by. */
+struct mw_measured_rank mw_compare_rank(const struct mw_plan *plan,
+                                        const struct mw_measured *measured, int64_t step);
 void mw_compare_free(struct mw_compare *compare); /* NULL is allowed */
 
 /* Of the prediction, of what was measured: +0.1 is 10% too long. */

@@ -21,6 +21,15 @@ write_pair(struct mw_json_writer *json, const char *key, struct mw_pair pair)
 }
 
 static void
+write_ranks(struct mw_json_writer *json, const char *key, const double *values, uint32_t count)
+{
+    mw_json_begin(json, key, '[', true);
+    for (uint32_t i = 0; i < count; i++)
+        mw_json_number(json, NULL, values[i]);
+    mw_json_end(json, ']');
+}
+
+static void
 write_lanes(struct mw_json_writer *json, const struct mw_compare *c)
 {
     mw_json_begin(json, "lanes", '[', false);
@@ -31,6 +40,8 @@ write_lanes(struct mw_json_writer *json, const struct mw_compare *c)
         mw_json_integer(json, "ops", c->lanes[i].ops);
         write_pair(json, "busy", c->lanes[i].busy);
         write_pair(json, "exposed", c->lanes[i].exposed);
+        write_ranks(json, "busy_by_rank_s", c->lanes[i].busy_s, c->ranks);
+        write_ranks(json, "exposed_by_rank_s", c->lanes[i].exposed_s, c->ranks);
         mw_json_end(json, '}');
     }
     mw_json_end(json, ']');
@@ -92,6 +103,7 @@ write_compare(struct mw_json_writer *json, const struct mw_compare *c)
 
     mw_json_begin(json, "compare", '{', false);
     mw_json_integer(json, "steps", c->steps);
+    mw_json_integer(json, "ranks", c->ranks);
     mw_json_integer(json, "typical_step", c->typical_step + 1);
     mw_json_number(json, "fastest_s", c->fastest_s);
     mw_json_number(json, "slowest_s", c->slowest_s);

@@ -20,10 +20,30 @@ clear_step(struct mw_measured_step *step)
 }
 
 void
+mw_measured_rank_clear(struct mw_measured_rank *rank)
+{
+    g_free(rank->busy_ns);
+    g_free(rank->exposed_ns);
+    g_free(rank->timeline.rows);
+    *rank = (struct mw_measured_rank){0};
+}
+
+void
+mw_measured_add_rank(struct mw_measured *measured, const struct mw_measured_rank *rank)
+{
+    g_assert(rank->timeline.row_count == measured->op_count);
+    measured->ranks = g_renew(struct mw_measured_rank, measured->ranks, measured->rank_count + 1);
+    measured->ranks[measured->rank_count++] = *rank;
+}
+
+void
 mw_measured_free(struct mw_measured *measured)
 {
     if (!measured)
         return;
+    for (uint32_t i = 0; i < measured->rank_count; i++)
+        mw_measured_rank_clear(&measured->ranks[i]);
+    g_free(measured->ranks);
     clear_step(&measured->first);
     for (uint32_t i = 0; i < measured->count; i++)
         clear_step(&measured->later[i]);

@@ -24,12 +24,21 @@ struct mw_measured_step {
     struct mw_timeline timeline; /* a row an op, in the order of ops */
 };
 
+/* What another rank of the run did meanwhile, by its own clock. */
+struct mw_measured_rank {
+    uint32_t lane_count;           /* of the plan */
+    int64_t *busy_ns, *exposed_ns; /* [lane_count] medians over the steps to judge by; g_free */
+    struct mw_timeline timeline;   /* of rank 0's typical step; rows: g_free */
+};
+
 struct mw_measured {
     uint32_t op_count;
     int64_t seen; /* steps of the run */
     struct mw_measured_step first;
     struct mw_measured_step later[MW_MEASURED_STEPS_MAX];
     uint32_t count; /* of later */
+    struct mw_measured_rank *ranks; /* of ranks 1, 2, ...; the rest is rank 0's */
+    uint32_t rank_count;
     int64_t stride; /* private, as is the next */
     int64_t last_end_ns;
 };
@@ -40,6 +49,10 @@ void mw_measured_free(struct mw_measured *measured); /* NULL is allowed */
 /* The step after those before: op_count rows, copied.  A row of step 0 begins a run anew, and a
  * clock.  Returns the time of the step. */
 int64_t mw_measured_add(struct mw_measured *measured, const struct mw_timeline *timeline);
+
+/* Takes over what the rank's arrays hold. */
+void mw_measured_add_rank(struct mw_measured *measured, const struct mw_measured_rank *rank);
+void mw_measured_rank_clear(struct mw_measured_rank *rank);
 
 /* The steps to judge by: the later ones, or the first where it is alone; NULL of no steps. */
 const struct mw_measured_step *mw_measured_steps(const struct mw_measured *measured,

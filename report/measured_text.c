@@ -9,12 +9,28 @@
 /* --- out ------------------------------------------------------------------------------------- */
 
 static void
+write_rows(FILE *out, const struct mw_timeline *timeline)
+{
+    for (size_t i = 0; i < timeline->row_count; i++)
+        fprintf(out, "%zu %" PRId64 " %" PRId64 "\n", i, timeline->rows[i].start_ns,
+                timeline->rows[i].end_ns);
+}
+
+static void
 write_step(FILE *out, const struct mw_measured_step *step)
 {
     fprintf(out, "step %" PRId64 " time %" PRId64 "\n", step->step, step->time_ns);
-    for (size_t i = 0; i < step->timeline.row_count; i++)
-        fprintf(out, "%zu %" PRId64 " %" PRId64 "\n", i, step->timeline.rows[i].start_ns,
-                step->timeline.rows[i].end_ns);
+    write_rows(out, &step->timeline);
+}
+
+static void
+write_rank(FILE *out, const struct mw_measured_rank *rank, uint32_t number)
+{
+    fprintf(out, "rank %" PRIu32 "\n", number);
+    for (uint32_t i = 0; i < rank->lane_count; i++)
+        fprintf(out, "lane busy %" PRId64 " exposed %" PRId64 "\n", rank->busy_ns[i],
+                rank->exposed_ns[i]);
+    write_rows(out, &rank->timeline);
 }
 
 /* `machine` as one line without control characters. */
@@ -39,6 +55,8 @@ mw_measured_write(const struct mw_measured *measured, const struct mw_plan *plan
     write_step(out, &measured->first);
     for (uint32_t i = 0; i < measured->count; i++)
         write_step(out, &measured->later[i]);
+    for (uint32_t i = 0; i < measured->rank_count; i++)
+        write_rank(out, &measured->ranks[i], i + 1);
     fputs("end\n", out);
     return !ferror(out);
 }
@@ -111,13 +129,25 @@ read_row(struct mw_plan_reader *reader, uint32_t op, struct mw_timeline_row *row
         mw_plan_reader_fail(reader, "an end that is not before the start");
 }
 
+static struct mw_timeline
+read_rows(struct mw_plan_reader *reader, const struct mw_plan *plan, int64_t step)
+{
+    uint32_t count = plan->op_count;
+    struct mw_timeline timeline = {g_new0(struct mw_timeline_row, count), count};
+
+    for (uint32_t i = 0; i < count && !reader->failed; i++) {
+        read_row(reader, i, &timeline.rows[i]);
+        timeline.rows[i].step = (uint32_t)MIN(step, UINT32_MAX);
+    }
+    check_rows(reader, plan, timeline.rows);
+    return timeline;
+}
+
 /* Steps come in their order. */
 static void
 read_step(struct mw_plan_reader *reader, const struct mw_plan *plan, int64_t least, int64_t most,
           struct mw_measured_step *step)
 {
-    uint32_t op_count = plan->op_count;
-
     begin_line(reader, "a step");
     mw_plan_reader_key(reader, "step");
     step->step = (int64_t)mw_plan_reader_number(reader, NULL, (uint64_t)most);
@@ -127,12 +157,37 @@ read_step(struct mw_plan_reader *reader, const struct mw_plan *plan, int64_t lea
     if (!step->time_ns)
         mw_plan_reader_fail(reader, "a time above 0");
     end_line(reader);
-    step->timeline = (struct mw_timeline){g_new0(struct mw_timeline_row, op_count), op_count};
-    for (uint32_t i = 0; i < op_count && !reader->failed; i++) {
-        read_row(reader, i, &step->timeline.rows[i]);
-        step->timeline.rows[i].step = (uint32_t)MIN(step->step, UINT32_MAX);
+    step->timeline = read_rows(reader, plan, step->step);
+}
+
+static void
+read_lane(struct mw_plan_reader *reader, struct mw_measured_rank *rank, uint32_t lane)
+{
+    begin_line(reader, "a line for every lane");
+    mw_plan_reader_key(reader, "lane");
+    rank->busy_ns[lane] = (int64_t)mw_plan_reader_number(reader, "busy", INT64_MAX / 2);
+    rank->exposed_ns[lane] = (int64_t)mw_plan_reader_number(reader, "exposed", INT64_MAX / 2);
+    end_line(reader);
+}
+
+/* Behind its number, which is on a line that was begun. */
+static void
+read_rank(struct mw_plan_reader *reader, const struct mw_plan *plan, struct mw_measured *measured)
+{
+    struct mw_measured_rank rank = {.lane_count = plan->lane_count};
+    char expected[32];
+
+    if (mw_plan_reader_number(reader, "rank", UINT32_MAX) != measured->rank_count + 1) {
+        g_snprintf(expected, sizeof expected, "the rank %" PRIu32, measured->rank_count + 1);
+        mw_plan_reader_fail(reader, expected);
     }
-    check_rows(reader, plan, step->timeline.rows);
+    end_line(reader);
+    rank.busy_ns = g_new0(int64_t, plan->lane_count + 1);
+    rank.exposed_ns = g_new0(int64_t, plan->lane_count + 1);
+    for (uint32_t i = 0; i < plan->lane_count && !reader->failed; i++)
+        read_lane(reader, &rank, i);
+    rank.timeline = read_rows(reader, plan, mw_measured_typical(measured)->step);
+    mw_measured_add_rank(measured, &rank);
 }
 
 static void
@@ -172,6 +227,10 @@ read_run(struct mw_plan_reader *reader, const struct mw_plan *plan, struct mw_me
         *machine = g_utf8_make_valid(reader->rest, -1);
     read_steps(reader, plan, measured);
     begin_line(reader, "'end'");
+    while (!reader->failed && mw_plan_reader_sees(reader, "rank")) {
+        read_rank(reader, plan, measured);
+        begin_line(reader, "'end'");
+    }
     mw_plan_reader_key(reader, "end");
     end_line(reader);
     if (mw_plan_reader_next_line(reader))

@@ -44,23 +44,42 @@ print_step(FILE *out, const struct mw_compare *c)
     mw_grid_print(grid, out, 2);
 }
 
+/* "4.10 ms .. 5.20 ms" busy; NULL of one rank. */
+static char *
+spread_text(const struct mw_compare *c, const struct mw_compare_lane *lane)
+{
+    double least = lane->busy_s[0], most = least;
+
+    for (uint32_t r = 1; r < c->ranks; r++) {
+        least = fmin(least, lane->busy_s[r]);
+        most = fmax(most, lane->busy_s[r]);
+    }
+    return c->ranks > 1
+               ? g_strdup_printf("%s .. %s", mw_format_seconds(least), mw_format_seconds(most))
+               : NULL;
+}
+
 static void
 print_lanes(FILE *out, const struct mw_compare *c)
 {
-    struct mw_grid *grid = mw_grid_new("lrrrrrr");
+    struct mw_grid *grid = mw_grid_new(c->ranks > 1 ? "lrrrrrrr" : "lrrrrrr");
+    g_autofree char *ranks =
+        c->ranks > 1 ? g_strdup_printf("over %" PRIu32 " ranks", c->ranks) : NULL;
 
     mw_table_heading(out, "Lanes (busy; measured share of the step, and exposed: compute stands "
                          "still meanwhile)");
-    mw_grid_row(grid, "lane", "ops", "predicted", "measured", "error", "of step", "exposed", NULL);
+    mw_grid_row(grid, "lane", "ops", "predicted", "measured", "error", "of step", "exposed", ranks,
+                NULL);
     for (uint32_t i = 0; i < c->lane_count; i++) {
         const struct mw_compare_lane *lane = &c->lanes[i];
         g_autofree char *title = mw_lane_title(&c->plan->lanes[lane->lane]);
         g_autofree char *error = error_text(lane->busy);
+        g_autofree char *spread = spread_text(c, lane);
         mw_grid_row(grid, title, mw_format_count(lane->ops),
                     mw_format_seconds(lane->busy.predicted_s),
                     mw_format_seconds(lane->busy.measured_s), error,
                     mw_table_share(lane->busy.measured_s, c->step.measured_s),
-                    mw_format_seconds(lane->exposed.measured_s), NULL);
+                    mw_format_seconds(lane->exposed.measured_s), spread, NULL);
     }
     mw_grid_print(grid, out, 2);
 }
@@ -160,8 +179,9 @@ print_heading(FILE *out, const struct mw_run *run)
     const struct mw_compare *c = run->compare;
     const struct mw_result *r = run->predicted;
 
-    fprintf(out, "Predicted for %s%s, measured on %s\n", mw_table_text(r->hardware),
-            r->calibrated ? "" : " (not calibrated)", mw_table_text(run->machine));
+    fprintf(out, "Predicted for %s%s, measured on %s%s\n", mw_table_text(r->hardware),
+            r->calibrated ? "" : " (not calibrated)", mw_table_text(run->machine),
+            c->ranks > 1 ? " by rank 0" : "");
     if (!run->measured->count)
         fprintf(out, "medians of one step, which is the first: its buffers were new\n");
     else

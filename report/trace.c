@@ -14,6 +14,7 @@ struct part {
     const struct mw_timeline *timeline;
     uint32_t first_pid;
     const char *name;
+    int rank; /* of a run, which it was measured by; -1: as the plan says */
 };
 
 /* The format counts in microseconds; the plan in nanoseconds. */
@@ -183,9 +184,10 @@ static void
 write_process(struct mw_json_writer *json, const struct part *part, uint32_t rank)
 {
     const struct mw_plan *plan = part->plan;
-    g_autofree char *name = plan->ranks == 1 && plan->world_ranks > 1
-                                ? g_strdup_printf("rank 0 (of %u alike)", plan->world_ranks)
-                                : g_strdup_printf("rank %u", rank);
+    bool folded = part->rank < 0 && plan->ranks == 1 && plan->world_ranks > 1;
+    g_autofree char *name =
+        folded ? g_strdup_printf("rank 0 (of %u alike)", plan->world_ranks)
+               : g_strdup_printf("rank %u", part->rank < 0 ? rank : (uint32_t)part->rank);
     g_autofree char *full =
         part->name ? g_strdup_printf("%s: %s", part->name, name) : g_strdup(name);
 
@@ -224,8 +226,8 @@ write_origin(struct mw_json_writer *json, const struct mw_result *result)
 }
 
 static bool
-write_parts(const char *path, const struct mw_result *result, const struct part *parts, int count,
-            GError **error)
+write_parts(const char *path, const struct mw_result *result, const struct part *parts,
+            uint32_t count, GError **error)
 {
     struct mw_json_writer json = {0};
     struct mw_file *file;
@@ -238,7 +240,7 @@ write_parts(const char *path, const struct mw_result *result, const struct part 
     mw_json_string(&json, "displayTimeUnit", "ms");
     write_origin(&json, result);
     mw_json_begin(&json, "traceEvents", '[', false);
-    for (int i = 0; i < count; i++)
+    for (uint32_t i = 0; i < count; i++)
         last_tid = write_part(&json, &parts[i], last_tid);
     mw_json_end(&json, ']');
     mw_json_end(&json, '}');
@@ -248,7 +250,7 @@ write_parts(const char *path, const struct mw_result *result, const struct part 
 bool
 mw_trace_write(const char *path, const struct mw_result *result, GError **error)
 {
-    const struct part part = {result->plan, result->timeline, 0, NULL};
+    const struct part part = {result->plan, result->timeline, 0, NULL, -1};
 
     return write_parts(path, result, &part, 1, error);
 }
@@ -257,10 +259,14 @@ bool
 mw_trace_run_write(const char *path, const struct mw_run *run, GError **error)
 {
     const struct mw_result *r = run->predicted;
-    const struct part parts[] = {
-        {r->plan, r->timeline, 0, "predicted"},
-        {r->plan, &mw_measured_typical(run->measured)->timeline, r->plan->ranks, "measured"},
-    };
+    const struct mw_measured *measured = run->measured;
+    uint32_t pid = r->plan->ranks, count = 2 + measured->rank_count;
+    g_autofree struct part *parts = g_new(struct part, count);
 
-    return write_parts(path, r, parts, 2, error);
+    parts[0] = (struct part){r->plan, r->timeline, 0, "predicted", -1};
+    parts[1] = (struct part){r->plan, &mw_measured_typical(measured)->timeline, pid, "measured", 0};
+    for (uint32_t i = 0; i < measured->rank_count; i++)
+        parts[2 + i] = (struct part){r->plan, &measured->ranks[i].timeline, pid + 1 + i, "measured",
+                                     (int)i + 1};
+    return write_parts(path, r, parts, count, error);
 }

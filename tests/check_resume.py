@@ -145,6 +145,36 @@ def check_ranks(box, strategy):
     yield from check_near(losses(box), expected)
 
 
+def check_compared(box):
+    """What all ranks did: lanes, trace and the file of the run."""
+    box.empty_drives()
+    words = [*DRIVES, "--commit", "none"]
+    files = ["--trace", "trace.json", "--save-timeline", "run.txt"]
+    done = train(box, *words, *files, "--json", batch=1, ranks=2)
+    yield from good(done)
+    compare = json.loads(done.text)["compare"]
+    for lane in compare["lanes"]:
+        for figure in ("busy", "exposed"):
+            by_rank = lane[f"{figure}_by_rank_s"]
+            if len(by_rank) != 2 or by_rank[0] != lane[figure]["measured_s"]:
+                yield f"{lane['name']}: {figure} {by_rank}"
+    if compare["ranks"] != 2 or not any(lane["busy_by_rank_s"][1] > 0 for lane in compare["lanes"]):
+        yield f"lanes are {compare['lanes']}"
+    names = [event["args"]["name"] for event in json.loads(box.read("trace.json"))["traceEvents"]
+             if event["name"] == "process_name"]
+    if names != ["predicted: rank 0 (of 2 alike)", "measured: rank 0", "measured: rank 1"]:
+        yield f"the trace has {names}"
+    again = box.run("run.txt", "-H", "rtx4090", "--set", "node.gpus=2", "--set",
+                    "fabric.gb_per_s=9", "--set", "fabric.latency_us=9", "--json", verb="compare")
+    yield from good(again)
+    for one, other in zip(compare["lanes"], json.loads(again.text)["compare"]["lanes"]):
+        if one["busy_by_rank_s"] != other["busy_by_rank_s"]:
+            yield f"run said {one}, compare {other}"
+    done = train(box, *words, "--compare", batch=1, ranks=2)
+    if "over 2 ranks" not in done.text:
+        yield done.text
+
+
 def check_limits(box):
     """A lane that is held back takes as long as it is told."""
     box.empty_drives()
@@ -188,6 +218,7 @@ def tests(box):
     yield "ranks: owners", check_ranks(box, ["-s", "zero-offload"])
     yield "ranks: owners on drives", check_ranks(box, [*DRIVES, "--commit", "none", "--partition",
                                                        "owner"])
+    yield "ranks: compared", check_compared(box)
     yield "checkpoints over ranks", check_checkpoint(
         box, GPT2, [(device, (2, ["-s", "zero2"]), False),
                     ((2, [*DRIVES, "--commit", "none"]), device, False)])

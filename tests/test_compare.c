@@ -267,6 +267,57 @@ test_result(struct fixture *f, gconstpointer data)
     mw_run_result_free(r);
 }
 
+/* Another rank, whose read takes 7 ms and stands in the way for 1. */
+static void
+add_rank(struct fixture *f)
+{
+    struct mw_timeline_row rows[OPS];
+    struct mw_measured_rank rank = {
+        .lane_count = 3, .busy_ns = g_new0(int64_t, 3), .exposed_ns = g_new0(int64_t, 3)};
+
+    fill_rows(rows, 3, 500 * MS, 12);
+    rows[READ].end_ns += 2 * MS;
+    rank.timeline = (struct mw_timeline){g_memdup2(rows, sizeof rows), OPS};
+    rank.busy_ns[0] = 32 * MS;
+    rank.busy_ns[1] = 7 * MS;
+    rank.busy_ns[2] = 8 * MS;
+    rank.exposed_ns[1] = MS;
+    mw_measured_add_rank(f->measured, &rank);
+    mw_compare_free(f->compare);
+    f->run.compare = f->compare = mw_compare_new(f->predicted, f->measured, 0.021);
+}
+
+static void
+test_ranks(struct fixture *f, gconstpointer data)
+{
+    (void)data;
+    g_assert_cmpuint(f->compare->ranks, ==, 1);
+    add_rank(f);
+    const struct mw_compare *c = f->compare;
+    g_assert_cmpuint(c->ranks, ==, 2);
+    assert_pair(c->lanes[1].busy, 5, 5);
+    g_assert_cmpfloat_with_epsilon(c->lanes[1].busy_s[0], 0.005, 1e-12);
+    g_assert_cmpfloat_with_epsilon(c->lanes[1].busy_s[1], 0.007, 1e-12);
+    g_assert_cmpfloat_with_epsilon(c->lanes[1].exposed_s[1], 0.001, 1e-12);
+}
+
+/* What a rank says of itself is what the first would. */
+static void
+test_own_rank(struct fixture *f, gconstpointer data)
+{
+    struct mw_measured_rank rank = mw_compare_rank(f->plan, f->measured, 2);
+
+    (void)data;
+    for (uint32_t l = 0; l < 3; l++) {
+        g_assert_cmpint(rank.busy_ns[l], ==, llround(f->compare->lanes[l].busy.measured_s * 1e9));
+        g_assert_cmpint(rank.exposed_ns[l], ==,
+                        llround(f->compare->lanes[l].exposed.measured_s * 1e9));
+    }
+    g_assert_cmpmem(rank.timeline.rows, OPS * sizeof *rank.timeline.rows,
+                    f->measured->later[1].timeline.rows, OPS * sizeof *rank.timeline.rows);
+    mw_measured_rank_clear(&rank);
+}
+
 /* --- what is written ------------------------------------------------------------------------- */
 
 static char *
@@ -328,6 +379,23 @@ test_table(struct fixture *f, gconstpointer data)
     free(text);
 }
 
+static void
+test_table_ranks(struct fixture *f, gconstpointer data)
+{
+    static const char expected[] =
+        "  lane        ops  predicted  measured  error  of step  exposed        over 2 ranks\n"
+        "  compute       2    35.0 ms   32.0 ms  +9.4%    76.2%      0 s  32.0 ms .. 32.0 ms\n"
+        "  nvme-read     1    5.00 ms   5.00 ms  +0.0%    11.9%      0 s  5.00 ms .. 7.00 ms\n";
+
+    (void)data;
+    add_rank(f);
+    char *text = text_of(write_table, &f->run);
+    g_assert_nonnull(strstr(text, "measured on a machine by rank 0\n"));
+    if (!strstr(text, expected))
+        g_error("%s", text);
+    free(text);
+}
+
 static JsonObject *
 parse(JsonParser *parser, const char *text)
 {
@@ -375,6 +443,26 @@ test_json(struct fixture *f, gconstpointer data)
     free(text);
 }
 
+static void
+test_json_ranks(struct fixture *f, gconstpointer data)
+{
+    g_autoptr(JsonParser) parser = json_parser_new();
+
+    (void)data;
+    add_rank(f);
+    char *text = text_of(mw_json_run_write, &f->run);
+    JsonObject *compare = json_object_get_object_member(parse(parser, text), "compare");
+    JsonObject *read =
+        json_array_get_object_element(json_object_get_array_member(compare, "lanes"), 1);
+    JsonArray *busy = json_object_get_array_member(read, "busy_by_rank_s");
+    g_assert_cmpint(json_object_get_int_member(compare, "ranks"), ==, 2);
+    g_assert_cmpuint(json_array_get_length(busy), ==, 2);
+    g_assert_cmpfloat_with_epsilon(json_array_get_double_element(busy, 1), 0.007, 1e-12);
+    g_assert_cmpuint(json_array_get_length(json_object_get_array_member(read, "exposed_by_rank_s")),
+                     ==, 2);
+    free(text);
+}
+
 static guint
 count_events(JsonArray *events, const char *ph, gint64 pid)
 {
@@ -398,13 +486,16 @@ test_files(struct fixture *f, gconstpointer data)
     g_autoptr(JsonParser) parser = json_parser_new();
 
     (void)data;
+    add_rank(f);
     g_assert_true(mw_trace_run_write(trace, &f->run, NULL));
     g_assert_true(g_file_get_contents(trace, &text, NULL, NULL));
     g_assert_nonnull(strstr(text, "\"predicted: rank 0\""));
     g_assert_nonnull(strstr(text, "\"measured: rank 0\""));
+    g_assert_nonnull(strstr(text, "\"measured: rank 1\""));
     JsonArray *events = json_object_get_array_member(parse(parser, text), "traceEvents");
     g_assert_cmpuint(count_events(events, "X", 0), ==, OPS);
     g_assert_cmpuint(count_events(events, "X", 1), ==, OPS);
+    g_assert_cmpuint(count_events(events, "X", 2), ==, OPS);
     g_autofree char *gnuplot = g_find_program_in_path("gnuplot");
     if (gnuplot) {
         g_assert_true(mw_plot_run_write(plot, &f->run, NULL));
@@ -418,12 +509,14 @@ test_files(struct fixture *f, gconstpointer data)
 
 /* --- the file of a run ----------------------------------------------------------------------- */
 
+/* A run of two ranks. */
 static char *
-saved(const struct fixture *f, size_t *length)
+saved(struct fixture *f, size_t *length)
 {
     char *text = NULL;
     FILE *out = open_memstream(&text, length);
 
+    add_rank(f);
     g_assert_true(mw_measured_write(f->measured, f->plan, "two\nlines", out));
     fclose(out);
     return text;
@@ -453,6 +546,12 @@ test_saved(struct fixture *f, gconstpointer data)
         g_assert_cmpmem(a->timeline.rows, OPS * sizeof *a->timeline.rows, b->timeline.rows,
                         OPS * sizeof *b->timeline.rows);
     }
+    const struct mw_measured_rank *a = &measured->ranks[0], *b = &f->measured->ranks[0];
+    g_assert_cmpuint(measured->rank_count, ==, 1);
+    g_assert_cmpmem(a->busy_ns, 3 * sizeof *a->busy_ns, b->busy_ns, 3 * sizeof *b->busy_ns);
+    g_assert_cmpmem(a->exposed_ns, 3 * sizeof *a->busy_ns, b->exposed_ns, 3 * sizeof *b->busy_ns);
+    g_assert_cmpmem(a->timeline.rows, OPS * sizeof *a->timeline.rows, b->timeline.rows,
+                    OPS * sizeof *b->timeline.rows);
     mw_measured_free(measured);
     mw_plan_free(plan);
     free(text);
@@ -496,6 +595,11 @@ static const struct {
     {"\n0 0 90000000", "\n0 0 90000000 7", "the end of the line"},
     {"memwall-run 1", "memwall-run 2", "'1'"},
     {"machine two", "computer two", "'machine'"},
+    {"rank 1", "rank 2", "the rank 1"},
+    {"rank 1", "rang 1", "'end'"},
+    {"lane busy 7000000", "lane busy -1", "a number from 0"},
+    {"lane busy 7000000 exposed 1000000\n", "", "'lane'"},
+    {"\n0 500000000 512000000", "\n0 500000000 512000001", "a start of op 1 after op 0"},
 };
 
 static void
@@ -527,13 +631,23 @@ main(int argc, char **argv)
         const char *path;
         void (*test)(struct fixture *f, gconstpointer data);
     } tests[] = {
-        {"/compare/step", test_step},       {"/compare/lanes", test_lanes},
-        {"/compare/operators", test_operators}, {"/compare/first-alone", test_alone},
-        {"/compare/thinned", test_thinned}, {"/compare/clock-anew", test_anew},
-        {"/compare/result", test_result},   {"/compare/table", test_table},
-        {"/compare/json", test_json},       {"/compare/trace-and-plot", test_files},
-        {"/measured/saved", test_saved},    {"/measured/cut", test_cut},
+        {"/compare/step", test_step},
+        {"/compare/lanes", test_lanes},
+        {"/compare/operators", test_operators},
+        {"/compare/first-alone", test_alone},
+        {"/compare/thinned", test_thinned},
+        {"/compare/clock-anew", test_anew},
+        {"/compare/result", test_result},
+        {"/compare/table", test_table},
+        {"/compare/json", test_json},
+        {"/compare/trace-and-plot", test_files},
+        {"/measured/saved", test_saved},
+        {"/measured/cut", test_cut},
         {"/measured/wrong", test_wrong},
+        {"/compare/ranks", test_ranks},
+        {"/compare/own-rank", test_own_rank},
+        {"/compare/table-ranks", test_table_ranks},
+        {"/compare/json-ranks", test_json_ranks},
     };
 
     g_test_init(&argc, &argv, NULL);
