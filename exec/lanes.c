@@ -14,8 +14,9 @@ struct lane {
     uint32_t index;
     uint32_t *ops; /* in plan order */
     uint32_t op_count;
-    uint32_t in_flight;
+    uint32_t in_flight; /* but for those that the device orders */
     int64_t in_flight_bytes;
+    uint32_t queued; /* those */
     GThread *thread;
 };
 
@@ -27,8 +28,9 @@ struct mw_lanes {
 
     pthread_mutex_t mutex;
     pthread_cond_t changed; /* an op is done, a step is taken, or the run has failed */
-    uint32_t *ended;      /* [op_count] steps in which the op is done */
-    uint32_t *left;       /* [STEPS_AT_ONCE] ops of the step that are not done */
+    uint32_t *ended;        /* [op_count] steps in which the op is done */
+    uint32_t *queued;       /* [op_count] steps in which it was queued on the device */
+    uint32_t *left;         /* [STEPS_AT_ONCE] ops of the step that are not done */
     struct mw_timeline_row *rows[STEPS_AT_ONCE];
     uint32_t steps, taken; /* of this run; steps whose rows were taken */
     int64_t origin_ns;
@@ -51,29 +53,40 @@ now_ns(const struct mw_lanes *lanes)
     return clock_ns() - lanes->origin_ns;
 }
 
-/* --- the rule ----------------------------------------------------------------------------------- */
+/* --- the rule -----------------------------------------------------------------------------------
+ */
 
 static bool
-dependencies_done(const struct mw_lanes *lanes, const struct mw_op *op, uint32_t step)
+queues(const struct mw_lanes *lanes, uint32_t op)
+{
+    return lanes->backend.queues && lanes->backend.queues(lanes->backend.context, op);
+}
+
+/* What is queued is as good as done for an op that the device orders behind it. */
+static bool
+dependencies_done(const struct mw_lanes *lanes, const struct mw_op *op, uint32_t step,
+                  bool on_device)
 {
     const uint32_t *deps = &lanes->plan->deps[op->dep_begin];
 
     for (uint32_t i = 0; i < op->dep_count; i++) {
+        uint32_t dep = MW_DEP_INDEX(deps[i]);
         uint32_t wanted = deps[i] & MW_DEP_PREVIOUS_STEP ? step : step + 1;
-        if (lanes->ended[MW_DEP_INDEX(deps[i])] < wanted)
+        if (lanes->ended[dep] < wanted && !(on_device && lanes->queued[dep] >= wanted))
             return false;
     }
     return true;
 }
 
-/* One op is always let in. */
+/* One op is always let in.  Of what is queued the device lets in one after the other. */
 static bool
-window_has_room(const struct mw_lanes *lanes, const struct lane *lane, const struct mw_op *op)
+window_has_room(const struct mw_lanes *lanes, const struct lane *lane, const struct mw_op *op,
+                bool on_device)
 {
     const struct mw_lane *planned = &lanes->plan->lanes[lane->index];
     int64_t bytes = lanes->plan->works[op->work].bytes;
 
-    if (lane->in_flight >= planned->window_ops)
+    if (lane->in_flight >= planned->window_ops || (lane->queued && !on_device))
         return false;
     return !lane->in_flight || !planned->window_bytes ||
            lane->in_flight_bytes + bytes <= planned->window_bytes;
@@ -83,12 +96,14 @@ static bool
 may_start(const struct mw_lanes *lanes, const struct lane *lane, uint32_t index, uint32_t step)
 {
     const struct mw_op *op = &lanes->plan->ops[index];
+    bool on_device = queues(lanes, index);
 
-    return step < lanes->taken + STEPS_AT_ONCE && window_has_room(lanes, lane, op) &&
-           dependencies_done(lanes, op, step);
+    return step < lanes->taken + STEPS_AT_ONCE && window_has_room(lanes, lane, op, on_device) &&
+           dependencies_done(lanes, op, step, on_device);
 }
 
-/* --- starts and ends ---------------------------------------------------------------------------- */
+/* --- starts and ends ----------------------------------------------------------------------------
+ */
 
 /* The mutex is held.  The first failure is the one that is told. */
 static void
@@ -101,17 +116,32 @@ fail(struct mw_lanes *lanes, GError *error)
     lanes->failed = true;
 }
 
+/* Ops that the device orders have no room of the window. */
 static void
-end_op(struct mw_lanes *lanes, uint32_t index, uint32_t step, GError *error)
+count(struct mw_lanes *lanes, uint32_t index, int by)
 {
     const struct mw_op *op = &lanes->plan->ops[index];
     struct lane *lane = &lanes->lanes[op->lane];
-    int64_t now = now_ns(lanes);
 
+    if (queues(lanes, index)) {
+        lane->queued += by;
+        return;
+    }
+    lane->in_flight += by;
+    lane->in_flight_bytes += by * lanes->plan->works[op->work].bytes;
+}
+
+/* A device's clock may be off by a little: no op starts before it was given to the device, nor ends
+ * after it was seen to. */
+static void
+end_op(struct mw_lanes *lanes, uint32_t index, uint32_t step, int64_t start_ns, int64_t end_ns,
+       GError *error)
+{
     pthread_mutex_lock(&lanes->mutex);
-    lanes->rows[step % STEPS_AT_ONCE][index].end_ns = now;
-    lane->in_flight--;
-    lane->in_flight_bytes -= lanes->plan->works[op->work].bytes;
+    struct mw_timeline_row *row = &lanes->rows[step % STEPS_AT_ONCE][index];
+    row->start_ns = MAX(row->start_ns, start_ns);
+    row->end_ns = MAX(row->start_ns, end_ns);
+    count(lanes, index, -1);
     if (error) {
         fail(lanes, error);
     } else {
@@ -125,13 +155,29 @@ end_op(struct mw_lanes *lanes, uint32_t index, uint32_t step, GError *error)
 void
 mw_lanes_done(struct mw_lanes *lanes, uint32_t op, uint32_t step)
 {
-    end_op(lanes, op, step, NULL);
+    end_op(lanes, op, step, 0, now_ns(lanes), NULL);
+}
+
+void
+mw_lanes_ran(struct mw_lanes *lanes, uint32_t op, uint32_t step, int64_t start_ns, int64_t end_ns)
+{
+    end_op(lanes, op, step, start_ns - lanes->origin_ns,
+           MIN(end_ns - lanes->origin_ns, now_ns(lanes)), NULL);
 }
 
 void
 mw_lanes_fail(struct mw_lanes *lanes, uint32_t op, uint32_t step, GError *error)
 {
-    end_op(lanes, op, step, error);
+    end_op(lanes, op, step, 0, now_ns(lanes), error);
+}
+
+static void
+mark_queued(struct mw_lanes *lanes, uint32_t index, uint32_t step)
+{
+    pthread_mutex_lock(&lanes->mutex);
+    lanes->queued[index] = step + 1;
+    pthread_cond_broadcast(&lanes->changed);
+    pthread_mutex_unlock(&lanes->mutex);
 }
 
 void
@@ -153,8 +199,7 @@ begin_op(struct lane *lane, uint32_t index, uint32_t step)
         pthread_cond_wait(&lanes->changed, &lanes->mutex);
     bool goes = !lanes->failed;
     if (goes) {
-        lane->in_flight++;
-        lane->in_flight_bytes += lanes->plan->works[lanes->plan->ops[index].work].bytes;
+        count(lanes, index, 1);
         lanes->rows[step % STEPS_AT_ONCE][index] =
             (struct mw_timeline_row){index, step, now_ns(lanes), 0};
     }
@@ -172,12 +217,15 @@ issue(struct lane *lane, uint32_t index, uint32_t step)
         return false;
     switch (lanes->backend.run(lanes->backend.context, lanes, index, step, &error)) {
     case MW_EXEC_DONE:
-        end_op(lanes, index, step, NULL);
+        mw_lanes_done(lanes, index, step);
+        return true;
+    case MW_EXEC_QUEUED:
+        mark_queued(lanes, index, step);
         return true;
     case MW_EXEC_PENDING:
         return true;
     default:
-        end_op(lanes, index, step, error);
+        mw_lanes_fail(lanes, index, step, error);
         return false;
     }
 }
@@ -194,7 +242,8 @@ run_lane(gpointer data)
     return NULL;
 }
 
-/* --- a run -------------------------------------------------------------------------------------- */
+/* --- a run --------------------------------------------------------------------------------------
+ */
 
 static void
 start_run(struct mw_lanes *lanes, uint32_t steps)
@@ -205,6 +254,7 @@ start_run(struct mw_lanes *lanes, uint32_t steps)
     lanes->taken = 0;
     lanes->failed = false;
     memset(lanes->ended, 0, plan->op_count * sizeof *lanes->ended);
+    memset(lanes->queued, 0, plan->op_count * sizeof *lanes->queued);
     for (int i = 0; i < STEPS_AT_ONCE; i++)
         lanes->left[i] = plan->op_count;
     lanes->origin_ns = clock_ns();
@@ -226,7 +276,8 @@ wait_for_step(struct mw_lanes *lanes, uint32_t step)
     return good;
 }
 
-/* What the caller makes of the step's rows; then their place is free for the step after the next. */
+/* What the caller makes of the step's rows; then their place is free for the step after the next.
+ */
 static void
 take_step(struct mw_lanes *lanes, uint32_t step, mw_lanes_step on_step, void *data)
 {
@@ -261,7 +312,7 @@ end_run(struct mw_lanes *lanes)
         if (lanes->lanes[l].thread)
             g_thread_join(g_steal_pointer(&lanes->lanes[l].thread));
         pthread_mutex_lock(&lanes->mutex);
-        while (lanes->lanes[l].in_flight)
+        while (lanes->lanes[l].in_flight || lanes->lanes[l].queued)
             pthread_cond_wait(&lanes->changed, &lanes->mutex);
         pthread_mutex_unlock(&lanes->mutex);
     }
@@ -282,7 +333,8 @@ mw_lanes_run(struct mw_lanes *lanes, uint32_t steps, mw_lanes_step on_step, void
     return false;
 }
 
-/* --- life --------------------------------------------------------------------------------------- */
+/* --- life ---------------------------------------------------------------------------------------
+ */
 
 static void
 sort_ops(struct mw_lanes *lanes)
@@ -310,8 +362,7 @@ mw_lanes_new(const struct mw_plan *plan, struct mw_exec_backend backend, GError 
 {
     if (!plan->checked || plan->ranks != 1) {
         g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
-                    "plan: must be checked and hold the program of one rank (has %u)",
-                    plan->ranks);
+                    "plan: must be checked and hold the program of one rank (has %u)", plan->ranks);
         return NULL;
     }
     struct mw_lanes *lanes = g_new0(struct mw_lanes, 1);
@@ -320,6 +371,7 @@ mw_lanes_new(const struct mw_plan *plan, struct mw_exec_backend backend, GError 
     lanes->lanes = g_new0(struct lane, plan->lane_count);
     lanes->lane_ops = g_new(uint32_t, plan->op_count);
     lanes->ended = g_new0(uint32_t, plan->op_count);
+    lanes->queued = g_new0(uint32_t, plan->op_count);
     lanes->left = g_new0(uint32_t, STEPS_AT_ONCE);
     for (int i = 0; i < STEPS_AT_ONCE; i++)
         lanes->rows[i] = g_new0(struct mw_timeline_row, plan->op_count);
@@ -339,6 +391,7 @@ mw_lanes_free(struct mw_lanes *lanes)
     g_free(lanes->lanes);
     g_free(lanes->lane_ops);
     g_free(lanes->ended);
+    g_free(lanes->queued);
     g_free(lanes->left);
     pthread_mutex_destroy(&lanes->mutex);
     pthread_cond_destroy(&lanes->changed);

@@ -6,6 +6,12 @@
  * later, from any thread, that it is done; only then does the lane's window matter, since an op
  * done in place keeps its lane busy.  Nothing here knows what an op is.
  *
+ * A device may order ops by itself: then one op that it runs is queued behind another before that
+ * is done, as many as there are, and no thread stands between them.  The rule is the device's to
+ * keep among those: it lets an op start when all that it depends on are done, one of a lane after
+ * the other.  All else waits here until they are done.  Rows of such ops have the device's clock:
+ * where it is off, they keep the rule by as much less.
+ *
  * Steps follow one another lane by lane, two in flight at most: no op of a step starts before all
  * ops of the step before the last are done and its rows are taken.  In the first step, edges of
  * distance 1 are met.
@@ -22,6 +28,7 @@
 enum mw_exec_outcome {
     MW_EXEC_DONE,
     MW_EXEC_PENDING, /* mw_lanes_done or mw_lanes_fail follows, possibly before this returns */
+    MW_EXEC_QUEUED,  /* the same, of an op that the device orders; also mw_lanes_ran */
     MW_EXEC_FAILED,  /* with the error set */
 };
 
@@ -35,6 +42,9 @@ struct mw_exec_backend {
     /* The run has failed: ops that wait for what may never come now end.  Called once then, in the
      * thread that runs, while ops are in flight.  NULL: none does. */
     void (*stop)(void *context);
+    /* Whether an op is one that the device orders: it may be run while others such are queued, in
+     * its lane or among those that it depends on.  The same for every step.  NULL: none is. */
+    bool (*queues)(void *context, uint32_t op);
 };
 
 /* Of one step: op_count rows, sorted by op; times from the start of the run, monotonic clock.
@@ -59,5 +69,8 @@ void mw_lanes_waited(struct mw_lanes *lanes, uint32_t op, uint32_t step, int64_t
 /* A pending op has ended.  Any thread; fail takes the error. */
 void mw_lanes_done(struct mw_lanes *lanes, uint32_t op, uint32_t step);
 void mw_lanes_fail(struct mw_lanes *lanes, uint32_t op, uint32_t step, GError *error);
+/* As done, of one that ran from start_ns to end_ns of the monotonic clock. */
+void mw_lanes_ran(struct mw_lanes *lanes, uint32_t op, uint32_t step, int64_t start_ns,
+                  int64_t end_ns);
 
 #endif

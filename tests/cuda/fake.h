@@ -1,0 +1,53 @@
+/*
+ * fake.h - a GPU made of threads, behind CUDA's own calls: exec/cuda runs on it unchanged, but for
+ * its kernels, which are those of the cpu backend, and cublasLt, which is its products: so that
+ * what is trained on it must have the same bits.
+ *
+ * A stream is a thread that does what is queued in it in order, sleeping a little now and then.
+ * Memory of the device is out of the host's reach (a host that touches it gets SIGSEGV); kernels
+ * and copies reach it by another address.  What a stream is given of the host's memory must be
+ * registered, or the call fails (a copy), or the program aborts (a kernel).
+ */
+#ifndef MW_TESTS_CUDA_FAKE_H
+#define MW_TESTS_CUDA_FAKE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* As the machine is; to be set before the first call. */
+struct fake_machine {
+    int gpus;
+    int driver_version;  /* as cudaDriverGetVersion says; 0: none */
+    int major;           /* of the compute capability */
+    size_t memory_bytes; /* of a GPU */
+    int threads;         /* of a kernel; at most as many as the machine has cores */
+};
+extern struct fake_machine
+    fake_machine; /* one GPU of 256 MiB, of compute capability 9.0, of one thread */
+
+/* The next `count`th call of this name fails with the error (a cudaError_t), as do all later ones
+ * of any name that wait or queue: a device that is lost.  NULL: none. */
+void fake_fail(const char *call, int count, int error);
+
+/* Queues a function; of a stream of the thread itself (cudaStreamPerThread) it is called at once.
+ */
+void fake_push(void *stream, void (*run)(void *data), void *data);
+
+/* The address by which `memory` is reached in what a stream runs; aborts where it is neither the
+ * device's nor registered.  NULL stays NULL. */
+void *fake_at(const void *memory);
+
+/* Nothing that is queued runs between the two. */
+void fake_hold(void);
+void fake_release(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
