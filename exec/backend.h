@@ -3,7 +3,7 @@
  * of the compute lane.  Above this table nothing knows which device it is.
  *
  * Addresses called `device` are of the device's memory, which the backend gave; all others are of
- * host memory.  Ops of different lanes call at once.  A function returns when its work is done.
+ * host memory.  Ops of different lanes call at once.
  */
 #ifndef MW_EXEC_BACKEND_H
 #define MW_EXEC_BACKEND_H
@@ -17,11 +17,18 @@
 
 struct mw_backend_options {
     const struct mw_decoder *decoder;
-    int64_t sequences, seq; /* of a micro-batch */
-    int threads;            /* of the compute lane; 0: all cores */
+    int64_t sequences, seq;    /* of a micro-batch */
+    int threads;               /* of the compute lane; 0: all cores */
+    int node_rank, node_ranks; /* among the ranks of this machine; a GPU for each */
 };
 
 struct mw_cpu_kernels; /* exec/cpu/kernels.h */
+
+/* An op that was queued has run, from start to end of the monotonic clock; or has failed, then
+ * without times and with the error, which is to be freed.  Called in a thread of the backend's. */
+typedef void (*mw_backend_done)(void *data, int64_t start_ns, int64_t end_ns, GError *error);
+
+#define MW_BACKEND_QUEUES_MAX 16
 
 struct mw_backend {
     const char *name;
@@ -32,15 +39,35 @@ struct mw_backend {
                   GError **error);
     void (*close)(void *backend);
 
+    /* Host memory, whole pages, that the device copies from and to, and reads and writes where it
+     * says so; from then on it stays where it is.  NULL: nothing needs to be done. */
+    bool (*pin)(void *backend, void *memory, int64_t bytes, GError **error);
+    void (*unpin)(void *backend, void *memory);
+
+    /* --- queues ---
+     * NULL: whoever calls the functions below waits until their work is done.  Otherwise that holds
+     * outside of begin and end; what a thread calls between the two is an op: queued, in order,
+     * behind the op before it in the same queue and behind the ops `after`, all of which have ended
+     * or were queued.  Operands must stay until `done` is called.
+     * A ticket names an op.  It may name another when the op is done and all that follow it have
+     * begun.
+     * end: after a failure in between `done` is NULL: what was queued is waited for, and nobody is
+     * told.  False with *error: `done` will not be called. */
+    bool (*begin)(void *backend, int queue, uint32_t ticket, const uint32_t *after, int after_count,
+                  GError **error);
+    bool (*end)(void *backend, mw_backend_done done, void *data, GError **error);
+
     /* Makes what `compute` will need, so that the first step costs no more than the others; reads
      * no operand.  NULL: there is nothing to make. */
     bool (*prepare)(void *backend, const struct mw_compute *compute, GError **error);
+    /* ids, targets and loss are in pinned memory. */
     bool (*compute)(void *backend, const struct mw_compute *compute, GError **error);
-    /* Between two places, one of them or both on the device. */
+    /* Between two places, one of them or both on the device; in an op of a queue host memory is
+     * pinned. */
     bool (*copy)(void *backend, void *to, const void *from, int64_t bytes, GError **error);
 
-    /* On the compute lane, all operands on the device but `partial`; as exec/cpu/kernels.h says.
-     * accumulate: sum (+)= x, the first time without the plus. */
+    /* On the compute lane, all operands on the device but `partial`, which is in pinned memory; as
+     * exec/cpu/kernels.h says.  accumulate: sum (+)= x, the first time without the plus. */
     bool (*accumulate)(void *backend, float *sum, const uint16_t *x, int64_t n, bool first,
                        GError **error);
     bool (*square_sums)(void *backend, double *partial, const void *gradient, bool fp32, int64_t n,
@@ -52,5 +79,6 @@ struct mw_backend {
 
 extern const struct mw_backend mw_backend_cpu;
 extern const struct mw_backend mw_backend_null; /* computes nothing; nothing is trained */
+extern const struct mw_backend mw_backend_cuda; /* where it is built in (MW_CUDA) */
 
 #endif

@@ -41,6 +41,7 @@ struct mw_arena {
     int64_t bytes;
     int64_t huge_bytes; /* of these on huge pages */
     bool locked;        /* cannot be swapped out */
+    bool pinned;        /* a device reaches it (exec/places.h) */
     char *notice;       /* a line for the user if it is not all that was wished; or NULL */
 };
 

@@ -25,6 +25,23 @@ open_drives(struct mw_places *places, const struct mw_nvme_options *drives, GErr
     return places->nvme != NULL;
 }
 
+bool
+mw_places_pin(const struct mw_places *places, struct mw_arena *arena, GError **error)
+{
+    if (!arena->base || !places->backend->pin)
+        return true;
+    arena->pinned = places->backend->pin(places->device, arena->base, arena->bytes, error);
+    return arena->pinned;
+}
+
+void
+mw_places_unpin(const struct mw_places *places, struct mw_arena *arena)
+{
+    if (arena->pinned)
+        places->backend->unpin(places->device, arena->base);
+    arena->pinned = false;
+}
+
 void
 mw_places_turn_to(struct mw_places *places, const struct mw_plan *plan)
 {
@@ -57,7 +74,7 @@ mw_places_open(struct mw_places *places, const struct mw_plan *plan,
     places->device_memory = memory;
     if (!places->device || (host_bytes && !mw_arena_reserve(&places->host, "host memory", host_bytes,
                                                             error)) ||
-        !open_drives(places, drives, error)) {
+        !mw_places_pin(places, &places->host, error) || !open_drives(places, drives, error)) {
         mw_places_close(places);
         return false;
     }
@@ -68,6 +85,7 @@ void
 mw_places_close(struct mw_places *places)
 {
     mw_nvme_close(places->nvme);
+    mw_places_unpin(places, &places->host);
     mw_arena_release(&places->host);
     if (places->device)
         places->backend->close(places->device);

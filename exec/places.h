@@ -27,6 +27,11 @@ bool mw_places_open(struct mw_places *places, const struct mw_plan *plan,
                     const struct mw_nvme_options *drives, GError **error);
 void mw_places_close(struct mw_places *places); /* all zero is allowed */
 
+/* An arena that the device reaches too, until it is unpinned, before it is released.  Unpinning what
+ * is not pinned does nothing. */
+bool mw_places_pin(const struct mw_places *places, struct mw_arena *arena, GError **error);
+void mw_places_unpin(const struct mw_places *places, struct mw_arena *arena);
+
 /* Goes on with another plan, whose homes are where this one's are and whose tiers end no later. */
 void mw_places_turn_to(struct mw_places *places, const struct mw_plan *plan);
 

@@ -64,7 +64,7 @@ begin_step(struct mw_trainer *trainer, int64_t step, GError **error)
     struct mw_step_numbers *now = &trainer->now;
 
     now->step = step;
-    now->loss = 0;
+    *trainer->loss = 0;
     now->loss_scale = trainer->scale.scale;
     now->learning_rate = options->learning_rate(options->data, now->step);
     for (int64_t m = 0; m < trainer->micro_batches; m++)
@@ -85,11 +85,11 @@ end_step(struct mw_trainer *trainer, GError **error)
     trainer->pending_scale = now->loss_scale;
     /* Where all ranks meet, all have made it durable. */
     if (!mw_trainer_commit_step(trainer, &committed, error) ||
-        !mw_trainer_sum(trainer, 0, &now->loss, error))
+        !mw_trainer_sum(trainer, 0, trainer->loss, error))
         return false;
     trainer->reports[now->step % 2] = (struct mw_trainer_step){
         .step = now->step,
-        .loss = now->loss / (trainer->tokens * trainer->micro_batches * trainer->ranks),
+        .loss = *trainer->loss / (trainer->tokens * trainer->micro_batches * trainer->ranks),
         .gradient_norm = now->gradient_norm,
         .learning_rate = now->learning_rate,
         .loss_scale = now->loss_scale,
@@ -184,6 +184,8 @@ run_op(void *context, struct mw_lanes *lanes, uint32_t op, uint32_t step, GError
     struct mw_trainer *trainer = context;
     const struct mw_op *it = &trainer->plan->ops[op];
 
+    if (trainer->queued[op])
+        return mw_trainer_queue(trainer, lanes, op, step, perform, error);
     if (trainer->plan->lanes[it->lane].kind == MW_LANE_HOST && trainer->options.host_threads)
         omp_set_num_threads(trainer->options.host_threads);
     int64_t begin_ns = clock_ns(), before_ns = waited_ns(trainer, it);
@@ -238,6 +240,8 @@ open_places(struct mw_trainer *trainer, GError **error)
         .sequences = options->sequences,
         .seq = options->seq,
         .threads = options->device_threads,
+        .node_rank = options->ranks ? mw_ranks_node_index(options->ranks) : 0,
+        .node_ranks = options->ranks ? mw_ranks_node_count(options->ranks) : 1,
     };
     struct mw_nvme_options drives = options->drives;
 
@@ -265,7 +269,7 @@ first_plan(const struct mw_trainer *trainer)
 bool
 mw_trainer_turn_to(struct mw_trainer *trainer, const struct mw_plan *plan, GError **error)
 {
-    struct mw_exec_backend run = {run_op, trainer, stop};
+    struct mw_exec_backend run = {run_op, trainer, stop, mw_trainer_queues};
 
     mw_lanes_free(trainer->lanes);
     mw_trainer_take_down(trainer);

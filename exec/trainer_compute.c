@@ -122,7 +122,7 @@ bind(struct mw_trainer *trainer, const struct mw_op *op)
         .backward = op->phase == MW_PHASE_BACKWARD,
         .sequences = trainer->options.sequences,
         .seq = trainer->options.seq,
-        .loss = &trainer->now.loss,
+        .loss = trainer->loss,
         .room = &trainer->room,
         .input = trainer->layers[0].x,
         .logits = logits == MW_NONE ? NULL : mw_places_at(&trainer->places, logits, 0),

@@ -12,7 +12,6 @@ struct mw_step_numbers {
     int64_t step, updates;
     double learning_rate, gradient_norm;
     double loss_scale; /* of the gradients that its backward makes */
-    double loss; /* sum over this rank's tokens */
     bool skipped; /* the gradient was not finite */
     bool updates_nothing; /* skipped, or there is no gradient yet: parameters stay as they are */
     struct mw_adamw adamw, adamw_decaying;
@@ -53,7 +52,9 @@ struct mw_trainer {
     uint32_t rank, ranks;
 
     int64_t tokens, micro_batches, logits_chunks, layers_kept;
-    int32_t *ids, *targets; /* [micro_batches][tokens] */
+    struct mw_arena exchange; /* what device and host tell each other: */
+    int32_t *ids, *targets;   /* [micro_batches][tokens] */
+    double *loss;             /* sum over this rank's tokens */
 
     uint32_t *tensor_of;      /* [layer + 1][operator]; MW_NONE */
     uint32_t *tensor_of_home; /* [slot_count]; MW_NONE */
@@ -66,9 +67,12 @@ struct mw_trainer {
      * its turn in it. */
     int64_t turns_waited_ns[MW_TRAINER_COLLECTIVE_LANES];
 
-    double *partials; /* squares of gradients, by tensor, part and block */
+    double *partials; /* squares of gradients, by tensor, part and block; in `exchange` */
     int64_t *partial_first, *partial_blocks; /* [tensor]: where they begin, and blocks of a part */
     int64_t partial_count;
+
+    bool *queued; /* [op_count]: ops that the device orders */
+    struct mw_trainer_ticket *tickets; /* [2][op_count] of them: of even and odd steps */
 
     struct mw_trainer_durable durable;
     int64_t next_step;
@@ -123,6 +127,16 @@ bool mw_trainer_move_chunk(struct mw_trainer *trainer, const struct mw_op *op, G
 bool mw_trainer_norm(struct mw_trainer *trainer, const struct mw_op *op, GError **error);
 bool mw_trainer_agree(struct mw_trainer *trainer, const struct mw_op *op, GError **error);
 bool mw_trainer_update(struct mw_trainer *trainer, const struct mw_op *op, GError **error);
+
+/* --- trainer_queue.c: ops that the device orders --- */
+void mw_trainer_map_queues(struct mw_trainer *trainer);
+/* As struct mw_exec_backend says. */
+bool mw_trainer_queues(void *context, uint32_t op);
+typedef bool (*mw_trainer_perform)(struct mw_trainer *trainer, const struct mw_op *op,
+                                   uint32_t step, GError **error);
+enum mw_exec_outcome mw_trainer_queue(struct mw_trainer *trainer, struct mw_lanes *lanes,
+                                      uint32_t op, uint32_t step, mw_trainer_perform perform,
+                                      GError **error);
 
 /* --- trainer_collect.c: what takes all ranks --- */
 /* Sets the rank; false with *error for a plan of other ranks, or one that several cannot run. */

@@ -62,8 +62,6 @@ count_batch(struct mw_trainer *trainer)
         if (plan->works[op->work].operator_ == MW_OPERATOR_LOSS)
             trainer->logits_chunks = MAX(trainer->logits_chunks, (int64_t)op->shard + 1);
     }
-    trainer->ids = g_new0(int32_t, trainer->micro_batches * trainer->tokens);
-    trainer->targets = g_new0(int32_t, trainer->micro_batches * trainer->tokens);
 }
 
 /* --- activations ----------------------------------------------------------------------------- */
@@ -201,7 +199,25 @@ count_partials(struct mw_trainer *trainer)
         trainer->partial_blocks[t] = mw_norm_blocks(plan->tensors[t].state_stride);
         trainer->partial_count += plan->tensors[t].tiles * trainer->partial_blocks[t];
     }
-    trainer->partials = g_new0(double, trainer->partial_count + 1);
+}
+
+/* All that it takes is counted. */
+static bool
+share(struct mw_trainer *trainer, GError **error)
+{
+    const struct mw_places *places = &trainer->places;
+    int64_t tokens = trainer->micro_batches * trainer->tokens;
+    int64_t doubles = 1 + trainer->partial_count;
+
+    if (!mw_arena_reserve(&trainer->exchange, "numbers of a step",
+                          doubles * (int64_t)sizeof(double) + 2 * tokens * (int64_t)sizeof(int32_t),
+                          error))
+        return false;
+    trainer->loss = (double *)(void *)trainer->exchange.base;
+    trainer->partials = trainer->loss + 1;
+    trainer->ids = (int32_t *)(trainer->loss + doubles);
+    trainer->targets = trainer->ids + tokens;
+    return mw_places_pin(places, &trainer->exchange, error);
 }
 
 bool
@@ -211,7 +227,8 @@ mw_trainer_set_up(struct mw_trainer *trainer, GError **error)
     count_batch(trainer);
     map_chunks(trainer);
     count_partials(trainer);
-    return map_parts(trainer, error) && lay_out_rooms(trainer, error) &&
+    mw_trainer_map_queues(trainer);
+    return share(trainer, error) && map_parts(trainer, error) && lay_out_rooms(trainer, error) &&
            mw_trainer_prepare(trainer, error);
 }
 
@@ -229,9 +246,10 @@ mw_trainer_take_down(struct mw_trainer *trainer)
     g_clear_pointer(&trainer->layers, g_free);
     g_clear_pointer(&trainer->tensor_of, g_free);
     g_clear_pointer(&trainer->tensor_of_home, g_free);
-    g_clear_pointer(&trainer->partials, g_free);
     g_clear_pointer(&trainer->partial_first, g_free);
     g_clear_pointer(&trainer->partial_blocks, g_free);
-    g_clear_pointer(&trainer->ids, g_free);
-    g_clear_pointer(&trainer->targets, g_free);
+    g_clear_pointer(&trainer->queued, g_free);
+    g_clear_pointer(&trainer->tickets, g_free);
+    mw_places_unpin(&trainer->places, &trainer->exchange);
+    mw_arena_release(&trainer->exchange);
 }

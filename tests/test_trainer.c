@@ -11,62 +11,19 @@
 
 static char *directory;
 
-static void
-assert_same(const char *name, const struct trained *a, const struct trained *b)
-{
-    g_assert_cmpint(a->elements, ==, b->elements);
-    for (int s = 0; s < STEPS; s++)
-        if (a->losses[s] != b->losses[s] || a->norms[s] != b->norms[s])
-            g_error("%s: step %d has loss %.17g, norm %.17g, not %.17g, %.17g", name, s,
-                    b->losses[s], b->norms[s], a->losses[s], a->norms[s]);
-    if (memcmp(a->state, b->state, 3 * a->elements * sizeof(float)))
-        g_error("%s: other weights", name);
-}
-
-static const struct trained_case placements[] = {
-    {.name = "all on the device", .strategy = MW_STRATEGY_ZERO3},
-    {.name = "ddp", .strategy = MW_STRATEGY_DDP},
-    {.name = "zero1", .strategy = MW_STRATEGY_ZERO1},
-    {.name = "zero2", .strategy = MW_STRATEGY_ZERO2},
-    {.name = "zero-offload", .strategy = MW_STRATEGY_ZERO_OFFLOAD},
-    {.name = "cpu", .strategy = MW_STRATEGY_ZERO_INFINITY_CPU, .params = "cpu", .gradients = "cpu",
-     .optimizer = "cpu", .activations = "cpu"},
-    {.name = "nvme", .strategy = MW_STRATEGY_ZERO_INFINITY_NVME, .params = "nvme",
-     .gradients = "nvme", .optimizer = "nvme", .activations = "nvme"},
-    {.name = "nvme, committed", .strategy = MW_STRATEGY_ZERO_INFINITY_NVME, .params = "nvme",
-     .gradients = "nvme", .optimizer = "nvme", .activations = "cpu", .commit = 1},
-    {.name = "split", .strategy = MW_STRATEGY_ZERO_INFINITY_NVME, .params = "cpu:0.04MB,nvme",
-     .gradients = "cpu:0.06MB,nvme", .optimizer = "gpu:0.23MB,cpu:0.1MB,nvme",
-     .activations = "gpu:0.002MB,cpu"},
-    {.name = "gradients on the device", .strategy = MW_STRATEGY_ZERO_INFINITY_NVME,
-     .params = "cpu", .gradients = "gpu", .optimizer = "nvme", .activations = "gpu"},
-    {.name = "gradients on drives", .strategy = MW_STRATEGY_ZERO_INFINITY_NVME, .params = "gpu",
-     .gradients = "nvme", .optimizer = "gpu", .activations = "gpu"},
-    {.name = "params on drives", .strategy = MW_STRATEGY_ZERO_INFINITY_NVME, .params = "nvme",
-     .gradients = "cpu", .optimizer = "gpu", .activations = "gpu"},
-};
-
 /* Every placement against all in device memory, with accumulation and clipping. */
 static void
 compare_placements(const struct trained_case *common)
 {
     struct trained reference = {0};
 
-    for (size_t i = 0; i < G_N_ELEMENTS(placements); i++) {
-        struct trained_case what = *common;
-        what.name = placements[i].name;
-        what.strategy = placements[i].strategy;
-        what.params = placements[i].params;
-        what.gradients = placements[i].gradients;
-        what.optimizer = placements[i].optimizer;
-        what.activations = placements[i].activations;
-        what.commit = placements[i].commit;
-        what.prefetch = i % 4;
+    for (int i = 0; i < TRAINED_PLACEMENTS; i++) {
+        struct trained_case what = trained_placed(common, i);
         struct trained trained = trained_run(&what, STEPS, 2, directory);
         if (!i)
             reference = trained;
         else {
-            assert_same(what.name, &reference, &trained);
+            trained_assert_same(what.name, &reference, &trained);
             trained_clear(&trained);
         }
     }
@@ -152,7 +109,7 @@ test_delayed_placements(void)
         if (!i)
             reference = trained;
         else {
-            assert_same(what.name, &reference, &trained);
+            trained_assert_same(what.name, &reference, &trained);
             trained_clear(&trained);
         }
     }
@@ -170,7 +127,7 @@ test_loss_scale(void)
 
     what.loss_scaling = mw_loss_scaling_dynamic(4096);
     struct trained scaled = trained_run(&what, STEPS, 2, directory);
-    assert_same(what.name, &plain, &scaled);
+    trained_assert_same(what.name, &plain, &scaled);
     what.loss_scaling = (struct mw_loss_scaling){0x1p140, 1, 0x1p140, 1000};
     struct trained high = trained_run(&what, STEPS, 2, directory);
     int skipped = 0;

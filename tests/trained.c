@@ -165,6 +165,15 @@ count_elements(struct run *run)
     run->out->state = g_new0(float, 3 * run->out->elements);
 }
 
+static void
+copy_out(const struct mw_trainer *trainer, void *to, const void *from, int64_t bytes)
+{
+    GError *error = NULL;
+
+    trainer->places.backend->copy(trainer->places.device, to, from, bytes, &error);
+    g_assert_no_error(error);
+}
+
 /* What lies in homes that are whole. */
 static void
 keep_params(struct run *run, const struct mw_trainer *trainer)
@@ -175,10 +184,10 @@ keep_params(struct run *run, const struct mw_trainer *trainer)
     for (uint32_t t = 0; t < plan->tensor_count; t++) {
         const struct mw_tensor *tensor = &plan->tensors[t];
         for (uint32_t tile = 0; tile < tensor->tiles; tile++)
-            memcpy(run->out->params + run->first[t] + tile * tensor->tile_elements,
-                   mw_places_at(&trainer->places, tensor->param_slot,
-                                2 * tile * tensor->param_stride),
-                   2 * mw_tensor_part_elements(tensor, tile));
+            copy_out(trainer, run->out->params + run->first[t] + tile * tensor->tile_elements,
+                     mw_places_at(&trainer->places, tensor->param_slot,
+                                  2 * tile * tensor->param_stride),
+                     2 * mw_tensor_part_elements(tensor, tile));
     }
 }
 
@@ -217,7 +226,8 @@ trained_train(const struct trained_case *what, const struct trained_course *cour
     struct mw_decoder decoder;
     GError *bad = NULL;
 
-    *trained = (struct trained){.losses = g_new0(double, course->steps),
+    *trained = (struct trained){.steps = course->steps,
+                                .losses = g_new0(double, course->steps),
                                 .norms = g_new0(double, course->steps)};
     if (!mw_model_load(what->model, &model, &bad) ||
         !mw_decoder_read(&model, what->model, &decoder, &bad))
@@ -302,6 +312,60 @@ trained_clear(struct trained *trained)
     g_free(trained->losses);
     g_free(trained->norms);
     g_free(trained->notice);
+}
+
+/* --- placements ------------------------------------------------------------------------------ */
+
+static const struct trained_case placements[TRAINED_PLACEMENTS] = {
+    {.name = "all on the device", .strategy = MW_STRATEGY_ZERO3},
+    {.name = "ddp", .strategy = MW_STRATEGY_DDP},
+    {.name = "zero1", .strategy = MW_STRATEGY_ZERO1},
+    {.name = "zero2", .strategy = MW_STRATEGY_ZERO2},
+    {.name = "zero-offload", .strategy = MW_STRATEGY_ZERO_OFFLOAD},
+    {.name = "cpu", .strategy = MW_STRATEGY_ZERO_INFINITY_CPU, .params = "cpu", .gradients = "cpu",
+     .optimizer = "cpu", .activations = "cpu"},
+    {.name = "nvme", .strategy = MW_STRATEGY_ZERO_INFINITY_NVME, .params = "nvme",
+     .gradients = "nvme", .optimizer = "nvme", .activations = "nvme"},
+    {.name = "nvme, committed", .strategy = MW_STRATEGY_ZERO_INFINITY_NVME, .params = "nvme",
+     .gradients = "nvme", .optimizer = "nvme", .activations = "cpu", .commit = 1},
+    {.name = "split", .strategy = MW_STRATEGY_ZERO_INFINITY_NVME, .params = "cpu:0.04MB,nvme",
+     .gradients = "cpu:0.06MB,nvme", .optimizer = "gpu:0.23MB,cpu:0.1MB,nvme",
+     .activations = "gpu:0.002MB,cpu"},
+    {.name = "gradients on the device", .strategy = MW_STRATEGY_ZERO_INFINITY_NVME,
+     .params = "cpu", .gradients = "gpu", .optimizer = "nvme", .activations = "gpu"},
+    {.name = "gradients on drives", .strategy = MW_STRATEGY_ZERO_INFINITY_NVME, .params = "gpu",
+     .gradients = "nvme", .optimizer = "gpu", .activations = "gpu"},
+    {.name = "params on drives", .strategy = MW_STRATEGY_ZERO_INFINITY_NVME, .params = "nvme",
+     .gradients = "cpu", .optimizer = "gpu", .activations = "gpu"},
+};
+
+struct trained_case
+trained_placed(const struct trained_case *common, int index)
+{
+    struct trained_case what = *common;
+
+    what.name = placements[index].name;
+    what.strategy = placements[index].strategy;
+    what.params = placements[index].params;
+    what.gradients = placements[index].gradients;
+    what.optimizer = placements[index].optimizer;
+    what.activations = placements[index].activations;
+    what.commit = placements[index].commit;
+    what.prefetch = index % 4;
+    return what;
+}
+
+void
+trained_assert_same(const char *name, const struct trained *a, const struct trained *b)
+{
+    g_assert_cmpint(a->elements, ==, b->elements);
+    g_assert_cmpint(a->steps, ==, b->steps);
+    for (int64_t s = b->first_step; s < b->steps; s++)
+        if (a->losses[s] != b->losses[s] || a->norms[s] != b->norms[s])
+            g_error("%s: step %d has loss %.17g, norm %.17g, not %.17g, %.17g", name, (int)s,
+                    b->losses[s], b->norms[s], a->losses[s], a->norms[s]);
+    if (memcmp(a->state, b->state, 3 * a->elements * sizeof(float)))
+        g_error("%s: other weights", name);
 }
 
 char *

@@ -39,6 +39,7 @@ struct trained {
     int64_t elements;
     float *state; /* [3][elements]; g_free */
     uint16_t *params; /* [elements] 16-bit parameters; g_free.  NULL: partitioned */
+    int64_t steps;          /* of the whole way */
     double *losses, *norms; /* [steps]; g_free */
     int64_t first_step;     /* of this run */
     uint64_t cursor;        /* the caller's field of what was resumed */
@@ -68,6 +69,14 @@ struct trained_course {
  * several ranks, only mw_ranks_abort follows then. */
 bool trained_train(const struct trained_case *what, const struct trained_course *course,
                    struct trained *trained, GError **error);
+
+/* The same states in many places: the case with the words of placement `index`; 0: all on the
+ * device. */
+#define TRAINED_PLACEMENTS 12
+struct trained_case trained_placed(const struct trained_case *common, int index);
+
+/* The same state; the same losses and norms from the second's first step on. */
+void trained_assert_same(const char *name, const struct trained *a, const struct trained *b);
 
 /* A folder of the test's own, to be removed by trained_remove. */
 char *trained_directory(void);

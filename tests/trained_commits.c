@@ -99,18 +99,6 @@ trained_well(const struct trained_case *what, const struct trained_course *cours
     return trained;
 }
 
-void
-trained_assert_same(const char *name, const struct trained *a, const struct trained *b)
-{
-    g_assert_cmpint(a->elements, ==, b->elements);
-    for (int64_t s = b->first_step; s < TRAINED_STEPS; s++)
-        if (a->losses[s] != b->losses[s] || a->norms[s] != b->norms[s])
-            g_error("%s: step %d has loss %.17g, norm %.17g, not %.17g, %.17g", name, (int)s,
-                    b->losses[s], b->norms[s], a->losses[s], a->norms[s]);
-    if (memcmp(a->state, b->state, 3 * a->elements * sizeof(float)))
-        g_error("%s: other weights", name);
-}
-
 uint64_t
 trained_hash(const struct trained *trained)
 {

@@ -16,9 +16,6 @@ struct trained_course trained_commit_course(const char *directory, bool resume);
 /* Aborts where training fails. */
 struct trained trained_well(const struct trained_case *what, const struct trained_course *course);
 
-/* The same state; the same losses from the second's first step on. */
-void trained_assert_same(const char *name, const struct trained *a, const struct trained *b);
-
 uint64_t trained_hash(const struct trained *trained); /* of the state */
 
 #endif
