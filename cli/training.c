@@ -245,13 +245,10 @@ durable_steps(const struct cli_training *run, struct mw_trainer_commit *commit, 
                          "NVMe and --commit step, or --save-every K");
 }
 
-/* Ranks of one machine share its cores. */
 static int
 threads(const struct cli_training *run, int asked)
 {
-    int cores = (int)g_get_num_processors() / mw_ranks_node_count(run->ranks);
-
-    return asked ? asked : MAX(1, cores);
+    return asked ? asked : mw_ranks_cores(run->ranks);
 }
 
 /* The steps before --dpu-start are those of another plan. */

@@ -17,13 +17,23 @@
 #define PATIENCE_S 3.0
 #define STEPS 36 /* about; for the display alone */
 
+/* As a run's: ranks of one machine share its cores. */
 static int
-team(void)
+team(const struct mw_ranks *ranks)
 {
 #if defined(_OPENMP)
-    return omp_get_max_threads();
+    int threads = omp_get_max_threads();
+    return ranks ? MIN(threads, mw_ranks_cores(ranks)) : threads;
 #else
     return 1;
+#endif
+}
+
+void
+mw_calibrate_enter(const struct mw_calibrator *c)
+{
+#if defined(_OPENMP)
+    omp_set_num_threads(c->cores);
 #endif
 }
 
@@ -99,7 +109,8 @@ mw_calibrate(const struct mw_calibration_options *options, struct mw_calibration
     memset(out, 0, sizeof *out);
     mw_memory_room(&room);
     out->memory_bytes = room.bytes;
-    out->cores = c.cores = team();
+    out->cores = c.cores = team(options->ranks);
+    mw_calibrate_enter(&c);
     out->ranks = mw_calibrate_ranks(&c);
     bool good = mw_calibrate_open_drives(&c, out, error) && reserve(&c, error) &&
                 mw_calibrate_matmul(&c, out, error) &&

@@ -25,6 +25,9 @@ struct mw_calibrator {
 
 double mw_calibrate_now_s(void);
 
+/* Gives the calling thread's teams their size. */
+void mw_calibrate_enter(const struct mw_calibrator *c);
+
 /* Tells what comes next, and waits for the other ranks; false with *error where the caller stops. */
 bool mw_calibrate_step(struct mw_calibrator *c, const char *what, GError **error);
 
@@ -45,7 +48,8 @@ double mw_calibrate_quiet_rate(struct mw_calibrator *c, const struct mw_calibrat
 /* Seconds of processor time of all threads. */
 double mw_calibrate_used_s(void);
 /* Two works at once, each in a thread of its own. */
-void mw_calibrate_rates(const struct mw_calibrate_work works[2], double seconds, double rates[2]);
+void mw_calibrate_rates(const struct mw_calibrator *c, const struct mw_calibrate_work works[2],
+                        double seconds, double rates[2]);
 
 /* Products of the size of a small layer's, to run beside other things; a product a call. */
 struct mw_calibrate_products {

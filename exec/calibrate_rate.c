@@ -91,6 +91,7 @@ struct pair {
 };
 
 struct side {
+    const struct mw_calibrator *c;
     struct pair *pair;
     struct mw_calibrate_work work;
     double rate;
@@ -112,6 +113,7 @@ run_side(void *data)
 {
     struct side *side = data;
 
+    mw_calibrate_enter(side->c);
     side->work.run(side->work.state); /* the thread's team and the caches are there */
     begin_together(side->pair);
     side->rate = mw_calibrate_rate(&side->work, side->pair->seconds);
@@ -122,10 +124,11 @@ run_side(void *data)
 }
 
 void
-mw_calibrate_rates(const struct mw_calibrate_work works[2], double seconds, double rates[2])
+mw_calibrate_rates(const struct mw_calibrator *c, const struct mw_calibrate_work works[2],
+                   double seconds, double rates[2])
 {
     struct pair pair = {.seconds = seconds};
-    struct side sides[2] = {{&pair, works[0], 0}, {&pair, works[1], 0}};
+    struct side sides[2] = {{c, &pair, works[0], 0}, {c, &pair, works[1], 0}};
 
     g_mutex_init(&pair.mutex);
     g_cond_init(&pair.changed);

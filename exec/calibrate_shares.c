@@ -75,7 +75,7 @@ sample_shares(struct mw_calibrator *c, struct mw_calibrate_products *products,
         double alone[2], busy[2], both[2];
         for (int i = 0; i < 2; i++)
             alone[i] = alone_rate(c, &works[i], &busy[i]);
-        mw_calibrate_rates(works, c->window_s, both);
+        mw_calibrate_rates(c, works, c->window_s, both);
         double felt = mw_calibrate_share(both[0] / alone[0], both[1] / alone[1]);
         samples[r] = fmax(felt, fmin(busy[1], 1));
         g_debug("products at %.2f beside what goes on at %.2f: takes %.2f, uses %.2f",

@@ -90,7 +90,7 @@ measure_duplex(struct mw_calibrator *c, struct mw_calibration_drives *drives, GE
         double alone[2], both[2];
         for (int i = 0; i < 2; i++)
             alone[i] = mw_calibrate_rate(&works[i], c->window_s);
-        mw_calibrate_rates(works, c->window_s, both);
+        mw_calibrate_rates(c, works, c->window_s, both);
         samples[r] = fmin(fmax(both[0] / alone[0] + both[1] / alone[1], 1), 2);
     }
     drives->duplex = mw_measure_of(samples, c->rounds);

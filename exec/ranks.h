@@ -44,6 +44,9 @@ int mw_ranks_index(const struct mw_ranks *ranks);
 /* Among the ranks of this machine. */
 int mw_ranks_node_count(const struct mw_ranks *ranks);
 int mw_ranks_node_index(const struct mw_ranks *ranks);
+/* Cores for each team of threads of this rank: those that it may use, shared with the machine's other
+ * ranks where the launcher has not done so; at least 1. */
+int mw_ranks_cores(const struct mw_ranks *ranks);
 /* A line for the user if the launcher keeps cores from this machine's ranks; or NULL. */
 const char *mw_ranks_notice(const struct mw_ranks *ranks);
 

@@ -89,6 +89,8 @@ bool mw_ranks_watch_failed(const struct mw_ranks_watch *watch, GError **error);
 /* Of `ranks` ranks of a machine with `online` cores, each with `own`: a line if some core is in
  * nobody's reach, or NULL; g_free it. */
 char *mw_ranks_cores_notice(int own, int online, int ranks);
+/* What mw_ranks_cores says, of the same. */
+int mw_ranks_cores_share(int own, int online, int ranks);
 char *mw_ranks_cores_look(int ranks);
 
 /* --- ranks_sum.c --- */

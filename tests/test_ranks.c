@@ -127,6 +127,19 @@ test_notice(void)
     g_assert_null(mw_ranks_cores_notice(0, 16, 2)); /* not known */
 }
 
+/* Ranks that the launcher has not bound share the cores. */
+static void
+test_cores(void)
+{
+    g_assert_cmpint(mw_ranks_cores_share(16, 16, 1), ==, 16);
+    g_assert_cmpint(mw_ranks_cores_share(16, 16, 3), ==, 5);
+    g_assert_cmpint(mw_ranks_cores_share(5, 16, 3), ==, 5);
+    g_assert_cmpint(mw_ranks_cores_share(2, 16, 3), ==, 2);
+    g_assert_cmpint(mw_ranks_cores_share(4, 16, 1), ==, 4); /* as taskset has it */
+    g_assert_cmpint(mw_ranks_cores_share(2, 2, 3), ==, 1);
+    g_assert_cmpint(mw_ranks_cores_share(0, 8, 2), ==, 4); /* not known */
+}
+
 static void
 test_without_mpi(void)
 {
@@ -153,6 +166,7 @@ main(int argc, char **argv)
     g_test_add_func("/ranks/alone", test_alone);
     g_test_add_func("/ranks/alone-is-rank-0", test_alone_is_rank_0);
     g_test_add_func("/ranks/notice", test_notice);
+    g_test_add_func("/ranks/cores", test_cores);
     g_test_add_func("/ranks/without-mpi", test_without_mpi);
     for (size_t i = 0; i < G_N_ELEMENTS(rights); i++) {
         g_autofree char *path = g_strdup_printf("/ranks/several/%s", rights[i].name);
