@@ -1,4 +1,5 @@
 /* Several ranks of one machine: what they measure between them, and their figures in one. */
+#include <math.h>
 #include <string.h>
 
 #include "exec/calibrate_internal.h"
@@ -8,6 +9,7 @@
 #define FEW 32 /* elements of a rank: a latency */
 #define ELEMENT_BYTES 2
 #define TIMES 8
+#define MEETINGS 60
 
 int
 mw_calibrate_ranks(const struct mw_calibrator *c)
@@ -38,19 +40,38 @@ struct collectives {
     GError *error;
 };
 
-/* In both directions, as a step needs them: all-gather, reduce-scatter. */
-static bool
-run_both(struct collectives *it)
+static struct mw_ranks_part
+part_of(const struct collectives *it)
 {
-    struct mw_ranks *ranks = it->c->options->ranks;
-    int64_t n = mw_ranks_count(ranks), shard = it->shard_elements;
-    struct mw_ranks_part part = {.elements = n * shard, .shard_elements = shard};
-    uint16_t *whole = (uint16_t *)(void *)it->c->host.base;
-    uint16_t *own = whole + shard * mw_ranks_index(ranks);
+    return (struct mw_ranks_part){.elements = mw_calibrate_ranks(it->c) * it->shard_elements,
+                                  .shard_elements = it->shard_elements};
+}
 
-    return mw_ranks_all_gather(ranks, 0, whole, own, &part, ELEMENT_BYTES, &it->error) &&
-           mw_ranks_reduce_scatter(ranks, 0, own, whole, &part,
-                                   (struct mw_ranks_sum){.scale = 1.0f / (float)n}, &it->error);
+static uint16_t *
+own_shard(const struct collectives *it, uint16_t *whole)
+{
+    return whole + it->shard_elements * mw_calibrate_rank(it->c);
+}
+
+static bool
+gather(struct collectives *it)
+{
+    struct mw_ranks_part part = part_of(it);
+    uint16_t *whole = (uint16_t *)(void *)it->c->host.base;
+
+    return mw_ranks_all_gather(it->c->options->ranks, 0, whole, own_shard(it, whole), &part,
+                               ELEMENT_BYTES, &it->error);
+}
+
+static bool
+scatter(struct collectives *it)
+{
+    struct mw_ranks_part part = part_of(it);
+    struct mw_ranks_sum sum = {.scale = 1.0f / (float)mw_calibrate_ranks(it->c)};
+    uint16_t *whole = (uint16_t *)(void *)it->c->host.base;
+
+    return mw_ranks_reduce_scatter(it->c->options->ranks, 0, own_shard(it, whole), whole, &part,
+                                   sum, &it->error);
 }
 
 /* Seconds of one. */
@@ -60,9 +81,31 @@ time_both(struct collectives *it)
     double began_s = mw_calibrate_now_s();
 
     for (int i = 0; i < TIMES; i++)
-        if (!run_both(it))
+        if (!gather(it) || !scatter(it)) /* both, as a step needs them */
             return false;
     it->seconds = (mw_calibrate_now_s() - began_s) / (2 * TIMES);
+    return true;
+}
+
+/* Seconds from the end of a rank's product until all have met: the slowest of equals, woken up. */
+static bool
+time_meeting(struct collectives *it, double seconds, double *meeting_s)
+{
+    struct mw_calibrate_products products = {.c = it->c};
+    struct mw_calibrate_work product = {mw_calibrate_run_product, &products};
+
+    if (!gather(it))
+        return false;
+    double product_s = 1 / mw_calibrate_rate(&product, seconds);
+    if (!gather(it))
+        return false;
+    double began_s = mw_calibrate_now_s();
+    for (int i = 0; i < MEETINGS; i++) {
+        mw_calibrate_run_product(&products);
+        if (!gather(it))
+            return false;
+    }
+    *meeting_s = fmax(0, (mw_calibrate_now_s() - began_s) / MEETINGS - product_s);
     return true;
 }
 
@@ -80,7 +123,11 @@ measure_fabric(struct mw_calibrator *c, struct collectives *large, struct mw_cal
                 large->error = small.error;
             return false;
         }
-        latencies[r] = small.seconds / (n - 1);
+        if (!time_meeting(&small, c->window_s, &latencies[r])) {
+            large->error = small.error;
+            return false;
+        }
+        latencies[r] = fmax(latencies[r], small.seconds) / (n - 1);
         rates[r] = passed_on / (large->seconds > small.seconds ? large->seconds - small.seconds
                                                                : large->seconds);
     }

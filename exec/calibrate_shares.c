@@ -6,6 +6,7 @@
 #include "planner/error.h"
 
 #define MIB (INT64_C(1) << 20)
+#define SMALL_BYTES (256.0 * 1024)
 
 double
 mw_calibrate_run_product(void *data)
@@ -93,6 +94,35 @@ share_of(struct mw_calibrator *c, struct mw_calibrate_products *products,
     return mw_measure_of(samples, c->rounds);
 }
 
+/* Of a small request beside products, as a step has them: what it costs beyond its bytes. */
+static bool
+measure_latency(struct mw_calibrator *c, struct mw_calibrate_products *products,
+                struct mw_calibration *out, GError **error)
+{
+    const double rates[] = {[MW_NVME_READ] = out->drives.read_bytes_per_s.typical,
+                            [MW_NVME_WRITE] = out->drives.write_bytes_per_s.typical};
+    double samples[MW_NVME_DIRECTIONS * MW_CALIBRATE_ROUNDS_MAX];
+    int count = 0;
+
+    if (!mw_calibrate_step(c, "small requests beside products", error))
+        return false;
+    for (int r = 0; r < c->rounds; r++)
+        for (int direction = 0; direction < MW_NVME_DIRECTIONS; direction++) {
+            struct mw_calibrate_mover m = {.c = c, .direction = direction, .bytes = SMALL_BYTES};
+            const struct mw_calibrate_work works[] = {{mw_calibrate_run_product, products},
+                                                      {mw_calibrate_move, &m}};
+            double both[2];
+            mw_calibrate_rates(c, works, c->window_s, both);
+            if (m.error) {
+                g_propagate_error(error, m.error);
+                return false;
+            }
+            samples[count++] = fmax(0, SMALL_BYTES / both[1] - SMALL_BYTES / rates[direction]);
+        }
+    out->drives.latency_s = mw_measure_of(samples, count);
+    return true;
+}
+
 static bool
 measure_transfers(struct mw_calibrator *c, struct mw_calibrate_products *products,
                   struct mw_calibration *out, GError **error)
@@ -130,7 +160,8 @@ mw_calibrate_shares(struct mw_calibrator *c, struct mw_calibration *out, GError 
     if (!mw_calibrate_step(c, "products beside copies", error))
         return false;
     out->copy_share = share_of(c, &products, (struct mw_calibrate_work){run_copy, &beside});
-    if (!measure_transfers(c, &products, out, error))
+    if (!measure_transfers(c, &products, out, error) ||
+        !measure_latency(c, &products, out, error))
         return false;
     if (products.failed)
         g_set_error_literal(error, MW_ERROR, MW_ERROR_DEVICE, mw_cpu_matmul_error(c->matmul));

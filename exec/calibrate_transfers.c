@@ -55,18 +55,18 @@ time_sizes(struct mw_calibrate_mover *m, const double *sizes, int count, double 
 /* docs/MODEL.md 7.4: a request takes a latency, and its bytes over the rate. */
 static bool
 measure_direction(struct mw_calibrator *c, enum mw_nvme_direction direction,
-                  struct mw_measure *bytes_per_s, double *latencies, GError **error)
+                  struct mw_measure *bytes_per_s, GError **error)
 {
     double sizes[] = {2.0 * MIB, 8.0 * MIB, 32.0 * MIB, 128.0 * MIB};
     int count = c->options->quick ? 2 : G_N_ELEMENTS(sizes);
-    double seconds[G_N_ELEMENTS(sizes)], rates[MW_CALIBRATE_ROUNDS_MAX];
+    double seconds[G_N_ELEMENTS(sizes)], rates[MW_CALIBRATE_ROUNDS_MAX], latency_s;
 
     for (int r = 0; r < c->rounds; r++) {
         struct mw_calibrate_mover m = {.c = c, .direction = direction};
         double s_per_byte;
         if (!time_sizes(&m, sizes, count, seconds, error))
             return false;
-        mw_calibrate_line(sizes, seconds, count, &latencies[r], &s_per_byte);
+        mw_calibrate_line(sizes, seconds, count, &latency_s, &s_per_byte);
         rates[r] = s_per_byte > 0 ? 1 / s_per_byte : sizes[count - 1] / seconds[count - 1];
     }
     *bytes_per_s = mw_measure_of(rates, c->rounds);
@@ -91,6 +91,8 @@ measure_duplex(struct mw_calibrator *c, struct mw_calibration_drives *drives, GE
         for (int i = 0; i < 2; i++)
             alone[i] = mw_calibrate_rate(&works[i], c->window_s);
         mw_calibrate_rates(c, works, c->window_s, both);
+        g_debug("reads keep %.2f, writes %.2f of %.3g and %.3g GB/s", both[0] / alone[0],
+                both[1] / alone[1], alone[0] / 1e9, alone[1] / 1e9);
         samples[r] = fmin(fmax(both[0] / alone[0] + both[1] / alone[1], 1), 2);
     }
     drives->duplex = mw_measure_of(samples, c->rounds);
@@ -108,14 +110,12 @@ bool
 mw_calibrate_transfers(struct mw_calibrator *c, struct mw_calibration *out, GError **error)
 {
     struct mw_calibration_drives *d = &out->drives;
-    double latencies[2 * MW_CALIBRATE_ROUNDS_MAX];
 
     if (!mw_calibrate_step(c, "drives: read", error) ||
-        !measure_direction(c, MW_NVME_READ, &d->read_bytes_per_s, latencies, error) ||
+        !measure_direction(c, MW_NVME_READ, &d->read_bytes_per_s, error) ||
         !mw_calibrate_step(c, "drives: write", error) ||
-        !measure_direction(c, MW_NVME_WRITE, &d->write_bytes_per_s, latencies + c->rounds, error))
+        !measure_direction(c, MW_NVME_WRITE, &d->write_bytes_per_s, error))
         return false;
-    d->latency_s = mw_measure_of(latencies, 2 * c->rounds);
     return mw_calibrate_step(c, "drives: read and write at once", error) &&
            measure_duplex(c, d, error);
 }

@@ -344,6 +344,28 @@ whole_ns(double seconds)
     return ns > 0 ? (int64_t)ns : 0;
 }
 
+static bool
+is_transfer(const struct mw_work *work)
+{
+    return work->kind == MW_OP_NVME_READ || work->kind == MW_OP_NVME_WRITE ||
+           work->kind == MW_OP_H2D || work->kind == MW_OP_D2H;
+}
+
+/* Of an op's own time: the latency of what moves bytes, in which cores work for others.  A
+ * multiprocessor that takes part in a collective looks for its peers all the time; cores that are
+ * the host's too do not. */
+static double
+idle_s(const struct mw_plan *plan, const struct mw_work *work, const struct mw_hardware *hardware)
+{
+    bool sleeps = is_collective(work) && hardware->gpu_host_sm_share > 0;
+    struct mw_work nothing = *work;
+
+    if (!is_transfer(work) && !sleeps)
+        return 0;
+    nothing.bytes = 0;
+    return own_s(plan, &nothing, hardware);
+}
+
 /* Units per ns; an op that takes no time draws nothing. */
 static double
 draw_rate(const struct mw_plan *plan, const struct mw_work *work, const struct mw_draw *draw,
@@ -356,9 +378,8 @@ draw_rate(const struct mw_plan *plan, const struct mw_work *work, const struct m
     if (plan->channels[draw->channel].kind != MW_CHANNEL_SM)
         return units / (double)work_ns;
     /* Cores do the same for a transfer however long others make it; a collective holds its own. */
-    if (is_collective(work))
-        return units;
-    return units * (double)whole_ns(own_s(plan, work, hardware)) / (double)work_ns;
+    double all_s = is_collective(work) ? 1e-9 * (double)work_ns : own_s(plan, work, hardware);
+    return units * (double)whole_ns(all_s - idle_s(plan, work, hardware)) / (double)work_ns;
 }
 
 void
