@@ -35,18 +35,18 @@ const struct cli_figure cli_figures[] = {
     {"host", "update_gparams_per_s", "update (fused AdamW)", "10^9/s", 1e-9, AT(update_params_per_s),
      "fused AdamW on all cores"},
     {"nvme", "read_gb_per_s", "drives: read", "GB/s", 1e-9, AT(drives.read_bytes_per_s),
-     "requests of 2 to 128 MiB one after the other, less latency_us"},
+     "requests of 2 to 128 MiB one after the other: the slope"},
     {"nvme", "write_gb_per_s", "drives: write", "GB/s", 1e-9, AT(drives.write_bytes_per_s), NULL},
     {"nvme", "write_burst_gb_per_s", "drives: burst of writes", "GB/s", 1e-9,
      AT(drives.burst_bytes_per_s), "the first writes, as read_gb_per_s"},
     {"nvme", "duplex", "drives: both at once", "", 1, AT(drives.duplex),
      "parts of their rates alone that reads and writes keep side by side, added up"},
     {"nvme", "latency_us", "drives: latency of a request", "us", 1e6, AT(drives.latency_s),
-     "what a request takes beside its bytes at the rate, of reads and writes"},
+     "what 256 KiB take beyond the rate, beside products, of reads and writes"},
     {"fabric", "gb_per_s", "all-gather and reduce-scatter", "GB/s", 1e-9, AT(fabric_bytes_per_s),
      "what a rank passes on in an all-gather and a reduce-scatter of 16 MiB"},
     {"fabric", "latency_us", "collective of next to nothing", "us", 1e6, AT(fabric_latency_s),
-     "an all-gather and a reduce-scatter of few bytes, for each other rank"},
+     "an all-gather of few bytes after a product of every rank, for each other rank"},
 };
 const int cli_figure_count = G_N_ELEMENTS(cli_figures);
 
