@@ -303,6 +303,7 @@ test_shared_cores(void)
     b.hardware.gpu_host_sm_share = 0.5;
     b.hardware.gpu_copy_sm_share = 0.25;
     b.hardware.gpu_nvme_sm_share = 0.375;
+    b.hardware.pcie_latency_s = b.hardware.nvme_latency_s = 0;
     for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
         b.work = (struct mw_work){.kind = (uint8_t)cases[i].kind, .direction = cases[i].host,
                                   .comm = MW_NONE, .bytes = GB, .elements = GB};
@@ -311,6 +312,24 @@ test_shared_cores(void)
     mw_costs_init(&costs, b.plan, &b.hardware);
     for (size_t i = 0; i < G_N_ELEMENTS(cases); i++)
         assert_s(costs.draw_rate[i], cases[i].share);
+    mw_costs_clear(&costs);
+    mw_plan_free(b.plan);
+}
+
+/* Of all cores, by an op that waits for half of its time: a latency as long as its bytes take. */
+static void
+test_cores_in_latency(void)
+{
+    struct bench b = bench_new(MW_OP_COMPUTE, 1);
+    struct mw_costs costs;
+
+    b.hardware.gpu_copy_sm_share = 0.25;
+    b.hardware.pcie_h2d_bytes_per_s = 1e9;
+    b.hardware.pcie_latency_s = 1;
+    b.work = (struct mw_work){.kind = MW_OP_H2D, .comm = MW_NONE, .bytes = GB};
+    price(&b, MW_CHANNEL_SM, 1000000);
+    mw_costs_init(&costs, b.plan, &b.hardware);
+    assert_s(costs.draw_rate[0], 0.125);
     mw_costs_clear(&costs);
     mw_plan_free(b.plan);
 }
@@ -401,6 +420,7 @@ main(int argc, char **argv)
     g_test_add_func("/cost/nic-is-counted-once", test_nic_is_counted_once);
     g_test_add_func("/cost/draw-rates", test_draw_rates);
     g_test_add_func("/cost/shared-cores", test_shared_cores);
+    g_test_add_func("/cost/cores-in-latency", test_cores_in_latency);
     g_test_add_func("/cost/operators", test_operators);
     g_test_add_func("/cost/attention-curve", test_attention_curve);
     g_test_add_func("/cost/whole-ns", test_whole_ns);

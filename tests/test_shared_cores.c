@@ -60,6 +60,7 @@ static void
 check_request(struct random_request *request, double share, int *plans)
 {
     set_shares(&request->hardware, share);
+    request->hardware.pcie_latency_s = 0; /* in which cores are free */
     /* No op is made longer by what others leave of a node's channels. */
     request->hardware.host_memory_bytes_per_s = 1e15;
     request->hardware.pcie_node_h2d_bytes_per_s = request->hardware.pcie_node_d2h_bytes_per_s = 1e15;
