@@ -2,6 +2,15 @@
 
 #include <math.h>
 
+bool
+mw_product_same(const struct mw_product *a, const struct mw_product *b)
+{
+    return a->m == b->m && a->n == b->n && a->k == b->k && a->ld_a == b->ld_a &&
+           a->ld_b == b->ld_b && a->ld_c == b->ld_c && a->a_transposed == b->a_transposed &&
+           a->b_transposed == b->b_transposed && a->bias == b->bias &&
+           a->accumulate == b->accumulate && a->c_fp32 == b->c_fp32;
+}
+
 struct mw_adamw
 mw_adamw_step(double lr, double beta1, double beta2, double eps, double weight_decay, int64_t step,
               double grad_scale)

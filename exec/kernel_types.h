@@ -51,6 +51,8 @@ struct mw_product {
     bool bias, accumulate, c_fp32;
 };
 
+bool mw_product_same(const struct mw_product *a, const struct mw_product *b);
+
 /* AdamW (arXiv 1711.05101, Algorithm 2) on one element, each step one IEEE fp32 operation:
  *   g = grad * grad_scale
  *   m = beta1 * m + one_minus_beta1 * g

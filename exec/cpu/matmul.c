@@ -203,15 +203,6 @@ create_entry(struct mw_cpu_matmul *matmul, const struct mw_product *product,
     return NULL;
 }
 
-static bool
-same(const struct mw_product *a, const struct mw_product *b)
-{
-    return a->m == b->m && a->n == b->n && a->k == b->k && a->ld_a == b->ld_a &&
-           a->ld_b == b->ld_b && a->ld_c == b->ld_c && a->a_transposed == b->a_transposed &&
-           a->b_transposed == b->b_transposed && a->bias == b->bias &&
-           a->accumulate == b->accumulate && a->c_fp32 == b->c_fp32;
-}
-
 /* Found, moved to the front; or NULL. */
 static struct entry *
 find(struct mw_cpu_matmul *matmul, const struct mw_product *product)
@@ -219,7 +210,7 @@ find(struct mw_cpu_matmul *matmul, const struct mw_product *product)
     int threads = team_size();
     for (struct entry **at = &matmul->entries; *at != NULL; at = &(*at)->next) {
         struct entry *entry = *at;
-        if (entry->threads != threads || !same(&entry->product, product))
+        if (entry->threads != threads || !mw_product_same(&entry->product, product))
             continue;
         *at = entry->next;
         entry->next = matmul->entries;

@@ -1,0 +1,295 @@
+/* A GPU as a device: its memory is an arena, each lane that works on it a stream. */
+#include <cuda_runtime_api.h>
+
+#include "exec/backend.h"
+#include "exec/cuda/kernels.h"
+#include "exec/cuda/launches.h"
+#include "exec/cuda/queue.h"
+#include "exec/operators.h"
+#include "planner/error.h"
+
+struct cuda {
+    struct mw_cuda_device device;
+    struct mw_operators *operators;
+    struct mw_cuda_queues *queues;
+    void *arena;
+    int32_t *tokens; /* room on the device for the ids, or the targets, of a micro-batch */
+};
+
+/* The thread that calls works on the GPU from here on. */
+static struct cuda *
+enter(void *backend)
+{
+    struct cuda *cuda = backend;
+
+    cudaSetDevice(cuda->device.gpu.ordinal);
+    return cuda;
+}
+
+static bool
+check(const struct cuda *cuda, cudaError_t status, const char *call, GError **error)
+{
+    return mw_cuda_check(&cuda->device.gpu, status, call, error);
+}
+
+/* Of a call that takes memory. */
+static bool
+check_bytes(const struct cuda *cuda, cudaError_t status, const char *call, int64_t bytes,
+            GError **error)
+{
+    g_autofree char *text = g_strdup_printf("%s of %" G_GINT64_FORMAT " bytes", call, bytes);
+
+    return check(cuda, status, text, error);
+}
+
+/* --- life ------------------------------------------------------------------------------------ */
+
+static void
+close_cuda(void *backend)
+{
+    struct cuda *cuda = enter(backend);
+
+    mw_cuda_queues_destroy(cuda->queues);
+    mw_operators_destroy(cuda->operators);
+    mw_cuda_matmul_destroy(cuda->device.matmul);
+    cudaFree(cuda->tokens);
+    cudaFree(cuda->arena);
+    g_free(cuda);
+}
+
+/* Threads that wait sleep: the cores are the host lanes'. */
+static bool
+start(struct cuda *cuda, GError **error)
+{
+    int ordinal = cuda->device.gpu.ordinal, same = 0;
+
+    if (!check(cuda,
+               cudaInitDevice(ordinal, cudaDeviceScheduleBlockingSync, cudaInitDeviceFlagsAreValid),
+               "cudaInitDevice", error) ||
+        !check(cuda, cudaSetDevice(ordinal), "cudaSetDevice", error) ||
+        !check(cuda,
+               cudaDeviceGetAttribute(&same, cudaDevAttrCanUseHostPointerForRegisteredMem, ordinal),
+               "cudaDeviceGetAttribute", error))
+        return false;
+    if (same)
+        return true;
+    g_set_error(error, MW_ERROR, MW_ERROR_DEVICE,
+                "GPU %d (%s): cannot reach host memory at the host's addresses", ordinal,
+                cuda->device.gpu.name);
+    return false;
+}
+
+static bool
+has_room(const struct cuda *cuda, int64_t bytes, GError **error)
+{
+    size_t left = 0, all = 0;
+
+    if (!check(cuda, cudaMemGetInfo(&left, &all), "cudaMemGetInfo", error))
+        return false;
+    if ((int64_t)left >= bytes)
+        return true;
+    g_set_error(error, MW_ERROR, MW_ERROR_DEVICE,
+                "GPU %d (%s): out of memory: the plan needs %" G_GINT64_FORMAT
+                " bytes, %zu of %zu are free",
+                cuda->device.gpu.ordinal, cuda->device.gpu.name, bytes, left, all);
+    return false;
+}
+
+static bool
+reserve(struct cuda *cuda, int64_t bytes, int64_t tokens, GError **error)
+{
+    int64_t token_bytes = tokens * (int64_t)sizeof *cuda->tokens;
+
+    return has_room(cuda, bytes, error) &&
+           check_bytes(cuda, cudaMalloc(&cuda->arena, (size_t)bytes), "cudaMalloc", bytes, error) &&
+           check_bytes(cuda, cudaMalloc((void **)&cuda->tokens, (size_t)token_bytes), "cudaMalloc",
+                       token_bytes, error) &&
+           check(cuda, cudaMemset(cuda->arena, 0, (size_t)bytes), "cudaMemset", error) &&
+           check(cuda, cudaDeviceSynchronize(), "cudaDeviceSynchronize", error);
+}
+
+static bool
+own(struct cuda *cuda, const struct mw_backend_options *o, int64_t bytes, GError **error)
+{
+    struct mw_cuda_device *device = &cuda->device;
+
+    if (!start(cuda, error) || !reserve(cuda, bytes, o->sequences * o->seq, error))
+        return false;
+    cuda->queues = mw_cuda_queues_create(&device->gpu, error);
+    device->matmul = cuda->queues ? mw_cuda_matmul_create(&device->gpu, error) : NULL;
+    if (!device->matmul)
+        return false;
+    cuda->operators =
+        mw_operators_create(&mw_cuda_kernels, device, o->decoder, o->sequences, o->seq, error);
+    return cuda->operators != NULL;
+}
+
+static void *
+open_cuda(const struct mw_backend_options *options, int64_t bytes, void **memory, GError **error)
+{
+    struct cuda *cuda = g_new0(struct cuda, 1);
+
+    if (!mw_cuda_gpu_pick(options->node_rank, MAX(1, options->node_ranks), &cuda->device.gpu,
+                          error)) {
+        g_free(cuda);
+        return NULL;
+    }
+    if (!own(cuda, options, MAX(bytes, 1), error)) {
+        close_cuda(cuda);
+        return NULL;
+    }
+    *memory = cuda->arena;
+    return cuda;
+}
+
+static bool
+pin(void *backend, void *memory, int64_t bytes, GError **error)
+{
+    struct cuda *cuda = enter(backend);
+
+    return check_bytes(
+        cuda,
+        cudaHostRegister(memory, (size_t)bytes, cudaHostRegisterPortable | cudaHostRegisterMapped),
+        "cudaHostRegister", bytes, error);
+}
+
+static void
+unpin(void *backend, void *memory)
+{
+    enter(backend);
+    cudaHostUnregister(memory);
+}
+
+/* --- queues ---------------------------------------------------------------------------------- */
+
+static bool
+begin(void *backend, int queue, uint32_t ticket, const uint32_t *after, int after_count,
+      GError **error)
+{
+    return mw_cuda_queues_begin(enter(backend)->queues, queue, ticket, after, after_count, error);
+}
+
+static bool
+end(void *backend, mw_backend_done done, void *data, GError **error)
+{
+    return mw_cuda_queues_end(((struct cuda *)backend)->queues, done, data, error);
+}
+
+/* --- work ------------------------------------------------------------------------------------ */
+
+static bool
+prepare(void *backend, const struct mw_compute *compute, GError **error)
+{
+    return mw_operators_prepare(enter(backend)->operators, compute, error);
+}
+
+/* Ids, or a chunk's targets, go to the device on the stream that uses them. */
+static bool
+bring(struct cuda *cuda, const int32_t *from, int64_t first, int64_t count, GError **error)
+{
+    return check(cuda,
+                 cudaMemcpyAsync(cuda->tokens + first, from + first,
+                                 (size_t)count * sizeof *cuda->tokens, cudaMemcpyHostToDevice,
+                                 mw_cuda_stream()),
+                 "cudaMemcpyAsync", error);
+}
+
+static bool
+bring_tokens(struct cuda *cuda, struct mw_compute *compute, GError **error)
+{
+    const int32_t *from = NULL;
+
+    if (compute->operator_ == MW_OPERATOR_EMBEDDING)
+        from = compute->ids;
+    else if (compute->operator_ == MW_OPERATOR_LOSS)
+        from = compute->targets;
+    if (!from)
+        return true;
+    compute->ids = compute->targets = cuda->tokens;
+    return bring(cuda, from, compute->first_token, compute->tokens, error);
+}
+
+static bool
+compute(void *backend, const struct mw_compute *compute, GError **error)
+{
+    struct cuda *cuda = enter(backend);
+    struct mw_compute here = *compute;
+
+    return bring_tokens(cuda, &here, error) && mw_operators_run(cuda->operators, &here, error) &&
+           mw_cuda_launched(&cuda->device, error) && mw_cuda_settle(&cuda->device.gpu, error);
+}
+
+static bool
+copy(void *backend, void *to, const void *from, int64_t bytes, GError **error)
+{
+    struct cuda *cuda = enter(backend);
+
+    return check(cuda,
+                 cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyDefault, mw_cuda_stream()),
+                 "cudaMemcpyAsync", error) &&
+           mw_cuda_settle(&cuda->device.gpu, error);
+}
+
+/* Of one kernel. */
+static bool
+launched(struct cuda *cuda, int status, const char *kernel, GError **error)
+{
+    return check(cuda, (cudaError_t)status, kernel, error) &&
+           mw_cuda_settle(&cuda->device.gpu, error);
+}
+
+static bool
+accumulate(void *backend, float *sum, const uint16_t *x, int64_t n, bool first, GError **error)
+{
+    struct cuda *cuda = enter(backend);
+    void *stream = mw_cuda_stream();
+
+    return launched(
+        cuda, first ? mw_cuda_to_fp32(stream, sum, x, n) : mw_cuda_accumulate(stream, sum, x, n),
+        "kernel accumulate", error);
+}
+
+static bool
+square_sums(void *backend, double *partial, const void *gradient, bool fp32, int64_t n,
+            GError **error)
+{
+    struct cuda *cuda = enter(backend);
+
+    return launched(cuda, mw_cuda_square_sums(mw_cuda_stream(), partial, gradient, fp32, n),
+                    "kernel square_sums", error);
+}
+
+static bool
+adamw(void *backend, const struct mw_adamw *step, float *w, float *m, float *v, uint16_t *param,
+      const void *gradient, bool fp32, int64_t n, GError **error)
+{
+    struct cuda *cuda = enter(backend);
+
+    return launched(cuda, mw_cuda_adamw(mw_cuda_stream(), step, w, m, v, param, gradient, fp32, n),
+                    "kernel adamw", error);
+}
+
+static bool
+to_bf16(void *backend, uint16_t *out, const float *x, int64_t n, GError **error)
+{
+    struct cuda *cuda = enter(backend);
+
+    return launched(cuda, mw_cuda_to_bf16(mw_cuda_stream(), out, x, n), "kernel to_bf16", error);
+}
+
+const struct mw_backend mw_backend_cuda = {
+    .name = "cuda",
+    .open = open_cuda,
+    .close = close_cuda,
+    .pin = pin,
+    .unpin = unpin,
+    .begin = begin,
+    .end = end,
+    .prepare = prepare,
+    .compute = compute,
+    .copy = copy,
+    .accumulate = accumulate,
+    .square_sums = square_sums,
+    .adamw = adamw,
+    .to_bf16 = to_bf16,
+};

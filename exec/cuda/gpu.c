@@ -1,0 +1,98 @@
+#include "exec/cuda/gpu.h"
+
+#include <cuda_runtime_api.h>
+
+#include "planner/error.h"
+
+/* Tensor cores for bf16 came with it. */
+#define OLDEST_MAJOR 8
+
+bool
+mw_cuda_check(const struct mw_cuda_gpu *gpu, int status, const char *call, GError **error)
+{
+    if (status == cudaSuccess)
+        return true;
+    g_set_error(error, MW_ERROR, MW_ERROR_DEVICE, "GPU %d (%s): %s: %s", gpu->ordinal, gpu->name,
+                call, cudaGetErrorString((cudaError_t)status));
+    return false;
+}
+
+/* Versions are 1000 * major + 10 * minor; 0: there is none. */
+static int
+refuse_driver(cudaError_t status, GError **error)
+{
+    int driver = 0, runtime = 0;
+
+    cudaDriverGetVersion(&driver);
+    cudaRuntimeGetVersion(&runtime);
+    if (!driver)
+        g_set_error(error, MW_ERROR, MW_ERROR_DEVICE,
+                    "GPUs: no NVIDIA driver is loaded (cudaGetDeviceCount: %s)",
+                    cudaGetErrorString(status));
+    else if (status == cudaErrorInsufficientDriver)
+        g_set_error(error, MW_ERROR, MW_ERROR_DEVICE,
+                    "GPUs: the driver is for CUDA %d.%d, this build needs one for CUDA %d.%d",
+                    driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
+    else
+        g_set_error(error, MW_ERROR, MW_ERROR_DEVICE, "GPUs: cudaGetDeviceCount: %s",
+                    cudaGetErrorString(status));
+    return -1;
+}
+
+int
+mw_cuda_gpu_count(GError **error)
+{
+    int count = 0;
+    cudaError_t status = cudaGetDeviceCount(&count);
+
+    if (status == cudaErrorNoDevice)
+        return 0;
+    return status == cudaSuccess ? count : refuse_driver(status, error);
+}
+
+bool
+mw_cuda_gpu_find(int ordinal, struct mw_cuda_gpu *gpu, GError **error)
+{
+    struct cudaDeviceProp properties;
+
+    *gpu = (struct mw_cuda_gpu){.ordinal = ordinal, .name = "unknown"};
+    if (!mw_cuda_check(gpu, cudaGetDeviceProperties(&properties, ordinal),
+                       "cudaGetDeviceProperties", error) ||
+        !mw_cuda_check(gpu, cudaDeviceGetPCIBusId(gpu->bus, sizeof gpu->bus, ordinal),
+                       "cudaDeviceGetPCIBusId", error))
+        return false;
+    g_strlcpy(gpu->name, properties.name, sizeof gpu->name);
+    gpu->major = properties.major;
+    gpu->minor = properties.minor;
+    gpu->multiprocessors = properties.multiProcessorCount;
+    gpu->memory_bytes = (int64_t)properties.totalGlobalMem;
+    return true;
+}
+
+static bool
+suits(const struct mw_cuda_gpu *gpu, GError **error)
+{
+    if (gpu->major >= OLDEST_MAJOR)
+        return true;
+    g_set_error(error, MW_ERROR, MW_ERROR_DEVICE,
+                "GPU %d (%s): its compute capability is %d.%d, the oldest that will do %d.0",
+                gpu->ordinal, gpu->name, gpu->major, gpu->minor, OLDEST_MAJOR);
+    return false;
+}
+
+bool
+mw_cuda_gpu_pick(int index, int ranks, struct mw_cuda_gpu *gpu, GError **error)
+{
+    int count = mw_cuda_gpu_count(error);
+    bool bound = count == 1 && g_getenv("CUDA_VISIBLE_DEVICES");
+
+    if (count < 0)
+        return false;
+    if (count < ranks && !bound) {
+        g_set_error(error, MW_ERROR, MW_ERROR_DEVICE,
+                    "GPUs: %d rank%s of this machine, %d GPU%s: one rank has one GPU", ranks,
+                    ranks == 1 ? "" : "s", count, count == 1 ? "" : "s");
+        return false;
+    }
+    return mw_cuda_gpu_find(bound ? 0 : index, gpu, error) && suits(gpu, error);
+}

@@ -1,0 +1,33 @@
+/*
+ * gpu.h - the GPUs of this machine, and what is said when a call to one fails.
+ */
+#ifndef MW_EXEC_CUDA_GPU_H
+#define MW_EXEC_CUDA_GPU_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct mw_cuda_gpu {
+    int ordinal; /* among those that this process sees (CUDA_VISIBLE_DEVICES) */
+    char name[128];
+    char bus[16];     /* its PCI address: 0000:3b:00.0 */
+    int major, minor; /* its compute capability */
+    int multiprocessors;
+    int64_t memory_bytes;
+};
+
+/* -1 with *error (MW_ERROR_DEVICE): no driver, one that is too old for this build, or one that
+ * fails.  0: a driver and no GPU. */
+int mw_cuda_gpu_count(GError **error);
+
+bool mw_cuda_gpu_find(int ordinal, struct mw_cuda_gpu *gpu, GError **error);
+
+/* The GPU of the `index`th of `ranks` ranks on this machine, one that this build's kernels run on.
+ * Where each rank sees one GPU alone, because the launcher said so, it is that one. */
+bool mw_cuda_gpu_pick(int index, int ranks, struct mw_cuda_gpu *gpu, GError **error);
+
+/* status is a cudaError_t; other than 0: false, and *error names device and call, in one line. */
+bool mw_cuda_check(const struct mw_cuda_gpu *gpu, int status, const char *call, GError **error);
+
+#endif

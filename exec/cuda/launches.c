@@ -1,0 +1,304 @@
+#include "exec/cuda/launches.h"
+
+#include <cuda_runtime_api.h>
+
+#include "exec/cuda/attention.h"
+#include "exec/cuda/kernels.h"
+#include "exec/cuda/queue.h"
+#include "planner/error.h"
+
+void
+mw_cuda_note(struct mw_cuda_device *device, int status, const char *call)
+{
+    if (status == cudaSuccess || device->status)
+        return;
+    device->status = status;
+    device->call = call;
+}
+
+bool
+mw_cuda_launched(struct mw_cuda_device *device, GError **error)
+{
+    int status = device->status;
+
+    device->status = 0;
+    return mw_cuda_check(&device->gpu, status, device->call, error);
+}
+
+#define LAUNCH(device, name, ...)                                                                  \
+    mw_cuda_note(device, mw_cuda_##name(mw_cuda_stream(), __VA_ARGS__), "kernel " #name)
+
+static bool
+suits(void *device, const struct mw_decoder *decoder, GError **error)
+{
+    const struct mw_cuda_device *cuda = device;
+
+    if (decoder->head_dim % 2 == 0 && decoder->head_dim <= MW_CUDA_HEAD_DIM_MAX)
+        return true;
+    g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
+                "attention on GPU %d: head_dim: value %lld: must be even and at most %d",
+                cuda->gpu.ordinal, (long long)decoder->head_dim, MW_CUDA_HEAD_DIM_MAX);
+    return false;
+}
+
+/* --- memory ---------------------------------------------------------------------------------- */
+
+static void *
+allocate(void *device, int64_t bytes)
+{
+    void *memory = NULL;
+
+    (void)device;
+    return cudaMalloc(&memory, (size_t)bytes) == cudaSuccess ? memory : NULL;
+}
+
+static void
+release(void *device, void *memory)
+{
+    (void)device;
+    cudaFree(memory);
+}
+
+static bool
+upload(void *device, void *to, const void *from, int64_t bytes, GError **error)
+{
+    const struct mw_cuda_device *cuda = device;
+
+    return mw_cuda_check(&cuda->gpu, cudaMemcpy(to, from, (size_t)bytes, cudaMemcpyHostToDevice),
+                         "cudaMemcpy", error);
+}
+
+static void
+clear(void *device, void *to, int64_t bytes)
+{
+    mw_cuda_note(device, cudaMemsetAsync(to, 0, (size_t)bytes, mw_cuda_stream()),
+                 "cudaMemsetAsync");
+}
+
+static void
+copy_rows(void *device, uint16_t *to, const uint16_t *from, int64_t rows, int64_t columns,
+          int64_t ld)
+{
+    LAUNCH(device, copy_rows, to, from, rows, columns, ld);
+}
+
+/* --- matrix products ------------------------------------------------------------------------- */
+
+static bool
+prepare(void *device, const struct mw_product *product, GError **error)
+{
+    return mw_cuda_matmul_prepare(((struct mw_cuda_device *)device)->matmul, product, error);
+}
+
+static bool
+multiply(void *device, const struct mw_product *product, void *c, const uint16_t *a,
+         const uint16_t *b, const uint16_t *bias, GError **error)
+{
+    struct mw_cuda_device *cuda = device;
+
+    return mw_cuda_matmul_run(cuda->matmul, mw_cuda_stream(), product, c, a, b, bias, error);
+}
+
+/* --- activations ----------------------------------------------------------------------------- */
+
+#define ACTIVATION(name)                                                                           \
+    static void name##_forward(void *device, uint16_t *y, const uint16_t *x, int64_t n)            \
+    {                                                                                              \
+        LAUNCH(device, name##_forward, y, x, n);                                                   \
+    }                                                                                              \
+    static void name##_backward(void *device, uint16_t *dx, const uint16_t *dy, const uint16_t *x, \
+                                int64_t n)                                                         \
+    {                                                                                              \
+        LAUNCH(device, name##_backward, dx, dy, x, n);                                             \
+    }
+
+ACTIVATION(gelu)
+ACTIVATION(gelu_erf)
+ACTIVATION(relu)
+
+static void
+swiglu_forward(void *device, uint16_t *y, const uint16_t *gate, const uint16_t *up, int64_t n)
+{
+    LAUNCH(device, swiglu_forward, y, gate, up, n);
+}
+
+static void
+swiglu_backward(void *device, uint16_t *dgate, uint16_t *dup, const uint16_t *dy,
+                const uint16_t *gate, const uint16_t *up, int64_t n)
+{
+    LAUNCH(device, swiglu_backward, dgate, dup, dy, gate, up, n);
+}
+
+/* --- norms ----------------------------------------------------------------------------------- */
+
+static void
+layernorm_forward(void *device, uint16_t *y, float *mean, float *rstd, const uint16_t *x,
+                  const uint16_t *weight, const uint16_t *bias, int64_t rows, int64_t columns,
+                  float eps)
+{
+    LAUNCH(device, layernorm_forward, y, mean, rstd, x, weight, bias, rows, columns, eps);
+}
+
+static void
+layernorm_backward(void *device, uint16_t *dx, const uint16_t *dx_add, const uint16_t *dy,
+                   const uint16_t *x, const uint16_t *weight, const float *mean, const float *rstd,
+                   int64_t rows, int64_t columns)
+{
+    LAUNCH(device, layernorm_backward, dx, dx_add, dy, x, weight, mean, rstd, rows, columns);
+}
+
+static void
+rmsnorm_forward(void *device, uint16_t *y, float *rstd, const uint16_t *x, const uint16_t *weight,
+                int64_t rows, int64_t columns, float eps)
+{
+    LAUNCH(device, rmsnorm_forward, y, rstd, x, weight, rows, columns, eps);
+}
+
+static void
+rmsnorm_backward(void *device, uint16_t *dx, const uint16_t *dx_add, const uint16_t *dy,
+                 const uint16_t *x, const uint16_t *weight, const float *rstd, int64_t rows,
+                 int64_t columns)
+{
+    LAUNCH(device, rmsnorm_backward, dx, dx_add, dy, x, weight, rstd, rows, columns);
+}
+
+/* --- sums over rows -------------------------------------------------------------------------- */
+
+static int64_t
+row_sums_scratch_bytes(void *device, int64_t rows, int64_t columns)
+{
+    (void)device;
+    return mw_cuda_row_sums_scratch_bytes(rows, columns);
+}
+
+static void
+norm_weight_gradient(void *device, struct mw_gradient dweight, const uint16_t *dy,
+                     const uint16_t *x, const float *mean, const float *rstd, int64_t rows,
+                     int64_t columns, void *scratch)
+{
+    LAUNCH(device, norm_weight_gradient, dweight, dy, x, mean, rstd, rows, columns, scratch);
+}
+
+static void
+bias_gradient(void *device, struct mw_gradient dbias, const uint16_t *dy, int64_t ld_dy,
+              int64_t rows, int64_t columns, void *scratch)
+{
+    LAUNCH(device, bias_gradient, dbias, dy, ld_dy, rows, columns, scratch);
+}
+
+/* --- embeddings ------------------------------------------------------------------------------ */
+
+static void
+embedding_forward(void *device, uint16_t *y, const uint16_t *weight, const int32_t *tokens,
+                  int64_t rows, int64_t columns, int32_t first, int32_t count)
+{
+    LAUNCH(device, embedding_forward, y, weight, tokens, rows, columns, first, count);
+}
+
+static int64_t
+embedding_scratch_bytes(void *device, int64_t rows, int64_t vocab)
+{
+    (void)device;
+    (void)vocab;
+    return mw_cuda_embedding_scratch_bytes(rows);
+}
+
+static void
+embedding_backward(void *device, struct mw_gradient dweight, const uint16_t *dy,
+                   const int32_t *tokens, int64_t rows, int64_t columns, int32_t first,
+                   int32_t count, void *scratch)
+{
+    LAUNCH(device, embedding_backward, dweight, dy, tokens, rows, columns, first, count, scratch);
+}
+
+static void
+position_forward(void *device, uint16_t *y, const uint16_t *weight, int64_t batch, int64_t seq,
+                 int64_t columns)
+{
+    LAUNCH(device, position_forward, y, weight, batch, seq, columns);
+}
+
+static void
+position_backward(void *device, struct mw_gradient dweight, const uint16_t *dy, int64_t batch,
+                  int64_t seq, int64_t columns, int64_t positions)
+{
+    LAUNCH(device, position_backward, dweight, dy, batch, seq, columns, positions);
+}
+
+static void
+rope(void *device, uint16_t *x, const float *table, int64_t batch, int64_t seq, int64_t heads,
+     int64_t head_dim, int64_t ld, bool inverse)
+{
+    LAUNCH(device, rope, x, table, batch, seq, heads, head_dim, ld, inverse);
+}
+
+/* --- attention ------------------------------------------------------------------------------- */
+
+static int64_t
+attention_scratch_bytes(void *device, const struct mw_attention *shape)
+{
+    (void)device;
+    return mw_cuda_attention_scratch_bytes(shape);
+}
+
+static void
+attention_forward(void *device, const struct mw_attention *shape, uint16_t *o, float *lse,
+                  const uint16_t *q, const uint16_t *k, const uint16_t *v, void *scratch)
+{
+    LAUNCH(device, attention_forward, shape, o, lse, q, k, v, scratch);
+}
+
+static void
+attention_backward(void *device, const struct mw_attention *shape, uint16_t *dq, uint16_t *dk,
+                   uint16_t *dv, const uint16_t *d_o, const uint16_t *o, const float *lse,
+                   const uint16_t *q, const uint16_t *k, const uint16_t *v, void *scratch)
+{
+    LAUNCH(device, attention_backward, shape, dq, dk, dv, d_o, o, lse, q, k, v, scratch);
+}
+
+/* --- loss ------------------------------------------------------------------------------------ */
+
+static void
+cross_entropy(void *device, double *loss, double *row_loss, uint16_t *logits, int64_t ld,
+              const int32_t *targets, int64_t rows, int64_t vocab, float scale)
+{
+    LAUNCH(device, cross_entropy, loss, row_loss, logits, ld, logits, false, ld, targets, rows,
+           vocab, scale);
+}
+
+const struct mw_kernels mw_cuda_kernels = {
+    .device_name = "GPU",
+    .suits = suits,
+    .allocate = allocate,
+    .release = release,
+    .upload = upload,
+    .clear = clear,
+    .copy_rows = copy_rows,
+    .prepare = prepare,
+    .multiply = multiply,
+    .gelu_forward = gelu_forward,
+    .gelu_backward = gelu_backward,
+    .gelu_erf_forward = gelu_erf_forward,
+    .gelu_erf_backward = gelu_erf_backward,
+    .relu_forward = relu_forward,
+    .relu_backward = relu_backward,
+    .swiglu_forward = swiglu_forward,
+    .swiglu_backward = swiglu_backward,
+    .layernorm_forward = layernorm_forward,
+    .layernorm_backward = layernorm_backward,
+    .rmsnorm_forward = rmsnorm_forward,
+    .rmsnorm_backward = rmsnorm_backward,
+    .row_sums_scratch_bytes = row_sums_scratch_bytes,
+    .norm_weight_gradient = norm_weight_gradient,
+    .bias_gradient = bias_gradient,
+    .embedding_forward = embedding_forward,
+    .embedding_scratch_bytes = embedding_scratch_bytes,
+    .embedding_backward = embedding_backward,
+    .position_forward = position_forward,
+    .position_backward = position_backward,
+    .rope = rope,
+    .attention_scratch_bytes = attention_scratch_bytes,
+    .attention_forward = attention_forward,
+    .attention_backward = attention_backward,
+    .cross_entropy = cross_entropy,
+};

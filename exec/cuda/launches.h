@@ -1,0 +1,29 @@
+/*
+ * launches.h - a GPU as a device for the decoder's operators: exec/kernels.h by the kernels of
+ * exec/cuda and the products of cublasLt, queued on the stream of the thread that calls
+ * (exec/cuda/queue.h).
+ */
+#ifndef MW_EXEC_CUDA_LAUNCHES_H
+#define MW_EXEC_CUDA_LAUNCHES_H
+
+#include "exec/cuda/gpu.h"
+#include "exec/cuda/matmul.h"
+#include "exec/kernels.h"
+
+/* Belongs to the thread that computes. */
+struct mw_cuda_device {
+    struct mw_cuda_gpu gpu;
+    struct mw_cuda_matmul *matmul;
+    int status;       /* cudaError_t of the first launch that failed; 0: none did */
+    const char *call; /* which */
+};
+
+/* Their `device` is a struct mw_cuda_device; the thread's current device must be its GPU. */
+extern const struct mw_kernels mw_cuda_kernels;
+
+/* Keeps a launch's status. */
+void mw_cuda_note(struct mw_cuda_device *device, int status, const char *call);
+/* False with *error if a launch has failed since this was asked last. */
+bool mw_cuda_launched(struct mw_cuda_device *device, GError **error);
+
+#endif

@@ -1,0 +1,254 @@
+#include "exec/cuda/queue.h"
+
+#include <cuda_runtime_api.h>
+#include <pthread.h>
+
+#include "exec/cuda/clock.h"
+
+/* An op that is queued, on its way to the thread that waits for it. */
+struct queued {
+    cudaEvent_t start, end;
+    struct mw_cuda_mark *mark; /* before its start */
+    mw_backend_done done;
+    void *data;
+};
+
+struct queue {
+    struct mw_cuda_queues *all;
+    cudaStream_t stream;
+    GThread *watcher;
+    GQueue ops; /* struct queued, in the order of the stream */
+};
+
+struct ticket {
+    cudaEvent_t start, end;
+};
+
+struct mw_cuda_queues {
+    const struct mw_cuda_gpu *gpu;
+    pthread_mutex_t mutex;
+    pthread_cond_t changed; /* an op is queued, or it is all over */
+    struct queue queues[MW_BACKEND_QUEUES_MAX];
+    GArray *tickets; /* struct ticket; those that were used have events */
+    struct mw_cuda_clock *clock;
+    bool over;
+};
+
+/* What this thread is queueing. */
+static _Thread_local struct {
+    struct queue *queue; /* NULL: nothing */
+    struct ticket ticket;
+    struct mw_cuda_mark *mark;
+} current;
+
+void *
+mw_cuda_stream(void)
+{
+    return current.queue ? current.queue->stream : cudaStreamPerThread;
+}
+
+bool
+mw_cuda_settle(const struct mw_cuda_gpu *gpu, GError **error)
+{
+    return current.queue || mw_cuda_check(gpu, cudaStreamSynchronize(cudaStreamPerThread),
+                                          "cudaStreamSynchronize", error);
+}
+
+/* --- waiting --------------------------------------------------------------------------------- */
+
+/* When it ran; an op that failed has no times. */
+static bool
+await(struct mw_cuda_queues *queues, const struct queued *op, int64_t *start_ns, int64_t *end_ns,
+      GError **error)
+{
+    return mw_cuda_check(queues->gpu, cudaEventSynchronize(op->end), "cudaEventSynchronize",
+                         error) &&
+           mw_cuda_clock_time(queues->clock, op->mark, op->start, start_ns, error) &&
+           mw_cuda_clock_time(queues->clock, op->mark, op->end, end_ns, error);
+}
+
+static struct queued *
+next_op(struct queue *queue)
+{
+    struct mw_cuda_queues *queues = queue->all;
+
+    pthread_mutex_lock(&queues->mutex);
+    while (!queues->over && g_queue_is_empty(&queue->ops))
+        pthread_cond_wait(&queues->changed, &queues->mutex);
+    struct queued *op = g_queue_pop_head(&queue->ops);
+    pthread_mutex_unlock(&queues->mutex);
+    return op;
+}
+
+static gpointer
+watch(gpointer data)
+{
+    struct queue *queue = data;
+    struct mw_cuda_queues *queues = queue->all;
+
+    cudaSetDevice(queues->gpu->ordinal);
+    for (struct queued *op; (op = next_op(queue));) {
+        int64_t start_ns = 0, end_ns = 0;
+        GError *error = NULL;
+        await(queues, op, &start_ns, &end_ns, &error);
+        mw_cuda_clock_drop(queues->clock, op->mark);
+        op->done(op->data, start_ns, end_ns, error);
+        g_free(op);
+    }
+    return NULL;
+}
+
+/* --- queueing -------------------------------------------------------------------------------- */
+
+static bool
+open_queue(struct mw_cuda_queues *queues, struct queue *queue, GError **error)
+{
+    if (queue->stream)
+        return true;
+    if (!mw_cuda_check(queues->gpu,
+                       cudaStreamCreateWithFlags(&queue->stream, cudaStreamNonBlocking),
+                       "cudaStreamCreateWithFlags", error))
+        return false;
+    queue->all = queues;
+    queue->watcher = g_thread_new("gpu", watch, queue);
+    return true;
+}
+
+/* With the mutex held: the events of a ticket, made when it is first used. */
+static bool
+open_ticket(struct mw_cuda_queues *queues, uint32_t number, struct ticket *out, GError **error)
+{
+    if (number >= queues->tickets->len)
+        g_array_set_size(queues->tickets, number + 1);
+    struct ticket *ticket = &g_array_index(queues->tickets, struct ticket, number);
+    bool good =
+        (ticket->start ||
+         mw_cuda_check(queues->gpu, cudaEventCreateWithFlags(&ticket->start, cudaEventDefault),
+                       "cudaEventCreateWithFlags", error)) &&
+        (ticket->end ||
+         mw_cuda_check(queues->gpu, cudaEventCreateWithFlags(&ticket->end, cudaEventBlockingSync),
+                       "cudaEventCreateWithFlags", error));
+    *out = *ticket;
+    return good;
+}
+
+/* An op that was never queued is none to wait for. */
+static bool
+wait_for(struct mw_cuda_queues *queues, const struct queue *queue, const uint32_t *after, int count,
+         GError **error)
+{
+    for (int i = 0; i < count; i++) {
+        cudaEvent_t end = after[i] < queues->tickets->len
+                              ? g_array_index(queues->tickets, struct ticket, after[i]).end
+                              : NULL;
+        if (end && !mw_cuda_check(queues->gpu, cudaStreamWaitEvent(queue->stream, end, 0),
+                                  "cudaStreamWaitEvent", error))
+            return false;
+    }
+    return true;
+}
+
+bool
+mw_cuda_queues_begin(struct mw_cuda_queues *queues, int index, uint32_t ticket,
+                     const uint32_t *after, int after_count, GError **error)
+{
+    struct queue *queue = &queues->queues[index];
+
+    g_assert(index < MW_BACKEND_QUEUES_MAX && !current.queue);
+    current.mark = mw_cuda_clock_mark(queues->clock, error);
+    if (!current.mark)
+        return false;
+    pthread_mutex_lock(&queues->mutex);
+    bool good = open_queue(queues, queue, error) &&
+                open_ticket(queues, ticket, &current.ticket, error) &&
+                wait_for(queues, queue, after, after_count, error);
+    pthread_mutex_unlock(&queues->mutex);
+    good = good && mw_cuda_check(queues->gpu, cudaEventRecord(current.ticket.start, queue->stream),
+                                 "cudaEventRecord", error);
+    if (good)
+        current.queue = queue;
+    else
+        mw_cuda_clock_drop(queues->clock, current.mark);
+    return good;
+}
+
+static void
+hand_over(struct mw_cuda_queues *queues, struct queue *queue, const struct queued *op)
+{
+    pthread_mutex_lock(&queues->mutex);
+    g_queue_push_tail(&queue->ops, g_memdup2(op, sizeof *op));
+    pthread_cond_broadcast(&queues->changed);
+    pthread_mutex_unlock(&queues->mutex);
+}
+
+bool
+mw_cuda_queues_end(struct mw_cuda_queues *queues, mw_backend_done done, void *data, GError **error)
+{
+    struct queue *queue = current.queue;
+    struct queued op = {current.ticket.start, current.ticket.end, current.mark, done, data};
+
+    current.queue = NULL;
+    if (done && mw_cuda_check(queues->gpu, cudaEventRecord(op.end, queue->stream),
+                              "cudaEventRecord", error)) {
+        hand_over(queues, queue, &op);
+        return true;
+    }
+    /* What is on its way must not outlive what it works on. */
+    cudaStreamSynchronize(queue->stream);
+    mw_cuda_clock_drop(queues->clock, op.mark);
+    return !done;
+}
+
+/* --- life ------------------------------------------------------------------------------------ */
+
+struct mw_cuda_queues *
+mw_cuda_queues_create(const struct mw_cuda_gpu *gpu, GError **error)
+{
+    struct mw_cuda_queues *queues = g_new0(struct mw_cuda_queues, 1);
+
+    queues->gpu = gpu;
+    queues->tickets = g_array_new(FALSE, TRUE, sizeof(struct ticket));
+    pthread_mutex_init(&queues->mutex, NULL);
+    pthread_cond_init(&queues->changed, NULL);
+    for (int i = 0; i < MW_BACKEND_QUEUES_MAX; i++)
+        g_queue_init(&queues->queues[i].ops);
+    queues->clock = mw_cuda_clock_create(gpu, error);
+    if (queues->clock)
+        return queues;
+    mw_cuda_queues_destroy(queues);
+    return NULL;
+}
+
+static void
+close_queue(struct queue *queue)
+{
+    if (!queue->stream)
+        return;
+    g_thread_join(queue->watcher);
+    cudaStreamDestroy(queue->stream);
+}
+
+void
+mw_cuda_queues_destroy(struct mw_cuda_queues *queues)
+{
+    if (!queues)
+        return;
+    pthread_mutex_lock(&queues->mutex);
+    queues->over = true;
+    pthread_cond_broadcast(&queues->changed);
+    pthread_mutex_unlock(&queues->mutex);
+    for (int i = 0; i < MW_BACKEND_QUEUES_MAX; i++)
+        close_queue(&queues->queues[i]);
+    for (guint i = 0; i < queues->tickets->len; i++) {
+        struct ticket *ticket = &g_array_index(queues->tickets, struct ticket, i);
+        if (ticket->start)
+            cudaEventDestroy(ticket->start);
+        if (ticket->end)
+            cudaEventDestroy(ticket->end);
+    }
+    g_array_free(queues->tickets, TRUE);
+    mw_cuda_clock_destroy(queues->clock);
+    pthread_mutex_destroy(&queues->mutex);
+    pthread_cond_destroy(&queues->changed);
+    g_free(queues);
+}

@@ -1,0 +1,288 @@
+/* cublasLt by the products of the cpu backend: what it is told in columns, they are told in rows.
+ */
+#include <cublasLt.h>
+#include <glib.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "exec/cpu/matmul.h"
+#include "exec/cuda/library.h"
+#include "tests/cuda/fake.h"
+
+#if defined(_OPENMP)
+#include <omp.h>
+#endif
+
+struct cublasLtMatmulDescOpaque {
+    cublasOperation_t a, b;
+    cublasLtEpilogue_t epilogue;
+    const void *bias;
+    int32_t bias_type;
+};
+
+struct cublasLtMatrixLayoutOpaque {
+    cudaDataType_t type;
+    int64_t rows, columns, ld; /* column-major */
+};
+
+struct cublasLtMatmulPreferenceOpaque {
+    size_t workspace_bytes;
+    uint32_t alignment[4]; /* of A, B, C, D */
+};
+
+static struct {
+    pthread_mutex_t mutex;
+    struct mw_cpu_matmul *matmul;
+    int users;
+} products = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+/* --- the library ----------------------------------------------------------------------------- */
+
+void *
+mw_cuda_library_open(const char *soname, GError **error)
+{
+    (void)error;
+    g_assert_cmpstr(soname, ==, "libcublasLt.so.13");
+    return &products;
+}
+
+bool
+mw_cuda_library_find(void *library, const char *name, void *function, GError **error)
+{
+    static const struct {
+        const char *name;
+        void (*function)(void);
+    } known[] = {
+#define X(name) {#name, (void (*)(void))name}
+        X(cublasLtCreate),
+        X(cublasLtDestroy),
+        X(cublasLtGetStatusString),
+        X(cublasLtMatmul),
+        X(cublasLtMatmulAlgoGetHeuristic),
+        X(cublasLtMatmulDescCreate),
+        X(cublasLtMatmulDescDestroy),
+        X(cublasLtMatmulDescSetAttribute),
+        X(cublasLtMatmulPreferenceCreate),
+        X(cublasLtMatmulPreferenceDestroy),
+        X(cublasLtMatmulPreferenceSetAttribute),
+        X(cublasLtMatrixLayoutCreate),
+        X(cublasLtMatrixLayoutDestroy),
+#undef X
+    };
+
+    (void)error;
+    g_assert_true(library == &products);
+    for (size_t i = 0; i < G_N_ELEMENTS(known); i++)
+        if (!strcmp(known[i].name, name)) {
+            memcpy(function, &known[i].function, sizeof known[i].function);
+            return true;
+        }
+    g_error("cublasLt has no %s here", name);
+}
+
+cublasStatus_t
+cublasLtCreate(cublasLtHandle_t *handle)
+{
+    pthread_mutex_lock(&products.mutex);
+    if (!products.users++)
+        products.matmul = mw_cpu_matmul_create();
+    pthread_mutex_unlock(&products.mutex);
+    *handle = (cublasLtHandle_t)&products;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t
+cublasLtDestroy(cublasLtHandle_t handle)
+{
+    (void)handle;
+    pthread_mutex_lock(&products.mutex);
+    if (!--products.users)
+        mw_cpu_matmul_destroy(products.matmul);
+    pthread_mutex_unlock(&products.mutex);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+const char *
+cublasLtGetStatusString(cublasStatus_t status)
+{
+    return status == CUBLAS_STATUS_NOT_SUPPORTED ? "CUBLAS_STATUS_NOT_SUPPORTED"
+                                                 : "CUBLAS_STATUS_INVALID_VALUE";
+}
+
+/* --- descriptions ---------------------------------------------------------------------------- */
+
+cublasStatus_t
+cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *desc, cublasComputeType_t compute,
+                         cudaDataType_t scale)
+{
+    *desc = g_new0(struct cublasLtMatmulDescOpaque, 1);
+    (*desc)->epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+    return compute == CUBLAS_COMPUTE_32F && scale == CUDA_R_32F ? CUBLAS_STATUS_SUCCESS
+                                                                : CUBLAS_STATUS_INVALID_VALUE;
+}
+
+cublasStatus_t
+cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t desc)
+{
+    g_free(desc);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t
+cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc, cublasLtMatmulDescAttributes_t what,
+                               const void *value, size_t bytes)
+{
+    void *to = what == CUBLASLT_MATMUL_DESC_TRANSA         ? (void *)&desc->a
+               : what == CUBLASLT_MATMUL_DESC_TRANSB       ? (void *)&desc->b
+               : what == CUBLASLT_MATMUL_DESC_EPILOGUE     ? (void *)&desc->epilogue
+               : what == CUBLASLT_MATMUL_DESC_BIAS_POINTER ? (void *)&desc->bias
+                                                           : (void *)&desc->bias_type;
+
+    if (bytes != (what == CUBLASLT_MATMUL_DESC_BIAS_POINTER ? sizeof(void *) : sizeof(int32_t)))
+        return CUBLAS_STATUS_INVALID_VALUE;
+    memcpy(to, value, bytes);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t
+cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *preference)
+{
+    *preference = g_new0(struct cublasLtMatmulPreferenceOpaque, 1);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t
+cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference)
+{
+    g_free(preference);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t
+cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
+                                     cublasLtMatmulPreferenceAttributes_t what, const void *value,
+                                     size_t bytes)
+{
+    bool room = what == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES;
+    void *to = room ? (void *)&preference->workspace_bytes
+                    : &preference->alignment[what - CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES];
+
+    if (bytes != (room ? sizeof(size_t) : sizeof(uint32_t)))
+        return CUBLAS_STATUS_INVALID_VALUE;
+    memcpy(to, value, bytes);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t
+cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *layout, cudaDataType_t type, uint64_t rows,
+                           uint64_t columns, int64_t ld)
+{
+    *layout = g_new(struct cublasLtMatrixLayoutOpaque, 1);
+    **layout = (struct cublasLtMatrixLayoutOpaque){type, (int64_t)rows, (int64_t)columns, ld};
+    return ld >= (int64_t)rows ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
+}
+
+cublasStatus_t
+cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout)
+{
+    g_free(layout);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+/* --- products -------------------------------------------------------------------------------- */
+
+/* D [n, m] = op(A) [n, k] op(B) [k, m], as columns.  False: shapes that do not fit together. */
+static bool
+product_of(const struct cublasLtMatmulDescOpaque *desc, const struct cublasLtMatrixLayoutOpaque *a,
+           const struct cublasLtMatrixLayoutOpaque *b, const struct cublasLtMatrixLayoutOpaque *d,
+           struct mw_product *out)
+{
+    bool at = desc->a == CUBLAS_OP_T, bt = desc->b == CUBLAS_OP_T;
+
+    *out = (struct mw_product){
+        .m = d->columns,
+        .n = d->rows,
+        .k = at ? a->rows : a->columns,
+        .ld_a = b->ld,
+        .ld_b = a->ld,
+        .ld_c = d->ld,
+        .a_transposed = bt,
+        .b_transposed = at,
+        .bias = desc->epilogue == CUBLASLT_EPILOGUE_BIAS,
+        .c_fp32 = d->type == CUDA_R_32F,
+    };
+    return a->type == CUDA_R_16BF && b->type == CUDA_R_16BF &&
+           (at ? a->columns : a->rows) == out->n && (bt ? b->columns : b->rows) == out->k &&
+           (bt ? b->rows : b->columns) == out->m && (!out->bias || desc->bias_type == CUDA_R_16BF);
+}
+
+/* What is chosen is kept in the algorithm, which must be used for the same. */
+cublasStatus_t
+cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
+                               cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                               cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                               cublasLtMatmulPreference_t preference, int wanted,
+                               cublasLtMatmulHeuristicResult_t results[], int *found)
+{
+    struct mw_product product;
+
+    (void)handle;
+    if (wanted < 1 || c != d || !product_of(desc, a, b, d, &product) ||
+        (product.bias && !desc->bias))
+        return CUBLAS_STATUS_INVALID_VALUE;
+    results[0] = (cublasLtMatmulHeuristicResult_t){.state = CUBLAS_STATUS_SUCCESS};
+    for (int i = 0; i < 4; i++)
+        results[0].algo.data[i] = preference->alignment[i];
+    results[0].algo.data[4] = (uint64_t)(product.m * 31 + product.n) * 31 + (uint64_t)product.k;
+    *found = 1;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+struct call {
+    struct mw_product product;
+    void *c;
+    const uint16_t *a, *b, *bias;
+};
+
+static void
+run(void *data)
+{
+    struct call *call = data;
+
+    pthread_mutex_lock(&products.mutex);
+#if defined(_OPENMP)
+    omp_set_num_threads(fake_machine.threads);
+#endif
+    if (!mw_cpu_matmul_run(products.matmul, &call->product, call->c, call->a, call->b, call->bias))
+        g_error("%s", mw_cpu_matmul_error(products.matmul));
+    pthread_mutex_unlock(&products.mutex);
+    g_free(call);
+}
+
+cublasStatus_t
+cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, const void *alpha, const void *a,
+               cublasLtMatrixLayout_t a_layout, const void *b, cublasLtMatrixLayout_t b_layout,
+               const void *beta, const void *c, cublasLtMatrixLayout_t c_layout, void *d,
+               cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t *algorithm,
+               void *workspace, size_t workspace_bytes, cudaStream_t stream)
+{
+    const uintptr_t places[] = {(uintptr_t)a, (uintptr_t)b, (uintptr_t)c, (uintptr_t)d};
+    struct call call = {{0}, fake_at(d), fake_at(b), fake_at(a), NULL};
+    float factor = *(const float *)beta;
+
+    (void)handle;
+    (void)workspace_bytes;
+    if (!product_of(desc, a_layout, b_layout, d_layout, &call.product) || c != d ||
+        c_layout != d_layout || *(const float *)alpha != 1 || (factor != 0 && factor != 1) ||
+        !fake_at(workspace) ||
+        algorithm->data[4] !=
+            (uint64_t)(call.product.m * 31 + call.product.n) * 31 + (uint64_t)call.product.k)
+        return CUBLAS_STATUS_INVALID_VALUE;
+    for (int i = 0; i < 4; i++)
+        if (places[i] % algorithm->data[i])
+            return CUBLAS_STATUS_NOT_SUPPORTED;
+    call.product.accumulate = factor == 1;
+    call.bias = call.product.bias ? fake_at(desc->bias) : NULL;
+    fake_push(stream, run, g_memdup2(&call, sizeof call));
+    return CUBLAS_STATUS_SUCCESS;
+}

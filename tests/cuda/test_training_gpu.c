@@ -1,0 +1,94 @@
+/* Training on a GPU: the same bits in every placement, and the losses of the cpu backend.  Skipped
+ * where there is no GPU. */
+#include <math.h>
+
+#include "exec/cuda/gpu.h"
+#include "tests/trained.h"
+#include "tests/weights_fixture.h"
+
+#define STEPS 20
+#define THREADS 2
+#define GPT2 FIXTURES "gpt2-small/config.json"
+#define LLAMA FIXTURES "llama-small/config.json"
+
+/* Both round to bf16 after every operation, sums in other orders: each loss is within 2^-8 of its
+ * own exact one, and the weights that they come from drift apart with the steps. */
+#define LOSS_TOLERANCE 0.01
+
+static char *directory;
+
+static void
+follow_cpu(const struct trained_case *common, const struct trained *trained)
+{
+    struct trained_case what = *common;
+
+    what.backend = NULL;
+    struct trained expected = trained_run(&what, STEPS, THREADS, directory);
+    for (int s = 0; s < STEPS; s++) {
+        g_test_message("step %d: loss %.4f, on the cpu %.4f", s, trained->losses[s],
+                       expected.losses[s]);
+        g_assert_cmpfloat(fabs(trained->losses[s] / expected.losses[s] - 1), <, LOSS_TOLERANCE);
+    }
+    trained_clear(&expected);
+}
+
+static void
+compare_placements(const struct trained_case *common)
+{
+    struct trained reference = {0};
+
+    for (int i = 0; i < TRAINED_PLACEMENTS; i++) {
+        struct trained_case what = trained_placed(common, i);
+        what.backend = &mw_backend_cuda;
+        struct trained trained = trained_run(&what, STEPS, THREADS, directory);
+        if (!i) {
+            follow_cpu(&what, &trained);
+            reference = trained;
+        } else {
+            trained_assert_same(what.name, &reference, &trained);
+            trained_clear(&trained);
+        }
+    }
+    trained_clear(&reference);
+}
+
+static void
+test_gpt2(void)
+{
+    compare_placements(&(struct trained_case){
+        .model = GPT2, .sequences = 2, .seq = 24, .grad_accum = 2, .interval = 1});
+}
+
+static void
+test_llama(void)
+{
+    compare_placements(&(struct trained_case){.model = LLAMA,
+                                              .sequences = 3,
+                                              .seq = 17,
+                                              .grad_accum = 3,
+                                              .interval = 2,
+                                              .tiles = 2,
+                                              .logits_chunks = 3});
+}
+
+static void
+skip(void)
+{
+    g_autoptr(GError) error = NULL;
+    int count = mw_cuda_gpu_count(&error);
+
+    g_test_skip(count < 0 ? error->message : "no GPU");
+}
+
+int
+main(int argc, char **argv)
+{
+    g_test_init(&argc, &argv, NULL);
+    bool there = mw_cuda_gpu_count(NULL) > 0;
+    directory = trained_directory();
+    g_test_add_func("/cuda-training/gpt2", there ? test_gpt2 : skip);
+    g_test_add_func("/cuda-training/llama", there ? test_llama : skip);
+    int status = g_test_run();
+    trained_remove(directory);
+    return status;
+}
