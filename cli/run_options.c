@@ -81,8 +81,9 @@ cli_run_entries(void)
     entries[count++] = (GOptionEntry){"save-timeline", 0, 0, G_OPTION_ARG_FILENAME, &timeline_path,
                                       "write what was measured, for memwall compare", "FILE"};
     entries[count++] = (GOptionEntry){"backend", 0, 0, G_OPTION_ARG_STRING, &backend_name,
-                                      "cpu (default); or null, which computes nothing: what is left "
-                                      "is to order ops and to move bytes", "NAME"};
+                                      "what computes: cpu, cuda (GPUs), or auto (default): GPUs where "
+                                      "there are any; or null, which computes nothing: what is left is "
+                                      "to order ops and to move bytes", "NAME"};
     for (int i = 0; i < NUMBERS; i++)
         entries[count++] = (GOptionEntry){rows[i].name, 0, 0, G_OPTION_ARG_STRING, &numbers[i],
                                           rows[i].help, "N"};
@@ -144,19 +145,17 @@ read_loss_scale(struct mw_loss_scaling *scaling, GError **error)
     return false;
 }
 
-static const struct mw_backend *const backends[] = {&mw_backend_cpu, &mw_backend_null};
-
 static bool
 read_backend(const struct mw_backend **backend, GError **error)
 {
-    *backend = backends[0];
-    for (size_t i = 0; i < G_N_ELEMENTS(backends); i++)
-        if (!backend_name || !strcmp(backend_name, backends[i]->name)) {
-            *backend = backends[i];
-            return true;
-        }
-    g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "--backend %s: must be cpu or null",
-                backend_name);
+    bool best = !backend_name || !strcmp(backend_name, "auto");
+
+    *backend = best ? mw_backend_best() : mw_backend_find(backend_name);
+    if (*backend)
+        return true;
+    g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "--backend %s: %s", backend_name,
+                strcmp(backend_name, "cuda") ? "must be auto, cpu, cuda or null"
+                                             : "GPUs are not built in (meson's -Dcuda)");
     return false;
 }
 

@@ -199,11 +199,16 @@ find_use(struct cli_run_report *report)
 static char *
 machine_of(const struct cli_training *training)
 {
+    const struct mw_backend *backend = training->options.backend;
     char *name = mw_machine_name();
+    struct mw_backend_device device;
 
-    if (training->options.backend == &mw_backend_cpu)
+    if (backend == &mw_backend_cpu)
         return name;
-    char *both = g_strdup_printf("%s, %s backend", name, training->options.backend->name);
+    bool described = backend->apart &&
+                     backend->describe(mw_ranks_node_index(training->ranks), &device, NULL);
+    char *both = g_strdup_printf("%s%s%s, %s backend", described ? device.name : "",
+                                 described ? "; " : "", name, backend->name);
     g_free(name);
     return both;
 }

@@ -129,23 +129,36 @@ drive_options(const struct cli_training *run)
     };
 }
 
-/* Device and host memory are both this machine's, and all its ranks'. */
+/* False, with a line that has the numbers: `lacks` bytes of `need` are not there. */
+static bool
+enough(int64_t need, int64_t lacks, const char *where, const char *bound)
+{
+    if (lacks <= 0)
+        return true;
+    g_autofree char *wanted = g_strdup(mw_format_gib(need));
+    g_autofree char *lacking = g_strdup(mw_format_gib(lacks));
+    cli_say("the plan needs %s of memory %s, %s more than there is: %s", wanted, where, lacking,
+            bound);
+    return false;
+}
+
+/* Host memory is this machine's, and all its ranks'; device memory is too, or the device's own. */
 static bool
 has_memory(const struct cli_training *run)
 {
     const int64_t *peaks = run->answer->plan->peak_bytes;
-    int64_t need = (peaks[MW_TIER_GPU] + peaks[MW_TIER_CPU]) * mw_ranks_node_count(run->ranks);
+    const struct mw_backend *backend = run->options.backend;
+    int64_t own = backend->apart ? peaks[MW_TIER_GPU] : 0;
+    int64_t need = (peaks[MW_TIER_GPU] - own + peaks[MW_TIER_CPU]) * mw_ranks_node_count(run->ranks);
     struct mw_memory_room room;
+    struct mw_backend_device device;
 
     mw_memory_room(&room);
-    int64_t lacks = mw_memory_short_bytes(&room, need);
-    if (!lacks)
-        return true;
-    g_autofree char *wanted = g_strdup(mw_format_gib(need));
-    g_autofree char *lacking = g_strdup(mw_format_gib(lacks));
-    cli_say("the plan needs %s of memory here, %s more than there is: %s", wanted, lacking,
-            room.bound);
-    return false;
+    if (!enough(need, mw_memory_short_bytes(&room, need), "here", room.bound))
+        return false;
+    /* What cannot be described is refused with its reason when it is opened. */
+    return !own || !backend->describe(mw_ranks_node_index(run->ranks), &device, NULL) ||
+           enough(own, own - device.memory_bytes, "on the device", device.name);
 }
 
 /* None reserves before all have looked. */

@@ -1,8 +1,9 @@
-/* `memwall list models|hwprofiles|strategies`: a table, or an array with --json; or one of them. */
+/* `memwall list models|hwprofiles|strategies|devices`: a table, or an array with --json; or one of them. */
 #include <stdio.h>
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/list_devices.h"
 #include "cli/list_model.h"
 #include "planner/error.h"
 #include "report/json_writer.h"
@@ -156,15 +157,17 @@ run(int argc, char **argv)
         return list_profiles(json);
     if (!strcmp(what, "strategies") && whole)
         return list_strategies(json);
+    if (!strcmp(what, "devices") && whole)
+        return cli_list_devices(as_json);
     if (!strcmp(what, "hwprofiles") && argc == 3)
         return show_profile(argv[2]);
     if (!strcmp(what, "models") && argc - as_json == 3)
         return cli_list_model(argv[2], as_json);
     bool help = !strcmp(what, "--help") || !strcmp(what, "-h");
     fprintf(help ? stdout : stderr,
-            "usage: memwall list models [NAME] | hwprofiles [NAME] | strategies  [--json]\n");
+            "usage: memwall list models [NAME] | hwprofiles [NAME] | strategies | devices  [--json]\n");
     return help ? cli_flush() : CLI_USAGE;
 }
 
 const struct cli_verb cli_verb_list = {
-    "list", "models (or one, by operator), hardware profiles (or one, with sources), strategies", run};
+    "list", "models (or one, by operator), hardware profiles (or one), strategies, devices", run};

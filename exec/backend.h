@@ -30,9 +30,21 @@ typedef void (*mw_backend_done)(void *data, int64_t start_ns, int64_t end_ns, GE
 
 #define MW_BACKEND_QUEUES_MAX 16
 
+/* One that a backend could run on. */
+struct mw_backend_device {
+    char name[256];
+    int64_t memory_bytes;
+};
+
 struct mw_backend {
     const char *name;
+    bool apart; /* its memory is not the host's: nothing but the functions below reaches it */
     const struct mw_cpu_kernels *host; /* passes of the host's lanes; NULL: the cores' own */
+
+    /* How many of its devices this machine has; -1 with an error: why it cannot use any.  NULL, both:
+     * it has none. */
+    int (*devices)(GError **error);
+    bool (*describe)(int index, struct mw_backend_device *device, GError **error);
 
     /* NULL with an error.  `bytes`: the device memory of the plan, zeroed, at *memory. */
     void *(*open)(const struct mw_backend_options *options, int64_t bytes, void **memory,
@@ -79,6 +91,12 @@ struct mw_backend {
 
 extern const struct mw_backend mw_backend_cpu;
 extern const struct mw_backend mw_backend_null; /* computes nothing; nothing is trained */
+
+/* All that are built in, NULL behind the last; the one of a name, or NULL; and the one that this
+ * machine runs best: GPUs before cores. */
+extern const struct mw_backend *const mw_backends[];
+const struct mw_backend *mw_backend_find(const char *name);
+const struct mw_backend *mw_backend_best(void);
 extern const struct mw_backend mw_backend_cuda; /* where it is built in (MW_CUDA) */
 
 #endif

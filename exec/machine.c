@@ -29,12 +29,19 @@ cores(void)
 }
 
 char *
-mw_machine_name(void)
+mw_machine_processor(void)
 {
     g_autofree char *name = processor();
     int count = cores();
-    g_autofree char *line = g_strdup_printf("%s, %d core%s, host %s", name, count,
-                                            count == 1 ? "" : "s", g_get_host_name());
+
+    return g_strdup_printf("%s, %d core%s", name, count, count == 1 ? "" : "s");
+}
+
+char *
+mw_machine_name(void)
+{
+    g_autofree char *name = mw_machine_processor();
+    g_autofree char *line = g_strdup_printf("%s, host %s", name, g_get_host_name());
 
     return g_utf8_make_valid(line, -1);
 }

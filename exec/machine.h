@@ -2,7 +2,10 @@
 #ifndef MW_EXEC_MACHINE_H
 #define MW_EXEC_MACHINE_H
 
-/* "AMD EPYC, 2 cores, host NAME", one line; cores that this process may use.  g_free it. */
+/* "AMD EPYC, 2 cores": cores that this process may use.  g_free it. */
+char *mw_machine_processor(void);
+
+/* "AMD EPYC, 2 cores, host NAME", one line.  g_free it. */
 char *mw_machine_name(void);
 
 #endif

@@ -231,5 +231,9 @@ mw_trainer_join(struct mw_trainer *trainer, GError **error)
                     plan->world_ranks, trainer->ranks, plan->world_ranks);
         return false;
     }
-    return trainer->ranks == 1 || check_ops(plan, error);
+    if (trainer->ranks == 1)
+        return true;
+    if (trainer->options.backend->apart)
+        return refuse(error, "GPUs; --backend cpu runs");
+    return check_ops(plan, error);
 }

@@ -23,6 +23,7 @@ class Box:
         self.drive.mkdir()
         self.here = self.folder / "config/memwall/hwprofiles/here.ini"
         self.environment = dict(os.environ, LC_ALL="C.UTF-8", HOME=str(self.folder),
+                                CUDA_VISIBLE_DEVICES="",  # all runs are on cores
                                 XDG_CONFIG_HOME=str(self.folder / "config"),
                                 XDG_CACHE_HOME=str(self.folder / "cache"))
         self.environment.pop("MEMWALL_NVME", None)

@@ -47,6 +47,7 @@ class Box:
     def __init__(self, folder):
         self.folder = pathlib.Path(folder)
         self.environment = dict(os.environ, LC_ALL="C.UTF-8", COLUMNS="100", HOME=str(self.folder),
+                                CUDA_VISIBLE_DEVICES="",  # all runs are on cores
                                 XDG_CONFIG_HOME=str(self.folder / "config"))
 
     def write(self, name, content):
@@ -160,6 +161,7 @@ CONTRADICTIONS = {
     "list cats": ["usage"],
     "list models gpt9": ["gpt9", "no such preset"],
     "list models gpt2 extra": ["usage"],
+    "list devices cuda": ["usage"],
     "list models gpt2 --json extra": ["usage"],
     "list hwprofiles dgx2 --json": ["usage"],
     "list hwprofiles nowhere": ["nowhere"],
@@ -663,6 +665,22 @@ def check_lists(box):
             yield f"{what}: the array is not the table"
 
 
+def check_devices(box):
+    """What is here is described, what is not says why; the table has what the array has."""
+    rows = json.loads(box.run("list devices --json").out)
+    table = box.run("list devices").out.decode().split("\n\n")[0].splitlines()[1:]
+    if [row["backend"] for row in rows] != [row.split()[0] for row in table]:
+        yield f"the array is not the table: {rows}"
+    for row, line in zip(rows, table):
+        if row.get("name", row.get("why", "nothing")) not in line:
+            yield f"{row}: the table has {line}"
+    here = {row["backend"]: row for row in rows}
+    if here["cpu"].get("memory_bytes", 0) <= 0 or "core" not in here["cpu"].get("name", ""):
+        yield f"cpu: {here['cpu']}"
+    if "why" not in here["null"] or "why" not in here.get("cuda", {"why": "not built in"}):
+        yield f"a device where none is: {rows}"
+
+
 def check_calibrated(box):
     """Only a profile that was measured as a whole makes a prediction without a caution."""
     measured = re.sub(r"^(\w+) = .*$", r"\g<0>\n\1.source = measured: 2026-11-21, spread 2%",
@@ -721,7 +739,7 @@ def tests(box):
             yield f"unwritable: {option} /dev/full", check_unwritable(box, option, "/dev/full")
         yield f"kept: {option}", check_kept(box, option)
     for line in ("list models", "list models tiny", "list hwprofiles", "list hwprofiles dgx2", "list strategies",
-                 "--help", "--version", "plan --help", f"plan {FLAT} --largest", SIMULATE,
+                 "list devices", "--help", "--version", "plan --help", f"plan {FLAT} --largest", SIMULATE,
                  f"{SIMULATE} --json", f"{SIMULATE} --csv", "simulate -H flat-test good.plan"):
         yield f"full standard output: {line}", check_full(box, line)
     yield "unfit", check_unfit(box)
@@ -742,6 +760,7 @@ def tests(box):
     yield "cost", check_cost(box)
     yield "delay", check_delay(box)
     yield "list: json", check_lists(box)
+    yield "list: devices", check_devices(box)
     yield "invariant-8: provenance", check_provenance(box)
     yield "invariant-8: calibrated", check_calibrated(box)
 

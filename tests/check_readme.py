@@ -65,6 +65,7 @@ class Shell:
             if (ROOT / name).exists():
                 (self.folder / name).symlink_to(ROOT / name)
         self.environment = dict(os.environ, LC_ALL="C.UTF-8", COLUMNS="100",
+                                CUDA_VISIBLE_DEVICES="",  # all runs are on cores
                                 XDG_CONFIG_HOME=str(self.folder / "config"),
                                 PATH=f"{self.folder / 'build/cli'}:{os.environ['PATH']}")
 

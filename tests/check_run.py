@@ -72,6 +72,7 @@ class Box:
         for name in ("drive", "second"):
             (self.folder / name).mkdir()
         self.environment = dict(os.environ, LC_ALL="C.UTF-8", HOME=str(self.folder),
+                                CUDA_VISIBLE_DEVICES="",  # all runs are on cores
                                 XDG_CONFIG_HOME=str(self.folder / "config"),
                                 XDG_CACHE_HOME=str(self.folder / "cache"),
                                 OMP_NUM_THREADS="2", OMP_WAIT_POLICY="passive")
@@ -210,6 +211,17 @@ def check_traffic(box):
             yield f"{key} is {answer[key]}, planned {planned}"
     if not answer["run"]["resident_peak_bytes"] > answer["peak_bytes"]["cpu"]:
         yield "the process has less memory than its arena"
+
+
+def check_no_gpu(box):
+    """Without a GPU, or a build for GPUs, one line says so; auto takes the cores."""
+    done = box.run(*TRAIN, "--backend", "cuda")
+    lines = [line for line in done.said.splitlines() if "GPUs" in line]
+    if done.returncode not in (1, 2) or len(lines) != 1:
+        yield f"--backend cuda: status {done.returncode}: {done.said}"
+    answer = json.loads(box.run(*TRAIN, "--backend", "auto", "--json").text)
+    if answer["run"]["backend"] != "cpu":
+        yield f"--backend auto: run is {answer['run']}"
 
 
 def check_null(box):
@@ -387,7 +399,7 @@ WRONG = {
     "--gpus 2 --set node.gpus=2 --set fabric.gb_per_s=9 --set fabric.latency_us=9": (2, ["mpirun"]),
     "--state-layout paper20": (2, ["paper20"]),
     "--device-threads 0": (2, ["--device-threads 0"]),
-    "--backend tpu": (2, ["--backend tpu", "cpu or null"]),
+    "--backend tpu": (2, ["--backend tpu", "auto, cpu, cuda or null"]),
     "--backend null --save point": (2, ["--backend null", "--save"]),
     "--backend null --resume": (2, ["--backend null", "--resume"]),
     "--lr-schedule bent": (2, ["bent", "cosine"]),
@@ -471,6 +483,7 @@ def tests(box):
     yield "checkpoint", check_checkpoint(box)
     yield "drives move what is planned", check_traffic(box)
     yield "nothing computed", check_null(box)
+    yield "no GPU", check_no_gpu(box)
     yield "log as output", check_table(box)
     yield "compares: table", check_compare_table(box)
     yield "compares: files", check_files(box)

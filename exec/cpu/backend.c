@@ -5,6 +5,7 @@
 #include "exec/backend.h"
 #include "exec/cpu/device.h"
 #include "exec/cpu/kernels.h"
+#include "exec/machine.h"
 #include "exec/memory.h"
 #include "exec/operators.h"
 
@@ -116,8 +117,32 @@ to_bf16(void *backend, uint16_t *out, const float *x, int64_t n, GError **error)
     return true;
 }
 
+/* All cores are one device. */
+static int
+devices(GError **error)
+{
+    (void)error;
+    return 1;
+}
+
+static bool
+describe(int index, struct mw_backend_device *device, GError **error)
+{
+    g_autofree char *name = mw_machine_processor();
+    struct mw_memory_room room;
+
+    (void)index;
+    (void)error;
+    mw_memory_room(&room);
+    *device = (struct mw_backend_device){.memory_bytes = room.bytes};
+    g_strlcpy(device->name, name, sizeof device->name);
+    return true;
+}
+
 const struct mw_backend mw_backend_cpu = {
     .name = "cpu",
+    .devices = devices,
+    .describe = describe,
     .open = open_cpu,
     .close = close_cpu,
     .prepare = prepare,

@@ -42,6 +42,22 @@ check_bytes(const struct cuda *cuda, cudaError_t status, const char *call, int64
     return check(cuda, status, text, error);
 }
 
+/* --- what there is --------------------------------------------------------------------------- */
+
+static bool
+describe(int index, struct mw_backend_device *device, GError **error)
+{
+    struct mw_cuda_gpu gpu;
+
+    if (!mw_cuda_gpu_find(index, &gpu, error))
+        return false;
+    *device = (struct mw_backend_device){.memory_bytes = gpu.memory_bytes};
+    g_snprintf(device->name, sizeof device->name,
+               "%s, compute capability %d.%d, %d multiprocessors, %s", gpu.name, gpu.major,
+               gpu.minor, gpu.multiprocessors, gpu.bus);
+    return true;
+}
+
 /* --- life ------------------------------------------------------------------------------------ */
 
 static void
@@ -279,6 +295,9 @@ to_bf16(void *backend, uint16_t *out, const float *x, int64_t n, GError **error)
 
 const struct mw_backend mw_backend_cuda = {
     .name = "cuda",
+    .apart = true,
+    .devices = mw_cuda_gpu_count,
+    .describe = describe,
     .open = open_cuda,
     .close = close_cuda,
     .pin = pin,

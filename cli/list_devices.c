@@ -1,0 +1,71 @@
+#include "cli/list_devices.h"
+
+#include <stdio.h>
+
+#include "cli/cli.h"
+#include "config.h"
+#include "exec/backend.h"
+#include "report/json_writer.h"
+
+/* Of one device; NULL: none, and why. */
+static void
+print_device(struct mw_json_writer *json, const struct mw_backend *backend, int index,
+             const struct mw_backend_device *device, const char *why)
+{
+    if (!json) {
+        g_autofree char *number = device ? g_strdup_printf("%d", index) : g_strdup("-");
+        printf("%-8s %6s %10s  %s\n", backend->name, number,
+               device ? mw_format_gib(device->memory_bytes) : "-", device ? device->name : why);
+        return;
+    }
+    mw_json_begin(json, NULL, '{', true);
+    mw_json_string(json, "backend", backend->name);
+    if (device) {
+        mw_json_integer(json, "device", index);
+        mw_json_string(json, "name", device->name);
+        mw_json_integer(json, "memory_bytes", device->memory_bytes);
+    } else {
+        mw_json_string(json, "why", why);
+    }
+    mw_json_end(json, '}');
+}
+
+static void
+print_backend(struct mw_json_writer *json, const struct mw_backend *backend)
+{
+    g_autoptr(GError) error = NULL;
+    int count = backend->devices ? backend->devices(&error) : 0;
+
+    if (count < 1)
+        print_device(json, backend, 0, NULL,
+                     error              ? error->message
+                     : backend->devices ? "no device"
+                                        : "computes nothing, needs no device");
+    for (int i = 0; i < count; i++) {
+        struct mw_backend_device device;
+        g_autoptr(GError) lost = NULL;
+        bool there = backend->describe(i, &device, &lost);
+        print_device(json, backend, i, there ? &device : NULL, there ? NULL : lost->message);
+    }
+}
+
+int
+cli_list_devices(bool as_json)
+{
+    struct mw_json_writer writer = {.out = stdout}, *json = as_json ? &writer : NULL;
+
+    if (json)
+        mw_json_begin(json, NULL, '[', false);
+    else
+        printf("%-8s %6s %10s  %s\n", "backend", "device", "memory", "description");
+    for (const struct mw_backend *const *at = mw_backends; *at; at++)
+        print_backend(json, *at);
+    if (json)
+        mw_json_end(json, ']');
+    else
+        printf("\nnot built in: %s\n", MW_CUDA && MW_MPI ? "nothing"
+                                       : MW_CUDA         ? "MPI (-Dmpi)"
+                                       : MW_MPI          ? "GPUs (-Dcuda)"
+                                                         : "GPUs (-Dcuda), MPI (-Dmpi)");
+    return cli_flush();
+}
