@@ -21,8 +21,8 @@ static const struct setting {
     int64_t block_bytes;
     int depth;
 } settings[] = {
-    {MIB, 32},     {MIB, 16},     {MIB, 8},       {MIB, 64},       {4 * MIB, 8},
-    {4 * MIB, 16}, {4 * MIB, 32}, {MIB / 4, 32}, {MIB / 4, 64}, {MIB / 4, 128},
+    {MIB, 8},     {MIB / 4, 32},  {MIB, 16}, {MIB / 4, 64}, {MIB, 32},
+    {4 * MIB, 8}, {MIB / 4, 128}, {MIB, 64}, {4 * MIB, 16}, {4 * MIB, 32},
 };
 #define QUICK_SETTINGS 2
 
