@@ -338,6 +338,8 @@ poisoned(const void *key, size_t bytes)
 }
 } // namespace
 
+void (*deliver)(cudaStream_t stream, void (*call)(void *data), void *data);
+
 void
 set_order(int new_order)
 {

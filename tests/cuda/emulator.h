@@ -13,7 +13,7 @@
  * What it cannot show: speed, bank conflicts, races that each order happens to win, the rounding of
  * a tensor core's sums (here fp32, in order), and what a compiler for a device makes of the code.
  *
- * One grid at a time: not for several threads of the host.
+ * One grid at a time: several threads of the host take turns (deliver).
  */
 #ifndef MW_TESTS_CUDA_EMULATOR_H
 #define MW_TESTS_CUDA_EMULATOR_H
@@ -130,15 +130,35 @@ struct grid {
 };
 void run(const grid &g, void (*body)(void *), void *data);
 
+/* Takes what a launch does, to call it once, when the stream has come to it, and never two at once.
+ * NULL, at first: it is done at once. */
+extern void (*deliver)(cudaStream_t stream, void (*call)(void *data), void *data);
+
+template <class Body> struct launched {
+    grid g;
+    Body body;
+
+    static void call(void *data)
+    {
+        launched *it = static_cast<launched *>(data);
+        run(
+            it->g, [](void *body) { (*static_cast<Body *>(body))(); }, &it->body);
+        delete it;
+    }
+};
+
 template <class... P, class... A>
 void
 launch(const char *name, void (*kernel)(P...), dim3 blocks, dim3 threads, size_t shared_bytes,
-       cudaStream_t, A... arguments)
+       cudaStream_t stream, A... arguments)
 {
     auto body = [=] { kernel(static_cast<P>(arguments)...); };
     const grid g = {name, reinterpret_cast<const void *>(kernel), blocks, threads, shared_bytes};
-    run(
-        g, [](void *data) { (*static_cast<decltype(body) *>(data))(); }, &body);
+    auto it = new launched<decltype(body)>{g, body};
+    if (deliver)
+        deliver(stream, it->call, it);
+    else
+        it->call(it);
 }
 
 /* A block's array of static shared memory, by the address of something that is there once for each

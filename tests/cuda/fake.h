@@ -25,6 +25,7 @@ struct fake_machine {
     int driver_version;  /* as cudaDriverGetVersion says; 0: none */
     int major;           /* of the compute capability */
     size_t memory_bytes; /* of a GPU */
+    bool reachable;      /* its memory is within the host's reach after all: for emulated kernels */
     int threads;         /* of a kernel; at most as many as the machine has cores */
 };
 extern struct fake_machine

@@ -12,7 +12,7 @@
 #define RUNTIME_VERSION 13000
 #define ALIGNMENT 256
 
-struct fake_machine fake_machine = {1, RUNTIME_VERSION, 9, (size_t)256 << 20, 1};
+struct fake_machine fake_machine = {1, RUNTIME_VERSION, 9, (size_t)256 << 20, false, 1};
 
 struct range {
     char *at;
@@ -196,8 +196,8 @@ make_device(void)
     int file = memfd_create("device", 0);
 
     g_assert_cmpint(ftruncate(file, (off_t)fake_machine.memory_bytes), ==, 0);
-    fake.device = map(file, PROT_NONE);
     fake.reach = map(file, PROT_READ | PROT_WRITE);
+    fake.device = fake_machine.reachable ? fake.reach : map(file, PROT_NONE);
     close(file);
     fake.allocated = g_array_new(FALSE, FALSE, sizeof(struct range));
     fake.registered = g_array_new(FALSE, FALSE, sizeof(struct range));
