@@ -1,8 +1,12 @@
 /* The cuda backend on a GPU made of threads (fake.h): what it trains has the bits of the cpu
  * backend, in every placement, while its ops are queued without a wait of the host; and what it
  * says where a GPU fails. */
+#include <cuda_runtime_api.h>
 #include <string.h>
+#include <time.h>
 
+#include "exec/cuda/clock.h"
+#include "exec/cuda/gpu.h"
 #include "planner/error.h"
 #include "tests/cuda/fake.h"
 #include "tests/trained.h"
@@ -131,9 +135,36 @@ test_no_gpu(void)
     fake_machine = good;
 }
 
+/* A GPU for each rank, or the one that the launcher lets it see. */
+static void
+test_ranks(void)
+{
+    struct mw_cuda_gpu gpu;
+    g_autoptr(GError) error = NULL;
+
+    g_unsetenv("CUDA_VISIBLE_DEVICES");
+    g_assert_false(mw_cuda_gpu_pick(0, 2, &gpu, &error));
+    g_assert_error(error, MW_ERROR, MW_ERROR_DEVICE);
+    g_assert_cmpstr(error->message, ==,
+                    "GPUs: 2 ranks of this machine, 1 GPU: one rank has one GPU");
+    g_setenv("CUDA_VISIBLE_DEVICES", "3", TRUE);
+    g_assert_true(mw_cuda_gpu_pick(1, 2, &gpu, NULL));
+    g_assert_cmpint(gpu.ordinal, ==, 0);
+    g_unsetenv("CUDA_VISIBLE_DEVICES");
+    fake_machine.gpus = 2;
+    g_assert_true(mw_cuda_gpu_pick(1, 2, &gpu, NULL));
+    g_assert_cmpstr(gpu.bus, ==, "0000:01:00.0");
+    fake_machine.gpus = 1;
+}
+
 static void
 test_out_of_memory(void)
 {
+    struct fake_machine good = fake_machine;
+
+    fake_machine.memory_bytes = 100000;
+    assert_fails("GPU 0 (made of threads): out of memory: the plan needs ");
+    fake_machine = good;
     fake_fail("cudaMalloc", 2, OUT_OF_MEMORY);
     assert_fails("GPU 0 (made of threads): cudaMalloc of ");
     fake_fail("cudaHostRegister", 1, OUT_OF_MEMORY);
@@ -158,6 +189,46 @@ test_lost(void)
     trained_clear(&trained);
 }
 
+/* --- clock ----------------------------------------------------------------------------------- */
+
+static int64_t
+clock_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+/* A mark is off by less than it takes to make one; single precision by less than 1 us. */
+static void
+test_clock(void)
+{
+    struct mw_cuda_gpu gpu = {.ordinal = 0};
+    cudaStream_t stream;
+    cudaEvent_t event;
+
+    cudaSetDevice(0);
+    cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+    cudaEventCreateWithFlags(&event, cudaEventDefault);
+    for (int round = 0; round < 20; round++) {
+        struct mw_cuda_clock *clock = mw_cuda_clock_create(&gpu, NULL);
+        int64_t begin_ns = clock_ns(), at_ns = 0;
+        struct mw_cuda_mark *mark = mw_cuda_clock_mark(clock, NULL);
+        int64_t off_ns = clock_ns() - begin_ns + 1000, before_ns = clock_ns();
+        cudaEventRecord(event, stream);
+        cudaEventSynchronize(event);
+        int64_t after_ns = clock_ns();
+        g_assert_true(mw_cuda_clock_time(clock, mark, event, &at_ns, NULL));
+        g_assert_cmpint(at_ns, >=, before_ns - off_ns);
+        g_assert_cmpint(at_ns, <=, after_ns + off_ns);
+        mw_cuda_clock_drop(clock, mark);
+        mw_cuda_clock_destroy(clock);
+    }
+    cudaEventDestroy(event);
+    cudaStreamDestroy(stream);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -168,6 +239,8 @@ main(int argc, char **argv)
     g_test_add_func("/cuda-backend/llama", test_llama);
     g_test_add_func("/cuda-backend/delayed", test_delayed);
     g_test_add_func("/cuda-backend/no-gpu", test_no_gpu);
+    g_test_add_func("/cuda-backend/ranks", test_ranks);
+    g_test_add_func("/cuda-backend/clock", test_clock);
     g_test_add_func("/cuda-backend/out-of-memory", test_out_of_memory);
     g_test_add_func("/cuda-backend/lost", test_lost);
     int status = g_test_run();
