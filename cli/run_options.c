@@ -145,12 +145,14 @@ read_loss_scale(struct mw_loss_scaling *scaling, GError **error)
     return false;
 }
 
+/* What is best is known among the ranks alone. */
 static bool
 read_backend(const struct mw_backend **backend, GError **error)
 {
-    bool best = !backend_name || !strcmp(backend_name, "auto");
-
-    *backend = best ? mw_backend_best() : mw_backend_find(backend_name);
+    *backend = NULL;
+    if (!backend_name || !strcmp(backend_name, "auto"))
+        return true;
+    *backend = mw_backend_find(backend_name);
     if (*backend)
         return true;
     g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "--backend %s: %s", backend_name,

@@ -3,6 +3,7 @@
 
 #include "cli/evaluate.h"
 #include "cli/output.h"
+#include "cli/run_backend.h"
 #include "cli/run_report.h"
 #include "cli/training.h"
 #include "exec/log.h"
@@ -172,6 +173,9 @@ plan_and_run(struct run *run)
     const struct cli_request *request = training->request;
     g_autoptr(GError) error = NULL;
 
+    if (!cli_run_backend_settle(&training->options.backend, training->ranks, &error))
+        return cli_fail(error);
+    training->stem = stem_of(training);
     enum cli_depth depth = request->json ? CLI_DEPTH_VERDICT : CLI_DEPTH_ROW;
     training->answer = cli_answer_new(request, request->strategies[0], depth, true, &error);
     if (!training->answer)
@@ -203,7 +207,6 @@ answer(const struct cli_request *request)
     struct cli_request mine = for_this_run(request, ranks, &training->options.limits);
     training->request = &mine;
     training->ranks = ranks;
-    training->stem = stem_of(training);
     int status = plan_and_run(&run);
     bool all_alike = status == CLI_DONE || status == CLI_DOES_NOT_FIT;
     if (!all_alike)

@@ -15,6 +15,12 @@
 #include "exec/compute.h"
 #include "exec/kernel_types.h"
 
+/* A process among those of a run. */
+struct mw_backend_place {
+    int ranks;                 /* of the run */
+    int node_rank, node_ranks; /* among the ranks of this machine; a GPU for each */
+};
+
 struct mw_backend_options {
     const struct mw_decoder *decoder;
     int64_t sequences, seq;    /* of a micro-batch */
@@ -45,6 +51,9 @@ struct mw_backend {
      * it has none. */
     int (*devices)(GError **error);
     bool (*describe)(int index, struct mw_backend_device *device, GError **error);
+
+    /* Whether it can compute for this rank; false with an error: why not.  NULL: for any. */
+    bool (*takes)(const struct mw_backend_place *place, GError **error);
 
     /* NULL with an error.  `bytes`: the device memory of the plan, zeroed, at *memory. */
     void *(*open)(const struct mw_backend_options *options, int64_t bytes, void **memory,
@@ -92,11 +101,21 @@ struct mw_backend {
 extern const struct mw_backend mw_backend_cpu;
 extern const struct mw_backend mw_backend_null; /* computes nothing; nothing is trained */
 
-/* All that are built in, NULL behind the last; the one of a name, or NULL; and the one that this
- * machine runs best: GPUs before cores. */
+/* All that are built in, NULL behind the last; and the one of a name, or NULL. */
 extern const struct mw_backend *const mw_backends[];
 const struct mw_backend *mw_backend_find(const char *name);
-const struct mw_backend *mw_backend_best(void);
+
+/* Whether it can compute for this rank; false with an error: why not. */
+static inline bool
+mw_backend_takes(const struct mw_backend *backend, const struct mw_backend_place *place,
+                 GError **error)
+{
+    return !backend->takes || backend->takes(place, error);
+}
+/* What runs this rank best: GPUs before cores, which take any.  *why: what keeps it from devices
+ * that are there, if any are. */
+const struct mw_backend *mw_backend_best(const struct mw_backend_place *place, GError **why);
+
 extern const struct mw_backend mw_backend_cuda; /* where it is built in (MW_CUDA) */
 
 #endif

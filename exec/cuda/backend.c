@@ -58,6 +58,21 @@ describe(int index, struct mw_backend_device *device, GError **error)
     return true;
 }
 
+static bool
+takes(const struct mw_backend_place *place, GError **error)
+{
+    struct mw_cuda_gpu gpu;
+
+    if (place->ranks > 1) {
+        g_set_error(
+            error, MW_ERROR, MW_ERROR_INVALID,
+            "GPUs: a run of %d ranks takes collectives between GPUs, which are not there yet",
+            place->ranks);
+        return false;
+    }
+    return mw_cuda_gpu_pick(place->node_rank, place->node_ranks, &gpu, error);
+}
+
 /* --- life ------------------------------------------------------------------------------------ */
 
 static void
@@ -298,6 +313,7 @@ const struct mw_backend mw_backend_cuda = {
     .apart = true,
     .devices = mw_cuda_gpu_count,
     .describe = describe,
+    .takes = takes,
     .open = open_cuda,
     .close = close_cuda,
     .pin = pin,

@@ -158,6 +158,43 @@ test_ranks(void)
 }
 
 static void
+assert_best(int ranks, const struct mw_backend *expected, const char *why)
+{
+    struct mw_backend_place place = {.ranks = ranks, .node_ranks = ranks};
+    g_autoptr(GError) error = NULL;
+
+    g_assert_true(mw_backend_best(&place, &error) == expected);
+    g_assert_cmpstr(error ? error->message : NULL, ==, why);
+    g_assert_true(mw_backend_takes(&mw_backend_cpu, &place, NULL));
+    /* What keeps a rank from it is what is said where it is asked for. */
+    bool there = mw_backend_cuda.devices(NULL) > 0;
+    g_assert_cmpint(mw_backend_takes(&mw_backend_cuda, &place, NULL), ==, there && !why);
+}
+
+/* Cores, silently where there is no GPU, else with the reason. */
+static void
+test_best(void)
+{
+    struct fake_machine good = fake_machine;
+
+    g_unsetenv("CUDA_VISIBLE_DEVICES");
+    assert_best(1, &mw_backend_cuda, NULL);
+    fake_machine.gpus = 2;
+    assert_best(2, &mw_backend_cpu,
+                "GPUs: a run of 2 ranks takes collectives between GPUs, which are not there yet");
+    fake_machine.major = 7;
+    assert_best(1, &mw_backend_cpu,
+                "GPU 0 (made of threads): its compute capability is 7.0, the oldest that will do "
+                "8.0");
+    fake_machine.gpus = 0;
+    assert_best(1, &mw_backend_cpu, NULL);
+    fake_machine = good;
+    fake_machine.driver_version = 0;
+    assert_best(2, &mw_backend_cpu, NULL);
+    fake_machine = good;
+}
+
+static void
 test_out_of_memory(void)
 {
     struct fake_machine good = fake_machine;
@@ -240,6 +277,7 @@ main(int argc, char **argv)
     g_test_add_func("/cuda-backend/delayed", test_delayed);
     g_test_add_func("/cuda-backend/no-gpu", test_no_gpu);
     g_test_add_func("/cuda-backend/ranks", test_ranks);
+    g_test_add_func("/cuda-backend/best", test_best);
     g_test_add_func("/cuda-backend/clock", test_clock);
     g_test_add_func("/cuda-backend/out-of-memory", test_out_of_memory);
     g_test_add_func("/cuda-backend/lost", test_lost);

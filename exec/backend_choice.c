@@ -1,0 +1,26 @@
+/* One of the backends, by name or by what a rank needs. */
+#include <string.h>
+
+#include "exec/backend.h"
+
+const struct mw_backend *
+mw_backend_find(const char *name)
+{
+    for (const struct mw_backend *const *at = mw_backends; *at; at++)
+        if (!strcmp((*at)->name, name))
+            return *at;
+    return NULL;
+}
+
+const struct mw_backend *
+mw_backend_best(const struct mw_backend_place *place, GError **why)
+{
+    for (const struct mw_backend *const *at = mw_backends; *at; at++) {
+        if (!(*at)->apart || (*at)->devices(NULL) <= 0)
+            continue;
+        g_clear_error(why);
+        if (mw_backend_takes(*at, place, why))
+            return *at;
+    }
+    return &mw_backend_cpu;
+}

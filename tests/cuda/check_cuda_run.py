@@ -1,0 +1,76 @@
+#!/usr/bin/python3
+"""`memwall run` where there is a GPU (one made of threads, fake.h), from outside; prints TAP.
+
+best       --backend auto takes it; with several ranks, cores, and a line says why.
+asked for  --backend cuda with several ranks: one line, and the exit status.
+"""
+import json
+import os
+import pathlib
+import shutil
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from check_resume import RanksBox  # noqa: E402
+from check_run import TRAIN, good, losses, report  # noqa: E402
+
+WHY = "GPUs: a run of 2 ranks takes collectives between GPUs"
+RUN = [*TRAIN, "-s", "zero3", "--log", "log.jsonl"]
+
+
+class GpuBox(RanksBox):
+    def __init__(self, folder):
+        super().__init__(folder)
+        del self.environment["CUDA_VISIBLE_DEVICES"]
+
+
+def lines(done, words):
+    return [line for line in done.said.splitlines() if words in line]
+
+
+def check_alone(box):
+    """With the bits of the cores."""
+    done = box.run(*RUN, "--json")
+    yield from good(done)
+    run = json.loads(done.text)["run"]
+    if run["backend"] != "cuda" or "made of threads" not in run["machine"] or lines(done, "GPUs"):
+        yield f"run is {run}, said {done.said!r}"
+    got = losses(box)
+    yield from good(box.run(*RUN, "--backend", "cpu"))
+    if got != losses(box):
+        yield f"losses are {got}, on cores {losses(box)}"
+
+
+def check_several(box):
+    done = box.launch(2, *RUN, "--json")
+    yield from good(done)
+    backend = json.loads(done.text)["run"]["backend"]
+    said = lines(done, "--backend cpu")
+    if backend != "cpu" or len(said) != 1 or WHY not in said[0]:
+        yield f"backend is {backend}, said {done.said!r}"
+
+
+def check_cores(box):
+    """Asked for, there is nothing to explain."""
+    done = box.launch(2, *RUN, "--backend", "cpu")
+    yield from good(done)
+    if lines(done, "GPU"):
+        yield f"said {done.said!r}"
+
+
+def check_refused(box):
+    done = box.launch(2, *RUN, "--backend", "cuda")
+    if done.returncode == 0 or not lines(done, WHY) or done.text:
+        yield f"status {done.returncode}: {done.said}"
+
+
+def tests(box):
+    yield "best for one rank", check_alone(box)
+    if shutil.which("mpirun") and os.environ.get("MW_MPI") != "0":
+        yield "best for two ranks", check_several(box)
+        yield "cores for two ranks", check_cores(box)
+        yield "asked for by two ranks", check_refused(box)
+
+
+if __name__ == "__main__":
+    sys.exit(report(GpuBox, tests))
