@@ -98,7 +98,8 @@ void mw_weights_start(const struct mw_decoder *decoder, uint64_t seed,
 /* The set holds this model: every tensor is there with its shape and a dtype that converts, and
  * none that the model lacks.  Names may come without "transformer." or "model.".  `prefix` stands
  * before every name ("" for weights; "exp_avg." and the like in a checkpoint with optimizer
- * state); only tensors with it are looked at. */
+ * state); only tensors with it are looked at.  Values are looked at when they are loaded: one that
+ * is not finite is an error. */
 bool mw_weights_check(const struct mw_decoder *decoder, const struct mw_safetensors *set,
                       const char *prefix, GError **error);
 bool mw_weights_load(const struct mw_decoder *decoder, const struct mw_safetensors *set,

@@ -206,6 +206,33 @@ struct load {
 };
 
 static bool
+is_finite(const struct load *load, const char *out, int64_t i)
+{
+    if (load->as == MW_DTYPE_FP32)
+        return (((const uint32_t *)out)[i] & 0x7f800000) != 0x7f800000;
+    return (((const uint16_t *)out)[i] & 0x7f80) != 0x7f80;
+}
+
+/* Elements as the file counts them.  Of values that are not finite no step would ever come. */
+static bool
+read_finite(const struct load *load, const struct mw_safetensor *tensor, int64_t first,
+            int64_t count, char *out)
+{
+    if (!mw_safetensors_read(load->set, tensor, first, count, load->as, out, load->error))
+        return false;
+    for (int64_t i = 0; i < count; i++) {
+        if (is_finite(load, out, i))
+            continue;
+        g_set_error(load->error, MW_ERROR, MW_ERROR_INVALID,
+                    "%s: tensor \"%s\": element %" G_GINT64_FORMAT
+                    " is no number or infinite: must be finite",
+                    mw_safetensors_file(load->set, tensor), tensor->name, first + i);
+        return false;
+    }
+    return true;
+}
+
+static bool
 load_transposed(const struct load *load, const struct mw_safetensor *tensor,
                 const struct mw_weights_piece *piece)
 {
@@ -216,8 +243,7 @@ load_transposed(const struct load *load, const struct mw_safetensor *tensor,
         struct column of = column_of(piece, inputs, i);
         if (of.begin >= of.end)
             continue;
-        if (!mw_safetensors_read(load->set, tensor, i * outputs + of.begin, of.end - of.begin,
-                                 load->as, column, load->error))
+        if (!read_finite(load, tensor, i * outputs + of.begin, of.end - of.begin, column))
             return false;
         scatter(load->out, column, piece, of, i, load->element_bytes);
     }
@@ -235,8 +261,8 @@ load_piece(const struct mw_weights_piece *piece, void *data)
         return false;
     if (piece->weight.transposed)
         return load_transposed(load, tensor, piece);
-    return mw_safetensors_read(load->set, tensor, piece->first, piece->count, load->as,
-                               load->out + piece->at * load->element_bytes, load->error);
+    return read_finite(load, tensor, piece->first, piece->count,
+                       load->out + piece->at * load->element_bytes);
 }
 
 bool

@@ -198,6 +198,8 @@ struct edit {
     const char *leave_out, *rename, *to, *reshape;
     const char *strip; /* from the begin of all names */
     enum mw_safetensors_dtype dtype;
+    const char *poison; /* its element 5 has these bits */
+    uint32_t poison_bits;
 };
 
 static const char *
@@ -231,6 +233,10 @@ edited(const char *folder, const struct edit *edit, const char *path)
         bytes += size;
     }
     g_assert_true(mw_safetensors_begin(writer, &error));
+    if (edit->poison) {
+        mw_safetensors_write(writer, edit->poison, 5, 1, &edit->poison_bits, &error);
+        bytes -= mw_safetensors_dtype_bytes(edit->dtype);
+    }
     g_assert_true(mw_safetensors_commit(writer, bytes, &error)); /* holes: zeros */
     mw_safetensors_writer_free(writer);
     mw_safetensors_close(set);
@@ -300,6 +306,44 @@ test_check_other_model(void)
     mw_safetensors_close(set);
 }
 
+/* Element 5 of a vector and of a matrix that is transposed, in both types that values become. */
+static void
+test_not_finite(void)
+{
+    const uint32_t nan = 0x7fc00000, infinite = 0xff800000;
+    const struct edit rows[] = {
+        {.dtype = MW_SAFETENSORS_F32, .poison = "transformer.h.1.ln_2.bias", .poison_bits = nan},
+        {.dtype = MW_SAFETENSORS_BF16,
+         .poison = "transformer.h.1.mlp.c_fc.weight",
+         .poison_bits = infinite >> 16},
+        {.dtype = MW_SAFETENSORS_F16,
+         .poison = "transformer.h.1.mlp.c_fc.bias",
+         .poison_bits = 0x7c00},
+    };
+    const uint32_t operators = 1u << MW_OPERATOR_NORM2 | 1u << MW_OPERATOR_MLP_UP;
+    const struct mw_weights_part good = {.layer = 0, .operators = operators, .tiles = 1},
+                                 bad = {.layer = 1, .operators = operators, .tiles = 1};
+    g_autofree char *folder = g_dir_make_tmp("memwall-weights-XXXXXX", NULL);
+    g_autofree char *path = g_build_filename(folder, "edited.safetensors", NULL);
+    struct mw_decoder decoder = mw_test_decoder(FIXTURES "gpt2-small");
+    const int64_t size = mw_weights_part_elements(&decoder, &good);
+    g_autofree float *values = g_new(float, size);
+
+    for (size_t i = 0; i < G_N_ELEMENTS(rows); i++) {
+        struct mw_safetensors *set = edited(FIXTURES "gpt2-small", &rows[i], path);
+        for (int wide = 0; wide < 2; wide++) {
+            const enum mw_dtype as = wide ? MW_DTYPE_FP32 : MW_DTYPE_BF16;
+            GError *error = NULL;
+            g_assert_true(mw_weights_load(&decoder, set, "", &good, 0, size, as, values, NULL));
+            g_assert_false(mw_weights_load(&decoder, set, "", &bad, 0, size, as, values, &error));
+            assert_error(error, rows[i].poison, "element 5 is no number or infinite");
+        }
+        mw_safetensors_close(set);
+        g_unlink(path);
+    }
+    g_rmdir(folder);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -308,5 +352,6 @@ main(int argc, char **argv)
     g_test_add_func("/weights/store", test_store);
     g_test_add_func("/weights/check", test_check);
     g_test_add_func("/weights/check-other-model", test_check_other_model);
+    g_test_add_func("/weights/not-finite", test_not_finite);
     return g_test_run();
 }
