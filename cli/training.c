@@ -153,7 +153,7 @@ has_memory(const struct cli_training *run)
     struct mw_memory_room room;
     struct mw_backend_device device;
 
-    mw_memory_room(&room);
+    mw_memory_room_of_run(&room);
     if (!enough(need, mw_memory_short_bytes(&room, need), "here", room.bound))
         return false;
     /* What cannot be described is refused with its reason when it is opened. */

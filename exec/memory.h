@@ -25,6 +25,10 @@ struct mw_memory_room {
  * RLIMIT_DATA.  Page cache counts as room: the kernel drops it. */
 void mw_memory_room(struct mw_memory_room *room);
 
+/* The same before a run starts its threads: of the limits' address space it leaves them their
+ * stacks, and libraries what they take. */
+void mw_memory_room_of_run(struct mw_memory_room *room);
+
 /* The same with /proc and /sys looked up below `root`. */
 void mw_memory_room_under(const char *root, struct mw_memory_room *room);
 

@@ -6,6 +6,10 @@
 
 #include "exec/memory_internal.h"
 
+#define USUAL_STACK_BYTES (INT64_C(8) << 20)
+#define OTHER_THREADS 12 /* of lanes, drives and MPI */
+#define LIBRARIES_BYTES (INT64_C(64) << 20)
+
 int64_t
 mw_memory_read_number(const char *path)
 {
@@ -63,9 +67,34 @@ bound_by_machine(const char *root, struct mw_memory_room *room)
         room->huge_page_bytes = MAX(free_pages - MAX(reserved_pages, 0), 0) * page_kib * 1024;
 }
 
+/* Address space that no plan counts: stacks of threads, of the cores too, and what libraries
+ * take while they run.  Some of them do not survive an allocation that fails. */
+static int64_t
+uncounted_bytes(void)
+{
+    const int64_t threads = OTHER_THREADS + 2 * (int64_t)g_get_num_processors();
+    struct rlimit limit;
+    int64_t stack_bytes = USUAL_STACK_BYTES;
+
+    if (!getrlimit(RLIMIT_STACK, &limit) && limit.rlim_cur < INT64_MAX / 2 / (rlim_t)threads)
+        stack_bytes = (int64_t)limit.rlim_cur;
+    return LIBRARIES_BYTES + threads * stack_bytes;
+}
+
+static void
+bound_by_limit(struct mw_memory_room *room, const struct rlimit *limit, int64_t used_bytes,
+               int64_t kept_bytes, const char *name)
+{
+    if (limit->rlim_cur < INT64_MAX)
+        mw_memory_bound(room, (int64_t)limit->rlim_cur - used_bytes - kept_bytes,
+                        "%s of %" PRId64 " bytes, %" PRId64 " in use, %" PRId64
+                        " kept for threads and libraries",
+                        name, (int64_t)limit->rlim_cur, used_bytes, kept_bytes);
+}
+
 /* Fields 1 and 6 of statm: pages of address space, and of data and stack. */
 static void
-bound_by_limits(const char *root, struct mw_memory_room *room)
+bound_by_limits(const char *root, int64_t kept_bytes, struct mw_memory_room *room)
 {
     g_autofree char *path = g_build_filename(root, "proc/self/statm", NULL);
     g_autofree char *text = NULL;
@@ -76,27 +105,38 @@ bound_by_limits(const char *root, struct mw_memory_room *room)
     if (!g_file_get_contents(path, &text, NULL, NULL) ||
         sscanf(text, "%" SCNd64 " %*d %*d %*d %*d %" SCNd64, &space_pages, &data_pages) != 2)
         return;
-    if (!getrlimit(RLIMIT_AS, &limit) && limit.rlim_cur < INT64_MAX)
-        mw_memory_bound(room, (int64_t)limit.rlim_cur - space_pages * page_bytes,
-                        "RLIMIT_AS of %" PRId64 " bytes (ulimit -v)", (int64_t)limit.rlim_cur);
-    if (!getrlimit(RLIMIT_DATA, &limit) && limit.rlim_cur < INT64_MAX)
-        mw_memory_bound(room, (int64_t)limit.rlim_cur - data_pages * page_bytes,
-                        "RLIMIT_DATA of %" PRId64 " bytes (ulimit -d)", (int64_t)limit.rlim_cur);
+    if (!getrlimit(RLIMIT_AS, &limit))
+        bound_by_limit(room, &limit, space_pages * page_bytes, kept_bytes, "RLIMIT_AS (ulimit -v)");
+    if (!getrlimit(RLIMIT_DATA, &limit))
+        bound_by_limit(room, &limit, data_pages * page_bytes, kept_bytes,
+                       "RLIMIT_DATA (ulimit -d)");
+}
+
+static void
+find_room(const char *root, int64_t kept_bytes, struct mw_memory_room *room)
+{
+    *room = (struct mw_memory_room){.bytes = INT64_MAX, .bound = "nothing that could be read"};
+    bound_by_machine(root, room);
+    mw_memory_bound_by_cgroups(root, room);
+    bound_by_limits(root, kept_bytes, room);
 }
 
 void
 mw_memory_room_under(const char *root, struct mw_memory_room *room)
 {
-    *room = (struct mw_memory_room){.bytes = INT64_MAX, .bound = "nothing that could be read"};
-    bound_by_machine(root, room);
-    mw_memory_bound_by_cgroups(root, room);
-    bound_by_limits(root, room);
+    find_room(root, 0, room);
 }
 
 void
 mw_memory_room(struct mw_memory_room *room)
 {
-    mw_memory_room_under("/", room);
+    find_room("/", 0, room);
+}
+
+void
+mw_memory_room_of_run(struct mw_memory_room *room)
+{
+    find_room("/", uncounted_bytes(), room);
 }
 
 int64_t

@@ -222,11 +222,20 @@ test_data_limit(void)
         mw_memory_room(&room);
         g_assert_cmpint(room.bytes, <, INT64_C(1) << 30);
         g_printerr("%s\n", room.bound);
+        /* Stacks of at least so many threads, and more where they are larger. */
+        struct mw_memory_room small_stacks, large_stacks;
+        const struct rlimit large = {2 << 20, 2 << 20}, small = {1 << 20, 1 << 20};
+        g_assert_cmpint(setrlimit(RLIMIT_STACK, &large), ==, 0);
+        mw_memory_room_of_run(&large_stacks);
+        g_assert_cmpint(setrlimit(RLIMIT_STACK, &small), ==, 0);
+        mw_memory_room_of_run(&small_stacks);
+        g_assert_cmpint(small_stacks.bytes, <=, room.bytes - (8 << 20));
+        g_assert_cmpint(large_stacks.bytes, <=, small_stacks.bytes - (8 << 20));
         return;
     }
     g_test_trap_subprocess(NULL, 0, 0);
     g_test_trap_assert_passed();
-    g_test_trap_assert_stderr("*RLIMIT_DATA of 1073741824 bytes*");
+    g_test_trap_assert_stderr("*RLIMIT_DATA (ulimit -d) of 1073741824 bytes*");
 }
 
 /* --- use --- */
