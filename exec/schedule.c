@@ -24,20 +24,18 @@ mw_lr_schedule_check(const struct mw_lr_schedule *schedule, GError **error)
     const struct mw_lr_schedule *s = schedule;
 
     if (!(s->lr > 0 && isfinite(s->lr)))
-        g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
-                    "learning rate %g: a number above 0 is needed", s->lr);
+        g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "--lr %g: must be above 0", s->lr);
     else if (!(s->lr_min >= 0 && s->lr_min <= s->lr))
         g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
-                    "smallest learning rate %g: it lies between 0 and the largest, %g", s->lr_min,
-                    s->lr);
+                    "--lr-min %g: must be a number from 0 to --lr, %g", s->lr_min, s->lr);
     else if (s->warmup_steps < 0 || s->total_steps < 0)
         g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
-                    "a warm-up of %" PRId64 " of %" PRId64 " steps: neither is below 0",
+                    "--warmup %" PRId64 " of --steps %" PRId64 ": neither may be below 0",
                     s->warmup_steps, s->total_steps);
     else if (s->shape == MW_LR_COSINE && s->warmup_steps > s->total_steps)
         g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
-                    "a warm-up of %" PRId64 " steps is longer than the %" PRId64
-                    " steps of the cosine",
+                    "--warmup %" PRId64 ": must be at most --steps, %" PRId64
+                    ", with --lr-schedule cosine",
                     s->warmup_steps, s->total_steps);
     else
         return true;
