@@ -89,7 +89,21 @@ share_device(struct mw_hardware *hardware, int ranks)
         hardware->fabric_bytes_per_s = hardware->pcie_h2d_bytes_per_s * share;
 }
 
-/* A process stands for a GPU: without --gpus the plan is for those that were started. */
+/* A process stands for a GPU: without --gpus the plan is for those that were started, on the nodes
+ * that they are on, or on as many as --nodes says. */
+static void
+plan_for(struct mw_settings *settings, const struct mw_ranks *ranks)
+{
+    if (settings->gpus_per_node != MW_AUTO)
+        return;
+    if (settings->nodes > 1) {
+        settings->gpus_per_node = MAX(mw_ranks_count(ranks) / settings->nodes, 1);
+        return;
+    }
+    settings->gpus_per_node = mw_ranks_node_count(ranks);
+    settings->nodes = mw_ranks_count(ranks) / mw_ranks_node_count(ranks);
+}
+
 static struct cli_request
 for_this_run(const struct cli_request *request, const struct mw_ranks *ranks,
              const struct cli_limits *limits)
@@ -100,10 +114,7 @@ for_this_run(const struct cli_request *request, const struct mw_ranks *ranks,
         share_device(&mine.hardware[outlook], mw_ranks_node_count(ranks));
         cli_limits_apply(limits, mw_ranks_node_count(ranks), &mine.hardware[outlook]);
     }
-    if (mine.settings.gpus_per_node == MW_AUTO) {
-        mine.settings.gpus_per_node = mw_ranks_node_count(ranks);
-        mine.settings.nodes = mw_ranks_count(ranks) / mw_ranks_node_count(ranks);
-    }
+    plan_for(&mine.settings, ranks);
     if (mine.settings.dtype == MW_DTYPE_NONE)
         mine.settings.dtype = MW_DTYPE_BF16;
     return mine;

@@ -397,11 +397,15 @@ WRONG = {
     "--tp 2 --gpus 2 --set node.gpus=2 --set fabric.gb_per_s=9 --set fabric.latency_us=9": (
         2, ["--tp 2"]),
     "--gpus 2 --set node.gpus=2 --set fabric.gb_per_s=9 --set fabric.latency_us=9": (2, ["mpirun"]),
+    "--nodes 2 --set node.nodes_max=2 --set network.gb_per_s=9 --set network.latency_us=9": (
+        2, ["mpirun -n 2"]),
     "--state-layout paper20": (2, ["paper20"]),
     "--device-threads 0": (2, ["--device-threads 0"]),
     "--backend tpu": (2, ["--backend tpu", "auto, cpu, cuda or null"]),
     "--backend null --save point": (2, ["--backend null", "--save"]),
     "--backend null --resume": (2, ["--backend null", "--resume"]),
+    "--lr-min 1 --lr 0.5": (2, ["--lr-min 1", "--lr, 0.5"]),
+    "--lr-schedule cosine --warmup 9 --steps 8": (2, ["--warmup 9", "--steps, 8"]),
     "--lr-schedule bent": (2, ["bent", "cosine"]),
     "extra": (2, ["extra"]),
 }
