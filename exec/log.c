@@ -2,7 +2,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <pthread.h>
 #include <stdlib.h>
 
 #include "exec/log_internal.h"
@@ -11,7 +10,6 @@ struct mw_log {
     struct mw_log_options options;
     struct mw_log_file file;
     struct mw_log_progress progress;
-    pthread_mutex_t mutex;
     bool headed;
 };
 
@@ -21,12 +19,12 @@ mw_log_open(const struct mw_log_options *options, GError **error)
     struct mw_log *log = g_new0(struct mw_log, 1);
 
     log->options = *options;
-    pthread_mutex_init(&log->mutex, NULL);
     if (!mw_log_file_open(&log->file, options, error)) {
         mw_log_close(log);
         return NULL;
     }
     mw_log_progress_open(&log->progress, options);
+    mw_log_progress_show(&log->progress);
     return log;
 }
 
@@ -37,7 +35,6 @@ mw_log_close(struct mw_log *log)
         return;
     mw_log_progress_clear(&log->progress);
     mw_log_file_close(&log->file);
-    pthread_mutex_destroy(&log->mutex);
     g_free(log);
 }
 
@@ -163,21 +160,11 @@ mw_log_step(struct mw_log *log, const struct mw_log_row *row, GError **error)
     struct mw_log_rates rates = rates_of(&log->options, row);
     g_autoptr(GString) line = json_of(log, row, &rates);
 
-    pthread_mutex_lock(&log->mutex);
     mw_log_progress_clear(&log->progress);
     if (log->options.table)
         print_row(log, row, &rates);
     bool ok = mw_log_file_write(&log->file, line, error);
     mw_log_progress_step(&log->progress, row);
     mw_log_progress_show(&log->progress);
-    pthread_mutex_unlock(&log->mutex);
     return ok;
-}
-
-void
-mw_log_progress(struct mw_log *log, double share)
-{
-    pthread_mutex_lock(&log->mutex);
-    mw_log_progress_share(&log->progress, share);
-    pthread_mutex_unlock(&log->mutex);
 }

@@ -2,7 +2,7 @@
  * log.h - what a run says while it trains: a row a step as aligned columns, the same as JSON lines
  * in a file, and on a terminal a line about how far it is.
  *
- * One rank of several logs.  Any thread may call; every call is whole before the next one.
+ * One rank of several logs.
  */
 #ifndef MW_EXEC_LOG_H
 #define MW_EXEC_LOG_H
@@ -51,8 +51,5 @@ void mw_log_close(struct mw_log *log);
 
 /* The line in the file is whole or not there.  False with *error if it cannot be written. */
 bool mw_log_step(struct mw_log *log, const struct mw_log_row *row, GError **error);
-
-/* How much of the step that runs now is done, 0 to 1.  Cheap: most calls show nothing. */
-void mw_log_progress(struct mw_log *log, double share);
 
 #endif

@@ -23,9 +23,7 @@ struct mw_log_progress {
     FILE *out; /* NULL: none */
     int64_t first_step, steps;
     int64_t done;                        /* steps */
-    double share;                        /* of the one that runs */
     int64_t measured_ns, measured_steps; /* without the first, which is longer */
-    int64_t shown_ns;                    /* when last */
     bool visible;
 };
 
@@ -33,7 +31,6 @@ void mw_log_progress_open(struct mw_log_progress *progress, const struct mw_log_
 void mw_log_progress_clear(struct mw_log_progress *progress);
 void mw_log_progress_show(struct mw_log_progress *progress);
 void mw_log_progress_step(struct mw_log_progress *progress, const struct mw_log_row *row);
-void mw_log_progress_share(struct mw_log_progress *progress, double share);
 
 /* --- log.c --- */
 

@@ -5,14 +5,7 @@
 
 #include "exec/log_internal.h"
 
-#define SHOW_EVERY_NS 100000000 /* as often as an eye follows */
 #define COLUMNS_USUAL 80
-
-static int64_t
-now_ns(void)
-{
-    return g_get_monotonic_time() * 1000;
-}
 
 void
 mw_log_progress_open(struct mw_log_progress *progress, const struct mw_log_options *options)
@@ -50,9 +43,9 @@ columns_of(FILE *terminal)
 static void
 append_time_left(GString *line, const struct mw_log_progress *progress)
 {
-    double steps_left = (double)(progress->steps - progress->done) - progress->share;
+    double steps_left = (double)(progress->steps - progress->done);
 
-    if (!progress->measured_steps || steps_left < 0)
+    if (!progress->measured_steps)
         return;
     double mean_s = (double)progress->measured_ns * 1e-9 / (double)progress->measured_steps;
     int64_t left_s = (int64_t)(steps_left * mean_s + 0.5);
@@ -71,14 +64,13 @@ mw_log_progress_show(struct mw_log_progress *progress)
 
     if (!progress->out || progress->done >= progress->steps)
         return;
-    g_string_append_printf(line, "step %" PRId64 " of %" PRId64 ", %.0f%% of it done",
-                           progress->done + 1, progress->steps, 100 * progress->share);
+    g_string_append_printf(line, "step %" PRId64 " of %" PRId64, progress->done + 1,
+                           progress->steps);
     append_time_left(line, progress);
     g_string_truncate(line, MIN(line->len, (gsize)columns_of(progress->out)));
     fprintf(progress->out, "\r%s\033[K", line->str);
     fflush(progress->out);
     progress->visible = true;
-    progress->shown_ns = now_ns();
 }
 
 void
@@ -89,13 +81,4 @@ mw_log_progress_step(struct mw_log_progress *progress, const struct mw_log_row *
         progress->measured_steps++;
     }
     progress->done = row->step + 1;
-    progress->share = 0;
-}
-
-void
-mw_log_progress_share(struct mw_log_progress *progress, double share)
-{
-    progress->share = CLAMP(share, 0, 1);
-    if (progress->out && now_ns() - progress->shown_ns >= SHOW_EVERY_NS)
-        mw_log_progress_show(progress);
 }
