@@ -22,8 +22,8 @@ struct saving {
 
 /* --- declarations ---------------------------------------------------------------------------- */
 
-char *
-mw_checkpoint_fields_text(const struct mw_commit_field *fields, int count)
+static char *
+fields_text(const struct mw_commit_field *fields, int count)
 {
     GString *text = g_string_new(NULL);
 
@@ -39,7 +39,7 @@ describe(const struct saving *saving, struct mw_safetensors_writer *writer)
     struct mw_trainer *trainer = saving->trainer;
     struct mw_commit_field fields[MW_TRAINER_OWN_FIELDS + MW_TRAINER_FIELDS_MAX];
     int count = mw_trainer_fields(trainer, fields);
-    g_autofree char *text = mw_checkpoint_fields_text(fields, count);
+    g_autofree char *text = fields_text(fields, count);
     g_autofree char *step = g_strdup_printf("%" PRId64, trainer->next_step - 1);
 
     mw_safetensors_describe(writer, "format", "pt"); /* what transformers asks for */

@@ -8,17 +8,12 @@
 #define MW_CHECKPOINT_OPTIMIZER "optimizer.safetensors"
 #define MW_CHECKPOINT_CONFIG "config.json"
 #define MW_CHECKPOINT_MASTERS "fp32."
-/* In metadata. */
+/* In metadata; fields as "NAME=VALUE NAME=VALUE", values in hexadecimal. */
 #define MW_CHECKPOINT_STEP "memwall.step"
 #define MW_CHECKPOINT_FIELDS "memwall.fields"
 
 /* Before a state's name: fp32 parameters in the model's file, momentum, variance. */
 extern const char *const mw_checkpoint_prefixes[3];
-
-/* "NAME=VALUE NAME=VALUE", values in hexadecimal; g_free it. */
-char *mw_checkpoint_fields_text(const struct mw_commit_field *fields, int count);
-/* False for a text of another form. */
-bool mw_checkpoint_fields_parse(const char *text, struct mw_commit_record *record);
 
 /* --- checkpoint_folder.c --- */
 /* An empty PATH.part; g_free it.  NULL with *error, also where PATH is something else. */

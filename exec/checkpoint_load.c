@@ -27,8 +27,8 @@ parse_field(const char *word, struct mw_commit_field *field)
     return true;
 }
 
-bool
-mw_checkpoint_fields_parse(const char *text, struct mw_commit_record *record)
+static bool
+fields_parse(const char *text, struct mw_commit_record *record)
 {
     g_auto(GStrv) words = g_strsplit(text, " ", -1);
     int count = (int)g_strv_length(words);
@@ -49,7 +49,7 @@ read_numbers(struct mw_checkpoint *it, GError **error)
 
     if (!step || !fields ||
         !g_ascii_string_to_signed(step, 10, -1, G_MAXINT64 - 1, &it->record.step, NULL) ||
-        !mw_checkpoint_fields_parse(fields, &it->record)) {
+        !fields_parse(fields, &it->record)) {
         g_set_error(error, MW_ERROR, MW_ERROR_FORMAT,
                     "%s: its metadata must have \"" MW_CHECKPOINT_STEP
                     "\" and \"" MW_CHECKPOINT_FIELDS "\", as memwall writes them",

@@ -98,8 +98,4 @@ uint64_t mw_commit_checksum(const void *data, int64_t bytes);
 /* False with *error (which extent, where) when `data` is not what was committed. */
 bool mw_commit_check(const struct mw_commit_extent *extent, const void *data, GError **error);
 
-/* Reads the extent through `buffer` (aligned, a multiple of the tier's alignment) and checks it. */
-bool mw_commit_verify(struct mw_nvme *nvme, const struct mw_commit_extent *extent, void *buffer,
-                      int64_t buffer_bytes, GError **error);
-
 #endif

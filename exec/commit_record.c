@@ -2,6 +2,7 @@
 #include <xxhash.h>
 
 #include "exec/commit_internal.h"
+#include "planner/error.h"
 
 /* Numbers lie in the machine's own order: on another the magic number is a different one. */
 static const uint64_t MAGIC = UINT64_C(0x74694d6d6f63574d);
@@ -38,6 +39,21 @@ uint64_t
 mw_commit_checksum(const void *data, int64_t bytes)
 {
     return XXH3_64bits(data, (size_t)bytes);
+}
+
+bool
+mw_commit_check(const struct mw_commit_extent *extent, const void *data, GError **error)
+{
+    uint64_t checksum = mw_commit_checksum(data, extent->bytes);
+
+    if (checksum == extent->checksum)
+        return true;
+    g_set_error(error, MW_ERROR, MW_ERROR_IO,
+                "extent %" PRId64 " (%" PRId64 " bytes at %" PRId64
+                " of the NVMe tier) is damaged: checksum %016" PRIx64
+                " instead of the committed %016" PRIx64,
+                extent->id, extent->bytes, extent->offset_bytes, checksum, extent->checksum);
+    return false;
 }
 
 static void

@@ -1,5 +1,5 @@
 /*
- * memory.h - host memory of a run: how much may be had, arenas that hold it, who uses how much.
+ * memory.h - host memory of a run: how much may be had, and arenas that hold it.
  *
  * A run reserves its arenas once, before its first step, and gives them back at its end: slots lie
  * at the plan's places inside, so nothing is allocated while it runs.  An arena has the size asked
@@ -55,22 +55,5 @@ bool mw_arena_reserve(struct mw_arena *arena, const char *name, int64_t bytes, G
 
 /* An arena that was never reserved, or all zero, is allowed. */
 void mw_arena_release(struct mw_arena *arena);
-
-/* --- use --- */
-
-enum { MW_MEMORY_PURPOSES_MAX = 32 };
-
-/* What is in use now and was at most, by purpose (an index of the caller's) and in all; any
- * thread.  All zero is the empty ledger. */
-struct mw_memory_ledger {
-    struct mw_memory_use {
-        int64_t current_bytes, peak_bytes;
-    } purposes[MW_MEMORY_PURPOSES_MAX], all;
-};
-
-/* Negative bytes are given back. */
-void mw_memory_take(struct mw_memory_ledger *ledger, int purpose, int64_t bytes);
-struct mw_memory_use mw_memory_use(const struct mw_memory_ledger *ledger, int purpose);
-struct mw_memory_use mw_memory_use_of_all(const struct mw_memory_ledger *ledger);
 
 #endif

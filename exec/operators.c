@@ -123,12 +123,6 @@ mw_operators_destroy(struct mw_operators *operators)
     g_free(operators);
 }
 
-int64_t
-mw_operators_scratch_bytes(const struct mw_operators *operators)
-{
-    return operators->scratch_bytes + operators->token_bytes + operators->rope_bytes;
-}
-
 /* --- running --------------------------------------------------------------------------------- */
 
 static bool

@@ -38,7 +38,4 @@ bool mw_operators_prepare(struct mw_operators *operators, const struct mw_comput
 bool mw_operators_run(struct mw_operators *operators, const struct mw_compute *compute,
                       GError **error);
 
-/* Of all that it holds. */
-int64_t mw_operators_scratch_bytes(const struct mw_operators *operators);
-
 #endif

@@ -219,18 +219,6 @@ mw_tokens_count(const struct mw_tokens *tokens)
     return tokens->count;
 }
 
-int64_t
-mw_tokens_sequences(const struct mw_tokens *tokens)
-{
-    return tokens->sequences;
-}
-
-bool
-mw_tokens_is_text(const struct mw_tokens *tokens)
-{
-    return tokens->token_bytes == 1;
-}
-
 /* --- tokens ---------------------------------------------------------------------------------- */
 
 static uint32_t
@@ -277,7 +265,7 @@ mw_tokens_check(const struct mw_tokens *tokens, GError **error)
 {
     g_autofree uint32_t *bytes = g_new(uint32_t, SCAN_TOKENS);
 
-    if (mw_tokens_is_text(tokens))
+    if (tokens->token_bytes == 1) /* text: checked when it was opened */
         return true;
     for (int64_t at = 0; at < tokens->count; at += SCAN_TOKENS)
         if (!read_tokens(tokens, at, MIN(SCAN_TOKENS, tokens->count - at), bytes, NULL, error))
@@ -301,19 +289,6 @@ struct mw_cursor
 mw_tokens_advance(const struct mw_tokens *tokens, struct mw_cursor cursor, int64_t sequences)
 {
     return cursor_after(tokens, cursor, sequences);
-}
-
-bool
-mw_tokens_check_cursor(const struct mw_tokens *tokens, const struct mw_cursor *cursor,
-                       GError **error)
-{
-    if (cursor->epoch >= 0 && cursor->sequence >= 0 && cursor->sequence < tokens->sequences)
-        return true;
-    return refuse(tokens, MW_ERROR_INVALID, error,
-                  "epoch %" G_GINT64_FORMAT ", sequence %" G_GINT64_FORMAT
-                  " of the run that goes on: must lie within its %" G_GINT64_FORMAT
-                  " sequences of %" G_GINT64_FORMAT ": other data, or another sequence length",
-                  cursor->epoch, cursor->sequence, tokens->sequences, tokens->seq);
 }
 
 /* A permutation of [0, count): four rounds of a Feistel network on the next power of four, walked

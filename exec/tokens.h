@@ -41,8 +41,6 @@ struct mw_tokens *mw_tokens_open(const char *path, int64_t vocab, int64_t seq, u
 void mw_tokens_close(struct mw_tokens *tokens); /* NULL is allowed */
 
 int64_t mw_tokens_count(const struct mw_tokens *tokens);
-int64_t mw_tokens_sequences(const struct mw_tokens *tokens); /* of an epoch */
-bool mw_tokens_is_text(const struct mw_tokens *tokens);
 
 /* Every token of the file is within the vocabulary; reads all of it. */
 bool mw_tokens_check(const struct mw_tokens *tokens, GError **error);
@@ -56,8 +54,5 @@ bool mw_tokens_batch(const struct mw_tokens *tokens, const struct mw_cursor *cur
 /* `cursor`, moved on by all sequences of a step. */
 struct mw_cursor mw_tokens_advance(const struct mw_tokens *tokens, struct mw_cursor cursor,
                                    int64_t sequences);
-/* A cursor read from a record belongs to this data. */
-bool mw_tokens_check_cursor(const struct mw_tokens *tokens, const struct mw_cursor *cursor,
-                            GError **error);
 
 #endif

@@ -3,8 +3,9 @@
 
 #include "planner/build_internal.h"
 
-int
-mw_build_largest_operator(const struct mw_class_info *class, const struct mw_unit *unit)
+/* The operator that a unit's tiles cut: an embedding or a matrix product. */
+static int
+largest_operator(const struct mw_class_info *class, const struct mw_unit *unit)
 {
     int best = unit->first;
 
@@ -170,8 +171,7 @@ mw_compute_visit(struct builder *b, uint32_t visit)
     const struct mw_unit *unit = &class->units[v->unit];
     bool weight = v->tied == TIED_WEIGHT;
     int64_t tiles = weight ? b->sizing->classes[MW_CLASS_HEAD].units[0].tiles : unit->tiles;
-    int tiled = weight ? find_operator(class, MW_OPERATOR_LOGITS)
-                       : mw_build_largest_operator(class, unit);
+    int tiled = weight ? find_operator(class, MW_OPERATOR_LOGITS) : largest_operator(class, unit);
     if (backward && (weight || makes_gradient(b, v, unit, tiled)))
         gradient = mw_gradient_slot(b, v, &mode);
     for (int step = 0; step < unit->count; step++) {

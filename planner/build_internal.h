@@ -154,8 +154,6 @@ void mw_fetch_ahead(struct builder *b, uint32_t visit);
 void mw_fetch_release(struct builder *b, uint32_t visit);
 
 /* --- build_compute.c --- */
-/* The operator that names a unit, and that its tiles cut: an embedding or a matrix product. */
-int mw_build_largest_operator(const struct mw_class_info *class, const struct mw_unit *unit);
 void mw_compute_visit(struct builder *b, uint32_t visit);
 
 /* --- build_gradient.c --- */

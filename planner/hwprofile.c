@@ -13,8 +13,8 @@
 #define SUFFIX ".ini"
 #define INHERIT_MAX 8
 
-struct mw_hwprofile *
-mw_hwprofile_new(const char *origin)
+static struct mw_hwprofile *
+empty_profile(const char *origin)
 {
     struct mw_hwprofile *profile = g_new0(struct mw_hwprofile, 1);
     size_t count;
@@ -116,7 +116,7 @@ read_text(const char *path, gsize *length, GError **error)
 static struct mw_hwprofile *
 parse(const char *text, size_t length, const char *origin, GError **error)
 {
-    struct mw_hwprofile *profile = mw_hwprofile_new(origin);
+    struct mw_hwprofile *profile = empty_profile(origin);
 
     profile->name = g_strndup(origin, strlen(origin) - (is_path(origin) ? strlen(SUFFIX) : 0));
     if (mw_hw_file_parse(profile, text, length, error))
@@ -128,7 +128,7 @@ parse(const char *text, size_t length, const char *origin, GError **error)
 struct mw_hwprofile *
 mw_hwprofile_copy(const struct mw_hwprofile *profile)
 {
-    struct mw_hwprofile *copy = mw_hwprofile_new(profile->origin);
+    struct mw_hwprofile *copy = empty_profile(profile->origin);
     size_t count;
 
     mw_hw_keys(&count);

@@ -54,6 +54,4 @@ void mw_hw_value_clear(struct mw_hw_value *value);
 bool mw_hw_file_parse(struct mw_hwprofile *profile, const char *text, size_t length,
                       GError **error);
 
-struct mw_hwprofile *mw_hwprofile_new(const char *origin);
-
 #endif

@@ -125,7 +125,5 @@ bool mw_model_validate_shape(const struct mw_model *model, const struct mw_shape
                              GError **error);
 
 char **mw_model_list(void); /* preset names, in file order; g_strfreev */
-/* A preset's "source" or "note"; NULL without one; g_free it. */
-char *mw_model_preset_text(const char *name, const char *key);
 
 #endif

@@ -149,9 +149,9 @@ check_params(const struct check *check)
     return false;
 }
 
-bool
-mw_model_check(const struct mw_model *model, const struct mw_dimension_names *names,
-               const char *origin, GError **error)
+static bool
+check_all(const struct mw_model *model, const struct mw_dimension_names *names, const char *origin,
+          GError **error)
 {
     struct mw_model copy = *model;
     struct check check = {&copy, names, origin, error};
@@ -164,7 +164,7 @@ mw_model_check(const struct mw_model *model, const struct mw_dimension_names *na
 bool
 mw_model_validate(const struct mw_model *model, const char *origin, GError **error)
 {
-    return mw_model_check(model, &mw_preset_names, origin, error);
+    return check_all(model, &mw_preset_names, origin, error);
 }
 
 static bool
@@ -205,5 +205,5 @@ mw_model_complete(struct mw_model *model, const struct mw_dimension_names *names
         model->position_rows += model->seq;
     else
         model->position_rows = 0;
-    return mw_model_check(model, names, origin, error);
+    return check_all(model, names, origin, error);
 }

@@ -57,8 +57,6 @@ bool mw_model_begin(struct mw_model *model, const char *architecture);
 /* Gives absent dimensions their defaults, which must divide, then checks the whole. */
 bool mw_model_complete(struct mw_model *model, const struct mw_dimension_names *names,
                        const char *origin, GError **error);
-bool mw_model_check(const struct mw_model *model, const struct mw_dimension_names *names,
-                    const char *origin, GError **error);
 /* `text` cut at a character's boundary. */
 void mw_model_set_name(struct mw_model *model, const char *text);
 

@@ -223,12 +223,3 @@ mw_model_list(void)
 
     return file ? g_key_file_get_groups(file, NULL) : g_new0(char *, 1);
 }
-
-char *
-mw_model_preset_text(const char *name, const char *key)
-{
-    g_autofree char *path = NULL;
-    g_autoptr(GKeyFile) file = open_presets(&path, NULL);
-
-    return file ? g_key_file_get_value(file, name, key, NULL) : NULL;
-}

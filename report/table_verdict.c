@@ -176,10 +176,3 @@ mw_table_verdict_body(FILE *out, const struct mw_result *result)
     }
     mw_table_notes(out, result);
 }
-
-void
-mw_table_verdict(FILE *out, const struct mw_result *result)
-{
-    mw_table_verdict_body(out, result);
-    mw_table_last_line(out, result);
-}

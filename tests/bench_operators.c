@@ -230,9 +230,6 @@ main(int argc, char **argv)
         good = good && bench_row(&b, row, false);
     for (int row = ROW_COUNT - 1; row >= 0; row--)
         good = good && bench_row(&b, row, true);
-    printf("scratch %.1f MiB\n", (double)(mw_operators_scratch_bytes(b.operators) +
-                                          mw_cpu_device_scratch_bytes(b.device)) /
-                                     0x1p20);
     mw_operators_destroy(b.operators);
     mw_cpu_device_destroy(b.device);
     tear_down(&b);

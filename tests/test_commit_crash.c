@@ -124,7 +124,9 @@ resume(const struct history *history, const struct mw_nvme_fixture *fixture)
         g_assert_true(mw_commit_resume(commit, step, &record, NULL));
         for (int i = 0; i < PIECES && step > 0; i++)
             if (record.extents[i].checksum != history->checksums[step][i] ||
-                !mw_commit_verify(nvme, &record.extents[i], buffer, PIECE_BYTES, NULL))
+                !mw_nvme_transfer(nvme, MW_NVME_READ, record.extents[i].offset_bytes, PIECE_BYTES,
+                                  buffer, NULL) ||
+                !mw_commit_check(&record.extents[i], buffer, NULL))
                 step = -1;
         mw_commit_record_clear(&record);
     }

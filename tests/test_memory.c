@@ -1,7 +1,6 @@
 /* Room, arenas and the ledger of host memory. */
 #include <glib.h>
 #include <glib/gstdio.h>
-#include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -238,42 +237,6 @@ test_data_limit(void)
     g_test_trap_assert_stderr("*RLIMIT_DATA (ulimit -d) of 1073741824 bytes*");
 }
 
-/* --- use --- */
-
-static void *
-use_memory(void *data)
-{
-    for (int i = 0; i < 10000; i++) {
-        mw_memory_take(data, 2, 7);
-        mw_memory_take(data, 2, -7);
-    }
-    return NULL;
-}
-
-static void
-test_use(void)
-{
-    struct mw_memory_ledger ledger = {0};
-    pthread_t threads[4];
-
-    mw_memory_take(&ledger, 0, 100);
-    mw_memory_take(&ledger, 1, 50);
-    mw_memory_take(&ledger, 0, -100);
-    mw_memory_take(&ledger, 1, 60);
-    g_assert_cmpint(mw_memory_use(&ledger, 0).current_bytes, ==, 0);
-    g_assert_cmpint(mw_memory_use(&ledger, 0).peak_bytes, ==, 100);
-    g_assert_cmpint(mw_memory_use(&ledger, 1).peak_bytes, ==, 110);
-    g_assert_cmpint(mw_memory_use_of_all(&ledger).current_bytes, ==, 110);
-    g_assert_cmpint(mw_memory_use_of_all(&ledger).peak_bytes, ==, 150);
-    for (int i = 0; i < 4; i++)
-        pthread_create(&threads[i], NULL, use_memory, &ledger);
-    for (int i = 0; i < 4; i++)
-        pthread_join(threads[i], NULL);
-    g_assert_cmpint(mw_memory_use(&ledger, 2).current_bytes, ==, 0);
-    g_assert_cmpint(mw_memory_use(&ledger, 2).peak_bytes, >=, 7);
-    g_assert_cmpint(mw_memory_use(&ledger, 2).peak_bytes, <=, 28);
-}
-
 int
 main(int argc, char **argv)
 {
@@ -287,6 +250,5 @@ main(int argc, char **argv)
     g_test_add_func("/memory/arena/exact", test_exact);
     g_test_add_func("/memory/arena/too-large", test_too_large);
     g_test_add_func("/memory/arena/lock-limit", test_lock_limit);
-    g_test_add_func("/memory/use", test_use);
     return g_test_run();
 }

@@ -7,8 +7,9 @@
 #include "exec/cuda/queue.h"
 #include "planner/error.h"
 
-void
-mw_cuda_note(struct mw_cuda_device *device, int status, const char *call)
+/* Keeps the first status that is bad. */
+static void
+keep(struct mw_cuda_device *device, int status, const char *call)
 {
     if (status == cudaSuccess || device->status)
         return;
@@ -26,7 +27,7 @@ mw_cuda_launched(struct mw_cuda_device *device, GError **error)
 }
 
 #define LAUNCH(device, name, ...)                                                                  \
-    mw_cuda_note(device, mw_cuda_##name(mw_cuda_stream(), __VA_ARGS__), "kernel " #name)
+    keep(device, mw_cuda_##name(mw_cuda_stream(), __VA_ARGS__), "kernel " #name)
 
 static bool
 suits(void *device, const struct mw_decoder *decoder, GError **error)
@@ -71,8 +72,7 @@ upload(void *device, void *to, const void *from, int64_t bytes, GError **error)
 static void
 clear(void *device, void *to, int64_t bytes)
 {
-    mw_cuda_note(device, cudaMemsetAsync(to, 0, (size_t)bytes, mw_cuda_stream()),
-                 "cudaMemsetAsync");
+    keep(device, cudaMemsetAsync(to, 0, (size_t)bytes, mw_cuda_stream()), "cudaMemsetAsync");
 }
 
 static void

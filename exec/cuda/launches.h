@@ -21,8 +21,6 @@ struct mw_cuda_device {
 /* Their `device` is a struct mw_cuda_device; the thread's current device must be its GPU. */
 extern const struct mw_kernels mw_cuda_kernels;
 
-/* Keeps a launch's status. */
-void mw_cuda_note(struct mw_cuda_device *device, int status, const char *call);
 /* False with *error if a launch has failed since this was asked last. */
 bool mw_cuda_launched(struct mw_cuda_device *device, GError **error);
 

@@ -152,13 +152,6 @@ mw_cuda_matmul_destroy(struct mw_cuda_matmul *matmul)
     g_free(matmul);
 }
 
-int64_t
-mw_cuda_matmul_workspace_bytes(const struct mw_cuda_matmul *matmul)
-{
-    (void)matmul;
-    return WORKSPACE_BYTES;
-}
-
 /* --- choices --------------------------------------------------------------------------------- */
 
 static bool

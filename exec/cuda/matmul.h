@@ -33,7 +33,4 @@ bool mw_cuda_matmul_run(struct mw_cuda_matmul *matmul, void *stream,
                         const struct mw_product *product, void *c, const uint16_t *a,
                         const uint16_t *b, const uint16_t *bias, GError **error);
 
-/* Bytes of device memory that it holds. */
-int64_t mw_cuda_matmul_workspace_bytes(const struct mw_cuda_matmul *matmul);
-
 #endif
