@@ -9,6 +9,7 @@
 
 #include "exec/cpu/kernels.h"
 #include "exec/cpu/matmul.h"
+#include "exec/kernels_plain.h"
 #include "planner/error.h"
 
 #define ALIGNMENT 64
@@ -138,68 +139,15 @@ multiply(void *device, const struct mw_product *product, void *c, const uint16_t
     return told(cpu, mw_cpu_matmul_run(cpu->matmul, product, c, a, b, bias), error);
 }
 
-/* --- activations ----------------------------------------------------------------------------- */
+/* --- as they are called ---------------------------------------------------------------------- */
 
-#define ACTIVATION(name)                                                                           \
-    static void name##_forward(void *device, uint16_t *y, const uint16_t *x, int64_t n)            \
+#define HAND_ON(name, parameters, ...)                                                             \
+    static void name parameters                                                                    \
     {                                                                                              \
-        kernels_of(device)->name##_forward(y, x, n);                                               \
-    }                                                                                              \
-    static void name##_backward(void *device, uint16_t *dx, const uint16_t *dy, const uint16_t *x, \
-                                int64_t n)                                                         \
-    {                                                                                              \
-        kernels_of(device)->name##_backward(dx, dy, x, n);                                         \
+        kernels_of(device)->name(__VA_ARGS__);                                                     \
     }
 
-ACTIVATION(gelu)
-ACTIVATION(gelu_erf)
-ACTIVATION(relu)
-
-static void
-swiglu_forward(void *device, uint16_t *y, const uint16_t *gate, const uint16_t *up, int64_t n)
-{
-    kernels_of(device)->swiglu_forward(y, gate, up, n);
-}
-
-static void
-swiglu_backward(void *device, uint16_t *dgate, uint16_t *dup, const uint16_t *dy,
-                const uint16_t *gate, const uint16_t *up, int64_t n)
-{
-    kernels_of(device)->swiglu_backward(dgate, dup, dy, gate, up, n);
-}
-
-/* --- norms ----------------------------------------------------------------------------------- */
-
-static void
-layernorm_forward(void *device, uint16_t *y, float *mean, float *rstd, const uint16_t *x,
-                  const uint16_t *weight, const uint16_t *bias, int64_t rows, int64_t columns,
-                  float eps)
-{
-    kernels_of(device)->layernorm_forward(y, mean, rstd, x, weight, bias, rows, columns, eps);
-}
-
-static void
-layernorm_backward(void *device, uint16_t *dx, const uint16_t *dx_add, const uint16_t *dy,
-                   const uint16_t *x, const uint16_t *weight, const float *mean, const float *rstd,
-                   int64_t rows, int64_t columns)
-{
-    kernels_of(device)->layernorm_backward(dx, dx_add, dy, x, weight, mean, rstd, rows, columns);
-}
-
-static void
-rmsnorm_forward(void *device, uint16_t *y, float *rstd, const uint16_t *x, const uint16_t *weight,
-                int64_t rows, int64_t columns, float eps)
-{
-    kernels_of(device)->rmsnorm_forward(y, rstd, x, weight, rows, columns, eps);
-}
-
-static void
-rmsnorm_backward(void *device, uint16_t *dx, const uint16_t *dx_add, const uint16_t *dy,
-                 const uint16_t *x, const uint16_t *weight, const float *rstd, int64_t rows,
-                 int64_t columns)
-{
-    kernels_of(device)->rmsnorm_backward(dx, dx_add, dy, x, weight, rstd, rows, columns);
-}
+MW_PLAIN_KERNELS(HAND_ON)
 
 /* --- sums over rows -------------------------------------------------------------------------- */
 
@@ -231,13 +179,6 @@ bias_gradient(void *device, struct mw_gradient dbias, const uint16_t *dy, int64_
 
 /* --- embeddings ------------------------------------------------------------------------------ */
 
-static void
-embedding_forward(void *device, uint16_t *y, const uint16_t *weight, const int32_t *tokens,
-                  int64_t rows, int64_t columns, int32_t first, int32_t count)
-{
-    kernels_of(device)->embedding_forward(y, weight, tokens, rows, columns, first, count);
-}
-
 /* The order of the tokens. */
 static int64_t
 embedding_scratch_bytes(void *device, int64_t rows, int64_t vocab)
@@ -245,36 +186,6 @@ embedding_scratch_bytes(void *device, int64_t rows, int64_t vocab)
     (void)device;
     (void)vocab;
     return rows * (int64_t)sizeof(uint64_t);
-}
-
-static void
-embedding_backward(void *device, struct mw_gradient dweight, const uint16_t *dy,
-                   const int32_t *tokens, int64_t rows, int64_t columns, int32_t first,
-                   int32_t count, void *scratch)
-{
-    kernels_of(device)->embedding_backward(dweight, dy, tokens, rows, columns, first, count,
-                                           scratch);
-}
-
-static void
-position_forward(void *device, uint16_t *y, const uint16_t *weight, int64_t batch, int64_t seq,
-                 int64_t columns)
-{
-    kernels_of(device)->position_forward(y, weight, batch, seq, columns);
-}
-
-static void
-position_backward(void *device, struct mw_gradient dweight, const uint16_t *dy, int64_t batch,
-                  int64_t seq, int64_t columns, int64_t positions)
-{
-    kernels_of(device)->position_backward(dweight, dy, batch, seq, columns, positions);
-}
-
-static void
-rope(void *device, uint16_t *x, const float *table, int64_t batch, int64_t seq, int64_t heads,
-     int64_t head_dim, int64_t ld, bool inverse)
-{
-    kernels_of(device)->rope(x, table, batch, seq, heads, head_dim, ld, inverse);
 }
 
 /* --- attention ------------------------------------------------------------------------------- */
@@ -335,29 +246,15 @@ const struct mw_kernels mw_cpu_device_kernels = {
     .copy_rows = copy_rows,
     .prepare = prepare,
     .multiply = multiply,
-    .gelu_forward = gelu_forward,
-    .gelu_backward = gelu_backward,
-    .gelu_erf_forward = gelu_erf_forward,
-    .gelu_erf_backward = gelu_erf_backward,
-    .relu_forward = relu_forward,
-    .relu_backward = relu_backward,
-    .swiglu_forward = swiglu_forward,
-    .swiglu_backward = swiglu_backward,
-    .layernorm_forward = layernorm_forward,
-    .layernorm_backward = layernorm_backward,
-    .rmsnorm_forward = rmsnorm_forward,
-    .rmsnorm_backward = rmsnorm_backward,
     .row_sums_scratch_bytes = row_sums_scratch_bytes,
     .norm_weight_gradient = norm_weight_gradient,
     .bias_gradient = bias_gradient,
-    .embedding_forward = embedding_forward,
     .embedding_scratch_bytes = embedding_scratch_bytes,
-    .embedding_backward = embedding_backward,
-    .position_forward = position_forward,
-    .position_backward = position_backward,
-    .rope = rope,
     .attention_scratch_bytes = attention_scratch_bytes,
     .attention_forward = attention_forward,
     .attention_backward = attention_backward,
     .cross_entropy = cross_entropy,
+    /* clang-format off */
+    MW_PLAIN_KERNELS(MW_PLAIN_ENTRY)
+    /* clang-format on */
 };

@@ -1,6 +1,7 @@
 #include "tests/cuda/kernel_table.h"
 
 #include "exec/cuda/kernels.h"
+#include "exec/kernels_plain.h"
 #include "tests/cuda/mirrors.h"
 
 static struct mw_gradient
@@ -305,26 +306,12 @@ const struct mw_cpu_kernels mw_test_cuda_kernels = {
     .to_bf16 = to_bf16,
     .accumulate = accumulate,
     .add = add,
-    .gelu_forward = gelu_forward,
-    .gelu_backward = gelu_backward,
-    .gelu_erf_forward = gelu_erf_forward,
-    .gelu_erf_backward = gelu_erf_backward,
-    .relu_forward = relu_forward,
-    .relu_backward = relu_backward,
-    .swiglu_forward = swiglu_forward,
-    .swiglu_backward = swiglu_backward,
-    .layernorm_forward = layernorm_forward,
-    .layernorm_backward = layernorm_backward,
-    .rmsnorm_forward = rmsnorm_forward,
-    .rmsnorm_backward = rmsnorm_backward,
     .norm_weight_gradient = norm_weight_gradient,
     .bias_gradient = bias_gradient,
-    .embedding_forward = embedding_forward,
-    .embedding_backward = embedding_backward,
-    .position_forward = position_forward,
-    .position_backward = position_backward,
-    .rope = rope,
     .cross_entropy = cross_entropy,
     .adamw = adamw,
     .square_sums = square_sums,
+    /* clang-format off */
+    MW_PLAIN_KERNELS(MW_PLAIN_ENTRY)
+    /* clang-format on */
 };
