@@ -142,7 +142,7 @@ template <class Body> struct launched {
     {
         launched *it = static_cast<launched *>(data);
         run(
-            it->g, [](void *body) { (*static_cast<Body *>(body))(); }, &it->body);
+            it->g, [](void *of) { (*static_cast<Body *>(of))(); }, &it->body);
         delete it;
     }
 };
