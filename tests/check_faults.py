@@ -220,34 +220,46 @@ def check_save_limit(box):
 class SmallSystem:
     """A file system of its own in a namespace of its own, which goes with the process in it."""
     MOUNTS = {  # how it comes to be, from its bytes ($1), a file ($2) and a folder ($3)
-        "tmpfs": (["unshare", "-rm"], 'mount -t tmpfs -o size="$1" none "$3"'),
+        "tmpfs": 'mount -t tmpfs -o size="$1" none "$3"',
         # which cannot reserve: it runs full where tmpfs refuses at once
-        "ext2": (["unshare", "-m"], 'truncate -s "$1" "$2" && /sbin/mkfs.ext2 -q -m 0 -b 1024 "$2"'
-                                    ' && mount -o loop "$2" "$3"'),
+        "ext2": 'truncate -s "$1" "$2" && /sbin/mkfs.ext2 -q -m 0 -b 1024 "$2"'
+                ' && mount -o loop "$2" "$3"',
     }
 
     def __init__(self, box, kind, size_bytes):
-        prefix, mount = self.MOUNTS[kind]
         folder = box.folder / "small"
         folder.mkdir(exist_ok=True)
         self.holder, self.path = None, None
+        for options in ("-m", "-rm"):  # as root, and as root of a namespace of users
+            if self.mount(box, kind, size_bytes, options):
+                return
+            self.close()
+        self.path = None
+
+    def mount(self, box, kind, size_bytes, options):
+        """Whether it is there and can be written."""
+        folder = box.folder / "small"
         try:
             self.holder = subprocess.Popen(
-                [*prefix, "sh", "-c", f"{mount} && echo mounted && exec cat", "sh",
+                ["unshare", options, "sh", "-c",
+                 f"{self.MOUNTS[kind]} && echo mounted && exec cat", "sh",
                  str(size_bytes), str(box.folder / "image"), str(folder)],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-            if self.holder.stdout.readline() == b"mounted\n":
-                self.path = pathlib.Path(f"/proc/{self.holder.pid}/root{folder}")
-                self.path.joinpath("try").touch()
-                self.path.joinpath("try").unlink()
+            if self.holder.stdout.readline() != b"mounted\n":
+                return False
+            self.path = pathlib.Path(f"/proc/{self.holder.pid}/root{folder}")
+            self.path.joinpath("try").touch()
+            self.path.joinpath("try").unlink()
+            return True
         except OSError:
-            self.path = None
+            return False
 
     def close(self):
         if self.holder:
             self.holder.stdin.close()
             self.holder.stdout.close()
             self.holder.wait()
+            self.holder = None
 
     def free_bytes(self):
         system = os.statvfs(self.path)
