@@ -351,6 +351,7 @@ def make_wrong_files(box):
     box.write("latin.txt", b"caf\xe9 " * 100)
     box.write("shape.safetensors", reshaped(GPT2 / "model.safetensors", "transformer.wte.weight",
                                             [128, 64]))
+    (box.folder / "llama.safetensors").symlink_to(LLAMA / "model.safetensors")
     box.write("cut.safetensors", (GPT2 / "model.safetensors").read_bytes()[:-10])
     config = json.loads((GPT2 / "config.json").read_text(encoding="utf-8"))
     box.write("few.json", json.dumps({**config, "vocab_size": 100}).encode())
@@ -376,7 +377,7 @@ WRONG = {
     "--from none": (1, ["none/model.safetensors"]),
     "--from none --resume": (2, ["--from", "--resume"]),
     "--save drive/text.txt/point": (1, ["drive/text.txt"]),
-    f"--weights {LLAMA}/model.safetensors": (2, ["transformer.wte.weight", "missing"]),
+    "--weights llama.safetensors": (2, ["transformer.wte.weight", "missing"]),
     "--log /nonexistent/log": (1, ["/nonexistent/log"]),
     "--log text.txt --trace text.txt": (2, ["--trace", "text.txt", "--log"]),
     "--trace /nonexistent/t.json": (1, ["/nonexistent/t.json"]),
