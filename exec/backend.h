@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "exec/collectives.h"
 #include "exec/compute.h"
 #include "exec/kernel_types.h"
 
@@ -96,6 +97,15 @@ struct mw_backend {
     bool (*adamw)(void *backend, const struct mw_adamw *step, float *w, float *m, float *v,
                   uint16_t *param, const void *gradient, bool fp32, int64_t n, GError **error);
     bool (*to_bf16)(void *backend, uint16_t *out, const float *x, int64_t n, GError **error);
+
+    /* --- collectives ---
+     * Of what ranks have in their devices' memory.  NULL, both: it is the host's, and
+     * mw_ranks_collectives serves.
+     * join: once, by all ranks at once, before the first collective; `streams` (bits 1 << stream)
+     * are those that will be used, `ranks` is borrowed until close.  What it returns is the table's
+     * `self`, the backend's own; NULL with an error. */
+    const struct mw_collectives *collectives;
+    void *(*join)(void *backend, struct mw_ranks *ranks, uint32_t streams, GError **error);
 };
 
 extern const struct mw_backend mw_backend_cpu;

@@ -97,6 +97,12 @@ mw_ranks_cancel(struct mw_ranks *ranks)
         mw_ranks_watch_cancel(ranks->watch);
 }
 
+bool
+mw_ranks_lost(const struct mw_ranks *ranks, GError **error)
+{
+    return ranks->watch && mw_ranks_watch_failed(ranks->watch, error);
+}
+
 void
 mw_ranks_abort(struct mw_ranks *ranks)
 {

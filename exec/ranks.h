@@ -33,6 +33,9 @@ struct mw_ranks *mw_ranks_join(int lanes, int64_t scratch_bytes, GError **error)
 /* After a failure elsewhere in this rank: calls that wait for other ranks return false within
  * milliseconds, and so do later ones.  mw_ranks_abort is to follow.  Any thread.  NULL is allowed. */
 void mw_ranks_cancel(struct mw_ranks *ranks);
+/* Whether calls that wait for other ranks fail from now on, because one has ended or this one was
+ * cancelled; *error says why.  Any thread. */
+bool mw_ranks_lost(const struct mw_ranks *ranks, GError **error);
 /* Waits for the other ranks to leave too.  NULL is allowed. */
 void mw_ranks_leave(struct mw_ranks *ranks);
 /* After a failure of this rank, reported by the caller: ends all ranks with status 1.  Returns if
@@ -57,6 +60,9 @@ struct mw_ranks_part {
     int64_t elements, shard_elements;
     int64_t range_first, range_elements;
 };
+
+/* Elements of rank `rank` that a collective of the part is of: from *first of the part on. */
+int64_t mw_ranks_range(const struct mw_ranks_part *part, int rank, int64_t *first);
 
 /* whole = all ranks' shards.  `shard` is this rank's first element, in the range or not; it may be
  * its place in `whole`.  bf16 or fp32: element_bytes is 2 or 4 (any size will do). */

@@ -101,8 +101,6 @@ void mw_ranks_sum_sources(void *shard, const void *const *sources, int count, in
 
 /* --- ranks.c --- */
 
-/* Elements of rank `rank` that a collective is of: from *first of the part on. */
-int64_t mw_ranks_range(const struct mw_ranks_part *part, int rank, int64_t *first);
 /* Waits until all ranks are at this collective; lane->arrivals are theirs. */
 bool mw_ranks_arrive(struct mw_ranks_lane *lane, struct mw_ranks_arrival arrival, GError **error);
 

@@ -248,7 +248,8 @@ open_places(struct mw_trainer *trainer, GError **error)
     drives.keep |= options->commit.on;
     drives.resume = options->commit.on && options->commit.resume;
     return mw_places_open(&trainer->places, trainer->plan, options->backend, &device, &drives,
-                          error);
+                          error) &&
+           mw_trainer_meet(trainer, error);
 }
 
 static bool

@@ -47,14 +47,14 @@ gather_part(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
     uint32_t from = mw_trainer_slot(trainer, op, MW_PURPOSES_ALL, MW_MODE_READ);
     uint32_t to = mw_trainer_slot(trainer, op, MW_PURPOSES_ALL, MW_MODE_WRITE);
 
-    return mw_ranks_all_gather(trainer->options.ranks, stream_of(trainer, op),
-                               part_at(trainer, to, op->tile), part_at(trainer, from, op->tile),
-                               &part, sizeof(uint16_t), error);
+    return trainer->collectives->all_gather(
+        trainer->peers, stream_of(trainer, op), part_at(trainer, to, op->tile),
+        part_at(trainer, from, op->tile), &part, sizeof(uint16_t), error);
 }
 
 /* Owners send what they have of a part to all, one after the other. */
 static bool
-broadcast_part(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
+broadcast_shards(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
 {
     const struct mw_tensor *tensor = mw_trainer_tensor(trainer, op);
     uint32_t from = mw_trainer_slot(trainer, op, MW_PURPOSES_ALL, MW_MODE_READ);
@@ -69,8 +69,8 @@ broadcast_part(struct mw_trainer *trainer, const struct mw_op *op, GError **erro
         if (rank == trainer->rank &&
             !trainer->places.backend->copy(trainer->places.device, at, own, bytes, error))
             return false;
-        if (!mw_ranks_broadcast(trainer->options.ranks, stream_of(trainer, op), at, bytes,
-                                (int)rank, error))
+        if (!trainer->collectives->broadcast(trainer->peers, stream_of(trainer, op), at, bytes,
+                                             (int)rank, error))
             return false;
     }
     return true;
@@ -82,9 +82,9 @@ gather_in_place(struct mw_trainer *trainer, const struct mw_tensor *tensor, uint
 {
     char *whole = part_at(trainer, tensor->param_slot, tile);
 
-    return mw_ranks_all_gather(trainer->options.ranks, stream, whole,
-                               own_shard(trainer, whole, tensor, tile, sizeof(uint16_t)), part,
-                               sizeof(uint16_t), error);
+    return trainer->collectives->all_gather(
+        trainer->peers, stream, whole, own_shard(trainer, whole, tensor, tile, sizeof(uint16_t)),
+        part, sizeof(uint16_t), error);
 }
 
 /* Every rank has updated the same range of its own shards; the first rank's are the longest. */
@@ -129,12 +129,11 @@ static bool
 scatter_part(struct mw_trainer *trainer, const struct mw_op *op, uint32_t from, GError **error)
 {
     struct mw_ranks_part part = whole_part(mw_trainer_tensor(trainer, op), op->tile);
-    struct mw_ranks_sum sum = {.scale = 1};
     uint32_t to = mw_trainer_slot(trainer, op, MW_PURPOSES_ALL, MW_MODE_WRITE);
 
-    return mw_ranks_reduce_scatter(trainer->options.ranks, stream_of(trainer, op),
-                                   part_at(trainer, to, op->tile), part_at(trainer, from, op->tile),
-                                   &part, sum, error);
+    return trainer->collectives->reduce_scatter(
+        trainer->peers, stream_of(trainer, op), part_at(trainer, to, op->tile),
+        part_at(trainer, from, op->tile), &part, false, error);
 }
 
 /* A gradient at home, as wide as it is there: this rank's shard of it, or all. */
@@ -142,37 +141,55 @@ static bool
 reduce_at_home(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
 {
     const struct mw_tensor *tensor = mw_trainer_tensor(trainer, op);
-    struct mw_ranks *ranks = trainer->options.ranks;
     struct mw_ranks_part part = whole_part(tensor, op->tile);
     bool fp32 = tensor->gradient_dtype == MW_DTYPE_FP32;
-    struct mw_ranks_sum sum = {.whole_fp32 = fp32, .shard_fp32 = fp32, .scale = 1};
     char *whole = part_at(trainer, tensor->gradient_slot, op->tile);
     char *own = own_shard(trainer, whole, tensor, op->tile, mw_trainer_gradient_bytes(tensor));
 
     if (trainer->plan->works[op->work].kind == MW_OP_ALL_REDUCE)
-        return mw_ranks_all_reduce(ranks, stream_of(trainer, op), whole, fp32, part.elements, 1,
-                                   error);
-    return mw_ranks_reduce_scatter(ranks, stream_of(trainer, op), own, whole, &part, sum, error);
+        return trainer->collectives->all_reduce(trainer->peers, stream_of(trainer, op), whole, fp32,
+                                                part.elements, error);
+    return trainer->collectives->reduce_scatter(trainer->peers, stream_of(trainer, op), own, whole,
+                                                &part, fp32, error);
 }
 
 /* --- ops ------------------------------------------------------------------------------------- */
 
 bool
-mw_trainer_collect(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
+mw_trainer_collects_on_device(const struct mw_plan *plan, const struct mw_op *op)
+{
+    return plan->works[op->work].operator_ != MW_OPERATOR_OPTIMIZER &&
+           mw_trainer_uses_tiers(plan, op, MW_TIER_GPU, MW_TIER_GPU);
+}
+
+static bool
+collect(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
 {
     const struct mw_work *work = &trainer->plan->works[op->work];
     uint32_t from = mw_trainer_slot(trainer, op, MW_PURPOSES_ALL, MW_MODE_READ);
 
-    if (work->operator_ == MW_OPERATOR_OPTIMIZER)
-        return mw_trainer_agree(trainer, op, error);
     if (work->operator_ == MW_OPERATOR_UPDATED)
         return gather_updated(trainer, op, error);
     if (work->kind == MW_OP_BROADCAST)
-        return broadcast_part(trainer, op, error);
+        return broadcast_shards(trainer, op, error);
     if (work->kind == MW_OP_ALL_GATHER)
         return gather_part(trainer, op, error);
     return from != MW_NONE ? scatter_part(trainer, op, from, error)
                            : reduce_at_home(trainer, op, error);
+}
+
+/* All that an op moves goes as one. */
+bool
+mw_trainer_collect(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
+{
+    const struct mw_collectives *table = trainer->collectives;
+    int stream = stream_of(trainer, op);
+
+    if (trainer->plan->works[op->work].operator_ == MW_OPERATOR_OPTIMIZER)
+        return mw_trainer_agree(trainer, op, error);
+    return (!table->group_begin || table->group_begin(trainer->peers, stream, error)) &&
+           collect(trainer, op, error) &&
+           (!table->group_end || table->group_end(trainer->peers, stream, error));
 }
 
 bool
@@ -207,14 +224,50 @@ refuse(GError **error, const char *what)
 }
 
 static bool
-check_ops(const struct mw_plan *plan, GError **error)
+check_ops(const struct mw_plan *plan, const struct mw_backend *backend, GError **error)
 {
     for (uint32_t i = 0; i < plan->op_count; i++) {
-        const struct mw_lane *lane = &plan->lanes[plan->ops[i].lane];
-        if (lane->kind == MW_LANE_COLLECTIVE && lane->index == SLICING_STREAM)
+        const struct mw_op *op = &plan->ops[i];
+        const struct mw_lane *lane = &plan->lanes[op->lane];
+        if (lane->kind != MW_LANE_COLLECTIVE)
+            continue;
+        if (lane->index == SLICING_STREAM)
             return refuse(error, "tensor slicing; --tp 1 runs");
+        if (backend->apart && plan->works[op->work].operator_ != MW_OPERATOR_OPTIMIZER &&
+            !mw_trainer_collects_on_device(plan, op))
+            return refuse(error, "collectives of host memory; --backend cpu runs");
     }
     return true;
+}
+
+/* Bits 1 << stream of a plan's collectives. */
+static uint32_t
+streams_of(const struct mw_plan *plan)
+{
+    uint32_t streams = 0;
+
+    for (uint32_t i = 0; plan && i < plan->op_count; i++) {
+        const struct mw_lane *lane = &plan->lanes[plan->ops[i].lane];
+        if (lane->kind == MW_LANE_COLLECTIVE && mw_trainer_collects_on_device(plan, &plan->ops[i]))
+            streams |= 1u << lane->index;
+    }
+    return streams;
+}
+
+/* State is gathered on the first stream. */
+bool
+mw_trainer_meet(struct mw_trainer *trainer, GError **error)
+{
+    const struct mw_trainer_options *o = &trainer->options;
+    uint32_t streams = 1 | streams_of(o->plan) | streams_of(o->undelayed);
+
+    trainer->collectives = &mw_ranks_collectives;
+    trainer->peers = o->ranks;
+    if (trainer->ranks == 1 || !o->backend->join)
+        return true;
+    trainer->collectives = o->backend->collectives;
+    trainer->peers = o->backend->join(trainer->places.device, o->ranks, streams, error);
+    return trainer->peers != NULL;
 }
 
 bool
@@ -233,7 +286,7 @@ mw_trainer_join(struct mw_trainer *trainer, GError **error)
     }
     if (trainer->ranks == 1)
         return true;
-    if (trainer->options.backend->apart)
-        return refuse(error, "GPUs; --backend cpu runs");
-    return check_ops(plan, error);
+    if (trainer->options.backend->apart && !trainer->options.backend->join)
+        return refuse(error, "this backend; --backend cpu runs");
+    return check_ops(plan, trainer->options.backend, error);
 }

@@ -50,6 +50,8 @@ struct mw_trainer {
     struct mw_lanes *lanes;
     const struct mw_cpu_kernels *kernels; /* of the host lanes */
     uint32_t rank, ranks;
+    const struct mw_collectives *collectives; /* of device memory */
+    void *peers;                              /* whom they are called with */
 
     int64_t tokens, micro_batches, logits_chunks, layers_kept;
     struct mw_arena exchange; /* what device and host tell each other: */
@@ -132,6 +134,9 @@ bool mw_trainer_update(struct mw_trainer *trainer, const struct mw_op *op, GErro
 void mw_trainer_map_queues(struct mw_trainer *trainer);
 /* As struct mw_exec_backend says. */
 bool mw_trainer_queues(void *context, uint32_t op);
+/* Whether all slots that the op reads are in one tier, and all that it writes in the other. */
+bool mw_trainer_uses_tiers(const struct mw_plan *plan, const struct mw_op *op, enum mw_tier read,
+                           enum mw_tier written);
 typedef bool (*mw_trainer_perform)(struct mw_trainer *trainer, const struct mw_op *op,
                                    uint32_t step, GError **error);
 enum mw_exec_outcome mw_trainer_queue(struct mw_trainer *trainer, struct mw_lanes *lanes,
@@ -141,7 +146,11 @@ enum mw_exec_outcome mw_trainer_queue(struct mw_trainer *trainer, struct mw_lane
 /* --- trainer_collect.c: what takes all ranks --- */
 /* Sets the rank; false with *error for a plan of other ranks, or one that several cannot run. */
 bool mw_trainer_join(struct mw_trainer *trainer, GError **error);
+/* Once the device is open: what collectives of its memory need. */
+bool mw_trainer_meet(struct mw_trainer *trainer, GError **error);
 bool mw_trainer_collect(struct mw_trainer *trainer, const struct mw_op *op, GError **error);
+/* Whether a collective is of device memory alone, not of numbers that hosts agree upon. */
+bool mw_trainer_collects_on_device(const struct mw_plan *plan, const struct mw_op *op);
 /* value = its sum over ranks, in their order; on a stream (index of a collective lane) that no op
  * is on. */
 bool mw_trainer_sum(struct mw_trainer *trainer, int stream, double *value, GError **error);

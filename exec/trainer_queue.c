@@ -10,9 +10,9 @@ struct mw_trainer_ticket {
 
 /* --- which ----------------------------------------------------------------------------------- */
 
-static bool
-uses_tiers(const struct mw_plan *plan, const struct mw_op *op, enum mw_tier read,
-           enum mw_tier written)
+bool
+mw_trainer_uses_tiers(const struct mw_plan *plan, const struct mw_op *op, enum mw_tier read,
+                      enum mw_tier written)
 {
     const struct mw_use *uses = &plan->uses[op->use_begin];
 
@@ -38,11 +38,16 @@ is_devices(const struct mw_trainer *trainer, const struct mw_op *op)
     case MW_OP_NORM_CHECK:
     case MW_OP_ACCUMULATE:
         return plan->lanes[op->lane].kind == MW_LANE_COMPUTE &&
-               uses_tiers(plan, op, MW_TIER_GPU, MW_TIER_GPU);
+               mw_trainer_uses_tiers(plan, op, MW_TIER_GPU, MW_TIER_GPU);
     case MW_OP_H2D:
-        return uses_tiers(plan, op, MW_TIER_CPU, MW_TIER_GPU);
+        return mw_trainer_uses_tiers(plan, op, MW_TIER_CPU, MW_TIER_GPU);
     case MW_OP_D2H:
-        return uses_tiers(plan, op, MW_TIER_GPU, MW_TIER_CPU);
+        return mw_trainer_uses_tiers(plan, op, MW_TIER_GPU, MW_TIER_CPU);
+    case MW_OP_ALL_GATHER:
+    case MW_OP_REDUCE_SCATTER:
+    case MW_OP_ALL_REDUCE:
+    case MW_OP_BROADCAST:
+        return trainer->places.backend->join && mw_trainer_collects_on_device(plan, op);
     default:
         return false;
     }

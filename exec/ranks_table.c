@@ -1,0 +1,37 @@
+/* The collectives of ranks as a table. */
+#include "exec/collectives.h"
+
+static bool
+all_gather(void *self, int stream, void *whole, const void *shard, const struct mw_ranks_part *part,
+           int64_t element_bytes, GError **error)
+{
+    return mw_ranks_all_gather(self, stream, whole, shard, part, element_bytes, error);
+}
+
+static bool
+reduce_scatter(void *self, int stream, void *shard, const void *whole,
+               const struct mw_ranks_part *part, bool fp32, GError **error)
+{
+    struct mw_ranks_sum sum = {.whole_fp32 = fp32, .shard_fp32 = fp32, .scale = 1};
+
+    return mw_ranks_reduce_scatter(self, stream, shard, whole, part, sum, error);
+}
+
+static bool
+all_reduce(void *self, int stream, void *data, bool fp32, int64_t elements, GError **error)
+{
+    return mw_ranks_all_reduce(self, stream, data, fp32, elements, 1, error);
+}
+
+static bool
+broadcast(void *self, int stream, void *data, int64_t bytes, int root, GError **error)
+{
+    return mw_ranks_broadcast(self, stream, data, bytes, root, error);
+}
+
+const struct mw_collectives mw_ranks_collectives = {
+    .all_gather = all_gather,
+    .reduce_scatter = reduce_scatter,
+    .all_reduce = all_reduce,
+    .broadcast = broadcast,
+};
