@@ -2,6 +2,7 @@
 #include <cuda_runtime_api.h>
 
 #include "exec/backend.h"
+#include "exec/cuda/collectives.h"
 #include "exec/cuda/kernels.h"
 #include "exec/cuda/launches.h"
 #include "exec/cuda/queue.h"
@@ -12,6 +13,7 @@ struct cuda {
     struct mw_cuda_device device;
     struct mw_operators *operators;
     struct mw_cuda_queues *queues;
+    struct mw_cuda_peers *peers; /* NULL: alone */
     void *arena;
     int32_t *tokens; /* room on the device for the ids, or the targets, of a micro-batch */
 };
@@ -80,6 +82,7 @@ close_cuda(void *backend)
 {
     struct cuda *cuda = enter(backend);
 
+    mw_cuda_peers_destroy(cuda->peers);
     mw_cuda_queues_destroy(cuda->queues);
     mw_operators_destroy(cuda->operators);
     mw_cuda_matmul_destroy(cuda->device.matmul);
@@ -206,6 +209,17 @@ end(void *backend, mw_backend_done done, void *data, GError **error)
     return mw_cuda_queues_end(((struct cuda *)backend)->queues, done, data, error);
 }
 
+/* --- ranks ----------------------------------------------------------------------------------- */
+
+static void *
+join(void *backend, struct mw_ranks *ranks, uint32_t streams, GError **error)
+{
+    struct cuda *cuda = enter(backend);
+
+    cuda->peers = mw_cuda_peers_create(&cuda->device.gpu, cuda->queues, ranks, streams, error);
+    return cuda->peers;
+}
+
 /* --- work ------------------------------------------------------------------------------------ */
 
 static bool
@@ -327,4 +341,6 @@ const struct mw_backend mw_backend_cuda = {
     .square_sums = square_sums,
     .adamw = adamw,
     .to_bf16 = to_bf16,
+    .collectives = &mw_cuda_collectives,
+    .join = join,
 };

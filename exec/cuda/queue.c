@@ -4,11 +4,13 @@
 #include <pthread.h>
 
 #include "exec/cuda/clock.h"
+#include "planner/error.h"
 
 /* An op that is queued, on its way to the thread that waits for it. */
 struct queued {
     cudaEvent_t start, end;
     struct mw_cuda_mark *mark; /* before its start */
+    const char *call;          /* that waits for other ranks; NULL */
     mw_backend_done done;
     void *data;
 };
@@ -17,7 +19,8 @@ struct queue {
     struct mw_cuda_queues *all;
     cudaStream_t stream;
     GThread *watcher;
-    GQueue ops; /* struct queued, in the order of the stream */
+    GQueue ops;          /* struct queued, in the order of the stream */
+    const char *awaited; /* the call of the one before them; NULL */
 };
 
 struct ticket {
@@ -32,6 +35,7 @@ struct mw_cuda_queues {
     GArray *tickets; /* struct ticket; those that were used have events */
     struct mw_cuda_clock *clock;
     bool over;
+    char *why; /* all has failed; NULL: it has not */
 };
 
 /* What this thread is queueing. */
@@ -39,6 +43,7 @@ static _Thread_local struct {
     struct queue *queue; /* NULL: nothing */
     struct ticket ticket;
     struct mw_cuda_mark *mark;
+    const char *call;
 } current;
 
 void *
@@ -54,15 +59,58 @@ mw_cuda_settle(const struct mw_cuda_gpu *gpu, GError **error)
                                           "cudaStreamSynchronize", error);
 }
 
+/* --- failure of all -------------------------------------------------------------------------- */
+
+void
+mw_cuda_queues_fail(struct mw_cuda_queues *queues, const char *why)
+{
+    pthread_mutex_lock(&queues->mutex);
+    if (!queues->why)
+        queues->why = g_strdup(why);
+    pthread_mutex_unlock(&queues->mutex);
+}
+
+void
+mw_cuda_queues_name(const char *call)
+{
+    current.call = call;
+}
+
+const char *
+mw_cuda_queues_awaited(struct mw_cuda_queues *queues)
+{
+    const char *call = NULL;
+
+    pthread_mutex_lock(&queues->mutex);
+    for (int i = 0; !call && i < MW_BACKEND_QUEUES_MAX; i++)
+        call = queues->queues[i].awaited;
+    pthread_mutex_unlock(&queues->mutex);
+    return call;
+}
+
 /* --- waiting --------------------------------------------------------------------------------- */
+
+/* What ended only because all was broken off has not been done. */
+static bool
+is_whole(struct mw_cuda_queues *queues, GError **error)
+{
+    pthread_mutex_lock(&queues->mutex);
+    bool whole = !queues->why;
+    if (!whole)
+        g_set_error_literal(error, MW_ERROR, MW_ERROR_DEVICE, queues->why);
+    pthread_mutex_unlock(&queues->mutex);
+    return whole;
+}
 
 /* When it ran; an op that failed has no times. */
 static bool
 await(struct mw_cuda_queues *queues, const struct queued *op, int64_t *start_ns, int64_t *end_ns,
       GError **error)
 {
-    return mw_cuda_check(queues->gpu, cudaEventSynchronize(op->end), "cudaEventSynchronize",
-                         error) &&
+    int status = cudaEventSynchronize(op->end);
+
+    return mw_cuda_check(queues->gpu, status, "cudaEventSynchronize", error) &&
+           is_whole(queues, error) &&
            mw_cuda_clock_time(queues->clock, op->mark, op->start, start_ns, error) &&
            mw_cuda_clock_time(queues->clock, op->mark, op->end, end_ns, error);
 }
@@ -73,9 +121,11 @@ next_op(struct queue *queue)
     struct mw_cuda_queues *queues = queue->all;
 
     pthread_mutex_lock(&queues->mutex);
+    queue->awaited = NULL;
     while (!queues->over && g_queue_is_empty(&queue->ops))
         pthread_cond_wait(&queues->changed, &queues->mutex);
     struct queued *op = g_queue_pop_head(&queue->ops);
+    queue->awaited = op ? op->call : NULL;
     pthread_mutex_unlock(&queues->mutex);
     return op;
 }
@@ -165,6 +215,7 @@ mw_cuda_queues_begin(struct mw_cuda_queues *queues, int index, uint32_t ticket,
     pthread_mutex_unlock(&queues->mutex);
     good = good && mw_cuda_check(queues->gpu, cudaEventRecord(current.ticket.start, queue->stream),
                                  "cudaEventRecord", error);
+    current.call = NULL;
     if (good)
         current.queue = queue;
     else
@@ -185,7 +236,8 @@ bool
 mw_cuda_queues_end(struct mw_cuda_queues *queues, mw_backend_done done, void *data, GError **error)
 {
     struct queue *queue = current.queue;
-    struct queued op = {current.ticket.start, current.ticket.end, current.mark, done, data};
+    struct queued op = {
+        current.ticket.start, current.ticket.end, current.mark, current.call, done, data};
 
     current.queue = NULL;
     if (done && mw_cuda_check(queues->gpu, cudaEventRecord(op.end, queue->stream),
@@ -248,6 +300,7 @@ mw_cuda_queues_destroy(struct mw_cuda_queues *queues)
     }
     g_array_free(queues->tickets, TRUE);
     mw_cuda_clock_destroy(queues->clock);
+    g_free(queues->why);
     pthread_mutex_destroy(&queues->mutex);
     pthread_cond_destroy(&queues->changed);
     g_free(queues);

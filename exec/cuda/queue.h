@@ -28,6 +28,16 @@ bool mw_cuda_queues_begin(struct mw_cuda_queues *queues, int queue, uint32_t tic
 bool mw_cuda_queues_end(struct mw_cuda_queues *queues, mw_backend_done done, void *data,
                         GError **error);
 
+/* All is over, and why: ops that have not been seen to end by now have failed with this line,
+ * whatever they still do.  The first time counts.  Any thread. */
+void mw_cuda_queues_fail(struct mw_cuda_queues *queues, const char *why);
+
+/* --- what an op waits for other ranks in ---
+ * Names a call of the op that this thread queues; a literal. */
+void mw_cuda_queues_name(const char *call);
+/* Of the ops that are named and next in their queues, one's; NULL: there is none.  Any thread. */
+const char *mw_cuda_queues_awaited(struct mw_cuda_queues *queues);
+
 /* The cudaStream_t that this thread's work goes to. */
 void *mw_cuda_stream(void);
 /* Outside of begin and end: waits until this thread's work is done. */

@@ -1,0 +1,21 @@
+/* The collectives of a build without NCCL: there are none, and one rank needs none. */
+#include "exec/cuda/collectives.h"
+#include "planner/error.h"
+
+struct mw_cuda_peers *
+mw_cuda_peers_create(const struct mw_cuda_gpu *gpu, struct mw_cuda_queues *queues,
+                     struct mw_ranks *ranks, uint32_t streams, GError **error)
+{
+    g_set_error(error, MW_ERROR, MW_ERROR_DEVICE,
+                "GPUs: %d ranks, but this memwall was built without NCCL: build it where nccl.h is "
+                "(libnccl-dev), or run one process",
+                mw_ranks_count(ranks));
+    return NULL;
+}
+
+void
+mw_cuda_peers_destroy(struct mw_cuda_peers *peers)
+{
+}
+
+const struct mw_collectives mw_cuda_collectives = {0};

@@ -1,0 +1,120 @@
+/* Who looks after the communicators: a rank that is gone does not come to where others wait for
+ * it on their GPUs, and no call says so. */
+#include <cuda_runtime_api.h>
+#include <time.h>
+
+#include "exec/cuda/nccl.h"
+#include "planner/error.h"
+
+#define LOOK_NS 100000000
+
+/* --- failure --------------------------------------------------------------------------------- */
+
+/* What waits is told before anything is broken off. */
+void
+mw_cuda_peers_fail(struct mw_cuda_peers *peers, const char *call, const char *reason)
+{
+    if (peers->why)
+        return;
+    if (!call)
+        call = mw_cuda_queues_awaited(peers->queues);
+    if (!call)
+        call = peers->waits ? peers->waits : "NCCL";
+    peers->why =
+        g_strdup_printf("GPU %d (%s): %s: %s", peers->gpu->ordinal, peers->gpu->name, call, reason);
+    mw_cuda_queues_fail(peers->queues, peers->why);
+    pthread_cond_broadcast(&peers->changed);
+}
+
+void
+mw_cuda_peers_fail_by(struct mw_cuda_peers *peers, int stream, ncclResult_t status,
+                      const char *call)
+{
+    const char *more =
+        peers->comms[stream] ? peers->nccl.ncclGetLastError(peers->comms[stream]) : NULL;
+    g_autofree char *reason = g_strconcat(peers->nccl.ncclGetErrorString(status),
+                                          more && *more ? ": " : NULL, more, NULL);
+
+    mw_cuda_peers_fail(peers, call, g_strstrip(g_strdelimit(reason, "\n", ' ')));
+}
+
+/* --- the thread ------------------------------------------------------------------------------ */
+
+static void
+look(struct mw_cuda_peers *peers)
+{
+    g_autoptr(GError) error = NULL;
+
+    if (mw_ranks_lost(peers->ranks, &error))
+        mw_cuda_peers_fail(peers, NULL, error->message);
+    for (int stream = 0; stream < MW_COLLECTIVE_STREAMS_MAX; stream++) {
+        ncclResult_t state = ncclSuccess;
+        if (peers->comms[stream])
+            peers->nccl.ncclCommGetAsyncError(peers->comms[stream], &state);
+        if (state != ncclSuccess && state != ncclInProgress)
+            mw_cuda_peers_fail_by(peers, stream, state, NULL);
+    }
+}
+
+static void
+rest(struct mw_cuda_peers *peers)
+{
+    struct timespec until;
+
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += LOOK_NS;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_cond_timedwait(&peers->changed, &peers->mutex, &until);
+}
+
+static void
+abort_all(struct mw_cuda_peers *peers)
+{
+    for (int stream = 0; stream < MW_COLLECTIVE_STREAMS_MAX; stream++)
+        if (peers->comms[stream])
+            peers->nccl.ncclCommAbort(g_steal_pointer(&peers->comms[stream]));
+}
+
+static gpointer
+watch(gpointer data)
+{
+    struct mw_cuda_peers *peers = data;
+
+    cudaSetDevice(peers->gpu->ordinal);
+    pthread_mutex_lock(&peers->mutex);
+    while (!peers->over && !peers->why) {
+        look(peers);
+        if (!peers->why)
+            rest(peers);
+    }
+    if (peers->why)
+        abort_all(peers);
+    pthread_mutex_unlock(&peers->mutex);
+    return NULL;
+}
+
+void
+mw_cuda_peers_watch(struct mw_cuda_peers *peers)
+{
+    pthread_condattr_t attributes;
+
+    pthread_mutex_init(&peers->mutex, NULL);
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&peers->changed, &attributes);
+    pthread_condattr_destroy(&attributes);
+    peers->watcher = g_thread_new("nccl", watch, peers);
+}
+
+void
+mw_cuda_peers_unwatch(struct mw_cuda_peers *peers)
+{
+    pthread_mutex_lock(&peers->mutex);
+    peers->over = true;
+    pthread_cond_broadcast(&peers->changed);
+    pthread_mutex_unlock(&peers->mutex);
+    g_thread_join(peers->watcher);
+    pthread_cond_destroy(&peers->changed);
+    pthread_mutex_destroy(&peers->mutex);
+}
