@@ -7,6 +7,8 @@
 #include "exec/trainer_internal.h"
 #include "tests/weights_fixture.h"
 
+const struct mw_backend *trained_backend = &mw_backend_cpu;
+
 /* --- the plan -------------------------------------------------------------------------------- */
 
 static void
@@ -254,7 +256,7 @@ trained_train(const struct trained_case *what, const struct trained_course *cour
         .undelayed_steps = what->undelayed_steps,
         .ranks = what->ranks,
         .decoder = &decoder,
-        .backend = what->backend ? what->backend : &mw_backend_cpu,
+        .backend = what->backend ? what->backend : trained_backend,
         .sequences = what->sequences,
         .seq = what->seq,
         .checkpoint_interval = what->interval,

@@ -25,13 +25,15 @@ struct trained_case {
     bool delayed; /* update, after undelayed_steps without */
     int64_t undelayed_steps;
 
-    const struct mw_backend *backend; /* NULL: cpu */
+    const struct mw_backend *backend; /* NULL: trained_backend */
     struct mw_ranks *ranks; /* NULL: alone */
     enum mw_partition partition;
     int64_t tp; /* 0: no tensor slicing */
     /* If not NULL, called before a micro-batch is made. */
     bool (*before_batch)(const struct trained_case *what, int64_t step, GError **error);
 };
+
+extern const struct mw_backend *trained_backend; /* the cpu's, unless it is set */
 
 /* The state after `steps`: parameters, momentum and variance of all tensors, part by part; zero
  * where another rank has it. */

@@ -35,6 +35,22 @@ extern struct fake_machine
  * of any name that wait or queue: a device that is lost.  NULL: none. */
 void fake_fail(const char *call, int count, int error);
 
+/* NCCL between ranks of this machine, which are processes: each has a GPU of its own that is made
+ * of threads.  Sums are those of the cpu backend.  To be set before ranks join. */
+struct fake_nccl {
+    bool missing; /* the library */
+    int version;  /* as ncclGetVersion says */
+};
+extern struct fake_nccl fake_nccl;
+
+/* What becomes of the next `count`th call of this name.  NULL: of none. */
+enum fake_nccl_fate {
+    FAKE_NCCL_FAILS,  /* at once, with the result (a ncclResult_t) */
+    FAKE_NCCL_BREAKS, /* it never ends, and the communicator has the result */
+    FAKE_NCCL_KILLS,  /* the process has ended */
+};
+void fake_nccl_fail(const char *call, int count, enum fake_nccl_fate fate, int result);
+
 /* Queues a function; of a stream of the thread itself (cudaStreamPerThread) it is called at once.
  */
 void fake_push(void *stream, void (*run)(void *data), void *data);

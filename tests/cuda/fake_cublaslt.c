@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "exec/cpu/matmul.h"
-#include "exec/cuda/library.h"
 #include "tests/cuda/fake.h"
 
 #if defined(_OPENMP)
@@ -36,49 +35,7 @@ static struct {
     int users;
 } products = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
-/* --- the library ----------------------------------------------------------------------------- */
-
-void *
-mw_cuda_library_open(const char *soname, GError **error)
-{
-    (void)error;
-    g_assert_cmpstr(soname, ==, "libcublasLt.so.13");
-    return &products;
-}
-
-bool
-mw_cuda_library_find(void *library, const char *name, void *function, GError **error)
-{
-    static const struct {
-        const char *name;
-        void (*function)(void);
-    } known[] = {
-#define X(name) {#name, (void (*)(void))name}
-        X(cublasLtCreate),
-        X(cublasLtDestroy),
-        X(cublasLtGetStatusString),
-        X(cublasLtMatmul),
-        X(cublasLtMatmulAlgoGetHeuristic),
-        X(cublasLtMatmulDescCreate),
-        X(cublasLtMatmulDescDestroy),
-        X(cublasLtMatmulDescSetAttribute),
-        X(cublasLtMatmulPreferenceCreate),
-        X(cublasLtMatmulPreferenceDestroy),
-        X(cublasLtMatmulPreferenceSetAttribute),
-        X(cublasLtMatrixLayoutCreate),
-        X(cublasLtMatrixLayoutDestroy),
-#undef X
-    };
-
-    (void)error;
-    g_assert_true(library == &products);
-    for (size_t i = 0; i < G_N_ELEMENTS(known); i++)
-        if (!strcmp(known[i].name, name)) {
-            memcpy(function, &known[i].function, sizeof known[i].function);
-            return true;
-        }
-    g_error("cublasLt has no %s here", name);
-}
+/* --- life ------------------------------------------------------------------------------------ */
 
 cublasStatus_t
 cublasLtCreate(cublasLtHandle_t *handle)

@@ -1,0 +1,204 @@
+/* Several ranks on GPUs that are made of threads, one each, between which NCCL is a fake (fake.h):
+ * what they train has the bits of the cpu backend's ranks, since the fake adds up as those do. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/cuda/fake.h"
+#include "tests/cuda/ranks_ends.h"
+#include "tests/launched.h"
+#include "tests/trained.h"
+#include "tests/weights_fixture.h"
+
+#define GPT2 FIXTURES "gpt2-small/config.json"
+#define LLAMA FIXTURES "llama-small/config.json"
+#define STEPS 3
+
+static const char *self;
+
+/* --- a rank ---------------------------------------------------------------------------------- */
+
+static void
+fail(struct mw_ranks *ranks, const char *what, const char *why)
+{
+    fprintf(stderr, "worker: rank %d: %s: %s\n", mw_ranks_index(ranks), what, why);
+    mw_ranks_abort(ranks);
+    exit(1);
+}
+
+static struct trained
+train(const struct trained_case *common, const struct mw_backend *backend, const char *directory)
+{
+    struct trained_course course = {.steps = STEPS, .threads = 1, .directory = directory};
+    struct trained_case what = *common;
+    struct trained trained;
+    g_autoptr(GError) error = NULL;
+
+    what.backend = backend;
+    if (!trained_train(&what, &course, &trained, &error))
+        fail(what.ranks, what.name, error->message);
+    return trained;
+}
+
+/* Each rank of its own shards. */
+static void
+compare(const struct trained_case *what, const char *directory)
+{
+    struct trained cpu = train(what, &mw_backend_cpu, directory);
+    struct trained gpu = train(what, &mw_backend_cuda, directory);
+
+    if (memcmp(cpu.losses, gpu.losses, STEPS * sizeof(double)) ||
+        memcmp(cpu.norms, gpu.norms, STEPS * sizeof(double)))
+        fail(what->ranks, what->name, "other losses");
+    if (memcmp(cpu.state, gpu.state, (size_t)(3 * cpu.elements) * sizeof(float)))
+        fail(what->ranks, what->name, "other weights");
+    if (cpu.params && memcmp(cpu.params, gpu.params, (size_t)cpu.elements * sizeof(uint16_t)))
+        fail(what->ranks, what->name, "other 16-bit parameters");
+    trained_clear(&cpu);
+    trained_clear(&gpu);
+}
+
+static const struct placement {
+    const char *name;
+    enum mw_strategy strategy;
+    enum mw_partition partition;
+    const char *home; /* of what a strategy lets choose */
+    int64_t grad_accum;
+    bool delayed;
+} placements[] = {
+    {"ddp", MW_STRATEGY_DDP, MW_PARTITION_BANDWIDTH, NULL, 2, false},
+    {"zero1", MW_STRATEGY_ZERO1, MW_PARTITION_BANDWIDTH, NULL, 2, false},
+    {"zero2", MW_STRATEGY_ZERO2, MW_PARTITION_BANDWIDTH, NULL, 1, false},
+    {"zero3", MW_STRATEGY_ZERO3, MW_PARTITION_BANDWIDTH, NULL, 2, false},
+    {"zero3, owners", MW_STRATEGY_ZERO3, MW_PARTITION_OWNER, NULL, 1, false},
+    {"host", MW_STRATEGY_ZERO_INFINITY_CPU, MW_PARTITION_BANDWIDTH, "cpu", 2, false},
+    {"nvme", MW_STRATEGY_ZERO_INFINITY_NVME, MW_PARTITION_BANDWIDTH, "nvme", 1, false},
+    {"nvme, owners", MW_STRATEGY_ZERO_INFINITY_NVME, MW_PARTITION_OWNER, "nvme", 1, false},
+    {"delayed", MW_STRATEGY_ZERO_OFFLOAD, MW_PARTITION_BANDWIDTH, NULL, 1, true},
+};
+
+static struct trained_case
+place(const struct placement *at, int index)
+{
+    return (struct trained_case){.name = at->name,
+                                 .strategy = at->strategy,
+                                 .partition = at->partition,
+                                 .params = at->home,
+                                 .gradients = at->home,
+                                 .optimizer = at->home,
+                                 .activations = at->home,
+                                 .grad_accum = at->grad_accum,
+                                 .delayed = at->delayed,
+                                 .undelayed_steps = at->delayed,
+                                 .optimizer_chunk = 3000, /* less than a shard */
+                                 .prefetch = index % 3,
+                                 .interval = 1,
+                                 .sequences = 1};
+}
+
+static int
+compare_all(const char *model, int64_t seq, int64_t tiles, const char *directory)
+{
+    struct mw_ranks *ranks = mw_ranks_join(MW_TRAINER_COLLECTIVE_LANES, 8192, NULL);
+
+    fake_machine.gpus = mw_ranks_count(ranks);
+    for (size_t i = 0; i < G_N_ELEMENTS(placements); i++) {
+        struct trained_case what = place(&placements[i], (int)i);
+        what.model = model;
+        what.seq = seq;
+        what.tiles = tiles;
+        what.ranks = ranks;
+        compare(&what, directory);
+    }
+    mw_ranks_leave(ranks);
+    return 0;
+}
+
+static int
+work(const char *name, const char *directory)
+{
+    if (!strcmp(name, "gpt2"))
+        return compare_all(GPT2, 12, 1, directory);
+    if (!strcmp(name, "llama"))
+        return compare_all(LLAMA, 17, 2, directory);
+    return ranks_end(name, directory);
+}
+
+/* --- tests ----------------------------------------------------------------------------------- */
+
+static int
+launch(const char *mpirun, int ranks, const char *name, char **output)
+{
+    char *directory = trained_directory();
+    const char *arguments[] = {"--worker", name, directory, NULL};
+    int status = launched_run(mpirun, ranks, self, arguments, output);
+
+    trained_remove(directory);
+    return status;
+}
+
+static const struct right {
+    const char *name;
+    int ranks;
+} rights[] = {{"gpt2", 2}, {"llama", 3}, {"gpt2", 4}};
+
+static void
+test_right(gconstpointer data)
+{
+    const struct right *right = data;
+    g_autofree char *mpirun = launched_find(), *output = NULL;
+
+    if (!mpirun)
+        return;
+    int status = launch(mpirun, right->ranks, right->name, &output);
+    g_test_message("status %d: %s", status, output);
+    g_assert_cmpint(status, ==, 0);
+}
+
+/* In one line. */
+static bool
+says(const char *output, const struct ranks_end *end)
+{
+    g_auto(GStrv) lines = g_strsplit(output, "\n", -1);
+    bool said = false;
+
+    for (int i = 0; lines[i]; i++)
+        said |= g_str_has_prefix(lines[i], "worker: ") && strstr(lines[i], end->message) &&
+                (!end->also || strstr(lines[i], end->also));
+    return said;
+}
+
+static void
+test_end(gconstpointer data)
+{
+    const struct ranks_end *end = data;
+    g_autofree char *mpirun = launched_find(), *output = NULL;
+
+    if (!mpirun)
+        return;
+    int status = launch(mpirun, 2, end->name, &output);
+    g_test_message("status %d: %s", status, output);
+    g_assert_cmpint(status, !=, 0);
+    g_assert_true(says(output, end));
+}
+
+int
+main(int argc, char **argv)
+{
+    self = argv[0];
+    fake_machine.threads = 1;
+    if (argc == 4 && !strcmp(argv[1], "--worker"))
+        return work(argv[2], argv[3]);
+    g_test_init(&argc, &argv, NULL);
+    for (size_t i = 0; i < G_N_ELEMENTS(rights); i++) {
+        g_autofree char *path =
+            g_strdup_printf("/cuda-ranks/%s-%d", rights[i].name, rights[i].ranks);
+        g_test_add_data_func(path, &rights[i], test_right);
+    }
+    for (const struct ranks_end *end = ranks_ends; end->name; end++) {
+        g_autofree char *path = g_strdup_printf("/cuda-ranks/ends/%s", end->name);
+        g_test_add_data_func(path, end, test_end);
+    }
+    return g_test_run();
+}
