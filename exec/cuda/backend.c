@@ -65,14 +65,8 @@ takes(const struct mw_backend_place *place, GError **error)
 {
     struct mw_cuda_gpu gpu;
 
-    if (place->ranks > 1) {
-        g_set_error(
-            error, MW_ERROR, MW_ERROR_INVALID,
-            "GPUs: a run of %d ranks takes collectives between GPUs, which are not there yet",
-            place->ranks);
-        return false;
-    }
-    return mw_cuda_gpu_pick(place->node_rank, place->node_ranks, &gpu, error);
+    return mw_cuda_gpu_pick(place->node_rank, place->node_ranks, &gpu, error) &&
+           (place->ranks == 1 || mw_cuda_peers_possible(error));
 }
 
 /* --- life ------------------------------------------------------------------------------------ */

@@ -18,9 +18,12 @@
 
 struct mw_cuda_peers;
 
+/* Whether this build and this machine have an NCCL that will do; false with *error. */
+bool mw_cuda_peers_possible(GError **error);
+
 /* By all ranks at once; as struct mw_backend says.  All are borrowed, and the thread's current
- * device is the GPU.  NULL with *error: two ranks have the same GPU, there is no NCCL, or it is too
- * old, or it fails. */
+ * device is the GPU.  NULL with *error: NCCL is not possible, or it fails, or two ranks have the
+ * same GPU. */
 struct mw_cuda_peers *mw_cuda_peers_create(const struct mw_cuda_gpu *gpu,
                                            struct mw_cuda_queues *queues, struct mw_ranks *ranks,
                                            uint32_t streams, GError **error);

@@ -2,14 +2,20 @@
 #include "exec/cuda/collectives.h"
 #include "planner/error.h"
 
+bool
+mw_cuda_peers_possible(GError **error)
+{
+    g_set_error(error, MW_ERROR, MW_ERROR_DEVICE,
+                "several ranks on GPUs need NCCL, and this memwall was built without it: build it "
+                "where nccl.h is (libnccl-dev), or run one process");
+    return false;
+}
+
 struct mw_cuda_peers *
 mw_cuda_peers_create(const struct mw_cuda_gpu *gpu, struct mw_cuda_queues *queues,
                      struct mw_ranks *ranks, uint32_t streams, GError **error)
 {
-    g_set_error(error, MW_ERROR, MW_ERROR_DEVICE,
-                "GPUs: %d ranks, but this memwall was built without NCCL: build it where nccl.h is "
-                "(libnccl-dev), or run one process",
-                mw_ranks_count(ranks));
+    mw_cuda_peers_possible(error);
     return NULL;
 }
 

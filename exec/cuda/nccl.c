@@ -53,6 +53,14 @@ mw_cuda_nccl_load(struct mw_cuda_nccl *nccl, GError **error)
     return good && check_version(nccl, error);
 }
 
+bool
+mw_cuda_peers_possible(GError **error)
+{
+    struct mw_cuda_nccl nccl;
+
+    return mw_cuda_nccl_load(&nccl, error);
+}
+
 /* --- calls ----------------------------------------------------------------------------------- */
 
 static void

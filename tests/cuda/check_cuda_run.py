@@ -1,8 +1,9 @@
 #!/usr/bin/python3
 """`memwall run` where there is a GPU (one made of threads, fake.h), from outside; prints TAP.
 
-best       --backend auto takes it; with several ranks, cores, and a line says why.
-asked for  --backend cuda with several ranks: one line, and the exit status.
+best       --backend auto takes it, and with several ranks a GPU for each; where there are too few,
+           cores, and a line says why.
+asked for  --backend cuda with too few GPUs: one line, and the exit status.
 """
 import json
 import os
@@ -14,7 +15,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 from check_resume import RanksBox  # noqa: E402
 from check_run import TRAIN, good, losses, report  # noqa: E402
 
-WHY = "GPUs: a run of 2 ranks takes collectives between GPUs"
+WHY = "GPUs: 2 ranks of this machine, 1 GPU: one rank has one GPU"
 RUN = [*TRAIN, "-s", "zero3", "--log", "log.jsonl"]
 
 
@@ -42,6 +43,20 @@ def check_alone(box):
 
 
 def check_several(box):
+    """With the bits of the cores."""
+    box.environment["MEMWALL_TEST_GPUS"] = "2"
+    done = box.launch(2, *RUN, "--json")
+    yield from good(done)
+    run = json.loads(done.text)["run"]
+    if run["backend"] != "cuda" or lines(done, "GPUs"):
+        yield f"run is {run}, said {done.said!r}"
+    got = losses(box)
+    yield from good(box.launch(2, *RUN, "--backend", "cpu"))
+    if got != losses(box):
+        yield f"losses are {got}, on cores {losses(box)}"
+
+
+def check_too_few(box):
     done = box.launch(2, *RUN, "--json")
     yield from good(done)
     backend = json.loads(done.text)["run"]["backend"]
@@ -68,6 +83,8 @@ def tests(box):
     yield "best for one rank", check_alone(box)
     if shutil.which("mpirun") and os.environ.get("MW_MPI") != "0":
         yield "best for two ranks", check_several(box)
+        del box.environment["MEMWALL_TEST_GPUS"]
+        yield "best for two ranks with one GPU", check_too_few(box)
         yield "cores for two ranks", check_cores(box)
         yield "asked for by two ranks", check_refused(box)
 

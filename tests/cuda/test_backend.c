@@ -171,7 +171,7 @@ assert_best(int ranks, const struct mw_backend *expected, const char *why)
     g_assert_cmpint(mw_backend_takes(&mw_backend_cuda, &place, NULL), ==, there && !why);
 }
 
-/* Cores, silently where there is no GPU, else with the reason. */
+/* Cores, silently where there is no GPU, else with the reason; NCCL is several ranks' concern. */
 static void
 test_best(void)
 {
@@ -179,9 +179,14 @@ test_best(void)
 
     g_unsetenv("CUDA_VISIBLE_DEVICES");
     assert_best(1, &mw_backend_cuda, NULL);
+    assert_best(2, &mw_backend_cpu, "GPUs: 2 ranks of this machine, 1 GPU: one rank has one GPU");
     fake_machine.gpus = 2;
+    assert_best(2, &mw_backend_cuda, NULL);
+    fake_nccl.missing = true;
     assert_best(2, &mw_backend_cpu,
-                "GPUs: a run of 2 ranks takes collectives between GPUs, which are not there yet");
+                "several ranks on GPUs need NCCL: GPUs: libnccl.so.2: cannot open shared object "
+                "file: No such file or directory");
+    fake_nccl.missing = false;
     fake_machine.major = 7;
     assert_best(1, &mw_backend_cpu,
                 "GPU 0 (made of threads): its compute capability is 7.0, the oldest that will do "
