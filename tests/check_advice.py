@@ -15,6 +15,8 @@ import pathlib
 import subprocess
 import sys
 
+from tap import report
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MEMWALL = pathlib.Path(os.environ.get("MEMWALL", ROOT / "build/cli/memwall")).resolve()
 
@@ -142,17 +144,5 @@ def tests():
     yield "demo", check_demo()
 
 
-def main():
-    failed = number = 0
-    for number, (name, wrong) in enumerate(tests(), 1):
-        wrong = list(wrong)
-        print(f"{'not ok' if wrong else 'ok'} {number} {name}")
-        for line in wrong:
-            print(f"# {line}")
-        failed += bool(wrong)
-    print(f"1..{number}")
-    return failed > 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(report(tests()))

@@ -7,10 +7,10 @@ The command is $MEMWALL, or build/cli/memwall.
 import json
 import os
 import pathlib
-import shutil
 import subprocess
 import sys
-import tempfile
+
+from tap import MPIRUN, RANKS_ENVIRONMENT, has_ranks, report_in
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MEMWALL = pathlib.Path(os.environ.get("MEMWALL", ROOT / "build/cli/memwall")).resolve()
@@ -139,16 +139,13 @@ def check_measured_first(box):
 
 def check_ranks(box):
     """Two ranks measure together: a device each, and the collectives between them."""
-    if not shutil.which("mpirun") or os.environ.get("MW_MPI") == "0":
+    if not has_ranks():
         return
-    line = ["mpirun", "-n", "2", str(MEMWALL), "calibrate", "--quick", "-o", "ranks.ini", "--nvme",
+    line = [*MPIRUN, "2", str(MEMWALL), "calibrate", "--quick", "-o", "ranks.ini", "--nvme",
             str(box.drive)]
-    anywhere = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-                "OMPI_MCA_rmaps_base_oversubscribe": "1",
-                "OMPI_MCA_hwloc_base_binding_policy": "none", "OMP_NUM_THREADS": "1",
-                "ASAN_OPTIONS": "detect_leaks=0"}  # Open MPI keeps some memory
     done = subprocess.run(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False,
-                          cwd=box.folder, env={**box.environment, **anywhere})
+                          cwd=box.folder, env={**box.environment, **RANKS_ENVIRONMENT,
+                                               "OMP_NUM_THREADS": "1"})
     if done.returncode:
         yield f"status {done.returncode}: {done.stderr.decode()}"
         return
@@ -212,18 +209,5 @@ def tests(box):
             yield f"wrong: {line}", check_wrong(box, line, status, words)
 
 
-def main():
-    with tempfile.TemporaryDirectory() as folder:
-        failed = number = 0
-        for number, (name, wrong) in enumerate(tests(Box(folder)), 1):
-            wrong = list(wrong)
-            print(f"{'not ok' if wrong else 'ok'} {number} {name}")
-            for line in wrong:
-                print(f"# {line}")
-            failed += bool(wrong)
-        print(f"1..{number}")
-    return failed > 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(report_in(Box, tests))

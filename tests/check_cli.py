@@ -20,7 +20,8 @@ import re
 import shlex
 import subprocess
 import sys
-import tempfile
+
+from tap import report_in
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MEMWALL = pathlib.Path(os.environ.get("MEMWALL", ROOT / "build/cli/memwall")).resolve()
@@ -727,7 +728,7 @@ def check_provenance(box):
 # --- all ---------------------------------------------------------------------------------------------
 
 
-def tests(box):
+def commands(box):
     for name, line in GOLDENS.items():
         yield f"golden: {name}", check_golden(box, name, line)
     for name, line, words in wrong_inputs():
@@ -765,21 +766,11 @@ def tests(box):
     yield "invariant-8: calibrated", check_calibrated(box)
 
 
-def main():
-    with tempfile.TemporaryDirectory() as folder:
-        box = Box(folder)
-        make_files(box)
-        failed = number = 0
-        for number, (name, wrong) in enumerate(tests(box), 1):
-            wrong = list(wrong)
-            name = name.replace("#", "").replace("\n", "\\n").replace("\x1b", "\\x1b")
-            print(f"{'not ok' if wrong else 'ok'} {number} {name}")
-            for line in wrong:
-                print(f"# {line}")
-            failed += bool(wrong)
-        print(f"1..{number}")
-    return failed > 0
+def tests(box):
+    make_files(box)
+    for name, wrong in commands(box):
+        yield name.replace("#", "").replace("\n", "\\n").replace("\x1b", "\\x1b"), wrong
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(report_in(Box, tests))

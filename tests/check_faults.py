@@ -15,14 +15,14 @@ import os
 import pathlib
 import resource
 import select
-import shutil
 import signal
 import subprocess
 import sys
 import time
 
-from check_resume import DRIVES, MPIRUN, RanksBox, SMALL, check_refused, check_same, train
-from check_run import GPT2, MEMWALL, good, losses, report
+from check_resume import DRIVES, RanksBox, SMALL, check_refused, check_same, train
+from check_run import GPT2, MEMWALL, good, losses
+from tap import MPIRUN, RANKS_ENVIRONMENT, has_ranks, report_in
 
 DURABLE = [*DRIVES, "--commit", "step"]
 SECONDS = 60  # in which a run ends that cannot go on; most of it is for a busy machine
@@ -149,10 +149,8 @@ def check_lost_rank(box):
     words = ["-s", "zero-infinity-nvme", "--nvme", "drive", "--optimizer-device", "nvme",
              "--commit", "step"]
     box.empty_drives()
-    environment = dict(box.environment, OMPI_ALLOW_RUN_AS_ROOT="1",
-                       OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", ASAN_OPTIONS="detect_leaks=0")
-    run = Disturbed(box, *words, "--batch", "1", "--steps", str(ENOUGH),
-                    prefix=[*MPIRUN, "2"], environment=environment)
+    run = Disturbed(box, *words, "--batch", "1", "--steps", str(ENOUGH), prefix=[*MPIRUN, "2"],
+                    environment={**box.environment, **RANKS_ENVIRONMENT})
     os.kill(rank_pid(run.process.pid, 1), signal.SIGKILL)
     done = run.end()
     if run.returncode == 0 or "rank 1" not in run.said:
@@ -401,9 +399,9 @@ def tests(box):
     yield "torn records", check_torn_record(box)
     for kind, checks in SMALL_SYSTEMS.items():
         yield from small_tests(box, kind, checks)
-    if shutil.which("mpirun"):
+    if has_ranks():
         yield "a lost rank", check_lost_rank(box)
 
 
 if __name__ == "__main__":
-    sys.exit(report(RanksBox, tests))
+    sys.exit(report_in(RanksBox, tests))

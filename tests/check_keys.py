@@ -15,7 +15,8 @@ import pathlib
 import re
 import subprocess
 import sys
-import tempfile
+
+from tap import report_in
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MEMWALL = pathlib.Path(os.environ.get("MEMWALL", ROOT / "build/cli/memwall")).resolve()
@@ -198,18 +199,5 @@ def tests(machine):
             yield key, check_key(machine, key, timed)
 
 
-def main():
-    with tempfile.TemporaryDirectory() as folder:
-        failed = number = 0
-        for number, (name, wrong) in enumerate(tests(Machine(folder)), 1):
-            wrong = list(wrong)
-            print(f"{'not ok' if wrong else 'ok'} {number} {name}")
-            for line in wrong:
-                print(f"# {line}")
-            failed += bool(wrong)
-        print(f"1..{number}")
-    return failed > 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(report_in(Machine, tests))

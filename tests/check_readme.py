@@ -19,6 +19,8 @@ import subprocess
 import sys
 import tempfile
 
+from tap import report
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
 MEMWALL = pathlib.Path(os.environ.get("MEMWALL", ROOT / "build/cli/memwall")).resolve()
@@ -170,12 +172,7 @@ def main():
         tests = list(check_commands(text, shell))
     tests += [("links", list(check_links())), ("invariant-6/names", list(check_names())),
               ("experiments", list(check_experiments(text)))]
-    print(f"1..{len(tests)}")
-    for number, (name, wrong) in enumerate(tests, 1):
-        print(f"{'not ok' if wrong else 'ok'} {number} {name}")
-        for line in wrong:
-            print(f"# {line}")
-    return any(wrong for _, wrong in tests)
+    return report(tests)
 
 
 if __name__ == "__main__":

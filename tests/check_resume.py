@@ -9,14 +9,14 @@ import shutil
 import struct
 import sys
 
-from check_run import GPT2, LLAMA, Box, good, losses, report
+from check_run import GPT2, LLAMA, Box, good, losses
+from tap import MPIRUN, RANKS_ENVIRONMENT, has_ranks, report_in
 
 STEPS = 8
 SMALL = ["-H", "rtx4090", "--set", "gpu.memory_gib=2", "--data", "text.txt", "--lr", "2e-3",
          "--log", "log.jsonl"]
 DRIVES = ["-s", "zero-infinity-nvme", "--nvme", "drive", "--param-device", "nvme",
           "--optimizer-device", "nvme"]
-MPIRUN = ["mpirun", "--oversubscribe", "--bind-to", "none", "-n"]
 
 
 def train(box, *words, steps=STEPS, model=GPT2, batch=2, ranks=1):
@@ -27,9 +27,8 @@ def train(box, *words, steps=STEPS, model=GPT2, batch=2, ranks=1):
 
 class RanksBox(Box):
     def launch(self, ranks, *words):
-        environment = dict(self.environment, OMPI_ALLOW_RUN_AS_ROOT="1",
-                           OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", ASAN_OPTIONS="detect_leaks=0")
-        return self.run(*words, prefix=[*MPIRUN, str(ranks)], environment=environment)
+        return self.run(*words, prefix=[*MPIRUN, str(ranks)],
+                        environment={**self.environment, **RANKS_ENVIRONMENT})
 
 
 def undisturbed(box, *words, **more):
@@ -211,7 +210,7 @@ def tests(box):
     yield "wrong checkpoints", check_wrong_checkpoints(box)
     yield "loss scale", check_loss_scale(box)
     yield "limits", check_limits(box)
-    if not shutil.which("mpirun"):
+    if not has_ranks():
         return
     yield "ranks: zero2", check_ranks(box, ["-s", "zero2"])
     yield "ranks: nvme", check_ranks(box, [*DRIVES, "--commit", "none"])
@@ -225,4 +224,4 @@ def tests(box):
 
 
 if __name__ == "__main__":
-    sys.exit(report(RanksBox, tests))
+    sys.exit(report_in(RanksBox, tests))

@@ -19,6 +19,8 @@ import subprocess
 import sys
 import tempfile
 
+from tap import report_in
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MEMWALL = pathlib.Path(os.environ.get("MEMWALL", ROOT / "build/cli/memwall")).resolve()
 GPT2 = ROOT / "tests/fixtures/gpt2-small"
@@ -510,17 +512,5 @@ def tests(box):
         yield "RAM disk", check_ram_disk(box)
 
 
-def report(box_type, all_tests):
-    """Runs them in a box of their own; whether something was wrong."""
-    with tempfile.TemporaryDirectory() as folder:
-        done = [(name, list(wrong)) for name, wrong in all_tests(box_type(folder))]
-    print(f"1..{len(done)}")
-    for number, (name, wrong) in enumerate(done, 1):
-        print(f"{'not ok' if wrong else 'ok'} {number} {name}")
-        for line in wrong:
-            print(f"# {line}")
-    return any(wrong for _, wrong in done)
-
-
 if __name__ == "__main__":
-    sys.exit(report(Box, tests))
+    sys.exit(report_in(Box, tests))

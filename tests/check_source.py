@@ -9,6 +9,8 @@ import os
 import re
 import sys
 
+from tap import report
+
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
 FOLDERS = ("planner", "sim", "exec", "report", "cli")
 SHARED = {"planner/plan.h", "planner/hwprofile.h"}
@@ -146,15 +148,7 @@ def main():
         ("invariant-7/whole-bytes-and-nanoseconds", check_integers),
         ("invariant-7/no-vendor-units-inside", check_vendor_units),
     ]
-    print(f"1..{len(checks)}")
-    failed = False
-    for number, (name, check) in enumerate(checks, 1):
-        wrong = list(check())
-        print(f"{'not ok' if wrong else 'ok'} {number} {name}")
-        for line in wrong:
-            print(f"# {line}")
-        failed = failed or bool(wrong)
-    return failed
+    return report((name, check()) for name, check in checks)
 
 
 if __name__ == "__main__":

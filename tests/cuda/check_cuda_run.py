@@ -6,14 +6,13 @@ best       --backend auto takes it, and with several ranks a GPU for each; where
 asked for  --backend cuda with too few GPUs: one line, and the exit status.
 """
 import json
-import os
 import pathlib
-import shutil
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 from check_resume import RanksBox  # noqa: E402
-from check_run import TRAIN, good, losses, report  # noqa: E402
+from check_run import TRAIN, good, losses  # noqa: E402
+from tap import has_ranks, report_in  # noqa: E402
 
 WHY = "GPUs: 2 ranks of this machine, 1 GPU: one rank has one GPU"
 RUN = [*TRAIN, "-s", "zero3", "--log", "log.jsonl"]
@@ -81,7 +80,7 @@ def check_refused(box):
 
 def tests(box):
     yield "best for one rank", check_alone(box)
-    if shutil.which("mpirun") and os.environ.get("MW_MPI") != "0":
+    if has_ranks():
         yield "best for two ranks", check_several(box)
         del box.environment["MEMWALL_TEST_GPUS"]
         yield "best for two ranks with one GPU", check_too_few(box)
@@ -90,4 +89,4 @@ def tests(box):
 
 
 if __name__ == "__main__":
-    sys.exit(report(GpuBox, tests))
+    sys.exit(report_in(GpuBox, tests))
