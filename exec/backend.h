@@ -14,7 +14,7 @@
 
 #include "exec/collectives.h"
 #include "exec/compute.h"
-#include "exec/kernel_types.h"
+#include "exec/kernels.h"
 
 /* A process among those of a run. */
 struct mw_backend_place {
@@ -23,7 +23,7 @@ struct mw_backend_place {
 };
 
 struct mw_backend_options {
-    const struct mw_decoder *decoder;
+    const struct mw_decoder *decoder; /* NULL: neither prepare nor compute will be called */
     int64_t sequences, seq;    /* of a micro-batch */
     int threads;               /* of the compute lane; 0: all cores */
     int node_rank, node_ranks; /* among the ranks of this machine; a GPU for each */
@@ -106,6 +106,21 @@ struct mw_backend {
      * `self`, the backend's own; NULL with an error. */
     const struct mw_collectives *collectives;
     void *(*join)(void *backend, struct mw_ranks *ranks, uint32_t streams, GError **error);
+
+    /* --- what its operators are made of, for who measures it; NULL: it computes nothing ---
+     * kernels: for the device that `enter` gives, in every thread that calls them.  They may be
+     * queued, between begin and end only where there are queues.
+     * launched: false with *error if a kernel could not be started since this was asked last; for
+     * the thread that computes.  NULL: kernels cannot fail. */
+    const struct mw_kernels *kernels;
+    void *(*enter)(void *backend);
+    bool (*launched)(void *backend, GError **error);
+    /* Of the device's memory, of which all programs that use it have a part.  NULL: it is the
+     * host's. */
+    bool (*room)(void *backend, int64_t *free_bytes, int64_t *all_bytes, GError **error);
+    /* Whether files can be read and written without a detour through host memory, in words; nothing
+     * here does it.  NULL: there is no such thing. */
+    const char *(*direct_storage)(void);
 };
 
 extern const struct mw_backend mw_backend_cpu;

@@ -40,6 +40,9 @@ struct mw_kernels {
     void (*copy_rows)(void *device, uint16_t *to, const uint16_t *from, int64_t rows,
                       int64_t columns, int64_t ld);
 
+    /* out = a + b, n elements; out may be a or b. */
+    void (*add)(void *device, uint16_t *out, const uint16_t *a, const uint16_t *b, int64_t n);
+
     /* --- matrix products --- */
     /* Makes what the product needs, so that running it allocates nothing. */
     bool (*prepare)(void *device, const struct mw_product *product, GError **error);

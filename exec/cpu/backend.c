@@ -36,10 +36,11 @@ open_cpu(const struct mw_backend_options *options, int64_t bytes, void **memory,
     cpu->threads = options->threads ? options->threads : omp_get_num_procs();
     cpu->kernels = mw_cpu_kernels();
     cpu->device = mw_cpu_device_create(cpu->threads, error);
-    if (cpu->device)
+    if (cpu->device && options->decoder)
         cpu->operators = mw_operators_create(&mw_cpu_device_kernels, cpu->device, options->decoder,
                                              options->sequences, options->seq, error);
-    if (!cpu->operators || !mw_arena_reserve(&cpu->arena, "device memory", bytes, error)) {
+    if (!cpu->device || (options->decoder && !cpu->operators) ||
+        !mw_arena_reserve(&cpu->arena, "device memory", bytes, error)) {
         close_cpu(cpu);
         return NULL;
     }
@@ -101,8 +102,8 @@ square_sums(void *backend, double *partial, const void *gradient, bool fp32, int
 }
 
 static bool
-adamw(void *backend, const struct mw_adamw *step, float *w, float *m, float *v,
-      uint16_t *param, const void *gradient, bool fp32, int64_t n, GError **error)
+adamw(void *backend, const struct mw_adamw *step, float *w, float *m, float *v, uint16_t *param,
+      const void *gradient, bool fp32, int64_t n, GError **error)
 {
     (void)error;
     enter(backend)->kernels->adamw(step, w, m, v, param, gradient, fp32, n);
@@ -115,6 +116,12 @@ to_bf16(void *backend, uint16_t *out, const float *x, int64_t n, GError **error)
     (void)error;
     enter(backend)->kernels->to_bf16(out, x, n);
     return true;
+}
+
+static void *
+enter_device(void *backend)
+{
+    return enter(backend)->device;
 }
 
 /* All cores are one device. */
@@ -152,4 +159,6 @@ const struct mw_backend mw_backend_cpu = {
     .square_sums = square_sums,
     .adamw = adamw,
     .to_bf16 = to_bf16,
+    .kernels = &mw_cpu_device_kernels,
+    .enter = enter_device,
 };

@@ -5,6 +5,7 @@
 #include "exec/cuda/collectives.h"
 #include "exec/cuda/kernels.h"
 #include "exec/cuda/launches.h"
+#include "exec/cuda/library.h"
 #include "exec/cuda/queue.h"
 #include "exec/operators.h"
 #include "planner/error.h"
@@ -130,8 +131,8 @@ reserve(struct cuda *cuda, int64_t bytes, int64_t tokens, GError **error)
 
     return has_room(cuda, bytes, error) &&
            check_bytes(cuda, cudaMalloc(&cuda->arena, (size_t)bytes), "cudaMalloc", bytes, error) &&
-           check_bytes(cuda, cudaMalloc((void **)&cuda->tokens, (size_t)token_bytes), "cudaMalloc",
-                       token_bytes, error) &&
+           (!tokens || check_bytes(cuda, cudaMalloc((void **)&cuda->tokens, (size_t)token_bytes),
+                                   "cudaMalloc", token_bytes, error)) &&
            check(cuda, cudaMemset(cuda->arena, 0, (size_t)bytes), "cudaMemset", error) &&
            check(cuda, cudaDeviceSynchronize(), "cudaDeviceSynchronize", error);
 }
@@ -147,6 +148,8 @@ own(struct cuda *cuda, const struct mw_backend_options *o, int64_t bytes, GError
     device->matmul = cuda->queues ? mw_cuda_matmul_create(&device->gpu, error) : NULL;
     if (!device->matmul)
         return false;
+    if (!o->decoder)
+        return true;
     cuda->operators =
         mw_operators_create(&mw_cuda_kernels, device, o->decoder, o->sequences, o->seq, error);
     return cuda->operators != NULL;
@@ -316,6 +319,31 @@ to_bf16(void *backend, uint16_t *out, const float *x, int64_t n, GError **error)
     return launched(cuda, mw_cuda_to_bf16(mw_cuda_stream(), out, x, n), "kernel to_bf16", error);
 }
 
+/* --- its parts ------------------------------------------------------------------------------- */
+
+static void *
+enter_device(void *backend)
+{
+    return &enter(backend)->device;
+}
+
+static bool
+launched_all(void *backend, GError **error)
+{
+    return mw_cuda_launched(&((struct cuda *)backend)->device, error);
+}
+
+static bool
+room(void *backend, int64_t *free_bytes, int64_t *all_bytes, GError **error)
+{
+    size_t left = 0, all = 0;
+    bool good = check(enter(backend), cudaMemGetInfo(&left, &all), "cudaMemGetInfo", error);
+
+    *free_bytes = (int64_t)left;
+    *all_bytes = (int64_t)all;
+    return good;
+}
+
 const struct mw_backend mw_backend_cuda = {
     .name = "cuda",
     .apart = true,
@@ -337,4 +365,9 @@ const struct mw_backend mw_backend_cuda = {
     .to_bf16 = to_bf16,
     .collectives = &mw_cuda_collectives,
     .join = join,
+    .kernels = &mw_cuda_kernels,
+    .enter = enter_device,
+    .launched = launched_all,
+    .room = room,
+    .direct_storage = mw_cuda_direct_storage,
 };

@@ -16,4 +16,8 @@ void *mw_cuda_library_open(const char *soname, GError **error);
 /* *function, a pointer to a function, is that of the name. */
 bool mw_cuda_library_find(void *library, const char *name, void *function, GError **error);
 
+/* Whether this machine has GPU-direct storage (libcufile, and nvidia-fs in the kernel), in words.
+ */
+const char *mw_cuda_direct_storage(void);
+
 #endif

@@ -116,6 +116,12 @@ mw_cuda_accumulate(void *stream, float *sum, const uint16_t *x, int64_t n)
 }
 
 int
+mw_cuda_add(void *stream, uint16_t *out, const uint16_t *a, const uint16_t *b, int64_t n)
+{
+    return queue(stream, [out = at(out), a = at(a), b = at(b), n] { cpu().add(out, a, b, n); });
+}
+
+int
 mw_cuda_copy_rows(void *stream, uint16_t *to, const uint16_t *from, int64_t rows, int64_t columns,
                   int64_t ld)
 {
