@@ -113,6 +113,7 @@ measure(const struct cli_calibrate_wish *wish, char **directories, struct mw_cal
         GError **error)
 {
     struct mw_calibration_options options = {
+        .backend = wish->backend,
         .directories = (const char *const *)directories,
         .directory_count = (int)g_strv_length(directories),
         .sustained = wish->sustained,
@@ -178,11 +179,13 @@ cli_calibrate(const struct cli_calibrate_wish *wish, GError **error)
 bool
 cli_here_ensure(GError **error)
 {
-    const struct cli_calibrate_wish wish = {.silent = true};
+    const struct mw_backend_place alone = {.ranks = 1, .node_ranks = 1};
+    struct cli_calibrate_wish wish = {.silent = true};
     g_autofree char *path = cli_here_path();
 
     if (g_file_test(path, G_FILE_TEST_EXISTS))
         return true;
+    wish.backend = mw_backend_best(&alone, NULL);
     cli_say("there is no profile of this machine (%s): measuring it, which takes about a minute; "
             "`memwall list hwprofiles` names others for -H",
             path);

@@ -5,9 +5,11 @@
 #include <glib.h>
 #include <stdbool.h>
 
+#include "exec/backend.h"
 #include "exec/ranks.h"
 
 struct cli_calibrate_wish {
+    const struct mw_backend *backend; /* what computes */
     struct mw_ranks *ranks; /* NULL: one alone.  Several measure together; the first writes */
     char *output;       /* NULL: cli_here_path() */
     char **directories; /* NULL: $MEMWALL_NVME, else the user's cache folder */

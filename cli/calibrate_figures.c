@@ -1,24 +1,27 @@
 /* The measured figures, one row each: for the table and for the profile. */
 #include "cli/calibrate_figures.h"
 
+#include <string.h>
+
 #define AT(field) offsetof(struct mw_calibration, field)
 
 const struct cli_figure cli_figures[] = {
     {"gpu", "memory_gb_per_s", "device memory", "GB/s", 1e-9, AT(device_bytes_per_s),
-     "update and loss, by the planner's bytes; the range is from the slower to the faster of the two"},
+     "update and loss, by the planner's bytes; the range is from the slower to the faster of the "
+     "two"},
     {"gpu", "operator_gb_per_s", "memory-bound operators", "GB/s", 1e-9, AT(operator_bytes_per_s),
      "a GPT-2 layer's norms, activations, sums and biases, by the planner's bytes"},
     {"gpu", "achievable_tflops", "a layer, forward and backward", "TFLOP/s", 1e-12, AT(layer_flops),
      "a GPT-2 124M layer, forward and backward, attention counted whole"},
     {"gpu", "launch_us", "start of a kernel", "us", 1e6, AT(launch_s),
      "a kernel with next to nothing to do"},
-    {"gpu", "collective_sm_share", "cores that a collective takes", "", 1, AT(collective_share),
+    {"gpu", "collective_sm_share", "compute that a collective takes", "", 1, AT(collective_share),
      "matrix products beside all-gather and reduce-scatter"},
-    {"gpu", "host_sm_share", "cores that an update takes", "", 1, AT(host_share),
+    {"gpu", "host_sm_share", "compute that an update takes", "", 1, AT(host_share),
      "matrix products beside an update"},
-    {"gpu", "copy_sm_share", "cores that a copy takes", "", 1, AT(copy_share),
+    {"gpu", "copy_sm_share", "compute that a copy takes", "", 1, AT(copy_share),
      "matrix products beside a copy"},
-    {"gpu", "nvme_sm_share", "cores that a transfer takes", "", 1, AT(nvme_share),
+    {"gpu", "nvme_sm_share", "compute that a transfer takes", "", 1, AT(nvme_share),
      "matrix products beside a drive's transfers, reads and writes"},
     {"pcie", "h2d_gb_per_s", "copy, host to device", "GB/s", 1e-9, AT(h2d_bytes_per_s),
      "one thread copies memory"},
@@ -28,12 +31,14 @@ const struct cli_figure cli_figures[] = {
      "all ranks at once"},
     {"pcie", "node_d2h_gb_per_s", NULL, "GB/s", 1e-9, AT(node_d2h_bytes_per_s),
      "all ranks at once"},
+    {"pcie", "duplex", "copies: both at once", "", 1, AT(copy_duplex),
+     "parts of their rates alone that both ways keep side by side, added up"},
     {"pcie", "latency_us", "from one lane to another", "us", 1e6, AT(copy_latency_s),
      "a thread waits for another"},
     {"host", "memory_gb_per_s", "host memory", "GB/s", 1e-9, AT(host_bytes_per_s),
      "the fastest of update, accumulation and norm, by the planner's bytes"},
-    {"host", "update_gparams_per_s", "update (fused AdamW)", "10^9/s", 1e-9, AT(update_params_per_s),
-     "fused AdamW on all cores"},
+    {"host", "update_gparams_per_s", "update (fused AdamW)", "10^9/s", 1e-9,
+     AT(update_params_per_s), "fused AdamW on all cores"},
     {"nvme", "read_gb_per_s", "drives: read", "GB/s", 1e-9, AT(drives.read_bytes_per_s),
      "requests of 2 to 128 MiB one after the other: the slope"},
     {"nvme", "write_gb_per_s", "drives: write", "GB/s", 1e-9, AT(drives.write_bytes_per_s), NULL},
@@ -49,6 +54,36 @@ const struct cli_figure cli_figures[] = {
      "an all-gather of few bytes after a product of every rank, for each other rank"},
 };
 const int cli_figure_count = G_N_ELEMENTS(cli_figures);
+
+/* Of a device that copies by itself. */
+static const struct {
+    size_t offset;
+    const char *how;
+} apart[] = {
+    {AT(copy_share), "matrix products beside copies of pinned memory, each way"},
+    {AT(copy_latency_s), "copies of 4 KiB, each behind one in the other direction"},
+};
+
+const char *
+cli_figure_how(const struct cli_figure *figure, const struct mw_calibration *measured)
+{
+    for (size_t i = 0; measured->apart && i < G_N_ELEMENTS(apart); i++)
+        if (apart[i].offset == figure->offset)
+            return apart[i].how;
+    return figure->how;
+}
+
+bool
+cli_figure_kept(const struct cli_figure *figure)
+{
+    size_t count;
+    const struct mw_hw_key *keys = mw_hw_keys(&count);
+
+    for (size_t i = 0; i < count; i++)
+        if (!strcmp(keys[i].group, figure->group) && !strcmp(keys[i].key, figure->key))
+            return true;
+    return false;
+}
 
 struct mw_measure
 cli_figure_of(const struct cli_figure *figure, const struct mw_calibration *measured)

@@ -10,13 +10,19 @@ struct cli_figure {
     const char *group, *key; /* of the profile */
     const char *label;       /* of the table; NULL: not in it, another row has it */
     const char *unit;
-    double scale;  /* SI unit -> the profile's */
-    size_t offset; /* of a struct mw_measure in struct mw_calibration */
-    const char *how; /* NULL: said elsewhere */
+    double scale;    /* SI unit -> the profile's */
+    size_t offset;   /* of a struct mw_measure in struct mw_calibration */
+    const char *how; /* cli_figure_how */
 };
 
 extern const struct cli_figure cli_figures[];
 extern const int cli_figure_count;
+
+/* How it was measured; NULL: said elsewhere. */
+const char *cli_figure_how(const struct cli_figure *figure, const struct mw_calibration *measured);
+
+/* Whether a profile has it; others are in the table alone. */
+bool cli_figure_kept(const struct cli_figure *figure);
 
 /* In the profile's unit. */
 struct mw_measure cli_figure_of(const struct cli_figure *figure,

@@ -13,6 +13,9 @@
 /* What a run's process takes beside its arenas. */
 #define HOST_RESERVE 0.05
 
+/* Of a GPU's memory: scratch that operators take by the size of a micro-batch. */
+#define DEVICE_RESERVE 0.02
+
 /* Of the free space: for others, and because file systems slow down when they are full. */
 #define NVME_RESERVE 0.1
 
@@ -70,8 +73,9 @@ static char *
 how_written(const struct mw_calibration_drives *d)
 {
     if (!d->sustained)
-        return g_strdup("burst: the first writes, as read_gb_per_s; `memwall calibrate --sustained` "
-                        "finds the rate that lasts");
+        return g_strdup(
+            "burst: the first writes, as read_gb_per_s; `memwall calibrate --sustained` "
+            "finds the rate that lasts");
     return g_strdup_printf("sustained: %s after %.1f GB",
                            d->settled ? "the rate kept still" : "limit reached, rate still moving,",
                            (double)d->written_bytes / 1e9);
@@ -84,21 +88,43 @@ has_burst(const struct mw_calibration_drives *d)
     return d->sustained && d->burst_bytes_per_s.typical > d->write_bytes_per_s.typical;
 }
 
+/* No profile says what both ways at once cost. */
+static char *
+how_copied(const struct mw_calibration *m)
+{
+    return g_strdup_printf("pinned memory, 32 MiB at a time; both ways at once keep %.2f of 2",
+                           m->copy_duplex.typical);
+}
+
+static char *
+how_measured(const struct writer *w, const struct cli_figure *figure)
+{
+    const struct mw_calibration *m = w->measured;
+    bool copies = figure->offset == offsetof(struct mw_calibration, h2d_bytes_per_s) ||
+                  figure->offset == offsetof(struct mw_calibration, d2h_bytes_per_s);
+    const char *how = cli_figure_how(figure, m);
+
+    if (m->apart && copies)
+        return how_copied(m);
+    return how ? g_strdup(how) : how_written(&m->drives);
+}
+
 static void
 add_figures(struct writer *w, const char *group)
 {
-    g_autofree char *written = how_written(&w->measured->drives);
-
     for (int i = 0; i < cli_figure_count; i++) {
         const struct cli_figure *f = &cli_figures[i];
-        if (strcmp(f->group, group) || !cli_figure_of(f, w->measured).samples ||
+        if (strcmp(f->group, group) || !cli_figure_kept(f) ||
+            !cli_figure_of(f, w->measured).samples ||
             (!strcmp(f->key, "write_burst_gb_per_s") && !has_burst(&w->measured->drives)))
             continue;
-        add_range(w, group, f->key, cli_figure_of(f, w->measured), f->how ? f->how : written);
+        g_autofree char *how = how_measured(w, f);
+        add_range(w, group, f->key, cli_figure_of(f, w->measured), how);
     }
 }
 
-/* --- groups ----------------------------------------------------------------------------------------- */
+/* --- groups
+ * ----------------------------------------------------------------------------------------- */
 
 static void
 add_curve(struct writer *w)
@@ -136,12 +162,11 @@ add_attention(struct writer *w)
         g_string_append_printf(w->text, "%s %.5g", i ? ";" : "", m->attention_dim[i]);
     g_string_append(w->text, "\nattention_tflops =");
     for (int i = 0; i < m->attention_points; i++)
-        g_string_append_printf(w->text, "%s %.4g", i ? ";" : "",
-                               within("gpu", "attention_tflops",
-                                      m->attention_flops[i].typical * 1e-12));
+        g_string_append_printf(
+            w->text, "%s %.4g", i ? ";" : "",
+            within("gpu", "attention_tflops", m->attention_flops[i].typical * 1e-12));
     g_string_append(w->text, "\n");
-    add_source(w, "attention_tflops",
-               "heads of 64, sequences of 64 and more, twice forward and backward: median");
+    add_source(w, "attention_tflops", "heads of 64, twice forward and backward: median");
 }
 
 static double
@@ -163,14 +188,38 @@ gib(double bytes)
     return floor(bytes / GIB * 1024) / 1024;
 }
 
+/* An arena in host memory. */
 static void
-add_gpu(struct writer *w)
+add_shared_memory(struct writer *w)
 {
-    add_group(w, "gpu");
     g_string_append_printf(w->text, "memory_gib = %.10g\n",
                            gib((double)w->measured->memory_bytes / 2 / w->measured->ranks));
     add_source(w, "memory_gib", "half of what processes may take, shared by the ranks: an arena");
     g_string_append(w->text, "reserve_gib = 0\n");
+}
+
+static void
+add_own_memory(struct writer *w)
+{
+    const struct mw_calibration *m = w->measured;
+    double taken =
+        fmax((double)m->device_taken_bytes, 0) + DEVICE_RESERVE * (double)m->device_bytes;
+
+    g_string_append_printf(w->text, "memory_gib = %.10g\n", gib((double)m->device_bytes));
+    add_source(w, "memory_gib", "what the driver says");
+    g_string_append_printf(w->text, "reserve_gib = %.10g\n", ceil(taken / GIB * 1024) / 1024);
+    add_source(w, "reserve_gib",
+               "taken while it was measured, by context, libraries and others, and 2% for scratch");
+}
+
+static void
+add_gpu(struct writer *w)
+{
+    add_group(w, "gpu");
+    if (w->measured->apart)
+        add_own_memory(w);
+    else
+        add_shared_memory(w);
     add_number(w, "peak_tflops", ceil(peak_flops(w->measured) * 1e-12 * 1e4) / 1e4,
                "the fastest product or attention");
     add_curve(w);
@@ -178,18 +227,22 @@ add_gpu(struct writer *w)
     add_figures(w, "gpu");
     if (w->measured->ranks == 1)
         add_number(w, "collective_sm_share", 0, "one rank alone has nothing to collect");
+    if (w->measured->apart)
+        add_number(w, "host_sm_share", 0, "the host's cores are not the device's");
     g_string_append(w->text, "flash_attention = true\nbf16 = true\n");
 }
 
 static void
 add_host(struct writer *w)
 {
-    double half = (double)w->measured->memory_bytes / 2;
+    bool apart = w->measured->apart;
+    double bytes = (double)w->measured->memory_bytes / (apart ? 1 : 2);
 
     add_group(w, "host");
-    g_string_append_printf(w->text, "memory_gib = %.10g\n", gib(half));
-    add_source(w, "memory_gib", "the other half of what processes may take");
-    g_string_append_printf(w->text, "reserve_gib = %.10g\n", gib(half * HOST_RESERVE));
+    g_string_append_printf(w->text, "memory_gib = %.10g\n", gib(bytes));
+    add_source(w, "memory_gib",
+               apart ? "what processes may take" : "the other half of what processes may take");
+    g_string_append_printf(w->text, "reserve_gib = %.10g\n", gib(bytes * HOST_RESERVE));
     add_figures(w, "host");
 }
 
@@ -206,7 +259,8 @@ add_nvme(struct writer *w)
                            ceil((double)d->free_bytes * NVME_RESERVE * 1e-8) * 1e-4);
     add_figures(w, "nvme");
     if (has_burst(d) && d->cache_bytes > 0)
-        add_number(w, "cache_gb", (double)d->cache_bytes * 1e-9, "written until the rate kept still");
+        add_number(w, "cache_gb", (double)d->cache_bytes * 1e-9,
+                   "written until the rate kept still");
     g_string_append_printf(w->text, "queue_depth = %d\n", d->depth * d->count * w->measured->ranks);
     add_source(w, "queue_depth", "the smallest of those tried that is as fast as any");
     g_string_append_printf(w->text, "block_kib = %d\n", (int)(d->block_bytes / 1024));
@@ -217,12 +271,13 @@ static void
 add_profile(struct writer *w)
 {
     g_autofree char *machine = mw_machine_name();
+    const struct mw_calibration *m = w->measured;
 
     g_string_append_printf(w->text,
-                           "[profile]\ndescription = cpu backend, %d rank%s with a team of %d, on "
-                           "%s\nmachine = %s\ndate = %s\ncalibrated = %s\n",
-                           w->measured->ranks, w->measured->ranks == 1 ? "" : "s",
-                           w->measured->cores, machine, machine, w->day, w->day);
+                           "[profile]\ndescription = %s backend, %d rank%s with a team of %d, on "
+                           "%s%s%s\nmachine = %s\nbackend = %s\ndate = %s\ncalibrated = %s\n",
+                           m->backend, m->ranks, m->ranks == 1 ? "" : "s", m->cores, m->device,
+                           m->apart ? "; " : "", machine, machine, m->backend, w->day, w->day);
 }
 
 /* As every profile prints: it reads back to the same. */

@@ -14,8 +14,8 @@ print_curve(FILE *out, const char *what, int points, const double *dims,
             const struct mw_measure *flops)
 {
     for (int i = 0; i < points; i++) {
-        struct mw_measure m = {flops[i].low * 1e-12, flops[i].typical * 1e-12, flops[i].high * 1e-12,
-                               flops[i].samples};
+        struct mw_measure m = {flops[i].low * 1e-12, flops[i].typical * 1e-12,
+                               flops[i].high * 1e-12, flops[i].samples};
         g_autofree char *label = g_strdup_printf("%s of %.4g", what, dims[i]);
         print_row(out, label, "TFLOP/s", &m);
     }
@@ -40,6 +40,10 @@ cli_calibrate_table(FILE *out, const struct mw_calibration *measured)
 {
     struct mw_json_writer json = {.out = out};
 
+    if (measured->apart)
+        fprintf(out, "%s backend on %s\n", measured->backend, measured->device);
+    if (measured->direct_storage)
+        fprintf(out, "GPU-direct storage: %s; runs do without\n", measured->direct_storage);
     fprintf(out, "%-32s %9s %9s %9s  %-8s %6s\n", "measured", "10%", "median", "90%", "unit",
             "spread");
     print_curve(out, "matrix products", measured->points, measured->dim, measured->matmul_flops);
@@ -89,6 +93,11 @@ json_curve(struct mw_json_writer *json, const char *key, int points, const doubl
 void
 cli_calibrate_json(struct mw_json_writer *json, const struct mw_calibration *measured)
 {
+    mw_json_string(json, "backend", measured->backend);
+    if (measured->apart)
+        mw_json_string(json, "device", measured->device);
+    if (measured->direct_storage)
+        mw_json_string(json, "direct_storage", measured->direct_storage);
     json_curve(json, "matmul", measured->points, measured->dim, measured->matmul_flops);
     json_curve(json, "attention", measured->attention_points, measured->attention_dim,
                measured->attention_flops);

@@ -1,6 +1,25 @@
 #include "cli/run_backend.h"
 
+#include <string.h>
+
 #include "cli/cli.h"
+#include "planner/error.h"
+
+/* What is best is known among the ranks alone. */
+bool
+cli_run_backend_read(const char *name, const struct mw_backend **backend, GError **error)
+{
+    *backend = NULL;
+    if (!name || !strcmp(name, "auto"))
+        return true;
+    *backend = mw_backend_find(name);
+    if (*backend)
+        return true;
+    g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "--backend %s: %s", name,
+                strcmp(name, "cuda") ? "must be auto, cpu, cuda or null"
+                                     : "GPUs are not built in (meson's -Dcuda)");
+    return false;
+}
 
 enum { TAKEN, NO_DEVICE, REFUSED }; /* the best of a rank; the largest counts */
 

@@ -7,6 +7,9 @@
 #include "exec/backend.h"
 #include "exec/ranks.h"
 
+/* What --backend names; NULL for auto and for NULL. */
+bool cli_run_backend_read(const char *name, const struct mw_backend **backend, GError **error);
+
 /* *backend is what was asked for: false with an error where it does not take this rank.  NULL is
  * auto: then what is best where it takes every rank, else cores; one rank says why not, in a line.
  * All ranks call, with alike requests. */

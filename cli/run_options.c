@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "cli/run_backend.h"
 #include "planner/error.h"
 
 enum number {
@@ -145,22 +146,6 @@ read_loss_scale(struct mw_loss_scaling *scaling, GError **error)
     return false;
 }
 
-/* What is best is known among the ranks alone. */
-static bool
-read_backend(const struct mw_backend **backend, GError **error)
-{
-    *backend = NULL;
-    if (!backend_name || !strcmp(backend_name, "auto"))
-        return true;
-    *backend = mw_backend_find(backend_name);
-    if (*backend)
-        return true;
-    g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "--backend %s: %s", backend_name,
-                strcmp(backend_name, "cuda") ? "must be auto, cpu, cuda or null"
-                                             : "GPUs are not built in (meson's -Dcuda)");
-    return false;
-}
-
 bool
 cli_run_options_read(struct cli_run_options *options, GError **error)
 {
@@ -197,7 +182,7 @@ cli_run_options_read(struct cli_run_options *options, GError **error)
     options->save_timeline = g_steal_pointer(&timeline_path);
     options->nvme = g_steal_pointer(&nvme_directories);
     return cli_limits_parse(&options->limits, limits, error) &&
-           read_backend(&options->backend, error) &&
+           cli_run_backend_read(backend_name, &options->backend, error) &&
            read_loss_scale(&options->loss_scaling, error) &&
            read_shape(&options->schedule, error) &&
            mw_lr_schedule_check(&options->schedule, error);

@@ -5,10 +5,13 @@
 
 #include "cli/calibrate.h"
 #include "cli/cli.h"
+#include "cli/run_backend.h"
 #include "planner/error.h"
 
 #define LIMIT_GB_MAX 1e6
 #define SCRATCH_BYTES (INT64_C(16) << 20) /* of collectives */
+
+static char *backend_name;
 
 static gboolean
 parse_sustained(const char *name, const char *text, gpointer data, GError **error)
@@ -39,14 +42,15 @@ parse(struct cli_calibrate_wish *wish, int argc, char **argv, gboolean *help, GE
     } sustained = {parse_sustained};
     const GOptionEntry entries[] = {
         {"help", 'h', 0, G_OPTION_ARG_NONE, help, "show this help", NULL},
+        {"backend", 0, 0, G_OPTION_ARG_STRING, &backend_name,
+         "what computes: cpu, cuda (GPUs), or auto (default): GPUs where there are any", "NAME"},
         {"output", 'o', 0, G_OPTION_ARG_FILENAME, &wish->output,
          "the profile (default: here.ini among the user's profiles, what -H here reads)", "FILE"},
         {"nvme", 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &wish->directories,
          "on the drive to measure; once for each drive (default: $MEMWALL_NVME, else the user's "
          "cache folder)",
          "DIR"},
-        {"sustained", 0, G_OPTION_FLAG_OPTIONAL_ARG, G_OPTION_ARG_CALLBACK,
-         sustained.data,
+        {"sustained", 0, G_OPTION_FLAG_OPTIONAL_ARG, G_OPTION_ARG_CALLBACK, sustained.data,
          "write until the drives' rate keeps still, at most LIMIT (default 68 GB)", "LIMIT"},
         {"quick", 0, 0, G_OPTION_ARG_NONE, &wish->quick,
          "seconds instead of a minute, and figures of little worth", NULL},
@@ -77,6 +81,18 @@ parse(struct cli_calibrate_wish *wish, int argc, char **argv, gboolean *help, GE
     return true;
 }
 
+static bool
+read_backend(const struct mw_backend **backend, GError **error)
+{
+    if (!cli_run_backend_read(backend_name, backend, error))
+        return false;
+    if (!*backend || (*backend)->kernels)
+        return true;
+    g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
+                "--backend %s: it computes nothing: there is nothing to measure", backend_name);
+    return false;
+}
+
 /* Calls for MPI where mpirun started this: the ranks of one machine. */
 static bool
 measure_with_ranks(struct cli_calibrate_wish *wish, GError **error)
@@ -91,7 +107,8 @@ measure_with_ranks(struct cli_calibrate_wish *wish, GError **error)
     if (!good)
         g_set_error_literal(error, MW_ERROR, MW_ERROR_INVALID,
                             "calibrate measures one machine: start all ranks on it");
-    good = good && cli_calibrate(wish, error);
+    good = good && cli_run_backend_settle(&wish->backend, wish->ranks, error) &&
+           cli_calibrate(wish, error);
     if (good)
         mw_ranks_leave(wish->ranks);
     return good;
@@ -118,7 +135,7 @@ run(int argc, char **argv)
     bool good = parse(&wish, argc, argv, &help, &error);
 
     if (good && !help)
-        good = measure_with_ranks(&wish, &error);
+        good = read_backend(&wish.backend, &error) && measure_with_ranks(&wish, &error);
     return end(&wish, good, error);
 }
 

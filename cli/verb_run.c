@@ -177,6 +177,19 @@ run_plan(struct run *run)
     return cli_flush();
 }
 
+/* Of another device it predicts another machine. */
+static void
+tell_backend(const struct cli_training *training)
+{
+    const struct mw_hwprofile *profile = training->request->profile;
+    const char *measured = mw_hwprofile_backend(profile), *here = training->options.backend->name;
+
+    if (measured && strcmp(measured, here) && training->options.backend != &mw_backend_null &&
+        mw_ranks_index(training->ranks) == 0)
+        cli_say("%s was measured with --backend %s; this run computes with %s",
+                mw_hwprofile_name(profile), measured, here);
+}
+
 static int
 plan_and_run(struct run *run)
 {
@@ -186,6 +199,7 @@ plan_and_run(struct run *run)
 
     if (!cli_run_backend_settle(&training->options.backend, training->ranks, &error))
         return cli_fail(error);
+    tell_backend(training);
     training->stem = stem_of(training);
     enum cli_depth depth = request->json ? CLI_DEPTH_VERDICT : CLI_DEPTH_ROW;
     training->answer = cli_answer_new(request, request->strategies[0], depth, true, &error);

@@ -10,12 +10,10 @@
 #include "exec/calibrate_internal.h"
 #include "planner/error.h"
 
-#define ARENA_BYTES (INT64_C(256) << 20)
-#define QUICK_ARENA_BYTES (INT64_C(24) << 20)
 #define ROUNDS 9
 #define QUICK_ROUNDS 3
 #define PATIENCE_S 3.0
-#define STEPS 36 /* about; for the display alone */
+#define STEPS 40 /* about; for the display alone */
 
 /* As a run's: ranks of one machine share its cores. */
 static int
@@ -35,6 +33,38 @@ mw_calibrate_enter(const struct mw_calibrator *c)
 #if defined(_OPENMP)
     omp_set_num_threads(c->cores);
 #endif
+    if (c->handle)
+        c->backend->enter(c->handle);
+}
+
+void
+mw_calibrate_fail(struct mw_calibrator *c, GError *error)
+{
+    g_mutex_lock(&c->mutex);
+    if (c->error)
+        g_error_free(error);
+    else
+        c->error = error;
+    g_mutex_unlock(&c->mutex);
+}
+
+bool
+mw_calibrate_failed(struct mw_calibrator *c)
+{
+    g_mutex_lock(&c->mutex);
+    bool failed = c->error != NULL;
+    g_mutex_unlock(&c->mutex);
+    return failed;
+}
+
+/* No work goes on any more. */
+static bool
+works_are_good(struct mw_calibrator *c, GError **error)
+{
+    if (!c->error)
+        return true;
+    g_propagate_error(error, g_steal_pointer(&c->error));
+    return false;
 }
 
 bool
@@ -43,6 +73,8 @@ mw_calibrate_step(struct mw_calibrator *c, const char *what, GError **error)
     const struct mw_calibration_options *o = c->options;
     int done = MIN(c->step, STEPS - 1);
 
+    if (!works_are_good(c, error))
+        return false;
     c->step++;
     c->patience_s = o->quick ? 0 : PATIENCE_S;
     if (o->ranks && !mw_ranks_barrier(o->ranks, 0, error))
@@ -64,36 +96,28 @@ mw_calibrate_take(const struct mw_arena *arena, int64_t *at, int64_t bytes)
     return arena->base + place;
 }
 
-/* bf16 numbers of about 1/64: nothing overflows, and no drive makes them smaller. */
-static void
-fill(const struct mw_arena *arena)
+/* Those that are measured go through host memory. */
+static bool
+has_collectives(const struct mw_calibrator *c, GError **error)
 {
-    uint64_t state = 0x9e3779b97f4a7c15u;
-    uint64_t *words = (uint64_t *)(void *)arena->base;
-
-    for (int64_t i = 0; i < arena->bytes / 8; i++) {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        words[i] = (state & 0x00ff00ff00ff00ffu) | 0x3c003c003c003c00u;
-    }
+    if (mw_calibrate_ranks(c) == 1 || !c->backend->apart)
+        return true;
+    g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
+                "calibrate: collectives of the %s backend are not measured: start one rank",
+                c->backend->name);
+    return false;
 }
 
 static bool
-reserve(struct mw_calibrator *c, GError **error)
+measure(struct mw_calibrator *c, struct mw_calibration *out, GError **error)
 {
-    int64_t bytes = c->options->quick ? QUICK_ARENA_BYTES : ARENA_BYTES;
-
-    if (!mw_arena_reserve(&c->device, "calibrate: device", bytes, error) ||
-        !mw_arena_reserve(&c->host, "calibrate: host", bytes, error))
-        return false;
-    fill(&c->device);
-    fill(&c->host);
-    c->matmul = mw_cpu_matmul_create();
-    if (!c->matmul)
-        g_set_error_literal(error, MW_ERROR, MW_ERROR_DEVICE,
-                            "calibrate: the matrix library has no engine here");
-    return c->matmul != NULL;
+    return has_collectives(c, error) && mw_calibrate_open_drives(c, out, error) &&
+           mw_calibrate_open_device(c, out, error) && mw_calibrate_matmul(c, out, error) &&
+           mw_calibrate_attention(c, out, error) && mw_calibrate_layer(c, out, error) &&
+           mw_calibrate_memory(c, out, error) && mw_calibrate_copies(c, out, error) &&
+           mw_calibrate_drives(c, out, error) && mw_calibrate_shares(c, out, error) &&
+           mw_calibrate_collectives(c, out, error) && works_are_good(c, error) &&
+           mw_calibrate_device_room(c, out, error) && mw_calibrate_unite(c, out, error);
 }
 
 bool
@@ -101,7 +125,9 @@ mw_calibrate(const struct mw_calibration_options *options, struct mw_calibration
              GError **error)
 {
     struct mw_calibrator c = {.options = options,
-                              .kernels = mw_cpu_kernels(),
+                              .backend = options->backend,
+                              .passes = mw_cpu_kernels(),
+                              .scale = mw_calibrate_scale(options->backend->apart, options->quick),
                               .rounds = options->quick ? QUICK_ROUNDS : ROUNDS,
                               .window_s = options->quick ? 0.01 : 0.3};
     struct mw_memory_room room;
@@ -110,17 +136,13 @@ mw_calibrate(const struct mw_calibration_options *options, struct mw_calibration
     mw_memory_room(&room);
     out->memory_bytes = room.bytes;
     out->cores = c.cores = team(options->ranks);
+    g_mutex_init(&c.mutex);
     mw_calibrate_enter(&c);
     out->ranks = mw_calibrate_ranks(&c);
-    bool good = mw_calibrate_open_drives(&c, out, error) && reserve(&c, error) &&
-                mw_calibrate_matmul(&c, out, error) &&
-                mw_calibrate_attention(&c, out, error) &&
-                mw_calibrate_layer(&c, out, error) && mw_calibrate_memory(&c, out, error) &&
-                mw_calibrate_drives(&c, out, error) && mw_calibrate_shares(&c, out, error) &&
-                mw_calibrate_collectives(&c, out, error) && mw_calibrate_unite(&c, out, error);
+    bool good = measure(&c, out, error);
     mw_calibrate_close_drives(&c);
-    mw_cpu_matmul_destroy(c.matmul);
-    mw_arena_release(&c.device);
-    mw_arena_release(&c.host);
+    mw_calibrate_close_device(&c);
+    g_clear_error(&c.error);
+    g_mutex_clear(&c.mutex);
     return good;
 }

@@ -1,10 +1,11 @@
 /*
- * calibrate.h - what this machine's `cpu` backend does, measured: the figures of a hardware profile.
+ * calibrate.h - what this machine does with a backend, measured: the figures of a hardware profile.
  *
  * Primitives only, never a plan: products, operators, copies, updates and transfers as a run does
  * them, on the OpenMP team that a run has (omp_set_num_threads), in arenas and files like a run's.
- * "Device" and "host" are the same cores and the same memory; what that costs is measured by
- * running one beside the other.  Takes about a minute.
+ * With the `cpu` backend "device" and "host" are the same cores and the same memory; what that
+ * costs is measured by running one beside the other.  A device that queues ops is timed by its own
+ * events, and its copies are those of pinned memory, in lanes of their own.  Takes about a minute.
  *
  * Several ranks of one machine (mpirun) measure together: each is a device of the profile, what all
  * share is what they have of it at once, and collectives are measured between them.
@@ -16,6 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "exec/backend.h"
 #include "exec/ranks.h"
 #include "planner/hwprofile.h"
 
@@ -65,10 +67,16 @@ struct mw_calibration_drives {
 };
 
 struct mw_calibration {
+    const char *backend;
+    bool apart; /* its devices have memory of their own */
+    /* Of devices that are apart; that of rank 0: */
+    char device[256];
+    const char *direct_storage; /* in words; NULL: there is no such thing */
+    int64_t device_bytes, device_taken_bytes; /* its memory, and what is taken beside slots */
     int ranks;
     int cores; /* of a rank's team */
     double cores_had; /* part of the cores that products had; well below 1: others are busy */
-    int64_t memory_bytes; /* what a run may take, devices and host together */
+    int64_t memory_bytes; /* what a run may take of the host's, devices included that are not apart */
     int points;
     double dim[MW_MATMUL_POINTS_MAX]; /* cube root of m * n * k */
     struct mw_measure matmul_flops[MW_MATMUL_POINTS_MAX];
@@ -83,6 +91,7 @@ struct mw_calibration {
     struct mw_measure node_h2d_bytes_per_s, node_d2h_bytes_per_s; /* all ranks at once */
     struct mw_measure update_params_per_s;                        /* likewise */
     struct mw_measure host_bytes_per_s; /* likewise; the fastest of update, accumulation and norm */
+    struct mw_measure copy_duplex; /* of devices that are apart: both ways at once, 1 to 2 */
     struct mw_measure host_share, copy_share, nvme_share; /* of the cores, beside products */
     struct mw_measure fabric_bytes_per_s, fabric_latency_s; /* of several ranks, docs/MODEL.md 7.5 */
     struct mw_measure collective_share;
@@ -90,6 +99,7 @@ struct mw_calibration {
 };
 
 struct mw_calibration_options {
+    const struct mw_backend *backend; /* one that computes */
     const char *const *directories; /* one a drive; they exist */
     int directory_count;
     bool sustained;
@@ -103,7 +113,8 @@ struct mw_calibration_options {
     void *data;
 };
 
-/* False with *error: a directory that cannot be written or is too small, no memory, stopped. */
+/* False with *error: a directory that cannot be written or is too small, no memory, stopped, a
+ * device that is not there or fails. */
 bool mw_calibrate(const struct mw_calibration_options *options, struct mw_calibration *out,
                   GError **error);
 

@@ -128,7 +128,7 @@ time_setting(struct mw_calibrator *c, double *seconds, GError **error)
         for (int direction = 0; direction < 2; direction++) {
             struct mw_calibrate_mover m = {
                 .c = c, .direction = direction, .bytes = 32 * MIB};
-            struct mw_calibrate_work work = {mw_calibrate_move, &m};
+            struct mw_calibrate_work work = {.run = mw_calibrate_move, .state = &m};
             double s = 1 / mw_calibrate_rate(&work, c->options->quick ? 0 : 0.1);
             if (m.error) {
                 g_propagate_error(error, m.error);

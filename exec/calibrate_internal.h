@@ -2,18 +2,55 @@
 #ifndef MW_EXEC_CALIBRATE_INTERNAL_H
 #define MW_EXEC_CALIBRATE_INTERNAL_H
 
+#include "exec/backend.h"
 #include "exec/calibrate.h"
-#include "exec/cpu/matmul.h"
+#include "exec/cpu/kernels.h"
 #include "exec/memory.h"
 #include "exec/nvme.h"
 
 enum { MW_CALIBRATE_ROUNDS_MAX = 32 };
 
+/* How much is done at once: more on a device that it takes more to keep busy. */
+struct mw_calibrate_scale {
+    int64_t arena_bytes;  /* of the device: operands move through it */
+    const int64_t *sizes; /* of products */
+    int product_points;
+    int64_t beside;             /* size of the products beside other works */
+    double product_s, launch_s; /* a sample's: of products, of small kernels */
+    double warm_s;              /* of products, before anything is measured */
+    int64_t rows, columns;      /* of memory-bound operators */
+    int64_t loss_rows, loss_stride;
+    int64_t layer_rows, layer_seq, layer_columns;
+    int64_t attention_tokens, attention_columns; /* tokens: at least one sequence */
+    const int64_t *seqs;
+    int seq_points;
+    int64_t device_params;         /* of an update on the device; 0: the host's is the device's */
+    int64_t params, params_beside; /* of one on the host, and beside products */
+    int64_t copy_bytes;
+    int handoffs; /* of a sample */
+};
+
+/* Of a device that is apart, or of cores. */
+const struct mw_calibrate_scale *mw_calibrate_scale(bool apart, bool quick);
+
+/* Lanes of a device that queues ops. */
+enum mw_calibrate_lane { MW_CALIBRATE_COMPUTE, MW_CALIBRATE_H2D, MW_CALIBRATE_D2H };
+
 struct mw_calibrator {
     const struct mw_calibration_options *options;
-    struct mw_arena device, host;
-    struct mw_cpu_matmul *matmul;
-    const struct mw_cpu_kernels *kernels;
+    const struct mw_backend *backend;
+    void *handle;                        /* of the backend */
+    void *on;                            /* what its kernels run on */
+    const struct mw_kernels *kernels;    /* of the device */
+    const struct mw_cpu_kernels *passes; /* of the host's lanes */
+    const struct mw_calibrate_scale *scale;
+    struct mw_arena memory;       /* of the host, pinned where the device wants it so */
+    struct mw_arena device, host; /* where operands are; the first's addresses are the device's */
+    struct {
+        char *device, *host;
+    } ends[2];        /* of copies: to the device, to the host */
+    int32_t *targets; /* of the loss, on the device */
+    double *loss;     /* in pinned memory */
     int rounds;
     int cores;         /* of a team */
     double window_s;   /* of a sample of works side by side */
@@ -21,43 +58,80 @@ struct mw_calibrator {
     struct mw_nvme *nvme;
     bool has_files; /* to be removed */
     int step;
+    GMutex mutex;  /* of the error */
+    GError *error; /* the first that a work met; what is measured from then on is worth nothing */
 };
 
 double mw_calibrate_now_s(void);
 
-/* Gives the calling thread's teams their size. */
+/* Gives the calling thread's teams their size, and the thread the device. */
 void mw_calibrate_enter(const struct mw_calibrator *c);
 
-/* Tells what comes next, and waits for the other ranks; false with *error where the caller stops. */
+/* Keeps the first error of works, and takes each: the next step says it. */
+void mw_calibrate_fail(struct mw_calibrator *c, GError *error);
+bool mw_calibrate_failed(struct mw_calibrator *c);
+
+/* Tells what comes next, and waits for the other ranks; false with *error where a work has failed
+ * or the caller stops. */
 bool mw_calibrate_step(struct mw_calibrator *c, const char *what, GError **error);
 
-/* A part of an arena, on a 64-byte border; *at moves on, back to the start where there is no room. */
+/* A part of an arena, on a 64-byte border; *at moves on, back to the start where there is no room.
+ */
 void *mw_calibrate_take(const struct mw_arena *arena, int64_t *at, int64_t bytes);
 
-/* Units of work a second, repeated for at least `seconds`: `run` does a piece and returns its
- * units. */
+/* Units of work: `run` does a piece and returns its units. */
 struct mw_calibrate_work {
     double (*run)(void *state);
     void *state;
+    struct mw_calibrator *of; /* whose device does it; NULL: the host */
+    enum mw_calibrate_lane lane;
 };
+
+/* Units a second, repeated for at least `seconds`.  Where the device queues ops `run` only queues a
+ * piece; enough of them are, and the time is the device's own. */
 double mw_calibrate_rate(const struct mw_calibrate_work *work, double seconds);
+/* A piece: what is needed once is there then. */
+void mw_calibrate_once(const struct mw_calibrate_work *work);
+
+/* --- works of a device with queues --- */
+bool mw_calibrate_queues(const struct mw_calibrate_work *work);
+double mw_calibrate_queued_rate(const struct mw_calibrate_work *work, double seconds);
+void mw_calibrate_queued_once(const struct mw_calibrate_work *work);
+/* Seconds from a copy of next to nothing to the next, in the other direction's lane, which waits
+ * for it. */
+double mw_calibrate_chain_s(struct mw_calibrator *c, int count);
+
 /* The same, alone on the machine.  A sample in which a thread waited for a core that others had is
  * taken again, as long as patience_s lasts; the least disturbed one counts. */
 double mw_calibrate_quiet_rate(struct mw_calibrator *c, const struct mw_calibrate_work *work,
                                double seconds);
+/* Samples of it, a round each. */
+struct mw_measure mw_calibrate_measure(struct mw_calibrator *c,
+                                       const struct mw_calibrate_work *work, double seconds);
 /* Seconds of processor time of all threads. */
 double mw_calibrate_used_s(void);
 /* Two works at once, each in a thread of its own. */
 void mw_calibrate_rates(const struct mw_calibrator *c, const struct mw_calibrate_work works[2],
                         double seconds, double rates[2]);
 
+/* A product on the device, queued where it queues. */
+void mw_calibrate_multiply(struct mw_calibrator *c, const struct mw_product *product, void *to,
+                           const uint16_t *a, const uint16_t *b, const uint16_t *bias);
+
 /* Products of the size of a small layer's, to run beside other things; a product a call. */
 struct mw_calibrate_products {
     struct mw_calibrator *c;
     int64_t at;
-    bool failed;
 };
 double mw_calibrate_run_product(void *products);
+struct mw_calibrate_work mw_calibrate_products_work(struct mw_calibrate_products *products);
+
+/* Copies between host and device, in one direction. */
+struct mw_calibrate_copies {
+    struct mw_calibrator *c;
+    bool to_host;
+};
+struct mw_calibrate_work mw_calibrate_copies_work(struct mw_calibrate_copies *copies); /* bytes */
 
 /* Requests of `bytes`, one after the other, round and round in the half of the file that is the
  * direction's.  An error is kept, and no more is moved. */
@@ -83,10 +157,15 @@ bool mw_calibrate_collectives(struct mw_calibrator *c, struct mw_calibration *ou
 bool mw_calibrate_unite(struct mw_calibrator *c, struct mw_calibration *out, GError **error);
 
 /* The parts, each in its own file. */
+bool mw_calibrate_open_device(struct mw_calibrator *c, struct mw_calibration *out, GError **error);
+/* What the device's memory holds beside the arena, when all else has run. */
+bool mw_calibrate_device_room(struct mw_calibrator *c, struct mw_calibration *out, GError **error);
+void mw_calibrate_close_device(struct mw_calibrator *c);
 bool mw_calibrate_matmul(struct mw_calibrator *c, struct mw_calibration *out, GError **error);
 bool mw_calibrate_layer(struct mw_calibrator *c, struct mw_calibration *out, GError **error);
 bool mw_calibrate_attention(struct mw_calibrator *c, struct mw_calibration *out, GError **error);
 bool mw_calibrate_memory(struct mw_calibrator *c, struct mw_calibration *out, GError **error);
+bool mw_calibrate_copies(struct mw_calibrator *c, struct mw_calibration *out, GError **error);
 bool mw_calibrate_open_drives(struct mw_calibrator *c, struct mw_calibration *out, GError **error);
 void mw_calibrate_close_drives(struct mw_calibrator *c);
 bool mw_calibrate_drives(struct mw_calibrator *c, struct mw_calibration *out, GError **error);

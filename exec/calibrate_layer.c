@@ -11,7 +11,8 @@ struct layer {
     uint16_t *up, *act, *d_up;            /* [rows, 4 columns] */
     uint16_t *qkv, *d_qkv, *o, *d_o, *params, *d_params;
     float *mean, *rstd, *lse;
-    void *scratch;
+    void *sums_scratch, *scratch; /* of sums over rows, of attention */
+    int64_t at;                   /* behind them */
 };
 
 static void *
@@ -43,50 +44,62 @@ layer_at(struct mw_calibrator *c, int64_t rows, int64_t columns)
     l.mean = take(&l, &at, 4 * rows);
     l.rstd = take(&l, &at, 4 * rows);
     l.lse = take(&l, &at, 4 * rows * l.heads);
+    l.sums_scratch = take(&l, &at, c->kernels->row_sums_scratch_bytes(c->on, rows, 4 * columns));
+    l.at = at;
     return l;
 }
 
-/* --- memory-bound operators ---------------------------------------------------------------------- */
+/* --- memory-bound operators ----------------------------------------------------------------------
+ */
 
 static void
 forward_passes(const struct layer *l)
 {
-    const struct mw_cpu_kernels *k = l->c->kernels;
+    const struct mw_kernels *k = l->c->kernels;
     int64_t n = l->rows * l->columns;
+    void *on = l->c->on;
 
-    k->layernorm_forward(l->y, l->mean, l->rstd, l->x, l->weight, l->bias, l->rows, l->columns,
+    k->layernorm_forward(on, l->y, l->mean, l->rstd, l->x, l->weight, l->bias, l->rows, l->columns,
                          1e-5f);
-    k->add(l->y, l->x, l->y, n);
-    k->layernorm_forward(l->y, l->mean, l->rstd, l->x, l->weight, l->bias, l->rows, l->columns,
+    k->add(on, l->y, l->x, l->y, n);
+    k->layernorm_forward(on, l->y, l->mean, l->rstd, l->x, l->weight, l->bias, l->rows, l->columns,
                          1e-5f);
-    k->gelu_forward(l->act, l->up, 4 * n);
-    k->add(l->y, l->x, l->y, n);
+    k->gelu_forward(on, l->act, l->up, 4 * n);
+    k->add(on, l->y, l->x, l->y, n);
+}
+
+static void
+bias_backward(const struct layer *l, const uint16_t *dy, int64_t columns)
+{
+    struct mw_gradient to = {.data = l->bias};
+
+    l->c->kernels->bias_gradient(l->c->on, to, dy, columns, l->rows, columns, l->sums_scratch);
 }
 
 static void
 norm_backward(const struct layer *l)
 {
+    const struct mw_kernels *k = l->c->kernels;
     struct mw_gradient to = {.data = l->bias};
 
-    l->c->kernels->norm_weight_gradient(to, l->dx, l->x, l->mean, l->rstd, l->rows, l->columns);
-    l->c->kernels->bias_gradient(to, l->dx, l->columns, l->rows, l->columns);
-    l->c->kernels->layernorm_backward(l->y, l->x, l->dx, l->x, l->weight, l->mean, l->rstd, l->rows,
-                                      l->columns);
+    k->norm_weight_gradient(l->c->on, to, l->dx, l->x, l->mean, l->rstd, l->rows, l->columns,
+                            l->sums_scratch);
+    bias_backward(l, l->dx, l->columns);
+    k->layernorm_backward(l->c->on, l->y, l->x, l->dx, l->x, l->weight, l->mean, l->rstd, l->rows,
+                          l->columns);
 }
 
 static void
 backward_passes(const struct layer *l)
 {
-    const struct mw_cpu_kernels *k = l->c->kernels;
-    struct mw_gradient to = {.data = l->bias};
     int64_t h = l->columns;
 
-    k->bias_gradient(to, l->dx, h, l->rows, h);
-    k->gelu_backward(l->d_up, l->act, l->up, 4 * l->rows * h);
-    k->bias_gradient(to, l->d_up, 4 * h, l->rows, 4 * h);
+    bias_backward(l, l->dx, h);
+    l->c->kernels->gelu_backward(l->c->on, l->d_up, l->act, l->up, 4 * l->rows * h);
+    bias_backward(l, l->d_up, 4 * h);
     norm_backward(l);
-    k->bias_gradient(to, l->dx, h, l->rows, h);
-    k->bias_gradient(to, l->d_qkv, 3 * h, l->rows, 3 * h);
+    bias_backward(l, l->dx, h);
+    bias_backward(l, l->d_qkv, 3 * h);
     norm_backward(l);
 }
 
@@ -107,7 +120,8 @@ mw_calibrate_layer_passes(struct mw_calibrator *c, int64_t rows, int64_t columns
     return (2 * FORWARD_TENSORS + BACKWARD_TENSORS) * 2 * (double)rows * (double)columns;
 }
 
-/* --- all of it ----------------------------------------------------------------------------------- */
+/* --- all of it -----------------------------------------------------------------------------------
+ */
 
 /* y[rows, out] from x[rows, in], and both gradients. */
 static void
@@ -118,35 +132,36 @@ linear(const struct layer *l, const uint16_t *x, const uint16_t *dy, uint16_t *y
     struct mw_product to_input = {.m = l->rows, .n = in, .k = out, .b_transposed = true};
     struct mw_product to_weight = {.m = in, .n = out, .k = l->rows, .a_transposed = true};
 
-    mw_cpu_matmul_run(l->c->matmul, &forward, y, x, l->params, l->bias);
-    mw_cpu_matmul_run(l->c->matmul, &to_input, l->y, dy, l->params, NULL);
-    mw_cpu_matmul_run(l->c->matmul, &to_weight, l->d_params, x, dy, NULL);
+    mw_calibrate_multiply(l->c, &forward, y, x, l->params, l->bias);
+    mw_calibrate_multiply(l->c, &to_input, l->y, dy, l->params, NULL);
+    mw_calibrate_multiply(l->c, &to_weight, l->d_params, x, dy, NULL);
 }
 
 static void
 attend(const struct layer *l, const struct mw_attention *shape)
 {
+    const struct mw_kernels *k = l->c->kernels;
     int64_t h = l->columns;
 
-    l->c->kernels->attention_forward(shape, l->o, l->lse, l->qkv, l->qkv + h, l->qkv + 2 * h,
-                                     l->scratch);
-    l->c->kernels->attention_backward(shape, l->d_qkv, l->d_qkv + h, l->d_qkv + 2 * h, l->d_o, l->o,
-                                      l->lse, l->qkv, l->qkv + h, l->qkv + 2 * h, l->scratch);
+    k->attention_forward(l->c->on, shape, l->o, l->lse, l->qkv, l->qkv + h, l->qkv + 2 * h,
+                         l->scratch);
+    k->attention_backward(l->c->on, shape, l->d_qkv, l->d_qkv + h, l->d_qkv + 2 * h, l->d_o, l->o,
+                          l->lse, l->qkv, l->qkv + h, l->qkv + 2 * h, l->scratch);
 }
 
 static struct mw_attention
 attention_of(const struct layer *l, int64_t seq)
 {
     return (struct mw_attention){.batch = l->rows / seq,
-                                     .seq = seq,
-                                     .heads = l->heads,
-                                     .kv_heads = l->heads,
-                                     .head_dim = 64,
-                                     .ld_q = 3 * l->columns,
-                                     .ld_k = 3 * l->columns,
-                                     .ld_v = 3 * l->columns,
-                                     .ld_o = l->columns,
-                                     .scale = 0.125f};
+                                 .seq = seq,
+                                 .heads = l->heads,
+                                 .kv_heads = l->heads,
+                                 .head_dim = 64,
+                                 .ld_q = 3 * l->columns,
+                                 .ld_k = 3 * l->columns,
+                                 .ld_v = 3 * l->columns,
+                                 .ld_o = l->columns,
+                                 .scale = 0.125f};
 }
 
 /* FLOPs of docs/MODEL.md 3.1 and 3.2, attention whole: 6 a weight, 14 a pair of tokens. */
@@ -154,7 +169,8 @@ static double
 run_layer(void *data)
 {
     struct layer *l = data;
-    struct mw_attention shape = attention_of(l, l->rows);
+    int64_t seq = l->c->scale->layer_seq;
+    struct mw_attention shape = attention_of(l, seq);
     double rows = (double)l->rows, h = (double)l->columns;
 
     forward_passes(l);
@@ -164,34 +180,33 @@ run_layer(void *data)
     linear(l, l->x, l->d_up, l->up, l->columns, 4 * l->columns);
     linear(l, l->act, l->dx, l->d_o, 4 * l->columns, l->columns);
     backward_passes(l);
-    return 6 * rows * 12 * h * h + 14 * rows * rows * h;
+    return 6 * rows * 12 * h * h + 14 * rows * (double)seq * h;
+}
+
+static void
+take_scratch(struct layer *l, const struct mw_attention *shape)
+{
+    l->scratch = take(l, &l->at, l->c->kernels->attention_scratch_bytes(l->c->on, shape));
 }
 
 bool
 mw_calibrate_layer(struct mw_calibrator *c, struct mw_calibration *out, GError **error)
 {
-    struct layer l = c->options->quick ? layer_at(c, 128, 128) : layer_at(c, 1024, 768);
-    struct mw_calibrate_work work = {run_layer, &l};
-    struct mw_attention shape = attention_of(&l, l.rows);
-    double samples[MW_CALIBRATE_ROUNDS_MAX];
-    int64_t at = 0;
+    const struct mw_calibrate_scale *scale = c->scale;
+    struct layer l = layer_at(c, scale->layer_rows, scale->layer_columns);
+    struct mw_calibrate_work work = {run_layer, &l, c, MW_CALIBRATE_COMPUTE};
+    struct mw_attention shape = attention_of(&l, scale->layer_seq);
 
     if (!mw_calibrate_step(c, "a layer, forward and backward", error))
         return false;
-    l.scratch = mw_calibrate_take(&c->host, &at,
-                                  c->kernels->attention_scratch_bytes(&shape, out->cores));
-    run_layer(&l);
-    for (int r = 0; r < c->rounds; r++)
-        samples[r] = mw_calibrate_quiet_rate(c, &work, 0);
-    out->layer_flops = mw_measure_of(samples, c->rounds);
+    take_scratch(&l, &shape);
+    out->layer_flops = mw_calibrate_measure(c, &work, 0);
     return true;
 }
 
-/* --- attention --------------------------------------------------------------------------------------- */
+/* --- attention
+ * --------------------------------------------------------------------------------------- */
 
-static const int64_t seqs[] = {64, 128, 256, 512, 1024, 2048};
-#define QUICK_SEQS 2
-#define TOKENS 1024
 #define HEAD_DIM 64
 
 struct attended {
@@ -207,10 +222,22 @@ run_attention(void *data)
     const struct layer *l = &it->layer;
     int64_t h = l->columns;
 
-    l->c->kernels->attention_forward(&it->shape, l->o, l->lse, l->qkv, l->qkv + h, l->qkv + 2 * h,
-                                     l->scratch);
+    l->c->kernels->attention_forward(l->c->on, &it->shape, l->o, l->lse, l->qkv, l->qkv + h,
+                                     l->qkv + 2 * h, l->scratch);
     attend(l, &it->shape);
     return 18 * (double)l->rows * (double)it->shape.seq * (double)h;
+}
+
+static struct mw_measure
+measure_attention(struct mw_calibrator *c, int64_t seq)
+{
+    int64_t tokens = MAX(c->scale->attention_tokens, seq);
+    struct attended it = {.layer = layer_at(c, tokens, c->scale->attention_columns)};
+    struct mw_calibrate_work work = {run_attention, &it, c, MW_CALIBRATE_COMPUTE};
+
+    it.shape = attention_of(&it.layer, seq);
+    take_scratch(&it.layer, &it.shape);
+    return mw_calibrate_measure(c, &work, 0);
 }
 
 bool
@@ -218,21 +245,11 @@ mw_calibrate_attention(struct mw_calibrator *c, struct mw_calibration *out, GErr
 {
     if (!mw_calibrate_step(c, "attention", error))
         return false;
-    out->attention_points = c->options->quick ? QUICK_SEQS : (int)G_N_ELEMENTS(seqs);
+    out->attention_points = c->scale->seq_points;
     for (int i = 0; i < out->attention_points; i++) {
-        int64_t tokens = c->options->quick ? seqs[i] : MAX(TOKENS, seqs[i]), at = 0;
-        struct attended it = {.layer = layer_at(c, tokens, c->options->quick ? 128 : 768)};
-        struct mw_calibrate_work work = {run_attention, &it};
-        double samples[MW_CALIBRATE_ROUNDS_MAX];
-
-        it.shape = attention_of(&it.layer, seqs[i]);
-        it.layer.scratch = mw_calibrate_take(
-            &c->host, &at, c->kernels->attention_scratch_bytes(&it.shape, out->cores));
-        run_attention(&it);
-        for (int r = 0; r < c->rounds; r++)
-            samples[r] = mw_calibrate_quiet_rate(c, &work, 0);
-        out->attention_dim[i] = cbrt((double)(seqs[i] * seqs[i] * HEAD_DIM));
-        out->attention_flops[i] = mw_measure_of(samples, c->rounds);
+        int64_t seq = c->scale->seqs[i];
+        out->attention_dim[i] = cbrt((double)(seq * seq * HEAD_DIM));
+        out->attention_flops[i] = measure_attention(c, seq);
     }
     return true;
 }

@@ -2,11 +2,7 @@
 #include <math.h>
 
 #include "exec/calibrate_internal.h"
-#include "planner/error.h"
 
-static const int64_t sizes[] = {64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048};
-#define QUICK_SIZES 4
-#define SAMPLE_S 4e-3
 #define QUIET 0.9 /* of the cores that the products could have */
 
 /* Of tokens, outputs and inputs beside the size: a square, and oblongs of the same product. */
@@ -16,7 +12,6 @@ struct linear {
     struct mw_calibrator *c;
     int64_t tokens, outputs, inputs;
     int64_t at; /* operands move through the arena: a step's are not in the caches either */
-    bool failed;
 };
 
 enum product { FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, PRODUCTS };
@@ -49,8 +44,7 @@ run_products(void *data)
         const uint16_t *b = mw_calibrate_take(arena, &l->at, 2 * p.k * p.n);
         void *to = mw_calibrate_take(arena, &l->at, 2 * p.m * p.n);
 
-        if (!mw_cpu_matmul_run(l->c->matmul, &p, to, a, b, NULL))
-            l->failed = true;
+        mw_calibrate_multiply(l->c, &p, to, a, b, NULL);
         flops += 2.0 * (double)p.m * (double)p.n * (double)p.k;
     }
     return flops;
@@ -67,10 +61,8 @@ prepare(const struct linear *l, GError **error)
 {
     for (int which = 0; which < PRODUCTS; which++) {
         struct mw_product p = product_of(l, which);
-        if (mw_cpu_matmul_prepare(l->c->matmul, &p))
-            continue;
-        g_set_error_literal(error, MW_ERROR, MW_ERROR_DEVICE, mw_cpu_matmul_error(l->c->matmul));
-        return false;
+        if (!l->c->kernels->prepare(l->c->on, &p, error))
+            return false;
     }
     return true;
 }
@@ -86,17 +78,12 @@ measure_size(struct mw_calibrator *c, int64_t size, struct mw_measure *flops, GE
                            .tokens = side(size, shapes[s][0]),
                            .outputs = side(size, shapes[s][1]),
                            .inputs = side(size, shapes[s][2])};
-        struct mw_calibrate_work work = {run_products, &l};
+        struct mw_calibrate_work work = {run_products, &l, c, MW_CALIBRATE_COMPUTE};
         if (!prepare(&l, error))
             return false;
-        run_products(&l);
+        mw_calibrate_once(&work);
         for (int r = 0; r < c->rounds; r++)
-            samples[count++] = mw_calibrate_quiet_rate(c, &work, SAMPLE_S);
-        if (l.failed) {
-            g_set_error_literal(error, MW_ERROR, MW_ERROR_DEVICE,
-                                mw_cpu_matmul_error(c->matmul));
-            return false;
-        }
+            samples[count++] = mw_calibrate_quiet_rate(c, &work, c->scale->product_s);
     }
     *flops = mw_measure_of(samples, count);
     return true;
@@ -118,13 +105,14 @@ tell_load(const struct mw_calibrator *c, double had)
 static bool
 measure_sizes(struct mw_calibrator *c, struct mw_calibration *out, GError **error)
 {
-    out->points = c->options->quick ? QUICK_SIZES : (int)G_N_ELEMENTS(sizes);
+    out->points = c->scale->product_points;
     for (int i = 0; i < out->points; i++) {
-        g_autofree char *what = g_strdup_printf("matrix products of %d", (int)sizes[i]);
+        int64_t size = c->scale->sizes[i];
+        g_autofree char *what = g_strdup_printf("matrix products of %d", (int)size);
         if (!mw_calibrate_step(c, what, error) ||
-            !measure_size(c, sizes[i], &out->matmul_flops[i], error))
+            !measure_size(c, size, &out->matmul_flops[i], error))
             return false;
-        out->dim[i] = (double)sizes[i];
+        out->dim[i] = (double)size;
     }
     return true;
 }
@@ -136,7 +124,10 @@ mw_calibrate_matmul(struct mw_calibrator *c, struct mw_calibration *out, GError 
 
     if (!measure_sizes(c, out, error))
         return false;
-    out->cores_had = (mw_calibrate_used_s() - used_s) / (mw_calibrate_now_s() - began_s) / out->cores;
+    if (c->backend->apart)
+        return true;
+    out->cores_had =
+        (mw_calibrate_used_s() - used_s) / (mw_calibrate_now_s() - began_s) / out->cores;
     tell_load(c, out->cores_had);
     return true;
 }

@@ -1,6 +1,5 @@
-/* What memory bounds: operators of the device, passes of the host, copies between the two. */
+/* What memory bounds: operators of the device, passes of the host. */
 #include <math.h>
-#include <string.h>
 
 #include "exec/calibrate_internal.h"
 
@@ -11,8 +10,7 @@
 
 struct passes {
     struct mw_calibrator *c;
-    int64_t rows, columns, params, copy_bytes;
-    bool to_host;
+    int64_t params;
 };
 
 static double
@@ -20,22 +18,20 @@ run_layer_passes(void *data)
 {
     const struct passes *p = data;
 
-    return mw_calibrate_layer_passes(p->c, p->rows, p->columns);
+    return mw_calibrate_layer_passes(p->c, p->c->scale->rows, p->c->scale->columns);
 }
 
 static double
 run_loss(void *data)
 {
     const struct passes *p = data;
-    int64_t at = 0, rows = MAX(1, p->rows / 8);
-    uint16_t *logits = mw_calibrate_take(&p->c->device, &at, 2 * rows * VOCAB);
-    double *losses = mw_calibrate_take(&p->c->device, &at, 8 * rows);
-    int32_t *targets = mw_calibrate_take(&p->c->device, &at, 4 * rows);
+    struct mw_calibrator *c = p->c;
+    int64_t at = 0, rows = c->scale->loss_rows, stride = c->scale->loss_stride;
+    uint16_t *logits = mw_calibrate_take(&c->device, &at, 2 * rows * stride);
+    double *losses = mw_calibrate_take(&c->device, &at, 8 * rows);
 
-    for (int64_t i = 0; i < rows; i++)
-        targets[i] = (int32_t)i;
-    p->c->kernels->cross_entropy(logits, VOCAB, losses, logits, false, VOCAB, targets, rows, VOCAB,
-                                 1e-3f);
+    c->kernels->cross_entropy(c->on, c->loss, losses, logits, stride, c->targets, rows, VOCAB,
+                              1e-3f);
     return LOSS_BYTES * (double)rows * VOCAB;
 }
 
@@ -45,7 +41,7 @@ run_launch(void *data)
     const struct passes *p = data;
     uint16_t *x = (uint16_t *)(void *)p->c->device.base;
 
-    p->c->kernels->add(x, x, x + 4096, 64);
+    p->c->kernels->add(p->c->on, x, x, x + 4096, 64);
     return 1;
 }
 
@@ -55,17 +51,23 @@ struct state {
 };
 
 static struct state
-state_of(const struct passes *p)
+state_in(const struct mw_arena *arena, int64_t params)
 {
     int64_t at = 0;
     struct state s;
 
-    s.w = mw_calibrate_take(&p->c->host, &at, 4 * p->params);
-    s.m = mw_calibrate_take(&p->c->host, &at, 4 * p->params);
-    s.v = mw_calibrate_take(&p->c->host, &at, 4 * p->params);
-    s.param = mw_calibrate_take(&p->c->host, &at, 2 * p->params);
-    s.gradient = mw_calibrate_take(&p->c->host, &at, 2 * p->params);
+    s.w = mw_calibrate_take(arena, &at, 4 * params);
+    s.m = mw_calibrate_take(arena, &at, 4 * params);
+    s.v = mw_calibrate_take(arena, &at, 4 * params);
+    s.param = mw_calibrate_take(arena, &at, 2 * params);
+    s.gradient = mw_calibrate_take(arena, &at, 2 * params);
     return s;
+}
+
+static struct state
+state_of(const struct passes *p)
+{
+    return state_in(&p->c->host, p->params);
 }
 
 static double
@@ -75,7 +77,7 @@ run_update(void *data)
     const struct state s = state_of(p);
     const struct mw_adamw step = mw_adamw_step(1e-4, 0.9, 0.999, 1e-8, 0.01, 10, 1);
 
-    p->c->kernels->adamw(&step, s.w, s.m, s.v, s.param, s.gradient, false, p->params);
+    p->c->passes->adamw(&step, s.w, s.m, s.v, s.param, s.gradient, false, p->params);
     return (double)p->params;
 }
 
@@ -85,7 +87,7 @@ run_accumulate(void *data)
     const struct passes *p = data;
     const struct state s = state_of(p);
 
-    p->c->kernels->accumulate(s.m, s.gradient, p->params);
+    p->c->passes->accumulate(s.m, s.gradient, p->params);
     return ACCUMULATE_BYTES * (double)p->params;
 }
 
@@ -96,81 +98,44 @@ run_norm(void *data)
     const struct state s = state_of(p);
     double *partial = (double *)(void *)s.v;
 
-    p->c->kernels->square_sums(partial, s.gradient, false, p->params);
+    p->c->passes->square_sums(partial, s.gradient, false, p->params);
     return 2 * (double)p->params;
 }
 
+/* The optimizer where it stays on a device that is apart. */
 static double
-run_copy(void *data)
+run_device_update(void *data)
 {
     const struct passes *p = data;
-    void *device = p->c->device.base, *host = p->c->host.base;
+    struct mw_calibrator *c = p->c;
+    int64_t params = c->scale->device_params;
+    const struct state s = state_in(&c->device, params);
+    const struct mw_adamw step = mw_adamw_step(1e-4, 0.9, 0.999, 1e-8, 0.01, 10, 1);
+    GError *error = NULL;
 
-    memcpy(p->to_host ? host : device, p->to_host ? device : host, (size_t)p->copy_bytes);
-    return (double)p->copy_bytes;
+    if (!c->backend->adamw(c->handle, &step, s.w, s.m, s.v, s.param, s.gradient, false, params,
+                           &error))
+        mw_calibrate_fail(c, error);
+    return (double)params;
 }
 
-/* --- another thread's turn: what an op waits for after the one that it depends on --------------- */
-
-struct turns {
-    GMutex mutex;
-    GCond changed;
-    int turn, left;
-};
-
-static void *
-take_turns(struct turns *t, int own)
-{
-    g_mutex_lock(&t->mutex);
-    while (t->left > 0) {
-        if (t->turn == own) {
-            t->turn = 1 - own;
-            t->left--;
-            g_cond_broadcast(&t->changed);
-        } else {
-            g_cond_wait(&t->changed, &t->mutex);
-        }
-    }
-    g_cond_broadcast(&t->changed);
-    g_mutex_unlock(&t->mutex);
-    return NULL;
-}
-
-static void *
-other_turns(void *data)
-{
-    return take_turns(data, 1);
-}
-
-static double
-handoff_s(int turns)
-{
-    struct turns t = {.left = turns};
-
-    g_mutex_init(&t.mutex);
-    g_cond_init(&t.changed);
-    GThread *other = g_thread_new("calibrate", other_turns, &t);
-    double began_s = mw_calibrate_now_s();
-    take_turns(&t, 0);
-    double elapsed_s = mw_calibrate_now_s() - began_s;
-    g_thread_join(other);
-    g_cond_clear(&t.changed);
-    g_mutex_clear(&t.mutex);
-    return elapsed_s / turns;
-}
-
-/* --- all ------------------------------------------------------------------------------------------ */
+/* --- all
+ * ------------------------------------------------------------------------------------------ */
 
 static struct mw_measure
-measure(struct passes *p, double (*run)(void *state), double seconds)
+measure(struct passes *p, double (*run)(void *state))
 {
-    struct mw_calibrate_work work = {run, p};
-    double samples[MW_CALIBRATE_ROUNDS_MAX];
+    struct mw_calibrate_work work = {.run = run, .state = p};
 
-    run(p);
-    for (int r = 0; r < p->c->rounds; r++)
-        samples[r] = mw_calibrate_quiet_rate(p->c, &work, seconds);
-    return mw_measure_of(samples, p->c->rounds);
+    return mw_calibrate_measure(p->c, &work, 0);
+}
+
+static struct mw_measure
+measure_device(struct passes *p, double (*run)(void *state), double seconds)
+{
+    struct mw_calibrate_work work = {run, p, p->c, MW_CALIBRATE_COMPUTE};
+
+    return mw_calibrate_measure(p->c, &work, seconds);
 }
 
 static struct mw_measure
@@ -179,7 +144,7 @@ inverse(struct mw_measure rate)
     return (struct mw_measure){1 / rate.high, 1 / rate.typical, 1 / rate.low, rate.samples};
 }
 
-/* Of a step of GPT-2 124M on 1024 tokens, 70% of the bytes of update and loss are the update's.  The
+/* Of a step of GPT-2 124M on 1024 tokens, 70% of the bytes of update and loss are the update's. The
  * range is from the slower to the faster of the two. */
 #define UPDATE_PART 0.7
 
@@ -207,69 +172,30 @@ faster(struct mw_measure a, struct mw_measure b)
 static void
 measure_host(struct passes *p, struct mw_calibration *out)
 {
-    out->update_params_per_s = measure(p, run_update, 0);
-    struct mw_measure accumulate = measure(p, run_accumulate, 0);
-    struct mw_measure norm = measure(p, run_norm, 0);
+    out->update_params_per_s = measure(p, run_update);
+    struct mw_measure accumulate = measure(p, run_accumulate);
+    struct mw_measure norm = measure(p, run_norm);
     g_debug("accumulate %.3g, norm %.3g, update %.3g GB/s", accumulate.typical / 1e9,
             norm.typical / 1e9, UPDATE_BYTES * out->update_params_per_s.typical / 1e9);
-    out->host_bytes_per_s = faster(faster(accumulate, norm),
-                                   scaled(out->update_params_per_s, UPDATE_BYTES));
-}
-
-/* One way alone, the ranks in turn, and all of them at once. */
-static bool
-measure_way(struct passes *p, struct mw_measure *alone, struct mw_measure *at_once, GError **error)
-{
-    for (int rank = 0; rank < mw_calibrate_ranks(p->c); rank++) {
-        if (!mw_calibrate_step(p->c, p->to_host ? "copies to the host" : "copies to the device",
-                               error))
-            return false;
-        if (rank == mw_calibrate_rank(p->c))
-            *alone = measure(p, run_copy, 0);
-    }
-    *at_once = *alone;
-    if (mw_calibrate_ranks(p->c) == 1)
-        return true;
-    if (!mw_calibrate_step(p->c, "copies of all ranks", error))
-        return false;
-    *at_once = measure(p, run_copy, 0);
-    return true;
-}
-
-static bool
-measure_copies(struct passes *p, struct mw_calibration *out, GError **error)
-{
-    double samples[MW_CALIBRATE_ROUNDS_MAX];
-
-    if (!measure_way(p, &out->h2d_bytes_per_s, &out->node_h2d_bytes_per_s, error))
-        return false;
-    p->to_host = true;
-    if (!measure_way(p, &out->d2h_bytes_per_s, &out->node_d2h_bytes_per_s, error))
-        return false;
-    for (int r = 0; r < p->c->rounds; r++)
-        samples[r] = handoff_s(p->c->options->quick ? 20 : 1000);
-    out->copy_latency_s = mw_measure_of(samples, p->c->rounds);
-    return true;
+    out->host_bytes_per_s =
+        faster(faster(accumulate, norm), scaled(out->update_params_per_s, UPDATE_BYTES));
 }
 
 bool
 mw_calibrate_memory(struct mw_calibrator *c, struct mw_calibration *out, GError **error)
 {
-    bool quick = c->options->quick;
-    struct passes p = {.c = c,
-                       .rows = quick ? 64 : 1024,
-                       .columns = quick ? 128 : 768,
-                       .params = quick ? 1 << 16 : 16 << 20,
-                       .copy_bytes = quick ? 1 << 20 : 32 << 20};
+    struct passes p = {.c = c, .params = c->scale->params};
 
     if (!mw_calibrate_step(c, "memory-bound operators", error))
         return false;
-    out->operator_bytes_per_s = measure(&p, run_layer_passes, 0);
-    struct mw_measure loss = measure(&p, run_loss, 0);
-    out->launch_s = inverse(measure(&p, run_launch, quick ? 1e-4 : 1e-2));
+    out->operator_bytes_per_s = measure_device(&p, run_layer_passes, 0);
+    struct mw_measure loss = measure_device(&p, run_loss, 0);
+    out->launch_s = inverse(measure_device(&p, run_launch, c->scale->launch_s));
     if (!mw_calibrate_step(c, "update, accumulation and norm", error))
         return false;
     measure_host(&p, out);
-    out->device_bytes_per_s = mix(scaled(out->update_params_per_s, UPDATE_BYTES), loss);
-    return measure_copies(&p, out, error);
+    struct mw_measure update = c->scale->device_params ? measure_device(&p, run_device_update, 0)
+                                                       : out->update_params_per_s;
+    out->device_bytes_per_s = mix(scaled(update, UPDATE_BYTES), loss);
+    return true;
 }

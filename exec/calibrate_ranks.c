@@ -30,7 +30,8 @@ mw_calibrate_sum(struct mw_calibrator *c, double *data, int count, GError **erro
            mw_ranks_all_reduce_fp64(c->options->ranks, 0, data, count, error);
 }
 
-/* --- collectives ------------------------------------------------------------------------------------ */
+/* --- collectives
+ * ------------------------------------------------------------------------------------ */
 
 struct collectives {
     struct mw_calibrator *c;
@@ -92,7 +93,7 @@ static bool
 time_meeting(struct collectives *it, double seconds, double *meeting_s)
 {
     struct mw_calibrate_products products = {.c = it->c};
-    struct mw_calibrate_work product = {mw_calibrate_run_product, &products};
+    struct mw_calibrate_work product = mw_calibrate_products_work(&products);
 
     if (!gather(it))
         return false;
@@ -154,7 +155,7 @@ measure_share(struct mw_calibrator *c, struct collectives *large, struct mw_cali
 
     for (int r = 0; r < c->rounds; r++) {
         struct mw_calibrate_products products = {.c = c};
-        struct mw_calibrate_work work = {mw_calibrate_run_product, &products};
+        struct mw_calibrate_work work = mw_calibrate_products_work(&products);
         double alone = mw_calibrate_rate(&work, c->window_s / 2), units = 0;
         if (!time_both(large))
             return false;
@@ -177,8 +178,8 @@ bool
 mw_calibrate_collectives(struct mw_calibrator *c, struct mw_calibration *out, GError **error)
 {
     int64_t bytes = c->options->quick ? QUICK_GATHERED_BYTES : GATHERED_BYTES;
-    struct collectives large = {
-        .c = c, .shard_elements = bytes / ELEMENT_BYTES / mw_calibrate_ranks(c)};
+    struct collectives large = {.c = c,
+                                .shard_elements = bytes / ELEMENT_BYTES / mw_calibrate_ranks(c)};
 
     if (mw_calibrate_ranks(c) == 1)
         return true;
@@ -190,7 +191,8 @@ mw_calibrate_collectives(struct mw_calibrator *c, struct mw_calibration *out, GE
     return false;
 }
 
-/* --- one machine's figures -------------------------------------------------------------------------- */
+/* --- one machine's figures
+ * -------------------------------------------------------------------------- */
 
 #define AT(field) offsetof(struct mw_calibration, field)
 
@@ -209,6 +211,7 @@ static const struct {
     {AT(node_d2h_bytes_per_s), true},
     {AT(update_params_per_s), true},
     {AT(host_bytes_per_s), true},
+    {AT(copy_duplex), false},
     {AT(host_share), false},
     {AT(copy_share), false},
     {AT(nvme_share), false},
@@ -239,7 +242,8 @@ unite(struct mw_calibrator *c, struct mw_measure *m, bool sum, GError **error)
 bool
 mw_calibrate_unite(struct mw_calibrator *c, struct mw_calibration *out, GError **error)
 {
-    double memory = (double)out->memory_bytes;
+    double bytes[] = {(double)out->memory_bytes, (double)out->device_bytes,
+                      (double)out->device_taken_bytes};
 
     for (size_t i = 0; i < G_N_ELEMENTS(figures); i++)
         if (!unite(c, (struct mw_measure *)(void *)((char *)out + figures[i].offset),
@@ -251,8 +255,10 @@ mw_calibrate_unite(struct mw_calibrator *c, struct mw_calibration *out, GError *
     for (int i = 0; i < out->attention_points; i++)
         if (!unite(c, &out->attention_flops[i], false, error))
             return false;
-    if (!mw_calibrate_sum(c, &memory, 1, error))
+    if (!mw_calibrate_sum(c, bytes, G_N_ELEMENTS(bytes), error))
         return false;
-    out->memory_bytes = (int64_t)(memory / mw_calibrate_ranks(c));
+    out->memory_bytes = (int64_t)(bytes[0] / mw_calibrate_ranks(c));
+    out->device_bytes = (int64_t)(bytes[1] / mw_calibrate_ranks(c));
+    out->device_taken_bytes = (int64_t)(bytes[2] / mw_calibrate_ranks(c));
     return true;
 }

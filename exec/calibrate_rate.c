@@ -23,11 +23,22 @@ mw_calibrate_rate(const struct mw_calibrate_work *work, double seconds)
     const double began_s = mw_calibrate_now_s();
     double units = 0, elapsed_s;
 
+    if (mw_calibrate_queues(work))
+        return mw_calibrate_queued_rate(work, seconds);
     do {
         units += work->run(work->state);
         elapsed_s = mw_calibrate_now_s() - began_s;
     } while (elapsed_s < seconds);
     return units / elapsed_s;
+}
+
+void
+mw_calibrate_once(const struct mw_calibrate_work *work)
+{
+    if (mw_calibrate_queues(work))
+        mw_calibrate_queued_once(work);
+    else
+        work->run(work->state);
 }
 
 double
@@ -81,6 +92,17 @@ mw_calibrate_quiet_rate(struct mw_calibrator *c, const struct mw_calibrate_work 
     }
 }
 
+struct mw_measure
+mw_calibrate_measure(struct mw_calibrator *c, const struct mw_calibrate_work *work, double seconds)
+{
+    double samples[MW_CALIBRATE_ROUNDS_MAX];
+
+    mw_calibrate_once(work);
+    for (int r = 0; r < c->rounds; r++)
+        samples[r] = mw_calibrate_quiet_rate(c, work, seconds);
+    return mw_measure_of(samples, c->rounds);
+}
+
 /* Two begin at once.  Each goes on until both have had their time, so that neither is ever alone
  * in its own. */
 struct pair {
@@ -114,12 +136,12 @@ run_side(void *data)
     struct side *side = data;
 
     mw_calibrate_enter(side->c);
-    side->work.run(side->work.state); /* the thread's team and the caches are there */
+    mw_calibrate_once(&side->work); /* the thread's team and the caches are there */
     begin_together(side->pair);
     side->rate = mw_calibrate_rate(&side->work, side->pair->seconds);
     g_atomic_int_inc(&side->pair->over);
     while (g_atomic_int_get(&side->pair->over) < 2)
-        side->work.run(side->work.state);
+        mw_calibrate_once(&side->work);
     return NULL;
 }
 

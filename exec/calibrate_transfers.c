@@ -42,7 +42,7 @@ time_sizes(struct mw_calibrate_mover *m, const double *sizes, int count, double 
            GError **error)
 {
     for (int i = 0; i < count; i++) {
-        struct mw_calibrate_work work = {mw_calibrate_move, m};
+        struct mw_calibrate_work work = {.run = mw_calibrate_move, .state = m};
         m->bytes = (int64_t)sizes[i];
         seconds[i] = sizes[i] / mw_calibrate_rate(&work, m->c->options->quick ? 0 : 0.03);
     }
@@ -82,8 +82,8 @@ measure_duplex(struct mw_calibrator *c, struct mw_calibration_drives *drives, GE
         {.c = c, .direction = MW_NVME_READ, .bytes = 32 * MIB},
         {.c = c, .direction = MW_NVME_WRITE, .bytes = 32 * MIB},
     };
-    struct mw_calibrate_work works[] = {{mw_calibrate_move, &movers[0]},
-                                        {mw_calibrate_move, &movers[1]}};
+    struct mw_calibrate_work works[] = {{.run = mw_calibrate_move, .state = &movers[0]},
+                                        {.run = mw_calibrate_move, .state = &movers[1]}};
     double samples[MW_CALIBRATE_ROUNDS_MAX];
 
     for (int r = 0; r < c->rounds; r++) {
@@ -130,7 +130,7 @@ mw_calibrate_sustained(struct mw_calibrator *c, struct mw_calibration *out, GErr
     const double limit_bytes = (double)(asked_bytes > 0 ? asked_bytes : SUSTAINED_LIMIT_BYTES);
     const double window_s = c->options->quick ? 0.01 : SUSTAINED_WINDOW_S;
     struct mw_calibrate_mover m = {.c = c, .direction = MW_NVME_WRITE, .bytes = 32 * MIB};
-    struct mw_calibrate_work work = {mw_calibrate_move, &m};
+    struct mw_calibrate_work work = {.run = mw_calibrate_move, .state = &m};
     g_autoptr(GArray) rates = g_array_new(FALSE, FALSE, sizeof(double));
     double written = 0, rate = 0;
     int from = -1;

@@ -322,6 +322,12 @@ mw_hwprofile_description(const struct mw_hwprofile *profile)
 }
 
 const char *
+mw_hwprofile_backend(const struct mw_hwprofile *profile)
+{
+    return mw_hw_value_of(profile, "profile", "backend")->text;
+}
+
+const char *
 mw_hwprofile_machine(const struct mw_hwprofile *profile)
 {
     return mw_hw_value_of(profile, "profile", "machine")->text;

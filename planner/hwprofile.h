@@ -154,6 +154,7 @@ bool mw_hwprofile_check(const struct mw_hwprofile *profile, GError **error);
 const char *mw_hwprofile_name(const struct mw_hwprofile *profile);
 const char *mw_hwprofile_description(const struct mw_hwprofile *profile);
 const char *mw_hwprofile_machine(const struct mw_hwprofile *profile); /* NULL: not stated */
+const char *mw_hwprofile_backend(const struct mw_hwprofile *profile); /* NULL: not stated */
 bool mw_hwprofile_has_range(const struct mw_hwprofile *profile);
 struct mw_hardware mw_hwprofile_read(const struct mw_hwprofile *profile, enum mw_outlook outlook);
 

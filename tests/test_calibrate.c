@@ -101,7 +101,8 @@ stop_at(void *data, const char *what, int done, int total)
 static bool
 calibrate(const char *directory, int *steps, struct mw_calibration *out, GError **error)
 {
-    struct mw_calibration_options options = {.directories = &directory,
+    struct mw_calibration_options options = {.backend = &mw_backend_cpu,
+                                             .directories = &directory,
                                              .directory_count = 1,
                                              .sustained = true,
                                              .sustained_limit_bytes = 8 << 20,

@@ -1,0 +1,174 @@
+#!/usr/bin/python3
+"""`memwall calibrate --quick` where there is a GPU; prints TAP.
+
+The GPU is one made of threads (fake.h), or with --gpu this machine's: skipped where there is none.
+Every key that a plan or a simulation reads is there and positive, whatever was measured; what the
+GPU does not do ends it with one line, and nothing is written.
+"""
+import configparser
+import json
+import os
+import pathlib
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from check_calibrate import Box as CoresBox  # noqa: E402
+from check_calibrate import check_done  # noqa: E402
+from check_run import TRAIN, report  # noqa: E402
+
+POSITIVE = {
+    "gpu": ["memory_gib", "reserve_gib", "memory_gb_per_s", "operator_gb_per_s", "peak_tflops",
+            "achievable_tflops", "launch_us", "matmul_tflops", "matmul_tflops_low",
+            "matmul_tflops_high", "attention_tflops"],
+    "pcie": ["h2d_gb_per_s", "d2h_gb_per_s", "node_h2d_gb_per_s", "node_d2h_gb_per_s",
+             "latency_us"],
+    "host": ["memory_gib", "memory_gb_per_s", "update_gparams_per_s"],
+    "nvme": ["capacity_tb", "read_gb_per_s", "write_gb_per_s", "duplex", "queue_depth",
+             "block_kib"],
+}
+SHARES = ["copy_sm_share", "nvme_sm_share", "host_sm_share", "collective_sm_share"]
+SAID = ["matrix products of 128", "attention of", "copies: both at once", "GPU-direct storage: "]
+THREADS = ["GPU-direct storage: libcufile.so.0 is not here", "made of threads"]
+
+
+class Box(CoresBox):
+    def __init__(self, folder):
+        super().__init__(folder)
+        del self.environment["CUDA_VISIBLE_DEVICES"]
+        if "CUDA_VISIBLE_DEVICES" in os.environ:
+            self.environment["CUDA_VISIBLE_DEVICES"] = os.environ["CUDA_VISIBLE_DEVICES"]
+        self.environment["OMP_WAIT_POLICY"] = "passive"
+
+    def calibrate(self, *words, **more):
+        return self.run("calibrate", "--quick", "--nvme", str(self.drive), *words, **more)
+
+    def profile(self, name):
+        parser = configparser.ConfigParser(interpolation=None)
+        parser.read(self.folder / name, encoding="utf-8")
+        return parser
+
+
+def real():
+    return "--gpu" in sys.argv
+
+
+def has_gpu(box):
+    devices = json.loads(box.run("list", "devices", "--json").text)
+    return any(device["backend"] == "cuda" and "device" in device for device in devices)
+
+
+def numbers(profile, group, key):
+    return [float(number) for number in profile[group][key].split(";")]
+
+
+def check_profile(box):
+    done = box.calibrate("-o", "gpu.ini")
+    yield from check_done(done)
+    profile = box.profile("gpu.ini")
+    for group, keys in POSITIVE.items():
+        for key in keys:
+            if not all(number > 0 for number in numbers(profile, group, key)):
+                yield f"{group}.{key} is {profile[group][key]}"
+    for key in SHARES:
+        if not all(0 <= number <= 1 for number in numbers(profile, "gpu", key)):
+            yield f"{key} is {profile['gpu'][key]}"
+    for words in SAID if real() else SAID + THREADS:
+        if words not in done.text:
+            yield f"{words} is not in the table"
+    if profile["profile"]["backend"] != "cuda" or "[fabric]" in profile:
+        yield "is of another machine"
+    if "both ways at once keep " not in profile["pcie"]["h2d_gb_per_s.source"]:
+        yield profile["pcie"]["h2d_gb_per_s.source"]
+    if list(box.drive.iterdir()):
+        yield f"left behind: {list(box.drive.iterdir())}"
+
+
+def check_room(box):
+    """The driver's figure, and of it what is taken: cublasLt's workspace at least."""
+    profile = box.profile("gpu.ini")
+    memory, reserve = (numbers(profile, "gpu", key)[0] for key in ("memory_gib", "reserve_gib"))
+    if memory != 0.25 or not 32 / 1024 <= reserve <= 0.06:
+        yield f"{reserve} of {memory} GiB"
+
+
+def check_plans(box):
+    yield from check_done(box.run("list", "hwprofiles", "./gpu.ini"))
+    done = box.run("simulate", "-m", "gpt2", "-H", "./gpu.ini", "--batch", "1", "--seq", "128",
+                   "-s", "zero-infinity-cpu", "--json")
+    yield from check_done(done)
+    answer = json.loads(done.text)
+    if not answer["calibrated"] or not answer["step_time_s"] > 0 or done.said:
+        yield f"calibrated {answer['calibrated']}, {answer['step_time_s']} s, said {done.said}"
+
+
+def check_json(box):
+    """Where there is no driver --backend auto measures cores."""
+    done = box.calibrate("-o", "cores.ini", "--json", MEMWALL_TEST_DRIVER="0")
+    yield from check_done(done)
+    if json.loads(done.text)["backend"] != "cpu":
+        yield "is not of cores"
+    if box.profile("cores.ini")["profile"]["backend"] != "cpu":
+        yield "says it is not of cores"
+
+
+def check_run(box):
+    """On another device than the profile's."""
+    (box.folder / "text.txt").write_text("to be or not to be " * 60, encoding="utf-8")
+    for device, told in (("cpu", True), ("cuda", False)):
+        done = box.run("run", *TRAIN, "-H", "./gpu.ini", "--backend", device)
+        yield from check_done(done)
+        if (f"measured with --backend cuda; this run computes with {device}" in done.said) != told:
+            yield f"{device}: said {done.said}"
+
+
+FAULTS = {
+    "MEMWALL_TEST_DRIVER=12020": "GPUs: the driver is for CUDA 12.2, this build needs one for CUDA 13.0",
+    "MEMWALL_TEST_FAIL=cudaMemcpyAsync 300 700": "an illegal memory access was encountered",
+}
+
+
+def check_fault(box, what, words):
+    name, value = what.split("=", 1)
+    done = box.calibrate("-o", "lost.ini", "--backend", "cuda", **{name: value})
+    last = done.said.strip().splitlines()[-1]
+    if done.returncode != 1 or done.text:
+        yield f"status {done.returncode}, standard output {done.text!r}"
+    if words not in last or not last.startswith("memwall: GPU"):
+        yield f"said {last!r}"
+    for left in ((box.folder / "lost.ini"), *box.drive.iterdir()):
+        if left.exists():
+            yield f"left behind: {left}"
+
+
+def check_wrong(box, name):
+    done = box.calibrate("-o", "lost.ini", "--backend", name)
+    if done.returncode != 2 or f"--backend {name}: " not in done.said:
+        yield f"status {done.returncode}: {done.said}"
+
+
+def tests(box):
+    yield "profile", check_profile(box)
+    if real():
+        yield "plans", check_plans(box)
+        return
+    yield "room", check_room(box)
+    yield "plans", check_plans(box)
+    yield "json", check_json(box)
+    yield "another backend", check_run(box)
+    for what, words in FAULTS.items():
+        yield what, check_fault(box, what, words)
+    for name in ("null", "tpu"):
+        yield f"wrong: {name}", check_wrong(box, name)
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        if real() and not has_gpu(Box(folder)):
+            print("1..0 # SKIP this machine has no GPU that the command can use")
+            return False
+    return report(Box, tests)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

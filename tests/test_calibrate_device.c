@@ -1,0 +1,363 @@
+/* Calibrating a device with a clock of its own, on which all is known beforehand: what its kernels
+ * and copies take.  The figures are these, to rounding. */
+#include <glib/gstdio.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "exec/calibrate.h"
+
+/* In ns: per FLOP, per byte, and for itself. */
+#define PRODUCT_NS 1e-3
+#define ATTENTION_NS 4e-3
+#define OPERATOR_NS 0.125
+#define LOSS_NS 0.0625
+#define UPDATE_NS 0.03125
+#define LAUNCH_NS 2000.0
+#define H2D_NS 0.25
+#define D2H_NS 0.5
+#define COPY_START_NS 3000.0
+#define TICKETS 1024
+#define QUEUES 16
+
+static struct device {
+    GMutex mutex;
+    char *memory;
+    double free_ns[QUEUES], done_ns[TICKETS];
+    int opened, pinned;
+} device;
+
+/* The op of this thread. */
+static _Thread_local struct {
+    int queue;
+    uint32_t ticket;
+    double after_ns, takes_ns;
+} op = {.queue = -1};
+
+static void
+take_ns(double ns)
+{
+    op.takes_ns += ns;
+}
+
+/* --- kernels --------------------------------------------------------------------------------- */
+
+static bool
+prepare(void *on, const struct mw_product *product, GError **error)
+{
+    return true;
+}
+
+static bool
+multiply(void *on, const struct mw_product *p, void *c, const uint16_t *a, const uint16_t *b,
+         const uint16_t *bias, GError **error)
+{
+    g_assert_true(on == &device);
+    take_ns(PRODUCT_NS * 2 * (double)p->m * (double)p->n * (double)p->k);
+    return true;
+}
+
+static void
+add(void *on, uint16_t *out, const uint16_t *a, const uint16_t *b, int64_t n)
+{
+    take_ns(n == 64 ? LAUNCH_NS : OPERATOR_NS * 3 * 2 * (double)n);
+}
+
+static void
+gelu_forward(void *on, uint16_t *y, const uint16_t *x, int64_t n)
+{
+    take_ns(OPERATOR_NS * 2 * 2 * (double)n);
+}
+
+static void
+gelu_backward(void *on, uint16_t *dx, const uint16_t *dy, const uint16_t *x, int64_t n)
+{
+    take_ns(OPERATOR_NS * 3 * 2 * (double)n);
+}
+
+static void
+layernorm_forward(void *on, uint16_t *y, float *mean, float *rstd, const uint16_t *x,
+                  const uint16_t *weight, const uint16_t *bias, int64_t rows, int64_t columns,
+                  float eps)
+{
+    take_ns(OPERATOR_NS * 2 * 2 * (double)(rows * columns));
+}
+
+/* A backward norm is three kernels: together they move six tensors. */
+static void
+layernorm_backward(void *on, uint16_t *dx, const uint16_t *dx_add, const uint16_t *dy,
+                   const uint16_t *x, const uint16_t *weight, const float *mean, const float *rstd,
+                   int64_t rows, int64_t columns)
+{
+    take_ns(OPERATOR_NS * 3 * 2 * (double)(rows * columns));
+}
+
+static int64_t
+row_sums_scratch_bytes(void *on, int64_t rows, int64_t columns)
+{
+    return 64;
+}
+
+static void
+norm_weight_gradient(void *on, struct mw_gradient dweight, const uint16_t *dy, const uint16_t *x,
+                     const float *mean, const float *rstd, int64_t rows, int64_t columns,
+                     void *scratch)
+{
+    g_assert_nonnull(scratch);
+    take_ns(OPERATOR_NS * 2 * 2 * (double)(rows * columns));
+}
+
+static void
+bias_gradient(void *on, struct mw_gradient dbias, const uint16_t *dy, int64_t ld_dy, int64_t rows,
+              int64_t columns, void *scratch)
+{
+    g_assert_nonnull(scratch);
+    take_ns(OPERATOR_NS * 2 * (double)(rows * columns));
+}
+
+static int64_t
+attention_scratch_bytes(void *on, const struct mw_attention *shape)
+{
+    return 64;
+}
+
+static double
+pairs(const struct mw_attention *s)
+{
+    return (double)(s->batch * s->seq * s->seq * s->heads * s->head_dim);
+}
+
+static void
+attention_forward(void *on, const struct mw_attention *shape, uint16_t *o, float *lse,
+                  const uint16_t *q, const uint16_t *k, const uint16_t *v, void *scratch)
+{
+    take_ns(ATTENTION_NS * 4 * pairs(shape));
+}
+
+static void
+attention_backward(void *on, const struct mw_attention *shape, uint16_t *dq, uint16_t *dk,
+                   uint16_t *dv, const uint16_t *d_o, const uint16_t *o, const float *lse,
+                   const uint16_t *q, const uint16_t *k, const uint16_t *v, void *scratch)
+{
+    take_ns(ATTENTION_NS * 10 * pairs(shape));
+}
+
+static void
+cross_entropy(void *on, double *loss, double *row_loss, uint16_t *logits, int64_t ld,
+              const int32_t *targets, int64_t rows, int64_t vocab, float scale)
+{
+    g_assert_cmpint(ld % 32, ==, 0);
+    for (int64_t i = 0; i < rows; i++)
+        g_assert_cmpint(targets[i], ==, i);
+    take_ns(LOSS_NS * 28 * (double)(rows * vocab));
+}
+
+static const struct mw_kernels kernels = {
+    .device_name = "known",
+    .prepare = prepare,
+    .multiply = multiply,
+    .add = add,
+    .gelu_forward = gelu_forward,
+    .gelu_backward = gelu_backward,
+    .layernorm_forward = layernorm_forward,
+    .layernorm_backward = layernorm_backward,
+    .row_sums_scratch_bytes = row_sums_scratch_bytes,
+    .norm_weight_gradient = norm_weight_gradient,
+    .bias_gradient = bias_gradient,
+    .attention_scratch_bytes = attention_scratch_bytes,
+    .attention_forward = attention_forward,
+    .attention_backward = attention_backward,
+    .cross_entropy = cross_entropy,
+};
+
+/* --- the device ------------------------------------------------------------------------------ */
+
+static void *
+open_device(const struct mw_backend_options *options, int64_t bytes, void **memory, GError **error)
+{
+    g_assert_null(options->decoder);
+    *memory = device.memory = aligned_alloc(4096, (size_t)(bytes + 4095) / 4096 * 4096);
+    device.opened++;
+    return &device;
+}
+
+static void
+close_device(void *backend)
+{
+    free(device.memory);
+    device.opened--;
+}
+
+static bool
+describe(int index, struct mw_backend_device *out, GError **error)
+{
+    *out = (struct mw_backend_device){.name = "known"};
+    return true;
+}
+
+static bool
+pin(void *backend, void *memory, int64_t bytes, GError **error)
+{
+    device.pinned++;
+    return true;
+}
+
+static void
+unpin(void *backend, void *memory)
+{
+    device.pinned--;
+}
+
+static bool
+begin(void *backend, int queue, uint32_t ticket, const uint32_t *after, int after_count,
+      GError **error)
+{
+    g_assert_cmpint(op.queue, ==, -1);
+    g_assert_cmpint(ticket, <, TICKETS);
+    op.queue = queue;
+    op.ticket = ticket;
+    op.takes_ns = op.after_ns = 0;
+    g_mutex_lock(&device.mutex);
+    for (int i = 0; i < after_count; i++)
+        op.after_ns = fmax(op.after_ns, device.done_ns[after[i]]);
+    g_mutex_unlock(&device.mutex);
+    return true;
+}
+
+static bool
+end(void *backend, mw_backend_done done, void *data, GError **error)
+{
+    g_mutex_lock(&device.mutex);
+    double start_ns = fmax(device.free_ns[op.queue], op.after_ns);
+    double end_ns = start_ns + op.takes_ns;
+    device.free_ns[op.queue] = device.done_ns[op.ticket] = end_ns;
+    g_mutex_unlock(&device.mutex);
+    op.queue = -1;
+    done(data, (int64_t)(1e9 + start_ns), (int64_t)(1e9 + end_ns), NULL);
+    return true;
+}
+
+static bool
+copy(void *backend, void *to, const void *from, int64_t bytes, GError **error)
+{
+    if (op.queue < 0) /* before anything is measured */
+        memcpy(to, from, (size_t)bytes);
+    else
+        take_ns(COPY_START_NS + (double)bytes * ((char *)to >= device.memory &&
+                                                         (char *)to < device.memory + (64 << 20)
+                                                     ? H2D_NS
+                                                     : D2H_NS));
+    return true;
+}
+
+static bool
+adamw(void *backend, const struct mw_adamw *step, float *w, float *m, float *v, uint16_t *param,
+      const void *gradient, bool fp32, int64_t n, GError **error)
+{
+    g_assert_true((char *)w >= device.memory && (char *)w < device.memory + (64 << 20));
+    take_ns(UPDATE_NS * 28 * (double)n);
+    return true;
+}
+
+static void *
+enter(void *backend)
+{
+    return &device;
+}
+
+static const struct mw_backend known = {
+    .name = "known",
+    .apart = true,
+    .describe = describe,
+    .open = open_device,
+    .close = close_device,
+    .pin = pin,
+    .unpin = unpin,
+    .begin = begin,
+    .end = end,
+    .copy = copy,
+    .adamw = adamw,
+    .kernels = &kernels,
+    .enter = enter,
+};
+
+/* --- figures --------------------------------------------------------------------------------- */
+
+static void
+assert_is(struct mw_measure m, double wanted)
+{
+    g_assert_cmpint(m.samples, >=, 3);
+    g_assert_cmpfloat_with_epsilon(m.low / wanted, 1, 1e-3);
+    g_assert_cmpfloat_with_epsilon(m.typical / wanted, 1, 1e-3);
+    g_assert_cmpfloat_with_epsilon(m.high / wanted, 1, 1e-3);
+}
+
+static void
+assert_device(const struct mw_calibration *m)
+{
+    for (int i = 0; i < m->points; i++)
+        assert_is(m->matmul_flops[i], 1e9 / PRODUCT_NS);
+    for (int i = 0; i < m->attention_points; i++)
+        assert_is(m->attention_flops[i], 1e9 / ATTENTION_NS);
+    assert_is(m->operator_bytes_per_s, 1e9 / OPERATOR_NS);
+    assert_is(m->launch_s, LAUNCH_NS * 1e-9);
+    g_assert_cmpfloat_with_epsilon(
+        m->device_bytes_per_s.typical / (1e9 / (0.7 * UPDATE_NS + 0.3 * LOSS_NS)), 1, 1e-3);
+    g_assert_cmpfloat_with_epsilon(m->device_bytes_per_s.low * LOSS_NS, 1e9, 1e6);
+    g_assert_cmpfloat_with_epsilon(m->device_bytes_per_s.high * UPDATE_NS, 1e9, 1e6);
+}
+
+/* 128 tokens of 128 columns, one head after another: 6 FLOPs a weight and token, 14 a pair. */
+static void
+assert_layer(const struct mw_calibration *m)
+{
+    double rows = 128, h = 128, weights = 6 * rows * 12 * h * h, pair_flops = 14 * rows * rows * h;
+    double passes = (18 + 33) * 2 * rows * h;
+    double ns = PRODUCT_NS * weights + ATTENTION_NS * pair_flops + OPERATOR_NS * passes;
+
+    assert_is(m->layer_flops, 1e9 * (weights + pair_flops) / ns);
+}
+
+static void
+assert_copies(const struct mw_calibration *m)
+{
+    double bytes = 1 << 20;
+
+    assert_is(m->h2d_bytes_per_s, 1e9 * bytes / (COPY_START_NS + H2D_NS * bytes));
+    assert_is(m->d2h_bytes_per_s, 1e9 * bytes / (COPY_START_NS + D2H_NS * bytes));
+    assert_is(m->node_h2d_bytes_per_s, m->h2d_bytes_per_s.typical);
+    assert_is(m->copy_latency_s, 1e-9 * (COPY_START_NS + 4096 * (H2D_NS + D2H_NS) / 2));
+    assert_is(m->copy_duplex, 2);
+    g_assert_cmpfloat_with_epsilon(m->copy_share.high, 0, 1e-3);
+    g_assert_cmpfloat_with_epsilon(m->nvme_share.high, 0,
+                                   1e-3); /* however fast the drive is then */
+}
+
+static void
+test_figures(void)
+{
+    g_autofree char *directory = g_dir_make_tmp("memwall-XXXXXX", NULL);
+    const char *const directories[] = {directory};
+    g_autoptr(GError) error = NULL;
+    struct mw_calibration_options options = {
+        .backend = &known, .directories = directories, .directory_count = 1, .quick = true};
+    struct mw_calibration measured;
+
+    mw_calibrate(&options, &measured, &error);
+    g_assert_no_error(error);
+    assert_device(&measured);
+    assert_layer(&measured);
+    assert_copies(&measured);
+    g_assert_cmpint(measured.host_share.samples, ==, 0);
+    g_assert_cmpint(measured.update_params_per_s.samples, >, 0);
+    g_assert_cmpint(device.opened, ==, 0);
+    g_assert_cmpint(device.pinned, ==, 0);
+    g_rmdir(directory);
+}
+
+int
+main(int argc, char **argv)
+{
+    g_test_init(&argc, &argv, NULL);
+    g_test_add_func("/calibrate-device/figures", test_figures);
+    return g_test_run();
+}
