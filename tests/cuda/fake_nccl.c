@@ -22,6 +22,9 @@
 #include "tests/cuda/fake.h"
 
 #define BLOCK_BYTES 8000
+/* Until it looks again, twice as long every time. */
+#define REST_US 20
+#define REST_US_MAX 1000
 #define LOOKS 3 /* for its state, until a communicator is no longer in progress */
 
 struct fake_nccl fake_nccl = {false, 22809};
@@ -224,13 +227,15 @@ run(void *data)
     struct launch *launch = data;
     struct ncclComm *comm = launch->comm;
     bool went = false, through = false;
+    gulong rest_us = REST_US;
 
     if (launch->broken)
         comm->state = launch->broken;
     while (!atomic_load(&comm->aborted) && !through) {
         through = !launch->broken && go_round(comm, launch->messages, &went);
-        if (!went)
-            g_usleep(20);
+        rest_us = went ? REST_US : MIN(2 * rest_us, REST_US_MAX);
+        if (!went && !through)
+            g_usleep(rest_us);
     }
     if (through)
         add_up(launch);

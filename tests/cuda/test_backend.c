@@ -7,6 +7,7 @@
 
 #include "exec/cuda/clock.h"
 #include "exec/cuda/gpu.h"
+#include "exec/cuda/queue.h"
 #include "planner/error.h"
 #include "tests/cuda/fake.h"
 #include "tests/trained.h"
@@ -231,6 +232,56 @@ test_lost(void)
     trained_clear(&trained);
 }
 
+/* --- what is broken off ---------------------------------------------------------------------- */
+
+struct ended {
+    GMutex mutex;
+    GCond cond;
+    bool done;
+    GError *error;
+};
+
+static void
+has_ended(void *data, int64_t start_ns, int64_t end_ns, GError *error)
+{
+    struct ended *ended = data;
+
+    (void)start_ns;
+    (void)end_ns;
+    g_mutex_lock(&ended->mutex);
+    ended->done = true;
+    ended->error = error;
+    g_cond_signal(&ended->cond);
+    g_mutex_unlock(&ended->mutex);
+}
+
+/* An op that comes to its end after all has failed has failed, though no call says so. */
+static void
+test_broken_off(void)
+{
+    struct mw_cuda_gpu gpu = {.ordinal = 0};
+    struct ended ended = {0};
+
+    cudaSetDevice(0);
+    struct mw_cuda_queues *queues = mw_cuda_queues_create(&gpu, NULL);
+    g_assert_true(mw_cuda_queues_begin(queues, 0, 0, NULL, 0, NULL));
+    fake_hold();
+    mw_cuda_queues_name("a call");
+    g_assert_true(mw_cuda_queues_end(queues, has_ended, &ended, NULL));
+    while (g_strcmp0(mw_cuda_queues_awaited(queues), "a call"))
+        g_usleep(100);
+    mw_cuda_queues_fail(queues, "the reason");
+    fake_release();
+    g_mutex_lock(&ended.mutex);
+    while (!ended.done)
+        g_cond_wait(&ended.cond, &ended.mutex);
+    g_mutex_unlock(&ended.mutex);
+    g_assert_error(ended.error, MW_ERROR, MW_ERROR_DEVICE);
+    g_assert_cmpstr(ended.error->message, ==, "the reason");
+    g_clear_error(&ended.error);
+    mw_cuda_queues_destroy(queues);
+}
+
 /* --- clock ----------------------------------------------------------------------------------- */
 
 static int64_t
@@ -283,6 +334,7 @@ main(int argc, char **argv)
     g_test_add_func("/cuda-backend/no-gpu", test_no_gpu);
     g_test_add_func("/cuda-backend/ranks", test_ranks);
     g_test_add_func("/cuda-backend/best", test_best);
+    g_test_add_func("/cuda-backend/broken-off", test_broken_off);
     g_test_add_func("/cuda-backend/clock", test_clock);
     g_test_add_func("/cuda-backend/out-of-memory", test_out_of_memory);
     g_test_add_func("/cuda-backend/lost", test_lost);

@@ -1,19 +1,35 @@
 /* Several ranks on GPUs that are made of threads, one each, between which NCCL is a fake (fake.h):
- * what they train has the bits of the cpu backend's ranks, since the fake adds up as those do. */
+ * what they train has the bits of the cpu backend's ranks, since the fake adds up as those do, and
+ * the kernels are those of the cpu backend.  With MW_TEST_EMULATED the kernels are the GPU's, and
+ * with MW_TEST_GPU all is: then it is near to what the cpu backend's ranks train. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/cuda/fake.h"
-#include "tests/cuda/ranks_ends.h"
+#include "exec/cuda/gpu.h"
 #include "tests/launched.h"
 #include "tests/trained.h"
 #include "tests/weights_fixture.h"
+#if defined(MW_TEST_GPU)
+#define STEPS 20
+#define LOSS_TOLERANCE 0.01
+#define STATE_TOLERANCE 0.05
+#else
+#include "tests/cuda/fake.h"
+#define STEPS 3
+#define LOSS_TOLERANCE 0.001
+#define STATE_TOLERANCE 0.02
+#endif
+#if defined(MW_TEST_GPU) || defined(MW_TEST_EMULATED)
+#define NEAR 1
+#else
+#include "tests/cuda/ranks_ends.h"
+#define NEAR 0
+#endif
 
 #define GPT2 FIXTURES "gpt2-small/config.json"
 #define LLAMA FIXTURES "llama-small/config.json"
-#define STEPS 3
 
 static const char *self;
 
@@ -28,9 +44,10 @@ fail(struct mw_ranks *ranks, const char *what, const char *why)
 }
 
 static struct trained
-train(const struct trained_case *common, const struct mw_backend *backend, const char *directory)
+train(const struct trained_case *common, const struct mw_backend *backend, int64_t steps,
+      const char *directory)
 {
-    struct trained_course course = {.steps = STEPS, .threads = 1, .directory = directory};
+    struct trained_course course = {.steps = steps, .threads = 1, .directory = directory};
     struct trained_case what = *common;
     struct trained trained;
     g_autoptr(GError) error = NULL;
@@ -41,20 +58,52 @@ train(const struct trained_case *common, const struct mw_backend *backend, const
     return trained;
 }
 
+static void
+compare_bits(const struct trained_case *what, const struct trained *cpu, const struct trained *gpu)
+{
+    if (memcmp(cpu->losses, gpu->losses, STEPS * sizeof(double)) ||
+        memcmp(cpu->norms, gpu->norms, STEPS * sizeof(double)))
+        fail(what->ranks, what->name, "other losses");
+    if (memcmp(cpu->state, gpu->state, (size_t)(3 * cpu->elements) * sizeof(float)))
+        fail(what->ranks, what->name, "other weights");
+    if (cpu->params && memcmp(cpu->params, gpu->params, (size_t)cpu->elements * sizeof(uint16_t)))
+        fail(what->ranks, what->name, "other 16-bit parameters");
+}
+
+/* Both round to bf16 after every operation, in other orders, and drift apart with the steps.  The
+ * optimizer makes steps of a given length, so of weights it is the mean of differences, as a part
+ * of what training changed. */
+static void
+compare_near(const struct trained_case *what, const struct trained *cpu, const struct trained *gpu,
+             const float *start)
+{
+    double loss = 0, off = 0, changed = 0;
+
+    for (int s = 0; s < STEPS; s++)
+        loss = fmax(loss, fabs(gpu->losses[s] / cpu->losses[s] - 1));
+    for (int64_t i = 0; i < cpu->elements; i++) {
+        off += fabs((double)gpu->state[i] - cpu->state[i]);
+        changed += fabs((double)cpu->state[i] - start[i]);
+    }
+    fprintf(stderr, "%s, rank %d: off by %.2g in the loss, %.2g in the weights\n", what->name,
+            mw_ranks_index(what->ranks), loss, off / changed);
+    if (!(loss < LOSS_TOLERANCE && off / changed < STATE_TOLERANCE))
+        fail(what->ranks, what->name, "too far off");
+}
+
 /* Each rank of its own shards. */
 static void
 compare(const struct trained_case *what, const char *directory)
 {
-    struct trained cpu = train(what, &mw_backend_cpu, directory);
-    struct trained gpu = train(what, &mw_backend_cuda, directory);
+    struct trained start = train(what, &mw_backend_cpu, 0, directory);
+    struct trained cpu = train(what, &mw_backend_cpu, STEPS, directory);
+    struct trained gpu = train(what, &mw_backend_cuda, STEPS, directory);
 
-    if (memcmp(cpu.losses, gpu.losses, STEPS * sizeof(double)) ||
-        memcmp(cpu.norms, gpu.norms, STEPS * sizeof(double)))
-        fail(what->ranks, what->name, "other losses");
-    if (memcmp(cpu.state, gpu.state, (size_t)(3 * cpu.elements) * sizeof(float)))
-        fail(what->ranks, what->name, "other weights");
-    if (cpu.params && memcmp(cpu.params, gpu.params, (size_t)cpu.elements * sizeof(uint16_t)))
-        fail(what->ranks, what->name, "other 16-bit parameters");
+    if (NEAR)
+        compare_near(what, &cpu, &gpu, start.state);
+    else
+        compare_bits(what, &cpu, &gpu);
+    trained_clear(&start);
     trained_clear(&cpu);
     trained_clear(&gpu);
 }
@@ -65,17 +114,17 @@ static const struct placement {
     enum mw_partition partition;
     const char *home; /* of what a strategy lets choose */
     int64_t grad_accum;
-    bool delayed;
+    bool delayed, emulated; /* emulated: there too, which takes its time */
 } placements[] = {
-    {"ddp", MW_STRATEGY_DDP, MW_PARTITION_BANDWIDTH, NULL, 2, false},
-    {"zero1", MW_STRATEGY_ZERO1, MW_PARTITION_BANDWIDTH, NULL, 2, false},
-    {"zero2", MW_STRATEGY_ZERO2, MW_PARTITION_BANDWIDTH, NULL, 1, false},
-    {"zero3", MW_STRATEGY_ZERO3, MW_PARTITION_BANDWIDTH, NULL, 2, false},
-    {"zero3, owners", MW_STRATEGY_ZERO3, MW_PARTITION_OWNER, NULL, 1, false},
-    {"host", MW_STRATEGY_ZERO_INFINITY_CPU, MW_PARTITION_BANDWIDTH, "cpu", 2, false},
-    {"nvme", MW_STRATEGY_ZERO_INFINITY_NVME, MW_PARTITION_BANDWIDTH, "nvme", 1, false},
-    {"nvme, owners", MW_STRATEGY_ZERO_INFINITY_NVME, MW_PARTITION_OWNER, "nvme", 1, false},
-    {"delayed", MW_STRATEGY_ZERO_OFFLOAD, MW_PARTITION_BANDWIDTH, NULL, 1, true},
+    {"ddp", MW_STRATEGY_DDP, MW_PARTITION_BANDWIDTH, NULL, 2, false, false},
+    {"zero1", MW_STRATEGY_ZERO1, MW_PARTITION_BANDWIDTH, NULL, 2, false, false},
+    {"zero2", MW_STRATEGY_ZERO2, MW_PARTITION_BANDWIDTH, NULL, 1, false, false},
+    {"zero3", MW_STRATEGY_ZERO3, MW_PARTITION_BANDWIDTH, NULL, 2, false, true},
+    {"zero3, owners", MW_STRATEGY_ZERO3, MW_PARTITION_OWNER, NULL, 1, false, false},
+    {"host", MW_STRATEGY_ZERO_INFINITY_CPU, MW_PARTITION_BANDWIDTH, "cpu", 2, false, false},
+    {"nvme", MW_STRATEGY_ZERO_INFINITY_NVME, MW_PARTITION_BANDWIDTH, "nvme", 1, false, true},
+    {"nvme, owners", MW_STRATEGY_ZERO_INFINITY_NVME, MW_PARTITION_OWNER, "nvme", 1, false, false},
+    {"delayed", MW_STRATEGY_ZERO_OFFLOAD, MW_PARTITION_BANDWIDTH, NULL, 1, true, false},
 };
 
 static struct trained_case
@@ -97,14 +146,38 @@ place(const struct placement *at, int index)
                                  .sequences = 1};
 }
 
+static bool
+is_emulated(void)
+{
+#if defined(MW_TEST_EMULATED)
+    return true;
+#else
+    return false;
+#endif
+}
+
+static void
+make_gpus(int count)
+{
+#if defined(MW_TEST_GPU)
+    (void)count;
+#else
+    fake_machine.gpus = count;
+    fake_machine.threads = 1;
+    fake_machine.reachable = is_emulated();
+#endif
+}
+
 static int
 compare_all(const char *model, int64_t seq, int64_t tiles, const char *directory)
 {
     struct mw_ranks *ranks = mw_ranks_join(MW_TRAINER_COLLECTIVE_LANES, 8192, NULL);
 
-    fake_machine.gpus = mw_ranks_count(ranks);
+    make_gpus(mw_ranks_count(ranks));
     for (size_t i = 0; i < G_N_ELEMENTS(placements); i++) {
         struct trained_case what = place(&placements[i], (int)i);
+        if (!placements[i].emulated && is_emulated())
+            continue;
         what.model = model;
         what.seq = seq;
         what.tiles = tiles;
@@ -122,7 +195,11 @@ work(const char *name, const char *directory)
         return compare_all(GPT2, 12, 1, directory);
     if (!strcmp(name, "llama"))
         return compare_all(LLAMA, 17, 2, directory);
+#if !NEAR
     return ranks_end(name, directory);
+#else
+    return 2;
+#endif
 }
 
 /* --- tests ----------------------------------------------------------------------------------- */
@@ -143,19 +220,39 @@ static const struct right {
     int ranks;
 } rights[] = {{"gpt2", 2}, {"llama", 3}, {"gpt2", 4}};
 
+/* Skips the test. */
+static bool
+lacks_gpus(int ranks)
+{
+#if defined(MW_TEST_GPU)
+    g_autoptr(GError) error = NULL;
+    int count = mw_cuda_gpu_count(&error);
+    g_autofree char *why = error ? g_strdup(error->message)
+                                 : g_strdup_printf("%d GPUs are here, %d ranks", count, ranks);
+
+    if (count < ranks)
+        g_test_skip(why);
+    return count < ranks;
+#else
+    (void)ranks;
+    return false;
+#endif
+}
+
 static void
 test_right(gconstpointer data)
 {
     const struct right *right = data;
     g_autofree char *mpirun = launched_find(), *output = NULL;
 
-    if (!mpirun)
+    if (!mpirun || lacks_gpus(right->ranks))
         return;
     int status = launch(mpirun, right->ranks, right->name, &output);
     g_test_message("status %d: %s", status, output);
     g_assert_cmpint(status, ==, 0);
 }
 
+#if !NEAR
 /* In one line. */
 static bool
 says(const char *output, const struct ranks_end *end)
@@ -182,12 +279,12 @@ test_end(gconstpointer data)
     g_assert_cmpint(status, !=, 0);
     g_assert_true(says(output, end));
 }
+#endif
 
 int
 main(int argc, char **argv)
 {
     self = argv[0];
-    fake_machine.threads = 1;
     if (argc == 4 && !strcmp(argv[1], "--worker"))
         return work(argv[2], argv[3]);
     g_test_init(&argc, &argv, NULL);
@@ -196,9 +293,11 @@ main(int argc, char **argv)
             g_strdup_printf("/cuda-ranks/%s-%d", rights[i].name, rights[i].ranks);
         g_test_add_data_func(path, &rights[i], test_right);
     }
+#if !NEAR
     for (const struct ranks_end *end = ranks_ends; end->name; end++) {
         g_autofree char *path = g_strdup_printf("/cuda-ranks/ends/%s", end->name);
         g_test_add_data_func(path, end, test_end);
     }
+#endif
     return g_test_run();
 }
