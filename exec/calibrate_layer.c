@@ -204,8 +204,7 @@ mw_calibrate_layer(struct mw_calibrator *c, struct mw_calibration *out, GError *
     return true;
 }
 
-/* --- attention
- * --------------------------------------------------------------------------------------- */
+/* --- attention ------------------------------------------------------------------------------- */
 
 #define HEAD_DIM 64
 

@@ -119,8 +119,7 @@ run_device_update(void *data)
     return (double)params;
 }
 
-/* --- all
- * ------------------------------------------------------------------------------------------ */
+/* --- all ------------------------------------------------------------------------------------- */
 
 static struct mw_measure
 measure(struct passes *p, double (*run)(void *state))

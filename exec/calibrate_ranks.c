@@ -30,8 +30,7 @@ mw_calibrate_sum(struct mw_calibrator *c, double *data, int count, GError **erro
            mw_ranks_all_reduce_fp64(c->options->ranks, 0, data, count, error);
 }
 
-/* --- collectives
- * ------------------------------------------------------------------------------------ */
+/* --- collectives ----------------------------------------------------------------------------- */
 
 struct collectives {
     struct mw_calibrator *c;
@@ -191,8 +190,7 @@ mw_calibrate_collectives(struct mw_calibrator *c, struct mw_calibration *out, GE
     return false;
 }
 
-/* --- one machine's figures
- * -------------------------------------------------------------------------- */
+/* --- one machine's figures ------------------------------------------------------------------- */
 
 #define AT(field) offsetof(struct mw_calibration, field)
 

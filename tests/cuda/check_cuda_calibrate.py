@@ -15,7 +15,8 @@ import tempfile
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 from check_calibrate import Box as CoresBox  # noqa: E402
 from check_calibrate import check_done  # noqa: E402
-from check_run import TRAIN, report  # noqa: E402
+from check_run import TRAIN  # noqa: E402
+from tap import report_in  # noqa: E402
 
 POSITIVE = {
     "gpu": ["memory_gib", "reserve_gib", "memory_gb_per_s", "operator_gb_per_s", "peak_tflops",
@@ -167,7 +168,7 @@ def main():
         if real() and not has_gpu(Box(folder)):
             print("1..0 # SKIP this machine has no GPU that the command can use")
             return False
-    return report(Box, tests)
+    return report_in(Box, tests)
 
 
 if __name__ == "__main__":
