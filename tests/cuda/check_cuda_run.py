@@ -12,7 +12,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 from check_resume import RanksBox  # noqa: E402
 from check_run import TRAIN, good, losses  # noqa: E402
-from tap import has_ranks, report_in  # noqa: E402
+from tap import MPIRUN, RANKS_ENVIRONMENT, has_ranks, report_in  # noqa: E402
 
 WHY = "GPUs: 2 ranks of this machine, 1 GPU: one rank has one GPU"
 RUN = [*TRAIN, "-s", "zero3", "--log", "log.jsonl"]
@@ -55,13 +55,24 @@ def check_several(box):
         yield f"losses are {got}, on cores {losses(box)}"
 
 
-def check_too_few(box):
-    done = box.launch(2, *RUN, "--json")
+def check_on_cores(done):
     yield from good(done)
     backend = json.loads(done.text)["run"]["backend"]
     said = lines(done, "--backend cpu")
     if backend != "cpu" or len(said) != 1 or WHY not in said[0]:
         yield f"backend is {backend}, said {done.said!r}"
+
+
+def check_too_few(box):
+    yield from check_on_cores(box.launch(2, *RUN, "--json"))
+
+
+def check_one_lacks(box):
+    """What the second rank cannot, none does."""
+    gpus = 'MEMWALL_TEST_GPUS=$((2 - OMPI_COMM_WORLD_RANK)) exec "$@"'
+    done = box.run(*RUN, "--json", prefix=[*MPIRUN, "2", "sh", "-c", gpus, "sh"],
+                   environment={**box.environment, **RANKS_ENVIRONMENT})
+    yield from check_on_cores(done)
 
 
 def check_cores(box):
@@ -84,6 +95,7 @@ def tests(box):
         yield "best for two ranks", check_several(box)
         del box.environment["MEMWALL_TEST_GPUS"]
         yield "best for two ranks with one GPU", check_too_few(box)
+        yield "best where one rank has no GPU", check_one_lacks(box)
         yield "cores for two ranks", check_cores(box)
         yield "asked for by two ranks", check_refused(box)
 
