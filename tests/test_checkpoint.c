@@ -17,12 +17,7 @@ static const struct trained_case on_device = {.name = "device", .strategy = MW_S
 static const struct trained_case others[] = {
     {.name = "ddp", .strategy = MW_STRATEGY_DDP},
     {.name = "offload", .strategy = MW_STRATEGY_ZERO_OFFLOAD},
-    {.name = "nvme",
-     .strategy = MW_STRATEGY_ZERO_INFINITY_NVME,
-     .params = "nvme",
-     .gradients = "nvme",
-     .optimizer = "nvme",
-     .activations = "cpu"},
+    {.name = "nvme", TRAINED_ON_DRIVES("cpu")},
     {.name = "split",
      .strategy = MW_STRATEGY_ZERO_INFINITY_NVME,
      .params = "cpu:0.04MB,nvme",

@@ -33,6 +33,13 @@ struct trained_case {
     bool (*before_batch)(const struct trained_case *what, int64_t step, GError **error);
 };
 
+/* Members of a case.  Micro-batches of so many sequences, so many a step; a checkpoint a layer. */
+#define TRAINED_BATCHES(sequences_, seq_, grad_accum_)                                             \
+    .sequences = (sequences_), .seq = (seq_), .grad_accum = (grad_accum_), .interval = 1
+#define TRAINED_ON_DRIVES(checkpoints)                                                             \
+    .strategy = MW_STRATEGY_ZERO_INFINITY_NVME, .params = "nvme", .gradients = "nvme",             \
+    .optimizer = "nvme", .activations = (checkpoints)
+
 extern const struct mw_backend *trained_backend; /* the cpu's, unless it is set */
 
 /* The state after `steps`: parameters, momentum and variance of all tensors, part by part; zero

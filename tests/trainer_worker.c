@@ -21,7 +21,8 @@
 #define NORM_TOLERANCE 0.05
 #define STATE_TOLERANCE 0.05
 
-static const char *directory, *part;
+const char *trainer_worker_directory;
+static const char *part;
 
 void
 trainer_worker_fail(struct mw_ranks *ranks, const char *format, ...)
@@ -90,7 +91,8 @@ join_state(const struct trained_case *what, struct trained *trained)
 static struct trained
 train_together(const struct trained_case *what)
 {
-    struct trained_course course = {.steps = STEPS, .threads = 1, .directory = directory};
+    struct trained_course course = {
+        .steps = STEPS, .threads = 1, .directory = trainer_worker_directory};
     struct trained trained;
     GError *error = NULL;
 
@@ -121,13 +123,7 @@ static const struct placement {
       .optimizer = "cpu",
       .activations = "cpu"},
      false},
-    {{.name = "nvme",
-      .strategy = MW_STRATEGY_ZERO_INFINITY_NVME,
-      .params = "nvme",
-      .gradients = "nvme",
-      .optimizer = "nvme",
-      .activations = "nvme"},
-     false},
+    {{.name = "nvme", TRAINED_ON_DRIVES("nvme")}, false},
     {{.name = "split",
       .strategy = MW_STRATEGY_ZERO_INFINITY_NVME,
       .params = "cpu:0.04MB,nvme",
@@ -148,14 +144,7 @@ static const struct placement {
       .strategy = MW_STRATEGY_ZERO_OFFLOAD,
       .partition = MW_PARTITION_OWNER},
      false},
-    {{.name = "nvme, owners",
-      .strategy = MW_STRATEGY_ZERO_INFINITY_NVME,
-      .partition = MW_PARTITION_OWNER,
-      .params = "nvme",
-      .gradients = "nvme",
-      .optimizer = "nvme",
-      .activations = "nvme"},
-     false},
+    {{.name = "nvme, owners", TRAINED_ON_DRIVES("nvme"), .partition = MW_PARTITION_OWNER}, false},
     {{.name = "split, owners",
       .strategy = MW_STRATEGY_ZERO_INFINITY_NVME,
       .partition = MW_PARTITION_OWNER,
@@ -252,7 +241,7 @@ train_alone(const struct trained_case *common, int ranks, int64_t steps)
     what.ranks = NULL;
     what.grad_accum *= ranks;
     what.delayed = what.delayed && steps;
-    return trained_run(&what, steps, 1, directory);
+    return trained_run(&what, steps, 1, trainer_worker_directory);
 }
 
 static struct trained_case
@@ -367,33 +356,30 @@ overflow(struct mw_ranks *ranks)
 static int
 resume(struct mw_ranks *ranks)
 {
-    return trainer_worker_resume(ranks, directory);
+    return trainer_worker_resume(ranks, trainer_worker_directory);
 }
 
 static int
 killed_on_drives(struct mw_ranks *ranks)
 {
-    return trainer_worker_kills(ranks, directory, true, part);
+    return trainer_worker_kills(ranks, trainer_worker_directory, true, part);
 }
 
 static int
 killed_in_memory(struct mw_ranks *ranks)
 {
-    return trainer_worker_kills(ranks, directory, false, part);
+    return trainer_worker_kills(ranks, trainer_worker_directory, false, part);
 }
 
 static int
 checkpoint(struct mw_ranks *ranks)
 {
-    return trainer_worker_checkpoint(ranks, directory);
+    return trainer_worker_checkpoint(ranks, trainer_worker_directory);
 }
 
 /* --- by name --------------------------------------------------------------------------------- */
 
-static const struct {
-    const char *name;
-    int (*run)(struct mw_ranks *ranks);
-} cases[] = {
+static const struct trainer_worker_case cases[] = {
     {"gpt2", gpt2},
     {"gpt2-tiled", gpt2_tiled},
     {"llama", llama},
@@ -404,22 +390,31 @@ static const struct {
     {"checkpoint", checkpoint},
     {"kills-nvme", killed_on_drives},
     {"kills-memory", killed_in_memory},
+    {NULL, NULL},
 };
+
+static const struct trainer_worker_case *
+find(const struct trainer_worker_case *among, const char *name)
+{
+    while (among->name && strcmp(among->name, name))
+        among++;
+    return among->name ? among : NULL;
+}
 
 int
 trainer_worker(const char *name, const char *where, const char *which)
 {
+    const struct trainer_worker_case *found = find(cases, name);
     GError *error = NULL;
 
-    directory = where;
+    trainer_worker_directory = where;
     part = which;
-    for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
-        if (strcmp(cases[i].name, name))
-            continue;
-        struct mw_ranks *ranks = mw_ranks_join(MW_TRAINER_COLLECTIVE_LANES, SCRATCH_BYTES, &error);
-        if (!ranks)
-            return trainer_worker_give_up(NULL, name, error);
-        return cases[i].run(ranks);
+    if (!found)
+        found = find(trainer_worker_ends, name);
+    if (!found) {
+        fprintf(stderr, "worker: no case %s\n", name);
+        return 1;
     }
-    return trainer_worker_end(name, where);
+    struct mw_ranks *ranks = mw_ranks_join(MW_TRAINER_COLLECTIVE_LANES, SCRATCH_BYTES, &error);
+    return ranks ? found->run(ranks) : trainer_worker_give_up(NULL, name, error);
 }

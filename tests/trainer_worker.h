@@ -10,6 +10,12 @@
 /* Exit status of a rank of the named case; `part` is of a run that is killed. */
 int trainer_worker(const char *name, const char *directory, const char *part);
 
+struct trainer_worker_case {
+    const char *name;
+    int (*run)(struct mw_ranks *ranks); /* exit status */
+};
+extern const char *trainer_worker_directory;
+
 /* One line, then all end. */
 void trainer_worker_fail(struct mw_ranks *ranks, const char *format, ...) G_GNUC_PRINTF(2, 3);
 void trainer_worker_meet(struct mw_ranks *ranks, bool good, GError *error); /* or fail */
@@ -25,7 +31,7 @@ int trainer_worker_kills(struct mw_ranks *ranks, const char *directory, bool dri
                          const char *part);
 
 /* --- trainer_worker_ends.c --- */
-int trainer_worker_end(const char *name, const char *directory);
+extern const struct trainer_worker_case trainer_worker_ends[]; /* without a name behind the last */
 /* A failure as a program reports it: one line, then all end. */
 int trainer_worker_give_up(struct mw_ranks *ranks, const char *name, GError *error);
 

@@ -14,12 +14,7 @@ static const struct trained_case cases[] = {
     {.name = "replicated", .strategy = MW_STRATEGY_DDP},
     {.name = "shards", .strategy = MW_STRATEGY_ZERO3, .tiles = 2},
     {.name = "all have the parameters", .strategy = MW_STRATEGY_ZERO1},
-    {.name = "nvme",
-     .strategy = MW_STRATEGY_ZERO_INFINITY_NVME,
-     .params = "nvme",
-     .gradients = "nvme",
-     .optimizer = "nvme",
-     .activations = "cpu"},
+    {.name = "nvme", TRAINED_ON_DRIVES("cpu")},
 };
 
 static struct trained_case

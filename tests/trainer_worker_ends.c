@@ -11,8 +11,6 @@
 
 #define GPT2 FIXTURES "gpt2-small/config.json"
 
-static const char *directory;
-
 int
 trainer_worker_give_up(struct mw_ranks *ranks, const char *name, GError *error)
 {
@@ -27,15 +25,8 @@ nvme_case(struct mw_ranks *ranks)
 {
     return (struct trained_case){.name = "nvme",
                                  .model = GPT2,
-                                 .strategy = MW_STRATEGY_ZERO_INFINITY_NVME,
-                                 .params = "nvme",
-                                 .gradients = "nvme",
-                                 .optimizer = "nvme",
-                                 .activations = "cpu",
-                                 .sequences = 1,
-                                 .seq = 12,
-                                 .grad_accum = 1,
-                                 .interval = 1,
+                                 TRAINED_ON_DRIVES("cpu"),
+                                 TRAINED_BATCHES(1, 12, 1),
                                  .ranks = ranks};
 }
 
@@ -44,7 +35,7 @@ expect_end_with(struct mw_ranks *ranks, const struct trained_case *what,
                 const struct mw_nvme_calls *calls)
 {
     struct trained_course course = {
-        .steps = 1000, .threads = 1, .directory = directory, .calls = calls};
+        .steps = 1000, .threads = 1, .directory = trainer_worker_directory, .calls = calls};
     struct trained trained;
     GError *error = NULL;
 
@@ -120,30 +111,10 @@ slicing(struct mw_ranks *ranks)
     return expect_end(ranks, &what);
 }
 
-static const struct {
-    const char *name;
-    int (*run)(struct mw_ranks *ranks);
-} cases[] = {
+const struct trainer_worker_case trainer_worker_ends[] = {
     {"killed", killed},
     {"without-data", without_data},
     {"broken-drive", broken_drive},
     {"slicing", slicing},
+    {NULL, NULL},
 };
-
-int
-trainer_worker_end(const char *name, const char *where)
-{
-    GError *error = NULL;
-
-    directory = where;
-    for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
-        if (strcmp(cases[i].name, name))
-            continue;
-        struct mw_ranks *ranks = mw_ranks_join(MW_TRAINER_COLLECTIVE_LANES, SCRATCH_BYTES, &error);
-        if (!ranks)
-            return trainer_worker_give_up(NULL, name, error);
-        return cases[i].run(ranks);
-    }
-    fprintf(stderr, "worker: no case %s\n", name);
-    return 1;
-}

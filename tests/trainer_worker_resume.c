@@ -15,15 +15,8 @@
 
 static const struct trained_case nvme = {.name = "nvme",
                                          .model = GPT2,
-                                         .strategy = MW_STRATEGY_ZERO_INFINITY_NVME,
-                                         .params = "nvme",
-                                         .gradients = "nvme",
-                                         .optimizer = "nvme",
-                                         .activations = "cpu",
-                                         .sequences = 1,
-                                         .seq = 12,
-                                         .grad_accum = 2,
-                                         .interval = 1,
+                                         TRAINED_ON_DRIVES("cpu"),
+                                         TRAINED_BATCHES(1, 12, 2),
                                          .tiles = 2,
                                          .commit = 1};
 /* All ranks have all 16-bit parameters. */
@@ -31,20 +24,14 @@ static const struct trained_case in_memory = {.name = "in memory",
                                               .model = GPT2,
                                               .strategy = MW_STRATEGY_ZERO_OFFLOAD,
                                               .partition = MW_PARTITION_BANDWIDTH,
-                                              .sequences = 1,
-                                              .seq = 12,
-                                              .grad_accum = 1,
-                                              .interval = 1,
+                                              TRAINED_BATCHES(1, 12, 1),
                                               .save_every = 1};
 
 /* All ranks have all state: each saves its share. */
 static const struct trained_case replicated = {.name = "replicated",
                                                .model = GPT2,
                                                .strategy = MW_STRATEGY_DDP,
-                                               .sequences = 1,
-                                               .seq = 12,
-                                               .grad_accum = 1,
-                                               .interval = 1,
+                                               TRAINED_BATCHES(1, 12, 1),
                                                .save_every = 1};
 
 /* The gradients that each is to use next are saved with each step. */
@@ -54,10 +41,7 @@ static const struct trained_case delayed = {.name = "delayed",
                                             .partition = MW_PARTITION_BANDWIDTH,
                                             .gradients = "cpu:0.03MB,nvme",
                                             .optimizer = "nvme",
-                                            .sequences = 1,
-                                            .seq = 12,
-                                            .grad_accum = 1,
-                                            .interval = 1,
+                                            TRAINED_BATCHES(1, 12, 1),
                                             .commit = 1,
                                             .delayed = true,
                                             .undelayed_steps = 1};
