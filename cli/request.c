@@ -27,18 +27,6 @@ words_clear(struct words *words)
     g_strfreev(words->sets);
 }
 
-static bool G_GNUC_PRINTF(2, 3)
-refuse(GError **error, const char *format, ...)
-{
-    va_list arguments;
-
-    va_start(arguments, format);
-    g_autofree char *text = g_strdup_vprintf(format, arguments);
-    va_end(arguments);
-    g_set_error_literal(error, MW_ERROR, MW_ERROR_INVALID, text);
-    return false;
-}
-
 static bool
 parse_strategies(struct cli_request *request, const char *text, GError **error)
 {
@@ -51,9 +39,9 @@ parse_strategies(struct cli_request *request, const char *text, GError **error)
             return false;
         for (int i = 0; i < request->strategy_count; i++)
             if (request->strategies[i] == strategy)
-                return refuse(error, "-s %s: %s is named twice", text, *name);
+                return mw_refuse(error, "-s %s: %s is named twice", text, *name);
         if (names[1] && strategy == MW_STRATEGY_AUTO)
-            return refuse(error, "-s %s: auto stands for all of them; give it alone", text);
+            return mw_refuse(error, "-s %s: auto stands for all of them; give it alone", text);
         request->strategies[request->strategy_count++] = strategy;
     }
     return true;
@@ -66,7 +54,7 @@ parse_outlook(const char *text, int *only, GError **error)
     for (*only = 0; *only < MW_OUTLOOK_COUNT; ++*only)
         if (!strcmp(text, outlook_names[*only]))
             return true;
-    return refuse(error, "--outlook %s: must be low, typical or high", text);
+    return mw_refuse(error, "--outlook %s: must be low, typical or high", text);
 }
 
 static void
@@ -107,7 +95,7 @@ static bool
 check_names(const struct cli_request *request, GError **error)
 {
     if (!request->model_name && !request->plan_file)
-        return refuse(error, "-m MODEL is missing; `memwall list models` names the presets");
+        return mw_refuse(error, "-m MODEL is missing; `memwall list models` names the presets");
     return true;
 }
 
@@ -193,9 +181,10 @@ check_plan_verb(const struct cli_request *request, GError **error)
     const char *more = request->csv ? "--csv" : file_option(request);
 
     if (timed)
-        return refuse(error, "%s: belongs to simulate; plan runs no clock", timed);
+        return mw_refuse(error, "%s: belongs to simulate; plan runs no clock", timed);
     if (request->largest && more)
-        return refuse(error, "--largest: prints layers, as a table or as JSON; leave out %s", more);
+        return mw_refuse(error, "--largest: prints layers, as a table or as JSON; leave out %s",
+                         more);
     return true;
 }
 
@@ -205,8 +194,8 @@ check_several(const struct cli_request *request, GError **error)
     const char *single = request->sensitivity ? "--what-if" : file_option(request);
 
     if (request->strategy_count > 1 && single)
-        return refuse(error, "%s: takes one strategy; -s names %d", single,
-                      request->strategy_count);
+        return mw_refuse(error, "%s: takes one strategy; -s names %d", single,
+                         request->strategy_count);
     return true;
 }
 
@@ -216,7 +205,7 @@ check_picture(const struct cli_request *request, GError **error)
     if (!request->plot || g_str_has_suffix(request->plot, ".png") ||
         g_str_has_suffix(request->plot, ".svg"))
         return true;
-    return refuse(error, "--plot %s: must end in .png or .svg", request->plot);
+    return mw_refuse(error, "--plot %s: must end in .png or .svg", request->plot);
 }
 
 /* Of two files at one path the later would replace the earlier. */
@@ -233,8 +222,8 @@ check_paths(const struct cli_request *request, GError **error)
     for (size_t i = 0; i < G_N_ELEMENTS(files); i++)
         for (size_t j = 0; j < i; j++)
             if (files[i].path && !g_strcmp0(files[i].path, files[j].path))
-                return refuse(error, "%s %s: %s writes that file; give another", files[i].option,
-                              files[i].path, files[j].option);
+                return mw_refuse(error, "%s %s: %s writes that file; give another", files[i].option,
+                                 files[i].path, files[j].option);
     return true;
 }
 
@@ -244,9 +233,9 @@ check_run_verb(const struct cli_request *request, GError **error)
     const char *other = request->csv ? "--csv" : request->sensitivity ? "--what-if" : NULL;
 
     if (other)
-        return refuse(error, "%s: belongs to simulate", other);
+        return mw_refuse(error, "%s: belongs to simulate", other);
     if (request->strategy_count > 1)
-        return refuse(error, "-s: names %d strategies; run takes one", request->strategy_count);
+        return mw_refuse(error, "-s: names %d strategies; run takes one", request->strategy_count);
     return true;
 }
 
@@ -256,13 +245,13 @@ check_outputs(const struct cli_request *request, const char *verb, GError **erro
     bool plan = !strcmp(verb, "plan");
 
     if (request->json && request->csv)
-        return refuse(error, "--json and --csv: give one of them");
+        return mw_refuse(error, "--json and --csv: give one of them");
     if (!plan && request->csv && request->sensitivity)
-        return refuse(error, "--what-if: prints tables or JSON; leave out --csv");
+        return mw_refuse(error, "--what-if: prints tables or JSON; leave out --csv");
     if (!check_picture(request, error) || !check_paths(request, error))
         return false;
     if (!plan && request->largest)
-        return refuse(error, "--largest: belongs to plan");
+        return mw_refuse(error, "--largest: belongs to plan");
     if (!strcmp(verb, "run") && !check_run_verb(request, error))
         return false;
     return (!plan || check_plan_verb(request, error)) && check_several(request, error);
@@ -281,10 +270,10 @@ check_plan_file(const struct cli_request *request, const struct words *words, GE
                                                : plan_option(request);
 
     if (option || given)
-        return refuse(error,
-                      "%s%s: cannot be used with a plan file; it takes -H, --set, --outlook, "
-                      "--json, --trace and --plot",
-                      option ? "--" : "", option ? option : given);
+        return mw_refuse(error,
+                         "%s%s: cannot be used with a plan file; it takes -H, --set, --outlook, "
+                         "--json, --trace and --plot",
+                         option ? "--" : "", option ? option : given);
     return check_picture(request, error) && check_paths(request, error);
 }
 
@@ -362,7 +351,7 @@ parse_words(struct cli_request *request, struct words *words, const char *verb,
     g_option_context_set_help_enabled(context, FALSE);
     g_autoptr(GError) wrong = NULL;
     if (!g_option_context_parse(context, &argc, &argv, &wrong))
-        return refuse(error, "%s; see memwall %s --help", wrong->message, verb);
+        return mw_refuse(error, "%s; see memwall %s --help", wrong->message, verb);
     if (words->help) {
         print_help(context, verb);
         return true;
@@ -370,9 +359,9 @@ parse_words(struct cli_request *request, struct words *words, const char *verb,
     if (argc == 2 && (compare || (simulate && !request->model_name)))
         request->plan_file = g_strdup(argv[1]);
     else if (argc > 1)
-        return refuse(error, "unexpected argument \"%s\"; see --help", argv[compare ? 2 : 1]);
+        return mw_refuse(error, "unexpected argument \"%s\"; see --help", argv[compare ? 2 : 1]);
     if (compare && !request->plan_file)
-        return refuse(error, "RUNFILE is missing: what memwall run --save-timeline wrote");
+        return mw_refuse(error, "RUNFILE is missing: what memwall run --save-timeline wrote");
     return true;
 }
 

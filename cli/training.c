@@ -45,30 +45,18 @@ learning_rate(void *data, int64_t step)
 
 /* --- what the trainer is given ----------------------------------------------------------------- */
 
-static bool G_GNUC_PRINTF(2, 3)
-refuse(GError **error, const char *format, ...)
-{
-    va_list arguments;
-
-    va_start(arguments, format);
-    g_autofree char *text = g_strdup_vprintf(format, arguments);
-    va_end(arguments);
-    g_set_error_literal(error, MW_ERROR, MW_ERROR_INVALID, text);
-    return false;
-}
-
 /* What a plan may ask for that is simulated alone. */
 static bool
 check_settings(const struct mw_settings *s, GError **error)
 {
     if (s->tp > 1)
-        return refuse(error, "--tp %" G_GINT64_FORMAT ": run does not slice tensors", s->tp);
+        return mw_refuse(error, "--tp %" G_GINT64_FORMAT ": run does not slice tensors", s->tp);
     if (s->layout == MW_LAYOUT_PAPER20)
-        return refuse(error, "--state-layout paper20: run keeps state as zero16 does");
+        return mw_refuse(error, "--state-layout paper20: run keeps state as zero16 does");
     if (s->dtype == MW_DTYPE_FP16)
-        return refuse(error, "fp16: run computes in bf16");
+        return mw_refuse(error, "fp16: run computes in bf16");
     if (s->micro_batch != (int64_t)s->micro_batch)
-        return refuse(error, "--batch %g: run takes whole sequences", s->micro_batch);
+        return mw_refuse(error, "--batch %g: run takes whole sequences", s->micro_batch);
     return true;
 }
 
@@ -78,9 +66,9 @@ check_start(const struct cli_run_options *options, GError **error)
     int ways = (options->weights != NULL) + (options->from != NULL) + options->resume;
 
     if (ways > 1)
-        return refuse(error, "--weights, --from, --resume: give one of them to start from");
+        return mw_refuse(error, "--weights, --from, --resume: give one of them to start from");
     if (options->backend == &mw_backend_null && (options->save || options->resume))
-        return refuse(error, "--backend null trains nothing: no --save, no --resume");
+        return mw_refuse(error, "--backend null trains nothing: no --save, no --resume");
     return !options->save || mw_checkpoint_check(options->save, error);
 }
 
@@ -254,8 +242,9 @@ durable_steps(const struct cli_training *run, struct mw_trainer_commit *commit, 
         .fingerprint = fingerprint(run),
     };
     return commit->on || !commit->resume ||
-           refuse(error, "--resume: this plan makes no step durable; it takes optimizer state on "
-                         "NVMe and --commit step, or --save-every K");
+           mw_refuse(error,
+                     "--resume: this plan makes no step durable; it takes optimizer state on "
+                     "NVMe and --commit step, or --save-every K");
 }
 
 static int

@@ -6,6 +6,7 @@
 #define MW_PLANNER_ERROR_H
 
 #include <glib.h>
+#include <stdbool.h>
 
 enum mw_error {
     MW_ERROR_INVALID, /* a value or a combination that makes no sense: exit 2 */
@@ -16,5 +17,8 @@ enum mw_error {
 
 #define MW_ERROR mw_error_quark()
 GQuark mw_error_quark(void);
+
+/* MW_ERROR_INVALID, in one line; false. */
+bool mw_refuse(GError **error, const char *format, ...) G_GNUC_PRINTF(2, 3);
 
 #endif

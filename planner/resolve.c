@@ -14,18 +14,6 @@ mw_settings_default_seq(const struct mw_model *model)
     return MIN(model->seq, model->paper_preset ? PAPER_SEQ : DEFAULT_SEQ);
 }
 
-static bool
-refuse(GError **error, const char *format, ...)
-{
-    va_list arguments;
-
-    va_start(arguments, format);
-    g_autofree char *text = g_strdup_vprintf(format, arguments);
-    va_end(arguments);
-    g_set_error_literal(error, MW_ERROR, MW_ERROR_INVALID, text);
-    return false;
-}
-
 static void
 fill_shape(const struct mw_request *request, struct mw_settings *s)
 {
@@ -59,8 +47,9 @@ refuse_batch(const struct mw_settings *s, GError **error, const char *accepted, 
     g_autofree char *text = g_strdup_vprintf(accepted, arguments);
     va_end(arguments);
     if (s->batch_source)
-        return refuse(error, "%s: must be %s", s->batch_source, text);
-    return refuse(error, "--global-batch %" G_GINT64_FORMAT ": must be %s", s->global_batch, text);
+        return mw_refuse(error, "%s: must be %s", s->batch_source, text);
+    return mw_refuse(error, "--global-batch %" G_GINT64_FORMAT ": must be %s", s->global_batch,
+                     text);
 }
 
 /* global batch = micro-batch * GPUs * accumulation; any two of the three may be given. */
@@ -114,16 +103,16 @@ check_devices(const struct mw_settings *s, GError **error)
     bool replicated = s->strategy == MW_STRATEGY_DDP || s->strategy == MW_STRATEGY_ZERO1;
 
     if (!fetched && leaves_gpu(&s->placement[MW_STATE_PARAMETERS]))
-        return refuse(error,
-                      "--param-device: %s keeps parameters on the GPU; use zero3, "
-                      "zero-infinity-cpu or zero-infinity-nvme to place them elsewhere",
-                      name);
+        return mw_refuse(error,
+                         "--param-device: %s keeps parameters on the GPU; use zero3, "
+                         "zero-infinity-cpu or zero-infinity-nvme to place them elsewhere",
+                         name);
     if (replicated && (leaves_gpu(&s->placement[MW_STATE_OPTIMIZER]) ||
                        leaves_gpu(&s->placement[MW_STATE_GRADIENTS])))
-        return refuse(error,
-                      "--optimizer-device, --gradient-device: %s keeps them on the GPU; use "
-                      "zero2, zero-offload or a zero-infinity strategy",
-                      name);
+        return mw_refuse(error,
+                         "--optimizer-device, --gradient-device: %s keeps them on the GPU; use "
+                         "zero2, zero-offload or a zero-infinity strategy",
+                         name);
     return true;
 }
 
@@ -131,20 +120,23 @@ static bool
 check_combination(const struct mw_request *request, const struct mw_settings *s, GError **error)
 {
     if (s->seq > request->model->seq && request->model->learned_positions)
-        return refuse(error,
-                      "--seq %" G_GINT64_FORMAT ": %s has learned positions for %" G_GINT64_FORMAT
-                      " tokens; give 1 to %" G_GINT64_FORMAT,
-                      s->seq, request->model->name, request->model->seq, request->model->seq);
+        return mw_refuse(error,
+                         "--seq %" G_GINT64_FORMAT
+                         ": %s has learned positions for %" G_GINT64_FORMAT
+                         " tokens; give 1 to %" G_GINT64_FORMAT,
+                         s->seq, request->model->name, request->model->seq, request->model->seq);
     if (s->param_loads == 2 && s->checkpoint_interval == 0)
-        return refuse(error, "--param-loads 2: means one fetch for recompute and backward, and "
-                             "--activation-checkpoint-interval 0 recomputes nothing; leave one out");
+        return mw_refuse(error,
+                         "--param-loads 2: means one fetch for recompute and backward, and "
+                         "--activation-checkpoint-interval 0 recomputes nothing; leave one out");
     if (s->dpu_start != MW_AUTO && s->strategy != MW_STRATEGY_ZERO_OFFLOAD)
-        return refuse(error,
-                      "--dpu-start: delayed parameter update belongs to zero-offload, not to %s",
-                      mw_strategy_name(s->strategy));
+        return mw_refuse(error,
+                         "--dpu-start: delayed parameter update belongs to zero-offload, not to %s",
+                         mw_strategy_name(s->strategy));
     if (s->strategy == MW_STRATEGY_ZERO_OFFLOAD && s->placement[MW_STATE_OPTIMIZER].count &&
         !leaves_gpu(&s->placement[MW_STATE_OPTIMIZER]))
-        return refuse(error, "--optimizer-device gpu: zero-offload keeps it off the GPU; use zero2");
+        return mw_refuse(error,
+                         "--optimizer-device gpu: zero-offload keeps it off the GPU; use zero2");
     return check_devices(s, error);
 }
 

@@ -1,4 +1,5 @@
 #include "commit_fixture.h"
+#include "says.h"
 
 #include <string.h>
 
@@ -29,8 +30,7 @@ mw_commit_fixture_refuse(const struct mw_commit_options *options, const char *pa
     g_autoptr(GError) error = NULL;
 
     g_assert_null(mw_commit_open(options, &error));
-    if (!strstr(error->message, part))
-        g_error("\"%s\" does not say \"%s\"", error->message, part);
+    mw_test_says(error->message, part);
 }
 
 struct mw_commit_record

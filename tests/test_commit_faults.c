@@ -6,6 +6,7 @@
 #include "commit_fixture.h"
 #include "nvme_faults.h"
 #include "planner/error.h"
+#include "says.h"
 
 /* Step 2's commit fails in one way or another; step 1 is whole, here and for the next run. */
 static void
@@ -26,8 +27,7 @@ check_failed_commit(enum mw_fault fault, int at, int reason, const char *part)
     mw_commit_fixture_commit(commit, 1);
     g_assert_false(mw_commit_write(commit, nvme, &record, &error));
     g_assert_error(error, MW_ERROR, MW_ERROR_IO);
-    if (!strstr(error->message, part))
-        g_error("\"%s\" does not say \"%s\"", error->message, part);
+    mw_test_says(error->message, part);
     mw_commit_fixture_expect(commit, 1);
     mw_commit_close(commit);
     mw_nvme_close(nvme);

@@ -5,18 +5,8 @@
 #include <string.h>
 
 #include "planner/error.h"
+#include "tests/says.h"
 #include "tests/weights_fixture.h"
-
-static void
-assert_error(GError *error, const char *a, const char *b)
-{
-    g_assert_nonnull(error);
-    g_assert_true(error->domain == MW_ERROR);
-    g_assert_null(strchr(error->message, '\n'));
-    if (!strstr(error->message, a) || !strstr(error->message, b))
-        g_error("\"%s\" lacks \"%s\" or \"%s\"", error->message, a, b);
-    g_error_free(error);
-}
 
 static void
 test_fixtures(void)
@@ -55,7 +45,7 @@ test_presets_refused(void)
         g_assert_true(mw_model_load(rows[i][0], &model, &error));
         g_assert_no_error(error);
         g_assert_false(mw_decoder_read(&model, rows[i][0], &decoder, &error));
-        assert_error(error, rows[i][0], rows[i][1]);
+        mw_test_error_says(error, rows[i][0], rows[i][1]);
     }
 }
 
@@ -128,7 +118,7 @@ test_config_refused(void)
         GError *error = NULL;
         struct mw_decoder decoder;
         g_assert_false(read_text(rows[i][0], &decoder, &error));
-        assert_error(error, rows[i][1], rows[i][2]);
+        mw_test_error_says(error, rows[i][1], rows[i][2]);
     }
 }
 

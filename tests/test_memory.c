@@ -10,6 +10,7 @@
 #include "exec/memory.h"
 #include "nvme_fixture.h"
 #include "planner/error.h"
+#include "says.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { SANITIZED = 1 };
@@ -51,8 +52,7 @@ expect_room(char *root, int64_t bytes, const char *bound)
 
     mw_memory_room_under(root, &room);
     g_assert_cmpint(room.bytes, ==, bytes);
-    if (!strstr(room.bound, bound))
-        g_error("\"%s\" does not say \"%s\"", room.bound, bound);
+    mw_test_says(room.bound, bound);
     mw_nvme_fixture_remove(root);
     g_free(root);
 }

@@ -10,6 +10,7 @@
 #include "nvme_faults.h"
 #include "nvme_fixture.h"
 #include "planner/error.h"
+#include "says.h"
 
 enum { BLOCK = 8192, REQUESTS = 6, REQUEST_BYTES = 5 * BLOCK };
 
@@ -53,13 +54,6 @@ submit_all(struct bench *bench, enum mw_nvme_direction direction)
                        REQUEST_BYTES, bench->buffer + i * REQUEST_BYTES);
 }
 
-static void
-expect_part(const char *message, const char *part)
-{
-    if (!strstr(message, part))
-        g_error("\"%s\" does not say \"%s\"", message, part);
-}
-
 /* All come to an end; how many failed, and the message of the first that did. */
 static int
 wait_for_all(struct bench *bench, char **message)
@@ -88,12 +82,12 @@ expect_failed_tier(struct bench *bench, const char *part)
 
         g_assert_false(mw_nvme_transfer(bench->nvme, (enum mw_nvme_direction)direction, 0, BLOCK,
                                         bench->buffer, &error));
-        expect_part(error->message, "the NVMe tier has failed: ");
-        expect_part(error->message, part);
+        mw_test_says(error->message, "the NVMe tier has failed: ");
+        mw_test_says(error->message, part);
     }
     g_autoptr(GError) error = NULL;
     g_assert_false(mw_nvme_sync(bench->nvme, &error));
-    expect_part(error->message, part);
+    mw_test_says(error->message, part);
 }
 
 struct one_fault {
@@ -112,10 +106,10 @@ check_fault(const struct one_fault *fault)
     set_up(&bench, fault->fault, fault->at, fault->reason);
     submit_all(&bench, fault->direction);
     g_assert_cmpint(wait_for_all(&bench, &message), >, 0);
-    expect_part(message, fault->direction == MW_NVME_READ ? "read of " : "write of ");
-    expect_part(message, " bytes at ");
-    expect_part(message, "of2.data: ");
-    expect_part(message, fault->text);
+    mw_test_says(message, fault->direction == MW_NVME_READ ? "read of " : "write of ");
+    mw_test_says(message, " bytes at ");
+    mw_test_says(message, "of2.data: ");
+    mw_test_says(message, fault->text);
     expect_failed_tier(&bench, fault->text);
     tear_down(&bench);
 }
@@ -169,7 +163,7 @@ test_busy_for_ever(void)
     bench.faults.times = G_MAXINT;
     submit_all(&bench, MW_NVME_WRITE);
     g_assert_cmpint(wait_for_all(&bench, &message), ==, REQUESTS);
-    expect_part(message, "Resource temporarily unavailable");
+    mw_test_says(message, "Resource temporarily unavailable");
     tear_down(&bench);
 }
 
@@ -205,7 +199,7 @@ test_cut_off(void)
     g_assert_cmpint(truncate(mw_nvme_drive(bench.nvme, 0).path, BLOCK), ==, 0);
     g_assert_true(mw_nvme_transfer(bench.nvme, MW_NVME_READ, 0, 2 * BLOCK, bench.buffer, NULL));
     g_assert_false(mw_nvme_transfer(bench.nvme, MW_NVME_READ, 0, 3 * BLOCK, bench.buffer, &error));
-    expect_part(error->message, "1of2.data: read of 8192 bytes at 8192: the file ends there");
+    mw_test_says(error->message, "1of2.data: read of 8192 bytes at 8192: the file ends there");
     tear_down(&bench);
 }
 
@@ -235,7 +229,7 @@ test_misuse(void)
         g_assert_false(mw_nvme_transfer(bench.nvme, MW_NVME_WRITE, wrong[i].offset_bytes,
                                         wrong[i].bytes, bench.buffer + wrong[i].shift, &error));
         g_assert_error(error, MW_ERROR, MW_ERROR_INVALID);
-        expect_part(error->message, wrong[i].part);
+        mw_test_says(error->message, wrong[i].part);
     }
     g_assert_true(mw_nvme_transfer(bench.nvme, MW_NVME_WRITE, 0, BLOCK, bench.buffer, NULL));
     g_assert_true(mw_nvme_sync(bench.nvme, NULL));
@@ -254,7 +248,7 @@ test_full_file_system(void)
     struct mw_nvme_options options = mw_nvme_fixture_options(&fixture, 2, 20 * BLOCK);
     options.calls = &faults.calls;
     g_assert_null(mw_nvme_open(&options, &error));
-    expect_part(error->message, "2of2.data: needs 81920 more bytes");
+    mw_test_says(error->message, "2of2.data: needs 81920 more bytes");
     for (int i = 0; i < 2; i++) {
         g_autoptr(GDir) dir = g_dir_open(fixture.directories[i], 0, NULL);
         g_assert_null(g_dir_read_name(dir));
@@ -262,7 +256,7 @@ test_full_file_system(void)
     faults.seen = 0;
     faults.reason = EOPNOTSUPP;
     struct mw_nvme *nvme = mw_nvme_open(&options, NULL);
-    expect_part(mw_nvme_drive(nvme, 1).notice, "cannot reserve space");
+    mw_test_says(mw_nvme_drive(nvme, 1).notice, "cannot reserve space");
     mw_nvme_close(nvme);
     mw_faults_finish(&faults);
     mw_nvme_fixture_finish(&fixture);
@@ -280,7 +274,7 @@ test_vanished_directory(void)
     struct mw_nvme *nvme = mw_nvme_open(&options, NULL);
     mw_nvme_fixture_remove(fixture.directories[1]);
     g_assert_false(mw_nvme_sync(nvme, &error));
-    expect_part(error->message, "2of2.data: vanished during the run");
+    mw_test_says(error->message, "2of2.data: vanished during the run");
     mw_nvme_close(nvme);
     mw_nvme_fixture_finish(&fixture);
 }

@@ -8,6 +8,7 @@
 
 #include "nvme_fixture.h"
 #include "planner/error.h"
+#include "says.h"
 
 static struct mw_nvme *
 open_tier(const struct mw_nvme_options *options)
@@ -27,8 +28,7 @@ expect_open_error(const struct mw_nvme_options *options, int code, const char *p
 
     g_assert_null(mw_nvme_open(options, &error));
     g_assert_error(error, MW_ERROR, code);
-    if (!strstr(error->message, part))
-        g_error("\"%s\" does not say \"%s\"", error->message, part);
+    mw_test_says(error->message, part);
 }
 
 static void

@@ -7,6 +7,7 @@
 #include "exec/cpu/matmul.h"
 #include "exec/operators.h"
 #include "tests/compute_driver.h"
+#include "tests/says.h"
 #include "tests/weights_fixture.h"
 #include "tests/whole_model.h"
 
@@ -271,8 +272,7 @@ static void
 assert_refused(GError *error, const char *why)
 {
     g_assert_nonnull(error);
-    if (!strstr(error->message, why))
-        g_error("\"%s\" lacks \"%s\"", error->message, why);
+    mw_test_says(error->message, why);
     g_error_free(error);
 }
 

@@ -8,6 +8,7 @@
 
 #include "exec/convert.h"
 #include "planner/error.h"
+#include "says.h"
 
 struct fixture {
     char *folder;
@@ -38,17 +39,6 @@ static char *
 in(const struct fixture *fixture, const char *name)
 {
     return g_build_filename(fixture->folder, name, NULL);
-}
-
-static void
-assert_error(GError *error, const char *a, const char *b)
-{
-    g_assert_nonnull(error);
-    g_assert_true(error->domain == MW_ERROR);
-    g_assert_null(strchr(error->message, '\n'));
-    if (!strstr(error->message, a) || !strstr(error->message, b))
-        g_error("\"%s\" lacks \"%s\" or \"%s\"", error->message, a, b);
-    g_error_free(error);
 }
 
 /* --- files ----------------------------------------------------------------------------------- */
@@ -128,13 +118,13 @@ test_ranges(struct fixture *fixture, gconstpointer data)
         error = NULL;
         g_assert_false(
             mw_safetensors_read(set, wide, wrong[i][0], wrong[i][1], MW_DTYPE_FP32, out, &error));
-        assert_error(error, "tensor \"wide\"", "must lie within its 15");
+        mw_test_error_says(error, "tensor \"wide\"", "must lie within its 15");
     }
     error = NULL;
     g_assert_true(mw_safetensors_read(set, wide, 15, 0, MW_DTYPE_FP32, out, &error));
     g_assert_cmpint(truncate(path, 200), ==, 0);
     g_assert_false(mw_safetensors_read(set, wide, 0, 15, MW_DTYPE_FP32, out, &error));
-    assert_error(error, path, "cut short");
+    mw_test_error_says(error, path, "cut short");
     mw_safetensors_close(set);
 }
 
@@ -184,7 +174,7 @@ test_other_types(struct fixture *fixture, gconstpointer data)
     g_assert_true(mw_safetensors_read_raw(set, tensor, 0, 2, out, &error));
     g_assert_cmpmem(out, sizeof out, written, sizeof written);
     g_assert_false(mw_safetensors_read(set, tensor, 0, 2, MW_DTYPE_FP32, out, &error));
-    assert_error(error, "tensor \"ids\": dtype I64", "must be F32, F16 or BF16");
+    mw_test_error_says(error, "tensor \"ids\": dtype I64", "must be F32, F16 or BF16");
     mw_safetensors_close(set);
 }
 
@@ -259,7 +249,7 @@ test_index_refused(struct fixture *fixture, gconstpointer data)
         GError *error = NULL;
         write_index(fixture, rows[i].text);
         g_assert_null(mw_safetensors_open(fixture->folder, &error));
-        assert_error(error, rows[i].a, rows[i].b);
+        mw_test_error_says(error, rows[i].a, rows[i].b);
     }
 }
 
@@ -271,14 +261,14 @@ test_open_refused(struct fixture *fixture, gconstpointer data)
     g_autofree char *short_file = in(fixture, "short.safetensors");
 
     g_assert_null(mw_safetensors_open(fixture->folder, &error));
-    assert_error(error, fixture->folder, "must hold model.safetensors");
+    mw_test_error_says(error, fixture->folder, "must hold model.safetensors");
     error = NULL;
     g_assert_null(mw_safetensors_open(missing, &error));
-    assert_error(error, missing, "No such file");
+    mw_test_error_says(error, missing, "No such file");
     error = NULL;
     g_assert_true(g_file_set_contents(short_file, "12345", 5, NULL));
     g_assert_null(mw_safetensors_open(short_file, &error));
-    assert_error(error, short_file, "5 bytes: must be a safetensors file");
+    mw_test_error_says(error, short_file, "5 bytes: must be a safetensors file");
 }
 
 /* --- writing --------------------------------------------------------------------------------- */
@@ -304,7 +294,7 @@ test_attach(struct fixture *fixture, gconstpointer data)
     }
     g_assert_true(mw_safetensors_sync(writers[1], &error));
     g_assert_false(mw_safetensors_commit(writers[0], 0, &error));
-    assert_error(error, path, "4 bytes of tensors written: must be 8");
+    mw_test_error_says(error, path, "4 bytes of tensors written: must be 8");
     error = NULL;
     int64_t others_bytes = mw_safetensors_written_bytes(writers[1]);
     mw_safetensors_writer_free(writers[1]);
@@ -331,14 +321,14 @@ test_attach_refused(struct fixture *fixture, gconstpointer data)
     g_assert_true(mw_safetensors_declare(one, "a", MW_SAFETENSORS_F32, &shape, 1, &error));
     g_assert_true(mw_safetensors_declare(two, "b", MW_SAFETENSORS_F32, &shape, 1, &error));
     g_assert_false(mw_safetensors_attach(two, &error));
-    assert_error(error, "both.safetensors.part", "No such file");
+    mw_test_error_says(error, "both.safetensors.part", "No such file");
     error = NULL;
     g_assert_true(mw_safetensors_begin(one, &error));
     mw_safetensors_writer_free(two);
     two = mw_safetensors_writer_new(path);
     g_assert_true(mw_safetensors_declare(two, "b", MW_SAFETENSORS_F32, &shape, 1, &error));
     g_assert_false(mw_safetensors_attach(two, &error));
-    assert_error(error, path, "every rank must declare the same");
+    mw_test_error_says(error, path, "every rank must declare the same");
     mw_safetensors_writer_free(one);
     mw_safetensors_writer_free(two);
 }
@@ -377,23 +367,23 @@ test_write_refused(struct fixture *fixture, gconstpointer data)
 
     g_assert_true(mw_safetensors_declare(writer, "a", MW_SAFETENSORS_F32, &shape, 1, &error));
     g_assert_false(mw_safetensors_declare(writer, "a", MW_SAFETENSORS_F32, &shape, 1, &error));
-    assert_error(error, "tensor \"a\"", "declared once");
+    mw_test_error_says(error, "tensor \"a\"", "declared once");
     error = NULL;
     g_assert_false(mw_safetensors_declare(writer, "h", MW_SAFETENSORS_F32, &huge, 1, &error));
-    assert_error(error, "tensor \"h\"", "declared once");
+    mw_test_error_says(error, "tensor \"h\"", "declared once");
     error = NULL;
     g_assert_false(mw_safetensors_write(writer, "a", 0, 1, values, &error));
-    assert_error(error, "tensor \"a\"", "the writing begun");
+    mw_test_error_says(error, "tensor \"a\"", "the writing begun");
     error = NULL;
     g_assert_true(mw_safetensors_begin(writer, &error));
     g_assert_false(mw_safetensors_write(writer, "b", 0, 1, values, &error));
-    assert_error(error, "tensor \"b\"", "must be declared");
+    mw_test_error_says(error, "tensor \"b\"", "must be declared");
     error = NULL;
     g_assert_false(mw_safetensors_write(writer, "a", 1, 2, values, &error));
-    assert_error(error, "tensor \"a\"", "must lie within its 2");
+    mw_test_error_says(error, "tensor \"a\"", "must lie within its 2");
     error = NULL;
     g_assert_false(mw_safetensors_begin(lost, &error));
-    assert_error(error, nowhere, "No such file");
+    mw_test_error_says(error, nowhere, "No such file");
     mw_safetensors_writer_free(lost);
     mw_safetensors_writer_free(writer);
 }

@@ -6,17 +6,7 @@
 
 #include "exec/convert.h"
 #include "planner/error.h"
-
-static void
-assert_error(GError *error, const char *a, const char *b)
-{
-    g_assert_nonnull(error);
-    g_assert_true(error->domain == MW_ERROR);
-    g_assert_null(strchr(error->message, '\n'));
-    if (!strstr(error->message, a) || !strstr(error->message, b))
-        g_error("\"%s\" lacks \"%s\" or \"%s\"", error->message, a, b);
-    g_error_free(error);
-}
+#include "says.h"
 
 /* --- headers --------------------------------------------------------------------------------- */
 
@@ -80,7 +70,7 @@ test_header_refused(void)
         GError *error = NULL;
         g_autoptr(GString) text = file_text(rows[i].json, rows[i].data_bytes);
         g_assert_null(parse(text, &error));
-        assert_error(error, rows[i].a, rows[i].b);
+        mw_test_error_says(error, rows[i].a, rows[i].b);
     }
 }
 
@@ -116,7 +106,7 @@ test_header_cut(void)
         GError *error = NULL;
         g_assert_null(
             mw_safetensors_header_parse(text->str, length, (int64_t)length, "cut", &error));
-        assert_error(error, "cut", "must");
+        mw_test_error_says(error, "cut", "must");
     }
 }
 

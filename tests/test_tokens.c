@@ -7,6 +7,7 @@
 
 #include "config.h"
 #include "planner/error.h"
+#include "says.h"
 
 #define GPT2 20240520
 #define LLAMA3 20240801
@@ -34,17 +35,6 @@ tear_down(struct fixture *fixture, gconstpointer name)
     g_rmdir(fixture->folder);
     g_free(fixture->path);
     g_free(fixture->folder);
-}
-
-static void
-assert_error(GError *error, const char *a, const char *b)
-{
-    g_assert_nonnull(error);
-    g_assert_true(error->domain == MW_ERROR);
-    g_assert_null(strchr(error->message, '\n'));
-    if (!strstr(error->message, a) || !strstr(error->message, b))
-        g_error("\"%s\" lacks \"%s\" or \"%s\"", error->message, a, b);
-    g_error_free(error);
 }
 
 static void
@@ -162,7 +152,7 @@ test_long_text(struct fixture *fixture, gconstpointer name)
         g_string_truncate(text, (gsize)before + 2);
         write_file(fixture, text->str, text->len);
         g_assert_null(mw_tokens_open(fixture->path, 256, 8, 0, &error));
-        assert_error(error, "must be UTF-8 text", fixture->path);
+        mw_test_error_says(error, "must be UTF-8 text", fixture->path);
     }
 }
 
@@ -288,7 +278,7 @@ test_refused(struct fixture *fixture, gconstpointer name)
         GError *error = NULL;
         write_tokens(fixture, rows[i].magic, rows[i].version, rows[i].said, rows[i].token_bytes);
         g_assert_null(mw_tokens_open(fixture->path, COUNT, SEQ, 0, &error));
-        assert_error(error, rows[i].a, rows[i].b);
+        mw_test_error_says(error, rows[i].a, rows[i].b);
     }
 }
 
@@ -301,22 +291,22 @@ test_cut_short(struct fixture *fixture, gconstpointer name)
     struct mw_batch_place place = {.ranks = 1, .sequences = 1};
 
     g_assert_null(mw_tokens_open(fixture->path, COUNT, SEQ, 0, &error));
-    assert_error(error, fixture->path, "No such file");
+    mw_test_error_says(error, fixture->path, "No such file");
     error = NULL;
     g_assert_null(mw_tokens_open(fixture->folder, COUNT, SEQ, 0, &error));
-    assert_error(error, fixture->folder, "must be a regular file");
+    mw_test_error_says(error, fixture->folder, "must be a regular file");
     for (size_t size = 0; size < 1024; size += 341) {
         error = NULL;
         write_file(fixture, (char[1024]){0}, size);
         g_assert_null(mw_tokens_open(fixture->path, COUNT, SEQ, 0, &error));
-        assert_error(error, "a header of 1024", "cut short");
+        mw_test_error_says(error, "a header of 1024", "cut short");
     }
     error = NULL;
     write_tokens(fixture, GPT2, 1, COUNT, 2);
     struct mw_tokens *tokens = open_tokens(fixture, 0);
     g_assert_cmpint(truncate(fixture->path, 1024 + 2 * COUNT - 1), ==, 0);
     g_assert_false(mw_tokens_batch(tokens, &last, &place, inputs, targets, &error));
-    assert_error(error, fixture->path, "cut short since it was opened");
+    mw_test_error_says(error, fixture->path, "cut short since it was opened");
     mw_tokens_close(tokens);
 }
 
@@ -332,16 +322,17 @@ test_vocabulary(struct fixture *fixture, gconstpointer name)
     struct mw_tokens *tokens = mw_tokens_open(fixture->path, 50, SEQ, 0, &error);
     g_assert_no_error(error);
     g_assert_false(mw_tokens_check(tokens, &error));
-    assert_error(error, fixture->path, "token 50 is 50: must be below 50, the model's vocabulary");
+    mw_test_error_says(error, fixture->path,
+                       "token 50 is 50: must be below 50, the model's vocabulary");
     error = NULL;
     g_assert_false(mw_tokens_batch(tokens, &cursor, &place, inputs, targets, &error));
-    assert_error(error, fixture->path, "token 50 is 50: must be below 50"); /* a target */
+    mw_test_error_says(error, fixture->path, "token 50 is 50: must be below 50"); /* a target */
     cursor.sequence = 3;
     error = NULL;
     g_assert_true(mw_tokens_batch(tokens, &cursor, &place, inputs, targets, &error));
     mw_tokens_close(tokens);
     g_assert_null(mw_tokens_open(fixture->path, COUNT, COUNT, 0, &error));
-    assert_error(error, "101 tokens: must be at least 102", "one sequence of 101");
+    mw_test_error_says(error, "101 tokens: must be at least 102", "one sequence of 101");
 }
 
 static void
@@ -365,7 +356,7 @@ test_text_refused(struct fixture *fixture, gconstpointer name)
         GError *error = NULL;
         write_file(fixture, rows[i].text, (size_t)rows[i].length);
         g_assert_null(mw_tokens_open(fixture->path, rows[i].vocab, 5, 0, &error));
-        assert_error(error, rows[i].a, rows[i].b);
+        mw_test_error_says(error, rows[i].a, rows[i].b);
     }
 }
 

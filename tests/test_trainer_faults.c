@@ -11,6 +11,7 @@
 
 #include "tests/nvme_faults.h"
 #include "tests/nvme_fixture.h"
+#include "tests/says.h"
 #include "tests/trained_commits.h"
 #include "tests/write_log.h"
 
@@ -88,8 +89,7 @@ check_failure(const struct trained_case *what, const struct trained *undisturbed
     course.data = &committed;
     if (trained_train(what, &course, &trained, &error))
         g_error("%s: fault %d at %d is not told", what->name, failure->fault, at);
-    if (!strstr(error->message, failure->says))
-        g_error("\"%s\" does not say \"%s\"", error->message, failure->says);
+    mw_test_says(error->message, failure->says);
     g_assert_cmpint(committed, >=, 0);
     g_assert_cmpint(committed, <, STEPS - 1);
     trained_clear(&trained);

@@ -4,21 +4,10 @@
 
 #include "exec/convert.h"
 #include "planner/error.h"
+#include "tests/says.h"
 #include "tests/weights_fixture.h"
 
-static void
-assert_error(GError *error, const char *a, const char *b)
-{
-    g_assert_nonnull(error);
-    g_assert_true(error->domain == MW_ERROR);
-    g_assert_null(strchr(error->message, '\n'));
-    if (!strstr(error->message, a) || !strstr(error->message, b))
-        g_error("\"%s\" lacks \"%s\" or \"%s\"", error->message, a, b);
-    g_error_free(error);
-}
-
-/* --- in and out --------------------------------------------------------------------------------
- */
+/* --- in and out ------------------------------------------------------------------------------ */
 
 /* Loaded in shards of `size` or whole: a matrix of GPT-2 stands transposed. */
 static void
@@ -272,7 +261,7 @@ test_check(void)
         struct mw_safetensors *set = edited(FIXTURES "gpt2-small", &rows[i].edit, path);
         bool good = mw_weights_check(&decoder, set, "", &error);
         if (rows[i].a)
-            assert_error(error, rows[i].a, rows[i].b);
+            mw_test_error_says(error, rows[i].a, rows[i].b);
         g_assert_true(good == !rows[i].a);
         mw_safetensors_close(set);
         g_unlink(path);
@@ -293,16 +282,17 @@ test_check_other_model(void)
 
     decoder.layers = 1;
     g_assert_false(mw_weights_check(&decoder, set, "", &error));
-    assert_error(error, "tensor \"transformer.h.1.", "the model of 1 layers has none");
+    mw_test_error_says(error, "tensor \"transformer.h.1.", "the model of 1 layers has none");
     error = NULL;
     g_assert_false(mw_weights_check(&other, set, "", &error));
-    assert_error(error, "gpt2-small/model.safetensors", "\"model.embed_tokens.weight\": missing");
+    mw_test_error_says(error, "gpt2-small/model.safetensors",
+                       "\"model.embed_tokens.weight\": missing");
     error = NULL;
     g_assert_false(mw_weights_load(&other, set, "", &part, 0, 32, MW_DTYPE_FP32, values, &error));
-    assert_error(error, "\"model.layers.0.input_layernorm.weight\": missing", "shape [32]");
+    mw_test_error_says(error, "\"model.layers.0.input_layernorm.weight\": missing", "shape [32]");
     error = NULL;
     g_assert_false(mw_weights_check(&decoder, set, "exp_avg.", &error));
-    assert_error(error, "\"exp_avg.transformer.wte.weight\": missing", "[256, 32]");
+    mw_test_error_says(error, "\"exp_avg.transformer.wte.weight\": missing", "[256, 32]");
     mw_safetensors_close(set);
 }
 
@@ -336,7 +326,7 @@ test_not_finite(void)
             GError *error = NULL;
             g_assert_true(mw_weights_load(&decoder, set, "", &good, 0, size, as, values, NULL));
             g_assert_false(mw_weights_load(&decoder, set, "", &bad, 0, size, as, values, &error));
-            assert_error(error, rows[i].poison, "element 5 is no number or infinite");
+            mw_test_error_says(error, rows[i].poison, "element 5 is no number or infinite");
         }
         mw_safetensors_close(set);
         g_unlink(path);
