@@ -29,6 +29,8 @@ struct mw_collectives {
     bool (*all_reduce)(void *self, int stream, void *data, bool fp32, int64_t elements,
                        GError **error);
     bool (*broadcast)(void *self, int stream, void *data, int64_t bytes, int root, GError **error);
+    bool (*send)(void *self, int stream, const void *data, int64_t bytes, int to, GError **error);
+    bool (*receive)(void *self, int stream, void *data, int64_t bytes, int from, GError **error);
 };
 
 /* Of host memory; `self` is a struct mw_ranks. */

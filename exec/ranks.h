@@ -93,6 +93,13 @@ bool mw_ranks_all_reduce_fp64(struct mw_ranks *ranks, int lane, double *data, in
 bool mw_ranks_broadcast(struct mw_ranks *ranks, int lane, void *data, int64_t bytes, int root,
                         GError **error);
 
+/* To and from one other rank, which calls the other of the two with as many bytes; the rest need not
+ * call.  A send may wait until the other receives. */
+bool mw_ranks_send(struct mw_ranks *ranks, int lane, const void *data, int64_t bytes, int to,
+                   GError **error);
+bool mw_ranks_receive(struct mw_ranks *ranks, int lane, void *data, int64_t bytes, int from,
+                      GError **error);
+
 bool mw_ranks_barrier(struct mw_ranks *ranks, int lane, GError **error);
 
 /* How long collectives of the lane, all so far, have waited for other ranks to come to them.  To be

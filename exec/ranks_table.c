@@ -29,9 +29,23 @@ broadcast(void *self, int stream, void *data, int64_t bytes, int root, GError **
     return mw_ranks_broadcast(self, stream, data, bytes, root, error);
 }
 
+static bool
+send(void *self, int stream, const void *data, int64_t bytes, int to, GError **error)
+{
+    return mw_ranks_send(self, stream, data, bytes, to, error);
+}
+
+static bool
+receive(void *self, int stream, void *data, int64_t bytes, int from, GError **error)
+{
+    return mw_ranks_receive(self, stream, data, bytes, from, error);
+}
+
 const struct mw_collectives mw_ranks_collectives = {
     .all_gather = all_gather,
     .reduce_scatter = reduce_scatter,
     .all_reduce = all_reduce,
     .broadcast = broadcast,
+    .send = send,
+    .receive = receive,
 };

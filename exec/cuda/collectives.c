@@ -184,6 +184,32 @@ broadcast(void *self, int stream, void *data, int64_t bytes, int root, GError **
     return end(peers, stream, good, error);
 }
 
+static bool
+send(void *self, int stream, const void *data, int64_t bytes, int to, GError **error)
+{
+    struct mw_cuda_peers *peers = self;
+
+    if (!begin(peers, stream, error))
+        return false;
+    bool good = !bytes ||
+                CALL(peers, stream, error, ncclSend,
+                     (data, (size_t)bytes, ncclUint8, to, peers->comms[stream], mw_cuda_stream()));
+    return end(peers, stream, good, error);
+}
+
+static bool
+receive(void *self, int stream, void *data, int64_t bytes, int from, GError **error)
+{
+    struct mw_cuda_peers *peers = self;
+
+    if (!begin(peers, stream, error))
+        return false;
+    bool good = !bytes || CALL(peers, stream, error, ncclRecv,
+                               (data, (size_t)bytes, ncclUint8, from, peers->comms[stream],
+                                mw_cuda_stream()));
+    return end(peers, stream, good, error);
+}
+
 const struct mw_collectives mw_cuda_collectives = {
     .group_begin = group_begin,
     .group_end = group_end,
@@ -191,4 +217,6 @@ const struct mw_collectives mw_cuda_collectives = {
     .reduce_scatter = reduce_scatter,
     .all_reduce = all_reduce,
     .broadcast = broadcast,
+    .send = send,
+    .receive = receive,
 };

@@ -30,8 +30,10 @@
     X(ncclGetVersion)                                                                              \
     X(ncclGroupEnd)                                                                                \
     X(ncclGroupStart)                                                                              \
+    X(ncclRecv)                                                                                    \
     X(ncclReduce)                                                                                  \
-    X(ncclReduceScatter)
+    X(ncclReduceScatter)                                                                           \
+    X(ncclSend)
 
 struct mw_cuda_nccl {
 #define X(name) __typeof__(name) *name;
