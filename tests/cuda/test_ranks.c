@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "exec/cuda/gpu.h"
+#include "tests/cuda/ranks_table.h"
 #include "tests/launched.h"
 #include "tests/trained.h"
 #include "tests/weights_fixture.h"
@@ -95,10 +96,12 @@ compare_near(const struct trained_case *what, const struct trained *cpu, const s
 static void
 compare(const struct trained_case *what, const char *directory)
 {
-    struct trained start = train(what, &mw_backend_cpu, 0, directory);
+    struct trained start = {0};
     struct trained cpu = train(what, &mw_backend_cpu, STEPS, directory);
     struct trained gpu = train(what, &mw_backend_cuda, STEPS, directory);
 
+    if (NEAR)
+        start = train(what, &mw_backend_cpu, 0, directory);
     if (NEAR)
         compare_near(what, &cpu, &gpu, start.state);
     else
@@ -189,12 +192,27 @@ compare_all(const char *model, int64_t seq, int64_t tiles, const char *directory
 }
 
 static int
+compare_tables(void)
+{
+    struct mw_ranks *ranks = mw_ranks_join(2, 8192, NULL);
+    g_autoptr(GError) error = NULL;
+
+    make_gpus(mw_ranks_count(ranks));
+    if (!ranks_table(ranks, &error))
+        fail(ranks, "table", error->message);
+    mw_ranks_leave(ranks);
+    return 0;
+}
+
+static int
 work(const char *name, const char *directory)
 {
     if (!strcmp(name, "gpt2"))
         return compare_all(GPT2, 12, 1, directory);
     if (!strcmp(name, "llama"))
         return compare_all(LLAMA, 17, 2, directory);
+    if (!strcmp(name, "table"))
+        return compare_tables();
 #if !NEAR
     return ranks_end(name, directory);
 #else
@@ -218,7 +236,7 @@ launch(const char *mpirun, int ranks, const char *name, char **output)
 static const struct right {
     const char *name;
     int ranks;
-} rights[] = {{"gpt2", 2}, {"llama", 3}, {"gpt2", 4}};
+} rights[] = {{"table", 2}, {"table", 3}, {"gpt2", 2}, {"llama", 3}, {"gpt2", 4}};
 
 /* Skips the test. */
 static bool
