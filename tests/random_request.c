@@ -304,6 +304,14 @@ random_request_candidates(const struct random_request *request, GError **error)
     return mw_planner_candidates(&planned, &resolved, error);
 }
 
+const struct mw_sizing *
+random_request_fitting(const struct random_request *request, GPtrArray **candidates)
+{
+    *candidates = random_request_candidates(request, NULL);
+    const struct mw_sizing *first = *candidates ? (*candidates)->pdata[0] : NULL;
+    return first && first->fits ? first : NULL;
+}
+
 char *
 random_request_text(const struct random_request *request)
 {

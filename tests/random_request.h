@@ -23,6 +23,10 @@ void random_request_name(const struct random_request *request);
  * NULL when the request is a contradiction. */
 GPtrArray *random_request_candidates(const struct random_request *request, GError **error);
 
+/* The first of them, if it fits, else NULL; *candidates, which owns it, is to be unreferenced. */
+const struct mw_sizing *random_request_fitting(const struct random_request *request,
+                                               GPtrArray **candidates);
+
 /* One line that says what was asked; g_free it. */
 char *random_request_text(const struct random_request *request);
 

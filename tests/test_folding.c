@@ -55,9 +55,9 @@ test_folded_and_unfolded(void)
         struct random_request request;
         random_request_init(&request, seed);
         request.settings.unfold = false;
-        g_autoptr(GPtrArray) found = random_request_candidates(&request, NULL);
-        const struct mw_sizing *sizing = found ? found->pdata[0] : NULL;
-        if (!sizing || !sizing->fits || sizing->ranks < 2 || takes_turns(sizing))
+        g_autoptr(GPtrArray) found = NULL;
+        const struct mw_sizing *sizing = random_request_fitting(&request, &found);
+        if (!sizing || sizing->ranks < 2 || takes_turns(sizing))
             continue;
         compare(sizing, &request.hardware);
         compared++;

@@ -348,9 +348,9 @@ test_arrive(void)
 
         random_request_init(&request, seed);
         request.settings.unfold = false;
-        g_autoptr(GPtrArray) found = random_request_candidates(&request, NULL);
-        const struct mw_sizing *sizing = found ? found->pdata[0] : NULL;
-        if (!sizing || !sizing->fits)
+        g_autoptr(GPtrArray) found = NULL;
+        const struct mw_sizing *sizing = random_request_fitting(&request, &found);
+        if (!sizing)
             continue;
         check_plan(sizing);
         plans++;

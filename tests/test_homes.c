@@ -143,9 +143,9 @@ test_places(void)
         struct random_request request;
 
         random_request_init(&request, seed);
-        g_autoptr(GPtrArray) found = random_request_candidates(&request, NULL);
-        const struct mw_sizing *sizing = found ? found->pdata[0] : NULL;
-        if (!sizing || !sizing->fits)
+        g_autoptr(GPtrArray) found = NULL;
+        const struct mw_sizing *sizing = random_request_fitting(&request, &found);
+        if (!sizing)
             continue;
         check_plan(sizing, random);
         apart += sizing->dp > 1 && sizing->optimizer_partitioned != sizing->params_partitioned;
@@ -286,9 +286,9 @@ test_delayed(void)
         request.settings.placement[MW_STATE_PARAMETERS].count = 0;
         request.settings.dpu_start = 1;
         random_request_name(&request);
-        g_autoptr(GPtrArray) found = random_request_candidates(&request, NULL);
-        const struct mw_sizing *sizing = found ? found->pdata[0] : NULL;
-        compared += sizing && sizing->fits && check_delay(&request, sizing);
+        g_autoptr(GPtrArray) found = NULL;
+        const struct mw_sizing *sizing = random_request_fitting(&request, &found);
+        compared += sizing && check_delay(&request, sizing);
     }
 }
 

@@ -4,6 +4,7 @@
 
 #include "kernel_helpers.h"
 #include "kernel_reference.h"
+#include "norm_case.h"
 
 #define ROUNDS 40
 /* Of one result rounded to bf16 after a handful of operations in fp32. */
@@ -123,55 +124,6 @@ test_swiglu(gconstpointer data)
     }
 }
 
-struct norm_case {
-    int64_t rows, columns;
-    bool centred;
-    struct mw_tensor x, weight, bias, dy, add;
-    float *mean, *rstd;
-};
-
-static void
-norm_case_init(struct norm_case *c, bool centred)
-{
-    c->rows = mw_random_size(300);
-    c->columns = 1 + mw_random_size(200);
-    c->centred = centred;
-    c->x = mw_tensor_random(c->rows * c->columns, 3.0);
-    c->dy = mw_tensor_random(c->rows * c->columns, 1.0);
-    c->add = mw_tensor_random(c->rows * c->columns, 1.0);
-    c->weight = mw_tensor_random(c->columns, 2.0);
-    c->bias = mw_tensor_random(c->columns, 2.0);
-    c->mean = mw_floats_poisoned(c->rows);
-    c->rstd = mw_floats_poisoned(c->rows);
-}
-
-static void
-norm_case_clear(struct norm_case *c)
-{
-    mw_tensor_clear(&c->x);
-    mw_tensor_clear(&c->dy);
-    mw_tensor_clear(&c->add);
-    mw_tensor_clear(&c->weight);
-    mw_tensor_clear(&c->bias);
-    g_free(c->mean);
-    g_free(c->rstd);
-}
-
-static void
-check_norm_forward(const struct mw_cpu_kernels *k, struct norm_case *c)
-{
-    struct mw_tensor y = mw_tensor_poisoned(c->rows * c->columns);
-    if (c->centred)
-        k->layernorm_forward(y.bits, c->mean, c->rstd, c->x.bits, c->weight.bits, c->bias.bits,
-                             c->rows, c->columns, 1e-5f);
-    else
-        k->rmsnorm_forward(y.bits, c->rstd, c->x.bits, c->weight.bits, c->rows, c->columns, 1e-5f);
-    mw_ref_norm(y.value, c->x.value, c->weight.value, c->centred ? c->bias.value : NULL, c->rows,
-                c->columns, 1e-5);
-    mw_expect_bf16("y", y.bits, y.value, y.n, RELATIVE, 1e-4);
-    mw_tensor_clear(&y);
-}
-
 static void
 check_norm_weights(const struct mw_cpu_kernels *k, const struct norm_case *c, const double *dweight,
                    const double *dbias)
@@ -201,8 +153,7 @@ check_norm_backward(const struct mw_cpu_kernels *k, const struct norm_case *c)
     int64_t n = c->rows * c->columns;
     struct mw_tensor dx = mw_tensor_poisoned(n);
     g_autofree double *dweight = g_new(double, c->columns), *dbias = g_new0(double, c->columns);
-    mw_ref_norm_backward(dx.value, dweight, c->centred ? dbias : NULL, c->dy.value, c->x.value,
-                         c->weight.value, c->rows, c->columns, 1e-5);
+    norm_case_reference(c, dx.value, dweight, dbias);
     for (int64_t i = 0; i < n && !c->centred; i++)
         dbias[i % c->columns] += c->dy.value[i];
     check_norm_weights(k, c, dweight, dbias);
@@ -210,12 +161,7 @@ check_norm_backward(const struct mw_cpu_kernels *k, const struct norm_case *c)
     for (int64_t i = 0; i < n && add != NULL; i++)
         dx.value[i] += c->add.value[i];
     memcpy(dx.bits, c->dy.bits, (size_t)n * 2);
-    if (c->centred)
-        k->layernorm_backward(dx.bits, add, dx.bits, c->x.bits, c->weight.bits, c->mean, c->rstd,
-                              c->rows, c->columns);
-    else
-        k->rmsnorm_backward(dx.bits, add, dx.bits, c->x.bits, c->weight.bits, c->rstd, c->rows,
-                            c->columns);
+    norm_case_backward(k, c, dx.bits, add, dx.bits);
     /* rstd is at most 1/sqrt(eps), where a row is all but constant; its error grows with it. */
     for (int64_t r = 0; r < c->rows; r++)
         mw_expect_bf16("dx", dx.bits + r * c->columns, dx.value + r * c->columns, c->columns,
@@ -228,8 +174,8 @@ test_norms(gconstpointer data)
 {
     for (int round = 0; round < ROUNDS; round++) {
         struct norm_case c;
-        norm_case_init(&c, round % 2 == 0);
-        check_norm_forward(data, &c);
+        norm_case_init(&c, mw_random_size(300), 1 + mw_random_size(200), round % 2 == 0);
+        norm_case_forward(data, &c);
         check_norm_backward(data, &c);
         norm_case_clear(&c);
     }

@@ -142,9 +142,9 @@ test_parts(void)
         random_request_init(&request, seed);
         if (!request.model.vocab || !request.model.tied_embedding)
             continue;
-        g_autoptr(GPtrArray) found = random_request_candidates(&request, NULL);
-        const struct mw_sizing *sizing = found ? found->pdata[0] : NULL;
-        if (!sizing || !sizing->fits)
+        g_autoptr(GPtrArray) found = NULL;
+        const struct mw_sizing *sizing = random_request_fitting(&request, &found);
+        if (!sizing)
             continue;
         tiled += sizing->classes[MW_CLASS_HEAD].units[0].tiles > 1;
         check_plan(sizing);

@@ -268,9 +268,9 @@ test_chunks(void)
 
         random_request_init(&request, seed);
         request.settings.unfold = false;
-        g_autoptr(GPtrArray) found = random_request_candidates(&request, NULL);
-        const struct mw_sizing *sizing = found ? found->pdata[0] : NULL;
-        if (!sizing || !sizing->fits)
+        g_autoptr(GPtrArray) found = NULL;
+        const struct mw_sizing *sizing = random_request_fitting(&request, &found);
+        if (!sizing)
             continue;
         check_plan(sizing);
         for (uint32_t c = 0; c < sizing->chunk_count; c++)

@@ -7,53 +7,25 @@
 #include "tests/cuda/mirrors.h"
 #include "tests/kernel_helpers.h"
 #include "tests/kernel_reference.h"
+#include "tests/norm_case.h"
 
 /* Of one result rounded to bf16 after sums in fp32 over the row. */
 #define RELATIVE (MW_BF16_HALF_ULP * 1.01)
 
 /* --- norms ----------------------------------------------------------------------------------- */
 
-struct norm_case {
-    int64_t rows, columns;
-    bool centred;
-    struct mw_tensor x, weight, bias, dy, add;
-    float *mean, *rstd;
-};
-
-static void
-forward(const struct mw_cpu_kernels *k, struct norm_case *c)
-{
-    struct mw_tensor y = mw_tensor_poisoned(c->x.n);
-
-    if (c->centred)
-        k->layernorm_forward(y.bits, c->mean, c->rstd, c->x.bits, c->weight.bits, c->bias.bits,
-                             c->rows, c->columns, 1e-5f);
-    else
-        k->rmsnorm_forward(y.bits, c->rstd, c->x.bits, c->weight.bits, c->rows, c->columns, 1e-5f);
-    mw_ref_norm(y.value, c->x.value, c->weight.value, c->centred ? c->bias.value : NULL, c->rows,
-                c->columns, 1e-5);
-    mw_expect_bf16("y", y.bits, y.value, y.n, RELATIVE, 1e-4);
-    mw_tensor_clear(&y);
-}
-
 /* The residual path's gradient is where dx goes, as in the operators. */
 static void
-backward(const struct mw_cpu_kernels *k, struct norm_case *c)
+check_norm_backward(const struct mw_cpu_kernels *k, const struct norm_case *c)
 {
     struct mw_tensor dx = mw_tensor_poisoned(c->x.n);
     g_autofree double *dweight = g_new(double, c->columns), *dbias = g_new(double, c->columns);
     uint16_t *to = c->add.bits;
 
-    mw_ref_norm_backward(dx.value, dweight, c->centred ? dbias : NULL, c->dy.value, c->x.value,
-                         c->weight.value, c->rows, c->columns, 1e-5);
+    norm_case_reference(c, dx.value, dweight, dbias);
     for (int64_t i = 0; i < dx.n; i++)
         dx.value[i] += c->add.value[i];
-    if (c->centred)
-        k->layernorm_backward(to, to, c->dy.bits, c->x.bits, c->weight.bits, c->mean, c->rstd,
-                              c->rows, c->columns);
-    else
-        k->rmsnorm_backward(to, to, c->dy.bits, c->x.bits, c->weight.bits, c->rstd, c->rows,
-                            c->columns);
+    norm_case_backward(k, c, to, to, c->dy.bits);
     mw_expect_bf16("dx", to, dx.value, dx.n, RELATIVE, 1e-4);
     mw_tensor_clear(&dx);
 }
@@ -61,29 +33,12 @@ backward(const struct mw_cpu_kernels *k, struct norm_case *c)
 static void
 check_norm(const struct mw_cpu_kernels *k, int64_t rows, int64_t columns, bool centred)
 {
-    int64_t n = rows * columns;
-    struct norm_case c = {
-        .rows = rows,
-        .columns = columns,
-        .centred = centred,
-        .x = mw_tensor_random(n, 3.0),
-        .weight = mw_tensor_random(columns, 2.0),
-        .bias = mw_tensor_random(columns, 2.0),
-        .dy = mw_tensor_random(n, 1.0),
-        .add = mw_tensor_random(n, 1.0),
-        .mean = mw_floats_poisoned(rows),
-        .rstd = mw_floats_poisoned(rows),
-    };
+    struct norm_case c;
 
-    forward(k, &c);
-    backward(k, &c);
-    mw_tensor_clear(&c.x);
-    mw_tensor_clear(&c.weight);
-    mw_tensor_clear(&c.bias);
-    mw_tensor_clear(&c.dy);
-    mw_tensor_clear(&c.add);
-    g_free(c.mean);
-    g_free(c.rstd);
+    norm_case_init(&c, rows, columns, centred);
+    norm_case_forward(k, &c);
+    check_norm_backward(k, &c);
+    norm_case_clear(&c);
 }
 
 static void
