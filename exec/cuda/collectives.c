@@ -23,6 +23,30 @@ note(const char *call)
     mw_cuda_queues_name(call);
 }
 
+static bool
+is_in_op(void)
+{
+    return mw_cuda_stream() != cudaStreamPerThread;
+}
+
+static cudaStream_t
+stream_of(const struct mw_cuda_peers *peers, int stream)
+{
+    return is_in_op() ? mw_cuda_stream() : peers->streams[stream];
+}
+
+/* In no op: until it is done. */
+static bool
+settle(struct mw_cuda_peers *peers, int stream, GError **error)
+{
+    if (is_in_op())
+        return true;
+    return mw_cuda_check(peers->gpu, cudaStreamSynchronize(peers->streams[stream]),
+                         "cudaStreamSynchronize", error) &&
+           mw_cuda_peers_enter(peers, error) &&
+           mw_cuda_peers_exit(peers, stream, ncclSuccess, group.call, error);
+}
+
 /* --- groups ---------------------------------------------------------------------------------- */
 
 static bool
@@ -45,10 +69,10 @@ end(struct mw_cuda_peers *peers, int stream, bool good, GError **error)
         return false;
     if (!MW_CUDA_PEERS_CALL(peers, stream, error, ncclGroupEnd, ()))
         return false;
-    return group.depth ||
-           (mw_cuda_peers_wait(peers, stream, group.call ? group.call : "ncclGroupEnd", error) &&
-            mw_cuda_settle(peers->gpu, error) && mw_cuda_peers_enter(peers, error) &&
-            mw_cuda_peers_exit(peers, stream, ncclSuccess, "", error));
+    if (group.depth)
+        return true;
+    return mw_cuda_peers_wait(peers, stream, group.call ? group.call : "ncclGroupEnd", error) &&
+           settle(peers, stream, error);
 }
 
 static bool
@@ -102,7 +126,7 @@ gather_from_each(struct mw_cuda_peers *peers, int stream, char *whole, const cha
         const char *from = rank == own ? shard + part->range_first * element_bytes : at;
         if (elements && !CALL(peers, stream, error, ncclBroadcast,
                               (from, at, (size_t)(elements * element_bytes), ncclUint8, rank,
-                               peers->comms[stream], mw_cuda_stream())))
+                               peers->comms[stream], stream_of(peers, stream))))
             return false;
     }
     return true;
@@ -119,7 +143,7 @@ all_gather(void *self, int stream, void *whole, const void *shard, const struct 
     bool good = is_even(peers, part)
                     ? CALL(peers, stream, error, ncclAllGather,
                            (shard, whole, (size_t)(part->shard_elements * element_bytes), ncclUint8,
-                            peers->comms[stream], mw_cuda_stream()))
+                            peers->comms[stream], stream_of(peers, stream)))
                     : gather_from_each(peers, stream, whole, shard, part, element_bytes, error);
     return end(peers, stream, good, error);
 }
@@ -136,7 +160,7 @@ reduce_to_each(struct mw_cuda_peers *peers, int stream, char *shard, const char 
         char *to = rank == own ? shard + part->range_first * bytes_of(fp32) : NULL;
         if (elements && !CALL(peers, stream, error, ncclReduce,
                               (from, to, (size_t)elements, type_of(fp32), ncclSum, rank,
-                               peers->comms[stream], mw_cuda_stream())))
+                               peers->comms[stream], stream_of(peers, stream))))
             return false;
     }
     return true;
@@ -153,7 +177,7 @@ reduce_scatter(void *self, int stream, void *shard, const void *whole,
     bool good = is_even(peers, part)
                     ? CALL(peers, stream, error, ncclReduceScatter,
                            (whole, shard, (size_t)part->shard_elements, type_of(fp32), ncclSum,
-                            peers->comms[stream], mw_cuda_stream()))
+                            peers->comms[stream], stream_of(peers, stream)))
                     : reduce_to_each(peers, stream, shard, whole, part, fp32, error);
     return end(peers, stream, good, error);
 }
@@ -167,7 +191,7 @@ all_reduce(void *self, int stream, void *data, bool fp32, int64_t elements, GErr
         return false;
     bool good = CALL(peers, stream, error, ncclAllReduce,
                      (data, data, (size_t)elements, type_of(fp32), ncclSum, peers->comms[stream],
-                      mw_cuda_stream()));
+                      stream_of(peers, stream)));
     return end(peers, stream, good, error);
 }
 
@@ -180,7 +204,7 @@ broadcast(void *self, int stream, void *data, int64_t bytes, int root, GError **
         return false;
     bool good = !bytes || CALL(peers, stream, error, ncclBroadcast,
                                (data, data, (size_t)bytes, ncclUint8, root, peers->comms[stream],
-                                mw_cuda_stream()));
+                                stream_of(peers, stream)));
     return end(peers, stream, good, error);
 }
 
@@ -191,9 +215,9 @@ send(void *self, int stream, const void *data, int64_t bytes, int to, GError **e
 
     if (!begin(peers, stream, error))
         return false;
-    bool good = !bytes ||
-                CALL(peers, stream, error, ncclSend,
-                     (data, (size_t)bytes, ncclUint8, to, peers->comms[stream], mw_cuda_stream()));
+    bool good = !bytes || CALL(peers, stream, error, ncclSend,
+                               (data, (size_t)bytes, ncclUint8, to, peers->comms[stream],
+                                stream_of(peers, stream)));
     return end(peers, stream, good, error);
 }
 
@@ -206,7 +230,7 @@ receive(void *self, int stream, void *data, int64_t bytes, int from, GError **er
         return false;
     bool good = !bytes || CALL(peers, stream, error, ncclRecv,
                                (data, (size_t)bytes, ncclUint8, from, peers->comms[stream],
-                                mw_cuda_stream()));
+                                stream_of(peers, stream)));
     return end(peers, stream, good, error);
 }
 

@@ -143,6 +143,11 @@ connect_stream(struct mw_cuda_peers *peers, int stream, GError **error)
     ncclUniqueId id = {0};
 
     config.blocking = 0;
+    if (!mw_cuda_check(peers->gpu,
+                       cudaStreamCreateWithFlags((cudaStream_t *)&peers->streams[stream],
+                                                 cudaStreamNonBlocking),
+                       "cudaStreamCreateWithFlags", error))
+        return false;
     if (rank == 0 && !MW_CUDA_PEERS_CALL(peers, stream, error, ncclGetUniqueId, (&id)))
         return false;
     return mw_ranks_broadcast(peers->ranks, 0, &id, sizeof id, 0, error) &&
@@ -205,6 +210,9 @@ mw_cuda_peers_destroy(struct mw_cuda_peers *peers)
     for (int stream = 0; stream < MW_COLLECTIVE_STREAMS_MAX; stream++)
         if (peers->comms[stream])
             peers->nccl.ncclCommDestroy(peers->comms[stream]);
+    for (int stream = 0; stream < MW_COLLECTIVE_STREAMS_MAX; stream++)
+        if (peers->streams[stream])
+            cudaStreamDestroy(peers->streams[stream]);
     g_free(peers->why);
     g_free(peers);
 }

@@ -49,6 +49,9 @@ struct mw_cuda_peers {
     struct mw_cuda_queues *queues;
     struct mw_ranks *ranks;
     struct mw_cuda_nccl nccl;
+    /* Each a cudaStream_t, for threads that are in no op: NCCL launches from a thread of its own,
+     * for which the stream of the thread that calls (cudaStreamPerThread) is another one. */
+    void *streams[MW_COLLECTIVE_STREAMS_MAX];
 
     pthread_mutex_t mutex; /* of what follows */
     pthread_cond_t changed;

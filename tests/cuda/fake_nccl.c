@@ -358,7 +358,6 @@ ncclGroupStart(void)
     return ncclSuccess;
 }
 
-/* Of the thread's own stream it is done at once. */
 ncclResult_t
 ncclGroupEnd(void)
 {
@@ -370,10 +369,7 @@ ncclGroupEnd(void)
     g_assert_null(comm->pending);
     atomic_fetch_add(&comm->running, 1);
     comm->looks = LOOKS;
-    if (launch->stream == cudaStreamPerThread)
-        fake_push(launch->stream, run, launch);
-    else
-        comm->pending = launch;
+    comm->pending = launch;
     return ncclInProgress;
 }
 
@@ -387,6 +383,8 @@ launch_of(ncclComm_t comm, cudaStream_t stream)
         group.launch->messages = g_array_new(FALSE, FALSE, sizeof(struct message));
         group.launch->sums = g_array_new(FALSE, FALSE, sizeof(struct sum));
     }
+    /* NCCL would launch it from another thread. */
+    g_assert_true(stream != cudaStreamPerThread);
     g_assert_true(group.depth && group.launch->comm == comm && group.launch->stream == stream);
     return group.launch;
 }
