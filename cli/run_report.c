@@ -206,7 +206,8 @@ machine_of(const struct cli_training *training)
     if (backend == &mw_backend_cpu)
         return name;
     bool described = backend->apart &&
-                     backend->describe(mw_ranks_node_index(training->ranks), &device, NULL);
+                     mw_backend_describe_own(backend, mw_ranks_node_index(training->ranks), &device,
+                                             NULL);
     char *both = g_strdup_printf("%s%s%s, %s backend", described ? device.name : "",
                                  described ? "; " : "", name, backend->name);
     g_free(name);

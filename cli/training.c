@@ -145,7 +145,8 @@ has_memory(const struct cli_training *run)
     if (!enough(need, mw_memory_short_bytes(&room, need), "here", room.bound))
         return false;
     /* What cannot be described is refused with its reason when it is opened. */
-    return !own || !backend->describe(mw_ranks_node_index(run->ranks), &device, NULL) ||
+    return !own ||
+           !mw_backend_describe_own(backend, mw_ranks_node_index(run->ranks), &device, NULL) ||
            enough(own, own - device.memory_bytes, "on the device", device.name);
 }
 

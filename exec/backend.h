@@ -137,6 +137,9 @@ mw_backend_takes(const struct mw_backend *backend, const struct mw_backend_place
 {
     return !backend->takes || backend->takes(place, error);
 }
+/* The device that a rank has: that of its number on the machine, or the one that is all it sees. */
+bool mw_backend_describe_own(const struct mw_backend *backend, int node_rank,
+                             struct mw_backend_device *device, GError **error);
 /* What runs this rank best: GPUs before cores, which take any.  *why: what keeps it from devices
  * that are there, if any are. */
 const struct mw_backend *mw_backend_best(const struct mw_backend_place *place, GError **why);

@@ -12,6 +12,15 @@ mw_backend_find(const char *name)
     return NULL;
 }
 
+bool
+mw_backend_describe_own(const struct mw_backend *backend, int node_rank,
+                        struct mw_backend_device *device, GError **error)
+{
+    int count = backend->devices(error);
+
+    return count >= 0 && backend->describe(count == 1 ? 0 : node_rank, device, error);
+}
+
 const struct mw_backend *
 mw_backend_best(const struct mw_backend_place *place, GError **why)
 {

@@ -3,6 +3,7 @@
 
 best       --backend auto takes it, and with several ranks a GPU for each; where there are too few,
            cores, and a line says why.
+own        A rank takes the one GPU that it sees.
 asked for  --backend cuda with too few GPUs: one line, and the exit status.
 """
 import json
@@ -75,6 +76,16 @@ def check_one_lacks(box):
     yield from check_on_cores(done)
 
 
+def check_one_each(box):
+    """The launcher lets each rank see a GPU of its own."""
+    own = 'CUDA_VISIBLE_DEVICES=$OMPI_COMM_WORLD_RANK exec "$@"'
+    done = box.run(*RUN, "--json", "--backend", "cuda", prefix=[*MPIRUN, "2", "sh", "-c", own, "sh"],
+                   environment={**box.environment, **RANKS_ENVIRONMENT})
+    yield from good(done)
+    if json.loads(done.text)["run"]["backend"] != "cuda":
+        yield done.text
+
+
 def check_cores(box):
     """Asked for, there is nothing to explain."""
     done = box.launch(2, *RUN, "--backend", "cpu")
@@ -96,6 +107,7 @@ def tests(box):
         del box.environment["MEMWALL_TEST_GPUS"]
         yield "best for two ranks with one GPU", check_too_few(box)
         yield "best where one rank has no GPU", check_one_lacks(box)
+        yield "a GPU that each rank sees alone", check_one_each(box)
         yield "cores for two ranks", check_cores(box)
         yield "asked for by two ranks", check_refused(box)
 

@@ -2,6 +2,7 @@
 #include <cuda_runtime_api.h>
 #include <glib.h>
 #include <pthread.h> /* whose locks the thread sanitizer sees */
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
@@ -162,7 +163,9 @@ cudaGetDeviceProperties(struct cudaDeviceProp *properties, int device)
 cudaError_t
 cudaDeviceGetPCIBusId(char *bus, int length, int device)
 {
-    g_snprintf(bus, (gulong)length, "0000:%02x:00.0", device);
+    const char *first = g_getenv("CUDA_VISIBLE_DEVICES");
+
+    g_snprintf(bus, (gulong)length, "0000:%02x:00.0", device + (first ? atoi(first) : 0));
     return cudaSuccess;
 }
 

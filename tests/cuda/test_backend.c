@@ -136,6 +136,16 @@ test_no_gpu(void)
     fake_machine = good;
 }
 
+/* What is said of a rank's GPU is said of that which it picks. */
+static void
+assert_own(int node_rank, const char *bus)
+{
+    struct mw_backend_device device;
+
+    g_assert_true(mw_backend_describe_own(&mw_backend_cuda, node_rank, &device, NULL));
+    g_assert_nonnull(strstr(device.name, bus));
+}
+
 /* A GPU for each rank, or the one that the launcher lets it see. */
 static void
 test_ranks(void)
@@ -151,10 +161,12 @@ test_ranks(void)
     g_setenv("CUDA_VISIBLE_DEVICES", "3", TRUE);
     g_assert_true(mw_cuda_gpu_pick(1, 2, &gpu, NULL));
     g_assert_cmpint(gpu.ordinal, ==, 0);
+    assert_own(1, "0000:03:00.0");
     g_unsetenv("CUDA_VISIBLE_DEVICES");
     fake_machine.gpus = 2;
     g_assert_true(mw_cuda_gpu_pick(1, 2, &gpu, NULL));
     g_assert_cmpstr(gpu.bus, ==, "0000:01:00.0");
+    assert_own(1, "0000:01:00.0");
     fake_machine.gpus = 1;
 }
 
