@@ -37,6 +37,8 @@ const struct cli_figure cli_figures[] = {
      "a thread waits for another"},
     {"host", "memory_gb_per_s", "host memory", "GB/s", 1e-9, AT(host_bytes_per_s),
      "the fastest of update, accumulation and norm, by the planner's bytes"},
+    {"host", "norm_gb_per_s", "gradient norm", "GB/s", 1e-9, AT(norm_bytes_per_s),
+     "sums of squares of 16-bit gradients on all cores"},
     {"host", "update_gparams_per_s", "update (fused AdamW)", "10^9/s", 1e-9,
      AT(update_params_per_s), "fused AdamW on all cores"},
     {"nvme", "read_gb_per_s", "drives: read", "GB/s", 1e-9, AT(drives.read_bytes_per_s),

@@ -273,7 +273,7 @@ static const struct {
      false},
     {"2x host memory bandwidth and cores",
      "host",
-     {"memory_gb_per_s", "update_gparams_per_s"},
+     {"memory_gb_per_s", "norm_gb_per_s", "update_gparams_per_s"},
      {"host", "nvme"},
      false},
     {"2x network bandwidth", "network", {"gb_per_s"}, {"collective"}, false},

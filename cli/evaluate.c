@@ -66,7 +66,7 @@ cli_flops(const struct mw_sizing *sizing, bool with_recompute)
     return flops * sizing->settings.grad_accum;
 }
 
-/* --- closed form: dimensions from the model, shares from the settings -------------------------- */
+/* --- closed form: dimensions from the model, shares from the settings ------------------------ */
 
 /* Parts that an operator is computed in: of a unit that is cut, the one with most parameters. */
 static int64_t
@@ -95,9 +95,8 @@ add_class(const struct mw_sizing *s, enum mw_class c, bool tiled, struct mw_clos
         const struct mw_operator_info *info = &class->operators[i];
         double blocks = class->blocks, parts = tiled ? parts_of(class, i) : 1;
         int64_t chunks = mw_sizing_token_parts(s, info->operator_);
-        struct mw_closed_products *products = info->operator_ == MW_OPERATOR_ATTENTION
-                                                  ? &block->attention
-                                                  : &block->weights;
+        struct mw_closed_products *products =
+            info->operator_ == MW_OPERATOR_ATTENTION ? &block->attention : &block->weights;
         products->forward_flops += blocks * info->forward_flops;
         products->backward_flops += blocks * info->backward_flops;
         if (info->m)
@@ -239,21 +238,22 @@ cli_estimate_s(const struct mw_sizing *sizing, const struct mw_hardware *hw)
                        hw->gpu_collective_sm_share * collectives_s +
                        hw->gpu_host_sm_share * t[MW_TERM_GRADIENT_SUM] +
                        hw->gpu_copy_sm_share * copies_s + hw->gpu_nvme_sm_share * nvme_s;
-    double pcie_s = fmax(t[MW_TERM_FETCH_PCIE], t[MW_TERM_GRADIENT_PCIE]) +
-                    t[MW_TERM_CHECKPOINT_PCIE] / 2;
+    double pcie_s =
+        fmax(t[MW_TERM_FETCH_PCIE], t[MW_TERM_GRADIENT_PCIE]) + t[MW_TERM_CHECKPOINT_PCIE] / 2;
     double passes_s = fmax(fmax(compute_s, collectives_s), fmax(pcie_s, nvme_s));
     double update_sm_s = hw->gpu_host_sm_share * t[MW_TERM_UPDATE] +
                          hw->gpu_copy_sm_share * t[MW_TERM_RETURN] +
                          hw->gpu_nvme_sm_share * t[MW_TERM_STATE_NVME];
-    double update_s = fmax(fmax(t[MW_TERM_STATE_NVME], t[MW_TERM_UPDATE]),
-                           fmax(t[MW_TERM_RETURN], update_sm_s));
+    double update_s =
+        fmax(fmax(t[MW_TERM_STATE_NVME], t[MW_TERM_UPDATE]), fmax(t[MW_TERM_RETURN], update_sm_s));
 
     return sizing->settings.dpu_start == MW_AUTO
                ? passes_s + update_s
                : fmax(fmax(passes_s, update_s), compute_s + update_sm_s);
 }
 
-/* --- knobs ---------------------------------------------------------------------------------------- */
+/* --- knobs
+ * ---------------------------------------------------------------------------------------- */
 
 static void
 scale_compute(struct mw_hardware *hw, double factor)
@@ -284,6 +284,7 @@ static void
 scale_host(struct mw_hardware *hw, double factor)
 {
     hw->host_memory_bytes_per_s *= factor;
+    hw->host_norm_bytes_per_s *= factor;
     hw->host_update_params_per_s *= factor;
 }
 

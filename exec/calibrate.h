@@ -91,6 +91,7 @@ struct mw_calibration {
     struct mw_measure node_h2d_bytes_per_s, node_d2h_bytes_per_s; /* all ranks at once */
     struct mw_measure update_params_per_s;                        /* likewise */
     struct mw_measure host_bytes_per_s; /* likewise; the fastest of update, accumulation and norm */
+    struct mw_measure norm_bytes_per_s; /* likewise, of gradients */
     struct mw_measure copy_duplex; /* of devices that are apart: both ways at once, 1 to 2 */
     struct mw_measure host_share, copy_share, nvme_share; /* of the cores, beside products */
     struct mw_measure fabric_bytes_per_s, fabric_latency_s; /* of several ranks, docs/MODEL.md 7.5 */

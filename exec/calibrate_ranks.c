@@ -209,6 +209,7 @@ static const struct {
     {AT(node_d2h_bytes_per_s), true},
     {AT(update_params_per_s), true},
     {AT(host_bytes_per_s), true},
+    {AT(norm_bytes_per_s), true},
     {AT(copy_duplex), false},
     {AT(host_share), false},
     {AT(copy_share), false},

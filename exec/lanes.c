@@ -14,10 +14,15 @@ struct lane {
     uint32_t index;
     uint32_t *ops; /* in plan order */
     uint32_t op_count;
-    uint32_t in_flight; /* but for those that the device orders */
+    uint32_t oldest, oldest_step; /* the first op, in `ops`, that has not ended */
+    int64_t ended_ns;             /* when the one before it did */
+    uint32_t in_flight;           /* but for those that the device orders */
     int64_t in_flight_bytes;
     uint32_t queued; /* those */
     GThread *thread;
+    pthread_cond_t wake;      /* the op that it waits for may start, or the run has failed */
+    uint32_t next, next_step; /* that op, while it waits */
+    bool waits;
 };
 
 struct mw_lanes {
@@ -27,14 +32,16 @@ struct mw_lanes {
     uint32_t *lane_ops;
 
     pthread_mutex_t mutex;
-    pthread_cond_t changed; /* an op is done, a step is taken, or the run has failed */
-    uint32_t *ended;        /* [op_count] steps in which the op is done */
-    uint32_t *queued;       /* [op_count] steps in which it was queued on the device */
-    uint32_t *left;         /* [STEPS_AT_ONCE] ops of the step that are not done */
+    pthread_cond_t changed; /* for the caller: a step is done, the run has failed, or at its end
+                               an op is done */
+    uint32_t *through;      /* [op_count] steps in which the op has done its work */
+    uint32_t *ended;  /* [op_count] steps in which it is done, and all before it in its lane */
+    uint32_t *queued; /* [op_count] steps in which it was queued on the device */
+    uint32_t *left;   /* [STEPS_AT_ONCE] ops of the step that are not done */
     struct mw_timeline_row *rows[STEPS_AT_ONCE];
     uint32_t steps, taken; /* of this run; steps whose rows were taken */
     int64_t origin_ns;
-    bool failed;
+    bool ends, failed;
     GError *error;
 };
 
@@ -53,8 +60,7 @@ now_ns(const struct mw_lanes *lanes)
     return clock_ns() - lanes->origin_ns;
 }
 
-/* --- the rule -----------------------------------------------------------------------------------
- */
+/* --- the rule -------------------------------------------------------------------------------- */
 
 static bool
 queues(const struct mw_lanes *lanes, uint32_t op)
@@ -102,8 +108,22 @@ may_start(const struct mw_lanes *lanes, const struct lane *lane, uint32_t index,
            dependencies_done(lanes, op, step, on_device);
 }
 
-/* --- starts and ends ----------------------------------------------------------------------------
- */
+/* Wakes the lanes that can go on.  To wake them all, for each to see that it cannot, would take
+ * cores from those that compute. */
+static void
+wake_lanes(struct mw_lanes *lanes)
+{
+    for (uint32_t l = 0; l < lanes->plan->lane_count; l++) {
+        struct lane *lane = &lanes->lanes[l];
+
+        if (!lane->waits || !(lanes->failed || may_start(lanes, lane, lane->next, lane->next_step)))
+            continue;
+        lane->waits = false;
+        pthread_cond_signal(&lane->wake);
+    }
+}
+
+/* --- starts and ends ------------------------------------------------------------------------- */
 
 /* The mutex is held.  The first failure is the one that is told. */
 static void
@@ -131,6 +151,33 @@ count(struct mw_lanes *lanes, uint32_t index, int by)
     lane->in_flight_bytes += by * lanes->plan->works[op->work].bytes;
 }
 
+/* While others of its lane were before it, an op waited for its turn; that is not its time. */
+static void
+retire(struct mw_lanes *lanes, struct lane *lane, uint32_t index, uint32_t step)
+{
+    struct mw_timeline_row *row = &lanes->rows[step % STEPS_AT_ONCE][index];
+
+    row->start_ns = MAX(row->start_ns, lane->ended_ns);
+    row->end_ns = lane->ended_ns = MAX(row->start_ns, row->end_ns);
+    count(lanes, index, -1);
+    if (!lanes->failed) {
+        lanes->ended[index] = step + 1;
+        lanes->left[step % STEPS_AT_ONCE]--;
+    }
+    if (++lane->oldest == lane->op_count) {
+        lane->oldest = 0;
+        lane->oldest_step++;
+    }
+}
+
+/* In the order in which they started. */
+static void
+retire_all(struct mw_lanes *lanes, struct lane *lane)
+{
+    while (lanes->through[lane->ops[lane->oldest]] == lane->oldest_step + 1)
+        retire(lanes, lane, lane->ops[lane->oldest], lane->oldest_step);
+}
+
 /* A device's clock may be off by a little: no op starts before it was given to the device, nor ends
  * after it was seen to. */
 static void
@@ -140,15 +187,14 @@ end_op(struct mw_lanes *lanes, uint32_t index, uint32_t step, int64_t start_ns, 
     pthread_mutex_lock(&lanes->mutex);
     struct mw_timeline_row *row = &lanes->rows[step % STEPS_AT_ONCE][index];
     row->start_ns = MAX(row->start_ns, start_ns);
-    row->end_ns = MAX(row->start_ns, end_ns);
-    count(lanes, index, -1);
-    if (error) {
+    row->end_ns = end_ns;
+    if (error)
         fail(lanes, error);
-    } else {
-        lanes->ended[index] = step + 1;
-        lanes->left[step % STEPS_AT_ONCE]--;
-    }
-    pthread_cond_broadcast(&lanes->changed);
+    lanes->through[index] = step + 1;
+    retire_all(lanes, &lanes->lanes[lanes->plan->ops[index].lane]);
+    wake_lanes(lanes);
+    if (lanes->ends || lanes->failed || !lanes->left[step % STEPS_AT_ONCE])
+        pthread_cond_signal(&lanes->changed);
     pthread_mutex_unlock(&lanes->mutex);
 }
 
@@ -176,7 +222,7 @@ mark_queued(struct mw_lanes *lanes, uint32_t index, uint32_t step)
 {
     pthread_mutex_lock(&lanes->mutex);
     lanes->queued[index] = step + 1;
-    pthread_cond_broadcast(&lanes->changed);
+    wake_lanes(lanes);
     pthread_mutex_unlock(&lanes->mutex);
 }
 
@@ -195,8 +241,13 @@ begin_op(struct lane *lane, uint32_t index, uint32_t step)
     struct mw_lanes *lanes = lane->all;
 
     pthread_mutex_lock(&lanes->mutex);
-    while (!lanes->failed && !may_start(lanes, lane, index, step))
-        pthread_cond_wait(&lanes->changed, &lanes->mutex);
+    lane->next = index;
+    lane->next_step = step;
+    while (!lanes->failed && !may_start(lanes, lane, index, step)) {
+        lane->waits = true;
+        pthread_cond_wait(&lane->wake, &lanes->mutex);
+    }
+    lane->waits = false;
     bool goes = !lanes->failed;
     if (goes) {
         count(lanes, index, 1);
@@ -242,8 +293,7 @@ run_lane(gpointer data)
     return NULL;
 }
 
-/* --- a run --------------------------------------------------------------------------------------
- */
+/* --- a run ----------------------------------------------------------------------------------- */
 
 static void
 start_run(struct mw_lanes *lanes, uint32_t steps)
@@ -252,12 +302,17 @@ start_run(struct mw_lanes *lanes, uint32_t steps)
 
     lanes->steps = steps;
     lanes->taken = 0;
-    lanes->failed = false;
+    lanes->ends = lanes->failed = false;
+    memset(lanes->through, 0, plan->op_count * sizeof *lanes->through);
     memset(lanes->ended, 0, plan->op_count * sizeof *lanes->ended);
     memset(lanes->queued, 0, plan->op_count * sizeof *lanes->queued);
     for (int i = 0; i < STEPS_AT_ONCE; i++)
         lanes->left[i] = plan->op_count;
     lanes->origin_ns = clock_ns();
+    for (uint32_t l = 0; l < plan->lane_count; l++) {
+        lanes->lanes[l].oldest = lanes->lanes[l].oldest_step = 0;
+        lanes->lanes[l].ended_ns = 0;
+    }
     for (uint32_t l = 0; l < plan->lane_count; l++)
         if (lanes->lanes[l].op_count)
             lanes->lanes[l].thread =
@@ -290,7 +345,7 @@ take_step(struct mw_lanes *lanes, uint32_t step, mw_lanes_step on_step, void *da
         fail(lanes, error);
     lanes->left[step % STEPS_AT_ONCE] = lanes->plan->op_count;
     lanes->taken = step + 1;
-    pthread_cond_broadcast(&lanes->changed);
+    wake_lanes(lanes);
     pthread_mutex_unlock(&lanes->mutex);
 }
 
@@ -308,6 +363,9 @@ stop_waiting(struct mw_lanes *lanes)
 static void
 end_run(struct mw_lanes *lanes)
 {
+    pthread_mutex_lock(&lanes->mutex);
+    lanes->ends = true;
+    pthread_mutex_unlock(&lanes->mutex);
     for (uint32_t l = 0; l < lanes->plan->lane_count; l++) {
         if (lanes->lanes[l].thread)
             g_thread_join(g_steal_pointer(&lanes->lanes[l].thread));
@@ -333,8 +391,7 @@ mw_lanes_run(struct mw_lanes *lanes, uint32_t steps, mw_lanes_step on_step, void
     return false;
 }
 
-/* --- life ---------------------------------------------------------------------------------------
- */
+/* --- life ------------------------------------------------------------------------------------ */
 
 static void
 sort_ops(struct mw_lanes *lanes)
@@ -370,6 +427,7 @@ mw_lanes_new(const struct mw_plan *plan, struct mw_exec_backend backend, GError 
     lanes->backend = backend;
     lanes->lanes = g_new0(struct lane, plan->lane_count);
     lanes->lane_ops = g_new(uint32_t, plan->op_count);
+    lanes->through = g_new0(uint32_t, plan->op_count);
     lanes->ended = g_new0(uint32_t, plan->op_count);
     lanes->queued = g_new0(uint32_t, plan->op_count);
     lanes->left = g_new0(uint32_t, STEPS_AT_ONCE);
@@ -377,6 +435,8 @@ mw_lanes_new(const struct mw_plan *plan, struct mw_exec_backend backend, GError 
         lanes->rows[i] = g_new0(struct mw_timeline_row, plan->op_count);
     pthread_mutex_init(&lanes->mutex, NULL);
     pthread_cond_init(&lanes->changed, NULL);
+    for (uint32_t l = 0; l < plan->lane_count; l++)
+        pthread_cond_init(&lanes->lanes[l].wake, NULL);
     sort_ops(lanes);
     return lanes;
 }
@@ -388,8 +448,11 @@ mw_lanes_free(struct mw_lanes *lanes)
         return;
     for (int i = 0; i < STEPS_AT_ONCE; i++)
         g_free(lanes->rows[i]);
+    for (uint32_t l = 0; l < lanes->plan->lane_count; l++)
+        pthread_cond_destroy(&lanes->lanes[l].wake);
     g_free(lanes->lanes);
     g_free(lanes->lane_ops);
+    g_free(lanes->through);
     g_free(lanes->ended);
     g_free(lanes->queued);
     g_free(lanes->left);

@@ -4,7 +4,8 @@
  *
  * A thread a lane.  What an op does is the backend's: it does it in place, or starts it and says
  * later, from any thread, that it is done; only then does the lane's window matter, since an op
- * done in place keeps its lane busy.  Nothing here knows what an op is.
+ * done in place keeps its lane busy.  What is done before an earlier op of its lane counts as done
+ * with that, and its time begins there.  Nothing here knows what an op is.
  *
  * A device may order ops by itself: then one op that it runs is queued behind another before that
  * is done, as many as there are, and no thread stands between them.  The rule is the device's to

@@ -1,5 +1,6 @@
 #include "exec/places.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 static int64_t
@@ -72,8 +73,8 @@ mw_places_open(struct mw_places *places, const struct mw_plan *plan,
     void *memory = NULL;
     places->device = backend->open(device, tier_bytes(plan, MW_TIER_GPU), &memory, error);
     places->device_memory = memory;
-    if (!places->device || (host_bytes && !mw_arena_reserve(&places->host, "host memory", host_bytes,
-                                                            error)) ||
+    if (!places->device ||
+        (host_bytes && !mw_arena_reserve(&places->host, "host memory", host_bytes, error)) ||
         !mw_places_pin(places, &places->host, error) || !open_drives(places, drives, error)) {
         mw_places_close(places);
         return false;
@@ -155,18 +156,21 @@ copy(struct mw_places *places, const struct mw_move *move, GError **error)
     return true;
 }
 
+static bool
+is_transfer(const struct mw_places *places, const struct mw_move *move)
+{
+    return on_drives(places, move->from) || on_drives(places, move->to);
+}
+
 bool
-mw_places_move_while(struct mw_places *places, const struct mw_move *moves, int64_t count,
-                     void (*meanwhile)(void *data), void *data, GError **error)
+mw_places_move(struct mw_places *places, const struct mw_move *moves, int64_t count, GError **error)
 {
     g_autofree struct mw_nvme_request *requests = g_new0(struct mw_nvme_request, count + 1);
     bool good = true;
 
     for (int64_t i = 0; i < count; i++)
-        if (on_drives(places, moves[i].from) || on_drives(places, moves[i].to))
+        if (is_transfer(places, &moves[i]))
             submit(places, &moves[i], &requests[i]);
-    if (meanwhile)
-        meanwhile(data);
     for (int64_t i = 0; i < count; i++) {
         GError **where = good ? error : NULL;
         if (requests[i].nvme)
@@ -177,8 +181,51 @@ mw_places_move_while(struct mw_places *places, const struct mw_move *moves, int6
     return good;
 }
 
-bool
-mw_places_move(struct mw_places *places, const struct mw_move *moves, int64_t count, GError **error)
+struct mw_transfers {
+    atomic_llong left; /* requests that are not done, and one for who began them */
+    mw_transfers_done done;
+    void *data;
+    int64_t count;
+    struct mw_nvme_request requests[];
+};
+
+/* The last one takes the results of all. */
+static void
+end_one(void *data)
 {
-    return mw_places_move_while(places, moves, count, NULL, NULL, error);
+    struct mw_transfers *transfers = data;
+    GError *error = NULL;
+
+    if (atomic_fetch_sub(&transfers->left, 1) > 1)
+        return;
+    for (int64_t i = 0; i < transfers->count; i++)
+        mw_nvme_wait(&transfers->requests[i], error ? NULL : &error);
+    transfers->done(transfers->data, error);
+    g_free(transfers);
+}
+
+struct mw_transfers *
+mw_places_begin(struct mw_places *places, const struct mw_move *moves, int64_t count,
+                mw_transfers_done done, void *data)
+{
+    struct mw_transfers *transfers =
+        g_malloc0(sizeof *transfers + count * sizeof *transfers->requests);
+
+    transfers->done = done;
+    transfers->data = data;
+    transfers->count = count;
+    atomic_init(&transfers->left, count + 1);
+    for (int64_t i = 0; i < count; i++) {
+        g_assert(is_transfer(places, &moves[i]));
+        transfers->requests[i].on_done = end_one;
+        transfers->requests[i].on_done_data = transfers;
+        submit(places, &moves[i], &transfers->requests[i]);
+    }
+    return transfers;
+}
+
+void
+mw_transfers_let_go(struct mw_transfers *transfers)
+{
+    end_one(transfers);
 }

@@ -11,12 +11,12 @@
 #include "planner/plan.h"
 
 struct mw_places {
-    const struct mw_plan *plan;         /* borrowed */
+    const struct mw_plan *plan; /* borrowed */
     const struct mw_backend *backend;
-    void *device;                       /* the backend's */
+    void *device; /* the backend's */
     char *device_memory;
     struct mw_arena host;
-    struct mw_nvme *nvme;               /* NULL where the plan has no slots there */
+    struct mw_nvme *nvme; /* NULL where the plan has no slots there */
     uint32_t *stands_for; /* [slot_count]: the slot whose place it has now; committed state
                              takes turns in two */
 };
@@ -27,16 +27,16 @@ bool mw_places_open(struct mw_places *places, const struct mw_plan *plan,
                     const struct mw_nvme_options *drives, GError **error);
 void mw_places_close(struct mw_places *places); /* all zero is allowed */
 
-/* An arena that the device reaches too, until it is unpinned, before it is released.  Unpinning what
- * is not pinned does nothing. */
+/* An arena that the device reaches too, until it is unpinned, before it is released.  Unpinning
+ * what is not pinned does nothing. */
 bool mw_places_pin(const struct mw_places *places, struct mw_arena *arena, GError **error);
 void mw_places_unpin(const struct mw_places *places, struct mw_arena *arena);
 
 /* Goes on with another plan, whose homes are where this one's are and whose tiers end no later. */
 void mw_places_turn_to(struct mw_places *places, const struct mw_plan *plan);
 
-/* Bytes reserved in a tier for the plan's slots: as much as the plan needs, and no more than rounding
- * to pages, and on drives to stripes, adds. */
+/* Bytes reserved in a tier for the plan's slots: as much as the plan needs, and no more than
+ * rounding to pages, and on drives to stripes, adds. */
 int64_t mw_places_reserved_bytes(const struct mw_places *places, enum mw_tier tier);
 
 /* Address of a byte of a slot in device or host memory. */
@@ -57,8 +57,14 @@ struct mw_move {
  * are rounded up to whole pages, which the plan's strides leave room for. */
 bool mw_places_move(struct mw_places *places, const struct mw_move *moves, int64_t count,
                     GError **error);
-/* The same; `meanwhile` is called once the drives are at work. */
-bool mw_places_move_while(struct mw_places *places, const struct mw_move *moves, int64_t count,
-                          void (*meanwhile)(void *data), void *data, GError **error);
+
+/* Sets moves under way that all read or write drives.  `done` is called once, from any thread, when
+ * they are through and whoever began them has let go, with what went wrong first, its own to free,
+ * or NULL. */
+struct mw_transfers;
+typedef void (*mw_transfers_done)(void *data, GError *error);
+struct mw_transfers *mw_places_begin(struct mw_places *places, const struct mw_move *moves,
+                                     int64_t count, mw_transfers_done done, void *data);
+void mw_transfers_let_go(struct mw_transfers *transfers);
 
 #endif

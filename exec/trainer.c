@@ -102,13 +102,6 @@ end_step(struct mw_trainer *trainer, GError **error)
 /* --- ops ------------------------------------------------------------------------------------- */
 
 static bool
-move(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
-{
-    return op->phase == MW_PHASE_OPTIMIZER ? mw_trainer_move_chunk(trainer, op, error)
-                                           : mw_trainer_move_part(trainer, op, error);
-}
-
-static bool
 perform(struct mw_trainer *trainer, const struct mw_op *op, uint32_t step, GError **error)
 {
     switch ((enum mw_op_kind)trainer->plan->works[op->work].kind) {
@@ -124,7 +117,7 @@ perform(struct mw_trainer *trainer, const struct mw_op *op, uint32_t step, GErro
     case MW_OP_NVME_WRITE:
     case MW_OP_H2D:
     case MW_OP_D2H:
-        return move(trainer, op, error);
+        return mw_trainer_move(trainer, op, error);
     case MW_OP_ALL_GATHER:
     case MW_OP_REDUCE_SCATTER:
     case MW_OP_ALL_REDUCE:
@@ -186,6 +179,10 @@ run_op(void *context, struct mw_lanes *lanes, uint32_t op, uint32_t step, GError
 
     if (trainer->queued[op])
         return mw_trainer_queue(trainer, lanes, op, step, perform, error);
+    if (mw_trainer_moves_alone(trainer, it)) {
+        mw_trainer_begin_move(trainer, lanes, op, step);
+        return MW_EXEC_PENDING;
+    }
     if (trainer->plan->lanes[it->lane].kind == MW_LANE_HOST && trainer->options.host_threads)
         omp_set_num_threads(trainer->options.host_threads);
     int64_t begin_ns = clock_ns(), before_ns = waited_ns(trainer, it);

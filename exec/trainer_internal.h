@@ -11,8 +11,8 @@
 struct mw_step_numbers {
     int64_t step, updates;
     double learning_rate, gradient_norm;
-    double loss_scale; /* of the gradients that its backward makes */
-    bool skipped; /* the gradient was not finite */
+    double loss_scale;    /* of the gradients that its backward makes */
+    bool skipped;         /* the gradient was not finite */
     bool updates_nothing; /* skipped, or there is no gradient yet: parameters stay as they are */
     struct mw_adamw adamw, adamw_decaying;
 };
@@ -30,14 +30,20 @@ struct mw_trainer_chunk {
     uint32_t set_slot; /* where state from drives passes through host memory; MW_NONE: at home */
 };
 
+/* Which op it is that ends in another thread than it began. */
+struct mw_trainer_ticket {
+    struct mw_lanes *lanes;
+    uint32_t op, step;
+};
+
 struct mw_trainer_durable {
     struct mw_commit *commit; /* NULL: steps are not committed */
     struct mw_commit_record resumed;
-    struct mw_commit_extent *extents; /* [extents_max] of a record */
+    struct mw_commit_extent *extents;   /* [extents_max] of a record */
     int64_t extents_max, state_extents; /* of these, of state on drives */
-    uint64_t *checksums; /* [chunk_count] of the state that the step wrote */
-    int64_t last_step;   /* of this run: committed in any case */
-    int64_t saves_at[2]; /* of the NVMe tier; which is the newer */
+    uint64_t *checksums;                /* [chunk_count] of the state that the step wrote */
+    int64_t last_step;                  /* of this run: committed in any case */
+    int64_t saves_at[2];                /* of the NVMe tier; which is the newer */
     int save_which;
     int64_t stream_bytes; /* of state that is in memory */
     char *block;
@@ -58,9 +64,9 @@ struct mw_trainer {
     int32_t *ids, *targets;   /* [micro_batches][tokens] */
     double *loss;             /* sum over this rank's tokens */
 
-    uint32_t *tensor_of;      /* [layer + 1][operator]; MW_NONE */
-    uint32_t *tensor_of_home; /* [slot_count]; MW_NONE */
-    struct mw_part **parts;   /* [tensor][tile] */
+    uint32_t *tensor_of;          /* [layer + 1][operator]; MW_NONE */
+    uint32_t *tensor_of_home;     /* [slot_count]; MW_NONE */
+    struct mw_part **parts;       /* [tensor][tile] */
     struct mw_layer_room *layers; /* [layers_kept] */
     struct mw_shared_room room;
     struct mw_trainer_chunk *chunks; /* [chunk_count] */
@@ -73,14 +79,14 @@ struct mw_trainer {
     int64_t *partial_first, *partial_blocks; /* [tensor]: where they begin, and blocks of a part */
     int64_t partial_count;
 
-    bool *queued; /* [op_count]: ops that the device orders */
-    struct mw_trainer_ticket *tickets; /* [2][op_count] of them: of even and odd steps */
+    bool *queued;                      /* [op_count]: ops that the device orders */
+    struct mw_trainer_ticket *tickets; /* [2][op_count]: of even and odd steps */
 
     struct mw_trainer_durable durable;
     int64_t next_step;
     struct mw_loss_scale scale; /* of the next step */
-    bool pending; /* gradients of the step before wait for a delayed update */
-    double pending_scale; /* that they were made with */
+    bool pending;               /* gradients of the step before wait for a delayed update */
+    double pending_scale;       /* that they were made with */
     struct mw_step_numbers now;
     struct mw_trainer_step reports[2]; /* of even and odd steps: two may be in flight */
     mw_trainer_on_step on_step;
@@ -120,17 +126,29 @@ void mw_trainer_take_down(struct mw_trainer *trainer);
 /* What the backend makes of the plan's compute ops before the first of them runs. */
 bool mw_trainer_prepare(struct mw_trainer *trainer, GError **error);
 bool mw_trainer_compute(struct mw_trainer *trainer, const struct mw_op *op, GError **error);
-bool mw_trainer_move_part(struct mw_trainer *trainer, const struct mw_op *op, GError **error);
+struct mw_move mw_trainer_part_move(const struct mw_trainer *trainer, const struct mw_op *op);
 /* The stream of collectives on which the owners of a part take turns to move what they have of it;
  * -1: the op is none of owner-broadcast, and all ranks move at once. */
 int mw_trainer_turn_stream(const struct mw_trainer *trainer, const struct mw_op *op);
+bool mw_trainer_move_in_turn(struct mw_trainer *trainer, const struct mw_op *op, int stream,
+                             GError **error);
 bool mw_trainer_accumulate(struct mw_trainer *trainer, const struct mw_op *op, GError **error);
-bool mw_trainer_move_chunk(struct mw_trainer *trainer, const struct mw_op *op, GError **error);
+/* Adds the moves of a chunk's op. */
+void mw_trainer_list_chunk(const struct mw_trainer *trainer, const struct mw_op *op, GArray *moves);
 bool mw_trainer_norm(struct mw_trainer *trainer, const struct mw_op *op, GError **error);
 bool mw_trainer_agree(struct mw_trainer *trainer, const struct mw_op *op, GError **error);
 bool mw_trainer_update(struct mw_trainer *trainer, const struct mw_op *op, GError **error);
 
+/* --- trainer_moves.c: from tier to tier --- */
+bool mw_trainer_move(struct mw_trainer *trainer, const struct mw_op *op, GError **error);
+/* Whether drives do the op without its lane's thread. */
+bool mw_trainer_moves_alone(const struct mw_trainer *trainer, const struct mw_op *op);
+void mw_trainer_begin_move(struct mw_trainer *trainer, struct mw_lanes *lanes, uint32_t op,
+                           uint32_t step);
+
 /* --- trainer_queue.c: ops that the device orders --- */
+struct mw_trainer_ticket *mw_trainer_ticket(struct mw_trainer *trainer, struct mw_lanes *lanes,
+                                            uint32_t op, uint32_t step);
 void mw_trainer_map_queues(struct mw_trainer *trainer);
 /* As struct mw_exec_backend says. */
 bool mw_trainer_queues(void *context, uint32_t op);
@@ -169,7 +187,8 @@ bool mw_trainer_start_frozen(struct mw_trainer *trainer, GError **error);
 /* --- trainer_commit.c --- */
 /* A record's fields, the trainer's own and the caller's behind them; how many. */
 #define MW_TRAINER_OWN_FIELDS 5
-/* A record's field, if the gradients of a delayed update are in it: the scale they were made with. */
+/* A record's field, if the gradients of a delayed update are in it: the scale they were made with.
+ */
 #define MW_TRAINER_PENDING "pending-scale"
 int mw_trainer_fields(const struct mw_trainer *trainer,
                       struct mw_commit_field fields[MW_TRAINER_OWN_FIELDS + MW_TRAINER_FIELDS_MAX]);

@@ -77,22 +77,28 @@ move_in_turn(struct mw_trainer *trainer, int stream, const struct mw_move *move,
     return true;
 }
 
-bool
-mw_trainer_move_part(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
+struct mw_move
+mw_trainer_part_move(const struct mw_trainer *trainer, const struct mw_op *op)
 {
     uint32_t from = mw_trainer_slot(trainer, op, MW_PURPOSES_ALL, MW_MODE_READ);
     uint32_t to = mw_trainer_slot(trainer, op, MW_PURPOSES_ALL, MW_MODE_WRITE);
     struct mw_move move = {.from = mw_trainer_place(trainer, from, op->tile),
                            .to = mw_trainer_place(trainer, to, op->tile),
                            .bytes = trainer->plan->works[op->work].bytes};
-    int turns = mw_trainer_turn_stream(trainer, op);
 
     if (is_narrow(trainer, op, to))
         move.to.at_bytes = mw_trainer_narrow_at(trainer, mw_trainer_tensor(trainer, op));
-    if (turns < 0)
-        return mw_places_move(&trainer->places, &move, 1, error);
+    return move;
+}
+
+bool
+mw_trainer_move_in_turn(struct mw_trainer *trainer, const struct mw_op *op, int stream,
+                        GError **error)
+{
+    struct mw_move move = mw_trainer_part_move(trainer, op);
+
     move.bytes = 2 * mw_trainer_tensor(trainer, op)->shard_elements;
-    return move_in_turn(trainer, turns, &move, error);
+    return move_in_turn(trainer, stream, &move, error);
 }
 
 /* The wide gradient grows at home, or, where that is on drives, before the narrow one. */

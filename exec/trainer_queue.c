@@ -2,12 +2,6 @@
  * depend on, without a wait of the host in between. */
 #include "exec/trainer_internal.h"
 
-struct mw_trainer_ticket {
-    struct mw_trainer *trainer;
-    struct mw_lanes *lanes;
-    uint32_t op, step;
-};
-
 /* --- which ----------------------------------------------------------------------------------- */
 
 bool
@@ -82,6 +76,15 @@ ticket_of(const struct mw_trainer *trainer, uint32_t op, uint32_t step)
     return step % 2 * trainer->plan->op_count + op;
 }
 
+struct mw_trainer_ticket *
+mw_trainer_ticket(struct mw_trainer *trainer, struct mw_lanes *lanes, uint32_t op, uint32_t step)
+{
+    struct mw_trainer_ticket *ticket = &trainer->tickets[ticket_of(trainer, op, step)];
+
+    *ticket = (struct mw_trainer_ticket){lanes, op, step};
+    return ticket;
+}
+
 /* Tickets of those that it depends on and that are queued too; the others are done. */
 static GArray *
 list_after(const struct mw_trainer *trainer, const struct mw_op *op, uint32_t step)
@@ -116,10 +119,9 @@ mw_trainer_queue(struct mw_trainer *trainer, struct mw_lanes *lanes, uint32_t op
     const struct mw_places *places = &trainer->places;
     const struct mw_op *it = &trainer->plan->ops[op];
     uint32_t number = ticket_of(trainer, op, step);
-    struct mw_trainer_ticket *ticket = &trainer->tickets[number];
+    struct mw_trainer_ticket *ticket = mw_trainer_ticket(trainer, lanes, op, step);
     g_autoptr(GArray) after = list_after(trainer, it, step);
 
-    *ticket = (struct mw_trainer_ticket){trainer, lanes, op, step};
     if (!places->backend->begin(places->device, (int)it->lane, number,
                                 (const uint32_t *)(void *)after->data, (int)after->len, error))
         return MW_EXEC_FAILED;

@@ -50,8 +50,8 @@ in_home(const struct mw_trainer *trainer, const struct mw_piece *piece, enum mw_
 
 /* Between the homes of a chunk's gradients and a buffer in the chunk's order. */
 static void
-gather_gradients(const struct mw_trainer *trainer, uint32_t chunk, uint32_t buffer, int64_t at_bytes,
-                 GArray *moves)
+gather_gradients(const struct mw_trainer *trainer, uint32_t chunk, uint32_t buffer,
+                 int64_t at_bytes, GArray *moves)
 {
     const struct mw_trainer_chunk *it = &trainer->chunks[chunk];
     int64_t bytes = gradient_bytes(trainer, chunk);
@@ -125,34 +125,13 @@ list_state(const struct mw_trainer *trainer, const struct mw_op *op, GArray *mov
                          moves);
 }
 
-/* What is written of the state is digested while it is on its way. */
-struct written {
-    struct mw_trainer *trainer;
-    uint32_t chunk;
-};
-
-static void
-digest(void *data)
+void
+mw_trainer_list_chunk(const struct mw_trainer *trainer, const struct mw_op *op, GArray *moves)
 {
-    const struct written *written = data;
-    mw_trainer_digest(written->trainer, written->chunk);
-}
-
-bool
-mw_trainer_move_chunk(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
-{
-    const struct mw_work *work = &trainer->plan->works[op->work];
-    g_autoptr(GArray) moves = g_array_new(FALSE, FALSE, sizeof(struct mw_move));
-    bool params = work->operator_ == MW_OPERATOR_UPDATED;
-    bool writes_state = !params && work->kind == MW_OP_NVME_WRITE;
-    struct written written = {trainer, op->shard};
-
-    if (params)
+    if (trainer->plan->works[op->work].operator_ == MW_OPERATOR_UPDATED)
         list_params(trainer, op, moves);
     else
         list_state(trainer, op, moves);
-    return mw_places_move_while(&trainer->places, (struct mw_move *)(void *)moves->data, moves->len,
-                                writes_state ? digest : NULL, &written, error);
 }
 
 /* --- norm ------------------------------------------------------------------------------------ */
@@ -268,9 +247,9 @@ prepare_update(struct mw_trainer *trainer, double scale)
     double factor = (clips ? o->clip_norm / now->gradient_norm : 1) / scale;
 
     now->adamw = mw_adamw_step(now->learning_rate, o->beta1, o->beta2, o->epsilon, 0,
-                                   now->updates + 1, factor);
+                               now->updates + 1, factor);
     now->adamw_decaying = mw_adamw_step(now->learning_rate, o->beta1, o->beta2, o->epsilon,
-                                            o->weight_decay, now->updates + 1, factor);
+                                        o->weight_decay, now->updates + 1, factor);
 }
 
 /* A gradient that is not finite updates nothing, nor does one that a delayed update has not got
@@ -348,10 +327,9 @@ update_range(struct mw_trainer *trainer, const struct operands *it,
             ? mw_places_at(places, it->gradients, it->gradients_at_bytes + bytes * at)
             : mw_places_at(places, tensor->gradient_slot,
                            in_home(trainer, piece, MW_HOME_GRADIENTS));
-    uint16_t *param = it->params != MW_NONE
-                          ? mw_places_at(places, it->params, 2 * at)
-                          : mw_places_at(places, tensor->param_slot,
-                                         in_home(trainer, piece, MW_HOME_PARAMS));
+    uint16_t *param = it->params != MW_NONE ? mw_places_at(places, it->params, 2 * at)
+                                            : mw_places_at(places, tensor->param_slot,
+                                                           in_home(trainer, piece, MW_HOME_PARAMS));
     const struct mw_adamw *step =
         range->decays ? &trainer->now.adamw_decaying : &trainer->now.adamw;
 

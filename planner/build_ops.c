@@ -1,5 +1,5 @@
-/* Ops and their edges: every op names the slots that it uses, and gets an edge for every hazard that
- * its lane does not order already. */
+/* Ops and their edges: every op names the slots that it uses, and gets an edge for every hazard
+ * that its lane does not order already. */
 #include <glib.h>
 
 #include "planner/build_internal.h"
@@ -32,9 +32,14 @@ uint32_t
 mw_build_op(struct builder *b, int lane, uint32_t work, struct identity id)
 {
     const struct mw_work *done = &b->plan->works[work];
-    struct mw_op op = {.work = work, .lane = b->lane_base + lane, .phase = id.phase,
-                       .layer = id.layer, .micro_batch = id.micro_batch, .tile = id.tile,
-                       .shard = id.shard, .match = MW_NONE};
+    struct mw_op op = {.work = work,
+                       .lane = b->lane_base + lane,
+                       .phase = id.phase,
+                       .layer = id.layer,
+                       .micro_batch = id.micro_batch,
+                       .tile = id.tile,
+                       .shard = id.shard,
+                       .match = MW_NONE};
 
     if (is_met(done->kind))
         op.match = next_match(b, done->comm);
@@ -53,8 +58,11 @@ mw_build_after(struct builder *b, uint32_t op)
 {
     const struct mw_op *ops = b->plan->ops;
 
-    /* An earlier op of the same lane is done anyway. */
-    if (op != MW_NONE && op != b->newest && ops[op].lane != ops[b->newest].lane)
+    if (op == MW_NONE || op == b->newest)
+        return;
+    /* An earlier op of a lane with room for one is done anyway. */
+    uint32_t lane = ops[b->newest].lane;
+    if (ops[op].lane != lane || b->plan->lanes[lane].window_ops > 1)
         mw_plan_add_dep(b->plan, op);
 }
 

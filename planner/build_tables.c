@@ -5,18 +5,23 @@
 #include "planner/arithmetic.h"
 #include "planner/build_internal.h"
 
-/* Every lane issues and completes in order: an executor keeps a drive's queue full below this
- * level, by cutting an op into requests. */
+/* An executor keeps a drive's queue full by cutting an op into requests, and from one op to the
+ * next because more of them have started; all else goes one after the other. */
+#define DRIVE_WINDOW 4
 #define LANE_WINDOW 1
 
 static const struct {
     enum mw_lane_kind kind;
     int index;
 } lane_table[LANES_PER_RANK] = {
-    [LANE_COMPUTE] = {MW_LANE_COMPUTE, 0},   [LANE_COLLECTIVE] = {MW_LANE_COLLECTIVE, 0},
-    [LANE_SLICING] = {MW_LANE_COLLECTIVE, 1}, [LANE_H2D] = {MW_LANE_H2D, 0},
-    [LANE_D2H] = {MW_LANE_D2H, 0},           [LANE_READ] = {MW_LANE_NVME_READ, 0},
-    [LANE_WRITE] = {MW_LANE_NVME_WRITE, 0},  [LANE_HOST] = {MW_LANE_HOST, 0},
+    [LANE_COMPUTE] = {MW_LANE_COMPUTE, 0},
+    [LANE_COLLECTIVE] = {MW_LANE_COLLECTIVE, 0},
+    [LANE_SLICING] = {MW_LANE_COLLECTIVE, 1},
+    [LANE_H2D] = {MW_LANE_H2D, 0},
+    [LANE_D2H] = {MW_LANE_D2H, 0},
+    [LANE_READ] = {MW_LANE_NVME_READ, 0},
+    [LANE_WRITE] = {MW_LANE_NVME_WRITE, 0},
+    [LANE_HOST] = {MW_LANE_HOST, 0},
     [LANE_UPDATE_COLLECTIVE] = {MW_LANE_COLLECTIVE, 2},
     [LANE_UPDATE_H2D] = {MW_LANE_H2D, 1},
     [LANE_UPDATE_D2H] = {MW_LANE_D2H, 1},
@@ -24,6 +29,12 @@ static const struct {
     [LANE_UPDATE_WRITE] = {MW_LANE_NVME_WRITE, 1},
     [LANE_UPDATE_HOST] = {MW_LANE_HOST, 1},
 };
+
+static uint32_t
+window_of(enum mw_lane_kind kind)
+{
+    return kind == MW_LANE_NVME_READ || kind == MW_LANE_NVME_WRITE ? DRIVE_WINDOW : LANE_WINDOW;
+}
 
 void
 mw_build_add_lanes(struct builder *b)
@@ -35,17 +46,16 @@ mw_build_add_lanes(struct builder *b)
         b->lane_last[l] = MW_NONE;
         if (l >= LANE_UPDATE_COLLECTIVE && !delayed)
             continue;
-        mw_plan_add_lane(b->plan, (struct mw_lane){b->rank, lane_table[l].kind,
-                                                   lane_table[l].index, LANE_WINDOW, 0});
+        mw_plan_add_lane(b->plan, (struct mw_lane){b->rank, lane_table[l].kind, lane_table[l].index,
+                                                   window_of(lane_table[l].kind), 0});
     }
 }
 
 static bool
 belongs_to_node(enum mw_channel_kind kind)
 {
-    return kind == MW_CHANNEL_NODE_H2D || kind == MW_CHANNEL_NODE_D2H ||
-           kind == MW_CHANNEL_DRAM || kind == MW_CHANNEL_CORES || kind == MW_CHANNEL_DRIVE ||
-           kind == MW_CHANNEL_NIC;
+    return kind == MW_CHANNEL_NODE_H2D || kind == MW_CHANNEL_NODE_D2H || kind == MW_CHANNEL_DRAM ||
+           kind == MW_CHANNEL_CORES || kind == MW_CHANNEL_DRIVE || kind == MW_CHANNEL_NIC;
 }
 
 /* Folded, one program stands for a node's ranks and gets its part of the node's channels;
@@ -75,11 +85,10 @@ mw_build_add_comms(struct builder *b)
     b->dp_comm = mw_plan_add_comm(
         b->plan, (struct mw_comm){s->dp, s->dp_ranks_per_node,
                                   MIN(s->tp, s->ranks_per_node / s->dp_ranks_per_node)});
-    b->tp_comm = mw_plan_add_comm(
-        b->plan, (struct mw_comm){s->tp, s->tp_ranks_per_node,
-                                  s->ranks_per_node / s->tp_ranks_per_node});
-    b->world_comm =
-        mw_plan_add_comm(b->plan, (struct mw_comm){s->ranks, s->ranks_per_node, 1});
+    b->tp_comm =
+        mw_plan_add_comm(b->plan, (struct mw_comm){s->tp, s->tp_ranks_per_node,
+                                                   s->ranks_per_node / s->tp_ranks_per_node});
+    b->world_comm = mw_plan_add_comm(b->plan, (struct mw_comm){s->ranks, s->ranks_per_node, 1});
 }
 
 static uint32_t
@@ -133,27 +142,27 @@ add_tensors(struct builder *b)
         const struct mw_class_info *class = &s->classes[mw_sizing_locate(s, u, &layer, &index)];
         const struct mw_unit *unit = &class->units[index];
         mw_plan_add_tensor(
-            b->plan, (struct mw_tensor){
-                         .rank = b->rank,
-                         .layer = layer,
-                         .operators = operator_bits(class, unit),
-                         .gradient_dtype = s->gradient_element_bytes == 4 ? MW_DTYPE_FP32
-                                                                          : MW_DTYPE_BF16,
-                         .trainable = true,
-                         .tiles = unit->tiles,
-                         .elements = unit->params,
-                         .rows = unit->rows,
-                         .row_elements = unit->row_params,
-                         .tile_elements = unit->tile_params,
-                         .shard_elements = unit->shard_params,
-                         .param_stride = stride(unit, s->params_partitioned),
-                         .gradient_stride = stride(unit, s->gradients_partitioned),
-                         .state_stride = stride(unit, s->optimizer_partitioned),
-                         .param_slot = b->param_home + u,
-                         .gradient_slot = b->gradient_home + u,
-                         .params_whole = !s->params_partitioned,
-                         .gradients_whole = !s->gradients_partitioned,
-                         .state_whole = !s->optimizer_partitioned});
+            b->plan,
+            (struct mw_tensor){.rank = b->rank,
+                               .layer = layer,
+                               .operators = operator_bits(class, unit),
+                               .gradient_dtype =
+                                   s->gradient_element_bytes == 4 ? MW_DTYPE_FP32 : MW_DTYPE_BF16,
+                               .trainable = true,
+                               .tiles = unit->tiles,
+                               .elements = unit->params,
+                               .rows = unit->rows,
+                               .row_elements = unit->row_params,
+                               .tile_elements = unit->tile_params,
+                               .shard_elements = unit->shard_params,
+                               .param_stride = stride(unit, s->params_partitioned),
+                               .gradient_stride = stride(unit, s->gradients_partitioned),
+                               .state_stride = stride(unit, s->optimizer_partitioned),
+                               .param_slot = b->param_home + u,
+                               .gradient_slot = b->gradient_home + u,
+                               .params_whole = !s->params_partitioned,
+                               .gradients_whole = !s->gradients_partitioned,
+                               .state_whole = !s->optimizer_partitioned});
     }
     return first;
 }
@@ -170,14 +179,14 @@ add_chunks(struct builder *b, uint32_t first_tensor)
         bool goes_on = c && s->chunks[c - 1].unit_count == 1 &&
                        s->chunks[c - 1].first_unit == chunk->first_unit;
         from = goes_on ? from + s->chunks[c - 1].params : 0;
-        mw_plan_add_chunk(b->plan, (struct mw_chunk_content){
-                                       .rank = b->rank,
-                                       .first_tensor = first_tensor + chunk->first_unit,
-                                       .tensor_count = chunk->unit_count,
-                                       .first_element = from,
-                                       .elements = chunk->params,
-                                       .slot = b->state_home + c,
-                                       .other_slot = b->chunk_other[c]});
+        mw_plan_add_chunk(
+            b->plan, (struct mw_chunk_content){.rank = b->rank,
+                                               .first_tensor = first_tensor + chunk->first_unit,
+                                               .tensor_count = chunk->unit_count,
+                                               .first_element = from,
+                                               .elements = chunk->params,
+                                               .slot = b->state_home + c,
+                                               .other_slot = b->chunk_other[c]});
     }
 }
 
@@ -197,8 +206,8 @@ add_home_slots(struct builder *b)
     for (uint32_t u = 0; u < s->unit_count; u++) {
         const struct mw_unit *unit = mw_sizing_unit(s, u);
         int64_t params = unit->tiles * stride(unit, s->gradients_partitioned);
-        add_slots(b, s->gradient_home[u], MW_PURPOSE_GRADIENTS, s->gradient_rest_bytes * params,
-                  1, delayed);
+        add_slots(b, s->gradient_home[u], MW_PURPOSE_GRADIENTS, s->gradient_rest_bytes * params, 1,
+                  delayed);
     }
     b->checkpoint_home = b->plan->slot_count;
     for (int64_t c = 0; c < s->checkpoint_count; c++)
@@ -230,18 +239,18 @@ add_buffer_slots(struct builder *b)
 {
     const struct mw_sizing *s = b->sizing;
 
-    b->params = add_ring(b, MW_TIER_GPU, MW_PURPOSE_PARAMETER_BUFFERS, s->param_slot_bytes,
-                         s->param_ring);
-    b->shards = add_ring(b, MW_TIER_GPU, MW_PURPOSE_SHARD_BUFFERS, s->shard_slot_bytes,
-                         s->shard_ring);
-    b->pinned = add_ring(b, MW_TIER_CPU, MW_PURPOSE_SHARD_BUFFERS, s->pinned_slot_bytes,
-                         s->pinned_ring);
+    b->params =
+        add_ring(b, MW_TIER_GPU, MW_PURPOSE_PARAMETER_BUFFERS, s->param_slot_bytes, s->param_ring);
+    b->shards =
+        add_ring(b, MW_TIER_GPU, MW_PURPOSE_SHARD_BUFFERS, s->shard_slot_bytes, s->shard_ring);
+    b->pinned =
+        add_ring(b, MW_TIER_CPU, MW_PURPOSE_SHARD_BUFFERS, s->pinned_slot_bytes, s->pinned_ring);
     b->gradients = add_ring(b, MW_TIER_GPU, MW_PURPOSE_GRADIENT_BUFFERS, s->gradient_slot_bytes,
                             s->gradient_ring);
     b->tied_gradient = add_slots(b, MW_TIER_GPU, MW_PURPOSE_GRADIENT_BUFFERS,
                                  s->tied_gradient_bytes, s->tied_gradients, false);
-    b->gradient_shards = add_ring(b, MW_TIER_GPU, MW_PURPOSE_SHARD_BUFFERS,
-                                  s->gradient_shard_bytes, s->gradient_shard_ring);
+    b->gradient_shards = add_ring(b, MW_TIER_GPU, MW_PURPOSE_SHARD_BUFFERS, s->gradient_shard_bytes,
+                                  s->gradient_shard_ring);
     b->gradient_pinned = add_ring(b, MW_TIER_CPU, MW_PURPOSE_GRADIENT_BUFFERS,
                                   s->gradient_pinned_bytes, s->gradient_pinned_ring);
     b->checkpoints = add_ring(b, MW_TIER_GPU, MW_PURPOSE_CHECKPOINT_BUFFERS, s->checkpoint_bytes,
@@ -250,20 +259,20 @@ add_buffer_slots(struct builder *b)
                                     s->checkpoint_bytes, s->checkpoint_pinned_ring);
     b->activations = add_ring(b, MW_TIER_GPU, MW_PURPOSE_ACTIVATIONS, s->activation_slot_bytes,
                               s->activation_slots);
-    b->logits_slot = add_slots(b, MW_TIER_GPU, MW_PURPOSE_LOGITS, s->logits_bytes,
-                               s->logits_bytes > 0, false);
+    b->logits_slot =
+        add_slots(b, MW_TIER_GPU, MW_PURPOSE_LOGITS, s->logits_bytes, s->logits_bytes > 0, false);
     b->sets = add_ring(b, MW_TIER_CPU, MW_PURPOSE_OPTIMIZER_BUFFERS, s->optimizer_set_bytes,
                        s->optimizer_sets);
     uint32_t records = add_slots(b, MW_TIER_NVME, MW_PURPOSE_COMMIT_RECORDS, s->commit_record_bytes,
                                  s->commit_record_bytes ? 2 : 0, true);
     b->commit_record = s->commit_record_bytes ? records + 1 : MW_NONE;
-    uint32_t saves = add_slots(b, MW_TIER_NVME, MW_PURPOSE_SAVES, s->saved_bytes,
-                               s->saved_bytes ? 2 : 0, true);
+    uint32_t saves =
+        add_slots(b, MW_TIER_NVME, MW_PURPOSE_SAVES, s->saved_bytes, s->saved_bytes ? 2 : 0, true);
     b->commit_saves = s->saves_in_step ? saves + 1 : MW_NONE;
     b->incoming = add_ring(b, MW_TIER_CPU, MW_PURPOSE_OPTIMIZER_BUFFERS, s->incoming_slot_bytes,
                            s->incoming_ring);
-    b->gpu_incoming = add_ring(b, MW_TIER_GPU, MW_PURPOSE_OPTIMIZER_BUFFERS,
-                               s->gpu_incoming_bytes, s->gpu_incoming_ring);
+    b->gpu_incoming = add_ring(b, MW_TIER_GPU, MW_PURPOSE_OPTIMIZER_BUFFERS, s->gpu_incoming_bytes,
+                               s->gpu_incoming_ring);
     b->gathers = add_ring(b, MW_TIER_CPU, MW_PURPOSE_PARAMETER_BUFFERS, s->gather_slot_bytes,
                           s->gather_ring);
     b->gpu_gathers = add_ring(b, MW_TIER_GPU, MW_PURPOSE_PARAMETER_BUFFERS, s->gpu_gather_bytes,

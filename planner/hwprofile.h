@@ -38,12 +38,12 @@ enum mw_provenance {
 struct mw_hardware {
     /* [node] */
     int64_t gpus_per_node;
-    int64_t nodes_max;         /* nodes that can be had; 0: not stated */
-    double price_usd_per_hour; /* a node; 0: not stated */
-    double price_usd;          /* to buy a node; 0: not stated */
-    double amortisation_years; /* in which a bought node is written off */
+    int64_t nodes_max;              /* nodes that can be had; 0: not stated */
+    double price_usd_per_hour;      /* a node; 0: not stated */
+    double price_usd;               /* to buy a node; 0: not stated */
+    double amortisation_years;      /* in which a bought node is written off */
     double electricity_usd_per_kwh; /* 0: not stated */
-    double power_w;            /* a node under load; 0: not stated */
+    double power_w;                 /* a node under load; 0: not stated */
 
     /* [gpu], each */
     int64_t gpu_memory_bytes;
@@ -62,11 +62,11 @@ struct mw_hardware {
     double attention_flops[MW_MATMUL_POINTS_MAX];
     double gpu_launch_s;            /* per kernel, not hidden */
     double gpu_collective_sm_share; /* of the multiprocessors, taken by a running collective */
-    double gpu_host_sm_share;       /* by an update or a pass on the host: its cores are the device's */
-    double gpu_copy_sm_share;       /* by each copy between host and device */
-    double gpu_nvme_sm_share;       /* by each transfer to or from the drives */
-    bool gpu_flash_attention;       /* attention that never writes the score matrix */
-    bool gpu_bf16;                  /* else fp16 */
+    double gpu_host_sm_share; /* by an update or a pass on the host: its cores are the device's */
+    double gpu_copy_sm_share; /* by each copy between host and device */
+    double gpu_nvme_sm_share; /* by each transfer to or from the drives */
+    bool gpu_flash_attention; /* attention that never writes the score matrix */
+    bool gpu_bf16;            /* else fp16 */
 
     /* [pcie] */
     double pcie_h2d_bytes_per_s, pcie_d2h_bytes_per_s;           /* one GPU alone */
@@ -78,6 +78,7 @@ struct mw_hardware {
     int64_t host_reserve_bytes;
     int64_t host_largest_request_bytes;
     double host_memory_bytes_per_s;  /* achievable, reads and writes together */
+    double host_norm_bytes_per_s;    /* what the gradient norm reaches of it; 0: all */
     double host_update_params_per_s; /* fused Adam, all cores of a node */
 
     /* [nvme], a node; capacity 0: no drives */

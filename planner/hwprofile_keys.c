@@ -70,7 +70,8 @@ static const struct mw_hw_key keys[] = {
     {"gpu", "collective_sm_share", "", "share of the multiprocessors that a collective takes", 1, 0,
      1, true, -1, MW_HW_REAL, AT(gpu_collective_sm_share)},
     {"gpu", "host_sm_share", "",
-     "share of the device's compute that an update on the host takes, its cores being the device's; "
+     "share of the device's compute that an update on the host takes, its cores being the "
+     "device's; "
      "default 0",
      1, 0, 1, false, -1, MW_HW_REAL, AT(gpu_host_sm_share)},
     {"gpu", "copy_sm_share", "",
@@ -102,6 +103,9 @@ static const struct mw_hw_key keys[] = {
      GIB, 0.001, 1e6, false, 0, MW_HW_BYTES, AT(host_largest_request_bytes)},
     {"host", "memory_gb_per_s", "GB/s", "achievable, reads and writes together", 1e9, 0.001, 1e5,
      true, 1, MW_HW_REAL, AT(host_memory_bytes_per_s)},
+    {"host", "norm_gb_per_s", "GB/s",
+     "what the gradient norm reaches of it on all cores; default: memory_gb_per_s", 1e9, 0.001, 1e5,
+     false, 1, MW_HW_REAL, AT(host_norm_bytes_per_s)},
     {"host", "update_gparams_per_s", "10^9 parameters/s", "fused Adam on all cores of a node", 1e9,
      1e-4, 1e4, true, 1, MW_HW_REAL, AT(host_update_params_per_s)},
 

@@ -7,7 +7,10 @@
  * exec/ lets it run; both obey one rule:
  *
  *     an op starts when all earlier ops of its lane have started, the lane's window has room,
- *     and its dependencies are done.
+ *     and its dependencies are done; the ops of a lane end in the order in which they started.
+ *
+ * A window of several ops keeps a queue full, as a drive's: those behind the first wait there for
+ * their turn, and have their latency behind them when it comes.
  *
  * A lane goes on from step to step: its first op of a step comes right after its last op of the
  * step before.
@@ -63,7 +66,7 @@ enum mw_operator {
     MW_OPERATOR_ATTENTION,
     MW_OPERATOR_PROJECTION,
     MW_OPERATOR_NORM2,
-    MW_OPERATOR_MLP_UP,   /* with the gate, where the model has one */
+    MW_OPERATOR_MLP_UP, /* with the gate, where the model has one */
     MW_OPERATOR_MLP_ACT,
     MW_OPERATOR_MLP_DOWN,
     MW_OPERATOR_FINAL_NORM,
@@ -118,15 +121,15 @@ enum mw_purpose {
     MW_PURPOSE_OPTIMIZER_STATE,       /* fp32 master parameters, momentum, variance */
     MW_PURPOSE_OPTIMIZER_STATE_OTHER, /* the other extent of a committed state */
     MW_PURPOSE_ACTIVATION_CHECKPOINTS,
-    MW_PURPOSE_ACTIVATIONS,        /* activation working memory (AWM) */
-    MW_PURPOSE_PARAMETER_BUFFERS,  /* gathered fetch units: model state working memory (MSWM) */
+    MW_PURPOSE_ACTIVATIONS,       /* activation working memory (AWM) */
+    MW_PURPOSE_PARAMETER_BUFFERS, /* gathered fetch units: model state working memory (MSWM) */
     MW_PURPOSE_GRADIENT_BUFFERS,
     MW_PURPOSE_SHARD_BUFFERS,      /* one rank's shard on its way */
     MW_PURPOSE_CHECKPOINT_BUFFERS, /* a checkpoint on its way */
     MW_PURPOSE_OPTIMIZER_BUFFERS,  /* the buffer sets of the optimizer step */
     MW_PURPOSE_LOGITS,             /* logits, their gradient, the loss */
     MW_PURPOSE_COMMIT_RECORDS,
-    MW_PURPOSE_SAVES,             /* of state that is not on NVMe, every K steps */
+    MW_PURPOSE_SAVES, /* of state that is not on NVMe, every K steps */
     MW_PURPOSE_COUNT
 };
 
@@ -134,15 +137,15 @@ enum mw_purpose {
 enum mw_use_mode { MW_USE_DEFINE, MW_USE_READ, MW_USE_MODIFY, MW_USE_MODE_COUNT };
 
 struct mw_tier_info {
-    int64_t capacity_bytes; /* what a plan may use: the tier less its reserve */
-    int64_t reserve_bytes;  /* driver context, display, operating system, file system */
+    int64_t capacity_bytes;        /* what a plan may use: the tier less its reserve */
+    int64_t reserve_bytes;         /* driver context, display, operating system, file system */
     int64_t largest_request_bytes; /* fragmentation: no slot of the tier may be larger */
 };
 
 /* A group of ranks that act together.  Shapes the cost of its collectives. */
 struct mw_comm {
-    uint32_t size;           /* ranks in the group */
-    uint32_t ranks_per_node; /* of them, in one node */
+    uint32_t size;            /* ranks in the group */
+    uint32_t ranks_per_node;  /* of them, in one node */
     uint32_t groups_per_node; /* sibling groups that share a node's NIC at the same time */
 };
 
@@ -150,8 +153,8 @@ struct mw_lane {
     uint32_t rank; /* program that issues it: 0 in a folded plan */
     uint8_t kind;  /* enum mw_lane_kind */
     uint8_t index;
-    uint32_t window_ops;   /* ops in flight at most, >= 1 */
-    int64_t window_bytes;  /* bytes in flight at most; 0: no limit.  One op is always let in. */
+    uint32_t window_ops;  /* started and not ended, at most; >= 1 */
+    int64_t window_bytes; /* bytes in flight at most; 0: no limit.  One op is always let in. */
 };
 
 struct mw_channel {
@@ -170,13 +173,13 @@ struct mw_draw {
 
 /* Work shared by many ops (a model's layers are alike): what is done, never how long it takes. */
 struct mw_work {
-    uint8_t kind;     /* enum mw_op_kind */
+    uint8_t kind;      /* enum mw_op_kind */
     uint8_t operator_; /* enum mw_operator */
-    uint8_t dtype;    /* enum mw_dtype */
+    uint8_t dtype;     /* enum mw_dtype */
     uint8_t direction; /* 0 read or forward, 1 write: which way a drive is used */
-    uint32_t comm;    /* communicator of a collective, or MW_NONE */
-    int64_t flops;    /* of matrix products */
-    int64_t m, n, k;  /* shape of the (largest) matrix product; 0 if none */
+    uint32_t comm;     /* communicator of a collective, or MW_NONE */
+    int64_t flops;     /* of matrix products */
+    int64_t m, n, k;   /* shape of the (largest) matrix product; 0 if none */
     int64_t bytes;     /* moved: for compute, read and written by memory-bound operators */
     int64_t bytes_max; /* >= bytes: what memory must hold (experts); time uses `bytes` */
     int64_t elements;  /* parameters of an update, accumulation or norm; else 0 */
@@ -281,7 +284,7 @@ struct mw_op {
 #define MW_MAX_LANES_PER_RANK 64
 
 struct mw_plan {
-    char *title; /* one line, for people */
+    char *title;          /* one line, for people */
     uint32_t ranks;       /* programs in this plan (1 when folded) */
     uint32_t world_ranks; /* ranks that they stand for */
     struct mw_tier_info tiers[MW_TIER_COUNT];
@@ -361,8 +364,7 @@ void mw_plan_add_use(struct mw_plan *plan, uint32_t slot, enum mw_use_mode mode)
  *     collective being one node, and the members of a match agree on the work (kind,
  *     communicator, bytes; a send matches a recv).  Only a match joins ranks: a dependency and a
  *     use stay within theirs.
- * That one op waits for another is proved from dependencies and from lane order, where a window of
- * one op makes an op wait for the one before it.
+ * That one op waits for another is proved from dependencies and from the order and window of lanes.
  * On success the plan is sealed: checked, barriered and peak_bytes are set.
  * On failure returns false and writes one line to `why` (why_size bytes, may be 0).
  */

@@ -66,8 +66,9 @@ is_behind(const struct mw_plan_check *check, uint32_t index, uint32_t commit, co
 
     if (lane_behind[op->lane])
         return true;
-    /* The commit is the last op of its lane, if all others are before it and the lane serial. */
-    if (op->lane == plan->ops[commit].lane && plan->lanes[op->lane].window_ops == 1)
+    /* The commit is the last op of its lane, if all others are before it. */
+    if (op->lane == plan->ops[commit].lane &&
+        check->clock->position[index] >= plan->lanes[op->lane].window_ops)
         return true;
     for (uint32_t i = 0; i < op->dep_count; i++) {
         uint32_t dep = plan->deps[op->dep_begin + i];

@@ -8,8 +8,8 @@
  * not done, until the head's dependencies are done and all members of its match stand before
  * theirs.  What is never done is on or behind a cycle.
  *
- * Lane order counts in full, also where the window would let two ops run together: members of
- * collectives must not depend on how far a window reaches.
+ * Lane order counts in full, also where the window lets two ops start: they end in order, and
+ * members of collectives must not depend on how far a window reaches.
  */
 struct walk {
     const struct mw_plan *plan;

@@ -5,12 +5,6 @@
 
 #include "planner/plan_internal.h"
 
-static bool
-is_serial(const struct mw_plan *plan, uint32_t lane)
-{
-    return plan->lanes[lane].window_ops == 1;
-}
-
 static uint32_t *
 row(uint32_t *rows, const struct mw_plan_clock *clock, uint32_t op)
 {
@@ -78,83 +72,58 @@ place_lanes(struct mw_plan_clock *clock)
     return few;
 }
 
-/* The rows of `started`: in topological order, so that what they are made of is there. */
 static void
-fill_started(struct mw_plan_clock *clock)
+raise_entry(const struct mw_plan_clock *clock, uint32_t *row, uint32_t lane, uint32_t position)
+{
+    uint32_t *entry = &row[clock->column[lane]];
+
+    *entry = position > *entry ? position : *entry;
+}
+
+/* How many ops of a lane are done when there is room for one that `before` others stand before. */
+static uint32_t
+done_for_room(const struct mw_plan *plan, uint32_t lane, uint64_t before)
+{
+    uint32_t window = plan->lanes[lane].window_ops;
+
+    return before >= window ? (uint32_t)(before - window + 1) : 0;
+}
+
+static void
+raise_done(struct mw_plan_clock *clock, uint32_t index)
+{
+    const struct mw_plan *plan = clock->plan;
+    const struct mw_op *op = &plan->ops[index];
+    uint32_t *mine = row(clock->done, clock, index);
+
+    raise_entry(clock, mine, op->lane, done_for_room(plan, op->lane, clock->position[index] - 1));
+    for (uint32_t j = 0; j < op->dep_count; j++) {
+        uint32_t dep = plan->deps[op->dep_begin + j];
+
+        if (dep & MW_DEP_PREVIOUS_STEP)
+            continue;
+        raise_row(mine, row(clock->done, clock, dep), clock->width);
+        raise_entry(clock, mine, plan->ops[dep].lane, clock->position[dep]);
+    }
+}
+
+/* In topological order, so that what the rows are made of is there. */
+static void
+fill_done(struct mw_plan_clock *clock)
 {
     const struct mw_plan *plan = clock->plan;
     const uint32_t **last = mw_plan_allocate(plan->lane_count, sizeof *last); /* row of a lane */
 
-    clock->started = mw_plan_allocate((size_t)plan->op_count * clock->width, sizeof(uint32_t));
+    clock->done = mw_plan_allocate((size_t)plan->op_count * clock->width, sizeof(uint32_t));
     for (uint32_t i = 0; i < plan->op_count; i++) {
-        uint32_t index = clock->order[i];
-        const struct mw_op *op = &plan->ops[index];
-        uint32_t *mine = row(clock->started, clock, index);
+        uint32_t index = clock->order[i], lane = plan->ops[index].lane;
 
-        if (last[op->lane])
-            memcpy(mine, last[op->lane], clock->width * sizeof *mine);
-        for (uint32_t j = 0; j < op->dep_count; j++) {
-            uint32_t dep = plan->deps[op->dep_begin + j];
-            if (!(dep & MW_DEP_PREVIOUS_STEP) && plan->ops[dep].lane != op->lane)
-                raise_row(mine, row(clock->started, clock, dep), clock->width);
-        }
-        mine[clock->column[op->lane]] = clock->position[index];
-        last[op->lane] = mine;
+        if (last[lane])
+            raise_row(row(clock->done, clock, index), last[lane], clock->width);
+        raise_done(clock, index);
+        last[lane] = row(clock->done, clock, index);
     }
     free(last);
-}
-
-/* The order within a lane with a window of one op says as much as such a dependency. */
-static bool
-is_wanted(const struct mw_plan *plan, uint32_t op, uint32_t dep, uint32_t distance)
-{
-    uint32_t lane = plan->ops[op].lane;
-
-    return (dep & MW_DEP_PREVIOUS_STEP) == distance &&
-           !(plan->ops[MW_DEP_INDEX(dep)].lane == lane && is_serial(plan, lane));
-}
-
-static void
-add_dependent(const struct mw_plan_clock *clock, struct mw_plan_dependents *dependents,
-              uint32_t dep, uint32_t op)
-{
-    const struct mw_op *ops = clock->plan->ops;
-
-    for (uint32_t i = dependents->begin[dep]; i < dependents->end[dep]; i++)
-        if (ops[dependents->ops[i]].lane == ops[op].lane)
-            return;
-    dependents->ops[dependents->end[dep]++] = op;
-}
-
-/* `distance` is 0 or MW_DEP_PREVIOUS_STEP. */
-static void
-find_dependents(const struct mw_plan_clock *clock, struct mw_plan_dependents *dependents,
-                uint32_t distance)
-{
-    const struct mw_plan *plan = clock->plan;
-    uint32_t sum = 0;
-
-    dependents->begin = mw_plan_allocate(plan->op_count, sizeof(uint32_t));
-    dependents->end = mw_plan_allocate(plan->op_count, sizeof(uint32_t));
-    dependents->ops = mw_plan_allocate(plan->dep_count, sizeof(uint32_t));
-    for (uint32_t i = 0; i < plan->op_count; i++)
-        for (uint32_t j = 0; j < plan->ops[i].dep_count; j++) {
-            uint32_t dep = plan->deps[plan->ops[i].dep_begin + j];
-            if (is_wanted(plan, i, dep, distance))
-                dependents->end[MW_DEP_INDEX(dep)]++;
-        }
-    for (uint32_t i = 0; i < plan->op_count; i++) {
-        dependents->begin[i] = sum;
-        sum += dependents->end[i];
-        dependents->end[i] = dependents->begin[i];
-    }
-    /* Within a lane the index says which op is earlier. */
-    for (uint32_t i = 0; i < plan->op_count; i++)
-        for (uint32_t j = 0; j < plan->ops[i].dep_count; j++) {
-            uint32_t dep = plan->deps[plan->ops[i].dep_begin + j];
-            if (is_wanted(plan, i, dep, distance))
-                add_dependent(clock, dependents, MW_DEP_INDEX(dep), i);
-        }
 }
 
 struct mw_plan_clock *
@@ -169,8 +138,7 @@ mw_plan_clock_new(const struct mw_plan *plan, const uint32_t *order)
         mw_plan_clock_free(clock);
         return NULL;
     }
-    fill_started(clock);
-    find_dependents(clock, &clock->same_step, 0);
+    fill_done(clock);
     return clock;
 }
 
@@ -180,17 +148,20 @@ raise_previous(struct mw_plan_clock *clock, uint32_t index, const uint32_t *last
 {
     const struct mw_plan *plan = clock->plan;
     const struct mw_op *op = &plan->ops[index];
-    uint32_t *mine = row(clock->started_previous, clock, index);
+    uint32_t *mine = row(clock->done_previous, clock, index);
+    uint32_t of_step = clock->position[clock->last[op->lane]];
+    uint32_t room = done_for_room(plan, op->lane, (uint64_t)of_step + clock->position[index] - 1);
 
-    raise_row(mine, last ? last : row(clock->started, clock, clock->last[op->lane]), clock->width);
+    raise_row(mine, last ? last : row(clock->done, clock, clock->last[op->lane]), clock->width);
+    raise_entry(clock, mine, op->lane, room < of_step ? room : of_step);
     for (uint32_t j = 0; j < op->dep_count; j++) {
-        uint32_t dep = plan->deps[op->dep_begin + j];
-        bool previous = dep & MW_DEP_PREVIOUS_STEP;
+        uint32_t dep = MW_DEP_INDEX(plan->deps[op->dep_begin + j]);
+        bool previous = plan->deps[op->dep_begin + j] & MW_DEP_PREVIOUS_STEP;
 
-        raise_row(
-            mine,
-            row(previous ? clock->started : clock->started_previous, clock, MW_DEP_INDEX(dep)),
-            clock->width);
+        raise_row(mine, row(previous ? clock->done : clock->done_previous, clock, dep),
+                  clock->width);
+        if (previous)
+            raise_entry(clock, mine, plan->ops[dep].lane, clock->position[dep]);
     }
 }
 
@@ -200,24 +171,15 @@ mw_plan_clock_add_previous(struct mw_plan_clock *clock)
     const struct mw_plan *plan = clock->plan;
     const uint32_t **last = mw_plan_allocate(plan->lane_count, sizeof *last);
 
-    find_dependents(clock, &clock->next_step, MW_DEP_PREVIOUS_STEP);
-    clock->started_previous =
+    clock->done_previous =
         mw_plan_allocate((size_t)plan->op_count * clock->width, sizeof(uint32_t));
     for (uint32_t i = 0; i < plan->op_count; i++) {
         uint32_t lane = plan->ops[clock->order[i]].lane;
 
         raise_previous(clock, clock->order[i], last[lane]);
-        last[lane] = row(clock->started_previous, clock, clock->order[i]);
+        last[lane] = row(clock->done_previous, clock, clock->order[i]);
     }
     free(last);
-}
-
-static void
-clear_dependents(struct mw_plan_dependents *dependents)
-{
-    free(dependents->begin);
-    free(dependents->end);
-    free(dependents->ops);
 }
 
 void
@@ -229,50 +191,30 @@ mw_plan_clock_free(struct mw_plan_clock *clock)
     free(clock->column);
     free(clock->position);
     free(clock->last);
-    free(clock->started);
-    free(clock->started_previous);
-    clear_dependents(&clock->same_step);
-    clear_dependents(&clock->next_step);
+    free(clock->done);
+    free(clock->done_previous);
     free(clock);
 }
 
-/* Whether some op that depends on `op` has started by what `row` says. */
-static bool
-dependent_started(const struct mw_plan_clock *clock, const struct mw_plan_dependents *dependents,
-                  uint32_t op, const uint32_t *started)
+static uint32_t
+done_of(const uint32_t *rows, const struct mw_plan_clock *clock, uint32_t lane, uint32_t op)
 {
-    for (uint32_t i = dependents->begin[op]; i < dependents->end[op]; i++) {
-        uint32_t dependent = dependents->ops[i];
-        uint32_t lane = clock->plan->ops[dependent].lane;
-
-        if (started[clock->column[lane]] >= clock->position[dependent])
-            return true;
-    }
-    return false;
+    return rows[(size_t)op * clock->width + clock->column[lane]];
 }
 
 bool
 mw_plan_clock_done_before(const struct mw_plan_clock *clock, uint32_t first, uint32_t second)
 {
-    const uint32_t *started = row(clock->started, clock, second);
-    uint32_t lane = clock->plan->ops[first].lane;
-
-    if (is_serial(clock->plan, lane) && started[clock->column[lane]] > clock->position[first])
-        return true;
-    return dependent_started(clock, &clock->same_step, first, started);
+    return done_of(clock->done, clock, clock->plan->ops[first].lane, second) >=
+           clock->position[first];
 }
 
+/* With an op of the next step, all of its lane's of this step are done. */
 bool
 mw_plan_clock_done_before_next(const struct mw_plan_clock *clock, uint32_t first, uint32_t second)
 {
-    const uint32_t *started = row(clock->started, clock, second);
-    const uint32_t *previous = row(clock->started_previous, clock, second);
     uint32_t lane = clock->plan->ops[first].lane;
-    uint32_t column = clock->column[lane];
 
-    if (is_serial(clock->plan, lane) &&
-        (started[column] || previous[column] > clock->position[first]))
-        return true;
-    return dependent_started(clock, &clock->same_step, first, previous) ||
-           dependent_started(clock, &clock->next_step, first, started);
+    return done_of(clock->done, clock, lane, second) > 0 ||
+           done_of(clock->done_previous, clock, lane, second) >= clock->position[first];
 }

@@ -4,22 +4,15 @@
  *
  * Lamport's happened-before with vector clocks (Fidge 1988, Mattern 1989), one entry a lane of the
  * op's rank.  From the rule in plan.h: an op starts no earlier than the ops before it in its lane
- * (the last of the step before stands before the first), and no earlier than its dependencies are
- * done.  In a lane with a window of one op, the op before is done as well.  What goes through a
- * match to other ranks and back is not followed: every "yes" is certain, and so is every "no"
- * within a rank.
+ * (the last of the step before stands before the first), and when its dependencies are done.  Then
+ * its lane has room, so that all of its ops but as many as its window holds, with this one, are
+ * done; and what is done in a lane, all before it in that lane is.  What goes through a match to
+ * other ranks and back is not followed: every "yes" is certain, and so is every "no" within a rank.
  */
 #ifndef MW_PLANNER_PLAN_CLOCK_H
 #define MW_PLANNER_PLAN_CLOCK_H
 
 #include "planner/plan.h"
-
-/* Ops that depend on an op, but only the earliest of each lane. */
-struct mw_plan_dependents {
-    uint32_t *begin; /* [op_count] in ops */
-    uint32_t *end;   /* [op_count] */
-    uint32_t *ops;
-};
 
 struct mw_plan_clock {
     const struct mw_plan *plan;
@@ -30,10 +23,9 @@ struct mw_plan_clock {
     uint32_t width;         /* columns */
     uint32_t *position;     /* [op_count] place in the op's lane, from 1 */
     uint32_t *last;         /* [lane_count] op, or MW_NONE */
-    /* Rows of positions: the last op of each lane that has started when this op starts. */
-    uint32_t *started;          /* [op_count * width] in the same step */
-    uint32_t *started_previous; /* in the step before; NULL before mw_plan_clock_add_previous */
-    struct mw_plan_dependents same_step, next_step;
+    /* Rows of positions: the last op of each lane that is done when this op starts; 0: none. */
+    uint32_t *done;          /* [op_count * width] in the same step */
+    uint32_t *done_previous; /* in the step before; NULL before mw_plan_clock_add_previous */
 };
 
 /* `order` is a topological order of the ops and is borrowed.  NULL if a rank has more than

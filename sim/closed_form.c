@@ -10,7 +10,7 @@
 #define UPDATE_BYTES 28.0
 
 struct rates { /* bytes/s of one rank when all ranks of the node move at once, or it alone */
-    double h2d, d2h, read, write, dram;
+    double h2d, d2h, read, write, dram, norm;
     double h2d_alone, d2h_alone, read_alone;
     double update_s_per_param[2]; /* GPU, host */
 };
@@ -27,18 +27,18 @@ find_rates(const struct mw_closed_dims *d, const struct mw_hardware *hw, struct 
     double users = d->gpus_per_node;
 
     r->dram = hw->host_memory_bytes_per_s / users;
+    r->norm = hw->host_norm_bytes_per_s > 0 ? hw->host_norm_bytes_per_s / users : r->dram;
     r->h2d = min3(hw->pcie_h2d_bytes_per_s, hw->pcie_node_h2d_bytes_per_s / users, r->dram);
     r->d2h = min3(hw->pcie_d2h_bytes_per_s, hw->pcie_node_d2h_bytes_per_s / users, r->dram);
-    r->h2d_alone = min3(hw->pcie_h2d_bytes_per_s, hw->pcie_node_h2d_bytes_per_s,
-                        hw->host_memory_bytes_per_s);
-    r->d2h_alone = min3(hw->pcie_d2h_bytes_per_s, hw->pcie_node_d2h_bytes_per_s,
-                        hw->host_memory_bytes_per_s);
+    r->h2d_alone =
+        min3(hw->pcie_h2d_bytes_per_s, hw->pcie_node_h2d_bytes_per_s, hw->host_memory_bytes_per_s);
+    r->d2h_alone =
+        min3(hw->pcie_d2h_bytes_per_s, hw->pcie_node_d2h_bytes_per_s, hw->host_memory_bytes_per_s);
     r->read = fmin(mw_cost_drive_bytes_per_s(hw, false) / users, r->dram);
     r->write = fmin(mw_cost_drive_bytes_per_s(hw, true) / users, r->dram);
     r->read_alone = fmin(mw_cost_drive_bytes_per_s(hw, false), hw->host_memory_bytes_per_s);
     r->update_s_per_param[0] = UPDATE_BYTES / hw->gpu_memory_bytes_per_s;
-    r->update_s_per_param[1] =
-        fmax(users / hw->host_update_params_per_s, UPDATE_BYTES / r->dram);
+    r->update_s_per_param[1] = fmax(users / hw->host_update_params_per_s, UPDATE_BYTES / r->dram);
 }
 
 /* Zero bytes take no time even where there is no such channel. */
@@ -125,7 +125,7 @@ compute_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw, doub
     plan[MW_TERM_MEMORY_BOUND] *= d->micro_batches;
 }
 
-/* --- parameters and gradients ------------------------------------------------------------------ */
+/* --- parameters and gradients ---------------------------------------------------------------- */
 
 static void
 fetch_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw, const struct rates *r,
@@ -147,8 +147,7 @@ fetch_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw, const 
 
     plan[MW_TERM_FETCH_NVME] = over(nvme_bytes / sharers, alone ? r->read_alone : r->read);
     plan[MW_TERM_FETCH_PCIE] = over(off_gpu_bytes / sharers, alone ? r->h2d_alone : r->h2d);
-    plan[MW_TERM_FETCH_GATHER] =
-        alone ? dp_broadcast_s(d, hw, bytes) : dp_ring_s(d, hw, bytes);
+    plan[MW_TERM_FETCH_GATHER] = alone ? dp_broadcast_s(d, hw, bytes) : dp_ring_s(d, hw, bytes);
 }
 
 /* Gradients leave behind backward and wait for the update, which reads those on NVMe again. */
@@ -173,19 +172,19 @@ gradient_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw, con
     /* First micro-batch: read 2, write 4; later ones: read 2 and 4, write 4. */
     double sum_bytes = widens ? 6 + 10 * (times - 1) : 0;
     plan[MW_TERM_GRADIENT_SUM] =
-        over(shard * (sum_bytes * (cpu + nvme) + element * nvme), r->dram) +
-        over(d->state_params * element * d->updated_from[MW_TIER_CPU], r->dram) +
+        over(shard * sum_bytes * (cpu + nvme), r->dram) + over(shard * element * nvme, r->norm) +
+        over(d->state_params * element * d->updated_from[MW_TIER_CPU], r->norm) +
         (shard * sum_bytes * d->gradients_in[MW_TIER_GPU] +
          d->state_params * element * d->updated_from[MW_TIER_GPU]) /
             hw->gpu_memory_bytes_per_s;
-    plan[MW_TERM_GRADIENT_NVME] = over(times * element * shard * nvme, r->write) +
-                                  over((times - 1) * 4 * shard * nvme, r->read) +
-                                  over(element * d->state_params * d->updated_from[MW_TIER_NVME],
-                                       r->read) +
-                                  over(d->saved_bytes, r->write);
+    plan[MW_TERM_GRADIENT_NVME] =
+        over(times * element * shard * nvme, r->write) +
+        over((times - 1) * 4 * shard * nvme, r->read) +
+        over(element * d->state_params * d->updated_from[MW_TIER_NVME], r->read) +
+        over(d->saved_bytes, r->write);
 }
 
-/* --- checkpoints and slicing -------------------------------------------------------------------- */
+/* --- checkpoints and slicing ----------------------------------------------------------------- */
 
 static void
 activation_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
@@ -206,11 +205,11 @@ activation_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
                                 count * tp_ring_s(d, hw, message));
 }
 
-/* --- optimizer ---------------------------------------------------------------------------------- */
+/* --- optimizer ------------------------------------------------------------------------------- */
 
 static void
-optimizer_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
-                const struct rates *r, double *plan)
+optimizer_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw, const struct rates *r,
+                double *plan)
 {
     double shard = d->state_params;
     double nvme = d->state_in[MW_TIER_NVME], host = nvme + d->state_in[MW_TIER_CPU];
@@ -226,7 +225,7 @@ optimizer_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
         plan[MW_TERM_RETURN] += dp_ring_s(d, hw, 2 * shard * d->dp);
 }
 
-/* --- the paper's equations ----------------------------------------------------------------------- */
+/* --- the paper's equations ------------------------------------------------------------------- */
 
 /* Bandwidth of one GPU to where a state lives (ZeRO-Infinity Fig. 2b); INFINITY on the GPU. */
 static double

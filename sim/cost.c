@@ -104,8 +104,8 @@ mw_cost_attention_flops(const struct mw_hardware *hardware, double size)
 {
     if (hardware->attention_points < 1)
         return mw_cost_matmul_flops(hardware, size);
-    return curve_at(hardware->attention_dim, hardware->attention_flops,
-                    hardware->attention_points, size);
+    return curve_at(hardware->attention_dim, hardware->attention_flops, hardware->attention_points,
+                    size);
 }
 
 bool
@@ -149,23 +149,49 @@ update_s(const struct mw_work *work, const struct mw_hardware *hardware)
     return (double)work->elements / hardware->host_update_params_per_s;
 }
 
+/* The part of the memory's rate that a pass of the host reaches.  The norm's squares are summed in
+ * fp64: cores may be slower at it than memory. */
+static double
+pass_share(const struct mw_work *work, const struct mw_hardware *hardware)
+{
+    bool norm = work->kind == MW_OP_NORM_CHECK && work->direction;
+
+    return norm && hardware->host_norm_bytes_per_s > 0
+               ? hardware->host_norm_bytes_per_s / hardware->host_memory_bytes_per_s
+               : 1;
+}
+
 static double
 pass_s(const struct mw_work *work, const struct mw_hardware *hardware)
 {
     if (!work->direction)
         return compute_s(work, hardware);
-    return (double)work->bytes / hardware->host_memory_bytes_per_s;
+    return (double)work->bytes / (hardware->host_memory_bytes_per_s * pass_share(work, hardware));
 }
 
-/* All drives at once: one latency, or as many as a short queue cannot hide.  While others want their
- * share of the drives, that hides it. */
+/* What the drives take when they have answered: all at once, their queue as full as it gets. */
 static double
 nvme_s(const struct mw_work *work, const struct mw_hardware *hardware)
 {
-    double bytes = (double)work->bytes;
+    return (double)work->bytes / mw_cost_drive_bytes_per_s(hardware, work->direction);
+}
 
-    return fmax(hardware->nvme_latency_s + bytes / drive_rate(hardware, work->direction),
-                bytes / mw_cost_drive_bytes_per_s(hardware, work->direction));
+static bool
+is_on_drives(const struct mw_work *work)
+{
+    return work->kind == MW_OP_NVME_READ || work->kind == MW_OP_NVME_WRITE;
+}
+
+/* A drive answers after a latency, and takes other requests meanwhile; a queue too short to hide it
+ * has it in its rate. */
+static double
+lead_s(const struct mw_work *work, const struct mw_hardware *hardware)
+{
+    double rest_s = (double)work->bytes / drive_rate(hardware, work->direction);
+
+    if (!is_on_drives(work))
+        return 0;
+    return fmax(0, hardware->nvme_latency_s + rest_s - nvme_s(work, hardware));
 }
 
 /* How a communicator lies on the machine. */
@@ -304,6 +330,8 @@ draw_units(const struct mw_plan *plan, const struct mw_work *work, const struct 
         return (double)draw->amount * 1e-6 * sm_share(work, hardware);
     case MW_CHANNEL_DRIVE:
         return (double)draw->amount / mw_cost_drive_bytes_per_s(hardware, work->direction);
+    case MW_CHANNEL_DRAM: /* nothing else is as fast as memory beside it */
+        return (double)draw->amount / pass_share(work, hardware);
     default:
         return (double)draw->amount;
     }
@@ -316,11 +344,12 @@ one_way_share(const struct mw_channel *channel, const struct mw_hardware *hardwa
     return channel->kind == MW_CHANNEL_DRIVE ? fmin(1, 1 / hardware->nvme_duplex) : 1;
 }
 
-double
-mw_cost_work_s(const struct mw_plan *plan, const struct mw_work *work,
-               const struct mw_hardware *hardware)
+/* What the op takes if it draws on its channels as fast as they let it. */
+static double
+channels_s(const struct mw_plan *plan, const struct mw_work *work,
+           const struct mw_hardware *hardware)
 {
-    double seconds = own_s(plan, work, hardware);
+    double seconds = 0;
 
     for (uint32_t i = 0; i < work->draw_count; i++) {
         const struct mw_draw *draw = &plan->draws[work->draw_begin + i];
@@ -332,6 +361,14 @@ mw_cost_work_s(const struct mw_plan *plan, const struct mw_work *work,
                                          one_way_share(channel, hardware)));
     }
     return seconds;
+}
+
+double
+mw_cost_work_s(const struct mw_plan *plan, const struct mw_work *work,
+               const struct mw_hardware *hardware)
+{
+    return lead_s(work, hardware) +
+           fmax(own_s(plan, work, hardware), channels_s(plan, work, hardware));
 }
 
 static int64_t
@@ -347,8 +384,7 @@ whole_ns(double seconds)
 static bool
 is_transfer(const struct mw_work *work)
 {
-    return work->kind == MW_OP_NVME_READ || work->kind == MW_OP_NVME_WRITE ||
-           work->kind == MW_OP_H2D || work->kind == MW_OP_D2H;
+    return is_on_drives(work) || work->kind == MW_OP_H2D || work->kind == MW_OP_D2H;
 }
 
 /* Of an op's own time: the latency of what moves bytes, in which cores work for others.  A
@@ -366,20 +402,20 @@ idle_s(const struct mw_plan *plan, const struct mw_work *work, const struct mw_h
     return own_s(plan, &nothing, hardware);
 }
 
-/* Units per ns; an op that takes no time draws nothing. */
+/* Units per ns of the time in which the op draws; one that takes no time draws nothing. */
 static double
 draw_rate(const struct mw_plan *plan, const struct mw_work *work, const struct mw_draw *draw,
-          int64_t work_ns, const struct mw_hardware *hardware)
+          int64_t draws_ns, const struct mw_hardware *hardware)
 {
     double units = draw_units(plan, work, draw, hardware);
 
-    if (work_ns == 0 || !(units > 0))
+    if (draws_ns == 0 || !(units > 0))
         return 0;
     if (plan->channels[draw->channel].kind != MW_CHANNEL_SM)
-        return units / (double)work_ns;
+        return units / (double)draws_ns;
     /* Cores do the same for a transfer however long others make it; a collective holds its own. */
-    double all_s = is_collective(work) ? 1e-9 * (double)work_ns : own_s(plan, work, hardware);
-    return units * (double)whole_ns(all_s - idle_s(plan, work, hardware)) / (double)work_ns;
+    double all_s = is_collective(work) ? 1e-9 * (double)draws_ns : own_s(plan, work, hardware);
+    return units * (double)whole_ns(all_s - idle_s(plan, work, hardware)) / (double)draws_ns;
 }
 
 void
@@ -387,6 +423,7 @@ mw_costs_init(struct mw_costs *costs, const struct mw_plan *plan,
               const struct mw_hardware *hardware)
 {
     costs->work_ns = g_new(int64_t, plan->work_count);
+    costs->lead_ns = g_new(int64_t, plan->work_count);
     costs->draw_rate = g_new0(double, plan->draw_count);
     costs->capacity = g_new(double, plan->channel_count);
     costs->one_way = g_new(double, plan->channel_count);
@@ -402,9 +439,12 @@ mw_costs_init(struct mw_costs *costs, const struct mw_plan *plan,
         const struct mw_work *work = &plan->works[w];
 
         costs->work_ns[w] = whole_ns(mw_cost_work_s(plan, work, hardware));
+        /* Rounded down, so that no draw is more than the channel has. */
+        costs->lead_ns[w] =
+            (int64_t)fmin(lead_s(work, hardware) * 1e9 + ROUNDING_NS, (double)costs->work_ns[w]);
         for (uint32_t i = work->draw_begin; i < work->draw_begin + work->draw_count; i++)
-            costs->draw_rate[i] =
-                draw_rate(plan, work, &plan->draws[i], costs->work_ns[w], hardware);
+            costs->draw_rate[i] = draw_rate(plan, work, &plan->draws[i],
+                                            costs->work_ns[w] - costs->lead_ns[w], hardware);
     }
 }
 
@@ -412,6 +452,7 @@ void
 mw_costs_clear(struct mw_costs *costs)
 {
     g_free(costs->work_ns);
+    g_free(costs->lead_ns);
     g_free(costs->draw_rate);
     g_free(costs->capacity);
     g_free(costs->one_way);

@@ -9,12 +9,11 @@
  *   H2D, D2H          pcie_latency_s + bytes / link
  *   NVMe              the longer of nvme_latency_s + bytes / all drives of the node, and what a
  *                     full queue of blocks takes: mw_cost_drive_bytes_per_s
- *   collectives       ring (all-gather, reduce-scatter, all-to-all: (n-1)/n of the bytes; all-reduce
- *                     twice that; broadcast, send: all of them), inside a node over the GPU's port,
- *                     between nodes over the node's NIC that sibling groups share; latency per hop
- *   host update       elements / host_update_params_per_s
- *   other host passes bytes / host_memory_bytes_per_s; on the GPU, updates and passes are
- *                     memory-bound
+ *   collectives       ring (all-gather, reduce-scatter, all-to-all: (n-1)/n of the bytes;
+ * all-reduce twice that; broadcast, send: all of them), inside a node over the GPU's port, between
+ * nodes over the node's NIC that sibling groups share; latency per hop host update       elements /
+ * host_update_params_per_s other host passes bytes / host_memory_bytes_per_s, the norm /
+ * host_norm_bytes_per_s if the profile has it; on the GPU, updates and passes are memory-bound
  *   commit            nvme_latency_s if it writes a record
  *
  * Updates, accumulations, norm checks and copies have work.direction 1 on the host, 0 on the GPU.
@@ -23,12 +22,13 @@
  *
  * Sources of the formulas: docs/MODEL.md.
  *
- * Every op also draws on channels.  The draw of a work is an amount (bytes; parameters of the cores;
- * millionths of the multiprocessors); at full speed it is spread evenly over the op's duration.  A drive's capacity
- * is time: a read of b bytes draws b / mw_cost_drive_bytes_per_s seconds of it, a write alike,
- * and nvme_duplex seconds are there each second, at most one of them for reads and one for writes.
- * A collective draws the profile's gpu_collective_sm_share of the millionths that it states, host
- * work, copies and drives gpu_host_sm_share, gpu_copy_sm_share and gpu_nvme_sm_share.
+ * Every op also draws on channels.  The draw of a work is an amount (bytes; parameters of the
+ * cores; millionths of the multiprocessors); at full speed it is spread evenly over the op's
+ * duration, of one that reads or writes drives over what comes after their latency.  A drive's
+ * capacity is time: a read of b bytes draws b / mw_cost_drive_bytes_per_s seconds of it, a write
+ * alike, and nvme_duplex seconds are there each second, at most one of them for reads and one for
+ * writes. A collective draws the profile's gpu_collective_sm_share of the millionths that it
+ * states, host work, copies and drives gpu_host_sm_share, gpu_copy_sm_share and gpu_nvme_sm_share.
  * An op alone is never slowed by a channel.
  */
 #ifndef MW_SIM_COST_H
@@ -41,11 +41,14 @@
 #include "planner/plan.h"
 
 struct mw_costs {
-    int64_t *work_ns;     /* [plan->work_count] uncontended duration, rounded up, >= 0 */
-    double *draw_rate;    /* [plan->draw_count] units per ns at full speed */
-    double *capacity;     /* [plan->channel_count] units per ns, divided by the channel's users */
-    double *one_way;      /* [plan->channel_count] the share of it that works of one direction may
-                             draw together, in (0, 1]; NULL: 1 everywhere */
+    int64_t *work_ns;  /* [plan->work_count] uncontended duration, rounded up, >= 0 */
+    int64_t *lead_ns;  /* [plan->work_count] of that, the latency at its begin in which it draws
+                          nothing, and which passes while other ops of its lane are before it;
+                          NULL: 0 everywhere */
+    double *draw_rate; /* [plan->draw_count] units per ns at full speed */
+    double *capacity;  /* [plan->channel_count] units per ns, divided by the channel's users */
+    double *one_way;   /* [plan->channel_count] the share of it that works of one direction may
+                          draw together, in (0, 1]; NULL: 1 everywhere */
 };
 
 /* Owned by the caller; free with mw_costs_clear.  `costs` holds no pointer into `plan`. */

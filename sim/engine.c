@@ -62,16 +62,12 @@ join_stream(struct mw_engine *engine, uint32_t index, uint32_t flow)
     mw_stream_touch(engine, index);
 }
 
-/* From here on the op uses its lane's device and its channels. */
+/* From here on the op uses its channels. */
 static void
 move_flow(struct mw_engine *engine, uint32_t flow)
 {
-    const struct mw_flow *f = &engine->flows[flow];
-    struct mw_lane_state *lane = &engine->lanes[f->lane];
-    uint32_t work = engine->plan->ops[f->op].work;
+    uint32_t work = engine->plan->ops[engine->flows[flow].op].work;
 
-    if (f->last_step && lane->last_step_moving++ == 0)
-        lane->busy_since_ns = engine->now_ns;
     if (engine->streams[work].work_ns == 0)
         mw_flow_push(engine, &engine->instant, flow);
     else
@@ -87,8 +83,41 @@ arrive_at_match(struct mw_engine *engine, uint32_t index, uint32_t flow)
     mw_flow_push(engine, arrived, flow);
     if (arrived->count < match->members)
         return;
-    while (arrived->count > 0)
-        move_flow(engine, mw_flow_pop(engine, arrived));
+    while (arrived->count > 0) {
+        uint32_t member = mw_flow_pop(engine, arrived);
+        engine->flows[member].since_ns = engine->now_ns;
+        move_flow(engine, member);
+    }
+}
+
+/* Its latency is behind it. */
+static void
+go_on(struct mw_engine *engine, uint32_t flow)
+{
+    uint32_t match = engine->plan->ops[engine->flows[flow].op].match;
+
+    if (match == MW_NONE)
+        move_flow(engine, flow);
+    else
+        arrive_at_match(engine, match, flow);
+}
+
+/* Nothing stands before it in its lane any more. */
+static void
+take_turn(struct mw_engine *engine, uint32_t flow)
+{
+    struct mw_flow *f = &engine->flows[flow];
+
+    f->since_ns = engine->now_ns;
+    if (engine->rows && f->last_step)
+        engine->rows[f->op] =
+            (struct mw_timeline_row){.op = f->op, .step = f->step, .start_ns = engine->now_ns};
+    if (f->ready_ns <= engine->now_ns) {
+        go_on(engine, flow);
+        return;
+    }
+    engine->lanes[f->lane].leading = flow;
+    mw_heap_set(&engine->heap, engine->plan->work_count + f->lane, f->ready_ns);
 }
 
 static void
@@ -99,21 +128,19 @@ start_op(struct mw_engine *engine, uint32_t lane_index, uint32_t op_index)
     uint32_t flow = new_flow(engine);
     bool last_step = lane->step + 1 == engine->steps;
 
-    engine->flows[flow] = (struct mw_flow){.op = op_index,
-                                           .lane = lane_index,
-                                           .step = lane->step,
-                                           .step_slot = lane->step_slot,
-                                           .last_step = last_step};
+    engine->flows[flow] =
+        (struct mw_flow){.op = op_index,
+                         .lane = lane_index,
+                         .step = lane->step,
+                         .step_slot = lane->step_slot,
+                         .last_step = last_step,
+                         .ready_ns = engine->now_ns + engine->streams[op->work].lead_ns};
     engine->pending[lane->step_slot][op_index] = op->dep_count; /* of the step three on */
-    lane->in_flight++;
     lane->bytes += engine->streams[op->work].bytes;
-    if (engine->rows && last_step)
-        engine->rows[op_index] = (struct mw_timeline_row){
-            .op = op_index, .step = lane->step, .start_ns = engine->now_ns};
-    if (op->match == MW_NONE)
-        move_flow(engine, flow);
+    if (lane->in_flight++ == 0)
+        take_turn(engine, flow);
     else
-        arrive_at_match(engine, op->match, flow);
+        mw_flow_push(engine, &lane->waiting, flow);
 }
 
 static bool
@@ -194,8 +221,8 @@ complete_flow(struct mw_engine *engine, uint32_t flow)
     struct mw_lane_state *lane = &engine->lanes[f->lane];
     uint32_t op = f->op, slot = f->step_slot;
 
-    if (f->last_step && --lane->last_step_moving == 0)
-        lane->busy_ns += engine->now_ns - lane->busy_since_ns;
+    if (f->last_step)
+        lane->busy_ns += engine->now_ns - f->since_ns;
     if (f->last_step && engine->rows)
         engine->rows[op].end_ns = engine->now_ns;
     lane->in_flight--;
@@ -203,6 +230,8 @@ complete_flow(struct mw_engine *engine, uint32_t flow)
     queue_lane(engine, f->lane);
     f->next = engine->free_flow;
     engine->free_flow = flow;
+    if (lane->waiting.count > 0)
+        take_turn(engine, mw_flow_pop(engine, &lane->waiting));
     release_successors(engine, op, slot);
     engine->ops_done++;
     if (++engine->done_in[slot] == engine->plan->op_count)
@@ -258,6 +287,17 @@ fire_stream(struct mw_engine *engine, uint32_t index)
 }
 
 static void
+fire(struct mw_engine *engine, uint32_t item)
+{
+    uint32_t works = engine->plan->work_count;
+
+    if (item < works)
+        fire_stream(engine, item);
+    else
+        go_on(engine, engine->lanes[item - works].leading);
+}
+
+static void
 run(struct mw_engine *engine)
 {
     for (uint32_t l = 0; l < engine->plan->lane_count; l++)
@@ -267,7 +307,7 @@ run(struct mw_engine *engine)
     while (engine->heap.count > 0) {
         engine->now_ns = engine->heap.entries[0].time_ns;
         while (engine->heap.count > 0 && engine->heap.entries[0].time_ns == engine->now_ns)
-            fire_stream(engine, mw_heap_pop(&engine->heap));
+            fire(engine, mw_heap_pop(&engine->heap));
         drain(engine);
         mw_engine_settle(engine);
     }

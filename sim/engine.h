@@ -2,8 +2,8 @@
  * engine.h - the event engine: when every op of a checked plan would run.
  *
  * A binary heap on (time, work), int64 nanoseconds.  An op starts by the rule in planner/plan.h;
- * while it runs it moves at a speed in (0, 1] of its uncontended rate.  A lane's window counts
- * work.bytes.
+ * when its latency has passed and nothing of its lane is before it any more, it moves at a speed in
+ * (0, 1] of its uncontended rate.  A lane's window counts work.bytes.
  * Channels share by max-min fairness on the share of the channel that an op draws (progressive
  * filling; the model of SimGrid's LMM solver): nobody gets less than an equal share unless it asks
  * for less.  Only ops that share an oversubscribed channel are recomputed, once for all that
@@ -38,14 +38,15 @@ struct mw_engine_result {
     uint64_t ops_done;
     uint64_t reshares;       /* how often speeds were recomputed */
     int64_t *lane_busy_ns;   /* [lane_count] time in which the lane has an op of the last step in
-                                flight that is not waiting for its match */
+                                flight that is not waiting for its match or its turn */
     double *channel_busy_ns; /* [channel_count] integral of the share used by one step's ops */
     struct mw_timeline timeline; /* empty unless kept; rows sorted by op */
 };
 
 /* Refuses (returns false, one line in `why`) an unchecked plan, and one on which time overflows.
  * The caller clears the result; it is empty after a refusal.
- * A row's start is when the op starts by the rule, which for a match is before it moves. */
+ * A row's start is when nothing of its lane is before the op any more, which for a match is before
+ * it moves: what waits in a queue does not work. */
 bool mw_engine_run(const struct mw_plan *plan, const struct mw_costs *costs,
                    struct mw_engine_options options, struct mw_engine_result *result, char *why,
                    size_t why_size);

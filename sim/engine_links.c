@@ -42,7 +42,10 @@ init_stream(struct mw_engine *engine, uint32_t index, uint32_t pull_begin)
     const struct mw_work *work = &engine->plan->works[index];
     struct mw_stream *stream = &engine->streams[index];
 
-    *stream = (struct mw_stream){.work_ns = costs->work_ns[index],
+    int64_t lead_ns = costs->lead_ns ? costs->lead_ns[index] : 0;
+
+    *stream = (struct mw_stream){.lead_ns = lead_ns,
+                                 .work_ns = costs->work_ns[index] - lead_ns,
                                  .bytes = work->bytes,
                                  .speed = 1,
                                  .scheduled_head = MW_NONE,
@@ -77,7 +80,7 @@ mw_engine_share_init(struct mw_engine *engine)
     engine->streams = g_new(struct mw_stream, plan->work_count);
     engine->touched_streams = g_new(uint32_t, plan->work_count);
     engine->component_streams = g_new(uint32_t, plan->work_count);
-    mw_heap_init(&engine->heap, plan->work_count);
+    mw_heap_init(&engine->heap, plan->work_count + plan->lane_count);
     for (uint32_t w = 0; w < plan->work_count; w++) {
         init_stream(engine, w, begin);
         begin += engine->streams[w].pull_count;

@@ -3,8 +3,8 @@
  *
  * Ops of the same work are alike: same duration, same draws, hence the same speed at any moment,
  * and they finish in the order in which they began.  So sharing is computed per work, not per op:
- * a `stream` holds the ops in flight of one work as a queue, with one progress for all, and only
- * its head has a completion time.  A window of many ops then costs no more than one.
+ * a `stream` holds the ops on their way of one work as a queue, with one progress for all, and only
+ * its head has a completion time.  The same op of many ranks then costs no more than of one.
  */
 #ifndef MW_SIM_ENGINE_PRIVATE_H
 #define MW_SIM_ENGINE_PRIVATE_H
@@ -18,11 +18,13 @@
 /* Absorbs rounding errors of progress, in ns: a completion is rounded up only beyond it. */
 #define MW_PROGRESS_SLACK 1e-6
 
-/* An op in flight. */
+/* An op in flight: in its lane's queue, then on its way. */
 struct mw_flow {
-    double finish; /* the stream's progress at which it is done */
+    double finish;    /* the stream's progress at which it is done */
+    int64_t ready_ns; /* from when on its latency is behind it */
+    int64_t since_ns; /* from when on it keeps its lane busy */
     uint32_t op, lane;
-    uint32_t next; /* in the stream, the match, or the free list */
+    uint32_t next; /* in the lane's queue, the stream, the match, or the free list */
     uint32_t step;
     uint8_t step_slot;
     bool last_step;
@@ -42,7 +44,7 @@ struct mw_pull {
 #define MW_LINK_FULL (UINT64_C(1) << 40)
 
 struct mw_stream {
-    int64_t work_ns;
+    int64_t lead_ns, work_ns; /* latency before it draws on anything; from there on */
     int64_t bytes;
     double progress, speed; /* ns of uncontended work, up to `since_ns`; in (0, 1] */
     int64_t since_ns;
@@ -73,9 +75,10 @@ struct mw_lane_state {
     bool queued;
     uint32_t in_flight, window_ops;
     int64_t bytes, window_bytes;
-    uint32_t head; /* op at `next`; MW_NONE when the program is over */
-    uint32_t last_step_moving;
-    int64_t busy_since_ns, busy_ns;
+    uint32_t head;                /* op at `next`; MW_NONE when the program is over */
+    uint32_t leading;             /* flow whose latency passes while nothing is before it */
+    struct mw_flow_queue waiting; /* behind the op that is on its way */
+    int64_t busy_ns;
 };
 
 struct mw_match_state {
@@ -112,7 +115,7 @@ struct mw_engine {
     uint32_t *touched_links, touched_link_count;
     uint32_t *component_links, component_link_count;
     uint32_t *component_streams, component_stream_count;
-    struct mw_heap heap;
+    struct mw_heap heap; /* completions of works; behind them, ends of latency of lanes */
 
     struct mw_match_state *matches;
     uint32_t match_count;

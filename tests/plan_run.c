@@ -184,6 +184,28 @@ start_all(struct run *run)
     }
 }
 
+/* Nothing of its lane is before it. */
+static bool
+is_oldest(const struct run *run, uint64_t event)
+{
+    uint32_t lane = op_of(run, event)->lane;
+
+    for (uint64_t i = 0; i < event; i++)
+        if (op_of(run, i)->lane == lane && run->states[i] != DONE)
+            return false;
+    return true;
+}
+
+/* And so it is for all that end with it. */
+static bool
+can_end(const struct run *run, uint64_t event)
+{
+    for (uint64_t i = 0; i < run->event_count; i++)
+        if (is_member(run, event, i) && !is_oldest(run, i))
+            return false;
+    return run->states[event] == RUNS;
+}
+
 static uint64_t
 pick_running(const struct run *run, GRand *random)
 {
@@ -191,7 +213,7 @@ pick_running(const struct run *run, GRand *random)
     int count = 0;
 
     for (uint64_t i = 0; i < run->event_count; i++)
-        if (run->states[i] == RUNS && g_rand_int_range(random, 0, ++count) == 0)
+        if (can_end(run, i) && g_rand_int_range(random, 0, ++count) == 0)
             picked = i;
     return picked;
 }

@@ -94,6 +94,7 @@ void
 random_costs(GRand *random, const struct mw_plan *plan, struct mw_costs *costs)
 {
     costs->work_ns = g_new(int64_t, plan->work_count);
+    costs->lead_ns = g_new0(int64_t, plan->work_count);
     costs->draw_rate = g_new(double, plan->draw_count);
     costs->capacity = g_new(double, plan->channel_count);
     costs->one_way = g_new(double, plan->channel_count);
@@ -107,6 +108,8 @@ random_costs(GRand *random, const struct mw_plan *plan, struct mw_costs *costs)
 
         costs->work_ns[w] =
             g_rand_int_range(random, 0, 8) ? g_rand_int_range(random, 1, 100000) : 0;
+        if (g_rand_int_range(random, 0, 3) == 0)
+            costs->lead_ns[w] = g_rand_int_range(random, 0, (gint32)costs->work_ns[w] + 1);
         for (uint32_t i = work->draw_begin; i < work->draw_begin + work->draw_count; i++)
             costs->draw_rate[i] = random_share(random) * costs->capacity[plan->draws[i].channel] *
                                   costs->one_way[plan->draws[i].channel] / work->draw_count;

@@ -17,7 +17,7 @@ once_in(GRand *random, int times)
     return g_rand_int_range(random, 0, times) == 0;
 }
 
-/* --- model -------------------------------------------------------------------------------------- */
+/* --- model ----------------------------------------------------------------------------------- */
 
 static void
 draw_experts(GRand *random, struct mw_model *model)
@@ -76,7 +76,7 @@ draw_model(GRand *random)
     return model;
 }
 
-/* --- hardware ----------------------------------------------------------------------------------- */
+/* --- hardware -------------------------------------------------------------------------------- */
 
 struct mw_hardware
 test_hardware(const char *name)
@@ -97,7 +97,8 @@ stretch(GRand *random, double *rate)
     *rate *= g_rand_double_range(random, 0.2, 1) / g_rand_double_range(random, 0.2, 1);
 }
 
-/* Half of the devices are their host's cores, with rates of their own.  Leaves the sequence of numbers as it is. */
+/* Half of the devices are their host's cores, with rates of their own.  Leaves the sequence of
+ * numbers as it is. */
 static void
 draw_cores(GRand *random, struct mw_hardware *hw)
 {
@@ -108,8 +109,8 @@ draw_cores(GRand *random, struct mw_hardware *hw)
     hw->gpu_host_sm_share = g_rand_double_range(apart, 0, 1);
     hw->gpu_copy_sm_share = g_rand_double_range(apart, 0, 1);
     hw->gpu_nvme_sm_share = g_rand_double_range(apart, 0, 1);
-    hw->gpu_operator_bytes_per_s =
-        hw->gpu_memory_bytes_per_s * g_rand_double_range(apart, 0.1, 1);
+    hw->gpu_operator_bytes_per_s = hw->gpu_memory_bytes_per_s * g_rand_double_range(apart, 0.1, 1);
+    hw->host_norm_bytes_per_s = hw->host_memory_bytes_per_s * g_rand_double_range(apart, 0.1, 1);
     hw->attention_points = 1;
     hw->attention_dim[0] = 1;
     hw->attention_flops[0] = hw->gpu_achievable_flops * g_rand_double_range(apart, 0.5, 2);
@@ -118,13 +119,17 @@ draw_cores(GRand *random, struct mw_hardware *hw)
 void
 random_rates(GRand *random, struct mw_hardware *hw)
 {
-    double *const rates[] = {
-        &hw->gpu_memory_bytes_per_s,    &hw->pcie_h2d_bytes_per_s,
-        &hw->pcie_d2h_bytes_per_s,      &hw->pcie_node_h2d_bytes_per_s,
-        &hw->pcie_node_d2h_bytes_per_s, &hw->host_memory_bytes_per_s,
-        &hw->host_update_params_per_s,  &hw->nvme_read_bytes_per_s,
-        &hw->nvme_write_bytes_per_s,    &hw->fabric_bytes_per_s,
-        &hw->nic_bytes_per_s};
+    double *const rates[] = {&hw->gpu_memory_bytes_per_s,
+                             &hw->pcie_h2d_bytes_per_s,
+                             &hw->pcie_d2h_bytes_per_s,
+                             &hw->pcie_node_h2d_bytes_per_s,
+                             &hw->pcie_node_d2h_bytes_per_s,
+                             &hw->host_memory_bytes_per_s,
+                             &hw->host_update_params_per_s,
+                             &hw->nvme_read_bytes_per_s,
+                             &hw->nvme_write_bytes_per_s,
+                             &hw->fabric_bytes_per_s,
+                             &hw->nic_bytes_per_s};
 
     for (size_t i = 0; i < G_N_ELEMENTS(rates); i++)
         stretch(random, rates[i]);
@@ -167,7 +172,7 @@ random_hardware(GRand *random)
     return hw;
 }
 
-/* --- settings ----------------------------------------------------------------------------------- */
+/* --- settings -------------------------------------------------------------------------------- */
 
 /* Nothing, one tier, or a split whose first part is filled up. */
 static struct mw_placement
@@ -252,7 +257,7 @@ draw_settings(GRand *random)
     return s;
 }
 
-/* --- the whole ---------------------------------------------------------------------------------- */
+/* --- the whole ------------------------------------------------------------------------------- */
 
 static char *current; /* what a failing test is about */
 
@@ -331,9 +336,8 @@ random_request_text(const struct random_request *request)
         (int)m->experts, (int)s->nodes, (int)s->gpus_per_node, (int)s->tp, s->micro_batch,
         (int)s->global_batch, (int)s->grad_accum, (int)s->seq, p, g, o, a,
         (int)s->checkpoint_interval, (int)s->param_loads, (int)s->tiles, (int)s->logits_chunks,
-        (int)s->prefetch,
-        (int)s->optimizer_chunk, (int)s->buffer_sets, (int)s->dpu_start, s->commit,
-        s->layout == MW_LAYOUT_PAPER20 ? " paper20" : "",
+        (int)s->prefetch, (int)s->optimizer_chunk, (int)s->buffer_sets, (int)s->dpu_start,
+        s->commit, s->layout == MW_LAYOUT_PAPER20 ? " paper20" : "",
         s->partition == MW_PARTITION_OWNER ? " owner" : "", s->overlap ? "" : " no-overlap",
         s->serialize ? " serialize" : "", s->unfold ? " unfold" : "");
 }

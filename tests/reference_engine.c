@@ -4,10 +4,11 @@
 #include <math.h>
 #include <string.h>
 
-enum state { WAITING, ARRIVED, MOVING, FINISHED, DONE };
+enum state { WAITING, STARTED, LEADING, ARRIVED, MOVING, FINISHED, DONE };
 
 struct op_state {
     enum state state;
+    int64_t ready_ns; /* its latency has passed */
     double left, speed;
 };
 
@@ -176,6 +177,24 @@ lane_lets_in(const struct reference *r, uint32_t step, uint32_t op)
             (lane->window_bytes == 0 || bytes + work_of(r, op)->bytes <= lane->window_bytes));
 }
 
+static int64_t
+lead_ns(const struct reference *r, uint32_t op)
+{
+    return r->costs->lead_ns ? r->costs->lead_ns[r->plan->ops[op].work] : 0;
+}
+
+/* All before it in its lane are done. */
+static bool
+has_turn(const struct reference *r, uint32_t n)
+{
+    uint32_t lane = r->plan->ops[n % r->plan->op_count].lane;
+
+    for (uint32_t i = 0; i < n; i++)
+        if (r->plan->ops[i % r->plan->op_count].lane == lane && r->ops[i].state != DONE)
+            return false;
+    return true;
+}
+
 static bool
 all_members_are(const struct reference *r, uint32_t step, uint32_t op, enum state state)
 {
@@ -201,11 +220,16 @@ go_on(struct reference *r)
 
         if (o->state == WAITING && deps_are_done(r, step, op) && lane_lets_in(r, step, op) &&
             (step < 2 || step_is_done(r, step - 2))) {
-            o->state = ARRIVED;
+            o->state = STARTED;
+            o->ready_ns = r->now_ns + lead_ns(r, op);
+        } else if (o->state == STARTED && has_turn(r, n)) {
+            o->state = LEADING;
             r->result->start_ns[n] = r->now_ns;
+        } else if (o->state == LEADING && o->ready_ns <= r->now_ns) {
+            o->state = ARRIVED;
         } else if (o->state == ARRIVED && all_members_are(r, step, op, ARRIVED)) {
             o->state = MOVING;
-            o->left = (double)r->costs->work_ns[r->plan->ops[op].work];
+            o->left = (double)(r->costs->work_ns[r->plan->ops[op].work] - lead_ns(r, op));
         } else if (o->state == MOVING && o->left <= 1e-6) {
             o->state = FINISHED;
         } else if (o->state == FINISHED && all_members_are(r, step, op, FINISHED)) {
@@ -217,7 +241,7 @@ go_on(struct reference *r)
     return moved;
 }
 
-/* To the next completion; false if nothing moves. */
+/* To the next completion or end of a latency; false if nothing goes on. */
 static bool
 pass_time(struct reference *r)
 {
@@ -226,6 +250,8 @@ pass_time(struct reference *r)
     for (uint32_t n = 0; n < r->steps * r->plan->op_count; n++)
         if (r->ops[n].state == MOVING)
             next = fmin(next, ceil(r->ops[n].left / r->ops[n].speed - 1e-6));
+        else if (r->ops[n].state == LEADING)
+            next = fmin(next, (double)(r->ops[n].ready_ns - r->now_ns));
     if (isinf(next))
         return false;
     for (uint32_t n = 0; n < r->steps * r->plan->op_count; n++)

@@ -23,6 +23,37 @@ add_all(struct sketch_set *to, const struct sketch_set *from)
     to->step[1] |= from->step[1];
 }
 
+/* An op that is done, and all before it in its lane. */
+static void
+add_done(const struct sketch *sketch, struct sketch_set *done, int step, uint32_t op)
+{
+    for (uint32_t i = 0; i < sketch->op_count; i++) {
+        if (sketch->ops[i].lane != sketch->ops[op].lane)
+            continue;
+        if (i <= op)
+            done->step[step] |= sketch_bit(i);
+        if (step)
+            done->step[0] |= sketch_bit(i);
+    }
+}
+
+/* The op that has to be done for this one to have room: as many before it as the window holds. */
+static void
+add_room(const struct sketch *sketch, struct sketch_set *done, int step, uint32_t index)
+{
+    uint32_t lane = sketch->ops[index].lane, left = sketch->lanes[lane].window_ops, op = index;
+
+    while (left) {
+        if (op == 0) {
+            if (!step--)
+                return;
+            op = sketch->op_count;
+        }
+        left -= sketch->ops[--op].lane == lane;
+    }
+    add_done(sketch, done, step, op);
+}
+
 /* `step` 0 looks at the step before: its ops know of no earlier one. */
 static struct sketch_set
 close_op(const struct sketch *sketch, uint32_t index, int step, const struct sketch_set *first,
@@ -30,15 +61,12 @@ close_op(const struct sketch *sketch, uint32_t index, int step, const struct ske
 {
     const struct sketch_op *op = &sketch->ops[index];
     struct sketch_set done = {{0, 0}};
-    bool serial = sketch->lanes[op->lane].window_ops == 1;
 
-    if (last[op->lane] >= 0) {
+    if (last[op->lane] >= 0)
         add_all(&done, &own[last[op->lane]]);
-        done.step[step] |= serial ? sketch_bit((uint32_t)last[op->lane]) : 0;
-    } else if (step) {
+    else if (step)
         add_all(&done, &first[last_of_step[op->lane]]);
-        done.step[0] |= serial ? sketch_bit((uint32_t)last_of_step[op->lane]) : 0;
-    }
+    add_room(sketch, &done, step, index);
     for (uint32_t i = 0; i < op->dep_count; i++) {
         uint32_t dep = MW_DEP_INDEX(op->deps[i]);
         bool previous = op->deps[i] & MW_DEP_PREVIOUS_STEP;
@@ -46,7 +74,7 @@ close_op(const struct sketch *sketch, uint32_t index, int step, const struct ske
         if (previous && !step)
             continue;
         add_all(&done, previous ? &first[dep] : &own[dep]);
-        done.step[previous ? 0 : step] |= sketch_bit(dep);
+        add_done(sketch, &done, previous ? 0 : step, dep);
     }
     return done;
 }

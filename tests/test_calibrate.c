@@ -87,7 +87,8 @@ test_settled(void)
     g_assert_cmpint(mw_calibrate_settled(falling + 20, 40, 10), ==, 14);
 }
 
-/* --- a machine ------------------------------------------------------------------------------------- */
+/* --- a machine
+ * ------------------------------------------------------------------------------------- */
 
 static bool
 stop_at(void *data, const char *what, int done, int total)
@@ -136,11 +137,10 @@ static void
 assert_all_measured(const struct mw_calibration *m)
 {
     const struct mw_measure rates[] = {
-        m->layer_flops,      m->device_bytes_per_s,  m->launch_s,
-        m->operator_bytes_per_s,
-        m->h2d_bytes_per_s,  m->d2h_bytes_per_s,     m->copy_latency_s,
-        m->host_bytes_per_s, m->update_params_per_s, m->drives.read_bytes_per_s,
-        m->drives.write_bytes_per_s};
+        m->layer_flops,          m->device_bytes_per_s,      m->launch_s,
+        m->operator_bytes_per_s, m->h2d_bytes_per_s,         m->d2h_bytes_per_s,
+        m->copy_latency_s,       m->host_bytes_per_s,        m->norm_bytes_per_s,
+        m->update_params_per_s,  m->drives.read_bytes_per_s, m->drives.write_bytes_per_s};
 
     for (size_t i = 0; i < G_N_ELEMENTS(rates); i++)
         assert_measured(rates[i], 1e-12, 1e18);

@@ -127,13 +127,13 @@ test_drives(void)
     struct bench b = bench_new(MW_OP_NVME_READ, 4);
 
     b.work.bytes = 8 * GB;
-    assert_s(price(&b, MW_CHANNEL_DRIVE, 8 * GB), 2); /* a quarter of 16 GB/s hides the latency */
+    assert_s(price(&b, MW_CHANNEL_DRIVE, 8 * GB), 2.003); /* a quarter of 16 GB/s */
     assert_s(price(&b, MW_CHANNEL_DRIVE, 2 * GB), 0.503); /* an owner alone: a quarter drawn */
     assert_s(price(&b, MW_CHANNEL_DRIVE, 0), 0.503);      /* no channel, no sharing */
-    assert_s(price(&b, MW_CHANNEL_DRAM, 80 * GB), 4);
+    assert_s(price(&b, MW_CHANNEL_DRAM, 80 * GB), 4.003);
     b.work.kind = MW_OP_NVME_WRITE;
     b.work.direction = 1;
-    assert_s(price(&b, MW_CHANNEL_DRIVE, 8 * GB), 4);
+    assert_s(price(&b, MW_CHANNEL_DRIVE, 8 * GB), 4.003);
     mw_plan_free(b.plan);
 }
 
@@ -147,8 +147,9 @@ test_queue(void)
     } rows[] = {
         {4, 8 * GB, 2, 8},
         {1, 8 * GB, 8, 32},
-        {1000, 8 * GB, 0.503, 2},
-        {4, 6000000, 0.003375, 0.006}, /* one latency, though the queue is half full */
+        {1000, 8 * GB, 0.503, 2.003},
+        /* One latency, though the queue is half full; 1.5 ms of it are in the queue's rate. */
+        {4, 6000000, 0.003375, 0.001875 + 0.006},
     };
 
     for (size_t i = 0; i < G_N_ELEMENTS(rows); i++) {
@@ -173,7 +174,7 @@ test_host(void)
     b.work.bytes = 56 * GB;
     b.work.direction = 1;
     assert_s(price(&b, MW_CHANNEL_DRAM, 1), 0.5);
-    assert_s(price(&b, MW_CHANNEL_CORES, 2 * GB), 1); /* half of the cores */
+    assert_s(price(&b, MW_CHANNEL_CORES, 2 * GB), 1);   /* half of the cores */
     assert_s(price(&b, MW_CHANNEL_DRAM, 56 * GB), 1.4); /* DRAM is slower than the cores */
     b.work.direction = 0;
     assert_s(price(&b, MW_CHANNEL_SM, 1000000), 0.56);
@@ -181,6 +182,14 @@ test_host(void)
     assert_s(price(&b, MW_CHANNEL_SM, 1000000), 0.56);
     b.work.direction = 1;
     assert_s(price(&b, MW_CHANNEL_DRAM, 56 * GB), 1.4);
+    b.hardware.host_norm_bytes_per_s = 40e9; /* half of the memory's */
+    assert_s(price(&b, MW_CHANNEL_DRAM, 56 * GB), 1.4);
+    b.work.kind = MW_OP_NORM_CHECK;
+    assert_s(price(&b, MW_CHANNEL_DRAM, 0), 1.4);
+    assert_s(price(&b, MW_CHANNEL_DRAM, 56 * GB), 2.8);
+    b.work.direction = 0;
+    assert_s(price(&b, MW_CHANNEL_SM, 1000000), 0.56);
+    b.work.direction = 1;
     b.work.kind = MW_OP_COMMIT;
     assert_s(price(&b, MW_CHANNEL_DRAM, 0), 0.003);
     b.work.bytes = 0;
@@ -269,7 +278,9 @@ test_draw_rates(void)
     g_assert_cmpint(costs.work_ns[0], ==, 357000000);
     assert_s(costs.draw_rate[0], 0.125);
     assert_s(costs.draw_rate[1], 35e9 / 357e6);
-    g_assert_cmpint(costs.work_ns[1], ==, 4000000000);
+    g_assert_cmpint(costs.lead_ns[0], ==, 0);
+    g_assert_cmpint(costs.work_ns[1], ==, 4003000000);
+    g_assert_cmpint(costs.lead_ns[1], ==, 3000000);
     assert_s(costs.draw_rate[2] * 1e9, 1 / 4.0); /* of the drives, in seconds a ns */
     assert_s(costs.draw_rate[3], 1);
     assert_s(costs.capacity[b.channel[MW_CHANNEL_SM]], 1);
@@ -305,8 +316,11 @@ test_shared_cores(void)
     b.hardware.gpu_nvme_sm_share = 0.375;
     b.hardware.pcie_latency_s = b.hardware.nvme_latency_s = 0;
     for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
-        b.work = (struct mw_work){.kind = (uint8_t)cases[i].kind, .direction = cases[i].host,
-                                  .comm = MW_NONE, .bytes = GB, .elements = GB};
+        b.work = (struct mw_work){.kind = (uint8_t)cases[i].kind,
+                                  .direction = cases[i].host,
+                                  .comm = MW_NONE,
+                                  .bytes = GB,
+                                  .elements = GB};
         price(&b, MW_CHANNEL_SM, 1000000);
     }
     mw_costs_init(&costs, b.plan, &b.hardware);

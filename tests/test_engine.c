@@ -6,7 +6,7 @@
 
 struct scene {
     struct mw_plan *plan;
-    GArray *work_ns, *draw_rate, *capacity, *one_way;
+    GArray *work_ns, *lead_ns, *draw_rate, *capacity, *one_way;
     struct mw_engine_result result;
     char why[200];
 };
@@ -17,6 +17,7 @@ scene_new(void)
     struct scene scene = {.plan = mw_plan_new("scene")};
 
     scene.work_ns = g_array_new(FALSE, FALSE, sizeof(int64_t));
+    scene.lead_ns = g_array_new(FALSE, FALSE, sizeof(int64_t));
     scene.draw_rate = g_array_new(FALSE, FALSE, sizeof(double));
     scene.capacity = g_array_new(FALSE, FALSE, sizeof(double));
     scene.one_way = g_array_new(FALSE, FALSE, sizeof(double));
@@ -30,6 +31,7 @@ scene_clear(struct scene *scene)
     mw_engine_result_clear(&scene->result);
     mw_plan_free(scene->plan);
     g_array_unref(scene->work_ns);
+    g_array_unref(scene->lead_ns);
     g_array_unref(scene->draw_rate);
     g_array_unref(scene->capacity);
     g_array_unref(scene->one_way);
@@ -67,7 +69,9 @@ add_work(struct scene *scene, int64_t ns, const struct pull *pulls, uint32_t cou
         draws[i] = (struct mw_draw){pulls[i].channel, 1};
         g_array_append_val(scene->draw_rate, pulls[i].rate);
     }
+    const int64_t no_lead_ns = 0;
     g_array_append_val(scene->work_ns, ns);
+    g_array_append_val(scene->lead_ns, no_lead_ns);
     return mw_plan_add_work(scene->plan, work, draws, count);
 }
 
@@ -96,6 +100,7 @@ static bool
 run_steps(struct scene *scene, uint32_t steps)
 {
     struct mw_costs costs = {.work_ns = (int64_t *)(void *)scene->work_ns->data,
+                             .lead_ns = (int64_t *)(void *)scene->lead_ns->data,
                              .draw_rate = (double *)(void *)scene->draw_rate->data,
                              .capacity = (double *)(void *)scene->capacity->data,
                              .one_way = (double *)(void *)scene->one_way->data};
@@ -150,10 +155,60 @@ test_window_ops(void)
 
     g_assert_true(run_steps(&scene, 1));
     assert_row(&scene, slow, 0, 100);
-    assert_row(&scene, quick, 0, 10);
-    assert_row(&scene, third, 10, 30);
-    assert_row(&scene, fourth, 30, 110);
-    g_assert_cmpint(scene.result.lane_busy_ns[lane], ==, 110);
+    assert_row(&scene, quick, 100, 110);
+    assert_row(&scene, third, 110, 130);
+    assert_row(&scene, fourth, 130, 210);
+    g_assert_cmpint(scene.result.lane_busy_ns[lane], ==, 210);
+    scene_clear(&scene);
+}
+
+/* Every op takes 30, of which its latency takes 20: that passes while others are before it, as far
+ * as the window lets the op start. */
+static void
+test_latency(void)
+{
+    static const struct {
+        uint32_t window;
+        int64_t end_ns[4];
+    } rows[] = {
+        {1, {30, 60, 90, 120}},
+        {2, {30, 40, 60, 70}},
+        {3, {30, 40, 50, 60}},
+        {4, {30, 40, 50, 60}},
+    };
+
+    for (size_t i = 0; i < G_N_ELEMENTS(rows); i++) {
+        struct scene scene = scene_new();
+        uint16_t lane = add_lane(&scene, rows[i].window);
+        uint32_t work = add_plain_work(&scene, 30);
+
+        g_array_index(scene.lead_ns, int64_t, work) = 20;
+        for (int op = 0; op < 4; op++)
+            add_op(&scene, lane, work);
+        g_assert_true(run_steps(&scene, 1));
+        for (uint32_t op = 0; op < 4; op++)
+            assert_row(&scene, op, op ? rows[i].end_ns[op - 1] : 0, rows[i].end_ns[op]);
+        g_assert_cmpint(scene.result.lane_busy_ns[lane], ==, rows[i].end_ns[3]);
+        scene_clear(&scene);
+    }
+}
+
+/* An op draws when its latency is behind it, in its turn: the channel is free until 20, then two
+ * lanes share it. */
+static void
+test_latency_draws_nothing(void)
+{
+    struct scene scene = scene_new();
+    uint32_t channel = add_channel(&scene, 1, 1);
+    struct pull pull = {channel, 1};
+    uint32_t late = add_work(&scene, 30, &pull, 1), now = add_work(&scene, 30, &pull, 1);
+
+    g_array_index(scene.lead_ns, int64_t, late) = 20;
+    uint32_t first = add_op(&scene, add_lane(&scene, 1), late);
+    uint32_t second = add_op(&scene, add_lane(&scene, 1), now);
+    g_assert_true(run_steps(&scene, 1));
+    assert_row(&scene, first, 0, 40);
+    assert_row(&scene, second, 0, 40);
     scene_clear(&scene);
 }
 
@@ -164,11 +219,13 @@ test_window_bytes(void)
     uint16_t lane = add_lane(&scene, 8);
     uint32_t work = add_plain_work(&scene, 10);
 
+    g_array_index(scene.lead_ns, int64_t, work) = 10; /* passes at once for all that start */
     scene.plan->lanes[lane].window_bytes = 250;
     for (int i = 0; i < 3; i++)
         add_op(&scene, lane, work);
     g_assert_true(run_steps(&scene, 1));
-    assert_row(&scene, 1, 0, 10);
+    assert_row(&scene, 0, 0, 10);
+    assert_row(&scene, 1, 10, 10);
     assert_row(&scene, 2, 10, 20);
     scene.plan->lanes[lane].window_bytes = 99; /* one op is always let in */
     g_assert_true(run_steps(&scene, 1));
@@ -311,8 +368,9 @@ test_one_way(void)
     scene_clear(&scene);
 }
 
+/* A lane's ops take turns: they share with other lanes, not with one another. */
 static void
-test_window_shares(void)
+test_window_turns(void)
 {
     struct scene scene = scene_new();
     uint32_t channel = add_channel(&scene, 1, 1);
@@ -323,10 +381,8 @@ test_window_shares(void)
     for (int i = 0; i < 6; i++)
         add_op(&scene, lane, work);
     g_assert_true(run_steps(&scene, 1));
-    for (uint32_t i = 0; i < 4; i++)
-        assert_row(&scene, i, 0, 400);
-    assert_row(&scene, 4, 400, 600);
-    assert_row(&scene, 5, 400, 600);
+    for (uint32_t i = 0; i < 6; i++)
+        assert_row(&scene, i, 100 * i, 100 * (i + 1));
     scene_clear(&scene);
 }
 
@@ -337,14 +393,17 @@ test_endless_stream(void)
     const int64_t ns = 1000000007;
     struct scene scene = scene_new();
     uint32_t channel = add_channel(&scene, 1, 1);
-    uint16_t lane = add_lane(&scene, 3), other = add_lane(&scene, 1);
+    uint16_t lanes[3], other = add_lane(&scene, 1);
     struct pull pull = {channel, 0.25};
     uint32_t work = add_work(&scene, ns, &pull, 1);
+
+    for (int l = 0; l < 3; l++)
+        lanes[l] = add_lane(&scene, 1);
     uint32_t wait = add_op(&scene, other, add_plain_work(&scene, 333));
 
     for (uint32_t i = 0; i < 3000; i++) {
-        add_op(&scene, lane, work);
-        if (i == 1)
+        add_op(&scene, lanes[i % 3], work);
+        if (i == 1 || i == 2)
             mw_plan_add_dep(scene.plan, wait);
     }
     g_assert_true(run_steps(&scene, 1));
@@ -489,6 +548,8 @@ main(int argc, char **argv)
     g_test_add_func("/engine/lane-order", test_lane_order);
     g_test_add_func("/engine/window-ops", test_window_ops);
     g_test_add_func("/engine/window-bytes", test_window_bytes);
+    g_test_add_func("/engine/latency", test_latency);
+    g_test_add_func("/engine/latency-draws-nothing", test_latency_draws_nothing);
     g_test_add_func("/engine/zero-duration", test_zero_duration);
     g_test_add_func("/engine/equal-shares", test_equal_shares);
     g_test_add_func("/engine/small-demand-is-kept", test_small_demand_is_kept);
@@ -497,7 +558,7 @@ main(int argc, char **argv)
     g_test_add_func("/engine/crossed-channels", test_crossed_channels);
     g_test_add_func("/engine/multiprocessors", test_multiprocessors);
     g_test_add_func("/engine/one-way", test_one_way);
-    g_test_add_func("/engine/window-shares", test_window_shares);
+    g_test_add_func("/engine/window-turns", test_window_turns);
     g_test_add_func("/engine/endless-stream", test_endless_stream);
     g_test_add_func("/engine/steady-state", test_steady_state);
     g_test_add_func("/engine/previous-step", test_previous_step);

@@ -13,6 +13,13 @@ struct bounds {
     double channel_ns;
 };
 
+/* An op draws on channels, and keeps its lane from others, but for its latency. */
+static int64_t
+moving_ns(const struct mw_costs *costs, uint32_t work)
+{
+    return costs->work_ns[work] - costs->lead_ns[work];
+}
+
 static void
 bound_lanes(const struct mw_plan *plan, const struct mw_costs *costs, struct bounds *bounds)
 {
@@ -20,8 +27,7 @@ bound_lanes(const struct mw_plan *plan, const struct mw_costs *costs, struct bou
 
     for (uint32_t o = 0; o < plan->op_count; o++) {
         const struct mw_op *op = &plan->ops[o];
-        g_assert_cmpuint(plan->lanes[op->lane].window_ops, ==, 1);
-        lanes[op->lane] += costs->work_ns[op->work];
+        lanes[op->lane] += moving_ns(costs, op->work);
         bounds->sum_ns += costs->work_ns[op->work];
         bounds->lane_ns = MAX(bounds->lane_ns, lanes[op->lane]);
     }
@@ -36,7 +42,7 @@ bound_channels(const struct mw_plan *plan, const struct mw_costs *costs, struct 
         const struct mw_work *work = &plan->works[plan->ops[o].work];
         for (uint32_t d = work->draw_begin; d < work->draw_begin + work->draw_count; d++)
             units[plan->draws[d].channel] +=
-                costs->draw_rate[d] * (double)costs->work_ns[plan->ops[o].work];
+                costs->draw_rate[d] * (double)moving_ns(costs, plan->ops[o].work);
     }
     for (uint32_t c = 0; c < plan->channel_count; c++)
         bounds->channel_ns = fmax(bounds->channel_ns, units[c] / costs->capacity[c]);
@@ -51,7 +57,8 @@ bound_path(const struct mw_plan *plan, const struct mw_costs *costs, struct boun
 
     for (uint32_t o = 0; o < plan->op_count; o++) {
         const struct mw_op *op = &plan->ops[o];
-        int64_t start_ns = lane_end_ns[op->lane];
+        int64_t start_ns = lane_end_ns[op->lane] - costs->lead_ns[op->work];
+        start_ns = MAX(start_ns, 0);
         for (uint32_t d = op->dep_begin; d < op->dep_begin + op->dep_count; d++)
             if (!(plan->deps[d] & MW_DEP_PREVIOUS_STEP))
                 start_ns = MAX(start_ns, end_ns[plan->deps[d]]);

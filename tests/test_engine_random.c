@@ -85,7 +85,7 @@ test_reference(void)
         sample_clear(&sample);
     }
     g_test_message("%u plans with sharing, %u without a settled reference", shared, unsettled);
-    g_assert_cmpuint(shared, >, PLANS / 2);
+    g_assert_cmpuint(shared, >, PLANS / 3);
     g_assert_cmpuint(unsettled, <, PLANS / 100);
     g_rand_free(random);
 }
@@ -104,6 +104,13 @@ static int64_t
 work_ns_of(const struct sample *sample, uint32_t op)
 {
     return sample->costs.work_ns[sample->plan->ops[op].work];
+}
+
+/* Without what may pass while others of its lane are before it. */
+static int64_t
+moving_ns_of(const struct sample *sample, uint32_t op)
+{
+    return work_ns_of(sample, op) - sample->costs.lead_ns[sample->plan->ops[op].work];
 }
 
 /* Longest chain of dependencies within a step. */
@@ -137,8 +144,8 @@ assert_lower_bounds(const struct sample *sample)
         int64_t lane_ns = 0;
 
         for (uint32_t op = 0; op < plan->op_count; op++)
-            lane_ns += plan->ops[op].lane == l ? work_ns_of(sample, op) : 0;
-        g_assert_cmpint(end_ns, >=, lane_ns * sample->steps / (int64_t)plan->lanes[l].window_ops);
+            lane_ns += plan->ops[op].lane == l ? moving_ns_of(sample, op) : 0;
+        g_assert_cmpint(end_ns, >=, lane_ns * sample->steps);
     }
     for (uint32_t c = 0; c < plan->channel_count; c++)
         g_assert_cmpfloat((double)end_ns + 1, >=,
