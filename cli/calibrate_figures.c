@@ -63,6 +63,8 @@ static const struct {
     const char *how;
 } apart[] = {
     {AT(copy_share), "matrix products beside copies of pinned memory, each way"},
+    {AT(fabric_bytes_per_s), "all-gathers and reduce-scatters of 64 KiB to 256 MiB: the slope"},
+    {AT(fabric_latency_s), "an all-gather of few bytes, for each other rank"},
     {AT(copy_latency_s), "copies of 4 KiB, each behind one in the other direction"},
 };
 

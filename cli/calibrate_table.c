@@ -21,6 +21,42 @@ print_curve(FILE *out, const char *what, int points, const double *dims,
     }
 }
 
+static const char *const collective_names[] = {"all-gather", "reduce-scatter", "all-reduce",
+                                               "broadcast"};
+
+static void
+print_collectives(FILE *out, const struct mw_calibration *measured)
+{
+    for (int kind = 0; kind < MW_CALIBRATION_COLLECTIVES; kind++)
+        for (int i = 0; i < measured->messages; i++) {
+            struct mw_measure m = measured->collective_bytes_per_s[kind][i];
+            g_autofree char *label = g_strdup_printf("%s of %g KiB", collective_names[kind],
+                                                     (double)measured->message_bytes[i] / 1024);
+            m = (struct mw_measure){m.low * 1e-9, m.typical * 1e-9, m.high * 1e-9, m.samples};
+            print_row(out, label, "GB/s", &m);
+        }
+}
+
+static void
+json_collectives(struct mw_json_writer *json, const struct mw_calibration *measured)
+{
+    if (!measured->messages)
+        return;
+    mw_json_begin(json, "collectives", '[', false);
+    for (int kind = 0; kind < MW_CALIBRATION_COLLECTIVES; kind++)
+        for (int i = 0; i < measured->messages; i++) {
+            const struct mw_measure *m = &measured->collective_bytes_per_s[kind][i];
+            mw_json_begin(json, NULL, '{', true);
+            mw_json_string(json, "collective", collective_names[kind]);
+            mw_json_integer(json, "bytes", measured->message_bytes[i]);
+            mw_json_number(json, "gb_per_s", m->typical * 1e-9);
+            mw_json_number(json, "gb_per_s_low", m->low * 1e-9);
+            mw_json_number(json, "gb_per_s_high", m->high * 1e-9);
+            mw_json_end(json, '}');
+        }
+    mw_json_end(json, ']');
+}
+
 /* DeepSpeed's names; a drive's share of the queue. */
 static void
 print_aio(struct mw_json_writer *json, const struct mw_calibration_drives *drives)
@@ -54,6 +90,7 @@ cli_calibrate_table(FILE *out, const struct mw_calibration *measured)
         if (cli_figures[i].label && m.samples > 0)
             print_row(out, cli_figures[i].label, cli_figures[i].unit, &m);
     }
+    print_collectives(out, measured);
     fprintf(out, "\nfor a ds_config.json:\n");
     mw_json_begin(&json, NULL, '{', false);
     print_aio(&json, &measured->drives);
@@ -106,5 +143,6 @@ cli_calibrate_json(struct mw_json_writer *json, const struct mw_calibration *mea
         if (m.samples > 0)
             json_measure(json, cli_figures[i].group, cli_figures[i].key, &m, 1);
     }
+    json_collectives(json, measured);
     print_aio(json, &measured->drives);
 }

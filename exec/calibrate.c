@@ -96,23 +96,10 @@ mw_calibrate_take(const struct mw_arena *arena, int64_t *at, int64_t bytes)
     return arena->base + place;
 }
 
-/* Those that are measured go through host memory. */
-static bool
-has_collectives(const struct mw_calibrator *c, GError **error)
-{
-    if (mw_calibrate_ranks(c) == 1 || !c->backend->apart)
-        return true;
-    g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
-                "calibrate: collectives of the %s backend are not measured: start one rank",
-                c->backend->name);
-    return false;
-}
-
 static bool
 measure(struct mw_calibrator *c, struct mw_calibration *out, GError **error)
 {
-    return has_collectives(c, error) && mw_calibrate_open_drives(c, out, error) &&
-           mw_calibrate_open_device(c, out, error) && mw_calibrate_matmul(c, out, error) &&
+    return mw_calibrate_open_drives(c, out, error) && mw_calibrate_open_device(c, out, error) && mw_calibrate_matmul(c, out, error) &&
            mw_calibrate_attention(c, out, error) && mw_calibrate_layer(c, out, error) &&
            mw_calibrate_memory(c, out, error) && mw_calibrate_copies(c, out, error) &&
            mw_calibrate_drives(c, out, error) && mw_calibrate_shares(c, out, error) &&

@@ -66,6 +66,15 @@ struct mw_calibration_drives {
     int64_t cache_bytes;                           /* written before it settled */
 };
 
+enum mw_calibration_collective {
+    MW_CALIBRATION_ALL_GATHER,
+    MW_CALIBRATION_REDUCE_SCATTER,
+    MW_CALIBRATION_ALL_REDUCE,
+    MW_CALIBRATION_BROADCAST,
+    MW_CALIBRATION_COLLECTIVES
+};
+#define MW_CALIBRATION_MESSAGES_MAX 6
+
 struct mw_calibration {
     const char *backend;
     bool apart; /* its devices have memory of their own */
@@ -96,6 +105,12 @@ struct mw_calibration {
     struct mw_measure host_share, copy_share, nvme_share; /* of the cores, beside products */
     struct mw_measure fabric_bytes_per_s, fabric_latency_s; /* of several ranks, docs/MODEL.md 7.5 */
     struct mw_measure collective_share;
+    /* Of devices that are apart, several ranks: what a rank passes on a second, by the bytes of all
+     * ranks' shards. */
+    int messages;
+    int64_t message_bytes[MW_CALIBRATION_MESSAGES_MAX];
+    struct mw_measure collective_bytes_per_s[MW_CALIBRATION_COLLECTIVES]
+                                            [MW_CALIBRATION_MESSAGES_MAX];
     struct mw_calibration_drives drives;
 };
 

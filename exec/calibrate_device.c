@@ -1,6 +1,7 @@
 /* The device that is measured, and how much is done on it at once. */
 #include "exec/calibrate_internal.h"
 
+#define KIB (INT64_C(1) << 10)
 #define MIB (INT64_C(1) << 20)
 #define HOST_ARENA_BYTES (256 * MIB)
 #define QUICK_HOST_ARENA_BYTES (24 * MIB)
@@ -13,6 +14,8 @@ static const int64_t apart_sizes[] = {128,  256,  384,  512,  768,  1024,
                                       1536, 2048, 3072, 4096, 6144, 8192};
 static const int64_t cores_seqs[] = {64, 128, 256, 512, 1024, 2048};
 static const int64_t apart_seqs[] = {128, 256, 512, 1024, 2048, 4096, 8192};
+static const int64_t apart_messages[] = {64 * KIB, MIB, 8 * MIB, 64 * MIB, 256 * MIB};
+G_STATIC_ASSERT(G_N_ELEMENTS(apart_messages) <= MW_CALIBRATION_MESSAGES_MAX);
 G_STATIC_ASSERT(G_N_ELEMENTS(apart_sizes) <= MW_MATMUL_POINTS_MAX);
 
 /* As GPT-2 124M's, of 1024 tokens. */
@@ -66,6 +69,8 @@ static const struct mw_calibrate_scale apart = {
     .params_beside = 8 << 20,
     .copy_bytes = 32 * MIB,
     .handoffs = 64,
+    .messages = apart_messages,
+    .message_points = G_N_ELEMENTS(apart_messages),
 };
 
 #define QUICK                                                                                      \
@@ -82,6 +87,8 @@ static const struct mw_calibrate_scale quick_apart = {
     .seqs = apart_seqs,
     .loss_stride = (VOCAB + LINE - 1) / LINE * LINE,
     .device_params = 1 << 16,
+    .messages = apart_messages,
+    .message_points = 2,
 };
 
 const struct mw_calibrate_scale *

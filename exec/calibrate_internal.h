@@ -27,14 +27,21 @@ struct mw_calibrate_scale {
     int64_t device_params;         /* of an update on the device; 0: the host's is the device's */
     int64_t params, params_beside; /* of one on the host, and beside products */
     int64_t copy_bytes;
-    int handoffs; /* of a sample */
+    int handoffs;            /* of a sample */
+    const int64_t *messages; /* of collectives between devices, rising: all ranks' shards */
+    int message_points;
 };
 
 /* Of a device that is apart, or of cores. */
 const struct mw_calibrate_scale *mw_calibrate_scale(bool apart, bool quick);
 
 /* Lanes of a device that queues ops. */
-enum mw_calibrate_lane { MW_CALIBRATE_COMPUTE, MW_CALIBRATE_H2D, MW_CALIBRATE_D2H };
+enum mw_calibrate_lane {
+    MW_CALIBRATE_COMPUTE,
+    MW_CALIBRATE_H2D,
+    MW_CALIBRATE_D2H,
+    MW_CALIBRATE_COLLECTIVE
+};
 
 struct mw_calibrator {
     const struct mw_calibration_options *options;
@@ -51,6 +58,7 @@ struct mw_calibrator {
     } ends[2];        /* of copies: to the device, to the host */
     int32_t *targets; /* of the loss, on the device */
     double *loss;     /* in pinned memory */
+    void *peers;      /* of the backend's collectives; NULL: none were needed yet */
     int rounds;
     int cores;         /* of a team */
     double window_s;   /* of a sample of works side by side */
@@ -97,6 +105,9 @@ void mw_calibrate_once(const struct mw_calibrate_work *work);
 bool mw_calibrate_queues(const struct mw_calibrate_work *work);
 double mw_calibrate_queued_rate(const struct mw_calibrate_work *work, double seconds);
 void mw_calibrate_queued_once(const struct mw_calibrate_work *work);
+/* Seconds of so many pieces, behind one more in which the ranks meet: what ranks do together they
+ * do equally often. */
+double mw_calibrate_counted_s(const struct mw_calibrate_work *work, int pieces);
 /* Seconds from a copy of next to nothing to the next, in the other direction's lane, which waits
  * for it. */
 double mw_calibrate_chain_s(struct mw_calibrator *c, int count);
@@ -113,6 +124,10 @@ double mw_calibrate_used_s(void);
 /* Two works at once, each in a thread of its own. */
 void mw_calibrate_rates(const struct mw_calibrator *c, const struct mw_calibrate_work works[2],
                         double seconds, double rates[2]);
+
+/* The share of the compute that a work takes beside products, both at the parts `x` (of products)
+ * and `y` of their speeds alone. */
+double mw_calibrate_felt(const struct mw_calibrator *c, double x, double y);
 
 /* A product on the device, queued where it queues. */
 void mw_calibrate_multiply(struct mw_calibrator *c, const struct mw_product *product, void *to,
@@ -153,6 +168,8 @@ int mw_calibrate_rank(const struct mw_calibrator *c);
 /* data[i] = the sum over all ranks. */
 bool mw_calibrate_sum(struct mw_calibrator *c, double *data, int count, GError **error);
 bool mw_calibrate_collectives(struct mw_calibrator *c, struct mw_calibration *out, GError **error);
+/* The same between devices that are apart. */
+bool mw_calibrate_fabric(struct mw_calibrator *c, struct mw_calibration *out, GError **error);
 /* Every rank's figures into those of the machine. */
 bool mw_calibrate_unite(struct mw_calibrator *c, struct mw_calibration *out, GError **error);
 

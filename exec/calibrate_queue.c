@@ -7,7 +7,7 @@
 /* The device goes on with one while the host queues the other. */
 #define OPS_AHEAD 2
 /* Behind those of the lanes. */
-#define CHAIN_TICKETS ((MW_CALIBRATE_D2H + 1) * OPS_AHEAD)
+#define CHAIN_TICKETS ((MW_CALIBRATE_COLLECTIVE + 1) * OPS_AHEAD)
 #define SMALL_BYTES 4096
 #define LONG_COPIES 8
 
@@ -163,6 +163,22 @@ mw_calibrate_queued_rate(const struct mw_calibrate_work *work, double seconds)
     double elapsed_s = flow_s(&flow);
     flow_clear(&flow);
     return elapsed_s > 0 ? units / elapsed_s : 0;
+}
+
+double
+mw_calibrate_counted_s(const struct mw_calibrate_work *work, int pieces)
+{
+    uint32_t ticket = (uint32_t)work->lane * OPS_AHEAD;
+    struct flow meeting, flow;
+
+    flow_init(&meeting, work);
+    flow_init(&flow, work);
+    queue_op(&meeting, ticket, NULL, 1);
+    queue_op(&flow, ticket + 1, NULL, pieces);
+    flow_clear(&meeting);
+    double seconds = flow_s(&flow);
+    flow_clear(&flow);
+    return seconds;
 }
 
 /* --- from lane to lane ----------------------------------------------------------------------- */

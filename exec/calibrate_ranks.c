@@ -182,6 +182,8 @@ mw_calibrate_collectives(struct mw_calibrator *c, struct mw_calibration *out, GE
 
     if (mw_calibrate_ranks(c) == 1)
         return true;
+    if (c->backend->collectives)
+        return mw_calibrate_fabric(c, out, error);
     if (!mw_calibrate_step(c, "collectives", error))
         return false;
     if (measure_fabric(c, &large, out) && measure_share(c, &large, out))
@@ -254,6 +256,10 @@ mw_calibrate_unite(struct mw_calibrator *c, struct mw_calibration *out, GError *
     for (int i = 0; i < out->attention_points; i++)
         if (!unite(c, &out->attention_flops[i], false, error))
             return false;
+    for (int kind = 0; kind < MW_CALIBRATION_COLLECTIVES; kind++)
+        for (int i = 0; i < out->messages; i++)
+            if (!unite(c, &out->collective_bytes_per_s[kind][i], false, error))
+                return false;
     if (!mw_calibrate_sum(c, bytes, G_N_ELEMENTS(bytes), error))
         return false;
     out->memory_bytes = (int64_t)(bytes[0] / mw_calibrate_ranks(c));

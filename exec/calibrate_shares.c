@@ -80,10 +80,10 @@ alone_rate(struct mw_calibrator *c, const struct mw_calibrate_work *work, double
     return rate;
 }
 
-/* Of products and another work at the parts `x` and `y` of their speeds alone.  What the other
- * loses where the device is apart is not the products' doing: only what they lose counts. */
-static double
-share_felt(const struct mw_calibrator *c, double x, double y)
+/* What the other loses where the device is apart is not the products' doing: only what they lose
+ * counts. */
+double
+mw_calibrate_felt(const struct mw_calibrator *c, double x, double y)
 {
     return c->backend->apart && x >= 0.5 ? fmax(0, 1 - x) : mw_calibrate_share(x, y);
 }
@@ -101,7 +101,7 @@ sample_shares(struct mw_calibrator *c, struct mw_calibrate_products *products,
         for (int i = 0; i < 2; i++)
             alone[i] = alone_rate(c, &works[i], &busy[i]);
         mw_calibrate_rates(c, works, c->window_s, both);
-        double felt = share_felt(c, both[0] / alone[0], both[1] / alone[1]);
+        double felt = mw_calibrate_felt(c, both[0] / alone[0], both[1] / alone[1]);
         samples[r] = c->backend->apart ? felt : fmax(felt, fmin(busy[1], 1));
         g_debug("products at %.2f beside what goes on at %.2f: takes %.2f, uses %.2f",
                 both[0] / alone[0], both[1] / alone[1], felt, busy[1]);

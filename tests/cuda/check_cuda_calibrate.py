@@ -9,14 +9,15 @@ import configparser
 import json
 import os
 import pathlib
+import subprocess
 import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from check_calibrate import MEMWALL, check_done  # noqa: E402
 from check_calibrate import Box as CoresBox  # noqa: E402
-from check_calibrate import check_done  # noqa: E402
 from check_run import TRAIN  # noqa: E402
-from tap import report_in  # noqa: E402
+from tap import MPIRUN, RANKS_ENVIRONMENT, has_ranks, report_in  # noqa: E402
 
 POSITIVE = {
     "gpu": ["memory_gib", "reserve_gib", "memory_gb_per_s", "operator_gb_per_s", "peak_tflops",
@@ -142,6 +143,38 @@ def check_fault(box, what, words):
             yield f"left behind: {left}"
 
 
+def check_ranks(box):
+    """A GPU each, and what carries between them, by size and kind."""
+    line = [*MPIRUN, "2", str(MEMWALL), "calibrate", "--quick", "--json", "-o", "ranks.ini",
+            "--nvme", str(box.drive)]
+    done = subprocess.run(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False,
+                          cwd=box.folder, env={**box.environment, **RANKS_ENVIRONMENT,
+                                               "MEMWALL_TEST_GPUS": "2", "OMP_NUM_THREADS": "1"})
+    if done.returncode:
+        yield f"status {done.returncode}: {done.stderr.decode()}"
+        return
+    rates = {(row["collective"], row["bytes"]): row["gb_per_s"]
+             for row in json.loads(done.stdout)["collectives"]}
+    kinds = {kind for kind, _ in rates}
+    if kinds != {"all-gather", "reduce-scatter", "all-reduce", "broadcast"} or len(rates) != 8 or \
+            not all(rate > 0 for rate in rates.values()):
+        yield f"collectives are {rates}"
+    profile = box.profile("ranks.ini")
+    if profile["profile"]["backend"] != "cuda" or profile["node"]["gpus"] != "2":
+        yield "is not of two GPUs"
+    for group, key in (("fabric", "gb_per_s"), ("fabric", "latency_us"),
+                       ("pcie", "node_h2d_gb_per_s")):
+        if not all(number > 0 for number in numbers(profile, group, key)):
+            yield f"{group}.{key} is {profile[group][key]}"
+    if not all(0 <= share <= 1 for share in numbers(profile, "gpu", "collective_sm_share")):
+        yield f"collective_sm_share is {profile['gpu']['collective_sm_share']}"
+    done = box.run("simulate", "-m", "gpt2", "-H", "./ranks.ini", "-s", "zero-infinity-cpu",
+                   "--batch", "1", "--seq", "128", "--gpus", "2", "--json")
+    yield from check_done(done)
+    if not json.loads(done.text)["calibrated"]:
+        yield "does not count as measured"
+
+
 def check_wrong(box, name):
     done = box.calibrate("-o", "lost.ini", "--backend", name)
     if done.returncode != 2 or f"--backend {name}: " not in done.said:
@@ -157,6 +190,8 @@ def tests(box):
     yield "plans", check_plans(box)
     yield "json", check_json(box)
     yield "another backend", check_run(box)
+    if has_ranks():
+        yield "ranks", check_ranks(box)
     for what, words in FAULTS.items():
         yield what, check_fault(box, what, words)
     for name in ("null", "tpu"):

@@ -1,0 +1,228 @@
+/* Collectives of devices that are apart, by the backend's own: by size, by kind, and beside
+ * products. */
+#include <math.h>
+
+#include "exec/calibrate_internal.h"
+
+#define FEW 32 /* elements of a rank: a latency */
+#define ELEMENT_BYTES 2
+#define STREAM 0
+#define PIECES 4
+#define PIECES_MAX 4096
+/* Of the time that collectives take: products beside them are timed in it. */
+#define INSIDE 0.7
+
+struct collective {
+    struct mw_calibrator *c;
+    enum mw_calibration_collective kind;
+    int64_t bytes; /* of all ranks' shards */
+};
+
+static struct mw_ranks_part
+part_of(const struct collective *it)
+{
+    int64_t shard = MAX(FEW, it->bytes / ELEMENT_BYTES / mw_calibrate_ranks(it->c) / FEW * FEW);
+
+    return (struct mw_ranks_part){.elements = shard * mw_calibrate_ranks(it->c),
+                                  .shard_elements = shard};
+}
+
+/* What a rank passes on (docs/MODEL.md 7.5 to 7.7). */
+static double
+passed_on(const struct collective *it)
+{
+    double bytes = ELEMENT_BYTES * (double)part_of(it).elements, n = mw_calibrate_ranks(it->c);
+
+    switch (it->kind) {
+    case MW_CALIBRATION_BROADCAST:
+        return bytes;
+    case MW_CALIBRATION_ALL_REDUCE:
+        return 2 * bytes * (n - 1) / n;
+    default:
+        return bytes * (n - 1) / n;
+    }
+}
+
+static bool
+queue_kind(const struct collective *it, enum mw_calibration_collective kind, GError **error)
+{
+    const struct mw_collectives *table = it->c->backend->collectives;
+    struct mw_ranks_part part = part_of(it);
+    int64_t bytes = ELEMENT_BYTES * part.elements;
+    char *whole = it->c->device.base, *behind = whole + bytes;
+    char *own = whole + ELEMENT_BYTES * part.shard_elements * mw_calibrate_rank(it->c);
+
+    switch (kind) {
+    case MW_CALIBRATION_ALL_GATHER:
+        return table->all_gather(it->c->peers, STREAM, whole, own, &part, ELEMENT_BYTES, error);
+    case MW_CALIBRATION_REDUCE_SCATTER:
+        return table->reduce_scatter(it->c->peers, STREAM, behind, whole, &part, false, error);
+    case MW_CALIBRATION_ALL_REDUCE:
+        return table->all_reduce(it->c->peers, STREAM, whole, false, part.elements, error);
+    default:
+        return table->broadcast(it->c->peers, STREAM, whole, bytes, 0, error);
+    }
+}
+
+static double
+run_kind(void *data)
+{
+    const struct collective *it = data;
+    GError *error = NULL;
+
+    if (!queue_kind(it, it->kind, &error))
+        mw_calibrate_fail(it->c, error);
+    return passed_on(it);
+}
+
+/* As a step needs them. */
+static double
+run_both(void *data)
+{
+    const struct collective *it = data;
+    GError *error = NULL;
+
+    if (!queue_kind(it, MW_CALIBRATION_ALL_GATHER, &error) ||
+        !queue_kind(it, MW_CALIBRATION_REDUCE_SCATTER, &error))
+        mw_calibrate_fail(it->c, error);
+    return 1;
+}
+
+/* --- by size -------------------------------------------------------------------------------------
+ */
+
+/* Seconds of one. */
+static double
+seconds_of(struct mw_calibrator *c, enum mw_calibration_collective kind, int64_t bytes)
+{
+    struct collective it = {c, kind, bytes};
+    const struct mw_calibrate_work work = {run_kind, &it, c, MW_CALIBRATE_COLLECTIVE};
+
+    return mw_calibrate_counted_s(&work, PIECES) / PIECES;
+}
+
+static bool
+measure_kind(struct mw_calibrator *c, struct mw_calibration *out,
+             enum mw_calibration_collective kind, GError **error)
+{
+    static const char *const steps[] = {"collectives: all-gather", "collectives: reduce-scatter",
+                                        "collectives: all-reduce", "collectives: broadcast"};
+    double samples[MW_CALIBRATE_ROUNDS_MAX];
+
+    if (!mw_calibrate_step(c, steps[kind], error))
+        return false;
+    for (int i = 0; i < out->messages; i++) {
+        struct collective it = {c, kind, c->scale->messages[i]};
+        for (int r = 0; r < c->rounds; r++)
+            samples[r] = passed_on(&it) / seconds_of(c, kind, it.bytes);
+        out->message_bytes[i] = it.bytes;
+        out->collective_bytes_per_s[kind][i] = mw_measure_of(samples, c->rounds);
+    }
+    return true;
+}
+
+/* docs/MODEL.md 7.5: latencies, and bytes over the rate; the rate is the slope. */
+static double
+slope_of(struct mw_calibrator *c)
+{
+    double bytes[MW_CALIBRATION_MESSAGES_MAX], seconds[MW_CALIBRATION_MESSAGES_MAX];
+    double latency_s, s_per_byte;
+    int count = c->scale->message_points;
+
+    for (int i = 0; i < count; i++) {
+        struct collective it = {c, MW_CALIBRATION_ALL_GATHER, c->scale->messages[i]};
+        bytes[i] = passed_on(&it);
+        seconds[i] = (seconds_of(c, MW_CALIBRATION_ALL_GATHER, it.bytes) +
+                      seconds_of(c, MW_CALIBRATION_REDUCE_SCATTER, it.bytes)) /
+                     2;
+    }
+    mw_calibrate_line(bytes, seconds, count, &latency_s, &s_per_byte);
+    return s_per_byte > 0 ? 1 / s_per_byte : bytes[count - 1] / seconds[count - 1];
+}
+
+static bool
+measure_fabric(struct mw_calibrator *c, struct mw_calibration *out, GError **error)
+{
+    double rates[MW_CALIBRATE_ROUNDS_MAX], latencies[MW_CALIBRATE_ROUNDS_MAX];
+
+    if (!mw_calibrate_step(c, "collectives", error))
+        return false;
+    for (int r = 0; r < c->rounds && !mw_calibrate_failed(c); r++) {
+        rates[r] = slope_of(c);
+        latencies[r] = seconds_of(c, MW_CALIBRATION_ALL_GATHER, 0) / (mw_calibrate_ranks(c) - 1);
+    }
+    out->fabric_bytes_per_s = mw_measure_of(rates, c->rounds);
+    out->fabric_latency_s = mw_measure_of(latencies, c->rounds);
+    return true;
+}
+
+/* --- beside products ------------------------------------------------------------------------- */
+
+struct beside {
+    struct mw_calibrate_work work;
+    int pieces;
+    double seconds;
+};
+
+static void *
+run_beside(void *data)
+{
+    struct beside *beside = data;
+
+    mw_calibrate_enter(beside->work.of);
+    beside->seconds = mw_calibrate_counted_s(&beside->work, beside->pieces);
+    return NULL;
+}
+
+/* All ranks run as many: `one_s` is their mean. */
+static bool
+sample_share(struct mw_calibrator *c, const struct mw_calibrate_work *collectives, double *share,
+             GError **error)
+{
+    struct mw_calibrate_products products = {.c = c};
+    const struct mw_calibrate_work work = mw_calibrate_products_work(&products);
+    double alone = mw_calibrate_rate(&work, c->window_s / 2);
+    double one_s = mw_calibrate_counted_s(collectives, PIECES) / PIECES;
+
+    if (!mw_calibrate_sum(c, &one_s, 1, error))
+        return false;
+    one_s /= mw_calibrate_ranks(c);
+    struct beside beside = {*collectives,
+                            one_s > 0 ? (int)CLAMP(c->window_s / one_s, 1, PIECES_MAX) : 1, 0};
+    GThread *thread = g_thread_new("calibrate", run_beside, &beside);
+    double rate = mw_calibrate_rate(&work, INSIDE * one_s * beside.pieces);
+    g_thread_join(thread);
+    *share = mw_calibrate_felt(c, rate / alone, one_s * beside.pieces / beside.seconds);
+    return true;
+}
+
+static bool
+measure_share(struct mw_calibrator *c, struct mw_calibration *out, GError **error)
+{
+    struct collective it = {.c = c, .bytes = c->scale->messages[c->scale->message_points / 2]};
+    const struct mw_calibrate_work work = {run_both, &it, c, MW_CALIBRATE_COLLECTIVE};
+    double samples[MW_CALIBRATE_ROUNDS_MAX];
+
+    if (!mw_calibrate_step(c, "products beside collectives", error))
+        return false;
+    for (int r = 0; r < c->rounds && !mw_calibrate_failed(c); r++)
+        if (!sample_share(c, &work, &samples[r], error))
+            return false;
+    out->collective_share = mw_measure_of(samples, c->rounds);
+    return true;
+}
+
+bool
+mw_calibrate_fabric(struct mw_calibrator *c, struct mw_calibration *out, GError **error)
+{
+    if (!mw_calibrate_step(c, "collectives: joining", error))
+        return false;
+    c->peers = c->backend->join(c->handle, c->options->ranks, 1u << STREAM, error);
+    if (!c->peers || !measure_fabric(c, out, error) || !measure_share(c, out, error))
+        return false;
+    out->messages = c->scale->message_points;
+    for (int kind = 0; kind < MW_CALIBRATION_COLLECTIVES; kind++)
+        if (!measure_kind(c, out, (enum mw_calibration_collective)kind, error))
+            return false;
+    return true;
+}
