@@ -330,6 +330,30 @@ test_shared_cores(void)
     mw_plan_free(b.plan);
 }
 
+/* Half of a collective's time is latency, in which cores sleep: where the host's are the device's.
+ * Multiprocessors of a GPU look for their peers all the while. */
+static void
+test_cores_in_collective(void)
+{
+    struct bench b = bench_new(MW_OP_ALL_GATHER, 8);
+    struct mw_draw draw = {b.channel[MW_CHANNEL_SM], 1000000};
+
+    b.hardware.fabric_latency_s = 0.1;
+    b.work.bytes = 80 * GB;
+    b.work.comm = mw_plan_add_comm(b.plan, (struct mw_comm){8, 8, 1});
+    mw_plan_add_work(b.plan, b.work, &draw, 1);
+    for (int shared = 0; shared < 2; shared++) {
+        struct mw_costs costs;
+
+        b.hardware.gpu_host_sm_share = 0.5 * shared;
+        mw_costs_init(&costs, b.plan, &b.hardware);
+        g_assert_cmpint(costs.work_ns[0], ==, 1400000000);
+        assert_s(costs.draw_rate[0], shared ? 0.0625 : 0.125);
+        mw_costs_clear(&costs);
+    }
+    mw_plan_free(b.plan);
+}
+
 /* Of all cores, by an op that waits for half of its time: a latency as long as its bytes take. */
 static void
 test_cores_in_latency(void)
@@ -434,6 +458,7 @@ main(int argc, char **argv)
     g_test_add_func("/cost/nic-is-counted-once", test_nic_is_counted_once);
     g_test_add_func("/cost/draw-rates", test_draw_rates);
     g_test_add_func("/cost/shared-cores", test_shared_cores);
+    g_test_add_func("/cost/cores-in-collective", test_cores_in_collective);
     g_test_add_func("/cost/cores-in-latency", test_cores_in_latency);
     g_test_add_func("/cost/operators", test_operators);
     g_test_add_func("/cost/attention-curve", test_attention_curve);
