@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "cli/compare.h"
+#include "cli/gather.h"
 #include "cli/output.h"
 #include "exec/machine.h"
 #include "exec/memory.h"
@@ -117,56 +118,12 @@ cli_run_report_step(struct cli_run_report *report, const struct mw_trainer_step 
     return time_ns;
 }
 
-/* --- other ranks ------------------------------------------------------------------------------ */
-
-static struct mw_measured_rank
-blank_rank(const struct mw_plan *plan)
-{
-    return (struct mw_measured_rank){
-        .lane_count = plan->lane_count,
-        .busy_ns = g_new0(int64_t, plan->lane_count + 1),
-        .exposed_ns = g_new0(int64_t, plan->lane_count + 1),
-        .timeline = {g_new0(struct mw_timeline_row, plan->op_count), plan->op_count},
-    };
-}
-
-/* From one rank to all: the first is who wants it. */
-static bool
-tell(struct mw_ranks *ranks, struct mw_measured_rank *rank, int root, GError **error)
-{
-    int64_t lane_bytes = rank->lane_count * (int64_t)sizeof(int64_t);
-    int64_t row_bytes = (int64_t)(rank->timeline.row_count * sizeof *rank->timeline.rows);
-
-    return mw_ranks_broadcast(ranks, 0, rank->busy_ns, lane_bytes, root, error) &&
-           mw_ranks_broadcast(ranks, 0, rank->exposed_ns, lane_bytes, root, error) &&
-           mw_ranks_broadcast(ranks, 0, rank->timeline.rows, row_bytes, root, error);
-}
-
-/* All have kept the same steps. */
 bool
 cli_run_report_gather(struct cli_run_report *report, GError **error)
 {
     const struct cli_training *training = report->training;
-    const struct mw_plan *plan = training->answer->plan;
-    struct mw_ranks *ranks = training->ranks;
-    int64_t step = report->measured->seen ? mw_measured_typical(report->measured)->step : -1;
-    int count = mw_ranks_count(ranks), own = mw_ranks_index(ranks);
 
-    if (count == 1 || step < 0)
-        return true;
-    if (!mw_ranks_broadcast(ranks, 0, &step, sizeof step, 0, error))
-        return false;
-    for (int root = 1; root < count; root++) {
-        struct mw_measured_rank rank =
-            root == own ? mw_compare_rank(plan, report->measured, step) : blank_rank(plan);
-        if (!tell(ranks, &rank, root, error))
-            return false; /* it stays: messages may be on their way */
-        if (own == 0)
-            mw_measured_add_rank(report->measured, &rank);
-        else
-            mw_measured_rank_clear(&rank);
-    }
-    return true;
+    return cli_gather_ranks(report->measured, training->answer->plan, training->ranks, error);
 }
 
 /* --- after ----------------------------------------------------------------------------------- */

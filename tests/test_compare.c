@@ -7,75 +7,7 @@
 #include "planner/error.h"
 #include "report/report.h"
 #include "report/run.h"
-
-#define MS INT64_C(1000000)
-#define OPS 4
-
-enum { FORWARD, BACKWARD, READ, WRITE };
-
-/* A read, forward, backward and a write, on three lanes; read and forward have no dependency. */
-static struct mw_plan *
-new_plan(void)
-{
-    static const struct mw_lane lanes[] = {{0, MW_LANE_COMPUTE, 0, 1, 0},
-                                           {0, MW_LANE_NVME_READ, 0, 1, 0},
-                                           {0, MW_LANE_NVME_WRITE, 0, 1, 0}};
-    static const struct {
-        uint8_t kind, operator_, lane, phase;
-    } ops[OPS] = {
-        [FORWARD] = {MW_OP_COMPUTE, MW_OPERATOR_QKV, 0, MW_PHASE_FORWARD},
-        [BACKWARD] = {MW_OP_COMPUTE, MW_OPERATOR_QKV, 0, MW_PHASE_BACKWARD},
-        [READ] = {MW_OP_NVME_READ, MW_OPERATOR_OPTIMIZER, 1, MW_PHASE_OPTIMIZER},
-        [WRITE] = {MW_OP_NVME_WRITE, MW_OPERATOR_OPTIMIZER, 2, MW_PHASE_OPTIMIZER},
-    };
-    struct mw_plan *plan = mw_plan_new("four ops");
-    char why[200];
-
-    plan->ranks = plan->world_ranks = 1;
-    for (size_t i = 0; i < G_N_ELEMENTS(lanes); i++)
-        mw_plan_add_lane(plan, lanes[i]);
-    for (uint32_t i = 0; i < OPS; i++) {
-        uint32_t work = mw_plan_add_work(
-            plan, (struct mw_work){.kind = ops[i].kind, .operator_ = ops[i].operator_,
-                                   .comm = MW_NONE}, NULL, 0);
-        mw_plan_add_op(plan, (struct mw_op){.work = work, .lane = ops[i].lane,
-                                            .phase = ops[i].phase, .layer = -1, .match = MW_NONE});
-        if (i == BACKWARD || i == WRITE)
-            mw_plan_add_dep(plan, i - 1);
-    }
-    if (!mw_plan_check(plan, why, sizeof why))
-        g_error("%s", why);
-    return plan;
-}
-
-/* Rows of one step: forward for `forward_ms`, backward 20 ms, read 5 ms from 10 ms before backward
- * ends, write 8 ms from 1 ms after it. */
-static void
-fill_rows(struct mw_timeline_row *rows, uint32_t step, int64_t begin_ns, int64_t forward_ms)
-{
-    int64_t turn = begin_ns + forward_ms * MS, end = turn + 20 * MS;
-
-    rows[FORWARD] = (struct mw_timeline_row){FORWARD, step, begin_ns, turn};
-    rows[BACKWARD] = (struct mw_timeline_row){BACKWARD, step, turn, end};
-    rows[READ] = (struct mw_timeline_row){READ, step, end - 10 * MS, end - 5 * MS};
-    rows[WRITE] = (struct mw_timeline_row){WRITE, step, end + MS, end + 9 * MS};
-}
-
-/* Steps whose forward takes so long, each beginning 1 ms after the one before. */
-static struct mw_measured *
-new_measured(const int64_t *forward_ms, uint32_t count)
-{
-    struct mw_measured *measured = mw_measured_new(OPS);
-    int64_t begin_ns = 0;
-
-    for (uint32_t i = 0; i < count; i++) {
-        struct mw_timeline_row rows[OPS];
-        fill_rows(rows, i, begin_ns, forward_ms[i]);
-        mw_measured_add(measured, &(struct mw_timeline){rows, OPS});
-        begin_ns = rows[WRITE].end_ns + MS;
-    }
-    return measured;
-}
+#include "tests/compare_fixture.h"
 
 struct fixture {
     struct mw_plan *plan;
@@ -94,8 +26,8 @@ set_up(struct fixture *f, gconstpointer data)
     static const int64_t forward_ms[] = {90, 10, 30, 12};
 
     (void)data;
-    f->plan = new_plan();
-    fill_rows(f->rows, 0, 3 * MS, 15);
+    f->plan = compare_fixture_plan();
+    compare_fixture_rows(f->rows, 0, 3 * MS, 15);
     f->timeline = (struct mw_timeline){f->rows, OPS};
     f->predicted = g_new0(struct mw_result, 1);
     f->predicted->plan = f->plan;
@@ -111,7 +43,7 @@ set_up(struct fixture *f, gconstpointer data)
     f->predicted->efficiency = 0.5;
     f->predicted->tokens_per_s = 1000;
     mw_summary_lanes(f->plan, &f->timeline, f->predicted);
-    f->measured = new_measured(forward_ms, G_N_ELEMENTS(forward_ms));
+    f->measured = compare_fixture_measured(forward_ms, G_N_ELEMENTS(forward_ms));
     f->compare = mw_compare_new(f->predicted, f->measured, 0.021);
     f->run = (struct mw_run){f->predicted, f->measured, f->compare, NULL, "a machine"};
 }
@@ -197,7 +129,7 @@ static void
 test_alone(struct fixture *f, gconstpointer data)
 {
     static const int64_t forward_ms[] = {90};
-    struct mw_measured *measured = new_measured(forward_ms, 1);
+    struct mw_measured *measured = compare_fixture_measured(forward_ms, 1);
     struct mw_compare *c = mw_compare_new(f->predicted, measured, NAN);
 
     (void)data;
@@ -218,7 +150,7 @@ test_thinned(struct fixture *f, gconstpointer data)
     (void)data;
     for (int i = 0; i < 1000; i++)
         forward_ms[i] = i;
-    struct mw_measured *measured = new_measured(forward_ms, 1000);
+    struct mw_measured *measured = compare_fixture_measured(forward_ms, 1000);
     const struct mw_measured_step *steps = mw_measured_steps(measured, &count);
     g_assert_cmpint(measured->seen, ==, 1000);
     g_assert_cmpuint(count, ==, 63);
@@ -240,7 +172,7 @@ test_anew(struct fixture *f, gconstpointer data)
     struct mw_timeline_row rows[OPS];
 
     (void)data;
-    fill_rows(rows, 0, 0, 5);
+    compare_fixture_rows(rows, 0, 0, 5);
     g_assert_cmpint(mw_measured_add(f->measured, &(struct mw_timeline){rows, OPS}), ==, 34 * MS);
 }
 
@@ -267,21 +199,23 @@ test_result(struct fixture *f, gconstpointer data)
     mw_run_result_free(r);
 }
 
-/* Another rank, whose read takes 7 ms and stands in the way for 1. */
+/* Another rank, whose read takes 7 ms, a third one's 9, and stands in the way for what it has more
+ * than 6. */
 static void
 add_rank(struct fixture *f)
 {
+    int64_t more_ms = 2 * (f->measured->rank_count + 1);
     struct mw_timeline_row rows[OPS];
     struct mw_measured_rank rank = {
         .lane_count = 3, .busy_ns = g_new0(int64_t, 3), .exposed_ns = g_new0(int64_t, 3)};
 
-    fill_rows(rows, 3, 500 * MS, 12);
-    rows[READ].end_ns += 2 * MS;
+    compare_fixture_rows(rows, 3, 500 * MS, 12);
+    rows[READ].end_ns += more_ms * MS;
     rank.timeline = (struct mw_timeline){g_memdup2(rows, sizeof rows), OPS};
     rank.busy_ns[0] = 32 * MS;
-    rank.busy_ns[1] = 7 * MS;
+    rank.busy_ns[1] = (5 + more_ms) * MS;
     rank.busy_ns[2] = 8 * MS;
-    rank.exposed_ns[1] = MS;
+    rank.exposed_ns[1] = (more_ms - 1) * MS;
     mw_measured_add_rank(f->measured, &rank);
     mw_compare_free(f->compare);
     f->run.compare = f->compare = mw_compare_new(f->predicted, f->measured, 0.021);
@@ -476,6 +410,20 @@ count_events(JsonArray *events, const char *ph, gint64 pid)
     return found;
 }
 
+/* What the read takes in a process of the trace. */
+static double
+read_ms(JsonArray *events, gint64 pid)
+{
+    for (guint i = 0; i < json_array_get_length(events); i++) {
+        JsonObject *event = json_array_get_object_element(events, i);
+        if (json_object_get_int_member(event, "pid") == pid &&
+            json_object_has_member(event, "cat") &&
+            !strcmp(json_object_get_string_member(event, "cat"), "nvme-read"))
+            return json_object_get_double_member(event, "dur") / 1000;
+    }
+    return NAN;
+}
+
 static void
 test_files(struct fixture *f, gconstpointer data)
 {
@@ -487,15 +435,19 @@ test_files(struct fixture *f, gconstpointer data)
 
     (void)data;
     add_rank(f);
+    add_rank(f);
     g_assert_true(mw_trace_run_write(trace, &f->run, NULL));
     g_assert_true(g_file_get_contents(trace, &text, NULL, NULL));
     g_assert_nonnull(strstr(text, "\"predicted: rank 0\""));
     g_assert_nonnull(strstr(text, "\"measured: rank 0\""));
     g_assert_nonnull(strstr(text, "\"measured: rank 1\""));
+    g_assert_nonnull(strstr(text, "\"measured: rank 2\""));
     JsonArray *events = json_object_get_array_member(parse(parser, text), "traceEvents");
-    g_assert_cmpuint(count_events(events, "X", 0), ==, OPS);
-    g_assert_cmpuint(count_events(events, "X", 1), ==, OPS);
-    g_assert_cmpuint(count_events(events, "X", 2), ==, OPS);
+    for (int pid = 0; pid < 4; pid++)
+        g_assert_cmpuint(count_events(events, "X", pid), ==, OPS);
+    g_assert_cmpfloat_with_epsilon(read_ms(events, 1), 5, 1e-9);
+    g_assert_cmpfloat_with_epsilon(read_ms(events, 2), 7, 1e-9);
+    g_assert_cmpfloat_with_epsilon(read_ms(events, 3), 9, 1e-9);
     g_autofree char *gnuplot = g_find_program_in_path("gnuplot");
     if (gnuplot) {
         g_assert_true(mw_plot_run_write(plot, &f->run, NULL));
