@@ -120,7 +120,7 @@ end(struct cli_calibrate_wish *wish, bool good, const GError *error)
     int status = good ? cli_flush() : cli_fail(error);
 
     if (!good)
-        mw_ranks_abort(wish->ranks);
+        mw_ranks_abort(wish->ranks, status);
     g_free(wish->output);
     g_strfreev(wish->directories);
     return status;

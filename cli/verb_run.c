@@ -235,7 +235,7 @@ answer(const struct cli_request *request)
     int status = plan_and_run(&run);
     bool all_alike = status == CLI_DONE || status == CLI_DOES_NOT_FIT;
     if (!all_alike)
-        mw_ranks_abort(ranks); /* returns where this rank is alone */
+        mw_ranks_abort(ranks, status); /* returns where this rank is alone */
     mw_log_close(run.log);
     cli_run_report_free(run.report);
     cli_training_close(training);

@@ -104,10 +104,10 @@ mw_ranks_lost(const struct mw_ranks *ranks, GError **error)
 }
 
 void
-mw_ranks_abort(struct mw_ranks *ranks)
+mw_ranks_abort(struct mw_ranks *ranks, int status)
 {
     if (ranks && ranks->count > 1)
-        mw_ranks_link_abort();
+        mw_ranks_link_abort(status);
     mw_ranks_leave(ranks);
 }
 

@@ -38,9 +38,9 @@ void mw_ranks_cancel(struct mw_ranks *ranks);
 bool mw_ranks_lost(const struct mw_ranks *ranks, GError **error);
 /* Waits for the other ranks to leave too.  NULL is allowed. */
 void mw_ranks_leave(struct mw_ranks *ranks);
-/* After a failure of this rank, reported by the caller: ends all ranks with status 1.  Returns if
- * this rank is alone: then as mw_ranks_leave.  NULL is allowed. */
-void mw_ranks_abort(struct mw_ranks *ranks);
+/* After a failure of this rank, reported by the caller: ends all ranks, and the launcher with this
+ * status.  Returns if this rank is alone: then as mw_ranks_leave.  NULL is allowed. */
+void mw_ranks_abort(struct mw_ranks *ranks, int status);
 
 int mw_ranks_count(const struct mw_ranks *ranks);
 int mw_ranks_index(const struct mw_ranks *ranks);

@@ -49,7 +49,7 @@ mw_ranks_link_leave(void)
 }
 
 void
-mw_ranks_link_abort(void)
+mw_ranks_link_abort(int status)
 {
 }
 

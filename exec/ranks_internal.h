@@ -55,7 +55,7 @@ bool mw_ranks_link_join(struct mw_ranks *ranks, GError **error);
 bool mw_ranks_link_open(struct mw_ranks_lane *lane, GError **error);
 void mw_ranks_link_close(struct mw_ranks_lane *lane);
 void mw_ranks_link_leave(void);
-void mw_ranks_link_abort(void);
+void mw_ranks_link_abort(int status);
 
 /* Messages go out in one of two sets, which is then finished.  Between two ranks, messages of a
  * lane are received in the order in which they were sent, so both sides post alike; empty ones are

@@ -94,9 +94,9 @@ mw_ranks_link_leave(void)
 }
 
 void
-mw_ranks_link_abort(void)
+mw_ranks_link_abort(int status)
 {
-    MPI_Abort(MPI_COMM_WORLD, 1);
+    MPI_Abort(MPI_COMM_WORLD, status);
 }
 
 /* --- a lane --- */

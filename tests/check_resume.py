@@ -144,6 +144,13 @@ def check_ranks(box, strategy):
     yield from check_near(losses(box), expected)
 
 
+def check_ranks_refused(box):
+    """The launcher ends with the status of the rank that was the first to refuse."""
+    done = train(box, "-s", "zero3", "--data", "cut.bin", batch=1, ranks=2)
+    if done.returncode != 2 or "memwall: cut.bin: " not in done.said:
+        yield f"status {done.returncode}: {done.said}"
+
+
 def check_compared(box):
     """What all ranks did: lanes, trace and the file of the run."""
     box.empty_drives()
@@ -217,6 +224,8 @@ def tests(box):
     yield "ranks: owners", check_ranks(box, ["-s", "zero-offload"])
     yield "ranks: owners on drives", check_ranks(box, [*DRIVES, "--commit", "none", "--partition",
                                                        "owner"])
+    box.write("cut.bin", b"cut")
+    yield "ranks: wrong input", check_ranks_refused(box)
     yield "ranks: compared", check_compared(box)
     yield "checkpoints over ranks", check_checkpoint(
         box, GPT2, [(device, (2, ["-s", "zero2"]), False),

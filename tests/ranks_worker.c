@@ -17,7 +17,7 @@ give_up(struct mw_ranks *ranks, GError *error)
 {
     fprintf(stderr, "worker: %s\n", error->message);
     g_error_free(error);
-    mw_ranks_abort(ranks);
+    mw_ranks_abort(ranks, 1);
     return 1;
 }
 
@@ -27,7 +27,7 @@ finish(struct mw_ranks *ranks, bool good)
     if (good)
         mw_ranks_leave(ranks);
     else
-        mw_ranks_abort(ranks);
+        mw_ranks_abort(ranks, 1);
     return !good;
 }
 

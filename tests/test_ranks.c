@@ -110,7 +110,7 @@ test_alone_is_rank_0(void)
     g_assert_cmpint(mw_ranks_index(ranks), ==, 0);
     g_assert_cmpint(mw_ranks_node_count(ranks), ==, 1);
     g_assert_cmpint(mw_ranks_node_index(ranks), ==, 0);
-    mw_ranks_abort(ranks);
+    mw_ranks_abort(ranks, 1);
     mw_ranks_leave(NULL);
 }
 

@@ -33,7 +33,7 @@ trainer_worker_fail(struct mw_ranks *ranks, const char *format, ...)
     g_autofree char *text = g_strdup_vprintf(format, arguments);
     va_end(arguments);
     fprintf(stderr, "worker: rank %d: %s\n", mw_ranks_index(ranks), text);
-    mw_ranks_abort(ranks);
+    mw_ranks_abort(ranks, 1);
     exit(1);
 }
 

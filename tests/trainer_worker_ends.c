@@ -16,7 +16,7 @@ trainer_worker_give_up(struct mw_ranks *ranks, const char *name, GError *error)
 {
     fprintf(stderr, "worker: %s: %s\n", name, error->message);
     g_error_free(error);
-    mw_ranks_abort(ranks);
+    mw_ranks_abort(ranks, 1);
     return 1;
 }
 

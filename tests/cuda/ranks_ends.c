@@ -125,6 +125,6 @@ ranks_end(const char *name, const char *directory)
     if (trained_train(&what, &course, &trained, &error))
         return 0;
     fprintf(stderr, "worker: rank %d: %s\n", mw_ranks_index(what.ranks), error->message);
-    mw_ranks_abort(what.ranks);
+    mw_ranks_abort(what.ranks, 1);
     return 1;
 }

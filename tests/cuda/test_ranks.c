@@ -40,7 +40,7 @@ static void
 fail(struct mw_ranks *ranks, const char *what, const char *why)
 {
     fprintf(stderr, "worker: rank %d: %s: %s\n", mw_ranks_index(ranks), what, why);
-    mw_ranks_abort(ranks);
+    mw_ranks_abort(ranks, 1);
     exit(1);
 }
 
