@@ -84,7 +84,9 @@ make_folder_of(const char *file, GError **error)
 
     if (!make_folder(folder, error))
         return false;
-    if (!access(folder, W_OK))
+    if (g_file_test(file, G_FILE_TEST_IS_DIR))
+        errno = EISDIR;
+    else if (!access(folder, W_OK))
         return true;
     mw_file_set_error(error, file, errno);
     return false;

@@ -41,10 +41,11 @@ struct cli_request {
 };
 
 /* Parses the options of `verb` (plan, simulate, run, compare), and `more` (may be NULL), and lets `answer`
- * answer, unless help was asked for.  An error is one line on standard error.  Returns the exit
+ * answer, unless help was asked for.  `check` (may be NULL) looks at what `more` said before this
+ * machine is measured.  An error is one line on standard error.  Returns the exit
  * status. */
-int cli_request_run(const char *verb, const GOptionEntry *more, int argc, char **argv,
-                    int (*answer)(const struct cli_request *request));
+int cli_request_run(const char *verb, const GOptionEntry *more, bool (*check)(GError **error),
+                    int argc, char **argv, int (*answer)(const struct cli_request *request));
 
 /* Whatever was printed reaches standard output, or CLI_FAILED with a line that says so. */
 int cli_flush(void);

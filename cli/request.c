@@ -1,6 +1,8 @@
 /* What plan and simulate ask for, from words to models, profiles and settings. */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/calibrate.h"
 #include "cli/cli.h"
@@ -97,6 +99,15 @@ check_names(const struct cli_request *request, GError **error)
     if (!request->model_name && !request->plan_file)
         return mw_refuse(error, "-m MODEL is missing; `memwall list models` names the presets");
     return true;
+}
+
+static bool
+check_plan_there(const struct cli_request *request, GError **error)
+{
+    if (!request->plan_file || !access(request->plan_file, R_OK))
+        return true;
+    g_set_error(error, MW_ERROR, MW_ERROR_IO, "%s: %s", request->plan_file, g_strerror(errno));
+    return false;
 }
 
 /* Left out, the hardware is `here`: this machine, measured first if it never was. */
@@ -219,6 +230,9 @@ check_paths(const struct cli_request *request, GError **error)
                  {"--trace", request->trace},
                  {"--plot", request->plot}};
 
+    for (size_t i = 0; i < G_N_ELEMENTS(files); i++)
+        if (files[i].path && !*files[i].path)
+            return mw_refuse(error, "%s: a file's name is missing", files[i].option);
     for (size_t i = 0; i < G_N_ELEMENTS(files); i++)
         for (size_t j = 0; j < i; j++)
             if (files[i].path && !g_strcmp0(files[i].path, files[j].path))
@@ -367,12 +381,13 @@ parse_words(struct cli_request *request, struct words *words, const char *verb,
 
 static bool
 fill_request(struct cli_request *request, const struct words *words, const char *verb,
-             GError **error)
+             bool (*check)(GError **error), GError **error)
 {
     if (request->plan_file && !check_plan_file(request, words, error))
         return false;
     if (!check_names(request, error) ||
         (!request->plan_file && !mw_model_load(request->model_name, &request->model, error)) ||
+        !check_plan_there(request, error) || (check && !check(error)) ||
         !find_hardware(request, error) ||
         !load_profile(request, words->sets, words->outlook, error))
         return false;
@@ -380,15 +395,15 @@ fill_request(struct cli_request *request, const struct words *words, const char 
 }
 
 static int
-parse(struct cli_request *request, const char *verb, const GOptionEntry *more, int argc, char **argv,
-      gboolean *done)
+parse(struct cli_request *request, const char *verb, const GOptionEntry *more,
+      bool (*check)(GError **error), int argc, char **argv, gboolean *done)
 {
     g_autoptr(GError) error = NULL;
     struct words words = {0};
     bool good = parse_words(request, &words, verb, more, argc, argv, &error);
 
     *done = words.help;
-    good = good && (words.help || fill_request(request, &words, verb, &error));
+    good = good && (words.help || fill_request(request, &words, verb, check, &error));
     words_clear(&words);
     if (!good)
         return cli_fail(error);
@@ -411,12 +426,12 @@ clear(struct cli_request *request)
 }
 
 int
-cli_request_run(const char *verb, const GOptionEntry *more, int argc, char **argv,
-                int (*answer)(const struct cli_request *request))
+cli_request_run(const char *verb, const GOptionEntry *more, bool (*check)(GError **error), int argc,
+                char **argv, int (*answer)(const struct cli_request *request))
 {
     struct cli_request request = {0};
     gboolean done;
-    int status = parse(&request, verb, more, argc, argv, &done);
+    int status = parse(&request, verb, more, check, argc, argv, &done);
 
     if (status == CLI_DONE && !done)
         status = answer(&request);

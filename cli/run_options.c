@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <math.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/run_backend.h"
 #include "planner/error.h"
@@ -146,6 +147,24 @@ read_loss_scale(struct mw_loss_scaling *scaling, GError **error)
     return false;
 }
 
+/* A variable that is not set makes empty words. */
+static bool
+check_names(GError **error)
+{
+    const struct {
+        const char *option, *path;
+    } names[] = {{"--data", data_path}, {"--weights", weights_path}, {"--from", from_path},
+                 {"--save", save_path}, {"--log", log_path}, {"--save-timeline", timeline_path}};
+
+    for (size_t i = 0; i < G_N_ELEMENTS(names); i++)
+        if (names[i].path && !*names[i].path)
+            return mw_refuse(error, "%s: a file's name is missing", names[i].option);
+    for (char **directory = nvme_directories; directory && *directory; directory++)
+        if (!**directory)
+            return mw_refuse(error, "--nvme: a directory's name is missing");
+    return true;
+}
+
 bool
 cli_run_options_read(struct cli_run_options *options, GError **error)
 {
@@ -155,9 +174,15 @@ cli_run_options_read(struct cli_run_options *options, GError **error)
     for (int i = 0; i < NUMBERS; i++)
         if (!read_number(i, &v[i], error))
             return false;
+    if (!check_names(error))
+        return false;
     if (!data_path) {
         g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
                     "--data FILE is missing: tokens (.bin) or UTF-8 text to train on");
+        return false;
+    }
+    if (access(data_path, R_OK)) {
+        g_set_error(error, MW_ERROR, MW_ERROR_IO, "%s: %s", data_path, g_strerror(errno));
         return false;
     }
     options->steps = v[STEPS];
@@ -174,13 +199,13 @@ cli_run_options_read(struct cli_run_options *options, GError **error)
     options->optimizer = (struct mw_optimizer){v[BETA1], v[BETA2], v[EPSILON], v[DECAY], v[CLIP]};
     options->device_threads = v[DEVICE_THREADS];
     options->host_threads = v[HOST_THREADS];
-    options->data = g_steal_pointer(&data_path);
-    options->weights = g_steal_pointer(&weights_path);
-    options->log = g_steal_pointer(&log_path);
-    options->from = g_steal_pointer(&from_path);
-    options->save = g_steal_pointer(&save_path);
-    options->save_timeline = g_steal_pointer(&timeline_path);
-    options->nvme = g_steal_pointer(&nvme_directories);
+    options->data = g_strdup(data_path);
+    options->weights = g_strdup(weights_path);
+    options->log = g_strdup(log_path);
+    options->from = g_strdup(from_path);
+    options->save = g_strdup(save_path);
+    options->save_timeline = g_strdup(timeline_path);
+    options->nvme = g_strdupv(nvme_directories);
     return cli_limits_parse(&options->limits, limits, error) &&
            cli_run_backend_read(backend_name, &options->backend, error) &&
            read_loss_scale(&options->loss_scaling, error) &&

@@ -98,7 +98,7 @@ answer(const struct cli_request *request)
 static int
 run(int argc, char **argv)
 {
-    return cli_request_run("plan", NULL, argc, argv, answer);
+    return cli_request_run("plan", NULL, NULL, argc, argv, answer);
 }
 
 const struct cli_verb cli_verb_plan = {

@@ -244,10 +244,20 @@ answer(const struct cli_request *request)
     return status;
 }
 
+static bool
+check(GError **error)
+{
+    struct cli_run_options options;
+    bool good = cli_run_options_read(&options, error);
+
+    cli_run_options_clear(&options);
+    return good;
+}
+
 static int
 run(int argc, char **argv)
 {
-    return cli_request_run("run", cli_run_entries(), argc, argv, answer);
+    return cli_request_run("run", cli_run_entries(), check, argc, argv, answer);
 }
 
 const struct cli_verb cli_verb_run = {"run", "train by the plan on this machine", run};

@@ -367,6 +367,9 @@ WRONG = {
     "--data empty.txt": (2, ["empty.txt", "25"]),
     "--data short.txt": (2, ["short.txt", "25"]),
     "--data latin.txt": (2, ["latin.txt", "byte 3", "UTF-8"]),
+    "--data=": (2, ["--data: "]),
+    "--nvme drive --nvme=": (2, ["--nvme: "]),
+    "--trace=": (2, ["--trace: "]),
     "--data none.txt": (1, ["none.txt"]),
     "--data cut.bin": (2, ["cut.bin", "2001", "cut short"]),
     "--data stub.bin": (2, ["stub.bin", "cut short"]),
@@ -440,6 +443,10 @@ def check_wrong(done, status, words):
 def check_no_data(box):
     words = SMALL[:SMALL.index("--data")]
     yield from check_wrong(box.run(*words, "-s", "zero3"), 2, ["--data"])
+    # Without -H the machine is measured, but not for a run that cannot be.
+    yield from check_wrong(box.run(*words[:2]), 2, ["--data"])
+    yield from check_wrong(box.run(*words[:2], "--data", "none.txt"), 1, ["none.txt"])
+    yield from check_wrong(box.run("none.txt", verb="compare"), 1, ["none.txt"])
 
 
 def check_memory(box):
