@@ -62,6 +62,8 @@ static const struct {
     size_t offset;
     const char *how;
 } apart[] = {
+    {AT(operator_bytes_per_s),
+     "a GPT-2 layer's norms, activations, sums and biases, by the planner's bytes, less launches"},
     {AT(copy_share), "matrix products beside copies of pinned memory, each way"},
     {AT(fabric_bytes_per_s), "all-gathers and reduce-scatters of 64 KiB to 256 MiB: the slope"},
     {AT(fabric_latency_s), "an all-gather of few bytes, for each other rank"},

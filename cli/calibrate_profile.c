@@ -145,8 +145,10 @@ add_curve(struct writer *w)
         }
         g_string_append(w->text, "\n");
         add_source(w, keys[end],
-                   "squares and oblongs, forward and both gradients: median, and 10th and 90th "
-                   "percentile");
+                   m->apart ? "squares and oblongs, forward and both gradients, less launch_us: "
+                              "median, and 10th and 90th percentile"
+                            : "squares and oblongs, forward and both gradients: median, and 10th "
+                              "and 90th percentile");
     }
 }
 
@@ -165,7 +167,9 @@ add_attention(struct writer *w)
             w->text, "%s %.4g", i ? ";" : "",
             within("gpu", "attention_tflops", m->attention_flops[i].typical * 1e-12));
     g_string_append(w->text, "\n");
-    add_source(w, "attention_tflops", "heads of 64, twice forward and backward: median");
+    add_source(w, "attention_tflops",
+               m->apart ? "heads of 64, twice forward and backward, less launches and bytes: median"
+                        : "heads of 64, twice forward and backward: median");
 }
 
 static double

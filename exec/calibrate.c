@@ -99,12 +99,12 @@ mw_calibrate_take(const struct mw_arena *arena, int64_t *at, int64_t bytes)
 static bool
 measure(struct mw_calibrator *c, struct mw_calibration *out, GError **error)
 {
-    return mw_calibrate_open_drives(c, out, error) && mw_calibrate_open_device(c, out, error) && mw_calibrate_matmul(c, out, error) &&
-           mw_calibrate_attention(c, out, error) && mw_calibrate_layer(c, out, error) &&
-           mw_calibrate_memory(c, out, error) && mw_calibrate_copies(c, out, error) &&
-           mw_calibrate_drives(c, out, error) && mw_calibrate_shares(c, out, error) &&
-           mw_calibrate_collectives(c, out, error) && works_are_good(c, error) &&
-           mw_calibrate_device_room(c, out, error) && mw_calibrate_unite(c, out, error);
+    return mw_calibrate_open_drives(c, out, error) && mw_calibrate_open_device(c, out, error) &&
+           mw_calibrate_matmul(c, out, error) && mw_calibrate_attention(c, out, error) &&
+           mw_calibrate_layer(c, out, error) && mw_calibrate_memory(c, out, error) &&
+           mw_calibrate_copies(c, out, error) && mw_calibrate_drives(c, out, error) &&
+           mw_calibrate_shares(c, out, error) && mw_calibrate_collectives(c, out, error) &&
+           works_are_good(c, error) && mw_calibrate_device_room(c, out, error);
 }
 
 bool
@@ -127,6 +127,10 @@ mw_calibrate(const struct mw_calibration_options *options, struct mw_calibration
     mw_calibrate_enter(&c);
     out->ranks = mw_calibrate_ranks(&c);
     bool good = measure(&c, out, error);
+    if (good) {
+        mw_calibrate_net(&c, out);
+        good = mw_calibrate_unite(&c, out, error);
+    }
     mw_calibrate_close_drives(&c);
     mw_calibrate_close_device(&c);
     g_clear_error(&c.error);

@@ -191,5 +191,10 @@ bool mw_calibrate_shares(struct mw_calibrator *c, struct mw_calibration *out, GE
 /* Memory-bound operators of one layer over `rows` tokens of `columns`, forward twice (recompute)
  * and backward; returns their bytes as the planner counts them. */
 double mw_calibrate_layer_passes(struct mw_calibrator *c, int64_t rows, int64_t columns);
+double mw_calibrate_layer_bytes(int64_t rows, int64_t columns);
+
+/* Of a device that is apart: rates without what the planner counts beside them, when all is
+ * measured. */
+void mw_calibrate_net(const struct mw_calibrator *c, struct mw_calibration *out);
 
 #endif

@@ -110,6 +110,12 @@ backward_passes(const struct layer *l)
 #define BACKWARD_TENSORS 33.0
 
 double
+mw_calibrate_layer_bytes(int64_t rows, int64_t columns)
+{
+    return (2 * FORWARD_TENSORS + BACKWARD_TENSORS) * 2 * (double)rows * (double)columns;
+}
+
+double
 mw_calibrate_layer_passes(struct mw_calibrator *c, int64_t rows, int64_t columns)
 {
     struct layer l = layer_at(c, rows, columns);
@@ -117,7 +123,7 @@ mw_calibrate_layer_passes(struct mw_calibrator *c, int64_t rows, int64_t columns
     forward_passes(&l);
     forward_passes(&l);
     backward_passes(&l);
-    return (2 * FORWARD_TENSORS + BACKWARD_TENSORS) * 2 * (double)rows * (double)columns;
+    return mw_calibrate_layer_bytes(rows, columns);
 }
 
 /* --- all of it -----------------------------------------------------------------------------------
