@@ -20,19 +20,13 @@ const struct ranks_end ranks_ends[] = {
     {"few-gpus", "GPUs: 2 ranks of this machine, 1 GPU: one rank has one GPU", NULL},
     {"one-gpu", "GPUs: 2 ranks of a machine, 1 GPU: ranks 0 and 1 have the same one (0000:00:00.0)",
      NULL},
-    {"no-nccl", "several ranks on GPUs need NCCL: GPUs: libnccl.so.2: cannot open", NULL},
-    {"old-nccl", "NCCL, which several ranks need, is 2.10.3, the oldest that will do is 2.14",
-     NULL},
-    {"id", GPU "ncclGetUniqueId: unhandled system error", NULL},
     {"init", GPU "ncclCommInitRankConfig: unhandled system error", NULL},
     {"init-later", GPU "ncclCommInitRankConfig: remote process exited", BEHIND},
     {"init-killed", GPU "ncclCommInitRankConfig: rank 1 (process ", " has ended"},
     {"call", GPU "ncclReduceScatter: unhandled system error", BEHIND},
-    {"group", GPU "ncclGroupEnd: unhandled system error", BEHIND},
     {"broken", GPU "nccl", ": remote process exited or there was a network error" BEHIND},
     {"killed", GPU "nccl", ": rank 1 (process "},
     {"lost", "an illegal memory access was encountered", NULL},
-    {"without-data", "no more data", NULL},
     {0},
 };
 
@@ -50,51 +44,40 @@ kill_last(const struct trained_case *what, int64_t step, GError **error)
     return true;
 }
 
-static bool
-fail_last(const struct trained_case *what, int64_t step, GError **error)
-{
-    if (step < 2 || !is_last(what->ranks))
-        return true;
-    g_set_error_literal(error, 1, 1, "no more data");
-    return false;
-}
+/* Of one rank's calls of NCCL. */
+static const struct fault {
+    const char *name;
+    int rank;
+    const char *call;
+    int count;
+    enum fake_nccl_fate fate;
+    int result;
+} faults[] = {
+    {"init", 0, "ncclCommInitRankConfig", 1, FAKE_NCCL_FAILS, ncclSystemError},
+    {"init-later", 0, "ncclCommInitRankConfig", 1, FAKE_NCCL_BREAKS, ncclRemoteError},
+    {"init-killed", 1, "ncclCommInitRankConfig", 1, FAKE_NCCL_KILLS, SIGKILL},
+    {"call", 0, "ncclReduceScatter", 7, FAKE_NCCL_FAILS, ncclSystemError},
+    {"broken", 0, "ncclAllGather", 20, FAKE_NCCL_BREAKS, ncclRemoteError},
+};
 
-/* Something of one rank, the first one unless it says so. */
 static void
 spoil(const char *name, const struct mw_ranks *ranks, struct trained_case *what)
 {
-    bool first = !mw_ranks_index(ranks);
+    int rank = mw_ranks_index(ranks);
 
-    if (!strcmp(name, "few-gpus")) {
-        fake_machine.gpus = 1;
-    } else if (!strcmp(name, "one-gpu")) {
-        fake_machine.gpus = 1;
-        g_setenv("CUDA_VISIBLE_DEVICES", "0", TRUE);
-    } else if (!strcmp(name, "no-nccl")) {
-        fake_nccl.missing = first;
-    } else if (!strcmp(name, "old-nccl")) {
-        fake_nccl.version = 21003;
-    } else if (!strcmp(name, "id") && first) {
-        fake_nccl_fail("ncclGetUniqueId", 1, FAKE_NCCL_FAILS, ncclSystemError);
-    } else if (!strcmp(name, "init") && first) {
-        fake_nccl_fail("ncclCommInitRankConfig", 1, FAKE_NCCL_FAILS, ncclSystemError);
-    } else if (!strcmp(name, "init-later") && first) {
-        fake_nccl_fail("ncclCommInitRankConfig", 1, FAKE_NCCL_BREAKS, ncclRemoteError);
-    } else if (!strcmp(name, "init-killed") && !first) {
-        fake_nccl_fail("ncclCommInitRankConfig", 1, FAKE_NCCL_KILLS, SIGKILL);
-    } else if (!strcmp(name, "call") && first) {
-        fake_nccl_fail("ncclReduceScatter", 7, FAKE_NCCL_FAILS, ncclSystemError);
-    } else if (!strcmp(name, "group") && first) {
-        fake_nccl_fail("ncclGroupEnd", 50, FAKE_NCCL_FAILS, ncclSystemError);
-    } else if (!strcmp(name, "broken") && first) {
-        fake_nccl_fail("ncclAllGather", 20, FAKE_NCCL_BREAKS, ncclRemoteError);
-    } else if (!strcmp(name, "lost") && first) {
-        fake_fail("cudaMemcpyAsync", 100, ILLEGAL_ADDRESS);
-    } else if (!strcmp(name, "killed")) {
-        what->before_batch = kill_last;
-    } else if (!strcmp(name, "without-data")) {
-        what->before_batch = fail_last;
+    for (size_t i = 0; i < G_N_ELEMENTS(faults); i++) {
+        const struct fault *it = &faults[i];
+        if (!strcmp(it->name, name) && it->rank == rank)
+            fake_nccl_fail(it->call, it->count, it->fate, it->result);
     }
+    if (!strcmp(name, "one-gpu"))
+        g_setenv("CUDA_VISIBLE_DEVICES", "0", TRUE);
+    if (!strcmp(name, "one-gpu") || !strcmp(name, "few-gpus"))
+        fake_machine.gpus = 1;
+    if (!strcmp(name, "lost") && rank == 0)
+        fake_fail("cudaMemcpyAsync", 100, ILLEGAL_ADDRESS);
+    if (!strcmp(name, "killed"))
+        what->before_batch = kill_last;
 }
 
 int
