@@ -61,8 +61,15 @@ lock(void)
 static void
 unlock(void)
 {
-    pthread_cond_broadcast(&fake.changed);
     pthread_mutex_unlock(&fake.mutex);
+}
+
+/* The same, of what somebody may wait for. */
+static void
+tell(void)
+{
+    pthread_cond_broadcast(&fake.changed);
+    unlock();
 }
 
 static int64_t
@@ -361,7 +368,7 @@ finish(cudaStream_t stream, struct task *task)
         task->records->at_ns = clock_ns();
     }
     stream->done++;
-    unlock();
+    tell();
     g_free(task);
 }
 
@@ -415,7 +422,7 @@ cudaStreamDestroy(cudaStream_t stream)
     lock();
     stream->over = true;
     g_ptr_array_remove(fake.streams, stream);
-    unlock();
+    tell();
     pthread_join(stream->thread, NULL);
     g_free(stream);
     return cudaSuccess;
@@ -467,7 +474,7 @@ fake_push(void *to, void (*run)(void *data), void *data)
     }
     lock();
     push(stream, &task);
-    unlock();
+    tell();
 }
 
 static void
@@ -475,7 +482,7 @@ set_held(bool held)
 {
     lock();
     fake.held = held;
-    unlock();
+    tell();
 }
 
 void
@@ -515,7 +522,7 @@ cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
     lock();
     struct task task = {.records = event, .times = ++event->recorded};
     push(stream, &task);
-    unlock();
+    tell();
     return cudaSuccess;
 }
 
@@ -528,7 +535,7 @@ cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags)
     lock();
     struct task task = {.waits = event, .times = event->recorded};
     push(stream, &task);
-    unlock();
+    tell();
     return cudaSuccess;
 }
 
