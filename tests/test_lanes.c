@@ -348,6 +348,55 @@ test_windows(void)
     check_window(WIDE_WINDOW_BYTES, WIDE_WINDOW_BYTES / WIDE_BYTES);
 }
 
+/* Two reads under way, of which the second is through first; what depends on that waits for both. */
+static enum mw_exec_outcome
+end_backwards(void *context, struct mw_lanes *lanes, uint32_t op, uint32_t step, GError **error)
+{
+    if (op == 2)
+        return MW_EXEC_DONE;
+    if (op == 1) {
+        mw_lanes_done(lanes, 1, step);
+        g_usleep(1000);
+        mw_lanes_done(lanes, 0, step);
+    }
+    return MW_EXEC_PENDING;
+}
+
+static bool
+ended_in_order(void *data, uint32_t step, const struct mw_timeline *timeline, GError **error)
+{
+    const struct mw_timeline_row *rows = timeline->rows;
+
+    g_assert_cmpint(rows[0].end_ns - rows[0].start_ns, >=, 1000000);
+    g_assert_cmpint(rows[1].start_ns, ==, rows[0].end_ns);
+    g_assert_cmpint(rows[1].end_ns, ==, rows[0].end_ns);
+    g_assert_cmpint(rows[2].start_ns, >=, rows[0].end_ns);
+    return true;
+}
+
+static void
+test_order_of_ends(void)
+{
+    struct mw_plan *plan = mw_plan_new("two reads and what waits for the second");
+    struct mw_exec_backend run = {.run = end_backwards};
+    char why[200];
+
+    mw_plan_add_lane(plan, (struct mw_lane){0, MW_LANE_NVME_READ, 0, 2, 0});
+    mw_plan_add_lane(plan, (struct mw_lane){0, MW_LANE_HOST, 0, 1, 0});
+    uint32_t work =
+        mw_plan_add_work(plan, (struct mw_work){.kind = MW_OP_COPY, .comm = MW_NONE}, NULL, 0);
+    for (uint32_t i = 0; i < 3; i++)
+        mw_plan_add_op(plan, (struct mw_op){
+                                 .lane = i / 2, .work = work, .layer = -1, .match = MW_NONE});
+    mw_plan_add_dep(plan, 1);
+    if (!mw_plan_check(plan, why, sizeof why))
+        g_error("%s", why);
+    struct mw_lanes *lanes = mw_lanes_new(plan, run, NULL);
+    g_assert_true(mw_lanes_run(lanes, 3, ended_in_order, NULL, NULL));
+    mw_lanes_free(lanes);
+    mw_plan_free(plan);
+}
+
 /* --- what waits for others ------------------------------------------------------------------- */
 
 /* The first op waits until it is told not to, the second fails. */
@@ -695,6 +744,7 @@ main(int argc, char **argv)
     g_test_add_func("/lanes/stopped-by-step", test_stopped_by_step);
     g_test_add_func("/lanes/unchecked", test_unchecked);
     g_test_add_func("/lanes/windows", test_windows);
+    g_test_add_func("/lanes/order-of-ends", test_order_of_ends);
     g_test_add_func("/lanes/stop", test_stop);
     g_test_add_func("/lanes/waited", test_waited);
     return g_test_run();

@@ -122,6 +122,47 @@ test_calls(gconstpointer data)
     trained_clear(&undisturbed);
 }
 
+/* --- a drive that has its queue full ----------------------------------------------------------- */
+
+static void
+hold_from_now(void *data, int64_t first_step)
+{
+    struct mw_faults *faults = data;
+
+    pthread_mutex_lock(&faults->mutex);
+    faults->holding = true;
+    pthread_mutex_unlock(&faults->mutex);
+}
+
+static gpointer
+await_three(void *data)
+{
+    bool held = mw_faults_await_held(data, 3);
+
+    mw_faults_release_all(data);
+    return GINT_TO_POINTER(held);
+}
+
+/* Parameters of a block each: the drive has those of three ops before it has ended any. */
+static void
+test_full_queue(void)
+{
+    struct trained_case what = trained_commits[0];
+    struct trained trained;
+    struct mw_faults faults;
+
+    what.prefetch = 3;
+    mw_faults_init(&faults, MW_FAULT_NONE, 0, 0);
+    struct trained_course course = course_with(&faults, false);
+    course.on_start = hold_from_now;
+    course.data = &faults;
+    GThread *thread = g_thread_new("await", await_three, &faults);
+    trained = trained_well(&what, &course);
+    g_assert_true(GPOINTER_TO_INT(g_thread_join(thread)));
+    trained_clear(&trained);
+    mw_faults_finish(&faults);
+}
+
 /* --- short transfers ------------------------------------------------------------------------- */
 
 /* Every read and write of the drives stops early, again and again: it goes on where it stopped. */
@@ -433,6 +474,7 @@ main(int argc, char **argv)
         add("crashes", what, test_crashes);
         add("without-sync", what, test_without_sync);
     }
+    g_test_add_func("/trainer-faults/full-queue", test_full_queue);
     g_test_add_func("/trainer-faults/vanished-directory", test_vanished_directory);
     int result = g_test_run();
     trained_remove(directory);
