@@ -386,6 +386,7 @@ static const struct trainer_worker_case cases[] = {
     {"llama-tiled", llama_tiled},
     {"delayed", delayed},
     {"overflow", overflow},
+    {"turns", trainer_worker_turns},
     {"resume", resume},
     {"checkpoint", checkpoint},
     {"kills-nvme", killed_on_drives},

@@ -30,6 +30,9 @@ int trainer_worker_resume(struct mw_ranks *ranks, const char *directory);
 int trainer_worker_kills(struct mw_ranks *ranks, const char *directory, bool drives,
                          const char *part);
 
+/* --- trainer_worker_turns.c --- */
+int trainer_worker_turns(struct mw_ranks *ranks);
+
 /* --- trainer_worker_ends.c --- */
 extern const struct trainer_worker_case trainer_worker_ends[]; /* without a name behind the last */
 /* A failure as a program reports it: one line, then all end. */
