@@ -28,7 +28,7 @@ is_first(const struct cli_calibrate_wish *wish)
     return !wish->ranks || mw_ranks_index(wish->ranks) == 0;
 }
 
-/* --- progress --------------------------------------------------------------------------------------- */
+/* --- progress -------------------------------------------------------------------------------- */
 
 /* A terminal has one line, written anew; anything else a line for each part. */
 static bool
@@ -60,7 +60,7 @@ notice(void *data, const char *line)
     cli_say("%s", line);
 }
 
-/* --- places ----------------------------------------------------------------------------------------- */
+/* --- places ---------------------------------------------------------------------------------- */
 
 char *
 cli_here_path(void)
@@ -108,7 +108,7 @@ find_directories(const struct cli_calibrate_wish *wish, GError **error)
     return g_strsplit(cache, "\n", 1);
 }
 
-/* --- the whole -------------------------------------------------------------------------------------- */
+/* --- the whole ------------------------------------------------------------------------------- */
 
 static bool
 measure(const struct cli_calibrate_wish *wish, char **directories, struct mw_calibration *measured,

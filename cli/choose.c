@@ -35,8 +35,7 @@ cli_choice_rate(struct cli_choice *choice)
     return cli_tokens_per_step(choice->sizing) / choice->step_s;
 }
 
-/* --- among the candidates of one strategy -------------------------------------------------------
- */
+/* --- among the candidates of one strategy ---------------------------------------------------- */
 
 static double
 estimated_rate(const struct mw_sizing *sizing)

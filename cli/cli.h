@@ -20,8 +20,8 @@ struct cli_verb {
     int (*run)(int argc, char **argv);
 };
 
-extern const struct cli_verb cli_verb_calibrate, cli_verb_compare, cli_verb_list, cli_verb_plan, cli_verb_run,
-    cli_verb_simulate;
+extern const struct cli_verb cli_verb_calibrate, cli_verb_compare, cli_verb_list, cli_verb_plan,
+    cli_verb_run, cli_verb_simulate;
 
 /* Everything that plan and simulate take.  Strings are owned. */
 struct cli_request {
@@ -40,9 +40,9 @@ struct cli_request {
     char *plan_file; /* simulate PLANFILE, compare RUNFILE */
 };
 
-/* Parses the options of `verb` (plan, simulate, run, compare), and `more` (may be NULL), and lets `answer`
- * answer, unless help was asked for.  `check` (may be NULL) looks at what `more` said before this
- * machine is measured.  An error is one line on standard error.  Returns the exit
+/* Parses the options of `verb` (plan, simulate, run, compare), and `more` (may be NULL), and lets
+ * `answer` answer, unless help was asked for.  `check` (may be NULL) looks at what `more` said
+ * before this machine is measured.  An error is one line on standard error.  Returns the exit
  * status. */
 int cli_request_run(const char *verb, const GOptionEntry *more, bool (*check)(GError **error),
                     int argc, char **argv, int (*answer)(const struct cli_request *request));

@@ -15,7 +15,7 @@ struct cli_measured {
 
 /* Trace and plot, where the request names them; then on standard output JSON where it asks for it,
  * else the table, or of it (`brief`) one line. */
-bool cli_compare_report(const struct cli_request *request, const struct cli_measured *it, bool brief,
-                        GError **error);
+bool cli_compare_report(const struct cli_request *request, const struct cli_measured *it,
+                        bool brief, GError **error);
 
 #endif

@@ -6,8 +6,8 @@
 #include "sim/closed_form.h"
 #include "sim/engine.h"
 
-/* Runs the engine on a checked plan.  It refuses, with `result` empty, a plan that the machine would
- * take decades for, or that needs something that it lacks. */
+/* Runs the engine on a checked plan.  It refuses, with `result` empty, a plan that the machine
+ * would take decades for, or that needs something that it lacks. */
 bool cli_engine(const struct mw_plan *plan, const struct mw_hardware *hardware, bool keep_timeline,
                 struct mw_engine_result *result, GError **error);
 /* Steady step time in seconds, INFINITY where the engine refuses; `uncontended` lifts every channel

@@ -112,8 +112,10 @@ note_idle(const struct mw_settings *asked, const struct mw_sizing *sizing, GPtrA
         bool idle;
         const char *why;
     } settings[] = {
-        {"--prefetch", asked->prefetch > 0 && !fetched, "changes nothing: parameters are not fetched"},
-        {"--param-loads", asked->param_loads > 0 && !fetched, "changes nothing: parameters are not fetched"},
+        {"--prefetch", asked->prefetch > 0 && !fetched,
+         "changes nothing: parameters are not fetched"},
+        {"--param-loads", asked->param_loads > 0 && !fetched,
+         "changes nothing: parameters are not fetched"},
         {"--partition", asked->partition != MW_PARTITION_AUTO && !fetched,
          "changes nothing: parameters are not partitioned"},
         {"--logits-chunks", asked->logits_chunks > 1 && !sizing->logits_bytes,
@@ -182,7 +184,7 @@ fill_rates(const struct cli_request *request, const struct cli_answer *answer,
     r->tokens_per_s = r->tokens_per_step / step_s;
 }
 
-/* What is busiest names the bottleneck: a shared channel says more than the lane that waits on it. */
+/* What is busiest names the bottleneck: a shared channel says more than a lane that waits on it. */
 static void
 fill_bottleneck(const struct mw_plan *plan, const struct mw_engine_result *engine,
                 struct mw_result *r)
@@ -287,8 +289,8 @@ cli_fill_burst_step(const struct mw_plan *plan, const struct mw_hardware *hardwa
     r->first_step_time_s = cli_step_s(plan, &hw, false);
 }
 
-/* With delayed update the steps before --dpu-start update as zero-offload does; with none before it,
- * or no room for such a step, NULL. */
+/* With delayed update the steps before --dpu-start update as zero-offload does; with none before
+ * it, or no room for such a step, NULL. */
 static struct mw_plan *
 plan_undelayed(const struct cli_request *request, const struct cli_answer *answer)
 {

@@ -57,7 +57,7 @@ limit(double *bytes_per_s, double limit)
 }
 
 /* Held back, reads and writes leave each other the drive's time, and what moves leaves the cores
- * to others while it waits.  What a node has is for all its ranks, each with a lane of this rate. */
+ * to others while it waits.  What a node has is for all its ranks, each with such a lane. */
 void
 cli_limits_apply(const struct cli_limits *limits, int ranks, struct mw_hardware *hw)
 {

@@ -63,7 +63,7 @@ paper_flops(const struct mw_model *model, int64_t seq)
     return 8.0 * (double)mw_model_params_paper(model) * (double)seq;
 }
 
-/* --- as a table --------------------------------------------------------------------------------- */
+/* --- as a table ------------------------------------------------------------------------------ */
 
 static void
 print_row(struct mw_grid *grid, const char *name, const struct row *row)
@@ -106,7 +106,7 @@ print_table(const struct mw_model *model, const struct rows *rows)
                            (double)rows->total.recompute_flops));
 }
 
-/* --- as JSON ------------------------------------------------------------------------------------ */
+/* --- as JSON --------------------------------------------------------------------------------- */
 
 static void
 write_row(struct mw_json_writer *json, const char *name, const struct row *row)

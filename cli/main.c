@@ -8,19 +8,22 @@
 #include "config.h"
 #include "planner/error.h"
 
-static const struct cli_verb *const verbs[] = {&cli_verb_list, &cli_verb_plan, &cli_verb_simulate,
-                                               &cli_verb_run, &cli_verb_compare, &cli_verb_calibrate};
+static const struct cli_verb *const verbs[] = {&cli_verb_list,     &cli_verb_plan,
+                                               &cli_verb_simulate, &cli_verb_run,
+                                               &cli_verb_compare,  &cli_verb_calibrate};
 
 static void
 print_help(FILE *out)
 {
-    fprintf(out, "memwall - plan, simulate and run the training of models that do not fit in GPU memory\n\n"
+    fprintf(out, "memwall - plan, simulate and run the training of models that do not fit in GPU "
+                 "memory\n\n"
                  "usage: memwall VERB [OPTION...]\n\n");
     for (size_t i = 0; i < G_N_ELEMENTS(verbs); i++)
         fprintf(out, "  %-10s %s\n", verbs[i]->name, verbs[i]->summary);
     fprintf(out, "\n`memwall VERB --help` explains a verb.  Example:\n"
                  "  memwall simulate -m gpt3-175b -H dgx2 -s zero-infinity-nvme\n\n"
-                 "exit status: 0 done, 1 failed, 2 wrong usage or input, 3 the plan does not fit\n");
+                 "exit status: 0 done, 1 failed, 2 wrong usage or input, 3 the plan does not "
+                 "fit\n");
 }
 
 /* What was typed or read may hold line ends and terminal codes; a message stays one plain line. */
@@ -96,6 +99,7 @@ main(int argc, char **argv)
     for (size_t i = 0; i < G_N_ELEMENTS(verbs); i++)
         if (!strcmp(argv[1], verbs[i]->name))
             return verbs[i]->run(argc - 1, argv + 1);
-    cli_say("unknown verb \"%s\"; try list, plan, simulate, run, compare or calibrate, or --help", argv[1]);
+    cli_say("unknown verb \"%s\"; try list, plan, simulate, run, compare or calibrate, or --help",
+            argv[1]);
     return CLI_USAGE;
 }

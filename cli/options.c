@@ -57,10 +57,11 @@ static const struct option options[] = {
      "gradients (default: with the optimizer state)"},
     {"activation-device", OPTION_PLACEMENT, STATE(MW_STATE_ACTIVATIONS), 0, 0, false, NULL, "WHERE",
      "activation checkpoints"},
-    {"activation-checkpoint-interval", OPTION_INTEGER, FIELD(checkpoint_interval), 0, 1 << 20, false,
-     NULL, "CI", "blocks a checkpoint (default 1; 0: keep all activations)"},
+    {"activation-checkpoint-interval", OPTION_INTEGER, FIELD(checkpoint_interval), 0, 1 << 20,
+     false, NULL, "CI", "blocks a checkpoint (default 1; 0: keep all activations)"},
     {"param-loads", OPTION_INTEGER, FIELD(param_loads), 2, 3, false, NULL, "2|3",
-     "parameter loads a micro-batch: 3 forward, recompute, backward (default); 2 share the last two"},
+     "parameter loads a micro-batch: 3 forward, recompute, backward (default); 2 share the last "
+     "two"},
     {"tiles", OPTION_INTEGER, FIELD(tiles), 1, 4096, true, NULL, "T|auto",
      "memory-centric tiling of the largest operator (default: as few as fit)"},
     {"logits-chunks", OPTION_INTEGER, FIELD(logits_chunks), 1, MW_LOGITS_CHUNKS_MAX, true, NULL,
@@ -116,9 +117,10 @@ parse_number(const struct option *option, const char *text, double *value, GErro
     bool whole = option->kind == OPTION_REAL || *value == floor(*value);
     if (!decimal || *end || errno || !isfinite(*value) || !whole || *value < option->min ||
         *value > option->max) {
-        g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "--%s %s: must be a %s from %.15g to %.15g%s",
-                    option->name, text, option->kind == OPTION_REAL ? "number" : "whole number",
-                    option->min, option->max, option->may_be_auto ? ", or auto" : "");
+        g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
+                    "--%s %s: must be a %s from %.15g to %.15g%s", option->name, text,
+                    option->kind == OPTION_REAL ? "number" : "whole number", option->min,
+                    option->max, option->may_be_auto ? ", or auto" : "");
         return false;
     }
     return true;
@@ -152,8 +154,8 @@ apply_option(const struct option *option, const char *text, struct mw_settings *
         return parse_choice(option, text, settings, error);
     if (option->kind == OPTION_PLACEMENT) {
         g_autofree char *dashed = g_strdup_printf("--%s", option->name);
-        return mw_placement_parse(text, dashed,
-                                  (struct mw_placement *)((char *)settings + option->offset), error);
+        return mw_placement_parse(
+            text, dashed, (struct mw_placement *)((char *)settings + option->offset), error);
     }
     if (option->may_be_auto && !strcmp(text, "auto"))
         return true;

@@ -4,9 +4,9 @@
 
 #include "cli/cli.h"
 
-/* Reads and checks request->plan_file, simulates it on the request's hardware, prints what was asked
- * for.  Says nothing of tokens, FLOP/s or closed forms: a plan does not hold its model.  Returns the
- * exit status. */
+/* Reads and checks request->plan_file, simulates it on the request's hardware, prints what was
+ * asked for.  Says nothing of tokens, FLOP/s or closed forms: a plan does not hold its model.
+ * Returns the exit status. */
 int cli_plan_file(const struct cli_request *request);
 
 /* The answer to a checked plan, which it takes; request->plan_file names it in messages. */

@@ -163,7 +163,7 @@ apply_options(struct cli_request *request, const struct words *words, GError **e
     return true;
 }
 
-/* --- contradictions ------------------------------------------------------------------------------- */
+/* --- contradictions -------------------------------------------------------------------------- */
 
 /* The first of the options that was given, as it is written; NULL if none was. */
 static const char *
@@ -291,7 +291,7 @@ check_plan_file(const struct cli_request *request, const struct words *words, GE
     return check_picture(request, error) && check_paths(request, error);
 }
 
-/* --- the whole ------------------------------------------------------------------------------------ */
+/* --- the whole ------------------------------------------------------------------------------- */
 
 /* What compare takes: its plan is that of the run. */
 static const char *const of_compare[] = {"help", "hardware", "set",  "outlook",
@@ -391,7 +391,8 @@ fill_request(struct cli_request *request, const struct words *words, const char 
         !find_hardware(request, error) ||
         !load_profile(request, words->sets, words->outlook, error))
         return false;
-    return request->plan_file || (apply_options(request, words, error) && check_outputs(request, verb, error));
+    return request->plan_file ||
+           (apply_options(request, words, error) && check_outputs(request, verb, error));
 }
 
 static int

@@ -83,9 +83,9 @@ cli_run_entries(void)
     entries[count++] = (GOptionEntry){"save-timeline", 0, 0, G_OPTION_ARG_FILENAME, &timeline_path,
                                       "write what was measured, for memwall compare", "FILE"};
     entries[count++] = (GOptionEntry){"backend", 0, 0, G_OPTION_ARG_STRING, &backend_name,
-                                      "what computes: cpu, cuda (GPUs), or auto (default): GPUs where "
-                                      "there are any; or null, which computes nothing: what is left is "
-                                      "to order ops and to move bytes", "NAME"};
+                                      "what computes: cpu, cuda (GPUs), or auto (default): GPUs "
+                                      "where there are any; or null, which computes nothing: what "
+                                      "is left is to order ops and to move bytes", "NAME"};
     for (int i = 0; i < NUMBERS; i++)
         entries[count++] = (GOptionEntry){rows[i].name, 0, 0, G_OPTION_ARG_STRING, &numbers[i],
                                           rows[i].help, "N"};

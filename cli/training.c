@@ -43,7 +43,7 @@ learning_rate(void *data, int64_t step)
     return mw_lr_at(&((struct cli_training *)data)->options.schedule, step);
 }
 
-/* --- what the trainer is given ----------------------------------------------------------------- */
+/* --- what the trainer is given --------------------------------------------------------------- */
 
 /* What a plan may ask for that is simulated alone. */
 static bool
@@ -137,7 +137,8 @@ has_memory(const struct cli_training *run)
     const int64_t *peaks = run->answer->plan->peak_bytes;
     const struct mw_backend *backend = run->options.backend;
     int64_t own = backend->apart ? peaks[MW_TIER_GPU] : 0;
-    int64_t need = (peaks[MW_TIER_GPU] - own + peaks[MW_TIER_CPU]) * mw_ranks_node_count(run->ranks);
+    int64_t need =
+        (peaks[MW_TIER_GPU] - own + peaks[MW_TIER_CPU]) * mw_ranks_node_count(run->ranks);
     struct mw_memory_room room;
     struct mw_backend_device device;
 
@@ -278,7 +279,8 @@ say_notices(const struct cli_training *run)
 
     if (line)
         cli_say("%s", line);
-    for (int i = 0; mw_ranks_index(run->ranks) == 0 && (line = mw_trainer_lack(run->trainer, i)); i++)
+    for (int i = 0; mw_ranks_index(run->ranks) == 0 && (line = mw_trainer_lack(run->trainer, i));
+         i++)
         cli_say("%s", line);
 }
 
@@ -349,7 +351,7 @@ cli_training_save(struct cli_training *run, GError **error)
     return !options.path || mw_checkpoint_save(run->trainer, &options, error);
 }
 
-/* --- life ---------------------------------------------------------------------------------------- */
+/* --- life ------------------------------------------------------------------------------------ */
 
 bool
 cli_training_open(struct cli_training *run, GError **error)
@@ -357,7 +359,8 @@ cli_training_open(struct cli_training *run, GError **error)
     const struct cli_request *request = run->request;
 
     return mw_decoder_read(&request->model, request->model_name, &run->decoder, error) &&
-           check_start(&run->options, error) && check_settings(&run->answer->sizing->settings, error) && find_drives(run, error) &&
+           check_start(&run->options, error) &&
+           check_settings(&run->answer->sizing->settings, error) && find_drives(run, error) &&
            open_data(run, error);
 }
 

@@ -1,4 +1,5 @@
-/* `memwall list models|hwprofiles|strategies|devices`: a table, or an array with --json; or one of them. */
+/* `memwall list models|hwprofiles|strategies|devices`: a table, or an array with --json; or one of
+ * them. */
 #include <stdio.h>
 #include <string.h>
 
@@ -165,7 +166,8 @@ run(int argc, char **argv)
         return cli_list_model(argv[2], as_json);
     bool help = !strcmp(what, "--help") || !strcmp(what, "-h");
     fprintf(help ? stdout : stderr,
-            "usage: memwall list models [NAME] | hwprofiles [NAME] | strategies | devices  [--json]\n");
+            "usage: memwall list models [NAME] | hwprofiles [NAME] | strategies | devices  "
+            "[--json]\n");
     return help ? cli_flush() : CLI_USAGE;
 }
 

@@ -18,7 +18,7 @@ struct run {
     struct cli_run_report *report;
 };
 
-/* --- steps ---------------------------------------------------------------------------------------- */
+/* --- steps ----------------------------------------------------------------------------------- */
 
 static bool
 on_step(void *data, const struct mw_trainer_step *step, GError **error)
@@ -62,7 +62,7 @@ open_log(struct run *run, GError **error)
     return run->log != NULL;
 }
 
-/* --- before the first ------------------------------------------------------------------------------ */
+/* --- before the first ------------------------------------------------------------------------ */
 
 /* More ranks than a machine has devices share it: each has its part of memory and cores, and what
  * they send each other is copied. */
@@ -132,7 +132,7 @@ stem_of(const struct cli_training *training)
                : g_strdup(base);
 }
 
-/* --- the whole ----------------------------------------------------------------------------------- */
+/* --- the whole ------------------------------------------------------------------------------- */
 
 static bool
 say_done(const struct run *run, GError **error)

@@ -48,8 +48,8 @@ struct mw_backend {
     bool apart; /* its memory is not the host's: nothing but the functions below reaches it */
     const struct mw_cpu_kernels *host; /* passes of the host's lanes; NULL: the cores' own */
 
-    /* How many of its devices this machine has; -1 with an error: why it cannot use any.  NULL, both:
-     * it has none. */
+    /* How many of its devices this machine has; -1 with an error: why it cannot use any.  NULL,
+     * both: it has none. */
     int (*devices)(GError **error);
     bool (*describe)(int index, struct mw_backend_device *device, GError **error);
 

@@ -85,14 +85,14 @@ struct mw_calibration {
     int ranks;
     int cores; /* of a rank's team */
     double cores_had; /* part of the cores that products had; well below 1: others are busy */
-    int64_t memory_bytes; /* what a run may take of the host's, devices included that are not apart */
+    int64_t memory_bytes; /* what a run may take of the host's, devices included but those apart */
     int points;
     double dim[MW_MATMUL_POINTS_MAX]; /* cube root of m * n * k */
     struct mw_measure matmul_flops[MW_MATMUL_POINTS_MAX];
     int attention_points;
     double attention_dim[MW_MATMUL_POINTS_MAX]; /* cube root of seq * seq * head_dim */
     struct mw_measure attention_flops[MW_MATMUL_POINTS_MAX]; /* counted whole */
-    struct mw_measure layer_flops; /* a GPT-2 layer, forward and backward, attention counted whole */
+    struct mw_measure layer_flops; /* a GPT-2 layer, both ways, attention counted whole */
     struct mw_measure device_bytes_per_s;   /* update and loss, by the planner's bytes */
     struct mw_measure operator_bytes_per_s; /* a layer's memory-bound operators, likewise */
     struct mw_measure launch_s;
@@ -103,7 +103,7 @@ struct mw_calibration {
     struct mw_measure norm_bytes_per_s; /* likewise, of gradients */
     struct mw_measure copy_duplex; /* of devices that are apart: both ways at once, 1 to 2 */
     struct mw_measure host_share, copy_share, nvme_share; /* of the cores, beside products */
-    struct mw_measure fabric_bytes_per_s, fabric_latency_s; /* of several ranks, docs/MODEL.md 7.5 */
+    struct mw_measure fabric_bytes_per_s, fabric_latency_s; /* of several ranks, MODEL.md 7.5 */
     struct mw_measure collective_share;
     /* Of devices that are apart, several ranks: what a rank passes on a second, by the bytes of all
      * ranks' shards. */

@@ -51,7 +51,8 @@ find_room(struct mw_calibrator *c, struct mw_calibration_drives *drives, GError 
     return true;
 }
 
-/* Half of what is free at most, for all ranks.  Too little is for the tier to refuse, with its numbers. */
+/* Half of what is free at most, for all ranks.  Too little is for the tier to refuse, with its
+ * numbers. */
 static int64_t
 file_bytes(const struct mw_calibrator *c, const struct mw_calibration_drives *drives)
 {

@@ -34,7 +34,7 @@ mw_calibrate_move(void *data)
     return (double)bytes;
 }
 
-/* --- a direction: latency and rate ----------------------------------------------------------------- */
+/* --- a direction: latency and rate ----------------------------------------------------------- */
 
 /* Seconds of a request of each size, by itself. */
 static bool
@@ -73,7 +73,7 @@ measure_direction(struct mw_calibrator *c, enum mw_nvme_direction direction,
     return true;
 }
 
-/* --- both at once ----------------------------------------------------------------------------------- */
+/* --- both at once ---------------------------------------------------------------------------- */
 
 static bool
 measure_duplex(struct mw_calibrator *c, struct mw_calibration_drives *drives, GError **error)
@@ -120,7 +120,7 @@ mw_calibrate_transfers(struct mw_calibrator *c, struct mw_calibration *out, GErr
            measure_duplex(c, d, error);
 }
 
-/* --- until the rate settles ------------------------------------------------------------------------- */
+/* --- until the rate settles ------------------------------------------------------------------ */
 
 bool
 mw_calibrate_sustained(struct mw_calibrator *c, struct mw_calibration *out, GError **error)

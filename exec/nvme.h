@@ -63,7 +63,8 @@ int mw_nvme_drive_count(const struct mw_nvme *nvme);
 /* The strings live as long as the tier. */
 struct mw_nvme_drive mw_nvme_drive(const struct mw_nvme *nvme, int drive);
 /* For messages: the files that have a range of the logical space, each with the offset of the
- * first byte that it has of it: "a/memwall-1of2.data at 8192, b/memwall-2of2.data at 0".  g_free. */
+ * first byte that it has of it: "a/memwall-1of2.data at 8192, b/memwall-2of2.data at 0".  g_free
+ * it. */
 char *mw_nvme_where(const struct mw_nvme *nvme, int64_t offset_bytes, int64_t bytes);
 
 enum mw_nvme_direction { MW_NVME_READ, MW_NVME_WRITE, MW_NVME_DIRECTIONS };

@@ -31,7 +31,7 @@ struct mw_ranks;
  * should end, with status 1 so that the launcher ends the others. */
 struct mw_ranks *mw_ranks_join(int lanes, int64_t scratch_bytes, GError **error);
 /* After a failure elsewhere in this rank: calls that wait for other ranks return false within
- * milliseconds, and so do later ones.  mw_ranks_abort is to follow.  Any thread.  NULL is allowed. */
+ * milliseconds, as do later ones.  mw_ranks_abort is to follow.  Any thread.  NULL is allowed. */
 void mw_ranks_cancel(struct mw_ranks *ranks);
 /* Whether calls that wait for other ranks fail from now on, because one has ended or this one was
  * cancelled; *error says why.  Any thread. */
@@ -47,8 +47,8 @@ int mw_ranks_index(const struct mw_ranks *ranks);
 /* Among the ranks of this machine. */
 int mw_ranks_node_count(const struct mw_ranks *ranks);
 int mw_ranks_node_index(const struct mw_ranks *ranks);
-/* Cores for each team of threads of this rank: those that it may use, shared with the machine's other
- * ranks where the launcher has not done so; at least 1. */
+/* Cores for each team of threads of this rank: those that it may use, shared with the machine's
+ * other ranks where the launcher has not done so; at least 1. */
 int mw_ranks_cores(const struct mw_ranks *ranks);
 /* A line for the user if the launcher keeps cores from this machine's ranks; or NULL. */
 const char *mw_ranks_notice(const struct mw_ranks *ranks);
@@ -93,8 +93,8 @@ bool mw_ranks_all_reduce_fp64(struct mw_ranks *ranks, int lane, double *data, in
 bool mw_ranks_broadcast(struct mw_ranks *ranks, int lane, void *data, int64_t bytes, int root,
                         GError **error);
 
-/* To and from one other rank, which calls the other of the two with as many bytes; the rest need not
- * call.  A send may wait until the other receives. */
+/* To and from one other rank, which calls the other of the two with as many bytes; the rest need
+ * not call.  A send may wait until the other receives. */
 bool mw_ranks_send(struct mw_ranks *ranks, int lane, const void *data, int64_t bytes, int to,
                    GError **error);
 bool mw_ranks_receive(struct mw_ranks *ranks, int lane, void *data, int64_t bytes, int from,

@@ -186,8 +186,9 @@ def summary(comparisons, title=""):
     """What a comparison comes to, in a sentence or two."""
     count = len(comparisons)
     inside = sum(c["in_range"] for c in comparisons)
-    text = (f"{title}The predicted range holds {inside} of {count} within {100 * RANGE_MARGIN:.0f}%.  "
-            f"Median error: engine {median_abs([c['engine_error'] for c in comparisons]):.1f}%")
+    text = (f"{title}The predicted range holds {inside} of {count} within "
+            f"{100 * RANGE_MARGIN:.0f}%.  Median error: engine "
+            f"{median_abs([c['engine_error'] for c in comparisons]):.1f}%")
     closed = [c["closed_form_error"] for c in comparisons if c["closed_form_error"] is not None]
     if closed:
         text += f", the paper's closed form {median_abs(closed):.1f}%"

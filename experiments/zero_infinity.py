@@ -1,4 +1,4 @@
-"""What the experiments on ZeRO-Infinity's figures share: its machine and Table 1's configurations."""
+"""What the experiments on ZeRO-Infinity's figures share: its machine, Table 1's configurations."""
 
 import common
 
@@ -11,9 +11,9 @@ OUTLOOKS = """\
 say where each comes from (the paper's text, its Fig. 2b, its SC'21 slides, datasheets).  They were
 written down before the comparison, save for the curve of matrix products, derived anew since from
 figures that are not in it (`experiments/zero-infinity-offloaded/README.md` lists what changed); no
-constant is fitted to a row.  Low takes the slow end of every range, high the fast end.  The slow end of `gpu.collective_sm_share` is 1: a collective then
-leaves compute no multiprocessor, so nothing overlaps with it, which is what the paper's efficiency
-formula (Sec. 4, Eq. 6) assumes.
+constant is fitted to a row.  Low takes the slow end of every range, high the fast end.  The slow
+end of `gpu.collective_sm_share` is 1: a collective then leaves compute no multiprocessor, so
+nothing overlaps with it, which is what the paper's efficiency formula (Sec. 4, Eq. 6) assumes.
 """
 
 NUMERATOR = """\
@@ -72,7 +72,7 @@ def shortage(answer):
 
 
 def step_ratio(upper, lower):
-    """Ratio of two step times, and its least and greatest with both at the same end of the ranges."""
+    """Ratio of two step times; its least and greatest with both at the same end of the ranges."""
     ratios = {"typical": upper["step_time_s"] / lower["step_time_s"]}
     for end in ("low", "high"):
         ratios[end] = upper["range"]["step_time_s"][end] / lower["range"]["step_time_s"][end]

@@ -34,8 +34,8 @@ slicing_all_reduce(struct builder *b, const struct visit *v, enum mw_operator op
     int64_t bytes = 2 * b->sizing->tokens * b->sizing->model->hidden;
     uint32_t work = mw_work_collective(b, MW_OP_ALL_REDUCE, operator_, b->tp_comm, bytes);
 
-    b->compute_wait = mw_build_op(b, LANE_SLICING, work,
-                                  (struct identity){v->phase, v->layer, v->micro_batch, v->tile, 0});
+    b->compute_wait = mw_build_op(
+        b, LANE_SLICING, work, (struct identity){v->phase, v->layer, v->micro_batch, v->tile, 0});
     mw_build_use(b, slot, MW_USE_MODIFY);
 }
 

@@ -19,7 +19,7 @@ enum {
     LANE_READ,
     LANE_WRITE,
     LANE_HOST,
-    /* A delayed update's own, so that it and the step beside it need not wait for each other's turn */
+    /* A delayed update's own, so that it and the step beside it need not wait for one another */
     LANE_UPDATE_COLLECTIVE,
     LANE_UPDATE_H2D,
     LANE_UPDATE_D2H,

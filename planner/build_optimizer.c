@@ -75,7 +75,8 @@ static uint32_t
 check_norm(struct builder *b)
 {
     const struct mw_sizing *s = b->sizing;
-    uint32_t last_of_backward = s->settings.dpu_start == MW_AUTO ? b->lane_last[LANE_HOST] : MW_NONE;
+    uint32_t last_of_backward =
+        s->settings.dpu_start == MW_AUTO ? b->lane_last[LANE_HOST] : MW_NONE;
     uint32_t last[2] = {MW_NONE, last_of_backward};
 
     for (uint32_t c = 0; c < s->chunk_count; c++) {

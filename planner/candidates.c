@@ -22,7 +22,7 @@ place(struct mw_settings *s, enum mw_state state, enum mw_tier tier)
     s->placement[state].part[0].bytes = INT64_MAX;
 }
 
-/* --- what fits --------------------------------------------------------------------------------- */
+/* --- what fits ------------------------------------------------------------------------------- */
 
 /* What tiles and chunks cannot cut is more than there is. */
 static bool
@@ -65,7 +65,7 @@ fits(const struct mw_request *request, const struct mw_settings *settings)
     return found;
 }
 
-/* --- batch ------------------------------------------------------------------------------------- */
+/* --- batch ----------------------------------------------------------------------------------- */
 
 static bool
 fits_sequences(const struct mw_request *request, const struct mw_settings *settings,
@@ -139,7 +139,7 @@ choose_batch(const struct mw_request *request, struct mw_settings *s, int64_t *g
     }
 }
 
-/* --- placements --------------------------------------------------------------------------------- */
+/* --- placements ------------------------------------------------------------------------------ */
 
 struct gather {
     const struct mw_request *request;
@@ -300,7 +300,7 @@ mw_planner_candidates(const struct mw_request *request, const struct mw_settings
     return NULL;
 }
 
-/* --- the most layers --------------------------------------------------------------------------- */
+/* --- the most layers ------------------------------------------------------------------------- */
 
 static bool
 layers_fit(const struct mw_request *request, const struct mw_settings *resolved, int64_t layers)

@@ -18,12 +18,12 @@
  *   activation_checkpointing.cpu_checkpointing   activation checkpoints on the CPU or the GPU
  *   train_batch_size, train_micro_batch_size_per_gpu, gradient_accumulation_steps   the batch; of
  *                                three one follows from the other two and the world size
- *   fp16, bf16, bfloat16         at most one of them on: the format of the plan's 16-bit values, which
-                                cost the same in both
+ *   fp16, bf16, bfloat16         at most one of them on: the format of the plan's 16-bit values,
+ *                                which cost the same in both
  *
  * The types and bounds of gradient_clipping, the other sizes and the aio block (thread_count is the
- * older name of intra_op_parallelism) are checked; these and all other keys have no effect on a plan
- * and are listed.
+ * older name of intra_op_parallelism) are checked; these and all other keys have no effect on a
+ * plan and are listed.
  */
 #ifndef MW_PLANNER_DEEPSPEED_H
 #define MW_PLANNER_DEEPSPEED_H

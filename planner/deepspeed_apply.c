@@ -237,7 +237,8 @@ bool
 mw_ds_apply(struct mw_ds_file *file, int64_t world_size, struct mw_settings *settings,
             GError **error)
 {
-    if (!apply_precision(file, settings, error) || !apply_batch(file, world_size, settings, error) ||
+    if (!apply_precision(file, settings, error) ||
+        !apply_batch(file, world_size, settings, error) ||
         !merge_old_name(file, DS_PARAM_DEVICE, DS_PARAM_DEVICE_OLD, error) ||
         !merge_old_name(file, DS_OPTIMIZER_DEVICE, DS_OPTIMIZER_DEVICE_OLD, error) ||
         !check_offload(file, error))

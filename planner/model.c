@@ -171,7 +171,8 @@ attention(const struct mw_walk *walk)
     };
 
     mw_operator_set_product(&info, rows, walk->seq, model->head_dim);
-    info.m = walk->seq; /* a batch of products, one a head and sequence: their shape sets the rate */
+    /* A batch of products, one a head and sequence: their shape sets the rate. */
+    info.m = walk->seq;
     int64_t scores_flops = info.forward_flops;
     mw_operator_add_flops(&info, MW_PRODUCT(2, rows, walk->seq, model->value_dim));
     if (walk->flash) {

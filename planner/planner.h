@@ -1,7 +1,7 @@
 /*
  * planner.h - from a request to the placements worth simulating, and to what would make it fit.
  *
- * Order of use: mw_settings_resolve, mw_planner_candidates, then mw_build_plan on the ones that fit.
+ * Order of use: mw_settings_resolve, mw_planner_candidates, then mw_build_plan on those that fit.
  */
 #ifndef MW_PLANNER_PLANNER_H
 #define MW_PLANNER_PLANNER_H
@@ -39,8 +39,8 @@ bool mw_settings_resolve(const struct mw_request *request, const struct mw_setti
 GPtrArray *mw_planner_candidates(const struct mw_request *request,
                                  const struct mw_settings *resolved, GError **error);
 
-/* The sizing of a placement and a batch that are settled; tiles, chunks and commit may be open.  One
- * that fits, or lacks least. */
+/* The sizing of a placement and a batch that are settled; tiles, chunks and commit may be open.
+ * One that fits, or lacks least. */
 struct mw_sizing *mw_planner_size(const struct mw_request *request,
                                   const struct mw_settings *settings, GError **error);
 

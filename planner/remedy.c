@@ -191,7 +191,8 @@ mw_planner_remedy(const struct mw_request *request, const struct mw_settings *as
                   const struct mw_sizing *sizing)
 {
     static char *(*const ways[])(const struct plea *) = {
-        other_chunks,     other_tiles, smaller_batch, another_strategy, free_devices, more_nodes, more_memory};
+        other_chunks, other_tiles, smaller_batch, another_strategy,
+        free_devices, more_nodes,  more_memory};
     struct mw_settings of_strategy = *asked;
     struct plea plea = {request, &of_strategy, sizing};
     char *text = NULL;

@@ -17,10 +17,11 @@ static const struct {
     [MW_STRATEGY_ZERO3] = {"zero3", "ZeRO stage 3: parameters partitioned too"},
     [MW_STRATEGY_ZERO_OFFLOAD] = {"zero-offload",
                                   "stage 2 with gradients, optimizer state and update on the CPU"},
-    [MW_STRATEGY_ZERO_INFINITY_CPU] = {"zero-infinity-cpu",
-                                       "stage 3 with partitioned state, as much of it as must, in CPU memory"},
-    [MW_STRATEGY_ZERO_INFINITY_NVME] = {"zero-infinity-nvme",
-                                        "as zero-infinity-cpu, and what CPU memory cannot hold on NVMe"},
+    [MW_STRATEGY_ZERO_INFINITY_CPU] =
+        {"zero-infinity-cpu",
+         "stage 3 with partitioned state, as much of it as must, in CPU memory"},
+    [MW_STRATEGY_ZERO_INFINITY_NVME] =
+        {"zero-infinity-nvme", "as zero-infinity-cpu, and what CPU memory cannot hold on NVMe"},
 };
 
 /* The largest first, so that a printed size takes the largest unit that divides it. */

@@ -61,12 +61,12 @@ struct mw_settings {
     int64_t nodes;              /* default 1 */
     int64_t gpus_per_node;      /* MW_AUTO: all that the profile has */
     int64_t tp;                 /* tensor slicing, default 1 */
-    double micro_batch;         /* sequences per GPU; times tp it is whole; MW_AUTO: largest that fits */
+    double micro_batch;         /* sequences per GPU, times tp whole; MW_AUTO: most that fit */
     int64_t global_batch;       /* sequences per step; MW_AUTO: micro_batch * ranks * grad_accum */
     const char *batch_source;   /* what messages call the global batch, if not --global-batch; lives
                                    as long as the program */
     int64_t grad_accum;         /* MW_AUTO: 1, or what global_batch asks for */
-    int64_t seq;                /* MW_AUTO: the smaller of the model's and 4096 (paper presets 1024) */
+    int64_t seq;                /* MW_AUTO: the model's, at most 4096 (paper presets 1024) */
     struct mw_placement placement[MW_STATE_COUNT];
     enum mw_partition partition;
     enum mw_layout layout;
@@ -74,7 +74,7 @@ struct mw_settings {
     int64_t checkpoint_interval; /* blocks a checkpoint; 0: no checkpointing; MW_AUTO: 1 */
     int64_t param_loads;         /* 3 or 2; MW_AUTO: 3 */
     int64_t tiles;               /* memory-centric tiling; MW_AUTO: as few as fit */
-    int64_t logits_chunks;       /* parts of the tokens, for logits and loss; MW_AUTO: as few as fit */
+    int64_t logits_chunks;       /* parts of the tokens, for logits and loss; MW_AUTO: fewest */
     int64_t prefetch;            /* depth D of every stage; MW_AUTO: 1 */
     int64_t optimizer_chunk;     /* parameters a chunk of the optimizer step; MW_AUTO */
     int64_t buffer_sets;         /* of the optimizer step; default 3 */

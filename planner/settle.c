@@ -17,9 +17,10 @@ size_with_commit(const struct mw_request *request, const struct mw_settings *set
         return mw_sizing_new(request->model, request->hardware, &s, error);
     s.commit = 1;
     struct mw_sizing *sizing = mw_sizing_new(request->model, request->hardware, &s, error);
-    if (!sizing || (sizing->fits && sizing->ledger[MW_TIER_NVME][MW_PURPOSE_OPTIMIZER_STATE_OTHER] &&
-                    sizing->need_bytes[MW_TIER_NVME] <=
-                        COMMIT_FILL * sizing->tiers[MW_TIER_NVME].capacity_bytes))
+    if (!sizing ||
+        (sizing->fits && sizing->ledger[MW_TIER_NVME][MW_PURPOSE_OPTIMIZER_STATE_OTHER] &&
+         sizing->need_bytes[MW_TIER_NVME] <=
+             COMMIT_FILL * sizing->tiers[MW_TIER_NVME].capacity_bytes))
         return sizing;
     mw_sizing_free(sizing);
     s.commit = 0;

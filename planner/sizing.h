@@ -29,7 +29,7 @@ struct mw_unit {
     int64_t row_params;   /* elements of a row, its bias included */
     int64_t tile_params;  /* elements of the largest part */
     int64_t shard_params; /* elements of a rank's shard of a part */
-    int64_t shard_stride; /* from one shard to the next in a home: whole pages where drives hold it */
+    int64_t shard_stride; /* from a shard to the next in a home: whole pages where drives hold it */
     int first, count;     /* its operators, in the class's list */
 };
 
@@ -108,7 +108,7 @@ struct mw_sizing {
     int64_t shard_ring, shard_slot_bytes;       /* shards on the GPU, before the all-gather */
     int64_t pinned_ring, pinned_slot_bytes;     /* shards in host memory, from NVMe */
     int64_t gradient_ring, gradient_slot_bytes; /* full gradients of a unit on the GPU */
-    int64_t tied_gradients, tied_gradient_bytes; /* of tied logits, until the embedding's are added */
+    int64_t tied_gradients, tied_gradient_bytes; /* of tied logits, until the embedding's come */
     int64_t gradient_shard_ring, gradient_shard_bytes;    /* on the GPU, before D2H */
     int64_t gradient_pinned_ring, gradient_pinned_bytes;  /* in host memory */
     int64_t checkpoint_ring, checkpoint_pinned_ring;      /* staging of offloaded checkpoints */

@@ -82,8 +82,8 @@ write_low_high(struct mw_json_writer *json, const char *key, double one, double 
     mw_json_end(json, '}');
 }
 
-/* What goes with the step time (+1), against it (-1), or does not follow it (0); a value that cannot
- * be said has no range. */
+/* What goes with the step time (+1), against it (-1), or does not follow it (0); a value that
+ * cannot be said has no range. */
 static void
 write_scaled(struct mw_json_writer *json, const struct mw_result *r, const char *key, double value,
              int with)

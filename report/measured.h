@@ -61,7 +61,7 @@ const struct mw_measured_step *mw_measured_steps(const struct mw_measured *measu
 double mw_measured_median_s(const struct mw_measured *measured);
 const struct mw_measured_step *mw_measured_typical(const struct mw_measured *measured);
 
-/* The file: the plan's text, then the steps; `machine` says in one line where they were measured. */
+/* The file: the plan's text, then the steps; `machine` says in one line what measured them. */
 bool mw_measured_write(const struct mw_measured *measured, const struct mw_plan *plan,
                        const char *machine, FILE *out);
 /* Reads back what was written, the plan checked.  NULL with MW_ERROR_IO or MW_ERROR_FORMAT, one

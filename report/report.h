@@ -20,7 +20,7 @@ void mw_summary_lanes(const struct mw_plan *plan, const struct mw_timeline *time
                       struct mw_result *result);
 
 void mw_table_plan(FILE *out, const struct mw_result *result);     /* what will be where */
-void mw_table_simulate(FILE *out, const struct mw_result *result); /* the whole answer to `simulate` */
+void mw_table_simulate(FILE *out, const struct mw_result *result); /* the whole answer */
 /* One row each, for several strategies. */
 void mw_table_compare(FILE *out, struct mw_result *const *results, size_t count);
 

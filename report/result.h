@@ -81,7 +81,7 @@ struct mw_result_paper { /* the printed equations (planner/paper.h), beside what
 };
 
 struct mw_result {
-    /* model and strategy are NULL for a plan of which only the text is known: then `plan` is there */
+    /* model and strategy are NULL for a plan of which the text alone is known: `plan` is there */
     char *model, *hardware, *hardware_description, *strategy;
     int64_t params, active_params, paper_params;
 

@@ -44,7 +44,8 @@ mw_table_subject(const struct mw_result *result, const char *does)
     g_autofree char *machines = mw_table_machines(result);
 
     if (!result->strategy)
-        return g_strdup_printf("%s; on %s", result->plan ? result->plan->title : "a plan", machines);
+        return g_strdup_printf("%s; on %s", result->plan ? result->plan->title : "a plan",
+                               machines);
     return g_strdup_printf("%s %son %s with %s", mw_table_text(result->model), does, machines,
                            result->strategy);
 }

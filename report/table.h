@@ -15,8 +15,8 @@ void mw_table_heading(FILE *out, const char *heading);
 
 /* "2 x dgx2 (32 GPUs)".  g_free it. */
 char *mw_table_machines(const struct mw_result *result);
-/* "gpt2 trains on 1 x h100 (1 GPU) with ddp", `does` being "trains " or ""; a plan of which only the
- * text is known goes by its title.  g_free it. */
+/* "gpt2 trains on 1 x h100 (1 GPU) with ddp", `does` being "trains " or ""; a plan of which only
+ * the text is known goes by its title.  g_free it. */
 char *mw_table_subject(const struct mw_result *result, const char *does);
 /* `value` of `whole` as a percentage, "-" where it cannot be said. */
 const char *mw_table_share(double value, double whole);

@@ -7,8 +7,8 @@
 #include "report/report.h"
 #include "report/run.h"
 
-/* A timeline of the trace, and its processes: `name` is before a rank's, and NULL where there is one
- * timeline. */
+/* A timeline of the trace, and its processes: `name` is before a rank's, and NULL where there is
+ * one timeline. */
 struct part {
     const struct mw_plan *plan;
     const struct mw_timeline *timeline;

@@ -11,8 +11,8 @@ Needed only to make the fixtures anew: tests read the files alone.  Each folder 
                         F32: logits [batch, seq, vocab], loss [1] (mean over tokens), hidden.N (the
                         residual stream before layer N), grad.NAME of every parameter
   training.safetensors  inputs, targets [steps, batch, seq] (I32), and what training on them in fp64
-                        gives (F32): losses, norms [steps], of the gradient before it is clipped to 1;
-                        AdamW with lr 1e-2, betas 0.9 and 0.95, eps 1e-8, 0.1 decay of matrices
+                        gives (F32): losses, norms [steps], of the gradient before it is clipped to
+                        1; AdamW with lr 1e-2, betas 0.9 and 0.95, eps 1e-8, 0.1 decay of matrices
 --check computes everything again and compares with the files that are there.
 """
 import argparse

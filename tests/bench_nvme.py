@@ -3,7 +3,8 @@
 
 Both move the same file of 1 GiB with libaio and O_DIRECT, at the same block size and depth, from
 and to huge pages: memwall in requests of 256 MiB and of 16 MiB, fio as one stream of blocks.  A
-ratio is of two runs one after the other; who begins changes from round to round.  The bar is 0.95."""
+ratio is of two runs one after the other; who begins changes from round to round.  The bar is
+0.95."""
 import json
 import os
 import shutil

@@ -112,7 +112,7 @@ def check_golden(box, name, line):
             return
 
 
-# --- wrong input -----------------------------------------------------------------------------------
+# --- wrong input ---------------------------------------------------------------------------------
 
 
 NOT_NUMBERS = ["-1", "nan", "inf", "-inf", "1e999", "", " 4", "4 ", "0x4", "four", "4,5", "1e19"]
@@ -188,7 +188,8 @@ CONTRADICTIONS = {
     "simulate -m gpt2 -H flat-test --global-batch 64 --batch 3": ["--global-batch 64"],
     "simulate -m gpt2 -H flat-test --global-batch 64 --grad-accum 3": ["--global-batch 64"],
     "simulate -m gpt2 -H flat-test -s ddp --param-device cpu": ["--param-device", "ddp"],
-    "simulate -m gpt2 -H flat-test -s zero1 --optimizer-device cpu": ["--optimizer-device", "zero1"],
+    "simulate -m gpt2 -H flat-test -s zero1 --optimizer-device cpu":
+        ["--optimizer-device", "zero1"],
     "simulate -m gpt2 -H flat-test -s zero-offload --optimizer-device gpu":
         ["--optimizer-device gpu", "zero2"],
     "simulate -m gpt2 -H flat-test -s zero3 --dpu-start 4": ["--dpu-start", "zero-offload"],
@@ -283,7 +284,8 @@ CONFIGS = {  # name: (content, words)
     "wide.json": (CONFIG | {"n_embd": 2 ** 62}, ["wide.json", "n_embd"]),
     "nan.json": (json.dumps(CONFIG).replace("256", "NaN"), ["nan.json"]),
     "heads.json": (CONFIG | {"n_head": 7}, ["heads.json", "7", "256"]),
-    "groups.json": (LLAMA | {"num_key_value_heads": 3}, ["groups.json", "num_key_value_heads", "3"]),
+    "groups.json": (LLAMA | {"num_key_value_heads": 3},
+                    ["groups.json", "num_key_value_heads", "3"]),
     "many.json": (LLAMA | {"num_hidden_layers": 2 ** 40}, ["many.json", "num_hidden_layers"]),
 }
 
@@ -398,7 +400,7 @@ def check_wrong(box, line, words):
         yield f"leaves {sorted(set(box.files()) ^ set(before))}"
 
 
-# --- files that cannot be written, standard output that cannot --------------------------------------
+# --- files that cannot be written, standard output that cannot -----------------------------------
 
 UNWRITABLE = ["-o", "--trace", "--plot", "--write-deepspeed"]
 
@@ -542,7 +544,7 @@ def check_list_model(box, name):
         yield f"products of the blocks take {paper}, the paper counts {model['paper_flops']}"
 
 
-# --- the same bytes, and what they say ---------------------------------------------------------------
+# --- the same bytes, and what they say -----------------------------------------------------------
 
 
 def check_twice(box, line, names):
@@ -623,8 +625,8 @@ def check_cost(box):
 def check_delay(box):
     """Steps before --dpu-start are not delayed: neither in the run's days and energy nor alone."""
     def ask(options):
-        line = ("simulate -m zo-2b -H dgx2 --gpus 1 -s zero-offload --optimizer-device nvme --batch 1 "
-                "--seq 1024 --set nvme.endurance_tbw=1000 --tokens 1024e3 --commit none "
+        line = ("simulate -m zo-2b -H dgx2 --gpus 1 -s zero-offload --optimizer-device nvme "
+                "--batch 1 --seq 1024 --set nvme.endurance_tbw=1000 --tokens 1024e3 --commit none "
                 f"{options}")
         return (json.loads(box.run(f"{line} --json").out), box.run(line).out.decode())
 
@@ -638,7 +640,8 @@ def check_delay(box):
         days = (1000 * delayed["step_time_s"] + start * gain) / 86400
         if abs(answer["days"] / days - 1) > 1e-9:
             yield f"--dpu-start {start}: {answer['days']} days, expected {days}"
-        if abs(answer["energy_kwh"] / answer["days"] / plain["energy_kwh"] * plain["days"] - 1) > 1e-9:
+        power = [each["energy_kwh"] / each["days"] for each in (answer, plain)]
+        if abs(power[0] / power[1] - 1) > 1e-9:
             yield f"--dpu-start {start}: {answer['energy_kwh']} kWh"
         first = (plain if start else delayed)["first_step_time_s"]
         if (answer["step_time_s"], answer["first_step_time_s"]) != (delayed["step_time_s"], first):
@@ -725,7 +728,7 @@ def check_provenance(box):
         yield "--set is not said"
 
 
-# --- all ---------------------------------------------------------------------------------------------
+# --- all -----------------------------------------------------------------------------------------
 
 
 def commands(box):
@@ -739,9 +742,10 @@ def commands(box):
         if option != "--plot":
             yield f"unwritable: {option} /dev/full", check_unwritable(box, option, "/dev/full")
         yield f"kept: {option}", check_kept(box, option)
-    for line in ("list models", "list models tiny", "list hwprofiles", "list hwprofiles dgx2", "list strategies",
-                 "list devices", "--help", "--version", "plan --help", f"plan {FLAT} --largest", SIMULATE,
-                 f"{SIMULATE} --json", f"{SIMULATE} --csv", "simulate -H flat-test good.plan"):
+    for line in ("list models", "list models tiny", "list hwprofiles", "list hwprofiles dgx2",
+                 "list strategies", "list devices", "--help", "--version", "plan --help",
+                 f"plan {FLAT} --largest", SIMULATE, f"{SIMULATE} --json", f"{SIMULATE} --csv",
+                 "simulate -H flat-test good.plan"):
         yield f"full standard output: {line}", check_full(box, line)
     yield "unfit", check_unfit(box)
     yield "plan file", check_plan_file(box)

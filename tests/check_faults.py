@@ -100,7 +100,7 @@ def check_disturbed(box, disturb, repair, *words):
 
 
 def check_file_limit(box):
-    """No write may go beyond the middle of the drive's file: one ends there, the next is refused."""
+    """No write may go beyond the middle of the drive's file: one ends there, another is refused."""
     def limit(run):
         half = (box.folder / DATA).stat().st_size // 2
         resource.prlimit(run.process.pid, resource.RLIMIT_FSIZE, (half, half))

@@ -1,10 +1,10 @@
 #!/usr/bin/python3
 """Keeps README.md and docs/ true of the code; prints TAP.
 
-readme      every line of a ```console block that begins with "$ build/cli/memwall" or "$ memwall" is
-            run, and the lines below it, up to the next "$ ", must be exactly what it printed (both
-            streams); "$ echo $?" prints its exit status.  With MW_UPDATE_GOLDEN=1 the blocks are
-            written anew.
+readme      every line of a ```console block that begins with "$ build/cli/memwall" or "$ memwall"
+            is run, and the lines below it, up to the next "$ ", must be exactly what it printed
+            (both streams); "$ echo $?" prints its exit status.  With MW_UPDATE_GOLDEN=1 the blocks
+            are written anew.
 links       every relative link leads to a file that is there.
 names       every FILE.c:FUNCTION that docs/MODEL.md names is there (invariant 6).
 experiments every experiments/NAME/result.md is in README's table, whose figures stand in it.

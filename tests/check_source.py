@@ -4,6 +4,7 @@
 1  sim and exec share with the rest only the plan (which holds the timeline row) and the
    hardware-profile reader; data goes one way: cli -> planner -> plan -> sim | exec -> report.
 7  numbers have units in their names; time is int64 nanoseconds, sizes are int64 bytes.
+And lines are no longer than an eye follows.
 """
 import os
 import re
@@ -13,6 +14,7 @@ from tap import report
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
 FOLDERS = ("planner", "sim", "exec", "report", "cli")
+COLUMNS = 100
 SHARED = {"planner/plan.h", "planner/hwprofile.h"}
 # What a folder may include beside its own headers and the system's.
 ALLOWED = {
@@ -63,7 +65,7 @@ def check_layer(folder):
                 yield f"{path} includes {name}: {folder}/ may include {sorted(ALLOWED[folder])}"
             elif kind == "<" and SYSTEM.get(folder) is not None and \
                     name not in LIBC | SYSTEM[folder]:
-                yield f"{path} includes <{name}>: {folder}/ needs no more than the C library and GLib"
+                yield f"{path} includes <{name}>: {folder}/ needs the C library and GLib alone"
 
 
 def check_shared():
@@ -93,8 +95,10 @@ FIELD = re.compile(
 # A name that holds one of these words is a size, a time or a rate, and must say in which unit.
 QUANTITY = re.compile(
     r"(^|_)(size|capacity|reserve|offset|memory|room_for|time|duration|latency|elapsed|deadline|"
-    r"start|end|since|bandwidth|throughput|traffic|cache|endurance|price|power|energy|cost|days)(_|$)")
-UNIT = re.compile(r"(_bytes(_max)?|_ns|_s|_flops|_usd|_w|_kwh|_per_hour|_per_s|_percent_max)$|^days$")
+    r"start|end|since|bandwidth|throughput|traffic|cache|endurance|price|power|energy|cost|days)"
+    r"(_|$)")
+UNIT = re.compile(
+    r"(_bytes(_max)?|_ns|_s|_flops|_usd|_w|_kwh|_per_hour|_per_s|_percent_max)$|^days$")
 NOT_QUANTITIES = {
     "capacity",  # sim/cost.h: units per ns, the unit differs by channel
     "visit_capacity",  # room of an array
@@ -138,6 +142,14 @@ def check_vendor_units():
                     yield f"{path}: {kind} {name}: bytes, seconds or nanoseconds inside"
 
 
+def check_columns():
+    for folder in (*FOLDERS, "experiments", "scripts", "tests"):
+        for path in sources(folder, (".c", ".cpp", ".cu", ".cuh", ".h", ".in", ".py")):
+            for number, line in enumerate(text_of(path).split("\n"), 1):
+                if len(line) > COLUMNS:
+                    yield f"{path}:{number}: {len(line)} columns; {COLUMNS} at most"
+
+
 def main():
     checks = [(f"invariant-1/layers/{folder}", lambda folder=folder: check_layer(folder))
               for folder in FOLDERS]
@@ -147,6 +159,7 @@ def main():
         ("invariant-7/units-in-names", check_units),
         ("invariant-7/whole-bytes-and-nanoseconds", check_integers),
         ("invariant-7/no-vendor-units-inside", check_vendor_units),
+        ("columns", check_columns),
     ]
     return report((name, check()) for name, check in checks)
 

@@ -70,7 +70,8 @@ place_states(GRand *random, struct mw_settings *s)
         s->placement[MW_STATE_PARAMETERS] = draw_placement(random, MW_TIER_GPU);
     if (s->strategy > MW_STRATEGY_ZERO1) {
         bool offload = s->strategy == MW_STRATEGY_ZERO_OFFLOAD;
-        s->placement[MW_STATE_OPTIMIZER] = draw_placement(random, offload ? MW_TIER_CPU : MW_TIER_GPU);
+        s->placement[MW_STATE_OPTIMIZER] =
+            draw_placement(random, offload ? MW_TIER_CPU : MW_TIER_GPU);
         s->placement[MW_STATE_GRADIENTS] = draw_placement(random, MW_TIER_GPU);
     }
     s->placement[MW_STATE_ACTIVATIONS] = draw_placement(random, MW_TIER_GPU);

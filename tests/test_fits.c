@@ -1,5 +1,5 @@
-/* Invariant 4: "does not fit" is an answer: which tier, how many bytes short, and what would make it
- * fit.  On random requests. */
+/* Invariant 4: "does not fit" is an answer: which tier, how many bytes short, and what would make
+ * it fit.  On random requests. */
 #include <stdio.h>
 #include <string.h>
 
@@ -51,7 +51,7 @@ check_short(const struct mw_sizing *sizing)
     mw_sizing_free(less);
 }
 
-/* --- the remedy, applied -------------------------------------------------------------------------- */
+/* --- the remedy, applied --------------------------------------------------------------------- */
 
 /* People's numbers: "170 GiB", never "1.7e+02 GiB". */
 static double

@@ -81,7 +81,7 @@ static void op_use_range(struct mw_plan *p) { op(p, 0, 2)->use_begin = MW_NONE; 
 static void dep_index(struct mw_plan *p) { *dep(p, 0, OP_COMPUTE0) = 2 * OPS; }
 static void dep_self(struct mw_plan *p) { *dep(p, 0, OP_COMPUTE0) = OP_COMPUTE0; }
 static void dep_rank(struct mw_plan *p) { *dep(p, 0, OP_COMPUTE0) = OPS + OP_READ0; }
-static void dep_rank_previous(struct mw_plan *p) { *dep(p, 1, 0) = OP_COMMIT | MW_DEP_PREVIOUS_STEP; }
+static void dep_rank_before(struct mw_plan *p) { *dep(p, 1, 0) = OP_COMMIT | MW_DEP_PREVIOUS_STEP; }
 static void use_slot(struct mw_plan *p) { use(p, OP_COMPUTE0)->slot = 2 * SLOTS; }
 static void use_mode(struct mw_plan *p) { use(p, OP_COMPUTE0)->mode = MW_USE_MODE_COUNT; }
 static void use_rank(struct mw_plan *p) { use(p, OP_COMPUTE0)->slot = SLOTS + SLOT_STATE; }
@@ -158,7 +158,7 @@ static const struct {
     {"dep-index", dep_index, "op 2 (forward mb 0 layer 0 none tile 0 shard 0) depends on op 18"},
     {"dep-self", dep_self, "depends on itself"},
     {"dep-rank", dep_rank, "of rank 0 depends on op 9 of rank 1"},
-    {"dep-rank-previous", dep_rank_previous, "of rank 1 depends on op 8 of rank 0"},
+    {"dep-rank-previous", dep_rank_before, "of rank 1 depends on op 8 of rank 0"},
     {"use-slot", use_slot, "use of slot 8 in mode 1"},
     {"use-mode", use_mode, "use of slot 0 in mode 3"},
     {"use-rank", use_rank, "of rank 0 uses slot 6 of rank 1"},

@@ -72,7 +72,7 @@ any(GRand *random, uint32_t count)
     return g_rand_int(random) % count;
 }
 
-/* --- memory --------------------------------------------------------------------------------------- */
+/* --- memory ---------------------------------------------------------------------------------- */
 
 static bool
 overlap(struct mw_plan *plan, GRand *random)
@@ -133,7 +133,7 @@ test_fragmentation(void)
     expect_refusals(cut_largest_request, false, "^fragmentation: slot \\d+ .* in one piece");
 }
 
-/* --- order ---------------------------------------------------------------------------------------- */
+/* --- order ----------------------------------------------------------------------------------- */
 
 /* The writer of a slot waits for its reader, which waits for the writer. */
 static bool
@@ -159,7 +159,7 @@ test_cycle(void)
     expect_refusals(turn_edge, false, "^cycle: op \\d+ ");
 }
 
-/* Each of two transfers waits for the other's slot to be read: a cycle that no pair of ops shows. */
+/* Each of two transfers waits for the other's slot to be read: a cycle that no two ops show. */
 static bool
 close_ring(struct mw_plan *plan, GRand *random)
 {
@@ -252,7 +252,7 @@ test_missing_slot_edge(void)
                     "^slot \\d+ \\(.*\\): op .*(holds nothing yet|need not wait for)");
 }
 
-/* --- collectives ---------------------------------------------------------------------------------- */
+/* --- collectives ----------------------------------------------------------------------------- */
 
 static bool
 alike(const struct mw_plan *plan, const struct mw_op *a, const struct mw_op *b)

@@ -12,7 +12,7 @@ struct tally {
     int requests, refused, unfit, plans, unfolded;
 };
 
-/* --- memory --------------------------------------------------------------------------------------- */
+/* --- memory ---------------------------------------------------------------------------------- */
 
 static void
 check_ledger(const struct mw_plan *plan, const struct mw_sizing *sizing)
@@ -36,7 +36,7 @@ check_ledger(const struct mw_plan *plan, const struct mw_sizing *sizing)
     }
 }
 
-/* --- what buffers hold ---------------------------------------------------------------------------- */
+/* --- what buffers hold ----------------------------------------------------------------------- */
 
 static bool
 holds_one_part(const struct mw_slot *slot)
@@ -83,7 +83,7 @@ check_contents(const struct mw_plan *plan)
     }
 }
 
-/* --- identities ----------------------------------------------------------------------------------- */
+/* --- identities ------------------------------------------------------------------------------ */
 
 /* Its lane, its kind and its identity name an op. */
 static void
@@ -103,7 +103,7 @@ check_identities(const struct mw_plan *plan)
     }
 }
 
-/* --- the norm ------------------------------------------------------------------------------------- */
+/* --- the norm -------------------------------------------------------------------------------- */
 
 /* It takes in every gradient: where it lives, or, of those on NVMe, each part on its way there. */
 static void
@@ -131,7 +131,7 @@ check_norm(const struct mw_plan *plan)
     g_assert_cmpint(parts, ==, 0);
 }
 
-/* --- sums over micro-batches ---------------------------------------------------------------------- */
+/* --- sums over micro-batches ----------------------------------------------------------------- */
 
 /* Gradients in fp32 are added up by one op a part and micro-batch on every tier, and nothing else
  * writes them into memory: backward makes them in 16 bits. */
@@ -157,7 +157,7 @@ check_sums(const struct mw_plan *plan, const struct mw_sizing *sizing)
     g_assert_cmpint(parts, ==, 0);
 }
 
-/* --- devices -------------------------------------------------------------------------------------- */
+/* --- devices --------------------------------------------------------------------------------- */
 
 static const struct {
     enum mw_tier from, to;
@@ -224,7 +224,7 @@ check_reach(const struct mw_plan *plan)
     }
 }
 
-/* --- text ----------------------------------------------------------------------------------------- */
+/* --- text ------------------------------------------------------------------------------------ */
 
 static char *
 text_of(const struct mw_plan *plan)
@@ -272,7 +272,7 @@ check_text(const struct mw_plan *plan, const struct mw_sizing *sizing)
     free(text_read);
 }
 
-/* --- the requests --------------------------------------------------------------------------------- */
+/* --- the requests ---------------------------------------------------------------------------- */
 
 static void
 check_plan(const struct mw_sizing *sizing, struct tally *tally)

@@ -8,7 +8,8 @@ static bool
 on_cores(const struct mw_work *work)
 {
     return work->kind == MW_OP_COMPUTE || work->kind == MW_OP_UPDATE ||
-           (work->direction && (work->kind == MW_OP_NORM_CHECK || work->kind == MW_OP_ACCUMULATE)) ||
+           (work->direction &&
+            (work->kind == MW_OP_NORM_CHECK || work->kind == MW_OP_ACCUMULATE)) ||
            work->kind == MW_OP_H2D || work->kind == MW_OP_D2H;
 }
 
@@ -30,7 +31,8 @@ check_turns(const struct mw_plan *plan, const struct mw_hardware *hardware)
             sum_ns[plan->lanes[op->lane].rank] += costs.work_ns[op->work];
     }
     for (uint32_t r = 0; r < plan->ranks; r++)
-        g_assert_cmpint(result.step_ns + plan->op_count, >=, sum_ns[r]); /* durations are rounded up */
+        /* Durations are rounded up. */
+        g_assert_cmpint(result.step_ns + plan->op_count, >=, sum_ns[r]);
     mw_engine_result_clear(&result);
     mw_costs_clear(&costs);
 }
@@ -63,7 +65,8 @@ check_request(struct random_request *request, double share, int *plans)
     request->hardware.pcie_latency_s = 0; /* in which cores are free */
     /* No op is made longer by what others leave of a node's channels. */
     request->hardware.host_memory_bytes_per_s = 1e15;
-    request->hardware.pcie_node_h2d_bytes_per_s = request->hardware.pcie_node_d2h_bytes_per_s = 1e15;
+    request->hardware.pcie_node_h2d_bytes_per_s = 1e15;
+    request->hardware.pcie_node_d2h_bytes_per_s = 1e15;
     g_autoptr(GPtrArray) found = random_request_candidates(request, NULL);
     for (guint i = 0; found && i < found->len; i++) {
         const struct mw_sizing *sizing = found->pdata[i];

@@ -1,5 +1,5 @@
-/* Tied logits: the embedding is their weight, part by part, and takes both gradients; the final norm
- * has parameters of its own. */
+/* Tied logits: the embedding is their weight, part by part, and takes both gradients; the final
+ * norm has parameters of its own. */
 #include <string.h>
 
 #include "tests/random_request.h"

@@ -54,7 +54,7 @@ test_without_checkpoints(void)
                                               .tiles = 3});
 }
 
-/* A delayed update takes the gradient of the step before; the steps before it begins are as ever. */
+/* A delayed update takes the gradient of the step before; steps before it begins are as ever. */
 static void
 test_delayed(void)
 {

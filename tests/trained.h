@@ -74,8 +74,8 @@ struct trained_course {
     void (*on_step)(void *data, const struct mw_trainer_step *step);
     void *data;
 };
-/* False with *error where the trainer fails; what has been reported until then is in *trained.  With
- * several ranks, only mw_ranks_abort follows then. */
+/* False with *error where the trainer fails; what has been reported until then is in *trained.
+ * With several ranks, only mw_ranks_abort follows then. */
 bool trained_train(const struct trained_case *what, const struct trained_course *course,
                    struct trained *trained, GError **error);
 

@@ -6,8 +6,8 @@
 
 enum { TRAINED_STEPS = 12, TRAINED_COMMITS = 6 };
 
-/* Every step is a commit of the first two and of the fifth, every third or fourth one of the others.
- * The last two have a delayed update, the fifth from step 3 on. */
+/* Every step is a commit of the first two and of the fifth, every third or fourth one of the
+ * others.  The last two have a delayed update, the fifth from step 3 on. */
 extern const struct trained_case trained_commits[TRAINED_COMMITS];
 
 /* A committed run in this folder, with one thread, of all steps. */

@@ -109,7 +109,8 @@ def report(results, arguments, started):
              f"{100 * r['least_error']:+.0f} to {100 * r['most_error']:+.0f}%",
              f"{100 * r['naive_error']:+.1f}%"] for r in results]
     header = ["", "placement", "batch", "seq", "prefetch", "tiles", "loads", "ranks", "limit",
-              "busiest lane", "measured, ms", "predicted, ms", "error", "of all rounds", "FLOPs alone"]
+              "busiest lane", "measured, ms", "predicted, ms", "error", "of all rounds",
+              "FLOPs alone"]
     lanes = sorted({key for r in results for key in r if key.endswith("_error")} - {"naive_error"})
     lane_rows = []
     for lane in lanes:

@@ -33,8 +33,8 @@ def verdict_table(cases):
         table.append([c["model"], f"{c['row']['param_device']}/{c['row']['optimizer_device']}",
                       "fits" if a["feasible"] else "does not fit: " + zero_infinity.shortage(a),
                       common.yes(a["feasible"]), zero_infinity.placement(c["answer"])])
-    return common.markdown_table(["model", "published placement", "verdict", "right", "simulated as"],
-                                 table)
+    header = ["model", "published placement", "verdict", "right", "simulated as"]
+    return common.markdown_table(header, table)
 
 
 def time_table(cases):
@@ -81,8 +81,8 @@ def lacks(cases):
     last = cases[-1]["answer"]
     return common.bullets(
         resident_note(),
-        "5T to 20T: published lies near the low end, where collectives do not overlap with compute.  "
-        f"At 20T the network between nodes is busy for {common.busy(last, 'nic'):.0f} of "
+        "5T to 20T: published lies near the low end, where collectives do not overlap with "
+        f"compute.  At 20T the network between nodes is busy for {common.busy(last, 'nic'):.0f} of "
         f"{last['step_time_s']:.0f} s; the typical outlook hides nearly all of it, the closed form "
         "none.  The published runs, on the software of 2021, hid little of it: the closed form is "
         "nearer than the engine's typical value in every row.",

@@ -70,9 +70,9 @@ def own_placement_table(values):
     for nodes in NODES:
         answer = simulate(nodes)
         c = common.compare("", values[nodes], petaflops(answer))
-        table.append([f"{nodes * GPUS_PER_NODE} GPUs", zero_infinity.placement(answer), values[nodes],
-                      c["engine"], common.percent(c["engine_error"]), c["low"], c["high"],
-                      common.yes(c["in_range"])])
+        table.append([f"{nodes * GPUS_PER_NODE} GPUs", zero_infinity.placement(answer),
+                      values[nodes], c["engine"], common.percent(c["engine_error"]), c["low"],
+                      c["high"], common.yes(c["in_range"])])
     return common.markdown_table(["row", "placement", "published", "engine", "error", "low", "high",
                                   "in range"], table)
 
@@ -81,9 +81,10 @@ def lacks(cases):
     times = [c["answer"]["phases"][-1] for c in cases]
     optimizer = [t["end_s"] - t["start_s"] for t in times]
     return common.bullets(
-        f"Why superlinear: the optimizer step shrinks with the nodes, from {optimizer[0]:.0f} s on 4 "
-        f"to {optimizer[-1]:.0f} s on 32, since each node's drives, PCIe and host update a smaller "
-        "share, while forward and backward stay alike.  The paper explains its curve the same way.",
+        f"Why superlinear: the optimizer step shrinks with the nodes, from {optimizer[0]:.0f} s on "
+        f"4 to {optimizer[-1]:.0f} s on 32, since each node's drives, PCIe and host update a "
+        "smaller share, while forward and backward stay alike.  The paper explains its curve the "
+        "same way.",
         "The engine's curve is steeper than the published one.  From 8 nodes on it is high by the "
         "amount by which it overlaps collectives with compute: the published points lie near the "
         "low end of the range, as the 32-node rows of Fig. 5a do.",
@@ -134,8 +135,10 @@ set yrange [0:*]
 set xtics (64, 128, 256, 512)
 set key top left
 set bars 1.2
-plot $rows using 1:3 with lines lw 1.5 dt 2 lc rgb '#999999' title 'linear, from the published 64', \\
-     $rows using 1:2 with linespoints pt 7 ps 1.1 lw 2 lc rgb '{common.PUBLISHED}' title 'published', \\
+plot $rows using 1:3 with lines lw 1.5 dt 2 lc rgb '#999999' \\
+         title 'linear, from the published 64', \\
+     $rows using 1:2 with linespoints pt 7 ps 1.1 lw 2 lc rgb '{common.PUBLISHED}' \\
+         title 'published', \\
      $rows using 1:4:5:6 with yerrorbars pt 7 ps 0.9 lw 2 lc rgb '{common.ENGINE}' \\
          title 'engine, low to high', \\
      $rows using 1:4 with lines lw 1.5 lc rgb '{common.ENGINE}' notitle, \\

@@ -68,11 +68,12 @@ def half_trillion(answer, published_tflops):
     step = common.paper_flops(answer) / 16 / published_tflops / 1e12
     traffic = 28 * answer["paper_params"] / 28e9
     rest = common.paper_flops(answer) / 16 / (step - traffic) / 1e12
-    return (f"0.5T: published is a step of {step:.0f} s.  The optimizer step alone reads 16 and writes "
-            f"12 bytes a parameter, {traffic:.0f} s at 28 GB/s, the fastest drives that any of the "
-            f"paper's sources states; forward and backward then have to run at {rest:.0f} TFLOP/s with "
-            "every transfer hidden.  So this bar needs the high end of the range, where its smaller "
-            "neighbours need the low end.  The closed form, which hides nothing, errs by more.")
+    return (f"0.5T: published is a step of {step:.0f} s.  The optimizer step alone reads 16 and "
+            f"writes 12 bytes a parameter, {traffic:.0f} s at 28 GB/s, the fastest drives that any "
+            f"of the paper's sources states; forward and backward then have to run at {rest:.0f} "
+            "TFLOP/s with every transfer hidden.  So this bar needs the high end of the range, "
+            "where its smaller neighbours need the low end.  The closed form, which hides nothing, "
+            "errs by more.")
 
 
 def lacks(infinity):
@@ -106,15 +107,15 @@ TFLOP/s per GPU.
 {zero_infinity.NUMERATOR}
 ## Where the time goes
 
-Seconds a step, and how many of them each channel is busy.  Placement: parameters / optimizer state /
-checkpoints.
+Seconds a step, and how many of them each channel is busy.  Placement: parameters / optimizer
+state / checkpoints.
 
 {common.markdown_table(["model", "placement", "tiles", "step s", "compute s", "host to GPU s",
                         "drives s", "host memory s", "bottleneck"], where)}
 ## Against an independent reproduction
 
-DeepSpeed issue 1776 reports about 63 TFLOP/s for 10B and about 35 for 50B and 100B on one DGX-2, with
-the paper's own settings: published and reproduced scatter by 20 to 40%, on both sides.
+DeepSpeed issue 1776 reports about 63 TFLOP/s for 10B and about 35 for 50B and 100B on one DGX-2,
+with the paper's own settings: published and reproduced scatter by 20 to 40%, on both sides.
 
 {reproduction_table(infinity, values)}
 ## ZeRO-Offload
@@ -122,8 +123,8 @@ the paper's own settings: published and reproduced scatter by 20 to 40%, on both
 Batch 8 per GPU, as ZeRO-Infinity's 10B (the paper does not print ZeRO-Offload's).
 
 {offload_table(offload)}
-3D parallelism ran 10B at {values["10B", "3D Parallelism"]} TFLOP/s per GPU and nothing larger; it is \
-not predicted here.
+3D parallelism ran 10B at {values["10B", "3D Parallelism"]} TFLOP/s per GPU and nothing larger; \
+it is not predicted here.
 
 ## What the model lacks
 

@@ -89,19 +89,19 @@ def lacks(sixteen, twenty):
     node = (16 * cpu["own"]["tiers"]["gpu"]["capacity_bytes"]
             + 16 * cpu["own"]["tiers"]["cpu"]["capacity_bytes"]) / 1e12
     return common.bullets(
-        f"ZeRO-Inf-CPU: the label says 70B, the printed configuration (125 layers of 8192) has "
-        f"{billion:.1f}B.  20 bytes for each of them are {20 * billion / 1e3:.2f} TB, more than the "
-        f"{node:.2f} TB that GPUs and host have together, so with the paper's own count that "
-        f"configuration cannot have run; {cpu20['billion']:.1f}B is the most, close to the label.  With "
-        f"16 bytes {cpu['largest']['layers']} layers fit, close to the configuration.  So the bar "
-        "holds one way or the other, and the two published figures contradict each other.",
+        "ZeRO-Inf-CPU: the label says 70B, the printed configuration (125 layers of 8192) has "
+        f"{billion:.1f}B.  20 bytes for each of them are {20 * billion / 1e3:.2f} TB, more than "
+        f"the {node:.2f} TB that GPUs and host have together, so with the paper's own count that "
+        f"configuration cannot have run; {cpu20['billion']:.1f}B is the most, close to the label.  "
+        f"With 16 bytes {cpu['largest']['layers']} layers fit, close to the configuration.  So the "
+        "bar holds one way or the other, and the two published figures contradict each other.",
         "The other predicted maxima lie above the published labels: the paper shows models that it "
         "ran, at coarse steps, not the last layer that fits, and what its software kept beside the "
         "states (fragmentation, communication buckets, fp32 copies of a bucket) is not in the "
         "ledger beyond the reserve of 1.5 GiB a GPU.",
-        f"ZeRO 3 is the loosest of the GPU-resident bars: {three['layers']} layers with 16 bytes, 98 "
-        "published.  Nothing in the ledger forbids them, and the paper does not say what stopped "
-        "there.",
+        f"ZeRO 3 is the loosest of the GPU-resident bars: {three['layers']} layers with 16 bytes, "
+        "98 published.  Nothing in the ledger forbids them, and the paper does not say what "
+        "stopped there.",
         "Data parallel: the configuration printed for 1.4B has 1.13B by 12 nl hd^2; an embedding "
         "would add 0.08B.",
         "3D Parallelism: not predicted yet, pipelines come later.")
@@ -111,8 +111,8 @@ def write(bars, sixteen, twenty):
     common.write_text(HERE / "result.md", f"""\
 # Result: ZeRO-Infinity Fig. 6a, the largest model on one DGX-2
 
-Each bar is asked twice: does its own model fit under its strategy (it did), and does the model of the
-next larger bar (it did not, or it would be the bar)?  The next after the last bar is 5T.
+Each bar is asked twice: does its own model fit under its strategy (it did), and does the model of
+the next larger bar (it did not, or it would be the bar)?  The next after the last bar is 5T.
 
 ## 16 bytes of state a parameter
 

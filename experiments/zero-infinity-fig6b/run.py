@@ -94,22 +94,24 @@ In brackets: the largest contiguous request, GiB.
 ## What the published points say
 
 {published_table(published)}
-{common.paragraph('''A tile of 2.0 GiB was served with tiling factors 4 and 16 and was not with factor 1, and
-one of 1.0 GiB was the most with factor 2 (the next size tried would have needed 4.0).  No single limit on one
-tile of one weight gives all four points.''')}
+{common.paragraph('''A tile of 2.0 GiB was served with tiling factors 4 and 16 and was not with
+factor 1, and one of 1.0 GiB was the most with factor 2 (the next size tried would have needed 4.0).
+No single limit on one tile of one weight gives all four points.''')}
 
 ## What the model lacks
 
 {common.bullets(
-    "Factors 4 and 16: the planner fetches a weight together with its bias and the norm before it, as "
-    f"one unit in one buffer, so the request is {extra(main[4][32])} and {extra(main[16][64])} KiB "
-    "larger than the weight's tile of exactly 2 GiB, and is refused.  With 1 MiB more a piece both points are right, but then factor 1 "
-    "is optimistic: 16K needs the same 2 GiB.",
-    "Factor 1: what stopped 16K in the published software, whose tile is the 2 GiB that factors 4 and "
-    "16 were served, the paper does not say.",
-    "A tile shrinks with the factor and grows with the square of the hidden size, so four times the "
-    "tiles allow twice the hidden size, predicted and published from factor 4 to 16.  Published from "
-    "1 to 4 doubles with every doubling of the factor, faster than one operator's tile explains.")}""")
+    "Factors 4 and 16: the planner fetches a weight together with its bias and the norm before it, "
+    f"as one unit in one buffer, so the request is {extra(main[4][32])} and "
+    f"{extra(main[16][64])} KiB larger than the weight's tile of exactly 2 GiB, and is refused.  "
+    "With 1 MiB more a piece both points are right, but then factor 1 is optimistic: 16K needs the "
+    "same 2 GiB.",
+    "Factor 1: what stopped 16K in the published software, whose tile is the 2 GiB that factors 4 "
+    "and 16 were served, the paper does not say.",
+    "A tile shrinks with the factor and grows with the square of the hidden size, so four times "
+    "the tiles allow twice the hidden size, predicted and published from factor 4 to 16.  "
+    "Published from 1 to 4 doubles with every doubling of the factor, faster than one operator's "
+    "tile explains.")}""")
     common.write_csv(
         HERE / "result.csv",
         ["piece", "tiling_factor", "published_hidden_k", "predicted_hidden_k", "verdict",

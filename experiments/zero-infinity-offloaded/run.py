@@ -70,9 +70,9 @@ One profile (`hwprofiles/dgx2.ini`), no constant fitted to a row.  TFLOP/s per G
 {zero_infinity.NUMERATOR}
 ## What a step holds
 
-Seconds.  The paper's closed form adds compute, parameters, checkpoints and optimizer traffic without
-overlap; `plan` is the same sum over every byte that the plan moves; the engine overlaps them where
-the plan's dependencies allow; the last three are the engine's busy times.
+Seconds.  The paper's closed form adds compute, parameters, checkpoints and optimizer traffic
+without overlap; `plan` is the same sum over every byte that the plan moves; the engine overlaps
+them where the plan's dependencies allow; the last three are the engine's busy times.
 
 {difference_table(cases)}
 ## What the model lacks
@@ -89,15 +89,15 @@ the paper's 20 bytes keep, 4 bytes written by backward and read by the optimizer
 
 def lacks():
     return common.bullets(
-        "32 nodes: the engine's typical value overlaps collectives, parameter reads and compute "
-        "as far as the plan's dependencies allow, and NCCL takes 30% of a GPU's multiprocessors "
-        "while it runs.  The published runs behave as if little of it overlapped: they lie near the "
+        "32 nodes: the engine's typical value overlaps collectives, parameter reads and compute as "
+        "far as the plan's dependencies allow, and NCCL takes 30% of a GPU's multiprocessors while "
+        "it runs.  The published runs behave as if little of it overlapped: they lie near the "
         "closed form, which overlaps nothing, and near the low end, which does not overlap "
-        "collectives.  Nothing published says how much the software of 2021 overlapped on 512 "
-        "GPUs (Fig. 6d shows it on 64 only, at most 1.29x), so the range stays as wide as that.",
+        "collectives.  Nothing published says how much the software of 2021 overlapped on 512 GPUs "
+        "(Fig. 6d shows it on 64 only, at most 1.29x), so the range stays as wide as that.",
         "One node: 50B and 100B ask for the low end of the range, 0.5T for the high end "
-        "(`../zero-infinity-fig5c/result.md` says why): the rows pull in opposite directions, so no "
-        "one setting of the profile brings all of them to the middle.",
+        "(`../zero-infinity-fig5c/result.md` says why): the rows pull in opposite directions, so "
+        "no one setting of the profile brings all of them to the middle.",
         "The closed form's small median error is partly luck of opposite errors: it leaves out the "
         "time of the update, of attention scores and of norms, and has no overlap.")
 

@@ -217,8 +217,8 @@ def write(cases):
 ## Ranges
 
 Efficiency is TFLOP/s per GPU, counted as the paper counts them, over 70.  Place: 0 is the low end
-of the range, 1 the high end.  * simulated with the planner's placement, since the published one does
-not fit.
+of the range, 1 the high end.  * simulated with the planner's placement, since the published one
+does not fit.
 
 {range_table(cases)}
 ## First limit

@@ -58,8 +58,9 @@ def auto_table(cases):
     return common.markdown_table(
         ["row", "published", "auto", "auto / published", "tiles", "next batch lacks",
          "auto, untiled", "next batch, untiled, lacks"],
-        [[c["label"], f"{c['published']:g}", batch_text(c["open"]), ratio(c["open"], c["published"]),
-          c["open"]["answer"]["settings"]["tiles"], zero_infinity.shortage(c["open"]["next"]),
+        [[c["label"], f"{c['published']:g}", batch_text(c["open"]),
+          ratio(c["open"], c["published"]), c["open"]["answer"]["settings"]["tiles"],
+          zero_infinity.shortage(c["open"]["next"]),
           batch_text(c["untiled"]), zero_infinity.shortage(c["untiled"]["next"])] for c in cases])
 
 
@@ -79,17 +80,17 @@ def twenty_trillion(case):
     checkpoints = next(e["bytes"] for e in published["ledger"]
                        if (e["tier"], e["purpose"]) == ("cpu", "activation-checkpoints"))
     return (
-        "20T: the paper says that host memory for checkpoints keeps its batch small.  In the ledger "
-        f"the checkpoints of batch {case['published']:g} are {16 * checkpoints / 2**30:.0f} GiB of a "
-        f"node's host memory, {share(published, 'cpu')} with all that is there.  The next limit is GPU "
-        f"memory, behind batch {batch_text(case['open'])}: the activations that the backward of one block "
-        f"of hidden size 90112 needs, {working_gib(published):.1f} GiB at batch {case['published']:g} "
-        f"as memwall counts them (with dropout masks, unfused scores and what slicing leaves whole), "
-        f"{paper_working_gib(row):.1f} GiB by the paper's Eq. 5.  Without that limit "
-        f"{beyond['limiting_tier'].upper()} memory is next, as the paper says, but behind batch {batch:g}, not "
-        f"{case['published']:g}.  What else the authors' software kept in host memory (copies of "
-        "gradients, pinned buffers by the tensor) is not published; the reserve of 64 GiB a node "
-        "does not cover the 600 GiB that are free here.")
+        "20T: the paper says that host memory for checkpoints keeps its batch small.  In the "
+        f"ledger the checkpoints of batch {case['published']:g} are {16 * checkpoints / 2**30:.0f} "
+        f"GiB of a node's host memory, {share(published, 'cpu')} with all that is there.  The next "
+        f"limit is GPU memory, behind batch {batch_text(case['open'])}: the activations that the "
+        f"backward of one block of hidden size 90112 needs, {working_gib(published):.1f} GiB at "
+        f"batch {case['published']:g} as memwall counts them (with dropout masks, unfused scores "
+        f"and what slicing leaves whole), {paper_working_gib(row):.1f} GiB by the paper's Eq. 5.  "
+        f"Without that limit {beyond['limiting_tier'].upper()} memory is next, as the paper says, "
+        f"but behind batch {batch:g}, not {case['published']:g}.  What else the authors' software "
+        "kept in host memory (copies of gradients, pinned buffers by the tensor) is not published; "
+        "the reserve of 64 GiB a node does not cover the 600 GiB that are free here.")
 
 
 def working_gib(answer):
@@ -114,11 +115,12 @@ def lacks(cases):
         "state a parameter (`../zero-infinity-fig5a/result.md`).  With 16 bytes "
         f"`--batch auto` gives {smaller['settings']['micro_batch']:g} for 0.5T, published "
         f"{half['batch_per_gpu']}.",
-        "Auto means the largest that fits; the authors took what ran fast enough with room to spare, "
-        "so a ratio above 1 is no error by itself.  10B shows it best: 8 sequences use half of the GPU.",
-        "Without tiling 10T and 20T do not fit at any batch, and 1T and 5T not at the published one: by "
-        "this ledger the published runs were tiled, as their authors recommend elsewhere (DeepSpeed "
-        "issue 1776).")
+        "Auto means the largest that fits; the authors took what ran fast enough with room to "
+        "spare, so a ratio above 1 is no error by itself.  10B shows it best: 8 sequences use half "
+        "of the GPU.",
+        "Without tiling 10T and 20T do not fit at any batch, and 1T and 5T not at the published "
+        "one: by this ledger the published runs were tiled, as their authors recommend elsewhere "
+        "(DeepSpeed issue 1776).")
 
 
 def write(cases):

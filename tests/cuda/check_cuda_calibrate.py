@@ -125,7 +125,8 @@ def check_run(box):
 
 
 FAULTS = {
-    "MEMWALL_TEST_DRIVER=12020": "GPUs: the driver is for CUDA 12.2, this build needs one for CUDA 13.0",
+    "MEMWALL_TEST_DRIVER=12020":
+        "GPUs: the driver is for CUDA 12.2, this build needs one for CUDA 13.0",
     "MEMWALL_TEST_FAIL=cudaMemcpyAsync 300 700": "an illegal memory access was encountered",
 }
 

@@ -79,7 +79,8 @@ def check_one_lacks(box):
 def check_one_each(box):
     """The launcher lets each rank see a GPU of its own."""
     own = 'CUDA_VISIBLE_DEVICES=$OMPI_COMM_WORLD_RANK exec "$@"'
-    done = box.run(*RUN, "--json", "--backend", "cuda", prefix=[*MPIRUN, "2", "sh", "-c", own, "sh"],
+    done = box.run(*RUN, "--json", "--backend", "cuda",
+                   prefix=[*MPIRUN, "2", "sh", "-c", own, "sh"],
                    environment={**box.environment, **RANKS_ENVIRONMENT})
     yield from good(done)
     if json.loads(done.text)["run"]["backend"] != "cuda":
