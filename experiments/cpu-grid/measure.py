@@ -9,7 +9,6 @@ writes result.csv, result.md and plot.svg beside it; what it measures belongs to
 the day that result.md names.
 """
 import argparse
-import csv
 import datetime
 import json
 import os
@@ -22,17 +21,10 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 import common  # noqa: E402
+import grid  # noqa: E402
 
-MEMWALL = os.environ.get("MEMWALL", str(common.ROOT / "build" / "cli" / "memwall"))
 PLACEMENTS = {
-    "gpu": "-s zero3",
-    "offload": "-s zero-offload",
-    "cpu": "-s zero-infinity-cpu --param-device cpu --gradient-device cpu --optimizer-device cpu"
-           " --activation-device cpu",
-    "nvme-state": "-s zero-infinity-nvme --param-device cpu --gradient-device cpu"
-                  " --optimizer-device nvme --activation-device gpu",
-    "nvme": "-s zero-infinity-nvme --param-device nvme --gradient-device nvme"
-            " --optimizer-device nvme --activation-device gpu",
+    **grid.PLACEMENTS,
     "split": "-s zero-infinity-nvme --param-device cpu:25MB,nvme --gradient-device cpu"
              " --optimizer-device cpu:100MB,nvme --activation-device gpu",
 }
@@ -44,20 +36,9 @@ LIMITS = {
 LANES = {"drives": ("nvme-read", "nvme-write"), "copies": ("h2d", "d2h")}
 
 
-def launch(ranks, *words):
-    command = [MEMWALL, *words]
-    if ranks > 1:
-        command = ["mpirun", "--oversubscribe", "--bind-to", "none", "-n", str(ranks), *command]
-    environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-    if done.returncode:
-        raise common.Failed(f"{' '.join(command)}: status {done.returncode}: {done.stderr.strip()}")
-    return done.stdout
-
-
 def calibrate(folder, ranks):
     profile = folder / f"here-{ranks}.ini"
-    launch(ranks, "calibrate", "-o", str(profile), "--nvme", str(folder))
+    grid.launch(ranks, "calibrate", "-o", str(profile), "--nvme", str(folder))
     return profile
 
 
@@ -66,29 +47,10 @@ def measure(row, profile, folder, steps):
     words = ["run", "-m", str(common.ROOT / "models" / "gpt-text" / "config.json"), "-H",
              str(profile), "--batch", row["batch"], "--seq", row["seq"], "--prefetch",
              row["prefetch"], "--tiles", row["tiles"], "--param-loads", row["loads"],
-             "--commit", "none", "--data", str(common.ROOT / "data" / "psalms-proverbs.txt"),
-             "--steps", str(steps), "--nvme", str(folder), "--json"]
+             "--commit", "none", "--data", str(grid.TEXT), "--steps", str(steps), "--nvme",
+             str(folder), "--json"]
     words += PLACEMENTS[row["placement"]].split() + LIMITS[row["limit"]].split()
-    return json.loads(launch(ranks, *words))["compare"]
-
-
-def busiest(compare):
-    return max(compare["lanes"], key=lambda lane: lane["busy"]["measured_s"])["name"]
-
-
-def summarize(row, compare):
-    """What a round has measured."""
-    step, naive = compare["step"], compare["flops_alone"]
-    return {
-        **row,
-        "measured_s": step["measured_s"],
-        "predicted_s": step["predicted_s"],
-        "error": step["predicted_s"] / step["measured_s"] - 1,
-        "naive_error": naive["predicted_s"] / step["measured_s"] - 1,
-        "busiest": busiest(compare),
-        **{f"{lane['name']}_error": lane["busy"]["predicted_s"] / lane["busy"]["measured_s"] - 1
-           for lane in compare["lanes"] if lane["busy"]["measured_s"] > 0.02 * step["measured_s"]},
-    }
+    return json.loads(grid.launch(ranks, *words))["compare"]
 
 
 def median_round(rounds):
@@ -111,13 +73,6 @@ def report(results, arguments, started):
     header = ["", "placement", "batch", "seq", "prefetch", "tiles", "loads", "ranks", "limit",
               "busiest lane", "measured, ms", "predicted, ms", "error", "of all rounds",
               "FLOPs alone"]
-    lanes = sorted({key for r in results for key in r if key.endswith("_error")} - {"naive_error"})
-    lane_rows = []
-    for lane in lanes:
-        values = [r[lane] for r in results if lane in r]
-        lane_rows.append([lane[:-len("_error")], len(values),
-                          f"{100 * statistics.median(values):+.1f}%",
-                          f"{100 * statistics.median(abs(v) for v in values):.1f}%"])
     machine = subprocess.run(["uname", "-srm"], capture_output=True, text=True, check=True).stdout
     text = "\n".join([
         "# Predicted and measured on this machine", "",
@@ -132,27 +87,9 @@ def report(results, arguments, started):
         f"{bound['drives']} are bound by drives and {bound['copies']} by copies.",
         "", common.markdown_table(header, rows), "",
         "Busy time of lanes that are busy for 2% of the step or more:", "",
-        common.markdown_table(["lane", "steps", "median error", "median size"], lane_rows), ""])
+        grid.lane_table(results), ""])
     common.write_text(HERE / "result.md", text)
     print(text)
-
-
-def write(results):
-    keys = list(dict.fromkeys(key for r in results for key in r))
-    with open(HERE / "result.csv", "w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, keys, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(results)
-    points = [[r["measured_s"], r["predicted_s"]] for r in results]
-    common.gnuplot(HERE / "plot.svg", """
-set logscale xy
-set xlabel "measured step, s"
-set ylabel "predicted step, s"
-set key left top
-plot x with lines lc rgb "#888888" title "equal", 1.2*x with lines dt 2 lc rgb "#bbbbbb" \
-title "20% off", x/1.2 with lines dt 2 lc rgb "#bbbbbb" notitle, \
-$points using 1:2 with points pt 7 lc rgb "#0072b2" title "configurations"
-""", {"points": points})
 
 
 def measure_round(rows, folder, steps, rounds):
@@ -162,7 +99,7 @@ def measure_round(rows, folder, steps, rounds):
         for row in rows:
             if int(row["ranks"]) != ranks:
                 continue
-            last = summarize(row, measure(row, profile, folder, steps))
+            last = grid.summarize(row, measure(row, profile, folder, steps))
             rounds[row["number"]].append(last)
             print(f"{row['number']:>3} {row['placement']:<10} {last['measured_s']:8.3f} s, "
                   f"{100 * last['error']:+6.1f}%", file=sys.stderr)
@@ -184,7 +121,8 @@ def main():
             measure_round(rows, pathlib.Path(name), arguments.steps, rounds)
     results = [median_round(rounds[row["number"]]) for row in rows]
     if not arguments.only:
-        write(results)
+        grid.write_csv(HERE / "result.csv", results)
+        grid.plot(HERE / "plot.svg", results)
         report(results, arguments, started)
 
 

@@ -20,8 +20,8 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 import common  # noqa: E402
+import grid  # noqa: E402
 
-MEMWALL = os.environ.get("MEMWALL", str(common.ROOT / "build" / "cli" / "memwall"))
 BAR = 1.15
 # The drive of a machine without a GPU is quick for its cores: one configuration holds it back.
 CONFIGURATIONS = {
@@ -34,33 +34,15 @@ CONFIGURATIONS = {
 DEPTHS = (3, 0)
 
 
-def call(*words):
-    done = subprocess.run([MEMWALL, *words], capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise common.Failed(f"memwall {' '.join(words)}: status {done.returncode}: "
-                            f"{done.stderr.strip()}")
-    return done.stdout
-
-
 def train(name, depth, profile, folder, steps):
-    return json.loads(call(
-        "run", "-m", str(common.ROOT / "models" / "gpt-text" / "config.json"), "-H", str(profile),
-        *CONFIGURATIONS[name].split(), "--prefetch", str(depth), "--commit", "none", "--data",
-        str(common.ROOT / "data" / "psalms-proverbs.txt"), "--steps", str(steps), "--nvme",
-        str(folder), "--json"))
-
-
-def floor_of(answer):
-    """Seconds, and what it is: the longest path at uncontended durations, or a busier channel."""
-    predicted = answer["predicted"]
-    channel = max(predicted["channels"], key=lambda c: c["busy_s"])
-    if channel["busy_s"] > predicted["critical_path_s"]:
-        return channel["busy_s"], f"channel {channel['name']}"
-    return predicted["critical_path_s"], "longest path"
+    return json.loads(grid.launch(
+        1, "run", "-m", str(common.ROOT / "models" / "gpt-text" / "config.json"), "-H",
+        str(profile), *CONFIGURATIONS[name].split(), "--prefetch", str(depth), "--commit", "none",
+        "--data", str(grid.TEXT), "--steps", str(steps), "--nvme", str(folder), "--json"))
 
 
 def summarize(name, depth, answers):
-    floor_s, what = floor_of(answers[0])
+    floor_s, what = grid.floor_of(answers[0])
     steps = [a["compare"]["step"]["measured_s"] for a in answers]
     return {
         "bound by": name,
@@ -125,7 +107,7 @@ def main():
     with tempfile.TemporaryDirectory(dir=common.ROOT / "out", prefix="cpu-overlap-") as name:
         folder = pathlib.Path(name)
         profile = folder / "here.ini"
-        call("calibrate", "-o", str(profile), "--nvme", str(folder))
+        grid.launch(1, "calibrate", "-o", str(profile), "--nvme", str(folder))
         for _ in range(arguments.rounds):
             for case in cases:
                 answers[case].append(train(*case, profile, folder, arguments.steps))
