@@ -17,6 +17,7 @@ import statistics
 import subprocess
 import sys
 import time
+from collections import namedtuple
 
 # For PyTorch: huge pages, and memory that is kept from step to step (a tenth quicker).
 PEER = {"THP_MEM_ALLOC_ENABLE": "1", "MALLOC_MMAP_THRESHOLD_": str(4 << 30),
@@ -29,34 +30,37 @@ from torch import nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 
-VOCAB, HIDDEN, HEADS, LAYERS = 50257, 768, 12, 12
+Shape = namedtuple("Shape", "vocab hidden heads layers")
+GPT2 = Shape(50257, 768, 12, 12)
 
 
 class Layer(nn.Module):
-    def __init__(self):
+    def __init__(self, hidden, heads):
         super().__init__()
-        self.norm1, self.norm2 = nn.LayerNorm(HIDDEN), nn.LayerNorm(HIDDEN)
-        self.qkv = nn.Linear(HIDDEN, 3 * HIDDEN)
-        self.projection = nn.Linear(HIDDEN, HIDDEN)
-        self.up = nn.Linear(HIDDEN, 4 * HIDDEN)
-        self.down = nn.Linear(4 * HIDDEN, HIDDEN)
+        self.heads = heads
+        self.norm1, self.norm2 = nn.LayerNorm(hidden), nn.LayerNorm(hidden)
+        self.qkv = nn.Linear(hidden, 3 * hidden)
+        self.projection = nn.Linear(hidden, hidden)
+        self.up = nn.Linear(hidden, 4 * hidden)
+        self.down = nn.Linear(4 * hidden, hidden)
 
     def forward(self, x):
-        shape = (x.shape[0], x.shape[1], HEADS, HIDDEN // HEADS)
+        shape = (x.shape[0], x.shape[1], self.heads, x.shape[2] // self.heads)
         q, k, v = (t.view(shape).transpose(1, 2)
-                   for t in self.qkv(self.norm1(x)).split(HIDDEN, dim=2))
+                   for t in self.qkv(self.norm1(x)).split(x.shape[2], dim=2))
         o = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
         x = x + self.projection(o.transpose(1, 2).reshape(x.shape))
         return x + self.down(functional.gelu(self.up(self.norm2(x)), approximate="tanh"))
 
 
 class Decoder(nn.Module):
-    def __init__(self, seq, recompute):
+    def __init__(self, shape, seq, recompute):
         super().__init__()
-        self.embedding = nn.Embedding(VOCAB, HIDDEN)
-        self.positions = nn.Parameter(torch.empty(seq, HIDDEN))
-        self.layers = nn.ModuleList(Layer() for _ in range(LAYERS))
-        self.norm = nn.LayerNorm(HIDDEN)
+        hidden = shape.hidden
+        self.embedding = nn.Embedding(shape.vocab, hidden)
+        self.positions = nn.Parameter(torch.empty(seq, hidden))
+        self.layers = nn.ModuleList(Layer(hidden, shape.heads) for _ in range(shape.layers))
+        self.norm = nn.LayerNorm(hidden)
         self.recompute = recompute
         for parameter in self.parameters():
             if parameter.dim() > 1:
@@ -67,16 +71,17 @@ class Decoder(nn.Module):
         for layer in self.layers:
             x = checkpoint(layer, x, use_reentrant=False) if self.recompute else layer(x)
         logits = functional.linear(self.norm(x), self.embedding.weight)
-        return functional.cross_entropy(logits.view(-1, VOCAB).float(), targets.view(-1))
+        return functional.cross_entropy(logits.view(-1, logits.shape[-1]).float(), targets.view(-1))
 
 
 class Peer:
     """`half`: bf16 parameters with fp32 copies; else fp32 parameters under autocast."""
 
-    def __init__(self, options, half):
+    def __init__(self, options, half, shape=GPT2, device="cpu"):
         torch.manual_seed(1)
-        self.half = half
-        self.model = Decoder(options.seq, options.interval > 0)
+        self.half, self.device = half, device
+        with torch.device(device):
+            self.model = Decoder(shape, options.seq, options.interval > 0)
         self.copies = [p.detach().clone() for p in self.model.parameters()] if half else []
         if half:
             self.model.to(torch.bfloat16)
@@ -85,7 +90,7 @@ class Peer:
                                            betas=(0.9, 0.95), weight_decay=0.1, fused=True)
         if options.compile:
             self.model = torch.compile(self.model)
-        self.ids = torch.randint(VOCAB, (options.sequences, options.seq))
+        self.ids = torch.randint(shape.vocab, (options.sequences, options.seq), device=device)
 
     @torch.no_grad()
     def update(self):
@@ -99,7 +104,7 @@ class Peer:
 
     def step(self):
         begin = time.perf_counter()
-        with torch.autocast("cpu", torch.bfloat16, enabled=not self.half):
+        with torch.autocast(self.device, torch.bfloat16, enabled=not self.half):
             loss = self.model(self.ids, self.ids)
         loss.backward()
         self.update()
