@@ -1,0 +1,269 @@
+"""The steps of scripts/gpu before the grid.  Each is given the machine and yields rows; what it
+raises becomes a row too."""
+import concurrent.futures
+import configparser
+import hashlib
+import json
+import pathlib
+import re
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent), str(HERE)]
+import common  # noqa: E402
+import grid  # noqa: E402
+from machine import (FAILED, MET, SKIPPED, TOLD, Row, Skipped, TimeUp,  # noqa: E402
+                     judged, last_line, list_gpus)
+
+SMALL = common.ROOT / "tests" / "fixtures" / "gpt2-small" / "config.json"
+TEXT_MODEL = common.ROOT / "models" / "gpt-text" / "config.json"
+# Of each step's loss, as tests/cuda/test_training_gpu.c has it: both round to bf16, sums in other
+# orders.
+LOSS_BAR = 0.01
+PRODUCTS_BAR, COPIES_BAR = 0.95, 0.9
+
+
+# --- build ---------------------------------------------------------------------------------------
+
+def missing_packages(machine):
+    try:
+        return machine.run("scripts/deps", "--missing")[1].split()
+    except (common.Failed, Skipped):
+        return []
+
+
+def build(machine):
+    """memwall and what tests it on a GPU, kernels for the GPUs that are here."""
+    options = []
+    if not machine.rehearse:
+        kinds = {line.replace(".", "").strip() for line in list_gpus("compute_cap")}
+        options = ["-Dcuda=enabled", f"-Dgpu_architectures={','.join(sorted(kinds))}"]
+    try:
+        machine.run("scripts/build", machine.build, *options, "build.ninja")
+        targets = sorted({path for test in gpu_tests(machine) for path in test["programs"]})
+        machine.run("scripts/build", machine.build, "cli/memwall", bench(machine), *targets)
+    except common.Failed as error:
+        missing = missing_packages(machine)
+        if missing:
+            raise common.Failed(f"packages are missing: {' '.join(missing)}") from error
+        raise
+    yield Row("build", f"in {machine.build.name}, {' '.join(options) or 'as it is'}", "", MET)
+
+
+# --- tests ---------------------------------------------------------------------------------------
+
+REHEARSED_TESTS = ("kernels-smoke", "step-products-smoke")
+
+
+def gpu_tests(machine):
+    """Names and programs, which are ninja's targets."""
+    _, text, _ = machine.run("meson", "introspect", machine.build, "--tests")
+    root = machine.build.resolve()
+    for test in json.loads(text):
+        wanted = test["name"] in REHEARSED_TESTS if machine.rehearse else \
+            test["name"].endswith("-gpu")
+        if wanted:
+            paths = [pathlib.Path(word) for word in test["cmd"][:1]]
+            yield {"name": test["name"],
+                   "programs": [str(p.relative_to(root)) for p in paths if p.is_relative_to(root)]}
+
+
+def device_tests(machine):
+    names = [test["name"] for test in gpu_tests(machine)]
+    if not names:
+        raise Skipped(f"{machine.build.name} has no tests of GPUs: it was built without CUDA")
+    ended = ""
+    try:
+        machine.run("meson", "test", "-C", machine.build, "--no-rebuild", *names, spare_s=5,
+                    statuses=range(-64, 256))
+    except TimeUp:
+        ended = "; time was up before the others"
+    _, counts, _ = machine.run("scripts/count-tests", machine.build, statuses=(0, 1))
+    for line in counts.splitlines():
+        if line.startswith("failed: "):
+            yield Row("device tests", line[len("failed: "):], "", FAILED)
+    passed, failed, _ = map(int, re.findall(r"\d+", last_line(counts)))
+    yield Row("device tests", last_line(counts) + ended, "none failed",
+              FAILED if failed else MET if passed and not ended else SKIPPED)
+
+
+# --- compute-sanitizer ---------------------------------------------------------------------------
+
+TOOLS = ("memcheck", "racecheck", "initcheck")
+FINDINGS = re.compile(r"ERROR SUMMARY: (\d+) error|RACECHECK SUMMARY: (\d+) hazard")
+
+
+def sanitized_programs(machine):
+    if machine.rehearse:
+        return [(machine.build / "tests" / "bench_kernels", ["--smoke"])]
+    return [(machine.build / path, []) for test in gpu_tests(machine)
+            if test["name"].startswith(("kernels", "cuda_")) for path in test["programs"]]
+
+
+def sanitize(machine, tool, program, words):
+    """None, or what is wrong."""
+    try:
+        status, out, said = machine.run("compute-sanitizer", "--tool", tool, program, *words,
+                                        statuses=range(-64, 256))
+    except TimeUp:
+        return "did not end in its time"
+    found = FINDINGS.search(out + said)
+    if not found:
+        return f"no summary: {last_line(out + said)}"
+    count = int(found[1] or found[2] or 0)
+    if count or status:
+        return f"{count} found" if count else f"status {status}: {last_line(out + said)}"
+    return None
+
+
+def sanitizers(machine):
+    """All at once: nothing is timed."""
+    programs = sanitized_programs(machine)
+    if not programs:
+        raise Skipped("no tests of kernels were built")
+    machine.run("compute-sanitizer", "--version")
+    with concurrent.futures.ThreadPoolExecutor(max_workers=6) as pool:
+        jobs = {(tool, program): pool.submit(sanitize, machine, tool, program, words)
+                for tool in TOOLS for program, words in programs}
+    for tool in TOOLS:
+        wrong = {program.name: jobs[tool, program].result() for program, _ in programs}
+        bad = [f"{name}: {what}" for name, what in wrong.items() if what]
+        timed = bad and all("in its time" in line for line in bad)
+        yield Row(f"sanitizer, {tool}", "; ".join(bad) or f"{len(programs)} programs, no finding",
+                  "no finding", SKIPPED if timed else FAILED if bad else MET)
+
+
+# --- arithmetic ----------------------------------------------------------------------------------
+
+# Bits are compared where all of this is the same.
+TRAIN = ["-H", "rtx4090", "--set", "gpu.memory_gib=4", "--gpus", "1", "--batch", "2", "--tiles",
+         "1", "--activation-checkpoint-interval", "1", "--logits-chunks", "1", "--lr", "1e-3",
+         "--data", str(grid.TEXT)]
+
+
+def train(machine, backend, *words):
+    model, seq = (SMALL, 24) if machine.rehearse else (TEXT_MODEL, 128)
+    return machine.memwall("run", "-m", model, "--seq", seq, *TRAIN, "--backend", backend, "--nvme",
+                           machine.drive, "--commit", "none", *words)
+
+
+def losses_of(machine, backend):
+    log = machine.folder / f"losses-{backend}.jsonl"
+    train(machine, backend, "-s", "zero3", "--steps", "20", "--log", log)
+    return [json.loads(line)["loss"] for line in log.read_text(encoding="utf-8").splitlines()]
+
+
+def losses(machine):
+    got, expected = losses_of(machine, machine.backend), losses_of(machine, "cpu")
+    off = max(abs(a / b - 1) for a, b in zip(got, expected, strict=True))
+    yield judged("losses, 20 steps", f"{got[0]:.3f} to {got[-1]:.3f}, off {100 * off:.3f}%",
+                 f"cpu backend's, {100 * LOSS_BAR:.0f}%", off <= LOSS_BAR and got[-1] < got[0])
+
+
+def bits(machine):
+    """Weights after some steps, the same in each placement and at each depth."""
+    cases = [(name, "1") for name in grid.PLACEMENTS] + [("nvme", "0"), ("nvme", "3"), ("cpu", "0"),
+                                                        ("cpu", "3")]
+    digests = {}
+    for name, depth in cases:
+        folder = machine.folder / "weights"
+        train(machine, machine.backend, *grid.PLACEMENTS[name].split(), "--prefetch", depth,
+              "--steps", "4", "--save", folder)
+        content = (folder / "model.safetensors").read_bytes()
+        digests[f"{name}, prefetch {depth}"] = hashlib.sha256(content).hexdigest()
+    first = next(iter(digests.values()))
+    others = [name for name, digest in digests.items() if digest != first]
+    yield judged("same bits, 4 steps", f"differ: {'; '.join(others)}" if others else
+                 f"{len(cases)} placements and depths alike", "all alike", not others)
+
+
+# --- what it does in a second --------------------------------------------------------------------
+
+def typical(profile, key):
+    """A figure of a profile that was written: of "low; typical; high" the middle one."""
+    section, name = key.split(".")
+    values = profile[section][name].split(";")
+    return float(values[len(values) // 2])
+
+
+def read_profile(path):
+    if not path.exists():
+        raise Skipped("nothing was calibrated")
+    parser = configparser.ConfigParser(interpolation=None)
+    parser.read(path, encoding="utf-8")
+    return parser
+
+
+def calibrate(machine):
+    machine.run(machine.program, "calibrate", "--backend", machine.backend, "-o", machine.profile,
+                "--nvme", machine.drive, *(["--quick"] if machine.rehearse else []))
+    profile = read_profile(machine.profile)
+    yield Row("calibrate", ", ".join(
+        f"{name} {typical(profile, key):.4g}" for name, key in
+        (("TFLOP/s", "gpu.achievable_tflops"), ("h2d GB/s", "pcie.h2d_gb_per_s"),
+         ("d2h", "pcie.d2h_gb_per_s"), ("drives' read", "nvme.read_gb_per_s"),
+         ("write", "nvme.write_gb_per_s"))), "", MET)
+
+
+def bench(machine):
+    """The program, by its target."""
+    return "tests/cuda/bench_gpu_fake" if machine.rehearse else "tests/cuda/bench_gpu"
+
+
+BENCH = re.compile(r"^(products|h2d|d2h) (\S+)(?: of the best, (\S+))?", re.MULTILINE)
+
+
+def library(machine):
+    """Products beside cublasLt alone, copies beside plain ones of pinned memory."""
+    smoke = ["--smoke"] if machine.rehearse else []
+    _, text, _ = machine.run(machine.build / bench(machine), *smoke)
+    (machine.folder / "bench.txt").write_text(text, encoding="utf-8")
+    found = {name: float(value) for name, value, _ in BENCH.findall(text)}
+    first = float(BENCH.search(text[text.index("\nproducts") + 1:])[3])
+    yield judged("products / cublasLt alone", f"{found['products']:.3f} of the best of 8, "
+                 f"{first:.3f} of its first choice", f"{PRODUCTS_BAR} or more",
+                 found["products"] >= PRODUCTS_BAR)
+    profile = read_profile(machine.profile)
+    for way in ("h2d", "d2h"):
+        own = typical(profile, f"pcie.{way}_gb_per_s")
+        yield judged(f"{way} / plain copy", f"{own / found[way]:.3f} ({own:.1f} GB/s of "
+                     f"{found[way]:.1f})", f"{COPIES_BAR} or more", own / found[way] >= COPIES_BAR)
+
+
+SPEEDS = {"gpt2": 16, "gpt2-xl": 8}  # model, sequences of 1024
+
+
+def speed(machine):
+    """Tokens per second, all in the GPU's memory; nothing is computed twice."""
+    read_profile(machine.profile)
+    for model, batch in {str(SMALL): 2}.items() if machine.rehearse else SPEEDS.items():
+        seq = 24 if machine.rehearse else 1024
+        name = pathlib.Path(model).parent.name or model
+        try:
+            answer = machine.memwall(
+                "run", "-m", model, "-H", machine.profile, "--gpus", "1", "-s", "zero3", "--batch",
+                batch, "--seq", seq, "--activation-checkpoint-interval", "0", "--steps", "12",
+                "--commit", "none", "--backend", machine.backend, "--data", grid.TEXT)
+        except Skipped as why:
+            yield Row(f"tokens/s, {name}", str(why), "", SKIPPED)
+            continue
+        own = answer["tokens_per_s"]
+        yield Row(f"tokens/s, {name}", f"{own:.0f}, batch {batch}, MFU {100 * answer['mfu']:.1f}%",
+                  "", TOLD)
+        machine.speeds[model] = own
+
+
+PEER = re.compile(r"tokens/s (\S+)")
+
+
+def peer(machine):
+    """PyTorch, where a Python here has it."""
+    python = machine.torch_python()
+    for model, batch in SPEEDS.items():
+        if model not in machine.speeds:
+            continue
+        _, text, _ = machine.run(python, "tests/peer_torch_gpu.py", model, "--sequences", batch)
+        theirs = float(PEER.search(text)[1])
+        yield Row(f"tokens/s / PyTorch, {model}",
+                  f"{machine.speeds[model] / theirs:.3f} (PyTorch {theirs:.0f})",
+                  "bf16, compiled", TOLD)

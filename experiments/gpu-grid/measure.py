@@ -1,0 +1,168 @@
+"""The grid: each configuration of configurations.csv trained for a few steps, its measured step
+beside the prediction and beside the floor of its plan.  scripts/gpu runs it, and all else."""
+import pathlib
+import statistics
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent), str(HERE)]
+import common  # noqa: E402
+import draw  # noqa: E402
+import grid  # noqa: E402
+from machine import MET, MISSED, SKIPPED, Row, Skipped, TimeUp, judged  # noqa: E402
+
+SEQ = "1024"
+ERROR_BAR, FLOOR_BAR = 0.10, 1.15
+LANES = {"drives": ("nvme-read", "nvme-write"), "host or PCIe": ("h2d", "d2h", "host")}
+WANTED = {"drives": 4, "host or PCIe": 3}
+ROWS_WANTED = 12
+
+
+def split(parameters):
+    """Halves in host memory, the others on the drives."""
+    def half(bytes_each):
+        return f"cpu:{parameters * bytes_each / 2 / 1e9:.3f}GB,nvme"
+    return ["-s", "zero-infinity-nvme", "--param-device", half(2), "--gradient-device", "cpu",
+            "--optimizer-device", half(12), "--activation-device", "gpu"]
+
+
+# 16-bit parameters and gradients in 52 GB of GPU memory, 105 GB of state in the host's, 50 GB on
+# drives.
+ALL = ("-s zero-infinity-nvme --param-device gpu --gradient-device gpu"
+       " --optimizer-device cpu:105GB,nvme --activation-device gpu")
+
+
+def placement(row):
+    if row["placement"] == "split":
+        return split(draw.MODELS[row["model"]][0] * 1e9)
+    return (ALL if row["placement"] == "all" else grid.PLACEMENTS[row["placement"]]).split()
+
+
+def words(row, profile):
+    """What simulate and run have in common."""
+    arena = []
+    if row["arena_gib"]:
+        arena = ["--set", f"gpu.memory_gib={row['arena_gib']}", "--set", "gpu.reserve_gib=0"]
+    return ["-m", row["model"], "-H", str(profile), "--gpus", "1", "--batch", row["batch"], "--seq",
+            row.get("seq", SEQ), "--prefetch", row["prefetch"], "--param-loads", row["loads"],
+            "--commit", "none", *arena, *placement(row)]
+
+
+def rehearsed(row):
+    """As small as cores can do in a second."""
+    other = {"split": "nvme", "all": "nvme-state"}
+    return {**row, "model": str(common.ROOT / "tests" / "fixtures" / "gpt2-small" / "config.json"),
+            "batch": "1", "seq": "24", "placement": other.get(row["placement"], row["placement"]),
+            "arena_gib": "", "steps": "2"}
+
+
+def predict(machine, row):
+    """Whether it fits, and there is time for it."""
+    answer = machine.memwall("simulate", *words(row, machine.profile))
+    if not answer["feasible"]:
+        raise Skipped(f"does not fit: {answer['limiting_tier']} is "
+                      f"{answer['short_bytes'] / 2**30:.1f} GiB short")
+    # The start writes the state once, as a step does.
+    least_s = answer["step_time_s"] * (int(row["steps"]) + 1)
+    if least_s > machine.left_s():
+        raise Skipped(f"takes {least_s:.0f} s or more, {machine.left_s():.0f} s are left")
+
+
+def measure(machine, row):
+    ran = rehearsed(row) if machine.rehearse else row
+    predict(machine, ran)
+    answer = machine.memwall("run", *words(ran, machine.profile), "--data", grid.TEXT, "--steps",
+                             ran["steps"], "--backend", machine.backend, "--nvme", machine.drive)
+    floor_s, floor = grid.floor_of(answer)
+    result = grid.summarize(row, answer["compare"])
+    return {**result, "floor_s": floor_s, "floor": floor,
+            "over_floor": result["measured_s"] / floor_s}
+
+
+def measure_all(machine):
+    """Results, and (number, why) of those that were not run."""
+    if not machine.profile.exists():
+        raise Skipped("nothing was calibrated")
+    results, others = [], []
+    for row in common.read_csv(HERE / "configurations.csv"):
+        try:
+            results.append(measure(machine, row))
+            last = f"{results[-1]['measured_s']:.3f} s, {100 * results[-1]['error']:+.1f}%"
+        except (Skipped, TimeUp, common.Failed) as why:
+            last = str(why)
+            others.append((row["number"], last, isinstance(why, common.Failed)))
+        print(f"{row['number']:>3} {row['model']:<12} {row['placement']:<10} {last}",
+              file=sys.stderr)
+    return results, others
+
+
+# --- what came of it -----------------------------------------------------------------------------
+
+def bound_rows(results):
+    for name, lanes in LANES.items():
+        count = sum(r["busiest"] in lanes for r in results)
+        yield judged(f"grid, bound by {name}", str(count), f"{WANTED[name]} or more",
+                     count >= WANTED[name])
+
+
+def grid_rows(results, others):
+    failed = [f"{number}: {why}" for number, why, fault in others if fault]
+    yield Row("grid, configurations run", f"{len(results)} of {len(results) + len(others)}"
+              f"{'; ' + failed[0] if failed else ''}", f"{ROWS_WANTED} or more",
+              MET if len(results) >= ROWS_WANTED and not failed else MISSED)
+    if not results:
+        return
+    error = statistics.median(abs(r["error"]) for r in results)
+    naive = statistics.median(abs(r["naive_error"]) for r in results)
+    yield judged("grid, median step error", f"{100 * error:.1f}%, FLOPs alone {100 * naive:.1f}%",
+                 f"{100 * ERROR_BAR:.0f}% or less", error <= ERROR_BAR)
+    yield from bound_rows(results)
+    yield from floor_rows(results)
+
+
+def floor_rows(results):
+    """Of what fetches ahead: with depth 0 nothing is to overlap."""
+    ratios = [r["over_floor"] for r in results if r["share"] != "resident" and r["prefetch"] != "0"]
+    if not ratios:
+        yield Row("offloaded step / floor", "none was run", f"{FLOOR_BAR} or less", SKIPPED)
+        return
+    middle = statistics.median(ratios)
+    yield judged("offloaded step / floor", f"median {middle:.3f}, {min(ratios):.3f} to "
+                 f"{max(ratios):.3f} of {len(ratios)}", f"{FLOOR_BAR} or less", middle <= FLOOR_BAR)
+
+
+def table(results):
+    header = ["", "model", "placement", "batch", "prefetch", "loads", "arena, GiB", "busiest lane",
+              "measured, ms", "predicted, ms", "error", "FLOPs alone", "floor, ms", "step / floor"]
+    return common.markdown_table(header, [
+        [r["number"], r["model"], r["placement"], r["batch"], r["prefetch"], r["loads"],
+         r["arena_gib"], r["busiest"], f"{r['measured_s'] * 1e3:.1f}",
+         f"{r['predicted_s'] * 1e3:.1f}", f"{100 * r['error']:+.1f}%",
+         f"{100 * r['naive_error']:+.1f}%", f"{r['floor_s'] * 1e3:.1f}",
+         f"{r['over_floor']:.2f}"] for r in results])
+
+
+def run(machine):
+    """The step: rows for the table of scripts/gpu; files of the results."""
+    machine.results, machine.others = measure_all(machine)
+    yield from grid_rows(machine.results, machine.others)
+
+
+def write(machine, to, rows, said):
+    """result.md, result.csv and plot.svg in the folder `to`; said: when, where, which command."""
+    results, others = machine.results, machine.others
+    title = "A rehearsal on cores: no figure means anything" if machine.rehearse else \
+        "Predicted and measured on a GPU"
+    text = [f"# {title}", "", said, "",
+            common.markdown_table(["what", "figure", "bar", ""], rows)]
+    if results:
+        text += ["Configurations, in `configurations.csv`; FLOPs alone is the naive predictor, the "
+                 "floor the longest path or the busiest channel of the plan:", "", table(results),
+                 "Busy time of lanes that are busy for 2% of the step or more:", "",
+                 grid.lane_table(results)]
+    if others:
+        text += ["Not run:", "", common.bullets(*(f"{n}: {why}" for n, why, _ in others))]
+    common.write_text(to / "result.md", "\n".join(text))
+    if results:
+        grid.write_csv(to / "result.csv", results)
+        grid.plot(to / "plot.svg", results)
