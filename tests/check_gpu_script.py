@@ -67,8 +67,8 @@ def check_rehearsal(folder):
 
 def check_failing(folder):
     done = script("--rehearse", "--only", "losses,bits", "--out", folder, MEMWALL="/bin/false")
-    yield from check_table(done, 1, ("losses Failed: /bin/false run ", " FAILED"),
-                           ("bits Failed: /bin/false run ", " FAILED"))
+    yield from check_table(done, 1, ("losses Failed: false: status 1: ", " FAILED"),
+                           ("bits Failed: false: status 1: ", " FAILED"))
 
 
 def check_no_time(folder):

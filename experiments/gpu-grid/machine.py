@@ -3,6 +3,7 @@ are, and rows of the table."""
 import json
 import os
 import pathlib
+import shlex
 import shutil
 import signal
 import subprocess
@@ -91,8 +92,8 @@ class Machine:
             finally:
                 end(process)
         if process.returncode not in statuses:
-            raise common.Failed(f"{' '.join(command)}: status {process.returncode}: "
-                                f"{last_line(said or out)}")
+            print(f"failed: {shlex.join(command)}\n{said or out}", file=sys.stderr)
+            raise common.Failed(f"{name}: status {process.returncode}: {last_line(said or out)}")
         return process.returncode, out, said
 
     def memwall(self, verb, *words):
