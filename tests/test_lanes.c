@@ -348,7 +348,7 @@ test_windows(void)
     check_window(WIDE_WINDOW_BYTES, WIDE_WINDOW_BYTES / WIDE_BYTES);
 }
 
-/* Two reads under way, of which the second is through first; what depends on that waits for both. */
+/* Two reads under way; the second is through first, and what depends on that waits for both. */
 static enum mw_exec_outcome
 end_backwards(void *context, struct mw_lanes *lanes, uint32_t op, uint32_t step, GError **error)
 {

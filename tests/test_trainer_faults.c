@@ -122,7 +122,7 @@ test_calls(gconstpointer data)
     trained_clear(&undisturbed);
 }
 
-/* --- a drive that has its queue full ----------------------------------------------------------- */
+/* --- a drive that has its queue full ---------------------------------------------------------- */
 
 static void
 hold_from_now(void *data, int64_t first_step)
