@@ -103,6 +103,17 @@ def check_best(words, answer):
                    f"{answer['change']}, now {answer['tokens_per_s']:.4g}")
 
 
+def check_owner():
+    """Where one link at a time holds the step up, all of them at once is what gains most."""
+    words = ("-m gpt3-13b -H dgx2 -s zero-infinity-cpu --param-device cpu --optimizer-device cpu "
+             "--activation-device gpu --partition owner --set gpu.memory_gib=8 "
+             "--set pcie.h2d_gb_per_s=1 --set host.memory_gib=6000").split()
+    answer = simulate(words)
+    if not answer["change"] or answer["change"]["flags"] != "--partition bandwidth":
+        yield f"change is {answer['change']}"
+    yield from check_change(words, answer)
+
+
 def check_demo():
     answer = subprocess.run([str(MEMWALL), "simulate", "-m", "gpt3-13b", "-H", "rtx4090", "-s",
                              "zero-infinity-nvme"], stdout=subprocess.PIPE, check=True)
@@ -141,6 +152,7 @@ def tests():
         words = request.split()
         yield f"change: {request}", check_change(words, simulate(words))
     yield "smaller batch", check_smaller()
+    yield "owner-broadcast", check_owner()
     yield "demo", check_demo()
 
 

@@ -2,6 +2,7 @@
  * the step of a program for every rank.  On random requests of 2 to 16 ranks. */
 #include "sim/engine.h"
 #include "tests/random_request.h"
+#include "tests/says.h"
 
 #define REQUESTS 1000
 #define TOLERANCE 1e-6
@@ -64,10 +65,35 @@ test_folded_and_unfolded(void)
     }
 }
 
+/* Each with a turn of its own. */
+static void
+test_owners(void)
+{
+    int refused = 0;
+
+    for (guint32 seed = 300000; refused < 20; seed++) {
+        struct random_request request;
+        g_autoptr(GError) error = NULL;
+
+        random_request_init(&request, seed);
+        request.settings.partition = MW_PARTITION_OWNER;
+        request.settings.unfold = false;
+        g_autoptr(GPtrArray) found = NULL;
+        const struct mw_sizing *sizing = random_request_fitting(&request, &found);
+        if (!sizing || !takes_turns(sizing))
+            continue;
+        request.settings.unfold = true;
+        g_assert_null(random_request_candidates(&request, &error));
+        mw_test_error_says(g_steal_pointer(&error), "owners take turns", "--partition bandwidth");
+        refused++;
+    }
+}
+
 int
 main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
     g_test_add_func("/folding/invariant-9/folded-and-unfolded", test_folded_and_unfolded);
+    g_test_add_func("/folding/owners", test_owners);
     return g_test_run();
 }

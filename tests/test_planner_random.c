@@ -83,6 +83,23 @@ check_contents(const struct mw_plan *plan)
     }
 }
 
+/* A transfer puts no more into a buffer than that has room for. */
+static void
+check_room(const struct mw_plan *plan)
+{
+    for (uint32_t o = 0; o < plan->op_count; o++) {
+        const struct mw_op *op = &plan->ops[o];
+        const struct mw_work *work = &plan->works[op->work];
+        if (work->kind != MW_OP_NVME_READ && work->kind != MW_OP_H2D && work->kind != MW_OP_D2H)
+            continue;
+        for (uint32_t u = op->use_begin; u < op->use_begin + op->use_count; u++) {
+            const struct mw_slot *slot = &plan->slots[plan->uses[u].slot];
+            if (plan->uses[u].mode == MW_USE_DEFINE && holds_one_part(slot))
+                g_assert_cmpint(slot->size_bytes, >=, work->bytes);
+        }
+    }
+}
+
 /* --- identities ------------------------------------------------------------------------------ */
 
 /* Its lane, its kind and its identity name an op. */
@@ -284,6 +301,7 @@ check_plan(const struct mw_sizing *sizing, struct tally *tally)
     g_assert_cmpuint(plan->ranks, ==, sizing->settings.unfold ? sizing->ranks : 1);
     check_ledger(plan, sizing);
     check_contents(plan);
+    check_room(plan);
     check_reach(plan);
     check_norm(plan);
     check_sums(plan, sizing);
