@@ -102,6 +102,7 @@ build_program(struct builder *b)
     memset(b->work_table, 0xff, sizeof b->work_table); /* all MW_NONE */
     b->visit_count = 0;
     b->compute_wait = MW_NONE;
+    b->norm_agreed = MW_NONE;
     b->reduced_slot = MW_NONE;
     b->match_count = 0;
     b->activation_turn = 0;

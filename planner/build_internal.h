@@ -82,6 +82,7 @@ struct builder {
     uint32_t begin_op;    /* everything of the step comes after it */
     uint32_t newest;      /* newest op of this rank */
     bool chain;           /* every op waits for the newest */
+    uint32_t norm_agreed; /* of a delayed update, which comes before backward; else MW_NONE */
     uint32_t compute_wait; /* a collective that the next compute op needs */
     uint32_t match_count;
     int64_t offset_bytes[MW_TIER_COUNT];

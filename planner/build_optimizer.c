@@ -256,6 +256,8 @@ mw_optimizer_step(struct builder *b)
     uint32_t norm = check_norm(b), count = b->sizing->chunk_count;
     bool delayed = b->sizing->settings.dpu_start != MW_AUTO;
 
+    if (delayed)
+        b->norm_agreed = norm;
     for (uint32_t c = 0; c < count; c++)
         update_chunk(b, delayed ? count - 1 - c : c, norm);
 }

@@ -175,6 +175,46 @@ test_durable(void)
     g_assert_cmpfloat(seconds[1], <, seconds[0] + 1.05 * written_s + 1e-3);
 }
 
+static bool
+waits_for(const struct mw_plan *plan, const struct mw_op *op, uint32_t other)
+{
+    for (uint32_t d = op->dep_begin; d < op->dep_begin + op->dep_count; d++)
+        if (plan->deps[d] == other)
+            return true;
+    return false;
+}
+
+/* A part's share of the norm has one place.  Backward puts it there for gradients on their way to the
+ * drives, where the update of this step may not have looked for that of the step before. */
+static void
+test_norms_in_order(void)
+{
+    struct mw_hardware hardware = test_hardware("rtx4090");
+    struct mw_model model;
+    struct mw_request request = {&model, &hardware};
+    struct mw_settings asked = ask(4, 0);
+    uint32_t agreed = MW_NONE, norms = 0;
+
+    g_assert_true(mw_model_load("gpt2", &model, NULL));
+    g_assert_true(mw_placement_parse("nvme", NULL, &asked.placement[MW_STATE_OPTIMIZER], NULL));
+    g_assert_true(mw_placement_parse("nvme", NULL, &asked.placement[MW_STATE_GRADIENTS], NULL));
+    g_autoptr(GPtrArray) found = candidates(&request, &asked);
+    struct mw_plan *plan = mw_build_plan(found->pdata[0]);
+    for (uint32_t o = 0; o < plan->op_count; o++) {
+        const struct mw_op *op = &plan->ops[o];
+        enum mw_op_kind kind = plan->works[op->work].kind;
+
+        if (kind == MW_OP_ALL_REDUCE && op->phase == MW_PHASE_OPTIMIZER)
+            agreed = o;
+        if (kind != MW_OP_NORM_CHECK || op->phase != MW_PHASE_BACKWARD)
+            continue;
+        g_assert_true(waits_for(plan, op, agreed));
+        norms++;
+    }
+    g_assert_cmpuint(norms, >, 0);
+    mw_plan_free(plan);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -182,6 +222,7 @@ main(int argc, char **argv)
     g_test_add_func("/delayed/gain", test_gain);
     g_test_add_func("/delayed/small-batch", test_small_batch);
     g_test_add_func("/delayed/durable", test_durable);
+    g_test_add_func("/delayed/norms-in-order", test_norms_in_order);
     g_test_add_func("/delayed/never-slower", test_never_slower);
     return g_test_run();
 }
