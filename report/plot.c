@@ -80,26 +80,12 @@ struct picture {
 };
 
 static char *
-script_of_run(const struct mw_run *run, const char *output, bool svg)
-{
-    const struct mw_result *r = run->predicted;
-    struct mw_plot_data predicted, measured;
-
-    mw_plot_data_init(&predicted, r->plan, r->timeline);
-    mw_plot_data_init(&measured, r->plan, &mw_measured_typical(run->measured)->timeline);
-    char *script = mw_plot_script_run(run, &predicted, &measured, output, svg);
-    mw_plot_data_clear(&predicted);
-    mw_plot_data_clear(&measured);
-    return script;
-}
-
-static char *
 script_of(const struct picture *picture, const char *output, bool svg)
 {
     struct mw_plot_data data;
 
     if (picture->run)
-        return script_of_run(picture->run, output, svg);
+        return mw_plot_script_run(picture->run, output, svg);
     mw_plot_data_init(&data, picture->result->plan, picture->result->timeline);
     char *script = mw_plot_script(picture->result, &data, output, svg);
     mw_plot_data_clear(&data);

@@ -34,15 +34,19 @@ append_quoted(GString *script, const char *text)
 }
 
 void
-mw_plot_append_terminal(GString *script, const char *output, bool svg)
+mw_plot_append_terminal(GString *script, int height, const char *output, bool svg)
 {
     if (svg)
-        g_string_append(script, "set terminal svg size 1400,800 font 'sans,14' noenhanced "
-                                "background '#ffffff'\n");
+        g_string_append_printf(script,
+                               "set terminal svg size 1400,%d font 'sans,14' noenhanced "
+                               "background '#ffffff'\n",
+                               height);
     else
-        g_string_append(script, "if (strstrt(GPVAL_TERMINALS, ' pngcairo ')) "
-                                "set terminal pngcairo size 1400,800 font 'sans,12' noenhanced; "
-                                "else set terminal png size 1400,800 medium noenhanced\n");
+        g_string_append_printf(script,
+                               "if (strstrt(GPVAL_TERMINALS, ' pngcairo ')) "
+                               "set terminal pngcairo size 1400,%d font 'sans,12' noenhanced; "
+                               "else set terminal png size 1400,%d medium noenhanced\n",
+                               height, height);
     g_string_append(script, "set output ");
     append_quoted(script, output);
     g_string_append_c(script, '\n');
@@ -114,7 +118,8 @@ mw_plot_append_axis(GString *script, double span_s)
 }
 
 void
-mw_plot_append_lanes(GString *script, const struct mw_plot_data *data, const char *prefix, bool key)
+mw_plot_append_lanes(GString *script, const struct mw_plot_data *data, const char *prefix,
+                     uint32_t *keyed)
 {
     const char *separator = "plot ";
 
@@ -129,9 +134,11 @@ mw_plot_append_lanes(GString *script, const struct mw_plot_data *data, const cha
         g_string_append_printf(script,
                                "%s$%sphase%d using ($1*scale):2:($3*scale):($4*scale):5:6 "
                                "with boxxyerror lc rgb '%s' %s",
-                               separator, prefix, i, phase_colors[i], key ? "title " : "notitle");
-        if (key)
+                               separator, prefix, i, phase_colors[i],
+                               *keyed >> i & 1 ? "notitle" : "title ");
+        if (!(*keyed >> i & 1))
             append_quoted(script, mw_phase_name(i));
+        *keyed |= 1u << i;
         separator = ", \\\n     ";
     }
     g_string_append(script, "\nunset title\nunset label\n");
@@ -140,11 +147,13 @@ mw_plot_append_lanes(GString *script, const struct mw_plot_data *data, const cha
 static void
 append_upper_panel(GString *script, const struct mw_plot_data *data)
 {
+    uint32_t keyed = 0;
+
     g_string_append(script, "set tmargin at screen 0.89\nset bmargin at screen 0.42\n"
                             "set format x ''\n"
                             "set key at graph 1,1.02 right bottom horizontal samplen 1.5\n"
                             "set style fill solid 1.0 noborder\n");
-    mw_plot_append_lanes(script, data, "", true);
+    mw_plot_append_lanes(script, data, "", &keyed);
 }
 
 static void
@@ -176,7 +185,7 @@ mw_plot_script(const struct mw_result *result, const struct mw_plot_data *data, 
 {
     GString *script = g_string_new(NULL);
 
-    mw_plot_append_terminal(script, output, svg);
+    mw_plot_append_terminal(script, MW_PLOT_HEIGHT, output, svg);
     mw_plot_append_phases(script, data, "");
     append_memory_blocks(script, data);
     append_subject(script, result);

@@ -1,6 +1,6 @@
 /*
  * plot_script.h - gnuplot scripts: of a step, lanes above memory over one time axis; of a run, the
- * predicted lanes above the measured ones.
+ * predicted lanes above the measured ones of each rank.
  */
 #ifndef MW_REPORT_PLOT_SCRIPT_H
 #define MW_REPORT_PLOT_SCRIPT_H
@@ -11,19 +11,22 @@
 #include "report/result.h"
 #include "report/run.h"
 
+#define MW_PLOT_HEIGHT 800 /* usual, in pixels */
+
 /* The script writes a picture to `output`, an SVG or a PNG.  g_free it. */
 char *mw_plot_script(const struct mw_result *result, const struct mw_plot_data *data,
                      const char *output, bool svg);
-char *mw_plot_script_run(const struct mw_run *run, const struct mw_plot_data *predicted,
-                         const struct mw_plot_data *measured, const char *output, bool svg);
+/* Of what every rank measured. */
+char *mw_plot_script_run(const struct mw_run *run, const char *output, bool svg);
 
 /* Parts of both. */
-void mw_plot_append_terminal(GString *script, const char *output, bool svg);
+void mw_plot_append_terminal(GString *script, int height, const char *output, bool svg);
 void mw_plot_append_title(GString *script, const char *title);
 void mw_plot_append_axis(GString *script, double span_s);
-/* Lanes as data blocks, whose names begin with `prefix`; then as a panel, with a key or without. */
+/* Lanes as data blocks, whose names begin with `prefix`; then as a panel, with a key of the phases
+ * that have none yet (bits of *keyed). */
 void mw_plot_append_phases(GString *script, const struct mw_plot_data *data, const char *prefix);
 void mw_plot_append_lanes(GString *script, const struct mw_plot_data *data, const char *prefix,
-                          bool key);
+                          uint32_t *keyed);
 
 #endif

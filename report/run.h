@@ -39,7 +39,7 @@ void mw_table_run(FILE *out, const struct mw_run *run);
 bool mw_json_run_write(FILE *out, const struct mw_run *run);
 /* One process "predicted", one "measured", each a track a lane and its memory. */
 bool mw_trace_run_write(const char *path, const struct mw_run *run, GError **error);
-/* Two timelines over one another on one axis. */
+/* Timelines over one another on one axis: predicted, and measured by each rank. */
 bool mw_plot_run_write(const char *path, const struct mw_run *run, GError **error);
 
 #endif

@@ -152,10 +152,12 @@ def check_ranks_refused(box):
 
 
 def check_compared(box):
-    """What all ranks did: lanes, trace and the file of the run."""
+    """What all ranks did: lanes, trace, plot and the file of the run."""
     box.empty_drives()
     words = [*DRIVES, "--commit", "none"]
-    files = ["--trace", "trace.json", "--save-timeline", "run.txt"]
+    plots = shutil.which("gnuplot") is not None
+    files = ["--trace", "trace.json", "--save-timeline", "run.txt",
+             *(["--plot", "plot.svg"] if plots else [])]
     done = train(box, *words, *files, "--json", batch=1, ranks=2)
     yield from good(done)
     compare = json.loads(done.text)["compare"]
@@ -170,6 +172,9 @@ def check_compared(box):
              if event["name"] == "process_name"]
     if names != ["predicted: rank 0 (of 2 alike)", "measured: rank 0", "measured: rank 1"]:
         yield f"the trace has {names}"
+    for name in ("predicted", "measured: rank 0", "measured: rank 1"):
+        if plots and f">{name}<" not in box.read("plot.svg"):
+            yield f"the plot has no {name}"
     again = box.run("run.txt", "-H", "rtx4090", "--set", "node.gpus=2", "--set",
                     "fabric.gb_per_s=9", "--set", "fabric.latency_us=9", "--json", verb="compare")
     yield from good(again)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "planner/error.h"
+#include "report/plot_script.h"
 #include "report/report.h"
 #include "report/run.h"
 #include "tests/compare_fixture.h"
@@ -453,10 +454,100 @@ test_files(struct fixture *f, gconstpointer data)
         g_assert_true(mw_plot_run_write(plot, &f->run, NULL));
         g_assert_true(g_file_get_contents(plot, &picture, NULL, NULL));
         g_assert_nonnull(strstr(picture, "42.0 ms predicted, 42.0 ms measured"));
+        g_assert_nonnull(strstr(picture, "measured: rank 2"));
     }
     g_remove(trace);
     g_remove(plot);
     g_rmdir(folder);
+}
+
+/* In ms, of the first box of the optimizer step, which is the read. */
+static double
+plotted_read_ms(const char *script, const char *prefix)
+{
+    g_autofree char *block = g_strdup_printf("$%sphase%d << EOD\n", prefix, MW_PHASE_OPTIMIZER);
+    const char *at = strstr(script, block);
+    double start_s = NAN, end_s = NAN;
+
+    g_assert_nonnull(at);
+    g_assert_cmpint(sscanf(at + strlen(block), "%*f %*f %lf %lf", &start_s, &end_s), ==, 2);
+    return 1e3 * (end_s - start_s);
+}
+
+/* The next panel, which begins below `bottom`, and its end. */
+static double
+next_panel(const char **script, double bottom, const char *name)
+{
+    double top, end;
+
+    *script = strstr(*script, "set tmargin at screen ");
+    g_assert_nonnull(*script);
+    g_assert_cmpint(
+        sscanf(*script, "set tmargin at screen %lf\nset bmargin at screen %lf\n", &top, &end), ==,
+        2);
+    g_assert_cmpfloat(top, <, bottom);
+    g_assert_cmpfloat_with_epsilon(top - end, 200.0 / 1056, 1e-4);
+    *script = strstr(*script, "set ylabel '") + strlen("set ylabel '");
+    g_assert_true(g_str_has_prefix(*script, name));
+    return end;
+}
+
+/* A panel each, of its own timeline. */
+static void
+test_plot_ranks(struct fixture *f, gconstpointer data)
+{
+    static const char *const names[] = {"predicted'", "measured: rank 0'", "measured: rank 1'",
+                                        "measured: rank 2'"};
+    double bottom = 1;
+
+    (void)data;
+    add_rank(f);
+    add_rank(f);
+    g_autofree char *script = mw_plot_script_run(&f->run, "out", true);
+    const char *at = script;
+    g_assert_nonnull(strstr(script, " size 1400,1056 "));
+    g_assert_cmpfloat_with_epsilon(plotted_read_ms(script, "p"), 5, 1e-9);
+    g_assert_cmpfloat_with_epsilon(plotted_read_ms(script, "m0"), 5, 1e-9);
+    g_assert_cmpfloat_with_epsilon(plotted_read_ms(script, "m1"), 7, 1e-9);
+    g_assert_cmpfloat_with_epsilon(plotted_read_ms(script, "m2"), 9, 1e-9);
+    for (size_t i = 0; i < G_N_ELEMENTS(names); i++)
+        bottom = next_panel(&at, bottom, names[i]);
+    g_assert_cmpfloat(bottom, >, 0);
+    g_assert_null(strstr(at, "set tmargin"));
+    /* One axis, of the last panel, as long as the longest timeline. */
+    const char *axis = strstr(script, "set format x\n");
+    g_assert_true(axis > strstr(script, "measured: rank 1") &&
+                  axis < strstr(script, "measured: rank 2"));
+    g_assert_nonnull(strstr(script, "set xrange [0:44"));
+}
+
+/* Alone it needs no number, and the picture is as high as ever. */
+static void
+test_plot_alone(struct fixture *f, gconstpointer data)
+{
+    (void)data;
+    g_autofree char *script = mw_plot_script_run(&f->run, "out", true);
+    g_assert_nonnull(strstr(script, " size 1400,800 "));
+    g_assert_nonnull(strstr(script, "set tmargin at screen 0.47000\nset bmargin at screen 0.09000\n"
+                                    "set ylabel 'measured' "));
+    g_assert_null(strstr(script, "rank"));
+}
+
+/* A phase is named where it first takes time, and once. */
+static void
+test_plot_key(struct fixture *f, gconstpointer data)
+{
+    (void)data;
+    add_rank(f);
+    f->rows[FORWARD].end_ns = f->rows[FORWARD].start_ns;
+    g_autofree char *script = mw_plot_script_run(&f->run, "out", true);
+    const char *first = strstr(script, "set ylabel 'measured: rank 0'");
+    const char *second = strstr(script, "set ylabel 'measured: rank 1'");
+    const char *forward = strstr(script, " title 'forward'");
+    const char *backward = strstr(script, " title 'backward'");
+    g_assert_true(forward > first && forward < second && backward < first);
+    g_assert_null(strstr(forward + 1, " title 'forward'"));
+    g_assert_null(strstr(backward + 1, " title 'backward'"));
 }
 
 /* --- the file of a run ----------------------------------------------------------------------- */
@@ -600,6 +691,9 @@ main(int argc, char **argv)
         {"/compare/own-rank", test_own_rank},
         {"/compare/table-ranks", test_table_ranks},
         {"/compare/json-ranks", test_json_ranks},
+        {"/compare/plot-ranks", test_plot_ranks},
+        {"/compare/plot-alone", test_plot_alone},
+        {"/compare/plot-key", test_plot_key},
     };
 
     g_test_init(&argc, &argv, NULL);
