@@ -169,7 +169,8 @@ to_nvme(struct builder *b, const struct visit *v, uint32_t pinned, int64_t param
     if (last_micro_batch(b, v)) {
         mw_build_op(b, LANE_HOST, mw_work_norm(b, operator_, true, params), identify(v));
         mw_build_use(b, pinned, MW_USE_READ);
-        /* What a part adds to the norm has one place, where a delayed update finds the step before's. */
+        /* What a part adds to the norm has one place, where a delayed update finds the step
+         * before's. */
         mw_build_after(b, b->norm_agreed);
     }
     mw_build_op(b, LANE_WRITE, mw_work_copy(b, MW_OP_NVME_WRITE, operator_, bytes, false),

@@ -184,8 +184,8 @@ waits_for(const struct mw_plan *plan, const struct mw_op *op, uint32_t other)
     return false;
 }
 
-/* A part's share of the norm has one place.  Backward puts it there for gradients on their way to the
- * drives, where the update of this step may not have looked for that of the step before. */
+/* A part's share of the norm has one place.  Backward puts it there for gradients on their way to
+ * the drives, where the update of this step may not have looked for that of the step before. */
 static void
 test_norms_in_order(void)
 {
