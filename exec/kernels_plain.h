@@ -15,6 +15,8 @@
       n)
 
 #define MW_PLAIN_KERNELS(X)                                                                        \
+    X(add, (void *device, uint16_t *out, const uint16_t *a, const uint16_t *b, int64_t n), out, a, \
+      b, n)                                                                                        \
     MW_PLAIN_ACTIVATION(X, gelu)                                                                   \
     MW_PLAIN_ACTIVATION(X, gelu_erf)                                                               \
     MW_PLAIN_ACTIVATION(X, relu)                                                                   \

@@ -112,12 +112,6 @@ copy_rows(void *device, uint16_t *to, const uint16_t *from, int64_t rows, int64_
         memcpy(to + r * ld, from + r * ld, (size_t)columns * sizeof *to);
 }
 
-static void
-add(void *device, uint16_t *out, const uint16_t *a, const uint16_t *b, int64_t n)
-{
-    kernels_of(device)->add(out, a, b, n);
-}
-
 /* --- matrix products ------------------------------------------------------------------------- */
 
 static bool
@@ -250,7 +244,6 @@ const struct mw_kernels mw_cpu_device_kernels = {
     .upload = upload,
     .clear = clear,
     .copy_rows = copy_rows,
-    .add = add,
     .prepare = prepare,
     .multiply = multiply,
     .row_sums_scratch_bytes = row_sums_scratch_bytes,

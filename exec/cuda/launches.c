@@ -83,12 +83,6 @@ copy_rows(void *device, uint16_t *to, const uint16_t *from, int64_t rows, int64_
     LAUNCH(device, copy_rows, to, from, rows, columns, ld);
 }
 
-static void
-add(void *device, uint16_t *out, const uint16_t *a, const uint16_t *b, int64_t n)
-{
-    LAUNCH(device, add, out, a, b, n);
-}
-
 /* --- matrix products ------------------------------------------------------------------------- */
 
 static bool
@@ -192,7 +186,6 @@ const struct mw_kernels mw_cuda_kernels = {
     .upload = upload,
     .clear = clear,
     .copy_rows = copy_rows,
-    .add = add,
     .prepare = prepare,
     .multiply = multiply,
     .row_sums_scratch_bytes = row_sums_scratch_bytes,

@@ -305,7 +305,6 @@ const struct mw_cpu_kernels mw_test_cuda_kernels = {
     .to_fp32 = to_fp32,
     .to_bf16 = to_bf16,
     .accumulate = accumulate,
-    .add = add,
     .norm_weight_gradient = norm_weight_gradient,
     .bias_gradient = bias_gradient,
     .cross_entropy = cross_entropy,
