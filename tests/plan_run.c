@@ -200,10 +200,12 @@ is_oldest(const struct run *run, uint64_t event)
 static bool
 can_end(const struct run *run, uint64_t event)
 {
+    if (run->states[event] != RUNS)
+        return false;
     for (uint64_t i = 0; i < run->event_count; i++)
         if (is_member(run, event, i) && !is_oldest(run, i))
             return false;
-    return run->states[event] == RUNS;
+    return true;
 }
 
 static uint64_t

@@ -30,10 +30,12 @@
     X(cublasLtMatmul)                                                                              \
     X(cublasLtMatmulAlgoGetHeuristic)                                                              \
     X(cublasLtMatmulDescCreate)                                                                    \
+    X(cublasLtMatmulDescDestroy)                                                                   \
     X(cublasLtMatmulDescSetAttribute)                                                              \
     X(cublasLtMatmulPreferenceCreate)                                                              \
     X(cublasLtMatmulPreferenceSetAttribute)                                                        \
-    X(cublasLtMatrixLayoutCreate)
+    X(cublasLtMatrixLayoutCreate)                                                                  \
+    X(cublasLtMatrixLayoutDestroy)
 
 struct bare {
     cublasLtMatmulDesc_t desc;
@@ -239,6 +241,16 @@ struct sums {
     double own_ms, first_ms, best_ms;
 };
 
+static void
+forget(struct operands *o)
+{
+    cublasLtMatrixLayout_t layouts[] = {o->bare.a, o->bare.b, o->bare.c};
+
+    for (size_t i = 0; i < G_N_ELEMENTS(layouts); i++)
+        LT(cublasLtMatrixLayoutDestroy, layouts[i]);
+    LT(cublasLtMatmulDescDestroy, o->bare.desc);
+}
+
 /* Adds `times` products of this shape; dense. */
 static void
 compare_product(struct sums *sums, struct mw_product product, int times)
@@ -267,6 +279,7 @@ compare_product(struct sums *sums, struct mw_product product, int times)
     sums->own_ms += own_ms * times;
     sums->first_ms += first_ms * times;
     sums->best_ms += best_ms * times;
+    forget(&o);
     void *memory[] = {o.a, o.b, o.c, o.bias};
     for (size_t i = 0; i < G_N_ELEMENTS(memory); i++)
         CUDA(cudaFree, memory[i]);
