@@ -24,7 +24,8 @@ struct mw_backend_place {
 
 struct mw_backend_options {
     const struct mw_decoder *decoder; /* NULL: neither prepare nor compute will be called */
-    int64_t sequences, seq;    /* of a micro-batch */
+    int64_t sequences, seq;           /* of a micro-batch */
+    enum mw_dtype dtype;       /* of parameters and activations: MW_DTYPE_BF16 or MW_DTYPE_FP16 */
     int threads;               /* of the compute lane; 0: all cores */
     int node_rank, node_ranks; /* among the ranks of this machine; a GPU for each */
 };
@@ -96,7 +97,7 @@ struct mw_backend {
                         GError **error);
     bool (*adamw)(void *backend, const struct mw_adamw *step, float *w, float *m, float *v,
                   uint16_t *param, const void *gradient, bool fp32, int64_t n, GError **error);
-    bool (*to_bf16)(void *backend, uint16_t *out, const float *x, int64_t n, GError **error);
+    bool (*narrow)(void *backend, uint16_t *out, const float *x, int64_t n, GError **error);
 
     /* --- collectives ---
      * Of what ranks have in their devices' memory.  NULL, both: it is the host's, and

@@ -188,7 +188,8 @@ reserve(struct mw_calibrator *c, GError **error)
 {
     int64_t host = c->options->quick ? QUICK_HOST_ARENA_BYTES : HOST_ARENA_BYTES;
     const struct mw_ranks *ranks = c->options->ranks;
-    struct mw_backend_options options = {.threads = c->cores,
+    struct mw_backend_options options = {.dtype = MW_DTYPE_BF16,
+                                         .threads = c->cores,
                                          .node_rank = ranks ? mw_ranks_node_index(ranks) : 0,
                                          .node_ranks = ranks ? mw_ranks_node_count(ranks) : 1};
     void *device = NULL;

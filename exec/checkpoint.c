@@ -78,7 +78,7 @@ narrowed(struct saving *saving, const float *w, int64_t count)
         saving->narrow = g_renew(uint16_t, saving->narrow, count);
         saving->narrow_elements = count;
     }
-    saving->trainer->kernels->to_bf16(saving->narrow, w, count);
+    saving->trainer->kernels->narrow(saving->narrow, w, count);
     return saving->narrow;
 }
 

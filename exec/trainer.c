@@ -236,6 +236,7 @@ open_places(struct mw_trainer *trainer, GError **error)
         .decoder = options->decoder,
         .sequences = options->sequences,
         .seq = options->seq,
+        .dtype = MW_DTYPE_BF16,
         .threads = options->device_threads,
         .node_rank = options->ranks ? mw_ranks_node_index(options->ranks) : 0,
         .node_ranks = options->ranks ? mw_ranks_node_count(options->ranks) : 1,

@@ -119,7 +119,7 @@ mw_trainer_accumulate(struct mw_trainer *trainer, const struct mw_op *op, GError
     if (plan->lanes[op->lane].kind == MW_LANE_COMPUTE)
         return places->backend->accumulate(places->device, sum, x, n, op->micro_batch == 0, error);
     if (op->micro_batch == 0)
-        trainer->kernels->to_fp32(sum, x, n);
+        trainer->kernels->widen(sum, x, n);
     else
         trainer->kernels->accumulate(sum, x, n);
     return true;

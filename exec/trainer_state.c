@@ -60,8 +60,8 @@ start_piece(struct mw_trainer *trainer, uint32_t chunk, int state, const struct 
     for (int64_t i = 0; i < piece->elements; i += PIECE_ELEMENTS) {
         int64_t count = MIN(PIECE_ELEMENTS, piece->elements - i);
         void *to = mw_places_at(&trainer->places, reachable(trainer, chunk), 4 * (at + i));
-        if (!make_state(trainer, state, tensor, piece->tile, piece->first + i, count,
-                        MW_DTYPE_FP32, made, error) ||
+        if (!make_state(trainer, state, tensor, piece->tile, piece->first + i, count, MW_DTYPE_FP32,
+                        made, error) ||
             !copy_state(trainer, to, made, 4 * count, error))
             return false;
     }
@@ -160,7 +160,7 @@ restore_piece(struct mw_trainer *trainer, uint32_t chunk, const struct mw_piece 
             mw_places_at(&trainer->places, reachable(trainer, chunk), 4 * (piece->at + i));
         if (!copy_state(trainer, w, from, 4 * count, error))
             return false;
-        trainer->kernels->to_bf16(made, w, count);
+        trainer->kernels->narrow(made, w, count);
         if (!put_params(trainer, tensor->param_slot, 2 * at, made, 2 * count, error))
             return false;
     }
@@ -203,8 +203,8 @@ mw_trainer_start_frozen(struct mw_trainer *trainer, GError **error)
 /* --- out ------------------------------------------------------------------------------------- */
 
 static bool
-visit_piece(struct mw_trainer *trainer, uint32_t chunk, const struct mw_piece *piece,
-              float *copies, mw_trainer_visit visit, void *data, GError **error)
+visit_piece(struct mw_trainer *trainer, uint32_t chunk, const struct mw_piece *piece, float *copies,
+            mw_trainer_visit visit, void *data, GError **error)
 {
     const struct mw_tensor *tensor = &trainer->plan->tensors[piece->tensor];
     int64_t n = trainer->plan->chunks[chunk].elements;
@@ -234,8 +234,8 @@ mw_trainer_visit_state(struct mw_trainer *trainer, mw_trainer_visit visit, void 
 
     for (uint32_t c = 0; c < plan->chunk_count; c++) {
         const struct mw_trainer_chunk *chunk = &trainer->chunks[c];
-        struct mw_move move = {{plan->chunks[c].slot, 0}, {reachable(trainer, c), 0},
-                               12 * plan->chunks[c].elements};
+        struct mw_move move = {
+            {plan->chunks[c].slot, 0}, {reachable(trainer, c), 0}, 12 * plan->chunks[c].elements};
         if (on_drives(trainer, c) && !mw_places_move(&trainer->places, &move, 1, error))
             return false;
         for (int64_t i = 0; i < chunk->piece_count; i++)

@@ -334,9 +334,9 @@ update_range(struct mw_trainer *trainer, const struct operands *it,
         range->decays ? &trainer->now.adamw_decaying : &trainer->now.adamw;
 
     if (trainer->now.updates_nothing && it->device)
-        return places->backend->to_bf16(places->device, param, w, piece->elements, error);
+        return places->backend->narrow(places->device, param, w, piece->elements, error);
     if (trainer->now.updates_nothing)
-        trainer->kernels->to_bf16(param, w, piece->elements);
+        trainer->kernels->narrow(param, w, piece->elements);
     else if (it->device)
         return places->backend->adamw(places->device, step, w, w + n, w + 2 * n, param, gradient,
                                       bytes == 4, piece->elements, error);

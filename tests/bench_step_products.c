@@ -212,9 +212,9 @@ adamw(void *backend, const struct mw_adamw *step, float *w, float *m, float *v, 
 }
 
 static bool
-to_bf16(void *backend, uint16_t *out, const float *x, int64_t n, GError **error)
+narrow(void *backend, uint16_t *out, const float *x, int64_t n, GError **error)
 {
-    return mw_backend_cpu.to_bf16(backend, out, x, n, error);
+    return mw_backend_cpu.narrow(backend, out, x, n, error);
 }
 
 const struct mw_backend bench_products_backend = {
@@ -226,7 +226,7 @@ const struct mw_backend bench_products_backend = {
     .accumulate = accumulate,
     .square_sums = square_sums,
     .adamw = adamw,
-    .to_bf16 = to_bf16,
+    .narrow = narrow,
 };
 
 /* --- what came of it ------------------------------------------------------------------------- */

@@ -19,8 +19,8 @@ test_conversion(gconstpointer data)
     for (int64_t n = 1; n <= (int64_t)G_N_ELEMENTS(odd); n++) {
         uint16_t half[G_N_ELEMENTS(odd)];
         float back[G_N_ELEMENTS(odd)];
-        k->to_bf16(half, odd, n);
-        k->to_fp32(back, half, n);
+        k->narrow(half, odd, n);
+        k->widen(back, half, n);
         for (int64_t i = 0; i < n; i++) {
             float value = mw_bf16_value(half[i]);
             if (isnan(odd[i]))
@@ -33,7 +33,7 @@ test_conversion(gconstpointer data)
     int64_t n = 100003;
     g_autofree float *x = mw_floats_random(n, 1e3);
     struct mw_tensor out = mw_tensor_poisoned(n);
-    k->to_bf16(out.bits, x, n);
+    k->narrow(out.bits, x, n);
     for (int64_t i = 0; i < n; i++)
         g_assert_cmphex(out.bits[i], ==, mw_bf16_nearest(x[i]));
     mw_tensor_clear(&out);

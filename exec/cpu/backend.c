@@ -86,7 +86,7 @@ accumulate(void *backend, float *sum, const uint16_t *x, int64_t n, bool first, 
 
     (void)error;
     if (first)
-        kernels->to_fp32(sum, x, n);
+        kernels->widen(sum, x, n);
     else
         kernels->accumulate(sum, x, n);
     return true;
@@ -111,10 +111,10 @@ adamw(void *backend, const struct mw_adamw *step, float *w, float *m, float *v, 
 }
 
 static bool
-to_bf16(void *backend, uint16_t *out, const float *x, int64_t n, GError **error)
+narrow(void *backend, uint16_t *out, const float *x, int64_t n, GError **error)
 {
     (void)error;
-    enter(backend)->kernels->to_bf16(out, x, n);
+    enter(backend)->kernels->narrow(out, x, n);
     return true;
 }
 
@@ -158,7 +158,7 @@ const struct mw_backend mw_backend_cpu = {
     .accumulate = accumulate,
     .square_sums = square_sums,
     .adamw = adamw,
-    .to_bf16 = to_bf16,
+    .narrow = narrow,
     .kernels = &mw_cpu_device_kernels,
     .enter = enter_device,
 };

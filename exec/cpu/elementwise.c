@@ -156,7 +156,7 @@ MW_CPU(swiglu_backward)(uint16_t *dgate, uint16_t *dup, const uint16_t *dy, cons
 }
 
 static void
-to_fp32_chunk(float *out, const uint16_t *x, int64_t n)
+widen_chunk(float *out, const uint16_t *x, int64_t n)
 {
     int64_t i = 0;
     for (; i + MW_LANES <= n; i += MW_LANES)
@@ -166,15 +166,15 @@ to_fp32_chunk(float *out, const uint16_t *x, int64_t n)
 }
 
 void
-MW_CPU(to_fp32)(float *out, const uint16_t *x, int64_t n)
+MW_CPU(widen)(float *out, const uint16_t *x, int64_t n)
 {
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < n; i += CHUNK)
-        to_fp32_chunk(out + i, x + i, chunk_length(i, n));
+        widen_chunk(out + i, x + i, chunk_length(i, n));
 }
 
 static void
-to_bf16_chunk(uint16_t *out, const float *x, int64_t n)
+narrow_chunk(uint16_t *out, const float *x, int64_t n)
 {
     int64_t i = 0;
     for (; i + MW_LANES <= n; i += MW_LANES)
@@ -184,11 +184,11 @@ to_bf16_chunk(uint16_t *out, const float *x, int64_t n)
 }
 
 void
-MW_CPU(to_bf16)(uint16_t *out, const float *x, int64_t n)
+MW_CPU(narrow)(uint16_t *out, const float *x, int64_t n)
 {
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < n; i += CHUNK)
-        to_bf16_chunk(out + i, x + i, chunk_length(i, n));
+        narrow_chunk(out + i, x + i, chunk_length(i, n));
 }
 
 static void

@@ -8,8 +8,8 @@
 #include "exec/cpu/kernels.h"
 
 #define MW_CPU_KERNELS(X)                                                                          \
-    X(to_fp32)                                                                                     \
-    X(to_bf16)                                                                                     \
+    X(widen)                                                                                       \
+    X(narrow)                                                                                      \
     X(accumulate)                                                                                  \
     X(add)                                                                                         \
     X(gelu_forward)                                                                                \

@@ -26,8 +26,8 @@
 
 struct mw_cpu_kernels {
     /* --- elementwise, n elements --- */
-    void (*to_fp32)(float *out, const uint16_t *x, int64_t n);
-    void (*to_bf16)(uint16_t *out, const float *x, int64_t n);
+    void (*widen)(float *out, const uint16_t *x, int64_t n);
+    void (*narrow)(uint16_t *out, const float *x, int64_t n);
     /* sum[i] += x[i] */
     void (*accumulate)(float *sum, const uint16_t *x, int64_t n);
     /* out = a + b; out may be a or b. */

@@ -287,7 +287,7 @@ accumulate(void *backend, float *sum, const uint16_t *x, int64_t n, bool first, 
     void *stream = mw_cuda_stream();
 
     return launched(
-        cuda, first ? mw_cuda_to_fp32(stream, sum, x, n) : mw_cuda_accumulate(stream, sum, x, n),
+        cuda, first ? mw_cuda_widen(stream, sum, x, n) : mw_cuda_accumulate(stream, sum, x, n),
         "kernel accumulate", error);
 }
 
@@ -312,11 +312,11 @@ adamw(void *backend, const struct mw_adamw *step, float *w, float *m, float *v, 
 }
 
 static bool
-to_bf16(void *backend, uint16_t *out, const float *x, int64_t n, GError **error)
+narrow(void *backend, uint16_t *out, const float *x, int64_t n, GError **error)
 {
     struct cuda *cuda = enter(backend);
 
-    return launched(cuda, mw_cuda_to_bf16(mw_cuda_stream(), out, x, n), "kernel to_bf16", error);
+    return launched(cuda, mw_cuda_narrow(mw_cuda_stream(), out, x, n), "kernel narrow", error);
 }
 
 /* --- its parts ------------------------------------------------------------------------------- */
@@ -362,7 +362,7 @@ const struct mw_backend mw_backend_cuda = {
     .accumulate = accumulate,
     .square_sums = square_sums,
     .adamw = adamw,
-    .to_bf16 = to_bf16,
+    .narrow = narrow,
     .collectives = &mw_cuda_collectives,
     .join = join,
     .kernels = &mw_cuda_kernels,

@@ -71,7 +71,7 @@ copy_rows(uint16_t *to, const uint16_t *from, int64_t columns, int64_t ld, bool 
 } // namespace
 
 int
-mw_cuda_to_fp32(void *stream, float *out, const uint16_t *x, int64_t n)
+mw_cuda_widen(void *stream, float *out, const uint16_t *x, int64_t n)
 {
     bool wide = mw_aligned(16, out) && mw_aligned(8, x);
 
@@ -81,7 +81,7 @@ mw_cuda_to_fp32(void *stream, float *out, const uint16_t *x, int64_t n)
 }
 
 int
-mw_cuda_to_bf16(void *stream, uint16_t *out, const float *x, int64_t n)
+mw_cuda_narrow(void *stream, uint16_t *out, const float *x, int64_t n)
 {
     bool wide = mw_aligned(16, x) && mw_aligned(8, out);
 

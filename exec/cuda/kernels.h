@@ -30,8 +30,8 @@ extern "C" {
 #endif
 
 /* --- elementwise, n elements --- */
-int mw_cuda_to_fp32(void *stream, float *out, const uint16_t *x, int64_t n);
-int mw_cuda_to_bf16(void *stream, uint16_t *out, const float *x, int64_t n);
+int mw_cuda_widen(void *stream, float *out, const uint16_t *x, int64_t n);
+int mw_cuda_narrow(void *stream, uint16_t *out, const float *x, int64_t n);
 int mw_cuda_accumulate(void *stream, float *sum, const uint16_t *x, int64_t n);
 int mw_cuda_add(void *stream, uint16_t *out, const uint16_t *a, const uint16_t *b, int64_t n);
 /* Every one of `bytes` bytes becomes `value`. */

@@ -100,7 +100,7 @@ copy(void *backend, void *to, const void *from, int64_t bytes, GError **error)
 /* --- passes ---------------------------------------------------------------------------------- */
 
 static void
-nothing_to_fp32(float *out, const uint16_t *x, int64_t n)
+nothing_widened(float *out, const uint16_t *x, int64_t n)
 {
     (void)out, (void)x, (void)n;
 }
@@ -118,9 +118,9 @@ nothing_squared(double *partial, const void *gradient, bool fp32, int64_t n)
 }
 
 static void
-round_to_bf16(uint16_t *out, const float *x, int64_t n)
+keep_parameters(uint16_t *out, const float *x, int64_t n)
 {
-    mw_cpu_kernels()->to_bf16(out, x, n);
+    mw_cpu_kernels()->narrow(out, x, n);
 }
 
 /* What stays behind are the parameters of the state. */
@@ -130,12 +130,12 @@ nothing_updated(const struct mw_adamw *step, float *w, float *m, float *v, uint1
 {
     (void)step, (void)m, (void)v, (void)gradient, (void)fp32;
     if (param)
-        round_to_bf16(param, w, n);
+        keep_parameters(param, w, n);
 }
 
 static const struct mw_cpu_kernels host = {
-    .to_fp32 = nothing_to_fp32,
-    .to_bf16 = round_to_bf16,
+    .widen = nothing_widened,
+    .narrow = keep_parameters,
     .accumulate = nothing_accumulated,
     .adamw = nothing_updated,
     .square_sums = nothing_squared,
@@ -157,11 +157,11 @@ square_sums(void *backend, double *partial, const void *gradient, bool fp32, int
 }
 
 static bool
-to_bf16(void *backend, uint16_t *out, const float *x, int64_t n, GError **error)
+narrow(void *backend, uint16_t *out, const float *x, int64_t n, GError **error)
 {
     (void)error;
     omp_set_num_threads(((struct null *)backend)->threads);
-    round_to_bf16(out, x, n);
+    keep_parameters(out, x, n);
     return true;
 }
 
@@ -170,7 +170,7 @@ adamw(void *backend, const struct mw_adamw *step, float *w, float *m, float *v, 
       const void *gradient, bool fp32, int64_t n, GError **error)
 {
     (void)step, (void)m, (void)v, (void)gradient, (void)fp32;
-    return to_bf16(backend, param, w, n, error);
+    return narrow(backend, param, w, n, error);
 }
 
 const struct mw_backend mw_backend_null = {
@@ -184,5 +184,5 @@ const struct mw_backend mw_backend_null = {
     .accumulate = accumulate,
     .square_sums = square_sums,
     .adamw = adamw,
-    .to_bf16 = to_bf16,
+    .narrow = narrow,
 };

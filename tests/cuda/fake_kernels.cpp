@@ -98,15 +98,15 @@ mw_cuda_swiglu_backward(void *stream, uint16_t *dgate, uint16_t *dup, const uint
 /* --- elementwise --- */
 
 int
-mw_cuda_to_fp32(void *stream, float *out, const uint16_t *x, int64_t n)
+mw_cuda_widen(void *stream, float *out, const uint16_t *x, int64_t n)
 {
-    return queue(stream, [out = at(out), x = at(x), n] { cpu().to_fp32(out, x, n); });
+    return queue(stream, [out = at(out), x = at(x), n] { cpu().widen(out, x, n); });
 }
 
 int
-mw_cuda_to_bf16(void *stream, uint16_t *out, const float *x, int64_t n)
+mw_cuda_narrow(void *stream, uint16_t *out, const float *x, int64_t n)
 {
-    return queue(stream, [out = at(out), x = at(x), n] { cpu().to_bf16(out, x, n); });
+    return queue(stream, [out = at(out), x = at(x), n] { cpu().narrow(out, x, n); });
 }
 
 int

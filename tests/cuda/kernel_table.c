@@ -16,21 +16,21 @@ mirror_gradient(struct mw_mirrors *m, struct mw_gradient g, int64_t n)
 /* --- elementwise ----------------------------------------------------------------------------- */
 
 static void
-to_fp32(float *out, const uint16_t *x, int64_t n)
+widen(float *out, const uint16_t *x, int64_t n)
 {
     struct mw_mirrors m;
 
     mw_mirrors_begin(&m);
-    mw_mirrors_end(&m, mw_cuda_to_fp32(NULL, MW_OUT_FP32(&m, out, n), MW_IN_BF16(&m, x, n), n));
+    mw_mirrors_end(&m, mw_cuda_widen(NULL, MW_OUT_FP32(&m, out, n), MW_IN_BF16(&m, x, n), n));
 }
 
 static void
-to_bf16(uint16_t *out, const float *x, int64_t n)
+narrow(uint16_t *out, const float *x, int64_t n)
 {
     struct mw_mirrors m;
 
     mw_mirrors_begin(&m);
-    mw_mirrors_end(&m, mw_cuda_to_bf16(NULL, MW_OUT_BF16(&m, out, n), MW_IN_FP32(&m, x, n), n));
+    mw_mirrors_end(&m, mw_cuda_narrow(NULL, MW_OUT_BF16(&m, out, n), MW_IN_FP32(&m, x, n), n));
 }
 
 static void
@@ -302,8 +302,8 @@ square_sums(double *partial, const void *grad, bool grad_fp32, int64_t n)
 }
 
 const struct mw_cpu_kernels mw_test_cuda_kernels = {
-    .to_fp32 = to_fp32,
-    .to_bf16 = to_bf16,
+    .widen = widen,
+    .narrow = narrow,
     .accumulate = accumulate,
     .norm_weight_gradient = norm_weight_gradient,
     .bias_gradient = bias_gradient,

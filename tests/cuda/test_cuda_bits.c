@@ -99,12 +99,12 @@ test_conversions(gconstpointer data)
         g_autofree float *x = random_bits(4 * n), *wide = mw_floats_poisoned(n);
         g_autofree float *expected = mw_floats_poisoned(n);
         g_autofree uint16_t *half = g_new0(uint16_t, n), *expected_half = g_new0(uint16_t, n);
-        k->to_bf16(half, x, n);
-        cpu->to_bf16(expected_half, x, n);
-        expect_bf16("to_bf16", half, expected_half, n);
-        k->to_fp32(wide, half, n);
-        cpu->to_fp32(expected, half, n);
-        expect_fp32("to_fp32", wide, expected, n);
+        k->narrow(half, x, n);
+        cpu->narrow(expected_half, x, n);
+        expect_bf16("narrow", half, expected_half, n);
+        k->widen(wide, half, n);
+        cpu->widen(expected, half, n);
+        expect_fp32("widen", wide, expected, n);
     }
 }
 
