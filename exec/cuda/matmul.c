@@ -161,11 +161,17 @@ set(struct mw_cuda_matmul *matmul, struct choice *choice, cublasLtMatmulDescAttr
     return CALL(matmul, error, cublasLtMatmulDescSetAttribute, choice->desc, what, value, bytes);
 }
 
-/* A choice is made with some address there, which does not matter. */
 static bool
 set_bias(struct mw_cuda_matmul *matmul, struct choice *choice, const void *bias, GError **error)
 {
     return set(matmul, choice, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias, error);
+}
+
+/* An algorithm is chosen for as much alignment as the address has that is there then. */
+static const void *
+aligned_as(const struct mw_cuda_matmul *matmul, const struct choice *choice)
+{
+    return (const char *)matmul->workspace + (choice->aligned ? ALIGNED_BYTES : sizeof(uint16_t));
 }
 
 static bool
@@ -184,7 +190,7 @@ describe_product(struct mw_cuda_matmul *matmul, struct choice *choice, GError **
            set(matmul, choice, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue, error) &&
            (!p->bias ||
             (set(matmul, choice, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &bias, sizeof bias, error) &&
-             set_bias(matmul, choice, matmul->workspace, error)));
+             set_bias(matmul, choice, aligned_as(matmul, choice), error)));
 }
 
 /* Of a row-major matrix [rows, columns]; ld 0: dense. */

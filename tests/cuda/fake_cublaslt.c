@@ -173,7 +173,8 @@ product_of(const struct cublasLtMatmulDescOpaque *desc, const struct cublasLtMat
            (bt ? b->rows : b->columns) == out->m && (!out->bias || desc->bias_type == CUDA_R_16BF);
 }
 
-/* What is chosen is kept in the algorithm, which must be used for the same. */
+/* What is chosen is kept in the algorithm, which must be used for the same: a bias is as aligned as
+ * the one that it was chosen with. */
 cublasStatus_t
 cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
                                cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
@@ -191,6 +192,8 @@ cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t des
     for (int i = 0; i < 4; i++)
         results[0].algo.data[i] = preference->alignment[i];
     results[0].algo.data[4] = (uint64_t)(product.m * 31 + product.n) * 31 + (uint64_t)product.k;
+    if (product.bias)
+        results[0].algo.data[5] = (uintptr_t)desc->bias & -(uintptr_t)desc->bias;
     *found = 1;
     return CUBLAS_STATUS_SUCCESS;
 }
@@ -238,6 +241,8 @@ cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, const void *a
     for (int i = 0; i < 4; i++)
         if (places[i] % algorithm->data[i])
             return CUBLAS_STATUS_NOT_SUPPORTED;
+    if (call.product.bias && (uintptr_t)desc->bias % algorithm->data[5])
+        return CUBLAS_STATUS_NOT_SUPPORTED;
     call.product.accumulate = factor == 1;
     call.bias = call.product.bias ? fake_at(desc->bias) : NULL;
     fake_push(stream, run, g_memdup2(&call, sizeof call));
