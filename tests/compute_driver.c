@@ -1,34 +1,28 @@
 #include "tests/compute_driver.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "exec/convert.h"
-#include "exec/cpu/device.h"
 #include "exec/operators.h"
 #include "tests/driver_unit.h"
 #include "tests/whole_model.h"
-
-#if defined(_OPENMP)
-#include <omp.h>
-#endif
 
 #define BIT(operator_) (1u << MW_OPERATOR_##operator_)
 
 struct driver {
     const struct mw_drive *drive;
     struct mw_driven *driven;
-    struct mw_cpu_device *device;
+    const struct mw_drive_device *table;
+    void *device;
     struct mw_operators *operators;
+    struct driver_memory memory;
     int64_t tokens, chunks;
     struct driver_unit head, *layers, tail; /* layers: four each */
-    void *base;
     struct mw_room_layout layout;
     struct mw_layer_room *rooms;
     struct mw_shared_room shared;
-    uint16_t *checkpoints; /* [layers, T, h] */
     uint16_t *logits;
+    int32_t *ids, *targets;
+    double *loss;
+    uint16_t *checkpoints; /* [layers, T, h], in memory of the host */
 };
 
 static const struct {
@@ -56,13 +50,28 @@ blank(const struct driver *driver, enum mw_operator operator_, bool backward)
         .sequences = drive->sequences,
         .seq = drive->seq,
         .tokens = driver->tokens,
-        .ids = drive->ids,
-        .targets = drive->targets,
+        .ids = driver->ids,
+        .targets = driver->targets,
         .gradient_scale = 1.0f / (float)driver->tokens,
-        .loss = &driver->driven->loss,
+        .loss = driver->loss,
         .room = &driver->shared,
         .logits = driver->logits,
     };
+}
+
+static int64_t
+scratch_bytes(const struct driver *driver)
+{
+    return driver->table->scratch_bytes ? driver->table->scratch_bytes(driver->device) : 0;
+}
+
+static void
+watch(const struct driver *driver, const struct mw_compute *compute, bool behind)
+{
+    const struct mw_drive *drive = driver->drive;
+
+    if (drive->watch)
+        drive->watch(drive->watch_data, compute, behind, driver->memory.base, driver->memory.bytes);
 }
 
 static void
@@ -72,10 +81,13 @@ run(const struct driver *driver, const struct mw_compute *compute)
 
     mw_operators_prepare(driver->operators, compute, &error);
     g_assert_no_error(error);
-    int64_t bytes = mw_cpu_device_scratch_bytes(driver->device);
+    int64_t bytes = scratch_bytes(driver);
+    watch(driver, compute, false);
     mw_operators_run(driver->operators, compute, &error);
     g_assert_no_error(error);
-    g_assert_cmpint(mw_cpu_device_scratch_bytes(driver->device), ==, bytes);
+    driver->table->settle(driver->device);
+    watch(driver, compute, true);
+    g_assert_cmpint(scratch_bytes(driver), ==, bytes);
 }
 
 static void
@@ -135,9 +147,13 @@ run_layer_unit(struct driver *driver, int64_t layer, int u, bool backward, uint1
     }
 }
 
+/* From the device. */
 static void
-widen(double *out, const uint16_t *bf16, int64_t n)
+widen(const struct driver *driver, double *out, const uint16_t *from, int64_t n)
 {
+    g_autofree uint16_t *bf16 = g_new(uint16_t, n);
+
+    driver->table->read(bf16, from, 2 * n);
     for (int64_t i = 0; i < n; i++)
         out[i] = (double)mw_fp32_of_bf16(bf16[i]);
 }
@@ -148,14 +164,15 @@ layer_forward(struct driver *driver, int64_t layer)
     const struct mw_drive *drive = driver->drive;
     int64_t elements = driver->tokens * drive->decoder->hidden;
     bool last = layer == drive->decoder->layers - 1;
+    uint16_t *input = room_of(driver, layer)->x;
     uint16_t *output = last ? driver->shared.hidden : room_of(driver, layer + 1)->x;
 
-    widen(driver->driven->hidden + layer * elements, room_of(driver, layer)->x, elements);
-    memcpy(driver->checkpoints + layer * elements, room_of(driver, layer)->x, 2 * (size_t)elements);
+    widen(driver, driver->driven->hidden + layer * elements, input, elements);
+    driver->table->read(driver->checkpoints + layer * elements, input, 2 * elements);
     for (int u = 0; u < 4; u++)
         run_layer_unit(driver, layer, u, false, output);
     if (last)
-        widen(driver->driven->hidden + (layer + 1) * elements, output, elements);
+        widen(driver, driver->driven->hidden + (layer + 1) * elements, output, elements);
 }
 
 static void
@@ -164,8 +181,8 @@ layer_backward(struct driver *driver, int64_t layer)
     int64_t elements = driver->tokens * driver->drive->decoder->hidden;
 
     if (driver->drive->recompute) {
-        memcpy(room_of(driver, layer)->x, driver->checkpoints + layer * elements,
-               2 * (size_t)elements);
+        driver->table->write(room_of(driver, layer)->x, driver->checkpoints + layer * elements,
+                             2 * elements);
         for (int u = 0; u < 4; u++)
             run_layer_unit(driver, layer, u, false, driver->shared.hidden);
     }
@@ -201,7 +218,8 @@ copy_logits(struct driver *driver, int64_t first, int64_t count)
     int64_t stride = mw_logits_stride(driver->drive->decoder);
 
     for (int64_t t = 0; t < count; t++)
-        widen(driver->driven->logits + (first + t) * vocab, driver->logits + t * stride, vocab);
+        widen(driver, driver->driven->logits + (first + t) * vocab, driver->logits + t * stride,
+              vocab);
 }
 
 /* Tied logits' gradient is the embedding's, begun here. */
@@ -249,37 +267,6 @@ micro_batch(struct driver *driver)
 
 /* --- the whole ------------------------------------------------------------------------------- */
 
-/* Exactly as large as said: a sanitizer sees the first byte beyond. */
-static void *
-poisoned(int64_t bytes)
-{
-    void *room = aligned_alloc(64, (size_t)(bytes + 63) / 64 * 64);
-
-    g_assert_nonnull(room);
-    memset(room, DRIVER_POISON, (size_t)bytes);
-    return room;
-}
-
-static void
-make_rooms(struct driver *driver)
-{
-    const struct mw_drive *drive = driver->drive;
-    const struct mw_decoder *decoder = drive->decoder;
-    int64_t rooms = drive->recompute ? 1 : decoder->layers;
-    int64_t chunk = (driver->tokens + driver->chunks - 1) / driver->chunks;
-
-    driver->layout = mw_room_layout(decoder, drive->sequences, drive->seq, rooms);
-    driver->base = poisoned(driver->layout.bytes);
-    driver->rooms = g_new(struct mw_layer_room, rooms);
-    for (int64_t layer = 0; layer < rooms; layer++)
-        driver->rooms[layer] = mw_room_layer(decoder, drive->sequences, drive->seq, &driver->layout,
-                                             driver->base, layer);
-    driver->shared =
-        mw_room_shared(decoder, drive->sequences, drive->seq, &driver->layout, driver->base);
-    driver->logits = poisoned(2 * chunk * mw_logits_stride(decoder));
-    driver->checkpoints = g_new(uint16_t, decoder->layers * driver->tokens * decoder->hidden);
-}
-
 static void
 make_units(struct driver *driver)
 {
@@ -296,16 +283,103 @@ make_units(struct driver *driver)
 }
 
 static void
+place_rooms(struct driver *driver)
+{
+    const struct mw_drive *drive = driver->drive;
+    void *base = driver_memory_take(&driver->memory, driver->layout.bytes);
+
+    for (int64_t layer = 0; layer < driver->layout.layers; layer++)
+        driver->rooms[layer] = mw_room_layer(drive->decoder, drive->sequences, drive->seq,
+                                             &driver->layout, base, layer);
+    driver->shared =
+        mw_room_shared(drive->decoder, drive->sequences, drive->seq, &driver->layout, base);
+}
+
+/* Where everything is. */
+static void
+place(struct driver *driver)
+{
+    struct driver_memory *memory = &driver->memory;
+    int64_t chunk = (driver->tokens + driver->chunks - 1) / driver->chunks;
+
+    place_rooms(driver);
+    driver->logits =
+        driver_memory_take(memory, 2 * chunk * mw_logits_stride(driver->drive->decoder));
+    driver->ids = driver_memory_take(memory, driver->tokens * (int64_t)sizeof *driver->ids);
+    driver->targets = driver_memory_take(memory, driver->tokens * (int64_t)sizeof *driver->targets);
+    driver->loss = driver_memory_take(memory, sizeof *driver->loss);
+    driver_unit_place(&driver->head, memory);
+    for (int64_t u = 0; u < 4 * driver->drive->decoder->layers; u++)
+        driver_unit_place(&driver->layers[u], memory);
+    driver_unit_place(&driver->tail, memory);
+}
+
+static void
+fill(struct driver *driver)
+{
+    const struct mw_drive *drive = driver->drive;
+    int64_t bytes = driver->tokens * (int64_t)sizeof(int32_t);
+
+    driver->table->write(driver->ids, drive->ids, bytes);
+    driver->table->write(driver->targets, drive->targets, bytes);
+    driver->table->write(driver->loss, &driver->driven->loss, sizeof *driver->loss);
+    driver_unit_fill(&driver->head, drive, &driver->memory);
+    for (int64_t u = 0; u < 4 * drive->decoder->layers; u++)
+        driver_unit_fill(&driver->layers[u], drive, &driver->memory);
+    driver_unit_fill(&driver->tail, drive, &driver->memory);
+}
+
+static void
+make_operands(struct driver *driver)
+{
+    const struct mw_drive *drive = driver->drive;
+    int64_t layers = drive->decoder->layers, rooms = drive->recompute ? 1 : layers;
+
+    driver->layout = mw_room_layout(drive->decoder, drive->sequences, drive->seq, rooms);
+    driver->rooms = g_new(struct mw_layer_room, rooms);
+    driver->checkpoints = g_new(uint16_t, layers * driver->tokens * drive->decoder->hidden);
+    make_units(driver);
+    driver->memory = driver_memory_start(driver->table);
+    place(driver);
+    driver_memory_reserve(&driver->memory);
+    place(driver);
+    fill(driver);
+    if (!drive->watch)
+        driver_memory_forbid(&driver->memory);
+}
+
+static void
+open_device(struct driver *driver)
+{
+    const struct mw_drive *drive = driver->drive;
+    GError *error = NULL;
+
+    driver->table = drive->device ? drive->device : &MW_TEST_DEVICE;
+    driver->device = driver->table->open();
+    driver->operators = mw_operators_create(driver->table->kernels, driver->device, drive->decoder,
+                                            drive->sequences, drive->seq, &error);
+    g_assert_no_error(error);
+}
+
+static void
+take_results(struct driver *driver)
+{
+    const struct mw_drive *drive = driver->drive;
+    struct mw_driven *driven = driver->driven;
+
+    driver->table->read(&driven->loss, driver->loss, sizeof driven->loss);
+    driver_unit_take(&driver->head, drive, &driver->memory, driven->gradients);
+    for (int64_t u = 0; u < 4 * drive->decoder->layers; u++)
+        driver_unit_take(&driver->layers[u], drive, &driver->memory, driven->gradients);
+    driver_unit_take(&driver->tail, drive, &driver->memory, driven->gradients);
+}
+
+static void
 tear_down(struct driver *driver)
 {
-    driver_unit_take(&driver->head, driver->drive, driver->driven->gradients);
-    for (int64_t u = 0; u < 4 * driver->drive->decoder->layers; u++)
-        driver_unit_take(&driver->layers[u], driver->drive, driver->driven->gradients);
-    driver_unit_take(&driver->tail, driver->drive, driver->driven->gradients);
+    driver_memory_release(&driver->memory);
     mw_operators_destroy(driver->operators);
-    mw_cpu_device_destroy(driver->device);
-    free(driver->base);
-    free(driver->logits);
+    driver->table->close(driver->device);
     g_free(driver->layers);
     g_free(driver->rooms);
     g_free(driver->checkpoints);
@@ -322,22 +396,13 @@ mw_drive(const struct mw_drive *drive)
         .gradients = g_new(double, mw_weights_elements(decoder)),
     };
     struct driver driver = {.drive = drive, .driven = &driven, .tokens = tokens};
-    GError *error = NULL;
-    int threads = 1;
 
-#if defined(_OPENMP)
-    threads = omp_get_max_threads();
-#endif
     driver.chunks = CLAMP(drive->chunks, 1, tokens);
-    driver.device = mw_cpu_device_create(threads, &error);
-    g_assert_no_error(error);
-    driver.operators = mw_operators_create(&mw_cpu_device_kernels, driver.device, decoder,
-                                           drive->sequences, drive->seq, &error);
-    g_assert_no_error(error);
-    make_rooms(&driver);
-    make_units(&driver);
+    open_device(&driver);
+    make_operands(&driver);
     for (int64_t b = 0; b < batches; b++)
         micro_batch(&driver);
+    take_results(&driver);
     tear_down(&driver);
     driven.loss /= (double)(tokens * batches);
     return driven;

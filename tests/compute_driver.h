@@ -1,6 +1,6 @@
 /*
  * compute_driver.h - a whole step op by op, without a plan: forward and backward of a decoder in
- * the order and with the parts that the planner has, on the cpu backend.
+ * the order and with the parts that the planner has, on any device (drive_device.h).
  */
 #ifndef MW_TESTS_COMPUTE_DRIVER_H
 #define MW_TESTS_COMPUTE_DRIVER_H
@@ -8,6 +8,12 @@
 #include <glib.h>
 
 #include "exec/compute.h"
+#include "tests/drive_device.h"
+
+/* Called before an op and behind it, all of whose operands are among `bytes` bytes at `memory`, of
+ * the device. */
+typedef void (*mw_drive_watch)(void *data, const struct mw_compute *compute, bool behind,
+                               void *memory, int64_t bytes);
 
 struct mw_drive {
     const struct mw_decoder *decoder;
@@ -18,6 +24,9 @@ struct mw_drive {
     int64_t chunks;        /* of logits and loss; at most the tokens */
     int64_t micro_batches; /* the same tokens again, gradients added up */
     bool recompute;        /* one layer's room serves all; each is computed again for backward */
+    const struct mw_drive_device *device; /* NULL: MW_TEST_DEVICE */
+    mw_drive_watch watch;                 /* NULL: nobody does */
+    void *watch_data;
 };
 
 struct mw_driven {

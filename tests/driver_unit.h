@@ -1,14 +1,12 @@
 /*
- * driver_unit.h - a fetch unit of compute_driver.c: its parts' parameters and gradients, each with
- * padding behind the end that nobody may use.
+ * driver_unit.h - a fetch unit of compute_driver.c: its parts' parameters and gradients.
  */
 #ifndef MW_TESTS_DRIVER_UNIT_H
 #define MW_TESTS_DRIVER_UNIT_H
 
 #include "exec/compute.h"
 #include "tests/compute_driver.h"
-
-#define DRIVER_POISON 0xff /* a NaN in bf16 */
+#include "tests/driver_memory.h"
 
 struct driver_unit {
     struct mw_tensor tensor;
@@ -20,7 +18,12 @@ struct driver_unit {
 
 struct driver_unit driver_unit_make(const struct mw_drive *drive, int64_t layer,
                                     uint32_t operators);
+/* Where they are; and its parameters there, from those of the whole model. */
+void driver_unit_place(struct driver_unit *unit, struct driver_memory *memory);
+void driver_unit_fill(const struct driver_unit *unit, const struct mw_drive *drive,
+                      const struct driver_memory *memory);
 /* Its gradients go into those of the whole model, and the unit is gone. */
-void driver_unit_take(struct driver_unit *unit, const struct mw_drive *drive, double *gradients);
+void driver_unit_take(struct driver_unit *unit, const struct mw_drive *drive,
+                      const struct driver_memory *memory, double *gradients);
 
 #endif

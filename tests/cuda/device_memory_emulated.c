@@ -4,17 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define __SANITIZE_ADDRESS__ 1
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__)
-#include <sanitizer/asan_interface.h>
-#else
-#define ASAN_POISON_MEMORY_REGION(memory, bytes) ((void)(memory), (void)(bytes))
-#define ASAN_UNPOISON_MEMORY_REGION(memory, bytes) ((void)(memory), (void)(bytes))
-#endif
+#include "tests/forbid.h"
 
 #define ALIGNMENT 256
 
@@ -62,11 +52,11 @@ mw_test_device_read(void *to, const void *from, int64_t bytes)
 void
 mw_test_device_forbid(const void *memory, int64_t bytes)
 {
-    ASAN_POISON_MEMORY_REGION(memory, (size_t)bytes);
+    mw_forbid(memory, (size_t)bytes);
 }
 
 void
 mw_test_device_allow(const void *memory, int64_t bytes)
 {
-    ASAN_UNPOISON_MEMORY_REGION(memory, (size_t)bytes);
+    mw_allow(memory, (size_t)bytes);
 }
