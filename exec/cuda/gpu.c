@@ -14,6 +14,7 @@ mw_cuda_check(const struct mw_cuda_gpu *gpu, int status, const char *call, GErro
         return true;
     g_set_error(error, MW_ERROR, MW_ERROR_DEVICE, "GPU %d (%s): %s: %s", gpu->ordinal, gpu->name,
                 call, cudaGetErrorString((cudaError_t)status));
+    cudaGetLastError(); /* whoever asks next asks for another call */
     return false;
 }
 
@@ -23,6 +24,7 @@ refuse_driver(cudaError_t status, GError **error)
 {
     int driver = 0, runtime = 0;
 
+    cudaGetLastError();
     cudaDriverGetVersion(&driver);
     cudaRuntimeGetVersion(&runtime);
     if (!driver)
@@ -45,9 +47,12 @@ mw_cuda_gpu_count(GError **error)
     int count = 0;
     cudaError_t status = cudaGetDeviceCount(&count);
 
-    if (status == cudaErrorNoDevice)
-        return 0;
-    return status == cudaSuccess ? count : refuse_driver(status, error);
+    if (status == cudaSuccess)
+        return count;
+    if (status != cudaErrorNoDevice)
+        return refuse_driver(status, error);
+    cudaGetLastError();
+    return 0;
 }
 
 bool

@@ -50,8 +50,10 @@ allocate(void *device, int64_t bytes)
 {
     void *memory = NULL;
 
-    (void)device;
-    return cudaMalloc(&memory, (size_t)bytes) == cudaSuccess ? memory : NULL;
+    return mw_cuda_check(&((struct mw_cuda_device *)device)->gpu,
+                         cudaMalloc(&memory, (size_t)bytes), "cudaMalloc", NULL)
+               ? memory
+               : NULL;
 }
 
 static void

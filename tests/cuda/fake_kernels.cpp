@@ -3,6 +3,8 @@
 
 #include <functional>
 
+#include <cuda_runtime_api.h>
+
 extern "C" {
 #include "exec/cpu/kernels.h"
 #include "exec/cuda/attention.h"
@@ -49,7 +51,7 @@ queue(void *stream, Body body)
             delete work;
         },
         new std::function<void()>(body));
-    return 0;
+    return cudaGetLastError();
 }
 
 const struct mw_cpu_kernels &

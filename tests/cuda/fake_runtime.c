@@ -108,9 +108,29 @@ failing(const char *call)
     return status;
 }
 
+/* Of this thread: what CUDA has of it until it is asked for. */
+static _Thread_local cudaError_t last;
+
+static cudaError_t
+keep(cudaError_t status)
+{
+    if (status)
+        last = status;
+    return status;
+}
+
+cudaError_t
+cudaGetLastError(void)
+{
+    cudaError_t status = last;
+
+    last = cudaSuccess;
+    return status;
+}
+
 #define MAY_FAIL()                                                                                 \
     do {                                                                                           \
-        cudaError_t failure_ = failing(__func__);                                                  \
+        cudaError_t failure_ = keep(failing(__func__));                                            \
         if (failure_)                                                                              \
             return failure_;                                                                       \
     } while (0)
@@ -151,15 +171,15 @@ cudaGetDeviceCount(int *count)
 {
     *count = fake_machine.gpus;
     if (fake_machine.driver_version < RUNTIME_VERSION)
-        return cudaErrorInsufficientDriver;
-    return fake_machine.gpus ? cudaSuccess : cudaErrorNoDevice;
+        return keep(cudaErrorInsufficientDriver);
+    return keep(fake_machine.gpus ? cudaSuccess : cudaErrorNoDevice);
 }
 
 cudaError_t
 cudaGetDeviceProperties(struct cudaDeviceProp *properties, int device)
 {
     if (device >= fake_machine.gpus)
-        return cudaErrorInvalidDevice;
+        return keep(cudaErrorInvalidDevice);
     *properties = (struct cudaDeviceProp){.name = "made of threads",
                                           .major = fake_machine.major,
                                           .multiProcessorCount = 2,
@@ -180,7 +200,7 @@ cudaError_t
 cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int device)
 {
     *value = attribute == cudaDevAttrCanUseHostPointerForRegisteredMem;
-    return device < fake_machine.gpus ? cudaSuccess : cudaErrorInvalidDevice;
+    return keep(device < fake_machine.gpus ? cudaSuccess : cudaErrorInvalidDevice);
 }
 
 cudaError_t
@@ -218,7 +238,7 @@ cudaError_t
 cudaSetDevice(int device)
 {
     if (device >= fake_machine.gpus)
-        return cudaErrorInvalidDevice;
+        return keep(cudaErrorInvalidDevice);
     lock();
     if (!fake.device)
         make_device();
@@ -261,7 +281,7 @@ cudaMalloc(void **memory, size_t bytes)
     *memory = fits ? range.at : NULL;
     if (fits) /* NaN in bf16 and fp32: nobody may count on zeros */
         memset(fake.reach + (range.at - fake.device), 0xff, range.bytes);
-    return fits ? cudaSuccess : cudaErrorMemoryAllocation;
+    return keep(fits ? cudaSuccess : cudaErrorMemoryAllocation);
 }
 
 static cudaError_t
@@ -278,7 +298,7 @@ forget(GArray *ranges, void *memory)
         break;
     }
     unlock();
-    return status;
+    return keep(status);
 }
 
 cudaError_t
@@ -310,7 +330,7 @@ cudaHostRegister(void *memory, size_t bytes, unsigned flags)
     if (!known)
         g_array_append_val(fake.registered, range);
     unlock();
-    return known ? cudaErrorInvalidValue : cudaSuccess;
+    return keep(known ? cudaErrorInvalidValue : cudaSuccess);
 }
 
 cudaError_t
@@ -558,7 +578,7 @@ cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEvent_t end)
         start->done && end->done && start->done == start->recorded && end->done == end->recorded;
     *ms = (float)((double)(end->at_ns - start->at_ns) / 1e6);
     unlock();
-    return ready ? cudaSuccess : cudaErrorNotReady;
+    return keep(ready ? cudaSuccess : cudaErrorNotReady);
 }
 
 /* --- copies ---------------------------------------------------------------------------------- */
@@ -605,7 +625,7 @@ cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind ki
 
     /* CUDA would stage it, and wait. */
     if (!suits(to, from, kind) || (pageable && stream != cudaStreamPerThread))
-        return cudaErrorInvalidValue;
+        return keep(cudaErrorInvalidValue);
     struct copy copy = {to_reached ? to_reached : to, from_reached ? from_reached : from, 0, bytes};
     fake_push(stream, run_copy, g_memdup2(&copy, sizeof copy));
     return cudaSuccess;

@@ -248,6 +248,26 @@ test_lost(void)
     trained_clear(&trained);
 }
 
+/* A call that failed, and that nobody minds, is not taken for a kernel that was not started. */
+static void
+test_got_over(void)
+{
+    const struct mw_backend *cuda = &mw_backend_cuda;
+    struct mw_backend_options options = {.node_ranks = 1};
+    struct mw_backend_device other;
+    GError *error = NULL;
+    void *memory;
+    void *device = cuda->open(&options, 8192, &memory, &error);
+
+    g_assert_no_error(error);
+    g_assert_false(cuda->describe(1, &other, NULL));
+    cuda->kernels->release(cuda->enter(device),
+                           cuda->kernels->allocate(cuda->enter(device), INT64_C(1) << 40));
+    cuda->accumulate(device, memory, (uint16_t *)memory + 2048, 1024, true, &error);
+    g_assert_no_error(error);
+    cuda->close(device);
+}
+
 /* --- what is broken off ---------------------------------------------------------------------- */
 
 struct ended {
@@ -350,6 +370,7 @@ main(int argc, char **argv)
     g_test_add_func("/cuda-backend/no-gpu", test_no_gpu);
     g_test_add_func("/cuda-backend/ranks", test_ranks);
     g_test_add_func("/cuda-backend/best", test_best);
+    g_test_add_func("/cuda-backend/got-over", test_got_over);
     g_test_add_func("/cuda-backend/broken-off", test_broken_off);
     g_test_add_func("/cuda-backend/clock", test_clock);
     g_test_add_func("/cuda-backend/out-of-memory", test_out_of_memory);
