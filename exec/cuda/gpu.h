@@ -27,9 +27,9 @@ bool mw_cuda_gpu_find(int ordinal, struct mw_cuda_gpu *gpu, GError **error);
  * Where each rank sees one GPU alone, because the launcher said so, it is that one. */
 bool mw_cuda_gpu_pick(int index, int ranks, struct mw_cuda_gpu *gpu, GError **error);
 
-/* status is a cudaError_t; other than 0: false, and *error names device and call, in one line.  What
- * CUDA keeps of it for this thread (cudaGetLastError, by which kernels say that they were started) is
- * taken away, unless it is for good. */
+/* status is a cudaError_t; other than 0: false, and *error names device and call, in one line. What
+ * CUDA keeps of it for this thread (cudaGetLastError, by which kernels say that they were started)
+ * is taken away, unless it is for good. */
 bool mw_cuda_check(const struct mw_cuda_gpu *gpu, int status, const char *call, GError **error);
 
 #endif

@@ -182,15 +182,27 @@ open_ticket(struct mw_cuda_queues *queues, uint32_t number, struct ticket *out, 
     return good;
 }
 
-/* An op that was never queued is none to wait for. */
+/* The end of a ticket's op; NULL: it was never queued, and is none to wait for. */
+static cudaEvent_t
+end_of(struct mw_cuda_queues *queues, uint32_t ticket)
+{
+    cudaEvent_t end = NULL;
+
+    pthread_mutex_lock(&queues->mutex);
+    if (ticket < queues->tickets->len)
+        end = g_array_index(queues->tickets, struct ticket, ticket).end;
+    pthread_mutex_unlock(&queues->mutex);
+    return end;
+}
+
+/* Without the mutex: where the driver has no room for more in a stream, a call to queue something
+ * waits until some of it is done. */
 static bool
 wait_for(struct mw_cuda_queues *queues, const struct queue *queue, const uint32_t *after, int count,
          GError **error)
 {
     for (int i = 0; i < count; i++) {
-        cudaEvent_t end = after[i] < queues->tickets->len
-                              ? g_array_index(queues->tickets, struct ticket, after[i]).end
-                              : NULL;
+        cudaEvent_t end = end_of(queues, after[i]);
         if (end && !mw_cuda_check(queues->gpu, cudaStreamWaitEvent(queue->stream, end, 0),
                                   "cudaStreamWaitEvent", error))
             return false;
@@ -209,12 +221,12 @@ mw_cuda_queues_begin(struct mw_cuda_queues *queues, int index, uint32_t ticket,
     if (!current.mark)
         return false;
     pthread_mutex_lock(&queues->mutex);
-    bool good = open_queue(queues, queue, error) &&
-                open_ticket(queues, ticket, &current.ticket, error) &&
-                wait_for(queues, queue, after, after_count, error);
+    bool good =
+        open_queue(queues, queue, error) && open_ticket(queues, ticket, &current.ticket, error);
     pthread_mutex_unlock(&queues->mutex);
-    good = good && mw_cuda_check(queues->gpu, cudaEventRecord(current.ticket.start, queue->stream),
-                                 "cudaEventRecord", error);
+    good = good && wait_for(queues, queue, after, after_count, error) &&
+           mw_cuda_check(queues->gpu, cudaEventRecord(current.ticket.start, queue->stream),
+                         "cudaEventRecord", error);
     current.call = NULL;
     if (good)
         current.queue = queue;

@@ -13,7 +13,7 @@
 #define RUNTIME_VERSION 13000
 #define ALIGNMENT 256
 
-struct fake_machine fake_machine = {1, RUNTIME_VERSION, 9, (size_t)256 << 20, false, 1};
+struct fake_machine fake_machine = {1, RUNTIME_VERSION, 9, (size_t)256 << 20, false, 1, 0};
 
 struct range {
     char *at;
@@ -478,6 +478,8 @@ cudaDeviceSynchronize(void)
 static void
 push(cudaStream_t stream, const struct task *task)
 {
+    while (fake_machine.room && stream->queued - stream->done >= (uint64_t)fake_machine.room)
+        pthread_cond_wait(&fake.changed, &fake.mutex);
     g_queue_push_tail(&stream->tasks, g_memdup2(task, sizeof *task));
     stream->queued++;
 }

@@ -4,6 +4,7 @@
 #include <cuda_runtime_api.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "exec/cuda/clock.h"
 #include "exec/cuda/gpu.h"
@@ -318,6 +319,79 @@ test_broken_off(void)
     mw_cuda_queues_destroy(queues);
 }
 
+/* --- a stream that is full ------------------------------------------------------------------- */
+
+#define ROOM 4
+#define WAITS (2 * ROOM)
+
+struct full {
+    struct mw_cuda_queues *queues;
+    GMutex shut; /* what the stream has begun waits for it */
+    gint begins; /* atomic: the op that the stream has no room for */
+};
+
+static void
+pass(void *data)
+{
+    struct full *full = data;
+
+    g_mutex_lock(&full->shut);
+    g_mutex_unlock(&full->shut);
+}
+
+static void
+pass_over(void *data, int64_t start_ns, int64_t end_ns, GError *error)
+{
+    (void)data;
+    (void)start_ns;
+    (void)end_ns;
+    g_assert_no_error(error);
+}
+
+static gpointer
+fill(gpointer data)
+{
+    static const uint32_t after[WAITS];
+    struct full *full = data;
+
+    cudaSetDevice(0);
+    g_assert_true(mw_cuda_queues_begin(full->queues, 0, 0, NULL, 0, NULL));
+    fake_push(mw_cuda_stream(), pass, full);
+    g_assert_true(mw_cuda_queues_end(full->queues, pass_over, NULL, NULL));
+    g_atomic_int_set(&full->begins, true);
+    g_assert_true(mw_cuda_queues_begin(full->queues, 0, 1, after, WAITS, NULL));
+    g_assert_true(mw_cuda_queues_end(full->queues, pass_over, NULL, NULL));
+    return NULL;
+}
+
+/* Who waits until a stream has room keeps nobody from the others. */
+static void
+test_full(void)
+{
+    struct mw_cuda_gpu gpu = {.ordinal = 0};
+    struct full full = {.begins = false};
+
+    cudaSetDevice(0);
+    fake_machine.room = ROOM;
+    full.queues = mw_cuda_queues_create(&gpu, NULL);
+    g_mutex_lock(&full.shut);
+    GThread *thread = g_thread_new("fill", fill, &full);
+    while (!g_atomic_int_get(&full.begins))
+        g_usleep(100);
+    alarm(60);
+    for (uint32_t i = 0; i < 20; i++) {
+        g_usleep(1000);
+        g_assert_true(mw_cuda_queues_begin(full.queues, 1, 2 + i, NULL, 0, NULL));
+        g_assert_true(mw_cuda_queues_end(full.queues, pass_over, NULL, NULL));
+    }
+    alarm(0);
+    g_mutex_unlock(&full.shut);
+    g_thread_join(thread);
+    cudaDeviceSynchronize();
+    mw_cuda_queues_destroy(full.queues);
+    fake_machine.room = 0;
+}
+
 /* --- clock ----------------------------------------------------------------------------------- */
 
 static int64_t
@@ -372,6 +446,7 @@ main(int argc, char **argv)
     g_test_add_func("/cuda-backend/best", test_best);
     g_test_add_func("/cuda-backend/got-over", test_got_over);
     g_test_add_func("/cuda-backend/broken-off", test_broken_off);
+    g_test_add_func("/cuda-backend/full", test_full);
     g_test_add_func("/cuda-backend/clock", test_clock);
     g_test_add_func("/cuda-backend/out-of-memory", test_out_of_memory);
     g_test_add_func("/cuda-backend/lost", test_lost);
