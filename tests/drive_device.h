@@ -32,9 +32,39 @@ struct mw_drive_device {
 };
 
 extern const struct mw_drive_device mw_drive_cpu;
+extern const struct mw_drive_device mw_drive_cuda; /* cuda/drive_cuda.c */
 
 #if !defined(MW_TEST_DEVICE)
 #define MW_TEST_DEVICE mw_drive_cpu
 #endif
+
+static inline bool
+mw_drive_tests(const struct mw_drive_device *device)
+{
+    return device == &MW_TEST_DEVICE;
+}
+
+/* Of so many cases one is enough where each takes long: 1 where kernels are not emulated. */
+static inline int64_t
+mw_drive_stride(int64_t cases)
+{
+#if defined(MW_TEST_EMULATED)
+    return cases;
+#else
+    return cases > 0;
+#endif
+}
+
+/* True where MW_TEST_DEVICE is not here: then `skip` is the one test, at `path`, and has the reason
+ * for its data. */
+static inline bool
+mw_drive_skips(const char *path, GTestDataFunc skip)
+{
+    const char *why = MW_TEST_DEVICE.missing();
+
+    if (why)
+        g_test_add_data_func(path, why, skip);
+    return why != NULL;
+}
 
 #endif

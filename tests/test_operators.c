@@ -1,4 +1,4 @@
-/* The operators on CPU cores, a whole step of them: against what PyTorch computes, between
+/* The operators on a device, a whole step of them: against what PyTorch computes, between
  * tile counts, chunks, layouts, and again. */
 #include <math.h>
 #include <string.h>
@@ -131,7 +131,7 @@ static void
 test_torch(struct fixture *f, gconstpointer name)
 {
     (void)name;
-    for (int variant = 0; variant < 8; variant++) {
+    for (int variant = 0; variant < 8; variant += (int)mw_drive_stride(7)) {
         f->drive.tiles = variant & 1 ? 3 : 1;
         f->drive.chunks = variant & 2 ? 3 : 1;
         f->drive.recompute = variant & 4;
@@ -197,7 +197,8 @@ test_tiles(struct fixture *f, gconstpointer name)
     struct mw_driven whole = mw_drive(&f->drive);
 
     (void)name;
-    for (f->drive.tiles = 2; f->drive.tiles <= 300; f->drive.tiles += 1 + f->drive.tiles / 2) {
+    for (f->drive.tiles = 2; f->drive.tiles <= 300;
+         f->drive.tiles += (1 + f->drive.tiles / 2) * mw_drive_stride(8)) {
         struct mw_driven tiled = mw_drive(&f->drive);
         assert_close(f, &tiled, &whole);
         mw_driven_clear(&tiled);
@@ -211,7 +212,7 @@ test_chunks(struct fixture *f, gconstpointer name)
     struct mw_driven whole = mw_drive(&f->drive);
 
     (void)name;
-    for (f->drive.chunks = 2; f->drive.chunks <= 32; f->drive.chunks *= 2) {
+    for (f->drive.chunks = 2; f->drive.chunks <= 32; f->drive.chunks *= 2 * mw_drive_stride(8)) {
         struct mw_driven chunked = mw_drive(&f->drive);
         assert_close(f, &chunked, &whole);
         mw_driven_clear(&chunked);
@@ -306,10 +307,29 @@ test_refused(void)
     g_test_add("/operators/" name "/" model, struct fixture, model "-small", set_up, test,         \
                tear_down)
 
+static void
+skip(gconstpointer why)
+{
+    g_test_skip(why);
+}
+
+/* Of cores alone. */
+static void
+add_cpu(void)
+{
+#if defined(_OPENMP)
+    ADD("threads", "gpt2", test_threads);
+    ADD("threads", "llama", test_threads);
+#endif
+    g_test_add_func("/operators/refused", test_refused);
+}
+
 int
 main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
+    if (mw_drive_skips("/operators", skip))
+        return g_test_run();
     ADD("torch", "gpt2", test_torch);
     ADD("torch", "llama", test_torch);
     ADD("again", "gpt2", test_again);
@@ -320,10 +340,7 @@ main(int argc, char **argv)
     ADD("chunks", "llama", test_chunks);
     ADD("accumulation", "gpt2", test_accumulation);
     ADD("accumulation", "llama", test_accumulation);
-#if defined(_OPENMP)
-    ADD("threads", "gpt2", test_threads);
-    ADD("threads", "llama", test_threads);
-#endif
-    g_test_add_func("/operators/refused", test_refused);
+    if (mw_drive_tests(&mw_drive_cpu))
+        add_cpu();
     return g_test_run();
 }

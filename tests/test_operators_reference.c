@@ -1,4 +1,4 @@
-/* The operators of the cpu backend against a decoder in fp64, itself checked by finite
+/* The operators of a device against a decoder in fp64, itself checked by finite
  * differences: odd shapes, biases, activations, tied or not, stretched rotary positions. */
 #include <math.h>
 
@@ -195,7 +195,7 @@ test_backend(gconstpointer data)
                              .seq = in.seq};
 
     expected.loss = mw_reference_run(&reference, logits, hidden, gradients);
-    for (drive.tiles = 1; drive.tiles <= 4; drive.tiles++) {
+    for (drive.tiles = mw_drive_stride(3); drive.tiles <= 4; drive.tiles += mw_drive_stride(3)) {
         drive.chunks = 1 + drive.tiles % 3;
         drive.recompute = drive.tiles % 2;
         check(&drive, &expected);
@@ -224,14 +224,29 @@ test_stretched(void)
     test_backend(&variant);
 }
 
-int
-main(int argc, char **argv)
+static void
+skip(gconstpointer why)
 {
-    g_test_init(&argc, &argv, NULL);
+    g_test_skip(why);
+}
+
+static void
+add_differences(void)
+{
     for (size_t i = 0; i < G_N_ELEMENTS(tiny); i++) {
         g_autofree char *name = g_strconcat("/operators/differences/", tiny[i].name, NULL);
         g_test_add_data_func(name, &tiny[i], test_differences);
     }
+}
+
+int
+main(int argc, char **argv)
+{
+    g_test_init(&argc, &argv, NULL);
+    if (mw_drive_tests(&mw_drive_cpu))
+        add_differences();
+    if (mw_drive_skips("/operators/reference", skip))
+        return g_test_run();
     for (size_t i = 0; i < G_N_ELEMENTS(variants); i++) {
         g_autofree char *name = g_strconcat("/operators/reference/", variants[i].name, NULL);
         g_test_add_data_func(name, &variants[i], test_backend);
