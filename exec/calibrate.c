@@ -8,12 +8,14 @@
 #endif
 
 #include "exec/calibrate_internal.h"
+#include "exec/thread.h"
 #include "planner/error.h"
 
 #define ROUNDS 9
 #define QUICK_ROUNDS 3
 #define PATIENCE_S 3.0
-#define STEPS 40 /* about; for the display alone */
+#define DRIVE_THREADS 2 /* one reads, one writes */
+#define STEPS 40        /* about; for the display alone */
 
 /* As a run's: ranks of one machine share its cores. */
 static int
@@ -96,6 +98,13 @@ mw_calibrate_take(const struct mw_arena *arena, int64_t *at, int64_t bytes)
     return arena->base + place;
 }
 
+/* This thread's team, and that of one beside it. */
+static bool
+has_threads(const struct mw_calibrator *c, GError **error)
+{
+    return mw_thread_room(2 * c->cores - 1 + DRIVE_THREADS, error);
+}
+
 static bool
 measure(struct mw_calibrator *c, struct mw_calibration *out, GError **error)
 {
@@ -126,7 +135,7 @@ mw_calibrate(const struct mw_calibration_options *options, struct mw_calibration
     g_mutex_init(&c.mutex);
     mw_calibrate_enter(&c);
     out->ranks = mw_calibrate_ranks(&c);
-    bool good = measure(&c, out, error);
+    bool good = has_threads(&c, error) && measure(&c, out, error);
     if (good) {
         mw_calibrate_net(&c, out);
         good = mw_calibrate_unite(&c, out, error);

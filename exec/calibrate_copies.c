@@ -59,17 +59,19 @@ other_turns(void *data)
 }
 
 static double
-handoff_s(int turns)
+handoff_s(struct mw_calibrator *c, int turns)
 {
     struct turns t = {.left = turns};
 
     g_mutex_init(&t.mutex);
     g_cond_init(&t.changed);
-    GThread *other = g_thread_new("calibrate", other_turns, &t);
+    GThread *other = mw_calibrate_thread(c, other_turns, &t);
     double began_s = mw_calibrate_now_s();
-    take_turns(&t, 0);
+    if (other)
+        take_turns(&t, 0);
     double elapsed_s = mw_calibrate_now_s() - began_s;
-    g_thread_join(other);
+    if (other)
+        g_thread_join(other);
     g_cond_clear(&t.changed);
     g_mutex_clear(&t.mutex);
     return elapsed_s / turns;
@@ -82,7 +84,7 @@ measure_latency(struct mw_calibrator *c)
     int count = c->scale->handoffs;
 
     for (int r = 0; r < c->rounds; r++)
-        samples[r] = c->backend->begin ? mw_calibrate_chain_s(c, count) : handoff_s(count);
+        samples[r] = c->backend->begin ? mw_calibrate_chain_s(c, count) : handoff_s(c, count);
     return mw_measure_of(samples, c->rounds);
 }
 

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "exec/calibrate_internal.h"
+#include "exec/thread.h"
 
 #define FEW 32 /* elements of a rank: a latency */
 #define ELEMENT_BYTES 2
@@ -189,7 +190,9 @@ sample_share(struct mw_calibrator *c, const struct mw_calibrate_work *collective
     one_s /= mw_calibrate_ranks(c);
     struct beside beside = {*collectives,
                             one_s > 0 ? (int)CLAMP(c->window_s / one_s, 1, PIECES_MAX) : 1, 0};
-    GThread *thread = g_thread_new("calibrate", run_beside, &beside);
+    GThread *thread = mw_thread_start("calibrate", run_beside, &beside, error);
+    if (!thread)
+        return false;
     double rate = mw_calibrate_rate(&work, INSIDE * one_s * beside.pieces);
     g_thread_join(thread);
     *share = mw_calibrate_felt(c, rate / alone, one_s * beside.pieces / beside.seconds);

@@ -121,8 +121,10 @@ struct mw_measure mw_calibrate_measure(struct mw_calibrator *c,
                                        const struct mw_calibrate_work *work, double seconds);
 /* Seconds of processor time of all threads. */
 double mw_calibrate_used_s(void);
+/* A thread beside this one, to be joined; NULL where there is none: a work has failed. */
+GThread *mw_calibrate_thread(struct mw_calibrator *c, GThreadFunc run, void *data);
 /* Two works at once, each in a thread of its own. */
-void mw_calibrate_rates(const struct mw_calibrator *c, const struct mw_calibrate_work works[2],
+void mw_calibrate_rates(struct mw_calibrator *c, const struct mw_calibrate_work works[2],
                         double seconds, double rates[2]);
 
 /* The share of the compute that a work takes beside products, both at the parts `x` (of products)

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "exec/calibrate_internal.h"
+#include "exec/thread.h"
 
 #define GATHERED_BYTES (INT64_C(16) << 20)
 #define QUICK_GATHERED_BYTES (INT64_C(1) << 20)
@@ -160,7 +161,9 @@ measure_share(struct mw_calibrator *c, struct collectives *large, struct mw_cali
             return false;
         double alone_s = large->seconds, began_s = mw_calibrate_now_s();
         g_atomic_int_set(&large->done, 0);
-        GThread *thread = g_thread_new("calibrate", run_beside, large);
+        GThread *thread = mw_thread_start("calibrate", run_beside, large, &large->error);
+        if (!thread)
+            return false;
         while (!g_atomic_int_get(&large->done))
             units += mw_calibrate_run_product(&products);
         double beside = units / (mw_calibrate_now_s() - began_s);

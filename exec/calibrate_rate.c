@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "exec/calibrate_internal.h"
+#include "exec/thread.h"
 
 /* Of a sample, spent waiting for cores. */
 #define DISTURBED 0.05
@@ -145,18 +146,31 @@ run_side(void *data)
     return NULL;
 }
 
+GThread *
+mw_calibrate_thread(struct mw_calibrator *c, GThreadFunc run, void *data)
+{
+    GError *error = NULL;
+    GThread *thread = mw_thread_start("calibrate", run, data, &error);
+
+    if (!thread)
+        mw_calibrate_fail(c, error);
+    return thread;
+}
+
 void
-mw_calibrate_rates(const struct mw_calibrator *c, const struct mw_calibrate_work works[2],
-                   double seconds, double rates[2])
+mw_calibrate_rates(struct mw_calibrator *c, const struct mw_calibrate_work works[2], double seconds,
+                   double rates[2])
 {
     struct pair pair = {.seconds = seconds};
     struct side sides[2] = {{c, &pair, works[0], 0}, {c, &pair, works[1], 0}};
 
     g_mutex_init(&pair.mutex);
     g_cond_init(&pair.changed);
-    GThread *other = g_thread_new("calibrate", run_side, &sides[1]);
-    run_side(&sides[0]);
-    g_thread_join(other);
+    GThread *other = mw_calibrate_thread(c, run_side, &sides[1]);
+    if (other) {
+        run_side(&sides[0]);
+        g_thread_join(other);
+    }
     for (int i = 0; i < 2; i++)
         rates[i] = sides[i].rate;
     g_cond_clear(&pair.changed);

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "exec/thread.h"
 #include "planner/error.h"
 
 /* Steps in flight at most; their rows are kept apart. */
@@ -313,10 +314,22 @@ start_run(struct mw_lanes *lanes, uint32_t steps)
         lanes->lanes[l].oldest = lanes->lanes[l].oldest_step = 0;
         lanes->lanes[l].ended_ns = 0;
     }
-    for (uint32_t l = 0; l < plan->lane_count; l++)
+}
+
+/* No op starts before all lanes have their threads, nor if one has none. */
+static void
+start_lanes(struct mw_lanes *lanes)
+{
+    GError *error = NULL;
+
+    pthread_mutex_lock(&lanes->mutex);
+    for (uint32_t l = 0; l < lanes->plan->lane_count && !error; l++)
         if (lanes->lanes[l].op_count)
-            lanes->lanes[l].thread =
-                g_thread_new(mw_lane_kind_name(plan->lanes[l].kind), run_lane, &lanes->lanes[l]);
+            lanes->lanes[l].thread = mw_thread_start(mw_lane_kind_name(lanes->plan->lanes[l].kind),
+                                                     run_lane, &lanes->lanes[l], &error);
+    if (error)
+        fail(lanes, error);
+    pthread_mutex_unlock(&lanes->mutex);
 }
 
 /* False when the run has failed. */
@@ -381,6 +394,7 @@ mw_lanes_run(struct mw_lanes *lanes, uint32_t steps, mw_lanes_step on_step, void
              GError **error)
 {
     start_run(lanes, steps);
+    start_lanes(lanes);
     for (uint32_t step = 0; step < steps && wait_for_step(lanes, step); step++)
         take_step(lanes, step, on_step, data);
     stop_waiting(lanes);

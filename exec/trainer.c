@@ -299,8 +299,8 @@ mw_trainer_new(const struct mw_trainer_options *options, GError **error)
         trainer->options.loss_scaling = mw_loss_scaling_none();
     trainer->scale = mw_loss_scale_start(&trainer->options.loss_scaling);
     if (!mw_trainer_join(trainer, error) || !check_plan(options->plan, error) ||
-        !mw_trainer_check_commit(trainer, error) || !open_places(trainer, error) ||
-        !mw_trainer_turn_to(trainer, first_plan(trainer), error) ||
+        !mw_trainer_check_threads(options, error) || !mw_trainer_check_commit(trainer, error) ||
+        !open_places(trainer, error) || !mw_trainer_turn_to(trainer, first_plan(trainer), error) ||
         !mw_trainer_open_commit(trainer, error) || !make_state(trainer, error)) {
         give_back_drives(trainer);
         if (trainer->ranks <= 1)

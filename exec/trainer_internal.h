@@ -116,6 +116,10 @@ int64_t mw_trainer_gradient_bytes(const struct mw_tensor *tensor); /* of an elem
 /* Where the 16-bit gradient begins in a host buffer that holds the wide one before it. */
 int64_t mw_trainer_narrow_at(const struct mw_trainer *trainer, const struct mw_tensor *tensor);
 
+/* --- trainer_threads.c --- */
+/* False with *error where the system refuses a thread that the run will need. */
+bool mw_trainer_check_threads(const struct mw_trainer_options *options, GError **error);
+
 /* --- trainer_setup.c: what does not change while it runs --- */
 bool mw_trainer_set_up(struct mw_trainer *trainer, GError **error);
 /* trainer.c: goes on with another plan.  What lies in homes stays; all else is of the plan. */

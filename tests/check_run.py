@@ -28,6 +28,7 @@ LLAMA = ROOT / "tests/fixtures/llama-small"
 SMALL = ["-m", str(GPT2 / "config.json"), "-H", "rtx4090", "--set", "gpu.memory_gib=2",
          "--batch", "2", "--data", "text.txt"]
 STEPS = 5
+NOBODY = 1000000000  # a user without processes
 TRAIN = [*SMALL, "--steps", str(STEPS), "--lr", "1e-2"]
 NVME = ["-s", "zero-infinity-nvme", "--nvme", "drive"]
 KEYS = ["feasible", "limiting_tier", "short_bytes", "step_time_s", "first_step_time_s",
@@ -94,11 +95,17 @@ class Box:
     def read(self, name):
         return (self.folder / name).read_text(encoding="utf-8")
 
+    def give_to(self, user):
+        for path in (self.folder, *self.folder.rglob("*")):
+            os.chown(path, user, -1, follow_symlinks=False)
+
     def run(self, *words, verb="run", limits=None, prefix=(), environment=None):
-        """`limits`: of resource.setrlimit, soft and hard."""
+        """`limits`: of resource.setrlimit, soft and hard; that on processes does not hold root."""
         def limit():
             for what, most in (limits or {}).items():
                 resource.setrlimit(what, (most, most))
+            if resource.RLIMIT_NPROC in (limits or {}) and os.geteuid() == 0:
+                os.setuid(NOBODY)
         done = subprocess.run([*prefix, str(MEMWALL), verb, *words], stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, check=False,
                               cwd=self.folder, env=environment or self.environment, timeout=300,
@@ -456,6 +463,24 @@ def check_memory(box):
     yield from check_wrong(done, 3, ["GiB", "RLIMIT_AS"])
 
 
+def check_threads(box):
+    """This process, and no thread beside it."""
+    words = [*TRAIN, *PLACEMENTS["nvme, each step durable"], "--log", "none.jsonl"]
+    owner = box.folder.stat().st_uid
+    box.empty_drives()
+    if owner == 0:
+        box.give_to(NOBODY)
+    alone = {resource.RLIMIT_NPROC: 1}
+    done = [box.run(*words, limits=alone),
+            box.run("--quick", "--nvme", "drive", "-o", "none.ini", verb="calibrate", limits=alone)]
+    if owner == 0:
+        box.give_to(owner)
+    for each in done:
+        yield from check_wrong(each, 1, ["threads", "ulimit -u"])
+    if box.on_drives() or any((box.folder / name).exists() for name in ("none.jsonl", "none.ini")):
+        yield "left files behind"
+
+
 def check_refused(box):
     """The device of the profile is too small for the plan."""
     words = ["-m", "gpt2", "-H", "rtx4090", "--set", "gpu.memory_gib=2", "-s", "zero3", "--data",
@@ -475,6 +500,18 @@ def check_ram_disk(box):
 
 
 # --- all -----------------------------------------------------------------------------------------
+
+def nobody_has_command():
+    def become_nobody():
+        if os.geteuid() == 0:
+            os.setuid(NOBODY)
+    try:
+        return subprocess.run([str(MEMWALL), "simulate", *SMALL[:4], "-s", "zero3"],
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False,
+                              preexec_fn=become_nobody).returncode == 0
+    except (OSError, subprocess.SubprocessError):
+        return False
+
 
 def has_ram_disk():
     try:
@@ -514,6 +551,8 @@ def tests(box):
     yield "wrong input: no data", check_no_data(box)
     if b"__asan_init" not in MEMWALL.read_bytes():  # which takes terabytes of address space
         yield "memory limit", check_memory(box)
+        if nobody_has_command():
+            yield "thread limit", check_threads(box)
     yield "does not fit", check_refused(box)
     if has_ram_disk():
         yield "RAM disk", check_ram_disk(box)

@@ -175,8 +175,8 @@ mw_cuda_peers_create(const struct mw_cuda_gpu *gpu, struct mw_cuda_queues *queue
     peers->gpu = gpu;
     peers->queues = queues;
     peers->ranks = ranks;
-    mw_cuda_peers_watch(peers);
-    good = mw_cuda_nccl_load(&peers->nccl, error) && mw_cuda_peers_check_seats(peers, error);
+    good = mw_cuda_peers_watch(peers, error) && mw_cuda_nccl_load(&peers->nccl, error) &&
+           mw_cuda_peers_check_seats(peers, error);
     for (int stream = 0; good && stream < MW_COLLECTIVE_STREAMS_MAX; stream++)
         if (streams >> stream & 1)
             good = connect_stream(peers, stream, error);

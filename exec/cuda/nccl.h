@@ -76,7 +76,8 @@ bool mw_cuda_peers_exit(struct mw_cuda_peers *peers, int stream, ncclResult_t st
 bool mw_cuda_peers_wait(struct mw_cuda_peers *peers, int stream, const char *call, GError **error);
 
 /* --- nccl_watch.c: who looks after the communicators --- */
-void mw_cuda_peers_watch(struct mw_cuda_peers *peers);
+/* False with *error: nobody does; unwatch is to be called all the same. */
+bool mw_cuda_peers_watch(struct mw_cuda_peers *peers, GError **error);
 void mw_cuda_peers_unwatch(struct mw_cuda_peers *peers);
 /* With the mutex: all has failed, for this reason in this call (NULL: one that is waited for). */
 void mw_cuda_peers_fail(struct mw_cuda_peers *peers, const char *call, const char *reason);

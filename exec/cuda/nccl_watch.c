@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "exec/cuda/nccl.h"
+#include "exec/thread.h"
 #include "planner/error.h"
 
 #define LOOK_NS 100000000
@@ -94,8 +95,8 @@ watch(gpointer data)
     return NULL;
 }
 
-void
-mw_cuda_peers_watch(struct mw_cuda_peers *peers)
+bool
+mw_cuda_peers_watch(struct mw_cuda_peers *peers, GError **error)
 {
     pthread_condattr_t attributes;
 
@@ -104,7 +105,8 @@ mw_cuda_peers_watch(struct mw_cuda_peers *peers)
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_cond_init(&peers->changed, &attributes);
     pthread_condattr_destroy(&attributes);
-    peers->watcher = g_thread_new("nccl", watch, peers);
+    peers->watcher = mw_thread_start("nccl", watch, peers, error);
+    return peers->watcher != NULL;
 }
 
 void
@@ -114,7 +116,8 @@ mw_cuda_peers_unwatch(struct mw_cuda_peers *peers)
     peers->over = true;
     pthread_cond_broadcast(&peers->changed);
     pthread_mutex_unlock(&peers->mutex);
-    g_thread_join(peers->watcher);
+    if (peers->watcher)
+        g_thread_join(peers->watcher);
     pthread_cond_destroy(&peers->changed);
     pthread_mutex_destroy(&peers->mutex);
 }

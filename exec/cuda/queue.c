@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include "exec/cuda/clock.h"
+#include "exec/thread.h"
 #include "planner/error.h"
 
 /* An op that is queued, on its way to the thread that waits for it. */
@@ -160,8 +161,10 @@ open_queue(struct mw_cuda_queues *queues, struct queue *queue, GError **error)
                        "cudaStreamCreateWithFlags", error))
         return false;
     queue->all = queues;
-    queue->watcher = g_thread_new("gpu", watch, queue);
-    return true;
+    queue->watcher = mw_thread_start("gpu", watch, queue, error);
+    if (!queue->watcher)
+        cudaStreamDestroy(g_steal_pointer(&queue->stream));
+    return queue->watcher != NULL;
 }
 
 /* With the mutex held: the events of a ticket, made when it is first used. */
