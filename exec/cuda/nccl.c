@@ -206,7 +206,8 @@ mw_cuda_peers_destroy(struct mw_cuda_peers *peers)
         return;
     for (int stream = 0; stream < MW_COLLECTIVE_STREAMS_MAX; stream++)
         close_stream(peers, stream);
-    mw_cuda_peers_unwatch(peers);
+    if (!mw_cuda_peers_unwatch(peers))
+        return;
     for (int stream = 0; stream < MW_COLLECTIVE_STREAMS_MAX; stream++)
         if (peers->comms[stream])
             peers->nccl.ncclCommDestroy(peers->comms[stream]);

@@ -4,8 +4,8 @@
  * NCCL is loaded when several ranks run.  There is a communicator for each stream of collectives.
  * None of them blocks (ncclConfig_t.blocking): no call waits inside of NCCL for another rank, which
  * may be gone; who calls looks again until the call has gone through, or all has failed.  A mutex
- * is held for each call, and no longer: a communicator is one thread's at a time, and is not used
- * while it is aborted.
+ * is held for each call, and no longer: a communicator is one thread's at a time, and is nobody's
+ * when it is aborted.
  */
 #ifndef MW_EXEC_CUDA_NCCL_H
 #define MW_EXEC_CUDA_NCCL_H
@@ -58,7 +58,7 @@ struct mw_cuda_peers {
     ncclComm_t comms[MW_COLLECTIVE_STREAMS_MAX]; /* NULL: none */
     const char *waits; /* for this call, outside of the GPU's queues; NULL */
     char *why;         /* all has failed; NULL: it has not */
-    bool over;
+    bool over, ended;  /* the watcher is to end; it has */
     GThread *watcher;
 };
 
@@ -78,7 +78,8 @@ bool mw_cuda_peers_wait(struct mw_cuda_peers *peers, int stream, const char *cal
 /* --- nccl_watch.c: who looks after the communicators --- */
 /* False with *error: nobody does; unwatch is to be called all the same. */
 bool mw_cuda_peers_watch(struct mw_cuda_peers *peers, GError **error);
-void mw_cuda_peers_unwatch(struct mw_cuda_peers *peers);
+/* False: what was aborted does not come to its end, and still uses all of this. */
+bool mw_cuda_peers_unwatch(struct mw_cuda_peers *peers);
 /* With the mutex: all has failed, for this reason in this call (NULL: one that is waited for). */
 void mw_cuda_peers_fail(struct mw_cuda_peers *peers, const char *call, const char *reason);
 void mw_cuda_peers_fail_by(struct mw_cuda_peers *peers, int stream, ncclResult_t status,

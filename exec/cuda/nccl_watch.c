@@ -1,6 +1,7 @@
 /* Who looks after the communicators: a rank that is gone does not come to where others wait for
  * it on their GPUs, and no call says so. */
 #include <cuda_runtime_api.h>
+#include <string.h>
 #include <time.h>
 
 #include "exec/cuda/nccl.h"
@@ -8,6 +9,8 @@
 #include "planner/error.h"
 
 #define LOOK_NS 100000000
+/* So many times for what is aborted to come to its end; it may never, and the process is to end. */
+#define PATIENT_LOOKS 30
 
 /* --- failure --------------------------------------------------------------------------------- */
 
@@ -39,7 +42,7 @@ mw_cuda_peers_fail_by(struct mw_cuda_peers *peers, int stream, ncclResult_t stat
     mw_cuda_peers_fail(peers, call, g_strstrip(g_strdelimit(reason, "\n", ' ')));
 }
 
-/* --- the thread ------------------------------------------------------------------------------ */
+/* --- looking --------------------------------------------------------------------------------- */
 
 static void
 look(struct mw_cuda_peers *peers)
@@ -69,13 +72,58 @@ rest(struct mw_cuda_peers *peers)
     pthread_cond_timedwait(&peers->changed, &peers->mutex, &until);
 }
 
-static void
-abort_all(struct mw_cuda_peers *peers)
+/* --- the end --------------------------------------------------------------------------------- */
+
+struct abortion {
+    const struct mw_cuda_peers *peers;
+    ncclComm_t comm;
+    GThread *thread;
+};
+
+static gpointer
+abort_one(gpointer data)
 {
-    for (int stream = 0; stream < MW_COLLECTIVE_STREAMS_MAX; stream++)
-        if (peers->comms[stream])
-            peers->nccl.ncclCommAbort(g_steal_pointer(&peers->comms[stream]));
+    const struct abortion *it = data;
+
+    cudaSetDevice(it->peers->gpu->ordinal);
+    it->peers->nccl.ncclCommAbort(it->comm);
+    return NULL;
 }
+
+/* All at once: ncclCommAbort waits for work on the GPU that may wait for another communicator. */
+static void
+abort_all(const struct mw_cuda_peers *peers, ncclComm_t comms[])
+{
+    struct abortion all[MW_COLLECTIVE_STREAMS_MAX] = {{0}};
+
+    for (int stream = 0; stream < MW_COLLECTIVE_STREAMS_MAX; stream++) {
+        all[stream] = (struct abortion){peers, comms[stream], NULL};
+        if (!comms[stream])
+            continue;
+        all[stream].thread = g_thread_try_new("nccl", abort_one, &all[stream], NULL);
+        if (!all[stream].thread)
+            abort_one(&all[stream]);
+    }
+    for (int stream = 0; stream < MW_COLLECTIVE_STREAMS_MAX; stream++)
+        if (all[stream].thread)
+            g_thread_join(all[stream].thread);
+}
+
+/* With the mutex, which is given back meanwhile: nobody comes to a communicator any more, and who
+ * asks is told why. */
+static void
+break_off(struct mw_cuda_peers *peers)
+{
+    ncclComm_t comms[MW_COLLECTIVE_STREAMS_MAX];
+
+    memcpy(comms, peers->comms, sizeof comms);
+    memset(peers->comms, 0, sizeof peers->comms);
+    pthread_mutex_unlock(&peers->mutex);
+    abort_all(peers, comms);
+    pthread_mutex_lock(&peers->mutex);
+}
+
+/* --- the thread ------------------------------------------------------------------------------ */
 
 static gpointer
 watch(gpointer data)
@@ -90,7 +138,9 @@ watch(gpointer data)
             rest(peers);
     }
     if (peers->why)
-        abort_all(peers);
+        break_off(peers);
+    peers->ended = true;
+    pthread_cond_broadcast(&peers->changed);
     pthread_mutex_unlock(&peers->mutex);
     return NULL;
 }
@@ -109,15 +159,27 @@ mw_cuda_peers_watch(struct mw_cuda_peers *peers, GError **error)
     return peers->watcher != NULL;
 }
 
-void
+static bool
+is_awaited(const struct mw_cuda_peers *peers, int looks)
+{
+    return peers->watcher && !peers->ended && !(peers->why && looks > PATIENT_LOOKS);
+}
+
+bool
 mw_cuda_peers_unwatch(struct mw_cuda_peers *peers)
 {
     pthread_mutex_lock(&peers->mutex);
     peers->over = true;
     pthread_cond_broadcast(&peers->changed);
+    for (int looks = 0; is_awaited(peers, looks); looks++)
+        rest(peers);
+    bool ended = peers->ended || !peers->watcher;
     pthread_mutex_unlock(&peers->mutex);
+    if (!ended)
+        return false;
     if (peers->watcher)
         g_thread_join(peers->watcher);
     pthread_cond_destroy(&peers->changed);
     pthread_mutex_destroy(&peers->mutex);
+    return true;
 }

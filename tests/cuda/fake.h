@@ -41,6 +41,7 @@ void fake_fail(const char *call, int count, int error);
 struct fake_nccl {
     bool missing; /* the library */
     int version;  /* as ncclGetVersion says */
+    bool hangs;   /* ncclCommAbort does not return */
 };
 extern struct fake_nccl fake_nccl;
 

@@ -27,7 +27,7 @@
 #define REST_US_MAX 1000
 #define LOOKS 3 /* for its state, until a communicator is no longer in progress */
 
-struct fake_nccl fake_nccl = {false, 22809};
+struct fake_nccl fake_nccl = {false, 22809, false};
 
 struct channel {
     atomic_bool full;
@@ -338,6 +338,8 @@ ncclResult_t
 ncclCommAbort(ncclComm_t comm)
 {
     atomic_store(&comm->aborted, true);
+    while (fake_nccl.hangs)
+        pause();
     if (comm->pending) {
         free_launch(comm->pending);
         atomic_fetch_sub(&comm->running, 1);

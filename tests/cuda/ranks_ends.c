@@ -22,10 +22,12 @@ const struct ranks_end ranks_ends[] = {
      NULL},
     {"init", GPU "ncclCommInitRankConfig: unhandled system error", NULL},
     {"init-later", GPU "ncclCommInitRankConfig: remote process exited", BEHIND},
+    {"init-stuck", GPU "ncclCommInitRankConfig: remote process exited", BEHIND},
     {"init-killed", GPU "ncclCommInitRankConfig: rank 1 (process ", " has ended"},
     {"call", GPU "ncclReduceScatter: unhandled system error", BEHIND},
     {"broken", GPU "nccl", ": remote process exited or there was a network error" BEHIND},
     {"killed", GPU "nccl", ": rank 1 (process "},
+    {"two", GPU "ncclAllGather: rank 1 (process ", " has ended"},
     {"lost", "an illegal memory access was encountered", NULL},
     {0},
 };
@@ -55,6 +57,7 @@ static const struct fault {
 } faults[] = {
     {"init", 0, "ncclCommInitRankConfig", 1, FAKE_NCCL_FAILS, ncclSystemError},
     {"init-later", 0, "ncclCommInitRankConfig", 1, FAKE_NCCL_BREAKS, ncclRemoteError},
+    {"init-stuck", 0, "ncclCommInitRankConfig", 1, FAKE_NCCL_BREAKS, ncclRemoteError},
     {"init-killed", 1, "ncclCommInitRankConfig", 1, FAKE_NCCL_KILLS, SIGKILL},
     {"call", 0, "ncclReduceScatter", 7, FAKE_NCCL_FAILS, ncclSystemError},
     {"broken", 0, "ncclAllGather", 20, FAKE_NCCL_BREAKS, ncclRemoteError},
@@ -70,6 +73,7 @@ spoil(const char *name, const struct mw_ranks *ranks, struct trained_case *what)
         if (!strcmp(it->name, name) && it->rank == rank)
             fake_nccl_fail(it->call, it->count, it->fate, it->result);
     }
+    fake_nccl.hangs = !strcmp(name, "init-stuck");
     if (!strcmp(name, "one-gpu"))
         g_setenv("CUDA_VISIBLE_DEVICES", "0", TRUE);
     if (!strcmp(name, "one-gpu") || !strcmp(name, "few-gpus"))
@@ -79,6 +83,67 @@ spoil(const char *name, const struct mw_ranks *ranks, struct trained_case *what)
     if (!strcmp(name, "killed"))
         what->before_batch = kill_last;
 }
+
+/* --- two communicators at once --------------------------------------------------------------- */
+
+struct op {
+    GAsyncQueue *ended; /* of GError */
+};
+
+static void
+has_ended(void *data, int64_t start_ns, int64_t end_ns, GError *error)
+{
+    struct op *op = data;
+
+    (void)start_ns;
+    (void)end_ns;
+    g_assert_nonnull(error);
+    g_async_queue_push(op->ended, error);
+}
+
+/* Queues an all-gather that the other rank does not come to. */
+static void
+gather(void *device, void *peers, int stream, const uint32_t *after, struct op *op, void *memory)
+{
+    struct mw_ranks_part part = {64, 32, 0, 0};
+    GError *error = NULL;
+
+    mw_backend_cuda.begin(device, stream, (uint32_t)stream, after, after != NULL, &error);
+    g_assert_no_error(error);
+    mw_backend_cuda.collectives->all_gather(peers, stream, memory, memory, &part, 2, &error);
+    g_assert_no_error(error);
+    mw_backend_cuda.end(device, has_ended, op, &error);
+    g_assert_no_error(error);
+}
+
+/* The first communicator's op waits for the other's, which waits for a rank that is gone. */
+static int
+end_two(struct mw_ranks *ranks)
+{
+    static const uint32_t before = 2;
+    struct op op = {g_async_queue_new()};
+    struct mw_backend_options options = {.node_rank = mw_ranks_node_index(ranks), .node_ranks = 2};
+    GError *error = NULL;
+    void *memory, *device = mw_backend_cuda.open(&options, 256, &memory, &error);
+    void *peers = device ? mw_backend_cuda.join(device, ranks, 1u << 0 | 1u << 2, &error) : NULL;
+
+    g_assert_no_error(error);
+    mw_ranks_barrier(ranks, 0, NULL);
+    if (is_last(ranks))
+        raise(SIGKILL);
+    gather(device, peers, 2, NULL, &op, memory);
+    gather(device, peers, 0, &before, &op, (char *)memory + 128);
+    error = g_async_queue_pop(op.ended);
+    fprintf(stderr, "worker: rank 0: %s\n", error->message);
+    g_clear_error(&error);
+    error = g_async_queue_pop(op.ended);
+    g_clear_error(&error);
+    mw_backend_cuda.close(device);
+    mw_ranks_abort(ranks, 1);
+    return 1;
+}
+
+/* --- all ------------------------------------------------------------------------------------- */
 
 int
 ranks_end(const char *name, const char *directory)
@@ -105,6 +170,8 @@ ranks_end(const char *name, const char *directory)
     what.ranks = mw_ranks_join(MW_TRAINER_COLLECTIVE_LANES, 8192, NULL);
     fake_machine.gpus = mw_ranks_count(what.ranks);
     spoil(name, what.ranks, &what);
+    if (!strcmp(name, "two"))
+        return end_two(what.ranks);
     if (trained_train(&what, &course, &trained, &error))
         return 0;
     fprintf(stderr, "worker: rank %d: %s\n", mw_ranks_index(what.ranks), error->message);
