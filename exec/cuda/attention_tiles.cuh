@@ -29,7 +29,7 @@ MW_DEVICE float
 mw_exp2(float x)
 {
 #if defined(MW_CUDA_EMULATED)
-    return exp2f(x);
+    return mw_emulated::exp2_approx(x);
 #else
     float y;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));

@@ -75,8 +75,7 @@ cudaError_t last_error = cudaSuccess;
 std::map<const void *, size_t> allowed_bytes; /* by kernel */
 
 struct array {
-    void *at;
-    size_t bytes;
+    void *memory, *at;
 };
 std::map<const void *, array> arrays; /* of the running block */
 size_t arrays_bytes;
@@ -274,7 +273,7 @@ void
 free_arrays()
 {
     for (auto &a : arrays)
-        free(a.second.at);
+        free(a.second.memory);
     arrays.clear();
     arrays_bytes = 0;
 }
@@ -325,16 +324,18 @@ refuse(const grid &g)
     return cudaSuccess;
 }
 
+/* At an odd multiple of `alignment`. */
 void *
-poisoned(const void *key, size_t bytes)
+poisoned(const void *key, size_t bytes, size_t alignment)
 {
-    void *at;
+    void *memory;
     arrays_bytes += bytes;
-    if (arrays_bytes > shared_most_bytes || posix_memalign(&at, 128, bytes) != 0)
+    if (arrays_bytes > shared_most_bytes ||
+        posix_memalign(&memory, 2 * (alignment < 8 ? 8 : alignment), alignment + bytes) != 0)
         give_up("more shared memory than there is");
-    memset(at, 0xff, bytes);
-    arrays[key] = {at, bytes};
-    return at;
+    memset(memory, 0xff, alignment + bytes);
+    arrays[key] = {memory, static_cast<char *>(memory) + alignment};
+    return arrays[key].at;
 }
 } // namespace
 
@@ -369,16 +370,16 @@ run(const grid &g, void (*new_body)(void *), void *data)
 }
 
 void *
-shared_array(const void *key, size_t bytes)
+shared_array(const void *key, size_t bytes, size_t alignment)
 {
     auto found = arrays.find(key);
-    return found != arrays.end() ? found->second.at : poisoned(key, bytes);
+    return found != arrays.end() ? found->second.at : poisoned(key, bytes, alignment);
 }
 
 void *
 dynamic_shared()
 {
-    return shared_array(running, running->shared_bytes);
+    return shared_array(running, running->shared_bytes, 128);
 }
 
 int

@@ -10,8 +10,11 @@
  *   addresses of tiles and asynchronous copies that are not aligned as hardware wants them.
  * Shared memory is full of NaN (all bits set) when a block starts; under the address sanitizer
  * accesses beyond an array are found, in shared memory and in what tests allocate.
- * What it cannot show: speed, bank conflicts, races that each order happens to win, the rounding of
- * a tensor core's sums (here fp32, in order), and what a compiler for a device makes of the code.
+ * Functions that a GPU approaches (emulator_math.h) and sums of tensor cores are as far off as they
+ * may be there.
+ * What it cannot show: speed, bank conflicts, races that each order happens to win, lanes that come
+ * to a tile or a product apart (here they wait for each other), registers that a block has too many
+ * of, addresses of the host's memory, and what a compiler for a device makes of the code.
  *
  * One grid at a time: several threads of the host take turns (deliver).
  */

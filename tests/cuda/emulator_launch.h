@@ -58,8 +58,8 @@ launch(const char *name, void (*kernel)(P...), dim3 blocks, dim3 threads, size_t
 }
 
 /* A block's array of static shared memory, by the address of something that is there once for each
- * array; and its dynamic one. */
-void *shared_array(const void *key, size_t bytes);
+ * array, no better aligned than its type wants; and its dynamic one. */
+void *shared_array(const void *key, size_t bytes, size_t alignment);
 void *dynamic_shared();
 } // namespace mw_emulated
 
@@ -77,7 +77,7 @@ void *dynamic_shared();
             static char mw_key;                                                                    \
             return &mw_key;                                                                        \
         }(),                                                                                       \
-        sizeof(type dims)))
+        sizeof(type dims), alignof(type)))
 #define MW_DYNAMIC_SHARED(type, name)                                                              \
     type *const name = static_cast<type *>(mw_emulated::dynamic_shared())
 

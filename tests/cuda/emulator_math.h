@@ -1,5 +1,9 @@
 /*
  * emulator_math.h - CUDA's functions of numbers; of emulator.h.
+ *
+ * Functions that a GPU only approaches are off by as much as CUDA's guide (mathematical functions,
+ * intrinsic functions) and the PTX ISA allow, up for some arguments, down for others: what passes
+ * here does not lean on a precision that a GPU does not have.
  */
 #ifndef MW_TESTS_CUDA_EMULATOR_MATH_H
 #define MW_TESTS_CUDA_EMULATOR_MATH_H
@@ -16,8 +20,66 @@ min(int a, int b)
     return a < b ? a : b;
 }
 
-/* The C library declares a function of this name for itself. */
-#define __expf expf
+namespace mw_emulated
+{
+/* y, of an argument x, that many units in the last place off; not where a GPU is exact: 0,
+ * infinity, NaN, and the values at 0. */
+static inline float
+off(float y, float x, int ulps)
+{
+    uint32_t argument, bits;
+    memcpy(&argument, &x, sizeof x);
+    memcpy(&bits, &y, sizeof y);
+    uint32_t size = bits & 0x7fffffff, away = (uint32_t)ulps;
+    if (size == 0 || size >= 0x7f800000 || x == 0.0f)
+        return y;
+    if ((argument * 2654435761u & 0x80000000u) != 0)
+        bits += size + away < 0x7f800000 ? away : 0x7f800000 - size;
+    else
+        bits -= size > away ? away : size;
+    memcpy(&y, &bits, sizeof y);
+    return y;
+}
+
+/* ex2.approx.ftz: subnormal numbers become 0. */
+static inline float
+exp2_approx(float x)
+{
+    float y = off(exp2f(x), x, 2);
+    return y < 0x1p-126f ? 0.0f : y;
+}
+
+static inline float
+fast_exp(float x)
+{
+    float y = expf(x);
+    return y == 0.0f ? y : off(y, x, 2 + (int)(1.173f * fabsf(x)));
+}
+
+/* The reciprocal of what is above 2^126 is 0. */
+static inline float
+fast_divide(float a, float b)
+{
+    return fabsf(b) > 0x1p126f && !isinf(b) ? a * 0.0f : off(a / b, b, 2);
+}
+
+static inline float
+rough_erf(float x)
+{
+    return off(erff(x), x, 2);
+}
+
+static inline float
+rough_log(float x)
+{
+    return off(logf(x), x - 1.0f, 1);
+}
+} // namespace mw_emulated
+
+/* The C library declares functions of these names for itself. */
+#define __expf mw_emulated::fast_exp
+#define erff mw_emulated::rough_erf
+#define logf mw_emulated::rough_log
 
 static inline float
 __fsqrt_rn(float x)
@@ -34,7 +96,7 @@ MW_EMULATED_BINARY(__fadd_rn, a + b)
 MW_EMULATED_BINARY(__fsub_rn, a - b)
 MW_EMULATED_BINARY(__fmul_rn, a *b)
 MW_EMULATED_BINARY(__fdiv_rn, a / b)
-MW_EMULATED_BINARY(__fdividef, a / b)
+MW_EMULATED_BINARY(__fdividef, mw_emulated::fast_divide(a, b))
 
 static inline double
 __fma_rn(double a, double b, double c)

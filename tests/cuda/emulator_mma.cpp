@@ -1,6 +1,8 @@
 /* Tensor cores in the emulator; exec/cuda/mma.h has the layouts. */
 #include "tests/cuda/emulator.h"
 
+#include <stdlib.h>
+
 namespace mw_emulated
 {
 namespace
@@ -39,6 +41,36 @@ gather(tiles &t, const exchange &x)
     }
 }
 
+constexpr int term_bits = 23; /* of a term as large as the largest, behind its first one */
+
+/* The sum of d and 8 products as tensor cores take it: terms are cut off below the largest one's
+ * last bits, and so is the sum.  (Fasi, Higham, Mikaitis, Pranesh: "Numerical behavior of NVIDIA
+ * tensor cores", 2021; later chips keep more bits.) */
+float
+cut_sum(float d, const float (&products)[8])
+{
+    float plain = d, largest = fabsf(d);
+    for (float p : products) {
+        plain += p;
+        largest = fmaxf(largest, fabsf(p));
+    }
+    if (!(fabsf(plain) <= 0x1p100f) || largest < 0x1p-100f || largest > 0x1p100f)
+        return plain; /* infinities and NaN; and where scaling might leave fp32's range */
+    uint32_t power;
+    float unit;
+    memcpy(&power, &largest, sizeof power);
+    power = (power & 0x7f800000) - (term_bits << 23);
+    memcpy(&unit, &power, sizeof unit);
+    const float per_unit = 1.0f / unit;
+    int32_t sum = (int32_t)(d * per_unit);
+    for (float p : products)
+        sum += (int32_t)(p * per_unit);
+    int32_t lowest = 1;
+    while (abs(sum / lowest) >= 1 << (term_bits + 1))
+        lowest *= 2;
+    return (float)(sum / lowest * lowest) * unit;
+}
+
 void
 combine_mma(exchange &x, uint32_t)
 {
@@ -49,15 +81,20 @@ combine_mma(exchange &x, uint32_t)
         memcpy(&f, x.in[lane], sizeof f);
         for (int i = 0; i < 4; i++) {
             int row = lane / 4 + i / 2 * 8, column = lane % 4 * 2 + i % 2;
-            for (int k = 0; k < 16; k++)
-                f.d[i] += t.a[row][k] * t.b[k][column];
+            for (int k = 0; k < 16; k += 8) {
+                float products[8];
+                for (int j = 0; j < 8; j++)
+                    products[j] = t.a[row][k + j] * t.b[k + j][column];
+                f.d[i] = cut_sum(f.d[i], products);
+            }
         }
         memcpy(x.out[lane], f.d, sizeof f.d);
     }
 }
 
+/* A row is read when its lane comes: of what other lanes have yet to write it has nothing. */
 struct row_of_tile {
-    const unsigned char *at;
+    uint16_t elements[8];
     int matrices, transposed;
 };
 
@@ -66,10 +103,8 @@ uint16_t
 element(const exchange &x, int i, int row, int column)
 {
     row_of_tile r;
-    uint16_t value;
     memcpy(&r, x.in[8 * i + row], sizeof r);
-    memcpy(&value, r.at + 2 * column, sizeof value);
-    return value;
+    return r.elements[column];
 }
 
 void
@@ -107,9 +142,11 @@ mma_m16n8k16_bf16(float d[4], const uint32_t a[4], const uint32_t b[2], const ch
 void
 ldmatrix(uint32_t *r, const void *row, int matrices, bool transposed, const char *file, int line)
 {
-    const row_of_tile in = {static_cast<const unsigned char *>(row), matrices, transposed};
-    if (lane() < 8 * matrices)
+    row_of_tile in = {{0}, matrices, transposed};
+    if (lane() < 8 * matrices) {
         check_aligned(row, 16, "ldmatrix");
+        memcpy(in.elements, row, sizeof in.elements);
+    }
     struct words {
         uint32_t r[4];
     } out = exchanged<words>(all_lanes, {"ldmatrix", file, line}, in, combine_ldmatrix);

@@ -157,9 +157,19 @@ shuffle_alone(int *out)
 __global__ void
 load_unaligned(int *out)
 {
-    MW_SHARED(unsigned char, tile, [1024]);
+    MW_SHARED(uint4, tile, [THREADS + 1]);
     uint32_t r[4];
-    mw_ldmatrix_x4(r, tile + 16 * threadIdx.x + 8);
+    mw_ldmatrix_x4(r, reinterpret_cast<unsigned char *>(tile + threadIdx.x) + 8);
+    *out = (int)r[0];
+}
+
+/* A compiler may put these bytes anywhere. */
+__global__ void
+load_of_bytes(int *out)
+{
+    MW_SHARED(unsigned char, tile, [16 * THREADS]);
+    uint32_t r[4];
+    mw_ldmatrix_x4(r, tile + 16 * threadIdx.x);
     *out = (int)r[0];
 }
 
@@ -208,6 +218,12 @@ static void
 test_unaligned(void)
 {
     expect_abort(load_unaligned, "*ldmatrix: *boundary of 16 bytes*");
+}
+
+static void
+test_unaligned_array(void)
+{
+    expect_abort(load_of_bytes, "*ldmatrix: *boundary of 16 bytes*");
 }
 
 static void
@@ -403,6 +419,63 @@ test_mma(void)
     }
 }
 
+/* d = 1 and sixteen products of 2^-24: each alone is cut off beside d; two together are not. */
+static void
+test_mma_cuts(void)
+{
+    alignas(16) struct matrices m;
+    memset(&m, 0, sizeof m);
+    for (int k = 0; k < 16; k++) {
+        m.a[0][k] = m.a[1][k] = 0x3980; /* 2^-12 */
+        m.b[k][0] = 0x3980;
+        m.b[k][1] = 0x3a00; /* 2^-11 */
+    }
+    m.d[0][0] = m.d[0][1] = 1.0f;
+    MW_LAUNCH(multiply_by_elements, 1, 32, 0, NULL, &m);
+    g_assert_true(m.d[0][0] == 1.0f && m.d[0][1] == 1.0f + 0x1p-19f);
+    g_assert_true(m.d[1][0] == 0x1p-20f);
+}
+
+template <bool waits>
+__global__ void
+load_rotated(const uint16_t *in, uint32_t *out)
+{
+    MW_SHARED(uint4, tile, [32]);
+    int lane = (int)threadIdx.x;
+    tile[(lane + 5) % 32] = reinterpret_cast<const uint4 *>(in)[lane];
+    if (waits)
+        __syncwarp();
+    mw_ldmatrix_x4(out + 4 * lane, &tile[lane]);
+}
+
+/* Whether all lanes have what other lanes wrote before, in every order. */
+static bool
+rotated(void (*kernel)(const uint16_t *, uint32_t *))
+{
+    alignas(16) uint16_t in[256];
+    bool all = true;
+    for (int i = 0; i < 256; i++)
+        in[i] = (uint16_t)i;
+    for (int order = 0; order < ORDERS; order++) {
+        uint32_t out[32][4];
+        mw_emulated::set_order(order);
+        MW_LAUNCH(kernel, 1, 32, 0, NULL, in, &out[0][0]);
+        for (uint32_t lane = 0; lane < 32; lane++)
+            for (uint32_t tile = 0; tile < 4; tile++) {
+                uint32_t row = (8 * tile + lane / 4 + 27) % 32;
+                all = all && (out[lane][tile] & 0xffff) == 8 * row + 2 * (lane % 4);
+            }
+    }
+    return all;
+}
+
+static void
+test_ldmatrix_waits(void)
+{
+    g_assert_true(rotated(load_rotated<true>));
+    g_assert_false(rotated(load_rotated<false>));
+}
+
 __global__ void
 load_tiles(const uint16_t *in, uint32_t *out)
 {
@@ -484,6 +557,23 @@ test_bf16(void)
     g_assert_true(mw_bf16_to_float(0xc000) == -2.0f);
 }
 
+/* Off, but by no more than CUDA says; as on a GPU where that is exact. */
+static void
+test_approaches(void)
+{
+    int off = 0;
+    for (int i = 1; i <= 400; i++) {
+        float x = 0.05f * (float)(i - 200), y = __expf(x), exact = (float)exp((double)x);
+        off += y != exact;
+        g_assert_true(fabsf(y - exact) <= exact * (4.0f + fabsf(x)) * 0x1p-22f);
+        g_assert_true(fabsf(erff(x) - (float)erf((double)x)) <= 3 * 0x1p-23f);
+    }
+    g_assert_cmpint(off, >, 300);
+    g_assert_true(__expf(0.0f) == 1.0f && __expf(-INFINITY) == 0.0f && isinf(__expf(89.0f)));
+    g_assert_true(mw_emulated::exp2_approx(-127.0f) == 0.0f && isnan(__expf(NAN)));
+    g_assert_true(__fdividef(1.0f, 0x1.8p126f) == 0.0f && __fdividef(1.0f, INFINITY) == 0.0f);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -496,12 +586,16 @@ main(int argc, char **argv)
     g_test_add_func("/cuda/emulator/leave-early", test_leave_early);
     g_test_add_func("/cuda/emulator/shuffle-alone", test_shuffle_alone);
     g_test_add_func("/cuda/emulator/unaligned", test_unaligned);
+    g_test_add_func("/cuda/emulator/unaligned-array", test_unaligned_array);
     g_test_add_func("/cuda/emulator/beyond", test_beyond);
     g_test_add_func("/cuda/emulator/limits", test_limits);
     g_test_add_func("/cuda/emulator/shuffles", test_shuffles);
     g_test_add_func("/cuda/emulator/mma", test_mma);
+    g_test_add_func("/cuda/emulator/mma-cuts", test_mma_cuts);
     g_test_add_func("/cuda/emulator/ldmatrix", test_ldmatrix);
+    g_test_add_func("/cuda/emulator/ldmatrix-waits", test_ldmatrix_waits);
     g_test_add_func("/cuda/emulator/copies", test_copies);
     g_test_add_func("/cuda/emulator/bf16", test_bf16);
+    g_test_add_func("/cuda/emulator/approaches", test_approaches);
     return g_test_run();
 }
