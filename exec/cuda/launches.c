@@ -63,13 +63,17 @@ release(void *device, void *memory)
     cudaFree(memory);
 }
 
+/* cudaMemcpy may return before the bytes are there, and no other stream would wait for them. */
 static bool
 upload(void *device, void *to, const void *from, int64_t bytes, GError **error)
 {
-    const struct mw_cuda_device *cuda = device;
+    const struct mw_cuda_gpu *gpu = &((const struct mw_cuda_device *)device)->gpu;
 
-    return mw_cuda_check(&cuda->gpu, cudaMemcpy(to, from, (size_t)bytes, cudaMemcpyHostToDevice),
-                         "cudaMemcpy", error);
+    return mw_cuda_check(
+               gpu,
+               cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyHostToDevice, mw_cuda_stream()),
+               "cudaMemcpyAsync", error) &&
+           mw_cuda_settle(gpu, error);
 }
 
 static void

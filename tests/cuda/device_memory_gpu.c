@@ -48,6 +48,8 @@ void
 mw_test_device_write(void *to, const void *from, int64_t bytes)
 {
     expect(cudaMemcpy(to, from, (size_t)bytes, cudaMemcpyHostToDevice), "cudaMemcpy");
+    /* Other streams do not wait for it. */
+    expect(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
 }
 
 void

@@ -448,9 +448,12 @@ cudaStreamDestroy(cudaStream_t stream)
     return cudaSuccess;
 }
 
+static void arrive(void);
+
 static void
 settle(cudaStream_t stream)
 {
+    arrive();
     lock();
     while (stream->done < stream->queued)
         pthread_cond_wait(&fake.changed, &fake.mutex);
@@ -462,6 +465,8 @@ cudaStreamSynchronize(cudaStream_t stream)
 {
     if (stream != cudaStreamPerThread)
         settle(stream);
+    else
+        arrive();
     MAY_FAIL();
     return cudaSuccess;
 }
@@ -469,6 +474,7 @@ cudaStreamSynchronize(cudaStream_t stream)
 cudaError_t
 cudaDeviceSynchronize(void)
 {
+    arrive();
     for (guint i = 0; i < fake.streams->len; i++)
         settle(fake.streams->pdata[i]);
     MAY_FAIL();
@@ -491,6 +497,7 @@ fake_push(void *to, void (*run)(void *data), void *data)
     struct task task = {.run = run, .data = data};
 
     if (stream == cudaStreamPerThread) {
+        arrive();
         run(data);
         return;
     }
@@ -633,9 +640,35 @@ cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind ki
     return cudaSuccess;
 }
 
+/* Copies that are on their way, of struct copy; `from` is their own. */
+static GQueue late = G_QUEUE_INIT;
+
+static void
+arrive(void)
+{
+    struct copy *copy;
+
+    lock();
+    while ((copy = g_queue_pop_head(&late))) {
+        g_autofree void *from = (void *)copy->from;
+        run_copy(copy);
+    }
+    unlock();
+}
+
+/* What is pageable may have left the host when it returns, and not be there: streams but those that
+ * wait for the default one do not see it. */
 cudaError_t
 cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind)
 {
+    if (suits(to, from, kind) && kind == cudaMemcpyHostToDevice && !reached(from)) {
+        MAY_FAIL();
+        struct copy copy = {reached(to), g_memdup2(from, bytes), 0, bytes};
+        lock();
+        g_queue_push_tail(&late, g_memdup2(&copy, sizeof copy));
+        unlock();
+        return cudaSuccess;
+    }
     return cudaMemcpyAsync(to, from, bytes, kind, cudaStreamPerThread);
 }
 

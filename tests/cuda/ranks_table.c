@@ -137,6 +137,7 @@ compare(const struct side *host, const struct side *device, struct mw_ranks *ran
     g_rand_free(own);
     cudaMemcpy(device->whole, host->whole, BYTES_MAX, cudaMemcpyHostToDevice);
     cudaMemcpy(device->shard, host->shard, BYTES_MAX, cudaMemcpyHostToDevice);
+    cudaDeviceSynchronize(); /* streams of collectives do not wait for the default one */
     if (!run(host, &it, ranks, error) || !run(device, &it, ranks, error))
         return false;
     if (is_same(device->whole, host->whole) && is_same(device->shard, host->shard))

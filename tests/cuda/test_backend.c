@@ -269,6 +269,40 @@ test_got_over(void)
     cuda->close(device);
 }
 
+static void
+push_end(void *data, int64_t start_ns, int64_t end_ns, GError *error)
+{
+    (void)start_ns;
+    (void)end_ns;
+    g_assert_no_error(error);
+    g_async_queue_push(data, data);
+}
+
+/* What was uploaded is there for whichever stream. */
+static void
+test_upload(void)
+{
+    const struct mw_backend *cuda = &mw_backend_cuda;
+    struct mw_backend_options options = {.node_ranks = 1};
+    g_autoptr(GAsyncQueue) ended = g_async_queue_new();
+    g_autofree int64_t *there = g_new0(int64_t, 1);
+    int64_t here = 42;
+    GError *error = NULL;
+    void *memory;
+    void *device = cuda->open(&options, 64, &memory, &error);
+
+    g_assert_no_error(error);
+    g_assert_true(cuda->pin(device, there, sizeof *there, NULL));
+    g_assert_true(cuda->kernels->upload(cuda->enter(device), memory, &here, sizeof here, NULL));
+    g_assert_true(cuda->begin(device, 0, 0, NULL, 0, NULL));
+    g_assert_true(cuda->copy(device, there, memory, sizeof here, NULL));
+    g_assert_true(cuda->end(device, push_end, ended, NULL));
+    g_async_queue_pop(ended);
+    g_assert_cmpint(*there, ==, here);
+    cuda->unpin(device, there);
+    cuda->close(device);
+}
+
 /* --- what is broken off ---------------------------------------------------------------------- */
 
 struct ended {
@@ -445,6 +479,7 @@ main(int argc, char **argv)
     g_test_add_func("/cuda-backend/ranks", test_ranks);
     g_test_add_func("/cuda-backend/best", test_best);
     g_test_add_func("/cuda-backend/got-over", test_got_over);
+    g_test_add_func("/cuda-backend/upload", test_upload);
     g_test_add_func("/cuda-backend/broken-off", test_broken_off);
     g_test_add_func("/cuda-backend/full", test_full);
     g_test_add_func("/cuda-backend/clock", test_clock);
