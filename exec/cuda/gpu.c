@@ -41,10 +41,26 @@ refuse_driver(cudaError_t status, GError **error)
     return -1;
 }
 
+/* Streams beyond the driver's own number of connections, 8, share one: what waits in one of them
+ * keeps the others waiting, and ranks that wait for each other in several may do so for ever.  It
+ * is read when the driver is first called. */
+static void
+ask_for_connections(void)
+{
+    static gsize asked;
+
+    if (!g_once_init_enter(&asked))
+        return;
+    g_setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", FALSE);
+    g_once_init_leave(&asked, 1);
+}
+
 int
 mw_cuda_gpu_count(GError **error)
 {
     int count = 0;
+
+    ask_for_connections();
     cudaError_t status = cudaGetDeviceCount(&count);
 
     if (status == cudaSuccess)

@@ -208,6 +208,8 @@ cudaInitDevice(int device, unsigned device_flags, unsigned flags)
 {
     (void)device_flags;
     (void)flags;
+    if (!g_getenv("CUDA_DEVICE_MAX_CONNECTIONS"))
+        g_error("streams of one connection wait for each other");
     return cudaSetDevice(device);
 }
 
