@@ -10,6 +10,9 @@
  *   MW_DYNAMIC_SHARED(float, sums);        the block's dynamic shared memory, from 128-byte
  *                                          boundaries, as float *
  *
+ * Kernels that are launched with more than 256 threads say so (__launch_bounds__): without it a
+ * compiler may take more registers for each than a block of them can have.
+ *
  * bf16 is held in uint16_t, as everywhere (exec/convert.h).
  */
 #ifndef MW_EXEC_CUDA_DEVICE_H

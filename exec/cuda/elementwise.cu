@@ -63,7 +63,8 @@ fill(uintptr_t from, uintptr_t to, uint8_t value)
 }
 
 __global__ void
-copy_rows(uint16_t *to, const uint16_t *from, int64_t columns, int64_t ld, bool wide)
+__launch_bounds__(MW_ROW_THREADS_MAX)
+    copy_rows(uint16_t *to, const uint16_t *from, int64_t columns, int64_t ld, bool wide)
 {
     mw_copy_row(to + blockIdx.x * ld, from + blockIdx.x * ld, columns, wide);
 }

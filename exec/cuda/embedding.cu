@@ -21,8 +21,9 @@ table_row(int32_t token, int32_t first, int32_t count)
 }
 
 __global__ void
-look_up(uint16_t *y, const uint16_t *weight, const int32_t *tokens, int64_t columns, int32_t first,
-        int32_t count, bool wide)
+__launch_bounds__(MW_ROW_THREADS_MAX)
+    look_up(uint16_t *y, const uint16_t *weight, const int32_t *tokens, int64_t columns,
+            int32_t first, int32_t count, bool wide)
 {
     int64_t id = table_row(tokens[blockIdx.x], first, count);
 
@@ -82,7 +83,7 @@ add_tokens(const struct gradient &g, const uint64_t *key, int64_t count)
 
 /* A block takes a key; it has work where the key is the first of its row of the table. */
 __global__ void
-add_up(struct gradient g, const uint64_t *key)
+__launch_bounds__(MW_ROW_THREADS_MAX) add_up(struct gradient g, const uint64_t *key)
 {
     int64_t first = blockIdx.x;
 

@@ -93,7 +93,7 @@ clear_gradient(const struct loss &s, int64_t row)
 }
 
 __global__ void
-row_losses(struct loss s)
+__launch_bounds__(ROW_THREADS) row_losses(struct loss s)
 {
     int64_t row = blockIdx.x;
     float at_target[1];
@@ -114,7 +114,7 @@ row_losses(struct loss s)
 }
 
 __global__ void
-add_losses(double *loss, const double *row_loss, int64_t rows)
+__launch_bounds__(SUM_THREADS) add_losses(double *loss, const double *row_loss, int64_t rows)
 {
     double sum = 0.0;
 

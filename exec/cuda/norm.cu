@@ -44,8 +44,9 @@ row_variance(const uint16_t *x, float mean, struct shape s)
 
 /* bias NULL: RMSNorm, which takes no mean off. */
 __global__ void
-norm_forward(uint16_t *y, float *mean, float *rstd, const uint16_t *x, const uint16_t *weight,
-             const uint16_t *bias, struct shape s)
+__launch_bounds__(MW_ROW_THREADS_MAX)
+    norm_forward(uint16_t *y, float *mean, float *rstd, const uint16_t *x, const uint16_t *weight,
+                 const uint16_t *bias, struct shape s)
 {
     const uint16_t *row = x + blockIdx.x * s.columns;
     float mu = bias ? row_mean(row, s) : 0.0f;
@@ -91,8 +92,9 @@ load_group(struct group *group, const uint16_t *dy, const uint16_t *x, const uin
 /* dx = rstd (g - mean(g) - n mean(g n)); without the middle term where the mean was not taken off
  * (mean NULL).  A thread writes what it alone has read: dx may be dy or dx_add. */
 __global__ void
-norm_backward(uint16_t *dx, const uint16_t *dx_add, const uint16_t *dy, const uint16_t *x,
-              const uint16_t *weight, const float *mean, const float *rstd, struct shape s)
+__launch_bounds__(MW_ROW_THREADS_MAX)
+    norm_backward(uint16_t *dx, const uint16_t *dx_add, const uint16_t *dy, const uint16_t *x,
+                  const uint16_t *weight, const float *mean, const float *rstd, struct shape s)
 {
     int64_t row = blockIdx.x * s.columns;
     float mu = mean ? mean[blockIdx.x] : 0.0f, rs = rstd[blockIdx.x];

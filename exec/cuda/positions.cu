@@ -16,7 +16,8 @@ row_of_block(void)
 }
 
 __global__ void
-add_position(uint16_t *y, const uint16_t *weight, int64_t columns, bool wide)
+__launch_bounds__(MW_ROW_THREADS_MAX)
+    add_position(uint16_t *y, const uint16_t *weight, int64_t columns, bool wide)
 {
     uint16_t *row = y + row_of_block() * columns;
     const uint16_t *position = weight + blockIdx.x * columns;
@@ -34,7 +35,8 @@ add_position(uint16_t *y, const uint16_t *weight, int64_t columns, bool wide)
 /* A position's sum over the sequences, in order. */
 template <bool wide>
 __global__ void
-sum_position(struct mw_gradient to, const uint16_t *dy, int64_t batch, int64_t seq, int64_t columns)
+__launch_bounds__(MW_ROW_THREADS_MAX) sum_position(struct mw_gradient to, const uint16_t *dy,
+                                                   int64_t batch, int64_t seq, int64_t columns)
 {
     int64_t p = blockIdx.x;
 
@@ -77,7 +79,7 @@ turn(uint16_t *head, const float *cosine, int half, float sign)
 
 template <int N>
 __global__ void
-rotate(uint16_t *x, struct heads s)
+__launch_bounds__(MW_ROW_THREADS_MAX) rotate(uint16_t *x, struct heads s)
 {
     uint16_t *row = x + row_of_block() * s.ld;
     const float *angles = s.table + (int64_t)blockIdx.x * (2 * s.half);

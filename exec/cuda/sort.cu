@@ -27,7 +27,7 @@ compare(uint64_t *key, int64_t first_key, int64_t i, int64_t distance, int64_t l
 
 /* Merges runs of lengths from `shortest` to `longest`, distances below TILE. */
 __global__ void
-merge_tile(uint64_t *key, int64_t shortest, int64_t longest)
+__launch_bounds__(THREADS) merge_tile(uint64_t *key, int64_t shortest, int64_t longest)
 {
     MW_SHARED(uint64_t, tile, [TILE]);
     int64_t first = (int64_t)blockIdx.x * TILE;
@@ -47,7 +47,7 @@ merge_tile(uint64_t *key, int64_t shortest, int64_t longest)
 }
 
 __global__ void
-merge_step(uint64_t *key, int64_t distance, int64_t length)
+__launch_bounds__(THREADS) merge_step(uint64_t *key, int64_t distance, int64_t length)
 {
     compare(key, 0, (int64_t)blockIdx.x * THREADS + threadIdx.x, distance, length);
 }
