@@ -3,14 +3,25 @@
 
 no GPU      one line, and exit status 77.
 rehearsal   steps on cores: the table comes last, with a row for what is missing, what fails and
-            what has no time left.
+            what has no time left; what failing programs said is kept.
+ended       by a signal: the table comes all the same.
+limits      what the steps take at most leaves the grid some of ten minutes.
+pack        of what is built: unpacked elsewhere it goes through steps, writes in its folder alone,
+            and says what is missing or too old.  A library of CUDA is found in a Python's packages.
 grid        the draw gives the configurations that are committed; what a result is judged by.
 """
+import _ctypes
+import importlib.util
 import os
 import pathlib
+import shutil
+import signal
 import subprocess
 import sys
+import tarfile
 import tempfile
+import time
+from importlib.machinery import SourceFileLoader
 
 from tap import report
 
@@ -20,14 +31,24 @@ sys.path[:0] = [str(ROOT / "experiments"), str(ROOT / "experiments" / "gpu-grid"
 import common  # noqa: E402
 import draw  # noqa: E402
 import measure  # noqa: E402
+import programs  # noqa: E402
+from machine import Machine  # noqa: E402
+
+BUILD = pathlib.Path(os.environ.get("MEMWALL", ROOT / "build/cli/memwall")).resolve().parent.parent
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "2", "OMP_WAIT_POLICY": "passive"}
 
 
-def script(*words, **environment):
-    done = subprocess.run([sys.executable, str(ROOT / "scripts" / "gpu"), *words],
+def script(*words, root=ROOT, **environment):
+    environment = {**ENVIRONMENT, **environment}
+    return subprocess.run([sys.executable, str(root / "scripts" / "gpu"), *words],
                           capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
-                          env={**os.environ, "OMP_NUM_THREADS": "2", "OMP_WAIT_POLICY": "passive",
-                               **environment})
-    return done
+                          env={key: value for key, value in environment.items() if value})
+
+
+def program(path, *lines):
+    path.write_text("\n".join(["#!/bin/sh", *lines, ""]), encoding="ascii")
+    path.chmod(0o755)
+    return str(path)
 
 
 def check_no_gpu(folder):
@@ -66,20 +87,134 @@ def check_rehearsal(folder):
 
 
 def check_failing(folder):
-    done = script("--rehearse", "--only", "losses,bits", "--out", folder, MEMWALL="/bin/false")
-    yield from check_table(done, 1, ("losses Failed: false: status 1: ", " FAILED"),
-                           ("bits Failed: false: status 1: ", " FAILED"))
+    bad = program(pathlib.Path(folder) / "bad", "echo first >&2", "echo last >&2", "exit 1")
+    done = script("--rehearse", "--only", "losses,bits", "--out", folder, MEMWALL=bad)
+    yield from check_table(done, 1, ("losses Failed: bad: status 1: last", " FAILED"),
+                           ("bits Failed: bad: status 1: last", " FAILED"))
+    text = (pathlib.Path(folder) / "log.txt").read_text(encoding="utf-8")
+    for said in (done.stderr, text):
+        if "    first\n    last\n" not in said:
+            yield f"what it said is not in {said!r}"
 
 
 def check_no_time(folder):
-    slow = pathlib.Path(folder) / "slow"
-    slow.write_text("#!/bin/sh\nsleep 60\n", encoding="ascii")
-    slow.chmod(0o755)
+    slow = program(pathlib.Path(folder) / "slow", "echo so far", "sleep 60")
     done = script("--rehearse", "--only", "losses,bits", "--out", folder, "--minutes", "0.17",
-                  MEMWALL=str(slow))
-    yield from check_table(done, 0, ("losses its time was up: slow was ended ", " not run"),
-                           ("bits its time was up: slow was not begun ", " not run"))
+                  MEMWALL=slow)
+    yield from check_table(
+        done, 0, ("losses its time was up: slow was ended after 0 s: so far", " not run"),
+        ("bits its time was up: slow was not begun ", " not run"))
+    if not any(path.read_text(encoding="utf-8") == "so far\n"
+               for path in (pathlib.Path(folder) / "log").glob("*-slow.out")):
+        yield "what it said is lost"
 
+
+def check_ended(folder):
+    """In its second step, before the first command of that ends."""
+    folder = pathlib.Path(folder)
+    slow = program(folder / "slow", f"touch {folder / 'begun'}", "sleep 60")
+    with subprocess.Popen([sys.executable, str(ROOT / "scripts" / "gpu"), "--rehearse", "--only",
+                           "peer,losses", "--out", str(folder)], stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True,
+                          env={**ENVIRONMENT, "MEMWALL": slow}) as process:
+        while not (folder / "begun").exists() and process.poll() is None:
+            time.sleep(0.01)
+        if "after `peer`" not in (folder / "result.md").read_text(encoding="utf-8"):
+            yield "the first step is not in result.md"
+        process.send_signal(signal.SIGTERM)
+        said = process.communicate()
+    done = subprocess.CompletedProcess([], process.returncode, *said)
+    yield from check_table(done, 1, ("peer ", " not run"),
+                           ("scripts/gpu ended by SIGTERM in losses ", " FAILED"))
+
+
+def check_limits(_):
+    loader = SourceFileLoader("gpu_script", str(ROOT / "scripts" / "gpu"))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("gpu_script", loader))
+    loader.exec_module(module)
+    limit_s = 600 - module.WRITING_S
+    for packed, least_s in ((True, 120), (False, 0)):
+        limits = module.limits_of(list(module.STEPS), packed, limit_s)
+        if sum(limits.values()) != limit_s or limits["grid"] < least_s or \
+                list(limits)[-1] != "grid":
+            yield f"{packed}: {limits}"
+
+
+# --- packs ---------------------------------------------------------------------------------------
+
+def unpacked(folder):
+    """Where it was unpacked, after a line for each thing wrong."""
+    done = script("--pack", str(folder / "it.tar"), "--build", str(BUILD))
+    if done.returncode or not done.stdout.startswith("gpu: it.tar, "):
+        yield f"status {done.returncode}: {done.stdout!r}, {done.stderr!r}"
+        return
+    with tarfile.open(folder / "it.tar") as tar:
+        names = {pathlib.Path(name).name for name in tar.getnames()}
+        tar.extractall(folder / "some where")
+    for name, wanted in (("libglib-2.0.so.0", True), ("libc.so.6", False), ("libm.so.6", False),
+                         ("__pycache__", False)):
+        if (name in names) != wanted:
+            yield f"{name} is {'not ' if wanted else ''}there"
+
+
+def check_pack(folder):
+    folder = pathlib.Path(folder)
+    yield from unpacked(folder)
+    root = folder / "some where" / "memwall-gpu"
+    home = folder / "home"
+    home.mkdir()
+    around = {"HOME": str(home), "TMPDIR": str(home), "MEMWALL": "", "XDG_CACHE_HOME": "",
+              "XDG_CONFIG_HOME": ""}
+    done = script("--rehearse", "--only", "build,tests,losses", root=root, **around)
+    yield from check_table(done, 0, ("build packed: ", " or later ok"),
+                           ("device tests 2 passed, 0 failed, 0 skipped ", " ok"),
+                           ("losses, 20 steps ", " ok"))
+    if list(home.iterdir()):
+        yield f"written: {list(home.iterdir())}"
+    record = root / "build-gpu" / programs.RECORD
+    kept = record.read_text(encoding="utf-8")
+    record.write_text(kept.replace('"glibc": "', '"glibc": "99.'), encoding="utf-8")
+    done = script("--rehearse", "--only", "build", root=root, **around)
+    yield from check_table(done, 1, ("build Failed: the packed programs need glibc 99.", " FAILED"))
+    record.write_text(kept, encoding="utf-8")
+    (root / "build-gpu" / "tests" / "bench_step").unlink()
+    done = script("--rehearse", "--only", "build", root=root, **around)
+    yield from check_table(
+        done, 1, ("build Failed: build-gpu/tests/bench_step is not in the pack ", " FAILED"))
+
+
+def check_not_built(folder):
+    done = script("--pack", str(pathlib.Path(folder) / "it.tar"), "--build", folder)
+    if done.returncode != 1 or "gpu: nothing was packed: " not in done.stderr:
+        yield f"status {done.returncode}: {done.stderr!r}"
+
+
+def check_library(folder):
+    """Of a Python's packages, where programs do not find it by themselves."""
+    folder = pathlib.Path(folder)
+    place = folder / "site" / "nvidia" / "cu99" / "lib" / "libcublasLt.so.99"
+    place.parent.mkdir(parents=True)
+    shutil.copy(_ctypes.__file__, place)
+    (folder / "program").write_bytes(b"\0libcublasLt.so.99\0libnccl.so.99\0")
+    machine = Machine(folder, folder, folder, [], "cpu", 60)
+    machine.program = str(folder / "program")
+    kept = os.environ.get("TORCH_PYTHON")
+    os.environ["TORCH_PYTHON"] = program(folder / "python", f"echo '{folder / 'site'}'")
+    rows = list(programs.library_rows(machine))
+    os.environ.pop("TORCH_PYTHON")
+    if kept:
+        os.environ["TORCH_PYTHON"] = kept
+    if [(row.figure, row.verdict) for row in rows] != \
+            [(str(place), "ok"), ("is not here, nor in a Python's packages", "")]:
+        yield f"{rows}"
+    if machine.ours.get("LD_LIBRARY_PATH", "").split(":")[-1] != str(place.parent):
+        yield f"programs are given {machine.ours}"
+    for name in ("TMPDIR", "XDG_CACHE_HOME", "CUDA_CACHE_PATH"):
+        if not machine.environment[name].startswith(str(folder)):
+            yield f"{name} is {machine.environment[name]}"
+
+
+# --- the grid ------------------------------------------------------------------------------------
 
 def check_draw(folder):
     rows = common.read_csv(measure.HERE / "configurations.csv")
@@ -115,8 +250,9 @@ def check_judged(_):
 
 
 TESTS = {"no GPU": check_no_gpu, "wrong step": check_wrong_step, "rehearsal": check_rehearsal,
-         "failing": check_failing, "no time": check_no_time, "draw": check_draw,
-         "judged": check_judged}
+         "failing": check_failing, "no time": check_no_time, "ended": check_ended,
+         "limits": check_limits, "pack": check_pack, "pack, not built": check_not_built,
+         "library of a package": check_library, "draw": check_draw, "judged": check_judged}
 
 
 def tests():

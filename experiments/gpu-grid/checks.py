@@ -12,78 +12,64 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE)]
 import common  # noqa: E402
 import grid  # noqa: E402
+import programs  # noqa: E402
 from machine import (FAILED, MET, SKIPPED, TOLD, Row, Skipped, TimeUp,  # noqa: E402
-                     judged, last_line, list_gpus)
+                     judged, last_line)
 
 SMALL = common.ROOT / "tests" / "fixtures" / "gpt2-small" / "config.json"
 TEXT_MODEL = common.ROOT / "models" / "gpt-text" / "config.json"
 # Of each step's loss, as tests/cuda/test_training_gpu.c has it: both round to bf16, sums in other
 # orders.
-LOSS_BAR = 0.01
+LOSS_BAR, LOSS_STEPS = 0.01, 20
 PRODUCTS_BAR, COPIES_BAR = 0.95, 0.9
-
-
-# --- build ---------------------------------------------------------------------------------------
-
-def missing_packages(machine):
-    try:
-        return machine.run("scripts/deps", "--missing")[1].split()
-    except (common.Failed, Skipped):
-        return []
-
-
-def build(machine):
-    """memwall and what tests it on a GPU, kernels for the GPUs that are here."""
-    options = []
-    if not machine.rehearse:
-        kinds = {line.replace(".", "").strip() for line in list_gpus("compute_cap")}
-        options = ["-Dcuda=enabled", f"-Dgpu_architectures={','.join(sorted(kinds))}"]
-    try:
-        machine.run("scripts/build", machine.build, *options, "build.ninja")
-        targets = sorted({path for test in gpu_tests(machine) for path in test["programs"]})
-        machine.run("scripts/build", machine.build, "cli/memwall", bench(machine), *targets)
-    except common.Failed as error:
-        missing = missing_packages(machine)
-        if missing:
-            raise common.Failed(f"packages are missing: {' '.join(missing)}") from error
-        raise
-    yield Row("build", f"in {machine.build.name}, {' '.join(options) or 'as it is'}", "", MET)
 
 
 # --- tests ---------------------------------------------------------------------------------------
 
-REHEARSED_TESTS = ("kernels-smoke", "step-products-smoke")
+AT_ONCE = 6
 
 
-def gpu_tests(machine):
-    """Names and programs, which are ninja's targets."""
-    _, text, _ = machine.run("meson", "introspect", machine.build, "--tests")
-    root = machine.build.resolve()
-    for test in json.loads(text):
-        wanted = test["name"] in REHEARSED_TESTS if machine.rehearse else \
-            test["name"].endswith("-gpu")
-        if wanted:
-            paths = [pathlib.Path(word) for word in test["cmd"][:1]]
-            yield {"name": test["name"],
-                   "programs": [str(p.relative_to(root)) for p in paths if p.is_relative_to(root)]}
+def run_test(machine, test):
+    """A line of meson's testlog.json, without meson: it may not be here."""
+    python = [sys.executable] if test["cmd"][0].endswith(".py") else []
+    try:
+        status, out, said = machine.run(*python, *test["cmd"], spare_s=3,
+                                        statuses=range(-64, 256),
+                                        environment={**machine.environment, **machine.ours,
+                                                     **test["env"]})
+    except TimeUp as why:
+        return {"name": test["name"], "result": "TIMEOUT", "stdout": "", "why": str(why)}
+    skipped = status == 77 and test["protocol"] == "exitcode"
+    good = not status and not re.search("^(not ok|Bail out)", out, re.MULTILINE)
+    if not good and not skipped:
+        machine.tell(test["name"], test["cmd"], out + said)
+    return {"name": test["name"], "result": "OK" if good else "SKIP" if skipped else "FAIL",
+            "stdout": out if test["protocol"] == "tap" else ""}
+
+
+def counted(machine, results):
+    """What scripts/count-tests says of them."""
+    folder = machine.folder / "meson-logs"
+    folder.mkdir(exist_ok=True)
+    common.write_text(folder / "testlog.json", "\n".join(map(json.dumps, results)))
+    return machine.run(sys.executable, "scripts/count-tests", machine.folder, statuses=(0, 1))[1]
 
 
 def device_tests(machine):
-    names = [test["name"] for test in gpu_tests(machine)]
-    if not names:
+    tests = list(programs.tests_of(machine))
+    if not tests:
         raise Skipped(f"{machine.build.name} has no tests of GPUs: it was built without CUDA")
-    ended = ""
-    try:
-        machine.run("meson", "test", "-C", machine.build, "--no-rebuild", *names, spare_s=5,
-                    statuses=range(-64, 256))
-    except TimeUp:
-        ended = "; time was up before the others"
-    _, counts, _ = machine.run("scripts/count-tests", machine.build, statuses=(0, 1))
+    with concurrent.futures.ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
+        results = list(pool.map(lambda test: run_test(machine, test), tests))
+    ended = [result["name"] for result in results if result["result"] == "TIMEOUT"]
+    counts = counted(machine, [r for r in results if r["result"] != "TIMEOUT"])
     for line in counts.splitlines():
         if line.startswith("failed: "):
-            yield Row("device tests", line[len("failed: "):], "", FAILED)
+            yield Row("device tests", line[len("failed: "):].replace(f"{machine.folder}: ", ""), "",
+                      FAILED)
     passed, failed, _ = map(int, re.findall(r"\d+", last_line(counts)))
-    yield Row("device tests", last_line(counts) + ended, "none failed",
+    yield Row("device tests", last_line(counts) +
+              (f"; had no time: {' '.join(ended)}" if ended else ""), "none failed",
               FAILED if failed else MET if passed and not ended else SKIPPED)
 
 
@@ -97,8 +83,8 @@ FINDINGS = re.compile(r"ERROR SUMMARY: (\d+) error|RACECHECK SUMMARY: (\d+) haza
 def sanitized_programs(machine):
     if machine.rehearse:
         return [(machine.build / "tests" / "bench_kernels", ["--smoke"])]
-    return [(machine.build / path, []) for test in gpu_tests(machine)
-            if test["name"].startswith(("kernels", "cuda_")) for path in test["programs"]]
+    return [(machine.build / test["program"], []) for test in programs.tests_of(machine)
+            if test["name"].startswith(("kernels", "cuda_"))]
 
 
 def sanitize(machine, tool, program, words):
@@ -121,18 +107,18 @@ def sanitize(machine, tool, program, words):
 
 def sanitizers(machine):
     """All at once: nothing is timed."""
-    programs = sanitized_programs(machine)
-    if not programs:
+    sanitized = sanitized_programs(machine)
+    if not sanitized:
         raise Skipped("no tests of kernels were built")
     machine.run("compute-sanitizer", "--version")
-    with concurrent.futures.ThreadPoolExecutor(max_workers=6) as pool:
+    with concurrent.futures.ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
         jobs = {(tool, program): pool.submit(sanitize, machine, tool, program, words)
-                for tool in TOOLS for program, words in programs}
+                for tool in TOOLS for program, words in sanitized}
     for tool in TOOLS:
-        wrong = {program.name: jobs[tool, program].result() for program, _ in programs}
+        wrong = {program.name: jobs[tool, program].result() for program, _ in sanitized}
         bad = [f"{name}: {what}" for name, what in wrong.items() if what]
         untested = bad and all(what is None or what in UNTESTED for what in wrong.values())
-        yield Row(f"sanitizer, {tool}", "; ".join(bad) or f"{len(programs)} programs, no finding",
+        yield Row(f"sanitizer, {tool}", "; ".join(bad) or f"{len(sanitized)} programs, no finding",
                   "no finding", SKIPPED if untested else FAILED if bad else MET)
 
 
@@ -151,16 +137,34 @@ def train(machine, backend, *words):
 
 
 def losses_of(machine, backend):
+    """As many as there was time for."""
     log = machine.folder / f"losses-{backend}.jsonl"
-    train(machine, backend, "-s", "zero3", "--steps", "20", "--log", log)
-    return [json.loads(line)["loss"] for line in log.read_text(encoding="utf-8").splitlines()]
+    log.unlink(missing_ok=True)
+    try:
+        train(machine, backend, "-s", "zero3", "--steps", LOSS_STEPS, "--log", log)
+    except TimeUp:
+        if not log.exists():
+            raise
+    text = log.read_text(encoding="utf-8")
+    return [json.loads(line)["loss"] for line in text.splitlines(True) if line.endswith("\n")]
 
 
 def losses(machine):
     got, expected = losses_of(machine, machine.backend), losses_of(machine, "cpu")
-    off = max(abs(a / b - 1) for a, b in zip(got, expected, strict=True))
-    yield judged("losses, 20 steps", f"{got[0]:.3f} to {got[-1]:.3f}, off {100 * off:.3f}%",
+    off = max(abs(a / b - 1) for a, b in zip(got, expected))
+    whole = min(len(got), len(expected)) == LOSS_STEPS
+    row = judged(f"losses, {LOSS_STEPS} steps",
+                 f"{got[0]:.3f} to {got[-1]:.3f}, off {100 * off:.3f}%",
                  f"cpu backend's, {100 * LOSS_BAR:.0f}%", off <= LOSS_BAR and got[-1] < got[0])
+    short = f"{row.figure}; had time for {len(got)}, {len(expected)} of the cpu backend"
+    yield row if whole else row._replace(figure=short, verdict=SKIPPED)
+
+
+def digest_of(machine, placement, depth):
+    folder = machine.folder / "weights"
+    train(machine, machine.backend, *grid.PLACEMENTS[placement].split(), "--prefetch", depth,
+          "--steps", "4", "--save", folder)
+    return hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()
 
 
 def bits(machine):
@@ -169,15 +173,18 @@ def bits(machine):
                                                         ("cpu", "3")]
     digests = {}
     for name, depth in cases:
-        folder = machine.folder / "weights"
-        train(machine, machine.backend, *grid.PLACEMENTS[name].split(), "--prefetch", depth,
-              "--steps", "4", "--save", folder)
-        content = (folder / "model.safetensors").read_bytes()
-        digests[f"{name}, prefetch {depth}"] = hashlib.sha256(content).hexdigest()
+        try:
+            digests[f"{name}, prefetch {depth}"] = digest_of(machine, name, depth)
+        except TimeUp:
+            if not digests:
+                raise
+            break
     first = next(iter(digests.values()))
     others = [name for name, digest in digests.items() if digest != first]
-    yield judged("same bits, 4 steps", f"differ: {'; '.join(others)}" if others else
-                 f"{len(cases)} placements and depths alike", "all alike", not others)
+    row = judged("same bits, 4 steps", f"differ: {'; '.join(others)}" if others else
+                 f"{len(digests)} of {len(cases)} placements and depths alike", "all alike",
+                 not others)
+    yield row if others or len(digests) == len(cases) else row._replace(verdict=SKIPPED)
 
 
 # --- what it does in a second --------------------------------------------------------------------
@@ -197,9 +204,25 @@ def read_profile(path):
     return parser
 
 
-def calibrate(machine):
+QUICK_S = 30  # kept back for a quick calibration, should the whole one fail: the grid needs one
+
+
+def calibrate_as(machine, *words, spare_s=0):
     machine.run(machine.program, "calibrate", "--backend", machine.backend, "-o", machine.profile,
-                "--nvme", machine.drive, *(["--quick"] if machine.rehearse else []))
+                "--nvme", machine.drive, *words, spare_s=spare_s)
+
+
+def calibrate(machine):
+    quick = machine.rehearse
+    if not quick:
+        try:
+            calibrate_as(machine, spare_s=QUICK_S)
+        except (common.Failed, TimeUp) as why:
+            quick = True
+            yield Row("calibrate", f"{why}; done again with --quick", "",
+                      SKIPPED if isinstance(why, TimeUp) else FAILED)
+    if quick:
+        calibrate_as(machine, "--quick")
     profile = read_profile(machine.profile)
     yield Row("calibrate", ", ".join(
         f"{name} {typical(profile, key):.4g}" for name, key in
@@ -208,18 +231,14 @@ def calibrate(machine):
          ("write", "nvme.write_gb_per_s"))), "", MET)
 
 
-def bench(machine):
-    """The program, by its target."""
-    return "tests/cuda/bench_gpu_fake" if machine.rehearse else "tests/cuda/bench_gpu"
-
-
 BENCH = re.compile(r"^(products|h2d|d2h) (\S+)(?: of the best, (\S+))?", re.MULTILINE)
 
 
 def library(machine):
     """Products beside cublasLt alone, copies beside plain ones of pinned memory."""
     smoke = ["--smoke"] if machine.rehearse else []
-    _, text, _ = machine.run(machine.build / bench(machine), *smoke)
+    program = programs.BENCH_FAKE if machine.rehearse else programs.BENCH
+    _, text, _ = machine.run(machine.build / program, *smoke)
     (machine.folder / "bench.txt").write_text(text, encoding="utf-8")
     found = {name: float(value) for name, value, _ in BENCH.findall(text)}
     first = float(BENCH.search(text[text.index("\nproducts") + 1:])[3])
@@ -247,8 +266,9 @@ def speed(machine):
                 "run", "-m", model, "-H", machine.profile, "--gpus", "1", "-s", "zero3", "--batch",
                 batch, "--seq", seq, "--activation-checkpoint-interval", "0", "--steps", "12",
                 "--commit", "none", "--backend", machine.backend, "--data", grid.TEXT)
-        except Skipped as why:
-            yield Row(f"tokens/s, {name}", str(why), "", SKIPPED)
+        except (Skipped, common.Failed) as why:
+            yield Row(f"tokens/s, {name}", str(why), "",
+                      SKIPPED if isinstance(why, Skipped) else FAILED)
             continue
         own = answer["tokens_per_s"]
         yield Row(f"tokens/s, {name}", f"{own:.0f}, batch {batch}, MFU {100 * answer['mfu']:.1f}%",
@@ -265,7 +285,12 @@ def peer(machine):
     for model, batch in SPEEDS.items():
         if model not in machine.speeds:
             continue
-        _, text, _ = machine.run(python, "tests/peer_torch_gpu.py", model, "--sequences", batch)
+        try:
+            _, text, _ = machine.run(python, "tests/peer_torch_gpu.py", model, "--sequences",
+                                     batch, environment=machine.environment)
+        except common.Failed as why:
+            yield Row(f"tokens/s of PyTorch, {model}", str(why), "", SKIPPED)
+            continue
         theirs = float(PEER.search(text)[1])
         yield Row(f"tokens/s / PyTorch, {model}",
                   f"{machine.speeds[model] / theirs:.3f} (PyTorch {theirs:.0f})",

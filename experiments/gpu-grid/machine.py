@@ -1,5 +1,7 @@
-"""What the steps of scripts/gpu share: commands that end when a step's time is up, where things
-are, and rows of the table."""
+"""What the steps of scripts/gpu share: commands that end when a step's time is up and whose output
+stays, where things are, and rows of the table."""
+import contextlib
+import itertools
 import json
 import os
 import pathlib
@@ -42,29 +44,48 @@ def last_line(text):
     return lines[-1] if lines else "(it said nothing)"
 
 
-def end(process):
-    """And what it started: meson and mpirun end theirs when they are told, not when killed."""
-    for how in (signal.SIGTERM, signal.SIGKILL):
+def end(process, ways=(signal.SIGTERM, signal.SIGKILL)):
+    """And what it started: mpirun ends its own when it is told, not when it is killed.  One that
+    the kernel does not let go, on a GPU that hangs, is left behind."""
+    for how in ways:
         if process.poll() is None:
-            os.killpg(process.pid, how)
-            try:
+            with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
+                os.killpg(process.pid, how)
                 process.wait(timeout=3)
-            except subprocess.TimeoutExpired:
-                pass
+
+
+def surroundings(folder):
+    """The environment of all that is run: what it writes of its own accord goes to `folder`."""
+    own = {"TMPDIR": "tmp", "XDG_CACHE_HOME": "cache", "XDG_CONFIG_HOME": "config",
+           "CUDA_CACHE_PATH": "cache/cuda", "TRITON_CACHE_DIR": "cache/triton",
+           "TORCHINDUCTOR_CACHE_DIR": "cache/inductor"}
+    for name in own.values():
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    return {**os.environ, "PATH": PATH, **{key: str(folder / name) for key, name in own.items()}}
 
 
 class Machine:
     """`build`: where memwall is built; `folder`: where all that is measured goes; `drive`: where
-    the drives are.  A rehearsal is a run on cores, in tiny sizes."""
+    the drives are; `gpus`: lines of list_gpus(), none for a rehearsal on cores, in tiny sizes.
+    What each command said is in folder/log from the start; folder/log.txt has a line for each."""
 
-    def __init__(self, build, folder, drive, rehearse, backend, limit_s):
+    def __init__(self, build, folder, drive, gpus, backend, limit_s):
         self.build, self.folder, self.drive = build, folder, drive
-        self.rehearse, self.backend = rehearse, backend
+        self.gpus, self.rehearse, self.backend = gpus, not gpus, backend
         self.program = os.environ.get("MEMWALL", str(build / "cli" / "memwall"))
         self.profile = folder / "here.ini"
         self.results, self.others = [], []  # of the grid
         self.speeds = {}  # tokens per second by model, all in the GPU's memory
-        self.end_s = self.step_end_s = time.monotonic() + limit_s
+        self.begun_s = time.monotonic()
+        self.end_s = self.step_end_s = self.begun_s + limit_s
+        self.environment = surroundings(folder)  # of all commands; of those that are ours, more:
+        self.ours = {}
+        self.log = folder / "log"
+        shutil.rmtree(self.log, ignore_errors=True)
+        self.log.mkdir()
+        self.profile.unlink(missing_ok=True)
+        (folder / "log.txt").unlink(missing_ok=True)
+        self.numbers, self.running, self.stopped = itertools.count(1), set(), False
 
     def begin(self, limit_s):
         self.step_end_s = min(self.end_s, time.monotonic() + limit_s)
@@ -72,29 +93,65 @@ class Machine:
     def left_s(self):
         return self.step_end_s - time.monotonic()
 
-    def run(self, *command, statuses=(0,), spare_s=0):
+    def stop(self):
+        """Ends what runs, in whichever thread, and lets nothing more begin."""
+        self.stopped = True
+        for process in list(self.running):
+            end(process, (signal.SIGKILL,))
+
+    def note(self, text):
+        with open(self.folder / "log.txt", "a", encoding="utf-8") as file:
+            file.write(text + "\n")
+
+    def finish(self, command, files, time_s, environment):
+        """The status of a command, whose output goes to two files."""
+        with open(files[0], "wb") as out, open(files[1], "wb") as said:
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=said,
+                                       start_new_session=True, cwd=common.ROOT, env=environment)
+        self.running.add(process)
+        if self.stopped:  # meanwhile
+            end(process, (signal.SIGKILL,))
+        try:
+            return process.wait(timeout=time_s)
+        finally:
+            end(process)
+            self.running.discard(process)
+
+    def run(self, *command, statuses=(0,), spare_s=0, environment=None):
         """(status, standard output, standard error).  Other statuses: common.Failed.  spare_s: of
         the step's time, what is left for others."""
         command = [str(word) for word in command]
         if not shutil.which(command[0], path=PATH):
             raise Skipped(f"{command[0]} is not here")
         name, time_s = pathlib.Path(command[0]).name, self.left_s() - spare_s
-        if time_s <= 0:
+        if time_s <= 0 or self.stopped:
             raise TimeUp(f"{name} was not begun")
-        with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.PIPE, text=True, errors="replace",
-                              start_new_session=True, cwd=common.ROOT,
-                              env={**os.environ, "PATH": PATH}) as process:
-            try:
-                out, said = process.communicate(timeout=time_s)
-            except subprocess.TimeoutExpired:
-                raise TimeUp(f"{name} was ended") from None
-            finally:
-                end(process)
-        if process.returncode not in statuses:
-            print(f"failed: {shlex.join(command)}\n{said or out}", file=sys.stderr)
-            raise common.Failed(f"{name}: status {process.returncode}: {last_line(said or out)}")
-        return process.returncode, out, said
+        stem = f"{next(self.numbers):03d}-{name}"
+        files = [self.log / f"{stem}.{suffix}" for suffix in ("out", "err")]
+        begun_s, status = time.monotonic(), "ended"
+        if environment is None:
+            environment = {**self.environment, **self.ours}
+        try:
+            status = self.finish(command, files, time_s, environment)
+        except subprocess.TimeoutExpired:
+            pass
+        finally:
+            took_s = time.monotonic() - begun_s
+            self.note(f"{stem}  {took_s:.1f} s  {status}  {shlex.join(command)}")
+        out, said = (path.read_text(encoding="utf-8", errors="replace") for path in files)
+        if status == "ended":
+            self.tell(stem, command, said or out)
+            raise TimeUp(f"{name} was ended after {took_s:.0f} s: {last_line(said or out)}")
+        if status not in statuses:
+            self.tell(stem, command, said or out)
+            raise common.Failed(f"{name}: status {status}: {last_line(said or out)}")
+        return status, out, said
+
+    def tell(self, name, command, text):
+        """How a command ended that did not end well."""
+        lines = "\n".join(f"    {line[:400]}" for line in text.strip().splitlines()[-15:])
+        print(f"{name}: {shlex.join(command)}\n{lines}", file=sys.stderr, flush=True)
+        self.note(lines)
 
     def memwall(self, verb, *words):
         """The answer; one that does not fit is an answer of `simulate`, else Skipped."""
@@ -105,9 +162,10 @@ class Machine:
 
     def torch_python(self):
         """A Python that has PyTorch for GPUs: $TORCH_PYTHON, or that of the path."""
-        for python in (os.environ.get("TORCH_PYTHON"), sys.executable, "python3"):
+        for python in pythons():
             try:
-                if python and not self.run(python, "-c", HAS_TORCH, statuses=(0, 1))[0]:
+                if not self.run(python, "-c", HAS_TORCH, statuses=(0, 1),
+                                environment=self.environment)[0]:
                     return python
             except (common.Failed, Skipped):
                 pass
@@ -115,21 +173,29 @@ class Machine:
 
     def named(self):
         """In words, for a result."""
-        _, system, _ = self.run("uname", "-srm")
-        gpus = "no GPU: a rehearsal on cores"
-        if not self.rehearse:
-            gpus = "; ".join(list_gpus())
+        system = os.uname()
+        gpus = "; ".join(self.gpus) or "no GPU: a rehearsal on cores"
         with open("/proc/meminfo", encoding="ascii") as file:
             memory_gib = int(file.readline().split()[1]) / 2**20
-        return f"{gpus}; {os.cpu_count()} cores, {memory_gib:.0f} GiB, {system.strip()}"
+        return (f"{gpus}; {os.cpu_count()} cores, {memory_gib:.0f} GiB, "
+                f"{system.sysname} {system.release} {system.machine}")
+
+
+def pythons():
+    """Those of which one may have PyTorch, or CUDA's libraries."""
+    found = [os.environ.get("TORCH_PYTHON"), sys.executable, shutil.which("python3", path=PATH)]
+    return list(dict.fromkeys(python for python in found if python))
 
 
 def list_gpus(what="name,driver_version,memory.total"):
     """A line for each; raises Skipped with why there is none."""
     if not shutil.which("nvidia-smi"):
         raise Skipped("nvidia-smi is not here")
-    done = subprocess.run(["nvidia-smi", f"--query-gpu={what}", "--format=csv,noheader"],
-                          capture_output=True, text=True, check=False, timeout=60)
+    try:
+        done = subprocess.run(["nvidia-smi", f"--query-gpu={what}", "--format=csv,noheader"],
+                              capture_output=True, text=True, check=False, timeout=60)
+    except subprocess.TimeoutExpired:
+        raise Skipped("nvidia-smi says nothing for a minute") from None
     lines = done.stdout.strip().splitlines()
     if done.returncode or not lines:
         raise Skipped(f"nvidia-smi: {last_line(done.stdout + done.stderr)}")

@@ -1,6 +1,7 @@
 """The grid: each configuration of configurations.csv trained for a few steps, its measured step
 beside the prediction and beside the floor of its plan.  scripts/gpu runs it, and all else."""
 import pathlib
+import shutil
 import statistics
 import sys
 
@@ -79,21 +80,28 @@ def measure(machine, row):
             "over_floor": result["measured_s"] / floor_s}
 
 
+def keep(machine):
+    """What is measured so far."""
+    if machine.results:
+        grid.write_csv(machine.folder / "result.csv", machine.results)
+
+
 def measure_all(machine):
-    """Results, and (number, why) of those that were not run."""
+    """Into machine.results, and (number, why, whether it is a fault) of those that were not run
+    into machine.others."""
     if not machine.profile.exists():
         raise Skipped("nothing was calibrated")
-    results, others = [], []
     for row in common.read_csv(HERE / "configurations.csv"):
         try:
-            results.append(measure(machine, row))
-            last = f"{results[-1]['measured_s']:.3f} s, {100 * results[-1]['error']:+.1f}%"
+            machine.results.append(measure(machine, row))
+            got = machine.results[-1]
+            last = f"{got['measured_s']:.3f} s, {100 * got['error']:+.1f}%"
+            keep(machine)
         except (Skipped, TimeUp, common.Failed) as why:
             last = str(why)
-            others.append((row["number"], last, isinstance(why, common.Failed)))
+            machine.others.append((row["number"], last, isinstance(why, common.Failed)))
         print(f"{row['number']:>3} {row['model']:<12} {row['placement']:<10} {last}",
-              file=sys.stderr)
-    return results, others
+              file=sys.stderr, flush=True)
 
 
 # --- what came of it -----------------------------------------------------------------------------
@@ -144,12 +152,19 @@ def table(results):
 
 def run(machine):
     """The step: rows for the table of scripts/gpu; files of the results."""
-    machine.results, machine.others = measure_all(machine)
+    measure_all(machine)
     yield from grid_rows(machine.results, machine.others)
 
 
-def write(machine, to, rows, said):
-    """result.md, result.csv and plot.svg in the folder `to`; said: when, where, which command."""
+def plot(to, results):
+    """Whether there is a gnuplot."""
+    if not shutil.which("gnuplot"):
+        return False
+    grid.plot(to / "plot.svg", results)
+    return True
+
+
+def page(machine, rows, said):
     results, others = machine.results, machine.others
     title = "A rehearsal on cores: no figure means anything" if machine.rehearse else \
         "Predicted and measured on a GPU"
@@ -162,7 +177,23 @@ def write(machine, to, rows, said):
                  grid.lane_table(results)]
     if others:
         text += ["Not run:", "", common.bullets(*(f"{n}: {why}" for n, why, _ in others))]
-    common.write_text(to / "result.md", "\n".join(text))
-    if results:
-        grid.write_csv(to / "result.csv", results)
-        grid.plot(to / "plot.svg", results)
+    return "\n".join(text)
+
+
+def write(machine, to, rows, said):
+    """result.md and result.csv in the folder `to`; said: when, where, which command."""
+    common.write_text(to / "result.md", page(machine, rows, said))
+    if machine.results:
+        grid.write_csv(to / "result.csv", machine.results)
+
+
+def main():
+    """Draws result.csv again, where it was written without gnuplot."""
+    results = [{**row, **{key: float(row[key]) for key in ("measured_s", "predicted_s")}}
+               for row in common.read_csv(HERE / "result.csv")]
+    if not plot(HERE, results):
+        sys.exit("measure: gnuplot is not here")
+
+
+if __name__ == "__main__":
+    main()
