@@ -32,7 +32,7 @@ import common  # noqa: E402
 import draw  # noqa: E402
 import measure  # noqa: E402
 import programs  # noqa: E402
-from machine import Machine  # noqa: E402
+from machine import Machine, TimeUp  # noqa: E402
 
 BUILD = pathlib.Path(os.environ.get("MEMWALL", ROOT / "build/cli/memwall")).resolve().parent.parent
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "2", "OMP_WAIT_POLICY": "passive"}
@@ -214,6 +214,23 @@ def check_library(folder):
             yield f"{name} is {machine.environment[name]}"
 
 
+def check_kinds(folder):
+    """GPUs that the pack has kernels for: of the same major, or later than all."""
+    folder, kept = pathlib.Path(folder), programs.list_gpus
+    machine = Machine(folder, folder, folder, ["a GPU"], "cuda", 60)
+    for kind, runs in (("7.5", False), ("8.0", True), ("8.9", True), ("9.0", False), ("10.0", True),
+                       ("12.1", True)):
+        programs.list_gpus = lambda what, kind=kind: [kind]
+        try:
+            programs.check_kinds(machine, {"architectures": ["80", "100"]})
+            said = ""
+        except common.Failed as why:
+            said = str(why)
+        if (not said) != runs or (said and kind not in said):
+            yield f"{kind}: {said!r}"
+    programs.list_gpus = kept
+
+
 # --- the grid ------------------------------------------------------------------------------------
 
 def check_draw(folder):
@@ -227,6 +244,28 @@ def check_draw(folder):
     shares = [row["share"] for row in rows]
     if len(rows) < 12 or shares.count("drives") < 4 or shares.count("host") < 3:
         yield f"shares are {shares}"
+
+
+class Hanging(Machine):
+    """Its runs end in no time that they are given."""
+
+    def memwall(self, verb, *words, most_s=1e9):
+        if verb == "run":
+            raise TimeUp(f"given {most_s} s")
+        return {"feasible": True, "step_time_s": 1.0}
+
+
+def check_hanging(folder):
+    """What hangs is a fault; what the step's end ends is not."""
+    folder = pathlib.Path(folder)
+    for limit_s, fault in ((3600, True), (0, False)):
+        machine = Hanging(folder, folder, folder, [], "cpu", limit_s)
+        machine.profile.touch()
+        measure.predict, kept = (lambda *_: 3.0), measure.predict
+        measure.measure_all(machine)
+        measure.predict = kept
+        if {(why, wrong) for _, why, wrong in machine.others} != {("given 37.0 s", fault)}:
+            yield f"{limit_s}: {machine.others}"
 
 
 def made_up(number, error, busiest):
@@ -252,7 +291,8 @@ def check_judged(_):
 TESTS = {"no GPU": check_no_gpu, "wrong step": check_wrong_step, "rehearsal": check_rehearsal,
          "failing": check_failing, "no time": check_no_time, "ended": check_ended,
          "limits": check_limits, "pack": check_pack, "pack, not built": check_not_built,
-         "library of a package": check_library, "draw": check_draw, "judged": check_judged}
+         "library of a package": check_library, "kinds of GPUs": check_kinds,
+         "hanging": check_hanging, "draw": check_draw, "judged": check_judged}
 
 
 def tests():

@@ -4,6 +4,7 @@ import concurrent.futures
 import configparser
 import hashlib
 import json
+import os
 import pathlib
 import re
 import sys
@@ -26,7 +27,7 @@ PRODUCTS_BAR, COPIES_BAR = 0.95, 0.9
 
 # --- tests ---------------------------------------------------------------------------------------
 
-AT_ONCE = 6
+AT_ONCE = max(2, min(12, (os.cpu_count() or 1) // 2))
 
 
 def run_test(machine, test):

@@ -117,13 +117,13 @@ class Machine:
             end(process)
             self.running.discard(process)
 
-    def run(self, *command, statuses=(0,), spare_s=0, environment=None):
+    def run(self, *command, statuses=(0,), spare_s=0, most_s=1e9, environment=None):
         """(status, standard output, standard error).  Other statuses: common.Failed.  spare_s: of
-        the step's time, what is left for others."""
+        the step's time, what is left for others; most_s: what the command may take of the rest."""
         command = [str(word) for word in command]
         if not shutil.which(command[0], path=PATH):
             raise Skipped(f"{command[0]} is not here")
-        name, time_s = pathlib.Path(command[0]).name, self.left_s() - spare_s
+        name, time_s = pathlib.Path(command[0]).name, min(most_s, self.left_s() - spare_s)
         if time_s <= 0 or self.stopped:
             raise TimeUp(f"{name} was not begun")
         stem = f"{next(self.numbers):03d}-{name}"
@@ -153,9 +153,10 @@ class Machine:
         print(f"{name}: {shlex.join(command)}\n{lines}", file=sys.stderr, flush=True)
         self.note(lines)
 
-    def memwall(self, verb, *words):
+    def memwall(self, verb, *words, most_s=1e9):
         """The answer; one that does not fit is an answer of `simulate`, else Skipped."""
-        status, out, said = self.run(self.program, verb, *words, "--json", statuses=(0, 3))
+        status, out, said = self.run(self.program, verb, *words, "--json", statuses=(0, 3),
+                                     most_s=most_s)
         if status == 3 and verb != "simulate":
             raise Skipped("does not fit" if not said else last_line(said))
         return json.loads(out)

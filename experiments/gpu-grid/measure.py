@@ -17,6 +17,9 @@ ERROR_BAR, FLOOR_BAR = 0.10, 1.15
 LANES = {"drives": ("nvme-read", "nvme-write"), "host or PCIe": ("h2d", "d2h", "host")}
 WANTED = {"drives": 4, "host or PCIe": 3}
 ROWS_WANTED = 12
+# One that takes longer than it takes to start, and so many times what was predicted, hangs: the
+# others are to have their time.
+START_S, SLOWER = 25, 4
 
 
 def split(parameters):
@@ -58,7 +61,7 @@ def rehearsed(row):
 
 
 def predict(machine, row):
-    """Whether it fits, and there is time for it."""
+    """Seconds that it takes at least; raises Skipped where it does not fit or there is no time."""
     answer = machine.memwall("simulate", *words(row, machine.profile))
     if not answer["feasible"]:
         raise Skipped(f"does not fit: {answer['limiting_tier']} is "
@@ -67,13 +70,15 @@ def predict(machine, row):
     least_s = answer["step_time_s"] * (int(row["steps"]) + 1)
     if least_s > machine.left_s():
         raise Skipped(f"takes {least_s:.0f} s or more, {machine.left_s():.0f} s are left")
+    return least_s
 
 
 def measure(machine, row):
     ran = rehearsed(row) if machine.rehearse else row
-    predict(machine, ran)
+    most_s = START_S + SLOWER * predict(machine, ran)
     answer = machine.memwall("run", *words(ran, machine.profile), "--data", grid.TEXT, "--steps",
-                             ran["steps"], "--backend", machine.backend, "--nvme", machine.drive)
+                             ran["steps"], "--backend", machine.backend, "--nvme", machine.drive,
+                             most_s=most_s)
     floor_s, floor = grid.floor_of(answer)
     result = grid.summarize(row, answer["compare"])
     return {**result, "floor_s": floor_s, "floor": floor,
@@ -99,7 +104,8 @@ def measure_all(machine):
             keep(machine)
         except (Skipped, TimeUp, common.Failed) as why:
             last = str(why)
-            machine.others.append((row["number"], last, isinstance(why, common.Failed)))
+            hung = isinstance(why, TimeUp) and machine.left_s() > 1
+            machine.others.append((row["number"], last, hung or isinstance(why, common.Failed)))
         print(f"{row['number']:>3} {row['model']:<12} {row['placement']:<10} {last}",
               file=sys.stderr, flush=True)
 

@@ -158,9 +158,22 @@ def check_starts(machine, record):
             raise common.Failed(f"{machine.build.name}/{name} does not start: {why}")
 
 
+def check_kinds(machine, record):
+    """Raises common.Failed where a GPU can run none of the kernels: code is for later ones of its
+    major, and what the newest is made of for all later."""
+    newest = max(map(int, record["architectures"]), default=0)
+    for line in () if machine.rehearse else list_gpus("compute_cap"):
+        kind = int(line.replace(".", ""))
+        if kind < newest and not any(int(name) // 10 == kind // 10 and int(name) <= kind
+                                     for name in record["architectures"]):
+            raise common.Failed(f"a GPU here is of compute capability {line.strip()}; the pack has "
+                                f"kernels for {' '.join(record['architectures'])}")
+
+
 def packed_row(machine, record):
     machine.ours["MEMWALL_DATA"] = str(common.ROOT)
     check_starts(machine, record)
+    check_kinds(machine, record)
     kinds = " ".join(record["architectures"])
     return Row("build", f"packed: {len(record['programs'])} programs start; "
                f"{'kernels for ' + kinds if kinds else 'without CUDA'}; glibc {here_glibc()}",
