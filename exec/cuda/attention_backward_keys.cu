@@ -15,8 +15,8 @@
  *      128      64     32       69,632 B     241, 248
  *      256      64     32      101,376 B     231, 238   dv
  *               64     16      101,376 B     223, 246   dk
- * None spills.  A multiprocessor has two blocks, with 256 on sm_80 one; 101,376 B are all that a
- * block may have on sm_86, sm_89 and sm_120.
+ * None spills there.  A multiprocessor has two blocks, with 256 on sm_80 one; on sm_86, sm_89 and
+ * sm_120 always one, which may have 101,376 B at most.
  */
 #include "exec/cuda/attention_backward.cuh"
 

@@ -11,7 +11,8 @@
  *       96      128     32      66,560 B     242, 250
  *      128       64     64      69,632 B     212, 222
  *      256       64     32     101,376 B     244, 242
- * None spills.  A multiprocessor has two blocks, with 256 on sm_80 one.
+ * None spills there.  A multiprocessor has two blocks, with 256 on sm_80 one; on sm_86, sm_89 and
+ * sm_120 for 64 alone.
  */
 #include "exec/cuda/attention_backward.cuh"
 
