@@ -198,7 +198,7 @@ test_tiles(struct fixture *f, gconstpointer name)
 
     (void)name;
     for (f->drive.tiles = 2; f->drive.tiles <= 300;
-         f->drive.tiles += (1 + f->drive.tiles / 2) * mw_drive_stride(8)) {
+         f->drive.tiles += (1 + f->drive.tiles / 2) * mw_drive_stride(16)) {
         struct mw_driven tiled = mw_drive(&f->drive);
         assert_close(f, &tiled, &whole);
         mw_driven_clear(&tiled);
@@ -212,7 +212,7 @@ test_chunks(struct fixture *f, gconstpointer name)
     struct mw_driven whole = mw_drive(&f->drive);
 
     (void)name;
-    for (f->drive.chunks = 2; f->drive.chunks <= 32; f->drive.chunks *= 2 * mw_drive_stride(8)) {
+    for (f->drive.chunks = 2; f->drive.chunks <= 32; f->drive.chunks *= 2 * mw_drive_stride(16)) {
         struct mw_driven chunked = mw_drive(&f->drive);
         assert_close(f, &chunked, &whole);
         mw_driven_clear(&chunked);
