@@ -159,7 +159,10 @@ def unpacked(folder):
 
 def check_pack(folder):
     folder = pathlib.Path(folder)
-    yield from unpacked(folder)
+    wrong = list(unpacked(folder))
+    yield from wrong
+    if wrong:
+        return
     root = folder / "some where" / "memwall-gpu"
     home = folder / "home"
     home.mkdir()
