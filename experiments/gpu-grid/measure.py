@@ -17,9 +17,10 @@ ERROR_BAR, FLOOR_BAR = 0.10, 1.15
 LANES = {"drives": ("nvme-read", "nvme-write"), "host or PCIe": ("h2d", "d2h", "host")}
 WANTED = {"drives": 4, "host or PCIe": 3}
 ROWS_WANTED = 12
-# One that takes longer than it takes to start, and so many times what was predicted, hangs: the
-# others are to have their time.
-START_S, SLOWER = 25, 4
+# One that takes longer than it may take to start, where each billion of parameters has its memory
+# pinned and is initialised, and so many times what was predicted, hangs: the others are to have
+# their time.
+START_S, START_S_PER_BILLION, SLOWER = 25, 15, 4
 
 
 def split(parameters):
@@ -75,7 +76,8 @@ def predict(machine, row):
 
 def measure(machine, row):
     ran = rehearsed(row) if machine.rehearse else row
-    most_s = START_S + SLOWER * predict(machine, ran)
+    most_s = START_S + START_S_PER_BILLION * draw.MODELS[row["model"]][0] + \
+        SLOWER * predict(machine, ran)
     answer = machine.memwall("run", *words(ran, machine.profile), "--data", grid.TEXT, "--steps",
                              ran["steps"], "--backend", machine.backend, "--nvme", machine.drive,
                              most_s=most_s)
