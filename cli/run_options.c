@@ -10,7 +10,7 @@
 
 enum number {
     STEPS, SEED, LR, LR_MIN, WARMUP, BETA1, BETA2, EPSILON, DECAY, CLIP, DEVICE_THREADS,
-    HOST_THREADS, NUMBERS
+    HOST_THREADS, PATIENCE, NUMBERS
 };
 
 /* Rows of numbers: name, range, default, help. */
@@ -35,6 +35,9 @@ static const struct number_row {
                         "cores that stand for the GPU (default: all)"},
     [HOST_THREADS] = {"host-threads", 1, 4096, 0, true,
                       "cores of the host's optimizer step (default: all)"},
+    [PATIENCE] = {"patience", 0, 1e9, 1800, false,
+                  "seconds without any progress after which several ranks give up "
+                  "(default 1800; 0: never)"},
 };
 
 static char *numbers[NUMBERS];
@@ -199,6 +202,7 @@ cli_run_options_read(struct cli_run_options *options, GError **error)
     options->optimizer = (struct mw_optimizer){v[BETA1], v[BETA2], v[EPSILON], v[DECAY], v[CLIP]};
     options->device_threads = v[DEVICE_THREADS];
     options->host_threads = v[HOST_THREADS];
+    options->patience_s = v[PATIENCE];
     options->data = g_strdup(data_path);
     options->weights = g_strdup(weights_path);
     options->log = g_strdup(log_path);

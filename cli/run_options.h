@@ -27,6 +27,7 @@ struct cli_run_options {
     struct mw_loss_scaling loss_scaling;
     struct cli_limits limits;
     int device_threads, host_threads; /* 0: all cores */
+    double patience_s;                /* 0: for ever */
 };
 
 /* For the option parser; what they are given stays there, for one command line. */

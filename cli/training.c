@@ -313,6 +313,7 @@ cli_training_start(struct cli_training *run, GError **error)
         .optimizer = run->options.optimizer,
         .loss_scaling = run->options.loss_scaling,
         .drives = drive_options(run),
+        .patience_s = run->options.patience_s,
         .seed = run->options.seed,
         .weights = run->weights,
         .checkpoint = run->checkpoint,

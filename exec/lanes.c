@@ -42,6 +42,7 @@ struct mw_lanes {
     struct mw_timeline_row *rows[STEPS_AT_ONCE];
     uint32_t steps, taken; /* of this run; steps whose rows were taken */
     int64_t origin_ns;
+    int64_t moved_ns; /* when an op ended, or rows were taken, at last; clock_ns */
     bool ends, failed;
     GError *error;
 };
@@ -192,6 +193,7 @@ end_op(struct mw_lanes *lanes, uint32_t index, uint32_t step, int64_t start_ns, 
     if (error)
         fail(lanes, error);
     lanes->through[index] = step + 1;
+    lanes->moved_ns = clock_ns();
     retire_all(lanes, &lanes->lanes[lanes->plan->ops[index].lane]);
     wake_lanes(lanes);
     if (lanes->ends || lanes->failed || !lanes->left[step % STEPS_AT_ONCE])
@@ -309,7 +311,7 @@ start_run(struct mw_lanes *lanes, uint32_t steps)
     memset(lanes->queued, 0, plan->op_count * sizeof *lanes->queued);
     for (int i = 0; i < STEPS_AT_ONCE; i++)
         lanes->left[i] = plan->op_count;
-    lanes->origin_ns = clock_ns();
+    lanes->origin_ns = lanes->moved_ns = clock_ns();
     for (uint32_t l = 0; l < plan->lane_count; l++) {
         lanes->lanes[l].oldest = lanes->lanes[l].oldest_step = 0;
         lanes->lanes[l].ended_ns = 0;
@@ -332,13 +334,56 @@ start_lanes(struct mw_lanes *lanes)
     pthread_mutex_unlock(&lanes->mutex);
 }
 
+/* The oldest op of each lane that has some in flight. */
+static char *
+list_in_flight(const struct mw_lanes *lanes)
+{
+    const struct mw_plan *plan = lanes->plan;
+    GString *text = g_string_new(NULL);
+
+    for (uint32_t l = 0; l < plan->lane_count; l++) {
+        const struct lane *lane = &lanes->lanes[l];
+        if (!lane->in_flight && !lane->queued)
+            continue;
+        const struct mw_op *op = &plan->ops[lane->ops[lane->oldest]];
+        const struct mw_work *work = &plan->works[op->work];
+        g_string_append_printf(text, "%s%s", text->len ? ", " : "", mw_op_kind_name(work->kind));
+        if (work->operator_ != MW_OPERATOR_NONE)
+            g_string_append_printf(text, " of %s", mw_operator_name(work->operator_));
+        if (op->layer >= 0)
+            g_string_append_printf(text, " (layer %d)", op->layer);
+    }
+    return g_string_free(text, FALSE);
+}
+
+/* With the mutex: until something changes, or patience is at its end. */
+static void
+wait_patiently(struct mw_lanes *lanes)
+{
+    int64_t end_ns = lanes->moved_ns + lanes->backend.patience_ns;
+    struct timespec until = {end_ns / 1000000000, end_ns % 1000000000};
+
+    if (!lanes->backend.patience_ns) {
+        pthread_cond_wait(&lanes->changed, &lanes->mutex);
+        return;
+    }
+    pthread_cond_timedwait(&lanes->changed, &lanes->mutex, &until);
+    if (lanes->failed || clock_ns() < lanes->moved_ns + lanes->backend.patience_ns)
+        return;
+    g_autofree char *ops = list_in_flight(lanes);
+    fail(lanes, g_error_new(MW_ERROR, MW_ERROR_DEVICE,
+                            "no op has ended for %g s: %s in flight; what it waits for hangs",
+                            (double)lanes->backend.patience_ns * 1e-9, *ops ? ops : "none is"));
+    wake_lanes(lanes);
+}
+
 /* False when the run has failed. */
 static bool
 wait_for_step(struct mw_lanes *lanes, uint32_t step)
 {
     pthread_mutex_lock(&lanes->mutex);
     while (!lanes->failed && lanes->left[step % STEPS_AT_ONCE])
-        pthread_cond_wait(&lanes->changed, &lanes->mutex);
+        wait_patiently(lanes);
     bool good = !lanes->failed;
     pthread_mutex_unlock(&lanes->mutex);
     return good;
@@ -358,6 +403,7 @@ take_step(struct mw_lanes *lanes, uint32_t step, mw_lanes_step on_step, void *da
         fail(lanes, error);
     lanes->left[step % STEPS_AT_ONCE] = lanes->plan->op_count;
     lanes->taken = step + 1;
+    lanes->moved_ns = clock_ns();
     wake_lanes(lanes);
     pthread_mutex_unlock(&lanes->mutex);
 }
@@ -437,6 +483,7 @@ mw_lanes_new(const struct mw_plan *plan, struct mw_exec_backend backend, GError 
         return NULL;
     }
     struct mw_lanes *lanes = g_new0(struct mw_lanes, 1);
+    pthread_condattr_t attributes;
     lanes->plan = plan;
     lanes->backend = backend;
     lanes->lanes = g_new0(struct lane, plan->lane_count);
@@ -448,7 +495,10 @@ mw_lanes_new(const struct mw_plan *plan, struct mw_exec_backend backend, GError 
     for (int i = 0; i < STEPS_AT_ONCE; i++)
         lanes->rows[i] = g_new0(struct mw_timeline_row, plan->op_count);
     pthread_mutex_init(&lanes->mutex, NULL);
-    pthread_cond_init(&lanes->changed, NULL);
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&lanes->changed, &attributes);
+    pthread_condattr_destroy(&attributes);
     for (uint32_t l = 0; l < plan->lane_count; l++)
         pthread_cond_init(&lanes->lanes[l].wake, NULL);
     sort_ops(lanes);

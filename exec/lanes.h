@@ -46,6 +46,9 @@ struct mw_exec_backend {
     /* Whether an op is one that the device orders: it may be run while others such are queued, in
      * its lane or among those that it depends on.  The same for every step.  NULL: none is. */
     bool (*queues)(void *context, uint32_t op);
+    /* When for so long no op has ended, the run has failed, and *error names ops in flight: they
+     * wait for something that hangs.  0: that may be for ever. */
+    int64_t patience_ns;
 };
 
 /* Of one step: op_count rows, sorted by op; times from the start of the run, monotonic clock.

@@ -268,8 +268,11 @@ first_plan(const struct mw_trainer *trainer)
 bool
 mw_trainer_turn_to(struct mw_trainer *trainer, const struct mw_plan *plan, GError **error)
 {
-    struct mw_exec_backend run = {run_op, trainer, stop, mw_trainer_queues};
+    struct mw_exec_backend run = {run_op, trainer, stop, mw_trainer_queues, 0};
 
+    /* Alone nothing could be called off. */
+    if (trainer->ranks > 1)
+        run.patience_ns = (int64_t)(trainer->options.patience_s * 1e9);
     mw_lanes_free(trainer->lanes);
     mw_trainer_take_down(trainer);
     trainer->plan = plan;

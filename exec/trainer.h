@@ -71,6 +71,9 @@ struct mw_trainer_options {
     /* An op of such a lane takes its bytes at this rate at least, to stand for a slower link or
      * drive; 0: as fast as it can. */
     double lane_bytes_per_s[MW_LANE_KIND_COUNT];
+    /* Several ranks: a run in which no op has ended for so long has failed, for some rank hangs.
+     * 0: that may be for ever. */
+    double patience_s;
 
     uint64_t seed;                       /* of starting weights, */
     const struct mw_safetensors *weights; /* or, if not NULL, where they come from */

@@ -386,8 +386,8 @@ test_order_of_ends(void)
     uint32_t work =
         mw_plan_add_work(plan, (struct mw_work){.kind = MW_OP_COPY, .comm = MW_NONE}, NULL, 0);
     for (uint32_t i = 0; i < 3; i++)
-        mw_plan_add_op(plan, (struct mw_op){
-                                 .lane = i / 2, .work = work, .layer = -1, .match = MW_NONE});
+        mw_plan_add_op(plan,
+                       (struct mw_op){.lane = i / 2, .work = work, .layer = -1, .match = MW_NONE});
     mw_plan_add_dep(plan, 1);
     if (!mw_plan_check(plan, why, sizeof why))
         g_error("%s", why);
@@ -440,6 +440,36 @@ test_stop(void)
     waiting.lanes = mw_lanes_new(plan, backend, NULL);
     g_assert_false(mw_lanes_run(waiting.lanes, 1, NULL, NULL, &error));
     g_assert_cmpstr(error->message, ==, "the first failure");
+    mw_lanes_free(waiting.lanes);
+    mw_plan_free(plan);
+}
+
+static enum mw_exec_outcome
+wait_for_ever(void *context, struct mw_lanes *lanes, uint32_t op, uint32_t step, GError **error)
+{
+    (void)context;
+    (void)lanes;
+    (void)step;
+    (void)error;
+    return op ? MW_EXEC_DONE : MW_EXEC_PENDING;
+}
+
+/* When nothing has ended for as long as it is to be waited, that is a failure, and what is in
+ * flight is told. */
+static void
+test_patience(void)
+{
+    struct mw_plan *plan = wide_plan(0);
+    struct waiting waiting = {0};
+    struct mw_exec_backend backend = {
+        .run = wait_for_ever, .context = &waiting, .stop = stop_waiting, .patience_ns = 20000000};
+    g_autoptr(GError) error = NULL;
+
+    waiting.lanes = mw_lanes_new(plan, backend, NULL);
+    g_assert_false(mw_lanes_run(waiting.lanes, 1, NULL, NULL, &error));
+    g_assert_error(error, MW_ERROR, MW_ERROR_DEVICE);
+    g_assert_cmpstr(error->message, ==,
+                    "no op has ended for 0.02 s: copy in flight; what it waits for hangs");
     mw_lanes_free(waiting.lanes);
     mw_plan_free(plan);
 }
@@ -746,6 +776,7 @@ main(int argc, char **argv)
     g_test_add_func("/lanes/windows", test_windows);
     g_test_add_func("/lanes/order-of-ends", test_order_of_ends);
     g_test_add_func("/lanes/stop", test_stop);
+    g_test_add_func("/lanes/patience", test_patience);
     g_test_add_func("/lanes/waited", test_waited);
     return g_test_run();
 }

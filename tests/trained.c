@@ -277,6 +277,7 @@ trained_train(const struct trained_case *what, const struct trained_course *cour
         .seed = 7,
         .weights = what->weights,
         .loss_scaling = what->loss_scaling,
+        .patience_s = what->patience_s,
         .batch = batch,
         .learning_rate = learning_rate,
         .data = &run,

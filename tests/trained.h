@@ -29,6 +29,7 @@ struct trained_case {
     struct mw_ranks *ranks; /* NULL: alone */
     enum mw_partition partition;
     int64_t tp; /* 0: no tensor slicing */
+    double patience_s;
     /* If not NULL, called before a micro-batch is made. */
     bool (*before_batch)(const struct trained_case *what, int64_t step, GError **error);
 };

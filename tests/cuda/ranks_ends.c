@@ -27,6 +27,7 @@ const struct ranks_end ranks_ends[] = {
     {"call", GPU "ncclReduceScatter: unhandled system error", BEHIND},
     {"broken", GPU "nccl", ": remote process exited or there was a network error" BEHIND},
     {"killed", GPU "nccl", ": rank 1 (process "},
+    {"hangs", "no op has ended for 2 s: ", " in flight; what it waits for hangs"},
     {"two", GPU "ncclAllGather: rank 1 (process ", " has ended"},
     {"lost", "an illegal memory access was encountered", NULL},
     {0},
@@ -43,6 +44,15 @@ kill_last(const struct trained_case *what, int64_t step, GError **error)
 {
     if (step == 2 && is_last(what->ranks))
         raise(SIGKILL);
+    return true;
+}
+
+/* It lives. */
+static bool
+hang_last(const struct trained_case *what, int64_t step, GError **error)
+{
+    while (step == 2 && is_last(what->ranks))
+        pause();
     return true;
 }
 
@@ -82,6 +92,10 @@ spoil(const char *name, const struct mw_ranks *ranks, struct trained_case *what)
         fake_fail("cudaMemcpyAsync", 100, ILLEGAL_ADDRESS);
     if (!strcmp(name, "killed"))
         what->before_batch = kill_last;
+    if (!strcmp(name, "hangs")) {
+        what->before_batch = hang_last;
+        what->patience_s = is_last(ranks) ? 0 : 2;
+    }
 }
 
 /* --- two communicators at once --------------------------------------------------------------- */
