@@ -53,6 +53,9 @@ struct mw_backend {
      * both: it has none. */
     int (*devices)(GError **error);
     bool (*describe)(int index, struct mw_backend_device *device, GError **error);
+    /* Whether this machine is meant to have such devices: then it is worth a word that it cannot
+     * use any.  NULL: it is not. */
+    bool (*installed)(void);
 
     /* Whether it can compute for this rank; false with an error: why not.  NULL: for any. */
     bool (*takes)(const struct mw_backend_place *place, GError **error);
@@ -142,7 +145,7 @@ mw_backend_takes(const struct mw_backend *backend, const struct mw_backend_place
 bool mw_backend_describe_own(const struct mw_backend *backend, int node_rank,
                              struct mw_backend_device *device, GError **error);
 /* What runs this rank best: GPUs before cores, which take any.  *why: what keeps it from devices
- * that are there, if any are. */
+ * that are there, or are meant to be. */
 const struct mw_backend *mw_backend_best(const struct mw_backend_place *place, GError **why);
 
 extern const struct mw_backend mw_backend_cuda; /* where it is built in (MW_CUDA) */

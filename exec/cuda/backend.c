@@ -348,6 +348,7 @@ const struct mw_backend mw_backend_cuda = {
     .name = "cuda",
     .apart = true,
     .devices = mw_cuda_gpu_count,
+    .installed = mw_cuda_gpu_has_driver,
     .describe = describe,
     .takes = takes,
     .open = open_cuda,

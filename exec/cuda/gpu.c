@@ -72,6 +72,14 @@ mw_cuda_gpu_count(GError **error)
 }
 
 bool
+mw_cuda_gpu_has_driver(void)
+{
+    int driver = 0;
+
+    return cudaDriverGetVersion(&driver) == cudaSuccess && driver > 0;
+}
+
+bool
 mw_cuda_gpu_find(int ordinal, struct mw_cuda_gpu *gpu, GError **error)
 {
     struct cudaDeviceProp properties;

@@ -21,6 +21,9 @@ struct mw_cuda_gpu {
  * fails.  0: a driver and no GPU. */
 int mw_cuda_gpu_count(GError **error);
 
+/* Whether a driver is loaded, of whatever version. */
+bool mw_cuda_gpu_has_driver(void);
+
 bool mw_cuda_gpu_find(int ordinal, struct mw_cuda_gpu *gpu, GError **error);
 
 /* The GPU of the `index`th of `ranks` ranks on this machine, one that this build's kernels run on.

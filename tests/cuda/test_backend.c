@@ -212,6 +212,9 @@ test_best(void)
     fake_machine.gpus = 0;
     assert_best(1, &mw_backend_cpu, NULL);
     fake_machine = good;
+    fake_machine.driver_version = 12020;
+    assert_best(1, &mw_backend_cpu,
+                "GPUs: the driver is for CUDA 12.2, this build needs one for CUDA 13.0");
     fake_machine.driver_version = 0;
     assert_best(2, &mw_backend_cpu, NULL);
     fake_machine = good;
