@@ -28,6 +28,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "planner/plan_dtype.h"
+
 #define MW_NONE UINT32_MAX
 
 enum mw_tier {
@@ -86,8 +88,6 @@ enum mw_phase {
     MW_PHASE_COMMIT,
     MW_PHASE_COUNT
 };
-
-enum mw_dtype { MW_DTYPE_NONE, MW_DTYPE_BF16, MW_DTYPE_FP16, MW_DTYPE_FP32, MW_DTYPE_COUNT };
 
 enum mw_lane_kind {
     MW_LANE_COMPUTE,    /* the GPU's compute stream */

@@ -15,7 +15,7 @@ from tap import report
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
 FOLDERS = ("planner", "sim", "exec", "report", "cli")
 COLUMNS = 100
-SHARED = {"planner/plan.h", "planner/hwprofile.h"}
+SHARED = {"planner/plan.h", "planner/plan_dtype.h", "planner/hwprofile.h"}
 # What a folder may include beside its own headers and the system's.
 ALLOWED = {
     "planner": set(),
@@ -72,7 +72,7 @@ def check_shared():
     """What sim and exec may include must not drag other headers of the planner along."""
     for path in sorted(SHARED):
         for kind, name in includes(path):
-            if kind == '"':
+            if kind == '"' and name not in SHARED:
                 yield f"{path} includes {name}: it would be shared too"
 
 

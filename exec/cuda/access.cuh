@@ -1,5 +1,5 @@
 /*
- * access.cuh - neighbouring elements, of bf16 or fp32 in memory and fp32 in registers; and how many
+ * access.cuh - neighbouring elements, halves or fp32 in memory and fp32 in registers; and how many
  * threads take them.
  *
  * A thread takes a group of N elements in one access (two of 16 bytes for 8 of fp32) where `wide`
@@ -13,7 +13,7 @@
 
 #define MW_THREADS 256
 #define MW_ROW_THREADS_MAX 512
-#define MW_GROUP 8 /* elements of bf16 in 16 bytes */
+#define MW_GROUP 8 /* halves in 16 bytes */
 
 template <typename T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) mw_group {
     T element[N];
@@ -33,7 +33,7 @@ mw_group_at(const T *x)
 MW_DEVICE float
 mw_value(uint16_t x)
 {
-    return mw_bf16_to_float(x);
+    return mw_half_to_float(x);
 }
 
 MW_DEVICE float
@@ -45,7 +45,7 @@ mw_value(float x)
 MW_DEVICE void
 mw_put(uint16_t *to, float x)
 {
-    *to = mw_float_to_bf16(x);
+    *to = mw_float_to_half(x);
 }
 
 MW_DEVICE void
@@ -84,7 +84,7 @@ mw_store(T *x, const float (&v)[N], int64_t n, bool wide)
         mw_put(&x[i], v[i]);
 }
 
-/* Of floats where fp32, else of bf16. */
+/* Of floats where fp32, else of halves. */
 template <int N>
 MW_DEVICE void
 mw_load_either(float (&v)[N], const void *x, bool fp32, int64_t at, int64_t n, bool wide)

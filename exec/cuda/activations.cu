@@ -1,7 +1,7 @@
 /* Activations: each output element from its own inputs.  exp and division are the device's fast
- * ones: errors below 1e-5 of results that are rounded to bf16. */
+ * ones: errors below 1e-5 of results that are rounded to 16 bits. */
 #include "exec/cuda/access.cuh"
-#include "exec/cuda/kernels.h"
+#include "exec/cuda/half.h"
 
 #define SQRT_2_OVER_PI 0.79788456f
 #define GELU_CUBIC 0.044715f
@@ -140,52 +140,52 @@ swiglu_backward(uint16_t *dgate, uint16_t *dup, const uint16_t *dy, const uint16
 } // namespace
 
 int
-mw_cuda_gelu_forward(void *stream, uint16_t *y, const uint16_t *x, int64_t n)
+MW_CUDA(gelu_forward)(void *stream, uint16_t *y, const uint16_t *x, int64_t n)
 {
     return launch_unary<gelu>(stream, y, x, n);
 }
 
 int
-mw_cuda_gelu_backward(void *stream, uint16_t *dx, const uint16_t *dy, const uint16_t *x, int64_t n)
+MW_CUDA(gelu_backward)(void *stream, uint16_t *dx, const uint16_t *dy, const uint16_t *x, int64_t n)
 {
     return launch_binary<gelu_slope>(stream, dx, dy, x, n);
 }
 
 int
-mw_cuda_gelu_erf_forward(void *stream, uint16_t *y, const uint16_t *x, int64_t n)
+MW_CUDA(gelu_erf_forward)(void *stream, uint16_t *y, const uint16_t *x, int64_t n)
 {
     return launch_unary<gelu_erf>(stream, y, x, n);
 }
 
 int
-mw_cuda_gelu_erf_backward(void *stream, uint16_t *dx, const uint16_t *dy, const uint16_t *x,
-                          int64_t n)
+MW_CUDA(gelu_erf_backward)(void *stream, uint16_t *dx, const uint16_t *dy, const uint16_t *x,
+                           int64_t n)
 {
     return launch_binary<gelu_erf_slope>(stream, dx, dy, x, n);
 }
 
 int
-mw_cuda_relu_forward(void *stream, uint16_t *y, const uint16_t *x, int64_t n)
+MW_CUDA(relu_forward)(void *stream, uint16_t *y, const uint16_t *x, int64_t n)
 {
     return launch_unary<relu>(stream, y, x, n);
 }
 
 int
-mw_cuda_relu_backward(void *stream, uint16_t *dx, const uint16_t *dy, const uint16_t *x, int64_t n)
+MW_CUDA(relu_backward)(void *stream, uint16_t *dx, const uint16_t *dy, const uint16_t *x, int64_t n)
 {
     return launch_binary<relu_slope>(stream, dx, dy, x, n);
 }
 
 int
-mw_cuda_swiglu_forward(void *stream, uint16_t *y, const uint16_t *gate, const uint16_t *up,
-                       int64_t n)
+MW_CUDA(swiglu_forward)(void *stream, uint16_t *y, const uint16_t *gate, const uint16_t *up,
+                        int64_t n)
 {
     return launch_binary<swiglu>(stream, y, gate, up, n);
 }
 
 int
-mw_cuda_swiglu_backward(void *stream, uint16_t *dgate, uint16_t *dup, const uint16_t *dy,
-                        const uint16_t *gate, const uint16_t *up, int64_t n)
+MW_CUDA(swiglu_backward)(void *stream, uint16_t *dgate, uint16_t *dup, const uint16_t *dy,
+                         const uint16_t *gate, const uint16_t *up, int64_t n)
 {
     MW_LAUNCH(swiglu_backward, mw_blocks(n, MW_GROUP), MW_THREADS, 0, stream, dgate, dup, dy, gate,
               up, n, mw_aligned(16, dgate, dup, dy, gate, up));

@@ -14,8 +14,8 @@ dot_of_8(uint4 a, uint4 b)
     float sum = 0.0f;
 #pragma unroll
     for (int i = 0; i < 4; i++) {
-        sum = fmaf(mw_bf16_low(left[i]), mw_bf16_low(right[i]), sum);
-        sum = fmaf(mw_bf16_high(left[i]), mw_bf16_high(right[i]), sum);
+        sum = fmaf(mw_half_low(left[i]), mw_half_low(right[i]), sum);
+        sum = fmaf(mw_half_high(left[i]), mw_half_high(right[i]), sum);
     }
     return sum;
 }
@@ -31,7 +31,7 @@ dot_of_lane(const uint16_t *a, const uint16_t *b, int n, int lane)
                             *reinterpret_cast<const uint4 *>(b + i));
     } else {
         for (int i = lane; i < n; i += LANES_OF_ROW)
-            sum = fmaf(mw_bf16_to_float(a[i]), mw_bf16_to_float(b[i]), sum);
+            sum = fmaf(mw_half_to_float(a[i]), mw_half_to_float(b[i]), sum);
     }
     return sum;
 }
@@ -64,8 +64,8 @@ padded_seq(const struct mw_attention *s)
     return (s->seq + MW_ATTENTION_ROWS - 1) / MW_ATTENTION_ROWS * MW_ATTENTION_ROWS;
 }
 
-extern "C" int64_t
-mw_cuda_attention_scratch_bytes(const struct mw_attention *shape)
+int64_t
+MW_CUDA(attention_scratch_bytes)(const struct mw_attention *shape)
 {
     return shape->batch * shape->heads * padded_seq(shape) *
            (int64_t)sizeof(struct mw_attention_row);
@@ -81,11 +81,11 @@ all_aligned(const struct mw_attention_gradients *x, const uint16_t *o)
            mw_is_aligned(x->d_o, s->ld_o) && mw_is_aligned(o, s->ld_o);
 }
 
-extern "C" int
-mw_cuda_attention_backward(void *stream, const struct mw_attention *shape, uint16_t *dq,
-                           uint16_t *dk, uint16_t *dv, const uint16_t *d_o, const uint16_t *o,
-                           const float *lse, const uint16_t *q, const uint16_t *k,
-                           const uint16_t *v, void *scratch)
+int
+MW_CUDA(attention_backward)(void *stream, const struct mw_attention *shape, uint16_t *dq,
+                            uint16_t *dk, uint16_t *dv, const uint16_t *d_o, const uint16_t *o,
+                            const float *lse, const uint16_t *q, const uint16_t *k,
+                            const uint16_t *v, void *scratch)
 {
     cudaStream_t on = static_cast<cudaStream_t>(stream);
     if (!mw_is_attention(shape))
@@ -109,8 +109,8 @@ mw_cuda_attention_backward(void *stream, const struct mw_attention *shape, uint1
         MW_LAUNCH(prepare_rows<false>, grid, MW_ATTENTION_THREADS, 0, on, x, o, lse);
     int error = cudaGetLastError();
     if (error == cudaSuccess)
-        error = mw_cuda_differentiate_keys(on, &x, aligned);
+        error = MW_CUDA(differentiate_keys)(on, &x, aligned);
     if (error == cudaSuccess)
-        error = mw_cuda_differentiate_queries(on, &x, aligned);
+        error = MW_CUDA(differentiate_queries)(on, &x, aligned);
     return error;
 }

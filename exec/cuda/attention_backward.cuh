@@ -26,9 +26,9 @@ struct mw_attention_gradients {
     struct mw_attention shape;
 };
 
-int mw_cuda_differentiate_keys(cudaStream_t stream, const struct mw_attention_gradients *x,
-                               bool aligned);
-int mw_cuda_differentiate_queries(cudaStream_t stream, const struct mw_attention_gradients *x,
-                                  bool aligned);
+int MW_CUDA(differentiate_keys)(cudaStream_t stream, const struct mw_attention_gradients *x,
+                                bool aligned);
+int MW_CUDA(differentiate_queries)(cudaStream_t stream, const struct mw_attention_gradients *x,
+                                   bool aligned);
 
 #endif

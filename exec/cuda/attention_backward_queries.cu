@@ -140,8 +140,8 @@ launch(cudaStream_t stream, const struct mw_attention_gradients *x)
 } // namespace
 
 int
-mw_cuda_differentiate_queries(cudaStream_t stream, const struct mw_attention_gradients *x,
-                              bool aligned)
+MW_CUDA(differentiate_queries)(cudaStream_t stream, const struct mw_attention_gradients *x,
+                               bool aligned)
 {
     const int64_t dim = x->shape.head_dim;
     if (!aligned)

@@ -194,9 +194,9 @@ launch(cudaStream_t stream, const struct forward *x)
 
 } // namespace
 
-extern "C" int
-mw_cuda_attention_forward(void *stream, const struct mw_attention *shape, uint16_t *o, float *lse,
-                          const uint16_t *q, const uint16_t *k, const uint16_t *v, void *)
+int
+MW_CUDA(attention_forward)(void *stream, const struct mw_attention *shape, uint16_t *o, float *lse,
+                           const uint16_t *q, const uint16_t *k, const uint16_t *v, void *)
 {
     const struct mw_attention *s = shape;
     const struct forward x = {o, lse, q, k, v, *s};

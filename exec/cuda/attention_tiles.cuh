@@ -17,7 +17,7 @@
 #ifndef MW_EXEC_CUDA_ATTENTION_TILES_CUH
 #define MW_EXEC_CUDA_ATTENTION_TILES_CUH
 
-#include "exec/cuda/attention.h"
+#include "exec/cuda/half.h"
 #include "exec/cuda/mma.h"
 
 #define MW_ATTENTION_THREADS 128
@@ -122,8 +122,8 @@ mw_multiply_rows(float (&sums)[m_tiles][n_tiles][4], const uint16_t *a, const ui
             mw_ldmatrix_x4(right, b + 8 * n * ld + k);
 #pragma unroll
             for (int m = 0; m < m_tiles; m++) {
-                mw_mma_m16n8k16_bf16(sums[m][n], left[m], right);
-                mw_mma_m16n8k16_bf16(sums[m][n + 1], left[m], right + 2);
+                mw_mma_m16n8k16(sums[m][n], left[m], right);
+                mw_mma_m16n8k16(sums[m][n + 1], left[m], right + 2);
             }
         }
     }
@@ -147,8 +147,8 @@ mw_multiply_columns(float (&sums)[m_tiles][dim / 8][4], const uint32_t (&a)[m_ti
             mw_ldmatrix_x4_trans(right, b + 16 * k * ld + 8 * n);
 #pragma unroll
             for (int m = 0; m < m_tiles; m++) {
-                mw_mma_m16n8k16_bf16(sums[m][n], a[m][k], right);
-                mw_mma_m16n8k16_bf16(sums[m][n + 1], a[m][k], right + 2);
+                mw_mma_m16n8k16(sums[m][n], a[m][k], right);
+                mw_mma_m16n8k16(sums[m][n + 1], a[m][k], right + 2);
             }
         }
     }
@@ -163,8 +163,8 @@ mw_round_sums(uint32_t (&a)[m_tiles][n_tiles / 2][4], const float (&sums)[m_tile
     for (int m = 0; m < m_tiles; m++) {
 #pragma unroll
         for (int n = 0; n < n_tiles; n++) {
-            a[m][n / 2][n % 2 * 2] = mw_floats_to_bf16(sums[m][n][0], sums[m][n][1]);
-            a[m][n / 2][n % 2 * 2 + 1] = mw_floats_to_bf16(sums[m][n][2], sums[m][n][3]);
+            a[m][n / 2][n % 2 * 2] = mw_floats_to_half(sums[m][n][0], sums[m][n][1]);
+            a[m][n / 2][n % 2 * 2 + 1] = mw_floats_to_half(sums[m][n][2], sums[m][n][3]);
         }
     }
 }
@@ -226,9 +226,9 @@ mw_store_rows(const mw_rows<uint16_t> &to, int first, uint16_t *tile,
 #pragma unroll
         for (int n = 0; n < dim / 8; n++) {
             uint16_t *at = tile + (16 * m + lane / 4) * ld + 8 * n + lane % 4 * 2;
-            *reinterpret_cast<uint32_t *>(at) = mw_floats_to_bf16(sums[m][n][0], sums[m][n][1]);
+            *reinterpret_cast<uint32_t *>(at) = mw_floats_to_half(sums[m][n][0], sums[m][n][1]);
             *reinterpret_cast<uint32_t *>(at + 8 * ld) =
-                mw_floats_to_bf16(sums[m][n][2], sums[m][n][3]);
+                mw_floats_to_half(sums[m][n][2], sums[m][n][3]);
         }
     }
     __syncwarp();

@@ -3,7 +3,6 @@
 
 #include "exec/backend.h"
 #include "exec/cuda/collectives.h"
-#include "exec/cuda/kernels.h"
 #include "exec/cuda/launches.h"
 #include "exec/cuda/library.h"
 #include "exec/cuda/queue.h"
@@ -144,8 +143,9 @@ own(struct cuda *cuda, const struct mw_backend_options *o, int64_t bytes, GError
 
     if (!start(cuda, error) || !reserve(cuda, bytes, o->sequences * o->seq, error))
         return false;
+    device->launches = o->dtype == MW_DTYPE_FP16 ? &mw_cuda_launches_fp16 : &mw_cuda_launches_bf16;
     cuda->queues = mw_cuda_queues_create(&device->gpu, error);
-    device->matmul = cuda->queues ? mw_cuda_matmul_create(&device->gpu, error) : NULL;
+    device->matmul = cuda->queues ? mw_cuda_matmul_create(&device->gpu, o->dtype, error) : NULL;
     if (!device->matmul)
         return false;
     if (!o->decoder)
@@ -285,9 +285,10 @@ accumulate(void *backend, float *sum, const uint16_t *x, int64_t n, bool first, 
 {
     struct cuda *cuda = enter(backend);
     void *stream = mw_cuda_stream();
+    const struct mw_cuda_launches *launches = cuda->device.launches;
 
     return launched(
-        cuda, first ? mw_cuda_widen(stream, sum, x, n) : mw_cuda_accumulate(stream, sum, x, n),
+        cuda, first ? launches->widen(stream, sum, x, n) : launches->accumulate(stream, sum, x, n),
         "kernel accumulate", error);
 }
 
@@ -297,8 +298,9 @@ square_sums(void *backend, double *partial, const void *gradient, bool fp32, int
 {
     struct cuda *cuda = enter(backend);
 
-    return launched(cuda, mw_cuda_square_sums(mw_cuda_stream(), partial, gradient, fp32, n),
-                    "kernel square_sums", error);
+    return launched(
+        cuda, cuda->device.launches->square_sums(mw_cuda_stream(), partial, gradient, fp32, n),
+        "kernel square_sums", error);
 }
 
 static bool
@@ -307,8 +309,10 @@ adamw(void *backend, const struct mw_adamw *step, float *w, float *m, float *v, 
 {
     struct cuda *cuda = enter(backend);
 
-    return launched(cuda, mw_cuda_adamw(mw_cuda_stream(), step, w, m, v, param, gradient, fp32, n),
-                    "kernel adamw", error);
+    return launched(
+        cuda,
+        cuda->device.launches->adamw(mw_cuda_stream(), step, w, m, v, param, gradient, fp32, n),
+        "kernel adamw", error);
 }
 
 static bool
@@ -316,7 +320,8 @@ narrow(void *backend, uint16_t *out, const float *x, int64_t n, GError **error)
 {
     struct cuda *cuda = enter(backend);
 
-    return launched(cuda, mw_cuda_narrow(mw_cuda_stream(), out, x, n), "kernel narrow", error);
+    return launched(cuda, cuda->device.launches->narrow(mw_cuda_stream(), out, x, n),
+                    "kernel narrow", error);
 }
 
 /* --- its parts ------------------------------------------------------------------------------- */

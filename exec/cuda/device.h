@@ -13,7 +13,8 @@
  * Kernels that are launched with more than 256 threads say so (__launch_bounds__): without it a
  * compiler may take more registers for each than a block of them can have.
  *
- * bf16 is held in uint16_t, as everywhere (exec/convert.h).
+ * A half is an element of 16 bits, held in uint16_t as everywhere (exec/convert.h): fp16 where a
+ * file is compiled with MW_HALF_FP16, else bf16.
  */
 #ifndef MW_EXEC_CUDA_DEVICE_H
 #define MW_EXEC_CUDA_DEVICE_H
@@ -34,48 +35,70 @@
     type *const name = reinterpret_cast<type *>(mw_dynamic_shared)
 #endif
 
-#define MW_DEVICE __device__ __forceinline__
+/* A file's own: what is called the same may be of another type of halves in another file. */
+#define MW_DEVICE static __device__ __forceinline__
 
-MW_DEVICE float
-mw_bf16_to_float(uint16_t x)
-{
-    return __uint_as_float((uint32_t)x << 16);
-}
-
-/* The lower and the upper half of a word. */
-MW_DEVICE float
-mw_bf16_low(uint32_t pair)
-{
-    return __uint_as_float(pair << 16);
-}
-
-MW_DEVICE float
-mw_bf16_high(uint32_t pair)
-{
-    return __uint_as_float(pair & 0xffff0000u);
-}
-
-/* To nearest, ties to even; any NaN becomes 0x7fff. */
-MW_DEVICE uint16_t
-mw_float_to_bf16(float x)
-{
-#if defined(MW_CUDA_EMULATED)
-    return x != x ? 0x7fff : mw_bf16_of_fp32(x);
+#if defined(MW_HALF_FP16)
+#define MW_HALF_PTX "f16" /* in names of instructions */
 #else
-    uint16_t y;
-    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y) : "f"(x));
+#define MW_HALF_PTX "bf16"
+#endif
+
+MW_DEVICE float
+mw_half_to_float(uint16_t x)
+{
+#if !defined(MW_HALF_FP16)
+    return __uint_as_float((uint32_t)x << 16);
+#elif defined(MW_CUDA_EMULATED)
+    return mw_fp32_of_fp16(x);
+#else
+    float y;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x));
     return y;
 #endif
 }
 
+/* The lower and the upper half of a word. */
+MW_DEVICE float
+mw_half_low(uint32_t pair)
+{
+    return mw_half_to_float((uint16_t)pair);
+}
+
+MW_DEVICE float
+mw_half_high(uint32_t pair)
+{
+#if defined(MW_HALF_FP16)
+    return mw_half_to_float((uint16_t)(pair >> 16));
+#else
+    return __uint_as_float(pair & 0xffff0000u);
+#endif
+}
+
+/* To nearest, ties to even, infinite beyond the type's range, subnormals kept; any NaN becomes
+ * 0x7fff. */
+MW_DEVICE uint16_t
+mw_float_to_half(float x)
+{
+#if !defined(MW_CUDA_EMULATED)
+    uint16_t y;
+    asm("cvt.rn." MW_HALF_PTX ".f32 %0, %1;" : "=h"(y) : "f"(x));
+    return y;
+#elif defined(MW_HALF_FP16)
+    return x != x ? 0x7fff : mw_fp16_of_fp32(x);
+#else
+    return x != x ? 0x7fff : mw_bf16_of_fp32(x);
+#endif
+}
+
 MW_DEVICE uint32_t
-mw_floats_to_bf16(float low, float high)
+mw_floats_to_half(float low, float high)
 {
 #if defined(MW_CUDA_EMULATED)
-    return mw_float_to_bf16(low) | (uint32_t)mw_float_to_bf16(high) << 16;
+    return mw_float_to_half(low) | (uint32_t)mw_float_to_half(high) << 16;
 #else
     uint32_t pair;
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    asm("cvt.rn." MW_HALF_PTX "x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
     return pair;
 #endif
 }

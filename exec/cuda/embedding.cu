@@ -2,7 +2,7 @@
  * index; the first of each row's adds them all up, so that every sum is in order of tokens. */
 #include "exec/cuda/access.cuh"
 #include "exec/cuda/in_order.cuh"
-#include "exec/cuda/kernels.h"
+#include "exec/cuda/half.h"
 #include "exec/cuda/sort.cuh"
 
 #define NO_KEY UINT64_MAX /* a token that is not in the table, sorted last */
@@ -99,8 +99,8 @@ __launch_bounds__(MW_ROW_THREADS_MAX) add_up(struct gradient g, const uint64_t *
 } // namespace
 
 int
-mw_cuda_embedding_forward(void *stream, uint16_t *y, const uint16_t *weight, const int32_t *tokens,
-                          int64_t rows, int64_t columns, int32_t first, int32_t count)
+MW_CUDA(embedding_forward)(void *stream, uint16_t *y, const uint16_t *weight, const int32_t *tokens,
+                           int64_t rows, int64_t columns, int32_t first, int32_t count)
 {
     bool wide = mw_aligned(16, y, weight) && columns % MW_GROUP == 0;
 
@@ -112,15 +112,15 @@ mw_cuda_embedding_forward(void *stream, uint16_t *y, const uint16_t *weight, con
 }
 
 int64_t
-mw_cuda_embedding_scratch_bytes(int64_t rows)
+MW_CUDA(embedding_scratch_bytes)(int64_t rows)
 {
     return mw_cuda_sort_size(rows) * (int64_t)sizeof(uint64_t);
 }
 
 int
-mw_cuda_embedding_backward(void *stream, struct mw_gradient dweight, const uint16_t *dy,
-                           const int32_t *tokens, int64_t rows, int64_t columns, int32_t first,
-                           int32_t count, void *scratch)
+MW_CUDA(embedding_backward)(void *stream, struct mw_gradient dweight, const uint16_t *dy,
+                            const int32_t *tokens, int64_t rows, int64_t columns, int32_t first,
+                            int32_t count, void *scratch)
 {
     int64_t size = mw_cuda_sort_size(rows), element_bytes = dweight.fp32 ? 4 : 2;
     uint64_t *key = (uint64_t *)scratch;

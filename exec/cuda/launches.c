@@ -2,7 +2,6 @@
 
 #include <cuda_runtime_api.h>
 
-#include "exec/cuda/attention.h"
 #include "exec/cuda/kernels.h"
 #include "exec/cuda/queue.h"
 #include "exec/kernels_plain.h"
@@ -27,8 +26,14 @@ mw_cuda_launched(struct mw_cuda_device *device, GError **error)
     return mw_cuda_check(&device->gpu, status, device->call, error);
 }
 
+static const struct mw_cuda_launches *
+launches_of(void *device)
+{
+    return ((struct mw_cuda_device *)device)->launches;
+}
+
 #define LAUNCH(device, name, ...)                                                                  \
-    keep(device, mw_cuda_##name(mw_cuda_stream(), __VA_ARGS__), "kernel " #name)
+    keep(device, launches_of(device)->name(mw_cuda_stream(), __VA_ARGS__), "kernel " #name)
 
 static bool
 suits(void *device, const struct mw_decoder *decoder, GError **error)
@@ -86,7 +91,8 @@ static void
 copy_rows(void *device, uint16_t *to, const uint16_t *from, int64_t rows, int64_t columns,
           int64_t ld)
 {
-    LAUNCH(device, copy_rows, to, from, rows, columns, ld);
+    keep(device, mw_cuda_copy_rows(mw_cuda_stream(), to, from, rows, columns, ld),
+         "kernel copy_rows");
 }
 
 /* --- matrix products ------------------------------------------------------------------------- */
@@ -121,8 +127,7 @@ MW_PLAIN_KERNELS(HAND_ON)
 static int64_t
 row_sums_scratch_bytes(void *device, int64_t rows, int64_t columns)
 {
-    (void)device;
-    return mw_cuda_row_sums_scratch_bytes(rows, columns);
+    return launches_of(device)->row_sums_scratch_bytes(rows, columns);
 }
 
 static void
@@ -145,9 +150,8 @@ bias_gradient(void *device, struct mw_gradient dbias, const uint16_t *dy, int64_
 static int64_t
 embedding_scratch_bytes(void *device, int64_t rows, int64_t vocab)
 {
-    (void)device;
     (void)vocab;
-    return mw_cuda_embedding_scratch_bytes(rows);
+    return launches_of(device)->embedding_scratch_bytes(rows);
 }
 
 /* --- attention ------------------------------------------------------------------------------- */
@@ -155,8 +159,7 @@ embedding_scratch_bytes(void *device, int64_t rows, int64_t vocab)
 static int64_t
 attention_scratch_bytes(void *device, const struct mw_attention *shape)
 {
-    (void)device;
-    return mw_cuda_attention_scratch_bytes(shape);
+    return launches_of(device)->attention_scratch_bytes(shape);
 }
 
 static void

@@ -7,13 +7,15 @@
 #define MW_EXEC_CUDA_LAUNCHES_H
 
 #include "exec/cuda/gpu.h"
+#include "exec/cuda/kernels.h"
 #include "exec/cuda/matmul.h"
 #include "exec/kernels.h"
 
 /* Belongs to the thread that computes. */
 struct mw_cuda_device {
     struct mw_cuda_gpu gpu;
-    struct mw_cuda_matmul *matmul;
+    const struct mw_cuda_launches *launches; /* of the type of its 16-bit elements */
+    struct mw_cuda_matmul *matmul;           /* of the same type */
     int status;       /* cudaError_t of the first launch that failed; 0: none did */
     const char *call; /* which */
 };

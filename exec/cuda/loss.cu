@@ -3,7 +3,7 @@
 #include <float.h>
 
 #include "exec/cuda/access.cuh"
-#include "exec/cuda/kernels.h"
+#include "exec/cuda/half.h"
 #include "exec/cuda/reduce.cuh"
 
 #define ROW_THREADS 512
@@ -128,9 +128,9 @@ __launch_bounds__(SUM_THREADS) add_losses(double *loss, const double *row_loss, 
 } // namespace
 
 int
-mw_cuda_cross_entropy(void *stream, double *loss, double *row_loss, uint16_t *dlogits,
-                      int64_t ld_dlogits, const void *logits, bool logits_fp32, int64_t ld_logits,
-                      const int32_t *targets, int64_t rows, int64_t vocab, float scale)
+MW_CUDA(cross_entropy)(void *stream, double *loss, double *row_loss, uint16_t *dlogits,
+                       int64_t ld_dlogits, const void *logits, bool logits_fp32, int64_t ld_logits,
+                       const int32_t *targets, int64_t rows, int64_t vocab, float scale)
 {
     bool wide = mw_aligned(16, dlogits, logits) && ld_logits % MW_GROUP == 0 &&
                 (!dlogits || ld_dlogits % MW_GROUP == 0);

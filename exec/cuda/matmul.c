@@ -52,6 +52,7 @@ struct choice {
 
 struct mw_cuda_matmul {
     const struct mw_cuda_gpu *gpu;
+    cudaDataType_t half; /* of 16-bit elements */
     struct calls calls;
     cublasLtHandle_t handle;
     cublasLtMatmulPreference_t preference;
@@ -124,11 +125,12 @@ free_choice(struct mw_cuda_matmul *matmul, struct choice *choice)
 }
 
 struct mw_cuda_matmul *
-mw_cuda_matmul_create(const struct mw_cuda_gpu *gpu, GError **error)
+mw_cuda_matmul_create(const struct mw_cuda_gpu *gpu, enum mw_dtype dtype, GError **error)
 {
     struct mw_cuda_matmul *matmul = g_new0(struct mw_cuda_matmul, 1);
 
     matmul->gpu = gpu;
+    matmul->half = dtype == MW_DTYPE_FP16 ? CUDA_R_16F : CUDA_R_16BF;
     matmul->choices = g_ptr_array_new();
     if (load(&matmul->calls, error) && own(matmul, error))
         return matmul;
@@ -181,7 +183,7 @@ describe_product(struct mw_cuda_matmul *matmul, struct choice *choice, GError **
     cublasOperation_t a = p->b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
     cublasOperation_t b = p->a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
     cublasLtEpilogue_t epilogue = p->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
-    int32_t bias = CUDA_R_16BF;
+    int32_t bias = matmul->half;
 
     return CALL(matmul, error, cublasLtMatmulDescCreate, &choice->desc, CUBLAS_COMPUTE_32F,
                 CUDA_R_32F) &&
@@ -208,11 +210,11 @@ describe(struct mw_cuda_matmul *matmul, struct choice *choice, GError **error)
     const struct mw_product *p = &choice->product;
 
     return describe_product(matmul, choice, error) &&
-           describe_matrix(matmul, &choice->a, CUDA_R_16BF, p->a_transposed ? p->k : p->m,
+           describe_matrix(matmul, &choice->a, matmul->half, p->a_transposed ? p->k : p->m,
                            p->a_transposed ? p->m : p->k, p->ld_a, error) &&
-           describe_matrix(matmul, &choice->b, CUDA_R_16BF, p->b_transposed ? p->n : p->k,
+           describe_matrix(matmul, &choice->b, matmul->half, p->b_transposed ? p->n : p->k,
                            p->b_transposed ? p->k : p->n, p->ld_b, error) &&
-           describe_matrix(matmul, &choice->c, p->c_fp32 ? CUDA_R_32F : CUDA_R_16BF, p->m, p->n,
+           describe_matrix(matmul, &choice->c, p->c_fp32 ? CUDA_R_32F : matmul->half, p->m, p->n,
                            p->ld_c, error);
 }
 

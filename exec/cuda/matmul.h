@@ -1,6 +1,6 @@
 /*
- * matmul.h - matrix products by cublasLt: bf16 operands, sums in fp32, one choice of algorithm for
- * each shape, kept.
+ * matmul.h - matrix products by cublasLt: 16-bit operands, sums in fp32, one choice of algorithm
+ * for each shape, kept.
  *
  * A cache belongs to one thread at a time: the thread whose stream computes.  It owns its
  * descriptions of products and a workspace in device memory, which one product at a time uses.
@@ -16,11 +16,14 @@
 
 #include "exec/cuda/gpu.h"
 #include "exec/kernel_types.h"
+#include "planner/plan_dtype.h"
 
 struct mw_cuda_matmul;
 
-/* The thread's current device is the GPU, which is borrowed.  NULL with *error. */
-struct mw_cuda_matmul *mw_cuda_matmul_create(const struct mw_cuda_gpu *gpu, GError **error);
+/* dtype: of 16-bit elements, MW_DTYPE_BF16 or MW_DTYPE_FP16.  The thread's current device is the
+ * GPU, which is borrowed.  NULL with *error. */
+struct mw_cuda_matmul *mw_cuda_matmul_create(const struct mw_cuda_gpu *gpu, enum mw_dtype dtype,
+                                             GError **error);
 void mw_cuda_matmul_destroy(struct mw_cuda_matmul *matmul); /* NULL is allowed */
 
 /* Chooses the algorithm for operands at multiples of 16 bytes. */

@@ -3,7 +3,7 @@
  * and 16x8 tiles held in a warp's registers, loads of 8x8 tiles from shared memory, asynchronous
  * copies to it.  All lanes of a warp call together.  See the PTX ISA (mma, ldmatrix, cp.async).
  *
- * Layouts, with g = lane / 4 and t = lane % 4; a register holds two bf16, the first one below:
+ * Layouts, with g = lane / 4 and t = lane % 4; a register holds two halves, the first one below:
  *   A 16x16   a[0] (g, 2t..2t+1)      a[1] (g+8, 2t..2t+1)
  *             a[2] (g, 2t+8..2t+9)    a[3] (g+8, 2t+8..2t+9)
  *   B 16x8    b[0] (2t..2t+1, g)      b[1] (2t+8..2t+9, g)
@@ -22,12 +22,17 @@
 
 /* d += a b, sums in fp32. */
 MW_DEVICE void
-mw_mma_m16n8k16_bf16(float d[4], const uint32_t a[4], const uint32_t b[2] MW_MMA_PLACE)
+mw_mma_m16n8k16(float d[4], const uint32_t a[4], const uint32_t b[2] MW_MMA_PLACE)
 {
 #if defined(MW_CUDA_EMULATED)
-    mw_emulated::mma_m16n8k16_bf16(d, a, b, file, line);
+    float of_a[8], of_b[4];
+    for (int i = 0; i < 8; i++)
+        of_a[i] = i % 2 == 0 ? mw_half_low(a[i / 2]) : mw_half_high(a[i / 2]);
+    for (int i = 0; i < 4; i++)
+        of_b[i] = i % 2 == 0 ? mw_half_low(b[i / 2]) : mw_half_high(b[i / 2]);
+    mw_emulated::mma_m16n8k16(d, of_a, of_b, file, line);
 #else
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." MW_HALF_PTX "." MW_HALF_PTX ".f32 "
                  "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
                  : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));

@@ -1,7 +1,7 @@
 /* LayerNorm (arXiv 1607.06450) and RMSNorm (arXiv 1910.07467), forward and backward: a block takes
  * a row.  Later passes over the row find it in the cache of the multiprocessor. */
 #include "exec/cuda/access.cuh"
-#include "exec/cuda/kernels.h"
+#include "exec/cuda/half.h"
 #include "exec/cuda/reduce.cuh"
 
 namespace
@@ -152,32 +152,32 @@ backward(void *stream, uint16_t *dx, const uint16_t *dx_add, const uint16_t *dy,
 } // namespace
 
 int
-mw_cuda_layernorm_forward(void *stream, uint16_t *y, float *mean, float *rstd, const uint16_t *x,
-                          const uint16_t *weight, const uint16_t *bias, int64_t rows,
-                          int64_t columns, float eps)
+MW_CUDA(layernorm_forward)(void *stream, uint16_t *y, float *mean, float *rstd, const uint16_t *x,
+                           const uint16_t *weight, const uint16_t *bias, int64_t rows,
+                           int64_t columns, float eps)
 {
     return forward(stream, y, mean, rstd, x, weight, bias, rows, columns, eps);
 }
 
 int
-mw_cuda_layernorm_backward(void *stream, uint16_t *dx, const uint16_t *dx_add, const uint16_t *dy,
-                           const uint16_t *x, const uint16_t *weight, const float *mean,
-                           const float *rstd, int64_t rows, int64_t columns)
+MW_CUDA(layernorm_backward)(void *stream, uint16_t *dx, const uint16_t *dx_add, const uint16_t *dy,
+                            const uint16_t *x, const uint16_t *weight, const float *mean,
+                            const float *rstd, int64_t rows, int64_t columns)
 {
     return backward(stream, dx, dx_add, dy, x, weight, mean, rstd, rows, columns);
 }
 
 int
-mw_cuda_rmsnorm_forward(void *stream, uint16_t *y, float *rstd, const uint16_t *x,
-                        const uint16_t *weight, int64_t rows, int64_t columns, float eps)
+MW_CUDA(rmsnorm_forward)(void *stream, uint16_t *y, float *rstd, const uint16_t *x,
+                         const uint16_t *weight, int64_t rows, int64_t columns, float eps)
 {
     return forward(stream, y, NULL, rstd, x, weight, NULL, rows, columns, eps);
 }
 
 int
-mw_cuda_rmsnorm_backward(void *stream, uint16_t *dx, const uint16_t *dx_add, const uint16_t *dy,
-                         const uint16_t *x, const uint16_t *weight, const float *rstd, int64_t rows,
-                         int64_t columns)
+MW_CUDA(rmsnorm_backward)(void *stream, uint16_t *dx, const uint16_t *dx_add, const uint16_t *dy,
+                          const uint16_t *x, const uint16_t *weight, const float *rstd,
+                          int64_t rows, int64_t columns)
 {
     return backward(stream, dx, dx_add, dy, x, weight, NULL, rstd, rows, columns);
 }

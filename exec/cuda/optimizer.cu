@@ -1,7 +1,7 @@
 /* AdamW in one pass, and the parts of the gradient norm: the IEEE operations of
  * exec/cpu/optimizer.c in their order, none contracted. */
 #include "exec/cuda/access.cuh"
-#include "exec/cuda/kernels.h"
+#include "exec/cuda/half.h"
 
 #define TAKEN 4 /* elements of a thread: 16 bytes of fp32 */
 
@@ -107,8 +107,8 @@ square_sums(double *partial, const T *grad, int64_t n)
 } // namespace
 
 int
-mw_cuda_adamw(void *stream, const struct mw_adamw *step, float *w, float *m, float *v,
-              uint16_t *param, const void *grad, bool grad_fp32, int64_t n)
+MW_CUDA(adamw)(void *stream, const struct mw_adamw *step, float *w, float *m, float *v,
+               uint16_t *param, const void *grad, bool grad_fp32, int64_t n)
 {
     bool wide =
         mw_aligned(16, w, m, v) && mw_aligned(8, param) && mw_aligned(grad_fp32 ? 16 : 8, grad);
@@ -119,7 +119,7 @@ mw_cuda_adamw(void *stream, const struct mw_adamw *step, float *w, float *m, flo
 }
 
 int
-mw_cuda_square_sums(void *stream, double *partial, const void *grad, bool grad_fp32, int64_t n)
+MW_CUDA(square_sums)(void *stream, double *partial, const void *grad, bool grad_fp32, int64_t n)
 {
     unsigned blocks = (unsigned)mw_norm_blocks(n), threads = SPANS * LANES;
 

@@ -2,7 +2,7 @@
  * position x of sequence y. */
 #include "exec/cuda/access.cuh"
 #include "exec/cuda/in_order.cuh"
-#include "exec/cuda/kernels.h"
+#include "exec/cuda/half.h"
 
 #define COLUMNS 4 /* of a thread, where sums are made */
 
@@ -94,8 +94,8 @@ __launch_bounds__(MW_ROW_THREADS_MAX) rotate(uint16_t *x, struct heads s)
 } // namespace
 
 int
-mw_cuda_position_forward(void *stream, uint16_t *y, const uint16_t *weight, int64_t batch,
-                         int64_t seq, int64_t columns)
+MW_CUDA(position_forward)(void *stream, uint16_t *y, const uint16_t *weight, int64_t batch,
+                          int64_t seq, int64_t columns)
 {
     bool wide = mw_aligned(16, y, weight) && columns % MW_GROUP == 0;
 
@@ -107,8 +107,8 @@ mw_cuda_position_forward(void *stream, uint16_t *y, const uint16_t *weight, int6
 }
 
 int
-mw_cuda_position_backward(void *stream, struct mw_gradient dweight, const uint16_t *dy,
-                          int64_t batch, int64_t seq, int64_t columns, int64_t positions)
+MW_CUDA(position_backward)(void *stream, struct mw_gradient dweight, const uint16_t *dy,
+                           int64_t batch, int64_t seq, int64_t columns, int64_t positions)
 {
     int64_t element_bytes = dweight.fp32 ? 4 : 2;
     bool wide = mw_aligned(8, dy) && mw_gradient_aligned(dweight) && columns % COLUMNS == 0;
@@ -127,8 +127,8 @@ mw_cuda_position_backward(void *stream, struct mw_gradient dweight, const uint16
 }
 
 int
-mw_cuda_rope(void *stream, uint16_t *x, const float *table, int64_t batch, int64_t seq,
-             int64_t heads, int64_t head_dim, int64_t ld, bool inverse)
+MW_CUDA(rope)(void *stream, uint16_t *x, const float *table, int64_t batch, int64_t seq,
+              int64_t heads, int64_t head_dim, int64_t ld, bool inverse)
 {
     int half = (int)(head_dim / 2), pairs = (int)(heads * half);
     bool wide = mw_aligned(16, x, table) && half % MW_GROUP == 0 && ld % MW_GROUP == 0;

@@ -11,7 +11,7 @@
 #define MW_WARPS_MAX 32
 
 struct mw_sum {
-    template <typename T> static MW_DEVICE T join(T a, T b)
+    template <typename T> MW_DEVICE T join(T a, T b)
     {
         return a + b;
     }
@@ -19,7 +19,7 @@ struct mw_sum {
 
 /* A NaN does not show. */
 struct mw_maximum {
-    static MW_DEVICE float join(float a, float b)
+    MW_DEVICE float join(float a, float b)
     {
         return fmaxf(a, b);
     }

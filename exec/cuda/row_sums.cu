@@ -4,7 +4,7 @@
  */
 #include "exec/cuda/access.cuh"
 #include "exec/cuda/in_order.cuh"
-#include "exec/cuda/kernels.h"
+#include "exec/cuda/half.h"
 
 #define SPAN 128 /* rows */
 #define PAIR 2   /* columns of a thread: 4 bytes, whole cache lines of a warp */
@@ -100,15 +100,15 @@ launch(void *stream, struct mw_gradient to, const struct rows *rows, float *part
 } // namespace
 
 int64_t
-mw_cuda_row_sums_scratch_bytes(int64_t rows, int64_t columns)
+MW_CUDA(row_sums_scratch_bytes)(int64_t rows, int64_t columns)
 {
     return spans_of(rows) * columns * (int64_t)sizeof(float);
 }
 
 int
-mw_cuda_norm_weight_gradient(void *stream, struct mw_gradient dweight, const uint16_t *dy,
-                             const uint16_t *x, const float *mean, const float *rstd, int64_t rows,
-                             int64_t columns, void *scratch)
+MW_CUDA(norm_weight_gradient)(void *stream, struct mw_gradient dweight, const uint16_t *dy,
+                              const uint16_t *x, const float *mean, const float *rstd, int64_t rows,
+                              int64_t columns, void *scratch)
 {
     bool wide = mw_aligned(4, dy, x) && columns % PAIR == 0;
     struct rows of = {dy, x, mean, rstd, rows, columns, columns, wide};
@@ -117,8 +117,8 @@ mw_cuda_norm_weight_gradient(void *stream, struct mw_gradient dweight, const uin
 }
 
 int
-mw_cuda_bias_gradient(void *stream, struct mw_gradient dbias, const uint16_t *dy, int64_t ld_dy,
-                      int64_t rows, int64_t columns, void *scratch)
+MW_CUDA(bias_gradient)(void *stream, struct mw_gradient dbias, const uint16_t *dy, int64_t ld_dy,
+                       int64_t rows, int64_t columns, void *scratch)
 {
     bool wide = mw_aligned(4, dy) && ld_dy % PAIR == 0;
     struct rows of = {dy, NULL, NULL, NULL, rows, columns, ld_dy, wide};

@@ -117,7 +117,7 @@ set_up(void)
     CUDA(cudaStreamCreateWithFlags, &bench.stream, cudaStreamNonBlocking);
     CUDA(cudaEventCreateWithFlags, &bench.begin, cudaEventDefault);
     CUDA(cudaEventCreateWithFlags, &bench.end, cudaEventDefault);
-    bench.matmul = mw_cuda_matmul_create(&bench.gpu, &error);
+    bench.matmul = mw_cuda_matmul_create(&bench.gpu, MW_DTYPE_BF16, &error);
     must_be(bench.matmul != NULL, error);
     load();
     CUDA(cudaMalloc, &bench.workspace, bytes);

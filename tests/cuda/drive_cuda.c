@@ -28,7 +28,8 @@ open_cuda(void)
     mw_cuda_gpu_pick(0, 1, &device->gpu, &error);
     g_assert_no_error(error);
     g_assert_cmpint(cudaSetDevice(device->gpu.ordinal), ==, cudaSuccess);
-    device->matmul = mw_cuda_matmul_create(&device->gpu, &error);
+    device->launches = &mw_cuda_launches_bf16;
+    device->matmul = mw_cuda_matmul_create(&device->gpu, MW_DTYPE_BF16, &error);
     g_assert_no_error(error);
     return device;
 }

@@ -45,9 +45,8 @@ void copy_async(void *to, const void *from, int bytes, int source_bytes);
 void copy_async_commit();
 void copy_async_wait(int groups);
 
-/* --- tensor cores --- */
-void mma_m16n8k16_bf16(float d[4], const uint32_t a[4], const uint32_t b[2], const char *file,
-                       int line);
+/* --- tensor cores; a and b as numbers, the lower half of a word before the upper one --- */
+void mma_m16n8k16(float d[4], const float a[8], const float b[4], const char *file, int line);
 void ldmatrix(uint32_t *r, const void *row, int matrices, bool transposed, const char *file,
               int line);
 } // namespace mw_emulated

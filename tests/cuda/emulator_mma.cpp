@@ -10,16 +10,8 @@ namespace
 constexpr uint32_t all_lanes = 0xffffffff;
 
 struct fragments {
-    float d[4];
-    uint32_t a[4], b[2];
+    float d[4], a[8], b[4];
 };
-
-/* Half `i` of a word. */
-float
-bf16_of(uint32_t pair, int i)
-{
-    return __uint_as_float(i == 0 ? pair << 16 : pair & 0xffff0000u);
-}
 
 struct tiles {
     float a[16][16], b[16][8];
@@ -34,9 +26,9 @@ gather(tiles &t, const exchange &x)
         memcpy(&f, x.in[lane], sizeof f);
         for (int half = 0; half < 2; half++) {
             for (int i = 0; i < 4; i++)
-                t.a[g + i % 2 * 8][pair + i / 2 * 8 + half] = bf16_of(f.a[i], half);
+                t.a[g + i % 2 * 8][pair + i / 2 * 8 + half] = f.a[2 * i + half];
             for (int i = 0; i < 2; i++)
-                t.b[pair + i * 8 + half][g] = bf16_of(f.b[i], half);
+                t.b[pair + i * 8 + half][g] = f.b[2 * i + half];
         }
     }
 }
@@ -127,7 +119,7 @@ combine_ldmatrix(exchange &x, uint32_t)
 } // namespace
 
 void
-mma_m16n8k16_bf16(float d[4], const uint32_t a[4], const uint32_t b[2], const char *file, int line)
+mma_m16n8k16(float d[4], const float a[8], const float b[4], const char *file, int line)
 {
     fragments f;
     memcpy(f.d, d, sizeof f.d);

@@ -7,8 +7,7 @@
 
 extern "C" {
 #include "exec/cpu/kernels.h"
-#include "exec/cuda/attention.h"
-#include "exec/cuda/kernels.h"
+#include "exec/cuda/half.h"
 #include "tests/cuda/fake.h"
 }
 
@@ -65,12 +64,12 @@ cpu()
 extern "C" {
 
 #define ACTIVATION(name)                                                                           \
-    int mw_cuda_##name##_forward(void *stream, uint16_t *y, const uint16_t *x, int64_t n)          \
+    int MW_CUDA(name##_forward)(void *stream, uint16_t *y, const uint16_t *x, int64_t n)           \
     {                                                                                              \
         return queue(stream, [y = at(y), x = at(x), n] { cpu().name##_forward(y, x, n); });        \
     }                                                                                              \
-    int mw_cuda_##name##_backward(void *stream, uint16_t *dx, const uint16_t *dy,                  \
-                                  const uint16_t *x, int64_t n)                                    \
+    int MW_CUDA(name##_backward)(void *stream, uint16_t *dx, const uint16_t *dy,                   \
+                                 const uint16_t *x, int64_t n)                                     \
     {                                                                                              \
         return queue(stream, [dx = at(dx), dy = at(dy), x = at(x), n] {                            \
             cpu().name##_backward(dx, dy, x, n);                                                   \
@@ -81,8 +80,8 @@ ACTIVATION(gelu_erf)
 ACTIVATION(relu)
 
 int
-mw_cuda_swiglu_forward(void *stream, uint16_t *y, const uint16_t *gate, const uint16_t *up,
-                       int64_t n)
+MW_CUDA(swiglu_forward)(void *stream, uint16_t *y, const uint16_t *gate, const uint16_t *up,
+                        int64_t n)
 {
     return queue(stream, [y = at(y), gate = at(gate), up = at(up), n] {
         cpu().swiglu_forward(y, gate, up, n);
@@ -90,8 +89,8 @@ mw_cuda_swiglu_forward(void *stream, uint16_t *y, const uint16_t *gate, const ui
 }
 
 int
-mw_cuda_swiglu_backward(void *stream, uint16_t *dgate, uint16_t *dup, const uint16_t *dy,
-                        const uint16_t *gate, const uint16_t *up, int64_t n)
+MW_CUDA(swiglu_backward)(void *stream, uint16_t *dgate, uint16_t *dup, const uint16_t *dy,
+                         const uint16_t *gate, const uint16_t *up, int64_t n)
 {
     return queue(stream, [dgate = at(dgate), dup = at(dup), dy = at(dy), gate = at(gate),
                           up = at(up), n] { cpu().swiglu_backward(dgate, dup, dy, gate, up, n); });
@@ -100,45 +99,35 @@ mw_cuda_swiglu_backward(void *stream, uint16_t *dgate, uint16_t *dup, const uint
 /* --- elementwise --- */
 
 int
-mw_cuda_widen(void *stream, float *out, const uint16_t *x, int64_t n)
+MW_CUDA(widen)(void *stream, float *out, const uint16_t *x, int64_t n)
 {
     return queue(stream, [out = at(out), x = at(x), n] { cpu().widen(out, x, n); });
 }
 
 int
-mw_cuda_narrow(void *stream, uint16_t *out, const float *x, int64_t n)
+MW_CUDA(narrow)(void *stream, uint16_t *out, const float *x, int64_t n)
 {
     return queue(stream, [out = at(out), x = at(x), n] { cpu().narrow(out, x, n); });
 }
 
 int
-mw_cuda_accumulate(void *stream, float *sum, const uint16_t *x, int64_t n)
+MW_CUDA(accumulate)(void *stream, float *sum, const uint16_t *x, int64_t n)
 {
     return queue(stream, [sum = at(sum), x = at(x), n] { cpu().accumulate(sum, x, n); });
 }
 
 int
-mw_cuda_add(void *stream, uint16_t *out, const uint16_t *a, const uint16_t *b, int64_t n)
+MW_CUDA(add)(void *stream, uint16_t *out, const uint16_t *a, const uint16_t *b, int64_t n)
 {
     return queue(stream, [out = at(out), a = at(a), b = at(b), n] { cpu().add(out, a, b, n); });
-}
-
-int
-mw_cuda_copy_rows(void *stream, uint16_t *to, const uint16_t *from, int64_t rows, int64_t columns,
-                  int64_t ld)
-{
-    return queue(stream, [to = at(to), from = at(from), rows, columns, ld] {
-        for (int64_t r = 0; r < rows; r++)
-            memcpy(to + r * ld, from + r * ld, (size_t)columns * sizeof *to);
-    });
 }
 
 /* --- norms --- */
 
 int
-mw_cuda_layernorm_forward(void *stream, uint16_t *y, float *mean, float *rstd, const uint16_t *x,
-                          const uint16_t *weight, const uint16_t *bias, int64_t rows,
-                          int64_t columns, float eps)
+MW_CUDA(layernorm_forward)(void *stream, uint16_t *y, float *mean, float *rstd, const uint16_t *x,
+                           const uint16_t *weight, const uint16_t *bias, int64_t rows,
+                           int64_t columns, float eps)
 {
     return queue(stream, [y = at(y), mean = at(mean), rstd = at(rstd), x = at(x),
                           weight = at(weight), bias = at(bias), rows, columns, eps] {
@@ -147,9 +136,9 @@ mw_cuda_layernorm_forward(void *stream, uint16_t *y, float *mean, float *rstd, c
 }
 
 int
-mw_cuda_layernorm_backward(void *stream, uint16_t *dx, const uint16_t *dx_add, const uint16_t *dy,
-                           const uint16_t *x, const uint16_t *weight, const float *mean,
-                           const float *rstd, int64_t rows, int64_t columns)
+MW_CUDA(layernorm_backward)(void *stream, uint16_t *dx, const uint16_t *dx_add, const uint16_t *dy,
+                            const uint16_t *x, const uint16_t *weight, const float *mean,
+                            const float *rstd, int64_t rows, int64_t columns)
 {
     return queue(stream, [dx = at(dx), dx_add = at(dx_add), dy = at(dy), x = at(x),
                           weight = at(weight), mean = at(mean), rstd = at(rstd), rows, columns] {
@@ -158,17 +147,17 @@ mw_cuda_layernorm_backward(void *stream, uint16_t *dx, const uint16_t *dx_add, c
 }
 
 int
-mw_cuda_rmsnorm_forward(void *stream, uint16_t *y, float *rstd, const uint16_t *x,
-                        const uint16_t *weight, int64_t rows, int64_t columns, float eps)
+MW_CUDA(rmsnorm_forward)(void *stream, uint16_t *y, float *rstd, const uint16_t *x,
+                         const uint16_t *weight, int64_t rows, int64_t columns, float eps)
 {
     return queue(stream, [y = at(y), rstd = at(rstd), x = at(x), weight = at(weight), rows, columns,
                           eps] { cpu().rmsnorm_forward(y, rstd, x, weight, rows, columns, eps); });
 }
 
 int
-mw_cuda_rmsnorm_backward(void *stream, uint16_t *dx, const uint16_t *dx_add, const uint16_t *dy,
-                         const uint16_t *x, const uint16_t *weight, const float *rstd, int64_t rows,
-                         int64_t columns)
+MW_CUDA(rmsnorm_backward)(void *stream, uint16_t *dx, const uint16_t *dx_add, const uint16_t *dy,
+                          const uint16_t *x, const uint16_t *weight, const float *rstd,
+                          int64_t rows, int64_t columns)
 {
     return queue(stream, [dx = at(dx), dx_add = at(dx_add), dy = at(dy), x = at(x),
                           weight = at(weight), rstd = at(rstd), rows, columns] {
@@ -179,30 +168,30 @@ mw_cuda_rmsnorm_backward(void *stream, uint16_t *dx, const uint16_t *dx_add, con
 /* --- sums over rows; scratch is asked for, and must be there --- */
 
 int64_t
-mw_cuda_row_sums_scratch_bytes(int64_t rows, int64_t columns)
+MW_CUDA(row_sums_scratch_bytes)(int64_t rows, int64_t columns)
 {
     return 8 * rows + columns;
 }
 
 int
-mw_cuda_norm_weight_gradient(void *stream, struct mw_gradient dweight, const uint16_t *dy,
-                             const uint16_t *x, const float *mean, const float *rstd, int64_t rows,
-                             int64_t columns, void *scratch)
+MW_CUDA(norm_weight_gradient)(void *stream, struct mw_gradient dweight, const uint16_t *dy,
+                              const uint16_t *x, const float *mean, const float *rstd, int64_t rows,
+                              int64_t columns, void *scratch)
 {
     return queue(stream, [dweight = at(dweight), dy = at(dy), x = at(x), mean = at(mean),
                           rstd = at(rstd), rows, columns, scratch = at(scratch)] {
-        memset(scratch, 0xff, (size_t)mw_cuda_row_sums_scratch_bytes(rows, columns));
+        memset(scratch, 0xff, (size_t)MW_CUDA(row_sums_scratch_bytes)(rows, columns));
         cpu().norm_weight_gradient(dweight, dy, x, mean, rstd, rows, columns);
     });
 }
 
 int
-mw_cuda_bias_gradient(void *stream, struct mw_gradient dbias, const uint16_t *dy, int64_t ld_dy,
-                      int64_t rows, int64_t columns, void *scratch)
+MW_CUDA(bias_gradient)(void *stream, struct mw_gradient dbias, const uint16_t *dy, int64_t ld_dy,
+                       int64_t rows, int64_t columns, void *scratch)
 {
     return queue(stream,
                  [dbias = at(dbias), dy = at(dy), ld_dy, rows, columns, scratch = at(scratch)] {
-                     memset(scratch, 0xff, (size_t)mw_cuda_row_sums_scratch_bytes(rows, columns));
+                     memset(scratch, 0xff, (size_t)MW_CUDA(row_sums_scratch_bytes)(rows, columns));
                      cpu().bias_gradient(dbias, dy, ld_dy, rows, columns);
                  });
 }
@@ -210,8 +199,8 @@ mw_cuda_bias_gradient(void *stream, struct mw_gradient dbias, const uint16_t *dy
 /* --- embeddings --- */
 
 int
-mw_cuda_embedding_forward(void *stream, uint16_t *y, const uint16_t *weight, const int32_t *tokens,
-                          int64_t rows, int64_t columns, int32_t first, int32_t count)
+MW_CUDA(embedding_forward)(void *stream, uint16_t *y, const uint16_t *weight, const int32_t *tokens,
+                           int64_t rows, int64_t columns, int32_t first, int32_t count)
 {
     return queue(
         stream, [y = at(y), weight = at(weight), tokens = at(tokens), rows, columns, first, count] {
@@ -220,15 +209,15 @@ mw_cuda_embedding_forward(void *stream, uint16_t *y, const uint16_t *weight, con
 }
 
 int64_t
-mw_cuda_embedding_scratch_bytes(int64_t rows)
+MW_CUDA(embedding_scratch_bytes)(int64_t rows)
 {
     return 8 * rows;
 }
 
 int
-mw_cuda_embedding_backward(void *stream, struct mw_gradient dweight, const uint16_t *dy,
-                           const int32_t *tokens, int64_t rows, int64_t columns, int32_t first,
-                           int32_t count, void *scratch)
+MW_CUDA(embedding_backward)(void *stream, struct mw_gradient dweight, const uint16_t *dy,
+                            const int32_t *tokens, int64_t rows, int64_t columns, int32_t first,
+                            int32_t count, void *scratch)
 {
     return queue(stream, [dweight = at(dweight), dy = at(dy), tokens = at(tokens), rows, columns,
                           first, count, scratch = at(scratch)] {
@@ -238,8 +227,8 @@ mw_cuda_embedding_backward(void *stream, struct mw_gradient dweight, const uint1
 }
 
 int
-mw_cuda_position_forward(void *stream, uint16_t *y, const uint16_t *weight, int64_t batch,
-                         int64_t seq, int64_t columns)
+MW_CUDA(position_forward)(void *stream, uint16_t *y, const uint16_t *weight, int64_t batch,
+                          int64_t seq, int64_t columns)
 {
     return queue(stream, [y = at(y), weight = at(weight), batch, seq, columns] {
         cpu().position_forward(y, weight, batch, seq, columns);
@@ -247,8 +236,8 @@ mw_cuda_position_forward(void *stream, uint16_t *y, const uint16_t *weight, int6
 }
 
 int
-mw_cuda_position_backward(void *stream, struct mw_gradient dweight, const uint16_t *dy,
-                          int64_t batch, int64_t seq, int64_t columns, int64_t positions)
+MW_CUDA(position_backward)(void *stream, struct mw_gradient dweight, const uint16_t *dy,
+                           int64_t batch, int64_t seq, int64_t columns, int64_t positions)
 {
     return queue(stream, [dweight = at(dweight), dy = at(dy), batch, seq, columns, positions] {
         cpu().position_backward(dweight, dy, batch, seq, columns, positions);
@@ -256,8 +245,8 @@ mw_cuda_position_backward(void *stream, struct mw_gradient dweight, const uint16
 }
 
 int
-mw_cuda_rope(void *stream, uint16_t *x, const float *table, int64_t batch, int64_t seq,
-             int64_t heads, int64_t head_dim, int64_t ld, bool inverse)
+MW_CUDA(rope)(void *stream, uint16_t *x, const float *table, int64_t batch, int64_t seq,
+              int64_t heads, int64_t head_dim, int64_t ld, bool inverse)
 {
     return queue(stream, [x = at(x), table = at(table), batch, seq, heads, head_dim, ld, inverse] {
         cpu().rope(x, table, batch, seq, heads, head_dim, ld, inverse);
@@ -267,14 +256,14 @@ mw_cuda_rope(void *stream, uint16_t *x, const float *table, int64_t batch, int64
 /* --- attention --- */
 
 int64_t
-mw_cuda_attention_scratch_bytes(const struct mw_attention *shape)
+MW_CUDA(attention_scratch_bytes)(const struct mw_attention *shape)
 {
     return cpu().attention_scratch_bytes(shape, fake_machine.threads);
 }
 
 int
-mw_cuda_attention_forward(void *stream, const struct mw_attention *shape, uint16_t *o, float *lse,
-                          const uint16_t *q, const uint16_t *k, const uint16_t *v, void *scratch)
+MW_CUDA(attention_forward)(void *stream, const struct mw_attention *shape, uint16_t *o, float *lse,
+                           const uint16_t *q, const uint16_t *k, const uint16_t *v, void *scratch)
 {
     return queue(stream, [shape = *shape, o = at(o), lse = at(lse), q = at(q), k = at(k), v = at(v),
                           scratch = at(scratch)] {
@@ -283,10 +272,10 @@ mw_cuda_attention_forward(void *stream, const struct mw_attention *shape, uint16
 }
 
 int
-mw_cuda_attention_backward(void *stream, const struct mw_attention *shape, uint16_t *dq,
-                           uint16_t *dk, uint16_t *dv, const uint16_t *d_o, const uint16_t *o,
-                           const float *lse, const uint16_t *q, const uint16_t *k,
-                           const uint16_t *v, void *scratch)
+MW_CUDA(attention_backward)(void *stream, const struct mw_attention *shape, uint16_t *dq,
+                            uint16_t *dk, uint16_t *dv, const uint16_t *d_o, const uint16_t *o,
+                            const float *lse, const uint16_t *q, const uint16_t *k,
+                            const uint16_t *v, void *scratch)
 {
     return queue(stream,
                  [shape = *shape, dq = at(dq), dk = at(dk), dv = at(dv), d_o = at(d_o), o = at(o),
@@ -298,9 +287,9 @@ mw_cuda_attention_backward(void *stream, const struct mw_attention *shape, uint1
 /* --- loss, optimizer --- */
 
 int
-mw_cuda_cross_entropy(void *stream, double *loss, double *row_loss, uint16_t *dlogits,
-                      int64_t ld_dlogits, const void *logits, bool logits_fp32, int64_t ld_logits,
-                      const int32_t *targets, int64_t rows, int64_t vocab, float scale)
+MW_CUDA(cross_entropy)(void *stream, double *loss, double *row_loss, uint16_t *dlogits,
+                       int64_t ld_dlogits, const void *logits, bool logits_fp32, int64_t ld_logits,
+                       const int32_t *targets, int64_t rows, int64_t vocab, float scale)
 {
     return queue(stream, [loss = at(loss), row_loss = at(row_loss), dlogits = at(dlogits),
                           ld_dlogits, logits = at(logits), logits_fp32, ld_logits,
@@ -311,8 +300,8 @@ mw_cuda_cross_entropy(void *stream, double *loss, double *row_loss, uint16_t *dl
 }
 
 int
-mw_cuda_adamw(void *stream, const struct mw_adamw *step, float *w, float *m, float *v,
-              uint16_t *param, const void *grad, bool grad_fp32, int64_t n)
+MW_CUDA(adamw)(void *stream, const struct mw_adamw *step, float *w, float *m, float *v,
+               uint16_t *param, const void *grad, bool grad_fp32, int64_t n)
 {
     return queue(stream,
                  [step = *step, w = at(w), m = at(m), v = at(v), param = at(param), grad = at(grad),
@@ -320,7 +309,7 @@ mw_cuda_adamw(void *stream, const struct mw_adamw *step, float *w, float *m, flo
 }
 
 int
-mw_cuda_square_sums(void *stream, double *partial, const void *grad, bool grad_fp32, int64_t n)
+MW_CUDA(square_sums)(void *stream, double *partial, const void *grad, bool grad_fp32, int64_t n)
 {
     return queue(stream, [partial = at(partial), grad = at(grad), grad_fp32, n] {
         cpu().square_sums(partial, grad, grad_fp32, n);

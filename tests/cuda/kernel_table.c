@@ -4,6 +4,8 @@
 #include "exec/kernels_plain.h"
 #include "tests/cuda/mirrors.h"
 
+#define LAUNCHES (&mw_cuda_launches_bf16)
+
 static struct mw_gradient
 mirror_gradient(struct mw_mirrors *m, struct mw_gradient g, int64_t n)
 {
@@ -21,7 +23,7 @@ widen(float *out, const uint16_t *x, int64_t n)
     struct mw_mirrors m;
 
     mw_mirrors_begin(&m);
-    mw_mirrors_end(&m, mw_cuda_widen(NULL, MW_OUT_FP32(&m, out, n), MW_IN_BF16(&m, x, n), n));
+    mw_mirrors_end(&m, LAUNCHES->widen(NULL, MW_OUT_FP32(&m, out, n), MW_IN_BF16(&m, x, n), n));
 }
 
 static void
@@ -30,7 +32,7 @@ narrow(uint16_t *out, const float *x, int64_t n)
     struct mw_mirrors m;
 
     mw_mirrors_begin(&m);
-    mw_mirrors_end(&m, mw_cuda_narrow(NULL, MW_OUT_BF16(&m, out, n), MW_IN_FP32(&m, x, n), n));
+    mw_mirrors_end(&m, LAUNCHES->narrow(NULL, MW_OUT_BF16(&m, out, n), MW_IN_FP32(&m, x, n), n));
 }
 
 static void
@@ -39,7 +41,8 @@ accumulate(float *sum, const uint16_t *x, int64_t n)
     struct mw_mirrors m;
 
     mw_mirrors_begin(&m);
-    mw_mirrors_end(&m, mw_cuda_accumulate(NULL, MW_OUT_FP32(&m, sum, n), MW_IN_BF16(&m, x, n), n));
+    mw_mirrors_end(&m,
+                   LAUNCHES->accumulate(NULL, MW_OUT_FP32(&m, sum, n), MW_IN_BF16(&m, x, n), n));
 }
 
 typedef int unary_launch(void *stream, uint16_t *y, const uint16_t *x, int64_t n);
@@ -68,12 +71,12 @@ binary(binary_launch *launch, uint16_t *y, const uint16_t *a, const uint16_t *b,
 #define UNARY(name)                                                                                \
     static void name(uint16_t *y, const uint16_t *x, int64_t n)                                    \
     {                                                                                              \
-        unary(mw_cuda_##name, y, x, n);                                                            \
+        unary(LAUNCHES->name, y, x, n);                                                            \
     }
 #define BINARY(name)                                                                               \
     static void name(uint16_t *y, const uint16_t *a, const uint16_t *b, int64_t n)                 \
     {                                                                                              \
-        binary(mw_cuda_##name, y, a, b, n);                                                        \
+        binary(LAUNCHES->name, y, a, b, n);                                                        \
     }
 
 BINARY(add)
@@ -93,8 +96,9 @@ swiglu_backward(uint16_t *dgate, uint16_t *dup, const uint16_t *dy, const uint16
 
     mw_mirrors_begin(&m);
     uint16_t *to_gate = MW_OUT_BF16(&m, dgate, n), *to_up = MW_OUT_BF16(&m, dup, n);
-    mw_mirrors_end(&m, mw_cuda_swiglu_backward(NULL, to_gate, to_up, MW_IN_BF16(&m, dy, n),
-                                               MW_IN_BF16(&m, gate, n), MW_IN_BF16(&m, up, n), n));
+    mw_mirrors_end(&m,
+                   LAUNCHES->swiglu_backward(NULL, to_gate, to_up, MW_IN_BF16(&m, dy, n),
+                                             MW_IN_BF16(&m, gate, n), MW_IN_BF16(&m, up, n), n));
 }
 
 /* --- norms ----------------------------------------------------------------------------------- */
@@ -108,10 +112,10 @@ layernorm_forward(uint16_t *y, float *mean, float *rstd, const uint16_t *x, cons
 
     mw_mirrors_begin(&m);
     mw_mirrors_end(
-        &m, mw_cuda_layernorm_forward(NULL, MW_OUT_BF16(&m, y, n), MW_OUT_FP32(&m, mean, rows),
-                                      MW_OUT_FP32(&m, rstd, rows), MW_IN_BF16(&m, x, n),
-                                      MW_IN_BF16(&m, weight, columns),
-                                      MW_IN_BF16(&m, bias, columns), rows, columns, eps));
+        &m, LAUNCHES->layernorm_forward(NULL, MW_OUT_BF16(&m, y, n), MW_OUT_FP32(&m, mean, rows),
+                                        MW_OUT_FP32(&m, rstd, rows), MW_IN_BF16(&m, x, n),
+                                        MW_IN_BF16(&m, weight, columns),
+                                        MW_IN_BF16(&m, bias, columns), rows, columns, eps));
 }
 
 static void
@@ -123,9 +127,9 @@ rmsnorm_forward(uint16_t *y, float *rstd, const uint16_t *x, const uint16_t *wei
 
     mw_mirrors_begin(&m);
     mw_mirrors_end(&m,
-                   mw_cuda_rmsnorm_forward(NULL, MW_OUT_BF16(&m, y, n), MW_OUT_FP32(&m, rstd, rows),
-                                           MW_IN_BF16(&m, x, n), MW_IN_BF16(&m, weight, columns),
-                                           rows, columns, eps));
+                   LAUNCHES->rmsnorm_forward(NULL, MW_OUT_BF16(&m, y, n),
+                                             MW_OUT_FP32(&m, rstd, rows), MW_IN_BF16(&m, x, n),
+                                             MW_IN_BF16(&m, weight, columns), rows, columns, eps));
 }
 
 static void
@@ -138,7 +142,7 @@ layernorm_backward(uint16_t *dx, const uint16_t *dx_add, const uint16_t *dy, con
 
     mw_mirrors_begin(&m);
     uint16_t *to = MW_OUT_BF16(&m, dx, n);
-    mw_mirrors_end(&m, mw_cuda_layernorm_backward(
+    mw_mirrors_end(&m, LAUNCHES->layernorm_backward(
                            NULL, to, MW_IN_BF16(&m, dx_add, n), MW_IN_BF16(&m, dy, n),
                            MW_IN_BF16(&m, x, n), MW_IN_BF16(&m, weight, columns),
                            MW_IN_FP32(&m, mean, rows), MW_IN_FP32(&m, rstd, rows), rows, columns));
@@ -153,10 +157,10 @@ rmsnorm_backward(uint16_t *dx, const uint16_t *dx_add, const uint16_t *dy, const
 
     mw_mirrors_begin(&m);
     uint16_t *to = MW_OUT_BF16(&m, dx, n);
-    mw_mirrors_end(&m, mw_cuda_rmsnorm_backward(NULL, to, MW_IN_BF16(&m, dx_add, n),
-                                                MW_IN_BF16(&m, dy, n), MW_IN_BF16(&m, x, n),
-                                                MW_IN_BF16(&m, weight, columns),
-                                                MW_IN_FP32(&m, rstd, rows), rows, columns));
+    mw_mirrors_end(&m, LAUNCHES->rmsnorm_backward(NULL, to, MW_IN_BF16(&m, dx_add, n),
+                                                  MW_IN_BF16(&m, dy, n), MW_IN_BF16(&m, x, n),
+                                                  MW_IN_BF16(&m, weight, columns),
+                                                  MW_IN_FP32(&m, rstd, rows), rows, columns));
 }
 
 static void
@@ -167,8 +171,8 @@ norm_weight_gradient(struct mw_gradient dweight, const uint16_t *dy, const uint1
     int64_t n = rows * columns;
 
     mw_mirrors_begin(&m);
-    void *scratch = mw_mirror_scratch(&m, mw_cuda_row_sums_scratch_bytes(rows, columns));
-    mw_mirrors_end(&m, mw_cuda_norm_weight_gradient(
+    void *scratch = mw_mirror_scratch(&m, LAUNCHES->row_sums_scratch_bytes(rows, columns));
+    mw_mirrors_end(&m, LAUNCHES->norm_weight_gradient(
                            NULL, mirror_gradient(&m, dweight, columns), MW_IN_BF16(&m, dy, n),
                            MW_IN_BF16(&m, x, n), MW_IN_FP32(&m, mean, rows),
                            MW_IN_FP32(&m, rstd, rows), rows, columns, scratch));
@@ -182,9 +186,10 @@ bias_gradient(struct mw_gradient dbias, const uint16_t *dy, int64_t ld_dy, int64
     int64_t n = (rows - 1) * ld_dy + columns;
 
     mw_mirrors_begin(&m);
-    void *scratch = mw_mirror_scratch(&m, mw_cuda_row_sums_scratch_bytes(rows, columns));
-    mw_mirrors_end(&m, mw_cuda_bias_gradient(NULL, mirror_gradient(&m, dbias, columns),
-                                             MW_IN_BF16(&m, dy, n), ld_dy, rows, columns, scratch));
+    void *scratch = mw_mirror_scratch(&m, LAUNCHES->row_sums_scratch_bytes(rows, columns));
+    mw_mirrors_end(&m,
+                   LAUNCHES->bias_gradient(NULL, mirror_gradient(&m, dbias, columns),
+                                           MW_IN_BF16(&m, dy, n), ld_dy, rows, columns, scratch));
 }
 
 /* --- embeddings, positions ------------------------------------------------------------------- */
@@ -196,10 +201,10 @@ embedding_forward(uint16_t *y, const uint16_t *weight, const int32_t *tokens, in
     struct mw_mirrors m;
 
     mw_mirrors_begin(&m);
-    mw_mirrors_end(&m, mw_cuda_embedding_forward(NULL, MW_OUT_BF16(&m, y, rows * columns),
-                                                 MW_IN_BF16(&m, weight, count * columns),
-                                                 MW_IN_INT32(&m, tokens, rows), rows, columns,
-                                                 first, count));
+    mw_mirrors_end(&m, LAUNCHES->embedding_forward(NULL, MW_OUT_BF16(&m, y, rows * columns),
+                                                   MW_IN_BF16(&m, weight, count * columns),
+                                                   MW_IN_INT32(&m, tokens, rows), rows, columns,
+                                                   first, count));
 }
 
 static void
@@ -210,8 +215,8 @@ embedding_backward(struct mw_gradient dweight, const uint16_t *dy, const int32_t
 
     (void)order;
     mw_mirrors_begin(&m);
-    void *scratch = mw_mirror_scratch(&m, mw_cuda_embedding_scratch_bytes(rows));
-    mw_mirrors_end(&m, mw_cuda_embedding_backward(
+    void *scratch = mw_mirror_scratch(&m, LAUNCHES->embedding_scratch_bytes(rows));
+    mw_mirrors_end(&m, LAUNCHES->embedding_backward(
                            NULL, mirror_gradient(&m, dweight, count * columns),
                            MW_IN_BF16(&m, dy, rows * columns), MW_IN_INT32(&m, tokens, rows), rows,
                            columns, first, count, scratch));
@@ -223,9 +228,9 @@ position_forward(uint16_t *y, const uint16_t *weight, int64_t batch, int64_t seq
     struct mw_mirrors m;
 
     mw_mirrors_begin(&m);
-    mw_mirrors_end(&m, mw_cuda_position_forward(NULL, MW_OUT_BF16(&m, y, batch * seq * columns),
-                                                MW_IN_BF16(&m, weight, seq * columns), batch, seq,
-                                                columns));
+    mw_mirrors_end(&m, LAUNCHES->position_forward(NULL, MW_OUT_BF16(&m, y, batch * seq * columns),
+                                                  MW_IN_BF16(&m, weight, seq * columns), batch, seq,
+                                                  columns));
 }
 
 static void
@@ -235,10 +240,10 @@ position_backward(struct mw_gradient dweight, const uint16_t *dy, int64_t batch,
     struct mw_mirrors m;
 
     mw_mirrors_begin(&m);
-    mw_mirrors_end(&m, mw_cuda_position_backward(NULL,
-                                                 mirror_gradient(&m, dweight, positions * columns),
-                                                 MW_IN_BF16(&m, dy, batch * seq * columns), batch,
-                                                 seq, columns, positions));
+    mw_mirrors_end(
+        &m, LAUNCHES->position_backward(NULL, mirror_gradient(&m, dweight, positions * columns),
+                                        MW_IN_BF16(&m, dy, batch * seq * columns), batch, seq,
+                                        columns, positions));
 }
 
 static void
@@ -249,9 +254,9 @@ rope(uint16_t *x, const float *table, int64_t batch, int64_t seq, int64_t heads,
     int64_t n = (batch * seq - 1) * ld + heads * head_dim;
 
     mw_mirrors_begin(&m);
-    mw_mirrors_end(&m,
-                   mw_cuda_rope(NULL, MW_OUT_BF16(&m, x, n), MW_IN_FP32(&m, table, seq * head_dim),
-                                batch, seq, heads, head_dim, ld, inverse));
+    mw_mirrors_end(&m, LAUNCHES->rope(NULL, MW_OUT_BF16(&m, x, n),
+                                      MW_IN_FP32(&m, table, seq * head_dim), batch, seq, heads,
+                                      head_dim, ld, inverse));
 }
 
 /* --- loss, optimizer ------------------------------------------------------------------------- */
@@ -267,11 +272,11 @@ cross_entropy(uint16_t *dlogits, int64_t ld_dlogits, double *row_loss, const voi
 
     mw_mirrors_begin(&m);
     const void *from = mw_mirror_in(&m, logits, element_bytes * rows * ld_logits, element_bytes);
-    mw_mirrors_end(&m, mw_cuda_cross_entropy(NULL, MW_OUT_FP64(&m, &loss, 1),
-                                             MW_OUT_FP64(&m, row_loss, rows),
-                                             MW_OUT_BF16(&m, dlogits, rows * ld_dlogits),
-                                             ld_dlogits, from, logits_fp32, ld_logits,
-                                             MW_IN_INT32(&m, targets, rows), rows, vocab, scale));
+    mw_mirrors_end(&m, LAUNCHES->cross_entropy(NULL, MW_OUT_FP64(&m, &loss, 1),
+                                               MW_OUT_FP64(&m, row_loss, rows),
+                                               MW_OUT_BF16(&m, dlogits, rows * ld_dlogits),
+                                               ld_dlogits, from, logits_fp32, ld_logits,
+                                               MW_IN_INT32(&m, targets, rows), rows, vocab, scale));
     return loss;
 }
 
@@ -283,10 +288,10 @@ adamw(const struct mw_adamw *step, float *w, float *m_, float *v, uint16_t *para
     int element_bytes = grad_fp32 ? 4 : 2;
 
     mw_mirrors_begin(&m);
-    mw_mirrors_end(&m, mw_cuda_adamw(NULL, step, MW_OUT_FP32(&m, w, n), MW_OUT_FP32(&m, m_, n),
-                                     MW_OUT_FP32(&m, v, n), MW_OUT_BF16(&m, param, n),
-                                     mw_mirror_in(&m, grad, element_bytes * n, element_bytes),
-                                     grad_fp32, n));
+    mw_mirrors_end(&m, LAUNCHES->adamw(NULL, step, MW_OUT_FP32(&m, w, n), MW_OUT_FP32(&m, m_, n),
+                                       MW_OUT_FP32(&m, v, n), MW_OUT_BF16(&m, param, n),
+                                       mw_mirror_in(&m, grad, element_bytes * n, element_bytes),
+                                       grad_fp32, n));
 }
 
 static void
@@ -296,9 +301,9 @@ square_sums(double *partial, const void *grad, bool grad_fp32, int64_t n)
     int element_bytes = grad_fp32 ? 4 : 2;
 
     mw_mirrors_begin(&m);
-    mw_mirrors_end(&m, mw_cuda_square_sums(NULL, MW_OUT_FP64(&m, partial, mw_norm_blocks(n)),
-                                           mw_mirror_in(&m, grad, element_bytes * n, element_bytes),
-                                           grad_fp32, n));
+    mw_mirrors_end(&m, LAUNCHES->square_sums(
+                           NULL, MW_OUT_FP64(&m, partial, mw_norm_blocks(n)),
+                           mw_mirror_in(&m, grad, element_bytes * n, element_bytes), grad_fp32, n));
 }
 
 const struct mw_cpu_kernels mw_test_cuda_kernels = {

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "exec/cuda/attention.h"
+#include "exec/cuda/kernels.h"
 #include "tests/attention_case.h"
 #include "tests/cuda/mirrors.h"
 
@@ -34,9 +34,9 @@ forward(struct mw_attention_case *c)
     const uint16_t *q = MW_IN_BF16(&m, c->fused, c->rows * c->ld);
     uint16_t *o = MW_OUT_BF16(&m, c->o.bits, c->o.n);
     float *lse = MW_OUT_FP32(&m, c->lse, c->rows * c->plain.heads);
-    mw_mirrors_end(&m,
-                   mw_cuda_attention_forward(NULL, &c->shape, o, lse, q, q + mw_attention_case_k(c),
-                                             q + mw_attention_case_v(c), NULL));
+    mw_mirrors_end(&m, mw_cuda_launches_bf16.attention_forward(NULL, &c->shape, o, lse, q,
+                                                               q + mw_attention_case_k(c),
+                                                               q + mw_attention_case_v(c), NULL));
 }
 
 static void
@@ -51,9 +51,10 @@ backward(struct mw_attention_case *c)
     const uint16_t *d_o = MW_IN_BF16(&m, c->d_o.bits, c->d_o.n);
     const uint16_t *o = MW_IN_BF16(&m, c->o.bits, c->o.n);
     const float *lse = MW_IN_FP32(&m, c->lse, c->rows * c->plain.heads);
-    void *scratch = mw_mirror_scratch(&m, mw_cuda_attention_scratch_bytes(&c->shape));
-    mw_mirrors_end(&m, mw_cuda_attention_backward(NULL, &c->shape, dq, dq + k, dq + v, d_o, o, lse,
-                                                  q, q + k, q + v, scratch));
+    void *scratch = mw_mirror_scratch(&m, mw_cuda_launches_bf16.attention_scratch_bytes(&c->shape));
+    mw_mirrors_end(&m,
+                   mw_cuda_launches_bf16.attention_backward(NULL, &c->shape, dq, dq + k, dq + v,
+                                                            d_o, o, lse, q, q + k, q + v, scratch));
 }
 
 static void
@@ -211,10 +212,12 @@ test_refused(gconstpointer data)
     bad[6].scale = 0.0f;
     bad[7].ld_k = 63;
     for (gsize i = 0; i < G_N_ELEMENTS(bad); i++) {
-        g_assert_cmpint(
-            mw_cuda_attention_forward(NULL, &bad[i], NULL, NULL, NULL, NULL, NULL, NULL), !=, 0);
-        g_assert_cmpint(mw_cuda_attention_backward(NULL, &bad[i], NULL, NULL, NULL, NULL, NULL,
-                                                   NULL, NULL, NULL, NULL, NULL),
+        g_assert_cmpint(mw_cuda_launches_bf16.attention_forward(NULL, &bad[i], NULL, NULL, NULL,
+                                                                NULL, NULL, NULL),
+                        !=, 0);
+        g_assert_cmpint(mw_cuda_launches_bf16.attention_backward(NULL, &bad[i], NULL, NULL, NULL,
+                                                                 NULL, NULL, NULL, NULL, NULL, NULL,
+                                                                 NULL),
                         !=, 0);
     }
 }

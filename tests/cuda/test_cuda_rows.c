@@ -123,7 +123,7 @@ launch_loss(const struct loss_case *c, uint16_t *dlogits, int64_t ld_dlogits, do
     const void *logits =
         mw_mirror_in(&m, c->logits, element_bytes * c->rows * c->ld, element_bytes);
     mw_mirrors_end(&m,
-                   mw_cuda_cross_entropy(
+                   mw_cuda_launches_bf16.cross_entropy(
                        NULL, MW_OUT_FP64(&m, &loss, 1), MW_OUT_FP64(&m, row_loss, c->rows),
                        MW_OUT_BF16(&m, dlogits, c->rows * ld_dlogits), ld_dlogits, logits, c->fp32,
                        c->ld, MW_IN_INT32(&m, c->targets, c->rows), c->rows, c->vocab, 0.25f));

@@ -350,7 +350,7 @@ multiply_by_elements(struct matrices *m)
         d[i] = m->d[d_row(lane, i)][(lane & 3) * 2 + (i & 1)];
     memcpy(a_words, a, sizeof a);
     memcpy(b_words, b, sizeof b);
-    mw_mma_m16n8k16_bf16(d, a_words, b_words);
+    mw_mma_m16n8k16(d, a_words, b_words);
     for (int i = 0; i < 4; i++)
         m->d[d_row(lane, i)][(lane & 3) * 2 + (i & 1)] = d[i];
 }
@@ -377,7 +377,7 @@ multiply_by_tiles(struct matrices *m)
     float d[4];
     for (int i = 0; i < 4; i++)
         d[i] = m->d[d_row(lane, i)][(lane & 3) * 2 + (i & 1)];
-    mw_mma_m16n8k16_bf16(d, a_words, b_words);
+    mw_mma_m16n8k16(d, a_words, b_words);
     for (int i = 0; i < 4; i++)
         m->d[d_row(lane, i)][(lane & 3) * 2 + (i & 1)] = d[i];
 }
@@ -387,10 +387,10 @@ fill_matrices(struct matrices *m)
 {
     for (int i = 0; i < 16; i++)
         for (int k = 0; k < 16; k++)
-            m->a[i][k] = mw_float_to_bf16((float)g_test_rand_double_range(-1.0, 1.0));
+            m->a[i][k] = mw_float_to_half((float)g_test_rand_double_range(-1.0, 1.0));
     for (int k = 0; k < 16; k++)
         for (int j = 0; j < 8; j++) {
-            m->b[k][j] = mw_float_to_bf16((float)g_test_rand_double_range(-1.0, 1.0));
+            m->b[k][j] = mw_float_to_half((float)g_test_rand_double_range(-1.0, 1.0));
             m->b_turned[j][k] = m->b[k][j];
             m->d[k][j] = (float)g_test_rand_double_range(-1.0, 1.0);
         }
@@ -410,7 +410,7 @@ test_mma(void)
                 expected[i][j] = (double)m.d[i][j];
                 for (int k = 0; k < 16; k++)
                     expected[i][j] +=
-                        (double)mw_bf16_to_float(m.a[i][k]) * (double)mw_bf16_to_float(m.b[k][j]);
+                        (double)mw_half_to_float(m.a[i][k]) * (double)mw_half_to_float(m.b[k][j]);
             }
         MW_LAUNCH(kernel, 1, 32, 0, NULL, &m);
         for (int i = 0; i < 16; i++)
@@ -546,15 +546,15 @@ test_copies(void)
 static void
 test_bf16(void)
 {
-    g_assert_cmphex(mw_float_to_bf16(1.0f), ==, 0x3f80);
-    g_assert_cmphex(mw_float_to_bf16(1.00390625f), ==, 0x3f80); /* ties to even */
-    g_assert_cmphex(mw_float_to_bf16(1.01171875f), ==, 0x3f82);
-    g_assert_cmphex(mw_float_to_bf16(-INFINITY), ==, 0xff80);
-    g_assert_cmphex(mw_float_to_bf16(3.4e38f), ==, 0x7f80);
-    g_assert_cmphex(mw_float_to_bf16(-NAN), ==, 0x7fff);
-    g_assert_cmphex(mw_floats_to_bf16(1.0f, -2.0f), ==, 0xc0003f80);
-    g_assert_true(mw_bf16_low(0xc0003f80) == 1.0f && mw_bf16_high(0xc0003f80) == -2.0f);
-    g_assert_true(mw_bf16_to_float(0xc000) == -2.0f);
+    g_assert_cmphex(mw_float_to_half(1.0f), ==, 0x3f80);
+    g_assert_cmphex(mw_float_to_half(1.00390625f), ==, 0x3f80); /* ties to even */
+    g_assert_cmphex(mw_float_to_half(1.01171875f), ==, 0x3f82);
+    g_assert_cmphex(mw_float_to_half(-INFINITY), ==, 0xff80);
+    g_assert_cmphex(mw_float_to_half(3.4e38f), ==, 0x7f80);
+    g_assert_cmphex(mw_float_to_half(-NAN), ==, 0x7fff);
+    g_assert_cmphex(mw_floats_to_half(1.0f, -2.0f), ==, 0xc0003f80);
+    g_assert_true(mw_half_low(0xc0003f80) == 1.0f && mw_half_high(0xc0003f80) == -2.0f);
+    g_assert_true(mw_half_to_float(0xc000) == -2.0f);
 }
 
 /* Off, but by no more than CUDA says; as on a GPU where that is exact. */

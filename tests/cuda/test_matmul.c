@@ -22,7 +22,7 @@ set_up(struct fixture *f, gconstpointer data)
     mw_cuda_gpu_pick(0, 1, &f->gpu, &error);
     g_assert_no_error(error);
     g_assert_cmpint(cudaSetDevice(0), ==, cudaSuccess);
-    f->matmul = mw_cuda_matmul_create(&f->gpu, &error);
+    f->matmul = mw_cuda_matmul_create(&f->gpu, MW_DTYPE_BF16, &error);
     g_assert_no_error(error);
 }
 
