@@ -2,17 +2,15 @@
 
 #include <string.h>
 
-/* A model that came from a config.json keeps it. */
+/* A model that came from a config.json keeps it, if that can still be read. */
 static char *
 copy_of(const char *model_name)
 {
-    g_autofree char *inside = g_build_filename(model_name, "config.json", NULL);
-    bool folder = g_file_test(model_name, G_FILE_TEST_IS_DIR);
-    char *text = NULL;
+    g_autofree char *file = NULL;
+    gsize length;
+    bool path = strchr(model_name, '/') || g_str_has_suffix(model_name, ".json");
 
-    if (strchr(model_name, '/') || g_str_has_suffix(model_name, ".json"))
-        g_file_get_contents(folder ? inside : model_name, &text, NULL, NULL);
-    return text;
+    return path ? mw_model_read_config(model_name, &file, &length, NULL) : NULL;
 }
 
 static const char *

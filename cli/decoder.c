@@ -194,11 +194,9 @@ read_object(JsonObject *object, const char *origin, struct mw_decoder *decoder, 
 static bool
 read_config(const char *path, struct mw_decoder *decoder, GError **error)
 {
-    g_autofree char *file = g_file_test(path, G_FILE_TEST_IS_DIR)
-                                ? g_build_filename(path, "config.json", NULL)
-                                : g_strdup(path);
+    g_autofree char *file = NULL;
     gsize length;
-    g_autofree char *text = mw_json_read_file(file, &length, error);
+    g_autofree char *text = mw_model_read_config(path, &file, &length, error);
     g_autoptr(JsonNode) root = text ? mw_json_parse(text, (gssize)length, file, error) : NULL;
 
     return root && read_object(json_node_get_object(root), file, decoder, error);

@@ -1,31 +1,26 @@
 #include "cli/plan_file.h"
 
-#include <errno.h>
 #include <math.h>
-#include <stdio.h>
 
 #include "cli/evaluate.h"
 #include "cli/fill.h"
 #include "cli/output.h"
 #include "planner/error.h"
+#include "planner/input.h"
 
 static struct mw_plan *
 read_plan(const char *path, GError **error)
 {
+    gsize length;
+    g_autofree char *text =
+        mw_input_read(path, CLI_PLAN_WANTED, MW_PLAN_TEXT_BYTES_MAX, &length, error);
     char why[256];
-    bool folder = g_file_test(path, G_FILE_TEST_IS_DIR);
-    FILE *in = folder ? NULL : fopen(path, "r");
 
-    if (!in) {
-        g_set_error(error, MW_ERROR, MW_ERROR_IO, "%s: %s", path,
-                    g_strerror(folder ? EISDIR : errno));
+    if (!text)
         return NULL;
-    }
-    struct mw_plan *plan = mw_plan_read(in, why, sizeof why);
-    fclose(in);
-    if (plan && mw_plan_check(plan, why, sizeof why))
+    struct mw_plan *plan = mw_plan_parse(text, length, why, sizeof why);
+    if (plan)
         return plan;
-    mw_plan_free(plan);
     g_set_error(error, MW_ERROR, MW_ERROR_FORMAT, "%s: %s", path, why);
     return NULL;
 }
@@ -62,8 +57,7 @@ fill_identity(const struct cli_request *request, const struct mw_plan *plan, str
     r->plan = plan;
     r->hardware = g_strdup(mw_hwprofile_name(request->profile));
     r->hardware_description = g_strdup(mw_hwprofile_description(request->profile));
-    r->provenance =
-        g_strdup(mw_provenance_name(mw_hwprofile_worst_provenance(request->profile)));
+    r->provenance = g_strdup(mw_provenance_name(mw_hwprofile_worst_provenance(request->profile)));
     r->calibrated = mw_hwprofile_calibrated(request->profile);
     r->gpus_per_node = ranks_per_node(plan);
     r->nodes = plan->world_ranks / r->gpus_per_node;
@@ -83,8 +77,8 @@ fill_memory(const struct mw_hardware *hw, const struct mw_plan *plan, struct mw_
     for (int t = 0; t < MW_TIER_COUNT; t++) {
         int64_t sharers = t == MW_TIER_GPU ? 1 : r->gpus_per_node;
         int64_t capacity = (whole[t] - reserve[t]) / sharers;
-        r->tiers[t] = (struct mw_result_tier){capacity, reserve[t] / sharers, plan->peak_bytes[t],
-                                              0};
+        r->tiers[t] =
+            (struct mw_result_tier){capacity, reserve[t] / sharers, plan->peak_bytes[t], 0};
         if (plan->peak_bytes[t] <= capacity || !r->feasible)
             continue;
         r->feasible = false;

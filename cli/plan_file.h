@@ -4,6 +4,8 @@
 
 #include "cli/cli.h"
 
+#define CLI_PLAN_WANTED "a plan, as `memwall plan -o` writes it"
+
 /* Reads and checks request->plan_file, simulates it on the request's hardware, prints what was
  * asked for.  Says nothing of tokens, FLOP/s or closed forms: a plan does not hold its model.
  * Returns the exit status. */

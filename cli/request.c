@@ -1,15 +1,16 @@
 /* What plan and simulate ask for, from words to models, profiles and settings. */
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cli/calibrate.h"
 #include "cli/cli.h"
 #include "cli/options.h"
+#include "cli/plan_file.h"
 #include "exec/machine.h"
 #include "planner/deepspeed.h"
 #include "planner/error.h"
+#include "planner/input.h"
+#include "report/measured.h"
 
 static const char *const outlook_names[MW_OUTLOOK_COUNT] = {"low", "typical", "high"};
 
@@ -102,12 +103,11 @@ check_names(const struct cli_request *request, GError **error)
 }
 
 static bool
-check_plan_there(const struct cli_request *request, GError **error)
+check_plan_there(const struct cli_request *request, const char *verb, GError **error)
 {
-    if (!request->plan_file || !access(request->plan_file, R_OK))
-        return true;
-    g_set_error(error, MW_ERROR, MW_ERROR_IO, "%s: %s", request->plan_file, g_strerror(errno));
-    return false;
+    const char *wanted = !strcmp(verb, "compare") ? MW_RUN_WANTED : CLI_PLAN_WANTED;
+
+    return !request->plan_file || mw_input_is_there(request->plan_file, wanted, error);
 }
 
 /* Left out, the hardware is `here`: this machine, measured first if it never was. */
@@ -387,7 +387,7 @@ fill_request(struct cli_request *request, const struct words *words, const char 
         return false;
     if (!check_names(request, error) ||
         (!request->plan_file && !mw_model_load(request->model_name, &request->model, error)) ||
-        !check_plan_there(request, error) || (check && !check(error)) ||
+        !check_plan_there(request, verb, error) || (check && !check(error)) ||
         !find_hardware(request, error) ||
         !load_profile(request, words->sets, words->outlook, error))
         return false;

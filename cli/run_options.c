@@ -3,10 +3,11 @@
 #include <errno.h>
 #include <math.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cli/run_backend.h"
+#include "exec/tokens.h"
 #include "planner/error.h"
+#include "planner/input.h"
 
 enum number {
     STEPS, SEED, LR, LR_MIN, WARMUP, BETA1, BETA2, EPSILON, DECAY, CLIP, DEVICE_THREADS,
@@ -184,10 +185,8 @@ cli_run_options_read(struct cli_run_options *options, GError **error)
                     "--data FILE is missing: tokens (.bin) or UTF-8 text to train on");
         return false;
     }
-    if (access(data_path, R_OK)) {
-        g_set_error(error, MW_ERROR, MW_ERROR_IO, "%s: %s", data_path, g_strerror(errno));
+    if (!mw_input_is_there(data_path, MW_TOKENS_WANTED, error))
         return false;
-    }
     options->steps = v[STEPS];
     options->seed = v[SEED];
     options->shuffle = shuffle;

@@ -15,7 +15,7 @@ static bool
 fail(const struct mw_log_file *file, int reason, GError **error)
 {
     g_set_error(error, MW_ERROR, MW_ERROR_IO, "log %s: cannot be written: %s", file->path,
-                g_strerror(reason));
+                reason == ENXIO ? "a pipe that nobody reads" : g_strerror(reason));
     return false;
 }
 
@@ -66,8 +66,9 @@ mw_log_file_open(struct mw_log_file *file, const struct mw_log_options *options,
     if (!options->path)
         return true;
     file->path = g_strdup(options->path);
-    file->fd = open(file->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    if (file->fd < 0 || fstat(file->fd, &info))
+    /* A pipe is not waited for: whoever is to read it has it open. */
+    file->fd = open(file->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0666);
+    if (file->fd < 0 || fstat(file->fd, &info) || fcntl(file->fd, F_SETFL, O_APPEND))
         return fail(file, errno, error);
     return !S_ISREG(info.st_mode) || prepare(file, options, error);
 }

@@ -2,15 +2,16 @@
 #include "exec/safetensors_internal.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "exec/convert.h"
 #include "planner/error.h"
+#include "planner/input.h"
 #include "planner/json.h"
 
+#define WANTED "a safetensors file, an index of some, or a folder that holds one"
 #define BLOCK_ELEMENTS 65536 /* converted at a time */
 
 struct file {
@@ -67,10 +68,6 @@ read_header(struct file *file, GError **error)
 
     if (fstat(file->fd, &status))
         return fail(file->path, errno, error);
-    if (!S_ISREG(status.st_mode)) {
-        g_set_error(error, MW_ERROR, MW_ERROR_IO, "%s: must be a regular file", file->path);
-        return false;
-    }
     if (status.st_size >= MW_SAFETENSORS_LENGTH_BYTES &&
         !read_bytes(file, 0, sizeof length, &length, error))
         return false;
@@ -99,9 +96,9 @@ clear_file(void *data)
 static bool
 add_file(struct mw_safetensors *set, const char *path, int *number, GError **error)
 {
-    struct file file = {.path = g_strdup(path), .fd = open(path, O_RDONLY | O_CLOEXEC)};
+    struct file file = {.path = g_strdup(path), .fd = mw_input_open(path, WANTED, error)};
 
-    if (file.fd < 0 ? !fail(path, errno, error) : !read_header(&file, error)) {
+    if (file.fd < 0 || !read_header(&file, error)) {
         clear_file(&file);
         return false;
     }
@@ -187,7 +184,7 @@ static bool
 open_index(struct mw_safetensors *set, GError **error)
 {
     gsize length;
-    g_autofree char *text = mw_json_read_file(set->path, &length, error);
+    g_autofree char *text = mw_input_read(set->path, WANTED, MW_JSON_BYTES_MAX, &length, error);
     g_autoptr(JsonNode) root = text ? mw_json_parse(text, (gssize)length, set->path, error) : NULL;
     g_autoptr(GHashTable) numbers = g_hash_table_new(g_str_hash, g_str_equal);
     JsonObjectIter iter;
@@ -225,7 +222,7 @@ resolve(const char *path, GError **error)
             return found;
         g_free(found);
     }
-    g_set_error(error, MW_ERROR, MW_ERROR_IO, "%s: must hold %s or %s", path, names[0], names[1]);
+    mw_refuse(error, "%s: must hold %s or %s", path, names[0], names[1]);
     return NULL;
 }
 

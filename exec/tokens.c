@@ -2,13 +2,13 @@
 #include "exec/tokens.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "exec/mix.h"
 #include "planner/error.h"
+#include "planner/input.h"
 
 #define HEADER_WORDS 256 /* int32 */
 #define HEADER_BYTES (HEADER_WORDS * 4)
@@ -168,11 +168,11 @@ open_file(struct mw_tokens *tokens, GError **error)
     struct stat status;
     int32_t magic = 0;
 
-    tokens->fd = open(tokens->path, O_RDONLY | O_CLOEXEC);
-    if (tokens->fd < 0 || fstat(tokens->fd, &status))
+    tokens->fd = mw_input_open(tokens->path, MW_TOKENS_WANTED, error);
+    if (tokens->fd < 0)
+        return false;
+    if (fstat(tokens->fd, &status))
         return refuse(tokens, MW_ERROR_IO, error, "%s", g_strerror(errno));
-    if (!S_ISREG(status.st_mode))
-        return refuse(tokens, MW_ERROR_IO, error, "must be a regular file");
     if (status.st_size >= (off_t)sizeof magic &&
         !read_bytes(tokens, 0, sizeof magic, &magic, error))
         return false;

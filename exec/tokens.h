@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #define MW_TEXT_VOCAB 256
+#define MW_TOKENS_WANTED "UTF-8 text, or a token file named *.bin"
 
 /* Where in the data a run is: plain numbers, kept in the commit record. */
 struct mw_cursor {
@@ -34,8 +35,8 @@ struct mw_batch_place {
 struct mw_tokens;
 
 /* `vocab` is the model's, `seq` the length of a sequence.  Shuffled when seed is not 0.  NULL with
- * `error` set where the file is damaged, too short for one sequence, or a text for a model with
- * fewer than 256 tokens. */
+ * `error` set where there is no file (planner/input.h), or it is damaged, too short for one
+ * sequence, or a text for a model with fewer than 256 tokens. */
 struct mw_tokens *mw_tokens_open(const char *path, int64_t vocab, int64_t seq, uint64_t seed,
                                  GError **error);
 void mw_tokens_close(struct mw_tokens *tokens); /* NULL is allowed */

@@ -5,6 +5,7 @@
 
 #include "planner/deepspeed_internal.h"
 #include "planner/error.h"
+#include "planner/input.h"
 #include "planner/json.h"
 
 #define BATCH_MAX INT64_C(1000000000000)
@@ -287,7 +288,8 @@ mw_deepspeed_load(const char *path, int64_t world_size, struct mw_settings *sett
                   char ***ignored, GError **error)
 {
     gsize length = 0;
-    g_autofree char *text = mw_json_read_file(path, &length, error);
+    g_autofree char *text = mw_input_read(path, "a DeepSpeed configuration (ds_config.json)",
+                                          MW_JSON_BYTES_MAX, &length, error);
 
     return text &&
            mw_deepspeed_parse(text, (gssize)length, path, world_size, settings, ignored, error);

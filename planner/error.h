@@ -11,7 +11,7 @@
 enum mw_error {
     MW_ERROR_INVALID, /* a value or a combination that makes no sense: exit 2 */
     MW_ERROR_FORMAT,  /* a file that cannot be parsed: exit 2 */
-    MW_ERROR_IO,      /* a file that cannot be read or written: exit 1 */
+    MW_ERROR_IO,      /* a file that is there and cannot be read, or cannot be written: exit 1 */
     MW_ERROR_DEVICE,  /* a device that fails: exit 1 */
 };
 

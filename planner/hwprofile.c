@@ -1,16 +1,16 @@
 /* Finding, loading, inheriting and overriding hardware profiles. */
 #include "planner/hwprofile.h"
 
-#include <glib/gstdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "planner/datadir.h"
 #include "planner/error.h"
 #include "planner/hwprofile_internal.h"
+#include "planner/input.h"
 
 #define FOLDER "hwprofiles"
 #define SUFFIX ".ini"
+#define WANTED "a hardware profile (.ini), or a name that `memwall list hwprofiles` has"
 #define INHERIT_MAX 8
 
 static struct mw_hwprofile *
@@ -95,24 +95,6 @@ resolve(const char *name_or_path, const char *near, GError **error)
     return path;
 }
 
-static char *
-read_text(const char *path, gsize *length, GError **error)
-{
-    g_autoptr(GError) reason = NULL;
-    char *text = NULL;
-    GStatBuf status;
-
-    if (!g_stat(path, &status) &&
-        (!S_ISREG(status.st_mode) || status.st_size > MW_HW_FILE_BYTES_MAX)) {
-        g_set_error(error, MW_ERROR, MW_ERROR_FORMAT, "%s: must be a file of at most %d bytes",
-                    path, MW_HW_FILE_BYTES_MAX);
-        return NULL;
-    }
-    if (!g_file_get_contents(path, &text, length, &reason))
-        g_set_error(error, MW_ERROR, MW_ERROR_IO, "%s", reason->message);
-    return text;
-}
-
 static struct mw_hwprofile *
 parse(const char *text, size_t length, const char *origin, GError **error)
 {
@@ -147,7 +129,7 @@ parse_file(const char *path, GError **error)
 {
     g_autofree char *origin = g_path_get_basename(path);
     gsize length = 0;
-    g_autofree char *text = read_text(path, &length, error);
+    g_autofree char *text = mw_input_read(path, WANTED, MW_HW_FILE_BYTES_MAX, &length, error);
 
     return text ? parse(text, length, origin, error) : NULL;
 }

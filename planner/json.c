@@ -1,8 +1,6 @@
 #include "planner/json.h"
 
-#include <errno.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "planner/error.h"
@@ -186,32 +184,6 @@ mw_json_parse(const char *text, gssize length, const char *origin, GError **erro
         return NULL;
     }
     return json_node_ref(root);
-}
-
-char *
-mw_json_read_file(const char *path, gsize *length, GError **error)
-{
-    FILE *file = fopen(path, "rb");
-    g_autoptr(GString) text = g_string_new(NULL);
-    char block[65536];
-    size_t got;
-
-    if (!file) {
-        g_set_error(error, MW_ERROR, MW_ERROR_IO, "%s: %s", path, g_strerror(errno));
-        return NULL;
-    }
-    while (text->len <= MW_JSON_BYTES_MAX && (got = fread(block, 1, sizeof block, file)) > 0)
-        g_string_append_len(text, block, (gssize)got);
-    int failure = ferror(file) ? errno : 0;
-    fclose(file);
-    if (failure) {
-        g_set_error(error, MW_ERROR, MW_ERROR_IO, "%s: %s", path, g_strerror(failure));
-        return NULL;
-    }
-    if (!check_size(text->len, path, error))
-        return NULL;
-    *length = text->len;
-    return g_string_free(g_steal_pointer(&text), FALSE);
 }
 
 char *

@@ -18,8 +18,6 @@
 /* The text must be one object (length -1: NUL-terminated).  Owned by the caller: json_node_unref;
  * NULL with `error` set otherwise. */
 JsonNode *mw_json_parse(const char *text, gssize length, const char *origin, GError **error);
-/* Reads any file that can be read, pipes too, up to MW_JSON_BYTES_MAX. */
-char *mw_json_read_file(const char *path, gsize *length, GError **error);
 
 /* A value for a message: JSON on one line, cut to a few words; g_free it. */
 char *mw_json_text(JsonNode *node);

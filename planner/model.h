@@ -112,6 +112,9 @@ int64_t mw_model_params_paper(const struct mw_model *model);
 bool mw_model_load(const char *name_or_path, struct mw_model *model, GError **error);
 bool mw_model_load_preset(const char *name, struct mw_model *model, GError **error);
 bool mw_model_load_config(const char *path, struct mw_model *model, GError **error);
+/* The text of a config.json, which `path` names or holds; *file is which, both to be freed.  NULL
+ * with *error, *file set all the same. */
+char *mw_model_read_config(const char *path, char **file, gsize *length, GError **error);
 /* For the fuzzer and tests: config.json text in memory; `origin` names it in errors. */
 bool mw_model_parse_config(const char *text, gssize length, const char *origin,
                            struct mw_model *model, GError **error);

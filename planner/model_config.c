@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "planner/error.h"
+#include "planner/input.h"
 #include "planner/json.h"
 #include "planner/model_config.h"
 
@@ -265,14 +266,21 @@ mw_model_parse_config(const char *text, gssize length, const char *origin, struc
     return true;
 }
 
+char *
+mw_model_read_config(const char *path, char **file, gsize *length, GError **error)
+{
+    *file = g_file_test(path, G_FILE_TEST_IS_DIR) ? g_build_filename(path, "config.json", NULL)
+                                                  : g_strdup(path);
+    return mw_input_read(*file, "a model's config.json, or a name that `memwall list models` has",
+                         MW_JSON_BYTES_MAX, length, error);
+}
+
 bool
 mw_model_load_config(const char *path, struct mw_model *model, GError **error)
 {
-    g_autofree char *inside = NULL;
+    g_autofree char *file = NULL;
     gsize length = 0;
+    g_autofree char *text = mw_model_read_config(path, &file, &length, error);
 
-    if (g_file_test(path, G_FILE_TEST_IS_DIR))
-        path = inside = g_build_filename(path, "config.json", NULL);
-    g_autofree char *text = mw_json_read_file(path, &length, error);
-    return text && mw_model_parse_config(text, (gssize)length, path, model, error);
+    return text && mw_model_parse_config(text, (gssize)length, file, model, error);
 }

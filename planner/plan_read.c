@@ -364,3 +364,21 @@ mw_plan_read(FILE *in, char *why, size_t why_size)
     mw_plan_free(plan);
     return NULL;
 }
+
+/* There are no streams of no bytes. */
+struct mw_plan *
+mw_plan_parse(const char *text, size_t length, char *why, size_t why_size)
+{
+    FILE *in = length ? fmemopen((char *)text, length, "r") : NULL;
+    struct mw_plan *plan = NULL;
+
+    snprintf(why, why_size, "is empty");
+    if (in) {
+        plan = mw_plan_read(in, why, why_size);
+        fclose(in);
+    }
+    if (plan && mw_plan_check(plan, why, why_size))
+        return plan;
+    mw_plan_free(plan);
+    return NULL;
+}

@@ -13,7 +13,7 @@ void
 mw_file_set_error(GError **error, const char *path, int error_number)
 {
     g_set_error(error, MW_ERROR, MW_ERROR_IO, "cannot write %s: %s", path,
-                g_strerror(error_number));
+                error_number == ENXIO ? "a pipe that nobody reads" : g_strerror(error_number));
 }
 
 static void
@@ -57,6 +57,17 @@ open_temporary(struct mw_file *file, const struct stat *old)
     return descriptor;
 }
 
+/* A pipe is not waited for: whoever is to read it has it open. */
+static int
+open_special(const char *path)
+{
+    int descriptor = open(path, O_WRONLY | O_CLOEXEC | O_NONBLOCK);
+
+    if (descriptor >= 0)
+        fcntl(descriptor, F_SETFL, 0);
+    return descriptor;
+}
+
 static int
 open_target(struct mw_file *file)
 {
@@ -68,7 +79,7 @@ open_target(struct mw_file *file)
         return -1;
     }
     if (exists && !S_ISREG(old.st_mode))
-        return open(file->target, O_WRONLY | O_CLOEXEC);
+        return open_special(file->target);
     if (exists && access(file->target, W_OK) < 0)
         return -1;
     return open_temporary(file, exists ? &old : NULL);

@@ -17,6 +17,7 @@
 #include "planner/plan.h"
 
 #define MW_MEASURED_STEPS_MAX 64
+#define MW_RUN_WANTED "a run, as `memwall run --save-timeline` writes it"
 
 struct mw_measured_step {
     int64_t step; /* of the run, from 0 */
@@ -36,7 +37,7 @@ struct mw_measured {
     int64_t seen; /* steps of the run */
     struct mw_measured_step first;
     struct mw_measured_step later[MW_MEASURED_STEPS_MAX];
-    uint32_t count; /* of later */
+    uint32_t count;                 /* of later */
     struct mw_measured_rank *ranks; /* of ranks 1, 2, ...; the rest is rank 0's */
     uint32_t rank_count;
     int64_t stride; /* private, as is the next */
@@ -64,8 +65,8 @@ const struct mw_measured_step *mw_measured_typical(const struct mw_measured *mea
 /* The file: the plan's text, then the steps; `machine` says in one line what measured them. */
 bool mw_measured_write(const struct mw_measured *measured, const struct mw_plan *plan,
                        const char *machine, FILE *out);
-/* Reads back what was written, the plan checked.  NULL with MW_ERROR_IO or MW_ERROR_FORMAT, one
- * line that names `path`, and nothing set. */
+/* Reads back what was written, the plan checked.  NULL with *error, one line that names `path`, and
+ * nothing set; of no such file as planner/input.h says. */
 struct mw_measured *mw_measured_read(const char *path, struct mw_plan **plan, char **machine,
                                      GError **error);
 /* The same of `length` bytes of text; `path` is for messages. */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "planner/error.h"
+#include "planner/input.h"
 #include "planner/plan_reader.h"
 #include "report/measured.h"
 
@@ -191,8 +192,7 @@ read_rank(struct mw_plan_reader *reader, const struct mw_plan *plan, struct mw_m
 }
 
 static void
-read_steps(struct mw_plan_reader *reader, const struct mw_plan *plan,
-           struct mw_measured *measured)
+read_steps(struct mw_plan_reader *reader, const struct mw_plan *plan, struct mw_measured *measured)
 {
     uint32_t later;
     int64_t last = 0;
@@ -257,18 +257,11 @@ open_text(const char *text, size_t length)
 static struct mw_plan *
 parse_plan(const char *text, size_t length, char *why, size_t why_size)
 {
-    FILE *in = open_text(text, length);
-    struct mw_plan *plan = NULL;
+    struct mw_plan *plan = mw_plan_parse(text, length, why, why_size);
 
-    g_strlcpy(why, "is empty", why_size);
-    if (in) {
-        plan = mw_plan_read(in, why, why_size);
-        fclose(in);
-    }
-    if (plan && mw_plan_check(plan, why, why_size) && plan->ranks == 1)
+    if (!plan || plan->ranks == 1)
         return plan;
-    if (plan && plan->checked)
-        g_strlcpy(why, "is of several ranks' programs; a process runs one", why_size);
+    g_strlcpy(why, "is of several ranks' programs; a process runs one", why_size);
     mw_plan_free(plan);
     return NULL;
 }
@@ -335,12 +328,9 @@ mw_measured_parse(const char *text, size_t length, const char *path, struct mw_p
 struct mw_measured *
 mw_measured_read(const char *path, struct mw_plan **plan, char **machine, GError **error)
 {
-    g_autofree char *text = NULL;
-    g_autoptr(GError) failure = NULL;
     gsize length;
+    g_autofree char *text =
+        mw_input_read(path, MW_RUN_WANTED, MW_PLAN_TEXT_BYTES_MAX, &length, error);
 
-    if (g_file_get_contents(path, &text, &length, &failure))
-        return mw_measured_parse(text, length, path, plan, machine, error);
-    g_set_error(error, MW_ERROR, MW_ERROR_IO, "%s", failure->message);
-    return NULL;
+    return text ? mw_measured_parse(text, length, path, plan, machine, error) : NULL;
 }

@@ -229,7 +229,7 @@ CONTRADICTIONS = {
     "simulate -H flat-test empty": ["empty"],
     "simulate -H flat-test noise": ["noise"],
     "simulate -H flat-test cut.plan": ["cut.plan"],
-    "simulate -H flat-test missing": ["missing", "directory"],
+    "simulate -H flat-test missing": ["missing: is a folder", "must be a plan"],
     "simulate -H flat-test slow.plan": ["73 years"],
     "simulate -H rtx4090 network.plan": ["2 nodes", "more than"],
     "simulate -m gpt2 -H flat-test --set nvme.read_gb_per_s=1e-9 --set nvme.write_gb_per_s=1e-9 "
@@ -326,6 +326,13 @@ DEEPSPEED = {  # name: (content, words)
 }
 
 
+NO_FILES = {  # name: words; -m looks into a folder
+    "nothing": "",
+    "folder": "",
+    "pipe": "is a pipe that nobody writes to: must be ",
+}
+
+
 def wrong_files():
     for name, (_, words) in CONFIGS.items():
         yield f"-m {name}", f"simulate -m {name} -H flat-test", words
@@ -339,6 +346,12 @@ def wrong_files():
     yield "-m missing.json", "simulate -m missing.json -H flat-test", ["missing.json"]
     yield "-H missing.ini", "simulate -m gpt2 -H missing.ini", ["missing.ini"]
     yield "--deepspeed missing.json", f"simulate {FLAT} --deepspeed missing.json", ["missing.json"]
+    for name, words in NO_FILES.items():
+        yield f"-m {name}.json", f"simulate -m {name}.json -H flat-test", [f"{name}.json", words]
+        yield f"-H {name}.ini", f"simulate -m gpt2 -H {name}.ini", [f"{name}.ini: {words}"]
+        yield f"PLANFILE {name}", f"simulate {name} -H flat-test", [f"{name}: {words}", "a plan"]
+        yield (f"--deepspeed {name}", f"simulate {FLAT} --deepspeed {name}",
+               [f"{name}: {words}", "DeepSpeed"])
 
 
 def wrong_inputs():
@@ -357,6 +370,9 @@ def make_files(box):
     box.write("ring-b.ini", "[profile]\ninherits = ring-a\n")
     box.write("ds-even.json", {"train_batch_size": 64})
     box.write("empty", "")
+    for suffix in ("", ".json", ".ini"):
+        (box.folder / f"folder{suffix}").mkdir()
+        os.mkfifo(box.folder / f"pipe{suffix}")
     (box.folder / "missing").mkdir()
     box.write("noise", bytes(range(256)) * 10)
     box.run(f"plan {FLAT} -s zero3 --batch 1 -o good.plan")
@@ -386,7 +402,7 @@ def check_wrong(box, line, words):
         if answer.status not in (0, 2, 3) or len(answer.err.splitlines()) > 1:
             yield f"status {answer.status}: {answer.err.strip()}"
         return
-    if answer.status not in ((1, 2) if words and "missing" in words[0] else (2,)):
+    if answer.status != 2:
         yield f"status {answer.status}, expected 2"
     if answer.out:
         yield f"prints {answer.out[:60]!r}"

@@ -364,6 +364,7 @@ def make_wrong_files(box):
     box.write("cut.safetensors", (GPT2 / "model.safetensors").read_bytes()[:-10])
     config = json.loads((GPT2 / "config.json").read_text(encoding="utf-8"))
     box.write("few.json", json.dumps({**config, "vocab_size": 100}).encode())
+    os.mkfifo(box.folder / "pipe")
     run = box.read("run.txt")
     box.write("half.txt", run[:len(run) // 2].encode())
     box.write("late.txt", (run + "more\n").encode())
@@ -377,7 +378,12 @@ WRONG = {
     "--data=": (2, ["--data: "]),
     "--nvme drive --nvme=": (2, ["--nvme: "]),
     "--trace=": (2, ["--trace: "]),
-    "--data none.txt": (1, ["none.txt"]),
+    "--data none.txt": (2, ["none.txt", "must be UTF-8 text"]),
+    "--data drive": (2, ["drive: is a folder", "UTF-8 text"]),
+    "--data pipe": (2, ["pipe: is no regular file", "UTF-8 text"]),
+    "--weights pipe": (2, ["pipe: is no regular file", "safetensors"]),
+    "--log pipe": (1, ["pipe", "nobody reads"]),
+    "--trace pipe": (1, ["pipe", "nobody reads"]),
     "--data cut.bin": (2, ["cut.bin", "2001", "cut short"]),
     "--data stub.bin": (2, ["stub.bin", "cut short"]),
     "--data beyond.bin": (2, ["beyond.bin", "token 1500", "256"]),
@@ -385,8 +391,8 @@ WRONG = {
     "-m few.json": (2, ["text.txt", "256", "100"]),
     "--weights shape.safetensors": (2, ["shape.safetensors", "transformer.wte.weight"]),
     "--weights cut.safetensors": (2, ["cut.safetensors"]),
-    "--weights none.safetensors": (1, ["none.safetensors"]),
-    "--from none": (1, ["none/model.safetensors"]),
+    "--weights none.safetensors": (2, ["none.safetensors", "must be a safetensors file"]),
+    "--from none": (2, ["none/model.safetensors"]),
     "--from none --resume": (2, ["--from", "--resume"]),
     "--save drive/text.txt/point": (1, ["drive/text.txt"]),
     "--weights llama.safetensors": (2, ["transformer.wte.weight", "missing"]),
@@ -427,7 +433,9 @@ WRONG_COMPARE = {
     "run.txt more.txt -H dgx2": (2, ["more.txt"]),
     "run.txt -H nowhere": (2, ["nowhere"]),
     "run.txt -H dgx2 --batch 2": (2, ["--batch"]),
-    "none.txt -H dgx2": (1, ["none.txt"]),
+    "none.txt -H dgx2": (2, ["none.txt", "must be a run"]),
+    "drive -H dgx2": (2, ["drive: is a folder: must be a run"]),
+    "pipe -H dgx2": (2, ["pipe: is a pipe that nobody writes to"]),
     "plan.txt -H dgx2": (2, ["plan.txt", "not a plan"]),
     "text.txt -H dgx2": (2, ["text.txt", "line 1"]),
     "half.txt -H dgx2": (2, ["half.txt", "line"]),
@@ -452,8 +460,8 @@ def check_no_data(box):
     yield from check_wrong(box.run(*words, "-s", "zero3"), 2, ["--data"])
     # Without -H the machine is measured, but not for a run that cannot be.
     yield from check_wrong(box.run(*words[:2]), 2, ["--data"])
-    yield from check_wrong(box.run(*words[:2], "--data", "none.txt"), 1, ["none.txt"])
-    yield from check_wrong(box.run("none.txt", verb="compare"), 1, ["none.txt"])
+    yield from check_wrong(box.run(*words[:2], "--data", "none.txt"), 2, ["none.txt"])
+    yield from check_wrong(box.run("none.txt", verb="compare"), 2, ["none.txt"])
 
 
 def check_memory(box):

@@ -20,8 +20,9 @@ SHARED = {"planner/plan.h", "planner/plan_dtype.h", "planner/hwprofile.h"}
 ALLOWED = {
     "planner": set(),
     "sim": SHARED,
-    "exec": SHARED | {"planner/error.h", "planner/json.h"},
-    "report": SHARED | {"planner/error.h", "planner/plan_reader.h"},  # a run's file holds its plan
+    "exec": SHARED | {"planner/error.h", "planner/input.h", "planner/json.h"},
+    # A run's file holds its plan.
+    "report": SHARED | {"planner/error.h", "planner/input.h", "planner/plan_reader.h"},
     "cli": None,  # everything
 }
 SYSTEM = {

@@ -434,7 +434,7 @@ test_load(void)
     g_assert_cmpint(settings.strategy, ==, MW_STRATEGY_ZERO1);
     g_unlink(path);
     g_assert_false(mw_deepspeed_load(path, 0, &settings, NULL, &error));
-    g_assert_error(error, MW_ERROR, MW_ERROR_IO);
+    g_assert_error(error, MW_ERROR, MW_ERROR_INVALID);
     g_assert_nonnull(strstr(error->message, path));
 }
 

@@ -105,10 +105,10 @@ test_lookup(void)
     refuses_load("", MW_ERROR_INVALID, "no hardware profile");
     refuses_load("../dgx2", MW_ERROR_INVALID, "no hardware profile");
     refuses_load("zzzzzz", MW_ERROR_INVALID, "`memwall list hwprofiles` lists them");
-    refuses_load("missing/file.ini", MW_ERROR_IO, "missing/file.ini");
+    refuses_load("missing/file.ini", MW_ERROR_INVALID, "missing/file.ini: No such file");
     g_autofree char *directory = g_build_filename(scratch, "folder.ini", NULL);
     g_assert_cmpint(g_mkdir(directory, 0700), ==, 0);
-    refuses_load(directory, MW_ERROR_FORMAT, "must be a file");
+    refuses_load(directory, MW_ERROR_INVALID, "is a folder: must be a hardware profile (.ini)");
     g_rmdir(directory);
 }
 

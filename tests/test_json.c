@@ -144,23 +144,6 @@ test_values_refused(void)
     g_assert_cmpint(whole, ==, 7);
 }
 
-static void
-test_files(void)
-{
-    GError *error = NULL;
-    gsize length = 0;
-
-    g_assert_null(mw_json_read_file("/nowhere/x.json", &length, &error));
-    g_assert_error(error, MW_ERROR, MW_ERROR_IO);
-    g_clear_error(&error);
-    g_assert_null(mw_json_read_file("/dev/zero", &length, &error));
-    g_assert_error(error, MW_ERROR, MW_ERROR_FORMAT);
-    g_clear_error(&error);
-    g_assert_null(mw_json_read_file("/", &length, &error));
-    g_assert_error(error, MW_ERROR, MW_ERROR_IO);
-    g_clear_error(&error);
-}
-
 int
 main(int argc, char **argv)
 {
@@ -170,6 +153,5 @@ main(int argc, char **argv)
     g_test_add_func("/json/nesting", test_nesting);
     g_test_add_func("/json/values", test_values);
     g_test_add_func("/json/values/refused", test_values_refused);
-    g_test_add_func("/json/files", test_files);
     return g_test_run();
 }

@@ -282,7 +282,8 @@ test_missing_file(void)
     struct mw_model model;
 
     g_assert_false(mw_model_load("/nowhere/config.json", &model, &error));
-    g_assert_error(error, MW_ERROR, MW_ERROR_IO);
+    g_assert_error(error, MW_ERROR, MW_ERROR_INVALID);
+    g_assert_nonnull(strstr(error->message, "/nowhere/config.json: "));
 }
 
 int
