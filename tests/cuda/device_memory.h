@@ -14,6 +14,9 @@ const char *mw_test_device_missing(void);
 /* At a multiple of 256 bytes.  What fails ends the test. */
 void *mw_test_device_alloc(int64_t bytes);
 void mw_test_device_free(void *memory);
+/* So much of which a test touches little; NULL where a device has not so much. */
+void *mw_test_device_reserve(int64_t bytes);
+void mw_test_device_release(void *memory, int64_t bytes);
 void mw_test_device_write(void *to, const void *from, int64_t bytes);
 /* Waits for all kernels before; what went wrong in one ends the test. */
 void mw_test_device_read(void *to, const void *from, int64_t bytes);

@@ -3,6 +3,7 @@
 #include <glib.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "tests/forbid.h"
 
@@ -35,6 +36,21 @@ void
 mw_test_device_free(void *memory)
 {
     free(memory);
+}
+
+void *
+mw_test_device_reserve(int64_t bytes)
+{
+    void *memory = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    return memory == MAP_FAILED ? NULL : memory;
+}
+
+void
+mw_test_device_release(void *memory, int64_t bytes)
+{
+    munmap(memory, (size_t)bytes);
 }
 
 void

@@ -44,6 +44,23 @@ mw_test_device_free(void *memory)
     expect(cudaFree(memory), "cudaFree");
 }
 
+void *
+mw_test_device_reserve(int64_t bytes)
+{
+    void *memory = NULL;
+
+    if (cudaMalloc(&memory, (size_t)bytes))
+        cudaGetLastError(); /* whoever asks next asks for another call */
+    return memory;
+}
+
+void
+mw_test_device_release(void *memory, int64_t bytes)
+{
+    (void)bytes;
+    mw_test_device_free(memory);
+}
+
 void
 mw_test_device_write(void *to, const void *from, int64_t bytes)
 {
