@@ -12,9 +12,9 @@
 #include "tests/whole_model.h"
 
 #if defined(MW_TEST_EMULATED)
-#define ROUNDS 8
-#define WIDTH_MAX 64
-#define TOKENS_MAX 80
+#define ROUNDS 4
+#define WIDTH_MAX 48
+#define TOKENS_MAX 160
 #define VOCAB_MAX 150
 #define LAYERS 1
 #else
