@@ -46,7 +46,7 @@ prepare(struct mw_log_file *file, const struct mw_log_options *options, GError *
         g_set_error(error, MW_ERROR, MW_ERROR_IO, "log: %s", problem->message);
         return false;
     }
-    if (length && !g_str_has_prefix(text, LINE_START) && !g_str_has_prefix(LINE_START, text)) {
+    if (memcmp(text, LINE_START, MIN(length, strlen(LINE_START)))) {
         g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
                     "log %s: there is a file of this name that is no log of a run: give another "
                     "name",
