@@ -180,7 +180,7 @@ mw_checkpoint_save(struct mw_trainer *trainer, const struct mw_checkpoint_option
     static const char *const names[FILES] = {MW_CHECKPOINT_MODEL, MW_CHECKPOINT_OPTIMIZER};
     struct saving saving = {.trainer = trainer,
                             .options = options,
-                            .path = g_canonicalize_filename(options->path, NULL)};
+                            .path = mw_checkpoint_folder_place(options->path)};
 
     for (int f = 0; f < (options->optimizer ? FILES : OPTIMIZER); f++) {
         g_autofree char *path = g_strdup_printf("%s.part/%s", saving.path, names[f]);

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <glib/gstdio.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -39,7 +40,7 @@ check_place(const char *path, GError **error)
 {
     g_autoptr(GDir) folder = NULL;
 
-    if (!g_file_test(path, G_FILE_TEST_EXISTS))
+    if (!g_file_test(path, G_FILE_TEST_EXISTS) && !g_file_test(path, G_FILE_TEST_IS_SYMLINK))
         return true;
     folder = g_dir_open(path, 0, NULL);
     for (const char *name; folder && (name = g_dir_read_name(folder));) {
@@ -57,10 +58,21 @@ check_place(const char *path, GError **error)
     return false;
 }
 
+/* A rename would replace a link; what is meant is the folder that it names. */
+char *
+mw_checkpoint_folder_place(const char *path)
+{
+    char *real = realpath(path, NULL);
+    char *place = real ? g_strdup(real) : g_canonicalize_filename(path, NULL);
+
+    free(real);
+    return place;
+}
+
 bool
 mw_checkpoint_check(const char *path, GError **error)
 {
-    g_autofree char *whole = g_canonicalize_filename(path, NULL);
+    g_autofree char *whole = mw_checkpoint_folder_place(path);
     g_autofree char *parent = g_path_get_dirname(whole);
 
     if (!check_place(whole, error))

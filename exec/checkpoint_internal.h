@@ -16,6 +16,8 @@
 extern const char *const mw_checkpoint_prefixes[3];
 
 /* --- checkpoint_folder.c --- */
+/* Whole, and behind links; to be freed. */
+char *mw_checkpoint_folder_place(const char *path);
 /* An empty PATH.part; g_free it.  NULL with *error, also where PATH is something else. */
 char *mw_checkpoint_folder_begin(const char *path, GError **error);
 /* PATH.part becomes PATH, durably; an old one is removed. */

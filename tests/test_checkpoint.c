@@ -1,6 +1,7 @@
 /* Checkpoints: the same files whoever writes them, the same bits wherever a run goes on. */
 #include <glib/gstdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tests/nvme_fixture.h"
 #include "tests/says.h"
@@ -276,6 +277,27 @@ test_places(void)
     g_assert_false(mw_checkpoint_check(nowhere, NULL));
 }
 
+/* What a link names is replaced, and the link stays. */
+static void
+test_links(void)
+{
+    g_autofree char *path = place("named"), *link = place("link"), *part = place("link.part");
+    g_autofree char *nowhere = place("dangling");
+
+    save(path, GPT2, 1, true, NULL);
+    g_assert_cmpint(symlink(path, link), ==, 0);
+    save(link, GPT2, 2, false, NULL);
+    g_assert_true(g_file_test(link, G_FILE_TEST_IS_SYMLINK));
+    g_assert_false(g_file_test(part, G_FILE_TEST_IS_SYMLINK));
+    refuse(GPT2, path, NULL, "no optimizer.safetensors"); /* it is the second */
+    mw_nvme_fixture_remove(path);
+    g_unlink(link);
+    g_assert_cmpint(symlink(path, nowhere), ==, 0);
+    refuse(GPT2, NULL, nowhere, "is a folder, this is none");
+    g_assert_false(mw_checkpoint_check(nowhere, NULL));
+    g_unlink(nowhere);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -288,6 +310,7 @@ main(int argc, char **argv)
     g_test_add_func("/checkpoint/weights", test_weights);
     g_test_add_func("/checkpoint/refused", test_refused);
     g_test_add_func("/checkpoint/places", test_places);
+    g_test_add_func("/checkpoint/links", test_links);
     int result = g_test_run();
     trained_remove(directory);
     return result;
