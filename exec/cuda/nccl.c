@@ -36,10 +36,11 @@ check_version(const struct mw_cuda_nccl *nccl, GError **error)
     return false;
 }
 
-/* Connections are made when ranks join: the first step costs no more than the others, and nothing
+/* The library, and one that is not too old.
+ * Connections are made when ranks join: the first step costs no more than the others, and nothing
  * is allocated while one communicator waits for another. */
-bool
-mw_cuda_nccl_load(struct mw_cuda_nccl *nccl, GError **error)
+static bool
+load(struct mw_cuda_nccl *nccl, GError **error)
 {
     g_setenv("NCCL_RUNTIME_CONNECT", "0", FALSE);
     void *library = mw_cuda_library_open(LIBRARY, error);
@@ -58,7 +59,7 @@ mw_cuda_peers_possible(GError **error)
 {
     struct mw_cuda_nccl nccl;
 
-    return mw_cuda_nccl_load(&nccl, error);
+    return load(&nccl, error);
 }
 
 /* --- calls ----------------------------------------------------------------------------------- */
@@ -175,7 +176,7 @@ mw_cuda_peers_create(const struct mw_cuda_gpu *gpu, struct mw_cuda_queues *queue
     peers->gpu = gpu;
     peers->queues = queues;
     peers->ranks = ranks;
-    good = mw_cuda_peers_watch(peers, error) && mw_cuda_nccl_load(&peers->nccl, error) &&
+    good = mw_cuda_peers_watch(peers, error) && load(&peers->nccl, error) &&
            mw_cuda_peers_check_seats(peers, error);
     for (int stream = 0; good && stream < MW_COLLECTIVE_STREAMS_MAX; stream++)
         if (streams >> stream & 1)

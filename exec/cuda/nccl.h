@@ -41,9 +41,6 @@ struct mw_cuda_nccl {
 #undef X
 };
 
-/* The library, and one that is not too old. */
-bool mw_cuda_nccl_load(struct mw_cuda_nccl *nccl, GError **error);
-
 struct mw_cuda_peers {
     const struct mw_cuda_gpu *gpu;
     struct mw_cuda_queues *queues;
