@@ -278,6 +278,8 @@ trained_train(const struct trained_case *what, const struct trained_course *cour
         .weights = what->weights,
         .loss_scaling = what->loss_scaling,
         .patience_s = what->patience_s,
+        .lane_bytes_per_s = {[MW_LANE_H2D] = what->link_bytes_per_s,
+                             [MW_LANE_D2H] = what->link_bytes_per_s},
         .batch = batch,
         .learning_rate = learning_rate,
         .data = &run,

@@ -117,17 +117,22 @@ static const struct placement {
     enum mw_partition partition;
     const char *home; /* of what a strategy lets choose */
     int64_t grad_accum;
-    bool delayed, emulated; /* emulated: there too, which takes its time */
+    bool delayed, emulated;  /* emulated: there too, which takes its time */
+    double link_bytes_per_s; /* what is limited is not queued, but waited for */
 } placements[] = {
-    {"ddp", MW_STRATEGY_DDP, MW_PARTITION_BANDWIDTH, NULL, 2, false, false},
-    {"zero1", MW_STRATEGY_ZERO1, MW_PARTITION_BANDWIDTH, NULL, 2, false, false},
-    {"zero2", MW_STRATEGY_ZERO2, MW_PARTITION_BANDWIDTH, NULL, 1, false, false},
-    {"zero3", MW_STRATEGY_ZERO3, MW_PARTITION_BANDWIDTH, NULL, 2, false, true},
-    {"zero3, owners", MW_STRATEGY_ZERO3, MW_PARTITION_OWNER, NULL, 1, false, false},
-    {"host", MW_STRATEGY_ZERO_INFINITY_CPU, MW_PARTITION_BANDWIDTH, "cpu", 2, false, false},
-    {"nvme", MW_STRATEGY_ZERO_INFINITY_NVME, MW_PARTITION_BANDWIDTH, "nvme", 1, false, true},
-    {"nvme, owners", MW_STRATEGY_ZERO_INFINITY_NVME, MW_PARTITION_OWNER, "nvme", 1, false, false},
-    {"delayed", MW_STRATEGY_ZERO_OFFLOAD, MW_PARTITION_BANDWIDTH, NULL, 1, true, false},
+    {"ddp", MW_STRATEGY_DDP, MW_PARTITION_BANDWIDTH, NULL, 2, false, false, 0},
+    {"zero1", MW_STRATEGY_ZERO1, MW_PARTITION_BANDWIDTH, NULL, 2, false, false, 0},
+    {"zero2", MW_STRATEGY_ZERO2, MW_PARTITION_BANDWIDTH, NULL, 1, false, false, 0},
+    {"zero3", MW_STRATEGY_ZERO3, MW_PARTITION_BANDWIDTH, NULL, 2, false, true, 0},
+    {"zero3, owners", MW_STRATEGY_ZERO3, MW_PARTITION_OWNER, NULL, 1, false, false, 0},
+    {"host", MW_STRATEGY_ZERO_INFINITY_CPU, MW_PARTITION_BANDWIDTH, "cpu", 2, false, false, 0},
+    {"nvme", MW_STRATEGY_ZERO_INFINITY_NVME, MW_PARTITION_BANDWIDTH, "nvme", 1, false, true, 0},
+    {"nvme, owners", MW_STRATEGY_ZERO_INFINITY_NVME, MW_PARTITION_OWNER, "nvme", 1, false, false,
+     0},
+    {"delayed", MW_STRATEGY_ZERO_OFFLOAD, MW_PARTITION_BANDWIDTH, NULL, 1, true, false, 0},
+    {"limited", MW_STRATEGY_ZERO_INFINITY_CPU, MW_PARTITION_BANDWIDTH, "cpu", 1, false, false, 1e9},
+    {"limited, owners", MW_STRATEGY_ZERO_INFINITY_CPU, MW_PARTITION_OWNER, "cpu", 1, false, false,
+     1e9},
 };
 
 static struct trained_case
@@ -143,6 +148,7 @@ place(const struct placement *at, int index)
                                  .grad_accum = at->grad_accum,
                                  .delayed = at->delayed,
                                  .undelayed_steps = at->delayed,
+                                 .link_bytes_per_s = at->link_bytes_per_s,
                                  .optimizer_chunk = 3000, /* less than a shard */
                                  .prefetch = index % 3,
                                  .interval = 1,
