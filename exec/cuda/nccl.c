@@ -14,6 +14,8 @@
 
 /* Communicators that do not block came with it. */
 #define OLDEST_VERSION 21400
+/* Their blocks can be bounded since; the library takes what it knows of a configuration. */
+#define CONFIGURES_BLOCKS 21700
 
 /* A call goes through in some microseconds; a connection takes longer. */
 #define QUICK_LOOKS 200
@@ -135,15 +137,30 @@ mw_cuda_peers_wait(struct mw_cuda_peers *peers, int stream, const char *call, GE
 
 /* --- life ------------------------------------------------------------------------------------ */
 
-/* The first rank names the communicator to all. */
-static bool
-connect_stream(struct mw_cuda_peers *peers, int stream, GError **error)
+/* Communicators that are at work at once must all find room on the GPU: one that waits for room
+ * behind another would keep its ranks waiting, which may be those that the other waits for.  So all
+ * together have half of the multiprocessors at most. */
+static ncclConfig_t
+configure(const struct mw_cuda_peers *peers, uint32_t streams)
 {
-    int rank = mw_ranks_index(peers->ranks), count = mw_ranks_count(peers->ranks);
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    ncclUniqueId id = {0};
+    int count = __builtin_popcount(streams);
 
     config.blocking = 0;
+#if NCCL_VERSION_CODE >= CONFIGURES_BLOCKS
+    if (count > 1)
+        config.maxCTAs = MAX(1, peers->gpu->multiprocessors / 2 / count);
+#endif
+    return config;
+}
+
+/* The first rank names the communicator to all. */
+static bool
+connect_stream(struct mw_cuda_peers *peers, int stream, ncclConfig_t config, GError **error)
+{
+    int rank = mw_ranks_index(peers->ranks), count = mw_ranks_count(peers->ranks);
+    ncclUniqueId id = {0};
+
     if (!mw_cuda_check(peers->gpu,
                        cudaStreamCreateWithFlags((cudaStream_t *)&peers->streams[stream],
                                                  cudaStreamNonBlocking),
@@ -180,7 +197,7 @@ mw_cuda_peers_create(const struct mw_cuda_gpu *gpu, struct mw_cuda_queues *queue
            mw_cuda_peers_check_seats(peers, error);
     for (int stream = 0; good && stream < MW_COLLECTIVE_STREAMS_MAX; stream++)
         if (streams >> stream & 1)
-            good = connect_stream(peers, stream, error);
+            good = connect_stream(peers, stream, configure(peers, streams), error);
     if (good)
         return peers;
     give_up(peers);

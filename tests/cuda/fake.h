@@ -42,6 +42,7 @@ struct fake_nccl {
     bool missing; /* the library */
     int version;  /* as ncclGetVersion says */
     bool hangs;   /* ncclCommAbort does not return */
+    int blocks;   /* that all communicators together may have on a GPU; counted */
 };
 extern struct fake_nccl fake_nccl;
 

@@ -25,9 +25,10 @@
 /* Until it looks again, twice as long every time. */
 #define REST_US 20
 #define REST_US_MAX 1000
-#define LOOKS 3 /* for its state, until a communicator is no longer in progress */
+#define BLOCKS 32 /* of a communicator, unless it is told */
+#define LOOKS 3   /* for its state, until a communicator is no longer in progress */
 
-struct fake_nccl fake_nccl = {false, 22809, false};
+struct fake_nccl fake_nccl = {false, NCCL_VERSION_CODE, false, 0};
 
 struct channel {
     atomic_bool full;
@@ -271,6 +272,7 @@ ncclCommInitRankConfig(ncclComm_t *out, int ranks, ncclUniqueId id, int rank, nc
     struct ncclComm *comm = g_new0(struct ncclComm, 1);
 
     g_assert_cmpint(config->blocking, ==, 0);
+    fake_nccl.blocks += config->maxCTAs > 0 ? config->maxCTAs : BLOCKS;
     comm->ranks = ranks;
     comm->rank = rank;
     comm->looks = LOOKS;

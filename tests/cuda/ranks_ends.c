@@ -12,6 +12,7 @@
 
 #define ILLEGAL_ADDRESS 700 /* a cudaError_t */
 #define HANG_S 60
+#define GPU_BLOCKS 2 /* a multiprocessor one */
 
 #define GPU "GPU 0 (made of threads): "
 #define BEHIND ": socket closed" /* ncclGetLastError's */
@@ -142,6 +143,7 @@ end_two(struct mw_ranks *ranks)
     void *peers = device ? mw_backend_cuda.join(device, ranks, 1u << 0 | 1u << 2, &error) : NULL;
 
     g_assert_no_error(error);
+    g_assert_cmpint(fake_nccl.blocks, <=, GPU_BLOCKS);
     mw_ranks_barrier(ranks, 0, NULL);
     if (is_last(ranks))
         raise(SIGKILL);

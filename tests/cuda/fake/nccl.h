@@ -9,6 +9,7 @@
 #include <limits.h>
 
 #define NCCL_MAJOR 2
+#define NCCL_VERSION_CODE 22809
 
 typedef struct ncclComm *ncclComm_t;
 
@@ -30,11 +31,11 @@ typedef enum {
 
 typedef struct {
     size_t size;
-    int blocking;
+    int blocking, maxCTAs;
 } ncclConfig_t;
 #define NCCL_CONFIG_INITIALIZER                                                                    \
     {                                                                                              \
-        sizeof(ncclConfig_t), INT_MIN                                                              \
+        sizeof(ncclConfig_t), INT_MIN, INT_MIN                                                     \
     }
 
 typedef enum { ncclSum = 0 } ncclRedOp_t;
