@@ -4,6 +4,18 @@
 #include "planner/error.h"
 #include "planner/sizing_internal.h"
 
+/* What there is, and so what can be asked for. */
+static bool
+refuse_count(const char *option, int64_t asked, const char *of, int64_t has, const char *what,
+             const char *more, GError **error)
+{
+    g_autofree char *range =
+        has > 1 ? g_strdup_printf("1 to %" G_GINT64_FORMAT, has) : g_strdup("1");
+
+    return mw_refuse(error, "%s %" G_GINT64_FORMAT ": %s has %" G_GINT64_FORMAT " %s%s; give %s%s",
+                     option, asked, of, has, what, has > 1 ? "s" : "", range, more);
+}
+
 static bool
 check_ranks(const struct mw_settings *settings, const struct mw_hardware *hw, GError **error)
 {
@@ -11,20 +23,17 @@ check_ranks(const struct mw_settings *settings, const struct mw_hardware *hw, GE
     double sequences = settings->micro_batch * settings->tp;
 
     if (settings->gpus_per_node > hw->gpus_per_node)
-        g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
-                    "--gpus %" G_GINT64_FORMAT ": the profile has %" G_GINT64_FORMAT
-                    " GPUs a node; give 1 to %" G_GINT64_FORMAT " (and --nodes for more)",
-                    settings->gpus_per_node, hw->gpus_per_node, hw->gpus_per_node);
-    else if (settings->nodes > 1 && hw->nic_bytes_per_s <= 0)
+        return refuse_count("--gpus", settings->gpus_per_node, "a node of the profile",
+                            hw->gpus_per_node, "GPU",
+                            hw->nic_bytes_per_s > 0 ? ", and --nodes for more" : "", error);
+    if (settings->nodes > 1 && hw->nic_bytes_per_s <= 0)
         g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
                     "--nodes %" G_GINT64_FORMAT
                     ": the profile has no network; give 1, or set network.gb_per_s",
                     settings->nodes);
     else if (hw->nodes_max > 0 && settings->nodes > hw->nodes_max)
-        g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
-                    "--nodes %" G_GINT64_FORMAT ": the profile has %" G_GINT64_FORMAT
-                    " at most; give 1 to %" G_GINT64_FORMAT,
-                    settings->nodes, hw->nodes_max, hw->nodes_max);
+        return refuse_count("--nodes", settings->nodes, "the profile", hw->nodes_max, "node", "",
+                            error);
     else if (settings->tp > ranks || ranks % settings->tp)
         g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
                     "--tp %" G_GINT64_FORMAT ": must divide the %" G_GINT64_FORMAT " GPUs",

@@ -176,8 +176,14 @@ CONTRADICTIONS = {
     "simulate -m '' -H flat-test": ["model"],
     "simulate -m gpt2 -H ''": ["profile"],
     "simulate -m gpt2 -H dgx9": ["dgx9"],
-    "simulate -m gpt2 -H flat-test --gpus 5": ["--gpus 5", "1 to 4"],
-    "simulate -m gpt2 -H flat-test --nodes 17": ["--nodes 17", "1 to 16"],
+    "simulate -m gpt2 -H flat-test --gpus 5":
+        ["--gpus 5: a node of the profile has 4 GPUs; give 1 to 4, and --nodes for more"],
+    "simulate -m gpt2 -H flat-test --nodes 17":
+        ["--nodes 17: the profile has 16 nodes; give 1 to 16"],
+    "simulate -m gpt2 -H rtx4090 --gpus 2":
+        ["--gpus 2: a node of the profile has 1 GPU; give 1\n"],
+    "simulate -m gpt2 -H dgx2 --set node.nodes_max=1 --nodes 2":
+        ["--nodes 2: the profile has 1 node; give 1\n"],
     "simulate -m gpt2 -H rtx4090 --nodes 2": ["--nodes 2", "network"],
     "simulate -m gpt2 -H flat-test --tp 3": ["tp", "3", "divide"],
     "simulate -m gpt2-xl -H flat-test --tp 4": ["tp", "4", "divide", "25"],
