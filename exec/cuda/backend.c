@@ -66,7 +66,7 @@ takes(const struct mw_backend_place *place, GError **error)
     struct mw_cuda_gpu gpu;
 
     return mw_cuda_gpu_pick(place->node_rank, place->node_ranks, &gpu, error) &&
-           (place->ranks == 1 || mw_cuda_peers_possible(error));
+           mw_cuda_matmul_possible(error) && (place->ranks == 1 || mw_cuda_peers_possible(error));
 }
 
 /* --- life ------------------------------------------------------------------------------------ */

@@ -90,6 +90,14 @@ load(struct calls *calls, GError **error)
     return true;
 }
 
+bool
+mw_cuda_matmul_possible(GError **error)
+{
+    struct calls calls;
+
+    return load(&calls, error);
+}
+
 static bool
 prefer(struct mw_cuda_matmul *matmul, cublasLtMatmulPreferenceAttributes_t what, const void *value,
        size_t bytes, GError **error)

@@ -20,6 +20,9 @@
 
 struct mw_cuda_matmul;
 
+/* Whether the library is here; false with *error. */
+bool mw_cuda_matmul_possible(GError **error);
+
 /* dtype: of 16-bit elements, MW_DTYPE_BF16 or MW_DTYPE_FP16.  The thread's current device is the
  * GPU, which is borrowed.  NULL with *error. */
 struct mw_cuda_matmul *mw_cuda_matmul_create(const struct mw_cuda_gpu *gpu, enum mw_dtype dtype,

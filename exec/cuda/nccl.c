@@ -23,17 +23,19 @@
 
 /* --- the library ----------------------------------------------------------------------------- */
 
+/* 1000 * major + 100 * minor + patch until 2.8, 10000 * major + ... since. */
 static bool
 check_version(const struct mw_cuda_nccl *nccl, GError **error)
 {
-    int version = 0;
+    int version = 0, unit;
 
     if (nccl->ncclGetVersion(&version) == ncclSuccess && version >= OLDEST_VERSION)
         return true;
+    unit = version < 10000 ? 1000 : 10000;
     g_set_error(error, MW_ERROR, MW_ERROR_DEVICE,
                 "GPUs: NCCL, which several ranks need, is %d.%d.%d, the oldest that will do is "
                 "%d.%d",
-                version / 10000, version / 100 % 100, version % 100, OLDEST_VERSION / 10000,
+                version / unit, version % unit / 100, version % 100, OLDEST_VERSION / 10000,
                 OLDEST_VERSION / 100 % 100);
     return false;
 }
@@ -46,14 +48,18 @@ load(struct mw_cuda_nccl *nccl, GError **error)
 {
     g_setenv("NCCL_RUNTIME_CONNECT", "0", FALSE);
     void *library = mw_cuda_library_open(LIBRARY, error);
-    bool good = library != NULL;
+    bool good =
+        library && mw_cuda_library_find(library, "ncclGetVersion", &nccl->ncclGetVersion, error);
 
+    /* An old one lacks calls, too. */
+    if (good && !check_version(nccl, error))
+        return false;
 #define X(name) good = good && mw_cuda_library_find(library, #name, &nccl->name, error);
     MW_CUDA_NCCL_CALLS(X)
 #undef X
     if (!good)
         g_prefix_error(error, "several ranks on GPUs need NCCL: ");
-    return good && check_version(nccl, error);
+    return good;
 }
 
 bool

@@ -28,6 +28,7 @@ struct fake_machine {
     bool reachable;      /* its memory is within the host's reach after all: for emulated kernels */
     int threads;         /* of a kernel; at most as many as the machine has cores */
     int room;            /* of a stream: who queues more waits; 0: for all */
+    bool lacks_cublaslt; /* the library */
 };
 extern struct fake_machine
     fake_machine; /* one GPU of 256 MiB, of compute capability 9.0, of one thread */

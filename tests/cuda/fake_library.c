@@ -60,7 +60,7 @@ static const struct symbol nccl[] = {
 void *
 mw_cuda_library_open(const char *soname, GError **error)
 {
-    if (!strcmp(soname, "libcublasLt.so.13"))
+    if (!strcmp(soname, "libcublasLt.so.13") && !fake_machine.lacks_cublaslt)
         return (void *)cublaslt;
     if (!strcmp(soname, "libnccl.so.2") && !fake_nccl.missing)
         return (void *)nccl;
@@ -72,7 +72,12 @@ mw_cuda_library_open(const char *soname, GError **error)
 bool
 mw_cuda_library_find(void *library, const char *name, void *function, GError **error)
 {
-    (void)error;
+    /* Some calls are younger than others. */
+    if (library == (const void *)nccl && fake_nccl.version < 21400 &&
+        !strcmp(name, "ncclCommFinalize")) {
+        g_set_error(error, MW_ERROR, MW_ERROR_DEVICE, "GPUs: undefined symbol: %s", name);
+        return false;
+    }
     for (const struct symbol *at = library; at->name; at++)
         if (!strcmp(at->name, name)) {
             memcpy(function, &at->function, sizeof at->function);

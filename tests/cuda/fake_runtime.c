@@ -13,7 +13,7 @@
 #define RUNTIME_VERSION 13000
 #define ALIGNMENT 256
 
-struct fake_machine fake_machine = {1, RUNTIME_VERSION, 9, (size_t)256 << 20, false, 1, 0};
+struct fake_machine fake_machine = {1, RUNTIME_VERSION, 9, (size_t)256 << 20, false, 1, 0, false};
 
 struct range {
     char *at;

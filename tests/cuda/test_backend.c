@@ -204,7 +204,15 @@ test_best(void)
     fake_nccl.version = 21003;
     assert_best(2, &mw_backend_cpu,
                 "GPUs: NCCL, which several ranks need, is 2.10.3, the oldest that will do is 2.14");
+    fake_nccl.version = 2708;
+    assert_best(2, &mw_backend_cpu,
+                "GPUs: NCCL, which several ranks need, is 2.7.8, the oldest that will do is 2.14");
     fake_nccl.version = 21400;
+    fake_machine.lacks_cublaslt = true;
+    assert_best(1, &mw_backend_cpu,
+                "GPUs: libcublasLt.so.13: cannot open shared object file: No such file or "
+                "directory");
+    fake_machine.lacks_cublaslt = false;
     fake_machine.major = 7;
     assert_best(1, &mw_backend_cpu,
                 "GPU 0 (made of threads): its compute capability is 7.0, the oldest that will do "
