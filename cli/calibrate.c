@@ -116,6 +116,7 @@ measure(const struct cli_calibrate_wish *wish, char **directories, struct mw_cal
 {
     struct mw_calibration_options options = {
         .backend = wish->backend,
+        .dtype = wish->dtype ? wish->dtype : MW_DTYPE_BF16,
         .directories = (const char *const *)directories,
         .directory_count = (int)g_strv_length(directories),
         .sustained = wish->sustained,

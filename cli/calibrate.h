@@ -10,6 +10,7 @@
 
 struct cli_calibrate_wish {
     const struct mw_backend *backend; /* what computes */
+    enum mw_dtype dtype; /* in which; MW_DTYPE_NONE: bf16 */
     struct mw_ranks *ranks; /* NULL: one alone.  Several measure together; the first writes */
     char *output;       /* NULL: cli_here_path() */
     char **directories; /* NULL: $MEMWALL_NVME, else the user's cache folder */

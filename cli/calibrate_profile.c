@@ -232,7 +232,8 @@ add_gpu(struct writer *w)
         add_number(w, "collective_sm_share", 0, "one rank alone has nothing to collect");
     if (w->measured->apart)
         add_number(w, "host_sm_share", 0, "the host's cores are not the device's");
-    g_string_append(w->text, "flash_attention = true\nbf16 = true\n");
+    g_string_append_printf(w->text, "flash_attention = true\nbf16 = %s\n",
+                           w->measured->dtype == MW_DTYPE_FP16 ? "false" : "true");
 }
 
 static void

@@ -78,6 +78,8 @@ cli_calibrate_table(FILE *out, const struct mw_calibration *measured)
 
     if (measured->apart)
         fprintf(out, "%s backend on %s\n", measured->backend, measured->device);
+    if (measured->dtype == MW_DTYPE_FP16)
+        fprintf(out, "in fp16\n");
     if (measured->direct_storage)
         fprintf(out, "GPU-direct storage: %s; runs do without\n", measured->direct_storage);
     fprintf(out, "%-32s %9s %9s %9s  %-8s %6s\n", "measured", "10%", "median", "90%", "unit",
@@ -131,6 +133,7 @@ void
 cli_calibrate_json(struct mw_json_writer *json, const struct mw_calibration *measured)
 {
     mw_json_string(json, "backend", measured->backend);
+    mw_json_string(json, "dtype", mw_dtype_name(measured->dtype));
     if (measured->apart)
         mw_json_string(json, "device", measured->device);
     if (measured->direct_storage)

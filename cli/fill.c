@@ -120,7 +120,7 @@ note_idle(const struct mw_settings *asked, const struct mw_sizing *sizing, GPtrA
          "changes nothing: parameters are not partitioned"},
         {"--logits-chunks", asked->logits_chunks > 1 && !sizing->logits_bytes,
          "changes nothing: the model has no logits"},
-        {"bf16 of the DeepSpeed file",
+        {"bf16 (--dtype or the DeepSpeed file)",
          asked->dtype == MW_DTYPE_BF16 && sizing->settings.dtype != MW_DTYPE_BF16,
          "is not followed: this GPU has fp16 products only, and the plan is for them"},
         {"--dpu-start", asked->dpu_start != MW_AUTO && sizing->settings.dpu_start == MW_AUTO,

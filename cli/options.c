@@ -18,6 +18,8 @@ static const struct choice layout_choices[] = {
     {"zero16", MW_LAYOUT_ZERO16}, {"paper20", MW_LAYOUT_PAPER20}, {NULL, 0}};
 static const struct choice partition_choices[] = {
     {"bandwidth", MW_PARTITION_BANDWIDTH}, {"owner", MW_PARTITION_OWNER}, {NULL, 0}};
+static const struct choice dtype_choices[] = {
+    {"bf16", MW_DTYPE_BF16}, {"fp16", MW_DTYPE_FP16}, {NULL, 0}};
 static const struct choice overlap_choices[] = {{"on", 1}, {"off", 0}, {NULL, 0}};
 
 struct option {
@@ -72,6 +74,8 @@ static const struct option options[] = {
      "bandwidth (all links at once, default) or owner (owner-broadcast)"},
     {"state-layout", OPTION_CHOICE, FIELD(layout), 0, 0, false, layout_choices, "NAME",
      "bytes of state a parameter: zero16 (default) or paper20"},
+    {"dtype", OPTION_CHOICE, FIELD(dtype), 0, 0, false, dtype_choices, "TYPE",
+     "of parameters, activations and gradients: bf16 (default where the GPU has it) or fp16"},
     {"overlap", OPTION_CHOICE, FIELD(overlap), 0, 0, false, overlap_choices, "on|off",
      "transfers and collectives beside compute (default on)"},
     {"optimizer-chunk", OPTION_INTEGER, FIELD(optimizer_chunk), 1, 1e12, true, NULL, "N|auto",

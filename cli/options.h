@@ -10,7 +10,7 @@
 
 #include "planner/settings.h"
 
-#define CLI_OPTION_COUNT 25
+#define CLI_OPTION_COUNT 26
 
 /* For g_option_context_add_main_entries; forgets what was given before. */
 void cli_options_entries(GOptionEntry entries[CLI_OPTION_COUNT + 1]);

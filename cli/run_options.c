@@ -75,7 +75,8 @@ cli_run_entries(void)
     entries[count++] = (GOptionEntry){"lr-schedule", 0, 0, G_OPTION_ARG_STRING, &lr_shape,
                                       "constant (default) or cosine", "SHAPE"};
     entries[count++] = (GOptionEntry){"loss-scale", 0, 0, G_OPTION_ARG_STRING, &loss_scale,
-                                      "of the gradients: a power of two, or dynamic (default 1)",
+                                      "of the gradients: a power of two, or dynamic (default: "
+                                      "1 in bf16, dynamic in fp16)",
                                       "S|dynamic"};
     entries[count++] = (GOptionEntry){"shuffle", 0, 0, G_OPTION_ARG_NONE, &shuffle,
                                       "take sequences in random order", NULL};
@@ -129,16 +130,17 @@ read_shape(struct mw_lr_schedule *schedule, GError **error)
     return false;
 }
 
-/* bf16 has the range of fp32: it needs none. */
 static bool
 read_loss_scale(struct mw_loss_scaling *scaling, GError **error)
 {
     char *end = NULL;
 
-    *scaling = mw_loss_scaling_none();
-    if (loss_scale && !strcmp(loss_scale, "dynamic")) {
+    *scaling = (struct mw_loss_scaling){0};
+    if (!loss_scale)
+        return true;
+    if (!strcmp(loss_scale, "dynamic")) {
         *scaling = mw_loss_scaling_dynamic(65536);
-    } else if (loss_scale) {
+    } else {
         double value = g_ascii_strtod(loss_scale, &end);
         *scaling = (struct mw_loss_scaling){.start = value, .min = value, .max = value};
         if (*end || end == loss_scale)

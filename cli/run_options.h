@@ -24,7 +24,7 @@ struct cli_run_options {
     char *save_timeline; /* file */
     struct mw_lr_schedule schedule;
     struct mw_optimizer optimizer;
-    struct mw_loss_scaling loss_scaling;
+    struct mw_loss_scaling loss_scaling; /* start 0: as mw_loss_scaling_default says */
     struct cli_limits limits;
     int device_threads, host_threads; /* 0: all cores */
     double patience_s;                /* 0: for ever */

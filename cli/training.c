@@ -53,8 +53,6 @@ check_settings(const struct mw_settings *s, GError **error)
         return mw_refuse(error, "--tp %" G_GINT64_FORMAT ": run does not slice tensors", s->tp);
     if (s->layout == MW_LAYOUT_PAPER20)
         return mw_refuse(error, "--state-layout paper20: run keeps state as zero16 does");
-    if (s->dtype == MW_DTYPE_FP16)
-        return mw_refuse(error, "fp16: run computes in bf16");
     if (s->micro_batch != (int64_t)s->micro_batch)
         return mw_refuse(error, "--batch %g: run takes whole sequences", s->micro_batch);
     return true;
@@ -296,6 +294,14 @@ find_data(struct cli_training *run)
     run->first_sequence = run->used_sequences = (int64_t)sequences;
 }
 
+struct mw_loss_scaling
+cli_training_loss_scaling(const struct cli_training *run)
+{
+    return run->options.loss_scaling.start
+               ? run->options.loss_scaling
+               : mw_loss_scaling_default(run->answer->sizing->settings.dtype);
+}
+
 bool
 cli_training_start(struct cli_training *run, GError **error)
 {
@@ -311,7 +317,7 @@ cli_training_start(struct cli_training *run, GError **error)
         .device_threads = threads(run, run->options.device_threads),
         .host_threads = threads(run, run->options.host_threads),
         .optimizer = run->options.optimizer,
-        .loss_scaling = run->options.loss_scaling,
+        .loss_scaling = cli_training_loss_scaling(run),
         .drives = drive_options(run),
         .patience_s = run->options.patience_s,
         .seed = run->options.seed,

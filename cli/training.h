@@ -35,6 +35,8 @@ bool cli_training_open(struct cli_training *training, GError **error);
 /* Whether this machine has the memory for all its ranks, the same for all of them; a line has the
  * numbers where it lacks some. */
 bool cli_training_fits(const struct cli_training *training, bool *fits, GError **error);
+/* As asked for, or what the plan's type wants. */
+struct mw_loss_scaling cli_training_loss_scaling(const struct cli_training *run);
 /* Reserves memory and drives, and makes or reads the starting state. */
 bool cli_training_start(struct cli_training *training, GError **error);
 /* After the last step: what --save asks for. */

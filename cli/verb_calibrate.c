@@ -11,7 +11,7 @@
 #define LIMIT_GB_MAX 1e6
 #define SCRATCH_BYTES (INT64_C(16) << 20) /* of collectives */
 
-static char *backend_name;
+static char *backend_name, *dtype_name;
 
 static gboolean
 parse_sustained(const char *name, const char *text, gpointer data, GError **error)
@@ -44,6 +44,8 @@ parse(struct cli_calibrate_wish *wish, int argc, char **argv, gboolean *help, GE
         {"help", 'h', 0, G_OPTION_ARG_NONE, help, "show this help", NULL},
         {"backend", 0, 0, G_OPTION_ARG_STRING, &backend_name,
          "what computes: cpu, cuda (GPUs), or auto (default): GPUs where there are any", "NAME"},
+        {"dtype", 0, 0, G_OPTION_ARG_STRING, &dtype_name,
+         "what it computes in: bf16 (default) or fp16", "TYPE"},
         {"output", 'o', 0, G_OPTION_ARG_FILENAME, &wish->output,
          "the profile (default: here.ini among the user's profiles, what -H here reads)", "FILE"},
         {"nvme", 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &wish->directories,
@@ -93,6 +95,20 @@ read_backend(const struct mw_backend **backend, GError **error)
     return false;
 }
 
+static bool
+read_dtype(enum mw_dtype *dtype, GError **error)
+{
+    static const enum mw_dtype types[] = {MW_DTYPE_BF16, MW_DTYPE_FP16};
+
+    for (size_t i = 0; dtype_name && i < G_N_ELEMENTS(types); i++)
+        if (g_str_equal(dtype_name, mw_dtype_name(types[i])))
+            *dtype = types[i];
+    if (!dtype_name || *dtype != MW_DTYPE_NONE)
+        return true;
+    g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "--dtype %s: must be bf16 or fp16", dtype_name);
+    return false;
+}
+
 /* Calls for MPI where mpirun started this: the ranks of one machine. */
 static bool
 measure_with_ranks(struct cli_calibrate_wish *wish, GError **error)
@@ -135,7 +151,8 @@ run(int argc, char **argv)
     bool good = parse(&wish, argc, argv, &help, &error);
 
     if (good && !help)
-        good = read_backend(&wish.backend, &error) && measure_with_ranks(&wish, &error);
+        good = read_dtype(&wish.dtype, &error) && read_backend(&wish.backend, &error) &&
+               measure_with_ranks(&wish, &error);
     return end(&wish, good, error);
 }
 

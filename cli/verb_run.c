@@ -54,7 +54,7 @@ open_log(struct run *run, GError **error)
         .tokens = (int64_t)r->tokens_per_step,
         .flops = cli_flops(sizing, false) * sizing->ranks,
         .peak_flops = sizing->hardware->gpu_peak_flops * sizing->ranks,
-        .loss_scale = training->options.loss_scaling.max > 1,
+        .loss_scale = cli_training_loss_scaling(training).max > 1,
         .predicted_ns = (int64_t)(r->step_time_s[MW_OUTLOOK_TYPICAL] * 1e9),
     };
 
@@ -115,8 +115,6 @@ for_this_run(const struct cli_request *request, const struct mw_ranks *ranks,
         cli_limits_apply(limits, mw_ranks_node_count(ranks), &mine.hardware[outlook]);
     }
     plan_for(&mine.settings, ranks);
-    if (mine.settings.dtype == MW_DTYPE_NONE)
-        mine.settings.dtype = MW_DTYPE_BF16;
     return mine;
 }
 
@@ -152,8 +150,7 @@ train(struct run *run, GError **error)
     int64_t left = run->training.options.steps - mw_trainer_next_step(run->training.trainer);
     if (left <= 0)
         return say_done(run, error);
-    return open_log(run, error) &&
-           mw_trainer_run(run->training.trainer, left, on_step, run, error);
+    return open_log(run, error) && mw_trainer_run(run->training.trainer, left, on_step, run, error);
 }
 
 static int
@@ -175,6 +172,21 @@ run_plan(struct run *run)
     if (mw_ranks_index(run->training.ranks) == 0 && !cli_run_report_end(run->report, &error))
         return cli_fail(error);
     return cli_flush();
+}
+
+/* Products of the two types are as fast as each other on GPUs, not on cores. */
+static void
+tell_dtype(const struct cli_training *training)
+{
+    const struct cli_request *request = training->request;
+    bool fp16 = training->answer->sizing->settings.dtype == MW_DTYPE_FP16;
+
+    if (fp16 && request->hardware[MW_OUTLOOK_TYPICAL].gpu_bf16 &&
+        !training->options.backend->apart && training->options.backend != &mw_backend_null &&
+        mw_ranks_index(training->ranks) == 0)
+        cli_say("%s is of products in bf16; on cores those in fp16 take longer: "
+                "calibrate --dtype fp16 measures them",
+                mw_hwprofile_name(request->profile));
 }
 
 /* Of another device it predicts another machine. */
@@ -205,6 +217,7 @@ plan_and_run(struct run *run)
     training->answer = cli_answer_new(request, request->strategies[0], depth, true, &error);
     if (!training->answer)
         return cli_fail(error);
+    tell_dtype(training);
     if (training->answer->plan)
         return run_plan(run);
     return mw_ranks_index(training->ranks) == 0

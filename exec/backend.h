@@ -47,7 +47,8 @@ struct mw_backend_device {
 struct mw_backend {
     const char *name;
     bool apart; /* its memory is not the host's: nothing but the functions below reaches it */
-    const struct mw_cpu_kernels *host; /* passes of the host's lanes; NULL: the cores' own */
+    /* Passes of the host's lanes; NULL: the cores' own. */
+    const struct mw_cpu_kernels *(*host)(enum mw_dtype dtype);
 
     /* How many of its devices this machine has; -1 with an error: why it cannot use any.  NULL,
      * both: it has none. */

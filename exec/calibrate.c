@@ -122,7 +122,7 @@ mw_calibrate(const struct mw_calibration_options *options, struct mw_calibration
 {
     struct mw_calibrator c = {.options = options,
                               .backend = options->backend,
-                              .passes = mw_cpu_kernels(),
+                              .passes = mw_cpu_kernels(options->dtype),
                               .scale = mw_calibrate_scale(options->backend->apart, options->quick),
                               .rounds = options->quick ? QUICK_ROUNDS : ROUNDS,
                               .window_s = options->quick ? 0.01 : 0.3};

@@ -77,6 +77,7 @@ enum mw_calibration_collective {
 
 struct mw_calibration {
     const char *backend;
+    enum mw_dtype dtype; /* that it computed in */
     bool apart; /* its devices have memory of their own */
     /* Of devices that are apart; that of rank 0: */
     char device[256];
@@ -116,6 +117,7 @@ struct mw_calibration {
 
 struct mw_calibration_options {
     const struct mw_backend *backend; /* one that computes */
+    enum mw_dtype dtype; /* in which: MW_DTYPE_BF16 or MW_DTYPE_FP16 */
     const char *const *directories; /* one a drive; they exist */
     int directory_count;
     bool sustained;

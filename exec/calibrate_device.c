@@ -101,10 +101,11 @@ mw_calibrate_scale(bool is_apart, bool quick)
 
 /* --- life ------------------------------------------------------------------------------------ */
 
-/* bf16 numbers of about 1/64: nothing overflows, and no drive makes them smaller. */
+/* Numbers of about 1/64: nothing overflows, and no drive makes them smaller. */
 static void
-fill(const struct mw_arena *arena)
+fill(const struct mw_arena *arena, enum mw_dtype dtype)
 {
+    uint64_t about = dtype == MW_DTYPE_FP16 ? 0x2400240024002400u : 0x3c003c003c003c00u;
     uint64_t state = 0x9e3779b97f4a7c15u;
     uint64_t *words = (uint64_t *)(void *)arena->base;
 
@@ -112,7 +113,7 @@ fill(const struct mw_arena *arena)
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
-        words[i] = (state & 0x00ff00ff00ff00ffu) | 0x3c003c003c003c00u;
+        words[i] = (state & 0x00ff00ff00ff00ffu) | about;
     }
 }
 
@@ -148,7 +149,7 @@ fill_device(struct mw_calibrator *c, GError **error)
         targets[i] = (int32_t)i;
     if (!c->backend->copy(c->handle, c->targets, targets, 4 * c->scale->loss_rows, error))
         return false;
-    fill(&c->host);
+    fill(&c->host, c->options->dtype);
     for (int64_t at = 0; at < c->device.bytes; at += c->host.bytes)
         if (!c->backend->copy(c->handle, c->device.base + at, c->host.base,
                               MIN(c->host.bytes, c->device.bytes - at), error))
@@ -173,6 +174,7 @@ describe(struct mw_calibrator *c, struct mw_calibration *out)
     const struct mw_ranks *ranks = c->options->ranks;
 
     out->backend = c->backend->name;
+    out->dtype = c->options->dtype;
     out->apart = c->backend->apart;
     if (!out->apart)
         return;
@@ -188,7 +190,7 @@ reserve(struct mw_calibrator *c, GError **error)
 {
     int64_t host = c->options->quick ? QUICK_HOST_ARENA_BYTES : HOST_ARENA_BYTES;
     const struct mw_ranks *ranks = c->options->ranks;
-    struct mw_backend_options options = {.dtype = MW_DTYPE_BF16,
+    struct mw_backend_options options = {.dtype = c->options->dtype,
                                          .threads = c->cores,
                                          .node_rank = ranks ? mw_ranks_node_index(ranks) : 0,
                                          .node_ranks = ranks ? mw_ranks_node_count(ranks) : 1};

@@ -57,9 +57,11 @@ queue_kind(const struct collective *it, enum mw_calibration_collective kind, GEr
     case MW_CALIBRATION_ALL_GATHER:
         return table->all_gather(it->c->peers, STREAM, whole, own, &part, ELEMENT_BYTES, error);
     case MW_CALIBRATION_REDUCE_SCATTER:
-        return table->reduce_scatter(it->c->peers, STREAM, behind, whole, &part, false, error);
+        return table->reduce_scatter(it->c->peers, STREAM, behind, whole, &part,
+                                     it->c->options->dtype, error);
     case MW_CALIBRATION_ALL_REDUCE:
-        return table->all_reduce(it->c->peers, STREAM, whole, false, part.elements, error);
+        return table->all_reduce(it->c->peers, STREAM, whole, it->c->options->dtype, part.elements,
+                                 error);
     default:
         return table->broadcast(it->c->peers, STREAM, whole, bytes, 0, error);
     }

@@ -68,7 +68,9 @@ static bool
 scatter(struct collectives *it)
 {
     struct mw_ranks_part part = part_of(it);
-    struct mw_ranks_sum sum = {.scale = 1.0f / (float)mw_calibrate_ranks(it->c)};
+    struct mw_ranks_sum sum = {.whole = it->c->options->dtype,
+                               .shard = it->c->options->dtype,
+                               .scale = 1.0f / (float)mw_calibrate_ranks(it->c)};
     uint16_t *whole = (uint16_t *)(void *)it->c->host.base;
 
     return mw_ranks_reduce_scatter(it->c->options->ranks, 0, own_shard(it, whole), whole, &part,

@@ -78,7 +78,7 @@ narrowed(struct saving *saving, const float *w, int64_t count)
         saving->narrow = g_renew(uint16_t, saving->narrow, count);
         saving->narrow_elements = count;
     }
-    saving->trainer->kernels->narrow(saving->narrow, w, count);
+    mw_cpu_kernels(MW_DTYPE_BF16)->narrow(saving->narrow, w, count);
     return saving->narrow;
 }
 

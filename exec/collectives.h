@@ -25,8 +25,8 @@ struct mw_collectives {
     bool (*all_gather)(void *self, int stream, void *whole, const void *shard,
                        const struct mw_ranks_part *part, int64_t element_bytes, GError **error);
     bool (*reduce_scatter)(void *self, int stream, void *shard, const void *whole,
-                           const struct mw_ranks_part *part, bool fp32, GError **error);
-    bool (*all_reduce)(void *self, int stream, void *data, bool fp32, int64_t elements,
+                           const struct mw_ranks_part *part, enum mw_dtype dtype, GError **error);
+    bool (*all_reduce)(void *self, int stream, void *data, enum mw_dtype dtype, int64_t elements,
                        GError **error);
     bool (*broadcast)(void *self, int stream, void *data, int64_t bytes, int root, GError **error);
     bool (*send)(void *self, int stream, const void *data, int64_t bytes, int to, GError **error);

@@ -1,10 +1,11 @@
 /*
  * kernel_types.h - what kernels of all devices are told: plain numbers, for C and C++.
  *
- * Parameters, activations and their gradients are bf16, held in uint16_t (the upper half of an IEEE
- * single); sums are fp32 or fp64.  Tensors are row-major.  `rows` counts tokens (batch * seq).  A
- * leading dimension (ld_*) is the distance of two rows in elements, at least the row's length.
- * bf16 rounds to nearest even; a NaN stays a (quiet) NaN.
+ * Parameters, activations and their gradients are halves: bf16 (the upper half of an IEEE single)
+ * or fp16 (IEEE's own), held in uint16_t; all that a device is given are of one type.  Sums are
+ * fp32 or fp64.  Tensors are row-major.  `rows` counts tokens (batch * seq).  A leading dimension
+ * (ld_*) is the distance of two rows in elements, at least the row's length.
+ * Halves are rounded to nearest even, to infinity beyond their range; a NaN stays a (quiet) NaN.
  */
 #ifndef MW_EXEC_KERNEL_TYPES_H
 #define MW_EXEC_KERNEL_TYPES_H
@@ -16,8 +17,8 @@
 extern "C" {
 #endif
 
-/* Where the gradient of a parameter goes: data[...] is bf16, or fp32 where fp32 is set; accumulate
- * adds to what is there (in fp32, rounded once). */
+/* Where the gradient of a parameter goes: data[...] are halves, or fp32 where fp32 is set;
+ * accumulate adds to what is there (in fp32, rounded once). */
 struct mw_gradient {
     void *data;
     bool fp32;
@@ -35,9 +36,9 @@ struct mw_attention {
     float scale;
 };
 
-/* C[m,n] (+)= A[m,k] B[k,n] (+ bias[n]).  A is bf16 [m, ld_a], or [k, ld_a] where transposed; B is
- * bf16 [k, ld_b], or [n, ld_b] where transposed; C is bf16 or fp32 [m, ld_c]; bias is bf16.
- * A leading dimension of 0 says dense.
+/* C[m,n] (+)= A[m,k] B[k,n] (+ bias[n]).  A is [m, ld_a], or [k, ld_a] where transposed; B is [k,
+ * ld_b], or [n, ld_b] where transposed; C is [m, ld_c], of halves or fp32; bias is of halves. A
+ * leading dimension of 0 says dense.
  *
  *   use                      W [out,in] (Llama)         W [in,out] (GPT-2 Conv1D)
  *   y[T,out]   = x W         A = x, B = W transposed    A = x, B = W

@@ -24,6 +24,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "planner/plan_dtype.h"
+
 struct mw_ranks;
 
 /* Once in a process.  Each lane has scratch_bytes of scratch if there are several ranks. NULL with
@@ -65,14 +67,14 @@ struct mw_ranks_part {
 int64_t mw_ranks_range(const struct mw_ranks_part *part, int rank, int64_t *first);
 
 /* whole = all ranks' shards.  `shard` is this rank's first element, in the range or not; it may be
- * its place in `whole`.  bf16 or fp32: element_bytes is 2 or 4 (any size will do). */
+ * its place in `whole`.  Elements of any size. */
 bool mw_ranks_all_gather(struct mw_ranks *ranks, int lane, void *whole, const void *shard,
                          const struct mw_ranks_part *part, int64_t element_bytes, GError **error);
 
 /* value = scale * (sum over ranks of whole), rounded to the type of `whole`; then shard = value, or
- * shard += value where it adds.  Types are bf16, or fp32 where it says so. */
+ * shard += value where it adds.  Types are fp32, bf16 or fp16. */
 struct mw_ranks_sum {
-    bool whole_fp32, shard_fp32;
+    enum mw_dtype whole, shard;
     bool adds;
     float scale; /* 1: the sum; 1 / ranks: the mean */
 };
@@ -84,8 +86,8 @@ bool mw_ranks_reduce_scatter(struct mw_ranks *ranks, int lane, void *shard, cons
                              GError **error);
 
 /* data = scale * (sum over ranks of data), in its type. */
-bool mw_ranks_all_reduce(struct mw_ranks *ranks, int lane, void *data, bool fp32, int64_t elements,
-                         float scale, GError **error);
+bool mw_ranks_all_reduce(struct mw_ranks *ranks, int lane, void *data, enum mw_dtype dtype,
+                         int64_t elements, float scale, GError **error);
 /* The same in fp64, for few elements: every rank sends all of them to all. */
 bool mw_ranks_all_reduce_fp64(struct mw_ranks *ranks, int lane, double *data, int64_t elements,
                               GError **error);

@@ -151,18 +151,18 @@ sum_block(struct mw_ranks_lane *lane, char *shard, const char *whole, const stru
     for (int rank = 0; rank < ranks->count; rank++)
         lane->sources[rank] = rank == ranks->index ? whole + first * blocks->element_bytes
                                                    : scratch_of(lane, blocks, block, rank);
-    mw_ranks_sum_sources(shard + in_shard * (sum.shard_fp32 ? 4 : 2), lane->sources, ranks->count,
-                         own, sum);
+    mw_ranks_sum_sources(shard + in_shard * mw_ranks_element_bytes(sum.shard), lane->sources,
+                         ranks->count, own, sum);
 }
 
 static void
 sum_alone(char *shard, const char *whole, const struct mw_ranks_part *part, struct mw_ranks_sum sum)
 {
     int64_t first, elements = mw_ranks_range(part, 0, &first);
-    const void *source = whole + first * (sum.whole_fp32 ? 4 : 2);
+    const void *source = whole + first * mw_ranks_element_bytes(sum.whole);
 
-    mw_ranks_sum_sources(shard + part->range_first * (sum.shard_fp32 ? 4 : 2), &source, 1, elements,
-                         sum);
+    mw_ranks_sum_sources(shard + part->range_first * mw_ranks_element_bytes(sum.shard), &source, 1,
+                         elements, sum);
 }
 
 /* The next block is on its way while one is summed. */
@@ -178,7 +178,7 @@ mw_ranks_reduce_scatter(struct mw_ranks *ranks, int index, void *shard, const vo
     }
     int64_t block_bytes = ranks->scratch_bytes / (2 * (ranks->count - 1)) & -64;
     struct blocks blocks =
-        cut(part, sum.whole_fp32 ? 4 : 2, MIN(block_bytes, MW_RANKS_MESSAGE_BYTES_MAX));
+        cut(part, mw_ranks_element_bytes(sum.whole), MIN(block_bytes, MW_RANKS_MESSAGE_BYTES_MAX));
     if (!arrive(lane, MW_RANKS_REDUCE_SCATTER, part, blocks.block_elements, error))
         return false;
     if (blocks.count)
@@ -196,12 +196,12 @@ mw_ranks_reduce_scatter(struct mw_ranks *ranks, int index, void *shard, const vo
 /* --- all-reduce --- */
 
 bool
-mw_ranks_all_reduce(struct mw_ranks *ranks, int index, void *data, bool fp32, int64_t elements,
-                    float scale, GError **error)
+mw_ranks_all_reduce(struct mw_ranks *ranks, int index, void *data, enum mw_dtype dtype,
+                    int64_t elements, float scale, GError **error)
 {
     struct mw_ranks_part part = {elements, (elements + ranks->count - 1) / ranks->count, 0, 0};
-    struct mw_ranks_sum sum = {fp32, fp32, false, scale};
-    int64_t first, element_bytes = fp32 ? 4 : 2;
+    struct mw_ranks_sum sum = {dtype, dtype, false, scale};
+    int64_t first, element_bytes = mw_ranks_element_bytes(dtype);
 
     mw_ranks_range(&part, ranks->index, &first);
     char *own = (char *)data + first * element_bytes;

@@ -28,7 +28,7 @@ struct mw_ranks_lane {
     const struct mw_ranks *ranks;
     char *scratch; /* NULL: alone */
     int64_t serial;
-    int64_t waited_ns; /* for others to arrive */
+    int64_t waited_ns;                 /* for others to arrive */
     struct mw_ranks_arrival *arrivals; /* [count] */
     const void **sources;              /* [count] of a sum */
     struct mw_ranks_link *link;
@@ -95,6 +95,7 @@ char *mw_ranks_cores_look(int ranks);
 
 /* --- ranks_sum.c --- */
 
+int64_t mw_ranks_element_bytes(enum mw_dtype dtype);
 /* What mw_ranks_reduce_scatter says, of `elements` from each of `count` sources. */
 void mw_ranks_sum_sources(void *shard, const void *const *sources, int count, int64_t elements,
                           struct mw_ranks_sum sum);

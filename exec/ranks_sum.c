@@ -4,31 +4,37 @@
 /* Sums of a few cache lines stay in the first-level cache from the first rank to the last. */
 #define TILE 1024
 
-static inline __attribute__((always_inline)) void
-load(float *restrict sum, const void *source, bool fp32, int64_t at, int n)
+int64_t
+mw_ranks_element_bytes(enum mw_dtype dtype)
 {
-    if (fp32) {
+    return dtype == MW_DTYPE_FP32 ? 4 : 2;
+}
+
+static inline __attribute__((always_inline)) void
+load(float *restrict sum, const void *source, enum mw_dtype dtype, int64_t at, int n)
+{
+    if (dtype == MW_DTYPE_FP32) {
         const float *x = (const float *)source + at;
         for (int i = 0; i < n; i++)
             sum[i] = x[i];
     } else {
         const uint16_t *x = (const uint16_t *)source + at;
         for (int i = 0; i < n; i++)
-            sum[i] = mw_fp32_of_bf16(x[i]);
+            sum[i] = mw_fp32_of_half(x[i], dtype);
     }
 }
 
 static inline __attribute__((always_inline)) void
-add(float *restrict sum, const void *source, bool fp32, int64_t at, int n)
+add(float *restrict sum, const void *source, enum mw_dtype dtype, int64_t at, int n)
 {
-    if (fp32) {
+    if (dtype == MW_DTYPE_FP32) {
         const float *x = (const float *)source + at;
         for (int i = 0; i < n; i++)
             sum[i] += x[i];
     } else {
         const uint16_t *x = (const uint16_t *)source + at;
         for (int i = 0; i < n; i++)
-            sum[i] += mw_fp32_of_bf16(x[i]);
+            sum[i] += mw_fp32_of_half(x[i], dtype);
     }
 }
 
@@ -40,23 +46,23 @@ scale(float *restrict value, float factor, int n)
 }
 
 static inline __attribute__((always_inline)) void
-round_to_bf16(float *restrict value, int n)
+round_to_half(float *restrict value, enum mw_dtype dtype, int n)
 {
     for (int i = 0; i < n; i++)
-        value[i] = mw_fp32_of_bf16(mw_bf16_of_fp32(value[i]));
+        value[i] = mw_fp32_of_half(mw_half_of_fp32(value[i], dtype), dtype);
 }
 
 static inline __attribute__((always_inline)) void
-store(void *shard, bool fp32, int64_t at, const float *restrict value, int n)
+store(void *shard, enum mw_dtype dtype, int64_t at, const float *restrict value, int n)
 {
-    if (fp32) {
+    if (dtype == MW_DTYPE_FP32) {
         float *y = (float *)shard + at;
         for (int i = 0; i < n; i++)
             y[i] = value[i];
     } else {
         uint16_t *y = (uint16_t *)shard + at;
         for (int i = 0; i < n; i++)
-            y[i] = mw_bf16_of_fp32(value[i]);
+            y[i] = mw_half_of_fp32(value[i], dtype);
     }
 }
 
@@ -69,16 +75,16 @@ sum_tiles(void *shard, const void *const *sources, int count, int64_t elements,
     for (int64_t at = 0; at < elements; at += TILE) {
         int n = (int)MIN(TILE, elements - at);
 
-        load(value, sources[0], sum.whole_fp32, at, n);
+        load(value, sources[0], sum.whole, at, n);
         for (int rank = 1; rank < count; rank++)
-            add(value, sources[rank], sum.whole_fp32, at, n);
+            add(value, sources[rank], sum.whole, at, n);
         scale(value, sum.scale, n);
-        /* What is stored as bf16 is rounded there. */
-        if (!sum.whole_fp32 && (sum.adds || sum.shard_fp32))
-            round_to_bf16(value, n);
+        /* What is stored in the same type is rounded there. */
+        if (sum.whole != MW_DTYPE_FP32 && (sum.adds || sum.shard != sum.whole))
+            round_to_half(value, sum.whole, n);
         if (sum.adds)
-            add(value, shard, sum.shard_fp32, at, n);
-        store(shard, sum.shard_fp32, at, value, n);
+            add(value, shard, sum.shard, at, n);
+        store(shard, sum.shard, at, value, n);
     }
 }
 

@@ -10,17 +10,18 @@ all_gather(void *self, int stream, void *whole, const void *shard, const struct 
 
 static bool
 reduce_scatter(void *self, int stream, void *shard, const void *whole,
-               const struct mw_ranks_part *part, bool fp32, GError **error)
+               const struct mw_ranks_part *part, enum mw_dtype dtype, GError **error)
 {
-    struct mw_ranks_sum sum = {.whole_fp32 = fp32, .shard_fp32 = fp32, .scale = 1};
+    struct mw_ranks_sum sum = {.whole = dtype, .shard = dtype, .scale = 1};
 
     return mw_ranks_reduce_scatter(self, stream, shard, whole, part, sum, error);
 }
 
 static bool
-all_reduce(void *self, int stream, void *data, bool fp32, int64_t elements, GError **error)
+all_reduce(void *self, int stream, void *data, enum mw_dtype dtype, int64_t elements,
+           GError **error)
 {
-    return mw_ranks_all_reduce(self, stream, data, fp32, elements, 1, error);
+    return mw_ranks_all_reduce(self, stream, data, dtype, elements, 1, error);
 }
 
 static bool

@@ -336,7 +336,7 @@ convert(enum mw_safetensors_dtype from, const void *in, int64_t count, enum mw_d
         if (as == MW_DTYPE_FP32)
             ((float *)out)[i] = value;
         else
-            ((uint16_t *)out)[i] = mw_bf16_of_fp32(value);
+            ((uint16_t *)out)[i] = mw_half_of_fp32(value, as);
     }
 }
 
@@ -362,9 +362,11 @@ mw_safetensors_read(const struct mw_safetensors *set, const struct mw_safetensor
                     int64_t first, int64_t count, enum mw_dtype as, void *out, GError **error)
 {
     const char *path = mw_safetensors_file(set, tensor);
-    enum mw_safetensors_dtype same = as == MW_DTYPE_FP32 ? MW_SAFETENSORS_F32 : MW_SAFETENSORS_BF16;
+    enum mw_safetensors_dtype same = as == MW_DTYPE_FP32   ? MW_SAFETENSORS_F32
+                                     : as == MW_DTYPE_FP16 ? MW_SAFETENSORS_F16
+                                                           : MW_SAFETENSORS_BF16;
 
-    g_return_val_if_fail(as == MW_DTYPE_FP32 || as == MW_DTYPE_BF16, false);
+    g_return_val_if_fail(as != MW_DTYPE_NONE && as < MW_DTYPE_COUNT, false);
     if (!mw_safetensors_check_range(tensor, path, first, count, error))
         return false;
     if (tensor->dtype == same)

@@ -89,9 +89,9 @@ const struct mw_safetensor *mw_safetensors_find(const struct mw_safetensors *set
 /* Of the set's first file; NULL without it. */
 const char *mw_safetensors_metadata(const struct mw_safetensors *set, const char *key);
 
-/* Elements [first, first + count) of an F32, F16 or BF16 tensor, as MW_DTYPE_BF16 (uint16_t) or
- * MW_DTYPE_FP32 (float), rounded to nearest even.  Reads no other bytes of the file; may be called
- * from several threads. */
+/* Elements [first, first + count) of an F32, F16 or BF16 tensor, as MW_DTYPE_BF16, MW_DTYPE_FP16
+ * (uint16_t) or MW_DTYPE_FP32 (float), rounded to nearest even.  Reads no other bytes of the file;
+ * may be called from several threads. */
 bool mw_safetensors_read(const struct mw_safetensors *set, const struct mw_safetensor *tensor,
                          int64_t first, int64_t count, enum mw_dtype as, void *out, GError **error);
 /* The same elements as they are in the file, any dtype. */

@@ -72,6 +72,12 @@ mw_loss_scaling_dynamic(double start)
     return (struct mw_loss_scaling){.start = start, .min = 1, .max = 0x1p24, .double_after = 1000};
 }
 
+struct mw_loss_scaling
+mw_loss_scaling_default(enum mw_dtype dtype)
+{
+    return dtype == MW_DTYPE_FP16 ? mw_loss_scaling_dynamic(65536) : mw_loss_scaling_none();
+}
+
 static bool
 is_power_of_two(double value)
 {

@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "planner/plan_dtype.h"
+
 /* --- learning rate --- */
 
 enum mw_lr_shape { MW_LR_CONSTANT, MW_LR_COSINE };
@@ -48,6 +50,8 @@ struct mw_loss_scale {
 struct mw_loss_scaling mw_loss_scaling_none(void);
 /* From `start` on, halved and doubled within [1, 2^24]; doubled after 1000 good steps. */
 struct mw_loss_scaling mw_loss_scaling_dynamic(double start);
+/* Of a run that computes in bf16 (none) or fp16 (dynamic, from 65536). */
+struct mw_loss_scaling mw_loss_scaling_default(enum mw_dtype dtype);
 
 bool mw_loss_scaling_check(const struct mw_loss_scaling *scaling, GError **error);
 struct mw_loss_scale mw_loss_scale_start(const struct mw_loss_scaling *scaling);

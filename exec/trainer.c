@@ -219,13 +219,39 @@ check_op(const struct mw_plan *plan, const struct mw_op *op, GError **error)
     return false;
 }
 
+/* Of parameters and activations: what the plan computes in. */
+static enum mw_dtype
+dtype_of(const struct mw_plan *plan)
+{
+    for (uint32_t i = 0; i < plan->work_count; i++)
+        if (plan->works[i].kind == MW_OP_COMPUTE)
+            return (enum mw_dtype)plan->works[i].dtype;
+    return MW_DTYPE_BF16;
+}
+
 static bool
-check_plan(const struct mw_plan *plan, GError **error)
+check_dtype(const struct mw_plan *plan, enum mw_dtype dtype, GError **error)
+{
+    bool one = dtype == MW_DTYPE_BF16 || dtype == MW_DTYPE_FP16;
+
+    for (uint32_t i = 0; i < plan->work_count; i++)
+        one &= plan->works[i].kind != MW_OP_COMPUTE || plan->works[i].dtype == dtype;
+    for (uint32_t i = 0; i < plan->tensor_count; i++)
+        one &= plan->tensors[i].gradient_dtype == dtype ||
+               plan->tensors[i].gradient_dtype == MW_DTYPE_FP32;
+    if (!one)
+        g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
+                    "the executor computes in bf16 or in fp16: this plan in neither, or in both");
+    return one;
+}
+
+static bool
+check_plan(const struct mw_plan *plan, enum mw_dtype dtype, GError **error)
 {
     for (uint32_t i = 0; i < plan->op_count; i++)
         if (!check_op(plan, &plan->ops[i], error))
             return false;
-    return true;
+    return check_dtype(plan, dtype, error);
 }
 
 static bool
@@ -236,7 +262,7 @@ open_places(struct mw_trainer *trainer, GError **error)
         .decoder = options->decoder,
         .sequences = options->sequences,
         .seq = options->seq,
-        .dtype = MW_DTYPE_BF16,
+        .dtype = trainer->kernels->dtype,
         .threads = options->device_threads,
         .node_rank = options->ranks ? mw_ranks_node_index(options->ranks) : 0,
         .node_ranks = options->ranks ? mw_ranks_node_count(options->ranks) : 1,
@@ -290,6 +316,12 @@ give_back_drives(struct mw_trainer *trainer)
         mw_nvme_close(g_steal_pointer(&trainer->places.nvme));
 }
 
+static const struct mw_cpu_kernels *
+host_passes(const struct mw_backend *backend, enum mw_dtype dtype)
+{
+    return backend->host ? backend->host(dtype) : mw_cpu_kernels(dtype);
+}
+
 struct mw_trainer *
 mw_trainer_new(const struct mw_trainer_options *options, GError **error)
 {
@@ -297,11 +329,12 @@ mw_trainer_new(const struct mw_trainer_options *options, GError **error)
 
     trainer->options = *options;
     trainer->plan = options->plan;
-    trainer->kernels = options->backend->host ? options->backend->host : mw_cpu_kernels();
+    trainer->kernels = host_passes(options->backend, dtype_of(options->plan));
     if (!options->loss_scaling.start)
-        trainer->options.loss_scaling = mw_loss_scaling_none();
+        trainer->options.loss_scaling = mw_loss_scaling_default(trainer->kernels->dtype);
     trainer->scale = mw_loss_scale_start(&trainer->options.loss_scaling);
-    if (!mw_trainer_join(trainer, error) || !check_plan(options->plan, error) ||
+    if (!mw_trainer_join(trainer, error) ||
+        !check_plan(options->plan, trainer->kernels->dtype, error) ||
         !mw_trainer_check_threads(options, error) || !mw_trainer_check_commit(trainer, error) ||
         !open_places(trainer, error) || !mw_trainer_turn_to(trainer, first_plan(trainer), error) ||
         !mw_trainer_open_commit(trainer, error) || !make_state(trainer, error)) {

@@ -56,15 +56,15 @@ struct mw_trainer_options {
      * first.  Homes are at the same places in both. */
     const struct mw_plan *undelayed;
     int64_t undelayed_steps;
-    struct mw_ranks *ranks;     /* as many as the plan is for; NULL: alone */
+    struct mw_ranks *ranks; /* as many as the plan is for; NULL: alone */
     const struct mw_decoder *decoder;
     const struct mw_backend *backend;
     int64_t sequences, seq; /* of a micro-batch */
     int64_t checkpoint_interval;
     int device_threads, host_threads; /* 0: all cores */
     struct mw_optimizer optimizer;
-    struct mw_loss_scaling loss_scaling; /* all zero: none */
-    struct mw_nvme_options drives; /* capacity is the plan's */
+    struct mw_loss_scaling loss_scaling; /* start 0: mw_loss_scaling_default of the plan's type */
+    struct mw_nvme_options drives;       /* capacity is the plan's */
 
     struct mw_trainer_commit commit;
 
@@ -75,8 +75,8 @@ struct mw_trainer_options {
      * 0: that may be for ever. */
     double patience_s;
 
-    uint64_t seed;                       /* of starting weights, */
-    const struct mw_safetensors *weights; /* or, if not NULL, where they come from */
+    uint64_t seed;                          /* of starting weights, */
+    const struct mw_safetensors *weights;   /* or, if not NULL, where they come from */
     const struct mw_checkpoint *checkpoint; /* or whose state and step it goes on from */
 
     /* Fills this rank's micro-batch: ids and targets of sequences * seq tokens.  Called in a
@@ -92,9 +92,9 @@ struct mw_trainer_step {
     int64_t step; /* from 0, through all runs and resumes */
     double loss;  /* mean over the tokens of all ranks */
     double gradient_norm, learning_rate;
-    double loss_scale; /* that its gradients were made with */
-    bool skipped; /* the gradient was not finite: nothing was updated */
-    bool committed; /* durable: a resume goes on from here or later */
+    double loss_scale;          /* that its gradients were made with */
+    bool skipped;               /* the gradient was not finite: nothing was updated */
+    bool committed;             /* durable: a resume goes on from here or later */
     const struct mw_plan *plan; /* that it ran by */
     const struct mw_timeline *timeline;
 };
@@ -120,7 +120,7 @@ bool mw_trainer_run(struct mw_trainer *trainer, int64_t steps, mw_trainer_on_ste
                     void *data, GError **error);
 
 struct mw_trainer_use {
-    int64_t reserved_bytes[MW_TIER_COUNT];      /* for the plan's slots; the most it ever holds */
+    int64_t reserved_bytes[MW_TIER_COUNT];       /* for the plan's slots; the most it ever holds */
     int64_t nvme_read_bytes, nvme_written_bytes; /* by the drives, since they were opened */
 };
 struct mw_trainer_use mw_trainer_use(const struct mw_trainer *trainer);

@@ -133,7 +133,7 @@ scatter_part(struct mw_trainer *trainer, const struct mw_op *op, uint32_t from, 
 
     return trainer->collectives->reduce_scatter(
         trainer->peers, stream_of(trainer, op), part_at(trainer, to, op->tile),
-        part_at(trainer, from, op->tile), &part, false, error);
+        part_at(trainer, from, op->tile), &part, trainer->kernels->dtype, error);
 }
 
 /* A gradient at home, as wide as it is there: this rank's shard of it, or all. */
@@ -142,15 +142,15 @@ reduce_at_home(struct mw_trainer *trainer, const struct mw_op *op, GError **erro
 {
     const struct mw_tensor *tensor = mw_trainer_tensor(trainer, op);
     struct mw_ranks_part part = whole_part(tensor, op->tile);
-    bool fp32 = tensor->gradient_dtype == MW_DTYPE_FP32;
+    enum mw_dtype dtype = (enum mw_dtype)tensor->gradient_dtype;
     char *whole = part_at(trainer, tensor->gradient_slot, op->tile);
     char *own = own_shard(trainer, whole, tensor, op->tile, mw_trainer_gradient_bytes(tensor));
 
     if (trainer->plan->works[op->work].kind == MW_OP_ALL_REDUCE)
-        return trainer->collectives->all_reduce(trainer->peers, stream_of(trainer, op), whole, fp32,
-                                                part.elements, error);
+        return trainer->collectives->all_reduce(trainer->peers, stream_of(trainer, op), whole,
+                                                dtype, part.elements, error);
     return trainer->collectives->reduce_scatter(trainer->peers, stream_of(trainer, op), own, whole,
-                                                &part, fp32, error);
+                                                &part, dtype, error);
 }
 
 /* --- ops ------------------------------------------------------------------------------------- */

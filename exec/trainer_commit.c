@@ -11,6 +11,8 @@
 #include "exec/trainer_internal.h"
 #include "planner/error.h"
 
+#define DTYPE "dtype" /* a record's field: of the run's 16-bit values; without it bf16 */
+
 int64_t
 mw_trainer_state_bytes(const struct mw_trainer *trainer, uint32_t chunk)
 {
@@ -187,12 +189,13 @@ mw_trainer_fields(const struct mw_trainer *trainer,
     int count = 0;
 
     fields[count++] = mw_commit_field("updates", (uint64_t)trainer->now.updates);
+    fields[count++] = mw_commit_field(DTYPE, trainer->kernels->dtype);
     fields[count++] = mw_commit_field_real("loss-scale", scale->scale);
     fields[count++] = mw_commit_field("good-steps", (uint64_t)scale->good_steps);
     fields[count++] = mw_commit_field("skipped", (uint64_t)scale->skipped);
     fields[count++] = mw_commit_field("skipped-in-row", (uint64_t)scale->skipped_in_row);
-    return count + (options->commit.fields ? options->commit.fields(options->data, fields + count)
-                                           : 0);
+    return count +
+           (options->commit.fields ? options->commit.fields(options->data, fields + count) : 0);
 }
 
 static int64_t
@@ -204,15 +207,32 @@ read_count(const struct mw_commit_record *record, const char *name)
     return (int64_t)value;
 }
 
+enum mw_dtype
+mw_trainer_dtype_of(const struct mw_commit_record *record)
+{
+    uint64_t dtype = MW_DTYPE_BF16;
+
+    mw_commit_find(record, DTYPE, &dtype);
+    return (enum mw_dtype)dtype;
+}
+
+/* The loss scale is the record's where this run could have come to it. */
 void
 mw_trainer_read_fields(struct mw_trainer *trainer, const struct mw_commit_record *record)
 {
+    const struct mw_loss_scaling *scaling = &trainer->options.loss_scaling;
+    double scale = scaling->start;
+
     trainer->now.updates = read_count(record, "updates");
-    mw_commit_find_real(record, "loss-scale", &trainer->scale.scale);
-    trainer->scale.good_steps = read_count(record, "good-steps");
-    trainer->scale.skipped = read_count(record, "skipped");
-    trainer->scale.skipped_in_row = read_count(record, "skipped-in-row");
     trainer->next_step = record->step + 1;
+    trainer->scale.skipped = read_count(record, "skipped");
+    mw_commit_find_real(record, "loss-scale", &scale);
+    if (mw_trainer_dtype_of(record) != trainer->kernels->dtype || scale < scaling->min ||
+        scale > scaling->max)
+        return;
+    trainer->scale.scale = scale;
+    trainer->scale.good_steps = read_count(record, "good-steps");
+    trainer->scale.skipped_in_row = read_count(record, "skipped-in-row");
 }
 
 static bool

@@ -113,8 +113,8 @@ start_params(struct mw_trainer *trainer, uint32_t index, int64_t tile, void *mad
         mine = mw_tensor_shard(tensor, trainer->rank, tile);
     for (int64_t i = 0; i < mine.elements; i += PIECE_ELEMENTS) {
         int64_t count = MIN(PIECE_ELEMENTS, mine.elements - i);
-        if (!make_state(trainer, 0, tensor, tile, mine.first + i, count, MW_DTYPE_BF16, made,
-                        error) ||
+        if (!make_state(trainer, 0, tensor, tile, mine.first + i, count, trainer->kernels->dtype,
+                        made, error) ||
             !put_params(trainer, tensor->param_slot, 2 * (tile * tensor->param_stride + i), made,
                         2 * count, error))
             return false;

@@ -89,8 +89,8 @@ int64_t mw_weights_rows(const struct mw_decoder *decoder, uint32_t operators);
 
 /* Starting values, each a function of the seed and of the element's number in the whole model
  * (embedding, layers, final norm, logits): the same for every tiling and partition.  `as` is
- * MW_DTYPE_FP32 (float) or MW_DTYPE_BF16 (uint16_t, the fp32 value rounded to nearest even), here
- * and below. */
+ * MW_DTYPE_FP32 (float), MW_DTYPE_BF16 or MW_DTYPE_FP16 (uint16_t, the fp32 value rounded to
+ * nearest even), here and below. */
 void mw_weights_start(const struct mw_decoder *decoder, uint64_t seed,
                       const struct mw_weights_part *part, int64_t first, int64_t count,
                       enum mw_dtype as, void *out);
@@ -99,7 +99,7 @@ void mw_weights_start(const struct mw_decoder *decoder, uint64_t seed,
  * none that the model lacks.  Names may come without "transformer." or "model.".  `prefix` stands
  * before every name ("" for weights; "exp_avg." and the like in a checkpoint with optimizer
  * state); only tensors with it are looked at.  Values are looked at when they are loaded: one that
- * is not finite is an error. */
+ * is not finite, or not in the type that is asked for, is an error. */
 bool mw_weights_check(const struct mw_decoder *decoder, const struct mw_safetensors *set,
                       const char *prefix, GError **error);
 bool mw_weights_load(const struct mw_decoder *decoder, const struct mw_safetensors *set,

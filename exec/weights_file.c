@@ -210,7 +210,8 @@ is_finite(const struct load *load, const char *out, int64_t i)
 {
     if (load->as == MW_DTYPE_FP32)
         return (((const uint32_t *)out)[i] & 0x7f800000) != 0x7f800000;
-    return (((const uint16_t *)out)[i] & 0x7f80) != 0x7f80;
+    uint16_t exponent = load->as == MW_DTYPE_FP16 ? 0x7c00 : 0x7f80;
+    return (((const uint16_t *)out)[i] & exponent) != exponent;
 }
 
 /* Elements as the file counts them.  Of values that are not finite no step would ever come. */
@@ -225,8 +226,9 @@ read_finite(const struct load *load, const struct mw_safetensor *tensor, int64_t
             continue;
         g_set_error(load->error, MW_ERROR, MW_ERROR_INVALID,
                     "%s: tensor \"%s\": element %" G_GINT64_FORMAT
-                    " is no number or infinite: must be finite",
-                    mw_safetensors_file(load->set, tensor), tensor->name, first + i);
+                    " is no number or infinite%s: must be finite",
+                    mw_safetensors_file(load->set, tensor), tensor->name, first + i,
+                    load->as == MW_DTYPE_FP16 ? " in fp16, which ends at 65504" : "");
         return false;
     }
     return true;

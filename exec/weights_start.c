@@ -22,7 +22,7 @@ put(const struct start *start, int64_t at, float value)
     if (start->as == MW_DTYPE_FP32)
         ((float *)start->out)[at] = value;
     else
-        ((uint16_t *)start->out)[at] = mw_bf16_of_fp32(value);
+        ((uint16_t *)start->out)[at] = mw_half_of_fp32(value, start->as);
 }
 
 /* Box and Muller (Annals of Mathematical Statistics 29, 1958): elements 2p and 2p + 1 of the model

@@ -146,8 +146,8 @@ add_tensors(struct builder *b)
             (struct mw_tensor){.rank = b->rank,
                                .layer = layer,
                                .operators = operator_bits(class, unit),
-                               .gradient_dtype =
-                                   s->gradient_element_bytes == 4 ? MW_DTYPE_FP32 : MW_DTYPE_BF16,
+                               .gradient_dtype = s->gradient_element_bytes == 4 ? MW_DTYPE_FP32
+                                                                                : s->settings.dtype,
                                .trainable = true,
                                .tiles = unit->tiles,
                                .elements = unit->params,

@@ -93,7 +93,7 @@ mw_attention_case_check_forward(const struct mw_attention_case *c)
     g_autofree double *o = g_new(double, c->o.n);
     g_autofree double *lse = g_new(double, c->plain.heads * c->rows);
     mw_ref_attention(&c->plain, o, lse, c->q.value, c->k.value, c->v.value);
-    mw_expect_bf16("o", c->o.bits, o, c->o.n, MW_BF16_HALF_ULP, 2.0 * MW_BF16_HALF_ULP);
+    mw_expect_half("o", c->o.bits, o, c->o.n, MW_HALF_ROUNDING, 2.0 * MW_HALF_ROUNDING);
     mw_expect_fp32("lse", c->lse, lse, c->plain.heads * c->rows, 1e-5, 1e-4);
 }
 
@@ -102,10 +102,10 @@ check_slice(const struct mw_attention_case *c, const char *what, int64_t first,
             const double *expected, int64_t columns)
 {
     /* Terms rounded to bf16, of which some cancel: half a unit of the largest sum, twice over. */
-    double absolute = 4.0 * MW_BF16_HALF_ULP * fmax(mw_largest(expected, c->rows * columns), 0.1);
+    double absolute = 4.0 * MW_HALF_ROUNDING * fmax(mw_largest(expected, c->rows * columns), 0.1);
     for (int64_t r = 0; r < c->rows; r++)
-        mw_expect_bf16(what, c->fused_gradient + r * c->ld + first, expected + r * columns, columns,
-                       MW_BF16_HALF_ULP, absolute);
+        mw_expect_half(what, c->fused_gradient + r * c->ld + first, expected + r * columns, columns,
+                       MW_HALF_ROUNDING, absolute);
 }
 
 void
@@ -115,7 +115,7 @@ mw_attention_case_check_backward(const struct mw_attention_case *c)
     g_autofree double *dq = g_new(double, c->rows *q), *rounded = g_new(double, c->o.n);
     g_autofree double *dk = g_new(double, c->rows *kv), *dv = g_new(double, c->rows *kv);
     for (int64_t i = 0; i < c->o.n; i++)
-        rounded[i] = (double)mw_bf16_value(c->o.bits[i]);
+        rounded[i] = (double)mw_half_value(c->o.bits[i]);
     mw_ref_attention_backward(&c->plain, dq, dk, dv, c->d_o.value, rounded, c->q.value, c->k.value,
                               c->v.value);
     check_slice(c, "dq", 0, dq, q);

@@ -108,7 +108,7 @@ time_adamw(const struct optimizer *o)
 {
     const struct mw_adamw step = mw_adamw_step(1e-3, 0.9, 0.999, 1e-8, 0.01, 10, 1.0);
     double start_s = now_s();
-    mw_cpu_kernels()->adamw(&step, o->w, o->m, o->v, o->param, o->grad, false, o->n);
+    mw_cpu_kernels(MW_DTYPE_BF16)->adamw(&step, o->w, o->m, o->v, o->param, o->grad, false, o->n);
     return now_s() - start_s;
 }
 
@@ -265,7 +265,7 @@ bench_product(const char *use, int64_t m, int64_t n, int64_t k, bool a_transpose
     void *a = buffer((size_t)(m * k) * 2), *b = buffer((size_t)(k * n) * 2);
     void *c = buffer((size_t)(m * n) * 2);
     double own[ROUNDS], bare_s[ROUNDS], flops = 2.0 * (double)m * (double)n * (double)k;
-    struct mw_cpu_matmul *matmul = mw_cpu_matmul_create();
+    struct mw_cpu_matmul *matmul = mw_cpu_matmul_create(MW_DTYPE_BF16);
     struct bare bare;
     bare_create(&bare, &product, c, a, b);
     for (int i = -1; i < ROUNDS; i++) {
@@ -285,7 +285,7 @@ bench_product(const char *use, int64_t m, int64_t n, int64_t k, bool a_transpose
 static void
 bench_products(int64_t tokens, int64_t hidden, int64_t vocab)
 {
-    struct mw_cpu_matmul *matmul = mw_cpu_matmul_create();
+    struct mw_cpu_matmul *matmul = mw_cpu_matmul_create(MW_DTYPE_BF16);
     bool by_library = mw_cpu_matmul_by_library(matmul);
     mw_cpu_matmul_destroy(matmul);
     if (!by_library) {
@@ -329,7 +329,8 @@ attention_create(int64_t seq, int64_t heads, int64_t kv_heads)
         a.qkv[i] = (uint16_t)(0x3e00 + i * 2654435761u % 0x200);
         a.d_o[i] = (uint16_t)(0x3c00 + i * 2654435761u % 0x200);
     }
-    a.scratch = buffer((size_t)mw_cpu_kernels()->attention_scratch_bytes(&a.shape, team()));
+    a.scratch =
+        buffer((size_t)mw_cpu_kernels(MW_DTYPE_BF16)->attention_scratch_bytes(&a.shape, team()));
     return a;
 }
 
@@ -338,8 +339,8 @@ time_forward(const struct attention *a)
 {
     int64_t k = a->shape.heads * 64, v = k + a->shape.kv_heads * 64;
     double start_s = now_s();
-    mw_cpu_kernels()->attention_forward(&a->shape, a->o, a->lse, a->qkv, a->qkv + k, a->qkv + v,
-                                        a->scratch);
+    mw_cpu_kernels(MW_DTYPE_BF16)
+        ->attention_forward(&a->shape, a->o, a->lse, a->qkv, a->qkv + k, a->qkv + v, a->scratch);
     return now_s() - start_s;
 }
 
@@ -348,8 +349,9 @@ time_backward(const struct attention *a)
 {
     int64_t k = a->shape.heads * 64, v = k + a->shape.kv_heads * 64;
     double start_s = now_s();
-    mw_cpu_kernels()->attention_backward(&a->shape, a->d_qkv, a->d_qkv + k, a->d_qkv + v, a->d_o,
-                                         a->o, a->lse, a->qkv, a->qkv + k, a->qkv + v, a->scratch);
+    mw_cpu_kernels(MW_DTYPE_BF16)
+        ->attention_backward(&a->shape, a->d_qkv, a->d_qkv + k, a->d_qkv + v, a->d_o, a->o, a->lse,
+                             a->qkv, a->qkv + k, a->qkv + v, a->scratch);
     return now_s() - start_s;
 }
 

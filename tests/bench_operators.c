@@ -130,7 +130,7 @@ set_up(struct bench *b, bool smoke)
     b->ids = buffer(4 * b->seq);
     for (int64_t t = 0; t < b->seq; t++)
         b->ids[t] = (int32_t)(t * 7919 % b->decoder.vocab);
-    b->device = mw_cpu_device_create(threads, NULL);
+    b->device = mw_cpu_device_create(threads, MW_DTYPE_BF16, NULL);
     if (b->device)
         b->operators =
             mw_operators_create(&mw_cpu_device_kernels, b->device, &b->decoder, 1, b->seq, NULL);

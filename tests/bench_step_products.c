@@ -164,7 +164,7 @@ open_products(const struct mw_backend_options *options, int64_t bytes, void **me
               GError **error)
 {
     bench.device = mw_backend_cpu.open(options, bytes, memory, error);
-    bench.cores = mw_cpu_device_create((int)g_get_num_processors(), error);
+    bench.cores = mw_cpu_device_create((int)g_get_num_processors(), MW_DTYPE_BF16, error);
     must(bench.cores != NULL, "no device");
     bench.kernels = mw_cpu_device_kernels;
     bench.kernels.multiply = multiply;

@@ -27,7 +27,7 @@ open_cpu(void)
 #if defined(_OPENMP)
     threads = omp_get_max_threads();
 #endif
-    struct mw_cpu_device *device = mw_cpu_device_create(threads, &error);
+    struct mw_cpu_device *device = mw_cpu_device_create(threads, MW_DTYPE_BF16, &error);
     g_assert_no_error(error);
     return device;
 }

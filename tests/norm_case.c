@@ -3,7 +3,7 @@
 #include "tests/kernel_reference.h"
 
 #define EPSILON 1e-5f
-#define RELATIVE (MW_BF16_HALF_ULP * 1.01) /* rounded once, of a sum in fp32 */
+#define RELATIVE (MW_HALF_ROUNDING * 1.01) /* rounded once, of a sum in fp32 */
 
 void
 norm_case_init(struct norm_case *c, int64_t rows, int64_t columns, bool centred)
@@ -49,7 +49,7 @@ norm_case_forward(const struct mw_cpu_kernels *k, struct norm_case *c)
                            EPSILON);
     mw_ref_norm(y.value, c->x.value, c->weight.value, c->centred ? c->bias.value : NULL, c->rows,
                 c->columns, 1e-5);
-    mw_expect_bf16("y", y.bits, y.value, y.n, RELATIVE, 1e-4);
+    mw_expect_half("y", y.bits, y.value, y.n, RELATIVE, 1e-4);
     mw_tensor_clear(&y);
 }
 

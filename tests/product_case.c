@@ -32,7 +32,7 @@ static double
 c_value(const struct mw_product_case *c, int64_t i)
 {
     return c->product.c_fp32 ? (double)((float *)c->c)[i]
-                             : (double)mw_bf16_value(((uint16_t *)c->c)[i]);
+                             : (double)mw_half_value(((uint16_t *)c->c)[i]);
 }
 
 static void
@@ -46,7 +46,7 @@ fill_c(struct mw_product_case *c)
     for (int64_t i = 0; i < c->c_n; i++) {
         if (!p->accumulate || i % ld >= p->n)
             half.bits[i] = 0x7fc1;
-        full[i] = mw_bf16_value(half.bits[i]);
+        full[i] = mw_half_value(half.bits[i]);
     }
     c->c = p->c_fp32 ? (void *)full : (void *)half.bits;
     if (p->c_fp32)
@@ -117,7 +117,7 @@ mw_product_case_check(const struct mw_product_case *c)
 {
     const struct mw_product *p = &c->product;
     int64_t ld = or_dense(p->ld_c, p->n);
-    double relative = p->c_fp32 ? MW_FP32_HALF_ULP : MW_BF16_HALF_ULP;
+    double relative = p->c_fp32 ? MW_FP32_HALF_ULP : MW_HALF_ROUNDING;
     for (int64_t i = 0; i < c->c_n; i++) {
         double got = c_value(c, i);
         if (i % ld >= p->n) {

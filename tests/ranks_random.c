@@ -24,63 +24,78 @@ pick(struct round *round, uint64_t below)
     return round->seed % below;
 }
 
-/* Element `at` of a rank's data: of either sign, over 40 powers of two, so that an order of sums
- * other than that of ranks shows. */
+static enum mw_dtype
+pick_type(struct round *round)
+{
+    static const enum mw_dtype types[] = {MW_DTYPE_BF16, MW_DTYPE_FP16, MW_DTYPE_FP32};
+
+    return types[pick(round, G_N_ELEMENTS(types))];
+}
+
+static int64_t
+bytes_of(enum mw_dtype dtype)
+{
+    return dtype == MW_DTYPE_FP32 ? 4 : 2;
+}
+
+/* Element `at` of a rank's data: of either sign, over 33 powers of two, so that an order of sums
+ * other than that of ranks shows; all are within fp16. */
 static float
 element(const struct round *round, int rank, int64_t at)
 {
     uint64_t bits = mw_mix(round->seed ^ mw_mix((uint64_t)rank << 40 ^ (uint64_t)at));
-    uint32_t exponent = 107 + bits % 40;
+    uint32_t exponent = 107 + bits % 33;
 
     return mw_fp32_of_bits((uint32_t)(bits >> 32 & 0x807fffff) | exponent << 23);
 }
 
 static float
-get(const void *data, bool fp32, int64_t at)
+get(const void *data, enum mw_dtype dtype, int64_t at)
 {
-    return fp32 ? ((const float *)data)[at] : mw_fp32_of_bf16(((const uint16_t *)data)[at]);
+    return dtype == MW_DTYPE_FP32 ? ((const float *)data)[at]
+                                  : mw_fp32_of_half(((const uint16_t *)data)[at], dtype);
 }
 
 static void
-put(void *data, bool fp32, int64_t at, float value)
+put(void *data, enum mw_dtype dtype, int64_t at, float value)
 {
-    if (fp32)
+    if (dtype == MW_DTYPE_FP32)
         ((float *)data)[at] = value;
     else
-        ((uint16_t *)data)[at] = mw_bf16_of_fp32(value);
+        ((uint16_t *)data)[at] = mw_half_of_fp32(value, dtype);
 }
 
 static float
-rounded(float value, bool fp32)
+rounded(float value, enum mw_dtype dtype)
 {
-    return fp32 ? value : mw_fp32_of_bf16(mw_bf16_of_fp32(value));
+    return dtype == MW_DTYPE_FP32 ? value : mw_fp32_of_half(mw_half_of_fp32(value, dtype), dtype);
 }
 
 /* `n` elements of rank `rank`'s data between guards. */
 static char *
-fill(const struct round *round, int rank, bool fp32, int64_t n)
+fill(const struct round *round, int rank, enum mw_dtype dtype, int64_t n)
 {
     char *memory = g_malloc((n + 2 * GUARD) * 4);
 
     for (int64_t i = 0; i < n + 2 * GUARD; i++)
-        put(memory, fp32, i, element(round, rank, i));
+        put(memory, dtype, i, element(round, rank, i));
     return memory;
 }
 
 static char *
-inside(char *memory, bool fp32)
+inside(char *memory, enum mw_dtype dtype)
 {
-    return memory + (fp32 ? 4 : 2) * GUARD;
+    return memory + bytes_of(dtype) * GUARD;
 }
 
 static float
-sum_of(const struct round *round, bool fp32, float factor, int64_t at)
+sum_of(const struct round *round, enum mw_dtype dtype, float factor, int64_t at)
 {
-    float sum = rounded(element(round, 0, at), fp32);
+    float sum = rounded(element(round, 0, at), dtype);
 
     for (int rank = 1; rank < round->count; rank++)
-        sum += rounded(element(round, rank, at), fp32);
-    return rounded(sum * factor, fp32);
+        sum += rounded(element(round, rank, at), dtype);
+    return rounded(sum * factor, dtype);
 }
 
 static bool
@@ -134,29 +149,29 @@ draw_part(struct round *round)
 }
 
 static bool
-gather(struct round *round, bool fp32, bool in_place)
+gather(struct round *round, enum mw_dtype dtype, bool in_place)
 {
     const struct mw_ranks_part *part = &round->part;
     int64_t own = MIN(round->index * part->shard_elements, part->elements);
-    char *memory = fill(round, round->index, fp32, part->elements);
-    char *whole = inside(memory, fp32), *place = whole + own * (fp32 ? 4 : 2);
-    char *shard = in_place ? NULL : g_memdup2(place, (part->elements - own + 1) * (fp32 ? 4 : 2));
+    char *memory = fill(round, round->index, dtype, part->elements);
+    char *whole = inside(memory, dtype), *place = whole + own * bytes_of(dtype);
+    char *shard = in_place ? NULL : g_memdup2(place, (part->elements - own + 1) * bytes_of(dtype));
     GError *error = NULL;
     bool good;
 
     if (!in_place) /* nothing of the whole may come from where it was */
         for (int64_t i = own; i < MIN(own + part->shard_elements, part->elements); i++)
             if (in_range(part, i - own))
-                put(whole, fp32, i, 0);
+                put(whole, dtype, i, 0);
     good = ok(mw_ranks_all_gather(round->ranks, round->lane, whole, in_place ? place : shard, part,
-                                  fp32 ? 4 : 2, &error),
+                                  bytes_of(dtype), &error),
               &error);
     for (int64_t i = 0; good && i < part->elements + 2 * GUARD; i++) {
         bool part_of = i >= GUARD && i < part->elements + GUARD;
         int64_t owner = part_of ? (i - GUARD) / part->shard_elements : round->index;
         bool moved = part_of && in_range(part, (i - GUARD) % part->shard_elements);
         float expected = element(round, moved ? (int)owner : round->index, i);
-        good = is(round, "all-gather", i, get(memory, fp32, i), rounded(expected, fp32));
+        good = is(round, "all-gather", i, get(memory, dtype, i), rounded(expected, dtype));
     }
     g_free(shard);
     g_free(memory);
@@ -173,53 +188,53 @@ scattered(const struct round *round, int64_t i, float before)
     if (in_shard < 0 || in_shard >= part->shard_elements || at >= part->elements ||
         !in_range(part, in_shard))
         return before;
-    float value = sum_of(round, round->sum.whole_fp32, round->sum.scale, at + GUARD);
-    return rounded(round->sum.adds ? value + before : value, round->sum.shard_fp32);
+    float value = sum_of(round, round->sum.whole, round->sum.scale, at + GUARD);
+    return rounded(round->sum.adds ? value + before : value, round->sum.shard);
 }
 
 static bool
 scatter(struct round *round)
 {
-    bool whole_fp32 = round->sum.whole_fp32, shard_fp32 = round->sum.shard_fp32;
+    enum mw_dtype whole_type = round->sum.whole, shard_type = round->sum.shard;
     int64_t n = round->part.elements, length = round->part.shard_elements;
-    char *whole = fill(round, round->index, whole_fp32, n);
-    char *shard = fill(round, round->count, shard_fp32, length);
+    char *whole = fill(round, round->index, whole_type, n);
+    char *shard = fill(round, round->count, shard_type, length);
     GError *error = NULL;
     bool good =
-        ok(mw_ranks_reduce_scatter(round->ranks, round->lane, inside(shard, shard_fp32),
-                                   inside(whole, whole_fp32), &round->part, round->sum, &error),
+        ok(mw_ranks_reduce_scatter(round->ranks, round->lane, inside(shard, shard_type),
+                                   inside(whole, whole_type), &round->part, round->sum, &error),
            &error);
 
     for (int64_t i = 0; good && i < length + 2 * GUARD; i++) {
-        float before = rounded(element(round, round->count, i), shard_fp32);
+        float before = rounded(element(round, round->count, i), shard_type);
         good =
-            is(round, "reduce-scatter", i, get(shard, shard_fp32, i), scattered(round, i, before));
+            is(round, "reduce-scatter", i, get(shard, shard_type, i), scattered(round, i, before));
     }
     for (int64_t i = 0; good && i < n + 2 * GUARD; i++)
-        good = is(round, "reduce-scatter's whole", i, get(whole, whole_fp32, i),
-                  rounded(element(round, round->index, i), whole_fp32));
+        good = is(round, "reduce-scatter's whole", i, get(whole, whole_type, i),
+                  rounded(element(round, round->index, i), whole_type));
     g_free(shard);
     g_free(whole);
     return good;
 }
 
 static bool
-scatter_in_place(struct round *round, bool fp32)
+scatter_in_place(struct round *round, enum mw_dtype dtype)
 {
     const struct mw_ranks_part *part = &round->part;
     int64_t own = MIN(round->index * part->shard_elements, part->elements);
-    char *memory = fill(round, round->index, fp32, part->elements);
-    char *whole = inside(memory, fp32);
+    char *memory = fill(round, round->index, dtype, part->elements);
+    char *whole = inside(memory, dtype);
     GError *error = NULL;
     bool good;
 
-    round->sum = (struct mw_ranks_sum){fp32, fp32, false, 0.5f};
-    good = ok(mw_ranks_reduce_scatter(round->ranks, round->lane, whole + own * (fp32 ? 4 : 2),
+    round->sum = (struct mw_ranks_sum){dtype, dtype, false, 0.5f};
+    good = ok(mw_ranks_reduce_scatter(round->ranks, round->lane, whole + own * bytes_of(dtype),
                                       whole, part, round->sum, &error),
               &error);
     for (int64_t i = 0; good && i < part->elements + 2 * GUARD; i++) {
-        float before = rounded(element(round, round->index, i), fp32);
-        good = is(round, "reduce-scatter in place", i, get(memory, fp32, i),
+        float before = rounded(element(round, round->index, i), dtype);
+        good = is(round, "reduce-scatter in place", i, get(memory, dtype, i),
                   scattered(round, i - own, before));
     }
     g_free(memory);
@@ -227,20 +242,20 @@ scatter_in_place(struct round *round, bool fp32)
 }
 
 static bool
-reduce(struct round *round, bool fp32, float factor)
+reduce(struct round *round, enum mw_dtype dtype, float factor)
 {
     int64_t n = round->part.elements;
-    char *memory = fill(round, round->index, fp32, n);
+    char *memory = fill(round, round->index, dtype, n);
     GError *error = NULL;
-    bool good = ok(mw_ranks_all_reduce(round->ranks, round->lane, inside(memory, fp32), fp32, n,
+    bool good = ok(mw_ranks_all_reduce(round->ranks, round->lane, inside(memory, dtype), dtype, n,
                                        factor, &error),
                    &error);
 
     for (int64_t i = 0; good && i < n + 2 * GUARD; i++) {
         bool summed = i >= GUARD && i < n + GUARD;
-        good = is(round, "all-reduce", i, get(memory, fp32, i),
-                  summed ? sum_of(round, fp32, factor, i)
-                         : rounded(element(round, round->index, i), fp32));
+        good = is(round, "all-reduce", i, get(memory, dtype, i),
+                  summed ? sum_of(round, dtype, factor, i)
+                         : rounded(element(round, round->index, i), dtype));
     }
     g_free(memory);
     return good;
@@ -274,16 +289,16 @@ broadcast(struct round *round)
 {
     int root = (int)pick(round, round->count);
     int64_t n = round->part.elements;
-    char *memory = fill(round, round->index, true, n);
+    char *memory = fill(round, round->index, MW_DTYPE_FP32, n);
     GError *error = NULL;
-    bool good =
-        ok(mw_ranks_broadcast(round->ranks, round->lane, inside(memory, true), n * 4, root, &error),
-           &error);
+    bool good = ok(mw_ranks_broadcast(round->ranks, round->lane, inside(memory, MW_DTYPE_FP32),
+                                      n * 4, root, &error),
+                   &error);
 
     /* pick() moved the seed before the data were drawn: the same on every rank. */
     for (int64_t i = 0; good && i < n + 2 * GUARD; i++) {
         bool sent = i >= GUARD && i < n + GUARD;
-        good = is(round, "broadcast", i, get(memory, true, i),
+        good = is(round, "broadcast", i, get(memory, MW_DTYPE_FP32, i),
                   element(round, sent ? root : round->index, i));
     }
     g_free(memory);
@@ -316,14 +331,14 @@ static bool
 play(struct round *round)
 {
     static const float factors[] = {1, 0.5f, 1.0f / 3};
-    bool first = pick(round, 2), second = pick(round, 2);
+    enum mw_dtype first = pick_type(round), second = pick_type(round);
     float factor = factors[pick(round, 3)];
 
     draw_part(round);
     round->sum = (struct mw_ranks_sum){first, second, pick(round, 2), factor};
     switch (pick(round, 7)) {
     case 0:
-        return gather(round, first, second);
+        return gather(round, first, pick(round, 2));
     case 1:
         return scatter(round);
     case 2:
@@ -367,6 +382,6 @@ ranks_large(struct mw_ranks *ranks, int lane, uint64_t seed, int64_t elements)
 
     round.part.elements = elements;
     round.part.shard_elements = (elements + round.count - 1) / round.count;
-    round.sum = (struct mw_ranks_sum){false, true, false, 1};
-    return gather(&round, false, false) && scatter(&round);
+    round.sum = (struct mw_ranks_sum){MW_DTYPE_BF16, MW_DTYPE_FP32, false, 1};
+    return gather(&round, MW_DTYPE_BF16, false) && scatter(&round);
 }

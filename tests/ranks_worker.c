@@ -98,7 +98,7 @@ go_on(struct mw_ranks *ranks)
     GError *error = NULL;
     uint16_t data[512] = {0};
 
-    while (mw_ranks_all_reduce(ranks, 0, data, false, G_N_ELEMENTS(data), 1, &error))
+    while (mw_ranks_all_reduce(ranks, 0, data, MW_DTYPE_BF16, G_N_ELEMENTS(data), 1, &error))
         ;
     return give_up(ranks, error);
 }

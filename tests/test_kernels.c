@@ -8,25 +8,27 @@
 
 #define ROUNDS 40
 /* Of one result rounded to bf16 after a handful of operations in fp32. */
-#define RELATIVE (MW_BF16_HALF_ULP * 1.01)
+#define RELATIVE (MW_HALF_ROUNDING * 1.01)
 
 static void
 test_conversion(gconstpointer data)
 {
     const struct mw_cpu_kernels *k = data;
-    const float odd[] = {0.0f,    -0.0f,   INFINITY,    -INFINITY,   NAN,  1e-40f,
-                         -1e-45f, 3.4e38f, 1.00390625f, 1.01171875f, 1.0f, 65504.0f};
+    const uint16_t quiet = mw_test_dtype == MW_DTYPE_FP16 ? 0x200 : 0x40;
+    const float odd[] = {0.0f,     -0.0f,    INFINITY,    -INFINITY,   NAN,     1e-40f,
+                         -1e-45f,  3.4e38f,  1.00390625f, 1.01171875f, 1.0f,    65504.0f,
+                         65519.0f, 65520.0f, 6.1e-5f,     2.98e-8f,    2.99e-8f};
     for (int64_t n = 1; n <= (int64_t)G_N_ELEMENTS(odd); n++) {
         uint16_t half[G_N_ELEMENTS(odd)];
         float back[G_N_ELEMENTS(odd)];
         k->narrow(half, odd, n);
         k->widen(back, half, n);
         for (int64_t i = 0; i < n; i++) {
-            float value = mw_bf16_value(half[i]);
+            float value = mw_half_value(half[i]);
             if (isnan(odd[i]))
-                g_assert_true(isnan(value) && (half[i] & 0x40));
+                g_assert_true(isnan(value) && (half[i] & quiet));
             else
-                g_assert_cmphex(half[i], ==, mw_bf16_nearest(odd[i]));
+                g_assert_cmphex(half[i], ==, mw_half_nearest(odd[i]));
             g_assert_cmpint(memcmp(&back[i], &value, sizeof value), ==, 0);
         }
     }
@@ -35,8 +37,31 @@ test_conversion(gconstpointer data)
     struct mw_tensor out = mw_tensor_poisoned(n);
     k->narrow(out.bits, x, n);
     for (int64_t i = 0; i < n; i++)
-        g_assert_cmphex(out.bits[i], ==, mw_bf16_nearest(x[i]));
+        g_assert_cmphex(out.bits[i], ==, mw_half_nearest(x[i]));
     mw_tensor_clear(&out);
+}
+
+/* There is nothing between a half and itself in fp32. */
+static void
+test_every_half(gconstpointer data)
+{
+    const struct mw_cpu_kernels *k = data;
+    const int64_t n = 1 << 16;
+    g_autofree uint16_t *half = g_new(uint16_t, n), *back = g_new(uint16_t, n);
+    g_autofree float *wide = g_new(float, n);
+    for (int64_t i = 0; i < n; i++)
+        half[i] = (uint16_t)i;
+    k->widen(wide, half, n);
+    k->narrow(back, wide, n);
+    for (int64_t i = 0; i < n; i++) {
+        float value = mw_half_value(half[i]);
+        if (isnan(value)) {
+            g_assert_true(isnan(wide[i]) && isnan(mw_half_value(back[i])));
+            continue;
+        }
+        g_assert_cmpint(memcmp(&wide[i], &value, sizeof value), ==, 0);
+        g_assert_cmphex(back[i], ==, half[i]);
+    }
 }
 
 static void
@@ -50,10 +75,10 @@ test_sums(gconstpointer data)
         g_autofree float *before = g_memdup2(sum, (gsize)n * sizeof *sum);
         k->accumulate(sum, a.bits, n);
         for (int64_t i = 0; i < n; i++)
-            g_assert_cmpfloat(sum[i], ==, before[i] + mw_bf16_value(a.bits[i]));
+            g_assert_cmpfloat(sum[i], ==, before[i] + mw_half_value(a.bits[i]));
         g_autofree uint16_t *expected = g_new(uint16_t, n);
         for (int64_t i = 0; i < n; i++)
-            expected[i] = mw_bf16_nearest(mw_bf16_value(a.bits[i]) + mw_bf16_value(b.bits[i]));
+            expected[i] = mw_half_nearest(mw_half_value(a.bits[i]) + mw_half_value(b.bits[i]));
         k->add(a.bits, a.bits, b.bits, n);
         g_assert_cmpmem(a.bits, (gsize)n * 2, expected, (gsize)n * 2);
         mw_tensor_clear(&a);
@@ -77,8 +102,8 @@ check_activation(enum mw_ref_activation kind, forward_fn *forward, backward_fn *
         dx.value[i] = dy.value[i] * mw_ref_activation_slope(kind, x.value[i]);
     }
     /* 1 + tanh cancels for x far below 0: an error of 1e-6 of it is one of x * 1e-6. */
-    mw_expect_bf16("y", y.bits, y.value, n, RELATIVE, 12.0 * 1e-6);
-    mw_expect_bf16("dx", dx.bits, dx.value, n, RELATIVE, 4.0 * 12.0 * 4e-6);
+    mw_expect_half("y", y.bits, y.value, n, RELATIVE, 12.0 * 1e-6);
+    mw_expect_half("dx", dx.bits, dx.value, n, RELATIVE, 4.0 * 12.0 * 4e-6);
     backward(dy.bits, dy.bits, x.bits, n);
     g_assert_cmpmem(dy.bits, (gsize)n * 2, dx.bits, (gsize)n * 2);
     mw_tensor_clear(&x);
@@ -112,11 +137,11 @@ test_swiglu(gconstpointer data)
             mw_ref_swiglu_slopes(&dgate[i], &dup[i], dy.value[i], gate.value[i], up.value[i]);
         }
         k->swiglu_forward(y.bits, gate.bits, up.bits, n);
-        mw_expect_bf16("y", y.bits, y.value, n, RELATIVE, 1e-5);
+        mw_expect_half("y", y.bits, y.value, n, RELATIVE, 1e-5);
         k->swiglu_backward(gate.bits, up.bits, dy.bits, gate.bits, up.bits, n);
         /* 1 - sigmoid cancels where the gate is large: times the gate, 100 * 1e-7. */
-        mw_expect_bf16("dgate", gate.bits, dgate, n, RELATIVE, 4.0 * 4.0 * 1e-4);
-        mw_expect_bf16("dup", up.bits, dup, n, RELATIVE, 1e-5);
+        mw_expect_half("dgate", gate.bits, dgate, n, RELATIVE, 4.0 * 4.0 * 1e-4);
+        mw_expect_half("dup", up.bits, dup, n, RELATIVE, 1e-5);
         mw_tensor_clear(&gate);
         mw_tensor_clear(&up);
         mw_tensor_clear(&dy);
@@ -135,7 +160,7 @@ check_norm_weights(const struct mw_cpu_kernels *k, const struct norm_case *c, co
     const float *mean = c->centred ? c->mean : NULL;
     k->norm_weight_gradient((struct mw_gradient){half.bits, false, false}, c->dy.bits, c->x.bits,
                             mean, c->rstd, c->rows, c->columns);
-    mw_expect_bf16("dweight", half.bits, dweight, c->columns, RELATIVE, bound);
+    mw_expect_half("dweight", half.bits, dweight, c->columns, RELATIVE, bound);
     k->norm_weight_gradient((struct mw_gradient){full, true, false}, c->dy.bits, c->x.bits, mean,
                             c->rstd, c->rows, c->columns);
     mw_expect_fp32("dweight", full, dweight, c->columns, 1e-6, bound);
@@ -164,7 +189,7 @@ check_norm_backward(const struct mw_cpu_kernels *k, const struct norm_case *c)
     norm_case_backward(k, c, dx.bits, add, dx.bits);
     /* rstd is at most 1/sqrt(eps), where a row is all but constant; its error grows with it. */
     for (int64_t r = 0; r < c->rows; r++)
-        mw_expect_bf16("dx", dx.bits + r * c->columns, dx.value + r * c->columns, c->columns,
+        mw_expect_half("dx", dx.bits + r * c->columns, dx.value + r * c->columns, c->columns,
                        RELATIVE, 1e-5 * (1.0 + (double)c->rstd[r] * (double)c->rstd[r]));
     mw_tensor_clear(&dx);
 }
@@ -189,13 +214,13 @@ test_norm_of_constant(gconstpointer data)
     uint16_t x[37], y[37], weight[37], bias[37];
     float mean, rstd;
     for (int i = 0; i < 37; i++) {
-        x[i] = mw_bf16_nearest(3.0f);
-        weight[i] = mw_bf16_nearest(1.0f);
-        bias[i] = mw_bf16_nearest(0.5f);
+        x[i] = mw_half_nearest(3.0f);
+        weight[i] = mw_half_nearest(1.0f);
+        bias[i] = mw_half_nearest(0.5f);
     }
     k->layernorm_forward(y, &mean, &rstd, x, weight, bias, 1, 37, 1e-5f);
     for (int i = 0; i < 37; i++)
-        g_assert_cmpfloat(mw_bf16_value(y[i]), ==, 0.5f);
+        g_assert_cmpfloat(mw_half_value(y[i]), ==, 0.5f);
 }
 
 int
@@ -203,6 +228,7 @@ main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
     mw_add_kernel_test("conversion", test_conversion);
+    mw_add_kernel_test("every-half", test_every_half);
     mw_add_kernel_test("sums", test_sums);
     mw_add_kernel_test("activations", test_activations);
     mw_add_kernel_test("swiglu", test_swiglu);

@@ -59,7 +59,7 @@ plain_sums(const struct table_case *c)
     for (int64_t i = 0; i < c->dy.n; i++) {
         int64_t id = c->tokens[i / c->columns] - c->first;
         if (id >= 0 && id < c->count)
-            sums[id * c->columns + i % c->columns] += mw_bf16_value(c->dy.bits[i]);
+            sums[id * c->columns + i % c->columns] += mw_half_value(c->dy.bits[i]);
     }
     return sums;
 }
@@ -78,8 +78,8 @@ check_embedding_backward(const struct mw_cpu_kernels *k, const struct table_case
     k->embedding_backward(to_half, c->dy.bits, c->tokens, c->rows, c->columns, c->first, c->count,
                           order);
     for (int64_t i = 0; i < c->weight.n; i++)
-        g_assert_cmpfloat(mw_bf16_value(c->weight.bits[i]), ==,
-                          mw_bf16_value(mw_bf16_nearest((float)c->weight.value[i] + sums[i])));
+        g_assert_cmpfloat(mw_half_value(c->weight.bits[i]), ==,
+                          mw_half_value(mw_half_nearest((float)c->weight.value[i] + sums[i])));
 }
 
 static void
@@ -110,7 +110,7 @@ test_positions(gconstpointer data)
             sums[i % (seq * columns)] += dy.value[i];
         }
         k->position_forward(y.bits, weight.bits, batch, seq, columns);
-        mw_expect_bf16("y", y.bits, y.value, n, MW_BF16_HALF_ULP, 0.0);
+        mw_expect_half("y", y.bits, y.value, n, MW_HALF_ROUNDING, 0.0);
         k->position_backward((struct mw_gradient){full, true, false}, dy.bits, batch, seq, columns,
                              positions);
         mw_expect_fp32("dweight", full, sums, positions * columns, 0.0, 1e-5);
@@ -134,9 +134,9 @@ test_rope(gconstpointer data)
         mw_rope_table(&decoder, seq, table);
         k->rope(x.bits, table, batch, seq, heads, dim, heads * dim, false);
         mw_ref_rope(x.value, batch, seq, heads, dim, 10000.0, false);
-        mw_expect_bf16("turned", x.bits, x.value, n, MW_BF16_HALF_ULP, 1e-5);
+        mw_expect_half("turned", x.bits, x.value, n, MW_HALF_ROUNDING, 1e-5);
         k->rope(x.bits, table, batch, seq, heads, dim, heads * dim, true);
-        mw_expect_bf16("turned back", x.bits, before, n, 0.0, 3.0 * 4.0 * MW_BF16_HALF_ULP);
+        mw_expect_half("turned back", x.bits, before, n, 0.0, 3.0 * 4.0 * MW_HALF_ROUNDING);
         mw_tensor_clear(&x);
     }
 }
@@ -165,7 +165,7 @@ loss_case_init(struct loss_case *c)
             x.bits[i] = 0x7fc1;
         else
             c->dense[i / c->ld * c->vocab + i % c->ld] = x.value[i];
-        full[i] = mw_bf16_value(x.bits[i]);
+        full[i] = mw_half_value(x.bits[i]);
     }
     for (int64_t r = 0; r < c->rows; r++)
         c->targets[r] = g_test_rand_int_range(-1, (gint32)c->vocab);
@@ -200,8 +200,8 @@ check_loss(const struct mw_cpu_kernels *k, struct loss_case *c)
     g_assert_cmpfloat(got, ==, alone);
     g_assert_cmpfloat_with_epsilon(got, loss, 1e-5 * (1.0 + loss));
     for (int64_t r = 0; r < c->rows; r++) {
-        mw_expect_bf16("dlogits", d + r * ld, expected + r * c->vocab, c->vocab,
-                       MW_BF16_HALF_ULP * 1.01, 1e-7);
+        mw_expect_half("dlogits", d + r * ld, expected + r * c->vocab, c->vocab,
+                       MW_HALF_ROUNDING * 1.01, 1e-7);
         for (int64_t i = c->vocab; i < ld; i++)
             g_assert_cmphex(d[r * ld + i], ==, 0);
     }

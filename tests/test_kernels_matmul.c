@@ -53,7 +53,7 @@ run_library(struct mw_cpu_matmul *matmul, struct mw_product_case *c)
 static void
 test_library(void)
 {
-    struct mw_cpu_matmul *matmul = mw_cpu_matmul_create();
+    struct mw_cpu_matmul *matmul = mw_cpu_matmul_create(MW_DTYPE_BF16);
     g_assert_nonnull(matmul);
     for (int round = 0; round < 60; round++) {
         struct mw_product_case c;
@@ -78,7 +78,7 @@ test_blocks(void)
     };
 
     for (size_t i = 0; i < G_N_ELEMENTS(products); i++) {
-        struct mw_cpu_matmul *matmul = mw_cpu_matmul_create();
+        struct mw_cpu_matmul *matmul = mw_cpu_matmul_create(MW_DTYPE_BF16);
         struct mw_product_case c;
         mw_product_case_fill(&c, &products[i]);
         run_library(matmul, &c);
@@ -93,7 +93,7 @@ test_blocks(void)
 static void
 test_kept(void)
 {
-    struct mw_cpu_matmul *matmul = mw_cpu_matmul_create();
+    struct mw_cpu_matmul *matmul = mw_cpu_matmul_create(MW_DTYPE_BF16);
     struct mw_product_case first, second;
     mw_product_case_init(&first, 33, 20, 47);
     mw_product_case_init(&second, 20, 33, 47);
@@ -116,7 +116,7 @@ test_kept(void)
 static void
 test_refused(void)
 {
-    struct mw_cpu_matmul *matmul = mw_cpu_matmul_create();
+    struct mw_cpu_matmul *matmul = mw_cpu_matmul_create(MW_DTYPE_BF16);
     const struct mw_product product = {.m = -4, .n = 8, .k = 8};
     if (mw_cpu_matmul_by_library(matmul)) {
         g_assert_false(mw_cpu_matmul_prepare(matmul, &product));

@@ -57,7 +57,7 @@ plain_adamw(const struct mw_adamw *a, struct state *s, const float *grad)
         float ratio = s->m[i] / (root + a->eps);
         float kept_w = s->w[i] * a->decay, step = a->corrected_lr * ratio;
         s->w[i] = kept_w - step;
-        s->param[i] = mw_bf16_nearest(s->w[i]);
+        s->param[i] = mw_half_nearest(s->w[i]);
     }
 }
 
@@ -79,7 +79,7 @@ check_adamw(const struct mw_cpu_kernels *k, int64_t n, bool grad_fp32)
     struct mw_tensor half = mw_tensor_random(n, 10.0);
     g_autofree float *full = grad_fp32 ? mw_floats_random(n, 10.0) : g_new(float, n);
     for (int64_t i = 0; i < n && !grad_fp32; i++)
-        full[i] = mw_bf16_value(half.bits[i]);
+        full[i] = mw_half_value(half.bits[i]);
     struct state plain = state_random(n), fused = state_copy(&plain);
     plain_adamw(&step, &plain, full);
     k->adamw(&step, fused.w, fused.m, fused.v, fused.param,
@@ -146,7 +146,7 @@ test_adamw_formula(gconstpointer data)
     g_assert_cmpfloat_with_epsilon((double)w, ew, 1e-6);
     g_assert_cmpfloat_with_epsilon((double)m, em, 1e-7);
     g_assert_cmpfloat_with_epsilon((double)v, ev, 1e-8);
-    g_assert_cmphex(param, ==, mw_bf16_nearest(w));
+    g_assert_cmphex(param, ==, mw_half_nearest(w));
 }
 
 static double
@@ -202,18 +202,20 @@ test_overflow(gconstpointer data)
     const struct mw_cpu_kernels *k = data;
     int64_t n = MW_NORM_BLOCK + 37;
     g_autofree uint16_t *grad = g_new(uint16_t, n);
+    bool fp16 = mw_test_dtype == MW_DTYPE_FP16;
+    uint16_t infinite = fp16 ? 0x7c00 : 0x7f80, largest = infinite - 1;
     double partial[2];
     for (int64_t i = 0; i < n; i++)
-        grad[i] = 0x7f7f;
+        grad[i] = largest;
     k->square_sums(partial, grad, false, n);
     g_assert_true(isfinite(mw_norm_combine(partial, 2)));
-    const uint16_t bad[] = {0x7f80, 0xff80, 0x7fc0, 0x7f81};
+    const uint16_t bad[] = {infinite, infinite | 0x8000, 0x7fff, infinite + 1};
     for (size_t i = 0; i < G_N_ELEMENTS(bad); i++) {
         int64_t at = g_test_rand_int_range(0, (gint32)n);
         grad[at] = bad[i];
         k->square_sums(partial, grad, false, n);
         g_assert_false(isfinite(mw_norm_combine(partial, 2)));
-        grad[at] = 0x7f7f;
+        grad[at] = largest;
     }
 }
 

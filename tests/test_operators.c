@@ -250,7 +250,7 @@ static void
 test_threads(struct fixture *f, gconstpointer name)
 {
     int threads = omp_get_max_threads();
-    struct mw_cpu_matmul *matmul = mw_cpu_matmul_create();
+    struct mw_cpu_matmul *matmul = mw_cpu_matmul_create(MW_DTYPE_BF16);
     bool by_library = mw_cpu_matmul_by_library(matmul);
 
     (void)name;
@@ -285,7 +285,7 @@ test_refused(void)
     struct mw_compute compute = {.decoder = &decoder, .sequences = 3, .seq = 4};
     GError *error = NULL;
 
-    struct mw_cpu_device *device = mw_cpu_device_create(64, &error);
+    struct mw_cpu_device *device = mw_cpu_device_create(64, MW_DTYPE_BF16, &error);
     struct mw_operators *operators =
         mw_operators_create(&mw_cpu_device_kernels, device, &decoder, 2, 4, &error);
     g_assert_no_error(error);

@@ -67,7 +67,7 @@ assert_params(struct mw_ranks *ranks, const char *name, const struct trained *tr
     assert_equal(ranks, name, "16-bit parameters", trained->params,
                  trained->elements * sizeof(uint16_t));
     g_autofree uint16_t *rounded = g_new(uint16_t, trained->elements);
-    mw_cpu_kernels()->narrow(rounded, trained->state, trained->elements);
+    mw_cpu_kernels(MW_DTYPE_BF16)->narrow(rounded, trained->state, trained->elements);
     if (memcmp(rounded, trained->params, trained->elements * sizeof(uint16_t)))
         trainer_worker_fail(ranks, "%s: 16-bit parameters are not those of the state", name);
 }
@@ -83,7 +83,7 @@ join_state(const struct trained_case *what, struct trained *trained)
                      3 * trained->elements * sizeof(float));
     else
         trainer_worker_meet(what->ranks,
-                            mw_ranks_all_reduce(what->ranks, 0, trained->state, true,
+                            mw_ranks_all_reduce(what->ranks, 0, trained->state, MW_DTYPE_FP32,
                                                 3 * trained->elements, 1, &error),
                             error);
 }

@@ -33,11 +33,11 @@ mw_exp2(mw_f32x16 x)
     return mw_select(x > mw_splat(-126.0f), y, mw_select(x != x, x, mw_splat(0.0f)));
 }
 
-/* To bf16 by the quickest way: subnormal numbers may become zero. */
+/* By the quickest way: subnormal numbers may become zero. */
 MW_INLINE mw_u16x16
 mw_narrow_quick(mw_f32x16 x)
 {
-#if defined(__AVX512BF16__)
+#if defined(__AVX512BF16__) && !defined(MW_HALF_FP16)
     return (mw_u16x16)_mm512_cvtneps_pbh((__m512)x);
 #else
     return mw_narrow(x);

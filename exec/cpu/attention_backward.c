@@ -96,7 +96,7 @@ row_delta(const uint16_t *d_o, const uint16_t *o, int64_t n)
     mw_f32x16 sum = {0};
     for (int64_t c = 0; c < n; c += MW_LANES) {
         int64_t lanes = mw_smaller(MW_LANES, n - c);
-        sum += mw_load_bf16_some(d_o + c, lanes) * mw_load_bf16_some(o + c, lanes);
+        sum += mw_load_half_some(d_o + c, lanes) * mw_load_half_some(o + c, lanes);
     }
     return mw_sum(sum);
 }
@@ -135,7 +135,7 @@ only_from(mw_f32x16 v, int64_t lane)
     return mw_select(index >= (int32_t)lane, v, mw_splat(0.0f));
 }
 
-/* One key's weights and their gradients towards the block's queries, in bf16. */
+/* One key's weights and their gradients towards the block's queries, in 16 bits. */
 MW_INLINE void
 differentiate(struct work *w, int64_t row, int64_t padded, int64_t seen_from, float scale)
 {
@@ -208,7 +208,7 @@ put_queries(const struct mw_attention *s, const struct work *w, const struct que
             float row[MW_LANES] = {0};
             for (int64_t lane = 0; lane < lanes; lane++)
                 row[lane] = w->dq[(c + lane) * BLOCK_Q + i];
-            mw_store_bf16_some(b->dq + i * s->ld_q + c, mw_load(row), lanes);
+            mw_store_half_some(b->dq + i * s->ld_q + c, mw_load(row), lanes);
         }
     }
 }
@@ -218,7 +218,7 @@ put_sums(uint16_t *out, int64_t ld, const float *sums, int64_t dim, int64_t rows
 {
     for (int64_t r = 0; r < rows; r++)
         for (int64_t c = 0; c < columns; c += MW_LANES)
-            mw_store_bf16_some(out + r * ld + c, mw_load(sums + r * dim + c),
+            mw_store_half_some(out + r * ld + c, mw_load(sums + r * dim + c),
                                mw_smaller(MW_LANES, columns - c));
 }
 

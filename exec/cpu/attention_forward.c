@@ -71,7 +71,7 @@ mask_later(float *scores, int64_t rows, int64_t first_row, int64_t first_key, in
             scores[i * BLOCK_K + j] = MW_MASKED;
 }
 
-/* weights = 2^(scores * scale - max) in bf16, over `keys` keys; returns their sum. */
+/* weights = 2^(scores * scale - max) in 16 bits, over `keys` keys; returns their sum. */
 static float
 exponentiate(uint16_t *weights, const float *scores, int64_t keys, float scale, float max)
 {
@@ -138,7 +138,7 @@ put_queries(const struct mw_attention *s, const struct packed *p, const struct q
         float inverse = 1.0f / w->sum[i];
         for (int64_t c = 0; c < s->head_dim; c += MW_LANES) {
             mw_f32x16 v = mw_load(w->out + i * p->dim + c) * inverse;
-            mw_store_bf16_some(block->o + i * s->ld_o + c, v,
+            mw_store_half_some(block->o + i * s->ld_o + c, v,
                                mw_smaller(MW_LANES, s->head_dim - c));
         }
         block->lse[i] = w->max[i] * MW_LN_2 + logf(w->sum[i]);

@@ -34,8 +34,8 @@ open_cpu(const struct mw_backend_options *options, int64_t bytes, void **memory,
     struct cpu *cpu = g_new0(struct cpu, 1);
 
     cpu->threads = options->threads ? options->threads : omp_get_num_procs();
-    cpu->kernels = mw_cpu_kernels();
-    cpu->device = mw_cpu_device_create(cpu->threads, error);
+    cpu->kernels = mw_cpu_kernels(options->dtype);
+    cpu->device = mw_cpu_device_create(cpu->threads, options->dtype, error);
     if (cpu->device && options->decoder)
         cpu->operators = mw_operators_create(&mw_cpu_device_kernels, cpu->device, options->decoder,
                                              options->sequences, options->seq, error);

@@ -29,13 +29,13 @@ kernels_of(void *device)
 /* --- life ------------------------------------------------------------------------------------ */
 
 struct mw_cpu_device *
-mw_cpu_device_create(int threads, GError **error)
+mw_cpu_device_create(int threads, enum mw_dtype dtype, GError **error)
 {
     struct mw_cpu_device *device = g_new0(struct mw_cpu_device, 1);
 
     device->threads = threads;
-    device->kernels = mw_cpu_kernels();
-    device->matmul = mw_cpu_matmul_create();
+    device->kernels = mw_cpu_kernels(dtype);
+    device->matmul = mw_cpu_matmul_create(dtype);
     if (device->matmul)
         return device;
     mw_cpu_device_destroy(device);

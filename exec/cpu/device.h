@@ -10,11 +10,12 @@
 #define MW_EXEC_CPU_DEVICE_H
 
 #include "exec/kernels.h"
+#include "planner/plan_dtype.h"
 
 struct mw_cpu_device;
 
-/* NULL with an error: no memory. */
-struct mw_cpu_device *mw_cpu_device_create(int threads, GError **error);
+/* dtype: of 16-bit elements.  NULL with an error: no memory. */
+struct mw_cpu_device *mw_cpu_device_create(int threads, enum mw_dtype dtype, GError **error);
 void mw_cpu_device_destroy(struct mw_cpu_device *device); /* NULL is allowed */
 
 /* Of matrix products, as prepared so far. */

@@ -23,9 +23,9 @@ chunk_length(int64_t start, int64_t n)
     {                                                                                              \
         int64_t i = 0;                                                                             \
         for (; i + MW_LANES <= n; i += MW_LANES)                                                   \
-            mw_store_bf16(y + i, f(mw_load_bf16(x + i)));                                          \
+            mw_store_half(y + i, f(mw_load_half(x + i)));                                          \
         if (i < n)                                                                                 \
-            mw_store_bf16_some(y + i, f(mw_load_bf16_some(x + i, n - i)), n - i);                  \
+            mw_store_half_some(y + i, f(mw_load_half_some(x + i, n - i)), n - i);                  \
     }                                                                                              \
                                                                                                    \
     void MW_CPU(name)(uint16_t * y, const uint16_t *x, int64_t n)                                  \
@@ -39,10 +39,10 @@ chunk_length(int64_t start, int64_t n)
     {                                                                                              \
         int64_t i = 0;                                                                             \
         for (; i + MW_LANES <= n; i += MW_LANES)                                                   \
-            mw_store_bf16(y + i, f(mw_load_bf16(a + i), mw_load_bf16(b + i)));                     \
+            mw_store_half(y + i, f(mw_load_half(a + i), mw_load_half(b + i)));                     \
         if (i < n)                                                                                 \
-            mw_store_bf16_some(                                                                    \
-                y + i, f(mw_load_bf16_some(a + i, n - i), mw_load_bf16_some(b + i, n - i)),        \
+            mw_store_half_some(                                                                    \
+                y + i, f(mw_load_half_some(a + i, n - i), mw_load_half_some(b + i, n - i)),        \
                 n - i);                                                                            \
     }                                                                                              \
                                                                                                    \
@@ -134,16 +134,16 @@ swiglu_backward_chunk(uint16_t *dgate, uint16_t *dup, const uint16_t *dy, const 
     mw_f32x16 dg, du;
     int64_t i = 0;
     for (; i + MW_LANES <= n; i += MW_LANES) {
-        swiglu_slopes(&dg, &du, mw_load_bf16(dy + i), mw_load_bf16(gate + i), mw_load_bf16(up + i));
-        mw_store_bf16(dgate + i, dg);
-        mw_store_bf16(dup + i, du);
+        swiglu_slopes(&dg, &du, mw_load_half(dy + i), mw_load_half(gate + i), mw_load_half(up + i));
+        mw_store_half(dgate + i, dg);
+        mw_store_half(dup + i, du);
     }
     if (i == n)
         return;
-    swiglu_slopes(&dg, &du, mw_load_bf16_some(dy + i, n - i), mw_load_bf16_some(gate + i, n - i),
-                  mw_load_bf16_some(up + i, n - i));
-    mw_store_bf16_some(dgate + i, dg, n - i);
-    mw_store_bf16_some(dup + i, du, n - i);
+    swiglu_slopes(&dg, &du, mw_load_half_some(dy + i, n - i), mw_load_half_some(gate + i, n - i),
+                  mw_load_half_some(up + i, n - i));
+    mw_store_half_some(dgate + i, dg, n - i);
+    mw_store_half_some(dup + i, du, n - i);
 }
 
 void
@@ -160,9 +160,9 @@ widen_chunk(float *out, const uint16_t *x, int64_t n)
 {
     int64_t i = 0;
     for (; i + MW_LANES <= n; i += MW_LANES)
-        mw_store(out + i, mw_load_bf16(x + i));
+        mw_store(out + i, mw_load_half(x + i));
     if (i < n)
-        mw_store_some(out + i, mw_load_bf16_some(x + i, n - i), n - i);
+        mw_store_some(out + i, mw_load_half_some(x + i, n - i), n - i);
 }
 
 void
@@ -178,9 +178,9 @@ narrow_chunk(uint16_t *out, const float *x, int64_t n)
 {
     int64_t i = 0;
     for (; i + MW_LANES <= n; i += MW_LANES)
-        mw_store_bf16(out + i, mw_load(x + i));
+        mw_store_half(out + i, mw_load(x + i));
     if (i < n)
-        mw_store_bf16_some(out + i, mw_load_some(x + i, n - i), n - i);
+        mw_store_half_some(out + i, mw_load_some(x + i, n - i), n - i);
 }
 
 void
@@ -196,9 +196,9 @@ accumulate_chunk(float *total, const uint16_t *x, int64_t n)
 {
     int64_t i = 0;
     for (; i + MW_LANES <= n; i += MW_LANES)
-        mw_store(total + i, mw_load(total + i) + mw_load_bf16(x + i));
+        mw_store(total + i, mw_load(total + i) + mw_load_half(x + i));
     if (i < n)
-        mw_store_some(total + i, mw_load_some(total + i, n - i) + mw_load_bf16_some(x + i, n - i),
+        mw_store_some(total + i, mw_load_some(total + i, n - i) + mw_load_half_some(x + i, n - i),
                       n - i);
 }
 

@@ -66,7 +66,7 @@ put_token(struct mw_gradient dweight, const uint16_t *dy, int64_t columns, const
         int64_t lanes = columns - c < MW_LANES ? columns - c : MW_LANES;
         mw_f32x16 sum = {0};
         for (int64_t i = 0; i < n; i++)
-            sum += mw_load_bf16_some(dy + (int64_t)(order[i] & UINT32_MAX) * columns + c, lanes);
+            sum += mw_load_half_some(dy + (int64_t)(order[i] & UINT32_MAX) * columns + c, lanes);
         mw_gradient_put(dweight, id * columns + c, sum, lanes);
     }
 }
@@ -110,11 +110,11 @@ MW_CPU(position_forward)(uint16_t *y, const uint16_t *weight, int64_t batch, int
         const uint16_t *position = weight + r % seq * columns;
         int64_t c = 0;
         for (; c + MW_LANES <= columns; c += MW_LANES)
-            mw_store_bf16(row + c, mw_load_bf16(row + c) + mw_load_bf16(position + c));
+            mw_store_half(row + c, mw_load_half(row + c) + mw_load_half(position + c));
         if (c < columns)
-            mw_store_bf16_some(row + c,
-                               mw_load_bf16_some(row + c, columns - c) +
-                                   mw_load_bf16_some(position + c, columns - c),
+            mw_store_half_some(row + c,
+                               mw_load_half_some(row + c, columns - c) +
+                                   mw_load_half_some(position + c, columns - c),
                                columns - c);
     }
 }
@@ -129,7 +129,7 @@ MW_CPU(position_backward)(struct mw_gradient dweight, const uint16_t *dy, int64_
             int64_t lanes = columns - c < MW_LANES ? columns - c : MW_LANES;
             mw_f32x16 sum = {0};
             for (int64_t b = 0; b < batch; b++)
-                sum += mw_load_bf16_some(dy + (b * seq + p) * columns + c, lanes);
+                sum += mw_load_half_some(dy + (b * seq + p) * columns + c, lanes);
             mw_gradient_put(dweight, p * columns + c, sum, lanes);
         }
     }
@@ -141,10 +141,10 @@ MW_CPU(position_backward)(struct mw_gradient dweight, const uint16_t *dy, int64_
 MW_INLINE void
 turn(uint16_t *head, const float *cosine, const float *sine, int64_t half, int64_t n, float sign)
 {
-    mw_f32x16 a = mw_load_bf16_some(head, n), b = mw_load_bf16_some(head + half, n);
+    mw_f32x16 a = mw_load_half_some(head, n), b = mw_load_half_some(head + half, n);
     mw_f32x16 c = mw_load_some(cosine, n), s = sign * mw_load_some(sine, n);
-    mw_store_bf16_some(head, a * c - b * s, n);
-    mw_store_bf16_some(head + half, b * c + a * s, n);
+    mw_store_half_some(head, a * c - b * s, n);
+    mw_store_half_some(head + half, b * c + a * s, n);
 }
 
 void

@@ -78,14 +78,14 @@ put_row(const struct mw_product *p, void *c, const uint16_t *bias, const float *
         int64_t n = smaller(MW_LANES, b->columns - j), at = row * ld + b->column + j;
         mw_f32x16 v = mw_load(sums + j);
         if (p->bias)
-            v += mw_load_bf16_some(bias + b->column + j, n);
+            v += mw_load_half_some(bias + b->column + j, n);
         if (p->accumulate)
             v += p->c_fp32 ? mw_load_some((float *)c + at, n)
-                           : mw_load_bf16_some((uint16_t *)c + at, n);
+                           : mw_load_half_some((uint16_t *)c + at, n);
         if (p->c_fp32)
             mw_store_some((float *)c + at, v, n);
         else
-            mw_store_bf16_some((uint16_t *)c + at, v, n);
+            mw_store_half_some((uint16_t *)c + at, v, n);
     }
 }
 

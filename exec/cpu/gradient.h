@@ -9,7 +9,7 @@ MW_INLINE mw_f32x16
 mw_gradient_load(struct mw_gradient g, int64_t at, int64_t n)
 {
     return g.fp32 ? mw_load_some((const float *)g.data + at, n)
-                  : mw_load_bf16_some((const uint16_t *)g.data + at, n);
+                  : mw_load_half_some((const uint16_t *)g.data + at, n);
 }
 
 /* Elements [at, at + n) (+)= sum, n <= 16. */
@@ -20,7 +20,7 @@ mw_gradient_put(struct mw_gradient g, int64_t at, mw_f32x16 sum, int64_t n)
     if (g.fp32)
         mw_store_some((float *)g.data + at, v, n);
     else
-        mw_store_bf16_some((uint16_t *)g.data + at, v, n);
+        mw_store_half_some((uint16_t *)g.data + at, v, n);
 }
 
 #endif

@@ -1,6 +1,7 @@
 /*
- * isa.h - the kernels' sources are compiled once for each instruction set: MW_CPU_ISA is that
- * set's suffix, MW_CPU(name) the name of a kernel in it.  MW_CPU_KERNELS lists them all, once.
+ * isa.h - the kernels' sources are compiled once for each instruction set and each type of 16-bit
+ * elements (MW_HALF_FP16: fp16, else bf16): MW_CPU_ISA is the suffix of the two, MW_CPU(name) the
+ * name of a kernel in it.  MW_CPU_KERNELS lists them all, once.
  */
 #ifndef MW_EXEC_CPU_ISA_H
 #define MW_EXEC_CPU_ISA_H
@@ -49,9 +50,9 @@
 MW_CPU_KERNELS(MW_CPU_DECLARE)
 #endif
 
-extern const struct mw_cpu_kernels mw_cpu_table_generic;
-extern const struct mw_cpu_kernels mw_cpu_table_avx2;
-extern const struct mw_cpu_kernels mw_cpu_table_avx512;
+extern const struct mw_cpu_kernels mw_cpu_table_generic, mw_cpu_table_generic_fp16;
+extern const struct mw_cpu_kernels mw_cpu_table_avx2, mw_cpu_table_avx2_fp16;
+extern const struct mw_cpu_kernels mw_cpu_table_avx512, mw_cpu_table_avx512_fp16;
 extern const struct mw_cpu_kernels mw_cpu_table_avx512_bf16;
 
 #endif

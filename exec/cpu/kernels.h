@@ -1,9 +1,10 @@
 /*
  * kernels.h - what the operators of a GPT-2 or Llama decoder compute on CPU cores.
  *
- * One table of functions for each instruction set; mw_cpu_kernels() gives the best that this
- * machine runs.  All tables give the same bits, except where dot products of bf16 pairs are taken
- * (gemm and attention): there the order and the rounding of sums follow the instructions.
+ * One table of functions for each instruction set and type of 16-bit elements; mw_cpu_kernels()
+ * gives the best that this machine runs.  All tables of a type give the same bits, except where dot
+ * products of pairs are taken (gemm and attention): there the order and the rounding of sums follow
+ * the instructions.
  *
  * Data: as exec/kernel_types.h says.
  * Ownership.  The caller owns every buffer; no function allocates.  Outputs need no initial value
@@ -20,11 +21,14 @@
 #include <stddef.h>
 
 #include "exec/kernel_types.h"
+#include "planner/plan_dtype.h"
 
 /* Of attention. */
 #define MW_CPU_HEAD_DIM_MAX 256
 
 struct mw_cpu_kernels {
+    enum mw_dtype dtype; /* of 16-bit elements */
+
     /* --- elementwise, n elements --- */
     void (*widen)(float *out, const uint16_t *x, int64_t n);
     void (*narrow)(uint16_t *out, const float *x, int64_t n);
@@ -106,7 +110,7 @@ struct mw_cpu_kernels {
     /* --- loss: mean or sum is up to the scale ---
      * Row r: row_loss[r] = log(sum(exp(logits[r]))) - logits[r][targets[r]], and, where dlogits is
      * not NULL, dlogits[r] = scale * (softmax(logits[r]) - onehot(targets[r])), 0 from `vocab` to
-     * ld_dlogits.  A row whose target is -1 has loss 0 and gradient 0.  logits is bf16 or fp32;
+     * ld_dlogits.  A row whose target is -1 has loss 0 and gradient 0.  logits is 16-bit or fp32;
      * dlogits may be the same memory if rows start at the same addresses.  Returns the sum of
      * row_loss, in index order. */
     double (*cross_entropy)(uint16_t *dlogits, int64_t ld_dlogits, double *row_loss,
@@ -114,16 +118,16 @@ struct mw_cpu_kernels {
                             const int32_t *targets, int64_t rows, int64_t vocab, float scale);
 
     /* --- optimizer --- */
-    /* w, m, v in place; param (if not NULL) becomes w in bf16; grad is bf16 or fp32.  One pass:
-     * 28 bytes a parameter of DRAM traffic with bf16 gradients. */
+    /* w, m, v in place; param (if not NULL) becomes w in 16 bits; grad has 16 bits or is fp32.  One
+     * pass: 28 bytes a parameter of DRAM traffic with gradients of 16 bits. */
     void (*adamw)(const struct mw_adamw *step, float *w, float *m, float *v, uint16_t *param,
                   const void *grad, bool grad_fp32, int64_t n);
     /* partial[i] = the sum of squares of elements [i, i + 1) * MW_NORM_BLOCK of grad, in fp64:
      * infinite or NaN exactly where an element is. grad starts at a multiple of the block. */
     void (*square_sums)(double *partial, const void *grad, bool grad_fp32, int64_t n);
 
-    /* The product by own code: where the matrix library has no bf16. scratch: gemm_scratch_bytes()
-     * for the caller's number of threads, 64-byte aligned. */
+    /* The product by own code: where the matrix library has no such type. scratch:
+     * gemm_scratch_bytes() for the caller's number of threads, 64-byte aligned. */
     int64_t (*gemm_scratch_bytes)(const struct mw_product *product, int threads);
     void (*gemm)(const struct mw_product *product, void *c, const uint16_t *a, const uint16_t *b,
                  const uint16_t *bias, void *scratch);
@@ -140,9 +144,9 @@ enum mw_cpu_isa {
 
 const char *mw_cpu_isa_name(enum mw_cpu_isa isa);
 
-/* The best table that this machine runs; and that of one set, NULL where it does not run here.
- * Static, never freed. */
-const struct mw_cpu_kernels *mw_cpu_kernels(void);
-const struct mw_cpu_kernels *mw_cpu_kernels_of(enum mw_cpu_isa isa);
+/* Of MW_DTYPE_BF16 or MW_DTYPE_FP16: the best table that this machine runs; and that of one set,
+ * NULL where it does not run here or adds nothing to the one before.  Static, never freed. */
+const struct mw_cpu_kernels *mw_cpu_kernels(enum mw_dtype dtype);
+const struct mw_cpu_kernels *mw_cpu_kernels_of(enum mw_cpu_isa isa, enum mw_dtype dtype);
 
 #endif

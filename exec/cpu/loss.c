@@ -10,9 +10,9 @@ MW_INLINE mw_f32x16
 logit_lanes(const void *row, bool fp32, int64_t i, int64_t vocab)
 {
     if (i + MW_LANES <= vocab)
-        return fp32 ? mw_load((const float *)row + i) : mw_load_bf16((const uint16_t *)row + i);
+        return fp32 ? mw_load((const float *)row + i) : mw_load_half((const uint16_t *)row + i);
     mw_f32x16 v = fp32 ? mw_load_some((const float *)row + i, vocab - i)
-                       : mw_load_bf16_some((const uint16_t *)row + i, vocab - i);
+                       : mw_load_half_some((const uint16_t *)row + i, vocab - i);
     for (int64_t lane = vocab - i; lane < MW_LANES; lane++)
         v[lane] = -INFINITY;
     return v;
@@ -48,9 +48,9 @@ put_gradient(uint16_t *d, const void *row, bool fp32, int64_t vocab, float max, 
 {
     int64_t i = 0;
     for (; i + MW_LANES <= vocab; i += MW_LANES)
-        mw_store_bf16(d + i, factor * mw_exp(logit_lanes(row, fp32, i, vocab) - max));
+        mw_store_half(d + i, factor * mw_exp(logit_lanes(row, fp32, i, vocab) - max));
     if (i < vocab)
-        mw_store_bf16_some(d + i, factor * mw_exp(logit_lanes(row, fp32, i, vocab) - max),
+        mw_store_half_some(d + i, factor * mw_exp(logit_lanes(row, fp32, i, vocab) - max),
                            vocab - i);
 }
 
@@ -58,13 +58,13 @@ static void
 put_target(uint16_t *d, float probability, float scale)
 {
     mw_f32x16 v = mw_splat(scale * (probability - 1.0f));
-    mw_store_bf16_some(d, v, 1);
+    mw_store_half_some(d, v, 1);
 }
 
 static float
 logit(const void *row, bool fp32, int64_t i)
 {
-    return fp32 ? ((const float *)row)[i] : mw_load_bf16_some((const uint16_t *)row + i, 1)[0];
+    return fp32 ? ((const float *)row)[i] : mw_load_half_some((const uint16_t *)row + i, 1)[0];
 }
 
 static double

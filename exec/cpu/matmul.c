@@ -38,6 +38,7 @@ struct mw_cpu_matmul {
     struct entry *entries; /* the last one used first */
     void *scratch;
     int64_t scratch_bytes;
+    enum mw_dtype dtype;
     bool by_library;
     char error[160];
 };
@@ -71,14 +72,14 @@ describe(dnnl_memory_desc_t *desc, dnnl_data_type_t type, int64_t rows, int64_t 
 }
 
 static dnnl_status_t
-describe_product(dnnl_matmul_desc_t *desc, const struct mw_product *p)
+describe_product(dnnl_matmul_desc_t *desc, enum mw_dtype dtype, const struct mw_product *p)
 {
     dnnl_memory_desc_t a, b, c, bias;
-    dnnl_data_type_t c_type = p->c_fp32 ? dnnl_f32 : dnnl_bf16;
-    if (describe(&a, dnnl_bf16, p->m, p->k, p->ld_a, p->a_transposed) != dnnl_success ||
-        describe(&b, dnnl_bf16, p->k, p->n, p->ld_b, p->b_transposed) != dnnl_success ||
-        describe(&c, c_type, p->m, p->n, p->ld_c, false) != dnnl_success ||
-        describe(&bias, dnnl_bf16, 1, p->n, p->n, false) != dnnl_success)
+    dnnl_data_type_t half = dtype == MW_DTYPE_FP16 ? dnnl_f16 : dnnl_bf16;
+    if (describe(&a, half, p->m, p->k, p->ld_a, p->a_transposed) != dnnl_success ||
+        describe(&b, half, p->k, p->n, p->ld_b, p->b_transposed) != dnnl_success ||
+        describe(&c, p->c_fp32 ? dnnl_f32 : half, p->m, p->n, p->ld_c, false) != dnnl_success ||
+        describe(&bias, half, 1, p->n, p->n, false) != dnnl_success)
         return dnnl_invalid_arguments;
     return dnnl_matmul_desc_init(desc, &a, &b, p->bias ? &bias : NULL, &c);
 }
@@ -106,7 +107,7 @@ create_description(struct mw_cpu_matmul *matmul, const struct mw_product *produc
 {
     dnnl_matmul_desc_t desc;
     dnnl_primitive_attr_t attr;
-    dnnl_status_t status = describe_product(&desc, product);
+    dnnl_status_t status = describe_product(&desc, matmul->dtype, product);
     if (status != dnnl_success)
         return status;
     status = dnnl_primitive_attr_create(&attr);
@@ -241,9 +242,10 @@ find_or_create(struct mw_cpu_matmul *matmul, const struct mw_product *product)
     return entry;
 }
 
-/* Whether the library multiplies bf16 here: it wants AVX-512. */
+/* Whether the library multiplies this type here: for bf16 it wants AVX-512, fp16 needs instructions
+ * of its own. */
 static bool
-multiplies_bf16(struct mw_cpu_matmul *matmul)
+multiplies(struct mw_cpu_matmul *matmul)
 {
     const struct mw_product product = {.m = 16, .n = 16, .k = 16};
     dnnl_primitive_desc_t pd;
@@ -254,7 +256,7 @@ multiplies_bf16(struct mw_cpu_matmul *matmul)
 }
 
 struct mw_cpu_matmul *
-mw_cpu_matmul_create(void)
+mw_cpu_matmul_create(enum mw_dtype dtype)
 {
     struct mw_cpu_matmul *matmul = calloc(1, sizeof *matmul);
     if (matmul == NULL)
@@ -265,7 +267,8 @@ mw_cpu_matmul_create(void)
         mw_cpu_matmul_destroy(matmul);
         return NULL;
     }
-    matmul->by_library = multiplies_bf16(matmul);
+    matmul->dtype = dtype;
+    matmul->by_library = multiplies(matmul);
     return matmul;
 }
 
@@ -288,7 +291,7 @@ mw_cpu_matmul_destroy(struct mw_cpu_matmul *matmul)
 static bool
 reserve_gemm(struct mw_cpu_matmul *matmul, const struct mw_product *product)
 {
-    int64_t bytes = mw_cpu_kernels()->gemm_scratch_bytes(product, team_size());
+    int64_t bytes = mw_cpu_kernels(matmul->dtype)->gemm_scratch_bytes(product, team_size());
     return reserve(matmul, bytes) || fail(matmul, product, "no memory for its scratch");
 }
 
@@ -321,8 +324,8 @@ bool
 mw_cpu_matmul_run_whole(struct mw_cpu_matmul *matmul, const struct mw_cpu_call *call)
 {
     if (!matmul->by_library) {
-        mw_cpu_kernels()->gemm(&call->product, call->c, call->a, call->b, call->bias,
-                               matmul->scratch);
+        mw_cpu_kernels(matmul->dtype)
+            ->gemm(&call->product, call->c, call->a, call->b, call->bias, matmul->scratch);
         return true;
     }
     /* The library's handles are not const; it only reads these. */

@@ -4,7 +4,7 @@
  * A cache belongs to one thread at a time: the thread whose OpenMP team computes (a lane).  It owns
  * its primitives and one scratch buffer, as large as its hungriest product needs.  Prepared
  * products allocate nothing when they run.  Results are the same for the same number of threads.
- * Where the library cannot multiply bf16 on this machine, the kernels' own gemm does.
+ * Where the library cannot multiply the type on this machine, the kernels' own gemm does.
  *
  * Of operands with gaps between their rows the library keeps fp32 sums of the whole result, once a
  * thread (oneDNN 2.6, "gemm:jit"): 390 MiB for the logits of 1024 tokens.  A product that asks for
@@ -20,8 +20,9 @@
 
 struct mw_cpu_matmul;
 
-/* NULL: no memory, or no engine.  Destroying NULL does nothing. */
-struct mw_cpu_matmul *mw_cpu_matmul_create(void);
+/* dtype: MW_DTYPE_BF16 or MW_DTYPE_FP16.  NULL: no memory, or no engine.  Destroying NULL does
+ * nothing. */
+struct mw_cpu_matmul *mw_cpu_matmul_create(enum mw_dtype dtype);
 void mw_cpu_matmul_destroy(struct mw_cpu_matmul *matmul);
 
 /* Makes the product's primitive and room for its scratch, so that no later call allocates. */

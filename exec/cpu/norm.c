@@ -8,17 +8,17 @@
 MW_INLINE mw_f32x16
 row_lanes(const uint16_t *row, int64_t i, int64_t columns)
 {
-    return i + MW_LANES <= columns ? mw_load_bf16(row + i)
-                                   : mw_load_bf16_some(row + i, columns - i);
+    return i + MW_LANES <= columns ? mw_load_half(row + i)
+                                   : mw_load_half_some(row + i, columns - i);
 }
 
 MW_INLINE void
 put_lanes(uint16_t *row, int64_t i, int64_t columns, mw_f32x16 v)
 {
     if (i + MW_LANES <= columns)
-        mw_store_bf16(row + i, v);
+        mw_store_half(row + i, v);
     else
-        mw_store_bf16_some(row + i, v, columns - i);
+        mw_store_half_some(row + i, v, columns - i);
 }
 
 static float
@@ -37,11 +37,11 @@ row_variance(const uint16_t *x, float mean, int64_t columns)
     mw_f32x16 sum = {0};
     int64_t whole = columns - columns % MW_LANES;
     for (int64_t i = 0; i < whole; i += MW_LANES) {
-        mw_f32x16 d = mw_load_bf16(x + i) - mean;
+        mw_f32x16 d = mw_load_half(x + i) - mean;
         sum += d * d;
     }
     for (int64_t i = whole; i < columns; i++) {
-        mw_f32x16 d = mw_load_bf16_some(x + i, 1) - mean;
+        mw_f32x16 d = mw_load_half_some(x + i, 1) - mean;
         sum[i - whole] += d[0] * d[0];
     }
     return mw_sum(sum) / (float)columns;

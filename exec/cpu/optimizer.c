@@ -2,11 +2,7 @@
 #include "exec/cpu/isa.h"
 #include "exec/cpu/vector.h"
 
-#if defined(__AVX2__)
-#include <immintrin.h>
-#endif
-
-/* Elements that one thread takes at a time; a multiple of the 32 that fill a cache line of bf16. */
+/* Elements that one thread takes at a time; a multiple of the 32 halves that fill a cache line. */
 #define CHUNK 16384
 
 MW_INLINE mw_f32x16
@@ -26,7 +22,7 @@ MW_INLINE mw_f32x16
 gradient_lanes(const void *grad, bool fp32, int64_t i, int64_t n)
 {
     return fp32 ? mw_load_some((const float *)grad + i, n)
-                : mw_load_bf16_some((const uint16_t *)grad + i, n);
+                : mw_load_half_some((const uint16_t *)grad + i, n);
 }
 
 MW_INLINE void
@@ -51,9 +47,9 @@ update_at(const struct mw_adamw *s, float *w, float *m, float *v, const void *gr
     return wi;
 }
 
-/* 32 elements of bf16 past the caches, where aligned: the line need not be read first. */
+/* 32 halves past the caches, where aligned: the line need not be read first. */
 MW_INLINE void
-stream_bf16(uint16_t *param, mw_f32x16 low, mw_f32x16 high)
+stream_half(uint16_t *param, mw_f32x16 low, mw_f32x16 high)
 {
     mw_u16x16 half[2] = {mw_narrow(low), mw_narrow(high)};
 #if defined(__AVX2__)
@@ -75,13 +71,13 @@ adamw_chunk(const struct mw_adamw *s, float *w, float *m, float *v, uint16_t *pa
         mw_f32x16 low = update_at(s, w, m, v, grad, fp32, i, MW_LANES);
         mw_f32x16 high = update_at(s, w, m, v, grad, fp32, i + MW_LANES, MW_LANES);
         if (param != NULL)
-            stream_bf16(param + i, low, high);
+            stream_half(param + i, low, high);
     }
     for (; i < end; i += MW_LANES) {
         int64_t n = end - i < MW_LANES ? end - i : MW_LANES;
         mw_f32x16 last = update_at(s, w, m, v, grad, fp32, i, n);
         if (param != NULL)
-            mw_store_bf16_some(param + i, last, n);
+            mw_store_half_some(param + i, last, n);
     }
 }
 

@@ -1,4 +1,4 @@
-/* pack.h - bf16 matrices as the packed operand of panel.h, padded with zeros. */
+/* pack.h - matrices of halves as the packed operand of panel.h, padded with zeros. */
 #ifndef MW_EXEC_CPU_PACK_H
 #define MW_EXEC_CPU_PACK_H
 

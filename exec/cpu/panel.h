@@ -1,5 +1,5 @@
 /*
- * panel.h - products of small matrices of bf16: C[m, n] (+)= A[m, 2 pairs] B[2 pairs, n] with
+ * panel.h - products of small matrices of halves: C[m, n] (+)= A[m, 2 pairs] B[2 pairs, n] with
  * fp32 sums.
  *
  * A is read in pairs along a row.  B is packed: word [p][j] holds elements (2p, j) and (2p + 1, j),
@@ -11,10 +11,6 @@
 #include <stdbool.h>
 
 #include "exec/cpu/vector.h"
-
-#if defined(__AVX2__)
-#include <immintrin.h>
-#endif
 
 struct mw_panel {
     float *c;
@@ -45,17 +41,38 @@ mw_fma(mw_f32x16 a, mw_f32x16 b, mw_f32x16 c)
 #endif
 }
 
-/* sum + a's lower halves * b's + the upper ones' */
+/* What the lower, and the upper, 16 bits of words say. */
+MW_INLINE mw_f32x16
+mw_lower(mw_u32x16 pairs)
+{
+#if defined(MW_HALF_FP16)
+    return mw_widen(__builtin_convertvector(pairs & 0xffff, mw_u16x16));
+#else
+    return (mw_f32x16)(pairs << 16);
+#endif
+}
+
+MW_INLINE mw_f32x16
+mw_upper(mw_u32x16 pairs)
+{
+#if defined(MW_HALF_FP16)
+    return mw_widen(__builtin_convertvector(pairs >> 16, mw_u16x16));
+#else
+    return (mw_f32x16)(pairs & 0xffff0000u);
+#endif
+}
+
+/* sum + the lower elements' products + the upper ones' */
 MW_INLINE mw_f32x16
 mw_dot_pairs(mw_f32x16 sum, uint32_t a, mw_u32x16 b)
 {
-#if defined(__AVX512BF16__)
+#if defined(__AVX512BF16__) && !defined(MW_HALF_FP16)
     return (mw_f32x16)_mm512_dpbf16_ps((__m512)sum, (__m512bh)_mm512_set1_epi32((int)a),
                                        (__m512bh)b);
 #else
     mw_u32x16 pair = a - (mw_u32x16){0};
-    sum = mw_fma((mw_f32x16)(pair << 16), (mw_f32x16)(b << 16), sum);
-    return mw_fma((mw_f32x16)(pair & 0xffff0000u), (mw_f32x16)(b & 0xffff0000u), sum);
+    sum = mw_fma(mw_lower(pair), mw_lower(b), sum);
+    return mw_fma(mw_upper(pair), mw_upper(b), sum);
 #endif
 }
 

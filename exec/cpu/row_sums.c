@@ -19,10 +19,10 @@ span_sum(const uint16_t *dy, int64_t ld, const uint16_t *x, const float *mean, c
     mw_f32x16 sum = {0};
     for (int64_t r = first; r < end; r++) {
         const uint16_t *row = dy + r * ld;
-        mw_f32x16 d = n == MW_LANES ? mw_load_bf16(row) : mw_load_bf16_some(row, n);
+        mw_f32x16 d = n == MW_LANES ? mw_load_half(row) : mw_load_half_some(row, n);
         if (x != NULL) {
             const uint16_t *in = x + r * ld;
-            mw_f32x16 v = n == MW_LANES ? mw_load_bf16(in) : mw_load_bf16_some(in, n);
+            mw_f32x16 v = n == MW_LANES ? mw_load_half(in) : mw_load_half_some(in, n);
             d *= (v - (mean != NULL ? mean[r] : 0.0f)) * rstd[r];
         }
         sum += d;

@@ -1,12 +1,20 @@
 /*
  * vector.h - sixteen fp32 lanes, whatever the instruction set: the compiler splits them where
  * registers are narrower, so that every set takes the same IEEE operations in the same order.
+ *
+ * A half is an element of 16 bits: fp16 where a file is compiled with MW_HALF_FP16, else bf16.
  */
 #ifndef MW_EXEC_CPU_VECTOR_H
 #define MW_EXEC_CPU_VECTOR_H
 
 #include <stdint.h>
 #include <string.h>
+
+#include "exec/convert.h"
+
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
 
 #define MW_LANES 16
 
@@ -44,6 +52,66 @@ mw_store(float *x, mw_f32x16 v)
     memcpy(x, &v, sizeof v);
 }
 
+#if defined(MW_HALF_FP16)
+
+#if defined(__F16C__)
+
+MW_INLINE mw_f32x16
+mw_widen(mw_u16x16 half)
+{
+#if defined(__AVX512F__)
+    return (mw_f32x16)_mm512_cvtph_ps((__m256i)half);
+#else
+    mw_f32x16 wide;
+    __m128i part[2];
+    memcpy(part, &half, sizeof half);
+    __m256 lanes[2] = {_mm256_cvtph_ps(part[0]), _mm256_cvtph_ps(part[1])};
+    memcpy(&wide, lanes, sizeof wide);
+    return wide;
+#endif
+}
+
+MW_INLINE mw_u16x16
+mw_narrow(mw_f32x16 x)
+{
+#if defined(__AVX512F__)
+    return (mw_u16x16)_mm512_cvtps_ph((__m512)x, _MM_FROUND_TO_NEAREST_INT);
+#else
+    mw_u16x16 half;
+    __m256 lanes[2];
+    memcpy(lanes, &x, sizeof x);
+    __m128i part[2] = {_mm256_cvtps_ph(lanes[0], _MM_FROUND_TO_NEAREST_INT),
+                       _mm256_cvtps_ph(lanes[1], _MM_FROUND_TO_NEAREST_INT)};
+    memcpy(&half, part, sizeof half);
+    return half;
+#endif
+}
+
+#else
+
+/* exec/convert.h, lane by lane. */
+MW_INLINE mw_f32x16
+mw_widen(mw_u16x16 half)
+{
+    mw_f32x16 wide;
+    for (int i = 0; i < MW_LANES; i++)
+        wide[i] = mw_fp32_of_fp16(half[i]);
+    return wide;
+}
+
+MW_INLINE mw_u16x16
+mw_narrow(mw_f32x16 x)
+{
+    mw_u16x16 half;
+    for (int i = 0; i < MW_LANES; i++)
+        half[i] = mw_fp16_of_fp32(x[i]);
+    return half;
+}
+
+#endif
+
+#else
+
 MW_INLINE mw_f32x16
 mw_widen(mw_u16x16 half)
 {
@@ -61,8 +129,10 @@ mw_narrow(mw_f32x16 x)
     return __builtin_convertvector((nan & quiet) | (~nan & rounded), mw_u16x16);
 }
 
+#endif
+
 MW_INLINE mw_f32x16
-mw_load_bf16(const uint16_t *x)
+mw_load_half(const uint16_t *x)
 {
     mw_u16x16 half;
     memcpy(&half, x, sizeof half);
@@ -70,7 +140,7 @@ mw_load_bf16(const uint16_t *x)
 }
 
 MW_INLINE void
-mw_store_bf16(uint16_t *x, mw_f32x16 v)
+mw_store_half(uint16_t *x, mw_f32x16 v)
 {
     mw_u16x16 half = mw_narrow(v);
     memcpy(x, &half, sizeof half);
@@ -92,7 +162,7 @@ mw_store_some(float *x, mw_f32x16 v, int64_t n)
 }
 
 MW_INLINE mw_f32x16
-mw_load_bf16_some(const uint16_t *x, int64_t n)
+mw_load_half_some(const uint16_t *x, int64_t n)
 {
     mw_u16x16 half = {0};
     memcpy(&half, x, (size_t)n * sizeof *x);
@@ -100,7 +170,7 @@ mw_load_bf16_some(const uint16_t *x, int64_t n)
 }
 
 MW_INLINE void
-mw_store_bf16_some(uint16_t *x, mw_f32x16 v, int64_t n)
+mw_store_half_some(uint16_t *x, mw_f32x16 v, int64_t n)
 {
     mw_u16x16 half = mw_narrow(v);
     memcpy(x, &half, (size_t)n * sizeof *x);

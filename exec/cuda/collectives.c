@@ -101,15 +101,17 @@ is_even(const struct mw_cuda_peers *peers, const struct mw_ranks_part *part)
 }
 
 static ncclDataType_t
-type_of(bool fp32)
+type_of(enum mw_dtype dtype)
 {
-    return fp32 ? ncclFloat32 : ncclBfloat16;
+    return dtype == MW_DTYPE_FP32   ? ncclFloat32
+           : dtype == MW_DTYPE_FP16 ? ncclFloat16
+                                    : ncclBfloat16;
 }
 
 static int64_t
-bytes_of(bool fp32)
+bytes_of(enum mw_dtype dtype)
 {
-    return fp32 ? 4 : 2;
+    return dtype == MW_DTYPE_FP32 ? 4 : 2;
 }
 
 /* --- collectives ----------------------------------------------------------------------------- */
@@ -150,16 +152,16 @@ all_gather(void *self, int stream, void *whole, const void *shard, const struct 
 
 static bool
 reduce_to_each(struct mw_cuda_peers *peers, int stream, char *shard, const char *whole,
-               const struct mw_ranks_part *part, bool fp32, GError **error)
+               const struct mw_ranks_part *part, enum mw_dtype dtype, GError **error)
 {
     int own = mw_ranks_index(peers->ranks);
 
     for (int rank = 0; rank < mw_ranks_count(peers->ranks); rank++) {
         int64_t first, elements = mw_ranks_range(part, rank, &first);
-        const char *from = whole + first * bytes_of(fp32);
-        char *to = rank == own ? shard + part->range_first * bytes_of(fp32) : NULL;
+        const char *from = whole + first * bytes_of(dtype);
+        char *to = rank == own ? shard + part->range_first * bytes_of(dtype) : NULL;
         if (elements && !CALL(peers, stream, error, ncclReduce,
-                              (from, to, (size_t)elements, type_of(fp32), ncclSum, rank,
+                              (from, to, (size_t)elements, type_of(dtype), ncclSum, rank,
                                peers->comms[stream], stream_of(peers, stream))))
             return false;
     }
@@ -168,7 +170,7 @@ reduce_to_each(struct mw_cuda_peers *peers, int stream, char *shard, const char 
 
 static bool
 reduce_scatter(void *self, int stream, void *shard, const void *whole,
-               const struct mw_ranks_part *part, bool fp32, GError **error)
+               const struct mw_ranks_part *part, enum mw_dtype dtype, GError **error)
 {
     struct mw_cuda_peers *peers = self;
 
@@ -176,21 +178,22 @@ reduce_scatter(void *self, int stream, void *shard, const void *whole,
         return false;
     bool good = is_even(peers, part)
                     ? CALL(peers, stream, error, ncclReduceScatter,
-                           (whole, shard, (size_t)part->shard_elements, type_of(fp32), ncclSum,
+                           (whole, shard, (size_t)part->shard_elements, type_of(dtype), ncclSum,
                             peers->comms[stream], stream_of(peers, stream)))
-                    : reduce_to_each(peers, stream, shard, whole, part, fp32, error);
+                    : reduce_to_each(peers, stream, shard, whole, part, dtype, error);
     return end(peers, stream, good, error);
 }
 
 static bool
-all_reduce(void *self, int stream, void *data, bool fp32, int64_t elements, GError **error)
+all_reduce(void *self, int stream, void *data, enum mw_dtype dtype, int64_t elements,
+           GError **error)
 {
     struct mw_cuda_peers *peers = self;
 
     if (!begin(peers, stream, error))
         return false;
     bool good = CALL(peers, stream, error, ncclAllReduce,
-                     (data, data, (size_t)elements, type_of(fp32), ncclSum, peers->comms[stream],
+                     (data, data, (size_t)elements, type_of(dtype), ncclSum, peers->comms[stream],
                       stream_of(peers, stream)));
     return end(peers, stream, good, error);
 }

@@ -17,6 +17,7 @@
 struct null {
     struct mw_arena arena;
     int threads;
+    enum mw_dtype dtype;
     GHashTable *seen; /* const struct mw_part * -> uint64_t *, of its first use */
 };
 
@@ -36,6 +37,7 @@ open_null(const struct mw_backend_options *options, int64_t bytes, void **memory
     struct null *null = g_new0(struct null, 1);
 
     null->threads = options->threads ? options->threads : omp_get_num_procs();
+    null->dtype = options->dtype;
     null->seen = g_hash_table_new_full(NULL, NULL, NULL, g_free);
     if (!mw_arena_reserve(&null->arena, "device memory", bytes, error)) {
         close_null(null);
@@ -117,29 +119,39 @@ nothing_squared(double *partial, const void *gradient, bool fp32, int64_t n)
     (void)partial, (void)gradient, (void)fp32, (void)n;
 }
 
-static void
-keep_parameters(uint16_t *out, const float *x, int64_t n)
-{
-    mw_cpu_kernels()->narrow(out, x, n);
-}
+/* What an update leaves behind are the parameters of the state. */
+#define KEEPING(name, element_type)                                                                \
+    static void narrow_##name(uint16_t *out, const float *x, int64_t n)                            \
+    {                                                                                              \
+        mw_cpu_kernels(element_type)->narrow(out, x, n);                                           \
+    }                                                                                              \
+                                                                                                   \
+    static void nothing_updated_##name(const struct mw_adamw *step, float *w, float *m, float *v,  \
+                                       uint16_t *param, const void *gradient, bool fp32,           \
+                                       int64_t n)                                                  \
+    {                                                                                              \
+        (void)step, (void)m, (void)v, (void)gradient, (void)fp32;                                  \
+        if (param)                                                                                 \
+            narrow_##name(param, w, n);                                                            \
+    }                                                                                              \
+                                                                                                   \
+    static const struct mw_cpu_kernels host_##name = {                                             \
+        .dtype = (element_type),                                                                   \
+        .widen = nothing_widened,                                                                  \
+        .narrow = narrow_##name,                                                                   \
+        .accumulate = nothing_accumulated,                                                         \
+        .adamw = nothing_updated_##name,                                                           \
+        .square_sums = nothing_squared,                                                            \
+    };
 
-/* What stays behind are the parameters of the state. */
-static void
-nothing_updated(const struct mw_adamw *step, float *w, float *m, float *v, uint16_t *param,
-                const void *gradient, bool fp32, int64_t n)
-{
-    (void)step, (void)m, (void)v, (void)gradient, (void)fp32;
-    if (param)
-        keep_parameters(param, w, n);
-}
+KEEPING(bf16, MW_DTYPE_BF16)
+KEEPING(fp16, MW_DTYPE_FP16)
 
-static const struct mw_cpu_kernels host = {
-    .widen = nothing_widened,
-    .narrow = keep_parameters,
-    .accumulate = nothing_accumulated,
-    .adamw = nothing_updated,
-    .square_sums = nothing_squared,
-};
+static const struct mw_cpu_kernels *
+host(enum mw_dtype dtype)
+{
+    return dtype == MW_DTYPE_FP16 ? &host_fp16 : &host_bf16;
+}
 
 static bool
 accumulate(void *backend, float *sum, const uint16_t *x, int64_t n, bool first, GError **error)
@@ -159,9 +171,11 @@ square_sums(void *backend, double *partial, const void *gradient, bool fp32, int
 static bool
 narrow(void *backend, uint16_t *out, const float *x, int64_t n, GError **error)
 {
+    const struct null *null = backend;
+
     (void)error;
-    omp_set_num_threads(((struct null *)backend)->threads);
-    keep_parameters(out, x, n);
+    omp_set_num_threads(null->threads);
+    mw_cpu_kernels(null->dtype)->narrow(out, x, n);
     return true;
 }
 
@@ -175,7 +189,7 @@ adamw(void *backend, const struct mw_adamw *step, float *w, float *m, float *v, 
 
 const struct mw_backend mw_backend_null = {
     .name = "null",
-    .host = &host,
+    .host = host,
     .open = open_null,
     .close = close_null,
     .prepare = prepare,

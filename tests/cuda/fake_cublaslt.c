@@ -42,7 +42,7 @@ cublasLtCreate(cublasLtHandle_t *handle)
 {
     pthread_mutex_lock(&products.mutex);
     if (!products.users++)
-        products.matmul = mw_cpu_matmul_create();
+        products.matmul = mw_cpu_matmul_create(MW_DTYPE_BF16);
     pthread_mutex_unlock(&products.mutex);
     *handle = (cublasLtHandle_t)&products;
     return CUBLAS_STATUS_SUCCESS;

@@ -56,7 +56,7 @@ queue(void *stream, Body body)
 const struct mw_cpu_kernels &
 cpu()
 {
-    return *mw_cpu_kernels();
+    return *mw_cpu_kernels(MW_DTYPE_BF16);
 }
 
 } // namespace

@@ -54,7 +54,7 @@ struct sum {
     const void **terms; /* [ranks], of them `scratch` are to be freed */
     char *scratch;
     size_t count;
-    bool fp32;
+    enum mw_dtype dtype;
 };
 
 /* What a stream is given of one communicator. */
@@ -217,7 +217,7 @@ add_up(const struct launch *launch)
     for (guint i = 0; i < launch->sums->len; i++) {
         const struct sum *it = &g_array_index(launch->sums, struct sum, i);
         mw_ranks_sum_sources(it->to, it->terms, launch->comm->ranks, (int64_t)it->count,
-                             (struct mw_ranks_sum){it->fp32, it->fp32, false, 1});
+                             (struct mw_ranks_sum){it->dtype, it->dtype, false, 1});
     }
 }
 
@@ -413,7 +413,7 @@ place(struct launch *launch, char *to, const char *from, size_t bytes)
 static size_t
 bytes_of(ncclDataType_t type)
 {
-    return type == ncclFloat32 ? 4 : type == ncclBfloat16 ? 2 : 1;
+    return type == ncclFloat32 ? 4 : type == ncclBfloat16 || type == ncclFloat16 ? 2 : 1;
 }
 
 /* The sum of all ranks' terms, of which the own one is at `own`. */
@@ -424,7 +424,10 @@ receive_sum(struct launch *launch, void *to, const void *own, size_t count, nccl
     const struct ncclComm *comm = launch->comm;
     size_t bytes = count * bytes_of(type);
     struct sum sum = {to, g_new0(const void *, comm->ranks), g_malloc(bytes * comm->ranks + 1),
-                      count, type == ncclFloat32};
+                      count,
+                      type == ncclFloat32   ? MW_DTYPE_FP32
+                      : type == ncclFloat16 ? MW_DTYPE_FP16
+                                            : MW_DTYPE_BF16};
 
     for (int rank = 0; rank < comm->ranks; rank++) {
         char *scratch = sum.scratch + (size_t)rank * bytes;

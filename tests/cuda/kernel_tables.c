@@ -15,5 +15,5 @@ mw_add_kernel_test(const char *name, GTestDataFunc test)
 {
     g_autofree char *path = g_strdup_printf("/kernels/%s/%s", name, mw_test_device_name());
 
-    g_test_add_data_func(path, &mw_test_cuda_kernels, mw_test_device_missing() ? skip : test);
+    mw_add_kernel_table_test(path, &mw_test_cuda_kernels, mw_test_device_missing() ? skip : test);
 }

@@ -18,7 +18,8 @@ enum kind { ALL_GATHER, REDUCE_SCATTER, ALL_REDUCE, BROADCAST, RING, GROUP, KIND
 struct round {
     enum kind kind;
     struct mw_ranks_part part;
-    bool fp32, in_place;
+    enum mw_dtype dtype;
+    bool in_place;
     int root;
 };
 
@@ -32,8 +33,9 @@ struct side {
 static struct round
 draw(GRand *rand, int ranks)
 {
+    static const enum mw_dtype types[] = {MW_DTYPE_BF16, MW_DTYPE_FP16, MW_DTYPE_FP32};
     struct round it = {.kind = (enum kind)g_rand_int_range(rand, 0, KINDS),
-                       .fp32 = g_rand_boolean(rand),
+                       .dtype = types[g_rand_int_range(rand, 0, G_N_ELEMENTS(types))],
                        .in_place = g_rand_boolean(rand),
                        .root = g_rand_int_range(rand, 0, ranks)};
     bool even = g_rand_boolean(rand), range = g_rand_int_range(rand, 0, 3) == 0;
@@ -50,14 +52,14 @@ draw(GRand *rand, int ranks)
 
 /* Small whole numbers: sums are exact in any order. */
 static void
-fill(GRand *rand, char *data, bool fp32)
+fill(GRand *rand, char *data, enum mw_dtype dtype)
 {
     for (int i = 0; i < ELEMENTS_MAX; i++) {
         float x = (float)g_rand_int_range(rand, -8, 9);
-        if (fp32)
+        if (dtype == MW_DTYPE_FP32)
             ((float *)(void *)data)[i] = x;
         else
-            ((uint16_t *)(void *)data)[i] = mw_bf16_of_fp32(x);
+            ((uint16_t *)(void *)data)[i] = mw_half_of_fp32(x, dtype);
     }
 }
 
@@ -91,7 +93,8 @@ broadcast_two(const struct side *side, int ranks, int64_t bytes, int root, GErro
 static bool
 run(const struct side *side, const struct round *it, const struct mw_ranks *ranks, GError **error)
 {
-    int64_t bytes = it->fp32 ? 4 : 2, first = mw_ranks_index(ranks) * it->part.shard_elements;
+    int64_t bytes = it->dtype == MW_DTYPE_FP32 ? 4 : 2,
+            first = mw_ranks_index(ranks) * it->part.shard_elements;
     char *shard = it->in_place ? side->whole + MIN(first, it->part.elements) * bytes : side->shard;
     const struct mw_collectives *t = side->table;
 
@@ -99,10 +102,10 @@ run(const struct side *side, const struct round *it, const struct mw_ranks *rank
     case ALL_GATHER:
         return t->all_gather(side->self, STREAM, side->whole, shard, &it->part, bytes, error);
     case REDUCE_SCATTER:
-        return t->reduce_scatter(side->self, STREAM, shard, side->whole, &it->part, it->fp32,
+        return t->reduce_scatter(side->self, STREAM, shard, side->whole, &it->part, it->dtype,
                                  error);
     case ALL_REDUCE:
-        return t->all_reduce(side->self, STREAM, side->whole, it->fp32, it->part.elements, error);
+        return t->all_reduce(side->self, STREAM, side->whole, it->dtype, it->part.elements, error);
     case BROADCAST:
         return t->broadcast(side->self, STREAM, side->whole, it->part.elements * bytes, it->root,
                             error);
@@ -131,8 +134,8 @@ compare(const struct side *host, const struct side *device, struct mw_ranks *ran
     GRand *own = g_rand_new_with_seed((guint32)(number * 100 + mw_ranks_index(ranks)));
     struct round it = draw(common, mw_ranks_count(ranks));
 
-    fill(own, host->whole, it.fp32);
-    fill(own, host->shard, it.fp32);
+    fill(own, host->whole, it.dtype);
+    fill(own, host->shard, it.dtype);
     g_rand_free(common);
     g_rand_free(own);
     cudaMemcpy(device->whole, host->whole, BYTES_MAX, cudaMemcpyHostToDevice);

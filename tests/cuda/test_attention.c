@@ -153,7 +153,7 @@ has_nan(const struct mw_attention_case *c, int64_t row)
 {
     int64_t columns = c->plain.heads * c->plain.head_dim;
     for (int64_t i = 0; i < columns; i++)
-        if (isnan(mw_bf16_value(c->o.bits[row * columns + i])))
+        if (isnan(mw_half_value(c->o.bits[row * columns + i])))
             return true;
     return false;
 }
@@ -177,7 +177,7 @@ test_not_finite(gconstpointer data)
             g_assert_true(key ? row >= 40 || !has_nan(&c, row) : has_nan(&c, row) == (row == 40));
         }
         backward(&c);
-        g_assert_true(isnan(mw_bf16_value(c.fused_gradient[40 * c.ld])));
+        g_assert_true(isnan(mw_half_value(c.fused_gradient[40 * c.ld])));
         mw_attention_case_clear(&c);
     }
 }
@@ -192,7 +192,7 @@ test_large_scores(gconstpointer data)
     mw_attention_case_init(&c, &plain, 0);
     forward(&c);
     for (int64_t i = 0; i < c.o.n; i++)
-        g_assert_true(fabs((double)mw_bf16_value(c.o.bits[i])) <= 2.01);
+        g_assert_true(fabs((double)mw_half_value(c.o.bits[i])) <= 2.01);
     for (int64_t i = 0; i < plain.heads * c.rows; i++)
         g_assert_true(isfinite(c.lse[i]));
     mw_attention_case_clear(&c);

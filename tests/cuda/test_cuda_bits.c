@@ -53,7 +53,7 @@ expect_bf16(const char *what, const uint16_t *got, const uint16_t *expected, int
 {
     for (int64_t i = 0; i < n; i++)
         if (got[i] != expected[i] &&
-            !(isnan(mw_bf16_value(got[i])) && isnan(mw_bf16_value(expected[i]))))
+            !(isnan(mw_half_value(got[i])) && isnan(mw_half_value(expected[i]))))
             g_error("%s[%" G_GINT64_FORMAT "] is %04x, not %04x", what, i, got[i], expected[i]);
 }
 
@@ -92,7 +92,7 @@ expect_gradients(const char *what, struct gradients *g)
 static void
 test_conversions(gconstpointer data)
 {
-    const struct mw_cpu_kernels *k = data, *cpu = mw_cpu_kernels();
+    const struct mw_cpu_kernels *k = data, *cpu = mw_cpu_kernels(MW_DTYPE_BF16);
 
     for (int round = 0; round < ROUNDS; round++) {
         int64_t n = random_columns(20000);
@@ -111,7 +111,7 @@ test_conversions(gconstpointer data)
 static void
 test_sums(gconstpointer data)
 {
-    const struct mw_cpu_kernels *k = data, *cpu = mw_cpu_kernels();
+    const struct mw_cpu_kernels *k = data, *cpu = mw_cpu_kernels(MW_DTYPE_BF16);
 
     for (int round = 0; round < ROUNDS; round++) {
         int64_t n = random_columns(20000);
@@ -130,7 +130,7 @@ test_sums(gconstpointer data)
 static void
 test_relu(gconstpointer data)
 {
-    const struct mw_cpu_kernels *k = data, *cpu = mw_cpu_kernels();
+    const struct mw_cpu_kernels *k = data, *cpu = mw_cpu_kernels(MW_DTYPE_BF16);
 
     for (int round = 0; round < ROUNDS; round++) {
         int64_t n = random_columns(20000);
@@ -192,7 +192,7 @@ check_bias(const struct mw_cpu_kernels *k, int64_t rows, int64_t columns)
     struct gradients bias = gradients_random(columns);
 
     k->bias_gradient(bias.got, dy.bits, ld, rows, columns);
-    mw_cpu_kernels()->bias_gradient(bias.expected, dy.bits, ld, rows, columns);
+    mw_cpu_kernels(MW_DTYPE_BF16)->bias_gradient(bias.expected, dy.bits, ld, rows, columns);
     expect_gradients("dbias", &bias);
     mw_tensor_clear(&dy);
 }
@@ -207,8 +207,8 @@ check_weight(const struct mw_cpu_kernels *k, int64_t rows, int64_t columns)
     struct gradients weight = gradients_random(columns);
 
     k->norm_weight_gradient(weight.got, dy.bits, x.bits, taken_off, rstd, rows, columns);
-    mw_cpu_kernels()->norm_weight_gradient(weight.expected, dy.bits, x.bits, taken_off, rstd, rows,
-                                           columns);
+    mw_cpu_kernels(MW_DTYPE_BF16)
+        ->norm_weight_gradient(weight.expected, dy.bits, x.bits, taken_off, rstd, rows, columns);
     expect_gradients("dweight", &weight);
     mw_tensor_clear(&dy);
     mw_tensor_clear(&x);
@@ -239,8 +239,8 @@ check_embedding(const struct mw_cpu_kernels *k, int64_t rows, int64_t columns, i
     for (int64_t r = 0; r < rows; r++)
         tokens[r] = g_test_rand_int_range(0, 100) < often ? first : g_test_rand_int_range(0, vocab);
     k->embedding_backward(weight.got, dy.bits, tokens, rows, columns, first, count, NULL);
-    mw_cpu_kernels()->embedding_backward(weight.expected, dy.bits, tokens, rows, columns, first,
-                                         count, order);
+    mw_cpu_kernels(MW_DTYPE_BF16)
+        ->embedding_backward(weight.expected, dy.bits, tokens, rows, columns, first, count, order);
     expect_gradients("dweight", &weight);
     mw_tensor_clear(&dy);
 }
@@ -271,7 +271,8 @@ test_embedding_rows(gconstpointer data)
         for (int64_t r = 0; r < rows; r++)
             tokens[r] = g_test_rand_int_range(0, 30);
         k->embedding_forward(y, weight, tokens, rows, columns, 5, 20);
-        mw_cpu_kernels()->embedding_forward(expected, weight, tokens, rows, columns, 5, 20);
+        mw_cpu_kernels(MW_DTYPE_BF16)
+            ->embedding_forward(expected, weight, tokens, rows, columns, 5, 20);
         g_assert_cmpmem(y, (gsize)(rows * columns) * 2, expected, (gsize)(rows * columns) * 2);
     }
 }
@@ -279,7 +280,7 @@ test_embedding_rows(gconstpointer data)
 static void
 test_positions(gconstpointer data)
 {
-    const struct mw_cpu_kernels *k = data, *cpu = mw_cpu_kernels();
+    const struct mw_cpu_kernels *k = data, *cpu = mw_cpu_kernels(MW_DTYPE_BF16);
 
     for (int round = 0; round < ROUNDS; round++) {
         int64_t batch = mw_random_size(5), seq = mw_random_size(30);
@@ -316,7 +317,7 @@ test_rope(gconstpointer data)
         bool inverse = g_test_rand_bit();
         mw_rope_table(&decoder, seq, table);
         k->rope(x.bits, table, batch, seq, heads, dim, ld, inverse);
-        mw_cpu_kernels()->rope(expected, table, batch, seq, heads, dim, ld, inverse);
+        mw_cpu_kernels(MW_DTYPE_BF16)->rope(expected, table, batch, seq, heads, dim, ld, inverse);
         expect_bf16("turned", x.bits, expected, n);
         mw_tensor_clear(&x);
     }
@@ -341,7 +342,8 @@ check_adamw(const struct mw_cpu_kernels *k, int64_t n, bool any)
     g_autofree uint16_t *param = g_new0(uint16_t, n), *param2 = g_new0(uint16_t, n);
 
     k->adamw(&step, w, m, v, has_param ? param : NULL, grad, fp32, n);
-    mw_cpu_kernels()->adamw(&step, w2, m2, v2, has_param ? param2 : NULL, grad, fp32, n);
+    mw_cpu_kernels(MW_DTYPE_BF16)
+        ->adamw(&step, w2, m2, v2, has_param ? param2 : NULL, grad, fp32, n);
     expect_fp32("w", w, w2, n);
     expect_fp32("m", m, m2, n);
     expect_fp32("v", v, v2, n);
@@ -368,7 +370,7 @@ test_square_sums(gconstpointer data)
         const void *grad = fp32 ? (const void *)full : (const void *)half.bits;
         g_autofree double *got = g_new0(double, blocks), *expected = g_new0(double, blocks);
         k->square_sums(got, grad, fp32, n);
-        mw_cpu_kernels()->square_sums(expected, grad, fp32, n);
+        mw_cpu_kernels(MW_DTYPE_BF16)->square_sums(expected, grad, fp32, n);
         g_assert_cmpmem(got, (gsize)blocks * 8, expected, (gsize)blocks * 8);
         mw_tensor_clear(&half);
     }

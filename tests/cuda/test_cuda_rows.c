@@ -10,7 +10,7 @@
 #include "tests/norm_case.h"
 
 /* Of one result rounded to bf16 after sums in fp32 over the row. */
-#define RELATIVE (MW_BF16_HALF_ULP * 1.01)
+#define RELATIVE (MW_HALF_ROUNDING * 1.01)
 
 /* --- norms ----------------------------------------------------------------------------------- */
 
@@ -26,7 +26,7 @@ check_norm_backward(const struct mw_cpu_kernels *k, const struct norm_case *c)
     for (int64_t i = 0; i < dx.n; i++)
         dx.value[i] += c->add.value[i];
     norm_case_backward(k, c, to, to, c->dy.bits);
-    mw_expect_bf16("dx", to, dx.value, dx.n, RELATIVE, 1e-4);
+    mw_expect_half("dx", to, dx.value, dx.n, RELATIVE, 1e-4);
     mw_tensor_clear(&dx);
 }
 
@@ -74,7 +74,7 @@ random_logit(int64_t i, int64_t masked, int64_t vocab)
 static uint16_t
 random_half(const struct loss_case *c, int64_t i, int64_t masked)
 {
-    return i < c->vocab ? mw_bf16_nearest((float)random_logit(i, masked, c->vocab)) : 0x7fc1;
+    return i < c->vocab ? mw_half_nearest((float)random_logit(i, masked, c->vocab)) : 0x7fc1;
 }
 
 static void
@@ -89,7 +89,7 @@ loss_case_init(struct loss_case *c, int64_t rows, int64_t vocab, int64_t ld, boo
     c->targets = g_new(int32_t, rows);
     for (int64_t i = 0; i < rows * ld; i++) {
         half[i] = random_half(c, i % ld, masked);
-        full[i] = mw_bf16_value(half[i]);
+        full[i] = mw_half_value(half[i]);
         if (i % ld < vocab)
             c->dense[i / ld * vocab + i % ld] = (double)full[i];
     }
@@ -134,7 +134,7 @@ static void
 expect_gradient(const struct loss_case *c, const uint16_t *d, int64_t ld, const double *expected)
 {
     for (int64_t r = 0; r < c->rows; r++) {
-        mw_expect_bf16("dlogits", d + r * ld, expected + r * c->vocab, c->vocab, RELATIVE, 1e-7);
+        mw_expect_half("dlogits", d + r * ld, expected + r * c->vocab, c->vocab, RELATIVE, 1e-7);
         for (int64_t i = c->vocab; i < ld; i++)
             g_assert_cmphex(d[r * ld + i], ==, 0);
     }
