@@ -29,9 +29,6 @@ void mw_memory_room(struct mw_memory_room *room);
  * stacks, and libraries what they take. */
 void mw_memory_room_of_run(struct mw_memory_room *room);
 
-/* The same with /proc and /sys looked up below `root`. */
-void mw_memory_room_under(const char *root, struct mw_memory_room *room);
-
 /* How many bytes `need_bytes` are too many; 0: they fit. */
 int64_t mw_memory_short_bytes(const struct mw_memory_room *room, int64_t need_bytes);
 

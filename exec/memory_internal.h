@@ -17,4 +17,7 @@ void mw_memory_bound(struct mw_memory_room *room, int64_t bytes, const char *for
 
 void mw_memory_bound_by_cgroups(const char *root, struct mw_memory_room *room);
 
+/* mw_memory_room with /proc and /sys looked up below `root`: for tests. */
+void mw_memory_room_under(const char *root, struct mw_memory_room *room);
+
 #endif

@@ -178,12 +178,6 @@ mw_nvme_close(struct mw_nvme *nvme)
 }
 
 int64_t
-mw_nvme_alignment_bytes(const struct mw_nvme *nvme)
-{
-    return nvme->alignment_bytes;
-}
-
-int64_t
 mw_nvme_capacity_bytes(const struct mw_nvme *nvme)
 {
     return nvme->capacity_bytes;

@@ -55,8 +55,6 @@ struct mw_nvme *mw_nvme_open(const struct mw_nvme_options *options, GError **err
 /* Waits for all requests.  NULL is allowed. */
 void mw_nvme_close(struct mw_nvme *nvme);
 
-/* Offsets, sizes and buffers of all requests are multiples of this. */
-int64_t mw_nvme_alignment_bytes(const struct mw_nvme *nvme);
 int64_t mw_nvme_capacity_bytes(const struct mw_nvme *nvme);
 int64_t mw_nvme_stripe_bytes(const struct mw_nvme *nvme);
 int mw_nvme_drive_count(const struct mw_nvme *nvme);
@@ -93,13 +91,11 @@ struct mw_nvme_request {
     bool done;
 };
 
-/* Never blocks on the drives, never fails: what is wrong is told by wait.  Any thread. */
+/* Offset, bytes and buffer are multiples of all drives' alignment.  Never blocks on the drives,
+ * never fails: what is wrong is told by wait.  Any thread. */
 void mw_nvme_submit(struct mw_nvme *nvme, struct mw_nvme_request *request,
                     enum mw_nvme_direction direction, int64_t offset_bytes, int64_t bytes,
                     void *buffer);
-
-/* Whether the request is done, with success or without. */
-bool mw_nvme_test(struct mw_nvme_request *request);
 
 /* Blocks until the request is done and takes its result: false with *error (MW_ERROR_IO; file,
  * offset, bytes and the system's reason) if it failed.  Once for each submit. */

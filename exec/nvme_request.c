@@ -41,17 +41,6 @@ mw_nvme_submit(struct mw_nvme *nvme, struct mw_nvme_request *request,
 }
 
 bool
-mw_nvme_test(struct mw_nvme_request *request)
-{
-    struct mw_nvme_queue *queue = &request->nvme->queues[request->direction];
-
-    pthread_mutex_lock(&queue->mutex);
-    bool done = request->done;
-    pthread_mutex_unlock(&queue->mutex);
-    return done;
-}
-
-bool
 mw_nvme_wait(struct mw_nvme_request *request, GError **error)
 {
     struct mw_nvme_queue *queue = &request->nvme->queues[request->direction];

@@ -51,6 +51,12 @@ mw_nvme_fixture_options(const struct mw_nvme_fixture *fixture, int drives, int64
     };
 }
 
+void
+mw_nvme_fixture_mark(void *flag)
+{
+    g_atomic_int_set((gint *)flag, true);
+}
+
 char *
 mw_nvme_fixture_buffer(int64_t bytes)
 {

@@ -25,6 +25,9 @@ struct mw_nvme_options mw_nvme_fixture_options(const struct mw_nvme_fixture *fix
 char *mw_nvme_fixture_buffer(int64_t bytes);
 void mw_nvme_fixture_fill(char *buffer, int64_t bytes, GRand *random);
 
+/* on_done of a request: sets a gint. */
+void mw_nvme_fixture_mark(void *flag);
+
 /* Removes what is at the path, a folder with all in it. */
 void mw_nvme_fixture_remove(const char *path);
 

@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "exec/memory.h"
+#include "exec/memory_internal.h"
 #include "nvme_fixture.h"
 #include "planner/error.h"
 #include "says.h"

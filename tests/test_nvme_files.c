@@ -161,7 +161,7 @@ test_status(void)
     struct mw_nvme *nvme = open_tier(&options);
     g_assert_false(mw_nvme_drive(nvme, 0).direct);
     g_assert_nonnull(strstr(mw_nvme_drive(nvme, 0).notice, "page cache"));
-    g_assert_cmpint(mw_nvme_alignment_bytes(nvme), >=, 512);
+    g_assert_cmpint(mw_nvme_drive(nvme, 0).alignment_bytes, >=, 512);
     mw_nvme_close(nvme);
     mw_nvme_fixture_finish(&fixture);
 }
