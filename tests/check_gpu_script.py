@@ -28,6 +28,7 @@ from tap import report
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.dont_write_bytecode = True
 sys.path[:0] = [str(ROOT / "experiments"), str(ROOT / "experiments" / "gpu-grid")]
+import checks  # noqa: E402
 import common  # noqa: E402
 import draw  # noqa: E402
 import measure  # noqa: E402
@@ -79,10 +80,11 @@ def check_table(done, status, *wanted):
 
 def check_rehearsal(folder):
     done = script("--rehearse", "--only", "losses,bits,speed", "--out", folder)
-    yield from check_table(done, 0, ("losses, 20 steps ", " ok"), ("same bits, 4 steps ", " ok"),
+    yield from check_table(done, 0, ("losses in bf16, 20 steps ", " ok"),
+                           ("losses in fp16, 20 steps ", " ok"), ("same bits, 4 steps ", " ok"),
                            ("speed nothing was calibrated ", " not run"))
     text = (pathlib.Path(folder) / "result.md").read_text(encoding="utf-8")
-    if "| losses, 20 steps" not in text or "a rehearsal on cores" not in text:
+    if "| losses in bf16, 20 steps" not in text or "a rehearsal on cores" not in text:
         yield text
 
 
@@ -171,7 +173,7 @@ def check_pack(folder):
     done = script("--rehearse", "--only", "build,tests,losses", root=root, **around)
     yield from check_table(done, 0, ("build packed: ", " or later ok"),
                            ("device tests 2 passed, 0 failed, 0 skipped ", " ok"),
-                           ("losses, 20 steps ", " ok"))
+                           ("losses in fp16, 20 steps ", " ok"))
     if list(home.iterdir()):
         yield f"written: {list(home.iterdir())}"
     record = root / "build-gpu" / programs.RECORD
@@ -271,6 +273,19 @@ def check_hanging(folder):
             yield f"{limit_s}: {machine.others}"
 
 
+def check_losses(_):
+    def log(*losses, skipped=()):
+        return [{"loss": loss, "skipped": step in skipped} for step, loss in enumerate(losses)]
+    checks.LOSS_STEPS, kept = 3, checks.LOSS_STEPS
+    good = log(4.0, 3.0, 2.0, skipped=(0,))
+    for got, verdict in ((good, "ok"), (log(4.0, 3.0, 2.1, skipped=(0,)), "MISSED"),
+                         (log(4.0, 3.0, 2.0, skipped=(1,)), "MISSED"), (good[:2], "not run")):
+        row = checks.losses_row("fp16", got, good)
+        if row.verdict != verdict:
+            yield f"{got}: {row}"
+    checks.LOSS_STEPS = kept
+
+
 def made_up(number, error, busiest):
     return {"number": str(number), "share": "drives", "prefetch": "1", "error": error,
             "naive_error": -0.8, "busiest": busiest, "over_floor": 1.1}
@@ -295,7 +310,8 @@ TESTS = {"no GPU": check_no_gpu, "wrong step": check_wrong_step, "rehearsal": ch
          "failing": check_failing, "no time": check_no_time, "ended": check_ended,
          "limits": check_limits, "pack": check_pack, "pack, not built": check_not_built,
          "library of a package": check_library, "kinds of GPUs": check_kinds,
-         "hanging": check_hanging, "draw": check_draw, "judged": check_judged}
+         "hanging": check_hanging, "losses": check_losses, "draw": check_draw,
+         "judged": check_judged}
 
 
 def tests():

@@ -137,28 +137,45 @@ def train(machine, backend, *words):
                            machine.drive, "--commit", "none", *words)
 
 
-def losses_of(machine, backend):
-    """As many as there was time for."""
-    log = machine.folder / f"losses-{backend}.jsonl"
+TYPES = {"bf16": [], "fp16": ["--dtype", "fp16", "--loss-scale", "dynamic"]}
+
+
+def losses_of(machine, backend, dtype):
+    """Lines of the log: as many steps as there was time for."""
+    log = machine.folder / f"losses-{dtype}-{backend}.jsonl"
     log.unlink(missing_ok=True)
     try:
-        train(machine, backend, "-s", "zero3", "--steps", LOSS_STEPS, "--log", log)
+        train(machine, backend, "-s", "zero3", "--steps", LOSS_STEPS, "--log", log, *TYPES[dtype])
     except TimeUp:
         if not log.exists():
             raise
     text = log.read_text(encoding="utf-8")
-    return [json.loads(line)["loss"] for line in text.splitlines(True) if line.endswith("\n")]
+    return [json.loads(line) for line in text.splitlines(True) if line.endswith("\n")]
+
+
+def losses_row(dtype, got, expected):
+    """Of log lines; a step that one backend skips, as gradients overflowed, both must skip."""
+    def column(key):
+        return [row[key] for row in got], [row[key] for row in expected]
+    own, theirs = column("loss")
+    off = max(abs(a / b - 1) for a, b in zip(own, theirs))
+    alike = all(a == b for a, b in zip(*column("skipped")))
+    figure = f"{own[0]:.3f} to {own[-1]:.3f}, off {100 * off:.3f}%"
+    if dtype == "fp16":
+        figure += ", skipped {} and {}".format(*map(sum, column("skipped")))
+    row = judged(f"losses in {dtype}, {LOSS_STEPS} steps", figure,
+                 f"cpu backend's, {100 * LOSS_BAR:.0f}%",
+                 off <= LOSS_BAR and alike and own[-1] < own[0])
+    if min(len(own), len(theirs)) == LOSS_STEPS:
+        return row
+    short = f"{figure}; had time for {len(own)}, {len(theirs)} of the cpu backend"
+    return row._replace(figure=short, verdict=SKIPPED)
 
 
 def losses(machine):
-    got, expected = losses_of(machine, machine.backend), losses_of(machine, "cpu")
-    off = max(abs(a / b - 1) for a, b in zip(got, expected))
-    whole = min(len(got), len(expected)) == LOSS_STEPS
-    row = judged(f"losses, {LOSS_STEPS} steps",
-                 f"{got[0]:.3f} to {got[-1]:.3f}, off {100 * off:.3f}%",
-                 f"cpu backend's, {100 * LOSS_BAR:.0f}%", off <= LOSS_BAR and got[-1] < got[0])
-    short = f"{row.figure}; had time for {len(got)}, {len(expected)} of the cpu backend"
-    yield row if whole else row._replace(figure=short, verdict=SKIPPED)
+    for dtype in TYPES:
+        yield losses_row(dtype, losses_of(machine, machine.backend, dtype),
+                         losses_of(machine, "cpu", dtype))
 
 
 def digest_of(machine, placement, depth):
