@@ -93,7 +93,11 @@ def check_failing(folder):
     done = script("--rehearse", "--only", "losses,bits", "--out", folder, MEMWALL=bad)
     yield from check_table(done, 1, ("losses Failed: bad: status 1: last", " FAILED"),
                            ("bits Failed: bad: status 1: last", " FAILED"))
+    script("--rehearse", "--only", "bits", "--out", folder, MEMWALL=bad)
     text = (pathlib.Path(folder) / "log.txt").read_text(encoding="utf-8")
+    if [line[:3] for line in text.splitlines() if "bad  " in line] != ["001", "002", "003"] or \
+            text.count("\nbits  Failed: ") != 2:
+        yield f"of two runs the log has {text!r}"
     for said in (done.stderr, text):
         if "    first\n    last\n" not in said:
             yield f"what it said is not in {said!r}"

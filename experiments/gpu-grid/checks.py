@@ -231,6 +231,7 @@ def calibrate_as(machine, *words, spare_s=0):
 
 
 def calibrate(machine):
+    machine.profile.unlink(missing_ok=True)
     quick = machine.rehearse
     if not quick:
         try:

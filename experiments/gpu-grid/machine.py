@@ -67,7 +67,8 @@ def surroundings(folder):
 class Machine:
     """`build`: where memwall is built; `folder`: where all that is measured goes; `drive`: where
     the drives are; `gpus`: lines of list_gpus(), none for a rehearsal on cores, in tiny sizes.
-    What each command said is in folder/log from the start; folder/log.txt has a line for each."""
+    What each command said is in folder/log from the start; folder/log.txt has a line for each.
+    Runs of some steps each add to both, and the grid takes what an earlier one has calibrated."""
 
     def __init__(self, build, folder, drive, gpus, backend, limit_s):
         self.build, self.folder, self.drive = build, folder, drive
@@ -81,11 +82,10 @@ class Machine:
         self.environment = surroundings(folder)  # of all commands; of those that are ours, more:
         self.ours = {}
         self.log = folder / "log"
-        shutil.rmtree(self.log, ignore_errors=True)
-        self.log.mkdir()
-        self.profile.unlink(missing_ok=True)
-        (folder / "log.txt").unlink(missing_ok=True)
-        self.numbers, self.running, self.stopped = itertools.count(1), set(), False
+        self.log.mkdir(exist_ok=True)
+        before = [int(path.name[:3]) for path in self.log.glob("[0-9][0-9][0-9]-*")]
+        self.numbers = itertools.count(max(before, default=0) + 1)
+        self.running, self.stopped = set(), False
 
     def begin(self, limit_s):
         self.step_end_s = min(self.end_s, time.monotonic() + limit_s)

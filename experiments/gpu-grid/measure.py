@@ -98,6 +98,7 @@ def measure_all(machine):
     into machine.others."""
     if not machine.profile.exists():
         raise Skipped("nothing was calibrated")
+    (machine.folder / "result.csv").unlink(missing_ok=True)
     for row in common.read_csv(HERE / "configurations.csv"):
         try:
             machine.results.append(measure(machine, row))
