@@ -25,10 +25,11 @@ test_conversion(gconstpointer data)
         k->widen(back, half, n);
         for (int64_t i = 0; i < n; i++) {
             float value = mw_half_value(half[i]);
-            if (isnan(odd[i]))
-                g_assert_true(isnan(value) && (half[i] & quiet));
-            else
-                g_assert_cmphex(half[i], ==, mw_half_nearest(odd[i]));
+            if (isnan(odd[i])) {
+                g_assert_true(isnan(value) && (half[i] & quiet) && isnan(back[i]));
+                continue;
+            }
+            g_assert_cmphex(half[i], ==, mw_half_nearest(odd[i]));
             g_assert_cmpint(memcmp(&back[i], &value, sizeof value), ==, 0);
         }
     }

@@ -21,7 +21,8 @@ struct trained_case {
     /* A fixture: its weights, its batches, and AdamW as it was made with; NULL: by seed. */
     const struct mw_safetensors *weights;
     const int32_t *inputs, *targets; /* [steps][sequences * seq] */
-    struct mw_loss_scaling loss_scaling; /* all zero: none */
+    enum mw_dtype dtype; /* of parameters and activations; none: bf16 */
+    struct mw_loss_scaling loss_scaling; /* all zero: the type's */
     bool delayed; /* update, after undelayed_steps without */
     int64_t undelayed_steps;
 

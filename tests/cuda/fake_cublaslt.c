@@ -31,7 +31,7 @@ struct cublasLtMatmulPreferenceOpaque {
 
 static struct {
     pthread_mutex_t mutex;
-    struct mw_cpu_matmul *matmul;
+    struct mw_cpu_matmul *bf16, *fp16;
     int users;
 } products = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
@@ -41,8 +41,10 @@ cublasStatus_t
 cublasLtCreate(cublasLtHandle_t *handle)
 {
     pthread_mutex_lock(&products.mutex);
-    if (!products.users++)
-        products.matmul = mw_cpu_matmul_create(MW_DTYPE_BF16);
+    if (!products.users++) {
+        products.bf16 = mw_cpu_matmul_create(MW_DTYPE_BF16);
+        products.fp16 = mw_cpu_matmul_create(MW_DTYPE_FP16);
+    }
     pthread_mutex_unlock(&products.mutex);
     *handle = (cublasLtHandle_t)&products;
     return CUBLAS_STATUS_SUCCESS;
@@ -53,8 +55,10 @@ cublasLtDestroy(cublasLtHandle_t handle)
 {
     (void)handle;
     pthread_mutex_lock(&products.mutex);
-    if (!--products.users)
-        mw_cpu_matmul_destroy(products.matmul);
+    if (!--products.users) {
+        mw_cpu_matmul_destroy(products.bf16);
+        mw_cpu_matmul_destroy(products.fp16);
+    }
     pthread_mutex_unlock(&products.mutex);
     return CUBLAS_STATUS_SUCCESS;
 }
@@ -168,9 +172,10 @@ product_of(const struct cublasLtMatmulDescOpaque *desc, const struct cublasLtMat
         .bias = desc->epilogue == CUBLASLT_EPILOGUE_BIAS,
         .c_fp32 = d->type == CUDA_R_32F,
     };
-    return a->type == CUDA_R_16BF && b->type == CUDA_R_16BF &&
-           (at ? a->columns : a->rows) == out->n && (bt ? b->columns : b->rows) == out->k &&
-           (bt ? b->rows : b->columns) == out->m && (!out->bias || desc->bias_type == CUDA_R_16BF);
+    return (a->type == CUDA_R_16BF || a->type == CUDA_R_16F) && b->type == a->type &&
+           (d->type == CUDA_R_32F || d->type == a->type) && (at ? a->columns : a->rows) == out->n &&
+           (bt ? b->columns : b->rows) == out->k && (bt ? b->rows : b->columns) == out->m &&
+           (!out->bias || desc->bias_type == (int32_t)a->type);
 }
 
 /* What is chosen is kept in the algorithm, which must be used for the same: a bias is as aligned as
@@ -202,6 +207,7 @@ struct call {
     struct mw_product product;
     void *c;
     const uint16_t *a, *b, *bias;
+    bool fp16;
 };
 
 static void
@@ -213,8 +219,9 @@ run(void *data)
 #if defined(_OPENMP)
     omp_set_num_threads(fake_machine.threads);
 #endif
-    if (!mw_cpu_matmul_run(products.matmul, &call->product, call->c, call->a, call->b, call->bias))
-        g_error("%s", mw_cpu_matmul_error(products.matmul));
+    struct mw_cpu_matmul *matmul = call->fp16 ? products.fp16 : products.bf16;
+    if (!mw_cpu_matmul_run(matmul, &call->product, call->c, call->a, call->b, call->bias))
+        g_error("%s", mw_cpu_matmul_error(matmul));
     pthread_mutex_unlock(&products.mutex);
     g_free(call);
 }
@@ -227,7 +234,8 @@ cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, const void *a
                void *workspace, size_t workspace_bytes, cudaStream_t stream)
 {
     const uintptr_t places[] = {(uintptr_t)a, (uintptr_t)b, (uintptr_t)c, (uintptr_t)d};
-    struct call call = {{0}, fake_at(d), fake_at(b), fake_at(a), NULL};
+    struct call call = {{0},        fake_at(d), fake_at(b),
+                        fake_at(a), NULL,       a_layout->type == CUDA_R_16F};
     float factor = *(const float *)beta;
 
     (void)handle;

@@ -56,7 +56,11 @@ queue(void *stream, Body body)
 const struct mw_cpu_kernels &
 cpu()
 {
+#if defined(MW_HALF_FP16)
+    return *mw_cpu_kernels(MW_DTYPE_FP16);
+#else
     return *mw_cpu_kernels(MW_DTYPE_BF16);
+#endif
 }
 
 } // namespace

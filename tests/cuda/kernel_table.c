@@ -1,10 +1,16 @@
 #include "tests/cuda/kernel_table.h"
 
-#include "exec/cuda/kernels.h"
 #include "exec/kernels_plain.h"
 #include "tests/cuda/mirrors.h"
+#include "tests/kernel_helpers.h"
 
-#define LAUNCHES (&mw_cuda_launches_bf16)
+#define LAUNCHES mw_test_cuda_launches()
+
+const struct mw_cuda_launches *
+mw_test_cuda_launches(void)
+{
+    return mw_test_dtype == MW_DTYPE_FP16 ? &mw_cuda_launches_fp16 : &mw_cuda_launches_bf16;
+}
 
 static struct mw_gradient
 mirror_gradient(struct mw_mirrors *m, struct mw_gradient g, int64_t n)
@@ -23,7 +29,7 @@ widen(float *out, const uint16_t *x, int64_t n)
     struct mw_mirrors m;
 
     mw_mirrors_begin(&m);
-    mw_mirrors_end(&m, LAUNCHES->widen(NULL, MW_OUT_FP32(&m, out, n), MW_IN_BF16(&m, x, n), n));
+    mw_mirrors_end(&m, LAUNCHES->widen(NULL, MW_OUT_FP32(&m, out, n), MW_IN_HALF(&m, x, n), n));
 }
 
 static void
@@ -32,7 +38,7 @@ narrow(uint16_t *out, const float *x, int64_t n)
     struct mw_mirrors m;
 
     mw_mirrors_begin(&m);
-    mw_mirrors_end(&m, LAUNCHES->narrow(NULL, MW_OUT_BF16(&m, out, n), MW_IN_FP32(&m, x, n), n));
+    mw_mirrors_end(&m, LAUNCHES->narrow(NULL, MW_OUT_HALF(&m, out, n), MW_IN_FP32(&m, x, n), n));
 }
 
 static void
@@ -42,7 +48,7 @@ accumulate(float *sum, const uint16_t *x, int64_t n)
 
     mw_mirrors_begin(&m);
     mw_mirrors_end(&m,
-                   LAUNCHES->accumulate(NULL, MW_OUT_FP32(&m, sum, n), MW_IN_BF16(&m, x, n), n));
+                   LAUNCHES->accumulate(NULL, MW_OUT_FP32(&m, sum, n), MW_IN_HALF(&m, x, n), n));
 }
 
 typedef int unary_launch(void *stream, uint16_t *y, const uint16_t *x, int64_t n);
@@ -55,7 +61,7 @@ unary(unary_launch *launch, uint16_t *y, const uint16_t *x, int64_t n)
     struct mw_mirrors m;
 
     mw_mirrors_begin(&m);
-    mw_mirrors_end(&m, launch(NULL, MW_OUT_BF16(&m, y, n), MW_IN_BF16(&m, x, n), n));
+    mw_mirrors_end(&m, launch(NULL, MW_OUT_HALF(&m, y, n), MW_IN_HALF(&m, x, n), n));
 }
 
 static void
@@ -65,7 +71,7 @@ binary(binary_launch *launch, uint16_t *y, const uint16_t *a, const uint16_t *b,
 
     mw_mirrors_begin(&m);
     mw_mirrors_end(
-        &m, launch(NULL, MW_OUT_BF16(&m, y, n), MW_IN_BF16(&m, a, n), MW_IN_BF16(&m, b, n), n));
+        &m, launch(NULL, MW_OUT_HALF(&m, y, n), MW_IN_HALF(&m, a, n), MW_IN_HALF(&m, b, n), n));
 }
 
 #define UNARY(name)                                                                                \
@@ -95,10 +101,10 @@ swiglu_backward(uint16_t *dgate, uint16_t *dup, const uint16_t *dy, const uint16
     struct mw_mirrors m;
 
     mw_mirrors_begin(&m);
-    uint16_t *to_gate = MW_OUT_BF16(&m, dgate, n), *to_up = MW_OUT_BF16(&m, dup, n);
+    uint16_t *to_gate = MW_OUT_HALF(&m, dgate, n), *to_up = MW_OUT_HALF(&m, dup, n);
     mw_mirrors_end(&m,
-                   LAUNCHES->swiglu_backward(NULL, to_gate, to_up, MW_IN_BF16(&m, dy, n),
-                                             MW_IN_BF16(&m, gate, n), MW_IN_BF16(&m, up, n), n));
+                   LAUNCHES->swiglu_backward(NULL, to_gate, to_up, MW_IN_HALF(&m, dy, n),
+                                             MW_IN_HALF(&m, gate, n), MW_IN_HALF(&m, up, n), n));
 }
 
 /* --- norms ----------------------------------------------------------------------------------- */
@@ -112,10 +118,10 @@ layernorm_forward(uint16_t *y, float *mean, float *rstd, const uint16_t *x, cons
 
     mw_mirrors_begin(&m);
     mw_mirrors_end(
-        &m, LAUNCHES->layernorm_forward(NULL, MW_OUT_BF16(&m, y, n), MW_OUT_FP32(&m, mean, rows),
-                                        MW_OUT_FP32(&m, rstd, rows), MW_IN_BF16(&m, x, n),
-                                        MW_IN_BF16(&m, weight, columns),
-                                        MW_IN_BF16(&m, bias, columns), rows, columns, eps));
+        &m, LAUNCHES->layernorm_forward(NULL, MW_OUT_HALF(&m, y, n), MW_OUT_FP32(&m, mean, rows),
+                                        MW_OUT_FP32(&m, rstd, rows), MW_IN_HALF(&m, x, n),
+                                        MW_IN_HALF(&m, weight, columns),
+                                        MW_IN_HALF(&m, bias, columns), rows, columns, eps));
 }
 
 static void
@@ -127,9 +133,9 @@ rmsnorm_forward(uint16_t *y, float *rstd, const uint16_t *x, const uint16_t *wei
 
     mw_mirrors_begin(&m);
     mw_mirrors_end(&m,
-                   LAUNCHES->rmsnorm_forward(NULL, MW_OUT_BF16(&m, y, n),
-                                             MW_OUT_FP32(&m, rstd, rows), MW_IN_BF16(&m, x, n),
-                                             MW_IN_BF16(&m, weight, columns), rows, columns, eps));
+                   LAUNCHES->rmsnorm_forward(NULL, MW_OUT_HALF(&m, y, n),
+                                             MW_OUT_FP32(&m, rstd, rows), MW_IN_HALF(&m, x, n),
+                                             MW_IN_HALF(&m, weight, columns), rows, columns, eps));
 }
 
 static void
@@ -141,10 +147,10 @@ layernorm_backward(uint16_t *dx, const uint16_t *dx_add, const uint16_t *dy, con
     int64_t n = rows * columns;
 
     mw_mirrors_begin(&m);
-    uint16_t *to = MW_OUT_BF16(&m, dx, n);
+    uint16_t *to = MW_OUT_HALF(&m, dx, n);
     mw_mirrors_end(&m, LAUNCHES->layernorm_backward(
-                           NULL, to, MW_IN_BF16(&m, dx_add, n), MW_IN_BF16(&m, dy, n),
-                           MW_IN_BF16(&m, x, n), MW_IN_BF16(&m, weight, columns),
+                           NULL, to, MW_IN_HALF(&m, dx_add, n), MW_IN_HALF(&m, dy, n),
+                           MW_IN_HALF(&m, x, n), MW_IN_HALF(&m, weight, columns),
                            MW_IN_FP32(&m, mean, rows), MW_IN_FP32(&m, rstd, rows), rows, columns));
 }
 
@@ -156,10 +162,10 @@ rmsnorm_backward(uint16_t *dx, const uint16_t *dx_add, const uint16_t *dy, const
     int64_t n = rows * columns;
 
     mw_mirrors_begin(&m);
-    uint16_t *to = MW_OUT_BF16(&m, dx, n);
-    mw_mirrors_end(&m, LAUNCHES->rmsnorm_backward(NULL, to, MW_IN_BF16(&m, dx_add, n),
-                                                  MW_IN_BF16(&m, dy, n), MW_IN_BF16(&m, x, n),
-                                                  MW_IN_BF16(&m, weight, columns),
+    uint16_t *to = MW_OUT_HALF(&m, dx, n);
+    mw_mirrors_end(&m, LAUNCHES->rmsnorm_backward(NULL, to, MW_IN_HALF(&m, dx_add, n),
+                                                  MW_IN_HALF(&m, dy, n), MW_IN_HALF(&m, x, n),
+                                                  MW_IN_HALF(&m, weight, columns),
                                                   MW_IN_FP32(&m, rstd, rows), rows, columns));
 }
 
@@ -173,8 +179,8 @@ norm_weight_gradient(struct mw_gradient dweight, const uint16_t *dy, const uint1
     mw_mirrors_begin(&m);
     void *scratch = mw_mirror_scratch(&m, LAUNCHES->row_sums_scratch_bytes(rows, columns));
     mw_mirrors_end(&m, LAUNCHES->norm_weight_gradient(
-                           NULL, mirror_gradient(&m, dweight, columns), MW_IN_BF16(&m, dy, n),
-                           MW_IN_BF16(&m, x, n), MW_IN_FP32(&m, mean, rows),
+                           NULL, mirror_gradient(&m, dweight, columns), MW_IN_HALF(&m, dy, n),
+                           MW_IN_HALF(&m, x, n), MW_IN_FP32(&m, mean, rows),
                            MW_IN_FP32(&m, rstd, rows), rows, columns, scratch));
 }
 
@@ -189,7 +195,7 @@ bias_gradient(struct mw_gradient dbias, const uint16_t *dy, int64_t ld_dy, int64
     void *scratch = mw_mirror_scratch(&m, LAUNCHES->row_sums_scratch_bytes(rows, columns));
     mw_mirrors_end(&m,
                    LAUNCHES->bias_gradient(NULL, mirror_gradient(&m, dbias, columns),
-                                           MW_IN_BF16(&m, dy, n), ld_dy, rows, columns, scratch));
+                                           MW_IN_HALF(&m, dy, n), ld_dy, rows, columns, scratch));
 }
 
 /* --- embeddings, positions ------------------------------------------------------------------- */
@@ -201,8 +207,8 @@ embedding_forward(uint16_t *y, const uint16_t *weight, const int32_t *tokens, in
     struct mw_mirrors m;
 
     mw_mirrors_begin(&m);
-    mw_mirrors_end(&m, LAUNCHES->embedding_forward(NULL, MW_OUT_BF16(&m, y, rows * columns),
-                                                   MW_IN_BF16(&m, weight, count * columns),
+    mw_mirrors_end(&m, LAUNCHES->embedding_forward(NULL, MW_OUT_HALF(&m, y, rows * columns),
+                                                   MW_IN_HALF(&m, weight, count * columns),
                                                    MW_IN_INT32(&m, tokens, rows), rows, columns,
                                                    first, count));
 }
@@ -218,7 +224,7 @@ embedding_backward(struct mw_gradient dweight, const uint16_t *dy, const int32_t
     void *scratch = mw_mirror_scratch(&m, LAUNCHES->embedding_scratch_bytes(rows));
     mw_mirrors_end(&m, LAUNCHES->embedding_backward(
                            NULL, mirror_gradient(&m, dweight, count * columns),
-                           MW_IN_BF16(&m, dy, rows * columns), MW_IN_INT32(&m, tokens, rows), rows,
+                           MW_IN_HALF(&m, dy, rows * columns), MW_IN_INT32(&m, tokens, rows), rows,
                            columns, first, count, scratch));
 }
 
@@ -228,8 +234,8 @@ position_forward(uint16_t *y, const uint16_t *weight, int64_t batch, int64_t seq
     struct mw_mirrors m;
 
     mw_mirrors_begin(&m);
-    mw_mirrors_end(&m, LAUNCHES->position_forward(NULL, MW_OUT_BF16(&m, y, batch * seq * columns),
-                                                  MW_IN_BF16(&m, weight, seq * columns), batch, seq,
+    mw_mirrors_end(&m, LAUNCHES->position_forward(NULL, MW_OUT_HALF(&m, y, batch * seq * columns),
+                                                  MW_IN_HALF(&m, weight, seq * columns), batch, seq,
                                                   columns));
 }
 
@@ -242,7 +248,7 @@ position_backward(struct mw_gradient dweight, const uint16_t *dy, int64_t batch,
     mw_mirrors_begin(&m);
     mw_mirrors_end(
         &m, LAUNCHES->position_backward(NULL, mirror_gradient(&m, dweight, positions * columns),
-                                        MW_IN_BF16(&m, dy, batch * seq * columns), batch, seq,
+                                        MW_IN_HALF(&m, dy, batch * seq * columns), batch, seq,
                                         columns, positions));
 }
 
@@ -254,7 +260,7 @@ rope(uint16_t *x, const float *table, int64_t batch, int64_t seq, int64_t heads,
     int64_t n = (batch * seq - 1) * ld + heads * head_dim;
 
     mw_mirrors_begin(&m);
-    mw_mirrors_end(&m, LAUNCHES->rope(NULL, MW_OUT_BF16(&m, x, n),
+    mw_mirrors_end(&m, LAUNCHES->rope(NULL, MW_OUT_HALF(&m, x, n),
                                       MW_IN_FP32(&m, table, seq * head_dim), batch, seq, heads,
                                       head_dim, ld, inverse));
 }
@@ -274,7 +280,7 @@ cross_entropy(uint16_t *dlogits, int64_t ld_dlogits, double *row_loss, const voi
     const void *from = mw_mirror_in(&m, logits, element_bytes * rows * ld_logits, element_bytes);
     mw_mirrors_end(&m, LAUNCHES->cross_entropy(NULL, MW_OUT_FP64(&m, &loss, 1),
                                                MW_OUT_FP64(&m, row_loss, rows),
-                                               MW_OUT_BF16(&m, dlogits, rows * ld_dlogits),
+                                               MW_OUT_HALF(&m, dlogits, rows * ld_dlogits),
                                                ld_dlogits, from, logits_fp32, ld_logits,
                                                MW_IN_INT32(&m, targets, rows), rows, vocab, scale));
     return loss;
@@ -289,7 +295,7 @@ adamw(const struct mw_adamw *step, float *w, float *m_, float *v, uint16_t *para
 
     mw_mirrors_begin(&m);
     mw_mirrors_end(&m, LAUNCHES->adamw(NULL, step, MW_OUT_FP32(&m, w, n), MW_OUT_FP32(&m, m_, n),
-                                       MW_OUT_FP32(&m, v, n), MW_OUT_BF16(&m, param, n),
+                                       MW_OUT_FP32(&m, v, n), MW_OUT_HALF(&m, param, n),
                                        mw_mirror_in(&m, grad, element_bytes * n, element_bytes),
                                        grad_fp32, n));
 }
@@ -306,16 +312,13 @@ square_sums(double *partial, const void *grad, bool grad_fp32, int64_t n)
                            mw_mirror_in(&m, grad, element_bytes * n, element_bytes), grad_fp32, n));
 }
 
-const struct mw_cpu_kernels mw_test_cuda_kernels = {
-    .widen = widen,
-    .narrow = narrow,
-    .accumulate = accumulate,
-    .norm_weight_gradient = norm_weight_gradient,
-    .bias_gradient = bias_gradient,
-    .cross_entropy = cross_entropy,
-    .adamw = adamw,
-    .square_sums = square_sums,
-    /* clang-format off */
-    MW_PLAIN_KERNELS(MW_PLAIN_ENTRY)
-    /* clang-format on */
-};
+#define TABLE(dtype_)                                                                              \
+    {                                                                                              \
+        .dtype = dtype_, .widen = widen, .narrow = narrow, .accumulate = accumulate,               \
+        .norm_weight_gradient = norm_weight_gradient, .bias_gradient = bias_gradient,              \
+        .cross_entropy = cross_entropy, .adamw = adamw, .square_sums = square_sums,                \
+        MW_PLAIN_KERNELS(MW_PLAIN_ENTRY)                                                           \
+    }
+
+const struct mw_cpu_kernels mw_test_cuda_bf16 = TABLE(MW_DTYPE_BF16);
+const struct mw_cpu_kernels mw_test_cuda_fp16 = TABLE(MW_DTYPE_FP16);

@@ -1,13 +1,17 @@
 /*
- * kernel_table.h - the kernels of exec/cuda as a table like those of the cpu backend, for its
- * tests: operands are host memory, which mirrors on the device stand for.  NULL: attention and
- * gemm.
+ * kernel_table.h - the kernels of exec/cuda as tables like those of the cpu backend, for its tests:
+ * operands are host memory, which mirrors on the device stand for.  NULL: attention and gemm.
  */
 #ifndef MW_TESTS_CUDA_KERNEL_TABLE_H
 #define MW_TESTS_CUDA_KERNEL_TABLE_H
 
 #include "exec/cpu/kernels.h"
+#include "exec/cuda/kernels.h"
 
-extern const struct mw_cpu_kernels mw_test_cuda_kernels;
+/* While their tests run mw_test_dtype is their type, as mw_add_kernel_table_test sets it. */
+extern const struct mw_cpu_kernels mw_test_cuda_bf16, mw_test_cuda_fp16;
+
+/* Those of mw_test_dtype. */
+const struct mw_cuda_launches *mw_test_cuda_launches(void);
 
 #endif

@@ -13,7 +13,10 @@ skip(gconstpointer data)
 void
 mw_add_kernel_test(const char *name, GTestDataFunc test)
 {
-    g_autofree char *path = g_strdup_printf("/kernels/%s/%s", name, mw_test_device_name());
+    g_autofree char *bf16 = g_strdup_printf("/kernels/%s/%s/bf16", name, mw_test_device_name());
+    g_autofree char *fp16 = g_strdup_printf("/kernels/%s/%s/fp16", name, mw_test_device_name());
 
-    mw_add_kernel_table_test(path, &mw_test_cuda_kernels, mw_test_device_missing() ? skip : test);
+    test = mw_test_device_missing() ? skip : test;
+    mw_add_kernel_table_test(bf16, &mw_test_cuda_bf16, test);
+    mw_add_kernel_table_test(fp16, &mw_test_cuda_fp16, test);
 }

@@ -2,8 +2,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "exec/cuda/kernels.h"
 #include "tests/attention_case.h"
+#include "tests/cuda/kernel_table.h"
 #include "tests/cuda/mirrors.h"
 
 static struct mw_ref_attention
@@ -31,12 +31,12 @@ forward(struct mw_attention_case *c)
     struct mw_mirrors m;
 
     begin(&m);
-    const uint16_t *q = MW_IN_BF16(&m, c->fused, c->rows * c->ld);
-    uint16_t *o = MW_OUT_BF16(&m, c->o.bits, c->o.n);
+    const uint16_t *q = MW_IN_HALF(&m, c->fused, c->rows * c->ld);
+    uint16_t *o = MW_OUT_HALF(&m, c->o.bits, c->o.n);
     float *lse = MW_OUT_FP32(&m, c->lse, c->rows * c->plain.heads);
-    mw_mirrors_end(&m, mw_cuda_launches_bf16.attention_forward(NULL, &c->shape, o, lse, q,
-                                                               q + mw_attention_case_k(c),
-                                                               q + mw_attention_case_v(c), NULL));
+    mw_mirrors_end(&m, mw_test_cuda_launches()->attention_forward(
+                           NULL, &c->shape, o, lse, q, q + mw_attention_case_k(c),
+                           q + mw_attention_case_v(c), NULL));
 }
 
 static void
@@ -46,15 +46,16 @@ backward(struct mw_attention_case *c)
     struct mw_mirrors m;
 
     begin(&m);
-    const uint16_t *q = MW_IN_BF16(&m, c->fused, c->rows * c->ld);
-    uint16_t *dq = MW_OUT_BF16(&m, c->fused_gradient, c->rows * c->ld);
-    const uint16_t *d_o = MW_IN_BF16(&m, c->d_o.bits, c->d_o.n);
-    const uint16_t *o = MW_IN_BF16(&m, c->o.bits, c->o.n);
+    const uint16_t *q = MW_IN_HALF(&m, c->fused, c->rows * c->ld);
+    uint16_t *dq = MW_OUT_HALF(&m, c->fused_gradient, c->rows * c->ld);
+    const uint16_t *d_o = MW_IN_HALF(&m, c->d_o.bits, c->d_o.n);
+    const uint16_t *o = MW_IN_HALF(&m, c->o.bits, c->o.n);
     const float *lse = MW_IN_FP32(&m, c->lse, c->rows * c->plain.heads);
-    void *scratch = mw_mirror_scratch(&m, mw_cuda_launches_bf16.attention_scratch_bytes(&c->shape));
-    mw_mirrors_end(&m,
-                   mw_cuda_launches_bf16.attention_backward(NULL, &c->shape, dq, dq + k, dq + v,
-                                                            d_o, o, lse, q, q + k, q + v, scratch));
+    void *scratch =
+        mw_mirror_scratch(&m, mw_test_cuda_launches()->attention_scratch_bytes(&c->shape));
+    mw_mirrors_end(&m, mw_test_cuda_launches()->attention_backward(NULL, &c->shape, dq, dq + k,
+                                                                   dq + v, d_o, o, lse, q, q + k,
+                                                                   q + v, scratch));
 }
 
 static void
@@ -162,7 +163,7 @@ has_nan(const struct mw_attention_case *c, int64_t row)
 static void
 test_not_finite(gconstpointer data)
 {
-    const uint16_t values[] = {0x7fc0, 0x7f80};
+    const uint16_t values[] = {mw_half_nearest(NAN), mw_half_nearest(INFINITY)};
     for (gsize i = 0; i < 4; i++) {
         struct mw_ref_attention plain = random_shape(90, 64, 1, 1);
         struct mw_attention_case c;
@@ -212,12 +213,12 @@ test_refused(gconstpointer data)
     bad[6].scale = 0.0f;
     bad[7].ld_k = 63;
     for (gsize i = 0; i < G_N_ELEMENTS(bad); i++) {
-        g_assert_cmpint(mw_cuda_launches_bf16.attention_forward(NULL, &bad[i], NULL, NULL, NULL,
-                                                                NULL, NULL, NULL),
+        g_assert_cmpint(mw_test_cuda_launches()->attention_forward(NULL, &bad[i], NULL, NULL, NULL,
+                                                                   NULL, NULL, NULL),
                         !=, 0);
-        g_assert_cmpint(mw_cuda_launches_bf16.attention_backward(NULL, &bad[i], NULL, NULL, NULL,
-                                                                 NULL, NULL, NULL, NULL, NULL, NULL,
-                                                                 NULL),
+        g_assert_cmpint(mw_test_cuda_launches()->attention_backward(NULL, &bad[i], NULL, NULL, NULL,
+                                                                    NULL, NULL, NULL, NULL, NULL,
+                                                                    NULL, NULL),
                         !=, 0);
     }
 }

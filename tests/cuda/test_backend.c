@@ -2,6 +2,7 @@
  * backend, in every placement, while its ops are queued without a wait of the host; and what it
  * says where a GPU fails. */
 #include <cuda_runtime_api.h>
+#include <math.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -16,6 +17,8 @@
 #include "tests/weights_fixture.h"
 
 #define STEPS 4
+#define FP16_STEPS 20
+#define OVERFLOWING 0x1p20 /* a loss scale */
 #define THREADS 1
 #define GPT2 FIXTURES "gpt2-small/config.json"
 #define LLAMA FIXTURES "llama-small/config.json"
@@ -88,6 +91,38 @@ test_delayed(void)
     trained_assert_same(what.name, &expected, &trained);
     trained_clear(&expected);
     trained_clear(&trained);
+}
+
+/* Of fp16, from a loss scale at which gradients overflow: both leave out the same steps. */
+static void
+test_fp16(void)
+{
+    struct trained_case common = {.name = "fp16",
+                                  .strategy = MW_STRATEGY_ZERO3,
+                                  .model = GPT2,
+                                  .sequences = 2,
+                                  .seq = 24,
+                                  .grad_accum = 2,
+                                  .interval = 1,
+                                  .dtype = MW_DTYPE_FP16,
+                                  .loss_scaling = mw_loss_scaling_dynamic(OVERFLOWING)};
+    struct trained expected = trained_run(&common, FP16_STEPS, THREADS, directory);
+    int skipped = 0;
+
+    while (skipped < FP16_STEPS && !isfinite(expected.norms[skipped]))
+        skipped++;
+    g_test_message("%d steps are left out", skipped);
+    g_assert_cmpint(skipped, >, 0);
+    g_assert_cmpint(skipped, <, FP16_STEPS / 2);
+    g_assert_cmpfloat(expected.losses[FP16_STEPS - 1], <, expected.losses[0]);
+    for (int i = 0; i < TRAINED_PLACEMENTS; i += TRAINED_PLACEMENTS / 2) {
+        struct trained_case what = trained_placed(&common, i);
+        what.backend = &mw_backend_cuda;
+        struct trained trained = trained_run(&what, FP16_STEPS, THREADS, directory);
+        trained_assert_same(what.name, &expected, &trained);
+        trained_clear(&trained);
+    }
+    trained_clear(&expected);
 }
 
 /* --- failures -------------------------------------------------------------------------------- */
@@ -486,6 +521,7 @@ main(int argc, char **argv)
     g_test_add_func("/cuda-backend/gpt2", test_gpt2);
     g_test_add_func("/cuda-backend/llama", test_llama);
     g_test_add_func("/cuda-backend/delayed", test_delayed);
+    g_test_add_func("/cuda-backend/fp16", test_fp16);
     g_test_add_func("/cuda-backend/no-gpu", test_no_gpu);
     g_test_add_func("/cuda-backend/ranks", test_ranks);
     g_test_add_func("/cuda-backend/best", test_best);

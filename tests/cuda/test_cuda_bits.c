@@ -49,7 +49,7 @@ expect_fp32(const char *what, const float *got, const float *expected, int64_t n
 }
 
 static void
-expect_bf16(const char *what, const uint16_t *got, const uint16_t *expected, int64_t n)
+expect_half(const char *what, const uint16_t *got, const uint16_t *expected, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
         if (got[i] != expected[i] &&
@@ -82,7 +82,7 @@ expect_gradients(const char *what, struct gradients *g)
     if (g->got.fp32)
         expect_fp32(what, g->got.data, g->expected.data, g->n);
     else
-        expect_bf16(what, g->got.data, g->expected.data, g->n);
+        expect_half(what, g->got.data, g->expected.data, g->n);
     g_free(g->got.data);
     g_free(g->expected.data);
 }
@@ -92,7 +92,7 @@ expect_gradients(const char *what, struct gradients *g)
 static void
 test_conversions(gconstpointer data)
 {
-    const struct mw_cpu_kernels *k = data, *cpu = mw_cpu_kernels(MW_DTYPE_BF16);
+    const struct mw_cpu_kernels *k = data, *cpu = mw_cpu_kernels(mw_test_dtype);
 
     for (int round = 0; round < ROUNDS; round++) {
         int64_t n = random_columns(20000);
@@ -101,7 +101,7 @@ test_conversions(gconstpointer data)
         g_autofree uint16_t *half = g_new0(uint16_t, n), *expected_half = g_new0(uint16_t, n);
         k->narrow(half, x, n);
         cpu->narrow(expected_half, x, n);
-        expect_bf16("narrow", half, expected_half, n);
+        expect_half("narrow", half, expected_half, n);
         k->widen(wide, half, n);
         cpu->widen(expected, half, n);
         expect_fp32("widen", wide, expected, n);
@@ -111,7 +111,7 @@ test_conversions(gconstpointer data)
 static void
 test_sums(gconstpointer data)
 {
-    const struct mw_cpu_kernels *k = data, *cpu = mw_cpu_kernels(MW_DTYPE_BF16);
+    const struct mw_cpu_kernels *k = data, *cpu = mw_cpu_kernels(mw_test_dtype);
 
     for (int round = 0; round < ROUNDS; round++) {
         int64_t n = random_columns(20000);
@@ -123,14 +123,14 @@ test_sums(gconstpointer data)
         expect_fp32("accumulate", sum, expected, n);
         cpu->add(added, a, b, n);
         k->add(b, a, b, n);
-        expect_bf16("add", b, added, n);
+        expect_half("add", b, added, n);
     }
 }
 
 static void
 test_relu(gconstpointer data)
 {
-    const struct mw_cpu_kernels *k = data, *cpu = mw_cpu_kernels(MW_DTYPE_BF16);
+    const struct mw_cpu_kernels *k = data, *cpu = mw_cpu_kernels(mw_test_dtype);
 
     for (int round = 0; round < ROUNDS; round++) {
         int64_t n = random_columns(20000);
@@ -140,10 +140,10 @@ test_relu(gconstpointer data)
             x[i] = g_test_rand_bit() ? 0x8000 : 0; /* zeros of both signs */
         k->relu_forward(got, x, n);
         cpu->relu_forward(expected, x, n);
-        expect_bf16("y", got, expected, n);
+        expect_half("y", got, expected, n);
         k->relu_backward(got, dy, x, n);
         cpu->relu_backward(expected, dy, x, n);
-        expect_bf16("dx", got, expected, n);
+        expect_half("dx", got, expected, n);
     }
 }
 
@@ -176,7 +176,7 @@ test_copy_rows(gconstpointer data)
         for (int64_t r = 0; r < rows; r++)
             memcpy(expected + r * ld, from + r * ld, (size_t)columns * 2);
         mw_mirrors_begin(&m);
-        mw_mirrors_end(&m, mw_cuda_copy_rows(NULL, MW_OUT_BF16(&m, to, n), MW_IN_BF16(&m, from, n),
+        mw_mirrors_end(&m, mw_cuda_copy_rows(NULL, MW_OUT_HALF(&m, to, n), MW_IN_HALF(&m, from, n),
                                              rows, columns, ld));
         g_assert_cmpmem(to, (gsize)n * 2, expected, (gsize)n * 2);
     }
@@ -192,7 +192,7 @@ check_bias(const struct mw_cpu_kernels *k, int64_t rows, int64_t columns)
     struct gradients bias = gradients_random(columns);
 
     k->bias_gradient(bias.got, dy.bits, ld, rows, columns);
-    mw_cpu_kernels(MW_DTYPE_BF16)->bias_gradient(bias.expected, dy.bits, ld, rows, columns);
+    mw_cpu_kernels(mw_test_dtype)->bias_gradient(bias.expected, dy.bits, ld, rows, columns);
     expect_gradients("dbias", &bias);
     mw_tensor_clear(&dy);
 }
@@ -207,7 +207,7 @@ check_weight(const struct mw_cpu_kernels *k, int64_t rows, int64_t columns)
     struct gradients weight = gradients_random(columns);
 
     k->norm_weight_gradient(weight.got, dy.bits, x.bits, taken_off, rstd, rows, columns);
-    mw_cpu_kernels(MW_DTYPE_BF16)
+    mw_cpu_kernels(mw_test_dtype)
         ->norm_weight_gradient(weight.expected, dy.bits, x.bits, taken_off, rstd, rows, columns);
     expect_gradients("dweight", &weight);
     mw_tensor_clear(&dy);
@@ -239,7 +239,7 @@ check_embedding(const struct mw_cpu_kernels *k, int64_t rows, int64_t columns, i
     for (int64_t r = 0; r < rows; r++)
         tokens[r] = g_test_rand_int_range(0, 100) < often ? first : g_test_rand_int_range(0, vocab);
     k->embedding_backward(weight.got, dy.bits, tokens, rows, columns, first, count, NULL);
-    mw_cpu_kernels(MW_DTYPE_BF16)
+    mw_cpu_kernels(mw_test_dtype)
         ->embedding_backward(weight.expected, dy.bits, tokens, rows, columns, first, count, order);
     expect_gradients("dweight", &weight);
     mw_tensor_clear(&dy);
@@ -271,7 +271,7 @@ test_embedding_rows(gconstpointer data)
         for (int64_t r = 0; r < rows; r++)
             tokens[r] = g_test_rand_int_range(0, 30);
         k->embedding_forward(y, weight, tokens, rows, columns, 5, 20);
-        mw_cpu_kernels(MW_DTYPE_BF16)
+        mw_cpu_kernels(mw_test_dtype)
             ->embedding_forward(expected, weight, tokens, rows, columns, 5, 20);
         g_assert_cmpmem(y, (gsize)(rows * columns) * 2, expected, (gsize)(rows * columns) * 2);
     }
@@ -280,7 +280,7 @@ test_embedding_rows(gconstpointer data)
 static void
 test_positions(gconstpointer data)
 {
-    const struct mw_cpu_kernels *k = data, *cpu = mw_cpu_kernels(MW_DTYPE_BF16);
+    const struct mw_cpu_kernels *k = data, *cpu = mw_cpu_kernels(mw_test_dtype);
 
     for (int round = 0; round < ROUNDS; round++) {
         int64_t batch = mw_random_size(5), seq = mw_random_size(30);
@@ -294,7 +294,7 @@ test_positions(gconstpointer data)
         expect_gradients("dweight", &gradient);
         k->position_forward(y.bits, weight.bits, batch, seq, columns);
         cpu->position_forward(expected, weight.bits, batch, seq, columns);
-        expect_bf16("y", y.bits, expected, n);
+        expect_half("y", y.bits, expected, n);
         mw_tensor_clear(&y);
         mw_tensor_clear(&weight);
     }
@@ -317,8 +317,8 @@ test_rope(gconstpointer data)
         bool inverse = g_test_rand_bit();
         mw_rope_table(&decoder, seq, table);
         k->rope(x.bits, table, batch, seq, heads, dim, ld, inverse);
-        mw_cpu_kernels(MW_DTYPE_BF16)->rope(expected, table, batch, seq, heads, dim, ld, inverse);
-        expect_bf16("turned", x.bits, expected, n);
+        mw_cpu_kernels(mw_test_dtype)->rope(expected, table, batch, seq, heads, dim, ld, inverse);
+        expect_half("turned", x.bits, expected, n);
         mw_tensor_clear(&x);
     }
 }
@@ -342,12 +342,12 @@ check_adamw(const struct mw_cpu_kernels *k, int64_t n, bool any)
     g_autofree uint16_t *param = g_new0(uint16_t, n), *param2 = g_new0(uint16_t, n);
 
     k->adamw(&step, w, m, v, has_param ? param : NULL, grad, fp32, n);
-    mw_cpu_kernels(MW_DTYPE_BF16)
+    mw_cpu_kernels(mw_test_dtype)
         ->adamw(&step, w2, m2, v2, has_param ? param2 : NULL, grad, fp32, n);
     expect_fp32("w", w, w2, n);
     expect_fp32("m", m, m2, n);
     expect_fp32("v", v, v2, n);
-    expect_bf16("param", param, param2, n);
+    expect_half("param", param, param2, n);
 }
 
 static void
@@ -370,7 +370,7 @@ test_square_sums(gconstpointer data)
         const void *grad = fp32 ? (const void *)full : (const void *)half.bits;
         g_autofree double *got = g_new0(double, blocks), *expected = g_new0(double, blocks);
         k->square_sums(got, grad, fp32, n);
-        mw_cpu_kernels(MW_DTYPE_BF16)->square_sums(expected, grad, fp32, n);
+        mw_cpu_kernels(mw_test_dtype)->square_sums(expected, grad, fp32, n);
         g_assert_cmpmem(got, (gsize)blocks * 8, expected, (gsize)blocks * 8);
         mw_tensor_clear(&half);
     }

@@ -3,13 +3,13 @@
 #include <math.h>
 #include <string.h>
 
-#include "exec/cuda/kernels.h"
+#include "tests/cuda/kernel_table.h"
 #include "tests/cuda/mirrors.h"
 #include "tests/kernel_helpers.h"
 #include "tests/kernel_reference.h"
 #include "tests/norm_case.h"
 
-/* Of one result rounded to bf16 after sums in fp32 over the row. */
+/* Of one result rounded to 16 bits after sums in fp32 over the row. */
 #define RELATIVE (MW_HALF_ROUNDING * 1.01)
 
 /* --- norms ----------------------------------------------------------------------------------- */
@@ -123,9 +123,9 @@ launch_loss(const struct loss_case *c, uint16_t *dlogits, int64_t ld_dlogits, do
     const void *logits =
         mw_mirror_in(&m, c->logits, element_bytes * c->rows * c->ld, element_bytes);
     mw_mirrors_end(&m,
-                   mw_cuda_launches_bf16.cross_entropy(
+                   mw_test_cuda_launches()->cross_entropy(
                        NULL, MW_OUT_FP64(&m, &loss, 1), MW_OUT_FP64(&m, row_loss, c->rows),
-                       MW_OUT_BF16(&m, dlogits, c->rows * ld_dlogits), ld_dlogits, logits, c->fp32,
+                       MW_OUT_HALF(&m, dlogits, c->rows * ld_dlogits), ld_dlogits, logits, c->fp32,
                        c->ld, MW_IN_INT32(&m, c->targets, c->rows), c->rows, c->vocab, 0.25f));
     return loss;
 }

@@ -426,9 +426,9 @@ test_mma_cuts(void)
     alignas(16) struct matrices m;
     memset(&m, 0, sizeof m);
     for (int k = 0; k < 16; k++) {
-        m.a[0][k] = m.a[1][k] = 0x3980; /* 2^-12 */
-        m.b[k][0] = 0x3980;
-        m.b[k][1] = 0x3a00; /* 2^-11 */
+        m.a[0][k] = m.a[1][k] = mw_float_to_half(0x1p-12f);
+        m.b[k][0] = mw_float_to_half(0x1p-12f);
+        m.b[k][1] = mw_float_to_half(0x1p-11f);
     }
     m.d[0][0] = m.d[0][1] = 1.0f;
     MW_LAUNCH(multiply_by_elements, 1, 32, 0, NULL, &m);
@@ -543,8 +543,32 @@ test_copies(void)
 
 /* --- numbers --- */
 
+#if defined(MW_HALF_FP16)
 static void
-test_bf16(void)
+test_half(void)
+{
+    g_assert_cmphex(mw_float_to_half(1.0f), ==, 0x3c00);
+    g_assert_cmphex(mw_float_to_half(1.00048828125f), ==, 0x3c00); /* ties to even */
+    g_assert_cmphex(mw_float_to_half(1.00146484375f), ==, 0x3c02);
+    g_assert_cmphex(mw_float_to_half(-INFINITY), ==, 0xfc00);
+    g_assert_cmphex(mw_float_to_half(65519.996f), ==, 0x7bff);
+    g_assert_cmphex(mw_float_to_half(65520.0f), ==, 0x7c00);
+    g_assert_cmphex(mw_float_to_half(-3.4e38f), ==, 0xfc00);
+    g_assert_cmphex(mw_float_to_half(-NAN), ==, 0x7fff);
+    /* Subnormals are kept. */
+    g_assert_cmphex(mw_float_to_half(0x1p-14f), ==, 0x0400);
+    g_assert_cmphex(mw_float_to_half(-0x1p-24f), ==, 0x8001);
+    g_assert_cmphex(mw_float_to_half(0x1p-25f), ==, 0x0000);
+    g_assert_cmphex(mw_float_to_half(0x1.8p-24f), ==, 0x0002);
+    g_assert_cmphex(mw_float_to_half(0x1.ff8p-15f), ==, 0x03ff);
+    g_assert_cmphex(mw_floats_to_half(1.0f, -2.0f), ==, 0xc0003c00);
+    g_assert_true(mw_half_low(0xc0003c00) == 1.0f && mw_half_high(0xc0003c00) == -2.0f);
+    g_assert_true(mw_half_to_float(0x7bff) == 65504.0f && mw_half_to_float(0x8001) == -0x1p-24f);
+    g_assert_true(isnan(mw_half_to_float(0x7c01)) && isinf(mw_half_to_float(0xfc00)));
+}
+#else
+static void
+test_half(void)
 {
     g_assert_cmphex(mw_float_to_half(1.0f), ==, 0x3f80);
     g_assert_cmphex(mw_float_to_half(1.00390625f), ==, 0x3f80); /* ties to even */
@@ -556,6 +580,7 @@ test_bf16(void)
     g_assert_true(mw_half_low(0xc0003f80) == 1.0f && mw_half_high(0xc0003f80) == -2.0f);
     g_assert_true(mw_half_to_float(0xc000) == -2.0f);
 }
+#endif
 
 /* Off, but by no more than CUDA says; as on a GPU where that is exact. */
 static void
@@ -595,7 +620,7 @@ main(int argc, char **argv)
     g_test_add_func("/cuda/emulator/ldmatrix", test_ldmatrix);
     g_test_add_func("/cuda/emulator/ldmatrix-waits", test_ldmatrix_waits);
     g_test_add_func("/cuda/emulator/copies", test_copies);
-    g_test_add_func("/cuda/emulator/bf16", test_bf16);
+    g_test_add_func("/cuda/emulator/half", test_half);
     g_test_add_func("/cuda/emulator/approaches", test_approaches);
     return g_test_run();
 }

@@ -18,11 +18,11 @@ set_up(struct fixture *f, gconstpointer data)
 {
     GError *error = NULL;
 
-    (void)data;
+    mw_test_dtype = (enum mw_dtype)GPOINTER_TO_INT(data);
     mw_cuda_gpu_pick(0, 1, &f->gpu, &error);
     g_assert_no_error(error);
     g_assert_cmpint(cudaSetDevice(0), ==, cudaSuccess);
-    f->matmul = mw_cuda_matmul_create(&f->gpu, MW_DTYPE_BF16, &error);
+    f->matmul = mw_cuda_matmul_create(&f->gpu, mw_test_dtype, &error);
     g_assert_no_error(error);
 }
 
@@ -38,9 +38,9 @@ static void
 run(struct fixture *f, struct mw_product_case *c, struct mw_mirrors *mirrors)
 {
     int64_t c_bytes = c->product.c_fp32 ? 4 : 2;
-    const uint16_t *a = MW_IN_BF16(mirrors, c->a.bits, c->a.n);
-    const uint16_t *b = MW_IN_BF16(mirrors, c->b.bits, c->b.n);
-    const uint16_t *bias = MW_IN_BF16(mirrors, c->bias.bits, c->bias.n);
+    const uint16_t *a = MW_IN_HALF(mirrors, c->a.bits, c->a.n);
+    const uint16_t *b = MW_IN_HALF(mirrors, c->b.bits, c->b.n);
+    const uint16_t *bias = MW_IN_HALF(mirrors, c->bias.bits, c->bias.n);
     void *to = mw_mirror_out(mirrors, c->c, c_bytes * c->c_n, (int)c_bytes);
     GError *error = NULL;
 
@@ -108,12 +108,22 @@ skip(struct fixture *f, gconstpointer data)
 }
 
 static void
+add_of(const char *path, const char *type, enum mw_dtype dtype,
+       void (*test)(struct fixture *f, gconstpointer data))
+{
+    g_autofree char *name = g_strdup_printf("%s/%s", path, type);
+
+    if (mw_test_device_missing())
+        g_test_add(name, struct fixture, NULL, NULL, skip, NULL);
+    else
+        g_test_add(name, struct fixture, GINT_TO_POINTER(dtype), set_up, test, tear_down);
+}
+
+static void
 add(const char *path, void (*test)(struct fixture *f, gconstpointer data))
 {
-    if (mw_test_device_missing())
-        g_test_add(path, struct fixture, NULL, NULL, skip, NULL);
-    else
-        g_test_add(path, struct fixture, NULL, set_up, test, tear_down);
+    add_of(path, "bf16", MW_DTYPE_BF16, test);
+    add_of(path, "fp16", MW_DTYPE_FP16, test);
 }
 
 int

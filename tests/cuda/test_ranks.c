@@ -71,7 +71,7 @@ compare_bits(const struct trained_case *what, const struct trained *cpu, const s
         fail(what->ranks, what->name, "other 16-bit parameters");
 }
 
-/* Both round to bf16 after every operation, in other orders, and drift apart with the steps.  The
+/* Both round to 16 bits after every operation, in other orders, and drift apart with the steps. The
  * optimizer makes steps of a given length, so of weights it is the mean of differences, as a part
  * of what training changed. */
 static void
@@ -119,20 +119,27 @@ static const struct placement {
     int64_t grad_accum;
     bool delayed, emulated;  /* emulated: there too, which takes its time */
     double link_bytes_per_s; /* what is limited is not queued, but waited for */
+    enum mw_dtype dtype;
 } placements[] = {
-    {"ddp", MW_STRATEGY_DDP, MW_PARTITION_BANDWIDTH, NULL, 2, false, false, 0},
-    {"zero1", MW_STRATEGY_ZERO1, MW_PARTITION_BANDWIDTH, NULL, 2, false, false, 0},
-    {"zero2", MW_STRATEGY_ZERO2, MW_PARTITION_BANDWIDTH, NULL, 1, false, false, 0},
-    {"zero3", MW_STRATEGY_ZERO3, MW_PARTITION_BANDWIDTH, NULL, 2, false, true, 0},
-    {"zero3, owners", MW_STRATEGY_ZERO3, MW_PARTITION_OWNER, NULL, 1, false, false, 0},
-    {"host", MW_STRATEGY_ZERO_INFINITY_CPU, MW_PARTITION_BANDWIDTH, "cpu", 2, false, false, 0},
-    {"nvme", MW_STRATEGY_ZERO_INFINITY_NVME, MW_PARTITION_BANDWIDTH, "nvme", 1, false, true, 0},
-    {"nvme, owners", MW_STRATEGY_ZERO_INFINITY_NVME, MW_PARTITION_OWNER, "nvme", 1, false, false,
-     0},
-    {"delayed", MW_STRATEGY_ZERO_OFFLOAD, MW_PARTITION_BANDWIDTH, NULL, 1, true, false, 0},
-    {"limited", MW_STRATEGY_ZERO_INFINITY_CPU, MW_PARTITION_BANDWIDTH, "cpu", 1, false, false, 1e9},
+    {"ddp", MW_STRATEGY_DDP, MW_PARTITION_BANDWIDTH, NULL, 2, false, false, 0, MW_DTYPE_BF16},
+    {"zero1", MW_STRATEGY_ZERO1, MW_PARTITION_BANDWIDTH, NULL, 2, false, false, 0, MW_DTYPE_BF16},
+    {"zero2", MW_STRATEGY_ZERO2, MW_PARTITION_BANDWIDTH, NULL, 1, false, false, 0, MW_DTYPE_BF16},
+    {"zero3", MW_STRATEGY_ZERO3, MW_PARTITION_BANDWIDTH, NULL, 2, false, true, 0, MW_DTYPE_BF16},
+    {"zero3, owners", MW_STRATEGY_ZERO3, MW_PARTITION_OWNER, NULL, 1, false, false, 0,
+     MW_DTYPE_BF16},
+    {"host", MW_STRATEGY_ZERO_INFINITY_CPU, MW_PARTITION_BANDWIDTH, "cpu", 2, false, false, 0,
+     MW_DTYPE_BF16},
+    {"nvme", MW_STRATEGY_ZERO_INFINITY_NVME, MW_PARTITION_BANDWIDTH, "nvme", 1, false, true, 0,
+     MW_DTYPE_BF16},
+    {"nvme, owners", MW_STRATEGY_ZERO_INFINITY_NVME, MW_PARTITION_OWNER, "nvme", 1, false, false, 0,
+     MW_DTYPE_BF16},
+    {"delayed", MW_STRATEGY_ZERO_OFFLOAD, MW_PARTITION_BANDWIDTH, NULL, 1, true, false, 0,
+     MW_DTYPE_BF16},
+    {"limited", MW_STRATEGY_ZERO_INFINITY_CPU, MW_PARTITION_BANDWIDTH, "cpu", 1, false, false, 1e9,
+     MW_DTYPE_BF16},
     {"limited, owners", MW_STRATEGY_ZERO_INFINITY_CPU, MW_PARTITION_OWNER, "cpu", 1, false, false,
-     1e9},
+     1e9, MW_DTYPE_BF16},
+    {"fp16", MW_STRATEGY_ZERO3, MW_PARTITION_BANDWIDTH, NULL, 1, false, true, 0, MW_DTYPE_FP16},
 };
 
 static struct trained_case
@@ -147,6 +154,7 @@ place(const struct placement *at, int index)
                                  .activations = at->home,
                                  .grad_accum = at->grad_accum,
                                  .delayed = at->delayed,
+                                 .dtype = at->dtype,
                                  .undelayed_steps = at->delayed,
                                  .link_bytes_per_s = at->link_bytes_per_s,
                                  .optimizer_chunk = 3000, /* less than a shard */

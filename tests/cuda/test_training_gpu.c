@@ -19,8 +19,9 @@
 #define GPT2 FIXTURES "gpt2-small/config.json"
 #define LLAMA FIXTURES "llama-small/config.json"
 
-/* Both round to bf16 after every operation, sums in other orders: each loss is within 2^-8 of its
- * own exact one, and the weights that they come from drift apart with the steps. */
+/* Both round to 16 bits after every operation, sums in other orders: each loss is within 2^-8
+ * (fp16: 2^-11) of its own exact one, and the weights that they come from drift apart with the
+ * steps. */
 #define LOSS_TOLERANCE 0.01
 
 static char *directory;
@@ -79,6 +80,25 @@ test_llama(void)
                                               .logits_chunks = 3});
 }
 
+/* With the loss scale that fp16 begins with. */
+static void
+test_fp16(void)
+{
+    struct trained_case what = {.name = "fp16",
+                                .strategy = MW_STRATEGY_ZERO3,
+                                .model = LLAMA,
+                                .sequences = 2,
+                                .seq = 24,
+                                .grad_accum = 2,
+                                .interval = 1,
+                                .dtype = MW_DTYPE_FP16,
+                                .backend = &mw_backend_cuda};
+    struct trained trained = trained_run(&what, STEPS, THREADS, directory);
+
+    follow_cpu(&what, &trained);
+    trained_clear(&trained);
+}
+
 static void
 skip(void)
 {
@@ -99,6 +119,7 @@ main(int argc, char **argv)
     directory = trained_directory();
     g_test_add_func("/cuda-training/gpt2", there ? test_gpt2 : skip);
     g_test_add_func("/cuda-training/llama", there ? test_llama : skip);
+    g_test_add_func("/cuda-training/fp16", there ? test_fp16 : skip);
     int status = g_test_run();
     trained_remove(directory);
     return status;
