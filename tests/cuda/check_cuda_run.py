@@ -3,6 +3,7 @@
 
 best       --backend auto takes it, and with several ranks a GPU for each; where there are too few,
            cores, and a line says why.
+fp16       As bf16.
 own        A rank takes the one GPU that it sees.
 asked for  --backend cuda with too few GPUs: one line, and the exit status.
 """
@@ -40,6 +41,16 @@ def check_alone(box):
     yield from good(box.run(*RUN, "--backend", "cpu"))
     if got != losses(box):
         yield f"losses are {got}, on cores {losses(box)}"
+
+
+def check_fp16(box):
+    """With the bits of the cores, and other ones than in bf16."""
+    lost = []
+    for words in (["--dtype", "fp16"], ["--dtype", "fp16", "--backend", "cpu"], []):
+        yield from good(box.run(*RUN, *words))
+        lost.append(losses(box))
+    if lost[0] != lost[1] or lost[0] == lost[2]:
+        yield f"losses in fp16 are {lost[0]}, on cores {lost[1]}, in bf16 {lost[2]}"
 
 
 def check_several(box):
@@ -103,6 +114,7 @@ def check_refused(box):
 
 def tests(box):
     yield "best for one rank", check_alone(box)
+    yield "fp16", check_fp16(box)
     if has_ranks():
         yield "best for two ranks", check_several(box)
         del box.environment["MEMWALL_TEST_GPUS"]
