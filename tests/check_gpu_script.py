@@ -96,7 +96,7 @@ def check_failing(folder):
     script("--rehearse", "--only", "bits", "--out", folder, MEMWALL=bad)
     text = (pathlib.Path(folder) / "log.txt").read_text(encoding="utf-8")
     if [line[:3] for line in text.splitlines() if "bad  " in line] != ["001", "002", "003"] or \
-            text.count("\nbits  Failed: ") != 2:
+            text.count("Failed: bad: ") != 3:
         yield f"of two runs the log has {text!r}"
     for said in (done.stderr, text):
         if "    first\n    last\n" not in said:
