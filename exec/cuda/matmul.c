@@ -110,12 +110,15 @@ static bool
 own(struct mw_cuda_matmul *matmul, GError **error)
 {
     size_t bytes = WORKSPACE_BYTES;
+    /* Else parts of a sum over k could be added up in 16 bits. */
+    uint32_t sums = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
 
     return mw_cuda_check(matmul->gpu, cudaMalloc(&matmul->workspace, bytes),
                          "cudaMalloc of the workspace of matrix products", error) &&
            CALL(matmul, error, cublasLtCreate, &matmul->handle) &&
            CALL(matmul, error, cublasLtMatmulPreferenceCreate, &matmul->preference) &&
-           prefer(matmul, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &bytes, sizeof bytes, error);
+           prefer(matmul, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &bytes, sizeof bytes, error) &&
+           prefer(matmul, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &sums, sizeof sums, error);
 }
 
 static void

@@ -111,6 +111,7 @@ set_up(void)
     GError *error = NULL;
     size_t bytes = WORKSPACE_BYTES;
     uint32_t aligned = ALIGNED_BYTES;
+    uint32_t sums = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE; /* as exact as a run's */
 
     must_be(mw_cuda_gpu_pick(0, 1, &bench.gpu, &error), error);
     CUDA(cudaSetDevice, bench.gpu.ordinal);
@@ -124,6 +125,7 @@ set_up(void)
     LT(cublasLtCreate, &bench.handle);
     LT(cublasLtMatmulPreferenceCreate, &bench.preference);
     prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &bytes, sizeof bytes);
+    prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &sums, sizeof sums);
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &aligned, sizeof aligned);
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &aligned, sizeof aligned);
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &aligned, sizeof aligned);

@@ -12,6 +12,8 @@
 #include <omp.h>
 #endif
 
+#define ANY_SUMS 7 /* in place, in fp32, in the result's type */
+
 struct cublasLtMatmulDescOpaque {
     cublasOperation_t a, b;
     cublasLtEpilogue_t epilogue;
@@ -27,6 +29,7 @@ struct cublasLtMatrixLayoutOpaque {
 struct cublasLtMatmulPreferenceOpaque {
     size_t workspace_bytes;
     uint32_t alignment[4]; /* of A, B, C, D */
+    uint32_t sums;         /* of parts that are added up: any of these ways, as bits */
 };
 
 static struct {
@@ -109,6 +112,7 @@ cublasStatus_t
 cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *preference)
 {
     *preference = g_new0(struct cublasLtMatmulPreferenceOpaque, 1);
+    (*preference)->sums = ANY_SUMS;
     return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -126,7 +130,9 @@ cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
 {
     bool room = what == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES;
     void *to = room ? (void *)&preference->workspace_bytes
-                    : &preference->alignment[what - CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES];
+               : what == CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK
+                   ? &preference->sums
+                   : &preference->alignment[what - CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES];
 
     if (bytes != (room ? sizeof(size_t) : sizeof(uint32_t)))
         return CUBLAS_STATUS_INVALID_VALUE;
@@ -190,6 +196,8 @@ cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t des
     struct mw_product product;
 
     (void)handle;
+    if (preference->sums != CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE)
+        g_error("parts of sums may be rounded to 16 bits");
     if (wanted < 1 || c != d || !product_of(desc, a, b, d, &product) ||
         (product.bias && !desc->bias))
         return CUBLAS_STATUS_INVALID_VALUE;
