@@ -6,6 +6,7 @@
 #include "tests/whole_model.h"
 
 #define BIT(operator_) (1u << MW_OPERATOR_##operator_)
+#define FP16_LOSS_SCALE 1024.0
 
 struct driver {
     const struct mw_drive *drive;
@@ -36,6 +37,18 @@ static const struct {
     {BIT(MLP_DOWN), {MW_OPERATOR_MLP_ACT, MW_OPERATOR_MLP_DOWN}, 1},
 };
 
+enum mw_dtype
+mw_drive_dtype(const struct mw_drive *drive)
+{
+    return drive->dtype == MW_DTYPE_NONE ? MW_DTYPE_BF16 : drive->dtype;
+}
+
+static double
+loss_scale(const struct driver *driver)
+{
+    return mw_drive_dtype(driver->drive) == MW_DTYPE_FP16 ? FP16_LOSS_SCALE : 1;
+}
+
 /* --- one op ---------------------------------------------------------------------------------- */
 
 static struct mw_compute
@@ -52,7 +65,7 @@ blank(const struct driver *driver, enum mw_operator operator_, bool backward)
         .tokens = driver->tokens,
         .ids = driver->ids,
         .targets = driver->targets,
-        .gradient_scale = 1.0f / (float)driver->tokens,
+        .gradient_scale = (float)loss_scale(driver) / (float)driver->tokens,
         .loss = driver->loss,
         .room = &driver->shared,
         .logits = driver->logits,
@@ -151,11 +164,11 @@ run_layer_unit(struct driver *driver, int64_t layer, int u, bool backward, uint1
 static void
 widen(const struct driver *driver, double *out, const uint16_t *from, int64_t n)
 {
-    g_autofree uint16_t *bf16 = g_new(uint16_t, n);
+    g_autofree uint16_t *half = g_new(uint16_t, n);
 
-    driver->table->read(bf16, from, 2 * n);
+    driver->table->read(half, from, 2 * n);
     for (int64_t i = 0; i < n; i++)
-        out[i] = (double)mw_fp32_of_bf16(bf16[i]);
+        out[i] = (double)mw_fp32_of_half(half[i], mw_drive_dtype(driver->drive));
 }
 
 static void
@@ -355,7 +368,7 @@ open_device(struct driver *driver)
     GError *error = NULL;
 
     driver->table = drive->device ? drive->device : &MW_TEST_DEVICE;
-    driver->device = driver->table->open();
+    driver->device = driver->table->open(mw_drive_dtype(drive));
     driver->operators = mw_operators_create(driver->table->kernels, driver->device, drive->decoder,
                                             drive->sequences, drive->seq, &error);
     g_assert_no_error(error);
@@ -372,6 +385,8 @@ take_results(struct driver *driver)
     for (int64_t u = 0; u < 4 * drive->decoder->layers; u++)
         driver_unit_take(&driver->layers[u], drive, &driver->memory, driven->gradients);
     driver_unit_take(&driver->tail, drive, &driver->memory, driven->gradients);
+    for (int64_t i = 0; i < mw_weights_elements(drive->decoder); i++)
+        driven->gradients[i] /= loss_scale(driver);
 }
 
 static void

@@ -17,6 +17,7 @@ typedef void (*mw_drive_watch)(void *data, const struct mw_compute *compute, boo
 
 struct mw_drive {
     const struct mw_decoder *decoder;
+    enum mw_dtype dtype;  /* of parameters and activations; MW_DTYPE_NONE: bf16 */
     const double *params; /* of the whole model (whole_model.h) */
     const int32_t *ids, *targets;
     int64_t sequences, seq;
@@ -36,6 +37,10 @@ struct mw_driven {
                         * over micro-batches */
     double loss;       /* mean */
 };
+
+/* With fp16, losses are scaled on their way to gradients, so that these are no subnormal numbers.
+ */
+enum mw_dtype mw_drive_dtype(const struct mw_drive *drive);
 
 /* Aborts where an operator fails, or writes where it must not. */
 struct mw_driven mw_drive(const struct mw_drive *drive);

@@ -19,7 +19,7 @@ missing(void)
 }
 
 static void *
-open_cpu(void)
+open_cpu(enum mw_dtype dtype)
 {
     GError *error = NULL;
     int threads = 1;
@@ -27,7 +27,7 @@ open_cpu(void)
 #if defined(_OPENMP)
     threads = omp_get_max_threads();
 #endif
-    struct mw_cpu_device *device = mw_cpu_device_create(threads, MW_DTYPE_BF16, &error);
+    struct mw_cpu_device *device = mw_cpu_device_create(threads, dtype, &error);
     g_assert_no_error(error);
     return device;
 }

@@ -6,6 +6,7 @@
 #define MW_TESTS_DRIVE_DEVICE_H
 
 #include "exec/kernels.h"
+#include "planner/plan.h"
 
 /* What fails ends the test. */
 struct mw_drive_device {
@@ -13,8 +14,8 @@ struct mw_drive_device {
     /* Why it is not here; NULL: it is.  The functions below are for a device that is. */
     const char *(*missing)(void);
 
-    /* One at a time, used by the thread that opens it. */
-    void *(*open)(void);
+    /* One at a time, used by the thread that opens it.  dtype: of 16-bit elements. */
+    void *(*open)(enum mw_dtype dtype);
     void (*close)(void *device);
     /* Waits until all is done that was called. */
     void (*settle)(void *device);

@@ -48,7 +48,7 @@ driver_unit_fill(const struct driver_unit *unit, const struct mw_drive *drive,
     for (uint32_t t = 0; t < unit->tensor.tiles; t++) {
         struct mw_weights_part part = name_part(unit, t);
         g_autofree uint16_t *params = g_malloc((gsize)part_bytes(unit, t));
-        mw_whole_gather(drive->decoder, drive->params, &part, params);
+        mw_whole_gather(drive->decoder, drive->params, &part, mw_drive_dtype(drive), params);
         memory->device->write(unit->params[t], params, part_bytes(unit, t));
     }
 }
@@ -61,7 +61,7 @@ driver_unit_take(struct driver_unit *unit, const struct mw_drive *drive,
         struct mw_weights_part part = name_part(unit, t);
         g_autofree uint16_t *made = g_malloc((gsize)part_bytes(unit, t));
         memory->device->read(made, unit->gradients[t], part_bytes(unit, t));
-        mw_whole_scatter(drive->decoder, gradients, &part, made);
+        mw_whole_scatter(drive->decoder, gradients, &part, mw_drive_dtype(drive), made);
     }
     g_free(unit->parts);
     g_free(unit->params);

@@ -12,13 +12,13 @@
 #include "tests/whole_model.h"
 
 #if defined(MW_TEST_EMULATED)
-#define ROUNDS 4
+#define ROUNDS 5
 #define WIDTH_MAX 48
 #define TOKENS_MAX 160
 #define VOCAB_MAX 150
 #define LAYERS 1
 #else
-#define ROUNDS 10
+#define ROUNDS 16
 #define WIDTH_MAX 200
 #define TOKENS_MAX 300
 #define VOCAB_MAX 1000
@@ -277,10 +277,10 @@ random_tokens(int64_t tokens, int64_t least, int64_t vocab)
 }
 
 static double *
-random_params(const struct mw_decoder *decoder)
+random_params(const struct mw_decoder *decoder, enum mw_dtype dtype)
 {
     GRand *random = g_rand_new_with_seed((guint32)g_test_rand_int());
-    double *params = mw_whole_random(decoder, random);
+    double *params = mw_whole_random(decoder, dtype, random);
 
     g_rand_free(random);
     return params;
@@ -292,7 +292,7 @@ open_beside(struct beside *b)
     const struct mw_drive *drive = b->drive;
     GError *error = NULL;
 
-    b->device = MW_TEST_DEVICE.open();
+    b->device = MW_TEST_DEVICE.open(b->dtype);
     b->operators = mw_operators_create(MW_TEST_DEVICE.kernels, b->device, drive->decoder,
                                        drive->sequences, drive->seq, &error);
     g_assert_no_error(error);
@@ -309,14 +309,15 @@ close_beside(struct beside *b)
 }
 
 static void
-compare_step(struct mw_decoder decoder)
+compare_step(struct mw_decoder decoder, enum mw_dtype dtype)
 {
-    struct mw_drive drive = {.decoder = &decoder, .device = &mw_drive_cpu, .watch = watch};
-    struct beside beside = {.drive = &drive, .dtype = MW_DTYPE_BF16};
+    struct mw_drive drive = {
+        .decoder = &decoder, .dtype = dtype, .device = &mw_drive_cpu, .watch = watch};
+    struct beside beside = {.drive = &drive, .dtype = dtype};
 
     choose_step(&drive, &decoder);
     int64_t tokens = drive.sequences * drive.seq;
-    g_autofree double *params = random_params(&decoder);
+    g_autofree double *params = random_params(&decoder, dtype);
     g_autofree int32_t *ids = random_tokens(tokens, 0, decoder.vocab);
     g_autofree int32_t *targets = random_tokens(tokens, -1, decoder.vocab);
     drive.params = params;
@@ -339,17 +340,17 @@ compare_step(struct mw_decoder decoder)
 }
 
 static void
-test_gpt2(void)
+test_bf16(void)
 {
     for (int round = 0; round < ROUNDS; round++)
-        compare_step(random_gpt2());
+        compare_step(round % 2 ? random_gpt2() : random_llama(), MW_DTYPE_BF16);
 }
 
 static void
-test_llama(void)
+test_fp16(void)
 {
     for (int round = 0; round < ROUNDS; round++)
-        compare_step(random_llama());
+        compare_step(round % 2 ? random_gpt2() : random_llama(), MW_DTYPE_FP16);
 }
 
 static void
@@ -364,7 +365,7 @@ main(int argc, char **argv)
     g_test_init(&argc, &argv, NULL);
     if (mw_drive_skips("/operators/compared", skip))
         return g_test_run();
-    g_test_add_func("/operators/compared/gpt2", test_gpt2);
-    g_test_add_func("/operators/compared/llama", test_llama);
+    g_test_add_func("/operators/compared/bf16", test_bf16);
+    g_test_add_func("/operators/compared/fp16", test_fp16);
     return g_test_run();
 }

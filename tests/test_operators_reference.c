@@ -54,12 +54,13 @@ struct inputs {
 };
 
 static struct inputs
-make_inputs(const struct mw_decoder *decoder, int64_t sequences, int64_t seq, guint32 seed)
+make_inputs(const struct mw_decoder *decoder, enum mw_dtype dtype, int64_t sequences, int64_t seq,
+            guint32 seed)
 {
     GRand *random = g_rand_new_with_seed(seed);
     int64_t tokens = sequences * seq;
     struct inputs in = {
-        .params = mw_whole_random(decoder, random),
+        .params = mw_whole_random(decoder, dtype, random),
         .ids = g_new(int32_t, tokens),
         .targets = g_new(int32_t, tokens),
         .sequences = sequences,
@@ -102,7 +103,7 @@ static void
 test_differences(gconstpointer data)
 {
     const struct variant *variant = data;
-    struct inputs in = make_inputs(&variant->decoder, 2, 5, 7);
+    struct inputs in = make_inputs(&variant->decoder, MW_DTYPE_BF16, 2, 5, 7);
     struct mw_reference reference = reference_of(&variant->decoder, &in);
     int64_t elements = mw_weights_elements(&variant->decoder);
     g_autofree double *gradients = g_new(double, elements);
@@ -127,13 +128,27 @@ test_differences(gconstpointer data)
 /* --- the backend by the reference ------------------------------------------------------------- */
 
 /* Root mean square of the difference as a share of that of the values: bf16 keeps 8 bits, 2^-9 =
- * 0.2% at most an operation, some forty follow each other. */
+ * 0.2% at most an operation, some forty follow each other.  fp16 keeps 11 bits. */
 #define HIDDEN_TOLERANCE 0.015
 #define GRADIENT_TOLERANCE 0.04
 /* What rounds to the other side of zero has another slope: of inputs that are 0.6% off, one in some
- * 200. */
+ * 200; of the few of fp16 each counts for much. */
 #define RELU_TOLERANCE 0.08
 #define LOSS_TOLERANCE 0.003
+
+static double
+tolerance(const struct mw_drive *drive, double of_bf16)
+{
+    return drive->dtype == MW_DTYPE_FP16 ? of_bf16 / 8 : of_bf16;
+}
+
+static double
+gradient_tolerance(const struct mw_drive *drive)
+{
+    if (drive->decoder->activation == MW_ACTIVATION_RELU)
+        return RELU_TOLERANCE;
+    return tolerance(drive, GRADIENT_TOLERANCE);
+}
 
 static double
 difference(const double *got, const double *expected, int64_t n)
@@ -167,20 +182,18 @@ check(const struct mw_drive *drive, const struct expected *expected)
                    "most %.4f in %s",
                    (int)drive->tiles, (int)drive->chunks, hidden, logits,
                    fabs(driven.loss / expected->loss - 1), gradients, worst);
-    g_assert_cmpfloat(hidden, <, HIDDEN_TOLERANCE);
-    g_assert_cmpfloat(logits, <, HIDDEN_TOLERANCE);
-    g_assert_cmpfloat(fabs(driven.loss / expected->loss - 1), <, LOSS_TOLERANCE);
-    g_assert_cmpfloat(gradients, <,
-                      d->activation == MW_ACTIVATION_RELU ? RELU_TOLERANCE : GRADIENT_TOLERANCE);
+    g_assert_cmpfloat(hidden, <, tolerance(drive, HIDDEN_TOLERANCE));
+    g_assert_cmpfloat(logits, <, tolerance(drive, HIDDEN_TOLERANCE));
+    g_assert_cmpfloat(fabs(driven.loss / expected->loss - 1), <, tolerance(drive, LOSS_TOLERANCE));
+    g_assert_cmpfloat(gradients, <, gradient_tolerance(drive));
     mw_driven_clear(&driven);
 }
 
 static void
-test_backend(gconstpointer data)
+check_variant(const struct variant *variant, enum mw_dtype dtype)
 {
-    const struct variant *variant = data;
     const struct mw_decoder *d = &variant->decoder;
-    struct inputs in = make_inputs(d, 3, 13, 11);
+    struct inputs in = make_inputs(d, dtype, 3, 13, 11);
     struct mw_reference reference = reference_of(d, &in);
     int64_t tokens = in.sequences * in.seq;
     g_autofree double *logits = g_new(double, tokens * d->vocab);
@@ -188,6 +201,7 @@ test_backend(gconstpointer data)
     g_autofree double *gradients = g_new(double, mw_weights_elements(d));
     struct expected expected = {logits, hidden, gradients, 0};
     struct mw_drive drive = {.decoder = d,
+                             .dtype = dtype,
                              .params = in.params,
                              .ids = in.ids,
                              .targets = in.targets,
@@ -201,6 +215,18 @@ test_backend(gconstpointer data)
         check(&drive, &expected);
     }
     clear_inputs(&in);
+}
+
+static void
+test_bf16(gconstpointer variant)
+{
+    check_variant(variant, MW_DTYPE_BF16);
+}
+
+static void
+test_fp16(gconstpointer variant)
+{
+    check_variant(variant, MW_DTYPE_FP16);
 }
 
 /* --- Llama 3.1's rotary positions ------------------------------------------------------------- */
@@ -221,7 +247,7 @@ test_stretched(void)
 {
     struct variant variant = stretched();
 
-    test_backend(&variant);
+    check_variant(&variant, MW_DTYPE_BF16);
 }
 
 static void
@@ -239,6 +265,14 @@ add_differences(void)
     }
 }
 
+static void
+add(const char *type, const struct variant *variant, GTestDataFunc test)
+{
+    g_autofree char *name = g_strdup_printf("/operators/reference/%s/%s", type, variant->name);
+
+    g_test_add_data_func(name, variant, test);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -247,10 +281,10 @@ main(int argc, char **argv)
         add_differences();
     if (mw_drive_skips("/operators/reference", skip))
         return g_test_run();
-    for (size_t i = 0; i < G_N_ELEMENTS(variants); i++) {
-        g_autofree char *name = g_strconcat("/operators/reference/", variants[i].name, NULL);
-        g_test_add_data_func(name, &variants[i], test_backend);
-    }
-    g_test_add_func("/operators/reference/llama-stretched", test_stretched);
+    for (size_t i = 0; i < G_N_ELEMENTS(variants); i++)
+        add("bf16", &variants[i], test_bf16);
+    for (size_t i = 0; i < G_N_ELEMENTS(variants); i += (size_t)mw_drive_stride(3))
+        add("fp16", &variants[i], test_fp16);
+    g_test_add_func("/operators/reference/bf16/llama-stretched", test_stretched);
     return g_test_run();
 }

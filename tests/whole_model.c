@@ -76,7 +76,7 @@ normal(GRand *random)
 }
 
 double *
-mw_whole_random(const struct mw_decoder *decoder, GRand *random)
+mw_whole_random(const struct mw_decoder *decoder, enum mw_dtype dtype, GRand *random)
 {
     g_autoptr(GArray) list = mw_whole_tensors(decoder);
     double *whole = g_new(double, mw_weights_elements(decoder));
@@ -86,8 +86,8 @@ mw_whole_random(const struct mw_decoder *decoder, GRand *random)
         double mean = tensor->weight.start == MW_WEIGHT_ONE;
         double size = tensor->weight.rank == 2 ? 0.15 : 0.1;
         for (int64_t e = 0; e < tensor->weight.elements; e++)
-            whole[tensor->begin + e] =
-                (double)mw_fp32_of_bf16(mw_bf16_of_fp32((float)(mean + size * normal(random))));
+            whole[tensor->begin + e] = (double)mw_fp32_of_half(
+                mw_half_of_fp32((float)(mean + size * normal(random)), dtype), dtype);
     }
     return whole;
 }
@@ -127,7 +127,7 @@ mw_whole_load(const struct mw_decoder *decoder, const struct mw_safetensors *set
 
 void
 mw_whole_gather(const struct mw_decoder *decoder, const double *whole,
-                const struct mw_weights_part *part, uint16_t *bf16)
+                const struct mw_weights_part *part, enum mw_dtype dtype, uint16_t *half)
 {
     struct mw_weights_piece pieces[MW_WEIGHTS_PIECES_MAX];
     int count = mw_weights_pieces(decoder, part, pieces);
@@ -135,13 +135,13 @@ mw_whole_gather(const struct mw_decoder *decoder, const double *whole,
     for (int i = 0; i < count; i++) {
         int64_t from = begin_of(decoder, pieces[i].weight.name) + pieces[i].first;
         for (int64_t e = 0; e < pieces[i].count; e++)
-            bf16[pieces[i].at + e] = mw_bf16_of_fp32((float)whole[from + e]);
+            half[pieces[i].at + e] = mw_half_of_fp32((float)whole[from + e], dtype);
     }
 }
 
 void
 mw_whole_scatter(const struct mw_decoder *decoder, double *whole,
-                 const struct mw_weights_part *part, const uint16_t *bf16)
+                 const struct mw_weights_part *part, enum mw_dtype dtype, const uint16_t *half)
 {
     struct mw_weights_piece pieces[MW_WEIGHTS_PIECES_MAX];
     int count = mw_weights_pieces(decoder, part, pieces);
@@ -150,7 +150,7 @@ mw_whole_scatter(const struct mw_decoder *decoder, double *whole,
         int64_t to = begin_of(decoder, pieces[i].weight.name) + pieces[i].first;
         for (int64_t e = 0; e < pieces[i].count; e++) {
             int64_t at = pieces[i].at + e;
-            whole[to + e] = (double)mw_fp32_of_bf16(bf16[at]);
+            whole[to + e] = (double)mw_fp32_of_half(half[at], dtype);
         }
     }
 }

@@ -17,17 +17,18 @@ GArray *mw_whole_tensors(const struct mw_decoder *decoder);
 /* Where the parameters of an operator begin; of a tied LOGITS the embedding's. */
 int64_t mw_whole_begin(const struct mw_decoder *decoder, enum mw_operator operator_, int64_t layer);
 
-/* Values that bf16 holds exactly: matrices about 0.15, biases 0.1, norms around 1.  g_free it. */
-double *mw_whole_random(const struct mw_decoder *decoder, GRand *random);
+/* Values that dtype holds exactly: matrices about 0.15, biases 0.1, norms around 1.  g_free it. */
+double *mw_whole_random(const struct mw_decoder *decoder, enum mw_dtype dtype, GRand *random);
 /* From a file; names behind `prefix`. */
 double *mw_whole_load(const struct mw_decoder *decoder, const struct mw_safetensors *set,
                       const char *prefix);
 
-/* A part's elements, between it and the vector. */
+/* A part's elements, in bf16 or fp16, between it and the vector. */
 void mw_whole_gather(const struct mw_decoder *decoder, const double *whole,
-                     const struct mw_weights_part *part, uint16_t *bf16);
+                     const struct mw_weights_part *part, enum mw_dtype dtype, uint16_t *half);
 void mw_whole_scatter(const struct mw_decoder *decoder, double *whole,
-                      const struct mw_weights_part *part, const uint16_t *bf16);
+                      const struct mw_weights_part *part, enum mw_dtype dtype,
+                      const uint16_t *half);
 
 /* What `got` is off by, as a share of the root mean square of `expected` in the same tensor or, if
  * that is larger, a tenth of the operator's; the largest over all tensors, whose name goes to

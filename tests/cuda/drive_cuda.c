@@ -20,7 +20,7 @@ missing(void)
 }
 
 static void *
-open_cuda(void)
+open_cuda(enum mw_dtype dtype)
 {
     struct mw_cuda_device *device = g_new0(struct mw_cuda_device, 1);
     GError *error = NULL;
@@ -28,8 +28,8 @@ open_cuda(void)
     mw_cuda_gpu_pick(0, 1, &device->gpu, &error);
     g_assert_no_error(error);
     g_assert_cmpint(cudaSetDevice(device->gpu.ordinal), ==, cudaSuccess);
-    device->launches = &mw_cuda_launches_bf16;
-    device->matmul = mw_cuda_matmul_create(&device->gpu, MW_DTYPE_BF16, &error);
+    device->launches = dtype == MW_DTYPE_FP16 ? &mw_cuda_launches_fp16 : &mw_cuda_launches_bf16;
+    device->matmul = mw_cuda_matmul_create(&device->gpu, dtype, &error);
     g_assert_no_error(error);
     return device;
 }
