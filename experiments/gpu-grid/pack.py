@@ -123,7 +123,7 @@ def opened(path):
     if path.suffix == ".xz":
         return lzma.open(path, "wb", filters=[
             {"id": lzma.FILTER_X86},
-            {"id": lzma.FILTER_LZMA2, "preset": 3, "dict_size": 64 << 20}])
+            {"id": lzma.FILTER_LZMA2, "preset": 3, "dict_size": 128 << 20}])
     return open(path, "wb")
 
 
