@@ -59,15 +59,17 @@ mw_trainer_check_commit(const struct mw_trainer *trainer, GError **error)
     return true;
 }
 
-/* Where chunks lie: what else a resume needs to be the same. */
+/* What else a resume needs to be the same: the type that is computed in, where chunks lie. */
 static uint64_t
 fingerprint_of(const struct mw_trainer *trainer)
 {
     const struct mw_plan *plan = trainer->plan;
-    g_autofree int64_t *numbers = g_new(int64_t, 1 + 6 * (int64_t)plan->chunk_count);
+    g_autofree int64_t *numbers = g_new(int64_t, 2 + 6 * (int64_t)plan->chunk_count);
     int64_t n = 0;
 
     numbers[n++] = (int64_t)trainer->options.commit.fingerprint;
+    if (trainer->kernels->dtype != MW_DTYPE_BF16)
+        numbers[n++] = trainer->kernels->dtype;
     for (uint32_t c = 0; c < plan->chunk_count; c++) {
         const struct mw_chunk_content *chunk = &plan->chunks[c];
         const struct mw_slot *slot = &plan->slots[chunk->slot];
@@ -207,8 +209,8 @@ read_count(const struct mw_commit_record *record, const char *name)
     return (int64_t)value;
 }
 
-enum mw_dtype
-mw_trainer_dtype_of(const struct mw_commit_record *record)
+static enum mw_dtype
+dtype_of(const struct mw_commit_record *record)
 {
     uint64_t dtype = MW_DTYPE_BF16;
 
@@ -227,7 +229,7 @@ mw_trainer_read_fields(struct mw_trainer *trainer, const struct mw_commit_record
     trainer->next_step = record->step + 1;
     trainer->scale.skipped = read_count(record, "skipped");
     mw_commit_find_real(record, "loss-scale", &scale);
-    if (mw_trainer_dtype_of(record) != trainer->kernels->dtype || scale < scaling->min ||
+    if (dtype_of(record) != trainer->kernels->dtype || scale < scaling->min ||
         scale > scaling->max)
         return;
     trainer->scale.scale = scale;

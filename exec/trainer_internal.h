@@ -197,8 +197,6 @@ bool mw_trainer_start_frozen(struct mw_trainer *trainer, GError **error);
 int mw_trainer_fields(const struct mw_trainer *trainer,
                       struct mw_commit_field fields[MW_TRAINER_OWN_FIELDS + MW_TRAINER_FIELDS_MAX]);
 void mw_trainer_read_fields(struct mw_trainer *trainer, const struct mw_commit_record *record);
-/* What the run that wrote it computed in. */
-enum mw_dtype mw_trainer_dtype_of(const struct mw_commit_record *record);
 bool mw_trainer_check_commit(const struct mw_trainer *trainer, GError **error);
 bool mw_trainer_open_commit(struct mw_trainer *trainer, GError **error);
 void mw_trainer_close_commit(struct mw_trainer *trainer);

@@ -147,14 +147,6 @@ take_up(struct mw_trainer *trainer, GError **error)
                     record->step);
         return false;
     }
-    if (trainer->pending && mw_trainer_dtype_of(record) != trainer->kernels->dtype) {
-        g_set_error(error, MW_ERROR, MW_ERROR_FORMAT,
-                    "the record of step %" G_GINT64_FORMAT " has gradients in %s for a delayed "
-                    "update, this run is in %s (--dtype): nothing is resumed",
-                    record->step, mw_dtype_name(mw_trainer_dtype_of(record)),
-                    mw_dtype_name(trainer->kernels->dtype));
-        return false;
-    }
     return undelayed || trainer->plan == options->plan ||
            mw_trainer_turn_to(trainer, options->plan, error);
 }

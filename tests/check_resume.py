@@ -127,7 +127,7 @@ def check_files(box):
 
 
 def check_wrong_checkpoints(box):
-    yield from check_refused(train(box, "-s", "zero3", "--from", "nowhere"), 1, "nowhere")
+    yield from check_refused(train(box, "-s", "zero3", "--from", "nowhere"), 2, "nowhere")
     yield from check_refused(train(box, "-s", "zero3", "--from", "saved", model=LLAMA), 2, "saved")
     yield from check_refused(train(box, "-s", "zero3", "--from", "saved", "--weights", str(GPT2)),
                              2, "--weights", "--from")
@@ -207,6 +207,43 @@ def check_loss_scale(box):
     yield from check_refused(train(box, "-s", "zero3", "--loss-scale", "3"), 2, "--loss-scale 3")
 
 
+def scales(box):
+    text = (box.folder / "log.jsonl").read_text()
+    return [json.loads(line)["loss_scale"] for line in text.splitlines()]
+
+
+def check_fp16(box):
+    """The loss scale that has been found goes on with the run; another type begins its own."""
+    words = [*DRIVES, "--commit", "step", "--dtype", "fp16", "--loss-scale", "dynamic"]
+    box.empty_drives()
+    wrong, expected = undisturbed(box, *words)
+    yield from wrong
+    found = scales(box)
+    if found[0] != 65536:
+        yield f"loss scales {found}"
+    box.empty_drives()
+    yield from good(train(box, *words, steps=3))
+    yield from check_refused(train(box, *DRIVES, "--commit", "step", "--resume"), 2,
+                             "memwall.record")
+    yield from good(train(box, *words, "--resume"))
+    yield from check_same(losses(box), expected)
+    if scales(box) != found:
+        yield f"loss scales {scales(box)}, not {found}"
+
+
+def check_other_type(box):
+    """A checkpoint holds fp32: either type goes on from the other's."""
+    for first, second, scale in (("bf16", "fp16", 65536), ("fp16", "bf16", 1)):
+        wrong, expected = undisturbed(box, "-s", "zero3", "--dtype", second)
+        yield from wrong
+        shutil.rmtree(box.folder / "saved", ignore_errors=True)
+        yield from good(train(box, "-s", "zero3", "--dtype", first, "--save", "saved", steps=4))
+        yield from good(train(box, "-s", "zero3", "--dtype", second, "--from", "saved"))
+        yield from check_near(losses(box), expected[4:])
+        if scales(box)[0] != scale:
+            yield f"from {first} to {second}: loss scales {scales(box)}"
+
+
 def tests(box):
     nvme = (1, [*DRIVES, "--commit", "none"])
     cpu = (1, ["-s", "zero-infinity-cpu", "--param-device", "cpu", "--optimizer-device", "cpu"])
@@ -221,6 +258,8 @@ def tests(box):
     yield "checkpoint files", check_files(box)
     yield "wrong checkpoints", check_wrong_checkpoints(box)
     yield "loss scale", check_loss_scale(box)
+    yield "fp16", check_fp16(box)
+    yield "another type", check_other_type(box)
     yield "limits", check_limits(box)
     if not has_ranks():
         return
@@ -231,6 +270,7 @@ def tests(box):
                                                        "owner"])
     box.write("cut.bin", b"cut")
     yield "ranks: wrong input", check_ranks_refused(box)
+    yield "ranks: fp16", check_ranks(box, ["-s", "zero2", "--dtype", "fp16"])
     yield "ranks: compared", check_compared(box)
     yield "checkpoints over ranks", check_checkpoint(
         box, GPT2, [(device, (2, ["-s", "zero2"]), False),

@@ -143,6 +143,33 @@ test_loss_scale(void)
     trained_clear(&high);
 }
 
+/* In fp16, from a scale at which gradients are infinite: it is halved until none is, the same way in
+ * every placement. */
+static void
+test_fp16(void)
+{
+    struct trained_case common = {.model = LLAMA, .sequences = 3, .seq = 17, .grad_accum = 2,
+                                  .interval = 1, .tiles = 2, .dtype = MW_DTYPE_FP16,
+                                  .loss_scaling = mw_loss_scaling_dynamic(0x1p24)};
+    struct trained_case first = trained_placed(&common, 0);
+    struct trained reference = trained_run(&first, STEPS, 2, directory);
+    int skipped = 0;
+
+    while (skipped < STEPS && !isfinite(reference.norms[skipped]))
+        skipped++;
+    g_assert_cmpint(skipped, >, 0);
+    for (int s = 0; s < skipped; s++)
+        g_assert_true(isfinite(reference.losses[s]));
+    g_assert_cmpfloat(reference.losses[STEPS - 1], <, reference.losses[0]);
+    for (int i = 2; i < TRAINED_PLACEMENTS; i += 3) {
+        struct trained_case what = trained_placed(&common, i);
+        struct trained trained = trained_run(&what, STEPS, 2, directory);
+        trained_assert_same(what.name, &reference, &trained);
+        trained_clear(&trained);
+    }
+    trained_clear(&reference);
+}
+
 /* --- PyTorch --- */
 
 static void *
@@ -160,9 +187,9 @@ read_all(const struct mw_safetensors *set, const char *name, size_t size)
     return out;
 }
 
-/* Twenty steps in bf16 beside PyTorch's in fp64: the same data, weights and settings. */
+/* Twenty steps in 16 bits beside PyTorch's in fp64: the same data, weights and settings. */
 static void
-follow_torch(const char *folder, const char *model)
+follow_torch(const char *folder, const char *model, enum mw_dtype dtype)
 {
     g_autofree char *path = g_build_filename(folder, "training.safetensors", NULL);
     struct mw_safetensors *training = mw_safetensors_open(path, NULL);
@@ -177,7 +204,8 @@ follow_torch(const char *folder, const char *model)
                                 .gradients = "cpu", .optimizer = "nvme", .activations = "cpu",
                                 .sequences = shape->shape[1], .seq = shape->shape[2],
                                 .grad_accum = 1, .interval = 1, .prefetch = 2,
-                                .weights = weights, .inputs = inputs, .targets = targets};
+                                .dtype = dtype, .weights = weights, .inputs = inputs,
+                                .targets = targets};
 
     g_assert_cmpint(shape->shape[0], ==, STEPS);
     struct trained trained = trained_run(&what, STEPS, 2, directory);
@@ -195,8 +223,10 @@ follow_torch(const char *folder, const char *model)
 static void
 test_torch(void)
 {
-    follow_torch(FIXTURES "gpt2-small", GPT2);
-    follow_torch(FIXTURES "llama-small", LLAMA);
+    for (int dtype = MW_DTYPE_BF16; dtype <= MW_DTYPE_FP16; dtype++) {
+        follow_torch(FIXTURES "gpt2-small", GPT2, (enum mw_dtype)dtype);
+        follow_torch(FIXTURES "llama-small", LLAMA, (enum mw_dtype)dtype);
+    }
 }
 
 int
@@ -211,6 +241,7 @@ main(int argc, char **argv)
     g_test_add_func("/trainer/delayed-placements", test_delayed_placements);
     g_test_add_func("/trainer/torch", test_torch);
     g_test_add_func("/trainer/loss-scale", test_loss_scale);
+    g_test_add_func("/trainer/fp16", test_fp16);
     int result = g_test_run();
     trained_remove(directory);
     return result;
