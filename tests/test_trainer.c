@@ -143,8 +143,8 @@ test_loss_scale(void)
     trained_clear(&high);
 }
 
-/* In fp16, from a scale at which gradients are infinite: it is halved until none is, the same way in
- * every placement. */
+/* In fp16, from a scale at which gradients are infinite: it is halved until none is, the same way
+ * in every placement. */
 static void
 test_fp16(void)
 {
