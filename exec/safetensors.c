@@ -40,24 +40,7 @@ static bool
 read_bytes(const struct file *file, int64_t offset_bytes, int64_t size_bytes, void *out,
            GError **error)
 {
-    for (char *at = out; size_bytes > 0;) {
-        ssize_t got = pread(file->fd, at, (size_t)size_bytes, offset_bytes);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return fail(file->path, errno, error);
-        if (got == 0) {
-            g_set_error(error, MW_ERROR, MW_ERROR_IO,
-                        "%s: ends at byte %" G_GINT64_FORMAT ": it was cut short since it was "
-                        "opened",
-                        file->path, offset_bytes);
-            return false;
-        }
-        at += got;
-        offset_bytes += got;
-        size_bytes -= got;
-    }
-    return true;
+    return mw_input_read_at(file->fd, file->path, offset_bytes, size_bytes, out, error);
 }
 
 static bool

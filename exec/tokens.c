@@ -52,21 +52,7 @@ static bool
 read_bytes(const struct mw_tokens *tokens, int64_t offset_bytes, int64_t size_bytes, void *out,
            GError **error)
 {
-    for (char *at = out; size_bytes > 0;) {
-        ssize_t got = pread(tokens->fd, at, (size_t)size_bytes, offset_bytes);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return refuse(tokens, MW_ERROR_IO, error, "%s", g_strerror(errno));
-        if (got == 0)
-            return refuse(tokens, MW_ERROR_IO, error,
-                          "ends at byte %" G_GINT64_FORMAT ": it was cut short since it was opened",
-                          offset_bytes);
-        at += got;
-        offset_bytes += got;
-        size_bytes -= got;
-    }
-    return true;
+    return mw_input_read_at(tokens->fd, tokens->path, offset_bytes, size_bytes, out, error);
 }
 
 static int

@@ -212,6 +212,15 @@ mw_work_collective(struct builder *b, enum mw_op_kind kind, enum mw_operator ope
     return intern(b, &work, &draws);
 }
 
+/* A pass of the host over so many bytes, and of parameters that it updates. */
+static void
+draw_host(struct builder *b, struct draws *draws, int64_t bytes, int64_t params)
+{
+    draw(b, draws, MW_CHANNEL_DRAM, bytes);
+    draw(b, draws, MW_CHANNEL_CORES, params);
+    draw_sm(b, draws, b->sizing->hardware->gpu_host_sm_share);
+}
+
 uint32_t
 mw_work_update(struct builder *b, int64_t params, bool host)
 {
@@ -224,13 +233,10 @@ mw_work_update(struct builder *b, int64_t params, bool host)
     work.direction = host;
     set_bytes(&work, bytes);
     work.launches = host ? 0 : 1;
-    if (host) {
-        draw(b, &draws, MW_CHANNEL_DRAM, bytes);
-        draw(b, &draws, MW_CHANNEL_CORES, params);
-        draw_sm(b, &draws, b->sizing->hardware->gpu_host_sm_share);
-    } else {
+    if (host)
+        draw_host(b, &draws, bytes, params);
+    else
         draw(b, &draws, MW_CHANNEL_SM, ALL_MULTIPROCESSORS);
-    }
     return intern(b, &work, &draws);
 }
 
@@ -245,12 +251,10 @@ mw_work_accumulate(struct builder *b, enum mw_operator operator_, bool host, int
     work.elements = elements;
     work.launches = host ? 0 : 1;
     set_bytes(&work, bytes);
-    if (host) {
-        draw(b, &draws, MW_CHANNEL_DRAM, bytes);
-        draw_sm(b, &draws, b->sizing->hardware->gpu_host_sm_share);
-    } else {
+    if (host)
+        draw_host(b, &draws, bytes, 0);
+    else
         draw(b, &draws, MW_CHANNEL_SM, ALL_MULTIPROCESSORS);
-    }
     return intern(b, &work, &draws);
 }
 
@@ -265,10 +269,8 @@ mw_work_norm(struct builder *b, enum mw_operator operator_, bool host, int64_t e
     work.elements = elements;
     work.launches = host ? 0 : 1;
     set_bytes(&work, bytes);
-    if (host) {
-        draw(b, &draws, MW_CHANNEL_DRAM, bytes);
-        draw_sm(b, &draws, b->sizing->hardware->gpu_host_sm_share);
-    }
+    if (host)
+        draw_host(b, &draws, bytes, 0);
     return intern(b, &work, &draws);
 }
 

@@ -7,6 +7,7 @@
 
 #define GRAD_ACCUM_MAX 4096
 #define SEQUENCES_MAX 65536
+#define LAYERS_MAX ((1 << 20) - 1)
 
 static bool
 is_infinity(enum mw_strategy strategy)
@@ -65,6 +66,31 @@ fits(const struct mw_request *request, const struct mw_settings *settings)
     return found;
 }
 
+/* The largest number up to `most` that fits, searched upwards from a guess, which placements that
+ * are much alike share; 0 if none does. */
+static int64_t
+largest(const struct mw_request *request, const struct mw_settings *settings,
+        bool (*fit)(const struct mw_request *request, const struct mw_settings *settings,
+                    int64_t number),
+        int64_t guess, int64_t most)
+{
+    int64_t low = 0, high = MAX(1, guess), step = 1;
+
+    while (high <= most && fit(request, settings, high)) {
+        low = high;
+        high += step;
+        step *= 2;
+    }
+    while (high - low > 1) {
+        int64_t middle = low + (high - low) / 2;
+        if (fit(request, settings, middle))
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
 /* --- batch ----------------------------------------------------------------------------------- */
 
 static bool
@@ -77,26 +103,11 @@ fits_sequences(const struct mw_request *request, const struct mw_settings *setti
     return fits(request, &s);
 }
 
-/* Searches upwards from a guess, which placements that are much alike share; 0 if none fits. */
 static int64_t
 largest_sequences(const struct mw_request *request, const struct mw_settings *settings,
                   int64_t guess)
 {
-    int64_t low = 0, high = MAX(1, guess), step = 1;
-
-    while (high <= SEQUENCES_MAX && fits_sequences(request, settings, high)) {
-        low = high;
-        high += step;
-        step *= 2;
-    }
-    while (high - low > 1) {
-        int64_t middle = low + (high - low) / 2;
-        if (fits_sequences(request, settings, middle))
-            low = middle;
-        else
-            high = middle;
-    }
-    return low;
+    return largest(request, settings, fits_sequences, guess, SEQUENCES_MAX);
 }
 
 double
@@ -322,7 +333,6 @@ int64_t
 mw_planner_largest_layers(const struct mw_request *request, const struct mw_settings *resolved,
                           GError **error)
 {
-    int64_t low = 0, high = 1;
     struct mw_settings probe = *resolved;
 
     if (probe.micro_batch == MW_AUTO)
@@ -330,16 +340,5 @@ mw_planner_largest_layers(const struct mw_request *request, const struct mw_sett
     g_autoptr(GPtrArray) valid = mw_planner_candidates(request, &probe, error);
     if (!valid)
         return -1;
-    while (high < 1 << 20 && layers_fit(request, resolved, high)) {
-        low = high;
-        high *= 2;
-    }
-    while (high - low > 1) {
-        int64_t middle = low + (high - low) / 2;
-        if (layers_fit(request, resolved, middle))
-            low = middle;
-        else
-            high = middle;
-    }
-    return low;
+    return largest(request, resolved, layers_fit, 1, LAYERS_MAX);
 }

@@ -59,6 +59,29 @@ mw_input_open(const char *path, const char *wanted, GError **error)
 }
 
 bool
+mw_input_read_at(int fd, const char *path, int64_t offset_bytes, int64_t bytes, void *out,
+                 GError **error)
+{
+    for (char *at = out; bytes > 0;) {
+        ssize_t got = pread(fd, at, (size_t)bytes, offset_bytes);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0) {
+            g_autofree char *end = g_strdup_printf("ends at byte %" G_GINT64_FORMAT
+                                                   ": it was cut short since it was opened",
+                                                   offset_bytes);
+            g_set_error(error, MW_ERROR, MW_ERROR_IO, "%s: %s", path,
+                        got < 0 ? g_strerror(errno) : end);
+            return false;
+        }
+        at += got;
+        offset_bytes += got;
+        bytes -= got;
+    }
+    return true;
+}
+
+bool
 mw_input_is_there(const char *path, const char *wanted, GError **error)
 {
     struct stat status;

@@ -10,9 +10,14 @@
 
 #include <glib.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 /* A descriptor of a regular file, the caller's to close; -1 with *error. */
 int mw_input_open(const char *path, const char *wanted, GError **error);
+
+/* So many bytes from an offset of an open file, all of them or an error of `path`. */
+bool mw_input_read_at(int fd, const char *path, int64_t offset_bytes, int64_t bytes, void *out,
+                      GError **error);
 
 /* All of a file, of at most `most_bytes`; NUL-terminated, to be freed.  A pipe is read to its end
  * if somebody writes to it, and not waited for if nobody does. */

@@ -266,12 +266,11 @@ static const struct {
     {"tensor", read_tensor}, {"chunk", read_chunk},
 };
 
-/* Starts the next line, which has to be there. */
+/* The first word of the next line. */
 static const char *
 begin_line(struct mw_plan_reader *reader, const char *expected)
 {
-    if (!mw_plan_reader_next_line(reader))
-        mw_plan_reader_fail(reader, expected);
+    mw_plan_reader_begin_line(reader, expected);
     return mw_plan_reader_word(reader);
 }
 
@@ -280,15 +279,6 @@ begin_line_with(struct mw_plan_reader *reader, const char *word, const char *exp
 {
     if (strcmp(begin_line(reader, expected), word))
         mw_plan_reader_fail(reader, expected);
-}
-
-static void
-end_line(struct mw_plan_reader *reader)
-{
-    if (mw_plan_reader_at_end(reader))
-        return;
-    mw_plan_reader_word(reader);
-    mw_plan_reader_fail(reader, "the end of the line");
 }
 
 /* One line after the head.  False after `end` and after a failure. */
@@ -305,7 +295,7 @@ read_line(struct mw_plan_reader *reader, struct mw_plan *plan)
         entities[i].read(reader, plan);
     else if (strcmp(word, "end"))
         mw_plan_reader_fail(reader, expected);
-    end_line(reader);
+    mw_plan_reader_end_line(reader);
     return !reader->failed && i < sizeof entities / sizeof *entities;
 }
 
@@ -315,7 +305,7 @@ read_ranks(struct mw_plan_reader *reader, struct mw_plan *plan)
     begin_line_with(reader, "ranks", "'ranks'");
     plan->ranks = read_u32(reader, NULL);
     plan->world_ranks = read_u32(reader, "world");
-    end_line(reader);
+    mw_plan_reader_end_line(reader);
 }
 
 static void
@@ -326,7 +316,7 @@ read_tier(struct mw_plan_reader *reader, struct mw_plan *plan, int tier)
     plan->tiers[tier].capacity_bytes = read_i64(reader, "capacity");
     plan->tiers[tier].reserve_bytes = read_i64(reader, "reserve");
     plan->tiers[tier].largest_request_bytes = read_i64(reader, "largest");
-    end_line(reader);
+    mw_plan_reader_end_line(reader);
 }
 
 /* The lines before the entities, in a fixed order.  NULL after a failure. */
@@ -337,7 +327,7 @@ read_head(struct mw_plan_reader *reader)
 
     begin_line_with(reader, "memwall-plan", "'memwall-plan 1'");
     mw_plan_reader_key(reader, "1");
-    end_line(reader);
+    mw_plan_reader_end_line(reader);
     begin_line_with(reader, "title", "'title'");
     if (reader->failed)
         return NULL;

@@ -165,6 +165,22 @@ mw_plan_reader_signed(struct mw_plan_reader *reader, const char *key, int64_t li
     return 0;
 }
 
+void
+mw_plan_reader_begin_line(struct mw_plan_reader *reader, const char *expected)
+{
+    if (!mw_plan_reader_next_line(reader))
+        mw_plan_reader_fail(reader, expected);
+}
+
+void
+mw_plan_reader_end_line(struct mw_plan_reader *reader)
+{
+    if (mw_plan_reader_at_end(reader))
+        return;
+    mw_plan_reader_word(reader);
+    mw_plan_reader_fail(reader, "the end of the line");
+}
+
 uint32_t
 mw_plan_reader_reference(struct mw_plan_reader *reader, const char *key)
 {

@@ -27,6 +27,10 @@ void mw_plan_reader_clear(struct mw_plan_reader *reader);
 
 void mw_plan_reader_fail(struct mw_plan_reader *reader, const char *expected);
 
+/* The next line has to be there; nothing more may be on this one. */
+void mw_plan_reader_begin_line(struct mw_plan_reader *reader, const char *expected);
+void mw_plan_reader_end_line(struct mw_plan_reader *reader);
+
 const char *mw_plan_reader_word(struct mw_plan_reader *reader);
 bool mw_plan_reader_at_end(const struct mw_plan_reader *reader);
 /* Whether the next word is `word`; skip takes it if so; key fails if not. */

@@ -1,6 +1,7 @@
 /* "Does not fit" is an answer: what, changed in the request, would make it fit. */
 #include <glib.h>
 #include <math.h>
+#include <stddef.h>
 
 #include "planner/planner.h"
 
@@ -38,37 +39,35 @@ fits(const struct plea *plea, const struct mw_settings *settings)
     return answer;
 }
 
-/* Where tiles were fixed: other numbers of them. */
+/* Where a number of parts was fixed, at `offset` in the settings: another one. */
+static char *
+other_number(const struct plea *plea, size_t offset, const char *option)
+{
+    struct mw_settings s = *plea->asked;
+    int64_t *number = (int64_t *)(void *)((char *)&s + offset);
+
+    if (*number == MW_AUTO)
+        return NULL;
+    *number = MW_AUTO;
+    struct mw_sizing *open = fitting(plea, &s);
+    *number = open ? *(const int64_t *)(const void *)((const char *)&open->settings + offset) : 0;
+    mw_sizing_free(open);
+    return *number && fits(plea, &s)
+               ? g_strdup_printf("%s %" G_GINT64_FORMAT " fits", option, *number)
+               : NULL;
+}
+
 static char *
 other_tiles(const struct plea *plea)
 {
-    struct mw_settings s = *plea->asked;
-
-    if (s.tiles == MW_AUTO)
-        return NULL;
-    s.tiles = MW_AUTO;
-    struct mw_sizing *open = fitting(plea, &s);
-    s.tiles = open ? open->settings.tiles : 0;
-    mw_sizing_free(open);
-    return s.tiles && fits(plea, &s) ? g_strdup_printf("--tiles %" G_GINT64_FORMAT " fits", s.tiles)
-                                     : NULL;
+    return other_number(plea, offsetof(struct mw_settings, tiles), "--tiles");
 }
 
-/* Where chunks of the logits were fixed: other numbers of them. */
+/* Of the logits. */
 static char *
 other_chunks(const struct plea *plea)
 {
-    struct mw_settings s = *plea->asked;
-
-    if (s.logits_chunks == MW_AUTO)
-        return NULL;
-    s.logits_chunks = MW_AUTO;
-    struct mw_sizing *open = fitting(plea, &s);
-    s.logits_chunks = open ? open->settings.logits_chunks : 0;
-    mw_sizing_free(open);
-    return s.logits_chunks && fits(plea, &s)
-               ? g_strdup_printf("--logits-chunks %" G_GINT64_FORMAT " fits", s.logits_chunks)
-               : NULL;
+    return other_number(plea, offsetof(struct mw_settings, logits_chunks), "--logits-chunks");
 }
 
 /* With an open batch each candidate has the largest of its placement; 0 if none fits. */

@@ -56,6 +56,17 @@ enough_chunks(const struct mw_sizing *sizing)
     return chunks;
 }
 
+/* That which fits, or lacks less; the other is freed.  `other` may be NULL. */
+static struct mw_sizing *
+nearer(struct mw_sizing *one, struct mw_sizing *other)
+{
+    if (!other)
+        return one;
+    bool better = other->fits || mw_sizing_lack(other) < mw_sizing_lack(one);
+    mw_sizing_free(better ? one : other);
+    return better ? other : one;
+}
+
 /* Logits in chunks only when they do not fit in one piece: chunks cost no traffic and next to no
  * time, so they come before tiles and before any state has to move. */
 static struct mw_sizing *
@@ -72,12 +83,7 @@ size_with_logits(const struct mw_request *request, const struct mw_settings *set
         struct mw_sizing *sizing = size_with_commit(request, &s, NULL);
         int64_t more = sizing && !sizing->fits ? enough_chunks(sizing) : 0;
         s.logits_chunks = more > s.logits_chunks ? more : 0;
-        if (sizing && (sizing->fits || mw_sizing_lack(sizing) < mw_sizing_lack(nearest))) {
-            mw_sizing_free(nearest);
-            nearest = sizing;
-        } else {
-            mw_sizing_free(sizing);
-        }
+        nearest = nearer(nearest, sizing);
     }
     return nearest;
 }
@@ -96,12 +102,7 @@ mw_planner_size(const struct mw_request *request, const struct mw_settings *sett
         return nearest;
     for (s.tiles = 2; s.tiles <= TILES_MAX && !nearest->fits; s.tiles *= 2) {
         struct mw_sizing *sizing = size_with_logits(request, &s, NULL);
-        if (sizing && (sizing->fits || mw_sizing_lack(sizing) < mw_sizing_lack(nearest))) {
-            mw_sizing_free(nearest);
-            nearest = sizing;
-        } else {
-            mw_sizing_free(sizing);
-        }
+        nearest = nearer(nearest, sizing);
     }
     return nearest;
 }

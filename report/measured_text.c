@@ -64,23 +64,6 @@ mw_measured_write(const struct mw_measured *measured, const struct mw_plan *plan
 
 /* --- in -------------------------------------------------------------------------------------- */
 
-/* The next line, which has to be there, is about to be read. */
-static void
-begin_line(struct mw_plan_reader *reader, const char *expected)
-{
-    if (!mw_plan_reader_next_line(reader))
-        mw_plan_reader_fail(reader, expected);
-}
-
-static void
-end_line(struct mw_plan_reader *reader)
-{
-    if (mw_plan_reader_at_end(reader))
-        return;
-    mw_plan_reader_word(reader);
-    mw_plan_reader_fail(reader, "the end of the line");
-}
-
 /* A clock obeys the rule of plan.h: no op starts before what it waits for has ended, or before an
  * earlier op of its lane. */
 static void
@@ -117,7 +100,7 @@ read_row(struct mw_plan_reader *reader, uint32_t op, struct mw_timeline_row *row
 {
     char expected[32];
 
-    begin_line(reader, "a line for every op");
+    mw_plan_reader_begin_line(reader, "a line for every op");
     if (mw_plan_reader_number(reader, NULL, UINT32_MAX) != op) {
         g_snprintf(expected, sizeof expected, "the op %" PRIu32, op);
         mw_plan_reader_fail(reader, expected);
@@ -125,7 +108,7 @@ read_row(struct mw_plan_reader *reader, uint32_t op, struct mw_timeline_row *row
     row->op = op;
     row->start_ns = (int64_t)mw_plan_reader_number(reader, NULL, INT64_MAX / 2);
     row->end_ns = (int64_t)mw_plan_reader_number(reader, NULL, INT64_MAX / 2);
-    end_line(reader);
+    mw_plan_reader_end_line(reader);
     if (row->end_ns < row->start_ns)
         mw_plan_reader_fail(reader, "an end that is not before the start");
 }
@@ -149,7 +132,7 @@ static void
 read_step(struct mw_plan_reader *reader, const struct mw_plan *plan, int64_t least, int64_t most,
           struct mw_measured_step *step)
 {
-    begin_line(reader, "a step");
+    mw_plan_reader_begin_line(reader, "a step");
     mw_plan_reader_key(reader, "step");
     step->step = (int64_t)mw_plan_reader_number(reader, NULL, (uint64_t)most);
     if (step->step < least)
@@ -157,18 +140,18 @@ read_step(struct mw_plan_reader *reader, const struct mw_plan *plan, int64_t lea
     step->time_ns = (int64_t)mw_plan_reader_number(reader, "time", INT64_MAX / 2);
     if (!step->time_ns)
         mw_plan_reader_fail(reader, "a time above 0");
-    end_line(reader);
+    mw_plan_reader_end_line(reader);
     step->timeline = read_rows(reader, plan, step->step);
 }
 
 static void
 read_lane(struct mw_plan_reader *reader, struct mw_measured_rank *rank, uint32_t lane)
 {
-    begin_line(reader, "a line for every lane");
+    mw_plan_reader_begin_line(reader, "a line for every lane");
     mw_plan_reader_key(reader, "lane");
     rank->busy_ns[lane] = (int64_t)mw_plan_reader_number(reader, "busy", INT64_MAX / 2);
     rank->exposed_ns[lane] = (int64_t)mw_plan_reader_number(reader, "exposed", INT64_MAX / 2);
-    end_line(reader);
+    mw_plan_reader_end_line(reader);
 }
 
 /* Behind its number, which is on a line that was begun. */
@@ -182,7 +165,7 @@ read_rank(struct mw_plan_reader *reader, const struct mw_plan *plan, struct mw_m
         g_snprintf(expected, sizeof expected, "the rank %" PRIu32, measured->rank_count + 1);
         mw_plan_reader_fail(reader, expected);
     }
-    end_line(reader);
+    mw_plan_reader_end_line(reader);
     rank.busy_ns = g_new0(int64_t, plan->lane_count + 1);
     rank.exposed_ns = g_new0(int64_t, plan->lane_count + 1);
     for (uint32_t i = 0; i < plan->lane_count && !reader->failed; i++)
@@ -197,12 +180,12 @@ read_steps(struct mw_plan_reader *reader, const struct mw_plan *plan, struct mw_
     uint32_t later;
     int64_t last = 0;
 
-    begin_line(reader, "'seen'");
+    mw_plan_reader_begin_line(reader, "'seen'");
     measured->seen = (int64_t)mw_plan_reader_number(reader, "seen", INT64_MAX / 2);
     if (!measured->seen)
         mw_plan_reader_fail(reader, "at least one step");
     later = (uint32_t)mw_plan_reader_number(reader, "later", MW_MEASURED_STEPS_MAX);
-    end_line(reader);
+    mw_plan_reader_end_line(reader);
     if (reader->failed)
         return;
     read_step(reader, plan, 0, 0, &measured->first);
@@ -217,22 +200,22 @@ static void
 read_run(struct mw_plan_reader *reader, const struct mw_plan *plan, struct mw_measured *measured,
          char **machine)
 {
-    begin_line(reader, "'memwall-run 1'");
+    mw_plan_reader_begin_line(reader, "'memwall-run 1'");
     mw_plan_reader_key(reader, "memwall-run");
     mw_plan_reader_key(reader, "1");
-    end_line(reader);
-    begin_line(reader, "'machine'");
+    mw_plan_reader_end_line(reader);
+    mw_plan_reader_begin_line(reader, "'machine'");
     mw_plan_reader_key(reader, "machine");
     if (!reader->failed)
         *machine = g_utf8_make_valid(reader->rest, -1);
     read_steps(reader, plan, measured);
-    begin_line(reader, "'end'");
+    mw_plan_reader_begin_line(reader, "'end'");
     while (!reader->failed && mw_plan_reader_sees(reader, "rank")) {
         read_rank(reader, plan, measured);
-        begin_line(reader, "'end'");
+        mw_plan_reader_begin_line(reader, "'end'");
     }
     mw_plan_reader_key(reader, "end");
-    end_line(reader);
+    mw_plan_reader_end_line(reader);
     if (mw_plan_reader_next_line(reader))
         mw_plan_reader_fail(reader, "nothing after 'end'");
 }
