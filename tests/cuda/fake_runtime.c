@@ -652,8 +652,9 @@ arrive(void)
 
     lock();
     while ((copy = g_queue_pop_head(&late))) {
-        g_autofree void *from = (void *)copy->from;
+        void *from = (void *)copy->from;
         run_copy(copy);
+        g_free(from);
     }
     unlock();
 }
