@@ -93,6 +93,8 @@ cli_calibrate_table(FILE *out, const struct mw_calibration *measured)
             print_row(out, cli_figures[i].label, cli_figures[i].unit, &m);
     }
     print_collectives(out, measured);
+    if (measured->collectives_by[0])
+        fprintf(out, "collectives by %s\n", measured->collectives_by);
     fprintf(out, "\nfor a ds_config.json:\n");
     mw_json_begin(&json, NULL, '{', false);
     print_aio(&json, &measured->drives);
@@ -147,5 +149,6 @@ cli_calibrate_json(struct mw_json_writer *json, const struct mw_calibration *mea
             json_measure(json, cli_figures[i].group, cli_figures[i].key, &m, 1);
     }
     json_collectives(json, measured);
+    mw_json_string(json, "collectives_by", measured->collectives_by);
     print_aio(json, &measured->drives);
 }

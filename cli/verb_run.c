@@ -179,14 +179,20 @@ static void
 tell_dtype(const struct cli_training *training)
 {
     const struct cli_request *request = training->request;
+    const char *name = mw_hwprofile_name(request->profile);
     bool fp16 = training->answer->sizing->settings.dtype == MW_DTYPE_FP16;
+    bool has_bf16 = request->hardware[MW_OUTLOOK_TYPICAL].gpu_bf16;
+    bool cores = !training->options.backend->apart && training->options.backend != &mw_backend_null;
 
-    if (fp16 && request->hardware[MW_OUTLOOK_TYPICAL].gpu_bf16 &&
-        !training->options.backend->apart && training->options.backend != &mw_backend_null &&
-        mw_ranks_index(training->ranks) == 0)
+    if (!fp16 || mw_ranks_index(training->ranks) > 0)
+        return;
+    if (request->settings.dtype == MW_DTYPE_BF16)
+        cli_say("bf16 is not followed: the GPU of %s has fp16 products only, and this run has them",
+                name);
+    else if (has_bf16 && cores)
         cli_say("%s is of products in bf16; on cores those in fp16 take longer: "
                 "calibrate --dtype fp16 measures them",
-                mw_hwprofile_name(request->profile));
+                name);
 }
 
 /* Of another device it predicts another machine. */

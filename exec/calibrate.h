@@ -112,6 +112,7 @@ struct mw_calibration {
     int64_t message_bytes[MW_CALIBRATION_MESSAGES_MAX];
     struct mw_measure collective_bytes_per_s[MW_CALIBRATION_COLLECTIVES]
                                             [MW_CALIBRATION_MESSAGES_MAX];
+    char collectives_by[128]; /* whose they are, in words; "": the ranks' own */
     struct mw_calibration_drives drives;
 };
 

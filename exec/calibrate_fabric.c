@@ -226,6 +226,9 @@ mw_calibrate_fabric(struct mw_calibrator *c, struct mw_calibration *out, GError 
     if (!c->peers || !measure_fabric(c, out, error) || !measure_share(c, out, error))
         return false;
     out->messages = c->scale->message_points;
+    if (c->backend->collectives->describe)
+        c->backend->collectives->describe(c->peers, out->collectives_by,
+                                          sizeof out->collectives_by);
     for (int kind = 0; kind < MW_CALIBRATION_COLLECTIVES; kind++)
         if (!measure_kind(c, out, (enum mw_calibration_collective)kind, error))
             return false;

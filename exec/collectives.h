@@ -16,6 +16,9 @@
 #define MW_COLLECTIVE_STREAMS_MAX 3
 
 struct mw_collectives {
+    /* Who moves the bytes, and how, in words for people.  NULL: there is nothing to say. */
+    void (*describe)(void *self, char *words, size_t words_bytes);
+
     /* What one thread calls in between is done as one, in any order; no call may need another's
      * result.  After a failure in between group_end is not called.  NULL, both: one by one. */
     bool (*group_begin)(void *self, int stream, GError **error);

@@ -233,6 +233,18 @@ def check_no_gpu(box):
         yield f"--backend auto: run is {answer['run']}"
 
 
+def check_dtype(box):
+    """What is computed in, where that is not what the profile or the user says."""
+    for words, said in ((["--dtype", "fp16"], "calibrate --dtype fp16"),
+                        (["--dtype", "bf16", "-H", "v100"], "bf16 is not followed")):
+        done = box.run(*TRAIN, "-s", "zero3", *words)
+        yield from good(done)
+        if said not in done.said:
+            yield f"{words}: said {done.said!r}"
+        if "loss scale" not in done.text or not done.text.splitlines()[1].endswith("65536"):
+            yield f"{words}: {done.text}"
+
+
 def check_null(box):
     """Nothing is computed: no loss, no weights, and nobody's files are touched."""
     box.empty_drives()
@@ -419,6 +431,7 @@ WRONG = {
     "--nodes 2 --set node.nodes_max=2 --set network.gb_per_s=9 --set network.latency_us=9": (
         2, ["mpirun -n 2"]),
     "--state-layout paper20": (2, ["paper20"]),
+    "--dtype fp8": (2, ["--dtype fp8", "bf16 or fp16"]),
     "--device-threads 0": (2, ["--device-threads 0"]),
     "--backend tpu": (2, ["--backend tpu", "auto, cpu, cuda or null"]),
     "--backend null --save point": (2, ["--backend null", "--save"]),
@@ -542,6 +555,7 @@ def tests(box):
     yield "checkpoint", check_checkpoint(box)
     yield "drives move what is planned", check_traffic(box)
     yield "nothing computed", check_null(box)
+    yield "dtype", check_dtype(box)
     yield "no GPU", check_no_gpu(box)
     yield "log as output", check_table(box)
     yield "compares: table", check_compare_table(box)

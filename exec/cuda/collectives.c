@@ -237,7 +237,22 @@ receive(void *self, int stream, void *data, int64_t bytes, int from, GError **er
     return end(peers, stream, good, error);
 }
 
+/* The algorithm is what NCCL reads of the environment when communicators are made. */
+static void
+describe(void *self, char *words, size_t words_bytes)
+{
+    const struct mw_cuda_peers *peers = self;
+    const char *algorithm = g_getenv("NCCL_ALGO");
+    int version = 0;
+
+    peers->nccl.ncclGetVersion(&version);
+    g_snprintf(words, words_bytes, "NCCL %d.%d.%d, algorithm %s", version / 10000,
+               version / 100 % 100, version % 100,
+               algorithm ? algorithm : "as it chooses (NCCL_ALGO)");
+}
+
 const struct mw_collectives mw_cuda_collectives = {
+    .describe = describe,
     .group_begin = group_begin,
     .group_end = group_end,
     .all_gather = all_gather,

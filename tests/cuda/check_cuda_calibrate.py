@@ -150,12 +150,15 @@ def check_ranks(box):
             "--nvme", str(box.drive)]
     done = subprocess.run(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False,
                           cwd=box.folder, env={**box.environment, **RANKS_ENVIRONMENT,
-                                               "MEMWALL_TEST_GPUS": "2", "OMP_NUM_THREADS": "1"})
+                                               "MEMWALL_TEST_GPUS": "2", "OMP_NUM_THREADS": "1",
+                                               "NCCL_ALGO": "Ring"})
     if done.returncode:
         yield f"status {done.returncode}: {done.stderr.decode()}"
         return
-    rates = {(row["collective"], row["bytes"]): row["gb_per_s"]
-             for row in json.loads(done.stdout)["collectives"]}
+    answer = json.loads(done.stdout)
+    if not answer["collectives_by"].endswith("algorithm Ring"):
+        yield f"collectives are by {answer['collectives_by']}"
+    rates = {(row["collective"], row["bytes"]): row["gb_per_s"] for row in answer["collectives"]}
     kinds = {kind for kind, _ in rates}
     if kinds != {"all-gather", "reduce-scatter", "all-reduce", "broadcast"} or len(rates) != 8 or \
             not all(rate > 0 for rate in rates.values()):
