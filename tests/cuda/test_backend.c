@@ -13,7 +13,7 @@
 #include "planner/error.h"
 #include "tests/cuda/fake.h"
 #include "tests/says.h"
-#include "tests/trained.h"
+#include "tests/trained_commits.h"
 #include "tests/weights_fixture.h"
 
 #define STEPS 4
@@ -295,6 +295,45 @@ test_lost(void)
     trained_clear(&trained);
 }
 
+#define LOST_AT 7 /* a step */
+
+static bool
+lose_gpu(const struct trained_case *what, int64_t step, GError **error)
+{
+    if (step == LOST_AT)
+        fake_fail("cudaEventRecord", g_test_rand_int_range(1, 100), ILLEGAL_ADDRESS);
+    return true;
+}
+
+/* A run whose GPU is lost goes on from the last step that was committed, to the same bits. */
+static void
+test_resumed(void)
+{
+    for (int i = 0; i < TRAINED_COMMITS; i++) {
+        struct trained_case what = trained_commits[i];
+        struct trained_course course = trained_commit_course(directory, false);
+        GError *error = NULL;
+
+        what.backend = &mw_backend_cuda;
+        struct trained whole = trained_well(&what, &course), lost;
+        what.before_batch = lose_gpu;
+        g_assert_false(trained_train(&what, &course, &lost, &error));
+        g_assert_error(error, MW_ERROR, MW_ERROR_DEVICE);
+        g_clear_error(&error);
+        fake_fail(NULL, 0, 0);
+        what.before_batch = NULL;
+        course.resume = true;
+        struct trained resumed = trained_well(&what, &course);
+        g_test_message("%s: from step %d", what.name, (int)resumed.first_step);
+        g_assert_cmpint(resumed.first_step, >=, LOST_AT - MAX(what.save_every, 1));
+        g_assert_cmpint(resumed.first_step, <=, LOST_AT + 1);
+        trained_assert_same(what.name, &whole, &resumed);
+        trained_clear(&whole);
+        trained_clear(&lost);
+        trained_clear(&resumed);
+    }
+}
+
 /* A call that failed, and that nobody minds, is not taken for a kernel that was not started. */
 static void
 test_got_over(void)
@@ -532,6 +571,7 @@ main(int argc, char **argv)
     g_test_add_func("/cuda-backend/clock", test_clock);
     g_test_add_func("/cuda-backend/out-of-memory", test_out_of_memory);
     g_test_add_func("/cuda-backend/lost", test_lost);
+    g_test_add_func("/cuda-backend/resumed", test_resumed);
     int status = g_test_run();
     trained_remove(directory);
     return status;
