@@ -296,7 +296,7 @@ test_check_other_model(void)
     mw_safetensors_close(set);
 }
 
-/* Element 5 of a vector and of a matrix that is transposed, in both types that values become. */
+/* Element 5 of a vector and of a matrix that is transposed, in all types that values become. */
 static void
 test_not_finite(void)
 {
@@ -321,8 +321,7 @@ test_not_finite(void)
 
     for (size_t i = 0; i < G_N_ELEMENTS(rows); i++) {
         struct mw_safetensors *set = edited(FIXTURES "gpt2-small", &rows[i], path);
-        for (int wide = 0; wide < 2; wide++) {
-            const enum mw_dtype as = wide ? MW_DTYPE_FP32 : MW_DTYPE_BF16;
+        for (enum mw_dtype as = MW_DTYPE_BF16; as <= MW_DTYPE_FP32; as++) {
             GError *error = NULL;
             g_assert_true(mw_weights_load(&decoder, set, "", &good, 0, size, as, values, NULL));
             g_assert_false(mw_weights_load(&decoder, set, "", &bad, 0, size, as, values, &error));
@@ -331,6 +330,33 @@ test_not_finite(void)
         mw_safetensors_close(set);
         g_unlink(path);
     }
+    g_rmdir(folder);
+}
+
+/* 2^16 is a weight in fp32 and bf16, and none in fp16. */
+static void
+test_beyond_fp16(void)
+{
+    const struct edit edit = {.dtype = MW_SAFETENSORS_F32,
+                              .poison = "transformer.h.1.ln_2.bias",
+                              .poison_bits = 0x47800000};
+    const struct mw_weights_part part = {
+        .layer = 1, .operators = 1u << MW_OPERATOR_NORM2, .tiles = 1};
+    g_autofree char *folder = g_dir_make_tmp("memwall-weights-XXXXXX", NULL);
+    g_autofree char *path = g_build_filename(folder, "edited.safetensors", NULL);
+    struct mw_decoder decoder = mw_test_decoder(FIXTURES "gpt2-small");
+    const int64_t size = mw_weights_part_elements(&decoder, &part);
+    g_autofree float *values = g_new(float, size);
+    struct mw_safetensors *set = edited(FIXTURES "gpt2-small", &edit, path);
+    GError *error = NULL;
+
+    g_assert_true(mw_weights_load(&decoder, set, "", &part, 0, size, MW_DTYPE_FP32, values, NULL));
+    g_assert_true(mw_weights_load(&decoder, set, "", &part, 0, size, MW_DTYPE_BF16, values, NULL));
+    g_assert_false(
+        mw_weights_load(&decoder, set, "", &part, 0, size, MW_DTYPE_FP16, values, &error));
+    mw_test_error_says(error, edit.poison, "infinite in fp16, which ends at 65504");
+    mw_safetensors_close(set);
+    g_unlink(path);
     g_rmdir(folder);
 }
 
@@ -343,5 +369,6 @@ main(int argc, char **argv)
     g_test_add_func("/weights/check", test_check);
     g_test_add_func("/weights/check-other-model", test_check_other_model);
     g_test_add_func("/weights/not-finite", test_not_finite);
+    g_test_add_func("/weights/beyond-fp16", test_beyond_fp16);
     return g_test_run();
 }
