@@ -45,12 +45,12 @@ static char *numbers[NUMBERS];
 static char *loss_scale, *from_path, *save_path, *data_path, *weights_path, *log_path, *lr_shape,
     *timeline_path, *backend_name;
 static char **nvme_directories, **limits;
-static gboolean shuffle, resume, compare;
+static gboolean shuffle, resume, overwrite, compare;
 
 const GOptionEntry *
 cli_run_entries(void)
 {
-    static GOptionEntry entries[NUMBERS + 15];
+    static GOptionEntry entries[NUMBERS + 16];
     int count = 0;
 
     entries[count++] = (GOptionEntry){"data", 0, 0, G_OPTION_ARG_FILENAME, &data_path,
@@ -82,6 +82,9 @@ cli_run_entries(void)
                                       "take sequences in random order", NULL};
     entries[count++] = (GOptionEntry){"resume", 0, 0, G_OPTION_ARG_NONE, &resume,
                                       "go on from the newest step that is durable on the drives",
+                                      NULL};
+    entries[count++] = (GOptionEntry){"overwrite", 0, 0, G_OPTION_ARG_NONE, &overwrite,
+                                      "delete the run that the directories hold, and start anew",
                                       NULL};
     entries[count++] = (GOptionEntry){"compare", 0, 0, G_OPTION_ARG_NONE, &compare,
                                       "print predicted against measured", NULL};
@@ -193,6 +196,7 @@ cli_run_options_read(struct cli_run_options *options, GError **error)
     options->seed = v[SEED];
     options->shuffle = shuffle;
     options->resume = resume;
+    options->overwrite = overwrite;
     options->compare = compare;
     options->schedule = (struct mw_lr_schedule){
         .lr = v[LR],

@@ -19,6 +19,7 @@ struct cli_run_options {
     int64_t steps;
     uint64_t seed;
     bool shuffle, resume;
+    bool overwrite; /* what another run has left in the directories */
     const struct mw_backend *backend; /* what computes; NULL: auto (run_backend.h) */
     bool compare;        /* predicted against measured, as a table */
     char *save_timeline; /* file */

@@ -7,6 +7,7 @@
 #include "exec/checkpoint.h"
 #include "exec/commit.h"
 #include "exec/memory.h"
+#include "exec/run_files.h"
 #include "exec/weights.h"
 #include "planner/error.h"
 
@@ -67,6 +68,9 @@ check_start(const struct cli_run_options *options, GError **error)
         return mw_refuse(error, "--weights, --from, --resume: give one of them to start from");
     if (options->backend == &mw_backend_null && (options->save || options->resume))
         return mw_refuse(error, "--backend null trains nothing: no --save, no --resume");
+    if (options->resume && options->overwrite)
+        return mw_refuse(error, "--resume, --overwrite: give one of them: go on with the run that "
+                                "is there, or delete it");
     return !options->save || mw_checkpoint_check(options->save, error);
 }
 
@@ -97,6 +101,64 @@ find_drives(struct cli_training *run, GError **error)
         return false;
     run->options.nvme = g_new0(char *, 2);
     run->options.nvme[0] = directory;
+    return true;
+}
+
+/* --- what other runs have left there --- */
+
+static bool
+is_free(const struct cli_training *run, const char *directory, GError **error)
+{
+    struct mw_run_files files;
+    bool good = mw_run_files_look(directory, &files, error);
+
+    if (good && files.record && !run->options.overwrite) {
+        g_autofree char *steps = g_strdup_printf("of %" G_GINT64_FORMAT " steps", files.step + 1);
+        good = mw_refuse(error,
+                         "%s: holds a run %s (%s): --resume goes on with it, --overwrite deletes "
+                         "it, --nvme DIR names another directory",
+                         directory, files.step < 0 ? "without a whole step" : steps, files.record);
+    }
+    mw_run_files_clear(&files);
+    return good;
+}
+
+/* A run that trains nothing has files of other names. */
+static bool
+shares_nothing(const struct cli_training *run)
+{
+    return run->options.resume || run->options.backend == &mw_backend_null ||
+           !run->answer->plan->peak_bytes[MW_TIER_NVME];
+}
+
+static bool
+check_drives(const struct cli_training *run, GError **error)
+{
+    if (shares_nothing(run))
+        return true;
+    for (char **directory = run->options.nvme; *directory; directory++)
+        if (!is_free(run, *directory, error))
+            return false;
+    return true;
+}
+
+/* Once all else is known to be good. */
+static bool
+clear_drives(const struct cli_training *run, GError **error)
+{
+    int turns = mw_ranks_count(run->ranks), worst;
+    bool good = true;
+
+    if (shares_nothing(run) || !run->options.overwrite)
+        return true;
+    for (int turn = 0; turn < turns; turn++) {
+        /* One after the other: they may see the same directories, or each machine its own. */
+        for (char **directory = run->options.nvme;
+             turn == mw_ranks_index(run->ranks) && good && *directory; directory++)
+            good = mw_run_files_remove(*directory, error);
+        if (!good || !mw_ranks_worst(run->ranks, 0, 0, &worst, NULL, error))
+            return false;
+    }
     return true;
 }
 
@@ -334,6 +396,8 @@ cli_training_start(struct cli_training *run, GError **error)
            sizeof options.lane_bytes_per_s);
     options.undelayed = run->undelayed;
     options.undelayed_steps = s->dpu_start;
+    if (!clear_drives(run, error))
+        return false;
     run->trainer = mw_trainer_new(&options, error);
     if (!run->trainer)
         return false;
@@ -368,7 +432,7 @@ cli_training_open(struct cli_training *run, GError **error)
     return mw_decoder_read(&request->model, request->model_name, &run->decoder, error) &&
            check_start(&run->options, error) &&
            check_settings(&run->answer->sizing->settings, error) && find_drives(run, error) &&
-           open_data(run, error);
+           check_drives(run, error) && open_data(run, error);
 }
 
 void

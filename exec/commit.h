@@ -86,6 +86,15 @@ void mw_commit_record_clear(struct mw_commit_record *record);
 bool mw_commit_write(struct mw_commit *commit, struct mw_nvme *nvme,
                      const struct mw_commit_record *record, GError **error);
 
+/* What a record's file holds, for those who are not at the run: nothing is locked or changed. */
+struct mw_commit_found {
+    bool holds;       /* something that was committed, whole or damaged */
+    int whole;        /* records */
+    int64_t steps[2]; /* theirs, newest first */
+    int rank, ranks;  /* of the run, where a record says it; else 0 */
+};
+bool mw_commit_look(int fd, const char *path, struct mw_commit_found *found, GError **error);
+
 /* The name is cut to fit. */
 struct mw_commit_field mw_commit_field(const char *name, uint64_t value);
 struct mw_commit_field mw_commit_field_real(const char *name, double value);

@@ -337,7 +337,7 @@ def check_full_config(box, small):
 def check_full_log(box, small):
     """The log's file cannot grow: the step that it tells of is committed."""
     log, words = small.path / "log.jsonl", on_small(small)
-    yield from good(train(box, *words, steps=1))
+    yield from good(train(box, *words, "--overwrite", steps=1))
     small.fill(4096)
     done = without_notices(train(box, *words, "--resume", "--log", str(log), steps=ENOUGH))
     yield from check_refused(done, 1, f"log {log}: cannot be written", "No space left on device")

@@ -92,6 +92,40 @@ def check_other_run(box):
                              "--steps 2")
 
 
+def check_kept(box, words, ranks=1):
+    """What is durable is neither voided nor deleted but by --overwrite."""
+    box.empty_drives()
+    yield from good(train(box, *words, "--commit", "step", steps=3, ranks=ranks))
+    before = {path: path.read_bytes() for path in box.on_drives()}
+    for more in (["--commit", "step"], ["--commit", "none"], ["--commit", "step", "--seed", "7"]):
+        yield from check_refused(train(box, *words, *more), 2, "drive: holds a run of 3 steps",
+                                 "--resume", "--overwrite")
+    yield from check_refused(train(box, *words, "--commit", "step", "--resume", "--overwrite"), 2,
+                             "--overwrite")
+    if before != {path: path.read_bytes() for path in box.on_drives()}:
+        yield "the drives have other files"
+    yield from good(train(box, *words, "--commit", "none", "--overwrite", steps=1))
+    if box.on_drives():
+        yield f"left {box.on_drives()}"
+
+
+def check_overwrite(box, ranks):
+    """A run of several ranks gives way to one of one; damage is not taken for an empty file."""
+    box.empty_drives()
+    yield from good(train(box, *DRIVES, "--commit", "step", steps=2, batch=1, ranks=ranks))
+    record = next(path for path in box.on_drives() if path.suffix == ".record")
+    record.write_bytes(b"damaged" + record.read_bytes()[7:])
+    link, kept = box.folder / "drive/memwall-rank7.record", box.folder / "drive/memwall.txt"
+    link.symlink_to(box.folder / "text.txt")
+    kept.write_bytes(b"mine")
+    yield from check_refused(train(box, *DRIVES, "--commit", "step"), 2, "holds a run",
+                             "--overwrite")
+    yield from good(train(box, *DRIVES, "--commit", "step", "--overwrite", steps=1))
+    names = sorted(path.name for path in box.on_drives())
+    if names != ["memwall-1of1.data", "memwall-rank7.record", "memwall.record", "memwall.txt"]:
+        yield f"the drives have {names}"
+
+
 def check_nothing(box):
     box.empty_drives()
     yield from check_refused(train(box, *DRIVES, "--commit", "step", "--resume"), 1, "drive")
@@ -252,6 +286,9 @@ def tests(box):
     yield "resume after 6 steps", check_resume(box, 6)
     yield "saved state", check_saves(box)
     yield "resume another run", check_other_run(box)
+    yield "a run that is there", check_kept(box, DRIVES)
+    yield "a run on two drives that is there", check_kept(box, [*DRIVES, "--nvme", "second"])
+    yield "a run that is overwritten", check_overwrite(box, 1)
     yield "resume from nothing", check_nothing(box)
     yield "checkpoints", check_checkpoint(box, GPT2, [(device, nvme, True), (nvme, cpu, True)])
     yield "checkpoints of Llama", check_checkpoint(box, LLAMA, [(cpu, device, True)])
@@ -263,6 +300,7 @@ def tests(box):
     yield "limits", check_limits(box)
     if not has_ranks():
         return
+    yield "ranks: a run that is overwritten", check_overwrite(box, 2)
     yield "ranks: zero2", check_ranks(box, ["-s", "zero2"])
     yield "ranks: nvme", check_ranks(box, [*DRIVES, "--commit", "none"])
     yield "ranks: owners", check_ranks(box, ["-s", "zero-offload"])

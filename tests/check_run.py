@@ -211,6 +211,7 @@ def check_checkpoint(box):
 
 def check_traffic(box):
     """All state on drives: read and written once a step, as planned."""
+    box.empty_drives()
     done = box.run(*TRAIN, *PLACEMENTS["nvme"], "--json")
     yield from good(done)
     answer = json.loads(done.text)
@@ -289,6 +290,7 @@ def check_table(box):
 # --- compares ------------------------------------------------------------------------------------
 
 def check_compare_table(box):
+    box.empty_drives()
     done = box.run(*TRAIN, *PLACEMENTS["nvme"], "--compare")
     yield from good(done)
     for words in ("Predicted for rtx4090 (not calibrated), measured on ", "medians of 4 steps",
@@ -300,6 +302,7 @@ def check_compare_table(box):
 
 def check_files(box):
     """Plan, trace, plot and the run's file; what compare makes of that is what run said."""
+    box.empty_drives()
     plot = ["--plot", "p.svg"] if shutil.which("gnuplot") else []
     done = box.run(*TRAIN, *PLACEMENTS["nvme"], "--json", "-o", "plan.txt", "--trace", "t.json",
                    "--save-timeline", "run.txt", *plot)

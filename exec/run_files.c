@@ -1,0 +1,252 @@
+#include "exec/run_files.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "exec/commit.h"
+#include "planner/error.h"
+#include "planner/own_file.h"
+
+static bool
+fail(const char *directory, const char *name, const char *why, GError **error)
+{
+    g_set_error(error, MW_ERROR, MW_ERROR_IO, "%s%s%s: %s", directory, name ? "/" : "",
+                name ? name : "", why);
+    return false;
+}
+
+/* --- names ----------------------------------------------------------------------------------- */
+
+static bool
+take(const char **at, const char *text)
+{
+    if (!g_str_has_prefix(*at, text))
+        return false;
+    *at += strlen(text);
+    return true;
+}
+
+static bool
+take_number(const char **at)
+{
+    size_t digits = strspn(*at, "0123456789");
+
+    *at += digits;
+    return digits > 0;
+}
+
+static bool
+is_end(const char *at, const char *text)
+{
+    return !strcmp(at, text);
+}
+
+/* memwall[-null][-rankR], then .record, .lock or -IofN.data. */
+static bool
+is_of_run(const char *name)
+{
+    const char *at = name;
+
+    if (!take(&at, "memwall"))
+        return false;
+    take(&at, "-null");
+    if (take(&at, "-rank") && !take_number(&at))
+        return false;
+    if (is_end(at, ".record") || is_end(at, ".lock"))
+        return true;
+    return take(&at, "-") && take_number(&at) && take(&at, "of") && take_number(&at) &&
+           is_end(at, ".data");
+}
+
+static int
+compare_names(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* --- a look ---------------------------------------------------------------------------------- */
+
+/* Whoever is at a file holds a lock of it. */
+static bool
+is_locked(int fd)
+{
+    if (flock(fd, LOCK_SH | LOCK_NB))
+        return errno == EWOULDBLOCK;
+    flock(fd, LOCK_UN);
+    return false;
+}
+
+/* Steps that all ranks so far have. */
+struct common {
+    int64_t steps[2];
+    int count;
+};
+
+static void
+keep_common(struct common *common, const struct mw_commit_found *found, bool first)
+{
+    struct common both = {{0}, 0};
+
+    for (int i = 0; i < found->whole; i++)
+        for (int j = 0; j < (first ? 1 : common->count); j++)
+            if (first || found->steps[i] == common->steps[j])
+                both.steps[both.count++] = found->steps[i];
+    *common = both;
+}
+
+static bool
+look_at_record(struct mw_run_files *files, int fd, const char *path, const char *name,
+               struct common *common, GError **error)
+{
+    struct mw_commit_found found;
+
+    if (!mw_commit_look(fd, path, &found, error))
+        return false;
+    if (!found.holds)
+        return true;
+    keep_common(common, &found, files->records == 0);
+    files->records++;
+    files->ranks = MAX(files->ranks, found.ranks);
+    if (!files->record)
+        files->record = g_strdup(name);
+    return true;
+}
+
+static bool
+look_at(struct mw_run_files *files, int folder, const char *directory, const char *name,
+        struct common *common, GError **error)
+{
+    g_autofree char *path = g_build_filename(directory, name, NULL);
+    bool record = g_str_has_suffix(name, ".record"), lock = g_str_has_suffix(name, ".lock");
+    struct stat info;
+    const char *why;
+
+    if (!mw_own_is_file(folder, name, &info))
+        return true;
+    g_ptr_array_add(files->names, g_strdup(name));
+    files->bytes += (int64_t)info.st_blocks * 512;
+    if (!record && !lock)
+        return true;
+    int fd = mw_own_open_at(folder, name, O_RDONLY, 0, NULL, &why);
+    if (fd < 0)
+        return errno == ENOENT || fail(directory, name, why, error);
+    files->running |= is_locked(fd);
+    bool good = !record || look_at_record(files, fd, path, name, common, error);
+    close(fd);
+    return good;
+}
+
+static GPtrArray *
+names_in(int folder)
+{
+    GPtrArray *names = g_ptr_array_new_with_free_func(g_free);
+    DIR *list = fdopendir(fcntl(folder, F_DUPFD_CLOEXEC, 0));
+
+    for (struct dirent *entry; list && (entry = readdir(list));)
+        if (is_of_run(entry->d_name))
+            g_ptr_array_add(names, g_strdup(entry->d_name));
+    if (list)
+        closedir(list);
+    g_ptr_array_sort(names, compare_names);
+    return names;
+}
+
+bool
+mw_run_files_look(const char *directory, struct mw_run_files *files, GError **error)
+{
+    struct common common = {{0}, 0};
+    bool good = true;
+
+    *files = (struct mw_run_files){.step = -1};
+    files->names = g_ptr_array_new_with_free_func(g_free);
+    int folder = mw_own_open_folder(directory);
+    if (folder < 0)
+        return errno == ENOENT || fail(directory, NULL, g_strerror(errno), error);
+    g_autoptr(GPtrArray) names = names_in(folder);
+    for (guint i = 0; good && i < names->len; i++)
+        good = look_at(files, folder, directory, g_ptr_array_index(names, i), &common, error);
+    close(folder);
+    for (int i = 0; i < common.count; i++)
+        files->step = MAX(files->step, common.steps[i]);
+    return good;
+}
+
+void
+mw_run_files_clear(struct mw_run_files *files)
+{
+    g_clear_pointer(&files->names, g_ptr_array_unref);
+    g_clear_pointer(&files->record, g_free);
+}
+
+/* --- removal --------------------------------------------------------------------------------- */
+
+/* Locks of a run's files, taken and held until they are gone. */
+static bool
+lock_all(const struct mw_run_files *files, int folder, const char *directory, GArray *held,
+         GError **error)
+{
+    const char *why;
+
+    for (guint i = 0; i < files->names->len; i++) {
+        const char *name = g_ptr_array_index(files->names, i);
+        if (g_str_has_suffix(name, ".data"))
+            continue;
+        int fd = mw_own_open_at(folder, name, O_RDONLY, 0, NULL, &why);
+        if (fd < 0 && errno == ENOENT)
+            continue;
+        if (fd < 0)
+            return fail(directory, name, why, error);
+        g_array_append_val(held, fd);
+        if (flock(fd, LOCK_EX | LOCK_NB))
+            return fail(directory, name,
+                        errno == EWOULDBLOCK ? "a run is at it: nothing is deleted"
+                                             : g_strerror(errno),
+                        error);
+    }
+    return true;
+}
+
+static bool
+unlink_kind(const struct mw_run_files *files, int folder, const char *directory, const char *ending,
+            GError **error)
+{
+    struct stat info;
+
+    for (guint i = 0; i < files->names->len; i++) {
+        const char *name = g_ptr_array_index(files->names, i);
+        if (!g_str_has_suffix(name, ending) || !mw_own_is_file(folder, name, &info))
+            continue;
+        if (unlinkat(folder, name, 0) && errno != ENOENT)
+            return fail(directory, name, g_strerror(errno), error);
+    }
+    /* Some file systems have no fsync of a folder. */
+    return !fsync(folder) || errno == EINVAL || fail(directory, NULL, g_strerror(errno), error);
+}
+
+/* A record without its data would be resumed in vain: it goes first. */
+bool
+mw_run_files_remove(const char *directory, GError **error)
+{
+    struct mw_run_files files;
+    bool good = mw_run_files_look(directory, &files, error);
+    int folder = good && files.names->len ? mw_own_open_folder(directory) : -1;
+    g_autoptr(GArray) held = g_array_new(FALSE, FALSE, sizeof(int));
+
+    if (good && files.names->len) {
+        good = folder >= 0 || fail(directory, NULL, g_strerror(errno), error);
+        good = good && lock_all(&files, folder, directory, held, error) &&
+               unlink_kind(&files, folder, directory, ".record", error) &&
+               unlink_kind(&files, folder, directory, ".data", error) &&
+               unlink_kind(&files, folder, directory, ".lock", error);
+    }
+    for (guint i = 0; i < held->len; i++)
+        close(g_array_index(held, int, i));
+    if (folder >= 0)
+        close(folder);
+    mw_run_files_clear(&files);
+    return good;
+}

@@ -1,0 +1,34 @@
+/*
+ * run_files.h - what runs keep in a directory, whatever their number of ranks and drives: which
+ * step can be gone on from, how much it takes, whether a run is at it; and its removal.
+ *
+ * Files of a run begin with "memwall" or "memwall-rankR" (nvme.h, commit.h).  Only regular files of
+ * this user count; no link is followed.
+ */
+#ifndef MW_EXEC_RUN_FILES_H
+#define MW_EXEC_RUN_FILES_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct mw_run_files {
+    GPtrArray *names; /* char *, of files of ours, in order; others are not looked at */
+    int64_t bytes;    /* that they take on their drive */
+    int records;      /* of ranks, that hold something: committed, or damaged */
+    int ranks;        /* that the run had, as they say; 0 where none says it */
+    int64_t step;     /* the newest that all of them hold whole; -1: none */
+    bool running;     /* a run is at them now */
+    char *record;     /* the name of one that holds something; NULL */
+};
+
+/* Changes nothing.  A directory that is not there holds nothing.  False with *error where it cannot
+ * be read.  To be cleared in either case. */
+bool mw_run_files_look(const char *directory, struct mw_run_files *files, GError **error);
+void mw_run_files_clear(struct mw_run_files *files);
+
+/* Deletes them, records first and durably, and nothing else; false with *error where a run is at
+ * them, or the system refuses. */
+bool mw_run_files_remove(const char *directory, GError **error);
+
+#endif

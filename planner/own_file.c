@@ -1,0 +1,62 @@
+#include "planner/own_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <glib.h>
+#include <unistd.h>
+
+/* NULL: it is ours.  errno is set otherwise. */
+static const char *
+why_not(const struct stat *info)
+{
+    errno = EPERM;
+    if (!S_ISREG(info->st_mode))
+        return "is no regular file";
+    if (info->st_uid != geteuid())
+        return "belongs to another user";
+    if (info->st_nlink > 1)
+        return "has another name too (a hard link)";
+    return NULL;
+}
+
+/* O_NONBLOCK: opening a pipe would wait for its other end. */
+int
+mw_own_open_at(int folder, const char *name, int flags, mode_t mode, struct stat *info,
+               const char **why)
+{
+    struct stat own, *found = info ? info : &own;
+    int fd = openat(folder, name, flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, mode);
+
+    if (fd < 0 || fstat(fd, found)) {
+        *why =
+            errno == ELOOP ? "is a symbolic link, which is not followed here" : g_strerror(errno);
+        if (fd >= 0)
+            close(fd);
+        return -1;
+    }
+    *why = why_not(found);
+    if (!*why)
+        return fd;
+    int reason = errno;
+    close(fd);
+    errno = reason;
+    return -1;
+}
+
+int
+mw_own_open(const char *path, int flags, mode_t mode, const char **why)
+{
+    return mw_own_open_at(AT_FDCWD, path, flags, mode, NULL, why);
+}
+
+bool
+mw_own_is_file(int folder, const char *name, struct stat *info)
+{
+    return !fstatat(folder, name, info, AT_SYMLINK_NOFOLLOW) && !why_not(info);
+}
+
+int
+mw_own_open_folder(const char *path)
+{
+    return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
