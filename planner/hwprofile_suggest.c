@@ -2,36 +2,7 @@
 #include <string.h>
 
 #include "planner/hwprofile_internal.h"
-
-#define NAME_MAX_COMPARED 63
-
-/* Levenshtein distance; both names are cut to NAME_MAX_COMPARED bytes. */
-static int
-distance(const char *a, const char *b)
-{
-    int row[NAME_MAX_COMPARED + 1];
-    int length = (int)strnlen(b, NAME_MAX_COMPARED);
-
-    for (int j = 0; j <= length; j++)
-        row[j] = j;
-    for (int i = 1; i <= NAME_MAX_COMPARED && a[i - 1]; i++) {
-        int diagonal = row[0];
-        row[0] = i;
-        for (int j = 1; j <= length; j++) {
-            int replace = diagonal + (a[i - 1] != b[j - 1]);
-            diagonal = row[j];
-            row[j] = MIN(replace, MIN(row[j], row[j - 1]) + 1);
-        }
-    }
-    return row[length];
-}
-
-/* A name is near if at most a third of it differs. */
-static bool
-is_near(const char *name, const char *known, int found)
-{
-    return found * 3 <= (int)MAX(strlen(name), strlen(known));
-}
+#include "planner/nearest.h"
 
 static void
 append_name(GString *names, const char *name)
@@ -47,7 +18,7 @@ mw_hw_suggest_group(const char *group)
     const struct mw_hw_key *keys = mw_hw_keys(&count);
 
     for (size_t i = 0; i < count; i++) {
-        if (is_near(group, keys[i].group, distance(group, keys[i].group)))
+        if (mw_name_is_near(group, keys[i].group))
             return g_strdup_printf("did you mean [%s]?", keys[i].group);
         if (!i || strcmp(keys[i].group, keys[i - 1].group))
             append_name(names, keys[i].group);
@@ -56,20 +27,21 @@ mw_hw_suggest_group(const char *group)
 }
 
 static const struct mw_hw_key *
-nearest_key(const char *group, const char *key, int *best)
+nearest_key(const char *group, const char *key)
 {
     const struct mw_hw_key *nearest = NULL;
+    int best = 0;
     size_t count;
     const struct mw_hw_key *keys = mw_hw_keys(&count);
 
     for (size_t i = 0; i < count; i++) {
         /* A key that exists in another group is nearer than a similar one of this group. */
-        int found = distance(key, keys[i].key) * 2 + (strcmp(group, keys[i].group) ? 1 : 0);
+        int found = mw_name_distance(key, keys[i].key) * 2 + (strcmp(group, keys[i].group) ? 1 : 0);
         if (strcmp(group, keys[i].group) && found > 1)
             continue;
-        if (!nearest || found < *best) {
+        if (!nearest || found < best) {
             nearest = &keys[i];
-            *best = found;
+            best = found;
         }
     }
     return nearest;
@@ -79,12 +51,11 @@ char *
 mw_hw_suggest_key(const char *group, const char *key)
 {
     g_autoptr(GString) names = g_string_new(NULL);
-    int best = 0;
-    const struct mw_hw_key *nearest = nearest_key(group, key, &best);
+    const struct mw_hw_key *nearest = nearest_key(group, key);
     size_t count;
     const struct mw_hw_key *keys = mw_hw_keys(&count);
 
-    if (nearest && is_near(key, nearest->key, best / 2))
+    if (nearest && mw_name_is_near(key, nearest->key))
         return g_strdup_printf("did you mean [%s] %s%s%s%s?", nearest->group, nearest->key,
                                *nearest->unit ? " (" : "", nearest->unit,
                                *nearest->unit ? ")" : "");
@@ -102,7 +73,7 @@ mw_hw_suggest_profile(const char *name)
 
     for (char **known = all; *name && *known; known++)
         if (strstr(*known, name) || strstr(name, *known) ||
-            is_near(name, *known, distance(name, *known)))
+            mw_name_is_near(name, *known))
             append_name(names, *known);
     if (names->len)
         return g_strdup_printf("did you mean %s?", names->str);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "planner/error.h"
+#include "planner/nearest.h"
 
 #define SIZE_FORM "a number and one of TB, TiB, GB, GiB, MB, MiB, B, such as 60GB"
 
@@ -81,14 +82,19 @@ bool
 mw_strategy_parse(const char *name, enum mw_strategy *out, GError **error)
 {
     g_autoptr(GString) accepted = g_string_new(NULL);
+    const char *names[MW_STRATEGY_COUNT + 1] = {NULL};
 
     for (int i = 0; i < MW_STRATEGY_COUNT; i++) {
         if (!strcmp(name, strategies[i].name)) {
             *out = (enum mw_strategy)i;
             return true;
         }
-        g_string_append_printf(accepted, "%s%s", i ? ", " : "", strategies[i].name);
+        names[i] = strategies[i].name;
+        g_string_append_printf(accepted, "%s%s", i ? ", " : "", names[i]);
     }
+    const char *nearest = mw_name_nearest(name, names);
+    if (nearest)
+        return mw_refuse(error, "strategy: unknown \"%s\"; did you mean %s?", name, nearest);
     g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "strategy: unknown \"%s\"; accepted: %s", name,
                 accepted->str);
     return false;
