@@ -2,6 +2,7 @@
 
 #include <glib.h>
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "report/report.h"
@@ -108,21 +109,6 @@ mw_format_gib(double bytes)
     return bytes == 0 ? "0 B" : format_unit(bytes, units, " ");
 }
 
-/* Steps of minutes stay in seconds, so that a low and a high value compare at a glance. */
-const char *
-mw_format_seconds(double seconds)
-{
-    static const struct unit units[] = {
-        {1, "s"}, {1e-3, "ms"}, {1e-6, "us"}, {1e-9, "ns"}, {0, NULL}};
-    static const struct unit long_units[] = {
-        {31557600, "years"}, {86400, "days"}, {3600, "h"}, {0, NULL}};
-
-    if (seconds == 0)
-        return "0 s";
-    return fabs(seconds) < 9999.5 ? format_unit(seconds, units, " ")
-                                  : format_unit(seconds, long_units, " ");
-}
-
 static void
 strip_zeros(char *text)
 {
@@ -134,6 +120,43 @@ strip_zeros(char *text)
         *--end = '\0';
     if (end[-1] == '.')
         end[-1] = '\0';
+}
+
+/* Steps of minutes stay in seconds, so that a low and a high value compare at a glance. */
+const char *
+mw_format_seconds(double seconds)
+{
+    static const struct unit units[] = {
+        {1, "s"}, {1e-3, "ms"}, {1e-6, "us"}, {1e-9, "ns"}, {0, NULL}};
+    static const struct unit long_units[] = {
+        {31557600, "years"}, {86400, "days"}, {3600, "hours"}, {0, NULL}};
+
+    if (seconds == 0)
+        return "0 s";
+    return fabs(seconds) < 9999.5 ? format_unit(seconds, units, " ")
+                                  : format_unit(seconds, long_units, " ");
+}
+
+const char *
+mw_format_duration(double seconds)
+{
+    static const struct unit units[] = {{31557600, "year"}, {86400, "day"}, {3600, "hour"},
+                                        {60, "minute"},     {1, "second"},  {0, NULL}};
+    const struct unit *unit = units;
+    char *buffer = next_buffer();
+
+    if (!isfinite(seconds))
+        return "-";
+    while (unit[1].name && seconds < 0.9995 * unit->scale)
+        unit++;
+    g_strlcpy(buffer, mw_format_significant(seconds / unit->scale), BUFFER_SIZE);
+    strip_zeros(buffer);
+    bool one = !strcmp(buffer, "1");
+    g_strlcat(buffer, " ", BUFFER_SIZE);
+    g_strlcat(buffer, unit->name, BUFFER_SIZE);
+    if (!one)
+        g_strlcat(buffer, "s", BUFFER_SIZE);
+    return buffer;
 }
 
 const char *

@@ -112,7 +112,7 @@ print_drives(FILE *out, const struct mw_result *r)
         mw_table_line(out, "drives", "%s read and %s written a step and node, life %s steps (%s)",
                       mw_format_bytes(r->nvme_read_bytes), mw_format_bytes(r->nvme_written_bytes),
                       mw_format_count(r->drive_life_steps),
-                      mw_format_seconds(r->drive_life_steps * r->step_time_s[1]));
+                      mw_format_duration(r->drive_life_steps * r->step_time_s[1]));
     else
         mw_table_line(out, "drives", "%s read and %s written a step and node",
                       mw_format_bytes(r->nvme_read_bytes), mw_format_bytes(r->nvme_written_bytes));
@@ -140,8 +140,8 @@ print_cost(FILE *out, const struct mw_result *r)
     if (!(r->tokens > 0))
         return;
     text = g_string_new(NULL);
-    g_string_append_printf(text, "%s tokens in %s days", mw_format_count(r->tokens),
-                           mw_format_significant(r->days));
+    g_string_append_printf(text, "%s tokens in %s", mw_format_count(r->tokens),
+                           mw_format_duration(r->days * 86400));
     if (r->rented && isfinite(r->cost_usd))
         g_string_append_printf(text, ", %s USD of rent", mw_format_count(r->cost_usd));
     if (isfinite(r->energy_kwh))

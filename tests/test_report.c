@@ -56,7 +56,13 @@ test_format(void)
     g_assert_cmpstr(mw_format_seconds(0.456), ==, "456 ms");
     g_assert_cmpstr(mw_format_seconds(41.23), ==, "41.2 s");
     g_assert_cmpstr(mw_format_seconds(3e-10), ==, "0.30 ns");
-    g_assert_cmpstr(mw_format_seconds(7200 * 5), ==, "10.0 h");
+    g_assert_cmpstr(mw_format_seconds(7200 * 5), ==, "10.0 hours");
+    g_assert_cmpstr(mw_format_duration(3.5 * 3600), ==, "3.5 hours");
+    g_assert_cmpstr(mw_format_duration(86400), ==, "1 day");
+    g_assert_cmpstr(mw_format_duration(40 * 86400), ==, "40 days");
+    g_assert_cmpstr(mw_format_duration(90), ==, "1.5 minutes");
+    g_assert_cmpstr(mw_format_duration(1.19 * 31557600), ==, "1.19 years");
+    g_assert_cmpstr(mw_format_duration(INFINITY), ==, "-");
     g_assert_cmpstr(mw_format_seconds(INFINITY), ==, "-");
     g_assert_cmpstr(mw_format_seconds(NAN), ==, "-");
 }
