@@ -9,6 +9,7 @@
 
 #include <glib.h>
 
+#include "cli/words.h"
 #include "planner/planner.h"
 #include "report/report.h"
 
@@ -17,6 +18,7 @@ enum cli_exit { CLI_DONE, CLI_FAILED, CLI_USAGE, CLI_DOES_NOT_FIT };
 struct cli_verb {
     const char *name;
     const char *summary;
+    const char *arguments; /* beside options, as usage shows them; "" for none */
     int (*run)(int argc, char **argv);
 };
 
@@ -40,12 +42,13 @@ struct cli_request {
     char *plan_file; /* simulate PLANFILE, compare RUNFILE */
 };
 
-/* Parses the options of `verb` (plan, simulate, run, compare), and `more` (may be NULL), and lets
+/* Parses the options of `verb` (plan, simulate, run, compare) and `more` (may be NULL), and lets
  * `answer` answer, unless help was asked for.  `check` (may be NULL) looks at what `more` said
  * before this machine is measured.  An error is one line on standard error.  Returns the exit
  * status. */
-int cli_request_run(const char *verb, const GOptionEntry *more, bool (*check)(GError **error),
-                    int argc, char **argv, int (*answer)(const struct cli_request *request));
+int cli_request_run(const struct cli_verb *verb, const struct cli_words_group *more,
+                    bool (*check)(GError **error), int argc, char **argv,
+                    int (*answer)(const struct cli_request *request));
 
 /* Whatever was printed reaches standard output, or CLI_FAILED with a line that says so. */
 int cli_flush(void);

@@ -7,6 +7,7 @@
 #include "cli/cli.h"
 #include "config.h"
 #include "planner/error.h"
+#include "planner/nearest.h"
 
 static const struct cli_verb *const verbs[] = {&cli_verb_list,     &cli_verb_plan,
                                                &cli_verb_simulate, &cli_verb_run,
@@ -15,12 +16,14 @@ static const struct cli_verb *const verbs[] = {&cli_verb_list,     &cli_verb_pla
 static void
 print_help(FILE *out)
 {
-    fprintf(out, "memwall - plan, simulate and run the training of models that do not fit in GPU "
+    fprintf(out, "memwall - plan, simulate and run the training of models that do not fit in GPU\n"
                  "memory\n\n"
                  "usage: memwall VERB [OPTION...]\n\n");
-    for (size_t i = 0; i < G_N_ELEMENTS(verbs); i++)
-        fprintf(out, "  %-10s %s\n", verbs[i]->name, verbs[i]->summary);
-    fprintf(out, "\n`memwall VERB --help` explains a verb.  Example:\n"
+    for (size_t i = 0; i < G_N_ELEMENTS(verbs); i++) {
+        fprintf(out, "  %-10s ", verbs[i]->name);
+        cli_words_wrap(out, verbs[i]->summary, 13);
+    }
+    fprintf(out, "\n`memwall help VERB` explains a verb.  Example:\n"
                  "  memwall simulate -m gpt3-175b -H dgx2 -s zero-infinity-nvme\n\n"
                  "exit status: 0 done, 1 failed, 2 wrong usage or input, 3 the plan does not "
                  "fit\n");
@@ -78,6 +81,49 @@ cli_flush(void)
     return CLI_FAILED;
 }
 
+static int
+refuse_verb(const char *word)
+{
+    g_autoptr(GString) all = g_string_new(NULL);
+    const char *names[G_N_ELEMENTS(verbs) + 1] = {NULL};
+
+    for (size_t i = 0; i < G_N_ELEMENTS(verbs); i++) {
+        names[i] = verbs[i]->name;
+        g_string_append_printf(all, "%s%s", i ? ", " : "", names[i]);
+    }
+    const char *nearest = mw_name_nearest(word, names);
+    if (nearest)
+        cli_say("unknown verb \"%s\"; did you mean %s?", word, nearest);
+    else
+        cli_say("unknown verb \"%s\"; known are %s; try memwall help", word, all->str);
+    return CLI_USAGE;
+}
+
+static int
+run_verb(int argc, char **argv)
+{
+    for (size_t i = 0; i < G_N_ELEMENTS(verbs); i++)
+        if (!strcmp(argv[0], verbs[i]->name))
+            return verbs[i]->run(argc, argv);
+    return refuse_verb(argv[0]);
+}
+
+/* `memwall help VERB` is `memwall VERB --help`. */
+static int
+help(int argc, char **argv)
+{
+    char *words[] = {argv[1], (char[]){"--help"}, NULL};
+
+    if (argc > 2) {
+        cli_say("help: takes one verb; unexpected argument \"%s\"", argv[2]);
+        return CLI_USAGE;
+    }
+    if (argc == 2)
+        return run_verb(2, words);
+    print_help(stdout);
+    return cli_flush();
+}
+
 int
 main(int argc, char **argv)
 {
@@ -88,7 +134,9 @@ main(int argc, char **argv)
         print_help(stderr);
         return CLI_USAGE;
     }
-    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
+    if (!strcmp(argv[1], "help"))
+        return help(argc - 1, argv + 1);
+    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) {
         print_help(stdout);
         return cli_flush();
     }
@@ -96,10 +144,5 @@ main(int argc, char **argv)
         printf("memwall %s\n", MW_VERSION);
         return cli_flush();
     }
-    for (size_t i = 0; i < G_N_ELEMENTS(verbs); i++)
-        if (!strcmp(argv[1], verbs[i]->name))
-            return verbs[i]->run(argc - 1, argv + 1);
-    cli_say("unknown verb \"%s\"; try list, plan, simulate, run, compare or calibrate, or --help",
-            argv[1]);
-    return CLI_USAGE;
+    return run_verb(argc - 1, argv + 1);
 }

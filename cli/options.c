@@ -6,7 +6,8 @@
 
 #include "planner/error.h"
 
-enum option_kind { OPTION_INTEGER, OPTION_REAL, OPTION_PLACEMENT, OPTION_CHOICE };
+/* A count may end in k, M, B or T, as counts are printed. */
+enum option_kind { OPTION_INTEGER, OPTION_REAL, OPTION_COUNT, OPTION_PLACEMENT, OPTION_CHOICE };
 
 struct choice {
     const char *name;
@@ -22,7 +23,18 @@ static const struct choice dtype_choices[] = {
     {"bf16", MW_DTYPE_BF16}, {"fp16", MW_DTYPE_FP16}, {NULL, 0}};
 static const struct choice overlap_choices[] = {{"on", 1}, {"off", 0}, {NULL, 0}};
 
+/* As help shows them. */
+enum option_group { GROUP_BATCH, GROUP_PLACES, GROUP_MEMORY, GROUP_DURABLE, GROUPS };
+
+static const char *const group_titles[GROUPS] = {
+    [GROUP_BATCH] = "GPUs and batch",
+    [GROUP_PLACES] = "Where states are kept (default: offloaded only when needed)",
+    [GROUP_MEMORY] = "Memory and schedule",
+    [GROUP_DURABLE] = "Durable steps, cost",
+};
+
 struct option {
+    enum option_group group;
     const char *name;
     enum option_kind kind;
     size_t offset; /* in struct mw_settings */
@@ -39,57 +51,62 @@ struct option {
         sizeof(struct mw_placement)
 
 static const struct option options[] = {
-    {"nodes", OPTION_INTEGER, FIELD(nodes), 1, 100000, false, NULL, "N", "nodes (default 1)"},
-    {"gpus", OPTION_INTEGER, FIELD(gpus_per_node), 1, 1024, false, NULL, "N",
-     "GPUs a node (default: all that the profile has)"},
-    {"batch", OPTION_REAL, FIELD(micro_batch), 1e-3, 1e6, true, NULL, "N|auto",
+    {GROUP_BATCH, "nodes", OPTION_INTEGER, FIELD(nodes), 1, 100000, false, NULL, "N",
+     "nodes (default 1)"},
+    {GROUP_BATCH, "gpus", OPTION_INTEGER, FIELD(gpus_per_node), 1, 1024, false, NULL, "N",
+     "GPUs per node (default: all that the profile has)"},
+    {GROUP_BATCH, "batch", OPTION_REAL, FIELD(micro_batch), 1e-3, 1e6, true, NULL, "N|auto",
      "micro-batch per GPU in sequences; auto is the largest that fits (default)"},
-    {"global-batch", OPTION_INTEGER, FIELD(global_batch), 1, 1e9, false, NULL, "N",
-     "sequences a step over all GPUs"},
-    {"grad-accum", OPTION_INTEGER, FIELD(grad_accum), 1, 4096, false, NULL, "N",
-     "micro-batches a step (default 1)"},
-    {"seq", OPTION_INTEGER, FIELD(seq), 1, 1 << 24, false, NULL, "N",
+    {GROUP_BATCH, "global-batch", OPTION_INTEGER, FIELD(global_batch), 1, 1e9, false, NULL, "N",
+     "sequences per step over all GPUs"},
+    {GROUP_BATCH, "grad-accum", OPTION_INTEGER, FIELD(grad_accum), 1, 4096, false, NULL, "N",
+     "micro-batches per step (default 1)"},
+    {GROUP_BATCH, "seq", OPTION_INTEGER, FIELD(seq), 1, 1 << 24, false, NULL, "N",
      "sequence length (default: the smaller of the model's and 4096; 1024 for the paper's)"},
-    {"tp", OPTION_INTEGER, FIELD(tp), 1, 1024, false, NULL, "N", "tensor slicing (default 1)"},
-    {"param-device", OPTION_PLACEMENT, STATE(MW_STATE_PARAMETERS), 0, 0, false, NULL, "WHERE",
-     "16-bit parameters: gpu, cpu, nvme, or a split such as cpu:60GB,nvme (a node)"},
-    {"optimizer-device", OPTION_PLACEMENT, STATE(MW_STATE_OPTIMIZER), 0, 0, false, NULL, "WHERE",
-     "optimizer state"},
-    {"gradient-device", OPTION_PLACEMENT, STATE(MW_STATE_GRADIENTS), 0, 0, false, NULL, "WHERE",
-     "gradients (default: with the optimizer state)"},
-    {"activation-device", OPTION_PLACEMENT, STATE(MW_STATE_ACTIVATIONS), 0, 0, false, NULL, "WHERE",
-     "activation checkpoints"},
-    {"activation-checkpoint-interval", OPTION_INTEGER, FIELD(checkpoint_interval), 0, 1 << 20,
-     false, NULL, "CI", "blocks a checkpoint (default 1; 0: keep all activations)"},
-    {"param-loads", OPTION_INTEGER, FIELD(param_loads), 2, 3, false, NULL, "2|3",
-     "parameter loads a micro-batch: 3 forward, recompute, backward (default); 2 share the last "
+    {GROUP_BATCH, "tp", OPTION_INTEGER, FIELD(tp), 1, 1024, false, NULL, "N",
+     "tensor slicing (default 1)"},
+    {GROUP_PLACES, "param-device", OPTION_PLACEMENT, STATE(MW_STATE_PARAMETERS), 0, 0, false, NULL,
+     "WHERE", "16-bit parameters: gpu, cpu, nvme, or a split such as cpu:60GB,nvme (per node)"},
+    {GROUP_PLACES, "optimizer-device", OPTION_PLACEMENT, STATE(MW_STATE_OPTIMIZER), 0, 0, false,
+     NULL, "WHERE", "optimizer state"},
+    {GROUP_PLACES, "gradient-device", OPTION_PLACEMENT, STATE(MW_STATE_GRADIENTS), 0, 0, false,
+     NULL, "WHERE", "gradients (default: with the optimizer state)"},
+    {GROUP_PLACES, "activation-device", OPTION_PLACEMENT, STATE(MW_STATE_ACTIVATIONS), 0, 0, false,
+     NULL, "WHERE", "activation checkpoints"},
+    {GROUP_MEMORY, "activation-checkpoint-interval", OPTION_INTEGER, FIELD(checkpoint_interval), 0,
+     1 << 20, false, NULL, "CI", "blocks per checkpoint (default 1; 0: keep all activations)"},
+    {GROUP_MEMORY, "param-loads", OPTION_INTEGER, FIELD(param_loads), 2, 3, false, NULL, "2|3",
+     "parameter loads per micro-batch: 3 forward, recompute, backward (default); 2 share the last "
      "two"},
-    {"tiles", OPTION_INTEGER, FIELD(tiles), 1, 4096, true, NULL, "T|auto",
+    {GROUP_MEMORY, "tiles", OPTION_INTEGER, FIELD(tiles), 1, 4096, true, NULL, "T|auto",
      "memory-centric tiling of the largest operator (default: as few as fit)"},
-    {"logits-chunks", OPTION_INTEGER, FIELD(logits_chunks), 1, MW_LOGITS_CHUNKS_MAX, true, NULL,
-     "N|auto", "parts of the tokens that logits and loss are computed in (default: as few as fit)"},
-    {"prefetch", OPTION_INTEGER, FIELD(prefetch), 0, 64, false, NULL, "D",
+    {GROUP_MEMORY, "logits-chunks", OPTION_INTEGER, FIELD(logits_chunks), 1, MW_LOGITS_CHUNKS_MAX,
+     true, NULL, "N|auto",
+     "parts of the tokens that logits and loss are computed in (default: as few as fit)"},
+    {GROUP_MEMORY, "prefetch", OPTION_INTEGER, FIELD(prefetch), 0, 64, false, NULL, "D",
      "parts fetched ahead in each transfer stage (default 1; 0: none)"},
-    {"partition", OPTION_CHOICE, FIELD(partition), 0, 0, false, partition_choices, "HOW",
-     "bandwidth (all links at once, default) or owner (owner-broadcast)"},
-    {"state-layout", OPTION_CHOICE, FIELD(layout), 0, 0, false, layout_choices, "NAME",
-     "bytes of state a parameter: zero16 (default) or paper20"},
-    {"dtype", OPTION_CHOICE, FIELD(dtype), 0, 0, false, dtype_choices, "TYPE",
-     "of parameters, activations and gradients: bf16 (default where the GPU has it) or fp16"},
-    {"overlap", OPTION_CHOICE, FIELD(overlap), 0, 0, false, overlap_choices, "on|off",
+    {GROUP_MEMORY, "partition", OPTION_CHOICE, FIELD(partition), 0, 0, false, partition_choices,
+     "HOW", "bandwidth (all links at once, default) or owner (owner-broadcast)"},
+    {GROUP_MEMORY, "state-layout", OPTION_CHOICE, FIELD(layout), 0, 0, false, layout_choices,
+     "NAME", "bytes of state per parameter: zero16 (default) or paper20"},
+    {GROUP_MEMORY, "dtype", OPTION_CHOICE, FIELD(dtype), 0, 0, false, dtype_choices, "TYPE",
+     "data type of parameters, activations and gradients: bf16 (default where the GPU has it) or "
+     "fp16"},
+    {GROUP_MEMORY, "overlap", OPTION_CHOICE, FIELD(overlap), 0, 0, false, overlap_choices, "on|off",
      "transfers and collectives beside compute (default on)"},
-    {"optimizer-chunk", OPTION_INTEGER, FIELD(optimizer_chunk), 1, 1e12, true, NULL, "N|auto",
-     "parameters of a chunk of the optimizer step"},
-    {"buffer-sets", OPTION_INTEGER, FIELD(buffer_sets), 1, 64, false, NULL, "N",
+    {GROUP_MEMORY, "optimizer-chunk", OPTION_INTEGER, FIELD(optimizer_chunk), 1, 1e12, true, NULL,
+     "N|auto", "parameters of a chunk of the optimizer step"},
+    {GROUP_MEMORY, "buffer-sets", OPTION_INTEGER, FIELD(buffer_sets), 1, 64, false, NULL, "N",
      "buffer sets of the optimizer step (default 3)"},
-    {"commit", OPTION_CHOICE, FIELD(commit), 0, 0, false, commit_choices, "step|none",
+    {GROUP_DURABLE, "commit", OPTION_CHOICE, FIELD(commit), 0, 0, false, commit_choices,
+     "step|none",
      "every step is a durable checkpoint of state on NVMe (default: step where it fits)"},
-    {"save-every", OPTION_INTEGER, FIELD(save_every), 0, 1e9, false, NULL, "K",
+    {GROUP_DURABLE, "save-every", OPTION_INTEGER, FIELD(save_every), 0, 1e9, false, NULL, "K",
      "steps between saves of state that is not on NVMe (default: never)"},
-    {"dpu-start", OPTION_INTEGER, FIELD(dpu_start), 0, 1e9, false, NULL, "STEP",
+    {GROUP_MEMORY, "dpu-start", OPTION_INTEGER, FIELD(dpu_start), 0, 1e9, false, NULL, "STEP",
      "zero-offload: delayed parameter update from this step on"},
-    {"tokens", OPTION_REAL, FIELD(tokens), 1, 1e18, false, NULL, "N",
-     "tokens to train on: gives days, energy and cost"},
+    {GROUP_DURABLE, "tokens", OPTION_COUNT, FIELD(tokens), 1, 1e18, false, NULL, "N",
+     "tokens to train on, as 15T or 1.5e13: gives days, energy and cost"},
 };
 
 G_STATIC_ASSERT(G_N_ELEMENTS(options) == CLI_OPTION_COUNT);
@@ -109,22 +126,46 @@ store_integer(const struct option *option, struct mw_settings *settings, int64_t
         *(bool *)field = value;
 }
 
+/* Reads on behind a number: what its suffix multiplies it by. */
+static double
+read_suffix(const char **end)
+{
+    static const struct {
+        char name;
+        double factor;
+    } suffixes[] = {{'k', 1e3}, {'M', 1e6}, {'B', 1e9}, {'T', 1e12}};
+
+    for (size_t i = 0; i < G_N_ELEMENTS(suffixes); i++)
+        if (**end == suffixes[i].name) {
+            ++*end;
+            return suffixes[i].factor;
+        }
+    return 1;
+}
+
 static bool
 parse_number(const struct option *option, const char *text, double *value, GError **error)
 {
-    char *end;
+    bool count = option->kind == OPTION_COUNT;
+    char *number_end;
 
-    /* strtod takes more than a decimal number: blanks, 0x10, nan. */
-    bool decimal = *text && !text[strspn(text, "0123456789.eE+-")];
     errno = 0;
-    *value = g_ascii_strtod(text, &end);
-    bool whole = option->kind == OPTION_REAL || *value == floor(*value);
+    *value = g_ascii_strtod(text, &number_end);
+    const char *end = number_end;
+    /* strtod takes more than a decimal number: blanks, 0x10, nan. */
+    bool decimal = end > text && strspn(text, "0123456789.eE+-") >= (size_t)(end - text);
+    if (count)
+        *value *= read_suffix(&end);
+    bool whole = option->kind != OPTION_INTEGER || *value == floor(*value);
     if (!decimal || *end || errno || !isfinite(*value) || !whole || *value < option->min ||
         *value > option->max) {
         g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
                     "--%s %s: must be a %s from %.15g to %.15g%s", option->name, text,
-                    option->kind == OPTION_REAL ? "number" : "whole number", option->min,
-                    option->max, option->may_be_auto ? ", or auto" : "");
+                    option->kind == OPTION_INTEGER ? "whole number" : "number", option->min,
+                    option->max,
+                    option->may_be_auto ? ", or auto"
+                    : count             ? ", as 15T or 1.5e13"
+                                        : "");
         return false;
     }
     return true;
@@ -165,22 +206,33 @@ apply_option(const struct option *option, const char *text, struct mw_settings *
         return true;
     if (!parse_number(option, text, &value, error))
         return false;
-    if (option->kind == OPTION_REAL)
+    if (option->kind == OPTION_REAL || option->kind == OPTION_COUNT)
         *(double *)((char *)settings + option->offset) = value;
     else
         store_integer(option, settings, value);
     return true;
 }
 
-void
-cli_options_entries(GOptionEntry entries[CLI_OPTION_COUNT + 1])
+const struct cli_words_group *
+cli_options_groups(void)
 {
-    for (size_t i = 0; i < CLI_OPTION_COUNT; i++) {
-        g_clear_pointer(&option_texts[i], g_free);
-        entries[i] = (GOptionEntry){options[i].name, 0, 0, G_OPTION_ARG_STRING, &option_texts[i],
-                                    options[i].help, options[i].argument};
+    static GOptionEntry entries[CLI_OPTION_COUNT + GROUPS];
+    static struct cli_words_group groups[GROUPS + 1];
+    size_t count = 0;
+
+    for (int group = 0; group < GROUPS; group++) {
+        groups[group] = (struct cli_words_group){group_titles[group], &entries[count]};
+        for (size_t i = 0; i < CLI_OPTION_COUNT; i++) {
+            if ((int)options[i].group != group)
+                continue;
+            g_clear_pointer(&option_texts[i], g_free);
+            entries[count++] = (GOptionEntry){
+                options[i].name,    0, 0, G_OPTION_ARG_STRING, &option_texts[i], options[i].help,
+                options[i].argument};
+        }
+        entries[count++] = (GOptionEntry)G_OPTION_ENTRY_NULL;
     }
-    entries[CLI_OPTION_COUNT] = (GOptionEntry)G_OPTION_ENTRY_NULL;
+    return groups;
 }
 
 bool

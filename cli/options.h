@@ -8,12 +8,13 @@
 #include <glib.h>
 #include <stdbool.h>
 
+#include "cli/words.h"
 #include "planner/settings.h"
 
 #define CLI_OPTION_COUNT 26
 
-/* For g_option_context_add_main_entries; forgets what was given before. */
-void cli_options_entries(GOptionEntry entries[CLI_OPTION_COUNT + 1]);
+/* Of one verb at a time; forgets what was given before. */
+const struct cli_words_group *cli_options_groups(void);
 
 /* Writes what was given over `settings`; fails with one line naming option, value and range. */
 bool cli_options_apply(struct mw_settings *settings, GError **error);

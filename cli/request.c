@@ -6,6 +6,7 @@
 #include "cli/cli.h"
 #include "cli/options.h"
 #include "cli/plan_file.h"
+#include "cli/words.h"
 #include "exec/machine.h"
 #include "planner/deepspeed.h"
 #include "planner/error.h"
@@ -88,8 +89,7 @@ load_profile(struct cli_request *request, char **sets, const char *outlook_text,
         return false;
     tell_machine(request->profile);
     for (int outlook = 0; outlook < MW_OUTLOOK_COUNT; outlook++)
-        request->hardware[outlook] =
-            mw_hwprofile_read(request->profile, only < 0 ? outlook : only);
+        request->hardware[outlook] = mw_hwprofile_read(request->profile, only < 0 ? outlook : only);
     request->outlook = only < 0 ? MW_OUTLOOK_TYPICAL : (enum mw_outlook)only;
     return true;
 }
@@ -126,9 +126,8 @@ static int64_t
 replicas(const struct cli_request *request)
 {
     const struct mw_settings *s = &request->settings;
-    int64_t gpus = s->gpus_per_node == MW_AUTO
-                       ? request->hardware[MW_OUTLOOK_TYPICAL].gpus_per_node
-                       : s->gpus_per_node;
+    int64_t gpus = s->gpus_per_node == MW_AUTO ? request->hardware[MW_OUTLOOK_TYPICAL].gpus_per_node
+                                               : s->gpus_per_node;
 
     return s->nodes * gpus % s->tp ? 0 : s->nodes * gpus / s->tp;
 }
@@ -169,17 +168,13 @@ apply_options(struct cli_request *request, const struct words *words, GError **e
 static const char *
 plan_option(const struct cli_request *request)
 {
-    return request->output            ? "-o"
-           : request->write_deepspeed ? "--write-deepspeed"
-                                      : NULL;
+    return request->output ? "-o" : request->write_deepspeed ? "--write-deepspeed" : NULL;
 }
 
 static const char *
 file_option(const struct cli_request *request)
 {
-    return request->trace  ? "--trace"
-           : request->plot ? "--plot"
-                           : plan_option(request);
+    return request->trace ? "--trace" : request->plot ? "--plot" : plan_option(request);
 }
 
 static bool
@@ -293,110 +288,136 @@ check_plan_file(const struct cli_request *request, const struct words *words, GE
 
 /* --- the whole ------------------------------------------------------------------------------- */
 
+/* Of a verb, options that it refuses, in words of its own: help leaves them out. */
+static const struct {
+    const struct cli_verb *verb;
+    const char *options[4];
+} refused[] = {
+    {&cli_verb_simulate, {"largest"}},
+    {&cli_verb_plan, {"what-if", "trace", "plot"}},
+    {&cli_verb_run, {"csv", "largest", "what-if"}},
+};
+
+static void
+hide_refused(const struct cli_verb *verb, GOptionEntry *entries)
+{
+    for (size_t i = 0; i < G_N_ELEMENTS(refused); i++)
+        for (GOptionEntry *entry = entries; entry->long_name; entry++)
+            if (refused[i].verb == verb && g_strv_contains(refused[i].options, entry->long_name))
+                entry->flags |= G_OPTION_FLAG_HIDDEN;
+}
+
 /* What compare takes: its plan is that of the run. */
 static const char *const of_compare[] = {"help", "hardware", "set",  "outlook",
                                          "json", "trace",    "plot", NULL};
 
 static void
-add_fixed_entries(GOptionContext *context, struct cli_request *request, struct words *words,
-                  bool compare)
+keep_those_of_compare(GOptionEntry *entries)
 {
-    const GOptionEntry entries[] = {
+    GOptionEntry *kept = entries;
+
+    for (const GOptionEntry *entry = entries; entry->long_name; entry++)
+        if (g_strv_contains(of_compare, entry->long_name))
+            *kept++ = *entry;
+    *kept = (GOptionEntry)G_OPTION_ENTRY_NULL;
+}
+
+#define GROUPS_MAX 16
+
+static void
+append_groups(struct cli_words_group groups[GROUPS_MAX], const struct cli_words_group *more)
+{
+    int count = 0;
+
+    while (groups[count].title)
+        count++;
+    for (; more && more->title; more++) {
+        g_assert_cmpint(count, <, GROUPS_MAX - 1);
+        groups[count++] = *more;
+    }
+}
+
+static bool
+parse_words(struct cli_request *request, struct words *words, const struct cli_verb *verb,
+            const struct cli_words_group *more, int argc, char **argv, GError **error)
+{
+    bool simulate = verb == &cli_verb_simulate, compare = verb == &cli_verb_compare;
+    GOptionEntry question[] = {
         {"help", 'h', 0, G_OPTION_ARG_NONE, &words->help, "this text", NULL},
         {"model", 'm', 0, G_OPTION_ARG_FILENAME, &request->model_name,
          "preset name, or path to a Hugging Face config.json", "MODEL"},
         {"hardware", 'H', 0, G_OPTION_ARG_FILENAME, &request->hardware_name,
-         "profile name, or path to an .ini", "HW"},
+         "profile name, or path to an .ini (default: here, this machine)", "HW"},
         {"strategy", 's', 0, G_OPTION_ARG_STRING, &words->strategies,
          "strategy, several with commas, or auto (default)", "NAME"},
-        {"set", 0, 0, G_OPTION_ARG_STRING_ARRAY, &words->sets, "any key of the profile",
-         "SECTION.KEY=VALUE"},
+        {"set", 0, 0, G_OPTION_ARG_STRING_ARRAY, &words->sets,
+         "another figure for any key of the profile", "SECTION.KEY=VALUE"},
         {"outlook", 0, 0, G_OPTION_ARG_STRING, &words->outlook,
          "read every range of the profile at this end: low (slow), typical or high", "END"},
-        {"deepspeed", 0, 0, G_OPTION_ARG_FILENAME, &words->deepspeed, "read a ds_config.json",
-         "FILE"},
-        {"write-deepspeed", 0, 0, G_OPTION_ARG_FILENAME, &request->write_deepspeed,
-         "write a ds_config.json for the plan", "FILE"},
-        {"output", 'o', 0, G_OPTION_ARG_FILENAME, &request->output, "write the plan as text",
-         "FILE"},
-        {"largest", 0, 0, G_OPTION_ARG_NONE, &request->largest, "the most layers that fit", NULL},
-        {"what-if", 0, 0, G_OPTION_ARG_NONE, &request->sensitivity,
-         "step time against each bandwidth, and bandwidths that efficiencies need", NULL},
+        {"deepspeed", 0, 0, G_OPTION_ARG_FILENAME, &words->deepspeed,
+         "read settings from a ds_config.json", "FILE"},
+        G_OPTION_ENTRY_NULL};
+    GOptionEntry output[] = {
         {"json", 0, 0, G_OPTION_ARG_NONE, &request->json, "print JSON", NULL},
         {"csv", 0, 0, G_OPTION_ARG_NONE, &request->csv, "print CSV", NULL},
+        {"largest", 0, 0, G_OPTION_ARG_NONE, &request->largest,
+         "the most layers of this model that fit", NULL},
+        {"what-if", 0, 0, G_OPTION_ARG_NONE, &request->sensitivity,
+         "step time against each bandwidth, and bandwidths that efficiencies need", NULL},
+        {"output", 'o', 0, G_OPTION_ARG_FILENAME, &request->output, "write the plan as text",
+         "FILE"},
         {"trace", 0, 0, G_OPTION_ARG_FILENAME, &request->trace, "write a Chrome trace (Perfetto)",
          "FILE"},
         {"plot", 0, 0, G_OPTION_ARG_FILENAME, &request->plot,
-         "draw timeline and memory (.png or .svg, gnuplot)", "FILE"},
+         "draw timeline and memory (.png or .svg, by gnuplot)", "FILE"},
+        {"write-deepspeed", 0, 0, G_OPTION_ARG_FILENAME, &request->write_deepspeed,
+         "write a ds_config.json for the plan", "FILE"},
         G_OPTION_ENTRY_NULL};
+    struct cli_words_group groups[GROUPS_MAX] = {{"Question", question}, {"Answer", output}};
 
-    for (const GOptionEntry *entry = entries; entry->long_name; entry++) {
-        const GOptionEntry one[] = {*entry, G_OPTION_ENTRY_NULL};
-        if (!compare || g_strv_contains(of_compare, entry->long_name))
-            g_option_context_add_main_entries(context, one, NULL);
+    hide_refused(verb, output);
+    if (compare) {
+        keep_those_of_compare(question);
+        keep_those_of_compare(output);
+    } else {
+        append_groups(groups, more);
+        append_groups(groups, cli_options_groups());
     }
-}
-
-static void
-print_help(GOptionContext *context, const char *verb)
-{
-    g_autofree char *name = g_strdup_printf("memwall %s", verb);
-
-    g_set_prgname(name);
-    g_autofree char *text = g_option_context_get_help(context, TRUE, NULL);
-    fputs(text, stdout);
-}
-
-static bool
-parse_words(struct cli_request *request, struct words *words, const char *verb,
-            const GOptionEntry *more, int argc, char **argv, GError **error)
-{
-    bool simulate = !strcmp(verb, "simulate"), compare = !strcmp(verb, "compare");
-    g_autoptr(GOptionContext) context =
-        g_option_context_new(simulate ? "[PLANFILE]" : compare ? "RUNFILE" : NULL);
-    GOptionEntry entries[CLI_OPTION_COUNT + 1];
-
-    add_fixed_entries(context, request, words, compare);
-    cli_options_entries(entries);
-    if (!compare)
-        g_option_context_add_main_entries(context, entries, NULL);
-    if (more)
-        g_option_context_add_main_entries(context, more, NULL);
-    g_option_context_set_help_enabled(context, FALSE);
-    g_autoptr(GError) wrong = NULL;
-    if (!g_option_context_parse(context, &argc, &argv, &wrong))
-        return mw_refuse(error, "%s; see memwall %s --help", wrong->message, verb);
+    struct cli_words all = {verb->name, verb->summary, verb->arguments, groups, NULL};
+    if (!cli_words_parse(&all, &argc, &argv, error))
+        return false;
     if (words->help) {
-        print_help(context, verb);
+        cli_words_help(&all, stdout);
         return true;
     }
     if (argc == 2 && (compare || (simulate && !request->model_name)))
         request->plan_file = g_strdup(argv[1]);
     else if (argc > 1)
-        return mw_refuse(error, "unexpected argument \"%s\"; see --help", argv[compare ? 2 : 1]);
+        return mw_refuse(error, "unexpected argument \"%s\"; see memwall %s --help",
+                         argv[compare ? 2 : 1], verb->name);
     if (compare && !request->plan_file)
         return mw_refuse(error, "RUNFILE is missing: what memwall run --save-timeline wrote");
     return true;
 }
 
 static bool
-fill_request(struct cli_request *request, const struct words *words, const char *verb,
+fill_request(struct cli_request *request, const struct words *words, const struct cli_verb *verb,
              bool (*check)(GError **error), GError **error)
 {
     if (request->plan_file && !check_plan_file(request, words, error))
         return false;
     if (!check_names(request, error) ||
         (!request->plan_file && !mw_model_load(request->model_name, &request->model, error)) ||
-        !check_plan_there(request, verb, error) || (check && !check(error)) ||
+        !check_plan_there(request, verb->name, error) || (check && !check(error)) ||
         !find_hardware(request, error) ||
         !load_profile(request, words->sets, words->outlook, error))
         return false;
     return request->plan_file ||
-           (apply_options(request, words, error) && check_outputs(request, verb, error));
+           (apply_options(request, words, error) && check_outputs(request, verb->name, error));
 }
 
 static int
-parse(struct cli_request *request, const char *verb, const GOptionEntry *more,
+parse(struct cli_request *request, const struct cli_verb *verb, const struct cli_words_group *more,
       bool (*check)(GError **error), int argc, char **argv, gboolean *done)
 {
     g_autoptr(GError) error = NULL;
@@ -427,8 +448,9 @@ clear(struct cli_request *request)
 }
 
 int
-cli_request_run(const char *verb, const GOptionEntry *more, bool (*check)(GError **error), int argc,
-                char **argv, int (*answer)(const struct cli_request *request))
+cli_request_run(const struct cli_verb *verb, const struct cli_words_group *more,
+                bool (*check)(GError **error), int argc, char **argv,
+                int (*answer)(const struct cli_request *request))
 {
     struct cli_request request = {0};
     gboolean done;

@@ -14,29 +14,43 @@ enum number {
     HOST_THREADS, PATIENCE, NUMBERS
 };
 
+/* As help shows them. */
+enum group { DATA, COURSE, DRIVES, MACHINE, RECORD, GROUPS };
+
+static const char *const group_titles[GROUPS] = {
+    [DATA] = "Data and weights",
+    [COURSE] = "Course of the training",
+    [DRIVES] = "Drives and durable steps",
+    [MACHINE] = "What computes",
+    [RECORD] = "Record of the run",
+};
+
 /* Rows of numbers: name, range, default, help. */
 static const struct number_row {
+    enum group group;
     const char *name;
     double min, max, otherwise;
     bool whole;
     const char *help;
 } rows[NUMBERS] = {
-    [STEPS] = {"steps", 1, 1e9, 10, true, "steps to train (default 10)"},
-    [SEED] = {"seed", 0, 1e15, 1, true, "of starting weights and of --shuffle (default 1)"},
-    [LR] = {"lr", 1e-12, 1e3, 3e-4, false, "learning rate (default 3e-4)"},
-    [LR_MIN] = {"lr-min", 0, 1e3, NAN, false,
-                "at the end of the cosine (default a tenth of --lr)"},
-    [WARMUP] = {"warmup", 0, 1e9, 0, true, "steps in which the learning rate rises (default 0)"},
-    [BETA1] = {"beta1", 0, 0.999999, 0.9, false, "of momentum (default 0.9)"},
-    [BETA2] = {"beta2", 0, 0.99999999, 0.95, false, "of variance (default 0.95)"},
-    [EPSILON] = {"epsilon", 1e-20, 1, 1e-8, false, "of AdamW (default 1e-8)"},
-    [DECAY] = {"weight-decay", 0, 10, 0.1, false, "of matrices (default 0.1)"},
-    [CLIP] = {"clip", 0, 1e9, 1, false, "largest norm of the gradient (default 1; 0: any)"},
-    [DEVICE_THREADS] = {"device-threads", 1, 4096, 0, true,
+    [STEPS] = {COURSE, "steps", 1, 1e9, 10, true, "steps to train (default 10)"},
+    [SEED] = {DATA, "seed", 0, 1e15, 1, true,
+              "seed of starting weights and of --shuffle (default 1)"},
+    [LR] = {COURSE, "lr", 1e-12, 1e3, 3e-4, false, "learning rate (default 3e-4)"},
+    [LR_MIN] = {COURSE, "lr-min", 0, 1e3, NAN, false,
+                "learning rate at the end of the cosine (default a tenth of --lr)"},
+    [WARMUP] = {COURSE, "warmup", 0, 1e9, 0, true,
+                "steps in which the learning rate rises (default 0)"},
+    [BETA1] = {COURSE, "beta1", 0, 0.999999, 0.9, false, "decay of momentum (default 0.9)"},
+    [BETA2] = {COURSE, "beta2", 0, 0.99999999, 0.95, false, "decay of variance (default 0.95)"},
+    [EPSILON] = {COURSE, "epsilon", 1e-20, 1, 1e-8, false, "epsilon of AdamW (default 1e-8)"},
+    [DECAY] = {COURSE, "weight-decay", 0, 10, 0.1, false, "weight decay of matrices (default 0.1)"},
+    [CLIP] = {COURSE, "clip", 0, 1e9, 1, false, "largest norm of the gradient (default 1; 0: any)"},
+    [DEVICE_THREADS] = {MACHINE, "device-threads", 1, 4096, 0, true,
                         "cores that stand for the GPU (default: all)"},
-    [HOST_THREADS] = {"host-threads", 1, 4096, 0, true,
+    [HOST_THREADS] = {MACHINE, "host-threads", 1, 4096, 0, true,
                       "cores of the host's optimizer step (default: all)"},
-    [PATIENCE] = {"patience", 0, 1e9, 1800, false,
+    [PATIENCE] = {MACHINE, "patience", 0, 1e9, 1800, false,
                   "seconds without any progress after which several ranks give up "
                   "(default 1800; 0: never)"},
 };
@@ -47,58 +61,65 @@ static char *loss_scale, *from_path, *save_path, *data_path, *weights_path, *log
 static char **nvme_directories, **limits;
 static gboolean shuffle, resume, overwrite, compare;
 
-const GOptionEntry *
-cli_run_entries(void)
-{
-    static GOptionEntry entries[NUMBERS + 16];
-    int count = 0;
+static const struct fixed_row {
+    enum group group;
+    GOptionEntry entry;
+} fixed[] = {
+    {DATA, {"data", 0, 0, G_OPTION_ARG_FILENAME, &data_path,
+            "tokens (.bin, llm.c's form) or UTF-8 text, one token per byte", "FILE"}},
+    {DATA, {"shuffle", 0, 0, G_OPTION_ARG_NONE, &shuffle, "take sequences in random order", NULL}},
+    {DATA, {"weights", 0, 0, G_OPTION_ARG_FILENAME, &weights_path,
+            "start from a .safetensors file, its index, or their folder", "PATH"}},
+    {DATA, {"from", 0, 0, G_OPTION_ARG_FILENAME, &from_path,
+            "go on from a checkpoint, with any placement and ranks", "DIR"}},
+    {DATA, {"save", 0, 0, G_OPTION_ARG_FILENAME, &save_path,
+            "write a checkpoint at the end: weights under their Hugging Face names, optimizer "
+            "state", "DIR"}},
+    {COURSE, {"lr-schedule", 0, 0, G_OPTION_ARG_STRING, &lr_shape, "constant (default) or cosine",
+              "SHAPE"}},
+    {COURSE, {"loss-scale", 0, 0, G_OPTION_ARG_STRING, &loss_scale,
+              "scale of the gradients: a power of two, or dynamic (default: 1 in bf16, dynamic in "
+              "fp16)", "S|dynamic"}},
+    {DRIVES, {"nvme", 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &nvme_directories,
+              "directory for state on NVMe; again for each drive", "DIR"}},
+    {DRIVES, {"resume", 0, 0, G_OPTION_ARG_NONE, &resume,
+              "go on from the newest step that is durable on the drives", NULL}},
+    {DRIVES, {"overwrite", 0, 0, G_OPTION_ARG_NONE, &overwrite,
+              "delete the run that the directories hold, and start anew", NULL}},
+    {MACHINE, {"backend", 0, 0, G_OPTION_ARG_STRING, &backend_name,
+               "what computes: cpu, cuda (GPUs), or auto (default): GPUs where there are any; or "
+               "null, which computes nothing: what is left is to order ops and to move bytes",
+               "NAME"}},
+    {MACHINE, {"limit", 0, 0, G_OPTION_ARG_STRING_ARRAY, &limits,
+               "a slower link or drive, as h2d=2GB/s; also d2h, nvme-read, nvme-write",
+               "LANE=RATE"}},
+    {RECORD, {"log", 0, 0, G_OPTION_ARG_FILENAME, &log_path, "write one line of JSON per step",
+              "FILE"}},
+    {RECORD, {"compare", 0, 0, G_OPTION_ARG_NONE, &compare, "print predicted against measured",
+              NULL}},
+    {RECORD, {"save-timeline", 0, 0, G_OPTION_ARG_FILENAME, &timeline_path,
+              "write what was measured, for memwall compare", "FILE"}},
+};
 
-    entries[count++] = (GOptionEntry){"data", 0, 0, G_OPTION_ARG_FILENAME, &data_path,
-                                      "tokens (.bin, llm.c's form) or UTF-8 text, a token a byte",
-                                      "FILE"};
-    entries[count++] = (GOptionEntry){"weights", 0, 0, G_OPTION_ARG_FILENAME, &weights_path,
-                                      "start from a .safetensors file, its index, or their folder",
-                                      "PATH"};
-    entries[count++] = (GOptionEntry){"from", 0, 0, G_OPTION_ARG_FILENAME, &from_path,
-                                      "go on from a checkpoint, with any placement and ranks",
-                                      "DIR"};
-    entries[count++] = (GOptionEntry){"save", 0, 0, G_OPTION_ARG_FILENAME, &save_path,
-                                      "write a checkpoint at the end: weights under their Hugging "
-                                      "Face names, optimizer state", "DIR"};
-    entries[count++] = (GOptionEntry){"nvme", 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &nvme_directories,
-                                      "directory for state on NVMe; again for each drive", "DIR"};
-    entries[count++] = (GOptionEntry){"limit", 0, 0, G_OPTION_ARG_STRING_ARRAY, &limits,
-                                      "a slower link or drive, as h2d=2GB/s; also d2h, nvme-read, "
-                                      "nvme-write", "LANE=RATE"};
-    entries[count++] = (GOptionEntry){"log", 0, 0, G_OPTION_ARG_FILENAME, &log_path,
-                                      "write a line of JSON a step", "FILE"};
-    entries[count++] = (GOptionEntry){"lr-schedule", 0, 0, G_OPTION_ARG_STRING, &lr_shape,
-                                      "constant (default) or cosine", "SHAPE"};
-    entries[count++] = (GOptionEntry){"loss-scale", 0, 0, G_OPTION_ARG_STRING, &loss_scale,
-                                      "of the gradients: a power of two, or dynamic (default: "
-                                      "1 in bf16, dynamic in fp16)",
-                                      "S|dynamic"};
-    entries[count++] = (GOptionEntry){"shuffle", 0, 0, G_OPTION_ARG_NONE, &shuffle,
-                                      "take sequences in random order", NULL};
-    entries[count++] = (GOptionEntry){"resume", 0, 0, G_OPTION_ARG_NONE, &resume,
-                                      "go on from the newest step that is durable on the drives",
-                                      NULL};
-    entries[count++] = (GOptionEntry){"overwrite", 0, 0, G_OPTION_ARG_NONE, &overwrite,
-                                      "delete the run that the directories hold, and start anew",
-                                      NULL};
-    entries[count++] = (GOptionEntry){"compare", 0, 0, G_OPTION_ARG_NONE, &compare,
-                                      "print predicted against measured", NULL};
-    entries[count++] = (GOptionEntry){"save-timeline", 0, 0, G_OPTION_ARG_FILENAME, &timeline_path,
-                                      "write what was measured, for memwall compare", "FILE"};
-    entries[count++] = (GOptionEntry){"backend", 0, 0, G_OPTION_ARG_STRING, &backend_name,
-                                      "what computes: cpu, cuda (GPUs), or auto (default): GPUs "
-                                      "where there are any; or null, which computes nothing: what "
-                                      "is left is to order ops and to move bytes", "NAME"};
-    for (int i = 0; i < NUMBERS; i++)
-        entries[count++] = (GOptionEntry){rows[i].name, 0, 0, G_OPTION_ARG_STRING, &numbers[i],
-                                          rows[i].help, "N"};
-    entries[count] = (GOptionEntry)G_OPTION_ENTRY_NULL;
-    return entries;
+const struct cli_words_group *
+cli_run_groups(void)
+{
+    static GOptionEntry entries[NUMBERS + G_N_ELEMENTS(fixed) + GROUPS];
+    static struct cli_words_group groups[GROUPS + 1];
+    size_t count = 0;
+
+    for (int group = 0; group < GROUPS; group++) {
+        groups[group] = (struct cli_words_group){group_titles[group], &entries[count]};
+        for (size_t i = 0; i < G_N_ELEMENTS(fixed); i++)
+            if ((int)fixed[i].group == group)
+                entries[count++] = fixed[i].entry;
+        for (int i = 0; i < NUMBERS; i++)
+            if ((int)rows[i].group == group)
+                entries[count++] = (GOptionEntry){rows[i].name, 0, 0, G_OPTION_ARG_STRING,
+                                                  &numbers[i], rows[i].help, "N"};
+        entries[count++] = (GOptionEntry)G_OPTION_ENTRY_NULL;
+    }
+    return groups;
 }
 
 static bool

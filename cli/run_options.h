@@ -9,6 +9,7 @@
 #include <stdbool.h>
 
 #include "cli/lane_limits.h"
+#include "cli/words.h"
 #include "exec/schedule.h"
 #include "exec/trainer.h"
 
@@ -32,7 +33,7 @@ struct cli_run_options {
 };
 
 /* For the option parser; what they are given stays there, for one command line. */
-const GOptionEntry *cli_run_entries(void);
+const struct cli_words_group *cli_run_groups(void);
 
 /* Defaults where nothing was given.  Fails with one line naming option, value and range. */
 bool cli_run_options_read(struct cli_run_options *options, GError **error);

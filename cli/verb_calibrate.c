@@ -58,28 +58,17 @@ parse(struct cli_calibrate_wish *wish, int argc, char **argv, gboolean *help, GE
          "seconds instead of a minute, and figures of little worth", NULL},
         {"json", 0, 0, G_OPTION_ARG_NONE, &wish->json, "print JSON", NULL},
         G_OPTION_ENTRY_NULL};
-    g_autoptr(GOptionContext) context = g_option_context_new(NULL);
-    GOptionGroup *group = g_option_group_new("calibrate", "", "", wish, NULL);
-    g_autoptr(GError) wrong = NULL;
+    const struct cli_words_group groups[] = {{"Options", entries}, {NULL, NULL}};
+    const struct cli_words words = {cli_verb_calibrate.name, cli_verb_calibrate.summary,
+                                    cli_verb_calibrate.arguments, groups, wish};
 
-    g_option_group_add_entries(group, entries);
-    g_option_context_set_main_group(context, group);
-    g_option_context_set_help_enabled(context, FALSE);
-    if (!g_option_context_parse(context, &argc, &argv, &wrong)) {
-        g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "%s; see memwall calibrate --help",
-                    wrong->message);
+    if (!cli_words_parse(&words, &argc, &argv, error))
         return false;
-    }
-    if (argc > 1) {
-        g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
-                    "unexpected argument \"%s\"; see memwall calibrate --help", argv[1]);
-        return false;
-    }
-    if (*help) {
-        g_set_prgname("memwall calibrate");
-        g_autofree char *text = g_option_context_get_help(context, TRUE, NULL);
-        fputs(text, stdout);
-    }
+    if (argc > 1)
+        return mw_refuse(error, "unexpected argument \"%s\"; see memwall calibrate --help",
+                         argv[1]);
+    if (*help)
+        cli_words_help(&words, stdout);
     return true;
 }
 
@@ -157,4 +146,4 @@ run(int argc, char **argv)
 }
 
 const struct cli_verb cli_verb_calibrate = {
-    "calibrate", "measures this machine and writes its profile, which -H here reads", run};
+    "calibrate", "measures this machine and writes its profile, which -H here reads", "", run};

@@ -23,8 +23,7 @@ answer(const struct cli_request *request)
     g_autoptr(GError) error = NULL;
     g_autofree char *machine = NULL;
     struct mw_plan *plan = NULL;
-    struct mw_measured *measured =
-        mw_measured_read(request->plan_file, &plan, &machine, &error);
+    struct mw_measured *measured = mw_measured_read(request->plan_file, &plan, &machine, &error);
     struct cli_answer *predicted = measured ? cli_plan_answer(request, plan, &error) : NULL;
     int status = predicted ? report(request, predicted, measured, machine) : cli_fail(error);
 
@@ -36,8 +35,8 @@ answer(const struct cli_request *request)
 static int
 run(int argc, char **argv)
 {
-    return cli_request_run("compare", NULL, NULL, argc, argv, answer);
+    return cli_request_run(&cli_verb_compare, NULL, NULL, argc, argv, answer);
 }
 
 const struct cli_verb cli_verb_compare = {"compare", "a run that was saved against its prediction",
-                                          run};
+                                          "RUNFILE [-H HW]", run};

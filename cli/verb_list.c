@@ -7,6 +7,7 @@
 #include "cli/list_devices.h"
 #include "cli/list_model.h"
 #include "planner/error.h"
+#include "planner/nearest.h"
 #include "report/json_writer.h"
 
 /* Of a list, as it goes out: `json` NULL is a table. */
@@ -82,8 +83,7 @@ print_profile(struct mw_json_writer *json, const char *name, const struct mw_hwp
     mw_json_integer(json, "gpu_memory_bytes", hw.gpu_memory_bytes);
     mw_json_integer(json, "host_memory_bytes", hw.host_memory_bytes);
     mw_json_integer(json, "nvme_capacity_bytes", hw.nvme_capacity_bytes);
-    mw_json_string(json, "provenance",
-                   mw_provenance_name(mw_hwprofile_worst_provenance(profile)));
+    mw_json_string(json, "provenance", mw_provenance_name(mw_hwprofile_worst_provenance(profile)));
     mw_json_string(json, "description", mw_hwprofile_description(profile));
     mw_json_end(json, '}');
 }
@@ -144,6 +144,23 @@ show_profile(const char *name)
 }
 
 static int
+print_usage(bool asked, const char *what)
+{
+    static const char *const lists[] = {"models", "hwprofiles", "strategies", "devices", NULL};
+    const char *nearest = g_strv_contains(lists, what) ? NULL : mw_name_nearest(what, lists);
+
+    if (!asked && nearest) {
+        cli_say("list %s: did you mean %s?", what, nearest);
+        return CLI_USAGE;
+    }
+    FILE *out = asked ? stdout : stderr;
+    g_autofree char *usage = g_strdup_printf("memwall list %s [--json]", cli_verb_list.arguments);
+    fputs("usage: ", out);
+    cli_words_wrap(out, usage, 7);
+    return asked ? cli_flush() : CLI_USAGE;
+}
+
+static int
 run(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "";
@@ -164,12 +181,9 @@ run(int argc, char **argv)
         return show_profile(argv[2]);
     if (!strcmp(what, "models") && argc - as_json == 3)
         return cli_list_model(argv[2], as_json);
-    bool help = !strcmp(what, "--help") || !strcmp(what, "-h");
-    fprintf(help ? stdout : stderr,
-            "usage: memwall list models [NAME] | hwprofiles [NAME] | strategies | devices  "
-            "[--json]\n");
-    return help ? cli_flush() : CLI_USAGE;
+    return print_usage(!strcmp(what, "--help") || !strcmp(what, "-h"), what);
 }
 
 const struct cli_verb cli_verb_list = {
-    "list", "models (or one, by operator), hardware profiles (or one), strategies, devices", run};
+    "list", "models (or one, by operator), hardware profiles (or one), strategies, devices",
+    "models [NAME] | hwprofiles [NAME] | strategies | devices", run};

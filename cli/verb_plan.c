@@ -98,8 +98,9 @@ answer(const struct cli_request *request)
 static int
 run(int argc, char **argv)
 {
-    return cli_request_run("plan", NULL, NULL, argc, argv, answer);
+    return cli_request_run(&cli_verb_plan, NULL, NULL, argc, argv, answer);
 }
 
 const struct cli_verb cli_verb_plan = {
-    "plan", "what will be where and when; fits or not; --largest: the most layers that fit", run};
+    "plan", "what will be where and when; fits or not; --largest: the most layers that fit",
+    "-m MODEL [-H HW]", run};

@@ -276,7 +276,8 @@ check(GError **error)
 static int
 run(int argc, char **argv)
 {
-    return cli_request_run("run", cli_run_entries(), check, argc, argv, answer);
+    return cli_request_run(&cli_verb_run, cli_run_groups(), check, argc, argv, answer);
 }
 
-const struct cli_verb cli_verb_run = {"run", "train by the plan on this machine", run};
+const struct cli_verb cli_verb_run = {"run", "train by the plan on this machine",
+                                      "-m MODEL [-H HW]", run};

@@ -14,8 +14,9 @@ answer(const struct cli_request *request)
 static int
 run(int argc, char **argv)
 {
-    return cli_request_run("simulate", NULL, NULL, argc, argv, answer);
+    return cli_request_run(&cli_verb_simulate, NULL, NULL, argc, argv, answer);
 }
 
 const struct cli_verb cli_verb_simulate = {
-    "simulate", "the predicted step: how fast, what limits it, what would help most", run};
+    "simulate", "the predicted step: how fast, what limits it, what would help most",
+    "-m MODEL [-H HW] | PLANFILE", run};

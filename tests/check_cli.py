@@ -77,6 +77,9 @@ GOLDENS = {
     "help": "--help",
     "plan-help": "plan --help",
     "simulate-help": "simulate --help",
+    "run-help": "help run",
+    "calibrate-help": "help calibrate",
+    "list-help": "help list",
     "strategies": "list strategies",
     "model": "list models gpt2-xl",
     "plan": f"plan {FLAT} -s zero-infinity-nvme --batch 8 --tiles 2 --param-device cpu:1GB,nvme "
@@ -93,6 +96,35 @@ GOLDENS = {
     "refused": "simulate -m gpt3-175b -H flat-test -s zero2 --batch 1",
     "refused-json": "simulate -m gpt3-175b -H flat-test -s zero3 --batch 16 --json",
 }
+
+
+def check_help(box):
+    """Every verb's help fits 80 columns, and both ways to it say the same."""
+    overview = box.run("help").out.decode()
+    verbs = re.findall(r"^  ([a-z]+) ", overview.split("[OPTION...]")[1], re.MULTILINE)
+    if len(set(verbs) - {"memwall"}) < 6:
+        yield f"verbs {verbs}"
+    helps = {verb: box.run(f"help {verb}") for verb in verbs if verb != "memwall"}
+    for verb, answer in helps.items():
+        if answer.status != 0 or answer.out != box.run(f"{verb} --help").out:
+            yield f"help {verb} is not {verb} --help"
+        if f"usage: memwall {verb}" not in answer.out.decode():
+            yield f"help {verb}: no usage"
+    for text in [overview, *(answer.out.decode() for answer in helps.values())]:
+        for line in text.splitlines():
+            if len(line) > 80:
+                yield f"{len(line)} columns: {line}"
+
+
+def check_tokens(box):
+    """What is printed of tokens is read."""
+    line = f"simulate {FLAT} -s zero2 --batch 2 --json --tokens "
+    for short, long in (("15T", "1.5e13"), ("1.5M", "1500000"), ("2B", "2e9"), ("300k", "3e5")):
+        if json.loads(box.run(line + short).out) != json.loads(box.run(line + long).out):
+            yield f"--tokens {short} is not --tokens {long}"
+    text = box.run(f"simulate {FLAT} -s zero2 --batch 2 --tokens 1B").out.decode()
+    if not re.search(r"^training +1B tokens in [0-9.]+ (minute|hour|day|year)s?\b", text, re.M):
+        yield f"no duration: {text}"
 
 
 def check_golden(box, name, line):
@@ -157,7 +189,7 @@ def wrong_options():
 # Command line: words that the message must have.
 CONTRADICTIONS = {
     "": [],
-    "nonsense": ["nonsense", "list, plan, simulate, run, compare or calibrate"],
+    "nonsense": ["nonsense", "list, plan, simulate, run, compare, calibrate"],
     "list": ["usage"],
     "list cats": ["usage"],
     "list models gpt9": ["gpt9", "no such preset"],
@@ -171,7 +203,22 @@ CONTRADICTIONS = {
     "simulate -m": ["-m"],
     "simulate -m gpt2 -H": ["-H"],
     "simulate -m gpt2 -H flat-test extra": ["extra"],
-    "simulate -m gpt2 -H flat-test --batches 3": ["--batches", "--help"],
+    "simulate -m gpt2 -H flat-test --batches 3": ["--batches", "did you mean --batch?"],
+    "simulate -m gpt2 -H flat-test --zzz 3": ["--zzz", "--help"],
+    "simulate -m gpt2 -H flat-test --batches=3": ["--batches", "did you mean --batch?"],
+    "plan -m gpt2 -H flat-test --gradacum 3": ["--gradacum", "did you mean --grad-accum?"],
+    "run -m gpt2 -H flat-test --warmpu 3": ["--warmpu", "did you mean --warmup?"],
+    "calibrate --quik": ["--quik", "did you mean --quick?"],
+    "compare x.txt --hardwear dgx2": ["--hardwear", "did you mean --hardware?"],
+    "simulat -m gpt2": ["unknown verb", "did you mean simulate?"],
+    "frobnicate": ["unknown verb", "simulate", "calibrate", "help"],
+    "help simulat": ["unknown verb", "did you mean simulate?"],
+    "help plan run": ["help", "run"],
+    "list model": ["did you mean models?"],
+    "simulate -m gpt2 -H flat-test -s zero-3": ["zero-3", "did you mean zero3?"],
+    "simulate -m gpt2 -H flat-test --tokens 15X": ["--tokens 15X", "15T"],
+    "simulate -m gpt2 -H flat-test --tokens 15TT": ["--tokens 15TT", "15T"],
+    "simulate -m gpt2 -H flat-test --batch 1k": ["--batch 1k"],
     "simulate -m gpt9 -H flat-test": ["gpt9", "list models"],
     "simulate -m '' -H flat-test": ["model"],
     "simulate -m gpt2 -H ''": ["profile"],
@@ -769,6 +816,8 @@ def commands(box):
                  f"plan {FLAT} --largest", SIMULATE, f"{SIMULATE} --json", f"{SIMULATE} --csv",
                  "simulate -H flat-test good.plan"):
         yield f"full standard output: {line}", check_full(box, line)
+    yield "help", check_help(box)
+    yield "tokens", check_tokens(box)
     yield "unfit", check_unfit(box)
     yield "plan file", check_plan_file(box)
     for name in ("tiny", "gpt3-175b", "zi-1t", "llama-3-70b", "gemma-2-9b", "opt-350m",

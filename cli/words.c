@@ -1,0 +1,121 @@
+#include "cli/words.h"
+
+#include <stdint.h>
+#include <string.h>
+
+#include "planner/error.h"
+#include "planner/nearest.h"
+
+#define COLUMNS 80
+#define HELP_COLUMN 30 /* where an option's help begins */
+
+/* --- parsing --------------------------------------------------------------------------------- */
+
+static GOptionContext *
+new_context(const struct cli_words *words)
+{
+    GOptionContext *context = g_option_context_new(NULL);
+    GOptionGroup *main_group = g_option_group_new(words->verb, "", "", words->data, NULL);
+
+    for (const struct cli_words_group *group = words->groups; group->title; group++)
+        g_option_group_add_entries(main_group, group->entries);
+    g_option_context_set_main_group(context, main_group);
+    g_option_context_set_help_enabled(context, FALSE);
+    return context;
+}
+
+/* GLib names the option only in its message; what was typed is in argv. */
+static const char *
+nearest_option(const struct cli_words *words, const char *message, char **argv)
+{
+    g_autoptr(GPtrArray) names = g_ptr_array_new();
+
+    for (const struct cli_words_group *group = words->groups; group->title; group++)
+        for (const GOptionEntry *entry = group->entries; entry->long_name; entry++)
+            g_ptr_array_add(names, (gpointer)(uintptr_t)entry->long_name);
+    g_ptr_array_add(names, NULL);
+    for (char **word = argv; *word; word++) {
+        g_autofree char *name = g_strndup(*word, strcspn(*word, "="));
+        if (g_str_has_prefix(name, "--") && g_str_has_suffix(message, *word))
+            return mw_name_nearest(name + 2, (const char *const *)names->pdata);
+    }
+    return NULL;
+}
+
+bool
+cli_words_parse(const struct cli_words *words, int *argc, char ***argv, GError **error)
+{
+    g_autoptr(GOptionContext) context = new_context(words);
+    g_auto(GStrv) typed = g_strdupv(*argv);
+    g_autoptr(GError) wrong = NULL;
+
+    if (g_option_context_parse(context, argc, argv, &wrong))
+        return true;
+    const char *nearest = g_error_matches(wrong, G_OPTION_ERROR, G_OPTION_ERROR_UNKNOWN_OPTION)
+                              ? nearest_option(words, wrong->message, typed)
+                              : NULL;
+    if (nearest)
+        return mw_refuse(error, "%s: did you mean --%s?", wrong->message, nearest);
+    return mw_refuse(error, "%s; see memwall %s --help", wrong->message, words->verb);
+}
+
+/* --- help ------------------------------------------------------------------------------------ */
+
+void
+cli_words_wrap(FILE *out, const char *text, int column)
+{
+    int at = column;
+
+    while (*text) {
+        int word = (int)strcspn(text, " ");
+        if (at > column && at + 1 + word > COLUMNS) {
+            fprintf(out, "\n%*s", column, "");
+            at = column;
+        }
+        at += fprintf(out, "%s%.*s", at > column ? " " : "", word, text);
+        text += word;
+        text += strspn(text, " ");
+    }
+    fputc('\n', out);
+}
+
+static void
+print_entry(FILE *out, const GOptionEntry *entry)
+{
+    g_autoptr(GString) left = g_string_new("  ");
+    bool optional = entry->flags & G_OPTION_FLAG_OPTIONAL_ARG;
+
+    if (entry->flags & G_OPTION_FLAG_HIDDEN)
+        return;
+    if (entry->short_name)
+        g_string_append_printf(left, "-%c, ", entry->short_name);
+    g_string_append_printf(left, "--%s", entry->long_name);
+    if (entry->arg_description)
+        g_string_append_printf(left, "%s=%s%s", optional ? "[" : "", entry->arg_description,
+                               optional ? "]" : "");
+    fputs(left->str, out);
+    if (left->len + 2 > HELP_COLUMN)
+        fprintf(out, "\n%*s", HELP_COLUMN, "");
+    else
+        fprintf(out, "%*s", (int)(HELP_COLUMN - left->len), "");
+    cli_words_wrap(out, entry->description, HELP_COLUMN);
+}
+
+void
+cli_words_help(const struct cli_words *words, FILE *out)
+{
+    g_autofree char *usage = g_strdup_printf("memwall %s %s%s[OPTION...]", words->verb,
+                                             words->arguments, *words->arguments ? " " : "");
+
+    fputs("usage: ", out);
+    cli_words_wrap(out, usage, 7);
+    fputc('\n', out);
+    cli_words_wrap(out, words->summary, 0);
+    for (const struct cli_words_group *group = words->groups; group->title; group++) {
+        if (!group->entries->long_name)
+            continue;
+        fprintf(out, "\n%s:\n", group->title);
+        for (const GOptionEntry *entry = group->entries; entry->long_name; entry++)
+            print_entry(out, entry);
+    }
+}
