@@ -83,14 +83,26 @@ lay_out(struct mw_nvme *nvme, const struct mw_nvme_options *options, GError **er
     layout->stripe_bytes = options->stripe_bytes ? options->stripe_bytes : layout->block_bytes;
     if (layout->block_bytes % nvme->alignment_bytes)
         return invalid(error, "block size", layout->block_bytes,
-                       "a multiple of the drives' alignment");
+                       options->sums ? "a multiple of 4096 and of the drives' alignment"
+                                     : "a multiple of the drives' alignment");
     if (layout->stripe_bytes % layout->block_bytes)
         return invalid(error, "stripe size", layout->stripe_bytes, "a multiple of the block size");
     const int64_t unit_bytes = layout->drives > 1 ? layout->stripe_bytes : nvme->alignment_bytes;
     if (options->capacity_bytes > INT64_MAX / 2 - layout->drives * unit_bytes)
         return invalid(error, "capacity", options->capacity_bytes, "at most 4 EiB");
     nvme->capacity_bytes = (options->capacity_bytes + unit_bytes - 1) / unit_bytes * unit_bytes;
+    nvme->end_bytes = nvme->capacity_bytes;
+    if (options->sums)
+        nvme->end_bytes = (options->capacity_bytes + MW_NVME_PAGE_BYTES - 1) / MW_NVME_PAGE_BYTES *
+                          MW_NVME_PAGE_BYTES;
     return true;
+}
+
+int64_t
+mw_nvme_sums_bytes(int64_t capacity_bytes)
+{
+    return (capacity_bytes + MW_NVME_PAGE_BYTES - 1) / MW_NVME_PAGE_BYTES *
+           (int64_t)sizeof(uint32_t);
 }
 
 /* The names must survive a crash as well as the data. */
@@ -152,6 +164,11 @@ mw_nvme_open(const struct mw_nvme_options *options, GError **error)
     nvme->calls = options->calls ? options->calls : &mw_nvme_system_calls;
     nvme->depth = options->depth ? options->depth : DEFAULT_DEPTH;
     nvme->keep = options->keep;
+    nvme->sums = options->sums;
+    nvme->whose = options->whose;
+    nvme->whose_data = options->whose_data;
+    if (options->sums)
+        nvme->alignment_bytes = MW_NVME_PAGE_BYTES;
     pthread_mutex_init(&nvme->failure_mutex, NULL);
     if (open_files(nvme, options, error) && lay_out(nvme, options, error) &&
         reserve_files(nvme, options, error) && start(nvme, error))

@@ -8,6 +8,9 @@
  * complete in any order; there is no order between the directions, nor between requests that
  * overlap: who reads what was written waits for the write first.
  *
+ * What is read can be checked against what was written last, page by page, as soon as it is there:
+ * a bit that flipped, a stale page or another page's content is an error as any other.
+ *
  * An error fails its request and the whole tier: what is not yet in flight fails with the first
  * error's text, and so does every later request and sync.  Nothing waits for what cannot come.
  */
@@ -21,7 +24,7 @@
 struct mw_nvme;
 struct mw_nvme_calls; /* exec/nvme_calls.h */
 
-enum { MW_NVME_DRIVES_MAX = 64 };
+enum { MW_NVME_DRIVES_MAX = 64, MW_NVME_PAGE_BYTES = 4096 };
 
 struct mw_nvme_options {
     const char *const *directories; /* one a drive; they exist and can be written */
@@ -38,7 +41,17 @@ struct mw_nvme_options {
     bool resume;          /* the files must be there already, with the size wanted */
     bool buffered;        /* through the page cache even where O_DIRECT would do */
     const struct mw_nvme_calls *calls; /* NULL: the system's; outlives the tier */
+    /* A checksum for each page of the capacity: zeroes, and the tier's while it is open.  NULL:
+     * reads are not checked.  With it, requests are of whole pages. */
+    uint32_t *sums;
+    /* Says for messages what lies in a range of the logical space; g_free it.  Called from the I/O
+     * thread.  May be NULL. */
+    char *(*whose)(void *data, int64_t offset_bytes, int64_t bytes);
+    void *whose_data;
 };
+
+/* Size of `sums` for a capacity. */
+int64_t mw_nvme_sums_bytes(int64_t capacity_bytes);
 
 struct mw_nvme_drive {
     const char *directory, *path;
@@ -92,7 +105,8 @@ struct mw_nvme_request {
 };
 
 /* Offset, bytes and buffer are multiples of all drives' alignment.  Never blocks on the drives,
- * never fails: what is wrong is told by wait.  Any thread. */
+ * never fails: what is wrong is told by wait.  Any thread.  Checksums of what is written are taken
+ * here, while it is on its way: whoever reads it back does so after this has returned. */
 void mw_nvme_submit(struct mw_nvme *nvme, struct mw_nvme_request *request,
                     enum mw_nvme_direction direction, int64_t offset_bytes, int64_t bytes,
                     void *buffer);
@@ -104,6 +118,10 @@ bool mw_nvme_wait(struct mw_nvme_request *request, GError **error);
 /* Submit and wait. */
 bool mw_nvme_transfer(struct mw_nvme *nvme, enum mw_nvme_direction direction, int64_t offset_bytes,
                       int64_t bytes, void *buffer, GError **error);
+
+/* `data` is what lies in these whole pages, as their owner knows from elsewhere: what is read of
+ * them from now on must be the same. */
+void mw_nvme_vouch(struct mw_nvme *nvme, int64_t offset_bytes, int64_t bytes, const void *data);
 
 /* Waits for all writes, then makes them durable (fdatasync of every drive).  Also false when the
  * tier has failed before, or when a kept file is no longer where it was opened. */

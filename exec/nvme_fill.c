@@ -76,6 +76,8 @@ fill_one(struct mw_nvme_queue *queue, int drive)
     block->drive_bytes = piece.drive_bytes;
     block->bytes = piece.bytes;
     block->buffer = request->buffer + (piece.logical_bytes - request->offset_bytes);
+    block->logical_bytes = piece.logical_bytes;
+    block->whole_bytes = piece.bytes;
     request->in_flight_bytes += piece.bytes;
     cursor->in_flight++;
     mw_nvme_block_make_ready(queue, block);

@@ -81,6 +81,7 @@ struct mw_nvme_block {
     int drive;
     int64_t drive_bytes, bytes;
     char *buffer;
+    int64_t logical_bytes, whole_bytes; /* of all of it, whatever has been moved */
 };
 
 /* Where a drive stands in the row of active requests: blocks before `logical_bytes` are out. */
@@ -120,6 +121,10 @@ struct mw_nvme {
     struct mw_nvme_file files[MW_NVME_DRIVES_MAX];
     struct mw_nvme_layout layout;
     int64_t alignment_bytes, capacity_bytes;
+    int64_t end_bytes; /* of requests: where the capacity ends, or what there are checksums for */
+    uint32_t *sums;    /* by page; NULL: reads are not checked */
+    char *(*whose)(void *data, int64_t offset_bytes, int64_t bytes);
+    void *whose_data;
     int depth;
     bool keep;
     const struct mw_nvme_calls *calls;
@@ -147,6 +152,14 @@ void mw_nvme_block_release(struct mw_nvme_queue *queue, struct mw_nvme_block *bl
 /* Fails the block's request (first error wins) and the tier. */
 void mw_nvme_block_fail(struct mw_nvme_queue *queue, const struct mw_nvme_block *block,
                         const char *reason);
+
+/* --- nvme_sums.c: checksums of pages; whole pages of the logical space --- */
+
+void mw_nvme_sums_take(const struct mw_nvme *nvme, int64_t offset_bytes, int64_t bytes,
+                       const char *data);
+/* The first byte of `data` from which on *other_bytes are not what was written last; -1: none. */
+int64_t mw_nvme_sums_agree(const struct mw_nvme *nvme, int64_t offset_bytes, int64_t bytes,
+                           const char *data, int64_t *other_bytes);
 
 /* --- nvme.c --- */
 

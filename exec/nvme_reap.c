@@ -28,6 +28,27 @@ end_block(struct mw_nvme_queue *queue, struct mw_nvme_block *block, const char *
     mw_nvme_block_release(queue, block);
 }
 
+/* The whole block is there: it is what was written last, or the request has failed. */
+static void
+check(struct mw_nvme_queue *queue, const struct mw_nvme_block *block)
+{
+    const struct mw_nvme *nvme = queue->nvme;
+    struct mw_nvme_block bad = *block;
+    int64_t begin = mw_nvme_sums_agree(nvme, block->logical_bytes, block->whole_bytes,
+                                       block->buffer - block->whole_bytes, &bad.bytes);
+
+    if (begin < 0)
+        return;
+    bad.drive_bytes += begin - block->whole_bytes;
+    g_autofree char *whose =
+        nvme->whose ? nvme->whose(nvme->whose_data, block->logical_bytes + begin, bad.bytes) : NULL;
+    g_autofree char *reason = g_strdup_printf(
+        "%s%snot what was written there last: flipped bits, or a stale or misplaced "
+        "page",
+        whose ? whose : "", whose ? ": " : "");
+    mw_nvme_block_fail(queue, &bad, reason);
+}
+
 /* A short transfer goes on where it stopped, in the place that its block has in the queue. */
 static void
 take_event(struct mw_nvme_queue *queue, const struct io_event *event)
@@ -48,6 +69,8 @@ take_event(struct mw_nvme_queue *queue, const struct io_event *event)
     block->bytes -= bytes;
     request->left_bytes -= bytes;
     request->in_flight_bytes -= bytes;
+    if (!block->bytes && !request->error && queue->direction == MW_NVME_READ)
+        check(queue, block);
     if (!block->bytes || request->error)
         end_block(queue, block, NULL);
     else if (!bytes)

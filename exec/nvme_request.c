@@ -10,11 +10,11 @@ check_request(const struct mw_nvme *nvme, const struct mw_nvme_request *request)
         request->offset_bytes | request->bytes | (int64_t)(uintptr_t)request->buffer;
 
     if (request->offset_bytes < 0 || request->bytes < 0 ||
-        request->offset_bytes > nvme->capacity_bytes - request->bytes)
+        request->offset_bytes > nvme->end_bytes - request->bytes)
         return g_error_new(MW_ERROR, MW_ERROR_INVALID,
                            "NVMe request of %" PRId64 " bytes at %" PRId64
                            " leaves the tier's %" PRId64 " bytes",
-                           request->bytes, request->offset_bytes, nvme->capacity_bytes);
+                           request->bytes, request->offset_bytes, nvme->end_bytes);
     if (misfit & (alignment_bytes - 1))
         return g_error_new(MW_ERROR, MW_ERROR_INVALID,
                            "NVMe request of %" PRId64 " bytes at %" PRId64
@@ -37,7 +37,10 @@ mw_nvme_submit(struct mw_nvme *nvme, struct mw_nvme_request *request,
     request->in_flight_bytes = 0;
     request->done = false;
     request->error = check_request(nvme, request);
+    const bool takes = !request->error && direction == MW_NVME_WRITE;
     mw_nvme_queue_push(&nvme->queues[direction], request);
+    if (takes)
+        mw_nvme_sums_take(nvme, offset_bytes, bytes, buffer);
 }
 
 bool

@@ -22,6 +22,8 @@ open_drives(struct mw_places *places, const struct mw_nvme_options *drives, GErr
     options.capacity_bytes = tier_bytes(places->plan, MW_TIER_NVME);
     if (!options.capacity_bytes)
         return true;
+    if (drives->whose)
+        places->sums = options.sums = g_malloc0((gsize)mw_nvme_sums_bytes(options.capacity_bytes));
     places->nvme = mw_nvme_open(&options, error);
     return places->nvme != NULL;
 }
@@ -86,6 +88,7 @@ void
 mw_places_close(struct mw_places *places)
 {
     mw_nvme_close(places->nvme);
+    g_free(places->sums);
     mw_places_unpin(places, &places->host);
     mw_arena_release(&places->host);
     if (places->device)

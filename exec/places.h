@@ -17,11 +17,13 @@ struct mw_places {
     char *device_memory;
     struct mw_arena host;
     struct mw_nvme *nvme; /* NULL where the plan has no slots there */
+    uint32_t *sums;       /* its checksums of pages */
     uint32_t *stands_for; /* [slot_count]: the slot whose place it has now; committed state
                              takes turns in two */
 };
 
-/* Opens the backend, reserves host memory and drives.  False with *error and nothing open. */
+/* Opens the backend, reserves host memory and drives, whose reads are checked where `drives` says
+ * whose the bytes are.  False with *error and nothing open. */
 bool mw_places_open(struct mw_places *places, const struct mw_plan *plan,
                     const struct mw_backend *backend, const struct mw_backend_options *device,
                     const struct mw_nvme_options *drives, GError **error);

@@ -270,6 +270,8 @@ open_places(struct mw_trainer *trainer, GError **error)
     struct mw_nvme_options drives = options->drives;
 
     drives.keep |= options->commit.on;
+    drives.whose = options->unchecked ? NULL : mw_trainer_whose;
+    drives.whose_data = trainer;
     drives.resume = options->commit.on && options->commit.resume;
     return mw_places_open(&trainer->places, trainer->plan, options->backend, &device, &drives,
                           error) &&

@@ -64,7 +64,8 @@ struct mw_trainer_options {
     int device_threads, host_threads; /* 0: all cores */
     struct mw_optimizer optimizer;
     struct mw_loss_scaling loss_scaling; /* start 0: mw_loss_scaling_default of the plan's type */
-    struct mw_nvme_options drives;       /* capacity is the plan's */
+    struct mw_nvme_options drives;       /* capacity and checksums are the plan's */
+    bool unchecked; /* what drives read is taken as it comes: to measure what checks cost */
 
     struct mw_trainer_commit commit;
 

@@ -209,11 +209,20 @@ bool mw_trainer_on_drives(const struct mw_plan *plan, uint32_t chunk);
 struct mw_commit_extent mw_trainer_state_extent(const struct mw_trainer *trainer, uint32_t chunk,
                                                 int which);
 
+/* --- trainer_names.c --- */
+/* Whose element of a part it is, by its name in weight files; g_free it. */
+char *mw_trainer_tensor_name(const struct mw_trainer *trainer, const struct mw_piece *piece,
+                             int64_t element);
+/* What lies in a range of the NVMe tier: "parameters of NAME to NAME"; g_free it.  `data` is the
+ * trainer. */
+char *mw_trainer_whose(void *data, int64_t offset_bytes, int64_t bytes);
+
 /* --- trainer_resume.c --- */
 bool mw_trainer_resume(struct mw_trainer *trainer, GError **error);
 bool mw_trainer_same_extent(const struct mw_commit_extent *found,
                             const struct mw_commit_extent *wanted, GError **error);
-/* What was read of an extent is what was committed, or *error names its files, and the tensors
+/* What was read of an extent, in whole pages, is what was committed, and so must be what is read of
+ * it later; or *error names its files, and the tensors
  * from the begin of `first` to the end of `last` (NULL: it holds padding). */
 bool mw_trainer_check_extent(const struct mw_trainer *trainer,
                              const struct mw_commit_extent *extent, const void *data,

@@ -3,7 +3,6 @@
 
 #include "exec/checkpoint.h"
 #include "exec/trainer_internal.h"
-#include "exec/weights.h"
 #include "planner/error.h"
 
 bool
@@ -20,17 +19,11 @@ mw_trainer_same_extent(const struct mw_commit_extent *found, const struct mw_com
     return false;
 }
 
-/* Whose element of a part it is, by its name in weight files. */
-static char *
-tensor_name(const struct mw_trainer *trainer, const struct mw_piece *piece, int64_t element)
+static int64_t
+in_pages(int64_t bytes)
 {
-    const struct mw_tensor *tensor = &trainer->plan->tensors[piece->tensor];
-    struct mw_weights_part part = {tensor->layer, tensor->operators, tensor->tiles, piece->tile};
-    struct mw_weights_piece pieces[MW_WEIGHTS_PIECES_MAX];
-    int i = mw_weights_pieces(trainer->options.decoder, &part, pieces) - 1;
-    while (i > 0 && pieces[i].at > element)
-        i--;
-    return g_strdup(pieces[i].weight.name);
+    return (bytes + MW_SLOT_ALIGNMENT_BYTES - 1) / MW_SLOT_ALIGNMENT_BYTES *
+           MW_SLOT_ALIGNMENT_BYTES;
 }
 
 bool
@@ -38,13 +31,17 @@ mw_trainer_check_extent(const struct mw_trainer *trainer, const struct mw_commit
                         const void *data, const struct mw_piece *first, const struct mw_piece *last,
                         GError **error)
 {
-    if (mw_commit_check(extent, data, error))
+    if (mw_commit_check(extent, data, error)) {
+        mw_nvme_vouch(trainer->places.nvme, extent->offset_bytes, in_pages(extent->bytes), data);
         return true;
+    }
     g_autofree char *where =
         mw_nvme_where(trainer->places.nvme, extent->offset_bytes, extent->bytes);
-    g_autofree char *from = first ? tensor_name(trainer, first, first->first) : g_strdup("padding");
+    g_autofree char *from =
+        first ? mw_trainer_tensor_name(trainer, first, first->first) : g_strdup("padding");
     g_autofree char *to =
-        last ? tensor_name(trainer, last, last->first + last->elements - 1) : g_strdup("padding");
+        last ? mw_trainer_tensor_name(trainer, last, last->first + last->elements - 1)
+             : g_strdup("padding");
     g_prefix_error(error, "%s: state of %s to %s: ", where, from, to);
     return false;
 }

@@ -26,6 +26,111 @@ shorten(struct mw_faults *faults, struct iocb *iocb)
     faults->shortened[iocb->aio_lio_opcode == IO_CMD_PWRITE]++;
 }
 
+/* --- reads that say nothing ------------------------------------------------------------------ */
+
+enum { PAGE_BYTES = 4096, SECTOR_BYTES = 512 };
+
+struct page {
+    int writes;
+    char now[PAGE_BYTES], before[PAGE_BYTES];
+};
+
+static struct page *
+page_at(const struct mw_faults *faults, int64_t at)
+{
+    return g_hash_table_lookup(faults->pages, GINT_TO_POINTER((gint)(at / PAGE_BYTES)));
+}
+
+static void
+note_page(struct mw_faults *faults, int64_t at, const char *data)
+{
+    struct page *page = page_at(faults, at);
+
+    if (!page) {
+        page = g_new0(struct page, 1);
+        g_hash_table_insert(faults->pages, GINT_TO_POINTER((gint)(at / PAGE_BYTES)), page);
+    }
+    memcpy(page->before, page->now, PAGE_BYTES);
+    memcpy(page->now, data, PAGE_BYTES);
+    page->writes++;
+}
+
+static void
+note_write(struct mw_faults *faults, const struct iocb *iocb)
+{
+    const char *data = iocb->u.c.buf;
+
+    if (iocb->aio_lio_opcode != IO_CMD_PWRITE || !faults->end_byte)
+        return;
+    if (!faults->pages)
+        faults->pages = g_hash_table_new_full(NULL, NULL, NULL, g_free);
+    for (unsigned long i = 0; i + PAGE_BYTES <= iocb->u.c.nbytes; i += PAGE_BYTES) {
+        int64_t at = iocb->u.c.offset + (int64_t)i;
+        if (at >= faults->first_byte && at < faults->end_byte)
+            note_page(faults, at, data + i);
+    }
+}
+
+static bool
+can_spoil(const struct mw_faults *faults, const struct page *page)
+{
+    bool again = faults->fault == MW_FAULT_STALE || faults->fault == MW_FAULT_TORN;
+
+    /* What was read is whole as far as it differs at its end, where a torn page is the old one. */
+    return page && (!again || (page->writes > 1 && memcmp(page->now + PAGE_BYTES - SECTOR_BYTES,
+                                                          page->before + PAGE_BYTES - SECTOR_BYTES,
+                                                          SECTOR_BYTES)));
+}
+
+/* Some other page that has another content. */
+static bool
+misplace(const struct mw_faults *faults, const struct page *page, char *data)
+{
+    GHashTableIter iter;
+    gpointer other;
+
+    g_hash_table_iter_init(&iter, faults->pages);
+    while (g_hash_table_iter_next(&iter, NULL, &other))
+        if (memcmp(((struct page *)other)->now, page->now, PAGE_BYTES)) {
+            memcpy(data, ((struct page *)other)->now, PAGE_BYTES);
+            return true;
+        }
+    return false;
+}
+
+static void
+spoil_page(const struct mw_faults *faults, const struct page *page, char *data)
+{
+    int torn_at = PAGE_BYTES - SECTOR_BYTES * (1 + faults->at % 7);
+
+    if (faults->fault == MW_FAULT_FLIP)
+        data[faults->at * 37 % PAGE_BYTES] ^= (char)(1 << faults->at % 8);
+    else if (faults->fault == MW_FAULT_STALE)
+        memcpy(data, page->before, PAGE_BYTES);
+    else if (faults->fault == MW_FAULT_TORN)
+        memcpy(data + torn_at, page->before + torn_at, (size_t)(PAGE_BYTES - torn_at));
+    else
+        g_assert_true(misplace(faults, page, data));
+}
+
+/* The first page of the block that can be. */
+static void
+spoil(struct mw_faults *faults, const struct iocb *iocb)
+{
+    char *data = iocb->u.c.buf;
+
+    if (iocb->aio_lio_opcode != IO_CMD_PREAD || !faults->pages)
+        return;
+    for (unsigned long i = 0; i + PAGE_BYTES <= iocb->u.c.nbytes; i += PAGE_BYTES) {
+        struct page *page = page_at(faults, iocb->u.c.offset + (int64_t)i);
+        if (!can_spoil(faults, page))
+            continue;
+        if (strikes(faults, faults->fault))
+            spoil_page(faults, page, data + i);
+        return;
+    }
+}
+
 static int
 submit(void *data, io_context_t context, long count, struct iocb **iocbs)
 {
@@ -40,6 +145,8 @@ submit(void *data, io_context_t context, long count, struct iocb **iocbs)
     }
     for (long i = 0; i < count; i++)
         shorten(faults, iocbs[i]);
+    for (long i = 0; i < count; i++)
+        note_write(faults, iocbs[i]);
     if (faults->holding) {
         for (long i = 0; i < count; i++)
             faults->held[faults->held_count++] = iocbs[i];
@@ -71,6 +178,8 @@ get_events(void *data, io_context_t context, long count, struct io_event *events
     for (int i = 0; i < result; i++)
         if (strikes(faults, MW_FAULT_COMPLETION))
             events[i].res = (unsigned long)-(long)faults->reason;
+    for (int i = 0; faults->fault >= MW_FAULT_FLIP && i < result; i++)
+        spoil(faults, events[i].obj);
     pthread_mutex_unlock(&faults->mutex);
     if (faults->log && result > 0)
         mw_write_log_complete(faults->log, result, events);
@@ -141,6 +250,7 @@ mw_faults_init(struct mw_faults *faults, enum mw_fault fault, int at, int reason
 void
 mw_faults_finish(struct mw_faults *faults)
 {
+    g_clear_pointer(&faults->pages, g_hash_table_destroy);
     pthread_cond_destroy(&faults->changed);
     pthread_mutex_destroy(&faults->mutex);
 }

@@ -5,6 +5,7 @@
 #ifndef MW_TESTS_NVME_FAULTS_H
 #define MW_TESTS_NVME_FAULTS_H
 
+#include <glib.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -20,6 +21,11 @@ enum mw_fault {
     MW_FAULT_SYNC,       /* fdatasync fails with reason */
     MW_FAULT_RESERVE,    /* fallocate fails with reason */
     MW_FAULT_PWRITE,     /* pwrite fails with reason, or moves limit_bytes if there is none */
+    /* Reads that say nothing: of a page in [first_byte, end_byte) of the file that was written. */
+    MW_FAULT_FLIP,      /* a bit is another one */
+    MW_FAULT_STALE,     /* the page is as it was before it was written last */
+    MW_FAULT_TORN,      /* the same, of its sectors from some one on */
+    MW_FAULT_MISPLACED, /* another page's content */
 };
 
 struct mw_write_log;
@@ -33,6 +39,7 @@ struct mw_faults {
     int reason;
     long limit_bytes;
     struct mw_write_log *log;
+    int64_t first_byte, end_byte; /* of silent reads: pages to be watched and spoilt */
 
     /* The helper's own. */
     pthread_mutex_t mutex;
@@ -43,6 +50,7 @@ struct mw_faults {
     io_context_t context;
     struct iocb *held[4096];
     int held_count;
+    GHashTable *pages; /* by number: what was written there last, and before; made when needed */
 };
 
 void mw_faults_init(struct mw_faults *faults, enum mw_fault fault, int at, int reason);

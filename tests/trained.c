@@ -279,6 +279,7 @@ trained_train(const struct trained_case *what, const struct trained_course *cour
         .weights = what->weights,
         .loss_scaling = what->loss_scaling,
         .patience_s = what->patience_s,
+        .unchecked = course->unchecked,
         .lane_bytes_per_s = {[MW_LANE_H2D] = what->link_bytes_per_s,
                              [MW_LANE_D2H] = what->link_bytes_per_s},
         .batch = batch,
@@ -287,6 +288,8 @@ trained_train(const struct trained_case *what, const struct trained_course *cour
     };
     if (what->weights)
         options.optimizer = (struct mw_optimizer){0.9, 0.95, 1e-8, 0.1, 1};
+    if (course->on_plan)
+        course->on_plan(course->data, plan);
     struct mw_checkpoint *from = NULL;
     bool good = !course->from || (from = mw_checkpoint_open(course->from, &decoder, error));
     options.checkpoint = from;

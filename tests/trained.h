@@ -68,12 +68,13 @@ struct trained_course {
     int64_t steps, stop; /* stop: run no further than to this step; 0: to the end */
     int threads;
     const char *directory;
-    bool commit, resume, buffered;
+    bool commit, resume, buffered, unchecked;
     uint64_t fingerprint;
     const struct mw_nvme_calls *calls;
     const char *from;                         /* a checkpoint to go on from; or NULL */
     const struct mw_checkpoint_options *save; /* at the stop; or NULL */
-    void (*on_start)(void *data, int64_t first_step); /* may be NULL, as the next */
+    void (*on_plan)(void *data, const struct mw_plan *plan); /* may be NULL, as the next two */
+    void (*on_start)(void *data, int64_t first_step);
     void (*on_step)(void *data, const struct mw_trainer_step *step);
     void *data;
 };
