@@ -1,6 +1,5 @@
 /* Conversions, sums and activations: each output element from its own inputs. */
 #include "exec/cpu/isa.h"
-#include "exec/cpu/vector.h"
 #include "exec/cpu/vector_math.h"
 
 /* Elements that one thread takes at a time. */
@@ -19,13 +18,21 @@ chunk_length(int64_t start, int64_t n)
 
 /* A kernel of one input (f of its lanes) or two. */
 #define UNARY(name, f)                                                                             \
+    MW_INLINE struct mw_lanes name##_lanes(struct mw_lanes x)                                      \
+    {                                                                                              \
+        MW_EACH_PART (p)                                                                           \
+            x.part[p] = f(x.part[p]);                                                              \
+        return x;                                                                                  \
+    }                                                                                              \
+                                                                                                   \
     static void name##_chunk(uint16_t *y, const uint16_t *x, int64_t n)                            \
     {                                                                                              \
         int64_t i = 0;                                                                             \
         for (; i + MW_LANES <= n; i += MW_LANES)                                                   \
-            mw_store_half(y + i, f(mw_load_half(x + i)));                                          \
+            mw_lanes_store_half(y + i, name##_lanes(mw_lanes_load_half(x + i)));                   \
         if (i < n)                                                                                 \
-            mw_store_half_some(y + i, f(mw_load_half_some(x + i, n - i)), n - i);                  \
+            mw_lanes_store_half_some(y + i, name##_lanes(mw_lanes_load_half_some(x + i, n - i)),   \
+                                     n - i);                                                       \
     }                                                                                              \
                                                                                                    \
     void MW_CPU(name)(uint16_t * y, const uint16_t *x, int64_t n)                                  \
@@ -35,15 +42,24 @@ chunk_length(int64_t start, int64_t n)
     }
 
 #define BINARY(name, f)                                                                            \
+    MW_INLINE struct mw_lanes name##_lanes(struct mw_lanes a, struct mw_lanes b)                   \
+    {                                                                                              \
+        MW_EACH_PART (p)                                                                           \
+            a.part[p] = f(a.part[p], b.part[p]);                                                   \
+        return a;                                                                                  \
+    }                                                                                              \
+                                                                                                   \
     static void name##_chunk(uint16_t *y, const uint16_t *a, const uint16_t *b, int64_t n)         \
     {                                                                                              \
         int64_t i = 0;                                                                             \
         for (; i + MW_LANES <= n; i += MW_LANES)                                                   \
-            mw_store_half(y + i, f(mw_load_half(a + i), mw_load_half(b + i)));                     \
+            mw_lanes_store_half(                                                                   \
+                y + i, name##_lanes(mw_lanes_load_half(a + i), mw_lanes_load_half(b + i)));        \
         if (i < n)                                                                                 \
-            mw_store_half_some(                                                                    \
-                y + i, f(mw_load_half_some(a + i, n - i), mw_load_half_some(b + i, n - i)),        \
-                n - i);                                                                            \
+            mw_lanes_store_half_some(y + i,                                                        \
+                                     name##_lanes(mw_lanes_load_half_some(a + i, n - i),           \
+                                                  mw_lanes_load_half_some(b + i, n - i)),          \
+                                     n - i);                                                       \
     }                                                                                              \
                                                                                                    \
     void MW_CPU(name)(uint16_t * y, const uint16_t *a, const uint16_t *b, int64_t n)               \
@@ -52,64 +68,58 @@ chunk_length(int64_t start, int64_t n)
             name##_chunk(y + i, a + i, b + i, chunk_length(i, n));                                 \
     }
 
-MW_INLINE mw_f32x16
-sum(mw_f32x16 a, mw_f32x16 b)
-{
-    return a + b;
-}
-
-MW_INLINE mw_f32x16
-gelu_tanh(mw_f32x16 x)
+MW_INLINE mw_native
+gelu_tanh(mw_native x)
 {
     return mw_tanh(SQRT_2_OVER_PI * (x + GELU_CUBIC * (x * x * x)));
 }
 
-MW_INLINE mw_f32x16
-gelu(mw_f32x16 x)
+MW_INLINE mw_native
+gelu(mw_native x)
 {
     return 0.5f * x * (1.0f + gelu_tanh(x));
 }
 
-MW_INLINE mw_f32x16
-gelu_slope(mw_f32x16 dy, mw_f32x16 x)
+MW_INLINE mw_native
+gelu_slope(mw_native dy, mw_native x)
 {
-    mw_f32x16 t = gelu_tanh(x);
-    mw_f32x16 inner = SQRT_2_OVER_PI * (1.0f + 3.0f * GELU_CUBIC * (x * x));
+    mw_native t = gelu_tanh(x);
+    mw_native inner = SQRT_2_OVER_PI * (1.0f + 3.0f * GELU_CUBIC * (x * x));
     return dy * (0.5f * (1.0f + t) + 0.5f * x * (1.0f - t * t) * inner);
 }
 
-MW_INLINE mw_f32x16
-gelu_erf(mw_f32x16 x)
+MW_INLINE mw_native
+gelu_erf(mw_native x)
 {
     return 0.5f * x * (1.0f + mw_erf(x * SQRT_HALF));
 }
 
-MW_INLINE mw_f32x16
-gelu_erf_slope(mw_f32x16 dy, mw_f32x16 x)
+MW_INLINE mw_native
+gelu_erf_slope(mw_native dy, mw_native x)
 {
-    mw_f32x16 density = INV_SQRT_2PI * mw_exp(-0.5f * (x * x));
+    mw_native density = INV_SQRT_2PI * mw_exp(-0.5f * (x * x));
     return dy * (0.5f * (1.0f + mw_erf(x * SQRT_HALF)) + x * density);
 }
 
-MW_INLINE mw_f32x16
-relu(mw_f32x16 x)
+MW_INLINE mw_native
+relu(mw_native x)
 {
-    return mw_select(x < mw_splat(0.0f), mw_splat(0.0f), x);
+    return mw_native_unless(x < 0.0f, x);
 }
 
-MW_INLINE mw_f32x16
-relu_slope(mw_f32x16 dy, mw_f32x16 x)
+MW_INLINE mw_native
+relu_slope(mw_native dy, mw_native x)
 {
-    return mw_select(x > mw_splat(0.0f), dy, mw_splat(0.0f));
+    return (mw_native)((x > 0.0f) & (mw_native_i32)dy);
 }
 
-MW_INLINE mw_f32x16
-swiglu(mw_f32x16 gate, mw_f32x16 up)
+MW_INLINE mw_native
+swiglu(mw_native gate, mw_native up)
 {
     return gate * mw_sigmoid(gate) * up;
 }
 
-BINARY(add, sum)
+BINARY(add, mw_native_add)
 UNARY(gelu_forward, gelu)
 BINARY(gelu_backward, gelu_slope)
 UNARY(gelu_erf_forward, gelu_erf)
@@ -120,30 +130,40 @@ BINARY(swiglu_forward, swiglu)
 
 /* silu'(g) = s (1 + g (1 - s)), s = sigmoid(g) */
 MW_INLINE void
-swiglu_slopes(mw_f32x16 *dgate, mw_f32x16 *dup, mw_f32x16 dy, mw_f32x16 gate, mw_f32x16 up)
+swiglu_slopes(mw_native *dgate, mw_native *dup, mw_native dy, mw_native gate, mw_native up)
 {
-    mw_f32x16 s = mw_sigmoid(gate);
+    mw_native s = mw_sigmoid(gate);
     *dgate = dy * up * (s * (1.0f + gate * (1.0f - s)));
     *dup = dy * (gate * s);
+}
+
+MW_INLINE void
+swiglu_slopes_lanes(struct mw_lanes *dgate, struct mw_lanes *dup, struct mw_lanes dy,
+                    struct mw_lanes gate, struct mw_lanes up)
+{
+    MW_EACH_PART (p)
+        swiglu_slopes(&dgate->part[p], &dup->part[p], dy.part[p], gate.part[p], up.part[p]);
 }
 
 static void
 swiglu_backward_chunk(uint16_t *dgate, uint16_t *dup, const uint16_t *dy, const uint16_t *gate,
                       const uint16_t *up, int64_t n)
 {
-    mw_f32x16 dg, du;
+    struct mw_lanes dg, du;
     int64_t i = 0;
     for (; i + MW_LANES <= n; i += MW_LANES) {
-        swiglu_slopes(&dg, &du, mw_load_half(dy + i), mw_load_half(gate + i), mw_load_half(up + i));
-        mw_store_half(dgate + i, dg);
-        mw_store_half(dup + i, du);
+        swiglu_slopes_lanes(&dg, &du, mw_lanes_load_half(dy + i), mw_lanes_load_half(gate + i),
+                            mw_lanes_load_half(up + i));
+        mw_lanes_store_half(dgate + i, dg);
+        mw_lanes_store_half(dup + i, du);
     }
     if (i == n)
         return;
-    swiglu_slopes(&dg, &du, mw_load_half_some(dy + i, n - i), mw_load_half_some(gate + i, n - i),
-                  mw_load_half_some(up + i, n - i));
-    mw_store_half_some(dgate + i, dg, n - i);
-    mw_store_half_some(dup + i, du, n - i);
+    swiglu_slopes_lanes(&dg, &du, mw_lanes_load_half_some(dy + i, n - i),
+                        mw_lanes_load_half_some(gate + i, n - i),
+                        mw_lanes_load_half_some(up + i, n - i));
+    mw_lanes_store_half_some(dgate + i, dg, n - i);
+    mw_lanes_store_half_some(dup + i, du, n - i);
 }
 
 void
@@ -160,9 +180,9 @@ widen_chunk(float *out, const uint16_t *x, int64_t n)
 {
     int64_t i = 0;
     for (; i + MW_LANES <= n; i += MW_LANES)
-        mw_store(out + i, mw_load_half(x + i));
+        mw_lanes_store(out + i, mw_lanes_load_half(x + i));
     if (i < n)
-        mw_store_some(out + i, mw_load_half_some(x + i, n - i), n - i);
+        mw_lanes_store_some(out + i, mw_lanes_load_half_some(x + i, n - i), n - i);
 }
 
 void
@@ -178,9 +198,9 @@ narrow_chunk(uint16_t *out, const float *x, int64_t n)
 {
     int64_t i = 0;
     for (; i + MW_LANES <= n; i += MW_LANES)
-        mw_store_half(out + i, mw_load(x + i));
+        mw_lanes_store_half(out + i, mw_lanes_load(x + i));
     if (i < n)
-        mw_store_half_some(out + i, mw_load_some(x + i, n - i), n - i);
+        mw_lanes_store_half_some(out + i, mw_lanes_load_some(x + i, n - i), n - i);
 }
 
 void
@@ -196,10 +216,13 @@ accumulate_chunk(float *total, const uint16_t *x, int64_t n)
 {
     int64_t i = 0;
     for (; i + MW_LANES <= n; i += MW_LANES)
-        mw_store(total + i, mw_load(total + i) + mw_load_half(x + i));
+        mw_lanes_store(total + i,
+                       mw_lanes_add(mw_lanes_load(total + i), mw_lanes_load_half(x + i)));
     if (i < n)
-        mw_store_some(total + i, mw_load_some(total + i, n - i) + mw_load_half_some(x + i, n - i),
-                      n - i);
+        mw_lanes_store_some(total + i,
+                            mw_lanes_add(mw_lanes_load_some(total + i, n - i),
+                                         mw_lanes_load_half_some(x + i, n - i)),
+                            n - i);
 }
 
 void

@@ -56,19 +56,34 @@ order_tokens(uint64_t *order, const int32_t *tokens, int64_t rows, int32_t first
     return n;
 }
 
-/* Adds up the rows of dy of one token, n keys of the same id, in their order. */
+/* n elements of a row of dy: sixteen, or the last ones. */
+MW_INLINE struct mw_lanes
+row_lanes(const uint16_t *row, int64_t n)
+{
+    return n == MW_LANES ? mw_lanes_load_half(row) : mw_lanes_load_half_some(row, n);
+}
+
+/* Adds up n rows of dy, whose numbers are in the lower halves of the keys, in their order. */
+MW_INLINE struct mw_lanes
+sum_tokens(const uint16_t *dy, int64_t columns, const uint64_t *order, int64_t n, int64_t lanes)
+{
+    struct mw_lanes sum = mw_lanes_splat(0.0f);
+    for (int64_t i = 0; i < n; i++)
+        sum = mw_lanes_add(sum, row_lanes(dy + (int64_t)(order[i] & UINT32_MAX) * columns, lanes));
+    return sum;
+}
+
+/* The gradient of one token: n keys of the same id. */
 static void
 put_token(struct mw_gradient dweight, const uint16_t *dy, int64_t columns, const uint64_t *order,
           int64_t n)
 {
-    int64_t id = (int64_t)(order[0] >> 32);
-    for (int64_t c = 0; c < columns; c += MW_LANES) {
-        int64_t lanes = columns - c < MW_LANES ? columns - c : MW_LANES;
-        mw_f32x16 sum = {0};
-        for (int64_t i = 0; i < n; i++)
-            sum += mw_load_half_some(dy + (int64_t)(order[i] & UINT32_MAX) * columns + c, lanes);
-        mw_gradient_put(dweight, id * columns + c, sum, lanes);
-    }
+    int64_t at = (int64_t)(order[0] >> 32) * columns, c = 0;
+    for (; c + MW_LANES <= columns; c += MW_LANES)
+        mw_gradient_put(dweight, at + c, sum_tokens(dy + c, columns, order, n, MW_LANES), MW_LANES);
+    if (c < columns)
+        mw_gradient_put(dweight, at + c, sum_tokens(dy + c, columns, order, n, columns - c),
+                        columns - c);
 }
 
 static void
@@ -108,15 +123,26 @@ MW_CPU(position_forward)(uint16_t *y, const uint16_t *weight, int64_t batch, int
     for (int64_t r = 0; r < batch * seq; r++) {
         uint16_t *row = y + r * columns;
         const uint16_t *position = weight + r % seq * columns;
-        int64_t c = 0;
+        int64_t c = 0, n = columns % MW_LANES;
         for (; c + MW_LANES <= columns; c += MW_LANES)
-            mw_store_half(row + c, mw_load_half(row + c) + mw_load_half(position + c));
-        if (c < columns)
-            mw_store_half_some(row + c,
-                               mw_load_half_some(row + c, columns - c) +
-                                   mw_load_half_some(position + c, columns - c),
-                               columns - c);
+            mw_lanes_store_half(row + c, mw_lanes_add(mw_lanes_load_half(row + c),
+                                                      mw_lanes_load_half(position + c)));
+        if (n > 0)
+            mw_lanes_store_half_some(row + c,
+                                     mw_lanes_add(mw_lanes_load_half_some(row + c, n),
+                                                  mw_lanes_load_half_some(position + c, n)),
+                                     n);
     }
+}
+
+/* Of a position, over the sequences in their order. */
+MW_INLINE struct mw_lanes
+sum_sequences(const uint16_t *dy, int64_t batch, int64_t ld, int64_t lanes)
+{
+    struct mw_lanes sum = mw_lanes_splat(0.0f);
+    for (int64_t b = 0; b < batch; b++)
+        sum = mw_lanes_add(sum, row_lanes(dy + b * ld, lanes));
+    return sum;
 }
 
 void
@@ -125,44 +151,64 @@ MW_CPU(position_backward)(struct mw_gradient dweight, const uint16_t *dy, int64_
 {
 #pragma omp parallel for schedule(static)
     for (int64_t p = 0; p < seq; p++) {
-        for (int64_t c = 0; c < columns; c += MW_LANES) {
-            int64_t lanes = columns - c < MW_LANES ? columns - c : MW_LANES;
-            mw_f32x16 sum = {0};
-            for (int64_t b = 0; b < batch; b++)
-                sum += mw_load_half_some(dy + (b * seq + p) * columns + c, lanes);
-            mw_gradient_put(dweight, p * columns + c, sum, lanes);
-        }
+        const uint16_t *row = dy + p * columns;
+        int64_t c = 0, ld = seq * columns;
+        for (; c + MW_LANES <= columns; c += MW_LANES)
+            mw_gradient_put(dweight, p * columns + c, sum_sequences(row + c, batch, ld, MW_LANES),
+                            MW_LANES);
+        if (c < columns)
+            mw_gradient_put(dweight, p * columns + c,
+                            sum_sequences(row + c, batch, ld, columns - c), columns - c);
     }
     if (!dweight.accumulate)
         clear(dweight, seq * columns, (positions - seq) * columns);
 }
 
-/* (a, b) of one pair turned by the angle of cos and sin. */
+/* Lanes of pairs (a, b) turned by the angles of their cosines and sines. */
 MW_INLINE void
-turn(uint16_t *head, const float *cosine, const float *sine, int64_t half, int64_t n, float sign)
+turn(struct mw_lanes *a, struct mw_lanes *b, struct mw_lanes cosine, struct mw_lanes sine,
+     float sign)
 {
-    mw_f32x16 a = mw_load_half_some(head, n), b = mw_load_half_some(head + half, n);
-    mw_f32x16 c = mw_load_some(cosine, n), s = sign * mw_load_some(sine, n);
-    mw_store_half_some(head, a * c - b * s, n);
-    mw_store_half_some(head + half, b * c + a * s, n);
+    MW_EACH_PART (p) {
+        mw_native c = cosine.part[p], s = sign * sine.part[p], first = a->part[p];
+        a->part[p] = first * c - b->part[p] * s;
+        b->part[p] = b->part[p] * c + first * s;
+    }
+}
+
+/* One head: the first half's elements pair with the second's. */
+MW_INLINE void
+turn_head(uint16_t *low, const float *cosine, int64_t half, float sign)
+{
+    const float *sine = cosine + half;
+    uint16_t *high = low + half;
+    struct mw_lanes a, b;
+    int64_t i = 0, n = half % MW_LANES;
+    for (; i + MW_LANES <= half; i += MW_LANES) {
+        a = mw_lanes_load_half(low + i);
+        b = mw_lanes_load_half(high + i);
+        turn(&a, &b, mw_lanes_load(cosine + i), mw_lanes_load(sine + i), sign);
+        mw_lanes_store_half(low + i, a);
+        mw_lanes_store_half(high + i, b);
+    }
+    if (n == 0)
+        return;
+    a = mw_lanes_load_half_some(low + i, n);
+    b = mw_lanes_load_half_some(high + i, n);
+    turn(&a, &b, mw_lanes_load_some(cosine + i, n), mw_lanes_load_some(sine + i, n), sign);
+    mw_lanes_store_half_some(low + i, a, n);
+    mw_lanes_store_half_some(high + i, b, n);
 }
 
 void
 MW_CPU(rope)(uint16_t *x, const float *table, int64_t batch, int64_t seq, int64_t heads,
              int64_t head_dim, int64_t ld, bool inverse)
 {
-    int64_t half = head_dim / 2;
     float sign = inverse ? -1.0f : 1.0f;
 #pragma omp parallel for schedule(static)
     for (int64_t r = 0; r < batch * seq; r++) {
         const float *cosine = table + r % seq * head_dim;
-        for (int64_t h = 0; h < heads; h++) {
-            uint16_t *head = x + r * ld + h * head_dim;
-            int64_t i = 0;
-            for (; i + MW_LANES <= half; i += MW_LANES)
-                turn(head + i, cosine + i, cosine + half + i, half, MW_LANES, sign);
-            if (i < half)
-                turn(head + i, cosine + i, cosine + half + i, half, half - i, sign);
-        }
+        for (int64_t h = 0; h < heads; h++)
+            turn_head(x + r * ld + h * head_dim, cosine, head_dim / 2, sign);
     }
 }

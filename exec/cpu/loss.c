@@ -1,73 +1,110 @@
 /* Softmax and cross-entropy over rows of logits, with the gradient in the same pass. */
 #include "exec/cpu/isa.h"
-#include "exec/cpu/vector.h"
 #include "exec/cpu/vector_math.h"
 
 #include <math.h>
 
-/* Logits [i, i + 16) of a row, -infinity beyond its end. */
-MW_INLINE mw_f32x16
-logit_lanes(const void *row, bool fp32, int64_t i, int64_t vocab)
+/* Elements of one sum in fp32. */
+#define SPAN 4096
+
+/* Logits [i, i + 16) of a row. */
+MW_INLINE struct mw_lanes
+logit_lanes(const void *row, bool fp32, int64_t i)
 {
-    if (i + MW_LANES <= vocab)
-        return fp32 ? mw_load((const float *)row + i) : mw_load_half((const uint16_t *)row + i);
-    mw_f32x16 v = fp32 ? mw_load_some((const float *)row + i, vocab - i)
-                       : mw_load_half_some((const uint16_t *)row + i, vocab - i);
-    for (int64_t lane = vocab - i; lane < MW_LANES; lane++)
-        v[lane] = -INFINITY;
-    return v;
+    return fp32 ? mw_lanes_load((const float *)row + i)
+                : mw_lanes_load_half((const uint16_t *)row + i);
 }
 
-static float
+/* Logits [i, i + n), n < 16, and -infinity beyond them. */
+MW_INLINE struct mw_lanes
+last_logits(const void *row, bool fp32, int64_t i, int64_t n)
+{
+    return mw_lanes_first(fp32 ? mw_lanes_load_some((const float *)row + i, n)
+                               : mw_lanes_load_half_some((const uint16_t *)row + i, n),
+                          n, -INFINITY);
+}
+
+MW_INLINE struct mw_lanes
+larger(struct mw_lanes a, struct mw_lanes b)
+{
+    MW_EACH_PART (p)
+        a.part[p] = mw_native_max(a.part[p], b.part[p]);
+    return a;
+}
+
+MW_INLINE float
 row_max(const void *row, bool fp32, int64_t vocab)
 {
-    mw_f32x16 max = mw_splat(-INFINITY);
-    for (int64_t i = 0; i < vocab; i += MW_LANES)
-        max = mw_max(logit_lanes(row, fp32, i, vocab), max);
-    return mw_max_lane(max);
+    struct mw_lanes max = mw_lanes_splat(-INFINITY);
+    int64_t i = 0;
+    for (; i + MW_LANES <= vocab; i += MW_LANES)
+        max = larger(logit_lanes(row, fp32, i), max);
+    if (i < vocab)
+        max = larger(last_logits(row, fp32, i, vocab - i), max);
+    return mw_lanes_max(max);
 }
 
-/* Sum of exp(x - max): fp32 over a few thousand, fp64 beyond. */
-static double
+/* exp(x - max) */
+MW_INLINE struct mw_lanes
+powers(struct mw_lanes x, float max)
+{
+    MW_EACH_PART (p)
+        x.part[p] = mw_exp(x.part[p] - max);
+    return x;
+}
+
+/* Sum of exp(x - max): fp32 over SPAN, fp64 beyond. */
+MW_INLINE double
 row_sum(const void *row, bool fp32, int64_t vocab, float max)
 {
     double total = 0.0;
-    for (int64_t i = 0; i < vocab;) {
-        mw_f32x16 sum = {0};
-        for (int64_t end = i + 4096; i < vocab && i < end; i += MW_LANES)
-            sum += mw_exp(logit_lanes(row, fp32, i, vocab) - max);
-        total += (double)mw_sum(sum);
+    for (int64_t first = 0; first < vocab; first += SPAN) {
+        int64_t i = first, end = vocab - first < SPAN ? vocab : first + SPAN;
+        struct mw_lanes sum = mw_lanes_splat(0.0f);
+        for (; i + MW_LANES <= end; i += MW_LANES)
+            sum = mw_lanes_add(sum, powers(logit_lanes(row, fp32, i), max));
+        if (i < end)
+            sum = mw_lanes_add(sum, powers(last_logits(row, fp32, i, end - i), max));
+        total += (double)mw_lanes_sum(sum);
     }
     return total;
 }
 
+MW_INLINE struct mw_lanes
+times(float factor, struct mw_lanes x)
+{
+    MW_EACH_PART (p)
+        x.part[p] = factor * x.part[p];
+    return x;
+}
+
 /* From the front: where logits are fp32 in the same memory, lanes are read before they are
  * overwritten. */
-static void
+MW_INLINE void
 put_gradient(uint16_t *d, const void *row, bool fp32, int64_t vocab, float max, float factor)
 {
     int64_t i = 0;
     for (; i + MW_LANES <= vocab; i += MW_LANES)
-        mw_store_half(d + i, factor * mw_exp(logit_lanes(row, fp32, i, vocab) - max));
+        mw_lanes_store_half(d + i, times(factor, powers(logit_lanes(row, fp32, i), max)));
     if (i < vocab)
-        mw_store_half_some(d + i, factor * mw_exp(logit_lanes(row, fp32, i, vocab) - max),
-                           vocab - i);
+        mw_lanes_store_half_some(
+            d + i, times(factor, powers(last_logits(row, fp32, i, vocab - i), max)), vocab - i);
 }
 
 static void
 put_target(uint16_t *d, float probability, float scale)
 {
-    mw_f32x16 v = mw_splat(scale * (probability - 1.0f));
-    mw_store_half_some(d, v, 1);
+    mw_lanes_store_half_some(d, mw_lanes_splat(scale * (probability - 1.0f)), 1);
 }
 
-static float
+MW_INLINE float
 logit(const void *row, bool fp32, int64_t i)
 {
-    return fp32 ? ((const float *)row)[i] : mw_load_half_some((const uint16_t *)row + i, 1)[0];
+    return fp32 ? ((const float *)row)[i]
+                : mw_lanes_load_half_some((const uint16_t *)row + i, 1).part[0][0];
 }
 
-static double
+MW_INLINE double
 row_entropy(uint16_t *d, const void *row, bool fp32, int32_t target, int64_t vocab, float scale)
 {
     float max = row_max(row, fp32, vocab);
@@ -92,7 +129,12 @@ MW_CPU(cross_entropy)(uint16_t *dlogits, int64_t ld_dlogits, double *row_loss, c
         uint16_t *d = dlogits != NULL ? dlogits + r * ld_dlogits : NULL;
         const void *row = (const char *)logits + r * row_bytes;
         bool counts = targets[r] != -1;
-        row_loss[r] = counts ? row_entropy(d, row, logits_fp32, targets[r], vocab, scale) : 0.0;
+        if (!counts)
+            row_loss[r] = 0.0;
+        else if (logits_fp32)
+            row_loss[r] = row_entropy(d, row, true, targets[r], vocab, scale);
+        else
+            row_loss[r] = row_entropy(d, row, false, targets[r], vocab, scale);
         if (d == NULL)
             continue;
         int64_t from = counts ? vocab : 0;

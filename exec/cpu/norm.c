@@ -1,50 +1,78 @@
 /* LayerNorm (arXiv 1607.06450) and RMSNorm (arXiv 1910.07467) over rows, forward and backward. */
 #include "exec/cpu/isa.h"
-#include "exec/cpu/vector.h"
+#include "exec/cpu/native.h"
 
 #include <math.h>
 
-/* Lanes [i, i + 16) of a row, zero beyond its end. */
-MW_INLINE mw_f32x16
-row_lanes(const uint16_t *row, int64_t i, int64_t columns)
+/* Where the last elements of a row begin, that are no sixteen. */
+MW_INLINE int64_t
+whole_lanes(int64_t columns)
 {
-    return i + MW_LANES <= columns ? mw_load_half(row + i)
-                                   : mw_load_half_some(row + i, columns - i);
-}
-
-MW_INLINE void
-put_lanes(uint16_t *row, int64_t i, int64_t columns, mw_f32x16 v)
-{
-    if (i + MW_LANES <= columns)
-        mw_store_half(row + i, v);
-    else
-        mw_store_half_some(row + i, v, columns - i);
+    return columns - columns % MW_LANES;
 }
 
 static float
 row_mean(const uint16_t *x, int64_t columns)
 {
-    mw_f32x16 sum = {0};
-    for (int64_t i = 0; i < columns; i += MW_LANES)
-        sum += row_lanes(x, i, columns);
-    return mw_sum(sum) / (float)columns;
+    struct mw_lanes sum = mw_lanes_splat(0.0f);
+    int64_t whole = whole_lanes(columns);
+    for (int64_t i = 0; i < whole; i += MW_LANES)
+        sum = mw_lanes_add(sum, mw_lanes_load_half(x + i));
+    if (whole < columns)
+        sum = mw_lanes_add(sum, mw_lanes_load_half_some(x + whole, columns - whole));
+    return mw_lanes_sum(sum) / (float)columns;
 }
 
-/* Mean of (x - mean)^2. Lanes beyond the end hold mean^2, which is taken off before the sum. */
-static float
+MW_INLINE struct mw_lanes
+squares(struct mw_lanes x, float mean)
+{
+    MW_EACH_PART (p) {
+        mw_native d = x.part[p] - mean;
+        x.part[p] = d * d;
+    }
+    return x;
+}
+
+/* Mean of (x - mean)^2. */
+MW_INLINE float
 row_variance(const uint16_t *x, float mean, int64_t columns)
 {
-    mw_f32x16 sum = {0};
-    int64_t whole = columns - columns % MW_LANES;
-    for (int64_t i = 0; i < whole; i += MW_LANES) {
-        mw_f32x16 d = mw_load_half(x + i) - mean;
-        sum += d * d;
+    struct mw_lanes sum = mw_lanes_splat(0.0f);
+    int64_t whole = whole_lanes(columns);
+    for (int64_t i = 0; i < whole; i += MW_LANES)
+        sum = mw_lanes_add(sum, squares(mw_lanes_load_half(x + i), mean));
+    if (whole < columns) {
+        int64_t n = columns - whole;
+        struct mw_lanes last = squares(mw_lanes_load_half_some(x + whole, n), mean);
+        sum = mw_lanes_add(sum, mw_lanes_first(last, n, 0.0f));
     }
-    for (int64_t i = whole; i < columns; i++) {
-        mw_f32x16 d = mw_load_half_some(x + i, 1) - mean;
-        sum[i - whole] += d[0] * d[0];
-    }
-    return mw_sum(sum) / (float)columns;
+    return mw_lanes_sum(sum) / (float)columns;
+}
+
+MW_INLINE struct mw_lanes
+layernorm_lanes(struct mw_lanes x, struct mw_lanes weight, struct mw_lanes bias, float mean,
+                float rstd)
+{
+    MW_EACH_PART (p)
+        x.part[p] = (x.part[p] - mean) * rstd * weight.part[p] + bias.part[p];
+    return x;
+}
+
+static void
+layernorm_row(uint16_t *y, const uint16_t *x, const uint16_t *weight, const uint16_t *bias,
+              float mean, float rstd, int64_t columns)
+{
+    int64_t i = 0, n = columns % MW_LANES;
+    for (; i + MW_LANES <= columns; i += MW_LANES)
+        mw_lanes_store_half(y + i, layernorm_lanes(mw_lanes_load_half(x + i),
+                                                   mw_lanes_load_half(weight + i),
+                                                   mw_lanes_load_half(bias + i), mean, rstd));
+    if (n > 0)
+        mw_lanes_store_half_some(y + i,
+                                 layernorm_lanes(mw_lanes_load_half_some(x + i, n),
+                                                 mw_lanes_load_half_some(weight + i, n),
+                                                 mw_lanes_load_half_some(bias + i, n), mean, rstd),
+                                 n);
 }
 
 void
@@ -55,16 +83,32 @@ MW_CPU(layernorm_forward)(uint16_t *y, float *mean, float *rstd, const uint16_t 
 #pragma omp parallel for schedule(static)
     for (int64_t r = 0; r < rows; r++) {
         const uint16_t *row = x + r * columns;
-        float mu = row_mean(row, columns);
-        float rs = 1.0f / sqrtf(row_variance(row, mu, columns) + eps);
-        mean[r] = mu;
-        rstd[r] = rs;
-        for (int64_t i = 0; i < columns; i += MW_LANES) {
-            mw_f32x16 normal = (row_lanes(row, i, columns) - mu) * rs;
-            put_lanes(y + r * columns, i, columns,
-                      normal * row_lanes(weight, i, columns) + row_lanes(bias, i, columns));
-        }
+        mean[r] = row_mean(row, columns);
+        rstd[r] = 1.0f / sqrtf(row_variance(row, mean[r], columns) + eps);
+        layernorm_row(y + r * columns, row, weight, bias, mean[r], rstd[r], columns);
     }
+}
+
+MW_INLINE struct mw_lanes
+rmsnorm_lanes(struct mw_lanes x, struct mw_lanes weight, float rstd)
+{
+    MW_EACH_PART (p)
+        x.part[p] = x.part[p] * rstd * weight.part[p];
+    return x;
+}
+
+static void
+rmsnorm_row(uint16_t *y, const uint16_t *x, const uint16_t *weight, float rstd, int64_t columns)
+{
+    int64_t i = 0, n = columns % MW_LANES;
+    for (; i + MW_LANES <= columns; i += MW_LANES)
+        mw_lanes_store_half(
+            y + i, rmsnorm_lanes(mw_lanes_load_half(x + i), mw_lanes_load_half(weight + i), rstd));
+    if (n > 0)
+        mw_lanes_store_half_some(y + i,
+                                 rmsnorm_lanes(mw_lanes_load_half_some(x + i, n),
+                                               mw_lanes_load_half_some(weight + i, n), rstd),
+                                 n);
 }
 
 void
@@ -74,34 +118,77 @@ MW_CPU(rmsnorm_forward)(uint16_t *y, float *rstd, const uint16_t *x, const uint1
 #pragma omp parallel for schedule(static)
     for (int64_t r = 0; r < rows; r++) {
         const uint16_t *row = x + r * columns;
-        float rs = 1.0f / sqrtf(row_variance(row, 0.0f, columns) + eps);
-        rstd[r] = rs;
-        for (int64_t i = 0; i < columns; i += MW_LANES)
-            put_lanes(y + r * columns, i, columns,
-                      row_lanes(row, i, columns) * rs * row_lanes(weight, i, columns));
+        rstd[r] = 1.0f / sqrtf(row_variance(row, 0.0f, columns) + eps);
+        rmsnorm_row(y + r * columns, row, weight, rstd[r], columns);
     }
 }
 
 /* With n = (x - mean) rstd and g = dy weight: dx = rstd (g - mean(g) - n mean(g n)); without the
- * middle term where the mean was not taken off (centred false). */
+ * middle term where the mean was not taken off. */
+struct row_norm {
+    const uint16_t *dy, *x, *weight;
+    float mean, rstd;
+    float mean_g, mean_gn;
+};
+
 MW_INLINE void
-row_backward(uint16_t *dx, const uint16_t *dx_add, const uint16_t *dy, const uint16_t *x,
-             const uint16_t *weight, float mean, float rstd, int64_t columns, bool centred)
+add_products(struct mw_lanes *sum_g, struct mw_lanes *sum_gn, const struct row_norm *row,
+             struct mw_lanes dy, struct mw_lanes x, struct mw_lanes weight)
 {
-    mw_f32x16 sum_g = {0}, sum_gn = {0};
-    for (int64_t i = 0; i < columns; i += MW_LANES) {
-        mw_f32x16 g = row_lanes(dy, i, columns) * row_lanes(weight, i, columns);
-        sum_g += g;
-        sum_gn += g * ((row_lanes(x, i, columns) - mean) * rstd);
+    MW_EACH_PART (p) {
+        mw_native g = dy.part[p] * weight.part[p];
+        sum_g->part[p] += g;
+        sum_gn->part[p] += g * ((x.part[p] - row->mean) * row->rstd);
     }
-    float mean_g = centred ? mw_sum(sum_g) / (float)columns : 0.0f;
-    float mean_gn = mw_sum(sum_gn) / (float)columns;
-    for (int64_t i = 0; i < columns; i += MW_LANES) {
-        mw_f32x16 g = row_lanes(dy, i, columns) * row_lanes(weight, i, columns);
-        mw_f32x16 normal = (row_lanes(x, i, columns) - mean) * rstd;
-        mw_f32x16 d = rstd * ((g - mean_g) - normal * mean_gn);
-        put_lanes(dx, i, columns, dx_add != NULL ? row_lanes(dx_add, i, columns) + d : d);
+}
+
+MW_INLINE void
+row_means(struct row_norm *row, int64_t columns, bool centred)
+{
+    struct mw_lanes sum_g = mw_lanes_splat(0.0f), sum_gn = sum_g;
+    int64_t i = 0, n = columns % MW_LANES;
+    for (; i + MW_LANES <= columns; i += MW_LANES)
+        add_products(&sum_g, &sum_gn, row, mw_lanes_load_half(row->dy + i),
+                     mw_lanes_load_half(row->x + i), mw_lanes_load_half(row->weight + i));
+    if (n > 0)
+        add_products(&sum_g, &sum_gn, row, mw_lanes_load_half_some(row->dy + i, n),
+                     mw_lanes_load_half_some(row->x + i, n),
+                     mw_lanes_load_half_some(row->weight + i, n));
+    row->mean_g = centred ? mw_lanes_sum(sum_g) / (float)columns : 0.0f;
+    row->mean_gn = mw_lanes_sum(sum_gn) / (float)columns;
+}
+
+MW_INLINE struct mw_lanes
+slopes(const struct row_norm *row, struct mw_lanes dy, struct mw_lanes x, struct mw_lanes weight)
+{
+    MW_EACH_PART (p) {
+        mw_native g = dy.part[p] * weight.part[p];
+        mw_native normal = (x.part[p] - row->mean) * row->rstd;
+        x.part[p] = row->rstd * ((g - row->mean_g) - normal * row->mean_gn);
     }
+    return x;
+}
+
+MW_INLINE void
+row_backward(uint16_t *dx, const uint16_t *dx_add, struct row_norm row, int64_t columns,
+             bool centred)
+{
+    int64_t i = 0, n = columns % MW_LANES;
+    row_means(&row, columns, centred);
+    for (; i + MW_LANES <= columns; i += MW_LANES) {
+        struct mw_lanes d =
+            slopes(&row, mw_lanes_load_half(row.dy + i), mw_lanes_load_half(row.x + i),
+                   mw_lanes_load_half(row.weight + i));
+        mw_lanes_store_half(dx + i,
+                            dx_add != NULL ? mw_lanes_add(mw_lanes_load_half(dx_add + i), d) : d);
+    }
+    if (n == 0)
+        return;
+    struct mw_lanes d =
+        slopes(&row, mw_lanes_load_half_some(row.dy + i, n), mw_lanes_load_half_some(row.x + i, n),
+               mw_lanes_load_half_some(row.weight + i, n));
+    mw_lanes_store_half_some(
+        dx + i, dx_add != NULL ? mw_lanes_add(mw_lanes_load_half_some(dx_add + i, n), d) : d, n);
 }
 
 void
@@ -110,9 +197,12 @@ MW_CPU(layernorm_backward)(uint16_t *dx, const uint16_t *dx_add, const uint16_t 
                            const float *rstd, int64_t rows, int64_t columns)
 {
 #pragma omp parallel for schedule(static)
-    for (int64_t r = 0; r < rows; r++)
-        row_backward(dx + r * columns, dx_add != NULL ? dx_add + r * columns : NULL,
-                     dy + r * columns, x + r * columns, weight, mean[r], rstd[r], columns, true);
+    for (int64_t r = 0; r < rows; r++) {
+        int64_t at = r * columns;
+        row_backward(dx + at, dx_add != NULL ? dx_add + at : NULL,
+                     (struct row_norm){dy + at, x + at, weight, mean[r], rstd[r], 0.0f, 0.0f},
+                     columns, true);
+    }
 }
 
 void
@@ -121,7 +211,10 @@ MW_CPU(rmsnorm_backward)(uint16_t *dx, const uint16_t *dx_add, const uint16_t *d
                          int64_t columns)
 {
 #pragma omp parallel for schedule(static)
-    for (int64_t r = 0; r < rows; r++)
-        row_backward(dx + r * columns, dx_add != NULL ? dx_add + r * columns : NULL,
-                     dy + r * columns, x + r * columns, weight, 0.0f, rstd[r], columns, false);
+    for (int64_t r = 0; r < rows; r++) {
+        int64_t at = r * columns;
+        row_backward(dx + at, dx_add != NULL ? dx_add + at : NULL,
+                     (struct row_norm){dy + at, x + at, weight, 0.0f, rstd[r], 0.0f, 0.0f}, columns,
+                     false);
+    }
 }

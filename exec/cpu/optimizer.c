@@ -1,65 +1,76 @@
 /* AdamW in one pass, and the parts of the gradient norm. */
 #include "exec/cpu/isa.h"
-#include "exec/cpu/vector.h"
+#include "exec/cpu/native.h"
 
 /* Elements that one thread takes at a time; a multiple of the 32 halves that fill a cache line. */
 #define CHUNK 16384
 
-MW_INLINE mw_f32x16
-root(mw_f32x16 x)
+MW_INLINE struct mw_lanes
+gradient_lanes(const void *grad, bool fp32, int64_t i)
 {
-#if defined(__AVX512F__)
-    return (mw_f32x16)_mm512_sqrt_ps((__m512)x);
-#else
-    mw_f32x16 y;
-    for (int i = 0; i < MW_LANES; i++)
-        y[i] = __builtin_sqrtf(x[i]);
-    return y;
-#endif
+    return fp32 ? mw_lanes_load((const float *)grad + i)
+                : mw_lanes_load_half((const uint16_t *)grad + i);
 }
 
-MW_INLINE mw_f32x16
-gradient_lanes(const void *grad, bool fp32, int64_t i, int64_t n)
+/* n < 16 */
+MW_INLINE struct mw_lanes
+last_gradients(const void *grad, bool fp32, int64_t i, int64_t n)
 {
-    return fp32 ? mw_load_some((const float *)grad + i, n)
-                : mw_load_half_some((const uint16_t *)grad + i, n);
+    return fp32 ? mw_lanes_load_some((const float *)grad + i, n)
+                : mw_lanes_load_half_some((const uint16_t *)grad + i, n);
 }
 
 MW_INLINE void
-update(const struct mw_adamw *s, mw_f32x16 *w, mw_f32x16 *m, mw_f32x16 *v, mw_f32x16 grad)
+update(const struct mw_adamw *s, struct mw_lanes *w, struct mw_lanes *m, struct mw_lanes *v,
+       struct mw_lanes grad)
 {
-    mw_f32x16 g = grad * s->grad_scale;
-    *m = s->beta1 * *m + s->one_minus_beta1 * g;
-    *v = s->beta2 * *v + s->one_minus_beta2 * (g * g);
-    *w = *w * s->decay - s->corrected_lr * (*m / (root(*v) * s->v_scale + s->eps));
+    MW_EACH_PART (p) {
+        mw_native g = grad.part[p] * s->grad_scale;
+        m->part[p] = s->beta1 * m->part[p] + s->one_minus_beta1 * g;
+        v->part[p] = s->beta2 * v->part[p] + s->one_minus_beta2 * (g * g);
+        mw_native ratio = m->part[p] / (mw_native_sqrt(v->part[p]) * s->v_scale + s->eps);
+        w->part[p] = w->part[p] * s->decay - s->corrected_lr * ratio;
+    }
 }
 
-/* n <= 16 elements from i on; their new values. */
-MW_INLINE mw_f32x16
+/* Sixteen elements from i on; their new values. */
+MW_INLINE struct mw_lanes
 update_at(const struct mw_adamw *s, float *w, float *m, float *v, const void *grad, bool fp32,
-          int64_t i, int64_t n)
+          int64_t i)
 {
-    mw_f32x16 wi = mw_load_some(w + i, n), mi = mw_load_some(m + i, n), vi = mw_load_some(v + i, n);
-    update(s, &wi, &mi, &vi, gradient_lanes(grad, fp32, i, n));
-    mw_store_some(w + i, wi, n);
-    mw_store_some(m + i, mi, n);
-    mw_store_some(v + i, vi, n);
+    struct mw_lanes wi = mw_lanes_load(w + i), mi = mw_lanes_load(m + i), vi = mw_lanes_load(v + i);
+    update(s, &wi, &mi, &vi, gradient_lanes(grad, fp32, i));
+    mw_lanes_store(w + i, wi);
+    mw_lanes_store(m + i, mi);
+    mw_lanes_store(v + i, vi);
+    return wi;
+}
+
+/* The last n < 16 elements. */
+MW_INLINE struct mw_lanes
+update_last(const struct mw_adamw *s, float *w, float *m, float *v, const void *grad, bool fp32,
+            int64_t i, int64_t n)
+{
+    struct mw_lanes wi = mw_lanes_load_some(w + i, n), mi = mw_lanes_load_some(m + i, n),
+                    vi = mw_lanes_load_some(v + i, n);
+    update(s, &wi, &mi, &vi, last_gradients(grad, fp32, i, n));
+    mw_lanes_store_some(w + i, wi, n);
+    mw_lanes_store_some(m + i, mi, n);
+    mw_lanes_store_some(v + i, vi, n);
     return wi;
 }
 
 /* 32 halves past the caches, where aligned: the line need not be read first. */
 MW_INLINE void
-stream_half(uint16_t *param, mw_f32x16 low, mw_f32x16 high)
+put_line(uint16_t *param, struct mw_lanes low, struct mw_lanes high)
 {
-    mw_u16x16 half[2] = {mw_narrow(low), mw_narrow(high)};
-#if defined(__AVX2__)
     if (((uintptr_t)param & 63) == 0) {
-        _mm256_stream_si256((__m256i *)(void *)param, (__m256i)half[0]);
-        _mm256_stream_si256((__m256i *)(void *)param + 1, (__m256i)half[1]);
-        return;
+        mw_lanes_stream_half(param, low);
+        mw_lanes_stream_half(param + MW_LANES, high);
+    } else {
+        mw_lanes_store_half(param, low);
+        mw_lanes_store_half(param + MW_LANES, high);
     }
-#endif
-    memcpy(param, half, sizeof half);
 }
 
 MW_INLINE void
@@ -68,16 +79,17 @@ adamw_chunk(const struct mw_adamw *s, float *w, float *m, float *v, uint16_t *pa
 {
     int64_t i = start;
     for (; i + 2 * MW_LANES <= end; i += 2 * MW_LANES) {
-        mw_f32x16 low = update_at(s, w, m, v, grad, fp32, i, MW_LANES);
-        mw_f32x16 high = update_at(s, w, m, v, grad, fp32, i + MW_LANES, MW_LANES);
+        struct mw_lanes low = update_at(s, w, m, v, grad, fp32, i);
+        struct mw_lanes high = update_at(s, w, m, v, grad, fp32, i + MW_LANES);
         if (param != NULL)
-            stream_half(param + i, low, high);
+            put_line(param + i, low, high);
     }
     for (; i < end; i += MW_LANES) {
         int64_t n = end - i < MW_LANES ? end - i : MW_LANES;
-        mw_f32x16 last = update_at(s, w, m, v, grad, fp32, i, n);
+        struct mw_lanes last = n == MW_LANES ? update_at(s, w, m, v, grad, fp32, i)
+                                             : update_last(s, w, m, v, grad, fp32, i, n);
         if (param != NULL)
-            mw_store_half_some(param + i, last, n);
+            mw_lanes_store_half_some(param + i, last, n);
     }
 }
 
@@ -96,41 +108,42 @@ MW_CPU(adamw)(const struct mw_adamw *step, float *w, float *m, float *v, uint16_
             else
                 adamw_chunk(&s, w, m, v, param, grad, false, i, end);
         }
-#if defined(__AVX2__)
         /* Other cores and drives may read param next. */
-        _mm_sfence();
-#endif
+        mw_lanes_stream_end();
     }
 }
 
-typedef double mw_f64x8 __attribute__((vector_size(64)));
-typedef float mw_f32x8 __attribute__((vector_size(32)));
-
 _Static_assert(MW_LANES == MW_NORM_LANES, "a vector has the norm's lanes");
 
+/* Sixteen lanes of fp64. */
+struct wide_lanes {
+    mw_native_f64 part[2 * MW_PARTS];
+};
+
 MW_INLINE void
-add_squares(mw_f64x8 sum[2], mw_f32x16 x)
+add_squares(struct wide_lanes *sum, struct mw_lanes x)
 {
-    mw_f32x8 half[2];
-    memcpy(half, &x, sizeof x);
-    mw_f64x8 low = __builtin_convertvector(half[0], mw_f64x8);
-    mw_f64x8 high = __builtin_convertvector(half[1], mw_f64x8);
-    sum[0] += low * low;
-    sum[1] += high * high;
+    MW_EACH_PART (p) {
+        mw_native_f64 half[2];
+        mw_native_widen(half, x.part[p]);
+        sum->part[2 * p] += half[0] * half[0];
+        sum->part[2 * p + 1] += half[1] * half[1];
+    }
 }
 
 MW_INLINE double
 span_squares(const void *grad, bool fp32, int64_t start, int64_t end)
 {
-    mw_f64x8 sum[2] = {{0}, {0}};
+    struct wide_lanes sum = {{{0}}};
     int64_t i = start;
     for (; i + MW_LANES <= end; i += MW_LANES)
-        add_squares(sum, gradient_lanes(grad, fp32, i, MW_LANES));
+        add_squares(&sum, gradient_lanes(grad, fp32, i));
     if (i < end)
-        add_squares(sum, gradient_lanes(grad, fp32, i, end - i));
-    double total = 0.0;
-    for (int lane = 0; lane < 8; lane++)
-        total += sum[0][lane] + sum[1][lane];
+        add_squares(&sum, last_gradients(grad, fp32, i, end - i));
+    double lane[MW_LANES], total = 0.0;
+    memcpy(lane, &sum, sizeof lane);
+    for (int at = 0; at < MW_LANES / 2; at++)
+        total += lane[at] + lane[at + MW_LANES / 2];
     return total;
 }
 

@@ -1,30 +1,17 @@
 /*
- * vector.h - sixteen fp32 lanes, whatever the instruction set: the compiler splits them where
- * registers are narrower, so that every set takes the same IEEE operations in the same order.
- *
- * A half is an element of 16 bits: fp16 where a file is compiled with MW_HALF_FP16, else bf16.
+ * vector.h - sixteen fp32 lanes as one type, for products: the compiler splits them where registers
+ * are narrower, and badly so: passes over memory use native.h.
  */
 #ifndef MW_EXEC_CPU_VECTOR_H
 #define MW_EXEC_CPU_VECTOR_H
 
-#include <stdint.h>
-#include <string.h>
-
-#include "exec/convert.h"
-
-#if defined(__AVX2__)
-#include <immintrin.h>
-#endif
-
-#define MW_LANES 16
+#include "exec/cpu/native.h"
 
 /* Vectors are no typedefs of structs, but the language has no other name for them. */
 typedef float mw_f32x16 __attribute__((vector_size(64)));
 typedef int32_t mw_i32x16 __attribute__((vector_size(64)));
 typedef uint32_t mw_u32x16 __attribute__((vector_size(64)));
 typedef uint16_t mw_u16x16 __attribute__((vector_size(32)));
-
-#define MW_INLINE static inline __attribute__((always_inline, unused))
 
 MW_INLINE mw_f32x16
 mw_splat(float x)
@@ -52,84 +39,28 @@ mw_store(float *x, mw_f32x16 v)
     memcpy(x, &v, sizeof v);
 }
 
-#if defined(MW_HALF_FP16)
-
-#if defined(__F16C__)
-
 MW_INLINE mw_f32x16
 mw_widen(mw_u16x16 half)
 {
-#if defined(__AVX512F__)
-    return (mw_f32x16)_mm512_cvtph_ps((__m256i)half);
-#else
-    mw_f32x16 wide;
-    __m128i part[2];
-    memcpy(part, &half, sizeof half);
-    __m256 lanes[2] = {_mm256_cvtph_ps(part[0]), _mm256_cvtph_ps(part[1])};
-    memcpy(&wide, lanes, sizeof wide);
-    return wide;
-#endif
+    uint16_t lane[MW_LANES];
+    memcpy(lane, &half, sizeof half);
+    struct mw_lanes wide = mw_lanes_load_half(lane);
+    mw_f32x16 v;
+    memcpy(&v, &wide, sizeof v);
+    return v;
 }
 
 MW_INLINE mw_u16x16
 mw_narrow(mw_f32x16 x)
 {
-#if defined(__AVX512F__)
-    return (mw_u16x16)_mm512_cvtps_ph((__m512)x, _MM_FROUND_TO_NEAREST_INT);
-#else
+    struct mw_lanes v;
+    uint16_t lane[MW_LANES];
     mw_u16x16 half;
-    __m256 lanes[2];
-    memcpy(lanes, &x, sizeof x);
-    __m128i part[2] = {_mm256_cvtps_ph(lanes[0], _MM_FROUND_TO_NEAREST_INT),
-                       _mm256_cvtps_ph(lanes[1], _MM_FROUND_TO_NEAREST_INT)};
-    memcpy(&half, part, sizeof half);
-    return half;
-#endif
-}
-
-#else
-
-/* exec/convert.h, lane by lane. */
-MW_INLINE mw_f32x16
-mw_widen(mw_u16x16 half)
-{
-    mw_f32x16 wide;
-    for (int i = 0; i < MW_LANES; i++)
-        wide[i] = mw_fp32_of_fp16(half[i]);
-    return wide;
-}
-
-MW_INLINE mw_u16x16
-mw_narrow(mw_f32x16 x)
-{
-    mw_u16x16 half;
-    for (int i = 0; i < MW_LANES; i++)
-        half[i] = mw_fp16_of_fp32(x[i]);
+    memcpy(&v, &x, sizeof v);
+    mw_lanes_store_half(lane, v);
+    memcpy(&half, lane, sizeof half);
     return half;
 }
-
-#endif
-
-#else
-
-MW_INLINE mw_f32x16
-mw_widen(mw_u16x16 half)
-{
-    return (mw_f32x16)(__builtin_convertvector(half, mw_u32x16) << 16);
-}
-
-/* Round to nearest even by integer arithmetic: subnormals too, which AVX512-BF16 flushes. */
-MW_INLINE mw_u16x16
-mw_narrow(mw_f32x16 x)
-{
-    mw_u32x16 bits = (mw_u32x16)x;
-    mw_u32x16 rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
-    mw_u32x16 quiet = (bits >> 16) | 0x40;
-    mw_u32x16 nan = (mw_u32x16)(x != x);
-    return __builtin_convertvector((nan & quiet) | (~nan & rounded), mw_u16x16);
-}
-
-#endif
 
 MW_INLINE mw_f32x16
 mw_load_half(const uint16_t *x)
