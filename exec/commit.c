@@ -1,5 +1,6 @@
 #include "exec/commit.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "exec/commit_internal.h"
@@ -11,10 +12,12 @@ struct mw_commit {
     struct mw_commit_file file;
     struct mw_commit_identity identity;
     int64_t extents_max;
-    char *image, *notice;
+    char *image, *check, *notice; /* of a slot each; free() the first two */
     enum mw_commit_state states[SLOTS];
     int64_t steps[SLOTS]; /* of whole records */
     int current;          /* the slot that must not be overwritten; -1: none */
+    bool renewed;         /* nothing was resumed, or it is known to be on the drive */
+    bool failed;          /* a write or sync: what the drive has nobody knows */
 };
 
 static bool
@@ -93,6 +96,8 @@ look(struct mw_commit *commit, GError **error)
 {
     static const char *const names[] = {"empty", "whole", "torn"};
 
+    if (!mw_commit_file_forget(&commit->file, error))
+        return false;
     for (int slot = 0; slot < SLOTS; slot++)
         if (!look_at_slot(commit, slot, error))
             return false;
@@ -110,11 +115,20 @@ look(struct mw_commit *commit, GError **error)
     return true;
 }
 
+/* After a failure the drive may have either record, or neither: nothing more is written. */
+static bool
+write_slot(struct mw_commit *commit, int slot, int64_t bytes, GError **error)
+{
+    commit->states[slot] = MW_COMMIT_TORN;
+    commit->failed = !mw_commit_file_write(&commit->file, slot, commit->image, bytes, error);
+    return !commit->failed;
+}
+
 static bool
 void_slot(struct mw_commit *commit, int slot, GError **error)
 {
     memset(commit->image, 0, (size_t)commit->file.slot_bytes);
-    if (!mw_commit_file_write(&commit->file, slot, commit->image, commit->file.slot_bytes, error))
+    if (!write_slot(commit, slot, commit->file.slot_bytes, error))
         return false;
     commit->states[slot] = MW_COMMIT_EMPTY;
     return true;
@@ -126,6 +140,16 @@ start_empty(struct mw_commit *commit, GError **error)
 {
     return void_slot(commit, 0, error) && void_slot(commit, 1, error) &&
            mw_commit_file_settle(&commit->file, error);
+}
+
+static char *
+allocate_image(int64_t bytes)
+{
+    void *image;
+
+    if (posix_memalign(&image, MW_COMMIT_BLOCK_BYTES, (size_t)bytes))
+        g_error("out of memory");
+    return memset(image, 0, (size_t)bytes);
 }
 
 static void
@@ -157,7 +181,8 @@ mw_commit_open(const struct mw_commit_options *options, GError **error)
     commit->file.fd = -1;
     commit->file.slot_bytes = mw_commit_record_bytes(options->extents_max);
     commit->file.calls = options->calls ? options->calls : &mw_nvme_system_calls;
-    commit->image = g_malloc0((size_t)commit->file.slot_bytes);
+    commit->image = allocate_image(commit->file.slot_bytes);
+    commit->renewed = !options->resume;
     identify(commit, options);
     if (mw_commit_file_open(&commit->file, options->directory,
                             options->stem ? options->stem : "memwall", options->resume, error) &&
@@ -173,7 +198,8 @@ mw_commit_close(struct mw_commit *commit)
     if (!commit)
         return;
     mw_commit_file_close(&commit->file);
-    g_free(commit->image);
+    free(commit->image);
+    free(commit->check);
     g_free(commit->notice);
     g_free(commit);
 }
@@ -233,12 +259,58 @@ mw_commit_resume(struct mw_commit *commit, int64_t step, struct mw_commit_record
         MW_COMMIT_WHOLE)
         return missing(commit, step, error);
     commit->current = slot;
-    if (commit->states[!slot] != MW_COMMIT_WHOLE || commit->steps[!slot] < step)
-        return true;
-    if (void_slot(commit, !slot, error))
-        return true;
-    mw_commit_record_clear(record);
+    commit->renewed = false;
+    return true;
+}
+
+/* Nobody knows what is on the drive, or whether what was resumed is. */
+static bool
+refuse_write(const struct mw_commit *commit, GError **error)
+{
+    g_set_error(error, MW_ERROR, MW_ERROR_IO, "%s: nothing is written after %s", commit->file.path,
+                commit->failed ? "a failure" : "a resume, before its record is renewed");
     return false;
+}
+
+static bool
+differs(const struct mw_commit *commit, GError **error)
+{
+    g_set_error(error, MW_ERROR, MW_ERROR_IO,
+                "%s: the record of step %" PRId64 " was written anew and synced, and reads "
+                "otherwise: the drive loses writes",
+                commit->file.path, commit->steps[commit->current]);
+    return false;
+}
+
+/* What could be read may yet be in a drive's cache alone, or on one of two mirrors. */
+bool
+mw_commit_renew(struct mw_commit *commit, GError **error)
+{
+    const int64_t bytes = commit->file.slot_bytes;
+    const int slot = commit->current;
+
+    if (commit->failed)
+        return refuse_write(commit, error);
+    if (!commit->check)
+        commit->check = allocate_image(bytes);
+    if (!mw_commit_file_read(&commit->file, slot, commit->image, error) ||
+        !write_slot(commit, slot, bytes, error) || !mw_commit_file_forget(&commit->file, error) ||
+        !mw_commit_file_read(&commit->file, slot, commit->check, error))
+        return false;
+    if (memcmp(commit->image, commit->check, (size_t)bytes))
+        return differs(commit, error);
+    commit->states[slot] = MW_COMMIT_WHOLE;
+    commit->renewed = true;
+    return true;
+}
+
+bool
+mw_commit_void_newer(struct mw_commit *commit, GError **error)
+{
+    const int other = !commit->current;
+
+    return commit->states[other] != MW_COMMIT_WHOLE ||
+           commit->steps[other] < commit->steps[commit->current] || void_slot(commit, other, error);
 }
 
 /* --- write --- */
@@ -250,6 +322,8 @@ check_record(const struct mw_commit *commit, const struct mw_commit_record *reco
         return invalid(error, "number of fields", record->field_count, MW_COMMIT_FIELDS_MAX);
     if (record->extent_count < 0 || record->extent_count > commit->extents_max)
         return invalid(error, "number of extents", record->extent_count, commit->extents_max);
+    if (commit->failed || !commit->renewed)
+        return refuse_write(commit, error);
     if (commit->current < 0 || record->step > commit->steps[commit->current])
         return true;
     g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
@@ -266,14 +340,18 @@ mw_commit_write(struct mw_commit *commit, struct mw_nvme *nvme,
 
     if (!check_record(commit, record, error))
         return false;
-    if (nvme && !mw_nvme_sync(nvme, error))
+    if (nvme && !mw_nvme_sync(nvme, error)) {
+        commit->failed = true;
         return false;
+    }
     const int64_t bytes = mw_commit_record_bytes(record->extent_count);
     memset(commit->image, 0, (size_t)bytes);
     mw_commit_encode(record, &commit->identity, commit->image);
-    commit->states[slot] = MW_COMMIT_TORN;
-    if (!mw_commit_file_write(&commit->file, slot, commit->image, bytes, error))
+    if (!write_slot(commit, slot, bytes, error)) {
+        if (nvme)
+            mw_nvme_stop(nvme, "a commit record could not be written");
         return false;
+    }
     commit->states[slot] = MW_COMMIT_WHOLE;
     commit->steps[slot] = record->step;
     commit->current = slot;

@@ -11,6 +11,10 @@
  * record is written; fdatasync of the file.  The caller writes new state to the extents that the
  * last record does not call current, and, with several ranks, not before all ranks' last records
  * are durable.
+ *
+ * A failed fdatasync is told once, and leaves pages in the cache that the drive does not have.  So
+ * what has failed once writes no more, and a resume believes the drive alone: it reads past the
+ * page cache, writes the record anew, syncs it and reads it back.
  */
 #ifndef MW_EXEC_COMMIT_H
 #define MW_EXEC_COMMIT_H
@@ -75,14 +79,21 @@ int mw_commit_steps(const struct mw_commit *commit, int64_t steps[2]);
 /* A line for the user if a record was found torn, as a crash during a commit leaves it; or NULL. */
 const char *mw_commit_notice(const struct mw_commit *commit);
 
-/* Reads the record of `step`; a newer one is made void, durably: its extents will be overwritten.
- * *record is cleared by mw_commit_record_clear. */
+/* Reads the record of `step` from the drive, past the page cache; changes nothing.  *record is
+ * cleared by mw_commit_record_clear. */
 bool mw_commit_resume(struct mw_commit *commit, int64_t step, struct mw_commit_record *record,
                       GError **error);
+/* Writes the resumed record anew, makes it durable and reads it back from the drive.  Before that
+ * nothing can be committed, and nobody overwrites an extent. */
+bool mw_commit_renew(struct mw_commit *commit, GError **error);
+/* Then a record newer than the resumed one is made void, durably: its extents will be overwritten.
+ * With several ranks, once all have renewed theirs. */
+bool mw_commit_void_newer(struct mw_commit *commit, GError **error);
 void mw_commit_record_clear(struct mw_commit_record *record);
 
 /* Makes the step durable, in the order above; `nvme` may be NULL.  The step is later than the last.
- * False: the last committed step is still whole. */
+ * False: the last committed step is still whole; the tier has failed too, and no extent of it is
+ * used again. */
 bool mw_commit_write(struct mw_commit *commit, struct mw_nvme *nvme,
                      const struct mw_commit_record *record, GError **error);
 

@@ -35,7 +35,26 @@ mw_commit_file_open(struct mw_commit_file *file, const char *directory, const ch
 }
 
 bool
-mw_commit_file_read(const struct mw_commit_file *file, int slot, char *image, GError **error)
+mw_commit_file_forget(const struct mw_commit_file *file, GError **error)
+{
+    const struct mw_nvme_calls *calls = file->calls;
+
+    if (calls->fdatasync(calls->data, file->fd))
+        return fail(error, file, "fdatasync");
+    return !calls->forget(calls->data, file->fd) || fail(error, file, "posix_fadvise");
+}
+
+/* After a failed fdatasync the page cache may hold a record that the drive does not. */
+static bool
+set_direct(const struct mw_commit_file *file, bool direct)
+{
+    const int flags = fcntl(file->fd, F_GETFL) & ~O_DIRECT;
+
+    return !fcntl(file->fd, F_SETFL, direct ? flags | O_DIRECT : flags);
+}
+
+static bool
+read_all(const struct mw_commit_file *file, int slot, char *image, GError **error)
 {
     int64_t done_bytes = 0;
 
@@ -45,6 +64,9 @@ mw_commit_file_read(const struct mw_commit_file *file, int slot, char *image, GE
                                            slot * file->slot_bytes + done_bytes);
         if (bytes < 0 && errno == EINTR)
             continue;
+        if (bytes < 0 && errno == EINVAL && fcntl(file->fd, F_GETFL) & O_DIRECT &&
+            set_direct(file, false))
+            continue;
         if (bytes < 0)
             return fail(error, file, "reading a commit record");
         if (!bytes)
@@ -53,6 +75,15 @@ mw_commit_file_read(const struct mw_commit_file *file, int slot, char *image, GE
     }
     memset(image + done_bytes, 0, (size_t)(file->slot_bytes - done_bytes));
     return true;
+}
+
+bool
+mw_commit_file_read(const struct mw_commit_file *file, int slot, char *image, GError **error)
+{
+    set_direct(file, true); /* where that fails, the page cache has been let go of */
+    const bool good = read_all(file, slot, image, error);
+
+    return (set_direct(file, false) || (good && fail(error, file, "fcntl"))) && good;
 }
 
 static bool

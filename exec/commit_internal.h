@@ -44,7 +44,11 @@ struct mw_commit_file {
 
 bool mw_commit_file_open(struct mw_commit_file *file, const char *directory, const char *stem,
                          bool resume, GError **error);
-/* Reads the slot whole; short files give zeros. */
+/* What the page cache has of the file is written out and let go of. */
+bool mw_commit_file_forget(const struct mw_commit_file *file, GError **error);
+/* Reads the slot whole, with O_DIRECT where the file system has it; elsewhere past the page cache
+ * only if that has been let go of.  Short files give zeros.  `image` begins at a block's
+ * alignment. */
 bool mw_commit_file_read(const struct mw_commit_file *file, int slot, char *image, GError **error);
 /* Writes and makes durable. */
 bool mw_commit_file_write(const struct mw_commit_file *file, int slot, const char *image,

@@ -246,6 +246,12 @@ mw_nvme_moved_bytes(const struct mw_nvme *nvme, enum mw_nvme_direction direction
     return atomic_load(&nvme->queues[direction].moved_bytes);
 }
 
+void
+mw_nvme_stop(struct mw_nvme *nvme, const char *why)
+{
+    mw_nvme_fail(nvme, why);
+}
+
 bool
 mw_nvme_sync(struct mw_nvme *nvme, GError **error)
 {

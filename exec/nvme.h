@@ -123,6 +123,10 @@ bool mw_nvme_transfer(struct mw_nvme *nvme, enum mw_nvme_direction direction, in
  * them from now on must be the same. */
 void mw_nvme_vouch(struct mw_nvme *nvme, int64_t offset_bytes, int64_t bytes, const void *data);
 
+/* Fails the tier: whoever can no longer say what is on the drives has nothing more written there.
+ */
+void mw_nvme_stop(struct mw_nvme *nvme, const char *why);
+
 /* Waits for all writes, then makes them durable (fdatasync of every drive).  Also false when the
  * tier has failed before, or when a kept file is no longer where it was opened. */
 bool mw_nvme_sync(struct mw_nvme *nvme, GError **error);

@@ -1,5 +1,6 @@
 #include "exec/nvme_calls.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <time.h>
 #include <unistd.h>
@@ -42,6 +43,16 @@ system_fallocate(void *data, int fd, off_t bytes)
     return fallocate(fd, 0, 0, bytes);
 }
 
+static int
+system_forget(void *data, int fd)
+{
+    const int reason = posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+
+    if (reason)
+        errno = reason;
+    return reason ? -1 : 0;
+}
+
 const struct mw_nvme_calls mw_nvme_system_calls = {
     .submit = system_submit,
     .get_events = system_get_events,
@@ -49,4 +60,5 @@ const struct mw_nvme_calls mw_nvme_system_calls = {
     .pwrite = system_pwrite,
     .fdatasync = system_fdatasync,
     .fallocate = system_fallocate,
+    .forget = system_forget,
 };

@@ -121,6 +121,16 @@ too_small(const struct mw_nvme_file *file, int64_t bytes, GError **error)
     return false;
 }
 
+/* After a failed fdatasync the page cache may hold what the drive does not: reads that O_DIRECT
+ * does not take past it find it empty. */
+static bool
+forget(const struct mw_nvme_file *file, const struct mw_nvme_calls *calls, GError **error)
+{
+    if (calls->fdatasync(calls->data, file->fd))
+        return fail(error, file, "fdatasync");
+    return !calls->forget(calls->data, file->fd) || fail(error, file, "posix_fadvise");
+}
+
 static bool
 check_resumed(const struct mw_nvme_file *file, int64_t bytes, GError **error)
 {
@@ -158,7 +168,7 @@ mw_nvme_file_reserve(struct mw_nvme_file *file, int64_t bytes, bool resume,
                      const struct mw_nvme_calls *calls, GError **error)
 {
     if (resume)
-        return check_resumed(file, bytes, error);
+        return check_resumed(file, bytes, error) && forget(file, calls, error);
     if (missing_bytes(file, bytes) > free_bytes(file))
         return too_small(file, bytes, error);
     return allocate(file, bytes, calls, error);

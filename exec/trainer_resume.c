@@ -148,6 +148,40 @@ take_up(struct mw_trainer *trainer, GError **error)
            mw_trainer_turn_to(trainer, options->plan, error);
 }
 
+static bool
+has_all_extents(const struct mw_trainer *trainer, GError **error)
+{
+    const struct mw_commit_record *record = &trainer->durable.resumed;
+    int64_t extents = trainer->durable.state_extents + mw_trainer_save_extents(trainer);
+
+    if (record->extent_count == extents)
+        return true;
+    g_set_error(error, MW_ERROR, MW_ERROR_FORMAT,
+                "the record of step %" G_GINT64_FORMAT " has %" G_GINT64_FORMAT
+                " extents, this run %" G_GINT64_FORMAT ": nothing is resumed",
+                record->step, record->extent_count, extents);
+    return false;
+}
+
+/* Where all ranks come here, none has failed before: one that has ends the others. */
+static bool
+all_here(struct mw_trainer *trainer, GError **error)
+{
+    int64_t here = 0;
+
+    return mw_trainer_least(trainer, &here, error);
+}
+
+/* Until here nothing was overwritten that any record names, by any rank. */
+static bool
+take_over(struct mw_trainer *trainer, GError **error)
+{
+    struct mw_commit *commit = trainer->durable.commit;
+
+    return all_here(trainer, error) && mw_commit_renew(commit, error) && all_here(trainer, error) &&
+           mw_commit_void_newer(commit, error);
+}
+
 bool
 mw_trainer_resume(struct mw_trainer *trainer, GError **error)
 {
@@ -156,17 +190,10 @@ mw_trainer_resume(struct mw_trainer *trainer, GError **error)
 
     mw_commit_steps(it->commit, steps); /* one at least, or it had not opened */
     if (!mw_trainer_least(trainer, &steps[0], error) ||
-        !mw_commit_resume(it->commit, steps[0], &it->resumed, error) || !take_up(trainer, error))
+        !mw_commit_resume(it->commit, steps[0], &it->resumed, error) || !take_up(trainer, error) ||
+        !has_all_extents(trainer, error))
         return false;
-    int64_t extents = it->state_extents + mw_trainer_save_extents(trainer);
-    if (it->resumed.extent_count != extents) {
-        g_set_error(error, MW_ERROR, MW_ERROR_FORMAT,
-                    "the record of step %" G_GINT64_FORMAT " has %" G_GINT64_FORMAT
-                    " extents, this run %" G_GINT64_FORMAT ": nothing is resumed",
-                    steps[0], it->resumed.extent_count, extents);
-        return false;
-    }
-    if (resume_state(trainer, error))
+    if (resume_state(trainer, error) && take_over(trainer, error))
         return true;
     g_prefix_error(error, "resuming from step %" G_GINT64_FORMAT ": ", steps[0]);
     return false;

@@ -88,3 +88,14 @@ mw_commit_fixture_expect(struct mw_commit *commit, int64_t step)
     mw_commit_record_clear(&wanted);
     mw_commit_record_clear(&found);
 }
+
+void
+mw_commit_fixture_take_over(struct mw_commit *commit)
+{
+    GError *error = NULL;
+
+    mw_commit_renew(commit, &error);
+    g_assert_no_error(error);
+    mw_commit_void_newer(commit, &error);
+    g_assert_no_error(error);
+}

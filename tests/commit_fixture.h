@@ -19,5 +19,7 @@ struct mw_commit_record mw_commit_fixture_record(int64_t step, int64_t extents);
 void mw_commit_fixture_commit(struct mw_commit *commit, int64_t step);
 /* Resumes the step and finds the record that was committed. */
 void mw_commit_fixture_expect(struct mw_commit *commit, int64_t step);
+/* Its record is on the drive, and no newer one: commits may follow. */
+void mw_commit_fixture_take_over(struct mw_commit *commit);
 
 #endif

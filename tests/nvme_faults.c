@@ -1,6 +1,7 @@
 #include "nvme_faults.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <glib.h>
 #include <string.h>
 #include <time.h>
@@ -189,7 +190,17 @@ get_events(void *data, io_context_t context, long count, struct io_event *events
 static ssize_t
 do_pread(void *data, int fd, void *buffer, size_t bytes, off_t offset)
 {
-    return mw_nvme_system_calls.pread(NULL, fd, buffer, bytes, offset);
+    struct mw_faults *faults = data;
+    const int flags = fcntl(fd, F_GETFL);
+
+    if (!(flags & O_DIRECT))
+        return mw_nvme_system_calls.pread(NULL, fd, buffer, bytes, offset);
+    if (faults->log && !faults->cached)
+        return mw_write_log_pread(faults->log, fd, buffer, bytes, offset);
+    fcntl(fd, F_SETFL, flags & ~O_DIRECT);
+    const ssize_t result = mw_nvme_system_calls.pread(NULL, fd, buffer, bytes, offset);
+    fcntl(fd, F_SETFL, flags);
+    return result;
 }
 
 static ssize_t
@@ -214,8 +225,10 @@ do_fdatasync(void *data, int fd)
     struct mw_faults *faults = data;
 
     if (strikes(faults, MW_FAULT_SYNC)) {
+        if (faults->log)
+            mw_write_log_fail_sync(faults->log, fd, !faults->reason);
         errno = faults->reason;
-        return -1;
+        return faults->reason ? -1 : 0;
     }
     if (faults->log)
         mw_write_log_sync(faults->log, fd);
@@ -234,11 +247,22 @@ do_fallocate(void *data, int fd, off_t bytes)
     return mw_nvme_system_calls.fallocate(NULL, fd, bytes);
 }
 
+static int
+do_forget(void *data, int fd)
+{
+    struct mw_faults *faults = data;
+
+    if (faults->log && !faults->cached)
+        mw_write_log_forget(faults->log, fd);
+    return 0;
+}
+
 void
 mw_faults_init(struct mw_faults *faults, enum mw_fault fault, int at, int reason)
 {
     *faults = (struct mw_faults){
-        .calls = {submit, get_events, do_pread, do_pwrite, do_fdatasync, do_fallocate, faults},
+        .calls = {submit, get_events, do_pread, do_pwrite, do_fdatasync, do_fallocate, do_forget,
+                  faults},
         .fault = fault,
         .at = at,
         .reason = reason,

@@ -18,7 +18,8 @@ enum mw_fault {
     MW_FAULT_SHORT,      /* blocks from `at` on move at most limit_bytes, while there are */
     MW_FAULT_REFUSAL,    /* io_submit says -reason for the block, `times` times */
     MW_FAULT_EVENTS,     /* io_getevents says -reason */
-    MW_FAULT_SYNC,       /* fdatasync fails with reason */
+    MW_FAULT_SYNC,       /* fdatasync fails with reason, or loses what it would have made durable
+                            and says nothing if there is none: another process was told */
     MW_FAULT_RESERVE,    /* fallocate fails with reason */
     MW_FAULT_PWRITE,     /* pwrite fails with reason, or moves limit_bytes if there is none */
     /* Reads that say nothing: of a page in [first_byte, end_byte) of the file that was written. */
@@ -40,6 +41,7 @@ struct mw_faults {
     long limit_bytes;
     struct mw_write_log *log;
     int64_t first_byte, end_byte; /* of silent reads: pages to be watched and spoilt */
+    bool cached; /* what reads past the page cache find is what is in it */
 
     /* The helper's own. */
     pthread_mutex_t mutex;

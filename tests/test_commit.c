@@ -32,7 +32,8 @@ test_round_trip(void)
     mw_nvme_fixture_finish(&fixture);
 }
 
-/* Other ranks hold step 4 only: then 5 is void, and the next commit leaves 4 whole. */
+/* Other ranks hold step 4 only: then 5 is void, once 4 is taken over and not when it is looked at,
+ * and the next commit leaves 4 whole. */
 static void
 test_older_step(void)
 {
@@ -50,8 +51,15 @@ test_older_step(void)
     mw_commit_fixture_expect(commit, 4);
     mw_commit_close(commit);
     commit = mw_commit_fixture_open(&options);
+    g_assert_cmpint(mw_commit_steps(commit, steps), ==, 2);
+    mw_commit_fixture_expect(commit, 4);
+    mw_commit_fixture_take_over(commit);
+    mw_commit_close(commit);
+    commit = mw_commit_fixture_open(&options);
     g_assert_cmpint(mw_commit_steps(commit, steps), ==, 1);
     g_assert_cmpint(steps[0], ==, 4);
+    mw_commit_fixture_expect(commit, 4);
+    mw_commit_fixture_take_over(commit);
     mw_commit_fixture_commit(commit, 5);
     mw_commit_fixture_commit(commit, 6);
     g_assert_cmpint(mw_commit_steps(commit, steps), ==, 2);

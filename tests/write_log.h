@@ -3,7 +3,12 @@
  * from any moment of the log, images of the files can be made in which a write that no sync covers
  * is whole, lost or torn.
  *
- * A moment is a number that every submission, completion and sync takes the next of.
+ * A moment is a number that every submission, completion and sync takes the next of.  A log may go
+ * on over several runs in the same files; what they held when the log first saw them is durable.
+ *
+ * The files themselves are what the page cache has.  A sync that fails settles what it would have
+ * covered: whole, torn or lost on the drive, or shown by it until the power goes.  Their pages are
+ * clean from then on: only what is written anew is ever synced.
  */
 #ifndef MW_TESTS_WRITE_LOG_H
 #define MW_TESTS_WRITE_LOG_H
@@ -24,6 +29,15 @@ void mw_write_log_complete(struct mw_write_log *log, long count, const struct io
 void mw_write_log_pwrite(struct mw_write_log *log, int fd, const void *data, size_t bytes,
                          off_t offset);
 void mw_write_log_sync(struct mw_write_log *log, int fd);
+/* A sync that fails; `all`: nothing that it would have covered reaches the drive. */
+void mw_write_log_fail_sync(struct mw_write_log *log, int fd, bool all);
+/* As O_DIRECT reads: what the drive shows, with what is yet to be written out. */
+ssize_t mw_write_log_pread(struct mw_write_log *log, int fd, void *buffer, size_t bytes,
+                           off_t offset);
+/* The page cache lets go of the file: from now on it holds what the drive shows. */
+void mw_write_log_forget(struct mw_write_log *log, int fd);
+/* Writes and syncs leave the log as it is, until this is called again. */
+void mw_write_log_mute(struct mw_write_log *log, bool muted);
 
 int mw_write_log_now(struct mw_write_log *log);
 
