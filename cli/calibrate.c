@@ -32,16 +32,16 @@ is_first(const struct cli_calibrate_wish *wish)
 
 /* A terminal has one line, written anew; anything else a line for each part. */
 static bool
-progress(void *data, const char *what, int done, int total)
+progress(void *data, const char *what, double left_s)
 {
     const struct cli_calibrate_wish *wish = data;
 
     if (!is_first(wish))
         return !stopped;
     if (isatty(STDERR_FILENO))
-        fprintf(stderr, "\r\033[Kcalibrate: [%d/%d] %s", done + 1, total, what);
+        fprintf(stderr, "\r\033[Kcalibrate: at most %.0f s left: %s", left_s, what);
     else
-        fprintf(stderr, "calibrate: %s\n", what);
+        fprintf(stderr, "calibrate: at most %.0f s left: %s\n", left_s, what);
     fflush(stderr);
     return !stopped;
 }
@@ -122,6 +122,7 @@ measure(const struct cli_calibrate_wish *wish, char **directories, struct mw_cal
         .sustained = wish->sustained,
         .sustained_limit_bytes = wish->limit_bytes,
         .quick = wish->quick,
+        .budget_s = wish->budget_s,
         .progress = progress,
         .notice = notice,
         .ranks = wish->ranks,

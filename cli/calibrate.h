@@ -10,13 +10,14 @@
 
 struct cli_calibrate_wish {
     const struct mw_backend *backend; /* what computes */
-    enum mw_dtype dtype; /* in which; MW_DTYPE_NONE: bf16 */
+    enum mw_dtype dtype;              /* in which; MW_DTYPE_NONE: bf16 */
     struct mw_ranks *ranks; /* NULL: one alone.  Several measure together; the first writes */
-    char *output;       /* NULL: cli_here_path() */
-    char **directories; /* NULL: $MEMWALL_NVME, else the user's cache folder */
+    char *output;           /* NULL: cli_here_path() */
+    char **directories;     /* NULL: $MEMWALL_NVME, else the user's cache folder */
     gboolean sustained, quick, json;
     gboolean silent;    /* no table */
     gint64 limit_bytes; /* 0: its default */
+    double budget_s;    /* 0: its default */
 };
 
 /* Measures, writes the profile, prints.  Progress goes to standard error. */

@@ -61,8 +61,9 @@ static void
 add_range(struct writer *w, const char *group, const char *key, struct mw_measure m,
           const char *how)
 {
-    g_autofree char *spread =
-        g_strdup_printf("spread %.1f%%: %s", 100 * mw_measure_spread(&m), how);
+    g_autofree char *few = cli_calibrate_few(&m);
+    g_autofree char *spread = g_strdup_printf("spread %.1f%%%s%s: %s", 100 * mw_measure_spread(&m),
+                                              few ? ", " : "", few ? few : "", how);
 
     g_string_append_printf(w->text, "%s = %.4g; %.4g; %.4g\n", key, within(group, key, m.low),
                            within(group, key, m.typical), within(group, key, m.high));
@@ -125,11 +126,26 @@ add_figures(struct writer *w, const char *group)
 
 /* --- groups ---------------------------------------------------------------------------------- */
 
+/* "; not measured: 1024, 2048, as their neighbours tell", or nothing. */
+static char *
+points_left_out(int points, const double *dims, const struct mw_measure *rates)
+{
+    GString *text = g_string_new(NULL);
+
+    for (int i = 0; i < points; i++)
+        if (!rates[i].samples)
+            g_string_append_printf(text, "%s%.5g", text->len ? ", " : "; not measured: ", dims[i]);
+    if (text->len)
+        g_string_append(text, ", as those beside them tell");
+    return g_string_free(text, FALSE);
+}
+
 static void
 add_curve(struct writer *w)
 {
     static const char *const keys[] = {"matmul_tflops_low", "matmul_tflops", "matmul_tflops_high"};
     const struct mw_calibration *m = w->measured;
+    g_autofree char *left_out = points_left_out(m->points, m->dim, m->matmul_flops);
 
     g_string_append(w->text, "matmul_dim =");
     for (int i = 0; i < m->points; i++)
@@ -144,11 +160,11 @@ add_curve(struct writer *w)
                                    within("gpu", keys[end], values[end] * 1e-12));
         }
         g_string_append(w->text, "\n");
-        add_source(w, keys[end],
-                   m->apart ? "squares and oblongs, forward and both gradients, less launch_us: "
-                              "median, and 10th and 90th percentile"
-                            : "squares and oblongs, forward and both gradients: median, and 10th "
-                              "and 90th percentile");
+        g_autofree char *how = g_strdup_printf(
+            "squares and oblongs, forward and both gradients%s: median, and 10th and 90th "
+            "percentile%s",
+            m->apart ? ", less launch_us" : "", left_out);
+        add_source(w, keys[end], how);
     }
 }
 
@@ -167,9 +183,11 @@ add_attention(struct writer *w)
             w->text, "%s %.4g", i ? ";" : "",
             within("gpu", "attention_tflops", m->attention_flops[i].typical * 1e-12));
     g_string_append(w->text, "\n");
-    add_source(w, "attention_tflops",
-               m->apart ? "heads of 64, twice forward and backward, less launches and bytes: median"
-                        : "heads of 64, twice forward and backward: median");
+    g_autofree char *left_out =
+        points_left_out(m->attention_points, m->attention_dim, m->attention_flops);
+    g_autofree char *how = g_strdup_printf("heads of 64, twice forward and backward%s: median%s",
+                                           m->apart ? ", less launches and bytes" : "", left_out);
+    add_source(w, "attention_tflops", how);
 }
 
 static double

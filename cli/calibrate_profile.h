@@ -9,6 +9,11 @@
  * free() it. */
 char *cli_calibrate_profile(const struct mw_calibration *measured, GError **error);
 
+/* What there was no time for, in words; strings to g_free with the array. */
+GPtrArray *cli_calibrate_left_out(const struct mw_calibration *measured);
+/* "3 of 9 samples", "left out"; NULL: all that were wished.  g_free it. */
+char *cli_calibrate_few(const struct mw_measure *measure);
+
 /* The figures with their ranges, and the `aio` block of a ds_config.json. */
 void cli_calibrate_table(FILE *out, const struct mw_calibration *measured);
 void cli_calibrate_json(struct mw_json_writer *json, const struct mw_calibration *measured);

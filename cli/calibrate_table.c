@@ -5,8 +5,17 @@
 static void
 print_row(FILE *out, const char *label, const char *unit, const struct mw_measure *m)
 {
-    fprintf(out, "%-32s %9.4g %9.4g %9.4g  %-8s %5.1f%%\n", label, m->low, m->typical, m->high,
-            unit, 100 * mw_measure_spread(m));
+    g_autofree char *few = cli_calibrate_few(m);
+
+    fprintf(out, "%-32s %9.4g %9.4g %9.4g  %-8s %5.1f%%%s%s\n", label, m->low, m->typical, m->high,
+            unit, 100 * mw_measure_spread(m), few ? "  " : "", few ? few : "");
+}
+
+static struct mw_measure
+scaled(const struct mw_measure *m, double factor)
+{
+    return (struct mw_measure){m->low * factor, m->typical * factor, m->high * factor, m->samples,
+                               m->wished};
 }
 
 static void
@@ -14,8 +23,7 @@ print_curve(FILE *out, const char *what, int points, const double *dims,
             const struct mw_measure *flops)
 {
     for (int i = 0; i < points; i++) {
-        struct mw_measure m = {flops[i].low * 1e-12, flops[i].typical * 1e-12,
-                               flops[i].high * 1e-12, flops[i].samples};
+        struct mw_measure m = scaled(&flops[i], 1e-12);
         g_autofree char *label = g_strdup_printf("%s of %.4g", what, dims[i]);
         print_row(out, label, "TFLOP/s", &m);
     }
@@ -32,7 +40,7 @@ print_collectives(FILE *out, const struct mw_calibration *measured)
             struct mw_measure m = measured->collective_bytes_per_s[kind][i];
             g_autofree char *label = g_strdup_printf("%s of %g KiB", collective_names[kind],
                                                      (double)measured->message_bytes[i] / 1024);
-            m = (struct mw_measure){m.low * 1e-9, m.typical * 1e-9, m.high * 1e-9, m.samples};
+            m = scaled(&m, 1e-9);
             print_row(out, label, "GB/s", &m);
         }
 }
@@ -71,6 +79,29 @@ print_aio(struct mw_json_writer *json, const struct mw_calibration_drives *drive
     mw_json_end(json, '}');
 }
 
+static void
+print_left_out(FILE *out, const struct mw_calibration *measured)
+{
+    g_autoptr(GPtrArray) all = cli_calibrate_left_out(measured);
+
+    fprintf(out, "took %.0f of %.0f s\n", measured->took_s, measured->budget_s);
+    for (guint i = 0; i < all->len; i++)
+        fprintf(out, "%s%s%s",
+                i ? ", " : "left out, for there was no time: ", (const char *)all->pdata[i],
+                i + 1 == all->len ? "\n" : "");
+}
+
+/* Whether it did is not known where the system does not tell. */
+static void
+print_steal(FILE *out, const struct mw_calibration_steal *steal)
+{
+    if (steal->again)
+        fprintf(out,
+                "the hypervisor took time: %d of %d series of samples were taken again, and "
+                "%d kept although it did, their ranges wider\n",
+                steal->again, steal->samples, steal->kept);
+}
+
 void
 cli_calibrate_table(FILE *out, const struct mw_calibration *measured)
 {
@@ -95,6 +126,8 @@ cli_calibrate_table(FILE *out, const struct mw_calibration *measured)
     print_collectives(out, measured);
     if (measured->collectives_by[0])
         fprintf(out, "collectives by %s\n", measured->collectives_by);
+    print_left_out(out, measured);
+    print_steal(out, &measured->steal);
     fprintf(out, "\nfor a ds_config.json:\n");
     mw_json_begin(&json, NULL, '{', false);
     print_aio(&json, &measured->drives);
@@ -112,6 +145,7 @@ json_measure(struct mw_json_writer *json, const char *group, const char *key,
     mw_json_number(json, "typical", m->typical * scale);
     mw_json_number(json, "high", m->high * scale);
     mw_json_integer(json, "samples", m->samples);
+    mw_json_integer(json, "wished", m->wished);
     mw_json_end(json, '}');
 }
 
@@ -126,9 +160,31 @@ json_curve(struct mw_json_writer *json, const char *key, int points, const doubl
         mw_json_number(json, "tflops", flops[i].typical * 1e-12);
         mw_json_number(json, "tflops_low", flops[i].low * 1e-12);
         mw_json_number(json, "tflops_high", flops[i].high * 1e-12);
+        mw_json_integer(json, "samples", flops[i].samples);
         mw_json_end(json, '}');
     }
     mw_json_end(json, ']');
+}
+
+/* How it went. */
+static void
+json_course(struct mw_json_writer *json, const struct mw_calibration *measured)
+{
+    g_autoptr(GPtrArray) left_out = cli_calibrate_left_out(measured);
+    const struct mw_calibration_steal *steal = &measured->steal;
+
+    mw_json_number(json, "budget_s", measured->budget_s);
+    mw_json_number(json, "took_s", measured->took_s);
+    mw_json_begin(json, "left_out", '[', true);
+    for (guint i = 0; i < left_out->len; i++)
+        mw_json_string(json, NULL, left_out->pdata[i]);
+    mw_json_end(json, ']');
+    mw_json_begin(json, "steal", '{', true);
+    mw_json_boolean(json, "told", steal->told);
+    mw_json_integer(json, "series", steal->samples);
+    mw_json_integer(json, "again", steal->again);
+    mw_json_integer(json, "kept", steal->kept);
+    mw_json_end(json, '}');
 }
 
 void
@@ -151,4 +207,5 @@ cli_calibrate_json(struct mw_json_writer *json, const struct mw_calibration *mea
     json_collectives(json, measured);
     mw_json_string(json, "collectives_by", measured->collectives_by);
     print_aio(json, &measured->drives);
+    json_course(json, measured);
 }

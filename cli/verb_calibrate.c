@@ -9,6 +9,8 @@
 #include "planner/error.h"
 
 #define LIMIT_GB_MAX 1e6
+#define BUDGET_S_MIN 5
+#define BUDGET_S_MAX 3600
 #define SCRATCH_BYTES (INT64_C(16) << 20) /* of collectives */
 
 static char *backend_name, *dtype_name;
@@ -33,13 +35,31 @@ parse_sustained(const char *name, const char *text, gpointer data, GError **erro
     return FALSE;
 }
 
+static gboolean
+parse_budget(const char *name, const char *text, gpointer data, GError **error)
+{
+    struct cli_calibrate_wish *wish = data;
+    char *end = NULL;
+    double seconds = g_ascii_strtod(text, &end);
+
+    if (end != text && (!*end || g_str_equal(end, "s")) && seconds >= BUDGET_S_MIN &&
+        seconds <= BUDGET_S_MAX) {
+        wish->budget_s = seconds;
+        return TRUE;
+    }
+    g_set_error(error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE,
+                "--budget %s: must be a number of seconds from %d to %d", text, BUDGET_S_MIN,
+                BUDGET_S_MAX);
+    return FALSE;
+}
+
 static bool
 parse(struct cli_calibrate_wish *wish, int argc, char **argv, gboolean *help, GError **error)
 {
     const union {
         GOptionArgFunc function;
         void *data; /* what GOptionEntry has room for */
-    } sustained = {parse_sustained};
+    } sustained = {parse_sustained}, budget = {parse_budget};
     const GOptionEntry entries[] = {
         {"help", 'h', 0, G_OPTION_ARG_NONE, help, "show this help", NULL},
         {"backend", 0, 0, G_OPTION_ARG_STRING, &backend_name,
@@ -52,10 +72,17 @@ parse(struct cli_calibrate_wish *wish, int argc, char **argv, gboolean *help, GE
          "on the drive to measure; once for each drive (default: $MEMWALL_NVME, else the user's "
          "cache folder)",
          "DIR"},
+        {"budget", 0, 0, G_OPTION_ARG_CALLBACK, budget.data,
+         "the time that it may take (default 60): a slow machine has fewer sizes and samples, and "
+         "wider ranges",
+         "SECONDS"},
         {"sustained", 0, G_OPTION_FLAG_OPTIONAL_ARG, G_OPTION_ARG_CALLBACK, sustained.data,
-         "write until the drives' rate keeps still, at most LIMIT (default 68 GB)", "LIMIT"},
+         "write until the drives' rate keeps still, at most LIMIT (default 68 GB); beside the "
+         "budget",
+         "LIMIT"},
         {"quick", 0, 0, G_OPTION_ARG_NONE, &wish->quick,
-         "seconds instead of a minute, and figures of little worth", NULL},
+         "tiny sizes and few samples, within the budget: seconds, and figures of little worth",
+         NULL},
         {"json", 0, 0, G_OPTION_ARG_NONE, &wish->json, "print JSON", NULL},
         G_OPTION_ENTRY_NULL};
     const struct cli_words_group groups[] = {{"Options", entries}, {NULL, NULL}};

@@ -1,6 +1,7 @@
 /* The order of the measurements, and what they all need. */
 #include "exec/calibrate.h"
 
+#include <math.h>
 #include <string.h>
 
 #if defined(_OPENMP)
@@ -12,10 +13,13 @@
 #include "planner/error.h"
 
 #define ROUNDS 9
+#define ROUNDS_MOST 27
 #define QUICK_ROUNDS 3
 #define PATIENCE_S 3.0
 #define DRIVE_THREADS 2 /* one reads, one writes */
-#define STEPS 40        /* about; for the display alone */
+#define WINDOW_S 0.3
+#define WINDOW_LEAST_S 0.1
+#define QUICK_WINDOW_S 0.01
 
 /* As a run's: ranks of one machine share its cores. */
 static int
@@ -73,15 +77,13 @@ bool
 mw_calibrate_step(struct mw_calibrator *c, const char *what, GError **error)
 {
     const struct mw_calibration_options *o = c->options;
-    int done = MIN(c->step, STEPS - 1);
 
     if (!works_are_good(c, error))
         return false;
-    c->step++;
     c->patience_s = o->quick ? 0 : PATIENCE_S;
     if (o->ranks && !mw_ranks_barrier(o->ranks, 0, error))
         return false;
-    if (!o->progress || o->progress(o->data, what, done, STEPS))
+    if (!o->progress || o->progress(o->data, what, fmax(0, c->budget.end_s - mw_calibrate_now_s())))
         return true;
     g_set_error_literal(error, MW_ERROR, MW_ERROR_DEVICE, "calibrate: stopped");
     return false;
@@ -109,11 +111,25 @@ static bool
 measure(struct mw_calibrator *c, struct mw_calibration *out, GError **error)
 {
     return mw_calibrate_open_drives(c, out, error) && mw_calibrate_open_device(c, out, error) &&
-           mw_calibrate_matmul(c, out, error) && mw_calibrate_attention(c, out, error) &&
-           mw_calibrate_layer(c, out, error) && mw_calibrate_memory(c, out, error) &&
+           mw_calibrate_matmul(c, out, error) && mw_calibrate_memory(c, out, error) &&
+           mw_calibrate_layer(c, out, error) && mw_calibrate_attention(c, out, error) &&
            mw_calibrate_copies(c, out, error) && mw_calibrate_drives(c, out, error) &&
            mw_calibrate_shares(c, out, error) && mw_calibrate_collectives(c, out, error) &&
            works_are_good(c, error) && mw_calibrate_device_room(c, out, error);
+}
+
+/* More time buys more samples, less of it shorter windows. */
+static void
+plan_time(struct mw_calibrator *c, struct mw_calibration *out)
+{
+    const struct mw_calibration_options *o = c->options;
+    double seconds = o->budget_s > 0 ? o->budget_s : MW_CALIBRATION_BUDGET_S;
+    double part = seconds / MW_CALIBRATION_BUDGET_S;
+
+    out->budget_s = seconds;
+    c->rounds = o->quick ? QUICK_ROUNDS : (int)CLAMP(ROUNDS * part, ROUNDS, ROUNDS_MOST);
+    c->window_s = o->quick ? QUICK_WINDOW_S : CLAMP(WINDOW_S * part, WINDOW_LEAST_S, WINDOW_S);
+    mw_calibrate_budget_open(c, seconds);
 }
 
 bool
@@ -123,12 +139,12 @@ mw_calibrate(const struct mw_calibration_options *options, struct mw_calibration
     struct mw_calibrator c = {.options = options,
                               .backend = options->backend,
                               .passes = mw_cpu_kernels(options->dtype),
-                              .scale = mw_calibrate_scale(options->backend->apart, options->quick),
-                              .rounds = options->quick ? QUICK_ROUNDS : ROUNDS,
-                              .window_s = options->quick ? 0.01 : 0.3};
+                              .scale = mw_calibrate_scale(options->backend->apart, options->quick)};
     struct mw_memory_room room;
 
     memset(out, 0, sizeof *out);
+    plan_time(&c, out);
+    c.beside = c.scale->beside;
     mw_memory_room(&room);
     out->memory_bytes = room.bytes;
     out->cores = c.cores = team(options->ranks);
@@ -137,6 +153,8 @@ mw_calibrate(const struct mw_calibration_options *options, struct mw_calibration
     out->ranks = mw_calibrate_ranks(&c);
     bool good = has_threads(&c, error) && measure(&c, out, error);
     if (good) {
+        out->took_s = out->budget_s - (c.budget.end_s - mw_calibrate_now_s());
+        out->steal = c.steal;
         mw_calibrate_net(&c, out);
         good = mw_calibrate_unite(&c, out, error);
     }

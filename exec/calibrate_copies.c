@@ -77,15 +77,22 @@ handoff_s(struct mw_calibrator *c, int turns)
     return elapsed_s / turns;
 }
 
-static struct mw_measure
-measure_latency(struct mw_calibrator *c)
+static bool
+take_latency(void *data, int number, double *seconds, GError **error)
 {
-    double samples[MW_CALIBRATE_ROUNDS_MAX];
+    struct mw_calibrator *c = data;
     int count = c->scale->handoffs;
 
-    for (int r = 0; r < c->rounds; r++)
-        samples[r] = c->backend->begin ? mw_calibrate_chain_s(c, count) : handoff_s(c, count);
-    return mw_measure_of(samples, c->rounds);
+    *seconds = c->backend->begin ? mw_calibrate_chain_s(c, count) : handoff_s(c, count);
+    return true;
+}
+
+static bool
+measure_latency(struct mw_calibrator *c, struct mw_measure *latency_s, GError **error)
+{
+    const struct mw_calibrate_samples samples = {.take = take_latency, .state = c, .values = 1};
+
+    return mw_calibrate_take_samples(c, &samples, latency_s, error);
 }
 
 /* --- rates ----------------------------------------------------------------------------------- */
@@ -97,11 +104,16 @@ measure_way(struct mw_calibrate_copies *copies, struct mw_measure *alone,
 {
     struct mw_calibrator *c = copies->c;
     const struct mw_calibrate_work work = mw_calibrate_copies_work(copies);
+    const char *what = copies->to_host ? "copies to the host" : "copies to the device";
+    int ranks = mw_calibrate_ranks(c), measures = (ranks > 1 ? ranks + 1 : 1) + copies->to_host;
 
+    if (!mw_calibrate_begin(c, copies->to_host ? MW_CALIBRATE_COPIES_BACK : MW_CALIBRATE_COPIES_IN,
+                            what, measures, error))
+        return false;
     for (int rank = 0; rank < mw_calibrate_ranks(c); rank++) {
-        if (!mw_calibrate_step(c, copies->to_host ? "copies to the host" : "copies to the device",
-                               error))
+        if (!mw_calibrate_step(c, what, error))
             return false;
+        c->budget.measures = measures - rank;
         if (rank == mw_calibrate_rank(c))
             *alone = mw_calibrate_measure(c, &work, 0);
     }
@@ -110,6 +122,7 @@ measure_way(struct mw_calibrate_copies *copies, struct mw_measure *alone,
         return true;
     if (!mw_calibrate_step(c, "copies of all ranks", error))
         return false;
+    c->budget.measures = 1 + copies->to_host;
     *at_once = mw_calibrate_measure(c, &work, 0);
     return true;
 }
@@ -120,21 +133,11 @@ static bool
 measure_duplex(struct mw_calibrator *c, struct mw_measure *duplex, GError **error)
 {
     struct mw_calibrate_copies copies[2] = {{.c = c}, {.c = c, .to_host = true}};
-    const struct mw_calibrate_work works[2] = {mw_calibrate_copies_work(&copies[0]),
-                                               mw_calibrate_copies_work(&copies[1])};
-    double samples[MW_CALIBRATE_ROUNDS_MAX];
+    struct mw_calibrate_pair pair = {
+        c, {mw_calibrate_copies_work(&copies[0]), mw_calibrate_copies_work(&copies[1])}};
 
-    if (!mw_calibrate_step(c, "copies both ways at once", error))
-        return false;
-    for (int r = 0; r < c->rounds; r++) {
-        double alone[2], both[2];
-        for (int i = 0; i < 2; i++)
-            alone[i] = mw_calibrate_rate(&works[i], c->window_s / 2);
-        mw_calibrate_rates(c, works, c->window_s, both);
-        samples[r] = fmin(fmax(both[0] / alone[0] + both[1] / alone[1], 1), 2);
-    }
-    *duplex = mw_measure_of(samples, c->rounds);
-    return true;
+    return mw_calibrate_begin(c, MW_CALIBRATE_COPIES_BOTH, "copies both ways at once", 1, error) &&
+           mw_calibrate_duplex(&pair, duplex, error);
 }
 
 bool
@@ -145,6 +148,7 @@ mw_calibrate_copies(struct mw_calibrator *c, struct mw_calibration *out, GError 
     if (!measure_way(&in, &out->h2d_bytes_per_s, &out->node_h2d_bytes_per_s, error) ||
         !measure_way(&back, &out->d2h_bytes_per_s, &out->node_d2h_bytes_per_s, error))
         return false;
-    out->copy_latency_s = measure_latency(c);
+    if (!measure_latency(c, &out->copy_latency_s, error))
+        return false;
     return !c->backend->apart || measure_duplex(c, &out->copy_duplex, error);
 }

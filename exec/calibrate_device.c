@@ -214,9 +214,9 @@ warm(struct mw_calibrator *c, GError **error)
 
     if (!(c->scale->warm_s > 0))
         return true;
-    if (!mw_calibrate_step(c, "the device at work", error))
+    if (!mw_calibrate_begin(c, MW_CALIBRATE_WARM, "the device at work", 1, error))
         return false;
-    mw_calibrate_rate(&work, c->scale->warm_s);
+    mw_calibrate_rate(&work, MIN(c->scale->warm_s, mw_calibrate_share_s(c)));
     return true;
 }
 

@@ -85,6 +85,7 @@ open_file(struct mw_calibrator *c, const struct mw_calibration_drives *drives,
         .depth = setting.depth,
         .keep = true,
         .resume = resume,
+        .calls = c->options->drive_calls,
     };
 
     mw_nvme_close(c->nvme);
@@ -106,29 +107,45 @@ tell_notices(const struct mw_calibrator *c, struct mw_calibration_drives *drives
     }
 }
 
-/* Blocks that were reserved but never written are slower to write, and read as zeros. */
+/* Blocks that were reserved but never written are slower to write, and read as zeros: all of the
+ * file is written first, or as much of it as there is time for. */
 static bool
-write_all(struct mw_calibrator *c, GError **error)
+write_region(struct mw_calibrator *c, GError **error)
 {
     int64_t bytes = MIN(4 * MIB * c->options->directory_count, c->host.bytes / MIB * MIB);
-    int64_t all = mw_nvme_capacity_bytes(c->nvme);
+    int64_t all = mw_nvme_capacity_bytes(c->nvme), at = 0;
+    double began_s = mw_calibrate_now_s();
+    bool time = true;
 
-    for (int64_t at = 0; at + bytes <= all; at += bytes)
+    for (; at + bytes <= all && (time || at < 2 * bytes); at += bytes) {
         if (!mw_nvme_transfer(c->nvme, MW_NVME_WRITE, at, bytes, c->host.base, error))
             return false;
+        double now_s = mw_calibrate_now_s(), each_s = (now_s - began_s) / (double)(at / bytes + 1);
+        time = c->options->sustained || now_s + each_s <= c->budget.until_s;
+    }
+    double region = (double)at, seconds = mw_calibrate_now_s() - began_s;
+    if (c->options->sustained)
+        c->budget.end_s += seconds;
+    if (!mw_calibrate_agree(c, &region, error) || !mw_calibrate_agree(c, &seconds, error))
+        return false;
+    c->region_bytes = (int64_t)region;
+    mw_calibrate_choose_move(c, region / seconds);
     return true;
 }
 
-/* Seconds to read and to write a byte; the best of some. */
+/* Seconds to read and to write a byte; the best of some, of one where there is no time. */
 static bool
 time_setting(struct mw_calibrator *c, double *seconds, GError **error)
 {
+    const double began_s = mw_calibrate_now_s(), share_s = mw_calibrate_share_s(c);
     double best[2] = {INFINITY, INFINITY};
 
-    for (int r = 0; r < 3; r++)
+    for (int r = 0; r < 3; r++) {
+        double took_s = mw_calibrate_now_s() - began_s;
+        if (r > 0 && took_s * (r + 1) / r > share_s)
+            break;
         for (int direction = 0; direction < 2; direction++) {
-            struct mw_calibrate_mover m = {
-                .c = c, .direction = direction, .bytes = 32 * MIB};
+            struct mw_calibrate_mover m = {.c = c, .direction = direction, .bytes = c->move_bytes};
             struct mw_calibrate_work work = {.run = mw_calibrate_move, .state = &m};
             double s = 1 / mw_calibrate_rate(&work, c->options->quick ? 0 : 0.1);
             if (m.error) {
@@ -137,31 +154,64 @@ time_setting(struct mw_calibrator *c, double *seconds, GError **error)
             }
             best[direction] = fmin(best[direction], s);
         }
+    }
     *seconds = best[0] + best[1];
     return true;
 }
 
+/* One after the other, while there is time for as long as the one before took; the first in any
+ * case. */
 static bool
-pick(struct mw_calibrator *c, const struct mw_calibration_drives *drives, struct setting *picked,
+has_time(struct mw_calibrator *c, bool first, double before_s, bool *yes, GError **error)
+{
+    double value = first || mw_calibrate_now_s() + before_s <= c->budget.until_s;
+
+    if (!mw_calibrate_agree(c, &value, error))
+        return false;
+    *yes = value > 0;
+    return true;
+}
+
+static bool
+try_setting(struct mw_calibrator *c, const struct mw_calibration_drives *drives,
+            struct setting setting, double *seconds, GError **error)
+{
+    g_autofree char *what = g_strdup_printf("drives: blocks of %d KiB, %d in flight",
+                                            (int)(setting.block_bytes / 1024), setting.depth);
+
+    return mw_calibrate_step(c, what, error) && open_file(c, drives, setting, true, error) &&
+           time_setting(c, seconds, error) && mw_calibrate_sum(c, seconds, 1, error);
+}
+
+static bool
+pick(struct mw_calibrator *c, struct mw_calibration_drives *drives, struct setting *picked,
      GError **error)
 {
-    double seconds[G_N_ELEMENTS(settings)], best = INFINITY;
-    size_t count = c->options->quick ? QUICK_SETTINGS : G_N_ELEMENTS(settings);
+    double seconds[G_N_ELEMENTS(settings)], best = INFINITY, before_s = 0;
+    int count = c->options->quick ? QUICK_SETTINGS : (int)G_N_ELEMENTS(settings), tried = 0;
+    bool more = true;
 
-    for (size_t i = 0; i < count; i++) {
-        g_autofree char *what = g_strdup_printf("drives: blocks of %d KiB, %d in flight",
-                                                (int)(settings[i].block_bytes / 1024),
-                                                settings[i].depth);
-        if (!mw_calibrate_step(c, what, error) ||
-            !open_file(c, drives, settings[i], true, error) ||
-            !time_setting(c, &seconds[i], error) || !mw_calibrate_sum(c, &seconds[i], 1, error))
+    if (!mw_calibrate_begin(c, MW_CALIBRATE_BLOCKS, "drives: blocks", count, error))
+        return false;
+    for (;; tried++) {
+        double began_s = mw_calibrate_now_s();
+        if (!has_time(c, tried == 0, before_s, &more, error))
             return false;
-        best = fmin(best, seconds[i]);
+        if (!more || tried == count)
+            break;
+        c->budget.measures = count - tried;
+        if (!try_setting(c, drives, settings[tried], &seconds[tried], error))
+            return false;
+        best = fmin(best, seconds[tried]);
+        before_s = mw_calibrate_now_s() - began_s;
     }
-    size_t first = 0;
+    int first = 0;
     while (seconds[first] > AS_GOOD * best)
         first++;
     *picked = settings[first];
+    drives->settings = count;
+    drives->settings_tried = tried;
+    mw_calibrate_choose_move(c, 2.0 * mw_calibrate_ranks(c) / seconds[first]);
     return true;
 }
 
@@ -198,8 +248,11 @@ mw_calibrate_drives(struct mw_calibrator *c, struct mw_calibration *out, GError 
     struct mw_calibration_drives *d = &out->drives;
     struct setting picked;
 
-    if (!write_all(c, error) || !pick(c, d, &picked, error))
+    if (!mw_calibrate_begin(c, MW_CALIBRATE_FILE, "drives: writing the file", 1, error) ||
+        !write_region(c, error) || !pick(c, d, &picked, error))
         return false;
+    d->file_bytes = mw_nvme_capacity_bytes(c->nvme) * mw_calibrate_ranks(c);
+    d->region_bytes = c->region_bytes * mw_calibrate_ranks(c);
     d->block_bytes = picked.block_bytes;
     d->depth = picked.depth;
     return open_file(c, d, picked, true, error) && mw_calibrate_transfers(c, out, error) &&

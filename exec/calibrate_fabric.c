@@ -105,21 +105,30 @@ seconds_of(struct mw_calibrator *c, enum mw_calibration_collective kind, int64_t
 }
 
 static bool
+take_kind(void *data, int number, double *rate, GError **error)
+{
+    const struct collective *it = data;
+
+    *rate = passed_on(it) / seconds_of(it->c, it->kind, it->bytes);
+    return true;
+}
+
+static bool
 measure_kind(struct mw_calibrator *c, struct mw_calibration *out,
              enum mw_calibration_collective kind, GError **error)
 {
     static const char *const steps[] = {"collectives: all-gather", "collectives: reduce-scatter",
                                         "collectives: all-reduce", "collectives: broadcast"};
-    double samples[MW_CALIBRATE_ROUNDS_MAX];
 
     if (!mw_calibrate_step(c, steps[kind], error))
         return false;
     for (int i = 0; i < out->messages; i++) {
         struct collective it = {c, kind, c->scale->messages[i]};
-        for (int r = 0; r < c->rounds; r++)
-            samples[r] = passed_on(&it) / seconds_of(c, kind, it.bytes);
+        const struct mw_calibrate_samples samples = {
+            .take = take_kind, .state = &it, .values = 1, .together = true};
         out->message_bytes[i] = it.bytes;
-        out->collective_bytes_per_s[kind][i] = mw_measure_of(samples, c->rounds);
+        if (!mw_calibrate_take_samples(c, &samples, &out->collective_bytes_per_s[kind][i], error))
+            return false;
     }
     return true;
 }
@@ -143,19 +152,30 @@ slope_of(struct mw_calibrator *c)
     return s_per_byte > 0 ? 1 / s_per_byte : bytes[count - 1] / seconds[count - 1];
 }
 
+enum { RATE, LATENCY, FABRIC_VALUES };
+
+static bool
+take_fabric(void *data, int number, double *values, GError **error)
+{
+    struct mw_calibrator *c = data;
+
+    values[RATE] = slope_of(c);
+    values[LATENCY] = seconds_of(c, MW_CALIBRATION_ALL_GATHER, 0) / (mw_calibrate_ranks(c) - 1);
+    return true;
+}
+
 static bool
 measure_fabric(struct mw_calibrator *c, struct mw_calibration *out, GError **error)
 {
-    double rates[MW_CALIBRATE_ROUNDS_MAX], latencies[MW_CALIBRATE_ROUNDS_MAX];
+    const struct mw_calibrate_samples samples = {
+        .take = take_fabric, .state = c, .values = FABRIC_VALUES, .together = true};
+    struct mw_measure measures[FABRIC_VALUES];
 
-    if (!mw_calibrate_step(c, "collectives", error))
+    if (!mw_calibrate_begin(c, MW_CALIBRATE_COLLECTIVES, "collectives", 1, error) ||
+        !mw_calibrate_take_samples(c, &samples, measures, error))
         return false;
-    for (int r = 0; r < c->rounds && !mw_calibrate_failed(c); r++) {
-        rates[r] = slope_of(c);
-        latencies[r] = seconds_of(c, MW_CALIBRATION_ALL_GATHER, 0) / (mw_calibrate_ranks(c) - 1);
-    }
-    out->fabric_bytes_per_s = mw_measure_of(rates, c->rounds);
-    out->fabric_latency_s = mw_measure_of(latencies, c->rounds);
+    out->fabric_bytes_per_s = measures[RATE];
+    out->fabric_latency_s = measures[LATENCY];
     return true;
 }
 
@@ -179,9 +199,10 @@ run_beside(void *data)
 
 /* All ranks run as many: `one_s` is their mean. */
 static bool
-sample_share(struct mw_calibrator *c, const struct mw_calibrate_work *collectives, double *share,
-             GError **error)
+take_share(void *data, int number, double *share, GError **error)
 {
+    const struct mw_calibrate_work *collectives = data;
+    struct mw_calibrator *c = collectives->of;
     struct mw_calibrate_products products = {.c = c};
     const struct mw_calibrate_work work = mw_calibrate_products_work(&products);
     double alone = mw_calibrate_rate(&work, c->window_s / 2);
@@ -205,15 +226,15 @@ static bool
 measure_share(struct mw_calibrator *c, struct mw_calibration *out, GError **error)
 {
     struct collective it = {.c = c, .bytes = c->scale->messages[c->scale->message_points / 2]};
-    const struct mw_calibrate_work work = {run_both, &it, c, MW_CALIBRATE_COLLECTIVE};
-    double samples[MW_CALIBRATE_ROUNDS_MAX];
+    struct mw_calibrate_work work = {run_both, &it, c, MW_CALIBRATE_COLLECTIVE};
+    const struct mw_calibrate_samples samples = {
+        .take = take_share, .state = &work, .values = 1, .together = true};
 
-    if (!mw_calibrate_step(c, "products beside collectives", error))
+    if (!mw_calibrate_begin(c, MW_CALIBRATE_BESIDE_COLLECTIVES, "products beside collectives", 1,
+                            error) ||
+        !mw_calibrate_take_samples(c, &samples, &out->collective_share, error))
         return false;
-    for (int r = 0; r < c->rounds && !mw_calibrate_failed(c); r++)
-        if (!sample_share(c, &work, &samples[r], error))
-            return false;
-    out->collective_share = mw_measure_of(samples, c->rounds);
+    mw_measure_clamp(&out->collective_share, 0, 1);
     return true;
 }
 
@@ -229,6 +250,9 @@ mw_calibrate_fabric(struct mw_calibrator *c, struct mw_calibration *out, GError 
     if (c->backend->collectives->describe)
         c->backend->collectives->describe(c->peers, out->collectives_by,
                                           sizeof out->collectives_by);
+    if (!mw_calibrate_begin(c, MW_CALIBRATE_COLLECTIVE_KINDS, "collectives by size",
+                            MW_CALIBRATION_COLLECTIVES * out->messages, error))
+        return false;
     for (int kind = 0; kind < MW_CALIBRATION_COLLECTIVES; kind++)
         if (!measure_kind(c, out, (enum mw_calibration_collective)kind, error))
             return false;

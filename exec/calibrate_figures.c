@@ -33,7 +33,86 @@ mw_measure_of(double *samples, int count)
         return (struct mw_measure){0};
     qsort(samples, (size_t)count, sizeof *samples, by_value);
     return (struct mw_measure){percentile(samples, count, 0.1), percentile(samples, count, 0.5),
-                               percentile(samples, count, 0.9), count};
+                               percentile(samples, count, 0.9), count, 0};
+}
+
+/* Student's t of so many samples over that of any number, one end of ten hundredths. */
+static const double students[] = {0, 0, 2.40, 1.47, 1.28, 1.20, 1.15, 1.12, 1.10, 1.09};
+
+/* A single sample's range, where others show that samples differ by so much: a choice. */
+#define UNSURE 0.25
+
+void
+mw_measure_widen(struct mw_measure *measure, int wished)
+{
+    int n = measure->samples;
+
+    measure->wished = wished;
+    if (n < 1 || n >= wished)
+        return;
+    double factor = n < (int)G_N_ELEMENTS(students) ? students[n] : 1.09;
+    double least = UNSURE / n * fabs(measure->typical);
+    double below = fmax(factor * (measure->typical - measure->low), least);
+    double above = fmax(factor * (measure->high - measure->typical), least);
+    measure->low = fmax(measure->typical - below, fmin(measure->low, measure->typical / 4));
+    measure->high = measure->typical + above;
+}
+
+void
+mw_measure_clamp(struct mw_measure *measure, double least, double most)
+{
+    measure->low = fmin(fmax(measure->low, least), most);
+    measure->typical = fmin(fmax(measure->typical, least), most);
+    measure->high = fmin(fmax(measure->high, least), most);
+}
+
+/* --- curves ---------------------------------------------------------------------------------- */
+
+/* On a line between the two, by the logarithm of the size; as wide as both. */
+static struct mw_measure
+between(const double *dims, const struct mw_measure *rates, int below, int above, int point)
+{
+    const struct mw_measure *a = &rates[below], *b = &rates[above];
+    double part = log(dims[point] / dims[below]) / log(dims[above] / dims[below]);
+
+    return (struct mw_measure){.low = fmin(a->low, b->low),
+                               .typical = a->typical + part * (b->typical - a->typical),
+                               .high = fmax(a->high, b->high)};
+}
+
+/* Like the last one, give or take what lies between it and the one next to it. */
+static struct mw_measure
+beyond(const struct mw_measure *rates, int last, int next)
+{
+    const struct mw_measure *a = &rates[last];
+    double change = next < 0 ? 1 : fabs(log(a->typical / rates[next].typical));
+
+    return (struct mw_measure){
+        .low = a->low / exp(change), .typical = a->typical, .high = a->high * exp(change)};
+}
+
+static int
+measured_from(const struct mw_measure *rates, int points, int from, int step)
+{
+    while (from >= 0 && from < points && !rates[from].samples)
+        from += step;
+    return from < points ? from : -1;
+}
+
+void
+mw_calibrate_fill(const double *dims, struct mw_measure *rates, int points)
+{
+    for (int i = 0; i < points; i++) {
+        if (rates[i].samples)
+            continue;
+        int below = measured_from(rates, points, i, -1), above = measured_from(rates, points, i, 1);
+        if (below >= 0 && above >= 0)
+            rates[i] = between(dims, rates, below, above, i);
+        else if (below >= 0)
+            rates[i] = beyond(rates, below, measured_from(rates, points, below - 1, -1));
+        else if (above >= 0)
+            rates[i] = beyond(rates, above, measured_from(rates, points, above + 1, 1));
+    }
 }
 
 double

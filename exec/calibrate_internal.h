@@ -8,7 +8,34 @@
 #include "exec/memory.h"
 #include "exec/nvme.h"
 
-enum { MW_CALIBRATE_ROUNDS_MAX = 32 };
+enum { MW_CALIBRATE_SAMPLES_MAX = 128, MW_CALIBRATE_VALUES_MAX = 2 };
+
+/* What is measured, in the order of calibrate_budget.c's table: each has a share of the time that
+ * is left when it begins. */
+enum mw_calibrate_part {
+    MW_CALIBRATE_WARM,
+    MW_CALIBRATE_PRODUCTS,
+    MW_CALIBRATE_OPERATORS,
+    MW_CALIBRATE_UPDATE,
+    MW_CALIBRATE_LAYER,
+    MW_CALIBRATE_ATTENTION,
+    MW_CALIBRATE_COPIES_IN,
+    MW_CALIBRATE_COPIES_BACK,
+    MW_CALIBRATE_COPIES_BOTH,
+    MW_CALIBRATE_FILE,
+    MW_CALIBRATE_BLOCKS,
+    MW_CALIBRATE_READS,
+    MW_CALIBRATE_WRITES,
+    MW_CALIBRATE_READS_AND_WRITES,
+    MW_CALIBRATE_BESIDE_UPDATES,
+    MW_CALIBRATE_BESIDE_COPIES,
+    MW_CALIBRATE_BESIDE_TRANSFERS,
+    MW_CALIBRATE_SMALL_REQUESTS,
+    MW_CALIBRATE_COLLECTIVES,
+    MW_CALIBRATE_BESIDE_COLLECTIVES,
+    MW_CALIBRATE_COLLECTIVE_KINDS,
+    MW_CALIBRATE_PARTS
+};
 
 /* How much is done at once: more on a device that it takes more to keep busy. */
 struct mw_calibrate_scale {
@@ -55,22 +82,33 @@ struct mw_calibrator {
     struct mw_arena device, host; /* where operands are; the first's addresses are the device's */
     struct {
         char *device, *host;
-    } ends[2];        /* of copies: to the device, to the host */
-    int32_t *targets; /* of the loss, on the device */
-    double *loss;     /* in pinned memory */
-    void *peers;      /* of the backend's collectives; NULL: none were needed yet */
-    int rounds;
-    int cores;         /* of a team */
-    double window_s;   /* of a sample of works side by side */
-    double patience_s; /* left in this step for samples taken again */
+    } ends[2];            /* of copies: to the device, to the host */
+    int32_t *targets;     /* of the loss, on the device */
+    double *loss;         /* in pinned memory */
+    void *peers;          /* of the backend's collectives; NULL: none were needed yet */
+    int rounds;           /* samples wished of a figure */
+    int cores;            /* of a team */
+    double window_s;      /* of a sample of works side by side */
+    double patience_s;    /* left in this step for samples taken again */
+    int64_t beside;       /* size of the products beside other works: less where they are slow */
+    int64_t move_bytes;   /* of a transfer beside other works, likewise */
+    int64_t region_bytes; /* of the drives' file: it has been written */
+    struct {
+        double end_s;   /* when all must be done, by this rank's clock */
+        double until_s; /* when this part must be */
+        int measures;   /* that this part still has */
+        bool begun[MW_CALIBRATE_PARTS];
+    } budget;
+    struct mw_calibration_steal steal;
     struct mw_nvme *nvme;
     bool has_files; /* to be removed */
-    int step;
-    GMutex mutex;  /* of the error */
-    GError *error; /* the first that a work met; what is measured from then on is worth nothing */
+    GMutex mutex;   /* of the error */
+    GError *error;  /* the first that a work met; what is measured from then on is worth nothing */
 };
 
 double mw_calibrate_now_s(void);
+/* For tests; NULL: the system's. */
+void mw_calibrate_set_clock(double (*now_s)(void));
 
 /* Gives the calling thread's teams their size, and the thread the device. */
 void mw_calibrate_enter(const struct mw_calibrator *c);
@@ -82,6 +120,45 @@ bool mw_calibrate_failed(struct mw_calibrator *c);
 /* Tells what comes next, and waits for the other ranks; false with *error where a work has failed
  * or the caller stops. */
 bool mw_calibrate_step(struct mw_calibrator *c, const char *what, GError **error);
+
+/* --- the budget --- */
+
+void mw_calibrate_budget_open(struct mw_calibrator *c, double seconds);
+/* A part's first step: gives it its time, to be shared by so many measures. */
+bool mw_calibrate_begin(struct mw_calibrator *c, enum mw_calibrate_part part, const char *what,
+                        int measures, GError **error);
+/* Seconds that the next measure of this part has; at least 0. */
+double mw_calibrate_share_s(const struct mw_calibrator *c);
+/* The value becomes rank 0's on all: they decide alike. */
+bool mw_calibrate_agree(struct mw_calibrator *c, double *value, GError **error);
+
+/* Samples of one measure: as many as are wished and the measure's share of time has room for, at
+ * least `least`.  They are judged in batches of 200 ms or more, for steal is counted in ticks: one
+ * that the hypervisor took time from is taken again. */
+struct mw_calibrate_samples {
+    /* The `number`th into values[]; false with *error stops. */
+    bool (*take)(void *state, int number, double *values, GError **error);
+    void *state;
+    int values;        /* of a sample, a measure each; at most MW_CALIBRATE_VALUES_MAX */
+    int wished, least; /* 0: c->rounds; 1 */
+    bool together;     /* ranks meet in each: all take as many */
+};
+bool mw_calibrate_take_samples(struct mw_calibrator *c, const struct mw_calibrate_samples *samples,
+                               struct mw_measure *measures, GError **error);
+
+/* A rate at each of several sizes: every second one first, then those between, as far as the part's
+ * time goes.  Sizes whose least sample would take more than half of what is left are left out. */
+struct mw_calibrate_curve {
+    int points;
+    const double *dims;
+    double (*units)(const void *state, int point); /* of the least sample, warming up included */
+    bool (*measure)(void *state, int point, struct mw_measure *rate, GError **error);
+    void *state;
+};
+bool mw_calibrate_take_curve(struct mw_calibrator *c, const struct mw_calibrate_curve *curve,
+                             struct mw_measure *rates, GError **error);
+/* Of products near as large as the measured one that is nearest; 0: none is. */
+double mw_calibrate_product_flops(const struct mw_calibration *out, double size);
 
 /* A part of an arena, on a 64-byte border; *at moves on, back to the start where there is no room.
  */
@@ -116,7 +193,7 @@ double mw_calibrate_chain_s(struct mw_calibrator *c, int count);
  * taken again, as long as patience_s lasts; the least disturbed one counts. */
 double mw_calibrate_quiet_rate(struct mw_calibrator *c, const struct mw_calibrate_work *work,
                                double seconds);
-/* Samples of it, a round each. */
+/* Samples of it. */
 struct mw_measure mw_calibrate_measure(struct mw_calibrator *c,
                                        const struct mw_calibrate_work *work, double seconds);
 /* Seconds of processor time of all threads. */
@@ -126,6 +203,13 @@ GThread *mw_calibrate_thread(struct mw_calibrator *c, GThreadFunc run, void *dat
 /* Two works at once, each in a thread of its own. */
 void mw_calibrate_rates(struct mw_calibrator *c, const struct mw_calibrate_work works[2],
                         double seconds, double rates[2]);
+
+/* What two works keep of their speeds alone, side by side, added up: 1 to 2. */
+struct mw_calibrate_pair {
+    struct mw_calibrator *c;
+    struct mw_calibrate_work works[2];
+};
+bool mw_calibrate_duplex(struct mw_calibrate_pair *pair, struct mw_measure *duplex, GError **error);
 
 /* The share of the compute that a work takes beside products, both at the parts `x` (of products)
  * and `y` of their speeds alone. */
@@ -160,6 +244,8 @@ struct mw_calibrate_mover {
 };
 double mw_calibrate_move(void *mover); /* bytes; a struct mw_calibrate_mover */
 
+/* Sets c->move_bytes, of which a window has some at this rate. */
+void mw_calibrate_choose_move(struct mw_calibrator *c, double bytes_per_s);
 bool mw_calibrate_transfers(struct mw_calibrator *c, struct mw_calibration *out, GError **error);
 bool mw_calibrate_sustained(struct mw_calibrator *c, struct mw_calibration *out, GError **error);
 

@@ -3,10 +3,10 @@
 
 #include "exec/calibrate_internal.h"
 
-/* GPT-2 124M's, where not quick. */
+/* GPT-2 124M's, where not quick and not slow. */
 struct layer {
     struct mw_calibrator *c;
-    int64_t rows, columns, heads;
+    int64_t rows, columns, heads, seq;
     uint16_t *x, *y, *dx, *weight, *bias; /* [rows, columns] */
     uint16_t *up, *act, *d_up;            /* [rows, 4 columns] */
     uint16_t *qkv, *d_qkv, *o, *d_o, *params, *d_params;
@@ -129,6 +129,10 @@ mw_calibrate_layer_passes(struct mw_calibrator *c, int64_t rows, int64_t columns
 /* --- all of it -----------------------------------------------------------------------------------
  */
 
+#define LAYERS 3 /* that its time is for, at least */
+#define LAYER_ROWS_LEAST 128
+#define LAYER_COLUMNS_LEAST 128
+
 /* y[rows, out] from x[rows, in], and both gradients. */
 static void
 linear(const struct layer *l, const uint16_t *x, const uint16_t *dy, uint16_t *y, int64_t in,
@@ -170,14 +174,20 @@ attention_of(const struct layer *l, int64_t seq)
                                  .scale = 0.125f};
 }
 
-/* FLOPs of docs/MODEL.md 3.1 and 3.2, attention whole: 6 a weight, 14 a pair of tokens. */
+/* docs/MODEL.md 3.1 and 3.2, attention whole: 6 a weight, 14 a pair of tokens. */
+static double
+layer_flops(int64_t rows, int64_t seq, int64_t columns)
+{
+    double tokens = (double)rows, h = (double)columns;
+
+    return 6 * tokens * 12 * h * h + 14 * tokens * (double)seq * h;
+}
+
 static double
 run_layer(void *data)
 {
     struct layer *l = data;
-    int64_t seq = l->c->scale->layer_seq;
-    struct mw_attention shape = attention_of(l, seq);
-    double rows = (double)l->rows, h = (double)l->columns;
+    struct mw_attention shape = attention_of(l, l->seq);
 
     forward_passes(l);
     linear(l, l->x, l->d_qkv, l->qkv, l->columns, 3 * l->columns);
@@ -186,7 +196,7 @@ run_layer(void *data)
     linear(l, l->x, l->d_up, l->up, l->columns, 4 * l->columns);
     linear(l, l->act, l->dx, l->d_o, 4 * l->columns, l->columns);
     backward_passes(l);
-    return 6 * rows * 12 * h * h + 14 * rows * (double)seq * h;
+    return layer_flops(l->rows, l->seq, l->columns);
 }
 
 static void
@@ -195,16 +205,46 @@ take_scratch(struct layer *l, const struct mw_attention *shape)
     l->scratch = take(l, &l->at, l->c->kernels->attention_scratch_bytes(l->c->on, shape));
 }
 
+/* Tokens first, then columns: as few as there is time for some of, by the rate of products. */
+static bool
+choose_layer(struct mw_calibrator *c, struct mw_calibration *out, int64_t *seq, GError **error)
+{
+    double rows = (double)c->scale->layer_rows, columns = (double)c->scale->layer_columns;
+    const double share_s = mw_calibrate_share_s(c) / LAYERS;
+
+    for (;;) {
+        double flops = mw_calibrate_product_flops(out, columns);
+        *seq = (int64_t)fmin((double)c->scale->layer_seq, rows);
+        bool fits = layer_flops((int64_t)rows, *seq, (int64_t)columns) / flops <= share_s;
+        if (fits || (rows <= LAYER_ROWS_LEAST && columns <= LAYER_COLUMNS_LEAST))
+            break;
+        if (rows > LAYER_ROWS_LEAST)
+            rows = floor(rows / 2);
+        else
+            columns = floor(columns / 128) * 64;
+    }
+    if (!mw_calibrate_agree(c, &rows, error) || !mw_calibrate_agree(c, &columns, error))
+        return false;
+    out->layer_rows_wished = c->scale->layer_rows;
+    out->layer_columns_wished = c->scale->layer_columns;
+    out->layer_rows = (int64_t)rows;
+    out->layer_columns = (int64_t)columns;
+    *seq = MIN(c->scale->layer_seq, out->layer_rows);
+    return true;
+}
+
 bool
 mw_calibrate_layer(struct mw_calibrator *c, struct mw_calibration *out, GError **error)
 {
-    const struct mw_calibrate_scale *scale = c->scale;
-    struct layer l = layer_at(c, scale->layer_rows, scale->layer_columns);
-    struct mw_calibrate_work work = {run_layer, &l, c, MW_CALIBRATE_COMPUTE};
-    struct mw_attention shape = attention_of(&l, scale->layer_seq);
+    int64_t seq;
 
-    if (!mw_calibrate_step(c, "a layer, forward and backward", error))
+    if (!mw_calibrate_begin(c, MW_CALIBRATE_LAYER, "a layer, forward and backward", 1, error) ||
+        !choose_layer(c, out, &seq, error))
         return false;
+    struct layer l = layer_at(c, out->layer_rows, out->layer_columns);
+    struct mw_calibrate_work work = {run_layer, &l, c, MW_CALIBRATE_COMPUTE};
+    struct mw_attention shape = attention_of(&l, seq);
+    l.seq = seq;
     take_scratch(&l, &shape);
     out->layer_flops = mw_calibrate_measure(c, &work, 0);
     return true;
@@ -233,28 +273,44 @@ run_attention(void *data)
     return 18 * (double)l->rows * (double)it->shape.seq * (double)h;
 }
 
-static struct mw_measure
-measure_attention(struct mw_calibrator *c, int64_t seq)
+static double
+attention_units(const void *data, int point)
 {
-    int64_t tokens = MAX(c->scale->attention_tokens, seq);
+    const struct mw_calibrator *c = data;
+    int64_t seq = c->scale->seqs[point], tokens = MAX(c->scale->attention_tokens, seq);
+
+    return 2 * 18.0 * (double)(tokens * seq * c->scale->attention_columns);
+}
+
+static bool
+measure_attention(void *data, int point, struct mw_measure *flops, GError **error)
+{
+    struct mw_calibrator *c = data;
+    int64_t seq = c->scale->seqs[point], tokens = MAX(c->scale->attention_tokens, seq);
+    g_autofree char *what = g_strdup_printf("attention over %d tokens", (int)seq);
     struct attended it = {.layer = layer_at(c, tokens, c->scale->attention_columns)};
     struct mw_calibrate_work work = {run_attention, &it, c, MW_CALIBRATE_COMPUTE};
 
+    if (!mw_calibrate_step(c, what, error))
+        return false;
     it.shape = attention_of(&it.layer, seq);
     take_scratch(&it.layer, &it.shape);
-    return mw_calibrate_measure(c, &work, 0);
+    *flops = mw_calibrate_measure(c, &work, 0);
+    return true;
 }
 
 bool
 mw_calibrate_attention(struct mw_calibrator *c, struct mw_calibration *out, GError **error)
 {
-    if (!mw_calibrate_step(c, "attention", error))
-        return false;
-    out->attention_points = c->scale->seq_points;
-    for (int i = 0; i < out->attention_points; i++) {
-        int64_t seq = c->scale->seqs[i];
-        out->attention_dim[i] = cbrt((double)(seq * seq * HEAD_DIM));
-        out->attention_flops[i] = measure_attention(c, seq);
-    }
-    return true;
+    const struct mw_calibrate_curve curve = {.points = c->scale->seq_points,
+                                             .dims = out->attention_dim,
+                                             .units = attention_units,
+                                             .measure = measure_attention,
+                                             .state = c};
+
+    out->attention_points = curve.points;
+    for (int i = 0; i < curve.points; i++)
+        out->attention_dim[i] = cbrt((double)(c->scale->seqs[i] * c->scale->seqs[i] * HEAD_DIM));
+    return mw_calibrate_begin(c, MW_CALIBRATE_ATTENTION, "attention", curve.points, error) &&
+           mw_calibrate_take_curve(c, &curve, out->attention_flops, error);
 }

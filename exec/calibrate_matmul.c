@@ -3,7 +3,9 @@
 
 #include "exec/calibrate_internal.h"
 
-#define QUIET 0.9 /* of the cores that the products could have */
+#define QUIET 0.9        /* of the cores that the products could have */
+#define WARM_PIECES 20   /* so many have room in a share where one is to warm up */
+#define WINDOW_PIECES 10 /* of products beside other works */
 
 /* Of tokens, outputs and inputs beside the size: a square, and oblongs of the same product. */
 static const double shapes[][3] = {{1, 1, 1}, {1, 2, 0.5}, {2, 0.5, 1}, {1, 0.5, 2}};
@@ -12,6 +14,7 @@ struct linear {
     struct mw_calibrator *c;
     int64_t tokens, outputs, inputs;
     int64_t at; /* operands move through the arena: a step's are not in the caches either */
+    bool ready;
 };
 
 enum product { FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, PRODUCTS };
@@ -67,26 +70,69 @@ prepare(const struct linear *l, GError **error)
     return true;
 }
 
-static bool
-measure_size(struct mw_calibrator *c, int64_t size, struct mw_measure *flops, GError **error)
-{
-    double samples[MW_CALIBRATE_ROUNDS_MAX * G_N_ELEMENTS(shapes)];
-    int count = 0;
+struct sized {
+    struct mw_calibrator *c;
+    double share_s, least_s; /* that there are; that a piece takes, by a smaller size's rate */
+    struct linear shapes[G_N_ELEMENTS(shapes)];
+};
 
-    for (size_t s = 0; s < G_N_ELEMENTS(shapes); s++) {
-        struct linear l = {.c = c,
-                           .tokens = side(size, shapes[s][0]),
-                           .outputs = side(size, shapes[s][1]),
-                           .inputs = side(size, shapes[s][2])};
-        struct mw_calibrate_work work = {run_products, &l, c, MW_CALIBRATE_COMPUTE};
-        if (!prepare(&l, error))
+/* The shapes in turn.  A first piece makes ready and warms up where there is time for it. */
+static bool
+take_shape(void *data, int number, double *rate, GError **error)
+{
+    struct sized *sized = data;
+    struct linear *l = &sized->shapes[number % (int)G_N_ELEMENTS(shapes)];
+    struct mw_calibrate_work work = {run_products, l, l->c, MW_CALIBRATE_COMPUTE};
+
+    if (!l->ready) {
+        if (!prepare(l, error))
             return false;
-        mw_calibrate_once(&work);
-        for (int r = 0; r < c->rounds; r++)
-            samples[count++] = mw_calibrate_quiet_rate(c, &work, c->scale->product_s);
+        if (sized->least_s * WARM_PIECES <= sized->share_s)
+            mw_calibrate_once(&work);
+        l->ready = true;
     }
-    *flops = mw_measure_of(samples, count);
+    *rate = mw_calibrate_quiet_rate(l->c, &work, l->c->scale->product_s);
     return true;
+}
+
+/* --- sizes ----------------------------------------------------------------------------------- */
+
+struct sizes {
+    struct mw_calibrator *c;
+    struct mw_calibration *out;
+};
+
+static double
+units_of(const void *data, int point)
+{
+    const struct sizes *sizes = data;
+
+    return PRODUCTS * 2 * pow(sizes->out->dim[point], 3);
+}
+
+static bool
+measure_size(void *data, int point, struct mw_measure *flops, GError **error)
+{
+    struct sizes *sizes = data;
+    struct mw_calibrator *c = sizes->c;
+    int64_t size = c->scale->sizes[point];
+    g_autofree char *what = g_strdup_printf("matrix products of %d", (int)size);
+    double known = mw_calibrate_product_flops(sizes->out, (double)size);
+    struct sized sized = {.c = c,
+                          .share_s = mw_calibrate_share_s(c),
+                          .least_s = known > 0 ? units_of(data, point) / known : 0};
+    const struct mw_calibrate_samples samples = {.take = take_shape,
+                                                 .state = &sized,
+                                                 .values = 1,
+                                                 .wished = c->rounds * (int)G_N_ELEMENTS(shapes)};
+
+    for (size_t s = 0; s < G_N_ELEMENTS(shapes); s++)
+        sized.shapes[s] = (struct linear){.c = c,
+                                          .tokens = side(size, shapes[s][0]),
+                                          .outputs = side(size, shapes[s][1]),
+                                          .inputs = side(size, shapes[s][2])};
+    return mw_calibrate_step(c, what, error) &&
+           mw_calibrate_take_samples(c, &samples, flops, error);
 }
 
 /* A team that waits for a core that others have is slow out of all proportion. */
@@ -102,19 +148,52 @@ tell_load(const struct mw_calibrator *c, double had)
     c->options->notice(c->options->data, line);
 }
 
+double
+mw_calibrate_product_flops(const struct mw_calibration *out, double size)
+{
+    double best = INFINITY, flops = 0;
+
+    for (int i = 0; i < out->points; i++) {
+        double far = fabs(log(out->dim[i] / size));
+        if (out->matmul_flops[i].samples && far < best) {
+            best = far;
+            flops = out->matmul_flops[i].typical;
+        }
+    }
+    return flops;
+}
+
+/* Beside other works: the largest of which a window has some. */
+static bool
+choose_beside(struct mw_calibrator *c, const struct mw_calibration *out, GError **error)
+{
+    double size = (double)c->scale->beside;
+
+    while (size > (double)c->scale->sizes[0] &&
+           2 * pow(size, 3) / mw_calibrate_product_flops(out, size) > c->window_s / WINDOW_PIECES)
+        size = floor(size / 2);
+    if (!mw_calibrate_agree(c, &size, error))
+        return false;
+    c->beside = (int64_t)size;
+    return true;
+}
+
 static bool
 measure_sizes(struct mw_calibrator *c, struct mw_calibration *out, GError **error)
 {
-    out->points = c->scale->product_points;
-    for (int i = 0; i < out->points; i++) {
-        int64_t size = c->scale->sizes[i];
-        g_autofree char *what = g_strdup_printf("matrix products of %d", (int)size);
-        if (!mw_calibrate_step(c, what, error) ||
-            !measure_size(c, size, &out->matmul_flops[i], error))
-            return false;
-        out->dim[i] = (double)size;
-    }
-    return true;
+    struct sizes sizes = {c, out};
+    const struct mw_calibrate_curve curve = {.points = c->scale->product_points,
+                                             .dims = out->dim,
+                                             .units = units_of,
+                                             .measure = measure_size,
+                                             .state = &sizes};
+
+    out->points = curve.points;
+    for (int i = 0; i < out->points; i++)
+        out->dim[i] = (double)c->scale->sizes[i];
+    return mw_calibrate_begin(c, MW_CALIBRATE_PRODUCTS, "matrix products", out->points, error) &&
+           mw_calibrate_take_curve(c, &curve, out->matmul_flops, error) &&
+           choose_beside(c, out, error);
 }
 
 bool

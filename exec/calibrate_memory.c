@@ -140,7 +140,8 @@ measure_device(struct passes *p, double (*run)(void *state), double seconds)
 static struct mw_measure
 inverse(struct mw_measure rate)
 {
-    return (struct mw_measure){1 / rate.high, 1 / rate.typical, 1 / rate.low, rate.samples};
+    return (struct mw_measure){1 / rate.high, 1 / rate.typical, 1 / rate.low, rate.samples,
+                               rate.wished};
 }
 
 /* Of a step of GPT-2 124M on 1024 tokens, 70% of the bytes of update and loss are the update's. The
@@ -153,13 +154,15 @@ mix(struct mw_measure update, struct mw_measure loss)
     double s_per_byte = UPDATE_PART / update.typical + (1 - UPDATE_PART) / loss.typical;
 
     return (struct mw_measure){fmin(update.low, loss.low), 1 / s_per_byte,
-                               fmax(update.high, loss.high), update.samples + loss.samples};
+                               fmax(update.high, loss.high), update.samples + loss.samples,
+                               update.wished + loss.wished};
 }
 
 static struct mw_measure
 scaled(struct mw_measure a, double factor)
 {
-    return (struct mw_measure){a.low * factor, a.typical * factor, a.high * factor, a.samples};
+    return (struct mw_measure){a.low * factor, a.typical * factor, a.high * factor, a.samples,
+                               a.wished};
 }
 
 static struct mw_measure
@@ -186,12 +189,13 @@ mw_calibrate_memory(struct mw_calibrator *c, struct mw_calibration *out, GError 
 {
     struct passes p = {.c = c, .params = c->scale->params};
 
-    if (!mw_calibrate_step(c, "memory-bound operators", error))
+    if (!mw_calibrate_begin(c, MW_CALIBRATE_OPERATORS, "memory-bound operators", 3, error))
         return false;
     out->operator_bytes_per_s = measure_device(&p, run_layer_passes, 0);
     struct mw_measure loss = measure_device(&p, run_loss, 0);
     out->launch_s = inverse(measure_device(&p, run_launch, c->scale->launch_s));
-    if (!mw_calibrate_step(c, "update, accumulation and norm", error))
+    if (!mw_calibrate_begin(c, MW_CALIBRATE_UPDATE, "update, accumulation and norm",
+                            c->scale->device_params ? 4 : 3, error))
         return false;
     measure_host(&p, out);
     struct mw_measure update = c->scale->device_params ? measure_device(&p, run_device_update, 0)

@@ -112,30 +112,46 @@ time_meeting(struct collectives *it, double seconds, double *meeting_s)
     return true;
 }
 
+struct fabric {
+    struct collectives small, *large;
+};
+
+enum { RATE, LATENCY, FABRIC_VALUES };
+G_STATIC_ASSERT((int)FABRIC_VALUES <= (int)MW_CALIBRATE_VALUES_MAX);
+
 static bool
-measure_fabric(struct mw_calibrator *c, struct collectives *large, struct mw_calibration *out)
+take_fabric(void *data, int number, double *values, GError **error)
 {
-    struct collectives small = {.c = c, .shard_elements = FEW};
-    double rates[MW_CALIBRATE_ROUNDS_MAX], latencies[MW_CALIBRATE_ROUNDS_MAX];
-    double n = mw_calibrate_ranks(c);
+    struct fabric *fabric = data;
+    struct collectives *small = &fabric->small, *large = fabric->large;
+    double n = mw_calibrate_ranks(small->c);
     double passed_on = (double)large->shard_elements * ELEMENT_BYTES * (n - 1);
 
-    for (int r = 0; r < c->rounds; r++) {
-        if (!time_both(&small) || !time_both(large)) {
-            if (small.error)
-                large->error = small.error;
-            return false;
-        }
-        if (!time_meeting(&small, c->window_s, &latencies[r])) {
-            large->error = small.error;
-            return false;
-        }
-        latencies[r] = fmax(latencies[r], small.seconds) / (n - 1);
-        rates[r] = passed_on / (large->seconds > small.seconds ? large->seconds - small.seconds
-                                                               : large->seconds);
+    if (!time_both(small) || !time_both(large) ||
+        !time_meeting(small, small->c->window_s, &values[LATENCY])) {
+        g_propagate_error(error, small->error ? small->error : large->error);
+        return false;
     }
-    out->fabric_latency_s = mw_measure_of(latencies, c->rounds);
-    out->fabric_bytes_per_s = mw_measure_of(rates, c->rounds);
+    values[LATENCY] = fmax(values[LATENCY], small->seconds) / (n - 1);
+    values[RATE] = passed_on / (large->seconds > small->seconds ? large->seconds - small->seconds
+                                                                : large->seconds);
+    return true;
+}
+
+static bool
+measure_fabric(struct mw_calibrator *c, struct collectives *large, struct mw_calibration *out,
+               GError **error)
+{
+    struct fabric fabric = {{.c = c, .shard_elements = FEW}, large};
+    const struct mw_calibrate_samples samples = {
+        .take = take_fabric, .state = &fabric, .values = FABRIC_VALUES, .together = true};
+    struct mw_measure measures[FABRIC_VALUES];
+
+    if (!mw_calibrate_begin(c, MW_CALIBRATE_COLLECTIVES, "collectives", 1, error) ||
+        !mw_calibrate_take_samples(c, &samples, measures, error))
+        return false;
+    out->fabric_latency_s = measures[LATENCY];
+    out->fabric_bytes_per_s = measures[RATE];
     return true;
 }
 
@@ -151,30 +167,51 @@ run_beside(void *data)
 
 /* All ranks run as many collectives; products go on until they are done. */
 static bool
-measure_share(struct mw_calibrator *c, struct collectives *large, struct mw_calibration *out)
+share_beside(struct collectives *large, double *share)
 {
-    double samples[MW_CALIBRATE_ROUNDS_MAX];
+    struct mw_calibrator *c = large->c;
+    struct mw_calibrate_products products = {.c = c};
+    struct mw_calibrate_work work = mw_calibrate_products_work(&products);
+    double alone = mw_calibrate_rate(&work, c->window_s / 2), units = 0;
 
-    for (int r = 0; r < c->rounds; r++) {
-        struct mw_calibrate_products products = {.c = c};
-        struct mw_calibrate_work work = mw_calibrate_products_work(&products);
-        double alone = mw_calibrate_rate(&work, c->window_s / 2), units = 0;
-        if (!time_both(large))
-            return false;
-        double alone_s = large->seconds, began_s = mw_calibrate_now_s();
-        g_atomic_int_set(&large->done, 0);
-        GThread *thread = mw_thread_start("calibrate", run_beside, large, &large->error);
-        if (!thread)
-            return false;
-        while (!g_atomic_int_get(&large->done))
-            units += mw_calibrate_run_product(&products);
-        double beside = units / (mw_calibrate_now_s() - began_s);
-        g_thread_join(thread);
-        if (large->error)
-            return false;
-        samples[r] = mw_calibrate_share(beside / alone, alone_s / large->seconds);
-    }
-    out->collective_share = mw_measure_of(samples, c->rounds);
+    if (!time_both(large))
+        return false;
+    double alone_s = large->seconds, began_s = mw_calibrate_now_s();
+    g_atomic_int_set(&large->done, 0);
+    GThread *thread = mw_thread_start("calibrate", run_beside, large, &large->error);
+    if (!thread)
+        return false;
+    while (!g_atomic_int_get(&large->done))
+        units += mw_calibrate_run_product(&products);
+    double beside = units / (mw_calibrate_now_s() - began_s);
+    g_thread_join(thread);
+    *share = mw_calibrate_share(beside / alone, alone_s / large->seconds);
+    return !large->error;
+}
+
+static bool
+take_share(void *data, int number, double *share, GError **error)
+{
+    struct collectives *large = data;
+
+    if (share_beside(large, share))
+        return true;
+    g_propagate_error(error, g_steal_pointer(&large->error));
+    return false;
+}
+
+static bool
+measure_share(struct mw_calibrator *c, struct collectives *large, struct mw_calibration *out,
+              GError **error)
+{
+    const struct mw_calibrate_samples samples = {
+        .take = take_share, .state = large, .values = 1, .together = true};
+
+    if (!mw_calibrate_begin(c, MW_CALIBRATE_BESIDE_COLLECTIVES, "products beside collectives", 1,
+                            error) ||
+        !mw_calibrate_take_samples(c, &samples, &out->collective_share, error))
+        return false;
+    mw_measure_clamp(&out->collective_share, 0, 1);
     return true;
 }
 
@@ -189,12 +226,7 @@ mw_calibrate_collectives(struct mw_calibrator *c, struct mw_calibration *out, GE
         return true;
     if (c->backend->collectives)
         return mw_calibrate_fabric(c, out, error);
-    if (!mw_calibrate_step(c, "collectives", error))
-        return false;
-    if (measure_fabric(c, &large, out) && measure_share(c, &large, out))
-        return true;
-    g_propagate_error(error, large.error);
-    return false;
+    return measure_fabric(c, &large, out, error) && measure_share(c, &large, out, error);
 }
 
 /* --- one machine's figures ------------------------------------------------------------------- */

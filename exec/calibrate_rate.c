@@ -9,13 +9,27 @@
 /* Of a sample, spent waiting for cores. */
 #define DISTURBED 0.05
 
-double
-mw_calibrate_now_s(void)
+static double
+system_now_s(void)
 {
     struct timespec now;
 
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static double (*clock_now_s)(void) = system_now_s;
+
+void
+mw_calibrate_set_clock(double (*now_s)(void))
+{
+    clock_now_s = now_s ? now_s : system_now_s;
+}
+
+double
+mw_calibrate_now_s(void)
+{
+    return clock_now_s();
 }
 
 double
@@ -87,21 +101,46 @@ mw_calibrate_quiet_rate(struct mw_calibrator *c, const struct mw_calibrate_work 
             least = waiting;
             best = rate;
         }
-        if (waiting <= DISTURBED || c->patience_s <= 0)
+        bool time = mw_calibrate_now_s() + elapsed_s <= c->budget.until_s;
+        if (waiting <= DISTURBED || c->patience_s <= 0 || !time)
             return best;
         c->patience_s -= elapsed_s;
     }
 }
 
+struct measured {
+    struct mw_calibrator *c;
+    const struct mw_calibrate_work *work;
+    double seconds;
+    double first; /* a rate that is known; 0: none */
+};
+
+static bool
+take_rate(void *data, int number, double *rate, GError **error)
+{
+    struct measured *m = data;
+
+    *rate =
+        number == 0 && m->first > 0 ? m->first : mw_calibrate_quiet_rate(m->c, m->work, m->seconds);
+    return true;
+}
+
+/* Of the time there is: a first piece, which warms caches up, that takes longer counts itself. */
+#define LONG 0.3
+
 struct mw_measure
 mw_calibrate_measure(struct mw_calibrator *c, const struct mw_calibrate_work *work, double seconds)
 {
-    double samples[MW_CALIBRATE_ROUNDS_MAX];
+    struct measured m = {.c = c, .work = work, .seconds = seconds};
+    const struct mw_calibrate_samples samples = {.take = take_rate, .state = &m, .values = 1};
+    double share_s = mw_calibrate_share_s(c), began_s = mw_calibrate_now_s();
+    struct mw_measure measure;
 
-    mw_calibrate_once(work);
-    for (int r = 0; r < c->rounds; r++)
-        samples[r] = mw_calibrate_quiet_rate(c, work, seconds);
-    return mw_measure_of(samples, c->rounds);
+    double first = mw_calibrate_rate(work, 0);
+    if (mw_calibrate_now_s() - began_s > LONG * share_s)
+        m.first = first;
+    mw_calibrate_take_samples(c, &samples, &measure, NULL); /* alone: nothing that can fail */
+    return measure;
 }
 
 /* Two begin at once.  Each goes on until both have had their time, so that neither is ever alone
@@ -175,4 +214,32 @@ mw_calibrate_rates(struct mw_calibrator *c, const struct mw_calibrate_work works
         rates[i] = sides[i].rate;
     g_cond_clear(&pair.changed);
     g_mutex_clear(&pair.mutex);
+}
+
+/* --- both ways at once ----------------------------------------------------------------------- */
+
+static bool
+take_duplex(void *data, int number, double *duplex, GError **error)
+{
+    struct mw_calibrate_pair *pair = data;
+    double seconds = pair->c->window_s, alone[2], both[2];
+
+    for (int i = 0; i < 2; i++)
+        alone[i] = mw_calibrate_rate(&pair->works[i], seconds / 2);
+    mw_calibrate_rates(pair->c, pair->works, seconds, both);
+    g_debug("the first keeps %.2f, the second %.2f of %.3g and %.3g a second", both[0] / alone[0],
+            both[1] / alone[1], alone[0], alone[1]);
+    *duplex = both[0] / alone[0] + both[1] / alone[1];
+    return true;
+}
+
+bool
+mw_calibrate_duplex(struct mw_calibrate_pair *pair, struct mw_measure *duplex, GError **error)
+{
+    const struct mw_calibrate_samples samples = {.take = take_duplex, .state = pair, .values = 1};
+
+    if (!mw_calibrate_take_samples(pair->c, &samples, duplex, error))
+        return false;
+    mw_measure_clamp(duplex, 1, 2);
+    return true;
 }

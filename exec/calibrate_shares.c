@@ -21,7 +21,7 @@ double
 mw_calibrate_run_product(void *data)
 {
     struct mw_calibrate_products *p = data;
-    int64_t size = p->c->scale->beside, bytes = 2 * size * size;
+    int64_t size = p->c->beside, bytes = 2 * size * size;
     struct mw_product product = {.m = size, .n = size, .k = size, .b_transposed = true};
     const uint16_t *a = mw_calibrate_take(&p->c->device, &p->at, bytes);
     const uint16_t *b = mw_calibrate_take(&p->c->device, &p->at, bytes);
@@ -88,87 +88,121 @@ mw_calibrate_felt(const struct mw_calibrator *c, double x, double y)
     return c->backend->apart && x >= 0.5 ? fmax(0, 1 - x) : mw_calibrate_share(x, y);
 }
 
-/* A sample a round.  Where the device is the host's cores nothing takes less of them than it is
- * seen to use. */
-static void
-sample_shares(struct mw_calibrator *c, struct mw_calibrate_products *products,
-              struct mw_calibrate_work other, double *samples)
-{
-    const struct mw_calibrate_work works[2] = {mw_calibrate_products_work(products), other};
+/* Of one work, or of two in turn. */
+struct shared {
+    struct mw_calibrator *c;
+    struct mw_calibrate_products *products;
+    const struct mw_calibrate_work *others;
+    int count;
+};
 
-    for (int r = 0; r < c->rounds; r++) {
-        double alone[2], busy[2], both[2];
-        for (int i = 0; i < 2; i++)
-            alone[i] = alone_rate(c, &works[i], &busy[i]);
-        mw_calibrate_rates(c, works, c->window_s, both);
-        double felt = mw_calibrate_felt(c, both[0] / alone[0], both[1] / alone[1]);
-        samples[r] = c->backend->apart ? felt : fmax(felt, fmin(busy[1], 1));
-        g_debug("products at %.2f beside what goes on at %.2f: takes %.2f, uses %.2f",
-                both[0] / alone[0], both[1] / alone[1], felt, busy[1]);
-    }
+/* Where the device is the host's cores nothing takes less of them than it is seen to use. */
+static bool
+take_share(void *data, int number, double *share, GError **error)
+{
+    struct shared *s = data;
+    struct mw_calibrator *c = s->c;
+    const struct mw_calibrate_work works[2] = {mw_calibrate_products_work(s->products),
+                                               s->others[number % s->count]};
+    double alone[2], busy[2], both[2];
+
+    for (int i = 0; i < 2; i++)
+        alone[i] = alone_rate(c, &works[i], &busy[i]);
+    mw_calibrate_rates(c, works, c->window_s, both);
+    double felt = mw_calibrate_felt(c, both[0] / alone[0], both[1] / alone[1]);
+    *share = c->backend->apart ? felt : fmax(felt, fmin(busy[1], 1));
+    g_debug("products at %.2f beside what goes on at %.2f: takes %.2f, uses %.2f",
+            both[0] / alone[0], both[1] / alone[1], felt, busy[1]);
+    return true;
 }
 
-static struct mw_measure
-share_of(struct mw_calibrator *c, struct mw_calibrate_products *products,
-         struct mw_calibrate_work other)
+static bool
+measure_share(struct mw_calibrator *c, struct mw_calibrate_products *products,
+              const struct mw_calibrate_work *others, int count, struct mw_measure *share,
+              GError **error)
 {
-    double samples[MW_CALIBRATE_ROUNDS_MAX];
+    struct shared shared = {c, products, others, count};
+    const struct mw_calibrate_samples samples = {.take = take_share,
+                                                 .state = &shared,
+                                                 .values = 1,
+                                                 .wished = count * c->rounds,
+                                                 .least = count};
 
-    sample_shares(c, products, other, samples);
-    return mw_measure_of(samples, c->rounds);
+    if (!mw_calibrate_take_samples(c, &samples, share, error))
+        return false;
+    mw_measure_clamp(share, 0, 1);
+    return true;
 }
+
+struct small {
+    struct mw_calibrator *c;
+    struct mw_calibrate_products *products;
+    double rates[MW_NVME_DIRECTIONS];
+};
 
 /* Of a small request beside products, as a step has them: what it costs beyond its bytes. */
+static bool
+take_latency(void *data, int number, double *seconds, GError **error)
+{
+    struct small *small = data;
+    int direction = number % MW_NVME_DIRECTIONS;
+    struct mw_calibrate_mover m = {.c = small->c, .direction = direction, .bytes = SMALL_BYTES};
+    const struct mw_calibrate_work works[] = {mw_calibrate_products_work(small->products),
+                                              {.run = mw_calibrate_move, .state = &m}};
+    double both[2];
+
+    mw_calibrate_rates(small->c, works, small->c->window_s, both);
+    if (m.error) {
+        g_propagate_error(error, m.error);
+        return false;
+    }
+    *seconds = fmax(0, SMALL_BYTES / both[1] - SMALL_BYTES / small->rates[direction]);
+    return true;
+}
+
 static bool
 measure_latency(struct mw_calibrator *c, struct mw_calibrate_products *products,
                 struct mw_calibration *out, GError **error)
 {
-    const double rates[] = {[MW_NVME_READ] = out->drives.read_bytes_per_s.typical,
-                            [MW_NVME_WRITE] = out->drives.write_bytes_per_s.typical};
-    double samples[MW_NVME_DIRECTIONS * MW_CALIBRATE_ROUNDS_MAX];
-    int count = 0;
+    struct small small = {c,
+                          products,
+                          {[MW_NVME_READ] = out->drives.read_bytes_per_s.typical,
+                           [MW_NVME_WRITE] = out->drives.write_bytes_per_s.typical}};
+    const struct mw_calibrate_samples samples = {.take = take_latency,
+                                                 .state = &small,
+                                                 .values = 1,
+                                                 .wished = MW_NVME_DIRECTIONS * c->rounds,
+                                                 .least = MW_NVME_DIRECTIONS};
 
-    if (!mw_calibrate_step(c, "small requests beside products", error))
-        return false;
-    for (int r = 0; r < c->rounds; r++)
-        for (int direction = 0; direction < MW_NVME_DIRECTIONS; direction++) {
-            struct mw_calibrate_mover m = {.c = c, .direction = direction, .bytes = SMALL_BYTES};
-            const struct mw_calibrate_work works[] = {mw_calibrate_products_work(products),
-                                                      {.run = mw_calibrate_move, .state = &m}};
-            double both[2];
-            mw_calibrate_rates(c, works, c->window_s, both);
-            if (m.error) {
-                g_propagate_error(error, m.error);
-                return false;
-            }
-            samples[count++] = fmax(0, SMALL_BYTES / both[1] - SMALL_BYTES / rates[direction]);
-        }
-    out->drives.latency_s = mw_measure_of(samples, count);
-    return true;
+    return mw_calibrate_begin(c, MW_CALIBRATE_SMALL_REQUESTS, "small requests beside products", 1,
+                              error) &&
+           mw_calibrate_take_samples(c, &samples, &out->drives.latency_s, error);
 }
 
 static bool
 measure_transfers(struct mw_calibrator *c, struct mw_calibrate_products *products,
                   struct mw_calibration *out, GError **error)
 {
-    double samples[MW_NVME_DIRECTIONS * MW_CALIBRATE_ROUNDS_MAX];
+    struct mw_calibrate_mover movers[MW_NVME_DIRECTIONS];
+    struct mw_calibrate_work works[MW_NVME_DIRECTIONS];
 
+    if (!mw_calibrate_begin(c, MW_CALIBRATE_BESIDE_TRANSFERS, "products beside reads and writes", 1,
+                            error))
+        return false;
     for (int direction = 0; direction < MW_NVME_DIRECTIONS; direction++) {
-        struct mw_calibrate_mover m = {.c = c, .direction = direction, .bytes = 32 * MIB};
-        if (!mw_calibrate_step(
-                c, direction == MW_NVME_READ ? "products beside reads" : "products beside writes",
-                error))
-            return false;
-        sample_shares(c, products,
-                      (struct mw_calibrate_work){.run = mw_calibrate_move, .state = &m},
-                      samples + direction * c->rounds);
-        if (m.error) {
-            g_propagate_error(error, m.error);
-            return false;
-        }
+        movers[direction] =
+            (struct mw_calibrate_mover){.c = c, .direction = direction, .bytes = c->move_bytes};
+        works[direction] =
+            (struct mw_calibrate_work){.run = mw_calibrate_move, .state = &movers[direction]};
     }
-    out->nvme_share = mw_measure_of(samples, MW_NVME_DIRECTIONS * c->rounds);
-    return true;
+    bool good = measure_share(c, products, works, MW_NVME_DIRECTIONS, &out->nvme_share, error);
+    for (int direction = 0; direction < MW_NVME_DIRECTIONS; direction++) {
+        if (good && movers[direction].error)
+            g_propagate_error(error, g_steal_pointer(&movers[direction].error));
+        good = good && (!error || !*error);
+        g_clear_error(&movers[direction].error);
+    }
+    return good;
 }
 
 /* Of cores that are the device's and the host's. */
@@ -179,15 +213,14 @@ measure_host(struct mw_calibrator *c, struct mw_calibrate_products *products,
     struct beside beside = {
         .c = c, .params = c->scale->params_beside, .copy_bytes = c->scale->copy_bytes};
 
-    if (!mw_calibrate_step(c, "products beside updates", error))
-        return false;
-    out->host_share =
-        share_of(c, products, (struct mw_calibrate_work){.run = run_update, .state = &beside});
-    if (!mw_calibrate_step(c, "products beside copies", error))
-        return false;
-    out->copy_share =
-        share_of(c, products, (struct mw_calibrate_work){.run = run_copy, .state = &beside});
-    return true;
+    const struct mw_calibrate_work update = {.run = run_update, .state = &beside};
+    const struct mw_calibrate_work copy = {.run = run_copy, .state = &beside};
+
+    return mw_calibrate_begin(c, MW_CALIBRATE_BESIDE_UPDATES, "products beside updates", 1,
+                              error) &&
+           measure_share(c, products, &update, 1, &out->host_share, error) &&
+           mw_calibrate_begin(c, MW_CALIBRATE_BESIDE_COPIES, "products beside copies", 1, error) &&
+           measure_share(c, products, &copy, 1, &out->copy_share, error);
 }
 
 /* Of a device whose copies are lanes of their own, in both directions. */
@@ -195,17 +228,12 @@ static bool
 measure_copies(struct mw_calibrator *c, struct mw_calibrate_products *products,
                struct mw_calibration *out, GError **error)
 {
-    double samples[2 * MW_CALIBRATE_ROUNDS_MAX];
+    struct mw_calibrate_copies copies[2] = {{.c = c}, {.c = c, .to_host = true}};
+    const struct mw_calibrate_work works[2] = {mw_calibrate_copies_work(&copies[0]),
+                                               mw_calibrate_copies_work(&copies[1])};
 
-    if (!mw_calibrate_step(c, "products beside copies", error))
-        return false;
-    for (int to_host = 0; to_host < 2; to_host++) {
-        struct mw_calibrate_copies copies = {.c = c, .to_host = to_host};
-        sample_shares(c, products, mw_calibrate_copies_work(&copies),
-                      samples + to_host * c->rounds);
-    }
-    out->copy_share = mw_measure_of(samples, 2 * c->rounds);
-    return true;
+    return mw_calibrate_begin(c, MW_CALIBRATE_BESIDE_COPIES, "products beside copies", 1, error) &&
+           measure_share(c, products, works, 2, &out->copy_share, error);
 }
 
 bool

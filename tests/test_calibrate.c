@@ -91,11 +91,11 @@ test_settled(void)
  * ------------------------------------------------------------------------------------- */
 
 static bool
-stop_at(void *data, const char *what, int done, int total)
+stop_at(void *data, const char *what, double left_s)
 {
     int *left = data;
 
-    g_assert_cmpint(done, <, total);
+    g_assert_cmpfloat(left_s, <=, MW_CALIBRATION_BUDGET_S);
     return (*left)-- > 0;
 }
 
