@@ -9,6 +9,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import time
 
 from tap import MPIRUN, RANKS_ENVIRONMENT, has_ranks, report_in
 
@@ -45,7 +46,7 @@ def check_profile(box):
     done = box.run("calibrate", "--quick", "-o", "new.ini", "--nvme", str(box.drive))
     yield from check_done(done)
     for words in ("matrix products of 64", "fused AdamW", "drives: read", '"block_size"',
-                  "new.ini"):
+                  "new.ini", " of 60 s"):
         if words not in done.text:
             yield f"{words} is not in the table"
     if "burst" not in (box.folder / "new.ini").read_text(encoding="utf-8"):
@@ -113,6 +114,38 @@ def check_sustained(box):
         yield "the write rate is not marked as sustained"
 
 
+def check_budget(box):
+    """Whatever there is no time for on this machine is named, in all three; it ends in time."""
+    began = time.monotonic()
+    done = box.run("calibrate", "--budget", "10", "--json", "-o", "soon.ini", "--nvme",
+                   str(box.drive))
+    took = time.monotonic() - began
+    yield from check_done(done)
+    answer = json.loads(done.text)
+    if answer["budget_s"] != 10 or not 0 < answer["took_s"] < took:
+        yield f"{answer['took_s']} of {answer['budget_s']} s, really {took}"
+    if took > 20:  # start and end of the process, and what else the machine does
+        yield f"took {took} s"
+    few = [key for key, value in answer.items()
+           if isinstance(value, dict) and 0 < value.get("samples", 0) < value.get("wished", 0)]
+    text = (box.folder / "soon.ini").read_text(encoding="utf-8")
+    for key in few:
+        row = f"{key.split('.')[1]}.source"
+        if not any(line.startswith(row) and "samples" in line for line in text.splitlines()):
+            if row in text:
+                yield f"{key} is of few samples, and the profile does not say so"
+        if answer[key]["low"] == answer[key]["high"] != 1 and answer[key]["high"] > 0:
+            yield f"{key} is of few samples and has no range"
+    left_out = [point["dim"] for point in answer["matmul"] if not point["samples"]]
+    for dim in left_out:
+        if f"matrix products of {dim:g}" not in answer["left_out"]:
+            yield f"products of {dim} are left out and not named"
+    if left_out and "not measured" not in text:
+        yield "the profile does not name what was left out"
+    if "at most " not in done.said or " s left" not in done.said:
+        yield f"no time left is said: {done.said}"
+
+
 def check_other_machine(box):
     text = (box.folder / "new.ini").read_text(encoding="utf-8")
     row = next(line for line in text.splitlines() if line.startswith("machine = "))
@@ -171,6 +204,9 @@ WRONG = {
     "--sustained=much": (2, "--sustained=much"),
     "--sustained=-3": (2, "--sustained=-3"),
     "--sustained=0": (2, "--sustained=0"),
+    "--budget 2": (2, "--budget 2"),
+    "--budget 1e9": (2, "--budget 1e9"),
+    "--budget soon": (2, "from 5 to 3600"),
     "--slow": (2, "--slow"),
     "extra": (2, "extra"),
 }
@@ -201,6 +237,7 @@ def tests(box):
     yield "here", check_here(box)
     yield "cache folder", check_cache(box)
     yield "sustained", check_sustained(box)
+    yield "budget", check_budget(box)
     yield "another machine", check_other_machine(box)
     yield "measured first", check_measured_first(box)
     yield "ranks", check_ranks(box)
