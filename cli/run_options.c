@@ -59,6 +59,7 @@ static char *numbers[NUMBERS];
 static char *loss_scale, *from_path, *save_path, *data_path, *weights_path, *log_path, *lr_shape,
     *timeline_path, *backend_name;
 static char **nvme_directories, **limits;
+static char *resume_run;
 static gboolean shuffle, resume, overwrite, compare;
 
 static const struct fixed_row {
@@ -82,8 +83,9 @@ static const struct fixed_row {
               "fp16)", "S|dynamic"}},
     {DRIVES, {"nvme", 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &nvme_directories,
               "directory for state on NVMe; again for each drive", "DIR"}},
-    {DRIVES, {"resume", 0, 0, G_OPTION_ARG_NONE, &resume,
-              "go on from the newest step that is durable on the drives", NULL}},
+    {DRIVES, {"resume", 0, G_OPTION_FLAG_OPTIONAL_ARG, G_OPTION_ARG_CALLBACK, NULL,
+              "go on from the newest durable step of the run in the --nvme directories; or of RUN, "
+              "a name of `memwall list runs` or a directory; or of the newest run", "RUN"}},
     {DRIVES, {"overwrite", 0, 0, G_OPTION_ARG_NONE, &overwrite,
               "delete the run that the directories hold, and start anew", NULL}},
     {MACHINE, {"backend", 0, 0, G_OPTION_ARG_STRING, &backend_name,
@@ -101,9 +103,23 @@ static const struct fixed_row {
               "write what was measured, for memwall compare", "FILE"}},
 };
 
+static gboolean
+take_resume(const char *name, const char *value, gpointer data, GError **error)
+{
+    (void)name, (void)data, (void)error;
+    resume = TRUE;
+    g_free(resume_run);
+    resume_run = g_strdup(value);
+    return TRUE;
+}
+
 const struct cli_words_group *
 cli_run_groups(void)
 {
+    static const union {
+        GOptionArgFunc function;
+        void *data; /* what GOptionEntry has room for */
+    } resuming = {take_resume};
     static GOptionEntry entries[NUMBERS + G_N_ELEMENTS(fixed) + GROUPS];
     static struct cli_words_group groups[GROUPS + 1];
     size_t count = 0;
@@ -111,8 +127,12 @@ cli_run_groups(void)
     for (int group = 0; group < GROUPS; group++) {
         groups[group] = (struct cli_words_group){group_titles[group], &entries[count]};
         for (size_t i = 0; i < G_N_ELEMENTS(fixed); i++)
-            if ((int)fixed[i].group == group)
-                entries[count++] = fixed[i].entry;
+            if ((int)fixed[i].group == group) {
+                entries[count] = fixed[i].entry;
+                if (entries[count].arg == G_OPTION_ARG_CALLBACK)
+                    entries[count].arg_data = resuming.data;
+                count++;
+            }
         for (int i = 0; i < NUMBERS; i++)
             if ((int)rows[i].group == group)
                 entries[count++] = (GOptionEntry){rows[i].name, 0, 0, G_OPTION_ARG_STRING,
@@ -189,6 +209,11 @@ check_names(GError **error)
     for (size_t i = 0; i < G_N_ELEMENTS(names); i++)
         if (names[i].path && !*names[i].path)
             return mw_refuse(error, "%s: a file's name is missing", names[i].option);
+    if (resume_run && !*resume_run)
+        return mw_refuse(error, "--resume: a run's name is missing");
+    if (resume_run && nvme_directories)
+        return mw_refuse(error, "--resume %s, --nvme: give one of them: the run says where it is",
+                         resume_run);
     for (char **directory = nvme_directories; directory && *directory; directory++)
         if (!**directory)
             return mw_refuse(error, "--nvme: a directory's name is missing");
@@ -217,6 +242,7 @@ cli_run_options_read(struct cli_run_options *options, GError **error)
     options->seed = v[SEED];
     options->shuffle = shuffle;
     options->resume = resume;
+    options->resume_run = g_strdup(resume_run);
     options->overwrite = overwrite;
     options->compare = compare;
     options->schedule = (struct mw_lr_schedule){
@@ -253,5 +279,6 @@ cli_run_options_clear(struct cli_run_options *options)
     g_free(options->save);
     g_free(options->save_timeline);
     g_strfreev(options->nvme);
+    g_free(options->resume_run);
     memset(options, 0, sizeof *options);
 }

@@ -19,7 +19,9 @@ struct cli_run_options {
     char **nvme; /* directories; NULL: the default */
     int64_t steps;
     uint64_t seed;
-    bool shuffle, resume;
+    bool shuffle;
+    bool resume;
+    char *resume_run; /* its name, or a directory of it; NULL: what --nvme names, or the newest */
     bool overwrite; /* what another run has left in the directories */
     const struct mw_backend *backend; /* what computes; NULL: auto (run_backend.h) */
     bool compare;        /* predicted against measured, as a table */

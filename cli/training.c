@@ -4,10 +4,10 @@
 
 #include "cli/checkpoint_config.h"
 #include "cli/decoder.h"
+#include "cli/run_drives.h"
 #include "exec/checkpoint.h"
 #include "exec/commit.h"
 #include "exec/memory.h"
-#include "exec/run_files.h"
 #include "exec/weights.h"
 #include "planner/error.h"
 
@@ -72,94 +72,6 @@ check_start(const struct cli_run_options *options, GError **error)
         return mw_refuse(error, "--resume, --overwrite: give one of them: go on with the run that "
                                 "is there, or delete it");
     return !options->save || mw_checkpoint_check(options->save, error);
-}
-
-static char *
-drives_directory(GError **error)
-{
-    const char *set = g_getenv("MEMWALL_NVME");
-    char *directory = set && *set ? g_strdup(set)
-                                  : g_build_filename(g_get_user_cache_dir(), "memwall", NULL);
-
-    if (g_mkdir_with_parents(directory, 0700) == 0)
-        return directory;
-    g_set_error(error, MW_ERROR, MW_ERROR_IO, "%s: cannot be made; --nvme DIR names another",
-                directory);
-    g_free(directory);
-    return NULL;
-}
-
-static bool
-find_drives(struct cli_training *run, GError **error)
-{
-    bool needed = run->answer->plan->peak_bytes[MW_TIER_NVME] > 0;
-
-    if (run->options.nvme || !needed)
-        return true;
-    char *directory = drives_directory(error);
-    if (!directory)
-        return false;
-    run->options.nvme = g_new0(char *, 2);
-    run->options.nvme[0] = directory;
-    return true;
-}
-
-/* --- what other runs have left there --- */
-
-static bool
-is_free(const struct cli_training *run, const char *directory, GError **error)
-{
-    struct mw_run_files files;
-    bool good = mw_run_files_look(directory, &files, error);
-
-    if (good && files.record && !run->options.overwrite) {
-        g_autofree char *steps = g_strdup_printf("of %" G_GINT64_FORMAT " steps", files.step + 1);
-        good = mw_refuse(error,
-                         "%s: holds a run %s (%s): --resume goes on with it, --overwrite deletes "
-                         "it, --nvme DIR names another directory",
-                         directory, files.step < 0 ? "without a whole step" : steps, files.record);
-    }
-    mw_run_files_clear(&files);
-    return good;
-}
-
-/* A run that trains nothing has files of other names. */
-static bool
-shares_nothing(const struct cli_training *run)
-{
-    return run->options.resume || run->options.backend == &mw_backend_null ||
-           !run->answer->plan->peak_bytes[MW_TIER_NVME];
-}
-
-static bool
-check_drives(const struct cli_training *run, GError **error)
-{
-    if (shares_nothing(run))
-        return true;
-    for (char **directory = run->options.nvme; *directory; directory++)
-        if (!is_free(run, *directory, error))
-            return false;
-    return true;
-}
-
-/* Once all else is known to be good. */
-static bool
-clear_drives(const struct cli_training *run, GError **error)
-{
-    int turns = mw_ranks_count(run->ranks), worst;
-    bool good = true;
-
-    if (shares_nothing(run) || !run->options.overwrite)
-        return true;
-    for (int turn = 0; turn < turns; turn++) {
-        /* One after the other: they may see the same directories, or each machine its own. */
-        for (char **directory = run->options.nvme;
-             turn == mw_ranks_index(run->ranks) && good && *directory; directory++)
-            good = mw_run_files_remove(*directory, error);
-        if (!good || !mw_ranks_worst(run->ranks, 0, 0, &worst, NULL, error))
-            return false;
-    }
-    return true;
 }
 
 static struct mw_nvme_options
@@ -270,6 +182,12 @@ can_be_durable(const struct mw_sizing *sizing)
            (on_drives == sizing->chunk_count || s->save_every > 0);
 }
 
+bool
+cli_training_is_durable(const struct cli_training *run)
+{
+    return run->options.backend != &mw_backend_null && can_be_durable(run->answer->sizing);
+}
+
 /* Of all that decides what a step computes; a longer run may go on from a shorter one. */
 static uint64_t
 fingerprint(const struct cli_training *run)
@@ -293,11 +211,10 @@ fingerprint(const struct cli_training *run)
 static bool
 durable_steps(const struct cli_training *run, struct mw_trainer_commit *commit, GError **error)
 {
-    const struct mw_sizing *sizing = run->answer->sizing;
-    const struct mw_settings *s = &sizing->settings;
+    const struct mw_settings *s = &run->answer->sizing->settings;
 
     *commit = (struct mw_trainer_commit){
-        .on = run->options.backend != &mw_backend_null && can_be_durable(sizing),
+        .on = cli_training_is_durable(run),
         .resume = run->options.resume,
         .save_every = s->save_every,
         .fields = fields,
@@ -396,10 +313,10 @@ cli_training_start(struct cli_training *run, GError **error)
            sizeof options.lane_bytes_per_s);
     options.undelayed = run->undelayed;
     options.undelayed_steps = s->dpu_start;
-    if (!clear_drives(run, error))
+    if (!cli_run_drives_begin(run->drives, error))
         return false;
     run->trainer = mw_trainer_new(&options, error);
-    if (!run->trainer)
+    if (!run->trainer || !cli_run_drives_resumed(run->drives, error))
         return false;
     say_notices(run);
     find_data(run);
@@ -424,6 +341,13 @@ cli_training_save(struct cli_training *run, GError **error)
 
 /* --- life ------------------------------------------------------------------------------------ */
 
+static bool
+open_drives(struct cli_training *run, GError **error)
+{
+    run->drives = cli_run_drives_open(run, error);
+    return run->drives != NULL;
+}
+
 bool
 cli_training_open(struct cli_training *run, GError **error)
 {
@@ -431,14 +355,15 @@ cli_training_open(struct cli_training *run, GError **error)
 
     return mw_decoder_read(&request->model, request->model_name, &run->decoder, error) &&
            check_start(&run->options, error) &&
-           check_settings(&run->answer->sizing->settings, error) && find_drives(run, error) &&
-           check_drives(run, error) && open_data(run, error);
+           check_settings(&run->answer->sizing->settings, error) && open_drives(run, error) &&
+           open_data(run, error);
 }
 
 void
-cli_training_close(struct cli_training *run)
+cli_training_close(struct cli_training *run, bool together)
 {
     mw_trainer_free(run->trainer);
+    cli_run_drives_close(run->drives, together);
     mw_plan_free(run->undelayed);
     mw_tokens_close(run->tokens);
     mw_safetensors_close(run->weights);

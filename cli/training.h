@@ -18,6 +18,7 @@ struct cli_training {
     struct cli_answer *answer; /* with a plan */
     char *stem;                /* of this rank's files on the drives; may be NULL */
 
+    struct cli_run_drives *drives; /* cli/run_drives.h */
     struct mw_decoder decoder;
     struct mw_tokens *tokens;
     struct mw_safetensors *weights; /* NULL: by seed */
@@ -41,7 +42,9 @@ struct mw_loss_scaling cli_training_loss_scaling(const struct cli_training *run)
 bool cli_training_start(struct cli_training *training, GError **error);
 /* After the last step: what --save asks for. */
 bool cli_training_save(struct cli_training *training, GError **error);
-/* Frees all that it owns, answer and options too. */
-void cli_training_close(struct cli_training *training);
+/* Whether its steps are made durable; of a training that has an answer. */
+bool cli_training_is_durable(const struct cli_training *training);
+/* Frees all that it owns, answer and options too.  `together`: all ranks are about to. */
+void cli_training_close(struct cli_training *training, bool together);
 
 #endif

@@ -1,11 +1,12 @@
-/* `memwall list models|hwprofiles|strategies|devices`: a table, or an array with --json; or one of
- * them. */
+/* `memwall list models|hwprofiles|strategies|devices|runs`: a table, or an array with --json; or
+ * one of them. */
 #include <stdio.h>
 #include <string.h>
 
 #include "cli/cli.h"
 #include "cli/list_devices.h"
 #include "cli/list_model.h"
+#include "cli/list_runs.h"
 #include "planner/error.h"
 #include "planner/nearest.h"
 #include "report/json_writer.h"
@@ -146,7 +147,8 @@ show_profile(const char *name)
 static int
 print_usage(bool asked, const char *what)
 {
-    static const char *const lists[] = {"models", "hwprofiles", "strategies", "devices", NULL};
+    static const char *const lists[] = {"models",  "hwprofiles", "strategies",
+                                        "devices", "runs",       NULL};
     const char *nearest = g_strv_contains(lists, what) ? NULL : mw_name_nearest(what, lists);
 
     if (!asked && nearest) {
@@ -177,6 +179,8 @@ run(int argc, char **argv)
         return list_strategies(json);
     if (!strcmp(what, "devices") && whole)
         return cli_list_devices(as_json);
+    if (!strcmp(what, "runs") && whole)
+        return cli_list_runs(as_json);
     if (!strcmp(what, "hwprofiles") && argc == 3)
         return show_profile(argv[2]);
     if (!strcmp(what, "models") && argc - as_json == 3)
@@ -185,5 +189,5 @@ run(int argc, char **argv)
 }
 
 const struct cli_verb cli_verb_list = {
-    "list", "models (or one, by operator), hardware profiles (or one), strategies, devices",
-    "models [NAME] | hwprofiles [NAME] | strategies | devices", run};
+    "list", "models (or one, by operator), hardware profiles (or one), strategies, devices, runs",
+    "models [NAME] | hwprofiles [NAME] | strategies | devices | runs", run};

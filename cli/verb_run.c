@@ -257,7 +257,7 @@ answer(const struct cli_request *request)
         mw_ranks_abort(ranks, status); /* returns where this rank is alone */
     mw_log_close(run.log);
     cli_run_report_free(run.report);
-    cli_training_close(training);
+    cli_training_close(training, all_alike);
     if (all_alike)
         mw_ranks_leave(ranks);
     return status;

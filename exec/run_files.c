@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "exec/commit.h"
+#include "exec/nvme_internal.h"
 #include "planner/error.h"
 #include "planner/own_file.h"
 
@@ -45,12 +46,16 @@ is_end(const char *at, const char *text)
     return !strcmp(at, text);
 }
 
-/* memwall[-null][-rankR], then .record, .lock or -IofN.data. */
+#define LOCK_STEM "memwall-run"
+
+/* memwall[-null][-rankR], then .record, .lock or -IofN.data; and those of the whole run. */
 static bool
 is_of_run(const char *name)
 {
     const char *at = name;
 
+    if (!strcmp(name, MW_RUN_DESCRIPTION) || !strcmp(name, LOCK_STEM ".lock"))
+        return true;
     if (!take(&at, "memwall"))
         return false;
     take(&at, "-null");
@@ -93,7 +98,7 @@ keep_common(struct common *common, const struct mw_commit_found *found, bool fir
 
     for (int i = 0; i < found->whole; i++)
         for (int j = 0; j < (first ? 1 : common->count); j++)
-            if (first || found->steps[i] == common->steps[j])
+            if (both.count < 2 && (first || found->steps[i] == common->steps[j]))
                 both.steps[both.count++] = found->steps[i];
     *common = both;
 }
@@ -129,6 +134,8 @@ look_at(struct mw_run_files *files, int folder, const char *directory, const cha
         return true;
     g_ptr_array_add(files->names, g_strdup(name));
     files->bytes += (int64_t)info.st_blocks * 512;
+    int64_t changed_ns = info.st_mtim.tv_sec * INT64_C(1000000000) + info.st_mtim.tv_nsec;
+    files->changed_ns = MAX(files->changed_ns, changed_ns);
     if (!record && !lock)
         return true;
     int fd = mw_own_open_at(folder, name, O_RDONLY, 0, NULL, &why);
@@ -186,14 +193,16 @@ mw_run_files_clear(struct mw_run_files *files)
 
 /* Locks of a run's files, taken and held until they are gone. */
 static bool
-lock_all(const struct mw_run_files *files, int folder, const char *directory, GArray *held,
-         GError **error)
+lock_all(const struct mw_run_files *files, int folder, const char *directory, bool locked,
+         GArray *held, GError **error)
 {
     const char *why;
 
     for (guint i = 0; i < files->names->len; i++) {
         const char *name = g_ptr_array_index(files->names, i);
-        if (g_str_has_suffix(name, ".data"))
+        if (!g_str_has_suffix(name, ".record") && !g_str_has_suffix(name, ".lock"))
+            continue;
+        if (locked && !strcmp(name, LOCK_STEM ".lock"))
             continue;
         int fd = mw_own_open_at(folder, name, O_RDONLY, 0, NULL, &why);
         if (fd < 0 && errno == ENOENT)
@@ -212,13 +221,14 @@ lock_all(const struct mw_run_files *files, int folder, const char *directory, GA
 
 static bool
 unlink_kind(const struct mw_run_files *files, int folder, const char *directory, const char *ending,
-            GError **error)
+            bool locked, GError **error)
 {
     struct stat info;
 
     for (guint i = 0; i < files->names->len; i++) {
         const char *name = g_ptr_array_index(files->names, i);
-        if (!g_str_has_suffix(name, ending) || !mw_own_is_file(folder, name, &info))
+        if (!g_str_has_suffix(name, ending) || !mw_own_is_file(folder, name, &info) ||
+            (locked && !strcmp(name, LOCK_STEM ".lock")))
             continue;
         if (unlinkat(folder, name, 0) && errno != ENOENT)
             return fail(directory, name, g_strerror(errno), error);
@@ -228,25 +238,60 @@ unlink_kind(const struct mw_run_files *files, int folder, const char *directory,
 }
 
 /* A record without its data would be resumed in vain: it goes first. */
+static bool
+remove_all(const struct mw_run_files *files, int folder, const char *directory, bool locked,
+           GError **error)
+{
+    static const char *const order[] = {".record", ".data", ".json", ".lock"};
+    g_autoptr(GArray) held = g_array_new(FALSE, FALSE, sizeof(int));
+    bool good = lock_all(files, folder, directory, locked, held, error);
+
+    for (size_t i = 0; good && i < G_N_ELEMENTS(order); i++)
+        good = unlink_kind(files, folder, directory, order[i], locked, error);
+    for (guint i = 0; i < held->len; i++)
+        close(g_array_index(held, int, i));
+    return good;
+}
+
 bool
-mw_run_files_remove(const char *directory, GError **error)
+mw_run_files_remove(const char *directory, bool locked, GError **error)
 {
     struct mw_run_files files;
     bool good = mw_run_files_look(directory, &files, error);
-    int folder = good && files.names->len ? mw_own_open_folder(directory) : -1;
-    g_autoptr(GArray) held = g_array_new(FALSE, FALSE, sizeof(int));
 
     if (good && files.names->len) {
-        good = folder >= 0 || fail(directory, NULL, g_strerror(errno), error);
-        good = good && lock_all(&files, folder, directory, held, error) &&
-               unlink_kind(&files, folder, directory, ".record", error) &&
-               unlink_kind(&files, folder, directory, ".data", error) &&
-               unlink_kind(&files, folder, directory, ".lock", error);
+        int folder = mw_own_open_folder(directory);
+        good = folder < 0 ? fail(directory, NULL, g_strerror(errno), error)
+                          : remove_all(&files, folder, directory, locked, error);
+        if (folder >= 0)
+            close(folder);
     }
-    for (guint i = 0; i < held->len; i++)
-        close(g_array_index(held, int, i));
-    if (folder >= 0)
-        close(folder);
     mw_run_files_clear(&files);
     return good;
+}
+
+/* --- the lock -------------------------------------------------------------------------------- */
+
+struct mw_run_lock {
+    struct mw_nvme_lock lock;
+};
+
+struct mw_run_lock *
+mw_run_lock_take(const char *directory, GError **error)
+{
+    struct mw_run_lock *lock = g_new0(struct mw_run_lock, 1);
+
+    if (mw_nvme_lock_take(&lock->lock, directory, LOCK_STEM, error))
+        return lock;
+    g_free(lock);
+    return NULL;
+}
+
+void
+mw_run_lock_release(struct mw_run_lock *lock)
+{
+    if (!lock)
+        return;
+    mw_nvme_lock_release(&lock->lock);
+    g_free(lock);
 }

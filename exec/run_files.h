@@ -2,8 +2,9 @@
  * run_files.h - what runs keep in a directory, whatever their number of ranks and drives: which
  * step can be gone on from, how much it takes, whether a run is at it; and its removal.
  *
- * Files of a run begin with "memwall" or "memwall-rankR" (nvme.h, commit.h).  Only regular files of
- * this user count; no link is followed.
+ * Files of a run begin with "memwall" or "memwall-rankR" (nvme.h, commit.h); beside them stand a
+ * description, which is the caller's, and a lock of the whole run.  Only regular files of this user
+ * count; no link is followed.
  */
 #ifndef MW_EXEC_RUN_FILES_H
 #define MW_EXEC_RUN_FILES_H
@@ -12,14 +13,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define MW_RUN_DESCRIPTION "memwall-run.json"
+
 struct mw_run_files {
-    GPtrArray *names; /* char *, of files of ours, in order; others are not looked at */
-    int64_t bytes;    /* that they take on their drive */
-    int records;      /* of ranks, that hold something: committed, or damaged */
-    int ranks;        /* that the run had, as they say; 0 where none says it */
-    int64_t step;     /* the newest that all of them hold whole; -1: none */
-    bool running;     /* a run is at them now */
-    char *record;     /* the name of one that holds something; NULL */
+    GPtrArray *names;   /* char *, of files of ours, in order; others are not looked at */
+    int64_t bytes;      /* that they take on their drive */
+    int records;        /* of ranks, that hold something: committed, or damaged */
+    int ranks;          /* that the run had, as they say; 0 where none says it */
+    int64_t step;       /* the newest that all of them hold whole; -1: none */
+    bool running;       /* a run is at them now */
+    int64_t changed_ns; /* when one of them was last written, since 1970; 0: none is there */
+    char *record;       /* the name of one that holds something; NULL */
 };
 
 /* Changes nothing.  A directory that is not there holds nothing.  False with *error where it cannot
@@ -28,7 +32,12 @@ bool mw_run_files_look(const char *directory, struct mw_run_files *files, GError
 void mw_run_files_clear(struct mw_run_files *files);
 
 /* Deletes them, records first and durably, and nothing else; false with *error where a run is at
- * them, or the system refuses. */
-bool mw_run_files_remove(const char *directory, GError **error);
+ * them, or the system refuses.  Of a run that the caller has locked the lock stays. */
+bool mw_run_files_remove(const char *directory, bool locked, GError **error);
+
+/* A directory is one run's, from before it looks for what others have left to its end. */
+struct mw_run_lock;
+struct mw_run_lock *mw_run_lock_take(const char *directory, GError **error);
+void mw_run_lock_release(struct mw_run_lock *lock); /* NULL is allowed */
 
 #endif

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "planner/error.h"
+#include "planner/own_file.h"
 
 void
 mw_file_set_error(GError **error, const char *path, int error_number)
@@ -85,23 +86,45 @@ open_target(struct mw_file *file)
     return open_temporary(file, exists ? &old : NULL);
 }
 
+/* Takes over the descriptor; -1: errno says why. */
+static struct mw_file *
+begin(struct mw_file *file, int descriptor, GError **error)
+{
+    if (descriptor >= 0)
+        file->stream = fdopen(descriptor, "w");
+    if (file->stream)
+        return file;
+    mw_file_set_error(error, file->path, errno);
+    file_free(file);
+    return NULL;
+}
+
 struct mw_file *
 mw_file_open(const char *path, GError **error)
 {
     struct mw_file *file = g_new0(struct mw_file, 1);
-    int descriptor;
 
     file->path = g_strdup(path);
     file->target = follow_links(path);
-    descriptor = open_target(file);
-    if (descriptor >= 0)
-        file->stream = fdopen(descriptor, "w");
-    if (!file->stream) {
-        mw_file_set_error(error, path, errno);
+    return begin(file, open_target(file), error);
+}
+
+struct mw_file *
+mw_file_open_own(const char *path, GError **error)
+{
+    struct mw_file *file = g_new0(struct mw_file, 1);
+    struct stat old;
+    bool exists = mw_own_is_file(AT_FDCWD, path, &old);
+
+    file->path = g_strdup(path);
+    file->target = g_strdup(path);
+    if (!exists && errno != ENOENT) {
+        g_set_error(error, MW_ERROR, MW_ERROR_IO,
+                    "cannot write %s: what is there is no regular file of this user's", path);
         file_free(file);
         return NULL;
     }
-    return file;
+    return begin(file, open_temporary(file, exists ? &old : NULL), error);
 }
 
 /* Returns 0 or an errno.  fsync has no meaning for a pipe or a terminal. */

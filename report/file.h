@@ -20,6 +20,9 @@ struct mw_file {
 
 /* NULL with MW_ERROR_IO naming the path and the reason.  End it with commit or abort. */
 struct mw_file *mw_file_open(const char *path, GError **error);
+/* The same of a name that was not the user's to choose: what is there is a regular file of this
+ * user, or nothing; a link is refused. */
+struct mw_file *mw_file_open_own(const char *path, GError **error);
 /* Both free `file`.  After a failed commit the target is as it was. */
 bool mw_file_commit(struct mw_file *file, GError **error);
 void mw_file_abort(struct mw_file *file);

@@ -37,8 +37,8 @@ write_counts(struct mw_json_writer *json, const struct mw_result *r)
     mw_json_integer(json, "prefetch", r->prefetch);
 }
 
-static void
-write_settings(struct mw_json_writer *json, const struct mw_result *r)
+void
+mw_json_settings(struct mw_json_writer *json, const struct mw_result *r)
 {
     mw_json_begin(json, "settings", '{', false);
     write_counts(json, r);
@@ -391,7 +391,7 @@ mw_json_result(struct mw_json_writer *json, const struct mw_result *result)
     write_smaller_batch(json, result);
     write_change(json, result);
     write_cost(json, result);
-    write_settings(json, result);
+    mw_json_settings(json, result);
     write_notes(json, result);
 }
 

@@ -7,6 +7,8 @@
 
 /* All keys of a result, into an object that is open. */
 void mw_json_result(struct mw_json_writer *json, const struct mw_result *result);
+/* Of them "settings": what was planned. */
+void mw_json_settings(struct mw_json_writer *json, const struct mw_result *result);
 /* Of them step time, rates, their range, lanes, channels and phases. */
 void mw_json_result_speed(struct mw_json_writer *json, const struct mw_result *result);
 

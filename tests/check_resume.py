@@ -122,7 +122,8 @@ def check_overwrite(box, ranks):
                              "--overwrite")
     yield from good(train(box, *DRIVES, "--commit", "step", "--overwrite", steps=1))
     names = sorted(path.name for path in box.on_drives())
-    if names != ["memwall-1of1.data", "memwall-rank7.record", "memwall.record", "memwall.txt"]:
+    if names != ["memwall-1of1.data", "memwall-rank7.record", "memwall-run.json", "memwall.record",
+                 "memwall.txt"]:
         yield f"the drives have {names}"
 
 

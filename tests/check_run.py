@@ -78,6 +78,7 @@ class Box:
                                 CUDA_VISIBLE_DEVICES="",  # all runs are on cores
                                 XDG_CONFIG_HOME=str(self.folder / "config"),
                                 XDG_CACHE_HOME=str(self.folder / "cache"),
+                                XDG_STATE_HOME=str(self.folder / "state"),
                                 OMP_NUM_THREADS="2", OMP_WAIT_POLICY="passive")
         self.environment.pop("MEMWALL_NVME", None)
         self.write("text.txt", ("the quick brown fox jumps over the lazy dog. " * 60).encode())

@@ -1,0 +1,87 @@
+#include "cli/list_runs.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/runs.h"
+
+/* When its files were last written; NULL: they are not there.  g_free it. */
+static char *
+changed(const struct cli_run *run, const char *format)
+{
+    g_autoptr(GDateTime) utc = g_date_time_new_from_unix_utc(run->changed_ns / 1000000000);
+    g_autoptr(GDateTime) here = utc ? g_date_time_to_local(utc) : NULL;
+
+    return run->changed_ns && here ? g_date_time_format(here, format) : NULL;
+}
+
+static void
+print_row(const struct cli_run *run, int width)
+{
+    const struct cli_run_entry *entry = &run->entry;
+    g_autofree char *steps = g_strdup_printf("%" G_GINT64_FORMAT, run->steps);
+    g_autofree char *when = changed(run, "%Y-%m-%d %H:%M");
+    g_autofree char *places = g_strjoinv(" ", entry->directories);
+
+    printf("%-*s  %-8s %8s %10s  %-16s  %s\n", width, entry->name, cli_run_state_name(run->state),
+           steps, mw_format_bytes((double)run->bytes), when ? when : "-", places);
+}
+
+static void
+print_table(const GPtrArray *runs)
+{
+    int width = (int)strlen("run");
+
+    for (guint i = 0; i < runs->len; i++) {
+        const struct cli_run *run = g_ptr_array_index(runs, i);
+        width = MAX(width, (int)strlen(run->entry.name));
+    }
+    printf("%-*s  %-8s %8s %10s  %-16s  %s\n", width, "run", "state", "steps", "size",
+           "last written", "directories");
+    for (guint i = 0; i < runs->len; i++)
+        print_row(g_ptr_array_index(runs, i), width);
+}
+
+static void
+write_run(struct mw_json_writer *json, const struct cli_run *run)
+{
+    const struct cli_run_entry *entry = &run->entry;
+    g_autofree char *when = changed(run, "%Y-%m-%dT%H:%M:%S%z");
+
+    mw_json_begin(json, NULL, '{', false);
+    mw_json_string(json, "run", entry->name);
+    mw_json_string(json, "state", cli_run_state_name(run->state));
+    mw_json_boolean(json, "running", run->state == CLI_RUN_RUNNING);
+    mw_json_integer(json, "durable_steps", run->steps);
+    mw_json_integer(json, "steps", entry->steps);
+    mw_json_integer(json, "bytes", run->bytes);
+    mw_json_string(json, "model", entry->model);
+    mw_json_string(json, "strategy", entry->strategy);
+    mw_json_integer(json, "ranks", entry->ranks);
+    mw_json_string(json, "created", entry->created);
+    mw_json_string(json, "written", when);
+    mw_json_string(json, "host", entry->host);
+    mw_json_begin(json, "directories", '[', false);
+    for (char **directory = entry->directories; *directory; directory++)
+        mw_json_string(json, NULL, *directory);
+    mw_json_end(json, ']');
+    mw_json_end(json, '}');
+}
+
+int
+cli_list_runs(bool as_json)
+{
+    g_autoptr(GPtrArray) runs = cli_runs_list();
+    struct mw_json_writer json = {.out = stdout};
+
+    if (!as_json)
+        print_table(runs);
+    else {
+        mw_json_begin(&json, NULL, '[', false);
+        for (guint i = 0; i < runs->len; i++)
+            write_run(&json, g_ptr_array_index(runs, i));
+        mw_json_end(&json, ']');
+    }
+    return cli_flush();
+}

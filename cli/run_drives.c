@@ -1,0 +1,509 @@
+#include "cli/run_drives.h"
+
+#include <glib/gstdio.h>
+#include <string.h>
+
+#include "cli/runs.h"
+#include "exec/run_files.h"
+#include "planner/error.h"
+#include "report/json_parts.h"
+
+#define ATTEMPTS 8 /* a folder that was just made may be taken for what a killed run left */
+
+struct cli_run_drives {
+    struct cli_training *training; /* borrowed */
+    struct cli_run_entry entry;    /* no directories: a plan without drives */
+    GPtrArray *locks;              /* of the first rank */
+    bool first, leader, alone;     /* this rank: of all, of a machine, without others */
+    bool fresh;                    /* no step of it was committed before */
+    bool described;
+    bool forgotten; /* its directories go with it */
+};
+
+static const struct cli_run_options *
+options_of(const struct cli_run_drives *drives)
+{
+    return &drives->training->options;
+}
+
+/* Of a run that trains nothing the files have other names. */
+static bool
+trains(const struct cli_run_drives *drives)
+{
+    return options_of(drives)->backend != &mw_backend_null;
+}
+
+/* --- where ----------------------------------------------------------------------------------- */
+
+static bool
+lock(struct cli_run_drives *drives, GError **error)
+{
+    for (char **directory = drives->entry.directories; *directory; directory++) {
+        struct mw_run_lock *taken = mw_run_lock_take(*directory, error);
+        if (!taken) {
+            g_ptr_array_set_size(drives->locks, 0);
+            return false;
+        }
+        g_ptr_array_add(drives->locks, taken);
+    }
+    return true;
+}
+
+static char **
+one_directory(char *directory)
+{
+    char **list = g_new0(char *, 2);
+
+    list[0] = directory;
+    return list;
+}
+
+static bool
+make_own(struct cli_run_drives *drives, GError **error)
+{
+    struct cli_run_entry *entry = &drives->entry;
+    const char *where = g_getenv("MEMWALL_NVME");
+    char *directory = NULL;
+
+    cli_runs_sweep();
+    for (int attempt = 1;; attempt++) {
+        entry->name = cli_runs_reserve(drives->training->request->model_name,
+                                       where && *where ? where : NULL, &directory, error);
+        if (!entry->name)
+            return false;
+        entry->made = true;
+        entry->directories = one_directory(g_canonicalize_filename(directory, NULL));
+        g_clear_pointer(&directory, g_free);
+        if (lock(drives, attempt < ATTEMPTS ? NULL : error))
+            return true;
+        if (attempt == ATTEMPTS)
+            return false;
+        g_clear_pointer(&entry->name, g_free);
+        g_clear_pointer(&entry->directories, g_strfreev);
+    }
+}
+
+static bool
+take_over(struct cli_run_drives *drives, struct cli_run *run, GError **error)
+{
+    g_strfreev(drives->entry.directories);
+    cli_run_entry_clear(&drives->entry);
+    drives->entry = run->entry;
+    run->entry = (struct cli_run_entry){0};
+    cli_run_free(run);
+    return lock(drives, error);
+}
+
+static bool
+find_resumed(struct cli_run_drives *drives, GError **error)
+{
+    const char *name = options_of(drives)->resume_run;
+    struct cli_run *run = name ? cli_runs_find(name, error) : cli_runs_newest(error);
+
+    if (!run)
+        return false;
+    if (!name)
+        cli_say("going on with %s: %" G_GINT64_FORMAT " steps are durable", run->entry.name,
+                run->steps);
+    return take_over(drives, run, error);
+}
+
+/* What the user names stays as it is; a run that is gone on with there keeps its name. */
+static bool
+take_named(struct cli_run_drives *drives, GError **error)
+{
+    const struct cli_run_options *options = options_of(drives);
+    struct cli_run_entry there;
+
+    drives->entry.directories = g_strdupv(options->nvme);
+    if (!lock(drives, error))
+        return false;
+    if (options->resume && cli_run_entry_read(options->nvme[0], &there, NULL)) {
+        cli_run_entry_clear(&drives->entry);
+        drives->entry = there;
+        g_strfreev(drives->entry.directories);
+        drives->entry.directories = g_strdupv(options->nvme);
+    }
+    return true;
+}
+
+static bool
+find_first(struct cli_run_drives *drives, GError **error)
+{
+    if (options_of(drives)->nvme)
+        return take_named(drives, error);
+    return options_of(drives)->resume ? find_resumed(drives, error) : make_own(drives, error);
+}
+
+/* --- the same for all ranks ------------------------------------------------------------------ */
+
+/* Words, each with its zero: the name (may be empty), "1" where it was made, the directories. */
+static GString *
+as_text(const struct cli_run_entry *entry)
+{
+    GString *text = g_string_new(entry->name);
+
+    g_string_append_c(text, '\0');
+    g_string_append_len(text, entry->made ? "1" : "0", 2);
+    for (char **directory = entry->directories; *directory; directory++)
+        g_string_append_len(text, *directory, (gssize)strlen(*directory) + 1);
+    return text;
+}
+
+static void
+from_text(struct cli_run_entry *entry, const GString *text)
+{
+    const char *end = text->str + text->len, *at = text->str;
+    g_autoptr(GPtrArray) words = g_ptr_array_new();
+
+    for (; at < end; at += strlen(at) + 1)
+        g_ptr_array_add(words, g_strdup(at));
+    g_ptr_array_add(words, NULL);
+    entry->name = g_ptr_array_steal_index(words, 0);
+    g_autofree char *made = g_ptr_array_steal_index(words, 0);
+    entry->made = !strcmp(made, "1");
+    entry->directories = (char **)g_ptr_array_steal(words, NULL);
+    if (!*entry->name)
+        g_clear_pointer(&entry->name, g_free);
+}
+
+static bool
+share(struct cli_run_drives *drives, GError **error)
+{
+    struct mw_ranks *ranks = drives->training->ranks;
+    GString *text = drives->first ? as_text(&drives->entry) : g_string_new(NULL);
+    int64_t bytes = (int64_t)text->len;
+
+    if (drives->alone) {
+        g_string_free(text, TRUE);
+        return true;
+    }
+    bool good = mw_ranks_broadcast(ranks, 0, &bytes, sizeof bytes, 0, error);
+    if (good)
+        g_string_set_size(text, (gsize)bytes);
+    good = good && mw_ranks_broadcast(ranks, 0, text->str, bytes, 0, error);
+    if (good && !drives->first)
+        from_text(&drives->entry, text);
+    g_string_free(text, TRUE);
+    /* Each machine may have its own. */
+    for (char **each = drives->entry.directories; good && drives->entry.made && *each; each++)
+        g_mkdir_with_parents(*each, 0700);
+    return good;
+}
+
+/* --- what other runs have left there --------------------------------------------------------- */
+
+static bool
+is_free(const char *directory, GError **error)
+{
+    struct mw_run_files files;
+    bool good = mw_run_files_look(directory, &files, error);
+
+    if (good && files.record) {
+        g_autofree char *steps = g_strdup_printf("of %" G_GINT64_FORMAT " steps", files.step + 1);
+        good = mw_refuse(error,
+                         "%s: holds a run %s (%s): --resume goes on with it, --overwrite deletes "
+                         "it, --nvme DIR names another directory",
+                         directory, files.step < 0 ? "without a whole step" : steps, files.record);
+    }
+    mw_run_files_clear(&files);
+    return good;
+}
+
+static bool
+all_free(const struct cli_run_drives *drives, GError **error)
+{
+    if (options_of(drives)->resume || options_of(drives)->overwrite || !trains(drives))
+        return true;
+    for (char **directory = drives->entry.directories; *directory; directory++)
+        if (!is_free(*directory, error))
+            return false;
+    return true;
+}
+
+struct cli_run_drives *
+cli_run_drives_open(struct cli_training *training, GError **error)
+{
+    struct cli_run_drives *drives = g_new0(struct cli_run_drives, 1);
+
+    drives->training = training;
+    drives->first = mw_ranks_index(training->ranks) == 0;
+    drives->leader = mw_ranks_node_index(training->ranks) == 0;
+    drives->alone = mw_ranks_count(training->ranks) == 1;
+    drives->locks = g_ptr_array_new_with_free_func((GDestroyNotify)mw_run_lock_release);
+    drives->fresh = !training->options.resume;
+    if (!training->answer->plan->peak_bytes[MW_TIER_NVME])
+        return drives;
+    if ((!drives->first || find_first(drives, error)) && share(drives, error) &&
+        all_free(drives, error)) {
+        g_strfreev(training->options.nvme);
+        training->options.nvme = g_strdupv(drives->entry.directories);
+        return drives;
+    }
+    cli_run_drives_close(drives, false);
+    return NULL;
+}
+
+/* --- overwriting ----------------------------------------------------------------------------- */
+
+/* What the description of another run in this directory says of the list holds no more. */
+static void
+take_from_list(const char *directory)
+{
+    g_autofree char *base = cli_runs_base();
+    struct cli_run_entry there, listed;
+
+    if (!cli_run_entry_read(directory, &there, NULL))
+        return;
+    g_autofree char *folder = g_build_filename(base, there.name, NULL);
+    if (!there.made && cli_run_entry_read(folder, &listed, NULL)) {
+        bool same = g_strv_equal((const char *const *)listed.directories,
+                                 (const char *const *)there.directories);
+        cli_run_entry_clear(&listed);
+        if (same && mw_run_files_remove(folder, false, NULL))
+            g_rmdir(folder);
+    }
+    cli_run_entry_clear(&there);
+}
+
+static bool
+overwrite(const char *directory, GError **error)
+{
+    take_from_list(directory);
+    return mw_run_files_remove(directory, true, error);
+}
+
+/* One after the other: ranks may see the same directories, or each machine its own. */
+static bool
+clear(struct cli_run_drives *drives, GError **error)
+{
+    struct mw_ranks *ranks = drives->training->ranks;
+    int worst;
+
+    if (!options_of(drives)->overwrite || !trains(drives))
+        return true;
+    for (int turn = 0; turn < mw_ranks_count(ranks); turn++) {
+        bool mine = turn == mw_ranks_index(ranks);
+        for (char **directory = drives->entry.directories; mine && *directory; directory++)
+            if (!overwrite(*directory, error))
+                return false;
+        if (!mw_ranks_worst(ranks, 0, 0, &worst, NULL, error))
+            return false;
+    }
+    return true;
+}
+
+/* --- description ----------------------------------------------------------------------------- */
+
+static char *
+now_text(void)
+{
+    g_autoptr(GDateTime) now = g_date_time_new_now_utc();
+
+    return g_date_time_format(now, "%Y-%m-%dT%H:%M:%SZ");
+}
+
+static void
+replace_text(char **text, char *by)
+{
+    g_free(*text);
+    *text = by;
+}
+
+static void
+fill_in(struct cli_run_drives *drives)
+{
+    const struct cli_training *training = drives->training;
+    const struct mw_result *r = training->answer->result;
+    struct cli_run_entry *entry = &drives->entry;
+    char **relative = entry->directories;
+    guint count = g_strv_length(relative);
+
+    if (!entry->created)
+        entry->created = now_text();
+    replace_text(&entry->updated, now_text());
+    replace_text(&entry->host, g_strdup(g_get_host_name()));
+    replace_text(&entry->model, g_strdup(training->request->model_name));
+    replace_text(&entry->strategy, g_strdup(r->strategy));
+    entry->ranks = mw_ranks_count(training->ranks);
+    entry->steps = training->options.steps;
+    entry->directories = g_new0(char *, count + 1);
+    for (guint i = 0; i < count; i++)
+        entry->directories[i] = g_canonicalize_filename(relative[i], NULL);
+    g_strfreev(relative);
+}
+
+/* Of the plan and of what a resume has to be given again. */
+static void
+write_settings(struct mw_json_writer *json, const void *data)
+{
+    const struct cli_training *training = data;
+    const struct cli_run_options *o = &training->options;
+
+    mw_json_settings(json, training->answer->result);
+    mw_json_begin(json, "training", '{', false);
+    mw_json_string(json, "data", o->data);
+    mw_json_integer(json, "seed", (int64_t)o->seed);
+    mw_json_boolean(json, "shuffle", o->shuffle);
+    mw_json_number(json, "lr", o->schedule.lr);
+    mw_json_integer(json, "warmup", o->schedule.warmup_steps);
+    mw_json_number(json, "beta1", o->optimizer.beta1);
+    mw_json_number(json, "beta2", o->optimizer.beta2);
+    mw_json_number(json, "epsilon", o->optimizer.epsilon);
+    mw_json_number(json, "weight_decay", o->optimizer.weight_decay);
+    mw_json_number(json, "clip", o->optimizer.clip_norm);
+    mw_json_end(json, '}');
+}
+
+static bool
+write_all(struct cli_run_drives *drives, GError **error)
+{
+    const struct cli_run_entry *entry = &drives->entry;
+
+    for (char **directory = entry->directories; *directory; directory++)
+        if (!cli_run_entry_write(*directory, entry, write_settings, drives->training, error))
+            return false;
+    drives->described = true;
+    return true;
+}
+
+/* The run is listed, unless this user has no place for lists. */
+static void
+write_listed(const struct cli_run_drives *drives)
+{
+    g_autofree char *base = cli_runs_base();
+    g_autofree char *folder = g_build_filename(base, drives->entry.name, NULL);
+    g_autoptr(GError) why = NULL;
+
+    if (g_strv_contains((const char *const *)drives->entry.directories, folder))
+        return;
+    g_mkdir_with_parents(folder, 0700);
+    if (!cli_run_entry_write(folder, &drives->entry, write_settings, drives->training, &why))
+        cli_say("`memwall list runs` will not have this run: %s", why->message);
+}
+
+/* A run in directories of the user's gets a name here. */
+static void
+name_it(struct cli_run_drives *drives)
+{
+    g_autoptr(GError) why = NULL;
+    g_autofree char *folder = NULL;
+
+    if (drives->entry.name)
+        return;
+    drives->entry.name =
+        cli_runs_reserve(drives->training->request->model_name, NULL, &folder, &why);
+    if (!drives->entry.name)
+        drives->entry.name = cli_run_entry_model_word(drives->training->request->model_name);
+}
+
+static bool
+describe(struct cli_run_drives *drives, GError **error)
+{
+    bool wanted = drives->entry.made || cli_training_is_durable(drives->training);
+
+    if (!drives->entry.directories || !wanted || !drives->leader)
+        return true;
+    for (char **each = drives->entry.directories; drives->fresh && *each; each++)
+        take_from_list(*each);
+    name_it(drives);
+    fill_in(drives);
+    if (!write_all(drives, error))
+        return false;
+    write_listed(drives);
+    return true;
+}
+
+bool
+cli_run_drives_begin(struct cli_run_drives *drives, GError **error)
+{
+    if (!drives->entry.directories)
+        return true;
+    return clear(drives, error) && (!drives->fresh || describe(drives, error));
+}
+
+static bool
+is_described(const struct cli_run_drives *drives)
+{
+    struct cli_run_entry there;
+    bool is = cli_run_entry_read(drives->entry.directories[0], &there, NULL);
+
+    if (is)
+        cli_run_entry_clear(&there);
+    return is;
+}
+
+/* What is there still holds, and a full drive does not keep it from going on. */
+bool
+cli_run_drives_resumed(struct cli_run_drives *drives, GError **error)
+{
+    if (drives->fresh)
+        return true;
+    if (!drives->leader || !is_described(drives))
+        return describe(drives, error);
+    fill_in(drives);
+    drives->described = true;
+    return true;
+}
+
+/* --- the end --------------------------------------------------------------------------------- */
+
+/* Of a run that ends well without a durable step nothing stays. */
+static void
+settle(struct cli_run_drives *drives)
+{
+    struct cli_run_entry *entry = &drives->entry;
+    struct mw_run_files files;
+    bool good = mw_run_files_look(entry->directories[0], &files, NULL);
+    bool durable = files.record != NULL;
+
+    entry->last_step = files.step + 1;
+    mw_run_files_clear(&files);
+    if (!good || (!durable && !drives->fresh))
+        return;
+    if (!durable) {
+        drives->forgotten = cli_runs_remove(entry, true, NULL);
+        return;
+    }
+    replace_text(&entry->updated, now_text());
+    write_all(drives, NULL);
+    write_listed(drives);
+}
+
+/* Folders that a lock was in until now. */
+static void
+remove_empty(const struct cli_run_entry *entry)
+{
+    g_autofree char *base = cli_runs_base();
+    g_autofree char *folder = g_build_filename(base, entry->name, NULL);
+
+    for (char **directory = entry->directories; *directory; directory++)
+        g_rmdir(*directory);
+    g_rmdir(folder);
+}
+
+static void
+say_kept(const struct cli_run_drives *drives)
+{
+    if (drives->first && drives->entry.made && drives->entry.last_step)
+        cli_say("kept as run %s: --resume %s goes on with it, `memwall rm %s` deletes it",
+                drives->entry.name, drives->entry.name, drives->entry.name);
+}
+
+void
+cli_run_drives_close(struct cli_run_drives *drives, bool together)
+{
+    if (!drives)
+        return;
+    together = together && mw_ranks_barrier(drives->training->ranks, 0, NULL);
+    if (drives->described && (together || drives->alone)) {
+        settle(drives);
+        say_kept(drives);
+    } else if (drives->entry.made && !drives->described && drives->alone && drives->fresh)
+        drives->forgotten = cli_runs_remove(&drives->entry, true, NULL);
+    g_ptr_array_unref(drives->locks);
+    if (drives->forgotten && drives->entry.made)
+        remove_empty(&drives->entry);
+    cli_run_entry_clear(&drives->entry);
+    g_free(drives);
+}

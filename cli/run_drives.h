@@ -1,0 +1,23 @@
+/*
+ * run_drives.h - the directories of a run: those of --nvme, those of the run that it goes on with,
+ * or one of its own; that no other run is in them; and the description that they get.
+ */
+#ifndef MW_CLI_RUN_DRIVES_H
+#define MW_CLI_RUN_DRIVES_H
+
+#include "cli/training.h"
+
+struct cli_run_drives;
+
+/* Settles training->options.nvme, the same for all ranks, which all call.  The directories are this
+ * run's until close.  NULL with *error: another run is there.  Plans without drives have none. */
+struct cli_run_drives *cli_run_drives_open(struct cli_training *training, GError **error);
+/* Once all else is known to be good, before anything is written: --overwrite is done, and a new run
+ * described, so that what a kill leaves can be found. */
+bool cli_run_drives_begin(struct cli_run_drives *drives, GError **error);
+/* What is resumed can be: it is described, if it is not. */
+bool cli_run_drives_resumed(struct cli_run_drives *drives, GError **error);
+/* When all files are closed.  What is not durable is forgotten; `together`: all ranks are here. */
+void cli_run_drives_close(struct cli_run_drives *drives, bool together); /* NULL is allowed */
+
+#endif

@@ -1,0 +1,186 @@
+#include "cli/run_entry.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "exec/run_files.h"
+#include "planner/error.h"
+#include "planner/input.h"
+#include "planner/json.h"
+#include "planner/own_file.h"
+#include "report/file.h"
+
+#define VERSION 1
+
+/* --- names ----------------------------------------------------------------------------------- */
+
+/* Of a path to a config.json what says most is its folder. */
+char *
+cli_run_entry_model_word(const char *model)
+{
+    g_autofree char *base = g_path_get_basename(model);
+    g_autofree char *folder = g_path_get_dirname(model);
+    char *word = !strcmp(base, "config.json") && strcmp(folder, ".") ? g_path_get_basename(folder)
+                                                                     : g_steal_pointer(&base);
+
+    if (g_str_has_suffix(word, ".json"))
+        word[strlen(word) - strlen(".json")] = '\0';
+    g_strcanon(word, G_CSET_a_2_z G_CSET_A_2_Z G_CSET_DIGITS "._-", '-');
+    if (strlen(word) > 64)
+        word[64] = '\0';
+    if (*word && *word != '.' && *word != '-')
+        return word;
+    g_free(word);
+    return g_strdup("model");
+}
+
+/* --- in -------------------------------------------------------------------------------------- */
+
+static char *
+read_own(const char *path, gsize *length, GError **error)
+{
+    struct stat info;
+    const char *why;
+    int fd = mw_own_open_at(AT_FDCWD, path, O_RDONLY, 0, &info, &why);
+
+    if (fd < 0) {
+        g_set_error(error, errno == ENOENT ? G_FILE_ERROR : MW_ERROR,
+                    errno == ENOENT ? (int)G_FILE_ERROR_NOENT : (int)MW_ERROR_IO, "%s: %s", path,
+                    why);
+        return NULL;
+    }
+    *length = (gsize)MIN(info.st_size, MW_JSON_BYTES_MAX + 1);
+    char *text = g_malloc(*length + 1);
+    bool good = mw_input_read_at(fd, path, 0, (int64_t)*length, text, error);
+    close(fd);
+    text[*length] = '\0';
+    if (!good)
+        g_clear_pointer(&text, g_free);
+    return text;
+}
+
+static bool
+get_text(JsonObject *object, const char *key, const char *origin, char **out, GError **error)
+{
+    const char *text = NULL;
+
+    if (!mw_json_get_string(object, key, origin, &text, error))
+        return false;
+    *out = g_strdup(text);
+    return true;
+}
+
+static bool
+get_directories(JsonObject *object, const char *origin, char ***out, GError **error)
+{
+    JsonNode *node = json_object_get_member(object, "directories");
+    JsonArray *array = node && JSON_NODE_HOLDS_ARRAY(node) ? json_node_get_array(node) : NULL;
+    guint count = array ? json_array_get_length(array) : 0;
+    g_autoptr(GPtrArray) list = g_ptr_array_new_with_free_func(g_free);
+
+    for (guint i = 0; i < count; i++) {
+        JsonNode *each = json_array_get_element(array, i);
+        const char *path =
+            json_node_get_value_type(each) == G_TYPE_STRING ? json_node_get_string(each) : NULL;
+        if (!path || !g_path_is_absolute(path))
+            count = 0;
+        else
+            g_ptr_array_add(list, g_strdup(path));
+    }
+    if (!count)
+        return mw_refuse(error, "%s: key \"directories\": must be an array of absolute paths",
+                         origin);
+    g_ptr_array_add(list, NULL);
+    *out = (char **)g_ptr_array_steal(list, NULL);
+    return true;
+}
+
+static bool
+read_object(JsonObject *object, const char *origin, struct cli_run_entry *entry, GError **error)
+{
+    int64_t version = 0;
+
+    if (!mw_json_get_int(object, "memwall_run", 1, VERSION, origin, &version, error) ||
+        !get_text(object, "name", origin, &entry->name, error) ||
+        !get_text(object, "model", origin, &entry->model, error) ||
+        !get_text(object, "strategy", origin, &entry->strategy, error) ||
+        !get_text(object, "created", origin, &entry->created, error) ||
+        !get_text(object, "updated", origin, &entry->updated, error) ||
+        !get_text(object, "host", origin, &entry->host, error) ||
+        !mw_json_get_bool(object, "made", origin, &entry->made, error) ||
+        !mw_json_get_int(object, "ranks", 1, 1 << 20, origin, &entry->ranks, error) ||
+        !mw_json_get_int(object, "steps", 0, INT64_MAX, origin, &entry->steps, error) ||
+        !mw_json_get_int(object, "last_step", 0, INT64_MAX, origin, &entry->last_step, error) ||
+        !get_directories(object, origin, &entry->directories, error))
+        return false;
+    return (version && entry->name && *entry->name && !strchr(entry->name, '/')) ||
+           mw_refuse(error, "%s: is no description of a run", origin);
+}
+
+bool
+cli_run_entry_read(const char *directory, struct cli_run_entry *entry, GError **error)
+{
+    g_autofree char *path = g_build_filename(directory, MW_RUN_DESCRIPTION, NULL);
+    gsize length;
+    g_autofree char *text = read_own(path, &length, error);
+    JsonNode *root = text ? mw_json_parse(text, (gssize)length, path, error) : NULL;
+
+    *entry = (struct cli_run_entry){0};
+    bool good = root && read_object(json_node_get_object(root), path, entry, error);
+    if (root)
+        json_node_unref(root);
+    if (!good)
+        cli_run_entry_clear(entry);
+    return good;
+}
+
+void
+cli_run_entry_clear(struct cli_run_entry *entry)
+{
+    g_free(entry->name);
+    g_free(entry->model);
+    g_free(entry->strategy);
+    g_free(entry->created);
+    g_free(entry->updated);
+    g_free(entry->host);
+    g_strfreev(entry->directories);
+    *entry = (struct cli_run_entry){0};
+}
+
+/* --- out ------------------------------------------------------------------------------------- */
+
+bool
+cli_run_entry_write(const char *directory, const struct cli_run_entry *entry,
+                    void (*more)(struct mw_json_writer *json, const void *data), const void *data,
+                    GError **error)
+{
+    g_autofree char *path = g_build_filename(directory, MW_RUN_DESCRIPTION, NULL);
+    struct mw_file *file = mw_file_open_own(path, error);
+
+    if (!file)
+        return false;
+    struct mw_json_writer json = {.out = file->stream};
+    mw_json_begin(&json, NULL, '{', false);
+    mw_json_integer(&json, "memwall_run", VERSION);
+    mw_json_string(&json, "name", entry->name);
+    mw_json_string(&json, "model", entry->model);
+    mw_json_string(&json, "strategy", entry->strategy);
+    mw_json_string(&json, "created", entry->created);
+    mw_json_string(&json, "updated", entry->updated);
+    mw_json_string(&json, "host", entry->host);
+    mw_json_begin(&json, "directories", '[', false);
+    for (char **each = entry->directories; *each; each++)
+        mw_json_string(&json, NULL, *each);
+    mw_json_end(&json, ']');
+    mw_json_boolean(&json, "made", entry->made);
+    mw_json_integer(&json, "ranks", entry->ranks);
+    mw_json_integer(&json, "steps", entry->steps);
+    mw_json_integer(&json, "last_step", entry->last_step);
+    if (more)
+        more(&json, data);
+    mw_json_end(&json, '}');
+    putc('\n', file->stream);
+    return mw_file_commit(file, error);
+}

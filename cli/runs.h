@@ -1,0 +1,48 @@
+/*
+ * runs.h - the runs of this user: each has a folder under the XDG state home
+ * (memwall/runs/NAME), which holds its description, and its state too unless --nvme or
+ * $MEMWALL_NVME says where that is.
+ */
+#ifndef MW_CLI_RUNS_H
+#define MW_CLI_RUNS_H
+
+#include "cli/run_entry.h"
+
+enum cli_run_state {
+    CLI_RUN_RUNNING,
+    CLI_RUN_DURABLE, /* can be gone on with */
+    CLI_RUN_EMPTY,   /* nothing was committed */
+    CLI_RUN_DAMAGED, /* no step is whole on all its ranks */
+    CLI_RUN_AWAY,    /* a directory is not there, or another run has it */
+};
+const char *cli_run_state_name(enum cli_run_state state);
+
+struct cli_run {
+    struct cli_run_entry entry;
+    enum cli_run_state state;
+    int64_t steps;      /* that are durable */
+    int64_t bytes;      /* on drives */
+    int64_t changed_ns; /* when its files were last written, since 1970; 0: they are not there */
+};
+void cli_run_free(struct cli_run *run); /* NULL is allowed */
+
+/* $XDG_STATE_HOME/memwall/runs.  g_free it. */
+char *cli_runs_base(void);
+
+/* struct cli_run *, the newest first. */
+GPtrArray *cli_runs_list(void);
+/* By its exact name, or else by one of its directories.  NULL with *error. */
+struct cli_run *cli_runs_find(const char *run, GError **error);
+/* That can be gone on with and is not running. */
+struct cli_run *cli_runs_newest(GError **error);
+
+/* A new name, such as gpt2-2026-11-22-1, with a folder of it under the base.  If `where` is not
+ * NULL there is another under it, which *directory then is.  NULL with *error. */
+char *cli_runs_reserve(const char *model, const char *where, char **directory, GError **error);
+/* Deletes what is ours of it in all its directories, and those that were made for it.  False with
+ * *error while it runs (`locked`: unless by the caller). */
+bool cli_runs_remove(const struct cli_run_entry *entry, bool locked, GError **error);
+/* What runs that were killed have left in folders of their own, where nothing of it is durable. */
+void cli_runs_sweep(void);
+
+#endif

@@ -1,0 +1,260 @@
+#!/usr/bin/python3
+"""Runs that are kept: directories, `memwall list runs`, --resume RUN, `memwall rm`; prints TAP.
+
+Each run without --nvme has a directory of its own under the XDG state home; what is durable there
+is found by name, gone on with and deleted, with nothing else; what killed runs have left goes.
+"""
+import json
+import os
+import shutil
+import signal
+import sys
+
+from check_faults import Disturbed, ENOUGH
+from check_resume import RanksBox, check_refused, train
+from check_run import good, losses
+from tap import has_ranks, report_in
+
+OWN = ["-s", "zero-infinity-nvme", "--param-device", "nvme", "--optimizer-device", "nvme"]
+STEP, NONE = [*OWN, "--commit", "step"], [*OWN, "--commit", "none"]
+
+
+def runs_of(box):
+    return box.folder / "state/memwall/runs"
+
+
+def left(box):
+    """Names of all folders that runs have of their own."""
+    return sorted(os.listdir(runs_of(box))) if runs_of(box).exists() else []
+
+
+def listed(box):
+    done = box.run("runs", "--json", verb="list")
+    assert not done.returncode and not done.said, done.said
+    return json.loads(done.text)
+
+
+def start_anew(box):
+    box.empty_drives()
+    shutil.rmtree(box.folder / "state", ignore_errors=True)
+
+
+def check_own(box):
+    """Two runs side by side; the newest is the default, and both go by name or directory."""
+    start_anew(box)
+    for steps in (2, 3):
+        yield from good(train(box, *STEP, steps=steps))
+    runs = listed(box)
+    if [run["durable_steps"] for run in runs] != [3, 2] or left(box) != sorted(
+            run["run"] for run in runs) or {run["state"] for run in runs} != {"durable"}:
+        yield f"runs are {runs}, folders {left(box)}"
+        return
+    if not runs[0]["run"].startswith("gpt2-small-") or runs[0]["bytes"] < 100000:
+        yield f"the newest is {runs[0]}"
+    done = train(box, *STEP, "--resume", steps=4)
+    yield from good(done)
+    if f"going on with {runs[0]['run']}: 3 steps" not in done.said:
+        yield f"said {done.said!r}"
+    yield from good(train(box, *STEP, "--resume", runs[1]["run"], steps=4))
+    yield from good(train(box, *STEP, "--resume", runs[1]["directories"][0], steps=5))
+    if [run["durable_steps"] for run in listed(box)] != [5, 4]:
+        yield f"runs are {listed(box)}"
+    table = box.run("runs", verb="list").text.splitlines()
+    if len(table) != 3 or table[0].split()[:4] != ["run", "state", "steps", "size"] or \
+            table[1].split()[:3] != [runs[1]["run"], "durable", "5"]:
+        yield f"the table is {table}"
+
+
+def check_rm(box):
+    """By its exact name alone; what is not ours stays."""
+    runs = listed(box)
+    name = runs[0]["run"]
+    folder = runs_of(box) / name
+    for wrong in (name[:-1], name + "*", "text.txt", "drive", "", "..", "nowhere"):
+        done = box.run(wrong, verb="rm")
+        yield from check_refused(done, 2, wrong)
+    if len(listed(box)) != 2:
+        yield f"runs are {listed(box)}"
+    (folder / "mine.txt").write_text("mine")
+    (folder / "memwall-9of9.data").symlink_to(box.folder / "text.txt")
+    yield from good(box.run(name, verb="rm"))
+    if sorted(os.listdir(folder)) != ["memwall-9of9.data", "mine.txt"]:
+        yield f"left {os.listdir(folder)}"
+    if not (box.folder / "text.txt").exists():
+        yield "a link was followed"
+    shutil.rmtree(folder)
+    yield from good(box.run(runs[1]["run"], verb="rm"))
+    if listed(box) or left(box):
+        yield f"runs are {listed(box)}, folders {left(box)}"
+    yield from check_refused(train(box, *STEP, "--resume"), 2, "--resume: no run")
+    yield from check_refused(train(box, *STEP, "--resume", name), 2, name)
+    yield from check_refused(train(box, *STEP, "--resume", name, "--nvme", "drive"), 2, "--nvme")
+    yield from check_refused(box.run("--force", name, verb="rm"), 2, "--force")
+
+
+def check_passing(box):
+    """What is not durable leaves nothing behind when it ends, well or not."""
+    start_anew(box)
+    yield from good(train(box, *NONE, steps=2))
+    yield from good(train(box, *STEP, "--backend", "null", steps=2))
+    if left(box):
+        yield f"left {left(box)}"
+    yield from check_refused(train(box, *STEP, "--data", "none.txt"), 2, "none.txt")
+    if left(box):
+        yield f"left {left(box)}"
+
+
+def check_killed(box):
+    """A run in progress is not resumed, deleted or swept; once it is dead the next start does."""
+    start_anew(box)
+    run = Disturbed(box, *NONE, "--batch", "2", "--steps", str(ENOUGH))
+    running = listed(box)
+    if [each["state"] for each in running] != ["running"]:
+        yield f"runs are {running}"
+        run.process.kill()
+        return
+    name = running[0]["run"]
+    yield from check_refused(box.run(name, verb="rm"), 2, name, "running")
+    yield from check_refused(box.run(running[0]["directories"][0], verb="rm"), 2, "running")
+    yield from good(train(box, *NONE, steps=1))
+    if left(box) != [name]:
+        yield f"left {left(box)}"
+    run.process.send_signal(signal.SIGKILL)
+    run.end()
+    if [each["state"] for each in listed(box)] != ["empty"]:
+        yield f"runs are {listed(box)}"
+    yield from good(train(box, *NONE, steps=1))
+    if left(box):
+        yield f"left {left(box)}"
+
+
+def check_killed_durable(box):
+    """A durable run that was killed is kept, and goes on."""
+    start_anew(box)
+    run = Disturbed(box, *STEP, "--batch", "2", "--steps", str(ENOUGH))
+    yield from check_refused(train(box, *STEP, "--resume"), 2, "no run that can be gone on with")
+    name = listed(box)[0]["run"]
+    yield from check_refused(train(box, *STEP, "--resume", name), 1, "in use by another run")
+    run.process.send_signal(signal.SIGKILL)
+    done = run.end()
+    yield from good(train(box, *NONE, steps=1))
+    steps = listed(box)[0]["durable_steps"]
+    if steps < len(done) or listed(box)[0]["state"] != "durable":
+        yield f"{len(done)} steps were logged; runs are {listed(box)}"
+    yield from good(train(box, *STEP, "--resume", steps=steps + 2))
+    if len(losses(box)) < 2:
+        yield f"losses {losses(box)}"
+
+
+def check_named(box):
+    """Directories of --nvme stay as they are, and are listed all the same; rm of one takes all."""
+    start_anew(box)
+    drives = ["--nvme", "drive", "--nvme", "second"]
+    yield from good(train(box, *STEP, *drives, steps=2))
+    (box.folder / "second/mine.txt").write_text("mine")
+    first = listed(box)
+    if [run["directories"] for run in first] != [[str(box.folder / "drive"),
+                                                  str(box.folder / "second")]]:
+        yield f"runs are {first}"
+        return
+    yield from good(train(box, *STEP, "--resume", "second", steps=3))
+    yield from good(train(box, *STEP, *drives, "--resume", steps=4))
+    if [(run["run"], run["durable_steps"]) for run in listed(box)] != [(first[0]["run"], 4)]:
+        yield f"runs are {listed(box)}"
+    yield from check_refused(train(box, *STEP, "--nvme", "drive"), 2, "drive: holds a run")
+    yield from good(train(box, *STEP, *drives, "--overwrite", steps=1))
+    again = listed(box)
+    if len(again) != 1 or again[0]["durable_steps"] != 1:
+        yield f"runs are {again}"
+    os.rename(box.folder / "drive", box.folder / "away")
+    (box.folder / "drive").mkdir()
+    if [run["state"] for run in listed(box)] != ["away"]:
+        yield f"runs are {listed(box)}"
+    (box.folder / "drive").rmdir()
+    os.rename(box.folder / "away", box.folder / "drive")
+    yield from good(box.run("second", verb="rm"))
+    if [path.name for path in box.on_drives()] != ["mine.txt"] or left(box):
+        yield f"left {box.on_drives()}, {left(box)}"
+
+
+def check_variable(box):
+    """$MEMWALL_NVME says where runs have their directories."""
+    start_anew(box)
+    box.environment["MEMWALL_NVME"] = str(box.folder / "fast")
+    yield from good(train(box, *STEP, steps=2))
+    runs = listed(box)
+    yield from good(train(box, *STEP, "--resume", steps=3))
+    if os.listdir(box.folder / "fast") != [runs[0]["run"]] or \
+            runs[0]["directories"] != [str(box.folder / "fast" / runs[0]["run"])]:
+        yield f"runs are {runs}, {os.listdir(box.folder / 'fast')}"
+    yield from good(box.run(runs[0]["run"], verb="rm"))
+    if os.listdir(box.folder / "fast") or left(box):
+        yield f"left {os.listdir(box.folder / 'fast')}, {left(box)}"
+    del box.environment["MEMWALL_NVME"]
+
+
+def check_nowhere(box):
+    """A user without a state home: --nvme does; without it the line says so."""
+    start_anew(box)
+    (box.folder / "state").write_text("no folder")
+    done = train(box, *STEP, "--nvme", "drive", steps=1)
+    yield from good(done)
+    if "list runs" not in done.said:
+        yield f"said {done.said!r}"
+    yield from check_refused(train(box, *STEP, steps=1), 1, "state/memwall/runs", "--nvme DIR")
+    (box.folder / "state").unlink()
+    yield from good(train(box, *STEP, "--resume", "drive", steps=2))
+    yield from good(box.run("drive", verb="rm"))
+
+
+def check_description(box):
+    """What stands in a description's place is read if it is ours, and never written through."""
+    start_anew(box)
+    victim = box.folder / "victim.txt"
+    victim.write_text("mine")
+    description = box.folder / "drive/memwall-run.json"
+    description.symlink_to(victim)
+    yield from check_refused(train(box, *STEP, "--nvme", "drive", steps=1), 1, "memwall-run.json")
+    if victim.read_text() != "mine" or not description.is_symlink():
+        yield "the link was followed, or replaced"
+    description.unlink()
+    for text in ("", "{}", "{\"memwall_run\": 1, \"name\": \"../../x\", \"directories\": [\"/\"]}",
+                 "{\"memwall_run\": 1, \"name\": \"x\", \"directories\": [\"tmp\"]}",
+                 "[" * 100000):
+        description.write_text(text)
+        yield from check_refused(box.run("drive", verb="rm"), 2, "memwall-run.json")
+    description.unlink()
+
+
+def check_ranks(box):
+    start_anew(box)
+    words = ["--batch", "1"]
+    yield from good(train(box, *STEP, *words, steps=2, batch=1, ranks=2))
+    runs = listed(box)
+    yield from good(train(box, *STEP, "--resume", steps=3, batch=1, ranks=2))
+    if [(run["durable_steps"], run["ranks"]) for run in listed(box)] != [(3, 2)]:
+        yield f"runs are {listed(box)}"
+    yield from good(train(box, *NONE, steps=1, batch=1, ranks=2))
+    if left(box) != [runs[0]["run"]]:
+        yield f"left {left(box)}"
+    yield from good(box.run(runs[0]["run"], verb="rm"))
+    if left(box):
+        yield f"left {left(box)}"
+
+
+def tests(box):
+    yield "runs of their own", check_own(box)
+    yield "rm", check_rm(box)
+    yield "runs that leave nothing", check_passing(box)
+    yield "a run that is killed", check_killed(box)
+    yield "a durable run that is killed", check_killed_durable(box)
+    yield "directories of the user's", check_named(box)
+    yield "MEMWALL_NVME", check_variable(box)
+    yield "no state home", check_nowhere(box)
+    yield "descriptions", check_description(box)
+    if has_ranks():
+        yield "ranks", check_ranks(box)
+
+
+if __name__ == "__main__":
+    sys.exit(report_in(RanksBox, tests))
