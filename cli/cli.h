@@ -10,6 +10,7 @@
 #include <glib.h>
 
 #include "cli/words.h"
+#include "planner/deepspeed.h"
 #include "planner/planner.h"
 #include "report/report.h"
 
@@ -35,7 +36,7 @@ struct cli_request {
     struct mw_settings settings;
     enum mw_strategy strategies[MW_STRATEGY_COUNT];
     int strategy_count;
-    char **ignored_deepspeed_keys; /* may be NULL */
+    struct mw_deepspeed_said deepspeed; /* of --deepspeed */
 
     gboolean json, csv, largest, sensitivity;
     char *output, *trace, *plot, *write_deepspeed;

@@ -143,8 +143,10 @@ fill_notes(const struct cli_request *request, const struct mw_sizing *sizing, st
     if (!sizing->fits && sizing->fragmentation)
         g_ptr_array_add(notes, g_strdup("the largest contiguous request fails, not the sum: "
                                         "more --tiles cut it"));
-    if (request->ignored_deepspeed_keys && *request->ignored_deepspeed_keys) {
-        g_autofree char *keys = g_strjoinv(", ", request->ignored_deepspeed_keys);
+    for (char **note = request->deepspeed.notes; note && *note; note++)
+        g_ptr_array_add(notes, g_strdup_printf("DeepSpeed file: %s", *note));
+    if (request->deepspeed.ignored && *request->deepspeed.ignored) {
+        g_autofree char *keys = g_strjoinv(", ", request->deepspeed.ignored);
         g_ptr_array_add(notes, g_strdup_printf("DeepSpeed keys without effect: %s", keys));
     }
     note_idle(&request->settings, sizing, notes);

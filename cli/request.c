@@ -142,7 +142,7 @@ load_deepspeed(struct cli_request *request, const char *path, GError **error)
     bool own_batch = named || s->micro_batch != MW_AUTO || s->grad_accum != MW_AUTO;
 
     if (!mw_deepspeed_load(path, own_batch ? 0 : replicas(request), s,
-                           &request->ignored_deepspeed_keys, error))
+                           &request->deepspeed, error))
         return false;
     if (named)
         s->batch_source = NULL;
@@ -436,7 +436,7 @@ static void
 clear(struct cli_request *request)
 {
     mw_hwprofile_free(request->profile);
-    g_strfreev(request->ignored_deepspeed_keys);
+    mw_deepspeed_said_clear(&request->deepspeed);
     g_free(request->model_name);
     g_free(request->hardware_name);
     g_free(request->output);

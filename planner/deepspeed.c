@@ -7,14 +7,26 @@
 #include "planner/error.h"
 #include "planner/input.h"
 #include "planner/json.h"
+#include "planner/nearest.h"
 
 #define BATCH_MAX INT64_C(1000000000000)
 #define ELEMENTS_MAX INT64_C(1000000000000000000)
 
-enum kind { KIND_SECTION, KIND_BOOL, KIND_WHOLE, KIND_NUMBER, KIND_DEVICE, KIND_CPU_OFFLOAD };
+enum kind {
+    KIND_SECTION,
+    KIND_CLOSED, /* a section in which DeepSpeed refuses a name that it does not know */
+    KIND_BOOL,
+    KIND_WHOLE,
+    KIND_NUMBER,
+    KIND_DEVICE,
+    KIND_CPU_OFFLOAD,
+    KIND_OPTIMIZER,
+    KIND_ANY /* known to DeepSpeed, and not looked at */
+};
 
-/* Names and bounds: deepspeed.ai/docs/config-json and DeepSpeed's own checks (a bucket size may be
- * 0).  A name that is not here has no effect on a plan. */
+/* Names and bounds: deepspeed.ai/docs/config-json and the checks of DeepSpeed 0.19 (its classes in
+ * runtime/zero/config.py, offload_config.py and precision_config.py).  A name that is not here, or
+ * that is DS_UNKNOWN, has no effect on a plan. */
 static const struct row {
     const char *name;
     enum mw_ds_key key;
@@ -25,17 +37,17 @@ static const struct row {
     {"train_micro_batch_size_per_gpu", DS_MICRO_BATCH, KIND_WHOLE, 1, BATCH_MAX},
     {"gradient_accumulation_steps", DS_GRAD_ACCUM, KIND_WHOLE, 1, BATCH_MAX},
     {"gradient_clipping", DS_CHECKED, KIND_NUMBER, 0, ELEMENTS_MAX},
-    {"fp16", DS_UNKNOWN, KIND_SECTION, 0, 0},
+    {"fp16", DS_UNKNOWN, KIND_CLOSED, 0, 0},
     {"fp16.enabled", DS_FP16, KIND_BOOL, 0, 1},
-    {"bf16", DS_UNKNOWN, KIND_SECTION, 0, 0},
+    {"bf16", DS_UNKNOWN, KIND_CLOSED, 0, 0},
     {"bf16.enabled", DS_BF16, KIND_BOOL, 0, 1},
-    {"bfloat16", DS_UNKNOWN, KIND_SECTION, 0, 0},
+    {"bfloat16", DS_UNKNOWN, KIND_CLOSED, 0, 0},
     {"bfloat16.enabled", DS_BF16, KIND_BOOL, 0, 1},
-    {"zero_optimization", DS_UNKNOWN, KIND_SECTION, 0, 0},
+    {"zero_optimization", DS_ZERO, KIND_CLOSED, 0, 0},
     {"zero_optimization.stage", DS_STAGE, KIND_WHOLE, 0, 3},
     {"zero_optimization.overlap_comm", DS_OVERLAP, KIND_BOOL, 0, 1},
     {"zero_optimization.sub_group_size", DS_SUB_GROUP, KIND_WHOLE, 0, ELEMENTS_MAX},
-    {"zero_optimization.reduce_bucket_size", DS_CHECKED, KIND_WHOLE, 0, ELEMENTS_MAX},
+    {"zero_optimization.reduce_bucket_size", DS_CHECKED, KIND_WHOLE, 1, ELEMENTS_MAX},
     {"zero_optimization.allgather_bucket_size", DS_CHECKED, KIND_WHOLE, 0, ELEMENTS_MAX},
     {"zero_optimization.stage3_prefetch_bucket_size", DS_PREFETCH, KIND_WHOLE, 0, ELEMENTS_MAX},
     {"zero_optimization.stage3_max_live_parameters", DS_CHECKED, KIND_WHOLE, 0, ELEMENTS_MAX},
@@ -43,20 +55,20 @@ static const struct row {
     {"zero_optimization.cpu_offload", DS_OPTIMIZER_DEVICE_OLD, KIND_CPU_OFFLOAD, 0, 1},
     {"zero_optimization.cpu_offload_param", DS_PARAM_DEVICE_OLD, KIND_CPU_OFFLOAD, 0, 1},
     {"zero_optimization.cpu_offload_params", DS_PARAM_DEVICE_OLD, KIND_CPU_OFFLOAD, 0, 1},
-    {"zero_optimization.offload_param", DS_UNKNOWN, KIND_SECTION, 0, 0},
+    {"zero_optimization.offload_param", DS_UNKNOWN, KIND_CLOSED, 0, 0},
     {"zero_optimization.offload_param.device", DS_PARAM_DEVICE, KIND_DEVICE, 0, 0},
     {"zero_optimization.offload_param.pin_memory", DS_CHECKED, KIND_BOOL, 0, 1},
-    {"zero_optimization.offload_param.buffer_count", DS_CHECKED, KIND_WHOLE, 1, BATCH_MAX},
-    {"zero_optimization.offload_param.buffer_size", DS_CHECKED, KIND_WHOLE, 1, ELEMENTS_MAX},
+    {"zero_optimization.offload_param.buffer_count", DS_CHECKED, KIND_WHOLE, 0, BATCH_MAX},
+    {"zero_optimization.offload_param.buffer_size", DS_CHECKED, KIND_WHOLE, 0, ELEMENTS_MAX},
     {"zero_optimization.offload_param.max_in_cpu", DS_CHECKED, KIND_WHOLE, 0, ELEMENTS_MAX},
-    {"zero_optimization.offload_optimizer", DS_UNKNOWN, KIND_SECTION, 0, 0},
+    {"zero_optimization.offload_optimizer", DS_UNKNOWN, KIND_CLOSED, 0, 0},
     {"zero_optimization.offload_optimizer.device", DS_OPTIMIZER_DEVICE, KIND_DEVICE, 0, 0},
     {"zero_optimization.offload_optimizer.pin_memory", DS_CHECKED, KIND_BOOL, 0, 1},
-    {"zero_optimization.offload_optimizer.buffer_count", DS_CHECKED, KIND_WHOLE, 1, BATCH_MAX},
+    {"zero_optimization.offload_optimizer.buffer_count", DS_CHECKED, KIND_WHOLE, 0, BATCH_MAX},
     {"zero_optimization.offload_optimizer.pipeline_read", DS_PIPELINE_READ, KIND_BOOL, 0, 1},
     {"zero_optimization.offload_optimizer.pipeline_write", DS_PIPELINE_WRITE, KIND_BOOL, 0, 1},
     {"zero_optimization.offload_optimizer.fast_init", DS_CHECKED, KIND_BOOL, 0, 1},
-    {"zero_optimization.offload_optimizer.ratio", DS_CHECKED, KIND_NUMBER, 0, 1},
+    {"zero_optimization.offload_optimizer.ratio", DS_RATIO, KIND_NUMBER, 0, 1},
     {"activation_checkpointing", DS_UNKNOWN, KIND_SECTION, 0, 0},
     {"activation_checkpointing.cpu_checkpointing", DS_CPU_CHECKPOINTING, KIND_BOOL, 0, 1},
     {"activation_checkpointing.number_checkpoints", DS_CHECKED, KIND_WHOLE, 1, BATCH_MAX},
@@ -65,7 +77,70 @@ static const struct row {
     {"aio.queue_depth", DS_CHECKED, KIND_WHOLE, 1, BATCH_MAX},
     {"aio.intra_op_parallelism", DS_CHECKED, KIND_WHOLE, 1, BATCH_MAX},
     {"aio.thread_count", DS_CHECKED, KIND_WHOLE, 1, BATCH_MAX},
+    {"optimizer", DS_UNKNOWN, KIND_SECTION, 0, 0},
+    {"optimizer.type", DS_OPTIMIZER, KIND_OPTIMIZER, 0, 1},
+    {"zero_optimization.contiguous_gradients", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"zero_optimization.reduce_scatter", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"zero_optimization.use_multi_rank_bucket_allreduce", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"zero_optimization.allgather_partitions", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"zero_optimization.compute_grad_norm", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"zero_optimization.load_from_fp32_weights", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"zero_optimization.elastic_checkpoint", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"zero_optimization.zenflow", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"zero_optimization.cpu_offload_use_pin_memory", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"zero_optimization.stage3_param_persistence_threshold", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"zero_optimization.stage3_model_persistence_threshold", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"zero_optimization.stage3_gather_16bit_weights_on_model_save", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"zero_optimization.stage3_gather_fp16_weights_on_model_save", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"zero_optimization.stage3_module_granularity_threshold", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"zero_optimization.stage3_use_all_reduce_for_fetch_params", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"zero_optimization.stage3_allgather_sequential", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"zero_optimization.ignore_unused_parameters", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"zero_optimization.legacy_stage1", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"zero_optimization.round_robin_gradients", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"zero_optimization.parameter_alignment", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"zero_optimization.zero_hpz_partition_size", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"zero_optimization.zero_quantized_weights", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"zero_optimization.zero_quantized_nontrainable_weights", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"zero_optimization.zero_quantized_gradients", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"zero_optimization.memory_efficient_linear", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"zero_optimization.pipeline_loading_checkpoint", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"zero_optimization.override_module_apply", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"zero_optimization.log_trace_cache_warnings", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"zero_optimization.enable_sanity_checks", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"zero_optimization.save_muon_momentum_buffer_in_memory", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"zero_optimization.leaf_module", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"zero_optimization.offload_param.nvme_path", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"zero_optimization.offload_optimizer.nvme_path", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"zero_optimization.offload_optimizer.super_offload", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"zero_optimization.offload_optimizer.cpuadam_cores_perc", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"fp16.auto_cast", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"fp16.loss_scale", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"fp16.initial_scale_power", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"fp16.loss_scale_window", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"fp16.hysteresis", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"fp16.consecutive_hysteresis", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"fp16.min_loss_scale", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"fp16.fp16_master_weights_and_grads", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"bf16.immediate_grad_update", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"bf16.check_grad_overflow", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"bf16.bf16_master_weights_and_grads", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"bf16.bf16_optimizer_states", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"bfloat16.immediate_grad_update", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"bfloat16.check_grad_overflow", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"bfloat16.bf16_master_weights_and_grads", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"bfloat16.bf16_optimizer_states", DS_UNKNOWN, KIND_ANY, 0, 0},
 };
+
+void
+mw_ds_note(struct mw_ds_file *file, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    g_ptr_array_add(file->notes, g_strdup_vprintf(format, arguments));
+    va_end(arguments);
+}
 
 bool
 mw_ds_refuse(const char *origin, const char *name, const char *text, const char *accepted,
@@ -90,7 +165,10 @@ accepted_by(const struct row *row)
 {
     switch (row->kind) {
     case KIND_SECTION:
+    case KIND_CLOSED:
         return g_strdup("an object: {...}");
+    case KIND_OPTIMIZER:
+        return g_strdup("the name of an optimizer, such as \"AdamW\"");
     case KIND_BOOL:
     case KIND_CPU_OFFLOAD:
         return g_strdup("true, false or \"auto\"");
@@ -151,6 +229,17 @@ read_bool(JsonNode *node, int64_t *out)
     return true;
 }
 
+/* DeepSpeed tells optimizers apart without regard to case. */
+static bool
+read_optimizer(JsonNode *node, int64_t *out)
+{
+    if (json_node_get_value_type(node) != G_TYPE_STRING)
+        return false;
+    const char *name = json_node_get_string(node);
+    *out = !g_ascii_strcasecmp(name, "adam") || !g_ascii_strcasecmp(name, "adamw");
+    return true;
+}
+
 static bool
 read_value(JsonNode *node, const struct row *row, int64_t *out)
 {
@@ -169,6 +258,10 @@ read_value(JsonNode *node, const struct row *row, int64_t *out)
     case KIND_WHOLE:
     case KIND_NUMBER:
         return read_number(node, row, out);
+    case KIND_OPTIMIZER:
+        return read_optimizer(node, out);
+    case KIND_ANY: /* never read */
+    case KIND_CLOSED:
     case KIND_SECTION:
     default:
         return false;
@@ -176,14 +269,22 @@ read_value(JsonNode *node, const struct row *row, int64_t *out)
 }
 
 /* A key may hold anything; it is to be shown on one line. */
+static char *
+printable(const char *dotted)
+{
+    char *name = g_strdup(dotted);
+
+    for (char *c = name; *c; c++)
+        if (g_ascii_iscntrl(*c))
+            *c = '?';
+    return name;
+}
+
 static void
 add_name(struct mw_ds_file *file, const char *dotted, enum mw_ds_key key)
 {
-    struct mw_ds_name name = {g_strdup(dotted), key};
+    struct mw_ds_name name = {printable(dotted), key};
 
-    for (char *c = name.name; *c; c++)
-        if (g_ascii_iscntrl(*c))
-            *c = '?';
     g_array_append_val(file->names, name);
 }
 
@@ -206,32 +307,57 @@ take_value(struct mw_ds_file *file, const struct row *row, JsonNode *node, GErro
     return true;
 }
 
+/* DeepSpeed ends there; a later one may know the name. */
+static void
+note_unknown(struct mw_ds_file *file, const char *dotted)
+{
+    const char *known[G_N_ELEMENTS(rows) + 1];
+
+    for (size_t i = 0; i < G_N_ELEMENTS(rows); i++)
+        known[i] = rows[i].name;
+    known[G_N_ELEMENTS(rows)] = NULL;
+    const char *nearest = mw_name_nearest(dotted, known);
+    g_autofree char *name = printable(dotted);
+    mw_ds_note(file, "%s: not a key of DeepSpeed 0.19, which refuses it%s%s%s", name,
+               nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");
+}
+
+static bool walk(struct mw_ds_file *file, const struct row *section, JsonObject *object,
+                 GError **error);
+
 /* An absent value and null are the same. */
 static bool
-walk(struct mw_ds_file *file, JsonObject *object, const char *prefix, GError **error)
+take_member(struct mw_ds_file *file, const struct row *section, const char *key, JsonNode *node,
+            GError **error)
+{
+    g_autofree char *dotted = section ? g_strconcat(section->name, ".", key, NULL) : g_strdup(key);
+    const struct row *row = strchr(key, '.') ? NULL : find_row(dotted);
+    bool inner = row && (row->kind == KIND_SECTION || row->kind == KIND_CLOSED);
+
+    if (JSON_NODE_HOLDS_NULL(node))
+        return true;
+    if (inner && JSON_NODE_HOLDS_OBJECT(node))
+        return walk(file, row, json_node_get_object(node), error);
+    if (row && row->kind != KIND_ANY)
+        return take_value(file, row, node, error);
+    if (!row && section && section->kind == KIND_CLOSED)
+        note_unknown(file, dotted);
+    else if (!JSON_NODE_HOLDS_VALUE(node) || !is_text(node, "auto"))
+        add_name(file, dotted, DS_UNKNOWN);
+    return true;
+}
+
+static bool
+walk(struct mw_ds_file *file, const struct row *section, JsonObject *object, GError **error)
 {
     g_autoptr(GList) members = json_object_get_members(object);
 
-    for (GList *member = members; member; member = member->next) {
-        const char *key = member->data;
-        JsonNode *node = json_object_get_member(object, key);
-        g_autofree char *dotted = g_strconcat(prefix, key, NULL);
-        const struct row *row = strchr(key, '.') ? NULL : find_row(dotted);
-        bool good = true;
-
-        if (JSON_NODE_HOLDS_NULL(node)) {
-            continue;
-        } else if (!row) {
-            add_name(file, dotted, DS_UNKNOWN);
-        } else if (row->kind == KIND_SECTION && JSON_NODE_HOLDS_OBJECT(node)) {
-            g_autofree char *inner = g_strconcat(dotted, ".", NULL);
-            good = walk(file, json_node_get_object(node), inner, error);
-        } else {
-            good = take_value(file, row, node, error);
-        }
-        if (!good)
+    if (section && section->key != DS_UNKNOWN)
+        file->key[section->key].value = 1;
+    for (GList *member = members; member; member = member->next)
+        if (!take_member(file, section, member->data, json_object_get_member(object, member->data),
+                         error))
             return false;
-    }
     return true;
 }
 
@@ -249,6 +375,20 @@ names_without_effect(const struct mw_ds_file *file)
     return (char **)g_ptr_array_free(names, FALSE);
 }
 
+static char **
+take_notes(const struct mw_ds_file *file)
+{
+    g_ptr_array_add(file->notes, NULL);
+    return g_strdupv((char **)file->notes->pdata);
+}
+
+void
+mw_deepspeed_said_clear(struct mw_deepspeed_said *said)
+{
+    g_clear_pointer(&said->ignored, g_strfreev);
+    g_clear_pointer(&said->notes, g_strfreev);
+}
+
 static void
 clear_name(void *name)
 {
@@ -257,7 +397,7 @@ clear_name(void *name)
 
 bool
 mw_deepspeed_parse(const char *text, gssize length, const char *origin, int64_t world_size,
-                   struct mw_settings *settings, char ***ignored, GError **error)
+                   struct mw_settings *settings, struct mw_deepspeed_said *said, GError **error)
 {
     g_autoptr(JsonNode) root = mw_json_parse(text, length, origin, error);
     struct mw_ds_file file = {.origin = origin};
@@ -267,30 +407,32 @@ mw_deepspeed_parse(const char *text, gssize length, const char *origin, int64_t 
         return false;
     file.names = g_array_new(FALSE, FALSE, sizeof(struct mw_ds_name));
     g_array_set_clear_func(file.names, clear_name);
+    file.notes = g_ptr_array_new_with_free_func(g_free);
     for (int key = 0; key < DS_KEY_COUNT; key++)
         file.key[key].value = DS_ABSENT;
 
-    bool good = walk(&file, json_node_get_object(root), "", error) &&
+    bool good = walk(&file, NULL, json_node_get_object(root), error) &&
                 mw_ds_apply(&file, world_size, &result, error);
     if (good) {
         *settings = result;
-        if (ignored)
-            *ignored = names_without_effect(&file);
+        if (said)
+            *said = (struct mw_deepspeed_said){names_without_effect(&file), take_notes(&file)};
     }
     for (int key = 0; key < DS_KEY_COUNT; key++)
         g_free(file.key[key].text);
     g_array_free(file.names, TRUE);
+    g_ptr_array_free(file.notes, TRUE);
     return good;
 }
 
 bool
 mw_deepspeed_load(const char *path, int64_t world_size, struct mw_settings *settings,
-                  char ***ignored, GError **error)
+                  struct mw_deepspeed_said *said, GError **error)
 {
     gsize length = 0;
     g_autofree char *text = mw_input_read(path, "a DeepSpeed configuration (ds_config.json)",
                                           MW_JSON_BYTES_MAX, &length, error);
 
     return text &&
-           mw_deepspeed_parse(text, (gssize)length, path, world_size, settings, ignored, error);
+           mw_deepspeed_parse(text, (gssize)length, path, world_size, settings, said, error);
 }

@@ -1,25 +1,33 @@
 /*
  * deepspeed.h - DeepSpeed's ds_config.json, read into settings and written from them.
  *
- * "auto" leaves a setting to the planner; 5e8 is a fine integer; a value of null is an absent one.
+ * As DeepSpeed 0.19 reads it (tests/peer_deepspeed.py holds the two against each other): 5e8 is a
+ * fine integer; a value of null is an absent one.  "auto" is a word of the Hugging Face trainer,
+ * which puts its own arguments there (transformers 5, integrations/deepspeed.py): a micro-batch of
+ * 8 and accumulation over 1 unless told otherwise.  Elsewhere DeepSpeed takes its default for it.
+ * What a file leaves open, and what is not as DeepSpeed would do it, is said in notes.
  *
  *   zero_optimization.stage      0 ddp, 1 zero1, 2 zero2, 3 zero3; with offload to the CPU
  *                                zero-offload (1, 2) or zero-infinity-cpu (3); with NVMe anywhere
- *                                zero-infinity-nvme.  Absent: 0
+ *                                zero-infinity-nvme.  Absent: 0; without zero_optimization the
+ *                                strategy stays open
  *   offload_param.device         parameters; "none" is the GPU
  *   offload_optimizer.device     optimizer state and gradients.  At stage 3, where only one of the
  *                                two is offloaded, the other stays on the GPU, as in DeepSpeed
  *   cpu_offload, cpu_offload_param   older names of device = "cpu"
  *   pipeline_read, pipeline_write    buffer_sets = 1 + one for each that is true (on NVMe)
  *   sub_group_size               optimizer_chunk (stage 3; 0 has no effect)
- *   overlap_comm                 overlap; false also sets prefetch 0
+ *   overlap_comm                 overlap; false also sets prefetch 0.  Absent: true at stage 3 and
+ *                                where there is no stage, else false
  *   stage3_prefetch_bucket_size  0 sets prefetch 0; how many units another size holds depends on
  *                                the model, so it has no effect
  *   activation_checkpointing.cpu_checkpointing   activation checkpoints on the CPU or the GPU
  *   train_batch_size, train_micro_batch_size_per_gpu, gradient_accumulation_steps   the batch; of
  *                                three one follows from the other two and the world size
- *   fp16, bf16, bfloat16         at most one of them on: the format of the plan's 16-bit values,
- *                                which cost the same in both
+ *   fp16, bf16, bfloat16         at most one of them on: the format of the plan's 16-bit values.
+ *                                With neither on DeepSpeed trains in fp32, which no plan does: a
+ *                                note says so
+ *   optimizer.type               Adam or AdamW; of others a note says that the plan has AdamW
  *
  * The types and bounds of gradient_clipping, the other sizes and the aio block (thread_count is the
  * older name of intra_op_parallelism) are checked; these and all other keys have no effect on a
@@ -32,24 +40,32 @@
 
 #include "planner/settings.h"
 
-/* Applies the file to `settings` (fields that it does not name stay as they are).  `ignored`, if
- * not NULL, gets the dotted names of keys without effect, NULL-terminated; g_strfreev.
- * `world_size` checks train_batch_size = micro-batch * accumulation * data-parallel ranks;
- * 0: not known. */
+/* What is to be told of a file.  Arrays end with NULL; both are NULL before a file is read. */
+struct mw_deepspeed_said {
+    char **ignored; /* dotted names of keys without effect */
+    char **notes;   /* one line each, without the file's name */
+};
+
+void mw_deepspeed_said_clear(struct mw_deepspeed_said *said);
+
+/* Applies the file to `settings` (fields that it does not name stay as they are).  `said`, if not
+ * NULL, is filled on success.  `world_size` checks train_batch_size = micro-batch * accumulation *
+ * data-parallel ranks; 0: not known. */
 bool mw_deepspeed_load(const char *path, int64_t world_size, struct mw_settings *settings,
-                       char ***ignored, GError **error);
+                       struct mw_deepspeed_said *said, GError **error);
 bool mw_deepspeed_parse(const char *text, gssize length, const char *origin, int64_t world_size,
-                        struct mw_settings *settings, char ***ignored, GError **error);
+                        struct mw_settings *settings, struct mw_deepspeed_said *said,
+                        GError **error);
 
 /* What the plan needs to be written.  Whole numbers; devices of the resolved settings. */
 struct mw_deepspeed_facts {
     double micro_batch;
     int64_t grad_accum;
     double train_batch;
-    int64_t prefetch_elements;    /* parameters that are fetched ahead */
-    int64_t live_elements;        /* parameters held on a GPU at most */
+    int64_t prefetch_elements;     /* parameters that are fetched ahead */
+    int64_t live_elements;         /* parameters held on a GPU at most */
     int64_t largest_unit_elements; /* the largest fetch unit */
-    int64_t buffer_count;         /* pinned slots of the parameter path */
+    int64_t buffer_count;          /* pinned slots of the parameter path */
     int64_t nvme_queue_depth;
     int64_t nvme_block_bytes;
 };

@@ -37,8 +37,25 @@ refuse(const struct mw_ds_file *file, enum mw_ds_key key, GError **error, const 
     return mw_ds_refuse(file->origin, file->key[key].name, file->key[key].text, text, error);
 }
 
-/* With neither on, training would be in fp32, which no plan does: the keys are then listed as
- * without effect. */
+/* Where the Hugging Face trainer has nothing to put, DeepSpeed drops "auto" and takes its own
+ * default (DeepSpeedConfigModel). */
+static void
+drop_auto(struct mw_ds_file *file)
+{
+    static const enum mw_ds_key keys[] = {
+        DS_STAGE,         DS_OVERLAP,          DS_SUB_GROUP,
+        DS_PARAM_DEVICE,  DS_PARAM_DEVICE_OLD, DS_OPTIMIZER_DEVICE,
+        DS_PIPELINE_READ, DS_PIPELINE_WRITE,   DS_OPTIMIZER_DEVICE_OLD,
+    };
+
+    for (size_t i = 0; i < G_N_ELEMENTS(keys); i++)
+        if (value_of(file, keys[i]) == MW_AUTO) {
+            mw_ds_note(file, "%s: \"auto\" is DeepSpeed's default", file->key[keys[i]].name);
+            file->key[keys[i]].value = DS_ABSENT;
+        }
+}
+
+/* With neither on, DeepSpeed trains in fp32, which no plan does yet. */
 static bool
 apply_precision(struct mw_ds_file *file, struct mw_settings *settings, GError **error)
 {
@@ -46,11 +63,33 @@ apply_precision(struct mw_ds_file *file, struct mw_settings *settings, GError **
 
     if (fp16 == 1 && bf16 == 1)
         return refuse(file, DS_FP16, error, "false where %s is true", file->key[DS_BF16].name);
+    file->key[DS_FP16].used = file->key[DS_BF16].used = true;
     if (fp16 == 1 || bf16 == 1)
         settings->dtype = fp16 == 1 ? MW_DTYPE_FP16 : MW_DTYPE_BF16;
-    bool on = fp16 == 1 || bf16 == 1 || fp16 == MW_AUTO || bf16 == MW_AUTO;
-    file->key[DS_FP16].used = file->key[DS_BF16].used = on;
+    else if (fp16 == MW_AUTO || bf16 == MW_AUTO)
+        mw_ds_note(file,
+                   "%s: \"auto\" is the Hugging Face trainer's --%s, without which it trains in "
+                   "fp32; planned in 16 bits",
+                   file->key[bf16 == MW_AUTO ? DS_BF16 : DS_FP16].name,
+                   bf16 == MW_AUTO ? "bf16" : "fp16");
+    else
+        mw_ds_note(file, "neither bf16 nor fp16 is on, so DeepSpeed trains in fp32; planned in 16 "
+                         "bits, which bf16.enabled asks for");
     return true;
+}
+
+static void
+apply_optimizer(struct mw_ds_file *file)
+{
+    bool offloads = value_of(file, DS_OPTIMIZER_DEVICE) > MW_TIER_GPU;
+    int64_t adam = 1;
+
+    if (take(file, DS_OPTIMIZER, &adam) && !adam)
+        mw_ds_note(file, "optimizer.type: %s is planned as AdamW, with its state and traffic",
+                   file->key[DS_OPTIMIZER].text);
+    else if (value_of(file, DS_OPTIMIZER) < 0 && offloads)
+        mw_ds_note(file, "no optimizer: DeepSpeed offloads one that the file names, such as "
+                         "\"optimizer\": {\"type\": \"AdamW\"}");
 }
 
 static bool
@@ -83,6 +122,30 @@ complete_batch(struct mw_ds_file *file, int64_t world, int64_t train, int64_t *m
     return true;
 }
 
+/* TrainingArguments of transformers 5: per_device_train_batch_size, gradient_accumulation_steps. */
+#define TRAINER_MICRO_BATCH 8
+#define TRAINER_GRAD_ACCUM 1
+
+/* Beside a train_batch_size the trainer takes no other than its own product; here what is open
+ * follows from it. */
+static void
+take_trainers_batch(struct mw_ds_file *file, int64_t train, int64_t *micro, int64_t *accum)
+{
+    bool micro_auto = value_of(file, DS_MICRO_BATCH) == MW_AUTO;
+    bool accum_auto = value_of(file, DS_GRAD_ACCUM) == MW_AUTO;
+
+    if (train || (!micro_auto && !accum_auto))
+        return;
+    if (micro_auto)
+        *micro = TRAINER_MICRO_BATCH;
+    if (accum_auto)
+        *accum = TRAINER_GRAD_ACCUM;
+    mw_ds_note(file,
+               "\"auto\" is the Hugging Face trainer's:%s%s%s, unless an option says otherwise",
+               micro_auto ? " micro-batch 8" : "", micro_auto && accum_auto ? "," : "",
+               accum_auto ? " accumulation 1" : "");
+}
+
 static bool
 apply_batch(struct mw_ds_file *file, int64_t world, struct mw_settings *settings, GError **error)
 {
@@ -91,6 +154,7 @@ apply_batch(struct mw_ds_file *file, int64_t world, struct mw_settings *settings
     take(file, DS_TRAIN_BATCH, &train);
     take(file, DS_MICRO_BATCH, &micro);
     take(file, DS_GRAD_ACCUM, &accum);
+    take_trainers_batch(file, train, &micro, &accum);
     if (train && !complete_batch(file, world, train, &micro, &accum, error))
         return false;
     if (train) {
@@ -126,6 +190,21 @@ merge_old_name(struct mw_ds_file *file, enum mw_ds_key key, enum mw_ds_key old, 
     return true;
 }
 
+/* Stage and overlap as DeepSpeed has them where the file does not say (zero/config.py). */
+static void
+apply_zero_defaults(struct mw_ds_file *file)
+{
+    if (value_of(file, DS_ZERO) != 1) {
+        mw_ds_note(file, "no zero_optimization: DeepSpeed trains at stage 0, which is -s ddp");
+        return;
+    }
+    if (value_of(file, DS_STAGE) == DS_ABSENT)
+        file->key[DS_STAGE].value = 0;
+    bool partitions = value_of(file, DS_STAGE) == 1 || value_of(file, DS_STAGE) == 2;
+    if (value_of(file, DS_OVERLAP) == DS_ABSENT && partitions)
+        file->key[DS_OVERLAP].value = 0;
+}
+
 /* What DeepSpeed offloads at which stage: offload_param at 3; offload_optimizer to the CPU at 1 to
  * 3, to NVMe at 3 (deepspeed.ai/docs/config-json, "Parameter offloading", "Optimizer offloading").
  * Its default stage is 0. */
@@ -134,7 +213,7 @@ check_offload(struct mw_ds_file *file, GError **error)
 {
     int64_t stage = value_of(file, DS_STAGE) == DS_ABSENT ? 0 : value_of(file, DS_STAGE);
 
-    if (stage == MW_AUTO || stage == 3)
+    if (stage == 3)
         return true;
     if (value_of(file, DS_PARAM_DEVICE) > MW_TIER_GPU)
         return refuse(file, DS_PARAM_DEVICE, error,
@@ -143,6 +222,11 @@ check_offload(struct mw_ds_file *file, GError **error)
     if (value_of(file, DS_OPTIMIZER_DEVICE) == MW_TIER_NVME)
         return refuse(file, DS_OPTIMIZER_DEVICE, error,
                       "\"none\" or \"cpu\" at zero_optimization.stage %d; \"nvme\" needs stage 3",
+                      (int)stage);
+    if (value_of(file, DS_RATIO) == 0 && stage > 0)
+        return refuse(file, DS_RATIO, error,
+                      "1 at zero_optimization.stage %d; a part of the "
+                      "optimizer is offloaded at stage 3",
                       (int)stage);
     if (value_of(file, DS_OPTIMIZER_DEVICE) == MW_TIER_CPU && stage == 0)
         return refuse(file, DS_OPTIMIZER_DEVICE, error,
@@ -188,7 +272,7 @@ apply_placement(struct mw_ds_file *file, struct mw_settings *settings)
     int64_t stage = 0, on_cpu = 0;
 
     file->key[DS_PARAM_DEVICE].used = file->key[DS_OPTIMIZER_DEVICE].used = true;
-    if (take(file, DS_STAGE, &stage) && param_tier != MW_AUTO && optimizer_tier != MW_AUTO)
+    if (take(file, DS_STAGE, &stage))
         settings->strategy = strategy_of(stage, param_tier, optimizer_tier);
     if (param_tier >= 0)
         place(settings, MW_STATE_PARAMETERS, param_tier);
@@ -217,7 +301,7 @@ apply_pipeline(struct mw_ds_file *file, struct mw_settings *settings)
 static void
 apply_schedule(struct mw_ds_file *file, struct mw_settings *settings)
 {
-    bool stage3 = value_of(file, DS_STAGE) == 3 || value_of(file, DS_STAGE) == MW_AUTO;
+    bool stage3 = value_of(file, DS_STAGE) == 3;
     int64_t value;
 
     if (take(file, DS_OVERLAP, &value)) {
@@ -237,13 +321,16 @@ bool
 mw_ds_apply(struct mw_ds_file *file, int64_t world_size, struct mw_settings *settings,
             GError **error)
 {
+    drop_auto(file);
     if (!apply_precision(file, settings, error) ||
         !apply_batch(file, world_size, settings, error) ||
         !merge_old_name(file, DS_PARAM_DEVICE, DS_PARAM_DEVICE_OLD, error) ||
         !merge_old_name(file, DS_OPTIMIZER_DEVICE, DS_OPTIMIZER_DEVICE_OLD, error) ||
         !check_offload(file, error))
         return false;
+    apply_zero_defaults(file);
     apply_placement(file, settings);
     apply_schedule(file, settings);
+    apply_optimizer(file);
     return true;
 }

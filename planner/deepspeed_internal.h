@@ -15,6 +15,7 @@ enum mw_ds_key {
     DS_GRAD_ACCUM,
     DS_FP16,
     DS_BF16,
+    DS_ZERO, /* the section is there */
     DS_STAGE,
     DS_OVERLAP,
     DS_SUB_GROUP,
@@ -23,9 +24,11 @@ enum mw_ds_key {
     DS_PARAM_DEVICE_OLD,
     DS_OPTIMIZER_DEVICE,
     DS_OPTIMIZER_DEVICE_OLD,
+    DS_RATIO, /* rounded down: 1, or 0 for a part of the optimizer */
     DS_PIPELINE_READ,
     DS_PIPELINE_WRITE,
     DS_CPU_CHECKPOINTING,
+    DS_OPTIMIZER, /* its type: 1 Adam or AdamW, 0 another */
     DS_KEY_COUNT
 };
 
@@ -38,7 +41,8 @@ struct mw_ds_name {
 
 struct mw_ds_file {
     const char *origin;
-    GArray *names; /* struct mw_ds_name, in the order of the file */
+    GArray *names;    /* struct mw_ds_name, in the order of the file */
+    GPtrArray *notes; /* char * */
     struct {
         int64_t value;
         const char *name; /* under which it was found; NULL when absent */
@@ -46,6 +50,8 @@ struct mw_ds_file {
         bool used;        /* it had an effect */
     } key[DS_KEY_COUNT];
 };
+
+void mw_ds_note(struct mw_ds_file *file, const char *format, ...) G_GNUC_PRINTF(2, 3);
 
 /* Sets `error`: file, key, value, what is accepted; returns false. */
 bool mw_ds_refuse(const char *origin, const char *name, const char *text, const char *accepted,

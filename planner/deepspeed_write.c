@@ -3,8 +3,8 @@
 #include <json-glib/json-glib.h>
 #include <math.h>
 
-#define NVME_PATH "/local_nvme"   /* DeepSpeed's own default */
-#define ADAM_STATES 4             /* parameter, gradient, momentum, variance: its buffer_count */
+#define NVME_PATH "/local_nvme" /* DeepSpeed's own default */
+#define ADAM_STATES 4           /* parameter, gradient, momentum, variance: its buffer_count */
 #define PARAM_BYTES 2
 
 static const int stages[MW_STRATEGY_COUNT] = {
@@ -29,6 +29,25 @@ add_bool(JsonBuilder *json, const char *name, bool value)
 {
     json_builder_set_member_name(json, name);
     json_builder_add_boolean_value(json, value);
+}
+
+/* json-glib writes 0.1 with seventeen digits and 1e-8 as 1e-08.0: a number goes as a text with this
+ * mark before it, which text_of takes off with its quotes. */
+#define NUMBER_MARK "="
+
+static void
+add_real_text(JsonBuilder *json, const char *text)
+{
+    g_autofree char *marked = g_strconcat(NUMBER_MARK, text, NULL);
+
+    json_builder_add_string_value(json, marked);
+}
+
+static void
+add_real(JsonBuilder *json, const char *name, const char *text)
+{
+    json_builder_set_member_name(json, name);
+    add_real_text(json, text);
 }
 
 static void
@@ -177,8 +196,27 @@ add_batch(JsonBuilder *json, const struct mw_settings *settings,
     add_int(json, "train_micro_batch_size_per_gpu",
             llround(facts->micro_batch * (double)settings->tp));
     add_int(json, "gradient_accumulation_steps", facts->grad_accum);
-    json_builder_set_member_name(json, "gradient_clipping");
-    json_builder_add_double_value(json, 1.0);
+    add_real(json, "gradient_clipping", "1.0");
+}
+
+/* DeepSpeed asks for one where it offloads (its own CPU Adam then).  The figures are those that
+ * `memwall run` trains with by default; a plan does not depend on them. */
+static void
+add_optimizer(JsonBuilder *json)
+{
+    begin(json, "optimizer");
+    add_text(json, "type", "AdamW");
+    begin(json, "params");
+    add_real(json, "lr", "3e-4");
+    json_builder_set_member_name(json, "betas");
+    json_builder_begin_array(json);
+    add_real_text(json, "0.9");
+    add_real_text(json, "0.95");
+    json_builder_end_array(json);
+    add_real(json, "eps", "1e-8");
+    add_real(json, "weight_decay", "0.1");
+    json_builder_end_object(json);
+    json_builder_end_object(json);
 }
 
 static void
@@ -214,7 +252,9 @@ text_of(JsonBuilder *json)
     json_generator_set_root(generator, root);
     json_generator_set_pretty(generator, TRUE);
     text = json_generator_to_data(generator, NULL);
-    return g_strconcat(text, "\n", NULL);
+    g_autoptr(GRegex) marked = g_regex_new("\"" NUMBER_MARK "([^\"]*)\"", 0, 0, NULL);
+    g_autofree char *plain = g_regex_replace(marked, text, -1, 0, "\\1", 0, NULL);
+    return g_strconcat(plain, "\n", NULL);
 }
 
 char *
@@ -227,6 +267,7 @@ mw_deepspeed_text(const struct mw_settings *settings, const struct mw_deepspeed_
     begin(json, settings->dtype == MW_DTYPE_FP16 ? "fp16" : "bf16");
     add_bool(json, "enabled", true);
     json_builder_end_object(json);
+    add_optimizer(json);
     add_zero(json, settings, facts);
     add_activations(json, settings);
     if (uses_nvme(settings))

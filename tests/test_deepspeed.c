@@ -57,13 +57,13 @@ test_strategies(void)
     static const struct {
         const char *zero, *strategy, *devices; /* parameters gradients optimizer activations */
     } rows[] = {
-        {"", "auto", "- - - -"},
+        {"", "ddp", "- - - -"},
         {"'stage': 0", "ddp", "- - - -"},
         {"'stage': 1", "zero1", "- - - -"},
         {"'stage': 2", "zero2", "- - - -"},
         {"'stage': 3", "zero3", "- - - -"},
         {"'stage': 3.0", "zero3", "- - - -"},
-        {"'stage': 'auto'", "auto", "- - - -"},
+        {"'stage': 'auto'", "ddp", "- - - -"},
         {"'stage': 1, 'offload_optimizer': {'device': 'cpu'}", "zero-offload", "- cpu cpu -"},
         {"'stage': 2, 'offload_optimizer': {'device': 'cpu'}", "zero-offload", "- cpu cpu -"},
         {"'stage': 2, 'offload_optimizer': {'device': 'none'}", "zero2", "- gpu gpu -"},
@@ -80,7 +80,7 @@ test_strategies(void)
         {"'stage': 3, 'offload_param': {'device': 'cpu'}, 'offload_optimizer': {'device': 'nvme'}",
          "zero-infinity-nvme", "cpu nvme nvme -"},
         {"'stage': 3, 'offload_param': {'device': 'auto'}, 'offload_optimizer': {'device': 'cpu'}",
-         "auto", "- cpu cpu -"},
+         "zero-infinity-cpu", "gpu cpu cpu -"},
     };
 
     for (size_t i = 0; i < G_N_ELEMENTS(rows); i++) {
@@ -108,10 +108,8 @@ test_untouched(void)
     g_assert_true(mw_deepspeed_parse("{}", -1, ORIGIN, 4, &after, NULL, NULL));
     g_assert_cmpmem(&before, sizeof before, &after, sizeof after);
     g_assert_true(mw_deepspeed_parse(
-        "{\"train_batch_size\": \"auto\", \"gradient_accumulation_steps\": \"auto\","
-        " \"train_micro_batch_size_per_gpu\": \"auto\", \"fp16\": {\"enabled\": \"auto\"},"
-        " \"zero_optimization\": {\"stage\": \"auto\", \"sub_group_size\": \"auto\","
-        " \"stage3_prefetch_bucket_size\": \"auto\", \"overlap_comm\": \"auto\"}}",
+        "{\"train_batch_size\": \"auto\", \"gradient_clipping\": \"auto\","
+        " \"fp16\": {\"enabled\": \"auto\"}}",
         -1, ORIGIN, 4, &after, NULL, NULL));
     g_assert_cmpmem(&before, sizeof before, &after, sizeof after);
 }
@@ -191,7 +189,7 @@ static void
 test_ignored(void)
 {
     struct mw_settings settings = defaults();
-    g_auto(GStrv) ignored = NULL;
+    struct mw_deepspeed_said said = {0};
 
     g_assert_true(mw_deepspeed_parse(
         "{\"wandb\": {\"enabled\": true}, \"steps_per_print\": 10, \"gradient_clipping\": 1.0,"
@@ -204,8 +202,9 @@ test_ignored(void)
         "  \"offload_optimizer\": {\"device\": \"cpu\", \"pipeline_read\": true}},"
         " \"activation_checkpointing\": {\"number_checkpoints\": 4},"
         " \"aio\": {\"thread_count\": 1, \"queue_depth\": 8.0}}",
-        -1, ORIGIN, 0, &settings, &ignored, NULL));
-    g_autofree char *names = g_strjoinv(" ", ignored);
+        -1, ORIGIN, 0, &settings, &said, NULL));
+    g_autofree char *names = g_strjoinv(" ", said.ignored);
+    mw_deepspeed_said_clear(&said);
     g_assert_cmpstr(names, ==,
                     "wandb steps_per_print gradient_clipping scheduler scheduler.type a?b "
                     "zero_optimization.stage fp16.loss_scale fp16.hysteresis "
@@ -216,16 +215,92 @@ test_ignored(void)
     g_assert_cmpint(settings.strategy, ==, MW_STRATEGY_ZERO_OFFLOAD);
 }
 
+/* Where DeepSpeed would do another thing than the plan, or the trainer above it decides. */
 static void
-test_fp32_is_listed(void)
+test_notes(void)
 {
-    struct mw_settings settings = defaults();
-    g_auto(GStrv) ignored = NULL;
+    static const struct {
+        const char *text;
+        const char *words[3]; /* of one note each, in order */
+    } rows[] = {
+        {"'bf16': {'enabled': true}, 'zero_optimization': {'stage': 2}", {NULL}},
+        {"'fp16': {'enabled': false}, 'zero_optimization': {'stage': 2}", {"fp32"}},
+        {"'zero_optimization': {'stage': 2}", {"fp32"}},
+        {"'bf16': {'enabled': 'auto'}, 'zero_optimization': {'stage': 2}", {"--bf16"}},
+        {"'bf16': {'enabled': true}", {"no zero_optimization"}},
+        {"'bf16': {'enabled': true}, 'zero_optimization': {'stage': 'auto'}",
+         {"zero_optimization.stage: \"auto\" is DeepSpeed's default"}},
+        {"'bf16': {'enabled': true}, 'zero_optimization': {'stage': 2, 'overlap_com': true}",
+         {"overlap_com: not a key of DeepSpeed 0.19, which refuses it; did you mean "
+          "zero_optimization.overlap_comm?"}},
+        {"'bf16': {'enabled': true}, 'zero_optimization': {'stage': 2},"
+         " 'train_micro_batch_size_per_gpu': 'auto', 'gradient_accumulation_steps': 'auto'",
+         {"micro-batch 8, accumulation 1"}},
+        {"'bf16': {'enabled': true}, 'optimizer': {'type': 'Lamb'},"
+         " 'zero_optimization': {'stage': 2}",
+         {"\"Lamb\" is planned as AdamW"}},
+        {"'bf16': {'enabled': true},"
+         " 'zero_optimization': {'stage': 2, 'offload_optimizer': {'device': 'cpu'}}",
+         {"no optimizer"}},
+        {"'bf16': {'enabled': true}, 'optimizer': {'type': 'adamw', 'params': {'lr': 1e-3}},"
+         " 'zero_optimization': {'stage': 2, 'offload_optimizer': {'device': 'cpu'}}",
+         {NULL}},
+    };
 
-    g_assert_true(mw_deepspeed_parse("{\"fp16\": {\"enabled\": false}}", -1, ORIGIN, 0, &settings,
-                                     &ignored, NULL));
-    g_assert_cmpstr(ignored[0], ==, "fp16.enabled");
-    g_assert_null(ignored[1]);
+    for (size_t i = 0; i < G_N_ELEMENTS(rows); i++) {
+        g_autofree char *text = g_strdup_printf("{%s}", rows[i].text);
+        struct mw_settings settings = defaults();
+        struct mw_deepspeed_said said = {0};
+        size_t n = 0;
+
+        g_strdelimit(text, "'", '"');
+        g_assert_true(mw_deepspeed_parse(text, -1, ORIGIN, 0, &settings, &said, NULL));
+        for (; rows[i].words[n] && said.notes[n]; n++)
+            if (!strstr(said.notes[n], rows[i].words[n]))
+                g_error("%s: %s", text, said.notes[n]);
+        if (rows[i].words[n] || said.notes[n])
+            g_error("%s: %u notes, the next is %s", text, g_strv_length(said.notes),
+                    said.notes[n] ? said.notes[n] : "missing");
+        mw_deepspeed_said_clear(&said);
+    }
+}
+
+static void
+test_trainers_batch(void)
+{
+    static const struct {
+        const char *micro, *accum, *train;
+        int64_t expect_micro, expect_accum;
+    } rows[] = {
+        {"\"auto\"", "\"auto\"", "\"auto\"", 8, 1},
+        {"\"auto\"", "4", "\"auto\"", 8, 4},
+        {"2", "\"auto\"", "\"auto\"", 2, 1},
+        {"\"auto\"", "\"auto\"", "64", MW_AUTO, MW_AUTO}, /* 4 ranks: 16 sequences each */
+        {"\"auto\"", "2", "64", 8, 2},
+        {"4", "\"auto\"", "64", 4, 4},
+    };
+
+    for (size_t i = 0; i < G_N_ELEMENTS(rows); i++) {
+        g_autofree char *text = g_strdup_printf(
+            "{\"train_micro_batch_size_per_gpu\": %s, \"gradient_accumulation_steps\": %s,"
+            " \"train_batch_size\": %s}",
+            rows[i].micro, rows[i].accum, rows[i].train);
+        struct mw_settings settings = parse(text, 4);
+        g_assert_cmpfloat(settings.micro_batch, ==, (double)rows[i].expect_micro);
+        g_assert_cmpint(settings.grad_accum, ==, rows[i].expect_accum);
+    }
+}
+
+/* Stages 1 and 2 overlap nothing unless told to; stage 3 does (zero/config.py). */
+static void
+test_overlap_default(void)
+{
+    for (int stage = 0; stage <= 3; stage++) {
+        g_autofree char *text =
+            g_strdup_printf("{\"zero_optimization\": {\"stage\": %d}}", stage);
+        struct mw_settings settings = parse(text, 0);
+        g_assert_cmpint(settings.overlap, ==, stage == 0 || stage == 3);
+    }
 }
 
 static void
@@ -269,6 +344,11 @@ test_refused(void)
          "from 0"},
         {"'zero_optimization': {'offload_optimizer': {'ratio': 1.5}}",
          "zero_optimization.offload_optimizer.ratio", "from 0 to 1"},
+        {"'zero_optimization': {'stage': 2, 'offload_optimizer': {'device': 'cpu', 'ratio': 0.5}}",
+         "zero_optimization.offload_optimizer.ratio", "stage 3"},
+        {"'zero_optimization': {'reduce_bucket_size': 0}", "zero_optimization.reduce_bucket_size",
+         "from 1"},
+        {"'optimizer': {'type': 3}", "optimizer.type", "AdamW"},
         {"'fp16': {'enabled': true}, 'bf16': {'enabled': true}", "fp16.enabled", "bf16.enabled"},
         {"'fp16': {'enabled': true}, 'bfloat16': {'enabled': true}", "fp16.enabled",
          "bfloat16.enabled"},
@@ -294,19 +374,20 @@ test_refused(void)
         g_autofree char *text = g_strdup_printf("{%s}", rows[i].text);
         g_autofree char *key = g_strdup_printf(ORIGIN ": key \"%s\": value ", rows[i].key);
         g_autoptr(GError) error = NULL;
-        g_auto(GStrv) ignored = NULL;
+        struct mw_deepspeed_said said = {0};
         struct mw_settings settings = defaults();
 
         settings.prefetch = 77;
         g_strdelimit(text, "'", '"');
-        if (mw_deepspeed_parse(text, -1, ORIGIN, 4, &settings, &ignored, &error))
+        if (mw_deepspeed_parse(text, -1, ORIGIN, 4, &settings, &said, &error))
             g_error("accepted: %s", text);
         g_assert_true(error->domain == MW_ERROR);
         if (!g_str_has_prefix(error->message, *rows[i].key ? key : ORIGIN ": ") ||
             !strstr(error->message, rows[i].accepted) || strchr(error->message, '\n'))
             g_error("%s: %s", text, error->message);
         g_assert_cmpint(settings.prefetch, ==, 77);
-        g_assert_null(ignored);
+        g_assert_null(said.ignored);
+        g_assert_null(said.notes);
     }
 }
 
@@ -448,7 +529,9 @@ main(int argc, char **argv)
     g_test_add_func("/deepspeed/batch/per-replica", test_micro_batch_per_replica);
     g_test_add_func("/deepspeed/schedule", test_schedule);
     g_test_add_func("/deepspeed/ignored", test_ignored);
-    g_test_add_func("/deepspeed/ignored/fp32", test_fp32_is_listed);
+    g_test_add_func("/deepspeed/ignored/notes", test_notes);
+    g_test_add_func("/deepspeed/ignored/trainers-batch", test_trainers_batch);
+    g_test_add_func("/deepspeed/ignored/overlap-default", test_overlap_default);
     g_test_add_func("/deepspeed/refused", test_refused);
     g_test_add_func("/deepspeed/truncated", test_truncated);
     g_test_add_func("/deepspeed/write/round-trip", test_round_trip);

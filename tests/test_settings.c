@@ -47,11 +47,14 @@ test_strategy_unknown(void)
     g_autoptr(GError) error = NULL;
     enum mw_strategy parsed = MW_STRATEGY_ZERO2;
 
-    g_assert_false(mw_strategy_parse("zero4", &parsed, &error));
+    g_assert_false(mw_strategy_parse("fsdp", &parsed, &error));
     g_assert_error(error, MW_ERROR, MW_ERROR_INVALID);
-    g_assert_nonnull(strstr(error->message, "\"zero4\""));
+    g_assert_nonnull(strstr(error->message, "\"fsdp\""));
     g_assert_nonnull(strstr(error->message, "zero-infinity-nvme"));
     g_assert_null(strchr(error->message, '\n'));
+    g_clear_error(&error);
+    g_assert_false(mw_strategy_parse("zero_offload", &parsed, &error));
+    g_assert_nonnull(strstr(error->message, "did you mean zero-offload?"));
     g_assert_cmpint(parsed, ==, MW_STRATEGY_ZERO2);
 }
 

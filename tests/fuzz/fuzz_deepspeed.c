@@ -7,14 +7,15 @@ int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct mw_settings settings;
-    g_auto(GStrv) ignored = NULL;
+    struct mw_deepspeed_said said = {0};
     g_autoptr(GError) error = NULL;
 
     mw_settings_init(&settings);
     bool good = mw_deepspeed_parse((const char *)data, (gssize)size, "fuzz", 16, &settings,
-                                   &ignored, &error);
+                                   &said, &error);
     g_assert_true(good == !error);
-    g_assert_true(good == (ignored != NULL));
+    g_assert_true(good == (said.ignored != NULL) && good == (said.notes != NULL));
+    mw_deepspeed_said_clear(&said);
     if (good && settings.strategy != MW_STRATEGY_AUTO) {
         struct mw_deepspeed_facts facts = {.micro_batch = 1, .grad_accum = 1, .train_batch = 16};
         g_autofree char *text = mw_deepspeed_text(&settings, &facts);

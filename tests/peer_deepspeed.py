@@ -1,0 +1,202 @@
+#!/usr/bin/env python3
+"""ds_config.json files beside DeepSpeed's own reader.
+
+    PYTHON-WITH-DEEPSPEED tests/peer_deepspeed.py build/cli/memwall
+
+Needs DeepSpeed 0.19 from PyPI; no part of the tests.  Written: what `--write-deepspeed` writes for
+plans of every strategy and placement is read by DeepSpeed's DeepSpeedConfig, without a complaint,
+to the plan's stage, devices, batch and data type.  Read: of files with keys left out, "auto" and
+older names, memwall's strategy, batch, data type and overlap are DeepSpeed's.  Prints a line for
+each difference and a count; status 1 if there is one.
+"""
+import itertools
+import json
+import logging
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+os.environ.setdefault("DS_ACCELERATOR", "cpu")
+logging.disable(logging.CRITICAL)
+from deepspeed.runtime.config import DeepSpeedConfig  # noqa: E402
+
+GPUS = 8
+MACHINE = ["-m", "gpt3-1.3b", "-H", "dgx-a100", "--gpus", str(GPUS)]
+STRATEGIES = {  # by stage, whether parameters and optimizer state are offloaded
+    (0, False, False): "ddp", (1, False, False): "zero1", (2, False, False): "zero2",
+    (3, False, False): "zero3",
+}
+
+
+def theirs(config):
+    """What DeepSpeed makes of it, or None where it refuses.  Its reader knows one rank here: of a
+    global batch it sees this rank's part."""
+    config = json.loads(json.dumps(config))
+    if config.get("train_batch_size", 0) % GPUS:
+        return None
+    if "train_batch_size" in config:
+        config["train_batch_size"] //= GPUS
+    try:
+        read = DeepSpeedConfig(config)
+    except Exception:  # pylint: disable=broad-except; pydantic's and its own asserts
+        return None
+    zero = read.zero_config
+    param = zero.offload_param.device if zero.offload_param else "none"
+    optimizer = zero.offload_optimizer.device if zero.offload_optimizer else "none"
+    return {
+        "stage": int(zero.stage), "param": str(param), "optimizer": str(optimizer),
+        "overlap": bool(zero.overlap_comm), "micro": read.train_micro_batch_size_per_gpu,
+        "accum": read.gradient_accumulation_steps, "optimizer_name": read.optimizer_name,
+        "dtype": "bf16" if read.bfloat16_config.enabled
+                 else "fp16" if read.float16_config.enabled else "fp32",
+    }
+
+
+def strategy_of(read):
+    if "nvme" in (read["param"], read["optimizer"]):
+        return "zero-infinity-nvme"
+    if "cpu" in (read["param"], read["optimizer"]):
+        return "zero-infinity-cpu" if read["stage"] == 3 else "zero-offload"
+    return STRATEGIES[(read["stage"], False, False)]
+
+
+def memwall(command, folder, *options):
+    done = subprocess.run([command, "plan", *MACHINE, "--json", *options], cwd=folder,
+                          capture_output=True, text=True, check=False)
+    return json.loads(done.stdout) if done.stdout else {"error": done.stderr}
+
+
+def out_of_stage(config):
+    """Documented as valid at stage 3 alone, or at 1 to 3 (offload_config.py); the class that reads
+    the file does not look, and memwall refuses it."""
+    zero = config["zero_optimization"]
+    stage = {"auto": 0}.get(zero.get("stage", 0), zero.get("stage", 0))
+    param = zero.get("offload_param", {}).get("device")
+    optimizer = zero.get("offload_optimizer", {}).get("device")
+    return stage < 3 and (param in ("cpu", "nvme") or optimizer == "nvme") or \
+        stage < 1 and optimizer == "cpu"
+
+
+def check_written(command, folder):
+    placements = [[], ["--param-device", "cpu"], ["--optimizer-device", "cpu"],
+                  ["--param-device", "nvme", "--optimizer-device", "nvme"],
+                  ["--param-device", "cpu", "--optimizer-device", "nvme"]]
+    strategies = ["ddp", "zero1", "zero2", "zero3", "zero-offload", "zero-infinity-cpu",
+                  "zero-infinity-nvme"]
+    for strategy, placement, dtype, overlap in itertools.product(
+            strategies, placements, ("bf16", "fp16"), ("on", "off")):
+        answer = memwall(command, folder, "-s", strategy, *placement, "--dtype", dtype, "--overlap",
+                         overlap, "--batch", "2", "--grad-accum", "4", "--write-deepspeed",
+                         "new.json")
+        if not answer.get("feasible"):
+            continue  # not a placement of this strategy
+        name = f"{strategy} {' '.join(placement)} {dtype} overlap {overlap}"
+        config = json.loads((folder / "new.json").read_text(encoding="utf-8"))
+        read = theirs(config)
+        if read is None:
+            yield name, "DeepSpeed refuses the written file"
+            continue
+        wrong = {key: (read[key], want) for key, want in
+                 {"micro": 2, "accum": 4, "dtype": dtype, "optimizer_name": "adamw"}.items()
+                 if read[key] != want}
+        if read["stage"] > 0 and read["overlap"] != (overlap == "on"):
+            wrong["overlap"] = read["overlap"]
+        for key, device in (("param", "param_device"), ("optimizer", "optimizer_device")):
+            if read[key].replace("none", "gpu") != answer["settings"][device]:
+                wrong[key] = (read[key], answer["settings"][device])
+        yield name, wrong or None
+
+
+def files():
+    stages = [None, 0, 1, 2, 3, "auto"]
+    devices = [None, "none", "cpu", "nvme", "auto"]
+    for stage, param, optimizer in itertools.product(stages, devices, devices):
+        zero = {} if stage is None else {"stage": stage}
+        if param:
+            zero["offload_param"] = {"device": param}
+        if optimizer:
+            zero["offload_optimizer"] = {"device": optimizer}
+        yield {"zero_optimization": zero}
+    for extra in ({"cpu_offload": True}, {"cpu_offload": False}, {"overlap_comm": False},
+                  {"overlap_comm": True}, {"overlap_comm": "auto"}, {"sub_group_size": 1e9},
+                  {"reduce_bucket_size": 0}, {"reduce_bucket_size": 5e8},
+                  {"sub_group_size": "auto"},
+                  {"offload_optimizer": {"device": "cpu", "ratio": 0.5}}):
+        for stage in (1, 2, 3):
+            yield {"zero_optimization": {"stage": stage, **extra}}
+    for dtype in ({}, {"bf16": {"enabled": True}}, {"fp16": {"enabled": True}},
+                  {"bf16": {"enabled": "auto"}}, {"bfloat16": {"enabled": True}},
+                  {"fp16": {"enabled": False}, "bf16": {"enabled": False}},
+                  {"fp16": {"enabled": True}, "bf16": {"enabled": True}}):
+        yield {"zero_optimization": {"stage": 2}, **dtype}
+    for batch in ({"train_batch_size": 64}, {"train_batch_size": 64,
+                                             "train_micro_batch_size_per_gpu": 4},
+                  {"train_batch_size": 64, "gradient_accumulation_steps": 2},
+                  {"train_micro_batch_size_per_gpu": 4}, {"train_batch_size": 65},
+                  {"train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 8}):
+        yield {"zero_optimization": {"stage": 2}, **batch}
+    yield {"zero_optimization": {"stage": 2, "overlap_com": True}}
+
+
+def differences(answer, read, config):
+    """Between memwall's plan and DeepSpeed's reading."""
+    notes = " ".join(answer["notes"])
+    if answer["strategy"] != strategy_of(read):
+        yield f"strategy {answer['strategy']}, DeepSpeed's is {strategy_of(read)}"
+    if read["dtype"] != "fp32" and answer["settings"]["dtype"] != read["dtype"]:
+        yield f"dtype {answer['settings']['dtype']}, DeepSpeed's is {read['dtype']}"
+    if (read["dtype"] == "fp32") != ("fp32" in notes):
+        yield f"DeepSpeed's dtype is {read['dtype']}; notes: {notes}"
+    if read["stage"] > 0 and answer["overlap"] != read["overlap"]:
+        yield f"overlap {answer['overlap']}, DeepSpeed's is {read['overlap']}"
+    sizes = answer["settings"]
+    if "train_batch_size" not in config or len(config) > 2:  # else it may be cut at will
+        if (sizes["micro_batch"], sizes["grad_accum"]) != (read["micro"], read["accum"]):
+            yield f"batch {sizes['micro_batch']} x {sizes['grad_accum']}, DeepSpeed's is " \
+                  f"{read['micro']} x {read['accum']}"
+
+
+def check_read(command, folder):
+    for config in files():
+        config = {"train_micro_batch_size_per_gpu": 1, **config} \
+            if not any("batch" in key for key in config) else config
+        (folder / "asked.json").write_text(json.dumps(config), encoding="utf-8")
+        answer = memwall(command, folder, "--deepspeed", "asked.json", "--write-deepspeed",
+                         "again.json")
+        if answer.get("feasible"):
+            again = json.loads((folder / "again.json").read_text(encoding="utf-8"))
+            answer["overlap"] = again["zero_optimization"].get("overlap_comm", True)
+        read = theirs(config)
+        name = json.dumps(config)
+        if read is None:
+            refused = "error" in answer or "refuses" in " ".join(answer["notes"])
+            yield name, None if refused else "DeepSpeed refuses it and memwall says nothing"
+        elif out_of_stage(config):
+            yield name, None if "at zero_optimization.stage" in answer.get("error", "") else \
+                "not refused"
+        elif "error" in answer:
+            yield name, f"memwall refuses: {answer['error'].strip()}"
+        else:
+            yield name, "; ".join(differences(answer, read, config)) or None
+
+
+def main():
+    command = str(pathlib.Path(sys.argv[1]).resolve())
+    wrong = 0
+    with tempfile.TemporaryDirectory() as name:
+        for check in (check_written, check_read):
+            count = 0
+            for what, difference in check(command, pathlib.Path(name)):
+                count += 1
+                if difference:
+                    wrong += 1
+                    print(f"{what}: {difference}")
+            print(f"{check.__name__}: {count} files")
+    print(f"{wrong} differences")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
