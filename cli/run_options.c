@@ -11,7 +11,7 @@
 
 enum number {
     STEPS, SEED, LR, LR_MIN, WARMUP, BETA1, BETA2, EPSILON, DECAY, CLIP, DEVICE_THREADS,
-    HOST_THREADS, PATIENCE, NUMBERS
+    HOST_THREADS, MAX_SKIPPED, PATIENCE, NUMBERS
 };
 
 /* As help shows them. */
@@ -50,6 +50,9 @@ static const struct number_row {
                         "cores that stand for the GPU (default: all)"},
     [HOST_THREADS] = {MACHINE, "host-threads", 1, 4096, 0, true,
                       "cores of the host's optimizer step (default: all)"},
+    [MAX_SKIPPED] = {COURSE, "max-skipped", 1, 1e9, 0, true,
+                     "steps in a row without a finite loss and gradient after which it fails "
+                     "(default 8; in fp16 also as often as the loss scale halves)"},
     [PATIENCE] = {MACHINE, "patience", 0, 1e9, 1800, false,
                   "seconds without any progress after which several ranks give up "
                   "(default 1800; 0: never)"},
@@ -254,6 +257,7 @@ cli_run_options_read(struct cli_run_options *options, GError **error)
     options->optimizer = (struct mw_optimizer){v[BETA1], v[BETA2], v[EPSILON], v[DECAY], v[CLIP]};
     options->device_threads = v[DEVICE_THREADS];
     options->host_threads = v[HOST_THREADS];
+    options->max_skipped = v[MAX_SKIPPED];
     options->patience_s = v[PATIENCE];
     options->data = g_strdup(data_path);
     options->weights = g_strdup(weights_path);

@@ -31,6 +31,7 @@ struct cli_run_options {
     struct mw_loss_scaling loss_scaling; /* start 0: as mw_loss_scaling_default says */
     struct cli_limits limits;
     int device_threads, host_threads; /* 0: all cores */
+    int64_t max_skipped;              /* steps in a row; 0: by the loss scale */
     double patience_s;                /* 0: for ever */
 };
 

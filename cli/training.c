@@ -297,6 +297,7 @@ cli_training_start(struct cli_training *run, GError **error)
         .host_threads = threads(run, run->options.host_threads),
         .optimizer = run->options.optimizer,
         .loss_scaling = cli_training_loss_scaling(run),
+        .skipped_in_row_max = run->options.max_skipped,
         .drives = drive_options(run),
         .patience_s = run->options.patience_s,
         .seed = run->options.seed,

@@ -83,6 +83,26 @@ narrowed(struct saving *saving, const float *w, int64_t count)
 }
 
 static bool
+check_finite(const struct saving *saving, const struct mw_tensor *tensor, int64_t tile,
+             int64_t first, int64_t count, const float *const state[3], GError **error)
+{
+    const struct mw_trainer *trainer = saving->trainer;
+    struct mw_piece piece = {(uint32_t)(tensor - trainer->plan->tensors), (uint32_t)tile, first,
+                             count, 0};
+
+    for (int s = 0; s < 3; s++) {
+        if (mw_trainer_are_finite(state[s], count))
+            continue;
+        g_autofree char *name = mw_trainer_tensor_name(trainer, &piece, first);
+        g_set_error(error, MW_ERROR, MW_ERROR_DEVICE,
+                    "%s: not written: \"%s%s\" is not finite, the run has diverged", saving->path,
+                    mw_checkpoint_prefixes[s], name);
+        return false;
+    }
+    return true;
+}
+
+static bool
 store(void *data, const struct mw_tensor *tensor, int64_t tile, int64_t first, int64_t count,
       const float *const state[3], GError **error)
 {
@@ -94,6 +114,8 @@ store(void *data, const struct mw_tensor *tensor, int64_t tile, int64_t first, i
 
     if (tensor->state_whole && saving->trainer->rank > 0)
         return true; /* the first rank has the same */
+    if (!check_finite(saving, tensor, tile, first, count, state, error))
+        return false;
     if (!mw_weights_store(decoder, saving->writers[MODEL], "", &part, first, count, dtype,
                           narrowed(saving, state[0], count), error))
         return false;
@@ -178,9 +200,8 @@ mw_checkpoint_save(struct mw_trainer *trainer, const struct mw_checkpoint_option
                    GError **error)
 {
     static const char *const names[FILES] = {MW_CHECKPOINT_MODEL, MW_CHECKPOINT_OPTIMIZER};
-    struct saving saving = {.trainer = trainer,
-                            .options = options,
-                            .path = mw_checkpoint_folder_place(options->path)};
+    struct saving saving = {
+        .trainer = trainer, .options = options, .path = mw_checkpoint_folder_place(options->path)};
 
     for (int f = 0; f < (options->optimizer ? FILES : OPTIMIZER); f++) {
         g_autofree char *path = g_strdup_printf("%s.part/%s", saving.path, names[f]);

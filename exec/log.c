@@ -111,7 +111,7 @@ print_row(struct mw_log *log, const struct mw_log_row *row, const struct mw_log_
     if (log->options.loss_scale)
         put_cell(line, 12, "%.0f", row->loss_scale);
     fprintf(log->options.table, "%s%s\n", line->str,
-            row->skipped ? "  skipped: gradients overflowed" : "");
+            row->skipped ? "  skipped: not finite" : "");
     fflush(log->options.table);
 }
 

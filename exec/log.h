@@ -39,7 +39,7 @@ struct mw_log_row {
     double lr;
     int64_t time_ns;
     double loss_scale;
-    bool skipped; /* gradients overflowed: no update */
+    bool skipped; /* loss or gradient was not finite: no update */
 };
 
 struct mw_log;

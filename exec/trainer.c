@@ -78,18 +78,26 @@ static bool
 end_step(struct mw_trainer *trainer, GError **error)
 {
     struct mw_step_numbers *now = &trainer->now;
-    bool committed;
+    bool committed, diverged;
+    double nothing = 0;
 
     now->updates += !now->updates_nothing;
     trainer->pending = mw_trainer_is_delayed(trainer->plan);
     trainer->pending_scale = now->loss_scale;
+    if (!mw_trainer_sum(trainer, 0, trainer->loss, error))
+        return false;
+    trainer->last_loss = *trainer->loss;
+    diverged = mw_trainer_diverges(trainer, *trainer->loss);
+    if (!mw_trainer_commit_step(trainer, diverged, &committed, error))
+        return false;
     /* Where all ranks meet, all have made it durable. */
-    if (!mw_trainer_commit_step(trainer, &committed, error) ||
-        !mw_trainer_sum(trainer, 0, trainer->loss, error))
+    if (committed && !mw_trainer_sum(trainer, 0, &nothing, error))
         return false;
     trainer->reports[now->step % 2] = (struct mw_trainer_step){
         .step = now->step,
         .loss = *trainer->loss / (trainer->tokens * trainer->micro_batches * trainer->ranks),
+        .skipped_in_row = trainer->scale.skipped_in_row,
+        .diverged = diverged,
         .gradient_norm = now->gradient_norm,
         .learning_rate = now->learning_rate,
         .loss_scale = now->loss_scale,
@@ -368,7 +376,8 @@ step_ended(void *data, uint32_t step, const struct mw_timeline *timeline, GError
 
     report->plan = trainer->plan;
     report->timeline = timeline;
-    return !trainer->on_step || trainer->on_step(trainer->on_step_data, report, error);
+    return (!trainer->on_step || trainer->on_step(trainer->on_step_data, report, error)) &&
+           mw_trainer_check_course(trainer, report, error);
 }
 
 static bool

@@ -64,6 +64,8 @@ struct mw_trainer_options {
     int device_threads, host_threads; /* 0: all cores */
     struct mw_optimizer optimizer;
     struct mw_loss_scaling loss_scaling; /* start 0: mw_loss_scaling_default of the plan's type */
+    /* Skipped steps in a row that end a run; 0: as many as the loss scale can be halved, and 8. */
+    int64_t skipped_in_row_max;
     struct mw_nvme_options drives;       /* capacity and checksums are the plan's */
     bool unchecked; /* what drives read is taken as it comes: to measure what checks cost */
 
@@ -95,6 +97,8 @@ struct mw_trainer_step {
     double gradient_norm, learning_rate;
     double loss_scale;          /* that its gradients were made with */
     bool skipped;               /* the gradient was not finite: nothing was updated */
+    int64_t skipped_in_row;     /* such steps up to this one */
+    bool diverged;              /* by loss, or by a gradient that no smaller loss scale mends */
     bool committed;             /* durable: a resume goes on from here or later */
     const struct mw_plan *plan; /* that it ran by */
     const struct mw_timeline *timeline;
@@ -115,7 +119,8 @@ const struct mw_commit_record *mw_trainer_resumed(const struct mw_trainer *train
 /* A line for the user, if a commit was found interrupted; NULL. */
 const char *mw_trainer_notice(const struct mw_trainer *trainer);
 
-/* False ends the run. */
+/* False ends the run.  So does a course that has diverged: a loss, gradient or state that is not
+ * finite is not committed, and neither many such steps in a row nor the last one go unsaid. */
 typedef bool (*mw_trainer_on_step)(void *data, const struct mw_trainer_step *step, GError **error);
 bool mw_trainer_run(struct mw_trainer *trainer, int64_t steps, mw_trainer_on_step on_step,
                     void *data, GError **error);

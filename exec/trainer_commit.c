@@ -92,7 +92,7 @@ mw_trainer_open_commit(struct mw_trainer *trainer, GError **error)
     const struct mw_plan *plan = trainer->plan;
 
     it->checksums = g_new0(uint64_t, plan->chunk_count + 1);
-    it->last_step = -1;
+    it->last_step = it->last_committed = -1;
     if (!options->commit.on)
         return true;
     if (!mw_trainer_find_saves(trainer, error))
@@ -132,10 +132,15 @@ mw_trainer_close_commit(struct mw_trainer *trainer)
 void
 mw_trainer_digest(struct mw_trainer *trainer, uint32_t chunk)
 {
-    if (trainer->durable.commit)
-        trainer->durable.checksums[chunk] =
-            mw_commit_checksum(mw_places_at(&trainer->places, trainer->chunks[chunk].set_slot, 0),
-                               mw_trainer_state_bytes(trainer, chunk));
+    int64_t bytes = mw_trainer_state_bytes(trainer, chunk);
+    const void *state;
+
+    if (!trainer->durable.commit)
+        return;
+    state = mw_places_at(&trainer->places, trainer->chunks[chunk].set_slot, 0);
+    trainer->durable.checksums[chunk] = mw_commit_checksum(state, bytes);
+    if (!mw_trainer_is_finite(trainer, chunk, 0, bytes, state))
+        g_atomic_int_set(&trainer->durable.infinite_chunk, (int)chunk + 1);
 }
 
 static bool
@@ -229,8 +234,7 @@ mw_trainer_read_fields(struct mw_trainer *trainer, const struct mw_commit_record
     trainer->next_step = record->step + 1;
     trainer->scale.skipped = read_count(record, "skipped");
     mw_commit_find_real(record, "loss-scale", &scale);
-    if (dtype_of(record) != trainer->kernels->dtype || scale < scaling->min ||
-        scale > scaling->max)
+    if (dtype_of(record) != trainer->kernels->dtype || scale < scaling->min || scale > scaling->max)
         return;
     trainer->scale.scale = scale;
     trainer->scale.good_steps = read_count(record, "good-steps");
@@ -256,14 +260,21 @@ write_record(struct mw_trainer *trainer, GError **error)
             it->extents[record.extent_count++] = mw_trainer_state_extent(
                 trainer, c,
                 trainer->places.stands_for[plan->chunks[c].slot] != plan->chunks[c].slot);
-    return mw_trainer_save(trainer, &record.extent_count, error) &&
-           mw_commit_write(it->commit, trainer->places.nvme, &record, error);
+    if (!mw_trainer_save(trainer, &record.extent_count, error) ||
+        !mw_commit_write(it->commit, trainer->places.nvme, &record, error))
+        return false;
+    it->last_committed = record.step;
+    return true;
 }
 
 bool
-mw_trainer_commit_step(struct mw_trainer *trainer, bool *committed, GError **error)
+mw_trainer_commit_step(struct mw_trainer *trainer, bool diverged, bool *committed, GError **error)
 {
-    *committed = is_durable(trainer);
+    int infinite = g_atomic_int_get(&trainer->durable.infinite_chunk);
+
+    if (infinite)
+        return mw_trainer_refuse_state(trainer, (uint32_t)infinite - 1, error);
+    *committed = !diverged && is_durable(trainer);
     turn_extents(trainer, *committed || !trainer->durable.commit);
     return !*committed || write_record(trainer, error);
 }

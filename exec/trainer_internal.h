@@ -13,6 +13,7 @@ struct mw_step_numbers {
     double learning_rate, gradient_norm;
     double loss_scale;    /* of the gradients that its backward makes */
     bool skipped;         /* the gradient was not finite */
+    bool scale_was_least; /* of the loss, when that was seen: none smaller would have helped */
     bool updates_nothing; /* skipped, or there is no gradient yet: parameters stay as they are */
     struct mw_adamw adamw, adamw_decaying;
 };
@@ -43,6 +44,8 @@ struct mw_trainer_durable {
     int64_t extents_max, state_extents; /* of these, of state on drives */
     uint64_t *checksums;                /* [chunk_count] of the state that the step wrote */
     int64_t last_step;                  /* of this run: committed in any case */
+    int64_t last_committed;             /* -1: none */
+    int infinite_chunk;                 /* whose state the step made infinite, + 1; 0: none */
     int64_t saves_at[2];                /* of the NVMe tier; which is the newer */
     int save_which;
     int64_t stream_bytes; /* of state that is in memory */
@@ -87,6 +90,7 @@ struct mw_trainer {
     struct mw_loss_scale scale; /* of the next step */
     bool pending;               /* gradients of the step before wait for a delayed update */
     double pending_scale;       /* that they were made with */
+    double last_loss;           /* the sum over all ranks' tokens, of the step before */
     struct mw_step_numbers now;
     struct mw_trainer_step reports[2]; /* of even and odd steps: two may be in flight */
     mw_trainer_on_step on_step;
@@ -182,6 +186,21 @@ bool mw_trainer_least(struct mw_trainer *trainer, int64_t *value, GError **error
 /* 16-bit parameters that all ranks hold, where each has made those of its own state. */
 bool mw_trainer_gather_state(struct mw_trainer *trainer, GError **error);
 
+/* --- trainer_finite.c: what is not finite is neither used nor kept --- */
+/* Bytes [at, at + bytes) of a chunk's state, in memory; parameters as 16 bits hold them, too. */
+bool mw_trainer_is_finite(const struct mw_trainer *trainer, uint32_t chunk, int64_t at,
+                          int64_t bytes, const void *state);
+bool mw_trainer_are_finite(const float *values, int64_t count);
+/* Whether a gradient of this norm, clipped, can update state that stays finite. */
+bool mw_trainer_fits(double norm);
+/* Whether the step that ends with this loss is one to go on from. */
+bool mw_trainer_diverges(const struct mw_trainer *trainer, double loss);
+/* False with *error and advice: too many such steps in a row, or the run ends with one. */
+bool mw_trainer_check_course(const struct mw_trainer *trainer, const struct mw_trainer_step *step,
+                             GError **error);
+/* Returns false with *error: this step's update of a chunk was not finite. */
+bool mw_trainer_refuse_state(const struct mw_trainer *trainer, uint32_t chunk, GError **error);
+
 /* --- trainer_state.c --- */
 bool mw_trainer_start_state(struct mw_trainer *trainer, GError **error);
 /* 16-bit parameters, from a chunk's state where it can be reached; those without state. */
@@ -202,8 +221,9 @@ bool mw_trainer_open_commit(struct mw_trainer *trainer, GError **error);
 void mw_trainer_close_commit(struct mw_trainer *trainer);
 /* The checksum of a chunk's state, in host memory on its way to the drives. */
 void mw_trainer_digest(struct mw_trainer *trainer, uint32_t chunk);
-/* Ends a step: what it wrote is current, and durable if it is to be. */
-bool mw_trainer_commit_step(struct mw_trainer *trainer, bool *committed, GError **error);
+/* Ends a step: what it wrote is current, and durable if it is to be and did not diverge. */
+bool mw_trainer_commit_step(struct mw_trainer *trainer, bool diverged, bool *committed,
+                            GError **error);
 int64_t mw_trainer_state_bytes(const struct mw_trainer *trainer, uint32_t chunk);
 bool mw_trainer_on_drives(const struct mw_plan *plan, uint32_t chunk);
 struct mw_commit_extent mw_trainer_state_extent(const struct mw_trainer *trainer, uint32_t chunk,

@@ -193,6 +193,7 @@ mw_trainer_resume(struct mw_trainer *trainer, GError **error)
         !mw_commit_resume(it->commit, steps[0], &it->resumed, error) || !take_up(trainer, error) ||
         !has_all_extents(trainer, error))
         return false;
+    it->last_committed = it->resumed.step;
     if (resume_state(trainer, error) && take_over(trainer, error))
         return true;
     g_prefix_error(error, "resuming from step %" G_GINT64_FORMAT ": ", steps[0]);

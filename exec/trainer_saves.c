@@ -140,6 +140,18 @@ mw_trainer_find_saves(struct mw_trainer *trainer, GError **error)
     return check_room(room, most, error);
 }
 
+/* A segment of gradients is what the next step's norm sees. */
+static bool
+check_part(const struct mw_trainer *trainer, const struct segment *segment, int64_t at,
+           int64_t bytes, const char *block, GError **error)
+{
+    uint32_t chunk = segment->next - 1;
+
+    return chunk >= trainer->plan->chunk_count ||
+           mw_trainer_is_finite(trainer, chunk, at, bytes, block) ||
+           mw_trainer_refuse_state(trainer, chunk, error);
+}
+
 static bool
 copy_part(struct mw_trainer *trainer, const struct segment *segment, int64_t at, int64_t bytes,
           char *block, bool saves, GError **error)
@@ -164,8 +176,12 @@ copy_block(struct mw_trainer *trainer, int64_t begin, int64_t bytes, bool saves,
     while (next_segment(trainer, &segment)) {
         int64_t first = MAX(begin, segment.at);
         int64_t end = MIN(begin + bytes, segment.at + segment.bytes);
-        if (first < end && !copy_part(trainer, &segment, first - segment.at, end - first,
-                                      trainer->durable.block + (first - begin), saves, error))
+        char *block = trainer->durable.block + (first - begin);
+        if (first >= end)
+            continue;
+        if (!copy_part(trainer, &segment, first - segment.at, end - first, block, saves, error) ||
+            (saves &&
+             !check_part(trainer, &segment, first - segment.at, end - first, block, error)))
             return false;
     }
     return true;

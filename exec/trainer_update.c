@@ -18,9 +18,6 @@
 #define PARAMS MW_PURPOSE_BIT(MW_PURPOSE_PARAMETERS)
 #define PARAM_BUFFER MW_PURPOSE_BIT(MW_PURPOSE_PARAMETER_BUFFERS)
 
-/* Gradients that never become finite again: the weights are no longer. */
-#define SKIPPED_IN_ROW_MAX 100
-
 #define STATE_BYTES 12 /* of an element: fp32 parameter, momentum, variance */
 
 static const struct mw_tensor *
@@ -228,23 +225,20 @@ own_squares(struct mw_trainer *trainer)
     return mw_norm_combine(trainer->partials, trainer->partial_count);
 }
 
+/* The gradient is clipped to a norm (Pascanu et al., arXiv 1211.5063, Sec. 3.2). */
 static bool
-give_up(GError **error)
+clips(const struct mw_trainer *trainer)
 {
-    g_set_error(error, MW_ERROR, MW_ERROR_DEVICE,
-                "the gradients of %d steps in a row are not finite: a smaller --lr, or other data",
-                SKIPPED_IN_ROW_MAX);
-    return false;
+    double most = trainer->options.optimizer.clip_norm;
+    return most > 0 && trainer->now.gradient_norm > most;
 }
 
-/* The gradient is clipped to a norm (Pascanu et al., arXiv 1211.5063, Sec. 3.2). */
 static void
 prepare_update(struct mw_trainer *trainer, double scale)
 {
     const struct mw_optimizer *o = &trainer->options.optimizer;
     struct mw_step_numbers *now = &trainer->now;
-    bool clips = o->clip_norm > 0 && now->gradient_norm > o->clip_norm;
-    double factor = (clips ? o->clip_norm / now->gradient_norm : 1) / scale;
+    double factor = (clips(trainer) ? o->clip_norm / now->gradient_norm : 1) / scale;
 
     now->adamw = mw_adamw_step(now->learning_rate, o->beta1, o->beta2, o->epsilon, 0,
                                now->updates + 1, factor);
@@ -258,10 +252,14 @@ bool
 mw_trainer_agree(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
 {
     struct mw_step_numbers *now = &trainer->now;
+    double clip_norm = trainer->options.optimizer.clip_norm;
     bool delayed = mw_trainer_is_delayed(trainer->plan);
     double scale = delayed ? trainer->pending_scale : now->loss_scale;
     double squares = own_squares(trainer);
 
+    /* Its gradient may be finite; all ranks learn of it by the sum. */
+    if (!isfinite(delayed ? trainer->last_loss : *trainer->loss))
+        squares = NAN;
     if (!mw_trainer_sum(trainer, trainer->plan->lanes[op->lane].index, &squares, error))
         return false;
     now->skipped = false;
@@ -270,10 +268,11 @@ mw_trainer_agree(struct mw_trainer *trainer, const struct mw_op *op, GError **er
     if (now->updates_nothing)
         return true;
     now->gradient_norm = sqrt(squares) / scale;
+    now->scale_was_least = trainer->scale.scale <= trainer->options.loss_scaling.min;
+    bool fits =
+        isfinite(squares) && mw_trainer_fits(clips(trainer) ? clip_norm : now->gradient_norm);
     now->skipped = now->updates_nothing =
-        mw_loss_scale_step(&trainer->options.loss_scaling, &trainer->scale, !isfinite(squares));
-    if (trainer->scale.skipped_in_row == SKIPPED_IN_ROW_MAX)
-        return give_up(error);
+        mw_loss_scale_step(&trainer->options.loss_scaling, &trainer->scale, !fits);
     prepare_update(trainer, scale);
     return true;
 }

@@ -158,6 +158,30 @@ def check_lost_rank(box):
     yield from check_goes_on(box, done, *words, batch=1, ranks=2)
 
 
+# --- a course that diverges ----------------------------------------------------------------------
+
+def check_diverges(box, *words, ranks=1):
+    """The step before is the last that is durable; nothing is saved, and all ranks end."""
+    box.empty_drives()
+    words = [*words, "--lr", "1000", "--save", "point"]
+    done = train(box, *words, steps=ENOUGH, ranks=ranks, batch=2 // ranks)
+    lines = set(done.said.splitlines()) if ranks > 1 else {done.said.rstrip()}
+    said = [line for line in lines if "step 9: the loss is not finite as in the 7 before" in line
+            and "a smaller --lr" in line]
+    if done.returncode != 1 or not said or ranks == 1 and len(lines) != 1:
+        yield f"status {done.returncode}: {done.said!r}"
+    if (box.folder / "point").exists():
+        yield "it was saved"
+    log = [json.loads(line) for line in box.read("log.jsonl").splitlines()]
+    if [line["skipped"] for line in log] != [False] + [True] * 8 or \
+            any(line["loss"] is not None for line in log[1:]):
+        yield f"log {log}"
+    box.empty_drives()
+    few = train(box, *words, "--max-skipped", "2", steps=ENOUGH, ranks=ranks, batch=2 // ranks)
+    if few.returncode != 1 or "step 3: the loss is not finite as in the 1 before" not in few.said:
+        yield f"of two: status {few.returncode}: {few.said!r}"
+
+
 # --- damage --------------------------------------------------------------------------------------
 
 def flip(path, places):
@@ -395,12 +419,17 @@ def tests(box):
     yield "a limit on files as a checkpoint is written", check_save_limit(box)
     yield "drives that vanish", check_vanished(box)
     yield "a checkpoint's folder that vanishes", check_vanished_save(box)
+    yield "a course that diverges", check_diverges(box, *DURABLE)
+    yield "a course that diverges, in memory", check_diverges(box, "-s", "zero3")
     yield "damaged state", check_damage(box)
     yield "torn records", check_torn_record(box)
     for kind, checks in SMALL_SYSTEMS.items():
         yield from small_tests(box, kind, checks)
     if has_ranks():
         yield "a lost rank", check_lost_rank(box)
+        yield "a course of ranks that diverges", check_diverges(
+            box, "-s", "zero-infinity-nvme", "--nvme", "drive", "--optimizer-device", "nvme",
+            "--commit", "step", ranks=2)
 
 
 if __name__ == "__main__":

@@ -74,9 +74,9 @@ test_table(void)
         "   1   10.9512      2.431  3.000e-05    1250.0     819.2   20.0%         76.0%       "
         "65536\n"
         "   2   10.2500        inf  6.000e-05    1000.0    1024.0   25.0%         95.0%       65536"
-        "  skipped: gradients overflowed\n"
+        "  skipped: not finite\n"
         "   3    9.8750          -  1.000e-04     800.0    1280.0   31.2%        118.8%       32768"
-        "  skipped: gradients overflowed\n"
+        "  skipped: not finite\n"
         "  10    0.3333  1.235e+04  3.333e-05    1000.0    1024.0   25.0%         95.0%           "
         "1\n");
 }

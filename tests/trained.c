@@ -116,8 +116,9 @@ batch(void *data, int64_t step, int64_t micro_batch, int32_t *ids, int32_t *targ
 static double
 learning_rate(void *data, int64_t step)
 {
-    (void)data;
-    return 1e-2;
+    const struct run *run = data;
+
+    return run->what->lr > 0 ? run->what->lr : 1e-2;
 }
 
 static int
@@ -280,6 +281,7 @@ trained_train(const struct trained_case *what, const struct trained_course *cour
         .loss_scaling = what->loss_scaling,
         .patience_s = what->patience_s,
         .unchecked = course->unchecked,
+        .skipped_in_row_max = what->skipped_in_row_max,
         .lane_bytes_per_s = {[MW_LANE_H2D] = what->link_bytes_per_s,
                              [MW_LANE_D2H] = what->link_bytes_per_s},
         .batch = batch,

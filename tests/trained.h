@@ -31,6 +31,8 @@ struct trained_case {
     enum mw_partition partition;
     int64_t tp; /* 0: no tensor slicing */
     double patience_s;
+    double lr; /* 0: 1e-2 */
+    int64_t skipped_in_row_max;
     double link_bytes_per_s; /* of copies between host and device; 0: not limited */
     /* If not NULL, called before a micro-batch is made. */
     bool (*before_batch)(const struct trained_case *what, int64_t step, GError **error);

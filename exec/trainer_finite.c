@@ -1,0 +1,144 @@
+/*
+ * What is not finite is neither used nor kept.
+ *
+ * A step whose loss or gradient is not finite updates nothing.  Where a smaller loss scale can
+ * mend that, the step is as good as any; else it is not committed, and too many in a row, or one
+ * at the end of a run, end it.  State that an update has made infinite ends it at once: the last
+ * commit still has the state before.
+ */
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "exec/trainer_internal.h"
+#include "exec/weights.h"
+#include "planner/error.h"
+
+/* --- numbers --------------------------------------------------------------------------------- */
+
+/* The largest fp32 numbers that stay finite when they are rounded to nearest, ties to even. */
+enum { FP32_MAX = 0x7f7fffff, BF16_MAX = 0x7f7f7fff, FP16_MAX = 0x477fefff };
+
+/* Whether no magnitude is above `most`, as bits: a loop for vectors, without a branch. */
+static bool
+are_within(const char *values, int64_t count, int32_t most)
+{
+    uint32_t above = 0, bits;
+
+    for (int64_t i = 0; i < count; i++) {
+        memcpy(&bits, values + 4 * i, 4);
+        above |= (uint32_t)most - (bits & 0x7fffffff);
+    }
+    return !(above >> 31);
+}
+
+/* Bytes [at, at + bytes) of a chunk's state: parameters, which must be finite in 16 bits too, then
+ * momentum and variance. */
+bool
+mw_trainer_is_finite(const struct mw_trainer *trainer, uint32_t chunk, int64_t at, int64_t bytes,
+                     const void *state)
+{
+    int64_t params = 4 * trainer->plan->chunks[chunk].elements;
+    int64_t first = CLAMP(params - at, 0, bytes);
+    int32_t most = trainer->kernels->dtype == MW_DTYPE_FP16 ? FP16_MAX : BF16_MAX;
+
+    return are_within(state, first / 4, most) &&
+           are_within((const char *)state + first, (bytes - first) / 4, FP32_MAX);
+}
+
+/* Of any state, wherever it goes to. */
+bool
+mw_trainer_are_finite(const float *values, int64_t count)
+{
+    return are_within((const char *)values, count, FP32_MAX);
+}
+
+/* Whether fp32 holds the square of each of its elements, as the variance has to, whatever they
+ * are. */
+bool
+mw_trainer_fits(double norm)
+{
+    return isfinite(norm) && norm * norm <= (double)FLT_MAX;
+}
+
+/* --- a step ---------------------------------------------------------------------------------- */
+
+bool
+mw_trainer_diverges(const struct mw_trainer *trainer, double loss)
+{
+    return !isfinite(loss) || (trainer->now.skipped && trainer->now.scale_was_least);
+}
+
+/* As many as halve the scale from its largest to its smallest, and eight that this did not
+ * help. */
+static int64_t
+skipped_max(const struct mw_trainer *trainer)
+{
+    const struct mw_loss_scaling *scaling = &trainer->options.loss_scaling;
+
+    return trainer->options.skipped_in_row_max ? trainer->options.skipped_in_row_max
+                                               : 8 + lround(log2(scaling->max / scaling->min));
+}
+
+static const char *
+advice(const struct mw_trainer *trainer)
+{
+    return trainer->options.optimizer.clip_norm > 0
+               ? "a smaller --lr or --clip, a longer --warmup, or other data"
+               : "--clip 1, a smaller --lr, a longer --warmup, or other data";
+}
+
+static char *
+durable_text(const struct mw_trainer *trainer)
+{
+    int64_t step = trainer->durable.last_committed;
+
+    if (!trainer->durable.commit)
+        return g_strdup("");
+    return step < 0 ? g_strdup("; no step is durable")
+                    : g_strdup_printf("; step %" G_GINT64_FORMAT " is the last that is durable",
+                                      step + 1);
+}
+
+static bool
+give_up(const struct mw_trainer *trainer, const struct mw_trainer_step *step, GError **error)
+{
+    g_autofree char *durable = durable_text(trainer);
+    g_autofree char *skipped =
+        step->skipped_in_row > 1
+            ? g_strdup_printf(" as in the %" G_GINT64_FORMAT " before", step->skipped_in_row - 1)
+            : g_strdup("");
+
+    g_set_error(error, MW_ERROR, MW_ERROR_DEVICE,
+                "step %" G_GINT64_FORMAT ": the %s not finite%s: the run has diverged; try %s%s",
+                step->step + 1, isfinite(step->loss) ? "gradient is" : "loss is", skipped,
+                advice(trainer), durable);
+    return false;
+}
+
+bool
+mw_trainer_check_course(const struct mw_trainer *trainer, const struct mw_trainer_step *step,
+                        GError **error)
+{
+    bool last = step->step == trainer->durable.last_step;
+    bool over = step->skipped_in_row >= skipped_max(trainer) || (last && step->diverged);
+
+    return !over || give_up(trainer, step, error);
+}
+
+bool
+mw_trainer_refuse_state(const struct mw_trainer *trainer, uint32_t chunk, GError **error)
+{
+    const struct mw_trainer_chunk *it = &trainer->chunks[chunk];
+    g_autofree char *durable = durable_text(trainer);
+    g_autofree char *name = it->piece_count
+                                ? mw_trainer_tensor_name(trainer, it->pieces, it->pieces->first)
+                                : g_strdup("padding");
+
+    g_set_error(error, MW_ERROR, MW_ERROR_DEVICE,
+                "step %" G_GINT64_FORMAT ": its update made state from %s on that is not finite in "
+                "fp32 and %s: the run has diverged; try %s%s",
+                trainer->now.step + 1, name, mw_dtype_name(trainer->kernels->dtype),
+                advice(trainer), durable);
+    return false;
+}
