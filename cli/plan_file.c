@@ -11,9 +11,10 @@
 static struct mw_plan *
 read_plan(const char *path, GError **error)
 {
+    static const struct mw_input_kind kind = {CLI_PLAN_WANTED, MW_PLAN_TEXT_BYTES_MAX,
+                                              MW_PLAN_TEXT_BEGIN};
     gsize length;
-    g_autofree char *text =
-        mw_input_read(path, CLI_PLAN_WANTED, MW_PLAN_TEXT_BYTES_MAX, &length, error);
+    g_autofree char *text = mw_input_read(path, &kind, &length, error);
     char why[256];
 
     if (!text)

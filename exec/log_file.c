@@ -1,6 +1,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -19,42 +20,54 @@ fail(const struct mw_log_file *file, int reason, GError **error)
     return false;
 }
 
-/* Bytes of `text` up to the first line that is not whole or is of a step after `last`. */
-static gsize
-length_to_keep(const char *text, gsize length, int64_t last)
+/* Bytes up to the first line that is not whole, is longer than any of ours, or is of a step after
+ * `last`. */
+static off_t
+length_to_keep(FILE *in, int64_t last)
 {
-    gsize kept = 0;
+    char line[4096];
+    off_t kept = 0;
 
-    while (kept < length) {
-        const char *line = text + kept, *end = memchr(line, '\n', length - kept);
-        if (!end || !g_str_has_prefix(line, LINE_START) ||
+    while (fgets(line, sizeof line, in)) {
+        size_t length = strlen(line);
+        if (!length || line[length - 1] != '\n' || !g_str_has_prefix(line, LINE_START) ||
             g_ascii_strtoll(line + strlen(LINE_START), NULL, 10) > last)
             break;
-        kept = (gsize)(end + 1 - text);
+        kept += (off_t)length;
     }
     return kept;
 }
 
+/* As far as it begins so: a log may have been cut short. */
 static bool
-prepare(struct mw_log_file *file, const struct mw_log_options *options, GError **error)
+begins_as_log(FILE *in)
 {
-    g_autofree char *text = NULL;
-    g_autoptr(GError) problem = NULL;
-    gsize length, kept;
+    char begin[sizeof LINE_START - 1];
+    size_t length = fread(begin, 1, sizeof begin, in);
 
-    if (!g_file_get_contents(file->path, &text, &length, &problem)) {
-        g_set_error(error, MW_ERROR, MW_ERROR_IO, "log: %s", problem->message);
+    rewind(in);
+    return !memcmp(begin, LINE_START, length);
+}
+
+static bool
+prepare(struct mw_log_file *file, const struct mw_log_options *options, off_t bytes, GError **error)
+{
+    FILE *in = fopen(file->path, "re");
+
+    if (!in) {
+        g_set_error(error, MW_ERROR, MW_ERROR_IO, "log %s: cannot be read: %s", file->path,
+                    g_strerror(errno));
         return false;
     }
-    if (memcmp(text, LINE_START, MIN(length, strlen(LINE_START)))) {
-        g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
-                    "log %s: there is a file of this name that is no log of a run: give another "
-                    "name",
-                    file->path);
-        return false;
-    }
-    kept = options->resume ? length_to_keep(text, length, options->first_step) : 0;
-    return (kept == length || !ftruncate(file->fd, (off_t)kept)) || fail(file, errno, error);
+    bool is_log = begins_as_log(in);
+    off_t kept = is_log && options->resume ? length_to_keep(in, options->first_step) : 0;
+    fclose(in);
+    if (is_log)
+        return kept == bytes || !ftruncate(file->fd, kept) || fail(file, errno, error);
+    g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
+                "log %s: there is a file of this name that is no log of a run: give another name",
+                file->path);
+    return false;
 }
 
 bool
@@ -70,7 +83,7 @@ mw_log_file_open(struct mw_log_file *file, const struct mw_log_options *options,
     file->fd = open(file->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0666);
     if (file->fd < 0 || fstat(file->fd, &info) || fcntl(file->fd, F_SETFL, O_APPEND))
         return fail(file, errno, error);
-    return !S_ISREG(info.st_mode) || prepare(file, options, error);
+    return !S_ISREG(info.st_mode) || prepare(file, options, info.st_size, error);
 }
 
 void

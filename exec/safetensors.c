@@ -166,8 +166,9 @@ add_entry(struct mw_safetensors *set, const char *name, JsonNode *node, GHashTab
 static bool
 open_index(struct mw_safetensors *set, GError **error)
 {
+    static const struct mw_input_kind kind = {WANTED, MW_JSON_BYTES_MAX, NULL};
     gsize length;
-    g_autofree char *text = mw_input_read(set->path, WANTED, MW_JSON_BYTES_MAX, &length, error);
+    g_autofree char *text = mw_input_read(set->path, &kind, &length, error);
     g_autoptr(JsonNode) root = text ? mw_json_parse(text, (gssize)length, set->path, error) : NULL;
     g_autoptr(GHashTable) numbers = g_hash_table_new(g_str_hash, g_str_equal);
     JsonObjectIter iter;

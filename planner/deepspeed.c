@@ -429,9 +429,10 @@ bool
 mw_deepspeed_load(const char *path, int64_t world_size, struct mw_settings *settings,
                   struct mw_deepspeed_said *said, GError **error)
 {
+    static const struct mw_input_kind kind = {"a DeepSpeed configuration (ds_config.json)",
+                                              MW_JSON_BYTES_MAX, NULL};
     gsize length = 0;
-    g_autofree char *text = mw_input_read(path, "a DeepSpeed configuration (ds_config.json)",
-                                          MW_JSON_BYTES_MAX, &length, error);
+    g_autofree char *text = mw_input_read(path, &kind, &length, error);
 
     return text &&
            mw_deepspeed_parse(text, (gssize)length, path, world_size, settings, said, error);

@@ -127,9 +127,10 @@ mw_hwprofile_copy(const struct mw_hwprofile *profile)
 static struct mw_hwprofile *
 parse_file(const char *path, GError **error)
 {
+    static const struct mw_input_kind kind = {WANTED, MW_HW_FILE_BYTES_MAX, NULL};
     g_autofree char *origin = g_path_get_basename(path);
     gsize length = 0;
-    g_autofree char *text = mw_input_read(path, WANTED, MW_HW_FILE_BYTES_MAX, &length, error);
+    g_autofree char *text = mw_input_read(path, &kind, &length, error);
 
     return text ? parse(text, length, origin, error) : NULL;
 }

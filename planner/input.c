@@ -2,10 +2,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "planner/error.h"
+
+#define BLOCK_BYTES 65536
 
 /* A file of that name is not there, or cannot be. */
 static bool
@@ -23,22 +27,30 @@ fail(const char *path, const char *wanted, int reason, GError **error)
     return false;
 }
 
+/* A name such as /dev/fd/63 may be of a pipe. */
 static bool
 check_kind(const char *path, const char *wanted, mode_t mode, bool regular, GError **error)
 {
     if (S_ISDIR(mode))
         return mw_refuse(error, "%s: is a folder: must be %s", path, wanted);
-    if (regular && !S_ISREG(mode))
-        return mw_refuse(error, "%s: is no regular file: must be %s", path, wanted);
-    return true;
+    if (S_ISREG(mode) || (!regular && S_ISFIFO(mode)))
+        return true;
+    return mw_refuse(error, "%s: is no regular file%s: must be %s", path,
+                     regular ? "" : " and no pipe", wanted);
 }
 
-/* Opening a pipe would wait for who writes to it. */
+/* A device is not opened to see that it is one, and a pipe not waited for. */
 static int
 open_at_once(const char *path, const char *wanted, bool regular, struct stat *status,
              GError **error)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (stat(path, status)) {
+        fail(path, wanted, errno, error);
+        return -1;
+    }
+    if (!check_kind(path, wanted, status->st_mode, regular, error))
+        return -1;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     bool good = fd >= 0 && !fstat(fd, status);
 
     good = good ? check_kind(path, wanted, status->st_mode, regular, error)
@@ -91,54 +103,111 @@ mw_input_is_there(const char *path, const char *wanted, GError **error)
     return check_kind(path, wanted, status.st_mode, false, error);
 }
 
-/* 0, or errno.  EAGAIN: somebody has a pipe open to write, and has not yet. */
-static int
-read_all(int fd, gsize most_bytes, GString *text)
-{
-    char block[65536];
-    ssize_t got = 1;
+/* --- texts ----------------------------------------------------------------------------------- */
 
-    while (got && text->len <= most_bytes) {
-        got = read(fd, block, sizeof block);
-        if (got > 0)
-            g_string_append_len(text, block, got);
-        else if (got < 0 && errno == EAGAIN && !fcntl(fd, F_SETFL, 0))
-            continue;
-        else if (got < 0 && errno != EINTR)
-            return errno;
+struct text {
+    const char *path;
+    const struct mw_input_kind *kind;
+    GString *bytes;
+    mode_t mode;
+};
+
+static bool
+refuse_size(const struct text *text, int64_t bytes, GError **error)
+{
+    g_autofree char *has =
+        bytes ? g_strdup_printf("has %" G_GINT64_FORMAT " bytes, ", bytes) : g_strdup("");
+
+    g_set_error(error, MW_ERROR, MW_ERROR_FORMAT,
+                "%s: %smore than %" G_GSIZE_FORMAT " bytes: must be %s", text->path, has,
+                text->kind->most_bytes, text->kind->wanted);
+    return false;
+}
+
+/* As far as it has been read. */
+static bool
+check_begin(const struct text *text, GError **error)
+{
+    const char *begin = text->kind->begin;
+    gsize seen = begin ? MIN(text->bytes->len, strlen(begin)) : 0;
+
+    if (!seen || !memcmp(text->bytes->str, begin, seen))
+        return true;
+    g_set_error(error, MW_ERROR, MW_ERROR_FORMAT, "%s: line 1 does not begin with '%s': must be %s",
+                text->path, begin, text->kind->wanted);
+    return false;
+}
+
+/* Somebody has a pipe open to write, and has not yet. */
+static bool
+await(const struct text *text, int fd, int patience_ms, GError **error)
+{
+    struct pollfd wait = {.fd = fd, .events = POLLIN};
+    int ready = poll(&wait, 1, patience_ms);
+
+    if (ready > 0 || (ready < 0 && errno == EINTR))
+        return true;
+    if (ready < 0)
+        return fail(text->path, text->kind->wanted, errno, error);
+    return mw_refuse(error, "%s: nothing came for %g s: must be %s", text->path, patience_ms * 1e-3,
+                     text->kind->wanted);
+}
+
+/* False with *error; else *over says whether that was all. */
+static bool
+read_block(const struct text *text, int fd, int patience_ms, char *block, bool *over,
+           GError **error)
+{
+    ssize_t got = read(fd, block, BLOCK_BYTES);
+
+    *over = !got;
+    if (got > 0) {
+        g_string_append_len(text->bytes, block, got);
+        return text->bytes->len > text->kind->most_bytes ? refuse_size(text, 0, error)
+                                                         : check_begin(text, error);
     }
-    return 0;
+    if (got < 0 && errno == EAGAIN)
+        return await(text, fd, patience_ms, error);
+    return !got || errno == EINTR || fail(text->path, text->kind->wanted, errno, error);
 }
 
 static bool
-check_text(const char *path, const char *wanted, gsize bytes, gsize most_bytes, mode_t mode,
-           GError **error)
+read_all(const struct text *text, int fd, int patience_ms, GError **error)
 {
-    if (bytes > most_bytes) {
-        g_set_error(error, MW_ERROR, MW_ERROR_FORMAT,
-                    "%s: more than %" G_GSIZE_FORMAT " bytes: must be %s", path, most_bytes,
-                    wanted);
-        return false;
-    }
-    if (!bytes && S_ISFIFO(mode))
-        return mw_refuse(error, "%s: is a pipe that nobody writes to: must be %s", path, wanted);
+    g_autofree char *block = g_malloc(BLOCK_BYTES);
+
+    for (bool over = false; !over;)
+        if (!read_block(text, fd, patience_ms, block, &over, error))
+            return false;
+    if (!text->bytes->len && S_ISFIFO(text->mode))
+        return mw_refuse(error, "%s: is a pipe that nobody writes to: must be %s", text->path,
+                         text->kind->wanted);
     return true;
 }
 
 char *
-mw_input_read(const char *path, const char *wanted, gsize most_bytes, gsize *length, GError **error)
+mw_input_read_patiently(const char *path, const struct mw_input_kind *kind, int patience_ms,
+                        gsize *length, GError **error)
 {
     struct stat status;
-    int fd = open_at_once(path, wanted, false, &status, error);
+    int fd = open_at_once(path, kind->wanted, false, &status, error);
 
     if (fd < 0)
         return NULL;
-    g_autoptr(GString) text = g_string_new(NULL);
-    int failure = read_all(fd, most_bytes, text);
+    bool fits = (guint64)status.st_size <= kind->most_bytes;
+    g_autoptr(GString) bytes = g_string_sized_new(fits ? (gsize)status.st_size + 1 : 0);
+    struct text text = {path, kind, bytes, status.st_mode};
+    bool good =
+        fits ? read_all(&text, fd, patience_ms, error) : refuse_size(&text, status.st_size, error);
     close(fd);
-    if (failure ? !fail(path, wanted, failure, error)
-                : !check_text(path, wanted, text->len, most_bytes, status.st_mode, error))
+    if (!good)
         return NULL;
-    *length = text->len;
-    return g_string_free(g_steal_pointer(&text), FALSE);
+    *length = bytes->len;
+    return g_string_free(g_steal_pointer(&bytes), FALSE);
+}
+
+char *
+mw_input_read(const char *path, const struct mw_input_kind *kind, gsize *length, GError **error)
+{
+    return mw_input_read_patiently(path, kind, MW_INPUT_PATIENCE_MS, length, error);
 }

@@ -269,10 +269,12 @@ mw_model_parse_config(const char *text, gssize length, const char *origin, struc
 char *
 mw_model_read_config(const char *path, char **file, gsize *length, GError **error)
 {
+    static const struct mw_input_kind kind = {
+        "a model's config.json, or a name that `memwall list models` has", MW_JSON_BYTES_MAX, NULL};
+
     *file = g_file_test(path, G_FILE_TEST_IS_DIR) ? g_build_filename(path, "config.json", NULL)
                                                   : g_strdup(path);
-    return mw_input_read(*file, "a model's config.json, or a name that `memwall list models` has",
-                         MW_JSON_BYTES_MAX, length, error);
+    return mw_input_read(*file, &kind, length, error);
 }
 
 bool

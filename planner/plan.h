@@ -402,7 +402,8 @@ bool mw_pieces_next(struct mw_pieces *pieces, struct mw_piece *piece); /* false:
 bool mw_plan_write(const struct mw_plan *plan, FILE *out);
 struct mw_plan *mw_plan_read(FILE *in, char *why, size_t why_size);
 /* The same of `length` bytes of text, at most MW_PLAN_TEXT_BYTES_MAX from a file, and checks it. */
-#define MW_PLAN_TEXT_BYTES_MAX (INT64_C(8) << 30)
+#define MW_PLAN_TEXT_BYTES_MAX (1 << 30)
+#define MW_PLAN_TEXT_BEGIN "memwall-plan"
 struct mw_plan *mw_plan_parse(const char *text, size_t length, char *why, size_t why_size);
 
 /* One row of what happened, predicted (sim/) or measured (exec/), under the op's identity. */

@@ -325,7 +325,7 @@ read_head(struct mw_plan_reader *reader)
 {
     struct mw_plan *plan;
 
-    begin_line_with(reader, "memwall-plan", "'memwall-plan 1'");
+    begin_line_with(reader, MW_PLAN_TEXT_BEGIN, "'" MW_PLAN_TEXT_BEGIN " 1'");
     mw_plan_reader_key(reader, "1");
     mw_plan_reader_end_line(reader);
     begin_line_with(reader, "title", "'title'");

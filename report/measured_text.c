@@ -311,9 +311,10 @@ mw_measured_parse(const char *text, size_t length, const char *path, struct mw_p
 struct mw_measured *
 mw_measured_read(const char *path, struct mw_plan **plan, char **machine, GError **error)
 {
+    static const struct mw_input_kind kind = {MW_RUN_WANTED, MW_PLAN_TEXT_BYTES_MAX,
+                                              MW_PLAN_TEXT_BEGIN};
     gsize length;
-    g_autofree char *text =
-        mw_input_read(path, MW_RUN_WANTED, MW_PLAN_TEXT_BYTES_MAX, &length, error);
+    g_autofree char *text = mw_input_read(path, &kind, &length, error);
 
     return text ? mw_measured_parse(text, length, path, plan, machine, error) : NULL;
 }

@@ -10,6 +10,8 @@
 #define WANTED "a list of things"
 #define MOST 10
 
+static const struct mw_input_kind kind = {WANTED, MOST, NULL};
+
 static char *folder;
 
 static char *
@@ -34,7 +36,7 @@ refused(const char *path, int code, const char *says)
     GError *error = NULL;
     gsize length;
 
-    g_assert_null(mw_input_read(path, WANTED, MOST, &length, &error));
+    g_assert_null(mw_input_read(path, &kind, &length, &error));
     g_assert_error(error, MW_ERROR, code);
     mw_test_error_says(error, path, says);
     error = NULL;
@@ -83,7 +85,7 @@ reads(const char *path, const char *text)
 {
     g_autoptr(GError) error = NULL;
     gsize length;
-    g_autofree char *got = mw_input_read(path, WANTED, MOST, &length, &error);
+    g_autofree char *got = mw_input_read(path, &kind, &length, &error);
 
     g_assert_no_error(error);
     g_assert_cmpmem(got, length + 1, text, strlen(text) + 1);
@@ -98,21 +100,58 @@ test_sizes(void)
 
     g_assert_true(g_file_set_contents(path, "", 0, NULL));
     reads(path, "");
-    reads("/dev/null", "");
     g_assert_true(g_file_set_contents(path, "0123456789", MOST, NULL));
     reads(path, "0123456789");
     int fd = mw_input_open(path, WANTED, NULL);
     g_assert_cmpint(fcntl(fd, F_GETFD) & FD_CLOEXEC, !=, 0);
     close(fd);
     g_assert_true(g_file_set_contents(path, "0123456789a", MOST + 1, NULL));
-    g_assert_null(mw_input_read(path, WANTED, MOST, &length, &error));
+    g_assert_null(mw_input_read(path, &kind, &length, &error));
     mw_test_error_says(error, "more than 10 bytes", WANTED);
+}
+
+/* More than is read is known before it is; and what begins otherwise, whatever its size. */
+static void
+test_large(void)
+{
+    static const struct mw_input_kind list = {WANTED, 8 << 20, "list 1"};
+    g_autofree char *path = in_folder("large");
+    GError *error = NULL;
+    gsize length;
+
+    g_assert_true(g_file_set_contents(path, "", 0, NULL));
+    g_assert_cmpint(truncate(path, INT64_C(3) << 30), ==, 0);
+    g_assert_null(mw_input_read(path, &kind, &length, &error));
+    g_assert_error(error, MW_ERROR, MW_ERROR_FORMAT);
+    mw_test_error_says(error, "has 3221225472 bytes, more than 10 bytes", WANTED);
     error = NULL;
-    g_assert_null(mw_input_read("/dev/zero", WANTED, MOST, &length, &error));
-    mw_test_error_says(error, "more than 10 bytes", WANTED);
+    g_assert_cmpint(truncate(path, 8 << 20), ==, 0);
+    g_assert_null(mw_input_read(path, &list, &length, &error));
+    mw_test_error_says(error, "line 1 does not begin with 'list 1'", WANTED);
     error = NULL;
-    g_assert_cmpint(mw_input_open("/dev/null", WANTED, &error), <, 0);
-    mw_test_error_says(error, "is no regular file", WANTED);
+    g_assert_true(g_file_set_contents(path, "list", 4, NULL)); /* whoever parses it says more */
+    g_autofree char *text = mw_input_read(path, &list, &length, &error);
+    g_assert_no_error(error);
+    g_assert_cmpuint(length, ==, 4);
+}
+
+/* They have no end, or do something when they are opened. */
+static void
+test_devices(void)
+{
+    static const char *const devices[] = {"/dev/zero", "/dev/null", "/dev/tty"};
+    GError *error = NULL;
+    int terminal = posix_openpt(O_RDWR | O_NOCTTY);
+    g_autofree char *descriptor = g_strdup_printf("/dev/fd/%d", terminal);
+
+    for (size_t i = 0; i < G_N_ELEMENTS(devices); i++)
+        if (!access(devices[i], F_OK))
+            refused(devices[i], MW_ERROR_INVALID, "is no regular file and no pipe: must be");
+    if (terminal >= 0)
+        refused(descriptor, MW_ERROR_INVALID, "is no regular file and no pipe: must be");
+    g_assert_false(mw_input_is_there("/dev/null", WANTED, &error));
+    mw_test_error_says(error, "/dev/null: is no regular file and no pipe", WANTED);
+    close(terminal);
 }
 
 static gpointer
@@ -138,6 +177,45 @@ test_pipe(void)
     g_thread_join(thread);
 }
 
+/* Somebody has it open and writes nothing, too much, or something else. */
+static void
+test_pipe_bounds(void)
+{
+    static const struct mw_input_kind list = {WANTED, 1 << 20, "list 1"};
+    g_autofree char *path = new_pipe("bounds");
+    g_autofree char *block = g_malloc0(MOST + 1);
+    GError *error = NULL;
+    gsize length;
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+
+    g_assert_null(mw_input_read_patiently(path, &kind, 50, &length, &error));
+    g_assert_error(error, MW_ERROR, MW_ERROR_INVALID);
+    mw_test_error_says(error, "nothing came for 0.05 s", WANTED);
+    error = NULL;
+    g_assert_cmpint(write(fd, block, MOST + 1), ==, MOST + 1);
+    g_assert_null(mw_input_read(path, &kind, &length, &error));
+    mw_test_error_says(error, "more than 10 bytes", WANTED);
+    error = NULL;
+    g_assert_cmpint(write(fd, "lost", 4), ==, 4);
+    g_assert_null(mw_input_read(path, &list, &length, &error));
+    mw_test_error_says(error, "line 1 does not begin", WANTED);
+    close(fd);
+}
+
+/* What a shell makes of <(command). */
+static void
+test_descriptor(void)
+{
+    int ends[2];
+
+    g_assert_cmpint(pipe(ends), ==, 0);
+    g_autofree char *path = g_strdup_printf("/dev/fd/%d", ends[0]);
+    GThread *thread = g_thread_new("late", write_late, GINT_TO_POINTER(ends[1]));
+    reads(path, "late");
+    g_thread_join(thread);
+    close(ends[0]);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -146,7 +224,11 @@ main(int argc, char **argv)
     g_test_add_func("/input/absent", test_absent);
     g_test_add_func("/input/unreadable", test_unreadable);
     g_test_add_func("/input/sizes", test_sizes);
+    g_test_add_func("/input/large", test_large);
+    g_test_add_func("/input/devices", test_devices);
     g_test_add_func("/input/pipe", test_pipe);
+    g_test_add_func("/input/pipe-bounds", test_pipe_bounds);
+    g_test_add_func("/input/descriptor", test_descriptor);
     int status = g_test_run();
     for (const char *const *name =
              (const char *const[]){"loop", "file", "unreadable", "sizes", "pipe", NULL};
