@@ -4,9 +4,6 @@
 #include "exec/nvme_internal.h"
 #include "planner/error.h"
 
-/* How long the system may refuse new transfers while none is in flight. */
-static const int64_t STALL_LIMIT_NS = 5000000000;
-
 void
 mw_nvme_block_release(struct mw_nvme_queue *queue, struct mw_nvme_block *block)
 {
@@ -75,6 +72,7 @@ fill_one(struct mw_nvme_queue *queue, int drive)
     block->drive = drive;
     block->drive_bytes = piece.drive_bytes;
     block->bytes = piece.bytes;
+    block->refused_ns = 0;
     block->buffer = request->buffer + (piece.logical_bytes - request->offset_bytes);
     block->logical_bytes = piece.logical_bytes;
     block->whole_bytes = piece.bytes;
@@ -141,7 +139,7 @@ stall(struct mw_nvme_queue *queue)
         return;
     if (!queue->stalled_ns)
         queue->stalled_ns = now_ns;
-    while (queue->ready_count && now_ns - queue->stalled_ns > STALL_LIMIT_NS)
+    while (queue->ready_count && now_ns - queue->stalled_ns > MW_NVME_STALL_LIMIT_NS)
         refuse_first(queue, EAGAIN);
 }
 

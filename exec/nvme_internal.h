@@ -80,6 +80,7 @@ struct mw_nvme_block {
     struct mw_nvme_block *next; /* while free */
     int drive;
     int64_t drive_bytes, bytes;
+    int64_t refused_ns; /* since when the system says that it be asked again; 0: it does not */
     char *buffer;
     int64_t logical_bytes, whole_bytes; /* of all of it, whatever has been moved */
 };
@@ -90,6 +91,9 @@ struct mw_nvme_cursor {
     int64_t logical_bytes;
     int in_flight;
 };
+
+/* How long the system may refuse what it is asked. */
+#define MW_NVME_STALL_LIMIT_NS INT64_C(5000000000)
 
 struct mw_nvme_queue {
     struct mw_nvme *nvme;
@@ -113,6 +117,7 @@ struct mw_nvme_queue {
     struct io_event *events;
     int block_count;
     int64_t stalled_ns; /* since when the system takes nothing; 0: it does */
+    bool pauses;        /* before it is asked again */
 
     _Atomic int64_t moved_bytes;
 };

@@ -1,10 +1,13 @@
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "exec/nvme_internal.h"
 #include "planner/error.h"
+
+#define LOOK_MS 1000
 
 static void
 ring(struct mw_nvme_queue *queue)
@@ -110,15 +113,19 @@ retire(struct mw_nvme_queue *queue)
     }
 }
 
-/* Without anything in flight nothing would ring: the system has refused for now, so ask again. */
+/* Without anything in flight nothing would ring: the system has refused for now, so ask again. With
+ * something it looks now and then, should a bell be lost. */
 static void
 await_wake(struct mw_nvme_queue *queue)
 {
+    struct pollfd bell = {.fd = queue->wake_fd, .events = POLLIN};
     eventfd_t rings;
+    bool refused = queue->pauses || (!queue->submitted && queue->active);
 
-    if (!queue->submitted && queue->active)
+    queue->pauses = false;
+    if (refused)
         usleep(1000);
-    else
+    else if (!queue->submitted || poll(&bell, 1, LOOK_MS) > 0)
         (void)eventfd_read(queue->wake_fd, &rings);
 }
 

@@ -20,6 +20,24 @@ why_nothing(enum mw_nvme_direction direction)
                                      : "the drive takes no more";
 }
 
+/* A signal or a want of memory in the kernel is no failure of the drive: asked again, for a while.
+ */
+static bool
+may_pass(struct mw_nvme_queue *queue, struct mw_nvme_block *block, int64_t result)
+{
+    const int64_t now_ns = g_get_monotonic_time() * 1000;
+
+    if (result != -EINTR && result != -EAGAIN)
+        return false;
+    if (!block->refused_ns)
+        block->refused_ns = now_ns;
+    if (now_ns - block->refused_ns > MW_NVME_STALL_LIMIT_NS)
+        return false;
+    queue->pauses = true;
+    mw_nvme_block_make_ready(queue, block);
+    return true;
+}
+
 static void
 end_block(struct mw_nvme_queue *queue, struct mw_nvme_block *block, const char *reason)
 {
@@ -58,12 +76,15 @@ take_event(struct mw_nvme_queue *queue, const struct io_event *event)
     const int64_t result = (int64_t)event->res;
 
     queue->submitted--;
+    if (may_pass(queue, block, result))
+        return;
     if (result < 0 || result > block->bytes) {
         end_block(queue, block, result < 0 ? g_strerror((int)-result) : "more moved than asked");
         return;
     }
     const int64_t bytes = usable_bytes(queue, block, result);
     atomic_fetch_add(&queue->moved_bytes, bytes);
+    block->refused_ns = 0;
     block->drive_bytes += bytes;
     block->buffer += bytes;
     block->bytes -= bytes;
@@ -95,6 +116,7 @@ give_up(struct mw_nvme_queue *queue, int reason)
     queue->submitted = queue->ready_count = 0;
 }
 
+/* The bells of all that is there have been heard: it is taken until nothing comes any more. */
 void
 mw_nvme_reap(struct mw_nvme_queue *queue)
 {
@@ -110,7 +132,7 @@ mw_nvme_reap(struct mw_nvme_queue *queue)
             give_up(queue, -count);
         for (int i = 0; i < count; i++)
             take_event(queue, &queue->events[i]);
-        if (count < queue->block_count)
+        if (count <= 0)
             return;
     }
 }

@@ -170,10 +170,14 @@ get_events(void *data, io_context_t context, long count, struct io_event *events
     struct timespec none = {0, 0};
 
     pthread_mutex_lock(&faults->mutex);
-    bool broken = strikes(faults, MW_FAULT_EVENTS);
+    bool broken = strikes(faults, MW_FAULT_EVENTS), few = strikes(faults, MW_FAULT_FEW);
     pthread_mutex_unlock(&faults->mutex);
     if (broken)
         return -faults->reason;
+    if (few)
+        count = MIN(count, faults->reason);
+    if (!count)
+        return 0;
     int result = io_getevents(context, 0, count, events, &none);
     pthread_mutex_lock(&faults->mutex);
     for (int i = 0; i < result; i++)

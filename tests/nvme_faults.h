@@ -18,6 +18,7 @@ enum mw_fault {
     MW_FAULT_SHORT,      /* blocks from `at` on move at most limit_bytes, while there are */
     MW_FAULT_REFUSAL,    /* io_submit says -reason for the block, `times` times */
     MW_FAULT_EVENTS,     /* io_getevents says -reason */
+    MW_FAULT_FEW,        /* io_getevents gives `reason` events at most, or none */
     MW_FAULT_SYNC,       /* fdatasync fails with reason, or loses what it would have made durable
                             and says nothing if there is none: another process was told */
     MW_FAULT_RESERVE,    /* fallocate fails with reason */

@@ -152,6 +152,50 @@ test_busy(void)
     tear_down(&bench);
 }
 
+/* A transfer that was disturbed is done again; it fails when that does not end. */
+static void
+test_disturbed(void)
+{
+    static const int reasons[] = {EAGAIN, EINTR};
+
+    for (unsigned i = 0; i < G_N_ELEMENTS(reasons); i++) {
+        struct bench bench;
+        g_autofree char *message = NULL, *late = NULL;
+
+        set_up(&bench, MW_FAULT_COMPLETION, 3, reasons[i]);
+        bench.faults.times = 40;
+        submit_all(&bench, MW_NVME_WRITE);
+        g_assert_cmpint(wait_for_all(&bench, &message), ==, 0);
+        submit_all(&bench, MW_NVME_READ);
+        g_assert_cmpint(wait_for_all(&bench, &message), ==, 0);
+        bench.faults.times = i ? 0 : 1 << 28;
+        submit_all(&bench, MW_NVME_READ);
+        g_assert_cmpint(wait_for_all(&bench, &late), ==, i ? 0 : REQUESTS);
+        if (!i)
+            mw_test_says(late, "Resource temporarily unavailable");
+        tear_down(&bench);
+    }
+}
+
+/* Fewer events than there are, or none at first: the others are not waited for without end. */
+static void
+test_few_events(void)
+{
+    for (int most = 0; most <= 2; most++) {
+        struct bench bench;
+        g_autofree char *message = NULL;
+
+        set_up(&bench, MW_FAULT_FEW, 0, most);
+        bench.faults.times = most ? 1 << 28 : 3;
+        bench.faults.holding = true; /* so that several are done at once */
+        submit_all(&bench, MW_NVME_WRITE);
+        mw_faults_await_held(&bench.faults, REQUESTS);
+        mw_faults_release_all(&bench.faults);
+        g_assert_cmpint(wait_for_all(&bench, &message), ==, 0);
+        tear_down(&bench);
+    }
+}
+
 /* It stays busy although nothing is in flight: within seconds that is one. */
 static void
 test_busy_for_ever(void)
@@ -310,6 +354,8 @@ main(int argc, char **argv)
     g_test_add_func("/nvme_faults/errors", test_errors);
     g_test_add_func("/nvme_faults/busy", test_busy);
     g_test_add_func("/nvme_faults/busy-for-ever", test_busy_for_ever);
+    g_test_add_func("/nvme_faults/disturbed", test_disturbed);
+    g_test_add_func("/nvme_faults/few-events", test_few_events);
     g_test_add_func("/nvme_faults/others-in-flight", test_others_in_flight);
     g_test_add_func("/nvme_faults/cut-off", test_cut_off);
     g_test_add_func("/nvme_faults/misuse", test_misuse);
