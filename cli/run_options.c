@@ -60,7 +60,7 @@ static const struct number_row {
 
 static char *numbers[NUMBERS];
 static char *loss_scale, *from_path, *save_path, *data_path, *weights_path, *log_path, *lr_shape,
-    *timeline_path, *backend_name;
+    *timeline_path, *backend_name, *resume_at;
 static char **nvme_directories, **limits;
 static char *resume_run;
 static gboolean shuffle, resume, overwrite, compare;
@@ -89,6 +89,9 @@ static const struct fixed_row {
     {DRIVES, {"resume", 0, G_OPTION_FLAG_OPTIONAL_ARG, G_OPTION_ARG_CALLBACK, NULL,
               "go on from the newest durable step of the run in the --nvme directories; or of RUN, "
               "a name of `memwall list runs` or a directory; or of the newest run", "RUN"}},
+    {DRIVES, {"at", 0, 0, G_OPTION_ARG_STRING, &resume_at,
+              "with --resume: newest (default), or previous: the step before the newest, for where "
+              "that is damaged", "STEP"}},
     {DRIVES, {"overwrite", 0, 0, G_OPTION_ARG_NONE, &overwrite,
               "delete the run that the directories hold, and start anew", NULL}},
     {MACHINE, {"backend", 0, 0, G_OPTION_ARG_STRING, &backend_name,
@@ -223,6 +226,16 @@ check_names(GError **error)
     return true;
 }
 
+/* The step that a resume goes on from. */
+static bool
+read_at(bool *previous, GError **error)
+{
+    *previous = resume_at && !strcmp(resume_at, "previous");
+    if (resume_at && !*previous && strcmp(resume_at, "newest"))
+        return mw_refuse(error, "--at %s: newest or previous", resume_at);
+    return !resume_at || resume || mw_refuse(error, "--at %s: goes with --resume", resume_at);
+}
+
 bool
 cli_run_options_read(struct cli_run_options *options, GError **error)
 {
@@ -269,7 +282,7 @@ cli_run_options_read(struct cli_run_options *options, GError **error)
     return cli_limits_parse(&options->limits, limits, error) &&
            cli_run_backend_read(backend_name, &options->backend, error) &&
            read_loss_scale(&options->loss_scaling, error) &&
-           read_shape(&options->schedule, error) &&
+           read_at(&options->previous, error) && read_shape(&options->schedule, error) &&
            mw_lr_schedule_check(&options->schedule, error);
 }
 

@@ -22,6 +22,7 @@ struct cli_run_options {
     bool shuffle;
     bool resume;
     char *resume_run; /* its name, or a directory of it; NULL: what --nvme names, or the newest */
+    bool previous; /* with resume: from the step before the newest */
     bool overwrite; /* what another run has left in the directories */
     const struct mw_backend *backend; /* what computes; NULL: auto (run_backend.h) */
     bool compare;        /* predicted against measured, as a table */

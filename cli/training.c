@@ -216,6 +216,7 @@ durable_steps(const struct cli_training *run, struct mw_trainer_commit *commit, 
     *commit = (struct mw_trainer_commit){
         .on = cli_training_is_durable(run),
         .resume = run->options.resume,
+        .previous = run->options.previous,
         .save_every = s->save_every,
         .fields = fields,
         .fingerprint = fingerprint(run),

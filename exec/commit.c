@@ -220,6 +220,12 @@ mw_commit_steps(const struct mw_commit *commit, int64_t steps[2])
 }
 
 const char *
+mw_commit_path(const struct mw_commit *commit)
+{
+    return commit->file.path;
+}
+
+const char *
 mw_commit_notice(const struct mw_commit *commit)
 {
     return commit->notice;

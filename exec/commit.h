@@ -76,6 +76,8 @@ int64_t mw_commit_record_bytes(int64_t extents);
 /* Steps that can be resumed, newest first; how many.  With several ranks the newest that all have
  * is the one. */
 int mw_commit_steps(const struct mw_commit *commit, int64_t steps[2]);
+/* Its file. */
+const char *mw_commit_path(const struct mw_commit *commit);
 /* A line for the user if a record was found torn, as a crash during a commit leaves it; or NULL. */
 const char *mw_commit_notice(const struct mw_commit *commit);
 
@@ -117,5 +119,9 @@ uint64_t mw_commit_checksum(const void *data, int64_t bytes);
 
 /* False with *error (which extent, where) when `data` is not what was committed. */
 bool mw_commit_check(const struct mw_commit_extent *extent, const void *data, GError **error);
+/* The same of what the tier reads there, by itself. */
+bool mw_commit_check_at(struct mw_nvme *nvme, const struct mw_commit_extent *extent,
+                        GError **error);
+
 
 #endif

@@ -32,6 +32,10 @@ enum mw_commit_state mw_commit_decode(const char *image, int64_t image_bytes,
                                       struct mw_commit_record *record,
                                       struct mw_commit_identity *identity, bool *identified);
 
+/* False with *error that names the extent. */
+bool mw_commit_same_checksum(const struct mw_commit_extent *extent, uint64_t checksum,
+                             GError **error);
+
 /* --- commit_file.c: the file of two slots --- */
 
 struct mw_commit_file {

@@ -42,10 +42,8 @@ mw_commit_checksum(const void *data, int64_t bytes)
 }
 
 bool
-mw_commit_check(const struct mw_commit_extent *extent, const void *data, GError **error)
+mw_commit_same_checksum(const struct mw_commit_extent *extent, uint64_t checksum, GError **error)
 {
-    uint64_t checksum = mw_commit_checksum(data, extent->bytes);
-
     if (checksum == extent->checksum)
         return true;
     g_set_error(error, MW_ERROR, MW_ERROR_IO,
@@ -54,6 +52,12 @@ mw_commit_check(const struct mw_commit_extent *extent, const void *data, GError 
                 " instead of the committed %016" PRIx64,
                 extent->id, extent->bytes, extent->offset_bytes, checksum, extent->checksum);
     return false;
+}
+
+bool
+mw_commit_check(const struct mw_commit_extent *extent, const void *data, GError **error)
+{
+    return mw_commit_same_checksum(extent, mw_commit_checksum(data, extent->bytes), error);
 }
 
 static void

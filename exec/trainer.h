@@ -39,6 +39,7 @@ struct mw_checkpoint; /* exec/checkpoint.h */
 struct mw_trainer_commit {
     bool on;
     bool resume; /* from the newest committed step, or fail; else what was committed is void */
+    bool previous; /* a resume goes on from the step before the newest that all ranks have */
     const char *directory; /* of the record; NULL: the first drive's.  Its stem is the drives' */
     int64_t save_every;
     uint64_t fingerprint; /* of all that decides what a step computes: a resume needs the same */

@@ -182,21 +182,96 @@ take_over(struct mw_trainer *trainer, GError **error)
            mw_commit_void_newer(commit, error);
 }
 
+/* --- which step ------------------------------------------------------------------------------ */
+
+/* This rank's newest one before `step`; -1: none. */
+static int64_t
+step_before(const struct mw_trainer *trainer, int64_t step)
+{
+    int64_t steps[2], before = -1;
+    int count = mw_commit_steps(trainer->durable.commit, steps);
+
+    for (int i = 0; i < count; i++)
+        if (steps[i] < step)
+            before = MAX(before, steps[i]);
+    return before;
+}
+
+/* All ranks take the same. */
+static bool
+choose_step(struct mw_trainer *trainer, int64_t *step, GError **error)
+{
+    int64_t steps[2];
+
+    mw_commit_steps(trainer->durable.commit, steps); /* one at least, or it had not opened */
+    *step = steps[0];
+    if (!mw_trainer_least(trainer, step, error))
+        return false;
+    if (!trainer->options.commit.previous)
+        return true;
+    const int64_t newest = *step;
+    *step = step_before(trainer, newest);
+    if (!mw_trainer_least(trainer, step, error))
+        return false;
+    if (*step >= 0)
+        return true;
+    g_set_error(error, MW_ERROR, MW_ERROR_IO,
+                "%s: no step before the newest, %" G_GINT64_FORMAT ", is recorded%s",
+                mw_commit_path(trainer->durable.commit), newest,
+                trainer->ranks > 1 ? " by all ranks" : "");
+    return false;
+}
+
+static bool
+is_whole(struct mw_trainer *trainer, int64_t step, GError **error)
+{
+    struct mw_commit_record record;
+    bool whole = mw_commit_resume(trainer->durable.commit, step, &record, error);
+
+    for (int64_t i = 0; whole && i < record.extent_count; i++)
+        whole = mw_commit_check_at(trainer->places.nvme, &record.extents[i], error);
+    mw_commit_record_clear(&record);
+    return whole;
+}
+
+/* What can be done about a damaged step. */
+static void
+tell_previous(struct mw_trainer *trainer, int64_t step, GError **error)
+{
+    const int64_t before = step_before(trainer, step);
+    const char *own = trainer->ranks > 1 ? ", in this rank's files" : "";
+    g_autoptr(GError) why = NULL;
+    g_autofree char *rest =
+        before < 0 ? g_strdup("; no step before it is recorded")
+        : is_whole(trainer, before, &why)
+            ? g_strdup_printf("; step %" G_GINT64_FORMAT ", before it, is whole%s: --resume --at "
+                              "previous goes on from there",
+                              before, own)
+            : g_strdup_printf("; step %" G_GINT64_FORMAT ", before it, is not whole either: %s",
+                              before, why->message);
+    char *all = g_strconcat((*error)->message, rest, NULL);
+
+    g_free((*error)->message);
+    (*error)->message = all;
+}
+
 bool
 mw_trainer_resume(struct mw_trainer *trainer, GError **error)
 {
     struct mw_trainer_durable *it = &trainer->durable;
-    int64_t steps[2];
+    GError *damage = NULL;
+    int64_t step;
 
-    mw_commit_steps(it->commit, steps); /* one at least, or it had not opened */
-    if (!mw_trainer_least(trainer, &steps[0], error) ||
-        !mw_commit_resume(it->commit, steps[0], &it->resumed, error) || !take_up(trainer, error) ||
+    if (!choose_step(trainer, &step, error) ||
+        !mw_commit_resume(it->commit, step, &it->resumed, error) || !take_up(trainer, error) ||
         !has_all_extents(trainer, error))
         return false;
     it->last_committed = it->resumed.step;
-    if (resume_state(trainer, error) && take_over(trainer, error))
+    if (!resume_state(trainer, &damage))
+        tell_previous(trainer, step, &damage);
+    else if (take_over(trainer, &damage))
         return true;
-    g_prefix_error(error, "resuming from step %" G_GINT64_FORMAT ": ", steps[0]);
+    g_propagate_prefixed_error(error, damage, "resuming from step %" G_GINT64_FORMAT ": ", step);
     return false;
 }
 

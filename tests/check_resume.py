@@ -127,6 +127,21 @@ def check_overwrite(box, ranks):
         yield f"the drives have {names}"
 
 
+def check_previous(box):
+    """From the step before the newest, once: then there is one step."""
+    box.empty_drives()
+    wrong, expected = undisturbed(box, *DRIVES, "--commit", "step")
+    yield from wrong
+    box.empty_drives()
+    words = [*DRIVES, "--commit", "step"]
+    yield from good(train(box, *words, steps=4))
+    yield from check_refused(train(box, *words, "--at", "previous"), 2, "--at", "--resume")
+    yield from check_refused(train(box, *words, "--resume", "--at", "2"), 2, "--at 2", "previous")
+    yield from good(train(box, *words, "--resume", "--at", "previous"))
+    got = losses(box)
+    yield from check_same(got[-5:], expected, first=3)
+
+
 def check_nothing(box):
     box.empty_drives()
     yield from check_refused(train(box, *DRIVES, "--commit", "step", "--resume"), 1, "drive")
@@ -287,6 +302,7 @@ def tests(box):
     yield "resume after 6 steps", check_resume(box, 6)
     yield "saved state", check_saves(box)
     yield "resume another run", check_other_run(box)
+    yield "resume the step before", check_previous(box)
     yield "a run that is there", check_kept(box, DRIVES)
     yield "a run on two drives that is there", check_kept(box, [*DRIVES, "--nvme", "second"])
     yield "a run that is overwritten", check_overwrite(box, 1)

@@ -36,17 +36,24 @@ course_with(struct mw_faults *faults, bool resume)
     return course;
 }
 
-/* Goes on without faults. */
+/* Goes on without faults; `previous`: from the step before the newest. */
 static struct trained
-go_on(const struct trained_case *what)
+go_on_at(const struct trained_case *what, bool previous)
 {
     struct mw_faults none;
 
     mw_faults_init(&none, MW_FAULT_NONE, 0, 0);
     struct trained_course course = course_with(&none, true);
+    course.previous = previous;
     struct trained trained = trained_well(what, &course);
     mw_faults_finish(&none);
     return trained;
+}
+
+static struct trained
+go_on(const struct trained_case *what)
+{
+    return go_on_at(what, false);
 }
 
 /* --- calls that fail ------------------------------------------------------------------------- */
@@ -281,6 +288,22 @@ assert_named(const char *said, const char *path, int64_t damaged)
         g_error("byte %d is damaged, said %s", (int)damaged, said);
 }
 
+/* The step before the damaged one is named, and goes on to the same bits. */
+static void
+check_previous(const struct trained_case *what, const struct trained *undisturbed, const char *said)
+{
+    static const char before[] = "; step ";
+    const char *named = strstr(said, before);
+
+    if (!named || !strstr(said, ", before it, is whole: --resume --at previous goes on from there"))
+        g_error("%s", said);
+    struct trained trained = go_on_at(what, true);
+    g_assert_cmpint(trained.first_step, ==, g_ascii_strtoll(named + strlen(before), NULL, 10) + 1);
+    g_assert_cmpint(trained.first_step, <, 6);
+    trained_assert_same(what->name, undisturbed, &trained);
+    trained_clear(&trained);
+}
+
 /* True if the damage was found and named, false if it was where it does not matter. */
 static bool
 is_found(const struct trained_case *what, const struct trained *undisturbed, const char *path,
@@ -297,6 +320,8 @@ is_found(const struct trained_case *what, const struct trained *undisturbed, con
         trained_assert_same(what->name, undisturbed, &trained);
     else
         assert_named(error->message, path, damaged);
+    if (!good)
+        check_previous(what, undisturbed, error->message);
     trained_clear(&trained);
     mw_faults_finish(&none);
     return !good;

@@ -273,6 +273,7 @@ trained_train(const struct trained_case *what, const struct trained_course *cour
                    .calls = course->calls},
         .commit = {.on = course->commit,
                    .resume = course->resume,
+                   .previous = course->previous,
                    .save_every = what->save_every,
                    .fingerprint = course->fingerprint,
                    .fields = fields},

@@ -70,7 +70,7 @@ struct trained_course {
     int64_t steps, stop; /* stop: run no further than to this step; 0: to the end */
     int threads;
     const char *directory;
-    bool commit, resume, buffered, unchecked;
+    bool commit, resume, previous, buffered, unchecked;
     uint64_t fingerprint;
     const struct mw_nvme_calls *calls;
     const char *from;                         /* a checkpoint to go on from; or NULL */
