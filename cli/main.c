@@ -5,14 +5,16 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/start.h"
 #include "config.h"
 #include "planner/error.h"
 #include "planner/nearest.h"
 
-static const struct cli_verb *const verbs[] = {&cli_verb_list,     &cli_verb_plan,
-                                               &cli_verb_simulate, &cli_verb_run,
-                                               &cli_verb_compare,  &cli_verb_calibrate,
-                                               &cli_verb_rm};
+#define SHOWN_CHARACTERS 1000 /* of a message */
+
+static const struct cli_verb *const verbs[] = {
+    &cli_verb_list,    &cli_verb_plan,      &cli_verb_simulate, &cli_verb_run,
+    &cli_verb_compare, &cli_verb_calibrate, &cli_verb_rm};
 
 static void
 print_help(FILE *out)
@@ -52,6 +54,19 @@ one_line(const char *text)
     return g_string_free(line, FALSE);
 }
 
+/* What was typed or read may be long; how a message begins and ends says what is wrong. */
+static char *
+shortened(const char *line)
+{
+    glong characters = g_utf8_strlen(line, -1);
+
+    if (characters <= SHOWN_CHARACTERS)
+        return g_strdup(line);
+    const char *end = g_utf8_offset_to_pointer(line, SHOWN_CHARACTERS / 2);
+    const char *tail = g_utf8_offset_to_pointer(line, characters - SHOWN_CHARACTERS / 2);
+    return g_strdup_printf("%.*s ... %s", (int)(end - line), line, tail);
+}
+
 void
 cli_say(const char *format, ...)
 {
@@ -61,7 +76,8 @@ cli_say(const char *format, ...)
     g_autofree char *text = g_strdup_vprintf(format, arguments);
     va_end(arguments);
     g_autofree char *line = one_line(text);
-    fprintf(stderr, "memwall: %s\n", line);
+    g_autofree char *shown = shortened(line);
+    fprintf(stderr, "memwall: %s\n", shown);
 }
 
 int
@@ -125,8 +141,8 @@ help(int argc, char **argv)
     return cli_flush();
 }
 
-int
-main(int argc, char **argv)
+static int
+start(int argc, char **argv)
 {
     signal(SIGXFSZ, SIG_IGN); /* a write beyond a limit on files then fails and is told */
     setlocale(LC_ALL, "");
@@ -146,4 +162,10 @@ main(int argc, char **argv)
         return cli_flush();
     }
     return run_verb(argc - 1, argv + 1);
+}
+
+int
+main(int argc, char **argv)
+{
+    return cli_start_descriptors() ? cli_start_with_stack(start, argc, argv) : CLI_FAILED;
 }

@@ -86,12 +86,60 @@ open_target(struct mw_file *file)
     return open_temporary(file, exists ? &old : NULL);
 }
 
+/* A stream remembers that a write failed, not why: ENOSPC would be told as something else. */
+static ssize_t
+write_through(void *cookie, const char *bytes, size_t count)
+{
+    struct mw_file *file = cookie;
+    size_t done = 0;
+
+    while (done < count) {
+        ssize_t put = write(file->descriptor, bytes + done, count - done);
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put > 0) {
+            done += (size_t)put;
+            continue;
+        }
+        if (!file->failure)
+            file->failure = put ? errno : ENOSPC;
+        errno = file->failure;
+        return 0;
+    }
+    return (ssize_t)done;
+}
+
+static int
+close_through(void *cookie)
+{
+    struct mw_file *file = cookie;
+    int result = close(file->descriptor);
+
+    if (result && !file->failure)
+        file->failure = errno;
+    return result;
+}
+
+static FILE *
+open_stream(struct mw_file *file)
+{
+    cookie_io_functions_t calls = {.write = write_through, .close = close_through};
+    FILE *stream = fopencookie(file, "w", calls);
+    int reason = errno;
+
+    if (!stream)
+        close(file->descriptor);
+    errno = reason;
+    return stream;
+}
+
 /* Takes over the descriptor; -1: errno says why. */
 static struct mw_file *
 begin(struct mw_file *file, int descriptor, GError **error)
 {
+    file->descriptor = descriptor;
     if (descriptor >= 0)
-        file->stream = fdopen(descriptor, "w");
+        file->stream = open_stream(file);
     if (file->stream)
         return file;
     mw_file_set_error(error, file->path, errno);
@@ -131,16 +179,12 @@ mw_file_open_own(const char *path, GError **error)
 static int
 flush_and_close(struct mw_file *file)
 {
-    int result = ferror(file->stream) ? EIO : 0;
+    bool good = !fflush(file->stream) && !ferror(file->stream);
 
-    errno = 0;
-    if (fflush(file->stream) != 0)
-        result = errno;
-    else if (!result && file->temporary && fsync(fileno(file->stream)) < 0)
-        result = errno;
-    if (fclose(file->stream) != 0 && !result)
-        result = errno;
-    return result;
+    if (good && file->temporary && fsync(file->descriptor) < 0)
+        file->failure = errno;
+    good &= !fclose(file->stream);
+    return good || file->failure ? file->failure : EIO;
 }
 
 bool

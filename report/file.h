@@ -16,6 +16,8 @@ struct mw_file {
     char *target; /* private: the path with symbolic links followed */
     char *temporary;
     char *path;
+    int descriptor;
+    int failure; /* errno of the first write that failed; 0 */
 };
 
 /* NULL with MW_ERROR_IO naming the path and the reason.  End it with commit or abort. */

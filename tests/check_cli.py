@@ -487,6 +487,29 @@ def check_unwritable(box, option, path):
         yield f"leaves {sorted(set(box.files()) ^ set(before))}"
 
 
+LONG = "x y" * 10000
+LONG_LINES = {  # as it is typed, or read from a file
+    "a verb": [LONG],
+    "an option": ["simulate", "--" + LONG],
+    "a model": ["simulate", "-m", LONG],
+    "a number": ["simulate", "-m", "gpt2", "-H", "dgx2", "--batch", LONG],
+    "a key": ["simulate", "-m", "gpt2", "-H", "dgx2", "--set", LONG + "=1"],
+    "a value of a profile": ["simulate", "-m", "gpt2", "-H", "long-value.ini"],
+    "a line of a profile": ["simulate", "-m", "gpt2", "-H", "long-line.ini"],
+}
+
+
+def check_long(box, words):
+    """It is not echoed whole."""
+    box.write("long-value.ini", f"[gpu]\nmemory_gib = {LONG}\n")
+    box.write("long-line.ini", f"[gpu]\n{LONG}\n")
+    done = box.run(words)
+    lines = done.err.splitlines()
+    if done.status != 2 or len(lines) != 1 or not lines[0].startswith("memwall: ") or \
+            not 20 < len(lines[0]) < 1100:
+        yield f"status {done.status}, {len(done.err)} characters: {done.err[:300]!r}"
+
+
 def check_full(box, line):
     with open("/dev/full", "wb") as full:
         answer = box.run(line, stdout=full)
@@ -816,6 +839,8 @@ def commands(box):
                  f"plan {FLAT} --largest", SIMULATE, f"{SIMULATE} --json", f"{SIMULATE} --csv",
                  "simulate -H flat-test good.plan"):
         yield f"full standard output: {line}", check_full(box, line)
+    for what, words in LONG_LINES.items():
+        yield f"long: {what}", check_long(box, words)
     yield "help", check_help(box)
     yield "tokens", check_tokens(box)
     yield "unfit", check_unfit(box)

@@ -506,6 +506,40 @@ def check_threads(box):
         yield "left files behind"
 
 
+CLOSED = {  # descriptors that a run is started without; its exit status
+    "0<&- 2>&-": 0,
+    "1>&-": 1,
+    "0<&- 1>&- 2>&-": 1,
+}
+
+
+def check_closed(box, descriptors, status):
+    """What is meant for the terminal does not go into the next files that are opened."""
+    box.empty_drives()
+    words = [*TRAIN, *DURABLE["on drives"]]
+    done = box.run(*words, prefix=["sh", "-c", f'exec "$0" "$@" {descriptors}'])
+    if done.returncode != status:
+        yield f"status {done.returncode}, not {status}: {done.said}"
+    if any(b"predicted" in path.read_bytes() for path in box.on_drives()):
+        yield "the log is on the drives"
+    yield from good(box.run(*words, "--resume", "--steps", str(STEPS + 1), "--log",
+                           "closed.jsonl"))
+    if len(losses(box, "closed.jsonl")) != 1:
+        yield f"went on with {len(losses(box, 'closed.jsonl'))} steps"
+    (box.folder / "closed.jsonl").unlink()
+    box.empty_drives()
+
+
+def check_stack(box):
+    """`ulimit -s 64`: the main thread has little, others take their own."""
+    small = {resource.RLIMIT_STACK: 64 << 10}
+    box.empty_drives()
+    yield from good(box.run(*TRAIN, *DURABLE["on drives"], "--json", limits=small))
+    box.empty_drives()
+    yield from good(box.run("-m", "gpt3-13b", "-H", "dgx2", "--json", verb="simulate",
+                            limits=small))
+
+
 def check_refused(box):
     """The device of the profile is too small for the plan."""
     words = ["-m", "gpt2", "-H", "rtx4090", "--set", "gpu.memory_gib=2", "-s", "zero3", "--data",
@@ -579,6 +613,9 @@ def tests(box):
         yield "memory limit", check_memory(box)
         if nobody_has_command():
             yield "thread limit", check_threads(box)
+        yield "a small stack", check_stack(box)
+    for descriptors, status in CLOSED.items():
+        yield f"started with {descriptors}", check_closed(box, descriptors, status)
     yield "does not fit", check_refused(box)
     if has_ram_disk():
         yield "RAM disk", check_ram_disk(box)

@@ -135,6 +135,11 @@ test_file_full(void)
     g_assert_error(error, MW_ERROR, MW_ERROR_IO);
     g_assert_cmpstr(error->message, ==, "cannot write /dev/full: No space left on device");
     g_assert_true(g_file_test("/dev/full", G_FILE_TEST_EXISTS));
+    /* The same when the stream has met it before the end. */
+    g_autofree char *much = g_strnfill(1 << 20, 'x');
+    g_clear_error(&error);
+    g_assert_false(mw_file_write("/dev/full", much, 1 << 20, &error));
+    g_assert_cmpstr(error->message, ==, "cannot write /dev/full: No space left on device");
 }
 
 /* The fixture's lives: see add_fetch.  GPU: gathered 12-27 (slot A) and so on. */

@@ -1,0 +1,60 @@
+#include "cli/start.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/resource.h>
+
+#define STACK_BYTES (8 << 20) /* as systems have it by themselves */
+
+bool
+cli_start_descriptors(void)
+{
+    static const int modes[] = {O_WRONLY, O_RDONLY,
+                                O_RDONLY}; /* none is read from, or written to */
+
+    for (int fd = 0; fd < 3; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/dev/null", modes[fd]) != fd)
+            return false;
+    return true;
+}
+
+struct start {
+    int (*body)(int argc, char **argv);
+    int argc, status;
+    char **argv;
+};
+
+static void *
+run(void *data)
+{
+    struct start *start = data;
+
+    start->status = start->body(start->argc, start->argv);
+    return NULL;
+}
+
+/* Also of those that libraries start. */
+static bool
+raise_default(pthread_attr_t *attributes)
+{
+    return !pthread_attr_init(attributes) && !pthread_attr_setstacksize(attributes, STACK_BYTES) &&
+           !pthread_setattr_default_np(attributes);
+}
+
+/* The limit of this thread's stack may not be raised; that of another is not bound by it. */
+int
+cli_start_with_stack(int (*body)(int argc, char **argv), int argc, char **argv)
+{
+    struct start start = {body, argc, 1, argv};
+    struct rlimit limit;
+    pthread_attr_t attributes;
+    pthread_t thread;
+
+    if (getrlimit(RLIMIT_STACK, &limit) || limit.rlim_cur == RLIM_INFINITY ||
+        limit.rlim_cur >= STACK_BYTES || !raise_default(&attributes) ||
+        pthread_create(&thread, &attributes, run, &start))
+        return body(argc, argv);
+    pthread_join(thread, NULL);
+    return start.status;
+}
