@@ -5,7 +5,36 @@
 #include "cli/cli.h"
 #include "config.h"
 #include "exec/backend.h"
+#include "exec/cpu/kernels.h"
 #include "report/json_writer.h"
+
+/* Those that this machine runs, from the slowest to the fastest. */
+static void
+list_instruction_sets(struct mw_json_writer *json)
+{
+    mw_json_begin(json, "instruction_sets", '[', false);
+    for (int isa = 0; isa < MW_CPU_ISAS; isa++)
+        if (mw_cpu_isa_runs((enum mw_cpu_isa)isa))
+            mw_json_string(json, NULL, mw_cpu_isa_name((enum mw_cpu_isa)isa));
+    mw_json_end(json, ']');
+    mw_json_string(json, "instruction_set", mw_cpu_isa_name(mw_cpu_isa_used(NULL)));
+}
+
+static void
+print_instruction_sets(void)
+{
+    bool forced;
+    const char *used = mw_cpu_isa_name(mw_cpu_isa_used(&forced));
+
+    printf("\ninstruction sets of the cores: ");
+    for (int isa = 0; isa < MW_CPU_ISAS; isa++)
+        if (mw_cpu_isa_runs((enum mw_cpu_isa)isa))
+            printf("%s%s", isa > 0 ? ", " : "", mw_cpu_isa_name((enum mw_cpu_isa)isa));
+    if (forced)
+        printf("; in use: %s, as " MW_CPU_ISA_VARIABLE " says\n", used);
+    else
+        printf("; in use: %s (" MW_CPU_ISA_VARIABLE "=NAME forces one)\n", used);
+}
 
 /* Of one device; NULL: none, and why. */
 static void
@@ -24,6 +53,8 @@ print_device(struct mw_json_writer *json, const struct mw_backend *backend, int 
         mw_json_integer(json, "device", index);
         mw_json_string(json, "name", device->name);
         mw_json_integer(json, "memory_bytes", device->memory_bytes);
+        if (backend == &mw_backend_cpu)
+            list_instruction_sets(json);
     } else {
         mw_json_string(json, "why", why);
     }
@@ -49,6 +80,16 @@ print_backend(struct mw_json_writer *json, const struct mw_backend *backend)
     }
 }
 
+static void
+print_build(void)
+{
+    print_instruction_sets();
+    printf("not built in: %s\n", MW_CUDA && MW_MPI ? "nothing"
+                                 : MW_CUDA         ? "MPI (-Dmpi)"
+                                 : MW_MPI          ? "GPUs (-Dcuda)"
+                                                   : "GPUs (-Dcuda), MPI (-Dmpi)");
+}
+
 int
 cli_list_devices(bool as_json)
 {
@@ -63,9 +104,6 @@ cli_list_devices(bool as_json)
     if (json)
         mw_json_end(json, ']');
     else
-        printf("\nnot built in: %s\n", MW_CUDA && MW_MPI ? "nothing"
-                                       : MW_CUDA         ? "MPI (-Dmpi)"
-                                       : MW_MPI          ? "GPUs (-Dcuda)"
-                                                         : "GPUs (-Dcuda), MPI (-Dmpi)");
+        print_build();
     return cli_flush();
 }

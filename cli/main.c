@@ -7,6 +7,7 @@
 #include "cli/cli.h"
 #include "cli/start.h"
 #include "config.h"
+#include "exec/cpu/kernels.h"
 #include "planner/error.h"
 #include "planner/nearest.h"
 
@@ -160,6 +161,10 @@ start(int argc, char **argv)
     if (!strcmp(argv[1], "--version")) {
         printf("memwall %s\n", MW_VERSION);
         return cli_flush();
+    }
+    if (mw_cpu_isa_refusal()) {
+        cli_say("%s", mw_cpu_isa_refusal());
+        return CLI_USAGE;
     }
     return run_verb(argc - 1, argv + 1);
 }

@@ -60,9 +60,10 @@ class Box:
             content = content.encode()
         path.write_bytes(content)
 
-    def run(self, line, stdout=subprocess.PIPE):
+    def run(self, line, stdout=subprocess.PIPE, **environment):
         words = shlex.split(line) if isinstance(line, str) else line
-        done = subprocess.run([str(MEMWALL), *words], cwd=self.folder, env=self.environment,
+        done = subprocess.run([str(MEMWALL), *words], cwd=self.folder,
+                              env={**self.environment, **environment},
                               stdin=subprocess.DEVNULL, stdout=stdout, stderr=subprocess.PIPE,
                               timeout=300, check=False)
         return Answer(done.returncode, done.stdout, done.stderr.decode(errors="replace"))
@@ -777,6 +778,25 @@ def check_devices(box):
         yield f"a device where none is: {rows}"
 
 
+def check_instruction_sets(box):
+    """All are listed, each can be forced, and no other."""
+    cpu = next(row for row in json.loads(box.run("list devices --json").out)
+               if row["backend"] == "cpu")
+    names = cpu["instruction_sets"]
+    if names[0] != "generic" or cpu["instruction_set"] != os.environ.get("MEMWALL_ISA", names[-1]):
+        yield f"{cpu}"
+    for name in names:
+        done = box.run("list devices", MEMWALL_ISA=name)
+        if f"\ninstruction sets of the cores: {', '.join(names)}; in use: {name}, as MEMWALL_ISA " \
+                not in done.out.decode():
+            yield f"{name}: {done.out.decode()}"
+    done = box.run("list devices", MEMWALL_ISA="mmx")
+    if done.status != 2 or done.out or \
+            not done.err.startswith("memwall: MEMWALL_ISA: value mmx: must be one of "
+                                             f"{', '.join(names)}, which"):
+        yield f"status {done.status}: {done.err}"
+
+
 def check_calibrated(box):
     """Only a profile that was measured as a whole makes a prediction without a caution."""
     measured = re.sub(r"^(\w+) = .*$", r"\g<0>\n\1.source = measured: 2026-11-21, spread 2%",
@@ -862,6 +882,7 @@ def commands(box):
     yield "delay", check_delay(box)
     yield "list: json", check_lists(box)
     yield "list: devices", check_devices(box)
+    yield "list: instruction sets", check_instruction_sets(box)
     yield "invariant-8: provenance", check_provenance(box)
     yield "invariant-8: calibrated", check_calibrated(box)
 

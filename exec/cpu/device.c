@@ -31,8 +31,13 @@ kernels_of(void *device)
 struct mw_cpu_device *
 mw_cpu_device_create(int threads, enum mw_dtype dtype, GError **error)
 {
-    struct mw_cpu_device *device = g_new0(struct mw_cpu_device, 1);
+    struct mw_cpu_device *device;
 
+    if (mw_cpu_isa_refusal()) {
+        g_set_error_literal(error, MW_ERROR, MW_ERROR_INVALID, mw_cpu_isa_refusal());
+        return NULL;
+    }
+    device = g_new0(struct mw_cpu_device, 1);
     device->threads = threads;
     device->kernels = mw_cpu_kernels(dtype);
     device->matmul = mw_cpu_matmul_create(dtype);

@@ -14,7 +14,8 @@
 
 struct mw_cpu_device;
 
-/* dtype: of 16-bit elements.  NULL with an error: no memory. */
+/* dtype: of 16-bit elements.  NULL with an error: no memory, or MEMWALL_ISA names no
+ * instruction set of this machine. */
 struct mw_cpu_device *mw_cpu_device_create(int threads, enum mw_dtype dtype, GError **error);
 void mw_cpu_device_destroy(struct mw_cpu_device *device); /* NULL is allowed */
 

@@ -2,9 +2,9 @@
  * kernels.h - what the operators of a GPT-2 or Llama decoder compute on CPU cores.
  *
  * One table of functions for each instruction set and type of 16-bit elements; mw_cpu_kernels()
- * gives the best that this machine runs.  All tables of a type give the same bits, except where dot
- * products of pairs are taken (gemm and attention): there the order and the rounding of sums follow
- * the instructions.
+ * gives the best that this machine runs, or the forced one.  All tables of a type give the same
+ * bits, except where dot products of pairs are taken (gemm and attention): there the order and the
+ * rounding of sums follow the instructions.
  *
  * Data: as exec/kernel_types.h says.
  * Ownership.  The caller owns every buffer; no function allocates.  Outputs need no initial value
@@ -142,10 +142,19 @@ enum mw_cpu_isa {
     MW_CPU_ISAS,
 };
 
-const char *mw_cpu_isa_name(enum mw_cpu_isa isa);
+/* Names one of them, for kernels and library alike to use no later one; read once. */
+#define MW_CPU_ISA_VARIABLE "MEMWALL_ISA"
 
-/* Of MW_DTYPE_BF16 or MW_DTYPE_FP16: the best table that this machine runs; and that of one set,
- * NULL where it does not run here or adds nothing to the one before.  Static, never freed. */
+const char *mw_cpu_isa_name(enum mw_cpu_isa isa);
+bool mw_cpu_isa_runs(enum mw_cpu_isa isa); /* on this machine */
+/* The forced one, else the best that this machine runs.  forced may be NULL. */
+enum mw_cpu_isa mw_cpu_isa_used(bool *forced);
+/* Why the variable's value cannot be followed (then the best is used), one line; NULL: it can. */
+const char *mw_cpu_isa_refusal(void);
+
+/* Of MW_DTYPE_BF16 or MW_DTYPE_FP16: the table of the set in use, or of the best one before it; and
+ * that of one set, NULL where it does not run here or adds nothing to the one before.  Static,
+ * never freed. */
 const struct mw_cpu_kernels *mw_cpu_kernels(enum mw_dtype dtype);
 const struct mw_cpu_kernels *mw_cpu_kernels_of(enum mw_cpu_isa isa, enum mw_dtype dtype);
 

@@ -261,6 +261,7 @@ mw_cpu_matmul_create(enum mw_dtype dtype)
     struct mw_cpu_matmul *matmul = calloc(1, sizeof *matmul);
     if (matmul == NULL)
         return NULL;
+    mw_cpu_isa_used(NULL); /* holds the library to it, before its first use */
     if (dnnl_engine_create(&matmul->engine, dnnl_cpu, 0) != dnnl_success ||
         dnnl_stream_create(&matmul->stream, matmul->engine, dnnl_stream_default_flags) !=
             dnnl_success) {
