@@ -7,6 +7,7 @@
 #endif
 
 #include "exec/cpu/matmul.h"
+#include "forced.h"
 #include "kernel_helpers.h"
 #include "product_case.h"
 
@@ -126,14 +127,32 @@ test_refused(void)
     mw_cpu_matmul_destroy(matmul);
 }
 
+/* A forced set holds the library too: without AVX-512 it has no products in bf16. */
+static void
+test_forced(void)
+{
+    bool forced;
+    enum mw_cpu_isa used = mw_cpu_isa_used(&forced);
+    struct mw_cpu_matmul *matmul = mw_cpu_matmul_create(MW_DTYPE_BF16);
+
+    g_assert_true(mw_cpu_isa_runs(used));
+    g_assert_true(mw_cpu_kernels_of(used, MW_DTYPE_BF16) == mw_cpu_kernels(MW_DTYPE_BF16));
+    if (forced)
+        g_assert_cmpint(mw_cpu_matmul_by_library(matmul), ==, used >= MW_CPU_ISA_AVX512);
+    mw_cpu_matmul_destroy(matmul);
+}
+
 int
 main(int argc, char **argv)
 {
+    if (forced_elsewhere())
+        return 0;
     g_test_init(&argc, &argv, NULL);
     mw_add_kernel_test("gemm", test_gemm);
     g_test_add_func("/matmul/library", test_library);
     g_test_add_func("/matmul/kept", test_kept);
     g_test_add_func("/matmul/blocks", test_blocks);
     g_test_add_func("/matmul/refused", test_refused);
+    g_test_add_func("/matmul/forced", test_forced);
     return g_test_run();
 }

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "tests/forced.h"
 #include "tests/trained.h"
 #include "tests/weights_fixture.h"
 
@@ -232,6 +233,8 @@ test_torch(void)
 int
 main(int argc, char **argv)
 {
+    if (forced_elsewhere())
+        return 0;
     g_test_init(&argc, &argv, NULL);
     directory = trained_directory();
     g_test_add_func("/trainer/placements", test_placements);

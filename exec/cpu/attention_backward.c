@@ -17,21 +17,29 @@
 /* One thread's scratch for a block of queries and a block of keys; struct sums follows it. */
 struct work {
     float p[BLOCK_K * BLOCK_Q], dp[BLOCK_K * BLOCK_Q];
-    uint16_t weights[BLOCK_K * BLOCK_Q], ds[BLOCK_K * BLOCK_Q];
-    uint32_t ds_packed[BLOCK_K / 2 * BLOCK_Q];
+    mw_left weights[BLOCK_K * BLOCK_Q], ds[BLOCK_K * BLOCK_Q];
+    mw_left k[MW_ROWS_ROOM(BLOCK_K * MW_CPU_HEAD_DIM_MAX)];
+    mw_left v[MW_ROWS_ROOM(BLOCK_K * MW_CPU_HEAD_DIM_MAX)];
     float lse[BLOCK_Q], delta[BLOCK_Q];
-    float dq[MW_CPU_HEAD_DIM_MAX * BLOCK_Q];               /* [dim][query] */
-    uint32_t q_columns[MW_CPU_HEAD_DIM_MAX / 2 * BLOCK_Q]; /* [dim / 2][query] */
-    uint32_t do_columns[MW_CPU_HEAD_DIM_MAX / 2 * BLOCK_Q];
-    uint32_t q_rows[BLOCK_Q / 2 * MW_CPU_HEAD_DIM_MAX]; /* [query / 2][dim] */
-    uint32_t do_rows[BLOCK_Q / 2 * MW_CPU_HEAD_DIM_MAX];
+    float dq[MW_CPU_HEAD_DIM_MAX * BLOCK_Q]; /* [dim][query] */
+    /* Operands B: */
+    mw_right ds_packed[BLOCK_K / MW_DEEP * BLOCK_Q];             /* [key, query] */
+    mw_right q_columns[MW_CPU_HEAD_DIM_MAX / MW_DEEP * BLOCK_Q]; /* [dim, query] */
+    mw_right do_columns[MW_CPU_HEAD_DIM_MAX / MW_DEEP * BLOCK_Q];
+    mw_right q_rows[BLOCK_Q / MW_DEEP * MW_CPU_HEAD_DIM_MAX]; /* [query, dim] */
+    mw_right do_rows[BLOCK_Q / MW_DEEP * MW_CPU_HEAD_DIM_MAX];
 };
+
+/* Distances of their panels. */
+#define DS_PANEL (BLOCK_K / MW_DEEP * MW_PANEL)
+#define COLUMNS_PANEL (MW_CPU_HEAD_DIM_MAX / MW_DEEP * MW_PANEL)
+#define ROWS_PANEL (BLOCK_Q / MW_DEEP * MW_PANEL)
 
 /* Of one head of k and v over the whole sequence. */
 struct head {
     struct work *work;
-    float *dk, *dv;     /* [key][padded dim] */
-    uint16_t *k_turned; /* [dim][padded keys] */
+    float *dk, *dv;    /* [key][padded dim] */
+    mw_left *k_turned; /* [dim][padded keys] */
     const uint16_t *k, *v;
     int64_t dim, keys;
 };
@@ -44,12 +52,19 @@ struct queries {
     int64_t first, n, padded;
 };
 
+/* Rows of so many begin in different sets of the caches. */
+static int64_t
+padded_keys(const struct mw_attention *s)
+{
+    return mw_round_up(s->seq, MW_PANEL) + MW_PANEL;
+}
+
 static int64_t
 work_bytes(const struct mw_attention *s)
 {
-    int64_t keys = mw_round_up(s->seq, MW_LANES), dim = mw_round_up(s->head_dim, MW_LANES);
+    int64_t dim = mw_round_up(s->head_dim, MW_PANEL);
     int64_t sums = 2 * s->seq * dim * (int64_t)sizeof(float);
-    int64_t turned = s->head_dim * keys * (int64_t)sizeof(uint16_t);
+    int64_t turned = s->head_dim * padded_keys(s) * (int64_t)sizeof(mw_left);
     return mw_round_up((int64_t)sizeof(struct work) + sums + turned, 64);
 }
 
@@ -64,8 +79,7 @@ MW_CPU(attention_scratch_bytes)(const struct mw_attention *shape, int threads)
 static struct head
 lay_out(const struct mw_attention *s, void *scratch)
 {
-    struct head head = {.dim = mw_round_up(s->head_dim, MW_LANES),
-                        .keys = mw_round_up(s->seq, MW_LANES)};
+    struct head head = {.dim = mw_round_up(s->head_dim, MW_PANEL), .keys = padded_keys(s)};
     int thread = 0;
 #if defined(_OPENMP)
     thread = omp_get_thread_num();
@@ -73,7 +87,7 @@ lay_out(const struct mw_attention *s, void *scratch)
     head.work = (void *)((char *)scratch + thread * work_bytes(s));
     head.dk = (float *)(head.work + 1);
     head.dv = head.dk + s->seq * head.dim;
-    head.k_turned = (uint16_t *)(head.dv + s->seq * head.dim);
+    head.k_turned = (mw_left *)(head.dv + s->seq * head.dim);
     return head;
 }
 
@@ -81,9 +95,9 @@ static void
 turn_keys(const struct mw_attention *s, const struct head *head)
 {
     for (int64_t c = 0; c < s->head_dim; c++) {
-        uint16_t *row = head->k_turned + c * head->keys;
+        mw_left *row = head->k_turned + c * head->keys;
         for (int64_t key = 0; key < s->seq; key++)
-            row[key] = head->k[key * s->ld_k + c];
+            row[key] = mw_left_one(head->k[key * s->ld_k + c]);
         for (int64_t key = s->seq; key < head->keys; key++)
             row[key] = 0;
     }
@@ -93,31 +107,31 @@ turn_keys(const struct mw_attention *s, const struct head *head)
 static float
 row_delta(const uint16_t *d_o, const uint16_t *o, int64_t n)
 {
-    mw_f32x16 sum = {0};
+    struct mw_lanes sum = {0};
     for (int64_t c = 0; c < n; c += MW_LANES) {
-        int64_t lanes = mw_smaller(MW_LANES, n - c);
-        sum += mw_load_half_some(d_o + c, lanes) * mw_load_half_some(o + c, lanes);
+        struct mw_lanes a = mw_take(d_o + c, n - c), b = mw_take(o + c, n - c);
+        MW_EACH_PART (p)
+            sum.part[p] += a.part[p] * b.part[p];
     }
-    return mw_sum(sum);
+    return mw_lanes_sum(sum);
 }
 
 static void
-pack_padded_rows(uint32_t *out, int64_t dim, const uint16_t *x, int64_t ld, int64_t rows,
-                 int64_t padded, int64_t columns)
+pack_padded_rows(mw_right *out, const uint16_t *x, int64_t ld, int64_t rows, int64_t padded,
+                 int64_t columns)
 {
-    mw_pack_rows(out, dim, x, ld, rows, columns);
-    for (int64_t pair = (rows + 1) / 2; pair < padded / 2; pair++)
-        memset(out + pair * dim, 0, (size_t)dim * sizeof *out);
+    mw_pack_rows(out, ROWS_PANEL, x, ld, rows, columns);
+    mw_clear_steps(out, ROWS_PANEL, mw_round_up(columns, MW_PANEL), rows, padded);
 }
 
 static void
 load_queries(const struct mw_attention *s, const struct head *head, const struct queries *b)
 {
     struct work *w = head->work;
-    mw_pack_transposed(w->q_columns, BLOCK_Q, b->q, s->ld_q, b->n, s->head_dim);
-    mw_pack_transposed(w->do_columns, BLOCK_Q, b->d_o, s->ld_o, b->n, s->head_dim);
-    pack_padded_rows(w->q_rows, head->dim, b->q, s->ld_q, b->n, b->padded, s->head_dim);
-    pack_padded_rows(w->do_rows, head->dim, b->d_o, s->ld_o, b->n, b->padded, s->head_dim);
+    mw_pack_transposed(w->q_columns, COLUMNS_PANEL, b->q, s->ld_q, b->n, s->head_dim);
+    mw_pack_transposed(w->do_columns, COLUMNS_PANEL, b->d_o, s->ld_o, b->n, s->head_dim);
+    pack_padded_rows(w->q_rows, b->q, s->ld_q, b->n, b->padded, s->head_dim);
+    pack_padded_rows(w->do_rows, b->d_o, s->ld_o, b->n, b->padded, s->head_dim);
     memset(w->dq, 0, (size_t)(s->head_dim * BLOCK_Q) * sizeof *w->dq);
     for (int64_t i = 0; i < b->padded; i++) {
         bool real = i < b->n;
@@ -127,28 +141,29 @@ load_queries(const struct mw_attention *s, const struct head *head, const struct
     }
 }
 
-/* Queries before a key weigh it nothing: lanes below key - first. */
-MW_INLINE mw_f32x16
-only_from(mw_f32x16 v, int64_t lane)
+/* Queries before a key weigh it nothing: lanes below `from`. */
+MW_INLINE mw_native
+only_from(mw_native v, int64_t from)
 {
-    const mw_i32x16 index = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-    return mw_select(index >= (int32_t)lane, v, mw_splat(0.0f));
+    static const int32_t lane[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    mw_native_i32 index;
+    memcpy(&index, lane, sizeof index);
+    return mw_native_unless(index < (int32_t)from, v);
 }
 
 /* One key's weights and their gradients towards the block's queries, in 16 bits. */
 MW_INLINE void
 differentiate(struct work *w, int64_t row, int64_t padded, int64_t seen_from, float scale)
 {
-    for (int64_t i = 0; i < padded; i += MW_LANES) {
-        const mw_f32x16 lse = mw_load(w->lse + i), delta = mw_load(w->delta + i);
-        mw_f32x16 score = mw_load(w->p + row * BLOCK_Q + i);
-        mw_f32x16 p = mw_exp2(mw_fma(score, mw_splat(scale * MW_LOG2_E), -lse));
+    for (int64_t i = 0; i < padded; i += MW_WIDTH) {
+        mw_native lse = mw_native_load(w->lse + i), delta = mw_native_load(w->delta + i);
+        mw_native score = mw_native_load(w->p + row * BLOCK_Q + i);
+        mw_native p = mw_exp2(mw_native_fma(score, mw_native_splat(scale * MW_LOG2_E), -lse));
         if (seen_from > i)
-            p = only_from(p, mw_smaller(seen_from - i, MW_LANES));
-        mw_f32x16 ds = p * ((mw_load(w->dp + row * BLOCK_Q + i) - delta) * scale);
-        mw_u16x16 half = mw_narrow_quick(p), half_ds = mw_narrow_quick(ds);
-        memcpy(w->weights + row * BLOCK_Q + i, &half, sizeof half);
-        memcpy(w->ds + row * BLOCK_Q + i, &half_ds, sizeof half_ds);
+            p = only_from(p, mw_smaller(seen_from - i, MW_WIDTH));
+        mw_native dp = mw_native_load(w->dp + row * BLOCK_Q + i);
+        mw_store_left(w->weights + row * BLOCK_Q + i, p);
+        mw_store_left(w->ds + row * BLOCK_Q + i, p * ((dp - delta) * scale));
     }
 }
 
@@ -158,45 +173,26 @@ visit_keys(const struct mw_attention *s, const struct head *head, const struct q
 {
     struct work *w = head->work;
     int64_t n = mw_smaller(b->first + b->n - first, BLOCK_K);
-    const struct mw_panel scores = {
-        w->p,      head->k + first * s->ld_k, w->q_columns, BLOCK_Q, s->ld_k, BLOCK_Q, n,
-        b->padded, s->head_dim / 2,           false};
-    const struct mw_panel dp = {
-        w->dp,     head->v + first * s->ld_v, w->do_columns, BLOCK_Q, s->ld_v, BLOCK_Q, n,
-        b->padded, s->head_dim / 2,           false};
-    mw_panel_product(&scores);
-    mw_panel_product(&dp);
+    const struct mw_rows k =
+        mw_rows_of(w->k, MW_CPU_HEAD_DIM_MAX, head->k + first * s->ld_k, s->ld_k, n, s->head_dim);
+    const struct mw_rows v =
+        mw_rows_of(w->v, MW_CPU_HEAD_DIM_MAX, head->v + first * s->ld_v, s->ld_v, n, s->head_dim);
+    mw_multiply(mw_panel_of(w->p, BLOCK_Q, k, w->q_columns, COLUMNS_PANEL), n, b->padded,
+                s->head_dim, false);
+    mw_multiply(mw_panel_of(w->dp, BLOCK_Q, v, w->do_columns, COLUMNS_PANEL), n, b->padded,
+                s->head_dim, false);
     for (int64_t row = 0; row < n; row++)
         differentiate(w, row, b->padded, first + row - b->first, s->scale);
-    mw_pack_rows(w->ds_packed, BLOCK_Q, w->ds, BLOCK_Q, n, b->padded);
-    const struct mw_panel dv = {head->dv + first * head->dim,
-                                w->weights,
-                                w->do_rows,
-                                head->dim,
-                                BLOCK_Q,
-                                head->dim,
-                                n,
-                                head->dim,
-                                b->padded / 2,
-                                true};
-    const struct mw_panel dk = {head->dk + first * head->dim,
-                                w->ds,
-                                w->q_rows,
-                                head->dim,
-                                BLOCK_Q,
-                                head->dim,
-                                n,
-                                head->dim,
-                                b->padded / 2,
-                                true};
-    const struct mw_panel dq = {w->dq,        head->k_turned + first,
-                                w->ds_packed, BLOCK_Q,
-                                head->keys,   BLOCK_Q,
-                                s->head_dim,  b->padded,
-                                (n + 1) / 2,  true};
-    mw_panel_product(&dv);
-    mw_panel_product(&dk);
-    mw_panel_product(&dq);
+    mw_pack_again(w->ds_packed, DS_PANEL, w->ds, BLOCK_Q, n, b->padded);
+    const struct mw_rows weights = {w->weights, BLOCK_Q}, ds = {w->ds, BLOCK_Q};
+    const struct mw_rows k_turned = {head->k_turned + first, head->keys};
+    float *dk = head->dk + first * head->dim, *dv = head->dv + first * head->dim;
+    mw_multiply(mw_panel_of(dv, head->dim, weights, w->do_rows, ROWS_PANEL), n, head->dim,
+                b->padded, true);
+    mw_multiply(mw_panel_of(dk, head->dim, ds, w->q_rows, ROWS_PANEL), n, head->dim, b->padded,
+                true);
+    mw_multiply(mw_panel_of(w->dq, BLOCK_Q, k_turned, w->ds_packed, DS_PANEL), s->head_dim,
+                b->padded, mw_round_up(n, MW_DEEP), true);
 }
 
 static void
@@ -204,11 +200,10 @@ put_queries(const struct mw_attention *s, const struct work *w, const struct que
 {
     for (int64_t i = 0; i < b->n; i++) {
         for (int64_t c = 0; c < s->head_dim; c += MW_LANES) {
-            int64_t lanes = mw_smaller(MW_LANES, s->head_dim - c);
             float row[MW_LANES] = {0};
-            for (int64_t lane = 0; lane < lanes; lane++)
+            for (int64_t lane = 0; lane < mw_smaller(MW_LANES, s->head_dim - c); lane++)
                 row[lane] = w->dq[(c + lane) * BLOCK_Q + i];
-            mw_store_half_some(b->dq + i * s->ld_q + c, mw_load(row), lanes);
+            mw_put(b->dq + i * s->ld_q + c, mw_lanes_load(row), s->head_dim - c);
         }
     }
 }
@@ -218,8 +213,7 @@ put_sums(uint16_t *out, int64_t ld, const float *sums, int64_t dim, int64_t rows
 {
     for (int64_t r = 0; r < rows; r++)
         for (int64_t c = 0; c < columns; c += MW_LANES)
-            mw_store_half_some(out + r * ld + c, mw_load(sums + r * dim + c),
-                               mw_smaller(MW_LANES, columns - c));
+            mw_put(out + r * ld + c, mw_lanes_load(sums + r * dim + c), columns - c);
 }
 
 static void

@@ -21,14 +21,15 @@ struct work {
     float scores[BLOCK_Q * BLOCK_K];
     float out[BLOCK_Q * MW_CPU_HEAD_DIM_MAX];
     float max[BLOCK_Q], sum[BLOCK_Q];
-    uint16_t weights[BLOCK_Q * BLOCK_K];
+    mw_left weights[BLOCK_Q * BLOCK_K];
+    mw_left q[MW_ROWS_ROOM(BLOCK_Q * MW_CPU_HEAD_DIM_MAX)];
 };
 
 struct packed {
     struct work *work;
-    uint32_t *k; /* [head_dim / 2][keys] */
-    uint32_t *v; /* [keys / 2][padded head_dim] */
-    int64_t keys, dim;
+    mw_right *k, *v;          /* [head_dim, keys] and [keys, head_dim] as B */
+    int64_t k_panel, v_panel; /* distances of their panels */
+    int64_t dim;              /* padded */
 };
 
 /* A block of at most BLOCK_Q queries of one head. */
@@ -39,26 +40,42 @@ struct queries {
     int64_t first, n;
 };
 
+/* Without a scratch: where things would lie. */
+static struct packed
+describe(const struct mw_attention *s)
+{
+    int64_t keys = mw_round_up(s->seq, MW_PANEL);
+    /* A panel more: they begin in different sets of the caches. */
+    return (struct packed){.k_panel = mw_steps(s->head_dim) * MW_PANEL,
+                           .v_panel = mw_steps(keys) * MW_PANEL + MW_PANEL,
+                           .dim = mw_round_up(s->head_dim, MW_PANEL)};
+}
+
+static int64_t
+k_words(const struct mw_attention *s, const struct packed *p)
+{
+    return mw_round_up(s->seq, MW_PANEL) / MW_PANEL * p->k_panel;
+}
+
 static int64_t
 work_bytes(const struct mw_attention *s)
 {
-    int64_t keys = mw_round_up(s->seq, MW_LANES);
-    int64_t words = keys * (s->head_dim / 2) + keys / 2 * mw_round_up(s->head_dim, MW_LANES);
-    return mw_round_up((int64_t)sizeof(struct work) + words * (int64_t)sizeof(uint32_t), 64);
+    struct packed p = describe(s);
+    int64_t words = k_words(s, &p) + p.dim / MW_PANEL * p.v_panel;
+    return mw_round_up((int64_t)sizeof(struct work) + words * (int64_t)sizeof(mw_right), 64);
 }
 
 static struct packed
 lay_out(const struct mw_attention *s, void *scratch)
 {
-    struct packed p = {.keys = mw_round_up(s->seq, MW_LANES),
-                       .dim = mw_round_up(s->head_dim, MW_LANES)};
+    struct packed p = describe(s);
     int thread = 0;
 #if defined(_OPENMP)
     thread = omp_get_thread_num();
 #endif
     p.work = (void *)((char *)scratch + thread * work_bytes(s));
-    p.k = (uint32_t *)(p.work + 1);
-    p.v = p.k + p.keys * (s->head_dim / 2);
+    p.k = (mw_right *)(p.work + 1);
+    p.v = p.k + k_words(s, &p);
     return p;
 }
 
@@ -73,23 +90,23 @@ mask_later(float *scores, int64_t rows, int64_t first_row, int64_t first_key, in
 
 /* weights = 2^(scores * scale - max) in 16 bits, over `keys` keys; returns their sum. */
 static float
-exponentiate(uint16_t *weights, const float *scores, int64_t keys, float scale, float max)
+exponentiate(mw_left *weights, const float *scores, int64_t keys, float scale, float max)
 {
-    mw_f32x16 sum = {0};
-    for (int64_t j = 0; j < keys; j += MW_LANES) {
-        mw_f32x16 e = mw_exp2(mw_fma(mw_load(scores + j), mw_splat(scale), mw_splat(-max)));
-        mw_u16x16 half = mw_narrow_quick(e);
+    mw_native sum = {0};
+    for (int64_t j = 0; j < keys; j += MW_WIDTH) {
+        mw_native x = mw_native_load(scores + j);
+        mw_native e = mw_exp2(mw_native_fma(x, mw_native_splat(scale), mw_native_splat(-max)));
         sum += e;
-        memcpy(weights + j, &half, sizeof half);
+        mw_store_left(weights + j, e);
     }
-    return mw_sum(sum);
+    return mw_native_sum(sum);
 }
 
 static void
 scale_row(float *row, int64_t n, float factor)
 {
-    for (int64_t i = 0; i < n; i += MW_LANES)
-        mw_store(row + i, mw_load(row + i) * factor);
+    for (int64_t i = 0; i < n; i += MW_WIDTH)
+        mw_native_store(row + i, mw_native_load(row + i) * factor);
 }
 
 /* Row i's running maximum and sum take in its scores; what was summed before is scaled to match. */
@@ -97,10 +114,10 @@ static void
 take_in(struct work *w, int64_t i, int64_t keys, float scale, int64_t dim)
 {
     const float *scores = w->scores + i * BLOCK_K;
-    mw_f32x16 lanes = mw_splat(MW_MASKED);
-    for (int64_t j = 0; j < keys; j += MW_LANES)
-        lanes = mw_max(mw_load(scores + j), lanes);
-    float max = mw_max_lane(lanes) * scale;
+    mw_native lanes = mw_native_splat(MW_MASKED);
+    for (int64_t j = 0; j < keys; j += MW_WIDTH)
+        lanes = mw_native_max(mw_native_load(scores + j), lanes);
+    float max = mw_native_max_lane(lanes) * scale;
     max = max > w->max[i] ? max : w->max[i];
     float shrink = exp2f(w->max[i] - max);
     if (shrink < 1.0f)
@@ -112,22 +129,21 @@ take_in(struct work *w, int64_t i, int64_t keys, float scale, int64_t dim)
 
 static void
 visit_keys(const struct mw_attention *s, const struct packed *p, const struct queries *block,
-           int64_t first, float scale)
+           struct mw_rows q, int64_t first, float scale)
 {
     struct work *w = p->work;
     int64_t seen = mw_smaller(block->first + block->n - first, BLOCK_K);
-    int64_t keys = mw_round_up(seen, MW_LANES);
-    const struct mw_panel scores = {w->scores, block->q, p->k + first, BLOCK_K,         s->ld_q,
-                                    p->keys,   block->n, keys,         s->head_dim / 2, false};
-    mw_panel_product(&scores);
+    int64_t keys = mw_round_up(seen, MW_PANEL);
+    const mw_right *k = p->k + first / MW_PANEL * p->k_panel;
+    mw_multiply(mw_panel_of(w->scores, BLOCK_K, q, k, p->k_panel), block->n, keys, s->head_dim,
+                false);
     if (first + keys > block->first)
         mask_later(w->scores, block->n, block->first, first, keys);
     for (int64_t i = 0; i < block->n; i++)
         take_in(w, i, keys, scale, p->dim);
-    const struct mw_panel out = {
-        w->out,   w->weights, p->v + first / 2 * p->dim, p->dim, BLOCK_K, p->dim, block->n, p->dim,
-        keys / 2, true};
-    mw_panel_product(&out);
+    const struct mw_rows weights = {w->weights, BLOCK_K};
+    const mw_right *v = p->v + mw_steps(first) * MW_PANEL;
+    mw_multiply(mw_panel_of(w->out, p->dim, weights, v, p->v_panel), block->n, p->dim, keys, true);
 }
 
 static void
@@ -137,9 +153,10 @@ put_queries(const struct mw_attention *s, const struct packed *p, const struct q
     for (int64_t i = 0; i < block->n; i++) {
         float inverse = 1.0f / w->sum[i];
         for (int64_t c = 0; c < s->head_dim; c += MW_LANES) {
-            mw_f32x16 v = mw_load(w->out + i * p->dim + c) * inverse;
-            mw_store_half_some(block->o + i * s->ld_o + c, v,
-                               mw_smaller(MW_LANES, s->head_dim - c));
+            struct mw_lanes v = mw_lanes_load(w->out + i * p->dim + c);
+            MW_EACH_PART (part)
+                v.part[part] *= inverse;
+            mw_put(block->o + i * s->ld_o + c, v, s->head_dim - c);
         }
         block->lse[i] = w->max[i] * MW_LN_2 + logf(w->sum[i]);
     }
@@ -154,8 +171,10 @@ attend(const struct mw_attention *s, const struct packed *p, const struct querie
         w->max[i] = MW_MASKED;
         w->sum[i] = 0.0f;
     }
+    const struct mw_rows q =
+        mw_rows_of(w->q, MW_CPU_HEAD_DIM_MAX, block->q, s->ld_q, block->n, s->head_dim);
     for (int64_t first = 0; first < block->first + block->n; first += BLOCK_K)
-        visit_keys(s, p, block, first, s->scale * MW_LOG2_E);
+        visit_keys(s, p, block, q, first, s->scale * MW_LOG2_E);
     put_queries(s, p, block);
 }
 
@@ -173,11 +192,11 @@ attend_chunk(const struct mw_attention *s, uint16_t *o, float *lse, const uint16
 {
     struct packed p = lay_out(s, scratch);
     int64_t end = mw_smaller(first + CHUNK, s->seq), group = s->heads / s->kv_heads;
-    mw_pack_transposed(p.k, p.keys, k + b * s->seq * s->ld_k + g * s->head_dim, s->ld_k, end,
+    mw_pack_transposed(p.k, p.k_panel, k + b * s->seq * s->ld_k + g * s->head_dim, s->ld_k, end,
                        s->head_dim);
-    mw_pack_rows(p.v, p.dim, v + b * s->seq * s->ld_v + g * s->head_dim, s->ld_v, end, s->head_dim);
-    for (int64_t pair = (end + 1) / 2; pair < mw_round_up(end, MW_LANES) / 2; pair++)
-        memset(p.v + pair * p.dim, 0, (size_t)p.dim * sizeof *p.v);
+    mw_pack_rows(p.v, p.v_panel, v + b * s->seq * s->ld_v + g * s->head_dim, s->ld_v, end,
+                 s->head_dim);
+    mw_clear_steps(p.v, p.v_panel, p.dim, end, mw_round_up(end, MW_PANEL));
     for (int64_t h = g * group; h < (g + 1) * group; h++) {
         for (int64_t at = first; at < end; at += BLOCK_Q) {
             int64_t token = b * s->seq + at;

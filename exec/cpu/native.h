@@ -379,12 +379,12 @@ mw_native_add(mw_native a, mw_native b)
     return a + b;
 }
 
-/* Lanes i and i + 8, then i and i + 4, i + 2, i + 1: one order for all. */
+/* Lanes i and i + half of them, until one is left. */
 MW_INLINE float
-mw_lanes_sum(struct mw_lanes v)
+mw_native_sum(mw_native v)
 {
     float lane[MW_WIDTH];
-    mw_native_store(lane, mw_lanes_fold(v, mw_native_add));
+    mw_native_store(lane, v);
     for (int half = MW_WIDTH / 2; half > 0; half /= 2)
         for (int i = 0; i < half; i++)
             lane[i] += lane[i + half];
@@ -393,14 +393,28 @@ mw_lanes_sum(struct mw_lanes v)
 
 /* In the same order. */
 MW_INLINE float
-mw_lanes_max(struct mw_lanes v)
+mw_native_max_lane(mw_native v)
 {
     float lane[MW_WIDTH];
-    mw_native_store(lane, mw_lanes_fold(v, mw_native_max));
+    mw_native_store(lane, v);
     for (int half = MW_WIDTH / 2; half > 0; half /= 2)
         for (int i = 0; i < half; i++)
             lane[i] = lane[i] > lane[i + half] ? lane[i] : lane[i + half];
     return lane[0];
+}
+
+/* Lanes i and i + 8, then i and i + 4, i + 2, i + 1: one order for all. */
+MW_INLINE float
+mw_lanes_sum(struct mw_lanes v)
+{
+    return mw_native_sum(mw_lanes_fold(v, mw_native_add));
+}
+
+/* In the same order. */
+MW_INLINE float
+mw_lanes_max(struct mw_lanes v)
+{
+    return mw_native_max_lane(mw_lanes_fold(v, mw_native_max));
 }
 
 #endif
