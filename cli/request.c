@@ -15,6 +15,9 @@
 
 static const char *const outlook_names[MW_OUTLOOK_COUNT] = {"low", "typical", "high"};
 
+/* What-if tables run the engine some hundred times. */
+#define WHAT_IF_OPS_MAX (MW_OPS_MAX / 10)
+
 /* Words that are gone when the request is made. */
 struct words {
     char *strategies, *deepspeed, *outlook;
@@ -156,6 +159,8 @@ apply_options(struct cli_request *request, const struct words *words, GError **e
     if (!cli_options_apply(&request->settings, error) ||
         (words->deepspeed && !load_deepspeed(request, words->deepspeed, error)))
         return false;
+    if (request->sensitivity)
+        request->settings.ops_max = WHAT_IF_OPS_MAX;
     if (words->strategies)
         return parse_strategies(request, words->strategies, error);
     request->strategies[request->strategy_count++] = request->settings.strategy;

@@ -9,6 +9,7 @@ struct largest {
     enum mw_strategy strategy;
     int64_t layers;
     double params, paper_params;
+    bool more;
 };
 
 static bool
@@ -22,9 +23,11 @@ find_largest(const struct cli_request *request, enum mw_strategy strategy, struc
     asked.strategy = strategy;
     if (!mw_settings_resolve(&planned, &asked, &resolved, error))
         return false;
-    model.layers = mw_planner_largest_layers(&planned, &resolved, error);
-    *largest = (struct largest){.strategy = strategy, .layers = model.layers};
+    bool more;
+    model.layers = mw_planner_largest_layers(&planned, &resolved, &more, error);
+    *largest = (struct largest){.strategy = strategy, .layers = model.layers, .more = more};
     if (model.layers > 0) {
+        model.dense_layers = MIN(model.dense_layers, model.layers);
         largest->params = (double)mw_model_params(&model);
         largest->paper_params = (double)mw_model_params_paper(&model);
     }
@@ -38,11 +41,13 @@ print_row(const struct cli_request *request, const struct largest *row, bool fir
 
     if (request->json)
         printf("%s{\"strategy\": \"%s\", \"layers\": %" G_GINT64_FORMAT
-               ", \"params\": %.0f, \"paper_params\": %.0f}",
-               first ? "" : ", ", name, row->layers, row->params, row->paper_params);
+               ", \"params\": %.0f, \"paper_params\": %.0f, \"more\": %s}",
+               first ? "" : ", ", name, row->layers, row->params, row->paper_params,
+               row->more ? "true" : "false");
     else
-        printf("%-20s %10" G_GINT64_FORMAT " %14s %14s\n", name, row->layers,
-               mw_format_count(row->params), mw_format_count(row->paper_params));
+        printf("%-20s %10" G_GINT64_FORMAT " %14s %14s%s\n", name, row->layers,
+               mw_format_count(row->params), mw_format_count(row->paper_params),
+               row->more ? "  or more" : "");
 }
 
 /* The strategies that are asked for; auto is all that make sense with the other options. */
@@ -70,6 +75,19 @@ find_rows(const struct cli_request *request, GError **error)
     return rows;
 }
 
+static void
+print_why_more(const struct cli_request *request, const GArray *rows)
+{
+    bool more = false;
+
+    for (guint i = 0; i < rows->len; i++)
+        more |= g_array_index(rows, struct largest, i).more;
+    if (more)
+        printf("or more: memory has room, and a step of more layers has over %" G_GINT64_FORMAT
+               " ops, which are not planned\n",
+               request->settings.ops_max);
+}
+
 static int
 print_largest(const struct cli_request *request)
 {
@@ -86,6 +104,8 @@ print_largest(const struct cli_request *request)
         print_row(request, &g_array_index(rows, struct largest, i), i == 0);
     if (request->json)
         printf("]\n");
+    else
+        print_why_more(request, rows);
     return cli_flush();
 }
 

@@ -7,6 +7,7 @@
 
 #define GRAD_ACCUM_MAX 4096
 #define SEQUENCES_MAX 65536
+#define OPS_UNLIMITED (INT64_C(1) << 60)
 #define LAYERS_MAX ((1 << 20) - 1)
 
 static bool
@@ -225,9 +226,16 @@ try_exactly(struct gather *gather, const struct tiers *tiers)
     if (!s.placement[MW_STATE_ACTIVATIONS].count)
         place(&s, MW_STATE_ACTIVATIONS, tiers->activations);
     choose_batch(gather->request, &s, &gather->guess);
-    if (gather->error || (!gather->blame && !fits(gather->request, &s)))
+    if (!gather->blame && !fits(gather->request, &s))
         return false;
-    struct mw_sizing *sizing = mw_planner_size(gather->request, &s, &gather->error);
+    GError *refused = NULL;
+    struct mw_sizing *sizing = mw_planner_size(gather->request, &s, &refused);
+    /* Of several refusals the last is kept: it is of the placement with most transfers, and what is
+     * few enough for it is so for all. */
+    if (refused) {
+        g_clear_error(&gather->error);
+        gather->error = refused;
+    }
     return sizing && keep(gather, sizing);
 }
 
@@ -263,8 +271,8 @@ try_optimizer(struct gather *gather, enum mw_tier optimizer, enum mw_tier deepes
 static void
 try_infinity(struct gather *gather)
 {
-    enum mw_tier deepest = gather->asked->strategy == MW_STRATEGY_ZERO_INFINITY_NVME ? MW_TIER_NVME
-                                                                                     : MW_TIER_CPU;
+    enum mw_tier deepest =
+        gather->asked->strategy == MW_STRATEGY_ZERO_INFINITY_NVME ? MW_TIER_NVME : MW_TIER_CPU;
     int kept = 0;
 
     if (gather->asked->placement[MW_STATE_OPTIMIZER].count) {
@@ -296,9 +304,11 @@ mw_planner_candidates(const struct mw_request *request, const struct mw_settings
     try_all(&gather);
     if (gather.found->len)
         return gather.found;
+    g_clear_error(&gather.error);
     gather.blame = true;
     try_all(&gather);
-    if (!gather.error) {
+    if (gather.found->len || !gather.error) {
+        g_clear_error(&gather.error);
         if (gather.found->len)
             mw_sizing_free(gather.nearest);
         else
@@ -320,7 +330,9 @@ layers_fit(const struct mw_request *request, const struct mw_settings *resolved,
     struct mw_request smaller = {&model, request->hardware};
     struct mw_settings s = *resolved;
 
+    /* Of a mixture the leading dense layers come first, as many as there are. */
     model.layers = layers;
+    model.dense_layers = MIN(model.dense_layers, layers);
     if (!mw_model_validate(&model, model.name, NULL))
         return false;
     if (s.micro_batch == MW_AUTO)
@@ -331,14 +343,19 @@ layers_fit(const struct mw_request *request, const struct mw_settings *resolved,
 
 int64_t
 mw_planner_largest_layers(const struct mw_request *request, const struct mw_settings *resolved,
-                          GError **error)
+                          bool *more, GError **error)
 {
     struct mw_settings probe = *resolved;
 
+    *more = false;
     if (probe.micro_batch == MW_AUTO)
         probe.micro_batch = 1.0 / probe.tp;
     g_autoptr(GPtrArray) valid = mw_planner_candidates(request, &probe, error);
     if (!valid)
         return -1;
-    return largest(request, resolved, layers_fit, 1, LAYERS_MAX);
+    int64_t layers = largest(request, resolved, layers_fit, 1, LAYERS_MAX);
+    probe = *resolved;
+    probe.ops_max = OPS_UNLIMITED;
+    *more = layers_fit(request, &probe, layers + 1);
+    return layers;
 }

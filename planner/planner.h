@@ -48,9 +48,10 @@ struct mw_sizing *mw_planner_size(const struct mw_request *request,
 double mw_planner_largest_batch(const struct mw_request *request,
                                 const struct mw_settings *settings);
 
-/* The most layers of this model that fit under one strategy; 0 if none does. */
+/* The most layers of this model that fit under one strategy; 0 if none does.  `more`: memory has
+ * room for more, but a plan of so many ops is refused (mw_settings.ops_max). */
 int64_t mw_planner_largest_layers(const struct mw_request *request,
-                                  const struct mw_settings *resolved, GError **error);
+                                  const struct mw_settings *resolved, bool *more, GError **error);
 
 /* One line: what would make it fit, an option to add to what was `asked` or memory to add to the
  * machine; `sizing` is the answer that does not fit.  g_free it. */

@@ -15,6 +15,8 @@
 
 #define MW_AUTO (-1)
 #define MW_LOGITS_CHUNKS_MAX 4096
+/* A plan of so many ops is built and simulated in seconds, in 300 MB. */
+#define MW_OPS_MAX 500000
 
 enum mw_strategy {
     MW_STRATEGY_AUTO,
@@ -85,6 +87,7 @@ struct mw_settings {
     int64_t save_every;          /* steps between saves of state that is not on NVMe; 0 never */
     int64_t dpu_start;           /* delayed parameter update from this step on; MW_AUTO: off */
     double tokens;               /* to train on, for days and cost; 0: not asked */
+    int64_t ops_max;             /* a plan of more is refused before it is made */
 };
 
 void mw_settings_init(struct mw_settings *settings);

@@ -7,10 +7,13 @@
 #include "planner/sizing_internal.h"
 
 /* Chunks that the planner cuts by itself, whatever the model's size. */
-#define CHUNKS_MOST 65536
+#define CHUNKS_MOST 8192
 /* So many 16-bit elements fill a page: parts and chunks on drives begin at such multiples. */
 #define PAGE_PARAMS (MW_SLOT_ALIGNMENT_BYTES / 2)
 #define FAR_TOO_LARGE (INT64_MAX / 2)
+/* A step of so many times the ops that a plan may have is not even sized, for searches do that
+ * thousands of times. */
+#define SIZED_MOST 4
 
 /* --- classes and units ---------------------------------------------------------------------- */
 
@@ -342,14 +345,13 @@ fill_strategy(struct mw_sizing *sizing)
     sizing->optimizer_element_bytes = 12;
 }
 
-struct mw_sizing *
-mw_sizing_new(const struct mw_model *model, const struct mw_hardware *hardware,
-              const struct mw_settings *settings, GError **error)
+/* What is cut into which parts; nothing has its place yet. */
+static struct mw_sizing *
+cut(const struct mw_model *model, const struct mw_hardware *hardware,
+    const struct mw_settings *settings)
 {
-    if (!mw_sizing_check(model, hardware, settings, error))
-        return NULL;
-
     struct mw_sizing *sizing = g_new0(struct mw_sizing, 1);
+
     sizing->model = model;
     sizing->hardware = hardware;
     sizing->settings = *settings;
@@ -368,18 +370,66 @@ mw_sizing_new(const struct mw_model *model, const struct mw_hardware *hardware,
             MAX(CLAMP(shard / 16, 1 << 20, 32 << 20), shard / CHUNKS_MOST);
     }
     sizing->shard_params = mw_sizing_sum_shards(sizing);
-    if (!mw_sizing_check_parts(sizing, error)) {
-        mw_sizing_free(sizing);
-        return NULL;
-    }
+    return sizing;
+}
+
+static void
+place(struct mw_sizing *sizing)
+{
     mw_sizing_place_units(sizing);
     mw_sizing_activations(sizing);
     mw_sizing_place_checkpoints(sizing);
     mw_sizing_cut_chunks(sizing);
-    mw_sizing_buffers(sizing);
-    read_tiers(sizing);
-    judge(sizing);
-    return sizing;
+}
+
+/* Nothing is placed where there are too many anyway. */
+static int64_t
+place_and_count(struct mw_sizing *sizing, int64_t most)
+{
+    int64_t least = mw_sizing_least_ops(sizing);
+
+    if (least > most)
+        return least;
+    place(sizing);
+    return mw_sizing_op_count(sizing);
+}
+
+int64_t
+mw_sizing_ops_of(const struct mw_model *model, const struct mw_hardware *hardware,
+                 const struct mw_settings *settings, int64_t most)
+{
+    struct mw_sizing *sizing = cut(model, hardware, settings);
+    int64_t ops = place_and_count(sizing, most);
+
+    mw_sizing_free(sizing);
+    return ops;
+}
+
+struct mw_sizing *
+mw_sizing_new(const struct mw_model *model, const struct mw_hardware *hardware,
+              const struct mw_settings *settings, GError **error)
+{
+    if (!mw_sizing_check(model, hardware, settings, error))
+        return NULL;
+
+    struct mw_sizing *sizing = cut(model, hardware, settings);
+    if (!mw_sizing_check_chunks(sizing, error)) {
+        mw_sizing_free(sizing);
+        return NULL;
+    }
+    int64_t ops = place_and_count(sizing, SIZED_MOST * settings->ops_max);
+    if (ops <= SIZED_MOST * settings->ops_max) {
+        mw_sizing_buffers(sizing);
+        read_tiers(sizing);
+        judge(sizing);
+        /* What does not fit is not built: that is the answer. */
+        if (!sizing->fits || ops <= settings->ops_max)
+            return sizing;
+    }
+    mw_sizing_free(sizing);
+    if (error) /* a search wants no advice */
+        mw_sizing_refuse_ops(model, hardware, settings, error);
+    return NULL;
 }
 
 void

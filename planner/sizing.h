@@ -148,6 +148,8 @@ int64_t mw_sizing_logits_parts(const struct mw_sizing *sizing);
 /* In how many parts an operator takes the tokens: logits and loss in chunks, all others in one. */
 int64_t mw_sizing_token_parts(const struct mw_sizing *sizing, enum mw_operator operator_);
 struct mw_chunk_moves mw_sizing_chunk_moves(const struct mw_sizing *sizing, uint32_t chunk);
+/* As many as mw_build_plan makes of it. */
+int64_t mw_sizing_op_count(const struct mw_sizing *sizing);
 enum mw_class mw_sizing_layer_class(const struct mw_sizing *sizing, int64_t layer);
 
 #endif

@@ -65,39 +65,21 @@ check_slicing(const struct mw_model *model, int64_t tp, GError **error)
     return false;
 }
 
-/* A plan of more parts would not fit into memory: each becomes up to ten ops. */
-#define PARTS_MAX ((int64_t)1 << 22)
-#define CHUNKS_MAX ((int64_t)1 << 20)
+/* Each is looked at whenever a placement or a batch is tried. */
+#define CHUNKS_MAX 16384
 
 bool
-mw_sizing_check_parts(const struct mw_sizing *sizing, GError **error)
+mw_sizing_check_chunks(const struct mw_sizing *sizing, GError **error)
 {
-    const struct mw_settings *settings = &sizing->settings;
-    double parts = 0;
-    double chunks = (double)sizing->shard_params / settings->optimizer_chunk;
+    int64_t chunk = sizing->settings.optimizer_chunk, least = sizing->shard_params / CHUNKS_MAX + 1;
 
-    for (int c = 0; c < MW_CLASS_COUNT; c++)
-        for (int u = 0; u < sizing->classes[c].unit_count; u++)
-            parts += (double)sizing->classes[c].blocks * sizing->classes[c].units[u].tiles;
-    if (sizing->model->vocab)
-        parts += (double)settings->logits_chunks * mw_sizing_logits_parts(sizing);
-    parts *= 3.0 * settings->grad_accum;
-    if (parts > PARTS_MAX)
-        g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
-                    "%s: %" G_GINT64_FORMAT " layers with --tiles %" G_GINT64_FORMAT
-                    " and --grad-accum %" G_GINT64_FORMAT " make a step of %.3g parts; at most "
-                    "%.3g can be planned",
-                    sizing->model->name, sizing->model->layers, settings->tiles,
-                    settings->grad_accum, parts, (double)PARTS_MAX);
-    else if (chunks > CHUNKS_MAX)
-        g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
-                    "--optimizer-chunk %" G_GINT64_FORMAT ": cuts %.3g parameters of a rank into "
-                    "%.3g chunks; must be at least %.0f",
-                    settings->optimizer_chunk, (double)sizing->shard_params, chunks,
-                    (double)(sizing->shard_params / CHUNKS_MAX + 1));
-    else
+    if (chunk >= least || sizing->shard_params <= CHUNKS_MAX)
         return true;
-    return false;
+    return mw_refuse(error,
+                     "--optimizer-chunk %" G_GINT64_FORMAT ": cuts %.3g parameters of a rank into "
+                     "%.3g chunks; must be at least %" G_GINT64_FORMAT,
+                     chunk, (double)sizing->shard_params, (double)sizing->shard_params / chunk,
+                     least);
 }
 
 static bool

@@ -155,7 +155,9 @@ static struct mw_chunk
 cut_unit(const struct mw_sizing *sizing, GArray *chunks, struct mw_chunk open, uint32_t unit,
          int64_t params)
 {
-    int64_t pieces = MAX(1, mw_divide_up(params, sizing->settings.optimizer_chunk));
+    /* Smaller ones than a page would only be looked at and left out. */
+    int64_t piece_params = MAX(sizing->settings.optimizer_chunk, MW_SLOT_ALIGNMENT_BYTES / 2);
+    int64_t pieces = MAX(1, mw_divide_up(params, piece_params));
 
     for (int64_t p = 0; p < pieces; p++) {
         int64_t piece = piece_end(params, p + 1, pieces) - piece_end(params, p, pieces);

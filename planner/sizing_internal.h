@@ -17,8 +17,18 @@ bool mw_sizing_widens(const struct mw_sizing *sizing);
 bool mw_sizing_check(const struct mw_model *model, const struct mw_hardware *hardware,
                      const struct mw_settings *settings, GError **error);
 
-/* Once tiles and chunks are known. */
-bool mw_sizing_check_parts(const struct mw_sizing *sizing, GError **error);
+/* Once it is known how much of the state is a rank's. */
+bool mw_sizing_check_chunks(const struct mw_sizing *sizing, GError **error);
+
+/* Never more ops than there are, from what is cut into which parts: before anything is placed. */
+int64_t mw_sizing_least_ops(const struct mw_sizing *sizing);
+/* Of a sizing with these settings: how many, or where those are more than `most`, a lower bound. */
+int64_t mw_sizing_ops_of(const struct mw_model *model, const struct mw_hardware *hardware,
+                         const struct mw_settings *settings, int64_t most);
+/* A step of more than settings->ops_max, which are as they were asked for: names the option and the
+ * nearest value that is quick. */
+void mw_sizing_refuse_ops(const struct mw_model *model, const struct mw_hardware *hardware,
+                          const struct mw_settings *settings, GError **error);
 
 /* Enters `count` slots of `bytes` each into the ledger. */
 void mw_sizing_account(struct mw_sizing *sizing, enum mw_tier tier, enum mw_purpose purpose,

@@ -23,6 +23,7 @@ static void
 ask(const struct planned *what, struct mw_settings *settings)
 {
     mw_settings_init(settings);
+    settings->ops_max = INT64_C(1) << 60; /* benchmarks measure what nobody waits for */
     settings->strategy = MW_STRATEGY_ZERO_INFINITY_NVME;
     settings->micro_batch = what->micro_batch;
     settings->gpus_per_node = what->gpus;

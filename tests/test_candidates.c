@@ -146,6 +146,88 @@ test_remedy_for_batch(void)
     mw_hwprofile_free(profile);
 }
 
+/* Its first three layers are dense: fewer layers are all dense, more have experts too. */
+static void
+test_largest_mixture(void)
+{
+    struct mw_hwprofile *profile = mw_test_load("dgx-h100");
+    struct mw_hardware hardware = mw_hwprofile_read(profile, MW_OUTLOOK_TYPICAL);
+    struct mw_model model;
+    struct mw_request request = {&model, &hardware};
+    struct mw_settings asked, resolved;
+    bool more;
+
+    g_assert_true(mw_model_load("deepseek-v3", &model, NULL));
+    mw_settings_init(&asked);
+    asked.strategy = MW_STRATEGY_ZERO3;
+    asked.nodes = 16;
+    asked.micro_batch = 1;
+    g_assert_true(mw_settings_resolve(&request, &asked, &resolved, NULL));
+    int64_t layers = mw_planner_largest_layers(&request, &resolved, &more, NULL);
+    g_assert_cmpint(layers, >, model.dense_layers);
+    g_assert_false(more);
+    for (int i = 0; i < 2; i++) {
+        model.layers = layers + i;
+        struct mw_sizing *sizing = take_first(mw_planner_candidates(&request, &resolved, NULL));
+        g_assert_true(sizing->fits == !i);
+        mw_sizing_free(sizing);
+    }
+    mw_hwprofile_free(profile);
+}
+
+/* Where plans of more ops are refused, not memory ends the search, and it says so. */
+static void
+test_largest_beyond_plans(void)
+{
+    struct mw_hwprofile *profile = mw_test_load("dgx2");
+    struct mw_hardware hardware = mw_hwprofile_read(profile, MW_OUTLOOK_TYPICAL);
+    struct mw_model model;
+    struct mw_request request = {&model, &hardware};
+    struct mw_settings asked, resolved;
+    bool more;
+
+    g_assert_true(mw_model_load("tiny", &model, NULL));
+    mw_settings_init(&asked);
+    asked.strategy = MW_STRATEGY_ZERO3;
+    asked.ops_max = 5000;
+    g_assert_true(mw_settings_resolve(&request, &asked, &resolved, NULL));
+    int64_t layers = mw_planner_largest_layers(&request, &resolved, &more, NULL);
+    g_assert_cmpint(layers, >, 5000 / 50);
+    g_assert_cmpint(layers, <, 5000);
+    g_assert_true(more);
+    mw_hwprofile_free(profile);
+}
+
+/* A refusal names an option and a value, and with that value the question is answered. */
+static void
+test_too_many_ops(void)
+{
+    struct mw_hwprofile *profile = mw_test_load("dgx2");
+    struct mw_hardware hardware = mw_hwprofile_read(profile, MW_OUTLOOK_TYPICAL);
+    struct mw_model model;
+    struct mw_request request = {&model, &hardware};
+    struct mw_settings asked, resolved;
+    g_autoptr(GError) error = NULL;
+
+    g_assert_true(mw_model_load("gpt3-175b", &model, NULL));
+    mw_settings_init(&asked);
+    asked.strategy = MW_STRATEGY_ZERO_INFINITY_NVME;
+    asked.micro_batch = 1;
+    asked.grad_accum = 4096;
+    g_assert_true(mw_settings_resolve(&request, &asked, &resolved, NULL));
+    g_assert_null(mw_planner_candidates(&request, &resolved, &error));
+    g_assert_true(g_str_has_prefix(error->message, "--grad-accum 4096: makes a step of "));
+    const char *give = strstr(error->message, "; give ");
+    g_assert_nonnull(give);
+    resolved.grad_accum = g_ascii_strtoll(give + strlen("; give "), NULL, 10);
+    g_assert_cmpint(resolved.grad_accum, >, 10);
+    g_autoptr(GPtrArray) found = mw_planner_candidates(&request, &resolved, NULL);
+    g_assert_nonnull(found);
+    const struct mw_sizing *first = found->pdata[0];
+    g_assert_true(first->fits);
+    mw_hwprofile_free(profile);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -155,5 +237,8 @@ main(int argc, char **argv)
     g_test_add_func("/candidates/tier-beyond-tiling", test_tier_that_tiling_cannot_help_is_blamed);
     g_test_add_func("/candidates/remedy-for-fixed-tiles", test_remedy_for_fixed_tiles);
     g_test_add_func("/candidates/remedy-for-batch", test_remedy_for_batch);
+    g_test_add_func("/candidates/largest-mixture", test_largest_mixture);
+    g_test_add_func("/candidates/largest-beyond-plans", test_largest_beyond_plans);
+    g_test_add_func("/candidates/too-many-ops", test_too_many_ops);
     return g_test_run();
 }

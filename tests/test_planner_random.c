@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "planner/sizing_internal.h"
 #include "tests/random_request.h"
 
 #define PLANS 10000
@@ -297,6 +298,8 @@ check_plan(const struct mw_sizing *sizing, struct tally *tally)
     struct mw_plan *plan = mw_build_plan(sizing);
 
     g_assert_true(plan->checked);
+    g_assert_cmpint(mw_sizing_op_count(sizing), ==, plan->op_count);
+    g_assert_cmpint(mw_sizing_least_ops(sizing), <=, plan->op_count);
     g_assert_cmpuint(plan->world_ranks, ==, sizing->ranks);
     g_assert_cmpuint(plan->ranks, ==, sizing->settings.unfold ? sizing->ranks : 1);
     check_ledger(plan, sizing);

@@ -1,0 +1,196 @@
+/* A question whose answer takes too long is refused before it is begun, with the nearest value that
+ * is quick. */
+#include <glib.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "planner/error.h"
+#include "planner/sizing_internal.h"
+
+/* What an op's identity has room for. */
+#define PARTS_OF_UNIT_MAX (INT64_C(1) << 16)
+/* More than can be counted. */
+#define NEVER INT64_MAX
+/* Counted one by one for a message; more are estimated. */
+#define COUNTED_MAX INT64_C(10000000)
+
+int64_t
+mw_sizing_least_ops(const struct mw_sizing *sizing)
+{
+    const struct mw_settings *s = &sizing->settings;
+    int passes = s->checkpoint_interval ? 3 : 2;
+    double ops = 0;
+
+    for (int c = 0; c < MW_CLASS_COUNT; c++) {
+        bool layer = c == MW_CLASS_DENSE || c == MW_CLASS_EXPERT;
+        for (int u = 0; u < sizing->classes[c].unit_count; u++) {
+            if (sizing->classes[c].units[u].tiles > PARTS_OF_UNIT_MAX)
+                return NEVER;
+            ops += (double)(layer ? passes : 1) * sizing->classes[c].blocks *
+                   sizing->classes[c].units[u].tiles;
+        }
+    }
+    if (sizing->model->vocab)
+        ops += 2.0 * s->logits_chunks * mw_sizing_logits_parts(sizing);
+    /* A chunk is an update at least, and ends at a whole page. */
+    double chunk = (double)s->optimizer_chunk + MW_SLOT_ALIGNMENT_BYTES / 2;
+    ops = ops * s->grad_accum + (double)sizing->shard_params / chunk;
+    ops *= s->unfold ? sizing->ranks : 1;
+    return ops < (double)INT64_MAX ? (int64_t)ops : INT64_MAX;
+}
+
+/* --- the nearest that is quick --------------------------------------------------------------- */
+
+struct question {
+    const struct mw_model *model;
+    const struct mw_hardware *hardware;
+    const struct mw_settings *settings;
+};
+
+enum knob { ACCUMULATION, TILES, LOGITS_CHUNKS, LAYERS, KNOB_COUNT };
+
+static const struct {
+    const char *option; /* NULL: the model's */
+    size_t offset;      /* in struct mw_settings */
+} knobs[KNOB_COUNT] = {
+    [ACCUMULATION] = {"--grad-accum", offsetof(struct mw_settings, grad_accum)},
+    [TILES] = {"--tiles", offsetof(struct mw_settings, tiles)},
+    [LOGITS_CHUNKS] = {"--logits-chunks", offsetof(struct mw_settings, logits_chunks)},
+    [LAYERS] = {NULL, 0},
+};
+
+static int64_t
+value_of(const struct question *q, enum knob knob)
+{
+    return knob == LAYERS
+               ? q->model->layers
+               : *(const int64_t *)(const void *)((const char *)q->settings + knobs[knob].offset);
+}
+
+static bool
+is_quick(const struct question *q, enum knob knob, int64_t value)
+{
+    struct mw_model model = *q->model;
+    struct mw_settings settings = *q->settings;
+
+    if (knob == LAYERS)
+        model.layers = value;
+    else
+        *(int64_t *)(void *)((char *)&settings + knobs[knob].offset) = value;
+    model.dense_layers = MIN(model.dense_layers, model.layers);
+    settings.checkpoint_interval = MIN(settings.checkpoint_interval, model.layers);
+    return mw_sizing_ops_of(&model, q->hardware, &settings, settings.ops_max) <= settings.ops_max;
+}
+
+/* 0: none. */
+static int64_t
+nearest_quick(const struct question *q, enum knob knob)
+{
+    int64_t slow = value_of(q, knob), quick = 1;
+
+    if (slow == quick || slow == MW_AUTO || !is_quick(q, knob, quick))
+        return 0;
+    while (slow - quick > 1) {
+        int64_t middle = quick + (slow - quick) / 2;
+        if (is_quick(q, knob, middle))
+            quick = middle;
+        else
+            slow = middle;
+    }
+    return quick;
+}
+
+static double
+change_of(const struct question *q, enum knob knob, int64_t nearest)
+{
+    return (double)value_of(q, knob) / nearest;
+}
+
+/* Of options the one that has to change least; of none that would do alone, the model's layers. */
+static enum knob
+least_change(const struct question *q, int64_t *nearest)
+{
+    enum knob best = LAYERS;
+
+    *nearest = 0;
+    for (enum knob knob = 0; knob < LAYERS; knob++) {
+        int64_t quick = nearest_quick(q, knob);
+        if (quick && (!*nearest || change_of(q, knob, quick) < change_of(q, best, *nearest))) {
+            best = knob;
+            *nearest = quick;
+        }
+    }
+    if (!*nearest)
+        *nearest = nearest_quick(q, LAYERS);
+    return best;
+}
+
+static bool
+is_global(const struct question *q, enum knob knob)
+{
+    return knob == ACCUMULATION &&
+           (q->settings->batch_source || q->settings->global_batch != MW_AUTO);
+}
+
+/* The layers, with all options that make more of them. */
+static char *
+all_names(const struct question *q)
+{
+    GString *text = g_string_new(q->model->name);
+
+    g_string_append_printf(text, ": %" G_GINT64_FORMAT " layers", q->model->layers);
+    for (enum knob knob = 0; knob < LAYERS; knob++)
+        if (value_of(q, knob) > 1)
+            g_string_append_printf(text, "%s %s %" G_GINT64_FORMAT,
+                                   strstr(text->str, "--") ? " and" : " with", knobs[knob].option,
+                                   value_of(q, knob));
+    g_string_append(text, " make");
+    return g_string_free(text, FALSE);
+}
+
+/* What was asked for, and what it makes of a step. */
+static char *
+name_of(const struct question *q, enum knob knob)
+{
+    const struct mw_settings *s = q->settings;
+
+    if (is_global(q, knob) && s->batch_source)
+        return g_strdup_printf("%s: %" G_GINT64_FORMAT " micro-batches make", s->batch_source,
+                               s->grad_accum);
+    if (is_global(q, knob))
+        return g_strdup_printf("--global-batch %" G_GINT64_FORMAT ": %" G_GINT64_FORMAT
+                               " micro-batches make",
+                               s->global_batch, s->grad_accum);
+    if (knob == LAYERS)
+        return all_names(q);
+    return g_strdup_printf("%s %" G_GINT64_FORMAT ": makes", knobs[knob].option, value_of(q, knob));
+}
+
+static char *
+count_text(const struct question *q)
+{
+    int64_t ops = mw_sizing_ops_of(q->model, q->hardware, q->settings, COUNTED_MAX);
+
+    return ops == NEVER
+               ? g_strdup("too many")
+               : g_strdup_printf("%s%" G_GINT64_FORMAT, ops > COUNTED_MAX ? "at least " : "", ops);
+}
+
+void
+mw_sizing_refuse_ops(const struct mw_model *model, const struct mw_hardware *hardware,
+                     const struct mw_settings *settings, GError **error)
+{
+    struct question q = {model, hardware, settings};
+    int64_t nearest = 0;
+    enum knob knob = least_change(&q, &nearest);
+    g_autofree char *name = name_of(&q, knob), *count = count_text(&q);
+    int64_t unit = is_global(&q, knob) ? settings->global_batch / settings->grad_accum : 1;
+    g_autofree char *accepted =
+        nearest ? g_strdup_printf("give %" G_GINT64_FORMAT "%s or fewer", nearest * unit,
+                                  knob == LAYERS ? " layers" : "")
+                : g_strdup("give less of each");
+
+    mw_refuse(error, "%s a step of %s ops, and more than %" G_GINT64_FORMAT " take too long; %s",
+              name, count, settings->ops_max, accepted);
+}
