@@ -7,6 +7,7 @@
 #include "exec/log.h"
 
 #define SECOND_NS INT64_C(1000000000)
+#define MARK '\001' /* no line holds it, no terminal acts on it */
 
 static void
 log_step(struct mw_log *log, int64_t step, int64_t time_ns)
@@ -36,17 +37,19 @@ open_terminal(struct terminal *terminal, unsigned short columns)
     return terminal->slave != NULL;
 }
 
-/* What was shown since the last look. */
+/* What was shown since the last look: what is written to a terminal may come in pieces, and late.
+ * A mark behind it ends it. */
 static char *
 shown(const struct terminal *terminal)
 {
-    char *text = g_malloc0(4096);
+    GString *text = g_string_new(NULL);
+    char c;
 
+    fputc(MARK, terminal->slave);
     fflush(terminal->slave);
-    fcntl(terminal->master, F_SETFL, O_NONBLOCK);
-    if (read(terminal->master, text, 4095) < 0)
-        text[0] = 0;
-    return text;
+    while (read(terminal->master, &c, 1) == 1 && c != MARK)
+        g_string_append_c(text, c);
+    return g_string_free(text, FALSE);
 }
 
 static void
