@@ -1,9 +1,13 @@
 /*
  * bench_kernels [--smoke | --adamw PARAMETERS]: rates of the kernels on this machine, each beside
  * what bounds it, in turn, medians of ROUNDS.
- *   adamw      28 bytes a parameter, against copying and scaling as many bytes in DRAM
- *   products   the wrapper against bare oneDNN calls, shapes of GPT-2 124M
- *   attention  forward and backward, of the FLOPs that a causal mask leaves
+ *
+ * adamw: 28 bytes a parameter, against copying and scaling as many bytes in DRAM.
+ * products: the wrapper against bare oneDNN calls, shapes of GPT-2 124M: of the same type, or in
+ * fp32 where oneDNN does not multiply it; ratios are of pairs of calls, with quartiles.
+ * attention: forward and backward, of the FLOPs that a causal mask leaves.
+ * Products and attention in bf16, then in fp16.
+ *
  * --adamw prints the median seconds of an update, for a peer to stand beside.
  */
 #include <math.h>
@@ -181,7 +185,10 @@ print_adamw(int64_t n)
 
 /* --- products --- */
 
+static enum mw_dtype dtype = MW_DTYPE_BF16; /* of products and attention */
+
 struct bare {
+    dnnl_data_type_t type;
     dnnl_engine_t engine;
     dnnl_stream_t stream;
     dnnl_primitive_t primitive;
@@ -202,16 +209,18 @@ bare_memory(struct bare *bare, dnnl_memory_t *memory, dnnl_memory_desc_t *desc, 
             int64_t columns, bool transposed, void *data)
 {
     dnnl_dims_t dims = {rows, columns};
-    must(dnnl_memory_desc_init_by_tag(desc, 2, dims, dnnl_bf16, transposed ? dnnl_ba : dnnl_ab));
+    must(dnnl_memory_desc_init_by_tag(desc, 2, dims, bare->type, transposed ? dnnl_ba : dnnl_ab));
     must(dnnl_memory_create(memory, desc, bare->engine, data));
 }
 
 static void
-bare_create(struct bare *bare, const struct mw_product *p, void *c, void *a, void *b)
+bare_create(struct bare *bare, dnnl_data_type_t type, const struct mw_product *p, void *c, void *a,
+            void *b)
 {
     dnnl_memory_desc_t a_desc, b_desc, c_desc;
     dnnl_matmul_desc_t desc;
     dnnl_primitive_desc_t pd;
+    bare->type = type;
     must(dnnl_engine_create(&bare->engine, dnnl_cpu, 0));
     must(dnnl_stream_create(&bare->stream, bare->engine, dnnl_stream_default_flags));
     bare_memory(bare, &bare->a, &a_desc, p->m, p->k, p->a_transposed, a);
@@ -262,19 +271,28 @@ bench_product(const char *use, int64_t m, int64_t n, int64_t k, bool a_transpose
 {
     const struct mw_product product = {
         .m = m, .n = n, .k = k, .a_transposed = a_transposed, .b_transposed = b_transposed};
-    void *a = buffer((size_t)(m * k) * 2), *b = buffer((size_t)(k * n) * 2);
-    void *c = buffer((size_t)(m * n) * 2);
-    double own[ROUNDS], bare_s[ROUNDS], flops = 2.0 * (double)m * (double)n * (double)k;
-    struct mw_cpu_matmul *matmul = mw_cpu_matmul_create(MW_DTYPE_BF16);
+    double own[ROUNDS], bare_s[ROUNDS], ratio[ROUNDS];
+    double flops = 2.0 * (double)m * (double)n * (double)k;
+    struct mw_cpu_matmul *matmul = mw_cpu_matmul_create(dtype);
+    bool halves = mw_cpu_matmul_by_library(matmul);
+    dnnl_data_type_t half = dtype == MW_DTYPE_FP16 ? dnnl_f16 : dnnl_bf16;
+    size_t element_bytes = halves ? 2 : 4;
+    void *a = buffer((size_t)(m * k) * element_bytes), *b = buffer((size_t)(k * n) * element_bytes);
+    void *c = buffer((size_t)(m * n) * element_bytes);
     struct bare bare;
-    bare_create(&bare, &product, c, a, b);
+    bare_create(&bare, halves ? half : dnnl_f32, &product, c, a, b);
     for (int i = -1; i < ROUNDS; i++) {
-        own[i < 0 ? 0 : i] = time_product(matmul, &product, c, a, b);
-        bare_s[i < 0 ? 0 : i] = time_bare(&bare);
+        int at = i < 0 ? 0 : i;
+        own[at] = time_product(matmul, &product, c, a, b);
+        bare_s[at] = time_bare(&bare);
+        ratio[at] = bare_s[at] / own[at];
     }
-    double own_rate = flops / median(own) / 1e9, bare_rate = flops / median(bare_s) / 1e9;
-    printf("%-22s %5lld %5lld %5lld: %6.1f GFLOP/s; bare oneDNN %6.1f; ratio %.2f\n", use,
-           (long long)m, (long long)n, (long long)k, own_rate, bare_rate, own_rate / bare_rate);
+    qsort(ratio, ROUNDS, sizeof *ratio, by_value);
+    printf("%-22s %5lld %5lld %5lld: %6.1f GFLOP/s; bare oneDNN, %s %6.1f; ratio %.2f (%.2f to "
+           "%.2f)\n",
+           use, (long long)m, (long long)n, (long long)k, flops / median(own) / 1e9,
+           halves ? "16-bit" : "fp32", flops / median(bare_s) / 1e9, ratio[ROUNDS / 2],
+           ratio[ROUNDS / 4], ratio[ROUNDS - 1 - ROUNDS / 4]);
     bare_destroy(&bare);
     mw_cpu_matmul_destroy(matmul);
     free(a);
@@ -285,13 +303,6 @@ bench_product(const char *use, int64_t m, int64_t n, int64_t k, bool a_transpose
 static void
 bench_products(int64_t tokens, int64_t hidden, int64_t vocab)
 {
-    struct mw_cpu_matmul *matmul = mw_cpu_matmul_create(MW_DTYPE_BF16);
-    bool by_library = mw_cpu_matmul_by_library(matmul);
-    mw_cpu_matmul_destroy(matmul);
-    if (!by_library) {
-        printf("products: by own code here, there is no oneDNN rate to compare\n");
-        return;
-    }
     bench_product("qkv, forward", tokens, 3 * hidden, hidden, false, false);
     bench_product("qkv, dx", tokens, hidden, 3 * hidden, false, true);
     bench_product("qkv, dW", hidden, 3 * hidden, tokens, true, false);
@@ -329,8 +340,7 @@ attention_create(int64_t seq, int64_t heads, int64_t kv_heads)
         a.qkv[i] = (uint16_t)(0x3e00 + i * 2654435761u % 0x200);
         a.d_o[i] = (uint16_t)(0x3c00 + i * 2654435761u % 0x200);
     }
-    a.scratch =
-        buffer((size_t)mw_cpu_kernels(MW_DTYPE_BF16)->attention_scratch_bytes(&a.shape, team()));
+    a.scratch = buffer((size_t)mw_cpu_kernels(dtype)->attention_scratch_bytes(&a.shape, team()));
     return a;
 }
 
@@ -339,8 +349,8 @@ time_forward(const struct attention *a)
 {
     int64_t k = a->shape.heads * 64, v = k + a->shape.kv_heads * 64;
     double start_s = now_s();
-    mw_cpu_kernels(MW_DTYPE_BF16)
-        ->attention_forward(&a->shape, a->o, a->lse, a->qkv, a->qkv + k, a->qkv + v, a->scratch);
+    mw_cpu_kernels(dtype)->attention_forward(&a->shape, a->o, a->lse, a->qkv, a->qkv + k,
+                                             a->qkv + v, a->scratch);
     return now_s() - start_s;
 }
 
@@ -349,9 +359,9 @@ time_backward(const struct attention *a)
 {
     int64_t k = a->shape.heads * 64, v = k + a->shape.kv_heads * 64;
     double start_s = now_s();
-    mw_cpu_kernels(MW_DTYPE_BF16)
-        ->attention_backward(&a->shape, a->d_qkv, a->d_qkv + k, a->d_qkv + v, a->d_o, a->o, a->lse,
-                             a->qkv, a->qkv + k, a->qkv + v, a->scratch);
+    mw_cpu_kernels(dtype)->attention_backward(&a->shape, a->d_qkv, a->d_qkv + k, a->d_qkv + v,
+                                              a->d_o, a->o, a->lse, a->qkv, a->qkv + k, a->qkv + v,
+                                              a->scratch);
     return now_s() - start_s;
 }
 
@@ -387,10 +397,14 @@ main(int argc, char **argv)
         print_adamw(atoll(argv[2]));
         return 0;
     }
-    printf("%d threads\n", team());
+    printf("%d threads, instruction set %s\n", team(), mw_cpu_isa_name(mw_cpu_isa_used(NULL)));
     bench_adamw(smoke ? 10000 : 60000000);
-    bench_products(smoke ? 32 : 1024, smoke ? 48 : 768, smoke ? 101 : 50257);
-    bench_attention(smoke ? 70 : 1024, smoke ? 2 : 12, smoke ? 1 : 12);
-    bench_attention(smoke ? 70 : 2048, smoke ? 2 : 16, smoke ? 1 : 4);
+    for (int fp16 = 0; fp16 < 2; fp16++) {
+        dtype = fp16 ? MW_DTYPE_FP16 : MW_DTYPE_BF16;
+        printf("in %s:\n", fp16 ? "fp16" : "bf16");
+        bench_products(smoke ? 32 : 1024, smoke ? 48 : 768, smoke ? 101 : 50257);
+        bench_attention(smoke ? 70 : 1024, smoke ? 2 : 12, smoke ? 1 : 12);
+        bench_attention(smoke ? 70 : 2048, smoke ? 2 : 16, smoke ? 1 : 4);
+    }
     return 0;
 }

@@ -6,11 +6,13 @@
 #include <string.h>
 
 #include "exec/cpu/device.h"
+#include "exec/cpu/kernels.h"
 #include "exec/operators.h"
 
 #define SHAPES_MAX 64
 
-/* Operands of the bare call: dense, and its own, so that they are no warmer than the step's. */
+/* Operands of the bare call: dense, and its own, so that they are no warmer than the step's; in
+ * bf16, or in fp32 where the library multiplies no bf16. */
 struct bare {
     dnnl_primitive_t primitive;
     dnnl_exec_arg_t args[4];
@@ -21,7 +23,7 @@ struct shape {
     struct mw_product product;
     struct bare bare;
     int64_t calls;
-    double step_ms[4096], bare_ms[4096];
+    double step_ms[4096], bare_ms[4096], ratio[4096];
 };
 
 static struct {
@@ -32,6 +34,7 @@ static struct {
     struct shape *shapes[SHAPES_MAX];
     int shape_count;
     bool compares;
+    dnnl_data_type_t type; /* of the bare calls */
     dnnl_engine_t engine;
     dnnl_stream_t stream;
 } bench;
@@ -67,41 +70,54 @@ add_operand(struct bare *bare, int arg, const dnnl_memory_desc_t *desc)
     dnnl_memory_t memory;
 
     must(data != NULL, "no memory");
+    /* Ordinary numbers, as bf16 and in pairs as fp32. */
     for (size_t i = 0; i < bytes / 2; i++)
         data[i] = (uint16_t)(0x3d80 + i * 2654435761u % 64 + (i % 3 == 0) * 0x8000);
     must(dnnl_memory_create(&memory, desc, bench.engine, data) == dnnl_success, "no operand");
     bare->args[bare->arg_count++] = (dnnl_exec_arg_t){arg, memory};
 }
 
-static void
-make_bare(struct bare *bare, const struct mw_product *p)
+/* NULL: the library has none of this type. */
+static dnnl_primitive_desc_t
+describe_bare(const struct mw_product *p, dnnl_data_type_t type, dnnl_memory_desc_t operands[4])
 {
-    dnnl_memory_desc_t a = describe(dnnl_bf16, p->m, p->k, p->a_transposed);
-    dnnl_memory_desc_t b = describe(dnnl_bf16, p->k, p->n, p->b_transposed);
-    dnnl_memory_desc_t c = describe(p->c_fp32 ? dnnl_f32 : dnnl_bf16, p->m, p->n, false);
-    dnnl_memory_desc_t bias = describe(dnnl_bf16, 1, p->n, false);
     dnnl_primitive_attr_t attr;
     dnnl_post_ops_t ops;
     dnnl_matmul_desc_t desc;
     dnnl_primitive_desc_t pd = NULL;
 
+    operands[0] = describe(type, p->m, p->k, p->a_transposed);
+    operands[1] = describe(type, p->k, p->n, p->b_transposed);
+    operands[2] = describe(p->c_fp32 ? dnnl_f32 : type, p->m, p->n, false);
+    operands[3] = describe(type, 1, p->n, false);
     dnnl_primitive_attr_create(&attr);
     dnnl_post_ops_create(&ops);
     if (p->accumulate)
         dnnl_post_ops_append_sum(ops, 1.0f);
     dnnl_primitive_attr_set_post_ops(attr, ops);
-    must(dnnl_matmul_desc_init(&desc, &a, &b, p->bias ? &bias : NULL, &c) == dnnl_success &&
-             dnnl_primitive_desc_create(&pd, &desc, attr, bench.engine, NULL) == dnnl_success &&
-             dnnl_primitive_create(&bare->primitive, pd) == dnnl_success,
-         "oneDNN has no such product");
-    dnnl_primitive_desc_destroy(pd);
+    if (dnnl_matmul_desc_init(&desc, &operands[0], &operands[1], p->bias ? &operands[3] : NULL,
+                              &operands[2]) != dnnl_success ||
+        dnnl_primitive_desc_create(&pd, &desc, attr, bench.engine, NULL) != dnnl_success)
+        pd = NULL;
     dnnl_primitive_attr_destroy(attr);
     dnnl_post_ops_destroy(ops);
-    add_operand(bare, DNNL_ARG_SRC, &a);
-    add_operand(bare, DNNL_ARG_WEIGHTS, &b);
-    add_operand(bare, DNNL_ARG_DST, &c);
+    return pd;
+}
+
+static void
+make_bare(struct bare *bare, const struct mw_product *p)
+{
+    dnnl_memory_desc_t operands[4];
+    dnnl_primitive_desc_t pd = describe_bare(p, bench.type, operands);
+
+    must(pd && dnnl_primitive_create(&bare->primitive, pd) == dnnl_success,
+         "oneDNN has no such product");
+    dnnl_primitive_desc_destroy(pd);
+    add_operand(bare, DNNL_ARG_SRC, &operands[0]);
+    add_operand(bare, DNNL_ARG_WEIGHTS, &operands[1]);
+    add_operand(bare, DNNL_ARG_DST, &operands[2]);
     if (p->bias)
-        add_operand(bare, DNNL_ARG_BIAS, &bias);
+        add_operand(bare, DNNL_ARG_BIAS, &operands[3]);
 }
 
 static void
@@ -145,7 +161,9 @@ multiply(void *device, const struct mw_product *product, void *c, const uint16_t
     run_bare(&shape->bare);
     if (shape->calls < (int64_t)G_N_ELEMENTS(shape->step_ms)) {
         shape->step_ms[shape->calls] = (double)(between - begin) / 1e3;
-        shape->bare_ms[shape->calls++] = (double)(g_get_monotonic_time() - between) / 1e3;
+        shape->bare_ms[shape->calls] = (double)(g_get_monotonic_time() - between) / 1e3;
+        shape->ratio[shape->calls] = shape->bare_ms[shape->calls] / shape->step_ms[shape->calls];
+        shape->calls++;
     }
     return true;
 }
@@ -174,6 +192,14 @@ open_products(const struct mw_backend_options *options, int64_t bytes, void **me
              dnnl_stream_create(&bench.stream, bench.engine, dnnl_stream_default_flags) ==
                  dnnl_success,
          "no engine");
+    bench.type = dnnl_bf16;
+    dnnl_memory_desc_t operands[4];
+    dnnl_primitive_desc_t pd =
+        describe_bare(&(struct mw_product){.m = 16, .n = 16, .k = 16}, dnnl_bf16, operands);
+    if (pd)
+        dnnl_primitive_desc_destroy(pd);
+    else
+        bench.type = dnnl_f32;
     return bench.operators ? bench.device : NULL;
 }
 
@@ -244,11 +270,18 @@ compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* Of sorted ones: which part of them is below it. */
+static double
+quantile(const double *x, int64_t count, double part)
+{
+    return x[(int64_t)(part * (double)(count - 1) + 0.5)];
+}
+
 static double
 median(double *x, int64_t count)
 {
     qsort(x, (size_t)count, sizeof *x, compare);
-    return x[count / 2];
+    return quantile(x, count, 0.5);
 }
 
 void
@@ -256,8 +289,10 @@ bench_products_print(void)
 {
     double step_sum = 0, bare_sum = 0;
 
-    printf("%6s %6s %6s %-22s %6s %9s %9s %6s\n", "m", "n", "k", "", "calls", "step ms", "bare ms",
-           "ratio");
+    printf("instruction set %s; bare: oneDNN in %s\n", mw_cpu_isa_name(mw_cpu_isa_used(NULL)),
+           bench.type == dnnl_bf16 ? "bf16" : "fp32, for it has no bf16 here");
+    printf("%6s %6s %6s %-22s %6s %9s %9s %6s %13s\n", "m", "n", "k", "", "calls", "step ms",
+           "bare ms", "ratio", "10% to 90%");
     for (int i = 0; i < bench.shape_count; i++) {
         struct shape *s = bench.shapes[i];
         const struct mw_product *p = &s->product;
@@ -265,11 +300,12 @@ bench_products_print(void)
             "%s%s%s%s%s", p->a_transposed ? "At " : "", p->b_transposed ? "Bt " : "",
             p->bias ? "bias " : "", p->accumulate ? "+= " : "", p->c_fp32 ? "fp32" : "");
         double step = median(s->step_ms, s->calls), bare = median(s->bare_ms, s->calls);
+        double ratio = median(s->ratio, s->calls);
         step_sum += step * (double)s->calls;
         bare_sum += bare * (double)s->calls;
-        printf("%6lld %6lld %6lld %-22s %6lld %9.3f %9.3f %6.3f\n", (long long)p->m,
-               (long long)p->n, (long long)p->k, what, (long long)s->calls, step, bare,
-               bare / step);
+        printf("%6lld %6lld %6lld %-22s %6lld %9.3f %9.3f %6.3f %5.2f to %5.2f\n", (long long)p->m,
+               (long long)p->n, (long long)p->k, what, (long long)s->calls, step, bare, ratio,
+               quantile(s->ratio, s->calls, 0.1), quantile(s->ratio, s->calls, 0.9));
     }
     printf("all: bare over inside the step %.3f\n", bare_sum / step_sum);
 }
