@@ -23,8 +23,8 @@ struct cli_verb {
     int (*run)(int argc, char **argv);
 };
 
-extern const struct cli_verb cli_verb_calibrate, cli_verb_compare, cli_verb_list, cli_verb_plan,
-    cli_verb_rm, cli_verb_run, cli_verb_simulate;
+extern const struct cli_verb cli_verb_calibrate, cli_verb_compare, cli_verb_export, cli_verb_list,
+    cli_verb_plan, cli_verb_rm, cli_verb_run, cli_verb_simulate;
 
 /* Everything that plan and simulate take.  Strings are owned. */
 struct cli_request {
@@ -69,10 +69,10 @@ struct cli_answer {
 };
 
 enum cli_depth {
-    CLI_DEPTH_PLAN,     /* sizes and placement of the best candidate */
-    CLI_DEPTH_ROW,      /* and its step time: a row of a comparison */
-    CLI_DEPTH_VERDICT,  /* and outlooks, closed forms, the single change that gains most */
-    CLI_DEPTH_FULL      /* and the what-if tables */
+    CLI_DEPTH_PLAN,    /* sizes and placement of the best candidate */
+    CLI_DEPTH_ROW,     /* and its step time: a row of a comparison */
+    CLI_DEPTH_VERDICT, /* and outlooks, closed forms, the single change that gains most */
+    CLI_DEPTH_FULL     /* and the what-if tables */
 };
 
 /* Of MW_STRATEGY_AUTO the fastest strategy; if none fits, the one that lacks least. */

@@ -3,6 +3,7 @@
 #include <glib/gstdio.h>
 #include <string.h>
 
+#include "cli/run_homes.h"
 #include "cli/runs.h"
 #include "exec/run_files.h"
 #include "planner/error.h"
@@ -353,6 +354,8 @@ write_settings(struct mw_json_writer *json, const void *data)
     mw_json_number(json, "weight_decay", o->optimizer.weight_decay);
     mw_json_number(json, "clip", o->optimizer.clip_norm);
     mw_json_end(json, '}');
+    if (cli_training_is_durable(training))
+        cli_run_homes_write(json, training);
 }
 
 static bool

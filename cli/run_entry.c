@@ -119,13 +119,21 @@ read_object(JsonObject *object, const char *origin, struct cli_run_entry *entry,
            mw_refuse(error, "%s: is no description of a run", origin);
 }
 
-bool
-cli_run_entry_read(const char *directory, struct cli_run_entry *entry, GError **error)
+JsonNode *
+cli_run_entry_parse(const char *directory, GError **error)
 {
     g_autofree char *path = g_build_filename(directory, MW_RUN_DESCRIPTION, NULL);
     gsize length;
     g_autofree char *text = read_own(path, &length, error);
-    JsonNode *root = text ? mw_json_parse(text, (gssize)length, path, error) : NULL;
+
+    return text ? mw_json_parse(text, (gssize)length, path, error) : NULL;
+}
+
+bool
+cli_run_entry_read(const char *directory, struct cli_run_entry *entry, GError **error)
+{
+    g_autofree char *path = g_build_filename(directory, MW_RUN_DESCRIPTION, NULL);
+    JsonNode *root = cli_run_entry_parse(directory, error);
 
     *entry = (struct cli_run_entry){0};
     bool good = root && read_object(json_node_get_object(root), path, entry, error);

@@ -6,6 +6,7 @@
 #define MW_CLI_RUN_ENTRY_H
 
 #include <glib.h>
+#include <json-glib/json-glib.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -26,6 +27,8 @@ char *cli_run_entry_model_word(const char *model);
 
 /* From a directory.  False with *error: none is there (G_FILE_ERROR_NOENT), or it is damaged. */
 bool cli_run_entry_read(const char *directory, struct cli_run_entry *entry, GError **error);
+/* The description itself, to be looked at further; json_node_unref it. */
+JsonNode *cli_run_entry_parse(const char *directory, GError **error);
 /* Whole or not at all; `more` adds keys of its own. */
 bool cli_run_entry_write(const char *directory, const struct cli_run_entry *entry,
                          void (*more)(struct mw_json_writer *json, const void *data),

@@ -134,6 +134,21 @@ cli_runs_list(void)
 
 /* --- one of them ----------------------------------------------------------------------------- */
 
+/* One that was carried to another place says where it was. */
+static void
+take_place(struct cli_run_entry *entry, const char *path)
+{
+    struct mw_run_files files;
+
+    if (g_strv_length(entry->directories) == 1 && mw_run_files_look(path, &files, NULL)) {
+        if (files.record) {
+            g_free(entry->directories[0]);
+            entry->directories[0] = g_canonicalize_filename(path, NULL);
+        }
+        mw_run_files_clear(&files);
+    }
+}
+
 static struct cli_run *
 run_of_directory(const char *path, GError **error)
 {
@@ -148,7 +163,8 @@ run_of_directory(const char *path, GError **error)
         }
         run->entry.directories = g_new0(char *, 2);
         run->entry.directories[0] = g_canonicalize_filename(path, NULL);
-    }
+    } else
+        take_place(&run->entry, path);
     if (look(run, error))
         return run;
     cli_run_free(run);

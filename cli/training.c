@@ -189,8 +189,8 @@ cli_training_is_durable(const struct cli_training *run)
 }
 
 /* Of all that decides what a step computes; a longer run may go on from a shorter one. */
-static uint64_t
-fingerprint(const struct cli_training *run)
+uint64_t
+cli_training_fingerprint(const struct cli_training *run)
 {
     const struct mw_settings *s = &run->answer->sizing->settings;
     const struct mw_decoder *d = &run->decoder;
@@ -219,7 +219,7 @@ durable_steps(const struct cli_training *run, struct mw_trainer_commit *commit, 
         .previous = run->options.previous,
         .save_every = s->save_every,
         .fields = fields,
-        .fingerprint = fingerprint(run),
+        .fingerprint = cli_training_fingerprint(run),
     };
     return commit->on || !commit->resume ||
            mw_refuse(error,

@@ -44,6 +44,8 @@ bool cli_training_start(struct cli_training *training, GError **error);
 bool cli_training_save(struct cli_training *training, GError **error);
 /* Whether its steps are made durable; of a training that has an answer. */
 bool cli_training_is_durable(const struct cli_training *training);
+/* Of all that decides what a step computes; once data is open. */
+uint64_t cli_training_fingerprint(const struct cli_training *training);
 /* Frees all that it owns, answer and options too.  `together`: all ranks are about to. */
 void cli_training_close(struct cli_training *training, bool together);
 

@@ -11,7 +11,7 @@ const char *const mw_checkpoint_prefixes[3] = {"", "exp_avg.", "exp_avg_sq."};
 enum { MODEL, OPTIMIZER, FILES };
 
 struct saving {
-    struct mw_trainer *trainer;
+    const struct mw_checkpoint_source *source;
     const struct mw_checkpoint_options *options;
     char *path;                                   /* without a slash at its end */
     struct mw_safetensors_writer *writers[FILES]; /* the second may be NULL */
@@ -36,11 +36,9 @@ fields_text(const struct mw_commit_field *fields, int count)
 static void
 describe(const struct saving *saving, struct mw_safetensors_writer *writer)
 {
-    struct mw_trainer *trainer = saving->trainer;
-    struct mw_commit_field fields[MW_TRAINER_OWN_FIELDS + MW_TRAINER_FIELDS_MAX];
-    int count = mw_trainer_fields(trainer, fields);
-    g_autofree char *text = fields_text(fields, count);
-    g_autofree char *step = g_strdup_printf("%" PRId64, trainer->next_step - 1);
+    const struct mw_checkpoint_source *source = saving->source;
+    g_autofree char *text = fields_text(source->fields, source->field_count);
+    g_autofree char *step = g_strdup_printf("%" PRId64, source->step);
 
     mw_safetensors_describe(writer, "format", "pt"); /* what transformers asks for */
     mw_safetensors_describe(writer, MW_CHECKPOINT_STEP, step);
@@ -50,7 +48,7 @@ describe(const struct saving *saving, struct mw_safetensors_writer *writer)
 static bool
 declare(struct saving *saving, GError **error)
 {
-    const struct mw_decoder *decoder = saving->trainer->options.decoder;
+    const struct mw_decoder *decoder = saving->source->decoder;
     enum mw_safetensors_dtype dtype = saving->options->dtype;
     struct mw_safetensors_writer *optimizer = saving->writers[OPTIMIZER];
 
@@ -86,14 +84,11 @@ static bool
 check_finite(const struct saving *saving, const struct mw_tensor *tensor, int64_t tile,
              int64_t first, int64_t count, const float *const state[3], GError **error)
 {
-    const struct mw_trainer *trainer = saving->trainer;
-    struct mw_piece piece = {(uint32_t)(tensor - trainer->plan->tensors), (uint32_t)tile, first,
-                             count, 0};
-
     for (int s = 0; s < 3; s++) {
         if (mw_trainer_are_finite(state[s], count))
             continue;
-        g_autofree char *name = mw_trainer_tensor_name(trainer, &piece, first);
+        g_autofree char *name =
+            mw_trainer_part_name(saving->source->decoder, tensor, tile, first);
         g_set_error(error, MW_ERROR, MW_ERROR_DEVICE,
                     "%s: not written: \"%s%s\" is not finite, the run has diverged", saving->path,
                     mw_checkpoint_prefixes[s], name);
@@ -107,12 +102,12 @@ store(void *data, const struct mw_tensor *tensor, int64_t tile, int64_t first, i
       const float *const state[3], GError **error)
 {
     struct saving *saving = data;
-    const struct mw_decoder *decoder = saving->trainer->options.decoder;
+    const struct mw_decoder *decoder = saving->source->decoder;
     enum mw_safetensors_dtype dtype = saving->options->dtype;
     struct mw_safetensors_writer *optimizer = saving->writers[OPTIMIZER];
     struct mw_weights_part part = {tensor->layer, tensor->operators, tensor->tiles, tile};
 
-    if (tensor->state_whole && saving->trainer->rank > 0)
+    if (tensor->state_whole && saving->source->rank > 0)
         return true; /* the first rank has the same */
     if (!check_finite(saving, tensor, tile, first, count, state, error))
         return false;
@@ -134,13 +129,13 @@ static bool
 meet(struct saving *saving, GError **error)
 {
     double nothing = 0;
-    return mw_trainer_sum(saving->trainer, 0, &nothing, error);
+    return saving->source->sum(saving->source->data, &nothing, error);
 }
 
 static bool
 begin(struct saving *saving, GError **error)
 {
-    bool first = saving->trainer->rank == 0;
+    bool first = saving->source->rank == 0;
 
     if (first && !(saving->part = mw_checkpoint_folder_begin(saving->path, error)))
         return false;
@@ -160,10 +155,10 @@ end_file(struct saving *saving, struct mw_safetensors_writer *writer, GError **e
 {
     double bytes = (double)mw_safetensors_written_bytes(writer), own = bytes;
 
-    if (!mw_safetensors_sync(writer, error) || !mw_trainer_sum(saving->trainer, 0, &bytes, error))
+    if (!mw_safetensors_sync(writer, error) ||
+        !saving->source->sum(saving->source->data, &bytes, error))
         return false;
-    return saving->trainer->rank > 0 ||
-           mw_safetensors_commit(writer, (int64_t)(bytes - own), error);
+    return saving->source->rank > 0 || mw_safetensors_commit(writer, (int64_t)(bytes - own), error);
 }
 
 static bool
@@ -187,7 +182,7 @@ end(struct saving *saving, GError **error)
     for (int f = 0; f < FILES; f++)
         if (saving->writers[f] && !end_file(saving, saving->writers[f], error))
             return false;
-    if (saving->trainer->rank == 0 &&
+    if (saving->source->rank == 0 &&
         (!write_config(saving, error) ||
          !mw_checkpoint_folder_commit(saving->path, saving->part, error)))
         return false;
@@ -196,19 +191,19 @@ end(struct saving *saving, GError **error)
 }
 
 bool
-mw_checkpoint_save(struct mw_trainer *trainer, const struct mw_checkpoint_options *options,
-                   GError **error)
+mw_checkpoint_write(const struct mw_checkpoint_source *source,
+                    const struct mw_checkpoint_options *options, GError **error)
 {
     static const char *const names[FILES] = {MW_CHECKPOINT_MODEL, MW_CHECKPOINT_OPTIMIZER};
     struct saving saving = {
-        .trainer = trainer, .options = options, .path = mw_checkpoint_folder_place(options->path)};
+        .source = source, .options = options, .path = mw_checkpoint_folder_place(options->path)};
 
     for (int f = 0; f < (options->optimizer ? FILES : OPTIMIZER); f++) {
         g_autofree char *path = g_strdup_printf("%s.part/%s", saving.path, names[f]);
         saving.writers[f] = mw_safetensors_writer_new(path);
     }
     bool good = declare(&saving, error) && begin(&saving, error) &&
-                mw_trainer_visit_state(trainer, store, &saving, error) && end(&saving, error);
+                source->visit(source->data, store, &saving, error) && end(&saving, error);
     for (int f = 0; f < FILES; f++)
         mw_safetensors_writer_free(saving.writers[f]);
     if (saving.part)
@@ -217,4 +212,37 @@ mw_checkpoint_save(struct mw_trainer *trainer, const struct mw_checkpoint_option
     g_free(saving.path);
     g_free(saving.narrow);
     return good;
+}
+
+/* --- of a run -------------------------------------------------------------------------------- */
+
+static bool
+visit_trainer(void *data, mw_trainer_visit visit, void *visit_data, GError **error)
+{
+    return mw_trainer_visit_state(data, visit, visit_data, error);
+}
+
+static bool
+sum_trainers(void *data, double *value, GError **error)
+{
+    return mw_trainer_sum(data, 0, value, error);
+}
+
+bool
+mw_checkpoint_save(struct mw_trainer *trainer, const struct mw_checkpoint_options *options,
+                   GError **error)
+{
+    struct mw_commit_field fields[MW_TRAINER_OWN_FIELDS + MW_TRAINER_FIELDS_MAX];
+    struct mw_checkpoint_source source = {
+        .decoder = trainer->options.decoder,
+        .step = trainer->next_step - 1,
+        .fields = fields,
+        .field_count = mw_trainer_fields(trainer, fields),
+        .rank = trainer->rank,
+        .visit = visit_trainer,
+        .sum = sum_trainers,
+        .data = trainer,
+    };
+
+    return mw_checkpoint_write(&source, options, error);
 }

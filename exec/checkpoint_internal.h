@@ -15,6 +15,21 @@
 /* Before a state's name: fp32 parameters in the model's file, momentum, variance. */
 extern const char *const mw_checkpoint_prefixes[3];
 
+/* --- checkpoint.c --- */
+/* What is written: of a run, or of what it has left on drives. */
+struct mw_checkpoint_source {
+    const struct mw_decoder *decoder;
+    int64_t step;
+    const struct mw_commit_field *fields;
+    int field_count;
+    uint32_t rank; /* this process, of those that write together */
+    bool (*visit)(void *data, mw_trainer_visit visit, void *visit_data, GError **error);
+    bool (*sum)(void *data, double *value, GError **error); /* over the ranks; they meet */
+    void *data;
+};
+bool mw_checkpoint_write(const struct mw_checkpoint_source *source,
+                         const struct mw_checkpoint_options *options, GError **error);
+
 /* --- checkpoint_folder.c --- */
 /* Whole, and behind links; to be freed. */
 char *mw_checkpoint_folder_place(const char *path);

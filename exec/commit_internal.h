@@ -36,6 +36,12 @@ enum mw_commit_state mw_commit_decode(const char *image, int64_t image_bytes,
 bool mw_commit_same_checksum(const struct mw_commit_extent *extent, uint64_t checksum,
                              GError **error);
 
+/* --- commit_look.c: for those who are not at the run --- */
+
+/* The newest whole record (step -1), or that of `step`. */
+bool mw_commit_load(int fd, const char *path, int64_t step, struct mw_commit_record *record,
+                    struct mw_commit_identity *identity, GError **error);
+
 /* --- commit_file.c: the file of two slots --- */
 
 struct mw_commit_file {

@@ -54,7 +54,16 @@ read_slot(int fd, const char *path, int64_t at_bytes, char *image, int64_t bytes
     return true;
 }
 
-/* Both slots have been written from end to end since the file was made. */
+/* Both slots have been written from end to end since the file was made; 0: nobody knows what it
+ * is. */
+static int64_t
+slot_bytes(int64_t file_bytes)
+{
+    int64_t bytes = file_bytes / 2 / MW_COMMIT_BLOCK_BYTES * MW_COMMIT_BLOCK_BYTES;
+
+    return bytes > IMAGE_BYTES_MAX ? 0 : bytes;
+}
+
 bool
 mw_commit_look(int fd, const char *path, struct mw_commit_found *found, GError **error)
 {
@@ -63,9 +72,9 @@ mw_commit_look(int fd, const char *path, struct mw_commit_found *found, GError *
     *found = (struct mw_commit_found){0};
     if (fstat(fd, &info))
         return fail(path, g_strerror(errno), error);
-    int64_t bytes = info.st_size / 2 / MW_COMMIT_BLOCK_BYTES * MW_COMMIT_BLOCK_BYTES;
-    if (bytes < MW_COMMIT_BLOCK_BYTES || bytes > IMAGE_BYTES_MAX) {
-        found->holds = info.st_size > 0; /* what it is nobody knows */
+    int64_t bytes = slot_bytes(info.st_size);
+    if (!bytes) {
+        found->holds = info.st_size > 0;
         return true;
     }
     g_autofree char *image = g_malloc((gsize)bytes);
@@ -75,4 +84,37 @@ mw_commit_look(int fd, const char *path, struct mw_commit_found *found, GError *
         look_at_slot(image, bytes, found);
     }
     return true;
+}
+
+bool
+mw_commit_load(int fd, const char *path, int64_t step, struct mw_commit_record *record,
+               struct mw_commit_identity *identity, GError **error)
+{
+    struct mw_commit_identity theirs;
+    struct stat info;
+    bool identified;
+
+    *record = (struct mw_commit_record){.step = -1};
+    if (fstat(fd, &info))
+        return fail(path, g_strerror(errno), error);
+    int64_t bytes = slot_bytes(info.st_size);
+    g_autofree char *image = g_malloc((gsize)bytes + 1);
+    for (int slot = 0; bytes && slot < 2; slot++) {
+        struct mw_commit_record found = {.step = -1};
+        if (!read_slot(fd, path, slot * bytes, image, bytes, error))
+            return false;
+        bool whole =
+            mw_commit_decode(image, bytes, &found, &theirs, &identified) == MW_COMMIT_WHOLE;
+        if (whole && found.step > record->step && (step < 0 || found.step == step)) {
+            mw_commit_record_clear(record);
+            *record = found;
+            *identity = theirs;
+        } else
+            mw_commit_record_clear(&found);
+    }
+    return record->step >= 0 || fail(path,
+                                     step < 0 ? "no whole record"
+                                              : "no whole record of the "
+                                                "step that the first rank has",
+                                     error);
 }

@@ -8,10 +8,9 @@
  */
 #include <stdlib.h>
 
+#include "exec/durable.h"
 #include "exec/trainer_internal.h"
 #include "planner/error.h"
-
-#define DTYPE "dtype" /* a record's field: of the run's 16-bit values; without it bf16 */
 
 int64_t
 mw_trainer_state_bytes(const struct mw_trainer *trainer, uint32_t chunk)
@@ -59,31 +58,6 @@ mw_trainer_check_commit(const struct mw_trainer *trainer, GError **error)
     return true;
 }
 
-/* What else a resume needs to be the same: the type that is computed in, where chunks lie. */
-static uint64_t
-fingerprint_of(const struct mw_trainer *trainer)
-{
-    const struct mw_plan *plan = trainer->plan;
-    g_autofree int64_t *numbers = g_new(int64_t, 2 + 6 * (int64_t)plan->chunk_count);
-    int64_t n = 0;
-
-    numbers[n++] = (int64_t)trainer->options.commit.fingerprint;
-    if (trainer->kernels->dtype != MW_DTYPE_BF16)
-        numbers[n++] = trainer->kernels->dtype;
-    for (uint32_t c = 0; c < plan->chunk_count; c++) {
-        const struct mw_chunk_content *chunk = &plan->chunks[c];
-        const struct mw_slot *slot = &plan->slots[chunk->slot];
-        numbers[n++] = chunk->first_tensor;
-        numbers[n++] = chunk->first_element;
-        numbers[n++] = chunk->elements;
-        numbers[n++] = slot->tier;
-        numbers[n++] = mw_trainer_on_drives(plan, c) ? slot->offset_bytes : 0;
-        numbers[n++] =
-            mw_trainer_on_drives(plan, c) ? plan->slots[chunk->other_slot].offset_bytes : 0;
-    }
-    return mw_commit_checksum(numbers, n * (int64_t)sizeof *numbers);
-}
-
 bool
 mw_trainer_open_commit(struct mw_trainer *trainer, GError **error)
 {
@@ -105,7 +79,8 @@ mw_trainer_open_commit(struct mw_trainer *trainer, GError **error)
         .directory =
             options->commit.directory ? options->commit.directory : options->drives.directories[0],
         .stem = options->drives.stem,
-        .fingerprint = fingerprint_of(trainer),
+        .fingerprint = mw_durable_fingerprint(plan, trainer->kernels->dtype,
+                                               options->commit.fingerprint),
         .rank = (int)trainer->rank,
         .ranks = (int)trainer->ranks,
         .extents_max = it->extents_max,
@@ -196,7 +171,7 @@ mw_trainer_fields(const struct mw_trainer *trainer,
     int count = 0;
 
     fields[count++] = mw_commit_field("updates", (uint64_t)trainer->now.updates);
-    fields[count++] = mw_commit_field(DTYPE, trainer->kernels->dtype);
+    fields[count++] = mw_commit_field(MW_TRAINER_DTYPE, trainer->kernels->dtype);
     fields[count++] = mw_commit_field_real("loss-scale", scale->scale);
     fields[count++] = mw_commit_field("good-steps", (uint64_t)scale->good_steps);
     fields[count++] = mw_commit_field("skipped", (uint64_t)scale->skipped);
@@ -219,7 +194,7 @@ dtype_of(const struct mw_commit_record *record)
 {
     uint64_t dtype = MW_DTYPE_BF16;
 
-    mw_commit_find(record, DTYPE, &dtype);
+    mw_commit_find(record, MW_TRAINER_DTYPE, &dtype);
     return (enum mw_dtype)dtype;
 }
 

@@ -213,6 +213,8 @@ bool mw_trainer_start_frozen(struct mw_trainer *trainer, GError **error);
 /* A record's field, if the gradients of a delayed update are in it: the scale they were made with.
  */
 #define MW_TRAINER_PENDING "pending-scale"
+/* Another: of the run's 16-bit values; without it bf16. */
+#define MW_TRAINER_DTYPE "dtype"
 int mw_trainer_fields(const struct mw_trainer *trainer,
                       struct mw_commit_field fields[MW_TRAINER_OWN_FIELDS + MW_TRAINER_FIELDS_MAX]);
 void mw_trainer_read_fields(struct mw_trainer *trainer, const struct mw_commit_record *record);
@@ -231,6 +233,8 @@ struct mw_commit_extent mw_trainer_state_extent(const struct mw_trainer *trainer
 
 /* --- trainer_names.c --- */
 /* Whose element of a part it is, by its name in weight files; g_free it. */
+char *mw_trainer_part_name(const struct mw_decoder *decoder, const struct mw_tensor *tensor,
+                           int64_t tile, int64_t element);
 char *mw_trainer_tensor_name(const struct mw_trainer *trainer, const struct mw_piece *piece,
                              int64_t element);
 /* What lies in a range of the NVMe tier: "parameters of NAME to NAME"; g_free it.  `data` is the
@@ -250,6 +254,8 @@ bool mw_trainer_check_extent(const struct mw_trainer *trainer,
                              GError **error);
 
 /* --- trainer_saves.c --- */
+/* Bytes of all extents of a save but the last. */
+#define MW_TRAINER_SAVE_BYTES ((int64_t)4 << 20)
 bool mw_trainer_find_saves(struct mw_trainer *trainer, GError **error);
 /* Extents of a save: of state in memory, and of gradients if there are any pending. */
 int64_t mw_trainer_save_extents(const struct mw_trainer *trainer);

@@ -3,17 +3,24 @@
 #include "exec/weights.h"
 
 char *
-mw_trainer_tensor_name(const struct mw_trainer *trainer, const struct mw_piece *piece,
-                       int64_t element)
+mw_trainer_part_name(const struct mw_decoder *decoder, const struct mw_tensor *tensor, int64_t tile,
+                     int64_t element)
 {
-    const struct mw_tensor *tensor = &trainer->plan->tensors[piece->tensor];
-    struct mw_weights_part part = {tensor->layer, tensor->operators, tensor->tiles, piece->tile};
+    struct mw_weights_part part = {tensor->layer, tensor->operators, tensor->tiles, tile};
     struct mw_weights_piece pieces[MW_WEIGHTS_PIECES_MAX];
-    int i = mw_weights_pieces(trainer->options.decoder, &part, pieces) - 1;
+    int i = mw_weights_pieces(decoder, &part, pieces) - 1;
 
     while (i > 0 && pieces[i].at > element)
         i--;
     return g_strdup(pieces[i].weight.name);
+}
+
+char *
+mw_trainer_tensor_name(const struct mw_trainer *trainer, const struct mw_piece *piece,
+                       int64_t element)
+{
+    return mw_trainer_part_name(trainer->options.decoder, &trainer->plan->tensors[piece->tensor],
+                                piece->tile, element);
 }
 
 /* By a byte of a home of parameters or gradients; NULL: padding. */

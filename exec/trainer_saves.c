@@ -9,7 +9,7 @@
 #include "exec/trainer_internal.h"
 #include "planner/error.h"
 
-#define BLOCK_BYTES ((int64_t)4 << 20)
+#define BLOCK_BYTES MW_TRAINER_SAVE_BYTES
 #define PAGE_BYTES MW_SLOT_ALIGNMENT_BYTES
 
 static int64_t

@@ -190,7 +190,7 @@ def wrong_options():
 # Command line: words that the message must have.
 CONTRADICTIONS = {
     "": [],
-    "nonsense": ["nonsense", "list, plan, simulate, run, compare, calibrate, rm"],
+    "nonsense": ["nonsense", "list, plan, simulate, run, compare, calibrate, export, rm"],
     "list": ["usage"],
     "list cats": ["usage"],
     "list models gpt9": ["gpt9", "no such preset"],

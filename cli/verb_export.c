@@ -1,0 +1,102 @@
+/* `memwall export RUN -o FOLDER`: what is durable of a run that has ended as a checkpoint, with no
+ * step more. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/run_homes.h"
+#include "cli/runs.h"
+#include "cli/words.h"
+#include "exec/checkpoint.h"
+#include "exec/durable.h"
+#include "planner/error.h"
+
+static bool
+write_checkpoint(const struct cli_run *run, const char *folder, bool previous, int64_t *step,
+                 GError **error)
+{
+    char **directories = run->entry.directories;
+    struct cli_run_homes homes;
+
+    if (!cli_run_homes_read(directories[0], &homes, error))
+        return false;
+    struct mw_durable_options from = {
+        .directories = (const char *const *)directories,
+        .directory_count = (int)g_strv_length(directories),
+        .plan = homes.plan,
+        .decoder = &homes.decoder,
+        .fingerprint = homes.fingerprint,
+        .previous = previous,
+    };
+    struct mw_checkpoint_options to = {
+        .path = folder,
+        .dtype = MW_SAFETENSORS_F32,
+        .optimizer = true,
+        .config = homes.config,
+    };
+    struct mw_durable *durable = mw_durable_open(&from, error);
+    bool good = durable && mw_durable_export(durable, &to, error);
+
+    if (good)
+        *step = mw_durable_step(durable);
+    mw_durable_close(durable);
+    cli_run_homes_clear(&homes);
+    return good;
+}
+
+static bool
+export_run(const char *name, const char *folder, bool previous, GError **error)
+{
+    struct cli_run *run = cli_runs_find(name, error);
+    int64_t step = -1;
+
+    if (!run)
+        return false;
+    bool good = run->state != CLI_RUN_RUNNING ||
+                mw_refuse(error, "%s: is running: nothing is exported", name);
+    good = good && mw_checkpoint_check(folder, error) &&
+           write_checkpoint(run, folder, previous, &step, error);
+    if (good)
+        printf("%s: the state behind step %" G_GINT64_FORMAT " of %s\n", folder, step + 1, name);
+    cli_run_free(run);
+    return good;
+}
+
+static int
+run(int argc, char **argv)
+{
+    static char *folder, *at;
+    static gboolean help;
+    static const GOptionEntry entries[] = {
+        {"output", 'o', 0, G_OPTION_ARG_FILENAME, &folder,
+         "folder of the checkpoint: not there, empty, or a checkpoint that is replaced", "FOLDER"},
+        {"at", 0, 0, G_OPTION_ARG_STRING, &at,
+         "newest (default) or previous: which of the durable steps", "STEP"},
+        {"help", 'h', 0, G_OPTION_ARG_NONE, &help, "show this help", NULL},
+        G_OPTION_ENTRY_NULL};
+    static const struct cli_words_group groups[] = {{"Options", entries}, {NULL, NULL}};
+    const struct cli_words words = {.verb = "export",
+                                    .summary = cli_verb_export.summary,
+                                    .arguments = cli_verb_export.arguments,
+                                    .groups = groups};
+    g_autoptr(GError) error = NULL;
+
+    if (!cli_words_parse(&words, &argc, &argv, &error))
+        return cli_fail(error);
+    if (help) {
+        cli_words_help(&words, stdout);
+        return cli_flush();
+    }
+    if (argc != 2)
+        mw_refuse(&error, "export takes one RUN: a name of `memwall list runs`, or a directory");
+    else if (!folder || !*folder)
+        mw_refuse(&error, "-o FOLDER is missing: where the checkpoint goes");
+    else if (at && strcmp(at, "newest") && strcmp(at, "previous"))
+        mw_refuse(&error, "--at %s: must be newest or previous", at);
+    else if (export_run(argv[1], folder, !g_strcmp0(at, "previous"), &error))
+        return cli_flush();
+    return cli_fail(error);
+}
+
+const struct cli_verb cli_verb_export = {
+    "export", "writes what is durable of a run as a checkpoint", "RUN -o FOLDER", run};
