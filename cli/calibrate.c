@@ -62,12 +62,6 @@ notice(void *data, const char *line)
 
 /* --- places ---------------------------------------------------------------------------------- */
 
-char *
-cli_here_path(void)
-{
-    return g_build_filename(g_get_user_config_dir(), "memwall", "hwprofiles", "here.ini", NULL);
-}
-
 static bool
 make_folder(const char *path, GError **error)
 {
@@ -158,8 +152,8 @@ print(const struct cli_calibrate_wish *wish, const struct mw_calibration *measur
     mw_json_end(&json, '}');
 }
 
-bool
-cli_calibrate(const struct cli_calibrate_wish *wish, GError **error)
+static bool
+calibrate(const struct cli_calibrate_wish *wish, GError **error)
 {
     g_autofree char *output = wish->output ? g_strdup(wish->output) : cli_here_path();
     g_auto(GStrv) directories = NULL;
@@ -181,17 +175,11 @@ cli_calibrate(const struct cli_calibrate_wish *wish, GError **error)
 }
 
 bool
-cli_here_ensure(GError **error)
+cli_calibrate(const struct cli_calibrate_wish *wish, GError **error)
 {
-    const struct mw_backend_place alone = {.ranks = 1, .node_ranks = 1};
-    struct cli_calibrate_wish wish = {.silent = true};
-    g_autofree char *path = cli_here_path();
+    int lock = is_first(wish) && !wish->alone ? cli_here_lock() : -1;
+    bool good = calibrate(wish, error);
 
-    if (g_file_test(path, G_FILE_TEST_EXISTS))
-        return true;
-    wish.backend = mw_backend_best(&alone, NULL);
-    cli_say("there is no profile of this machine (%s): measuring it, which takes about a minute; "
-            "`memwall list hwprofiles` names others for -H",
-            path);
-    return cli_calibrate(&wish, error);
+    cli_here_unlock(lock);
+    return good;
 }

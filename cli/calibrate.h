@@ -16,15 +16,23 @@ struct cli_calibrate_wish {
     char **directories;     /* NULL: $MEMWALL_NVME, else the user's cache folder */
     gboolean sustained, quick, json;
     gboolean silent;    /* no table */
+    gboolean alone;     /* the caller holds the lock */
     gint64 limit_bytes; /* 0: its default */
     double budget_s;    /* 0: its default */
 };
 
-/* Measures, writes the profile, prints.  Progress goes to standard error. */
+/* Measures, writes the profile, prints.  Progress goes to standard error.  Waits for another one
+ * that measures this machine for this user. */
 bool cli_calibrate(const struct cli_calibrate_wish *wish, GError **error);
 
 /* $XDG_CONFIG_HOME/memwall/hwprofiles/here.ini.  g_free it. */
 char *cli_here_path(void);
+
+bool cli_here_is_measured(void);
+
+/* One measures at a time, of a user's: waits, and says so.  To be given to cli_here_unlock. */
+int cli_here_lock(void);
+void cli_here_unlock(int lock);
 
 /* So that there is a profile of this machine: measures it where there is none, and says so on
  * standard error. */

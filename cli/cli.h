@@ -43,12 +43,16 @@ struct cli_request {
     char *plan_file; /* simulate PLANFILE, compare RUNFILE */
 };
 
+/* Looks at what the verb's own options said, and where this machine is about to be measured for it
+ * (`measures`), at all that the verb reads and could refuse: the request has model and settings
+ * then, and no hardware. */
+typedef bool (*cli_check)(const struct cli_request *request, bool measures, GError **error);
+
 /* Parses the options of `verb` (plan, simulate, run, compare) and `more` (may be NULL), and lets
- * `answer` answer, unless help was asked for.  `check` (may be NULL) looks at what `more` said
- * before this machine is measured.  An error is one line on standard error.  Returns the exit
- * status. */
+ * `answer` answer, unless help was asked for.  `check` may be NULL.  An error is one line on
+ * standard error.  Returns the exit status. */
 int cli_request_run(const struct cli_verb *verb, const struct cli_words_group *more,
-                    bool (*check)(GError **error), int argc, char **argv,
+                    cli_check check, int argc, char **argv,
                     int (*answer)(const struct cli_request *request));
 
 /* Whatever was printed reaches standard output, or CLI_FAILED with a line that says so. */

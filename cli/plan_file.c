@@ -26,6 +26,16 @@ read_plan(const char *path, GError **error)
     return NULL;
 }
 
+bool
+cli_plan_file_check(const char *path, GError **error)
+{
+    struct mw_plan *plan = read_plan(path, error);
+    bool good = plan != NULL;
+
+    mw_plan_free(plan);
+    return good;
+}
+
 /* The communicator of all ranks says how many share a node. */
 static int64_t
 ranks_per_node(const struct mw_plan *plan)

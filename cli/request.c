@@ -124,6 +124,14 @@ find_hardware(struct cli_request *request, GError **error)
     return cli_here_ensure(error);
 }
 
+static bool
+is_to_be_measured(const struct cli_request *request)
+{
+    const char *name = request->hardware_name;
+
+    return (!name || !strcmp(name, "here")) && !cli_here_is_measured();
+}
+
 /* Data-parallel GPUs that the options ask for; 0: tensor slicing does not divide them. */
 static int64_t
 replicas(const struct cli_request *request)
@@ -142,10 +150,10 @@ load_deepspeed(struct cli_request *request, const char *path, GError **error)
 {
     struct mw_settings *s = &request->settings;
     bool named = s->global_batch != MW_AUTO;
-    bool own_batch = named || s->micro_batch != MW_AUTO || s->grad_accum != MW_AUTO;
+    bool own_batch = named || s->micro_batch != MW_AUTO || s->grad_accum != MW_AUTO ||
+                     !request->profile; /* nothing is known of the ranks yet */
 
-    if (!mw_deepspeed_load(path, own_batch ? 0 : replicas(request), s,
-                           &request->deepspeed, error))
+    if (!mw_deepspeed_load(path, own_batch ? 0 : replicas(request), s, &request->deepspeed, error))
         return false;
     if (named)
         s->batch_source = NULL;
@@ -406,14 +414,59 @@ parse_words(struct cli_request *request, struct words *words, const struct cli_v
 }
 
 static bool
+check_run_file(const char *path, GError **error)
+{
+    struct mw_plan *plan = NULL;
+    g_autofree char *machine = NULL;
+    struct mw_measured *measured = mw_measured_read(path, &plan, &machine, error);
+
+    mw_measured_free(measured);
+    mw_plan_free(plan);
+    return measured != NULL;
+}
+
+/* A pipe can be read once. */
+static bool
+check_plan_text(const struct cli_request *request, const struct cli_verb *verb, GError **error)
+{
+    if (!g_file_test(request->plan_file, G_FILE_TEST_IS_REGULAR))
+        return true;
+    return strcmp(verb->name, "compare") ? cli_plan_file_check(request->plan_file, error)
+                                         : check_run_file(request->plan_file, error);
+}
+
+/* As far as it can be said without a machine: no measurement is for a question that is refused. */
+static bool
+check_before_measuring(const struct cli_request *request, const struct words *words,
+                       const struct cli_verb *verb, cli_check check, GError **error)
+{
+    struct cli_request trial = *request; /* strings are the request's */
+    int only;
+
+    if (words->outlook && !parse_outlook(words->outlook, &only, error))
+        return false;
+    for (char **set = words->sets; set && *set; set++)
+        if (!mw_hwprofile_set_check(*set, error))
+            return false;
+    bool good = request->plan_file ? check_plan_text(request, verb, error)
+                                   : apply_options(&trial, words, error) &&
+                                         check_outputs(&trial, verb->name, error);
+    good = good && (!check || check(&trial, true, error));
+    mw_deepspeed_said_clear(&trial.deepspeed);
+    return good;
+}
+
+static bool
 fill_request(struct cli_request *request, const struct words *words, const struct cli_verb *verb,
-             bool (*check)(GError **error), GError **error)
+             cli_check check, GError **error)
 {
     if (request->plan_file && !check_plan_file(request, words, error))
         return false;
     if (!check_names(request, error) ||
         (!request->plan_file && !mw_model_load(request->model_name, &request->model, error)) ||
-        !check_plan_there(request, verb->name, error) || (check && !check(error)) ||
+        !check_plan_there(request, verb->name, error) || (check && !check(request, false, error)) ||
+        (is_to_be_measured(request) &&
+         !check_before_measuring(request, words, verb, check, error)) ||
         !find_hardware(request, error) ||
         !load_profile(request, words->sets, words->outlook, error))
         return false;
@@ -423,7 +476,7 @@ fill_request(struct cli_request *request, const struct words *words, const struc
 
 static int
 parse(struct cli_request *request, const struct cli_verb *verb, const struct cli_words_group *more,
-      bool (*check)(GError **error), int argc, char **argv, gboolean *done)
+      cli_check check, int argc, char **argv, gboolean *done)
 {
     g_autoptr(GError) error = NULL;
     struct words words = {0};
@@ -453,9 +506,8 @@ clear(struct cli_request *request)
 }
 
 int
-cli_request_run(const struct cli_verb *verb, const struct cli_words_group *more,
-                bool (*check)(GError **error), int argc, char **argv,
-                int (*answer)(const struct cli_request *request))
+cli_request_run(const struct cli_verb *verb, const struct cli_words_group *more, cli_check check,
+                int argc, char **argv, int (*answer)(const struct cli_request *request))
 {
     struct cli_request request = {0};
     gboolean done;

@@ -137,15 +137,9 @@ cli_training_fits(const struct cli_training *run, bool *fits, GError **error)
 }
 
 static bool
-open_data(struct cli_training *run, GError **error)
+open_files(struct cli_training *run, int64_t seq, GError **error)
 {
-    const struct mw_settings *s = &run->answer->sizing->settings;
-
-    run->sequences = s->micro_batch;
-    run->place = (struct mw_batch_place){.rank = mw_ranks_index(run->ranks),
-                                         .ranks = mw_ranks_count(run->ranks),
-                                         .sequences = run->sequences};
-    run->tokens = mw_tokens_open(run->options.data, run->decoder.vocab, s->seq,
+    run->tokens = mw_tokens_open(run->options.data, run->decoder.vocab, seq,
                                  run->options.shuffle ? run->options.seed + 1 : 0, error);
     if (!run->tokens || !mw_tokens_check(run->tokens, error))
         return false;
@@ -157,6 +151,35 @@ open_data(struct cli_training *run, GError **error)
         return true;
     run->weights = mw_safetensors_open(run->options.weights, error);
     return run->weights && mw_weights_check(&run->decoder, run->weights, "", error);
+}
+
+static bool
+open_data(struct cli_training *run, GError **error)
+{
+    const struct mw_settings *s = &run->answer->sizing->settings;
+
+    run->sequences = s->micro_batch;
+    run->place = (struct mw_batch_place){.rank = mw_ranks_index(run->ranks),
+                                         .ranks = mw_ranks_count(run->ranks),
+                                         .sequences = run->sequences};
+    return open_files(run, s->seq, error);
+}
+
+bool
+cli_training_check_inputs(const struct cli_request *request, const struct cli_run_options *options,
+                          GError **error)
+{
+    struct cli_training trial = {.request = request, .options = *options};
+    int64_t seq = request->settings.seq;
+
+    bool good =
+        mw_decoder_read(&request->model, request->model_name, &trial.decoder, error) &&
+        check_start(options, error) &&
+        open_files(&trial, seq == MW_AUTO ? mw_settings_default_seq(&request->model) : seq, error);
+    mw_tokens_close(trial.tokens);
+    mw_safetensors_close(trial.weights);
+    mw_checkpoint_close(trial.checkpoint);
+    return good;
 }
 
 /* --- durable steps --- */

@@ -31,6 +31,9 @@ struct cli_training {
     struct mw_trainer *trainer;
 };
 
+/* What `run` reads, opened and checked before there is a plan: model, data, starting weights. */
+bool cli_training_check_inputs(const struct cli_request *request,
+                               const struct cli_run_options *options, GError **error);
 /* Model, data and weights, which are checked; directories for the drives. */
 bool cli_training_open(struct cli_training *training, GError **error);
 /* Whether this machine has the memory for all its ranks, the same for all of them; a line has the

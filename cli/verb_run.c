@@ -264,10 +264,11 @@ answer(const struct cli_request *request)
 }
 
 static bool
-check(GError **error)
+check(const struct cli_request *request, bool measures, GError **error)
 {
     struct cli_run_options options;
-    bool good = cli_run_options_read(&options, error);
+    bool good = cli_run_options_read(&options, error) &&
+                (!measures || cli_training_check_inputs(request, &options, error));
 
     cli_run_options_clear(&options);
     return good;

@@ -12,7 +12,6 @@
 #define FILE_BYTES (2048 * MIB)
 #define SUSTAINED_FILE_BYTES (16384 * MIB)
 #define QUICK_FILE_BYTES (32 * MIB)
-#define STEM "memwall-calibrate-"
 
 /* What moves least in the best time: within this of the fastest, the first in order. */
 #define AS_GOOD 1.03
@@ -67,7 +66,7 @@ file_bytes(const struct mw_calibrator *c, const struct mw_calibration_drives *dr
 static char *
 stem(const struct mw_calibrator *c)
 {
-    return g_strdup_printf(STEM "%d", mw_calibrate_rank(c));
+    return g_strdup_printf(MW_CALIBRATE_STEM "%d", mw_calibrate_rank(c));
 }
 
 static bool
@@ -234,6 +233,8 @@ mw_calibrate_close_drives(struct mw_calibrator *c)
 bool
 mw_calibrate_open_drives(struct mw_calibrator *c, struct mw_calibration *out, GError **error)
 {
+    for (int i = 0; i < c->options->directory_count && !mw_calibrate_rank(c); i++)
+        mw_calibrate_remove_left(c->options->directories[i]);
     if (!find_room(c, &out->drives, error) ||
         !mw_calibrate_step(c, "drives: making the file", error) ||
         !open_file(c, &out->drives, settings[0], false, error))

@@ -244,6 +244,11 @@ struct mw_calibrate_mover {
 };
 double mw_calibrate_move(void *mover); /* bytes; a struct mw_calibrate_mover */
 
+/* Names the files on the drives, with the rank's number behind it. */
+#define MW_CALIBRATE_STEM "memwall-calibrate-"
+/* Removes such files of this user's that no process is at. */
+void mw_calibrate_remove_left(const char *directory);
+
 /* Sets c->move_bytes, of which a window has some at this rate. */
 void mw_calibrate_choose_move(struct mw_calibrator *c, double bytes_per_s);
 bool mw_calibrate_transfers(struct mw_calibrator *c, struct mw_calibration *out, GError **error);

@@ -229,7 +229,7 @@ take_duplex(void *data, int number, double *duplex, GError **error)
     mw_calibrate_rates(pair->c, pair->works, seconds, both);
     g_debug("the first keeps %.2f, the second %.2f of %.3g and %.3g a second", both[0] / alone[0],
             both[1] / alone[1], alone[0], alone[1]);
-    *duplex = both[0] / alone[0] + both[1] / alone[1];
+    *duplex = fmin(fmax(both[0] / alone[0] + both[1] / alone[1], 1), 2);
     return true;
 }
 

@@ -276,6 +276,16 @@ mw_hwprofile_set(struct mw_hwprofile *profile, const char *assignment, GError **
     return false;
 }
 
+bool
+mw_hwprofile_set_check(const char *assignment, GError **error)
+{
+    struct mw_hwprofile *any = empty_profile("--set");
+    bool good = mw_hwprofile_set(any, assignment, error);
+
+    mw_hwprofile_free(any);
+    return good;
+}
+
 char *
 mw_hwprofile_scaled(const struct mw_hwprofile *profile, const char *group, const char *key,
                     enum mw_outlook outlook, double factor)

@@ -143,6 +143,8 @@ struct mw_hwprofile *mw_hwprofile_parse(const char *text, size_t length, const c
  * Keys that depend on each other (a whole [nvme] group, the two lists of the matrix-product
  * curve) need several calls, so mw_hwprofile_check is to be called after the last one. */
 bool mw_hwprofile_set(struct mw_hwprofile *profile, const char *assignment, GError **error);
+/* Whether it could be set in some profile: key, syntax and range. */
+bool mw_hwprofile_set_check(const char *assignment, GError **error);
 
 /* The assignment that makes a key's number at one outlook `factor` times what it is, without a
  * range; NULL if it is not given or 0.  g_free it. */

@@ -4,6 +4,7 @@
 No figure is compared with another machine's or with time: whatever is measured, the rules hold.
 The command is $MEMWALL, or build/cli/memwall.
 """
+import fcntl
 import json
 import os
 import pathlib
@@ -170,6 +171,82 @@ def check_measured_first(box):
         yield f"measures for a model that is not there: {done.said}"
 
 
+REFUSED = {
+    "simulate -m gpt2 --set gpu.speed=3": "gpu.speed",
+    "simulate -m gpt2 --outlook good": "--outlook good",
+    "simulate -m gpt2 --json --csv": "--json and --csv",
+    "simulate -m gpt2 -s zero9": "zero9",
+    "simulate -m gpt2 --deepspeed /nonexistent.json": "/nonexistent.json",
+    "simulate no.plan": "no.plan",
+    "simulate bad.plan": "bad.plan",
+    "compare bad.plan": "bad.plan",
+    "plan -m gpt2 --batch none": "--batch",
+    "run -m gpt2": "--data",
+    "run -m gpt2 --data bad.plan --steps 0": "--steps 0",
+    "run -m gpt2 --data empty.bin": "empty.bin",
+    "run -m gpt2 --data text.txt --weights bad.plan": "bad.plan",
+    "run -m gpt2 --data text.txt --from bad.plan": "bad.plan",
+    "run -m gpt2 --data text.txt --weights x --from y": "--weights, --from",
+}
+
+
+def check_refused(box, line, words):
+    """A question that is refused measures nothing first."""
+    (box.folder / "bad.plan").write_text("no plan\n", encoding="utf-8")
+    (box.folder / "empty.bin").write_bytes(b"")
+    (box.folder / "text.txt").write_text("a text to train on\n" * 2000, encoding="utf-8")
+    done = box.run(*line.split(), MEMWALL_NVME="/nonexistent/drive")
+    if done.returncode not in (1, 2) or words not in done.said:
+        yield f"status {done.returncode}, said {done.said!r}"
+    if "measuring" in done.said or "/nonexistent/drive" in done.said:
+        yield f"measures first: {done.said!r}"
+
+
+def check_waits(box):
+    """While another one measures it waits, and takes its profile; a stale lock keeps nobody."""
+    lock = box.folder / "config/memwall/calibrate.lock"
+    profile = (box.folder / "new.ini").read_text(encoding="utf-8")
+    box.here.unlink(missing_ok=True)
+    with open(lock, "w", encoding="utf-8") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        words = [str(MEMWALL), "plan", "-m", "gpt2"]
+        with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              cwd=box.folder, env=box.environment) as waiting:
+            said = waiting.stderr.readline().decode()
+            if "another memwall is measuring" not in said or str(lock) not in said:
+                yield f"said {said!r}"
+            if waiting.poll() is not None:
+                yield "does not wait"
+            box.here.write_text(profile, encoding="utf-8")
+            fcntl.flock(file, fcntl.LOCK_UN)
+            text, said = waiting.communicate()
+    if waiting.returncode not in (0, 3) or b"measuring" in said or b"here" not in text:
+        yield f"status {waiting.returncode}, said {said!r}"
+    done = box.run("calibrate", "--quick", "-o", "again.ini", "--nvme", str(box.drive))
+    yield from check_done(done)
+    if "waiting" in done.said:
+        yield "a lock that nobody holds is waited for"
+
+
+def check_killed(box):
+    """What a killed one leaves on the drive goes when the next one starts."""
+    words = [str(MEMWALL), "calibrate", "-o", "killed.ini", "--nvme", str(box.drive)]
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                          cwd=box.folder, env=box.environment) as killed:
+        for row in killed.stderr:
+            if b"matrix products" in row:
+                break
+        killed.kill()
+    if not any(path.stat().st_size > 1 << 20 for path in box.drive.iterdir()):
+        yield "nothing is left to remove"
+    other = box.drive / "memwall-calibrate-3-1of2.data"
+    other.write_bytes(b"of another set of ranks")
+    yield from check_done(box.run("calibrate", "--quick", "-o", "next.ini", "--nvme",
+                                  str(box.drive)))
+    if list(box.drive.iterdir()):
+        yield f"left behind: {list(box.drive.iterdir())}"
+
+
 def check_ranks(box):
     """Two ranks measure together: a device each, and the collectives between them."""
     if not has_ranks():
@@ -240,6 +317,10 @@ def tests(box):
     yield "budget", check_budget(box)
     yield "another machine", check_other_machine(box)
     yield "measured first", check_measured_first(box)
+    for line, words in REFUSED.items():
+        yield f"refused: {line}", check_refused(box, line, words)
+    yield "waits", check_waits(box)
+    yield "killed", check_killed(box)
     yield "ranks", check_ranks(box)
     for line, (status, words) in WRONG.items():
         if not (os.geteuid() == 0 and line.startswith("-o")):

@@ -1,9 +1,12 @@
 /* Figures from samples, and a quick calibration. */
+#include <fcntl.h>
 #include <glib/gstdio.h>
 #include <math.h>
 #include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
 
-#include "exec/calibrate.h"
+#include "exec/calibrate_internal.h"
 #include "planner/error.h"
 
 static void
@@ -211,6 +214,49 @@ test_no_directory(void)
     g_assert_cmpint(steps, >, 990); /* before anything is measured */
 }
 
+/* Of two killed ranks; a file that a process is at, a link and others' names stay. */
+static void
+test_left_behind(void)
+{
+    static const char *const left[] = {"memwall-calibrate-0-1of2.data",
+                                       "memwall-calibrate-1-1of1.data"};
+    static const char *const others[] = {"memwall-calibrate-7-1of1.data",
+                                         "memwall-calibrate-x-1of1.data",
+                                         "memwall-calibrate-1-1of1.data.old", "memwall-1of1.data"};
+    g_autofree char *directory = g_dir_make_tmp("memwall-XXXXXX", NULL);
+    g_autofree char *lock = g_build_filename(directory, "memwall-calibrate-7.lock", NULL);
+    g_autofree char *to = g_build_filename(directory, others[3], NULL);
+    g_autofree char *link = g_build_filename(directory, "memwall-calibrate-2-1of1.data", NULL);
+    int held = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+
+    g_assert_cmpint(flock(held, LOCK_EX), ==, 0);
+    for (size_t i = 0; i < G_N_ELEMENTS(left); i++) {
+        g_autofree char *path = g_build_filename(directory, left[i], NULL);
+        g_assert_true(g_file_set_contents(path, "x", 1, NULL));
+    }
+    for (size_t i = 0; i < G_N_ELEMENTS(others); i++) {
+        g_autofree char *path = g_build_filename(directory, others[i], NULL);
+        g_assert_true(g_file_set_contents(path, "x", 1, NULL));
+    }
+    g_assert_cmpint(symlink(to, link), ==, 0);
+    mw_calibrate_remove_left(directory);
+    for (size_t i = 0; i < G_N_ELEMENTS(left); i++) {
+        g_autofree char *path = g_build_filename(directory, left[i], NULL);
+        g_assert_false(g_file_test(path, G_FILE_TEST_EXISTS));
+    }
+    for (size_t i = 0; i < G_N_ELEMENTS(others); i++) {
+        g_autofree char *path = g_build_filename(directory, others[i], NULL);
+        g_assert_true(g_file_test(path, G_FILE_TEST_EXISTS));
+        remove(path);
+    }
+    g_assert_true(g_file_test(link, G_FILE_TEST_IS_SYMLINK));
+    remove(link);
+    remove(lock);
+    close(held);
+    assert_empty(directory);
+    g_rmdir(directory);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -222,5 +268,6 @@ main(int argc, char **argv)
     g_test_add_func("/calibrate/quick", test_quick);
     g_test_add_func("/calibrate/stopped", test_stopped);
     g_test_add_func("/calibrate/no-directory", test_no_directory);
+    g_test_add_func("/calibrate/left-behind", test_left_behind);
     return g_test_run();
 }
