@@ -24,7 +24,7 @@ struct cli_verb {
 };
 
 extern const struct cli_verb cli_verb_calibrate, cli_verb_compare, cli_verb_export, cli_verb_list,
-    cli_verb_plan, cli_verb_rm, cli_verb_run, cli_verb_simulate;
+    cli_verb_plan, cli_verb_rm, cli_verb_run, cli_verb_simulate, cli_verb_verify;
 
 /* Everything that plan and simulate take.  Strings are owned. */
 struct cli_request {

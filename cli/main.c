@@ -15,7 +15,8 @@
 
 static const struct cli_verb *const verbs[] = {
     &cli_verb_list,    &cli_verb_plan,      &cli_verb_simulate, &cli_verb_run,
-    &cli_verb_compare, &cli_verb_calibrate, &cli_verb_export,   &cli_verb_rm};
+    &cli_verb_compare, &cli_verb_calibrate, &cli_verb_export,   &cli_verb_rm,
+    &cli_verb_verify};
 
 static void
 print_help(FILE *out)

@@ -111,7 +111,7 @@ look(struct mw_commit *commit, GError **error)
     if (commit->states[!commit->current] == MW_COMMIT_TORN)
         commit->notice = g_strdup_printf(
             "%s: a commit was interrupted; the one before it, step %" PRId64 ", is whole",
-            commit->file.path, commit->steps[commit->current]);
+            commit->file.path, commit->steps[commit->current] + 1);
     return true;
 }
 
@@ -244,7 +244,7 @@ static bool
 missing(const struct mw_commit *commit, int64_t step, GError **error)
 {
     g_set_error(error, MW_ERROR, MW_ERROR_FORMAT, "%s: no whole record of step %" PRId64,
-                commit->file.path, step);
+                commit->file.path, step + 1);
     return false;
 }
 
@@ -284,7 +284,7 @@ differs(const struct mw_commit *commit, GError **error)
     g_set_error(error, MW_ERROR, MW_ERROR_IO,
                 "%s: the record of step %" PRId64 " was written anew and synced, and reads "
                 "otherwise: the drive loses writes",
-                commit->file.path, commit->steps[commit->current]);
+                commit->file.path, commit->steps[commit->current] + 1);
     return false;
 }
 
@@ -333,8 +333,8 @@ check_record(const struct mw_commit *commit, const struct mw_commit_record *reco
     if (commit->current < 0 || record->step > commit->steps[commit->current])
         return true;
     g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
-                "commit record: step %" PRId64 " is not after step %" PRId64, record->step,
-                commit->steps[commit->current]);
+                "commit record: step %" PRId64 " is not after step %" PRId64, record->step + 1,
+                commit->steps[commit->current] + 1);
     return false;
 }
 

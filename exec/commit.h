@@ -73,7 +73,8 @@ void mw_commit_close(struct mw_commit *commit);
 /* Size of one of the two records. */
 int64_t mw_commit_record_bytes(int64_t extents);
 
-/* Steps that can be resumed, newest first; how many.  With several ranks the newest that all have
+/* Steps that can be resumed, newest first; how many.  In messages they count from 1, as where a run
+ * prints them.  With several ranks the newest that all have
  * is the one. */
 int mw_commit_steps(const struct mw_commit *commit, int64_t steps[2]);
 /* Its file. */

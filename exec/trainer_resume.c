@@ -141,7 +141,7 @@ take_up(struct mw_trainer *trainer, GError **error)
         g_set_error(error, MW_ERROR, MW_ERROR_FORMAT,
                     "the record of step %" G_GINT64_FORMAT " has gradients for a delayed update, "
                     "this run has none then (--dpu-start): nothing is resumed",
-                    record->step);
+                    record->step + 1);
         return false;
     }
     return undelayed || trainer->plan == options->plan ||
@@ -159,7 +159,7 @@ has_all_extents(const struct mw_trainer *trainer, GError **error)
     g_set_error(error, MW_ERROR, MW_ERROR_FORMAT,
                 "the record of step %" G_GINT64_FORMAT " has %" G_GINT64_FORMAT
                 " extents, this run %" G_GINT64_FORMAT ": nothing is resumed",
-                record->step, record->extent_count, extents);
+                record->step + 1, record->extent_count, extents);
     return false;
 }
 
@@ -217,7 +217,7 @@ choose_step(struct mw_trainer *trainer, int64_t *step, GError **error)
         return true;
     g_set_error(error, MW_ERROR, MW_ERROR_IO,
                 "%s: no step before the newest, %" G_GINT64_FORMAT ", is recorded%s",
-                mw_commit_path(trainer->durable.commit), newest,
+                mw_commit_path(trainer->durable.commit), newest + 1,
                 trainer->ranks > 1 ? " by all ranks" : "");
     return false;
 }
@@ -246,9 +246,9 @@ tell_previous(struct mw_trainer *trainer, int64_t step, GError **error)
         : is_whole(trainer, before, &why)
             ? g_strdup_printf("; step %" G_GINT64_FORMAT ", before it, is whole%s: --resume --at "
                               "previous goes on from there",
-                              before, own)
+                              before + 1, own)
             : g_strdup_printf("; step %" G_GINT64_FORMAT ", before it, is not whole either: %s",
-                              before, why->message);
+                              before + 1, why->message);
     char *all = g_strconcat((*error)->message, rest, NULL);
 
     g_free((*error)->message);
@@ -271,7 +271,8 @@ mw_trainer_resume(struct mw_trainer *trainer, GError **error)
         tell_previous(trainer, step, &damage);
     else if (take_over(trainer, &damage))
         return true;
-    g_propagate_prefixed_error(error, damage, "resuming from step %" G_GINT64_FORMAT ": ", step);
+    g_propagate_prefixed_error(error, damage, "resuming from step %" G_GINT64_FORMAT ": ",
+                               step + 1);
     return false;
 }
 

@@ -203,7 +203,7 @@ def check_damage(box):
     """Something in every page of the drive's file: found before use, with its file and tensor."""
     yield from begin(box, 4, *DURABLE)
     flip(box.folder / DATA, range(123, (box.folder / DATA).stat().st_size, 4096))
-    yield from check_refused(train(box, *DURABLE, "--resume"), 1, "resuming from step 3", DATA,
+    yield from check_refused(train(box, *DURABLE, "--resume"), 1, "resuming from step 4", DATA,
                              "state of transformer.wte.weight to ", "is damaged")
 
 

@@ -134,7 +134,7 @@ test_bad_records(void)
     record.extent_count = 1;
     g_assert_true(mw_commit_write(commit, NULL, &record, NULL));
     g_assert_false(mw_commit_write(commit, NULL, &record, &error));
-    g_assert_nonnull(strstr(error->message, "step 3 is not after step 3"));
+    g_assert_nonnull(strstr(error->message, "step 4 is not after step 4"));
     g_assert_false(mw_commit_resume(commit, 2, &(struct mw_commit_record){0}, NULL));
     mw_commit_close(commit);
     mw_commit_record_clear(&record);
@@ -178,7 +178,7 @@ test_flipped_record(void)
             slot_bytes * 8 + (i < 256 ? i : g_test_rand_int_range(0, (gint32)record_bits));
         flip_bit(path, bit);
         commit = mw_commit_fixture_open(&options);
-        g_assert_nonnull(strstr(mw_commit_notice(commit), "step 1, is whole"));
+        g_assert_nonnull(strstr(mw_commit_notice(commit), "step 2, is whole"));
         mw_commit_fixture_expect(commit, 1);
         mw_commit_close(commit);
         flip_bit(path, bit);

@@ -271,12 +271,12 @@ commit_some(const struct trained_case *what, int64_t stop)
     mw_faults_finish(&none);
 }
 
-/* "resuming from step 5: FILE at BYTE: state of TENSOR to TENSOR: extent 3 (81920 bytes at BYTE of
+/* "resuming from step 6: FILE at BYTE: state of TENSOR to TENSOR: extent 3 (81920 bytes at BYTE of
  * the NVMe tier) is damaged: ..." */
 static void
 assert_named(const char *said, const char *path, int64_t damaged)
 {
-    g_autofree char *file = g_strdup_printf("resuming from step 5: %s at ", path);
+    g_autofree char *file = g_strdup_printf("resuming from step 6: %s at ", path);
     const char *extent = strstr(said, ": extent "), *bytes = extent ? strchr(extent, '(') : NULL;
 
     if (!g_str_has_prefix(said, file) || !strstr(said, ": state of transformer.") ||
@@ -298,7 +298,7 @@ check_previous(const struct trained_case *what, const struct trained *undisturbe
     if (!named || !strstr(said, ", before it, is whole: --resume --at previous goes on from there"))
         g_error("%s", said);
     struct trained trained = go_on_at(what, true);
-    g_assert_cmpint(trained.first_step, ==, g_ascii_strtoll(named + strlen(before), NULL, 10) + 1);
+    g_assert_cmpint(trained.first_step, ==, g_ascii_strtoll(named + strlen(before), NULL, 10));
     g_assert_cmpint(trained.first_step, <, 6);
     trained_assert_same(what->name, undisturbed, &trained);
     trained_clear(&trained);

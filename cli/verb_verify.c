@@ -1,0 +1,250 @@
+/* `memwall verify RUN`: whether what a run has made durable is whole, without a change of it. */
+#include <stdio.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "cli/runs.h"
+#include "exec/verify.h"
+#include "planner/error.h"
+#include "report/json_writer.h"
+
+#define DAMAGE_LINES 20 /* of a step; --json has all */
+
+/* --- progress -------------------------------------------------------------------------------- */
+
+static void
+show_progress(void *data, int64_t done_bytes, int64_t all_bytes)
+{
+    int *percent = data;
+    int now = all_bytes ? (int)(100.0 * (double)done_bytes / (double)all_bytes) : 100;
+
+    if (now == *percent)
+        return;
+    *percent = now;
+    fprintf(stderr, "\rverifying: %d%% of %s", now, mw_format_bytes((double)all_bytes));
+    if (now == 100)
+        fprintf(stderr, "\r\033[K");
+}
+
+/* --- text ------------------------------------------------------------------------------------ */
+
+/* Steps count from 1, as they do where a run prints them. */
+static void
+print_damage(const struct mw_verify_step *step)
+{
+    for (guint i = 0; i < step->damage->len && i < DAMAGE_LINES; i++) {
+        const struct mw_verify_damage *it = g_ptr_array_index(step->damage, i);
+        printf("  %s, bytes %" G_GINT64_FORMAT " to %" G_GINT64_FORMAT ", rank %d: %s%s%s\n",
+               it->file, it->offset_bytes, it->offset_bytes + it->bytes, it->rank,
+               it->tensors ? it->tensors : "", it->tensors ? ": " : "", it->what);
+    }
+    if (step->damage->len > DAMAGE_LINES)
+        printf("  and %u more; --json names all\n", step->damage->len - DAMAGE_LINES);
+}
+
+static const char *
+state_of(const struct mw_verified *verified, int step)
+{
+    if (mw_verify_is_whole(verified, step))
+        return "whole";
+    if (verified->steps[step].ranks < verified->ranks_here)
+        return "not recorded by all ranks";
+    return "not whole";
+}
+
+static void
+print_step(const struct mw_verified *verified, int index)
+{
+    const struct mw_verify_step *step = &verified->steps[index];
+
+    printf("step %" G_GINT64_FORMAT ": %s: ", step->step + 1, state_of(verified, index));
+    if (step->damaged_extents)
+        printf("%" G_GINT64_FORMAT " of ", step->damaged_extents);
+    printf("%" G_GINT64_FORMAT " extents%s, %s, of %d of %d ranks\n", step->extents,
+           step->damaged_extents ? " are damaged or written over" : "",
+           mw_format_bytes((double)step->bytes), step->ranks, verified->ranks_here);
+    print_damage(step);
+}
+
+static int
+whole_before(const struct mw_verified *verified)
+{
+    int before = verified->newest + 1;
+
+    return before < verified->step_count && mw_verify_is_whole(verified, before) ? before : -1;
+}
+
+static void
+print_verdict(const struct mw_verified *verified)
+{
+    const int newest = verified->newest, before = whole_before(verified);
+
+    if (newest < 0)
+        printf("no step is durable%s: nothing can be resumed\n",
+               verified->step_count ? " on all ranks" : "");
+    else if (mw_verify_is_whole(verified, newest))
+        printf("whole: --resume goes on from step %" G_GINT64_FORMAT "\n",
+               verified->steps[newest].step + 1);
+    else if (before >= 0)
+        printf("damaged: --resume --at previous goes on from step %" G_GINT64_FORMAT
+               ", which is whole\n",
+               verified->steps[before].step + 1);
+    else
+        printf("damaged: no step is whole\n");
+}
+
+static void
+print_text(const struct mw_verified *verified)
+{
+    for (int i = 0; i < verified->step_count; i++)
+        print_step(verified, i);
+    for (guint i = 0; i < verified->notes->len; i++)
+        printf("note: %s\n", (const char *)g_ptr_array_index(verified->notes, i));
+    print_verdict(verified);
+}
+
+/* --- JSON ------------------------------------------------------------------------------------ */
+
+static void
+put_damage(struct mw_json_writer *json, const struct mw_verify_damage *it)
+{
+    mw_json_begin(json, NULL, '{', true);
+    mw_json_string(json, "file", it->file);
+    mw_json_integer(json, "offset_bytes", it->offset_bytes);
+    mw_json_integer(json, "bytes", it->bytes);
+    mw_json_integer(json, "rank", it->rank);
+    mw_json_integer(json, "extent", it->extent);
+    mw_json_string(json, "tensors", it->tensors);
+    mw_json_string(json, "what", it->what);
+    mw_json_end(json, '}');
+}
+
+static void
+put_step(struct mw_json_writer *json, const struct mw_verified *verified, int index)
+{
+    const struct mw_verify_step *step = &verified->steps[index];
+
+    mw_json_begin(json, NULL, '{', false);
+    mw_json_integer(json, "step", step->step + 1);
+    mw_json_boolean(json, "whole", mw_verify_is_whole(verified, index));
+    mw_json_integer(json, "ranks", step->ranks);
+    mw_json_integer(json, "extents", step->extents);
+    mw_json_integer(json, "bytes", step->bytes);
+    mw_json_integer(json, "damaged_extents", step->damaged_extents);
+    mw_json_begin(json, "damage", '[', false);
+    for (guint i = 0; i < step->damage->len; i++)
+        put_damage(json, g_ptr_array_index(step->damage, i));
+    mw_json_end(json, ']');
+    mw_json_end(json, '}');
+}
+
+static bool
+is_whole(const struct mw_verified *verified)
+{
+    return verified->newest >= 0 && mw_verify_is_whole(verified, verified->newest);
+}
+
+static void
+print_json(const struct mw_verified *verified)
+{
+    struct mw_json_writer json = {.out = stdout};
+
+    mw_json_begin(&json, NULL, '{', false);
+    mw_json_boolean(&json, "whole", is_whole(verified));
+    if (verified->newest >= 0)
+        mw_json_integer(&json, "newest_step", verified->steps[verified->newest].step + 1);
+    mw_json_integer(&json, "ranks", verified->ranks);
+    mw_json_integer(&json, "ranks_here", verified->ranks_here);
+    mw_json_begin(&json, "steps", '[', false);
+    for (int i = 0; i < verified->step_count; i++)
+        put_step(&json, verified, i);
+    mw_json_end(&json, ']');
+    mw_json_begin(&json, "notes", '[', false);
+    for (guint i = 0; i < verified->notes->len; i++)
+        mw_json_string(&json, NULL, g_ptr_array_index(verified->notes, i));
+    mw_json_end(&json, ']');
+    mw_json_end(&json, '}');
+}
+
+/* --- the whole ------------------------------------------------------------------------------- */
+
+static bool
+verify(char **directories, bool as_json, bool *whole, GError **error)
+{
+    struct mw_verified verified;
+    int percent = -1;
+    struct mw_verify_options options = {
+        .directories = (const char *const *)directories,
+        .directory_count = (int)g_strv_length(directories),
+        .progress = isatty(STDERR_FILENO) ? show_progress : NULL,
+        .data = &percent,
+    };
+    bool good = mw_verify(&options, &verified, error);
+
+    if (good && as_json)
+        print_json(&verified);
+    else if (good)
+        print_text(&verified);
+    *whole = good && is_whole(&verified);
+    mw_verified_clear(&verified);
+    return good;
+}
+
+/* One name is of a run, or a directory of one, whose description says what others it has. */
+static bool
+find_and_verify(char **names, int count, bool as_json, bool *whole, GError **error)
+{
+    g_auto(GStrv) all = g_new0(char *, count + 1);
+
+    for (int i = 0; i < count; i++)
+        all[i] = g_strdup(names[i]);
+    if (count > 1)
+        return verify(all, as_json, whole, error);
+    struct cli_run *run = cli_runs_find(names[0], error);
+    bool good = run && verify(run->entry.directories, as_json, whole, error);
+
+    cli_run_free(run);
+    return good;
+}
+
+static int
+run(int argc, char **argv)
+{
+    static gboolean as_json, help;
+    static const GOptionEntry entries[] = {
+        {"json", 0, 0, G_OPTION_ARG_NONE, &as_json, "print JSON, with every damaged range", NULL},
+        {"help", 'h', 0, G_OPTION_ARG_NONE, &help, "show this help", NULL},
+        G_OPTION_ENTRY_NULL};
+    static const struct cli_words_group groups[] = {{"Options", entries}, {NULL, NULL}};
+    const struct cli_words words = {.verb = "verify",
+                                    .summary = cli_verb_verify.summary,
+                                    .arguments = cli_verb_verify.arguments,
+                                    .groups = groups};
+    g_autoptr(GError) error = NULL;
+    bool whole;
+
+    if (!cli_words_parse(&words, &argc, &argv, &error))
+        return cli_fail(error);
+    if (help) {
+        cli_words_help(&words, stdout);
+        printf("\n");
+        cli_words_wrap(stdout,
+                       "Reads records and state of both recorded steps, of all ranks, past the "
+                       "page cache, and holds them against their checksums. RUN is a name of "
+                       "`memwall list runs`, or the run's directories, as --nvme named them. Exit "
+                       "status: 0 the newest step is whole, 1 it is damaged, or a run is at it. "
+                       "The step before it is written over while a step runs: it need not be "
+                       "whole.",
+                       0);
+        return cli_flush();
+    }
+    if (argc < 2)
+        mw_refuse(&error,
+                  "verify takes one RUN: a name of `memwall list runs`, or its directories");
+    else if (find_and_verify(argv + 1, argc - 1, as_json, &whole, &error))
+        return cli_flush() == CLI_DONE && whole ? CLI_DONE : CLI_FAILED;
+    return cli_fail(error);
+}
+
+const struct cli_verb cli_verb_verify = {"verify", "checks that what is durable of a run is whole",
+                                         "RUN | DIR...", run};

@@ -1,0 +1,58 @@
+/*
+ * verify.h - whether what a run has made durable is whole: its records, and every extent that they
+ * name, of both steps and of all ranks whose files are here.  All is read past the page cache,
+ * nothing is changed, and no run can be at the files meanwhile.
+ *
+ * A run that ended in the midst of a step has begun to write over the older of its two steps: that
+ * one is not whole then, and needs not be.
+ */
+#ifndef MW_EXEC_VERIFY_H
+#define MW_EXEC_VERIFY_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "exec/commit.h"
+
+struct mw_verify_options {
+    const char *const *directories; /* in the order of the run's drives */
+    int directory_count;
+    /* Names of what an extent holds of a rank's state, to be freed; or NULL.  May be NULL. */
+    char *(*tensors)(void *data, int rank, const struct mw_commit_extent *extent);
+    void (*progress)(void *data, int64_t done_bytes, int64_t all_bytes); /* may be NULL */
+    void *data;
+};
+
+/* A range of a file that does not hold what was committed, with the extent that it belongs to. */
+struct mw_verify_damage {
+    int rank;
+    char *file, *tensors; /* tensors: NULL where nobody knows */
+    int64_t offset_bytes, bytes, extent;
+    char *what;
+};
+
+struct mw_verify_step {
+    int64_t step;
+    int ranks; /* that have a whole record of it */
+    int64_t extents, bytes, damaged_extents;
+    GPtrArray *damage; /* struct mw_verify_damage * */
+};
+
+struct mw_verified {
+    int ranks, ranks_here; /* of the run; with a record in these directories */
+    struct mw_verify_step steps[3]; /* the newest first; of ranks that differ there are three */
+    int step_count;
+    int newest;       /* index of what a resume takes: all ranks here have it; -1: none */
+    GPtrArray *notes; /* char *: what else there is to say */
+};
+
+/* False with *error: no run is there, a run is at it, or other directories belong to it.  Damage is
+ * a result.  To be cleared in either case. */
+bool mw_verify(const struct mw_verify_options *options, struct mw_verified *verified,
+               GError **error);
+void mw_verified_clear(struct mw_verified *verified);
+
+bool mw_verify_is_whole(const struct mw_verified *verified, int step);
+
+#endif

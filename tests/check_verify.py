@@ -1,0 +1,229 @@
+#!/usr/bin/python3
+"""`memwall verify`: every byte that a resume needs is held against its checksum, and none changed;
+and `--resume --at previous`, which takes what verify calls whole.  Prints TAP.
+"""
+import json
+import os
+import signal
+import sys
+
+from check_faults import Disturbed, ENOUGH, flip
+from check_resume import DRIVES, RanksBox, check_refused, check_same, train, undisturbed
+from check_run import good, losses
+from tap import has_ranks, report_in
+
+DURABLE = [*DRIVES, "--commit", "step"]
+TWO = [*DURABLE, "--nvme", "second"]
+DATA = "drive/memwall-1of1.data"
+
+
+def state_of(box):
+    """All files of the drives, with what a write to them or to their folders would change."""
+    paths = sorted(path for name in ("drive", "second") for path in (box.folder / name).iterdir())
+    folders = [box.folder / name for name in ("drive", "second")]
+    return [(path, path.stat().st_mtime_ns) for path in folders] + \
+        [(path, path.stat().st_mtime_ns, path.read_bytes()) for path in paths]
+
+
+def verify(box, *words):
+    """The answer of --json; and what is wrong: a change, or another status than the answer's."""
+    before = state_of(box)
+    done = box.run(*words, "--json", verb="verify")
+    if state_of(box) != before:
+        return {}, ["verify changes files"]
+    if done.said:
+        return {}, [f"said {done.said!r}"]
+    answer = json.loads(done.text)
+    if done.returncode != (not answer["whole"]):
+        return answer, [f"status {done.returncode} of {answer}"]
+    return answer, []
+
+
+def expect(box, names, steps, newest):
+    """`steps`: [step, whole] of each, the newest first."""
+    answer, wrong = verify(box, *names)
+    yield from wrong
+    if wrong:
+        return
+    found = [[step["step"], step["whole"]] for step in answer["steps"]]
+    if found != steps or answer.get("newest_step") != newest:
+        yield f"{answer} is not of {steps}, the newest {newest}"
+
+
+def damaged_ranges(box, *names):
+    answer, _ = verify(box, *names)
+    return [[damage for damage in step["damage"]] for step in answer["steps"]]
+
+
+def begin(box, steps, *words, **more):
+    box.empty_drives()
+    yield from good(train(box, *words, steps=steps, **more))
+
+
+def check_whole(box):
+    yield from begin(box, 3, *DURABLE)
+    yield from expect(box, ["drive"], [[3, True], [2, True]], 3)
+    done = box.run("drive", verb="verify")
+    yield from good(done)
+    if not done.text.endswith("whole: --resume goes on from step 3\n"):
+        yield f"{done.text!r}"
+    yield from begin(box, 1, *DURABLE)
+    yield from expect(box, ["drive"], [[1, True]], 1)
+
+
+def extents(box):
+    """Ranges of the file by step, the newest first: what is damaged when all of it is."""
+    content = (box.folder / DATA).read_bytes()
+    flip(box.folder / DATA, range(123, len(content), 4096))
+    ranges = damaged_ranges(box, "drive")
+    (box.folder / DATA).write_bytes(content)
+    return ranges
+
+
+def check_damage(box):
+    """Each byte that is tried is found where it is, of its step and no other."""
+    yield from begin(box, 4, *DURABLE)
+    for index, damage in enumerate(extents(box)):
+        first = damage[0]
+        for at in (first["offset_bytes"], first["offset_bytes"] + first["bytes"] - 1):
+            flip(box.folder / DATA, [at])
+            yield from expect(box, ["drive"], [[4, index != 0], [3, index != 1]], 4)
+            found = damaged_ranges(box, "drive")[index]
+            if len(found) != 1 or found[0]["file"] != str(box.folder / DATA) or not \
+                    found[0]["offset_bytes"] <= at < found[0]["offset_bytes"] + found[0]["bytes"]:
+                yield f"byte {at}: {found}"
+            flip(box.folder / DATA, [at])
+    yield from expect(box, ["drive"], [[4, True], [3, True]], 4)
+
+
+def check_previous(box):
+    """The newest step is damaged: verify and --resume say what helps, and it does."""
+    box.empty_drives()
+    wrong, expected = undisturbed(box, *DURABLE)
+    yield from wrong
+    yield from begin(box, 5, *DURABLE)
+    flip(box.folder / DATA, [extents(box)[0][0]["offset_bytes"] + 77])
+    done = box.run("drive", verb="verify")
+    if done.returncode != 1 or "--resume --at previous goes on from step 4, which is whole" \
+            not in done.text:
+        yield f"status {done.returncode}: {done.text!r}"
+    before = state_of(box)
+    yield from check_refused(train(box, *DURABLE, "--resume"), 1, "resuming from step 5", DATA,
+                             "step 4, before it, is whole: --resume --at previous")
+    if [each[0::2] for each in state_of(box)] != [each[0::2] for each in before]:
+        yield "a resume that is refused changes files"
+    yield from good(train(box, *DURABLE, "--resume", "--at", "previous"))
+    yield from check_same(losses(box)[-4:], expected, first=4)
+    yield from expect(box, ["drive"], [[8, True], [7, True]], 8)
+
+
+def check_records(box):
+    record = box.folder / "drive/memwall.record"
+    yield from begin(box, 4, *DURABLE)
+    half = record.stat().st_size // 2
+    flip(record, [half + 200])
+    yield from expect(box, ["drive"], [[3, True]], 3)
+    done = box.run("drive", verb="verify")
+    if "record 2 of 2 is torn" not in done.text:
+        yield f"{done.text!r}"
+    flip(record, [200])
+    yield from expect(box, ["drive"], [], None)
+    record.write_bytes(b"memwall" * 100)
+    yield from expect(box, ["drive"], [], None)
+    record.write_bytes(b"")
+    yield from expect(box, ["drive"], [], None)
+    yield from begin(box, 2, *DURABLE)
+    (box.folder / DATA).unlink()
+    answer, wrong = verify(box, "drive")
+    yield from wrong
+    if {damage["what"] for damage in answer["steps"][0]["damage"]} != {"No such file or directory"}:
+        yield f"{answer}"
+    yield from begin(box, 2, *DURABLE)
+    os.truncate(box.folder / DATA, 4096)
+    answer, wrong = verify(box, "drive")
+    yield from wrong
+    if {damage["what"] for damage in answer["steps"][0]["damage"]} != {"the file ends before it"}:
+        yield f"{answer}"
+
+
+def check_drives(box):
+    yield from begin(box, 2, *TWO)
+    names = [str(path.relative_to(box.folder)) for path in (box.folder / "drive", box.folder /
+                                                            "second")]
+    yield from expect(box, names, [[2, True], [1, True]], 2)
+    yield from expect(box, ["drive"], [[2, True], [1, True]], 2)  # its description has both
+    # A step's state may be on the first drive alone, both steps' are not.
+    second = box.folder / "second/memwall-2of2.data"
+    flip(second, range(5, second.stat().st_size, 4096))
+    files = {damage["file"] for step in damaged_ranges(box, *names) for damage in step}
+    if "second/memwall-2of2.data" not in files:
+        yield f"damage of {second} is found in {files}"
+    first = box.folder / "drive/memwall-1of2.data"
+    flip(first, range(5, first.stat().st_size, 4096))
+    yield from expect(box, names, [[2, False], [1, False]], 2)
+    (box.folder / "drive/memwall-run.json").unlink()
+    yield from check_refused(box.run("drive", verb="verify"), 2, "2 directories, 1 is given")
+
+
+def check_wrong(box):
+    box.empty_drives()
+    yield from check_refused(box.run(verb="verify"), 2, "RUN")
+    yield from check_refused(box.run("nowhere", verb="verify"), 2, "nowhere")
+    yield from check_refused(box.run("drive", verb="verify"), 2, "drive", "no record is there")
+    yield from check_refused(box.run("--deep", "drive", verb="verify"), 2, "--deep")
+    done = box.run("--help", verb="verify")
+    yield from good(done)
+    if max(map(len, done.text.splitlines())) > 80:
+        yield "help is wider than 80 columns"
+
+
+def check_running(box):
+    """A run is at it: said, and not waited for; once it is dead all is as a resume finds it."""
+    box.empty_drives()
+    run = Disturbed(box, *DURABLE, "--batch", "2", "--steps", str(ENOUGH))
+    yield from check_refused(box.run("drive", verb="verify"), 1, "drive", "a run is at it")
+    run.process.send_signal(signal.SIGKILL)
+    run.end()
+    answer, wrong = verify(box, "drive")
+    yield from wrong
+    if not answer["whole"]:
+        yield f"{answer}"
+
+
+def check_ranks(box):
+    words = ["--batch", "1"]
+    yield from begin(box, 3, *DURABLE, *words, batch=1, ranks=2)
+    yield from expect(box, ["drive"], [[3, True], [2, True]], 3)
+    path = box.folder / "drive/memwall-rank1-1of1.data"
+    content = path.read_bytes()
+    flip(path, range(9, len(content), 4096))
+    answer, wrong = verify(box, "drive")
+    yield from wrong
+    if answer["ranks"] != 2 or {damage["rank"] for damage in answer["steps"][0]["damage"]} != {1}:
+        yield f"{answer}"
+    path.write_bytes(content)
+    yield from good(train(box, *DURABLE, *words, "--resume", "--at", "previous", steps=5, batch=1,
+                          ranks=2))
+    (box.folder / "drive/memwall-rank1.record").unlink()
+    answer, wrong = verify(box, "drive")
+    yield from wrong
+    if not any("1 of 2 ranks have no record here, the first of them rank 1" in note
+               for note in answer["notes"]):
+        yield f"{answer}"
+
+
+def tests(box):
+    (box.folder / "second").mkdir(exist_ok=True)
+    yield "whole", check_whole(box)
+    yield "damage", check_damage(box)
+    yield "the step before", check_previous(box)
+    yield "records and files", check_records(box)
+    yield "two drives", check_drives(box)
+    yield "a run is at it", check_running(box)
+    yield "wrong input", check_wrong(box)
+    if has_ranks():
+        yield "ranks", check_ranks(box)
+
+
+if __name__ == "__main__":
+    sys.exit(report_in(RanksBox, tests))
