@@ -12,6 +12,7 @@
 #include "planner/error.h"
 
 #define SEQUENCES "sequences"
+#define SEQUENCES_MAX (UINT64_C(1) << 53) /* of which none is a number beyond int64 */
 
 /* --- what the trainer asks for --------------------------------------------------------------- */
 
@@ -273,6 +274,17 @@ plan_undelayed(struct cli_training *run, GError **error)
     return plain != NULL;
 }
 
+/* Files of others have no checksums: damage to them is not known. */
+static void
+say_unchecked(const struct cli_training *run)
+{
+    if (run->weights && !mw_safetensors_has_sums(run->weights))
+        cli_say("%s: has no checksums: its weights are taken as they are",
+                mw_safetensors_path(run->weights));
+    if (run->checkpoint && !mw_checkpoint_has_sums(run->checkpoint))
+        cli_say("%s: has no checksums: what it holds is taken as it is", run->options.from);
+}
+
 static void
 say_notices(const struct cli_training *run)
 {
@@ -283,18 +295,28 @@ say_notices(const struct cli_training *run)
     for (int i = 0; mw_ranks_index(run->ranks) == 0 && (line = mw_trainer_lack(run->trainer, i));
          i++)
         cli_say("%s", line);
+    if (mw_ranks_index(run->ranks) == 0)
+        say_unchecked(run);
 }
 
-static void
-find_data(struct cli_training *run)
+static bool
+find_data(struct cli_training *run, GError **error)
 {
     const struct mw_commit_record *resumed = mw_trainer_resumed(run->trainer);
     uint64_t sequences = 0;
 
     if (resumed)
         mw_commit_find(resumed, SEQUENCES, &sequences);
+    if (sequences > SEQUENCES_MAX) {
+        g_set_error(error, MW_ERROR, MW_ERROR_FORMAT,
+                    "what is gone on from: field \"" SEQUENCES "\" is %" G_GUINT64_FORMAT
+                    ": must be at most %" G_GUINT64_FORMAT,
+                    sequences, SEQUENCES_MAX);
+        return false;
+    }
     run->first_step = mw_trainer_next_step(run->trainer);
     run->first_sequence = run->used_sequences = (int64_t)sequences;
+    return true;
 }
 
 struct mw_loss_scaling
@@ -344,8 +366,7 @@ cli_training_start(struct cli_training *run, GError **error)
     if (!run->trainer || !cli_run_drives_resumed(run->drives, error))
         return false;
     say_notices(run);
-    find_data(run);
-    return true;
+    return find_data(run, error);
 }
 
 bool

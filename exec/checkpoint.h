@@ -33,13 +33,18 @@ bool mw_checkpoint_save(struct mw_trainer *trainer, const struct mw_checkpoint_o
 
 struct mw_checkpoint;
 
-/* NULL with *error: not there, without optimizer state, of another model, or two files of different
- * steps. */
+/* NULL with *error: not there, without optimizer state, of another model, two files of different
+ * steps, or fields out of range. */
 struct mw_checkpoint *mw_checkpoint_open(const char *path, const struct mw_decoder *decoder,
                                          GError **error);
 void mw_checkpoint_close(struct mw_checkpoint *checkpoint); /* NULL is allowed */
 
-/* The step that was the last, and the fields. */
+/* As mw_safetensors_verify and mw_safetensors_has_sums, of all its files. */
+bool mw_checkpoint_verify(const struct mw_checkpoint *checkpoint, size_t part, size_t parts,
+                          GError **error);
+bool mw_checkpoint_has_sums(const struct mw_checkpoint *checkpoint);
+
+/* The step that was the last, and the fields; all within their ranges. */
 const struct mw_commit_record *mw_checkpoint_record(const struct mw_checkpoint *checkpoint);
 
 /* Elements of a part as in exec/weights.h: of the fp32 parameters (state 0), of the momentum (1),

@@ -30,6 +30,12 @@ struct mw_checkpoint_source {
 bool mw_checkpoint_write(const struct mw_checkpoint_source *source,
                          const struct mw_checkpoint_options *options, GError **error);
 
+/* --- checkpoint_load.c --- */
+/* The record that the metadata's texts say, cleared by mw_commit_record_clear in any case; false
+ * with *error of `origin`. */
+bool mw_checkpoint_parse(const char *step, const char *fields, const char *origin,
+                         struct mw_commit_record *record, GError **error);
+
 /* --- checkpoint_folder.c --- */
 /* Whole, and behind links; to be freed. */
 char *mw_checkpoint_folder_place(const char *path);

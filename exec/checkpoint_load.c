@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "exec/checkpoint_internal.h"
+#include "exec/trainer_internal.h"
 #include "planner/error.h"
 
 struct mw_checkpoint {
@@ -40,6 +41,26 @@ fields_parse(const char *text, struct mw_commit_record *record)
     return good;
 }
 
+bool
+mw_checkpoint_parse(const char *step, const char *fields, const char *origin,
+                    struct mw_commit_record *record, GError **error)
+{
+    *record = (struct mw_commit_record){0};
+    if (!step || !fields ||
+        !g_ascii_string_to_signed(step, 10, -1, G_MAXINT64 - 1, &record->step, NULL) ||
+        !fields_parse(fields, record)) {
+        g_set_error(error, MW_ERROR, MW_ERROR_FORMAT,
+                    "%s: its metadata must have \"" MW_CHECKPOINT_STEP
+                    "\" and \"" MW_CHECKPOINT_FIELDS "\", as memwall writes them",
+                    origin);
+        return false;
+    }
+    if (mw_trainer_check_fields(record, error))
+        return true;
+    g_prefix_error(error, "%s: metadata \"" MW_CHECKPOINT_FIELDS "\": ", origin);
+    return false;
+}
+
 static bool
 read_numbers(struct mw_checkpoint *it, GError **error)
 {
@@ -47,15 +68,8 @@ read_numbers(struct mw_checkpoint *it, GError **error)
     const char *fields = mw_safetensors_metadata(it->optimizer, MW_CHECKPOINT_FIELDS);
     const char *other = mw_safetensors_metadata(it->model, MW_CHECKPOINT_STEP);
 
-    if (!step || !fields ||
-        !g_ascii_string_to_signed(step, 10, -1, G_MAXINT64 - 1, &it->record.step, NULL) ||
-        !fields_parse(fields, &it->record)) {
-        g_set_error(error, MW_ERROR, MW_ERROR_FORMAT,
-                    "%s: its metadata must have \"" MW_CHECKPOINT_STEP
-                    "\" and \"" MW_CHECKPOINT_FIELDS "\", as memwall writes them",
-                    mw_safetensors_path(it->optimizer));
+    if (!mw_checkpoint_parse(step, fields, mw_safetensors_path(it->optimizer), &it->record, error))
         return false;
-    }
     if (!g_strcmp0(step, other))
         return true;
     g_set_error(error, MW_ERROR, MW_ERROR_FORMAT,
@@ -129,6 +143,21 @@ mw_checkpoint_close(struct mw_checkpoint *checkpoint)
     mw_safetensors_close(checkpoint->optimizer);
     mw_commit_record_clear(&checkpoint->record);
     g_free(checkpoint);
+}
+
+bool
+mw_checkpoint_verify(const struct mw_checkpoint *checkpoint, size_t part, size_t parts,
+                     GError **error)
+{
+    return mw_safetensors_verify(checkpoint->model, part, parts, error) &&
+           mw_safetensors_verify(checkpoint->optimizer, part, parts, error);
+}
+
+bool
+mw_checkpoint_has_sums(const struct mw_checkpoint *checkpoint)
+{
+    return mw_safetensors_has_sums(checkpoint->model) &&
+           mw_safetensors_has_sums(checkpoint->optimizer);
 }
 
 const struct mw_commit_record *

@@ -121,6 +121,22 @@ is_whole(const struct header *header, const char *image, int64_t image_bytes)
     return checksum == header->checksum;
 }
 
+/* A right checksum does not make a number one that can be counted on from. */
+static bool
+is_in_range(const struct mw_commit_record *record)
+{
+    bool good = record->step >= 0 && record->step < INT64_MAX;
+
+    for (int i = 0; i < record->field_count; i++)
+        good &= !record->fields[i].name[MW_COMMIT_NAME_BYTES - 1];
+    for (int64_t i = 0; i < record->extent_count; i++) {
+        const struct mw_commit_extent *extent = &record->extents[i];
+        good &= extent->offset_bytes >= 0 && extent->bytes >= 0 &&
+                extent->bytes <= INT64_MAX - extent->offset_bytes;
+    }
+    return good;
+}
+
 static void
 decode_extents(struct mw_commit_record *record, const char *image)
 {
@@ -151,6 +167,8 @@ mw_commit_decode(const char *image, int64_t image_bytes, struct mw_commit_record
     struct header header;
 
     *identified = false;
+    if (image_bytes < MW_COMMIT_BLOCK_BYTES)
+        return MW_COMMIT_TORN;
     if (is_zero(image, image_bytes))
         return MW_COMMIT_EMPTY;
     memcpy(&header, image, sizeof header);
@@ -168,7 +186,10 @@ mw_commit_decode(const char *image, int64_t image_bytes, struct mw_commit_record
     };
     memcpy(record->fields, image + FIELDS_AT_BYTES, header.field_count * sizeof *record->fields);
     decode_extents(record, image);
-    return MW_COMMIT_WHOLE;
+    if (is_in_range(record))
+        return MW_COMMIT_WHOLE;
+    mw_commit_record_clear(record);
+    return MW_COMMIT_TORN;
 }
 
 void

@@ -254,6 +254,12 @@ mw_safetensors_file(const struct mw_safetensors *set, const struct mw_safetensor
     return g_array_index(set->files, struct file, tensor->file).path;
 }
 
+int
+mw_safetensors_descriptor(const struct mw_safetensors *set, const struct mw_safetensor *tensor)
+{
+    return g_array_index(set->files, struct file, tensor->file).fd;
+}
+
 size_t
 mw_safetensors_count(const struct mw_safetensors *set)
 {

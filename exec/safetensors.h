@@ -49,6 +49,8 @@ struct mw_safetensor {
     int64_t offset_bytes; /* from the file's begin */
     int64_t size_bytes;
     int file; /* number within its set */
+    bool has_sum;
+    uint64_t sum; /* XXH3 of its bytes, as the metadata says */
 };
 
 const char *mw_safetensors_dtype_name(enum mw_safetensors_dtype dtype);
@@ -89,6 +91,13 @@ const struct mw_safetensor *mw_safetensors_find(const struct mw_safetensors *set
 /* Of the set's first file; NULL without it. */
 const char *mw_safetensors_metadata(const struct mw_safetensors *set, const char *key);
 
+/* Whether the file has a checksum of each tensor, as this writes them. */
+bool mw_safetensors_has_sums(const struct mw_safetensors *set);
+/* Reads every `parts`-th tensor that has one, from `part` on, and compares: false with file and
+ * tensor. */
+bool mw_safetensors_verify(const struct mw_safetensors *set, size_t part, size_t parts,
+                           GError **error);
+
 /* Elements [first, first + count) of an F32, F16 or BF16 tensor, as MW_DTYPE_BF16, MW_DTYPE_FP16
  * (uint16_t) or MW_DTYPE_FP32 (float), rounded to nearest even.  Reads no other bytes of the file;
  * may be called from several threads. */
@@ -103,7 +112,8 @@ bool mw_safetensors_read_raw(const struct mw_safetensors *set, const struct mw_s
 /*
  * declare every tensor, begin, write ranges in any order, commit.  Until the commit all is in
  * PATH.part; the commit makes it durable and renames it, so that PATH is always a whole file, the
- * old or the new.  Several ranks write one file: all declare the same, one begins, the others
+ * old or the new.  It reads back what was written, and the metadata has the checksum of each tensor:
+ * "memwall.xxh3.NAME", 16 hexadecimal digits.  Several ranks write one file: all declare the same, one begins, the others
  * attach after it, one commits after all others have synced.
  */
 struct mw_safetensors_writer;

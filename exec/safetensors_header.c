@@ -309,7 +309,7 @@ mw_safetensors_header_parse(const void *bytes, size_t length, int64_t file_bytes
     struct mw_safetensors_header *header = g_new0(struct mw_safetensors_header, 1);
     header->tensors = g_new0(struct mw_safetensor, json_object_get_size(object));
     header->metadata = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
-    if (read_object(&reading, object, header))
+    if (read_object(&reading, object, header) && mw_safetensors_take_sums(header, origin, error))
         return header;
     mw_safetensors_header_free(header);
     return NULL;

@@ -14,4 +14,17 @@ bool mw_safetensors_measure(struct mw_safetensor *tensor);
 bool mw_safetensors_check_range(const struct mw_safetensor *tensor, const char *origin,
                                 int64_t first, int64_t count, GError **error);
 
+/* --- safetensors_sums.c --- */
+#define MW_SAFETENSORS_SUM "memwall.xxh3." /* a key of the metadata, before the tensor's name */
+char *mw_safetensors_sum_key(const struct mw_safetensor *tensor); /* g_free it, as the next */
+char *mw_safetensors_sum_text(uint64_t sum);
+/* Of a tensor's bytes in the file. */
+bool mw_safetensors_sum(int fd, const char *path, const struct mw_safetensor *tensor, uint64_t *sum,
+                        GError **error);
+bool mw_safetensors_take_sums(struct mw_safetensors_header *header, const char *origin,
+                              GError **error);
+
+/* --- safetensors.c --- */
+int mw_safetensors_descriptor(const struct mw_safetensors *set, const struct mw_safetensor *tensor);
+
 #endif

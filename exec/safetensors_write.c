@@ -21,7 +21,7 @@ struct mw_safetensors_writer {
     GHashTable *metadata; /* char * -> char * */
     int fd;               /* -1 before begin */
     bool made;            /* PATH.part is ours to remove */
-    int64_t data_bytes;
+    int64_t head_bytes, data_bytes;
     int64_t written_bytes; /* atomic */
 };
 
@@ -134,6 +134,17 @@ compare_keys(const void *a, const void *b)
     return strcmp(a, b);
 }
 
+/* Of the same length whatever the sums: they are known when all is written. */
+static void
+add_sums(const struct mw_safetensors_writer *writer)
+{
+    for (guint i = 0; i < writer->tensors->len; i++) {
+        const struct mw_safetensor *tensor = g_ptr_array_index(writer->tensors, i);
+        g_hash_table_insert(writer->metadata, mw_safetensors_sum_key(tensor),
+                            mw_safetensors_sum_text(tensor->sum));
+    }
+}
+
 static void
 add_metadata(JsonBuilder *builder, GHashTable *metadata)
 {
@@ -150,9 +161,10 @@ add_metadata(JsonBuilder *builder, GHashTable *metadata)
 }
 
 static void
-add_tensor(JsonBuilder *builder, const struct mw_safetensor *tensor)
+add_tensor(JsonBuilder *builder, const struct mw_safetensor *tensor, int64_t head_bytes)
 {
-    int64_t offsets[2] = {tensor->offset_bytes, tensor->offset_bytes + tensor->size_bytes};
+    int64_t begin = tensor->offset_bytes - head_bytes;
+    int64_t offsets[2] = {begin, begin + tensor->size_bytes};
 
     json_builder_set_member_name(builder, tensor->name);
     json_builder_begin_object(builder);
@@ -171,14 +183,29 @@ header_text(const struct mw_safetensors_writer *writer)
 {
     g_autoptr(JsonBuilder) builder = json_builder_new();
 
+    add_sums(writer);
     json_builder_begin_object(builder);
     if (g_hash_table_size(writer->metadata))
         add_metadata(builder, writer->metadata);
     for (guint i = 0; i < writer->tensors->len; i++)
-        add_tensor(builder, g_ptr_array_index(writer->tensors, i));
+        add_tensor(builder, g_ptr_array_index(writer->tensors, i), writer->head_bytes);
     json_builder_end_object(builder);
     g_autoptr(JsonNode) root = json_builder_get_root(builder);
     return json_to_string(root, FALSE);
+}
+
+/* All before the data. */
+static void
+put_head(const struct mw_safetensors_writer *writer, GString *head)
+{
+    g_autofree char *text = header_text(writer);
+
+    g_string_append_len(head, "\0\0\0\0\0\0\0\0", MW_SAFETENSORS_LENGTH_BYTES);
+    g_string_append(head, text);
+    while (head->len % DATA_ALIGNMENT)
+        g_string_append_c(head, ' ');
+    uint64_t length = GUINT64_TO_LE((uint64_t)head->len - MW_SAFETENSORS_LENGTH_BYTES);
+    memcpy(head->str, &length, sizeof length);
 }
 
 static bool
@@ -197,14 +224,9 @@ lay_out(struct mw_safetensors_writer *writer, GString *head, GError **error)
             return false;
         }
     }
-    g_autofree char *text = header_text(writer);
-    g_string_append_len(head, "\0\0\0\0\0\0\0\0", MW_SAFETENSORS_LENGTH_BYTES);
-    g_string_append(head, text);
-    while (head->len % DATA_ALIGNMENT)
-        g_string_append_c(head, ' ');
-    uint64_t length = GUINT64_TO_LE((uint64_t)head->len - MW_SAFETENSORS_LENGTH_BYTES);
-    memcpy(head->str, &length, sizeof length);
+    put_head(writer, head);
     writer->data_bytes = at;
+    writer->head_bytes = (int64_t)head->len;
     for (guint i = 0; i < writer->tensors->len; i++)
         ((struct mw_safetensor *)g_ptr_array_index(writer->tensors, i))->offset_bytes +=
             (int64_t)head->len;
@@ -344,6 +366,22 @@ sync_folder(const char *path, GError **error)
     return !number || fail(folder, number, error);
 }
 
+/* Read back: what is in the file, by whichever rank. */
+static bool
+put_sums(struct mw_safetensors_writer *writer, GError **error)
+{
+    g_autoptr(GString) head = g_string_new(NULL);
+
+    for (guint i = 0; i < writer->tensors->len; i++) {
+        struct mw_safetensor *tensor = g_ptr_array_index(writer->tensors, i);
+        if (!mw_safetensors_sum(writer->fd, writer->part, tensor, &tensor->sum, error))
+            return false;
+    }
+    put_head(writer, head);
+    g_assert_cmpint((int64_t)head->len, ==, writer->head_bytes);
+    return write_bytes(writer, 0, head->str, (int64_t)head->len, error);
+}
+
 bool
 mw_safetensors_commit(struct mw_safetensors_writer *writer, int64_t others_bytes, GError **error)
 {
@@ -355,7 +393,7 @@ mw_safetensors_commit(struct mw_safetensors_writer *writer, int64_t others_bytes
                     writer->path, written_bytes, writer->data_bytes);
         return false;
     }
-    if (!mw_safetensors_sync(writer, error))
+    if (!put_sums(writer, error) || !mw_safetensors_sync(writer, error))
         return false;
     if (rename(writer->part, writer->path))
         return fail(writer->path, errno, error);

@@ -78,8 +78,8 @@ mw_loss_scaling_default(enum mw_dtype dtype)
     return dtype == MW_DTYPE_FP16 ? mw_loss_scaling_dynamic(65536) : mw_loss_scaling_none();
 }
 
-static bool
-is_power_of_two(double value)
+bool
+mw_loss_scale_is_one(double value)
 {
     int exponent;
 
@@ -91,7 +91,7 @@ mw_loss_scaling_check(const struct mw_loss_scaling *scaling, GError **error)
 {
     const struct mw_loss_scaling *s = scaling;
 
-    if (!is_power_of_two(s->start) || !is_power_of_two(s->min) || !is_power_of_two(s->max))
+    if (!mw_loss_scale_is_one(s->start) || !mw_loss_scale_is_one(s->min) || !mw_loss_scale_is_one(s->max))
         g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
                     "loss scale %g within [%g, %g]: all three are powers of two, such as 65536",
                     s->start, s->min, s->max);

@@ -53,6 +53,8 @@ struct mw_loss_scaling mw_loss_scaling_dynamic(double start);
 /* Of a run that computes in bf16 (none) or fp16 (dynamic, from 65536). */
 struct mw_loss_scaling mw_loss_scaling_default(enum mw_dtype dtype);
 
+/* A power of two, positive and finite. */
+bool mw_loss_scale_is_one(double scale);
 bool mw_loss_scaling_check(const struct mw_loss_scaling *scaling, GError **error);
 struct mw_loss_scale mw_loss_scale_start(const struct mw_loss_scaling *scaling);
 /* After a step of which some gradient overflowed or none.  Returns whether its update is left out;

@@ -4,6 +4,7 @@
 #include <omp.h>
 #include <time.h>
 
+#include "exec/checkpoint.h"
 #include "exec/trainer_internal.h"
 #include "planner/error.h"
 
@@ -286,12 +287,24 @@ open_places(struct mw_trainer *trainer, GError **error)
            mw_trainer_meet(trainer, error);
 }
 
+/* What is started from, before any of it is used; the ranks share the work. */
+static bool
+verify_start(const struct mw_trainer *trainer, GError **error)
+{
+    const struct mw_trainer_options *o = &trainer->options;
+
+    return (!o->weights ||
+            mw_safetensors_verify(o->weights, trainer->rank, trainer->ranks, error)) &&
+           (!o->checkpoint ||
+            mw_checkpoint_verify(o->checkpoint, trainer->rank, trainer->ranks, error));
+}
+
 static bool
 make_state(struct mw_trainer *trainer, GError **error)
 {
     return trainer->options.commit.on && trainer->options.commit.resume
                ? mw_trainer_resume(trainer, error)
-               : mw_trainer_start_state(trainer, error);
+               : verify_start(trainer, error) && mw_trainer_start_state(trainer, error);
 }
 
 static const struct mw_plan *

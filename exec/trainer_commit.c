@@ -170,12 +170,12 @@ mw_trainer_fields(const struct mw_trainer *trainer,
     const struct mw_loss_scale *scale = &trainer->scale;
     int count = 0;
 
-    fields[count++] = mw_commit_field("updates", (uint64_t)trainer->now.updates);
+    fields[count++] = mw_commit_field(MW_TRAINER_UPDATES, (uint64_t)trainer->now.updates);
     fields[count++] = mw_commit_field(MW_TRAINER_DTYPE, trainer->kernels->dtype);
-    fields[count++] = mw_commit_field_real("loss-scale", scale->scale);
-    fields[count++] = mw_commit_field("good-steps", (uint64_t)scale->good_steps);
-    fields[count++] = mw_commit_field("skipped", (uint64_t)scale->skipped);
-    fields[count++] = mw_commit_field("skipped-in-row", (uint64_t)scale->skipped_in_row);
+    fields[count++] = mw_commit_field_real(MW_TRAINER_LOSS_SCALE, scale->scale);
+    fields[count++] = mw_commit_field(MW_TRAINER_GOOD_STEPS, (uint64_t)scale->good_steps);
+    fields[count++] = mw_commit_field(MW_TRAINER_SKIPPED, (uint64_t)scale->skipped);
+    fields[count++] = mw_commit_field(MW_TRAINER_SKIPPED_IN_ROW, (uint64_t)scale->skipped_in_row);
     return count +
            (options->commit.fields ? options->commit.fields(options->data, fields + count) : 0);
 }
@@ -205,15 +205,15 @@ mw_trainer_read_fields(struct mw_trainer *trainer, const struct mw_commit_record
     const struct mw_loss_scaling *scaling = &trainer->options.loss_scaling;
     double scale = scaling->start;
 
-    trainer->now.updates = read_count(record, "updates");
+    trainer->now.updates = read_count(record, MW_TRAINER_UPDATES);
     trainer->next_step = record->step + 1;
-    trainer->scale.skipped = read_count(record, "skipped");
-    mw_commit_find_real(record, "loss-scale", &scale);
+    trainer->scale.skipped = read_count(record, MW_TRAINER_SKIPPED);
+    mw_commit_find_real(record, MW_TRAINER_LOSS_SCALE, &scale);
     if (dtype_of(record) != trainer->kernels->dtype || scale < scaling->min || scale > scaling->max)
         return;
     trainer->scale.scale = scale;
-    trainer->scale.good_steps = read_count(record, "good-steps");
-    trainer->scale.skipped_in_row = read_count(record, "skipped-in-row");
+    trainer->scale.good_steps = read_count(record, MW_TRAINER_GOOD_STEPS);
+    trainer->scale.skipped_in_row = read_count(record, MW_TRAINER_SKIPPED_IN_ROW);
 }
 
 static bool

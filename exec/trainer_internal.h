@@ -210,11 +210,18 @@ bool mw_trainer_start_frozen(struct mw_trainer *trainer, GError **error);
 /* --- trainer_commit.c --- */
 /* A record's fields, the trainer's own and the caller's behind them; how many. */
 #define MW_TRAINER_OWN_FIELDS 6
-/* A record's field, if the gradients of a delayed update are in it: the scale they were made with.
- */
+#define MW_TRAINER_UPDATES "updates"
+#define MW_TRAINER_DTYPE "dtype" /* of the run's 16-bit values; without it bf16 */
+#define MW_TRAINER_LOSS_SCALE "loss-scale"
+#define MW_TRAINER_GOOD_STEPS "good-steps"
+#define MW_TRAINER_SKIPPED "skipped"
+#define MW_TRAINER_SKIPPED_IN_ROW "skipped-in-row"
+/* If the gradients of a delayed update are in it: the scale they were made with. */
 #define MW_TRAINER_PENDING "pending-scale"
-/* Another: of the run's 16-bit values; without it bf16. */
-#define MW_TRAINER_DTYPE "dtype"
+/* trainer_fields.c: every field that has a range is within it, or false with its name, value, and
+ * what it must be. */
+#define MW_TRAINER_STEPS_MAX (INT64_C(1) << 53)
+bool mw_trainer_check_fields(const struct mw_commit_record *record, GError **error);
 int mw_trainer_fields(const struct mw_trainer *trainer,
                       struct mw_commit_field fields[MW_TRAINER_OWN_FIELDS + MW_TRAINER_FIELDS_MAX]);
 void mw_trainer_read_fields(struct mw_trainer *trainer, const struct mw_commit_record *record);

@@ -134,6 +134,10 @@ take_up(struct mw_trainer *trainer, GError **error)
     const struct mw_trainer_options *options = &trainer->options;
     const struct mw_commit_record *record = &trainer->durable.resumed;
 
+    if (!mw_trainer_check_fields(record, error)) {
+        g_prefix_error(error, "the record of step %" G_GINT64_FORMAT ": ", record->step);
+        return false;
+    }
     mw_trainer_read_fields(trainer, record);
     trainer->pending = mw_commit_find_real(record, MW_TRAINER_PENDING, &trainer->pending_scale);
     bool undelayed = options->undelayed && trainer->next_step < options->undelayed_steps;

@@ -162,7 +162,7 @@ def check_trains(box, words, expected):
     yield from good(done)
     if done.returncode:
         return
-    if done.said:
+    if ("has no checksums" in done.said) != ("--weights" in words) or done.said.count("\n") > 1:
         yield f"said {done.said!r}"
     answer = json.loads(done.text)
     yield from check_falls(losses(box))

@@ -255,6 +255,73 @@ test_refused(void)
     mw_nvme_fixture_remove(other);
 }
 
+/* A text of a file becomes another of its length. */
+static void
+change(const char *folder, const char *name, const char *from, const char *to)
+{
+    g_autofree char *path = g_build_filename(folder, name, NULL), *text = NULL;
+    gsize length;
+
+    g_assert_true(g_file_get_contents(path, &text, &length, NULL));
+    char *at = memmem(text, length, from, strlen(from));
+    g_assert_nonnull(at);
+    memcpy(at, to, strlen(from));
+    g_assert_true(g_file_set_contents(path, text, (gssize)length, NULL));
+}
+
+/* The last byte of a file, which is of its last tensor. */
+static void
+flip_last(const char *folder, const char *name)
+{
+    g_autofree char *path = g_build_filename(folder, name, NULL), *text = NULL;
+    gsize length;
+
+    g_assert_true(g_file_get_contents(path, &text, &length, NULL));
+    text[length - 1] ^= 1;
+    g_assert_true(g_file_set_contents(path, text, (gssize)length, NULL));
+}
+
+static void
+test_damaged(void)
+{
+    static const char *const files[] = {"model.safetensors", "optimizer.safetensors"};
+    g_autofree char *path = place("damaged");
+
+    save(path, GPT2, 2, true, NULL);
+    for (size_t i = 0; i < G_N_ELEMENTS(files); i++) {
+        flip_last(path, files[i]);
+        refuse(GPT2, path, NULL, files[i]);
+        refuse(GPT2, path, NULL, "\" is damaged: its checksum is ");
+        flip_last(path, files[i]);
+    }
+    mw_nvme_fixture_remove(path);
+}
+
+/* Numbers that no run has, under a right checksum. */
+static void
+test_fields(void)
+{
+    static const struct {
+        const char *from, *to, *says;
+    } rows[] = {
+        {"loss-scale=3ff0000000000000", "loss-scale=7ff8000000000000", "must be a power of two"},
+        {"loss-scale=7ff8000000000000", "loss-scale=bff0000000000000", "must be a power of two"},
+        {"loss-scale=bff0000000000000", "loss-scale=7ff0000000000000", "must be a power of two"},
+        {"loss-scale=7ff0000000000000", "updates=fffffffffffffff x=3",
+         "\"updates\" is 1152921504606846975: must be at most the 2 steps"},
+    };
+    g_autofree char *path = place("fields");
+
+    save(path, GPT2, 2, true, NULL);
+    change(path, "optimizer.safetensors", "updates=2 ", "x=1234567 ");
+    for (size_t i = 0; i < G_N_ELEMENTS(rows); i++) {
+        change(path, "optimizer.safetensors", rows[i].from, rows[i].to);
+        refuse(GPT2, path, NULL, rows[i].says);
+        refuse(GPT2, path, NULL, "fields/optimizer.safetensors: ");
+    }
+    mw_nvme_fixture_remove(path);
+}
+
 static void
 test_places(void)
 {
@@ -309,6 +376,8 @@ main(int argc, char **argv)
     g_test_add_func("/checkpoint/then-delayed", test_then_delayed);
     g_test_add_func("/checkpoint/weights", test_weights);
     g_test_add_func("/checkpoint/refused", test_refused);
+    g_test_add_func("/checkpoint/damaged", test_damaged);
+    g_test_add_func("/checkpoint/fields", test_fields);
     g_test_add_func("/checkpoint/places", test_places);
     g_test_add_func("/checkpoint/links", test_links);
     int result = g_test_run();

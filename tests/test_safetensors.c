@@ -2,9 +2,11 @@
 #include "exec/safetensors.h"
 
 #include <glib/gstdio.h>
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #include "exec/convert.h"
 #include "planner/error.h"
@@ -101,6 +103,39 @@ test_round_trip(struct fixture *fixture, gconstpointer data)
         g_assert_cmpuint(mw_fp32_bits(out[0]), ==, (uint32_t)from16[0] << 16);
     }
     mw_safetensors_close(set);
+}
+
+/* Any bit of a tensor that is another is found, and no other file is refused. */
+static void
+test_sums(struct fixture *fixture, gconstpointer data)
+{
+    GError *error = NULL;
+    g_autofree char *path = in(fixture, "a.safetensors");
+    g_autofree char *sum = NULL, *text = NULL;
+    gsize length;
+
+    write_file(path, &error);
+    struct mw_safetensors *set = mw_safetensors_open(path, &error);
+    const struct mw_safetensor *wide = mw_safetensors_find(set, "wide");
+    const int64_t wide_at = wide->offset_bytes;
+    sum = g_strdup_printf("%016" PRIx64, (uint64_t)XXH3_64bits(values, sizeof values));
+    g_assert_cmpstr(mw_safetensors_metadata(set, "memwall.xxh3.wide"), ==, sum);
+    g_assert_true(mw_safetensors_has_sums(set));
+    g_assert_true(mw_safetensors_verify(set, 0, 1, &error));
+    mw_safetensors_close(set);
+    g_assert_true(g_file_get_contents(path, &text, &length, NULL));
+    for (int64_t at = wide_at; at < wide_at + (int64_t)sizeof values; at++) {
+        text[at] ^= 16;
+        g_assert_true(g_file_set_contents(path, text, (gssize)length, NULL));
+        text[at] ^= 16;
+        set = mw_safetensors_open(path, NULL);
+        int other = strcmp(mw_safetensors_at(set, 0)->name, "wide") == 0;
+        g_assert_true(mw_safetensors_verify(set, (size_t)other, 2, NULL));
+        g_assert_false(mw_safetensors_verify(set, 0, 1, &error));
+        mw_test_error_says(error, path, "tensor \"wide\" is damaged");
+        error = NULL;
+        mw_safetensors_close(set);
+    }
 }
 
 static void
@@ -395,6 +430,7 @@ main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
     FILES("/safetensors/round-trip", test_round_trip);
+    FILES("/safetensors/sums", test_sums);
     FILES("/safetensors/ranges", test_ranges);
     FILES("/safetensors/half", test_half);
     FILES("/safetensors/other-types", test_other_types);

@@ -64,6 +64,10 @@ test_header_refused(void)
         {"{" A4 ", " A4 "}", 4, "\"a\"", "given twice"},
         {"{\"__metadata__\": 3, " A4 "}", 4, "__metadata__", "object of strings"},
         {"{\"__metadata__\": {\"x\": 3}, " A4 "}", 4, "__metadata__", "\"x\" must be a string"},
+        {"{\"__metadata__\": {\"memwall.xxh3.a\": \"12\"}, " A4 "}", 4, "tensor \"a\"",
+         "16 hexadecimal digits"},
+        {"{\"__metadata__\": {\"memwall.xxh3.a\": \"0x34567890123456\"}, " A4 "}", 4,
+         "tensor \"a\"", "16 hexadecimal digits"},
     };
 
     for (size_t i = 0; i < G_N_ELEMENTS(rows); i++) {

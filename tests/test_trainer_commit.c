@@ -1,4 +1,5 @@
 /* Stopped after any step and resumed, a run ends with the bits of the undisturbed one. */
+#include <math.h>
 #include <string.h>
 
 #include "tests/nvme_faults.h"
@@ -160,6 +161,49 @@ test_other_delay(void)
     trained_clear(&trained);
 }
 
+/* A number in both records of a run becomes another, under a right checksum. */
+static void
+change_records(const char *name, uint64_t value)
+{
+    enum { CHECKSUM_AT = 8, EXTENTS_AT = 24 };
+    g_autofree char *path = g_build_filename(directory, "memwall.record", NULL), *text = NULL;
+    uint64_t extents, checksum = 0;
+    gsize length;
+
+    g_assert_true(g_file_get_contents(path, &text, &length, NULL));
+    for (gsize slot = 0; slot < length; slot += length / 2) {
+        char *field = memmem(text + slot, 4096, name, strlen(name) + 1);
+        g_assert_nonnull(field);
+        memcpy(field + MW_COMMIT_NAME_BYTES, &value, sizeof value);
+        memcpy(&extents, text + slot + EXTENTS_AT, sizeof extents);
+        memset(text + slot + CHECKSUM_AT, 0, sizeof checksum);
+        checksum = mw_commit_checksum(text + slot, mw_commit_record_bytes((int64_t)extents));
+        memcpy(text + slot + CHECKSUM_AT, &checksum, sizeof checksum);
+    }
+    g_assert_true(g_file_set_contents(path, text, (gssize)length, NULL));
+}
+
+static void
+test_fields(void)
+{
+    struct trained_course course = course_to(4, false);
+    struct trained trained = trained_well(&trained_commits[0], &course);
+    uint64_t one = mw_commit_field_real("", 1).value, not_one = mw_commit_field_real("", NAN).value;
+
+    trained_clear(&trained);
+    course.resume = true;
+    course.stop = 6;
+    change_records("loss-scale", not_one);
+    refuse(&trained_commits[0], &course, "step 3: field \"loss-scale\" is nan: must be a power");
+    change_records("loss-scale", one);
+    change_records("good-steps", UINT64_MAX);
+    refuse(&trained_commits[0], &course, "\"good-steps\" is 18446744073709551615: must be at most");
+    change_records("good-steps", 4);
+    trained = trained_well(&trained_commits[0], &course);
+    g_assert_cmpint(trained.first_step, ==, 4);
+    trained_clear(&trained);
+}
+
 static void
 test_nothing_there(void)
 {
@@ -189,6 +233,7 @@ main(int argc, char **argv)
     g_test_add_func("/trainer-commit/other-runs", test_other_runs);
     g_test_add_func("/trainer-commit/plans-that-cannot", test_plans_that_cannot);
     g_test_add_func("/trainer-commit/other-delay", test_other_delay);
+    g_test_add_func("/trainer-commit/fields", test_fields);
     g_test_add_func("/trainer-commit/nothing-there", test_nothing_there);
     int result = g_test_run();
     mw_faults_finish(&calls);

@@ -1,0 +1,107 @@
+/*
+ * Checksums of tensors, XXH3 with 64 bits, in a file's metadata: what is written is read back for
+ * them, so that they are of the file, whatever ranks and ranges it came from.
+ */
+#include <inttypes.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "exec/safetensors_internal.h"
+#include "planner/error.h"
+#include "planner/input.h"
+
+#define BLOCK_BYTES ((int64_t)4 << 20)
+
+char *
+mw_safetensors_sum_key(const struct mw_safetensor *tensor)
+{
+    return g_strconcat(MW_SAFETENSORS_SUM, tensor->name, NULL);
+}
+
+char *
+mw_safetensors_sum_text(uint64_t sum)
+{
+    return g_strdup_printf("%016" PRIx64, sum);
+}
+
+bool
+mw_safetensors_sum(int fd, const char *path, const struct mw_safetensor *tensor, uint64_t *sum,
+                   GError **error)
+{
+    g_autofree char *block = g_malloc((gsize)MIN(BLOCK_BYTES, tensor->size_bytes) + 1);
+    XXH3_state_t *state = XXH3_createState();
+    bool good = true;
+
+    XXH3_64bits_reset(state);
+    for (int64_t at = 0; good && at < tensor->size_bytes; at += BLOCK_BYTES) {
+        int64_t bytes = MIN(BLOCK_BYTES, tensor->size_bytes - at);
+        good = mw_input_read_at(fd, path, tensor->offset_bytes + at, bytes, block, error);
+        if (good)
+            XXH3_64bits_update(state, block, (size_t)bytes);
+    }
+    *sum = XXH3_64bits_digest(state);
+    XXH3_freeState(state);
+    return good;
+}
+
+/* What the metadata says of each tensor, if anything. */
+bool
+mw_safetensors_take_sums(struct mw_safetensors_header *header, const char *origin, GError **error)
+{
+    for (size_t i = 0; i < header->tensor_count; i++) {
+        struct mw_safetensor *tensor = &header->tensors[i];
+        g_autofree char *key = mw_safetensors_sum_key(tensor);
+        const char *text = g_hash_table_lookup(header->metadata, key);
+
+        tensor->has_sum = text != NULL;
+        if (!text || (strlen(text) == 16 && g_ascii_string_to_unsigned(text, 16, 0, G_MAXUINT64,
+                                                                       &tensor->sum, NULL)))
+            continue;
+        g_autofree char *name = g_strescape(tensor->name, NULL);
+        g_set_error(error, MW_ERROR, MW_ERROR_FORMAT,
+                    "%s: tensor \"%s\": its checksum in the metadata (\"" MW_SAFETENSORS_SUM
+                    "NAME\") must have 16 hexadecimal digits",
+                    origin, name);
+        return false;
+    }
+    return true;
+}
+
+/* --- a set ----------------------------------------------------------------------------------- */
+
+bool
+mw_safetensors_has_sums(const struct mw_safetensors *set)
+{
+    bool all = true;
+
+    for (size_t i = 0; i < mw_safetensors_count(set); i++)
+        all &= mw_safetensors_at(set, i)->has_sum;
+    return all;
+}
+
+static bool
+check(const struct mw_safetensors *set, const struct mw_safetensor *tensor, GError **error)
+{
+    const char *path = mw_safetensors_file(set, tensor);
+    uint64_t sum;
+
+    if (!mw_safetensors_sum(mw_safetensors_descriptor(set, tensor), path, tensor, &sum, error))
+        return false;
+    if (sum == tensor->sum)
+        return true;
+    g_autofree char *name = g_strescape(tensor->name, NULL);
+    g_set_error(error, MW_ERROR, MW_ERROR_IO,
+                "%s: tensor \"%s\" is damaged: its checksum is %016" PRIx64 ", %016" PRIx64
+                " was written",
+                path, name, sum, tensor->sum);
+    return false;
+}
+
+bool
+mw_safetensors_verify(const struct mw_safetensors *set, size_t part, size_t parts, GError **error)
+{
+    for (size_t i = part; i < mw_safetensors_count(set); i += parts)
+        if (mw_safetensors_at(set, i)->has_sum && !check(set, mw_safetensors_at(set, i), error))
+            return false;
+    return true;
+}

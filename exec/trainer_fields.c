@@ -1,0 +1,82 @@
+/*
+ * What the fields of a record may say.  A checksum tells damage, not what never was a number of a
+ * run: a scale that is none, or counts beyond the steps that were done, would change the training
+ * without a word.
+ */
+#include <inttypes.h>
+#include <math.h>
+
+#include "exec/trainer_internal.h"
+#include "planner/error.h"
+
+enum kind { COUNT, SCALE, TYPE };
+
+static const struct {
+    const char *name;
+    enum kind kind;
+} rows[] = {
+    {MW_TRAINER_UPDATES, COUNT},        {MW_TRAINER_GOOD_STEPS, COUNT},
+    {MW_TRAINER_SKIPPED, COUNT},        {MW_TRAINER_SKIPPED_IN_ROW, COUNT},
+    {MW_TRAINER_LOSS_SCALE, SCALE},     {MW_TRAINER_PENDING, SCALE},
+    {MW_TRAINER_DTYPE, TYPE},
+};
+
+G_GNUC_PRINTF(2, 3)
+static bool
+refuse(GError **error, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    g_autofree char *text = g_strdup_vprintf(format, arguments);
+    va_end(arguments);
+    g_set_error_literal(error, MW_ERROR, MW_ERROR_FORMAT, text);
+    return false;
+}
+
+static bool
+check_scale(const struct mw_commit_record *record, const char *name, GError **error)
+{
+    double scale = 1;
+
+    mw_commit_find_real(record, name, &scale);
+    return mw_loss_scale_is_one(scale) ||
+           refuse(error, "field \"%s\" is %g: must be a power of two, such as 65536", name, scale);
+}
+
+static bool
+check_field(const struct mw_commit_record *record, size_t row, uint64_t value, GError **error)
+{
+    const char *name = rows[row].name;
+
+    switch (rows[row].kind) {
+    case COUNT:
+        return value <= (uint64_t)record->step + 1 ||
+               refuse(error, "field \"%s\" is %" PRIu64 ": must be at most the %" PRId64
+                             " steps that were done",
+                      name, value, record->step + 1);
+    case SCALE:
+        return check_scale(record, name, error);
+    case TYPE:
+        return value == MW_DTYPE_BF16 || value == MW_DTYPE_FP16 ||
+               refuse(error, "field \"%s\" is %" PRIu64 ": must be %d (%s) or %d (%s)", name, value,
+                      MW_DTYPE_BF16, mw_dtype_name(MW_DTYPE_BF16), MW_DTYPE_FP16,
+                      mw_dtype_name(MW_DTYPE_FP16));
+    }
+    return true;
+}
+
+/* A step is counted on from, in numbers that are also held as fp64. */
+bool
+mw_trainer_check_fields(const struct mw_commit_record *record, GError **error)
+{
+    uint64_t value;
+
+    if (record->step < -1 || record->step >= MW_TRAINER_STEPS_MAX)
+        return refuse(error, "step %" PRId64 ": must be from -1 to %" PRId64, record->step,
+                      MW_TRAINER_STEPS_MAX - 1);
+    for (size_t i = 0; i < G_N_ELEMENTS(rows); i++)
+        if (mw_commit_find(record, rows[i].name, &value) && !check_field(record, i, value, error))
+            return false;
+    return true;
+}
