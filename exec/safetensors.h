@@ -111,10 +111,10 @@ bool mw_safetensors_read_raw(const struct mw_safetensors *set, const struct mw_s
 
 /*
  * declare every tensor, begin, write ranges in any order, commit.  Until the commit all is in
- * PATH.part; the commit makes it durable and renames it, so that PATH is always a whole file, the
- * old or the new.  It reads back what was written, and the metadata has the checksum of each tensor:
- * "memwall.xxh3.NAME", 16 hexadecimal digits.  Several ranks write one file: all declare the same, one begins, the others
- * attach after it, one commits after all others have synced.
+ * PATH.part; the commit makes it durable and renames it, so that PATH is always a whole file,
+ * the old or the new.  It reads back what was written, and the metadata has the checksum of each
+ * tensor: "memwall.xxh3.NAME", 16 hexadecimal digits.  Several ranks write one file: all declare
+ * the same, one begins, the others attach after it, one commits after all others have synced.
  */
 struct mw_safetensors_writer;
 

@@ -91,7 +91,8 @@ mw_loss_scaling_check(const struct mw_loss_scaling *scaling, GError **error)
 {
     const struct mw_loss_scaling *s = scaling;
 
-    if (!mw_loss_scale_is_one(s->start) || !mw_loss_scale_is_one(s->min) || !mw_loss_scale_is_one(s->max))
+    if (!mw_loss_scale_is_one(s->start) || !mw_loss_scale_is_one(s->min) ||
+        !mw_loss_scale_is_one(s->max))
         g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
                     "loss scale %g within [%g, %g]: all three are powers of two, such as 65536",
                     s->start, s->min, s->max);

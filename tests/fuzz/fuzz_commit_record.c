@@ -70,7 +70,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (!size || size > IMAGE_BYTES_MAX)
         return 0;
-    gsize bytes = (size + MW_COMMIT_BLOCK_BYTES - 1) / MW_COMMIT_BLOCK_BYTES * MW_COMMIT_BLOCK_BYTES;
+    gsize bytes =
+        (size + MW_COMMIT_BLOCK_BYTES - 1) / MW_COMMIT_BLOCK_BYTES * MW_COMMIT_BLOCK_BYTES;
     g_autofree char *image = g_malloc0(bytes);
 
     check((const char *)data, (int64_t)size);
