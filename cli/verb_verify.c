@@ -3,19 +3,37 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "cli/run_homes.h"
 #include "cli/runs.h"
+#include "exec/durable.h"
 #include "exec/verify.h"
 #include "planner/error.h"
 #include "report/json_writer.h"
 
 #define DAMAGE_LINES 20 /* of a step; --json has all */
 
-/* --- progress -------------------------------------------------------------------------------- */
+/* --- names, progress
+ * -------------------------------------------------------------------------------- */
+
+struct question {
+    struct cli_run_homes homes; /* plan NULL: no description says where tensors are */
+    int percent;                /* last shown */
+};
+
+static char *
+tensors(void *data, int rank, int ranks, const struct mw_commit_extent *extent)
+{
+    const struct question *question = data;
+    const struct mw_durable_options run = {.plan = question->homes.plan,
+                                           .decoder = &question->homes.decoder};
+
+    return run.plan ? mw_durable_names(&run, rank, ranks, extent) : NULL;
+}
 
 static void
 show_progress(void *data, int64_t done_bytes, int64_t all_bytes)
 {
-    int *percent = data;
+    int *percent = &((struct question *)data)->percent;
     int now = all_bytes ? (int)(100.0 * (double)done_bytes / (double)all_bytes) : 100;
 
     if (now == *percent)
@@ -172,13 +190,16 @@ static bool
 verify(char **directories, bool as_json, bool *whole, GError **error)
 {
     struct mw_verified verified;
-    int percent = -1;
+    struct question question = {.percent = -1};
     struct mw_verify_options options = {
         .directories = (const char *const *)directories,
         .directory_count = (int)g_strv_length(directories),
         .progress = isatty(STDERR_FILENO) ? show_progress : NULL,
-        .data = &percent,
+        .tensors = tensors,
+        .data = &question,
     };
+    if (!cli_run_homes_read(directories[0], &question.homes, NULL))
+        question.homes.plan = NULL;
     bool good = mw_verify(&options, &verified, error);
 
     if (good && as_json)
@@ -187,6 +208,8 @@ verify(char **directories, bool as_json, bool *whole, GError **error)
         print_text(&verified);
     *whole = good && is_whole(&verified);
     mw_verified_clear(&verified);
+    if (question.homes.plan)
+        cli_run_homes_clear(&question.homes);
     return good;
 }
 

@@ -21,6 +21,11 @@ struct mw_durable_options {
     bool previous;        /* the step before the newest that all ranks hold */
 };
 
+/* "state of wte.weight to h.0.ln_1.weight": what an extent of a rank's record holds, of `ranks`;
+ * NULL where the plan does not say.  Needs plan and decoder alone.  g_free it. */
+char *mw_durable_names(const struct mw_durable_options *run, int rank, int ranks,
+                       const struct mw_commit_extent *extent);
+
 struct mw_durable;
 
 /* The newest step that all ranks hold.  No run can begin in the directories before it is closed.

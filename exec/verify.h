@@ -19,7 +19,7 @@ struct mw_verify_options {
     const char *const *directories; /* in the order of the run's drives */
     int directory_count;
     /* Names of what an extent holds of a rank's state, to be freed; or NULL.  May be NULL. */
-    char *(*tensors)(void *data, int rank, const struct mw_commit_extent *extent);
+    char *(*tensors)(void *data, int rank, int ranks, const struct mw_commit_extent *extent);
     void (*progress)(void *data, int64_t done_bytes, int64_t all_bytes); /* may be NULL */
     void *data;
 };

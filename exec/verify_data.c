@@ -195,8 +195,9 @@ add_damage(const struct mw_verify_options *options, const struct mw_verify_rank 
     *it = (struct mw_verify_damage){
         .rank = rank->identity.rank,
         .file = g_strdup(rank->data[drive].path),
-        .tensors =
-            options->tensors ? options->tensors(options->data, rank->identity.rank, extent) : NULL,
+        .tensors = options->tensors ? options->tensors(options->data, rank->identity.rank,
+                                                       rank->identity.ranks, extent)
+                                    : NULL,
         .offset_bytes = first,
         .bytes = bytes,
         .extent = extent->id,

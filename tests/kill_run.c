@@ -1,6 +1,8 @@
 /*
  * Kills a run at random instants and resumes it until it is done: it must end with the bits of the
- * undisturbed run, and no resume may fall behind a step that was reported as committed.
+ * undisturbed run, and no resume may fall behind a step that was reported as committed.  Each
+ * resume comes behind a verification of what is durable, and takes the step before the newest now
+ * and then.
  *
  *     kill_run [--kills N] [--seed S] [--directory D]
  *
@@ -16,6 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "exec/verify.h"
 #include "tests/trained_commits.h"
 
 /* --- the run that is killed: reports lines, each with one write ------------------------------ */
@@ -50,10 +53,13 @@ report_step(void *data, const struct mw_trainer_step *step)
 static int
 work(int which, const char *directory, const char *how)
 {
-    struct trained_course course = trained_commit_course(directory, g_str_equal(how, "resume"));
+    bool previous = g_str_equal(how, "previous");
+    struct trained_course course =
+        trained_commit_course(directory, previous || g_str_equal(how, "resume"));
     struct trained trained;
     g_autoptr(GError) error = NULL;
 
+    course.previous = previous;
     course.commit = !g_str_equal(how, "undisturbed");
     course.on_start = report_start;
     course.on_step = report_step;
@@ -73,7 +79,7 @@ struct killer {
     const char *program;
     char *directory;
     GRand *random;
-    int kills, wanted, ends, fresh;
+    int kills, wanted, ends, fresh, resumes, previous;
     uint64_t hashes[TRAINED_COMMITS];
     int64_t usual_us[TRAINED_COMMITS];
 };
@@ -149,12 +155,59 @@ draw_instant(struct killer *killer, int which)
                      (double)killer->usual_us[which]);
 }
 
+/* The newest step is whole and no older than what was reported as committed.  The step before it,
+ * where that is whole too; else -1. */
+static int64_t
+verify(const struct killer *killer, int which, int64_t committed)
+{
+    const char *directory = killer->directory;
+    const struct mw_verify_options options = {.directories = &directory, .directory_count = 1};
+    struct mw_verified verified;
+    GError *error = NULL;
+    int64_t before = -1;
+
+    bool read = mw_verify(&options, &verified, &error);
+    if (!read && committed >= 0)
+        g_error("%s: %s", trained_commits[which].name, error->message);
+    const int newest = read ? verified.newest : -1;
+    if (committed >= 0 && (newest < 0 || verified.steps[newest].step < committed ||
+                           !mw_verify_is_whole(&verified, newest)))
+        g_error("%s: step %d was committed, and no newest step is whole",
+                trained_commits[which].name, (int)committed);
+    if (newest >= 0 && newest + 1 < verified.step_count &&
+        mw_verify_is_whole(&verified, newest + 1))
+        before = verified.steps[newest + 1].step;
+    mw_verified_clear(&verified);
+    g_clear_error(&error);
+    return before;
+}
+
+/* From the step before the newest, now and then.  `committed` is what is sure to be found. */
+static const char *
+draw_way(struct killer *killer, int which, int64_t *committed)
+{
+    const int64_t before = verify(killer, which, *committed);
+
+    if (before < 0 || g_rand_int_range(killer->random, 0, 4))
+        return "resume";
+    *committed = before;
+    killer->previous++;
+    return "previous";
+}
+
 /* That nothing is found to resume is right only where nothing was reported as committed. */
 static struct outcome
-go_on(struct killer *killer, int which, int64_t committed)
+go_on(struct killer *killer, int which, int64_t *sure)
 {
     int64_t wait_us = draw_instant(killer, which);
-    struct outcome outcome = run(killer, which, "resume", wait_us);
+    const char *how = draw_way(killer, which, sure);
+    struct outcome outcome = run(killer, which, how, wait_us);
+    const int64_t committed = *sure;
+
+    killer->resumes++;
+    if (g_str_equal(how, "previous") && outcome.from >= 0 && outcome.from != committed + 1)
+        g_error("%s: from step %d, not from the one before the newest, %d",
+                trained_commits[which].name, (int)outcome.from, (int)committed + 1);
 
     if (WIFEXITED(outcome.status) && WEXITSTATUS(outcome.status) == EXIT_NOTHING && committed < 0) {
         killer->fresh++;
@@ -177,10 +230,11 @@ kill_and_resume(struct killer *killer, int which)
 
     while (!outcome.done) {
         killer->kills += outcome.killed;
-        outcome = go_on(killer, which, committed);
+        outcome = go_on(killer, which, &committed);
         committed = MAX(committed, outcome.committed);
     }
     killer->ends++;
+    verify(killer, which, committed);
     if (outcome.hash != killer->hashes[which])
         g_error("%s: ends with other weights after %d kills in all", trained_commits[which].name,
                 killer->kills);
@@ -207,9 +261,12 @@ kill_all(struct killer *killer)
         kill_and_resume(killer, turn % TRAINED_COMMITS);
         remove_files(killer->directory);
     }
-    printf("%d kills, %d runs to their end, each with the undisturbed run's bits; %d kills before "
-           "the first commit\n",
-           killer->kills, killer->ends, killer->fresh);
+    printf(
+        "%d kills over %d placements, %d runs to their end, each with the undisturbed run's bits; "
+        "%d resumes, each behind a verification, %d of them from the step before the newest; %d "
+        "kills before the first commit; nothing lost\n",
+        killer->kills, TRAINED_COMMITS, killer->ends, killer->resumes, killer->previous,
+        killer->fresh);
 }
 
 int
