@@ -1,6 +1,7 @@
 #include "exec/checkpoint.h"
 
 #include <inttypes.h>
+#include <unistd.h>
 
 #include "exec/checkpoint_internal.h"
 #include "exec/trainer_internal.h"
@@ -15,7 +16,8 @@ struct saving {
     const struct mw_checkpoint_options *options;
     char *path;                                   /* without a slash at its end */
     struct mw_safetensors_writer *writers[FILES]; /* the second may be NULL */
-    char *part;                                   /* the folder; of the first rank */
+    char *part;                                   /* the folder that it is written to */
+    int lock;                                     /* of it, by the first rank, who removes it */
     uint16_t *narrow;                             /* of one visit */
     int64_t narrow_elements;
 };
@@ -87,8 +89,7 @@ check_finite(const struct saving *saving, const struct mw_tensor *tensor, int64_
     for (int s = 0; s < 3; s++) {
         if (mw_trainer_are_finite(state[s], count))
             continue;
-        g_autofree char *name =
-            mw_trainer_part_name(saving->source->decoder, tensor, tile, first);
+        g_autofree char *name = mw_trainer_part_name(saving->source->decoder, tensor, tile, first);
         g_set_error(error, MW_ERROR, MW_ERROR_DEVICE,
                     "%s: not written: \"%s%s\" is not finite, the run has diverged", saving->path,
                     mw_checkpoint_prefixes[s], name);
@@ -132,13 +133,30 @@ meet(struct saving *saving, GError **error)
     return saving->source->sum(saving->source->data, &nothing, error);
 }
 
+/* Its name is told to all ranks. */
+static bool
+make_part(struct saving *saving, GError **error)
+{
+    uint64_t number = 0;
+
+    if (saving->source->rank == 0) {
+        saving->part = mw_checkpoint_folder_begin(saving->path, &number, &saving->lock, error);
+        if (!saving->part)
+            return false;
+    }
+    double told = (double)number;
+    if (!saving->source->sum(saving->source->data, &told, error))
+        return false;
+    g_free(saving->part);
+    saving->part = mw_checkpoint_folder_part(saving->path, (uint64_t)told);
+    return true;
+}
+
 static bool
 begin(struct saving *saving, GError **error)
 {
     bool first = saving->source->rank == 0;
 
-    if (first && !(saving->part = mw_checkpoint_folder_begin(saving->path, error)))
-        return false;
     for (int f = 0; first && f < FILES; f++)
         if (saving->writers[f] && !mw_safetensors_begin(saving->writers[f], error))
             return false;
@@ -186,31 +204,56 @@ end(struct saving *saving, GError **error)
         (!write_config(saving, error) ||
          !mw_checkpoint_folder_commit(saving->path, saving->part, error)))
         return false;
-    g_clear_pointer(&saving->part, g_free);
     return meet(saving, error);
+}
+
+static void
+open_writers(struct saving *saving)
+{
+    static const char *const names[FILES] = {MW_CHECKPOINT_MODEL, MW_CHECKPOINT_OPTIMIZER};
+
+    for (int f = 0; f < (saving->options->optimizer ? FILES : OPTIMIZER); f++) {
+        g_autofree char *path = g_build_filename(saving->part, names[f], NULL);
+        saving->writers[f] = mw_safetensors_writer_new(path);
+    }
+}
+
+static bool
+write_files(struct saving *saving, GError **error)
+{
+    const struct mw_checkpoint_source *source = saving->source;
+
+    open_writers(saving);
+    return declare(saving, error) && begin(saving, error) &&
+           source->visit(source->data, store, saving, error) && end(saving, error);
+}
+
+/* What did not become PATH goes; where it did there is nothing of this name. */
+static void
+finish(struct saving *saving)
+{
+    for (int f = 0; f < FILES; f++)
+        mw_safetensors_writer_free(saving->writers[f]);
+    if (saving->part && saving->source->rank == 0)
+        mw_checkpoint_folder_remove(saving->part);
+    if (saving->lock >= 0)
+        close(saving->lock);
+    g_free(saving->part);
+    g_free(saving->path);
+    g_free(saving->narrow);
 }
 
 bool
 mw_checkpoint_write(const struct mw_checkpoint_source *source,
                     const struct mw_checkpoint_options *options, GError **error)
 {
-    static const char *const names[FILES] = {MW_CHECKPOINT_MODEL, MW_CHECKPOINT_OPTIMIZER};
-    struct saving saving = {
-        .source = source, .options = options, .path = mw_checkpoint_folder_place(options->path)};
+    struct saving saving = {.source = source,
+                            .options = options,
+                            .path = mw_checkpoint_folder_place(options->path),
+                            .lock = -1};
+    bool good = make_part(&saving, error) && write_files(&saving, error);
 
-    for (int f = 0; f < (options->optimizer ? FILES : OPTIMIZER); f++) {
-        g_autofree char *path = g_strdup_printf("%s.part/%s", saving.path, names[f]);
-        saving.writers[f] = mw_safetensors_writer_new(path);
-    }
-    bool good = declare(&saving, error) && begin(&saving, error) &&
-                source->visit(source->data, store, &saving, error) && end(&saving, error);
-    for (int f = 0; f < FILES; f++)
-        mw_safetensors_writer_free(saving.writers[f]);
-    if (saving.part)
-        mw_checkpoint_folder_remove(saving.part);
-    g_free(saving.part);
-    g_free(saving.path);
-    g_free(saving.narrow);
+    finish(&saving);
     return good;
 }
 

@@ -8,7 +8,7 @@
  *                          and the fields of a commit record
  *   config.json            if given
  * Without the second it is weights for others.  PATH is at any time a whole checkpoint, the old one
- * or the new one: both are written as PATH.part and renamed.
+ * or the new one: both are written as PATH.part-NUMBER and renamed.
  */
 #ifndef MW_EXEC_CHECKPOINT_H
 #define MW_EXEC_CHECKPOINT_H

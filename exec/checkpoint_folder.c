@@ -2,9 +2,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glib/gstdio.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -34,7 +37,25 @@ is_ours(const char *name)
     return false;
 }
 
-/* What is replaced is removed: it must be a checkpoint and nothing else. */
+/* A file of this user, or a link, which is removed and not followed. */
+static bool
+is_own(int folder, const char *name)
+{
+    struct stat info;
+
+    return !fstatat(folder, name, &info, AT_SYMLINK_NOFOLLOW) && info.st_uid == geteuid() &&
+           (S_ISREG(info.st_mode) || S_ISLNK(info.st_mode));
+}
+
+static bool
+is_to_go(const char *path, const char *name)
+{
+    g_autofree char *file = g_build_filename(path, name, NULL);
+
+    return is_ours(name) && is_own(AT_FDCWD, file);
+}
+
+/* What is replaced is removed: it must be a checkpoint of this user and nothing else. */
 static bool
 check_place(const char *path, GError **error)
 {
@@ -44,7 +65,7 @@ check_place(const char *path, GError **error)
         return true;
     folder = g_dir_open(path, 0, NULL);
     for (const char *name; folder && (name = g_dir_read_name(folder));) {
-        if (is_ours(name))
+        if (is_to_go(path, name))
             continue;
         g_set_error(error, MW_ERROR, MW_ERROR_IO,
                     "%s: holds %s, so it is no checkpoint to be replaced: give a folder that is "
@@ -80,27 +101,124 @@ mw_checkpoint_check(const char *path, GError **error)
     return !access(parent, W_OK | X_OK) || fail(parent, "a checkpoint cannot be written", error);
 }
 
+/* What is not this user's stays, and the folder with it. */
+static void
+remove_in(int folder)
+{
+    for (size_t i = 0; i < G_N_ELEMENTS(files); i++)
+        if (is_own(folder, files[i]))
+            unlinkat(folder, files[i], 0);
+}
+
+static int
+open_folder(const char *path)
+{
+    return open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
 void
 mw_checkpoint_folder_remove(const char *path)
 {
-    for (size_t i = 0; i < G_N_ELEMENTS(files); i++) {
-        g_autofree char *file = g_build_filename(path, files[i], NULL);
-        unlink(file);
-    }
+    int folder = open_folder(path);
+
+    if (folder < 0)
+        return;
+    remove_in(folder);
+    close(folder);
     rmdir(path);
 }
 
-char *
-mw_checkpoint_folder_begin(const char *path, GError **error)
-{
-    g_autofree char *part = g_strconcat(path, ".part", NULL);
+/* --- beside its place ------------------------------------------------------------------------ */
 
-    if (!check_place(path, error) || !check_place(part, error))
+#define PART ".part-"
+#define DIGITS 10
+#define ATTEMPTS 100
+
+char *
+mw_checkpoint_folder_part(const char *path, uint64_t number)
+{
+    return g_strdup_printf("%s" PART "%0*" PRIx64, path, DIGITS, number);
+}
+
+static bool
+is_part(const char *name, const char *base)
+{
+    const char *digits = name + strlen(base) + strlen(PART);
+
+    return g_str_has_prefix(name, base) && g_str_has_prefix(name + strlen(base), PART) &&
+           strlen(digits) == DIGITS && strspn(digits, "0123456789abcdef") == DIGITS;
+}
+
+/* Who writes to a folder holds its lock, where the file system has such locks. */
+static void
+sweep_part(const char *path)
+{
+    int folder = open_folder(path);
+    struct stat info;
+
+    if (folder < 0)
+        return;
+    if (!fstat(folder, &info) && info.st_uid == geteuid() && !flock(folder, LOCK_EX | LOCK_NB)) {
+        remove_in(folder);
+        rmdir(path);
+    }
+    close(folder);
+}
+
+static void
+sweep_parts(const char *path)
+{
+    g_autofree char *parent = g_path_get_dirname(path), *base = g_path_get_basename(path);
+    g_autoptr(GDir) folder = g_dir_open(parent, 0, NULL);
+
+    for (const char *name; folder && (name = g_dir_read_name(folder));) {
+        g_autofree char *part = is_part(name, base) ? g_build_filename(parent, name, NULL) : NULL;
+        if (part)
+            sweep_part(part);
+    }
+}
+
+/* The lock's descriptor; -1: another process takes it for what is left, and removes it. */
+static int
+lock_part(const char *part)
+{
+    int folder = open_folder(part);
+
+    if (folder < 0 || !flock(folder, LOCK_EX | LOCK_NB) || errno != EWOULDBLOCK)
+        return folder;
+    close(folder);
+    return -1;
+}
+
+/* Fewer than 2^53, so that ranks can tell it each other as a real number. */
+static uint64_t
+draw(void)
+{
+    uint64_t number = 0;
+
+    if (getrandom(&number, sizeof number, 0) != sizeof number)
+        number = (uint64_t)g_get_real_time() ^ (uint64_t)getpid() << 20;
+    return number & ((UINT64_C(1) << 4 * DIGITS) - 1);
+}
+
+char *
+mw_checkpoint_folder_begin(const char *path, uint64_t *number, int *lock, GError **error)
+{
+    if (!check_place(path, error))
         return NULL;
-    mw_checkpoint_folder_remove(part);
-    if (!g_mkdir(part, 0777))
-        return g_steal_pointer(&part);
-    fail(part, "cannot be made", error);
+    sweep_parts(path);
+    for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
+        *number = draw();
+        g_autofree char *part = mw_checkpoint_folder_part(path, *number);
+        bool made = !g_mkdir(part, 0777);
+        if (made && (*lock = lock_part(part)) >= 0)
+            return g_steal_pointer(&part);
+        if (made || errno == EEXIST)
+            continue;
+        fail(part, "cannot be made", error);
+        return NULL;
+    }
+    fail(path, "no folder can be made beside it", error);
     return NULL;
 }
 
@@ -118,17 +236,16 @@ sync_folder(const char *path, GError **error)
     return good;
 }
 
-/* Where the two cannot change places at once, the old one steps aside as PATH.old. */
+/* Where the two cannot change places at once, the old one steps aside. */
 static bool
 replace(const char *path, const char *part, GError **error)
 {
-    g_autofree char *old = g_strconcat(path, ".old", NULL);
+    g_autofree char *old = mw_checkpoint_folder_part(path, draw());
 
     if (!renameat2(AT_FDCWD, part, AT_FDCWD, path, RENAME_EXCHANGE)) {
         mw_checkpoint_folder_remove(part);
         return true;
     }
-    mw_checkpoint_folder_remove(old);
     if (rename(path, old) || rename(part, path))
         return fail(path, "cannot be replaced", error);
     mw_checkpoint_folder_remove(old);

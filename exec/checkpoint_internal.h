@@ -39,10 +39,14 @@ bool mw_checkpoint_parse(const char *step, const char *fields, const char *origi
 /* --- checkpoint_folder.c --- */
 /* Whole, and behind links; to be freed. */
 char *mw_checkpoint_folder_place(const char *path);
-/* An empty PATH.part; g_free it.  NULL with *error, also where PATH is something else. */
-char *mw_checkpoint_folder_begin(const char *path, GError **error);
-/* PATH.part becomes PATH, durably; an old one is removed. */
+/* A new, empty folder beside PATH, whose name nobody can foretell: PATH.part-NUMBER; g_free it.
+ * It is kept from others until *lock is closed.  NULL with *error, also where PATH is no checkpoint
+ * to be replaced.  What processes of this user that were killed have left beside it goes. */
+char *mw_checkpoint_folder_begin(const char *path, uint64_t *number, int *lock, GError **error);
+char *mw_checkpoint_folder_part(const char *path, uint64_t number); /* its name; g_free it */
+/* It becomes PATH, durably; an old one is removed. */
 bool mw_checkpoint_folder_commit(const char *path, const char *part, GError **error);
-void mw_checkpoint_folder_remove(const char *path); /* the files of a checkpoint, and itself */
+/* The files of a checkpoint, where they are this user's, and itself. */
+void mw_checkpoint_folder_remove(const char *path);
 
 #endif

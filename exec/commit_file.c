@@ -6,6 +6,7 @@
 
 #include "exec/commit_internal.h"
 #include "planner/error.h"
+#include "planner/own_file.h"
 
 static bool
 fail(GError **error, const struct mw_commit_file *file, const char *what)
@@ -20,10 +21,15 @@ bool
 mw_commit_file_open(struct mw_commit_file *file, const char *directory, const char *stem,
                     bool resume, GError **error)
 {
+    const char *why;
+
     file->path = g_strdup_printf("%s/%s.record", directory, stem);
-    file->fd = open(file->path, O_RDWR | O_CLOEXEC | (resume ? 0 : O_CREAT), 0600);
-    if (file->fd < 0)
-        return fail(error, file, resume ? "no commit record to resume from" : "cannot be created");
+    file->fd = mw_own_open(file->path, O_RDWR | (resume ? 0 : O_CREAT), 0600, &why);
+    if (file->fd < 0) {
+        g_set_error(error, MW_ERROR, MW_ERROR_IO, "%s: %s: %s", file->path,
+                    resume ? "no commit record to resume from" : "cannot be created", why);
+        return false;
+    }
     if (flock(file->fd, LOCK_EX | LOCK_NB)) {
         if (errno != EWOULDBLOCK)
             return fail(error, file, "flock");
@@ -113,7 +119,7 @@ is_in_place(const struct mw_commit_file *file, GError **error)
 {
     struct stat info;
 
-    if (!stat(file->path, &info) && info.st_dev == file->info.st_dev &&
+    if (!lstat(file->path, &info) && info.st_dev == file->info.st_dev &&
         info.st_ino == file->info.st_ino)
         return true;
     g_set_error(error, MW_ERROR, MW_ERROR_IO,

@@ -118,7 +118,8 @@ find_first(struct mw_durable *durable, GError **error)
         g_autofree char *stem = stem_of(0, ranks);
         g_free(first->record_path);
         first->record_path = g_strdup_printf("%s/%s.record", directory, stem);
-        if (!access(first->record_path, F_OK))
+        struct stat info;
+        if (!lstat(first->record_path, &info))
             break;
     }
     return open_record(first, error);

@@ -6,6 +6,7 @@
 
 #include "exec/nvme_internal.h"
 #include "planner/error.h"
+#include "planner/own_file.h"
 
 static bool
 fail(GError **error, const struct mw_nvme_file *file, const char *what)
@@ -30,13 +31,14 @@ add_notice(struct mw_nvme_file *file, const char *text)
 static bool
 open_path(struct mw_nvme_file *file, const struct mw_nvme_file_wish *wish, GError **error)
 {
-    const int flags = O_RDWR | O_CLOEXEC | (wish->resume ? 0 : O_CREAT);
+    const int flags = O_RDWR | (wish->resume ? 0 : O_CREAT);
+    const char *why = NULL;
 
     file->direct = !wish->buffered;
-    file->fd = file->direct ? open(file->path, flags | O_DIRECT, 0600) : -1;
+    file->fd = file->direct ? mw_own_open(file->path, flags | O_DIRECT, 0600, &why) : -1;
     if (file->fd < 0 && (!file->direct || errno == EINVAL)) {
         file->direct = false;
-        file->fd = open(file->path, flags, 0600);
+        file->fd = mw_own_open(file->path, flags, 0600, &why);
     }
     if (file->fd >= 0)
         return true;
@@ -47,7 +49,9 @@ open_path(struct mw_nvme_file *file, const struct mw_nvme_file_wish *wish, GErro
                     file->path);
         return false;
     }
-    return fail(error, file, "cannot be opened for reading and writing");
+    g_set_error(error, MW_ERROR, MW_ERROR_IO, "%s: cannot be opened for reading and writing: %s",
+                file->path, why);
+    return false;
 }
 
 /* The kernel may take O_DIRECT at open and still say that the file cannot have it. */

@@ -5,27 +5,29 @@
 
 #include "exec/nvme_internal.h"
 #include "planner/error.h"
+#include "planner/own_file.h"
 
 bool
 mw_nvme_is_in_place(const char *path, int fd)
 {
     struct stat named, opened;
 
-    return !stat(path, &named) && !fstat(fd, &opened) && named.st_dev == opened.st_dev &&
+    return !lstat(path, &named) && !fstat(fd, &opened) && named.st_dev == opened.st_dev &&
            named.st_ino == opened.st_ino;
 }
 
+/* Without a reason it is in use. */
 static bool
-refuse(struct mw_nvme_lock *lock, const char *directory, int reason, GError **error)
+refuse(struct mw_nvme_lock *lock, const char *directory, const char *why, GError **error)
 {
-    if (reason == EWOULDBLOCK)
+    if (!why)
         g_set_error(error, MW_ERROR, MW_ERROR_IO,
                     "%s: in use by another run (%s is locked), or named twice: give another "
                     "directory",
                     directory, lock->path);
     else
         g_set_error(error, MW_ERROR, MW_ERROR_IO, "%s: not a directory that can be written: %s: %s",
-                    directory, lock->path, g_strerror(reason));
+                    directory, lock->path, why);
     if (lock->fd >= 0)
         close(lock->fd);
     lock->fd = -1;
@@ -39,17 +41,21 @@ bool
 mw_nvme_lock_take(struct mw_nvme_lock *lock, const char *directory, const char *stem,
                   GError **error)
 {
+    const char *why;
+
     lock->path = g_strdup_printf("%s/%s.lock", directory, stem);
     for (int attempt = 0; attempt < 10; attempt++) {
-        lock->fd = open(lock->path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-        if (lock->fd < 0 || flock(lock->fd, LOCK_EX | LOCK_NB))
-            return refuse(lock, directory, errno, error);
+        lock->fd = mw_own_open(lock->path, O_RDWR | O_CREAT, 0600, &why);
+        if (lock->fd < 0)
+            return refuse(lock, directory, why, error);
+        if (flock(lock->fd, LOCK_EX | LOCK_NB))
+            return refuse(lock, directory, errno == EWOULDBLOCK ? NULL : g_strerror(errno), error);
         if (mw_nvme_is_in_place(lock->path, lock->fd))
             return true;
         close(lock->fd);
         lock->fd = -1;
     }
-    return refuse(lock, directory, EWOULDBLOCK, error);
+    return refuse(lock, directory, NULL, error);
 }
 
 void

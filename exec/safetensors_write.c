@@ -11,6 +11,7 @@
 
 #include "planner/error.h"
 #include "planner/json.h"
+#include "planner/own_file.h"
 
 #define DATA_ALIGNMENT 64 /* of the first tensor, by spaces behind the header's JSON */
 
@@ -283,7 +284,7 @@ mw_safetensors_begin(struct mw_safetensors_writer *writer, GError **error)
 
     if (!lay_out(writer, head, error))
         return false;
-    writer->fd = open(writer->part, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    writer->fd = open(writer->part, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (writer->fd < 0)
         return fail(writer->part, errno, error);
     writer->made = true;
@@ -313,9 +314,12 @@ mw_safetensors_attach(struct mw_safetensors_writer *writer, GError **error)
 
     if (!lay_out(writer, head, error))
         return false;
-    writer->fd = open(writer->part, O_RDWR | O_CLOEXEC);
-    if (writer->fd < 0)
-        return fail(writer->part, errno, error);
+    const char *why;
+    writer->fd = mw_own_open(writer->part, O_RDWR, 0, &why);
+    if (writer->fd < 0) {
+        g_set_error(error, MW_ERROR, MW_ERROR_IO, "%s: %s", writer->part, why);
+        return false;
+    }
     return check_same(writer, head, error);
 }
 

@@ -35,8 +35,10 @@ mw_own_open_at(int folder, const char *name, int flags, mode_t mode, struct stat
         return -1;
     }
     *why = why_not(found);
-    if (!*why)
+    if (!*why && !fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK))
         return fd;
+    if (!*why)
+        *why = g_strerror(errno);
     int reason = errno;
     close(fd);
     errno = reason;

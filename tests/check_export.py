@@ -181,7 +181,7 @@ def check_description(box):
     path.unlink()
     yield from check_refused(box.run("drive", "-o", "other", verb="export"), 2, "--resume")
     path.write_text(text)
-    if (box.folder / "other").exists() or (box.folder / "other.part").exists():
+    if list(box.folder.glob("other*")):
         yield "left a checkpoint"
 
 
