@@ -6,7 +6,9 @@ minutes of a quiet machine.
     experiments/cpu-grid/measure.py [--rounds N] [--steps N]
 
 writes result.csv, result.md and plot.svg beside it; what it measures belongs to the machine and
-the day that result.md names.
+the day that result.md names.  With MEMWALL_ISA=avx2 in the environment (`memwall list devices` has
+the names) all of it, calibration and runs, is held to that instruction set, and the files are
+result-avx2.csv and so on.
 """
 import argparse
 import datetime
@@ -34,6 +36,21 @@ LIMITS = {
     "copies": "--limit h2d=120MB/s --limit d2h=120MB/s",
 }
 LANES = {"drives": ("nvme-read", "nvme-write"), "copies": ("h2d", "d2h")}
+
+
+def instruction_set():
+    """The one that MEMWALL_ISA forces, by the name that `memwall list devices` takes; None: the
+    machine's best."""
+    forced = os.environ.get("MEMWALL_ISA")
+    if forced:
+        grid.launch(1, "list", "devices")  # refuses one that is not there
+    return forced or None
+
+
+def result_file(name, ending):
+    """Of a forced instruction set a file of its own."""
+    forced = instruction_set()
+    return HERE / (f"{name}-{forced}.{ending}" if forced else f"{name}.{ending}")
 
 
 def calibrate(folder, ranks):
@@ -74,10 +91,11 @@ def report(results, arguments, started):
               "busiest lane", "measured, ms", "predicted, ms", "error", "of all rounds",
               "FLOPs alone"]
     machine = subprocess.run(["uname", "-srm"], capture_output=True, text=True, check=True).stdout
+    forced = instruction_set()
     text = "\n".join([
-        "# Predicted and measured on this machine", "",
+        "# Predicted and measured on this machine" + (f", held to {forced}" if forced else ""), "",
         f"{started:%Y-%m-%d %H:%M} UTC, {machine.strip()}, {os.cpu_count()} cores; "
-        f"`experiments/cpu-grid/measure.py --rounds {arguments.rounds} --steps {arguments.steps}`, "
+        f"`{f'MEMWALL_ISA={forced} ' if forced else ''}experiments/cpu-grid/measure.py --rounds {arguments.rounds} --steps {arguments.steps}`, "
         "every round calibrated just before; a row is the round with the median error. "
         f"Load average {os.getloadavg()[1]:.1f} over five minutes at the end (this run included).",
         "",
@@ -88,7 +106,7 @@ def report(results, arguments, started):
         "", common.markdown_table(header, rows), "",
         "Busy time of lanes that are busy for 2% of the step or more:", "",
         grid.lane_table(results), ""])
-    common.write_text(HERE / "result.md", text)
+    common.write_text(result_file("result", "md"), text)
     print(text)
 
 
@@ -112,6 +130,7 @@ def main():
     parser.add_argument("--only", help="numbers with commas: print these, write nothing")
     arguments = parser.parse_args()
     started = datetime.datetime.now(datetime.timezone.utc)
+    instruction_set()
     rows = common.read_csv(HERE / "configurations.csv")
     if arguments.only:
         rows = [row for row in rows if row["number"] in arguments.only.split(",")]
@@ -119,10 +138,11 @@ def main():
     with tempfile.TemporaryDirectory(dir=common.ROOT / "out", prefix="cpu-grid-") as name:
         for _ in range(arguments.rounds):
             measure_round(rows, pathlib.Path(name), arguments.steps, rounds)
-    results = [median_round(rounds[row["number"]]) for row in rows]
+    results = [{**median_round(rounds[row["number"]]), "isa": instruction_set() or "best"}
+               for row in rows]
     if not arguments.only:
-        grid.write_csv(HERE / "result.csv", results)
-        grid.plot(HERE / "plot.svg", results)
+        grid.write_csv(result_file("result", "csv"), results)
+        grid.plot(result_file("plot", "svg"), results)
         report(results, arguments, started)
 
 
