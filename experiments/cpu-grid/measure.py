@@ -95,7 +95,8 @@ def report(results, arguments, started):
     text = "\n".join([
         "# Predicted and measured on this machine" + (f", held to {forced}" if forced else ""), "",
         f"{started:%Y-%m-%d %H:%M} UTC, {machine.strip()}, {os.cpu_count()} cores; "
-        f"`{f'MEMWALL_ISA={forced} ' if forced else ''}experiments/cpu-grid/measure.py --rounds {arguments.rounds} --steps {arguments.steps}`, "
+        f"`{f'MEMWALL_ISA={forced} ' if forced else ''}experiments/cpu-grid/measure.py "
+        f"--rounds {arguments.rounds} --steps {arguments.steps}`, "
         "every round calibrated just before; a row is the round with the median error. "
         f"Load average {os.getloadavg()[1]:.1f} over five minutes at the end (this run included).",
         "",
