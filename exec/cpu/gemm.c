@@ -16,7 +16,7 @@
 #define DEPTH (STEPS * MW_DEEP)
 #define LEFT_ROWS 96
 #define BLOCK_M 384
-#define BLOCK_N 256
+#define BLOCK_N 512
 /* Blocks that each thread should have, so that none waits long for the last one; and how small they
  * may become for that. */
 #define BLOCKS_PER_THREAD 8

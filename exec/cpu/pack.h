@@ -218,29 +218,32 @@ mw_pack_rows(mw_right *out, int64_t b_panel, const uint16_t *x, int64_t ld_x, in
     }
 }
 
-/* Eight columns of a panel, `columns` of them real, along k from 0. */
+/* Eight columns of a panel, `columns` of them real, along n <= 8 of k. */
 MW_INLINE void
-mw_pack_turned(float *out, const uint16_t *x, int64_t ld_x, int64_t columns, int64_t k)
+mw_pack_turned(float *out, const uint16_t *x, int64_t ld_x, int64_t columns, int64_t n)
 {
-    for (int64_t at = 0; at < k; at += 8) {
-        mw_u16x8 v[8] = {{0}};
-        for (int64_t j = 0; j < 8; j++)
-            if (j < columns)
-                v[j] = mw_raw_first(x + j * ld_x + at, k - at);
-        mw_transpose_8(v);
-        for (int64_t i = 0; i < 8; i++)
-            if (i < k - at)
-                mw_widen_8(out + (at + i) * MW_PANEL, v[i]);
-    }
+    mw_u16x8 v[8];
+    for (int64_t j = 0; j < 8; j++)
+        v[j] = j < columns ? mw_raw_first(x + j * ld_x, n) : (mw_u16x8){0};
+    mw_transpose_8(v);
+    for (int64_t i = 0; i < n; i++)
+        mw_widen_8(out + i * MW_PANEL, v[i]);
 }
 
 static inline __attribute__((unused)) void
 mw_pack_transposed(mw_right *out, int64_t b_panel, const uint16_t *x, int64_t ld_x, int64_t columns,
                    int64_t k)
 {
-    for (int64_t j = 0; j < mw_round_up(columns, MW_PANEL); j += 8)
-        mw_pack_turned(out + j / MW_PANEL * b_panel + j % MW_PANEL, x + j * ld_x, ld_x, columns - j,
-                       k);
+    for (int64_t j = 0; j < mw_round_up(columns, MW_PANEL); j += 8) {
+        float *to = out + j / MW_PANEL * b_panel + j % MW_PANEL;
+        const uint16_t *from = x + j * ld_x;
+        int64_t at = 0;
+        for (; at + 8 <= k && j + 8 <= columns; at += 8)
+            mw_pack_turned(to + at * MW_PANEL, from + at, ld_x, 8, 8);
+        for (; at < k; at += 8)
+            mw_pack_turned(to + at * MW_PANEL, from + at, ld_x, columns - j,
+                           k - at < 8 ? k - at : 8);
+    }
 }
 
 static inline __attribute__((unused)) void
