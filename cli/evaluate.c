@@ -285,6 +285,7 @@ scale_host(struct mw_hardware *hw, double factor)
 {
     hw->host_memory_bytes_per_s *= factor;
     hw->host_norm_bytes_per_s *= factor;
+    hw->host_checksum_bytes_per_s *= factor;
     hw->host_update_params_per_s *= factor;
 }
 

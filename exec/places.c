@@ -3,16 +3,21 @@
 #include <stdatomic.h>
 #include <string.h>
 
+/* The checksums stand behind all else of host memory, and apart from it: plans of a run that take
+ * turns may have buffers there. */
 static int64_t
 tier_bytes(const struct mw_plan *plan, enum mw_tier tier)
 {
     int64_t end = 0;
 
     for (uint32_t s = 0; s < plan->slot_count; s++)
-        if (plan->slots[s].tier == tier)
+        if (plan->slots[s].tier == tier && plan->slots[s].purpose != MW_PURPOSE_CHECKSUMS)
             end = MAX(end, plan->slots[s].offset_bytes + plan->slots[s].size_bytes);
     return end;
 }
+
+G_STATIC_ASSERT(MW_SLOT_ALIGNMENT_BYTES == (int)MW_NVME_PAGE_BYTES &&
+                MW_PAGE_CHECKSUM_BYTES == sizeof(uint32_t));
 
 static bool
 open_drives(struct mw_places *places, const struct mw_nvme_options *drives, GError **error)
@@ -22,8 +27,10 @@ open_drives(struct mw_places *places, const struct mw_nvme_options *drives, GErr
     options.capacity_bytes = tier_bytes(places->plan, MW_TIER_NVME);
     if (!options.capacity_bytes)
         return true;
-    if (drives->whose)
-        places->sums = options.sums = g_malloc0((gsize)mw_nvme_sums_bytes(options.capacity_bytes));
+    if (drives->whose && !mw_arena_reserve(&places->sums, "checksums of what is on NVMe",
+                                           mw_plan_checksum_bytes(options.capacity_bytes), error))
+        return false;
+    options.sums = (uint32_t *)(void *)places->sums.base;
     places->nvme = mw_nvme_open(&options, error);
     return places->nvme != NULL;
 }
@@ -88,7 +95,7 @@ void
 mw_places_close(struct mw_places *places)
 {
     mw_nvme_close(places->nvme);
-    g_free(places->sums);
+    mw_arena_release(&places->sums);
     mw_places_unpin(places, &places->host);
     mw_arena_release(&places->host);
     if (places->device)
@@ -102,7 +109,8 @@ mw_places_reserved_bytes(const struct mw_places *places, enum mw_tier tier)
 {
     if (tier == MW_TIER_NVME)
         return places->nvme ? mw_nvme_capacity_bytes(places->nvme) : 0;
-    return tier == MW_TIER_CPU ? places->host.bytes : tier_bytes(places->plan, tier);
+    return tier == MW_TIER_CPU ? places->host.bytes + places->sums.bytes
+                               : tier_bytes(places->plan, tier);
 }
 
 static const struct mw_slot *

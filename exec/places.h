@@ -17,7 +17,7 @@ struct mw_places {
     char *device_memory;
     struct mw_arena host;
     struct mw_nvme *nvme; /* NULL where the plan has no slots there */
-    uint32_t *sums;       /* its checksums of pages */
+    struct mw_arena sums; /* its checksums of pages */
     uint32_t *stands_for; /* [slot_count]: the slot whose place it has now; committed state
                              takes turns in two */
 };

@@ -277,6 +277,8 @@ add_buffer_slots(struct builder *b)
                           s->gather_ring);
     b->gpu_gathers = add_ring(b, MW_TIER_GPU, MW_PURPOSE_PARAMETER_BUFFERS, s->gpu_gather_bytes,
                               s->gpu_gather_ring);
+    /* Behind all else of its tier: one table serves a run's plans with and without a delay. */
+    add_slots(b, MW_TIER_CPU, MW_PURPOSE_CHECKSUMS, s->checksum_bytes, s->checksum_bytes > 0, true);
 }
 
 static void

@@ -154,6 +154,13 @@ shared(const struct builder *b, enum mw_channel_kind kind, int64_t bytes, bool a
     return alone ? MAX(1, bytes / b->plan->channels[b->channel[kind]].users) : bytes;
 }
 
+/* What drives read and write passes host memory twice: on its way, and to be checked. */
+static int64_t
+checked(int64_t bytes)
+{
+    return 2 * bytes;
+}
+
 uint32_t
 mw_work_copy(struct builder *b, enum mw_op_kind kind, enum mw_operator operator_, int64_t bytes,
              bool alone)
@@ -174,7 +181,8 @@ mw_work_copy(struct builder *b, enum mw_op_kind kind, enum mw_operator operator_
     } else {
         draw(b, &draws, MW_CHANNEL_DRIVE, shared(b, MW_CHANNEL_DRIVE, bytes, alone));
     }
-    draw(b, &draws, MW_CHANNEL_DRAM, shared(b, MW_CHANNEL_DRAM, bytes, alone));
+    draw(b, &draws, MW_CHANNEL_DRAM,
+         shared(b, MW_CHANNEL_DRAM, drive ? checked(bytes) : bytes, alone));
     draw_sm(b, &draws, drive ? hardware->gpu_nvme_sm_share : hardware->gpu_copy_sm_share);
     return intern(b, &work, &draws);
 }
@@ -295,7 +303,7 @@ mw_work_commit(struct builder *b, int64_t record_bytes, int64_t saved_bytes)
     work.direction = 1;
     if (saved_bytes) {
         draw(b, &draws, MW_CHANNEL_DRIVE, saved_bytes);
-        draw(b, &draws, MW_CHANNEL_DRAM, saved_bytes);
+        draw(b, &draws, MW_CHANNEL_DRAM, checked(saved_bytes));
     }
     return intern(b, &work, &draws);
 }

@@ -106,6 +106,9 @@ static const struct mw_hw_key keys[] = {
     {"host", "norm_gb_per_s", "GB/s",
      "what the gradient norm reaches of it on all cores; default: memory_gb_per_s", 1e9, 0.001, 1e5,
      false, 1, MW_HW_REAL, AT(host_norm_bytes_per_s)},
+    {"host", "checksum_gb_per_s", "GB/s",
+     "what a core checks of what drives read and write; default: not a bound", 1e9, 0.001, 1e5,
+     false, 1, MW_HW_REAL, AT(host_checksum_bytes_per_s)},
     {"host", "update_gparams_per_s", "10^9 parameters/s", "fused Adam on all cores of a node", 1e9,
      1e-4, 1e4, true, 1, MW_HW_REAL, AT(host_update_params_per_s)},
 

@@ -129,7 +129,8 @@ enum mw_purpose {
     MW_PURPOSE_OPTIMIZER_BUFFERS,  /* the buffer sets of the optimizer step */
     MW_PURPOSE_LOGITS,             /* logits, their gradient, the loss */
     MW_PURPOSE_COMMIT_RECORDS,
-    MW_PURPOSE_SAVES, /* of state that is not on NVMe, every K steps */
+    MW_PURPOSE_SAVES,     /* of state that is not on NVMe, every K steps */
+    MW_PURPOSE_CHECKSUMS, /* of pages on NVMe, by which what is read is checked */
     MW_PURPOSE_COUNT
 };
 
@@ -189,6 +190,10 @@ struct mw_work {
 
 /* Slots begin at whole pages and end there: what drives, pinned memory and huge pages ask for. */
 #define MW_SLOT_ALIGNMENT_BYTES 4096
+
+/* What is on drives has a checksum a page in host memory: of so many bytes together. */
+#define MW_PAGE_CHECKSUM_BYTES 4
+int64_t mw_plan_checksum_bytes(int64_t nvme_bytes);
 
 struct mw_slot {
     uint32_t rank;

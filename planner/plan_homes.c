@@ -13,6 +13,15 @@ most(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
+int64_t
+mw_plan_checksum_bytes(int64_t nvme_bytes)
+{
+    int64_t pages = nvme_bytes / MW_SLOT_ALIGNMENT_BYTES +
+                    (nvme_bytes % MW_SLOT_ALIGNMENT_BYTES > 0);
+
+    return pages * MW_PAGE_CHECKSUM_BYTES;
+}
+
 /* Rows times a tile's number may not fit an int64. */
 static int64_t
 first_row(const struct mw_tensor *tensor, uint32_t tile)

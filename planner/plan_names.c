@@ -147,6 +147,7 @@ mw_purpose_name(int purpose)
         [MW_PURPOSE_LOGITS] = "logits",
         [MW_PURPOSE_COMMIT_RECORDS] = "commit-records",
         [MW_PURPOSE_SAVES] = "saves",
+        [MW_PURPOSE_CHECKSUMS] = "checksums",
     };
 
     return lookup(names, MW_PURPOSE_COUNT, purpose);

@@ -100,6 +100,7 @@ struct mw_sizing {
     int64_t activation_slots, activation_slot_bytes; /* dozens of tensors, never one request */
     int64_t logits_bytes; /* of one chunk */
     int64_t commit_record_bytes; /* of one of two; 0 where no state is committed */
+    int64_t checksum_bytes; /* of all that is on drives */
     int64_t saved_bytes; /* a save of what no extent of the state has; 0: nothing is saved */
     int64_t save_steps;  /* from one save to the next */
     bool saves_in_step;  /* it is part of every step's commit */

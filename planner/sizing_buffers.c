@@ -324,6 +324,14 @@ size_commit_records(struct mw_sizing *sizing)
                       2);
 }
 
+/* What drives give back is checked against what they were given last, page by page. */
+static void
+size_checksums(struct mw_sizing *sizing)
+{
+    sizing->checksum_bytes = mw_plan_checksum_bytes(sizing->need_bytes[MW_TIER_NVME]);
+    mw_sizing_account(sizing, MW_TIER_CPU, MW_PURPOSE_CHECKSUMS, sizing->checksum_bytes, 1);
+}
+
 void
 mw_sizing_buffers(struct mw_sizing *sizing)
 {
@@ -340,4 +348,5 @@ mw_sizing_buffers(struct mw_sizing *sizing)
     enter_buffers(sizing);
     size_commit_records(sizing);
     size_saves(sizing);
+    size_checksums(sizing);
 }

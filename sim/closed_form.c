@@ -21,6 +21,14 @@ min3(double a, double b, double c)
     return fmin(a, fmin(b, c));
 }
 
+/* Of one of `users` that share drives and memory, which the bytes pass twice, to be checked. */
+static double
+drive_rate(const struct mw_hardware *hw, bool write, double users)
+{
+    return min3(mw_cost_drive_bytes_per_s(hw, write) / users,
+                hw->host_memory_bytes_per_s / users / 2, mw_cost_check_bytes_per_s(hw));
+}
+
 static void
 find_rates(const struct mw_closed_dims *d, const struct mw_hardware *hw, struct rates *r)
 {
@@ -34,9 +42,9 @@ find_rates(const struct mw_closed_dims *d, const struct mw_hardware *hw, struct 
         min3(hw->pcie_h2d_bytes_per_s, hw->pcie_node_h2d_bytes_per_s, hw->host_memory_bytes_per_s);
     r->d2h_alone =
         min3(hw->pcie_d2h_bytes_per_s, hw->pcie_node_d2h_bytes_per_s, hw->host_memory_bytes_per_s);
-    r->read = fmin(mw_cost_drive_bytes_per_s(hw, false) / users, r->dram);
-    r->write = fmin(mw_cost_drive_bytes_per_s(hw, true) / users, r->dram);
-    r->read_alone = fmin(mw_cost_drive_bytes_per_s(hw, false), hw->host_memory_bytes_per_s);
+    r->read = drive_rate(hw, false, users);
+    r->write = drive_rate(hw, true, users);
+    r->read_alone = drive_rate(hw, false, 1);
     r->update_s_per_param[0] = UPDATE_BYTES / hw->gpu_memory_bytes_per_s;
     r->update_s_per_param[1] = fmax(users / hw->host_update_params_per_s, UPDATE_BYTES / r->dram);
 }

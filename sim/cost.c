@@ -72,6 +72,12 @@ mw_cost_drive_bytes_per_s(const struct mw_hardware *hardware, bool write)
 }
 
 double
+mw_cost_check_bytes_per_s(const struct mw_hardware *hardware)
+{
+    return hardware->host_checksum_bytes_per_s > 0 ? hardware->host_checksum_bytes_per_s : INFINITY;
+}
+
+double
 mw_cost_matmul_size(int64_t m, int64_t n, int64_t k)
 {
     return cbrt((double)m * (double)n * (double)k);
@@ -173,7 +179,8 @@ pass_s(const struct mw_work *work, const struct mw_hardware *hardware)
 static double
 nvme_s(const struct mw_work *work, const struct mw_hardware *hardware)
 {
-    return (double)work->bytes / mw_cost_drive_bytes_per_s(hardware, work->direction);
+    return (double)work->bytes / fmin(mw_cost_drive_bytes_per_s(hardware, work->direction),
+                                      mw_cost_check_bytes_per_s(hardware));
 }
 
 static bool
@@ -187,7 +194,8 @@ is_on_drives(const struct mw_work *work)
 static double
 lead_s(const struct mw_work *work, const struct mw_hardware *hardware)
 {
-    double rest_s = (double)work->bytes / drive_rate(hardware, work->direction);
+    double rest_s = (double)work->bytes / fmin(drive_rate(hardware, work->direction),
+                                               mw_cost_check_bytes_per_s(hardware));
 
     if (!is_on_drives(work))
         return 0;

@@ -8,7 +8,8 @@
  *   launches          launches * gpu_launch_s
  *   H2D, D2H          pcie_latency_s + bytes / link
  *   NVMe              the longer of nvme_latency_s + bytes / all drives of the node, and what a
- *                     full queue of blocks takes: mw_cost_drive_bytes_per_s
+ *                     full queue of blocks takes: mw_cost_drive_bytes_per_s; at most at the rate
+ *                     at which a rank checks what it reads and writes
  *   collectives       ring (all-gather, reduce-scatter, all-to-all: (n-1)/n of the bytes;
  * all-reduce twice that; broadcast, send: all of them), inside a node over the GPU's port, between
  * nodes over the node's NIC that sibling groups share; latency per hop host update       elements /
@@ -63,6 +64,9 @@ double mw_cost_work_s(const struct mw_plan *plan, const struct mw_work *work,
 /* What all drives of a node move in one direction: their rate, or less where the queue is too short
  * to hide the latency. */
 double mw_cost_drive_bytes_per_s(const struct mw_hardware *hardware, bool write);
+
+/* What a rank checks of what drives read and write; INFINITY: the profile does not say. */
+double mw_cost_check_bytes_per_s(const struct mw_hardware *hardware);
 
 /* The matrix-product curve at the size of a product, the cube root of m·n·k, FLOP/s. */
 double mw_cost_matmul_flops(const struct mw_hardware *hardware, double size);

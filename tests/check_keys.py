@@ -64,6 +64,7 @@ reserve_gib = 16
 largest_request_gib = 100
 memory_gb_per_s = 100
 norm_gb_per_s = 80
+checksum_gb_per_s = 4
 update_gparams_per_s = 2
 [nvme]
 drives = 2

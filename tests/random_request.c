@@ -110,6 +110,7 @@ draw_cores(GRand *random, struct mw_hardware *hw)
     hw->gpu_copy_sm_share = g_rand_double_range(apart, 0, 1);
     hw->gpu_nvme_sm_share = g_rand_double_range(apart, 0, 1);
     hw->gpu_operator_bytes_per_s = hw->gpu_memory_bytes_per_s * g_rand_double_range(apart, 0.1, 1);
+    hw->host_checksum_bytes_per_s = hw->nvme_read_bytes_per_s * g_rand_double_range(apart, 0.5, 4);
     hw->host_norm_bytes_per_s = hw->host_memory_bytes_per_s * g_rand_double_range(apart, 0.1, 1);
     hw->attention_points = 1;
     hw->attention_dim[0] = 1;

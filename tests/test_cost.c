@@ -165,6 +165,26 @@ test_queue(void)
     }
 }
 
+/* A rank checks what it reads and writes: no faster than that, however many drives there are. */
+static void
+test_checked(void)
+{
+    struct bench b = bench_new(MW_OP_NVME_READ, 4);
+
+    b.work.bytes = 8 * GB;
+    b.hardware.host_checksum_bytes_per_s = 8e9; /* half of the drives' */
+    assert_s(price(&b, MW_CHANNEL_DRIVE, 0), 1.003);
+    assert_s(price(&b, MW_CHANNEL_DRIVE, 8 * GB), 2.003); /* the drives are four ranks' */
+    b.hardware.host_checksum_bytes_per_s = 1e9;
+    assert_s(price(&b, MW_CHANNEL_DRIVE, 8 * GB), 8.003);
+    b.work.kind = MW_OP_NVME_WRITE;
+    b.work.direction = 1;
+    assert_s(price(&b, MW_CHANNEL_DRIVE, 0), 8.003);
+    b.work.kind = MW_OP_H2D;
+    g_assert_cmpfloat(price(&b, MW_CHANNEL_PCIE_H2D, 0), <, 2);
+    mw_plan_free(b.plan);
+}
+
 static void
 test_host(void)
 {
@@ -452,6 +472,7 @@ main(int argc, char **argv)
     g_test_add_func("/cost/copies", test_copies);
     g_test_add_func("/cost/drives", test_drives);
     g_test_add_func("/cost/queue", test_queue);
+    g_test_add_func("/cost/checked", test_checked);
     g_test_add_func("/cost/host", test_host);
     g_test_add_func("/cost/collectives-in-a-node", test_collectives_in_a_node);
     g_test_add_func("/cost/collectives-between-nodes", test_collectives_between_nodes);
