@@ -204,6 +204,15 @@ def check_ranks(box):
     if answer["ranks"] != 2 or {damage["rank"] for damage in answer["steps"][0]["damage"]} != {1}:
         yield f"{answer}"
     path.write_bytes(content)
+    # One rank's damage is found before any rank overwrites, or makes a newer record void.
+    first, end = [(damage["offset_bytes"], damage["offset_bytes"] + damage["bytes"]) for damage in
+                  answer["steps"][1]["damage"]][0]
+    flip(path, [first + 11, end - 11])
+    done = train(box, *DURABLE, *words, "--resume", "--at", "previous", steps=5, batch=1, ranks=2)
+    if done.returncode == 0 or "resuming from step 2" not in done.said:
+        yield f"status {done.returncode}: {done.said!r}"
+    path.write_bytes(content)
+    yield from expect(box, ["drive"], [[3, True], [2, True]], 3)
     yield from good(train(box, *DURABLE, *words, "--resume", "--at", "previous", steps=5, batch=1,
                           ranks=2))
     (box.folder / "drive/memwall-rank1.record").unlink()

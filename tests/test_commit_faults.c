@@ -1,6 +1,7 @@
 /* Commits that fail: the last committed step is whole, and the message names file and reason. */
 #include <errno.h>
 #include <glib.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "commit_fixture.h"
@@ -117,6 +118,87 @@ test_vanished(void)
     mw_nvme_fixture_finish(&fixture);
 }
 
+/* Nobody knows what is on the drives then. */
+static void
+test_no_write_after_failure(void)
+{
+    struct mw_nvme_fixture fixture;
+    struct mw_faults faults;
+    struct mw_commit_record record = mw_commit_fixture_record(2, 5);
+    char *buffer = mw_nvme_fixture_buffer(8192);
+    g_autoptr(GError) error = NULL;
+
+    mw_nvme_fixture_init(&fixture);
+    mw_faults_init(&faults, MW_FAULT_SYNC, 6, EIO); /* behind two drives': step 2's record */
+    struct mw_nvme_options tier = mw_nvme_fixture_options(&fixture, 2, 8192);
+    struct mw_commit_options options = mw_commit_fixture_options(&fixture);
+    options.calls = tier.calls = &faults.calls;
+    struct mw_nvme *nvme = mw_nvme_open(&tier, NULL);
+    struct mw_commit *commit = mw_commit_fixture_open(&options);
+    mw_commit_fixture_commit(commit, 1);
+    faults.at = faults.seen + 2;
+    g_assert_true(mw_nvme_transfer(nvme, MW_NVME_WRITE, 0, 8192, buffer, NULL));
+    g_assert_false(mw_commit_write(commit, nvme, &record, &error));
+    mw_test_says(error->message, "memwall.record: fdatasync: Input/output error");
+    g_clear_error(&error);
+    g_assert_false(mw_nvme_transfer(nvme, MW_NVME_WRITE, 0, 8192, buffer, NULL));
+    record.step = 3;
+    g_assert_false(mw_commit_write(commit, NULL, &record, &error));
+    mw_test_says(error->message, "nothing is written after a failure");
+    g_assert_false(mw_commit_renew(commit, NULL));
+    mw_commit_close(commit);
+    mw_nvme_close(nvme);
+    mw_faults_finish(&faults);
+    mw_commit_record_clear(&record);
+    free(buffer);
+    mw_nvme_fixture_finish(&fixture);
+}
+
+enum { SPOILT_READ = 5 }; /* an open looks at two slots, a resume reads one, a renewal two */
+
+static ssize_t
+spoilt_pread(void *data, int fd, void *buffer, size_t bytes, off_t offset)
+{
+    ssize_t result = mw_nvme_system_calls.pread(NULL, fd, buffer, bytes, offset);
+
+    if (result > 200 && ++*(int *)data == SPOILT_READ)
+        ((char *)buffer)[200] ^= 1;
+    return result;
+}
+
+/* What is read back is not what was written: nothing may be overwritten. */
+static void
+test_renewal_is_read_back(void)
+{
+    struct mw_nvme_fixture fixture;
+    struct mw_commit_record record = mw_commit_fixture_record(2, 5);
+    struct mw_nvme_calls calls = mw_nvme_system_calls;
+    g_autoptr(GError) error = NULL;
+    int reads = 0;
+
+    mw_nvme_fixture_init(&fixture);
+    calls.pread = spoilt_pread;
+    calls.data = &reads;
+    struct mw_commit_options options = mw_commit_fixture_options(&fixture);
+    struct mw_commit *commit = mw_commit_fixture_open(&options);
+    mw_commit_fixture_commit(commit, 1);
+    mw_commit_close(commit);
+    options.resume = true;
+    options.calls = &calls;
+    commit = mw_commit_fixture_open(&options);
+    mw_commit_fixture_expect(commit, 1);
+    g_assert_false(mw_commit_write(commit, NULL, &record, &error));
+    mw_test_says(error->message, "before its record is renewed");
+    g_clear_error(&error);
+    g_assert_false(mw_commit_renew(commit, &error));
+    mw_test_says(error->message, "the record of step 2 was written anew and synced, and reads "
+                                 "otherwise");
+    g_assert_false(mw_commit_write(commit, NULL, &record, NULL));
+    mw_commit_close(commit);
+    mw_commit_record_clear(&record);
+    mw_nvme_fixture_finish(&fixture);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -125,5 +207,7 @@ main(int argc, char **argv)
     g_test_add_func("/commit_faults/failed-last-sync", test_failed_last_sync);
     g_test_add_func("/commit_faults/short-pwrite", test_short_pwrite);
     g_test_add_func("/commit_faults/vanished", test_vanished);
+    g_test_add_func("/commit_faults/no-write-after-failure", test_no_write_after_failure);
+    g_test_add_func("/commit_faults/renewal-is-read-back", test_renewal_is_read_back);
     return g_test_run();
 }

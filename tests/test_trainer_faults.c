@@ -386,6 +386,14 @@ note_moment(void *data, const struct mw_trainer_step *step)
         history->committed_at[step->step] = mw_write_log_now(history->log);
 }
 
+/* A step may be done again behind a resume from an older one. */
+static void
+note_moment_once(void *data, const struct mw_trainer_step *step)
+{
+    if (!((struct history *)data)->committed_at[step->step])
+        note_moment(data, step);
+}
+
 static void
 note_start(void *data, int64_t first_step)
 {
@@ -476,6 +484,68 @@ test_without_sync(gconstpointer data)
     g_assert_cmpint(lost_of(data, ".record", 20), >, 0);
 }
 
+/* --- crashes of runs that go on from failed syncs --------------------------------------------- */
+
+/* What a resume takes up is durable from its start on, whoever committed it. */
+static void
+note_resumed(void *data, int64_t first_step)
+{
+    struct history *history = data;
+    int now = mw_write_log_now(history->log);
+
+    if (!history->started_at)
+        history->started_at = now;
+    if (first_step > 0 && !history->committed_at[first_step - 1])
+        history->committed_at[first_step - 1] = now;
+}
+
+/* A run that ends at its first failed sync; one that finds nothing starts anew.  True: it has done
+ * all steps. */
+static bool
+run_to_failure(const struct trained_case *what, struct history *history, bool resume, int at,
+               int *failed)
+{
+    struct mw_faults faults;
+    struct trained trained;
+
+    mw_faults_init(&faults, MW_FAULT_SYNC, at, EIO);
+    faults.log = history->log;
+    struct trained_course course = course_with(&faults, resume);
+    course.on_start = note_resumed;
+    course.on_step = note_moment_once;
+    course.data = history;
+    bool done = trained_train(what, &course, &trained, NULL);
+    *failed += faults.seen > at;
+    trained_clear(&trained);
+    mw_faults_finish(&faults);
+    return done;
+}
+
+/* Any moment of the log of all of them leaves the last committed step, or a later one. */
+static void
+test_resumed_crashes(gconstpointer data)
+{
+    const struct trained_case *what = data;
+    g_autoptr(GRand) random = g_rand_new_with_seed(4);
+    struct trained undisturbed = trained_run(what, STEPS, 1, directory);
+    struct history history = {.log = mw_write_log_new()};
+    int lost = 0, runs = 0, failed = 0, syncs = what->save_every ? 6 : 12;
+    bool done = false;
+
+    while (!done && runs < 12)
+        done = run_to_failure(what, &history, last_committed(&history, G_MAXINT) >= 0,
+                              runs++ < 6 ? g_rand_int_range(random, 0, syncs) : G_MAXINT, &failed);
+    g_assert_true(done);
+    g_assert_cmpint(failed, >, 1);
+    for (int i = 0; i < 10; i++)
+        lost += !survives(what, &history, &undisturbed, NULL, random);
+    g_test_message("%d runs, %d of them ended by a failed sync: %d of 10 crashes lost a step", runs,
+                   failed, lost);
+    g_assert_cmpint(lost, ==, 0);
+    trained_clear(&undisturbed);
+    mw_write_log_free(history.log);
+}
+
 static void
 add(const char *test, const struct trained_case *what, GTestDataFunc function)
 {
@@ -497,6 +567,7 @@ main(int argc, char **argv)
         add("flipped-bits", what, test_flipped_bits);
         add("torn-record", what, test_torn_record);
         add("crashes", what, test_crashes);
+        add("resumed-crashes", what, test_resumed_crashes);
         add("without-sync", what, test_without_sync);
     }
     g_test_add_func("/trainer-faults/full-queue", test_full_queue);
