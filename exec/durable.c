@@ -144,6 +144,15 @@ check_identity(const struct mw_durable *durable, const struct rank *it, int inde
     return true;
 }
 
+static bool
+check_fields(const struct rank *it, GError **error)
+{
+    if (mw_trainer_check_fields(&it->record, error))
+        return true;
+    g_prefix_error(error, "%s: ", it->record_path);
+    return false;
+}
+
 /* A chunk's state is in one of its two extents; behind them come saves. */
 static bool
 check_extents(const struct mw_durable *durable, struct rank *it, GError **error)
@@ -241,8 +250,8 @@ load_step(struct mw_durable *durable, GError **error)
         mw_commit_record_clear(&it->record);
         if (!mw_commit_load(it->record_fd, it->record_path, step, &it->record, &it->identity,
                             error) ||
-            !check_identity(durable, it, r, error) || !check_extents(durable, it, error) ||
-            !open_data(durable, it, r, error))
+            !check_identity(durable, it, r, error) || !check_fields(it, error) ||
+            !check_extents(durable, it, error) || !open_data(durable, it, r, error))
             return false;
     }
     return true;
