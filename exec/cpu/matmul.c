@@ -242,8 +242,8 @@ find_or_create(struct mw_cpu_matmul *matmul, const struct mw_product *product)
     return entry;
 }
 
-/* Whether the library multiplies this type here: for bf16 it wants AVX-512, fp16 needs instructions
- * of its own. */
+/* Whether the library multiplies this type here: bf16 with AVX-512, fp16 with instructions of its
+ * own. */
 static bool
 multiplies(struct mw_cpu_matmul *matmul)
 {
@@ -253,6 +253,19 @@ multiplies(struct mw_cpu_matmul *matmul)
         return false;
     dnnl_primitive_desc_destroy(pd);
     return true;
+}
+
+/* Who multiplies is a rule, not a timing, for the two have not the same bits.  AVX-512 alone leaves
+ * the library to emulate bf16, at half the speed of own products (docs/PERFORMANCE.md). */
+static bool
+emulates(enum mw_dtype dtype)
+{
+#if defined(__x86_64__)
+    return dtype == MW_DTYPE_BF16 && mw_cpu_isa_used(NULL) < MW_CPU_ISA_AVX512_BF16;
+#else
+    (void)dtype;
+    return false;
+#endif
 }
 
 struct mw_cpu_matmul *
@@ -269,7 +282,7 @@ mw_cpu_matmul_create(enum mw_dtype dtype)
         return NULL;
     }
     matmul->dtype = dtype;
-    matmul->by_library = multiplies(matmul);
+    matmul->by_library = !emulates(dtype) && multiplies(matmul);
     return matmul;
 }
 

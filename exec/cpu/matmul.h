@@ -4,7 +4,8 @@
  * A cache belongs to one thread at a time: the thread whose OpenMP team computes (a lane).  It owns
  * its primitives and one scratch buffer, as large as its hungriest product needs.  Prepared
  * products allocate nothing when they run.  Results are the same for the same number of threads.
- * Where the library cannot multiply the type on this machine, the kernels' own gemm does.
+ * Where the library cannot multiply the type on this machine, or would emulate it, the kernels' own
+ * gemm does.
  *
  * Of operands with gaps between their rows the library keeps fp32 sums of the whole result, once a
  * thread (oneDNN 2.6, "gemm:jit"): 390 MiB for the logits of 1024 tokens.  A product that asks for
