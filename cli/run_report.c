@@ -5,6 +5,7 @@
 #include "cli/compare.h"
 #include "cli/gather.h"
 #include "cli/output.h"
+#include "exec/steal.h"
 #include "exec/machine.h"
 #include "exec/memory.h"
 #include "planner/error.h"
@@ -16,6 +17,8 @@ struct cli_run_report {
     struct mw_measured *undelayed; /* by the plan of the first steps; NULL: none */
     struct mw_run_facts facts;
     struct mw_trainer_use before;
+    struct mw_steal steal; /* at the end of the step before, */
+    int64_t steal_us;      /* which was then */
 };
 
 /* --- before ---------------------------------------------------------------------------------- */
@@ -80,6 +83,8 @@ cli_run_report_new(const struct cli_training *training)
     report->facts.backend = training->options.backend->name;
     report->measured = mw_measured_new(training->answer->plan->op_count);
     report->before = mw_trainer_use(training->trainer);
+    mw_steal_read(&report->steal);
+    report->steal_us = g_get_monotonic_time();
     return report;
 }
 
@@ -104,11 +109,31 @@ place_for(struct cli_run_report *report, const struct mw_plan *plan)
     return report->undelayed;
 }
 
+/* Since the step before.  The first rank says it for all: a typical step of its is one of theirs. */
+static int64_t
+stolen_since(struct cli_run_report *report)
+{
+    const struct mw_steal before = report->steal;
+    int64_t before_us = report->steal_us;
+
+    if (mw_ranks_index(report->training->ranks) != 0)
+        return 0;
+    mw_steal_read(&report->steal);
+    report->steal_us = g_get_monotonic_time();
+    double stolen_s = mw_steal_s(&before, &report->steal);
+    double elapsed_s = 1e-6 * (double)(report->steal_us - before_us);
+    return mw_steal_disturbs(stolen_s, elapsed_s, report->steal.cores) ? (int64_t)(stolen_s * 1e9)
+                                                                        : 0;
+}
+
 int64_t
-cli_run_report_step(struct cli_run_report *report, const struct mw_trainer_step *step)
+cli_run_report_step(struct cli_run_report *report, const struct mw_trainer_step *step,
+                    int64_t *stolen_ns)
 {
     struct mw_run_facts *facts = &report->facts;
-    int64_t time_ns = mw_measured_add(place_for(report, step->plan), step->timeline);
+    *stolen_ns = stolen_since(report);
+    int64_t time_ns =
+        mw_measured_add_stolen(place_for(report, step->plan), step->timeline, *stolen_ns > 0);
 
     if (!facts->steps++)
         facts->first_loss = step->loss;

@@ -13,8 +13,10 @@ bool cli_run_report_prepare(const struct cli_training *training, GError **error)
 struct cli_run_report *cli_run_report_new(const struct cli_training *training);
 void cli_run_report_free(struct cli_run_report *report); /* NULL is allowed */
 
-/* A step that is done; returns its time in ns. */
-int64_t cli_run_report_step(struct cli_run_report *report, const struct mw_trainer_step *step);
+/* A step that is done; returns its time in ns, and what the hypervisor took of it: 0 where that is
+ * too little to count. */
+int64_t cli_run_report_step(struct cli_run_report *report, const struct mw_trainer_step *step,
+                            int64_t *stolen_ns);
 
 /* After the last step, by all ranks together: the first learns what the others did. */
 bool cli_run_report_gather(struct cli_run_report *report, GError **error);

@@ -30,10 +30,10 @@ on_step(void *data, const struct mw_trainer_step *step, GError **error)
         .gradient_norm = step->gradient_norm,
         .lr = step->learning_rate,
         .loss_scale = step->loss_scale,
-        .time_ns = cli_run_report_step(run->report, step),
         .skipped = step->skipped,
     };
 
+    row.time_ns = cli_run_report_step(run->report, step, &row.stolen_ns);
     return mw_log_step(run->log, &row, error);
 }
 

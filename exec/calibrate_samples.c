@@ -8,8 +8,6 @@
 /* A tick of steal is 10 ms: less than this says nothing of it. */
 #define BATCH_S 0.2
 #define RETAKES 3
-/* Of the time of all cores, taken by the hypervisor: more disturbs. */
-#define STOLEN 0.01
 
 struct taking {
     struct mw_calibrator *c;
@@ -69,7 +67,8 @@ fill_batch(struct taking *t, int last, GError **error)
 
 /* Part of the time that was taken, at worst: all threads wait for the one whose core it was. */
 struct batch {
-    double cores, time; /* parts of the time of all cores, and of the clock's */
+    double time; /* of the clock's */
+    bool disturbed;
 };
 
 static bool
@@ -85,7 +84,7 @@ take_batch_once(struct taking *t, int last, struct batch *batch, GError **error)
     double elapsed_s = mw_calibrate_now_s() - began_s, stolen_s = mw_steal_s(&before, &after);
     t->c->steal.told = after.told;
     batch->time = elapsed_s >= BATCH_S ? fmin(stolen_s / elapsed_s, 1) : 0;
-    batch->cores = batch->time / MAX(after.cores, 1);
+    batch->disturbed = mw_steal_disturbs(batch->time * elapsed_s, elapsed_s, after.cores);
     return true;
 }
 
@@ -102,7 +101,7 @@ static bool
 take_batch(struct taking *t, GError **error)
 {
     double kept[MW_CALIBRATE_VALUES_MAX][MW_CALIBRATE_SAMPLES_MAX];
-    struct batch least = {INFINITY, INFINITY}, batch;
+    struct batch least = {INFINITY, true}, batch;
     const int first = t->count;
     int last = 0;
 
@@ -112,13 +111,13 @@ take_batch(struct taking *t, GError **error)
         if (!take_batch_once(t, last, &batch, error))
             return false;
         last = t->count;
-        if (batch.cores < least.cores) {
+        if (batch.time < least.time) {
             least = batch;
             copy_batch(kept, t->values, first, last - first);
         }
         double now_s = mw_calibrate_now_s();
-        bool again = batch.cores > STOLEN && attempt < RETAKES &&
-                     2 * now_s - began_s <= t->c->budget.until_s;
+        bool again =
+            batch.disturbed && attempt < RETAKES && 2 * now_s - began_s <= t->c->budget.until_s;
         if (!decide(t, &again, error))
             return false;
         if (!again)
@@ -127,7 +126,7 @@ take_batch(struct taking *t, GError **error)
     }
     copy_batch(t->values, kept, first, last - first);
     t->c->steal.samples++;
-    if (least.cores > STOLEN) {
+    if (least.disturbed) {
         t->c->steal.kept++;
         t->stolen = fmax(t->stolen, least.time);
     }

@@ -110,8 +110,12 @@ print_row(struct mw_log *log, const struct mw_log_row *row, const struct mw_log_
     put_percent(line, 14, rates->of_predicted);
     if (log->options.loss_scale)
         put_cell(line, 12, "%.0f", row->loss_scale);
-    fprintf(log->options.table, "%s%s\n", line->str,
-            row->skipped ? "  skipped: not finite" : "");
+    if (row->skipped)
+        g_string_append(line, "  skipped: not finite");
+    if (row->stolen_ns)
+        g_string_append_printf(line, "  %.0f ms taken by the hypervisor",
+                               (double)row->stolen_ns * 1e-6);
+    fprintf(log->options.table, "%s\n", line->str);
     fflush(log->options.table);
 }
 
@@ -148,7 +152,10 @@ json_of(const struct mw_log *log, const struct mw_log_row *row, const struct mw_
     put_number(line, "mfu", rates->mfu);
     put_number(line, "of_predicted_speed", rates->of_predicted);
     put_number(line, "loss_scale", row->loss_scale);
-    g_string_append_printf(line, ", \"skipped\": %s}\n", row->skipped ? "true" : "false");
+    g_string_append_printf(line, ", \"skipped\": %s", row->skipped ? "true" : "false");
+    if (row->stolen_ns)
+        put_number(line, "stolen_s", (double)row->stolen_ns / 1e9);
+    g_string_append(line, "}\n");
     return line;
 }
 

@@ -39,7 +39,8 @@ struct mw_log_row {
     double lr;
     int64_t time_ns;
     double loss_scale;
-    bool skipped; /* loss or gradient was not finite: no update */
+    bool skipped;     /* loss or gradient was not finite: no update */
+    int64_t stolen_ns; /* that the hypervisor took from the cores; 0: not enough to count */
 };
 
 struct mw_log;

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #define STAT "/proc/stat"
+#define DISTURBS 0.01
 #define STEAL 8 /* of a line's figures, from 1 */
 
 static const char *stat_path = STAT;
@@ -58,4 +59,10 @@ double
 mw_steal_s(const struct mw_steal *before, const struct mw_steal *after)
 {
     return before->told && after->told ? fmax(0, after->seconds - before->seconds) : 0;
+}
+
+bool
+mw_steal_disturbs(double stolen_s, double elapsed_s, int cores)
+{
+    return stolen_s > DISTURBS * elapsed_s * MAX(cores, 1);
 }

@@ -17,6 +17,8 @@ struct mw_steal {
 void mw_steal_read(struct mw_steal *steal);
 /* Seconds from one to the other, of all cores together; 0 where it is not told. */
 double mw_steal_s(const struct mw_steal *before, const struct mw_steal *after);
+/* Whether so much is more than a measurement bears: over a hundredth of the time of all cores. */
+bool mw_steal_disturbs(double stolen_s, double elapsed_s, int cores);
 /* For tests: another file; NULL: /proc/stat.  Borrowed. */
 void mw_steal_set_path(const char *path);
 

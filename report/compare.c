@@ -353,6 +353,8 @@ mw_compare_new(const struct mw_result *predicted, const struct mw_measured *meas
 
     compare->plan = predicted->plan;
     compare->naive_s = naive_s;
+    compare->stolen = measured->stolen;
+    compare->all_stolen = mw_measured_all_stolen(measured);
     find_times(compare, predicted, measured, steps);
     find_ops(compare, predicted, steps);
     find_use(compare, predicted, steps);

@@ -44,6 +44,8 @@ struct mw_compare {
     const struct mw_plan *plan; /* borrowed */
     uint32_t ranks;             /* of the run that are known: 1, or all */
     uint32_t steps;             /* that the medians are of */
+    int64_t stolen;             /* steps after the first that the hypervisor took time from; */
+    bool all_stolen;            /* these are the steps, for there are no others: else left out */
     int64_t typical_step;       /* of which the timeline is shown; from 0 */
     double fastest_s, slowest_s;
     struct mw_pair step;

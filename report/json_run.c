@@ -103,6 +103,8 @@ write_compare(struct mw_json_writer *json, const struct mw_compare *c)
 
     mw_json_begin(json, "compare", '{', false);
     mw_json_integer(json, "steps", c->steps);
+    mw_json_integer(json, "stolen_steps", c->stolen);
+    mw_json_boolean(json, "all_stolen", c->all_stolen);
     mw_json_integer(json, "ranks", c->ranks);
     mw_json_integer(json, "typical_step", c->typical_step + 1);
     mw_json_number(json, "fastest_s", c->fastest_s);

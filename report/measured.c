@@ -87,20 +87,48 @@ place_for(struct mw_measured *measured, int64_t step)
     return (step - 1) % measured->stride ? NULL : &measured->later[measured->count++];
 }
 
+/* One kind is kept: the first of the better takes the place of all of the other. */
+static bool
+is_worse(struct mw_measured *measured, int64_t step, bool stolen)
+{
+    if (step == 0 || !measured->count || measured->later[0].stolen == stolen)
+        return false;
+    if (stolen)
+        return true;
+    while ((step - 1) % measured->stride == 0 && measured->count)
+        clear_step(&measured->later[--measured->count]);
+    return false;
+}
+
 int64_t
 mw_measured_add(struct mw_measured *measured, const struct mw_timeline *timeline)
+{
+    return mw_measured_add_stolen(measured, timeline, false);
+}
+
+bool
+mw_measured_all_stolen(const struct mw_measured *measured)
+{
+    return measured->stolen > 0 && measured->stolen == measured->seen - 1;
+}
+
+int64_t
+mw_measured_add_stolen(struct mw_measured *measured, const struct mw_timeline *timeline,
+                       bool stolen)
 {
     bool anew = timeline->row_count && timeline->rows[0].step == 0;
     int64_t end = end_ns(timeline), time_ns = end - (anew ? 0 : measured->last_end_ns);
     int64_t step = measured->seen++;
-    struct mw_measured_step *place = place_for(measured, step);
+    struct mw_measured_step *place =
+        is_worse(measured, step, stolen) ? NULL : place_for(measured, step);
 
     g_assert(timeline->row_count == measured->op_count);
     measured->last_end_ns = end;
+    measured->stolen += stolen && step > 0;
     if (place) {
         size_t bytes = timeline->row_count * sizeof *timeline->rows;
         *place = (struct mw_measured_step){
-            step, time_ns, {g_memdup2(timeline->rows, bytes), timeline->row_count}};
+            step, time_ns, stolen, {g_memdup2(timeline->rows, bytes), timeline->row_count}};
     }
     return time_ns;
 }

@@ -22,6 +22,7 @@
 struct mw_measured_step {
     int64_t step; /* of the run, from 0 */
     int64_t time_ns;
+    bool stolen; /* the hypervisor took time from it */
     struct mw_timeline timeline; /* a row an op, in the order of ops */
 };
 
@@ -34,7 +35,8 @@ struct mw_measured_rank {
 
 struct mw_measured {
     uint32_t op_count;
-    int64_t seen; /* steps of the run */
+    int64_t seen;   /* steps of the run */
+    int64_t stolen; /* of them but the first, with time that the hypervisor took */
     struct mw_measured_step first;
     struct mw_measured_step later[MW_MEASURED_STEPS_MAX];
     uint32_t count;                 /* of later */
@@ -50,6 +52,12 @@ void mw_measured_free(struct mw_measured *measured); /* NULL is allowed */
 /* The step after those before: op_count rows, copied.  A row of step 0 begins a run anew, and a
  * clock.  Returns the time of the step. */
 int64_t mw_measured_add(struct mw_measured *measured, const struct mw_timeline *timeline);
+/* The same of one that may have lost time to the hypervisor: such are not kept, but where all later
+ * ones are of that kind. */
+int64_t mw_measured_add_stolen(struct mw_measured *measured, const struct mw_timeline *timeline,
+                               bool stolen);
+/* All steps to judge by are of that kind. */
+bool mw_measured_all_stolen(const struct mw_measured *measured);
 
 /* Takes over what the rank's arrays hold. */
 void mw_measured_add_rank(struct mw_measured *measured, const struct mw_measured_rank *rank);

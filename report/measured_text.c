@@ -56,6 +56,8 @@ mw_measured_write(const struct mw_measured *measured, const struct mw_plan *plan
     write_step(out, &measured->first);
     for (uint32_t i = 0; i < measured->count; i++)
         write_step(out, &measured->later[i]);
+    if (measured->stolen)
+        fprintf(out, "stolen %" PRId64 "\n", measured->stolen);
     for (uint32_t i = 0; i < measured->rank_count; i++)
         write_rank(out, &measured->ranks[i], i + 1);
     fputs("end\n", out);
@@ -210,6 +212,12 @@ read_run(struct mw_plan_reader *reader, const struct mw_plan *plan, struct mw_me
         *machine = g_utf8_make_valid(reader->rest, -1);
     read_steps(reader, plan, measured);
     mw_plan_reader_begin_line(reader, "'end'");
+    if (!reader->failed && mw_plan_reader_sees(reader, "stolen")) {
+        measured->stolen =
+            (int64_t)mw_plan_reader_number(reader, "stolen", (uint64_t)MAX(measured->seen - 1, 0));
+        mw_plan_reader_end_line(reader);
+        mw_plan_reader_begin_line(reader, "'end'");
+    }
     while (!reader->failed && mw_plan_reader_sees(reader, "rank")) {
         read_rank(reader, plan, measured);
         mw_plan_reader_begin_line(reader, "'end'");

@@ -188,6 +188,10 @@ print_heading(FILE *out, const struct mw_run *run)
         fprintf(out, "medians of %" PRIu32 " step%s after the first, %s .. %s\n", c->steps,
                 c->steps == 1 ? "" : "s", mw_format_seconds(c->fastest_s),
                 mw_format_seconds(c->slowest_s));
+    if (c->stolen)
+        fprintf(out, "the hypervisor took time from %" PRId64 " of %" PRId64 " later steps: %s\n",
+                c->stolen, run->measured->seen - 1,
+                c->all_stolen ? "they are slower than the machine" : "left out");
 }
 
 void

@@ -10,10 +10,10 @@
 #include "planner/error.h"
 
 static const struct mw_log_row rows[] = {
-    {0, 10.9512, 2.431, 3e-5, 1250000000, 65536, false},
-    {1, 10.25, INFINITY, 6e-5, 1000000000, 65536, true},
-    {2, 9.875, NAN, 1e-4, 800000000, 32768, true},
-    {9, 1.0 / 3, 12345.6789, 1.0 / 3e4, 1000000001, 1, false},
+    {0, 10.9512, 2.431, 3e-5, 1250000000, 65536, false, 0},
+    {1, 10.25, INFINITY, 6e-5, 1000000000, 65536, true, 0},
+    {2, 9.875, NAN, 1e-4, 800000000, 32768, true, 0},
+    {9, 1.0 / 3, 12345.6789, 1.0 / 3e4, 1000000001, 1, false, 0},
 };
 
 static const struct mw_log_options full = {
@@ -294,6 +294,35 @@ test_no_part_of_a_line(void)
     remove_path(path);
 }
 
+/* Marked in the table and in the file; others say nothing of it. */
+static void
+test_stolen(void)
+{
+    const struct mw_log_row stolen = {.loss = 1, .time_ns = 1000000000, .stolen_ns = 30000000};
+    g_autofree char *folder = g_dir_make_tmp("memwall-XXXXXX", NULL);
+    g_autofree char *path = g_build_filename(folder, "log.jsonl", NULL);
+    struct mw_log_options options = full;
+    char *table = NULL;
+    g_autofree char *lines = NULL;
+    size_t length;
+
+    options.table = open_memstream(&table, &length);
+    options.path = path;
+    struct mw_log *log = open_log(&options);
+    g_assert_true(mw_log_step(log, &stolen, NULL));
+    log_rows(log, 1, 2);
+    mw_log_close(log);
+    fclose(options.table);
+    g_assert_true(g_file_get_contents(path, &lines, NULL, NULL));
+    g_assert_nonnull(strstr(table, "  30 ms taken by the hypervisor\n"));
+    g_assert_null(strstr(strstr(table, "hypervisor") + 1, "hypervisor"));
+    g_assert_nonnull(strstr(lines, "\"skipped\": false, \"stolen_s\": 0.03}\n"));
+    g_assert_null(strstr(strstr(lines, "stolen_s") + 1, "stolen_s"));
+    free(table);
+    remove(path);
+    g_rmdir(folder);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -306,5 +335,6 @@ main(int argc, char **argv)
     g_test_add_func("/log/file/refused", test_refused);
     g_test_add_func("/log/file/full-device", test_full_device);
     g_test_add_func("/log/file/no-part-of-a-line", test_no_part_of_a_line);
+    g_test_add_func("/log/stolen", test_stolen);
     return g_test_run();
 }

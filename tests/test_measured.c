@@ -51,6 +51,67 @@ test_saved(struct compared *f, gconstpointer data)
     free(text);
 }
 
+/* Step by step: what is kept of steps that lost time (1) and others (0), the first apart. */
+static struct mw_measured *
+run_of(const char *steps)
+{
+    struct mw_measured *measured = mw_measured_new(1);
+
+    for (uint32_t i = 0; steps[i]; i++) {
+        struct mw_timeline_row row = {.step = i, .start_ns = i * 10, .end_ns = i * 10 + 10};
+        mw_measured_add_stolen(measured, &(struct mw_timeline){&row, 1}, steps[i] == '1');
+    }
+    return measured;
+}
+
+static void
+assert_kept(const char *steps, const char *kept, int64_t stolen, bool all)
+{
+    struct mw_measured *measured = run_of(steps);
+    g_autofree char *is = g_new0(char, measured->count + 1);
+
+    for (uint32_t i = 0; i < measured->count; i++)
+        is[i] = (char)('0' + measured->later[i].step);
+    g_assert_cmpstr(is, ==, kept);
+    g_assert_cmpint(measured->stolen, ==, stolen);
+    g_assert_cmpint(mw_measured_all_stolen(measured), ==, all);
+    mw_measured_free(measured);
+}
+
+static void
+test_stolen(struct compared *f, gconstpointer data)
+{
+    (void)f;
+    (void)data;
+    assert_kept("00000", "1234", 0, false);
+    assert_kept("00100", "134", 1, false);
+    assert_kept("01100", "34", 2, false);
+    assert_kept("01110", "4", 3, false);
+    assert_kept("10000", "1234", 0, false); /* the first is apart anyway */
+    assert_kept("01111", "1234", 4, true);
+    assert_kept("1", "", 0, false);
+}
+
+/* How many there were is in the file, too. */
+static void
+test_stolen_saved(struct compared *f, gconstpointer data)
+{
+    size_t length;
+    struct mw_plan *plan;
+    g_autofree char *machine = NULL;
+
+    (void)data;
+    f->measured->stolen = 2;
+    char *text = saved(f, &length);
+    struct mw_measured *measured = mw_measured_parse(text, length, "file", &plan, &machine, NULL);
+    g_assert_nonnull(measured);
+    g_assert_cmpint(measured->stolen, ==, 2);
+    g_assert_cmpuint(measured->rank_count, ==, 1);
+    mw_measured_free(measured);
+    mw_plan_free(plan);
+    free(text);
+}
+
 /* Nothing is left out or added without being noticed. */
 static void
 test_cut(struct compared *f, gconstpointer data)
@@ -125,6 +186,8 @@ main(int argc, char **argv)
         {"/measured/saved", test_saved},
         {"/measured/cut", test_cut},
         {"/measured/wrong", test_wrong},
+        {"/measured/stolen", test_stolen},
+        {"/measured/stolen-saved", test_stolen_saved},
     };
 
     return compared_run(argc, argv, tests, G_N_ELEMENTS(tests));
