@@ -122,8 +122,8 @@ stolen_since(struct cli_run_report *report)
     report->steal_us = g_get_monotonic_time();
     double stolen_s = mw_steal_s(&before, &report->steal);
     double elapsed_s = 1e-6 * (double)(report->steal_us - before_us);
-    return mw_steal_disturbs(stolen_s, elapsed_s, report->steal.cores) ? (int64_t)(stolen_s * 1e9)
-                                                                        : 0;
+    bool disturbs = mw_steal_disturbs(stolen_s, elapsed_s, report->steal.cores);
+    return disturbs ? (int64_t)(stolen_s * 1e9) : 0;
 }
 
 int64_t

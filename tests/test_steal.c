@@ -71,8 +71,8 @@ now_s(void)
     return clock_s;
 }
 
-/* A sample takes 62.5 ms, a series is four.  Those of the first `bad` series lose ten ticks each, but
- * of the third of them two. */
+/* A sample takes 62.5 ms, a series is four.  Those of the first `bad` series lose ten ticks each,
+ * but of the third of them two. */
 struct taken {
     int bad, samples;
 };
