@@ -109,7 +109,7 @@ place_for(struct cli_run_report *report, const struct mw_plan *plan)
     return report->undelayed;
 }
 
-/* Since the step before.  The first rank says it for all: a typical step of its is one of theirs. */
+/* Since the step before.  Rank 0 says it for all: a typical step of its is one of theirs. */
 static int64_t
 stolen_since(struct cli_run_report *report)
 {
