@@ -29,10 +29,10 @@ chunk_length(int64_t start, int64_t n)
     {                                                                                              \
         int64_t i = 0;                                                                             \
         for (; i + MW_LANES <= n; i += MW_LANES)                                                   \
-            mw_lanes_store_half(y + i, name##_lanes(mw_lanes_load_half(x + i)));                   \
+            mw_lanes_store_pairs(y + i, name##_lanes(mw_lanes_load_pairs(x + i)));                 \
         if (i < n)                                                                                 \
-            mw_lanes_store_half_some(y + i, name##_lanes(mw_lanes_load_half_some(x + i, n - i)),   \
-                                     n - i);                                                       \
+            mw_lanes_store_pairs_some(y + i, name##_lanes(mw_lanes_load_pairs_some(x + i, n - i)), \
+                                      n - i);                                                      \
     }                                                                                              \
                                                                                                    \
     void MW_CPU(name)(uint16_t * y, const uint16_t *x, int64_t n)                                  \
@@ -53,13 +53,13 @@ chunk_length(int64_t start, int64_t n)
     {                                                                                              \
         int64_t i = 0;                                                                             \
         for (; i + MW_LANES <= n; i += MW_LANES)                                                   \
-            mw_lanes_store_half(                                                                   \
-                y + i, name##_lanes(mw_lanes_load_half(a + i), mw_lanes_load_half(b + i)));        \
+            mw_lanes_store_pairs(                                                                  \
+                y + i, name##_lanes(mw_lanes_load_pairs(a + i), mw_lanes_load_pairs(b + i)));      \
         if (i < n)                                                                                 \
-            mw_lanes_store_half_some(y + i,                                                        \
-                                     name##_lanes(mw_lanes_load_half_some(a + i, n - i),           \
-                                                  mw_lanes_load_half_some(b + i, n - i)),          \
-                                     n - i);                                                       \
+            mw_lanes_store_pairs_some(y + i,                                                       \
+                                      name##_lanes(mw_lanes_load_pairs_some(a + i, n - i),         \
+                                                   mw_lanes_load_pairs_some(b + i, n - i)),        \
+                                      n - i);                                                      \
     }                                                                                              \
                                                                                                    \
     void MW_CPU(name)(uint16_t * y, const uint16_t *a, const uint16_t *b, int64_t n)               \
@@ -152,18 +152,18 @@ swiglu_backward_chunk(uint16_t *dgate, uint16_t *dup, const uint16_t *dy, const 
     struct mw_lanes dg, du;
     int64_t i = 0;
     for (; i + MW_LANES <= n; i += MW_LANES) {
-        swiglu_slopes_lanes(&dg, &du, mw_lanes_load_half(dy + i), mw_lanes_load_half(gate + i),
-                            mw_lanes_load_half(up + i));
-        mw_lanes_store_half(dgate + i, dg);
-        mw_lanes_store_half(dup + i, du);
+        swiglu_slopes_lanes(&dg, &du, mw_lanes_load_pairs(dy + i), mw_lanes_load_pairs(gate + i),
+                            mw_lanes_load_pairs(up + i));
+        mw_lanes_store_pairs(dgate + i, dg);
+        mw_lanes_store_pairs(dup + i, du);
     }
     if (i == n)
         return;
-    swiglu_slopes_lanes(&dg, &du, mw_lanes_load_half_some(dy + i, n - i),
-                        mw_lanes_load_half_some(gate + i, n - i),
-                        mw_lanes_load_half_some(up + i, n - i));
-    mw_lanes_store_half_some(dgate + i, dg, n - i);
-    mw_lanes_store_half_some(dup + i, du, n - i);
+    swiglu_slopes_lanes(&dg, &du, mw_lanes_load_pairs_some(dy + i, n - i),
+                        mw_lanes_load_pairs_some(gate + i, n - i),
+                        mw_lanes_load_pairs_some(up + i, n - i));
+    mw_lanes_store_pairs_some(dgate + i, dg, n - i);
+    mw_lanes_store_pairs_some(dup + i, du, n - i);
 }
 
 void

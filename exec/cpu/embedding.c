@@ -125,13 +125,13 @@ MW_CPU(position_forward)(uint16_t *y, const uint16_t *weight, int64_t batch, int
         const uint16_t *position = weight + r % seq * columns;
         int64_t c = 0, n = columns % MW_LANES;
         for (; c + MW_LANES <= columns; c += MW_LANES)
-            mw_lanes_store_half(row + c, mw_lanes_add(mw_lanes_load_half(row + c),
-                                                      mw_lanes_load_half(position + c)));
+            mw_lanes_store_pairs(row + c, mw_lanes_add(mw_lanes_load_pairs(row + c),
+                                                       mw_lanes_load_pairs(position + c)));
         if (n > 0)
-            mw_lanes_store_half_some(row + c,
-                                     mw_lanes_add(mw_lanes_load_half_some(row + c, n),
-                                                  mw_lanes_load_half_some(position + c, n)),
-                                     n);
+            mw_lanes_store_pairs_some(row + c,
+                                      mw_lanes_add(mw_lanes_load_pairs_some(row + c, n),
+                                                   mw_lanes_load_pairs_some(position + c, n)),
+                                      n);
     }
 }
 

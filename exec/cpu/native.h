@@ -10,6 +10,7 @@
 #ifndef MW_EXEC_CPU_NATIVE_H
 #define MW_EXEC_CPU_NATIVE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -200,14 +201,20 @@ mw_native_load_half(const uint16_t *x)
 }
 
 /* In the upper 16 bits, what is below them being nothing: round to nearest even by integer
- * arithmetic: subnormals too, which AVX512-BF16 flushes. */
+ * arithmetic: subnormals too, which AVX512-BF16 flushes.  x is no NaN. */
+MW_INLINE mw_native_u32
+mw_native_round_number(mw_native x)
+{
+    mw_native_u32 bits = (mw_native_u32)x;
+    return bits + (((bits >> 16) & 1) + 0x7fff);
+}
+
+/* The same of any x. */
 MW_INLINE mw_native_u32
 mw_native_round(mw_native x)
 {
-    mw_native_u32 bits = (mw_native_u32)x;
-    mw_native_u32 rounded = bits + (((bits >> 16) & 1) + 0x7fff);
-    mw_native_u32 quiet = bits | 0x400000;
-    return (mw_native_u32)mw_native_select(x != x, (mw_native)quiet, (mw_native)rounded);
+    mw_native quiet = (mw_native)((mw_native_u32)x | 0x400000);
+    return (mw_native_u32)mw_native_select(x != x, quiet, (mw_native)mw_native_round_number(x));
 }
 
 MW_INLINE mw_native_u16
@@ -245,6 +252,14 @@ mw_lanes_load_half(const uint16_t *x)
 
 #if MW_WIDTH == 8
 
+/* Is any of sixteen lanes a NaN? One comparison says it of two registers. */
+MW_INLINE bool
+mw_lanes_any_nan(struct mw_lanes v)
+{
+    __m256 odd = _mm256_cmp_ps((__m256)v.part[0], (__m256)v.part[1], _CMP_UNORD_Q);
+    return _mm256_movemask_ps(odd) != 0;
+}
+
 /* Sixteen halves in a register. */
 MW_INLINE __m256i
 mw_lanes_narrow(struct mw_lanes v)
@@ -253,8 +268,16 @@ mw_lanes_narrow(struct mw_lanes v)
     return _mm256_set_m128i((__m128i)mw_native_narrow(v.part[1]),
                             (__m128i)mw_native_narrow(v.part[0]));
 #else
-    __m256i low = _mm256_srai_epi32((__m256i)mw_native_round(v.part[0]), 16);
-    __m256i high = _mm256_srai_epi32((__m256i)mw_native_round(v.part[1]), 16);
+    __m256i low, high;
+    if (__builtin_expect(mw_lanes_any_nan(v), 0)) {
+        low = (__m256i)mw_native_round(v.part[0]);
+        high = (__m256i)mw_native_round(v.part[1]);
+    } else {
+        low = (__m256i)mw_native_round_number(v.part[0]);
+        high = (__m256i)mw_native_round_number(v.part[1]);
+    }
+    low = _mm256_srai_epi32(low, 16);
+    high = _mm256_srai_epi32(high, 16);
     return _mm256_permute4x64_epi64(_mm256_packs_epi32(low, high), 0xd8);
 #endif
 }
@@ -383,12 +406,18 @@ mw_native_add(mw_native a, mw_native b)
 MW_INLINE float
 mw_native_sum(mw_native v)
 {
+#if MW_WIDTH == 8
+    __m128 x = _mm_add_ps(_mm256_castps256_ps128((__m256)v), _mm256_extractf128_ps((__m256)v, 1));
+    x = _mm_add_ps(x, _mm_movehl_ps(x, x));
+    return _mm_cvtss_f32(_mm_add_ss(x, _mm_movehdup_ps(x)));
+#else
     float lane[MW_WIDTH];
     mw_native_store(lane, v);
     for (int half = MW_WIDTH / 2; half > 0; half /= 2)
         for (int i = 0; i < half; i++)
             lane[i] += lane[i + half];
     return lane[0];
+#endif
 }
 
 /* In the same order. */
@@ -415,6 +444,134 @@ MW_INLINE float
 mw_lanes_max(struct mw_lanes v)
 {
     return mw_native_max_lane(mw_lanes_fold(v, mw_native_max));
+}
+
+/*
+ * Where all that a pass reads and writes are halves, lanes may be in another order than elements:
+ * with bf16 in AVX2 the even ones are in part 0 and the odd ones in part 1, each a shift or a mask
+ * away.  Such lanes go with these functions only; elsewhere they are in the order of elements.
+ */
+#if MW_WIDTH == 8 && !defined(MW_HALF_FP16)
+
+MW_INLINE struct mw_lanes
+mw_lanes_load_pairs(const uint16_t *x)
+{
+    __m256i pairs = _mm256_loadu_si256((const __m256i_u *)(const void *)x);
+    return (struct mw_lanes){
+        {(mw_native)_mm256_slli_epi32(pairs, 16),
+         (mw_native)_mm256_and_si256(pairs, _mm256_set1_epi32((int)0xffff0000))}};
+}
+
+MW_INLINE __m256i
+mw_lanes_narrow_pairs(struct mw_lanes v)
+{
+    __m256i even, odd;
+    if (__builtin_expect(mw_lanes_any_nan(v), 0)) {
+        even = (__m256i)mw_native_round(v.part[0]);
+        odd = (__m256i)mw_native_round(v.part[1]);
+    } else {
+        even = (__m256i)mw_native_round_number(v.part[0]);
+        odd = (__m256i)mw_native_round_number(v.part[1]);
+    }
+    return _mm256_blend_epi16(_mm256_srli_epi32(even, 16), odd, 0xaa);
+}
+
+MW_INLINE void
+mw_lanes_store_pairs(uint16_t *x, struct mw_lanes v)
+{
+    _mm256_storeu_si256((__m256i_u *)(void *)x, mw_lanes_narrow_pairs(v));
+}
+
+MW_INLINE float
+mw_lanes_sum_pairs(struct mw_lanes v)
+{
+    return mw_native_sum(v.part[0]) + mw_native_sum(v.part[1]);
+}
+
+/* In the order of elements. */
+MW_INLINE struct mw_lanes
+mw_lanes_of_pairs(struct mw_lanes v)
+{
+    __m256 low = _mm256_unpacklo_ps((__m256)v.part[0], (__m256)v.part[1]);
+    __m256 high = _mm256_unpackhi_ps((__m256)v.part[0], (__m256)v.part[1]);
+    return (struct mw_lanes){{(mw_native)_mm256_permute2f128_ps(low, high, 0x20),
+                              (mw_native)_mm256_permute2f128_ps(low, high, 0x31)}};
+}
+
+MW_INLINE struct mw_lanes
+mw_lanes_to_pairs(struct mw_lanes v)
+{
+    __m256 low = _mm256_permute2f128_ps((__m256)v.part[0], (__m256)v.part[1], 0x20);
+    __m256 high = _mm256_permute2f128_ps((__m256)v.part[0], (__m256)v.part[1], 0x31);
+    return (struct mw_lanes){{(mw_native)_mm256_shuffle_ps(low, high, 0x88),
+                              (mw_native)_mm256_shuffle_ps(low, high, 0xdd)}};
+}
+
+#else
+
+MW_INLINE struct mw_lanes
+mw_lanes_load_pairs(const uint16_t *x)
+{
+    return mw_lanes_load_half(x);
+}
+
+MW_INLINE void
+mw_lanes_store_pairs(uint16_t *x, struct mw_lanes v)
+{
+    mw_lanes_store_half(x, v);
+}
+
+MW_INLINE float
+mw_lanes_sum_pairs(struct mw_lanes v)
+{
+    return mw_lanes_sum(v);
+}
+
+MW_INLINE struct mw_lanes
+mw_lanes_of_pairs(struct mw_lanes v)
+{
+    return v;
+}
+
+MW_INLINE struct mw_lanes
+mw_lanes_to_pairs(struct mw_lanes v)
+{
+    return v;
+}
+
+#endif
+
+/* The first n < 16 elements, as mw_lanes_load_half_some has them. */
+MW_INLINE struct mw_lanes
+mw_lanes_load_pairs_some(const uint16_t *x, int64_t n)
+{
+    uint16_t lane[MW_LANES] = {0};
+    memcpy(lane, x, (size_t)n * sizeof *x);
+    return mw_lanes_load_pairs(lane);
+}
+
+MW_INLINE void
+mw_lanes_store_pairs_some(uint16_t *x, struct mw_lanes v, int64_t n)
+{
+    uint16_t lane[MW_LANES];
+    mw_lanes_store_pairs(lane, v);
+    memcpy(x, lane, (size_t)n * sizeof *x);
+}
+
+/* Sixteen (n is a constant then), or the last n of a row. */
+MW_INLINE struct mw_lanes
+mw_lanes_get_pairs(const uint16_t *x, int64_t n)
+{
+    return n == MW_LANES ? mw_lanes_load_pairs(x) : mw_lanes_load_pairs_some(x, n);
+}
+
+MW_INLINE void
+mw_lanes_put_pairs(uint16_t *x, struct mw_lanes v, int64_t n)
+{
+    if (n == MW_LANES)
+        mw_lanes_store_pairs(x, v);
+    else
+        mw_lanes_store_pairs_some(x, v, n);
 }
 
 #endif

@@ -1,78 +1,123 @@
-/* LayerNorm (arXiv 1607.06450) and RMSNorm (arXiv 1910.07467) over rows, forward and backward. */
+/* LayerNorm (arXiv 1607.06450) and RMSNorm (arXiv 1910.07467) over rows, forward and backward.
+ * Two rows go together: a sum takes its additions one after the other, and weights are read for
+ * both. Lanes are in the order that mw_lanes_load_pairs has. */
 #include "exec/cpu/isa.h"
 #include "exec/cpu/native.h"
 
 #include <math.h>
 
-/* Where the last elements of a row begin, that are no sixteen. */
-MW_INLINE int64_t
-whole_lanes(int64_t columns)
+#define TOGETHER 2
+
+/* While rows are computed on from the caches the memory would have nothing to do: the next rows are
+ * asked for then. Beyond the last one that does nothing. */
+MW_INLINE void
+ask_for(const uint16_t *next)
 {
-    return columns - columns % MW_LANES;
+    __builtin_prefetch(next, 0, 2);
 }
 
-static float
-row_mean(const uint16_t *x, int64_t columns)
+/* --- forward; RMSNorm has neither mean nor bias, and is not centred --- */
+
+struct forward {
+    uint16_t *y;
+    float *mean, *rstd;
+    const uint16_t *x, *weight, *bias;
+    int64_t columns;
+    float eps;
+};
+
+MW_INLINE void
+add_lanes(struct mw_lanes *sum, const struct forward *f, int64_t row, int rows, int64_t i,
+          int64_t n)
 {
-    struct mw_lanes sum = mw_lanes_splat(0.0f);
-    int64_t whole = whole_lanes(columns);
-    for (int64_t i = 0; i < whole; i += MW_LANES)
-        sum = mw_lanes_add(sum, mw_lanes_load_half(x + i));
-    if (whole < columns)
-        sum = mw_lanes_add(sum, mw_lanes_load_half_some(x + whole, columns - whole));
-    return mw_lanes_sum(sum) / (float)columns;
+    for (int r = 0; r < rows; r++)
+        sum[r] = mw_lanes_add(sum[r], mw_lanes_get_pairs(f->x + (row + r) * f->columns + i, n));
 }
 
-MW_INLINE struct mw_lanes
-squares(struct mw_lanes x, float mean)
+MW_INLINE void
+row_means(float *mean, const struct forward *f, int64_t row, int rows)
 {
-    MW_EACH_PART (p) {
-        mw_native d = x.part[p] - mean;
-        x.part[p] = d * d;
+    struct mw_lanes sum[TOGETHER];
+    int64_t i = 0;
+    for (int r = 0; r < rows; r++)
+        sum[r] = mw_lanes_splat(0.0f);
+    for (; i + MW_LANES <= f->columns; i += MW_LANES)
+        add_lanes(sum, f, row, rows, i, MW_LANES);
+    if (i < f->columns)
+        add_lanes(sum, f, row, rows, i, f->columns - i);
+    for (int r = 0; r < rows; r++)
+        mean[r] = mw_lanes_sum_pairs(sum[r]) / (float)f->columns;
+}
+
+/* Of (x - mean)^2; beyond the row's end there is nothing to add. */
+MW_INLINE void
+add_squares(struct mw_lanes *sum, const float *mean, const struct forward *f, int64_t row, int rows,
+            int64_t i, int64_t n)
+{
+    for (int r = 0; r < rows; r++) {
+        struct mw_lanes x = mw_lanes_get_pairs(f->x + (row + r) * f->columns + i, n);
+        MW_EACH_PART (p) {
+            mw_native d = x.part[p] - mean[r];
+            x.part[p] = d * d;
+        }
+        if (n < MW_LANES)
+            x = mw_lanes_to_pairs(mw_lanes_first(mw_lanes_of_pairs(x), n, 0.0f));
+        sum[r] = mw_lanes_add(sum[r], x);
     }
-    return x;
 }
 
-/* Mean of (x - mean)^2. */
-MW_INLINE float
-row_variance(const uint16_t *x, float mean, int64_t columns)
+MW_INLINE void
+row_rstds(float *rstd, const float *mean, const struct forward *f, int64_t row, int rows)
 {
-    struct mw_lanes sum = mw_lanes_splat(0.0f);
-    int64_t whole = whole_lanes(columns);
-    for (int64_t i = 0; i < whole; i += MW_LANES)
-        sum = mw_lanes_add(sum, squares(mw_lanes_load_half(x + i), mean));
-    if (whole < columns) {
-        int64_t n = columns - whole;
-        struct mw_lanes last = squares(mw_lanes_load_half_some(x + whole, n), mean);
-        sum = mw_lanes_add(sum, mw_lanes_first(last, n, 0.0f));
+    struct mw_lanes sum[TOGETHER];
+    int64_t i = 0;
+    for (int r = 0; r < rows; r++)
+        sum[r] = mw_lanes_splat(0.0f);
+    for (; i + MW_LANES <= f->columns; i += MW_LANES)
+        add_squares(sum, mean, f, row, rows, i, MW_LANES);
+    if (i < f->columns)
+        add_squares(sum, mean, f, row, rows, i, f->columns - i);
+    for (int r = 0; r < rows; r++)
+        rstd[r] = 1.0f / sqrtf(mw_lanes_sum_pairs(sum[r]) / (float)f->columns + f->eps);
+}
+
+MW_INLINE void
+put_lanes(const float *mean, const float *rstd, const struct forward *f, bool centred, int64_t row,
+          int rows, int64_t i, int64_t n)
+{
+    struct mw_lanes weight = mw_lanes_get_pairs(f->weight + i, n), bias = weight;
+    if (centred)
+        bias = mw_lanes_get_pairs(f->bias + i, n);
+    for (int r = 0; r < rows; r++) {
+        int64_t at = (row + r) * f->columns + i;
+        struct mw_lanes x = mw_lanes_get_pairs(f->x + at, n);
+        ask_for(f->x + at + rows * f->columns);
+        MW_EACH_PART (p) {
+            x.part[p] = (x.part[p] - mean[r]) * rstd[r] * weight.part[p];
+            if (centred)
+                x.part[p] += bias.part[p];
+        }
+        mw_lanes_put_pairs(f->y + at, x, n);
     }
-    return mw_lanes_sum(sum) / (float)columns;
 }
 
-MW_INLINE struct mw_lanes
-layernorm_lanes(struct mw_lanes x, struct mw_lanes weight, struct mw_lanes bias, float mean,
-                float rstd)
+MW_INLINE void
+forward_rows(const struct forward *f, bool centred, int64_t row, int rows)
 {
-    MW_EACH_PART (p)
-        x.part[p] = (x.part[p] - mean) * rstd * weight.part[p] + bias.part[p];
-    return x;
-}
-
-static void
-layernorm_row(uint16_t *y, const uint16_t *x, const uint16_t *weight, const uint16_t *bias,
-              float mean, float rstd, int64_t columns)
-{
-    int64_t i = 0, n = columns % MW_LANES;
-    for (; i + MW_LANES <= columns; i += MW_LANES)
-        mw_lanes_store_half(y + i, layernorm_lanes(mw_lanes_load_half(x + i),
-                                                   mw_lanes_load_half(weight + i),
-                                                   mw_lanes_load_half(bias + i), mean, rstd));
-    if (n > 0)
-        mw_lanes_store_half_some(y + i,
-                                 layernorm_lanes(mw_lanes_load_half_some(x + i, n),
-                                                 mw_lanes_load_half_some(weight + i, n),
-                                                 mw_lanes_load_half_some(bias + i, n), mean, rstd),
-                                 n);
+    float mean[TOGETHER] = {0}, rstd[TOGETHER];
+    int64_t i = 0;
+    if (centred)
+        row_means(mean, f, row, rows);
+    row_rstds(rstd, mean, f, row, rows);
+    for (; i + MW_LANES <= f->columns; i += MW_LANES)
+        put_lanes(mean, rstd, f, centred, row, rows, i, MW_LANES);
+    if (i < f->columns)
+        put_lanes(mean, rstd, f, centred, row, rows, i, f->columns - i);
+    for (int r = 0; r < rows; r++) {
+        f->rstd[row + r] = rstd[r];
+        if (centred)
+            f->mean[row + r] = mean[r];
+    }
 }
 
 void
@@ -81,34 +126,13 @@ MW_CPU(layernorm_forward)(uint16_t *y, float *mean, float *rstd, const uint16_t 
                           int64_t columns, float eps)
 {
 #pragma omp parallel for schedule(static)
-    for (int64_t r = 0; r < rows; r++) {
-        const uint16_t *row = x + r * columns;
-        mean[r] = row_mean(row, columns);
-        rstd[r] = 1.0f / sqrtf(row_variance(row, mean[r], columns) + eps);
-        layernorm_row(y + r * columns, row, weight, bias, mean[r], rstd[r], columns);
+    for (int64_t r = 0; r < rows; r += TOGETHER) {
+        const struct forward f = {y, mean, rstd, x, weight, bias, columns, eps};
+        if (rows - r >= TOGETHER)
+            forward_rows(&f, true, r, TOGETHER);
+        else
+            forward_rows(&f, true, r, 1);
     }
-}
-
-MW_INLINE struct mw_lanes
-rmsnorm_lanes(struct mw_lanes x, struct mw_lanes weight, float rstd)
-{
-    MW_EACH_PART (p)
-        x.part[p] = x.part[p] * rstd * weight.part[p];
-    return x;
-}
-
-static void
-rmsnorm_row(uint16_t *y, const uint16_t *x, const uint16_t *weight, float rstd, int64_t columns)
-{
-    int64_t i = 0, n = columns % MW_LANES;
-    for (; i + MW_LANES <= columns; i += MW_LANES)
-        mw_lanes_store_half(
-            y + i, rmsnorm_lanes(mw_lanes_load_half(x + i), mw_lanes_load_half(weight + i), rstd));
-    if (n > 0)
-        mw_lanes_store_half_some(y + i,
-                                 rmsnorm_lanes(mw_lanes_load_half_some(x + i, n),
-                                               mw_lanes_load_half_some(weight + i, n), rstd),
-                                 n);
 }
 
 void
@@ -116,79 +140,115 @@ MW_CPU(rmsnorm_forward)(uint16_t *y, float *rstd, const uint16_t *x, const uint1
                         int64_t rows, int64_t columns, float eps)
 {
 #pragma omp parallel for schedule(static)
-    for (int64_t r = 0; r < rows; r++) {
-        const uint16_t *row = x + r * columns;
-        rstd[r] = 1.0f / sqrtf(row_variance(row, 0.0f, columns) + eps);
-        rmsnorm_row(y + r * columns, row, weight, rstd[r], columns);
+    for (int64_t r = 0; r < rows; r += TOGETHER) {
+        const struct forward f = {y, NULL, rstd, x, weight, NULL, columns, eps};
+        if (rows - r >= TOGETHER)
+            forward_rows(&f, false, r, TOGETHER);
+        else
+            forward_rows(&f, false, r, 1);
     }
 }
+
+/* --- backward --- */
 
 /* With n = (x - mean) rstd and g = dy weight: dx = rstd (g - mean(g) - n mean(g n)); without the
  * middle term where the mean was not taken off. */
-struct row_norm {
-    const uint16_t *dy, *x, *weight;
-    float mean, rstd;
-    float mean_g, mean_gn;
+struct backward {
+    uint16_t *dx;
+    const uint16_t *dx_add, *dy, *x, *weight;
+    const float *mean, *rstd;
+    int64_t columns;
+};
+
+struct products {
+    struct mw_lanes g, gn;
+};
+
+/* Of a row. */
+struct slope {
+    float mean, rstd, mean_g, mean_gn;
 };
 
 MW_INLINE void
-add_products(struct mw_lanes *sum_g, struct mw_lanes *sum_gn, const struct row_norm *row,
-             struct mw_lanes dy, struct mw_lanes x, struct mw_lanes weight)
+add_products(struct products *sum, const struct slope *s, const struct backward *b, int64_t row,
+             int rows, int64_t i, int64_t n)
 {
-    MW_EACH_PART (p) {
-        mw_native g = dy.part[p] * weight.part[p];
-        sum_g->part[p] += g;
-        sum_gn->part[p] += g * ((x.part[p] - row->mean) * row->rstd);
+    struct mw_lanes weight = mw_lanes_get_pairs(b->weight + i, n);
+    for (int r = 0; r < rows; r++) {
+        int64_t at = (row + r) * b->columns + i;
+        struct mw_lanes dy = mw_lanes_get_pairs(b->dy + at, n);
+        struct mw_lanes x = mw_lanes_get_pairs(b->x + at, n);
+        MW_EACH_PART (p) {
+            mw_native g = dy.part[p] * weight.part[p];
+            sum[r].g.part[p] += g;
+            sum[r].gn.part[p] += g * ((x.part[p] - s[r].mean) * s[r].rstd);
+        }
+    }
+}
+
+/* The means of products of rows whose mean and rstd are known. */
+MW_INLINE void
+row_products(struct slope *slope, const struct backward *b, bool centred, int64_t row, int rows)
+{
+    struct products sum[TOGETHER];
+    int64_t i = 0;
+    for (int r = 0; r < rows; r++)
+        sum[r].g = sum[r].gn = mw_lanes_splat(0.0f);
+    for (; i + MW_LANES <= b->columns; i += MW_LANES)
+        add_products(sum, slope, b, row, rows, i, MW_LANES);
+    if (i < b->columns)
+        add_products(sum, slope, b, row, rows, i, b->columns - i);
+    for (int r = 0; r < rows; r++) {
+        if (centred)
+            slope[r].mean_g = mw_lanes_sum_pairs(sum[r].g) / (float)b->columns;
+        slope[r].mean_gn = mw_lanes_sum_pairs(sum[r].gn) / (float)b->columns;
     }
 }
 
 MW_INLINE void
-row_means(struct row_norm *row, int64_t columns, bool centred)
+put_slopes(const struct slope *s, const struct backward *b, bool adds, int64_t row, int rows,
+           int64_t i, int64_t n)
 {
-    struct mw_lanes sum_g = mw_lanes_splat(0.0f), sum_gn = sum_g;
-    int64_t i = 0, n = columns % MW_LANES;
-    for (; i + MW_LANES <= columns; i += MW_LANES)
-        add_products(&sum_g, &sum_gn, row, mw_lanes_load_half(row->dy + i),
-                     mw_lanes_load_half(row->x + i), mw_lanes_load_half(row->weight + i));
-    if (n > 0)
-        add_products(&sum_g, &sum_gn, row, mw_lanes_load_half_some(row->dy + i, n),
-                     mw_lanes_load_half_some(row->x + i, n),
-                     mw_lanes_load_half_some(row->weight + i, n));
-    row->mean_g = centred ? mw_lanes_sum(sum_g) / (float)columns : 0.0f;
-    row->mean_gn = mw_lanes_sum(sum_gn) / (float)columns;
-}
-
-MW_INLINE struct mw_lanes
-slopes(const struct row_norm *row, struct mw_lanes dy, struct mw_lanes x, struct mw_lanes weight)
-{
-    MW_EACH_PART (p) {
-        mw_native g = dy.part[p] * weight.part[p];
-        mw_native normal = (x.part[p] - row->mean) * row->rstd;
-        x.part[p] = row->rstd * ((g - row->mean_g) - normal * row->mean_gn);
+    struct mw_lanes weight = mw_lanes_get_pairs(b->weight + i, n);
+    for (int r = 0; r < rows; r++) {
+        int64_t at = (row + r) * b->columns + i;
+        struct mw_lanes d = mw_lanes_get_pairs(b->dy + at, n);
+        struct mw_lanes x = mw_lanes_get_pairs(b->x + at, n);
+        ask_for(b->dy + at + rows * b->columns);
+        ask_for(b->x + at + rows * b->columns);
+        MW_EACH_PART (p) {
+            mw_native g = d.part[p] * weight.part[p];
+            mw_native normal = (x.part[p] - s[r].mean) * s[r].rstd;
+            d.part[p] = s[r].rstd * ((g - s[r].mean_g) - normal * s[r].mean_gn);
+        }
+        if (adds)
+            d = mw_lanes_add(mw_lanes_get_pairs(b->dx_add + at, n), d);
+        mw_lanes_put_pairs(b->dx + at, d, n);
     }
-    return x;
 }
 
 MW_INLINE void
-row_backward(uint16_t *dx, const uint16_t *dx_add, struct row_norm row, int64_t columns,
-             bool centred)
+put_rows(const struct slope *s, const struct backward *b, bool adds, int64_t row, int rows)
 {
-    int64_t i = 0, n = columns % MW_LANES;
-    row_means(&row, columns, centred);
-    for (; i + MW_LANES <= columns; i += MW_LANES) {
-        struct mw_lanes d =
-            slopes(&row, mw_lanes_load_half(row.dy + i), mw_lanes_load_half(row.x + i),
-                   mw_lanes_load_half(row.weight + i));
-        mw_lanes_store_half(dx + i,
-                            dx_add != NULL ? mw_lanes_add(mw_lanes_load_half(dx_add + i), d) : d);
-    }
-    if (n == 0)
-        return;
-    struct mw_lanes d =
-        slopes(&row, mw_lanes_load_half_some(row.dy + i, n), mw_lanes_load_half_some(row.x + i, n),
-               mw_lanes_load_half_some(row.weight + i, n));
-    mw_lanes_store_half_some(
-        dx + i, dx_add != NULL ? mw_lanes_add(mw_lanes_load_half_some(dx_add + i, n), d) : d, n);
+    int64_t i = 0;
+    for (; i + MW_LANES <= b->columns; i += MW_LANES)
+        put_slopes(s, b, adds, row, rows, i, MW_LANES);
+    if (i < b->columns)
+        put_slopes(s, b, adds, row, rows, i, b->columns - i);
+}
+
+MW_INLINE void
+backward_rows(const struct backward *b, bool centred, int64_t row, int rows)
+{
+    struct slope slope[TOGETHER];
+    for (int r = 0; r < rows; r++)
+        slope[r] =
+            (struct slope){.mean = centred ? b->mean[row + r] : 0.0f, .rstd = b->rstd[row + r]};
+    row_products(slope, b, centred, row, rows);
+    if (b->dx_add != NULL)
+        put_rows(slope, b, true, row, rows);
+    else
+        put_rows(slope, b, false, row, rows);
 }
 
 void
@@ -197,11 +257,12 @@ MW_CPU(layernorm_backward)(uint16_t *dx, const uint16_t *dx_add, const uint16_t 
                            const float *rstd, int64_t rows, int64_t columns)
 {
 #pragma omp parallel for schedule(static)
-    for (int64_t r = 0; r < rows; r++) {
-        int64_t at = r * columns;
-        row_backward(dx + at, dx_add != NULL ? dx_add + at : NULL,
-                     (struct row_norm){dy + at, x + at, weight, mean[r], rstd[r], 0.0f, 0.0f},
-                     columns, true);
+    for (int64_t r = 0; r < rows; r += TOGETHER) {
+        const struct backward b = {dx, dx_add, dy, x, weight, mean, rstd, columns};
+        if (rows - r >= TOGETHER)
+            backward_rows(&b, true, r, TOGETHER);
+        else
+            backward_rows(&b, true, r, 1);
     }
 }
 
@@ -211,10 +272,11 @@ MW_CPU(rmsnorm_backward)(uint16_t *dx, const uint16_t *dx_add, const uint16_t *d
                          int64_t columns)
 {
 #pragma omp parallel for schedule(static)
-    for (int64_t r = 0; r < rows; r++) {
-        int64_t at = r * columns;
-        row_backward(dx + at, dx_add != NULL ? dx_add + at : NULL,
-                     (struct row_norm){dy + at, x + at, weight, 0.0f, rstd[r], 0.0f, 0.0f}, columns,
-                     false);
+    for (int64_t r = 0; r < rows; r += TOGETHER) {
+        const struct backward b = {dx, dx_add, dy, x, weight, NULL, rstd, columns};
+        if (rows - r >= TOGETHER)
+            backward_rows(&b, false, r, TOGETHER);
+        else
+            backward_rows(&b, false, r, 1);
     }
 }
