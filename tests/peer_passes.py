@@ -4,9 +4,10 @@
     PYTHON-WITH-TORCH tests/peer_passes.py build/tests/bench_passes [--isa ISA] [--rounds N]
         [--elements N] [PASS...]
 
-PyTorch is no dependency: run this with a Python that has it.  Both take as many elements, on as many
-threads; ours are bf16, PyTorch's fp32.  The bar is PyTorch's time.  What PyTorch does in several
-operators (silu * up, and the gradients, without autograd's bookkeeping) is timed as their sum.
+PyTorch is no dependency: run this with a Python that has it.  Both take as many elements, on as
+many threads; ours are bf16, PyTorch's fp32.  The bar is PyTorch's time.  What PyTorch does in
+several operators (silu * up, and the gradients, without autograd's bookkeeping) is timed as their
+sum.
 --isa avx2 lets PyTorch use AVX2 too.
 """
 import argparse
@@ -110,13 +111,14 @@ def compare(name, call, ours, rounds):
 
 
 def main():
-    parser = argparse.ArgumentParser(usage=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("bench")
     parser.add_argument("--isa", default="avx2")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--elements", type=int, default=32 << 20)
     parser.add_argument("passes", nargs="*")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     if any(os.environ.get(key) != value for key, value in ENVIRONMENT.items()):
         os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **ENVIRONMENT})
     if options.isa == "avx2":

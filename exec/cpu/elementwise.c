@@ -2,6 +2,8 @@
 #include "exec/cpu/isa.h"
 #include "exec/cpu/vector_math.h"
 
+#include <pthread.h>
+
 /* Elements that one thread takes at a time. */
 #define CHUNK 4096
 
@@ -68,6 +70,105 @@ chunk_length(int64_t start, int64_t n)
             name##_chunk(y + i, a + i, b + i, chunk_length(i, n));                                 \
     }
 
+/* A function of one half has 65,536 values. Where registers have sixteen lanes they are computed as
+ * quickly as they are looked up; elsewhere from a table, which the same vectors make when it is
+ * first needed. The values that activations have lie in a few kilobytes of it. */
+#define HALF_VALUES 65536
+
+struct activation {
+    pthread_once_t once;
+    uint16_t value[HALF_VALUES];
+    float slope[HALF_VALUES];
+};
+
+MW_INLINE void
+fill_activation(struct activation *a, mw_native f(mw_native), mw_native slope(mw_native))
+{
+    for (int x = 0; x < HALF_VALUES; x += MW_LANES) {
+        uint16_t half[MW_LANES];
+        struct mw_lanes value, d;
+        for (int i = 0; i < MW_LANES; i++)
+            half[i] = (uint16_t)(x + i);
+        value = d = mw_lanes_load_half(half);
+        MW_EACH_PART (p) {
+            value.part[p] = f(value.part[p]);
+            d.part[p] = slope(d.part[p]);
+        }
+        mw_lanes_store_half(a->value + x, value);
+        mw_lanes_store(a->slope + x, d);
+    }
+}
+
+static inline __attribute__((unused)) void
+look_up_values(uint16_t *y, const uint16_t *x, const struct activation *a, int64_t n)
+{
+    int64_t i = 0;
+    for (; i + 4 <= n; i += 4) {
+        uint16_t four[4] = {a->value[x[i]], a->value[x[i + 1]], a->value[x[i + 2]],
+                            a->value[x[i + 3]]};
+        memcpy(y + i, four, sizeof four);
+    }
+    for (; i < n; i++)
+        y[i] = a->value[x[i]];
+}
+
+/* In two steps: what is stored in fours is not yet there to be loaded in vectors. */
+static inline __attribute__((unused)) void
+look_up_slopes(uint16_t *dx, const uint16_t *dy, const uint16_t *x, const struct activation *a,
+               int64_t n)
+{
+    float slope[CHUNK] __attribute__((aligned(64)));
+    for (int64_t i = 0; i < n; i++)
+        slope[i] = a->slope[x[i]];
+    int64_t i = 0;
+    for (; i + MW_LANES <= n; i += MW_LANES) {
+        struct mw_lanes d = mw_lanes_load_half(dy + i);
+        MW_EACH_PART (p)
+            d.part[p] *= mw_native_load(slope + i + p * MW_WIDTH);
+        mw_lanes_store_half(dx + i, d);
+    }
+    if (i == n)
+        return;
+    struct mw_lanes d = mw_lanes_load_half_some(dy + i, n - i),
+                    s = mw_lanes_load_some(slope + i, n - i);
+    MW_EACH_PART (p)
+        d.part[p] *= s.part[p];
+    mw_lanes_store_half_some(dx + i, d, n - i);
+}
+
+#if MW_WIDTH == 16
+#define ACTIVATION(name, f, f_slope)                                                               \
+    MW_INLINE mw_native name##_times_slope(mw_native dy, mw_native x)                              \
+    {                                                                                              \
+        return dy * f_slope(x);                                                                    \
+    }                                                                                              \
+                                                                                                   \
+    UNARY(name##_forward, f)                                                                       \
+    BINARY(name##_backward, name##_times_slope)
+#else
+#define ACTIVATION(name, f, f_slope)                                                               \
+    static struct activation name##_table = {.once = PTHREAD_ONCE_INIT};                           \
+                                                                                                   \
+    static void name##_fill(void)                                                                  \
+    {                                                                                              \
+        fill_activation(&name##_table, f, f_slope);                                                \
+    }                                                                                              \
+                                                                                                   \
+    void MW_CPU(name##_forward)(uint16_t * y, const uint16_t *x, int64_t n)                        \
+    {                                                                                              \
+        pthread_once(&name##_table.once, name##_fill);                                             \
+        _Pragma("omp parallel for schedule(static)") for (int64_t i = 0; i < n; i += CHUNK)        \
+            look_up_values(y + i, x + i, &name##_table, chunk_length(i, n));                       \
+    }                                                                                              \
+                                                                                                   \
+    void MW_CPU(name##_backward)(uint16_t * dx, const uint16_t *dy, const uint16_t *x, int64_t n)  \
+    {                                                                                              \
+        pthread_once(&name##_table.once, name##_fill);                                             \
+        _Pragma("omp parallel for schedule(static)") for (int64_t i = 0; i < n; i += CHUNK)        \
+            look_up_slopes(dx + i, dy + i, x + i, &name##_table, chunk_length(i, n));              \
+    }
+#endif
+
 MW_INLINE mw_native
 gelu_tanh(mw_native x)
 {
@@ -81,11 +182,11 @@ gelu(mw_native x)
 }
 
 MW_INLINE mw_native
-gelu_slope(mw_native dy, mw_native x)
+gelu_slope(mw_native x)
 {
     mw_native t = gelu_tanh(x);
     mw_native inner = SQRT_2_OVER_PI * (1.0f + 3.0f * GELU_CUBIC * (x * x));
-    return dy * (0.5f * (1.0f + t) + 0.5f * x * (1.0f - t * t) * inner);
+    return 0.5f * (1.0f + t) + 0.5f * x * (1.0f - t * t) * inner;
 }
 
 MW_INLINE mw_native
@@ -95,10 +196,10 @@ gelu_erf(mw_native x)
 }
 
 MW_INLINE mw_native
-gelu_erf_slope(mw_native dy, mw_native x)
+gelu_erf_slope(mw_native x)
 {
     mw_native density = INV_SQRT_2PI * mw_exp(-0.5f * (x * x));
-    return dy * (0.5f * (1.0f + mw_erf(x * SQRT_HALF)) + x * density);
+    return 0.5f * (1.0f + mw_erf(x * SQRT_HALF)) + x * density;
 }
 
 MW_INLINE mw_native
@@ -120,10 +221,8 @@ swiglu(mw_native gate, mw_native up)
 }
 
 BINARY(add, mw_native_add)
-UNARY(gelu_forward, gelu)
-BINARY(gelu_backward, gelu_slope)
-UNARY(gelu_erf_forward, gelu_erf)
-BINARY(gelu_erf_backward, gelu_erf_slope)
+ACTIVATION(gelu, gelu, gelu_slope)
+ACTIVATION(gelu_erf, gelu_erf, gelu_erf_slope)
 UNARY(relu_forward, relu)
 BINARY(relu_backward, relu_slope)
 BINARY(swiglu_forward, swiglu)
