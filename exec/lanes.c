@@ -40,6 +40,7 @@ struct mw_lanes {
     uint32_t *queued; /* [op_count] steps in which it was queued on the device */
     uint32_t *left;   /* [STEPS_AT_ONCE] ops of the step that are not done */
     struct mw_timeline_row *rows[STEPS_AT_ONCE];
+    int64_t *settled_ns; /* [op_count] ends in the step whose rows were taken last; of this run */
     uint32_t steps, taken; /* of this run; steps whose rows were taken */
     int64_t origin_ns;
     int64_t moved_ns; /* when an op ended, or rows were taken, at last; clock_ns */
@@ -311,6 +312,7 @@ start_run(struct mw_lanes *lanes, uint32_t steps)
     memset(lanes->queued, 0, plan->op_count * sizeof *lanes->queued);
     for (int i = 0; i < STEPS_AT_ONCE; i++)
         lanes->left[i] = plan->op_count;
+    memset(lanes->settled_ns, 0, plan->op_count * sizeof *lanes->settled_ns);
     lanes->origin_ns = lanes->moved_ns = clock_ns();
     for (uint32_t l = 0; l < plan->lane_count; l++) {
         lanes->lanes[l].oldest = lanes->lanes[l].oldest_step = 0;
@@ -389,6 +391,69 @@ wait_for_step(struct mw_lanes *lanes, uint32_t step)
     return good;
 }
 
+/* When its time may begin: what it depends on has ended, and the op before it in its lane. */
+static int64_t
+earliest_start_ns(const struct mw_lanes *lanes, const struct mw_timeline_row *rows,
+                  const struct mw_op *op, int64_t lane_end_ns)
+{
+    int64_t earliest_ns = lane_end_ns;
+
+    for (uint32_t i = 0; i < op->dep_count; i++) {
+        uint32_t dep = lanes->plan->deps[op->dep_begin + i], index = MW_DEP_INDEX(dep);
+        int64_t end_ns =
+            dep & MW_DEP_PREVIOUS_STEP ? lanes->settled_ns[index] : rows[index].end_ns;
+        earliest_ns = MAX(earliest_ns, end_ns);
+    }
+    return earliest_ns;
+}
+
+/* Of the lane, in the step before. */
+static int64_t
+settled_end_ns(const struct mw_lanes *lanes, const struct lane *lane)
+{
+    return lane->op_count ? lanes->settled_ns[lane->ops[lane->op_count - 1]] : 0;
+}
+
+/* Of ops that a device orders, times come from marks of its clock, which drifts between them: an op
+ * may seem to start before the end of another that it follows.  It is moved there where that is
+ * within the clocks' uncertainty; more than that stays, and is no clock's doing.  False: nothing
+ * was moved. */
+static bool
+move_to_rule(const struct mw_lanes *lanes, struct mw_timeline_row *rows, int64_t *lane_end_ns)
+{
+    const struct mw_plan *plan = lanes->plan;
+    bool moved = false;
+
+    for (uint32_t l = 0; l < plan->lane_count; l++)
+        lane_end_ns[l] = settled_end_ns(lanes, &lanes->lanes[l]);
+    for (uint32_t i = 0; i < plan->op_count; i++) {
+        const struct mw_op *op = &plan->ops[i];
+        struct mw_timeline_row *row = &rows[i];
+        int64_t earliest_ns = earliest_start_ns(lanes, rows, op, lane_end_ns[op->lane]);
+        int64_t early_ns = earliest_ns - row->start_ns;
+        if (early_ns > 0 && early_ns <= MW_LANES_CLOCK_SLACK_NS) {
+            row->start_ns = earliest_ns;
+            row->end_ns = MAX(row->end_ns, row->start_ns);
+            moved = true;
+        }
+        lane_end_ns[op->lane] = row->end_ns;
+    }
+    return moved;
+}
+
+/* An op may stand before one that it depends on; each round settles at least one op for good. */
+static void
+settle_rows(const struct mw_lanes *lanes, struct mw_timeline_row *rows)
+{
+    g_autofree int64_t *lane_end_ns = g_new0(int64_t, lanes->plan->lane_count);
+    uint32_t rounds = lanes->backend.queues ? lanes->plan->op_count : 0;
+
+    while (rounds && move_to_rule(lanes, rows, lane_end_ns))
+        rounds--;
+    for (uint32_t i = 0; i < lanes->plan->op_count; i++)
+        lanes->settled_ns[i] = rows[i].end_ns;
+}
+
 /* What the caller makes of the step's rows; then their place is free for the step after the next.
  */
 static void
@@ -396,8 +461,9 @@ take_step(struct mw_lanes *lanes, uint32_t step, mw_lanes_step on_step, void *da
 {
     struct mw_timeline timeline = {lanes->rows[step % STEPS_AT_ONCE], lanes->plan->op_count};
     GError *error = NULL;
-    bool good = !on_step || on_step(data, step, &timeline, &error);
 
+    settle_rows(lanes, timeline.rows);
+    bool good = !on_step || on_step(data, step, &timeline, &error);
     pthread_mutex_lock(&lanes->mutex);
     if (!good)
         fail(lanes, error);
@@ -492,6 +558,7 @@ mw_lanes_new(const struct mw_plan *plan, struct mw_exec_backend backend, GError 
     lanes->ended = g_new0(uint32_t, plan->op_count);
     lanes->queued = g_new0(uint32_t, plan->op_count);
     lanes->left = g_new0(uint32_t, STEPS_AT_ONCE);
+    lanes->settled_ns = g_new0(int64_t, plan->op_count + 1);
     for (int i = 0; i < STEPS_AT_ONCE; i++)
         lanes->rows[i] = g_new0(struct mw_timeline_row, plan->op_count);
     pthread_mutex_init(&lanes->mutex, NULL);
@@ -520,6 +587,7 @@ mw_lanes_free(struct mw_lanes *lanes)
     g_free(lanes->ended);
     g_free(lanes->queued);
     g_free(lanes->left);
+    g_free(lanes->settled_ns);
     pthread_mutex_destroy(&lanes->mutex);
     pthread_cond_destroy(&lanes->changed);
     g_free(lanes);

@@ -51,6 +51,10 @@ struct mw_exec_backend {
     int64_t patience_ns;
 };
 
+/* How far two times of a device's clock may be off against each other: quartz drifts by some ppm
+ * from one mark of it to the next, half a second later (exec/cuda/clock.h). */
+#define MW_LANES_CLOCK_SLACK_NS 50000
+
 /* Of one step: op_count rows, sorted by op; times from the start of the run, monotonic clock.
  * Called in the thread that runs, before the step after the next begins.  False ends the run. */
 typedef bool (*mw_lanes_step)(void *data, uint32_t step, const struct mw_timeline *timeline,
