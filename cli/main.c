@@ -7,6 +7,7 @@
 #include "cli/cli.h"
 #include "cli/start.h"
 #include "config.h"
+#include "exec/backend.h"
 #include "exec/cpu/kernels.h"
 #include "planner/error.h"
 #include "planner/nearest.h"
@@ -143,9 +144,19 @@ help(int argc, char **argv)
     return cli_flush();
 }
 
+/* MPI may start CUDA, which then reads its environment. */
+static void
+set_environment(void)
+{
+    for (const struct mw_backend *const *backend = mw_backends; *backend; backend++)
+        if ((*backend)->environment)
+            (*backend)->environment();
+}
+
 static int
 start(int argc, char **argv)
 {
+    set_environment();
     signal(SIGXFSZ, SIG_IGN); /* a write beyond a limit on files then fails and is told */
     setlocale(LC_ALL, "");
     setlocale(LC_NUMERIC, "C"); /* figures read the same everywhere */

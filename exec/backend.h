@@ -28,6 +28,10 @@ struct mw_backend_options {
     enum mw_dtype dtype;       /* of parameters and activations: MW_DTYPE_BF16 or MW_DTYPE_FP16 */
     int threads;               /* of the compute lane; 0: all cores */
     int node_rank, node_ranks; /* among the ranks of this machine; a GPU for each */
+    /* Where collectives will be the device's (join): those that all ranks, which then open at once,
+     * will use.  What they take of the device's memory is taken before the plan's part. */
+    struct mw_ranks *ranks; /* NULL: none will be, or nobody knows yet; borrowed until close */
+    uint32_t streams;       /* bits 1 << stream */
 };
 
 struct mw_cpu_kernels; /* exec/cpu/kernels.h */
@@ -58,6 +62,10 @@ struct mw_backend {
      * use any.  NULL: it is not. */
     bool (*installed)(void);
 
+    /* Sets what its libraries read of the environment when they start: to be called before MPI, and
+     * before there are threads.  NULL: they read nothing. */
+    void (*environment)(void);
+
     /* Whether it can compute for this rank; false with an error: why not.  NULL: for any. */
     bool (*takes)(const struct mw_backend_place *place, GError **error);
 
@@ -80,6 +88,9 @@ struct mw_backend {
      * begun.
      * end: after a failure in between `done` is NULL: what was queued is waited for, and nobody is
      * told.  False with *error: `done` will not be called. */
+    /* Before the queue's first op: its ops go before those of others that wait for the device, as
+     * other ranks wait for them.  NULL: it has no such order. */
+    void (*hurry)(void *backend, int queue);
     bool (*begin)(void *backend, int queue, uint32_t ticket, const uint32_t *after, int after_count,
                   GError **error);
     bool (*end)(void *backend, mw_backend_done done, void *data, GError **error);
@@ -107,7 +118,8 @@ struct mw_backend {
      * Of what ranks have in their devices' memory.  NULL, both: it is the host's, and
      * mw_ranks_collectives serves.
      * join: once, by all ranks at once, before the first collective; `streams` (bits 1 << stream)
-     * are those that will be used, `ranks` is borrowed until close.  What it returns is the table's
+     * are those that will be used, as in the options of open if those say any; `ranks` is borrowed
+     * until close.  What it returns is the table's
      * `self`, the backend's own; NULL with an error. */
     const struct mw_collectives *collectives;
     void *(*join)(void *backend, struct mw_ranks *ranks, uint32_t streams, GError **error);

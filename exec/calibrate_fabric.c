@@ -244,6 +244,8 @@ mw_calibrate_fabric(struct mw_calibrator *c, struct mw_calibration *out, GError 
     if (!mw_calibrate_step(c, "collectives: joining", error))
         return false;
     c->peers = c->backend->join(c->handle, c->options->ranks, 1u << STREAM, error);
+    if (c->peers && c->backend->hurry)
+        c->backend->hurry(c->handle, MW_CALIBRATE_COLLECTIVE);
     if (!c->peers || !measure_fabric(c, out, error) || !measure_share(c, out, error))
         return false;
     out->messages = c->scale->message_points;

@@ -275,6 +275,8 @@ open_places(struct mw_trainer *trainer, GError **error)
         .threads = options->device_threads,
         .node_rank = options->ranks ? mw_ranks_node_index(options->ranks) : 0,
         .node_ranks = options->ranks ? mw_ranks_node_count(options->ranks) : 1,
+        .ranks = options->ranks,
+        .streams = mw_trainer_streams(trainer),
     };
     struct mw_nvme_options drives = options->drives;
 

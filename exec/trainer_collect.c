@@ -255,15 +255,25 @@ streams_of(const struct mw_plan *plan)
 }
 
 /* State is gathered on the first stream. */
+uint32_t
+mw_trainer_streams(const struct mw_trainer *trainer)
+{
+    const struct mw_trainer_options *o = &trainer->options;
+
+    return trainer->ranks > 1 && o->backend->join
+               ? 1 | streams_of(o->plan) | streams_of(o->undelayed)
+               : 0;
+}
+
 bool
 mw_trainer_meet(struct mw_trainer *trainer, GError **error)
 {
     const struct mw_trainer_options *o = &trainer->options;
-    uint32_t streams = 1 | streams_of(o->plan) | streams_of(o->undelayed);
+    uint32_t streams = mw_trainer_streams(trainer);
 
     trainer->collectives = &mw_ranks_collectives;
     trainer->peers = o->ranks;
-    if (trainer->ranks == 1 || !o->backend->join)
+    if (!streams)
         return true;
     trainer->collectives = o->backend->collectives;
     trainer->peers = o->backend->join(trainer->places.device, o->ranks, streams, error);

@@ -173,6 +173,8 @@ enum mw_exec_outcome mw_trainer_queue(struct mw_trainer *trainer, struct mw_lane
 /* Sets the rank; false with *error for a plan of other ranks, or one that several cannot run. */
 bool mw_trainer_join(struct mw_trainer *trainer, GError **error);
 /* Once the device is open: what collectives of its memory need. */
+/* Of the device's collectives, bits 1 << stream; 0: they are the host's, or there are none. */
+uint32_t mw_trainer_streams(const struct mw_trainer *trainer);
 bool mw_trainer_meet(struct mw_trainer *trainer, GError **error);
 bool mw_trainer_collect(struct mw_trainer *trainer, const struct mw_op *op, GError **error);
 /* Whether a collective is of device memory alone, not of numbers that hosts agree upon. */

@@ -57,8 +57,11 @@ mw_trainer_map_queues(struct mw_trainer *trainer)
     trainer->tickets = g_new0(struct mw_trainer_ticket, 2 * (size_t)plan->op_count + 1);
     for (uint32_t i = 0; trainer->places.backend->begin && i < plan->op_count; i++) {
         const struct mw_op *op = &plan->ops[i];
+        enum mw_lane_kind lane = plan->lanes[op->lane].kind;
         trainer->queued[i] = op->lane < MW_BACKEND_QUEUES_MAX && is_devices(trainer, op) &&
-                             trainer->options.lane_bytes_per_s[plan->lanes[op->lane].kind] <= 0;
+                             trainer->options.lane_bytes_per_s[lane] <= 0;
+        if (trainer->queued[i] && lane == MW_LANE_COLLECTIVE && trainer->places.backend->hurry)
+            trainer->places.backend->hurry(trainer->places.device, (int)op->lane);
     }
 }
 

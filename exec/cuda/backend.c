@@ -107,6 +107,13 @@ start(struct cuda *cuda, GError **error)
     return false;
 }
 
+/* What is taken, and a tenth more, for two starts do not take quite the same. */
+static double
+reserve_gib(size_t taken_bytes)
+{
+    return 1.1 * (double)taken_bytes / 0x1p30;
+}
+
 static bool
 has_room(const struct cuda *cuda, int64_t bytes, GError **error)
 {
@@ -118,8 +125,10 @@ has_room(const struct cuda *cuda, int64_t bytes, GError **error)
         return true;
     g_set_error(error, MW_ERROR, MW_ERROR_DEVICE,
                 "GPU %d (%s): out of memory: the plan needs %" G_GINT64_FORMAT
-                " bytes, %zu of %zu are free",
-                cuda->device.gpu.ordinal, cuda->device.gpu.name, bytes, left, all);
+                " bytes, %zu of %zu are free beside the driver, kernels, products' workspace%s; "
+                "--set gpu.reserve_gib=%.2f plans for that, or end what else uses the GPU",
+                cuda->device.gpu.ordinal, cuda->device.gpu.name, bytes, left, all,
+                cuda->peers ? " and NCCL" : "", reserve_gib(all - left));
     return false;
 }
 
@@ -128,7 +137,7 @@ reserve(struct cuda *cuda, int64_t bytes, int64_t tokens, GError **error)
 {
     int64_t token_bytes = tokens * (int64_t)sizeof *cuda->tokens;
 
-    return has_room(cuda, bytes, error) &&
+    return has_room(cuda, bytes + token_bytes, error) &&
            check_bytes(cuda, cudaMalloc(&cuda->arena, (size_t)bytes), "cudaMalloc", bytes, error) &&
            (!tokens || check_bytes(cuda, cudaMalloc((void **)&cuda->tokens, (size_t)token_bytes),
                                    "cudaMalloc", token_bytes, error)) &&
@@ -137,22 +146,32 @@ reserve(struct cuda *cuda, int64_t bytes, int64_t tokens, GError **error)
 }
 
 static bool
+connect(struct cuda *cuda, struct mw_ranks *ranks, uint32_t streams, GError **error)
+{
+    if (!cuda->peers)
+        cuda->peers = mw_cuda_peers_create(&cuda->device.gpu, cuda->queues, ranks, streams, error);
+    return cuda->peers != NULL;
+}
+
+/* The arena comes last: it has what the plan says, and how much all else takes, of libraries above
+ * all, nobody knows before. */
+static bool
 own(struct cuda *cuda, const struct mw_backend_options *o, int64_t bytes, GError **error)
 {
     struct mw_cuda_device *device = &cuda->device;
 
-    if (!start(cuda, error) || !reserve(cuda, bytes, o->sequences * o->seq, error))
+    if (!start(cuda, error))
         return false;
     device->launches = o->dtype == MW_DTYPE_FP16 ? &mw_cuda_launches_fp16 : &mw_cuda_launches_bf16;
     cuda->queues = mw_cuda_queues_create(&device->gpu, error);
     device->matmul = cuda->queues ? mw_cuda_matmul_create(&device->gpu, o->dtype, error) : NULL;
-    if (!device->matmul)
+    if (!device->matmul || (o->streams && !connect(cuda, o->ranks, o->streams, error)))
         return false;
-    if (!o->decoder)
-        return true;
-    cuda->operators =
-        mw_operators_create(&mw_cuda_kernels, device, o->decoder, o->sequences, o->seq, error);
-    return cuda->operators != NULL;
+    if (o->decoder)
+        cuda->operators =
+            mw_operators_create(&mw_cuda_kernels, device, o->decoder, o->sequences, o->seq, error);
+    return (!o->decoder || cuda->operators) &&
+           reserve(cuda, bytes, o->sequences * o->seq, error);
 }
 
 static void *
@@ -206,6 +225,12 @@ end(void *backend, mw_backend_done done, void *data, GError **error)
     return mw_cuda_queues_end(((struct cuda *)backend)->queues, done, data, error);
 }
 
+static void
+hurry(void *backend, int queue)
+{
+    mw_cuda_queues_hurry(((struct cuda *)backend)->queues, queue);
+}
+
 /* --- ranks ----------------------------------------------------------------------------------- */
 
 static void *
@@ -213,8 +238,7 @@ join(void *backend, struct mw_ranks *ranks, uint32_t streams, GError **error)
 {
     struct cuda *cuda = enter(backend);
 
-    cuda->peers = mw_cuda_peers_create(&cuda->device.gpu, cuda->queues, ranks, streams, error);
-    return cuda->peers;
+    return connect(cuda, ranks, streams, error) ? cuda->peers : NULL;
 }
 
 /* --- work ------------------------------------------------------------------------------------ */
@@ -355,11 +379,13 @@ const struct mw_backend mw_backend_cuda = {
     .devices = mw_cuda_gpu_count,
     .installed = mw_cuda_gpu_has_driver,
     .describe = describe,
+    .environment = mw_cuda_gpu_environment,
     .takes = takes,
     .open = open_cuda,
     .close = close_cuda,
     .pin = pin,
     .unpin = unpin,
+    .hurry = hurry,
     .begin = begin,
     .end = end,
     .prepare = prepare,

@@ -38,8 +38,7 @@ mw_cuda_clock_create(const struct mw_cuda_gpu *gpu, GError **error)
 
     clock->gpu = gpu;
     pthread_mutex_init(&clock->mutex, NULL);
-    if (mw_cuda_check(gpu, cudaStreamCreateWithFlags(&clock->stream, cudaStreamNonBlocking),
-                      "cudaStreamCreateWithFlags", error))
+    if (mw_cuda_stream_create(gpu, true, (void **)&clock->stream, error))
         return clock;
     mw_cuda_clock_destroy(clock);
     return NULL;

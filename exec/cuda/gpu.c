@@ -18,6 +18,19 @@ mw_cuda_check(const struct mw_cuda_gpu *gpu, int status, const char *call, GErro
     return false;
 }
 
+bool
+mw_cuda_stream_create(const struct mw_cuda_gpu *gpu, bool urgent, void **stream, GError **error)
+{
+    int least = 0, greatest = 0; /* the smaller number goes first */
+
+    return mw_cuda_check(gpu, cudaDeviceGetStreamPriorityRange(&least, &greatest),
+                         "cudaDeviceGetStreamPriorityRange", error) &&
+           mw_cuda_check(gpu,
+                         cudaStreamCreateWithPriority((cudaStream_t *)stream, cudaStreamNonBlocking,
+                                                      urgent ? greatest : least),
+                         "cudaStreamCreateWithPriority", error);
+}
+
 /* Versions are 1000 * major + 10 * minor; 0: there is none. */
 static int
 refuse_driver(cudaError_t status, GError **error)
@@ -41,18 +54,21 @@ refuse_driver(cudaError_t status, GError **error)
     return -1;
 }
 
-/* Streams beyond the driver's own number of connections, 8, share one: what waits in one of them
- * keeps the others waiting, and ranks that wait for each other in several may do so for ever.  It
- * is read when the driver is first called. */
-static void
-ask_for_connections(void)
+void
+mw_cuda_gpu_environment(void)
 {
-    static gsize asked;
+    static gsize said;
 
-    if (!g_once_init_enter(&asked))
+    if (!g_once_init_enter(&said))
         return;
+    /* Streams beyond the driver's own number of connections, 8, share one: what waits in one of
+     * them keeps the others waiting, and ranks that wait for each other in several may do so for
+     * ever. */
     g_setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", FALSE);
-    g_once_init_leave(&asked, 1);
+    /* A kernel that is loaded when it is first launched waits until the device is idle, which a
+     * collective that waits for another rank may never be. */
+    g_setenv("CUDA_MODULE_LOADING", "EAGER", FALSE);
+    g_once_init_leave(&said, 1);
 }
 
 int
@@ -60,9 +76,8 @@ mw_cuda_gpu_count(GError **error)
 {
     int count = 0;
 
-    ask_for_connections();
+    mw_cuda_gpu_environment();
     cudaError_t status = cudaGetDeviceCount(&count);
-
     if (status == cudaSuccess)
         return count;
     if (status != cudaErrorNoDevice)

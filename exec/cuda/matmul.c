@@ -12,6 +12,9 @@
 /* Of operands that lie well: 16 bytes are what accesses of tensor cores' kernels need. */
 #define ALIGNED_BYTES 16
 
+/* That are looked at for a product: the first that the library likes may be none that runs here. */
+#define ALGORITHMS 8
+
 #define STRING_OF(x) #x
 #define STRING(x) STRING_OF(x)
 #define LIBRARY "libcublasLt.so." STRING(CUBLAS_VER_MAJOR)
@@ -244,20 +247,24 @@ prefer_alignment(struct mw_cuda_matmul *matmul, const struct choice *choice, GEr
            prefer(matmul, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &c, sizeof c, error);
 }
 
+/* The first that can run, in the library's order, which is the same each time. */
 static bool
 choose(struct mw_cuda_matmul *matmul, struct choice *choice, GError **error)
 {
-    cublasLtMatmulHeuristicResult_t result = {.state = CUBLAS_STATUS_NOT_SUPPORTED};
+    cublasLtMatmulHeuristicResult_t results[ALGORITHMS];
+    cublasStatus_t status = CUBLAS_STATUS_NOT_SUPPORTED;
     int found = 0;
 
     if (!describe(matmul, choice, error) || !prefer_alignment(matmul, choice, error) ||
         !CALL(matmul, error, cublasLtMatmulAlgoGetHeuristic, matmul->handle, choice->desc,
-              choice->b, choice->a, choice->c, choice->c, matmul->preference, 1, &result, &found) ||
-        !check(matmul, found ? result.state : CUBLAS_STATUS_NOT_SUPPORTED,
-               "cublasLtMatmulAlgoGetHeuristic", error))
+              choice->b, choice->a, choice->c, choice->c, matmul->preference, ALGORITHMS, results,
+              &found))
         return false;
-    choice->algorithm = result.algo;
-    return true;
+    for (int i = 0; i < found && status != CUBLAS_STATUS_SUCCESS; i++) {
+        status = results[i].state;
+        choice->algorithm = results[i].algo;
+    }
+    return check(matmul, status, "cublasLtMatmulAlgoGetHeuristic", error);
 }
 
 static struct choice *

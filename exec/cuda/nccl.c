@@ -167,10 +167,8 @@ connect_stream(struct mw_cuda_peers *peers, int stream, ncclConfig_t config, GEr
     int rank = mw_ranks_index(peers->ranks), count = mw_ranks_count(peers->ranks);
     ncclUniqueId id = {0};
 
-    if (!mw_cuda_check(peers->gpu,
-                       cudaStreamCreateWithFlags((cudaStream_t *)&peers->streams[stream],
-                                                 cudaStreamNonBlocking),
-                       "cudaStreamCreateWithFlags", error))
+    /* Behind blocks of long products a collective would keep all its ranks waiting. */
+    if (!mw_cuda_stream_create(peers->gpu, true, &peers->streams[stream], error))
         return false;
     if (rank == 0 && !MW_CUDA_PEERS_CALL(peers, stream, error, ncclGetUniqueId, (&id)))
         return false;

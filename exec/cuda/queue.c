@@ -7,6 +7,12 @@
 #include "exec/thread.h"
 #include "planner/error.h"
 
+/* Ops of a queue that are on their way at once.  What the driver holds of a stream is bounded (some
+ * 1,024 launches, waits and records); beyond that a call to queue more holds the driver's lock
+ * until there is room, and who would make that room may need the lock.  No op queues more than 32.
+ */
+#define OPS_AT_ONCE 32
+
 /* An op that is queued, on its way to the thread that waits for it. */
 struct queued {
     cudaEvent_t start, end;
@@ -22,6 +28,8 @@ struct queue {
     GThread *watcher;
     GQueue ops;          /* struct queued, in the order of the stream */
     const char *awaited; /* the call of the one before them; NULL */
+    int begun;           /* ops that have begun and are not done */
+    bool urgent;         /* of which kind its stream will be */
 };
 
 struct ticket {
@@ -31,7 +39,7 @@ struct ticket {
 struct mw_cuda_queues {
     const struct mw_cuda_gpu *gpu;
     pthread_mutex_t mutex;
-    pthread_cond_t changed; /* an op is queued, or it is all over */
+    pthread_cond_t changed; /* an op is queued, or done, or it is all over */
     struct queue queues[MW_BACKEND_QUEUES_MAX];
     GArray *tickets; /* struct ticket; those that were used have events */
     struct mw_cuda_clock *clock;
@@ -60,6 +68,12 @@ mw_cuda_settle(const struct mw_cuda_gpu *gpu, GError **error)
                                           "cudaStreamSynchronize", error);
 }
 
+void
+mw_cuda_queues_hurry(struct mw_cuda_queues *queues, int index)
+{
+    queues->queues[index].urgent = true;
+}
+
 /* --- failure of all -------------------------------------------------------------------------- */
 
 void
@@ -68,6 +82,7 @@ mw_cuda_queues_fail(struct mw_cuda_queues *queues, const char *why)
     pthread_mutex_lock(&queues->mutex);
     if (!queues->why)
         queues->why = g_strdup(why);
+    pthread_cond_broadcast(&queues->changed);
     pthread_mutex_unlock(&queues->mutex);
 }
 
@@ -131,6 +146,25 @@ next_op(struct queue *queue)
     return op;
 }
 
+static void
+leave(struct queue *queue)
+{
+    pthread_mutex_lock(&queue->all->mutex);
+    queue->begun--;
+    pthread_cond_broadcast(&queue->all->changed);
+    pthread_mutex_unlock(&queue->all->mutex);
+}
+
+/* With the mutex: until the queue has room for another op.  What is on its way depends on nothing
+ * that is still to be queued here, so room comes. */
+static void
+enter(struct mw_cuda_queues *queues, struct queue *queue)
+{
+    while (queue->begun >= OPS_AT_ONCE && !queues->why)
+        pthread_cond_wait(&queues->changed, &queues->mutex);
+    queue->begun++;
+}
+
 static gpointer
 watch(gpointer data)
 {
@@ -145,6 +179,7 @@ watch(gpointer data)
         mw_cuda_clock_drop(queues->clock, op->mark);
         op->done(op->data, start_ns, end_ns, error);
         g_free(op);
+        leave(queue);
     }
     return NULL;
 }
@@ -156,11 +191,8 @@ open_queue(struct mw_cuda_queues *queues, struct queue *queue, GError **error)
 {
     if (queue->stream)
         return true;
-    if (!mw_cuda_check(queues->gpu,
-                       cudaStreamCreateWithFlags(&queue->stream, cudaStreamNonBlocking),
-                       "cudaStreamCreateWithFlags", error))
+    if (!mw_cuda_stream_create(queues->gpu, queue->urgent, (void **)&queue->stream, error))
         return false;
-    queue->all = queues;
     queue->watcher = mw_thread_start("gpu", watch, queue, error);
     if (!queue->watcher)
         cudaStreamDestroy(g_steal_pointer(&queue->stream));
@@ -220,9 +252,15 @@ mw_cuda_queues_begin(struct mw_cuda_queues *queues, int index, uint32_t ticket,
     struct queue *queue = &queues->queues[index];
 
     g_assert(index < MW_BACKEND_QUEUES_MAX && !current.queue);
+    pthread_mutex_lock(&queues->mutex);
+    queue->all = queues;
+    enter(queues, queue);
+    pthread_mutex_unlock(&queues->mutex);
     current.mark = mw_cuda_clock_mark(queues->clock, error);
-    if (!current.mark)
+    if (!current.mark) {
+        leave(queue);
         return false;
+    }
     pthread_mutex_lock(&queues->mutex);
     bool good =
         open_queue(queues, queue, error) && open_ticket(queues, ticket, &current.ticket, error);
@@ -231,11 +269,13 @@ mw_cuda_queues_begin(struct mw_cuda_queues *queues, int index, uint32_t ticket,
            mw_cuda_check(queues->gpu, cudaEventRecord(current.ticket.start, queue->stream),
                          "cudaEventRecord", error);
     current.call = NULL;
-    if (good)
+    if (good) {
         current.queue = queue;
-    else
-        mw_cuda_clock_drop(queues->clock, current.mark);
-    return good;
+        return true;
+    }
+    mw_cuda_clock_drop(queues->clock, current.mark);
+    leave(queue);
+    return false;
 }
 
 static void
@@ -263,6 +303,7 @@ mw_cuda_queues_end(struct mw_cuda_queues *queues, mw_backend_done done, void *da
     /* What is on its way must not outlive what it works on. */
     cudaStreamSynchronize(queue->stream);
     mw_cuda_clock_drop(queues->clock, op.mark);
+    leave(queue);
     return !done;
 }
 

@@ -22,6 +22,9 @@ struct mw_cuda_queues *mw_cuda_queues_create(const struct mw_cuda_gpu *gpu, GErr
 /* When nothing is queued.  NULL is allowed. */
 void mw_cuda_queues_destroy(struct mw_cuda_queues *queues);
 
+/* Before the queue's first op: where its ops and those of others could run, its go first. */
+void mw_cuda_queues_hurry(struct mw_cuda_queues *queues, int queue);
+
 /* As exec/backend.h says.  The thread's current device must be the GPU. */
 bool mw_cuda_queues_begin(struct mw_cuda_queues *queues, int queue, uint32_t ticket,
                           const uint32_t *after, int after_count, GError **error);

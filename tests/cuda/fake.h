@@ -28,7 +28,9 @@ struct fake_machine {
     bool reachable;      /* its memory is within the host's reach after all: for emulated kernels */
     int threads;         /* of a kernel; at most as many as the machine has cores */
     int room;            /* of a stream: who queues more waits; 0: for all */
+    int holds;           /* a stream of a driver at most: who queues more keeps everybody waiting */
     bool lacks_cublaslt; /* the library */
+    int bad_algorithms;  /* of a product, that cublasLt names before one that runs */
 };
 extern struct fake_machine
     fake_machine; /* one GPU of 256 MiB, of compute capability 9.0, of one thread */
@@ -43,6 +45,7 @@ struct fake_nccl {
     bool missing; /* the library */
     int version;  /* as ncclGetVersion says */
     bool hangs;   /* ncclCommAbort does not return */
+    size_t bytes; /* of the GPU, that a communicator takes */
     int blocks;   /* that all communicators together may have on a GPU; counted */
 };
 extern struct fake_nccl fake_nccl;
@@ -54,6 +57,9 @@ enum fake_nccl_fate {
     FAKE_NCCL_KILLS,  /* the process has ended */
 };
 void fake_nccl_fail(const char *call, int count, enum fake_nccl_fate fate, int result);
+
+/* Whether a stream goes before others: one that does not waits behind long kernels. */
+bool fake_is_urgent(void *stream);
 
 /* Queues a function; of a stream of the thread itself (cudaStreamPerThread) it is called at once.
  */

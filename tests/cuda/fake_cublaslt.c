@@ -201,13 +201,17 @@ cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t des
     if (wanted < 1 || c != d || !product_of(desc, a, b, d, &product) ||
         (product.bias && !desc->bias))
         return CUBLAS_STATUS_INVALID_VALUE;
-    results[0] = (cublasLtMatmulHeuristicResult_t){.state = CUBLAS_STATUS_SUCCESS};
+    cublasLtMatmulHeuristicResult_t good = {.state = CUBLAS_STATUS_SUCCESS};
     for (int i = 0; i < 4; i++)
-        results[0].algo.data[i] = preference->alignment[i];
-    results[0].algo.data[4] = (uint64_t)(product.m * 31 + product.n) * 31 + (uint64_t)product.k;
+        good.algo.data[i] = preference->alignment[i];
+    good.algo.data[4] = (uint64_t)(product.m * 31 + product.n) * 31 + (uint64_t)product.k;
     if (product.bias)
-        results[0].algo.data[5] = (uintptr_t)desc->bias & -(uintptr_t)desc->bias;
-    *found = 1;
+        good.algo.data[5] = (uintptr_t)desc->bias & -(uintptr_t)desc->bias;
+    for (*found = 0; *found < wanted && *found <= fake_machine.bad_algorithms; ++*found)
+        results[*found] = *found < fake_machine.bad_algorithms
+                              ? (cublasLtMatmulHeuristicResult_t){
+                                    .state = CUBLAS_STATUS_NOT_SUPPORTED}
+                              : good;
     return CUBLAS_STATUS_SUCCESS;
 }
 

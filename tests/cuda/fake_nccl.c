@@ -28,7 +28,7 @@
 #define BLOCKS 32 /* of a communicator, unless it is told */
 #define LOOKS 3   /* for its state, until a communicator is no longer in progress */
 
-struct fake_nccl fake_nccl = {false, NCCL_VERSION_CODE, false, 0};
+struct fake_nccl fake_nccl = {false, NCCL_VERSION_CODE, false, (size_t)8 << 20, 0};
 
 struct channel {
     atomic_bool full;
@@ -70,6 +70,7 @@ struct ncclComm {
     char name[64];
     size_t bytes;
     struct shared *shared;
+    void *buffers; /* of the GPU */
     atomic_bool aborted;
     atomic_int running;
     struct launch *pending;
@@ -269,8 +270,12 @@ ncclResult_t
 ncclCommInitRankConfig(ncclComm_t *out, int ranks, ncclUniqueId id, int rank, ncclConfig_t *config)
 {
     MAY_FAIL();
+    void *buffers = NULL;
+    if (cudaMalloc(&buffers, fake_nccl.bytes) != cudaSuccess)
+        return ncclUnhandledCudaError;
     struct ncclComm *comm = g_new0(struct ncclComm, 1);
 
+    comm->buffers = buffers;
     g_assert_cmpint(config->blocking, ==, 0);
     fake_nccl.blocks += config->maxCTAs > 0 ? config->maxCTAs : BLOCKS;
     comm->ranks = ranks;
@@ -332,6 +337,7 @@ ncclCommDestroy(ncclComm_t comm)
 {
     g_assert_cmpint(atomic_load(&comm->running), ==, 0);
     munmap(comm->shared, comm->bytes);
+    cudaFree(comm->buffers);
     g_free(comm);
     return ncclSuccess;
 }
@@ -389,6 +395,8 @@ launch_of(ncclComm_t comm, cudaStream_t stream)
     }
     /* NCCL would launch it from another thread. */
     g_assert_true(stream != cudaStreamPerThread);
+    if (!fake_is_urgent(stream))
+        g_error("a collective waits behind the kernels of products");
     g_assert_true(group.depth && group.launch->comm == comm && group.launch->stream == stream);
     return group.launch;
 }

@@ -12,8 +12,17 @@
 
 #define RUNTIME_VERSION 13000
 #define ALIGNMENT 256
+#define URGENT (-5) /* the greatest priority of a stream */
 
-struct fake_machine fake_machine = {1, RUNTIME_VERSION, 9, (size_t)256 << 20, false, 1, 0, false};
+struct fake_machine fake_machine = {
+    .gpus = 1,
+    .driver_version = RUNTIME_VERSION,
+    .major = 9,
+    .memory_bytes = (size_t)256 << 20,
+    .threads = 1,
+    .holds = 1024,
+    .bad_algorithms = 1,
+};
 
 struct range {
     char *at;
@@ -32,6 +41,7 @@ struct CUstream_st {
     GQueue tasks;
     uint64_t queued, done;
     bool over;
+    int priority;
     uint32_t random;
 };
 
@@ -210,6 +220,8 @@ cudaInitDevice(int device, unsigned device_flags, unsigned flags)
     (void)flags;
     if (!g_getenv("CUDA_DEVICE_MAX_CONNECTIONS"))
         g_error("streams of one connection wait for each other");
+    if (g_strcmp0(g_getenv("CUDA_MODULE_LOADING"), "EAGER"))
+        g_error("kernels are loaded while the device is busy");
     return cudaSetDevice(device);
 }
 
@@ -422,13 +434,34 @@ work(void *data)
 }
 
 cudaError_t
+cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
+{
+    *least = 0;
+    *greatest = URGENT;
+    return cudaSuccess;
+}
+
+cudaError_t
 cudaStreamCreateWithFlags(cudaStream_t *out, unsigned flags)
+{
+    return cudaStreamCreateWithPriority(out, flags, 0);
+}
+
+bool
+fake_is_urgent(void *stream)
+{
+    return ((cudaStream_t)stream)->priority == URGENT;
+}
+
+cudaError_t
+cudaStreamCreateWithPriority(cudaStream_t *out, unsigned flags, int priority)
 {
     MAY_FAIL();
     cudaStream_t stream = g_new0(struct CUstream_st, 1);
 
     g_assert_cmpint(flags, ==, cudaStreamNonBlocking);
     g_queue_init(&stream->tasks);
+    stream->priority = priority;
     lock();
     stream->random = fake.streams->len * 2654435761u;
     g_ptr_array_add(fake.streams, stream);
@@ -486,6 +519,8 @@ cudaDeviceSynchronize(void)
 static void
 push(cudaStream_t stream, const struct task *task)
 {
+    if (stream->queued - stream->done >= (uint64_t)fake_machine.holds)
+        g_error("a stream is full: the driver would keep everybody waiting");
     while (fake_machine.room && stream->queued - stream->done >= (uint64_t)fake_machine.room)
         pthread_cond_wait(&fake.changed, &fake.mutex);
     g_queue_push_tail(&stream->tasks, g_memdup2(task, sizeof *task));

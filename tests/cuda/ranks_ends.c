@@ -143,6 +143,8 @@ end_two(struct mw_ranks *ranks)
     void *peers = device ? mw_backend_cuda.join(device, ranks, 1u << 0 | 1u << 2, &error) : NULL;
 
     g_assert_no_error(error);
+    mw_backend_cuda.hurry(device, 0);
+    mw_backend_cuda.hurry(device, 2);
     g_assert_cmpint(fake_nccl.blocks, <=, GPU_BLOCKS);
     mw_ranks_barrier(ranks, 0, NULL);
     if (is_last(ranks))

@@ -269,9 +269,11 @@ test_out_of_memory(void)
     struct fake_machine good = fake_machine;
 
     fake_machine.memory_bytes = 100000;
+    assert_fails("GPU 0 (made of threads): cudaMalloc of the workspace of matrix products");
+    fake_machine.memory_bytes = (32 << 20) + 300000;
     assert_fails("GPU 0 (made of threads): out of memory: the plan needs ");
     fake_machine = good;
-    fake_fail("cudaMalloc", 2, OUT_OF_MEMORY);
+    fake_fail("cudaMalloc", 5, OUT_OF_MEMORY);
     assert_fails("GPU 0 (made of threads): cudaMalloc of ");
     fake_fail("cudaHostRegister", 1, OUT_OF_MEMORY);
     assert_fails("GPU 0 (made of threads): cudaHostRegister of ");
@@ -511,6 +513,41 @@ test_full(void)
     fake_machine.room = 0;
 }
 
+#define MANY 500 /* ops, of four tasks each */
+
+static gpointer
+queue_many(gpointer data)
+{
+    struct full *full = data;
+
+    cudaSetDevice(0);
+    for (uint32_t i = 0; i < MANY; i++) {
+        g_assert_true(mw_cuda_queues_begin(full->queues, 0, i, NULL, 0, NULL));
+        for (int task = 0; task < 4; task++)
+            fake_push(mw_cuda_stream(), pass, full);
+        g_assert_true(mw_cuda_queues_end(full->queues, pass_over, NULL, NULL));
+    }
+    return NULL;
+}
+
+/* Who queues far ahead is held back before the driver holds up everybody. */
+static void
+test_far_ahead(void)
+{
+    struct mw_cuda_gpu gpu = {.ordinal = 0};
+    struct full full = {.begins = false};
+
+    cudaSetDevice(0);
+    full.queues = mw_cuda_queues_create(&gpu, NULL);
+    g_mutex_lock(&full.shut);
+    GThread *thread = g_thread_new("many", queue_many, &full);
+    g_usleep(100000);
+    g_mutex_unlock(&full.shut);
+    g_thread_join(thread);
+    cudaDeviceSynchronize();
+    mw_cuda_queues_destroy(full.queues);
+}
+
 /* --- clock ----------------------------------------------------------------------------------- */
 
 static int64_t
@@ -568,6 +605,7 @@ main(int argc, char **argv)
     g_test_add_func("/cuda-backend/upload", test_upload);
     g_test_add_func("/cuda-backend/broken-off", test_broken_off);
     g_test_add_func("/cuda-backend/full", test_full);
+    g_test_add_func("/cuda-backend/far-ahead", test_far_ahead);
     g_test_add_func("/cuda-backend/clock", test_clock);
     g_test_add_func("/cuda-backend/out-of-memory", test_out_of_memory);
     g_test_add_func("/cuda-backend/lost", test_lost);

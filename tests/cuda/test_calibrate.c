@@ -60,13 +60,13 @@ test_out_of_memory(void)
 {
     struct fake_machine good = fake_machine;
 
-    fake_machine.memory_bytes = 9000000;
+    fake_machine.memory_bytes = (32 << 20) + 9000000; /* products' workspace, and less than all */
     assert_fails("GPU 0 (made of threads): out of memory: ");
     fake_machine = good;
     fake_fail("cudaMalloc", 1, OUT_OF_MEMORY);
-    assert_fails("GPU 0 (made of threads): cudaMalloc of ");
-    fake_fail("cudaMalloc", 2, OUT_OF_MEMORY);
     assert_fails("GPU 0 (made of threads): cudaMalloc of the workspace");
+    fake_fail("cudaMalloc", 2, OUT_OF_MEMORY);
+    assert_fails("GPU 0 (made of threads): cudaMalloc of ");
     fake_fail("cudaHostRegister", 1, OUT_OF_MEMORY);
     assert_fails("GPU 0 (made of threads): cudaHostRegister of ");
 }
@@ -79,8 +79,8 @@ test_lost(void)
         const char *call;
         int count;
     } lost[] = {
-        {"cudaStreamCreateWithFlags", 2}, {"cudaEventRecord", 1}, {"cudaEventRecord", 300},
-        {"cudaEventSynchronize", 150},    {"cudaMemcpyAsync", 1}, {"cudaMemcpyAsync", 300},
+        {"cudaStreamCreateWithPriority", 2}, {"cudaEventRecord", 1}, {"cudaEventRecord", 300},
+        {"cudaEventSynchronize", 150},       {"cudaMemcpyAsync", 1}, {"cudaMemcpyAsync", 300},
         {"cudaStreamWaitEvent", 30},
     };
 
