@@ -26,19 +26,23 @@ take(struct mw_result *result, struct cli_change *change, struct cli_choice *cho
     };
 }
 
-/* Plans the changed request as if it had been typed in. */
+/* Plans the changed request as if it had been typed in.  What is free comes first: money is for
+ * where no setting helps. */
 void
 cli_advise(const struct cli_request *request, const struct cli_answer *answer)
 {
     struct mw_result *result = answer->result;
     double best = WORTHWHILE * result->tokens_per_s;
     g_autoptr(GPtrArray) changes = cli_changes_new(request, answer);
+    int planned[2] = {0, 0};
 
-    for (guint i = 0; i < MIN(changes->len, PLANNED); i++) {
+    for (guint i = 0; i < changes->len; i++) {
         struct cli_change *change = changes->pdata[i];
         struct cli_choice choice = {0};
-        if (change->gain * result->tokens_per_s < best)
+        if (change->bought && result->change.what && !planned[1])
             break;
+        if (change->gain * result->tokens_per_s < best || planned[change->bought]++ >= PLANNED)
+            continue;
         if (cli_choose(&change->request, request->strategies[0], &choice, NULL) &&
             cli_choice_rate(&choice) > best) {
             best = cli_choice_rate(&choice);

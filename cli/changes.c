@@ -59,6 +59,10 @@ estimated_gain(const struct list *list, const struct cli_request *request, bool 
     struct mw_settings asked = request->settings;
 
     asked.strategy = list->now->strategy;
+    if (asked.checkpoint_interval == MW_AUTO) {
+        asked.checkpoint_interval = list->now->checkpoint_interval;
+        asked.eager = list->now->eager;
+    }
     if (asked.micro_batch == MW_AUTO && !room)
         asked.micro_batch = list->now->micro_batch;
     return cli_estimated_rate(request, &asked) / list->rate;
@@ -85,8 +89,9 @@ add(struct list *list, struct cli_request request, struct mw_hwprofile *profile,
 {
     struct cli_change *change = g_new(struct cli_change, 1);
 
-    *change = (struct cli_change){what, flags, request, profile,
-                                  fmax(gain, estimated_gain(list, &request, room))};
+    *change = (struct cli_change){
+        what,    flags,           request,
+        profile, profile != NULL, fmax(gain, estimated_gain(list, &request, room))};
     if (change->gain > WORTHWHILE)
         g_ptr_array_add(list->changes, change);
     else
@@ -101,6 +106,17 @@ add_setting(struct list *list, struct mw_settings settings, char *what, char *fl
 
     request.settings = settings;
     add(list, request, NULL, what, flags, room, gain);
+}
+
+/* A larger step is another training: so many times the present one is offered while it keeps the
+ * default for the model. */
+static bool
+is_over_default(const struct list *list, double times)
+{
+    const struct mw_sizing *sizing = list->answer->sizing;
+
+    return mw_exceeds_step_tokens(times * cli_tokens_per_step(sizing),
+                                  mw_default_step_tokens(mw_model_params(&list->request->model)));
 }
 
 /* --- batch
@@ -153,7 +169,8 @@ add_larger_batches(struct list *list)
 
     if (s.micro_batch == MW_AUTO)
         return;
-    add_batch(list, 2 * list->now->micro_batch);
+    if (!is_over_default(list, 2))
+        add_batch(list, 2 * list->now->micro_batch);
     s.micro_batch = MW_AUTO;
     add_setting(list, s, g_strdup("the largest batch"), g_strdup("--batch auto"), 0);
 }
@@ -186,7 +203,7 @@ add_accumulation(struct list *list)
 {
     struct mw_settings s = list->request->settings;
 
-    if (s.global_batch != MW_AUTO)
+    if (s.global_batch != MW_AUTO || is_over_default(list, 2))
         return;
     s.grad_accum = 2 * list->now->grad_accum;
     add_setting(list, s, g_strdup("twice the micro-batches a step"),
@@ -198,7 +215,8 @@ add_schedule(struct list *list)
 {
     struct mw_settings s = list->request->settings;
 
-    if (list->now->checkpoint_interval > 0) {
+    /* Left open, none was tried already. */
+    if (s.checkpoint_interval > 0) {
         s.checkpoint_interval = 0;
         add_setting(list, s, g_strdup("no recompute"),
                     g_strdup("--activation-checkpoint-interval 0"), 0);
@@ -258,30 +276,27 @@ static const struct {
     const char *lanes[2];
     bool room;
 } upgrades[] = {
-    {"2x GPU memory", "gpu", {"memory_gib", "largest_request_gib"}, {NULL}, true},
     {"2x host memory", "host", {"memory_gib", "largest_request_gib"}, {NULL}, true},
-    {"2x the drives",
+    {"one more drive",
      "nvme",
      {"capacity_tb", "drives", "read_gb_per_s", "write_gb_per_s", "write_burst_gb_per_s",
       "cache_gb", "queue_depth", "endurance_tbw"},
      {"nvme"},
      false},
-    {"2x PCIe bandwidth",
-     "pcie",
-     {"h2d_gb_per_s", "d2h_gb_per_s", "node_h2d_gb_per_s", "node_d2h_gb_per_s"},
-     {"h2d", "d2h"},
-     false},
-    {"2x host memory bandwidth and cores",
-     "host",
-     {"memory_gb_per_s", "norm_gb_per_s", "update_gparams_per_s"},
-     {"host", "nvme"},
-     false},
-    {"2x network bandwidth", "network", {"gb_per_s"}, {"collective"}, false},
-    {"2x GPU-GPU bandwidth in a node", "fabric", {"gb_per_s"}, {"collective"}, false},
 };
 
-/* The machine with the upgrade, exactly as the flags make it; NULL if there is nothing to double.
- */
+/* As many drives and one more; of all else twice as much. */
+static double
+factor_of(const struct cli_request *request, size_t index)
+{
+    int64_t drives = request->hardware[MW_OUTLOOK_TYPICAL].nvme_drives;
+
+    return strcmp(upgrades[index].group, "nvme") ? 2
+           : drives > 0                          ? (double)(drives + 1) / drives
+                                                 : 2;
+}
+
+/* The machine with the upgrade, exactly as the flags make it; NULL if there is nothing to scale. */
 static struct mw_hwprofile *
 upgrade(const struct cli_request *request, size_t index, GString *flags)
 {
@@ -289,8 +304,9 @@ upgrade(const struct cli_request *request, size_t index, GString *flags)
     bool good = true;
 
     for (int k = 0; k < KEYS_MAX && upgrades[index].keys[k] && good; k++) {
-        g_autofree char *assignment = mw_hwprofile_scaled(
-            profile, upgrades[index].group, upgrades[index].keys[k], request->outlook, 2);
+        g_autofree char *assignment =
+            mw_hwprofile_scaled(profile, upgrades[index].group, upgrades[index].keys[k],
+                                request->outlook, factor_of(request, index));
         if (!assignment) {
             good = k > 0;
             continue;
@@ -344,6 +360,8 @@ compare_gains(const void *a, const void *b)
 {
     const struct cli_change *x = *(void *const *)a, *y = *(void *const *)b;
 
+    if (x->bought != y->bought)
+        return x->bought ? 1 : -1;
     return (x->gain < y->gain) - (x->gain > y->gain);
 }
 

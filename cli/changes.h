@@ -13,10 +13,12 @@ struct cli_change {
     char *flags;                  /* that make it, behind those of the request */
     struct cli_request request;   /* with it; a shallow copy */
     struct mw_hwprofile *profile; /* of the changed machine, or NULL */
+    bool bought;                  /* costs money; a setting does not */
     double gain;                  /* in tokens/s, estimated */
 };
 
-/* Those that an estimate expects to gain something, best first.  Free with g_ptr_array_unref. */
+/* Those that an estimate expects to gain something: free ones, then bought ones, best first.
+ * Free with g_ptr_array_unref. */
 GPtrArray *cli_changes_new(const struct cli_request *request, const struct cli_answer *answer);
 /* The same of smaller batches alone. */
 GPtrArray *cli_changes_smaller_batches(const struct cli_request *request,

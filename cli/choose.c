@@ -10,6 +10,8 @@
 #define NEAR 0.9
 /* An open batch is the largest of those that are not slower than the fastest by more than this. */
 #define WORTH_A_BATCH 0.95
+/* A plan that offloads must be so much faster than one that does not. */
+#define WORTH_OFFLOADING 1.02
 
 void
 cli_choice_clear(struct cli_choice *choice)
@@ -86,7 +88,8 @@ same_plan(const struct mw_settings *a, const struct mw_settings *b)
     }
     return a->strategy == b->strategy && a->micro_batch == b->micro_batch &&
            a->grad_accum == b->grad_accum && a->tiles == b->tiles &&
-           a->logits_chunks == b->logits_chunks && a->commit == b->commit;
+           a->logits_chunks == b->logits_chunks && a->commit == b->commit &&
+           a->checkpoint_interval == b->checkpoint_interval;
 }
 
 /* Takes the sizing, and plan and times from `known` if that is the same. */
@@ -106,11 +109,36 @@ plan_of(struct mw_sizing *sizing, struct cli_choice *known)
     return choice;
 }
 
-/* Takes `other`, unless `best` is as fast. */
+static int
+deepest_tier(const struct mw_sizing *sizing)
+{
+    int deepest = MW_TIER_GPU;
+
+    for (int t = MW_TIER_CPU; t < MW_TIER_COUNT; t++)
+        if (sizing->need_bytes[t] > 0)
+            deepest = t;
+    return deepest;
+}
+
+/* How much faster it must be: what moves nothing off the GPU has less that can go wrong. */
+static double
+handicap(const struct cli_choice *one, const struct cli_choice *other)
+{
+    if (!one->plan || !other->plan)
+        return 1;
+    bool one_offloads = deepest_tier(one->sizing) > MW_TIER_GPU;
+    bool other_offloads = deepest_tier(other->sizing) > MW_TIER_GPU;
+
+    return one_offloads == other_offloads ? 1
+           : one_offloads                 ? WORTH_OFFLOADING
+                                          : 1 / WORTH_OFFLOADING;
+}
+
+/* Takes `other`, unless `best` is as good. */
 static void
 take_better(struct cli_choice *best, struct cli_choice *other)
 {
-    if (cli_choice_rate(other) > cli_choice_rate(best)) {
+    if (cli_choice_rate(other) > cli_choice_rate(best) * handicap(other, best)) {
         cli_choice_clear(best);
         *best = *other;
     } else {
@@ -160,10 +188,9 @@ find_candidates(const struct cli_request *request, const struct mw_settings *ask
                : NULL;
 }
 
-double
-cli_estimated_rate(const struct cli_request *request, const struct mw_settings *asked)
+static double
+best_estimate(GPtrArray *candidates)
 {
-    g_autoptr(GPtrArray) candidates = find_candidates(request, asked, NULL);
     double best = 0;
 
     for (guint i = 0; candidates && i < candidates->len; i++) {
@@ -174,26 +201,60 @@ cli_estimated_rate(const struct cli_request *request, const struct mw_settings *
     return best;
 }
 
+double
+cli_estimated_rate(const struct cli_request *request, const struct mw_settings *asked)
+{
+    g_autoptr(GPtrArray) candidates = find_candidates(request, asked, NULL);
+
+    return best_estimate(candidates);
+}
+
 /* An open batch is found first, then planned as if it had been asked for. */
+static GPtrArray *
+find_batch(const struct cli_request *request, const struct mw_settings *asked, GError **error)
+{
+    struct mw_settings settings = *asked;
+    GPtrArray *candidates = find_candidates(request, asked, error);
+
+    if (!candidates || settings.micro_batch != MW_AUTO)
+        return candidates;
+    settings.micro_batch = largest_batch(candidates);
+    if (settings.micro_batch == MW_AUTO)
+        return candidates;
+    g_ptr_array_unref(candidates);
+    return find_candidates(request, &settings, error);
+}
+
+/* Recomputation is open, and nothing that was asked for speaks of it. */
+static bool
+may_keep_all(const struct mw_settings *asked)
+{
+    return asked->checkpoint_interval == MW_AUTO && asked->param_loads != 2 &&
+           !asked->placement[MW_STATE_ACTIVATIONS].count;
+}
+
+/* Every block recomputed, or none where that is faster and fits even as eager frameworks would. */
 static bool
 choose_of_strategy(const struct cli_request *request, const struct mw_settings *asked,
                    struct cli_choice *known, struct cli_choice *choice, GError **error)
 {
     struct mw_settings settings = *asked;
-    g_autoptr(GPtrArray) candidates = find_candidates(request, asked, error);
+    g_autoptr(GPtrArray) candidates = find_batch(request, asked, error);
 
     if (!candidates)
         return false;
-    if (settings.micro_batch == MW_AUTO) {
-        settings.micro_batch = largest_batch(candidates);
-        if (settings.micro_batch != MW_AUTO) {
-            g_ptr_array_unref(candidates);
-            candidates = find_candidates(request, &settings, error);
-        }
+    double recomputed = best_estimate(candidates);
+    *choice = pick(candidates, known);
+    if (!may_keep_all(asked))
+        return true;
+    settings.checkpoint_interval = 0;
+    settings.eager = true;
+    g_autoptr(GPtrArray) kept = find_batch(request, &settings, NULL);
+    if (best_estimate(kept) > recomputed) {
+        struct cli_choice other = pick(kept, known);
+        take_better(choice, &other);
     }
-    if (candidates)
-        *choice = pick(candidates, known);
-    return candidates != NULL;
+    return true;
 }
 
 /* --- among the strategies

@@ -29,6 +29,9 @@ fill_identity(const struct cli_request *request, const struct mw_sizing *sizing,
     r->micro_batch = s->micro_batch;
     r->tokens_per_step = cli_tokens_per_step(sizing);
     r->global_batch = r->tokens_per_step / s->seq;
+    bool open =
+        request->settings.micro_batch == MW_AUTO && request->settings.global_batch == MW_AUTO;
+    r->default_step_tokens = open ? mw_default_step_tokens(r->params) : 0;
     r->checkpoint_interval = s->checkpoint_interval;
     r->param_loads = s->param_loads;
     r->tiles = s->tiles;
@@ -39,11 +42,10 @@ fill_identity(const struct cli_request *request, const struct mw_sizing *sizing,
     r->optimizer_device = mw_placement_text(&s->placement[MW_STATE_OPTIMIZER]);
     r->gradient_device = mw_placement_text(&s->placement[MW_STATE_GRADIENTS]);
     r->activation_device = mw_placement_text(&s->placement[MW_STATE_ACTIVATIONS]);
-    r->partition = g_strdup(s->partition == MW_PARTITION_OWNER ? "owner-broadcast"
-                                                               : "bandwidth-centric");
+    r->partition =
+        g_strdup(s->partition == MW_PARTITION_OWNER ? "owner-broadcast" : "bandwidth-centric");
     r->commit = g_strdup(s->commit == 1 ? "step" : "none");
-    r->provenance =
-        g_strdup(mw_provenance_name(mw_hwprofile_worst_provenance(request->profile)));
+    r->provenance = g_strdup(mw_provenance_name(mw_hwprofile_worst_provenance(request->profile)));
     r->calibrated = mw_hwprofile_calibrated(request->profile);
     r->dtype = g_strdup(mw_dtype_name(s->dtype));
     r->state_layout = g_strdup(s->layout == MW_LAYOUT_PAPER20 ? "paper20" : "zero16");
@@ -89,8 +91,7 @@ fill_paper(const struct mw_sizing *sizing, struct mw_result_paper *paper)
 }
 
 static void
-fill_verdict(const struct cli_request *request, const struct mw_sizing *sizing,
-             struct mw_result *r)
+fill_verdict(const struct cli_request *request, const struct mw_sizing *sizing, struct mw_result *r)
 {
     struct mw_request planned = {&request->model, &request->hardware[MW_OUTLOOK_TYPICAL]};
 
@@ -135,10 +136,39 @@ note_idle(const struct mw_settings *asked, const struct mw_sizing *sizing, GPtrA
             g_ptr_array_add(notes, g_strdup_printf("%s %s", settings[i].option, settings[i].why));
 }
 
+/* What an open batch went by. */
+static void
+note_batch(const struct mw_sizing *sizing, const struct mw_result *r, GPtrArray *notes)
+{
+    g_autofree char *tokens = g_strdup(mw_format_count(r->default_step_tokens));
+    g_autofree char *params = g_strdup(mw_format_count(r->params));
+
+    if (!(r->default_step_tokens > 0))
+        return;
+    if (mw_exceeds_step_tokens(r->tokens_per_step, r->default_step_tokens))
+        g_ptr_array_add(notes,
+                        g_strdup_printf("one sequence for each of %" G_GINT64_FORMAT
+                                        " data-parallel GPUs is over the default global batch of "
+                                        "%s tokens a step (GPT-3's table, by %s parameters)",
+                                        sizing->dp, tokens, params));
+    else
+        g_ptr_array_add(notes, g_strdup_printf("default global batch: at most %s tokens a step by "
+                                               "%s parameters (GPT-3's table); --global-batch N "
+                                               "sequences asks for another",
+                                               tokens, params));
+}
+
 static void
 fill_notes(const struct cli_request *request, const struct mw_sizing *sizing, struct mw_result *r)
 {
     GPtrArray *notes = g_ptr_array_new();
+
+    note_batch(sizing, r, notes);
+    if (sizing->settings.eager)
+        g_ptr_array_add(notes, g_strdup_printf("no recomputation: kept activations fit %g times "
+                                               "over, as eager frameworks keep them; "
+                                               "--activation-checkpoint-interval 1 recomputes",
+                                               MW_EAGER_ACTIVATIONS));
 
     if (!sizing->fits && sizing->fragmentation)
         g_ptr_array_add(notes, g_strdup("the largest contiguous request fails, not the sum: "
@@ -223,14 +253,13 @@ fill_channels(const struct mw_plan *plan, const struct mw_engine_result *engine,
     r->channel_count = plan->channel_count;
     r->channels = g_new0(struct mw_result_channel, plan->channel_count + 1);
     for (uint32_t c = 0; c < plan->channel_count; c++)
-        r->channels[c] = (struct mw_result_channel){
-            g_strdup(mw_channel_kind_name(plan->channels[c].kind)),
-            engine->channel_busy_ns[c] * 1e-9};
+        r->channels[c] =
+            (struct mw_result_channel){g_strdup(mw_channel_kind_name(plan->channels[c].kind)),
+                                       engine->channel_busy_ns[c] * 1e-9};
 }
 
 void
-cli_fill_use(const struct mw_plan *plan, const struct mw_engine_result *engine,
-             struct mw_result *r)
+cli_fill_use(const struct mw_plan *plan, const struct mw_engine_result *engine, struct mw_result *r)
 {
     fill_bottleneck(plan, engine, r);
     fill_channels(plan, engine, r);

@@ -56,9 +56,10 @@ static const struct option options[] = {
     {GROUP_BATCH, "gpus", OPTION_INTEGER, FIELD(gpus_per_node), 1, 1024, false, NULL, "N",
      "GPUs per node (default: all that the profile has)"},
     {GROUP_BATCH, "batch", OPTION_REAL, FIELD(micro_batch), 1e-3, 1e6, true, NULL, "N|auto",
-     "micro-batch per GPU in sequences; auto is the largest that fits (default)"},
+     "micro-batch per GPU in sequences; auto (default) is the largest that fits and keeps the "
+     "default global batch, 0.5M to 3.2M tokens by parameters (GPT-3)"},
     {GROUP_BATCH, "global-batch", OPTION_INTEGER, FIELD(global_batch), 1, 1e9, false, NULL, "N",
-     "sequences per step over all GPUs"},
+     "sequences per step over all GPUs, instead of the default for the model"},
     {GROUP_BATCH, "grad-accum", OPTION_INTEGER, FIELD(grad_accum), 1, 4096, false, NULL, "N",
      "micro-batches per step (default 1)"},
     {GROUP_BATCH, "seq", OPTION_INTEGER, FIELD(seq), 1, 1 << 24, false, NULL, "N",

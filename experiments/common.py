@@ -35,7 +35,11 @@ class Failed(Exception):
 def memwall(verb, *options):
     """The parsed answer of `memwall VERB OPTIONS --json`; a plan that does not fit is an answer."""
     binary = os.environ.get("MEMWALL", str(ROOT / "build" / "cli" / "memwall"))
-    command = [binary, verb, *(str(o) for o in options), "--json"]
+    words = [str(o) for o in options]
+    if "--activation-checkpoint-interval" not in words:
+        # What is published recomputes every block, unless it says otherwise.
+        words += ["--activation-checkpoint-interval", "1"]
+    command = [binary, verb, *words, "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode not in (0, 3):
         raise Failed(f"{' '.join(command)}: status {done.returncode}: {done.stderr.strip()}")

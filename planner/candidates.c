@@ -75,11 +75,11 @@ largest(const struct mw_request *request, const struct mw_settings *settings,
                     int64_t number),
         int64_t guess, int64_t most)
 {
-    int64_t low = 0, high = MAX(1, guess), step = 1;
+    int64_t low = 0, high = MIN(MAX(1, guess), most), step = 1;
 
     while (high <= most && fit(request, settings, high)) {
         low = high;
-        high += step;
+        high = low == most ? most + 1 : MIN(high + step, most);
         step *= 2;
     }
     while (high - low > 1) {
@@ -108,7 +108,8 @@ static int64_t
 largest_sequences(const struct mw_request *request, const struct mw_settings *settings,
                   int64_t guess)
 {
-    return largest(request, settings, fits_sequences, guess, SEQUENCES_MAX);
+    return largest(request, settings, fits_sequences, guess,
+                   MIN(SEQUENCES_MAX, mw_most_sequences(settings)));
 }
 
 double

@@ -23,6 +23,14 @@ struct mw_request {
 /* Without --seq: the smaller of the model's and 4096; 1024 for the paper's presets. */
 int64_t mw_settings_default_seq(const struct mw_model *model);
 
+/* Tokens of a step for a model of so many parameters: GPT-3's Table 2.1. */
+double mw_default_step_tokens(int64_t params);
+/* Sequences of a micro-batch of one tensor-slicing group that keep settings->step_tokens_max; one
+ * at least. */
+int64_t mw_most_sequences(const struct mw_settings *settings);
+/* By more than tables round. */
+bool mw_exceeds_step_tokens(double step_tokens, double most);
+
 /* Fills in defaults that need no search and refuses contradictions.  Micro-batch, tiles, commit
  * and placements may stay open. */
 bool mw_settings_resolve(const struct mw_request *request, const struct mw_settings *asked,

@@ -94,6 +94,7 @@ smaller_batch(const struct plea *plea)
     struct mw_settings s = *plea->asked;
 
     s.micro_batch = MW_AUTO;
+    s.step_tokens_max = 0;
     s.micro_batch = largest_batch(plea, &s);
     return s.micro_batch > 0 && s.micro_batch < plea->sizing->settings.micro_batch && fits(plea, &s)
                ? g_strdup_printf("--batch %.15g fits", s.micro_batch)

@@ -25,6 +25,10 @@ fill_shape(const struct mw_request *request, struct mw_settings *s)
         s->dtype = request->hardware->gpu_bf16 ? MW_DTYPE_BF16 : MW_DTYPE_FP16;
     if (s->seq == MW_AUTO)
         s->seq = mw_settings_default_seq(model);
+    if (s->step_tokens_max == MW_AUTO)
+        s->step_tokens_max = s->micro_batch == MW_AUTO && s->global_batch == MW_AUTO
+                                 ? mw_default_step_tokens(mw_model_params(model))
+                                 : 0;
     if (s->checkpoint_interval == MW_AUTO)
         s->checkpoint_interval = 1;
     s->checkpoint_interval = MIN(s->checkpoint_interval, model->layers);

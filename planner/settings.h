@@ -15,6 +15,9 @@
 
 #define MW_AUTO (-1)
 #define MW_LOGITS_CHUNKS_MAX 4096
+/* Activations that an eager framework keeps without recomputation, as a multiple of those counted:
+ * the bound until software profiles say. */
+#define MW_EAGER_ACTIVATIONS 1.7
 /* A plan of so many ops is built and simulated in seconds, in 300 MB. */
 #define MW_OPS_MAX 500000
 
@@ -67,6 +70,7 @@ struct mw_settings {
     int64_t global_batch;       /* sequences per step; MW_AUTO: micro_batch * ranks * grad_accum */
     const char *batch_source;   /* what messages call the global batch, if not --global-batch; lives
                                    as long as the program */
+    double step_tokens_max;     /* of an open batch; MW_AUTO: by default, 0: none */
     int64_t grad_accum;         /* MW_AUTO: 1, or what global_batch asks for */
     int64_t seq;                /* MW_AUTO: the model's, at most 4096 (paper presets 1024) */
     struct mw_placement placement[MW_STATE_COUNT];
@@ -74,6 +78,7 @@ struct mw_settings {
     enum mw_layout layout;
     enum mw_dtype dtype;         /* 16-bit format; MW_DTYPE_NONE: bf16 where the GPU has it */
     int64_t checkpoint_interval; /* blocks a checkpoint; 0: no checkpointing; MW_AUTO: 1 */
+    bool eager;                  /* kept activations must fit as eager frameworks keep them too */
     int64_t param_loads;         /* 3 or 2; MW_AUTO: 3 */
     int64_t tiles;               /* memory-centric tiling; MW_AUTO: as few as fit */
     int64_t logits_chunks;       /* parts of the tokens, for logits and loss; MW_AUTO: fewest */

@@ -269,6 +269,16 @@ read_tiers(struct mw_sizing *sizing)
             tiers[t].largest_request_bytes = tiers[t].capacity_bytes;
 }
 
+/* What eager frameworks keep beyond what the operators' backward needs (docs/MODEL.md 10.17): it
+ * must have room, and is in no slot of the plan. */
+static int64_t
+eager_bytes(const struct mw_sizing *sizing, int tier)
+{
+    return tier == MW_TIER_GPU && sizing->settings.eager
+               ? (MW_EAGER_ACTIVATIONS - 1) * sizing->ledger[tier][MW_PURPOSE_ACTIVATIONS]
+               : 0;
+}
+
 static void
 judge(struct mw_sizing *sizing)
 {
@@ -277,7 +287,7 @@ judge(struct mw_sizing *sizing)
     sizing->fits = true;
     for (int t = 0; t < MW_TIER_COUNT; t++) {
         const struct mw_tier_info *tier = &sizing->tiers[t];
-        int64_t sum = sizing->need_bytes[t] - tier->capacity_bytes;
+        int64_t sum = sizing->need_bytes[t] + eager_bytes(sizing, t) - tier->capacity_bytes;
         int64_t one = sizing->largest_bytes[t] - tier->largest_request_bytes;
         int64_t lack = sum > 0 ? sum : one;
         double relative = (double)lack / MAX(1, tier->capacity_bytes);

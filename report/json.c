@@ -30,6 +30,7 @@ write_counts(struct mw_json_writer *json, const struct mw_result *r)
     mw_json_number(json, "global_batch", r->global_batch);
     mw_json_integer(json, "seq", r->seq);
     mw_json_number(json, "tokens_per_step", r->tokens_per_step);
+    mw_json_number(json, "default_step_tokens", r->default_step_tokens);
     mw_json_integer(json, "checkpoint_interval", r->checkpoint_interval);
     mw_json_integer(json, "param_loads", r->param_loads);
     mw_json_integer(json, "tiles", r->tiles);

@@ -90,6 +90,7 @@ struct mw_result {
     double micro_batch;     /* sequences per GPU; fractional with tp */
     double global_batch;    /* sequences per step */
     double tokens_per_step;
+    double default_step_tokens; /* that an open batch keeps; 0: the batch was asked for */
     int64_t checkpoint_interval, param_loads, tiles, logits_chunks, prefetch;
     char *param_device, *optimizer_device, *gradient_device, *activation_device;
     char *partition;        /* "bandwidth-centric" or "owner-broadcast" */

@@ -3,13 +3,17 @@
 
 batch   what --batch auto comes to, asked for, gives the same plan and the same step.
 change  the best single change, typed behind the request, takes the step time that was said.
-best    none of the changes that are easily typed gains more.
+best    no setting that is easily typed gains more, and money is for where none gains anything.
 smaller a batch below the largest that is faster is said beside it.
-demo    GPT-3 13B on the RTX 4090 asks for host memory, and says so in its last line.
+demo    GPT-3 13B on the RTX 4090 asks for a setting, and says so in its last line.
+default a batch that is left open keeps the default tokens of a step, or says that it cannot.
+offload nothing is offloaded for less than 2%.
+keep    activations are kept where that is faster and fits 1.7 times over, else recomputed.
 
 The command is $MEMWALL, or build/cli/memwall.
 """
 import json
+import math
 import os
 import pathlib
 import subprocess
@@ -44,6 +48,14 @@ FIXED = [
     "-m gpt3-175b -H dgx2 --nodes 64 -s zero-infinity-nvme --batch 4 --param-device nvme",
     "-m llama-3.1-8b -H gh200 --batch 1 --set gpu.memory_gib=40",
 ]
+OPEN = [
+    "-m gpt3-125m -H dgx-h100",
+    "-m gpt3-1.3b -H dgx-h100",
+    "-m gpt3-2.7b -H rtx4090",
+    "-m llama-3.1-8b -H dgx-h100 --nodes 16",
+    "-m llama-3.1-70b -H dgx-h100 --nodes 128",
+    "-m gpt3-175b -H dgx2 --nodes 4 --tp 4",
+]
 SLACK = 1.02  # the estimate that picks what is planned is no better
 
 
@@ -54,9 +66,86 @@ def simulate(words):
     return json.loads(done.stdout)
 
 
+# GPT-3, Table 2.1: parameters, tokens of a batch.
+TABLE = ((125e6, 0.5e6), (350e6, 0.5e6), (760e6, 0.5e6), (1.3e9, 1e6), (2.7e9, 1e6), (6.7e9, 2e6),
+         (13e9, 2e6), (175e9, 3.2e6))
+
+
+def default_tokens(params):
+    """From row to row in logarithms."""
+    for (p, t), (q, u) in zip(TABLE, TABLE[1:]):
+        if p <= params <= q:
+            return t * (u / t) ** (math.log(params / p) / math.log(q / p))
+    return TABLE[0 if params < TABLE[0][0] else -1][1]
+
+
+def check_default(words):
+    answer = simulate(words)
+    step, most = answer["settings"]["tokens_per_step"], default_tokens(answer["params"])
+    if abs(answer["settings"]["default_step_tokens"] - most) > 1:
+        yield f"{answer['settings']['default_step_tokens']} tokens by default, not {most}"
+    said = [note for note in answer["notes"] if "default global batch" in note]
+    over = answer["settings"]["micro_batch"] * answer["settings"]["tp"] == 1 and step > 1.05 * most
+    if len(said) != 1 or ("is over the default" in said[0]) != over:
+        yield f"{step} tokens a step of {most}: {said}"
+    if step > 1.05 * most and not over:
+        yield f"{step} tokens a step, {most} by default"
+    asked = simulate([*words, "--batch", "2"])
+    if asked["settings"]["micro_batch"] != 2 or "default_step_tokens" not in asked["settings"] \
+            or asked["settings"]["default_step_tokens"] > 0:
+        yield "a batch that was asked for does not win"
+
+
+def check_offload(words):
+    """Whatever a strategy without offload reaches, an offload that is chosen beats by 2%."""
+    answer = simulate(words)
+    offloads = any(answer["peak_bytes"][tier] for tier in ("cpu", "nvme"))
+    for strategy in ("zero2", "zero3"):
+        other = simulate([*words, "-s", strategy])
+        if offloads and other["feasible"] and \
+                answer["tokens_per_s"] < 1.019 * other["tokens_per_s"]:
+            yield f"{answer['strategy']} offloads, {strategy} is as fast"
+        if other["feasible"] and answer["tokens_per_s"] < 0.98 * other["tokens_per_s"]:
+            yield f"{strategy} is faster"
+
+
+def check_keep(words):
+    """Of both ways, asked for, the faster one that may be; kept, with 1.7 times the room."""
+    answer = simulate(words)
+    recomputed = simulate([*words, "--activation-checkpoint-interval", "1"])
+    keeps = not answer["settings"]["checkpoint_interval"]
+    if recomputed["feasible"] and answer["tokens_per_s"] < 0.98 * recomputed["tokens_per_s"]:
+        yield f"{answer['tokens_per_s']} tokens/s, {recomputed['tokens_per_s']} are to be had"
+    if any("1.7 times" in note for note in answer["notes"]) != keeps:
+        yield f"keeps: {keeps}, and says {answer['notes']}"
+    if not keeps:
+        return
+    kept = sum(row["bytes"] for row in answer["ledger"]
+               if row["tier"] == "gpu" and row["purpose"] == "activations")
+    capacity = answer["tiers"]["gpu"]["capacity_bytes"]
+    if not kept or answer["peak_bytes"]["gpu"] + 0.7 * kept > capacity:
+        yield "does not fit 1.7 times"
+
+
+def check_eager():
+    """A memory in which activations fit once and not 1.7 times: recomputed, unless asked for."""
+    words = "-m gpt3-1.3b -H dgx-h100 --gpus 1 -s zero3 --batch 8".split()
+    kept = simulate([*words, "--activation-checkpoint-interval", "0"])
+    need = (kept["peak_bytes"]["gpu"] + 4 * 2 ** 30) / 2 ** 30
+    small = [*words, "--set", f"gpu.memory_gib={need:.3f}"]
+    fits = simulate([*small, "--activation-checkpoint-interval", "0"])
+    answer = simulate(small)
+    if not fits["feasible"] or answer["settings"]["checkpoint_interval"] != 1:
+        yield f"kept fits: {fits['feasible']}, interval {answer['settings']['checkpoint_interval']}"
+    large = simulate(words)
+    if large["settings"]["checkpoint_interval"] != 0:
+        yield "recomputes where all fits"
+
+
 def check_batch(words, answer):
     batch = answer["settings"]["micro_batch"]
     again = simulate([*words, "--batch", f"{batch:.15g}"])
+    again["settings"]["default_step_tokens"] = answer["settings"]["default_step_tokens"]
     for key in ("strategy", "plan", "settings", "step_time_s", "peak_bytes"):
         if again[key] != answer[key]:
             yield f"{key}: auto {answer[key]}, asked for {again[key]}"
@@ -78,24 +167,22 @@ def check_change(words, answer):
 
 
 def typed_changes(words, answer):
-    """Memory doubled, half the batch, twice the micro-batches, deeper prefetch."""
+    """Settings: half the batch, twice the micro-batches, deeper prefetch."""
     settings = answer["settings"]
-    profile = subprocess.run([str(MEMWALL), "list", "hwprofiles", words[3]],
-                             stdout=subprocess.PIPE, check=True).stdout.decode()
-    for group in ("gpu", "host"):
-        section = profile.split(f"[{group}]")[1]
-        memory = float(section.split("memory_gib = ")[1].split()[0])
-        yield ["--set", f"{group}.memory_gib={2 * memory:.15g}"]
     if settings["micro_batch"] >= 2:
         yield ["--batch", f"{settings['micro_batch'] // 2:.15g}"]
-    if "--global-batch" not in words:
+    step = 2 * settings["tokens_per_step"]
+    if "--global-batch" not in words and step <= default_tokens(answer["params"]):
         yield ["--grad-accum", str(2 * settings["grad_accum"])]
     yield ["--prefetch", str(settings["prefetch"] + 1)]
-    yield ["--activation-checkpoint-interval", "0"]
 
 
 def check_best(words, answer):
-    said = answer["change"]["tokens_per_s"] if answer["change"] else 0
+    change = answer["change"] or {"tokens_per_s": 0, "flags": ""}
+    if "gpu.memory" in change["flags"]:
+        yield f"nobody can buy {change['flags']}"
+    # What is bought says that no setting gains anything, whatever it gains itself.
+    said = 0 if "--set" in change["flags"] else change["tokens_per_s"]
     for flags in typed_changes(words, answer):
         typed = simulate([*words, *flags])
         if typed["feasible"] and typed["tokens_per_s"] > SLACK * max(said, answer["tokens_per_s"]):
@@ -118,7 +205,7 @@ def check_demo():
     answer = subprocess.run([str(MEMWALL), "simulate", "-m", "gpt3-13b", "-H", "rtx4090", "-s",
                              "zero-infinity-nvme"], stdout=subprocess.PIPE, check=True)
     last = answer.stdout.decode().splitlines()[-1]
-    for word in ("best single change: 2x host memory -> step", "--set host.memory_gib=256"):
+    for word in ("best single change: twice the micro-batches a step -> step", "--grad-accum 2"):
         if word not in last:
             yield f"no {word!r} in {last!r}"
 
@@ -151,6 +238,12 @@ def tests():
     for request in FIXED:
         words = request.split()
         yield f"change: {request}", check_change(words, simulate(words))
+    for request in OPEN:
+        words = request.split()
+        yield f"default: {request}", check_default(words)
+        yield f"offload: {request}", check_offload(words)
+        yield f"keep: {request}", check_keep(words)
+    yield "as eager frameworks keep them", check_eager()
     yield "smaller batch", check_smaller()
     yield "owner-broadcast", check_owner()
     yield "demo", check_demo()

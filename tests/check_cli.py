@@ -719,6 +719,7 @@ def check_delay(box):
     """Steps before --dpu-start are not delayed: neither in the run's days and energy nor alone."""
     def ask(options):
         line = ("simulate -m zo-2b -H dgx2 --gpus 1 -s zero-offload --optimizer-device nvme "
+                "--activation-checkpoint-interval 1 "
                 "--batch 1 --seq 1024 --set nvme.endurance_tbw=1000 --tokens 1024e3 --commit none "
                 f"{options}")
         return (json.loads(box.run(f"{line} --json").out), box.run(line).out.decode())

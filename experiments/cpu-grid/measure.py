@@ -64,8 +64,8 @@ def measure(row, profile, folder, steps):
     words = ["run", "-m", str(common.ROOT / "models" / "gpt-text" / "config.json"), "-H",
              str(profile), "--batch", row["batch"], "--seq", row["seq"], "--prefetch",
              row["prefetch"], "--tiles", row["tiles"], "--param-loads", row["loads"],
-             "--commit", "none", "--data", str(grid.TEXT), "--steps", str(steps), "--nvme",
-             str(folder), "--json"]
+             "--activation-checkpoint-interval", "1", "--commit", "none", "--data",
+             str(grid.TEXT), "--steps", str(steps), "--nvme", str(folder), "--json"]
     words += PLACEMENTS[row["placement"]].split() + LIMITS[row["limit"]].split()
     return json.loads(grid.launch(ranks, *words))["compare"]
 

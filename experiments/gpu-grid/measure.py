@@ -50,7 +50,7 @@ def words(row, profile):
         arena = ["--set", f"gpu.memory_gib={row['arena_gib']}", "--set", "gpu.reserve_gib=0"]
     return ["-m", row["model"], "-H", str(profile), "--gpus", "1", "--batch", row["batch"], "--seq",
             row.get("seq", SEQ), "--prefetch", row["prefetch"], "--param-loads", row["loads"],
-            "--commit", "none", *arena, *placement(row)]
+            "--activation-checkpoint-interval", "1", "--commit", "none", *arena, *placement(row)]
 
 
 def rehearsed(row):

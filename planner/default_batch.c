@@ -1,0 +1,48 @@
+/* How many tokens a step has where nobody says. */
+#include <glib.h>
+#include <math.h>
+
+#include "planner/planner.h"
+
+/* GPT-3 (arXiv 2005.14165), Table 2.1: parameters and tokens of a batch.  From row to row along a
+ * line in both logarithms; before the first and behind the last row, as there. */
+static const struct {
+    double params, tokens;
+} table[] = {
+    {125e6, 0.5e6}, {350e6, 0.5e6}, {760e6, 0.5e6}, {1.3e9, 1e6},
+    {2.7e9, 1e6},   {6.7e9, 2e6},   {13e9, 2e6},    {175e9, 3.2e6},
+};
+/* Tables round: a step may be so much larger. */
+#define TOLERANCE 1.05
+
+double
+mw_default_step_tokens(int64_t params)
+{
+    size_t last = G_N_ELEMENTS(table) - 1, row = 0;
+
+    if (params <= table[0].params)
+        return table[0].tokens;
+    if (params >= table[last].params)
+        return table[last].tokens;
+    while (params > table[row + 1].params)
+        row++;
+    double along = log(params / table[row].params) / log(table[row + 1].params / table[row].params);
+    return table[row].tokens * pow(table[row + 1].tokens / table[row].tokens, along);
+}
+
+int64_t
+mw_most_sequences(const struct mw_settings *s)
+{
+    double groups = (double)s->nodes * s->gpus_per_node / s->tp;
+    double accum = s->grad_accum == MW_AUTO ? 1 : s->grad_accum;
+
+    if (s->step_tokens_max <= 0)
+        return INT64_MAX;
+    return MAX(1, (int64_t)(TOLERANCE * s->step_tokens_max / (groups * accum * s->seq)));
+}
+
+bool
+mw_exceeds_step_tokens(double step_tokens, double most)
+{
+    return most > 0 && step_tokens > TOLERANCE * most;
+}
