@@ -99,7 +99,7 @@ fill_activation(struct activation *a, mw_native f(mw_native), mw_native slope(mw
     }
 }
 
-static inline __attribute__((unused)) void
+static void
 look_up_values(uint16_t *y, const uint16_t *x, const struct activation *a, int64_t n)
 {
     int64_t i = 0;
@@ -113,7 +113,7 @@ look_up_values(uint16_t *y, const uint16_t *x, const struct activation *a, int64
 }
 
 /* In two steps: what is stored in fours is not yet there to be loaded in vectors. */
-static inline __attribute__((unused)) void
+static void
 look_up_slopes(uint16_t *dx, const uint16_t *dy, const uint16_t *x, const struct activation *a,
                int64_t n)
 {
@@ -136,16 +136,6 @@ look_up_slopes(uint16_t *dx, const uint16_t *dy, const uint16_t *x, const struct
     mw_lanes_store_half_some(dx + i, d, n - i);
 }
 
-#if MW_WIDTH == 16
-#define ACTIVATION(name, f, f_slope)                                                               \
-    MW_INLINE mw_native name##_times_slope(mw_native dy, mw_native x)                              \
-    {                                                                                              \
-        return dy * f_slope(x);                                                                    \
-    }                                                                                              \
-                                                                                                   \
-    UNARY(name##_forward, f)                                                                       \
-    BINARY(name##_backward, name##_times_slope)
-#else
 #define ACTIVATION(name, f, f_slope)                                                               \
     static struct activation name##_table = {.once = PTHREAD_ONCE_INIT};                           \
                                                                                                    \
@@ -167,7 +157,6 @@ look_up_slopes(uint16_t *dx, const uint16_t *dy, const uint16_t *x, const struct
         _Pragma("omp parallel for schedule(static)") for (int64_t i = 0; i < n; i += CHUNK)        \
             look_up_slopes(dx + i, dy + i, x + i, &name##_table, chunk_length(i, n));              \
     }
-#endif
 
 MW_INLINE mw_native
 gelu_tanh(mw_native x)
