@@ -88,6 +88,9 @@ open_file(struct mw_calibrator *c, const struct mw_calibration_drives *drives,
     };
 
     mw_nvme_close(c->nvme);
+    if (!c->sums)
+        c->sums = g_malloc0((gsize)mw_nvme_sums_bytes(options.capacity_bytes));
+    options.sums = c->sums;
     c->nvme = mw_nvme_open(&options, error);
     c->has_files = c->has_files || c->nvme;
     return c->nvme != NULL;
@@ -222,6 +225,7 @@ mw_calibrate_close_drives(struct mw_calibrator *c)
 
     mw_nvme_close(c->nvme);
     c->nvme = NULL;
+    g_clear_pointer(&c->sums, g_free);
     for (int i = 0; c->has_files && i < c->options->directory_count; i++) {
         g_autofree char *name =
             g_strdup_printf("%s-%dof%d.data", begin, i + 1, c->options->directory_count);

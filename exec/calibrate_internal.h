@@ -101,6 +101,7 @@ struct mw_calibrator {
     } budget;
     struct mw_calibration_steal steal;
     struct mw_nvme *nvme;
+    uint32_t *sums; /* of its pages: what it moves is checked, as a run's is */
     bool has_files; /* to be removed */
     GMutex mutex;   /* of the error */
     GError *error;  /* the first that a work met; what is measured from then on is worth nothing */
