@@ -1,5 +1,8 @@
 #include <string.h>
 #include <xxhash.h>
+#ifdef MW_XXH_DISPATCH
+#include <xxh_x86dispatch.h> /* XXH3 by what the processor has */
+#endif
 
 #include "exec/commit_internal.h"
 #include "planner/error.h"
