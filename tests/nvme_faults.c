@@ -77,10 +77,18 @@ can_spoil(const struct mw_faults *faults, const struct page *page)
 {
     bool again = faults->fault == MW_FAULT_STALE || faults->fault == MW_FAULT_TORN;
 
-    /* What was read is whole as far as it differs at its end, where a torn page is the old one. */
-    return page && (!again || (page->writes > 1 && memcmp(page->now + PAGE_BYTES - SECTOR_BYTES,
-                                                          page->before + PAGE_BYTES - SECTOR_BYTES,
-                                                          SECTOR_BYTES)));
+    return page && (!again || (page->writes > 1 && memcmp(page->now, page->before, PAGE_BYTES)));
+}
+
+/* The last sector that the last write changed. */
+static int
+torn_at(const struct page *page)
+{
+    int at = PAGE_BYTES - SECTOR_BYTES;
+
+    while (at && !memcmp(page->now + at, page->before + at, SECTOR_BYTES))
+        at -= SECTOR_BYTES;
+    return at;
 }
 
 /* Some other page that has another content. */
@@ -102,14 +110,14 @@ misplace(const struct mw_faults *faults, const struct page *page, char *data)
 static void
 spoil_page(const struct mw_faults *faults, const struct page *page, char *data)
 {
-    int torn_at = PAGE_BYTES - SECTOR_BYTES * (1 + faults->at % 7);
+    int tear = torn_at(page);
 
     if (faults->fault == MW_FAULT_FLIP)
         data[faults->at * 37 % PAGE_BYTES] ^= (char)(1 << faults->at % 8);
     else if (faults->fault == MW_FAULT_STALE)
         memcpy(data, page->before, PAGE_BYTES);
     else if (faults->fault == MW_FAULT_TORN)
-        memcpy(data + torn_at, page->before + torn_at, (size_t)(PAGE_BYTES - torn_at));
+        memcpy(data + tear, page->before + tear, (size_t)(PAGE_BYTES - tear));
     else
         g_assert_true(misplace(faults, page, data));
 }

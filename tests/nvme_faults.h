@@ -26,7 +26,7 @@ enum mw_fault {
     /* Reads that say nothing: of a page in [first_byte, end_byte) of the file that was written. */
     MW_FAULT_FLIP,      /* a bit is another one */
     MW_FAULT_STALE,     /* the page is as it was before it was written last */
-    MW_FAULT_TORN,      /* the same, of its sectors from some one on */
+    MW_FAULT_TORN,      /* the same, from the last sector on that was changed */
     MW_FAULT_MISPLACED, /* another page's content */
 };
 

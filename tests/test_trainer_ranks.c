@@ -57,7 +57,8 @@ static const struct failure {
     {"without-data", "worker: nvme: no more data", true},
     {"slicing", "tensor slicing; --tp 1 runs", true},
 #endif
-    {"broken-drive", "Input/output error", true}};
+    {"broken-drive", "Input/output error", true},
+    {"flipped-read", ": not what was written there last: ", true}};
 
 static void
 test_ends(gconstpointer data)

@@ -186,14 +186,21 @@ test_silent(gconstpointer data)
     struct trained undisturbed = trained_run(what, STEPS, 1, directory);
     int found = 0;
 
-    for (size_t p = 0; p < G_N_ELEMENTS(purposes); p++)
+    for (size_t p = 0; p < G_N_ELEMENTS(purposes); p++) {
+        int pages = count_reads(what, MW_FAULT_FLIP, purposes[p]);
+        int again = pages ? count_reads(what, MW_FAULT_STALE, purposes[p]) : 0;
+        g_test_message("%s: %d and %d reads", mw_purpose_name(purposes[p]), pages, again);
         for (size_t f = 0; f < G_N_ELEMENTS(faults); f++) {
-            int reads = count_reads(what, faults[f], purposes[p]);
-            for (int tenth = 1; reads && tenth < 10; tenth += 5, found++)
-                check_fault(what, &undisturbed, faults[f], purposes[p], reads * tenth / 10);
+            bool old = faults[f] == MW_FAULT_STALE || faults[f] == MW_FAULT_TORN;
+            int reads = old ? again : pages, tenth = (f + p) % 2 ? 6 : 2;
+            if (!reads)
+                continue;
+            check_fault(what, &undisturbed, faults[f], purposes[p], reads * tenth / 10);
+            found++;
         }
+    }
     g_test_message("%d silent faults, all found", found);
-    g_assert_cmpint(found, >=, 24);
+    g_assert_cmpint(found, >=, 12); /* of three purposes at least */
     trained_clear(&undisturbed);
 }
 

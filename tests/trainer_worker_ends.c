@@ -102,6 +102,18 @@ broken_drive(struct mw_ranks *ranks)
     return expect_end_with(ranks, &what, &faults.calls);
 }
 
+/* The drive of one rank gives other bytes than it was given, and says nothing. */
+static int
+flipped_read(struct mw_ranks *ranks)
+{
+    struct trained_case what = nvme_case(ranks);
+    struct mw_faults faults;
+
+    mw_faults_init(&faults, is_last(&what) ? MW_FAULT_FLIP : MW_FAULT_NONE, 60, 0);
+    faults.end_byte = G_MAXINT64;
+    return expect_end_with(ranks, &what, &faults.calls);
+}
+
 static int
 slicing(struct mw_ranks *ranks)
 {
@@ -115,6 +127,7 @@ const struct trainer_worker_case trainer_worker_ends[] = {
     {"killed", killed},
     {"without-data", without_data},
     {"broken-drive", broken_drive},
+    {"flipped-read", flipped_read},
     {"slicing", slicing},
     {NULL, NULL},
 };
