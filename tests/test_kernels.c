@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "exec/convert.h"
 #include "kernel_helpers.h"
 #include "kernel_reference.h"
 #include "norm_case.h"
@@ -15,9 +16,11 @@ test_conversion(gconstpointer data)
 {
     const struct mw_cpu_kernels *k = data;
     const uint16_t quiet = mw_test_dtype == MW_DTYPE_FP16 ? 0x200 : 0x40;
-    const float odd[] = {0.0f,     -0.0f,    INFINITY,    -INFINITY,   NAN,     1e-40f,
-                         -1e-45f,  3.4e38f,  1.00390625f, 1.01171875f, 1.0f,    65504.0f,
-                         65519.0f, 65520.0f, 6.1e-5f,     2.98e-8f,    2.99e-8f};
+    const float odd[] = {0.0f, -0.0f, INFINITY, -INFINITY, NAN, 1e-40f, -1e-45f, 3.4e38f,
+                         1.00390625f, 1.01171875f, 1.0f, 65504.0f, 65519.0f, 65520.0f, 6.1e-5f,
+                         2.98e-8f, 2.99e-8f,
+                         /* Rounded as a number the first would be infinite, the second zero. */
+                         mw_fp32_of_bits(0x7f800001), mw_fp32_of_bits(0x7fffffff)};
     for (int64_t n = 1; n <= (int64_t)G_N_ELEMENTS(odd); n++) {
         uint16_t half[G_N_ELEMENTS(odd)];
         float back[G_N_ELEMENTS(odd)];
