@@ -73,7 +73,15 @@ def ends(words):
 def options():
     """Names of the numeric ones."""
     text = OPTIONS.read_text(encoding="utf-8")
-    return re.findall(r'\{"([\w-]+)", OPTION_(?:INTEGER|REAL)', text)
+    return re.findall(r'"([\w-]+)",\s+OPTION_(?:INTEGER|REAL)', text)
+
+
+def check_table():
+    """None is missed."""
+    text = OPTIONS.read_text(encoding="utf-8")
+    rows = len(re.findall(r"OPTION_(?:INTEGER|REAL), FIELD", re.sub(r"\s+", " ", text)))
+    if not rows or rows != len(options()):
+        yield f"{len(options())} of {rows} numeric options read"
 
 
 def check_option(name):
@@ -122,6 +130,7 @@ class Box:
 
 
 def tests(box):
+    yield "options", check_table()
     yield "all together", check_together(box)
     for name in options():
         yield f"--{name}", check_option(name)
