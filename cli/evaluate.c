@@ -66,6 +66,25 @@ cli_flops(const struct mw_sizing *sizing, bool with_recompute)
     return flops * sizing->settings.grad_accum;
 }
 
+double
+cli_achievable_flops(const struct mw_plan *plan, const struct mw_hardware *hardware)
+{
+    g_autofree int64_t *times = g_new0(int64_t, plan->work_count);
+    double flops = 0, seconds = 0;
+
+    for (uint32_t i = 0; i < plan->op_count; i++)
+        times[plan->ops[i].work]++;
+    for (uint32_t w = 0; w < plan->work_count; w++) {
+        const struct mw_work *work = &plan->works[w];
+        if (!times[w] || work->kind != MW_OP_COMPUTE)
+            continue;
+        flops += (double)times[w] * (double)work->flops;
+        seconds += (double)times[w] * mw_cost_work_s(plan, work, hardware);
+    }
+    return seconds > 0 ? fmax(hardware->gpu_achievable_flops, flops / seconds)
+                       : hardware->gpu_achievable_flops;
+}
+
 /* --- closed form: dimensions from the model, shares from the settings ------------------------ */
 
 /* Parts that an operator is computed in: of a unit that is cut, the one with most parameters. */

@@ -17,6 +17,10 @@ double cli_step_s(const struct mw_plan *plan, const struct mw_hardware *hardware
 double cli_tokens_per_step(const struct mw_sizing *sizing); /* all GPUs */
 /* FLOPs of one rank and step: everything done, and without recompute. */
 double cli_flops(const struct mw_sizing *sizing, bool with_recompute);
+/* FLOP/s of whole layers without communication, the base of efficiency: the profile's figure, or
+ * what the plan's own compute comes to where that is more (long sequences: attention's products are
+ * larger than those that the profile's figure is of).  No step is faster. */
+double cli_achievable_flops(const struct mw_plan *plan, const struct mw_hardware *hardware);
 
 void cli_closed_form(const struct mw_sizing *sizing, const struct mw_hardware *hardware,
                      struct mw_closed_form *out);

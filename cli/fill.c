@@ -204,14 +204,15 @@ fill_rates(const struct cli_request *request, const struct cli_answer *answer,
     const struct mw_hardware *hw = &request->hardware[MW_OUTLOOK_TYPICAL];
     double done = cli_flops(answer->sizing, true), useful = cli_flops(answer->sizing, false);
     double step_s = engine->step_ns * 1e-9;
+    double efficiency = done / step_s / cli_achievable_flops(answer->plan, hw);
 
     r->simulated = true;
     for (int o = 0; o < MW_OUTLOOK_COUNT; o++) {
         r->step_time_s[o] = step_s;
         r->tflops_per_gpu[o] = done / step_s / 1e12;
+        r->efficiency[o] = efficiency;
     }
     r->first_step_time_s = engine->first_step_ns * 1e-9;
-    r->efficiency = done / step_s / hw->gpu_achievable_flops;
     r->mfu = useful / step_s / hw->gpu_peak_flops;
     r->tokens_per_s = r->tokens_per_step / step_s;
 }
@@ -278,6 +279,8 @@ fill_outlooks(const struct cli_request *request, const struct cli_answer *answer
     for (int o = 0; o < MW_OUTLOOK_COUNT; o += 2) {
         r->step_time_s[o] = cli_step_s(answer->plan, &request->hardware[o], false);
         r->tflops_per_gpu[o] = done / r->step_time_s[o] / 1e12;
+        r->efficiency[o] =
+            done / r->step_time_s[o] / cli_achievable_flops(answer->plan, &request->hardware[o]);
     }
 }
 

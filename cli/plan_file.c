@@ -131,11 +131,11 @@ fill_speed(const struct cli_request *request, struct cli_answer *answer, GError 
     for (int o = 0; o < MW_OUTLOOK_COUNT; o++) {
         r->step_time_s[o] = o == MW_OUTLOOK_TYPICAL ? engine.step_ns * 1e-9
                                                     : cli_step_s(answer->plan, &hw[o], false);
-        r->tflops_per_gpu[o] = NAN;
+        r->tflops_per_gpu[o] = r->efficiency[o] = NAN;
     }
     r->first_step_time_s = engine.first_step_ns * 1e-9;
     r->critical_path_s = cli_step_s(answer->plan, &hw[MW_OUTLOOK_TYPICAL], true);
-    r->efficiency = r->mfu = r->tokens_per_s = NAN;
+    r->mfu = r->tokens_per_s = NAN;
     r->closed_form_paper_s = r->closed_form_plan_s = NAN;
     for (size_t t = 0; t < G_N_ELEMENTS(r->paper_efficiency); t++)
         r->paper_efficiency[t] = NAN;

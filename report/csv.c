@@ -48,7 +48,7 @@ static const struct column {
     {"step_time_s_high", NUMBER, true, offsetof(struct mw_result, step_time_s[0])},
     {"first_step_time_s", NUMBER, true, offsetof(struct mw_result, first_step_time_s)},
     {"tflops_per_gpu", NUMBER, true, offsetof(struct mw_result, tflops_per_gpu[1])},
-    {"efficiency", NUMBER, true, offsetof(struct mw_result, efficiency)},
+    {"efficiency", NUMBER, true, offsetof(struct mw_result, efficiency[1])},
     {"mfu", NUMBER, true, offsetof(struct mw_result, mfu)},
     {"tokens_per_s", NUMBER, true, offsetof(struct mw_result, tokens_per_s)},
     {"bottleneck", TEXT, true, offsetof(struct mw_result, bottleneck)},

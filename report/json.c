@@ -66,7 +66,7 @@ write_speed(struct mw_json_writer *json, const struct mw_result *r)
     if (r->undelayed_step_time_s > 0)
         mw_json_number(json, "undelayed_step_time_s", r->undelayed_step_time_s);
     mw_json_number(json, "tflops_per_gpu", predicted(r, r->tflops_per_gpu[1]));
-    mw_json_number(json, "efficiency", predicted(r, r->efficiency));
+    mw_json_number(json, "efficiency", predicted(r, r->efficiency[1]));
     mw_json_number(json, "mfu", predicted(r, r->mfu));
     mw_json_number(json, "tokens_per_s", predicted(r, r->tokens_per_s));
     mw_json_string(json, "bottleneck", r->simulated ? r->bottleneck : NULL);
@@ -107,7 +107,8 @@ write_range(struct mw_json_writer *json, const struct mw_result *r)
         write_low_high(json, "step_time_s", step[0], step[2]);
         if (isfinite(tflops[1]))
             write_low_high(json, "tflops_per_gpu", tflops[0], tflops[2]);
-        write_scaled(json, r, "efficiency", r->efficiency, -1);
+        if (isfinite(r->efficiency[1]))
+            write_low_high(json, "efficiency", r->efficiency[0], r->efficiency[2]);
         write_scaled(json, r, "mfu", r->mfu, -1);
         write_scaled(json, r, "tokens_per_s", r->tokens_per_s, -1);
         write_scaled(json, r, "days", said(r, r->days), 1);

@@ -113,7 +113,7 @@ struct mw_result {
     double first_step_time_s;
     double undelayed_step_time_s; /* of the steps before --dpu-start; 0 without any */
     double tflops_per_gpu[3]; /* FLOP/s done, recompute counted, in 1e12 */
-    double efficiency;        /* of the profile's achievable peak */
+    double efficiency[3];     /* of what whole layers reach without communication */
     double mfu;               /* model FLOPs (no recompute) of the datasheet peak */
     double tokens_per_s;
     char *bottleneck;         /* lane or channel */

@@ -10,9 +10,8 @@ static void
 scale_rates(struct mw_result *r, struct mw_pair step)
 {
     double factor = step.predicted_s / step.measured_s;
-    double tflops = r->tflops_per_gpu[1] * factor;
+    double tflops = r->tflops_per_gpu[1] * factor, efficiency = r->efficiency[1] * factor;
 
-    r->efficiency *= factor;
     r->mfu *= factor;
     r->tokens_per_s *= factor;
     r->days /= factor;
@@ -22,6 +21,7 @@ scale_rates(struct mw_result *r, struct mw_pair step)
     r->owned.energy_usd /= factor;
     for (int o = 0; o < 3; o++) {
         r->tflops_per_gpu[o] = tflops;
+        r->efficiency[o] = efficiency;
         r->step_time_s[o] = step.measured_s;
     }
 }

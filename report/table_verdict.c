@@ -24,7 +24,7 @@ print_rates(FILE *out, const struct mw_result *r)
 
     mw_table_line(out, "speed", "%s%s TFLOP/s per GPU, %s of achievable, MFU %s",
                   mw_format_significant(r->tflops_per_gpu[1]), tflops_range,
-                  mw_format_percent(r->efficiency), mw_format_percent(r->mfu));
+                  mw_format_percent(r->efficiency[1]), mw_format_percent(r->mfu));
     mw_table_line(out, "throughput", "%s tokens/s, %s tokens a step (batch %s a GPU, %s in all)",
                   mw_format_count(r->tokens_per_s), mw_format_count(r->tokens_per_step),
                   mw_format_count(r->micro_batch), mw_format_count(r->global_batch));

@@ -683,6 +683,18 @@ def check_json(box):
             yield f"{key}: JSON {answer[key]}, CSV {row[key]}"
 
 
+def check_efficiency(box):
+    """A share of what can be had, at both ends too, where attention is nearly all of the FLOPs."""
+    for line in ("-H dgx-h100 --seq 131072", "-H a100 --seq 131072", "-H gh200 --seq 131072",
+                 "-H dgx-h100 --set gpu.memory_gib=4000 --seq 1048576", "-H flat-test --seq 32768"):
+        answer = json.loads(box.run(f"simulate -m llama-3.1-8b {line} --batch 1 --json").out)
+        ends = answer.get("range", {}).get("efficiency", {"high": 0})
+        if not answer["feasible"]:
+            yield f"{line}: does not fit"
+        elif not 0.5 < answer["efficiency"] < 1 + 1e-6 or ends["high"] > 1 + 1e-6:
+            yield f"{line}: efficiency {answer['efficiency']}, at best {ends['high']}"
+
+
 def check_cost(box):
     """Rent where it is known, else the owner's share of the price; electricity where known."""
     def ask(*sets):
@@ -879,6 +891,7 @@ def commands(box):
         box, f"{SIMULATE} -o DIR/plan --trace DIR/trace.json --write-deepspeed DIR/ds.json",
         ["plan", "trace.json", "ds.json"])
     yield "invariant-5: json", check_json(box)
+    yield "efficiency", check_efficiency(box)
     yield "cost", check_cost(box)
     yield "delay", check_delay(box)
     yield "list: json", check_lists(box)

@@ -21,9 +21,9 @@ set_up(struct compared *f, gconstpointer data)
     for (int o = 0; o < 3; o++) {
         f->predicted->step_time_s[o] = 0.042;
         f->predicted->tflops_per_gpu[o] = 10;
+        f->predicted->efficiency[o] = 0.5;
     }
     f->predicted->first_step_time_s = 0.05;
-    f->predicted->efficiency = 0.5;
     f->predicted->tokens_per_s = 1000;
     mw_summary_lanes(f->plan, &f->timeline, f->predicted);
     f->measured = compare_fixture_measured(forward_ms, G_N_ELEMENTS(forward_ms));

@@ -254,7 +254,9 @@ fill_speed(struct mw_result *r, double step_s)
     r->tflops_per_gpu[0] = 35.25;
     r->tflops_per_gpu[1] = 42.3;
     r->tflops_per_gpu[2] = 47;
-    r->efficiency = 0.604;
+    r->efficiency[0] = 0.564;
+    r->efficiency[1] = 0.604;
+    r->efficiency[2] = 0.624;
     r->mfu = 0.2538;
     r->tokens_per_s = r->tokens_per_step / step_s;
     r->bottleneck = g_strdup("nvme-write");

@@ -136,9 +136,9 @@ test_result(struct compared *f, gconstpointer data)
     for (int o = 0; o < 3; o++) {
         g_assert_cmpfloat_with_epsilon(r->step_time_s[o], 0.042, 1e-12);
         g_assert_cmpfloat_with_epsilon(r->tflops_per_gpu[o], 20, 1e-9);
+        g_assert_cmpfloat_with_epsilon(r->efficiency[o], 1, 1e-12);
     }
     g_assert_cmpfloat_with_epsilon(r->tokens_per_s, 2000, 1e-9);
-    g_assert_cmpfloat_with_epsilon(r->efficiency, 1, 1e-12);
     g_assert_cmpfloat_with_epsilon(r->first_step_time_s, 0.119, 1e-12);
     g_assert_cmpstr(r->bottleneck, ==, "compute lane");
     g_assert_cmpfloat_with_epsilon(r->bottleneck_share, 32.0 / 42, 1e-9);

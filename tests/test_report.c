@@ -216,7 +216,7 @@ check_range(JsonObject *range, const struct mw_result *r)
         double low, high;
     } rows[] = {
         {"tflops_per_gpu", r->tflops_per_gpu[0], r->tflops_per_gpu[2]},
-        {"efficiency", r->efficiency / 1.2, r->efficiency / 0.9},
+        {"efficiency", r->efficiency[0], r->efficiency[2]},
         {"mfu", r->mfu / 1.2, r->mfu / 0.9},
         {"tokens_per_s", r->tokens_per_s / 1.2, r->tokens_per_s / 0.9},
         {"days", r->days * 0.9, r->days * 1.2},
@@ -272,7 +272,7 @@ test_json_not_finite(void)
 
     r->step_time_s[0] = INFINITY;
     r->step_time_s[1] = NAN;
-    r->efficiency = -INFINITY;
+    r->efficiency[1] = -INFINITY;
     r->model[0] = '\377';
     r->model[1] = '\n';
     text = write_all(mw_json_write, &r, 1);

@@ -1,0 +1,118 @@
+/* Efficiency is a share of what can be had: no plan exceeds it, however long its sequences. */
+#include <math.h>
+
+#include "cli/evaluate.h"
+#include "planner/error.h"
+#include "tests/random_request.h"
+
+#define REQUESTS 1500
+/* The engine rounds up to nanoseconds; FLOPs of a tile are whole numbers. */
+#define ROUNDING 1e-6
+#define ENOUGH_BYTES (INT64_C(1) << 46)
+
+static double
+efficiency_of(const struct mw_sizing *sizing, const struct mw_hardware *hardware)
+{
+    struct mw_plan *plan = mw_build_plan(sizing);
+    double efficiency = cli_flops(sizing, true) / cli_step_s(plan, hardware, false) /
+                        cli_achievable_flops(plan, hardware);
+
+    mw_plan_free(plan);
+    return efficiency;
+}
+
+/* From 8 tokens to a million. */
+static void
+test_random(void)
+{
+    int fitting = 0, near = 0;
+
+    for (guint32 seed = 0; seed < REQUESTS; seed++) {
+        struct random_request request;
+        GPtrArray *candidates;
+
+        random_request_init(&request, seed);
+        request.settings.seq <<= seed % 13;
+        const struct mw_sizing *sizing = random_request_fitting(&request, &candidates);
+        if (sizing) {
+            double efficiency = efficiency_of(sizing, &request.hardware);
+            g_assert_cmpfloat(efficiency, >, 0);
+            g_assert_cmpfloat(efficiency, <, 1 + ROUNDING);
+            fitting++;
+            near += efficiency > 0.9;
+        }
+        if (candidates)
+            g_ptr_array_unref(candidates);
+    }
+    g_test_message("%d requests fit, %d above 90%%", fitting, near);
+    g_assert_cmpint(fitting, >, REQUESTS / 4);
+    g_assert_cmpint(near, >, 0);
+}
+
+/* The machine with memory for any sequence, so that length alone decides. */
+static struct mw_hardware
+roomy(const struct mw_hwprofile *profile, enum mw_outlook outlook)
+{
+    struct mw_hardware hardware = mw_hwprofile_read(profile, outlook);
+
+    hardware.gpu_memory_bytes = hardware.host_memory_bytes = ENOUGH_BYTES;
+    hardware.gpu_largest_request_bytes = hardware.host_largest_request_bytes = ENOUGH_BYTES;
+    return hardware;
+}
+
+static void
+hold_at(const char *name, const struct mw_model *model, const struct mw_hardware *hardware,
+        int64_t seq)
+{
+    struct mw_request request = {model, hardware};
+    struct mw_settings asked, resolved;
+    g_autoptr(GError) error = NULL;
+
+    mw_settings_init(&asked);
+    asked.strategy = MW_STRATEGY_ZERO3;
+    asked.seq = seq;
+    asked.micro_batch = 1;
+    mw_settings_resolve(&request, &asked, &resolved, &error);
+    g_assert_no_error(error);
+    struct mw_sizing *sizing = mw_sizing_new(model, hardware, &resolved, &error);
+    g_assert_no_error(error);
+    if (sizing->fits && efficiency_of(sizing, hardware) >= 1 + ROUNDING)
+        g_error("%s, %s, %d tokens: efficiency %.3f", name, model->name, (int)seq,
+                efficiency_of(sizing, hardware));
+    mw_sizing_free(sizing);
+}
+
+static void
+test_profile(gconstpointer name)
+{
+    static const char *const models[] = {"gpt2", "llama-3.1-8b", "zi-10t"};
+    g_autoptr(GError) error = NULL;
+    struct mw_hwprofile *profile = mw_hwprofile_load(name, &error);
+    struct mw_model model;
+
+    g_assert_no_error(error);
+    for (size_t m = 0; m < G_N_ELEMENTS(models); m++) {
+        mw_model_load(models[m], &model, &error);
+        g_assert_no_error(error);
+        for (int outlook = 0; outlook < MW_OUTLOOK_COUNT; outlook++) {
+            struct mw_hardware hardware = roomy(profile, (enum mw_outlook)outlook);
+            for (int64_t seq = 1024; seq <= 1 << 20; seq *= 32)
+                hold_at(name, &model, &hardware, model.learned_positions ? 1024 : seq);
+        }
+    }
+    mw_hwprofile_free(profile);
+}
+
+int
+main(int argc, char **argv)
+{
+    g_test_init(&argc, &argv, NULL);
+    g_setenv("XDG_CONFIG_HOME", "/nonexistent", TRUE); /* shipped profiles only */
+    g_auto(GStrv) names = mw_hwprofile_list();
+    g_test_add_func("/efficiency/random", test_random);
+    for (char **name = names; *name; name++) {
+        g_autofree char *path = g_strdup_printf("/efficiency/profile/%s", *name);
+        g_test_add_data_func_full(path, g_strdup(*name), test_profile, g_free);
+    }
+    return g_test_run();
+}
