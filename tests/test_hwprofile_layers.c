@@ -64,6 +64,26 @@ test_achievable_and_curve_agree(gconstpointer name)
     mw_hwprofile_free(profile);
 }
 
+/* What a machine reaches is below what its datasheet promises, at either end: products and layers.
+ */
+static void
+test_below_peak(gconstpointer name)
+{
+    struct mw_hwprofile *profile = mw_test_load(name);
+
+    for (int outlook = 0; outlook < MW_OUTLOOK_COUNT; outlook++) {
+        struct mw_hardware at = mw_hwprofile_read(profile, (enum mw_outlook)outlook);
+        double share = at.gpu_achievable_flops / at.gpu_peak_flops;
+        if (share >= 0.97)
+            g_error("%s: achievable_tflops is %.3f of peak_tflops", (const char *)name, share);
+        for (int64_t p = 0; p < at.matmul_points; p++)
+            if (at.matmul_flops[p] >= at.gpu_peak_flops)
+                g_error("%s: products at %.3g TFLOP/s", (const char *)name,
+                        at.matmul_flops[p] / 1e12);
+    }
+    mw_hwprofile_free(profile);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -74,6 +94,8 @@ main(int argc, char **argv)
     for (char **name = names; *name; name++) {
         g_autofree char *path = g_strdup_printf("/hwprofile/achievable/%s", *name);
         g_test_add_data_func_full(path, g_strdup(*name), test_achievable_and_curve_agree, g_free);
+        g_autofree char *peak = g_strdup_printf("/hwprofile/below-peak/%s", *name);
+        g_test_add_data_func_full(peak, g_strdup(*name), test_below_peak, g_free);
     }
     return g_test_run();
 }
