@@ -113,6 +113,8 @@ is_whole(const struct header *header, const char *image, int64_t image_bytes)
         header->field_count > MW_COMMIT_FIELDS_MAX || header->extent_count > (uint64_t)entries_max)
         return false;
     const int64_t bytes = mw_commit_record_bytes((int64_t)header->extent_count);
+    if (bytes > image_bytes) /* whose last block is cut off */
+        return false;
     unsigned_header.checksum = 0;
     state = XXH3_createState();
     XXH3_64bits_reset(state);
