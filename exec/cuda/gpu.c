@@ -31,6 +31,34 @@ mw_cuda_stream_create(const struct mw_cuda_gpu *gpu, bool urgent, void **stream,
                          "cudaStreamCreateWithPriority", error);
 }
 
+/* The oldest driver for all toolkits of a major: NVIDIA, CUDA Toolkit release notes, "CUDA Toolkit
+ * and Minimum Required Driver Version for CUDA Minor Version Compatibility"
+ * (docs.nvidia.com/cuda/cuda-toolkit-release-notes), and CUDA Compatibility,
+ * table 1 (docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html). */
+static const struct {
+    int major;
+    const char *driver;
+} OLDEST_DRIVERS[] = {{12, "525"}, {13, "580"}};
+
+static void
+refuse_old_driver(int driver, int runtime, GError **error)
+{
+    const char *oldest = NULL;
+    g_autofree char *here = NULL;
+
+    for (size_t i = 0; i < G_N_ELEMENTS(OLDEST_DRIVERS); i++)
+        if (OLDEST_DRIVERS[i].major == runtime / 1000)
+            oldest = OLDEST_DRIVERS[i].driver;
+    if (g_file_get_contents("/sys/module/nvidia/version", &here, NULL, NULL))
+        g_strstrip(here);
+    g_set_error(error, MW_ERROR, MW_ERROR_DEVICE,
+                "GPUs: the NVIDIA driver%s%s is for CUDA %d.%d, this build needs one for CUDA "
+                "%d.%d%s%s%s",
+                here ? " " : "", here ? here : "", driver / 1000, driver % 1000 / 10,
+                runtime / 1000, runtime % 1000 / 10, oldest ? ": version " : "",
+                oldest ? oldest : "", oldest ? " or later" : "");
+}
+
 /* Versions are 1000 * major + 10 * minor; 0: there is none. */
 static int
 refuse_driver(cudaError_t status, GError **error)
@@ -45,9 +73,7 @@ refuse_driver(cudaError_t status, GError **error)
                     "GPUs: no NVIDIA driver is loaded (cudaGetDeviceCount: %s)",
                     cudaGetErrorString(status));
     else if (status == cudaErrorInsufficientDriver)
-        g_set_error(error, MW_ERROR, MW_ERROR_DEVICE,
-                    "GPUs: the driver is for CUDA %d.%d, this build needs one for CUDA %d.%d",
-                    driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
+        refuse_old_driver(driver, runtime, error);
     else
         g_set_error(error, MW_ERROR, MW_ERROR_DEVICE, "GPUs: cudaGetDeviceCount: %s",
                     cudaGetErrorString(status));

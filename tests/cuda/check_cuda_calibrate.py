@@ -114,6 +114,15 @@ def check_json(box):
         yield "says it is not of cores"
 
 
+def check_old_driver(box):
+    """`list devices` names the driver's version that this build needs."""
+    done = box.run("list", "devices", "--json", MEMWALL_TEST_DRIVER="12020")
+    why = [device.get("why", "") for device in json.loads(done.text)
+           if device["backend"] == "cuda"]
+    if len(why) != 1 or not why[0].endswith("one for CUDA 13.0: version 580 or later"):
+        yield f"says {why}"
+
+
 def check_run(box):
     """On another device than the profile's."""
     (box.folder / "text.txt").write_text("to be or not to be " * 60, encoding="utf-8")
@@ -126,7 +135,7 @@ def check_run(box):
 
 FAULTS = {
     "MEMWALL_TEST_DRIVER=12020":
-        "GPUs: the driver is for CUDA 12.2, this build needs one for CUDA 13.0",
+        "is for CUDA 12.2, this build needs one for CUDA 13.0: version 580 or later",
     "MEMWALL_TEST_FAIL=cudaMemcpyAsync 300 700": "an illegal memory access was encountered",
 }
 
@@ -193,6 +202,7 @@ def tests(box):
     yield "room", check_room(box)
     yield "plans", check_plans(box)
     yield "json", check_json(box)
+    yield "old driver", check_old_driver(box)
     yield "another backend", check_run(box)
     if has_ranks():
         yield "ranks", check_ranks(box)

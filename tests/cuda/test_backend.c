@@ -27,6 +27,10 @@
 #define OUT_OF_MEMORY 2
 #define ILLEGAL_ADDRESS 700
 
+#define OLD_DRIVER                                                                                 \
+    "GPUs: the NVIDIA driver is for CUDA 12.2, this build needs one for CUDA 13.0: version 580 "   \
+    "or later"
+
 static char *directory;
 
 static void
@@ -162,7 +166,7 @@ test_no_gpu(void)
     fake_machine.driver_version = 0;
     assert_fails("GPUs: no NVIDIA driver is loaded");
     fake_machine.driver_version = 12020;
-    assert_fails("GPUs: the driver is for CUDA 12.2, this build needs one for CUDA 13.0");
+    assert_fails(OLD_DRIVER);
     fake_machine = good;
     fake_machine.gpus = 0;
     assert_fails("GPUs: 1 rank of this machine, 0 GPUs");
@@ -256,8 +260,7 @@ test_best(void)
     assert_best(1, &mw_backend_cpu, NULL);
     fake_machine = good;
     fake_machine.driver_version = 12020;
-    assert_best(1, &mw_backend_cpu,
-                "GPUs: the driver is for CUDA 12.2, this build needs one for CUDA 13.0");
+    assert_best(1, &mw_backend_cpu, OLD_DRIVER);
     fake_machine.driver_version = 0;
     assert_best(2, &mw_backend_cpu, NULL);
     fake_machine = good;
