@@ -8,10 +8,13 @@ ended       by a signal: the table comes all the same.
 limits      what the steps take at most leaves the grid some of ten minutes.
 pack        of what is built: unpacked elsewhere it goes through steps, writes in its folder alone,
             and says what is missing or too old.  A library of CUDA is found in a Python's packages.
+at once     programs that share a GPU are bounded by its free memory.
+old driver  one that the packed programs cannot use is said first.
 grid        the draw gives the configurations that are committed; what a result is judged by.
 """
 import _ctypes
 import importlib.util
+import json
 import os
 import pathlib
 import shutil
@@ -20,6 +23,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import threading
 import time
 from importlib.machinery import SourceFileLoader
 
@@ -31,6 +35,7 @@ sys.path[:0] = [str(ROOT / "experiments"), str(ROOT / "experiments" / "gpu-grid"
 import checks  # noqa: E402
 import common  # noqa: E402
 import draw  # noqa: E402
+import machine as machine_module  # noqa: E402
 import measure  # noqa: E402
 import programs  # noqa: E402
 from machine import Machine, TimeUp  # noqa: E402
@@ -240,6 +245,54 @@ def check_kinds(folder):
     programs.list_gpus = kept
 
 
+def check_at_once(folder):
+    """Programs that share a GPU, by its free memory; of a rehearsal as many as cores."""
+    folder, kept, cores = pathlib.Path(folder), machine_module.list_gpus, checks.os.cpu_count
+    machine = Machine(folder, folder, folder, ["a GPU"], "cuda", 60)
+    running, most = [0], [0]
+    held = threading.Condition()
+
+    def run_test(_machine, test):
+        with held:
+            running[0] += 1
+            most[0] = max(most[0], running[0])
+        time.sleep(0.02)
+        with held:
+            running[0] -= 1
+        return {"name": test["name"], "result": "OK", "stdout": ""}
+    kept_run, kept_tests = checks.run_test, checks.programs.tests_of
+    checks.run_test, checks.os.cpu_count = run_test, lambda: 64
+    checks.programs.tests_of = lambda _: [{"name": f"{n}-gpu"} for n in range(24)]
+    for free, limit in (("81079 MiB, 90000 MiB", 7), ("23500 MiB", 2), ("7900 MiB", 1),
+                        ("[N/A]", 1)):
+        machine_module.list_gpus = lambda what, free=free: free.split(", ")
+        most[0] = 0
+        list(checks.device_tests(machine))
+        if most[0] != limit:
+            yield f"{free}: {most[0]} at once, not {limit}"
+    machine_module.list_gpus, checks.os.cpu_count = kept, cores
+    checks.run_test, checks.programs.tests_of = kept_run, kept_tests
+
+
+OLD_DRIVER = "GPUs: the NVIDIA driver is for CUDA 12.2, this build needs one for CUDA 13.0"
+
+
+def check_old_driver(folder):
+    """Of packed programs: a line before anything else, and status 1."""
+    folder = pathlib.Path(folder)
+    build, commands = folder / "build", folder / "commands"
+    build.mkdir()
+    commands.mkdir()
+    (build / programs.RECORD).write_text('{"programs": []}', encoding="utf-8")
+    program(commands / "nvidia-smi", "echo 'A GPU, 535.104.05, 24564 MiB'")
+    devices = json.dumps([{"backend": "cpu", "device": 0}, {"backend": "cuda", "why": OLD_DRIVER}])
+    done = script("--build", str(build), "--out", str(folder / "out"),
+                  PATH=f"{commands}{os.pathsep}{os.environ['PATH']}",
+                  MEMWALL=program(folder / "memwall", f"echo '{devices}'"))
+    if done.returncode != 1 or done.stdout != f"gpu: {OLD_DRIVER}\n" or done.stderr:
+        yield f"status {done.returncode}: {done.stdout!r}, {done.stderr!r}"
+
+
 # --- the grid ------------------------------------------------------------------------------------
 
 def check_draw(folder):
@@ -314,6 +367,7 @@ TESTS = {"no GPU": check_no_gpu, "wrong step": check_wrong_step, "rehearsal": ch
          "failing": check_failing, "no time": check_no_time, "ended": check_ended,
          "limits": check_limits, "pack": check_pack, "pack, not built": check_not_built,
          "library of a package": check_library, "kinds of GPUs": check_kinds,
+         "at once": check_at_once, "old driver": check_old_driver,
          "hanging": check_hanging, "losses": check_losses, "draw": check_draw,
          "judged": check_judged}
 

@@ -15,7 +15,7 @@ import common  # noqa: E402
 import grid  # noqa: E402
 import programs  # noqa: E402
 from machine import (FAILED, MET, SKIPPED, TOLD, Row, Skipped, TimeUp,  # noqa: E402
-                     judged, last_line)
+                     free_gib, judged, last_line)
 
 SMALL = common.ROOT / "tests" / "fixtures" / "gpt2-small" / "config.json"
 TEXT_MODEL = common.ROOT / "models" / "gpt-text" / "config.json"
@@ -27,7 +27,20 @@ PRODUCTS_BAR, COPIES_BAR = 0.95, 0.9
 
 # --- tests ---------------------------------------------------------------------------------------
 
-AT_ONCE = max(2, min(12, (os.cpu_count() or 1) // 2))
+# What a test takes of a GPU at most, its context and a sanitizer's books with it: two rows of
+# test_cuda_far.c lie 2^31 halves apart.
+A_PROGRAM_GIB = 10
+
+
+def at_once(machine):
+    """Programs: as many as cores and the free memory of a GPU have room for."""
+    most = max(2, min(12, (os.cpu_count() or 1) // 2))
+    if machine.rehearse:
+        return most
+    try:
+        return max(1, min(most, int(free_gib() / A_PROGRAM_GIB)))
+    except (Skipped, ValueError):  # a driver that does not say
+        return 1
 
 
 def run_test(machine, test):
@@ -60,7 +73,7 @@ def device_tests(machine):
     tests = list(programs.tests_of(machine))
     if not tests:
         raise Skipped(f"{machine.build.name} has no tests of GPUs: it was built without CUDA")
-    with concurrent.futures.ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
+    with concurrent.futures.ThreadPoolExecutor(max_workers=at_once(machine)) as pool:
         results = list(pool.map(lambda test: run_test(machine, test), tests))
     ended = [result["name"] for result in results if result["result"] == "TIMEOUT"]
     counts = counted(machine, [r for r in results if r["result"] != "TIMEOUT"])
@@ -107,12 +120,12 @@ def sanitize(machine, tool, program, words):
 
 
 def sanitizers(machine):
-    """All at once: nothing is timed."""
+    """Several at once: nothing is timed."""
     sanitized = sanitized_programs(machine)
     if not sanitized:
         raise Skipped("no tests of kernels were built")
     machine.run("compute-sanitizer", "--version")
-    with concurrent.futures.ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
+    with concurrent.futures.ThreadPoolExecutor(max_workers=at_once(machine)) as pool:
         jobs = {(tool, program): pool.submit(sanitize, machine, tool, program, words)
                 for tool in TOOLS for program, words in sanitized}
     for tool in TOOLS:

@@ -188,6 +188,11 @@ def pythons():
     return list(dict.fromkeys(python for python in found if python))
 
 
+def free_gib():
+    """GPU memory, of the GPU that has least."""
+    return min(float(line.split()[0]) for line in list_gpus("memory.free")) / 1024
+
+
 def list_gpus(what="name,driver_version,memory.total"):
     """A line for each; raises Skipped with why there is none."""
     if not shutil.which("nvidia-smi"):

@@ -10,7 +10,8 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE)]
 import common  # noqa: E402
-from machine import FAILED, MET, PATH, Row, Skipped, last_line, list_gpus, pythons  # noqa: E402
+from machine import (FAILED, MET, PATH, Row, Skipped, TimeUp, last_line,  # noqa: E402
+                     list_gpus, pythons)
 
 RECORD = "packed.json"  # of a pack, beside its programs
 REHEARSED_TESTS = ("kernels-smoke", "step-products-smoke")
@@ -206,11 +207,28 @@ def build_here(machine):
     return Row("build", f"in {machine.build.name}, {' '.join(options) or 'as it is'}", "", MET)
 
 
-def device_row(machine):
-    """What memwall says of the GPUs: a driver that is too old, say."""
+def devices_seen(machine):
+    """(what memwall says of the GPUs, whether it can use one)"""
     devices = json.loads(machine.run(machine.program, "list", "devices", "--json")[1])
     seen = [device for device in devices if device["backend"] == "cuda"]
-    good = any("device" in device for device in seen)
+    return seen, any("device" in device for device in seen)
+
+
+def why_no_device(machine):
+    """Of packed programs: why none can use a GPU here, or None.  The driver may be older than the
+    toolkit that built them wants."""
+    if machine.rehearse or not record_of(machine.build):
+        return None
+    try:
+        seen, good = devices_seen(machine)
+    except (common.Failed, Skipped, TimeUp, ValueError):
+        return None  # it does not start: a row of the first step
+    return None if good else "; ".join(device["why"] for device in seen if "why" in device)
+
+
+def device_row(machine):
+    """What memwall says of the GPUs."""
+    seen, good = devices_seen(machine)
     words = [device.get("name") or device["why"] for device in seen]
     return Row("memwall's devices", "; ".join(words) or "built without CUDA", "a GPU",
                MET if good else FAILED)
