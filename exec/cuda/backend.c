@@ -5,6 +5,7 @@
 #include "exec/cuda/collectives.h"
 #include "exec/cuda/launches.h"
 #include "exec/cuda/library.h"
+#include "exec/cuda/pinned.h"
 #include "exec/cuda/queue.h"
 #include "exec/operators.h"
 #include "planner/error.h"
@@ -14,6 +15,7 @@ struct cuda {
     struct mw_operators *operators;
     struct mw_cuda_queues *queues;
     struct mw_cuda_peers *peers; /* NULL: alone */
+    struct mw_cuda_pinned *pinned;
     void *arena;
     int32_t *tokens; /* room on the device for the ids, or the targets, of a micro-batch */
 };
@@ -80,6 +82,7 @@ close_cuda(void *backend)
     mw_cuda_queues_destroy(cuda->queues);
     mw_operators_destroy(cuda->operators);
     mw_cuda_matmul_destroy(cuda->device.matmul);
+    mw_cuda_pinned_destroy(cuda->pinned);
     cudaFree(cuda->tokens);
     cudaFree(cuda->arena);
     g_free(cuda);
@@ -170,8 +173,7 @@ own(struct cuda *cuda, const struct mw_backend_options *o, int64_t bytes, GError
     if (o->decoder)
         cuda->operators =
             mw_operators_create(&mw_cuda_kernels, device, o->decoder, o->sequences, o->seq, error);
-    return (!o->decoder || cuda->operators) &&
-           reserve(cuda, bytes, o->sequences * o->seq, error);
+    return (!o->decoder || cuda->operators) && reserve(cuda, bytes, o->sequences * o->seq, error);
 }
 
 static void *
@@ -184,6 +186,7 @@ open_cuda(const struct mw_backend_options *options, int64_t bytes, void **memory
         g_free(cuda);
         return NULL;
     }
+    cuda->pinned = mw_cuda_pinned_create(&cuda->device.gpu);
     if (!own(cuda, options, MAX(bytes, 1), error)) {
         close_cuda(cuda);
         return NULL;
@@ -195,19 +198,13 @@ open_cuda(const struct mw_backend_options *options, int64_t bytes, void **memory
 static bool
 pin(void *backend, void *memory, int64_t bytes, GError **error)
 {
-    struct cuda *cuda = enter(backend);
-
-    return check_bytes(
-        cuda,
-        cudaHostRegister(memory, (size_t)bytes, cudaHostRegisterPortable | cudaHostRegisterMapped),
-        "cudaHostRegister", bytes, error);
+    return mw_cuda_pin(enter(backend)->pinned, memory, bytes, error);
 }
 
 static void
 unpin(void *backend, void *memory)
 {
-    enter(backend);
-    cudaHostUnregister(memory);
+    mw_cuda_unpin(enter(backend)->pinned, memory);
 }
 
 /* --- queues ---------------------------------------------------------------------------------- */
@@ -249,15 +246,31 @@ prepare(void *backend, const struct mw_compute *compute, GError **error)
     return mw_operators_prepare(enter(backend)->operators, compute, error);
 }
 
+/* From and to whichever memory, on the thread's stream; what is pinned in several ranges goes range
+ * by range. */
+static bool
+copy_ranges(struct cuda *cuda, void *to, const void *from, int64_t bytes, GError **error)
+{
+    int64_t n;
+    bool good = true;
+
+    for (int64_t at = 0; good && at < bytes; at += n) {
+        n = mw_cuda_pinned_span(cuda->pinned, (char *)to + at, bytes - at);
+        n = mw_cuda_pinned_span(cuda->pinned, (const char *)from + at, n);
+        good = check(cuda,
+                     cudaMemcpyAsync((char *)to + at, (const char *)from + at, (size_t)n,
+                                     cudaMemcpyDefault, mw_cuda_stream()),
+                     "cudaMemcpyAsync", error);
+    }
+    return good;
+}
+
 /* Ids, or a chunk's targets, go to the device on the stream that uses them. */
 static bool
 bring(struct cuda *cuda, const int32_t *from, int64_t first, int64_t count, GError **error)
 {
-    return check(cuda,
-                 cudaMemcpyAsync(cuda->tokens + first, from + first,
-                                 (size_t)count * sizeof *cuda->tokens, cudaMemcpyHostToDevice,
-                                 mw_cuda_stream()),
-                 "cudaMemcpyAsync", error);
+    return copy_ranges(cuda, cuda->tokens + first, from + first,
+                       count * (int64_t)sizeof *cuda->tokens, error);
 }
 
 static bool
@@ -290,10 +303,7 @@ copy(void *backend, void *to, const void *from, int64_t bytes, GError **error)
 {
     struct cuda *cuda = enter(backend);
 
-    return check(cuda,
-                 cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyDefault, mw_cuda_stream()),
-                 "cudaMemcpyAsync", error) &&
-           mw_cuda_settle(&cuda->device.gpu, error);
+    return copy_ranges(cuda, to, from, bytes, error) && mw_cuda_settle(&cuda->device.gpu, error);
 }
 
 /* Of one kernel. */

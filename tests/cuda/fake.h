@@ -30,6 +30,8 @@ struct fake_machine {
     int room;            /* of a stream: who queues more waits; 0: for all */
     int holds;           /* a stream of a driver at most: who queues more keeps everybody waiting */
     bool lacks_cublaslt; /* the library */
+    const char *border;  /* where one kind of page ends and another begins: memory on both sides is
+                          * not registered as one */
     int bad_algorithms;  /* of a product, that cublasLt names before one that runs */
 };
 extern struct fake_machine

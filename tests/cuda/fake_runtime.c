@@ -340,11 +340,13 @@ cudaHostRegister(void *memory, size_t bytes, unsigned flags)
     MAY_FAIL();
     (void)flags;
     lock();
-    bool known = range_of(fake.registered, memory) != NULL;
-    if (!known)
+    const char *border = fake_machine.border;
+    bool refused = range_of(fake.registered, memory) != NULL ||
+                   (border && range.at < border && border < range.at + bytes);
+    if (!refused)
         g_array_append_val(fake.registered, range);
     unlock();
-    return keep(known ? cudaErrorInvalidValue : cudaSuccess);
+    return keep(refused ? cudaErrorInvalidValue : cudaSuccess);
 }
 
 cudaError_t
@@ -648,6 +650,17 @@ run_copy(void *data)
     g_free(copy);
 }
 
+/* Whether host memory, where it is registered, is so in one range. */
+static bool
+is_whole(const void *memory, size_t bytes)
+{
+    lock();
+    const struct range *range = range_of(fake.registered, memory);
+    bool whole = !range || (const char *)memory + bytes <= range->at + range->bytes;
+    unlock();
+    return whole;
+}
+
 /* Whether both ends are what the kind says. */
 static bool
 suits(const void *to, const void *from, enum cudaMemcpyKind kind)
@@ -670,7 +683,8 @@ cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind ki
     bool pageable = !to_reached || !from_reached;
 
     /* CUDA would stage it, and wait. */
-    if (!suits(to, from, kind) || (pageable && stream != cudaStreamPerThread))
+    if (!suits(to, from, kind) || !is_whole(to, bytes) || !is_whole(from, bytes) ||
+        (pageable && stream != cudaStreamPerThread))
         return keep(cudaErrorInvalidValue);
     struct copy copy = {to_reached ? to_reached : to, from_reached ? from_reached : from, 0, bytes};
     fake_push(stream, run_copy, g_memdup2(&copy, sizeof copy));

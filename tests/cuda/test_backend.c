@@ -2,13 +2,16 @@
  * backend, in every placement, while its ops are queued without a wait of the host; and what it
  * says where a GPU fails. */
 #include <cuda_runtime_api.h>
+#include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "exec/cuda/clock.h"
 #include "exec/cuda/gpu.h"
+#include "exec/cuda/pinned.h"
 #include "exec/cuda/queue.h"
 #include "planner/error.h"
 #include "tests/cuda/fake.h"
@@ -393,6 +396,75 @@ test_upload(void)
     cuda->close(device);
 }
 
+#define HUGE_BYTES ((int64_t)2 << 20)
+
+/* What the kernel would say of memory on one huge page and ordinary ones behind it, or of ordinary
+ * ones alone. */
+static void
+say_pages(const char *base, bool huge)
+{
+    g_autofree char *text = g_strdup_printf(
+        "%" PRIxPTR "-%" PRIxPTR " rw-p 00000000 00:00 0\nKernelPageSize:     %d kB\n"
+        "%" PRIxPTR "-%" PRIxPTR " rw-p 00000000 00:00 0\nKernelPageSize:        4 kB\n",
+        (uintptr_t)base, (uintptr_t)base + HUGE_BYTES, huge ? 2048 : 4,
+        (uintptr_t)base + HUGE_BYTES, (uintptr_t)base + 2 * HUGE_BYTES);
+
+    g_assert_true(g_file_set_contents(mw_cuda_mappings, text, -1, NULL));
+}
+
+/* To the device and back, `bytes` around the middle. */
+static void
+assert_copied(void *device, void *memory, char *base, int64_t bytes)
+{
+    const struct mw_backend *cuda = &mw_backend_cuda;
+    char *at = base + HUGE_BYTES - bytes / 2;
+    g_autofree char *expected = g_malloc(bytes);
+    GError *error = NULL;
+
+    for (int64_t i = 0; i < bytes; i++)
+        expected[i] = at[i] = (char)(i * 31 + i / 256);
+    cuda->copy(device, memory, at, bytes, &error);
+    g_assert_no_error(error);
+    memset(at, 0, bytes);
+    cuda->copy(device, at, memory, bytes, &error);
+    g_assert_no_error(error);
+    g_assert_cmpmem(at, bytes, expected, bytes);
+}
+
+/* An arena on huge pages and ordinary ones, which CUDA does not take as one. */
+static void
+test_pages(void)
+{
+    const struct mw_backend *cuda = &mw_backend_cuda;
+    struct mw_backend_options options = {.node_ranks = 1};
+    const int64_t bytes = 1 << 16;
+    char *base = aligned_alloc(HUGE_BYTES, 2 * HUGE_BYTES);
+    const char *real = mw_cuda_mappings;
+    g_autofree char *mappings = g_build_filename(directory, "smaps", NULL);
+    g_autoptr(GError) error = NULL;
+    void *memory, *device = cuda->open(&options, bytes, &memory, NULL);
+
+    mw_cuda_mappings = mappings;
+    fake_machine.border = base + HUGE_BYTES;
+    say_pages(base, true);
+    for (int times = 0; times < 2; times++) {
+        g_assert_true(cuda->pin(device, base, 2 * HUGE_BYTES, &error));
+        assert_copied(device, memory, base, bytes);
+        cuda->unpin(device, base);
+    }
+    say_pages(base, false);
+    g_assert_false(cuda->pin(device, base, 2 * HUGE_BYTES, &error));
+    mw_test_says(error->message, "GPU 0 (made of threads): cudaHostRegister of 4194304 bytes on "
+                                 "pages of 4 KiB: ");
+    fake_machine.border = NULL;
+    g_assert_true(cuda->pin(device, base, 2 * HUGE_BYTES, NULL));
+    assert_copied(device, memory, base, bytes);
+    cuda->unpin(device, base);
+    mw_cuda_mappings = real;
+    cuda->close(device);
+    free(base);
+}
+
 /* --- what is broken off ---------------------------------------------------------------------- */
 
 struct ended {
@@ -606,6 +678,7 @@ main(int argc, char **argv)
     g_test_add_func("/cuda-backend/best", test_best);
     g_test_add_func("/cuda-backend/got-over", test_got_over);
     g_test_add_func("/cuda-backend/upload", test_upload);
+    g_test_add_func("/cuda-backend/pages", test_pages);
     g_test_add_func("/cuda-backend/broken-off", test_broken_off);
     g_test_add_func("/cuda-backend/full", test_full);
     g_test_add_func("/cuda-backend/far-ahead", test_far_ahead);
