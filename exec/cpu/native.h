@@ -18,6 +18,8 @@
 
 #if defined(__AVX2__) || defined(__SSE2__)
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 #define MW_LANES 16
@@ -36,6 +38,7 @@ typedef int32_t mw_native_i32 __attribute__((vector_size(4 * MW_WIDTH)));
 typedef uint32_t mw_native_u32 __attribute__((vector_size(4 * MW_WIDTH)));
 typedef uint16_t mw_native_u16 __attribute__((vector_size(2 * MW_WIDTH)));
 
+typedef float mw_native_half __attribute__((vector_size(2 * MW_WIDTH))); /* of the lanes */
 typedef double mw_native_f64 __attribute__((vector_size(4 * MW_WIDTH)));
 
 struct mw_lanes {
@@ -131,8 +134,10 @@ mw_native_widen(mw_native_f64 out[2], mw_native x)
     out[0] = (mw_native_f64)_mm_cvtps_pd((__m128)x);
     out[1] = (mw_native_f64)_mm_cvtps_pd(_mm_movehl_ps((__m128)x, (__m128)x));
 #else
-    for (int i = 0; i < MW_WIDTH; i++)
-        out[2 * i / MW_WIDTH][i % (MW_WIDTH / 2)] = (double)x[i];
+    mw_native_half half[2];
+    memcpy(half, &x, sizeof x);
+    out[0] = __builtin_convertvector(half[0], mw_native_f64);
+    out[1] = __builtin_convertvector(half[1], mw_native_f64);
 #endif
 }
 
