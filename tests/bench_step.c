@@ -1,7 +1,8 @@
 /*
  * bench_step [--smoke | --serve | --products] [--sequences N] [--seq N] [--interval N]
- *            [--rounds N] [--strategy NAME]: training steps of GPT-2 124M by a plan with all state
- * in the device's memory (or where the strategy has it, but on no drives), on all cores.
+ *            [--rounds N] [--strategy NAME] [--model MODEL]: training steps of GPT-2 124M, or of
+ * another model, by a plan with all state in the device's memory (or where the strategy has it, but
+ * on no drives), on all cores.
  *
  * Without a mode: the median step, and what each operator has of it.  --serve: a step for each line
  * of the input, told as a line "SECONDS name=MILLISECONDS ...": a peer can be timed in turn.
@@ -19,7 +20,7 @@
 #define ROWS (MW_OPERATOR_COUNT * MW_PHASE_COUNT)
 
 static gboolean smoke, serve, products;
-static char *strategy;
+static char *strategy, *model = (char[]){"gpt2"};
 static gint64 sequences = 2, seq = 1024, interval, rounds = 5;
 
 static const GOptionEntry entries[] = {
@@ -31,6 +32,7 @@ static const GOptionEntry entries[] = {
     {"interval", 0, 0, G_OPTION_ARG_INT64, &interval, NULL, NULL},
     {"rounds", 0, 0, G_OPTION_ARG_INT64, &rounds, NULL, NULL},
     {"strategy", 0, 0, G_OPTION_ARG_STRING, &strategy, NULL, NULL},
+    {"model", 0, 0, G_OPTION_ARG_STRING, &model, NULL, NULL},
     G_OPTION_ENTRY_NULL,
 };
 
@@ -177,8 +179,8 @@ set_up(struct bench *b)
 {
     GError *error = NULL;
 
-    if (!mw_model_load("gpt2", &b->model, &error) ||
-        !mw_decoder_read(&b->model, "gpt2", &b->decoder, &error))
+    if (!mw_model_load(model, &b->model, &error) ||
+        !mw_decoder_read(&b->model, model, &b->decoder, &error))
         die(error);
     if (smoke)
         shrink(b);

@@ -1,15 +1,17 @@
 #!/usr/bin/python3
-"""Times training steps of GPT-2 124M here and by PyTorch on the CPU, in turn, on the same cores.
+"""Times training steps here and by PyTorch on the CPU, in turn, on the same cores.
 
-    PYTHON-WITH-TORCH tests/bench_step.py build/tests/bench_step [--sequences N] [--seq N]
-        [--interval 0|1] [--rounds N] [--compile]
+    PYTHON-WITH-TORCH tests/bench_step.py build/tests/bench_step [--model gpt2|llama] [--isa avx2]
+        [--sequences N] [--seq N] [--interval 0|1] [--rounds N] [--peers NAME,...] [--compile]
 
-PyTorch is no dependency: run this with a Python that has it.  Both train all parameters in bf16
-with fp32 master parameters, momentum and variance, clip the gradient's norm, and drop nothing.
-PyTorch does so in the quicker of two ways:
+PyTorch is no dependency: run this with a Python that has it.  Models are GPT-2 124M, and a Llama of
+134M parameters (tests/fixtures/llama-134m).  Memwall trains in bf16 with fp32 master parameters,
+momentum and variance; all clip the gradient's norm and drop nothing.  PyTorch is the quickest of
+  fp32      fp32 throughout, AdamW(fused=True)
   autocast  fp32 parameters, torch.autocast to bf16, AdamW(fused=True)
   bf16      bf16 parameters and gradients; AdamW(fused=True) on fp32 copies
---interval 1 recomputes each layer from its input, in PyTorch by torch.utils.checkpoint.
+--interval 1 recomputes each layer from its input, in PyTorch by torch.utils.checkpoint.  --isa holds
+both to an instruction set: PyTorch by ATEN_CPU_CAPABILITY, and the libraries that it calls.
 """
 import argparse
 import os
@@ -22,16 +24,23 @@ from collections import namedtuple
 # For PyTorch: huge pages, and memory that is kept from step to step (a tenth quicker).
 PEER = {"THP_MEM_ALLOC_ENABLE": "1", "MALLOC_MMAP_THRESHOLD_": str(4 << 30),
         "MALLOC_TRIM_THRESHOLD_": str(16 << 30), "MALLOC_TOP_PAD_": str(512 << 20)}
+# What holds PyTorch to AVX2: itself, oneDNN and MKL.
+ISA = {"avx2": {"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2",
+                "MKL_ENABLE_INSTRUCTIONS": "AVX2", "MEMWALL_ISA": "avx2"}}
 if __name__ == "__main__" and not PEER.keys() <= os.environ.keys():
-    os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **PEER})
+    forced = ISA[sys.argv[sys.argv.index("--isa") + 1]] if "--isa" in sys.argv else {}
+    os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **PEER, **forced})
 
 import torch  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 
-Shape = namedtuple("Shape", "vocab hidden heads layers")
-GPT2 = Shape(50257, 768, 12, 12)
+FIXTURES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "fixtures")
+Shape = namedtuple("Shape", "vocab hidden heads layers ffn model", defaults=(None, "gpt2"))
+GPT2 = Shape(50257, 768, 12, 12, 3072, "gpt2")
+LLAMA = Shape(32000, 768, 12, 12, 2048, os.path.join(FIXTURES, "llama-134m", "config.json"))
+SHAPES = {"gpt2": GPT2, "llama": LLAMA}
 
 
 class Layer(nn.Module):
@@ -51,6 +60,58 @@ class Layer(nn.Module):
         o = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
         x = x + self.projection(o.transpose(1, 2).reshape(x.shape))
         return x + self.down(functional.gelu(self.up(self.norm2(x)), approximate="tanh"))
+
+
+def turned(x, cosine, sine):
+    """Rotary embedding: the two halves of a head are a pair."""
+    low, high = x.chunk(2, dim=-1)
+    return torch.cat((low * cosine - high * sine, high * cosine + low * sine), dim=-1)
+
+
+class LlamaLayer(nn.Module):
+    def __init__(self, shape, seq):
+        super().__init__()
+        hidden, self.heads = shape.hidden, shape.heads
+        self.norm1, self.norm2 = nn.RMSNorm(hidden, 1e-5), nn.RMSNorm(hidden, 1e-5)
+        self.qkv = nn.Linear(hidden, 3 * hidden, bias=False)
+        self.projection = nn.Linear(hidden, hidden, bias=False)
+        self.gate_up = nn.Linear(hidden, 2 * shape.ffn, bias=False)
+        self.down = nn.Linear(shape.ffn, hidden, bias=False)
+        half = hidden // shape.heads // 2
+        angles = torch.outer(torch.arange(seq), 10000.0 ** (-torch.arange(half) / half))
+        self.register_buffer("cosine", angles.cos(), persistent=False)
+        self.register_buffer("sine", angles.sin(), persistent=False)
+
+    def forward(self, x):
+        shape = (x.shape[0], x.shape[1], self.heads, x.shape[2] // self.heads)
+        q, k, v = (t.view(shape).transpose(1, 2)
+                   for t in self.qkv(self.norm1(x)).split(x.shape[2], dim=2))
+        cosine, sine = self.cosine.to(q.dtype), self.sine.to(q.dtype)
+        o = functional.scaled_dot_product_attention(turned(q, cosine, sine), turned(k, cosine, sine),
+                                                    v, is_causal=True)
+        x = x + self.projection(o.transpose(1, 2).reshape(x.shape))
+        gate, up = self.gate_up(self.norm2(x)).chunk(2, dim=-1)
+        return x + self.down(functional.silu(gate) * up)
+
+
+class Llama(nn.Module):
+    def __init__(self, shape, seq, recompute):
+        super().__init__()
+        self.embedding = nn.Embedding(shape.vocab, shape.hidden)
+        self.layers = nn.ModuleList(LlamaLayer(shape, seq) for _ in range(shape.layers))
+        self.norm = nn.RMSNorm(shape.hidden, 1e-5)
+        self.head = nn.Linear(shape.hidden, shape.vocab, bias=False)
+        self.recompute = recompute
+        for parameter in self.parameters():
+            if parameter.dim() > 1:
+                nn.init.normal_(parameter, std=0.02)
+
+    def forward(self, ids, targets):
+        x = self.embedding(ids)
+        for layer in self.layers:
+            x = checkpoint(layer, x, use_reentrant=False) if self.recompute else layer(x)
+        logits = self.head(self.norm(x))
+        return functional.cross_entropy(logits.view(-1, logits.shape[-1]).float(), targets.view(-1))
 
 
 class Decoder(nn.Module):
@@ -75,13 +136,14 @@ class Decoder(nn.Module):
 
 
 class Peer:
-    """`half`: bf16 parameters with fp32 copies; else fp32 parameters under autocast."""
+    """`half`: bf16 parameters with fp32 copies; else fp32 parameters, under autocast or not."""
 
-    def __init__(self, options, half, shape=GPT2, device="cpu"):
+    def __init__(self, options, half, shape=GPT2, device="cpu", autocast=True):
         torch.manual_seed(1)
-        self.half, self.device = half, device
+        self.half, self.device, self.autocast = half, device, autocast and not half
         with torch.device(device):
-            self.model = Decoder(shape, options.seq, options.interval > 0)
+            kind = Decoder if shape is GPT2 or shape.model == "gpt2" else Llama
+            self.model = kind(shape, options.seq, options.interval > 0)
         self.copies = [p.detach().clone() for p in self.model.parameters()] if half else []
         if half:
             self.model.to(torch.bfloat16)
@@ -104,7 +166,7 @@ class Peer:
 
     def step(self):
         begin = time.perf_counter()
-        with torch.autocast(self.device, torch.bfloat16, enabled=not self.half):
+        with torch.autocast(self.device, torch.bfloat16, enabled=self.autocast):
             loss = self.model(self.ids, self.ids)
         loss.backward()
         self.update()
@@ -118,7 +180,8 @@ class Own:
     def __init__(self, options):
         self.process = subprocess.Popen(
             [options.bench, "--serve", "--sequences", str(options.sequences), "--seq",
-             str(options.seq), "--interval", str(options.interval)],
+             str(options.seq), "--interval", str(options.interval), "--model",
+             SHAPES[options.model].model],
             env={name: value for name, value in os.environ.items() if name not in PEER},
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.rows = []
@@ -149,6 +212,9 @@ def read_options():
     parser.add_argument("--interval", type=int, default=0, choices=(0, 1))
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--model", default="gpt2", choices=SHAPES)
+    parser.add_argument("--isa", choices=ISA)
+    parser.add_argument("--peers", default="fp32,autocast,bf16")
     return parser.parse_args()
 
 
@@ -157,7 +223,9 @@ def main():
     torch.set_num_threads(len(os.sched_getaffinity(0)))
     own = Own(options)
     own.step()
-    peers = {"autocast": Peer(options, False), "bf16": Peer(options, True)}
+    shape = SHAPES[options.model]
+    peers = {name: Peer(options, name == "bf16", shape, autocast=name == "autocast")
+             for name in options.peers.split(",")}
     for peer in peers.values():
         peer.step()
     times = {"memwall": [], **{name: [] for name in peers}}
@@ -167,7 +235,8 @@ def main():
             times[name].append(peer.step())
     own.close()
     tokens = options.sequences * options.seq
-    print(f"torch {torch.__version__}{', compiled' if options.compile else ''}, "
+    print(f"{options.model}, {options.isa or 'own instruction set'}, torch {torch.__version__} "
+          f"({torch.backends.cpu.get_cpu_capability()}){', compiled' if options.compile else ''}, "
           f"{torch.get_num_threads()} threads, {options.sequences} x {options.seq} tokens, "
           f"interval {options.interval}, {options.rounds} rounds in turn, medians (least to most)")
     medians = {name: statistics.median(column) for name, column in times.items()}
