@@ -10,8 +10,8 @@ momentum and variance; all clip the gradient's norm and drop nothing.  PyTorch i
   fp32      fp32 throughout, AdamW(fused=True)
   autocast  fp32 parameters, torch.autocast to bf16, AdamW(fused=True)
   bf16      bf16 parameters and gradients; AdamW(fused=True) on fp32 copies
---interval 1 recomputes each layer from its input, in PyTorch by torch.utils.checkpoint.  --isa holds
-both to an instruction set: PyTorch by ATEN_CPU_CAPABILITY, and the libraries that it calls.
+--interval 1 recomputes each layer from its input, in PyTorch by torch.utils.checkpoint.  --isa
+holds both to an instruction set: PyTorch by ATEN_CPU_CAPABILITY, and the libraries that it calls.
 """
 import argparse
 import os
@@ -87,8 +87,8 @@ class LlamaLayer(nn.Module):
         q, k, v = (t.view(shape).transpose(1, 2)
                    for t in self.qkv(self.norm1(x)).split(x.shape[2], dim=2))
         cosine, sine = self.cosine.to(q.dtype), self.sine.to(q.dtype)
-        o = functional.scaled_dot_product_attention(turned(q, cosine, sine), turned(k, cosine, sine),
-                                                    v, is_causal=True)
+        q, k = turned(q, cosine, sine), turned(k, cosine, sine)
+        o = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
         x = x + self.projection(o.transpose(1, 2).reshape(x.shape))
         gate, up = self.gate_up(self.norm2(x)).chunk(2, dim=-1)
         return x + self.down(functional.silu(gate) * up)
