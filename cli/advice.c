@@ -26,30 +26,53 @@ take(struct mw_result *result, struct cli_change *change, struct cli_choice *cho
     };
 }
 
-/* Plans the changed request as if it had been typed in.  What is free comes first: money is for
- * where no setting helps. */
-void
-cli_advise(const struct cli_request *request, const struct cli_answer *answer)
+/* Plans the best of one kind as if they had been typed in. */
+static void
+advise_kind(const struct cli_request *request, const struct cli_answer *answer, GPtrArray *changes,
+            enum cli_change_kind kind)
 {
     struct mw_result *result = answer->result;
-    double best = WORTHWHILE * result->tokens_per_s;
-    g_autoptr(GPtrArray) changes = cli_changes_new(request, answer);
-    int planned[2] = {0, 0};
+    double least = WORTHWHILE * result->tokens_per_s, best = 0;
+    int planned = 0;
 
     for (guint i = 0; i < changes->len; i++) {
         struct cli_change *change = changes->pdata[i];
         struct cli_choice choice = {0};
-        if (change->bought && result->change.what && !planned[1])
-            break;
-        if (change->gain * result->tokens_per_s < best || planned[change->bought]++ >= PLANNED)
+        double there = change->gain * result->tokens_per_s;
+        if (change->kind != kind || there < least || there / change->price_usd < best ||
+            planned++ >= PLANNED)
             continue;
         if (cli_choose(&change->request, request->strategies[0], &choice, NULL) &&
-            cli_choice_rate(&choice) > best) {
-            best = cli_choice_rate(&choice);
+            cli_choice_rate(&choice) > least &&
+            cli_choice_rate(&choice) / change->price_usd > best) {
+            best = cli_choice_rate(&choice) / change->price_usd;
             take(result, change, &choice);
         }
         cli_choice_clear(&choice);
     }
+}
+
+/* What is free comes first: money is for where no setting helps, and most of it for where nothing
+ * else does.  What is not reached is not estimated either. */
+void
+cli_advise(const struct cli_request *request, const struct cli_answer *answer)
+{
+    static GPtrArray *(*const lists[CLI_CHANGE_KINDS])(const struct cli_request *,
+                                                       const struct cli_answer *) = {
+        [CLI_CHANGE_SETTING] = cli_changes_new,
+        [CLI_CHANGE_NODES] = cli_changes_nodes,
+        [CLI_CHANGE_MACHINE] = cli_changes_machines,
+    };
+    GPtrArray *changes = NULL;
+
+    for (int kind = 0; kind < CLI_CHANGE_KINDS && !answer->result->change.what; kind++) {
+        if (lists[kind]) {
+            g_clear_pointer(&changes, g_ptr_array_unref);
+            changes = lists[kind](request, answer);
+        }
+        advise_kind(request, answer, changes, kind);
+    }
+    g_ptr_array_unref(changes);
 }
 
 void

@@ -4,7 +4,8 @@
 
 #include "cli/cli.h"
 
-/* The single change (batch, drive, link, memory, setting) that gains most tokens a second. */
+/* The single change that gains most tokens a second: a setting; where none does, a part, more
+ * nodes, another machine. */
 void cli_advise(const struct cli_request *request, const struct cli_answer *answer);
 
 /* Where the batch was open: a smaller one that is faster, if the estimates find one. */

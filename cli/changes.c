@@ -5,11 +5,14 @@
 
 #include "cli/choose.h"
 #include "cli/evaluate.h"
+#include "planner/priced.h"
 
 /* Less is not worth a line. */
 #define WORTHWHILE 1.01
 /* Steps of ZeRO-Offload's own runs before its delayed update begins (Sec. 5.2). */
 #define DELAY_STEPS 40
+/* Machines that are estimated. */
+#define MACHINES 4
 
 struct list {
     const struct cli_request *request;
@@ -84,14 +87,12 @@ free_change(void *data)
 
 /* Takes words and profile; `gain` may be known to be larger than the estimate. */
 static void
-add(struct list *list, struct cli_request request, struct mw_hwprofile *profile, char *what,
-    char *flags, bool room, double gain)
+add(struct list *list, enum cli_change_kind kind, struct cli_request request,
+    struct mw_hwprofile *profile, char *what, char *flags, double gain)
 {
     struct cli_change *change = g_new(struct cli_change, 1);
 
-    *change = (struct cli_change){
-        what,    flags,           request,
-        profile, profile != NULL, fmax(gain, estimated_gain(list, &request, room))};
+    *change = (struct cli_change){what, flags, request, profile, kind, gain, 1};
     if (change->gain > WORTHWHILE)
         g_ptr_array_add(list->changes, change);
     else
@@ -105,7 +106,8 @@ add_setting(struct list *list, struct mw_settings settings, char *what, char *fl
     bool room = settings.micro_batch == MW_AUTO && gain == 0;
 
     request.settings = settings;
-    add(list, request, NULL, what, flags, room, gain);
+    add(list, CLI_CHANGE_SETTING, request, NULL, what, flags,
+        fmax(gain, estimated_gain(list, &request, room)));
 }
 
 /* A larger step is another training: so many times the present one is offered while it keeps the
@@ -336,8 +338,8 @@ add_upgrade(struct list *list, size_t index, bool keep_batch)
     if (!profile)
         return;
     request.hardware[MW_OUTLOOK_TYPICAL] = mw_hwprofile_read(profile, list->request->outlook);
-    add(list, request, profile, g_strdup(upgrades[index].what), g_strdup(flags->str),
-        upgrades[index].room, gain);
+    add(list, CLI_CHANGE_PART, request, profile, g_strdup(upgrades[index].what),
+        g_strdup(flags->str), fmax(gain, estimated_gain(list, &request, upgrades[index].room)));
 }
 
 static void
@@ -352,6 +354,83 @@ add_upgrades(struct list *list)
     }
 }
 
+/* Twice as many. */
+static void
+add_nodes(struct list *list)
+{
+    const struct mw_hardware *hw = &list->request->hardware[MW_OUTLOOK_TYPICAL];
+    struct cli_request request = *list->request;
+    struct mw_settings *s = &request.settings;
+    bool open = s->micro_batch == MW_AUTO;
+    double sequences = open ? fmax(1, list->now->micro_batch * list->now->tp) : 1;
+
+    if (hw->nic_bytes_per_s <= 0 ||
+        (s->global_batch == MW_AUTO && is_over_default(list, 2 / sequences)))
+        return;
+    s->nodes = 2 * list->now->nodes;
+    enum mw_price_kind kind = mw_price_kind(hw);
+    g_autofree char *price = mw_price_text(list->now->nodes * mw_price_usd(hw, kind), kind);
+    add(list, CLI_CHANGE_NODES, request, NULL,
+        kind == MW_PRICE_NONE
+            ? g_strdup_printf("%" G_GINT64_FORMAT " nodes", s->nodes)
+            : g_strdup_printf("%" G_GINT64_FORMAT " nodes (%s more)", s->nodes, price),
+        g_strdup_printf("--nodes %" G_GINT64_FORMAT, s->nodes),
+        estimated_gain(list, &request, open));
+}
+
+/* Of all strategies where none was named. */
+static double
+gain_there(const struct list *list, const struct cli_request *request)
+{
+    struct mw_settings asked = request->settings;
+    double best = 0;
+
+    asked.strategy = request->strategies[0];
+    if (asked.strategy != MW_STRATEGY_AUTO)
+        return cli_estimated_rate(request, &asked) / list->rate;
+    for (int s = MW_STRATEGY_DDP; s < MW_STRATEGY_COUNT; s++) {
+        asked.strategy = s;
+        best = fmax(best, cli_estimated_rate(request, &asked));
+    }
+    return best / list->rate;
+}
+
+static void
+add_machine(struct list *list, const struct mw_priced *priced)
+{
+    enum mw_price_kind kind = mw_price_kind(&priced->hardware);
+    const char *name = mw_hwprofile_name(priced->profile);
+    struct cli_request request = *list->request;
+    double nodes = list->now->nodes;
+
+    request.hardware[MW_OUTLOOK_TYPICAL] = priced->hardware;
+    g_autofree char *price = mw_price_text(nodes * priced->price_usd, kind);
+    g_autofree char *present = mw_price_text(
+        nodes * mw_price_usd(&list->request->hardware[MW_OUTLOOK_TYPICAL], kind), kind);
+    guint before = list->changes->len;
+    add(list, CLI_CHANGE_MACHINE, request, mw_hwprofile_copy(priced->profile),
+        g_strdup_printf("another machine for %s (now %s)", price, present),
+        g_strdup_printf("-H %s", name), gain_there(list, &request));
+    if (list->changes->len > before)
+        ((struct cli_change *)list->changes->pdata[before])->price_usd = nodes * priced->price_usd;
+}
+
+static double
+matrix_flops(const struct mw_hardware *hardware)
+{
+    return hardware->gpus_per_node * hardware->gpu_achievable_flops;
+}
+
+static int
+compare_worth(const void *a, const void *b)
+{
+    const struct mw_priced *x = *(void *const *)a, *y = *(void *const *)b;
+    double p = matrix_flops(&x->hardware) / x->price_usd;
+    double q = matrix_flops(&y->hardware) / y->price_usd;
+
+    return (p < q) - (p > q);
+}
+
 /* --- the whole
  * -------------------------------------------------------------------------------------- */
 
@@ -360,9 +439,11 @@ compare_gains(const void *a, const void *b)
 {
     const struct cli_change *x = *(void *const *)a, *y = *(void *const *)b;
 
-    if (x->bought != y->bought)
-        return x->bought ? 1 : -1;
-    return (x->gain < y->gain) - (x->gain > y->gain);
+    double p = x->gain / x->price_usd, q = y->gain / y->price_usd;
+
+    if (x->kind != y->kind)
+        return x->kind > y->kind ? 1 : -1;
+    return (p < q) - (p > q);
 }
 
 static struct list
@@ -397,6 +478,41 @@ cli_changes_smaller_batches(const struct cli_request *request, const struct cli_
     struct list list = list_new(request, answer);
 
     add_smaller_batches(&list);
+    g_ptr_array_sort(list.changes, compare_gains);
+    return list.changes;
+}
+
+GPtrArray *
+cli_changes_nodes(const struct cli_request *request, const struct cli_answer *answer)
+{
+    struct list list = list_new(request, answer);
+
+    add_nodes(&list);
+    return list.changes;
+}
+
+GPtrArray *
+cli_changes_machines(const struct cli_request *request, const struct cli_answer *answer)
+{
+    struct list list = list_new(request, answer);
+    const struct mw_hardware *hw = &request->hardware[MW_OUTLOOK_TYPICAL];
+    enum mw_price_kind kind = mw_price_kind(hw);
+    double now_flops = answer->result->tflops_per_gpu[MW_OUTLOOK_TYPICAL] * 1e12 *
+                       (double)answer->sizing->settings.gpus_per_node;
+    int estimated = 0;
+
+    if (kind == MW_PRICE_NONE || request->modified)
+        return list.changes;
+    g_autoptr(GPtrArray) machines =
+        mw_priced_new(kind, mw_hwprofile_name(request->profile), request->outlook);
+    g_ptr_array_sort(machines, compare_worth);
+    for (guint i = 0; i < machines->len && estimated < MACHINES; i++) {
+        const struct mw_priced *priced = machines->pdata[i];
+        if (matrix_flops(&priced->hardware) < now_flops)
+            continue;
+        add_machine(&list, priced);
+        estimated++;
+    }
     g_ptr_array_sort(list.changes, compare_gains);
     return list.changes;
 }

@@ -33,6 +33,7 @@ struct cli_request {
     struct mw_hwprofile *profile;
     struct mw_hardware hardware[MW_OUTLOOK_COUNT];
     enum mw_outlook outlook; /* that the typical one was read at */
+    bool modified;           /* by --set: it is no machine that another one could replace */
     struct mw_settings settings;
     enum mw_strategy strategies[MW_STRATEGY_COUNT];
     int strategy_count;

@@ -100,7 +100,8 @@ fill_verdict(const struct cli_request *request, const struct mw_sizing *sizing, 
         return;
     r->limiting_tier = g_strdup(mw_tier_name(sizing->limiting_tier));
     r->short_bytes = sizing->short_bytes;
-    r->remedy = mw_planner_remedy(&planned, &request->settings, sizing);
+    r->remedy = mw_planner_remedy(&planned, &request->settings, sizing,
+                                  request->modified ? NULL : mw_hwprofile_name(request->profile));
 }
 
 /* A setting that was asked for and that nothing of this plan follows. */

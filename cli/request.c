@@ -88,6 +88,7 @@ load_profile(struct cli_request *request, char **sets, const char *outlook_text,
     for (char **set = sets; set && *set; set++)
         if (!mw_hwprofile_set(request->profile, *set, error))
             return false;
+    request->modified = sets && *sets;
     if (!mw_hwprofile_check(request->profile, error))
         return false;
     tell_machine(request->profile);

@@ -61,9 +61,10 @@ double mw_planner_largest_batch(const struct mw_request *request,
 int64_t mw_planner_largest_layers(const struct mw_request *request,
                                   const struct mw_settings *resolved, bool *more, GError **error);
 
-/* One line: what would make it fit, an option to add to what was `asked` or memory to add to the
- * machine; `sizing` is the answer that does not fit.  g_free it. */
+/* One line: what would make it fit, an option to add to what was `asked`, or what a machine would
+ * have to have; `sizing` is the answer that does not fit.  `machine` is the profile's name, for
+ * another machine to be proposed; NULL: none is.  g_free it. */
 char *mw_planner_remedy(const struct mw_request *request, const struct mw_settings *asked,
-                        const struct mw_sizing *sizing);
+                        const struct mw_sizing *sizing, const char *machine);
 
 #endif

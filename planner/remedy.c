@@ -4,6 +4,7 @@
 #include <stddef.h>
 
 #include "planner/planner.h"
+#include "planner/priced.h"
 
 #define NODES_TRIED 4096
 
@@ -11,6 +12,7 @@ struct plea {
     const struct mw_request *request;
     const struct mw_settings *asked;
     const struct mw_sizing *sizing; /* the best that was found */
+    const char *machine;            /* NULL: no other one is looked for */
 };
 
 /* The first candidate of the settings if it fits, else NULL; the caller frees it. */
@@ -146,6 +148,28 @@ more_nodes(const struct plea *plea)
     return NULL;
 }
 
+/* The cheapest that is rented or bought alike; of a machine without a price, to rent. */
+static char *
+another_machine(const struct plea *plea)
+{
+    enum mw_price_kind kind = mw_price_kind(plea->request->hardware);
+
+    if (!plea->machine)
+        return NULL;
+    kind = kind == MW_PRICE_NONE ? MW_PRICE_RENT : kind;
+    g_autoptr(GPtrArray) machines = mw_priced_new(kind, plea->machine, MW_OUTLOOK_TYPICAL);
+    for (guint i = 0; i < machines->len; i++) {
+        const struct mw_priced *priced = machines->pdata[i];
+        struct mw_request there = {plea->request->model, &priced->hardware};
+        struct plea other = {&there, plea->asked, plea->sizing, NULL};
+        if (!fits(&other, plea->asked))
+            continue;
+        g_autofree char *price = mw_price_text(priced->price_usd, kind);
+        return g_strdup_printf("-H %s fits (%s a node)", mw_hwprofile_name(priced->profile), price);
+    }
+    return NULL;
+}
+
 /* "170 GiB", "15.9 TiB": three figures, rounded up, as what is said must be enough.  g_free it. */
 static char *
 enough_memory(int64_t bytes)
@@ -165,11 +189,10 @@ enough_memory(int64_t bytes)
     return g_strdup_printf("%.*f %s", decimals, ceil(value / step) * step, units[u].name);
 }
 
-/* More memory in every tier that lacks some. */
+/* In every tier that lacks some. */
 static char *
-more_memory(const struct plea *plea)
+lacking_memory(const struct mw_sizing *sizing)
 {
-    const struct mw_sizing *sizing = plea->sizing;
     GString *text = g_string_new(NULL);
 
     for (int t = 0; t < MW_TIER_COUNT; t++) {
@@ -182,19 +205,34 @@ more_memory(const struct plea *plea)
         g_string_append_printf(text, "%s%s more %s memory%s", text->len ? ", " : "", more,
                                mw_tier_name(t), one > sum ? " in one piece" : "");
     }
-    g_string_append(text, " a GPU: then it fits");
     return g_string_free(text, FALSE);
+}
+
+/* Memory of the host and drives can be had; that of a GPU comes with another one. */
+static char *
+more_memory(const struct plea *plea)
+{
+    const struct mw_tier_info *gpu = &plea->sizing->tiers[MW_TIER_GPU];
+    bool of_gpu = plea->sizing->need_bytes[MW_TIER_GPU] > gpu->capacity_bytes ||
+                  plea->sizing->largest_bytes[MW_TIER_GPU] > gpu->largest_request_bytes;
+    g_autofree char *memory = lacking_memory(plea->sizing);
+
+    if (!of_gpu)
+        return g_strdup_printf("with %s a GPU it fits", memory);
+    return g_strdup_printf("%s with %s a GPU would fit",
+                           plea->machine ? "no machine whose price is known; one" : "a machine",
+                           memory);
 }
 
 char *
 mw_planner_remedy(const struct mw_request *request, const struct mw_settings *asked,
-                  const struct mw_sizing *sizing)
+                  const struct mw_sizing *sizing, const char *machine)
 {
     static char *(*const ways[])(const struct plea *) = {
-        other_chunks, other_tiles, smaller_batch, another_strategy,
-        free_devices, more_nodes,  more_memory};
+        other_chunks, other_tiles, smaller_batch,   another_strategy,
+        free_devices, more_nodes,  another_machine, more_memory};
     struct mw_settings of_strategy = *asked;
-    struct plea plea = {request, &of_strategy, sizing};
+    struct plea plea = {request, &of_strategy, sizing, machine};
     char *text = NULL;
 
     of_strategy.strategy = sizing->settings.strategy;

@@ -5,6 +5,8 @@ batch   what --batch auto comes to, asked for, gives the same plan and the same 
 change  the best single change, typed behind the request, takes the step time that was said.
 best    no setting that is easily typed gains more, and money is for where none gains anything.
 smaller a batch below the largest that is faster is said beside it.
+bought  where no setting helps, what can be had: nodes, or the machine with most for its price.
+remedy  what would make it fit, typed, fits.
 demo    GPT-3 13B on the RTX 4090 asks for a setting, and says so in its last line.
 default a batch that is left open keeps the default tokens of a step, or says that it cannot.
 offload nothing is offloaded for less than 2%.
@@ -182,12 +184,77 @@ def check_best(words, answer):
     if "gpu.memory" in change["flags"]:
         yield f"nobody can buy {change['flags']}"
     # What is bought says that no setting gains anything, whatever it gains itself.
-    said = 0 if "--set" in change["flags"] else change["tokens_per_s"]
+    bought = any(option in change["flags"] for option in ("--set", "--nodes", "-H"))
+    said = 0 if bought else change["tokens_per_s"]
     for flags in typed_changes(words, answer):
         typed = simulate([*words, *flags])
         if typed["feasible"] and typed["tokens_per_s"] > SLACK * max(said, answer["tokens_per_s"]):
             yield (f"{' '.join(flags)}: {typed['tokens_per_s']:.4g} tokens/s, said "
                    f"{answer['change']}, now {answer['tokens_per_s']:.4g}")
+
+
+# Requests, and what each is advised to.
+BOUGHT = [
+    ("-m gpt3-1.3b -H rtx3090", "-H rtx5090"),
+    ("-m llama-3.1-8b -H dgx2", "--nodes 2"),
+    ("-m gpt2 -H aws-g5-xlarge --set pcie.latency_us=11", None),
+]
+UNFIT = [
+    ("-m gpt3-13b -H rtx4090 -s zero-infinity-nvme --batch 400", "--batch "),
+    ("-m gpt3-13b -H rtx4090 -s zero-offload", "-s "),
+    ("-m gpt3-13b -H dgx-h100 -s zero3 --tp 1 --gpus 1", "-s "),
+    ("-m zi-5t -H dgx2 -s zero-infinity-nvme --batch 1", "--nodes "),
+    ("-m llama-3.1-8b -H rtx4090 --seq 131072 --batch 1", "-H "),
+    ("-m opt-30b -H aws-g5-xlarge -s zero-offload", "-H "),
+    ("-m opt-30b -H aws-g5-xlarge -s zero-offload --set gpu.memory_gib=23", None),
+]
+
+
+def prices():
+    """Of every profile that says where its price is from: by kind, name and USD."""
+    for path in sorted((ROOT / "hwprofiles").glob("*.ini")):
+        text = path.read_text().splitlines()
+        lines = dict(line.split(" = ", 1) for line in text if " = " in line)
+        for key in ("price_usd_per_hour", "price_usd"):
+            if key + ".source" in lines and float(lines[key]) > 0:
+                yield key, path.stem, float(lines[key])
+
+
+def check_bought(words, flags):
+    answer = simulate(words)
+    change = answer["change"] or {"flags": "", "what": ""}
+    if flags is None:
+        if "-H" in change["flags"]:
+            yield f"{change['flags']} in place of a machine that --set changed"
+        return
+    if change["flags"] != flags:
+        yield f"{change['flags']}, not {flags}"
+    yield from check_change(words, answer)
+    if not flags.startswith("-H"):
+        return
+    cost = {name: usd for kind, name, usd in prices() if kind == "price_usd"}
+    name, now = flags.split()[1], words[words.index("-H") + 1]
+    for usd in (cost[name], cost[now]):
+        if f"{usd:.15g} USD" not in change["what"]:
+            yield f"{change['what']} does not say {usd}"
+    for other in set(cost) - {name, now}:
+        typed = simulate([*words, "-H", other])
+        if typed["feasible"] and typed["tokens_per_s"] > 1.01 * answer["tokens_per_s"] and \
+                typed["tokens_per_s"] / cost[other] > SLACK * change["tokens_per_s"] / cost[name]:
+            yield f"{other} gives more for the money than {name}"
+
+
+def check_remedy(words, way):
+    remedy = simulate(words)["remedy"]
+    if way is None:
+        if "-H" in remedy:
+            yield f"{remedy!r} in place of a machine that --set changed"
+        return
+    if not remedy.startswith(way):
+        yield f"{remedy!r}, not {way}"
+    flags = remedy.split(" fits")[0].split()
+    if not simulate([*words, *flags])["feasible"]:
+        yield f"{remedy!r}, and it does not"
 
 
 def check_owner():
@@ -243,6 +310,10 @@ def tests():
         yield f"default: {request}", check_default(words)
         yield f"offload: {request}", check_offload(words)
         yield f"keep: {request}", check_keep(words)
+    for request, flags in BOUGHT:
+        yield f"bought: {request}", check_bought(request.split(), flags)
+    for request, way in UNFIT:
+        yield f"remedy: {request}", check_remedy(request.split(), way)
     yield "as eager frameworks keep them", check_eager()
     yield "smaller batch", check_smaller()
     yield "owner-broadcast", check_owner()

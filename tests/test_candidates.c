@@ -102,7 +102,7 @@ test_remedy_for_fixed_tiles(void)
     struct mw_sizing *sizing = take_first(mw_planner_candidates(&request, &resolved, NULL));
     g_assert_false(sizing->fits);
     g_assert_true(sizing->fragmentation);
-    g_autofree char *remedy = mw_planner_remedy(&request, &asked, sizing);
+    g_autofree char *remedy = mw_planner_remedy(&request, &asked, sizing, NULL);
     g_assert_cmpstr(remedy, ==, "--tiles 8 fits");
     mw_sizing_free(sizing);
     mw_hwprofile_free(profile);
@@ -133,7 +133,7 @@ test_remedy_for_batch(void)
     asked.strategy = MW_STRATEGY_ZERO_INFINITY_NVME;
     struct mw_sizing *large = plan_batch(&request, &asked, 64);
     g_assert_false(large->fits);
-    g_autofree char *remedy = mw_planner_remedy(&request, &asked, large);
+    g_autofree char *remedy = mw_planner_remedy(&request, &asked, large, NULL);
     double batch = g_ascii_strtod(strchr(remedy, ' '), NULL);
     g_assert_true(g_str_has_prefix(remedy, "--batch "));
     struct mw_sizing *proposed = plan_batch(&request, &asked, batch);

@@ -74,7 +74,9 @@ read_bytes(const char *text, char tier[8])
 static void
 add_said_memory(const char *text, struct random_request *request, const struct mw_sizing *sizing)
 {
-    g_auto(GStrv) parts = g_strsplit(text, ", ", -1);
+    const char *with = strstr(text, "with ");
+    g_assert_nonnull(with);
+    g_auto(GStrv) parts = g_strsplit(with + strlen("with "), ", ", -1);
 
     for (char **part = parts; *part; part++) {
         char tier[8];
@@ -133,7 +135,7 @@ static enum remedy
 check_remedy(const struct random_request *asked, const struct mw_sizing *sizing)
 {
     struct mw_request planned = {&asked->model, &asked->hardware};
-    g_autofree char *text = mw_planner_remedy(&planned, &asked->settings, sizing);
+    g_autofree char *text = mw_planner_remedy(&planned, &asked->settings, sizing, NULL);
     struct random_request request = *asked;
     g_autoptr(GError) error = NULL;
 

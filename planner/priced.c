@@ -1,0 +1,76 @@
+#include "planner/priced.h"
+
+#include <string.h>
+
+enum mw_price_kind
+mw_price_kind(const struct mw_hardware *hardware)
+{
+    return hardware->price_usd_per_hour > 0 ? MW_PRICE_RENT
+           : hardware->price_usd > 0        ? MW_PRICE_OWN
+                                            : MW_PRICE_NONE;
+}
+
+double
+mw_price_usd(const struct mw_hardware *hardware, enum mw_price_kind kind)
+{
+    return kind == MW_PRICE_RENT  ? hardware->price_usd_per_hour
+           : kind == MW_PRICE_OWN ? hardware->price_usd
+                                  : 0;
+}
+
+char *
+mw_price_text(double price_usd, enum mw_price_kind kind)
+{
+    return g_strdup_printf("%.15g USD%s", price_usd, kind == MW_PRICE_RENT ? " an hour" : "");
+}
+
+static void
+free_priced(void *data)
+{
+    struct mw_priced *priced = data;
+
+    mw_hwprofile_free(priced->profile);
+    g_free(priced);
+}
+
+static bool
+is_sourced(const struct mw_hwprofile *profile, enum mw_price_kind kind)
+{
+    const char *source = NULL;
+
+    mw_hwprofile_provenance(profile, "node",
+                            kind == MW_PRICE_RENT ? "price_usd_per_hour" : "price_usd", &source);
+    return source && *source;
+}
+
+static int
+compare_prices(const void *a, const void *b)
+{
+    const struct mw_priced *x = *(void *const *)a, *y = *(void *const *)b;
+
+    if (x->price_usd != y->price_usd)
+        return x->price_usd < y->price_usd ? -1 : 1;
+    return strcmp(mw_hwprofile_name(x->profile), mw_hwprofile_name(y->profile));
+}
+
+GPtrArray *
+mw_priced_new(enum mw_price_kind kind, const char *except, enum mw_outlook outlook)
+{
+    GPtrArray *list = g_ptr_array_new_with_free_func(free_priced);
+    g_auto(GStrv) names = mw_hwprofile_list();
+
+    for (char **name = names; *name; name++) {
+        struct mw_priced priced = {0};
+        if (!g_strcmp0(*name, except) || !(priced.profile = mw_hwprofile_load(*name, NULL)))
+            continue;
+        priced.hardware = mw_hwprofile_read(priced.profile, outlook);
+        priced.price_usd = mw_price_usd(&priced.hardware, kind);
+        if (priced.price_usd > 0 && mw_price_kind(&priced.hardware) == kind &&
+            is_sourced(priced.profile, kind))
+            g_ptr_array_add(list, g_memdup2(&priced, sizeof priced));
+        else
+            mw_hwprofile_free(priced.profile);
+    }
+    g_ptr_array_sort(list, compare_prices);
+    return list;
+}
