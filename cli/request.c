@@ -16,7 +16,7 @@
 static const char *const outlook_names[MW_OUTLOOK_COUNT] = {"low", "typical", "high"};
 
 /* What-if tables run the engine some hundred times. */
-#define WHAT_IF_OPS_MAX (MW_OPS_MAX / 10)
+#define WHAT_IF_OPS_MAX (MW_OPS_MAX / 2)
 
 /* Words that are gone when the request is made. */
 struct words {
