@@ -81,13 +81,13 @@ make_own(struct cli_run_drives *drives, GError **error)
             return false;
         g_clear_pointer(&entry->name, g_free);
         g_clear_pointer(&entry->directories, g_strfreev);
+        entry->made = false;
     }
 }
 
 static bool
 take_over(struct cli_run_drives *drives, struct cli_run *run, GError **error)
 {
-    g_strfreev(drives->entry.directories);
     cli_run_entry_clear(&drives->entry);
     drives->entry = run->entry;
     run->entry = (struct cli_run_entry){0};

@@ -197,7 +197,7 @@ cli_runs_newest(GError **error)
         if (run->state == CLI_RUN_DURABLE)
             return g_ptr_array_steal_index(runs, i);
     }
-    mw_refuse(error, "--resume: no run that can be gone on with: `memwall list runs` has all; "
+    mw_refuse(error, "--resume: no run can be resumed: `memwall list runs` shows all; "
                      "--nvme DIR names its directory");
     return NULL;
 }
@@ -281,16 +281,19 @@ cli_runs_remove(const struct cli_run_entry *entry, bool locked, GError **error)
     return true;
 }
 
-/* A folder without a description was being made when its run was killed. */
+/* A folder without a description was being made when its run was killed.  One whose description or
+ * directories cannot be read now is somebody's all the same. */
 static void
 sweep(const char *folder)
 {
+    g_autoptr(GError) why = NULL;
     struct mw_run_files files;
-    struct cli_run *run = run_in(folder, NULL);
+    struct cli_run *run = run_in(folder, &why);
+    bool unmade = !run && g_error_matches(why, G_FILE_ERROR, G_FILE_ERROR_NOENT);
 
     if (run && run->entry.made && run->state == CLI_RUN_EMPTY)
         cli_runs_remove(&run->entry, false, NULL);
-    if (!run && mw_run_files_look(folder, &files, NULL)) {
+    if (unmade && mw_run_files_look(folder, &files, NULL)) {
         if (!files.running && !files.record && mw_run_files_remove(folder, false, NULL))
             g_rmdir(folder);
         mw_run_files_clear(&files);

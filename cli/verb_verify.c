@@ -255,7 +255,7 @@ run(int argc, char **argv)
                        "Reads records and state of both recorded steps, of all ranks, past the "
                        "page cache, and holds them against their checksums. RUN is a name of "
                        "`memwall list runs`, or the run's directories, as --nvme named them. Exit "
-                       "status: 0 the newest step is whole, 1 it is damaged, or a run is at it. "
+                       "status: 0 the newest step is whole, 1 it is damaged, or a run is using it. "
                        "The step before it is written over while a step runs: it need not be "
                        "whole.",
                        0);

@@ -291,6 +291,9 @@ check_plan(const struct mw_durable_options *options, GError **error)
         if (!same)
             return differs(options->directories[0], "model", error);
     }
+    for (uint32_t c = 0; c < plan->chunk_count; c++)
+        if (on_drives(plan, c) && plan->chunks[c].other_slot == MW_NONE)
+            return differs(options->directories[0], "second extent", error);
     return true;
 }
 

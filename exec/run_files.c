@@ -212,7 +212,7 @@ lock_all(const struct mw_run_files *files, int folder, const char *directory, bo
         g_array_append_val(held, fd);
         if (flock(fd, LOCK_EX | LOCK_NB))
             return fail(directory, name,
-                        errno == EWOULDBLOCK ? "a run is at it: nothing is deleted"
+                        errno == EWOULDBLOCK ? "a run is using it: nothing is deleted"
                                              : g_strerror(errno),
                         error);
     }

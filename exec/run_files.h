@@ -1,6 +1,6 @@
 /*
  * run_files.h - what runs keep in a directory, whatever their number of ranks and drives: which
- * step can be gone on from, how much it takes, whether a run is at it; and its removal.
+ * step can be gone on from, how much it takes, whether a run is using it; and its removal.
  *
  * Files of a run begin with "memwall" or "memwall-rankR" (nvme.h, commit.h); beside them stand a
  * description, which is the caller's, and a lock of the whole run.  Only regular files of this user

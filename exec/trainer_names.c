@@ -10,6 +10,8 @@ mw_trainer_part_name(const struct mw_decoder *decoder, const struct mw_tensor *t
     struct mw_weights_piece pieces[MW_WEIGHTS_PIECES_MAX];
     int i = mw_weights_pieces(decoder, &part, pieces) - 1;
 
+    if (i < 0) /* of a description that is not this decoder's */
+        return g_strdup("an unknown tensor");
     while (i > 0 && pieces[i].at > element)
         i--;
     return g_strdup(pieces[i].weight.name);

@@ -135,7 +135,8 @@ take_up(struct mw_trainer *trainer, GError **error)
     const struct mw_commit_record *record = &trainer->durable.resumed;
 
     if (!mw_trainer_check_fields(record, error)) {
-        g_prefix_error(error, "the record of step %" G_GINT64_FORMAT ": ", record->step);
+        g_prefix_error(error, "the record of step %" G_GINT64_FORMAT ": ",
+                       record->step + 1);
         return false;
     }
     mw_trainer_read_fields(trainer, record);

@@ -98,7 +98,7 @@ open_rank(struct work *work, int folder, const char *name, GError **error)
         return fail(error, MW_ERROR_IO, rank->file.path, why);
     if (flock(rank->file.fd, LOCK_SH | LOCK_NB))
         return fail(error, MW_ERROR_IO, rank->file.path,
-                    errno == EWOULDBLOCK ? "a run is at it: verify it when that has ended"
+                    errno == EWOULDBLOCK ? "a run is using it: verify it after the run has ended"
                                          : g_strerror(errno));
     return read_records(work, rank, error);
 }
@@ -111,7 +111,8 @@ find_records(struct work *work, GError **error)
     bool good = mw_run_files_look(directory, &files, error);
 
     if (good && files.running)
-        good = fail(error, MW_ERROR_IO, directory, "a run is at it: verify it when that has ended");
+        good = fail(error, MW_ERROR_IO, directory,
+                    "a run is using it: verify it after the run has ended");
     int folder = good ? mw_own_open_folder(directory) : -1;
     for (guint i = 0; good && folder >= 0 && i < files.names->len; i++) {
         const char *name = g_ptr_array_index(files.names, i);

@@ -132,7 +132,7 @@ def check_killed_durable(box):
     """A durable run that was killed is kept, and goes on."""
     start_anew(box)
     run = Disturbed(box, *STEP, "--batch", "2", "--steps", str(ENOUGH))
-    yield from check_refused(train(box, *STEP, "--resume"), 2, "no run that can be gone on with")
+    yield from check_refused(train(box, *STEP, "--resume"), 2, "no run can be resumed")
     name = listed(box)[0]["run"]
     yield from check_refused(train(box, *STEP, "--resume", name), 1, "in use by another run")
     run.process.send_signal(signal.SIGKILL)

@@ -183,7 +183,7 @@ def check_running(box):
     """A run is at it: said, and not waited for; once it is dead all is as a resume finds it."""
     box.empty_drives()
     run = Disturbed(box, *DURABLE, "--batch", "2", "--steps", str(ENOUGH))
-    yield from check_refused(box.run("drive", verb="verify"), 1, "drive", "a run is at it")
+    yield from check_refused(box.run("drive", verb="verify"), 1, "drive", "a run is using it")
     run.process.send_signal(signal.SIGKILL)
     run.end()
     answer, wrong = verify(box, "drive")
@@ -230,7 +230,7 @@ def tests(box):
     yield "the step before", check_previous(box)
     yield "records and files", check_records(box)
     yield "two drives", check_drives(box)
-    yield "a run is at it", check_running(box)
+    yield "a run is using it", check_running(box)
     yield "wrong input", check_wrong(box)
     if has_ranks():
         yield "ranks", check_ranks(box)
