@@ -236,18 +236,27 @@ sync_folder(const char *path, GError **error)
     return good;
 }
 
-/* Where the two cannot change places at once, the old one steps aside. */
+/* Where the two cannot change places at once, the old one steps aside, under a name that no other
+ * save takes for a leftover, until the new one is there for good. */
 static bool
 replace(const char *path, const char *part, GError **error)
 {
-    g_autofree char *old = mw_checkpoint_folder_part(path, draw());
+    g_autofree char *old = g_strdup_printf("%s.old-%0*" PRIx64, path, DIGITS, draw());
+    g_autofree char *parent = g_path_get_dirname(path);
 
     if (!renameat2(AT_FDCWD, part, AT_FDCWD, path, RENAME_EXCHANGE)) {
         mw_checkpoint_folder_remove(part);
         return true;
     }
-    if (rename(path, old) || rename(part, path))
+    if (rename(path, old))
         return fail(path, "cannot be replaced", error);
+    if (rename(part, path)) {
+        fail(path, "cannot be replaced", error);
+        (void)!rename(old, path);
+        return false;
+    }
+    if (!sync_folder(parent, error))
+        return false;
     mw_checkpoint_folder_remove(old);
     return true;
 }
