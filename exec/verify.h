@@ -47,8 +47,8 @@ struct mw_verified {
     GPtrArray *notes; /* char *: what else there is to say */
 };
 
-/* False with *error: no run is there, a run is using it, or other directories belong to it.  Damage is
- * a result.  To be cleared in either case. */
+/* False with *error: no run is there, a run is using it, or other directories belong to it.
+ * Damage is a result.  To be cleared in either case. */
 bool mw_verify(const struct mw_verify_options *options, struct mw_verified *verified,
                GError **error);
 void mw_verified_clear(struct mw_verified *verified);
