@@ -14,21 +14,24 @@ least(int a, int b)
 int
 mw_name_distance(const char *a, const char *b)
 {
-    int row[COMPARED_MAX + 1];
-    int length = (int)strnlen(b, COMPARED_MAX);
+    int rows[3][COMPARED_MAX + 1]; /* of a's letter i, in turn */
+    int height = (int)strnlen(a, COMPARED_MAX), width = (int)strnlen(b, COMPARED_MAX);
 
-    for (int j = 0; j <= length; j++)
-        row[j] = j;
-    for (int i = 1; i <= COMPARED_MAX && a[i - 1]; i++) {
-        int diagonal = row[0];
+    for (int j = 0; j <= width; j++)
+        rows[0][j] = j;
+    for (int i = 1; i <= height; i++) {
+        int *row = rows[i % 3];
+        const int *above = rows[(i + 2) % 3], *before = rows[(i + 1) % 3];
         row[0] = i;
-        for (int j = 1; j <= length; j++) {
-            int replace = diagonal + (a[i - 1] != b[j - 1]);
-            diagonal = row[j];
-            row[j] = least(replace, least(row[j], row[j - 1]) + 1);
+        for (int j = 1; j <= width; j++) {
+            bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+            int replaced = above[j - 1] + (a[i - 1] != b[j - 1]);
+            row[j] = least(replaced, least(above[j], row[j - 1]) + 1);
+            if (swapped)
+                row[j] = least(row[j], before[j - 2] + 1);
         }
     }
-    return row[length];
+    return rows[height % 3][width];
 }
 
 static bool

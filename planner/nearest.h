@@ -6,7 +6,8 @@
 
 #include <stdbool.h>
 
-/* Levenshtein distance, in bytes; of longer names the first 63 bytes count. */
+/* How many letters to replace, insert, leave out, or swap with the next one (optimal string
+ * alignment), in bytes; of longer names the first 63 bytes count. */
 int mw_name_distance(const char *a, const char *b);
 
 /* Names are near if at most a third of the longer one differs. */

@@ -211,6 +211,7 @@ CONTRADICTIONS = {
     "run -m gpt2 -H flat-test --warmpu 3": ["--warmpu", "did you mean --warmup?"],
     "calibrate --quik": ["--quik", "did you mean --quick?"],
     "compare x.txt --hardwear dgx2": ["--hardwear", "did you mean --hardware?"],
+    "simulate --mdoel gpt2": ["--mdoel", "did you mean --model?"],
     "simulat -m gpt2": ["unknown verb", "did you mean simulate?"],
     "frobnicate": ["unknown verb", "simulate", "calibrate", "help"],
     "help simulat": ["unknown verb", "did you mean simulate?"],

@@ -132,6 +132,7 @@ test_large(void)
     g_assert_true(g_file_set_contents(path, "list", 4, NULL)); /* whoever parses it says more */
     g_autofree char *text = mw_input_read(path, &list, &length, &error);
     g_assert_no_error(error);
+    g_assert_nonnull(text);
     g_assert_cmpuint(length, ==, 4);
 }
 
