@@ -203,7 +203,8 @@ static void
 measure(struct bench *b)
 {
     g_autofree double *ratios = g_new(double, pairs), *busy = g_new(double, pairs);
-    g_autofree double *seconds[TRAINERS] = {g_new(double, pairs), g_new(double, pairs)};
+    g_autofree double *all_seconds = g_new(double, TRAINERS * pairs);
+    double *seconds[TRAINERS] = {all_seconds, all_seconds + pairs};
 
     for (int64_t p = 0; p < pairs; p++) {
         for (int i = 0; i < TRAINERS; i++) {
