@@ -194,7 +194,8 @@ test_fields(void)
     course.resume = true;
     course.stop = 6;
     change_records("loss-scale", not_one);
-    refuse(&trained_commits[0], &course, "step 3: field \"loss-scale\" is nan: must be a power");
+    refuse(&trained_commits[0], &course,
+           "the record of step 4: field \"loss-scale\" is nan: must be a power");
     change_records("loss-scale", one);
     change_records("good-steps", UINT64_MAX);
     refuse(&trained_commits[0], &course, "\"good-steps\" is 18446744073709551615: must be at most");
