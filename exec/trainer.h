@@ -48,8 +48,9 @@ struct mw_trainer_commit {
     int (*fields)(void *data, struct mw_commit_field *fields);
 };
 
-/* Lanes of collectives that ranks must have: those of plans, and three to take turns on. */
-#define MW_TRAINER_COLLECTIVE_LANES 6
+/* Lanes of collectives that ranks must have: those of plans, three to take turns on, and one to end
+ * a course together. */
+#define MW_TRAINER_COLLECTIVE_LANES 7
 
 struct mw_trainer_options {
     const struct mw_plan *plan; /* checked, of one rank's program; borrowed, as all below */

@@ -100,9 +100,19 @@ durable_text(const struct mw_trainer *trainer)
                                       step + 1);
 }
 
+/* All ranks come to this, and the first to return ends the others: the log of each has the step by
+ * then.  A rank that is lost is no reason to say anything else. */
+static void
+wait_for_all(const struct mw_trainer *trainer)
+{
+    if (trainer->ranks > 1)
+        (void)mw_ranks_barrier(trainer->options.ranks, MW_TRAINER_COLLECTIVE_LANES - 1, NULL);
+}
+
 static bool
 give_up(const struct mw_trainer *trainer, const struct mw_trainer_step *step, GError **error)
 {
+    wait_for_all(trainer);
     g_autofree char *durable = durable_text(trainer);
     g_autofree char *skipped =
         step->skipped_in_row > 1
