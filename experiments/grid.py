@@ -5,6 +5,7 @@ import csv
 import os
 import statistics
 import subprocess
+import tempfile
 
 import common
 
@@ -20,6 +21,13 @@ PLACEMENTS = {
     "nvme": "-s zero-infinity-nvme --param-device nvme --gradient-device nvme"
             " --optimizer-device nvme --activation-device gpu",
 }
+
+
+def scratch(name):
+    """A folder on the disk, not in memory as /tmp may be; it goes when its `with` ends."""
+    out = common.ROOT / "out"
+    out.mkdir(exist_ok=True)
+    return tempfile.TemporaryDirectory(dir=out, prefix=f"{name}-")
 
 
 def launch(ranks, *words):

@@ -18,7 +18,6 @@ import pathlib
 import statistics
 import subprocess
 import sys
-import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
@@ -136,7 +135,7 @@ def main():
     if arguments.only:
         rows = [row for row in rows if row["number"] in arguments.only.split(",")]
     rounds = {row["number"]: [] for row in rows}
-    with tempfile.TemporaryDirectory(dir=common.ROOT / "out", prefix="cpu-grid-") as name:
+    with grid.scratch("cpu-grid") as name:
         for _ in range(arguments.rounds):
             measure_round(rows, pathlib.Path(name), arguments.steps, rounds)
     results = [{**median_round(rounds[row["number"]]), "isa": instruction_set() or "best"}

@@ -15,7 +15,6 @@ import pathlib
 import statistics
 import subprocess
 import sys
-import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
@@ -104,7 +103,7 @@ def main():
     started = datetime.datetime.now(datetime.timezone.utc)
     cases = [(name, depth) for name in CONFIGURATIONS for depth in DEPTHS]
     answers = {case: [] for case in cases}
-    with tempfile.TemporaryDirectory(dir=common.ROOT / "out", prefix="cpu-overlap-") as name:
+    with grid.scratch("cpu-overlap") as name:
         folder = pathlib.Path(name)
         profile = folder / "here.ini"
         grid.launch(1, "calibrate", "-o", str(profile), "--nvme", str(folder))
