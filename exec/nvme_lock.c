@@ -16,6 +16,22 @@ mw_nvme_is_in_place(const char *path, int fd)
            named.st_ino == opened.st_ino;
 }
 
+/* Whoever looks at which runs are in progress holds a lock for an instant (run_files.c), which is
+ * no reason to fail: a run is at the file for longer than this. */
+#define LOOKS 50
+#define LOOK_US 10000
+
+bool
+mw_nvme_lock_file(int fd)
+{
+    for (int left = LOOKS; flock(fd, LOCK_EX | LOCK_NB); left--) {
+        if ((errno != EWOULDBLOCK && errno != EINTR) || !left)
+            return false;
+        g_usleep(LOOK_US);
+    }
+    return true;
+}
+
 /* Without a reason it is in use. */
 static bool
 refuse(struct mw_nvme_lock *lock, const char *directory, const char *why, GError **error)
@@ -48,7 +64,7 @@ mw_nvme_lock_take(struct mw_nvme_lock *lock, const char *directory, const char *
         lock->fd = mw_own_open(lock->path, O_RDWR | O_CREAT, 0600, &why);
         if (lock->fd < 0)
             return refuse(lock, directory, why, error);
-        if (flock(lock->fd, LOCK_EX | LOCK_NB))
+        if (!mw_nvme_lock_file(lock->fd))
             return refuse(lock, directory, errno == EWOULDBLOCK ? NULL : g_strerror(errno), error);
         if (mw_nvme_is_in_place(lock->path, lock->fd))
             return true;

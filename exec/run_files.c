@@ -7,7 +7,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#include "exec/commit.h"
+#include "exec/commit_internal.h"
 #include "exec/nvme_internal.h"
 #include "planner/error.h"
 #include "planner/own_file.h"
@@ -75,7 +75,8 @@ compare_names(const void *a, const void *b)
 
 /* --- a look ---------------------------------------------------------------------------------- */
 
-/* Whoever is at a file holds a lock of it. */
+/* Whoever is at a run holds its locks; who takes one waits for as long as this look may take
+ * (nvme_lock.c). */
 static bool
 is_locked(int fd)
 {
@@ -130,7 +131,7 @@ look_at(struct mw_run_files *files, int folder, const char *directory, const cha
     struct stat info;
     const char *why;
 
-    if (!mw_own_is_file(folder, name, &info))
+    if (!mw_own_is_file(folder, name, &info)) /* no more */
         return true;
     g_ptr_array_add(files->names, g_strdup(name));
     files->bytes += (int64_t)info.st_blocks * 512;
@@ -141,41 +142,75 @@ look_at(struct mw_run_files *files, int folder, const char *directory, const cha
     int fd = mw_own_open_at(folder, name, O_RDONLY, 0, NULL, &why);
     if (fd < 0)
         return errno == ENOENT || fail(directory, name, why, error);
-    files->running |= is_locked(fd);
+    files->running |= lock && is_locked(fd);
     bool good = !record || look_at_record(files, fd, path, name, common, error);
     close(fd);
     return good;
 }
 
-static GPtrArray *
-names_in(int folder)
+/* Of files of ours, in order. */
+static bool
+names_in(int folder, const char *directory, GPtrArray *names, GError **error)
 {
-    GPtrArray *names = g_ptr_array_new_with_free_func(g_free);
-    DIR *list = fdopendir(fcntl(folder, F_DUPFD_CLOEXEC, 0));
+    int own = fcntl(folder, F_DUPFD_CLOEXEC, 0);
+    DIR *list = own < 0 ? NULL : fdopendir(own);
+    struct stat info;
 
-    for (struct dirent *entry; list && (entry = readdir(list));)
-        if (is_of_run(entry->d_name))
+    if (!list) {
+        int reason = errno;
+        if (own >= 0)
+            close(own);
+        return fail(directory, NULL, g_strerror(reason), error);
+    }
+    errno = 0;
+    for (struct dirent *entry; (entry = readdir(list)); errno = 0)
+        if (is_of_run(entry->d_name) && mw_own_is_file(folder, entry->d_name, &info))
             g_ptr_array_add(names, g_strdup(entry->d_name));
-    if (list)
-        closedir(list);
+    int reason = errno;
+    closedir(list);
     g_ptr_array_sort(names, compare_names);
-    return names;
+    return !reason || fail(directory, NULL, g_strerror(reason), error);
+}
+
+static bool
+has_name(const GPtrArray *names, const char *name)
+{
+    return g_ptr_array_find_with_equal_func((GPtrArray *)names, name, g_str_equal, NULL);
+}
+
+/* Data says nothing of itself.  A run that was killed leaves the lock of its stem beside it; what
+ * is kept has a record or a description. */
+static bool
+is_claimed(const GPtrArray *names, const char *name)
+{
+    if (!g_str_has_suffix(name, ".data") || has_name(names, MW_RUN_DESCRIPTION))
+        return true;
+    g_autofree char *stem = g_strndup(name, (gsize)(strrchr(name, '-') - name));
+    g_autofree char *record = g_strconcat(stem, ".record", NULL);
+    g_autofree char *lock = g_strconcat(stem, ".lock", NULL);
+    return has_name(names, record) || has_name(names, lock);
 }
 
 bool
 mw_run_files_look(const char *directory, struct mw_run_files *files, GError **error)
 {
     struct common common = {{0}, 0};
-    bool good = true;
+    struct stat info;
 
     *files = (struct mw_run_files){.step = -1};
     files->names = g_ptr_array_new_with_free_func(g_free);
     int folder = mw_own_open_folder(directory);
     if (folder < 0)
         return errno == ENOENT || fail(directory, NULL, g_strerror(errno), error);
-    g_autoptr(GPtrArray) names = names_in(folder);
-    for (guint i = 0; good && i < names->len; i++)
-        good = look_at(files, folder, directory, g_ptr_array_index(names, i), &common, error);
+    g_autoptr(GPtrArray) names = g_ptr_array_new_with_free_func(g_free);
+    bool good = names_in(folder, directory, names, error);
+    for (guint i = 0; good && i < names->len; i++) {
+        const char *name = g_ptr_array_index(names, i);
+        if (is_claimed(names, name))
+            good = look_at(files, folder, directory, name, &common, error);
+        else if (!files->unclaimed && mw_own_is_file(folder, name, &info) && info.st_size > 0)
+            files->unclaimed = g_strdup(name);
+    }
     close(folder);
     for (int i = 0; i < common.count; i++)
         files->step = MAX(files->step, common.steps[i]);
@@ -187,6 +222,38 @@ mw_run_files_clear(struct mw_run_files *files)
 {
     g_clear_pointer(&files->names, g_ptr_array_unref);
     g_clear_pointer(&files->record, g_free);
+    g_clear_pointer(&files->unclaimed, g_free);
+}
+
+/* --- a record -------------------------------------------------------------------------------- */
+
+static bool
+load(int fd, const char *path, bool previous, struct mw_run_record *out)
+{
+    struct mw_commit_identity identity;
+    struct mw_commit_found found;
+    int which = previous ? 1 : 0;
+
+    if (!mw_commit_look(fd, path, &found, NULL) || found.whole <= which ||
+        !mw_commit_load(fd, path, found.steps[which], &out->record, &identity, NULL))
+        return false;
+    out->ranks = identity.ranks;
+    return true;
+}
+
+bool
+mw_run_files_record(const char *directory, const char *stem, bool previous,
+                    struct mw_run_record *out)
+{
+    g_autofree char *path = g_strdup_printf("%s/%s.record", directory, stem);
+    const char *why;
+    int fd = mw_own_open(path, O_RDONLY, 0, &why);
+
+    *out = (struct mw_run_record){0};
+    bool good = fd >= 0 && load(fd, path, previous, out);
+    if (fd >= 0)
+        close(fd);
+    return good;
 }
 
 /* --- removal --------------------------------------------------------------------------------- */
@@ -210,7 +277,7 @@ lock_all(const struct mw_run_files *files, int folder, const char *directory, bo
         if (fd < 0)
             return fail(directory, name, why, error);
         g_array_append_val(held, fd);
-        if (flock(fd, LOCK_EX | LOCK_NB))
+        if (!mw_nvme_lock_file(fd))
             return fail(directory, name,
                         errno == EWOULDBLOCK ? "a run is using it: nothing is deleted"
                                              : g_strerror(errno),

@@ -4,7 +4,8 @@
  *
  * Files of a run begin with "memwall" or "memwall-rankR" (nvme.h, commit.h); beside them stand a
  * description, which is the caller's, and a lock of the whole run.  Only regular files of this user
- * count; no link is followed.
+ * count; no link is followed.  Data counts where a lock or record of its stem, or a description,
+ * stands beside it: a file that has such a name by chance, or is another program's, does not.
  */
 #ifndef MW_EXEC_RUN_FILES_H
 #define MW_EXEC_RUN_FILES_H
@@ -12,6 +13,8 @@
 #include <glib.h>
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "exec/commit.h"
 
 #define MW_RUN_DESCRIPTION "memwall-run.json"
 
@@ -24,12 +27,22 @@ struct mw_run_files {
     bool running;       /* a run is at them now */
     int64_t changed_ns; /* when one of them was last written, since 1970; 0: none is there */
     char *record;       /* the name of one that holds something; NULL */
+    char *unclaimed;    /* of a file, not empty, that a run may overwrite and none has left; NULL */
 };
 
 /* Changes nothing.  A directory that is not there holds nothing.  False with *error where it cannot
  * be read.  To be cleared in either case. */
 bool mw_run_files_look(const char *directory, struct mw_run_files *files, GError **error);
 void mw_run_files_clear(struct mw_run_files *files);
+
+/* A rank's newest whole record, or the one before.  False: there is none that can be read; why,
+ * who opens the run is told. */
+struct mw_run_record {
+    struct mw_commit_record record; /* mw_commit_record_clear */
+    int ranks;
+};
+bool mw_run_files_record(const char *directory, const char *stem, bool previous,
+                         struct mw_run_record *out);
 
 /* Deletes them, records first and durably, and nothing else; false with *error where a run is at
  * them, or the system refuses.  Of a run that the caller has locked the lock stays. */
