@@ -8,6 +8,7 @@
 #include "cli/calibrate.h"
 #include "cli/cli.h"
 #include "exec/calibrate.h"
+#include "planner/own_file.h"
 
 char *
 cli_here_path(void)
@@ -32,7 +33,8 @@ cli_here_lock(void)
     g_autofree char *path = g_build_filename(folder, "calibrate.lock", NULL);
 
     g_mkdir_with_parents(folder, 0777);
-    int lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    const char *why;
+    int lock = mw_own_open(path, O_RDWR | O_CREAT, 0600, &why);
     if (lock < 0 || !flock(lock, LOCK_EX | LOCK_NB))
         return lock;
     if (errno == EWOULDBLOCK) {

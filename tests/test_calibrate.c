@@ -257,6 +257,29 @@ test_left_behind(void)
     g_rmdir(directory);
 }
 
+/* What stands in a lock's place and is not ours is neither taken for a lock nor deleted. */
+static void
+test_left_behind_others(void)
+{
+    g_autofree char *directory = g_dir_make_tmp("memwall-XXXXXX", NULL);
+    g_autofree char *data = g_build_filename(directory, "memwall-calibrate-3-1of1.data", NULL);
+    g_autofree char *lock = g_build_filename(directory, "memwall-calibrate-3.lock", NULL);
+    g_autofree char *mine = g_build_filename(directory, "mine", NULL);
+
+    g_assert_true(g_file_set_contents(mine, "x", 1, NULL));
+    g_assert_true(g_file_set_contents(data, "x", 1, NULL));
+    g_assert_cmpint(link(mine, lock), ==, 0);
+    mw_calibrate_remove_left(directory);
+    g_assert_true(g_file_test(data, G_FILE_TEST_EXISTS));
+    g_assert_true(g_file_test(lock, G_FILE_TEST_EXISTS));
+    remove(lock);
+    mw_calibrate_remove_left(directory);
+    g_assert_false(g_file_test(data, G_FILE_TEST_EXISTS));
+    remove(mine);
+    assert_empty(directory);
+    g_rmdir(directory);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -269,5 +292,6 @@ main(int argc, char **argv)
     g_test_add_func("/calibrate/stopped", test_stopped);
     g_test_add_func("/calibrate/no-directory", test_no_directory);
     g_test_add_func("/calibrate/left-behind", test_left_behind);
+    g_test_add_func("/calibrate/left-behind-others", test_left_behind_others);
     return g_test_run();
 }
