@@ -45,6 +45,8 @@ struct mw_log_row {
 
 struct mw_log;
 
+/* Whether a log can be written there, or *error as mw_log_open has it; nothing is made. */
+bool mw_log_check(const char *path, GError **error);
 /* NULL with *error: the file cannot be written, or is something else. */
 struct mw_log *mw_log_open(const struct mw_log_options *options, GError **error);
 /* Clears the progress line.  NULL is allowed. */

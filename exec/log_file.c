@@ -50,6 +50,15 @@ begins_as_log(FILE *in)
 }
 
 static bool
+is_no_log(const char *path, GError **error)
+{
+    g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
+                "log %s: there is a file of this name that is no log of a run: give another name",
+                path);
+    return false;
+}
+
+static bool
 prepare(struct mw_log_file *file, const struct mw_log_options *options, off_t bytes, GError **error)
 {
     FILE *in = fopen(file->path, "re");
@@ -64,10 +73,37 @@ prepare(struct mw_log_file *file, const struct mw_log_options *options, off_t by
     fclose(in);
     if (is_log)
         return kept == bytes || !ftruncate(file->fd, kept) || fail(file, errno, error);
-    g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
-                "log %s: there is a file of this name that is no log of a run: give another name",
-                file->path);
-    return false;
+    return is_no_log(file->path, error);
+}
+
+static bool
+check_begin(const struct mw_log_file *file, GError **error)
+{
+    FILE *in = fopen(file->path, "re");
+
+    if (!in)
+        return fail(file, errno, error);
+    bool is_log = begins_as_log(in);
+    fclose(in);
+    return is_log || is_no_log(file->path, error);
+}
+
+/* A pipe's reader takes its being closed for the end: only a file is opened here. */
+bool
+mw_log_check(const char *path, GError **error)
+{
+    const struct mw_log_file file = {.path = (char *)path};
+    g_autofree char *folder = g_path_get_dirname(path);
+    struct stat info;
+    bool there = !stat(path, &info);
+
+    if (!there && errno != ENOENT)
+        return fail(&file, errno, error);
+    if (there && S_ISDIR(info.st_mode))
+        return fail(&file, EISDIR, error);
+    if (there ? access(path, W_OK) : access(folder, W_OK | X_OK))
+        return fail(&file, errno, error);
+    return !there || !S_ISREG(info.st_mode) || check_begin(&file, error);
 }
 
 bool

@@ -19,8 +19,9 @@ tier_bytes(const struct mw_plan *plan, enum mw_tier tier)
 G_STATIC_ASSERT(MW_SLOT_ALIGNMENT_BYTES == (int)MW_NVME_PAGE_BYTES &&
                 MW_PAGE_CHECKSUM_BYTES == sizeof(uint32_t));
 
-static bool
-open_drives(struct mw_places *places, const struct mw_nvme_options *drives, GError **error)
+bool
+mw_places_open_drives(struct mw_places *places, const struct mw_nvme_options *drives,
+                      GError **error)
 {
     struct mw_nvme_options options = *drives;
 
@@ -74,7 +75,7 @@ mw_places_turn_to(struct mw_places *places, const struct mw_plan *plan)
 bool
 mw_places_open(struct mw_places *places, const struct mw_plan *plan,
                const struct mw_backend *backend, const struct mw_backend_options *device,
-               const struct mw_nvme_options *drives, GError **error)
+               GError **error)
 {
     *places = (struct mw_places){.backend = backend};
     mw_places_turn_to(places, plan);
@@ -84,7 +85,7 @@ mw_places_open(struct mw_places *places, const struct mw_plan *plan,
     places->device_memory = memory;
     if (!places->device ||
         (host_bytes && !mw_arena_reserve(&places->host, "host memory", host_bytes, error)) ||
-        !mw_places_pin(places, &places->host, error) || !open_drives(places, drives, error)) {
+        !mw_places_pin(places, &places->host, error)) {
         mw_places_close(places);
         return false;
     }

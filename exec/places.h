@@ -22,11 +22,14 @@ struct mw_places {
                              takes turns in two */
 };
 
-/* Opens the backend, reserves host memory and drives, whose reads are checked where `drives` says
- * whose the bytes are.  False with *error and nothing open. */
+/* Opens the backend and reserves host memory.  False with *error and nothing open. */
 bool mw_places_open(struct mw_places *places, const struct mw_plan *plan,
                     const struct mw_backend *backend, const struct mw_backend_options *device,
-                    const struct mw_nvme_options *drives, GError **error);
+                    GError **error);
+/* Then the drives, where the plan has slots there; their reads are checked where `drives` says
+ * whose the bytes are. */
+bool mw_places_open_drives(struct mw_places *places, const struct mw_nvme_options *drives,
+                           GError **error);
 void mw_places_close(struct mw_places *places); /* all zero is allowed */
 
 /* An arena that the device reaches too, until it is unpinned, before it is released.  Unpinning

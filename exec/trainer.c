@@ -264,6 +264,12 @@ check_plan(const struct mw_plan *plan, enum mw_dtype dtype, GError **error)
 }
 
 static bool
+resumes(const struct mw_trainer *trainer)
+{
+    return trainer->options.commit.on && trainer->options.commit.resume;
+}
+
+static bool
 open_places(struct mw_trainer *trainer, GError **error)
 {
     const struct mw_trainer_options *options = &trainer->options;
@@ -283,9 +289,10 @@ open_places(struct mw_trainer *trainer, GError **error)
     drives.keep |= options->commit.on;
     drives.whose = options->unchecked ? NULL : mw_trainer_whose;
     drives.whose_data = trainer;
-    drives.resume = options->commit.on && options->commit.resume;
-    return mw_places_open(&trainer->places, trainer->plan, options->backend, &device, &drives,
-                          error) &&
+    drives.resume = resumes(trainer);
+    return mw_places_open(&trainer->places, trainer->plan, options->backend, &device, error) &&
+           (!options->ready || options->ready(options->data, error)) &&
+           mw_places_open_drives(&trainer->places, &drives, error) &&
            mw_trainer_meet(trainer, error);
 }
 
@@ -295,18 +302,21 @@ verify_start(const struct mw_trainer *trainer, GError **error)
 {
     const struct mw_trainer_options *o = &trainer->options;
 
+    if (resumes(trainer))
+        return true;
     return (!o->weights ||
             mw_safetensors_verify(o->weights, trainer->rank, trainer->ranks, error)) &&
            (!o->checkpoint ||
-            mw_checkpoint_verify(o->checkpoint, trainer->rank, trainer->ranks, error));
+            mw_checkpoint_verify(o->checkpoint, trainer->rank, trainer->ranks, error)) &&
+           (!o->try_start || !(o->weights || o->checkpoint) ||
+            mw_trainer_try_start(trainer, error));
 }
 
 static bool
 make_state(struct mw_trainer *trainer, GError **error)
 {
-    return trainer->options.commit.on && trainer->options.commit.resume
-               ? mw_trainer_resume(trainer, error)
-               : verify_start(trainer, error) && mw_trainer_start_state(trainer, error);
+    return resumes(trainer) ? mw_trainer_resume(trainer, error)
+                            : mw_trainer_start_state(trainer, error);
 }
 
 static const struct mw_plan *
@@ -361,7 +371,8 @@ mw_trainer_new(const struct mw_trainer_options *options, GError **error)
     if (!mw_trainer_join(trainer, error) ||
         !check_plan(options->plan, trainer->kernels->dtype, error) ||
         !mw_trainer_check_threads(options, error) || !mw_trainer_check_commit(trainer, error) ||
-        !open_places(trainer, error) || !mw_trainer_turn_to(trainer, first_plan(trainer), error) ||
+        !verify_start(trainer, error) || !open_places(trainer, error) ||
+        !mw_trainer_turn_to(trainer, first_plan(trainer), error) ||
         !mw_trainer_open_commit(trainer, error) || !make_state(trainer, error)) {
         give_back_drives(trainer);
         if (trainer->ranks <= 1)

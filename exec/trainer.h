@@ -89,6 +89,10 @@ struct mw_trainer_options {
     bool (*batch)(void *data, int64_t step, int64_t micro_batch, int32_t *ids, int32_t *targets,
                   GError **error);
     double (*learning_rate)(void *data, int64_t step);
+    /* Called when all that can be refused has been checked and memory is reserved, before the first
+     * look at the drives: what others have left there may go.  May be NULL. */
+    bool (*ready)(void *data, GError **error);
+    bool try_start; /* every value of weights or checkpoint is looked at before that */
     void *data;
 };
 

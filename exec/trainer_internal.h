@@ -205,6 +205,9 @@ bool mw_trainer_refuse_state(const struct mw_trainer *trainer, uint32_t chunk, G
 
 /* --- trainer_state.c --- */
 bool mw_trainer_start_state(struct mw_trainer *trainer, GError **error);
+/* Reads what this rank starts from and keeps nothing: false with *error where the state could not
+ * be made of it. */
+bool mw_trainer_try_start(const struct mw_trainer *trainer, GError **error);
 /* 16-bit parameters, from a chunk's state where it can be reached; those without state. */
 bool mw_trainer_restore_params(struct mw_trainer *trainer, uint32_t chunk, GError **error);
 bool mw_trainer_start_frozen(struct mw_trainer *trainer, GError **error);

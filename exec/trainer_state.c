@@ -27,6 +27,35 @@ make_state(const struct mw_trainer *trainer, int state, const struct mw_tensor *
     return true;
 }
 
+/* Parameters as 16 bits hold them, which is less than fp32 does. */
+static bool
+try_tile(const struct mw_trainer *trainer, const struct mw_tensor *tensor, int64_t tile,
+         struct mw_range range, float *made, GError **error)
+{
+    int states = trainer->options.checkpoint && tensor->trainable ? 3 : 1;
+
+    for (int state = 0; state < states; state++)
+        for (int64_t i = 0; i < range.elements; i += PIECE_ELEMENTS)
+            if (!make_state(trainer, state, tensor, tile, range.first + i,
+                            MIN(PIECE_ELEMENTS, range.elements - i),
+                            state ? MW_DTYPE_FP32 : trainer->kernels->dtype, made, error))
+                return false;
+    return true;
+}
+
+bool
+mw_trainer_try_start(const struct mw_trainer *trainer, GError **error)
+{
+    g_autofree float *made = g_new(float, PIECE_ELEMENTS);
+
+    for (uint32_t t = 0; t < trainer->plan->tensor_count; t++)
+        for (uint32_t tile = 0; tile < trainer->plan->tensors[t].tiles; tile++)
+            if (!try_tile(trainer, &trainer->plan->tensors[t], tile,
+                          mw_trainer_state_of(trainer, t, tile), made, error))
+                return false;
+    return true;
+}
+
 /* --- optimizer state ------------------------------------------------------------------------- */
 
 /* Where a chunk's state can be reached: at home, or in the set that it passes through. */
