@@ -81,23 +81,37 @@ skipped_max(const struct mw_trainer *trainer)
 }
 
 static const char *
-advice(const struct mw_trainer *trainer)
+means(const struct mw_trainer *trainer)
 {
     return trainer->options.optimizer.clip_norm > 0
                ? "a smaller --lr or --clip, a longer --warmup, or other data"
                : "--clip 1, a smaller --lr, a longer --warmup, or other data";
 }
 
+/* The step behind which the course goes wrong, whatever comes after it: the last that has changed
+ * the parameters.  A resume from there computes the same again; from before it, another rate makes
+ * other parameters. */
 static char *
-durable_text(const struct mw_trainer *trainer)
+advice(const struct mw_trainer *trainer, int64_t last_update)
 {
+    const char *how = means(trainer);
     int64_t step = trainer->durable.last_committed;
 
+    last_update -= mw_trainer_is_delayed(trainer->plan); /* what it does is in the record already */
     if (!trainer->durable.commit)
-        return g_strdup("");
-    return step < 0 ? g_strdup("; no step is durable")
-                    : g_strdup_printf("; step %" G_GINT64_FORMAT " is the last that is durable",
-                                      step + 1);
+        return g_strdup_printf("start anew, or --from an earlier checkpoint, with %s", how);
+    if (step < 0)
+        return g_strdup_printf("no step is durable: start anew, or --from an earlier checkpoint, "
+                               "with %s",
+                               how);
+    if (step < last_update)
+        return g_strdup_printf("step %" G_GINT64_FORMAT " is the last that is durable: --resume "
+                               "goes on from there, with %s",
+                               step + 1, how);
+    return g_strdup_printf("step %" G_GINT64_FORMAT " is the last that is durable, and leads here "
+                           "again: start anew (--overwrite), or --from an earlier checkpoint, with "
+                           "%s",
+                           step + 1, how);
 }
 
 /* All ranks come to this, and the first to return ends the others: the log of each has the step by
@@ -113,16 +127,15 @@ static bool
 give_up(const struct mw_trainer *trainer, const struct mw_trainer_step *step, GError **error)
 {
     wait_for_all(trainer);
-    g_autofree char *durable = durable_text(trainer);
+    g_autofree char *todo = advice(trainer, step->step - MAX(step->skipped_in_row, 1));
     g_autofree char *skipped =
         step->skipped_in_row > 1
             ? g_strdup_printf(" as in the %" G_GINT64_FORMAT " before", step->skipped_in_row - 1)
             : g_strdup("");
 
     g_set_error(error, MW_ERROR, MW_ERROR_DEVICE,
-                "step %" G_GINT64_FORMAT ": the %s not finite%s: the run has diverged; try %s%s",
-                step->step + 1, isfinite(step->loss) ? "gradient is" : "loss is", skipped,
-                advice(trainer), durable);
+                "step %" G_GINT64_FORMAT ": the %s not finite%s: the run has diverged; %s",
+                step->step + 1, isfinite(step->loss) ? "gradient is" : "loss is", skipped, todo);
     return false;
 }
 
@@ -140,15 +153,14 @@ bool
 mw_trainer_refuse_state(const struct mw_trainer *trainer, uint32_t chunk, GError **error)
 {
     const struct mw_trainer_chunk *it = &trainer->chunks[chunk];
-    g_autofree char *durable = durable_text(trainer);
+    g_autofree char *todo = advice(trainer, trainer->now.step);
     g_autofree char *name = it->piece_count
                                 ? mw_trainer_tensor_name(trainer, it->pieces, it->pieces->first)
                                 : g_strdup("padding");
 
     g_set_error(error, MW_ERROR, MW_ERROR_DEVICE,
                 "step %" G_GINT64_FORMAT ": its update made state from %s on that is not finite in "
-                "fp32 and %s: the run has diverged; try %s%s",
-                trainer->now.step + 1, name, mw_dtype_name(trainer->kernels->dtype),
-                advice(trainer), durable);
+                "fp32 and %s: the run has diverged; %s",
+                trainer->now.step + 1, name, mw_dtype_name(trainer->kernels->dtype), todo);
     return false;
 }

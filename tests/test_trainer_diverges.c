@@ -67,8 +67,23 @@ test_loss(void)
     }
     struct trained_case first = trained_commits[0];
     first.lr = GREAT_LR;
-    g_free(fail(&first, TRAINED_STEPS, false, "step 1 is the last that is durable"));
+    g_free(fail(&first, TRAINED_STEPS, false,
+                "step 1 is the last that is durable, and leads here again: start anew"));
     assert_fails(&first, TRAINED_STEPS, true, "step 9", "!!!!!!!!");
+}
+
+/* What is said to mend it: a resume where the steps after it can be others, else a new start. */
+static void
+test_advice(void)
+{
+    struct trained_case what = trained_commits[0];
+
+    what.lr = INFINITE_LR;
+    g_free(fail(&what, TRAINED_STEPS, false, "no step is durable: start anew, or --from"));
+    what.lr = GREAT_LR;
+    what = trained_placed(&what, 0);
+    what.commit = what.save_every = 0;
+    g_free(fail(&what, TRAINED_STEPS, false, "diverged; start anew, or --from"));
 }
 
 /* Or with the last step alone; or with fewer, if fewer are wanted. */
@@ -189,6 +204,7 @@ main(int argc, char **argv)
     mw_faults_init(&calls, MW_FAULT_NONE, 0, 0);
     g_test_add_func("/trainer-diverges/numbers", test_numbers);
     g_test_add_func("/trainer-diverges/loss", test_loss);
+    g_test_add_func("/trainer-diverges/advice", test_advice);
     g_test_add_func("/trainer-diverges/end", test_end);
     g_test_add_func("/trainer-diverges/fp16", test_fp16);
     g_test_add_func("/trainer-diverges/state", test_state);
