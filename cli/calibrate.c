@@ -9,10 +9,9 @@
 
 #include "cli/calibrate_profile.h"
 #include "cli/cli.h"
+#include "cli/runs.h"
 #include "planner/error.h"
 #include "report/file.h"
-
-#define DIRECTORY_VARIABLE "MEMWALL_NVME"
 
 static volatile sig_atomic_t stopped;
 
@@ -86,20 +85,18 @@ make_folder_of(const char *file, GError **error)
     return false;
 }
 
-/* Folders that were named are the user's to make. */
+/* Where runs have their state.  Folders that were named are the user's to make. */
 static char **
 find_directories(const struct cli_calibrate_wish *wish, GError **error)
 {
-    const char *variable = g_getenv(DIRECTORY_VARIABLE);
+    char **drives = wish->directories ? g_strdupv(wish->directories) : cli_runs_drives();
 
-    if (wish->directories)
-        return g_strdupv(wish->directories);
-    if (variable && *variable)
-        return g_strsplit(variable, ":", -1);
-    g_autofree char *cache = g_build_filename(g_get_user_cache_dir(), "memwall", NULL);
-    if (!make_folder(cache, error))
+    if (drives)
+        return drives;
+    g_autofree char *base = cli_runs_base();
+    if (!make_folder(base, error))
         return NULL;
-    return g_strsplit(cache, "\n", 1);
+    return g_strsplit(base, "\n", 1);
 }
 
 /* --- the whole ------------------------------------------------------------------------------- */

@@ -13,7 +13,7 @@ struct cli_calibrate_wish {
     enum mw_dtype dtype;              /* in which; MW_DTYPE_NONE: bf16 */
     struct mw_ranks *ranks; /* NULL: one alone.  Several measure together; the first writes */
     char *output;           /* NULL: cli_here_path() */
-    char **directories;     /* NULL: $MEMWALL_NVME, else the user's cache folder */
+    char **directories;     /* NULL: where runs have their state (cli/runs.h) */
     gboolean sustained, quick, json;
     gboolean silent;    /* no table */
     gboolean alone;     /* the caller holds the lock */

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "cli/number.h"
 #include "planner/error.h"
 
 static const int kinds[] = {MW_LANE_H2D, MW_LANE_D2H, MW_LANE_NVME_READ, MW_LANE_NVME_WRITE};
@@ -10,12 +11,12 @@ static const int kinds[] = {MW_LANE_H2D, MW_LANE_D2H, MW_LANE_NVME_READ, MW_LANE
 static bool
 parse_rate(const char *text, double *bytes_per_s)
 {
-    char *unit;
-    double value = g_ascii_strtod(text, &unit);
-    double scale = !strcmp(unit, "GB/s") ? 1e9 : !strcmp(unit, "MB/s") ? 1e6 : 0;
+    double value;
+    const char *unit = cli_number_scan(text, &value);
+    double scale = !g_strcmp0(unit, "GB/s") ? 1e9 : !g_strcmp0(unit, "MB/s") ? 1e6 : 0;
 
     *bytes_per_s = value * scale;
-    return unit != text && isfinite(*bytes_per_s) && *bytes_per_s >= 1e3;
+    return unit && isfinite(*bytes_per_s) && *bytes_per_s >= 1e3;
 }
 
 static bool

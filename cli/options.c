@@ -1,9 +1,8 @@
 #include "cli/options.h"
 
-#include <errno.h>
-#include <math.h>
 #include <string.h>
 
+#include "cli/number.h"
 #include "planner/error.h"
 
 /* A count may end in k, M, B or T, as counts are printed. */
@@ -127,49 +126,21 @@ store_integer(const struct option *option, struct mw_settings *settings, int64_t
         *(bool *)field = value;
 }
 
-/* Reads on behind a number: what its suffix multiplies it by. */
-static double
-read_suffix(const char **end)
-{
-    static const struct {
-        char name;
-        double factor;
-    } suffixes[] = {{'k', 1e3}, {'M', 1e6}, {'B', 1e9}, {'T', 1e12}};
-
-    for (size_t i = 0; i < G_N_ELEMENTS(suffixes); i++)
-        if (**end == suffixes[i].name) {
-            ++*end;
-            return suffixes[i].factor;
-        }
-    return 1;
-}
-
 static bool
 parse_number(const struct option *option, const char *text, double *value, GError **error)
 {
-    bool count = option->kind == OPTION_COUNT;
-    char *number_end;
+    const struct cli_number number = {
+        .option = option->name,
+        .min = option->min,
+        .max = option->max,
+        .whole = option->kind == OPTION_INTEGER,
+        .counts = option->kind == OPTION_COUNT,
+        .or_as = option->may_be_auto            ? ", or auto"
+                 : option->kind == OPTION_COUNT ? ", as 15T or 1.5e13"
+                                                : NULL,
+    };
 
-    errno = 0;
-    *value = g_ascii_strtod(text, &number_end);
-    const char *end = number_end;
-    /* strtod takes more than a decimal number: blanks, 0x10, nan. */
-    bool decimal = end > text && strspn(text, "0123456789.eE+-") >= (size_t)(end - text);
-    if (count)
-        *value *= read_suffix(&end);
-    bool whole = option->kind != OPTION_INTEGER || *value == floor(*value);
-    if (!decimal || *end || errno || !isfinite(*value) || !whole || *value < option->min ||
-        *value > option->max) {
-        g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
-                    "--%s %s: must be a %s from %.15g to %.15g%s", option->name, text,
-                    option->kind == OPTION_INTEGER ? "whole number" : "number", option->min,
-                    option->max,
-                    option->may_be_auto ? ", or auto"
-                    : count             ? ", as 15T or 1.5e13"
-                                        : "");
-        return false;
-    }
-    return true;
+    return cli_number_read(&number, text, value, error);
 }
 
 static bool

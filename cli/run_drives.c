@@ -2,6 +2,7 @@
 
 #include <glib/gstdio.h>
 #include <string.h>
+#include <sys/statvfs.h>
 
 #include "cli/run_homes.h"
 #include "cli/runs.h"
@@ -50,31 +51,19 @@ lock(struct cli_run_drives *drives, GError **error)
     return true;
 }
 
-static char **
-one_directory(char *directory)
-{
-    char **list = g_new0(char *, 2);
-
-    list[0] = directory;
-    return list;
-}
-
 static bool
 make_own(struct cli_run_drives *drives, GError **error)
 {
     struct cli_run_entry *entry = &drives->entry;
-    const char *where = g_getenv("MEMWALL_NVME");
-    char *directory = NULL;
+    g_auto(GStrv) where = cli_runs_drives();
 
     cli_runs_sweep();
     for (int attempt = 1;; attempt++) {
-        entry->name = cli_runs_reserve(drives->training->request->model_name,
-                                       where && *where ? where : NULL, &directory, error);
+        entry->name = cli_runs_reserve(drives->training->request->model_name, where,
+                                       &entry->directories, error);
         if (!entry->name)
             return false;
         entry->made = true;
-        entry->directories = one_directory(g_canonicalize_filename(directory, NULL));
-        g_clear_pointer(&directory, g_free);
         if (lock(drives, attempt < ATTEMPTS ? NULL : error))
             return true;
         if (attempt == ATTEMPTS)
@@ -109,7 +98,8 @@ find_resumed(struct cli_run_drives *drives, GError **error)
     return take_over(drives, run, error);
 }
 
-/* What the user names stays as it is; a run that is gone on with there keeps its name. */
+/* What the user names stays as it is; a run that is gone on with there keeps its name, unless its
+ * description was copied from one that is still there. */
 static bool
 take_named(struct cli_run_drives *drives, GError **error)
 {
@@ -119,12 +109,16 @@ take_named(struct cli_run_drives *drives, GError **error)
     drives->entry.directories = g_strdupv(options->nvme);
     if (!lock(drives, error))
         return false;
-    if (options->resume && cli_run_entry_read(options->nvme[0], &there, NULL)) {
-        cli_run_entry_clear(&drives->entry);
-        drives->entry = there;
-        g_strfreev(drives->entry.directories);
-        drives->entry.directories = g_strdupv(options->nvme);
+    if (!options->resume || !cli_run_entry_read(options->nvme[0], &there, NULL))
+        return true;
+    if (cli_runs_is_copy(&there, options->nvme[0])) {
+        cli_run_entry_clear(&there);
+        return true;
     }
+    there.made = there.made && cli_runs_names(&there, options->nvme[0]);
+    g_strfreev(there.directories);
+    there.directories = g_steal_pointer(&drives->entry.directories);
+    drives->entry = there;
     return true;
 }
 
@@ -194,19 +188,38 @@ share(struct cli_run_drives *drives, GError **error)
 
 /* --- what other runs have left there --------------------------------------------------------- */
 
+/* What holds no whole step cannot be gone on with. */
 static bool
-is_free(const char *directory, GError **error)
+refuse_run(const char *directory, const struct mw_run_files *files, GError **error)
+{
+    if (files->step < 0)
+        return mw_refuse(error,
+                         "%s: holds a run without a whole step (%s): `memwall verify %s` says what "
+                         "is damaged, --overwrite deletes it, --nvme DIR names another directory",
+                         directory, files->record, directory);
+    return mw_refuse(error,
+                     "%s: holds a run of %" G_GINT64_FORMAT " steps (%s): --resume goes on with "
+                     "it, --overwrite deletes it, --nvme DIR names another directory",
+                     directory, files->step + 1, files->record);
+}
+
+/* Neither a run that nobody has given up, nor a file that no run has left. */
+static bool
+is_free(const struct cli_run_drives *drives, const char *directory, GError **error)
 {
     struct mw_run_files files;
     bool good = mw_run_files_look(directory, &files, error);
 
-    if (good && files.record) {
-        g_autofree char *steps = g_strdup_printf("of %" G_GINT64_FORMAT " steps", files.step + 1);
+    bool ours = trains(drives) ||
+                (files.unclaimed && g_str_has_prefix(files.unclaimed, drives->training->stem));
+    if (good && files.unclaimed && ours)
         good = mw_refuse(error,
-                         "%s: holds a run %s (%s): --resume goes on with it, --overwrite deletes "
-                         "it, --nvme DIR names another directory",
-                         directory, files.step < 0 ? "without a whole step" : steps, files.record);
-    }
+                         "%s/%s: would be overwritten, and nothing beside it says that a run has "
+                         "left it: move it away or delete it, or --nvme DIR names another "
+                         "directory",
+                         directory, files.unclaimed);
+    if (good && files.record && !options_of(drives)->overwrite && trains(drives))
+        good = refuse_run(directory, &files, error);
     mw_run_files_clear(&files);
     return good;
 }
@@ -214,10 +227,10 @@ is_free(const char *directory, GError **error)
 static bool
 all_free(const struct cli_run_drives *drives, GError **error)
 {
-    if (options_of(drives)->resume || options_of(drives)->overwrite || !trains(drives))
+    if (options_of(drives)->resume)
         return true;
     for (char **directory = drives->entry.directories; *directory; directory++)
-        if (!is_free(*directory, error))
+        if (!is_free(drives, *directory, error))
             return false;
     return true;
 }
@@ -256,8 +269,9 @@ take_from_list(const char *directory)
 
     if (!cli_run_entry_read(directory, &there, NULL))
         return;
+    bool own = cli_runs_names(&there, directory);
     g_autofree char *folder = g_build_filename(base, there.name, NULL);
-    if (!there.made && cli_run_entry_read(folder, &listed, NULL)) {
+    if (own && !there.made && cli_run_entry_read(folder, &listed, NULL)) {
         bool same = g_strv_equal((const char *const *)listed.directories,
                                  (const char *const *)there.directories);
         cli_run_entry_clear(&listed);
@@ -274,6 +288,51 @@ overwrite(const char *directory, GError **error)
     return mw_run_files_remove(directory, true, error);
 }
 
+/* At the least: other directories may be on the same drive. */
+static int64_t
+needed_bytes(const struct cli_run_drives *drives)
+{
+    const struct cli_training *training = drives->training;
+    int64_t bytes = training->answer->plan->peak_bytes[MW_TIER_NVME];
+
+    return bytes / (int64_t)g_strv_length(drives->entry.directories) *
+           mw_ranks_node_count(training->ranks);
+}
+
+/* With what is about to go. */
+static bool
+has_room(const struct cli_run_drives *drives, const char *directory, GError **error)
+{
+    struct mw_run_files files;
+    struct statvfs system;
+    bool good = mw_run_files_look(directory, &files, error);
+    int64_t need = needed_bytes(drives), have = files.bytes;
+
+    mw_run_files_clear(&files);
+    if (!good || statvfs(directory, &system))
+        return good;
+    have += (int64_t)system.f_bavail * (int64_t)system.f_frsize;
+    if (have >= need)
+        return true;
+    g_set_error(error, MW_ERROR, MW_ERROR_IO,
+                "%s: the run needs %" G_GINT64_FORMAT " bytes there, and %" G_GINT64_FORMAT
+                " would be free without the run that it holds: nothing is deleted",
+                directory, need, have);
+    return false;
+}
+
+/* Ranks that come here have checked all that they could refuse: where all do, none has. */
+static bool
+all_have_room(const struct cli_run_drives *drives, GError **error)
+{
+    int worst;
+
+    for (char **directory = drives->entry.directories; *directory; directory++)
+        if (!has_room(drives, *directory, error))
+            return false;
+    return mw_ranks_worst(drives->training->ranks, 0, 0, &worst, NULL, error);
+}
+
 /* One after the other: ranks may see the same directories, or each machine its own. */
 static bool
 clear(struct cli_run_drives *drives, GError **error)
@@ -283,6 +342,8 @@ clear(struct cli_run_drives *drives, GError **error)
 
     if (!options_of(drives)->overwrite || !trains(drives))
         return true;
+    if (!all_have_room(drives, error))
+        return false;
     for (int turn = 0; turn < mw_ranks_count(ranks); turn++) {
         bool mine = turn == mw_ranks_index(ranks);
         for (char **directory = drives->entry.directories; mine && *directory; directory++)
@@ -340,10 +401,11 @@ write_settings(struct mw_json_writer *json, const void *data)
 {
     const struct cli_training *training = data;
     const struct cli_run_options *o = &training->options;
+    g_autofree char *path = g_canonicalize_filename(o->data, NULL);
 
     mw_json_settings(json, training->answer->result);
     mw_json_begin(json, "training", '{', false);
-    mw_json_string(json, "data", o->data);
+    mw_json_string(json, "data", path);
     mw_json_integer(json, "seed", (int64_t)o->seed);
     mw_json_boolean(json, "shuffle", o->shuffle);
     mw_json_number(json, "lr", o->schedule.lr);
@@ -390,12 +452,10 @@ static void
 name_it(struct cli_run_drives *drives)
 {
     g_autoptr(GError) why = NULL;
-    g_autofree char *folder = NULL;
 
     if (drives->entry.name)
         return;
-    drives->entry.name =
-        cli_runs_reserve(drives->training->request->model_name, NULL, &folder, &why);
+    drives->entry.name = cli_runs_reserve(drives->training->request->model_name, NULL, NULL, &why);
     if (!drives->entry.name)
         drives->entry.name = cli_run_entry_model_word(drives->training->request->model_name);
 }
@@ -438,14 +498,18 @@ is_described(const struct cli_run_drives *drives)
 
 /* What is there still holds, and a full drive does not keep it from going on. */
 bool
-cli_run_drives_resumed(struct cli_run_drives *drives, GError **error)
+cli_run_drives_resumed(struct cli_run_drives *drives, bool changed, GError **error)
 {
+    g_autoptr(GError) why = NULL;
+
     if (drives->fresh)
         return true;
-    if (!drives->leader || !is_described(drives))
+    if (!drives->leader || !drives->entry.name || !is_described(drives))
         return describe(drives, error);
     fill_in(drives);
     drives->described = true;
+    if (changed && !write_all(drives, &why))
+        cli_say("the run's description stays as it was: %s", why->message);
     return true;
 }
 

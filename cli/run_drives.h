@@ -15,8 +15,8 @@ struct cli_run_drives *cli_run_drives_open(struct cli_training *training, GError
 /* Once all else is known to be good, before anything is written: --overwrite is done, and a new run
  * described, so that what a kill leaves can be found. */
 bool cli_run_drives_begin(struct cli_run_drives *drives, GError **error);
-/* What is resumed can be: it is described, if it is not. */
-bool cli_run_drives_resumed(struct cli_run_drives *drives, GError **error);
+/* What is resumed can be: it is described, if it is not, or anew where its course has `changed`. */
+bool cli_run_drives_resumed(struct cli_run_drives *drives, bool changed, GError **error);
 /* When all files are closed.  What is not durable is forgotten; `together`: all ranks are here. */
 void cli_run_drives_close(struct cli_run_drives *drives, bool together); /* NULL is allowed */
 

@@ -13,6 +13,7 @@
 #include "report/file.h"
 
 #define VERSION 1
+#define NAME_BYTES_MAX 128
 
 /* --- names ----------------------------------------------------------------------------------- */
 
@@ -97,6 +98,29 @@ get_directories(JsonObject *object, const char *origin, char ***out, GError **er
     return true;
 }
 
+/* As names are given: a file's name of plain characters, which hides nothing and leads nowhere. */
+static bool
+is_name(const char *name)
+{
+    size_t length = name ? strlen(name) : 0;
+
+    return length && length <= NAME_BYTES_MAX && *name != '.' && *name != '-' &&
+           strspn(name, G_CSET_a_2_z G_CSET_A_2_Z G_CSET_DIGITS "._-") == length;
+}
+
+/* A directory that was made for a run, and goes with it, has its name. */
+static bool
+check_made(const struct cli_run_entry *entry, const char *origin, GError **error)
+{
+    for (char **each = entry->directories; entry->made && *each; each++) {
+        g_autofree char *base = g_path_get_basename(*each);
+        if (strcmp(base, entry->name))
+            return mw_refuse(error, "%s: key \"directories\": %s was not made for run %s", origin,
+                             *each, entry->name);
+    }
+    return true;
+}
+
 static bool
 read_object(JsonObject *object, const char *origin, struct cli_run_entry *entry, GError **error)
 {
@@ -115,8 +139,9 @@ read_object(JsonObject *object, const char *origin, struct cli_run_entry *entry,
         !mw_json_get_int(object, "last_step", 0, INT64_MAX, origin, &entry->last_step, error) ||
         !get_directories(object, origin, &entry->directories, error))
         return false;
-    return (version && entry->name && *entry->name && !strchr(entry->name, '/')) ||
-           mw_refuse(error, "%s: is no description of a run", origin);
+    if (!version || !is_name(entry->name))
+        return mw_refuse(error, "%s: is no description of a run", origin);
+    return check_made(entry, origin, error);
 }
 
 JsonNode *

@@ -1,10 +1,11 @@
 #include "cli/run_options.h"
 
-#include <errno.h>
 #include <math.h>
 #include <string.h>
 
+#include "cli/number.h"
 #include "cli/run_backend.h"
+#include "cli/runs.h"
 #include "exec/tokens.h"
 #include "planner/error.h"
 #include "planner/input.h"
@@ -85,10 +86,13 @@ static const struct fixed_row {
               "scale of the gradients: a power of two, or dynamic (default: 1 in bf16, dynamic in "
               "fp16)", "S|dynamic"}},
     {DRIVES, {"nvme", 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &nvme_directories,
-              "directory for state on NVMe; again for each drive", "DIR"}},
+              "directory for state on NVMe; again for each drive (default: one of the run's own in "
+              CLI_RUNS_PLACE ")", "DIR"}},
     {DRIVES, {"resume", 0, G_OPTION_FLAG_OPTIONAL_ARG, G_OPTION_ARG_CALLBACK, NULL,
               "go on from the newest durable step of the run in the --nvme directories; or of RUN, "
-              "a name of `memwall list runs` or a directory; or of the newest run", "RUN"}},
+              "a name of `memwall list runs` or a directory; or of the newest run. Options of the "
+              "course and --seed, --shuffle, --loss-scale stay the run's unless they are given "
+              "again; a line says what that changes", "RUN"}},
     {DRIVES, {"at", 0, 0, G_OPTION_ARG_STRING, &resume_at,
               "with --resume: newest (default), or previous: the step before the newest, for where "
               "that is damaged", "STEP"}},
@@ -153,20 +157,13 @@ read_number(enum number which, double *value, GError **error)
 {
     const struct number_row *row = &rows[which];
     const char *text = numbers[which];
-    char *end;
 
     *value = row->otherwise;
     if (!text)
         return true;
-    errno = 0;
-    *value = g_ascii_strtod(text, &end);
-    bool decimal = *text && !text[strspn(text, "0123456789.eE+-")];
-    if (decimal && !*end && !errno && isfinite(*value) && *value >= row->min &&
-        *value <= row->max && (!row->whole || *value == floor(*value)))
-        return true;
-    g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "--%s %s: must be a %s from %.15g to %.15g",
-                row->name, text, row->whole ? "whole number" : "number", row->min, row->max);
-    return false;
+    const struct cli_number number = {
+        .option = row->name, .min = row->min, .max = row->max, .whole = row->whole};
+    return cli_number_read(&number, text, value, error);
 }
 
 static bool
@@ -183,7 +180,7 @@ read_shape(struct mw_lr_schedule *schedule, GError **error)
 static bool
 read_loss_scale(struct mw_loss_scaling *scaling, GError **error)
 {
-    char *end = NULL;
+    double value;
 
     *scaling = (struct mw_loss_scaling){0};
     if (!loss_scale)
@@ -191,10 +188,10 @@ read_loss_scale(struct mw_loss_scaling *scaling, GError **error)
     if (!strcmp(loss_scale, "dynamic")) {
         *scaling = mw_loss_scaling_dynamic(65536);
     } else {
-        double value = g_ascii_strtod(loss_scale, &end);
+        const char *end = cli_number_scan(loss_scale, &value);
+        if (!end || *end)
+            value = NAN;
         *scaling = (struct mw_loss_scaling){.start = value, .min = value, .max = value};
-        if (*end || end == loss_scale)
-            scaling->start = NAN;
     }
     if (mw_loss_scaling_check(scaling, NULL))
         return true;
@@ -236,6 +233,25 @@ read_at(bool *previous, GError **error)
     return !resume_at || resume || mw_refuse(error, "--at %s: goes with --resume", resume_at);
 }
 
+/* What the command line says of the course, of what a resume may change. */
+static uint32_t
+given(void)
+{
+    static const struct {
+        enum number number;
+        enum cli_course course;
+    } of[] = {{LR, CLI_COURSE_LR},       {LR_MIN, CLI_COURSE_LR_MIN}, {WARMUP, CLI_COURSE_WARMUP},
+              {BETA1, CLI_COURSE_BETA1}, {BETA2, CLI_COURSE_BETA2},   {EPSILON, CLI_COURSE_EPSILON},
+              {DECAY, CLI_COURSE_DECAY}, {CLIP, CLI_COURSE_CLIP},     {SEED, CLI_COURSE_SEED}};
+    uint32_t bits = (uint32_t)!!lr_shape << CLI_COURSE_SHAPE |
+                    (uint32_t)!!shuffle << CLI_COURSE_SHUFFLE |
+                    (uint32_t)!!loss_scale << CLI_COURSE_LOSS_SCALE;
+
+    for (size_t i = 0; i < G_N_ELEMENTS(of); i++)
+        bits |= (uint32_t)!!numbers[of[i].number] << of[i].course;
+    return bits;
+}
+
 bool
 cli_run_options_read(struct cli_run_options *options, GError **error)
 {
@@ -268,6 +284,7 @@ cli_run_options_read(struct cli_run_options *options, GError **error)
         .total_steps = v[STEPS],
     };
     options->optimizer = (struct mw_optimizer){v[BETA1], v[BETA2], v[EPSILON], v[DECAY], v[CLIP]};
+    options->given = given();
     options->device_threads = v[DEVICE_THREADS];
     options->host_threads = v[HOST_THREADS];
     options->max_skipped = v[MAX_SKIPPED];

@@ -13,6 +13,14 @@
 #include "exec/schedule.h"
 #include "exec/trainer.h"
 
+/* Options that say how the run goes on, and nothing of what its state is: a resume may have others.
+ */
+enum cli_course {
+    CLI_COURSE_LR, CLI_COURSE_LR_MIN, CLI_COURSE_SHAPE, CLI_COURSE_WARMUP, CLI_COURSE_BETA1,
+    CLI_COURSE_BETA2, CLI_COURSE_EPSILON, CLI_COURSE_DECAY, CLI_COURSE_CLIP, CLI_COURSE_LOSS_SCALE,
+    CLI_COURSE_SEED, CLI_COURSE_SHUFFLE, CLI_COURSES
+};
+
 struct cli_run_options {
     char *data, *weights, *log;
     char *from, *save; /* folders of checkpoints */
@@ -34,6 +42,7 @@ struct cli_run_options {
     int device_threads, host_threads; /* 0: all cores */
     int64_t max_skipped;              /* steps in a row; 0: by the loss scale */
     double patience_s;                /* 0: for ever */
+    uint32_t given;                   /* bits 1 << enum cli_course: not by default */
 };
 
 /* For the option parser; what they are given stays there, for one command line. */

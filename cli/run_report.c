@@ -5,9 +5,10 @@
 #include "cli/compare.h"
 #include "cli/gather.h"
 #include "cli/output.h"
-#include "exec/steal.h"
+#include "exec/log.h"
 #include "exec/machine.h"
 #include "exec/memory.h"
+#include "exec/steal.h"
 #include "planner/error.h"
 #include "report/file.h"
 
@@ -69,6 +70,7 @@ cli_run_report_prepare(const struct cli_training *training, GError **error)
     return check_paths(training, error) && check_writable(request->trace, error) &&
            check_writable(request->plot, error) &&
            check_writable(training->options.save_timeline, error) &&
+           (!training->options.log || mw_log_check(training->options.log, error)) &&
            cli_write_plan_files(request, training->answer, error);
 }
 

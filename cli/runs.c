@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cli/cli.h"
 #include "exec/run_files.h"
 #include "planner/error.h"
 
@@ -35,20 +36,55 @@ cli_runs_base(void)
     return g_build_filename(g_get_user_state_dir(), "memwall", "runs", NULL);
 }
 
+char **
+cli_runs_drives(void)
+{
+    const char *text = g_getenv("MEMWALL_NVME");
+
+    return text && *text ? g_strsplit(text, ":", -1) : NULL;
+}
+
 /* --- what there is --------------------------------------------------------------------------- */
 
-/* Whether the directory is the run's still: a description of another says that it is not. */
 static bool
-is_its(const char *directory, const struct cli_run_entry *entry)
+same_file(const char *one, const char *other)
+{
+    struct stat a, b;
+
+    return !stat(one, &a) && !stat(other, &b) && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+bool
+cli_runs_names(const struct cli_run_entry *entry, const char *directory)
+{
+    for (char **each = entry->directories; *each; each++)
+        if (same_file(*each, directory))
+            return true;
+    return false;
+}
+
+bool
+cli_runs_has(const struct cli_run_entry *entry, const char *directory)
 {
     struct cli_run_entry other;
     bool its = !entry->name;
 
     if (!its && cli_run_entry_read(directory, &other, NULL)) {
-        its = !strcmp(other.name, entry->name);
+        its = !strcmp(other.name, entry->name) &&
+              g_strv_length(other.directories) == g_strv_length(entry->directories);
         cli_run_entry_clear(&other);
     }
     return its;
+}
+
+bool
+cli_runs_is_copy(const struct cli_run_entry *entry, const char *directory)
+{
+    bool is = !cli_runs_names(entry, directory);
+
+    for (char **each = entry->directories; *each && is; each++)
+        is = cli_runs_has(entry, *each);
+    return is;
 }
 
 static bool
@@ -58,11 +94,12 @@ look(struct cli_run *run, GError **error)
     bool good = true, away = false, running = false;
 
     for (char **directory = run->entry.directories; good && *directory; directory++) {
+        bool its = cli_runs_has(&run->entry, *directory);
         good = mw_run_files_look(*directory, &files, error);
-        away |= !is_its(*directory, &run->entry);
-        run->bytes += files.bytes;
-        run->changed_ns = MAX(run->changed_ns, files.changed_ns);
-        running |= files.running;
+        away |= !its;
+        run->bytes += its ? files.bytes : 0;
+        run->changed_ns = MAX(run->changed_ns, its ? files.changed_ns : 0);
+        running |= its && files.running;
         if (directory == run->entry.directories) {
             run->steps = files.step + 1;
             run->state = files.step >= 0 ? CLI_RUN_DURABLE
@@ -75,18 +112,23 @@ look(struct cli_run *run, GError **error)
         run->state = CLI_RUN_RUNNING;
     if (!away)
         return good;
-    run->state = CLI_RUN_AWAY;
-    run->steps = run->bytes = run->changed_ns = 0;
+    run->state = running ? CLI_RUN_RUNNING : CLI_RUN_AWAY;
+    run->steps = 0;
     return good;
 }
 
-/* Of a folder under the base; NULL where it holds no description. */
+/* Of a folder under the base; NULL with *error where it holds no description, or another run's. */
 static struct cli_run *
 run_in(const char *folder, GError **error)
 {
     struct cli_run *run = g_new0(struct cli_run, 1);
+    g_autofree char *name = g_path_get_basename(folder);
 
-    if (cli_run_entry_read(folder, &run->entry, error) && look(run, error))
+    bool good = cli_run_entry_read(folder, &run->entry, error);
+    if (good && strcmp(run->entry.name, name))
+        good = mw_refuse(error, "%s/" MW_RUN_DESCRIPTION ": is of run %s, not of this folder's",
+                         folder, run->entry.name);
+    if (good && look(run, error))
         return run;
     cli_run_free(run);
     return NULL;
@@ -109,14 +151,19 @@ folders(void)
     GPtrArray *list = g_ptr_array_new_with_free_func(g_free);
     GDir *dir = g_dir_open(base, 0, NULL);
 
-    for (const char *name; dir && (name = g_dir_read_name(dir));)
-        g_ptr_array_add(list, g_build_filename(base, name, NULL));
+    for (const char *name; dir && (name = g_dir_read_name(dir));) {
+        char *path = g_build_filename(base, name, NULL);
+        if (g_file_test(path, G_FILE_TEST_IS_DIR))
+            g_ptr_array_add(list, path);
+        else
+            g_free(path);
+    }
     if (dir)
         g_dir_close(dir);
     return list;
 }
 
-/* One that cannot be looked at does not hide the others. */
+/* One that cannot be looked at does not hide the others, and is told. */
 GPtrArray *
 cli_runs_list(void)
 {
@@ -124,9 +171,12 @@ cli_runs_list(void)
     g_autoptr(GPtrArray) list = folders();
 
     for (guint i = 0; i < list->len; i++) {
-        struct cli_run *run = run_in(g_ptr_array_index(list, i), NULL);
+        g_autoptr(GError) why = NULL;
+        struct cli_run *run = run_in(g_ptr_array_index(list, i), &why);
         if (run)
             g_ptr_array_add(runs, run);
+        else if (!g_error_matches(why, G_FILE_ERROR, G_FILE_ERROR_NOENT))
+            cli_say("not listed: %s", why->message);
     }
     g_ptr_array_sort(runs, compare_runs);
     return runs;
@@ -134,19 +184,41 @@ cli_runs_list(void)
 
 /* --- one of them ----------------------------------------------------------------------------- */
 
-/* One that was carried to another place says where it was. */
-static void
-take_place(struct cli_run_entry *entry, const char *path)
+/* A run that was carried or copied to another place says where it was. */
+static bool
+was_carried(const struct cli_run_entry *entry, const char *path)
 {
     struct mw_run_files files;
+    bool holds = mw_run_files_look(path, &files, NULL) && files.record;
 
-    if (g_strv_length(entry->directories) == 1 && mw_run_files_look(path, &files, NULL)) {
-        if (files.record) {
-            g_free(entry->directories[0]);
-            entry->directories[0] = g_canonicalize_filename(path, NULL);
-        }
-        mw_run_files_clear(&files);
-    }
+    mw_run_files_clear(&files);
+    return holds && g_strv_length(entry->directories) == 1;
+}
+
+static bool
+is_listed_in(const struct cli_run_entry *entry, const char *path)
+{
+    g_autofree char *base = cli_runs_base();
+    g_autofree char *folder = g_build_filename(base, entry->name, NULL);
+
+    return same_file(folder, path);
+}
+
+/* What a description in `path` says is of other directories is not done to them for its sake. */
+static bool
+take_place(struct cli_run_entry *entry, const char *path, GError **error)
+{
+    if (cli_runs_names(entry, path) || is_listed_in(entry, path))
+        return true;
+    if (!was_carried(entry, path))
+        return mw_refuse(error,
+                         "%s/" MW_RUN_DESCRIPTION ": is of run %s in %s, not of this directory: "
+                         "name that one, or delete the file",
+                         path, entry->name, entry->directories[0]);
+    g_free(entry->directories[0]);
+    entry->directories[0] = g_canonicalize_filename(path, NULL);
+    entry->made = false;
+    return true;
 }
 
 static struct cli_run *
@@ -154,18 +226,17 @@ run_of_directory(const char *path, GError **error)
 {
     struct cli_run *run = g_new0(struct cli_run, 1);
     g_autoptr(GError) why = NULL;
+    bool good = cli_run_entry_read(path, &run->entry, &why);
 
-    if (!cli_run_entry_read(path, &run->entry, &why)) {
-        if (!g_error_matches(why, G_FILE_ERROR, G_FILE_ERROR_NOENT)) {
-            g_propagate_error(error, g_steal_pointer(&why));
-            g_free(run);
-            return NULL;
-        }
+    if (good)
+        good = take_place(&run->entry, path, error);
+    else if (g_error_matches(why, G_FILE_ERROR, G_FILE_ERROR_NOENT)) {
         run->entry.directories = g_new0(char *, 2);
         run->entry.directories[0] = g_canonicalize_filename(path, NULL);
+        good = true;
     } else
-        take_place(&run->entry, path);
-    if (look(run, error))
+        g_propagate_error(error, g_steal_pointer(&why));
+    if (good && look(run, error))
         return run;
     cli_run_free(run);
     return NULL;
@@ -213,41 +284,78 @@ make_folder(const char *path)
     return errno == EEXIST ? 0 : -1;
 }
 
+/* 1: folders of the name are in all of `where`; else none is left, as make_folder. */
 static int
-try_name(const char *base, const char *where, const char *name, char **directory)
+make_folders(char **where, const char *name, GPtrArray *folders)
 {
-    g_autofree char *folder = g_build_filename(base, name, NULL);
-    g_autofree char *other = where ? g_build_filename(where, name, NULL) : NULL;
-    int made = make_folder(folder);
+    for (; *where; where++) {
+        char *folder = g_build_filename(*where, name, NULL);
+        int made = make_folder(folder), reason = errno;
+        if (made == 1) {
+            g_ptr_array_add(folders, folder);
+            continue;
+        }
+        g_free(folder);
+        for (guint i = 0; i < folders->len; i++)
+            g_rmdir(g_ptr_array_index(folders, i));
+        g_ptr_array_set_size(folders, 0);
+        errno = reason;
+        return made;
+    }
+    return 1;
+}
 
-    if (made == 1 && other && (made = make_folder(other)) != 1) {
+/* The list's folder first: it keeps the name for this run. */
+static int
+try_name(char *base, char **where, const char *name, char ***directories)
+{
+    g_autoptr(GPtrArray) listed = g_ptr_array_new_with_free_func(g_free);
+    g_autoptr(GPtrArray) others = g_ptr_array_new_with_free_func(g_free);
+    int made = make_folders((char *[]){base, NULL}, name, listed);
+
+    if (made == 1 && where && (made = make_folders(where, name, others)) != 1) {
         int reason = errno;
-        g_rmdir(folder);
+        g_rmdir(g_ptr_array_index(listed, 0));
         errno = reason;
     }
-    if (made == 1)
-        *directory = other ? g_steal_pointer(&other) : g_steal_pointer(&folder);
+    if (made != 1 || !directories)
+        return made;
+    GPtrArray *found = where ? others : listed;
+    *directories = g_new0(char *, found->len + 1);
+    for (guint i = 0; i < found->len; i++)
+        (*directories)[i] = g_canonicalize_filename(g_ptr_array_index(found, i), NULL);
     return made;
 }
 
+static int
+make_parents(const char *base, char **where)
+{
+    int failed = g_mkdir_with_parents(base, 0700);
+
+    for (; where && *where && !failed; where++)
+        failed = g_mkdir_with_parents(*where, 0700);
+    return failed;
+}
+
 char *
-cli_runs_reserve(const char *model, const char *where, char **directory, GError **error)
+cli_runs_reserve(const char *model, char **where, char ***directories, GError **error)
 {
     g_autofree char *base = cli_runs_base();
     g_autofree char *word = cli_run_entry_model_word(model);
     g_autoptr(GDateTime) now = g_date_time_new_now_local();
     g_autofree char *day = g_date_time_format(now, "%Y-%m-%d");
-    int made = g_mkdir_with_parents(base, 0700) || (where && g_mkdir_with_parents(where, 0700));
+    int made = make_parents(base, where);
 
     for (int number = 1; !made && number < NUMBERS; number++) {
         g_autofree char *name = g_strdup_printf("%s-%s-%d", word, day, number);
-        made = try_name(base, where, name, directory);
+        made = try_name(base, where, name, directories);
         if (made == 1)
             return g_steal_pointer(&name);
     }
+    g_autofree char *places = where ? g_strjoinv(", ", where) : g_strdup(base);
     g_set_error(error, MW_ERROR, MW_ERROR_IO,
                 "%s: a folder for the run cannot be made there: %s: --nvme DIR names another",
-                where ? where : base, g_strerror(errno));
+                places, g_strerror(errno));
     return NULL;
 }
 
@@ -261,7 +369,7 @@ cli_runs_remove(const struct cli_run_entry *entry, bool locked, GError **error)
     struct cli_run_entry listed;
 
     for (char **directory = entry->directories; *directory; directory++) {
-        if (!is_its(*directory, entry))
+        if (!cli_runs_has(entry, *directory))
             continue;
         if (!mw_run_files_remove(*directory, locked, error))
             return false;

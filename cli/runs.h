@@ -1,7 +1,10 @@
 /*
  * runs.h - the runs of this user: each has a folder under the XDG state home
  * (memwall/runs/NAME), which holds its description, and its state too unless --nvme or
- * $MEMWALL_NVME says where that is.
+ * $MEMWALL_NVME says where that is.  What is measured of drives is measured there too.
+ *
+ * A description is not believed beyond what it lies in: a directory that it names and that does not
+ * say the same of itself is another's, and left alone.
  */
 #ifndef MW_CLI_RUNS_H
 #define MW_CLI_RUNS_H
@@ -26,8 +29,21 @@ struct cli_run {
 };
 void cli_run_free(struct cli_run *run); /* NULL is allowed */
 
+/* As help says it. */
+#define CLI_RUNS_PLACE                                                                             \
+    "$MEMWALL_NVME, drives with \":\" between them, or else in ~/.local/state/memwall/runs"
+
 /* $XDG_STATE_HOME/memwall/runs.  g_free it. */
 char *cli_runs_base(void);
+/* Folders of drives in $MEMWALL_NVME; NULL where it is not set.  g_strfreev it. */
+char **cli_runs_drives(void);
+
+/* Whether the description names the directory, */
+bool cli_runs_names(const struct cli_run_entry *entry, const char *directory);
+/* whether that one's own description is of the same run, */
+bool cli_runs_has(const struct cli_run_entry *entry, const char *directory);
+/* and whether what was found in `directory` is a copy of what those it names have still. */
+bool cli_runs_is_copy(const struct cli_run_entry *entry, const char *directory);
 
 /* struct cli_run *, the newest first. */
 GPtrArray *cli_runs_list(void);
@@ -37,8 +53,9 @@ struct cli_run *cli_runs_find(const char *run, GError **error);
 struct cli_run *cli_runs_newest(GError **error);
 
 /* A new name, such as gpt2-2026-11-22-1, with a folder of it under the base.  If `where` is not
- * NULL there is another under it, which *directory then is.  NULL with *error. */
-char *cli_runs_reserve(const char *model, const char *where, char **directory, GError **error);
+ * NULL there is another in each of them, and these *directories then are (may be NULL).  NULL with
+ * *error. */
+char *cli_runs_reserve(const char *model, char **where, char ***directories, GError **error);
 /* Deletes what is ours of it in all its directories, and those that were made for it.  False with
  * *error while it runs (`locked`: unless by the caller). */
 bool cli_runs_remove(const struct cli_run_entry *entry, bool locked, GError **error);

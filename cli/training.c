@@ -4,6 +4,7 @@
 
 #include "cli/checkpoint_config.h"
 #include "cli/decoder.h"
+#include "cli/run_course.h"
 #include "cli/run_drives.h"
 #include "exec/checkpoint.h"
 #include "exec/commit.h"
@@ -31,13 +32,17 @@ batch(void *data, int64_t step, int64_t micro_batch, int32_t *ids, int32_t *targ
     return mw_tokens_batch(run->tokens, &cursor, &place, ids, targets, error);
 }
 
-/* Where the data goes on, whatever the batch of the run that goes on. */
+/* Where the data goes on, whatever the batch of the run that goes on; and how it was trained. */
 static int
 fields(void *data, struct mw_commit_field *fields)
 {
-    fields[0] = mw_commit_field(SEQUENCES, ((struct cli_training *)data)->used_sequences);
-    return 1;
+    const struct cli_training *run = data;
+
+    fields[0] = mw_commit_field(SEQUENCES, (uint64_t)run->used_sequences);
+    return 1 + cli_run_course_fields(run, fields + 1);
 }
+
+G_STATIC_ASSERT(1 + CLI_RUN_COURSE_FIELDS <= MW_TRAINER_FIELDS_MAX);
 
 static double
 learning_rate(void *data, int64_t step)
@@ -212,24 +217,10 @@ cli_training_is_durable(const struct cli_training *run)
     return run->options.backend != &mw_backend_null && can_be_durable(run->answer->sizing);
 }
 
-/* Of all that decides what a step computes; a longer run may go on from a shorter one. */
 uint64_t
 cli_training_fingerprint(const struct cli_training *run)
 {
-    const struct mw_settings *s = &run->answer->sizing->settings;
-    const struct mw_decoder *d = &run->decoder;
-    const struct cli_run_options *o = &run->options;
-    g_autofree char *text = g_strdup_printf(
-        "%d %d %" G_GINT64_FORMAT " %" G_GINT64_FORMAT " %" G_GINT64_FORMAT " %" G_GINT64_FORMAT
-        " %" G_GINT64_FORMAT " %" G_GINT64_FORMAT " %.17g %" G_GINT64_FORMAT " %" G_GINT64_FORMAT
-        " %" G_GINT64_FORMAT " %" G_GINT64_FORMAT " %" G_GUINT64_FORMAT
-        " %d %.17g %.17g %.17g %.17g %.17g %.17g",
-        d->kind, d->activation, d->layers, d->hidden, d->heads, d->kv_heads, d->ffn, d->vocab,
-        s->micro_batch, s->grad_accum, s->seq, s->dpu_start, mw_tokens_count(run->tokens), o->seed,
-        o->shuffle, o->schedule.lr, o->optimizer.beta1, o->optimizer.beta2, o->optimizer.epsilon,
-        o->optimizer.weight_decay, o->optimizer.clip_norm);
-
-    return mw_commit_checksum(text, strlen(text));
+    return cli_run_course_fingerprint(run);
 }
 
 static bool
@@ -327,6 +318,26 @@ cli_training_loss_scaling(const struct cli_training *run)
                : mw_loss_scaling_default(run->answer->sizing->settings.dtype);
 }
 
+static bool
+ready(void *data, GError **error)
+{
+    return cli_run_drives_begin(((struct cli_training *)data)->drives, error);
+}
+
+static bool
+make_trainer(struct cli_training *run, const struct mw_trainer_options *options, GError **error)
+{
+    GError *why = NULL;
+
+    run->trainer = mw_trainer_new(options, &why);
+    if (run->trainer)
+        return true;
+    if (run->options.resume && g_error_matches(why, MW_ERROR, MW_ERROR_FORMAT))
+        cli_run_course_explain(run, why);
+    g_propagate_error(error, why);
+    return false;
+}
+
 bool
 cli_training_start(struct cli_training *run, GError **error)
 {
@@ -351,6 +362,8 @@ cli_training_start(struct cli_training *run, GError **error)
         .checkpoint = run->checkpoint,
         .batch = batch,
         .learning_rate = learning_rate,
+        .ready = ready,
+        .try_start = run->options.overwrite,
         .data = run,
     };
 
@@ -360,10 +373,8 @@ cli_training_start(struct cli_training *run, GError **error)
            sizeof options.lane_bytes_per_s);
     options.undelayed = run->undelayed;
     options.undelayed_steps = s->dpu_start;
-    if (!cli_run_drives_begin(run->drives, error))
-        return false;
-    run->trainer = mw_trainer_new(&options, error);
-    if (!run->trainer || !cli_run_drives_resumed(run->drives, error))
+    if (!make_trainer(run, &options, error) ||
+        !cli_run_drives_resumed(run->drives, cli_run_course_tell(run), error))
         return false;
     say_notices(run);
     return find_data(run, error);
@@ -394,6 +405,14 @@ open_drives(struct cli_training *run, GError **error)
     return run->drives != NULL;
 }
 
+/* A plan that makes no step durable is refused later. */
+static bool
+take_up(struct cli_training *run, GError **error)
+{
+    return !run->options.resume || !cli_training_is_durable(run) || !run->options.nvme ||
+           cli_run_course_resume(run, error);
+}
+
 bool
 cli_training_open(struct cli_training *run, GError **error)
 {
@@ -402,7 +421,7 @@ cli_training_open(struct cli_training *run, GError **error)
     return mw_decoder_read(&request->model, request->model_name, &run->decoder, error) &&
            check_start(&run->options, error) &&
            check_settings(&run->answer->sizing->settings, error) && open_drives(run, error) &&
-           open_data(run, error);
+           take_up(run, error) && open_data(run, error);
 }
 
 void
@@ -414,6 +433,7 @@ cli_training_close(struct cli_training *run, bool together)
     mw_tokens_close(run->tokens);
     mw_safetensors_close(run->weights);
     mw_checkpoint_close(run->checkpoint);
+    g_free(run->then);
     cli_answer_free(run->answer);
     cli_run_options_clear(&run->options);
     g_free(run->stem);

@@ -19,6 +19,7 @@ struct cli_training {
     char *stem;                /* of this rank's files on the drives; may be NULL */
 
     struct cli_run_drives *drives; /* cli/run_drives.h */
+    struct cli_run_course *then;   /* of the run that is gone on with; may be NULL */
     struct mw_decoder decoder;
     struct mw_tokens *tokens;
     struct mw_safetensors *weights; /* NULL: by seed */
@@ -47,7 +48,7 @@ bool cli_training_start(struct cli_training *training, GError **error);
 bool cli_training_save(struct cli_training *training, GError **error);
 /* Whether its steps are made durable; of a training that has an answer. */
 bool cli_training_is_durable(const struct cli_training *training);
-/* Of all that decides what a step computes; once data is open. */
+/* Of what a resume has to have alike. */
 uint64_t cli_training_fingerprint(const struct cli_training *training);
 /* Frees all that it owns, answer and options too.  `together`: all ranks are about to. */
 void cli_training_close(struct cli_training *training, bool together);

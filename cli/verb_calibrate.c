@@ -1,11 +1,11 @@
 /* `memwall calibrate`: measures this machine and writes its profile. */
-#include <errno.h>
-#include <math.h>
 #include <stdio.h>
 
 #include "cli/calibrate.h"
 #include "cli/cli.h"
+#include "cli/number.h"
 #include "cli/run_backend.h"
+#include "cli/runs.h"
 #include "planner/error.h"
 
 #define LIMIT_GB_MAX 1e6
@@ -18,39 +18,34 @@ static char *backend_name, *dtype_name;
 static gboolean
 parse_sustained(const char *name, const char *text, gpointer data, GError **error)
 {
+    static const struct cli_number number = {.option = "sustained",
+                                             .min = 1,
+                                             .max = LIMIT_GB_MAX,
+                                             .joined = true,
+                                             .unit = "GB",
+                                             .noun = "number of GB",
+                                             .or_as = ", such as 100GB"};
     struct cli_calibrate_wish *wish = data;
-    char *end = NULL;
+    double gb = 0;
 
     wish->sustained = TRUE;
-    if (!text)
-        return TRUE;
-    double gb = g_ascii_strtod(text, &end);
-    if (end != text && (!*end || g_str_equal(end, "GB")) && gb >= 1 && gb <= LIMIT_GB_MAX) {
-        wish->limit_bytes = (gint64)(gb * 1e9);
-        return TRUE;
-    }
-    g_set_error(error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE,
-                "--sustained=%s: must be a number of GB from 1 to %g, such as 100GB", text,
-                LIMIT_GB_MAX);
-    return FALSE;
+    if (text && !cli_number_read(&number, text, &gb, error))
+        return FALSE;
+    wish->limit_bytes = (gint64)(gb * 1e9);
+    return TRUE;
 }
 
 static gboolean
 parse_budget(const char *name, const char *text, gpointer data, GError **error)
 {
+    static const struct cli_number number = {.option = "budget",
+                                             .min = BUDGET_S_MIN,
+                                             .max = BUDGET_S_MAX,
+                                             .unit = "s",
+                                             .noun = "number of seconds"};
     struct cli_calibrate_wish *wish = data;
-    char *end = NULL;
-    double seconds = g_ascii_strtod(text, &end);
 
-    if (end != text && (!*end || g_str_equal(end, "s")) && seconds >= BUDGET_S_MIN &&
-        seconds <= BUDGET_S_MAX) {
-        wish->budget_s = seconds;
-        return TRUE;
-    }
-    g_set_error(error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE,
-                "--budget %s: must be a number of seconds from %d to %d", text, BUDGET_S_MIN,
-                BUDGET_S_MAX);
-    return FALSE;
+    return cli_number_read(&number, text, &wish->budget_s, error);
 }
 
 static bool
@@ -69,9 +64,7 @@ parse(struct cli_calibrate_wish *wish, int argc, char **argv, gboolean *help, GE
         {"output", 'o', 0, G_OPTION_ARG_FILENAME, &wish->output,
          "the profile (default: here.ini among the user's profiles, what -H here reads)", "FILE"},
         {"nvme", 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &wish->directories,
-         "on the drive to measure; once for each drive (default: $MEMWALL_NVME, else the user's "
-         "cache folder)",
-         "DIR"},
+         "on the drive to measure; once for each drive (default: " CLI_RUNS_PLACE ")", "DIR"},
         {"budget", 0, 0, G_OPTION_ARG_CALLBACK, budget.data,
          "the time that it may take (default 60): a slow machine has fewer sizes and samples, and "
          "wider ranges",

@@ -1,7 +1,6 @@
 /* `memwall rm RUN...`: deletes runs that have ended, by their exact names, with all that is ours in
  * their directories and nothing else. */
 #include <stdio.h>
-#include <string.h>
 
 #include "cli/cli.h"
 #include "cli/runs.h"
@@ -25,6 +24,16 @@ is_a_run(const struct cli_run *run, const char *name, GError **error)
     return found || mw_refuse(error, "%s: holds no run: nothing is deleted", name);
 }
 
+/* What is left alone of it, and so stays. */
+static void
+say_others(const struct cli_run *run, const char *name)
+{
+    for (char **directory = run->entry.directories; *directory; directory++)
+        if (!cli_runs_has(&run->entry, *directory))
+            cli_say("%s: %s is not there, or of another run: nothing is deleted in it", name,
+                    *directory);
+}
+
 static bool
 remove_run(const char *name, GError **error)
 {
@@ -35,6 +44,8 @@ remove_run(const char *name, GError **error)
     bool good = is_a_run(run, name, error);
     if (good && run->state == CLI_RUN_RUNNING)
         good = mw_refuse(error, "%s: is running: nothing is deleted", name);
+    if (good)
+        say_others(run, name);
     int64_t bytes = run->bytes;
     good = good && cli_runs_remove(&run->entry, false, error);
     if (good)
@@ -46,31 +57,34 @@ remove_run(const char *name, GError **error)
 static int
 run(int argc, char **argv)
 {
+    static gboolean help;
+    static const GOptionEntry entries[] = {
+        {"help", 'h', 0, G_OPTION_ARG_NONE, &help, "show this help", NULL}, G_OPTION_ENTRY_NULL};
+    static const struct cli_words_group groups[] = {{"Options", entries}, {NULL, NULL}};
+    const struct cli_words words = {.verb = "rm",
+                                    .summary = cli_verb_rm.summary,
+                                    .arguments = cli_verb_rm.arguments,
+                                    .groups = groups};
     g_autoptr(GError) error = NULL;
-    bool help = argc == 2 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"));
 
-    if (argc < 2 || help) {
-        FILE *out = help ? stdout : stderr;
-        fprintf(out, "usage: memwall rm %s\n\n", cli_verb_rm.arguments);
-        cli_words_wrap(out,
+    if (!cli_words_parse(&words, &argc, &argv, &error))
+        return cli_fail(error);
+    if (help) {
+        cli_words_help(&words, stdout);
+        printf("\n");
+        cli_words_wrap(stdout,
                        "Deletes runs that are not in progress. RUN is a name of `memwall list "
                        "runs`, whole, or one of the run's directories. What else is in its "
                        "directories stays.",
                        0);
-        return help ? cli_flush() : CLI_USAGE;
+        return cli_flush();
     }
-    for (int i = 1; i < argc; i++)
-        if (!strcmp(argv[i], "--"))
-            continue;
-        else if (argv[i][0] == '-') {
-            mw_refuse(&error, "%s: rm has no such option; a folder of that name is ./%s", argv[i],
-                      argv[i]);
-            return cli_fail(error);
-        }
-    for (int i = 1; i < argc; i++)
-        if (strcmp(argv[i], "--") && !remove_run(argv[i], &error))
-            return cli_fail(error);
-    return cli_flush();
+    if (argc < 2)
+        mw_refuse(&error, "rm takes at least one RUN: a name of `memwall list runs`, or a "
+                          "directory");
+    for (int i = 1; i < argc && !error; i++)
+        remove_run(argv[i], &error);
+    return error ? cli_fail(error) : cli_flush();
 }
 
 const struct cli_verb cli_verb_rm = {"rm", "deletes the state that a run has left on drives",

@@ -42,6 +42,21 @@ nearest_option(const struct cli_words *words, const char *message, char **argv)
     return NULL;
 }
 
+/* GLib leaves the "--" in front of an argument that begins with a dash. */
+static void
+drop_separator(int *argc, char **argv)
+{
+    int at = 1;
+
+    while (at < *argc && strcmp(argv[at], "--"))
+        at++;
+    if (at == *argc)
+        return;
+    for (; at < *argc; at++)
+        argv[at] = argv[at + 1];
+    --*argc;
+}
+
 bool
 cli_words_parse(const struct cli_words *words, int *argc, char ***argv, GError **error)
 {
@@ -49,8 +64,10 @@ cli_words_parse(const struct cli_words *words, int *argc, char ***argv, GError *
     g_auto(GStrv) typed = g_strdupv(*argv);
     g_autoptr(GError) wrong = NULL;
 
-    if (g_option_context_parse(context, argc, argv, &wrong))
+    if (g_option_context_parse(context, argc, argv, &wrong)) {
+        drop_separator(argc, *argv);
         return true;
+    }
     const char *nearest = g_error_matches(wrong, G_OPTION_ERROR, G_OPTION_ERROR_UNKNOWN_OPTION)
                               ? nearest_option(words, wrong->message, typed)
                               : NULL;

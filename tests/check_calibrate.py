@@ -27,7 +27,8 @@ class Box:
         self.environment = dict(os.environ, LC_ALL="C.UTF-8", HOME=str(self.folder),
                                 CUDA_VISIBLE_DEVICES="",  # all runs are on cores
                                 XDG_CONFIG_HOME=str(self.folder / "config"),
-                                XDG_CACHE_HOME=str(self.folder / "cache"))
+                                XDG_CACHE_HOME=str(self.folder / "cache"),
+                                XDG_STATE_HOME=str(self.folder / "state"))
         self.environment.pop("MEMWALL_NVME", None)
 
     def run(self, *words, **more):
@@ -98,12 +99,14 @@ def check_here(box):
             yield f"{words}: {done.said}"
 
 
-def check_cache(box):
-    """Without a word on the drive, the user's cache folder is made and left empty."""
+def check_default_drive(box):
+    """Without a word on the drive, the folder that runs have their state in is made, left empty."""
     yield from check_done(box.run("calibrate", "--quick", "-o", "other.ini"))
-    folder = box.folder / "cache/memwall"
+    folder = box.folder / "state/memwall/runs"
     if not folder.is_dir() or list(folder.iterdir()):
-        yield "no cache folder, or one that is not empty"
+        yield "no folder of runs, or one that is not empty"
+    if (box.folder / "cache/memwall").exists():
+        yield "the cache folder was made"
 
 
 def check_sustained(box):
@@ -281,6 +284,9 @@ WRONG = {
     "--sustained=much": (2, "--sustained=much"),
     "--sustained=-3": (2, "--sustained=-3"),
     "--sustained=0": (2, "--sustained=0"),
+    "--sustained=0x10": (2, "--sustained=0x10"),
+    "--budget 0x10": (2, "--budget 0x10"),
+    "--budget nan": (2, "--budget nan"),
     "--budget 2": (2, "--budget 2"),
     "--budget 1e9": (2, "--budget 1e9"),
     "--budget soon": (2, "from 5 to 3600"),
@@ -312,7 +318,7 @@ def tests(box):
     yield "counts as measured", check_calibrated(box)
     yield "plans", check_plan(box)
     yield "here", check_here(box)
-    yield "cache folder", check_cache(box)
+    yield "default drive", check_default_drive(box)
     yield "sustained", check_sustained(box)
     yield "budget", check_budget(box)
     yield "another machine", check_other_machine(box)

@@ -49,7 +49,8 @@ class Box:
         self.folder = pathlib.Path(folder)
         self.environment = dict(os.environ, LC_ALL="C.UTF-8", COLUMNS="100", HOME=str(self.folder),
                                 CUDA_VISIBLE_DEVICES="",  # all runs are on cores
-                                XDG_CONFIG_HOME=str(self.folder / "config"))
+                                XDG_CONFIG_HOME=str(self.folder / "config"),
+                                XDG_STATE_HOME=str(self.folder / "state"))
 
     def write(self, name, content):
         path = self.folder / name

@@ -69,6 +69,7 @@ class Shell:
         self.environment = dict(os.environ, LC_ALL="C.UTF-8", COLUMNS="100",
                                 CUDA_VISIBLE_DEVICES="",  # all runs are on cores
                                 XDG_CONFIG_HOME=str(self.folder / "config"),
+                                XDG_STATE_HOME=str(self.folder / "state"),
                                 PATH=f"{self.folder / 'build/cli'}:{os.environ['PATH']}")
 
     def run(self, command):

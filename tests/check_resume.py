@@ -79,17 +79,127 @@ def check_refused(done, status, *words):
 
 
 def check_other_run(box):
-    """A resume takes the settings of the run that it goes on with."""
+    """What the state follows from is refused by name, then and now; what the line says works."""
+    shutil.rmtree(box.folder / "saved", ignore_errors=True)
     box.empty_drives()
-    yield from good(train(box, *DRIVES, "--commit", "step", steps=2))
-    for words in (["--seed", "9"], ["--lr", "1e-3"]):
-        yield from check_refused(train(box, *DRIVES, "--commit", "step", "--resume", *words), 2,
-                                 "memwall.record")
-    yield from check_refused(train(box, *DRIVES, "--commit", "step", "--resume", model=LLAMA), 2,
-                             "drive/")
+    words = [*DRIVES, "--commit", "step"]
+    yield from good(train(box, *words, steps=2))
+    before = {path: path.read_bytes() for path in box.on_drives()}
+    yield from check_refused(train(box, *words, "--resume", batch=1), 2, "drive/memwall.record",
+                             "--batch is 1, it was 2", "memwall export drive -o", "--from")
+    yield from check_refused(train(box, *words, "--resume", "--grad-accum", "2", "--seq", "16"), 2,
+                             "--grad-accum is 2, it was 1", "--seq is 16, it was 24")
+    yield from check_refused_last(train(box, *words, "--resume", "--dtype", "fp16"), 2,
+                                  "--dtype is fp16, it was bf16")
+    yield from check_refused(train(box, *words, "--resume", model=LLAMA), 2,
+                             "drive/memwall.record", "of another model", "the model's ")
+    other = ["cpu:0.1MB,nvme" if word == "nvme" else word for word in words]
+    yield from check_refused(train(box, *other, "--resume"), 2,
+                             "drive/", "optimizer_device is ", "--from")
     yield from check_refused(train(box, *DRIVES, "--commit", "none", "--resume"), 2, "--resume")
-    yield from check_refused(train(box, *DRIVES, "--commit", "step", "--resume", steps=2), 2,
-                             "--steps 2")
+    if before != {path: path.read_bytes() for path in box.on_drives()}:
+        yield "the drives have other files"
+    yield from check_refused(train(box, *words, "--resume", steps=2), 2, "--steps 2")
+    yield from good(box.run("drive", "-o", "saved", verb="export"))
+    yield from good(train(box, "-s", "zero3", "--from", "saved", batch=1))
+    if len(losses(box)) != STEPS - 2:
+        yield f"losses {losses(box)}"
+
+
+COURSE = ["--clip", "0.5", "--warmup", "2", "--beta2", "0.9", "--seed", "7", "--shuffle",
+          "--weight-decay", "0.05", "--lr-schedule", "cosine", "--lr-min", "1e-5"]
+
+
+def check_course(box):
+    """What is not given again stays; what is changes the course from there on, and is told."""
+    words = [*DRIVES, "--commit", "step"]
+    box.empty_drives()
+    wrong, expected = undisturbed(box, *words, *COURSE)
+    yield from wrong
+    box.empty_drives()
+    start = [word for word in SMALL if word not in ("--lr", "2e-3")]
+    model = ["-m", str(GPT2 / "config.json"), "--batch", "2"]
+    yield from good(train(box, *words, *COURSE, steps=3))
+    # Its cosine ended with the third step: what went before has another one.
+    first = losses(box)
+    done = box.run(*model, *start, *words, "--steps", "6", "--resume")
+    yield from good(done)
+    if done.said:
+        yield f"said {done.said!r}"
+    kept = losses(box)
+    box.empty_drives()
+    yield from good(train(box, *words, *COURSE, steps=3))
+    yield from good(train(box, *words, *COURSE, "--resume", steps=6))
+    if losses(box) != kept or kept[:3] != first or kept[3:] == expected[3:6]:
+        yield f"losses {kept}, not {losses(box)}"
+    done = train(box, *words, "--resume", "--lr", "1e-4", "--clip", "2", steps=7)
+    yield from good(done)
+    if len(done.said.splitlines()) != 1 or "--lr is 0.0001, it was 0.002; --clip is 2, it was " \
+            "0.5" not in done.said:
+        yield f"said {done.said!r}"
+    done = train(box, *words, "--resume", "--lr", "1e-4", steps=8)
+    described = json.loads((box.folder / "drive/memwall-run.json").read_text())["training"]
+    if done.returncode or done.said or described["clip"] != 2 or described["seed"] != 7:
+        yield f"said {done.said!r}, described as {described}"
+    done = train(box, *words, "--resume", "--lr", "1e-3", "--at", "previous", "--seed", "9")
+    yield from good(done)
+    if not all(words in done.said for words in ("--lr is 0.001, it was 0.0001;",
+                                                "--seed is 9, it was 7\n")):
+        yield f"said {done.said!r}"
+
+
+def check_data(box):
+    """Other data is told, by its name, or by its size under the same name."""
+    words = [*DRIVES, "--commit", "step"]
+    box.empty_drives()
+    text = (box.folder / "text.txt").read_bytes()
+    box.write("else.txt", text[::-1])
+    yield from good(train(box, *words, steps=2))
+    done = train(box, *words, "--resume", "--data", "else.txt", steps=3)
+    yield from good(done)
+    if "--data is " not in done.said or "else.txt, it was " not in done.said:
+        yield f"said {done.said!r}"
+    box.write("else.txt", text + text)
+    done = train(box, *words, "--resume", "--data", "else.txt", steps=4)
+    yield from good(done)
+    if "--data has 5400 tokens, it had 2700" not in done.said:
+        yield f"said {done.said!r}"
+
+
+WILD = ["--lr", "1e3"]  # what the first update makes of the state has no finite loss
+
+
+def check_advice(box):
+    """A course that diverges says what mends it, and that does, followed to the letter."""
+    saves = ["-s", "zero-infinity-cpu", "--nvme", "drive", "--save-every", "4", "--commit", "step"]
+    box.empty_drives()
+    yield from good(train(box, *saves, steps=4))
+    yield from check_refused_last(train(box, *saves, "--resume", *WILD), 1, "diverged",
+                                  "step 4 is the last that is durable: --resume goes on from there",
+                                  "a smaller --lr")
+    yield from good(train(box, *saves, "--resume", "--lr", "1e-3"))
+    if len(losses(box)) != STEPS:
+        yield f"losses {losses(box)}"
+    words = [*DRIVES, "--commit", "step"]
+    shutil.rmtree(box.folder / "saved", ignore_errors=True)
+    box.empty_drives()
+    yield from good(train(box, *words, "--save", "saved", steps=4))
+    yield from check_refused_last(train(box, *words, "--resume", *WILD), 1, "diverged",
+                                  "step 5 is the last that is durable, and leads here again",
+                                  "--overwrite", "--from an earlier checkpoint")
+    again = train(box, *words, "--resume", "--lr", "1e-5")
+    if again.returncode != 1 or "diverged" not in again.said:
+        yield f"it does not lead there: {again.said!r}"
+    yield from good(train(box, *words, "--overwrite", "--from", "saved", "--lr", "1e-3"))
+    yield from good(train(box, *words, "--overwrite", "--lr", "1e-3"))
+    if len(losses(box)) != STEPS:
+        yield f"losses {losses(box)}"
+
+
+def check_refused_last(done, status, *words):
+    """Behind a line that says what course it went on with."""
+    done.said = done.said.strip().splitlines()[-1] + "\n"
+    yield from check_refused(done, status, *words)
 
 
 def check_kept(box, words, ranks=1):
@@ -125,6 +235,98 @@ def check_overwrite(box, ranks):
     if names != ["memwall-1of1.data", "memwall-rank7.record", "memwall-run.json", "memwall.record",
                  "memwall.txt"]:
         yield f"the drives have {names}"
+
+
+def damaged(path):
+    """The last byte of a file of weights is another."""
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+
+
+def infinite(path):
+    """A weight is; the file has no checksums, or they would tell it."""
+    content = path.read_bytes()
+    length = struct.unpack("<Q", content[:8])[0]
+    header = json.loads(content[8:8 + length])
+    header.pop("__metadata__", None)
+    text = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + content[8 + length:-4] +
+                     struct.pack("<f", float("inf")))
+
+
+def check_overwrite_refused(box):
+    """A run that cannot begin deletes nothing of the one that is there."""
+    words = [*DRIVES, "--commit", "step", "--overwrite"]
+    for name in ("saved", "other"):
+        shutil.rmtree(box.folder / name, ignore_errors=True)
+    box.empty_drives()
+    yield from good(train(box, "-s", "zero3", "--save", "saved", steps=1))
+    for name in ("other", "third"):
+        shutil.copytree(box.folder / "saved", box.folder / name, dirs_exist_ok=True)
+    damaged(box.folder / "saved/optimizer.safetensors")
+    infinite(box.folder / "other/model.safetensors")
+    damaged(box.folder / "third/model.safetensors")
+    yield from good(train(box, *DRIVES, "--commit", "step", steps=3))
+    before = {path: path.read_bytes() for path in box.on_drives()}
+    listed = box.run("runs", "--json", verb="list").text
+    for more, status, word in ((["--from", "saved"], 1, "optimizer.safetensors"),
+                               (["--weights", "third"], 1, "model.safetensors"),
+                               (["--weights", "other"], 2, "finite"),
+                               (["--log", "text.txt"], 2, "text.txt"),
+                               (["--log", "nowhere/log"], 1, "nowhere/log"),
+                               (["--save-timeline", "nowhere/run"], 1, "nowhere/run"),
+                               (["--save", "text.txt"], 1, "text.txt"),
+                               (["--data", "cut.bin"], 2, "cut.bin")):
+        box.write("cut.bin", b"cut")
+        yield from check_refused(train(box, *words, *more), status, word)
+        if before != {path: path.read_bytes() for path in box.on_drives()}:
+            yield f"{more}: the drives have other files"
+            return
+    if box.run("runs", "--json", verb="list").text != listed:
+        yield "the list has changed"
+    yield from good(train(box, *DRIVES, "--commit", "step", "--resume"))
+
+
+def check_foreign(box):
+    """A file of a run's name that no run has left is neither overwritten nor deleted."""
+    for options in ([], ["--overwrite"]):
+        box.empty_drives()
+        path = box.folder / "drive/memwall-1of1.data"
+        path.write_bytes(b"years of work")
+        for commit in ("step", "none"):
+            yield from check_refused(train(box, *DRIVES, "--commit", commit, *options), 2,
+                                     "drive/memwall-1of1.data", "move it away")
+        yield from check_refused(box.run("drive", verb="rm"), 2, "holds no run")
+        if [each.name for each in box.on_drives()] != [path.name] or \
+                path.read_bytes() != b"years of work":
+            yield f"left {box.on_drives()}"
+    # What a killed run leaves has its lock beside it.
+    (box.folder / "drive/memwall.lock").write_bytes(b"")
+    yield from good(train(box, *DRIVES, "--commit", "none", steps=1))
+    if box.on_drives():
+        yield f"left {box.on_drives()}"
+
+
+def check_torn(box):
+    """Of a run without a whole step only what works is offered, and does."""
+    box.empty_drives()
+    words = [*DRIVES, "--commit", "step"]
+    yield from good(train(box, *words, steps=3))
+    path = box.folder / "drive/memwall.record"
+    content = bytearray(path.read_bytes())
+    for at in (200, len(content) // 2 + 200):
+        content[at] ^= 255
+    path.write_bytes(content)
+    done = train(box, *words)
+    yield from check_refused(done, 2, "drive: holds a run without a whole step",
+                             "`memwall verify drive`", "--overwrite")
+    if "--resume" in done.said:
+        yield f"offers a resume: {done.said!r}"
+    done = box.run("drive", verb="verify")
+    if done.returncode != 1 or "torn" not in done.text:
+        yield f"verify said {done.text!r}, {done.said!r}"
+    yield from good(train(box, *words, "--overwrite", steps=1))
 
 
 def check_previous(box):
@@ -274,8 +476,8 @@ def check_fp16(box):
     box.empty_drives()
     yield from good(train(box, *words, steps=3))
     yield from check_refused(train(box, *DRIVES, "--commit", "step", "--resume"), 2,
-                             "memwall.record")
-    yield from good(train(box, *words, "--resume"))
+                             "memwall.record", "--dtype is bf16, it was fp16")
+    yield from good(train(box, *words[:-2], "--resume"))
     yield from check_same(losses(box), expected)
     if scales(box) != found:
         yield f"loss scales {scales(box)}, not {found}"
@@ -302,10 +504,16 @@ def tests(box):
     yield "resume after 6 steps", check_resume(box, 6)
     yield "saved state", check_saves(box)
     yield "resume another run", check_other_run(box)
+    yield "resume with another course", check_course(box)
+    yield "resume with other data", check_data(box)
+    yield "advice after a divergence", check_advice(box)
     yield "resume the step before", check_previous(box)
     yield "a run that is there", check_kept(box, DRIVES)
     yield "a run on two drives that is there", check_kept(box, [*DRIVES, "--nvme", "second"])
     yield "a run that is overwritten", check_overwrite(box, 1)
+    yield "overwriting that is refused", check_overwrite_refused(box)
+    yield "a file of somebody's", check_foreign(box)
+    yield "a run without a whole step", check_torn(box)
     yield "resume from nothing", check_nothing(box)
     yield "checkpoints", check_checkpoint(box, GPT2, [(device, nvme, True), (nvme, cpu, True)])
     yield "checkpoints of Llama", check_checkpoint(box, LLAMA, [(cpu, device, True)])

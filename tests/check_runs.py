@@ -190,6 +190,17 @@ def check_variable(box):
     yield from good(box.run(runs[0]["run"], verb="rm"))
     if os.listdir(box.folder / "fast") or left(box):
         yield f"left {os.listdir(box.folder / 'fast')}, {left(box)}"
+    box.environment["MEMWALL_NVME"] = f"{box.folder / 'fast'}:{box.folder / 'vast'}"
+    yield from good(train(box, *STEP, steps=2))
+    yield from good(train(box, *STEP, "--resume", steps=3))
+    runs = listed(box)
+    names = [sorted(os.listdir(box.folder / drive / runs[0]["run"])) for drive in ("fast", "vast")]
+    if [name[0] for name in names] != ["memwall-1of2.data", "memwall-2of2.data"]:
+        yield f"the drives have {names}"
+    yield from good(train(box, *NONE, steps=1))
+    yield from good(box.run(runs[0]["run"], verb="rm"))
+    if os.listdir(box.folder / "fast") or os.listdir(box.folder / "vast") or left(box):
+        yield f"left {os.listdir(box.folder / 'fast')}, {left(box)}"
     del box.environment["MEMWALL_NVME"]
 
 
@@ -226,6 +237,85 @@ def check_description(box):
     description.unlink()
 
 
+def check_copied(box):
+    """A description in a directory that it does not name is no reason to touch those it names."""
+    start_anew(box)
+    yield from good(train(box, *STEP, "--nvme", "drive", steps=2))
+    before = {path: path.read_bytes() for path in box.on_drives()}
+    run = listed(box)[0]["run"]
+    copy = box.folder / "second/memwall-run.json"
+    shutil.copy(box.folder / "drive/memwall-run.json", copy)
+    yield from check_refused(box.run("second", verb="rm"), 2, "second/memwall-run.json", run,
+                             "drive")
+    yield from check_refused(train(box, *STEP, "--resume", "second"), 2, "second/memwall-run.json")
+    yield from good(train(box, *STEP, "--nvme", "second", steps=1))
+    if sorted(each["durable_steps"] for each in listed(box)) != [1, 2]:
+        yield f"runs are {listed(box)}"
+    yield from good(box.run("second", verb="rm"))
+    if {path: path.read_bytes() for path in box.on_drives()} != before:
+        yield f"the drives have {box.on_drives()}"
+    # A copy with all its files is one of its own: it goes alone.
+    for path in before:
+        shutil.copy(path, box.folder / "second")
+    yield from good(train(box, *STEP, "--nvme", "second", "--resume", steps=3))
+    if sorted(each["durable_steps"] for each in listed(box)) != [2, 3]:
+        yield f"runs are {listed(box)}"
+    yield from good(box.run("second", verb="rm"))
+    if {path: path.read_bytes() for path in box.on_drives()} != before or \
+            [each["run"] for each in listed(box)] != [run]:
+        yield f"the drives have {box.on_drives()}, runs are {listed(box)}"
+
+
+def check_tampered(box):
+    """Wrong paths, names, types and sizes in the list's description: one line, nothing deleted."""
+    start_anew(box)
+    yield from good(train(box, *STEP, "--nvme", "drive", steps=2))
+    run = listed(box)[0]["run"]
+    path = runs_of(box) / run / "memwall-run.json"
+    text = path.read_text()
+    described = json.loads(text)
+    other = box.folder / "second"
+    (other / "memwall.record").write_bytes(b"mine")
+    for key, value in (("name", "another"), ("name", ".."), ("name", ""), ("name", "a\nb"),
+                       ("name", "x" * 1000), ("ranks", -1), ("ranks", 1 << 62), ("steps", "many"),
+                       ("steps", -5), ("made", 1), ("made", True), ("directories", "drive"),
+                       ("directories", [1]), ("last_step", 1e300), ("memwall_run", 2)):
+        path.write_text(json.dumps({**described, key: value}))
+        yield from (f"{key} {value!r}: {wrong}" for wrong in check_refused(
+            box.run(run, verb="rm"), 2, "memwall-run.json"))
+        done = box.run("runs", verb="list")
+        if len(done.text.splitlines()) != 1 or len(done.said.splitlines()) != 1 or \
+                "memwall-run.json" not in done.said or done.returncode:
+            yield f"{key} {value!r}: listed as {done.text!r}, {done.said!r}"
+    path.write_text(json.dumps({**described, "directories": [str(other)]}))
+    if [each["state"] for each in listed(box)] != ["away"]:
+        yield f"runs are {listed(box)}"
+    done = box.run(run, verb="rm")
+    yield from good(done)
+    if "second is not there, or of another run: nothing is deleted in it" not in done.said:
+        yield f"said {done.said!r}"
+    if (other / "memwall.record").read_bytes() != b"mine" or \
+            not (box.folder / "drive/memwall.record").exists() or left(box):
+        yield f"left {box.on_drives()}, {left(box)}"
+
+
+def check_rm_words(box):
+    """Parsed as other verbs' are; a folder may have an option's name."""
+    done = box.run("--help", verb="rm")
+    yield from good(done)
+    if "RUN..." not in done.text or "--help" not in done.text:
+        yield f"help is {done.text!r}"
+    yield from check_refused(box.run(verb="rm"), 2, "rm takes at least one RUN")
+    yield from check_refused(box.run("--hepl", verb="rm"), 2, "did you mean --help?")
+    start_anew(box)
+    (box.folder / "-drive").mkdir(exist_ok=True)
+    yield from good(train(box, *STEP, "--nvme", "./-drive", steps=1))
+    yield from good(box.run("--", "-drive", verb="rm"))
+    if list((box.folder / "-drive").iterdir()):
+        yield f"left {list((box.folder / '-drive').iterdir())}"
+    yield from check_refused(box.run("--", "-drive", verb="rm"), 2, "-drive: holds no run")
+
+
 def check_ranks(box):
     start_anew(box)
     words = ["--batch", "1"]
@@ -252,6 +342,9 @@ def tests(box):
     yield "MEMWALL_NVME", check_variable(box)
     yield "no state home", check_nowhere(box)
     yield "descriptions", check_description(box)
+    yield "descriptions that were copied", check_copied(box)
+    yield "descriptions that were tampered with", check_tampered(box)
+    yield "words of rm", check_rm_words(box)
     if has_ranks():
         yield "ranks", check_ranks(box)
 

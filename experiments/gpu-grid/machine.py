@@ -57,8 +57,8 @@ def end(process, ways=(signal.SIGTERM, signal.SIGKILL)):
 def surroundings(folder):
     """The environment of all that is run: what it writes of its own accord goes to `folder`."""
     own = {"TMPDIR": "tmp", "XDG_CACHE_HOME": "cache", "XDG_CONFIG_HOME": "config",
-           "CUDA_CACHE_PATH": "cache/cuda", "TRITON_CACHE_DIR": "cache/triton",
-           "TORCHINDUCTOR_CACHE_DIR": "cache/inductor"}
+           "XDG_STATE_HOME": "state", "CUDA_CACHE_PATH": "cache/cuda",
+           "TRITON_CACHE_DIR": "cache/triton", "TORCHINDUCTOR_CACHE_DIR": "cache/inductor"}
     for name in own.values():
         (folder / name).mkdir(parents=True, exist_ok=True)
     return {**os.environ, "PATH": PATH, **{key: str(folder / name) for key, name in own.items()}}

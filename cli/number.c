@@ -1,0 +1,53 @@
+#include "cli/number.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#include "planner/error.h"
+
+const char *
+cli_number_scan(const char *text, double *value)
+{
+    char *end;
+
+    errno = 0;
+    *value = g_ascii_strtod(text, &end);
+    bool decimal = end > text && strspn(text, "0123456789.eE+-") >= (size_t)(end - text);
+    return decimal && !errno && isfinite(*value) ? end : NULL;
+}
+
+/* Reads on behind a count: what its suffix multiplies it by. */
+static double
+read_suffix(const char **end)
+{
+    static const struct {
+        char name;
+        double factor;
+    } suffixes[] = {{'k', 1e3}, {'M', 1e6}, {'B', 1e9}, {'T', 1e12}};
+
+    for (size_t i = 0; i < G_N_ELEMENTS(suffixes); i++)
+        if (**end == suffixes[i].name) {
+            ++*end;
+            return suffixes[i].factor;
+        }
+    return 1;
+}
+
+bool
+cli_number_read(const struct cli_number *number, const char *text, double *value, GError **error)
+{
+    const char *end = cli_number_scan(text, value);
+    const char *noun = number->noun ? number->noun : number->whole ? "whole number" : "number";
+
+    if (end && number->counts)
+        *value *= read_suffix(&end);
+    if (end && number->unit && !strcmp(end, number->unit))
+        end += strlen(end);
+    if (end && !*end && *value >= number->min && *value <= number->max &&
+        (!number->whole || *value == floor(*value)))
+        return true;
+    return mw_refuse(error, "--%s%s%s: must be a %s from %.15g to %.15g%s", number->option,
+                     number->joined ? "=" : " ", text, noun, number->min, number->max,
+                     number->or_as ? number->or_as : "");
+}

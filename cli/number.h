@@ -1,0 +1,29 @@
+/*
+ * number.h - numbers of the command line: decimal ones, within a range that the refusal names.
+ */
+#ifndef MW_CLI_NUMBER_H
+#define MW_CLI_NUMBER_H
+
+#include <glib.h>
+#include <stdbool.h>
+
+struct cli_number {
+    const char *option; /* its long name */
+    double min, max;
+    bool whole;
+    bool joined;       /* its value stands behind "=" */
+    bool counts;       /* k, M, B or T may follow, as counts are printed */
+    const char *unit;  /* may follow; NULL: none */
+    const char *noun;  /* what it must be; NULL: "number", or "whole number" */
+    const char *or_as; /* behind the range in a refusal: ", or auto"; NULL: nothing */
+};
+
+/* Reads on behind the number that the text begins with; NULL where it begins with none: strtod
+ * takes blanks, 0x10 and nan too, and what no double holds. */
+const char *cli_number_scan(const char *text, double *value);
+
+/* False with a line that names option, text and range. */
+bool cli_number_read(const struct cli_number *number, const char *text, double *value,
+                     GError **error);
+
+#endif

@@ -1,0 +1,471 @@
+#include "cli/run_course.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/run_entry.h"
+#include "exec/run_files.h"
+#include "planner/error.h"
+#include "planner/json.h"
+#include "report/json_parts.h"
+
+#define TOKENS "tokens"
+#define DTYPE "dtype"     /* the trainer's own field */
+#define DIFFERENCES_MAX 5 /* of settings that place state */
+
+enum kind { WHOLE, REAL, YES, SHAPE, LOSS_SCALE, DTYPE_NAME };
+
+/* What has to be alike; their order is that of the fingerprint. */
+enum fixed {
+    KIND, ACTIVATION, LAYERS, HIDDEN, HEADS, KV_HEADS, HEAD_DIM, FFN, VOCAB, TIED, NORM_EPSILON,
+    ROPE_THETA, BATCH, GRAD_ACCUM, SEQ, DPU_START, TYPE, FIXED
+};
+
+static const struct {
+    const char *field, *what; /* as messages name it */
+    enum kind kind;
+} fixed_rows[FIXED] = {
+    [KIND] = {"decoder", "the model's kind", WHOLE},
+    [ACTIVATION] = {"activation", "the model's activation function", WHOLE},
+    [LAYERS] = {"layers", "the model's number of layers", WHOLE},
+    [HIDDEN] = {"hidden", "the model's hidden size", WHOLE},
+    [HEADS] = {"heads", "the model's number of heads", WHOLE},
+    [KV_HEADS] = {"kv-heads", "the model's number of key and value heads", WHOLE},
+    [HEAD_DIM] = {"head-dim", "the model's head size", WHOLE},
+    [FFN] = {"ffn", "the model's MLP size", WHOLE},
+    [VOCAB] = {"vocab", "the model's vocabulary", WHOLE},
+    [TIED] = {"tied", "whether the model's logits are tied", YES},
+    [NORM_EPSILON] = {"norm-epsilon", "the model's norm epsilon", REAL},
+    [ROPE_THETA] = {"rope-theta", "the model's rope theta", REAL},
+    [BATCH] = {"batch", "--batch", WHOLE},
+    [GRAD_ACCUM] = {"grad-accum", "--grad-accum", WHOLE},
+    [SEQ] = {"seq", "--seq", WHOLE},
+    [DPU_START] = {"dpu-start", "--dpu-start", WHOLE},
+    [TYPE] = {DTYPE, "--dtype", DTYPE_NAME},
+};
+
+/* What may change; by enum cli_course. */
+static const struct {
+    const char *field; /* and option */
+    enum kind kind;
+} course_rows[CLI_COURSES] = {
+    [CLI_COURSE_LR] = {"lr", REAL},
+    [CLI_COURSE_LR_MIN] = {"lr-min", REAL},
+    [CLI_COURSE_SHAPE] = {"lr-schedule", SHAPE},
+    [CLI_COURSE_WARMUP] = {"warmup", WHOLE},
+    [CLI_COURSE_BETA1] = {"beta1", REAL},
+    [CLI_COURSE_BETA2] = {"beta2", REAL},
+    [CLI_COURSE_EPSILON] = {"epsilon", REAL},
+    [CLI_COURSE_DECAY] = {"weight-decay", REAL},
+    [CLI_COURSE_CLIP] = {"clip", REAL},
+    [CLI_COURSE_LOSS_SCALE] = {"scaling", LOSS_SCALE},
+    [CLI_COURSE_SEED] = {"seed", WHOLE},
+    [CLI_COURSE_SHUFFLE] = {"shuffle", YES},
+};
+
+G_STATIC_ASSERT((int)FIXED + (int)CLI_COURSES + 1 <= CLI_RUN_COURSE_FIELDS);
+
+/* Bits, as in a record. */
+struct cli_run_course {
+    uint64_t fixed[FIXED], course[CLI_COURSES], tokens;
+    bool has_fixed[FIXED], has_course[CLI_COURSES], has_tokens;
+    bool is_known; /* there was a record */
+};
+
+/* --- values ---------------------------------------------------------------------------------- */
+
+static uint64_t
+bits_of(double value)
+{
+    uint64_t bits;
+
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+static double
+real_of(uint64_t bits)
+{
+    double value;
+
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static void
+take_fixed(const struct cli_training *training, uint64_t now[FIXED])
+{
+    const struct mw_settings *s = &training->answer->sizing->settings;
+    const struct mw_decoder *d = &training->decoder;
+    const uint64_t values[FIXED] = {
+        [KIND] = d->kind,
+        [ACTIVATION] = d->activation,
+        [LAYERS] = (uint64_t)d->layers,
+        [HIDDEN] = (uint64_t)d->hidden,
+        [HEADS] = (uint64_t)d->heads,
+        [KV_HEADS] = (uint64_t)d->kv_heads,
+        [HEAD_DIM] = (uint64_t)d->head_dim,
+        [FFN] = (uint64_t)d->ffn,
+        [VOCAB] = (uint64_t)d->vocab,
+        [TIED] = d->tied_embedding,
+        [NORM_EPSILON] = bits_of(d->norm_epsilon),
+        [ROPE_THETA] = bits_of(d->rope_theta),
+        [BATCH] = (uint64_t)s->micro_batch,
+        [GRAD_ACCUM] = (uint64_t)s->grad_accum,
+        [SEQ] = (uint64_t)s->seq,
+        [DPU_START] = (uint64_t)s->dpu_start,
+        [TYPE] = s->dtype == MW_DTYPE_FP16 ? MW_DTYPE_FP16 : MW_DTYPE_BF16,
+    };
+
+    memcpy(now, values, sizeof values);
+}
+
+static uint64_t
+scaling_bits(const struct mw_loss_scaling *scaling)
+{
+    return bits_of(scaling->min == scaling->max ? scaling->start : 0);
+}
+
+static void
+take_course(const struct cli_training *training, uint64_t now[CLI_COURSES])
+{
+    const struct cli_run_options *o = &training->options;
+    const struct mw_loss_scaling scaling = cli_training_loss_scaling(training);
+    const uint64_t values[CLI_COURSES] = {
+        [CLI_COURSE_LR] = bits_of(o->schedule.lr),
+        [CLI_COURSE_LR_MIN] = bits_of(o->schedule.lr_min),
+        [CLI_COURSE_SHAPE] = o->schedule.shape,
+        [CLI_COURSE_WARMUP] = (uint64_t)o->schedule.warmup_steps,
+        [CLI_COURSE_BETA1] = bits_of(o->optimizer.beta1),
+        [CLI_COURSE_BETA2] = bits_of(o->optimizer.beta2),
+        [CLI_COURSE_EPSILON] = bits_of(o->optimizer.epsilon),
+        [CLI_COURSE_DECAY] = bits_of(o->optimizer.weight_decay),
+        [CLI_COURSE_CLIP] = bits_of(o->optimizer.clip_norm),
+        [CLI_COURSE_LOSS_SCALE] = scaling_bits(&scaling),
+        [CLI_COURSE_SEED] = o->seed,
+        [CLI_COURSE_SHUFFLE] = o->shuffle,
+    };
+
+    memcpy(now, values, sizeof values);
+}
+
+static void
+put_course(struct cli_training *training, enum cli_course which, uint64_t bits)
+{
+    struct cli_run_options *o = &training->options;
+    double *const reals[CLI_COURSES] = {
+        [CLI_COURSE_LR] = &o->schedule.lr,
+        [CLI_COURSE_LR_MIN] = &o->schedule.lr_min,
+        [CLI_COURSE_BETA1] = &o->optimizer.beta1,
+        [CLI_COURSE_BETA2] = &o->optimizer.beta2,
+        [CLI_COURSE_EPSILON] = &o->optimizer.epsilon,
+        [CLI_COURSE_DECAY] = &o->optimizer.weight_decay,
+        [CLI_COURSE_CLIP] = &o->optimizer.clip_norm,
+    };
+
+    if (reals[which])
+        *reals[which] = real_of(bits);
+    else if (which == CLI_COURSE_SHAPE)
+        o->schedule.shape = bits == MW_LR_COSINE ? MW_LR_COSINE : MW_LR_CONSTANT;
+    else if (which == CLI_COURSE_WARMUP)
+        o->schedule.warmup_steps = (int64_t)bits;
+    else if (which == CLI_COURSE_SEED)
+        o->seed = bits;
+    else if (which == CLI_COURSE_SHUFFLE)
+        o->shuffle = bits;
+    else if (real_of(bits) > 0)
+        o->loss_scaling = (struct mw_loss_scaling){real_of(bits), real_of(bits), real_of(bits), 0};
+    else
+        o->loss_scaling = mw_loss_scaling_dynamic(65536);
+}
+
+static char *
+text_of(enum kind kind, uint64_t bits)
+{
+    switch (kind) {
+    case WHOLE:
+        return (int64_t)bits == MW_AUTO ? g_strdup("none")
+                                        : g_strdup_printf("%" G_GINT64_FORMAT, (int64_t)bits);
+    case LOSS_SCALE:
+        if (!bits)
+            return g_strdup("dynamic");
+        /* fall through */
+    case REAL:
+        return g_strdup_printf("%g", real_of(bits));
+    case YES:
+        return g_strdup(bits ? "yes" : "no");
+    case SHAPE:
+        return g_strdup(bits == MW_LR_COSINE ? "cosine" : "constant");
+    case DTYPE_NAME:
+        return g_strdup(mw_dtype_name(bits == MW_DTYPE_FP16 ? MW_DTYPE_FP16 : MW_DTYPE_BF16));
+    }
+    return NULL;
+}
+
+/* --- to a record ----------------------------------------------------------------------------- */
+
+int
+cli_run_course_fields(const struct cli_training *training, struct mw_commit_field *fields)
+{
+    uint64_t fixed[FIXED], course[CLI_COURSES];
+    int count = 0;
+
+    take_fixed(training, fixed);
+    take_course(training, course);
+    for (int i = 0; i < FIXED; i++)
+        if (i != TYPE)
+            fields[count++] = mw_commit_field(fixed_rows[i].field, fixed[i]);
+    for (int i = 0; i < CLI_COURSES; i++)
+        fields[count++] = mw_commit_field(course_rows[i].field, course[i]);
+    fields[count++] = mw_commit_field(TOKENS, (uint64_t)mw_tokens_count(training->tokens));
+    return count;
+}
+
+uint64_t
+cli_run_course_fingerprint(const struct cli_training *training)
+{
+    uint64_t fixed[FIXED];
+
+    take_fixed(training, fixed);
+    return mw_commit_checksum(fixed, (int64_t)(TYPE * sizeof fixed[0]));
+}
+
+/* --- from a record --------------------------------------------------------------------------- */
+
+static void
+read_record(const struct cli_training *training, struct cli_run_course *then)
+{
+    const struct cli_run_options *o = &training->options;
+    struct mw_run_record found;
+
+    if (!mw_run_files_record(o->nvme[0], training->stem, o->previous, &found))
+        return;
+    then->is_known = true;
+    for (int i = 0; i < FIXED; i++)
+        then->has_fixed[i] = mw_commit_find(&found.record, fixed_rows[i].field, &then->fixed[i]);
+    for (int i = 0; i < CLI_COURSES; i++)
+        then->has_course[i] = mw_commit_find(&found.record, course_rows[i].field, &then->course[i]);
+    then->has_tokens = mw_commit_find(&found.record, TOKENS, &then->tokens);
+    mw_commit_record_clear(&found.record);
+}
+
+static bool
+refuse_fixed(const struct cli_training *training, const char *differences, bool model,
+             GError **error)
+{
+    const char *directory = training->options.nvme[0];
+
+    if (model)
+        return mw_refuse(error,
+                         "%s/%s.record: is of another model: %s: give the run's model, or "
+                         "another directory",
+                         directory, training->stem, differences);
+    return mw_refuse(error,
+                     "%s/%s.record: the run goes on as it began: %s: give that again; or `memwall "
+                     "export %s -o FOLDER`, and a new run --from FOLDER in another directory has "
+                     "it otherwise",
+                     directory, training->stem, differences, directory);
+}
+
+static bool
+check_fixed(const struct cli_training *training, GError **error)
+{
+    const struct cli_run_course *then = training->then;
+    g_autoptr(GString) differences = g_string_new(NULL);
+    uint64_t now[FIXED];
+    bool model = false;
+
+    take_fixed(training, now);
+    for (int i = 0; i < FIXED; i++) {
+        if (!then->has_fixed[i] || then->fixed[i] == now[i])
+            continue;
+        g_autofree char *is = text_of(fixed_rows[i].kind, now[i]);
+        g_autofree char *was = text_of(fixed_rows[i].kind, then->fixed[i]);
+        g_string_append_printf(differences, "%s%s is %s, it was %s", differences->len ? "; " : "",
+                               fixed_rows[i].what, is, was);
+        model |= i < BATCH;
+    }
+    return !differences->len || refuse_fixed(training, differences->str, model, error);
+}
+
+/* Values that no option takes are those of damage or of another program. */
+static bool
+check_course(const struct cli_training *training, GError **error)
+{
+    const struct cli_run_options *o = &training->options;
+
+    if (o->schedule.warmup_steps >= 0 && o->optimizer.beta1 >= 0 && o->optimizer.beta1 < 1 &&
+        o->optimizer.beta2 >= 0 && o->optimizer.beta2 < 1 && o->optimizer.epsilon > 0 &&
+        o->optimizer.weight_decay >= 0 && o->optimizer.clip_norm >= 0 &&
+        (!o->loss_scaling.start || mw_loss_scaling_check(&o->loss_scaling, NULL)))
+        return mw_lr_schedule_check(&o->schedule, error);
+    return mw_refuse(error, "%s/%s.record: has options of the course that none can be", o->nvme[0],
+                     training->stem);
+}
+
+/* What is not given stays as it was; the end of a cosine is a tenth of a rate that is given, where
+ * it was. */
+static void
+settle(struct cli_training *training)
+{
+    const struct cli_run_course *then = training->then;
+    const double lr = real_of(then->course[CLI_COURSE_LR]);
+    const bool tenth = real_of(then->course[CLI_COURSE_LR_MIN]) == lr / 10;
+
+    for (int i = 0; i < CLI_COURSES; i++)
+        if (then->has_course[i] && !(training->options.given >> i & 1) &&
+            !(i == CLI_COURSE_LR_MIN && tenth && training->options.given >> CLI_COURSE_LR & 1))
+            put_course(training, i, then->course[i]);
+}
+
+bool
+cli_run_course_resume(struct cli_training *training, GError **error)
+{
+    struct cli_run_course *then = training->then = g_new0(struct cli_run_course, 1);
+
+    if (mw_ranks_index(training->ranks) == 0)
+        read_record(training, then);
+    if (mw_ranks_count(training->ranks) > 1 &&
+        !mw_ranks_broadcast(training->ranks, 0, then, sizeof *then, 0, error))
+        return false;
+    if (!then->is_known)
+        return true;
+    settle(training);
+    return check_fixed(training, error) && check_course(training, error);
+}
+
+/* --- what changes ---------------------------------------------------------------------------- */
+
+static void
+add(GString *changes, const char *option, const char *is, const char *was)
+{
+    g_string_append_printf(changes, "%s%s is %s, it was %s", changes->len ? "; " : "", option, is,
+                           was);
+}
+
+static JsonObject *
+object_in(JsonNode *root, const char *key)
+{
+    JsonNode *node = root ? json_object_get_member(json_node_get_object(root), key) : NULL;
+
+    return node && JSON_NODE_HOLDS_OBJECT(node) ? json_node_get_object(node) : NULL;
+}
+
+/* As many tokens may be others: the description has the file's name. */
+static void
+add_data(const struct cli_training *training, GString *changes)
+{
+    const struct cli_run_course *then = training->then;
+    int64_t tokens = mw_tokens_count(training->tokens);
+    JsonNode *root = cli_run_entry_parse(training->options.nvme[0], NULL);
+    JsonObject *described = object_in(root, "training");
+    g_autofree char *now = g_canonicalize_filename(training->options.data, NULL);
+    const char *was = NULL;
+
+    if (described)
+        mw_json_get_string(described, "data", "", &was, NULL);
+    if (was && g_path_is_absolute(was) && strcmp(was, now))
+        add(changes, "--data", now, was);
+    else if (then->has_tokens && then->tokens != (uint64_t)tokens)
+        g_string_append_printf(
+            changes, "%s--data has %" G_GINT64_FORMAT " tokens, it had %" G_GUINT64_FORMAT,
+            changes->len ? "; " : "", tokens, then->tokens);
+    if (root)
+        json_node_unref(root);
+}
+
+/* What a constant rate does not use is no change. */
+static bool
+matters(const struct cli_training *training, int which)
+{
+    return which != CLI_COURSE_LR_MIN || training->options.schedule.shape == MW_LR_COSINE;
+}
+
+bool
+cli_run_course_tell(struct cli_training *training)
+{
+    const struct cli_run_course *then = training->then;
+    g_autoptr(GString) changes = g_string_new(NULL);
+    uint64_t now[CLI_COURSES];
+
+    if (!then || !then->is_known || mw_ranks_index(training->ranks) != 0)
+        return false;
+    take_course(training, now);
+    for (int i = 0; i < CLI_COURSES; i++) {
+        if (!then->has_course[i] || then->course[i] == now[i] || !matters(training, i))
+            continue;
+        const char *name = i == CLI_COURSE_LOSS_SCALE ? "loss-scale" : course_rows[i].field;
+        g_autofree char *option = g_strconcat("--", name, NULL);
+        g_autofree char *is = text_of(course_rows[i].kind, now[i]);
+        g_autofree char *was = text_of(course_rows[i].kind, then->course[i]);
+        add(changes, option, is, was);
+    }
+    add_data(training, changes);
+    if (changes->len)
+        cli_say("the run goes on with another course: %s", changes->str);
+    return changes->len > 0;
+}
+
+/* --- settings that place state --------------------------------------------------------------- */
+
+static JsonNode *
+settings_now(const struct cli_training *training)
+{
+    char *text = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+    struct mw_json_writer json = {.out = out};
+
+    if (!out)
+        return NULL;
+    mw_json_begin(&json, NULL, '{', false);
+    mw_json_settings(&json, training->answer->result);
+    mw_json_end(&json, '}');
+    JsonNode *node = fclose(out) ? NULL : mw_json_parse(text, (gssize)length, "settings", NULL);
+    free(text);
+    return node;
+}
+
+static char *
+differences_of(JsonObject *then, JsonObject *now)
+{
+    g_autoptr(GList) keys = json_object_get_members(then);
+    g_autoptr(GString) all = g_string_new(NULL);
+    int count = 0;
+
+    for (GList *key = keys; key && count < DIFFERENCES_MAX; key = key->next) {
+        JsonNode *is = json_object_get_member(now, key->data);
+        g_autofree char *was_text = mw_json_text(json_object_get_member(then, key->data));
+        g_autofree char *is_text = is ? mw_json_text(is) : g_strdup("null");
+        if (!strcmp(was_text, is_text))
+            continue;
+        count++;
+        g_string_append_printf(all, "%s%s is %s, it was %s", all->len ? "; " : "",
+                               (const char *)key->data, is_text, was_text);
+    }
+    return all->len ? g_strdup(all->str) : NULL;
+}
+
+void
+cli_run_course_explain(const struct cli_training *training, GError *error)
+{
+    const char *directory = training->options.nvme[0];
+
+    if (!training->then || !training->then->is_known)
+        return;
+    JsonNode *described = cli_run_entry_parse(directory, NULL), *current = settings_now(training);
+    JsonObject *then = object_in(described, "settings"), *now = object_in(current, "settings");
+    g_autofree char *differences = then && now ? differences_of(then, now) : NULL;
+
+    if (differences) {
+        char *all = g_strdup_printf("%s; of the settings, %s: give those again; or `memwall export "
+                                    "%s -o FOLDER`, and a new run --from FOLDER in another "
+                                    "directory has them otherwise",
+                                    error->message, differences, directory);
+        g_free(error->message);
+        error->message = all;
+    }
+    g_clear_pointer(&described, json_node_unref);
+    g_clear_pointer(&current, json_node_unref);
+}

@@ -1,0 +1,32 @@
+/*
+ * run_course.h - how a run is trained, as each of its durable steps says it, and what a resume
+ * makes of that: options of the course that are not given stay as they were, others are told, and
+ * what the state or its place in the data follows from has to be the same.
+ *
+ * Numbers stand in the record, which has a checksum, and not in the description beside it: so they
+ * are those that the step was made with.
+ */
+#ifndef MW_CLI_RUN_COURSE_H
+#define MW_CLI_RUN_COURSE_H
+
+#include "cli/training.h"
+
+#define CLI_RUN_COURSE_FIELDS 40 /* at most */
+
+/* Fills in fields of a record, returns how many.  Data is open. */
+int cli_run_course_fields(const struct cli_training *training, struct mw_commit_field *fields);
+
+/* Of all that a resume has to have alike. */
+uint64_t cli_run_course_fingerprint(const struct cli_training *training);
+
+/* Before data is opened, by all ranks: reads what the first one's record says, and settles
+ * training->options by it.  False with *error, one line that has the options, what they are and
+ * what they were, and what can be done.  A record that cannot be read is not this one's to tell. */
+bool cli_run_course_resume(struct cli_training *training, GError **error);
+/* Once data is open: whether the resume changes the course, with a line for the user that says so.
+ */
+bool cli_run_course_tell(struct cli_training *training);
+/* Adds to an error of a resume, of settings that place state otherwise, which these are. */
+void cli_run_course_explain(const struct cli_training *training, GError *error);
+
+#endif
