@@ -16,6 +16,15 @@ changed(const struct cli_run *run, const char *format)
     return run->changed_ns && here ? g_date_time_format(here, format) : NULL;
 }
 
+/* A line is one run's, whatever a directory is called. */
+static void
+make_plain(char *text)
+{
+    for (; *text; text++)
+        if (g_ascii_iscntrl(*text))
+            *text = '?';
+}
+
 static void
 print_row(const struct cli_run *run, int width)
 {
@@ -24,6 +33,7 @@ print_row(const struct cli_run *run, int width)
     g_autofree char *when = changed(run, "%Y-%m-%d %H:%M");
     g_autofree char *places = g_strjoinv(" ", entry->directories);
 
+    make_plain(places);
     printf("%-*s  %-8s %8s %10s  %-16s  %s\n", width, entry->name, cli_run_state_name(run->state),
            steps, mw_format_bytes((double)run->bytes), when ? when : "-", places);
 }

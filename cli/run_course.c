@@ -190,7 +190,7 @@ text_of(enum kind kind, uint64_t bits)
     case LOSS_SCALE:
         if (!bits)
             return g_strdup("dynamic");
-        /* fall through */
+        G_GNUC_FALLTHROUGH;
     case REAL:
         return g_strdup_printf("%g", real_of(bits));
     case YES:

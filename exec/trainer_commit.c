@@ -66,7 +66,7 @@ mw_trainer_open_commit(struct mw_trainer *trainer, GError **error)
     const struct mw_plan *plan = trainer->plan;
 
     it->checksums = g_new0(uint64_t, plan->chunk_count + 1);
-    it->last_step = it->last_committed = -1;
+    it->last_step = it->last_committed = it->before_last = -1;
     if (!options->commit.on)
         return true;
     if (!mw_trainer_find_saves(trainer, error))
@@ -130,6 +130,12 @@ is_durable(const struct mw_trainer *trainer)
            (step + 1) % trainer->options.commit.save_every == 0;
 }
 
+bool
+mw_trainer_keeps_state(const struct mw_trainer *trainer)
+{
+    return trainer->durable.commit && trainer->now.updates_nothing;
+}
+
 /* What was written is current; the next step writes what no record names. */
 static void
 turn_extents(struct mw_trainer *trainer, bool alternates)
@@ -137,7 +143,7 @@ turn_extents(struct mw_trainer *trainer, bool alternates)
     const struct mw_plan *plan = trainer->plan;
     uint32_t *stands_for = trainer->places.stands_for;
 
-    for (uint32_t c = 0; c < plan->chunk_count; c++) {
+    for (uint32_t c = 0; c < plan->chunk_count && !mw_trainer_keeps_state(trainer); c++) {
         uint32_t slot = plan->chunks[c].slot, other = plan->chunks[c].other_slot;
         if (other == MW_NONE)
             continue;
@@ -238,6 +244,7 @@ write_record(struct mw_trainer *trainer, GError **error)
     if (!mw_trainer_save(trainer, &record.extent_count, error) ||
         !mw_commit_write(it->commit, trainer->places.nvme, &record, error))
         return false;
+    it->before_last = it->last_committed;
     it->last_committed = record.step;
     return true;
 }

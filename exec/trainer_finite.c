@@ -88,6 +88,26 @@ means(const struct mw_trainer *trainer)
                : "--clip 1, a smaller --lr, a longer --warmup, or other data";
 }
 
+/* From a step that leads here again. */
+static char *
+advice_before(const struct mw_trainer *trainer, int64_t last_update)
+{
+    const char *how = means(trainer);
+    int64_t step = trainer->durable.last_committed, before = trainer->durable.before_last;
+
+    /* Steps behind it that update write over what was before it. */
+    if (before >= 0 && step >= last_update)
+        return g_strdup_printf("step %" G_GINT64_FORMAT ", the last that is durable, leads here "
+                               "again: --resume --at previous goes on from step %" G_GINT64_FORMAT
+                               ", with %s; if that diverges too, start anew (--overwrite), or "
+                               "--from an earlier checkpoint",
+                               step + 1, before + 1, how);
+    return g_strdup_printf("step %" G_GINT64_FORMAT " is the last that is durable, and leads here "
+                           "again: start anew (--overwrite), or --from an earlier checkpoint, with "
+                           "%s",
+                           step + 1, how);
+}
+
 /* The step behind which the course goes wrong, whatever comes after it: the last that has changed
  * the parameters.  A resume from there computes the same again; from before it, another rate makes
  * other parameters. */
@@ -96,22 +116,19 @@ advice(const struct mw_trainer *trainer, int64_t last_update)
 {
     const char *how = means(trainer);
     int64_t step = trainer->durable.last_committed;
+    bool delayed = mw_trainer_is_delayed(trainer->plan); /* its gradients are in the record */
 
-    last_update -= mw_trainer_is_delayed(trainer->plan); /* what it does is in the record already */
     if (!trainer->durable.commit)
         return g_strdup_printf("start anew, or --from an earlier checkpoint, with %s", how);
     if (step < 0)
         return g_strdup_printf("no step is durable: start anew, or --from an earlier checkpoint, "
                                "with %s",
                                how);
-    if (step < last_update)
+    if (step < last_update - delayed)
         return g_strdup_printf("step %" G_GINT64_FORMAT " is the last that is durable: --resume "
                                "goes on from there, with %s",
                                step + 1, how);
-    return g_strdup_printf("step %" G_GINT64_FORMAT " is the last that is durable, and leads here "
-                           "again: start anew (--overwrite), or --from an earlier checkpoint, with "
-                           "%s",
-                           step + 1, how);
+    return advice_before(trainer, last_update);
 }
 
 /* All ranks come to this, and the first to return ends the others: the log of each has the step by

@@ -45,6 +45,7 @@ struct mw_trainer_durable {
     uint64_t *checksums;                /* [chunk_count] of the state that the step wrote */
     int64_t last_step;                  /* of this run: committed in any case */
     int64_t last_committed;             /* -1: none */
+    int64_t before_last;                /* committed before it, or resumed; -1: not known */
     int infinite_chunk;                 /* whose state the step made infinite, + 1; 0: none */
     int64_t saves_at[2];                /* of the NVMe tier; which is the newer */
     int save_which;
@@ -235,6 +236,9 @@ bool mw_trainer_open_commit(struct mw_trainer *trainer, GError **error);
 void mw_trainer_close_commit(struct mw_trainer *trainer);
 /* The checksum of a chunk's state, in host memory on its way to the drives. */
 void mw_trainer_digest(struct mw_trainer *trainer, uint32_t chunk);
+/* Whether the step, which updates nothing, leaves state on drives where it is: so the extents of
+ * the record before the last stay as well. */
+bool mw_trainer_keeps_state(const struct mw_trainer *trainer);
 /* Ends a step: what it wrote is current, and durable if it is to be and did not diverge. */
 bool mw_trainer_commit_step(struct mw_trainer *trainer, bool diverged, bool *committed,
                             GError **error);

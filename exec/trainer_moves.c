@@ -1,12 +1,23 @@
 /* Ops that move bytes from tier to tier. */
 #include "exec/trainer_internal.h"
 
+static bool
+writes_state(const struct mw_trainer *trainer, const struct mw_op *op)
+{
+    const struct mw_work *work = &trainer->plan->works[op->work];
+
+    return op->phase == MW_PHASE_OPTIMIZER && work->kind == MW_OP_NVME_WRITE &&
+           work->operator_ != MW_OPERATOR_UPDATED;
+}
+
 static GArray *
 list_moves(const struct mw_trainer *trainer, const struct mw_op *op)
 {
     GArray *moves = g_array_new(FALSE, FALSE, sizeof(struct mw_move));
 
-    if (op->phase == MW_PHASE_OPTIMIZER) {
+    if (writes_state(trainer, op) && mw_trainer_keeps_state(trainer)) {
+        return moves;
+    } else if (op->phase == MW_PHASE_OPTIMIZER) {
         mw_trainer_list_chunk(trainer, op, moves);
     } else {
         struct mw_move move = mw_trainer_part_move(trainer, op);
@@ -25,10 +36,7 @@ moves_of(const GArray *list)
 static void
 digest(struct mw_trainer *trainer, const struct mw_op *op)
 {
-    const struct mw_work *work = &trainer->plan->works[op->work];
-
-    if (op->phase == MW_PHASE_OPTIMIZER && work->kind == MW_OP_NVME_WRITE &&
-        work->operator_ != MW_OPERATOR_UPDATED)
+    if (writes_state(trainer, op))
         mw_trainer_digest(trainer, op->shard);
 }
 

@@ -287,6 +287,10 @@ def check_tampered(box):
         if len(done.text.splitlines()) != 1 or len(done.said.splitlines()) != 1 or \
                 "memwall-run.json" not in done.said or done.returncode:
             yield f"{key} {value!r}: listed as {done.text!r}, {done.said!r}"
+    path.write_text(json.dumps({**described, "directories": ["/a\n\x1b[31mb"]}))
+    table = box.run("runs", verb="list").text
+    if len(table.splitlines()) != 2 or "/a??[31mb" not in table:
+        yield f"listed as {table!r}"
     path.write_text(json.dumps({**described, "directories": [str(other)]}))
     if [each["state"] for each in listed(box)] != ["away"]:
         yield f"runs are {listed(box)}"
