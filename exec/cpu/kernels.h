@@ -65,9 +65,9 @@ struct mw_cpu_kernels {
     void (*rmsnorm_backward)(uint16_t *dx, const uint16_t *dx_add, const uint16_t *dy,
                              const uint16_t *x, const uint16_t *weight, const float *rstd,
                              int64_t rows, int64_t columns);
-    /* Gradients of weight and bias, rows summed in order: dweight (+)= sum of dy * (x - mean) *
-     * rstd (mean NULL: 0, for rmsnorm), dbias (+)= sum of dy.  To be called before dy is
-     * overwritten. */
+    /* Gradients of weight and bias, rows summed in an order that their number gives: dweight (+)=
+     * sum of dy * (x - mean) * rstd (mean NULL: 0, for rmsnorm), dbias (+)= sum of dy.  To be
+     * called before dy is overwritten. */
     void (*norm_weight_gradient)(struct mw_gradient dweight, const uint16_t *dy, const uint16_t *x,
                                  const float *mean, const float *rstd, int64_t rows,
                                  int64_t columns);

@@ -1,5 +1,7 @@
-/* Gradients that are sums over tokens: each thread takes a strip of columns and goes down the rows,
- * so that sums are in order of rows.  Sums of SPAN rows are added up, to keep rounding small. */
+/* Gradients that are sums over tokens. Rows are cut in groups, and those in spans, by their number
+ * alone; what is in a span is added up in order of rows, then spans in a group, then groups: one
+ * order for any number of threads, and rounding stays small. A thread takes groups, and so reads
+ * rows of memory one after the other. */
 #include "exec/cpu/isa.h"
 #include "exec/cpu/gradient.h"
 
@@ -7,11 +9,15 @@
 #include <omp.h>
 #endif
 
+#define GROUPS 16
 #define SPAN 128
 /* Rows that are added while a sum is in a register; divides SPAN. */
 #define ROWS 4
 /* Columns of the widest strip: its sums stay in the first-level cache. */
 #define STRIP 1024
+/* Elements of a cache line. */
+#define LINE 32
+_Static_assert(LINE == 2 * MW_LANES && STRIP % LINE == 0, "strips of lines, of two vectors");
 
 MW_INLINE int64_t
 smaller(int64_t a, int64_t b)
@@ -19,77 +25,166 @@ smaller(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* What is added up: dy, times (x - mean) * rstd where x is given. */
+/* What is added up: dy, times (x - mean) * rstd where x is given, without a mean x * rstd. */
 struct addends {
     const uint16_t *dy, *x;
     const float *mean, *rstd;
     int64_t ld;
 };
 
-/* Sixteen of a row, or the last n: lanes in the order that mw_lanes_load_pairs has. */
-MW_INLINE struct mw_lanes
-addend_lanes(const struct addends *a, bool has_x, int64_t row, int64_t column, int64_t n)
+enum kind { OF_DY, OF_DY_X, OF_DY_CENTRED_X };
+
+/* Of the rows that are added together. */
+struct factors {
+    mw_native mean[ROWS], rstd[ROWS];
+};
+
+MW_INLINE struct factors
+factors_of(const struct addends *a, enum kind kind, int64_t first, int rows)
 {
-    int64_t at = row * a->ld + column;
-    struct mw_lanes d = mw_lanes_get_pairs(a->dy + at, n);
-    __builtin_prefetch(a->dy + at + 2 * ROWS * a->ld, 0, 2);
-    if (!has_x)
-        return d;
-    __builtin_prefetch(a->x + at + 2 * ROWS * a->ld, 0, 2);
-    struct mw_lanes x = mw_lanes_get_pairs(a->x + at, n);
-    float mean = a->mean != NULL ? a->mean[row] : 0.0f;
-    MW_EACH_PART (p)
-        d.part[p] *= (x.part[p] - mean) * a->rstd[row];
-    return d;
+    struct factors f;
+    for (int r = 0; r < rows; r++) {
+        if (kind == OF_DY_CENTRED_X)
+            f.mean[r] = mw_native_splat(a->mean[first + r]);
+        if (kind != OF_DY)
+            f.rstd[r] = mw_native_splat(a->rstd[first + r]);
+    }
+    return f;
+}
+
+/* Sixteen columns of the rows from `at` on, or the last n: lanes in the order that
+ * mw_lanes_load_pairs has. */
+MW_INLINE void
+add_lanes(float *sum, const struct addends *a, enum kind kind, const struct factors *f, int64_t at,
+          int rows, int64_t n)
+{
+    struct mw_lanes s = mw_lanes_load(sum);
+    for (int r = 0; r < rows; r++) {
+        struct mw_lanes d = mw_lanes_get_pairs(a->dy + at + r * a->ld, n), x = d;
+        if (kind != OF_DY)
+            x = mw_lanes_get_pairs(a->x + at + r * a->ld, n);
+        MW_EACH_PART (p) {
+            if (kind == OF_DY_CENTRED_X)
+                x.part[p] -= f->mean[r];
+            if (kind != OF_DY)
+                d.part[p] *= x.part[p] * f->rstd[r];
+        }
+        s = mw_lanes_add(s, d);
+    }
+    mw_lanes_store(sum, s);
+}
+
+/* Their lines, which are soon added. */
+MW_INLINE void
+ask_for(const uint16_t *x, int64_t ld, int rows)
+{
+    for (int r = 0; r < rows; r++)
+        __builtin_prefetch(x + r * ld, 0, 2);
 }
 
 /* Adds `rows` rows to sums of n columns from `column` on. */
 MW_INLINE void
-add_rows(float *sum, const struct addends *a, bool has_x, int64_t first, int rows, int64_t column,
-         int64_t n)
+add_rows(float *sum, const struct addends *a, enum kind kind, int64_t first, int rows,
+         int64_t column, int64_t n)
 {
-    for (int64_t c = 0; c < n; c += MW_LANES) {
-        struct mw_lanes s = mw_lanes_load(sum + c);
-        for (int r = 0; r < rows; r++)
-            s = mw_lanes_add(s, n - c >= MW_LANES
-                                    ? addend_lanes(a, has_x, first + r, column + c, MW_LANES)
-                                    : addend_lanes(a, has_x, first + r, column + c, n - c));
-        mw_lanes_store(sum + c, s);
+    const struct factors f = factors_of(a, kind, first, rows);
+    int64_t at = first * a->ld + column, c = 0, ahead = 2 * ROWS * a->ld;
+    for (; c + LINE <= n; c += LINE) {
+        ask_for(a->dy + at + c + ahead, a->ld, rows);
+        if (kind != OF_DY)
+            ask_for(a->x + at + c + ahead, a->ld, rows);
+        add_lanes(sum + c, a, kind, &f, at + c, rows, MW_LANES);
+        add_lanes(sum + c + MW_LANES, a, kind, &f, at + c + MW_LANES, rows, MW_LANES);
+    }
+    for (; c < n; c += MW_LANES)
+        add_lanes(sum + c, a, kind, &f, at + c, rows, smaller(MW_LANES, n - c));
+}
+
+MW_INLINE void
+add_strip(float *sum, const float *x, int64_t n)
+{
+    for (int64_t c = 0; c < n; c += MW_LANES)
+        mw_lanes_store(sum + c, mw_lanes_add(mw_lanes_load(sum + c), mw_lanes_load(x + c)));
+}
+
+/* Sums of rows from first to end, of n columns from `column` on; sum has room for whole vectors. */
+MW_INLINE void
+sum_group_of(float *sum, struct addends a, enum kind kind, int64_t first, int64_t end,
+             int64_t column, int64_t n)
+{
+    size_t bytes = (size_t)((n + MW_LANES - 1) / MW_LANES * MW_LANES) * sizeof *sum;
+    memset(sum, 0, bytes);
+    for (; first < end; first += SPAN) {
+        int64_t r = first, last = smaller(first + SPAN, end);
+        float span[STRIP] __attribute__((aligned(64)));
+        memset(span, 0, bytes);
+        for (; r + ROWS <= last; r += ROWS)
+            add_rows(span, &a, kind, r, ROWS, column, n);
+        for (; r < last; r++)
+            add_rows(span, &a, kind, r, 1, column, n);
+        add_strip(sum, span, n);
     }
 }
 
-/* n <= STRIP columns from `column` on. */
-MW_INLINE void
-sum_strip(struct mw_gradient g, const struct addends *a, bool has_x, int64_t rows, int64_t column,
+static void
+sum_group(float *sum, const struct addends *a, int64_t first, int64_t end, int64_t column,
           int64_t n)
 {
-    float sum[STRIP] = {0};
-    for (int64_t first = 0; first < rows; first += SPAN) {
-        int64_t r = first, end = smaller(first + SPAN, rows);
-        float span[STRIP];
-        memset(span, 0, (size_t)smaller(n + MW_LANES, STRIP) * sizeof *span);
-        for (; r + ROWS <= end; r += ROWS)
-            add_rows(span, a, has_x, r, ROWS, column, n);
-        for (; r < end; r++)
-            add_rows(span, a, has_x, r, 1, column, n);
-        for (int64_t c = 0; c < n; c += MW_LANES)
-            mw_lanes_store(sum + c, mw_lanes_add(mw_lanes_load(sum + c), mw_lanes_load(span + c)));
-    }
-    for (int64_t c = 0; c < n; c += MW_LANES)
-        mw_gradient_put(g, column + c, mw_lanes_of_pairs(mw_lanes_load(sum + c)),
-                        smaller(MW_LANES, n - c));
+    if (a->x == NULL)
+        sum_group_of(sum, *a, OF_DY, first, end, column, n);
+    else if (a->mean == NULL)
+        sum_group_of(sum, *a, OF_DY_X, first, end, column, n);
+    else
+        sum_group_of(sum, *a, OF_DY_CENTRED_X, first, end, column, n);
 }
 
-/* Columns that each thread of the team takes at a time: alike, and whole cache lines of halves. */
-static int64_t
-strip_columns(int64_t columns)
+/* Groups in order. */
+static void
+put_strip(struct mw_gradient g, float sum[][STRIP], int64_t groups, int64_t column, int64_t n)
 {
-    int64_t threads = 1;
+    for (int64_t c = 0; c < n; c += MW_LANES) {
+        struct mw_lanes total = mw_lanes_splat(0.0f);
+        for (int64_t group = 0; group < groups; group++)
+            total = mw_lanes_add(total, mw_lanes_load(sum[group] + c));
+        mw_gradient_put(g, column + c, mw_lanes_of_pairs(total), smaller(MW_LANES, n - c));
+    }
+}
+
+/* Into how many parts columns are cut beside groups, for at least 7 of 8 threads to have work all
+ * the time. Sums do not depend on it. */
+static int64_t
+parts_for_team(int64_t groups)
+{
+    int64_t threads = 1, parts = 1;
 #if defined(_OPENMP)
     threads = omp_get_max_threads();
 #endif
-    int64_t lines = (columns + 32 * threads - 1) / (32 * threads);
-    return smaller(32 * lines, STRIP);
+    for (; parts < threads; parts++) {
+        int64_t tasks = groups * parts, rounds = (tasks + threads - 1) / threads;
+        if (8 * tasks >= 7 * rounds * threads)
+            break;
+    }
+    return parts;
+}
+
+static void
+sum_rows(struct mw_gradient g, const struct addends *a, int64_t rows, int64_t columns)
+{
+    float sum[GROUPS][STRIP] __attribute__((aligned(64)));
+    int64_t spans = (rows + SPAN - 1) / SPAN, group_rows = (spans + GROUPS - 1) / GROUPS * SPAN;
+    int64_t groups = rows > 0 ? (rows + group_rows - 1) / group_rows : 0;
+    int64_t parts = parts_for_team(groups);
+    for (int64_t column = 0; column < columns; column += STRIP) {
+        int64_t n = smaller(STRIP, columns - column);
+        int64_t width = (n + LINE * parts - 1) / (LINE * parts) * LINE;
+#pragma omp parallel for collapse(2) schedule(static)
+        for (int64_t group = 0; group < groups; group++)
+            for (int64_t c = 0; c < n; c += width)
+                sum_group(sum[group] + c, a, group * group_rows,
+                          smaller((group + 1) * group_rows, rows), column + c,
+                          smaller(width, n - c));
+        put_strip(g, sum, groups, column, n);
+    }
 }
 
 void
@@ -97,10 +192,7 @@ MW_CPU(norm_weight_gradient)(struct mw_gradient dweight, const uint16_t *dy, con
                              const float *mean, const float *rstd, int64_t rows, int64_t columns)
 {
     const struct addends addends = {dy, x, mean, rstd, columns};
-    int64_t strip = strip_columns(columns);
-#pragma omp parallel for schedule(static)
-    for (int64_t c = 0; c < columns; c += strip)
-        sum_strip(dweight, &addends, true, rows, c, smaller(strip, columns - c));
+    sum_rows(dweight, &addends, rows, columns);
 }
 
 void
@@ -108,8 +200,5 @@ MW_CPU(bias_gradient)(struct mw_gradient dbias, const uint16_t *dy, int64_t ld_d
                       int64_t columns)
 {
     const struct addends addends = {.dy = dy, .ld = ld_dy};
-    int64_t strip = strip_columns(columns);
-#pragma omp parallel for schedule(static)
-    for (int64_t c = 0; c < columns; c += strip)
-        sum_strip(dbias, &addends, false, rows, c, smaller(strip, columns - c));
+    sum_rows(dbias, &addends, rows, columns);
 }
