@@ -24,6 +24,7 @@
 #endif
 
 #include "exec/convert.h"
+#include "exec/cpu/cache.h"
 #include "exec/cpu/kernels.h"
 
 #define ROUNDS_MAX 101
@@ -303,26 +304,6 @@ buffer(int64_t bytes)
     return p;
 }
 
-/* As the kernel tells it, for processors under a hypervisor name the caches of the whole host. */
-static double
-last_cache_bytes(void)
-{
-    double most = 0.0;
-
-    for (int index = 0; index < 8; index++) {
-        char path[80];
-        double kibibytes;
-        snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/size", index);
-        FILE *file = fopen(path, "r");
-        if (file == NULL)
-            continue;
-        if (fscanf(file, "%lfK", &kibibytes) == 1)
-            most = fmax(most, 1024.0 * kibibytes);
-        fclose(file);
-    }
-    return most > 0.0 ? most : 32.0 * 1048576;
-}
-
 /* Values between -2 and 2, in no order. */
 static void
 fill(struct arrays *a)
@@ -532,7 +513,7 @@ add_name(struct options *o, const char *name)
 static struct options
 options_of(int argc, char **argv)
 {
-    struct options o = {.elements = (int64_t)(4.0 * last_cache_bytes() / sizeof(uint16_t)) + 1,
+    struct options o = {.elements = 4 * mw_cpu_last_cache_bytes() / (int64_t)sizeof(uint16_t) + 1,
                         .rounds = 11};
 
     for (int i = 1; i < argc; i++) {
@@ -588,7 +569,7 @@ main(int argc, char **argv)
         return 0;
     }
     printf("%d threads, %lld elements: %.0f MB in 16 bits; the last cache has %.0f MB\n", team(),
-           (long long)a.n, 2e-6 * (double)a.n, 1e-6 * last_cache_bytes());
+           (long long)a.n, 2e-6 * (double)a.n, 1e-6 * (double)mw_cpu_last_cache_bytes());
     for (int isa = 0; isa < MW_CPU_ISAS; isa++) {
         bench_table(&o, isa, MW_DTYPE_BF16, &a);
         bench_table(&o, isa, MW_DTYPE_FP16, &a);

@@ -31,8 +31,8 @@ def built(compiler, folder):
             subprocess.run([compiler, *FLAGS, *flags, f"-DMW_CPU_ISA={isa}", "-c",
                             ROOT / "exec/cpu" / f"{name}.c", "-o", objects[-1]], check=True)
     program = folder / "kernels_elsewhere"
-    subprocess.run([compiler, *FLAGS, ROOT / "tests/kernels_elsewhere.c", *objects, "-lm",
-                    "-o", program], check=True)
+    subprocess.run([compiler, *FLAGS, ROOT / "tests/kernels_elsewhere.c",
+                    ROOT / "exec/cpu/cache.c", *objects, "-lm", "-o", program], check=True)
     return program
 
 

@@ -25,6 +25,15 @@ norm_case_init(struct norm_case *c, int64_t rows, int64_t columns, bool centred)
 }
 
 void
+norm_case_shift(struct norm_case *c, double by)
+{
+    for (int64_t i = 0; i < c->x.n; i++) {
+        c->x.bits[i] = mw_half_nearest((float)(c->x.value[i] + by));
+        c->x.value[i] = (double)mw_half_value(c->x.bits[i]);
+    }
+}
+
+void
 norm_case_clear(struct norm_case *c)
 {
     mw_tensor_clear(&c->x);

@@ -15,6 +15,8 @@ struct norm_case {
 };
 
 void norm_case_init(struct norm_case *c, int64_t rows, int64_t columns, bool centred);
+/* Adds to every x. */
+void norm_case_shift(struct norm_case *c, double by);
 void norm_case_clear(struct norm_case *c);
 
 /* Fills mean and rstd, and checks y. */

@@ -210,6 +210,20 @@ test_norms(gconstpointer data)
     }
 }
 
+/* Rows whose mean is many deviations from 0, where mean(x^2) - mean^2 would have few digits. */
+static void
+test_norms_far_from_0(gconstpointer data)
+{
+    for (int round = 0; round < ROUNDS; round++) {
+        struct norm_case c;
+        norm_case_init(&c, mw_random_size(40), 20 + mw_random_size(500), round % 2 == 0);
+        norm_case_shift(&c, g_test_rand_bit() ? 90.0 : -90.0);
+        norm_case_forward(data, &c);
+        check_norm_backward(data, &c);
+        norm_case_clear(&c);
+    }
+}
+
 /* A constant row has no variance: no NaN may come of it. */
 static void
 test_norm_of_constant(gconstpointer data)
@@ -237,6 +251,7 @@ main(int argc, char **argv)
     mw_add_kernel_test("activations", test_activations);
     mw_add_kernel_test("swiglu", test_swiglu);
     mw_add_kernel_test("norms", test_norms);
+    mw_add_kernel_test("norms-far-from-0", test_norms_far_from_0);
     mw_add_kernel_test("norm-of-constant", test_norm_of_constant);
     return g_test_run();
 }

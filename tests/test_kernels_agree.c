@@ -1,9 +1,12 @@
 /* Passes over memory: the same bits from every instruction set, with odd values, ends that fill no
- * vector and addresses that no vector is aligned to.  Which NaN comes of two is the processor's. */
+ * vector, addresses that no vector is aligned to, and results that go past the caches.  Which NaN
+ * comes of two is the processor's. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "exec/convert.h"
+#include "exec/cpu/cache.h"
 #include "kernel_helpers.h"
 
 #define HALVES 4
@@ -229,6 +232,16 @@ some_floats(int64_t n, double low, double high, bool odd)
     return x;
 }
 
+/* Aligned as results are that may go past the caches; of exactly so many bytes. */
+static void *
+copy_aligned(const void *from, size_t bytes)
+{
+    void *copy = NULL;
+
+    g_assert_cmpint(posix_memalign(&copy, 64, bytes), ==, 0);
+    return memcpy(copy, from, bytes);
+}
+
 static struct arrays
 arrays_random(int64_t rows, int64_t columns, bool rows_of_targets, bool odd)
 {
@@ -262,9 +275,9 @@ arrays_twin(const struct arrays *a)
     struct arrays twin = *a;
 
     for (int i = 0; i < OUTPUTS; i++)
-        twin.half[i] = g_memdup2(a->half[i], (gsize)a->n * sizeof *a->half[i]);
+        twin.half[i] = copy_aligned(a->half[i], (size_t)a->n * sizeof *a->half[i]);
     for (int i = 0; i <= OUTPUTS; i++)
-        twin.full[i] = g_memdup2(a->full[i], (gsize)a->n * sizeof *a->full[i]);
+        twin.full[i] = copy_aligned(a->full[i], (size_t)a->n * sizeof *a->full[i]);
     twin.wide = g_memdup2(a->wide, 2 * (gsize)(a->n + 2) * sizeof *a->wide);
     return twin;
 }
@@ -323,16 +336,23 @@ expect_same(const char *pass, const struct arrays *a, const struct arrays *b)
                     (int)a->columns, (int)i);
 }
 
+/* The twin's results are aligned, those of the other table are not; each table is held against the
+ * generic one, whose results stay in the caches. */
 static void
 check_pass(const struct mw_cpu_kernels *k, int pass, int64_t rows, int64_t columns, bool odd)
 {
     struct arrays a = arrays_random(rows, columns, passes[pass].rows_of_targets, odd);
-    struct arrays twin = arrays_twin(&a);
+    struct arrays twin = arrays_twin(&a), streamed = arrays_twin(&a);
 
-    passes[pass].run(k, &a);
     passes[pass].run(mw_cpu_kernels_of(MW_CPU_ISA_GENERIC, k->dtype), &twin);
+    mw_cpu_last_cache_assume(1);
+    passes[pass].run(k, &streamed);
+    mw_cpu_last_cache_assume(0);
+    expect_same(passes[pass].name, &streamed, &twin);
+    passes[pass].run(k, &a);
     expect_same(passes[pass].name, &a, &twin);
     clear_outputs(&twin);
+    clear_outputs(&streamed);
     arrays_clear(&a);
 }
 

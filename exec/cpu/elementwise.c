@@ -1,4 +1,5 @@
 /* Conversions, sums and activations: each output element from its own inputs. */
+#include "exec/cpu/cache.h"
 #include "exec/cpu/isa.h"
 #include "exec/cpu/vector_math.h"
 
@@ -51,12 +52,14 @@ chunk_length(int64_t start, int64_t n)
         return a;                                                                                  \
     }                                                                                              \
                                                                                                    \
-    static void name##_chunk(uint16_t *y, const uint16_t *a, const uint16_t *b, int64_t n)         \
+    MW_INLINE void name##_chunk(uint16_t *y, const uint16_t *a, const uint16_t *b, int64_t n,      \
+                                bool streams)                                                      \
     {                                                                                              \
         int64_t i = 0;                                                                             \
         for (; i + MW_LANES <= n; i += MW_LANES)                                                   \
-            mw_lanes_store_pairs(                                                                  \
-                y + i, name##_lanes(mw_lanes_load_pairs(a + i), mw_lanes_load_pairs(b + i)));      \
+            mw_lanes_put_pairs(                                                                    \
+                y + i, name##_lanes(mw_lanes_load_pairs(a + i), mw_lanes_load_pairs(b + i)),       \
+                MW_LANES, streams);                                                                \
         if (i < n)                                                                                 \
             mw_lanes_store_pairs_some(y + i,                                                       \
                                       name##_lanes(mw_lanes_load_pairs_some(a + i, n - i),         \
@@ -66,8 +69,18 @@ chunk_length(int64_t start, int64_t n)
                                                                                                    \
     void MW_CPU(name)(uint16_t * y, const uint16_t *a, const uint16_t *b, int64_t n)               \
     {                                                                                              \
-        _Pragma("omp parallel for schedule(static)") for (int64_t i = 0; i < n; i += CHUNK)        \
-            name##_chunk(y + i, a + i, b + i, chunk_length(i, n));                                 \
+        bool streams = y != a && y != b && mw_cpu_streams(y, n * (int64_t)sizeof *y);              \
+        _Pragma("omp parallel")                                                                    \
+        {                                                                                          \
+            _Pragma("omp for schedule(static) nowait") for (int64_t i = 0; i < n; i += CHUNK)      \
+            {                                                                                      \
+                if (streams)                                                                       \
+                    name##_chunk(y + i, a + i, b + i, chunk_length(i, n), true);                   \
+                else                                                                               \
+                    name##_chunk(y + i, a + i, b + i, chunk_length(i, n), false);                  \
+            }                                                                                      \
+            mw_lanes_stream_end();                                                                 \
+        }                                                                                          \
     }
 
 /* A function of one half has 65,536 values. Where registers have sixteen lanes they are computed as
@@ -263,12 +276,15 @@ MW_CPU(swiglu_backward)(uint16_t *dgate, uint16_t *dup, const uint16_t *dy, cons
         swiglu_backward_chunk(dgate + i, dup + i, dy + i, gate + i, up + i, chunk_length(i, n));
 }
 
-static void
-widen_chunk(float *out, const uint16_t *x, int64_t n)
+MW_INLINE void
+widen_chunk(float *out, const uint16_t *x, int64_t n, bool streams)
 {
     int64_t i = 0;
     for (; i + MW_LANES <= n; i += MW_LANES)
-        mw_lanes_store(out + i, mw_lanes_load_half(x + i));
+        if (streams)
+            mw_lanes_stream(out + i, mw_lanes_load_half(x + i));
+        else
+            mw_lanes_store(out + i, mw_lanes_load_half(x + i));
     if (i < n)
         mw_lanes_store_some(out + i, mw_lanes_load_half_some(x + i, n - i), n - i);
 }
@@ -276,17 +292,28 @@ widen_chunk(float *out, const uint16_t *x, int64_t n)
 void
 MW_CPU(widen)(float *out, const uint16_t *x, int64_t n)
 {
-#pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < n; i += CHUNK)
-        widen_chunk(out + i, x + i, chunk_length(i, n));
+    bool streams = mw_cpu_streams(out, n * (int64_t)sizeof *out);
+#pragma omp parallel
+    {
+#pragma omp for schedule(static) nowait
+        for (int64_t i = 0; i < n; i += CHUNK)
+            if (streams)
+                widen_chunk(out + i, x + i, chunk_length(i, n), true);
+            else
+                widen_chunk(out + i, x + i, chunk_length(i, n), false);
+        mw_lanes_stream_end();
+    }
 }
 
-static void
-narrow_chunk(uint16_t *out, const float *x, int64_t n)
+MW_INLINE void
+narrow_chunk(uint16_t *out, const float *x, int64_t n, bool streams)
 {
     int64_t i = 0;
     for (; i + MW_LANES <= n; i += MW_LANES)
-        mw_lanes_store_half(out + i, mw_lanes_load(x + i));
+        if (streams)
+            mw_lanes_stream_half(out + i, mw_lanes_load(x + i));
+        else
+            mw_lanes_store_half(out + i, mw_lanes_load(x + i));
     if (i < n)
         mw_lanes_store_half_some(out + i, mw_lanes_load_some(x + i, n - i), n - i);
 }
@@ -294,9 +321,17 @@ narrow_chunk(uint16_t *out, const float *x, int64_t n)
 void
 MW_CPU(narrow)(uint16_t *out, const float *x, int64_t n)
 {
-#pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < n; i += CHUNK)
-        narrow_chunk(out + i, x + i, chunk_length(i, n));
+    bool streams = mw_cpu_streams(out, n * (int64_t)sizeof *out);
+#pragma omp parallel
+    {
+#pragma omp for schedule(static) nowait
+        for (int64_t i = 0; i < n; i += CHUNK)
+            if (streams)
+                narrow_chunk(out + i, x + i, chunk_length(i, n), true);
+            else
+                narrow_chunk(out + i, x + i, chunk_length(i, n), false);
+        mw_lanes_stream_end();
+    }
 }
 
 static void

@@ -308,6 +308,19 @@ mw_lanes_store_half(uint16_t *x, struct mw_lanes v)
 #endif
 }
 
+/* Sixteen halves from one aligned place to another, past the caches where that can be. */
+MW_INLINE void
+mw_halves_stream(uint16_t *to, const uint16_t *from)
+{
+#if defined(__SSE2__)
+    const __m128i *part = (const __m128i *)(const void *)from;
+    _mm_stream_si128((__m128i *)(void *)to, part[0]);
+    _mm_stream_si128((__m128i *)(void *)to + 1, part[1]);
+#else
+    memcpy(to, from, MW_LANES * sizeof *to);
+#endif
+}
+
 /* Past the caches where the instruction set can, so that lines need not be read first: x is aligned
  * to 32 bytes and its neighbour follows at once.  Before others read it: mw_lanes_stream_end. */
 MW_INLINE void
@@ -318,14 +331,33 @@ mw_lanes_stream_half(uint16_t *x, struct mw_lanes v)
 #elif MW_WIDTH == 8
     _mm256_stream_si256((__m256i *)(void *)x, mw_lanes_narrow(v));
 #else
-    mw_lanes_store_half(x, v);
+    uint16_t lane[MW_LANES] __attribute__((aligned(32)));
+    mw_lanes_store_half(lane, v);
+    mw_halves_stream(x, lane);
 #endif
+}
+
+/* The same of fp32: x is aligned to 64 bytes. */
+MW_INLINE void
+mw_lanes_stream(float *x, struct mw_lanes v)
+{
+    MW_EACH_PART (p) {
+#if MW_WIDTH == 16
+        _mm512_stream_ps(x + p * MW_WIDTH, (__m512)v.part[p]);
+#elif MW_WIDTH == 8
+        _mm256_stream_ps(x + p * MW_WIDTH, (__m256)v.part[p]);
+#elif defined(__SSE2__)
+        _mm_stream_ps(x + p * MW_WIDTH, (__m128)v.part[p]);
+#else
+        mw_native_store(x + p * MW_WIDTH, v.part[p]);
+#endif
+    }
 }
 
 MW_INLINE void
 mw_lanes_stream_end(void)
 {
-#if MW_WIDTH >= 8
+#if defined(__SSE2__)
     _mm_sfence();
 #endif
 }
@@ -455,6 +487,10 @@ mw_lanes_max(struct mw_lanes v)
  * Where all that a pass reads and writes are halves, lanes may be in another order than elements:
  * with bf16 in AVX2 the even ones are in part 0 and the odd ones in part 1, each a shift or a mask
  * away.  Such lanes go with these functions only; elsewhere they are in the order of elements.
+ *
+ * What is stored are halves or came of arithmetic on them, so a NaN has nothing in its lower 16
+ * bits, be it the processor's own or one handed on: rounded as a number it stays the NaN that it
+ * is.
  */
 #if MW_WIDTH == 8 && !defined(MW_HALF_FP16)
 
@@ -470,14 +506,8 @@ mw_lanes_load_pairs(const uint16_t *x)
 MW_INLINE __m256i
 mw_lanes_narrow_pairs(struct mw_lanes v)
 {
-    __m256i even, odd;
-    if (__builtin_expect(mw_lanes_any_nan(v), 0)) {
-        even = (__m256i)mw_native_round(v.part[0]);
-        odd = (__m256i)mw_native_round(v.part[1]);
-    } else {
-        even = (__m256i)mw_native_round_number(v.part[0]);
-        odd = (__m256i)mw_native_round_number(v.part[1]);
-    }
+    __m256i even = (__m256i)mw_native_round_number(v.part[0]);
+    __m256i odd = (__m256i)mw_native_round_number(v.part[1]);
     return _mm256_blend_epi16(_mm256_srli_epi32(even, 16), odd, 0xaa);
 }
 
@@ -485,6 +515,12 @@ MW_INLINE void
 mw_lanes_store_pairs(uint16_t *x, struct mw_lanes v)
 {
     _mm256_storeu_si256((__m256i_u *)(void *)x, mw_lanes_narrow_pairs(v));
+}
+
+MW_INLINE void
+mw_lanes_stream_pairs(uint16_t *x, struct mw_lanes v)
+{
+    _mm256_stream_si256((__m256i *)(void *)x, mw_lanes_narrow_pairs(v));
 }
 
 MW_INLINE float
@@ -520,11 +556,55 @@ mw_lanes_load_pairs(const uint16_t *x)
     return mw_lanes_load_half(x);
 }
 
+#if defined(MW_HALF_FP16)
+
 MW_INLINE void
 mw_lanes_store_pairs(uint16_t *x, struct mw_lanes v)
 {
     mw_lanes_store_half(x, v);
 }
+
+MW_INLINE void
+mw_lanes_stream_pairs(uint16_t *x, struct mw_lanes v)
+{
+    mw_lanes_stream_half(x, v);
+}
+
+#else
+
+MW_INLINE void
+mw_lanes_store_pairs(uint16_t *x, struct mw_lanes v)
+{
+#if MW_WIDTH == 4 && defined(__SSE2__)
+    for (int p = 0; p < MW_PARTS; p += 2) {
+        __m128i low = _mm_srai_epi32((__m128i)mw_native_round_number(v.part[p]), 16);
+        __m128i high = _mm_srai_epi32((__m128i)mw_native_round_number(v.part[p + 1]), 16);
+        _mm_storeu_si128((__m128i_u *)(void *)(x + p * MW_WIDTH), _mm_packs_epi32(low, high));
+    }
+#else
+    MW_EACH_PART (p) {
+        mw_native_u32 rounded = mw_native_round_number(v.part[p]) >> 16;
+        mw_native_u16 half = __builtin_convertvector(rounded, mw_native_u16);
+        memcpy(x + p * MW_WIDTH, &half, sizeof half);
+    }
+#endif
+}
+
+MW_INLINE void
+mw_lanes_stream_pairs(uint16_t *x, struct mw_lanes v)
+{
+#if MW_WIDTH == 16
+    mw_native_u32 rounded = mw_native_round_number(v.part[0]) >> 16;
+    _mm256_stream_si256((__m256i *)(void *)x,
+                        (__m256i) __builtin_convertvector(rounded, mw_native_u16));
+#else
+    uint16_t lane[MW_LANES] __attribute__((aligned(32)));
+    mw_lanes_store_pairs(lane, v);
+    mw_halves_stream(x, lane);
+#endif
+}
+
+#endif
 
 MW_INLINE float
 mw_lanes_sum_pairs(struct mw_lanes v)
@@ -570,13 +650,16 @@ mw_lanes_get_pairs(const uint16_t *x, int64_t n)
     return n == MW_LANES ? mw_lanes_load_pairs(x) : mw_lanes_load_pairs_some(x, n);
 }
 
+/* The same; sixteen go past the caches where `streams` is set, see mw_lanes_stream_half. */
 MW_INLINE void
-mw_lanes_put_pairs(uint16_t *x, struct mw_lanes v, int64_t n)
+mw_lanes_put_pairs(uint16_t *x, struct mw_lanes v, int64_t n, bool streams)
 {
-    if (n == MW_LANES)
-        mw_lanes_store_pairs(x, v);
-    else
+    if (n < MW_LANES)
         mw_lanes_store_pairs_some(x, v, n);
+    else if (streams)
+        mw_lanes_stream_pairs(x, v);
+    else
+        mw_lanes_store_pairs(x, v);
 }
 
 #endif

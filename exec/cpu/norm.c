@@ -1,6 +1,8 @@
 /* LayerNorm (arXiv 1607.06450) and RMSNorm (arXiv 1910.07467) over rows, forward and backward.
- * Two rows go together: a sum takes its additions one after the other, and weights are read for
- * both. Lanes are in the order that mw_lanes_load_pairs has. */
+ * A row is walked twice: for its sums, and for what is made of them. Two rows go together, for a
+ * sum takes its additions one after the other, and weights are read for both. Lanes are in the
+ * order that mw_lanes_load_pairs has. */
+#include "exec/cpu/cache.h"
 #include "exec/cpu/isa.h"
 #include "exec/cpu/native.h"
 
@@ -8,12 +10,34 @@
 
 #define TOGETHER 2
 
+/* Elements of a cache line. */
+#define LINE 32
+_Static_assert(LINE == 2 * MW_LANES, "a line has two of struct mw_lanes");
+
+/* A row whose mean is further than this many deviations from 0 loses too many digits where its
+ * variance is taken as mean(x^2) - mean^2: squared here. */
+#define FAR_SQUARED 4.0f
+
+MW_INLINE int64_t
+smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
 /* While rows are computed on from the caches the memory would have nothing to do: the next rows are
  * asked for then. Beyond the last one that does nothing. */
 MW_INLINE void
-ask_for(const uint16_t *next)
+ask_for(const uint16_t *next, int64_t columns, int rows)
 {
-    __builtin_prefetch(next, 0, 2);
+    for (int r = 0; r < rows; r++)
+        __builtin_prefetch(next + r * columns, 0, 2);
+}
+
+/* Rows of whole lines that are larger than the caches go past them. */
+static bool
+rows_stream(const uint16_t *result, int64_t rows, int64_t columns)
+{
+    return columns % LINE == 0 && mw_cpu_streams(result, rows * columns * (int64_t)sizeof *result);
 }
 
 /* --- forward; RMSNorm has neither mean nor bias, and is not centred --- */
@@ -26,64 +50,64 @@ struct forward {
     float eps;
 };
 
-MW_INLINE void
-add_lanes(struct mw_lanes *sum, const struct forward *f, int64_t row, int rows, int64_t i,
-          int64_t n)
-{
-    for (int r = 0; r < rows; r++)
-        sum[r] = mw_lanes_add(sum[r], mw_lanes_get_pairs(f->x + (row + r) * f->columns + i, n));
-}
+struct moments {
+    struct mw_lanes sum, squares;
+};
 
 MW_INLINE void
-row_means(float *mean, const struct forward *f, int64_t row, int rows)
-{
-    struct mw_lanes sum[TOGETHER];
-    int64_t i = 0;
-    for (int r = 0; r < rows; r++)
-        sum[r] = mw_lanes_splat(0.0f);
-    for (; i + MW_LANES <= f->columns; i += MW_LANES)
-        add_lanes(sum, f, row, rows, i, MW_LANES);
-    if (i < f->columns)
-        add_lanes(sum, f, row, rows, i, f->columns - i);
-    for (int r = 0; r < rows; r++)
-        mean[r] = mw_lanes_sum_pairs(sum[r]) / (float)f->columns;
-}
-
-/* Of (x - mean)^2; beyond the row's end there is nothing to add. */
-MW_INLINE void
-add_squares(struct mw_lanes *sum, const float *mean, const struct forward *f, int64_t row, int rows,
+add_moments(struct moments *m, const struct forward *f, bool centred, int64_t row, int rows,
             int64_t i, int64_t n)
 {
     for (int r = 0; r < rows; r++) {
         struct mw_lanes x = mw_lanes_get_pairs(f->x + (row + r) * f->columns + i, n);
         MW_EACH_PART (p) {
-            mw_native d = x.part[p] - mean[r];
-            x.part[p] = d * d;
+            if (centred)
+                m[r].sum.part[p] += x.part[p];
+            m[r].squares.part[p] += x.part[p] * x.part[p];
         }
+    }
+}
+
+/* The mean of (x - mean)^2, of a row far from 0. */
+static __attribute__((noinline)) float
+far_variance(const uint16_t *x, int64_t columns, float mean)
+{
+    struct mw_lanes sum = mw_lanes_splat(0.0f);
+    for (int64_t i = 0; i < columns; i += MW_LANES) {
+        int64_t n = smaller(MW_LANES, columns - i);
+        struct mw_lanes d = mw_lanes_get_pairs(x + i, n);
+        MW_EACH_PART (p)
+            d.part[p] = (d.part[p] - mean) * (d.part[p] - mean);
         if (n < MW_LANES)
-            x = mw_lanes_to_pairs(mw_lanes_first(mw_lanes_of_pairs(x), n, 0.0f));
-        sum[r] = mw_lanes_add(sum[r], x);
+            d = mw_lanes_to_pairs(mw_lanes_first(mw_lanes_of_pairs(d), n, 0.0f));
+        sum = mw_lanes_add(sum, d);
+    }
+    return mw_lanes_sum_pairs(sum) / (float)columns;
+}
+
+MW_INLINE void
+row_moments(float *mean, float *rstd, const struct forward *f, bool centred, int64_t row, int rows)
+{
+    struct moments m[TOGETHER];
+    for (int r = 0; r < rows; r++)
+        m[r].sum = m[r].squares = mw_lanes_splat(0.0f);
+    int64_t i = 0;
+    for (; i + MW_LANES <= f->columns; i += MW_LANES)
+        add_moments(m, f, centred, row, rows, i, MW_LANES);
+    if (i < f->columns)
+        add_moments(m, f, centred, row, rows, i, f->columns - i);
+    for (int r = 0; r < rows; r++) {
+        mean[r] = centred ? mw_lanes_sum_pairs(m[r].sum) / (float)f->columns : 0.0f;
+        float variance = mw_lanes_sum_pairs(m[r].squares) / (float)f->columns - mean[r] * mean[r];
+        if (centred && !(mean[r] * mean[r] <= FAR_SQUARED * variance))
+            variance = far_variance(f->x + (row + r) * f->columns, f->columns, mean[r]);
+        rstd[r] = 1.0f / sqrtf(variance + f->eps);
     }
 }
 
 MW_INLINE void
-row_rstds(float *rstd, const float *mean, const struct forward *f, int64_t row, int rows)
-{
-    struct mw_lanes sum[TOGETHER];
-    int64_t i = 0;
-    for (int r = 0; r < rows; r++)
-        sum[r] = mw_lanes_splat(0.0f);
-    for (; i + MW_LANES <= f->columns; i += MW_LANES)
-        add_squares(sum, mean, f, row, rows, i, MW_LANES);
-    if (i < f->columns)
-        add_squares(sum, mean, f, row, rows, i, f->columns - i);
-    for (int r = 0; r < rows; r++)
-        rstd[r] = 1.0f / sqrtf(mw_lanes_sum_pairs(sum[r]) / (float)f->columns + f->eps);
-}
-
-MW_INLINE void
-put_lanes(const float *mean, const float *rstd, const struct forward *f, bool centred, int64_t row,
-          int rows, int64_t i, int64_t n)
+put_lanes(const float *mean, const float *rstd, const struct forward *f, bool centred, bool streams,
+          int64_t row, int rows, int64_t i, int64_t n)
 {
     struct mw_lanes weight = mw_lanes_get_pairs(f->weight + i, n), bias = weight;
     if (centred)
@@ -91,32 +115,84 @@ put_lanes(const float *mean, const float *rstd, const struct forward *f, bool ce
     for (int r = 0; r < rows; r++) {
         int64_t at = (row + r) * f->columns + i;
         struct mw_lanes x = mw_lanes_get_pairs(f->x + at, n);
-        ask_for(f->x + at + rows * f->columns);
         MW_EACH_PART (p) {
-            x.part[p] = (x.part[p] - mean[r]) * rstd[r] * weight.part[p];
+            if (centred)
+                x.part[p] -= mean[r];
+            x.part[p] = x.part[p] * rstd[r] * weight.part[p];
             if (centred)
                 x.part[p] += bias.part[p];
         }
-        mw_lanes_put_pairs(f->y + at, x, n);
+        mw_lanes_put_pairs(f->y + at, x, n, streams);
+    }
+}
+
+/* Of a row's end, from element i on, which fills no line. */
+static __attribute__((noinline)) void
+put_end(struct forward f, float mean, float rstd, int64_t row, int64_t i)
+{
+    for (; i < f.columns; i += MW_LANES) {
+        int64_t n = smaller(MW_LANES, f.columns - i);
+        if (f.bias != NULL)
+            put_lanes(&mean, &rstd, &f, true, false, row, 1, i, n);
+        else
+            put_lanes(&mean, &rstd, &f, false, false, row, 1, i, n);
     }
 }
 
 MW_INLINE void
-forward_rows(const struct forward *f, bool centred, int64_t row, int rows)
+put_rows(const float *mean, const float *rstd, const struct forward *f, bool centred, bool streams,
+         int64_t row, int rows)
 {
-    float mean[TOGETHER] = {0}, rstd[TOGETHER];
     int64_t i = 0;
-    if (centred)
-        row_means(mean, f, row, rows);
-    row_rstds(rstd, mean, f, row, rows);
-    for (; i + MW_LANES <= f->columns; i += MW_LANES)
-        put_lanes(mean, rstd, f, centred, row, rows, i, MW_LANES);
-    if (i < f->columns)
-        put_lanes(mean, rstd, f, centred, row, rows, i, f->columns - i);
+    for (; i + LINE <= f->columns; i += LINE) {
+        ask_for(f->x + (row + rows) * f->columns + i, f->columns, rows);
+        put_lanes(mean, rstd, f, centred, streams, row, rows, i, MW_LANES);
+        put_lanes(mean, rstd, f, centred, streams, row, rows, i + MW_LANES, MW_LANES);
+    }
+    for (int r = 0; r < rows && i < f->columns; r++)
+        put_end(*f, mean[r], rstd[r], row + r, i);
+}
+
+MW_INLINE void
+forward_rows(struct forward f, bool centred, bool streams, int64_t row, int rows)
+{
+    float mean[TOGETHER], rstd[TOGETHER];
+    row_moments(mean, rstd, &f, centred, row, rows);
+    if (streams)
+        put_rows(mean, rstd, &f, centred, true, row, rows);
+    else
+        put_rows(mean, rstd, &f, centred, false, row, rows);
     for (int r = 0; r < rows; r++) {
-        f->rstd[row + r] = rstd[r];
+        f.rstd[row + r] = rstd[r];
         if (centred)
-            f->mean[row + r] = mean[r];
+            f.mean[row + r] = mean[r];
+    }
+}
+
+/* Two from `row` on, or the last one. */
+MW_INLINE void
+forward_some(const struct forward *f, bool centred, bool streams, int64_t row, int64_t rows)
+{
+    if (rows - row >= TOGETHER)
+        forward_rows(*f, centred, streams, row, TOGETHER);
+    else
+        forward_rows(*f, centred, false, row, 1);
+}
+
+/* All rows, by the team. */
+static void
+forward(const struct forward *f, bool centred, int64_t rows)
+{
+    bool streams = rows_stream(f->y, rows, f->columns);
+#pragma omp parallel
+    {
+#pragma omp for schedule(static) nowait
+        for (int64_t r = 0; r < rows; r += TOGETHER)
+            if (centred)
+                forward_some(f, true, streams, r, rows);
+            else
+                forward_some(f, false, streams, r, rows);
+        mw_lanes_stream_end();
     }
 }
 
@@ -125,34 +201,26 @@ MW_CPU(layernorm_forward)(uint16_t *y, float *mean, float *rstd, const uint16_t 
                           const uint16_t *weight, const uint16_t *bias, int64_t rows,
                           int64_t columns, float eps)
 {
-#pragma omp parallel for schedule(static)
-    for (int64_t r = 0; r < rows; r += TOGETHER) {
-        const struct forward f = {y, mean, rstd, x, weight, bias, columns, eps};
-        if (rows - r >= TOGETHER)
-            forward_rows(&f, true, r, TOGETHER);
-        else
-            forward_rows(&f, true, r, 1);
-    }
+    const struct forward f = {y, mean, rstd, x, weight, bias, columns, eps};
+    forward(&f, true, rows);
 }
 
 void
 MW_CPU(rmsnorm_forward)(uint16_t *y, float *rstd, const uint16_t *x, const uint16_t *weight,
                         int64_t rows, int64_t columns, float eps)
 {
-#pragma omp parallel for schedule(static)
-    for (int64_t r = 0; r < rows; r += TOGETHER) {
-        const struct forward f = {y, NULL, rstd, x, weight, NULL, columns, eps};
-        if (rows - r >= TOGETHER)
-            forward_rows(&f, false, r, TOGETHER);
-        else
-            forward_rows(&f, false, r, 1);
-    }
+    const struct forward f = {y, NULL, rstd, x, weight, NULL, columns, eps};
+    forward(&f, false, rows);
 }
 
 /* --- backward --- */
 
 /* With n = (x - mean) rstd and g = dy weight: dx = rstd (g - mean(g) - n mean(g n)); without the
- * middle term where the mean was not taken off. */
+ * middle term where the mean was not taken off. As a line in x, with the row's
+ *     slope = rstd mean(g n), mean(g n) = rstd (mean(g x) - mean mean(g)),
+ *     offset = mean(g) - mean slope:
+ * dx = rstd (g - (slope x + offset)). What cancels there for a mean far from 0 is less than what
+ * the rounding of x to 16 bits took. */
 struct backward {
     uint16_t *dx;
     const uint16_t *dx_add, *dy, *x, *weight;
@@ -161,17 +229,17 @@ struct backward {
 };
 
 struct products {
-    struct mw_lanes g, gn;
+    struct mw_lanes g, gx;
 };
 
 /* Of a row. */
-struct slope {
-    float mean, rstd, mean_g, mean_gn;
+struct line {
+    float rstd, slope, offset;
 };
 
 MW_INLINE void
-add_products(struct products *sum, const struct slope *s, const struct backward *b, int64_t row,
-             int rows, int64_t i, int64_t n)
+add_products(struct products *sum, const struct backward *b, bool centred, int64_t row, int rows,
+             int64_t i, int64_t n)
 {
     struct mw_lanes weight = mw_lanes_get_pairs(b->weight + i, n);
     for (int r = 0; r < rows; r++) {
@@ -180,75 +248,126 @@ add_products(struct products *sum, const struct slope *s, const struct backward 
         struct mw_lanes x = mw_lanes_get_pairs(b->x + at, n);
         MW_EACH_PART (p) {
             mw_native g = dy.part[p] * weight.part[p];
-            sum[r].g.part[p] += g;
-            sum[r].gn.part[p] += g * ((x.part[p] - s[r].mean) * s[r].rstd);
+            if (centred)
+                sum[r].g.part[p] += g;
+            sum[r].gx.part[p] += g * x.part[p];
         }
     }
 }
 
-/* The means of products of rows whose mean and rstd are known. */
+/* The lines of rows whose mean and rstd are known. */
 MW_INLINE void
-row_products(struct slope *slope, const struct backward *b, bool centred, int64_t row, int rows)
+row_lines(struct line *line, const struct backward *b, bool centred, int64_t row, int rows)
 {
     struct products sum[TOGETHER];
-    int64_t i = 0;
     for (int r = 0; r < rows; r++)
-        sum[r].g = sum[r].gn = mw_lanes_splat(0.0f);
+        sum[r].g = sum[r].gx = mw_lanes_splat(0.0f);
+    int64_t i = 0;
     for (; i + MW_LANES <= b->columns; i += MW_LANES)
-        add_products(sum, slope, b, row, rows, i, MW_LANES);
+        add_products(sum, b, centred, row, rows, i, MW_LANES);
     if (i < b->columns)
-        add_products(sum, slope, b, row, rows, i, b->columns - i);
+        add_products(sum, b, centred, row, rows, i, b->columns - i);
     for (int r = 0; r < rows; r++) {
-        if (centred)
-            slope[r].mean_g = mw_lanes_sum_pairs(sum[r].g) / (float)b->columns;
-        slope[r].mean_gn = mw_lanes_sum_pairs(sum[r].gn) / (float)b->columns;
+        float rstd = b->rstd[row + r], mean = centred ? b->mean[row + r] : 0.0f;
+        float mean_g = centred ? mw_lanes_sum_pairs(sum[r].g) / (float)b->columns : 0.0f;
+        float mean_gx = mw_lanes_sum_pairs(sum[r].gx) / (float)b->columns;
+        float slope = rstd * (rstd * (mean_gx - mean * mean_g));
+        line[r] = (struct line){rstd, slope, mean_g - mean * slope};
     }
 }
 
 MW_INLINE void
-put_slopes(const struct slope *s, const struct backward *b, bool adds, int64_t row, int rows,
-           int64_t i, int64_t n)
+put_slopes(const struct line *line, const struct backward *b, bool centred, bool adds, bool streams,
+           int64_t row, int rows, int64_t i, int64_t n)
 {
     struct mw_lanes weight = mw_lanes_get_pairs(b->weight + i, n);
     for (int r = 0; r < rows; r++) {
         int64_t at = (row + r) * b->columns + i;
         struct mw_lanes d = mw_lanes_get_pairs(b->dy + at, n);
         struct mw_lanes x = mw_lanes_get_pairs(b->x + at, n);
-        ask_for(b->dy + at + rows * b->columns);
-        ask_for(b->x + at + rows * b->columns);
         MW_EACH_PART (p) {
-            mw_native g = d.part[p] * weight.part[p];
-            mw_native normal = (x.part[p] - s[r].mean) * s[r].rstd;
-            d.part[p] = s[r].rstd * ((g - s[r].mean_g) - normal * s[r].mean_gn);
+            mw_native fall = x.part[p] * line[r].slope;
+            if (centred)
+                fall += line[r].offset;
+            d.part[p] = (d.part[p] * weight.part[p] - fall) * line[r].rstd;
         }
         if (adds)
             d = mw_lanes_add(mw_lanes_get_pairs(b->dx_add + at, n), d);
-        mw_lanes_put_pairs(b->dx + at, d, n);
+        mw_lanes_put_pairs(b->dx + at, d, n, streams);
+    }
+}
+
+/* Of a row's end, from element i on, which fills no line. */
+static __attribute__((noinline)) void
+put_end_slopes(struct backward b, struct line line, bool centred, int64_t row, int64_t i)
+{
+    for (; i < b.columns; i += MW_LANES) {
+        int64_t n = smaller(MW_LANES, b.columns - i);
+        if (b.dx_add != NULL)
+            put_slopes(&line, &b, centred, true, false, row, 1, i, n);
+        else
+            put_slopes(&line, &b, centred, false, false, row, 1, i, n);
     }
 }
 
 MW_INLINE void
-put_rows(const struct slope *s, const struct backward *b, bool adds, int64_t row, int rows)
+put_row_slopes(const struct line *line, const struct backward *b, bool centred, bool adds,
+               bool streams, int64_t row, int rows)
 {
     int64_t i = 0;
-    for (; i + MW_LANES <= b->columns; i += MW_LANES)
-        put_slopes(s, b, adds, row, rows, i, MW_LANES);
-    if (i < b->columns)
-        put_slopes(s, b, adds, row, rows, i, b->columns - i);
+    for (; i + LINE <= b->columns; i += LINE) {
+        int64_t next = (row + rows) * b->columns + i;
+        ask_for(b->dy + next, b->columns, rows);
+        ask_for(b->x + next, b->columns, rows);
+        put_slopes(line, b, centred, adds, streams, row, rows, i, MW_LANES);
+        put_slopes(line, b, centred, adds, streams, row, rows, i + MW_LANES, MW_LANES);
+    }
+    for (int r = 0; r < rows && i < b->columns; r++)
+        put_end_slopes(*b, line[r], centred, row + r, i);
 }
 
 MW_INLINE void
-backward_rows(const struct backward *b, bool centred, int64_t row, int rows)
+backward_rows(struct backward b, bool centred, bool streams, int64_t row, int rows)
 {
-    struct slope slope[TOGETHER];
-    for (int r = 0; r < rows; r++)
-        slope[r] =
-            (struct slope){.mean = centred ? b->mean[row + r] : 0.0f, .rstd = b->rstd[row + r]};
-    row_products(slope, b, centred, row, rows);
-    if (b->dx_add != NULL)
-        put_rows(slope, b, true, row, rows);
+    struct line line[TOGETHER];
+    bool adds = b.dx_add != NULL;
+    row_lines(line, &b, centred, row, rows);
+    if (adds && streams)
+        put_row_slopes(line, &b, centred, true, true, row, rows);
+    else if (adds)
+        put_row_slopes(line, &b, centred, true, false, row, rows);
+    else if (streams)
+        put_row_slopes(line, &b, centred, false, true, row, rows);
     else
-        put_rows(slope, b, false, row, rows);
+        put_row_slopes(line, &b, centred, false, false, row, rows);
+}
+
+/* Two from `row` on, or the last one. */
+MW_INLINE void
+backward_some(const struct backward *b, bool centred, bool streams, int64_t row, int64_t rows)
+{
+    if (rows - row >= TOGETHER)
+        backward_rows(*b, centred, streams, row, TOGETHER);
+    else
+        backward_rows(*b, centred, false, row, 1);
+}
+
+/* All rows, by the team. What was read to be added to is in the caches already. */
+static void
+backward(const struct backward *b, bool centred, int64_t rows)
+{
+    bool in_place = b->dx == b->dy || b->dx == b->dx_add;
+    bool streams = !in_place && rows_stream(b->dx, rows, b->columns);
+#pragma omp parallel
+    {
+#pragma omp for schedule(static) nowait
+        for (int64_t r = 0; r < rows; r += TOGETHER)
+            if (centred)
+                backward_some(b, true, streams, r, rows);
+            else
+                backward_some(b, false, streams, r, rows);
+        mw_lanes_stream_end();
+    }
 }
 
 void
@@ -256,14 +375,8 @@ MW_CPU(layernorm_backward)(uint16_t *dx, const uint16_t *dx_add, const uint16_t 
                            const uint16_t *x, const uint16_t *weight, const float *mean,
                            const float *rstd, int64_t rows, int64_t columns)
 {
-#pragma omp parallel for schedule(static)
-    for (int64_t r = 0; r < rows; r += TOGETHER) {
-        const struct backward b = {dx, dx_add, dy, x, weight, mean, rstd, columns};
-        if (rows - r >= TOGETHER)
-            backward_rows(&b, true, r, TOGETHER);
-        else
-            backward_rows(&b, true, r, 1);
-    }
+    const struct backward b = {dx, dx_add, dy, x, weight, mean, rstd, columns};
+    backward(&b, true, rows);
 }
 
 void
@@ -271,12 +384,6 @@ MW_CPU(rmsnorm_backward)(uint16_t *dx, const uint16_t *dx_add, const uint16_t *d
                          const uint16_t *x, const uint16_t *weight, const float *rstd, int64_t rows,
                          int64_t columns)
 {
-#pragma omp parallel for schedule(static)
-    for (int64_t r = 0; r < rows; r += TOGETHER) {
-        const struct backward b = {dx, dx_add, dy, x, weight, NULL, rstd, columns};
-        if (rows - r >= TOGETHER)
-            backward_rows(&b, false, r, TOGETHER);
-        else
-            backward_rows(&b, false, r, 1);
-    }
+    const struct backward b = {dx, dx_add, dy, x, weight, NULL, rstd, columns};
+    backward(&b, false, rows);
 }
