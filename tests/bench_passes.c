@@ -2,9 +2,10 @@
  * bench_passes [--smoke | --serve] [--elements N] [--rounds N] [ISA...]: rates of the passes over
  * memory, for each instruction set that runs here, or those named, and each type of 16-bit
  * elements. A pass stands beside a copy of arrays as large, past the caches and run in turn with
- * it: medians and quartiles of the rounds.  Rates count the bytes that must move, those of operands
- * and results. Arrays of 16-bit elements are over four times the last cache, unless --elements says
- * otherwise.
+ * it, or beside reading them where it writes next to nothing: memory that is read and written at
+ * once moves more. Medians and quartiles of the rounds.  Rates count the bytes that must move,
+ * those of operands and results. Arrays of 16-bit elements are over four times the last cache,
+ * unless --elements says otherwise.
  *
  * --serve answers each line "ISA DTYPE PASS" with the seconds of one pass, for a peer to stand
  * beside.
@@ -228,7 +229,7 @@ pass_cross_entropy(const struct mw_cpu_kernels *k, const struct arrays *a)
 
 enum bar {
     NO_BAR,
-    BAR_MEMORY, /* 0.7 of the copy */
+    BAR_MEMORY, /* 0.7 of the copy, or of reading */
     BAR_PEER,   /* passes with exp: tests/peer_passes.py tells */
 };
 
@@ -237,34 +238,35 @@ static const struct {
     pass_fn *run;
     int element_bytes; /* that must move */
     enum bar bar;
+    bool reads_only;
 } passes[] = {
-    {"widen", pass_widen, 6, BAR_MEMORY},
-    {"narrow", pass_narrow, 6, BAR_MEMORY},
-    {"accumulate", pass_accumulate, 10, BAR_MEMORY},
-    {"add", pass_add, 6, BAR_MEMORY},
-    {"add-in-place", pass_add_in_place, 6, BAR_MEMORY},
-    {"relu", pass_relu, 4, NO_BAR},
-    {"relu-backward", pass_relu_backward, 6, NO_BAR},
-    {"layernorm", pass_layernorm, 4, BAR_MEMORY},
-    {"layernorm-backward", pass_layernorm_backward, 6, BAR_MEMORY},
-    {"layernorm-backward-add", pass_layernorm_backward_add, 8, BAR_MEMORY},
-    {"rmsnorm", pass_rmsnorm, 4, BAR_MEMORY},
-    {"rmsnorm-backward", pass_rmsnorm_backward, 6, BAR_MEMORY},
-    {"norm-weight-gradient", pass_norm_weight, 4, BAR_MEMORY},
-    {"bias-gradient", pass_bias, 2, NO_BAR},
-    {"embedding", pass_embedding, 4, NO_BAR},
-    {"positions", pass_positions, 4, NO_BAR},
-    {"rope", pass_rope, 4, NO_BAR},
-    {"adamw", pass_adamw, 28, BAR_MEMORY},
-    {"square-sums", pass_square_sums, 2, NO_BAR},
-    {"gelu", pass_gelu, 4, BAR_PEER},
-    {"gelu-backward", pass_gelu_backward, 6, BAR_PEER},
-    {"gelu-erf", pass_gelu_erf, 4, BAR_PEER},
-    {"gelu-erf-backward", pass_gelu_erf_backward, 6, BAR_PEER},
-    {"swiglu", pass_swiglu, 6, BAR_PEER},
-    {"swiglu-backward", pass_swiglu_backward, 10, BAR_PEER},
-    {"loss", pass_loss, 2, BAR_PEER},
-    {"cross-entropy", pass_cross_entropy, 4, BAR_PEER},
+    {"widen", pass_widen, 6, BAR_MEMORY, false},
+    {"narrow", pass_narrow, 6, BAR_MEMORY, false},
+    {"accumulate", pass_accumulate, 10, BAR_MEMORY, false},
+    {"add", pass_add, 6, BAR_MEMORY, false},
+    {"add-in-place", pass_add_in_place, 6, BAR_MEMORY, false},
+    {"relu", pass_relu, 4, NO_BAR, false},
+    {"relu-backward", pass_relu_backward, 6, NO_BAR, false},
+    {"layernorm", pass_layernorm, 4, BAR_MEMORY, false},
+    {"layernorm-backward", pass_layernorm_backward, 6, BAR_MEMORY, false},
+    {"layernorm-backward-add", pass_layernorm_backward_add, 8, BAR_MEMORY, false},
+    {"rmsnorm", pass_rmsnorm, 4, BAR_MEMORY, false},
+    {"rmsnorm-backward", pass_rmsnorm_backward, 6, BAR_MEMORY, false},
+    {"norm-weight-gradient", pass_norm_weight, 4, BAR_MEMORY, true},
+    {"bias-gradient", pass_bias, 2, NO_BAR, true},
+    {"embedding", pass_embedding, 4, NO_BAR, false},
+    {"positions", pass_positions, 4, NO_BAR, false},
+    {"rope", pass_rope, 4, NO_BAR, false},
+    {"adamw", pass_adamw, 28, BAR_MEMORY, false},
+    {"square-sums", pass_square_sums, 2, NO_BAR, true},
+    {"gelu", pass_gelu, 4, BAR_PEER, false},
+    {"gelu-backward", pass_gelu_backward, 6, BAR_PEER, false},
+    {"gelu-erf", pass_gelu_erf, 4, BAR_PEER, false},
+    {"gelu-erf-backward", pass_gelu_erf_backward, 6, BAR_PEER, false},
+    {"swiglu", pass_swiglu, 6, BAR_PEER, false},
+    {"swiglu-backward", pass_swiglu_backward, 10, BAR_PEER, false},
+    {"loss", pass_loss, 2, BAR_PEER, true},
+    {"cross-entropy", pass_cross_entropy, 4, BAR_PEER, false},
 };
 #define PASSES (int)(sizeof passes / sizeof *passes)
 
@@ -393,6 +395,33 @@ time_copy(const struct arrays *a)
     return now_s() - start_s;
 }
 
+static volatile uint64_t read_bits;
+
+/* 4 bytes an element. */
+static double
+time_read(const struct arrays *a)
+{
+    const uint64_t *x = (const uint64_t *)(const void *)a->full[1];
+    uint64_t bits = 0;
+    double start_s = now_s();
+#pragma omp parallel for schedule(static) reduction(^ : bits)
+    for (int64_t i = 0; i < a->n / 16; i++) {
+        const uint64_t *line = x + 8 * i;
+        bits ^=
+            (line[0] ^ line[1]) ^ (line[2] ^ line[3]) ^ (line[4] ^ line[5]) ^ (line[6] ^ line[7]);
+    }
+    double seconds = now_s() - start_s;
+    read_bits = bits;
+    return seconds;
+}
+
+/* Bytes a second of what the pass stands beside. */
+static double
+plain_rate(const struct arrays *a, bool reads_only)
+{
+    return reads_only ? 4.0 * (double)a->n / time_read(a) : 8.0 * (double)a->n / time_copy(a);
+}
+
 static double
 time_pass(const struct mw_cpu_kernels *k, const struct arrays *a, int pass)
 {
@@ -434,15 +463,15 @@ bar_text(enum bar bar, double ratio)
 static void
 bench_pass(const struct mw_cpu_kernels *k, const struct arrays *a, int pass, int rounds)
 {
-    double rate[ROUNDS_MAX], copy[ROUNDS_MAX], ratio[ROUNDS_MAX];
+    double rate[ROUNDS_MAX], plain[ROUNDS_MAX], ratio[ROUNDS_MAX];
 
     time_pass(k, a, pass);
     for (int i = 0; i < rounds; i++) {
-        copy[i] = 8.0 * (double)a->n / time_copy(a) / 1e9;
+        plain[i] = plain_rate(a, passes[pass].reads_only) / 1e9;
         rate[i] = passes[pass].element_bytes * (double)a->n / time_pass(k, a, pass) / 1e9;
-        ratio[i] = rate[i] / copy[i];
+        ratio[i] = rate[i] / plain[i];
     }
-    struct spread r = spread_of(rate, rounds), c = spread_of(copy, rounds),
+    struct spread r = spread_of(rate, rounds), c = spread_of(plain, rounds),
                   q = spread_of(ratio, rounds);
     printf("%-23s %6.2f (%6.2f to %6.2f)  %6.2f (%6.2f to %6.2f)  %5.2f (%.2f to %.2f)  %s\n",
            passes[pass].name, r.median, r.low, r.high, c.median, c.low, c.high, q.median, q.low,
@@ -550,8 +579,8 @@ bench_table(const struct options *o, int isa, enum mw_dtype dtype, struct arrays
     a->dtype = dtype;
     fill(a);
     printf("\n%s, %s\n%-23s %-26s  %-26s  %-20s  %s\n", mw_cpu_isa_name((enum mw_cpu_isa)isa),
-           dtype == MW_DTYPE_FP16 ? "fp16" : "bf16", "pass", "GB/s (quartiles)", "copy, GB/s",
-           "ratio", "bar");
+           dtype == MW_DTYPE_FP16 ? "fp16" : "bf16", "pass", "GB/s (quartiles)",
+           "copy or read, GB/s", "ratio", "bar");
     for (int pass = 0; pass < PASSES; pass++)
         if (!o->passes || o->pass[pass])
             bench_pass(k, a, pass, o->rounds);
