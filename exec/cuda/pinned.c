@@ -95,11 +95,11 @@ bool
 mw_cuda_pin(struct mw_cuda_pinned *pinned, void *memory, int64_t bytes, GError **error)
 {
     char *start = memory;
-    int64_t kib, span = same_pages(start, bytes, &kib);
     cudaError_t status = take(pinned, start, start, bytes);
 
     if (status == cudaSuccess)
         return true;
+    int64_t kib, span = same_pages(start, bytes, &kib);
     if (span == bytes)
         return refuse(pinned, status, bytes, kib, error);
     cudaGetLastError(); /* by ranges it may yet do */

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -412,6 +413,15 @@ say_pages(const char *base, bool huge)
     g_assert_true(g_file_set_contents(mw_cuda_mappings, text, -1, NULL));
 }
 
+/* The kernel takes long to say it of a large process. */
+static bool
+was_opened(int watch)
+{
+    char events[4096];
+
+    return read(watch, events, sizeof events) > 0;
+}
+
 /* To the device and back, `bytes` around the middle. */
 static void
 assert_copied(void *device, void *memory, char *base, int64_t bytes)
@@ -445,13 +455,20 @@ test_pages(void)
     void *memory, *device = cuda->open(&options, bytes, &memory, NULL);
 
     mw_cuda_mappings = mappings;
-    fake_machine.border = base + HUGE_BYTES;
     say_pages(base, true);
+    int watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    g_assert_cmpint(inotify_add_watch(watch, mappings, IN_OPEN), >=, 0);
+    g_assert_true(cuda->pin(device, base, 2 * HUGE_BYTES, &error)); /* as one */
+    cuda->unpin(device, base);
+    g_assert_false(was_opened(watch));
+    fake_machine.border = base + HUGE_BYTES;
     for (int times = 0; times < 2; times++) {
         g_assert_true(cuda->pin(device, base, 2 * HUGE_BYTES, &error));
         assert_copied(device, memory, base, bytes);
         cuda->unpin(device, base);
     }
+    g_assert_true(was_opened(watch));
+    close(watch);
     say_pages(base, false);
     g_assert_false(cuda->pin(device, base, 2 * HUGE_BYTES, &error));
     mw_test_says(error->message, "GPU 0 (made of threads): cudaHostRegister of 4194304 bytes on "
