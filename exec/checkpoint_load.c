@@ -61,6 +61,17 @@ mw_checkpoint_parse(const char *step, const char *fields, const char *origin,
     return false;
 }
 
+/* Files count from 0, messages from 1. */
+static char *
+step_in_words(const char *text)
+{
+    int64_t step;
+
+    return text && g_ascii_string_to_signed(text, 10, -1, G_MAXINT64 - 1, &step, NULL)
+               ? g_strdup_printf("step %" PRId64, step + 1)
+               : g_strdup("a step that they do not say");
+}
+
 static bool
 read_numbers(struct mw_checkpoint *it, GError **error)
 {
@@ -72,9 +83,10 @@ read_numbers(struct mw_checkpoint *it, GError **error)
         return false;
     if (!g_strcmp0(step, other))
         return true;
+    g_autofree char *theirs = step_in_words(other);
     g_set_error(error, MW_ERROR, MW_ERROR_FORMAT,
-                "%s: of step %s, but the weights beside it are of step %s",
-                mw_safetensors_path(it->optimizer), step, other ? other : "(not said)");
+                "%s: of step %" PRId64 ", but the weights beside it are of %s",
+                mw_safetensors_path(it->optimizer), it->record.step + 1, theirs);
     return false;
 }
 

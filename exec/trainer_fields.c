@@ -73,8 +73,8 @@ mw_trainer_check_fields(const struct mw_commit_record *record, GError **error)
     uint64_t value;
 
     if (record->step < -1 || record->step >= MW_TRAINER_STEPS_MAX)
-        return refuse(error, "step %" PRId64 ": must be from -1 to %" PRId64, record->step,
-                      MW_TRAINER_STEPS_MAX - 1);
+        return refuse(error, "step %" PRId64 ": must be from 0 (before the first) to %" PRId64,
+                      record->step + 1, MW_TRAINER_STEPS_MAX);
     for (size_t i = 0; i < G_N_ELEMENTS(rows); i++)
         if (mw_commit_find(record, rows[i].name, &value) && !check_field(record, i, value, error))
             return false;

@@ -329,7 +329,7 @@ check_end(const struct mw_engine *engine, char *why, size_t why_size)
                      "deadlock: lane %u (%s of rank %u) is stuck in step %u before op %d, with %u "
                      "ops in flight",
                      l, mw_lane_kind_name(engine->plan->lanes[l].kind), engine->plan->lanes[l].rank,
-                     lane->step, (int)lane->head, lane->in_flight);
+                     lane->step + 1, (int)lane->head, lane->in_flight);
         return false;
     }
     return false;

@@ -261,7 +261,7 @@ test_refused(void)
     refuse(LLAMA, path, NULL, "model.safetensors");
     save(other, GPT2, 3, true, NULL);
     g_assert_cmpint(g_rename(theirs, mine), ==, 0);
-    refuse(GPT2, path, NULL, "of step 2, but the weights beside it are of step 1");
+    refuse(GPT2, path, NULL, "of step 3, but the weights beside it are of step 2");
     refuse(GPT2, other, NULL, "no optimizer.safetensors");
     refuse(GPT2, directory, NULL, "model.safetensors");
     mw_nvme_fixture_remove(path);
