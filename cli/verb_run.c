@@ -7,6 +7,7 @@
 #include "cli/run_report.h"
 #include "cli/training.h"
 #include "exec/log.h"
+#include "exec/run_names.h"
 #include "planner/error.h"
 
 /* Of each lane of collectives. */
@@ -123,11 +124,9 @@ static char *
 stem_of(const struct cli_training *training)
 {
     bool null = training->options.backend == &mw_backend_null;
-    const char *base = null ? "memwall-null" : "memwall";
 
-    return mw_ranks_count(training->ranks) > 1
-               ? g_strdup_printf("%s-rank%d", base, mw_ranks_index(training->ranks))
-               : g_strdup(base);
+    return mw_run_stem(null ? MW_RUN_BASE_NULL : MW_RUN_BASE, mw_ranks_index(training->ranks),
+                       mw_ranks_count(training->ranks));
 }
 
 /* --- the whole ------------------------------------------------------------------------------- */

@@ -4,9 +4,10 @@
 #include <string.h>
 
 #include "exec/commit_internal.h"
+#include "exec/run_names.h"
 #include "planner/error.h"
 
-enum { SLOTS = 2 };
+enum { SLOTS = MW_COMMIT_SLOTS };
 
 struct mw_commit {
     struct mw_commit_file file;
@@ -68,17 +69,14 @@ check_identity(const struct mw_commit *commit, const struct mw_commit_identity *
 static bool
 look_at_slot(struct mw_commit *commit, int slot, GError **error)
 {
-    struct mw_commit_record record = {0};
-    struct mw_commit_identity identity;
-    bool identified;
+    struct mw_commit_slot it;
 
-    if (!mw_commit_file_read(&commit->file, slot, commit->image, error))
+    if (!mw_commit_slot_read(&commit->file, slot, commit->image, &it, error))
         return false;
-    commit->states[slot] =
-        mw_commit_decode(commit->image, commit->file.slot_bytes, &record, &identity, &identified);
-    commit->steps[slot] = record.step;
-    mw_commit_record_clear(&record);
-    return !identified || check_identity(commit, &identity, error);
+    commit->states[slot] = it.state;
+    commit->steps[slot] = it.record.step;
+    mw_commit_slot_clear(&it);
+    return !it.identified || check_identity(commit, &it.identity, error);
 }
 
 static void
@@ -134,22 +132,13 @@ void_slot(struct mw_commit *commit, int slot, GError **error)
     return true;
 }
 
-/* Both slots are written once, so that later commits need no new space. */
+/* Both slots are written once, so that later commits need no new space, and nothing is behind them:
+ * by its length others know where the second begins. */
 static bool
 start_empty(struct mw_commit *commit, GError **error)
 {
-    return void_slot(commit, 0, error) && void_slot(commit, 1, error) &&
-           mw_commit_file_settle(&commit->file, error);
-}
-
-static char *
-allocate_image(int64_t bytes)
-{
-    void *image;
-
-    if (posix_memalign(&image, MW_COMMIT_BLOCK_BYTES, (size_t)bytes))
-        g_error("out of memory");
-    return memset(image, 0, (size_t)bytes);
+    return mw_commit_file_cut(&commit->file, error) && void_slot(commit, 0, error) &&
+           void_slot(commit, 1, error) && mw_commit_file_settle(&commit->file, error);
 }
 
 static void
@@ -181,11 +170,11 @@ mw_commit_open(const struct mw_commit_options *options, GError **error)
     commit->file.fd = -1;
     commit->file.slot_bytes = mw_commit_record_bytes(options->extents_max);
     commit->file.calls = options->calls ? options->calls : &mw_nvme_system_calls;
-    commit->image = allocate_image(commit->file.slot_bytes);
+    commit->image = mw_commit_image_new(commit->file.slot_bytes);
     commit->renewed = !options->resume;
     identify(commit, options);
     if (mw_commit_file_open(&commit->file, options->directory,
-                            options->stem ? options->stem : "memwall", options->resume, error) &&
+                            options->stem ? options->stem : MW_RUN_BASE, options->resume, error) &&
         (options->resume ? look(commit, error) : start_empty(commit, error)))
         return commit;
     mw_commit_close(commit);
@@ -225,6 +214,12 @@ mw_commit_path(const struct mw_commit *commit)
     return commit->file.path;
 }
 
+const struct mw_commit_identity *
+mw_commit_identity(const struct mw_commit *commit)
+{
+    return &commit->identity;
+}
+
 const char *
 mw_commit_notice(const struct mw_commit *commit)
 {
@@ -253,17 +248,16 @@ mw_commit_resume(struct mw_commit *commit, int64_t step, struct mw_commit_record
                  GError **error)
 {
     const int slot = find_step(commit, step);
-    struct mw_commit_identity identity;
-    bool identified;
+    struct mw_commit_slot it;
 
     *record = (struct mw_commit_record){0};
     if (slot < 0)
         return missing(commit, step, error);
-    if (!mw_commit_file_read(&commit->file, slot, commit->image, error))
+    if (!mw_commit_slot_read(&commit->file, slot, commit->image, &it, error))
         return false;
-    if (mw_commit_decode(commit->image, commit->file.slot_bytes, record, &identity, &identified) !=
-        MW_COMMIT_WHOLE)
+    if (it.state != MW_COMMIT_WHOLE)
         return missing(commit, step, error);
+    *record = it.record;
     commit->current = slot;
     commit->renewed = false;
     return true;
@@ -298,7 +292,7 @@ mw_commit_renew(struct mw_commit *commit, GError **error)
     if (commit->failed)
         return refuse_write(commit, error);
     if (!commit->check)
-        commit->check = allocate_image(bytes);
+        commit->check = mw_commit_image_new(bytes);
     if (!mw_commit_file_read(&commit->file, slot, commit->image, error) ||
         !write_slot(commit, slot, bytes, error) || !mw_commit_file_forget(&commit->file, error) ||
         !mw_commit_file_read(&commit->file, slot, commit->check, error))

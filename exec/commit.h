@@ -74,8 +74,7 @@ void mw_commit_close(struct mw_commit *commit);
 int64_t mw_commit_record_bytes(int64_t extents);
 
 /* Steps that can be resumed, newest first; how many.  In messages they count from 1, as where a run
- * prints them.  With several ranks the newest that all have
- * is the one. */
+ * prints them.  With several ranks the newest that all have is the one. */
 int mw_commit_steps(const struct mw_commit *commit, int64_t steps[2]);
 /* Its file. */
 const char *mw_commit_path(const struct mw_commit *commit);
@@ -100,7 +99,8 @@ void mw_commit_record_clear(struct mw_commit_record *record);
 bool mw_commit_write(struct mw_commit *commit, struct mw_nvme *nvme,
                      const struct mw_commit_record *record, GError **error);
 
-/* What a record's file holds, for those who are not at the run: nothing is locked or changed. */
+/* What a record's file holds on its drive, past the page cache, for those who are not at the run:
+ * nothing is locked or changed. */
 struct mw_commit_found {
     bool holds;       /* something that was committed, whole or damaged */
     int whole;        /* records */
@@ -120,9 +120,5 @@ uint64_t mw_commit_checksum(const void *data, int64_t bytes);
 
 /* False with *error (which extent, where) when `data` is not what was committed. */
 bool mw_commit_check(const struct mw_commit_extent *extent, const void *data, GError **error);
-/* The same of what the tier reads there, by itself. */
-bool mw_commit_check_at(struct mw_nvme *nvme, const struct mw_commit_extent *extent,
-                        GError **error);
-
 
 #endif

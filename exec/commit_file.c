@@ -1,10 +1,12 @@
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <unistd.h>
 
 #include "exec/commit_internal.h"
+#include "exec/run_names.h"
 #include "planner/error.h"
 #include "planner/own_file.h"
 
@@ -23,7 +25,7 @@ mw_commit_file_open(struct mw_commit_file *file, const char *directory, const ch
 {
     const char *why;
 
-    file->path = g_strdup_printf("%s/%s.record", directory, stem);
+    file->path = mw_run_record_path(directory, stem);
     file->fd = mw_own_open(file->path, O_RDWR | (resume ? 0 : O_CREAT), 0600, &why);
     if (file->fd < 0) {
         g_set_error(error, MW_ERROR, MW_ERROR_IO, "%s: %s: %s", file->path,
@@ -38,6 +40,16 @@ mw_commit_file_open(struct mw_commit_file *file, const char *directory, const ch
         return false;
     }
     return !fstat(file->fd, &file->info) || fail(error, file, "fstat");
+}
+
+char *
+mw_commit_image_new(int64_t bytes)
+{
+    void *image;
+
+    if (posix_memalign(&image, MW_COMMIT_BLOCK_BYTES, (size_t)bytes))
+        g_error("out of memory");
+    return memset(image, 0, (size_t)bytes);
 }
 
 bool
@@ -134,6 +146,14 @@ mw_commit_file_write(const struct mw_commit_file *file, int slot, const char *im
     if (!is_in_place(file, error) || !write_all(file, slot, image, bytes, error))
         return false;
     return !file->calls->fdatasync(file->calls->data, file->fd) || fail(error, file, "fdatasync");
+}
+
+bool
+mw_commit_file_cut(const struct mw_commit_file *file, GError **error)
+{
+    return file->info.st_size <= MW_COMMIT_SLOTS * file->slot_bytes ||
+           !ftruncate(file->fd, MW_COMMIT_SLOTS * file->slot_bytes) ||
+           fail(error, file, "ftruncate");
 }
 
 bool

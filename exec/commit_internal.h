@@ -9,7 +9,7 @@
 #include "exec/nvme.h"
 #include "exec/nvme_calls.h"
 
-enum { MW_COMMIT_BLOCK_BYTES = 4096 };
+enum { MW_COMMIT_BLOCK_BYTES = MW_PAGE_BYTES, MW_COMMIT_SLOTS = 2 };
 
 /* What a record says about the run that wrote it. */
 struct mw_commit_identity {
@@ -36,11 +36,8 @@ enum mw_commit_state mw_commit_decode(const char *image, int64_t image_bytes,
 bool mw_commit_same_checksum(const struct mw_commit_extent *extent, uint64_t checksum,
                              GError **error);
 
-/* --- commit_look.c: for those who are not at the run --- */
-
-/* The newest whole record (step -1), or that of `step`. */
-bool mw_commit_load(int fd, const char *path, int64_t step, struct mw_commit_record *record,
-                    struct mw_commit_identity *identity, GError **error);
+/* --- commit.c --- */
+const struct mw_commit_identity *mw_commit_identity(const struct mw_commit *commit);
 
 /* --- commit_file.c: the file of two slots --- */
 
@@ -54,6 +51,8 @@ struct mw_commit_file {
 
 bool mw_commit_file_open(struct mw_commit_file *file, const char *directory, const char *stem,
                          bool resume, GError **error);
+/* Zeroed, of a slot; free(). */
+char *mw_commit_image_new(int64_t bytes);
 /* What the page cache has of the file is written out and let go of. */
 bool mw_commit_file_forget(const struct mw_commit_file *file, GError **error);
 /* Reads the slot whole, with O_DIRECT where the file system has it; elsewhere past the page cache
@@ -63,8 +62,43 @@ bool mw_commit_file_read(const struct mw_commit_file *file, int slot, char *imag
 /* Writes and makes durable. */
 bool mw_commit_file_write(const struct mw_commit_file *file, int slot, const char *image,
                           int64_t bytes, GError **error);
+/* Whatever the file was before, it ends with its second slot. */
+bool mw_commit_file_cut(const struct mw_commit_file *file, GError **error);
 /* Makes the file's name durable. */
 bool mw_commit_file_settle(const struct mw_commit_file *file, GError **error);
 void mw_commit_file_close(struct mw_commit_file *file);
+
+/* --- commit_slots.c: what the slots hold --- */
+
+struct mw_commit_slot {
+    enum mw_commit_state state;
+    struct mw_commit_record record;     /* of a whole one */
+    struct mw_commit_identity identity; /* where `identified` */
+    bool identified;
+};
+
+/* Past the page cache, once that has let go of the file.  `image` has room for a slot.  To be
+ * cleared; what is in `record` may be taken instead. */
+bool mw_commit_slot_read(const struct mw_commit_file *file, int index, char *image,
+                         struct mw_commit_slot *slot, GError **error);
+void mw_commit_slot_clear(struct mw_commit_slot *slot);
+
+/* Of a file that the caller has open, and whose run need not be here. */
+struct mw_commit_slots {
+    int64_t file_bytes;
+    bool sized; /* as long as a record's file can be; else nothing was read */
+    struct mw_commit_slot at[MW_COMMIT_SLOTS];
+};
+
+/* Past the page cache.  calls NULL: the system's.  To be cleared in either case. */
+bool mw_commit_slots_read(int fd, const char *path, const struct mw_nvme_calls *calls,
+                          struct mw_commit_slots *slots, GError **error);
+void mw_commit_slots_clear(struct mw_commit_slots *slots);
+/* The newest whole one of a step before `before`; NULL: there is none. */
+const struct mw_commit_slot *mw_commit_slots_newest(const struct mw_commit_slots *slots,
+                                                    int64_t before);
+/* The whole record of `step`, or the newest (-1), of such a file. */
+bool mw_commit_load(int fd, const char *path, int64_t step, struct mw_commit_record *record,
+                    struct mw_commit_identity *identity, GError **error);
 
 #endif

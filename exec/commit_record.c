@@ -1,9 +1,6 @@
 #include <string.h>
-#include <xxhash.h>
-#ifdef MW_XXH_DISPATCH
-#include <xxh_x86dispatch.h> /* XXH3 by what the processor has */
-#endif
 
+#include "exec/checksum.h"
 #include "exec/commit_internal.h"
 #include "planner/error.h"
 
@@ -32,16 +29,13 @@ G_STATIC_ASSERT(FIELDS_AT_BYTES + MW_COMMIT_FIELDS_MAX * 32 <= MW_COMMIT_BLOCK_B
 int64_t
 mw_commit_record_bytes(int64_t extents)
 {
-    const int64_t blocks = (extents * (int64_t)sizeof(struct entry) + MW_COMMIT_BLOCK_BYTES - 1) /
-                           MW_COMMIT_BLOCK_BYTES;
-
-    return (1 + blocks) * MW_COMMIT_BLOCK_BYTES;
+    return MW_COMMIT_BLOCK_BYTES + mw_in_pages(extents * (int64_t)sizeof(struct entry));
 }
 
 uint64_t
 mw_commit_checksum(const void *data, int64_t bytes)
 {
-    return XXH3_64bits(data, (size_t)bytes);
+    return mw_checksum(data, bytes);
 }
 
 bool
@@ -107,7 +101,7 @@ is_whole(const struct header *header, const char *image, int64_t image_bytes)
     const int64_t entries_max =
         (image_bytes - MW_COMMIT_BLOCK_BYTES) / (int64_t)sizeof(struct entry);
     struct header unsigned_header = *header;
-    XXH3_state_t *state;
+    struct mw_checksum *sum;
 
     if (header->magic != MAGIC || header->version != VERSION ||
         header->field_count > MW_COMMIT_FIELDS_MAX || header->extent_count > (uint64_t)entries_max)
@@ -116,14 +110,10 @@ is_whole(const struct header *header, const char *image, int64_t image_bytes)
     if (bytes > image_bytes) /* whose last block is cut off */
         return false;
     unsigned_header.checksum = 0;
-    state = XXH3_createState();
-    XXH3_64bits_reset(state);
-    XXH3_64bits_update(state, &unsigned_header, sizeof unsigned_header);
-    XXH3_64bits_update(state, image + sizeof unsigned_header,
-                       (size_t)bytes - sizeof unsigned_header);
-    const uint64_t checksum = XXH3_64bits_digest(state);
-    XXH3_freeState(state);
-    return checksum == header->checksum;
+    sum = mw_checksum_begin();
+    mw_checksum_add(sum, &unsigned_header, sizeof unsigned_header);
+    mw_checksum_add(sum, image + sizeof unsigned_header, bytes - (int64_t)sizeof unsigned_header);
+    return mw_checksum_end(sum) == header->checksum;
 }
 
 /* A right checksum does not make a number one that can be counted on from. */
@@ -180,7 +170,7 @@ mw_commit_decode(const char *image, int64_t image_bytes, struct mw_commit_record
     *identity = header.identity;
     *identified = header.magic == MAGIC &&
                   header.identity_checksum == mw_commit_checksum(identity, sizeof *identity);
-    if (!is_whole(&header, image, image_bytes))
+    if (!*identified || !is_whole(&header, image, image_bytes))
         return MW_COMMIT_TORN;
     *record = (struct mw_commit_record){
         .step = header.step,

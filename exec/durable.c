@@ -7,14 +7,14 @@
 #include <unistd.h>
 
 #include "exec/checkpoint_internal.h"
-#include "exec/commit_internal.h"
-#include "exec/nvme_internal.h"
+#include "exec/extents.h"
+#include "exec/run_names.h"
 #include "exec/trainer_internal.h"
 #include "planner/error.h"
 #include "planner/own_file.h"
 
 #define PIECE_ELEMENTS ((int64_t)1 << 19)
-#define STATES 3 /* fp32 parameters, momentum, variance */
+#define STATES MW_TRAINER_STATES
 
 /* A block of a stream of saves, verified. */
 struct block {
@@ -25,11 +25,10 @@ struct block {
 struct rank {
     char *record_path;
     int record_fd;
-    char **paths; /* [drives] of data */
-    int *fds;
-    struct mw_commit_record record;
-    struct mw_commit_identity identity;
-    int64_t state_extents; /* those before them are of chunks on drives */
+    struct mw_commit_slots slots;
+    const struct mw_commit_slot *slot; /* of the step that all have */
+    struct mw_extents extents;
+    int64_t state_extents; /* of the record: those before them are of chunks on drives */
 };
 
 struct mw_durable {
@@ -56,12 +55,6 @@ differs(const char *path, const char *what, GError **error)
     return false;
 }
 
-static bool
-on_drives(const struct mw_plan *plan, uint32_t chunk)
-{
-    return plan->slots[plan->chunks[chunk].slot].tier == MW_TIER_NVME;
-}
-
 uint64_t
 mw_durable_fingerprint(const struct mw_plan *plan, enum mw_dtype dtype, uint64_t base)
 {
@@ -78,19 +71,14 @@ mw_durable_fingerprint(const struct mw_plan *plan, enum mw_dtype dtype, uint64_t
         numbers[n++] = chunk->first_element;
         numbers[n++] = chunk->elements;
         numbers[n++] = slot->tier;
-        numbers[n++] = on_drives(plan, c) ? slot->offset_bytes : 0;
-        numbers[n++] = on_drives(plan, c) ? plan->slots[chunk->other_slot].offset_bytes : 0;
+        bool drives = mw_trainer_on_drives(plan, c);
+        numbers[n++] = drives ? slot->offset_bytes : 0;
+        numbers[n++] = drives ? plan->slots[chunk->other_slot].offset_bytes : 0;
     }
     return mw_commit_checksum(numbers, n * (int64_t)sizeof *numbers);
 }
 
 /* --- records --------------------------------------------------------------------------------- */
-
-static char *
-stem_of(int rank, int ranks)
-{
-    return ranks > 1 ? g_strdup_printf("memwall-rank%d", rank) : g_strdup("memwall");
-}
 
 /* A lock that others may share; a run wants it alone. */
 static bool
@@ -115,9 +103,9 @@ find_first(struct mw_durable *durable, GError **error)
     struct rank *first = &durable->ranks[0];
 
     for (int ranks = 1; ranks <= 2; ranks++) {
-        g_autofree char *stem = stem_of(0, ranks);
+        g_autofree char *stem = mw_run_stem(MW_RUN_BASE, 0, ranks);
         g_free(first->record_path);
-        first->record_path = g_strdup_printf("%s/%s.record", directory, stem);
+        first->record_path = mw_run_record_path(directory, stem);
         struct stat info;
         if (!lstat(first->record_path, &info))
             break;
@@ -129,10 +117,10 @@ static bool
 check_identity(const struct mw_durable *durable, const struct rank *it, int index, GError **error)
 {
     const struct mw_plan *plan = durable->options.plan;
-    const struct mw_commit_identity *identity = &it->identity;
+    const struct mw_commit_identity *identity = &it->slot->identity;
     uint64_t dtype = MW_DTYPE_BF16;
 
-    mw_commit_find(&it->record, MW_TRAINER_DTYPE, &dtype);
+    mw_commit_find(&it->slot->record, MW_TRAINER_DTYPE, &dtype);
     uint64_t wanted =
         mw_durable_fingerprint(plan, (enum mw_dtype)dtype, durable->options.fingerprint);
     if (identity->fingerprint != wanted)
@@ -147,7 +135,7 @@ check_identity(const struct mw_durable *durable, const struct rank *it, int inde
 static bool
 check_fields(const struct rank *it, GError **error)
 {
-    if (mw_trainer_check_fields(&it->record, error))
+    if (mw_trainer_check_fields(&it->slot->record, error))
         return true;
     g_prefix_error(error, "%s: ", it->record_path);
     return false;
@@ -158,16 +146,16 @@ static bool
 check_extents(const struct mw_durable *durable, struct rank *it, GError **error)
 {
     const struct mw_plan *plan = durable->options.plan;
-    const struct mw_commit_record *record = &it->record;
+    const struct mw_commit_record *record = &it->slot->record;
 
     it->state_extents = 0;
     for (uint32_t c = 0; c < plan->chunk_count; c++) {
-        if (!on_drives(plan, c))
+        if (!mw_trainer_on_drives(plan, c))
             continue;
         const struct mw_commit_extent *extent = &record->extents[it->state_extents];
         const struct mw_chunk_content *chunk = &plan->chunks[c];
         if (it->state_extents++ >= record->extent_count || extent->id != c ||
-            extent->bytes != 4 * STATES * chunk->elements ||
+            extent->bytes != mw_trainer_state_bytes(plan, c) ||
             extent->offset_bytes !=
                 plan->slots[extent->which ? chunk->other_slot : chunk->slot].offset_bytes)
             return differs(it->record_path, "extents", error);
@@ -176,8 +164,7 @@ check_extents(const struct mw_durable *durable, struct rank *it, GError **error)
         const struct mw_commit_extent *extent = &record->extents[i];
         bool full = extent->bytes == MW_TRAINER_SAVE_BYTES, last = i + 1 == record->extent_count;
         if (extent->id != plan->chunk_count + i - it->state_extents || extent->bytes < 1 ||
-            extent->bytes > MW_TRAINER_SAVE_BYTES || !(full || last) || extent->offset_bytes < 0 ||
-            extent->offset_bytes > it->identity.capacity_bytes - extent->bytes)
+            extent->bytes > MW_TRAINER_SAVE_BYTES || !(full || last))
             return differs(it->record_path, "extents", error);
     }
     return true;
@@ -186,21 +173,14 @@ check_extents(const struct mw_durable *durable, struct rank *it, GError **error)
 static bool
 open_data(const struct mw_durable *durable, struct rank *it, int index, GError **error)
 {
-    int drives = durable->options.directory_count;
-    g_autofree char *stem = stem_of(index, durable->rank_count);
-    const char *why;
+    g_autofree char *stem = mw_run_stem(MW_RUN_BASE, index, durable->rank_count);
 
-    it->paths = g_new0(char *, drives + 1);
-    it->fds = g_new(int, drives);
-    for (int d = 0; d < drives; d++)
-        it->fds[d] = -1;
-    for (int d = 0; d < drives; d++) {
-        it->paths[d] = g_strdup_printf("%s/%s-%dof%d.data", durable->options.directories[d], stem,
-                                       d + 1, drives);
-        it->fds[d] = mw_own_open(it->paths[d], O_RDONLY, 0, &why);
-        if (it->fds[d] < 0)
-            return fail(it->paths[d], why, error);
-    }
+    if (!mw_extents_open(&it->extents, durable->options.directories, stem, &it->slot->identity,
+                         it->record_path, durable->options.calls, error))
+        return false;
+    for (int d = 0; d < it->extents.drives; d++)
+        if (it->extents.data[d].missing)
+            return fail(it->extents.data[d].path, it->extents.data[d].missing, error);
     return true;
 }
 
@@ -210,51 +190,59 @@ static bool
 open_rank(struct mw_durable *durable, int index, GError **error)
 {
     struct rank *it = &durable->ranks[index];
-    g_autofree char *stem = stem_of(index, durable->rank_count);
+    g_autofree char *stem = mw_run_stem(MW_RUN_BASE, index, durable->rank_count);
 
     if (index) {
-        it->record_path = g_strdup_printf("%s/%s.record", durable->options.directories[0], stem);
+        it->record_path = mw_run_record_path(durable->options.directories[0], stem);
         if (!open_record(it, error))
             return false;
     }
-    return mw_commit_load(it->record_fd, it->record_path, -1, &it->record, &it->identity, error);
+    return mw_commit_slots_read(it->record_fd, it->record_path, durable->options.calls, &it->slots,
+                                error);
+}
+
+/* The least of all ranks' newest steps before `before`: as a resume chooses it. */
+static bool
+least_newest(const struct mw_durable *durable, int64_t before, const char *none, int64_t *step,
+             GError **error)
+{
+    *step = INT64_MAX;
+    for (int r = 0; r < durable->rank_count; r++) {
+        const struct rank *it = &durable->ranks[r];
+        const struct mw_commit_slot *slot = mw_commit_slots_newest(&it->slots, before);
+        if (!slot)
+            return fail(it->record_path, none, error);
+        *step = MIN(*step, slot->record.step);
+    }
+    return true;
 }
 
 static bool
-find_previous(const struct mw_durable *durable, int64_t *step, GError **error)
+take_step(struct mw_durable *durable, int64_t step, GError **error)
 {
-    const struct rank *first = &durable->ranks[0];
-    struct mw_commit_found found;
-    int64_t before = -1;
-
-    if (!mw_commit_look(first->record_fd, first->record_path, &found, error))
-        return false;
-    for (int i = 0; i < found.whole; i++)
-        before = found.steps[i] < *step ? MAX(before, found.steps[i]) : before;
-    *step = before;
-    return before >= 0 ||
-           fail(first->record_path, "has no record of a step before the newest", error);
+    for (int r = 0; r < durable->rank_count; r++) {
+        struct rank *it = &durable->ranks[r];
+        it->slot = mw_commit_slots_newest(&it->slots, step + 1);
+        if (!it->slot || it->slot->record.step != step)
+            return fail(it->record_path, "no whole record of the step that other ranks have",
+                        error);
+        if (!check_identity(durable, it, r, error) || !check_fields(it, error) ||
+            !check_extents(durable, it, error) || !open_data(durable, it, r, error))
+            return false;
+    }
+    return true;
 }
 
 static bool
 load_step(struct mw_durable *durable, GError **error)
 {
-    int64_t step = durable->ranks[0].record.step;
+    int64_t step;
 
-    for (int r = 1; r < durable->rank_count; r++)
-        step = MIN(step, durable->ranks[r].record.step);
-    if (durable->options.previous && !find_previous(durable, &step, error))
-        return false;
-    for (int r = 0; r < durable->rank_count; r++) {
-        struct rank *it = &durable->ranks[r];
-        mw_commit_record_clear(&it->record);
-        if (!mw_commit_load(it->record_fd, it->record_path, step, &it->record, &it->identity,
-                            error) ||
-            !check_identity(durable, it, r, error) || !check_fields(it, error) ||
-            !check_extents(durable, it, error) || !open_data(durable, it, r, error))
-            return false;
-    }
-    return true;
+    return least_newest(durable, INT64_MAX, "no whole record", &step, error) &&
+           (!durable->options.previous ||
+            least_newest(durable, step, "has no record of a step before the newest", &step,
+                         error)) &&
+           take_step(durable, step, error);
 }
 
 static bool
@@ -292,7 +280,7 @@ check_plan(const struct mw_durable_options *options, GError **error)
             return differs(options->directories[0], "model", error);
     }
     for (uint32_t c = 0; c < plan->chunk_count; c++)
-        if (on_drives(plan, c) && plan->chunks[c].other_slot == MW_NONE)
+        if (mw_trainer_on_drives(plan, c) && plan->chunks[c].other_slot == MW_NONE)
             return differs(options->directories[0], "second extent", error);
     return true;
 }
@@ -310,17 +298,13 @@ mw_durable_open(const struct mw_durable_options *options, GError **error)
 }
 
 static void
-close_rank(const struct mw_durable *durable, struct rank *it)
+close_rank(struct rank *it)
 {
-    for (int d = 0; it->fds && d < durable->options.directory_count; d++)
-        if (it->fds[d] >= 0)
-            close(it->fds[d]);
+    mw_extents_close(&it->extents);
+    mw_commit_slots_clear(&it->slots);
     if (it->record_fd >= 0)
         close(it->record_fd);
-    g_strfreev(it->paths);
-    g_free(it->fds);
     g_free(it->record_path);
-    mw_commit_record_clear(&it->record);
 }
 
 void
@@ -329,7 +313,7 @@ mw_durable_close(struct mw_durable *durable)
     if (!durable)
         return;
     for (int r = 0; r < durable->rank_count; r++)
-        close_rank(durable, &durable->ranks[r]);
+        close_rank(&durable->ranks[r]);
     for (int s = 0; s < STATES; s++)
         g_free(durable->blocks[s].bytes);
     g_free(durable->chunk);
@@ -340,67 +324,20 @@ mw_durable_close(struct mw_durable *durable)
 int64_t
 mw_durable_step(const struct mw_durable *durable)
 {
-    return durable->ranks[0].record.step;
-}
-
-/* --- bytes ----------------------------------------------------------------------------------- */
-
-static bool
-read_piece(const struct rank *it, int drive, const struct mw_nvme_piece *piece, char *out,
-           GError **error)
-{
-    for (int64_t done = 0; done < piece->bytes;) {
-        ssize_t got = pread(it->fds[drive], out + done, (size_t)(piece->bytes - done),
-                            piece->drive_bytes + done);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            return fail(it->paths[drive], got ? g_strerror(errno) : "is cut short", error);
-        done += got;
-    }
-    return true;
-}
-
-/* All of an extent, which is what was committed. */
-static bool
-read_extent(const struct mw_durable *durable, const struct rank *it,
-            const struct mw_commit_extent *extent, char *out, GError **error)
-{
-    const struct mw_nvme_layout layout = {durable->options.directory_count,
-                                          it->identity.stripe_bytes, it->identity.stripe_bytes};
-    int64_t end = extent->offset_bytes + extent->bytes;
-    struct mw_nvme_piece piece;
-
-    for (int d = 0; d < layout.drives; d++)
-        for (int64_t from = extent->offset_bytes;
-             mw_nvme_stripe_next(&layout, d, from, end, &piece);
-             from = piece.logical_bytes + piece.bytes)
-            if (!read_piece(it, d, &piece, out + (piece.logical_bytes - extent->offset_bytes),
-                            error))
-                return false;
-    if (mw_commit_check(extent, out, error))
-        return true;
-    g_prefix_error(error, "%s: ", it->paths[0]);
-    return false;
+    return durable->ranks[0].slot->record.step;
 }
 
 /* --- streams of saves ------------------------------------------------------------------------ */
-
-/* Where all ranks have the same state each has saved its share of one stream. */
-static bool
-is_shared(const struct mw_durable *durable)
-{
-    return durable->rank_count > 1 && durable->options.plan->tensors[0].state_whole;
-}
 
 /* Of a rank's own saves: all extents but the last are full. */
 static int64_t
 saved_bytes(const struct rank *it)
 {
-    int64_t count = it->record.extent_count - it->state_extents;
+    const struct mw_commit_record *record = &it->slot->record;
+    int64_t count = record->extent_count - it->state_extents;
 
     return count ? (count - 1) * MW_TRAINER_SAVE_BYTES +
-                       it->record.extents[it->record.extent_count - 1].bytes
+                       record->extents[record->extent_count - 1].bytes
                  : 0;
 }
 
@@ -408,7 +345,8 @@ saved_bytes(const struct rank *it)
 static const struct mw_commit_extent *
 find_block(const struct mw_durable *durable, int rank, int64_t at, int64_t *begin, int *whose)
 {
-    int last = is_shared(durable) ? durable->rank_count - 1 : rank;
+    bool shared = mw_trainer_saves_shared(durable->options.plan, (uint32_t)durable->rank_count);
+    int last = shared ? durable->rank_count - 1 : rank;
 
     *begin = 0;
     for (*whose = rank; *whose <= last; ++*whose) {
@@ -416,7 +354,7 @@ find_block(const struct mw_durable *durable, int rank, int64_t at, int64_t *begi
         int64_t bytes = saved_bytes(it), block = (at - *begin) / MW_TRAINER_SAVE_BYTES;
         if (at < *begin + bytes) {
             *begin += block * MW_TRAINER_SAVE_BYTES;
-            return &it->record.extents[it->state_extents + block];
+            return &it->slot->record.extents[it->state_extents + block];
         }
         *begin += bytes;
     }
@@ -437,7 +375,7 @@ read_stream(struct mw_durable *durable, int rank, struct block *block, int64_t a
         if (!block->bytes)
             block->bytes = g_malloc((gsize)MW_TRAINER_SAVE_BYTES);
         if (block->extent != extent &&
-            !read_extent(durable, &durable->ranks[whose], extent, block->bytes, error)) {
+            !mw_extents_check(&durable->ranks[whose].extents, extent, block->bytes, error)) {
             block->extent = NULL;
             return false;
         }
@@ -470,7 +408,7 @@ read_state(struct walk *walk, int state, int64_t first, int64_t count, GError **
     int64_t at = 4 * (state * plan->chunks[walk->chunk].elements + first);
     float *copy = walk->copies + state * PIECE_ELEMENTS;
 
-    if (!on_drives(plan, walk->chunk))
+    if (!mw_trainer_on_drives(plan, walk->chunk))
         return read_stream(walk->durable, walk->rank, &walk->durable->blocks[state],
                            walk->stream_at + at, 4 * count, (char *)copy, error);
     memcpy(copy, walk->durable->chunk + at, (size_t)(4 * count));
@@ -506,8 +444,8 @@ visit_chunk(struct walk *walk, const struct mw_commit_extent *extent, GError **e
 
     if (extent) {
         walk->durable->chunk = g_realloc(walk->durable->chunk, (gsize)extent->bytes + 1);
-        if (!read_extent(walk->durable, &walk->durable->ranks[walk->rank], extent,
-                         walk->durable->chunk, error))
+        if (!mw_extents_check(&walk->durable->ranks[walk->rank].extents, extent,
+                              walk->durable->chunk, error))
             return false;
     }
     while (mw_pieces_next(&pieces, &piece))
@@ -520,14 +458,14 @@ static bool
 visit_rank(struct walk *walk, GError **error)
 {
     const struct mw_plan *plan = walk->durable->options.plan;
-    const struct mw_commit_extent *extent = walk->durable->ranks[walk->rank].record.extents;
+    const struct mw_commit_extent *extent = walk->durable->ranks[walk->rank].slot->record.extents;
 
     walk->stream_at = 0;
     for (walk->chunk = 0; walk->chunk < plan->chunk_count; walk->chunk++) {
-        bool drives = on_drives(plan, walk->chunk);
+        bool drives = mw_trainer_on_drives(plan, walk->chunk);
         if (!visit_chunk(walk, drives ? extent++ : NULL, error))
             return false;
-        walk->stream_at += drives ? 0 : 4 * STATES * plan->chunks[walk->chunk].elements;
+        walk->stream_at += drives ? 0 : mw_trainer_state_bytes(plan, walk->chunk);
     }
     return true;
 }
@@ -560,7 +498,7 @@ bool
 mw_durable_export(struct mw_durable *durable, const struct mw_checkpoint_options *options,
                   GError **error)
 {
-    const struct mw_commit_record *record = &durable->ranks[0].record;
+    const struct mw_commit_record *record = &durable->ranks[0].slot->record;
     g_autofree struct mw_commit_field *fields =
         g_new(struct mw_commit_field, record->field_count + 1);
     struct mw_checkpoint_source source = {

@@ -17,8 +17,9 @@ struct mw_durable_options {
     int directory_count;
     const struct mw_plan *plan; /* checked; tensors, chunks and their homes; borrowed, as decoder */
     const struct mw_decoder *decoder;
-    uint64_t fingerprint; /* the base */
-    bool previous;        /* the step before the newest that all ranks hold */
+    uint64_t fingerprint;              /* the base */
+    bool previous;                     /* the step before the newest that all ranks hold */
+    const struct mw_nvme_calls *calls; /* NULL: the system's; outlives it */
 };
 
 /* "state of wte.weight to h.0.ln_1.weight": what an extent of a rank's record holds, of `ranks`;

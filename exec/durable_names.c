@@ -38,7 +38,7 @@ add_block(struct found *found, const struct mw_durable_options *run, int rank, i
     int64_t at = 0;
 
     for (uint32_t c = 0; c < plan->chunk_count; c++) {
-        int64_t chunk_bytes = 12 * plan->chunks[c].elements;
+        int64_t chunk_bytes = mw_trainer_state_bytes(plan, c);
         if (mw_trainer_on_drives(plan, c))
             continue;
         if (at < begin + bytes && begin < at + chunk_bytes)
@@ -47,25 +47,13 @@ add_block(struct found *found, const struct mw_durable_options *run, int rank, i
     }
 }
 
-/* Where ranks have the same state, each has saved its share of it. */
-static int64_t
-share_of(const struct mw_plan *plan, int ranks)
-{
-    const int64_t page = MW_SLOT_ALIGNMENT_BYTES;
-    int64_t bytes = 0;
-
-    for (uint32_t c = 0; c < plan->chunk_count; c++)
-        bytes += mw_trainer_on_drives(plan, c) ? 0 : 12 * plan->chunks[c].elements;
-    return ((bytes + ranks - 1) / ranks + page - 1) / page * page;
-}
-
 char *
 mw_durable_names(const struct mw_durable_options *run, int rank, int ranks,
                  const struct mw_commit_extent *extent)
 {
     const struct mw_plan *plan = run->plan;
     const int64_t block = extent->id - plan->chunk_count;
-    const bool shared = ranks > 1 && plan->tensor_count && plan->tensors[0].state_whole;
+    const bool shared = mw_trainer_saves_shared(plan, (uint32_t)ranks);
     struct found found = {NULL, NULL};
 
     if (extent->id < 0 || rank < 0 || rank >= ranks || (shared && mw_trainer_is_delayed(plan)))
@@ -74,7 +62,8 @@ mw_durable_names(const struct mw_durable_options *run, int rank, int ranks,
         add_chunk(&found, plan, run->decoder, rank, (uint32_t)extent->id);
     else if (block <= INT64_MAX / 2 / MW_TRAINER_SAVE_BYTES)
         add_block(&found, run, rank,
-                  (shared ? rank * share_of(plan, ranks) : 0) + block * MW_TRAINER_SAVE_BYTES,
+                  mw_trainer_save_range(plan, false, (uint32_t)rank, (uint32_t)ranks).first +
+                      block * MW_TRAINER_SAVE_BYTES,
                   extent->bytes);
     char *text = found.first ? g_strdup_printf("state of %s to %s", found.first, found.last)
                  : block >= 0 && mw_trainer_is_delayed(plan)

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "exec/nvme_internal.h"
+#include "exec/run_names.h"
 #include "planner/error.h"
 
 enum { DEFAULT_BLOCK_BYTES = 1 << 20, DEFAULT_DEPTH = 32, DEPTH_MAX = 1024 };
@@ -60,7 +61,7 @@ open_files(struct mw_nvme *nvme, const struct mw_nvme_options *options, GError *
     for (int i = 0; i < options->directory_count; i++) {
         struct mw_nvme_file_wish wish = {
             .directory = options->directories[i],
-            .stem = options->stem ? options->stem : "memwall",
+            .stem = options->stem ? options->stem : MW_RUN_BASE,
             .index = i,
             .count = options->directory_count,
             .resume = options->resume,
@@ -93,16 +94,14 @@ lay_out(struct mw_nvme *nvme, const struct mw_nvme_options *options, GError **er
     nvme->capacity_bytes = (options->capacity_bytes + unit_bytes - 1) / unit_bytes * unit_bytes;
     nvme->end_bytes = nvme->capacity_bytes;
     if (options->sums)
-        nvme->end_bytes = (options->capacity_bytes + MW_NVME_PAGE_BYTES - 1) / MW_NVME_PAGE_BYTES *
-                          MW_NVME_PAGE_BYTES;
+        nvme->end_bytes = mw_in_pages(options->capacity_bytes);
     return true;
 }
 
 int64_t
 mw_nvme_sums_bytes(int64_t capacity_bytes)
 {
-    return (capacity_bytes + MW_NVME_PAGE_BYTES - 1) / MW_NVME_PAGE_BYTES *
-           (int64_t)sizeof(uint32_t);
+    return mw_in_pages(capacity_bytes) / MW_NVME_PAGE_BYTES * (int64_t)sizeof(uint32_t);
 }
 
 /* The names must survive a crash as well as the data. */
@@ -230,14 +229,11 @@ mw_nvme_drive(const struct mw_nvme *nvme, int drive)
 char *
 mw_nvme_where(const struct mw_nvme *nvme, int64_t offset_bytes, int64_t bytes)
 {
-    GString *text = g_string_new(NULL);
-    struct mw_nvme_piece piece;
+    const char *paths[MW_NVME_DRIVES_MAX];
 
     for (int drive = 0; drive < nvme->layout.drives; drive++)
-        if (mw_nvme_stripe_next(&nvme->layout, drive, offset_bytes, offset_bytes + bytes, &piece))
-            g_string_append_printf(text, "%s%s at %" PRId64, text->len ? ", " : "",
-                                   nvme->files[drive].path, piece.drive_bytes);
-    return g_string_free(text, FALSE);
+        paths[drive] = nvme->files[drive].path;
+    return mw_nvme_stripe_where(&nvme->layout, paths, offset_bytes, bytes);
 }
 
 int64_t

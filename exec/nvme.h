@@ -21,10 +21,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "exec/pages.h"
+
 struct mw_nvme;
 struct mw_nvme_calls; /* exec/nvme_calls.h */
 
-enum { MW_NVME_DRIVES_MAX = 64, MW_NVME_PAGE_BYTES = 4096 };
+enum { MW_NVME_DRIVES_MAX = 64, MW_NVME_PAGE_BYTES = MW_PAGE_BYTES };
 
 struct mw_nvme_options {
     const char *const *directories; /* one a drive; they exist and can be written */
@@ -85,9 +87,10 @@ int64_t mw_nvme_moved_bytes(const struct mw_nvme *nvme, enum mw_nvme_direction d
 
 /*
  * One transfer.  The memory is the caller's, as is the buffer: both stay untouched from submit
- * until the request is done, and the request until mw_nvme_wait has taken its result; then it may
- * be submitted again.  on_done, if set before submit, is called once from the I/O thread after the
- * request is done (a waiter may have it reused by then, so it is not passed); it must not block.
+ * until the request is done and submit has returned (below), and the request until mw_nvme_wait has
+ * taken its result; then it may be submitted again.  on_done, if set before submit, is called once
+ * from the I/O thread after the request is done (a waiter may have it reused by then, so it is not
+ * passed); it must not block.
  */
 struct mw_nvme_request {
     void (*on_done)(void *data);
@@ -104,9 +107,16 @@ struct mw_nvme_request {
     bool done;
 };
 
-/* Offset, bytes and buffer are multiples of all drives' alignment.  Never blocks on the drives,
- * never fails: what is wrong is told by wait.  Any thread.  Checksums of what is written are taken
- * here, while it is on its way: whoever reads it back does so after this has returned. */
+/*
+ * Offset, bytes and buffer are multiples of all drives' alignment.  Never blocks on the drives,
+ * never fails: what is wrong is told by wait.  Any thread.
+ *
+ * The buffer of a write stays untouched until BOTH this has returned and the request is done, in
+ * whichever order: checksums are taken of it in here while the drives have it, which may be done,
+ * and have called on_done or woken a waiter in another thread, before this has returned.  Whoever
+ * changes the buffer between the two is later told of damage that is none, by the read of what it
+ * wrote; and what was written is read back only after both, too.
+ */
 void mw_nvme_submit(struct mw_nvme *nvme, struct mw_nvme_request *request,
                     enum mw_nvme_direction direction, int64_t offset_bytes, int64_t bytes,
                     void *buffer);

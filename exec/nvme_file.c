@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "exec/nvme_internal.h"
+#include "exec/run_names.h"
 #include "planner/error.h"
 #include "planner/own_file.h"
 
@@ -82,8 +83,7 @@ mw_nvme_file_open(struct mw_nvme_file *file, const struct mw_nvme_file_wish *wis
 
     *file = (struct mw_nvme_file){.fd = -1, .lock.fd = -1};
     file->directory = g_strdup(wish->directory);
-    file->path = g_strdup_printf("%s/%s-%dof%d.data", wish->directory, wish->stem, wish->index + 1,
-                                 wish->count);
+    file->path = mw_run_data_path(wish->directory, wish->stem, wish->index, wish->count);
     if (!mw_nvme_lock_take(&file->lock, wish->directory, wish->stem, error) ||
         !open_path(file, wish, error)) {
         mw_nvme_file_close(file, true);

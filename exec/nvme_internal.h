@@ -70,6 +70,9 @@ struct mw_nvme_piece {
  * false if there is none. */
 bool mw_nvme_stripe_next(const struct mw_nvme_layout *layout, int drive, int64_t from_bytes,
                          int64_t end_bytes, struct mw_nvme_piece *piece);
+/* What mw_nvme_where says, of files with these paths. */
+char *mw_nvme_stripe_where(const struct mw_nvme_layout *layout, const char *const *paths,
+                           int64_t offset_bytes, int64_t bytes);
 /* Bytes that a file needs for a logical space of `capacity`. */
 int64_t mw_nvme_stripe_file_bytes(const struct mw_nvme_layout *layout, int64_t capacity_bytes);
 

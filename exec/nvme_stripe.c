@@ -40,6 +40,20 @@ mw_nvme_stripe_next(const struct mw_nvme_layout *layout, int drive, int64_t from
     return true;
 }
 
+char *
+mw_nvme_stripe_where(const struct mw_nvme_layout *layout, const char *const *paths,
+                     int64_t offset_bytes, int64_t bytes)
+{
+    GString *text = g_string_new(NULL);
+    struct mw_nvme_piece piece;
+
+    for (int drive = 0; drive < layout->drives; drive++)
+        if (mw_nvme_stripe_next(layout, drive, offset_bytes, offset_bytes + bytes, &piece))
+            g_string_append_printf(text, "%s%s at %" PRId64, text->len ? ", " : "", paths[drive],
+                                   piece.drive_bytes);
+    return g_string_free(text, FALSE);
+}
+
 int64_t
 mw_nvme_stripe_file_bytes(const struct mw_nvme_layout *layout, int64_t capacity_bytes)
 {

@@ -3,11 +3,7 @@
  * the read fails.  A page that was neither written nor vouched for since open has none: it holds
  * nothing that anybody asked for.
  */
-#include <xxhash.h>
-#ifdef MW_XXH_DISPATCH
-#include <xxh_x86dispatch.h> /* XXH3 by what the processor has */
-#endif
-
+#include "exec/checksum.h"
 #include "exec/nvme_internal.h"
 #include "planner/error.h"
 
@@ -17,7 +13,7 @@ enum { PAGE_BYTES = MW_NVME_PAGE_BYTES };
 static uint32_t
 sum_of(const char *page)
 {
-    uint32_t sum = (uint32_t)XXH3_64bits(page, PAGE_BYTES);
+    uint32_t sum = (uint32_t)mw_checksum(page, PAGE_BYTES);
 
     return sum ? sum : 1;
 }

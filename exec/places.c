@@ -144,8 +144,7 @@ submit(struct mw_places *places, const struct mw_move *move, struct mw_nvme_requ
     bool reads = on_drives(places, move->from);
     struct mw_place drive = reads ? move->from : move->to, memory = reads ? move->to : move->from;
     const struct mw_slot *slot = slot_of(places, drive.slot);
-    int64_t bytes = (move->bytes + MW_SLOT_ALIGNMENT_BYTES - 1) / MW_SLOT_ALIGNMENT_BYTES *
-                    MW_SLOT_ALIGNMENT_BYTES;
+    int64_t bytes = mw_in_pages(move->bytes);
 
     g_assert(drive.at_bytes + bytes <= slot->size_bytes &&
              memory.at_bytes + bytes <= slot_of(places, memory.slot)->size_bytes);

@@ -4,8 +4,8 @@
  */
 #include <inttypes.h>
 #include <string.h>
-#include <xxhash.h>
 
+#include "exec/checksum.h"
 #include "exec/safetensors_internal.h"
 #include "planner/error.h"
 #include "planner/input.h"
@@ -29,18 +29,16 @@ mw_safetensors_sum(int fd, const char *path, const struct mw_safetensor *tensor,
                    GError **error)
 {
     g_autofree char *block = g_malloc((gsize)MIN(BLOCK_BYTES, tensor->size_bytes) + 1);
-    XXH3_state_t *state = XXH3_createState();
+    struct mw_checksum *running = mw_checksum_begin();
     bool good = true;
 
-    XXH3_64bits_reset(state);
     for (int64_t at = 0; good && at < tensor->size_bytes; at += BLOCK_BYTES) {
         int64_t bytes = MIN(BLOCK_BYTES, tensor->size_bytes - at);
         good = mw_input_read_at(fd, path, tensor->offset_bytes + at, bytes, block, error);
         if (good)
-            XXH3_64bits_update(state, block, (size_t)bytes);
+            mw_checksum_add(running, block, bytes);
     }
-    *sum = XXH3_64bits_digest(state);
-    XXH3_freeState(state);
+    *sum = mw_checksum_end(running);
     return good;
 }
 

@@ -50,10 +50,8 @@ mw_trainer_narrow_at(const struct mw_trainer *trainer, const struct mw_tensor *t
 {
     bool wide = tensor->gradient_dtype == MW_DTYPE_FP32 &&
                 trainer->plan->slots[tensor->gradient_slot].tier == MW_TIER_NVME;
-    int64_t bytes = wide ? 4 * tensor->shard_elements : 0;
 
-    return (bytes + MW_SLOT_ALIGNMENT_BYTES - 1) / MW_SLOT_ALIGNMENT_BYTES *
-           MW_SLOT_ALIGNMENT_BYTES;
+    return mw_in_pages(wide ? 4 * tensor->shard_elements : 0);
 }
 
 /* --- the ends of a step ---------------------------------------------------------------------- */

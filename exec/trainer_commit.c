@@ -13,9 +13,9 @@
 #include "planner/error.h"
 
 int64_t
-mw_trainer_state_bytes(const struct mw_trainer *trainer, uint32_t chunk)
+mw_trainer_state_bytes(const struct mw_plan *plan, uint32_t chunk)
 {
-    return 12 * trainer->plan->chunks[chunk].elements;
+    return 4 * MW_TRAINER_STATES * plan->chunks[chunk].elements;
 }
 
 bool
@@ -107,7 +107,7 @@ mw_trainer_close_commit(struct mw_trainer *trainer)
 void
 mw_trainer_digest(struct mw_trainer *trainer, uint32_t chunk)
 {
-    int64_t bytes = mw_trainer_state_bytes(trainer, chunk);
+    int64_t bytes = mw_trainer_state_bytes(trainer->plan, chunk);
     const void *state;
 
     if (!trainer->durable.commit)
@@ -162,7 +162,7 @@ mw_trainer_state_extent(const struct mw_trainer *trainer, uint32_t chunk, int wh
     return (struct mw_commit_extent){
         .id = chunk,
         .offset_bytes = trainer->plan->slots[slot].offset_bytes,
-        .bytes = mw_trainer_state_bytes(trainer, chunk),
+        .bytes = mw_trainer_state_bytes(trainer->plan, chunk),
         .checksum = trainer->durable.checksums[chunk],
         .which = which,
     };

@@ -242,7 +242,9 @@ bool mw_trainer_keeps_state(const struct mw_trainer *trainer);
 /* Ends a step: what it wrote is current, and durable if it is to be and did not diverge. */
 bool mw_trainer_commit_step(struct mw_trainer *trainer, bool diverged, bool *committed,
                             GError **error);
-int64_t mw_trainer_state_bytes(const struct mw_trainer *trainer, uint32_t chunk);
+/* fp32 parameters, momentum and variance of a chunk, one behind the other. */
+#define MW_TRAINER_STATES 3
+int64_t mw_trainer_state_bytes(const struct mw_plan *plan, uint32_t chunk);
 bool mw_trainer_on_drives(const struct mw_plan *plan, uint32_t chunk);
 struct mw_commit_extent mw_trainer_state_extent(const struct mw_trainer *trainer, uint32_t chunk,
                                                 int which);
@@ -272,6 +274,11 @@ bool mw_trainer_check_extent(const struct mw_trainer *trainer,
 /* --- trainer_saves.c --- */
 /* Bytes of all extents of a save but the last. */
 #define MW_TRAINER_SAVE_BYTES ((int64_t)4 << 20)
+/* Whether ranks have the same state, and each saves its share of it. */
+bool mw_trainer_saves_shared(const struct mw_plan *plan, uint32_t ranks);
+/* Bytes of the stream that a rank saves; `pending`: with the gradients of a delayed update. */
+struct mw_range mw_trainer_save_range(const struct mw_plan *plan, bool pending, uint32_t rank,
+                                      uint32_t ranks);
 bool mw_trainer_find_saves(struct mw_trainer *trainer, GError **error);
 /* Extents of a save: of state in memory, and of gradients if there are any pending. */
 int64_t mw_trainer_save_extents(const struct mw_trainer *trainer);

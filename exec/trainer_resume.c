@@ -2,6 +2,8 @@
 #include <stdlib.h>
 
 #include "exec/checkpoint.h"
+#include "exec/extents.h"
+#include "exec/run_names.h"
 #include "exec/trainer_internal.h"
 #include "planner/error.h"
 
@@ -19,20 +21,13 @@ mw_trainer_same_extent(const struct mw_commit_extent *found, const struct mw_com
     return false;
 }
 
-static int64_t
-in_pages(int64_t bytes)
-{
-    return (bytes + MW_SLOT_ALIGNMENT_BYTES - 1) / MW_SLOT_ALIGNMENT_BYTES *
-           MW_SLOT_ALIGNMENT_BYTES;
-}
-
 bool
 mw_trainer_check_extent(const struct mw_trainer *trainer, const struct mw_commit_extent *extent,
                         const void *data, const struct mw_piece *first, const struct mw_piece *last,
                         GError **error)
 {
     if (mw_commit_check(extent, data, error)) {
-        mw_nvme_vouch(trainer->places.nvme, extent->offset_bytes, in_pages(extent->bytes), data);
+        mw_nvme_vouch(trainer->places.nvme, extent->offset_bytes, mw_in_pages(extent->bytes), data);
         return true;
     }
     g_autofree char *where =
@@ -74,7 +69,7 @@ restore_partials(struct mw_trainer *trainer, uint32_t index, uint32_t tile, char
 {
     const struct mw_tensor *tensor = &trainer->plan->tensors[index];
     int64_t elements = mw_trainer_state_of(trainer, index, tile).elements;
-    int64_t bytes = mw_trainer_gradient_bytes(tensor), page = MW_SLOT_ALIGNMENT_BYTES;
+    int64_t bytes = mw_trainer_gradient_bytes(tensor);
     int64_t home = trainer->plan->slots[tensor->gradient_slot].offset_bytes +
                    bytes * tile * tensor->gradient_stride;
     double *partial =
@@ -83,7 +78,7 @@ restore_partials(struct mw_trainer *trainer, uint32_t index, uint32_t tile, char
     for (int64_t first = 0; first < elements; first += MW_NORM_BLOCK) {
         int64_t n = MIN(MW_NORM_BLOCK, elements - first);
         if (!mw_nvme_transfer(trainer->places.nvme, MW_NVME_READ, home + bytes * first,
-                              (bytes * n + page - 1) / page * page, buffer, error))
+                              mw_in_pages(bytes * n), buffer, error))
             return false;
         trainer->kernels->square_sums(partial++, buffer, bytes == 4, n);
     }
@@ -97,7 +92,7 @@ restore_norm(struct mw_trainer *trainer, GError **error)
     void *buffer = NULL;
     bool good = true;
 
-    if (posix_memalign(&buffer, MW_SLOT_ALIGNMENT_BYTES, 4 * MW_NORM_BLOCK))
+    if (posix_memalign(&buffer, MW_PAGE_BYTES, 4 * MW_NORM_BLOCK))
         g_error("out of memory");
     for (uint32_t t = 0; t < plan->tensor_count; t++) {
         bool drives = plan->slots[plan->tensors[t].gradient_slot].tier == MW_TIER_NVME;
@@ -135,8 +130,7 @@ take_up(struct mw_trainer *trainer, GError **error)
     const struct mw_commit_record *record = &trainer->durable.resumed;
 
     if (!mw_trainer_check_fields(record, error)) {
-        g_prefix_error(error, "the record of step %" G_GINT64_FORMAT ": ",
-                       record->step + 1);
+        g_prefix_error(error, "the record of step %" G_GINT64_FORMAT ": ", record->step + 1);
         return false;
     }
     mw_trainer_read_fields(trainer, record);
@@ -163,8 +157,9 @@ has_all_extents(const struct mw_trainer *trainer, GError **error)
         return true;
     g_set_error(error, MW_ERROR, MW_ERROR_FORMAT,
                 "the record of step %" G_GINT64_FORMAT " has %" G_GINT64_FORMAT
-                " extents, this run %" G_GINT64_FORMAT ": nothing is resumed",
-                record->step + 1, record->extent_count, extents);
+                " extent%s, this run %" G_GINT64_FORMAT ": nothing is resumed",
+                record->step + 1, record->extent_count, record->extent_count == 1 ? "" : "s",
+                extents);
     return false;
 }
 
@@ -228,21 +223,41 @@ choose_step(struct mw_trainer *trainer, int64_t *step, GError **error)
 }
 
 static bool
+check_extents(const struct mw_trainer *trainer, const struct mw_commit_record *record,
+              GError **error)
+{
+    const struct mw_commit *commit = trainer->durable.commit;
+    const struct mw_nvme_options *drives = &trainer->options.drives;
+    struct mw_extents extents;
+    bool whole =
+        mw_extents_open(&extents, drives->directories, drives->stem ? drives->stem : MW_RUN_BASE,
+                        mw_commit_identity(commit), mw_commit_path(commit), drives->calls, error);
+
+    for (int64_t i = 0; whole && i < record->extent_count; i++)
+        whole = mw_extents_check(&extents, &record->extents[i], NULL, error);
+    mw_extents_close(&extents);
+    return whole;
+}
+
+/* Without the tier, which reads nothing more once anything could not be read. */
+static bool
 is_whole(struct mw_trainer *trainer, int64_t step, GError **error)
 {
     struct mw_commit_record record;
-    bool whole = mw_commit_resume(trainer->durable.commit, step, &record, error);
+    bool whole = mw_commit_resume(trainer->durable.commit, step, &record, error) &&
+                 check_extents(trainer, &record, error);
 
-    for (int64_t i = 0; whole && i < record.extent_count; i++)
-        whole = mw_commit_check_at(trainer->places.nvme, &record.extents[i], error);
     mw_commit_record_clear(&record);
     return whole;
 }
 
-/* What can be done about a damaged step. */
+/* What can be done about a step that is damaged, or cannot be read; nothing is, by another step,
+ * about one that this run does not take. */
 static void
 tell_previous(struct mw_trainer *trainer, int64_t step, GError **error)
 {
+    if (!g_error_matches(*error, MW_ERROR, MW_ERROR_IO))
+        return;
     const int64_t before = step_before(trainer, step);
     const char *own = trainer->ranks > 1 ? ", in this rank's files" : "";
     g_autoptr(GError) why = NULL;

@@ -10,18 +10,11 @@
 #include "planner/error.h"
 
 #define BLOCK_BYTES MW_TRAINER_SAVE_BYTES
-#define PAGE_BYTES MW_SLOT_ALIGNMENT_BYTES
 
-static int64_t
-in_pages(int64_t bytes)
+bool
+mw_trainer_saves_shared(const struct mw_plan *plan, uint32_t ranks)
 {
-    return (bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
-}
-
-static bool
-is_shared(const struct mw_trainer *trainer)
-{
-    return trainer->ranks > 1 && trainer->plan->tensors[0].state_whole;
+    return ranks > 1 && plan->tensor_count && plan->tensors[0].state_whole;
 }
 
 /* --- the stream ------------------------------------------------------------------------------ */
@@ -34,10 +27,9 @@ struct segment {
 };
 
 static bool
-next_segment(const struct mw_trainer *trainer, struct segment *it)
+next_segment(const struct mw_plan *plan, bool pending, struct segment *it)
 {
-    const struct mw_plan *plan = trainer->plan;
-    uint32_t end = plan->chunk_count + (trainer->pending ? plan->tensor_count : 0);
+    uint32_t end = plan->chunk_count + (pending ? plan->tensor_count : 0);
 
     it->at += it->bytes;
     while (it->next < plan->chunk_count) {
@@ -45,38 +37,43 @@ next_segment(const struct mw_trainer *trainer, struct segment *it)
         if (mw_trainer_on_drives(plan, chunk))
             continue;
         it->slot = plan->chunks[chunk].slot;
-        it->bytes = mw_trainer_state_bytes(trainer, chunk);
+        it->bytes = mw_trainer_state_bytes(plan, chunk);
         return true;
     }
     if (it->next == end)
         return false;
     it->slot = plan->tensors[it->next++ - plan->chunk_count].gradient_slot;
-    it->at = in_pages(it->at);
+    it->at = mw_in_pages(it->at);
     it->bytes = plan->slots[it->slot].size_bytes;
     return true;
 }
 
 static int64_t
-stream_bytes(const struct mw_trainer *trainer)
+stream_bytes(const struct mw_plan *plan, bool pending)
 {
     struct segment segment = {0};
 
-    while (next_segment(trainer, &segment))
+    while (next_segment(plan, pending, &segment))
         continue;
     return segment.at;
 }
 
-/* A rank's range of the stream. */
-static struct mw_range
-range_of(const struct mw_trainer *trainer, uint32_t rank)
+struct mw_range
+mw_trainer_save_range(const struct mw_plan *plan, bool pending, uint32_t rank, uint32_t ranks)
 {
-    int64_t all = stream_bytes(trainer);
-    int64_t share = in_pages((all + trainer->ranks - 1) / trainer->ranks);
+    int64_t all = stream_bytes(plan, pending);
+    int64_t share = mw_in_pages((all + ranks - 1) / ranks);
 
-    if (!is_shared(trainer))
+    if (!mw_trainer_saves_shared(plan, ranks))
         return (struct mw_range){0, all};
     int64_t first = MIN(all, rank * share);
     return (struct mw_range){first, MIN(share, all - first)};
+}
+
+static struct mw_range
+range_of(const struct mw_trainer *trainer, uint32_t rank)
+{
+    return mw_trainer_save_range(trainer->plan, trainer->pending, rank, trainer->ranks);
 }
 
 static struct mw_range
@@ -120,21 +117,21 @@ mw_trainer_find_saves(struct mw_trainer *trainer, GError **error)
     int64_t room = 0;
     int found = 0;
 
-    it->stream_bytes = stream_bytes(trainer);
+    it->stream_bytes = stream_bytes(trainer->plan, trainer->pending);
     for (uint32_t s = 0; s < plan->slot_count && found < 2; s++) {
         if (plan->slots[s].purpose != MW_PURPOSE_SAVES)
             continue;
         it->saves_at[found++] = plan->slots[s].offset_bytes;
         room = plan->slots[s].size_bytes;
     }
-    trainer->pending = mw_trainer_is_delayed(plan);
-    int64_t most = own_range(trainer).elements;
-    trainer->pending = false;
+    int64_t most = mw_trainer_save_range(trainer->plan, mw_trainer_is_delayed(plan), trainer->rank,
+                                         trainer->ranks)
+                       .elements;
     it->extents_max += blocks_of(most);
     if (!most)
         return true;
     void *block = NULL;
-    if (posix_memalign(&block, PAGE_BYTES, BLOCK_BYTES))
+    if (posix_memalign(&block, MW_PAGE_BYTES, BLOCK_BYTES))
         g_error("out of memory");
     it->block = block;
     return check_room(room, most, error);
@@ -173,7 +170,7 @@ copy_block(struct mw_trainer *trainer, int64_t begin, int64_t bytes, bool saves,
 {
     struct segment segment = {0};
 
-    while (next_segment(trainer, &segment)) {
+    while (next_segment(trainer->plan, trainer->pending, &segment)) {
         int64_t first = MAX(begin, segment.at);
         int64_t end = MIN(begin + bytes, segment.at + segment.bytes);
         char *block = trainer->durable.block + (first - begin);
@@ -205,7 +202,7 @@ transfer(struct mw_trainer *trainer, enum mw_nvme_direction direction,
          const struct mw_commit_extent *extent, GError **error)
 {
     return mw_nvme_transfer(trainer->places.nvme, direction, extent->offset_bytes,
-                            in_pages(extent->bytes), trainer->durable.block, error);
+                            mw_in_pages(extent->bytes), trainer->durable.block, error);
 }
 
 bool
@@ -235,7 +232,7 @@ piece_at(const struct mw_trainer *trainer, int64_t byte, bool last, struct mw_pi
     const struct mw_plan *plan = trainer->plan;
     struct segment segment = {0};
 
-    while (next_segment(trainer, &segment) && segment.at + segment.bytes <= byte)
+    while (next_segment(plan, trainer->pending, &segment) && segment.at + segment.bytes <= byte)
         continue;
     if (segment.next > plan->chunk_count) {
         uint32_t index = segment.next - 1 - plan->chunk_count;
@@ -279,8 +276,9 @@ load_range(struct mw_trainer *trainer, uint32_t rank, const struct mw_commit_ext
         int64_t begin = b * BLOCK_BYTES, bytes = MIN(BLOCK_BYTES, range.elements - begin);
         if (rank == trainer->rank && !read_block(trainer, b, &extents[b], error))
             return false;
-        if (is_shared(trainer) && !mw_ranks_broadcast(trainer->options.ranks, 0,
-                                                      trainer->durable.block, bytes, rank, error))
+        if (mw_trainer_saves_shared(trainer->plan, trainer->ranks) &&
+            !mw_ranks_broadcast(trainer->options.ranks, 0, trainer->durable.block, bytes, rank,
+                                error))
             return false;
         if (!copy_block(trainer, range.first + begin, bytes, false, error))
             return false;
@@ -292,7 +290,7 @@ bool
 mw_trainer_load_save(struct mw_trainer *trainer, const struct mw_commit_extent *extents,
                      GError **error)
 {
-    if (!is_shared(trainer))
+    if (!mw_trainer_saves_shared(trainer->plan, trainer->ranks))
         return load_range(trainer, trainer->rank, extents, error);
     for (uint32_t rank = 0; rank < trainer->ranks; rank++)
         if (!load_range(trainer, rank, extents, error))

@@ -66,12 +66,6 @@ reachable(const struct mw_trainer *trainer, uint32_t chunk)
     return set == MW_NONE ? trainer->plan->chunks[chunk].slot : set;
 }
 
-static bool
-on_drives(const struct mw_trainer *trainer, uint32_t chunk)
-{
-    return trainer->chunks[chunk].set_slot != MW_NONE;
-}
-
 /* State at home on a device is reached by copies. */
 static bool
 copy_state(struct mw_trainer *trainer, void *to, const void *from, int64_t bytes, GError **error)
@@ -104,15 +98,16 @@ start_chunk(struct mw_trainer *trainer, uint32_t chunk, float *made, GError **er
     const struct mw_chunk_content *content = &trainer->plan->chunks[chunk];
     const struct mw_trainer_chunk *it = &trainer->chunks[chunk];
     int states = trainer->options.checkpoint ? 3 : 1;
-    bool drives = on_drives(trainer, chunk);
+    bool drives = mw_trainer_on_drives(trainer->plan, chunk);
     uint32_t slot = reachable(trainer, chunk);
+    int64_t bytes = mw_trainer_state_bytes(trainer->plan, chunk);
 
     if (drives)
-        memset(mw_places_at(&trainer->places, slot, 0), 0, 12 * content->elements);
+        memset(mw_places_at(&trainer->places, slot, 0), 0, bytes);
     for (int64_t i = 0; i < states * it->piece_count; i++)
         if (!start_piece(trainer, chunk, (int)(i % states), &it->pieces[i / states], made, error))
             return false;
-    struct mw_move move = {{slot, 0}, {content->slot, 0}, 12 * content->elements};
+    struct mw_move move = {{slot, 0}, {content->slot, 0}, bytes};
     return !drives || mw_places_move(&trainer->places, &move, 1, error);
 }
 
@@ -127,9 +122,8 @@ put_params(struct mw_trainer *trainer, uint32_t slot, int64_t at_bytes, void *ma
     if (home->tier != MW_TIER_NVME)
         return copy_state(trainer, mw_places_at(&trainer->places, slot, at_bytes), made, bytes,
                           error);
-    int64_t pages = (bytes + MW_SLOT_ALIGNMENT_BYTES - 1) / MW_SLOT_ALIGNMENT_BYTES;
     return mw_nvme_transfer(trainer->places.nvme, MW_NVME_WRITE, home->offset_bytes + at_bytes,
-                            pages * MW_SLOT_ALIGNMENT_BYTES, made, error);
+                            mw_in_pages(bytes), made, error);
 }
 
 static bool
@@ -264,8 +258,8 @@ mw_trainer_visit_state(struct mw_trainer *trainer, mw_trainer_visit visit, void 
     for (uint32_t c = 0; c < plan->chunk_count; c++) {
         const struct mw_trainer_chunk *chunk = &trainer->chunks[c];
         struct mw_move move = {
-            {plan->chunks[c].slot, 0}, {reachable(trainer, c), 0}, 12 * plan->chunks[c].elements};
-        if (on_drives(trainer, c) && !mw_places_move(&trainer->places, &move, 1, error))
+            {plan->chunks[c].slot, 0}, {reachable(trainer, c), 0}, mw_trainer_state_bytes(plan, c)};
+        if (mw_trainer_on_drives(plan, c) && !mw_places_move(&trainer->places, &move, 1, error))
             return false;
         for (int64_t i = 0; i < chunk->piece_count; i++)
             if (!visit_piece(trainer, c, &chunk->pieces[i], copies, visit, data, error))

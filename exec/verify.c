@@ -3,12 +3,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <unistd.h>
 
 #include "exec/run_files.h"
+#include "exec/run_names.h"
 #include "exec/verify_internal.h"
 #include "planner/error.h"
 #include "planner/own_file.h"
@@ -35,51 +35,28 @@ note(struct mw_verified *verified, char *line)
     g_ptr_array_add(verified->notes, line);
 }
 
-static bool
-decode_slot(struct work *work, struct mw_verify_rank *rank, int slot, char *image, GError **error)
-{
-    struct mw_commit_identity identity;
-    bool identified;
-
-    if (!mw_commit_file_read(&rank->file, slot, image, error))
-        return false;
-    rank->states[slot] = mw_commit_decode(image, rank->file.slot_bytes, &rank->records[slot],
-                                          &identity, &identified);
-    if (identified) {
-        rank->identity = identity;
-        rank->identified = true;
-    }
-    if (rank->states[slot] == MW_COMMIT_TORN)
-        note(work->verified,
-             g_strdup_printf("%s: record %d of 2 is torn: its commit was interrupted, or it is "
-                             "damaged",
-                             rank->file.path, slot + 1));
-    return true;
-}
-
-/* Both slots have been written from end to end since the file was made. */
+/* What there is to say of a record's file beside its steps. */
 static bool
 read_records(struct work *work, struct mw_verify_rank *rank, GError **error)
 {
-    void *image;
-    const int64_t slot_bytes = rank->file.info.st_size / 2;
-    bool good = true;
+    const struct mw_commit_slots *slots = &rank->slots;
 
-    if (slot_bytes < MW_COMMIT_BLOCK_BYTES || slot_bytes % MW_COMMIT_BLOCK_BYTES ||
-        slot_bytes > MW_VERIFY_SLOT_BYTES_MAX) {
-        note(work->verified, g_strdup_printf("%s: has %" PRId64 " bytes, which no record has",
-                                             rank->file.path, (int64_t)rank->file.info.st_size));
-        return true;
-    }
-    rank->file.slot_bytes = slot_bytes;
-    if (!mw_commit_file_forget(&rank->file, error))
+    if (!mw_commit_slots_read(rank->fd, rank->path, work->options->calls, &rank->slots, error))
         return false;
-    if (posix_memalign(&image, MW_COMMIT_BLOCK_BYTES, (size_t)slot_bytes))
-        g_error("out of memory");
-    for (int slot = 0; good && slot < 2; slot++)
-        good = decode_slot(work, rank, slot, image, error);
-    free(image);
-    return good;
+    if (!slots->sized)
+        note(work->verified,
+             g_strdup_printf("%s: has %" PRId64 " byte%s, which no record has", rank->path,
+                             slots->file_bytes, slots->file_bytes == 1 ? "" : "s"));
+    for (int i = 0; i < MW_COMMIT_SLOTS; i++) {
+        if (slots->at[i].identified)
+            rank->identity = &slots->at[i].identity;
+        if (slots->at[i].state == MW_COMMIT_TORN)
+            note(work->verified,
+                 g_strdup_printf("%s: record %d of %d is torn: its commit was interrupted, or it "
+                                 "is damaged",
+                                 rank->path, i + 1, MW_COMMIT_SLOTS));
+    }
+    return true;
 }
 
 /* A run holds its records' locks: this one is shared, and keeps runs away until it is done. */
@@ -90,14 +67,13 @@ open_rank(struct work *work, int folder, const char *name, GError **error)
     struct mw_verify_rank *rank = g_new0(struct mw_verify_rank, 1);
 
     g_ptr_array_add(work->ranks, rank);
-    rank->stem = g_strndup(name, strlen(name) - strlen(".record"));
-    rank->file.path = g_build_filename(directory, name, NULL);
-    rank->file.calls = &mw_nvme_system_calls;
-    rank->file.fd = mw_own_open_at(folder, name, O_RDONLY, 0, &rank->file.info, &why);
-    if (rank->file.fd < 0)
-        return fail(error, MW_ERROR_IO, rank->file.path, why);
-    if (flock(rank->file.fd, LOCK_SH | LOCK_NB))
-        return fail(error, MW_ERROR_IO, rank->file.path,
+    rank->stem = g_strndup(name, strlen(name) - strlen(MW_RUN_RECORD));
+    rank->path = mw_run_record_path(directory, rank->stem);
+    rank->fd = mw_own_open_at(folder, name, O_RDONLY, 0, NULL, &why);
+    if (rank->fd < 0)
+        return fail(error, MW_ERROR_IO, rank->path, why);
+    if (flock(rank->fd, LOCK_SH | LOCK_NB))
+        return fail(error, MW_ERROR_IO, rank->path,
                     errno == EWOULDBLOCK ? "a run is using it: verify it after the run has ended"
                                          : g_strerror(errno));
     return read_records(work, rank, error);
@@ -116,7 +92,7 @@ find_records(struct work *work, GError **error)
     int folder = good ? mw_own_open_folder(directory) : -1;
     for (guint i = 0; good && folder >= 0 && i < files.names->len; i++) {
         const char *name = g_ptr_array_index(files.names, i);
-        if (g_str_has_suffix(name, ".record"))
+        if (g_str_has_suffix(name, MW_RUN_RECORD))
             good = open_rank(work, folder, name, error);
     }
     if (good && !work->ranks->len)
@@ -133,15 +109,15 @@ find_records(struct work *work, GError **error)
 static bool
 check_directories(const struct work *work, const struct mw_verify_rank *rank, GError **error)
 {
-    const int given = work->options->directory_count, wanted = rank->identity.drives;
+    const int given = work->options->directory_count;
+    const int wanted = rank->identity ? rank->identity->drives : given;
 
-    if (!rank->identified || wanted == given)
+    if (wanted == given)
         return true;
     g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
                 "%s: the run has %d director%s, %d %s given: name all of them, in the order of "
                 "--nvme",
-                rank->file.path, wanted, wanted == 1 ? "y" : "ies", given,
-                given == 1 ? "is" : "are");
+                rank->path, wanted, wanted == 1 ? "y" : "ies", given, given == 1 ? "is" : "are");
     return false;
 }
 
@@ -155,12 +131,17 @@ tell_missing(struct work *work)
         bool here = false;
         for (guint i = 0; i < work->ranks->len; i++) {
             const struct mw_verify_rank *rank = g_ptr_array_index(work->ranks, i);
-            here |= rank->identified && rank->identity.rank == r;
+            here |= rank->identity && rank->identity->rank == r;
         }
         missing += !here;
         first = here ? first : r;
     }
-    if (missing)
+    if (missing == 1)
+        note(work->verified,
+             g_strdup_printf("1 of %d ranks has no record here, rank %d: it is lost, or on another "
+                             "machine, where it is to be verified",
+                             work->verified->ranks, first));
+    else if (missing)
         note(work->verified,
              g_strdup_printf("%d of %d ranks have no record here, the first of them rank %d: they "
                              "are lost, or on another machine, where they are to be verified",
@@ -176,8 +157,8 @@ settle_ranks(struct work *work, GError **error)
         const struct mw_verify_rank *rank = g_ptr_array_index(work->ranks, i);
         if (!check_directories(work, rank, error))
             return false;
-        if (rank->identified)
-            verified->ranks = MAX(verified->ranks, rank->identity.ranks);
+        if (rank->identity)
+            verified->ranks = MAX(verified->ranks, rank->identity->ranks);
     }
     verified->ranks = MIN(verified->ranks, MW_VERIFY_RANKS_MAX);
     verified->ranks_here = (int)work->ranks->len;
@@ -214,11 +195,12 @@ count_steps(struct work *work)
 {
     struct mw_verified *verified = work->verified;
 
-    for (guint i = 0; i < 2 * work->ranks->len; i++) {
-        const struct mw_verify_rank *rank = g_ptr_array_index(work->ranks, i / 2);
-        const struct mw_commit_record *record = &rank->records[i % 2];
+    for (guint i = 0; i < MW_COMMIT_SLOTS * work->ranks->len; i++) {
+        const struct mw_verify_rank *rank = g_ptr_array_index(work->ranks, i / MW_COMMIT_SLOTS);
+        const struct mw_commit_slot *slot = &rank->slots.at[i % MW_COMMIT_SLOTS];
+        const struct mw_commit_record *record = &slot->record;
         struct mw_verify_step *step =
-            rank->states[i % 2] == MW_COMMIT_WHOLE ? step_of(verified, record->step) : NULL;
+            slot->state == MW_COMMIT_WHOLE ? step_of(verified, record->step) : NULL;
         if (!step)
             continue;
         step->ranks++;
@@ -252,12 +234,15 @@ check_record(struct work *work, struct mw_verify_rank *rank, const struct mw_com
 static bool
 check_rank(struct work *work, struct mw_verify_rank *rank, GError **error)
 {
-    if (!mw_verify_open_data(work->options, rank, error))
+    if (!rank->identity)
+        return true;
+    if (!mw_extents_open(&rank->extents, work->options->directories, rank->stem, rank->identity,
+                         rank->path, work->options->calls, error))
         return false;
-    for (int slot = 0; slot < 2; slot++)
-        if (rank->states[slot] == MW_COMMIT_WHOLE)
-            check_record(work, rank, &rank->records[slot]);
-    mw_verify_close_data(rank);
+    for (int i = 0; i < MW_COMMIT_SLOTS; i++)
+        if (rank->slots.at[i].state == MW_COMMIT_WHOLE)
+            check_record(work, rank, &rank->slots.at[i].record);
+    mw_extents_close(&rank->extents);
     return true;
 }
 
@@ -268,10 +253,11 @@ free_rank(void *data)
 {
     struct mw_verify_rank *rank = data;
 
-    for (int slot = 0; slot < 2; slot++)
-        mw_commit_record_clear(&rank->records[slot]);
-    mw_verify_close_data(rank);
-    mw_commit_file_close(&rank->file);
+    mw_commit_slots_clear(&rank->slots);
+    mw_extents_close(&rank->extents);
+    if (rank->fd >= 0)
+        close(rank->fd);
+    g_free(rank->path);
     g_free(rank->stem);
     g_free(rank);
 }

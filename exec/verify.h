@@ -22,6 +22,7 @@ struct mw_verify_options {
     char *(*tensors)(void *data, int rank, int ranks, const struct mw_commit_extent *extent);
     void (*progress)(void *data, int64_t done_bytes, int64_t all_bytes); /* may be NULL */
     void *data;
+    const struct mw_nvme_calls *calls; /* NULL: the system's */
 };
 
 /* A range of a file that does not hold what was committed, with the extent that it belongs to. */

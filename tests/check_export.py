@@ -121,7 +121,7 @@ def check_damage(box):
     data.write_bytes(whole[:-1 << 18])
     done = box.run("drive", "-o", "exported", verb="export")
     if done.returncode:
-        yield from check_refused(done, 1, "memwall-1of1.data", "cut short")
+        yield from check_refused(done, 1, "memwall-1of1.data", "the file ends before it")
     data.write_bytes(whole)
     record = box.folder / "drive/memwall.record"
     kept = record.read_bytes()

@@ -79,6 +79,14 @@ def check_shared():
                 yield f"{path} includes {name}: it would be shared too"
 
 
+def check_checksums():
+    """One file knows the library, which takes a dispatcher to be quick."""
+    for path in sources("exec"):
+        for _, name in includes(path):
+            if name in ("xxhash.h", "xxh_x86dispatch.h") and path != "exec/checksum.c":
+                yield f"{path} includes <{name}>: exec/checksum.h has what it takes"
+
+
 def check_plan_library():
     """plan.h and its library stand alone: no GLib, no other part of the planner."""
     for path in sources("planner"):
@@ -162,6 +170,7 @@ def main():
         ("invariant-7/units-in-names", check_units),
         ("invariant-7/whole-bytes-and-nanoseconds", check_integers),
         ("invariant-7/no-vendor-units-inside", check_vendor_units),
+        ("checksums", check_checksums),
         ("columns", check_columns),
     ]
     return report((name, check()) for name, check in checks)

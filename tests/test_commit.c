@@ -87,6 +87,36 @@ test_fresh_start_voids(void)
     mw_nvme_fixture_finish(&fixture);
 }
 
+/* Of a run with fewer extents in the file of one with more: others know where its slots are. */
+static void
+test_shorter_records(void)
+{
+    struct mw_nvme_fixture fixture;
+    struct mw_commit_found found;
+    GError *error = NULL;
+
+    mw_nvme_fixture_init(&fixture);
+    struct mw_commit_options options = mw_commit_fixture_options(&fixture);
+    g_autofree char *path = g_build_filename(fixture.directories[0], "memwall.record", NULL);
+    options.extents_max = 10 * MW_COMMIT_FIXTURE_EXTENTS;
+    mw_commit_close(mw_commit_fixture_open(&options));
+    options.extents_max = MW_COMMIT_FIXTURE_EXTENTS;
+    struct mw_commit *commit = mw_commit_fixture_open(&options);
+    for (int64_t step = 1; step <= 2; step++)
+        mw_commit_fixture_commit(commit, step);
+    mw_commit_close(commit);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    mw_commit_look(fd, path, &found, &error);
+    g_assert_no_error(error);
+    g_assert_true(found.holds);
+    g_assert_cmpint(found.whole, ==, 2);
+    g_assert_cmpint(found.steps[0], ==, 2);
+    g_assert_cmpint(found.steps[1], ==, 1);
+    g_assert_cmpint(found.ranks, ==, 1);
+    close(fd);
+    mw_nvme_fixture_finish(&fixture);
+}
+
 static void
 test_other_runs(void)
 {
@@ -224,6 +254,7 @@ main(int argc, char **argv)
     g_test_add_func("/commit/round-trip", test_round_trip);
     g_test_add_func("/commit/older-step", test_older_step);
     g_test_add_func("/commit/fresh-start-voids", test_fresh_start_voids);
+    g_test_add_func("/commit/shorter-records", test_shorter_records);
     g_test_add_func("/commit/other-runs", test_other_runs);
     g_test_add_func("/commit/bad-records", test_bad_records);
     g_test_add_func("/commit/flipped-record", test_flipped_record);

@@ -349,6 +349,45 @@ test_flipped_bits(gconstpointer data)
     trained_clear(&undisturbed);
 }
 
+/* The tier is stopped by the first read that fails; the step before is looked at all the same. */
+static void
+refuse_unreadable(const struct trained_case *what, GError **error)
+{
+    struct mw_faults faults;
+    struct trained trained;
+
+    mw_faults_init(&faults, MW_FAULT_COMPLETION, 0, EIO);
+    struct trained_course course = course_with(&faults, true);
+    g_assert_false(trained_train(what, &course, &trained, error));
+    g_assert_cmpint(faults.seen, >, 0);
+    mw_test_says((*error)->message, "resuming from step 6: ");
+    mw_test_says((*error)->message, "Input/output error");
+    trained_clear(&trained);
+    mw_faults_finish(&faults);
+}
+
+static void
+test_unreadable(gconstpointer data)
+{
+    const struct trained_case *what = data;
+    g_autofree char *path = g_build_filename(directory, "memwall-1of1.data", NULL);
+    struct trained undisturbed = trained_run(what, STEPS, 1, directory);
+    g_autoptr(GError) error = NULL;
+
+    commit_some(what, 6);
+    refuse_unreadable(what, &error);
+    check_previous(what, &undisturbed, error->message);
+    g_clear_error(&error);
+    commit_some(what, 6);
+    for (int64_t at = 99; at < file_bytes(path); at += 4096)
+        flip(path, at);
+    refuse_unreadable(what, &error);
+    g_autofree char *damaged = g_strdup_printf(", before it, is not whole either: %s at ", path);
+    mw_test_says(error->message, damaged);
+    mw_test_says(error->message, " is damaged: checksum ");
+    trained_clear(&undisturbed);
+}
+
 /* The newest record is torn: the one before it is whole, with all that it names. */
 static void
 test_torn_record(gconstpointer data)
@@ -565,6 +604,7 @@ main(int argc, char **argv)
         if (what->commit)
             add("short", what, test_short);
         add("flipped-bits", what, test_flipped_bits);
+        add("unreadable", what, test_unreadable);
         add("torn-record", what, test_torn_record);
         add("crashes", what, test_crashes);
         add("resumed-crashes", what, test_resumed_crashes);

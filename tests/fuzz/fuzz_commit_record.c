@@ -1,6 +1,5 @@
 #include <glib.h>
 #include <string.h>
-#include <xxhash.h>
 
 #include "exec/commit_internal.h"
 #include "exec/trainer_internal.h"
@@ -70,8 +69,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (!size || size > IMAGE_BYTES_MAX)
         return 0;
-    gsize bytes =
-        (size + MW_COMMIT_BLOCK_BYTES - 1) / MW_COMMIT_BLOCK_BYTES * MW_COMMIT_BLOCK_BYTES;
+    gsize bytes = (gsize)mw_in_pages((int64_t)size);
     g_autofree char *image = g_malloc0(bytes);
 
     check((const char *)data, (int64_t)size);

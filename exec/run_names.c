@@ -1,0 +1,21 @@
+#include "exec/run_names.h"
+
+#include <glib.h>
+
+char *
+mw_run_stem(const char *base, int rank, int ranks)
+{
+    return ranks > 1 ? g_strdup_printf("%s-rank%d", base, rank) : g_strdup(base);
+}
+
+char *
+mw_run_record_path(const char *directory, const char *stem)
+{
+    return g_strdup_printf("%s/%s" MW_RUN_RECORD, directory, stem);
+}
+
+char *
+mw_run_data_path(const char *directory, const char *stem, int drive, int drives)
+{
+    return g_strdup_printf("%s/%s-%dof%d.data", directory, stem, drive + 1, drives);
+}

@@ -1,0 +1,219 @@
+/*
+ * Who reads what is durable where no run is believes the drives alone.  A sync has lost what it was
+ * to make durable, and said nothing: the page cache has it still, and it is neither taken for a
+ * step, nor called whole, nor exported.
+ */
+#include <fcntl.h>
+#include <glib/gstdio.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "cli/decoder.h"
+#include "exec/commit_internal.h"
+#include "exec/durable.h"
+#include "exec/verify.h"
+#include "tests/nvme_faults.h"
+#include "tests/nvme_fixture.h"
+#include "tests/says.h"
+#include "tests/trained_commits.h"
+#include "tests/write_log.h"
+
+enum { STOP = 6 }; /* the newest step is 5, from 0 */
+
+static const struct trained_case *const what = &trained_commits[0];
+static char *directory;
+
+/* What the readers are given of the run. */
+struct described {
+    char *text;
+    size_t bytes;
+    struct mw_plan *plan;
+    struct mw_decoder decoder;
+};
+
+static void
+describe(void *data, const struct mw_plan *plan)
+{
+    struct described *described = data;
+    FILE *out = open_memstream(&described->text, &described->bytes);
+
+    g_assert_true(mw_plan_write(plan, out));
+    g_assert_cmpint(fclose(out), ==, 0);
+}
+
+static void
+read_description(struct described *described)
+{
+    struct mw_model model;
+    char why[256];
+
+    described->plan = mw_plan_parse(described->text, described->bytes, why, sizeof why);
+    g_assert_nonnull(described->plan);
+    g_assert_true(mw_model_load(what->model, &model, NULL));
+    g_assert_true(mw_decoder_read(&model, what->model, &described->decoder, NULL));
+}
+
+static void
+run(struct mw_faults *faults, struct described *described)
+{
+    struct trained_course course = trained_commit_course(directory, false);
+
+    course.buffered = true; /* the log's files are what the page cache has */
+    course.stop = STOP;
+    course.calls = &faults->calls;
+    course.on_plan = described ? describe : NULL;
+    course.data = described;
+    struct trained trained = trained_well(what, &course);
+    trained_clear(&trained);
+}
+
+static int
+count_syncs(void)
+{
+    struct mw_faults faults;
+
+    mw_faults_init(&faults, MW_FAULT_SYNC, G_MAXINT, 0);
+    run(&faults, NULL);
+    int syncs = faults.seen;
+    mw_faults_finish(&faults);
+    return syncs;
+}
+
+/* The `back`-th sync before the end loses what it would have made durable. */
+static void
+run_and_lose(int back, struct mw_faults *faults, struct described *described)
+{
+    mw_faults_init(faults, MW_FAULT_SYNC, count_syncs() - back, 0);
+    faults->log = mw_write_log_new();
+    run(faults, described);
+    g_assert_cmpint(faults->seen, ==, faults->at + back);
+    read_description(described);
+}
+
+static void
+finish(struct mw_faults *faults, struct described *described)
+{
+    mw_write_log_free(faults->log);
+    mw_faults_finish(faults);
+    mw_plan_free(described->plan);
+    free(described->text);
+}
+
+/* --- readers --------------------------------------------------------------------------------- */
+
+static void
+expect_verified(const struct mw_nvme_calls *calls, int64_t newest, bool whole)
+{
+    const char *const directories[] = {directory};
+    const struct mw_verify_options options = {
+        .directories = directories, .directory_count = 1, .calls = calls};
+    struct mw_verified verified;
+    GError *error = NULL;
+
+    mw_verify(&options, &verified, &error);
+    g_assert_no_error(error);
+    g_assert_cmpint(verified.newest, ==, 0);
+    g_assert_cmpint(verified.steps[0].step, ==, newest);
+    g_assert_true(mw_verify_is_whole(&verified, 0) == whole);
+    mw_verified_clear(&verified);
+}
+
+static void
+expect_newest(const struct mw_nvme_calls *calls, int64_t newest)
+{
+    g_autofree char *path = g_build_filename(directory, "memwall.record", NULL);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct mw_commit_slots slots;
+    GError *error = NULL;
+
+    mw_commit_slots_read(fd, path, calls, &slots, &error);
+    g_assert_no_error(error);
+    g_assert_cmpint(mw_commit_slots_newest(&slots, INT64_MAX)->record.step, ==, newest);
+    mw_commit_slots_clear(&slots);
+    close(fd);
+}
+
+/* "": it is written. */
+static void
+expect_exported(const struct mw_nvme_calls *calls, const struct described *described,
+                int64_t newest, const char *says)
+{
+    const char *const directories[] = {directory};
+    g_autofree char *folder = g_build_filename(directory, "exported", NULL);
+    const struct mw_durable_options from = {.directories = directories,
+                                            .directory_count = 1,
+                                            .plan = described->plan,
+                                            .decoder = &described->decoder,
+                                            .fingerprint = 5,
+                                            .calls = calls};
+    const struct mw_checkpoint_options to = {
+        .path = folder, .dtype = MW_SAFETENSORS_F32, .optimizer = true};
+    GError *error = NULL;
+    struct mw_durable *durable = mw_durable_open(&from, &error);
+
+    g_assert_no_error(error);
+    g_assert_cmpint(mw_durable_step(durable), ==, newest);
+    bool good = mw_durable_export(durable, &to, &error);
+    g_assert_true(good == !*says);
+    if (!good)
+        mw_test_says(error->message, says);
+    g_clear_error(&error);
+    mw_durable_close(durable);
+    mw_nvme_fixture_remove(folder);
+}
+
+/* --- tests ----------------------------------------------------------------------------------- */
+
+static void
+test_lost_record(void)
+{
+    struct described described = {0};
+    struct mw_faults faults;
+
+    run_and_lose(1, &faults, &described);
+    expect_newest(NULL, STOP - 1);
+    expect_verified(NULL, STOP - 1, true);
+    expect_newest(&faults.calls, STOP - 2);
+    expect_verified(&faults.calls, STOP - 2, true);
+    expect_exported(&faults.calls, &described, STOP - 2, "");
+    finish(&faults, &described);
+}
+
+static void
+test_lost_record_exported(void)
+{
+    struct described described = {0};
+    struct mw_faults faults;
+
+    run_and_lose(1, &faults, &described);
+    expect_exported(&faults.calls, &described, STOP - 2, "");
+    finish(&faults, &described);
+}
+
+static void
+test_lost_state(void)
+{
+    struct described described = {0};
+    struct mw_faults faults;
+
+    run_and_lose(2, &faults, &described);
+    expect_verified(NULL, STOP - 1, true);
+    expect_exported(NULL, &described, STOP - 1, "");
+    expect_exported(&faults.calls, &described, STOP - 1, "memwall-1of1.data at ");
+    expect_verified(&faults.calls, STOP - 1, false);
+    finish(&faults, &described);
+}
+
+int
+main(int argc, char **argv)
+{
+    g_test_init(&argc, &argv, NULL);
+    directory = trained_directory();
+    g_test_add_func("/readers/lost-record", test_lost_record);
+    g_test_add_func("/readers/lost-record-exported", test_lost_record_exported);
+    g_test_add_func("/readers/lost-state", test_lost_state);
+    int result = g_test_run();
+    trained_remove(directory);
+    return result;
+}
