@@ -12,8 +12,7 @@
 
 #define DAMAGE_LINES 20 /* of a step; --json has all */
 
-/* --- names, progress
- * -------------------------------------------------------------------------------- */
+/* --- names, progress ------------------------------------------------------------------------- */
 
 struct question {
     struct cli_run_homes homes; /* plan NULL: no description says where tensors are */
@@ -70,6 +69,14 @@ state_of(const struct mw_verified *verified, int step)
     return "not whole";
 }
 
+static const char *
+damage_words(int64_t extents)
+{
+    if (!extents)
+        return "";
+    return extents == 1 ? " is damaged or written over" : " are damaged or written over";
+}
+
 static void
 print_step(const struct mw_verified *verified, int index)
 {
@@ -78,9 +85,10 @@ print_step(const struct mw_verified *verified, int index)
     printf("step %" G_GINT64_FORMAT ": %s: ", step->step + 1, state_of(verified, index));
     if (step->damaged_extents)
         printf("%" G_GINT64_FORMAT " of ", step->damaged_extents);
-    printf("%" G_GINT64_FORMAT " extents%s, %s, of %d of %d ranks\n", step->extents,
-           step->damaged_extents ? " are damaged or written over" : "",
-           mw_format_bytes((double)step->bytes), step->ranks, verified->ranks_here);
+    printf("%" G_GINT64_FORMAT " extent%s%s, %s, of %d of %d rank%s\n", step->extents,
+           step->extents == 1 ? "" : "s", damage_words(step->damaged_extents),
+           mw_format_bytes((double)step->bytes), step->ranks, verified->ranks_here,
+           verified->ranks_here == 1 ? "" : "s");
     print_damage(step);
 }
 

@@ -4,6 +4,7 @@ and `--resume --at previous`, which takes what verify calls whole.  Prints TAP.
 """
 import json
 import os
+import re
 import signal
 import sys
 
@@ -68,8 +69,14 @@ def check_whole(box):
     yield from good(done)
     if not done.text.endswith("whole: --resume goes on from step 3\n"):
         yield f"{done.text!r}"
+    yield from check_line(done.text, r"step 3: whole: 1 extent, [^,]* \w*B, of 1 of 1 rank")
     yield from begin(box, 1, *DURABLE)
     yield from expect(box, ["drive"], [[1, True]], 1)
+
+
+def check_line(text, pattern):
+    if not any(re.fullmatch(pattern, line) for line in text.splitlines()):
+        yield f"{text!r} has no line {pattern!r}"
 
 
 def extents(box):
@@ -109,6 +116,8 @@ def check_previous(box):
     if done.returncode != 1 or "--resume --at previous goes on from step 4, which is whole" \
             not in done.text:
         yield f"status {done.returncode}: {done.text!r}"
+    yield from check_line(done.text, "step 5: not whole: 1 of 1 extent is damaged or written over, "
+                                     r"[^,]* \w*B, of 1 of 1 rank")
     before = state_of(box)
     yield from check_refused(train(box, *DURABLE, "--resume"), 1, "resuming from step 5", DATA,
                              "step 4, before it, is whole: --resume --at previous")
@@ -196,6 +205,8 @@ def check_ranks(box):
     words = ["--batch", "1"]
     yield from begin(box, 3, *DURABLE, *words, batch=1, ranks=2)
     yield from expect(box, ["drive"], [[3, True], [2, True]], 3)
+    yield from check_line(box.run("drive", verb="verify").text,
+                          r"step 3: whole: 2 extents, [^,]* \w*B, of 2 of 2 ranks")
     path = box.folder / "drive/memwall-rank1-1of1.data"
     content = path.read_bytes()
     flip(path, range(9, len(content), 4096))
@@ -218,7 +229,7 @@ def check_ranks(box):
     (box.folder / "drive/memwall-rank1.record").unlink()
     answer, wrong = verify(box, "drive")
     yield from wrong
-    if not any("1 of 2 ranks have no record here, the first of them rank 1" in note
+    if not any("1 of 2 ranks has no record here, rank 1: it is lost, or on another" in note
                for note in answer["notes"]):
         yield f"{answer}"
 
