@@ -136,8 +136,8 @@ struct mw_trainer_use {
     int64_t nvme_read_bytes, nvme_written_bytes; /* by the drives, since they were opened */
 };
 struct mw_trainer_use mw_trainer_use(const struct mw_trainer *trainer);
-/* Lines for the user on what memory and drives lack (huge pages, O_DIRECT, a RAM disk), from index
- * 0 on; NULL after the last. */
+/* Lines for the user, from index 0 on; NULL after the last: that what is gone on from was computed
+ * with other instructions; what memory and drives lack (huge pages, O_DIRECT, a RAM disk). */
 const char *mw_trainer_lack(const struct mw_trainer *trainer, int index);
 
 /* Elements [first, first + count) of a part of a tensor, as this rank holds them: fp32 parameters,

@@ -97,6 +97,7 @@ mw_trainer_close_commit(struct mw_trainer *trainer)
 {
     mw_commit_close(trainer->durable.commit);
     mw_commit_record_clear(&trainer->durable.resumed);
+    g_free(trainer->durable.change);
     g_free(trainer->durable.checksums);
     g_free(trainer->durable.extents);
     free(trainer->durable.block);
@@ -182,6 +183,7 @@ mw_trainer_fields(const struct mw_trainer *trainer,
     fields[count++] = mw_commit_field(MW_TRAINER_GOOD_STEPS, (uint64_t)scale->good_steps);
     fields[count++] = mw_commit_field(MW_TRAINER_SKIPPED, (uint64_t)scale->skipped);
     fields[count++] = mw_commit_field(MW_TRAINER_SKIPPED_IN_ROW, (uint64_t)scale->skipped_in_row);
+    fields[count++] = mw_trainer_computes_with(trainer);
     return count +
            (options->commit.fields ? options->commit.fields(options->data, fields + count) : 0);
 }
@@ -211,6 +213,7 @@ mw_trainer_read_fields(struct mw_trainer *trainer, const struct mw_commit_record
     const struct mw_loss_scaling *scaling = &trainer->options.loss_scaling;
     double scale = scaling->start;
 
+    trainer->durable.change = mw_trainer_tell_change(trainer, record);
     trainer->now.updates = read_count(record, MW_TRAINER_UPDATES);
     trainer->next_step = record->step + 1;
     trainer->scale.skipped = read_count(record, MW_TRAINER_SKIPPED);

@@ -5,6 +5,7 @@
  */
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
 #include "exec/trainer_internal.h"
 #include "planner/error.h"
@@ -79,4 +80,47 @@ mw_trainer_check_fields(const struct mw_commit_record *record, GError **error)
         if (mw_commit_find(record, rows[i].name, &value) && !check_field(record, i, value, error))
             return false;
     return true;
+}
+
+/* --- what computes --------------------------------------------------------------------------- */
+
+/* Records keep these numbers.  One that this version does not know is none of its own. */
+G_STATIC_ASSERT(MW_CPU_ISA_GENERIC == 0 && MW_CPU_ISA_AVX2 == 1 && MW_CPU_ISA_AVX512 == 2 &&
+                MW_CPU_ISA_AVX512_BF16 == 3);
+
+#define ON_GPU "a GPU"
+
+struct mw_commit_field
+mw_trainer_computes_with(const struct mw_trainer *trainer)
+{
+    return trainer->options.backend->apart ? mw_commit_field(MW_TRAINER_ON_GPU, 1)
+                                           : mw_commit_field(MW_TRAINER_ISA, mw_cpu_isa_used(NULL));
+}
+
+/* NULL: records of older versions do not say it. */
+static const char *
+computed_with(const struct mw_commit_record *record)
+{
+    uint64_t value;
+
+    if (mw_commit_find(record, MW_TRAINER_ON_GPU, &value))
+        return ON_GPU;
+    if (!mw_commit_find(record, MW_TRAINER_ISA, &value))
+        return NULL;
+    return value < MW_CPU_ISAS ? mw_cpu_isa_name((enum mw_cpu_isa)value)
+                               : "instructions that this version does not know";
+}
+
+char *
+mw_trainer_tell_change(const struct mw_trainer *trainer, const struct mw_commit_record *record)
+{
+    const char *then = computed_with(record);
+    const char *now =
+        trainer->options.backend->apart ? ON_GPU : mw_cpu_isa_name(mw_cpu_isa_used(NULL));
+
+    if (!then || record->step < 0 || !strcmp(then, now))
+        return NULL;
+    return g_strdup_printf("this run was computed with %s until step %" PRId64 "; it goes on with "
+                           "%s: its losses will differ in their last digits",
+                           then, record->step + 1, now);
 }

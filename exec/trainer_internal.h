@@ -40,6 +40,7 @@ struct mw_trainer_ticket {
 struct mw_trainer_durable {
     struct mw_commit *commit; /* NULL: steps are not committed */
     struct mw_commit_record resumed;
+    char *change;                       /* that the user is told: of what computes; NULL */
     struct mw_commit_extent *extents;   /* [extents_max] of a record */
     int64_t extents_max, state_extents; /* of these, of state on drives */
     uint64_t *checksums;                /* [chunk_count] of the state that the step wrote */
@@ -215,19 +216,28 @@ bool mw_trainer_start_frozen(struct mw_trainer *trainer, GError **error);
 
 /* --- trainer_commit.c --- */
 /* A record's fields, the trainer's own and the caller's behind them; how many. */
-#define MW_TRAINER_OWN_FIELDS 6
+#define MW_TRAINER_OWN_FIELDS 7
 #define MW_TRAINER_UPDATES "updates"
 #define MW_TRAINER_DTYPE "dtype" /* of the run's 16-bit values; without it bf16 */
 #define MW_TRAINER_LOSS_SCALE "loss-scale"
 #define MW_TRAINER_GOOD_STEPS "good-steps"
 #define MW_TRAINER_SKIPPED "skipped"
 #define MW_TRAINER_SKIPPED_IN_ROW "skipped-in-row"
+/* What has computed it, one of the two: the cores' instruction set, by number; or not the cores. */
+#define MW_TRAINER_ISA "isa"
+#define MW_TRAINER_ON_GPU "on-gpu"
 /* If the gradients of a delayed update are in it: the scale they were made with. */
 #define MW_TRAINER_PENDING "pending-scale"
 /* trainer_fields.c: every field that has a range is within it, or false with its name, value, and
  * what it must be. */
 #define MW_TRAINER_STEPS_MAX (INT64_C(1) << 53)
 bool mw_trainer_check_fields(const struct mw_commit_record *record, GError **error);
+struct mw_commit_field mw_trainer_computes_with(const struct mw_trainer *trainer);
+/* Products and attention have other last digits by other instructions: a line for the user where
+ * the record's step was made by others than this run's.  g_free it; NULL: by the same, or the
+ * record does not say. */
+char *mw_trainer_tell_change(const struct mw_trainer *trainer,
+                             const struct mw_commit_record *record);
 int mw_trainer_fields(const struct mw_trainer *trainer,
                       struct mw_commit_field fields[MW_TRAINER_OWN_FIELDS + MW_TRAINER_FIELDS_MAX]);
 void mw_trainer_read_fields(struct mw_trainer *trainer, const struct mw_commit_record *record);

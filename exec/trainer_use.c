@@ -16,21 +16,25 @@ mw_trainer_use(const struct mw_trainer *trainer)
     return use;
 }
 
-/* The arena's line is number 0, the drives' follow. */
+/* The change's line is number 0, the arena's 1, the drives' follow. */
 static const char *
-line_at(const struct mw_places *places, int at)
+line_at(const struct mw_trainer *trainer, int at)
 {
-    return at == 0 ? places->host.notice : mw_nvme_drive(places->nvme, at - 1).notice;
+    const struct mw_places *places = &trainer->places;
+
+    if (at == 0)
+        return trainer->durable.change;
+    return at == 1 ? places->host.notice : mw_nvme_drive(places->nvme, at - 2).notice;
 }
 
 const char *
 mw_trainer_lack(const struct mw_trainer *trainer, int index)
 {
     const struct mw_places *places = &trainer->places;
-    int lines = 1 + (places->nvme ? mw_nvme_drive_count(places->nvme) : 0);
+    int lines = 2 + (places->nvme ? mw_nvme_drive_count(places->nvme) : 0);
 
     for (int at = 0; at < lines; at++)
-        if (line_at(places, at) && index-- == 0)
-            return line_at(places, at);
+        if (line_at(trainer, at) && index-- == 0)
+            return line_at(trainer, at);
     return NULL;
 }

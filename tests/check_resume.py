@@ -19,10 +19,10 @@ DRIVES = ["-s", "zero-infinity-nvme", "--nvme", "drive", "--param-device", "nvme
           "--optimizer-device", "nvme"]
 
 
-def train(box, *words, steps=STEPS, model=GPT2, batch=2, ranks=1):
+def train(box, *words, steps=STEPS, model=GPT2, batch=2, ranks=1, environment=None):
     words = ["-m", str(model / "config.json"), *SMALL, "--batch", str(batch), "--steps",
              str(steps), *words]
-    return box.run(*words) if ranks == 1 else box.launch(ranks, *words)
+    return box.run(*words, environment=environment) if ranks == 1 else box.launch(ranks, *words)
 
 
 class RanksBox(Box):
@@ -56,6 +56,25 @@ def check_resume(box, first):
     yield from check_same(losses(box), expected[:first])
     yield from good(train(box, *DRIVES, "--commit", "step", "--resume"))
     yield from check_same(losses(box), expected)
+
+
+def check_instructions(box):
+    """Other ones than the run was computed with so far: a line says so, and it goes on."""
+    words = [*DRIVES, "--commit", "step"]
+    devices = json.loads(box.run("devices", "--json", verb="list").text)
+    first, *_, second = 2 * next(device["instruction_sets"] for device in devices
+                                 if device["backend"] == "cpu")
+    box.empty_drives()
+    for steps, isa, said in ((2, first, None), (3, first, None), (4, second, first),
+                             (5, second, None)):
+        done = train(box, *words, *(["--resume"] if steps > 2 else []), steps=steps,
+                     environment={**box.environment, "MEMWALL_ISA": isa})
+        yield from good(done)
+        line = f"memwall: this run was computed with {said} until step 3; it goes on with " \
+               f"{second}: its losses will differ in their last digits"
+        if ("computed with" in done.said) != (said is not None and first != second) or \
+                (said and first != second and line not in done.said.splitlines()):
+            yield f"{steps} steps by {isa}: {done.said!r}"
 
 
 def check_saves(box):
@@ -508,6 +527,7 @@ def tests(box):
     device = (1, ["-s", "zero3"])
     yield "resume after 3 steps", check_resume(box, 3)
     yield "resume after 6 steps", check_resume(box, 6)
+    yield "resume by other instructions", check_instructions(box)
     yield "saved state", check_saves(box)
     yield "resume another run", check_other_run(box)
     yield "resume with another course", check_course(box)

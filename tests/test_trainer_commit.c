@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "exec/trainer_internal.h"
 #include "tests/nvme_faults.h"
 #include "tests/says.h"
 #include "tests/trained_commits.h"
@@ -161,9 +162,9 @@ test_other_delay(void)
     trained_clear(&trained);
 }
 
-/* A number in both records of a run becomes another, under a right checksum. */
+/* A field in both records of a run gets another name and number, under a right checksum. */
 static void
-change_records(const char *name, uint64_t value)
+change_field(const char *name, const char *other, uint64_t value)
 {
     enum { CHECKSUM_AT = 8, EXTENTS_AT = 24 };
     g_autofree char *path = g_build_filename(directory, "memwall.record", NULL), *text = NULL;
@@ -174,6 +175,8 @@ change_records(const char *name, uint64_t value)
     for (gsize slot = 0; slot < length; slot += length / 2) {
         char *field = memmem(text + slot, 4096, name, strlen(name) + 1);
         g_assert_nonnull(field);
+        memset(field, 0, MW_COMMIT_NAME_BYTES);
+        memcpy(field, other, strlen(other));
         memcpy(field + MW_COMMIT_NAME_BYTES, &value, sizeof value);
         memcpy(&extents, text + slot + EXTENTS_AT, sizeof extents);
         memset(text + slot + CHECKSUM_AT, 0, sizeof checksum);
@@ -181,6 +184,12 @@ change_records(const char *name, uint64_t value)
         memcpy(text + slot + CHECKSUM_AT, &checksum, sizeof checksum);
     }
     g_assert_true(g_file_set_contents(path, text, (gssize)length, NULL));
+}
+
+static void
+change_records(const char *name, uint64_t value)
+{
+    change_field(name, name, value);
 }
 
 static void
@@ -203,6 +212,46 @@ test_fields(void)
     trained = trained_well(&trained_commits[0], &course);
     g_assert_cmpint(trained.first_step, ==, 4);
     trained_clear(&trained);
+}
+
+/* Goes on by one step; what the user is told of instructions: this, or nothing. */
+static void
+go_on_told(int64_t stop, const char *told)
+{
+    struct trained_course course = course_to(stop, true);
+    struct trained trained = trained_well(&trained_commits[0], &course);
+
+    g_assert_cmpint(trained.first_step, ==, stop - 1);
+    if (told ? !strstr(trained.told, told) : strstr(trained.told, "was computed with") != NULL)
+        g_error("told \"%s\", not \"%s\"", trained.told, told ? told : "");
+    trained_clear(&trained);
+}
+
+/* Other instructions than those that the record was made by: told, and gone on with. */
+static void
+test_instructions(void)
+{
+    struct trained_course course = course_to(4, false);
+    struct trained trained = trained_well(&trained_commits[0], &course);
+    const uint64_t used = mw_cpu_isa_used(NULL), other = (used + 1) % MW_CPU_ISAS;
+    const char *here = mw_cpu_isa_name((enum mw_cpu_isa)used);
+    g_autofree char *told =
+        g_strdup_printf("this run was computed with %s until step 5; it goes on with %s: its "
+                        "losses will differ in their last digits\n",
+                        mw_cpu_isa_name((enum mw_cpu_isa)other), here);
+
+    trained_clear(&trained);
+    go_on_told(5, NULL);
+    change_records(MW_TRAINER_ISA, other);
+    go_on_told(6, told);
+    go_on_told(7, NULL);
+    change_records(MW_TRAINER_ISA, UINT64_MAX);
+    go_on_told(8, "with instructions that this version does not know until step 7; ");
+    change_field(MW_TRAINER_ISA, MW_TRAINER_ON_GPU, 1);
+    go_on_told(9, "with a GPU until step 8; ");
+    go_on_told(10, NULL);
+    change_field(MW_TRAINER_ISA, "older", 0); /* a record that does not say it */
+    go_on_told(11, NULL);
 }
 
 static void
@@ -235,6 +284,7 @@ main(int argc, char **argv)
     g_test_add_func("/trainer-commit/plans-that-cannot", test_plans_that_cannot);
     g_test_add_func("/trainer-commit/other-delay", test_other_delay);
     g_test_add_func("/trainer-commit/fields", test_fields);
+    g_test_add_func("/trainer-commit/instructions", test_instructions);
     g_test_add_func("/trainer-commit/nothing-there", test_nothing_there);
     int result = g_test_run();
     mw_faults_finish(&calls);

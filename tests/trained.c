@@ -195,6 +195,17 @@ keep_params(struct run *run, const struct mw_trainer *trainer)
     }
 }
 
+static char *
+lines_of(const struct mw_trainer *trainer)
+{
+    GString *lines = g_string_new(NULL);
+    const char *line;
+
+    for (int i = 0; (line = mw_trainer_lack(trainer, i)); i++)
+        g_string_append_printf(lines, "%s\n", line);
+    return g_string_free(lines, FALSE);
+}
+
 static bool
 go(struct run *run, const struct mw_trainer_options *options, GError **error)
 {
@@ -208,6 +219,7 @@ go(struct run *run, const struct mw_trainer_options *options, GError **error)
         mw_commit_find(mw_trainer_resumed(trainer), "cursor", &run->out->cursor);
     run->cursor = (int64_t)run->out->cursor;
     run->out->notice = g_strdup(mw_trainer_notice(trainer));
+    run->out->told = lines_of(trainer);
     if (run->course->on_start)
         run->course->on_start(run->course->data, run->out->first_step);
     bool good = mw_trainer_run(trainer, MAX(stop - run->out->first_step, 0), on_step, run, error);
@@ -324,6 +336,7 @@ trained_clear(struct trained *trained)
     g_free(trained->losses);
     g_free(trained->norms);
     g_free(trained->notice);
+    g_free(trained->told);
 }
 
 /* --- placements ------------------------------------------------------------------------------ */

@@ -58,6 +58,7 @@ struct trained {
     int64_t first_step;     /* of this run */
     uint64_t cursor;        /* the caller's field of what was resumed */
     char *notice;           /* g_free; or NULL */
+    char *told;             /* lines for the user, at the start; g_free */
 };
 
 /* Threads and drives' directory are the caller's; aborts where something fails. */

@@ -133,7 +133,7 @@ struct mw_cpu_kernels {
                  const uint16_t *bias, void *scratch);
 };
 
-/* From the slowest to the fastest; each machine runs all up to one. */
+/* From the slowest to the fastest; each machine runs all up to one.  Records keep the numbers. */
 enum mw_cpu_isa {
     MW_CPU_ISA_GENERIC,
     MW_CPU_ISA_AVX2,
