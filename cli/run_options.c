@@ -95,7 +95,7 @@ static const struct fixed_row {
               "again; a line says what that changes", "RUN"}},
     {DRIVES, {"at", 0, 0, G_OPTION_ARG_STRING, &resume_at,
               "with --resume: newest (default), or previous: the step before the newest, for where "
-              "that is damaged", "STEP"}},
+              "that is damaged, or the run diverges behind it", "STEP"}},
     {DRIVES, {"overwrite", 0, 0, G_OPTION_ARG_NONE, &overwrite,
               "delete the run that the directories hold, and start anew", NULL}},
     {MACHINE, {"backend", 0, 0, G_OPTION_ARG_STRING, &backend_name,
