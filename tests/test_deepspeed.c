@@ -303,92 +303,97 @@ test_overlap_default(void)
     }
 }
 
+static const struct {
+    const char *text, *key, *accepted;
+} refusals[] = {
+    {"'train_batch_size': 0", "train_batch_size", "from 1"},
+    {"'train_batch_size': -8", "train_batch_size", "from 1"},
+    {"'train_batch_size': 2.5", "train_batch_size", "a whole number"},
+    {"'train_batch_size': 1e999", "train_batch_size", "a whole number"},
+    {"'train_batch_size': 1e300", "train_batch_size", "a whole number"},
+    {"'train_batch_size': 99999999999999999999", "", ""},
+    {"'train_batch_size': '8'", "train_batch_size", "a whole number"},
+    {"'train_batch_size': true", "train_batch_size", "a whole number"},
+    {"'train_batch_size': [8]", "train_batch_size", "a whole number"},
+    {"'train_batch_size': {}", "train_batch_size", "a whole number"},
+    {"'train_batch_size': NaN", "", ""},
+    {"'gradient_accumulation_steps': 0", "gradient_accumulation_steps", "from 1"},
+    {"'gradient_clipping': -1", "gradient_clipping", "from 0"},
+    {"'zero_optimization': true", "zero_optimization", "an object"},
+    {"'zero_optimization': []", "zero_optimization", "an object"},
+    {"'zero_optimization': {'stage': 4}", "zero_optimization.stage", "from 0 to 3"},
+    {"'zero_optimization': {'stage': 'three'}", "zero_optimization.stage", "from 0 to 3"},
+    {"'zero_optimization': {'overlap_comm': 1}", "zero_optimization.overlap_comm", "true"},
+    {"'zero_optimization': {'stage': 3, 'offload_param': {'device': 'disk'}}",
+     "zero_optimization.offload_param.device", "\"nvme\""},
+    {"'zero_optimization': {'stage': 2, 'offload_param': {'device': 'cpu'}}",
+     "zero_optimization.offload_param.device", "stage 3"},
+    {"'zero_optimization': {'offload_param': {'device': 'cpu'}}",
+     "zero_optimization.offload_param.device", "stage 3"},
+    {"'zero_optimization': {'stage': 2, 'offload_optimizer': {'device': 'nvme'}}",
+     "zero_optimization.offload_optimizer.device", "stage 3"},
+    {"'zero_optimization': {'stage': 0, 'cpu_offload': true}", "zero_optimization.cpu_offload",
+     "stage 1, 2 or 3"},
+    {"'zero_optimization': {'stage': 3, 'cpu_offload': true,"
+     " 'offload_optimizer': {'device': 'nvme'}}",
+     "zero_optimization.cpu_offload", "offload_optimizer.device"},
+    {"'zero_optimization': {'sub_group_size': -1}", "zero_optimization.sub_group_size",
+     "from 0"},
+    {"'zero_optimization': {'offload_optimizer': {'ratio': 1.5}}",
+     "zero_optimization.offload_optimizer.ratio", "from 0 to 1"},
+    {"'zero_optimization': {'stage': 2, 'offload_optimizer': {'device': 'cpu', 'ratio': 0.5}}",
+     "zero_optimization.offload_optimizer.ratio", "stage 3"},
+    {"'zero_optimization': {'reduce_bucket_size': 0}", "zero_optimization.reduce_bucket_size",
+     "from 1"},
+    {"'optimizer': {'type': 3}", "optimizer.type", "AdamW"},
+    {"'fp16': {'enabled': true}, 'bf16': {'enabled': true}", "fp16.enabled", "bf16.enabled"},
+    {"'fp16': {'enabled': true}, 'bfloat16': {'enabled': true}", "fp16.enabled",
+     "bfloat16.enabled"},
+    {"'fp16': {'enabled': 'yes'}", "fp16.enabled", "true, false"},
+    {"'aio': {'queue_depth': 0}", "aio.queue_depth", "from 1"},
+    {"'aio': {'thread_count': -1}", "aio.thread_count", "from 1"},
+    {"'activation_checkpointing': {'cpu_checkpointing': 'cpu'}",
+     "activation_checkpointing.cpu_checkpointing", "true, false"},
+    {"'train_batch_size': 33, 'train_micro_batch_size_per_gpu': 4,"
+     " 'gradient_accumulation_steps': 2",
+     "train_batch_size", "must be 32"},
+    {"'train_batch_size': 33, 'train_micro_batch_size_per_gpu': 4", "train_batch_size",
+     "a multiple of 16"},
+    {"'train_batch_size': 33", "train_batch_size", "a multiple of 4"},
+    {"'train_batch_size': 8, 'train_micro_batch_size_per_gpu': 1e12,"
+     " 'gradient_accumulation_steps': 1e12",
+     "train_batch_size", "must be 4e+24"},
+    {"'a': 1}, {'b': 2", "", ""},
+    {"'zero_optimization': {'stage': 2, 'stage': 3}", "stage", "once"},
+};
+
+static void
+assert_refused(const char *content, const char *key, const char *accepted)
+{
+    g_autofree char *text = g_strdup_printf("{%s}", content);
+    g_autofree char *said_key = g_strdup_printf(ORIGIN ": key \"%s\": value ", key);
+    g_autoptr(GError) error = NULL;
+    struct mw_deepspeed_said said = {0};
+    struct mw_settings settings = defaults();
+
+    settings.prefetch = 77;
+    g_strdelimit(text, "'", '"');
+    if (mw_deepspeed_parse(text, -1, ORIGIN, 4, &settings, &said, &error))
+        g_error("accepted: %s", text);
+    g_assert_true(error->domain == MW_ERROR);
+    if (!g_str_has_prefix(error->message, *key ? said_key : ORIGIN ": ") ||
+        !strstr(error->message, accepted) || strchr(error->message, '\n'))
+        g_error("%s: %s", text, error->message);
+    g_assert_cmpint(settings.prefetch, ==, 77);
+    g_assert_null(said.ignored);
+    g_assert_null(said.notes);
+}
+
 static void
 test_refused(void)
 {
-    static const struct {
-        const char *text, *key, *accepted;
-    } rows[] = {
-        {"'train_batch_size': 0", "train_batch_size", "from 1"},
-        {"'train_batch_size': -8", "train_batch_size", "from 1"},
-        {"'train_batch_size': 2.5", "train_batch_size", "a whole number"},
-        {"'train_batch_size': 1e999", "train_batch_size", "a whole number"},
-        {"'train_batch_size': 1e300", "train_batch_size", "a whole number"},
-        {"'train_batch_size': 99999999999999999999", "", ""},
-        {"'train_batch_size': '8'", "train_batch_size", "a whole number"},
-        {"'train_batch_size': true", "train_batch_size", "a whole number"},
-        {"'train_batch_size': [8]", "train_batch_size", "a whole number"},
-        {"'train_batch_size': {}", "train_batch_size", "a whole number"},
-        {"'train_batch_size': NaN", "", ""},
-        {"'gradient_accumulation_steps': 0", "gradient_accumulation_steps", "from 1"},
-        {"'gradient_clipping': -1", "gradient_clipping", "from 0"},
-        {"'zero_optimization': true", "zero_optimization", "an object"},
-        {"'zero_optimization': []", "zero_optimization", "an object"},
-        {"'zero_optimization': {'stage': 4}", "zero_optimization.stage", "from 0 to 3"},
-        {"'zero_optimization': {'stage': 'three'}", "zero_optimization.stage", "from 0 to 3"},
-        {"'zero_optimization': {'overlap_comm': 1}", "zero_optimization.overlap_comm", "true"},
-        {"'zero_optimization': {'stage': 3, 'offload_param': {'device': 'disk'}}",
-         "zero_optimization.offload_param.device", "\"nvme\""},
-        {"'zero_optimization': {'stage': 2, 'offload_param': {'device': 'cpu'}}",
-         "zero_optimization.offload_param.device", "stage 3"},
-        {"'zero_optimization': {'offload_param': {'device': 'cpu'}}",
-         "zero_optimization.offload_param.device", "stage 3"},
-        {"'zero_optimization': {'stage': 2, 'offload_optimizer': {'device': 'nvme'}}",
-         "zero_optimization.offload_optimizer.device", "stage 3"},
-        {"'zero_optimization': {'stage': 0, 'cpu_offload': true}", "zero_optimization.cpu_offload",
-         "stage 1, 2 or 3"},
-        {"'zero_optimization': {'stage': 3, 'cpu_offload': true,"
-         " 'offload_optimizer': {'device': 'nvme'}}",
-         "zero_optimization.cpu_offload", "offload_optimizer.device"},
-        {"'zero_optimization': {'sub_group_size': -1}", "zero_optimization.sub_group_size",
-         "from 0"},
-        {"'zero_optimization': {'offload_optimizer': {'ratio': 1.5}}",
-         "zero_optimization.offload_optimizer.ratio", "from 0 to 1"},
-        {"'zero_optimization': {'stage': 2, 'offload_optimizer': {'device': 'cpu', 'ratio': 0.5}}",
-         "zero_optimization.offload_optimizer.ratio", "stage 3"},
-        {"'zero_optimization': {'reduce_bucket_size': 0}", "zero_optimization.reduce_bucket_size",
-         "from 1"},
-        {"'optimizer': {'type': 3}", "optimizer.type", "AdamW"},
-        {"'fp16': {'enabled': true}, 'bf16': {'enabled': true}", "fp16.enabled", "bf16.enabled"},
-        {"'fp16': {'enabled': true}, 'bfloat16': {'enabled': true}", "fp16.enabled",
-         "bfloat16.enabled"},
-        {"'fp16': {'enabled': 'yes'}", "fp16.enabled", "true, false"},
-        {"'aio': {'queue_depth': 0}", "aio.queue_depth", "from 1"},
-        {"'aio': {'thread_count': -1}", "aio.thread_count", "from 1"},
-        {"'activation_checkpointing': {'cpu_checkpointing': 'cpu'}",
-         "activation_checkpointing.cpu_checkpointing", "true, false"},
-        {"'train_batch_size': 33, 'train_micro_batch_size_per_gpu': 4,"
-         " 'gradient_accumulation_steps': 2",
-         "train_batch_size", "must be 32"},
-        {"'train_batch_size': 33, 'train_micro_batch_size_per_gpu': 4", "train_batch_size",
-         "a multiple of 16"},
-        {"'train_batch_size': 33", "train_batch_size", "a multiple of 4"},
-        {"'train_batch_size': 8, 'train_micro_batch_size_per_gpu': 1e12,"
-         " 'gradient_accumulation_steps': 1e12",
-         "train_batch_size", "must be 4e+24"},
-        {"'a': 1}, {'b': 2", "", ""},
-        {"'zero_optimization': {'stage': 2, 'stage': 3}", "stage", "once"},
-    };
-
-    for (size_t i = 0; i < G_N_ELEMENTS(rows); i++) {
-        g_autofree char *text = g_strdup_printf("{%s}", rows[i].text);
-        g_autofree char *key = g_strdup_printf(ORIGIN ": key \"%s\": value ", rows[i].key);
-        g_autoptr(GError) error = NULL;
-        struct mw_deepspeed_said said = {0};
-        struct mw_settings settings = defaults();
-
-        settings.prefetch = 77;
-        g_strdelimit(text, "'", '"');
-        if (mw_deepspeed_parse(text, -1, ORIGIN, 4, &settings, &said, &error))
-            g_error("accepted: %s", text);
-        g_assert_true(error->domain == MW_ERROR);
-        if (!g_str_has_prefix(error->message, *rows[i].key ? key : ORIGIN ": ") ||
-            !strstr(error->message, rows[i].accepted) || strchr(error->message, '\n'))
-            g_error("%s: %s", text, error->message);
-        g_assert_cmpint(settings.prefetch, ==, 77);
-        g_assert_null(said.ignored);
-        g_assert_null(said.notes);
-    }
+    for (size_t i = 0; i < G_N_ELEMENTS(refusals); i++)
+        assert_refused(refusals[i].text, refusals[i].key, refusals[i].accepted);
 }
 
 /* A file that is cut off anywhere is refused. */
