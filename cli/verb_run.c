@@ -1,9 +1,11 @@
 /* `memwall run`: trains by the plan, here, and says how near the prediction was. */
 #include <stdio.h>
+#include <unistd.h>
 
 #include "cli/evaluate.h"
 #include "cli/output.h"
 #include "cli/run_backend.h"
+#include "cli/run_begin.h"
 #include "cli/run_report.h"
 #include "cli/training.h"
 #include "exec/log.h"
@@ -44,9 +46,11 @@ open_log(struct run *run, GError **error)
     const struct cli_training *training = &run->training;
     const struct mw_result *r = training->answer->result;
     const struct mw_sizing *sizing = training->answer->sizing;
-    bool talks = mw_ranks_index(training->ranks) == 0;
+    bool talks = mw_ranks_index(training->ranks) == 0, json = training->request->json;
+    g_autofree char *title = cli_run_begin_text(training);
     struct mw_log_options options = {
-        .table = training->request->json || !talks ? NULL : stdout,
+        .title = title,
+        .table = json || !talks ? NULL : stdout,
         .progress = talks ? stderr : NULL,
         .path = talks ? training->options.log : NULL,
         .resume = training->options.resume,
@@ -59,6 +63,8 @@ open_log(struct run *run, GError **error)
         .predicted_ns = (int64_t)(r->step_time_s[MW_OUTLOOK_TYPICAL] * 1e9),
     };
 
+    if (talks && json && isatty(STDERR_FILENO))
+        cli_say("%s", title);
     run->log = mw_log_open(&options, error);
     return run->log != NULL;
 }

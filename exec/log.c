@@ -10,33 +10,7 @@ struct mw_log {
     struct mw_log_options options;
     struct mw_log_file file;
     struct mw_log_progress progress;
-    bool headed;
 };
-
-struct mw_log *
-mw_log_open(const struct mw_log_options *options, GError **error)
-{
-    struct mw_log *log = g_new0(struct mw_log, 1);
-
-    log->options = *options;
-    if (!mw_log_file_open(&log->file, options, error)) {
-        mw_log_close(log);
-        return NULL;
-    }
-    mw_log_progress_open(&log->progress, options);
-    mw_log_progress_show(&log->progress);
-    return log;
-}
-
-void
-mw_log_close(struct mw_log *log)
-{
-    if (!log)
-        return;
-    mw_log_progress_clear(&log->progress);
-    mw_log_file_close(&log->file);
-    g_free(log);
-}
 
 static struct mw_log_rates
 rates_of(const struct mw_log_options *options, const struct mw_log_row *row)
@@ -87,9 +61,12 @@ step_width(const struct mw_log_options *options)
 static void
 print_head(const struct mw_log *log)
 {
+    if (log->options.title)
+        fprintf(log->options.table, "%s\n", log->options.title);
     fprintf(log->options.table, "%*s%10s%11s%11s%10s%10s%8s%14s%s\n", step_width(&log->options),
             "step", "loss", "grad norm", "lr", "ms", "tok/s", "MFU", "of predicted",
             log->options.loss_scale ? "  loss scale" : "");
+    fflush(log->options.table); /* a step may be long */
 }
 
 static void
@@ -97,9 +74,6 @@ print_row(struct mw_log *log, const struct mw_log_row *row, const struct mw_log_
 {
     g_autoptr(GString) line = g_string_new(NULL);
 
-    if (!log->headed)
-        print_head(log);
-    log->headed = true;
     g_string_append_printf(line, "%*" PRId64, step_width(&log->options), row->step + 1);
     put_cell(line, 10, "%.4f", row->loss);
     put_cell(line, 11, "%.4g", row->gradient_norm);
@@ -160,6 +134,34 @@ json_of(const struct mw_log *log, const struct mw_log_row *row, const struct mw_
 }
 
 /* --- calls --- */
+
+struct mw_log *
+mw_log_open(const struct mw_log_options *options, GError **error)
+{
+    struct mw_log *log = g_new0(struct mw_log, 1);
+
+    log->options = *options;
+    if (!mw_log_file_open(&log->file, options, error)) {
+        mw_log_close(log);
+        return NULL;
+    }
+    if (options->table)
+        print_head(log);
+    log->options.title = NULL; /* is the caller's */
+    mw_log_progress_open(&log->progress, options);
+    mw_log_progress_show(&log->progress);
+    return log;
+}
+
+void
+mw_log_close(struct mw_log *log)
+{
+    if (!log)
+        return;
+    mw_log_progress_close(&log->progress);
+    mw_log_file_close(&log->file);
+    g_free(log);
+}
 
 bool
 mw_log_step(struct mw_log *log, const struct mw_log_row *row, GError **error)

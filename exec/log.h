@@ -1,6 +1,6 @@
 /*
  * log.h - what a run says while it trains: a row a step as aligned columns, the same as JSON lines
- * in a file, and on a terminal a line about how far it is.
+ * in a file, and on a terminal a line about how far it is, rewritten every second of a long step.
  *
  * One rank of several logs.
  */
@@ -14,7 +14,9 @@
 
 struct mw_log_options {
     FILE *table;      /* rows; NULL: none */
+    const char *title; /* a line above them, said when the log is opened; NULL: none */
     FILE *progress;   /* used if it is a terminal; NULL: none */
+    int64_t tick_ms;  /* from one rewriting to the next; 0: a second */
     const char *path; /* of the JSON lines; NULL: none */
 
     /* A new run empties the file.  One that resumes after `first_step` steps goes on in it: lines

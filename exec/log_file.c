@@ -53,7 +53,7 @@ static bool
 is_no_log(const char *path, GError **error)
 {
     g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
-                "log %s: there is a file of this name that is no log of a run: give another name",
+                "log %s: is a file that is not the log of a run: give another name",
                 path);
     return false;
 }

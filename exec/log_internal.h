@@ -19,15 +19,26 @@ bool mw_log_file_write(struct mw_log_file *file, const GString *line, GError **e
 
 /* --- log_progress.c: the line that is rewritten --- */
 
+/* A thread rewrites the line while a step is long.  `lock` holds what both touch. */
 struct mw_log_progress {
     FILE *out; /* NULL: none */
+    GThread *ticker;
+    GMutex lock;
+    GCond ended;
+    bool ends;
+    int64_t tick_us, quiet_us; /* between lines; before the first of a step */
     int64_t first_step, steps;
     int64_t done;                        /* steps */
+    int64_t begun_us;                    /* when the step began that is in progress */
+    int64_t predicted_ns;                /* of a step; 0: not known */
     int64_t measured_ns, measured_steps; /* without the first, which is longer */
+    bool waits;                          /* a step is in progress: nobody else writes */
     bool visible;
 };
 
 void mw_log_progress_open(struct mw_log_progress *progress, const struct mw_log_options *options);
+void mw_log_progress_close(struct mw_log_progress *progress);
+/* Until it is shown again, others may write to the terminal. */
 void mw_log_progress_clear(struct mw_log_progress *progress);
 void mw_log_progress_show(struct mw_log_progress *progress);
 void mw_log_progress_step(struct mw_log_progress *progress, const struct mw_log_row *row);

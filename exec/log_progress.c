@@ -6,28 +6,9 @@
 #include "exec/log_internal.h"
 
 #define COLUMNS_USUAL 80
-
-void
-mw_log_progress_open(struct mw_log_progress *progress, const struct mw_log_options *options)
-{
-    const char *terminal = g_getenv("TERM");
-
-    progress->first_step = progress->done = options->first_step;
-    progress->steps = options->steps;
-    if (options->progress && isatty(fileno(options->progress)) && terminal &&
-        strcmp(terminal, "dumb"))
-        progress->out = options->progress;
-}
-
-void
-mw_log_progress_clear(struct mw_log_progress *progress)
-{
-    if (progress->visible)
-        fputs("\r\033[K", progress->out);
-    if (progress->visible)
-        fflush(progress->out);
-    progress->visible = false;
-}
+/* So many ticks a step goes on before the line says for how long. */
+#define QUIET_TICKS 5
+#define SECOND_US INT64_C(1000000)
 
 /* A line that is as long as the terminal is wide would wrap, and could not be rewritten. */
 static int
@@ -40,39 +21,141 @@ columns_of(FILE *terminal)
     return size.ws_col - 1;
 }
 
-static void
-append_time_left(GString *line, const struct mw_log_progress *progress)
+/* Of a step, from those that were measured; 0: nothing is known. */
+static double
+step_s(const struct mw_log_progress *progress)
 {
-    double steps_left = (double)(progress->steps - progress->done);
-
-    if (!progress->measured_steps)
-        return;
-    double mean_s = (double)progress->measured_ns * 1e-9 / (double)progress->measured_steps;
-    int64_t left_s = (int64_t)(steps_left * mean_s + 0.5);
-    if (left_s >= 86400)
-        g_string_append_printf(line, ", %" PRId64 "d %02" PRId64 "h left", left_s / 86400,
-                               left_s / 3600 % 24);
-    else
-        g_string_append_printf(line, ", %" PRId64 ":%02" PRId64 ":%02" PRId64 " left",
-                               left_s / 3600, left_s / 60 % 60, left_s % 60);
+    return progress->measured_steps
+               ? (double)progress->measured_ns * 1e-9 / (double)progress->measured_steps
+               : (double)progress->predicted_ns * 1e-9;
 }
 
-void
-mw_log_progress_show(struct mw_log_progress *progress)
+/* "2d 02h", "0:08:46" */
+static void
+append_time(GString *line, double seconds)
+{
+    int64_t whole = (int64_t)(MAX(seconds, 0) + 0.5);
+
+    if (whole >= 86400)
+        g_string_append_printf(line, "%" PRId64 "d %02" PRId64 "h", whole / 86400,
+                               whole / 3600 % 24);
+    else
+        g_string_append_printf(line, "%" PRId64 ":%02" PRId64 ":%02" PRId64, whole / 3600,
+                               whole / 60 % 60, whole % 60);
+}
+
+/* The caller holds the lock. */
+static void
+write_line(struct mw_log_progress *progress)
 {
     g_autoptr(GString) line = g_string_new(NULL);
+    int64_t in_step_us = g_get_monotonic_time() - progress->begun_us;
+    double whole_s = step_s(progress), in_step_s = (double)in_step_us / SECOND_US;
 
-    if (!progress->out || progress->done >= progress->steps)
-        return;
     g_string_append_printf(line, "step %" PRId64 " of %" PRId64, progress->done + 1,
                            progress->steps);
-    append_time_left(line, progress);
+    if (whole_s > 0) {
+        double begun_s = MIN(in_step_s, whole_s);
+        g_string_append(line, ", ");
+        append_time(line, (double)(progress->steps - progress->done) * whole_s - begun_s);
+        g_string_append(line, " left");
+    }
+    if (in_step_us >= progress->quiet_us) {
+        g_string_append(line, "; this step for ");
+        append_time(line, in_step_s);
+        if (whole_s > 0) {
+            g_string_append(line, " of about ");
+            append_time(line, whole_s);
+        }
+    }
     g_string_truncate(line, MIN(line->len, (gsize)columns_of(progress->out)));
     fprintf(progress->out, "\r%s\033[K", line->str);
     fflush(progress->out);
     progress->visible = true;
 }
 
+static void *
+tick(void *data)
+{
+    struct mw_log_progress *progress = data;
+
+    g_mutex_lock(&progress->lock);
+    while (!progress->ends) {
+        gint64 next_us = g_get_monotonic_time() + progress->tick_us;
+        while (!progress->ends && g_cond_wait_until(&progress->ended, &progress->lock, next_us)) {
+        }
+        if (!progress->ends && progress->waits &&
+            g_get_monotonic_time() - progress->begun_us >= progress->quiet_us)
+            write_line(progress);
+    }
+    g_mutex_unlock(&progress->lock);
+    return NULL;
+}
+
+void
+mw_log_progress_open(struct mw_log_progress *progress, const struct mw_log_options *options)
+{
+    const char *terminal = g_getenv("TERM");
+
+    progress->first_step = progress->done = options->first_step;
+    progress->steps = options->steps;
+    progress->predicted_ns = options->predicted_ns;
+    progress->tick_us = options->tick_ms ? options->tick_ms * 1000 : SECOND_US;
+    progress->quiet_us = QUIET_TICKS * progress->tick_us;
+    if (!options->progress || !isatty(fileno(options->progress)) || !terminal ||
+        !strcmp(terminal, "dumb"))
+        return;
+    progress->out = options->progress;
+    g_mutex_init(&progress->lock);
+    g_cond_init(&progress->ended);
+    progress->ticker = g_thread_try_new("progress", tick, progress, NULL);
+}
+
+void
+mw_log_progress_close(struct mw_log_progress *progress)
+{
+    if (!progress->out)
+        return;
+    mw_log_progress_clear(progress);
+    if (progress->ticker) {
+        g_mutex_lock(&progress->lock);
+        progress->ends = true;
+        g_cond_signal(&progress->ended);
+        g_mutex_unlock(&progress->lock);
+        g_thread_join(progress->ticker);
+    }
+    g_mutex_clear(&progress->lock);
+    g_cond_clear(&progress->ended);
+    progress->out = NULL;
+}
+
+void
+mw_log_progress_clear(struct mw_log_progress *progress)
+{
+    if (!progress->out)
+        return;
+    g_mutex_lock(&progress->lock);
+    if (progress->visible) {
+        fputs("\r\033[K", progress->out);
+        fflush(progress->out);
+    }
+    progress->visible = progress->waits = false;
+    g_mutex_unlock(&progress->lock);
+}
+
+void
+mw_log_progress_show(struct mw_log_progress *progress)
+{
+    if (!progress->out || progress->done >= progress->steps)
+        return;
+    g_mutex_lock(&progress->lock);
+    progress->waits = true;
+    progress->begun_us = g_get_monotonic_time();
+    write_line(progress);
+    g_mutex_unlock(&progress->lock);
+}
+
+/* Between mw_log_progress_clear and mw_log_progress_show: nobody else looks. */
 void
 mw_log_progress_step(struct mw_log_progress *progress, const struct mw_log_row *row)
 {

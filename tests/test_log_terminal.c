@@ -1,6 +1,8 @@
 /* The log's line on a terminal, which tells how far a run is. */
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -132,6 +134,47 @@ test_days_left(void)
     close_terminal(&terminal);
 }
 
+/* Whether the words come, before patience is at its end. */
+static bool
+comes(const struct terminal *terminal, const char *words)
+{
+    g_autoptr(GString) text = g_string_new(NULL);
+    struct pollfd master = {.fd = terminal->master, .events = POLLIN};
+    char c;
+
+    while (!strstr(text->str, words) && poll(&master, 1, 20000) == 1 &&
+           read(terminal->master, &c, 1) == 1)
+        g_string_append_c(text, c);
+    return strstr(text->str, words) != NULL;
+}
+
+/* A step that is long says for how long, against what was predicted, then measured; its row comes
+ * behind a line that is cleared. */
+static void
+test_long_step(void)
+{
+    struct mw_log_options options = {.steps = 10, .tick_ms = 100, .predicted_ns = 90 * SECOND_NS};
+    struct terminal terminal;
+
+    if (!open_terminal(&terminal, 100)) {
+        g_test_skip("no pseudo terminals");
+        return;
+    }
+    g_setenv("TERM", "xterm", TRUE);
+    options.progress = terminal.slave;
+    struct mw_log *log = mw_log_open(&options, NULL);
+    g_assert_true(comes(&terminal, "\rstep 1 of 10, 0:15:00 left\033[K"));
+    g_assert_true(comes(&terminal, "left; this step for 0:00:01 of about 0:01:30\033[K"));
+    log_step(log, 0, 90 * SECOND_NS);
+    g_assert_true(comes(&terminal, "\r\033[K\rstep 2 of 10, 0:13:30 left\033[K"));
+    log_step(log, 1, 60 * SECOND_NS);
+    g_assert_true(comes(&terminal, "\rstep 3 of 10, 0:08:00 left\033[K"));
+    g_assert_true(comes(&terminal, "; this step for 0:00:01 of about 0:01:00\033[K"));
+    mw_log_close(log);
+    g_assert_true(comes(&terminal, "\r\033[K"));
+    close_terminal(&terminal);
+}
+
 static void
 test_no_terminal(void)
 {
@@ -166,6 +209,7 @@ main(int argc, char **argv)
     g_test_add_func("/log/terminal/rewritten", test_terminal);
     g_test_add_func("/log/terminal/narrow", test_narrow_terminal);
     g_test_add_func("/log/terminal/days-left", test_days_left);
+    g_test_add_func("/log/terminal/long-step", test_long_step);
     g_test_add_func("/log/terminal/none", test_no_terminal);
     return g_test_run();
 }

@@ -1,0 +1,48 @@
+#include "cli/run_begin.h"
+
+#include "exec/backend.h"
+
+/* "2 sequences of 256 tokens per GPU in each of 4 micro-batches, 8 in all per step" */
+static char *
+batch_text(const struct mw_result *r)
+{
+    g_autofree char *in_each =
+        r->grad_accum > 1
+            ? g_strdup_printf(" in each of %" G_GINT64_FORMAT " micro-batches", r->grad_accum)
+            : g_strdup("");
+
+    return g_strdup_printf("%s sequence%s of %" G_GINT64_FORMAT
+                           " tokens per GPU%s, %s in all per step",
+                           mw_format_count(r->micro_batch), r->micro_batch > 1 ? "s" : "", r->seq,
+                           in_each, mw_format_count(r->global_batch));
+}
+
+/* Steps before --dpu-start take their own time. */
+static char *
+time_text(const struct mw_result *r, int64_t first, int64_t last)
+{
+    double step_s = r->step_time_s[MW_OUTLOOK_TYPICAL], all_s = (double)(last - first) * step_s;
+    int64_t undelayed = CLAMP(r->dpu_start - first, 0, last - first);
+
+    if (r->undelayed_step_time_s > 0)
+        all_s += (double)undelayed * (r->undelayed_step_time_s - step_s);
+    return g_strdup_printf("predicted for %s: %s per step, %s in all", r->hardware,
+                           mw_format_seconds(step_s),
+                           all_s < 60 ? mw_format_seconds(all_s) : mw_format_duration(all_s));
+}
+
+char *
+cli_run_begin_text(const struct cli_training *training)
+{
+    const struct mw_result *r = training->answer->result;
+    int64_t first = mw_trainer_next_step(training->trainer), last = training->options.steps;
+    bool computes = training->options.backend != &mw_backend_null;
+    g_autofree char *batch = batch_text(r);
+    g_autofree char *time = computes ? time_text(r, first, last) : g_strdup("nothing is computed");
+
+    return g_strdup_printf("steps %" G_GINT64_FORMAT " to %" G_GINT64_FORMAT
+                           " of %s with %s: %s; parameters %s, gradients %s, optimizer %s, "
+                           "checkpoints %s; %s",
+                           first + 1, last, r->model, r->strategy, batch, r->param_device,
+                           r->gradient_device, r->optimizer_device, r->activation_device, time);
+}
