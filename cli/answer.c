@@ -27,7 +27,7 @@ answer_of(struct cli_choice *choice)
 {
     struct cli_answer *answer = g_new0(struct cli_answer, 1);
 
-    answer->result = g_new0(struct mw_result, 1);
+    answer->result = mw_result_new();
     answer->sizing = g_steal_pointer(&choice->sizing);
     answer->plan = g_steal_pointer(&choice->plan);
     return answer;
@@ -43,7 +43,7 @@ cli_answer_new(const struct cli_request *request, enum mw_strategy strategy, enu
     if (cli_choose(request, strategy, &choice, error) &&
         (!choice.plan || simulate(&choice, error))) {
         answer = answer_of(&choice);
-        cli_fill_sizing(request, answer);
+        cli_fill_sizing(request, strategy, answer);
         if (depth == CLI_DEPTH_ROW && !keep_timeline)
             forget_timeline(&choice);
         if (answer->plan && depth == CLI_DEPTH_PLAN)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli/evaluate.h"
+#include "planner/error.h"
 
 /* Only the candidates with the best estimates are simulated, and of those only what comes near. */
 #define SIMULATED 3
@@ -290,7 +291,7 @@ choose_strategy(const struct cli_request *request, const struct mw_settings *ask
 {
     struct mw_settings settings = *asked;
     bool offloads = asks_for_offload(asked);
-    g_autoptr(GError) refused = NULL;
+    g_autoptr(GError) refused = NULL, large = NULL;
     struct cli_choice best = {0};
 
     for (int s = MW_STRATEGY_DDP; s < MW_STRATEGY_COUNT; s++) {
@@ -299,12 +300,19 @@ choose_strategy(const struct cli_request *request, const struct mw_settings *ask
             continue; /* the same plan goes by the name of an offloading strategy */
         settings.strategy = s;
         g_clear_error(&refused);
-        if (choose_of_strategy(request, &settings, known, &other, &refused))
+        if (choose_of_strategy(request, &settings, known, &other, &refused)) {
             take_better_strategy(&best, &other);
+        } else if (g_error_matches(refused, MW_ERROR, MW_ERROR_LARGE)) {
+            g_clear_error(&large);
+            large = g_error_copy(refused);
+        }
     }
+    /* Memory is not what is short where a strategy fits in too many ops. */
+    if (large && !best.plan)
+        cli_choice_clear(&best);
     *choice = best;
     if (!best.sizing)
-        g_propagate_error(error, g_steal_pointer(&refused));
+        g_propagate_error(error, large ? g_steal_pointer(&large) : g_steal_pointer(&refused));
     return best.sizing != NULL;
 }
 

@@ -31,7 +31,7 @@ fill_identity(const struct cli_request *request, const struct mw_sizing *sizing,
     r->global_batch = r->tokens_per_step / s->seq;
     bool open =
         request->settings.micro_batch == MW_AUTO && request->settings.global_batch == MW_AUTO;
-    r->default_step_tokens = open ? mw_default_step_tokens(r->params) : 0;
+    r->default_step_tokens = open ? mw_default_step_tokens(r->params) : NAN;
     r->checkpoint_interval = s->checkpoint_interval;
     r->param_loads = s->param_loads;
     r->tiles = s->tiles;
@@ -91,16 +91,19 @@ fill_paper(const struct mw_sizing *sizing, struct mw_result_paper *paper)
 }
 
 static void
-fill_verdict(const struct cli_request *request, const struct mw_sizing *sizing, struct mw_result *r)
+fill_verdict(const struct cli_request *request, enum mw_strategy strategy,
+             const struct mw_sizing *sizing, struct mw_result *r)
 {
     struct mw_request planned = {&request->model, &request->hardware[MW_OUTLOOK_TYPICAL]};
+    struct mw_settings asked = request->settings;
 
     r->feasible = sizing->fits;
     if (sizing->fits)
         return;
     r->limiting_tier = g_strdup(mw_tier_name(sizing->limiting_tier));
     r->short_bytes = sizing->short_bytes;
-    r->remedy = mw_planner_remedy(&planned, &request->settings, sizing,
+    asked.strategy = strategy;
+    r->remedy = mw_planner_remedy(&planned, &asked, sizing,
                                   request->modified ? NULL : mw_hwprofile_name(request->profile));
 }
 
@@ -150,13 +153,14 @@ note_batch(const struct mw_sizing *sizing, const struct mw_result *r, GPtrArray 
         g_ptr_array_add(notes,
                         g_strdup_printf("one sequence for each of %" G_GINT64_FORMAT
                                         " data-parallel GPUs is over the default global batch of "
-                                        "%s tokens a step (GPT-3's table, by %s parameters)",
+                                        "%s tokens per step (GPT-3's table, by %s parameters)",
                                         sizing->dp, tokens, params));
     else
-        g_ptr_array_add(notes, g_strdup_printf("default global batch: at most %s tokens a step by "
-                                               "%s parameters (GPT-3's table); --global-batch N "
-                                               "sequences asks for another",
-                                               tokens, params));
+        g_ptr_array_add(notes,
+                        g_strdup_printf("default global batch: at most %s tokens per step by "
+                                        "%s parameters (GPT-3's table); --global-batch N "
+                                        "sequences sets another",
+                                        tokens, params));
 }
 
 static void
@@ -172,7 +176,7 @@ fill_notes(const struct cli_request *request, const struct mw_sizing *sizing, st
                                                MW_EAGER_ACTIVATIONS));
 
     if (!sizing->fits && sizing->fragmentation)
-        g_ptr_array_add(notes, g_strdup("the largest contiguous request fails, not the sum: "
+        g_ptr_array_add(notes, g_strdup("what is short is memory in one piece, not the sum: "
                                         "more --tiles cut it"));
     for (char **note = request->deepspeed.notes; note && *note; note++)
         g_ptr_array_add(notes, g_strdup_printf("DeepSpeed file: %s", *note));
@@ -184,8 +188,8 @@ fill_notes(const struct cli_request *request, const struct mw_sizing *sizing, st
     if (sizing->fits && sizing->settings.commit == 0 &&
         sizing->ledger[MW_TIER_NVME][MW_PURPOSE_OPTIMIZER_STATE] &&
         request->settings.commit == MW_AUTO)
-        g_ptr_array_add(notes, g_strdup("no room for a second extent of the optimizer state: "
-                                        "--commit none"));
+        g_ptr_array_add(notes, g_strdup("steps are not durable (--commit none): the drives lack "
+                                        "room for a second copy of the optimizer state"));
     if (sizing->saved_bytes && !sizing->saves_in_step)
         g_ptr_array_add(
             notes, g_strdup_printf("a save every %" G_GINT64_FORMAT " steps takes %s, not in the "
@@ -395,11 +399,12 @@ cli_fill_simulation(const struct cli_request *request, struct cli_answer *answer
 }
 
 void
-cli_fill_sizing(const struct cli_request *request, const struct cli_answer *answer)
+cli_fill_sizing(const struct cli_request *request, enum mw_strategy strategy,
+                const struct cli_answer *answer)
 {
     fill_identity(request, answer->sizing, answer->result);
     fill_ledger(answer->sizing, answer->result);
     fill_paper(answer->sizing, &answer->result->paper);
     fill_notes(request, answer->sizing, answer->result);
-    fill_verdict(request, answer->sizing, answer->result);
+    fill_verdict(request, strategy, answer->sizing, answer->result);
 }

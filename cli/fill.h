@@ -5,8 +5,9 @@
 #include "cli/cli.h"
 #include "sim/engine.h"
 
-/* Identity, settings, ledger, notes, verdict. */
-void cli_fill_sizing(const struct cli_request *request, const struct cli_answer *answer);
+/* Identity, settings, ledger, notes, verdict; `strategy` is what was asked for. */
+void cli_fill_sizing(const struct cli_request *request, enum mw_strategy strategy,
+                     const struct cli_answer *answer);
 /* Memory over the step, for a plan whose speed was not asked for.  Takes the timeline. */
 void cli_fill_layout(struct cli_answer *answer, struct mw_engine_result *engine);
 /* Step time and everything that follows from it, as deep as asked.  Takes the timeline. */

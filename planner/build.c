@@ -150,6 +150,6 @@ mw_build_plan(const struct mw_sizing *sizing)
     g_free(b.visits);
     g_free(b.states);
     if (!mw_plan_check(b.plan, why, sizeof why))
-        g_error("planner: the plan it made does not hold: %s", why);
+        g_error("planner: its own plan fails the check, which is a fault of memwall: %s", why);
     return b.plan;
 }

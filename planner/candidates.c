@@ -4,6 +4,7 @@
 
 #include "planner/error.h"
 #include "planner/planner.h"
+#include "planner/sizing_internal.h"
 
 #define GRAD_ACCUM_MAX 4096
 #define SEQUENCES_MAX 65536
@@ -157,6 +158,7 @@ choose_batch(const struct mw_request *request, struct mw_settings *s, int64_t *g
 struct gather {
     const struct mw_request *request;
     const struct mw_settings *asked;
+    bool any;      /* one that fits is enough */
     bool blame;    /* nothing fits: look for what lacks least */
     int64_t guess; /* sequences */
     GPtrArray *found;
@@ -209,6 +211,41 @@ struct tiers {
     enum mw_tier optimizer, gradients, params, activations;
 };
 
+/* Whether memory has room for more tiles or chunks than a plan may have ops: then it is not memory
+ * that is short. */
+static bool
+has_room_for_more_ops(const struct mw_request *request, const struct mw_settings *settings,
+                      const struct mw_sizing *nearest, GError **error)
+{
+    struct mw_settings s = *settings;
+
+    if (is_hopeless(nearest, settings))
+        return false;
+    s.ops_max = OPS_UNLIMITED;
+    struct mw_sizing *sizing = mw_planner_size(request, &s, NULL);
+    bool fits = sizing && sizing->fits;
+    if (fits) {
+        s = sizing->settings;
+        s.ops_max = settings->ops_max;
+        mw_sizing_refuse_ops(request->model, request->hardware, &s, settings, error);
+    }
+    mw_sizing_free(sizing);
+    return fits;
+}
+
+/* The sizing, or why there is none. */
+static struct mw_sizing *
+size_or_refuse(struct gather *gather, const struct mw_settings *settings, GError **error)
+{
+    struct mw_sizing *sizing = mw_planner_size(gather->request, settings, error);
+
+    if (!gather->blame || !sizing || sizing->fits ||
+        !has_room_for_more_ops(gather->request, settings, sizing, error))
+        return sizing;
+    mw_sizing_free(sizing);
+    return NULL;
+}
+
 /* What the user fixed stays as it is; gradients follow an optimizer state that is fixed. */
 static bool
 try_exactly(struct gather *gather, const struct tiers *tiers)
@@ -216,6 +253,8 @@ try_exactly(struct gather *gather, const struct tiers *tiers)
     struct mw_settings s = *gather->asked;
     bool fixed = s.placement[MW_STATE_OPTIMIZER].count > 0;
 
+    if (gather->any && gather->found->len)
+        return true;
     if (!fixed)
         place(&s, MW_STATE_OPTIMIZER, tiers->optimizer);
     if (!s.placement[MW_STATE_GRADIENTS].count && fixed)
@@ -230,7 +269,7 @@ try_exactly(struct gather *gather, const struct tiers *tiers)
     if (!gather->blame && !fits(gather->request, &s))
         return false;
     GError *refused = NULL;
-    struct mw_sizing *sizing = mw_planner_size(gather->request, &s, &refused);
+    struct mw_sizing *sizing = size_or_refuse(gather, &s, &refused);
     /* Of several refusals the last is kept: it is of the placement with most transfers, and what is
      * few enough for it is so for all. */
     if (refused) {
@@ -295,6 +334,22 @@ try_all(struct gather *gather)
                   MW_TIER_GPU, MW_TIER_GPU);
 }
 
+bool
+mw_planner_fits(const struct mw_request *request, const struct mw_settings *resolved)
+{
+    g_autoptr(GPtrArray) found = g_ptr_array_new_with_free_func((GDestroyNotify)mw_sizing_free);
+    struct mw_settings least = *resolved;
+    struct gather gather = {
+        .request = request, .asked = &least, .any = true, .guess = 1, .found = found};
+
+    if (least.micro_batch == MW_AUTO && least.global_batch == MW_AUTO)
+        least.micro_batch = 1.0 / least.tp;
+    try_all(&gather);
+    mw_sizing_free(gather.nearest);
+    g_clear_error(&gather.error);
+    return found->len > 0;
+}
+
 GPtrArray *
 mw_planner_candidates(const struct mw_request *request, const struct mw_settings *resolved,
                       GError **error)
@@ -316,6 +371,8 @@ mw_planner_candidates(const struct mw_request *request, const struct mw_settings
             g_ptr_array_add(gather.found, gather.nearest);
         return gather.found;
     }
+    if (error)
+        mw_planner_advise_batch(request, resolved, &gather.error);
     g_propagate_error(error, gather.error);
     g_ptr_array_unref(gather.found);
     mw_sizing_free(gather.nearest);
@@ -351,9 +408,12 @@ mw_planner_largest_layers(const struct mw_request *request, const struct mw_sett
     *more = false;
     if (probe.micro_batch == MW_AUTO)
         probe.micro_batch = 1.0 / probe.tp;
-    g_autoptr(GPtrArray) valid = mw_planner_candidates(request, &probe, error);
-    if (!valid)
+    g_autoptr(GError) refused = NULL;
+    g_autoptr(GPtrArray) valid = mw_planner_candidates(request, &probe, &refused);
+    if (!valid && !g_error_matches(refused, MW_ERROR, MW_ERROR_LARGE)) {
+        g_propagate_error(error, g_steal_pointer(&refused));
         return -1;
+    }
     int64_t layers = largest(request, resolved, layers_fit, 1, LAYERS_MAX);
     probe = *resolved;
     probe.ops_max = OPS_UNLIMITED;

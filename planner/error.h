@@ -13,6 +13,7 @@ enum mw_error {
     MW_ERROR_FORMAT,  /* a file that cannot be parsed: exit 2 */
     MW_ERROR_IO,      /* a file that is there and cannot be read, or cannot be written: exit 1 */
     MW_ERROR_DEVICE,  /* a device that fails: exit 1 */
+    MW_ERROR_LARGE,   /* a question whose answer takes too long: exit 2 */
 };
 
 #define MW_ERROR mw_error_quark()

@@ -35,8 +35,8 @@ check_kind(const char *path, const char *wanted, mode_t mode, bool regular, GErr
         return mw_refuse(error, "%s: is a folder: must be %s", path, wanted);
     if (S_ISREG(mode) || (!regular && S_ISFIFO(mode)))
         return true;
-    return mw_refuse(error, "%s: is no regular file%s: must be %s", path,
-                     regular ? "" : " and no pipe", wanted);
+    return mw_refuse(error, "%s: is not a regular file%s: must be %s", path,
+                     regular ? "" : " or a pipe", wanted);
 }
 
 /* A device is not opened to see that it is one, and a pipe not waited for. */
@@ -149,7 +149,7 @@ await(const struct text *text, int fd, int patience_ms, GError **error)
         return true;
     if (ready < 0)
         return fail(text->path, text->kind->wanted, errno, error);
-    return mw_refuse(error, "%s: nothing came for %g s: must be %s", text->path, patience_ms * 1e-3,
+    return mw_refuse(error, "%s: nobody wrote to it for %g s: must be %s", text->path, patience_ms * 1e-3,
                      text->kind->wanted);
 }
 

@@ -11,11 +11,11 @@ why_not(const struct stat *info)
 {
     errno = EPERM;
     if (!S_ISREG(info->st_mode))
-        return "is no regular file";
+        return "is not a regular file";
     if (info->st_uid != geteuid())
         return "belongs to another user";
     if (info->st_nlink > 1)
-        return "has another name too (a hard link)";
+        return "has a second name (a hard link)";
     return NULL;
 }
 

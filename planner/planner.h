@@ -41,11 +41,20 @@ bool mw_settings_resolve(const struct mw_request *request, const struct mw_setti
  * (Sec. 5.1, Sec. 8): offload only when needed, optimizer state and gradients first, to the
  * fastest memory with room.  If one of parameters and checkpoints must move, both choices are
  * given; with an open batch every combination is given with its largest batch.
- * Never empty on success: if nothing fits, the one sizing with the smallest lack.
+ * Never empty on success: if nothing fits, the one sizing with the smallest lack.  Where memory has
+ * room only for more tiles or chunks than a plan may have ops, MW_ERROR_LARGE.
  * Array of struct mw_sizing *, which it owns.
  */
 GPtrArray *mw_planner_candidates(const struct mw_request *request,
                                  const struct mw_settings *resolved, GError **error);
+
+/* Whether any of these would fit, at less cost; an open batch, with one sequence. */
+bool mw_planner_fits(const struct mw_request *request, const struct mw_settings *resolved);
+
+/* Where *error is MW_ERROR_LARGE and another micro-batch than the one asked for makes a step of few
+ * enough ops, the line says which. */
+void mw_planner_advise_batch(const struct mw_request *request, const struct mw_settings *resolved,
+                             GError **error);
 
 /* The sizing of a placement and a batch that are settled; tiles, chunks and commit may be open.
  * One that fits, or lacks least. */
@@ -61,9 +70,10 @@ double mw_planner_largest_batch(const struct mw_request *request,
 int64_t mw_planner_largest_layers(const struct mw_request *request,
                                   const struct mw_settings *resolved, bool *more, GError **error);
 
-/* One line: what would make it fit, an option to add to what was `asked`, or what a machine would
- * have to have; `sizing` is the answer that does not fit.  `machine` is the profile's name, for
- * another machine to be proposed; NULL: none is.  g_free it. */
+/* One line: what would make it fit, the least change first: options to add to what was `asked` (its
+ * strategy may be auto), more nodes, another machine, or what a machine would have to have;
+ * `sizing` is the answer that does not fit.  `machine` is the profile's name, for another machine
+ * to be proposed; NULL: none is.  g_free it. */
 char *mw_planner_remedy(const struct mw_request *request, const struct mw_settings *asked,
                         const struct mw_sizing *sizing, const char *machine);
 

@@ -20,9 +20,9 @@ static const struct {
                                   "stage 2 with gradients, optimizer state and update on the CPU"},
     [MW_STRATEGY_ZERO_INFINITY_CPU] =
         {"zero-infinity-cpu",
-         "stage 3 with partitioned state, as much of it as must, in CPU memory"},
+         "stage 3 with as much of the state in CPU memory as must leave the GPU"},
     [MW_STRATEGY_ZERO_INFINITY_NVME] =
-        {"zero-infinity-nvme", "as zero-infinity-cpu, and what CPU memory cannot hold on NVMe"},
+        {"zero-infinity-nvme", "as zero-infinity-cpu, with what CPU memory cannot hold on NVMe"},
 };
 
 /* The largest first, so that a printed size takes the largest unit that divides it. */

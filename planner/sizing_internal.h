@@ -25,10 +25,11 @@ int64_t mw_sizing_least_ops(const struct mw_sizing *sizing);
 /* Of a sizing with these settings: how many, or where those are more than `most`, a lower bound. */
 int64_t mw_sizing_ops_of(const struct mw_model *model, const struct mw_hardware *hardware,
                          const struct mw_settings *settings, int64_t most);
-/* A step of more than settings->ops_max, which are as they were asked for: names the option and the
- * nearest value that is quick. */
+/* MW_ERROR_LARGE: a step of more than settings->ops_max.  Names the option and the nearest value
+ * that is quick; tiles and chunks that were open when it was `asked` are the fewest that fit. */
 void mw_sizing_refuse_ops(const struct mw_model *model, const struct mw_hardware *hardware,
-                          const struct mw_settings *settings, GError **error);
+                          const struct mw_settings *settings, const struct mw_settings *asked,
+                          GError **error);
 
 /* Enters `count` slots of `bytes` each into the ledger. */
 void mw_sizing_account(struct mw_sizing *sizing, enum mw_tier tier, enum mw_purpose purpose,

@@ -45,27 +45,40 @@ mw_sizing_least_ops(const struct mw_sizing *sizing)
 struct question {
     const struct mw_model *model;
     const struct mw_hardware *hardware;
-    const struct mw_settings *settings;
+    const struct mw_settings *settings, *asked;
 };
 
 enum knob { ACCUMULATION, TILES, LOGITS_CHUNKS, LAYERS, KNOB_COUNT };
 
 static const struct {
     const char *option; /* NULL: the model's */
+    const char *parts;  /* that as few as fit are taken of, where it is open */
     size_t offset;      /* in struct mw_settings */
 } knobs[KNOB_COUNT] = {
-    [ACCUMULATION] = {"--grad-accum", offsetof(struct mw_settings, grad_accum)},
-    [TILES] = {"--tiles", offsetof(struct mw_settings, tiles)},
-    [LOGITS_CHUNKS] = {"--logits-chunks", offsetof(struct mw_settings, logits_chunks)},
-    [LAYERS] = {NULL, 0},
+    [ACCUMULATION] = {"--grad-accum", NULL, offsetof(struct mw_settings, grad_accum)},
+    [TILES] = {"--tiles", "tiles", offsetof(struct mw_settings, tiles)},
+    [LOGITS_CHUNKS] = {"--logits-chunks", "chunks of the logits",
+                       offsetof(struct mw_settings, logits_chunks)},
+    [LAYERS] = {NULL, NULL, 0},
 };
+
+static int64_t
+value_in(const struct mw_settings *settings, enum knob knob)
+{
+    return *(const int64_t *)(const void *)((const char *)settings + knobs[knob].offset);
+}
 
 static int64_t
 value_of(const struct question *q, enum knob knob)
 {
-    return knob == LAYERS
-               ? q->model->layers
-               : *(const int64_t *)(const void *)((const char *)q->settings + knobs[knob].offset);
+    return knob == LAYERS ? q->model->layers : value_in(q->settings, knob);
+}
+
+/* Fewer would not fit. */
+static bool
+is_least(const struct question *q, enum knob knob)
+{
+    return knobs[knob].parts && value_in(q->asked, knob) == MW_AUTO && value_of(q, knob) > 1;
 }
 
 static bool
@@ -115,7 +128,7 @@ least_change(const struct question *q, int64_t *nearest)
 
     *nearest = 0;
     for (enum knob knob = 0; knob < LAYERS; knob++) {
-        int64_t quick = nearest_quick(q, knob);
+        int64_t quick = is_least(q, knob) ? 0 : nearest_quick(q, knob);
         if (quick && (!*nearest || change_of(q, knob, quick) < change_of(q, best, *nearest))) {
             best = knob;
             *nearest = quick;
@@ -141,11 +154,26 @@ all_names(const struct question *q)
 
     g_string_append_printf(text, ": %" G_GINT64_FORMAT " layers", q->model->layers);
     for (enum knob knob = 0; knob < LAYERS; knob++)
-        if (value_of(q, knob) > 1)
+        if (value_of(q, knob) > 1 && !is_least(q, knob))
             g_string_append_printf(text, "%s %s %" G_GINT64_FORMAT,
                                    strstr(text->str, "--") ? " and" : " with", knobs[knob].option,
                                    value_of(q, knob));
     g_string_append(text, " make");
+    return g_string_free(text, FALSE);
+}
+
+/* " in 16 tiles, the fewest that fit"; "" where nothing was open that has to be more than one. */
+static char *
+least_parts(const struct question *q)
+{
+    GString *text = g_string_new(NULL);
+
+    for (enum knob knob = 0; knob < LAYERS; knob++)
+        if (is_least(q, knob))
+            g_string_append_printf(text, "%s %" G_GINT64_FORMAT " %s", text->len ? " and" : " in",
+                                   value_of(q, knob), knobs[knob].parts);
+    if (text->len)
+        g_string_append(text, " (the fewest that fit)");
     return g_string_free(text, FALSE);
 }
 
@@ -179,18 +207,20 @@ count_text(const struct question *q)
 
 void
 mw_sizing_refuse_ops(const struct mw_model *model, const struct mw_hardware *hardware,
-                     const struct mw_settings *settings, GError **error)
+                     const struct mw_settings *settings, const struct mw_settings *asked,
+                     GError **error)
 {
-    struct question q = {model, hardware, settings};
+    struct question q = {model, hardware, settings, asked};
     int64_t nearest = 0;
     enum knob knob = least_change(&q, &nearest);
-    g_autofree char *name = name_of(&q, knob), *count = count_text(&q);
+    g_autofree char *name = name_of(&q, knob), *count = count_text(&q), *parts = least_parts(&q);
     int64_t unit = is_global(&q, knob) ? settings->global_batch / settings->grad_accum : 1;
     g_autofree char *accepted =
         nearest ? g_strdup_printf("give %" G_GINT64_FORMAT "%s or fewer", nearest * unit,
                                   knob == LAYERS ? " layers" : "")
                 : g_strdup("give less of each");
 
-    mw_refuse(error, "%s a step of %s ops, and more than %" G_GINT64_FORMAT " take too long; %s",
-              name, count, settings->ops_max, accepted);
+    g_set_error(error, MW_ERROR, MW_ERROR_LARGE,
+                "%s a step of %s ops%s, and more than %" G_GINT64_FORMAT " take too long; %s", name,
+                count, parts, settings->ops_max, accepted);
 }

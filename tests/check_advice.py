@@ -18,6 +18,7 @@ import json
 import math
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -93,8 +94,8 @@ def check_default(words):
     if step > 1.05 * most and not over:
         yield f"{step} tokens a step, {most} by default"
     asked = simulate([*words, "--batch", "2"])
-    if asked["settings"]["micro_batch"] != 2 or "default_step_tokens" not in asked["settings"] \
-            or asked["settings"]["default_step_tokens"] > 0:
+    if asked["settings"]["micro_batch"] != 2 or \
+            asked["settings"].get("default_step_tokens", 0) is not None:
         yield "a batch that was asked for does not win"
 
 
@@ -205,8 +206,19 @@ UNFIT = [
     ("-m gpt3-13b -H dgx-h100 -s zero3 --tp 1 --gpus 1", "-s "),
     ("-m zi-5t -H dgx2 -s zero-infinity-nvme --batch 1", "--nodes "),
     ("-m llama-3.1-8b -H rtx4090 --seq 131072 --batch 1", "-H "),
-    ("-m opt-30b -H aws-g5-xlarge -s zero-offload", "-H "),
+    ("-m opt-30b -H aws-g5-xlarge -s zero-offload", "-s zero-infinity-nvme --nodes "),
     ("-m opt-30b -H aws-g5-xlarge -s zero-offload --set gpu.memory_gib=23", None),
+    # Of auto, with whatever strategy then fits.
+    ("-m llama-2-70b -H aws-g4dn-xlarge", "--nodes "),
+    ("-m llama-3.1-405b -H aws-g5-12xlarge", "--nodes "),
+    ("-m gpt3-175b -H aws-g4dn-xlarge -s zero2", "-s zero-"),
+    ("-m gpt3-13b -H rtx4090 -s zero-infinity-nvme --batch 4 --activation-checkpoint-interval 0",
+     "--activation-checkpoint-interval 1 fits"),
+    ("-m gpt3-175b -H dgx2 -s zero3 --batch 64 --activation-checkpoint-interval 0",
+     "-s zero-infinity-nvme --activation-checkpoint-interval 1 --batch "),
+    ("-m gpt3-13b -H rtx4090 -s zero-infinity-cpu --set nvme.capacity_tb=0 "
+     "--set gpu.memory_gib=40", "with "),
+    ("-m llama-3.1-405b -H rtx4090", "-H "),
 ]
 
 
@@ -244,15 +256,30 @@ def check_bought(words, flags):
             yield f"{other} gives more for the money than {name}"
 
 
+def memory_flags(remedy, answer):
+    """More memory, as it is said, in keys of the profile."""
+    flags = []
+    for number, unit, tier in re.findall(r"([0-9.]+) ([MGT]iB) more (cpu|nvme|gpu) memory", remedy):
+        more = float(number) * {"MiB": 2 ** 20, "GiB": 2 ** 30, "TiB": 2 ** 40}[unit]
+        key, scale = {"gpu": ("gpu.memory_gib", 2 ** 30), "cpu": ("host.memory_gib", 2 ** 30),
+                      "nvme": ("nvme.capacity_tb", 1e12)}[tier]
+        sharers = 1 if tier == "gpu" else answer["settings"]["gpus_per_node"]
+        of = answer["tiers"][tier]
+        now = (of["capacity_bytes"] + of["reserve_bytes"]) * sharers
+        flags += ["--set", f"{key}={(now + more * sharers) / scale:.9g}"]
+    return flags
+
+
 def check_remedy(words, way):
-    remedy = simulate(words)["remedy"]
+    answer = simulate(words)
+    remedy = answer["remedy"]
     if way is None:
         if "-H" in remedy:
             yield f"{remedy!r} in place of a machine that --set changed"
         return
     if not remedy.startswith(way):
         yield f"{remedy!r}, not {way}"
-    flags = remedy.split(" fits")[0].split()
+    flags = remedy.split(" fits")[0].split() if way[0] == "-" else memory_flags(remedy, answer)
     if not simulate([*words, *flags])["feasible"]:
         yield f"{remedy!r}, and it does not"
 
@@ -272,7 +299,7 @@ def check_demo():
     answer = subprocess.run([str(MEMWALL), "simulate", "-m", "gpt3-13b", "-H", "rtx4090", "-s",
                              "zero-infinity-nvme"], stdout=subprocess.PIPE, check=True)
     last = answer.stdout.decode().splitlines()[-1]
-    for word in ("best single change: twice the micro-batches a step -> step", "--grad-accum 2"):
+    for word in ("best single change: twice the micro-batches per step -> step", "--grad-accum 2"):
         if word not in last:
             yield f"no {word!r} in {last!r}"
 

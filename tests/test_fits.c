@@ -63,8 +63,8 @@ read_bytes(const char *text, char tier[8])
     } units[] = {{"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}};
     char number[16], unit[4];
 
-    g_assert_cmpint(
-        sscanf(text, "%15[0-9.] %3[A-Za-z] more %7[a-z] memory", number, unit, tier), ==, 3);
+    g_assert_cmpint(sscanf(text, "%15[0-9.] %3[A-Za-z] more %7[a-z] memory", number, unit, tier),
+                    ==, 3);
     for (size_t u = 0; u < G_N_ELEMENTS(units); u++)
         if (!strcmp(units[u].name, unit))
             return g_ascii_strtod(number, NULL) * units[u].bytes;
@@ -103,32 +103,64 @@ clear_devices(const char *text, struct mw_settings *settings)
     }
 }
 
-enum remedy { TILES, CHUNKS, BATCH, STRATEGY, NODES, DEVICES, MEMORY, REMEDIES };
+enum remedy { TILES, CHUNKS, BATCH, STRATEGY, NODES, DEVICES, USUAL, SEVERAL, MEMORY, REMEDIES };
+
+/* One option of a remedy; which kind it is. */
+static enum remedy
+apply_option(const char *option, const char *value, struct mw_settings *s)
+{
+    const struct {
+        const char *option;
+        int64_t *number;
+        enum remedy kind;
+    } numbers[] = {
+        {"--tiles", &s->tiles, TILES},
+        {"--logits-chunks", &s->logits_chunks, CHUNKS},
+        {"--nodes", &s->nodes, NODES},
+        {"--activation-checkpoint-interval", &s->checkpoint_interval, USUAL},
+        {"--optimizer-chunk", &s->optimizer_chunk, USUAL},
+        {"--buffer-sets", &s->buffer_sets, USUAL},
+        {"--prefetch", &s->prefetch, USUAL},
+    };
+
+    for (size_t i = 0; i < G_N_ELEMENTS(numbers); i++)
+        if (!strcmp(option, numbers[i].option)) {
+            *numbers[i].number = strcmp(value, "auto") ? g_ascii_strtoll(value, NULL, 10) : MW_AUTO;
+            return numbers[i].kind;
+        }
+    if (!strcmp(option, "-s")) {
+        g_assert_true(mw_strategy_parse(value, &s->strategy, NULL));
+        return STRATEGY;
+    }
+    if (!strcmp(option, "--commit")) {
+        g_assert_cmpstr(value, ==, "none");
+        s->commit = 0;
+        return USUAL;
+    }
+    g_assert_cmpstr(option, ==, "--batch");
+    s->micro_batch = g_ascii_strtod(value, NULL);
+    return BATCH;
+}
 
 static enum remedy
 apply(const char *text, struct random_request *request, const struct mw_sizing *sizing)
 {
-    struct mw_settings *s = &request->settings;
-    char name[64];
+    enum remedy kind = MEMORY;
 
-    if (sscanf(text, "--tiles %" G_GINT64_FORMAT " fits", &s->tiles) == 1)
-        return TILES;
-    if (sscanf(text, "--logits-chunks %" G_GINT64_FORMAT " fits", &s->logits_chunks) == 1)
-        return CHUNKS;
-    if (sscanf(text, "--batch %lf fits", &s->micro_batch) == 1)
-        return BATCH;
-    if (sscanf(text, "--nodes %" G_GINT64_FORMAT " fits", &s->nodes) == 1)
-        return NODES;
-    if (sscanf(text, "-s %63s fits", name) == 1) {
-        g_assert_true(mw_strategy_parse(name, &s->strategy, NULL));
-        return STRATEGY;
-    }
     if (g_str_has_prefix(text, "without --")) {
-        clear_devices(text, s);
+        clear_devices(text, &request->settings);
         return DEVICES;
     }
-    add_said_memory(text, request, sizing);
-    return MEMORY;
+    if (text[0] != '-') {
+        add_said_memory(text, request, sizing);
+        return MEMORY;
+    }
+    g_auto(GStrv) words = g_strsplit(text, " ", -1);
+    for (char **word = words; strcmp(*word, "fits"); word += 2) {
+        enum remedy one = apply_option(word[0], word[1], &request->settings);
+        kind = word == words ? one : SEVERAL;
+    }
+    return kind;
 }
 
 static enum remedy
@@ -167,9 +199,9 @@ test_random_requests(void)
         answers++;
     }
     g_test_message("remedies: tiles %d, chunks %d, batch %d, strategy %d, nodes %d, devices %d, "
-                   "memory %d",
+                   "usual settings %d, several %d, memory %d",
                    kinds[TILES], kinds[CHUNKS], kinds[BATCH], kinds[STRATEGY], kinds[NODES],
-                   kinds[DEVICES], kinds[MEMORY]);
+                   kinds[DEVICES], kinds[USUAL], kinds[SEVERAL], kinds[MEMORY]);
     for (int i = 0; i < REMEDIES; i++)
         g_assert_cmpint(kinds[i], >, 0);
 }

@@ -1,0 +1,63 @@
+/* A step of too many ops may be few enough with another micro-batch. */
+#include <glib.h>
+#include <math.h>
+
+#include "planner/error.h"
+#include "planner/planner.h"
+
+/* The same sequences a step, more of them in each of fewer micro-batches. */
+static bool
+fewer_micro_batches(const struct mw_request *request, struct mw_settings *s)
+{
+    int64_t sequences = llround(s->micro_batch * s->tp) * s->grad_accum;
+
+    while (--s->grad_accum >= 1) {
+        if (sequences % s->grad_accum)
+            continue;
+        s->micro_batch = (double)(sequences / s->grad_accum) / s->tp;
+        if (mw_planner_fits(request, s))
+            return true;
+    }
+    return false;
+}
+
+/* Fewer sequences need fewer tiles and chunks. */
+static bool
+fewer_sequences(const struct mw_request *request, struct mw_settings *s)
+{
+    int64_t sequences = llround(s->micro_batch * s->tp);
+
+    while ((sequences /= 2) >= 1) {
+        s->micro_batch = (double)sequences / s->tp;
+        if (mw_planner_fits(request, s))
+            return true;
+    }
+    return false;
+}
+
+static char *
+advice(const struct mw_request *request, const struct mw_settings *resolved)
+{
+    struct mw_settings s = *resolved;
+
+    if (fewer_micro_batches(request, &s))
+        return g_strdup_printf("--batch %.15g --grad-accum %" G_GINT64_FORMAT, s.micro_batch,
+                               s.grad_accum);
+    s = *resolved;
+    return s.global_batch == MW_AUTO && fewer_sequences(request, &s)
+               ? g_strdup_printf("--batch %.15g", s.micro_batch)
+               : NULL;
+}
+
+void
+mw_planner_advise_batch(const struct mw_request *request, const struct mw_settings *resolved,
+                        GError **error)
+{
+    if (!g_error_matches(*error, MW_ERROR, MW_ERROR_LARGE) || resolved->micro_batch == MW_AUTO)
+        return;
+    g_autofree char *text = advice(request, resolved);
+    if (!text)
+        return;
+    g_autoptr(GError) without = g_steal_pointer(error);
+    g_set_error(error, MW_ERROR, MW_ERROR_LARGE, "%s, or %s", without->message, text);
+}

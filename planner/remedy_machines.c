@@ -1,0 +1,173 @@
+/* What would make it fit and has to be had: nodes, another machine, memory. */
+#include <glib.h>
+#include <math.h>
+#include <stddef.h>
+
+#include "planner/priced.h"
+#include "planner/remedy_internal.h"
+
+#define NODES_MOST 4096
+
+/* The fewest of the powers of two times those asked for; 0: none. */
+static int64_t
+enough_nodes(const struct mw_plea *plea, const struct mw_settings *settings)
+{
+    struct mw_settings s = *settings;
+
+    if (plea->request->hardware->nic_bytes_per_s <= 0)
+        return 0;
+    for (s.nodes *= 2; s.nodes <= NODES_MOST; s.nodes *= 2)
+        if (mw_plea_fits(plea, &s))
+            return s.nodes;
+    return 0;
+}
+
+char *
+mw_remedy_nodes(const struct mw_plea *plea)
+{
+    int64_t nodes = enough_nodes(plea, plea->asked);
+
+    return nodes ? g_strdup_printf("--nodes %" G_GINT64_FORMAT " fits", nodes) : NULL;
+}
+
+/* The strategy that takes the fewest; of several, the one that offloads least. */
+char *
+mw_remedy_nodes_and_strategy(const struct mw_plea *plea)
+{
+    struct mw_settings s = *plea->asked;
+    int64_t fewest = 0;
+    int best = MW_STRATEGY_AUTO;
+
+    if (plea->asked->strategy == MW_STRATEGY_AUTO)
+        return NULL;
+    for (int strategy = plea->asked->strategy + 1; strategy < MW_STRATEGY_COUNT; strategy++) {
+        s.strategy = strategy;
+        int64_t nodes = enough_nodes(plea, &s);
+        if (nodes && (!fewest || nodes < fewest)) {
+            fewest = nodes;
+            best = strategy;
+        }
+    }
+    return fewest ? g_strdup_printf("-s %s --nodes %" G_GINT64_FORMAT " fits",
+                                    mw_strategy_name(best), fewest)
+                  : NULL;
+}
+
+/* The cheapest of `machines` that has room with so many nodes; NULL: none. */
+static const struct mw_priced *
+cheapest(const struct mw_plea *plea, const GPtrArray *machines, int64_t nodes)
+{
+    struct mw_settings s = *plea->asked;
+
+    s.nodes = nodes;
+    for (guint i = 0; i < machines->len; i++) {
+        const struct mw_priced *priced = machines->pdata[i];
+        struct mw_request there = {plea->request->model, &priced->hardware};
+        struct mw_plea other = {&there, plea->asked, plea->sizing, NULL};
+        if (mw_plea_fits(&other, &s))
+            return priced;
+    }
+    return NULL;
+}
+
+static char *
+machine_of_kind(const struct mw_plea *plea, enum mw_price_kind kind)
+{
+    g_autoptr(GPtrArray) machines = mw_priced_new(kind, plea->machine, MW_OUTLOOK_TYPICAL);
+    const struct mw_priced *found = NULL;
+    int64_t nodes = plea->asked->nodes;
+
+    while (nodes <= NODES_MOST && !(found = cheapest(plea, machines, nodes)))
+        nodes *= 2;
+    if (!found)
+        return NULL;
+    g_autofree char *price = mw_price_text(found->price_usd, kind);
+    g_autofree char *more = nodes > plea->asked->nodes
+                                ? g_strdup_printf(" --nodes %" G_GINT64_FORMAT, nodes)
+                                : g_strdup("");
+    return g_strdup_printf("-H %s%s fits (%s per node)", mw_hwprofile_name(found->profile), more,
+                           price);
+}
+
+/* The fewest nodes, then the cheapest; rented or bought as this one is, else the other way.  Of a
+ * machine without a price, to rent. */
+char *
+mw_remedy_machine(const struct mw_plea *plea)
+{
+    enum mw_price_kind kind = mw_price_kind(plea->request->hardware);
+
+    if (!plea->machine)
+        return NULL;
+    kind = kind == MW_PRICE_NONE ? MW_PRICE_RENT : kind;
+    char *text = machine_of_kind(plea, kind);
+    return text ? text
+                : machine_of_kind(plea, kind == MW_PRICE_RENT ? MW_PRICE_OWN : MW_PRICE_RENT);
+}
+
+/* "170 GiB", "15.9 TiB": three figures, rounded up, as what is said must be enough.  g_free it. */
+static char *
+enough_memory(int64_t bytes)
+{
+    static const struct {
+        double bytes;
+        const char *name;
+    } units[] = {{0x1p40, "TiB"}, {0x1p30, "GiB"}, {0x1p20, "MiB"}};
+    size_t u = 0;
+
+    while (u + 1 < G_N_ELEMENTS(units) && bytes < units[u].bytes)
+        u++;
+    double value = fmax(1, bytes / units[u].bytes);
+    int decimals = MAX(0, 2 - (int)floor(log10(value)));
+    double step = pow(10, floor(log10(value)) - 2);
+
+    return g_strdup_printf("%.*f %s", decimals, ceil(value / step) * step, units[u].name);
+}
+
+/* In every tier that lacks some. */
+static char *
+lacking_memory(const struct mw_sizing *sizing)
+{
+    GString *text = g_string_new(NULL);
+
+    for (int t = 0; t < MW_TIER_COUNT; t++) {
+        const struct mw_tier_info *tier = &sizing->tiers[t];
+        int64_t sum = sizing->need_bytes[t] - tier->capacity_bytes;
+        int64_t one = sizing->largest_bytes[t] - tier->largest_request_bytes;
+        if (sum <= 0 && one <= 0)
+            continue;
+        g_autofree char *more = enough_memory(MAX(sum, one));
+        g_string_append_printf(text, "%s%s more %s memory%s", text->len ? ", " : "", more,
+                               mw_tier_name(t), one > sum ? " in one piece" : "");
+    }
+    return g_string_free(text, FALSE);
+}
+
+static bool
+lacks_gpu_memory(const struct mw_sizing *sizing)
+{
+    const struct mw_tier_info *gpu = &sizing->tiers[MW_TIER_GPU];
+
+    return sizing->need_bytes[MW_TIER_GPU] > gpu->capacity_bytes ||
+           sizing->largest_bytes[MW_TIER_GPU] > gpu->largest_request_bytes;
+}
+
+/* Memory of the host and drives can be had, but for a machine that is rented as it is; that of a
+ * GPU comes with another one. */
+char *
+mw_remedy_upgrade(const struct mw_plea *plea)
+{
+    if (lacks_gpu_memory(plea->sizing) || mw_price_kind(plea->request->hardware) == MW_PRICE_RENT)
+        return NULL;
+    g_autofree char *memory = lacking_memory(plea->sizing);
+    return g_strdup_printf("with %s per GPU it fits", memory);
+}
+
+char *
+mw_remedy_memory(const struct mw_plea *plea)
+{
+    g_autofree char *memory = lacking_memory(plea->sizing);
+
+    return g_strdup_printf("%s with %s per GPU would fit",
+                           plea->machine ? "no machine of a known price fits; one" : "a machine",
+                           memory);
+}
