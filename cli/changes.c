@@ -208,7 +208,7 @@ add_accumulation(struct list *list)
     if (s.global_batch != MW_AUTO || is_over_default(list, 2))
         return;
     s.grad_accum = 2 * list->now->grad_accum;
-    add_setting(list, s, g_strdup("twice the micro-batches a step"),
+    add_setting(list, s, g_strdup("twice the micro-batches per step"),
                 g_strdup_printf("--grad-accum %" G_GINT64_FORMAT, s.grad_accum), 0);
 }
 

@@ -37,11 +37,10 @@ owned_cost(const struct cli_request *request, const struct mw_result *r)
     if (hw->price_usd <= 0)
         return owned;
     owned.years_from = mw_hwprofile_gives(request->profile, "node", "amortisation_years")
-                           ? mw_provenance_name(mw_hwprofile_provenance(
-                                 request->profile, "node", "amortisation_years", NULL))
+                           ? mw_provenance_name(mw_hwprofile_provenance(request->profile, "node",
+                                                                        "amortisation_years", NULL))
                            : "default";
-    owned.machine_usd =
-        hw->price_usd * r->nodes * r->days / (DAYS_A_YEAR * hw->amortisation_years);
+    owned.machine_usd = hw->price_usd * r->nodes * r->days / (DAYS_A_YEAR * hw->amortisation_years);
     if (hw->electricity_usd_per_kwh > 0)
         owned.energy_usd = r->energy_kwh * hw->electricity_usd_per_kwh;
     return owned;
@@ -53,11 +52,12 @@ run_s(const struct cli_answer *answer)
 {
     const struct mw_result *r = answer->result;
     double steps = r->tokens / r->tokens_per_step;
-    double undelayed =
-        r->undelayed_step_time_s > 0 ? fmin(steps, (double)answer->sizing->settings.dpu_start) : 0;
+    double step_s = r->step_time_s[MW_OUTLOOK_TYPICAL];
 
-    return undelayed * r->undelayed_step_time_s +
-           (steps - undelayed) * r->step_time_s[MW_OUTLOOK_TYPICAL];
+    if (!(r->undelayed_step_time_s > 0))
+        return steps * step_s;
+    double undelayed = fmin(steps, (double)answer->sizing->settings.dpu_start);
+    return undelayed * r->undelayed_step_time_s + (steps - undelayed) * step_s;
 }
 
 void
@@ -68,12 +68,11 @@ cli_fill_costs(const struct cli_request *request, const struct cli_answer *answe
     const struct mw_sizing *s = answer->sizing;
 
     cli_fill_drives(answer->plan, hw, s->save_steps ? s->saved_bytes / s->save_steps : 0, r);
-    r->tokens = request->settings.tokens;
-    if (r->tokens <= 0)
+    if (request->settings.tokens <= 0)
         return;
+    r->tokens = request->settings.tokens;
     r->days = run_s(answer) / SECONDS_A_DAY;
-    r->energy_kwh =
-        hw->power_w > 0 ? r->days * HOURS_A_DAY * hw->power_w * r->nodes / 1000 : NAN;
+    r->energy_kwh = hw->power_w > 0 ? r->days * HOURS_A_DAY * hw->power_w * r->nodes / 1000 : NAN;
     r->owned = owned_cost(request, r);
     r->rented = hw->price_usd_per_hour > 0;
     r->cost_usd = r->rented ? r->days * HOURS_A_DAY * hw->price_usd_per_hour * r->nodes

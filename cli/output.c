@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "planner/deepspeed.h"
+#include "planner/error.h"
 #include "report/file.h"
 
 static bool
@@ -92,11 +93,15 @@ static void
 print_results(const struct cli_request *request, struct mw_result *const *results, int count,
               bool plan_only)
 {
-    if (request->json)
+    bool several = request->strategy_count > 1;
+
+    if (request->json && several)
+        mw_json_write_array(stdout, results, count);
+    else if (request->json)
         mw_json_write(stdout, results, count);
     else if (request->csv)
         mw_csv_write(stdout, results, count);
-    else if (count > 1)
+    else if (several)
         mw_table_compare(stdout, results, count);
     else if (plan_only)
         mw_table_plan(stdout, results[0]);
@@ -112,7 +117,7 @@ cli_answers_print(const struct cli_request *request, struct cli_answer *const *a
     struct mw_result *results[MW_STRATEGY_COUNT];
     bool fits = false;
 
-    if (count == 1 && !write_files(request, answers[0], &error))
+    if (request->strategy_count <= 1 && !write_files(request, answers[0], &error))
         return cli_fail(error);
     for (int i = 0; i < count; i++) {
         results[i] = answers[i]->result;
@@ -134,6 +139,18 @@ answer_strategy(const struct cli_request *request, int index, enum cli_depth dep
                           request->trace || request->plot, error);
 }
 
+/* Of several strategies one whose step has too many ops is left out, in words. */
+static bool
+leave_out(const struct cli_request *request, int index, GError **refused)
+{
+    if (request->strategy_count == 1 || !g_error_matches(*refused, MW_ERROR, MW_ERROR_LARGE))
+        return false;
+    cli_say("%s is left out: %s", mw_strategy_name(request->strategies[index]),
+            (*refused)->message);
+    g_clear_error(refused);
+    return true;
+}
+
 int
 cli_answer_request(const struct cli_request *request, enum cli_depth depth)
 {
@@ -141,11 +158,16 @@ cli_answer_request(const struct cli_request *request, enum cli_depth depth)
     g_autoptr(GError) error = NULL;
     int count = 0, status;
 
-    while (count < request->strategy_count &&
-           (answers[count] = answer_strategy(request, count, depth, &error)))
-        count++;
-    status = error ? cli_fail(error)
-                   : cli_answers_print(request, answers, count, depth == CLI_DEPTH_PLAN);
+    for (int i = 0; i < request->strategy_count && !error; i++) {
+        answers[count] = answer_strategy(request, i, depth, &error);
+        if (answers[count])
+            count++;
+        else
+            leave_out(request, i, &error);
+    }
+    status = error    ? cli_fail(error)
+             : !count ? CLI_USAGE
+                      : cli_answers_print(request, answers, count, depth == CLI_DEPTH_PLAN);
     while (count > 0)
         cli_answer_free(answers[--count]);
     return status;

@@ -73,7 +73,6 @@ fill_identity(const struct cli_request *request, const struct mw_plan *plan, str
     r->gpus_per_node = ranks_per_node(plan);
     r->nodes = plan->world_ranks / r->gpus_per_node;
     r->dpu_start = MW_AUTO;
-    r->micro_batch = r->global_batch = r->tokens_per_step = NAN;
 }
 
 /* The plan's peaks against this machine, which need not be the one it was planned for. */
@@ -128,17 +127,11 @@ fill_speed(const struct cli_request *request, struct cli_answer *answer, GError 
     if (!cli_engine(answer->plan, &hw[MW_OUTLOOK_TYPICAL], true, &engine, error))
         return false;
     r->simulated = true;
-    for (int o = 0; o < MW_OUTLOOK_COUNT; o++) {
+    for (int o = 0; o < MW_OUTLOOK_COUNT; o++)
         r->step_time_s[o] = o == MW_OUTLOOK_TYPICAL ? engine.step_ns * 1e-9
                                                     : cli_step_s(answer->plan, &hw[o], false);
-        r->tflops_per_gpu[o] = r->efficiency[o] = NAN;
-    }
     r->first_step_time_s = engine.first_step_ns * 1e-9;
     r->critical_path_s = cli_step_s(answer->plan, &hw[MW_OUTLOOK_TYPICAL], true);
-    r->mfu = r->tokens_per_s = NAN;
-    r->closed_form_paper_s = r->closed_form_plan_s = NAN;
-    for (size_t t = 0; t < G_N_ELEMENTS(r->paper_efficiency); t++)
-        r->paper_efficiency[t] = NAN;
     cli_fill_use(answer->plan, &engine, r);
     cli_fill_drives(answer->plan, &hw[MW_OUTLOOK_TYPICAL], 0, r);
     cli_fill_burst_step(answer->plan, &hw[MW_OUTLOOK_TYPICAL], r);
@@ -157,7 +150,7 @@ cli_plan_answer(const struct cli_request *request, struct mw_plan *plan, GError 
     struct cli_answer *answer = g_new0(struct cli_answer, 1);
 
     answer->plan = plan;
-    answer->result = g_new0(struct mw_result, 1);
+    answer->result = mw_result_new();
     fill_identity(request, plan, answer->result);
     fill_memory(hw, plan, answer->result);
     fill_ledger(plan, answer->result);

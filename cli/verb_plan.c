@@ -1,14 +1,16 @@
 /* `memwall plan`: what will be where and when; fits or not; --largest. */
+#include <math.h>
 #include <stdio.h>
 
 #include "cli/cli.h"
 #include "cli/output.h"
 #include "planner/error.h"
+#include "report/json_writer.h"
 
 struct largest {
     enum mw_strategy strategy;
     int64_t layers;
-    double params, paper_params;
+    double params, paper_params; /* NAN: no layer fits */
     bool more;
 };
 
@@ -25,7 +27,7 @@ find_largest(const struct cli_request *request, enum mw_strategy strategy, struc
         return false;
     bool more;
     model.layers = mw_planner_largest_layers(&planned, &resolved, &more, error);
-    *largest = (struct largest){.strategy = strategy, .layers = model.layers, .more = more};
+    *largest = (struct largest){strategy, model.layers, NAN, NAN, more};
     if (model.layers > 0) {
         model.dense_layers = MIN(model.dense_layers, model.layers);
         largest->params = (double)mw_model_params(&model);
@@ -35,19 +37,23 @@ find_largest(const struct cli_request *request, enum mw_strategy strategy, struc
 }
 
 static void
-print_row(const struct cli_request *request, const struct largest *row, bool first)
+print_row(const struct largest *row)
 {
-    const char *name = mw_strategy_name(row->strategy);
+    printf("%-20s %10" G_GINT64_FORMAT " %14s %14s%s\n", mw_strategy_name(row->strategy),
+           row->layers, mw_format_count(row->params), mw_format_count(row->paper_params),
+           row->more ? "  or more" : "");
+}
 
-    if (request->json)
-        printf("%s{\"strategy\": \"%s\", \"layers\": %" G_GINT64_FORMAT
-               ", \"params\": %.0f, \"paper_params\": %.0f, \"more\": %s}",
-               first ? "" : ", ", name, row->layers, row->params, row->paper_params,
-               row->more ? "true" : "false");
-    else
-        printf("%-20s %10" G_GINT64_FORMAT " %14s %14s%s\n", name, row->layers,
-               mw_format_count(row->params), mw_format_count(row->paper_params),
-               row->more ? "  or more" : "");
+static void
+write_row(struct mw_json_writer *json, const struct largest *row)
+{
+    mw_json_begin(json, NULL, '{', true);
+    mw_json_string(json, "strategy", mw_strategy_name(row->strategy));
+    mw_json_integer(json, "layers", row->layers);
+    mw_json_number(json, "params", row->params);
+    mw_json_number(json, "paper_params", row->paper_params);
+    mw_json_boolean(json, "more", row->more);
+    mw_json_end(json, '}');
 }
 
 /* The strategies that are asked for; auto is all that make sense with the other options. */
@@ -88,6 +94,26 @@ print_why_more(const struct cli_request *request, const GArray *rows)
                request->settings.ops_max);
 }
 
+static void
+print_table(const struct cli_request *request, const GArray *rows)
+{
+    printf("%-20s %10s %14s %14s\n", "strategy", "layers", "params", "12·nl·hd²");
+    for (guint i = 0; i < rows->len; i++)
+        print_row(&g_array_index(rows, struct largest, i));
+    print_why_more(request, rows);
+}
+
+static void
+write_json(const GArray *rows)
+{
+    struct mw_json_writer json = {.out = stdout};
+
+    mw_json_begin(&json, NULL, '[', false);
+    for (guint i = 0; i < rows->len; i++)
+        write_row(&json, &g_array_index(rows, struct largest, i));
+    mw_json_end(&json, ']');
+}
+
 static int
 print_largest(const struct cli_request *request)
 {
@@ -97,15 +123,9 @@ print_largest(const struct cli_request *request)
     if (!rows)
         return cli_fail(error);
     if (request->json)
-        printf("[");
+        write_json(rows);
     else
-        printf("%-20s %10s %14s %14s\n", "strategy", "layers", "params", "12·nl·hd²");
-    for (guint i = 0; i < rows->len; i++)
-        print_row(request, &g_array_index(rows, struct largest, i), i == 0);
-    if (request->json)
-        printf("]\n");
-    else
-        print_why_more(request, rows);
+        print_table(request, rows);
     return cli_flush();
 }
 
@@ -122,5 +142,5 @@ run(int argc, char **argv)
 }
 
 const struct cli_verb cli_verb_plan = {
-    "plan", "what will be where and when; fits or not; --largest: the most layers that fit",
+    "plan", "show what will be where, and whether it fits; --largest: the most layers that fit",
     "-m MODEL [-H HW]", run};

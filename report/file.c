@@ -168,7 +168,7 @@ mw_file_open_own(const char *path, GError **error)
     file->target = g_strdup(path);
     if (!exists && errno != ENOENT) {
         g_set_error(error, MW_ERROR, MW_ERROR_IO,
-                    "cannot write %s: what is there is no regular file of this user's", path);
+                    "cannot write %s: what is there is not a regular file of this user's", path);
         file_free(file);
         return NULL;
     }

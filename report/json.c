@@ -12,6 +12,16 @@ predicted(const struct mw_result *result, double value)
     return result->simulated ? value : NAN;
 }
 
+/* Of a plan of which the text alone is known nothing else is: null. */
+static void
+write_known(struct mw_json_writer *json, const struct mw_result *r, const char *key, int64_t value)
+{
+    if (r->strategy)
+        mw_json_integer(json, key, value);
+    else
+        mw_json_string(json, key, NULL);
+}
+
 /* What was not asked for, or has no rating or price, is 0 or NAN. */
 static double
 said(const struct mw_result *result, double value)
@@ -24,18 +34,18 @@ write_counts(struct mw_json_writer *json, const struct mw_result *r)
 {
     mw_json_integer(json, "nodes", r->nodes);
     mw_json_integer(json, "gpus_per_node", r->gpus_per_node);
-    mw_json_integer(json, "tp", r->tp);
+    write_known(json, r, "tp", r->tp);
     mw_json_number(json, "micro_batch", r->micro_batch);
-    mw_json_integer(json, "grad_accum", r->grad_accum);
+    write_known(json, r, "grad_accum", r->grad_accum);
     mw_json_number(json, "global_batch", r->global_batch);
-    mw_json_integer(json, "seq", r->seq);
+    write_known(json, r, "seq", r->seq);
     mw_json_number(json, "tokens_per_step", r->tokens_per_step);
     mw_json_number(json, "default_step_tokens", r->default_step_tokens);
-    mw_json_integer(json, "checkpoint_interval", r->checkpoint_interval);
-    mw_json_integer(json, "param_loads", r->param_loads);
-    mw_json_integer(json, "tiles", r->tiles);
-    mw_json_integer(json, "logits_chunks", r->logits_chunks);
-    mw_json_integer(json, "prefetch", r->prefetch);
+    write_known(json, r, "checkpoint_interval", r->checkpoint_interval);
+    write_known(json, r, "param_loads", r->param_loads);
+    write_known(json, r, "tiles", r->tiles);
+    write_known(json, r, "logits_chunks", r->logits_chunks);
+    write_known(json, r, "prefetch", r->prefetch);
 }
 
 void
@@ -63,8 +73,7 @@ write_speed(struct mw_json_writer *json, const struct mw_result *r)
 {
     mw_json_number(json, "step_time_s", predicted(r, r->step_time_s[1]));
     mw_json_number(json, "first_step_time_s", predicted(r, r->first_step_time_s));
-    if (r->undelayed_step_time_s > 0)
-        mw_json_number(json, "undelayed_step_time_s", r->undelayed_step_time_s);
+    mw_json_number(json, "undelayed_step_time_s", said(r, r->undelayed_step_time_s));
     mw_json_number(json, "tflops_per_gpu", predicted(r, r->tflops_per_gpu[1]));
     mw_json_number(json, "efficiency", predicted(r, r->efficiency[1]));
     mw_json_number(json, "mfu", predicted(r, r->mfu));
@@ -149,10 +158,15 @@ write_memory(struct mw_json_writer *json, const struct mw_result *r)
 }
 
 static void
-write_paper(struct mw_json_writer *json, const struct mw_result_paper *paper)
+write_paper(struct mw_json_writer *json, const struct mw_result *r)
 {
     static const char *const stages[] = {"baseline", "pos", "pos_g", "pos_g_p"};
+    const struct mw_result_paper *paper = &r->paper;
 
+    if (!r->strategy) {
+        mw_json_string(json, "paper", NULL);
+        return;
+    }
     mw_json_begin(json, "paper", '{', false);
     mw_json_integer(json, "params", paper->params);
     mw_json_integer(json, "model_state_bytes", paper->model_state_bytes);
@@ -332,7 +346,7 @@ write_cost(struct mw_json_writer *json, const struct mw_result *r)
     mw_json_number(json, "nvme_read_bytes", predicted(r, r->nvme_read_bytes));
     mw_json_number(json, "nvme_written_bytes", predicted(r, r->nvme_written_bytes));
     mw_json_number(json, "drive_life_steps", said(r, r->drive_life_steps));
-    mw_json_number(json, "tokens", r->tokens > 0 ? r->tokens : NAN);
+    mw_json_number(json, "tokens", r->tokens);
     mw_json_number(json, "days", said(r, r->days));
     mw_json_number(json, "cost_usd", said(r, r->cost_usd));
     mw_json_string(json, "cost_basis",
@@ -356,9 +370,9 @@ static void
 write_question(struct mw_json_writer *json, const struct mw_result *r)
 {
     mw_json_string(json, "model", r->model);
-    mw_json_integer(json, "params", r->params);
-    mw_json_integer(json, "active_params", r->active_params);
-    mw_json_integer(json, "paper_params", r->paper_params);
+    write_known(json, r, "params", r->params);
+    write_known(json, r, "active_params", r->active_params);
+    write_known(json, r, "paper_params", r->paper_params);
     mw_json_string(json, "hardware", r->hardware);
     mw_json_string(json, "hardware_description", r->hardware_description);
     mw_json_string(json, "strategy", r->strategy);
@@ -383,7 +397,7 @@ mw_json_result(struct mw_json_writer *json, const struct mw_result *result)
     write_speed(json, result);
     write_range(json, result);
     write_memory(json, result);
-    write_paper(json, &result->paper);
+    write_paper(json, result);
     write_in_use(json, result);
     write_lanes(json, result);
     write_phases(json, result);
@@ -406,19 +420,31 @@ mw_json_result_speed(struct mw_json_writer *json, const struct mw_result *result
     write_phases(json, result);
 }
 
-bool
-mw_json_write(FILE *out, struct mw_result *const *results, size_t count)
+static bool
+write_all(FILE *out, struct mw_result *const *results, size_t count, bool array)
 {
     struct mw_json_writer json = {.out = out};
 
-    if (count != 1)
+    if (array)
         mw_json_begin(&json, NULL, '[', false);
     for (size_t i = 0; i < count; i++) {
         mw_json_begin(&json, NULL, '{', false);
         mw_json_result(&json, results[i]);
         mw_json_end(&json, '}');
     }
-    if (count != 1)
+    if (array)
         mw_json_end(&json, ']');
     return fflush(out) == 0 && !ferror(out);
+}
+
+bool
+mw_json_write(FILE *out, struct mw_result *const *results, size_t count)
+{
+    return write_all(out, results, count, count != 1);
+}
+
+bool
+mw_json_write_array(FILE *out, struct mw_result *const *results, size_t count)
+{
+    return write_all(out, results, count, true);
 }

@@ -134,6 +134,16 @@ write_predicted(struct mw_json_writer *json, const struct mw_result *r)
     mw_json_end(json, '}');
 }
 
+/* NULL: a saved timeline does not say. */
+static void
+write_fact(struct mw_json_writer *json, const char *key, const int64_t *value)
+{
+    if (value)
+        mw_json_integer(json, key, *value);
+    else
+        mw_json_string(json, key, NULL);
+}
+
 static void
 write_facts(struct mw_json_writer *json, const struct mw_run *run)
 {
@@ -142,16 +152,14 @@ write_facts(struct mw_json_writer *json, const struct mw_run *run)
     mw_json_begin(json, "run", '{', false);
     mw_json_string(json, "machine", run->machine);
     mw_json_integer(json, "steps", facts ? facts->steps : run->measured->seen);
-    if (facts) {
-        mw_json_string(json, "backend", facts->backend);
-        mw_json_integer(json, "skipped_steps", facts->skipped);
-        mw_json_number(json, "first_loss", facts->first_loss);
-        mw_json_number(json, "last_loss", facts->last_loss);
-        mw_json_number(json, "seconds", facts->seconds);
-        mw_json_integer(json, "resident_peak_bytes", facts->resident_bytes);
-        mw_json_integer(json, "nvme_read_bytes", facts->nvme_read_bytes);
-        mw_json_integer(json, "nvme_written_bytes", facts->nvme_written_bytes);
-    }
+    mw_json_string(json, "backend", facts ? facts->backend : NULL);
+    write_fact(json, "skipped_steps", facts ? &facts->skipped : NULL);
+    mw_json_number(json, "first_loss", facts ? facts->first_loss : NAN);
+    mw_json_number(json, "last_loss", facts ? facts->last_loss : NAN);
+    mw_json_number(json, "seconds", facts ? facts->seconds : NAN);
+    write_fact(json, "resident_peak_bytes", facts ? &facts->resident_bytes : NULL);
+    write_fact(json, "nvme_read_bytes", facts ? &facts->nvme_read_bytes : NULL);
+    write_fact(json, "nvme_written_bytes", facts ? &facts->nvme_written_bytes : NULL);
     mw_json_end(json, '}');
 }
 

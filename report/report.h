@@ -24,8 +24,10 @@ void mw_table_simulate(FILE *out, const struct mw_result *result); /* the whole 
 /* One row each, for several strategies. */
 void mw_table_compare(FILE *out, struct mw_result *const *results, size_t count);
 
-/* One object for one result, an array for several.  Non-finite numbers become null. */
+/* One object for one result, an array for several.  What cannot be said is null. */
 bool mw_json_write(FILE *out, struct mw_result *const *results, size_t count);
+/* An array, however many. */
+bool mw_json_write_array(FILE *out, struct mw_result *const *results, size_t count);
 bool mw_csv_write(FILE *out, struct mw_result *const *results, size_t count);
 
 /* Chrome trace (opens in Perfetto): one process a rank, one track a lane, operators named, memory

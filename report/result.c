@@ -11,6 +11,44 @@ mw_result_owned_usd(const struct mw_result_owned *owned)
     return owned->machine_usd + (isfinite(owned->energy_usd) ? owned->energy_usd : 0);
 }
 
+struct mw_result *
+mw_result_new(void)
+{
+    struct mw_result *r = g_new0(struct mw_result, 1);
+    double *const of_outlook[] = {r->step_time_s, r->tflops_per_gpu, r->efficiency,
+                                  r->paper_efficiency};
+    double *const numbers[] = {
+        &r->micro_batch,
+        &r->global_batch,
+        &r->tokens_per_step,
+        &r->mfu,
+        &r->first_step_time_s,
+        &r->undelayed_step_time_s,
+        &r->tokens_per_s,
+        &r->bottleneck_share,
+        &r->critical_path_s,
+        &r->smaller_batch,
+        &r->closed_form_paper_s,
+        &r->closed_form_plan_s,
+        &r->drive_life_steps,
+        &r->default_step_tokens,
+        &r->smaller_batch_tokens_per_s,
+        &r->tokens,
+        &r->days,
+        &r->energy_kwh,
+        &r->cost_usd,
+        &r->owned.machine_usd,
+        &r->owned.energy_usd,
+    };
+
+    for (size_t i = 0; i < G_N_ELEMENTS(of_outlook); i++)
+        for (int k = 0; k < 3; k++)
+            of_outlook[i][k] = NAN;
+    for (size_t i = 0; i < G_N_ELEMENTS(numbers); i++)
+        *numbers[i] = NAN;
+    return r;
+}
+
 static void
 free_texts(struct mw_result *result)
 {

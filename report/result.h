@@ -90,7 +90,7 @@ struct mw_result {
     double micro_batch;     /* sequences per GPU; fractional with tp */
     double global_batch;    /* sequences per step */
     double tokens_per_step;
-    double default_step_tokens; /* that an open batch keeps; 0: the batch was asked for */
+    double default_step_tokens; /* that an open batch keeps; NAN: the batch was asked for */
     int64_t checkpoint_interval, param_loads, tiles, logits_chunks, prefetch;
     char *param_device, *optimizer_device, *gradient_device, *activation_device;
     char *partition;        /* "bandwidth-centric" or "owner-broadcast" */
@@ -111,7 +111,7 @@ struct mw_result {
     bool simulated;         /* the following are filled in */
     double step_time_s[3];
     double first_step_time_s;
-    double undelayed_step_time_s; /* of the steps before --dpu-start; 0 without any */
+    double undelayed_step_time_s; /* of the steps before --dpu-start; NAN without any */
     double tflops_per_gpu[3]; /* FLOP/s done, recompute counted, in 1e12 */
     double efficiency[3];     /* of what whole layers reach without communication */
     double mfu;               /* model FLOPs (no recompute) of the datasheet peak */
@@ -134,13 +134,13 @@ struct mw_result {
     size_t what_if_count;
     struct mw_result_need *needs;
     size_t need_count;
-    double smaller_batch, smaller_batch_tokens_per_s; /* faster than the open one; 0: none is */
+    double smaller_batch, smaller_batch_tokens_per_s; /* faster than the open one; NAN: none */
     struct mw_result_change change; /* .what NULL: nothing helps */
 
     int64_t nvme_written_bytes; /* a step, a node */
     int64_t nvme_read_bytes;
     double drive_life_steps;   /* NAN: no drives written or no rating */
-    double tokens;             /* of --tokens; 0: not asked */
+    double tokens;             /* of --tokens; NAN: not asked */
     double days, energy_kwh;
     double cost_usd;           /* of renting where a rent is known, else of owning */
     bool rented;
@@ -157,6 +157,8 @@ struct mw_result {
 /* Machine and, where it is known, energy; NAN without a price. */
 double mw_result_owned_usd(const struct mw_result_owned *owned);
 
-void mw_result_free(struct mw_result *result); /* frees the struct, allocated by g_new0 */
+/* Nothing is said yet: numbers NAN, counts 0. */
+struct mw_result *mw_result_new(void);
+void mw_result_free(struct mw_result *result);
 
 #endif

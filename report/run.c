@@ -72,7 +72,7 @@ forget(struct mw_result *r)
     r->term_count = r->what_if_count = r->need_count = 0;
     r->critical_path_s = NAN;
     r->change = (struct mw_result_change){0};
-    r->smaller_batch = r->undelayed_step_time_s = 0;
+    r->smaller_batch = r->undelayed_step_time_s = NAN;
 }
 
 struct mw_result *

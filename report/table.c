@@ -66,11 +66,14 @@ static void
 print_fit(FILE *out, const struct mw_result *result)
 {
     g_autofree char *subject = mw_table_subject(result, result->feasible ? "trains " : "");
+    g_autofree char *sequences =
+        result->seq > 0 ? g_strdup_printf(", sequences of %" PRId64 " tokens", result->seq)
+                        : g_strdup("");
 
     if (result->feasible)
-        mw_table_line(out, "fits", "%s", subject);
+        mw_table_line(out, "fits", "%s%s", subject, sequences);
     else
-        mw_table_line(out, "DOES NOT FIT", "%s: %s is %s short per rank", subject,
+        mw_table_line(out, "DOES NOT FIT", "%s%s: %s is %s short per GPU", subject, sequences,
                       mw_table_text(result->limiting_tier), mw_format_gib(result->short_bytes));
 }
 
@@ -84,14 +87,14 @@ mw_table_first_lines(FILE *out, const struct mw_result *result)
         mw_table_line(out, "machine", "%s", result->hardware_description);
 }
 
-/* Peak and capacity in the capacity's unit: "24.1 of 30.5 GiB". */
+/* Peak and capacity in the capacity's unit: "24.1 of 30.5 GiB per GPU". */
 static char *
 used_of_capacity(const struct mw_result_tier *tier)
 {
     bool tebi = tier->capacity_bytes >= 0x1p40;
     double unit = tebi ? 0x1p40 : 0x1p30;
 
-    return g_strdup_printf("%s of %s %s", mw_format_significant(tier->peak_bytes / unit),
+    return g_strdup_printf("%s of %s %s per GPU", mw_format_significant(tier->peak_bytes / unit),
                            mw_format_significant(tier->capacity_bytes / unit),
                            tebi ? "TiB" : "GiB");
 }
@@ -107,7 +110,7 @@ mw_table_memory(FILE *out, const struct mw_result *result)
         g_autofree char *used = used_of_capacity(tier);
         if (tier->capacity_bytes <= 0 && tier->peak_bytes <= 0)
             continue;
-        mw_table_line(out, label, "%-5s %-22s %s %6s", mw_tier_name(i), used,
+        mw_table_line(out, label, "%-5s %-28s %s %6s", mw_tier_name(i), used,
                       mw_grid_bar(ratio, BAR_WIDTH), mw_format_percent(ratio));
         label = "";
     }
@@ -157,11 +160,12 @@ mw_table_last_line(FILE *out, const struct mw_result *result)
     if (!result->simulated || !isfinite(result->tokens_per_s))
         return;
     if (change->what)
-        fprintf(out,
-                "best single change: %s -> step %s (batch %s a GPU, %s in all), %sx tokens/s: %s\n",
-                change->what, mw_format_seconds(change->step_time_s),
-                mw_format_count(change->micro_batch), mw_format_count(change->global_batch),
-                mw_format_significant(change->tokens_per_s / result->tokens_per_s), change->flags);
+        fprintf(
+            out,
+            "best single change: %s -> step %s (batch %s per GPU, %s in all), %sx tokens/s: %s\n",
+            change->what, mw_format_seconds(change->step_time_s),
+            mw_format_count(change->micro_batch), mw_format_count(change->global_batch),
+            mw_format_significant(change->tokens_per_s / result->tokens_per_s), change->flags);
     else
         fputs("best single change: none of those tried gains anything\n", out);
 }

@@ -1,3 +1,5 @@
+#include <inttypes.h>
+
 #include "report/format.h"
 #include "report/grid.h"
 #include "report/report.h"
@@ -48,7 +50,8 @@ mw_table_compare(FILE *out, struct mw_result *const *results, size_t count)
     }
     if (count) {
         g_autofree char *machines = mw_table_machines(results[0]);
-        fprintf(out, "%s on %s\n", mw_table_text(results[0]->model), machines);
+        fprintf(out, "%s on %s, sequences of %" PRId64 " tokens; batch and memory per GPU\n",
+                mw_table_text(results[0]->model), machines, results[0]->seq);
     }
     mw_grid_print(grid, out, 2);
     for (size_t i = 0; i < count; i++) {

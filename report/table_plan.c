@@ -38,7 +38,7 @@ print_ledger(FILE *out, const struct mw_result *r)
 {
     struct mw_grid *grid = mw_grid_new("llrrrrr");
 
-    mw_table_heading(out, "Memory per rank: what every byte is for");
+    mw_table_heading(out, "Memory per GPU: what every byte is for");
     mw_grid_row(grid, "tier", "purpose", "bytes", "share", "usable", "reserved", "largest slot",
                 NULL);
     for (int i = 0; i < MW_TIER_COUNT; i++) {
@@ -151,12 +151,13 @@ print_paper(FILE *out, const struct mw_result_paper *paper)
                 NULL);
     mw_grid_row(grid, "model states", mw_format_gib(paper->model_state_bytes), "of the model",
                 NULL);
-    mw_grid_row(grid, "activation checkpoints", mw_format_gib(paper->checkpoint_bytes), "a node",
+    mw_grid_row(grid, "activation checkpoints", mw_format_gib(paper->checkpoint_bytes), "per node",
                 NULL);
-    mw_grid_row(grid, "all activations", mw_format_gib(paper->activation_bytes), "a node", NULL);
-    mw_grid_row(grid, "model state working memory", mw_format_gib(paper->mswm_bytes), "a GPU",
+    mw_grid_row(grid, "all activations", mw_format_gib(paper->activation_bytes), "per node", NULL);
+    mw_grid_row(grid, "model state working memory", mw_format_gib(paper->mswm_bytes), "per GPU",
                 NULL);
-    mw_grid_row(grid, "activation working memory", mw_format_gib(paper->awm_bytes), "a GPU", NULL);
+    mw_grid_row(grid, "activation working memory", mw_format_gib(paper->awm_bytes), "per GPU",
+                NULL);
     mw_grid_print(grid, out, 2);
 }
 

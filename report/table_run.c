@@ -67,7 +67,7 @@ print_lanes(FILE *out, const struct mw_compare *c)
         c->ranks > 1 ? g_strdup_printf("over %" PRIu32 " ranks", c->ranks) : NULL;
 
     mw_table_heading(out, "Lanes (busy; measured share of the step, and exposed: compute stands "
-                         "still meanwhile)");
+                          "still meanwhile)");
     mw_grid_row(grid, "lane", "ops", "predicted", "measured", "error", "of step", "exposed", ranks,
                 NULL);
     for (uint32_t i = 0; i < c->lane_count; i++) {
@@ -168,7 +168,7 @@ print_memory(FILE *out, const struct mw_run *run)
     mw_grid_row(grid, "process", "-", mw_format_gib(run->facts->resident_bytes), NULL);
     mw_grid_print(grid, out, 2);
     if (run->facts->nvme_read_bytes + run->facts->nvme_written_bytes)
-        fprintf(out, "NVMe: %s read and %s written a step\n",
+        fprintf(out, "NVMe: %s read and %s written per step\n",
                 mw_format_bytes((double)run->facts->nvme_read_bytes / run->facts->steps),
                 mw_format_bytes((double)run->facts->nvme_written_bytes / run->facts->steps));
 }

@@ -25,7 +25,8 @@ print_rates(FILE *out, const struct mw_result *r)
     mw_table_line(out, "speed", "%s%s TFLOP/s per GPU, %s of achievable, MFU %s",
                   mw_format_significant(r->tflops_per_gpu[1]), tflops_range,
                   mw_format_percent(r->efficiency[1]), mw_format_percent(r->mfu));
-    mw_table_line(out, "throughput", "%s tokens/s, %s tokens a step (batch %s a GPU, %s in all)",
+    mw_table_line(out, "throughput",
+                  "%s tokens/s, %s tokens per step (batch %s per GPU, %s in all)",
                   mw_format_count(r->tokens_per_s), mw_format_count(r->tokens_per_step),
                   mw_format_count(r->micro_batch), mw_format_count(r->global_batch));
 }
@@ -35,9 +36,8 @@ print_speed(FILE *out, const struct mw_result *r)
 {
     g_autofree char *step_range = range_text(r->step_time_s, mw_format_seconds);
 
-    mw_table_line(out, "step time", "%s%s, first step %s%s%s",
-                  mw_format_seconds(r->step_time_s[1]), step_range,
-                  mw_format_seconds(r->first_step_time_s),
+    mw_table_line(out, "step time", "%s%s, first step %s%s%s", mw_format_seconds(r->step_time_s[1]),
+                  step_range, mw_format_seconds(r->first_step_time_s),
                   r->undelayed_step_time_s > 0 ? ", before the delay " : "",
                   r->undelayed_step_time_s > 0 ? mw_format_seconds(r->undelayed_step_time_s) : "");
     if (isfinite(r->tokens_per_s))
@@ -109,12 +109,12 @@ print_drives(FILE *out, const struct mw_result *r)
     if (r->nvme_written_bytes <= 0 && r->nvme_read_bytes <= 0)
         return;
     if (isfinite(r->drive_life_steps))
-        mw_table_line(out, "drives", "%s read and %s written a step and node, life %s steps (%s)",
+        mw_table_line(out, "drives", "%s read and %s written per step and node, life %s steps (%s)",
                       mw_format_bytes(r->nvme_read_bytes), mw_format_bytes(r->nvme_written_bytes),
                       mw_format_count(r->drive_life_steps),
                       mw_format_duration(r->drive_life_steps * r->step_time_s[1]));
     else
-        mw_table_line(out, "drives", "%s read and %s written a step and node",
+        mw_table_line(out, "drives", "%s read and %s written per step and node",
                       mw_format_bytes(r->nvme_read_bytes), mw_format_bytes(r->nvme_written_bytes));
 }
 
@@ -126,7 +126,7 @@ print_owned(FILE *out, const struct mw_result_owned *owned)
             ? g_strdup_printf("%s USD of it electricity", mw_format_count(owned->energy_usd))
             : g_strdup("no price of electricity known");
 
-    mw_table_line(out, "as the owner", "%s USD: %s USD a node over %s years (%s); %s",
+    mw_table_line(out, "as the owner", "%s USD: %s USD per node over %s years (%s); %s",
                   mw_format_count(mw_result_owned_usd(owned)),
                   mw_format_count(owned->node_price_usd), mw_format_count(owned->years),
                   owned->years_from, energy);

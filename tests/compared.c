@@ -12,7 +12,7 @@ set_up(struct compared *f, gconstpointer data)
     f->plan = compare_fixture_plan();
     compare_fixture_rows(f->rows, 0, 3 * MS, 15);
     f->timeline = (struct mw_timeline){f->rows, OPS};
-    f->predicted = g_new0(struct mw_result, 1);
+    f->predicted = mw_result_new();
     f->predicted->plan = f->plan;
     f->predicted->timeline = &f->timeline;
     f->predicted->hardware = g_strdup("profile");

@@ -319,7 +319,7 @@ report_fixture_new(int layers)
     fixture->plan = b.plan;
     fixture->timeline.row_count = b.rows->len;
     fixture->timeline.rows = (struct mw_timeline_row *)g_array_free(b.rows, FALSE);
-    fixture->result = g_new0(struct mw_result, 1);
+    fixture->result = mw_result_new();
     fill_question(fixture->result);
     fill_tiers(fixture->result, b.plan);
     fill_speed(fixture->result, step_s);
@@ -342,7 +342,7 @@ report_fixture_free(struct report_fixture *fixture)
 struct mw_result *
 report_fixture_refused(void)
 {
-    struct mw_result *result = g_new0(struct mw_result, 1);
+    struct mw_result *result = mw_result_new();
 
     fill_question(result);
     g_free(result->strategy);
@@ -352,7 +352,5 @@ report_fixture_refused(void)
     result->remedy = g_strdup("offload parameters and optimizer state: zero-infinity-nvme");
     result->tiers[MW_TIER_GPU] = (struct mw_result_tier){30 * GIB, 2 * GIB, 342 * GIB, 28 * GIB};
     result->tiers[MW_TIER_CPU] = (struct mw_result_tier){90 * GIB, 4 * GIB, 0, 90 * GIB};
-    result->owned = (struct mw_result_owned){0};
-    result->days = result->cost_usd = result->energy_kwh = result->drive_life_steps = NAN;
     return result;
 }

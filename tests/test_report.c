@@ -182,7 +182,7 @@ test_several(void)
 static void
 test_empty(void)
 {
-    struct mw_result *result = g_new0(struct mw_result, 1);
+    struct mw_result *result = mw_result_new();
     static const print_function prints[] = {mw_table_plan, mw_table_simulate};
     static const write_function writes[] = {write_compare, mw_json_write, mw_csv_write};
 
@@ -261,6 +261,44 @@ test_json_values(void)
     report_fixture_free(fixture);
 }
 
+/* No figure in all that is there. */
+static void
+assert_no_figure(JsonNode *node, const char *key)
+{
+    if (JSON_NODE_HOLDS_OBJECT(node)) {
+        JsonObjectIter iter;
+        const char *name;
+        JsonNode *member;
+        json_object_iter_init(&iter, json_node_get_object(node));
+        while (json_object_iter_next(&iter, &name, &member))
+            assert_no_figure(member, name);
+    } else if (JSON_NODE_HOLDS_ARRAY(node)) {
+        JsonArray *array = json_node_get_array(node);
+        for (guint i = 0; i < json_array_get_length(array); i++)
+            assert_no_figure(json_array_get_element(array, i), key);
+    } else if (json_node_get_value_type(node) == G_TYPE_DOUBLE &&
+               !g_str_has_suffix(key, "_bytes")) { /* counts: none is 0 */
+        g_error("%s is %g, of which nothing was said", key, json_node_get_double(node));
+    }
+}
+
+/* Of an answer that says nothing yet every figure is null, simulated or not. */
+static void
+test_json_unsaid(void)
+{
+    struct mw_result *result = mw_result_new();
+
+    for (int simulated = 0; simulated < 2; simulated++) {
+        result->simulated = simulated;
+        char *text = write_all(mw_json_write, &result, 1);
+        g_autoptr(JsonParser) parser = json_parser_new();
+        g_assert_true(json_parser_load_from_data(parser, text, -1, NULL));
+        assert_no_figure(json_parser_get_root(parser), "the whole");
+        free(text);
+    }
+    mw_result_free(result);
+}
+
 static void
 test_json_not_finite(void)
 {
@@ -321,6 +359,7 @@ main(int argc, char **argv)
     g_test_add_func("/report/several/golden", test_several);
     g_test_add_func("/report/empty", test_empty);
     g_test_add_func("/report/json/values", test_json_values);
+    g_test_add_func("/report/json/unsaid", test_json_unsaid);
     g_test_add_func("/report/json/not-finite", test_json_not_finite);
     g_test_add_func("/report/locale", test_locale);
     return g_test_run();
