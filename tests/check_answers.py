@@ -1,0 +1,350 @@
+#!/usr/bin/python3
+"""What the answers of plan and simulate say, seen from outside; prints TAP.
+
+json         keys, provenance, and terms that add up; null where nothing is said.
+cost, delay  sums of a training, from the figures of its steps.
+provenance   a figure that is not measured here is never shown as if it were.
+
+The command is $MEMWALL, or build/cli/memwall.
+"""
+import csv
+import io
+import json
+import re
+import sys
+
+from command import FLAT, PROFILE, Box
+from tap import report_in
+
+
+def check_tokens(box):
+    """What is printed of tokens is read."""
+    line = f"simulate {FLAT} -s zero2 --batch 2 --json --tokens "
+    for short, long in (("15T", "1.5e13"), ("1.5M", "1500000"), ("2B", "2e9"), ("300k", "3e5")):
+        if json.loads(box.run(line + short).out) != json.loads(box.run(line + long).out):
+            yield f"--tokens {short} is not --tokens {long}"
+    text = box.run(f"simulate {FLAT} -s zero2 --batch 2 --tokens 1B").out.decode()
+    if not re.search(r"^training +1B tokens in [0-9.]+ (minute|hour|day|year)s?\b", text, re.M):
+        yield f"no duration: {text}"
+
+
+IDLE = {  # request: what its notes must say is idle
+    "-s zero2 --prefetch 3 --param-loads 2 --partition owner --commit step":
+        ["--prefetch", "--param-loads", "--partition", "--commit step"],
+    "-s zero3 --prefetch 3 --param-loads 2 --partition owner": [],
+    "-s zero-infinity-nvme --optimizer-device nvme --commit step": [],
+}
+
+
+def check_idle(box, options, names):
+    """A setting that nothing follows is said to be one."""
+    notes = json.loads(box.run(f"simulate {FLAT} --batch 1 {options} --json").out)["notes"]
+    if len(notes) != len(names):
+        yield f"notes {notes}"
+    for name, note in zip(names, notes):
+        if not note.startswith(name + " "):
+            yield f"{note!r} is not of {name}"
+
+
+def check_deepspeed_batch(box):
+    """A file counts the micro-batch for each replica, which the options make of --tp GPUs."""
+    box.write("ds-micro.json", {"train_batch_size": 64, "train_micro_batch_size_per_gpu": 4})
+    for options, expected in (("", (4, 4)), ("--tp 2", (2, 8)), ("--gpus 2", (4, 8)),
+                              ("--batch 8", (8, 2))):
+        line = f"simulate -m gpt2 -H flat-test -s zero1 --deepspeed ds-micro.json {options} --json"
+        settings = json.loads(box.run(line).out)["settings"]
+        if (settings["micro_batch"], settings["grad_accum"]) != expected:
+            yield f"{options}: {settings['micro_batch']} times {settings['grad_accum']}"
+
+
+def check_deepspeed_format(box):
+    """The file's 16-bit format is the plan's and that of the file that is written for it."""
+    for hardware, asked, planned in (("dgx-h100", "fp16", "fp16"), ("dgx-h100", "bf16", "bf16"),
+                                     ("dgx-h100", None, "bf16"), ("dgx2", "fp16", "fp16"),
+                                     ("dgx2", "bf16", "fp16"), ("dgx2", None, "fp16")):
+        box.write("ds-format.json", {asked: {"enabled": True}} if asked else {})
+        answer = json.loads(box.run(f"simulate -m gpt2 -H {hardware} -s zero2 --batch 1 --json "
+                                    "--deepspeed ds-format.json --write-deepspeed ds-new.json").out)
+        written = json.loads((box.folder / "ds-new.json").read_text(encoding="utf-8"))
+        said = [note for note in answer["notes"] if note.startswith("bf16")]
+        if answer["settings"]["dtype"] != planned or planned not in written:
+            yield f"{hardware}, {asked}: {answer['settings']['dtype']}, written {list(written)}"
+        if bool(said) != (asked == "bf16" != planned):
+            yield f"{hardware}, {asked}: notes {answer['notes']}"
+
+
+def check_plan_file(box):
+    """A plan file says what the request said that it was made for, but what takes the model."""
+    line = f"{FLAT} -s zero-infinity-nvme --optimizer-device nvme --batch 4"
+    box.run(f"plan {line} -o state.plan")
+    asked = json.loads(box.run(f"simulate {line} --json").out)
+    answer = box.run("simulate -H flat-test state.plan --json --trace state.json")
+    read = json.loads(answer.out)
+    for key in ("plan", "feasible", "step_time_s", "first_step_time_s", "critical_path_s", "range",
+                "bottleneck", "lanes", "channels", "phases", "peak_bytes", "tiers", "ledger",
+                "nvme_written_bytes", "drive_life_steps", "provenance"):
+        if read[key] != asked[key]:
+            yield f"{key}: {read[key]}, asked {asked[key]}"
+    for key in ("model", "strategy", "tokens_per_s", "tflops_per_gpu", "mfu", "days"):
+        if read[key] is not None:
+            yield f"{key}: {read[key]}, which a plan does not say"
+    if "traceEvents" not in json.loads((box.folder / "state.json").read_text(encoding="utf-8")):
+        yield "no trace"
+    for options in ("--set gpu.memory_gib=1.3", "--set nvme.capacity_tb=0"):
+        answer = box.run(f"simulate -H flat-test state.plan --json {options}")
+        if answer.status != 3 or json.loads(answer.out)["feasible"]:
+            yield f"{options}: status {answer.status}, expected 3"
+
+
+KEYS = ["feasible", "limiting_tier", "short_bytes", "step_time_s", "first_step_time_s",
+        "tflops_per_gpu", "efficiency", "mfu", "tokens_per_s", "bottleneck", "peak_bytes", "lanes",
+        "closed_form", "nvme_written_bytes", "drive_life_steps", "provenance", "days", "cost_usd",
+        "energy_kwh"]
+
+
+def check_json(box):
+    line = f"simulate {FLAT} -s zero-infinity-nvme --optimizer-device nvme --batch 4 --tokens 1e9"
+    answer = json.loads(box.run(line + " --json").out)
+    for key in KEYS:
+        if key not in answer:
+            yield f"no {key}"
+    if set(answer["peak_bytes"]) != {"gpu", "cpu", "nvme"}:
+        yield f"peak_bytes {answer['peak_bytes']}"
+    if not all({"name", "busy_s", "exposed_s"} <= set(lane) for lane in answer["lanes"]):
+        yield "lanes lack something"
+    form = answer["closed_form"]
+    listed = sum(term["paper_s"] - term["plan_s"] for term in answer["terms"])
+    if abs(listed - (form["paper"] - form["plan"])) > 1e-9 * form["plan"]:
+        yield f"terms differ by {listed}, the forms by {form['paper'] - form['plan']}"
+    row = next(csv.DictReader(io.StringIO(box.run(line + " --csv").out.decode())))
+    for key in ("step_time_s", "nvme_written_bytes", "provenance"):
+        if str(answer[key]) != row[key] and float(answer[key]) != float(row[key]):
+            yield f"{key}: JSON {answer[key]}, CSV {row[key]}"
+
+
+def figures(value, path=()):
+    """Every number of an answer, by where it stands."""
+    if isinstance(value, dict):
+        for key, member in value.items():
+            yield from figures(member, (*path, key))
+    elif isinstance(value, list):
+        for index, member in enumerate(value):
+            yield from figures(member, (*path, index))
+    else:
+        yield path, value
+
+
+def check_unsaid(box):
+    """What was not computed is null: of a row beside others, of a plan file, of no layers."""
+    line = f"simulate {FLAT} --batch 2 --json -s "
+    whole = dict(figures(json.loads(box.run(line + "zero3").out)))
+    rows = json.loads(box.run(line + "zero3,zero2").out)
+    row = dict(figures(rows[0]))
+    for path in (("closed_form", "paper"), ("closed_form", "plan"), ("critical_path_s",),
+                 ("closed_form", "efficiency", "parameters")):
+        if row[path] is not None or not whole[path] > 0:
+            yield f"{path}: {row[path]} in a row, {whole[path]} alone"
+    for path, value in row.items():
+        if value == 0 and whole.get(path) and value is not False:
+            yield f"{path}: {value} in a row, {whole[path]} alone"
+    for key in ("default_step_tokens", "undelayed_step_time_s", "tokens", "days", "cost_usd"):
+        if {**rows[0], **rows[0]["settings"]}[key] is not None:
+            yield f"{key}, which was not asked for: {rows[0].get(key)}"
+    box.run(f"plan {FLAT} -s zero3 --batch 1 -o unsaid.plan")
+    answer = json.loads(box.run("simulate -H flat-test unsaid.plan --json").out)
+    for key in ("params", "active_params", "paper_params", "paper"):
+        if answer[key] is not None:
+            yield f"of a plan file: {key} {answer[key]}"
+    for key in ("tp", "seq", "grad_accum", "tiles", "checkpoint_interval", "micro_batch"):
+        if answer["settings"][key] is not None:
+            yield f"of a plan file: {key} {answer['settings'][key]}"
+    line = "plan -m gpt3-175b -H rtx4090 --set gpu.memory_gib=1.4 --largest --json"
+    none = json.loads(box.run(line).out)[0]
+    if (none["layers"], none["params"], none["paper_params"]) != (0, None, None):
+        yield f"no layer fits: {none}"
+
+
+# What fits in more tiles, or chunks of the logits, than a plan may have ops.
+MANY = ("-m gpt3-175b -H rtx4090 --set gpu.memory_gib=3.5 --set nvme.capacity_tb=30 "
+        "--set host.memory_gib=4000 --batch 1 --seq 256")
+
+
+def check_many_ops(box):
+    """Memory is not called short where the bound on ops is; what is to be given instead works."""
+    for strategy in ("auto", "zero-infinity-nvme"):
+        done = box.run(f"simulate {MANY} --grad-accum 32 -s {strategy}")
+        said = re.search(r"--grad-accum 32: makes a step of (\d+) ops in \d+ tiles \(the fewest "
+                         r"that fit\), and more than 500000 take too long; give (\d+) or fewer, or "
+                         r"(--batch \d+ --grad-accum \d+)\n", done.err)
+        if done.status != 2 or done.out or not said or int(said[1]) <= 500000:
+            yield f"-s {strategy}: status {done.status}: {done.err}"
+            continue
+        for options in (f"--grad-accum {said[2]}", said[3]):
+            again = box.run(f"simulate {MANY} -s {strategy} {options} --json")
+            if again.status != 0:
+                yield f"{options}: status {again.status}: {again.err}"
+    done = box.run(f"simulate {MANY} --grad-accum 32 -s zero2,zero-infinity-nvme --json")
+    if done.status != 3 or [row["strategy"] for row in json.loads(done.out)] != ["zero2"] or \
+            "zero-infinity-nvme is left out: --grad-accum 32: makes " not in done.err:
+        yield f"several: status {done.status}: {done.err}"
+
+
+def check_verdict(box):
+    """The sentence has the sequence length, and says of what each figure is."""
+    text = box.run(f"simulate {FLAT} -s zero3 --batch 2 --seq 512").out.decode()
+    refused = box.run("simulate -m gpt3-13b -H rtx4090 -s zero2").out.decode()
+    rows = box.run(f"simulate {FLAT} -s zero3,zero2 --batch 2 --seq 512").out.decode()
+    for said, words in ((text, "with zero3, sequences of 512 tokens\n"),
+                        (text, "tokens per step (batch 2 per GPU, 8 in all)"),
+                        (text, " GiB per GPU  "), (refused, "GiB short per GPU\n"),
+                        (refused, "with zero2, sequences of 2048 tokens: gpu is "),
+                        (rows, ", sequences of 512 tokens; batch and memory per GPU\n")):
+        if words not in said:
+            yield f"no {words!r}: {said[:400]}"
+
+
+def check_efficiency(box):
+    """A share of what can be had, at both ends too, where attention is nearly all of the FLOPs."""
+    for line in ("-H dgx-h100 --seq 131072", "-H a100 --seq 131072", "-H gh200 --seq 131072",
+                 "-H dgx-h100 --set gpu.memory_gib=4000 --seq 1048576", "-H flat-test --seq 32768"):
+        answer = json.loads(box.run(f"simulate -m llama-3.1-8b {line} --batch 1 --json").out)
+        ends = answer.get("range", {}).get("efficiency", {"high": 0})
+        if not answer["feasible"]:
+            yield f"{line}: does not fit"
+        elif not 0.5 < answer["efficiency"] < 1 + 1e-6 or ends["high"] > 1 + 1e-6:
+            yield f"{line}: efficiency {answer['efficiency']}, at best {ends['high']}"
+
+
+def check_cost(box):
+    """Rent where it is known, else the owner's share of the price; electricity where known."""
+    def ask(*sets):
+        line = f"simulate {FLAT} -s zero3 --batch 1 --nodes 2 --tokens 1e9 --json"
+        return json.loads(box.run(line + "".join(f" --set node.{s}" for s in sets)).out)
+
+    answer = ask()
+    rent, share = answer["days"] * 24 * 10 * 2, 100000 * 2 * answer["days"] / (365.25 * 5)
+    energy = answer["energy_kwh"] * 0.25
+    for sets, basis, cost, owned, source in (
+            ((), "rent", rent, share, "default"),
+            (("price_usd_per_hour=0",), "owned", share, share, "default"),
+            (("price_usd=0",), "rent", rent, None, None),
+            (("price_usd=0", "price_usd_per_hour=0"), None, None, None, None),
+            (("amortisation_years=2.5", "electricity_usd_per_kwh=0.25"), "rent", rent,
+             2 * share + energy, "user"),
+            (("electricity_usd_per_kwh=0.25", "power_w=0"), "rent", rent, share, "default")):
+        answer = ask(*sets)
+        mine = answer["owned_cost"] or {"usd": None, "amortisation_provenance": None}
+        for name, got, expected in (("cost", answer["cost_usd"], cost),
+                                    ("owned", mine["usd"], owned)):
+            if (got is None) != (expected is None) or got and abs(got / expected - 1) > 1e-9:
+                yield f"{sets}: {name} {got}, expected {expected}"
+        if (answer["cost_basis"], mine["amortisation_provenance"]) != (basis, source):
+            yield f"{sets}: {answer['cost_basis']}, {mine}"
+    text = box.run(f"simulate {FLAT} -s zero3 --batch 1 --tokens 1e9").out.decode()
+    for words in ("USD of rent",
+                  "100k USD per node over 5 years (default); no price of electricity known"):
+        if words not in text:
+            yield f"no {words!r}"
+
+
+def check_delay(box):
+    """Steps before --dpu-start are not delayed: neither in the run's days and energy nor alone."""
+    def ask(options):
+        line = ("simulate -m zo-2b -H dgx2 --gpus 1 -s zero-offload --optimizer-device nvme "
+                "--activation-checkpoint-interval 1 "
+                "--batch 1 --seq 1024 --set nvme.endurance_tbw=1000 --tokens 1024e3 --commit none "
+                f"{options}")
+        return (json.loads(box.run(f"{line} --json").out), box.run(line).out.decode())
+
+    plain, _ = ask("")
+    delayed, _ = ask("--dpu-start 0")
+    gain = plain["step_time_s"] - delayed["step_time_s"]
+    if not gain > 0 or delayed["first_step_time_s"] >= plain["first_step_time_s"]:
+        yield f"delayed {delayed['step_time_s']} s, at once {plain['step_time_s']} s"
+    for start in (0, 1, 400, 999):
+        answer, text = ask(f"--dpu-start {start}")
+        days = (1000 * delayed["step_time_s"] + start * gain) / 86400
+        if abs(answer["days"] / days - 1) > 1e-9:
+            yield f"--dpu-start {start}: {answer['days']} days, expected {days}"
+        power = [each["energy_kwh"] / each["days"] for each in (answer, plain)]
+        if abs(power[0] / power[1] - 1) > 1e-9:
+            yield f"--dpu-start {start}: {answer['energy_kwh']} kWh"
+        first = (plain if start else delayed)["first_step_time_s"]
+        if (answer["step_time_s"], answer["first_step_time_s"]) != (delayed["step_time_s"], first):
+            yield f"--dpu-start {start}: first step {answer['first_step_time_s']} s"
+        if answer["drive_life_steps"] != plain["drive_life_steps"]:
+            yield f"--dpu-start {start}: drives live {answer['drive_life_steps']} steps"
+        if ("before the delay" in text) != (start > 0):
+            yield f"--dpu-start {start}: {text}"
+    for start in (1000, 1001, 10 ** 9):
+        answer, _ = ask(f"--dpu-start {start}")
+        for key in ("step_time_s", "first_step_time_s", "days", "energy_kwh", "peak_bytes"):
+            if answer[key] != plain[key]:
+                yield f"--dpu-start {start}: {key} {answer[key]}, expected {plain[key]}"
+        if not any(note.startswith("--dpu-start changes nothing") for note in answer["notes"]):
+            yield f"--dpu-start {start}: {answer['notes']}"
+
+
+def check_calibrated(box):
+    """Only a profile that was measured as a whole makes a prediction without a caution."""
+    measured = re.sub(r"^(\w+) = .*$", r"\g<0>\n\1.source = measured: 2026-11-21, spread 2%",
+                      PROFILE, flags=re.M)
+    measured = re.sub(r"^description.source.*\n", "", measured, flags=re.M)
+    calibrated = measured.replace("[profile]\n", "[profile]\ncalibrated = 2026-11-21\n")
+    box.write("whole.ini", calibrated)
+    box.write("undated.ini", measured)
+    box.write("part.ini", calibrated.replace("h2d_gb_per_s.source = measured",
+                                             "h2d_gb_per_s.source = datasheet"))
+    box.write("child.ini", "[profile]\ninherits = whole.ini\n")
+    for options, expected in (("-H whole.ini", True), ("-H undated.ini", False),
+                              ("-H part.ini", False), ("-H child.ini", False),
+                              ("-H whole.ini --set pcie.h2d_gb_per_s=21", False)):
+        line = f"simulate -m gpt2 -s zero3 --batch 1 {options}"
+        box.run(f"plan -m gpt2 -s zero3 --batch 1 {options} -o calibrated.plan")
+        for one in (line, f"simulate calibrated.plan {options}"):
+            answer, text = json.loads(box.run(f"{one} --json").out), box.run(one).out.decode()
+            if answer["calibrated"] != expected or ("caution" in text) == expected:
+                yield f"{one}: calibrated {answer['calibrated']}"
+            if expected and answer["provenance"] != "measured":
+                yield f"{one}: provenance {answer['provenance']}"
+        text = box.run(line.replace("zero3", "zero3,zero2")).out.decode()
+        if ("not measured on this machine" in text) == expected:
+            yield f"{options}: two strategies"
+
+
+def check_provenance(box):
+    """A figure that is not measured here is never shown as if it were."""
+    for hardware in ("flat-test", "dgx2", "rtx4090", "gh200"):
+        line = f"simulate -m gpt2 -H {hardware} --batch 1"
+        said = json.loads(box.run(line + " --json").out)["provenance"]
+        text = box.run(line).out.decode()
+        if said == "measured":
+            yield f"{hardware}: says measured"
+        caution = [row for row in text.splitlines() if row.startswith("caution")]
+        if len(caution) != 1 or "not measured on this machine" not in caution[0]:
+            yield f"{hardware}: caution {caution}"
+    line = "simulate -m gpt2 -H flat-test --batch 1 --set pcie.h2d_gb_per_s=30 --json"
+    if json.loads(box.run(line).out)["provenance"] not in ("user", "estimate"):
+        yield "--set is not said"
+
+
+def tests(box):
+    yield "tokens", check_tokens(box)
+    yield "plan file", check_plan_file(box)
+    yield "DeepSpeed batch", check_deepspeed_batch(box)
+    yield "DeepSpeed format", check_deepspeed_format(box)
+    for options, names in IDLE.items():
+        yield f"idle: {options}", check_idle(box, options, names)
+    yield "invariant-5: json", check_json(box)
+    yield "json: unsaid", check_unsaid(box)
+    yield "many ops", check_many_ops(box)
+    yield "verdict", check_verdict(box)
+    yield "efficiency", check_efficiency(box)
+    yield "cost", check_cost(box)
+    yield "delay", check_delay(box)
+    yield "invariant-8: provenance", check_provenance(box)
+    yield "invariant-8: calibrated", check_calibrated(box)
+
+
+if __name__ == "__main__":
+    sys.exit(report_in(Box, tests))

@@ -1,0 +1,90 @@
+#!/usr/bin/python3
+"""`memwall list`: models, profiles, strategies, devices; prints TAP.
+
+The command is $MEMWALL, or build/cli/memwall.
+"""
+import json
+import os
+import sys
+
+from command import Box
+from tap import report_in
+
+
+def check_list_model(box, name):
+    """Operators add up to the model; blocks alone are recomputed; the paper's count is near."""
+    model = json.loads(box.run(f"list models {name} --json").out)
+    rows = {row["operator"]: row for row in model["operators"]}
+    total = {key: sum(row[key] for row in rows.values()) for key in next(iter(rows.values()))
+             if key != "operator"}
+    if total["params"] != model["params"]:
+        yield f"operators have {total['params']} parameters, the model {model['params']}"
+    for row in rows.values():
+        if row["recompute_flops"] != (row["forward_flops"] if row["layers"] else 0):
+            yield f"recompute of {row}"
+        if row["operator"] != "attention" and row["backward_flops"] != 2 * row["forward_flops"]:
+            yield f"backward of {row}"
+    if model["paper_flops"] != 8 * model["paper_params"] * model["seq"]:
+        yield f"paper_flops {model['paper_flops']}"
+    paper = sum(rows[name][key] for name in ("qkv", "projection", "mlp-up", "mlp-down")
+                for key in ("forward_flops", "backward_flops", "recompute_flops"))
+    if model["architecture"] == "gpt2" and paper != model["paper_flops"]:
+        yield f"products of the blocks take {paper}, the paper counts {model['paper_flops']}"
+
+
+def check_lists(box):
+    """--json lists what the table lists, under the key that asks for it."""
+    for what, key in (("models", "model"), ("hwprofiles", "hardware"), ("strategies", "strategy")):
+        rows = box.run(f"list {what}").out.decode().splitlines()
+        heading = what != "strategies"
+        names = [row.split()[0] for row in rows[heading:]]
+        if [row[key] for row in json.loads(box.run(f"list {what} --json").out)] != names:
+            yield f"{what}: the array is not the table"
+
+
+def check_devices(box):
+    """What is here is described, what is not says why; the table has what the array has."""
+    rows = json.loads(box.run("list devices --json").out)
+    table = box.run("list devices").out.decode().split("\n\n")[0].splitlines()[1:]
+    if [row["backend"] for row in rows] != [row.split()[0] for row in table]:
+        yield f"the array is not the table: {rows}"
+    for row, line in zip(rows, table):
+        if row.get("name", row.get("why", "nothing")) not in line:
+            yield f"{row}: the table has {line}"
+    here = {row["backend"]: row for row in rows}
+    if here["cpu"].get("memory_bytes", 0) <= 0 or "core" not in here["cpu"].get("name", ""):
+        yield f"cpu: {here['cpu']}"
+    if "why" not in here["null"] or "why" not in here.get("cuda", {"why": "not built in"}):
+        yield f"a device where none is: {rows}"
+
+
+def check_instruction_sets(box):
+    """All are listed, each can be forced, and no other."""
+    cpu = next(row for row in json.loads(box.run("list devices --json").out)
+               if row["backend"] == "cpu")
+    names = cpu["instruction_sets"]
+    if names[0] != "generic" or cpu["instruction_set"] != os.environ.get("MEMWALL_ISA", names[-1]):
+        yield f"{cpu}"
+    for name in names:
+        done = box.run("list devices", MEMWALL_ISA=name)
+        if f"\ninstruction sets of the cores: {', '.join(names)}; in use: {name}, as MEMWALL_ISA " \
+                not in done.out.decode():
+            yield f"{name}: {done.out.decode()}"
+    done = box.run("list devices", MEMWALL_ISA="mmx")
+    if done.status != 2 or done.out or \
+            not done.err.startswith("memwall: MEMWALL_ISA: value mmx: must be one of "
+                                             f"{', '.join(names)}, which"):
+        yield f"status {done.status}: {done.err}"
+
+
+def tests(box):
+    for name in ("tiny", "gpt3-175b", "zi-1t", "llama-3-70b", "gemma-2-9b", "opt-350m",
+                 "deepseek-v3"):
+        yield f"list models {name}", check_list_model(box, name)
+    yield "json", check_lists(box)
+    yield "devices", check_devices(box)
+    yield "instruction sets", check_instruction_sets(box)
+
+
+if __name__ == "__main__":
+    sys.exit(report_in(Box, tests))

@@ -1,0 +1,383 @@
+#!/usr/bin/python3
+"""Wrong input of the memwall command; prints TAP.
+
+wrong input  exit 2 and one line on standard error that names file or option, key, value and what
+             is accepted; nothing on standard output, no file left behind.
+long         what was typed or read is not echoed whole.
+
+The command is $MEMWALL, or build/cli/memwall.
+"""
+import json
+import os
+import re
+import shlex
+import sys
+
+from command import FLAT, PROFILE, Box
+from tap import report_in
+
+CONFIG = {"model_type": "gpt2", "n_layer": 4, "n_embd": 256, "n_head": 8, "n_positions": 1024,
+          "vocab_size": 1000}
+LLAMA = {"model_type": "llama", "num_hidden_layers": 4, "hidden_size": 256,
+         "num_attention_heads": 8, "num_key_value_heads": 4, "intermediate_size": 512,
+         "vocab_size": 1000, "max_position_embeddings": 1024}
+
+# --- tables ---------------------------------------------------------------------------------------
+
+NOT_NUMBERS = ["-1", "nan", "inf", "-inf", "1e999", "", " 4", "4 ", "0x4", "four", "4,5", "1e19"]
+NOT_DEVICES = ["", "ram", "cpu:", "cpu:0GB", "cpu:-1GB", "cpu:1", "cpu:1XB", "cpu:nanGB",
+               "cpu:1e999GB", "cpu:99999999999999999999GB", "cpu,cpu", "cpu,nvme", ",", "cpu:1GB,",
+               "cpu:1GB,nvme:2GB,gpu:3GB,cpu"]
+
+
+def number_options():
+    """Every option that takes a number, with what it does not take."""
+    for option in ("nodes", "tiles", "batch", "tokens"):
+        for value in NOT_NUMBERS + ["0"]:
+            yield option, value
+    for option in ("gpus", "global-batch", "grad-accum", "seq", "tp", "param-loads", "buffer-sets",
+                   "optimizer-chunk"):
+        for value in ("0", "-1", "2.5", "nan", "1e999"):
+            yield option, value
+    for option in ("prefetch", "save-every", "activation-checkpoint-interval", "dpu-start"):
+        for value in ("-1", "2.5", "", "1e18"):
+            yield option, value
+
+
+def wrong_options():
+    """(name, command line, words that the message must have)"""
+    for option, value in number_options():
+        yield (f"--{option}={value}", ["simulate", *shlex.split(FLAT), f"--{option}={value}"],
+               [f"--{option}", value, "must be"])
+    for option in ["param-device", "optimizer-device", "gradient-device", "activation-device"]:
+        for value in NOT_DEVICES if option == "param-device" else ["", "ram"]:
+            yield (f"--{option}={value}", ["simulate", *shlex.split(FLAT), f"--{option}={value}"],
+                   [f"--{option}", value, "accepted"])
+    for option, accepted in [("partition", "bandwidth or owner"), ("overlap", "on or off"),
+                             ("state-layout", "zero16 or paper20"), ("commit", "step or none"),
+                             ("outlook", "low, typical or high")]:
+        for value in ["", "maybe", "1"]:
+            yield (f"--{option}={value}", ["simulate", *shlex.split(FLAT), f"--{option}={value}"],
+                   [f"--{option}", value, accepted])
+    for value in ["", "zero4", "zero3,", "zero3,zero3", ",", "ZERO3"]:
+        yield f"-s {value}", ["simulate", *shlex.split(FLAT), "-s", value], [value]
+
+
+# Command line: words that the message must have.
+CONTRADICTIONS = {
+    "": [],
+    "nonsense": ["nonsense", "list, plan, simulate, run, compare, calibrate, export, rm"],
+    "list": ["usage"],
+    "list cats": ["usage"],
+    "list models gpt9": ["gpt9", "no such preset"],
+    "list models gpt2 extra": ["usage"],
+    "list devices cuda": ["usage"],
+    "list models gpt2 --json extra": ["usage"],
+    "list hwprofiles dgx2 --json": ["usage"],
+    "list hwprofiles nowhere": ["nowhere"],
+    "simulate": ["-m MODEL", "missing"],
+    "simulate -H dgx2": ["-m MODEL", "missing"],
+    "simulate -m": ["-m"],
+    "simulate -m gpt2 -H": ["-H"],
+    "simulate -m gpt2 -H flat-test extra": ["extra"],
+    "simulate -m gpt2 -H flat-test --batches 3": ["--batches", "did you mean --batch?"],
+    "simulate -m gpt2 -H flat-test --zzz 3": ["--zzz", "--help"],
+    "simulate -m gpt2 -H flat-test --batches=3": ["--batches", "did you mean --batch?"],
+    "plan -m gpt2 -H flat-test --gradacum 3": ["--gradacum", "did you mean --grad-accum?"],
+    "run -m gpt2 -H flat-test --warmpu 3": ["--warmpu", "did you mean --warmup?"],
+    "calibrate --quik": ["--quik", "did you mean --quick?"],
+    "compare x.txt --hardwear dgx2": ["--hardwear", "did you mean --hardware?"],
+    "simulate --mdoel gpt2": ["--mdoel", "did you mean --model?"],
+    "simulat -m gpt2": ["unknown verb", "did you mean simulate?"],
+    "frobnicate": ["unknown verb", "simulate", "calibrate", "help"],
+    "help simulat": ["unknown verb", "did you mean simulate?"],
+    "help plan run": ["help", "run"],
+    "list model": ["did you mean models?"],
+    "simulate -m gpt2 -H flat-test -s zero-3": ["zero-3", "did you mean zero3?"],
+    "simulate -m gpt2 -H flat-test --tokens 15X": ["--tokens 15X", "15T"],
+    "simulate -m gpt2 -H flat-test --tokens 15TT": ["--tokens 15TT", "15T"],
+    "simulate -m gpt2 -H flat-test --batch 1k": ["--batch 1k"],
+    "simulate -m gpt9 -H flat-test": ["gpt9", "list models"],
+    "simulate -m '' -H flat-test": ["model"],
+    "simulate -m gpt2 -H ''": ["profile"],
+    "simulate -m gpt2 -H dgx9": ["dgx9"],
+    "simulate -m gpt2 -H flat-test --gpus 5":
+        ["--gpus 5: a node of the profile has 4 GPUs; give 1 to 4, and --nodes for more"],
+    "simulate -m gpt2 -H flat-test --nodes 17":
+        ["--nodes 17: the profile has 16 nodes; give 1 to 16"],
+    "simulate -m gpt2 -H rtx4090 --gpus 2":
+        ["--gpus 2: a node of the profile has 1 GPU; give 1\n"],
+    "simulate -m gpt2 -H dgx2 --set node.nodes_max=1 --nodes 2":
+        ["--nodes 2: the profile has 1 node; give 1\n"],
+    "simulate -m gpt2 -H rtx4090 --nodes 2": ["--nodes 2", "network"],
+    "simulate -m gpt2 -H flat-test --tp 3": ["tp", "3", "divide"],
+    "simulate -m gpt2-xl -H flat-test --tp 4": ["tp", "4", "divide", "25"],
+    "simulate -m llama-3-8b -H flat-test --nodes 16 --tp 64": ["tp", "64", "divide", "32"],
+    "simulate -m gpt2 -H flat-test --batch 0.3": ["--batch 0.3", "whole number"],
+    "simulate -m gpt2 -H flat-test --seq 2048": ["seq", "2048", "1024"],
+    "simulate -m gpt2 -H flat-test --global-batch 7": ["--global-batch 7"],
+    "simulate -m gpt2 -H flat-test --global-batch 64 --batch 3": ["--global-batch 64"],
+    "simulate -m gpt2 -H flat-test --global-batch 64 --grad-accum 3": ["--global-batch 64"],
+    "simulate -m gpt2 -H flat-test -s ddp --param-device cpu": ["--param-device", "ddp"],
+    "simulate -m gpt2 -H flat-test -s zero1 --optimizer-device cpu":
+        ["--optimizer-device", "zero1"],
+    "simulate -m gpt2 -H flat-test -s zero-offload --optimizer-device gpu":
+        ["--optimizer-device gpu", "zero2"],
+    "simulate -m gpt2 -H flat-test -s zero3 --dpu-start 4": ["--dpu-start", "zero-offload"],
+    "simulate -m gpt2 -H flat-test --activation-checkpoint-interval 0 --param-loads 2":
+        ["--param-loads 2", "--activation-checkpoint-interval 0"],
+    "simulate -m gpt2 -H flat-test -s zero3 --batch 1 --optimizer-chunk 1":
+        ["--optimizer-chunk 1", "at least"],
+    "simulate -m gpt2-xl -H flat-test -s zero3 --batch 1 --tiles 4096 --grad-accum 4096":
+        ["--tiles 4096", "--grad-accum 4096", "more than 500000"],
+    "simulate -m gpt3-175b -H flat-test --batch 1000000 --seq 2048": None,  # does not fit
+    "simulate -m llama-3.1-405b -H flat-test --batch 1000000 --seq 16777216": ["batch", "64 bits"],
+    "simulate -m gpt2 -H flat-test --json --csv": ["--json", "--csv"],
+    "simulate -m gpt2 -H flat-test --largest": ["--largest", "plan"],
+    "plan -m gpt2 -H flat-test --trace t.json": ["--trace", "simulate"],
+    "plan -m gpt2 -H flat-test --plot t.png": ["--plot", "simulate"],
+    "plan -m gpt2 -H flat-test --what-if": ["--what-if", "simulate"],
+    "plan -m gpt2 -H flat-test --largest -o plan.txt": ["--largest", "-o"],
+    "plan -m gpt2 -H flat-test plan.txt": ["plan.txt"],
+    "simulate -m gpt2 -H flat-test --plot picture.jpg": ["--plot picture.jpg", ".png or .svg"],
+    "simulate -m gpt2 -H flat-test -s ddp,zero3 --trace t.json": ["--trace", "one strategy"],
+    "simulate -m gpt2 -H flat-test -s ddp,zero3 -o plan.txt": ["-o", "one strategy"],
+    "simulate -m gpt2 -H flat-test -s ddp,zero3 --what-if": ["--what-if", "one strategy"],
+    "simulate -m gpt2 -H flat-test --what-if --csv": ["--what-if", "--csv"],
+    "simulate -m gpt2 -H flat-test -s auto,zero3": ["-s auto,zero3", "alone"],
+    "simulate -m gpt2 -H flat-test -s zero3,auto": ["-s zero3,auto", "alone"],
+    "simulate -m gpt2 -H flat-test --trace a.json -o a.json": ["--trace a.json", "-o"],
+    "simulate -H flat-test good.plan --trace a.svg --plot a.svg": ["--plot a.svg", "--trace"],
+    "simulate -m gpt2 -H 'x\ny'": ["x\\ny"],
+    "simulate -m gpt2 -H flat-test --batch '1\n2'": ["--batch 1\\n2"],
+    "simulate -m gpt2 -H flat-test --batch '\x1b[31m'": ["--batch \\x1b[31m"],
+    "'a\nb'": ["a\\nb"],
+    "simulate -H flat-test missing.plan": ["missing.plan"],
+    "simulate -H flat-test good.plan --batch 3": ["--batch", "plan file"],
+    "simulate -H flat-test good.plan -s zero3": ["--strategy", "plan file"],
+    "simulate -H flat-test good.plan --csv": ["--csv", "plan file"],
+    "simulate -H flat-test good.plan --plot p.gif": ["--plot p.gif", ".svg"],
+    "simulate -H flat-test empty": ["empty"],
+    "simulate -H flat-test noise": ["noise"],
+    "simulate -H flat-test cut.plan": ["cut.plan"],
+    "simulate -H flat-test missing": ["missing: is a folder", "must be a plan"],
+    "simulate -H flat-test slow.plan": ["73 years"],
+    "simulate -H rtx4090 network.plan": ["2 nodes", "more than"],
+    "simulate -m gpt2 -H flat-test --set nvme.read_gb_per_s=1e-9 --set nvme.write_gb_per_s=1e-9 "
+    "-s zero-infinity-nvme --optimizer-device nvme --batch 1": None,
+}
+
+SETS = {  # --set VALUE: words
+    "": ["--set", "SECTION.KEY=VALUE"],
+    "gpu": ["SECTION.KEY=VALUE"],
+    "gpu.memory_gib": ["SECTION.KEY=VALUE"],
+    "=4": ["SECTION.KEY=VALUE"],
+    "gpu.=4": ["gpu."],
+    ".memory_gib=4": [".memory_gib"],
+    "gpu.memory_gb=4": ["gpu.memory_gb", "memory_gib"],
+    "cpu.memory_gib=4": ["cpu"],
+    "gpu.memory_gib=": ["memory_gib"],
+    "gpu.memory_gib=lots": ["memory_gib", "lots"],
+    "gpu.memory_gib=-4": ["memory_gib", "-4"],
+    "gpu.memory_gib=0": ["memory_gib", "0"],
+    "gpu.memory_gib=nan": ["memory_gib", "nan"],
+    "gpu.memory_gib=inf": ["memory_gib", "inf"],
+    "gpu.memory_gib=1e999": ["memory_gib", "1e999"],
+    "gpu.memory_gib=64GB": ["memory_gib", "64GB"],
+    "gpu.memory_gib=1;2;3": ["memory_gib"],
+    "pcie.h2d_gb_per_s=3;2;1": ["h2d_gb_per_s"],
+    "pcie.h2d_gb_per_s=1;2": ["h2d_gb_per_s"],
+    "gpu.reserve_gib=65": ["--set gpu.reserve_gib=65: must be less than memory_gib, 64"],
+    "host.reserve_gib=1024": ["--set host.reserve_gib=1024: must be less than memory_gib, 1024"],
+    "gpu.peak_tflops=1": ["flat-test.ini: [gpu] achievable_tflops = 100", "peak_tflops, 1"],
+    "node.gpus=2.5": ["gpus", "2.5"],
+    "gpu.bf16=perhaps": ["bf16", "perhaps", "true"],
+    "gpu.matmul_dim=": ["matmul_dim"],
+    "gpu.matmul_dim=4;2": ["matmul_dim"],
+    "nvme.duplex=3": ["duplex", "3"],
+}
+
+CONFIGS = {  # name: (content, words)
+    "empty.json": ("", ["empty.json"]),
+    "cut.json": (json.dumps(CONFIG)[:60], ["cut.json"]),
+    "list.json": ("[1, 2]", ["list.json"]),
+    "noise.json": (b"\x00\xff\xfe{", ["noise.json"]),
+    "twice.json": ('{"model_type": "gpt2", "n_layer": 2, "n_layer": 3}', ["twice.json", "n_layer"]),
+    "bert.json": ({"model_type": "bert", "hidden_size": 768}, ["bert.json", "bert", "gpt2"]),
+    "no-type.json": ({"n_layer": 3}, ["no-type.json", "model_type"]),
+    "no-layers.json": ({k: v for k, v in CONFIG.items() if k != "n_layer"},
+                       ["no-layers.json", "n_layer", "missing"]),
+    "negative.json": (CONFIG | {"n_layer": -3}, ["negative.json", "n_layer", "-3"]),
+    "zero.json": (CONFIG | {"n_head": 0}, ["zero.json", "n_head", "0"]),
+    "text.json": (CONFIG | {"n_embd": "wide"}, ["text.json", "n_embd", "wide"]),
+    "half.json": (CONFIG | {"n_layer": 2.5}, ["half.json", "n_layer", "2.5"]),
+    "huge.json": (json.dumps(CONFIG).replace("256", "1e999"), ["huge.json"]),
+    "wide.json": (CONFIG | {"n_embd": 2 ** 62}, ["wide.json", "n_embd"]),
+    "nan.json": (json.dumps(CONFIG).replace("256", "NaN"), ["nan.json"]),
+    "heads.json": (CONFIG | {"n_head": 7}, ["heads.json", "7", "256"]),
+    "groups.json": (LLAMA | {"num_key_value_heads": 3},
+                    ["groups.json", "num_key_value_heads", "3"]),
+    "many.json": (LLAMA | {"num_hidden_layers": 2 ** 40}, ["many.json", "num_hidden_layers"]),
+}
+
+PROFILES = {  # name: (content, words)
+    "empty.ini": ("", ["empty.ini"]),
+    "noise.ini": (b"\xff\xfe\x00", ["noise.ini"]),
+    "no-group.ini": ("gpus = 4\n", ["no-group.ini"]),
+    "unknown.ini": (PROFILE.replace("launch_us = 0", "launch_ms = 0"),
+                    ["unknown.ini", "launch_ms", "launch_us"]),
+    "group.ini": (PROFILE + "\n[tpu]\ncores = 3\n", ["group.ini", "tpu"]),
+    "missing.ini": (PROFILE.replace("peak_tflops = 200\n", ""), ["missing.ini", "peak_tflops"]),
+    "negative.ini": (PROFILE.replace("memory_gib = 64", "memory_gib = -64"),
+                     ["negative.ini", "memory_gib", "-64"]),
+    "nan.ini": (PROFILE.replace("h2d_gb_per_s = 20", "h2d_gb_per_s = nan"),
+                ["nan.ini", "h2d_gb_per_s", "nan"]),
+    "unit.ini": (PROFILE.replace("memory_gib = 64", "memory_gib = 64 GB"),
+                 ["unit.ini", "memory_gib", "64 GB"]),
+    "calibrated.ini": (PROFILE.replace("[profile]", "[profile]\ncalibrated = true"),
+                       ["calibrated.ini", "calibrated", "true", "YYYY-MM-DD"]),
+    "itself.ini": ("[profile]\ninherits = itself\n", ["itself.ini", "inherits", "itself"]),
+    "ring-a.ini": ("[profile]\ninherits = ring-b\n", ["inherits", "ring-"]),
+    "orphan.ini": ("[profile]\ninherits = nobody\n", ["orphan.ini", "inherits", "nobody"]),
+}
+
+DEEPSPEED = {  # name: (content, words)
+    "ds-cut.json": ('{"zero_optimization": {"stage": ', ["ds-cut.json"]),
+    "ds-list.json": ("[]", ["ds-list.json"]),
+    "ds-stage.json": ({"zero_optimization": {"stage": 7}}, ["ds-stage.json", "stage", "7"]),
+    "ds-device.json": ({"zero_optimization": {"stage": 3, "offload_param": {"device": "disk"}}},
+                       ["ds-device.json", "device", "disk"]),
+    "ds-batch.json": ({"train_micro_batch_size_per_gpu": -1},
+                      ["ds-batch.json", "train_micro_batch_size_per_gpu", "-1"]),
+    "ds-sum.json": ({"train_batch_size": 33, "train_micro_batch_size_per_gpu": 4,
+                     "gradient_accumulation_steps": 2},
+                    ["ds-sum.json", "train_batch_size", "33", "must be 32", "4 data-parallel"]),
+    "ds-part.json": ({"train_batch_size": 34}, ["ds-part.json", "train_batch_size", "34",
+                                                "a multiple of 4"]),
+}
+
+
+NO_FILES = {  # name: words; -m looks into a folder
+    "nothing": "",
+    "folder": "",
+    "pipe": "is a pipe that nobody writes to: must be ",
+}
+
+
+def wrong_files():
+    for name, (_, words) in CONFIGS.items():
+        yield f"-m {name}", f"simulate -m {name} -H flat-test", words
+    for name, (_, words) in PROFILES.items():
+        yield f"-H {name}", f"simulate -m gpt2 -H ./{name}", words
+    for name, (_, words) in DEEPSPEED.items():
+        yield f"--deepspeed {name}", f"simulate {FLAT} --deepspeed {name}", words
+    yield ("--batch beside the file's",
+           f"simulate {FLAT} --deepspeed ds-even.json --batch 3",
+           ["ds-even.json", "train_batch_size", "64", "--batch 3 times 4 GPUs"])
+    yield "-m missing.json", "simulate -m missing.json -H flat-test", ["missing.json"]
+    yield "-H missing.ini", "simulate -m gpt2 -H missing.ini", ["missing.ini"]
+    yield "--deepspeed missing.json", f"simulate {FLAT} --deepspeed missing.json", ["missing.json"]
+    for name, words in NO_FILES.items():
+        yield f"-m {name}.json", f"simulate -m {name}.json -H flat-test", [f"{name}.json", words]
+        yield f"-H {name}.ini", f"simulate -m gpt2 -H {name}.ini", [f"{name}.ini: {words}"]
+        yield f"PLANFILE {name}", f"simulate {name} -H flat-test", [f"{name}: {words}", "a plan"]
+        yield (f"--deepspeed {name}", f"simulate {FLAT} --deepspeed {name}",
+               [f"{name}: {words}", "DeepSpeed"])
+
+
+def wrong_inputs():
+    yield from wrong_options()
+    for line, words in CONTRADICTIONS.items():
+        yield line, line, words
+    for assignment, words in SETS.items():
+        yield (f"--set {assignment}", ["simulate", *shlex.split(FLAT), "--set", assignment], words)
+    yield from wrong_files()
+
+
+def make_files(box):
+    for files in (CONFIGS, PROFILES, DEEPSPEED):
+        for name, (content, _) in files.items():
+            box.write(name, content)
+    box.write("ring-b.ini", "[profile]\ninherits = ring-a\n")
+    box.write("ds-even.json", {"train_batch_size": 64})
+    box.write("empty", "")
+    for suffix in ("", ".json", ".ini"):
+        (box.folder / f"folder{suffix}").mkdir()
+        os.mkfifo(box.folder / f"pipe{suffix}")
+    (box.folder / "missing").mkdir()
+    box.write("noise", bytes(range(256)) * 10)
+    box.run(f"plan {FLAT} -s zero3 --batch 1 -o good.plan")
+    good = (box.folder / "good.plan").read_text(encoding="utf-8")
+    box.write("cut.plan", good[:len(good) // 2])
+    box.write("slow.plan", make_slow(good))
+    box.run(f"plan {FLAT} -s zero3 --batch 1 --nodes 2 -o network.plan")
+    box.run("plan -m tiny -H rtx4090 -s zero-infinity-nvme --optimizer-device nvme -o nvme.plan")
+
+
+def make_slow(text):
+    """All compute works have all the FLOPs that a text can hold."""
+    lines = text.split("\n")
+    for i, line in enumerate(lines):
+        words = line.split()
+        if words[:1] == ["work"] and words[2] == "compute":
+            words[words.index("flops") + 1] = words[words.index("bytes") + 1] = str(2 ** 63 - 1)
+            words[words.index("max") + 1] = str(2 ** 63 - 1)
+            lines[i] = " ".join(words)
+    return "\n".join(lines)
+
+
+def check_wrong(box, line, words):
+    before = box.files()
+    answer = box.run(line)
+    if words is None:
+        if answer.status not in (0, 2, 3) or len(answer.err.splitlines()) > 1:
+            yield f"status {answer.status}: {answer.err.strip()}"
+        return
+    if answer.status != 2:
+        yield f"status {answer.status}, expected 2"
+    if answer.out:
+        yield f"prints {answer.out[:60]!r}"
+    usage = not words or "usage" in words
+    if not usage and not re.fullmatch(r"memwall: [^\x00-\x1f\x7f-\x9f]*\n", answer.err):
+        yield f"expected one line, got {answer.err!r}"
+    for word in words:
+        if word not in answer.err:
+            yield f"{word!r} is not in {answer.err.strip()!r}"
+    if box.files() != before:
+        yield f"leaves {sorted(set(box.files()) ^ set(before))}"
+
+
+LONG = "x y" * 10000
+LONG_LINES = {  # as it is typed, or read from a file
+    "a verb": [LONG],
+    "an option": ["simulate", "--" + LONG],
+    "a model": ["simulate", "-m", LONG],
+    "a number": ["simulate", "-m", "gpt2", "-H", "dgx2", "--batch", LONG],
+    "a key": ["simulate", "-m", "gpt2", "-H", "dgx2", "--set", LONG + "=1"],
+    "a value of a profile": ["simulate", "-m", "gpt2", "-H", "long-value.ini"],
+    "a line of a profile": ["simulate", "-m", "gpt2", "-H", "long-line.ini"],
+}
+
+
+def check_long(box, words):
+    """It is not echoed whole."""
+    box.write("long-value.ini", f"[gpu]\nmemory_gib = {LONG}\n")
+    box.write("long-line.ini", f"[gpu]\n{LONG}\n")
+    done = box.run(words)
+    lines = done.err.splitlines()
+    if done.status != 2 or len(lines) != 1 or not lines[0].startswith("memwall: ") or \
+            not 20 < len(lines[0]) < 1100:
+        yield f"status {done.status}, {len(done.err)} characters: {done.err[:300]!r}"
+
+
+def tests(box):
+    make_files(box)
+    for name, line, words in wrong_inputs():
+        name = name.replace("#", "").replace("\n", "\\n").replace("\x1b", "\\x1b")
+        yield f"wrong input: {name}", check_wrong(box, line, words)
+    for what, words in LONG_LINES.items():
+        yield f"long: {what}", check_long(box, words)
+
+
+if __name__ == "__main__":
+    sys.exit(report_in(Box, tests))

@@ -1,0 +1,51 @@
+"""The command from outside, for the checks of it: it runs in a folder with nothing of the user's.
+
+The command is $MEMWALL, or build/cli/memwall.
+"""
+import json
+import os
+import pathlib
+import shlex
+import subprocess
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+MEMWALL = pathlib.Path(os.environ.get("MEMWALL", ROOT / "build/cli/memwall")).resolve()
+FLAT = "-m gpt2-xl -H flat-test"
+SIMULATE = f"simulate {FLAT} -s zero3 --batch 1"
+PROFILE = (ROOT / "hwprofiles/flat-test.ini").read_text(encoding="utf-8")
+
+
+class Answer:
+    def __init__(self, status, out, err):
+        self.status, self.out, self.err = status, out, err
+
+
+class Box:
+    """A folder of its own, with nothing of the user's."""
+
+    def __init__(self, folder):
+        self.folder = pathlib.Path(folder)
+        self.environment = dict(os.environ, LC_ALL="C.UTF-8", COLUMNS="100", HOME=str(self.folder),
+                                CUDA_VISIBLE_DEVICES="",  # all runs are on cores
+                                XDG_CONFIG_HOME=str(self.folder / "config"),
+                                XDG_STATE_HOME=str(self.folder / "state"))
+
+    def write(self, name, content):
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if isinstance(content, dict):
+            content = json.dumps(content)
+        if isinstance(content, str):
+            content = content.encode()
+        path.write_bytes(content)
+
+    def run(self, line, stdout=subprocess.PIPE, **environment):
+        words = shlex.split(line) if isinstance(line, str) else line
+        done = subprocess.run([str(MEMWALL), *words], cwd=self.folder,
+                              env={**self.environment, **environment},
+                              stdin=subprocess.DEVNULL, stdout=stdout, stderr=subprocess.PIPE,
+                              timeout=300, check=False)
+        return Answer(done.returncode, done.stdout, done.stderr.decode(errors="replace"))
+
+    def files(self):
+        return sorted(str(path) for path in self.folder.rglob("*") if path.is_file())
