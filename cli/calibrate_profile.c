@@ -78,7 +78,8 @@ how_written(const struct mw_calibration_drives *d)
             "burst: the first writes, as read_gb_per_s; `memwall calibrate --sustained` "
             "finds the rate that lasts");
     return g_strdup_printf("sustained: %s after %.1f GB",
-                           d->settled ? "the rate kept still" : "limit reached, rate still moving,",
+                           d->settled ? "the rate no longer changed"
+                                      : "limit reached, rate still changing,",
                            (double)d->written_bytes / 1e9);
 }
 
@@ -282,7 +283,7 @@ add_nvme(struct writer *w)
     add_figures(w, "nvme");
     if (has_burst(d) && d->cache_bytes > 0)
         add_number(w, "cache_gb", (double)d->cache_bytes * 1e-9,
-                   "written until the rate kept still");
+                   "written until the rate no longer changed");
     g_string_append_printf(w->text, "queue_depth = %d\n", d->depth * d->count * w->measured->ranks);
     add_source(w, "queue_depth", "the smallest of those tried that is as fast as any");
     g_string_append_printf(w->text, "block_kib = %d\n", (int)(d->block_bytes / 1024));

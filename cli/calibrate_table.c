@@ -87,7 +87,7 @@ print_left_out(FILE *out, const struct mw_calibration *measured)
     fprintf(out, "took %.0f of %.0f s\n", measured->took_s, measured->budget_s);
     for (guint i = 0; i < all->len; i++)
         fprintf(out, "%s%s%s",
-                i ? ", " : "left out, for there was no time: ", (const char *)all->pdata[i],
+                i ? ", " : "left out for lack of time: ", (const char *)all->pdata[i],
                 i + 1 == all->len ? "\n" : "");
 }
 
@@ -97,8 +97,8 @@ print_steal(FILE *out, const struct mw_calibration_steal *steal)
 {
     if (steal->again)
         fprintf(out,
-                "the hypervisor took time: %d of %d series of samples were taken again, and "
-                "%d kept although it did, their ranges wider\n",
+                "the hypervisor took time from the cores: %d of %d series of samples were measured "
+                "again; %d still lost time, and have wider ranges\n",
                 steal->again, steal->samples, steal->kept);
 }
 
@@ -112,7 +112,7 @@ cli_calibrate_table(FILE *out, const struct mw_calibration *measured)
     if (measured->dtype == MW_DTYPE_FP16)
         fprintf(out, "in fp16\n");
     if (measured->direct_storage)
-        fprintf(out, "GPU-direct storage: %s; runs do without\n", measured->direct_storage);
+        fprintf(out, "GPU-direct storage: %s; runs do not use it\n", measured->direct_storage);
     fprintf(out, "%-32s %9s %9s %9s  %-8s %6s\n", "measured", "10%", "median", "90%", "unit",
             "spread");
     print_curve(out, "matrix products", measured->points, measured->dim, measured->matmul_flops);

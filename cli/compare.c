@@ -23,7 +23,7 @@ print_brief(const struct mw_run *run)
     const struct mw_result *r = run->predicted;
 
     if (run->facts && !strcmp(run->facts->backend, mw_backend_null.name))
-        printf("nothing computed: step %s (median), %s of it with no op in flight, %s an op\n",
+        printf("nothing computed: step %s (median), no op running for %s of it, %s per op\n",
                mw_format_seconds(step->measured_s), mw_format_seconds(run->compare->idle_s),
                mw_format_seconds(run->compare->idle_s / r->plan->op_count));
     else

@@ -51,62 +51,74 @@ struct option {
 
 static const struct option options[] = {
     {GROUP_BATCH, "nodes", OPTION_INTEGER, FIELD(nodes), 1, 100000, false, NULL, "N",
-     "nodes (default 1)"},
+     "use N nodes (default 1)"},
     {GROUP_BATCH, "gpus", OPTION_INTEGER, FIELD(gpus_per_node), 1, 1024, false, NULL, "N",
-     "GPUs per node (default: all that the profile has)"},
+     "use N GPUs per node (default: all that the profile has)"},
     {GROUP_BATCH, "batch", OPTION_REAL, FIELD(micro_batch), 1e-3, 1e6, true, NULL, "N|auto",
-     "micro-batch per GPU in sequences; auto (default) is the largest that fits and keeps the "
-     "default global batch, 0.5M to 3.2M tokens by parameters (GPT-3)"},
+     "give each GPU micro-batches of N sequences (default auto: the largest that fits and keeps "
+     "the "
+     "default global batch, 0.5M to 3.2M tokens by parameters, as GPT-3's table has it)"},
     {GROUP_BATCH, "global-batch", OPTION_INTEGER, FIELD(global_batch), 1, 1e9, false, NULL, "N",
-     "sequences per step over all GPUs, instead of the default for the model"},
+     "train on N sequences per step, all GPUs together (default: what --batch comes to)"},
     {GROUP_BATCH, "grad-accum", OPTION_INTEGER, FIELD(grad_accum), 1, 4096, false, NULL, "N",
-     "micro-batches per step (default 1)"},
+     "accumulate gradients over N micro-batches per step (default 1)"},
     {GROUP_BATCH, "seq", OPTION_INTEGER, FIELD(seq), 1, 1 << 24, false, NULL, "N",
-     "sequence length (default: the smaller of the model's and 4096; 1024 for the paper's)"},
+     "train on sequences of N tokens (default: the smaller of the model's length and 4096; 1024 "
+     "for "
+     "the presets of papers)"},
     {GROUP_BATCH, "tp", OPTION_INTEGER, FIELD(tp), 1, 1024, false, NULL, "N",
-     "tensor slicing (default 1)"},
+     "slice tensors over N GPUs (default 1: no slicing)"},
     {GROUP_PLACES, "param-device", OPTION_PLACEMENT, STATE(MW_STATE_PARAMETERS), 0, 0, false, NULL,
-     "WHERE", "16-bit parameters: gpu, cpu, nvme, or a split such as cpu:60GB,nvme (per node)"},
+     "WHERE",
+     "keep 16-bit parameters on gpu, cpu or nvme, or split them, as in cpu:60GB,nvme (bytes per "
+     "node)"},
     {GROUP_PLACES, "optimizer-device", OPTION_PLACEMENT, STATE(MW_STATE_OPTIMIZER), 0, 0, false,
-     NULL, "WHERE", "optimizer state"},
+     NULL, "WHERE", "keep the optimizer state there"},
     {GROUP_PLACES, "gradient-device", OPTION_PLACEMENT, STATE(MW_STATE_GRADIENTS), 0, 0, false,
-     NULL, "WHERE", "gradients (default: with the optimizer state)"},
+     NULL, "WHERE", "keep gradients there (default: with the optimizer state)"},
     {GROUP_PLACES, "activation-device", OPTION_PLACEMENT, STATE(MW_STATE_ACTIVATIONS), 0, 0, false,
-     NULL, "WHERE", "activation checkpoints"},
+     NULL, "WHERE", "keep activation checkpoints there"},
     {GROUP_MEMORY, "activation-checkpoint-interval", OPTION_INTEGER, FIELD(checkpoint_interval), 0,
-     1 << 20, false, NULL, "CI", "blocks per checkpoint (default 1; 0: keep all activations)"},
+     1 << 20, false, NULL, "CI",
+     "keep an activation checkpoint every CI blocks; 0: keep all activations (default: 1, or 0 "
+     "where that is faster and fits)"},
     {GROUP_MEMORY, "param-loads", OPTION_INTEGER, FIELD(param_loads), 2, 3, false, NULL, "2|3",
-     "parameter loads per micro-batch: 3 forward, recompute, backward (default); 2 share the last "
-     "two"},
+     "load parameters 3 times per micro-batch: forward, recompute, backward (default), or 2 times: "
+     "the last two share a load"},
     {GROUP_MEMORY, "tiles", OPTION_INTEGER, FIELD(tiles), 1, 4096, true, NULL, "T|auto",
-     "memory-centric tiling of the largest operator (default: as few as fit)"},
+     "cut the largest operator into T tiles, computed in turn (default auto: as few as fit)"},
     {GROUP_MEMORY, "logits-chunks", OPTION_INTEGER, FIELD(logits_chunks), 1, MW_LOGITS_CHUNKS_MAX,
      true, NULL, "N|auto",
-     "parts of the tokens that logits and loss are computed in (default: as few as fit)"},
+     "compute logits and loss in N parts of the tokens (default auto: as few as fit)"},
     {GROUP_MEMORY, "prefetch", OPTION_INTEGER, FIELD(prefetch), 0, 64, false, NULL, "D",
-     "parts fetched ahead in each transfer stage (default 1; 0: none)"},
+     "fetch D parts ahead in each transfer stage (default 1; 0: none)"},
     {GROUP_MEMORY, "partition", OPTION_CHOICE, FIELD(partition), 0, 0, false, partition_choices,
-     "HOW", "bandwidth (all links at once, default) or owner (owner-broadcast)"},
+     "HOW",
+     "partition parameters by bandwidth: each GPU fetches its share (default), or by owner: one "
+     "GPU fetches and broadcasts (default of zero-offload)"},
     {GROUP_MEMORY, "state-layout", OPTION_CHOICE, FIELD(layout), 0, 0, false, layout_choices,
-     "NAME", "bytes of state per parameter: zero16 (default) or paper20"},
+     "NAME",
+     "keep state as zero16, 16 bytes per parameter (default), or paper20, 20 bytes: gradients in "
+     "fp32 too"},
     {GROUP_MEMORY, "dtype", OPTION_CHOICE, FIELD(dtype), 0, 0, false, dtype_choices, "TYPE",
-     "data type of parameters, activations and gradients: bf16 (default where the GPU has it) or "
-     "fp16"},
+     "compute in bf16 (default where the GPU has it) or fp16"},
     {GROUP_MEMORY, "overlap", OPTION_CHOICE, FIELD(overlap), 0, 0, false, overlap_choices, "on|off",
-     "transfers and collectives beside compute (default on)"},
+     "run transfers and collectives while the GPU computes (default on)"},
     {GROUP_MEMORY, "optimizer-chunk", OPTION_INTEGER, FIELD(optimizer_chunk), 1, 1e12, true, NULL,
-     "N|auto", "parameters of a chunk of the optimizer step"},
+     "N|auto", "update N parameters at a time (default auto: a sixteenth of a rank's, 1M to 32M)"},
     {GROUP_MEMORY, "buffer-sets", OPTION_INTEGER, FIELD(buffer_sets), 1, 64, false, NULL, "N",
-     "buffer sets of the optimizer step (default 3)"},
+     "take turns among N sets of buffers in the optimizer step (default 3)"},
     {GROUP_DURABLE, "commit", OPTION_CHOICE, FIELD(commit), 0, 0, false, commit_choices,
      "step|none",
-     "every step is a durable checkpoint of state on NVMe (default: step where it fits)"},
+     "step: make every step a durable checkpoint of the state on NVMe (default where the drives "
+     "have room); none: do not"},
     {GROUP_DURABLE, "save-every", OPTION_INTEGER, FIELD(save_every), 0, 1e9, false, NULL, "K",
-     "steps between saves of state that is not on NVMe (default: never)"},
+     "save state that is not on NVMe every K steps (default 0: never)"},
     {GROUP_MEMORY, "dpu-start", OPTION_INTEGER, FIELD(dpu_start), 0, 1e9, false, NULL, "STEP",
-     "zero-offload: delayed parameter update from this step on"},
+     "delay the parameter update by a step from step STEP on, with zero-offload (default: never)"},
     {GROUP_DURABLE, "tokens", OPTION_COUNT, FIELD(tokens), 1, 1e18, false, NULL, "N",
-     "tokens to train on, as 15T or 1.5e13: gives days, energy and cost"},
+     "train on N tokens, such as 15T or 1.5e13, and say days, energy and cost (default: none "
+     "said)"},
 };
 
 G_STATIC_ASSERT(G_N_ELEMENTS(options) == CLI_OPTION_COUNT);

@@ -140,7 +140,7 @@ read_object(JsonObject *object, const char *origin, struct cli_run_entry *entry,
         !get_directories(object, origin, &entry->directories, error))
         return false;
     if (!version || !is_name(entry->name))
-        return mw_refuse(error, "%s: is no description of a run", origin);
+        return mw_refuse(error, "%s: is not the description of a run", origin);
     return check_made(entry, origin, error);
 }
 

@@ -34,29 +34,34 @@ static const struct number_row {
     bool whole;
     const char *help;
 } rows[NUMBERS] = {
-    [STEPS] = {COURSE, "steps", 1, 1e9, 10, true, "steps to train (default 10)"},
+    [STEPS] = {COURSE, "steps", 1, 1e9, 10, true, "train N steps (default 10)"},
     [SEED] = {DATA, "seed", 0, 1e15, 1, true,
-              "seed of starting weights and of --shuffle (default 1)"},
-    [LR] = {COURSE, "lr", 1e-12, 1e3, 3e-4, false, "learning rate (default 3e-4)"},
+              "draw starting weights and --shuffle from this seed (default 1)"},
+    [LR] = {COURSE, "lr", 1e-12, 1e3, 3e-4, false, "set the learning rate (default 3e-4)"},
     [LR_MIN] = {COURSE, "lr-min", 0, 1e3, NAN, false,
-                "learning rate at the end of the cosine (default a tenth of --lr)"},
+                "end the cosine at this learning rate (default: a tenth of --lr)"},
     [WARMUP] = {COURSE, "warmup", 0, 1e9, 0, true,
-                "steps in which the learning rate rises (default 0)"},
-    [BETA1] = {COURSE, "beta1", 0, 0.999999, 0.9, false, "decay of momentum (default 0.9)"},
-    [BETA2] = {COURSE, "beta2", 0, 0.99999999, 0.95, false, "decay of variance (default 0.95)"},
-    [EPSILON] = {COURSE, "epsilon", 1e-20, 1, 1e-8, false, "epsilon of AdamW (default 1e-8)"},
-    [DECAY] = {COURSE, "weight-decay", 0, 10, 0.1, false, "weight decay of matrices (default 0.1)"},
-    [CLIP] = {COURSE, "clip", 0, 1e9, 1, false, "largest norm of the gradient (default 1; 0: any)"},
+                "raise the learning rate over the first N steps (default 0)"},
+    [BETA1] = {COURSE, "beta1", 0, 0.999999, 0.9, false,
+               "set the decay of momentum per step (default 0.9)"},
+    [BETA2] = {COURSE, "beta2", 0, 0.99999999, 0.95, false,
+               "set the decay of variance per step (default 0.95)"},
+    [EPSILON] = {COURSE, "epsilon", 1e-20, 1, 1e-8, false,
+                 "set the epsilon of AdamW (default 1e-8)"},
+    [DECAY] = {COURSE, "weight-decay", 0, 10, 0.1, false,
+               "set the weight decay of matrices (default 0.1)"},
+    [CLIP] = {COURSE, "clip", 0, 1e9, 1, false,
+              "clip the gradient to this norm (default 1; 0: do not)"},
     [DEVICE_THREADS] = {MACHINE, "device-threads", 1, 4096, 0, true,
-                        "cores that stand for the GPU (default: all)"},
+                        "let N cores stand for the GPU (default: all)"},
     [HOST_THREADS] = {MACHINE, "host-threads", 1, 4096, 0, true,
-                      "cores of the host's optimizer step (default: all)"},
+                      "run the optimizer step of the host on N cores (default: all)"},
     [MAX_SKIPPED] = {COURSE, "max-skipped", 1, 1e9, 0, true,
-                     "steps in a row without a finite loss and gradient after which it fails "
-                     "(default 8; in fp16 also as often as the loss scale halves)"},
+                     "fail after N steps in a row whose loss or gradient is not finite (default 8; "
+                     "in fp16, 8 more than the loss scale can halve)"},
     [PATIENCE] = {MACHINE, "patience", 0, 1e9, 1800, false,
-                  "seconds without any progress after which several ranks give up "
-                  "(default 1800; 0: never)"},
+                  "with several ranks, fail after N seconds in which no op has ended (default "
+                  "1800; 0: never)"},
 };
 
 static char *numbers[NUMBERS];
@@ -71,44 +76,47 @@ static const struct fixed_row {
     GOptionEntry entry;
 } fixed[] = {
     {DATA, {"data", 0, 0, G_OPTION_ARG_FILENAME, &data_path,
-            "tokens (.bin, llm.c's form) or UTF-8 text, one token per byte", "FILE"}},
-    {DATA, {"shuffle", 0, 0, G_OPTION_ARG_NONE, &shuffle, "take sequences in random order", NULL}},
+            "train on this file (required): tokens (.bin, the form of llm.c), or UTF-8 text, one "
+            "token per byte", "FILE"}},
+    {DATA, {"shuffle", 0, 0, G_OPTION_ARG_NONE, &shuffle,
+            "take sequences in random order (default: as the file has them)", NULL}},
     {DATA, {"weights", 0, 0, G_OPTION_ARG_FILENAME, &weights_path,
-            "start from a .safetensors file, its index, or their folder", "PATH"}},
+            "start from the weights of a .safetensors file, its index, or their folder", "PATH"}},
     {DATA, {"from", 0, 0, G_OPTION_ARG_FILENAME, &from_path,
-            "go on from a checkpoint, with any placement and ranks", "DIR"}},
+            "continue from a checkpoint, written with any placement and number of ranks", "DIR"}},
     {DATA, {"save", 0, 0, G_OPTION_ARG_FILENAME, &save_path,
             "write a checkpoint at the end: weights under their Hugging Face names, optimizer "
             "state", "DIR"}},
-    {COURSE, {"lr-schedule", 0, 0, G_OPTION_ARG_STRING, &lr_shape, "constant (default) or cosine",
-              "SHAPE"}},
+    {COURSE, {"lr-schedule", 0, 0, G_OPTION_ARG_STRING, &lr_shape,
+              "keep the learning rate constant (default), or let it fall as a cosine", "SHAPE"}},
     {COURSE, {"loss-scale", 0, 0, G_OPTION_ARG_STRING, &loss_scale,
-              "scale of the gradients: a power of two, or dynamic (default: 1 in bf16, dynamic in "
-              "fp16)", "S|dynamic"}},
+              "scale the loss by S, a power of two, or by what keeps gradients finite: dynamic "
+              "(default: 1 in bf16, dynamic in fp16)", "S|dynamic"}},
     {DRIVES, {"nvme", 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &nvme_directories,
-              "directory for state on NVMe; again for each drive (default: one of the run's own in "
-              CLI_RUNS_PLACE ")", "DIR"}},
+              "keep state on NVMe in this directory; give one for each drive (default: one of the "
+              "run's own in " CLI_RUNS_PLACE ")", "DIR"}},
     {DRIVES, {"resume", 0, G_OPTION_FLAG_OPTIONAL_ARG, G_OPTION_ARG_CALLBACK, NULL,
-              "go on from the newest durable step of the run in the --nvme directories; or of RUN, "
-              "a name of `memwall list runs` or a directory; or of the newest run. Options of the "
-              "course and --seed, --shuffle, --loss-scale stay the run's unless they are given "
-              "again; a line says what that changes", "RUN"}},
+              "continue from the newest durable step: of RUN, a name of `memwall list runs` or a "
+              "directory; else of the run in the --nvme directories; else of the newest run. Options "
+              "of the course and --seed, --shuffle, --loss-scale stay the run's unless they are "
+              "given again; a line says what that changes", "RUN"}},
     {DRIVES, {"at", 0, 0, G_OPTION_ARG_STRING, &resume_at,
-              "with --resume: newest (default), or previous: the step before the newest, for where "
-              "that is damaged, or the run diverges behind it", "STEP"}},
+              "with --resume, continue from the newest durable step (default), or from the "
+              "previous one, where the newest is damaged or the run diverges after it", "STEP"}},
     {DRIVES, {"overwrite", 0, 0, G_OPTION_ARG_NONE, &overwrite,
               "delete the run that the directories hold, and start anew", NULL}},
     {MACHINE, {"backend", 0, 0, G_OPTION_ARG_STRING, &backend_name,
-               "what computes: cpu, cuda (GPUs), or auto (default): GPUs where there are any; or "
-               "null, which computes nothing: what is left is to order ops and to move bytes",
+               "compute on cpu (cores), on cuda (GPUs), or auto: on GPUs where there are any "
+               "(default); null computes nothing: it orders ops and moves bytes",
                "NAME"}},
     {MACHINE, {"limit", 0, 0, G_OPTION_ARG_STRING_ARRAY, &limits,
-               "a slower link or drive, as h2d=2GB/s; also d2h, nvme-read, nvme-write",
+               "slow a link or drive down to a rate, as in h2d=2GB/s; also d2h, nvme-read, "
+               "nvme-write (GB/s or MB/s)",
                "LANE=RATE"}},
     {RECORD, {"log", 0, 0, G_OPTION_ARG_FILENAME, &log_path, "write one line of JSON per step",
               "FILE"}},
-    {RECORD, {"compare", 0, 0, G_OPTION_ARG_NONE, &compare, "print predicted against measured",
-              NULL}},
+    {RECORD, {"compare", 0, 0, G_OPTION_ARG_NONE, &compare,
+              "print predicted against measured, by lane, operator and op", NULL}},
     {RECORD, {"save-timeline", 0, 0, G_OPTION_ARG_FILENAME, &timeline_path,
               "write what was measured, for memwall compare", "FILE"}},
 };

@@ -56,27 +56,29 @@ parse(struct cli_calibrate_wish *wish, int argc, char **argv, gboolean *help, GE
         void *data; /* what GOptionEntry has room for */
     } sustained = {parse_sustained}, budget = {parse_budget};
     const GOptionEntry entries[] = {
-        {"help", 'h', 0, G_OPTION_ARG_NONE, help, "show this help", NULL},
+        {"help", 'h', 0, G_OPTION_ARG_NONE, help, "print this help", NULL},
         {"backend", 0, 0, G_OPTION_ARG_STRING, &backend_name,
-         "what computes: cpu, cuda (GPUs), or auto (default): GPUs where there are any", "NAME"},
+         "measure cpu (cores), cuda (GPUs), or auto: GPUs where there are any (default)", "NAME"},
         {"dtype", 0, 0, G_OPTION_ARG_STRING, &dtype_name,
-         "what it computes in: bf16 (default) or fp16", "TYPE"},
+         "measure products in bf16 (default) or fp16", "TYPE"},
         {"output", 'o', 0, G_OPTION_ARG_FILENAME, &wish->output,
-         "the profile (default: here.ini among the user's profiles, what -H here reads)", "FILE"},
+         "write the profile to FILE (default: here.ini among the user's profiles, which -H here "
+         "reads)",
+         "FILE"},
         {"nvme", 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &wish->directories,
-         "on the drive to measure; once for each drive (default: " CLI_RUNS_PLACE ")", "DIR"},
+         "measure the drive of this directory; give one for each drive (default: " CLI_RUNS_PLACE ")",
+         "DIR"},
         {"budget", 0, 0, G_OPTION_ARG_CALLBACK, budget.data,
-         "the time that it may take (default 60): a slow machine has fewer sizes and samples, and "
-         "wider ranges",
+         "take at most this many seconds (default 60): on a slow machine fewer sizes and samples "
+         "are measured, and ranges are wider",
          "SECONDS"},
         {"sustained", 0, G_OPTION_FLAG_OPTIONAL_ARG, G_OPTION_ARG_CALLBACK, sustained.data,
-         "write until the drives' rate keeps still, at most LIMIT (default 68 GB); beside the "
-         "budget",
+         "write to the drives until their rate no longer changes, at most LIMIT GB (default 68); "
+         "this takes its own time, on top of --budget",
          "LIMIT"},
         {"quick", 0, 0, G_OPTION_ARG_NONE, &wish->quick,
-         "tiny sizes and few samples, within the budget: seconds, and figures of little worth",
-         NULL},
-        {"json", 0, 0, G_OPTION_ARG_NONE, &wish->json, "print JSON", NULL},
+         "measure tiny sizes and few samples: takes seconds, and the figures are rough", NULL},
+        {"json", 0, 0, G_OPTION_ARG_NONE, &wish->json, "print JSON instead of a table", NULL},
         G_OPTION_ENTRY_NULL};
     const struct cli_words_group groups[] = {{"Options", entries}, {NULL, NULL}};
     const struct cli_words words = {cli_verb_calibrate.name, cli_verb_calibrate.summary,
@@ -166,4 +168,4 @@ run(int argc, char **argv)
 }
 
 const struct cli_verb cli_verb_calibrate = {
-    "calibrate", "measures this machine and writes its profile, which -H here reads", "", run};
+    "calibrate", "measure this machine and write its profile, which -H here reads", "", run};

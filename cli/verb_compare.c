@@ -38,5 +38,5 @@ run(int argc, char **argv)
     return cli_request_run(&cli_verb_compare, NULL, NULL, argc, argv, answer);
 }
 
-const struct cli_verb cli_verb_compare = {"compare", "a run that was saved against its prediction",
-                                          "RUNFILE [-H HW]", run};
+const struct cli_verb cli_verb_compare = {
+    "compare", "set a saved run beside its prediction, op by op", "RUNFILE [-H HW]", run};

@@ -57,7 +57,7 @@ export_run(const char *name, const char *folder, bool previous, GError **error)
     good = good && mw_checkpoint_check(folder, error) &&
            write_checkpoint(run, folder, previous, &step, error);
     if (good)
-        printf("%s: the state behind step %" G_GINT64_FORMAT " of %s\n", folder, step + 1, name);
+        printf("%s: the state after step %" G_GINT64_FORMAT " of %s\n", folder, step + 1, name);
     cli_run_free(run);
     return good;
 }
@@ -69,10 +69,11 @@ run(int argc, char **argv)
     static gboolean help;
     static const GOptionEntry entries[] = {
         {"output", 'o', 0, G_OPTION_ARG_FILENAME, &folder,
-         "folder of the checkpoint: not there, empty, or a checkpoint that is replaced", "FOLDER"},
+         "write the checkpoint to FOLDER: a new or empty one, or a checkpoint, which is replaced",
+         "FOLDER"},
         {"at", 0, 0, G_OPTION_ARG_STRING, &at,
-         "newest (default) or previous: which of the durable steps", "STEP"},
-        {"help", 'h', 0, G_OPTION_ARG_NONE, &help, "show this help", NULL},
+         "export the newest durable step (default) or the previous one", "STEP"},
+        {"help", 'h', 0, G_OPTION_ARG_NONE, &help, "print this help", NULL},
         G_OPTION_ENTRY_NULL};
     static const struct cli_words_group groups[] = {{"Options", entries}, {NULL, NULL}};
     const struct cli_words words = {.verb = "export",
@@ -99,4 +100,4 @@ run(int argc, char **argv)
 }
 
 const struct cli_verb cli_verb_export = {
-    "export", "writes what is durable of a run as a checkpoint", "RUN -o FOLDER", run};
+    "export", "write the durable state of a run as a checkpoint", "RUN -o FOLDER", run};

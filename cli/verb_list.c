@@ -189,5 +189,6 @@ run(int argc, char **argv)
 }
 
 const struct cli_verb cli_verb_list = {
-    "list", "models (or one, by operator), hardware profiles (or one), strategies, devices, runs",
+    "list",
+    "list models (or one, by operator), hardware profiles (or one), strategies, devices, runs",
     "models [NAME] | hwprofiles [NAME] | strategies | devices | runs", run};

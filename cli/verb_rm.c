@@ -59,7 +59,7 @@ run(int argc, char **argv)
 {
     static gboolean help;
     static const GOptionEntry entries[] = {
-        {"help", 'h', 0, G_OPTION_ARG_NONE, &help, "show this help", NULL}, G_OPTION_ENTRY_NULL};
+        {"help", 'h', 0, G_OPTION_ARG_NONE, &help, "print this help", NULL}, G_OPTION_ENTRY_NULL};
     static const struct cli_words_group groups[] = {{"Options", entries}, {NULL, NULL}};
     const struct cli_words words = {.verb = "rm",
                                     .summary = cli_verb_rm.summary,
@@ -73,7 +73,7 @@ run(int argc, char **argv)
         cli_words_help(&words, stdout);
         printf("\n");
         cli_words_wrap(stdout,
-                       "Deletes runs that are not in progress. RUN is a name of `memwall list "
+                       "Delete runs that are not in progress. RUN is a name of `memwall list "
                        "runs`, whole, or one of the run's directories. What else is in its "
                        "directories stays.",
                        0);
@@ -87,5 +87,5 @@ run(int argc, char **argv)
     return error ? cli_fail(error) : cli_flush();
 }
 
-const struct cli_verb cli_verb_rm = {"rm", "deletes the state that a run has left on drives",
+const struct cli_verb cli_verb_rm = {"rm", "delete the state that a run has left on drives",
                                      "RUN...", run};

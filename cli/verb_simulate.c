@@ -18,5 +18,5 @@ run(int argc, char **argv)
 }
 
 const struct cli_verb cli_verb_simulate = {
-    "simulate", "the predicted step: how fast, what limits it, what would help most",
+    "simulate", "predict a step: how fast, what limits it, what would help most",
     "-m MODEL [-H HW] | PLANFILE", run};

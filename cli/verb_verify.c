@@ -244,7 +244,7 @@ run(int argc, char **argv)
     static gboolean as_json, help;
     static const GOptionEntry entries[] = {
         {"json", 0, 0, G_OPTION_ARG_NONE, &as_json, "print JSON, with every damaged range", NULL},
-        {"help", 'h', 0, G_OPTION_ARG_NONE, &help, "show this help", NULL},
+        {"help", 'h', 0, G_OPTION_ARG_NONE, &help, "print this help", NULL},
         G_OPTION_ENTRY_NULL};
     static const struct cli_words_group groups[] = {{"Options", entries}, {NULL, NULL}};
     const struct cli_words words = {.verb = "verify",
@@ -277,5 +277,5 @@ run(int argc, char **argv)
     return cli_fail(error);
 }
 
-const struct cli_verb cli_verb_verify = {"verify", "checks that what is durable of a run is whole",
+const struct cli_verb cli_verb_verify = {"verify", "check that the durable state of a run is whole",
                                          "RUN | DIR...", run};

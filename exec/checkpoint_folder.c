@@ -68,14 +68,14 @@ check_place(const char *path, GError **error)
         if (is_to_go(path, name))
             continue;
         g_set_error(error, MW_ERROR, MW_ERROR_IO,
-                    "%s: holds %s, so it is no checkpoint to be replaced: give a folder that is "
-                    "empty or not there",
+                    "%s: holds %s, which no checkpoint has: give a checkpoint, which is replaced, or "
+                    "an empty or a new folder",
                     path, name);
         return false;
     }
     if (folder)
         return true;
-    g_set_error(error, MW_ERROR, MW_ERROR_IO, "%s: a checkpoint is a folder, this is none", path);
+    g_set_error(error, MW_ERROR, MW_ERROR_IO, "%s: is not a folder, as a checkpoint is: give another path", path);
     return false;
 }
 

@@ -125,8 +125,7 @@ open_files(struct mw_checkpoint *it, const char *path, GError **error)
         return false;
     if (!g_file_test(optimizer, G_FILE_TEST_EXISTS)) {
         g_set_error(error, MW_ERROR, MW_ERROR_FORMAT,
-                    "%s: no " MW_CHECKPOINT_OPTIMIZER ": weights alone are started from by "
-                    "--weights",
+                    "%s: has no " MW_CHECKPOINT_OPTIMIZER ": --weights starts from weights alone",
                     path);
         return false;
     }

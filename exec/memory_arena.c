@@ -139,7 +139,7 @@ check_room(const char *name, int64_t bytes, const struct mw_memory_room *room, G
     if (!short_bytes)
         return true;
     g_set_error(error, MW_ERROR, MW_ERROR_DEVICE,
-                "%s: %" PRId64 " bytes of memory are wanted, %" PRId64 " may be had (%s): %" PRId64
+                "%s: needs %" PRId64 " bytes of memory, %" PRId64 " are available (%s): %" PRId64
                 " bytes short",
                 name, bytes, room->bytes, room->bound, short_bytes);
     return false;

@@ -115,7 +115,7 @@ bound_by_limits(const char *root, int64_t kept_bytes, struct mw_memory_room *roo
 static void
 find_room(const char *root, int64_t kept_bytes, struct mw_memory_room *room)
 {
-    *room = (struct mw_memory_room){.bytes = INT64_MAX, .bound = "nothing that could be read"};
+    *room = (struct mw_memory_room){.bytes = INT64_MAX, .bound = "no limit could be read"};
     bound_by_machine(root, room);
     mw_memory_bound_by_cgroups(root, room);
     bound_by_limits(root, kept_bytes, room);

@@ -34,7 +34,7 @@ mw_nvme_failure(struct mw_nvme *nvme)
 static bool
 invalid(GError **error, const char *key, int64_t value, const char *accepted)
 {
-    g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "NVMe tier: %s is %" PRId64 ": wants %s", key,
+    g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "NVMe tier: %s is %" PRId64 ": must be %s", key,
                 value, accepted);
     return false;
 }
@@ -45,9 +45,9 @@ check_options(const struct mw_nvme_options *options, GError **error)
     if (options->directory_count < 1 || options->directory_count > MW_NVME_DRIVES_MAX)
         return invalid(error, "number of directories", options->directory_count, "1 to 64");
     if (options->capacity_bytes < 1)
-        return invalid(error, "capacity", options->capacity_bytes, "bytes, at least 1");
+        return invalid(error, "capacity", options->capacity_bytes, "at least 1 byte");
     if (options->depth < 0 || options->depth > DEPTH_MAX)
-        return invalid(error, "depth", options->depth, "1 to 1024 blocks a drive");
+        return invalid(error, "depth", options->depth, "1 to 1024 blocks per drive");
     if (options->block_bytes < 0 || options->block_bytes > 1 << 30)
         return invalid(error, "block size", options->block_bytes, "at most 1 GiB");
     if (options->stripe_bytes < 0)

@@ -45,8 +45,8 @@ open_path(struct mw_nvme_file *file, const struct mw_nvme_file_wish *wish, GErro
         return true;
     if (errno == ENOENT && wish->resume) {
         g_set_error(error, MW_ERROR, MW_ERROR_IO,
-                    "%s: not there: nothing to resume in this directory, or the directories were "
-                    "others or in another order",
+                    "%s: is missing: there is nothing to resume in this directory, or the run had "
+                    "other directories, or these in another order",
                     file->path);
         return false;
     }
@@ -67,7 +67,7 @@ learn_alignment(struct mw_nvme_file *file, bool buffered)
     }
     file->alignment_bytes = bytes ? bytes : 4096;
     if (buffered)
-        add_notice(file, "I/O goes through the page cache, as was asked");
+        add_notice(file, "I/O goes through the page cache, as asked");
     else if (!file->direct)
         add_notice(file, "no O_DIRECT on this file system: I/O goes through the page cache, slower "
                          "and in memory that the plan does not count");

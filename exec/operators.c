@@ -138,7 +138,7 @@ static bool
 suits(const struct mw_operators *operators, const struct mw_compute *compute, GError **error)
 {
     if (compute->operator_ < MW_OPERATOR_EMBEDDING || compute->operator_ > MW_OPERATOR_LOSS)
-        return refuse(operators, compute, "is no operator of a decoder", error);
+        return refuse(operators, compute, "is not an operator of a decoder", error);
     if (compute->seq > operators->seq ||
         mw_operator_tokens(compute) > operators->sequences * operators->seq)
         return refuse(operators, compute, "more tokens than its scratch was made for", error);

@@ -97,11 +97,11 @@ mw_loss_scaling_check(const struct mw_loss_scaling *scaling, GError **error)
                     "loss scale %g within [%g, %g]: all three are powers of two, such as 65536",
                     s->start, s->min, s->max);
     else if (s->start < s->min || s->start > s->max)
-        g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "loss scale %g: it lies within [%g, %g]",
+        g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "loss scale %g: must lie within [%g, %g]",
                     s->start, s->min, s->max);
     else if (s->double_after < 0)
         g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
-                    "loss scale doubled after %" PRId64 " steps: 1 at least, or 0 for never",
+                    "loss scale doubled after %" PRId64 " steps: must be at least 1, or 0 for never",
                     s->double_after);
     else
         return true;

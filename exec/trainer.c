@@ -248,7 +248,7 @@ check_dtype(const struct mw_plan *plan, enum mw_dtype dtype, GError **error)
                plan->tensors[i].gradient_dtype == MW_DTYPE_FP32;
     if (!one)
         g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
-                    "the executor computes in bf16 or in fp16: this plan in neither, or in both");
+                    "the executor computes in bf16 or in fp16; this plan has neither, or both");
     return one;
 }
 

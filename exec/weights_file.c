@@ -226,7 +226,7 @@ read_finite(const struct load *load, const struct mw_safetensor *tensor, int64_t
             continue;
         g_set_error(load->error, MW_ERROR, MW_ERROR_INVALID,
                     "%s: tensor \"%s\": element %" G_GINT64_FORMAT
-                    " is no number or infinite%s: must be finite",
+                    " is not finite%s: must be a finite number",
                     mw_safetensors_file(load->set, tensor), tensor->name, first + i,
                     load->as == MW_DTYPE_FP16 ? " in fp16, which ends at 65504" : "");
         return false;

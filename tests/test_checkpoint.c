@@ -348,7 +348,7 @@ test_places(void)
     g_assert_true(g_file_set_contents(file, "dear", -1, NULL));
     refuse(GPT2, NULL, path, "holds letters");
     g_assert_true(g_file_test(file, G_FILE_TEST_EXISTS));
-    refuse(GPT2, NULL, file, "is a folder, this is none");
+    refuse(GPT2, NULL, file, "is not a folder, as a checkpoint is");
     mw_nvme_fixture_remove(path);
     g_autofree char *nowhere = place("nowhere/at/all");
     g_assert_false(is_beside("place"));
@@ -373,7 +373,7 @@ test_links(void)
     mw_nvme_fixture_remove(path);
     g_unlink(link);
     g_assert_cmpint(symlink(path, nowhere), ==, 0);
-    refuse(GPT2, NULL, nowhere, "is a folder, this is none");
+    refuse(GPT2, NULL, nowhere, "is not a folder, as a checkpoint is");
     g_assert_false(mw_checkpoint_check(nowhere, NULL));
     g_unlink(nowhere);
 }

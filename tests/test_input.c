@@ -147,11 +147,11 @@ test_devices(void)
 
     for (size_t i = 0; i < G_N_ELEMENTS(devices); i++)
         if (!access(devices[i], F_OK))
-            refused(devices[i], MW_ERROR_INVALID, "is no regular file and no pipe: must be");
+            refused(devices[i], MW_ERROR_INVALID, "is not a regular file or a pipe: must be");
     if (terminal >= 0)
-        refused(descriptor, MW_ERROR_INVALID, "is no regular file and no pipe: must be");
+        refused(descriptor, MW_ERROR_INVALID, "is not a regular file or a pipe: must be");
     g_assert_false(mw_input_is_there("/dev/null", WANTED, &error));
-    mw_test_error_says(error, "/dev/null: is no regular file and no pipe", WANTED);
+    mw_test_error_says(error, "/dev/null: is not a regular file or a pipe", WANTED);
     close(terminal);
 }
 
@@ -191,7 +191,7 @@ test_pipe_bounds(void)
 
     g_assert_null(mw_input_read_patiently(path, &kind, 50, &length, &error));
     g_assert_error(error, MW_ERROR, MW_ERROR_INVALID);
-    mw_test_error_says(error, "nothing came for 0.05 s", WANTED);
+    mw_test_error_says(error, "nobody wrote to it for 0.05 s", WANTED);
     error = NULL;
     g_assert_cmpint(write(fd, block, MOST + 1), ==, MOST + 1);
     g_assert_null(mw_input_read(path, &kind, &length, &error));

@@ -243,11 +243,11 @@ test_refused(void)
     g_autofree char *folder = g_path_get_dirname(path);
 
     g_assert_true(g_file_set_contents(path, "precious", -1, NULL));
-    assert_refused(path, MW_ERROR_INVALID, "no log of a run");
+    assert_refused(path, MW_ERROR_INVALID, "not the log of a run");
     g_autofree char *text = contents(path);
     g_assert_cmpstr(text, ==, "precious");
     g_assert_true(g_file_set_contents(path, "\0precious", 9, NULL));
-    assert_refused(path, MW_ERROR_INVALID, "no log of a run");
+    assert_refused(path, MW_ERROR_INVALID, "not the log of a run");
     assert_refused(folder, MW_ERROR_IO, "Is a directory");
     assert_refused("/nowhere/at/all.jsonl", MW_ERROR_IO, "No such file");
     remove_path(path);

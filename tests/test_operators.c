@@ -308,7 +308,7 @@ test_refused(void)
     compute.sequences = 2;
     compute.operator_ = MW_OPERATOR_CHECKPOINT;
     g_assert_false(mw_operators_prepare(operators, &compute, &error));
-    assert_refused(g_steal_pointer(&error), "no operator of a decoder");
+    assert_refused(g_steal_pointer(&error), "not an operator of a decoder");
     mw_operators_destroy(operators);
     decoder.head_dim = 7;
     g_assert_null(mw_operators_create(&mw_cpu_device_kernels, device, &decoder, 2, 4, &error));

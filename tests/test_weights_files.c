@@ -325,7 +325,7 @@ test_not_finite(void)
             GError *error = NULL;
             g_assert_true(mw_weights_load(&decoder, set, "", &good, 0, size, as, values, NULL));
             g_assert_false(mw_weights_load(&decoder, set, "", &bad, 0, size, as, values, &error));
-            mw_test_error_says(error, rows[i].poison, "element 5 is no number or infinite");
+            mw_test_error_says(error, rows[i].poison, "element 5 is not finite");
         }
         mw_safetensors_close(set);
         g_unlink(path);
@@ -354,7 +354,7 @@ test_beyond_fp16(void)
     g_assert_true(mw_weights_load(&decoder, set, "", &part, 0, size, MW_DTYPE_BF16, values, NULL));
     g_assert_false(
         mw_weights_load(&decoder, set, "", &part, 0, size, MW_DTYPE_FP16, values, &error));
-    mw_test_error_says(error, edit.poison, "infinite in fp16, which ends at 65504");
+    mw_test_error_says(error, edit.poison, "not finite in fp16, which ends at 65504");
     mw_safetensors_close(set);
     g_unlink(path);
     g_rmdir(folder);

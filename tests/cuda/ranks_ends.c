@@ -28,7 +28,7 @@ const struct ranks_end ranks_ends[] = {
     {"call", GPU "ncclReduceScatter: unhandled system error", BEHIND},
     {"broken", GPU "nccl", ": remote process exited or there was a network error" BEHIND},
     {"killed", GPU "nccl", ": rank 1 (process "},
-    {"hangs", "no op has ended for 2 s: ", " in flight; what it waits for hangs"},
+    {"hangs", "no op has ended for 2 s; still running: ", "; a device, a drive or a rank hangs"},
     {"two", GPU "ncclAllGather: rank 1 (process ", " has ended"},
     {"lost", "an illegal memory access was encountered", NULL},
     {0},
