@@ -28,6 +28,7 @@ char *mw_remedy_free_devices(const struct mw_plea *plea);
 char *mw_remedy_several_settings(const struct mw_plea *plea);
 
 /* remedy_machines.c: what can be had */
+char *mw_remedy_gpus(const struct mw_plea *plea); /* those of the machine that were left out */
 char *mw_remedy_nodes(const struct mw_plea *plea);
 char *mw_remedy_nodes_and_strategy(const struct mw_plea *plea);
 char *mw_remedy_upgrade(const struct mw_plea *plea); /* host memory and drives */

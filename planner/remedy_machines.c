@@ -8,6 +8,24 @@
 
 #define NODES_MOST 4096
 
+/* With another strategy, where it takes that. */
+char *
+mw_remedy_gpus(const struct mw_plea *plea)
+{
+    struct mw_settings s = *plea->asked;
+
+    if (s.gpus_per_node == MW_AUTO || s.gpus_per_node >= plea->request->hardware->gpus_per_node)
+        return NULL;
+    s.gpus_per_node = plea->request->hardware->gpus_per_node;
+    if (mw_plea_fits(plea, &s))
+        return g_strdup_printf("--gpus %" G_GINT64_FORMAT " fits", s.gpus_per_node);
+    for (int strategy = s.strategy + 1; s.strategy && strategy < MW_STRATEGY_COUNT; strategy++)
+        if (mw_plea_fits_with(plea->request, &s, strategy))
+            return g_strdup_printf("-s %s --gpus %" G_GINT64_FORMAT " fits",
+                                   mw_strategy_name(strategy), s.gpus_per_node);
+    return NULL;
+}
+
 /* The fewest of the powers of two times those asked for; 0: none. */
 static int64_t
 enough_nodes(const struct mw_plea *plea, const struct mw_settings *settings)

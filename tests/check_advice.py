@@ -219,6 +219,8 @@ UNFIT = [
     ("-m gpt3-13b -H rtx4090 -s zero-infinity-cpu --set nvme.capacity_tb=0 "
      "--set gpu.memory_gib=40", "with "),
     ("-m llama-3.1-405b -H rtx4090", "-H "),
+    ("-m gpt3-13b -H aws-p4de-24xlarge --gpus 1 --set nvme.capacity_tb=0 "
+     "--set host.memory_gib=60", "--gpus 8 "),
 ]
 
 
