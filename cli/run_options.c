@@ -97,9 +97,9 @@ static const struct fixed_row {
               "run's own in " CLI_RUNS_PLACE ")", "DIR"}},
     {DRIVES, {"resume", 0, G_OPTION_FLAG_OPTIONAL_ARG, G_OPTION_ARG_CALLBACK, NULL,
               "continue from the newest durable step: of RUN, a name of `memwall list runs` or a "
-              "directory; else of the run in the --nvme directories; else of the newest run. Options "
-              "of the course and --seed, --shuffle, --loss-scale stay the run's unless they are "
-              "given again; a line says what that changes", "RUN"}},
+              "directory; else of the run in the --nvme directories; else of the newest run. "
+              "Options of the course and --seed, --shuffle, --loss-scale stay the run's unless "
+              "they are given again; a line says what that changes", "RUN"}},
     {DRIVES, {"at", 0, 0, G_OPTION_ARG_STRING, &resume_at,
               "with --resume, continue from the newest durable step (default), or from the "
               "previous one, where the newest is damaged or the run diverges after it", "STEP"}},

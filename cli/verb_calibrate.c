@@ -66,7 +66,8 @@ parse(struct cli_calibrate_wish *wish, int argc, char **argv, gboolean *help, GE
          "reads)",
          "FILE"},
         {"nvme", 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &wish->directories,
-         "measure the drive of this directory; give one for each drive (default: " CLI_RUNS_PLACE ")",
+         "measure the drive of this directory; give one for each drive (default: " CLI_RUNS_PLACE
+         ")",
          "DIR"},
         {"budget", 0, 0, G_OPTION_ARG_CALLBACK, budget.data,
          "take at most this many seconds (default 60): on a slow machine fewer sizes and samples "

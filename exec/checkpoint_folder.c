@@ -67,15 +67,17 @@ check_place(const char *path, GError **error)
     for (const char *name; folder && (name = g_dir_read_name(folder));) {
         if (is_to_go(path, name))
             continue;
-        g_set_error(error, MW_ERROR, MW_ERROR_IO,
-                    "%s: holds %s, which no checkpoint has: give a checkpoint, which is replaced, or "
-                    "an empty or a new folder",
-                    path, name);
+        g_set_error(
+            error, MW_ERROR, MW_ERROR_IO,
+            "%s: holds %s, which no checkpoint has: give a checkpoint, which is replaced, or "
+            "an empty or a new folder",
+            path, name);
         return false;
     }
     if (folder)
         return true;
-    g_set_error(error, MW_ERROR, MW_ERROR_IO, "%s: is not a folder, as a checkpoint is: give another path", path);
+    g_set_error(error, MW_ERROR, MW_ERROR_IO,
+                "%s: is not a folder, as a checkpoint is: give another path", path);
     return false;
 }
 

@@ -373,9 +373,11 @@ wait_patiently(struct mw_lanes *lanes)
     if (lanes->failed || clock_ns() < lanes->moved_ns + lanes->backend.patience_ns)
         return;
     g_autofree char *ops = list_in_flight(lanes);
-    fail(lanes, g_error_new(MW_ERROR, MW_ERROR_DEVICE,
-                            "no op has ended for %g s; still running: %s; a device, a drive or a rank hangs",
-                            (double)lanes->backend.patience_ns * 1e-9, *ops ? ops : "no op"));
+    fail(lanes,
+         g_error_new(
+             MW_ERROR, MW_ERROR_DEVICE,
+             "no op has ended for %g s; still running: %s; a device, a drive or a rank hangs",
+             (double)lanes->backend.patience_ns * 1e-9, *ops ? ops : "no op"));
     wake_lanes(lanes);
 }
 

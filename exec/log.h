@@ -16,7 +16,7 @@ struct mw_log_options {
     FILE *table;      /* rows; NULL: none */
     const char *title; /* a line above them, said when the log is opened; NULL: none */
     FILE *progress;   /* used if it is a terminal; NULL: none */
-    int64_t tick_ms;  /* from one rewriting to the next; 0: a second */
+    int64_t tick_ns;  /* from one rewriting to the next; 0: a second */
     const char *path; /* of the JSON lines; NULL: none */
 
     /* A new run empties the file.  One that resumes after `first_step` steps goes on in it: lines

@@ -26,10 +26,10 @@ struct mw_log_progress {
     GMutex lock;
     GCond ended;
     bool ends;
-    int64_t tick_us, quiet_us; /* between lines; before the first of a step */
+    int64_t tick_ns, quiet_ns; /* between lines; before the first of a step */
     int64_t first_step, steps;
     int64_t done;                        /* steps */
-    int64_t begun_us;                    /* when the step began that is in progress */
+    int64_t begun_ns;                    /* when the step began that is in progress */
     int64_t predicted_ns;                /* of a step; 0: not known */
     int64_t measured_ns, measured_steps; /* without the first, which is longer */
     bool waits;                          /* a step is in progress: nobody else writes */

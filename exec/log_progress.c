@@ -8,7 +8,7 @@
 #define COLUMNS_USUAL 80
 /* So many ticks a step goes on before the line says for how long. */
 #define QUIET_TICKS 5
-#define SECOND_US INT64_C(1000000)
+#define SECOND_NS INT64_C(1000000000)
 
 /* A line that is as long as the terminal is wide would wrap, and could not be rewritten. */
 static int
@@ -44,13 +44,20 @@ append_time(GString *line, double seconds)
                                whole / 60 % 60, whole % 60);
 }
 
+/* Of the clock that GLib's conditions wait by. */
+static int64_t
+now_ns(void)
+{
+    return g_get_monotonic_time() * 1000;
+}
+
 /* The caller holds the lock. */
 static void
 write_line(struct mw_log_progress *progress)
 {
     g_autoptr(GString) line = g_string_new(NULL);
-    int64_t in_step_us = g_get_monotonic_time() - progress->begun_us;
-    double whole_s = step_s(progress), in_step_s = (double)in_step_us / SECOND_US;
+    int64_t in_step_ns = now_ns() - progress->begun_ns;
+    double whole_s = step_s(progress), in_step_s = (double)in_step_ns / SECOND_NS;
 
     g_string_append_printf(line, "step %" PRId64 " of %" PRId64, progress->done + 1,
                            progress->steps);
@@ -60,7 +67,7 @@ write_line(struct mw_log_progress *progress)
         append_time(line, (double)(progress->steps - progress->done) * whole_s - begun_s);
         g_string_append(line, " left");
     }
-    if (in_step_us >= progress->quiet_us) {
+    if (in_step_ns >= progress->quiet_ns) {
         g_string_append(line, "; this step for ");
         append_time(line, in_step_s);
         if (whole_s > 0) {
@@ -81,11 +88,11 @@ tick(void *data)
 
     g_mutex_lock(&progress->lock);
     while (!progress->ends) {
-        gint64 next_us = g_get_monotonic_time() + progress->tick_us;
+        gint64 next_us = (now_ns() + progress->tick_ns) / 1000;
         while (!progress->ends && g_cond_wait_until(&progress->ended, &progress->lock, next_us)) {
         }
         if (!progress->ends && progress->waits &&
-            g_get_monotonic_time() - progress->begun_us >= progress->quiet_us)
+            now_ns() - progress->begun_ns >= progress->quiet_ns)
             write_line(progress);
     }
     g_mutex_unlock(&progress->lock);
@@ -100,8 +107,8 @@ mw_log_progress_open(struct mw_log_progress *progress, const struct mw_log_optio
     progress->first_step = progress->done = options->first_step;
     progress->steps = options->steps;
     progress->predicted_ns = options->predicted_ns;
-    progress->tick_us = options->tick_ms ? options->tick_ms * 1000 : SECOND_US;
-    progress->quiet_us = QUIET_TICKS * progress->tick_us;
+    progress->tick_ns = options->tick_ns ? options->tick_ns : SECOND_NS;
+    progress->quiet_ns = QUIET_TICKS * progress->tick_ns;
     if (!options->progress || !isatty(fileno(options->progress)) || !terminal ||
         !strcmp(terminal, "dumb"))
         return;
@@ -150,7 +157,7 @@ mw_log_progress_show(struct mw_log_progress *progress)
         return;
     g_mutex_lock(&progress->lock);
     progress->waits = true;
-    progress->begun_us = g_get_monotonic_time();
+    progress->begun_ns = now_ns();
     write_line(progress);
     g_mutex_unlock(&progress->lock);
 }

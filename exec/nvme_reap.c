@@ -79,7 +79,8 @@ take_event(struct mw_nvme_queue *queue, const struct io_event *event)
     if (may_pass(queue, block, result))
         return;
     if (result < 0 || result > block->bytes) {
-        end_block(queue, block, result < 0 ? g_strerror((int)-result) : "moved more bytes than were asked for");
+        end_block(queue, block,
+                  result < 0 ? g_strerror((int)-result) : "moved more bytes than were asked for");
         return;
     }
     const int64_t bytes = usable_bytes(queue, block, result);

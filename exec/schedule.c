@@ -101,7 +101,8 @@ mw_loss_scaling_check(const struct mw_loss_scaling *scaling, GError **error)
                     s->start, s->min, s->max);
     else if (s->double_after < 0)
         g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
-                    "loss scale doubled after %" PRId64 " steps: must be at least 1, or 0 for never",
+                    "loss scale doubled after %" PRId64
+                    " steps: must be at least 1, or 0 for never",
                     s->double_after);
     else
         return true;

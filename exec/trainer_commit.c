@@ -45,7 +45,9 @@ mw_trainer_check_commit(const struct mw_trainer *trainer, GError **error)
         return refuse(error, "the plan lets a step begin before the one before it has ended");
     for (uint32_t c = 0; c < plan->chunk_count; c++)
         if (mw_trainer_on_drives(plan, c) && plan->chunks[c].other_slot == MW_NONE)
-            return refuse(error, "the plan has one extent for state on NVMe, not two: plan with --commit step");
+            return refuse(
+                error,
+                "the plan has one extent for state on NVMe, not two: plan with --commit step");
     for (uint32_t s = 0; s < plan->slot_count; s++)
         saves |= plan->slots[s].purpose == MW_PURPOSE_SAVES;
     if (mw_trainer_is_delayed(plan) && !saves)

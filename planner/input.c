@@ -149,8 +149,8 @@ await(const struct text *text, int fd, int patience_ms, GError **error)
         return true;
     if (ready < 0)
         return fail(text->path, text->kind->wanted, errno, error);
-    return mw_refuse(error, "%s: nobody wrote to it for %g s: must be %s", text->path, patience_ms * 1e-3,
-                     text->kind->wanted);
+    return mw_refuse(error, "%s: nobody wrote to it for %g s: must be %s", text->path,
+                     patience_ms * 1e-3, text->kind->wanted);
 }
 
 /* False with *error; else *over says whether that was all. */

@@ -153,7 +153,8 @@ comes(const struct terminal *terminal, const char *words)
 static void
 test_long_step(void)
 {
-    struct mw_log_options options = {.steps = 10, .tick_ms = 100, .predicted_ns = 90 * SECOND_NS};
+    struct mw_log_options options = {
+        .steps = 10, .tick_ns = SECOND_NS / 10, .predicted_ns = 90 * SECOND_NS};
     struct terminal terminal;
 
     if (!open_terminal(&terminal, 100)) {
