@@ -443,10 +443,20 @@ mw_native_add(mw_native a, mw_native b)
 MW_INLINE float
 mw_native_sum(mw_native v)
 {
-#if MW_WIDTH == 8
-    __m128 x = _mm_add_ps(_mm256_castps256_ps128((__m256)v), _mm256_extractf128_ps((__m256)v, 1));
+#if defined(__SSE2__)
+#if MW_WIDTH == 16
+    __m256 half =
+        _mm256_add_ps(_mm512_castps512_ps256((__m512)v), _mm512_extractf32x8_ps((__m512)v, 1));
+#elif MW_WIDTH == 8
+    __m256 half = (__m256)v;
+#endif
+#if MW_WIDTH >= 8
+    __m128 x = _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
+#else
+    __m128 x = (__m128)v;
+#endif
     x = _mm_add_ps(x, _mm_movehl_ps(x, x));
-    return _mm_cvtss_f32(_mm_add_ss(x, _mm_movehdup_ps(x)));
+    return _mm_cvtss_f32(_mm_add_ss(x, _mm_shuffle_ps(x, x, 1)));
 #else
     float lane[MW_WIDTH];
     mw_native_store(lane, v);
