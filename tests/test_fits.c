@@ -117,6 +117,7 @@ apply_option(const char *option, const char *value, struct mw_settings *s)
         {"--tiles", &s->tiles, TILES},
         {"--logits-chunks", &s->logits_chunks, CHUNKS},
         {"--nodes", &s->nodes, NODES},
+        {"--gpus", &s->gpus_per_node, NODES},
         {"--activation-checkpoint-interval", &s->checkpoint_interval, USUAL},
         {"--optimizer-chunk", &s->optimizer_chunk, USUAL},
         {"--buffer-sets", &s->buffer_sets, USUAL},
