@@ -103,6 +103,7 @@ struct mw_nvme_request {
     char *buffer;
     int64_t offset_bytes, bytes;
     int64_t left_bytes, in_flight_bytes; /* not yet moved; of these, handed to a drive */
+    int landed;                          /* blocks that are there and not yet checked */
     enum mw_nvme_direction direction;
     bool done;
 };

@@ -5,10 +5,15 @@
 #include "planner/error.h"
 
 void
-mw_nvme_block_release(struct mw_nvme_queue *queue, struct mw_nvme_block *block)
+mw_nvme_block_leave(struct mw_nvme_queue *queue, const struct mw_nvme_block *block)
 {
     block->request->in_flight_bytes -= block->bytes;
     queue->cursors[block->drive].in_flight--;
+}
+
+void
+mw_nvme_block_free(struct mw_nvme_queue *queue, struct mw_nvme_block *block)
+{
     block->next = queue->free;
     queue->free = block;
 }
@@ -64,7 +69,7 @@ fill_one(struct mw_nvme_queue *queue, int drive)
     struct mw_nvme_block *block = queue->free;
     struct mw_nvme_piece piece;
 
-    if (cursor->in_flight == queue->nvme->depth || !next_piece(queue, drive, &piece))
+    if (!block || cursor->in_flight == queue->nvme->depth || !next_piece(queue, drive, &piece))
         return false;
     struct mw_nvme_request *request = cursor->request;
     queue->free = block->next;
@@ -124,7 +129,8 @@ refuse_first(struct mw_nvme_queue *queue, int reason)
     struct mw_nvme_block *block = queue->ready[0]->data;
 
     mw_nvme_block_fail(queue, block, g_strerror(reason));
-    mw_nvme_block_release(queue, block);
+    mw_nvme_block_leave(queue, block);
+    mw_nvme_block_free(queue, block);
     drop_ready(queue, 1);
 }
 

@@ -82,7 +82,7 @@ int64_t mw_nvme_stripe_file_bytes(const struct mw_nvme_layout *layout, int64_t c
 struct mw_nvme_block {
     struct iocb iocb;
     struct mw_nvme_request *request;
-    struct mw_nvme_block *next; /* while free */
+    struct mw_nvme_block *next; /* while free, or there and unchecked */
     int drive;
     int64_t drive_bytes, bytes;
     int64_t refused_ns; /* since when the system says that it be asked again; 0: it does not */
@@ -117,7 +117,8 @@ struct mw_nvme_queue {
     struct mw_nvme_request *active, **active_tail;
     struct mw_nvme_cursor cursors[MW_NVME_DRIVES_MAX];
     struct mw_nvme_block *blocks, *free;
-    struct iocb **ready; /* filled, not yet taken by the system */
+    struct mw_nvme_block *landed, **landed_tail; /* read, and not yet checked: oldest first */
+    struct iocb **ready;                         /* filled, not yet taken by the system */
     int ready_count, submitted;
     struct io_event *events;
     int block_count;
@@ -158,7 +159,11 @@ void mw_nvme_fill(struct mw_nvme_queue *queue);
 void mw_nvme_hand_over(struct mw_nvme_queue *queue);
 void mw_nvme_reap(struct mw_nvme_queue *queue);
 void mw_nvme_block_make_ready(struct mw_nvme_queue *queue, struct mw_nvme_block *block);
-void mw_nvme_block_release(struct mw_nvme_queue *queue, struct mw_nvme_block *block);
+/* The drive has no more to do with it. */
+void mw_nvme_block_leave(struct mw_nvme_queue *queue, const struct mw_nvme_block *block);
+void mw_nvme_block_free(struct mw_nvme_queue *queue, struct mw_nvme_block *block);
+/* The oldest block that is there is what was written last, or its request has failed. */
+void mw_nvme_check_landed(struct mw_nvme_queue *queue);
 /* Fails the block's request (first error wins) and the tier. */
 void mw_nvme_block_fail(struct mw_nvme_queue *queue, const struct mw_nvme_block *block,
                         const char *reason);

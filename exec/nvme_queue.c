@@ -93,7 +93,8 @@ finish(struct mw_nvme_queue *queue, struct mw_nvme_request *request)
 static bool
 is_over(const struct mw_nvme_request *request)
 {
-    return !request->in_flight_bytes && (request->error || !request->left_bytes);
+    return !request->in_flight_bytes && !request->landed &&
+           (request->error || !request->left_bytes);
 }
 
 static void
@@ -138,7 +139,10 @@ run(void *data)
         mw_nvme_fill(queue);
         mw_nvme_hand_over(queue);
         retire(queue);
-        await_wake(queue);
+        if (queue->landed)
+            mw_nvme_check_landed(queue);
+        else
+            await_wake(queue);
         mw_nvme_reap(queue);
     }
     /* The kernel takes tens of milliseconds for this: here, so that both directions do it at once.
@@ -149,9 +153,12 @@ run(void *data)
     return NULL;
 }
 
+/* As many again may be there and unchecked: the drives need not wait for that. */
 static void
-make_blocks(struct mw_nvme_queue *queue, int count)
+make_blocks(struct mw_nvme_queue *queue, int in_flight)
 {
+    int count = queue->direction == MW_NVME_READ && queue->nvme->sums ? 2 * in_flight : in_flight;
+
     queue->block_count = count;
     queue->blocks = g_new0(struct mw_nvme_block, count);
     queue->ready = g_new0(struct iocb *, count);
@@ -189,17 +196,20 @@ bool
 mw_nvme_queue_start(struct mw_nvme_queue *queue, struct mw_nvme *nvme,
                     enum mw_nvme_direction direction, GError **error)
 {
+    const int in_flight = nvme->depth * nvme->layout.drives;
+
     queue->nvme = nvme;
     queue->direction = direction;
     queue->incoming_tail = &queue->incoming;
     queue->active_tail = &queue->active;
     pthread_mutex_init(&queue->mutex, NULL);
     pthread_cond_init(&queue->done, NULL);
-    make_blocks(queue, nvme->depth * nvme->layout.drives);
+    queue->landed_tail = &queue->landed;
+    make_blocks(queue, in_flight);
     queue->wake_fd = eventfd(0, EFD_CLOEXEC);
     if (queue->wake_fd < 0)
         return fail(error, "eventfd", errno);
-    int result = io_setup(queue->block_count, &queue->context);
+    int result = io_setup(in_flight, &queue->context);
     if (result == -EAGAIN)
         return fail(error, "io_setup: no room in /proc/sys/fs/aio-max-nr; ask for a smaller depth",
                     EAGAIN);

@@ -43,7 +43,14 @@ end_block(struct mw_nvme_queue *queue, struct mw_nvme_block *block, const char *
 {
     if (reason)
         mw_nvme_block_fail(queue, block, reason);
-    mw_nvme_block_release(queue, block);
+    mw_nvme_block_leave(queue, block);
+    mw_nvme_block_free(queue, block);
+}
+
+static bool
+checks(const struct mw_nvme_queue *queue)
+{
+    return queue->direction == MW_NVME_READ && queue->nvme->sums;
 }
 
 /* The whole block is there: it is what was written last, or the request has failed. */
@@ -65,6 +72,31 @@ check(struct mw_nvme_queue *queue, const struct mw_nvme_block *block)
         "page",
         whose ? whose : "", whose ? ": " : "");
     mw_nvme_block_fail(queue, &bad, reason);
+}
+
+/* The drive is given its next block before this one is looked at. */
+static void
+land(struct mw_nvme_queue *queue, struct mw_nvme_block *block)
+{
+    mw_nvme_block_leave(queue, block);
+    block->request->landed++;
+    block->next = NULL;
+    *queue->landed_tail = block;
+    queue->landed_tail = &block->next;
+}
+
+void
+mw_nvme_check_landed(struct mw_nvme_queue *queue)
+{
+    struct mw_nvme_block *block = queue->landed;
+
+    queue->landed = block->next;
+    if (!queue->landed)
+        queue->landed_tail = &queue->landed;
+    if (!block->request->error)
+        check(queue, block);
+    block->request->landed--;
+    mw_nvme_block_free(queue, block);
 }
 
 /* A short transfer goes on where it stopped, in the place that its block has in the queue. */
@@ -91,9 +123,9 @@ take_event(struct mw_nvme_queue *queue, const struct io_event *event)
     block->bytes -= bytes;
     request->left_bytes -= bytes;
     request->in_flight_bytes -= bytes;
-    if (!block->bytes && !request->error && queue->direction == MW_NVME_READ)
-        check(queue, block);
-    if (!block->bytes || request->error)
+    if (!block->bytes && !request->error && checks(queue))
+        land(queue, block);
+    else if (!block->bytes || request->error)
         end_block(queue, block, NULL);
     else if (!bytes)
         end_block(queue, block, why_nothing(queue->direction));
@@ -111,6 +143,8 @@ give_up(struct mw_nvme_queue *queue, int reason)
     queue->context = NULL;
     for (struct mw_nvme_block *block = queue->free; block; block = block->next)
         is_free[block - queue->blocks] = true;
+    for (struct mw_nvme_block *block = queue->landed; block; block = block->next)
+        is_free[block - queue->blocks] = true; /* of the drives */
     for (int i = 0; i < queue->block_count; i++)
         if (!is_free[i])
             end_block(queue, &queue->blocks[i], g_strerror(reason));

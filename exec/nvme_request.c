@@ -35,6 +35,7 @@ mw_nvme_submit(struct mw_nvme *nvme, struct mw_nvme_request *request,
     request->bytes = request->left_bytes = bytes;
     request->direction = direction;
     request->in_flight_bytes = 0;
+    request->landed = 0;
     request->done = false;
     request->error = check_request(nvme, request);
     const bool takes = !request->error && direction == MW_NVME_WRITE;

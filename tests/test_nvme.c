@@ -6,6 +6,7 @@
 #include "exec/nvme_internal.h"
 #include "nvme_faults.h"
 #include "nvme_fixture.h"
+#include "says.h"
 
 enum { PAGE = 4096, SLOTS = 6 };
 
@@ -269,6 +270,41 @@ test_across_requests(void)
     free(buffer);
 }
 
+/* A block that has come is checked when the drive has its next one: here it fails the tier, and
+ * what would have been refused then is under way. */
+static void
+test_checked_behind(void)
+{
+    struct mw_nvme_fixture fixture;
+    struct mw_faults faults;
+    struct mw_nvme_request request = {0};
+    g_autoptr(GError) error = NULL;
+    char *buffer = mw_nvme_fixture_buffer(8 * 8192), *other = mw_nvme_fixture_buffer(8192);
+    g_autofree uint32_t *sums = g_malloc0(mw_nvme_sums_bytes(8 * 8192));
+
+    mw_nvme_fixture_init(&fixture);
+    mw_faults_init(&faults, MW_FAULT_NONE, 0, 0);
+    struct mw_nvme_options options = mw_nvme_fixture_options(&fixture, 1, 8 * 8192);
+    options.calls = &faults.calls;
+    options.sums = sums;
+    struct mw_nvme *nvme = open_tier(&options);
+    other[8191] = 1;
+    mw_nvme_vouch(nvme, 0, 8192, other);
+    faults.holding = true;
+    mw_nvme_submit(nvme, &request, MW_NVME_READ, 0, 8 * 8192, buffer);
+    g_assert_true(mw_faults_await_held(&faults, 4));
+    mw_faults_release(&faults, 0);
+    g_assert_true(mw_faults_await_held(&faults, 4));
+    mw_faults_release_all(&faults);
+    g_assert_false(mw_nvme_wait(&request, &error));
+    mw_test_says(error->message, "read of 4096 bytes at 4096: not what was written there last");
+    mw_nvme_close(nvme);
+    mw_faults_finish(&faults);
+    mw_nvme_fixture_finish(&fixture);
+    free(other);
+    free(buffer);
+}
+
 /* A drive that stalls does not keep the others from their next blocks. */
 static void
 test_slow_drive(void)
@@ -385,6 +421,7 @@ main(int argc, char **argv)
     g_test_add_func("/nvme/random", test_random);
     g_test_add_func("/nvme/short-transfers", test_short);
     g_test_add_func("/nvme/across-requests", test_across_requests);
+    g_test_add_func("/nvme/checked-behind", test_checked_behind);
     g_test_add_func("/nvme/slow-drive", test_slow_drive);
     g_test_add_func("/nvme/on-done", test_on_done);
     g_test_add_func("/nvme/threads", test_threads);
