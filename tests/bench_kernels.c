@@ -15,66 +15,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <time.h>
-
-#if defined(__AVX2__) || defined(__SSE2__)
-#include <immintrin.h>
-#endif
-#if defined(_OPENMP)
-#include <omp.h>
-#endif
 
 #include "exec/cpu/matmul.h"
+#include "tests/bench.h"
 
 #define ROUNDS 11
 
-static double
-now_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static int
-team(void)
-{
-#if defined(_OPENMP)
-    return omp_get_max_threads();
-#else
-    return 1;
-#endif
-}
-
-static int
-by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double
-median(double *x)
-{
-    qsort(x, ROUNDS, sizeof *x, by_value);
-    return x[ROUNDS / 2];
-}
-
-/* Huge pages where the system gives them, touched. */
+/* Touched. */
 static void *
 buffer(size_t bytes)
 {
-    size_t huge = (size_t)2 << 20;
-    size_t rounded = (bytes + huge - 1) / huge * huge;
-    void *p = aligned_alloc(huge, rounded);
-    if (p == NULL) {
-        fprintf(stderr, "bench_kernels: no memory for %zu bytes\n", bytes);
-        exit(1);
-    }
-    madvise(p, rounded, MADV_HUGEPAGE);
-    memset(p, 0, rounded);
-    return p;
+    return memset(bench_buffer((int64_t)bytes), 0, bytes);
 }
 
 /* --- AdamW and DRAM --- */
@@ -111,33 +62,16 @@ static double
 time_adamw(const struct optimizer *o)
 {
     const struct mw_adamw step = mw_adamw_step(1e-3, 0.9, 0.999, 1e-8, 0.01, 10, 1.0);
-    double start_s = now_s();
+    double start_s = bench_now_s();
     mw_cpu_kernels(MW_DTYPE_BF16)->adamw(&step, o->w, o->m, o->v, o->param, o->grad, false, o->n);
-    return now_s() - start_s;
-}
-
-/* w = m past the caches: 8 bytes an element. */
-static double
-time_copy(const struct optimizer *o)
-{
-    double start_s = now_s();
-#pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < o->n / 4096 * 4096; i += 4096) {
-#if defined(__SSE2__)
-        for (int64_t j = i; j < i + 4096; j += 4)
-            _mm_stream_ps(o->w + j, _mm_load_ps(o->m + j));
-#else
-        memcpy(o->w + i, o->m + i, 4096 * sizeof *o->w);
-#endif
-    }
-    return now_s() - start_s;
+    return bench_now_s() - start_s;
 }
 
 /* w, m, v *= s in place: 24 bytes an element, read and written as the update does. */
 static double
 time_scale(const struct optimizer *o)
 {
-    double start_s = now_s();
+    double start_s = bench_now_s();
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < o->n; i += 16384) {
         int64_t end = o->n < i + 16384 ? o->n : i + 16384;
@@ -147,7 +81,7 @@ time_scale(const struct optimizer *o)
             o->v[j] *= 0.999f;
         }
     }
-    return now_s() - start_s;
+    return bench_now_s() - start_s;
 }
 
 static void
@@ -158,12 +92,12 @@ bench_adamw(int64_t n)
     time_adamw(&o);
     for (int i = 0; i < ROUNDS; i++) {
         update[i] = time_adamw(&o);
-        copy[i] = time_copy(&o);
+        copy[i] = bench_copy_s(o.w, o.m, n);
         scale[i] = time_scale(&o);
     }
-    double update_rate = 28.0 * (double)n / median(update) / 1e9;
-    double copy_rate = 8.0 * (double)n / median(copy) / 1e9;
-    double scale_rate = 24.0 * (double)n / median(scale) / 1e9;
+    double update_rate = 28.0 * (double)n / bench_median(update, ROUNDS) / 1e9;
+    double copy_rate = 8.0 * (double)n / bench_median(copy, ROUNDS) / 1e9;
+    double scale_rate = 24.0 * (double)n / bench_median(scale, ROUNDS) / 1e9;
     printf("adamw %lld parameters: %.2f GB/s (28 B each); DRAM copy %.2f, scale %.2f GB/s; "
            "of the larger %.2f\n",
            (long long)n, update_rate, copy_rate, scale_rate,
@@ -179,7 +113,7 @@ print_adamw(int64_t n)
     time_adamw(&o);
     for (int i = 0; i < ROUNDS; i++)
         update[i] = time_adamw(&o);
-    printf("%.9f\n", median(update));
+    printf("%.9f\n", bench_median(update, ROUNDS));
     optimizer_destroy(&o);
 }
 
@@ -248,21 +182,21 @@ time_bare(const struct bare *bare)
 {
     const dnnl_exec_arg_t args[] = {
         {DNNL_ARG_SRC, bare->a}, {DNNL_ARG_WEIGHTS, bare->b}, {DNNL_ARG_DST, bare->c}};
-    double start_s = now_s();
+    double start_s = bench_now_s();
     must(dnnl_primitive_execute(bare->primitive, bare->stream, 3, args));
     must(dnnl_stream_wait(bare->stream));
-    return now_s() - start_s;
+    return bench_now_s() - start_s;
 }
 
 static double
 time_product(struct mw_cpu_matmul *matmul, const struct mw_product *p, void *c, void *a, void *b)
 {
-    double start_s = now_s();
+    double start_s = bench_now_s();
     if (!mw_cpu_matmul_run(matmul, p, c, a, b, NULL)) {
         fprintf(stderr, "bench_kernels: %s\n", mw_cpu_matmul_error(matmul));
         exit(1);
     }
-    return now_s() - start_s;
+    return bench_now_s() - start_s;
 }
 
 static void
@@ -287,12 +221,12 @@ bench_product(const char *use, int64_t m, int64_t n, int64_t k, bool a_transpose
         bare_s[at] = time_bare(&bare);
         ratio[at] = bare_s[at] / own[at];
     }
-    qsort(ratio, ROUNDS, sizeof *ratio, by_value);
+    struct bench_spread r = bench_spread_of(ratio, ROUNDS);
     printf("%-22s %5lld %5lld %5lld: %6.1f GFLOP/s; bare oneDNN, %s %6.1f; ratio %.2f (%.2f to "
            "%.2f)\n",
-           use, (long long)m, (long long)n, (long long)k, flops / median(own) / 1e9,
-           halves ? "16-bit" : "fp32", flops / median(bare_s) / 1e9, ratio[ROUNDS / 2],
-           ratio[ROUNDS / 4], ratio[ROUNDS - 1 - ROUNDS / 4]);
+           use, (long long)m, (long long)n, (long long)k, flops / bench_median(own, ROUNDS) / 1e9,
+           halves ? "16-bit" : "fp32", flops / bench_median(bare_s, ROUNDS) / 1e9, r.median, r.low,
+           r.high);
     bare_destroy(&bare);
     mw_cpu_matmul_destroy(matmul);
     free(a);
@@ -340,7 +274,8 @@ attention_create(int64_t seq, int64_t heads, int64_t kv_heads)
         a.qkv[i] = (uint16_t)(0x3e00 + i * 2654435761u % 0x200);
         a.d_o[i] = (uint16_t)(0x3c00 + i * 2654435761u % 0x200);
     }
-    a.scratch = buffer((size_t)mw_cpu_kernels(dtype)->attention_scratch_bytes(&a.shape, team()));
+    a.scratch =
+        buffer((size_t)mw_cpu_kernels(dtype)->attention_scratch_bytes(&a.shape, bench_team()));
     return a;
 }
 
@@ -348,21 +283,21 @@ static double
 time_forward(const struct attention *a)
 {
     int64_t k = a->shape.heads * 64, v = k + a->shape.kv_heads * 64;
-    double start_s = now_s();
+    double start_s = bench_now_s();
     mw_cpu_kernels(dtype)->attention_forward(&a->shape, a->o, a->lse, a->qkv, a->qkv + k,
                                              a->qkv + v, a->scratch);
-    return now_s() - start_s;
+    return bench_now_s() - start_s;
 }
 
 static double
 time_backward(const struct attention *a)
 {
     int64_t k = a->shape.heads * 64, v = k + a->shape.kv_heads * 64;
-    double start_s = now_s();
+    double start_s = bench_now_s();
     mw_cpu_kernels(dtype)->attention_backward(&a->shape, a->d_qkv, a->d_qkv + k, a->d_qkv + v,
                                               a->d_o, a->o, a->lse, a->qkv, a->qkv + k, a->qkv + v,
                                               a->scratch);
-    return now_s() - start_s;
+    return bench_now_s() - start_s;
 }
 
 static void
@@ -376,7 +311,7 @@ bench_attention(int64_t seq, int64_t heads, int64_t kv_heads)
     }
     /* Two products of 2 * 64 FLOPs for each query and key that it sees; five in the other pass. */
     double flops = 4.0 * 64.0 * (double)heads * (double)seq * (double)(seq + 1) / 2.0;
-    double forward_s = median(forward), backward_s = median(backward);
+    double forward_s = bench_median(forward, ROUNDS), backward_s = bench_median(backward, ROUNDS);
     printf("attention seq %lld, heads %lld of %lld: forward %.2f ms, %.1f GFLOP/s; "
            "backward %.2f ms, %.1f GFLOP/s\n",
            (long long)seq, (long long)heads, (long long)kv_heads, forward_s * 1e3,
@@ -397,7 +332,8 @@ main(int argc, char **argv)
         print_adamw(atoll(argv[2]));
         return 0;
     }
-    printf("%d threads, instruction set %s\n", team(), mw_cpu_isa_name(mw_cpu_isa_used(NULL)));
+    printf("%d threads, instruction set %s\n", bench_team(),
+           mw_cpu_isa_name(mw_cpu_isa_used(NULL)));
     bench_adamw(smoke ? 10000 : 60000000);
     for (int fp16 = 0; fp16 < 2; fp16++) {
         dtype = fp16 ? MW_DTYPE_FP16 : MW_DTYPE_BF16;

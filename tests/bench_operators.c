@@ -6,15 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <time.h>
-
-#if defined(_OPENMP)
-#include <omp.h>
-#endif
 
 #include "exec/cpu/device.h"
 #include "exec/operators_internal.h"
+#include "tests/bench.h"
 
 #define ROUNDS 9
 #define BIT(operator_) (1u << MW_OPERATOR_##operator_)
@@ -45,55 +40,20 @@ struct bench {
     void *base;
 };
 
-static double
-now_ms(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
-}
-
-static int
-by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-static double
-median(double *x)
-{
-    qsort(x, ROUNDS, sizeof *x, by_value);
-    return x[ROUNDS / 2];
-}
-
-/* Huge pages where the system gives them; bf16 values around 0.1, all alike in size. */
+/* bf16 values around 0.1, all alike in size. */
 static void *
 buffer(int64_t bytes)
 {
-    size_t huge = (size_t)2 << 20, rounded = ((size_t)bytes + huge - 1) / huge * huge;
-    uint16_t *p = aligned_alloc(huge, rounded);
+    uint16_t *p = bench_buffer(bytes);
 
-    if (p == NULL) {
-        fprintf(stderr, "bench_operators: no memory for %zu bytes\n", rounded);
-        exit(1);
-    }
-    madvise(p, rounded, MADV_HUGEPAGE);
-    for (size_t i = 0; i < rounded / 2; i++)
-        p[i] = (uint16_t)(0x3d80 + i * 2654435761u % 64 + (i % 3 == 0) * 0x8000);
+    for (int64_t i = 0; i < bytes / 2; i++)
+        p[i] = (uint16_t)(0x3d80 + (uint64_t)i * 2654435761u % 64 + (i % 3 == 0) * 0x8000);
     return p;
 }
 
 static void
 set_up(struct bench *b, bool smoke)
 {
-    int threads = 1;
-
-#if defined(_OPENMP)
-    threads = omp_get_max_threads();
-#endif
     b->decoder = (struct mw_decoder){.kind = MW_DECODER_GPT2,
                                      .layers = 1,
                                      .hidden = 768,
@@ -130,7 +90,7 @@ set_up(struct bench *b, bool smoke)
     b->ids = buffer(4 * b->seq);
     for (int64_t t = 0; t < b->seq; t++)
         b->ids[t] = (int32_t)(t * 7919 % b->decoder.vocab);
-    b->device = mw_cpu_device_create(threads, MW_DTYPE_BF16, NULL);
+    b->device = mw_cpu_device_create(bench_team(), MW_DTYPE_BF16, NULL);
     if (b->device)
         b->operators =
             mw_operators_create(&mw_cpu_device_kernels, b->device, &b->decoder, 1, b->seq, NULL);
@@ -168,17 +128,17 @@ time_operator(const struct bench *b, const struct mw_compute *compute, double *a
     double all[ROUNDS], products[ROUNDS];
 
     for (int r = -1; r < ROUNDS; r++) { /* the first makes primitives */
-        double begin = now_ms();
+        double begin = 1e3 * bench_now_s();
         if (!mw_operators_run(b->operators, compute, NULL))
             return false;
-        double between = now_ms();
+        double between = 1e3 * bench_now_s();
         if (!products_alone(b, compute))
             return false;
         all[r < 0 ? 0 : r] = between - begin;
-        products[r < 0 ? 0 : r] = now_ms() - between;
+        products[r < 0 ? 0 : r] = 1e3 * bench_now_s() - between;
     }
-    *all_ms = median(all);
-    *products_ms = median(products);
+    *all_ms = bench_median(all, ROUNDS);
+    *products_ms = bench_median(products, ROUNDS);
     return true;
 }
 

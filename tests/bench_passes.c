@@ -14,19 +14,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <time.h>
-
-#if defined(__SSE2__)
-#include <immintrin.h>
-#endif
-#if defined(_OPENMP)
-#include <omp.h>
-#endif
 
 #include "exec/convert.h"
 #include "exec/cpu/cache.h"
 #include "exec/cpu/kernels.h"
+#include "tests/bench.h"
 
 #define ROUNDS_MAX 101
 #define HALVES 5
@@ -270,42 +262,6 @@ static const struct {
 };
 #define PASSES (int)(sizeof passes / sizeof *passes)
 
-static int
-team(void)
-{
-#if defined(_OPENMP)
-    return omp_get_max_threads();
-#else
-    return 1;
-#endif
-}
-
-static bool by_cpu_time;
-
-static double
-now_s(void)
-{
-    struct timespec t;
-
-    clock_gettime(by_cpu_time ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC, &t);
-    return ((double)t.tv_sec + 1e-9 * (double)t.tv_nsec) / (by_cpu_time ? team() : 1);
-}
-
-/* Huge pages where the system gives them. */
-static void *
-buffer(int64_t bytes)
-{
-    size_t huge = (size_t)2 << 20, rounded = ((size_t)bytes + huge - 1) / huge * huge;
-    void *p = aligned_alloc(huge, rounded);
-
-    if (p == NULL) {
-        fprintf(stderr, "bench_passes: no memory for %zu bytes\n", rounded);
-        exit(1);
-    }
-    madvise(p, rounded, MADV_HUGEPAGE);
-    return p;
-}
-
 /* Values between -2 and 2, in no order. */
 static void
 fill(struct arrays *a)
@@ -344,18 +300,18 @@ arrays_create(int64_t n, bool smoke)
     a.rows = n / a.columns;
     a.loss_rows = n / a.stride;
     for (int i = 0; i < HALVES; i++)
-        a.half[i] = buffer(n * (int64_t)sizeof *a.half[i]);
+        a.half[i] = bench_buffer(n * (int64_t)sizeof *a.half[i]);
     for (int i = 0; i < FULLS; i++)
-        a.full[i] = buffer(n * (int64_t)sizeof *a.full[i]);
-    a.weight = buffer(a.columns * (int64_t)sizeof *a.weight);
-    a.bias = buffer(a.columns * (int64_t)sizeof *a.bias);
-    a.mean = buffer(a.rows * (int64_t)sizeof *a.mean);
-    a.rstd = buffer(a.rows * (int64_t)sizeof *a.rstd);
-    a.tokens = buffer(a.rows * (int64_t)sizeof *a.tokens);
-    a.targets = buffer(a.loss_rows * (int64_t)sizeof *a.targets);
-    a.row_loss = buffer(a.loss_rows * (int64_t)sizeof *a.row_loss);
-    a.partial = buffer((n / MW_NORM_BLOCK + 1) * (int64_t)sizeof *a.partial);
-    a.rope = buffer(a.rows * HEAD_DIM * (int64_t)sizeof *a.rope);
+        a.full[i] = bench_buffer(n * (int64_t)sizeof *a.full[i]);
+    a.weight = bench_buffer(a.columns * (int64_t)sizeof *a.weight);
+    a.bias = bench_buffer(a.columns * (int64_t)sizeof *a.bias);
+    a.mean = bench_buffer(a.rows * (int64_t)sizeof *a.mean);
+    a.rstd = bench_buffer(a.rows * (int64_t)sizeof *a.rstd);
+    a.tokens = bench_buffer(a.rows * (int64_t)sizeof *a.tokens);
+    a.targets = bench_buffer(a.loss_rows * (int64_t)sizeof *a.targets);
+    a.row_loss = bench_buffer(a.loss_rows * (int64_t)sizeof *a.row_loss);
+    a.partial = bench_buffer((n / MW_NORM_BLOCK + 1) * (int64_t)sizeof *a.partial);
+    a.rope = bench_buffer(a.rows * HEAD_DIM * (int64_t)sizeof *a.rope);
     return a;
 }
 
@@ -377,24 +333,6 @@ arrays_destroy(struct arrays *a)
     free(a->rope);
 }
 
-/* Past the caches, so that no line is read before it is written: 8 bytes an element. */
-static double
-time_copy(const struct arrays *a)
-{
-    double start_s = now_s();
-#pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < a->n; i += 4096) {
-        int64_t n = a->n - i < 4096 ? a->n - i : 4096;
-#if defined(__SSE2__)
-        for (int64_t j = i; j + 4 <= i + n; j += 4)
-            _mm_stream_ps(a->full[0] + j, _mm_load_ps(a->full[1] + j));
-#else
-        memcpy(a->full[0] + i, a->full[1] + i, (size_t)n * sizeof *a->full[0]);
-#endif
-    }
-    return now_s() - start_s;
-}
-
 static volatile uint64_t read_bits;
 
 /* 4 bytes an element. */
@@ -403,14 +341,14 @@ time_read(const struct arrays *a)
 {
     const uint64_t *x = (const uint64_t *)(const void *)a->full[1];
     uint64_t bits = 0;
-    double start_s = now_s();
+    double start_s = bench_now_s();
 #pragma omp parallel for schedule(static) reduction(^ : bits)
     for (int64_t i = 0; i < a->n / 16; i++) {
         const uint64_t *line = x + 8 * i;
         bits ^=
             (line[0] ^ line[1]) ^ (line[2] ^ line[3]) ^ (line[4] ^ line[5]) ^ (line[6] ^ line[7]);
     }
-    double seconds = now_s() - start_s;
+    double seconds = bench_now_s() - start_s;
     read_bits = bits;
     return seconds;
 }
@@ -419,35 +357,17 @@ time_read(const struct arrays *a)
 static double
 plain_rate(const struct arrays *a, bool reads_only)
 {
-    return reads_only ? 4.0 * (double)a->n / time_read(a) : 8.0 * (double)a->n / time_copy(a);
+    return reads_only ? 4.0 * (double)a->n / time_read(a)
+                      : 8.0 * (double)a->n / bench_copy_s(a->full[0], a->full[1], a->n);
 }
 
 static double
 time_pass(const struct mw_cpu_kernels *k, const struct arrays *a, int pass)
 {
-    double start_s = now_s();
+    double start_s = bench_now_s();
 
     passes[pass].run(k, a);
-    return now_s() - start_s;
-}
-
-static int
-by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-struct spread {
-    double low, median, high; /* low and high are quartiles */
-};
-
-static struct spread
-spread_of(double *x, int n)
-{
-    qsort(x, (size_t)n, sizeof *x, by_value);
-    return (struct spread){x[n / 4], x[n / 2], x[n - 1 - n / 4]};
+    return bench_now_s() - start_s;
 }
 
 static const char *
@@ -471,8 +391,8 @@ bench_pass(const struct mw_cpu_kernels *k, const struct arrays *a, int pass, int
         rate[i] = passes[pass].element_bytes * (double)a->n / time_pass(k, a, pass) / 1e9;
         ratio[i] = rate[i] / plain[i];
     }
-    struct spread r = spread_of(rate, rounds), c = spread_of(plain, rounds),
-                  q = spread_of(ratio, rounds);
+    struct bench_spread r = bench_spread_of(rate, rounds), c = bench_spread_of(plain, rounds),
+                        q = bench_spread_of(ratio, rounds);
     printf("%-23s %6.2f (%6.2f to %6.2f)  %6.2f (%6.2f to %6.2f)  %5.2f (%.2f to %.2f)  %s\n",
            passes[pass].name, r.median, r.low, r.high, c.median, c.low, c.high, q.median, q.low,
            q.high, bar_text(passes[pass].bar, q.median));
@@ -553,7 +473,7 @@ options_of(int argc, char **argv)
         } else if (strcmp(argv[i], "--serve") == 0) {
             o.serve = true;
         } else if (strcmp(argv[i], "--cpu-time") == 0) {
-            by_cpu_time = true;
+            bench_by_cpu_time = true;
         } else if (strcmp(argv[i], "--elements") == 0 && i + 1 < argc) {
             o.elements = atoll(argv[++i]);
         } else if (strcmp(argv[i], "--rounds") == 0 && i + 1 < argc) {
@@ -597,8 +517,9 @@ main(int argc, char **argv)
         arrays_destroy(&a);
         return 0;
     }
-    printf("%d threads, %lld elements: %.0f MB in 16 bits; the last cache has %.0f MB\n", team(),
-           (long long)a.n, 2e-6 * (double)a.n, 1e-6 * (double)mw_cpu_last_cache_bytes());
+    printf("%d threads, %lld elements: %.0f MB in 16 bits; the last cache has %.0f MB\n",
+           bench_team(), (long long)a.n, 2e-6 * (double)a.n,
+           1e-6 * (double)mw_cpu_last_cache_bytes());
     for (int isa = 0; isa < MW_CPU_ISAS; isa++) {
         bench_table(&o, isa, MW_DTYPE_BF16, &a);
         bench_table(&o, isa, MW_DTYPE_FP16, &a);

@@ -12,10 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/decoder.h"
-#include "exec/trainer.h"
-#include "planner/planner.h"
+#include "tests/bench.h"
 #include "tests/bench_step.h"
+#include "tests/bench_trainer.h"
 
 #define ROWS (MW_OPERATOR_COUNT * MW_PHASE_COUNT)
 
@@ -37,9 +36,7 @@ static const GOptionEntry entries[] = {
 };
 
 struct bench {
-    struct mw_model model;
-    struct mw_decoder decoder;
-    struct mw_plan *plan;
+    struct bench_model of;
     struct mw_trainer *trainer;
     double step_ms;      /* of the last step */
     double row_ms[ROWS]; /* operator and phase */
@@ -48,77 +45,19 @@ struct bench {
 
 /* --- the plan -------------------------------------------------------------------------------- */
 
-static void
-die(const GError *error)
-{
-    fprintf(stderr, "bench_step: %s\n", error->message);
-    exit(1);
-}
-
 static struct mw_settings
-ask(void)
+ask(const struct bench *b)
 {
-    struct mw_settings settings;
+    struct mw_settings settings = bench_settings(&b->of);
     GError *error = NULL;
 
-    mw_settings_init(&settings);
     if (!mw_strategy_parse(strategy ? strategy : "zero3", &settings.strategy, &error))
-        die(error);
-    settings.gpus_per_node = 1;
-    settings.micro_batch = sequences;
-    settings.seq = seq;
-    settings.grad_accum = 1;
+        bench_die(error);
     settings.checkpoint_interval = interval;
-    settings.dtype = MW_DTYPE_BF16;
-    settings.commit = 0;
     return settings;
 }
 
-static void
-make_plan(struct bench *b)
-{
-    struct mw_hwprofile *profile = mw_hwprofile_load("rtx4090", NULL);
-    struct mw_settings asked = ask(), resolved;
-    GError *error = NULL;
-
-    if (!profile)
-        g_error("no profile rtx4090");
-    struct mw_hardware hardware = mw_hwprofile_read(profile, MW_OUTLOOK_TYPICAL);
-    struct mw_request request = {&b->model, &hardware};
-    if (!mw_settings_resolve(&request, &asked, &resolved, &error))
-        die(error);
-    GPtrArray *candidates = mw_planner_candidates(&request, &resolved, &error);
-    if (!candidates)
-        die(error);
-    const struct mw_sizing *sizing = candidates->pdata[0];
-    if (!sizing->fits)
-        g_error("does not fit");
-    b->plan = mw_build_plan(sizing);
-    g_ptr_array_unref(candidates);
-    mw_hwprofile_free(profile);
-}
-
 /* --- the run --------------------------------------------------------------------------------- */
-
-static bool
-batch(void *data, int64_t step, int64_t micro_batch, int32_t *ids, int32_t *targets, GError **error)
-{
-    const struct bench *b = data;
-    int64_t at = 7919 * (step + 1);
-
-    for (int64_t i = 0; i < sequences * seq; i++) {
-        ids[i] = (int32_t)(at % b->decoder.vocab);
-        at = at * 48271 % 2147483647;
-        targets[i] = (int32_t)(at % b->decoder.vocab);
-    }
-    return true;
-}
-
-static double
-learning_rate(void *data, int64_t step)
-{
-    return 1e-4;
-}
 
 static int
 by_start(const void *a, const void *b)
@@ -139,10 +78,10 @@ on_step(void *data, const struct mw_trainer_step *step, GError **error)
     memset(b->row_ms, 0, sizeof b->row_ms);
     b->waiting_ms = 0;
     for (size_t i = 0; i < count; i++) {
-        const struct mw_op *op = &b->plan->ops[rows[i].op];
-        if (b->plan->lanes[op->lane].kind != MW_LANE_COMPUTE)
+        const struct mw_op *op = &b->of.plan->ops[rows[i].op];
+        if (b->of.plan->lanes[op->lane].kind != MW_LANE_COMPUTE)
             continue;
-        b->row_ms[op->phase * MW_OPERATOR_COUNT + b->plan->works[op->work].operator_] +=
+        b->row_ms[op->phase * MW_OPERATOR_COUNT + b->of.plan->works[op->work].operator_] +=
             (double)(rows[i].end_ns - rows[i].start_ns) / 1e6;
         b->waiting_ms += end ? (double)(rows[i].start_ns - end) / 1e6 : 0;
         end = rows[i].end_ns;
@@ -153,55 +92,25 @@ on_step(void *data, const struct mw_trainer_step *step, GError **error)
 static void
 run_step(struct bench *b)
 {
-    GError *error = NULL;
-    int64_t begin = g_get_monotonic_time();
-
-    if (!mw_trainer_run(b->trainer, 1, on_step, b, &error))
-        die(error);
-    b->step_ms = (double)(g_get_monotonic_time() - begin) / 1e3;
-}
-
-static void
-shrink(struct bench *b)
-{
-    b->decoder.layers = b->model.layers = 2;
-    b->decoder.hidden = b->model.hidden = b->model.embedding_dim = 48;
-    b->decoder.heads = b->decoder.kv_heads = b->model.heads = b->model.kv_heads = 4;
-    b->decoder.head_dim = b->model.head_dim = b->model.value_dim = 12;
-    b->decoder.ffn = b->model.ffn = 192;
-    b->decoder.vocab = b->model.vocab = 501;
-    sequences = 1;
-    seq = 64;
+    b->step_ms = 1e3 * bench_trainer_step(b->trainer, on_step, b);
 }
 
 static void
 set_up(struct bench *b)
 {
-    GError *error = NULL;
-
-    if (!mw_model_load(model, &b->model, &error) ||
-        !mw_decoder_read(&b->model, model, &b->decoder, &error))
-        die(error);
+    b->of.sequences = smoke ? 1 : sequences;
+    b->of.seq = smoke ? 64 : seq;
+    bench_model_load(&b->of, model);
     if (smoke)
-        shrink(b);
-    make_plan(b);
-    struct mw_trainer_options options = {
-        .plan = b->plan,
-        .decoder = &b->decoder,
-        .backend = products ? &bench_products_backend : &mw_backend_cpu,
-        .sequences = sequences,
-        .seq = seq,
-        .checkpoint_interval = interval,
-        .optimizer = {0.9, 0.95, 1e-8, 0.1, 1},
-        .seed = 1,
-        .batch = batch,
-        .learning_rate = learning_rate,
-        .data = b,
-    };
+        bench_model_shrink(&b->of);
+    struct mw_settings asked = ask(b);
+    bench_make_plan(&b->of, &asked);
+    struct mw_trainer_options options = bench_trainer_options(&b->of);
+    options.checkpoint_interval = interval;
+    if (products)
+        options.backend = &bench_products_backend;
     int64_t begin = g_get_monotonic_time();
-    b->trainer = mw_trainer_new(&options, &error);
-    if (!b->trainer)
-        die(error);
+    b->trainer = bench_trainer_new(&options);
     fprintf(stderr, "started in %.2f s\n", (double)(g_get_monotonic_time() - begin) / 1e6);
 }
 
@@ -219,20 +128,6 @@ say(const struct bench *b)
     fflush(stdout);
 }
 
-static int
-compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double
-median(double *x, int64_t count)
-{
-    qsort(x, count, sizeof *x, compare);
-    return x[count / 2];
-}
-
 /* Medians of each row by itself. */
 static void
 print_table(struct bench *b)
@@ -246,15 +141,15 @@ print_table(struct bench *b)
         ms[ROWS * rounds + r] = b->waiting_ms;
         ms[(ROWS + 1) * rounds + r] = b->step_ms;
     }
-    double all = median(ms + (ROWS + 1) * rounds, rounds);
-    printf("step %.1f ms, %.1f tokens/s\n", all, 1e3 * (double)(sequences * seq) / all);
+    double all = bench_median(ms + (ROWS + 1) * rounds, rounds);
+    printf("step %.1f ms, %.1f tokens/s\n", all, 1e3 * (double)(b->of.sequences * b->of.seq) / all);
     for (int i = 0; i < ROWS; i++) {
-        double row = median(ms + i * rounds, rounds);
+        double row = bench_median(ms + i * rounds, rounds);
         if (row > 0)
             printf("%-12s %-10s %9.2f ms %5.1f%%\n", mw_operator_name(i % MW_OPERATOR_COUNT),
                    mw_phase_name(i / MW_OPERATOR_COUNT), row, 100 * row / all);
     }
-    printf("%-23s %9.2f ms\n", "nothing to compute", median(ms + ROWS * rounds, rounds));
+    printf("%-23s %9.2f ms\n", "nothing to compute", bench_median(ms + ROWS * rounds, rounds));
 }
 
 static void
@@ -286,7 +181,7 @@ main(int argc, char **argv)
 
     g_option_context_add_main_entries(context, entries, NULL);
     if (!g_option_context_parse(context, &argc, &argv, &error))
-        die(error);
+        bench_die(error);
     set_up(&b);
     run_step(&b);
     fprintf(stderr, "first step %.1f ms\n", b.step_ms);
@@ -297,6 +192,6 @@ main(int argc, char **argv)
     else
         print_table(&b);
     mw_trainer_free(b.trainer);
-    mw_plan_free(b.plan);
+    mw_plan_free(b.of.plan);
     return 0;
 }

@@ -8,6 +8,7 @@
 #include "exec/cpu/device.h"
 #include "exec/cpu/kernels.h"
 #include "exec/operators.h"
+#include "tests/bench.h"
 
 #define SHAPES_MAX 64
 
@@ -263,25 +264,11 @@ bench_products_compare(bool on)
     bench.compares = on;
 }
 
-static int
-compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Of sorted ones: which part of them is below it. */
 static double
 quantile(const double *x, int64_t count, double part)
 {
     return x[(int64_t)(part * (double)(count - 1) + 0.5)];
-}
-
-static double
-median(double *x, int64_t count)
-{
-    qsort(x, (size_t)count, sizeof *x, compare);
-    return quantile(x, count, 0.5);
 }
 
 void
@@ -299,8 +286,8 @@ bench_products_print(void)
         g_autofree char *what = g_strdup_printf(
             "%s%s%s%s%s", p->a_transposed ? "At " : "", p->b_transposed ? "Bt " : "",
             p->bias ? "bias " : "", p->accumulate ? "+= " : "", p->c_fp32 ? "fp32" : "");
-        double step = median(s->step_ms, s->calls), bare = median(s->bare_ms, s->calls);
-        double ratio = median(s->ratio, s->calls);
+        double step = bench_median(s->step_ms, s->calls), bare = bench_median(s->bare_ms, s->calls);
+        double ratio = bench_median(s->ratio, s->calls);
         step_sum += step * (double)s->calls;
         bare_sum += bare * (double)s->calls;
         printf("%6lld %6lld %6lld %-22s %6lld %9.3f %9.3f %6.3f %5.2f to %5.2f\n", (long long)p->m,
