@@ -1,4 +1,6 @@
-/* What the budget had no time for, and what the hypervisor took, in words. */
+/* What the budget had no time for, and what disturbed, in words. */
+#include <stdarg.h>
+
 #include "cli/calibrate_profile.h"
 
 #define MIB 1048576.0
@@ -13,12 +15,13 @@ cli_calibrate_few(const struct mw_measure *measure)
     return g_strdup_printf("%d of %d samples", measure->samples, measure->wished);
 }
 
+/* Those that contradict others, or those that do not. */
 static void
 add_points(GPtrArray *all, const char *what, int points, const double *dims,
-           const struct mw_measure *rates)
+           const struct mw_measure *rates, const bool *contradict, bool wanted)
 {
     for (int i = 0; i < points; i++)
-        if (!rates[i].samples)
+        if (!rates[i].samples && contradict[i] == wanted)
             g_ptr_array_add(all, g_strdup_printf("%s of %.4g", what, dims[i]));
 }
 
@@ -45,14 +48,65 @@ add_drives(GPtrArray *all, const struct mw_calibration_drives *d)
                                              (double)d->file_bytes / MIB));
 }
 
-GPtrArray *
-cli_calibrate_left_out(const struct mw_calibration *m)
+static GPtrArray *
+curve_points(const struct mw_calibration *m, bool contradicting)
 {
     GPtrArray *all = g_ptr_array_new_with_free_func(g_free);
 
-    add_points(all, "matrix products", m->points, m->dim, m->matmul_flops);
-    add_points(all, "attention", m->attention_points, m->attention_dim, m->attention_flops);
+    add_points(all, "matrix products", m->points, m->dim, m->matmul_flops, m->matmul_contradicts,
+               contradicting);
+    add_points(all, "attention", m->attention_points, m->attention_dim, m->attention_flops,
+               m->attention_contradicts, contradicting);
+    return all;
+}
+
+GPtrArray *
+cli_calibrate_contradicting(const struct mw_calibration *m)
+{
+    return curve_points(m, true);
+}
+
+GPtrArray *
+cli_calibrate_left_out(const struct mw_calibration *m)
+{
+    GPtrArray *all = curve_points(m, false);
+
     add_layer(all, m);
     add_drives(all, &m->drives);
     return all;
+}
+
+/* --- disturbances ---------------------------------------------------------------------------- */
+
+#define MARKED_PART 10 /* one sample of so many may be disturbed on a quiet machine */
+
+static void append(GString *text, const char *format, ...) G_GNUC_PRINTF(2, 3);
+
+static void
+append(GString *text, const char *format, ...)
+{
+    va_list arguments;
+
+    g_string_append(text, text->len ? ", " : "");
+    va_start(arguments, format);
+    g_string_append_vprintf(text, format, arguments);
+    va_end(arguments);
+}
+
+char *
+cli_calibrate_disturbed(const struct mw_calibration *m)
+{
+    const struct mw_calibration_disturbances *d = &m->disturbances;
+    GString *text = g_string_new(NULL);
+
+    if (m->cores_had > 0 && m->cores_had <= MW_CALIBRATION_QUIET)
+        append(text, "products had %.0f%% of its cores", 100 * m->cores_had);
+    if (d->waited > d->samples / MARKED_PART)
+        append(text, "threads waited for cores in %d of %d samples", d->waited, d->samples);
+    if (m->steal.kept > m->steal.samples / MARKED_PART)
+        append(text, "the hypervisor took time from %d of %d series of samples", m->steal.kept,
+               m->steal.samples);
+    if (d->sizes_out)
+        append(text, "%d size%s contradicted others", d->sizes_out, d->sizes_out == 1 ? "" : "s");
+    return g_string_free(text, !text->len);
 }

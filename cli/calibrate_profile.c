@@ -127,15 +127,24 @@ add_figures(struct writer *w, const char *group)
 
 /* --- groups ---------------------------------------------------------------------------------- */
 
-/* "; not measured: 1024, 2048, as their neighbours tell", or nothing. */
+/* "; not measured: 1024, 2048, contradict the others: 96, as those beside them tell", or nothing.
+ */
 static char *
-points_left_out(int points, const double *dims, const struct mw_measure *rates)
+points_left_out(int points, const double *dims, const struct mw_measure *rates,
+                const bool *contradict)
 {
+    static const char *const why[] = {"not measured: ", "contradict the others: "};
     GString *text = g_string_new(NULL);
 
-    for (int i = 0; i < points; i++)
-        if (!rates[i].samples)
-            g_string_append_printf(text, "%s%.5g", text->len ? ", " : "; not measured: ", dims[i]);
+    for (int reason = 0; reason < 2; reason++) {
+        const char *before = why[reason];
+        for (int i = 0; i < points; i++) {
+            if (rates[i].samples || contradict[i] != (bool)reason)
+                continue;
+            g_string_append_printf(text, "%s%s%.5g", text->len ? ", " : "; ", before, dims[i]);
+            before = "";
+        }
+    }
     if (text->len)
         g_string_append(text, ", as those beside them tell");
     return g_string_free(text, FALSE);
@@ -146,7 +155,8 @@ add_curve(struct writer *w)
 {
     static const char *const keys[] = {"matmul_tflops_low", "matmul_tflops", "matmul_tflops_high"};
     const struct mw_calibration *m = w->measured;
-    g_autofree char *left_out = points_left_out(m->points, m->dim, m->matmul_flops);
+    g_autofree char *left_out =
+        points_left_out(m->points, m->dim, m->matmul_flops, m->matmul_contradicts);
 
     g_string_append(w->text, "matmul_dim =");
     for (int i = 0; i < m->points; i++)
@@ -184,8 +194,8 @@ add_attention(struct writer *w)
             w->text, "%s %.4g", i ? ";" : "",
             within("gpu", "attention_tflops", m->attention_flops[i].typical * 1e-12));
     g_string_append(w->text, "\n");
-    g_autofree char *left_out =
-        points_left_out(m->attention_points, m->attention_dim, m->attention_flops);
+    g_autofree char *left_out = points_left_out(m->attention_points, m->attention_dim,
+                                                m->attention_flops, m->attention_contradicts);
     g_autofree char *how = g_strdup_printf("heads of 64, twice forward and backward%s: median%s",
                                            m->apart ? ", less launches and bytes" : "", left_out);
     add_source(w, "attention_tflops", how);
@@ -301,6 +311,9 @@ add_profile(struct writer *w)
                            "%s%s%s\nmachine = %s\nbackend = %s\ndate = %s\ncalibrated = %s\n",
                            m->backend, m->ranks, m->ranks == 1 ? "" : "s", m->cores, m->device,
                            m->apart ? "; " : "", machine, machine, m->backend, w->day, w->day);
+    g_autofree char *disturbed = cli_calibrate_disturbed(m);
+    if (disturbed)
+        g_string_append_printf(w->text, "disturbed = %s\n", disturbed);
 }
 
 /* As every profile prints: it reads back to the same. */

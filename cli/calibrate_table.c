@@ -5,10 +5,14 @@
 static void
 print_row(FILE *out, const char *label, const char *unit, const struct mw_measure *m)
 {
-    g_autofree char *few = cli_calibrate_few(m);
-
-    fprintf(out, "%-32s %9.4g %9.4g %9.4g  %-8s %5.1f%%%s%s\n", label, m->low, m->typical, m->high,
-            unit, 100 * mw_measure_spread(m), few ? "  " : "", few ? few : "");
+    fprintf(out, "%-32s %9.4g %9.4g %9.4g  %-8s %5.1f%%  ", label, m->low, m->typical, m->high,
+            unit, 100 * mw_measure_spread(m));
+    if (!m->samples)
+        fprintf(out, "none\n");
+    else if (m->samples < m->wished)
+        fprintf(out, "%d of %d\n", m->samples, m->wished);
+    else
+        fprintf(out, "%d\n", m->samples);
 }
 
 static struct mw_measure
@@ -91,6 +95,29 @@ print_left_out(FILE *out, const struct mw_calibration *measured)
                 i + 1 == all->len ? "\n" : "");
 }
 
+static void
+print_contradictions(FILE *out, const struct mw_calibration *measured)
+{
+    const struct mw_calibration_disturbances *d = &measured->disturbances;
+    g_autoptr(GPtrArray) out_of_it = cli_calibrate_contradicting(measured);
+
+    if (d->samples_again || d->sizes_again)
+        fprintf(out, "contradicted the others and measured again: %d samples, %d sizes\n",
+                d->samples_again, d->sizes_again);
+    for (guint i = 0; i < out_of_it->len; i++)
+        fprintf(out, "%s%s%s", i ? ", " : "left out, for it still contradicts other sizes: ",
+                (const char *)out_of_it->pdata[i], i + 1 == out_of_it->len ? "\n" : "");
+}
+
+static void
+print_disturbed(FILE *out, const struct mw_calibration *measured)
+{
+    g_autofree char *what = cli_calibrate_disturbed(measured);
+
+    if (what)
+        fprintf(out, "marked as measured on a busy machine: %s\n", what);
+}
+
 /* Whether it did is not known where the system does not tell. */
 static void
 print_steal(FILE *out, const struct mw_calibration_steal *steal)
@@ -113,8 +140,8 @@ cli_calibrate_table(FILE *out, const struct mw_calibration *measured)
         fprintf(out, "in fp16\n");
     if (measured->direct_storage)
         fprintf(out, "GPU-direct storage: %s; runs do not use it\n", measured->direct_storage);
-    fprintf(out, "%-32s %9s %9s %9s  %-8s %6s\n", "measured", "10%", "median", "90%", "unit",
-            "spread");
+    fprintf(out, "%-32s %9s %9s %9s  %-8s %6s  %s\n", "measured", "10%", "median", "90%", "unit",
+            "spread", "samples");
     print_curve(out, "matrix products", measured->points, measured->dim, measured->matmul_flops);
     print_curve(out, "attention", measured->attention_points, measured->attention_dim,
                 measured->attention_flops);
@@ -127,7 +154,9 @@ cli_calibrate_table(FILE *out, const struct mw_calibration *measured)
     if (measured->collectives_by[0])
         fprintf(out, "collectives by %s\n", measured->collectives_by);
     print_left_out(out, measured);
+    print_contradictions(out, measured);
     print_steal(out, &measured->steal);
+    print_disturbed(out, measured);
     fprintf(out, "\nfor a ds_config.json:\n");
     mw_json_begin(&json, NULL, '{', false);
     print_aio(&json, &measured->drives);
@@ -166,6 +195,27 @@ json_curve(struct mw_json_writer *json, const char *key, int points, const doubl
     mw_json_end(json, ']');
 }
 
+static void
+json_disturbances(struct mw_json_writer *json, const struct mw_calibration *measured)
+{
+    const struct mw_calibration_disturbances *d = &measured->disturbances;
+    g_autoptr(GPtrArray) out_of_it = cli_calibrate_contradicting(measured);
+    g_autofree char *what = cli_calibrate_disturbed(measured);
+
+    mw_json_begin(json, "disturbances", '{', false);
+    mw_json_number(json, "cores_had", measured->cores_had);
+    mw_json_integer(json, "samples", d->samples);
+    mw_json_integer(json, "waited", d->waited);
+    mw_json_integer(json, "samples_again", d->samples_again);
+    mw_json_integer(json, "sizes_again", d->sizes_again);
+    mw_json_begin(json, "contradicting", '[', true);
+    for (guint i = 0; i < out_of_it->len; i++)
+        mw_json_string(json, NULL, out_of_it->pdata[i]);
+    mw_json_end(json, ']');
+    mw_json_string(json, "marked", what);
+    mw_json_end(json, '}');
+}
+
 /* How it went. */
 static void
 json_course(struct mw_json_writer *json, const struct mw_calibration *measured)
@@ -185,6 +235,7 @@ json_course(struct mw_json_writer *json, const struct mw_calibration *measured)
     mw_json_integer(json, "again", steal->again);
     mw_json_integer(json, "kept", steal->kept);
     mw_json_end(json, '}');
+    json_disturbances(json, measured);
 }
 
 void

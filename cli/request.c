@@ -75,6 +75,17 @@ tell_machine(const struct mw_hwprofile *profile)
                 mw_hwprofile_name(profile), measured, here);
 }
 
+static void
+tell_disturbed(const struct mw_hwprofile *profile)
+{
+    const char *disturbed = mw_hwprofile_disturbed(profile);
+
+    if (disturbed)
+        cli_say("%s was measured on a busy machine (%s): its figures are too low and predictions "
+                "too slow; `memwall calibrate` again when it is quiet",
+                mw_hwprofile_name(profile), disturbed);
+}
+
 static bool
 load_profile(struct cli_request *request, char **sets, const char *outlook_text, GError **error)
 {
@@ -92,6 +103,7 @@ load_profile(struct cli_request *request, char **sets, const char *outlook_text,
     if (!mw_hwprofile_check(request->profile, error))
         return false;
     tell_machine(request->profile);
+    tell_disturbed(request->profile);
     for (int outlook = 0; outlook < MW_OUTLOOK_COUNT; outlook++)
         request->hardware[outlook] = mw_hwprofile_read(request->profile, only < 0 ? outlook : only);
     request->outlook = only < 0 ? MW_OUTLOOK_TYPICAL : (enum mw_outlook)only;

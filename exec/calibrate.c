@@ -155,6 +155,7 @@ mw_calibrate(const struct mw_calibration_options *options, struct mw_calibration
     if (good) {
         out->took_s = out->budget_s - (c.budget.end_s - mw_calibrate_now_s());
         out->steal = c.steal;
+        out->disturbances = c.disturbances;
         mw_calibrate_net(&c, out);
         good = mw_calibrate_unite(&c, out, error);
     }

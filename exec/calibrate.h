@@ -38,6 +38,14 @@ void mw_measure_widen(struct mw_measure *measure, int wished);
 void mw_measure_clamp(struct mw_measure *measure, double least, double most);
 /* Points of no samples get what the nearest measured ones tell, `dims` rising. */
 void mw_calibrate_fill(const double *dims, struct mw_measure *rates, int points);
+/* Of samples of `kinds` in turn, the one that the others of its kind contradict most: its distance
+ * from their median, as a part of it, is over 3.5 deviations, told by the median of all distances
+ * (the modified z-score of Iglewicz and Hoaglin, How to Detect and Handle Outliers, 1993), and over
+ * a twentieth.  Those that have been judged do not count.  -1: there is none, or too few samples.
+ */
+int mw_calibrate_outlier(const double *samples, int count, int kinds, const bool *judged);
+double mw_calibrate_kind_median(const double *samples, int count, int kinds, int kind);
+
 /* Half of the distance from low to high, over typical; 0 if typical is 0. */
 double mw_measure_spread(const struct mw_measure *measure);
 
@@ -91,6 +99,13 @@ enum mw_calibration_collective {
 };
 #define MW_CALIBRATION_MESSAGES_MAX 6
 
+/* What other programs took, and what contradicts the rest. */
+struct mw_calibration_disturbances {
+    int samples, waited;        /* of what runs alone; kept although threads waited for cores */
+    int samples_again;          /* taken again, for others of their measure contradicted them */
+    int sizes_again, sizes_out; /* the same of sizes of a curve, and those left out for it */
+};
+
 struct mw_calibration {
     const char *backend;
     enum mw_dtype dtype; /* that it computed in */
@@ -106,9 +121,11 @@ struct mw_calibration {
     int points;
     double dim[MW_MATMUL_POINTS_MAX]; /* cube root of m * n * k */
     struct mw_measure matmul_flops[MW_MATMUL_POINTS_MAX];
+    bool matmul_contradicts[MW_MATMUL_POINTS_MAX]; /* other sizes: left out for it */
     int attention_points;
     double attention_dim[MW_MATMUL_POINTS_MAX];              /* cube root of seq * seq * head_dim */
     struct mw_measure attention_flops[MW_MATMUL_POINTS_MAX]; /* counted whole */
+    bool attention_contradicts[MW_MATMUL_POINTS_MAX];
     struct mw_measure layer_flops;     /* a GPT-2 layer, both ways, attention counted whole */
     int64_t layer_rows, layer_columns; /* of it: tokens, and the hidden size */
     int64_t layer_rows_wished, layer_columns_wished; /* where there is time */
@@ -133,6 +150,7 @@ struct mw_calibration {
     char collectives_by[128]; /* whose they are, in words; "": the ranks' own */
     double budget_s, took_s;  /* without what --sustained wrote */
     struct mw_calibration_steal steal;
+    struct mw_calibration_disturbances disturbances;
     struct mw_calibration_drives drives;
 };
 
@@ -155,6 +173,8 @@ struct mw_calibration_options {
 };
 
 #define MW_CALIBRATION_BUDGET_S 60.0
+/* Products that have less of the cores run beside others. */
+#define MW_CALIBRATION_QUIET 0.9
 
 /* False with *error: a directory that cannot be written or is too small, no memory, stopped, a
  * device that is not there or fails. */

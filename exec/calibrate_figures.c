@@ -58,6 +58,51 @@ mw_measure_widen(struct mw_measure *measure, int wished)
     measure->high = measure->typical + above;
 }
 
+/* --- outliers -------------------------------------------------------------------------------- */
+
+#define MODIFIED_Z 3.5
+#define DEVIATION 0.6745 /* the median of distances of a normal distribution, in deviations */
+#define OUTLIER_LEAST 0.05
+#define OF_A_KIND 3 /* fewer say nothing of one another */
+
+static double
+median_of(const double *values, int count)
+{
+    g_autofree double *copy = g_memdup2(values, (gsize)count * sizeof *values);
+
+    return mw_measure_of(copy, count).typical;
+}
+
+double
+mw_calibrate_kind_median(const double *samples, int count, int kinds, int kind)
+{
+    g_autofree double *of_kind = g_new(double, count);
+    int n = 0;
+
+    for (int i = kind; i < count; i += kinds)
+        of_kind[n++] = samples[i];
+    return mw_measure_of(of_kind, n).typical;
+}
+
+int
+mw_calibrate_outlier(const double *samples, int count, int kinds, const bool *judged)
+{
+    g_autofree double *distances = g_new(double, MAX(count, 1));
+    int worst = -1;
+
+    if (count / kinds < OF_A_KIND)
+        return -1;
+    for (int i = 0; i < count; i++) {
+        double median = mw_calibrate_kind_median(samples, count, kinds, i % kinds);
+        distances[i] = median > 0 ? fabs(samples[i] / median - 1) : 0;
+    }
+    double most = fmax(MODIFIED_Z / DEVIATION * median_of(distances, count), OUTLIER_LEAST);
+    for (int i = 0; i < count; i++)
+        if (!judged[i] && distances[i] > most && (worst < 0 || distances[i] > distances[worst]))
+            worst = i;
+    return worst;
+}
+
 void
 mw_measure_clamp(struct mw_measure *measure, double least, double most)
 {
@@ -149,14 +194,6 @@ mw_calibrate_share(double x, double y)
     double both = fmin(fmax(x + y, 1), 2);
 
     return both >= 1.5 ? 2 - both : 1 / (2 * both - 1);
-}
-
-static double
-median_of(const double *rates, int count)
-{
-    g_autofree double *copy = g_memdup2(rates, (gsize)count * sizeof *rates);
-
-    return mw_measure_of(copy, count).typical;
 }
 
 int

@@ -15,10 +15,12 @@ enum { MW_CALIBRATE_SAMPLES_MAX = 128, MW_CALIBRATE_VALUES_MAX = 2 };
 enum mw_calibrate_part {
     MW_CALIBRATE_WARM,
     MW_CALIBRATE_PRODUCTS,
+    MW_CALIBRATE_PRODUCTS_AGAIN,
     MW_CALIBRATE_OPERATORS,
     MW_CALIBRATE_UPDATE,
     MW_CALIBRATE_LAYER,
     MW_CALIBRATE_ATTENTION,
+    MW_CALIBRATE_ATTENTION_AGAIN,
     MW_CALIBRATE_COPIES_IN,
     MW_CALIBRATE_COPIES_BACK,
     MW_CALIBRATE_COPIES_BOTH,
@@ -100,6 +102,8 @@ struct mw_calibrator {
         bool begun[MW_CALIBRATE_PARTS];
     } budget;
     struct mw_calibration_steal steal;
+    struct mw_calibration_disturbances disturbances;
+    double waited; /* of the last sample's time, its threads for cores that others had */
     struct mw_nvme *nvme;
     uint32_t *sums; /* of its pages: what it moves is checked, as a run's is */
     bool has_files; /* to be removed */
@@ -135,27 +139,37 @@ bool mw_calibrate_agree(struct mw_calibrator *c, double *value, GError **error);
 
 /* Samples of one measure: as many as are wished and the measure's share of time has room for, at
  * least `least`.  They are judged in batches of 200 ms or more, for steal is counted in ticks: one
- * that the hypervisor took time from is taken again. */
+ * that the hypervisor took time from is taken again.  So are, one by one, samples that the others
+ * contradict (mw_calibrate_outlier), a quarter of them at most.  The range widens by what the
+ * hypervisor took of a batch that was kept, and by what a sample of the middle waited for cores. */
 struct mw_calibrate_samples {
     /* The `number`th into values[]; false with *error stops. */
     bool (*take)(void *state, int number, double *values, GError **error);
     void *state;
     int values;        /* of a sample, a measure each; at most MW_CALIBRATE_VALUES_MAX */
     int wished, least; /* 0: c->rounds; 1 */
+    int kinds;         /* that samples are of in turn; 0: one */
     bool together;     /* ranks meet in each: all take as many */
 };
 bool mw_calibrate_take_samples(struct mw_calibrator *c, const struct mw_calibrate_samples *samples,
                                struct mw_measure *measures, GError **error);
 
 /* A rate at each of several sizes: every second one first, then those between, as far as the part's
- * time goes.  Sizes whose least sample would take more than half of what is left are left out. */
+ * time goes.  Sizes whose least sample would take more than half of what is left are left out.
+ * Those that others contradict are measured again (calibrate_curve.c), in a part of their own. */
 struct mw_calibrate_curve {
     int points;
     const double *dims;
     double (*units)(const void *state, int point); /* of the least sample, warming up included */
     bool (*measure)(void *state, int point, struct mw_measure *rate, GError **error);
     void *state;
+    const char *what;
+    enum mw_calibrate_part again;
+    bool *contradicts; /* set of points that are left out for it */
 };
+/* What the other sizes say that a point's rate is at least; 0: nothing. */
+double mw_calibrate_told(const struct mw_calibrate_curve *curve, const struct mw_measure *rates,
+                         int point);
 bool mw_calibrate_take_curve(struct mw_calibrator *c, const struct mw_calibrate_curve *curve,
                              struct mw_measure *rates, GError **error);
 /* Of products near as large as the measured one that is nearest; 0: none is. */

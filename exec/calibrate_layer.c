@@ -306,11 +306,14 @@ mw_calibrate_attention(struct mw_calibrator *c, struct mw_calibration *out, GErr
                                              .dims = out->attention_dim,
                                              .units = attention_units,
                                              .measure = measure_attention,
-                                             .state = c};
+                                             .state = c,
+                                             .what = "attention",
+                                             .again = MW_CALIBRATE_ATTENTION_AGAIN,
+                                             .contradicts = out->attention_contradicts};
 
     out->attention_points = curve.points;
     for (int i = 0; i < curve.points; i++)
         out->attention_dim[i] = cbrt((double)(c->scale->seqs[i] * c->scale->seqs[i] * HEAD_DIM));
-    return mw_calibrate_begin(c, MW_CALIBRATE_ATTENTION, "attention", curve.points, error) &&
+    return mw_calibrate_begin(c, MW_CALIBRATE_ATTENTION, curve.what, curve.points, error) &&
            mw_calibrate_take_curve(c, &curve, out->attention_flops, error);
 }

@@ -3,7 +3,6 @@
 
 #include "exec/calibrate_internal.h"
 
-#define QUIET 0.9        /* of the cores that the products could have */
 #define WARM_PIECES 20   /* so many have room in a share where one is to warm up */
 #define WINDOW_PIECES 10 /* of products beside other works */
 
@@ -124,7 +123,8 @@ measure_size(void *data, int point, struct mw_measure *flops, GError **error)
     const struct mw_calibrate_samples samples = {.take = take_shape,
                                                  .state = &sized,
                                                  .values = 1,
-                                                 .wished = c->rounds * (int)G_N_ELEMENTS(shapes)};
+                                                 .wished = c->rounds * (int)G_N_ELEMENTS(shapes),
+                                                 .kinds = (int)G_N_ELEMENTS(shapes)};
 
     for (size_t s = 0; s < G_N_ELEMENTS(shapes); s++)
         sized.shapes[s] = (struct linear){.c = c,
@@ -139,7 +139,7 @@ measure_size(void *data, int point, struct mw_measure *flops, GError **error)
 static void
 tell_load(const struct mw_calibrator *c, double had)
 {
-    if (had > QUIET || !c->options->notice || mw_calibrate_rank(c) > 0)
+    if (had > MW_CALIBRATION_QUIET || !c->options->notice || mw_calibrate_rank(c) > 0)
         return;
     g_autofree char *line =
         g_strdup_printf("other programs are busy on this machine: the products had %.0f%% of its "
@@ -186,12 +186,15 @@ measure_sizes(struct mw_calibrator *c, struct mw_calibration *out, GError **erro
                                              .dims = out->dim,
                                              .units = units_of,
                                              .measure = measure_size,
-                                             .state = &sizes};
+                                             .state = &sizes,
+                                             .what = "matrix products",
+                                             .again = MW_CALIBRATE_PRODUCTS_AGAIN,
+                                             .contradicts = out->matmul_contradicts};
 
     out->points = curve.points;
     for (int i = 0; i < out->points; i++)
         out->dim[i] = (double)c->scale->sizes[i];
-    return mw_calibrate_begin(c, MW_CALIBRATE_PRODUCTS, "matrix products", out->points, error) &&
+    return mw_calibrate_begin(c, MW_CALIBRATE_PRODUCTS, curve.what, out->points, error) &&
            mw_calibrate_take_curve(c, &curve, out->matmul_flops, error) &&
            choose_beside(c, out, error);
 }

@@ -103,9 +103,15 @@ mw_calibrate_quiet_rate(struct mw_calibrator *c, const struct mw_calibrate_work 
         }
         bool time = mw_calibrate_now_s() + elapsed_s <= c->budget.until_s;
         if (waiting <= DISTURBED || c->patience_s <= 0 || !time)
-            return best;
+            break;
         c->patience_s -= elapsed_s;
     }
+    if (mw_calibrate_queues(work)) /* the time is the device's own */
+        return best;
+    c->waited = least;
+    c->disturbances.samples++;
+    c->disturbances.waited += least > DISTURBED;
+    return best;
 }
 
 struct measured {

@@ -1,4 +1,4 @@
-/* Samples of a measure: how many, which are taken again, and curves of several sizes. */
+/* Samples of a measure: how many, and which are taken again. */
 #include <math.h>
 #include <string.h>
 
@@ -8,6 +8,9 @@
 /* A tick of steal is 10 ms: less than this says nothing of it. */
 #define BATCH_S 0.2
 #define RETAKES 3
+/* Of a measure's time, for single samples that waited for cores: where others have them all the
+ * while, no patience helps. */
+#define PATIENCE_PART 0.25
 
 struct taking {
     struct mw_calibrator *c;
@@ -16,6 +19,7 @@ struct taking {
     double until_s, longest_s;
     double stolen; /* of its time, the worst batch that was kept */
     double values[MW_CALIBRATE_VALUES_MAX][MW_CALIBRATE_SAMPLES_MAX];
+    double waited[MW_CALIBRATE_SAMPLES_MAX]; /* of their time, for cores */
 };
 
 /* Of ranks that meet in each sample, rank 0 says. */
@@ -31,16 +35,33 @@ decide(const struct taking *t, bool *yes, GError **error)
 }
 
 static bool
+take_number(struct taking *t, int number, double *values, GError **error)
+{
+    double began_s = mw_calibrate_now_s();
+
+    t->c->waited = 0;
+    if (!t->of->take(t->of->state, number, values, error))
+        return false;
+    t->longest_s = fmax(t->longest_s, mw_calibrate_now_s() - began_s);
+    return true;
+}
+
+static void
+put(struct taking *t, int number, const double *values)
+{
+    for (int v = 0; v < t->of->values; v++)
+        t->values[v][number] = values[v];
+    t->waited[number] = t->c->waited;
+}
+
+static bool
 take_one(struct taking *t, GError **error)
 {
-    double began_s = mw_calibrate_now_s(), values[MW_CALIBRATE_VALUES_MAX];
+    double values[MW_CALIBRATE_VALUES_MAX];
 
-    if (!t->of->take(t->of->state, t->count, values, error))
+    if (!take_number(t, t->count, values, error))
         return false;
-    for (int v = 0; v < t->of->values; v++)
-        t->values[v][t->count] = values[v];
-    t->count++;
-    t->longest_s = fmax(t->longest_s, mw_calibrate_now_s() - began_s);
+    put(t, t->count++, values);
     return true;
 }
 
@@ -133,17 +154,98 @@ take_batch(struct taking *t, GError **error)
     return true;
 }
 
-/* What the hypervisor took made the sample slower, or another one faster beside it. */
-#define STOLEN_MOST 0.5
+/* --- samples that the others contradict ------------------------------------------------------ */
+
+/* One of so many, and one more, is taken again at most. */
+#define AGAIN_PART 4
+
+static int
+find_outlier(const struct taking *t, const bool *judged)
+{
+    int found = -1;
+
+    for (int v = 0; v < t->of->values && found < 0; v++)
+        found = mw_calibrate_outlier(t->values[v], t->count, MAX(t->of->kinds, 1), judged);
+    return found;
+}
+
+/* From the middle of its kind, all values of a sample together. */
+static double
+distance(const struct taking *t, int number, const double *values)
+{
+    const int kinds = MAX(t->of->kinds, 1);
+    double sum = 0;
+
+    for (int v = 0; v < t->of->values; v++) {
+        double median = mw_calibrate_kind_median(t->values[v], t->count, kinds, number % kinds);
+        sum += median > 0 ? fabs(values[v] / median - 1) : 0;
+    }
+    return sum;
+}
+
+/* Ranks that meet in a sample take the same one again: rank 0's. */
+static bool
+agree_on(const struct taking *t, int *number, GError **error)
+{
+    double value = *number;
+
+    if (t->of->together && !mw_calibrate_agree(t->c, &value, error))
+        return false;
+    *number = (int)value;
+    return true;
+}
+
+/* The one of the two that is nearer to the middle of all. */
+static bool
+take_again(struct taking *t, int number, GError **error)
+{
+    double values[MW_CALIBRATE_VALUES_MAX], before[MW_CALIBRATE_VALUES_MAX];
+
+    for (int v = 0; v < t->of->values; v++)
+        before[v] = t->values[v][number];
+    if (!take_number(t, number, values, error))
+        return false;
+    if (distance(t, number, values) < distance(t, number, before))
+        put(t, number, values);
+    t->c->disturbances.samples_again++;
+    return true;
+}
+
+static bool
+retake_outliers(struct taking *t, GError **error)
+{
+    bool judged[MW_CALIBRATE_SAMPLES_MAX] = {false};
+
+    for (int n = 0; n <= t->count / AGAIN_PART; n++) {
+        int number = find_outlier(t, judged);
+        if (mw_calibrate_now_s() + t->longest_s > t->until_s)
+            number = -1;
+        if (!agree_on(t, &number, error))
+            return false;
+        if (number < 0)
+            break;
+        judged[number] = true;
+        if (!take_again(t, number, error))
+            return false;
+    }
+    return true;
+}
+
+/* --- the figure ------------------------------------------------------------------------------ */
+
+/* What the hypervisor took made the sample slower, or another one faster beside it; what threads
+ * waited for, slower alone. */
+#define TAKEN_MOST 0.5
 
 static struct mw_measure
 measure_of(struct taking *t, int value)
 {
     struct mw_measure m = mw_measure_of(t->values[value], t->count);
-    double rest = 1 - fmin(t->stolen, STOLEN_MOST);
+    double waited = mw_measure_of(t->waited, t->count).typical;
+    double rest = 1 - fmin(t->stolen, TAKEN_MOST);
 
     m.low *= rest;
-    m.high /= rest;
+    m.high /= fmin(rest, 1 - fmin(waited, TAKEN_MOST));
     mw_measure_widen(&m, t->wished);
     return m;
 }
@@ -159,6 +261,7 @@ mw_calibrate_take_samples(struct mw_calibrator *c, const struct mw_calibrate_sam
                        .until_s = mw_calibrate_now_s() + mw_calibrate_share_s(c)};
     bool more = true;
 
+    c->patience_s = fmin(c->patience_s, PATIENCE_PART * mw_calibrate_share_s(c));
     c->budget.measures = MAX(c->budget.measures - 1, 0);
     while (more) {
         if (!take_batch(&t, error))
@@ -168,50 +271,9 @@ mw_calibrate_take_samples(struct mw_calibrator *c, const struct mw_calibrate_sam
         if (!decide(&t, &more, error))
             return false;
     }
+    if (!retake_outliers(&t, error))
+        return false;
     for (int v = 0; v < samples->values; v++)
         measures[v] = measure_of(&t, v);
-    return true;
-}
-
-/* --- curves ---------------------------------------------------------------------------------- */
-
-/* Seconds of the least sample, by the measured point below, or above; 0: there is none. */
-static double
-least_s(const struct mw_calibrate_curve *curve, const struct mw_measure *rates, int point)
-{
-    int known = point;
-
-    while (known >= 0 && !rates[known].samples)
-        known--;
-    for (int i = point; known < 0 && i < curve->points; i++)
-        if (rates[i].samples)
-            known = i;
-    return known < 0 ? 0 : curve->units(curve->state, point) / rates[known].typical;
-}
-
-static bool
-take_point(struct mw_calibrator *c, const struct mw_calibrate_curve *curve,
-           struct mw_measure *rates, int point, int left, GError **error)
-{
-    double left_s = c->budget.until_s - mw_calibrate_now_s();
-    double take = least_s(curve, rates, point) <= left_s / 2 || point == 0;
-
-    c->budget.measures = left;
-    if (!mw_calibrate_agree(c, &take, error))
-        return false;
-    return !(take > 0) || curve->measure(curve->state, point, &rates[point], error);
-}
-
-bool
-mw_calibrate_take_curve(struct mw_calibrator *c, const struct mw_calibrate_curve *curve,
-                        struct mw_measure *rates, GError **error)
-{
-    int left = curve->points;
-
-    for (int odd = 0; odd < 2; odd++)
-        for (int i = odd; i < curve->points; i += 2)
-            if (!take_point(c, curve, rates, i, left--, error))
-                return false;
-    mw_calibrate_fill(curve->dims, rates, curve->points);
     return true;
 }

@@ -326,6 +326,12 @@ mw_hwprofile_machine(const struct mw_hwprofile *profile)
     return mw_hw_value_of(profile, "profile", "machine")->text;
 }
 
+const char *
+mw_hwprofile_disturbed(const struct mw_hwprofile *profile)
+{
+    return mw_hw_value_of(profile, "profile", "disturbed")->text;
+}
+
 static void
 add_user_names(GPtrArray *names)
 {

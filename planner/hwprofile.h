@@ -77,10 +77,10 @@ struct mw_hardware {
     int64_t host_memory_bytes;
     int64_t host_reserve_bytes;
     int64_t host_largest_request_bytes;
-    double host_memory_bytes_per_s;  /* achievable, reads and writes together */
+    double host_memory_bytes_per_s;   /* achievable, reads and writes together */
     double host_checksum_bytes_per_s; /* of one core; 0: not given */
-    double host_norm_bytes_per_s;    /* what the gradient norm reaches of it; 0: all */
-    double host_update_params_per_s; /* fused Adam, all cores of a node */
+    double host_norm_bytes_per_s;     /* what the gradient norm reaches of it; 0: all */
+    double host_update_params_per_s;  /* fused Adam, all cores of a node */
 
     /* [nvme], a node; capacity 0: no drives */
     int64_t nvme_drives;         /* alike; for what one more would gain (rates are of all) */
@@ -159,6 +159,8 @@ const char *mw_hwprofile_name(const struct mw_hwprofile *profile);
 const char *mw_hwprofile_description(const struct mw_hwprofile *profile);
 const char *mw_hwprofile_machine(const struct mw_hwprofile *profile); /* NULL: not stated */
 const char *mw_hwprofile_backend(const struct mw_hwprofile *profile); /* NULL: not stated */
+/* What else its machine did while it was measured; NULL: not stated. */
+const char *mw_hwprofile_disturbed(const struct mw_hwprofile *profile);
 bool mw_hwprofile_has_range(const struct mw_hwprofile *profile);
 struct mw_hardware mw_hwprofile_read(const struct mw_hwprofile *profile, enum mw_outlook outlook);
 

@@ -184,6 +184,60 @@ test_quick(void)
     g_rmdir(directory);
 }
 
+/* --- a size that others disturb -------------------------------------------------------------- */
+
+#define DISTURBED_DIM 96
+#define DISTURBED_S 0.02
+
+static gint disturbed; /* until that size is measured again */
+
+static bool
+multiply(void *on, const struct mw_product *p, void *c, const uint16_t *a, const uint16_t *b,
+         const uint16_t *bias, GError **error)
+{
+    if (g_atomic_int_get(&disturbed) &&
+        llround(cbrt((double)(p->m * p->n * p->k))) == DISTURBED_DIM)
+        g_usleep((gulong)(1e6 * DISTURBED_S));
+    return mw_backend_cpu.kernels->multiply(on, p, c, a, b, bias, error);
+}
+
+static bool
+note_again(void *data, const char *what, double left_s)
+{
+    if (strstr(what, "contradict"))
+        g_atomic_int_set(&disturbed, 0);
+    return true;
+}
+
+static void
+test_disturbed(void)
+{
+    g_autofree char *directory = g_dir_make_tmp("memwall-XXXXXX", NULL);
+    const char *const directories[] = {directory};
+    struct mw_backend backend = mw_backend_cpu;
+    struct mw_kernels kernels = *mw_backend_cpu.kernels;
+    const struct mw_calibration_options options = {.backend = &backend,
+                                                   .dtype = MW_DTYPE_BF16,
+                                                   .directories = directories,
+                                                   .directory_count = 1,
+                                                   .quick = true,
+                                                   .progress = note_again};
+    struct mw_calibration measured;
+    g_autoptr(GError) error = NULL;
+
+    kernels.multiply = multiply;
+    backend.kernels = &kernels;
+    g_atomic_int_set(&disturbed, 1);
+    mw_calibrate(&options, &measured, &error);
+    g_assert_no_error(error);
+    g_assert_cmpint(g_atomic_int_get(&disturbed), ==, 0);
+    g_assert_cmpint(measured.disturbances.sizes_again, >=, 1);
+    assert_near(measured.dim[1], DISTURBED_DIM);
+    g_assert_cmpfloat(measured.matmul_flops[1].typical, >,
+                      2 * 2 * pow(DISTURBED_DIM, 3) / DISTURBED_S);
+    g_rmdir(directory);
+}
+
 /* Whenever it ends, nothing is left behind. */
 static void
 test_stopped(void)
@@ -289,6 +343,7 @@ main(int argc, char **argv)
     g_test_add_func("/calibrate/share", test_share);
     g_test_add_func("/calibrate/settled", test_settled);
     g_test_add_func("/calibrate/quick", test_quick);
+    g_test_add_func("/calibrate/disturbed", test_disturbed);
     g_test_add_func("/calibrate/stopped", test_stopped);
     g_test_add_func("/calibrate/no-directory", test_no_directory);
     g_test_add_func("/calibrate/left-behind", test_left_behind);

@@ -1,0 +1,309 @@
+/* Samples and sizes that contradict the others: measured again, else left out or of a wider range.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "exec/calibrate_internal.h"
+
+static double clock_s;
+
+static double
+now_s(void)
+{
+    return clock_s;
+}
+
+static void
+open_calibrator(struct mw_calibrator *c, double seconds)
+{
+    static const struct mw_calibration_options options = {0};
+
+    *c = (struct mw_calibrator){.options = &options, .backend = &mw_backend_cpu, .rounds = 9};
+    g_mutex_init(&c->mutex);
+    mw_calibrate_set_clock(now_s);
+    mw_calibrate_budget_open(c, seconds);
+}
+
+static void
+close_calibrator(struct mw_calibrator *c)
+{
+    mw_calibrate_set_clock(NULL);
+    g_mutex_clear(&c->mutex);
+}
+
+/* --- samples --------------------------------------------------------------------------------- */
+
+static void
+test_outlier(void)
+{
+    const double alike[] = {100, 101, 99, 100, 102}, one[] = {100, 101, 50, 100, 102, 99};
+    const double few[] = {100, 1}, kinds[] = {100, 10, 101, 11, 99, 10, 100, 10};
+    const double same[] = {7, 7, 7, 7, 6.9}, none[] = {0, 0, 0, 0};
+    bool judged[8] = {false};
+
+    g_assert_cmpint(mw_calibrate_outlier(alike, 5, 1, judged), ==, -1);
+    g_assert_cmpint(mw_calibrate_outlier(one, 6, 1, judged), ==, 2);
+    g_assert_cmpint(mw_calibrate_outlier(few, 2, 1, judged), ==, -1);
+    g_assert_cmpint(mw_calibrate_outlier(same, 5, 1, judged), ==, -1); /* by no twentieth */
+    g_assert_cmpint(mw_calibrate_outlier(none, 4, 1, judged), ==, -1);
+    g_assert_cmpint(mw_calibrate_outlier(kinds, 8, 2, judged), ==, 3); /* 11 among 10, 10, 10 */
+    judged[3] = true;
+    g_assert_cmpint(mw_calibrate_outlier(kinds, 8, 2, judged), ==, -1);
+}
+
+struct taken {
+    int samples, slow; /* the one that is; how often it is */
+    int slow_times;
+    int kinds;
+};
+
+static bool
+take(void *data, int number, double *value, GError **error)
+{
+    struct taken *taken = data;
+
+    clock_s += 0.01;
+    taken->samples++;
+    *value = 100.0 / (1 + (taken->kinds ? number % taken->kinds : 0));
+    if (number == taken->slow && taken->slow_times-- > 0)
+        *value /= 200;
+    return true;
+}
+
+static struct mw_measure
+sample(struct taken *taken, double budget_s, int *again)
+{
+    const struct mw_calibrate_samples wish = {
+        .take = take, .state = taken, .values = 1, .kinds = taken->kinds, .wished = 9};
+    struct mw_calibrator c;
+    struct mw_measure measure;
+
+    open_calibrator(&c, budget_s);
+    g_assert_true(mw_calibrate_take_samples(&c, &wish, &measure, NULL));
+    *again = c.disturbances.samples_again;
+    close_calibrator(&c);
+    return measure;
+}
+
+static void
+test_samples(void)
+{
+    struct taken once = {.slow = 4, .slow_times = 1}, always = {.slow = 4, .slow_times = 99};
+    struct taken quiet = {.slow = -1}, shapes = {.slow = -1, .kinds = 3};
+    struct taken late = {.slow = 0, .slow_times = 1};
+    int again;
+    struct mw_measure m = sample(&quiet, 60, &again);
+    const int samples = quiet.samples;
+
+    g_assert_cmpint(again, ==, 0);
+    g_assert_cmpfloat(m.low, ==, 100);
+    m = sample(&once, 60, &again);
+    g_assert_cmpint(again, ==, 1);
+    g_assert_cmpint(once.samples, ==, samples + 1);
+    g_assert_cmpfloat(m.low, ==, 100);
+    m = sample(&always, 60, &again); /* and the range has it */
+    g_assert_cmpint(again, ==, 1);
+    g_assert_cmpint(m.samples, ==, samples);
+    sample(&shapes, 60, &again); /* they differ, and each is like its own */
+    g_assert_cmpint(again, ==, 0);
+    sample(&late, 0.05, &again); /* no time for more than there is */
+    g_assert_cmpint(again, ==, 0);
+}
+
+/* --- sizes ----------------------------------------------------------------------------------- */
+
+enum { POINTS = 8, FIRST = 0, LAST = POINTS - 1 };
+
+static const double dims[POINTS] = {64, 96, 128, 192, 256, 384, 512, 768};
+
+struct sizes {
+    double (*rate)(int point);
+    double slower[POINTS]; /* a point is, by so much; 0: it is not */
+    int times[POINTS];     /* how often; -1: always */
+    int taken;
+};
+
+/* As that of products: the larger, the less there is to lose. */
+static double
+rising(int point)
+{
+    return 1e12 * dims[point] / (dims[point] + 200);
+}
+
+/* To six tenths, behind a top: caches are full. */
+static double
+falling(int point)
+{
+    return point < 3 ? rising(point) : rising(3) * pow(0.88, point - 3);
+}
+
+static double
+units(const void *state, int point)
+{
+    return 6 * pow(dims[point], 3);
+}
+
+static bool
+measure(void *data, int point, struct mw_measure *rate, GError **error)
+{
+    struct sizes *sizes = data;
+    double typical = sizes->rate(point);
+
+    clock_s += 0.1;
+    sizes->taken++;
+    if (sizes->slower[point] > 0 && sizes->times[point] != 0) {
+        typical /= sizes->slower[point];
+        sizes->times[point]--;
+    }
+    *rate = (struct mw_measure){0.97 * typical, typical, 1.03 * typical, 9, 9};
+    return true;
+}
+
+struct outcome {
+    struct mw_measure rates[POINTS];
+    bool contradicts[POINTS];
+    struct mw_calibration_disturbances d;
+};
+
+static void
+take_curve(struct sizes *sizes, double budget_s, struct outcome *out)
+{
+    struct mw_calibrator c;
+    const struct mw_calibrate_curve curve = {.points = POINTS,
+                                             .dims = dims,
+                                             .units = units,
+                                             .measure = measure,
+                                             .state = sizes,
+                                             .what = "sizes",
+                                             .again = MW_CALIBRATE_PRODUCTS_AGAIN,
+                                             .contradicts = out->contradicts};
+
+    memset(out, 0, sizeof *out);
+    open_calibrator(&c, budget_s);
+    g_assert_true(mw_calibrate_begin(&c, MW_CALIBRATE_PRODUCTS, "sizes", POINTS, NULL));
+    c.budget.until_s = c.budget.end_s;
+    g_assert_true(mw_calibrate_take_curve(&c, &curve, out->rates, NULL));
+    g_assert_true(c.budget.begun[MW_CALIBRATE_PRODUCTS_AGAIN]); /* its time is the others' */
+    out->d = c.disturbances;
+    close_calibrator(&c);
+}
+
+/* Nothing is lost of what was right. */
+static void
+assert_right(const struct sizes *sizes, const struct outcome *out)
+{
+    for (int i = 0; i < POINTS; i++) {
+        g_assert_cmpint(out->rates[i].samples, ==, 9);
+        g_assert_cmpfloat_with_epsilon(out->rates[i].typical / sizes->rate(i), 1, 1e-9);
+        g_assert_false(out->contradicts[i]);
+    }
+    g_assert_cmpint(out->d.sizes_out, ==, 0);
+}
+
+static void
+test_no_contradiction(void)
+{
+    static double (*const rates[])(int point) = {rising, falling};
+
+    for (size_t i = 0; i < G_N_ELEMENTS(rates); i++) {
+        struct sizes sizes = {.rate = rates[i]};
+        struct outcome out;
+        take_curve(&sizes, 60, &out);
+        assert_right(&sizes, &out);
+        g_assert_cmpint(sizes.taken, ==, POINTS);
+    }
+}
+
+/* Any one, any two, and all of a pass that others disturbed. */
+static void
+test_disturbed_once(void)
+{
+    for (int a = 0; a < POINTS; a++)
+        for (int b = a; b < POINTS; b++) {
+            struct sizes sizes = {.rate = rising};
+            struct outcome out;
+            sizes.slower[a] = sizes.slower[b] = 200;
+            sizes.times[a] = sizes.times[b] = 1;
+            take_curve(&sizes, 60, &out);
+            assert_right(&sizes, &out);
+            g_assert_cmpint(out.d.sizes_again, ==, a == b ? 1 : 2);
+        }
+    for (int odd = 0; odd < 2; odd++) {
+        struct sizes sizes = {.rate = rising};
+        struct outcome out;
+        for (int i = odd; i < POINTS; i += 2) {
+            sizes.slower[i] = 200;
+            sizes.times[i] = 1;
+        }
+        take_curve(&sizes, 60, &out);
+        assert_right(&sizes, &out);
+    }
+}
+
+/* Left out, and told by those beside it; the last one may be what the machine does. */
+static void
+test_disturbed_always(void)
+{
+    for (int at = 0; at < POINTS; at++) {
+        struct sizes sizes = {.rate = rising};
+        struct outcome out;
+        sizes.slower[at] = 200;
+        sizes.times[at] = -1;
+        take_curve(&sizes, 60, &out);
+        g_assert_cmpint(out.d.sizes_again, ==, 3);
+        g_assert_cmpint(out.d.sizes_out, ==, at < LAST);
+        g_assert_cmpint(out.rates[at].samples, ==, at < LAST ? 0 : 9);
+        g_assert_true(out.contradicts[at] == (at < LAST));
+        g_assert_cmpfloat(out.rates[at].high / rising(at), >, 0.4);
+        if (at < LAST) {
+            g_assert_cmpfloat(out.rates[at].typical / rising(at), >, 0.7);
+            g_assert_cmpfloat(out.rates[at].typical / rising(at), <, 1.5);
+        }
+    }
+}
+
+static void
+test_no_time(void)
+{
+    struct sizes sizes = {.rate = rising};
+    struct outcome out;
+
+    sizes.slower[4] = 200;
+    sizes.times[4] = 1;
+    take_curve(&sizes, POINTS * 0.1, &out);
+    g_assert_cmpint(sizes.taken, ==, POINTS);
+    g_assert_cmpint(out.rates[4].samples, ==, 0);
+    g_assert_true(out.contradicts[4]);
+}
+
+/* A library's poor choice for one size: it is so each time, and its range says that others differ.
+ */
+static void
+test_real_dent(void)
+{
+    struct sizes sizes = {.rate = rising};
+    struct outcome out;
+
+    sizes.slower[4] = 1.7;
+    sizes.times[4] = -1;
+    take_curve(&sizes, 60, &out);
+    g_assert_cmpint(out.d.sizes_again, ==, 3);
+    g_assert_cmpint(out.d.sizes_out, ==, 0);
+    g_assert_cmpint(out.rates[4].samples, ==, 9);
+    g_assert_cmpfloat_with_epsilon(out.rates[4].typical, rising(4) / 1.7, 1);
+    g_assert_cmpfloat(out.rates[4].high, >=, 0.97 * rising(3));
+}
+
+int
+main(int argc, char **argv)
+{
+    g_test_init(&argc, &argv, NULL);
+    g_test_add_func("/calibrate-curve/outlier", test_outlier);
+    g_test_add_func("/calibrate-curve/samples", test_samples);
+    g_test_add_func("/calibrate-curve/no-contradiction", test_no_contradiction);
+    g_test_add_func("/calibrate-curve/disturbed-once", test_disturbed_once);
+    g_test_add_func("/calibrate-curve/disturbed-always", test_disturbed_always);
+    g_test_add_func("/calibrate-curve/no-time", test_no_time);
+    g_test_add_func("/calibrate-curve/real-dent", test_real_dent);
+    return g_test_run();
+}
