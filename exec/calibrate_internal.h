@@ -114,6 +114,8 @@ struct mw_calibrator {
 double mw_calibrate_now_s(void);
 /* For tests; NULL: the system's. */
 void mw_calibrate_set_clock(double (*now_s)(void));
+/* Likewise, seconds that threads which could run have waited for a core so far. */
+void mw_calibrate_set_waited(double (*seconds)(void));
 
 /* Gives the calling thread's teams their size, and the thread the device. */
 void mw_calibrate_enter(const struct mw_calibrator *c);

@@ -68,7 +68,7 @@ mw_calibrate_used_s(void)
 /* Seconds that threads which could run have waited for a core, all of them together: the second
  * figure of schedstat (Linux, Documentation/scheduler/sched-stats.rst).  0 where it is not told. */
 static double
-waited_s(void)
+system_waited_s(void)
 {
     g_autoptr(GDir) tasks = g_dir_open("/proc/self/task", 0, NULL);
     const char *task;
@@ -83,6 +83,14 @@ waited_s(void)
             waited_ns += (double)waited;
     }
     return waited_ns * 1e-9;
+}
+
+static double (*waited_s)(void) = system_waited_s;
+
+void
+mw_calibrate_set_waited(double (*seconds)(void))
+{
+    waited_s = seconds ? seconds : system_waited_s;
 }
 
 double

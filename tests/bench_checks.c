@@ -1,11 +1,14 @@
 /*
- * bench_checks [--smoke] [--model NAME] [--seq N] [--pairs N] DIRECTORY...: what it costs to check
- * all that drives read and write.  Steps of a model whose whole state is on drives, by two trainers
- * in turn, one of which takes what it reads as it comes; first one, then the other begins a pair.
+ * bench_checks [--smoke] [--model NAME] [--seq N] [--pairs N] [--steady GB/s] DIRECTORY...: what it
+ * costs to check all that drives read and write.  Steps of a model whose whole state is on drives,
+ * by two trainers in turn, one of which takes what it reads as it comes; first one, then the other
+ * begins a pair.
  *
  * Prints the median step of each, and of the pairs' ratios the median with its 95% interval.  The
  * model is small beside its tokens' state, so that drives set the pace: the share of the step in
- * which one was busy says whether they did.
+ * which one was busy says whether they did.  --steady has a drive made of memory instead, of one
+ * rate each way: drives of a host that others share may differ by more from step to step than
+ * checks cost.
  */
 #include <math.h>
 #include <stdio.h>
@@ -13,10 +16,12 @@
 
 #include "tests/bench.h"
 #include "tests/bench_trainer.h"
+#include "tests/steady_drive.h"
 
 static gboolean smoke;
 static char *model_name;
 static gint64 seq = 32, pairs = 30;
+static double steady_gb_per_s;
 static char **directories;
 
 static const GOptionEntry entries[] = {
@@ -24,6 +29,7 @@ static const GOptionEntry entries[] = {
     {"model", 0, 0, G_OPTION_ARG_STRING, &model_name, NULL, NULL},
     {"seq", 0, 0, G_OPTION_ARG_INT64, &seq, NULL, NULL},
     {"pairs", 0, 0, G_OPTION_ARG_INT64, &pairs, NULL, NULL},
+    {"steady", 0, 0, G_OPTION_ARG_DOUBLE, &steady_gb_per_s, NULL, NULL},
     {G_OPTION_REMAINING, 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &directories, NULL, NULL},
     G_OPTION_ENTRY_NULL,
 };
@@ -33,6 +39,7 @@ enum { CHECKED, UNCHECKED, TRAINERS };
 struct bench {
     struct bench_model of;
     struct mw_trainer *trainers[TRAINERS];
+    struct steady_drive *drives[TRAINERS]; /* NULL: the system's */
     int64_t moved_bytes, drives_ns; /* of the last step: in which ops of the drives' lanes ran */
 };
 
@@ -62,6 +69,10 @@ start(struct bench *b, int which)
                                  .directory_count = (int)g_strv_length(directories),
                                  .stem = which == CHECKED ? "bench-checked" : "bench-unchecked"};
     options.unchecked = which == UNCHECKED;
+    if (steady_gb_per_s > 0) {
+        b->drives[which] = steady_drive_new(1e9 * steady_gb_per_s);
+        options.drives.calls = steady_drive_calls(b->drives[which]);
+    }
     return bench_trainer_new(&options);
 }
 
@@ -157,8 +168,10 @@ main(int argc, char **argv)
         run_step(&b, i);
     }
     measure(&b);
-    for (int i = 0; i < TRAINERS; i++)
+    for (int i = 0; i < TRAINERS; i++) {
         mw_trainer_free(b.trainers[i]);
+        steady_drive_free(b.drives[i]);
+    }
     mw_plan_free(b.of.plan);
     g_strfreev(directories);
     return 0;

@@ -110,6 +110,48 @@ test_samples(void)
     g_assert_cmpint(again, ==, 0);
 }
 
+/* --- samples that waited for cores ----------------------------------------------------------- */
+
+static double waited_s;
+
+static double
+waits_s(void)
+{
+    return waited_s;
+}
+
+/* 10 ms, a fifth of which its thread waits. */
+static double
+run_piece(void *data)
+{
+    clock_s += 0.01;
+    waited_s += 0.002;
+    return 1;
+}
+
+/* Others have the cores all the while: no patience helps, samples are what there is time for, and
+ * the range has what the figure may be without them. */
+static void
+test_waited(void)
+{
+    const struct mw_calibrate_work work = {.run = run_piece};
+    struct mw_calibrator c;
+
+    open_calibrator(&c, 60);
+    mw_calibrate_set_waited(waits_s);
+    g_assert_true(mw_calibrate_begin(&c, MW_CALIBRATE_PRODUCTS, "pieces", 1, NULL));
+    c.budget.until_s = mw_calibrate_now_s() + 0.4;
+    struct mw_measure m = mw_calibrate_measure(&c, &work, 0);
+    mw_calibrate_set_waited(NULL);
+    g_assert_cmpint(m.samples, >=, 9);
+    g_assert_cmpint(c.disturbances.samples, >=, 9);
+    g_assert_cmpint(c.disturbances.waited, ==, c.disturbances.samples);
+    g_assert_cmpfloat_with_epsilon(m.typical, 100, 1e-6);
+    g_assert_cmpfloat_with_epsilon(m.low, 100, 1e-6);
+    g_assert_cmpfloat_with_epsilon(m.high, 125, 1e-6);
+    close_calibrator(&c);
+}
+
 /* --- sizes ----------------------------------------------------------------------------------- */
 
 enum { POINTS = 8, FIRST = 0, LAST = POINTS - 1 };
@@ -300,6 +342,7 @@ main(int argc, char **argv)
     g_test_init(&argc, &argv, NULL);
     g_test_add_func("/calibrate-curve/outlier", test_outlier);
     g_test_add_func("/calibrate-curve/samples", test_samples);
+    g_test_add_func("/calibrate-curve/waited", test_waited);
     g_test_add_func("/calibrate-curve/no-contradiction", test_no_contradiction);
     g_test_add_func("/calibrate-curve/disturbed-once", test_disturbed_once);
     g_test_add_func("/calibrate-curve/disturbed-always", test_disturbed_always);
