@@ -93,6 +93,17 @@ mw_calibrate_set_waited(double (*seconds)(void))
     waited_s = seconds ? seconds : system_waited_s;
 }
 
+/* What a team may have lost of its time, whose threads together waited for so much of it: where
+ * that is little, all wait for one of them; where it is much, each did. */
+#define BY_ONE_MOST 0.5
+#define LOST_MOST 0.95
+
+static double
+lost_by(double waiting, int cores)
+{
+    return fmin(fmax(fmin(waiting, BY_ONE_MOST), waiting / cores), LOST_MOST);
+}
+
 double
 mw_calibrate_quiet_rate(struct mw_calibrator *c, const struct mw_calibrate_work *work,
                         double seconds)
@@ -116,7 +127,7 @@ mw_calibrate_quiet_rate(struct mw_calibrator *c, const struct mw_calibrate_work 
     }
     if (mw_calibrate_queues(work)) /* the time is the device's own */
         return best;
-    c->waited = least;
+    c->waited = lost_by(least, MAX(c->cores, 1));
     c->disturbances.samples++;
     c->disturbances.waited += least > DISTURBED;
     return best;
@@ -126,7 +137,7 @@ struct measured {
     struct mw_calibrator *c;
     const struct mw_calibrate_work *work;
     double seconds;
-    double first; /* a rate that is known; 0: none */
+    double first, first_waited; /* a rate that is known, and what threads waited; 0: none */
 };
 
 static bool
@@ -134,13 +145,28 @@ take_rate(void *data, int number, double *rate, GError **error)
 {
     struct measured *m = data;
 
-    *rate =
-        number == 0 && m->first > 0 ? m->first : mw_calibrate_quiet_rate(m->c, m->work, m->seconds);
+    if (number > 0 || !(m->first > 0)) {
+        *rate = mw_calibrate_quiet_rate(m->c, m->work, m->seconds);
+        return true;
+    }
+    *rate = m->first;
+    m->c->waited = m->first_waited;
     return true;
 }
 
 /* Of the time there is: a first piece, which warms caches up, that takes longer counts itself. */
 #define LONG 0.3
+
+static double
+rate_once(struct mw_calibrator *c, const struct mw_calibrate_work *work)
+{
+    const double patience_s = c->patience_s;
+
+    c->patience_s = 0;
+    double rate = mw_calibrate_quiet_rate(c, work, 0);
+    c->patience_s = patience_s;
+    return rate;
+}
 
 struct mw_measure
 mw_calibrate_measure(struct mw_calibrator *c, const struct mw_calibrate_work *work, double seconds)
@@ -150,9 +176,12 @@ mw_calibrate_measure(struct mw_calibrator *c, const struct mw_calibrate_work *wo
     double share_s = mw_calibrate_share_s(c), began_s = mw_calibrate_now_s();
     struct mw_measure measure;
 
-    double first = mw_calibrate_rate(work, 0);
-    if (mw_calibrate_now_s() - began_s > LONG * share_s)
+    c->waited = 0;
+    double first = rate_once(c, work);
+    if (mw_calibrate_now_s() - began_s > LONG * share_s) {
         m.first = first;
+        m.first_waited = c->waited;
+    }
     mw_calibrate_take_samples(c, &samples, &measure, NULL); /* alone: nothing that can fail */
     return measure;
 }

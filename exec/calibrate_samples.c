@@ -235,18 +235,18 @@ retake_outliers(struct taking *t, GError **error)
 
 /* What the hypervisor took made the sample slower, or another one faster beside it; what threads
  * waited for, slower alone. */
-#define TAKEN_MOST 0.5
+#define STOLEN_MOST 0.5
 
 static struct mw_measure
 measure_of(struct taking *t, int value)
 {
     struct mw_measure m = mw_measure_of(t->values[value], t->count);
     double waited = mw_measure_of(t->waited, t->count).typical;
-    double rest = 1 - fmin(t->stolen, TAKEN_MOST);
+    double rest = 1 - fmin(t->stolen, STOLEN_MOST);
 
-    m.low *= rest;
-    m.high /= fmin(rest, 1 - fmin(waited, TAKEN_MOST));
     mw_measure_widen(&m, t->wished);
+    m.low *= rest;
+    m.high /= fmin(rest, 1 - waited);
     return m;
 }
 

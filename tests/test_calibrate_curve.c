@@ -112,7 +112,7 @@ test_samples(void)
 
 /* --- samples that waited for cores ----------------------------------------------------------- */
 
-static double waited_s;
+static double waited_s, wait_part; /* of a piece, its threads together */
 
 static double
 waits_s(void)
@@ -120,36 +120,53 @@ waits_s(void)
     return waited_s;
 }
 
-/* 10 ms, a fifth of which its thread waits. */
 static double
 run_piece(void *data)
 {
     clock_s += 0.01;
-    waited_s += 0.002;
+    waited_s += 0.01 * wait_part;
     return 1;
 }
 
-/* Others have the cores all the while: no patience helps, samples are what there is time for, and
- * the range has what the figure may be without them. */
-static void
-test_waited(void)
+static struct mw_measure
+measure_waiting(double seconds, int cores, struct mw_calibration_disturbances *d)
 {
     const struct mw_calibrate_work work = {.run = run_piece};
     struct mw_calibrator c;
 
     open_calibrator(&c, 60);
+    c.cores = cores;
     mw_calibrate_set_waited(waits_s);
     g_assert_true(mw_calibrate_begin(&c, MW_CALIBRATE_PRODUCTS, "pieces", 1, NULL));
-    c.budget.until_s = mw_calibrate_now_s() + 0.4;
+    c.budget.until_s = mw_calibrate_now_s() + seconds;
     struct mw_measure m = mw_calibrate_measure(&c, &work, 0);
     mw_calibrate_set_waited(NULL);
+    *d = c.disturbances;
+    close_calibrator(&c);
+    return m;
+}
+
+/* Others have the cores all the while: no patience helps, samples are what there is time for, and
+ * the range has what the figure may be without them, few samples or many. */
+static void
+test_waited(void)
+{
+    struct mw_calibration_disturbances d;
+
+    wait_part = 0.2;
+    struct mw_measure m = measure_waiting(0.4, 2, &d);
     g_assert_cmpint(m.samples, >=, 9);
-    g_assert_cmpint(c.disturbances.samples, >=, 9);
-    g_assert_cmpint(c.disturbances.waited, ==, c.disturbances.samples);
+    g_assert_cmpint(d.samples, >=, 9);
+    g_assert_cmpint(d.waited, ==, d.samples);
     g_assert_cmpfloat_with_epsilon(m.typical, 100, 1e-6);
     g_assert_cmpfloat_with_epsilon(m.low, 100, 1e-6);
     g_assert_cmpfloat_with_epsilon(m.high, 125, 1e-6);
-    close_calibrator(&c);
+    m = measure_waiting(0.022, 2, &d);
+    g_assert_cmpint(m.samples, <=, 2);
+    g_assert_cmpfloat(m.high, >=, 125 * 1.1);
+    wait_part = 1.8; /* of two threads: a tenth is left to each */
+    m = measure_waiting(0.4, 2, &d);
+    g_assert_cmpfloat_with_epsilon(m.high, 1000, 1e-6);
 }
 
 /* --- sizes ----------------------------------------------------------------------------------- */
