@@ -71,10 +71,13 @@ look_at_slot(struct mw_commit *commit, int slot, GError **error)
 {
     struct mw_commit_slot it;
 
-    if (!mw_commit_slot_read(&commit->file, slot, commit->image, &it, error))
-        return false;
+    mw_commit_slot_read(&commit->file, slot, commit->image, &it);
     commit->states[slot] = it.state;
     commit->steps[slot] = it.record.step;
+    if (it.why) {
+        g_free(commit->notice);
+        commit->notice = g_steal_pointer(&it.why);
+    }
     mw_commit_slot_clear(&it);
     return !it.identified || check_identity(commit, &it.identity, error);
 }
@@ -89,10 +92,26 @@ choose_current(struct mw_commit *commit)
             commit->current = slot;
 }
 
+/* What there is to say of the slot that is not the newest whole one. */
+static void
+note_other(struct mw_commit *commit)
+{
+    const int64_t step = commit->steps[commit->current] + 1;
+    g_autofree char *unreadable = g_steal_pointer(&commit->notice);
+
+    if (unreadable)
+        commit->notice = g_strdup_printf("%s; its other record, step %" PRId64 ", is whole",
+                                         unreadable, step);
+    else if (commit->states[!commit->current] == MW_COMMIT_TORN)
+        commit->notice = g_strdup_printf(
+            "%s: a commit was interrupted; the one before it, step %" PRId64 ", is whole",
+            commit->file.path, step);
+}
+
 static bool
 look(struct mw_commit *commit, GError **error)
 {
-    static const char *const names[] = {"empty", "whole", "torn"};
+    static const char *const names[] = {"empty", "whole", "torn", "not readable"};
 
     if (!mw_commit_file_forget(&commit->file, error))
         return false;
@@ -101,15 +120,13 @@ look(struct mw_commit *commit, GError **error)
             return false;
     choose_current(commit);
     if (commit->current < 0) {
-        g_set_error(error, MW_ERROR, MW_ERROR_FORMAT,
-                    "%s: no whole commit record: the first is %s, the second %s", commit->file.path,
-                    names[commit->states[0]], names[commit->states[1]]);
+        g_set_error(error, MW_ERROR, commit->notice ? MW_ERROR_IO : MW_ERROR_FORMAT,
+                    "%s: no whole commit record: the first is %s, the second %s%s%s",
+                    commit->file.path, names[commit->states[0]], names[commit->states[1]],
+                    commit->notice ? ": " : "", commit->notice ? commit->notice : "");
         return false;
     }
-    if (commit->states[!commit->current] == MW_COMMIT_TORN)
-        commit->notice = g_strdup_printf(
-            "%s: a commit was interrupted; the one before it, step %" PRId64 ", is whole",
-            commit->file.path, commit->steps[commit->current] + 1);
+    note_other(commit);
     return true;
 }
 
@@ -253,10 +270,11 @@ mw_commit_resume(struct mw_commit *commit, int64_t step, struct mw_commit_record
     *record = (struct mw_commit_record){0};
     if (slot < 0)
         return missing(commit, step, error);
-    if (!mw_commit_slot_read(&commit->file, slot, commit->image, &it, error))
-        return false;
-    if (it.state != MW_COMMIT_WHOLE)
+    mw_commit_slot_read(&commit->file, slot, commit->image, &it);
+    if (it.state != MW_COMMIT_WHOLE) {
+        mw_commit_slot_clear(&it);
         return missing(commit, step, error);
+    }
     *record = it.record;
     commit->current = slot;
     commit->renewed = false;

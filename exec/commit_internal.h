@@ -20,7 +20,7 @@ struct mw_commit_identity {
 
 /* --- commit_record.c: bytes and back --- */
 
-enum mw_commit_state { MW_COMMIT_EMPTY, MW_COMMIT_WHOLE, MW_COMMIT_TORN };
+enum mw_commit_state { MW_COMMIT_EMPTY, MW_COMMIT_WHOLE, MW_COMMIT_TORN, MW_COMMIT_UNREADABLE };
 
 /* `image` has room for mw_commit_record_bytes(extent_count) and is zeroed. */
 void mw_commit_encode(const struct mw_commit_record *record,
@@ -75,12 +75,14 @@ struct mw_commit_slot {
     struct mw_commit_record record;     /* of a whole one */
     struct mw_commit_identity identity; /* where `identified` */
     bool identified;
+    char *why; /* of one that is not readable, with the file's name */
 };
 
 /* Past the page cache, once that has let go of the file.  `image` has room for a slot.  To be
- * cleared; what is in `record` may be taken instead. */
-bool mw_commit_slot_read(const struct mw_commit_file *file, int index, char *image,
-                         struct mw_commit_slot *slot, GError **error);
+ * cleared; what is in `record` may be taken instead.  A slot that the drive does not give back is a
+ * state like the others: the other slot may be whole. */
+void mw_commit_slot_read(const struct mw_commit_file *file, int index, char *image,
+                         struct mw_commit_slot *slot);
 void mw_commit_slot_clear(struct mw_commit_slot *slot);
 
 /* Of a file that the caller has open, and whose run need not be here. */

@@ -11,22 +11,25 @@
 
 /* --- one --- */
 
-bool
+void
 mw_commit_slot_read(const struct mw_commit_file *file, int index, char *image,
-                    struct mw_commit_slot *slot, GError **error)
+                    struct mw_commit_slot *slot)
 {
-    *slot = (struct mw_commit_slot){.state = MW_COMMIT_EMPTY};
-    if (!mw_commit_file_read(file, index, image, error))
-        return false;
-    slot->state = mw_commit_decode(image, file->slot_bytes, &slot->record, &slot->identity,
-                                   &slot->identified);
-    return true;
+    g_autoptr(GError) error = NULL;
+
+    *slot = (struct mw_commit_slot){.state = MW_COMMIT_UNREADABLE};
+    if (mw_commit_file_read(file, index, image, &error))
+        slot->state = mw_commit_decode(image, file->slot_bytes, &slot->record, &slot->identity,
+                                       &slot->identified);
+    else
+        slot->why = g_strdup(error->message);
 }
 
 void
 mw_commit_slot_clear(struct mw_commit_slot *slot)
 {
     mw_commit_record_clear(&slot->record);
+    g_clear_pointer(&slot->why, g_free);
 }
 
 /* --- both, where no run is --- */
@@ -55,7 +58,7 @@ read_both(const struct mw_commit_file *file, struct mw_commit_slots *slots, GErr
     bool good = mw_commit_file_forget(file, error);
 
     for (int i = 0; good && i < MW_COMMIT_SLOTS; i++)
-        good = mw_commit_slot_read(file, i, image, &slots->at[i], error);
+        mw_commit_slot_read(file, i, image, &slots->at[i]);
     free(image);
     return good;
 }

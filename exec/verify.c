@@ -55,6 +55,8 @@ read_records(struct work *work, struct mw_verify_rank *rank, GError **error)
                  g_strdup_printf("%s: record %d of %d is torn: its commit was interrupted, or it "
                                  "is damaged",
                                  rank->path, i + 1, MW_COMMIT_SLOTS));
+        if (slots->at[i].state == MW_COMMIT_UNREADABLE)
+            note(work->verified, g_strdup(slots->at[i].why));
     }
     return true;
 }

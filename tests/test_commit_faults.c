@@ -1,6 +1,8 @@
 /* Commits that fail: the last committed step is whole, and the message names file and reason. */
 #include <errno.h>
 #include <glib.h>
+#include <glib/gstdio.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -154,6 +156,65 @@ test_no_write_after_failure(void)
     mw_nvme_fixture_finish(&fixture);
 }
 
+/* The bytes of a file that the drive does not give back: from `from` to `to`. */
+struct bad_sectors {
+    off_t from, to;
+};
+
+static ssize_t
+bad_pread(void *data, int fd, void *buffer, size_t bytes, off_t offset)
+{
+    const struct bad_sectors *bad = data;
+
+    if (offset < bad->to && offset + (off_t)bytes > bad->from) {
+        errno = EIO;
+        return -1;
+    }
+    return mw_nvme_system_calls.pread(NULL, fd, buffer, bytes, offset);
+}
+
+/* One slot of two: the other one's step is resumed.  Both: nothing is, and the message says why. */
+static void
+test_unreadable_slot(void)
+{
+    struct mw_nvme_fixture fixture;
+    struct bad_sectors bad;
+    struct mw_nvme_calls calls = mw_nvme_system_calls;
+    off_t half;
+
+    mw_nvme_fixture_init(&fixture);
+    struct mw_commit_options options = mw_commit_fixture_options(&fixture);
+    struct mw_commit *commit = mw_commit_fixture_open(&options);
+    mw_commit_fixture_commit(commit, 1);
+    mw_commit_fixture_commit(commit, 2);
+    mw_commit_close(commit);
+    g_autofree char *path = g_build_filename(fixture.directories[0], "memwall.record", NULL);
+    GStatBuf info;
+    g_assert_cmpint(g_stat(path, &info), ==, 0);
+    half = info.st_size / 2;
+    calls.pread = bad_pread;
+    calls.data = &bad;
+    options.calls = &calls;
+    options.resume = true;
+    int64_t steps[2], sum = 0;
+    for (int slot = 0; slot < 2; slot++) {
+        bad = (struct bad_sectors){slot * half, (slot + 1) * half};
+        commit = mw_commit_fixture_open(&options);
+        g_assert_cmpint(mw_commit_steps(commit, steps), ==, 1);
+        mw_commit_fixture_expect(commit, steps[0]);
+        g_autofree char *part =
+            g_strdup_printf("its other record, step %" PRId64 ", is whole", steps[0] + 1);
+        mw_test_says(mw_commit_notice(commit), part);
+        mw_test_says(mw_commit_notice(commit), "Input/output error");
+        sum += steps[0];
+        mw_commit_close(commit);
+    }
+    g_assert_cmpint(sum, ==, 1 + 2);
+    bad = (struct bad_sectors){0, info.st_size};
+    mw_commit_fixture_refuse(&options, "the first is not readable, the second not readable");
+    mw_nvme_fixture_finish(&fixture);
+}
+
 enum { SPOILT_READ = 5 }; /* an open looks at two slots, a resume reads one, a renewal two */
 
 static ssize_t
@@ -208,6 +269,7 @@ main(int argc, char **argv)
     g_test_add_func("/commit_faults/short-pwrite", test_short_pwrite);
     g_test_add_func("/commit_faults/vanished", test_vanished);
     g_test_add_func("/commit_faults/no-write-after-failure", test_no_write_after_failure);
+    g_test_add_func("/commit_faults/unreadable-slot", test_unreadable_slot);
     g_test_add_func("/commit_faults/renewal-is-read-back", test_renewal_is_read_back);
     return g_test_run();
 }
