@@ -93,8 +93,8 @@ find_resumed(struct cli_run_drives *drives, GError **error)
     if (!run)
         return false;
     if (!name)
-        cli_say("going on with %s: %" G_GINT64_FORMAT " steps are durable", run->entry.name,
-                run->steps);
+        cli_say("going on with %s: %" G_GINT64_FORMAT " step%s durable", run->entry.name,
+                run->steps, run->steps == 1 ? " is" : "s are");
     return take_over(drives, run, error);
 }
 
@@ -198,9 +198,9 @@ refuse_run(const char *directory, const struct mw_run_files *files, GError **err
                          "is damaged, --overwrite deletes it, --nvme DIR names another directory",
                          directory, files->record, directory);
     return mw_refuse(error,
-                     "%s: holds a run of %" G_GINT64_FORMAT " steps (%s): --resume goes on with "
+                     "%s: holds a run of %" G_GINT64_FORMAT " step%s (%s): --resume goes on with "
                      "it, --overwrite deletes it, --nvme DIR names another directory",
-                     directory, files->step + 1, files->record);
+                     directory, files->step + 1, files->step ? "s" : "", files->record);
 }
 
 /* Neither a run that nobody has given up, nor a file that no run has left. */
