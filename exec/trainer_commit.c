@@ -139,18 +139,19 @@ mw_trainer_keeps_state(const struct mw_trainer *trainer)
     return trainer->durable.commit && trainer->now.updates_nothing;
 }
 
-/* What was written is current; the next step writes what no record names. */
+/* What was written is current, else what was before; the next step writes what no record names. */
 static void
 turn_extents(struct mw_trainer *trainer, bool alternates)
 {
     const struct mw_plan *plan = trainer->plan;
     uint32_t *stands_for = trainer->places.stands_for;
 
-    for (uint32_t c = 0; c < plan->chunk_count && !mw_trainer_keeps_state(trainer); c++) {
+    for (uint32_t c = 0; c < plan->chunk_count; c++) {
         uint32_t slot = plan->chunks[c].slot, other = plan->chunks[c].other_slot;
         if (other == MW_NONE)
             continue;
-        stands_for[slot] = stands_for[other];
+        if (!mw_trainer_keeps_state(trainer))
+            stands_for[slot] = stands_for[other];
         if (alternates)
             stands_for[other] = stands_for[slot] == slot ? other : slot;
     }

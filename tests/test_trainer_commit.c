@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "exec/trainer_internal.h"
+#include "planner/error.h"
 #include "tests/nvme_faults.h"
 #include "tests/says.h"
 #include "tests/trained_commits.h"
@@ -61,6 +62,80 @@ stop_every_time(gconstpointer data)
     trained_clear(&trained);
     trained_clear(&undisturbed);
 }
+
+/* --- steps that update nothing --------------------------------------------------------------- */
+
+static int64_t lost_step; /* whose first micro-batch cannot be had; -1: none */
+
+static bool
+lose(const struct trained_case *what, int64_t step, GError **error)
+{
+    if (step != lost_step)
+        return true;
+    g_set_error(error, MW_ERROR, MW_ERROR_IO, "step %d of %s is lost", (int)step + 1, what->name);
+    return false;
+}
+
+/* Whether the step updated nothing which the run goes on from, and one behind it did, that was
+ * lost. */
+static bool
+worked_behind(const struct trained *undisturbed, int64_t from, int64_t lost)
+{
+    bool worked = false;
+
+    for (int64_t step = from; step < lost; step++)
+        worked |= isfinite(undisturbed->norms[step]);
+    return worked && !isfinite(undisturbed->norms[from - 1]);
+}
+
+static int64_t
+lose_and_resume(const struct trained_case *what, int64_t lost, const struct trained *undisturbed)
+{
+    struct trained_course first = course_to(0, false), second = course_to(0, true);
+    struct trained trained;
+
+    lost_step = lost;
+    g_assert_false(trained_train(what, &first, &trained, NULL));
+    trained_clear(&trained);
+    lost_step = -1;
+    trained = trained_well(what, &second);
+    int64_t from = trained.first_step;
+    g_assert_cmpint(from % what->save_every, ==, 0);
+    g_assert_cmpint(from + what->save_every, >=, lost);
+    trained_assert_same(what->name, undisturbed, &trained);
+    trained_clear(&trained);
+    return from;
+}
+
+/* Lost in any step, not stopped: what the steps behind the last record wrote lies on the drives.
+ * fp16, whose scale grows after every good step until it is too large again, at two phases: records
+ * are of steps that update nothing, too, and steps behind them must leave alone what they name. */
+static void
+test_lost_behind_no_update(void)
+{
+    int worked = 0;
+
+    for (int phase = 0; phase < 2; phase++) {
+        struct trained_case what = {
+            .name = "split, fp16",
+            .model = FIXTURES "gpt2-small/config.json",
+            TRAINED_SPLIT("cpu"),
+            .dtype = MW_DTYPE_FP16,
+            .before_batch = lose,
+            .loss_scaling = {
+                .start = ldexp(1, 21 + phase), .min = 1, .max = ldexp(1, 30), .double_after = 1}};
+        lost_step = -1;
+        struct trained undisturbed = trained_run(&what, STEPS, 1, directory);
+        for (int64_t lost = what.save_every + 1; lost < STEPS; lost++) {
+            int64_t from = lose_and_resume(&what, lost, &undisturbed);
+            worked += worked_behind(&undisturbed, from, lost);
+        }
+        trained_clear(&undisturbed);
+    }
+    g_assert_cmpint(worked, >, 0);
+}
+
+/* --- which steps are durable ----------------------------------------------------------------- */
 
 static void
 note(void *data, const struct mw_trainer_step *step)
@@ -280,6 +355,7 @@ main(int argc, char **argv)
         g_test_add_data_func(every, &trained_commits[i], stop_every_time);
     }
     g_test_add_func("/trainer-commit/which-steps", test_committed);
+    g_test_add_func("/trainer-commit/lost-behind-no-update", test_lost_behind_no_update);
     g_test_add_func("/trainer-commit/other-runs", test_other_runs);
     g_test_add_func("/trainer-commit/plans-that-cannot", test_plans_that_cannot);
     g_test_add_func("/trainer-commit/other-delay", test_other_delay);
