@@ -49,14 +49,32 @@ show_progress(void *data, int64_t done_bytes, int64_t all_bytes)
 static void
 print_damage(const struct mw_verify_step *step)
 {
-    for (guint i = 0; i < step->damage->len && i < DAMAGE_LINES; i++) {
+    guint count = 0;
+
+    for (guint i = 0; i < step->damage->len; i++) {
         const struct mw_verify_damage *it = g_ptr_array_index(step->damage, i);
+        if (it->missing || ++count > DAMAGE_LINES)
+            continue;
         printf("  %s, bytes %" G_GINT64_FORMAT " to %" G_GINT64_FORMAT ", rank %d: %s%s%s\n",
                it->file, it->offset_bytes, it->offset_bytes + it->bytes, it->rank,
                it->tensors ? it->tensors : "", it->tensors ? ": " : "", it->what);
     }
-    if (step->damage->len > DAMAGE_LINES)
-        printf("  and %u more; --json names all\n", step->damage->len - DAMAGE_LINES);
+    if (count > DAMAGE_LINES)
+        printf("  and %u more; --json names all\n", count - DAMAGE_LINES);
+}
+
+static void
+print_missing(const GPtrArray *missing)
+{
+    for (guint i = 0; i < missing->len && i < DAMAGE_LINES; i++) {
+        const struct mw_verify_missing *it = g_ptr_array_index(missing, i);
+        if (it->absent)
+            printf("%s is missing: is the drive mounted?\n", it->file);
+        else
+            printf("%s cannot be read: %s\n", it->file, it->why);
+    }
+    if (missing->len > DAMAGE_LINES)
+        printf("and %u more; --json names all\n", missing->len - DAMAGE_LINES);
 }
 
 static const char *
@@ -69,12 +87,16 @@ state_of(const struct mw_verified *verified, int step)
     return "not whole";
 }
 
-static const char *
-damage_words(int64_t extents)
+static void
+print_extents(const struct mw_verify_step *step, int64_t some, const char *what)
 {
-    if (!extents)
-        return "";
-    return extents == 1 ? " is damaged or written over" : " are damaged or written over";
+    const char *plural = step->extents == 1 ? "" : "s";
+
+    if (some)
+        printf("%" G_GINT64_FORMAT " of %" G_GINT64_FORMAT " extent%s %s %s, ", some, step->extents,
+               plural, some == 1 ? "is" : "are", what);
+    else if (!what)
+        printf("%" G_GINT64_FORMAT " extent%s, ", step->extents, plural);
 }
 
 static void
@@ -83,12 +105,12 @@ print_step(const struct mw_verified *verified, int index)
     const struct mw_verify_step *step = &verified->steps[index];
 
     printf("step %" G_GINT64_FORMAT ": %s: ", step->step + 1, state_of(verified, index));
-    if (step->damaged_extents)
-        printf("%" G_GINT64_FORMAT " of ", step->damaged_extents);
-    printf("%" G_GINT64_FORMAT " extent%s%s, %s, of %d of %d rank%s\n", step->extents,
-           step->extents == 1 ? "" : "s", damage_words(step->damaged_extents),
-           mw_format_bytes((double)step->bytes), step->ranks, verified->ranks_here,
-           verified->ranks_here == 1 ? "" : "s");
+    print_extents(step, step->damaged_extents, "damaged or written over");
+    print_extents(step, step->missing_extents, "missing with a file");
+    if (!step->damaged_extents && !step->missing_extents)
+        print_extents(step, 0, NULL);
+    printf("%s, of %d of %d rank%s\n", mw_format_bytes((double)step->bytes), step->ranks,
+           verified->ranks_here, verified->ranks_here == 1 ? "" : "s");
     print_damage(step);
 }
 
@@ -100,11 +122,47 @@ whole_before(const struct mw_verified *verified)
     return before < verified->step_count && mw_verify_is_whole(verified, before) ? before : -1;
 }
 
+/* What is missing is not known to be damaged. */
+static void
+print_missing_verdict(const struct mw_verified *verified)
+{
+    const bool damaged =
+        verified->newest >= 0 && verified->steps[verified->newest].damaged_extents > 0;
+
+    if (verified->missing->len == 1)
+        printf("missing%s: 1 of the run's files: --resume needs it\n",
+               damaged ? ", and damaged" : "");
+    else
+        printf("missing%s: %u of the run's files: --resume needs them\n",
+               damaged ? ", and damaged" : "", verified->missing->len);
+}
+
+/* Of a record that the drive does not give back nobody knows the step. */
+static void
+print_unreadable_verdict(const struct mw_verified *verified)
+{
+    const int newest = verified->newest;
+    const char *which = verified->unreadable == 1 ? "the record" : "one of the records";
+
+    printf("not known to be whole: the newest step may be in %s that could not be read", which);
+    if (newest >= 0)
+        printf("; --resume goes on from step %" G_GINT64_FORMAT ", which is %s",
+               verified->steps[newest].step + 1,
+               mw_verify_is_whole(verified, newest) ? "whole" : "not whole");
+    printf("\n");
+}
+
 static void
 print_verdict(const struct mw_verified *verified)
 {
     const int newest = verified->newest, before = whole_before(verified);
 
+    if (verified->unreadable)
+        print_unreadable_verdict(verified);
+    if (verified->missing->len)
+        print_missing_verdict(verified);
+    if (verified->unreadable || verified->missing->len)
+        return;
     if (newest < 0)
         printf("no step is durable%s: nothing can be resumed\n",
                verified->step_count ? " on all ranks" : "");
@@ -124,6 +182,7 @@ print_text(const struct mw_verified *verified)
 {
     for (int i = 0; i < verified->step_count; i++)
         print_step(verified, i);
+    print_missing(verified->missing);
     for (guint i = 0; i < verified->notes->len; i++)
         printf("note: %s\n", (const char *)g_ptr_array_index(verified->notes, i));
     print_verdict(verified);
@@ -146,6 +205,15 @@ put_damage(struct mw_json_writer *json, const struct mw_verify_damage *it)
 }
 
 static void
+put_missing(struct mw_json_writer *json, const struct mw_verify_missing *it)
+{
+    mw_json_begin(json, NULL, '{', true);
+    mw_json_string(json, "file", it->file);
+    mw_json_string(json, "why", it->why);
+    mw_json_end(json, '}');
+}
+
+static void
 put_step(struct mw_json_writer *json, const struct mw_verified *verified, int index)
 {
     const struct mw_verify_step *step = &verified->steps[index];
@@ -157,17 +225,12 @@ put_step(struct mw_json_writer *json, const struct mw_verified *verified, int in
     mw_json_integer(json, "extents", step->extents);
     mw_json_integer(json, "bytes", step->bytes);
     mw_json_integer(json, "damaged_extents", step->damaged_extents);
+    mw_json_integer(json, "missing_extents", step->missing_extents);
     mw_json_begin(json, "damage", '[', false);
     for (guint i = 0; i < step->damage->len; i++)
         put_damage(json, g_ptr_array_index(step->damage, i));
     mw_json_end(json, ']');
     mw_json_end(json, '}');
-}
-
-static bool
-is_whole(const struct mw_verified *verified)
-{
-    return verified->newest >= 0 && mw_verify_is_whole(verified, verified->newest);
 }
 
 static void
@@ -176,14 +239,19 @@ print_json(const struct mw_verified *verified)
     struct mw_json_writer json = {.out = stdout};
 
     mw_json_begin(&json, NULL, '{', false);
-    mw_json_boolean(&json, "whole", is_whole(verified));
+    mw_json_boolean(&json, "whole", mw_verify_resumes(verified));
     if (verified->newest >= 0)
         mw_json_integer(&json, "newest_step", verified->steps[verified->newest].step + 1);
     mw_json_integer(&json, "ranks", verified->ranks);
     mw_json_integer(&json, "ranks_here", verified->ranks_here);
+    mw_json_integer(&json, "unreadable_records", verified->unreadable);
     mw_json_begin(&json, "steps", '[', false);
     for (int i = 0; i < verified->step_count; i++)
         put_step(&json, verified, i);
+    mw_json_end(&json, ']');
+    mw_json_begin(&json, "missing", '[', false);
+    for (guint i = 0; i < verified->missing->len; i++)
+        put_missing(&json, g_ptr_array_index(verified->missing, i));
     mw_json_end(&json, ']');
     mw_json_begin(&json, "notes", '[', false);
     for (guint i = 0; i < verified->notes->len; i++)
@@ -214,7 +282,7 @@ verify(char **directories, bool as_json, bool *whole, GError **error)
         print_json(&verified);
     else if (good)
         print_text(&verified);
-    *whole = good && is_whole(&verified);
+    *whole = good && mw_verify_resumes(&verified);
     mw_verified_clear(&verified);
     if (question.homes.plan)
         cli_run_homes_clear(&question.homes);
@@ -263,7 +331,8 @@ run(int argc, char **argv)
                        "Reads records and state of both recorded steps, of all ranks, past the "
                        "page cache, and holds them against their checksums. RUN is a name of "
                        "`memwall list runs`, or the run's directories, as --nvme named them. Exit "
-                       "status: 0 the newest step is whole, 1 it is damaged, or a run is using it. "
+                       "status: 0 the newest step is whole, 1 it is damaged, a file is missing, a "
+                       "record cannot be read, or a run is using it. "
                        "The step before it is written over while a step runs: it need not be "
                        "whole.",
                        0);

@@ -24,8 +24,10 @@ open_past_cache(const char *path, const struct mw_nvme_calls *calls, const char 
     if (fd < 0 && errno == EINVAL)
         fd = mw_own_open(path, O_RDONLY, 0, why);
     if (fd >= 0 && (calls->fdatasync(calls->data, fd) || calls->forget(calls->data, fd))) {
-        *why = g_strerror(errno);
+        const int reason = errno;
+        *why = g_strerror(reason);
         close(fd);
+        errno = reason;
         fd = -1;
     }
     return fd;
@@ -65,6 +67,7 @@ mw_extents_open(struct mw_extents *extents, const char *const *directories, cons
         const char *why = NULL;
         extents->data[d].path = mw_run_data_path(directories[d], stem, d, extents->drives);
         extents->data[d].fd = open_past_cache(extents->data[d].path, extents->calls, &why);
+        extents->data[d].absent = extents->data[d].fd < 0 && (errno == ENOENT || errno == ENOTDIR);
         extents->data[d].missing = extents->data[d].fd < 0 ? g_strdup(why) : NULL;
     }
     return true;

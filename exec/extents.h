@@ -20,6 +20,7 @@ struct mw_extents {
     int drives;
     struct {
         char *path, *missing; /* missing: why it cannot be read; or NULL */
+        bool absent;          /* missing, for no file is there */
         int fd;
     } data[MW_NVME_DRIVES_MAX];
     char *block;

@@ -55,8 +55,10 @@ read_records(struct work *work, struct mw_verify_rank *rank, GError **error)
                  g_strdup_printf("%s: record %d of %d is torn: its commit was interrupted, or it "
                                  "is damaged",
                                  rank->path, i + 1, MW_COMMIT_SLOTS));
-        if (slots->at[i].state == MW_COMMIT_UNREADABLE)
+        if (slots->at[i].state == MW_COMMIT_UNREADABLE) {
+            work->verified->unreadable++;
             note(work->verified, g_strdup(slots->at[i].why));
+        }
     }
     return true;
 }
@@ -225,11 +227,27 @@ check_record(struct work *work, struct mw_verify_rank *rank, const struct mw_com
     struct mw_verify_step *step = step_of(work->verified, record->step);
 
     for (int64_t i = 0; step && i < record->extent_count; i++) {
-        step->damaged_extents +=
-            !mw_verify_extent(options, rank, &record->extents[i], step->damage);
+        enum mw_verify_state state =
+            mw_verify_extent(options, rank, &record->extents[i], step->damage);
+        step->damaged_extents += state == MW_VERIFY_DAMAGED;
+        step->missing_extents += state == MW_VERIFY_MISSING;
         work->done_bytes += record->extents[i].bytes;
         if (options->progress)
             options->progress(options->data, work->done_bytes, work->all_bytes);
+    }
+}
+
+static void
+note_missing(struct work *work, const struct mw_extents *extents)
+{
+    for (int d = 0; d < extents->drives; d++) {
+        if (!extents->data[d].missing)
+            continue;
+        struct mw_verify_missing *it = g_new0(struct mw_verify_missing, 1);
+        it->file = g_strdup(extents->data[d].path);
+        it->why = g_strdup(extents->data[d].missing);
+        it->absent = extents->data[d].absent;
+        g_ptr_array_add(work->verified->missing, it);
     }
 }
 
@@ -241,6 +259,7 @@ check_rank(struct work *work, struct mw_verify_rank *rank, GError **error)
     if (!mw_extents_open(&rank->extents, work->options->directories, rank->stem, rank->identity,
                          rank->path, work->options->calls, error))
         return false;
+    note_missing(work, &rank->extents);
     for (int i = 0; i < MW_COMMIT_SLOTS; i++)
         if (rank->slots.at[i].state == MW_COMMIT_WHOLE)
             check_record(work, rank, &rank->slots.at[i].record);
@@ -264,12 +283,23 @@ free_rank(void *data)
     g_free(rank);
 }
 
+static void
+free_missing(void *data)
+{
+    struct mw_verify_missing *missing = data;
+
+    g_free(missing->file);
+    g_free(missing->why);
+    g_free(missing);
+}
+
 bool
 mw_verify(const struct mw_verify_options *options, struct mw_verified *verified, GError **error)
 {
     struct work work = {.options = options, .verified = verified};
 
     *verified = (struct mw_verified){.newest = -1};
+    verified->missing = g_ptr_array_new_with_free_func(free_missing);
     verified->notes = g_ptr_array_new_with_free_func(g_free);
     work.ranks = g_ptr_array_new_with_free_func(free_rank);
     bool good = find_records(&work, error) && settle_ranks(&work, error);
@@ -287,6 +317,7 @@ mw_verified_clear(struct mw_verified *verified)
     for (int i = 0; i < verified->step_count; i++)
         g_ptr_array_unref(verified->steps[i].damage);
     verified->step_count = 0;
+    g_clear_pointer(&verified->missing, g_ptr_array_unref);
     g_clear_pointer(&verified->notes, g_ptr_array_unref);
 }
 
@@ -295,4 +326,11 @@ mw_verify_is_whole(const struct mw_verified *verified, int step)
 {
     return verified->steps[step].ranks == verified->ranks_here &&
            !verified->steps[step].damage->len;
+}
+
+bool
+mw_verify_resumes(const struct mw_verified *verified)
+{
+    return verified->newest >= 0 && mw_verify_is_whole(verified, verified->newest) &&
+           !verified->unreadable && !verified->missing->len;
 }

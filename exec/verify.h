@@ -31,21 +31,30 @@ struct mw_verify_damage {
     char *file, *tensors; /* tensors: NULL where nobody knows */
     int64_t offset_bytes, bytes, extent;
     char *what;
+    bool missing; /* the whole file cannot be opened */
 };
 
 struct mw_verify_step {
     int64_t step;
-    int ranks; /* that have a whole record of it */
-    int64_t extents, bytes, damaged_extents;
-    GPtrArray *damage; /* struct mw_verify_damage * */
+    int ranks;                                                /* that have a whole record of it */
+    int64_t extents, bytes, damaged_extents, missing_extents; /* missing: with their file */
+    GPtrArray *damage;                                        /* struct mw_verify_damage * */
+};
+
+/* A file of state that is not there, or that may not be read. */
+struct mw_verify_missing {
+    char *file, *why;
+    bool absent; /* its drive may not be mounted */
 };
 
 struct mw_verified {
-    int ranks, ranks_here; /* of the run; with a record in these directories */
+    int ranks, ranks_here;          /* of the run; with a record in these directories */
     struct mw_verify_step steps[3]; /* the newest first; of ranks that differ there are three */
     int step_count;
-    int newest;       /* index of what a resume takes: all ranks here have it; -1: none */
-    GPtrArray *notes; /* char *: what else there is to say */
+    int newest;         /* index of what a resume takes: all ranks here have it; -1: none */
+    int unreadable;     /* records that the drive does not give back: a newer step may be in one */
+    GPtrArray *missing; /* struct mw_verify_missing *, each file once */
+    GPtrArray *notes;   /* char *: what else there is to say */
 };
 
 /* False with *error: no run is there, a run is using it, or other directories belong to it.
@@ -55,5 +64,7 @@ bool mw_verify(const struct mw_verify_options *options, struct mw_verified *veri
 void mw_verified_clear(struct mw_verified *verified);
 
 bool mw_verify_is_whole(const struct mw_verified *verified, int step);
+/* A resume goes on from the newest step: it is known to be that, and whole, and no file misses. */
+bool mw_verify_resumes(const struct mw_verified *verified);
 
 #endif

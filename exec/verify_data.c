@@ -50,13 +50,14 @@ add_damage(const struct mw_verify_options *options, const struct mw_verify_rank 
         .bytes = bytes,
         .extent = extent->id,
         .what = g_strdup(what),
+        .missing = rank->extents.data[drive].missing,
     };
     g_ptr_array_add(damage, it);
 }
 
 /* A checksum is of the whole extent: where it is another, each of its drives may have the damage.
  */
-bool
+enum mw_verify_state
 mw_verify_extent(const struct mw_verify_options *options, const struct mw_verify_rank *rank,
                  const struct mw_commit_extent *extent, GPtrArray *damage)
 {
@@ -64,17 +65,18 @@ mw_verify_extent(const struct mw_verify_options *options, const struct mw_verify
     const struct mw_extent_read read = mw_extents_read(&rank->extents, extent, NULL);
 
     if (!read.why && read.checksum == extent->checksum)
-        return true;
+        return MW_VERIFY_WHOLE;
     g_autofree char *what =
         read.why ? g_strdup(read.why)
                  : g_strdup_printf("checksum %016" PRIx64 " instead of the committed %016" PRIx64,
                                    read.checksum, extent->checksum);
     if (read.why && read.drive < 0) { /* it is at no place of a file */
         add_damage(options, rank, &nowhere, 0, what, damage);
-        return false;
+        return MW_VERIFY_DAMAGED;
     }
     for (int drive = 0; drive < rank->extents.drives; drive++)
         if (read.drive < 0 || read.drive == drive)
             add_damage(options, rank, extent, drive, what, damage);
-    return false;
+    return read.drive >= 0 && rank->extents.data[read.drive].missing ? MW_VERIFY_MISSING
+                                                                     : MW_VERIFY_DAMAGED;
 }

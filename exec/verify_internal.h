@@ -17,10 +17,13 @@ struct mw_verify_rank {
 };
 
 /* --- verify_data.c --- */
-/* False: its ranges are added to `damage`.  A file that is not there is damage of all that it had.
- */
-bool mw_verify_extent(const struct mw_verify_options *options, const struct mw_verify_rank *rank,
-                      const struct mw_commit_extent *extent, GPtrArray *damage);
+enum mw_verify_state { MW_VERIFY_WHOLE, MW_VERIFY_DAMAGED, MW_VERIFY_MISSING };
+
+/* Unless it is whole, its ranges are added to `damage`.  With a file that is not there all that it
+ * had is missing. */
+enum mw_verify_state mw_verify_extent(const struct mw_verify_options *options,
+                                      const struct mw_verify_rank *rank,
+                                      const struct mw_commit_extent *extent, GPtrArray *damage);
 void mw_verify_damage_free(void *damage);
 
 #endif

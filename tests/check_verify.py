@@ -149,6 +149,8 @@ def check_records(box):
     yield from wrong
     if {damage["what"] for damage in answer["steps"][0]["damage"]} != {"No such file or directory"}:
         yield f"{answer}"
+    if answer["missing"] != [{"file": str(box.folder / DATA), "why": "No such file or directory"}]:
+        yield f"{answer}"
     yield from begin(box, 2, *DURABLE)
     os.truncate(box.folder / DATA, 4096)
     answer, wrong = verify(box, "drive")
@@ -172,8 +174,31 @@ def check_drives(box):
     first = box.folder / "drive/memwall-1of2.data"
     flip(first, range(5, first.stat().st_size, 4096))
     yield from expect(box, names, [[2, False], [1, False]], 2)
+    yield from check_missing(box, names)
     (box.folder / "drive/memwall-run.json").unlink()
     yield from check_refused(box.run("drive", verb="verify"), 2, "2 directories, 1 is given")
+
+
+def check_missing(box, names):
+    """A drive that is not mounted: one line of its file, with the step whole on the other or not;
+    damage is said of what is there alone."""
+    yield from begin(box, 2, *TWO)
+    away = box.folder / "away"
+    (box.folder / "second").rename(away)
+    for mounted in (False, True):  # no folder; an empty one where the drive belongs
+        if mounted:
+            (box.folder / "second").mkdir()
+        for words in (names, ["drive"]):
+            done = box.run(*words, verb="verify")
+            said = [line for line in done.text.splitlines() if "memwall-2of2.data" in line]
+            if done.returncode != 1 or len(said) != 1 or not said[0].endswith(
+                    "second/memwall-2of2.data is missing: is the drive mounted?") or \
+                    "damaged" in done.text or not done.text.endswith(
+                        "\nmissing: 1 of the run's files: --resume needs it\n"):
+                yield f"status {done.returncode}: {done.text!r}"
+    (box.folder / "second").rmdir()
+    away.rename(box.folder / "second")
+    yield from expect(box, names, [[2, True], [1, True]], 2)
 
 
 def check_wrong(box):

@@ -3,6 +3,7 @@
  * to make durable, and said nothing: the page cache has it still, and it is neither taken for a
  * step, nor called whole, nor exported.
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <glib/gstdio.h>
 #include <stdio.h>
@@ -205,6 +206,66 @@ test_lost_state(void)
     finish(&faults, &described);
 }
 
+/* The slot of a record's file that the drive does not give back. */
+struct bad_slot {
+    ino_t file;
+    off_t from, to;
+};
+
+static ssize_t
+bad_pread(void *data, int fd, void *buffer, size_t bytes, off_t offset)
+{
+    const struct bad_slot *bad = data;
+    struct stat info;
+
+    if (!fstat(fd, &info) && info.st_ino == bad->file && offset < bad->to &&
+        offset + (off_t)bytes > bad->from) {
+        errno = EIO;
+        return -1;
+    }
+    return mw_nvme_system_calls.pread(NULL, fd, buffer, bytes, offset);
+}
+
+/* One of two: the step of the other is whole, and nobody knows whether it is the newest. */
+static void
+test_unreadable_record(void)
+{
+    struct described described = {0};
+    struct mw_nvme_calls calls = mw_nvme_system_calls;
+    struct mw_faults faults;
+    struct bad_slot bad;
+    struct stat info;
+
+    mw_faults_init(&faults, MW_FAULT_SYNC, G_MAXINT, 0);
+    run(&faults, &described);
+    read_description(&described);
+    g_autofree char *path = g_build_filename(directory, "memwall.record", NULL);
+    g_assert_cmpint(stat(path, &info), ==, 0);
+    calls.pread = bad_pread;
+    calls.data = &bad;
+    const off_t half = info.st_size / 2;
+    int64_t steps = 0;
+    for (int slot = 0; slot < 2; slot++) {
+        const char *const directories[] = {directory};
+        const struct mw_verify_options options = {
+            .directories = directories, .directory_count = 1, .calls = &calls};
+        struct mw_verified verified;
+        bad = (struct bad_slot){info.st_ino, slot * half, (slot + 1) * half};
+        g_assert_true(mw_verify(&options, &verified, NULL));
+        g_assert_cmpint(verified.unreadable, ==, 1);
+        g_assert_cmpint(verified.step_count, ==, 1);
+        g_assert_cmpint(verified.newest, ==, 0);
+        g_assert_true(mw_verify_is_whole(&verified, 0));
+        g_assert_false(mw_verify_resumes(&verified));
+        steps += verified.steps[0].step;
+        mw_verified_clear(&verified);
+    }
+    g_assert_cmpint(steps, ==, STOP - 1 + STOP - 2);
+    mw_faults_finish(&faults);
+    mw_plan_free(described.plan);
+    free(described.text);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -213,6 +274,7 @@ main(int argc, char **argv)
     g_test_add_func("/readers/lost-record", test_lost_record);
     g_test_add_func("/readers/lost-record-exported", test_lost_record_exported);
     g_test_add_func("/readers/lost-state", test_lost_state);
+    g_test_add_func("/readers/unreadable-record", test_unreadable_record);
     int result = g_test_run();
     trained_remove(directory);
     return result;
