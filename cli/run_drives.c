@@ -218,6 +218,13 @@ is_free(const struct cli_run_drives *drives, const char *directory, GError **err
                          "left it: move it away or delete it, or --nvme DIR names another "
                          "directory",
                          directory, files.unclaimed);
+    if (good && files.foreign && !files.record && !options_of(drives)->overwrite) {
+        g_set_error(error, MW_ERROR, MW_ERROR_IO,
+                    "%s/%s: nobody can tell whether a run is there, and nothing is touched: move "
+                    "it away, or --nvme DIR names another directory",
+                    directory, files.foreign);
+        good = false;
+    }
     if (good && files.record && !options_of(drives)->overwrite && trains(drives))
         good = refuse_run(directory, &files, error);
     mw_run_files_clear(&files);
@@ -521,7 +528,7 @@ settle(struct cli_run_drives *drives)
 {
     struct cli_run_entry *entry = &drives->entry;
     struct mw_run_files files;
-    bool good = mw_run_files_look(entry->directories[0], &files, NULL);
+    bool good = mw_run_files_look(entry->directories[0], &files, NULL) && !files.foreign;
     bool durable = files.record != NULL;
 
     entry->last_step = files.step + 1;

@@ -148,13 +148,26 @@ look_at(struct mw_run_files *files, int folder, const char *directory, const cha
     return good;
 }
 
+/* A name of a run's, in `names` if it is a file of ours. */
+static void
+take_name(struct mw_run_files *files, int folder, const char *name, GPtrArray *names)
+{
+    const char *why = mw_own_why_not(folder, name);
+    struct stat info;
+
+    if (mw_own_is_file(folder, name, &info))
+        g_ptr_array_add(names, g_strdup(name));
+    else if (why && !files->foreign)
+        files->foreign = g_strdup_printf("%s %s", name, why);
+}
+
 /* Of files of ours, in order. */
 static bool
-names_in(int folder, const char *directory, GPtrArray *names, GError **error)
+names_in(struct mw_run_files *files, int folder, const char *directory, GPtrArray *names,
+         GError **error)
 {
     int own = fcntl(folder, F_DUPFD_CLOEXEC, 0);
     DIR *list = own < 0 ? NULL : fdopendir(own);
-    struct stat info;
 
     if (!list) {
         int reason = errno;
@@ -164,8 +177,8 @@ names_in(int folder, const char *directory, GPtrArray *names, GError **error)
     }
     errno = 0;
     for (struct dirent *entry; (entry = readdir(list)); errno = 0)
-        if (is_of_run(entry->d_name) && mw_own_is_file(folder, entry->d_name, &info))
-            g_ptr_array_add(names, g_strdup(entry->d_name));
+        if (is_of_run(entry->d_name))
+            take_name(files, folder, entry->d_name, names);
     int reason = errno;
     closedir(list);
     g_ptr_array_sort(names, compare_names);
@@ -203,7 +216,7 @@ mw_run_files_look(const char *directory, struct mw_run_files *files, GError **er
     if (folder < 0)
         return errno == ENOENT || fail(directory, NULL, g_strerror(errno), error);
     g_autoptr(GPtrArray) names = g_ptr_array_new_with_free_func(g_free);
-    bool good = names_in(folder, directory, names, error);
+    bool good = names_in(files, folder, directory, names, error);
     for (guint i = 0; good && i < names->len; i++) {
         const char *name = g_ptr_array_index(names, i);
         if (is_claimed(names, name))
@@ -223,6 +236,7 @@ mw_run_files_clear(struct mw_run_files *files)
     g_clear_pointer(&files->names, g_ptr_array_unref);
     g_clear_pointer(&files->record, g_free);
     g_clear_pointer(&files->unclaimed, g_free);
+    g_clear_pointer(&files->foreign, g_free);
 }
 
 /* --- a record -------------------------------------------------------------------------------- */

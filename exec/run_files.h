@@ -4,7 +4,8 @@
  *
  * Files of a run begin with "memwall" or "memwall-rankR" (nvme.h, commit.h); beside them stand a
  * description, which is the caller's, and a lock of the whole run.  Only regular files of this user
- * count; no link is followed.  Data counts where a lock or record of its stem, or a description,
+ * count; no link is followed.  What else has such a name is `foreign`: whether there is a run, nobody
+ * can say then.  Data counts where a lock or record of its stem, or a description,
  * stands beside it: a file that has such a name by chance, or is another program's, does not.
  */
 #ifndef MW_EXEC_RUN_FILES_H
@@ -28,6 +29,7 @@ struct mw_run_files {
     int64_t changed_ns; /* when one of them was last written, since 1970; 0: none is there */
     char *record;       /* the name of one that holds something; NULL */
     char *unclaimed;    /* of a file, not empty, that a run may overwrite and none has left; NULL */
+    char *foreign;      /* what has a name of ours and is not ours, and why not; NULL */
 };
 
 /* Changes nothing.  A directory that is not there holds nothing.  False with *error where it cannot

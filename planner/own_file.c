@@ -57,6 +57,14 @@ mw_own_is_file(int folder, const char *name, struct stat *info)
     return !fstatat(folder, name, info, AT_SYMLINK_NOFOLLOW) && !why_not(info);
 }
 
+const char *
+mw_own_why_not(int folder, const char *name)
+{
+    struct stat info;
+
+    return fstatat(folder, name, &info, AT_SYMLINK_NOFOLLOW) ? NULL : why_not(&info);
+}
+
 int
 mw_own_open_folder(const char *path)
 {

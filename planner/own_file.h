@@ -19,6 +19,8 @@ int mw_own_open(const char *path, int flags, mode_t mode, const char **why);
 
 /* Whether a name in a folder is a regular file of this user, without opening it. */
 bool mw_own_is_file(int folder, const char *name, struct stat *info);
+/* Why it is none, in words; NULL: it is one, or is not there. */
+const char *mw_own_why_not(int folder, const char *name);
 
 /* Of a folder itself, which a name before the last may be a link to, as the user wishes: -1 with
  * errno where it is none. */

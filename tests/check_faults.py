@@ -117,6 +117,23 @@ def check_vanished(box):
     yield from check_disturbed(box, rename, lambda: away.rename(box.folder / "drive"))
 
 
+def check_second_name(box):
+    """A record that gets one, as of a backup, in the middle of a run: what is durable stays, at the
+    end of this run and at the start of one that is refused for it."""
+    box.empty_drives()
+    steps, other = 30, box.folder / "other name"
+    run = Disturbed(box, *DURABLE, "--batch", "2", "--steps", str(steps))
+    os.link(box.folder / RECORD, other)
+    if len(run.end()) != steps or run.returncode:
+        yield f"status {run.returncode}: {run.said}"
+    files = sorted(path.name for path in (box.folder / "drive").iterdir())
+    yield from check_refused(train(box, *DURABLE, steps=2), 1, RECORD, "second name")
+    if sorted(path.name for path in (box.folder / "drive").iterdir()) != files:
+        yield f"deleted, of {files}"
+    other.unlink()
+    yield from good(train(box, *DURABLE, "--resume", steps=steps + 1))
+
+
 def check_vanished_save(box):
     """The folder of the checkpoint goes away before its time: all steps are there all the same."""
     box.empty_drives()
@@ -419,6 +436,7 @@ def tests(box):
     yield "a limit on files as a checkpoint is written", check_save_limit(box)
     yield "drives that vanish", check_vanished(box)
     yield "a checkpoint's folder that vanishes", check_vanished_save(box)
+    yield "a record that gets a second name", check_second_name(box)
     yield "a course that diverges", check_diverges(box, *DURABLE)
     yield "a course that diverges, in memory", check_diverges(box, "-s", "zero3")
     yield "damaged state", check_damage(box)
