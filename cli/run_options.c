@@ -308,7 +308,8 @@ cli_run_options_read(struct cli_run_options *options, GError **error)
            cli_run_backend_read(backend_name, &options->backend, error) &&
            read_loss_scale(&options->loss_scaling, error) &&
            read_at(&options->previous, error) && read_shape(&options->schedule, error) &&
-           mw_lr_schedule_check(&options->schedule, error);
+           /* A resume has the run's own rate beside what is given: it is checked with that. */
+           (options->resume || mw_lr_schedule_check(&options->schedule, error));
 }
 
 void

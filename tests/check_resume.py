@@ -156,6 +156,8 @@ def check_course(box):
     if len(done.said.splitlines()) != 1 or "--lr is 0.0001, it was 0.002; --clip is 2, it was " \
             "0.5" not in done.said:
         yield f"said {done.said!r}"
+    least = [*model, *start, *words, "--resume", "--lr-schedule", "cosine", "--lr-min"]
+    yield from check_refused(box.run(*least, "2e-4", "--steps", "8"), 2, "--lr-min", "0.0001")
     done = train(box, *words, "--resume", "--lr", "1e-4", steps=8)
     described = json.loads((box.folder / "drive/memwall-run.json").read_text())["training"]
     if done.returncode or done.said or described["clip"] != 2 or described["seed"] != 7:
