@@ -55,6 +55,22 @@ is_to_go(const char *path, const char *name)
     return is_ours(name) && is_own(AT_FDCWD, file);
 }
 
+/* A model as others publish it: a checkpoint has the optimizer's state beside its weights. */
+static bool
+check_state(const char *path, GError **error)
+{
+    g_autofree char *model = g_build_filename(path, MW_CHECKPOINT_MODEL, NULL);
+    g_autofree char *optimizer = g_build_filename(path, MW_CHECKPOINT_OPTIMIZER, NULL);
+
+    if (!g_file_test(model, G_FILE_TEST_EXISTS) || g_file_test(optimizer, G_FILE_TEST_EXISTS))
+        return true;
+    g_set_error(error, MW_ERROR, MW_ERROR_IO,
+                "%s: holds " MW_CHECKPOINT_MODEL " without " MW_CHECKPOINT_OPTIMIZER
+                ": no checkpoint of memwall's, and not replaced: give another folder",
+                path);
+    return false;
+}
+
 /* What is replaced is removed: it must be a checkpoint of this user and nothing else. */
 static bool
 check_place(const char *path, GError **error)
@@ -75,7 +91,7 @@ check_place(const char *path, GError **error)
         return false;
     }
     if (folder)
-        return true;
+        return check_state(path, error);
     g_set_error(error, MW_ERROR, MW_ERROR_IO,
                 "%s: is not a folder, as a checkpoint is: give another path", path);
     return false;

@@ -345,6 +345,7 @@ test_places(void)
     g_autofree char *slashed = g_strconcat(path, "/", NULL);
     save(slashed, GPT2, 2, false, NULL); /* replaces the other, whole */
     refuse(GPT2, path, NULL, "no optimizer.safetensors");
+    g_assert_false(mw_checkpoint_check(path, NULL)); /* a model of anybody's */
     g_assert_true(g_file_set_contents(file, "dear", -1, NULL));
     refuse(GPT2, NULL, path, "holds letters");
     g_assert_true(g_file_test(file, G_FILE_TEST_EXISTS));
