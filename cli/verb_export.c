@@ -35,6 +35,8 @@ write_checkpoint(const struct cli_run *run, const char *folder, bool previous, i
         .config = homes.config,
     };
     struct mw_durable *durable = mw_durable_open(&from, error);
+    if (durable && mw_durable_notice(durable))
+        cli_say("%s", mw_durable_notice(durable));
     bool good = durable && mw_durable_export(durable, &to, error);
 
     if (good)

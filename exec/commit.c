@@ -96,16 +96,10 @@ choose_current(struct mw_commit *commit)
 static void
 note_other(struct mw_commit *commit)
 {
-    const int64_t step = commit->steps[commit->current] + 1;
     g_autofree char *unreadable = g_steal_pointer(&commit->notice);
 
-    if (unreadable)
-        commit->notice = g_strdup_printf("%s; its other record, step %" PRId64 ", is whole",
-                                         unreadable, step);
-    else if (commit->states[!commit->current] == MW_COMMIT_TORN)
-        commit->notice = g_strdup_printf(
-            "%s: a commit was interrupted; the one before it, step %" PRId64 ", is whole",
-            commit->file.path, step);
+    commit->notice = mw_commit_slot_other(commit->file.path, commit->states[!commit->current],
+                                          unreadable, commit->steps[commit->current]);
 }
 
 static bool

@@ -99,6 +99,10 @@ void mw_commit_slots_clear(struct mw_commit_slots *slots);
 /* The newest whole one of a step before `before`; NULL: there is none. */
 const struct mw_commit_slot *mw_commit_slots_newest(const struct mw_commit_slots *slots,
                                                     int64_t before);
+/* What there is to say where a step is taken of one record, whole, and the other one is in this
+ * state: a line, to be freed, or NULL.  `why`: of one that is not readable. */
+char *mw_commit_slot_other(const char *path, enum mw_commit_state other, const char *why,
+                           int64_t step);
 /* The whole record of `step`, or the newest (-1), of such a file. */
 bool mw_commit_load(int fd, const char *path, int64_t step, struct mw_commit_record *record,
                     struct mw_commit_identity *identity, GError **error);

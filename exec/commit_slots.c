@@ -32,6 +32,18 @@ mw_commit_slot_clear(struct mw_commit_slot *slot)
     g_clear_pointer(&slot->why, g_free);
 }
 
+char *
+mw_commit_slot_other(const char *path, enum mw_commit_state other, const char *why, int64_t step)
+{
+    if (other == MW_COMMIT_UNREADABLE)
+        return g_strdup_printf("%s; its other record, step %" PRId64 ", is whole", why, step + 1);
+    if (other == MW_COMMIT_TORN)
+        return g_strdup_printf("%s: a commit was interrupted; the one before it, step %" PRId64
+                               ", is whole",
+                               path, step + 1);
+    return NULL;
+}
+
 /* --- both, where no run is --- */
 
 /* Both have been written from end to end since the file was made; 0: nobody knows what it is. */

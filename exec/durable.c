@@ -37,6 +37,7 @@ struct mw_durable {
     int rank_count;
     struct block blocks[STATES];
     char *chunk; /* of one on drives, verified */
+    char *notice;
 };
 
 static bool
@@ -233,6 +234,18 @@ take_step(struct mw_durable *durable, int64_t step, GError **error)
     return true;
 }
 
+/* Of the first rank whose other record says something. */
+static void
+note_other(struct mw_durable *durable)
+{
+    for (int r = 0; r < durable->rank_count && !durable->notice; r++) {
+        const struct rank *it = &durable->ranks[r];
+        const struct mw_commit_slot *other = &it->slots.at[it->slot == &it->slots.at[0]];
+        durable->notice =
+            mw_commit_slot_other(it->record_path, other->state, other->why, it->slot->record.step);
+    }
+}
+
 static bool
 load_step(struct mw_durable *durable, GError **error)
 {
@@ -291,8 +304,10 @@ mw_durable_open(const struct mw_durable_options *options, GError **error)
     struct mw_durable *durable = g_new0(struct mw_durable, 1);
 
     durable->options = *options;
-    if (check_plan(options, error) && open_ranks(durable, error))
+    if (check_plan(options, error) && open_ranks(durable, error)) {
+        note_other(durable);
         return durable;
+    }
     mw_durable_close(durable);
     return NULL;
 }
@@ -317,6 +332,7 @@ mw_durable_close(struct mw_durable *durable)
     for (int s = 0; s < STATES; s++)
         g_free(durable->blocks[s].bytes);
     g_free(durable->chunk);
+    g_free(durable->notice);
     g_free(durable->ranks);
     g_free(durable);
 }
@@ -325,6 +341,12 @@ int64_t
 mw_durable_step(const struct mw_durable *durable)
 {
     return durable->ranks[0].slot->record.step;
+}
+
+const char *
+mw_durable_notice(const struct mw_durable *durable)
+{
+    return durable->notice;
 }
 
 /* --- streams of saves ------------------------------------------------------------------------ */

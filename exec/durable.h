@@ -37,6 +37,10 @@ void mw_durable_close(struct mw_durable *durable); /* NULL is allowed */
 /* From 0. */
 int64_t mw_durable_step(const struct mw_durable *durable);
 
+/* A line for the user where a rank's other record is torn or cannot be read: a newer step may have
+ * been in it.  NULL: there is nothing to say.  Lives as long as it. */
+const char *mw_durable_notice(const struct mw_durable *durable);
+
 /* What mw_checkpoint_save would have written behind that step. */
 bool mw_durable_export(struct mw_durable *durable, const struct mw_checkpoint_options *options,
                        GError **error);

@@ -128,7 +128,21 @@ def check_damage(box):
     record.write_bytes(bytes(len(kept)))
     yield from check_refused(box.run("drive", "-o", "exported", verb="export"), 1,
                              "memwall.record", "no whole record")
+    # One of two records, or the other: the step that is left, in a line that says so.
+    for slot in range(2):
+        torn = bytearray(kept)
+        torn[slot * len(kept) // 2 + 200] ^= 1
+        record.write_bytes(bytes(torn))
+        done = box.run("drive", "-o", "torn", verb="export")
+        yield from good(done)
+        step = done.text.split("after step ")[1].split()[0]
+        line = f"memwall.record: a commit was interrupted; the one before it, step {step}, is whole"
+        if done.said.count("\n") != 1 or line not in done.said:
+            yield f"{done.said!r}"
     record.write_bytes(kept)
+    done = box.run("drive", "-o", "torn", verb="export")
+    if done.said:
+        yield f"{done.said!r}"
     if before != content(box.folder / "exported"):
         yield "the checkpoint that was there has changed"
 

@@ -138,7 +138,7 @@ expect_newest(const struct mw_nvme_calls *calls, int64_t newest)
 /* "": it is written. */
 static void
 expect_exported(const struct mw_nvme_calls *calls, const struct described *described,
-                int64_t newest, const char *says)
+                int64_t newest, const char *says, const char *notice)
 {
     const char *const directories[] = {directory};
     g_autofree char *folder = g_build_filename(directory, "exported", NULL);
@@ -155,6 +155,9 @@ expect_exported(const struct mw_nvme_calls *calls, const struct described *descr
 
     g_assert_no_error(error);
     g_assert_cmpint(mw_durable_step(durable), ==, newest);
+    g_assert_true(!mw_durable_notice(durable) == !notice);
+    if (notice)
+        mw_test_says(mw_durable_notice(durable), notice);
     bool good = mw_durable_export(durable, &to, &error);
     g_assert_true(good == !*says);
     if (!good)
@@ -177,7 +180,7 @@ test_lost_record(void)
     expect_verified(NULL, STOP - 1, true);
     expect_newest(&faults.calls, STOP - 2);
     expect_verified(&faults.calls, STOP - 2, true);
-    expect_exported(&faults.calls, &described, STOP - 2, "");
+    expect_exported(&faults.calls, &described, STOP - 2, "", NULL);
     finish(&faults, &described);
 }
 
@@ -188,7 +191,7 @@ test_lost_record_exported(void)
     struct mw_faults faults;
 
     run_and_lose(1, &faults, &described);
-    expect_exported(&faults.calls, &described, STOP - 2, "");
+    expect_exported(&faults.calls, &described, STOP - 2, "", NULL);
     finish(&faults, &described);
 }
 
@@ -200,8 +203,8 @@ test_lost_state(void)
 
     run_and_lose(2, &faults, &described);
     expect_verified(NULL, STOP - 1, true);
-    expect_exported(NULL, &described, STOP - 1, "");
-    expect_exported(&faults.calls, &described, STOP - 1, "memwall-1of1.data at ");
+    expect_exported(NULL, &described, STOP - 1, "", NULL);
+    expect_exported(&faults.calls, &described, STOP - 1, "memwall-1of1.data at ", NULL);
     expect_verified(&faults.calls, STOP - 1, false);
     finish(&faults, &described);
 }
@@ -258,6 +261,10 @@ test_unreadable_record(void)
         g_assert_true(mw_verify_is_whole(&verified, 0));
         g_assert_false(mw_verify_resumes(&verified));
         steps += verified.steps[0].step;
+        g_autofree char *notice =
+            g_strdup_printf("Input/output error; its other record, step %" PRId64 ", is whole",
+                            verified.steps[0].step + 1);
+        expect_exported(&calls, &described, verified.steps[0].step, "", notice);
         mw_verified_clear(&verified);
     }
     g_assert_cmpint(steps, ==, STOP - 1 + STOP - 2);
