@@ -4,9 +4,9 @@
  *
  * Files of a run begin with "memwall" or "memwall-rankR" (nvme.h, commit.h); beside them stand a
  * description, which is the caller's, and a lock of the whole run.  Only regular files of this user
- * count; no link is followed.  What else has such a name is `foreign`: whether there is a run, nobody
- * can say then.  Data counts where a lock or record of its stem, or a description,
- * stands beside it: a file that has such a name by chance, or is another program's, does not.
+ * count; no link is followed.  What else has such a name is `foreign`: whether there is a run,
+ * nobody can say then.  Data counts where a lock or record of its stem, or a description, stands
+ * beside it: a file that has such a name by chance, or is another program's, does not.
  */
 #ifndef MW_EXEC_RUN_FILES_H
 #define MW_EXEC_RUN_FILES_H
