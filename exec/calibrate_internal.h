@@ -7,6 +7,7 @@
 #include "exec/cpu/kernels.h"
 #include "exec/memory.h"
 #include "exec/nvme.h"
+#include "exec/steal.h"
 
 enum { MW_CALIBRATE_SAMPLES_MAX = 128, MW_CALIBRATE_VALUES_MAX = 2 };
 
@@ -139,6 +140,13 @@ double mw_calibrate_share_s(const struct mw_calibrator *c);
 /* The value becomes rank 0's on all: they decide alike. */
 bool mw_calibrate_agree(struct mw_calibrator *c, double *value, GError **error);
 
+/* A sample that was measured before the others are: its time, and what was stolen from it, are the
+ * first batch's. */
+struct mw_calibrate_first {
+    double began_s, took_s;
+    struct mw_steal stolen; /* as it was when the sample began */
+};
+
 /* Samples of one measure: as many as are wished and the measure's share of time has room for, at
  * least `least`.  They are judged in batches of 200 ms or more, for steal is counted in ticks: one
  * that the hypervisor took time from is taken again.  So are, one by one, samples that the others
@@ -152,6 +160,8 @@ struct mw_calibrate_samples {
     int wished, least; /* 0: c->rounds; 1 */
     int kinds;         /* that samples are of in turn; 0: one */
     bool together;     /* ranks meet in each: all take as many */
+    /* The first, where it was measured before; NULL: not.  take() is asked for it, too. */
+    const struct mw_calibrate_first *first;
 };
 bool mw_calibrate_take_samples(struct mw_calibrator *c, const struct mw_calibrate_samples *samples,
                                struct mw_measure *measures, GError **error);

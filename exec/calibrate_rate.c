@@ -137,7 +137,7 @@ struct measured {
     struct mw_calibrator *c;
     const struct mw_calibrate_work *work;
     double seconds;
-    double first, first_waited; /* a rate that is known, and what threads waited; 0: none */
+    double first, first_waited; /* a rate that is known once, and what threads waited; 0: none */
 };
 
 static bool
@@ -150,6 +150,7 @@ take_rate(void *data, int number, double *rate, GError **error)
         return true;
     }
     *rate = m->first;
+    m->first = 0; /* taken again it is another one */
     m->c->waited = m->first_waited;
     return true;
 }
@@ -172,15 +173,22 @@ struct mw_measure
 mw_calibrate_measure(struct mw_calibrator *c, const struct mw_calibrate_work *work, double seconds)
 {
     struct measured m = {.c = c, .work = work, .seconds = seconds};
-    const struct mw_calibrate_samples samples = {.take = take_rate, .state = &m, .values = 1};
-    double share_s = mw_calibrate_share_s(c), began_s = mw_calibrate_now_s();
+    struct mw_calibrate_samples samples = {.take = take_rate, .state = &m, .values = 1};
+    struct mw_calibrate_first first = {.began_s = mw_calibrate_now_s()};
+    const struct mw_calibration_disturbances disturbances = c->disturbances;
+    const double share_s = mw_calibrate_share_s(c);
     struct mw_measure measure;
 
+    mw_steal_read(&first.stolen);
     c->waited = 0;
-    double first = rate_once(c, work);
-    if (mw_calibrate_now_s() - began_s > LONG * share_s) {
-        m.first = first;
+    const double rate = rate_once(c, work);
+    first.took_s = mw_calibrate_now_s() - first.began_s;
+    if (first.took_s > LONG * share_s) {
+        m.first = rate;
         m.first_waited = c->waited;
+        samples.first = &first;
+    } else {
+        c->disturbances = disturbances; /* it is no sample */
     }
     mw_calibrate_take_samples(c, &samples, &measure, NULL); /* alone: nothing that can fail */
     return measure;

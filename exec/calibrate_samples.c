@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "exec/calibrate_internal.h"
-#include "exec/steal.h"
 
 /* A tick of steal is 10 ms: less than this says nothing of it. */
 #define BATCH_S 0.2
@@ -12,14 +11,19 @@
  * while, no patience helps. */
 #define PATIENCE_PART 0.25
 
+struct samples {
+    double values[MW_CALIBRATE_VALUES_MAX][MW_CALIBRATE_SAMPLES_MAX];
+    double waited[MW_CALIBRATE_SAMPLES_MAX]; /* of their time, for cores */
+};
+
 struct taking {
     struct mw_calibrator *c;
     const struct mw_calibrate_samples *of;
     int wished, least, count;
     double until_s, longest_s;
-    double stolen; /* of its time, the worst batch that was kept */
-    double values[MW_CALIBRATE_VALUES_MAX][MW_CALIBRATE_SAMPLES_MAX];
-    double waited[MW_CALIBRATE_SAMPLES_MAX]; /* of their time, for cores */
+    double stolen;                          /* of its time, the worst batch that was kept */
+    const struct mw_calibrate_first *first; /* until it is taken; else NULL */
+    struct samples it;
 };
 
 /* Of ranks that meet in each sample, rank 0 says. */
@@ -50,8 +54,8 @@ static void
 put(struct taking *t, int number, const double *values)
 {
     for (int v = 0; v < t->of->values; v++)
-        t->values[v][number] = values[v];
-    t->waited[number] = t->c->waited;
+        t->it.values[v][number] = values[v];
+    t->it.waited[number] = t->c->waited;
 }
 
 static bool
@@ -67,9 +71,8 @@ take_one(struct taking *t, GError **error)
 
 /* Up to `last`, or as many as make a batch: 0. */
 static bool
-fill_batch(struct taking *t, int last, GError **error)
+fill_batch(struct taking *t, double began_s, int last, GError **error)
 {
-    double began_s = mw_calibrate_now_s();
     bool more = true;
 
     while (more) {
@@ -86,66 +89,80 @@ fill_batch(struct taking *t, int last, GError **error)
     return true;
 }
 
-/* Part of the time that was taken, at worst: all threads wait for the one whose core it was. */
 struct batch {
-    double time; /* of the clock's */
+    double took_s;
+    double time; /* part of it that was taken, at worst: all threads wait for the one core's */
     bool disturbed;
 };
+
+/* Where the first sample was measured before, the batch began with that. */
+static double
+begin_batch(struct taking *t, struct mw_steal *before)
+{
+    const struct mw_calibrate_first *first = t->first;
+
+    t->first = NULL;
+    if (first)
+        *before = first->stolen;
+    else
+        mw_steal_read(before);
+    return first ? first->began_s : mw_calibrate_now_s();
+}
 
 static bool
 take_batch_once(struct taking *t, int last, struct batch *batch, GError **error)
 {
     struct mw_steal before, after;
-    double began_s = mw_calibrate_now_s();
+    double began_s = begin_batch(t, &before);
 
-    mw_steal_read(&before);
-    if (!fill_batch(t, last, error))
+    if (!fill_batch(t, began_s, last, error))
         return false;
     mw_steal_read(&after);
     double elapsed_s = mw_calibrate_now_s() - began_s, stolen_s = mw_steal_s(&before, &after);
     t->c->steal.told = after.told;
+    batch->took_s = elapsed_s;
     batch->time = elapsed_s >= BATCH_S ? fmin(stolen_s / elapsed_s, 1) : 0;
     batch->disturbed = mw_steal_disturbs(batch->time * elapsed_s, elapsed_s, after.cores);
     return true;
 }
 
 static void
-copy_batch(double to[][MW_CALIBRATE_SAMPLES_MAX], double from[][MW_CALIBRATE_SAMPLES_MAX],
-           int first, int count)
+copy_batch(struct samples *to, const struct samples *from, int first, int count)
 {
+    const size_t bytes = (size_t)count * sizeof(double);
+
     for (int v = 0; v < MW_CALIBRATE_VALUES_MAX; v++)
-        memcpy(to[v] + first, from[v] + first, (size_t)count * sizeof(double));
+        memcpy(to->values[v] + first, from->values[v] + first, bytes);
+    memcpy(to->waited + first, from->waited + first, bytes);
 }
 
 /* Taken again while there is time, and the least stolen is kept. */
 static bool
 take_batch(struct taking *t, GError **error)
 {
-    double kept[MW_CALIBRATE_VALUES_MAX][MW_CALIBRATE_SAMPLES_MAX];
-    struct batch least = {INFINITY, true}, batch;
+    struct batch least = {.time = INFINITY, .disturbed = true}, batch;
+    struct samples kept;
     const int first = t->count;
     int last = 0;
 
     for (int attempt = 0; attempt <= RETAKES; attempt++) {
-        double began_s = mw_calibrate_now_s();
         t->count = first;
         if (!take_batch_once(t, last, &batch, error))
             return false;
         last = t->count;
         if (batch.time < least.time) {
             least = batch;
-            copy_batch(kept, t->values, first, last - first);
+            copy_batch(&kept, &t->it, first, last - first);
         }
-        double now_s = mw_calibrate_now_s();
-        bool again =
-            batch.disturbed && attempt < RETAKES && 2 * now_s - began_s <= t->c->budget.until_s;
+        bool again = batch.disturbed && attempt < RETAKES &&
+                     mw_calibrate_now_s() + batch.took_s <= t->c->budget.until_s;
         if (!decide(t, &again, error))
             return false;
         if (!again)
             break;
         t->c->steal.again++;
     }
-    copy_batch(t->values, kept, first, last - first);
+    copy_batch(&t->it, &kept, first, last - first);
     t->c->steal.samples++;
     if (least.disturbed) {
         t->c->steal.kept++;
@@ -165,7 +182,7 @@ find_outlier(const struct taking *t, const bool *judged)
     int found = -1;
 
     for (int v = 0; v < t->of->values && found < 0; v++)
-        found = mw_calibrate_outlier(t->values[v], t->count, MAX(t->of->kinds, 1), judged);
+        found = mw_calibrate_outlier(t->it.values[v], t->count, MAX(t->of->kinds, 1), judged);
     return found;
 }
 
@@ -177,7 +194,7 @@ distance(const struct taking *t, int number, const double *values)
     double sum = 0;
 
     for (int v = 0; v < t->of->values; v++) {
-        double median = mw_calibrate_kind_median(t->values[v], t->count, kinds, number % kinds);
+        double median = mw_calibrate_kind_median(t->it.values[v], t->count, kinds, number % kinds);
         sum += median > 0 ? fabs(values[v] / median - 1) : 0;
     }
     return sum;
@@ -202,7 +219,7 @@ take_again(struct taking *t, int number, GError **error)
     double values[MW_CALIBRATE_VALUES_MAX], before[MW_CALIBRATE_VALUES_MAX];
 
     for (int v = 0; v < t->of->values; v++)
-        before[v] = t->values[v][number];
+        before[v] = t->it.values[v][number];
     if (!take_number(t, number, values, error))
         return false;
     if (distance(t, number, values) < distance(t, number, before))
@@ -240,8 +257,8 @@ retake_outliers(struct taking *t, GError **error)
 static struct mw_measure
 measure_of(struct taking *t, int value)
 {
-    struct mw_measure m = mw_measure_of(t->values[value], t->count);
-    double waited = mw_measure_of(t->waited, t->count).typical;
+    struct mw_measure m = mw_measure_of(t->it.values[value], t->count);
+    double waited = mw_measure_of(t->it.waited, t->count).typical;
     double rest = 1 - fmin(t->stolen, STOLEN_MOST);
 
     mw_measure_widen(&m, t->wished);
@@ -258,6 +275,8 @@ mw_calibrate_take_samples(struct mw_calibrator *c, const struct mw_calibrate_sam
                        .of = samples,
                        .wished = samples->wished ? samples->wished : c->rounds,
                        .least = MAX(samples->least, 1),
+                       .first = samples->first,
+                       .longest_s = samples->first ? samples->first->took_s : 0,
                        .until_s = mw_calibrate_now_s() + mw_calibrate_share_s(c)};
     bool more = true;
 

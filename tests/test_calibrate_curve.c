@@ -113,6 +113,7 @@ test_samples(void)
 /* --- samples that waited for cores ----------------------------------------------------------- */
 
 static double waited_s, wait_part; /* of a piece, its threads together */
+static double first_takes_s;       /* 0: as all others */
 
 static double
 waits_s(void)
@@ -123,8 +124,11 @@ waits_s(void)
 static double
 run_piece(void *data)
 {
-    clock_s += 0.01;
-    waited_s += 0.01 * wait_part;
+    const double takes_s = first_takes_s > 0 ? first_takes_s : 0.01;
+
+    first_takes_s = 0;
+    clock_s += takes_s;
+    waited_s += takes_s * wait_part;
     return 1;
 }
 
@@ -156,17 +160,39 @@ test_waited(void)
     wait_part = 0.2;
     struct mw_measure m = measure_waiting(0.4, 2, &d);
     g_assert_cmpint(m.samples, >=, 9);
-    g_assert_cmpint(d.samples, >=, 9);
+    g_assert_cmpint(d.samples, ==, m.samples); /* what warms up is none */
     g_assert_cmpint(d.waited, ==, d.samples);
     g_assert_cmpfloat_with_epsilon(m.typical, 100, 1e-6);
     g_assert_cmpfloat_with_epsilon(m.low, 100, 1e-6);
     g_assert_cmpfloat_with_epsilon(m.high, 125, 1e-6);
     m = measure_waiting(0.022, 2, &d);
     g_assert_cmpint(m.samples, <=, 2);
+    g_assert_cmpint(d.samples, ==, m.samples);
     g_assert_cmpfloat(m.high, >=, 125 * 1.1);
     wait_part = 1.8; /* of two threads: a tenth is left to each */
     m = measure_waiting(0.4, 2, &d);
     g_assert_cmpfloat_with_epsilon(m.high, 1000, 1e-6);
+}
+
+/* A first piece that is long is a sample, and says how long the next one will be.  Where others
+ * contradict it, it is measured anew. */
+static void
+test_long_first(void)
+{
+    struct mw_calibration_disturbances d;
+    double began_s = clock_s;
+
+    wait_part = 0;
+    struct mw_measure m = measure_waiting(0.015, 2, &d);
+    g_assert_cmpint(m.samples, ==, 1);
+    g_assert_cmpfloat_with_epsilon(clock_s - began_s, 0.01, 1e-9);
+    first_takes_s = 0.2;
+    began_s = clock_s;
+    m = measure_waiting(0.65, 2, &d);
+    g_assert_cmpint(d.samples_again, ==, 1);
+    g_assert_cmpint(m.samples, >=, 9);
+    g_assert_cmpfloat_with_epsilon(clock_s - began_s, 0.2 + 0.01 * m.samples, 1e-9);
+    g_assert_cmpfloat_with_epsilon(m.low, 100, 1e-6);
 }
 
 /* --- sizes ----------------------------------------------------------------------------------- */
@@ -360,6 +386,7 @@ main(int argc, char **argv)
     g_test_add_func("/calibrate-curve/outlier", test_outlier);
     g_test_add_func("/calibrate-curve/samples", test_samples);
     g_test_add_func("/calibrate-curve/waited", test_waited);
+    g_test_add_func("/calibrate-curve/long-first", test_long_first);
     g_test_add_func("/calibrate-curve/no-contradiction", test_no_contradiction);
     g_test_add_func("/calibrate-curve/disturbed-once", test_disturbed_once);
     g_test_add_func("/calibrate-curve/disturbed-always", test_disturbed_always);

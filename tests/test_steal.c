@@ -72,8 +72,9 @@ now_s(void)
 }
 
 /* A sample takes 62.5 ms, a series is four.  Those of the first `bad` series lose ten ticks each,
- * but of the third of them two. */
+ * but of the third of them two.  Those of all but the third wait half of their time for cores. */
 struct taken {
+    struct mw_calibrator *c;
     int bad, samples;
 };
 
@@ -88,6 +89,7 @@ take(void *data, int number, double *value, GError **error)
     stolen_ticks += ticks;
     write_stat();
     *value = 100 - ticks;
+    taken->c->waited = taken->bad && series != 2 && ticks ? 0.5 : 0;
     return true;
 }
 
@@ -96,7 +98,7 @@ sample(int bad, struct mw_calibration_steal *steal, int *samples)
 {
     static const struct mw_calibration_options options = {0};
     struct mw_calibrator c = {.options = &options, .rounds = 4};
-    struct taken taken = {.bad = bad};
+    struct taken taken = {.c = &c, .bad = bad};
     const struct mw_calibrate_samples wish = {.take = take, .state = &taken, .values = 1};
     struct mw_measure measure;
 
@@ -132,8 +134,55 @@ test_taken_again(void)
     g_assert_cmpint(steal.again, ==, 3);
     g_assert_cmpint(steal.kept, ==, 1);
     g_assert_cmpfloat(m.typical, ==, 98);
-    g_assert_cmpfloat_with_epsilon(m.high, 98 / (1 - 0.32), 1e-6); /* 8 ticks of 0.25 s */
+    g_assert_cmpfloat_with_epsilon(m.high, 98 / (1 - 0.32), 1e-6); /* 8 ticks of 0.25 s, no wait */
     g_assert_cmpfloat_with_epsilon(m.low, 98 * (1 - 0.32), 1e-6);
+}
+
+static double
+waits_s(void)
+{
+    return 0;
+}
+
+/* Two tenths of the first piece are stolen, which takes a second. */
+static double
+run_piece(void *data)
+{
+    int *pieces = data, ticks = (*pieces)++ ? 0 : 20;
+
+    clock_s += 0.8 + 0.01 * ticks;
+    stolen_ticks += ticks;
+    write_stat();
+    return 1;
+}
+
+/* A first piece that is long is a sample: what is stolen from it counts, and it is taken again
+ * where there is time for that. */
+static void
+test_long_first(void)
+{
+    for (int again = 0; again < 2; again++) {
+        static const struct mw_calibration_options options = {0};
+        int pieces = 0;
+        const struct mw_calibrate_work work = {.run = run_piece, .state = &pieces};
+        struct mw_calibrator c = {.options = &options, .rounds = 4};
+
+        g_mutex_init(&c.mutex);
+        mw_calibrate_set_clock(now_s);
+        mw_calibrate_set_waited(waits_s);
+        mw_calibrate_budget_open(&c, 60);
+        c.budget.until_s = clock_s + (again ? 3.2 : 1.5);
+        c.budget.measures = 1;
+        struct mw_measure m = mw_calibrate_measure(&c, &work, 0);
+        mw_calibrate_set_waited(NULL);
+        mw_calibrate_set_clock(NULL);
+        g_mutex_clear(&c.mutex);
+        g_assert_cmpint(c.steal.again, ==, again);
+        g_assert_cmpint(c.steal.kept, ==, !again);
+        g_assert_cmpint(m.samples, ==, again ? 2 : 1);
+        g_assert_cmpfloat_with_epsilon(m.typical, again ? 1.25 : 1, 1e-6);
+        g_assert_cmpint(pieces, ==, again ? 3 : 1);
+    }
 }
 
 int
@@ -146,6 +195,7 @@ main(int argc, char **argv)
     g_test_add_func("/steal/read", test_read);
     g_test_add_func("/steal/without-column", test_without_column);
     g_test_add_func("/steal/taken-again", test_taken_again);
+    g_test_add_func("/steal/long-first", test_long_first);
     int status = g_test_run();
     g_unlink(stat_file);
     g_rmdir(folder);
