@@ -159,6 +159,29 @@ open_files(struct cli_training *run, int64_t seq, GError **error)
     return run->weights && mw_weights_check(&run->decoder, run->weights, "", error);
 }
 
+/* Of a record, a run's or a checkpoint's, before anything is written because of it. */
+static bool
+goes_on(void *data, const struct mw_commit_record *record, GError **error)
+{
+    const struct cli_training *run = data;
+    const struct cli_run_options *o = &run->options;
+    uint64_t sequences = 0;
+
+    mw_commit_find(record, SEQUENCES, &sequences);
+    if (sequences > SEQUENCES_MAX) {
+        g_set_error(error, MW_ERROR, MW_ERROR_FORMAT,
+                    "what is gone on from: field \"" SEQUENCES "\" is %" G_GUINT64_FORMAT
+                    ": must be at most %" G_GUINT64_FORMAT,
+                    sequences, SEQUENCES_MAX);
+        return false;
+    }
+    return o->steps > record->step + 1 ||
+           mw_refuse(error,
+                     "--steps %" G_GINT64_FORMAT ": %s has done %" G_GINT64_FORMAT
+                     ": must be more: it counts from the first",
+                     o->steps, o->from ? o->from : "the run that is resumed", record->step + 1);
+}
+
 static bool
 open_data(struct cli_training *run, GError **error)
 {
@@ -168,7 +191,11 @@ open_data(struct cli_training *run, GError **error)
     run->place = (struct mw_batch_place){.rank = mw_ranks_index(run->ranks),
                                          .ranks = mw_ranks_count(run->ranks),
                                          .sequences = run->sequences};
-    return open_files(run, s->seq, error);
+    if (!open_files(run, s->seq, error))
+        return false;
+    const struct mw_commit_record *record =
+        run->checkpoint ? mw_checkpoint_record(run->checkpoint) : NULL;
+    return !record || goes_on(run, record, error);
 }
 
 bool
@@ -234,6 +261,7 @@ durable_steps(const struct cli_training *run, struct mw_trainer_commit *commit, 
         .previous = run->options.previous,
         .save_every = s->save_every,
         .fields = fields,
+        .resumes = goes_on,
         .fingerprint = cli_training_fingerprint(run),
     };
     return commit->on || !commit->resume ||
@@ -290,24 +318,16 @@ say_notices(const struct cli_training *run)
         say_unchecked(run);
 }
 
-static bool
-find_data(struct cli_training *run, GError **error)
+static void
+find_data(struct cli_training *run)
 {
     const struct mw_commit_record *resumed = mw_trainer_resumed(run->trainer);
     uint64_t sequences = 0;
 
     if (resumed)
         mw_commit_find(resumed, SEQUENCES, &sequences);
-    if (sequences > SEQUENCES_MAX) {
-        g_set_error(error, MW_ERROR, MW_ERROR_FORMAT,
-                    "what is gone on from: field \"" SEQUENCES "\" is %" G_GUINT64_FORMAT
-                    ": must be at most %" G_GUINT64_FORMAT,
-                    sequences, SEQUENCES_MAX);
-        return false;
-    }
     run->first_step = mw_trainer_next_step(run->trainer);
     run->first_sequence = run->used_sequences = (int64_t)sequences;
-    return true;
 }
 
 struct mw_loss_scaling
@@ -377,7 +397,8 @@ cli_training_start(struct cli_training *run, GError **error)
         !cli_run_drives_resumed(run->drives, cli_run_course_tell(run), error))
         return false;
     say_notices(run);
-    return find_data(run, error);
+    find_data(run);
+    return true;
 }
 
 bool

@@ -138,23 +138,12 @@ stem_of(const struct cli_training *training)
 /* --- the whole ------------------------------------------------------------------------------- */
 
 static bool
-say_done(const struct run *run, GError **error)
-{
-    g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
-                "--steps %" G_GINT64_FORMAT ": the run that is resumed has done %" G_GINT64_FORMAT,
-                run->training.options.steps, mw_trainer_next_step(run->training.trainer));
-    return false;
-}
-
-static bool
 train(struct run *run, GError **error)
 {
     if (!cli_training_start(&run->training, error))
         return false;
     run->report = cli_run_report_new(&run->training);
     int64_t left = run->training.options.steps - mw_trainer_next_step(run->training.trainer);
-    if (left <= 0)
-        return say_done(run, error);
     return open_log(run, error) && mw_trainer_run(run->training.trainer, left, on_step, run, error);
 }
 

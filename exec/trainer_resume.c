@@ -275,6 +275,15 @@ tell_previous(struct mw_trainer *trainer, int64_t step, GError **error)
     (*error)->message = all;
 }
 
+static bool
+caller_resumes(const struct mw_trainer *trainer, GError **error)
+{
+    const struct mw_trainer_options *options = &trainer->options;
+
+    return !options->commit.resumes ||
+           options->commit.resumes(options->data, &trainer->durable.resumed, error);
+}
+
 bool
 mw_trainer_resume(struct mw_trainer *trainer, GError **error)
 {
@@ -284,7 +293,7 @@ mw_trainer_resume(struct mw_trainer *trainer, GError **error)
 
     if (!choose_step(trainer, &step, error) ||
         !mw_commit_resume(it->commit, step, &it->resumed, error) || !take_up(trainer, error) ||
-        !has_all_extents(trainer, error))
+        !has_all_extents(trainer, error) || !caller_resumes(trainer, error))
         return false;
     it->last_committed = it->resumed.step;
     if (!resume_state(trainer, &damage))

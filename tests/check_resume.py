@@ -118,11 +118,40 @@ def check_other_run(box):
     yield from check_refused(train(box, *DRIVES, "--commit", "none", "--resume"), 2, "--resume")
     if before != {path: path.read_bytes() for path in box.on_drives()}:
         yield "the drives have other files"
-    yield from check_refused(train(box, *words, "--resume", steps=2), 2, "--steps 2")
     yield from good(box.run("drive", "-o", "saved", verb="export"))
     yield from good(train(box, "-s", "zero3", "--from", "saved", batch=1))
     if len(losses(box)) != STEPS - 2:
         yield f"losses {losses(box)}"
+
+
+def check_refused_whole(box):
+    """What is refused has changed neither the run, nor its description, nor its place in the list."""
+    words = [*DRIVES, "--commit", "step"]
+    box.empty_drives()
+    shutil.rmtree(box.folder / "state", ignore_errors=True)
+    shutil.rmtree(box.folder / "saved", ignore_errors=True)
+    box.write("else.txt", (box.folder / "text.txt").read_bytes()[::-1])
+    yield from good(train(box, *words, "--save", "saved", steps=4))
+    other = [word if word != "drive" else "second" for word in words]
+    yield from good(train(box, *other, steps=1))
+    before = {path: path.read_bytes() for path in box.on_drives()}
+    listed = box.run("runs", "--json", verb="list").text
+    run = json.loads(listed)[1]["run"]
+    away = [word for word in words if word not in ("--nvme", "drive")]
+    for more in (["--resume"], ["--resume", "--at", "previous"]):
+        for steps in ((3, 4) if len(more) == 1 else (3,)):
+            more = [*more, "--data", "else.txt", "--lr", "0.1", "--seed", "9"]
+            done = train(box, *words, *more, steps=steps)
+            yield from check_refused(done, 2, f"--steps {steps}: the run that is resumed has done")
+    yield from check_refused(train(box, *away, f"--resume={run}", "--lr", "0.1", steps=3), 2,
+                             "--steps 3: the run that is resumed has done 4")
+    yield from check_refused(train(box, *other, "--from", "saved", "--overwrite", steps=4), 2,
+                             "--steps 4: saved has done 4")
+    if before != {path: path.read_bytes() for path in box.on_drives()}:
+        yield "the drives have other files"
+    if box.run("runs", "--json", verb="list").text != listed:
+        yield "the list has changed"
+    yield from good(train(box, *words, "--resume"))
 
 
 COURSE = ["--clip", "0.5", "--warmup", "2", "--beta2", "0.9", "--seed", "7", "--shuffle",
@@ -532,6 +561,7 @@ def tests(box):
     yield "resume by other instructions", check_instructions(box)
     yield "saved state", check_saves(box)
     yield "resume another run", check_other_run(box)
+    yield "a resume that is refused", check_refused_whole(box)
     yield "resume with another course", check_course(box)
     yield "resume with other data", check_data(box)
     yield "advice after a divergence", check_advice(box)
