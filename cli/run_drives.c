@@ -20,6 +20,7 @@ struct cli_run_drives {
     bool fresh;                    /* no step of it was committed before */
     bool described;
     bool forgotten; /* its directories go with it */
+    int64_t dropped; /* step, from 1, that the newest run is gone on with without; 0: none */
 };
 
 static const struct cli_run_options *
@@ -38,10 +39,28 @@ trains(const struct cli_run_drives *drives)
 /* --- where ----------------------------------------------------------------------------------- */
 
 static bool
+fail_missing(const struct cli_run_entry *entry, const char *directory, GError **error)
+{
+    g_set_error(error, MW_ERROR, MW_ERROR_IO,
+                "%s: the directory of %s%s is not there, or empty: is the drive mounted?",
+                directory, entry->name ? "run " : "the run", entry->name ? entry->name : "");
+    return false;
+}
+
+static struct mw_run_lock *
+take_lock(const struct cli_run_drives *drives, const char *directory, GError **error)
+{
+    if (!options_of(drives)->resume || g_file_test(directory, G_FILE_TEST_IS_DIR))
+        return mw_run_lock_take(directory, error);
+    fail_missing(&drives->entry, directory, error);
+    return NULL;
+}
+
+static bool
 lock(struct cli_run_drives *drives, GError **error)
 {
     for (char **directory = drives->entry.directories; *directory; directory++) {
-        struct mw_run_lock *taken = mw_run_lock_take(*directory, error);
+        struct mw_run_lock *taken = take_lock(drives, *directory, error);
         if (!taken) {
             g_ptr_array_set_size(drives->locks, 0);
             return false;
@@ -92,7 +111,15 @@ find_resumed(struct cli_run_drives *drives, GError **error)
 
     if (!run)
         return false;
-    if (!name)
+    const char *missing = run->state == CLI_RUN_AWAY ? cli_runs_missing(&run->entry) : NULL;
+    if (missing) {
+        fail_missing(&run->entry, missing, error);
+        cli_run_free(run);
+        return false;
+    }
+    if (!name && options_of(drives)->previous)
+        drives->dropped = run->steps;
+    else if (!name)
         cli_say("going on with %s: %" G_GINT64_FORMAT " step%s durable", run->entry.name,
                 run->steps, run->steps == 1 ? " is" : "s are");
     return take_over(drives, run, error);
@@ -511,6 +538,11 @@ cli_run_drives_resumed(struct cli_run_drives *drives, bool changed, GError **err
 
     if (drives->fresh)
         return true;
+    if (drives->dropped)
+        cli_say("going on with %s from step %" G_GINT64_FORMAT "; step %" G_GINT64_FORMAT
+                " is dropped",
+                drives->entry.name, mw_trainer_next_step(drives->training->trainer),
+                drives->dropped);
     if (!drives->leader || !drives->entry.name || !is_described(drives))
         return describe(drives, error);
     fill_in(drives);

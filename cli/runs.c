@@ -77,6 +77,21 @@ cli_runs_has(const struct cli_run_entry *entry, const char *directory)
     return its;
 }
 
+const char *
+cli_runs_missing(const struct cli_run_entry *entry)
+{
+    struct cli_run_entry other;
+
+    for (char **each = entry->directories; entry->name && *each; each++) {
+        g_autoptr(GError) why = NULL;
+        if (cli_run_entry_read(*each, &other, &why))
+            cli_run_entry_clear(&other);
+        else if (g_error_matches(why, G_FILE_ERROR, G_FILE_ERROR_NOENT))
+            return *each;
+    }
+    return NULL;
+}
+
 bool
 cli_runs_is_copy(const struct cli_run_entry *entry, const char *directory)
 {
@@ -117,6 +132,17 @@ look(struct cli_run *run, GError **error)
     return good;
 }
 
+static int64_t
+written_ns(const char *folder)
+{
+    g_autofree char *path = g_build_filename(folder, MW_RUN_DESCRIPTION, NULL);
+    struct stat info;
+
+    if (lstat(path, &info))
+        return 0;
+    return info.st_mtim.tv_sec * INT64_C(1000000000) + info.st_mtim.tv_nsec;
+}
+
 /* Of a folder under the base; NULL with *error where it holds no description, or another run's. */
 static struct cli_run *
 run_in(const char *folder, GError **error)
@@ -128,8 +154,10 @@ run_in(const char *folder, GError **error)
     if (good && strcmp(run->entry.name, name))
         good = mw_refuse(error, "%s/" MW_RUN_DESCRIPTION ": is of run %s, not of this folder's",
                          folder, run->entry.name);
-    if (good && look(run, error))
+    if (good && look(run, error)) {
+        run->used_ns = MAX(run->changed_ns, written_ns(folder));
         return run;
+    }
     cli_run_free(run);
     return NULL;
 }
@@ -139,8 +167,8 @@ compare_runs(const void *a, const void *b)
 {
     const struct cli_run *x = *(struct cli_run *const *)a, *y = *(struct cli_run *const *)b;
 
-    if (x->changed_ns != y->changed_ns)
-        return x->changed_ns < y->changed_ns ? 1 : -1;
+    if (x->used_ns != y->used_ns)
+        return x->used_ns < y->used_ns ? 1 : -1;
     return strcmp(y->entry.name, x->entry.name);
 }
 
@@ -258,6 +286,32 @@ cli_runs_find(const char *name, GError **error)
     return NULL;
 }
 
+/* What is newer than all others is what was meant: an older one is not gone on with unasked. */
+static bool
+check_newest(const struct cli_run *run, GError **error)
+{
+    const char *name = run->entry.name, *missing = cli_runs_missing(&run->entry);
+
+    if (run->state == CLI_RUN_RUNNING)
+        return mw_refuse(error,
+                         "--resume: the newest run, %s, is running: --resume=NAME names another of "
+                         "`memwall list runs`",
+                         name);
+    if (run->state == CLI_RUN_DAMAGED)
+        return mw_refuse(error,
+                         "--resume: the newest run, %s, has no whole step: `memwall verify %s` "
+                         "says what is damaged; --resume=NAME names another of `memwall list runs`",
+                         name, name);
+    if (run->state != CLI_RUN_AWAY)
+        return true;
+    return mw_refuse(error,
+                     "--resume: of the newest run, %s, %s %s; --resume=NAME names another of "
+                     "`memwall list runs`",
+                     name, missing ? missing : "a directory",
+                     missing ? "is not there, or empty: is the drive mounted?"
+                             : "has another run now");
+}
+
 struct cli_run *
 cli_runs_newest(GError **error)
 {
@@ -265,8 +319,8 @@ cli_runs_newest(GError **error)
 
     for (guint i = 0; i < runs->len; i++) {
         struct cli_run *run = g_ptr_array_index(runs, i);
-        if (run->state == CLI_RUN_DURABLE)
-            return g_ptr_array_steal_index(runs, i);
+        if (run->state != CLI_RUN_EMPTY)
+            return check_newest(run, error) ? g_ptr_array_steal_index(runs, i) : NULL;
     }
     mw_refuse(error, "--resume: no run can be resumed: `memwall list runs` shows all; "
                      "--nvme DIR names its directory");

@@ -26,6 +26,7 @@ struct cli_run {
     int64_t steps;      /* that are durable */
     int64_t bytes;      /* on drives */
     int64_t changed_ns; /* when its files were last written, since 1970; 0: they are not there */
+    int64_t used_ns;    /* or its place in the list was, which has that of runs that are away */
 };
 void cli_run_free(struct cli_run *run); /* NULL is allowed */
 
@@ -49,8 +50,13 @@ bool cli_runs_is_copy(const struct cli_run_entry *entry, const char *directory);
 GPtrArray *cli_runs_list(void);
 /* By its exact name, or else by one of its directories.  NULL with *error. */
 struct cli_run *cli_runs_find(const char *run, GError **error);
-/* That can be gone on with and is not running. */
+/* That has a step to go on from.  NULL with *error: there is none, or the newest run is running,
+ * away or damaged: an older one is not gone on with unasked. */
 struct cli_run *cli_runs_newest(GError **error);
+
+/* The first of its directories that is not there, or holds no run, as where its drive is not
+ * mounted; NULL: all are there, though another run may have one. */
+const char *cli_runs_missing(const struct cli_run_entry *entry);
 
 /* A new name, such as gpt2-2026-11-22-1, with a folder of it under the base.  If `where` is not
  * NULL there is another in each of them, and these *directories then are (may be NULL).  NULL with

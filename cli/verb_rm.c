@@ -1,6 +1,7 @@
 /* `memwall rm RUN...`: deletes runs that have ended, by their exact names, with all that is ours in
  * their directories and nothing else. */
 #include <stdio.h>
+#include <string.h>
 
 #include "cli/cli.h"
 #include "cli/runs.h"
@@ -34,24 +35,88 @@ say_others(const struct cli_run *run, const char *name)
                     *directory);
 }
 
+/* What is left of a run without one of its drives goes by a directory's name, not by the run's. */
 static bool
-remove_run(const char *name, GError **error)
+is_whole(const struct cli_run *run, const char *name, GError **error)
+{
+    const char *missing = cli_runs_missing(&run->entry);
+
+    if (!missing || strcmp(name, run->entry.name))
+        return true;
+    char **there = run->entry.directories;
+    while (*there && !cli_runs_has(&run->entry, *there))
+        there++;
+    g_autofree char *base = cli_runs_base();
+    g_autofree char *rest = *there ? g_strdup(*there) : g_build_filename(base, name, NULL);
+    g_set_error(error, MW_ERROR, MW_ERROR_IO,
+                "%s: %s is not there, or empty: is the drive mounted? nothing is deleted; "
+                "`memwall rm %s` deletes what is left of the run without it",
+                name, missing, rest);
+    return false;
+}
+
+/* NULL with *error where it cannot be deleted. */
+static struct cli_run *
+find_run(const char *name, GError **error)
 {
     struct cli_run *run = cli_runs_find(name, error);
 
     if (!run)
-        return false;
+        return NULL;
     bool good = is_a_run(run, name, error);
     if (good && run->state == CLI_RUN_RUNNING)
         good = mw_refuse(error, "%s: is running: nothing is deleted", name);
-    if (good)
-        say_others(run, name);
-    int64_t bytes = run->bytes;
-    good = good && cli_runs_remove(&run->entry, false, error);
-    if (good)
-        printf("deleted %s, %s\n", name, mw_format_bytes((double)bytes));
+    if (good && is_whole(run, name, error))
+        return run;
     cli_run_free(run);
-    return good;
+    return NULL;
+}
+
+static bool
+remove_run(const struct cli_run *run, const char *name, GError **error)
+{
+    say_others(run, name);
+    if (!cli_runs_remove(&run->entry, false, error))
+        return false;
+    printf("deleted %s, %s\n", name, mw_format_bytes((double)run->bytes));
+    return true;
+}
+
+/* By another of its names. */
+static bool
+is_among(const struct cli_run *run, const GPtrArray *runs)
+{
+    for (guint i = 0; i < runs->len; i++) {
+        const struct cli_run *other = g_ptr_array_index(runs, i);
+        if (g_strv_equal((const char *const *)run->entry.directories,
+                         (const char *const *)other->entry.directories))
+            return true;
+    }
+    return false;
+}
+
+/* None is deleted before all are known to be runs that can be. */
+static bool
+remove_all(char **names, int count, GError **error)
+{
+    g_autoptr(GPtrArray) runs = g_ptr_array_new_with_free_func((GDestroyNotify)cli_run_free);
+    g_autoptr(GPtrArray) called = g_ptr_array_new();
+
+    for (int i = 0; i < count; i++) {
+        struct cli_run *run = find_run(names[i], error);
+        if (!run)
+            return false;
+        if (is_among(run, runs)) {
+            cli_run_free(run);
+            continue;
+        }
+        g_ptr_array_add(runs, run);
+        g_ptr_array_add(called, names[i]);
+    }
+    for (guint i = 0; i < runs->len; i++)
+        if (!remove_run(g_ptr_array_index(runs, i), g_ptr_array_index(called, i), error))
+            return false;
+    return true;
 }
 
 static int
@@ -75,15 +140,16 @@ run(int argc, char **argv)
         cli_words_wrap(stdout,
                        "Delete runs that are not in progress. RUN is a name of `memwall list "
                        "runs`, whole, or one of the run's directories. What else is in its "
-                       "directories stays.",
+                       "directories stays. A run whose drive is not mounted stays, too; what is "
+                       "left without it goes by a directory's name.",
                        0);
         return cli_flush();
     }
     if (argc < 2)
         mw_refuse(&error, "rm takes at least one RUN: a name of `memwall list runs`, or a "
                           "directory");
-    for (int i = 1; i < argc && !error; i++)
-        remove_run(argv[i], &error);
+    else
+        remove_all(argv + 1, argc - 1, &error);
     return error ? cli_fail(error) : cli_flush();
 }
 

@@ -125,7 +125,7 @@ def check_other_run(box):
 
 
 def check_refused_whole(box):
-    """What is refused has changed neither the run, nor its description, nor its place in the list."""
+    """What is refused has changed neither the run, nor its description, nor the list."""
     words = [*DRIVES, "--commit", "step"]
     box.empty_drives()
     shutil.rmtree(box.folder / "state", ignore_errors=True)

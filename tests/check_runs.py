@@ -132,8 +132,8 @@ def check_killed_durable(box):
     """A durable run that was killed is kept, and goes on."""
     start_anew(box)
     run = Disturbed(box, *STEP, "--batch", "2", "--steps", str(ENOUGH))
-    yield from check_refused(train(box, *STEP, "--resume"), 2, "no run can be resumed")
     name = listed(box)[0]["run"]
+    yield from check_refused(train(box, *STEP, "--resume"), 2, name, "is running", "--resume=NAME")
     yield from check_refused(train(box, *STEP, "--resume", name), 1, "in use by another run")
     run.process.send_signal(signal.SIGKILL)
     done = run.end()
@@ -202,6 +202,69 @@ def check_variable(box):
     if os.listdir(box.folder / "fast") or os.listdir(box.folder / "vast") or left(box):
         yield f"left {os.listdir(box.folder / 'fast')}, {left(box)}"
     del box.environment["MEMWALL_NVME"]
+
+
+def check_unmounted(box):
+    """A run whose drive is not there: it is neither passed over, nor gone on with, nor halved."""
+    start_anew(box)
+    mounts = [box.folder / "fast", box.folder / "vast"]
+    yield from good(train(box, *STEP, steps=2))
+    older = listed(box)[0]["run"]
+    box.environment["MEMWALL_NVME"] = ":".join(map(str, mounts))
+    yield from good(train(box, *STEP, steps=2))
+    del box.environment["MEMWALL_NVME"]
+    name = listed(box)[0]["run"]
+    for away in (mounts[:1], mounts[1:], mounts):
+        for empty in (False, True):
+            missing = str(away[0] / name)
+            for mount in away:
+                os.rename(mount, mount.with_suffix(".away"))
+                if empty:
+                    (mount / name).mkdir(parents=True)
+            if [run["run"] for run in listed(box)] != [name, older]:
+                yield f"runs are {listed(box)}"
+            yield from check_refused(train(box, *STEP, "--resume"), 2, name, missing,
+                                     "is the drive mounted?", "--resume=NAME")
+            yield from check_refused(train(box, *STEP, f"--resume={name}"), 1, name, missing,
+                                     "is the drive mounted?")
+            yield from check_refused(box.run(older, name, verb="rm"), 1, name, missing,
+                                     "is the drive mounted?", "nothing is deleted")
+            for mount in away:
+                if empty and os.listdir(mount / name):
+                    yield f"left {os.listdir(mount / name)}"
+                shutil.rmtree(mount, ignore_errors=True)
+                os.rename(mount.with_suffix(".away"), mount)
+    if [run["state"] for run in listed(box)] != ["durable", "durable"]:
+        yield f"runs are {listed(box)}"
+    done = train(box, *STEP, "--resume", "--at", "previous", steps=4)
+    yield from good(done)
+    if f"memwall: going on with {name} from step 1; step 2 is dropped" not in done.said:
+        yield f"said {done.said!r}"
+    for wrong in ("nope", "text.txt", "second"):
+        yield from check_refused(box.run(older, wrong, verb="rm"), 2, wrong)
+    if [run["run"] for run in listed(box)] != [name, older]:
+        yield f"runs are {listed(box)}"
+    # Its halves go by themselves, what is left of the list's with the first.
+    shutil.rmtree(mounts[1])
+    yield from good(box.run(str(mounts[0] / name), verb="rm"))
+    yield from good(box.run(older, str(runs_of(box) / older), verb="rm"))
+    if os.listdir(mounts[0]) or left(box):
+        yield f"left {os.listdir(mounts[0])}, {left(box)}"
+
+
+def check_missing(box):
+    """Directories of the user's that are not there are said to be."""
+    start_anew(box)
+    yield from good(train(box, *STEP, "--nvme", "drive", "--nvme", "second", steps=2))
+    os.rename(box.folder / "second", box.folder / "away")
+    for words in (["--nvme", "drive", "--nvme", "second", "--resume"], ["--resume=drive"]):
+        yield from check_refused(train(box, *STEP, *words), 1, "second: the directory of ",
+                                 "is the drive mounted?")
+    name = listed(box)[0]["run"]
+    yield from check_refused(box.run(name, verb="rm"), 1, "second", "`memwall rm ")
+    os.rename(box.folder / "away", box.folder / "second")
+    yield from good(train(box, *STEP, "--resume", steps=3))
+    yield from good(box.run(name, verb="rm"))
 
 
 def check_nowhere(box):
@@ -294,7 +357,8 @@ def check_tampered(box):
     path.write_text(json.dumps({**described, "directories": [str(other)]}))
     if [each["state"] for each in listed(box)] != ["away"]:
         yield f"runs are {listed(box)}"
-    done = box.run(run, verb="rm")
+    yield from check_refused(box.run(run, verb="rm"), 1, "second is not there, or empty")
+    done = box.run(str(runs_of(box) / run), verb="rm")
     yield from good(done)
     if "second is not there, or of another run: nothing is deleted in it" not in done.said:
         yield f"said {done.said!r}"
@@ -344,6 +408,8 @@ def tests(box):
     yield "a durable run that is killed", check_killed_durable(box)
     yield "directories of the user's", check_named(box)
     yield "MEMWALL_NVME", check_variable(box)
+    yield "a drive that is not there", check_unmounted(box)
+    yield "directories that are not there", check_missing(box)
     yield "no state home", check_nowhere(box)
     yield "descriptions", check_description(box)
     yield "descriptions that were copied", check_copied(box)
