@@ -182,7 +182,7 @@ is_needless(const struct mw_sizing *deeper, const struct mw_sizing *other)
 static void
 blame(struct gather *gather, struct mw_sizing *sizing)
 {
-    if (!gather->nearest || mw_sizing_lack(sizing) < mw_sizing_lack(gather->nearest)) {
+    if (!gather->nearest || mw_sizing_is_nearer(sizing, gather->nearest)) {
         mw_sizing_free(gather->nearest);
         gather->nearest = sizing;
     } else {

@@ -31,8 +31,10 @@ char *mw_remedy_several_settings(const struct mw_plea *plea);
 char *mw_remedy_gpus(const struct mw_plea *plea); /* those of the machine that were left out */
 char *mw_remedy_nodes(const struct mw_plea *plea);
 char *mw_remedy_nodes_and_strategy(const struct mw_plea *plea);
-char *mw_remedy_upgrade(const struct mw_plea *plea); /* host memory and drives */
 char *mw_remedy_machine(const struct mw_plea *plea);
+
+/* remedy_memory.c: memory of the tiers */
+char *mw_remedy_upgrade(const struct mw_plea *plea); /* host memory and drives */
 char *mw_remedy_memory(const struct mw_plea *plea); /* never NULL */
 
 #endif

@@ -1,6 +1,5 @@
-/* What would make it fit and has to be had: nodes, another machine, memory. */
+/* What would make it fit and has to be had: nodes, another machine. */
 #include <glib.h>
-#include <math.h>
 #include <stddef.h>
 
 #include "planner/priced.h"
@@ -120,72 +119,4 @@ mw_remedy_machine(const struct mw_plea *plea)
     char *text = machine_of_kind(plea, kind);
     return text ? text
                 : machine_of_kind(plea, kind == MW_PRICE_RENT ? MW_PRICE_OWN : MW_PRICE_RENT);
-}
-
-/* "170 GiB", "15.9 TiB": three figures, rounded up, as what is said must be enough.  g_free it. */
-static char *
-enough_memory(int64_t bytes)
-{
-    static const struct {
-        double bytes;
-        const char *name;
-    } units[] = {{0x1p40, "TiB"}, {0x1p30, "GiB"}, {0x1p20, "MiB"}};
-    size_t u = 0;
-
-    while (u + 1 < G_N_ELEMENTS(units) && bytes < units[u].bytes)
-        u++;
-    double value = fmax(1, bytes / units[u].bytes);
-    int decimals = MAX(0, 2 - (int)floor(log10(value)));
-    double step = pow(10, floor(log10(value)) - 2);
-
-    return g_strdup_printf("%.*f %s", decimals, ceil(value / step) * step, units[u].name);
-}
-
-/* In every tier that lacks some. */
-static char *
-lacking_memory(const struct mw_sizing *sizing)
-{
-    GString *text = g_string_new(NULL);
-
-    for (int t = 0; t < MW_TIER_COUNT; t++) {
-        const struct mw_tier_info *tier = &sizing->tiers[t];
-        int64_t sum = sizing->need_bytes[t] - tier->capacity_bytes;
-        int64_t one = sizing->largest_bytes[t] - tier->largest_request_bytes;
-        if (sum <= 0 && one <= 0)
-            continue;
-        g_autofree char *more = enough_memory(MAX(sum, one));
-        g_string_append_printf(text, "%s%s more %s memory%s", text->len ? ", " : "", more,
-                               mw_tier_name(t), one > sum ? " in one piece" : "");
-    }
-    return g_string_free(text, FALSE);
-}
-
-static bool
-lacks_gpu_memory(const struct mw_sizing *sizing)
-{
-    const struct mw_tier_info *gpu = &sizing->tiers[MW_TIER_GPU];
-
-    return sizing->need_bytes[MW_TIER_GPU] > gpu->capacity_bytes ||
-           sizing->largest_bytes[MW_TIER_GPU] > gpu->largest_request_bytes;
-}
-
-/* Memory of the host and drives can be had, but for a machine that is rented as it is; that of a
- * GPU comes with another one. */
-char *
-mw_remedy_upgrade(const struct mw_plea *plea)
-{
-    if (lacks_gpu_memory(plea->sizing) || mw_price_kind(plea->request->hardware) == MW_PRICE_RENT)
-        return NULL;
-    g_autofree char *memory = lacking_memory(plea->sizing);
-    return g_strdup_printf("with %s per GPU it fits", memory);
-}
-
-char *
-mw_remedy_memory(const struct mw_plea *plea)
-{
-    g_autofree char *memory = lacking_memory(plea->sizing);
-
-    return g_strdup_printf("%s with %s per GPU would fit",
-                           plea->machine ? "no machine of a known price fits; one" : "a machine",
-                           memory);
 }

@@ -62,7 +62,7 @@ nearer(struct mw_sizing *one, struct mw_sizing *other)
 {
     if (!other)
         return one;
-    bool better = other->fits || mw_sizing_lack(other) < mw_sizing_lack(one);
+    bool better = mw_sizing_is_nearer(other, one);
     mw_sizing_free(better ? one : other);
     return better ? other : one;
 }
@@ -77,7 +77,7 @@ size_with_logits(const struct mw_request *request, const struct mw_settings *set
     struct mw_sizing *nearest = size_with_commit(request, &s, error);
 
     if (!nearest || nearest->fits || s.logits_chunks != MW_AUTO ||
-        nearest->limiting_tier != MW_TIER_GPU || most_chunks(nearest) == 1)
+        !mw_sizing_lack_of(nearest, MW_TIER_GPU) || most_chunks(nearest) == 1)
         return nearest;
     for (s.logits_chunks = 2; s.logits_chunks;) {
         struct mw_sizing *sizing = size_with_commit(request, &s, NULL);
@@ -88,8 +88,9 @@ size_with_logits(const struct mw_request *request, const struct mw_settings *set
     return nearest;
 }
 
-/* Memory-centric tiling only when a buffer does not fit; if no number of tiles helps, the one that
- * lacks least, so that the verdict does not blame a buffer that tiling would have cut. */
+/* Memory-centric tiling only when a buffer does not fit, whatever else does not; if no number of
+ * tiles helps, the one that lacks least, so that neither verdict nor remedy blames a buffer that
+ * tiling would have cut. */
 struct mw_sizing *
 mw_planner_size(const struct mw_request *request, const struct mw_settings *settings,
                 GError **error)
@@ -97,8 +98,7 @@ mw_planner_size(const struct mw_request *request, const struct mw_settings *sett
     struct mw_settings s = *settings;
     struct mw_sizing *nearest = size_with_logits(request, &s, error);
 
-    if (!nearest || nearest->fits || s.tiles != MW_AUTO || !nearest->params_partitioned ||
-        nearest->limiting_tier == MW_TIER_NVME)
+    if (!nearest || nearest->fits || s.tiles != MW_AUTO || !nearest->params_partitioned)
         return nearest;
     for (s.tiles = 2; s.tiles <= TILES_MAX && !nearest->fits; s.tiles *= 2) {
         struct mw_sizing *sizing = size_with_logits(request, &s, NULL);

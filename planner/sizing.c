@@ -308,6 +308,35 @@ mw_sizing_lack(const struct mw_sizing *sizing)
            MAX(1, sizing->tiers[sizing->limiting_tier].capacity_bytes);
 }
 
+int64_t
+mw_sizing_lack_of(const struct mw_sizing *sizing, enum mw_tier tier)
+{
+    const struct mw_tier_info *info = &sizing->tiers[tier];
+
+    return MAX(0, MAX(sizing->need_bytes[tier] - info->capacity_bytes,
+                      sizing->largest_bytes[tier] - info->largest_request_bytes));
+}
+
+/* Of all tiers, each as a share of itself. */
+static double
+whole_lack(const struct mw_sizing *sizing)
+{
+    double sum = 0;
+
+    for (int t = 0; t < MW_TIER_COUNT; t++)
+        sum += (double)mw_sizing_lack_of(sizing, t) / MAX(1, sizing->tiers[t].capacity_bytes);
+    return sum;
+}
+
+bool
+mw_sizing_is_nearer(const struct mw_sizing *one, const struct mw_sizing *other)
+{
+    double lack = mw_sizing_lack(one), other_lack = mw_sizing_lack(other);
+
+    return one->fits || lack < other_lack ||
+           (lack == other_lack && whole_lack(one) < whole_lack(other));
+}
+
 /* --- the whole ------------------------------------------------------------------------------ */
 
 static void

@@ -144,6 +144,9 @@ uint32_t mw_sizing_layer_unit(const struct mw_sizing *sizing, int64_t layer);
 bool mw_sizing_tied(const struct mw_sizing *sizing); /* the embedding is the logits' weight */
 /* Of one that does not fit: what is short, as a share of the tier that lacks most of its own. */
 double mw_sizing_lack(const struct mw_sizing *sizing);
+int64_t mw_sizing_lack_of(const struct mw_sizing *sizing, enum mw_tier tier); /* bytes; 0: none */
+/* Whether `one` fits or lacks less; of two that lack as much of one tier, less of the others. */
+bool mw_sizing_is_nearer(const struct mw_sizing *one, const struct mw_sizing *other);
 /* Parts of the logits' weight: of the tail, or of the embedding where it is tied. */
 int64_t mw_sizing_logits_parts(const struct mw_sizing *sizing);
 /* In how many parts an operator takes the tokens: logits and loss in chunks, all others in one. */

@@ -86,8 +86,6 @@ add_said_memory(const char *text, struct random_request *request, const struct m
                 add_memory(&request->hardware, (enum mw_tier)t, (int64_t)bytes + 1,
                            sizing->ranks_per_node);
     }
-    /* The memory is for the answer that did not fit. */
-    request->settings = sizing->settings;
 }
 
 static void
