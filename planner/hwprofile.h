@@ -147,6 +147,9 @@ bool mw_hwprofile_set(struct mw_hwprofile *profile, const char *assignment, GErr
 /* Whether it could be set in some profile: key, syntax and range. */
 bool mw_hwprofile_set_check(const char *assignment, GError **error);
 
+/* "network.gb_per_s and network.latency_us": what a group must have; g_free it. */
+char *mw_hwprofile_required(const char *group);
+
 /* The assignment that makes a key's number at one outlook `factor` times what it is, without a
  * range; NULL if it is not given or 0.  g_free it. */
 char *mw_hwprofile_scaled(const struct mw_hwprofile *profile, const char *group, const char *key,

@@ -59,6 +59,23 @@ group_switched_off(const struct mw_hwprofile *profile, const char *group)
     return is_optional_group(group) && value->given && value->number[value->count == 3] == 0;
 }
 
+/* "; so are write_gb_per_s, latency_us": what else the group of a key, at `index`, lacks. */
+static char *
+others_missing(const struct mw_hwprofile *profile, size_t index)
+{
+    size_t count;
+    const struct mw_hw_key *keys = mw_hw_keys(&count);
+    GString *text = g_string_new(NULL);
+
+    for (size_t i = index + 1; i < count; i++)
+        if (keys[i].required && !profile->value[i].given &&
+            !strcmp(keys[i].group, keys[index].group))
+            g_string_append_printf(text, "%s%s", text->len ? ", " : "", keys[i].key);
+    if (text->len)
+        g_string_prepend(text, strchr(text->str, ',') ? "; so are " : "; so is ");
+    return g_string_free(text, FALSE);
+}
+
 static bool
 check_required(const struct mw_hwprofile *profile, GError **error)
 {
@@ -73,9 +90,10 @@ check_required(const struct mw_hwprofile *profile, GError **error)
         if (is_optional_group(row->group) &&
             (!group_given(profile, row->group) || group_switched_off(profile, row->group)))
             continue;
-        g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "%s: [%s] %s is missing: %s%s%s%s",
+        g_autofree char *others = others_missing(profile, i);
+        g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "%s: [%s] %s is missing: %s%s%s%s%s",
                     profile->origin, row->group, row->key, row->help, *row->unit ? " (" : "",
-                    row->unit, *row->unit ? ")" : "");
+                    row->unit, *row->unit ? ")" : "", others);
         return false;
     }
     return true;
@@ -90,11 +108,20 @@ typical(const struct mw_hwprofile *profile, const char *group, const char *key)
 }
 
 static bool
+refuse_fabric(const struct mw_hwprofile *profile, GError **error)
+{
+    g_autofree char *keys = mw_hwprofile_required("fabric");
+    g_autofree char *rule =
+        g_strdup_printf("is missing: a node with more than one GPU needs it; set %s", keys);
+
+    return refuse(profile, "fabric", "gb_per_s", rule, error);
+}
+
+static bool
 check_links(const struct mw_hwprofile *profile, GError **error)
 {
     if (typical(profile, "node", "gpus") > 1 && !group_given(profile, "fabric"))
-        return refuse(profile, "fabric", "gb_per_s",
-                      "is missing: a node with more than one GPU needs it", error);
+        return refuse_fabric(profile, error);
     if (typical(profile, "node", "nodes_max") > 1 && !typical(profile, "network", "gb_per_s"))
         return refuse(profile, "network", "gb_per_s", "is missing or 0: nodes_max above 1 needs it",
                       error);

@@ -180,3 +180,14 @@ mw_hw_value_of(const struct mw_hwprofile *profile, const char *group, const char
 {
     return &profile->value[mw_hw_key_find(group, key)];
 }
+
+char *
+mw_hwprofile_required(const char *group)
+{
+    GString *text = g_string_new(NULL);
+
+    for (size_t i = 0; i < G_N_ELEMENTS(keys); i++)
+        if (keys[i].required && !strcmp(keys[i].group, group))
+            g_string_append_printf(text, "%s%s.%s", text->len ? " and " : "", group, keys[i].key);
+    return g_string_free(text, FALSE);
+}

@@ -16,6 +16,21 @@ refuse_count(const char *option, int64_t asked, const char *of, int64_t has, con
                      option, asked, of, has, what, has > 1 ? "s" : "", range, more);
 }
 
+/* All that a network takes, so that one try is enough. */
+static void
+refuse_network(const struct mw_settings *settings, const struct mw_hardware *hw, GError **error)
+{
+    g_autofree char *keys = mw_hwprofile_required("network");
+    bool few = hw->nodes_max > 0 && settings->nodes > hw->nodes_max;
+    g_autofree char *most =
+        few ? g_strdup_printf(" and node.nodes_max=%" G_GINT64_FORMAT " or more", settings->nodes)
+            : g_strdup("");
+
+    mw_refuse(error,
+              "--nodes %" G_GINT64_FORMAT ": the profile has no network; give 1, or set %s%s",
+              settings->nodes, keys, most);
+}
+
 static bool
 check_ranks(const struct mw_settings *settings, const struct mw_hardware *hw, GError **error)
 {
@@ -27,10 +42,7 @@ check_ranks(const struct mw_settings *settings, const struct mw_hardware *hw, GE
                             hw->gpus_per_node, "GPU",
                             hw->nic_bytes_per_s > 0 ? ", and --nodes for more" : "", error);
     if (settings->nodes > 1 && hw->nic_bytes_per_s <= 0)
-        g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
-                    "--nodes %" G_GINT64_FORMAT
-                    ": the profile has no network; give 1, or set network.gb_per_s",
-                    settings->nodes);
+        refuse_network(settings, hw, error);
     else if (hw->nodes_max > 0 && settings->nodes > hw->nodes_max)
         return refuse_count("--nodes", settings->nodes, "the profile", hw->nodes_max, "node", "",
                             error);

@@ -109,7 +109,9 @@ CONTRADICTIONS = {
         ["--gpus 2: a node of the profile has 1 GPU; give 1\n"],
     "simulate -m gpt2 -H dgx2 --set node.nodes_max=1 --nodes 2":
         ["--nodes 2: the profile has 1 node; give 1\n"],
-    "simulate -m gpt2 -H rtx4090 --nodes 2": ["--nodes 2", "network"],
+    "simulate -m gpt2 -H rtx4090 --nodes 2":
+        ["--nodes 2", "network.gb_per_s and network.latency_us and node.nodes_max=2"],
+    "simulate -m gpt2 -H rtx4090 --set node.gpus=2": ["fabric.gb_per_s and fabric.latency_us"],
     "simulate -m gpt2 -H flat-test --tp 3": ["tp", "3", "divide"],
     "simulate -m gpt2-xl -H flat-test --tp 4": ["tp", "4", "divide", "25"],
     "simulate -m llama-3-8b -H flat-test --nodes 16 --tp 64": ["tp", "64", "divide", "32"],

@@ -172,6 +172,7 @@ static void
 test_missing(void)
 {
     refuses("read_gb_per_s = 20\n", "", "[nvme] read_gb_per_s is missing: all drives of a node");
+    refuses("read_gb_per_s = 20\nwrite_gb_per_s = 10\n", "", "(GB/s); so is write_gb_per_s");
     refuses("peak_tflops = 200\n", "", "[gpu] peak_tflops is missing");
     refuses("bf16 = true\n", "", "[gpu] bf16 is missing");
     refuses("[fabric]\ngb_per_s = 200\nlatency_us = 0\n", "", "[fabric] gb_per_s: is missing");
