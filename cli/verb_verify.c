@@ -128,13 +128,15 @@ print_missing_verdict(const struct mw_verified *verified)
 {
     const bool damaged =
         verified->newest >= 0 && verified->steps[verified->newest].damaged_extents > 0;
+    const guint count = verified->missing->len;
+    bool absent = false;
 
-    if (verified->missing->len == 1)
-        printf("missing%s: 1 of the run's files: --resume needs it\n",
-               damaged ? ", and damaged" : "");
-    else
-        printf("missing%s: %u of the run's files: --resume needs them\n",
-               damaged ? ", and damaged" : "", verified->missing->len);
+    for (guint i = 0; i < count; i++) {
+        const struct mw_verify_missing *it = g_ptr_array_index(verified->missing, i);
+        absent |= it->absent;
+    }
+    printf("%s%s: %u of the run's files: --resume needs %s\n", absent ? "missing" : "not readable",
+           damaged ? ", and damaged" : "", count, count == 1 ? "it" : "them");
 }
 
 /* Of a record that the drive does not give back nobody knows the step. */

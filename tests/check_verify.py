@@ -196,6 +196,12 @@ def check_missing(box, names):
                     "damaged" in done.text or not done.text.endswith(
                         "\nmissing: 1 of the run's files: --resume needs it\n"):
                 yield f"status {done.returncode}: {done.text!r}"
+    (box.folder / "second/memwall-2of2.data").symlink_to(away / "memwall-2of2.data")
+    done = box.run(*names, verb="verify")
+    if done.returncode != 1 or "memwall-2of2.data cannot be read: is a symbolic link" not in \
+            done.text or "\nnot readable: 1 of the run's files" not in done.text:
+        yield f"status {done.returncode}: {done.text!r}"
+    (box.folder / "second/memwall-2of2.data").unlink()
     (box.folder / "second").rmdir()
     away.rename(box.folder / "second")
     yield from expect(box, names, [[2, True], [1, True]], 2)
