@@ -313,7 +313,7 @@ mw_sizing_lack_of(const struct mw_sizing *sizing, enum mw_tier tier)
 {
     const struct mw_tier_info *info = &sizing->tiers[tier];
 
-    return MAX(0, MAX(sizing->need_bytes[tier] - info->capacity_bytes,
+    return MAX(0, MAX(sizing->need_bytes[tier] + eager_bytes(sizing, tier) - info->capacity_bytes,
                       sizing->largest_bytes[tier] - info->largest_request_bytes));
 }
 
