@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "exec/ranks_internal.h"
 #include "planner/error.h"
@@ -103,11 +104,31 @@ mw_ranks_lost(const struct mw_ranks *ranks, GError **error)
     return ranks->watch && mw_ranks_watch_failed(ranks->watch, error);
 }
 
+/* Where all ranks fail at once, one asks the launcher to end the others: Open MPI's mpirun (4.1)
+ * crashes now and then where two do.  The first rank asks, the others give it a moment. */
+#define ABORT_WAIT_US 1000000
+#define ABORT_LOOK_US 5000
+
+static bool
+others_end_it(const struct mw_ranks *ranks)
+{
+    bool ending = false;
+
+    for (int us = 0; ranks->index && !ending && us < ABORT_WAIT_US; us += ABORT_LOOK_US) {
+        g_usleep(ABORT_LOOK_US);
+        ending = mw_ranks_watch_saw_end(ranks->watch);
+    }
+    return ending;
+}
+
 void
 mw_ranks_abort(struct mw_ranks *ranks, int status)
 {
-    if (ranks && ranks->count > 1)
+    if (ranks && ranks->count > 1) {
+        if (others_end_it(ranks))
+            _exit(status);
         mw_ranks_link_abort(status);
+    }
     mw_ranks_leave(ranks);
 }
 

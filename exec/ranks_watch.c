@@ -169,6 +169,12 @@ mw_ranks_watch_cancel(struct mw_ranks_watch *watch)
 }
 
 bool
+mw_ranks_watch_saw_end(const struct mw_ranks_watch *watch)
+{
+    return atomic_load(&watch->failed);
+}
+
+bool
 mw_ranks_watch_failed(const struct mw_ranks_watch *watch, GError **error)
 {
     bool failed = atomic_load(&watch->failed);

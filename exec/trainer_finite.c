@@ -147,7 +147,8 @@ give_up(const struct mw_trainer *trainer, const struct mw_trainer_step *step, GE
     g_autofree char *todo = advice(trainer, step->step - MAX(step->skipped_in_row, 1));
     g_autofree char *skipped =
         step->skipped_in_row > 1
-            ? g_strdup_printf(" as in the %" G_GINT64_FORMAT " before", step->skipped_in_row - 1)
+            ? g_strdup_printf(", as in the %" G_GINT64_FORMAT " step%s before",
+                              step->skipped_in_row - 1, step->skipped_in_row == 2 ? "" : "s")
             : g_strdup("");
 
     g_set_error(error, MW_ERROR, MW_ERROR_DEVICE,

@@ -183,7 +183,7 @@ def check_diverges(box, *words, ranks=1):
     words = [*words, "--lr", "1000", "--save", "point"]
     done = train(box, *words, steps=ENOUGH, ranks=ranks, batch=2 // ranks)
     lines = set(done.said.splitlines()) if ranks > 1 else {done.said.rstrip()}
-    said = [line for line in lines if "step 9: the loss is not finite as in the 7 before" in line
+    said = [line for line in lines if "step 9: the loss is not finite, as in the 7 steps" in line
             and "a smaller --lr" in line]
     if done.returncode != 1 or not said or ranks == 1 and len(lines) != 1:
         yield f"status {done.returncode}: {done.said!r}"
@@ -195,7 +195,7 @@ def check_diverges(box, *words, ranks=1):
         yield f"log {log}"
     box.empty_drives()
     few = train(box, *words, "--max-skipped", "2", steps=ENOUGH, ranks=ranks, batch=2 // ranks)
-    if few.returncode != 1 or "step 3: the loss is not finite as in the 1 before" not in few.said:
+    if few.returncode != 1 or "step 3: the loss is not finite, as in the 1 step b" not in few.said:
         yield f"of two: status {few.returncode}: {few.said!r}"
 
 

@@ -63,7 +63,7 @@ test_loss(void)
     for (int i = 0; i < TRAINED_COMMITS; i++) {
         struct trained_case what = trained_commits[i];
         what.lr = GREAT_LR;
-        assert_fails(&what, TRAINED_STEPS, false, "as in the 7 before", wanted[i]);
+        assert_fails(&what, TRAINED_STEPS, false, ", as in the 7 steps before", wanted[i]);
     }
     struct trained_case first = trained_commits[0];
     first.lr = GREAT_LR;
@@ -95,7 +95,7 @@ test_end(void)
     what.lr = GREAT_LR;
     assert_fails(&what, 2, false, "step 2: the loss is not finite: ", "c!");
     what.skipped_in_row_max = 3;
-    assert_fails(&what, TRAINED_STEPS, false, "as in the 2 before", "c!!!");
+    assert_fails(&what, TRAINED_STEPS, false, ", as in the 2 steps before", "c!!!");
     what = trained_placed(&what, 0);
     what.commit = 0;
     assert_fails(&what, 2, false, "step 2: the loss is not finite: ", "-!");
@@ -112,7 +112,7 @@ test_fp16(void)
     what.lr = GREAT_LR;
     what.loss_scaling = mw_loss_scaling_dynamic(4);
     what.loss_scaling.max = 8;
-    assert_fails(&what, TRAINED_STEPS + 4, false, "as in the 10 before", "c!!!!!!!!!!!");
+    assert_fails(&what, TRAINED_STEPS + 4, false, ", as in the 10 steps before", "c!!!!!!!!!!!");
 }
 
 /* Finite losses and gradients, and an update that is not: what it wrote is not kept.  A step may
