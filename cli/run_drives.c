@@ -511,12 +511,40 @@ describe(struct cli_run_drives *drives, GError **error)
     return true;
 }
 
+/* Of the run that was made these directories: they are its successor's under its name. */
+static char *
+made_name(const struct cli_run_drives *drives)
+{
+    char **directories = drives->entry.directories;
+    struct cli_run_entry there;
+    char *name = NULL;
+
+    if (!cli_run_entry_read(directories[0], &there, NULL))
+        return NULL;
+    bool same = there.made && g_strv_length(there.directories) == g_strv_length(directories);
+    for (char **each = directories; same && *each; each++)
+        same = cli_runs_names(&there, *each);
+    if (same)
+        name = g_strdup(there.name);
+    cli_run_entry_clear(&there);
+    return name;
+}
+
 bool
 cli_run_drives_begin(struct cli_run_drives *drives, GError **error)
 {
-    if (!drives->entry.directories)
+    struct cli_run_entry *entry = &drives->entry;
+
+    if (!entry->directories)
         return true;
-    return clear(drives, error) && (!drives->fresh || describe(drives, error));
+    g_autofree char *name = drives->fresh && !entry->name ? made_name(drives) : NULL;
+    if (!clear(drives, error))
+        return false;
+    if (name) {
+        entry->name = g_steal_pointer(&name);
+        entry->made = true;
+    }
+    return !drives->fresh || describe(drives, error);
 }
 
 static bool
@@ -591,9 +619,12 @@ remove_empty(const struct cli_run_entry *entry)
 static void
 say_kept(const struct cli_run_drives *drives)
 {
-    if (drives->first && drives->entry.made && drives->entry.last_step)
-        cli_say("kept as run %s: --resume %s goes on with it, `memwall rm %s` deletes it",
-                drives->entry.name, drives->entry.name, drives->entry.name);
+    const char *name = drives->entry.name;
+
+    if (!drives->first || !drives->entry.made || !drives->entry.last_step)
+        return;
+    cli_say("kept as run %s: --resume %s goes on with it, `memwall rm %s` deletes it",
+            name, name, name);
 }
 
 void

@@ -267,6 +267,34 @@ def check_missing(box):
     yield from good(box.run(name, verb="rm"))
 
 
+def check_overwritten(box):
+    """A run in the directories that were made for another has its name and its place."""
+    for mounts in ([], ["fast"], ["fast", "vast"]):
+        start_anew(box)
+        if mounts:
+            box.environment["MEMWALL_NVME"] = ":".join(str(box.folder / each) for each in mounts)
+        for _ in range(2):
+            yield from good(train(box, *STEP, steps=2))
+        box.environment.pop("MEMWALL_NVME", None)
+        before = listed(box)
+        words = [word for each in before[0]["directories"] for word in ("--nvme", each)]
+        yield from check_refused(train(box, *STEP, *words, "--overwrite", "--data", "none.txt"), 2,
+                                 "none.txt")
+        if listed(box) != before:
+            yield f"runs are {listed(box)}, not {before}"
+        yield from good(train(box, *STEP, *words, "--overwrite", steps=1))
+        if [(run["run"], run["durable_steps"]) for run in listed(box)] != [
+                (before[0]["run"], 1), (before[1]["run"], 2)] or \
+                left(box) != sorted(run["run"] for run in before):
+            yield f"runs are {listed(box)}, folders {left(box)}, before {before}"
+        yield from good(train(box, *STEP, "--resume", steps=2))
+        yield from good(train(box, *NONE, *words, "--overwrite", steps=1))
+        yield from good(box.run(before[1]["run"], verb="rm"))
+        drives = [name for each in mounts for name in os.listdir(box.folder / each)]
+        if left(box) or drives:
+            yield f"left {left(box)}, {drives}"
+
+
 def check_nowhere(box):
     """A user without a state home: --nvme does; without it the line says so."""
     start_anew(box)
@@ -410,6 +438,7 @@ def tests(box):
     yield "MEMWALL_NVME", check_variable(box)
     yield "a drive that is not there", check_unmounted(box)
     yield "directories that are not there", check_missing(box)
+    yield "a run of its own that is overwritten", check_overwritten(box)
     yield "no state home", check_nowhere(box)
     yield "descriptions", check_description(box)
     yield "descriptions that were copied", check_copied(box)
