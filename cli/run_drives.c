@@ -20,6 +20,7 @@ struct cli_run_drives {
     bool fresh;                    /* no step of it was committed before */
     bool described;
     bool forgotten; /* its directories go with it */
+    char *anew;
     int64_t dropped; /* step, from 1, that the newest run is gone on with without; 0: none */
 };
 
@@ -290,6 +291,17 @@ cli_run_drives_open(struct cli_training *training, GError **error)
     }
     cli_run_drives_close(drives, false);
     return NULL;
+}
+
+const char *
+cli_run_drives_anew(struct cli_run_drives *drives)
+{
+    const struct cli_run_entry *entry = &drives->entry;
+
+    if (!drives->anew && entry->made)
+        drives->anew =
+            g_strdup_printf("start anew (`memwall rm %s` deletes this run)", entry->name);
+    return drives->anew;
 }
 
 /* --- overwriting ----------------------------------------------------------------------------- */
@@ -623,8 +635,11 @@ say_kept(const struct cli_run_drives *drives)
 
     if (!drives->first || !drives->entry.made || !drives->entry.last_step)
         return;
-    cli_say("kept as run %s: --resume %s goes on with it, `memwall rm %s` deletes it",
-            name, name, name);
+    if (drives->training->diverged) /* what to go on from has been said */
+        cli_say("kept as run %s: `memwall rm %s` deletes it", name, name);
+    else
+        cli_say("kept as run %s: --resume %s goes on with it, `memwall rm %s` deletes it",
+                name, name, name);
 }
 
 void
@@ -642,5 +657,6 @@ cli_run_drives_close(struct cli_run_drives *drives, bool together)
     if (drives->forgotten && drives->entry.made)
         remove_empty(&drives->entry);
     cli_run_entry_clear(&drives->entry);
+    g_free(drives->anew);
     g_free(drives);
 }

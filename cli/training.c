@@ -262,6 +262,7 @@ durable_steps(const struct cli_training *run, struct mw_trainer_commit *commit, 
         .save_every = s->save_every,
         .fields = fields,
         .resumes = goes_on,
+        .anew = cli_run_drives_anew(run->drives),
         .fingerprint = cli_training_fingerprint(run),
     };
     return commit->on || !commit->resume ||
@@ -448,6 +449,7 @@ cli_training_open(struct cli_training *run, GError **error)
 void
 cli_training_close(struct cli_training *run, bool together)
 {
+    run->diverged = run->trainer && mw_trainer_has_diverged(run->trainer);
     mw_trainer_free(run->trainer);
     cli_run_drives_close(run->drives, together);
     mw_plan_free(run->undelayed);

@@ -30,6 +30,7 @@ struct cli_training {
     int64_t used_sequences;             /* of the data, up to the step that runs */
     struct mw_plan *undelayed; /* of the steps before --dpu-start; may be NULL */
     struct mw_trainer *trainer;
+    bool diverged; /* once the trainer is closed: for that the run has ended */
 };
 
 /* What `run` reads, opened and checked before there is a plan: model, data, starting weights. */

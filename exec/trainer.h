@@ -42,6 +42,7 @@ struct mw_trainer_commit {
     bool previous; /* a resume goes on from the step before the newest that all ranks have */
     const char *directory; /* of the record; NULL: the first drive's.  Its stem is the drives' */
     int64_t save_every;
+    const char *anew; /* what to do about a run that diverges, as told; NULL: for --overwrite */
     uint64_t fingerprint; /* of all that decides what a step computes: a resume needs the same */
     /* Whether the caller can go on from it, before anything is written.  May be NULL. */
     bool (*resumes)(void *data, const struct mw_commit_record *record, GError **error);
@@ -132,6 +133,9 @@ const char *mw_trainer_notice(const struct mw_trainer *trainer);
 typedef bool (*mw_trainer_on_step)(void *data, const struct mw_trainer_step *step, GError **error);
 bool mw_trainer_run(struct mw_trainer *trainer, int64_t steps, mw_trainer_on_step on_step,
                     void *data, GError **error);
+
+/* Whether a run has ended for that. */
+bool mw_trainer_has_diverged(const struct mw_trainer *trainer);
 
 struct mw_trainer_use {
     int64_t reserved_bytes[MW_TIER_COUNT];       /* for the plan's slots; the most it ever holds */

@@ -88,6 +88,14 @@ means(const struct mw_trainer *trainer)
                : "--clip 1, a smaller --lr, a longer --warmup, or other data";
 }
 
+static const char *
+anew(const struct mw_trainer *trainer)
+{
+    const char *told = trainer->options.commit.anew;
+
+    return told ? told : "start anew (--overwrite)";
+}
+
 /* From a step that leads here again. */
 static char *
 advice_before(const struct mw_trainer *trainer, int64_t last_update)
@@ -99,13 +107,12 @@ advice_before(const struct mw_trainer *trainer, int64_t last_update)
     if (before >= 0 && step >= last_update)
         return g_strdup_printf("step %" G_GINT64_FORMAT ", the last that is durable, leads here "
                                "again: --resume --at previous goes on from step %" G_GINT64_FORMAT
-                               ", with %s; if that diverges too, start anew (--overwrite), or "
-                               "--from an earlier checkpoint",
-                               step + 1, before + 1, how);
+                               ", with %s; if that diverges too, %s, or --from an earlier "
+                               "checkpoint",
+                               step + 1, before + 1, how, anew(trainer));
     return g_strdup_printf("step %" G_GINT64_FORMAT " is the last that is durable, and leads here "
-                           "again: start anew (--overwrite), or --from an earlier checkpoint, with "
-                           "%s",
-                           step + 1, how);
+                           "again: %s, or --from an earlier checkpoint, with %s",
+                           step + 1, anew(trainer), how);
 }
 
 /* The step behind which the course goes wrong, whatever comes after it: the last that has changed
@@ -141,8 +148,9 @@ wait_for_all(const struct mw_trainer *trainer)
 }
 
 static bool
-give_up(const struct mw_trainer *trainer, const struct mw_trainer_step *step, GError **error)
+give_up(struct mw_trainer *trainer, const struct mw_trainer_step *step, GError **error)
 {
+    g_atomic_int_set(&trainer->has_diverged, 1);
     wait_for_all(trainer);
     g_autofree char *todo = advice(trainer, step->step - MAX(step->skipped_in_row, 1));
     g_autofree char *skipped =
@@ -158,7 +166,7 @@ give_up(const struct mw_trainer *trainer, const struct mw_trainer_step *step, GE
 }
 
 bool
-mw_trainer_check_course(const struct mw_trainer *trainer, const struct mw_trainer_step *step,
+mw_trainer_check_course(struct mw_trainer *trainer, const struct mw_trainer_step *step,
                         GError **error)
 {
     bool last = step->step == trainer->durable.last_step;
@@ -168,7 +176,13 @@ mw_trainer_check_course(const struct mw_trainer *trainer, const struct mw_traine
 }
 
 bool
-mw_trainer_refuse_state(const struct mw_trainer *trainer, uint32_t chunk, GError **error)
+mw_trainer_has_diverged(const struct mw_trainer *trainer)
+{
+    return g_atomic_int_get(&trainer->has_diverged);
+}
+
+bool
+mw_trainer_refuse_state(struct mw_trainer *trainer, uint32_t chunk, GError **error)
 {
     const struct mw_trainer_chunk *it = &trainer->chunks[chunk];
     g_autofree char *todo = advice(trainer, trainer->now.step);
@@ -176,6 +190,7 @@ mw_trainer_refuse_state(const struct mw_trainer *trainer, uint32_t chunk, GError
                                 ? mw_trainer_tensor_name(trainer, it->pieces, it->pieces->first)
                                 : g_strdup("padding");
 
+    g_atomic_int_set(&trainer->has_diverged, 1);
     g_set_error(error, MW_ERROR, MW_ERROR_DEVICE,
                 "step %" G_GINT64_FORMAT ": its update made state from %s on that is not finite in "
                 "fp32 and %s: the run has diverged; %s",

@@ -61,6 +61,7 @@ struct mw_trainer {
     struct mw_lanes *lanes;
     const struct mw_cpu_kernels *kernels; /* of the host lanes */
     uint32_t rank, ranks;
+    int has_diverged; /* any lane may see it */
     const struct mw_collectives *collectives; /* of device memory */
     void *peers;                              /* whom they are called with */
 
@@ -200,10 +201,10 @@ bool mw_trainer_fits(double norm);
 /* Whether the step that ends with this loss is one to go on from. */
 bool mw_trainer_diverges(const struct mw_trainer *trainer, double loss);
 /* False with *error and advice: too many such steps in a row, or the run ends with one. */
-bool mw_trainer_check_course(const struct mw_trainer *trainer, const struct mw_trainer_step *step,
+bool mw_trainer_check_course(struct mw_trainer *trainer, const struct mw_trainer_step *step,
                              GError **error);
 /* Returns false with *error: this step's update of a chunk was not finite. */
-bool mw_trainer_refuse_state(const struct mw_trainer *trainer, uint32_t chunk, GError **error);
+bool mw_trainer_refuse_state(struct mw_trainer *trainer, uint32_t chunk, GError **error);
 
 /* --- trainer_state.c --- */
 bool mw_trainer_start_state(struct mw_trainer *trainer, GError **error);

@@ -139,8 +139,8 @@ mw_trainer_find_saves(struct mw_trainer *trainer, GError **error)
 
 /* A segment of gradients is what the next step's norm sees. */
 static bool
-check_part(const struct mw_trainer *trainer, const struct segment *segment, int64_t at,
-           int64_t bytes, const char *block, GError **error)
+check_part(struct mw_trainer *trainer, const struct segment *segment, int64_t at, int64_t bytes,
+           const char *block, GError **error)
 {
     uint32_t chunk = segment->next - 1;
 

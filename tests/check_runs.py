@@ -267,6 +267,21 @@ def check_missing(box):
     yield from good(box.run(name, verb="rm"))
 
 
+def check_diverged(box):
+    """What a run of its own directory says after a divergence works, and is all that it says."""
+    start_anew(box)
+    done = train(box, *STEP, "--lr", "1e3")
+    name = listed(box)[0]["run"]
+    for words in ("the run has diverged", f"start anew (`memwall rm {name}` deletes this run)",
+                  f"kept as run {name}: `memwall rm {name}` deletes it"):
+        if words not in done.said or done.returncode != 1:
+            yield f"status {done.returncode}: said {done.said!r}, not {words!r}"
+    if "--overwrite" in done.said or "goes on with it" in done.said:
+        yield f"said {done.said!r}"
+    yield from good(box.run(name, verb="rm"))
+    yield from good(train(box, *STEP, "--lr", "1e-3", steps=1))
+
+
 def check_overwritten(box):
     """A run in the directories that were made for another has its name and its place."""
     for mounts in ([], ["fast"], ["fast", "vast"]):
@@ -438,6 +453,7 @@ def tests(box):
     yield "MEMWALL_NVME", check_variable(box)
     yield "a drive that is not there", check_unmounted(box)
     yield "directories that are not there", check_missing(box)
+    yield "a run of its own that diverges", check_diverged(box)
     yield "a run of its own that is overwritten", check_overwritten(box)
     yield "no state home", check_nowhere(box)
     yield "descriptions", check_description(box)
