@@ -66,7 +66,7 @@ check_state(const char *path, GError **error)
         return true;
     g_set_error(error, MW_ERROR, MW_ERROR_IO,
                 "%s: holds " MW_CHECKPOINT_MODEL " without " MW_CHECKPOINT_OPTIMIZER
-                ": no checkpoint of memwall's, and not replaced: give another folder",
+                ": it is not a checkpoint of memwall, and is not replaced: give another folder",
                 path);
     return false;
 }
