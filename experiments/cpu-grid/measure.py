@@ -11,6 +11,7 @@ the names) all of it, calibration and runs, is held to that instruction set, and
 result-avx2.csv and so on.
 """
 import argparse
+import configparser
 import datetime
 import json
 import os
@@ -29,12 +30,11 @@ PLACEMENTS = {
     "split": "-s zero-infinity-nvme --param-device cpu:25MB,nvme --gradient-device cpu"
              " --optimizer-device cpu:100MB,nvme --activation-device gpu",
 }
-LIMITS = {
-    "none": "",
-    "drives": "--limit nvme-read=300MB/s --limit nvme-write=300MB/s",
-    "copies": "--limit h2d=120MB/s --limit d2h=120MB/s",
-}
 LANES = {"drives": ("nvme-read", "nvme-write"), "copies": ("h2d", "d2h")}
+DRIVE_BYTES_PER_S = 300e6
+# A copy is a memcpy here, which no processor makes slow: what it is held to goes with the products,
+# so that a slower processor has copies to wait for too.
+FLOPS_PER_COPIED_BYTE = 3000
 
 
 def instruction_set():
@@ -58,6 +58,21 @@ def calibrate(folder, ranks):
     return profile
 
 
+def achievable_flops(profile):
+    """Of a profile: the rate of a layer's products, FLOP/s."""
+    ini = configparser.ConfigParser(delimiters=("=",), interpolation=None)
+    ini.read(profile)
+    return 1e12 * float(ini["gpu"]["achievable_tflops"].split(";")[1])
+
+
+def limits(row, profile):
+    """Options that hold back the lanes that this configuration is limited by."""
+    rates = {"none": 0, "drives": DRIVE_BYTES_PER_S,
+             "copies": achievable_flops(profile) / FLOPS_PER_COPIED_BYTE}
+    return [word for lane in LANES.get(row["limit"], ())
+            for word in ("--limit", f"{lane}={rates[row['limit']] / 1e6:.0f}MB/s")]
+
+
 def measure(row, profile, folder, steps):
     ranks = int(row["ranks"])
     words = ["run", "-m", str(common.ROOT / "models" / "gpt-text" / "config.json"), "-H",
@@ -65,7 +80,7 @@ def measure(row, profile, folder, steps):
              row["prefetch"], "--tiles", row["tiles"], "--param-loads", row["loads"],
              "--activation-checkpoint-interval", "1", "--commit", "none", "--data",
              str(grid.TEXT), "--steps", str(steps), "--nvme", str(folder), "--json"]
-    words += PLACEMENTS[row["placement"]].split() + LIMITS[row["limit"]].split()
+    words += PLACEMENTS[row["placement"]].split() + limits(row, profile)
     return json.loads(grid.launch(ranks, *words))["compare"]
 
 
