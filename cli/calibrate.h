@@ -29,6 +29,9 @@ bool cli_calibrate(const struct cli_calibrate_wish *wish, GError **error);
 char *cli_here_path(void);
 
 bool cli_here_is_measured(void);
+/* Where that goes.  False with *error, which names the variable to set, or `otherwise`, what else
+ * can be given. */
+bool cli_here_make_folder(const char *otherwise, GError **error);
 
 /* One measures at a time, of a user's: waits, and says so.  To be given to cli_here_unlock. */
 int cli_here_lock(void);

@@ -8,12 +8,15 @@
 #include "cli/calibrate.h"
 #include "cli/cli.h"
 #include "exec/calibrate.h"
+#include "planner/homedir.h"
 #include "planner/own_file.h"
 
 char *
 cli_here_path(void)
 {
-    return g_build_filename(g_get_user_config_dir(), "memwall", "hwprofiles", "here.ini", NULL);
+    g_autofree char *config = mw_homedir_path(MW_HOMEDIR_CONFIG);
+
+    return g_build_filename(config, "hwprofiles", "here.ini", NULL);
 }
 
 bool
@@ -24,15 +27,23 @@ cli_here_is_measured(void)
     return g_file_test(path, G_FILE_TEST_EXISTS);
 }
 
+bool
+cli_here_make_folder(const char *otherwise, GError **error)
+{
+    g_autofree char *path = cli_here_path(), *folder = g_path_get_dirname(path);
+
+    return mw_homedir_make(MW_HOMEDIR_CONFIG, folder, otherwise, error);
+}
+
 /* The lock is the process's: one that is killed lets go of it, and the file may stay.  Where there
  * can be no lock, there is none: two that measure at once have wrong figures, and nothing worse. */
 int
 cli_here_lock(void)
 {
-    g_autofree char *folder = g_build_filename(g_get_user_config_dir(), "memwall", NULL);
+    g_autofree char *folder = mw_homedir_path(MW_HOMEDIR_CONFIG);
     g_autofree char *path = g_build_filename(folder, "calibrate.lock", NULL);
 
-    g_mkdir_with_parents(folder, 0777);
+    mw_homedir_make(MW_HOMEDIR_CONFIG, folder, "", NULL);
     const char *why;
     int lock = mw_own_open(path, O_RDWR | O_CREAT, 0600, &why);
     if (lock < 0 || !flock(lock, LOCK_EX | LOCK_NB))
@@ -72,6 +83,8 @@ cli_here_ensure(GError **error)
 {
     if (cli_here_is_measured())
         return true;
+    if (!cli_here_make_folder("-H with a name of `memwall list hwprofiles`", error))
+        return false;
     int lock = cli_here_lock();
     bool good = cli_here_is_measured() || measure(error);
     cli_here_unlock(lock);

@@ -5,6 +5,7 @@
 
 #include "planner/datadir.h"
 #include "planner/error.h"
+#include "planner/homedir.h"
 #include "planner/hwprofile_internal.h"
 #include "planner/input.h"
 
@@ -44,7 +45,9 @@ mw_hwprofile_free(struct mw_hwprofile *profile)
 static char *
 user_folder(void)
 {
-    return g_build_filename(g_get_user_config_dir(), "memwall", FOLDER, NULL);
+    g_autofree char *config = mw_homedir_path(MW_HOMEDIR_CONFIG);
+
+    return g_build_filename(config, FOLDER, NULL);
 }
 
 static char *
