@@ -2,9 +2,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "exec/nvme.h"
 #include "exec/run_files.h"
 #include "planner/error.h"
 #include "planner/input.h"
@@ -73,6 +75,20 @@ get_text(JsonObject *object, const char *key, const char *origin, char **out, GE
     return true;
 }
 
+/* NULL: it is no path, or none of a drive beside those before it. */
+static const char *
+path_of(JsonNode *node, const GPtrArray *before)
+{
+    const char *path =
+        json_node_get_value_type(node) == G_TYPE_STRING ? json_node_get_string(node) : NULL;
+
+    if (!path || !g_path_is_absolute(path) || strlen(path) >= PATH_MAX ||
+        g_ptr_array_find_with_equal_func((GPtrArray *)before, path, g_str_equal, NULL))
+        return NULL;
+    return path;
+}
+
+/* Each is looked at, with the description in it: no more of them than a run can have. */
 static bool
 get_directories(JsonObject *object, const char *origin, char ***out, GError **error)
 {
@@ -81,18 +97,17 @@ get_directories(JsonObject *object, const char *origin, char ***out, GError **er
     guint count = array ? json_array_get_length(array) : 0;
     g_autoptr(GPtrArray) list = g_ptr_array_new_with_free_func(g_free);
 
-    for (guint i = 0; i < count; i++) {
-        JsonNode *each = json_array_get_element(array, i);
-        const char *path =
-            json_node_get_value_type(each) == G_TYPE_STRING ? json_node_get_string(each) : NULL;
-        if (!path || !g_path_is_absolute(path))
-            count = 0;
-        else
-            g_ptr_array_add(list, g_strdup(path));
+    for (guint i = 0; i < count && count <= MW_NVME_DRIVES_MAX; i++) {
+        const char *path = path_of(json_array_get_element(array, i), list);
+        if (!path)
+            break;
+        g_ptr_array_add(list, g_strdup(path));
     }
-    if (!count)
-        return mw_refuse(error, "%s: key \"directories\": must be an array of absolute paths",
-                         origin);
+    if (!count || list->len < count)
+        return mw_refuse(error,
+                         "%s: key \"directories\": must be an array of 1 to %d absolute paths, "
+                         "each once",
+                         origin, MW_NVME_DRIVES_MAX);
     g_ptr_array_add(list, NULL);
     *out = (char **)g_ptr_array_steal(list, NULL);
     return true;
@@ -126,6 +141,7 @@ read_object(JsonObject *object, const char *origin, struct cli_run_entry *entry,
 {
     int64_t version = 0;
 
+    entry->durable = true; /* where one of an older version does not say it */
     if (!mw_json_get_int(object, "memwall_run", 1, VERSION, origin, &version, error) ||
         !get_text(object, "name", origin, &entry->name, error) ||
         !get_text(object, "model", origin, &entry->model, error) ||
@@ -134,6 +150,7 @@ read_object(JsonObject *object, const char *origin, struct cli_run_entry *entry,
         !get_text(object, "updated", origin, &entry->updated, error) ||
         !get_text(object, "host", origin, &entry->host, error) ||
         !mw_json_get_bool(object, "made", origin, &entry->made, error) ||
+        !mw_json_get_bool(object, "durable", origin, &entry->durable, error) ||
         !mw_json_get_int(object, "ranks", 1, 1 << 20, origin, &entry->ranks, error) ||
         !mw_json_get_int(object, "steps", 0, INT64_MAX, origin, &entry->steps, error) ||
         !mw_json_get_int(object, "last_step", 0, INT64_MAX, origin, &entry->last_step, error) ||
@@ -208,6 +225,7 @@ cli_run_entry_write(const char *directory, const struct cli_run_entry *entry,
         mw_json_string(&json, NULL, *each);
     mw_json_end(&json, ']');
     mw_json_boolean(&json, "made", entry->made);
+    mw_json_boolean(&json, "durable", entry->durable);
     mw_json_integer(&json, "ranks", entry->ranks);
     mw_json_integer(&json, "steps", entry->steps);
     mw_json_integer(&json, "last_step", entry->last_step);

@@ -17,7 +17,8 @@ struct cli_run_entry {
     char *model, *strategy;         /* may be NULL, as the next */
     char *created, *updated, *host; /* ISO 8601, UTC */
     char **directories;             /* absolute, in the order of the drives; at least one */
-    bool made; /* for the run: the directories go with it, with all that is ours in them */
+    bool made;    /* for the run: the directories go with it, with all that is ours in them */
+    bool durable; /* its steps were to be: what it has left may be gone on with */
     int64_t ranks, steps; /* that were asked for */
     int64_t last_step;    /* committed when the run ended, from 1; 0: none */
 };

@@ -11,15 +11,19 @@
 #include "exec/run_files.h"
 #include "planner/error.h"
 #include "planner/json.h"
+#include "planner/model.h"
 
 /* A description is read whole. */
 #define TEXT_BYTES_MAX (MW_JSON_BYTES_MAX / 2)
-#define DIMENSION_MAX (INT64_C(1) << 48)
+#define TILES_MAX 65536              /* of a tensor: ops count them in 16 bits */
+#define PARTS_MAX (INT64_C(1) << 24) /* of all tensors: each is looked at */
+#define RANKS_MAX 65536
 
 /* --- the model ------------------------------------------------------------------------------- */
 
 #define OF_DECODER(member) #member, offsetof(struct mw_decoder, member)
 
+/* The model's own dimensions have the same names. */
 static const struct {
     const char *key;
     size_t at;
@@ -61,7 +65,8 @@ read_decoder(JsonObject *object, const char *origin, struct mw_decoder *decoder,
         return false;
     decoder->kind = g_strcmp0(kind, "gpt2") ? MW_DECODER_LLAMA : MW_DECODER_GPT2;
     for (size_t i = 0; i < G_N_ELEMENTS(dimensions); i++)
-        if (!mw_json_get_int(object, dimensions[i].key, 0, DIMENSION_MAX, origin,
+        if (!mw_json_get_int(object, dimensions[i].key, 0,
+                             mw_model_dimension_max(dimensions[i].key), origin,
                              (int64_t *)(bytes + dimensions[i].at), error))
             return false;
     for (size_t i = 0; i < G_N_ELEMENTS(flags); i++)
@@ -115,6 +120,47 @@ cli_run_homes_write(struct mw_json_writer *json, const struct cli_training *trai
     mw_json_string(json, "homes", homes);
 }
 
+/* Dimensions in range may be too much together. */
+static bool
+check_decoder(const struct mw_decoder *d, const struct mw_plan *plan, const char *origin,
+              GError **error)
+{
+    double layer =
+        2.0 * (double)(d->heads + d->kv_heads) * (double)d->head_dim + 3.0 * (double)d->ffn;
+    double rows = (double)d->layers * layer + 2.0 * (double)d->vocab + (double)d->position_rows;
+
+    if (rows * (double)d->hidden > (double)MW_MODEL_PARAMS_MAX)
+        return mw_refuse(error, "%s: key \"decoder\": has over %.0e parameters, which no model has",
+                         origin, (double)MW_MODEL_PARAMS_MAX);
+    return d->layers <= plan->tensor_count ||
+           mw_refuse(error,
+                     "%s: key \"decoder\": has %" G_GINT64_FORMAT " layers, and \"homes\" has %u "
+                     "tensors: must have one for each layer",
+                     origin, d->layers, plan->tensor_count);
+}
+
+/* What can be written in few digits and takes long to walk through. */
+static bool
+check_homes(const struct mw_plan *plan, const char *origin, GError **error)
+{
+    int64_t parts = 0;
+
+    if (plan->world_ranks > RANKS_MAX)
+        return mw_refuse(error, "%s: key \"homes\": %u ranks: must be at most %d", origin,
+                         plan->world_ranks, RANKS_MAX);
+    for (uint32_t t = 0; t < plan->tensor_count; t++) {
+        if (plan->tensors[t].tiles > TILES_MAX)
+            return mw_refuse(error, "%s: key \"homes\": tensor %u has %u tiles: must be at most %d",
+                             origin, t, plan->tensors[t].tiles, TILES_MAX);
+        parts += plan->tensors[t].tiles;
+    }
+    return parts <= PARTS_MAX ||
+           mw_refuse(error,
+                     "%s: key \"homes\": tensors have %" G_GINT64_FORMAT " tiles together: must be "
+                     "at most %" G_GINT64_FORMAT,
+                     origin, parts, PARTS_MAX);
+}
+
 static bool
 lacks(const char *origin, GError **error)
 {
@@ -146,7 +192,8 @@ read_object(JsonObject *object, const char *origin, struct cli_run_homes *homes,
     homes->config = g_strdup(config);
     homes->plan = mw_plan_parse(text, strlen(text), why, sizeof why);
     if (homes->plan && homes->plan->tensor_count)
-        return true;
+        return check_homes(homes->plan, origin, error) &&
+               check_decoder(&homes->decoder, homes->plan, origin, error);
     g_set_error(error, MW_ERROR, MW_ERROR_FORMAT, "%s: key \"homes\": %s", origin,
                 homes->plan ? "no tensors" : why);
     return false;

@@ -120,6 +120,10 @@ bool mw_model_parse_config(const char *text, gssize length, const char *origin,
                            struct mw_model *model, GError **error);
 #define MW_MODEL_PARAMS_MAX ((int64_t)100000000000000000) /* 10^17: 20 bytes each fit int64 */
 
+/* The most that a member of the model can be that is a dimension, such as "layers"; 0: it is none.
+ */
+int64_t mw_model_dimension_max(const char *name);
+
 /* Every dimension in range, heads divide, no overflow of int64 in params or state bytes. */
 bool mw_model_validate(const struct mw_model *model, const char *origin, GError **error);
 /* The shape suits the model (tp divides heads and MLP, seq within learned positions), and the

@@ -1,4 +1,6 @@
 /* Defaults of absent dimensions, and what a model must satisfy. */
+#include <string.h>
+
 #include "planner/error.h"
 #include "planner/model_walk.h"
 
@@ -70,6 +72,18 @@ check_at_most(const struct check *check, int dimension, int other)
                   value_of(check, other));
 }
 
+/* Rows that no position uses are among them. */
+#define POSITION_ROWS_MAX (INT64_C(1) << 29)
+
+int64_t
+mw_model_dimension_max(const char *name)
+{
+    for (int i = 0; i < MW_DIMENSION_COUNT; i++)
+        if (!strcmp(mw_dimensions[i].name, name))
+            return mw_dimensions[i].max;
+    return strcmp(name, "position_rows") ? 0 : POSITION_ROWS_MAX;
+}
+
 static bool
 check_ranges(const struct check *check)
 {
@@ -96,7 +110,7 @@ check_structure(const struct check *check)
     else if (model->norms_per_layer != 4 &&
              model->norms_per_layer != (model->parallel_block ? 1 : 2))
         wrong = "key \"norms_per_layer\": must be 2 or 4, in a parallel block 1";
-    else if (model->position_rows < 0 || model->position_rows > (INT64_C(1) << 29))
+    else if (model->position_rows < 0 || model->position_rows > POSITION_ROWS_MAX)
         wrong = "key \"position_rows\": must be a whole number from 0 to 536870912";
     if (wrong)
         g_set_error(check->error, MW_ERROR, MW_ERROR_INVALID, "%s: %s", check->origin, wrong);
