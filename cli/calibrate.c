@@ -61,22 +61,18 @@ notice(void *data, const char *line)
 
 /* --- places ---------------------------------------------------------------------------------- */
 
+/* Folders that are missing under a name of the user's are made; a home is not. */
 static bool
-make_folder(const char *path, GError **error)
-{
-    if (!g_mkdir_with_parents(path, 0777))
-        return true;
-    mw_file_set_error(error, path, errno);
-    return false;
-}
-
-static bool
-make_folder_of(const char *file, GError **error)
+make_folder_of(const char *file, bool named, GError **error)
 {
     g_autofree char *folder = g_path_get_dirname(file);
 
-    if (!make_folder(folder, error))
+    if (!named && !cli_here_make_folder("-o FILE", error))
         return false;
+    if (g_mkdir_with_parents(folder, 0777)) {
+        mw_file_set_error(error, folder, errno);
+        return false;
+    }
     if (g_file_test(file, G_FILE_TEST_IS_DIR))
         errno = EISDIR;
     else if (!access(folder, W_OK))
@@ -89,12 +85,20 @@ make_folder_of(const char *file, GError **error)
 static char **
 find_directories(const struct cli_calibrate_wish *wish, GError **error)
 {
-    char **drives = wish->directories ? g_strdupv(wish->directories) : cli_runs_drives();
+    char **drives = NULL;
 
-    if (drives)
+    const char *repeated = wish->directories ? cli_runs_repeated(wish->directories) : NULL;
+    if (repeated) {
+        mw_refuse(error, "--nvme %s: is given twice: give a directory of each drive once",
+                  repeated);
+        return NULL;
+    }
+    if (wish->directories)
+        return g_strdupv(wish->directories);
+    if (!cli_runs_drives(&drives, error) || drives)
         return drives;
     g_autofree char *base = cli_runs_base();
-    if (!make_folder(base, error))
+    if (!cli_runs_make_base(error))
         return NULL;
     return g_strsplit(base, "\n", 1);
 }
@@ -156,7 +160,7 @@ calibrate(const struct cli_calibrate_wish *wish, GError **error)
     g_auto(GStrv) directories = NULL;
     struct mw_calibration measured;
 
-    if (!make_folder_of(output, error))
+    if (!make_folder_of(output, wish->output, error))
         return false;
     directories = find_directories(wish, error);
     if (!directories || !measure(wish, directories, &measured, error))

@@ -6,6 +6,7 @@
 
 #include "cli/run_entry.h"
 #include "exec/run_files.h"
+#include "exec/run_names.h"
 #include "planner/error.h"
 #include "planner/json.h"
 #include "report/json_parts.h"
@@ -258,13 +259,13 @@ refuse_fixed(const struct cli_training *training, const char *differences, bool 
 
     if (model)
         return mw_refuse(error,
-                         "%s/%s.record: is of another model: %s: give the run's model, or "
-                         "another directory",
+                         "%s/%s" MW_RUN_RECORD ": is of another model: %s: give the run's model, "
+                         "or another directory",
                          directory, training->stem, differences);
     return mw_refuse(error,
-                     "%s/%s.record: the run goes on as it began: %s: give that again; or `memwall "
-                     "export %s -o FOLDER`, and a new run --from FOLDER in another directory has "
-                     "it otherwise",
+                     "%s/%s" MW_RUN_RECORD ": the run goes on as it began: %s: give that again; or "
+                     "`memwall export %s -o FOLDER`, and a new run --from FOLDER in another "
+                     "directory has it otherwise",
                      directory, training->stem, differences, directory);
 }
 
@@ -300,8 +301,8 @@ check_course(const struct cli_training *training, GError **error)
         o->optimizer.weight_decay >= 0 && o->optimizer.clip_norm >= 0 &&
         (!o->loss_scaling.start || mw_loss_scaling_check(&o->loss_scaling, NULL)))
         return mw_lr_schedule_check(&o->schedule, error);
-    return mw_refuse(error, "%s/%s.record: has options of the course that none can be", o->nvme[0],
-                     training->stem);
+    return mw_refuse(error, "%s/%s" MW_RUN_RECORD ": has options of the course that none can be",
+                     o->nvme[0], training->stem);
 }
 
 /* What is not given stays as it was; the end of a cosine is a tenth of a rate that is given, where

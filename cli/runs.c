@@ -8,8 +8,10 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "exec/nvme.h"
 #include "exec/run_files.h"
 #include "planner/error.h"
+#include "planner/homedir.h"
 
 #define NUMBERS 10000 /* of runs of one model and day */
 
@@ -33,32 +35,92 @@ cli_run_free(struct cli_run *run)
 char *
 cli_runs_base(void)
 {
-    return g_build_filename(g_get_user_state_dir(), "memwall", "runs", NULL);
+    g_autofree char *state = mw_homedir_path(MW_HOMEDIR_STATE);
+
+    return g_build_filename(state, "runs", NULL);
 }
 
-char **
-cli_runs_drives(void)
+bool
+cli_runs_make_base(GError **error)
 {
-    const char *text = g_getenv("MEMWALL_NVME");
+    g_autofree char *base = cli_runs_base();
 
-    return text && *text ? g_strsplit(text, ":", -1) : NULL;
+    return mw_homedir_make(MW_HOMEDIR_STATE, base, "--nvme DIR", error);
 }
 
-/* --- what there is --------------------------------------------------------------------------- */
+/* --- drives ---------------------------------------------------------------------------------- */
 
-static bool
-same_file(const char *one, const char *other)
+bool
+cli_runs_same_directory(const char *one, const char *other)
 {
     struct stat a, b;
 
     return !stat(one, &a) && !stat(other, &b) && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
+/* Those that are not there yet go by their names. */
+static bool
+are_one(const char *one, const char *other)
+{
+    g_autofree char *a = g_canonicalize_filename(one, NULL);
+    g_autofree char *b = g_canonicalize_filename(other, NULL);
+
+    return !strcmp(a, b) || cli_runs_same_directory(a, b);
+}
+
+const char *
+cli_runs_repeated(char **directories)
+{
+    for (char **each = directories; *each; each++)
+        for (char **before = directories; before < each; before++)
+            if (are_one(*each, *before))
+                return *each;
+    return NULL;
+}
+
+static bool
+refuse_repeated(char **directories, GError **error)
+{
+    const char *repeated = cli_runs_repeated(directories);
+
+    return !repeated || mw_refuse(error,
+                                  "MEMWALL_NVME: %s is there twice: name a directory of each drive "
+                                  "once, with \":\" between them",
+                                  repeated);
+}
+
+/* Two colons side by side, or one at an end, are no directory. */
+bool
+cli_runs_drives(char ***drives, GError **error)
+{
+    const char *text = g_getenv("MEMWALL_NVME");
+    g_auto(GStrv) parts = g_strsplit(text ? text : "", ":", -1);
+    g_autoptr(GPtrArray) named = g_ptr_array_new_with_free_func(g_free);
+
+    *drives = NULL;
+    for (char **part = parts; *part; part++)
+        if (**part)
+            g_ptr_array_add(named, g_strdup(*part));
+    if (named->len > MW_NVME_DRIVES_MAX)
+        return mw_refuse(error, "MEMWALL_NVME: names %u directories: must be at most %d",
+                         named->len, MW_NVME_DRIVES_MAX);
+    if (!named->len)
+        return true;
+    g_ptr_array_add(named, NULL);
+    *drives = (char **)g_ptr_array_steal(named, NULL);
+    if (refuse_repeated(*drives, error))
+        return true;
+    g_clear_pointer(drives, g_strfreev);
+    return false;
+}
+
+/* --- what there is --------------------------------------------------------------------------- */
+
 bool
 cli_runs_names(const struct cli_run_entry *entry, const char *directory)
 {
     for (char **each = entry->directories; *each; each++)
-        if (same_file(*each, directory))
+        if (cli_runs_same_directory(*each, directory))
             return true;
     return false;
 }
@@ -117,9 +179,9 @@ look(struct cli_run *run, GError **error)
         running |= its && files.running;
         if (directory == run->entry.directories) {
             run->steps = files.step + 1;
-            run->state = files.step >= 0 ? CLI_RUN_DURABLE
-                         : files.record  ? CLI_RUN_DAMAGED
-                                         : CLI_RUN_EMPTY;
+            run->state = files.step >= 0                        ? CLI_RUN_DURABLE
+                         : files.record || run->entry.last_step ? CLI_RUN_DAMAGED
+                                                                : CLI_RUN_EMPTY;
         }
         mw_run_files_clear(&files);
     }
@@ -143,14 +205,36 @@ written_ns(const char *folder)
     return info.st_mtim.tv_sec * INT64_C(1000000000) + info.st_mtim.tv_nsec;
 }
 
+/* A run locks its folder before it checks what it is given, and is described behind that. */
+static bool
+is_starting(struct cli_run *run, const char *folder)
+{
+    struct mw_run_files files;
+    bool is = mw_run_files_look(folder, &files, NULL) && files.running;
+
+    mw_run_files_clear(&files);
+    if (!is)
+        return false;
+    run->entry.name = g_path_get_basename(folder);
+    run->entry.directories = g_strsplit(folder, "\n", 1);
+    run->state = CLI_RUN_RUNNING;
+    run->used_ns = INT64_MAX; /* what is done now */
+    return true;
+}
+
 /* Of a folder under the base; NULL with *error where it holds no description, or another run's. */
 static struct cli_run *
 run_in(const char *folder, GError **error)
 {
     struct cli_run *run = g_new0(struct cli_run, 1);
     g_autofree char *name = g_path_get_basename(folder);
+    g_autoptr(GError) why = NULL;
 
-    bool good = cli_run_entry_read(folder, &run->entry, error);
+    bool good = cli_run_entry_read(folder, &run->entry, &why);
+    if (g_error_matches(why, G_FILE_ERROR, G_FILE_ERROR_NOENT) && is_starting(run, folder))
+        return run;
+    if (why)
+        g_propagate_error(error, g_steal_pointer(&why));
     if (good && strcmp(run->entry.name, name))
         good = mw_refuse(error, "%s/" MW_RUN_DESCRIPTION ": is of run %s, not of this folder's",
                          folder, run->entry.name);
@@ -229,7 +313,7 @@ is_listed_in(const struct cli_run_entry *entry, const char *path)
     g_autofree char *base = cli_runs_base();
     g_autofree char *folder = g_build_filename(base, entry->name, NULL);
 
-    return same_file(folder, path);
+    return cli_runs_same_directory(folder, path);
 }
 
 /* What a description in `path` says is of other directories is not done to them for its sake. */
@@ -381,14 +465,21 @@ try_name(char *base, char **where, const char *name, char ***directories)
     return made;
 }
 
-static int
-make_parents(const char *base, char **where)
+/* What a link makes one of two names is only known once both are there. */
+static bool
+make_parents(char **where, GError **error)
 {
-    int failed = g_mkdir_with_parents(base, 0700);
-
-    for (; where && *where && !failed; where++)
-        failed = g_mkdir_with_parents(*where, 0700);
-    return failed;
+    if (!cli_runs_make_base(error))
+        return false;
+    for (char **each = where; each && *each; each++) {
+        if (!g_mkdir_with_parents(*each, 0700))
+            continue;
+        g_set_error(error, MW_ERROR, MW_ERROR_IO,
+                    "%s: cannot be made: %s: --nvme DIR names another directory", *each,
+                    g_strerror(errno));
+        return false;
+    }
+    return !where || refuse_repeated(where, error);
 }
 
 char *
@@ -398,18 +489,27 @@ cli_runs_reserve(const char *model, char **where, char ***directories, GError **
     g_autofree char *word = cli_run_entry_model_word(model);
     g_autoptr(GDateTime) now = g_date_time_new_now_local();
     g_autofree char *day = g_date_time_format(now, "%Y-%m-%d");
-    int made = make_parents(base, where);
+    int made = 0;
 
+    if (!make_parents(where, error))
+        return NULL;
     for (int number = 1; !made && number < NUMBERS; number++) {
         g_autofree char *name = g_strdup_printf("%s-%s-%d", word, day, number);
         made = try_name(base, where, name, directories);
         if (made == 1)
             return g_steal_pointer(&name);
     }
+    int reason = errno;
     g_autofree char *places = where ? g_strjoinv(", ", where) : g_strdup(base);
-    g_set_error(error, MW_ERROR, MW_ERROR_IO,
-                "%s: a folder for the run cannot be made there: %s: --nvme DIR names another",
-                places, g_strerror(errno));
+    if (made)
+        g_set_error(error, MW_ERROR, MW_ERROR_IO,
+                    "%s: a folder for the run cannot be made there: %s: --nvme DIR names another",
+                    places, g_strerror(reason));
+    else
+        g_set_error(error, MW_ERROR, MW_ERROR_IO,
+                    "%s: all names from %s-%s-1 to %d are taken: delete some of them, or --nvme "
+                    "DIR names another directory",
+                    places, word, day, NUMBERS - 1);
     return NULL;
 }
 

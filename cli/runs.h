@@ -15,7 +15,7 @@ enum cli_run_state {
     CLI_RUN_RUNNING,
     CLI_RUN_DURABLE, /* can be gone on with */
     CLI_RUN_EMPTY,   /* nothing was committed */
-    CLI_RUN_DAMAGED, /* no step is whole on all its ranks */
+    CLI_RUN_DAMAGED, /* no step is whole on all its ranks, or the record of those it had is gone */
     CLI_RUN_AWAY,    /* a directory is not there, or another run has it */
 };
 const char *cli_run_state_name(enum cli_run_state state);
@@ -23,7 +23,7 @@ const char *cli_run_state_name(enum cli_run_state state);
 struct cli_run {
     struct cli_run_entry entry;
     enum cli_run_state state;
-    int64_t steps;      /* that are durable */
+    int64_t steps;      /* that are durable; of a run that is away nobody knows */
     int64_t bytes;      /* on drives */
     int64_t changed_ns; /* when its files were last written, since 1970; 0: they are not there */
     int64_t used_ns;    /* or its place in the list was, which has that of runs that are away */
@@ -36,8 +36,15 @@ void cli_run_free(struct cli_run *run); /* NULL is allowed */
 
 /* $XDG_STATE_HOME/memwall/runs.  g_free it. */
 char *cli_runs_base(void);
-/* Folders of drives in $MEMWALL_NVME; NULL where it is not set.  g_strfreev it. */
-char **cli_runs_drives(void);
+bool cli_runs_make_base(GError **error);
+/* Folders of drives in $MEMWALL_NVME, g_strfreev them; NULL where it names none.  False with *error
+ * where it names one twice, or more than a run can have. */
+bool cli_runs_drives(char ***drives, GError **error);
+
+/* Whether both are there and one directory, whatever it is called. */
+bool cli_runs_same_directory(const char *one, const char *other);
+/* That another of them is before it; NULL: there is none. */
+const char *cli_runs_repeated(char **directories);
 
 /* Whether the description names the directory, */
 bool cli_runs_names(const struct cli_run_entry *entry, const char *directory);

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "exec/nvme_internal.h"
+#include "exec/run_names.h"
 #include "planner/error.h"
 #include "planner/own_file.h"
 
@@ -59,7 +60,7 @@ mw_nvme_lock_take(struct mw_nvme_lock *lock, const char *directory, const char *
 {
     const char *why;
 
-    lock->path = g_strdup_printf("%s/%s.lock", directory, stem);
+    lock->path = mw_run_lock_path(directory, stem);
     for (int attempt = 0; attempt < 10; attempt++) {
         lock->fd = mw_own_open(lock->path, O_RDWR | O_CREAT, 0600, &why);
         if (lock->fd < 0)

@@ -9,6 +9,7 @@
 
 #include "exec/commit_internal.h"
 #include "exec/nvme_internal.h"
+#include "exec/run_names.h"
 #include "planner/error.h"
 #include "planner/own_file.h"
 
@@ -47,6 +48,7 @@ is_end(const char *at, const char *text)
 }
 
 #define LOCK_STEM "memwall-run"
+#define LOCK_NAME LOCK_STEM MW_RUN_LOCK
 
 /* memwall[-null][-rankR], then .record, .lock or -IofN.data; and those of the whole run. */
 static bool
@@ -54,17 +56,17 @@ is_of_run(const char *name)
 {
     const char *at = name;
 
-    if (!strcmp(name, MW_RUN_DESCRIPTION) || !strcmp(name, LOCK_STEM ".lock"))
+    if (!strcmp(name, MW_RUN_DESCRIPTION) || !strcmp(name, LOCK_NAME))
         return true;
-    if (!take(&at, "memwall"))
+    if (!take(&at, MW_RUN_BASE))
         return false;
     take(&at, "-null");
     if (take(&at, "-rank") && !take_number(&at))
         return false;
-    if (is_end(at, ".record") || is_end(at, ".lock"))
+    if (is_end(at, MW_RUN_RECORD) || is_end(at, MW_RUN_LOCK))
         return true;
     return take(&at, "-") && take_number(&at) && take(&at, "of") && take_number(&at) &&
-           is_end(at, ".data");
+           is_end(at, MW_RUN_DATA);
 }
 
 static int
@@ -127,7 +129,8 @@ look_at(struct mw_run_files *files, int folder, const char *directory, const cha
         struct common *common, GError **error)
 {
     g_autofree char *path = g_build_filename(directory, name, NULL);
-    bool record = g_str_has_suffix(name, ".record"), lock = g_str_has_suffix(name, ".lock");
+    bool record = g_str_has_suffix(name, MW_RUN_RECORD);
+    bool lock = g_str_has_suffix(name, MW_RUN_LOCK);
     struct stat info;
     const char *why;
 
@@ -137,6 +140,8 @@ look_at(struct mw_run_files *files, int folder, const char *directory, const cha
     files->bytes += (int64_t)info.st_blocks * 512;
     int64_t changed_ns = info.st_mtim.tv_sec * INT64_C(1000000000) + info.st_mtim.tv_nsec;
     files->changed_ns = MAX(files->changed_ns, changed_ns);
+    files->has_record |= record;
+    files->has_data |= info.st_size > 0 && g_str_has_suffix(name, MW_RUN_DATA);
     if (!record && !lock)
         return true;
     int fd = mw_own_open_at(folder, name, O_RDONLY, 0, NULL, &why);
@@ -148,6 +153,18 @@ look_at(struct mw_run_files *files, int folder, const char *directory, const cha
     return good;
 }
 
+/* What can be written over comes before what cannot. */
+static void
+note_stranger(struct mw_run_files *files, const char *name, const char *why, bool plain)
+{
+    if (files->stranger && files->stranger_is_plain >= plain)
+        return;
+    g_free(files->stranger);
+    files->stranger = g_strdup(name);
+    files->stranger_why = why;
+    files->stranger_is_plain = plain;
+}
+
 /* A name of a run's, in `names` if it is a file of ours. */
 static void
 take_name(struct mw_run_files *files, int folder, const char *name, GPtrArray *names)
@@ -157,8 +174,8 @@ take_name(struct mw_run_files *files, int folder, const char *name, GPtrArray *n
 
     if (mw_own_is_file(folder, name, &info))
         g_ptr_array_add(names, g_strdup(name));
-    else if (why && !files->foreign)
-        files->foreign = g_strdup_printf("%s %s", name, why);
+    else if (why)
+        note_stranger(files, name, why, false);
 }
 
 /* Of files of ours, in order. */
@@ -196,11 +213,11 @@ has_name(const GPtrArray *names, const char *name)
 static bool
 is_claimed(const GPtrArray *names, const char *name)
 {
-    if (!g_str_has_suffix(name, ".data") || has_name(names, MW_RUN_DESCRIPTION))
+    if (!g_str_has_suffix(name, MW_RUN_DATA) || has_name(names, MW_RUN_DESCRIPTION))
         return true;
     g_autofree char *stem = g_strndup(name, (gsize)(strrchr(name, '-') - name));
-    g_autofree char *record = g_strconcat(stem, ".record", NULL);
-    g_autofree char *lock = g_strconcat(stem, ".lock", NULL);
+    g_autofree char *record = g_strconcat(stem, MW_RUN_RECORD, NULL);
+    g_autofree char *lock = g_strconcat(stem, MW_RUN_LOCK, NULL);
     return has_name(names, record) || has_name(names, lock);
 }
 
@@ -221,8 +238,8 @@ mw_run_files_look(const char *directory, struct mw_run_files *files, GError **er
         const char *name = g_ptr_array_index(names, i);
         if (is_claimed(names, name))
             good = look_at(files, folder, directory, name, &common, error);
-        else if (!files->unclaimed && mw_own_is_file(folder, name, &info) && info.st_size > 0)
-            files->unclaimed = g_strdup(name);
+        else if (mw_own_is_file(folder, name, &info) && info.st_size > 0)
+            note_stranger(files, name, "nothing beside it says that a run has left it", true);
     }
     close(folder);
     for (int i = 0; i < common.count; i++)
@@ -235,8 +252,7 @@ mw_run_files_clear(struct mw_run_files *files)
 {
     g_clear_pointer(&files->names, g_ptr_array_unref);
     g_clear_pointer(&files->record, g_free);
-    g_clear_pointer(&files->unclaimed, g_free);
-    g_clear_pointer(&files->foreign, g_free);
+    g_clear_pointer(&files->stranger, g_free);
 }
 
 /* --- a record -------------------------------------------------------------------------------- */
@@ -259,7 +275,7 @@ bool
 mw_run_files_record(const char *directory, const char *stem, bool previous,
                     struct mw_run_record *out)
 {
-    g_autofree char *path = g_strdup_printf("%s/%s.record", directory, stem);
+    g_autofree char *path = mw_run_record_path(directory, stem);
     const char *why;
     int fd = mw_own_open(path, O_RDONLY, 0, &why);
 
@@ -281,9 +297,9 @@ lock_all(const struct mw_run_files *files, int folder, const char *directory, bo
 
     for (guint i = 0; i < files->names->len; i++) {
         const char *name = g_ptr_array_index(files->names, i);
-        if (!g_str_has_suffix(name, ".record") && !g_str_has_suffix(name, ".lock"))
+        if (!g_str_has_suffix(name, MW_RUN_RECORD) && !g_str_has_suffix(name, MW_RUN_LOCK))
             continue;
-        if (locked && !strcmp(name, LOCK_STEM ".lock"))
+        if (locked && !strcmp(name, LOCK_NAME))
             continue;
         int fd = mw_own_open_at(folder, name, O_RDONLY, 0, NULL, &why);
         if (fd < 0 && errno == ENOENT)
@@ -309,7 +325,7 @@ unlink_kind(const struct mw_run_files *files, int folder, const char *directory,
     for (guint i = 0; i < files->names->len; i++) {
         const char *name = g_ptr_array_index(files->names, i);
         if (!g_str_has_suffix(name, ending) || !mw_own_is_file(folder, name, &info) ||
-            (locked && !strcmp(name, LOCK_STEM ".lock")))
+            (locked && !strcmp(name, LOCK_NAME)))
             continue;
         if (unlinkat(folder, name, 0) && errno != ENOENT)
             return fail(directory, name, g_strerror(errno), error);
@@ -323,7 +339,7 @@ static bool
 remove_all(const struct mw_run_files *files, int folder, const char *directory, bool locked,
            GError **error)
 {
-    static const char *const order[] = {".record", ".data", ".json", ".lock"};
+    static const char *const order[] = {MW_RUN_RECORD, MW_RUN_DATA, ".json", MW_RUN_LOCK};
     g_autoptr(GArray) held = g_array_new(FALSE, FALSE, sizeof(int));
     bool good = lock_all(files, folder, directory, locked, held, error);
 

@@ -4,9 +4,9 @@
  *
  * Files of a run begin with "memwall" or "memwall-rankR" (nvme.h, commit.h); beside them stand a
  * description, which is the caller's, and a lock of the whole run.  Only regular files of this user
- * count; no link is followed.  What else has such a name is `foreign`: whether there is a run,
- * nobody can say then.  Data counts where a lock or record of its stem, or a description, stands
- * beside it: a file that has such a name by chance, or is another program's, does not.
+ * count; no link is followed.  Data counts where a lock or record of its stem, or a description,
+ * stands beside it.  What else has such a name, by chance or as another's, is a stranger: whether
+ * there is a run, nobody can say then.
  */
 #ifndef MW_EXEC_RUN_FILES_H
 #define MW_EXEC_RUN_FILES_H
@@ -20,16 +20,19 @@
 #define MW_RUN_DESCRIPTION "memwall-run.json"
 
 struct mw_run_files {
-    GPtrArray *names;   /* char *, of files of ours, in order; others are not looked at */
-    int64_t bytes;      /* that they take on their drive */
-    int records;        /* of ranks, that hold something: committed, or damaged */
-    int ranks;          /* that the run had, as they say; 0 where none says it */
-    int64_t step;       /* the newest that all of them hold whole; -1: none */
-    bool running;       /* a run is at them now */
-    int64_t changed_ns; /* when one of them was last written, since 1970; 0: none is there */
-    char *record;       /* the name of one that holds something; NULL */
-    char *unclaimed;    /* of a file, not empty, that a run may overwrite and none has left; NULL */
-    char *foreign;      /* what has a name of ours and is not ours, and why not; NULL */
+    GPtrArray *names;         /* char *, of files of ours, in order; others are not looked at */
+    int64_t bytes;            /* that they take on their drive */
+    int records;              /* of ranks, that hold something: committed, or damaged */
+    int ranks;                /* that the run had, as they say; 0 where none says it */
+    int64_t step;             /* the newest that all of them hold whole; -1: none */
+    bool running;             /* a run is at them now */
+    int64_t changed_ns;       /* when one of them was last written, since 1970; 0: none is there */
+    char *record;             /* the name of one that holds something; NULL */
+    bool has_record;          /* a record's file is there, though it may hold nothing */
+    bool has_data;            /* state that is not empty is */
+    char *stranger;           /* its name; NULL: there is none */
+    const char *stranger_why; /* it is one, in words that go behind "NAME: " */
+    bool stranger_is_plain;   /* a file of this user, not empty: a run would write over it */
 };
 
 /* Changes nothing.  A directory that is not there holds nothing.  False with *error where it cannot

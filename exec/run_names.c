@@ -15,7 +15,13 @@ mw_run_record_path(const char *directory, const char *stem)
 }
 
 char *
+mw_run_lock_path(const char *directory, const char *stem)
+{
+    return g_strdup_printf("%s/%s" MW_RUN_LOCK, directory, stem);
+}
+
+char *
 mw_run_data_path(const char *directory, const char *stem, int drive, int drives)
 {
-    return g_strdup_printf("%s/%s-%dof%d.data", directory, stem, drive + 1, drives);
+    return g_strdup_printf("%s/%s-%dof%d" MW_RUN_DATA, directory, stem, drive + 1, drives);
 }

@@ -6,6 +6,7 @@ is found by name, gone on with and deleted, with nothing else; what killed runs 
 """
 import json
 import os
+import re
 import shutil
 import signal
 import sys
@@ -204,6 +205,181 @@ def check_variable(box):
     del box.environment["MEMWALL_NVME"]
 
 
+def check_parts(box):
+    """Empty parts of $MEMWALL_NVME are none, a directory that is there twice is told at once."""
+    start_anew(box)
+    for path in ("fast", "vast"):
+        shutil.rmtree(box.folder / path, ignore_errors=True)
+    fast, vast = str(box.folder / "fast"), str(box.folder / "vast")
+    (box.folder / "link").symlink_to(box.folder)
+    for text, said in ((f"{fast}:{fast}", "fast is there twice"),
+                       (f"{fast}:{vast}:{vast}/", "vast/ is there twice"),
+                       (f"{fast}:{box.folder}/link/fast", "link/fast is there twice"),
+                       (":".join(f"{fast}/{i}" for i in range(65)), "65 directories")):
+        box.environment["MEMWALL_NVME"] = text
+        yield from check_refused(train(box, *STEP, steps=1), 2, "MEMWALL_NVME", said)
+        yield from check_refused(box.run("--quick", verb="calibrate"), 2, "MEMWALL_NVME", said)
+    if left(box):
+        yield f"left {left(box)}"
+    for text, places in ((":::", []), (f"::{fast}:", [fast])):
+        box.environment["MEMWALL_NVME"] = text
+        yield from good(train(box, *STEP, steps=1))
+        run = listed(box)[0]
+        if run["directories"] != [f"{place}/{run['run']}" for place in
+                                  places or [str(runs_of(box))]]:
+            yield f"{text}: {run}"
+        yield from good(box.run(run["run"], verb="rm"))
+    del box.environment["MEMWALL_NVME"]
+    (box.folder / "link").unlink()
+    yield from check_refused(train(box, *STEP, "--nvme", "drive", "--nvme", "./drive"), 2,
+                             "./drive: is given twice")
+
+
+def content(box):
+    return {path: path.read_bytes() for path in box.on_drives()}
+
+
+def check_halves(box):
+    """No directory of a run of two is another's, whatever of it is not there."""
+    start_anew(box)
+    both, half = ["--nvme", "drive", "--nvme", "second"], ["--nvme", "second"]
+    yield from good(train(box, *STEP, *both, steps=2))
+    run, before = listed(box)[0]["run"], content(box)
+    for words in (STEP, NONE, [*STEP, "--overwrite"]):
+        yield from check_refused(train(box, *words, *half), 2, "second: has state of run", run,
+                                 "drive holds 2 steps: --resume=", "memwall rm ", "--nvme DIR")
+    yield from check_refused(train(box, *STEP, *half, *both[:2]), 2, "second: has state of run")
+    yield from check_refused(train(box, *STEP, *half, *both[:2], "--resume"), 1,
+                             "give --nvme in the order that the run had, or --resume=")
+    away = box.folder / "away"
+    for empty in (False, True):
+        (box.folder / "drive").rename(away)
+        if empty:
+            (box.folder / "drive").mkdir()
+        yield from check_refused(train(box, *STEP, *half), 1, "second: has state of run", run,
+                                 "is the drive mounted?", "--overwrite", "--nvme DIR")
+        shutil.rmtree(box.folder / "drive", ignore_errors=True)
+        away.rename(box.folder / "drive")
+    if content(box) != before or [each["durable_steps"] for each in listed(box)] != [2]:
+        yield f"runs are {listed(box)}"
+    # Mounted elsewhere it is the same run's.
+    (box.folder / "second").rename(away)
+    yield from check_refused(train(box, *STEP, "--nvme", "away"), 2, "away: has state of run", run)
+    away.rename(box.folder / "second")
+    yield from good(train(box, *STEP, f"--resume={run}", steps=3))
+    # What is left without the drive may be given up; the drive's own stays listed.
+    (box.folder / "drive").rename(away)
+    yield from good(train(box, *STEP, *half, "--overwrite", steps=1))
+    away.rename(box.folder / "drive")
+    if [each["state"] for each in listed(box)] != ["durable", "away"] or \
+            listed(box)[1]["run"] != run or listed(box)[1]["durable_steps"] is not None or \
+            listed(box)[1]["missing_directories"] != [str(box.folder / "second")]:
+        yield f"runs are {listed(box)}"
+    yield from good(train(box, *STEP, *both, "--overwrite", steps=1))
+
+
+def describe(path, **keys):
+    path.write_text(json.dumps({**json.loads(path.read_text()), **keys}))
+
+
+def check_lost(box):
+    """A record that is gone or empty is not taken for none, where a step was durable."""
+    start_anew(box)
+    drive, words = box.folder / "drive", [*STEP, "--nvme", "drive"]
+    yield from good(train(box, *words, steps=3))
+    record, kept = drive / "memwall.record", (drive / "memwall.record").read_bytes()
+    data = (drive / "memwall-1of1.data").read_bytes()
+    for lose in (record.unlink, lambda: record.write_bytes(b""),
+                 lambda: record.write_bytes(bytes(len(kept)))):
+        lose()
+        for none in (words, [*NONE, "--nvme", "drive"]):
+            yield from check_refused(train(box, *none), 2, "drive/memwall.record, the record of",
+                                     "is gone or empty", "its last durable step was 3: put it back",
+                                     "--overwrite", "--nvme DIR")
+        yield from check_refused(train(box, *words, "--resume"), 1, "drive/memwall.record",
+                                 "put it back", "with --overwrite instead of --resume")
+        if listed(box)[0]["state"] != "damaged":
+            yield f"runs are {listed(box)}"
+    if (drive / "memwall-1of1.data").read_bytes() != data:
+        yield "the state has changed"
+    record.write_bytes(kept)
+    record.chmod(0o600)
+    yield from good(train(box, *words, "--resume", steps=4))
+    record.unlink()
+    yield from good(train(box, *words, "--overwrite", steps=1))
+    # Killed, and not at its end: its description knows of no step.
+    record.unlink()
+    describe(drive / "memwall-run.json", last_step=0)
+    yield from check_refused(train(box, *words), 2, "drive/memwall.record", "is gone, and its "
+                             "state is there", "--overwrite")
+    (drive / "memwall-run.json").write_text("{")
+    yield from check_refused(train(box, *words), 2, "whose description cannot be read",
+                             "--overwrite")
+    yield from good(train(box, *words, "--overwrite", steps=1))
+
+
+def check_lost_own(box):
+    """Nor is such a run swept."""
+    start_anew(box)
+    yield from good(train(box, *STEP, steps=2))
+    run = listed(box)[0]
+    record = runs_of(box) / run["run"] / "memwall.record"
+    kept = record.read_bytes()
+    record.unlink()
+    yield from good(train(box, *NONE, steps=1))
+    yield from check_refused(train(box, *STEP, f"--resume={run['run']}"), 1, "put it back",
+                             f"`memwall rm {run['run']}`")
+    record.write_bytes(kept)
+    yield from good(train(box, *STEP, "--resume", steps=3))
+
+
+def check_before_first(box):
+    """A run that was killed before its first commit is in nobody's way, and says what to do."""
+    start_anew(box)
+    words = [*STEP, "--nvme", "drive"]
+    yield from check_refused(train(box, *words, "--resume"), 1, "drive: holds no run to resume",
+                             "`memwall list runs`", "without --resume")
+    yield from good(train(box, *words, steps=1))
+    record = box.folder / "drive/memwall.record"
+    record.write_bytes(bytes(record.stat().st_size))
+    for folder in (box.folder / "drive", runs_of(box) / listed(box)[0]["run"]):
+        describe(folder / "memwall-run.json", last_step=0)
+    if listed(box)[0]["state"] != "empty":
+        yield f"runs are {listed(box)}"
+    for more in (["--nvme", "drive", "--resume"], ["--resume=drive"]):
+        yield from check_refused(train(box, *STEP, *more), 1, "ended before its first step was "
+                                 "durable", "without --resume a run starts anew")
+    yield from good(train(box, *words, steps=2))
+    yield from good(train(box, *words, "--resume", steps=3))
+
+
+def check_home(box):
+    """A home is not made, and a relative variable is none."""
+    start_anew(box)
+    home, config = box.folder / "nohome", box.environment.pop("XDG_CONFIG_HOME")
+    state = box.environment.pop("XDG_STATE_HOME")
+    for wrong in (str(home), "nohome", ""):
+        box.environment["HOME"] = wrong
+        yield from check_refused(train(box, *STEP, steps=1), 1, f'HOME is "{wrong}"',
+                                 "XDG_STATE_HOME", "--nvme DIR")
+        yield from check_refused(box.run("--quick", verb="calibrate"), 1, f'HOME is "{wrong}"',
+                                 "XDG_CONFIG_HOME", "-o FILE")
+        done = train(box, *STEP, "--nvme", "drive", "--overwrite", steps=1)
+        yield from good(done)
+        if "list runs" not in done.said:
+            yield f"said {done.said!r}"
+    if home.exists():
+        yield "a home was made"
+    home.mkdir()
+    box.environment.update(HOME=str(home), XDG_STATE_HOME="state", XDG_CONFIG_HOME="./config")
+    yield from good(train(box, *STEP, steps=1))
+    names = sorted(os.listdir(home / ".local/state/memwall/runs"))
+    if (box.folder / "state").exists() or names != [run["run"] for run in listed(box)]:
+        yield f"runs are {listed(box)}, folders {names}"
+    box.environment.update(HOME=str(box.folder), XDG_STATE_HOME=state, XDG_CONFIG_HOME=config)
+    shutil.rmtree(home)
+
+
 def check_unmounted(box):
     """A run whose drive is not there: it is neither passed over, nor gone on with, nor halved."""
     start_anew(box)
@@ -385,14 +561,16 @@ def check_tampered(box):
     for key, value in (("name", "another"), ("name", ".."), ("name", ""), ("name", "a\nb"),
                        ("name", "x" * 1000), ("ranks", -1), ("ranks", 1 << 62), ("steps", "many"),
                        ("steps", -5), ("made", 1), ("made", True), ("directories", "drive"),
-                       ("directories", [1]), ("last_step", 1e300), ("memwall_run", 2)):
+                       ("directories", [1]), ("last_step", 1e300), ("memwall_run", 2),
+                       ("directories", ["/a", "/b", "/a"]), ("directories", ["/" + "x" * 5000]),
+                       ("directories", [f"/{i}" for i in range(100000)]), ("durable", "yes")):
         path.write_text(json.dumps({**described, key: value}))
-        yield from (f"{key} {value!r}: {wrong}" for wrong in check_refused(
+        yield from (f"{key} {str(value)[:80]}: {wrong}" for wrong in check_refused(
             box.run(run, verb="rm"), 2, "memwall-run.json"))
         done = box.run("runs", verb="list")
         if len(done.text.splitlines()) != 1 or len(done.said.splitlines()) != 1 or \
                 "memwall-run.json" not in done.said or done.returncode:
-            yield f"{key} {value!r}: listed as {done.text!r}, {done.said!r}"
+            yield f"{key} {str(value)[:80]}: listed as {done.text!r}, {done.said!r}"
     path.write_text(json.dumps({**described, "directories": ["/a\n\x1b[31mb"]}))
     table = box.run("runs", verb="list").text
     if len(table.splitlines()) != 2 or "/a??[31mb" not in table:
@@ -408,6 +586,52 @@ def check_tampered(box):
     if (other / "memwall.record").read_bytes() != b"mine" or \
             not (box.folder / "drive/memwall.record").exists() or left(box):
         yield f"left {box.on_drives()}, {left(box)}"
+
+
+def check_endless(box):
+    """What is written in few digits and would take for ever: one line, at once."""
+    start_anew(box)
+    yield from good(train(box, *STEP, "--nvme", "drive", steps=1))
+    path = box.folder / "drive/memwall-run.json"
+    text = path.read_text()
+    described = json.loads(text)
+    decoder, homes = described["decoder"], described["homes"]
+    for keys, words in (
+            ({"decoder": {**decoder, "layers": 10 ** 9}}, ["layers", "100000"]),
+            ({"decoder": {**decoder, "layers": 90000}}, ["90000 layers", "tensors"]),
+            ({"decoder": {**decoder, "hidden": 1 << 47}}, ["hidden"]),
+            ({"decoder": {**decoder, "heads": 1 << 16, "kv_heads": 1 << 16, "head_dim": 1 << 16,
+                          "hidden": 1 << 21, "layers": 4}}, ["parameters"]),
+            ({"homes": re.sub(r"world \d+", "world 4000000000", homes)}, ["4000000000 ranks"]),
+            ({"homes": re.sub(r"tiles \d+", "tiles 4000000000", homes)}, ["homes"]),
+            ({"homes": homes[:len(homes) // 2]}, ["homes"])):
+        path.write_text(json.dumps({**described, **keys}))
+        yield from check_refused(box.run("drive", "-o", "point", verb="export"), 2,
+                                 "drive/memwall-run.json", *words)
+        yield from good(box.run("drive", verb="verify"))
+        if [run["state"] for run in listed(box)] != ["durable"]:
+            yield f"runs are {listed(box)}"
+    path.write_text(text)
+    yield from good(box.run("drive", "-o", "point", verb="export"))
+    shutil.rmtree(box.folder / "point")
+
+
+def check_json(box):
+    """What a script asks: may it go on, how far it came, where it is, when it was."""
+    start_anew(box)
+    yield from good(train(box, *STEP, steps=2))
+    run = listed(box)[0]
+    wanted = {"state": "durable", "running": False, "resumable": True, "durable_steps": 2,
+              "durable_steps_at_end": 2, "steps": 2, "strategy": "zero-infinity-nvme", "ranks": 1,
+              "durable": True, "missing_directories": [], "own_directories": True}
+    if wanted != {key: run.get(key) for key in wanted}:
+        yield f"run is {run}"
+    times = [run[key] for key in ("created", "updated", "written")]
+    if not all(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", time) for time in times) or \
+            times != sorted(times):
+        yield f"times are {times}"
+    if not run["model"].endswith("config.json") or not run["host"] or run["bytes"] < 100000:
+        yield f"run is {run}"
 
 
 def check_rm_words(box):
@@ -451,6 +675,14 @@ def tests(box):
     yield "a durable run that is killed", check_killed_durable(box)
     yield "directories of the user's", check_named(box)
     yield "MEMWALL_NVME", check_variable(box)
+    yield "parts of MEMWALL_NVME", check_parts(box)
+    yield "halves of runs", check_halves(box)
+    yield "records that are gone", check_lost(box)
+    yield "a record of a run of its own that is gone", check_lost_own(box)
+    yield "a run without a step", check_before_first(box)
+    yield "homes", check_home(box)
+    yield "descriptions without an end", check_endless(box)
+    yield "what JSON says", check_json(box)
     yield "a drive that is not there", check_unmounted(box)
     yield "directories that are not there", check_missing(box)
     yield "a run of its own that diverges", check_diverged(box)

@@ -67,7 +67,9 @@ assert_claimed(const char *beside, bool claimed)
     struct mw_run_files files;
 
     g_assert_true(mw_run_files_look(directory, &files, NULL));
-    g_assert_cmpstr(files.unclaimed, ==, claimed ? NULL : "memwall-1of1.data");
+    g_assert_cmpstr(files.stranger, ==, claimed ? NULL : "memwall-1of1.data");
+    g_assert_true(claimed || files.stranger_is_plain);
+    g_assert_true(files.has_data == claimed);
     mw_run_files_clear(&files);
     g_assert_true(mw_run_files_remove(directory, false, NULL));
     g_assert_true(g_file_test(data, G_FILE_TEST_EXISTS) == !claimed);

@@ -1,0 +1,201 @@
+/* What is written of a run beside its files and into the list, so that it can be found. */
+#include <glib/gstdio.h>
+
+#include "cli/run_drives_internal.h"
+#include "cli/run_homes.h"
+#include "report/json_parts.h"
+
+/* --- what it says ----------------------------------------------------------------------------- */
+
+static char *
+now_text(void)
+{
+    g_autoptr(GDateTime) now = g_date_time_new_now_utc();
+
+    return g_date_time_format(now, "%Y-%m-%dT%H:%M:%SZ");
+}
+
+static void
+replace_text(char **text, char *by)
+{
+    g_free(*text);
+    *text = by;
+}
+
+static void
+fill_in(struct cli_run_drives *drives)
+{
+    const struct cli_training *training = drives->training;
+    const struct mw_result *r = training->answer->result;
+    struct cli_run_entry *entry = &drives->entry;
+    char **relative = entry->directories;
+    guint count = g_strv_length(relative);
+
+    if (!entry->created)
+        entry->created = now_text();
+    replace_text(&entry->updated, now_text());
+    replace_text(&entry->host, g_strdup(g_get_host_name()));
+    replace_text(&entry->model, g_strdup(training->request->model_name));
+    replace_text(&entry->strategy, g_strdup(r->strategy));
+    entry->ranks = mw_ranks_count(training->ranks);
+    entry->steps = training->options.steps;
+    entry->durable = cli_training_is_durable(training);
+    entry->directories = g_new0(char *, count + 1);
+    for (guint i = 0; i < count; i++)
+        entry->directories[i] = g_canonicalize_filename(relative[i], NULL);
+    g_strfreev(relative);
+}
+
+/* Of the plan and of what a resume has to be given again. */
+static void
+write_settings(struct mw_json_writer *json, const void *data)
+{
+    const struct cli_training *training = data;
+    const struct cli_run_options *o = &training->options;
+    g_autofree char *path = g_canonicalize_filename(o->data, NULL);
+
+    mw_json_settings(json, training->answer->result);
+    mw_json_begin(json, "training", '{', false);
+    mw_json_string(json, "data", path);
+    mw_json_integer(json, "seed", (int64_t)o->seed);
+    mw_json_boolean(json, "shuffle", o->shuffle);
+    mw_json_number(json, "lr", o->schedule.lr);
+    mw_json_integer(json, "warmup", o->schedule.warmup_steps);
+    mw_json_number(json, "beta1", o->optimizer.beta1);
+    mw_json_number(json, "beta2", o->optimizer.beta2);
+    mw_json_number(json, "epsilon", o->optimizer.epsilon);
+    mw_json_number(json, "weight_decay", o->optimizer.weight_decay);
+    mw_json_number(json, "clip", o->optimizer.clip_norm);
+    mw_json_end(json, '}');
+    if (cli_training_is_durable(training))
+        cli_run_homes_write(json, training);
+}
+
+/* --- where it goes ---------------------------------------------------------------------------- */
+
+static bool
+write_all(struct cli_run_drives *drives, GError **error)
+{
+    const struct cli_run_entry *entry = &drives->entry;
+
+    for (char **directory = entry->directories; *directory; directory++)
+        if (!cli_run_entry_write(*directory, entry, write_settings, drives->training, error))
+            return false;
+    drives->described = true;
+    return true;
+}
+
+/* The run is listed, unless this user has no place for lists. */
+static void
+write_listed(const struct cli_run_drives *drives)
+{
+    g_autofree char *base = cli_runs_base();
+    g_autofree char *folder = g_build_filename(base, drives->entry.name, NULL);
+    g_autoptr(GError) why = NULL;
+
+    if (g_strv_contains((const char *const *)drives->entry.directories, folder))
+        return;
+    if (cli_runs_make_base(&why))
+        g_mkdir(folder, 0700);
+    if (why || !cli_run_entry_write(folder, &drives->entry, write_settings, drives->training, &why))
+        cli_say("`memwall list runs` will not have this run: %s", why->message);
+}
+
+/* A run in directories of the user's gets a name here. */
+static void
+name_it(struct cli_run_drives *drives)
+{
+    g_autoptr(GError) why = NULL;
+
+    if (drives->entry.name)
+        return;
+    drives->entry.name = cli_runs_reserve(drives->training->request->model_name, NULL, NULL, &why);
+    if (!drives->entry.name)
+        drives->entry.name = cli_run_entry_model_word(drives->training->request->model_name);
+}
+
+bool
+cli_run_drives_describe(struct cli_run_drives *drives, GError **error)
+{
+    bool wanted = drives->entry.made || cli_training_is_durable(drives->training);
+
+    if (!drives->entry.directories || !wanted || !drives->leader)
+        return true;
+    for (char **each = drives->entry.directories; drives->fresh && *each; each++)
+        cli_run_drives_unlist(*each);
+    name_it(drives);
+    fill_in(drives);
+    if (!write_all(drives, error))
+        return false;
+    write_listed(drives);
+    return true;
+}
+
+/* --- of runs that were before ----------------------------------------------------------------- */
+
+char *
+cli_run_drives_made_name(const struct cli_run_drives *drives)
+{
+    char **directories = drives->entry.directories;
+    struct cli_run_entry there;
+    char *name = NULL;
+
+    if (!cli_run_entry_read(directories[0], &there, NULL))
+        return NULL;
+    bool same = there.made && g_strv_length(there.directories) == g_strv_length(directories);
+    for (char **each = directories; same && *each; each++)
+        same = cli_runs_names(&there, *each);
+    if (same)
+        name = g_strdup(there.name);
+    cli_run_entry_clear(&there);
+    return name;
+}
+
+static bool
+is_described(const struct cli_run_drives *drives)
+{
+    struct cli_run_entry there;
+    bool is = cli_run_entry_read(drives->entry.directories[0], &there, NULL);
+
+    if (is)
+        cli_run_entry_clear(&there);
+    return is;
+}
+
+/* What is there still holds, and a full drive does not keep it from going on. */
+bool
+cli_run_drives_describe_again(struct cli_run_drives *drives, bool changed, GError **error)
+{
+    g_autoptr(GError) why = NULL;
+
+    if (!drives->leader || !drives->entry.name || !is_described(drives))
+        return cli_run_drives_describe(drives, error);
+    fill_in(drives);
+    drives->described = true;
+    if (changed && !write_all(drives, &why))
+        cli_say("the run's description stays as it was: %s", why->message);
+    return true;
+}
+
+/* --- the end ---------------------------------------------------------------------------------- */
+
+void
+cli_run_drives_settle(struct cli_run_drives *drives)
+{
+    struct cli_run_entry *entry = &drives->entry;
+    struct mw_run_files files;
+    bool good = mw_run_files_look(entry->directories[0], &files, NULL) && !files.stranger;
+    bool durable = files.record != NULL;
+
+    entry->last_step = files.step + 1;
+    mw_run_files_clear(&files);
+    if (!good || (!durable && !drives->fresh))
+        return;
+    if (!durable) {
+        drives->forgotten = cli_runs_remove(entry, true, NULL);
+        return;
+    }
+    replace_text(&entry->updated, now_text());
+    write_all(drives, NULL);
+    write_listed(drives);
+}

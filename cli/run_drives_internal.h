@@ -1,0 +1,63 @@
+/* run_drives_internal.h - what the files of a run's directories share; not for others. */
+#ifndef MW_CLI_RUN_DRIVES_INTERNAL_H
+#define MW_CLI_RUN_DRIVES_INTERNAL_H
+
+#include "cli/run_drives.h"
+#include "cli/runs.h"
+#include "exec/run_files.h"
+
+struct cli_run_drives {
+    struct cli_training *training; /* borrowed */
+    struct cli_run_entry entry;    /* no directories: a plan without drives */
+    GPtrArray *locks;              /* of the first rank */
+    bool first, leader, alone;     /* this rank: of all, of a machine, without others */
+    bool fresh;                    /* no step of it was committed before */
+    bool described;
+    bool forgotten; /* its directories go with it */
+    char *anew;
+    int64_t dropped; /* step, from 1, that the newest run is gone on with without; 0: none */
+};
+
+static inline const struct cli_run_options *
+cli_run_drives_options(const struct cli_run_drives *drives)
+{
+    return &drives->training->options;
+}
+
+/* Of a run that trains nothing the files have other names. */
+static inline bool
+cli_run_drives_trains(const struct cli_run_drives *drives)
+{
+    return cli_run_drives_options(drives)->backend != &mw_backend_null;
+}
+
+/* --- run_drives_where.c: finding and locking --- */
+
+/* By all ranks: which directories they are, the same for all; locked by the first. */
+bool cli_run_drives_find(struct cli_run_drives *drives, GError **error);
+
+/* --- run_drives_taken.c: what other runs have left there, and its end --- */
+
+/* For a run that begins: nothing that is durable, or may be, would go for it, unless --overwrite
+ * says so of all of it. */
+bool cli_run_drives_are_free(const struct cli_run_drives *drives, GError **error);
+/* For one that goes on: a step is recorded there. */
+bool cli_run_drives_hold_run(const struct cli_run_drives *drives, GError **error);
+/* By all ranks: what --overwrite asks for. */
+bool cli_run_drives_overwrite(const struct cli_run_drives *drives, GError **error);
+/* What the description of another run in this directory says of the list holds no more. */
+void cli_run_drives_unlist(const char *directory);
+
+/* --- run_drives_describe.c: descriptions in the directories and in the list --- */
+
+/* Of a run that is to be found again; nothing of others. */
+bool cli_run_drives_describe(struct cli_run_drives *drives, GError **error);
+/* Of one that was before. */
+bool cli_run_drives_describe_again(struct cli_run_drives *drives, bool changed, GError **error);
+/* The name of the run that was made these directories: they are its successor's under its name.
+ * NULL: there is none.  g_free it. */
+char *cli_run_drives_made_name(const struct cli_run_drives *drives);
+/* At the end: how far it came; of a run without a durable step nothing stays. */
+void cli_run_drives_settle(struct cli_run_drives *drives);
+
+#endif

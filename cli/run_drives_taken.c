@@ -1,0 +1,384 @@
+/*
+ * What other runs have left in the directories of a run.
+ *
+ * A directory is free where nothing that is durable would go: no record in it holds a step; no
+ * description in it is of a run whose record, there or in its first directory, holds one or is
+ * gone; and no file has a run's name that none has left.
+ */
+#include <glib/gstdio.h>
+#include <string.h>
+#include <sys/statvfs.h>
+
+#include "cli/run_drives_internal.h"
+#include "exec/run_names.h"
+#include "planner/error.h"
+
+static const struct cli_run_options *
+options_of(const struct cli_run_drives *drives)
+{
+    return cli_run_drives_options(drives);
+}
+
+/* --- a record --------------------------------------------------------------------------------- */
+
+/* What holds no whole step cannot be gone on with. */
+static bool
+refuse_run(const char *directory, const struct mw_run_files *files, GError **error)
+{
+    if (files->step < 0)
+        return mw_refuse(error,
+                         "%s: holds a run without a whole step (%s): `memwall verify %s` says what "
+                         "is damaged, --overwrite deletes it, --nvme DIR names another directory",
+                         directory, files->record, directory);
+    return mw_refuse(error,
+                     "%s: holds a run of %" G_GINT64_FORMAT " step%s (%s): --resume goes on with "
+                     "it, --overwrite deletes it, --nvme DIR names another directory",
+                     directory, files->step + 1, files->step ? "s" : "", files->record);
+}
+
+/* A run that has committed has written its last step into its description, if it came to its end;
+ * one that was killed before its first commit has a record that holds nothing, or has died before
+ * it made one.  `files`: of its first directory. */
+static bool
+is_lost(const struct cli_run_entry *entry, const struct mw_run_files *files)
+{
+    return entry->durable && !files->record &&
+           (entry->last_step > 0 || (files->has_data && !files->has_record));
+}
+
+/* "its last durable step was 8": what is known of a run whose record is gone. */
+static char *
+lost_text(const struct cli_run_entry *entry, const char *directory)
+{
+    g_autofree char *stem = mw_run_stem(MW_RUN_BASE, 0, (int)entry->ranks);
+    g_autofree char *path = mw_run_record_path(directory, stem);
+
+    if (entry->last_step)
+        return g_strdup_printf("%s, the record of run %s, is gone or empty, and its last durable "
+                               "step was %" G_GINT64_FORMAT,
+                               path, entry->name, entry->last_step);
+    return g_strdup_printf("%s, the record of run %s, is gone, and its state is there", path,
+                           entry->name);
+}
+
+static bool
+refuse_lost(const struct cli_run_entry *entry, const char *directory, const char *first,
+            GError **error)
+{
+    g_autofree char *what = lost_text(entry, first);
+
+    return mw_refuse(error,
+                     "%s: %s: put it back to go on with --resume; --overwrite deletes what is "
+                     "left, --nvme DIR names another directory",
+                     directory, what);
+}
+
+/* --- a description ---------------------------------------------------------------------------- */
+
+static bool
+refuse_held(const struct cli_run_entry *entry, const char *directory,
+            const struct mw_run_files *files, GError **error)
+{
+    const char *first = entry->directories[0];
+
+    if (files->step < 0)
+        return mw_refuse(error,
+                         "%s: has state of run %s, whose record in %s has no whole step: `memwall "
+                         "verify %s` says what is damaged, `memwall rm %s` deletes it, --nvme DIR "
+                         "names another directory",
+                         directory, entry->name, first, first, first);
+    return mw_refuse(error,
+                     "%s: has state of run %s, whose record in %s holds %" G_GINT64_FORMAT
+                     " step%s: --resume=%s goes on with it, `memwall rm %s` deletes it, --nvme DIR "
+                     "names another directory",
+                     directory, entry->name, first, files->step + 1, files->step ? "s" : "", first,
+                     first);
+}
+
+static bool
+refuse_away(const struct cli_run_entry *entry, const char *directory, GError **error)
+{
+    g_set_error(error, MW_ERROR, MW_ERROR_IO,
+                "%s: has state of run %s, whose record is in %s, which is not there, or empty: is "
+                "the drive mounted? --overwrite deletes what is here, --nvme DIR names another "
+                "directory",
+                directory, entry->name, entry->directories[0]);
+    return false;
+}
+
+/* A directory that another run has got since has no record of this one. */
+static bool
+has_another(const struct cli_run_entry *entry, const char *directory)
+{
+    struct cli_run_entry there;
+
+    if (!cli_run_entry_read(directory, &there, NULL))
+        return false;
+    bool another = strcmp(there.name, entry->name) != 0;
+    cli_run_entry_clear(&there);
+    return another;
+}
+
+/* Of a run whose record is not here.  --overwrite deletes a run that it is given all of, or what is
+ * left of one. */
+static bool
+is_free_elsewhere(const struct cli_run_drives *drives, const char *directory,
+                  const struct cli_run_entry *entry, GError **error)
+{
+    const char *first = entry->directories[0];
+    bool overwrite = options_of(drives)->overwrite;
+    struct mw_run_files files;
+
+    if (has_another(entry, first))
+        return true;
+    bool good = mw_run_files_look(first, &files, error);
+    if (good && files.record && !(overwrite && cli_runs_names(&drives->entry, first)))
+        good = refuse_held(entry, directory, &files, error);
+    else if (good && !overwrite && !files.names->len)
+        good = refuse_away(entry, directory, error);
+    else if (good && !overwrite && is_lost(entry, &files))
+        good = refuse_lost(entry, directory, first, error);
+    mw_run_files_clear(&files);
+    return good;
+}
+
+/* Nobody can tell then what the state beside it is of. */
+static bool
+refuse_unread(const char *directory, const GError *why, GError **error)
+{
+    return mw_refuse(error,
+                     "%s: has state of a run, whose description cannot be read: %s: --overwrite "
+                     "deletes it, --nvme DIR names another directory",
+                     directory, why->message);
+}
+
+/* What a directory's description is of; a copy is of nothing here. */
+static bool
+is_free_of_described(const struct cli_run_drives *drives, const char *directory,
+                     const struct mw_run_files *files, GError **error)
+{
+    bool overwrite = options_of(drives)->overwrite;
+    g_autoptr(GError) why = NULL;
+    struct cli_run_entry entry;
+
+    if (!cli_run_entry_read(directory, &entry, &why))
+        return overwrite || !files->has_data ||
+               g_error_matches(why, G_FILE_ERROR, G_FILE_ERROR_NOENT) ||
+               refuse_unread(directory, why, error);
+    bool good = true;
+    if (!cli_runs_is_copy(&entry, directory)) {
+        const char *first = entry.directories[0];
+        if (entry.directories[1] && !cli_runs_same_directory(first, directory))
+            good = is_free_elsewhere(drives, directory, &entry, error);
+        else if (!overwrite && is_lost(&entry, files))
+            good = refuse_lost(&entry, directory, directory, error);
+    }
+    cli_run_entry_clear(&entry);
+    return good;
+}
+
+/* --- free ------------------------------------------------------------------------------------- */
+
+/* Files that no run of this user has left.  What could be written over is in the way of a run that
+ * has the name; the rest hides whether there is a run, where no record says it. */
+static bool
+is_free_of_strangers(const struct cli_run_drives *drives, const char *directory,
+                     const struct mw_run_files *files, GError **error)
+{
+    const char *name = files->stranger;
+
+    if (!name)
+        return true;
+    bool in_way = files->stranger_is_plain ? cli_run_drives_trains(drives) ||
+                                                 g_str_has_prefix(name, drives->training->stem)
+                                           : !files->record && !options_of(drives)->overwrite;
+    if (!in_way)
+        return true;
+    g_set_error(error, MW_ERROR, files->stranger_is_plain ? MW_ERROR_INVALID : MW_ERROR_IO,
+                "%s/%s: has a run's name, and %s: nothing is touched: move it away or delete it, "
+                "or --nvme DIR names another directory",
+                directory, name, files->stranger_why);
+    return false;
+}
+
+static bool
+is_free(const struct cli_run_drives *drives, const char *directory, GError **error)
+{
+    struct mw_run_files files;
+    bool good = mw_run_files_look(directory, &files, error) &&
+                is_free_of_strangers(drives, directory, &files, error);
+
+    if (good && cli_run_drives_trains(drives) && !files.record)
+        good = is_free_of_described(drives, directory, &files, error);
+    else if (good && cli_run_drives_trains(drives) && !options_of(drives)->overwrite)
+        good = refuse_run(directory, &files, error);
+    mw_run_files_clear(&files);
+    return good;
+}
+
+bool
+cli_run_drives_are_free(const struct cli_run_drives *drives, GError **error)
+{
+    for (char **directory = drives->entry.directories; *directory; directory++)
+        if (!is_free(drives, *directory, error))
+            return false;
+    return true;
+}
+
+/* --- a run to go on with ---------------------------------------------------------------------- */
+
+/* "--overwrite", in words for where it is not given with --resume. */
+static char *
+anew_text(const struct cli_run_drives *drives)
+{
+    if (drives->entry.made)
+        return g_strdup_printf("`memwall rm %s` deletes what is left", drives->entry.name);
+    return g_strdup("with --overwrite instead of --resume a run starts anew");
+}
+
+/* Of the first directory, in which no record holds anything. */
+static bool
+refuse_nothing(const struct cli_run_drives *drives, const struct mw_run_files *files,
+               GError **error)
+{
+    const char *first = drives->entry.directories[0];
+    g_autofree char *anew = anew_text(drives), *lost = NULL;
+    struct cli_run_entry entry = {0};
+    bool described = cli_run_entry_read(first, &entry, NULL);
+
+    if (described && entry.directories[1] && cli_runs_names(&entry, first) &&
+        !cli_runs_same_directory(entry.directories[0], first))
+        g_set_error(error, MW_ERROR, MW_ERROR_IO,
+                    "%s: the record of run %s is in %s: give --nvme in the order that the run "
+                    "had, or --resume=%s",
+                    first, entry.name, entry.directories[0], entry.directories[0]);
+    else if (described && is_lost(&entry, files)) {
+        lost = lost_text(&entry, first);
+        g_set_error(error, MW_ERROR, MW_ERROR_IO, "%s: %s: put it back to go on; %s", first, lost,
+                    anew);
+    } else if (described || files->has_record)
+        g_set_error(error, MW_ERROR, MW_ERROR_IO,
+                    "%s: the run there ended before its first step was durable: there is nothing "
+                    "to resume; without --resume a run starts anew",
+                    first);
+    else
+        g_set_error(error, MW_ERROR, MW_ERROR_IO,
+                    "%s: holds no run to resume: `memwall list runs` shows where runs are; without "
+                    "--resume a run starts there",
+                    first);
+    cli_run_entry_clear(&entry);
+    return false;
+}
+
+/* What is not known for a record, as a link, is told by whoever opens it. */
+bool
+cli_run_drives_hold_run(const struct cli_run_drives *drives, GError **error)
+{
+    struct mw_run_files files;
+
+    if (!cli_training_is_durable(drives->training))
+        return true; /* it is refused for that */
+    bool good = mw_run_files_look(drives->entry.directories[0], &files, error);
+    if (good && !files.record && !files.stranger)
+        good = refuse_nothing(drives, &files, error);
+    mw_run_files_clear(&files);
+    return good;
+}
+
+/* --- overwriting ------------------------------------------------------------------------------ */
+
+/* A run with a directory that is not there has something left, and stays in the list. */
+void
+cli_run_drives_unlist(const char *directory)
+{
+    g_autofree char *base = cli_runs_base();
+    struct cli_run_entry there, listed;
+
+    if (!cli_run_entry_read(directory, &there, NULL))
+        return;
+    bool own = cli_runs_names(&there, directory);
+    g_autofree char *folder = g_build_filename(base, there.name, NULL);
+    if (own && !there.made && cli_run_entry_read(folder, &listed, NULL)) {
+        bool same = g_strv_equal((const char *const *)listed.directories,
+                                 (const char *const *)there.directories) &&
+                    !cli_runs_missing(&listed);
+        cli_run_entry_clear(&listed);
+        if (same && mw_run_files_remove(folder, false, NULL))
+            g_rmdir(folder);
+    }
+    cli_run_entry_clear(&there);
+}
+
+static bool
+overwrite(const char *directory, GError **error)
+{
+    cli_run_drives_unlist(directory);
+    return mw_run_files_remove(directory, true, error);
+}
+
+/* At the least: other directories may be on the same drive. */
+static int64_t
+needed_bytes(const struct cli_run_drives *drives)
+{
+    const struct cli_training *training = drives->training;
+    int64_t bytes = training->answer->plan->peak_bytes[MW_TIER_NVME];
+
+    return bytes / (int64_t)g_strv_length(drives->entry.directories) *
+           mw_ranks_node_count(training->ranks);
+}
+
+/* With what is about to go. */
+static bool
+has_room(const struct cli_run_drives *drives, const char *directory, GError **error)
+{
+    struct mw_run_files files;
+    struct statvfs system;
+    bool good = mw_run_files_look(directory, &files, error);
+    int64_t need = needed_bytes(drives), have = files.bytes;
+
+    mw_run_files_clear(&files);
+    if (!good || statvfs(directory, &system))
+        return good;
+    have += (int64_t)system.f_bavail * (int64_t)system.f_frsize;
+    if (have >= need)
+        return true;
+    g_set_error(error, MW_ERROR, MW_ERROR_IO,
+                "%s: the run needs %" G_GINT64_FORMAT " bytes there, and %" G_GINT64_FORMAT
+                " would be free without the run that it holds: nothing is deleted",
+                directory, need, have);
+    return false;
+}
+
+/* Ranks that come here have checked all that they could refuse: where all do, none has. */
+static bool
+all_have_room(const struct cli_run_drives *drives, GError **error)
+{
+    int worst;
+
+    for (char **directory = drives->entry.directories; *directory; directory++)
+        if (!has_room(drives, *directory, error))
+            return false;
+    return mw_ranks_worst(drives->training->ranks, 0, 0, &worst, NULL, error);
+}
+
+/* One after the other: ranks may see the same directories, or each machine its own. */
+bool
+cli_run_drives_overwrite(const struct cli_run_drives *drives, GError **error)
+{
+    struct mw_ranks *ranks = drives->training->ranks;
+    int worst;
+
+    if (!options_of(drives)->overwrite || !cli_run_drives_trains(drives))
+        return true;
+    if (!all_have_room(drives, error))
+        return false;
+    for (int turn = 0; turn < mw_ranks_count(ranks); turn++) {
+        bool mine = turn == mw_ranks_index(ranks);
+        for (char **directory = drives->entry.directories; mine && *directory; directory++)
+            if (!overwrite(*directory, error))
+                return false;
+        if (!mw_ranks_worst(ranks, 0, 0, &worst, NULL, error))
+            return false;
+    }
+    return true;
+}

@@ -1,0 +1,220 @@
+/* The directories of a run: which they are, and that no other run is in them. */
+#include <glib/gstdio.h>
+#include <string.h>
+
+#include "cli/run_drives_internal.h"
+#include "planner/error.h"
+
+#define ATTEMPTS 8 /* a folder that was just made may be taken for what a killed run left */
+
+static const struct cli_run_options *
+options_of(const struct cli_run_drives *drives)
+{
+    return cli_run_drives_options(drives);
+}
+
+/* --- locks ----------------------------------------------------------------------------------- */
+
+static bool
+fail_missing(const struct cli_run_entry *entry, const char *directory, GError **error)
+{
+    g_set_error(error, MW_ERROR, MW_ERROR_IO,
+                "%s: the directory of %s%s is not there, or empty: is the drive mounted?",
+                directory, entry->name ? "run " : "the run", entry->name ? entry->name : "");
+    return false;
+}
+
+static struct mw_run_lock *
+take_lock(const struct cli_run_drives *drives, const char *directory, GError **error)
+{
+    if (!options_of(drives)->resume || g_file_test(directory, G_FILE_TEST_IS_DIR))
+        return mw_run_lock_take(directory, error);
+    fail_missing(&drives->entry, directory, error);
+    return NULL;
+}
+
+static bool
+lock(struct cli_run_drives *drives, GError **error)
+{
+    const char *repeated = cli_runs_repeated(drives->entry.directories);
+
+    if (repeated)
+        return mw_refuse(error, "%s: is given twice: give a directory of each drive once",
+                         repeated);
+    for (char **directory = drives->entry.directories; *directory; directory++) {
+        struct mw_run_lock *taken = take_lock(drives, *directory, error);
+        if (!taken) {
+            g_ptr_array_set_size(drives->locks, 0);
+            return false;
+        }
+        g_ptr_array_add(drives->locks, taken);
+    }
+    return true;
+}
+
+/* --- where ----------------------------------------------------------------------------------- */
+
+static bool
+make_in(struct cli_run_drives *drives, char **where, GError **error)
+{
+    struct cli_run_entry *entry = &drives->entry;
+
+    for (int attempt = 1;; attempt++) {
+        entry->name = cli_runs_reserve(drives->training->request->model_name, where,
+                                       &entry->directories, error);
+        if (!entry->name)
+            return false;
+        entry->made = true;
+        if (lock(drives, attempt < ATTEMPTS ? NULL : error))
+            return true;
+        if (attempt == ATTEMPTS)
+            return false;
+        g_clear_pointer(&entry->name, g_free);
+        g_clear_pointer(&entry->directories, g_strfreev);
+        entry->made = false;
+    }
+}
+
+static bool
+make_own(struct cli_run_drives *drives, GError **error)
+{
+    char **where;
+
+    if (!cli_runs_drives(&where, error))
+        return false;
+    cli_runs_sweep();
+    bool made = make_in(drives, where, error);
+    g_strfreev(where);
+    return made;
+}
+
+static bool
+take_over(struct cli_run_drives *drives, struct cli_run *run, GError **error)
+{
+    cli_run_entry_clear(&drives->entry);
+    drives->entry = run->entry;
+    run->entry = (struct cli_run_entry){0};
+    cli_run_free(run);
+    return lock(drives, error);
+}
+
+static bool
+find_resumed(struct cli_run_drives *drives, GError **error)
+{
+    const char *name = options_of(drives)->resume_run;
+    struct cli_run *run = name ? cli_runs_find(name, error) : cli_runs_newest(error);
+
+    if (!run)
+        return false;
+    const char *missing = run->state == CLI_RUN_AWAY ? cli_runs_missing(&run->entry) : NULL;
+    if (missing) {
+        fail_missing(&run->entry, missing, error);
+        cli_run_free(run);
+        return false;
+    }
+    if (!name && options_of(drives)->previous)
+        drives->dropped = run->steps;
+    else if (!name)
+        cli_say("going on with %s: %" G_GINT64_FORMAT " step%s durable", run->entry.name,
+                run->steps, run->steps == 1 ? " is" : "s are");
+    return take_over(drives, run, error);
+}
+
+/* What the user names stays as it is; a run that is gone on with there keeps its name, unless its
+ * description was copied from one that is still there. */
+static bool
+take_named(struct cli_run_drives *drives, GError **error)
+{
+    const struct cli_run_options *options = options_of(drives);
+    struct cli_run_entry there;
+
+    drives->entry.directories = g_strdupv(options->nvme);
+    if (!lock(drives, error))
+        return false;
+    if (!options->resume || !cli_run_entry_read(options->nvme[0], &there, NULL))
+        return true;
+    if (cli_runs_is_copy(&there, options->nvme[0])) {
+        cli_run_entry_clear(&there);
+        return true;
+    }
+    there.made = there.made && cli_runs_names(&there, options->nvme[0]);
+    g_strfreev(there.directories);
+    there.directories = g_steal_pointer(&drives->entry.directories);
+    drives->entry = there;
+    return true;
+}
+
+static bool
+find_first(struct cli_run_drives *drives, GError **error)
+{
+    if (options_of(drives)->nvme)
+        return take_named(drives, error);
+    return options_of(drives)->resume ? find_resumed(drives, error) : make_own(drives, error);
+}
+
+/* --- the same for all ranks ------------------------------------------------------------------ */
+
+/* Words, each with its zero: the name (may be empty), "1" where it was made, the directories. */
+static GString *
+as_text(const struct cli_run_entry *entry)
+{
+    GString *text = g_string_new(entry->name);
+
+    g_string_append_c(text, '\0');
+    g_string_append_len(text, entry->made ? "1" : "0", 2);
+    for (char **directory = entry->directories; *directory; directory++)
+        g_string_append_len(text, *directory, (gssize)strlen(*directory) + 1);
+    return text;
+}
+
+static void
+from_text(struct cli_run_entry *entry, const GString *text)
+{
+    const char *end = text->str + text->len, *at = text->str;
+    g_autoptr(GPtrArray) words = g_ptr_array_new();
+
+    for (; at < end; at += strlen(at) + 1)
+        g_ptr_array_add(words, g_strdup(at));
+    g_ptr_array_add(words, NULL);
+    entry->name = g_ptr_array_steal_index(words, 0);
+    g_autofree char *made = g_ptr_array_steal_index(words, 0);
+    entry->made = !strcmp(made, "1");
+    entry->directories = (char **)g_ptr_array_steal(words, NULL);
+    if (!*entry->name)
+        g_clear_pointer(&entry->name, g_free);
+}
+
+static bool
+share(struct cli_run_drives *drives, GError **error)
+{
+    struct mw_ranks *ranks = drives->training->ranks;
+    GString *text = drives->first ? as_text(&drives->entry) : g_string_new(NULL);
+    int64_t bytes = (int64_t)text->len;
+
+    if (drives->alone) {
+        g_string_free(text, TRUE);
+        return true;
+    }
+    bool good = mw_ranks_broadcast(ranks, 0, &bytes, sizeof bytes, 0, error);
+    if (good)
+        g_string_set_size(text, (gsize)bytes);
+    good = good && mw_ranks_broadcast(ranks, 0, text->str, bytes, 0, error);
+    if (good && !drives->first)
+        from_text(&drives->entry, text);
+    g_string_free(text, TRUE);
+    /* Each machine may have its own. */
+    for (char **each = drives->entry.directories; good && drives->entry.made && *each; each++)
+        g_mkdir_with_parents(*each, 0700);
+    return good;
+}
+
+bool
+cli_run_drives_find(struct cli_run_drives *drives, GError **error)
+{
+    bool resume = options_of(drives)->resume;
+
+    if (drives->first &&
+        (!find_first(drives, error) || (resume && !cli_run_drives_hold_run(drives, error))))
+        return false;
+    return share(drives, error);
+}
