@@ -6,14 +6,11 @@
 #include "cli/cli.h"
 #include "cli/runs.h"
 
-/* When its files were last written; NULL: they are not there.  g_free it. */
-static char *
-changed(const struct cli_run *run, const char *format)
+/* When its files were last written; NULL: they are not there. */
+static GDateTime *
+changed(const struct cli_run *run)
 {
-    g_autoptr(GDateTime) utc = g_date_time_new_from_unix_utc(run->changed_ns / 1000000000);
-    g_autoptr(GDateTime) here = utc ? g_date_time_to_local(utc) : NULL;
-
-    return run->changed_ns && here ? g_date_time_format(here, format) : NULL;
+    return run->changed_ns ? g_date_time_new_from_unix_utc(run->changed_ns / 1000000000) : NULL;
 }
 
 /* A line is one run's, whatever a directory is called. */
@@ -30,7 +27,9 @@ print_row(const struct cli_run *run, int width)
 {
     const struct cli_run_entry *entry = &run->entry;
     g_autofree char *steps = g_strdup_printf("%" G_GINT64_FORMAT, run->steps);
-    g_autofree char *when = changed(run, "%Y-%m-%d %H:%M");
+    g_autoptr(GDateTime) utc = changed(run);
+    g_autoptr(GDateTime) here = utc ? g_date_time_to_local(utc) : NULL;
+    g_autofree char *when = here ? g_date_time_format(here, "%Y-%m-%d %H:%M") : NULL;
     g_autofree char *places = g_strjoinv(" ", entry->directories);
 
     make_plain(places);
@@ -53,29 +52,59 @@ print_table(const GPtrArray *runs)
         print_row(g_ptr_array_index(runs, i), width);
 }
 
+/* What nobody knows is null: the steps of a run that is away. */
 static void
-write_run(struct mw_json_writer *json, const struct cli_run *run)
+write_state(struct mw_json_writer *json, const struct cli_run *run)
 {
-    const struct cli_run_entry *entry = &run->entry;
-    g_autofree char *when = changed(run, "%Y-%m-%dT%H:%M:%S%z");
-
-    mw_json_begin(json, NULL, '{', false);
-    mw_json_string(json, "run", entry->name);
     mw_json_string(json, "state", cli_run_state_name(run->state));
     mw_json_boolean(json, "running", run->state == CLI_RUN_RUNNING);
-    mw_json_integer(json, "durable_steps", run->steps);
-    mw_json_integer(json, "steps", entry->steps);
+    mw_json_boolean(json, "resumable", run->state == CLI_RUN_DURABLE);
+    if (run->state == CLI_RUN_AWAY)
+        mw_json_raw(json, "durable_steps", "null");
+    else
+        mw_json_integer(json, "durable_steps", run->steps);
+    mw_json_integer(json, "durable_steps_at_end", run->entry.last_step);
+    mw_json_integer(json, "steps", run->entry.steps);
     mw_json_integer(json, "bytes", run->bytes);
-    mw_json_string(json, "model", entry->model);
-    mw_json_string(json, "strategy", entry->strategy);
-    mw_json_integer(json, "ranks", entry->ranks);
-    mw_json_string(json, "created", entry->created);
-    mw_json_string(json, "written", when);
-    mw_json_string(json, "host", entry->host);
+}
+
+static void
+write_directories(struct mw_json_writer *json, const struct cli_run *run)
+{
+    const struct cli_run_entry *entry = &run->entry;
+
     mw_json_begin(json, "directories", '[', false);
     for (char **directory = entry->directories; *directory; directory++)
         mw_json_string(json, NULL, *directory);
     mw_json_end(json, ']');
+    mw_json_begin(json, "missing_directories", '[', false);
+    for (char **directory = entry->directories; *directory; directory++)
+        if (run->state != CLI_RUN_RUNNING && !cli_runs_has(entry, *directory))
+            mw_json_string(json, NULL, *directory);
+    mw_json_end(json, ']');
+    mw_json_boolean(json, "own_directories", entry->made);
+}
+
+/* Times are UTC, as those of the description. */
+static void
+write_run(struct mw_json_writer *json, const struct cli_run *run)
+{
+    const struct cli_run_entry *entry = &run->entry;
+    g_autoptr(GDateTime) utc = changed(run);
+    g_autofree char *when = utc ? g_date_time_format(utc, "%Y-%m-%dT%H:%M:%SZ") : NULL;
+
+    mw_json_begin(json, NULL, '{', false);
+    mw_json_string(json, "run", entry->name);
+    write_state(json, run);
+    mw_json_string(json, "model", entry->model);
+    mw_json_string(json, "strategy", entry->strategy);
+    mw_json_integer(json, "ranks", entry->ranks);
+    mw_json_boolean(json, "durable", entry->durable);
+    mw_json_string(json, "created", entry->created);
+    mw_json_string(json, "updated", entry->updated);
+    mw_json_string(json, "written", when);
+    mw_json_string(json, "host", entry->host);
+    write_directories(json, run);
     mw_json_end(json, '}');
 }
 
