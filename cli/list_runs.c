@@ -63,7 +63,7 @@ write_state(struct mw_json_writer *json, const struct cli_run *run)
         mw_json_raw(json, "durable_steps", "null");
     else
         mw_json_integer(json, "durable_steps", run->steps);
-    mw_json_integer(json, "durable_steps_at_end", run->entry.last_step);
+    mw_json_integer(json, "noted_steps", run->entry.last_step);
     mw_json_integer(json, "steps", run->entry.steps);
     mw_json_integer(json, "bytes", run->bytes);
 }

@@ -17,6 +17,9 @@ struct cli_run_drives *cli_run_drives_open(struct cli_training *training, GError
 bool cli_run_drives_begin(struct cli_run_drives *drives, GError **error);
 /* What is resumed can be: it is described, if it is not, or anew where its course has `changed`. */
 bool cli_run_drives_resumed(struct cli_run_drives *drives, bool changed, GError **error);
+/* A step is durable: the first time the description gets to say so, for then there is more to lose
+ * with the record.  In any thread, while the others leave the drives alone. */
+void cli_run_drives_note_step(struct cli_run_drives *drives);
 /* What has to be done for a new start instead of this run; NULL: --overwrite does it. */
 const char *cli_run_drives_anew(struct cli_run_drives *drives);
 /* When all files are closed.  What is not durable is forgotten; `together`: all ranks are here. */

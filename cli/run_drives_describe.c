@@ -177,25 +177,49 @@ cli_run_drives_describe_again(struct cli_run_drives *drives, bool changed, GErro
     return true;
 }
 
-/* --- the end ---------------------------------------------------------------------------------- */
+/* --- how far it came -------------------------------------------------------------------------- */
 
-void
-cli_run_drives_settle(struct cli_run_drives *drives)
+/* False: nothing is known of it. */
+static bool
+look_at_steps(struct cli_run_drives *drives, bool *durable)
 {
     struct cli_run_entry *entry = &drives->entry;
     struct mw_run_files files;
     bool good = mw_run_files_look(entry->directories[0], &files, NULL) && !files.stranger;
-    bool durable = files.record != NULL;
 
+    *durable = files.record != NULL;
     entry->last_step = files.step + 1;
     mw_run_files_clear(&files);
-    if (!good || (!durable && !drives->fresh))
-        return;
-    if (!durable) {
-        drives->forgotten = cli_runs_remove(entry, true, NULL);
-        return;
-    }
-    replace_text(&entry->updated, now_text());
+    return good;
+}
+
+static void
+write_anew(struct cli_run_drives *drives)
+{
+    replace_text(&drives->entry.updated, now_text());
     write_all(drives, NULL);
     write_listed(drives);
+}
+
+void
+cli_run_drives_note_step(struct cli_run_drives *drives)
+{
+    bool durable;
+
+    if (drives->described && drives->leader && !drives->entry.last_step &&
+        look_at_steps(drives, &durable) && drives->entry.last_step)
+        write_anew(drives);
+}
+
+void
+cli_run_drives_settle(struct cli_run_drives *drives)
+{
+    bool durable, good = look_at_steps(drives, &durable);
+
+    if (!good || (!durable && !drives->fresh))
+        return;
+    if (durable)
+        write_anew(drives);
+    else
+        drives->forgotten = cli_runs_remove(&drives->entry, true, NULL);
 }

@@ -36,9 +36,9 @@ refuse_run(const char *directory, const struct mw_run_files *files, GError **err
                      directory, files->step + 1, files->step ? "s" : "", files->record);
 }
 
-/* A run that has committed has written its last step into its description, if it came to its end;
- * one that was killed before its first commit has a record that holds nothing, or has died before
- * it made one.  `files`: of its first directory. */
+/* The description of a run knows that a step is durable soon after the first; one that was killed
+ * before has a record that holds nothing, or has died before it made one.  `files`: of its first
+ * directory. */
 static bool
 is_lost(const struct cli_run_entry *entry, const struct mw_run_files *files)
 {
@@ -57,8 +57,8 @@ lost_text(const struct cli_run_entry *entry, const char *directory)
         return g_strdup_printf("%s, the record of run %s, is gone or empty, and its last durable "
                                "step was %" G_GINT64_FORMAT,
                                path, entry->name, entry->last_step);
-    return g_strdup_printf("%s, the record of run %s, is gone, and its state is there", path,
-                           entry->name);
+    return g_strdup_printf("%s, the record of run %s, is gone or empty, and its state is there",
+                           path, entry->name);
 }
 
 static bool

@@ -20,7 +20,7 @@ struct cli_run_entry {
     bool made;    /* for the run: the directories go with it, with all that is ours in them */
     bool durable; /* its steps were to be: what it has left may be gone on with */
     int64_t ranks, steps; /* that were asked for */
-    int64_t last_step;    /* committed when the run ended, from 1; 0: none */
+    int64_t last_step;    /* that was durable when this was written, from 1; 0: none */
 };
 
 /* As text that may be a name of a folder: "gpt-text" of models/gpt-text/config.json.  g_free it. */

@@ -36,8 +36,10 @@ batch(void *data, int64_t step, int64_t micro_batch, int32_t *ids, int32_t *targ
 static int
 fields(void *data, struct mw_commit_field *fields)
 {
-    const struct cli_training *run = data;
+    struct cli_training *run = data;
 
+    if (run->commits++) /* the one before is durable */
+        cli_run_drives_note_step(run->drives);
     fields[0] = mw_commit_field(SEQUENCES, (uint64_t)run->used_sequences);
     return 1 + cli_run_course_fields(run, fields + 1);
 }

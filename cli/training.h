@@ -28,6 +28,7 @@ struct cli_training {
     struct mw_batch_place place;
     int64_t first_step, first_sequence; /* of this run: where the data is taken from */
     int64_t used_sequences;             /* of the data, up to the step that runs */
+    int64_t commits;                    /* begun */
     struct mw_plan *undelayed; /* of the steps before --dpu-start; may be NULL */
     struct mw_trainer *trainer;
     bool diverged; /* once the trainer is closed: for that the run has ended */

@@ -140,7 +140,7 @@ look_at(struct mw_run_files *files, int folder, const char *directory, const cha
     files->bytes += (int64_t)info.st_blocks * 512;
     int64_t changed_ns = info.st_mtim.tv_sec * INT64_C(1000000000) + info.st_mtim.tv_nsec;
     files->changed_ns = MAX(files->changed_ns, changed_ns);
-    files->has_record |= record;
+    files->has_record |= info.st_size > 0 && record;
     files->has_data |= info.st_size > 0 && g_str_has_suffix(name, MW_RUN_DATA);
     if (!record && !lock)
         return true;

@@ -28,7 +28,7 @@ struct mw_run_files {
     bool running;             /* a run is at them now */
     int64_t changed_ns;       /* when one of them was last written, since 1970; 0: none is there */
     char *record;             /* the name of one that holds something; NULL */
-    bool has_record;          /* a record's file is there, though it may hold nothing */
+    bool has_record;          /* a record's file is, though it may hold nothing */
     bool has_data;            /* state that is not empty is */
     char *stranger;           /* its name; NULL: there is none */
     const char *stranger_why; /* it is one, in words that go behind "NAME: " */

@@ -9,11 +9,13 @@ import os
 import re
 import shutil
 import signal
+import subprocess
 import sys
+import time
 
 from check_faults import Disturbed, ENOUGH
-from check_resume import RanksBox, check_refused, train
-from check_run import good, losses
+from check_resume import RanksBox, SMALL, check_refused, train
+from check_run import GPT2, MEMWALL, good, losses
 from tap import has_ranks, report_in
 
 OWN = ["-s", "zero-infinity-nvme", "--param-device", "nvme", "--optimizer-device", "nvme"]
@@ -307,11 +309,24 @@ def check_lost(box):
     yield from good(train(box, *words, "--resume", steps=4))
     record.unlink()
     yield from good(train(box, *words, "--overwrite", steps=1))
-    # Killed, and not at its end: its description knows of no step.
-    record.unlink()
+    # Killed behind a commit, it is known to have one.
+    shutil.rmtree(drive)
+    drive.mkdir()
+    run = Disturbed(box, *words, "--batch", "2", "--steps", str(ENOUGH))
+    run.process.kill()
+    run.end()
+    kept = record.read_bytes()
+    record.write_bytes(bytes(len(kept)))
+    yield from check_refused(train(box, *words), 2, "drive/memwall.record", "is gone or empty",
+                             "its last durable step was ")
+    record.write_bytes(kept)
+    yield from good(train(box, *words, "--resume", steps=100))
+    # Before, while it had no record.
     describe(drive / "memwall-run.json", last_step=0)
-    yield from check_refused(train(box, *words), 2, "drive/memwall.record", "is gone, and its "
-                             "state is there", "--overwrite")
+    for lose in (record.unlink, lambda: record.write_bytes(b"")):
+        lose()
+        yield from check_refused(train(box, *words), 2, "drive/memwall.record", "is gone or empty, "
+                                 "and its state is there", "--overwrite")
     (drive / "memwall-run.json").write_text("{")
     yield from check_refused(train(box, *words), 2, "whose description cannot be read",
                              "--overwrite")
@@ -339,12 +354,17 @@ def check_before_first(box):
     words = [*STEP, "--nvme", "drive"]
     yield from check_refused(train(box, *words, "--resume"), 1, "drive: holds no run to resume",
                              "`memwall list runs`", "without --resume")
-    yield from good(train(box, *words, steps=1))
     record = box.folder / "drive/memwall.record"
-    record.write_bytes(bytes(record.stat().st_size))
-    for folder in (box.folder / "drive", runs_of(box) / listed(box)[0]["run"]):
-        describe(folder / "memwall-run.json", last_step=0)
-    if listed(box)[0]["state"] != "empty":
+    run = subprocess.Popen([str(MEMWALL), "run", "-m", str(GPT2 / "config.json"), *SMALL, *words,
+                            "--batch", "2", "--limit", "nvme-write=0.1MB/s"], cwd=box.folder,
+                           env=box.environment, stdout=subprocess.DEVNULL)
+    while not (record.exists() and record.stat().st_size) and run.poll() is None:
+        time.sleep(0.01)
+    if [each["state"] for each in listed(box)] != ["running"]:
+        yield f"runs are {listed(box)}"
+    run.kill()
+    run.wait()
+    if [each["state"] for each in listed(box)] != ["empty"]:
         yield f"runs are {listed(box)}"
     for more in (["--nvme", "drive", "--resume"], ["--resume=drive"]):
         yield from check_refused(train(box, *STEP, *more), 1, "ended before its first step was "
@@ -622,7 +642,7 @@ def check_json(box):
     yield from good(train(box, *STEP, steps=2))
     run = listed(box)[0]
     wanted = {"state": "durable", "running": False, "resumable": True, "durable_steps": 2,
-              "durable_steps_at_end": 2, "steps": 2, "strategy": "zero-infinity-nvme", "ranks": 1,
+              "noted_steps": 2, "steps": 2, "strategy": "zero-infinity-nvme", "ranks": 1,
               "durable": True, "missing_directories": [], "own_directories": True}
     if wanted != {key: run.get(key) for key in wanted}:
         yield f"run is {run}"
