@@ -8,6 +8,7 @@
 #include "exec/cpu/isa.h"
 #include "exec/cpu/pack.h"
 #include "exec/cpu/panel.h"
+#include "exec/cpu/rows.h"
 
 #define MW_LOG2_E 1.44269504f
 #define MW_LN_2 0.69314718f
@@ -115,11 +116,5 @@ mw_multiply(struct mw_panel panel, int64_t m, int64_t n, int64_t k, bool accumul
 
 /* The forward pass's share of attention_scratch_bytes. */
 int64_t MW_CPU(attention_forward_bytes)(const struct mw_attention *shape, int threads);
-
-MW_INLINE int64_t
-mw_smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
 
 #endif

@@ -1,6 +1,7 @@
 /* Conversions, sums and activations: each output element from its own inputs. */
 #include "exec/cpu/cache.h"
 #include "exec/cpu/isa.h"
+#include "exec/cpu/pairs.h"
 #include "exec/cpu/vector_math.h"
 
 #include <pthread.h>

@@ -1,6 +1,7 @@
 /* Token and position embeddings, and rotary positions. */
 #include "exec/cpu/isa.h"
 #include "exec/cpu/gradient.h"
+#include "exec/cpu/pairs.h"
 
 void
 MW_CPU(embedding_forward)(uint16_t *y, const uint16_t *weight, const int32_t *tokens, int64_t rows,

@@ -5,6 +5,7 @@
 #include "exec/cpu/isa.h"
 #include "exec/cpu/pack.h"
 #include "exec/cpu/panel.h"
+#include "exec/cpu/rows.h"
 
 #if defined(_OPENMP)
 #include <omp.h>
@@ -37,12 +38,6 @@ struct scratch {
 struct block {
     int64_t row, rows, column, columns;
 };
-
-MW_INLINE int64_t
-smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
 
 MW_INLINE int64_t
 leading(int64_t ld, int64_t dense)
@@ -164,12 +159,12 @@ block_product(const struct mw_product *p, void *c, const uint16_t *a, const uint
         .n = mw_round_up(block->columns, MW_PANEL),
     };
     for (int64_t k = 0; k < p->k; k += DEPTH) {
-        int64_t n = smaller(DEPTH, p->k - k);
+        int64_t n = mw_smaller(DEPTH, p->k - k);
         pack_b(scratch->b, p, b, block, k, n);
         panel.steps = mw_steps(n);
         panel.accumulate = k > 0;
         for (int64_t row = 0; row < block->rows; row += LEFT_ROWS) {
-            panel.m = smaller(LEFT_ROWS, block->rows - row);
+            panel.m = mw_smaller(LEFT_ROWS, block->rows - row);
             panel.c = scratch->c + row * BLOCK_N;
             pack_a(scratch->a, &panel, p, a, block->row + row, panel.m, k, n);
             mw_panel_product(&panel);
@@ -231,8 +226,8 @@ MW_CPU(gemm)(const struct mw_product *product, void *c, const uint16_t *a, const
 #pragma omp parallel for schedule(dynamic)
     for (int64_t i = 0; i < down * across; i++) {
         int64_t row = i % down * size.rows, column = i / down * size.columns;
-        struct block block = {row, smaller(size.rows, product->m - row), column,
-                              smaller(size.columns, product->n - column)};
+        struct block block = {row, mw_smaller(size.rows, product->m - row), column,
+                              mw_smaller(size.columns, product->n - column)};
         block_product(product, c, a, b, bias, &block, own_scratch(scratch));
     }
 }

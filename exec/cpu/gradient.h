@@ -3,7 +3,7 @@
 #define MW_EXEC_CPU_GRADIENT_H
 
 #include "exec/cpu/kernels.h"
-#include "exec/cpu/native.h"
+#include "exec/cpu/lanes.h"
 
 MW_INLINE struct mw_lanes
 mw_gradient_load(struct mw_gradient g, int64_t at, int64_t n)

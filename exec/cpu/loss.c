@@ -1,5 +1,6 @@
 /* Softmax and cross-entropy over rows of logits, with the gradient in the same pass. */
 #include "exec/cpu/isa.h"
+#include "exec/cpu/lanes.h"
 #include "exec/cpu/vector_math.h"
 
 #include <math.h>

@@ -4,40 +4,23 @@
  * order that mw_lanes_load_pairs has. */
 #include "exec/cpu/cache.h"
 #include "exec/cpu/isa.h"
-#include "exec/cpu/native.h"
+#include "exec/cpu/pairs.h"
+#include "exec/cpu/rows.h"
 
 #include <math.h>
 
 #define TOGETHER 2
 
-/* Elements of a cache line. */
-#define LINE 32
-_Static_assert(LINE == 2 * MW_LANES, "a line has two of struct mw_lanes");
-
 /* A row whose mean is further than this many deviations from 0 loses too many digits where its
  * variance is taken as mean(x^2) - mean^2: squared here. */
 #define FAR_SQUARED 4.0f
-
-MW_INLINE int64_t
-smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-/* While rows are computed on from the caches the memory would have nothing to do: the next rows are
- * asked for then. Beyond the last one that does nothing. */
-MW_INLINE void
-ask_for(const uint16_t *next, int64_t columns, int rows)
-{
-    for (int r = 0; r < rows; r++)
-        __builtin_prefetch(next + r * columns, 0, 2);
-}
 
 /* Rows of whole lines that are larger than the caches go past them. */
 static bool
 rows_stream(const uint16_t *result, int64_t rows, int64_t columns)
 {
-    return columns % LINE == 0 && mw_cpu_streams(result, rows * columns * (int64_t)sizeof *result);
+    return columns % MW_LINE == 0 &&
+           mw_cpu_streams(result, rows * columns * (int64_t)sizeof *result);
 }
 
 /* --- forward; RMSNorm has neither mean nor bias, and is not centred --- */
@@ -74,7 +57,7 @@ far_variance(const uint16_t *x, int64_t columns, float mean)
 {
     struct mw_lanes sum = mw_lanes_splat(0.0f);
     for (int64_t i = 0; i < columns; i += MW_LANES) {
-        int64_t n = smaller(MW_LANES, columns - i);
+        int64_t n = mw_smaller(MW_LANES, columns - i);
         struct mw_lanes d = mw_lanes_get_pairs(x + i, n);
         MW_EACH_PART (p)
             d.part[p] = (d.part[p] - mean) * (d.part[p] - mean);
@@ -131,7 +114,7 @@ static __attribute__((noinline)) void
 put_end(struct forward f, float mean, float rstd, int64_t row, int64_t i)
 {
     for (; i < f.columns; i += MW_LANES) {
-        int64_t n = smaller(MW_LANES, f.columns - i);
+        int64_t n = mw_smaller(MW_LANES, f.columns - i);
         if (f.bias != NULL)
             put_lanes(&mean, &rstd, &f, true, false, row, 1, i, n);
         else
@@ -144,8 +127,8 @@ put_rows(const float *mean, const float *rstd, const struct forward *f, bool cen
          int64_t row, int rows)
 {
     int64_t i = 0;
-    for (; i + LINE <= f->columns; i += LINE) {
-        ask_for(f->x + (row + rows) * f->columns + i, f->columns, rows);
+    for (; i + MW_LINE <= f->columns; i += MW_LINE) {
+        mw_ask_for(f->x + (row + rows) * f->columns + i, f->columns, rows);
         put_lanes(mean, rstd, f, centred, streams, row, rows, i, MW_LANES);
         put_lanes(mean, rstd, f, centred, streams, row, rows, i + MW_LANES, MW_LANES);
     }
@@ -302,7 +285,7 @@ static __attribute__((noinline)) void
 put_end_slopes(struct backward b, struct line line, bool centred, int64_t row, int64_t i)
 {
     for (; i < b.columns; i += MW_LANES) {
-        int64_t n = smaller(MW_LANES, b.columns - i);
+        int64_t n = mw_smaller(MW_LANES, b.columns - i);
         if (b.dx_add != NULL)
             put_slopes(&line, &b, centred, true, false, row, 1, i, n);
         else
@@ -315,10 +298,10 @@ put_row_slopes(const struct line *line, const struct backward *b, bool centred, 
                bool streams, int64_t row, int rows)
 {
     int64_t i = 0;
-    for (; i + LINE <= b->columns; i += LINE) {
+    for (; i + MW_LINE <= b->columns; i += MW_LINE) {
         int64_t next = (row + rows) * b->columns + i;
-        ask_for(b->dy + next, b->columns, rows);
-        ask_for(b->x + next, b->columns, rows);
+        mw_ask_for(b->dy + next, b->columns, rows);
+        mw_ask_for(b->x + next, b->columns, rows);
         put_slopes(line, b, centred, adds, streams, row, rows, i, MW_LANES);
         put_slopes(line, b, centred, adds, streams, row, rows, i + MW_LANES, MW_LANES);
     }

@@ -1,6 +1,6 @@
 /* AdamW in one pass, and the parts of the gradient norm. */
 #include "exec/cpu/isa.h"
-#include "exec/cpu/native.h"
+#include "exec/cpu/lanes.h"
 
 /* Elements that one thread takes at a time; a multiple of the 32 halves that fill a cache line. */
 #define CHUNK 16384

@@ -4,6 +4,7 @@
 #ifndef MW_EXEC_CPU_PACK_H
 #define MW_EXEC_CPU_PACK_H
 
+#include "exec/convert.h"
 #include "exec/cpu/panel.h"
 
 MW_INLINE int64_t

@@ -4,6 +4,8 @@
  * rows of memory one after the other. */
 #include "exec/cpu/isa.h"
 #include "exec/cpu/gradient.h"
+#include "exec/cpu/pairs.h"
+#include "exec/cpu/rows.h"
 
 #if defined(_OPENMP)
 #include <omp.h>
@@ -15,15 +17,7 @@
 #define ROWS 4
 /* Columns of the widest strip: its sums stay in the first-level cache. */
 #define STRIP 1024
-/* Elements of a cache line. */
-#define LINE 32
-_Static_assert(LINE == 2 * MW_LANES && STRIP % LINE == 0, "strips of lines, of two vectors");
-
-MW_INLINE int64_t
-smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
+_Static_assert(STRIP % MW_LINE == 0, "strips of lines");
 
 /* What is added up: dy, times (x - mean) * rstd where x is given, without a mean x * rstd. */
 struct addends {
@@ -74,14 +68,6 @@ add_lanes(float *sum, const struct addends *a, enum kind kind, const struct fact
     mw_lanes_store(sum, s);
 }
 
-/* Their lines, which are soon added. */
-MW_INLINE void
-ask_for(const uint16_t *x, int64_t ld, int rows)
-{
-    for (int r = 0; r < rows; r++)
-        __builtin_prefetch(x + r * ld, 0, 2);
-}
-
 /* Adds `rows` rows to sums of n columns from `column` on. */
 MW_INLINE void
 add_rows(float *sum, const struct addends *a, enum kind kind, int64_t first, int rows,
@@ -89,15 +75,15 @@ add_rows(float *sum, const struct addends *a, enum kind kind, int64_t first, int
 {
     const struct factors f = factors_of(a, kind, first, rows);
     int64_t at = first * a->ld + column, c = 0, ahead = 2 * ROWS * a->ld;
-    for (; c + LINE <= n; c += LINE) {
-        ask_for(a->dy + at + c + ahead, a->ld, rows);
+    for (; c + MW_LINE <= n; c += MW_LINE) {
+        mw_ask_for(a->dy + at + c + ahead, a->ld, rows);
         if (kind != OF_DY)
-            ask_for(a->x + at + c + ahead, a->ld, rows);
+            mw_ask_for(a->x + at + c + ahead, a->ld, rows);
         add_lanes(sum + c, a, kind, &f, at + c, rows, MW_LANES);
         add_lanes(sum + c + MW_LANES, a, kind, &f, at + c + MW_LANES, rows, MW_LANES);
     }
     for (; c < n; c += MW_LANES)
-        add_lanes(sum + c, a, kind, &f, at + c, rows, smaller(MW_LANES, n - c));
+        add_lanes(sum + c, a, kind, &f, at + c, rows, mw_smaller(MW_LANES, n - c));
 }
 
 MW_INLINE void
@@ -115,7 +101,7 @@ sum_group_of(float *sum, struct addends a, enum kind kind, int64_t first, int64_
     size_t bytes = (size_t)((n + MW_LANES - 1) / MW_LANES * MW_LANES) * sizeof *sum;
     memset(sum, 0, bytes);
     for (; first < end; first += SPAN) {
-        int64_t r = first, last = smaller(first + SPAN, end);
+        int64_t r = first, last = mw_smaller(first + SPAN, end);
         float span[STRIP] __attribute__((aligned(64)));
         memset(span, 0, bytes);
         for (; r + ROWS <= last; r += ROWS)
@@ -146,7 +132,7 @@ put_strip(struct mw_gradient g, float sum[][STRIP], int64_t groups, int64_t colu
         struct mw_lanes total = mw_lanes_splat(0.0f);
         for (int64_t group = 0; group < groups; group++)
             total = mw_lanes_add(total, mw_lanes_load(sum[group] + c));
-        mw_gradient_put(g, column + c, mw_lanes_of_pairs(total), smaller(MW_LANES, n - c));
+        mw_gradient_put(g, column + c, mw_lanes_of_pairs(total), mw_smaller(MW_LANES, n - c));
     }
 }
 
@@ -175,14 +161,14 @@ sum_rows(struct mw_gradient g, const struct addends *a, int64_t rows, int64_t co
     int64_t groups = rows > 0 ? (rows + group_rows - 1) / group_rows : 0;
     int64_t parts = parts_for_team(groups);
     for (int64_t column = 0; column < columns; column += STRIP) {
-        int64_t n = smaller(STRIP, columns - column);
-        int64_t width = (n + LINE * parts - 1) / (LINE * parts) * LINE;
+        int64_t n = mw_smaller(STRIP, columns - column);
+        int64_t width = (n + MW_LINE * parts - 1) / (MW_LINE * parts) * MW_LINE;
 #pragma omp parallel for collapse(2) schedule(static)
         for (int64_t group = 0; group < groups; group++)
             for (int64_t c = 0; c < n; c += width)
                 sum_group(sum[group] + c, a, group * group_rows,
-                          smaller((group + 1) * group_rows, rows), column + c,
-                          smaller(width, n - c));
+                          mw_smaller((group + 1) * group_rows, rows), column + c,
+                          mw_smaller(width, n - c));
         put_strip(g, sum, groups, column, n);
     }
 }
