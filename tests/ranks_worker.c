@@ -5,11 +5,29 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "config.h"
 #include "exec/ranks_internal.h"
 #include "ranks_random.h"
 #include "ranks_worker.h"
 
+#if MW_MPI
+#include <mpi.h>
+#endif
+
 enum { LANES = 3, ROUNDS = 150 };
+
+#if MW_MPI
+/* Who asks the launcher to end the others says so. */
+int
+MPI_Abort(MPI_Comm comm, int status)
+{
+    int rank = -1;
+
+    MPI_Comm_rank(comm, &rank);
+    fprintf(stderr, "worker: rank %d asks for the end\n", rank);
+    return PMPI_Abort(comm, status);
+}
+#endif
 
 /* A rank's failure as a program reports it: one line, then all end. */
 static int
@@ -215,6 +233,36 @@ different_plans(struct mw_ranks *ranks, uint64_t seed)
     return good ? finish(ranks, true) : give_up(ranks, error);
 }
 
+/* Where all fail at once one asks for the end, also if it comes to it later than the others. */
+static int
+all_fail(struct mw_ranks *ranks, uint64_t seed)
+{
+    const int64_t late_us = 400000;
+    GError *error = NULL;
+
+    (void)seed;
+    if (!mw_ranks_barrier(ranks, 0, &error))
+        return give_up(ranks, error);
+    if (mw_ranks_index(ranks) == 0)
+        g_usleep(late_us);
+    return give_up(ranks, g_error_new(1, 1, "rank %d has diverged", mw_ranks_index(ranks)));
+}
+
+/* Or if it never does: the others do not wait for it for long. */
+static int
+first_is_stuck(struct mw_ranks *ranks, uint64_t seed)
+{
+    const int64_t stuck_us = 60000000;
+    GError *error = NULL;
+
+    (void)seed;
+    if (!mw_ranks_barrier(ranks, 0, &error))
+        return give_up(ranks, error);
+    if (mw_ranks_index(ranks) == 0)
+        g_usleep(stuck_us);
+    return give_up(ranks, g_error_new(1, 1, "rank %d has diverged", mw_ranks_index(ranks)));
+}
+
 /* --- by name --- */
 
 static const struct {
@@ -230,6 +278,8 @@ static const struct {
     {"killed-at-work", killed_at_work, 2048},
     {"told-to-end", told_to_end, 4096},
     {"gives-up", gives_up, 4096},
+    {"all-fail", all_fail, 4096},
+    {"first-is-stuck", first_is_stuck, 4096},
     {"cancelled", cancelled, 4096},
     {"different-plans", different_plans, 4096},
     {"waits", waits, 4096},

@@ -91,6 +91,36 @@ test_ends(gconstpointer data)
     g_assert_cmpint(count_of(output, failure->message), >=, failure->times);
 }
 
+/* Who asks the launcher to end the others, where all fail. */
+static void
+test_all_fail(void)
+{
+    g_autofree char *mpirun = launched_find(), *output = NULL;
+
+    if (!mpirun)
+        return;
+    int status = launch(mpirun, 3, "all-fail", &output);
+    g_test_message("status %d: %s", status, output);
+    g_assert_cmpint(status, !=, 0);
+    g_assert_cmpint(count_of(output, " asks for the end"), ==, 1);
+    g_assert_nonnull(strstr(output, "rank 0 asks for the end"));
+    g_assert_cmpint(count_of(output, " has diverged"), ==, 3);
+}
+
+static void
+test_first_is_stuck(void)
+{
+    g_autofree char *mpirun = launched_find(), *output = NULL;
+
+    if (!mpirun)
+        return;
+    int status = launch(mpirun, 3, "first-is-stuck", &output);
+    g_test_message("status %d: %s", status, output);
+    g_assert_cmpint(status, !=, 0);
+    g_assert_cmpint(count_of(output, " asks for the end"), >=, 1);
+    g_assert_null(strstr(output, "rank 0 has diverged"));
+}
+
 /* --- alone --- */
 
 static void
@@ -176,5 +206,7 @@ main(int argc, char **argv)
         g_autofree char *path = g_strdup_printf("/ranks/ends/%s", failures[i].name);
         g_test_add_data_func(path, &failures[i], test_ends);
     }
+    g_test_add_func("/ranks/all-fail", test_all_fail);
+    g_test_add_func("/ranks/first-is-stuck", test_first_is_stuck);
     return g_test_run();
 }

@@ -60,6 +60,28 @@ static const struct failure {
     {"broken-drive", "Input/output error", true},
     {"flipped-read", ": not what was written there last: ", true}};
 
+#if !defined(MW_TEST_CUDA)
+/* Ranks that diverge come to the end of the step together, and none ends another that has not told
+ * of it yet. */
+static void
+test_diverges(gconstpointer data)
+{
+    g_autofree char *mpirun = launched_find(), *output = NULL;
+    char *directory = trained_directory();
+    const char *arguments[] = {"--worker", data, directory, "", NULL};
+
+    if (mpirun) {
+        int status = launched_run(mpirun, 2, self, arguments, &output);
+        g_test_message("status %d: %s", status, output);
+        g_assert_cmpint(status, !=, 0);
+        g_assert_nonnull(strstr(output, "the run has diverged"));
+        g_assert_nonnull(strstr(output, "rank 0 told of step 9"));
+        g_assert_nonnull(strstr(output, "rank 1 told of step 9"));
+    }
+    trained_remove(directory);
+}
+#endif
+
 static void
 test_ends(gconstpointer data)
 {
@@ -178,5 +200,10 @@ main(int argc, char **argv)
         g_autofree char *path = g_strdup_printf("/trainer-ranks/ends/%s", failures[i].name);
         g_test_add_data_func(path, &failures[i], test_ends);
     }
+#if !defined(MW_TEST_CUDA)
+    g_test_add_data_func("/trainer-ranks/diverges/first-late", "first-diverges-late",
+                         test_diverges);
+    g_test_add_data_func("/trainer-ranks/diverges/last-late", "last-diverges-late", test_diverges);
+#endif
     return g_test_run();
 }

@@ -123,11 +123,64 @@ slicing(struct mw_ranks *ranks)
     return expect_end(ranks, &what);
 }
 
+/* --- a course that diverges ------------------------------------------------------------------ */
+
+#define GREAT_LR 1e3    /* parameters after the first update make a loss that is no number */
+#define SKIPPED 8       /* steps in a row, and the run ends */
+#define LATE_US 2500000 /* far longer than a rank waits for another to end the run */
+
+/* A rank that is slow to tell of its last step, as one is whose log goes to a slow disk. */
+static void
+tell_late(void *data, const struct mw_trainer_step *step)
+{
+    const struct trained_case *what = data;
+
+    if (step->skipped_in_row < SKIPPED)
+        return;
+    if (g_str_equal(what->name, "late") == !mw_ranks_index(what->ranks))
+        g_usleep(LATE_US);
+    fprintf(stderr, "worker: rank %d told of step %d\n", mw_ranks_index(what->ranks),
+            (int)step->step + 1);
+}
+
+static int
+diverge(struct mw_ranks *ranks, const char *name)
+{
+    struct trained_case what = nvme_case(ranks);
+    struct trained_course course = {.steps = 1000,
+                                    .threads = 1,
+                                    .directory = trainer_worker_directory,
+                                    .on_step = tell_late,
+                                    .data = &what};
+    struct trained trained;
+    GError *error = NULL;
+
+    what.name = name;
+    what.lr = GREAT_LR;
+    if (!trained_train(&what, &course, &trained, &error))
+        return trainer_worker_give_up(ranks, name, error);
+    return 0;
+}
+
+static int
+first_diverges_late(struct mw_ranks *ranks)
+{
+    return diverge(ranks, "late");
+}
+
+static int
+last_diverges_late(struct mw_ranks *ranks)
+{
+    return diverge(ranks, "early");
+}
+
 const struct trainer_worker_case trainer_worker_ends[] = {
     {"killed", killed},
     {"without-data", without_data},
     {"broken-drive", broken_drive},
     {"flipped-read", flipped_read},
+    {"first-diverges-late", first_diverges_late},
+    {"last-diverges-late", last_diverges_late},
     {"slicing", slicing},
     {NULL, NULL},
 };
