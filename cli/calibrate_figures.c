@@ -57,6 +57,13 @@ const struct cli_figure cli_figures[] = {
 };
 const int cli_figure_count = G_N_ELEMENTS(cli_figures);
 
+const char *const cli_collective_names[] = {
+    [MW_CALIBRATION_ALL_GATHER] = "all-gather",
+    [MW_CALIBRATION_REDUCE_SCATTER] = "reduce-scatter",
+    [MW_CALIBRATION_ALL_REDUCE] = "all-reduce",
+    [MW_CALIBRATION_BROADCAST] = "broadcast",
+};
+
 /* Of a device that copies by itself. */
 static const struct {
     size_t offset;

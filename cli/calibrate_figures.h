@@ -18,6 +18,8 @@ struct cli_figure {
 extern const struct cli_figure cli_figures[];
 extern const int cli_figure_count;
 
+extern const char *const cli_collective_names[]; /* by enum mw_calibration_collective */
+
 /* How it was measured; NULL: said elsewhere. */
 const char *cli_figure_how(const struct cli_figure *figure, const struct mw_calibration *measured);
 

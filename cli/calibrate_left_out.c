@@ -1,6 +1,7 @@
 /* What the budget had no time for, and what disturbed, in words. */
 #include <stdarg.h>
 
+#include "cli/calibrate_figures.h"
 #include "cli/calibrate_profile.h"
 
 #define MIB 1048576.0
@@ -48,6 +49,26 @@ add_drives(GPtrArray *all, const struct mw_calibration_drives *d)
                                              (double)d->file_bytes / MIB));
 }
 
+static void
+add_messages(GPtrArray *all, const struct mw_calibration *m, bool wanted)
+{
+    for (int kind = 0; kind < MW_CALIBRATION_COLLECTIVES; kind++)
+        for (int i = 0; i < m->messages; i++)
+            if (!m->collective_bytes_per_s[kind][i].samples &&
+                m->collective_contradicts[kind][i] == wanted)
+                g_ptr_array_add(all, g_strdup_printf("%s of %g KiB", cli_collective_names[kind],
+                                                     (double)m->message_bytes[i] / 1024));
+}
+
+static void
+add_drift(GPtrArray *all, const struct mw_calibration_drift *drift)
+{
+    if (!(drift->products > 0))
+        g_ptr_array_add(all, g_strdup("the first products again at the end"));
+    if (!(drift->updates > 0))
+        g_ptr_array_add(all, g_strdup("the first updates again at the end"));
+}
+
 static GPtrArray *
 curve_points(const struct mw_calibration *m, bool contradicting)
 {
@@ -57,6 +78,7 @@ curve_points(const struct mw_calibration *m, bool contradicting)
                contradicting);
     add_points(all, "attention", m->attention_points, m->attention_dim, m->attention_flops,
                m->attention_contradicts, contradicting);
+    add_messages(all, m, contradicting);
     return all;
 }
 
@@ -73,6 +95,7 @@ cli_calibrate_left_out(const struct mw_calibration *m)
 
     add_layer(all, m);
     add_drives(all, &m->drives);
+    add_drift(all, &m->drift);
     return all;
 }
 
@@ -106,6 +129,12 @@ cli_calibrate_disturbed(const struct mw_calibration *m)
     if (m->steal.kept > m->steal.samples / MARKED_PART)
         append(text, "the hypervisor took time from %d of %d series of samples", m->steal.kept,
                m->steal.samples);
+    if (mw_calibrate_has_drifted(m->drift.products))
+        append(text, "products ran at %.0f%% of their first rate at the end",
+               100 * m->drift.products);
+    if (mw_calibrate_has_drifted(m->drift.updates))
+        append(text, "updates ran at %.0f%% of their first rate at the end",
+               100 * m->drift.updates);
     if (d->sizes_out)
         append(text, "%d size%s contradicted others", d->sizes_out, d->sizes_out == 1 ? "" : "s");
     return g_string_free(text, !text->len);

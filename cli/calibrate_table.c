@@ -1,4 +1,6 @@
 /* What was measured, for people and as JSON. */
+#include <math.h>
+
 #include "cli/calibrate_figures.h"
 #include "cli/calibrate_profile.h"
 
@@ -33,16 +35,13 @@ print_curve(FILE *out, const char *what, int points, const double *dims,
     }
 }
 
-static const char *const collective_names[] = {"all-gather", "reduce-scatter", "all-reduce",
-                                               "broadcast"};
-
 static void
 print_collectives(FILE *out, const struct mw_calibration *measured)
 {
     for (int kind = 0; kind < MW_CALIBRATION_COLLECTIVES; kind++)
         for (int i = 0; i < measured->messages; i++) {
             struct mw_measure m = measured->collective_bytes_per_s[kind][i];
-            g_autofree char *label = g_strdup_printf("%s of %g KiB", collective_names[kind],
+            g_autofree char *label = g_strdup_printf("%s of %g KiB", cli_collective_names[kind],
                                                      (double)measured->message_bytes[i] / 1024);
             m = scaled(&m, 1e-9);
             print_row(out, label, "GB/s", &m);
@@ -59,11 +58,12 @@ json_collectives(struct mw_json_writer *json, const struct mw_calibration *measu
         for (int i = 0; i < measured->messages; i++) {
             const struct mw_measure *m = &measured->collective_bytes_per_s[kind][i];
             mw_json_begin(json, NULL, '{', true);
-            mw_json_string(json, "collective", collective_names[kind]);
+            mw_json_string(json, "collective", cli_collective_names[kind]);
             mw_json_integer(json, "bytes", measured->message_bytes[i]);
             mw_json_number(json, "gb_per_s", m->typical * 1e-9);
             mw_json_number(json, "gb_per_s_low", m->low * 1e-9);
             mw_json_number(json, "gb_per_s_high", m->high * 1e-9);
+            mw_json_integer(json, "samples", m->samples);
             mw_json_end(json, '}');
         }
     mw_json_end(json, ']');
@@ -115,7 +115,7 @@ print_disturbed(FILE *out, const struct mw_calibration *measured)
     g_autofree char *what = cli_calibrate_disturbed(measured);
 
     if (what)
-        fprintf(out, "marked as measured on a busy machine: %s\n", what);
+        fprintf(out, "marked as disturbed while it was measured: %s\n", what);
 }
 
 /* Whether it did is not known where the system does not tell. */
@@ -216,6 +216,16 @@ json_disturbances(struct mw_json_writer *json, const struct mw_calibration *meas
     mw_json_end(json, '}');
 }
 
+/* null: there was no time to see. */
+static void
+json_drift(struct mw_json_writer *json, const struct mw_calibration_drift *drift)
+{
+    mw_json_begin(json, "drift", '{', true);
+    mw_json_number(json, "products", drift->products > 0 ? drift->products : NAN);
+    mw_json_number(json, "updates", drift->updates > 0 ? drift->updates : NAN);
+    mw_json_end(json, '}');
+}
+
 /* How it went. */
 static void
 json_course(struct mw_json_writer *json, const struct mw_calibration *measured)
@@ -236,6 +246,7 @@ json_course(struct mw_json_writer *json, const struct mw_calibration *measured)
     mw_json_integer(json, "kept", steal->kept);
     mw_json_end(json, '}');
     json_disturbances(json, measured);
+    json_drift(json, &measured->drift);
 }
 
 void

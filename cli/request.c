@@ -81,8 +81,8 @@ tell_disturbed(const struct mw_hwprofile *profile)
     const char *disturbed = mw_hwprofile_disturbed(profile);
 
     if (disturbed)
-        cli_say("%s was measured on a busy machine (%s): its figures are too low and predictions "
-                "too slow; `memwall calibrate` again when it is quiet",
+        cli_say("%s was measured while its machine was busy or changed its speed (%s): figures may "
+                "be too low and predictions too slow; `memwall calibrate` again when it is quiet",
                 mw_hwprofile_name(profile), disturbed);
 }
 

@@ -63,9 +63,8 @@ mw_calibrate_failed(struct mw_calibrator *c)
     return failed;
 }
 
-/* No work goes on any more. */
-static bool
-works_are_good(struct mw_calibrator *c, GError **error)
+bool
+mw_calibrate_good(struct mw_calibrator *c, GError **error)
 {
     if (!c->error)
         return true;
@@ -78,7 +77,7 @@ mw_calibrate_step(struct mw_calibrator *c, const char *what, GError **error)
 {
     const struct mw_calibration_options *o = c->options;
 
-    if (!works_are_good(c, error))
+    if (!mw_calibrate_good(c, error))
         return false;
     c->patience_s = o->quick ? 0 : PATIENCE_S;
     if (o->ranks && !mw_ranks_barrier(o->ranks, 0, error))
@@ -115,7 +114,8 @@ measure(struct mw_calibrator *c, struct mw_calibration *out, GError **error)
            mw_calibrate_layer(c, out, error) && mw_calibrate_attention(c, out, error) &&
            mw_calibrate_copies(c, out, error) && mw_calibrate_drives(c, out, error) &&
            mw_calibrate_shares(c, out, error) && mw_calibrate_collectives(c, out, error) &&
-           works_are_good(c, error) && mw_calibrate_device_room(c, out, error);
+           mw_calibrate_drift(c, out, error) && mw_calibrate_good(c, error) &&
+           mw_calibrate_device_room(c, out, error);
 }
 
 /* More time buys more samples, less of it shorter windows. */
@@ -128,7 +128,8 @@ plan_time(struct mw_calibrator *c, struct mw_calibration *out)
 
     out->budget_s = seconds;
     c->rounds = o->quick ? QUICK_ROUNDS : (int)CLAMP(ROUNDS * part, ROUNDS, ROUNDS_MOST);
-    c->window_s = o->quick ? QUICK_WINDOW_S : CLAMP(WINDOW_S * part, WINDOW_LEAST_S, WINDOW_S);
+    c->window_s = c->window_wish_s =
+        o->quick ? QUICK_WINDOW_S : CLAMP(WINDOW_S * part, WINDOW_LEAST_S, WINDOW_S);
     mw_calibrate_budget_open(c, seconds);
 }
 

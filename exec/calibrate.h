@@ -106,6 +106,13 @@ struct mw_calibration_disturbances {
     int sizes_again, sizes_out; /* the same of sizes of a curve, and those left out for it */
 };
 
+/* The speed at the end, as a part of that at first; 1: their ranges meet; 0: there was no time to
+ * see. */
+struct mw_calibration_drift {
+    double products, updates;
+};
+bool mw_calibrate_has_drifted(double speed);
+
 struct mw_calibration {
     const char *backend;
     enum mw_dtype dtype; /* that it computed in */
@@ -147,10 +154,12 @@ struct mw_calibration {
     int64_t message_bytes[MW_CALIBRATION_MESSAGES_MAX];
     struct mw_measure collective_bytes_per_s[MW_CALIBRATION_COLLECTIVES]
                                             [MW_CALIBRATION_MESSAGES_MAX];
+    bool collective_contradicts[MW_CALIBRATION_COLLECTIVES][MW_CALIBRATION_MESSAGES_MAX];
     char collectives_by[128]; /* whose they are, in words; "": the ranks' own */
     double budget_s, took_s;  /* without what --sustained wrote */
     struct mw_calibration_steal steal;
     struct mw_calibration_disturbances disturbances;
+    struct mw_calibration_drift drift;
     struct mw_calibration_drives drives;
 };
 

@@ -31,6 +31,8 @@ static const struct {
     [MW_CALIBRATE_COLLECTIVES] = {6, RANKS},
     [MW_CALIBRATE_BESIDE_COLLECTIVES] = {6, RANKS},
     [MW_CALIBRATE_COLLECTIVE_KINDS] = {6, RANKS_APART},
+    [MW_CALIBRATE_COLLECTIVE_KINDS_AGAIN] = {2, RANKS_APART},
+    [MW_CALIBRATE_DRIFT] = {2, ALWAYS},
 };
 
 static bool
@@ -80,6 +82,24 @@ mw_calibrate_agree(struct mw_calibrator *c, double *value, GError **error)
 }
 
 bool
+mw_calibrate_least(struct mw_calibrator *c, double *value, GError **error)
+{
+    const int ranks = mw_calibrate_ranks(c);
+    g_autofree double *all = g_new0(double, ranks);
+
+    all[mw_calibrate_rank(c)] = *value;
+    if (!mw_calibrate_sum(c, all, ranks, error))
+        return false;
+    for (int i = 0; i < ranks; i++)
+        *value = fmin(*value, all[i]);
+    return true;
+}
+
+/* Windows of a measure, at least: two works alone and both at once, twice. */
+#define WINDOWS 6
+#define WINDOW_SHORT_S 0.03
+
+bool
 mw_calibrate_begin(struct mw_calibrator *c, enum mw_calibrate_part part, const char *what,
                    int measures, GError **error)
 {
@@ -91,6 +111,8 @@ mw_calibrate_begin(struct mw_calibrator *c, enum mw_calibrate_part part, const c
     c->budget.begun[part] = true;
     c->budget.until_s = mw_calibrate_now_s() + seconds;
     c->budget.measures = measures;
+    c->window_s =
+        fmin(fmax(seconds / MAX(measures, 1) / WINDOWS, WINDOW_SHORT_S), c->window_wish_s);
     g_debug("%s: %.2f s", what, seconds);
     return true;
 }

@@ -31,17 +31,28 @@ mw_calibrate_copies_work(struct mw_calibrate_copies *copies)
 struct turns {
     GMutex mutex;
     GCond changed;
-    int turn, left;
+    int turn, taken, wished;
+    double until_s; /* where cores are not to be had, fewer are taken */
 };
+
+#define TURNS_LEAST 10
+
+static bool
+goes_on(const struct turns *t)
+{
+    return t->taken < t->wished && (t->taken < TURNS_LEAST || mw_calibrate_now_s() < t->until_s);
+}
 
 static void *
 take_turns(struct turns *t, int own)
 {
     g_mutex_lock(&t->mutex);
-    while (t->left > 0) {
+    while (t->taken < t->wished) {
         if (t->turn == own) {
             t->turn = 1 - own;
-            t->left--;
+            t->taken++;
+            if (!goes_on(t))
+                t->wished = t->taken;
             g_cond_broadcast(&t->changed);
         } else {
             g_cond_wait(&t->changed, &t->mutex);
@@ -61,7 +72,7 @@ other_turns(void *data)
 static double
 handoff_s(struct mw_calibrator *c, int turns)
 {
-    struct turns t = {.left = turns};
+    struct turns t = {.wished = turns, .until_s = mw_calibrate_now_s() + c->window_s};
 
     g_mutex_init(&t.mutex);
     g_cond_init(&t.changed);
@@ -74,7 +85,7 @@ handoff_s(struct mw_calibrator *c, int turns)
         g_thread_join(other);
     g_cond_clear(&t.changed);
     g_mutex_clear(&t.mutex);
-    return elapsed_s / turns;
+    return elapsed_s / MAX(t.taken, 1);
 }
 
 static bool

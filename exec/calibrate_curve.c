@@ -84,12 +84,26 @@ told_for_sure(const struct mw_calibrate_curve *curve, const struct mw_measure *r
     return fmax(fmin(below, above), told_by_time(curve, rates, point));
 }
 
+/* The largest has no larger one to be held to: only to the one below it. */
+static double
+told_by_neighbour(const struct mw_calibrate_curve *curve, const struct mw_measure *rates, int point)
+{
+    int below = point - 1;
+
+    if (fastest(rates, curve->points, point + 1, 1) > 0)
+        return 0;
+    while (below >= 0 && !rates[below].samples)
+        below--;
+    return below >= 0 ? rates[below].low : 0;
+}
+
 double
 mw_calibrate_told(const struct mw_calibrate_curve *curve, const struct mw_measure *rates, int point)
 {
-    double below = fastest(rates, curve->points, point - 1, -1);
+    double below = fmax(KEPT * fastest(rates, curve->points, point - 1, -1),
+                        told_by_neighbour(curve, rates, point));
 
-    return fmax(told_for_sure(curve, rates, point), KEPT * below);
+    return fmax(told_for_sure(curve, rates, point), below);
 }
 
 /* How many times slower than it can be; 0: it agrees with the others, or was not measured. */
@@ -99,7 +113,8 @@ contradiction(double told, const struct mw_measure *rate)
     return rate->samples && told > TOLERANCE * rate->high ? told / rate->high : 0;
 }
 
-/* Those that may be measured again, by all ranks' figures, and the worst of them; -1: none. */
+/* The worst, by all ranks' figures, of those that may be measured again; -1: there is none.  They
+ * all go on with the same one. */
 static bool
 find_worst(struct mw_calibrator *c, const struct mw_calibrate_curve *curve,
            const struct mw_measure *rates, const int *tries, int *count, int *worst, GError **error)
@@ -167,49 +182,76 @@ take_contradicting_again(struct mw_calibrator *c, const struct mw_calibrate_curv
         if (take > 0 && !measure_again(c, curve, rates, worst, error))
             return false;
     }
-    c->budget.begun[curve->again] = true; /* its time is the others' */
+    return true;
+}
+
+/* Where one rank leaves it out, all do: a figure of the machine is one of all ranks. */
+static bool
+settle_point(struct mw_calibrator *c, const struct mw_calibrate_curve *curve,
+             struct mw_measure *rates, int point, GError **error)
+{
+    double told = mw_calibrate_told(curve, rates, point);
+    double out =
+        contradiction(KEPT * told_for_sure(curve, rates, point), &rates[point]) > 0 ? 1 : 0;
+
+    if (!mw_calibrate_sum(c, &out, 1, error))
+        return false;
+    if (out > 0) {
+        rates[point].samples = 0;
+        curve->contradicts[point] = true;
+        c->disturbances.sizes_out++;
+    } else {
+        rates[point].high = fmax(rates[point].high, told);
+    }
     return true;
 }
 
 /* The worst first: what is left out contradicts nobody. */
-static void
-settle(struct mw_calibrator *c, const struct mw_calibrate_curve *curve, struct mw_measure *rates)
+static bool
+settle(struct mw_calibrator *c, const struct mw_calibrate_curve *curve, struct mw_measure *rates,
+       GError **error)
 {
-    for (;;) {
-        double most = 0;
-        int worst = -1;
-        for (int i = 0; i < curve->points; i++) {
-            double wrong = contradiction(mw_calibrate_told(curve, rates, i), &rates[i]);
-            if (wrong > most) {
-                most = wrong;
-                worst = i;
-            }
-        }
-        if (worst < 0)
-            return;
-        if (contradiction(KEPT * told_for_sure(curve, rates, worst), &rates[worst]) > 0) {
-            rates[worst].samples = 0;
-            curve->contradicts[worst] = true;
-            c->disturbances.sizes_out++;
-        } else {
-            rates[worst].high = mw_calibrate_told(curve, rates, worst);
-        }
-    }
+    const int tries[MW_MATMUL_POINTS_MAX] = {0};
+    int count, worst;
+
+    do {
+        if (!find_worst(c, curve, rates, tries, &count, &worst, error) ||
+            (worst >= 0 && !settle_point(c, curve, rates, worst, error)))
+            return false;
+    } while (worst >= 0);
+    return true;
+}
+
+bool
+mw_calibrate_take_points(struct mw_calibrator *c, const struct mw_calibrate_curve *curve,
+                         struct mw_measure *rates, int behind, GError **error)
+{
+    int left = curve->points + behind;
+
+    for (int odd = 0; odd < 2; odd++)
+        for (int i = odd; i < curve->points; i += 2)
+            if (!take_point(c, curve, rates, i, left--, error))
+                return false;
+    return true;
+}
+
+bool
+mw_calibrate_settle_curve(struct mw_calibrator *c, const struct mw_calibrate_curve *curve,
+                          struct mw_measure *rates, GError **error)
+{
+    if (!take_contradicting_again(c, curve, rates, error) || !settle(c, curve, rates, error))
+        return false;
+    mw_calibrate_fill(curve->dims, rates, curve->points);
+    return true;
 }
 
 bool
 mw_calibrate_take_curve(struct mw_calibrator *c, const struct mw_calibrate_curve *curve,
                         struct mw_measure *rates, GError **error)
 {
-    int left = curve->points;
-
-    for (int odd = 0; odd < 2; odd++)
-        for (int i = odd; i < curve->points; i += 2)
-            if (!take_point(c, curve, rates, i, left--, error))
-                return false;
-    if (!take_contradicting_again(c, curve, rates, error))
+    if (!mw_calibrate_take_points(c, curve, rates, 0, error) ||
+        !mw_calibrate_settle_curve(c, curve, rates, error))
         return false;
-    settle(c, curve, rates);
-    mw_calibrate_fill(curve->dims, rates, curve->points);
+    c->budget.begun[curve->again] = true; /* its time is the others' */
     return true;
 }

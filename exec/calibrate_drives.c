@@ -125,13 +125,14 @@ write_region(struct mw_calibrator *c, GError **error)
         double now_s = mw_calibrate_now_s(), each_s = (now_s - began_s) / (double)(at / bytes + 1);
         time = c->options->sustained || now_s + each_s <= c->budget.until_s;
     }
-    double region = (double)at, seconds = mw_calibrate_now_s() - began_s;
+    double seconds = mw_calibrate_now_s() - began_s;
+    double region = (double)at, bytes_per_s = region / seconds; /* of the slowest rank */
     if (c->options->sustained)
         c->budget.end_s += seconds;
-    if (!mw_calibrate_agree(c, &region, error) || !mw_calibrate_agree(c, &seconds, error))
+    if (!mw_calibrate_least(c, &region, error) || !mw_calibrate_least(c, &bytes_per_s, error))
         return false;
     c->region_bytes = (int64_t)region;
-    mw_calibrate_choose_move(c, region / seconds);
+    mw_calibrate_choose_move(c, bytes_per_s);
     return true;
 }
 

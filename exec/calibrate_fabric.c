@@ -94,6 +94,13 @@ run_both(void *data)
 /* --- by size -------------------------------------------------------------------------------------
  */
 
+static const char *const names[] = {
+    [MW_CALIBRATION_ALL_GATHER] = "all-gather",
+    [MW_CALIBRATION_REDUCE_SCATTER] = "reduce-scatter",
+    [MW_CALIBRATION_ALL_REDUCE] = "all-reduce",
+    [MW_CALIBRATION_BROADCAST] = "broadcast",
+};
+
 /* Seconds of one. */
 static double
 seconds_of(struct mw_calibrator *c, enum mw_calibration_collective kind, int64_t bytes)
@@ -113,23 +120,75 @@ take_kind(void *data, int number, double *rate, GError **error)
     return true;
 }
 
-static bool
-measure_kind(struct mw_calibrator *c, struct mw_calibration *out,
-             enum mw_calibration_collective kind, GError **error)
-{
-    static const char *const steps[] = {"collectives: all-gather", "collectives: reduce-scatter",
-                                        "collectives: all-reduce", "collectives: broadcast"};
+struct sizes {
+    struct mw_calibrator *c;
+    enum mw_calibration_collective kind;
+    double dims[MW_CALIBRATION_MESSAGES_MAX]; /* bytes */
+};
 
-    if (!mw_calibrate_step(c, steps[kind], error))
+/* Of a sample: what ranks meet in goes first. */
+static double
+units_of(const void *data, int point)
+{
+    const struct sizes *sizes = data;
+    const struct collective it = {sizes->c, sizes->kind, sizes->c->scale->messages[point]};
+
+    return (PIECES + 1) * passed_on(&it);
+}
+
+static bool
+measure_size(void *data, int point, struct mw_measure *rate, GError **error)
+{
+    const struct sizes *sizes = data;
+    struct mw_calibrator *c = sizes->c;
+    struct collective it = {c, sizes->kind, c->scale->messages[point]};
+    const struct mw_calibrate_samples samples = {
+        .take = take_kind, .state = &it, .values = 1, .together = true};
+    g_autofree char *what =
+        g_strdup_printf("%s of %d KiB", names[sizes->kind], (int)(it.bytes / 1024));
+
+    return mw_calibrate_step(c, what, error) && mw_calibrate_take_samples(c, &samples, rate, error);
+}
+
+static struct mw_calibrate_curve
+curve_of(struct sizes *sizes, struct mw_calibration *out)
+{
+    for (int i = 0; i < out->messages; i++)
+        sizes->dims[i] = (double)out->message_bytes[i];
+    return (struct mw_calibrate_curve){.points = out->messages,
+                                       .dims = sizes->dims,
+                                       .units = units_of,
+                                       .measure = measure_size,
+                                       .state = sizes,
+                                       .what = names[sizes->kind],
+                                       .again = MW_CALIBRATE_COLLECTIVE_KINDS_AGAIN,
+                                       .contradicts = out->collective_contradicts[sizes->kind]};
+}
+
+/* All kinds first, for what is measured again comes behind them. */
+static bool
+measure_kinds(struct mw_calibrator *c, struct mw_calibration *out, GError **error)
+{
+    struct sizes sizes[MW_CALIBRATION_COLLECTIVES];
+    struct mw_calibrate_curve curves[MW_CALIBRATION_COLLECTIVES];
+    int left = MW_CALIBRATION_COLLECTIVES * out->messages;
+
+    for (int i = 0; i < out->messages; i++)
+        out->message_bytes[i] = c->scale->messages[i];
+    if (!mw_calibrate_begin(c, MW_CALIBRATE_COLLECTIVE_KINDS, "collectives by size", left, error))
         return false;
-    for (int i = 0; i < out->messages; i++) {
-        struct collective it = {c, kind, c->scale->messages[i]};
-        const struct mw_calibrate_samples samples = {
-            .take = take_kind, .state = &it, .values = 1, .together = true};
-        out->message_bytes[i] = it.bytes;
-        if (!mw_calibrate_take_samples(c, &samples, &out->collective_bytes_per_s[kind][i], error))
+    for (int kind = 0; kind < MW_CALIBRATION_COLLECTIVES; kind++) {
+        sizes[kind] = (struct sizes){.c = c, .kind = (enum mw_calibration_collective)kind};
+        curves[kind] = curve_of(&sizes[kind], out);
+        left -= out->messages;
+        if (!mw_calibrate_take_points(c, &curves[kind], out->collective_bytes_per_s[kind], left,
+                                      error))
             return false;
     }
+    for (int kind = 0; kind < MW_CALIBRATION_COLLECTIVES; kind++)
+        if (!mw_calibrate_settle_curve(c, &curves[kind], out->collective_bytes_per_s[kind], error))
+            return false;
+    c->budget.begun[MW_CALIBRATE_COLLECTIVE_KINDS_AGAIN] = true;
     return true;
 }
 
@@ -208,7 +267,7 @@ take_share(void *data, int number, double *share, GError **error)
     double alone = mw_calibrate_rate(&work, c->window_s / 2);
     double one_s = mw_calibrate_counted_s(collectives, PIECES) / PIECES;
 
-    if (!mw_calibrate_sum(c, &one_s, 1, error))
+    if (!mw_calibrate_good(c, error) || !mw_calibrate_sum(c, &one_s, 1, error))
         return false;
     one_s /= mw_calibrate_ranks(c);
     struct beside beside = {*collectives,
@@ -252,11 +311,5 @@ mw_calibrate_fabric(struct mw_calibrator *c, struct mw_calibration *out, GError 
     if (c->backend->collectives->describe)
         c->backend->collectives->describe(c->peers, out->collectives_by,
                                           sizeof out->collectives_by);
-    if (!mw_calibrate_begin(c, MW_CALIBRATE_COLLECTIVE_KINDS, "collectives by size",
-                            MW_CALIBRATION_COLLECTIVES * out->messages, error))
-        return false;
-    for (int kind = 0; kind < MW_CALIBRATION_COLLECTIVES; kind++)
-        if (!measure_kind(c, out, (enum mw_calibration_collective)kind, error))
-            return false;
-    return true;
+    return measure_kinds(c, out, error);
 }

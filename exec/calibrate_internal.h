@@ -37,6 +37,8 @@ enum mw_calibrate_part {
     MW_CALIBRATE_COLLECTIVES,
     MW_CALIBRATE_BESIDE_COLLECTIVES,
     MW_CALIBRATE_COLLECTIVE_KINDS,
+    MW_CALIBRATE_COLLECTIVE_KINDS_AGAIN,
+    MW_CALIBRATE_DRIFT,
     MW_CALIBRATE_PARTS
 };
 
@@ -91,7 +93,8 @@ struct mw_calibrator {
     void *peers;          /* of the backend's collectives; NULL: none were needed yet */
     int rounds;           /* samples wished of a figure */
     int cores;            /* of a team */
-    double window_s;      /* of a sample of works side by side */
+    double window_s;      /* of a sample of works side by side, in this part */
+    double window_wish_s; /* where there is time for it */
     double patience_s;    /* left in this step for samples taken again */
     int64_t beside;       /* size of the products beside other works: less where they are slow */
     int64_t move_bytes;   /* of a transfer beside other works, likewise */
@@ -124,6 +127,8 @@ void mw_calibrate_enter(const struct mw_calibrator *c);
 /* Keeps the first error of works, and takes each: the next step says it. */
 void mw_calibrate_fail(struct mw_calibrator *c, GError *error);
 bool mw_calibrate_failed(struct mw_calibrator *c);
+/* False with *error where one has failed.  While no work goes on. */
+bool mw_calibrate_good(struct mw_calibrator *c, GError **error);
 
 /* Tells what comes next, and waits for the other ranks; false with *error where a work has failed
  * or the caller stops. */
@@ -139,6 +144,8 @@ bool mw_calibrate_begin(struct mw_calibrator *c, enum mw_calibrate_part part, co
 double mw_calibrate_share_s(const struct mw_calibrator *c);
 /* The value becomes rank 0's on all: they decide alike. */
 bool mw_calibrate_agree(struct mw_calibrator *c, double *value, GError **error);
+/* The value becomes the least of all ranks'. */
+bool mw_calibrate_least(struct mw_calibrator *c, double *value, GError **error);
 
 /* A sample that was measured before the others are: its time, and what was stolen from it, are the
  * first batch's. */
@@ -184,6 +191,12 @@ double mw_calibrate_told(const struct mw_calibrate_curve *curve, const struct mw
                          int point);
 bool mw_calibrate_take_curve(struct mw_calibrator *c, const struct mw_calibrate_curve *curve,
                              struct mw_measure *rates, GError **error);
+/* The two halves of it, for several curves that share a part: so many points are to be measured
+ * behind these; then each is held to itself.  The caller closes the part `again`. */
+bool mw_calibrate_take_points(struct mw_calibrator *c, const struct mw_calibrate_curve *curve,
+                              struct mw_measure *rates, int behind, GError **error);
+bool mw_calibrate_settle_curve(struct mw_calibrator *c, const struct mw_calibrate_curve *curve,
+                               struct mw_measure *rates, GError **error);
 /* Of products near as large as the measured one that is nearest; 0: none is. */
 double mw_calibrate_product_flops(const struct mw_calibration *out, double size);
 
@@ -307,6 +320,14 @@ bool mw_calibrate_open_drives(struct mw_calibrator *c, struct mw_calibration *ou
 void mw_calibrate_close_drives(struct mw_calibrator *c);
 bool mw_calibrate_drives(struct mw_calibrator *c, struct mw_calibration *out, GError **error);
 bool mw_calibrate_shares(struct mw_calibrator *c, struct mw_calibration *out, GError **error);
+/* Whether the machine is as fast as it was: the first works again.  Last. */
+bool mw_calibrate_drift(struct mw_calibrator *c, struct mw_calibration *out, GError **error);
+/* Products of one of the sizes, as they were measured first; likewise the host's update. */
+bool mw_calibrate_products_again(struct mw_calibrator *c, struct mw_calibration *out, int point,
+                                 struct mw_measure *flops, GError **error);
+struct mw_measure mw_calibrate_update_again(struct mw_calibrator *c);
+/* Seconds of all shapes of a size, at the rate that was measured; 0: it was not. */
+double mw_calibrate_products_s(const struct mw_calibration *out, int point);
 
 /* Memory-bound operators of one layer over `rows` tokens of `columns`, forward twice (recompute)
  * and backward; returns their bytes as the planner counts them. */

@@ -102,11 +102,17 @@ struct sizes {
 };
 
 static double
+flops_of(const struct mw_calibration *out, int point)
+{
+    return PRODUCTS * 2 * pow(out->dim[point], 3);
+}
+
+static double
 units_of(const void *data, int point)
 {
     const struct sizes *sizes = data;
 
-    return PRODUCTS * 2 * pow(sizes->out->dim[point], 3);
+    return flops_of(sizes->out, point);
 }
 
 static bool
@@ -116,10 +122,20 @@ measure_size(void *data, int point, struct mw_measure *flops, GError **error)
     struct mw_calibrator *c = sizes->c;
     int64_t size = c->scale->sizes[point];
     g_autofree char *what = g_strdup_printf("matrix products of %d", (int)size);
-    double known = mw_calibrate_product_flops(sizes->out, (double)size);
+
+    return mw_calibrate_step(c, what, error) &&
+           mw_calibrate_products_again(c, sizes->out, point, flops, error);
+}
+
+bool
+mw_calibrate_products_again(struct mw_calibrator *c, struct mw_calibration *out, int point,
+                            struct mw_measure *flops, GError **error)
+{
+    int64_t size = c->scale->sizes[point];
+    double known = mw_calibrate_product_flops(out, (double)size);
     struct sized sized = {.c = c,
                           .share_s = mw_calibrate_share_s(c),
-                          .least_s = known > 0 ? units_of(data, point) / known : 0};
+                          .least_s = known > 0 ? flops_of(out, point) / known : 0};
     const struct mw_calibrate_samples samples = {.take = take_shape,
                                                  .state = &sized,
                                                  .values = 1,
@@ -131,8 +147,16 @@ measure_size(void *data, int point, struct mw_measure *flops, GError **error)
                                           .tokens = side(size, shapes[s][0]),
                                           .outputs = side(size, shapes[s][1]),
                                           .inputs = side(size, shapes[s][2])};
-    return mw_calibrate_step(c, what, error) &&
-           mw_calibrate_take_samples(c, &samples, flops, error);
+    return mw_calibrate_take_samples(c, &samples, flops, error);
+}
+
+double
+mw_calibrate_products_s(const struct mw_calibration *out, int point)
+{
+    const struct mw_measure *flops = &out->matmul_flops[point];
+
+    return flops->samples ? (double)G_N_ELEMENTS(shapes) * flops_of(out, point) / flops->typical
+                          : 0;
 }
 
 /* A team that waits for a core that others have is slow out of all proportion. */
@@ -170,7 +194,8 @@ choose_beside(struct mw_calibrator *c, const struct mw_calibration *out, GError 
     double size = (double)c->scale->beside;
 
     while (size > (double)c->scale->sizes[0] &&
-           2 * pow(size, 3) / mw_calibrate_product_flops(out, size) > c->window_s / WINDOW_PIECES)
+           2 * pow(size, 3) / mw_calibrate_product_flops(out, size) >
+               c->window_wish_s / WINDOW_PIECES)
         size = floor(size / 2);
     if (!mw_calibrate_agree(c, &size, error))
         return false;

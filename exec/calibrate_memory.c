@@ -184,6 +184,14 @@ measure_host(struct passes *p, struct mw_calibration *out)
                                    scaled(out->update_params_per_s, UPDATE_BYTES));
 }
 
+struct mw_measure
+mw_calibrate_update_again(struct mw_calibrator *c)
+{
+    struct passes p = {.c = c, .params = c->scale->params};
+
+    return measure(&p, run_update);
+}
+
 bool
 mw_calibrate_memory(struct mw_calibrator *c, struct mw_calibration *out, GError **error)
 {

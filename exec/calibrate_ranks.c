@@ -11,6 +11,8 @@
 #define ELEMENT_BYTES 2
 #define TIMES 8
 #define MEETINGS 60
+#define MEETINGS_LEAST 6
+#define MEETINGS_PART 0.25 /* of the share of time, for those of a sample */
 
 int
 mw_calibrate_ranks(const struct mw_calibrator *c)
@@ -100,15 +102,17 @@ time_meeting(struct collectives *it, double seconds, double *meeting_s)
     if (!gather(it))
         return false;
     double product_s = 1 / mw_calibrate_rate(&product, seconds);
-    if (!gather(it))
+    double meetings = floor(MEETINGS_PART * mw_calibrate_share_s(it->c) / product_s);
+    meetings = fmin(fmax(meetings, MEETINGS_LEAST), MEETINGS);
+    if (!mw_calibrate_agree(it->c, &meetings, &it->error) || !gather(it))
         return false;
     double began_s = mw_calibrate_now_s();
-    for (int i = 0; i < MEETINGS; i++) {
+    for (int i = 0; i < (int)meetings; i++) {
         mw_calibrate_run_product(&products);
         if (!gather(it))
             return false;
     }
-    *meeting_s = fmax(0, (mw_calibrate_now_s() - began_s) / MEETINGS - product_s);
+    *meeting_s = fmax(0, (mw_calibrate_now_s() - began_s) / meetings - product_s);
     return true;
 }
 
@@ -277,12 +281,34 @@ unite(struct mw_calibrator *c, struct mw_measure *m, bool sum, GError **error)
     return true;
 }
 
+/* What disturbed any rank; what all did together each has counted alike. */
+static bool
+unite_course(struct mw_calibrator *c, struct mw_calibration *out, GError **error)
+{
+    int *const counts[] = {
+        &out->disturbances.samples, &out->disturbances.waited, &out->disturbances.samples_again,
+        &out->steal.samples,        &out->steal.again,         &out->steal.kept};
+    double values[G_N_ELEMENTS(counts) + 1];
+
+    for (size_t i = 0; i < G_N_ELEMENTS(counts); i++)
+        values[i] = *counts[i];
+    values[G_N_ELEMENTS(counts)] = out->cores_had / mw_calibrate_ranks(c);
+    if (!mw_calibrate_sum(c, values, G_N_ELEMENTS(values), error))
+        return false;
+    for (size_t i = 0; i < G_N_ELEMENTS(counts); i++)
+        *counts[i] = (int)values[i];
+    out->cores_had = values[G_N_ELEMENTS(counts)];
+    return true;
+}
+
 bool
 mw_calibrate_unite(struct mw_calibrator *c, struct mw_calibration *out, GError **error)
 {
     double bytes[] = {(double)out->memory_bytes, (double)out->device_bytes,
                       (double)out->device_taken_bytes};
 
+    if (!unite_course(c, out, error))
+        return false;
     for (size_t i = 0; i < G_N_ELEMENTS(figures); i++)
         if (!unite(c, (struct mw_measure *)(void *)((char *)out + figures[i].offset),
                    figures[i].sum, error))

@@ -46,6 +46,9 @@ take_number(struct taking *t, int number, double *values, GError **error)
     t->c->waited = 0;
     if (!t->of->take(t->of->state, number, values, error))
         return false;
+    /* The others wait for what this rank does no more: it says so at once. */
+    if (t->of->together && !mw_calibrate_good(t->c, error))
+        return false;
     t->longest_s = fmax(t->longest_s, mw_calibrate_now_s() - began_s);
     return true;
 }

@@ -41,22 +41,28 @@ mw_calibrate_products_work(struct mw_calibrate_products *products)
 struct beside {
     struct mw_calibrator *c;
     int64_t params, copy_bytes;
+    int64_t first; /* parameter of the next piece */
 };
+
+/* Short beside a window, also where two teams are in each other's way. */
+#define PIECE_PARAMS (INT64_C(1) << 20)
 
 static double
 run_update(void *data)
 {
-    const struct beside *b = data;
+    struct beside *b = data;
     const struct mw_adamw step = mw_adamw_step(1e-4, 0.9, 0.999, 1e-8, 0.01, 10, 1);
-    int64_t at = 0;
+    int64_t at = 0, first = b->first, params = MIN(PIECE_PARAMS, b->params - first);
     float *w = mw_calibrate_take(&b->c->host, &at, 4 * b->params);
     float *m = mw_calibrate_take(&b->c->host, &at, 4 * b->params);
     float *v = mw_calibrate_take(&b->c->host, &at, 4 * b->params);
     uint16_t *param = mw_calibrate_take(&b->c->host, &at, 2 * b->params);
     uint16_t *gradient = mw_calibrate_take(&b->c->host, &at, 2 * b->params);
 
-    b->c->passes->adamw(&step, w, m, v, param, gradient, false, b->params);
-    return 1;
+    b->c->passes->adamw(&step, w + first, m + first, v + first, param + first, gradient + first,
+                        false, params);
+    b->first = first + params < b->params ? first + params : 0;
+    return (double)params;
 }
 
 /* Beside products in the arena of a device that is not apart: both ends are the host's. */

@@ -41,7 +41,7 @@ mw_calibrate_choose_move(struct mw_calibrator *c, double bytes_per_s)
 {
     int64_t bytes = MOVE_BYTES;
 
-    while (bytes > MIB && (double)bytes / bytes_per_s > c->window_s / WINDOW_MOVES)
+    while (bytes > MIB && (double)bytes / bytes_per_s > c->window_wish_s / WINDOW_MOVES)
         bytes /= 2;
     c->move_bytes = bytes;
 }

@@ -69,7 +69,7 @@ def check_profile(box):
         if not re.search(r"% {2,}(none|\d+( of \d+)?)$", row):
             yield f"no samples: {row}"
     marked = "disturbed = " in (box.folder / "new.ini").read_text(encoding="utf-8")
-    if marked != ("marked as measured on a busy machine: " in done.text):
+    if marked != ("marked as disturbed while it was measured: " in done.text):
         yield f"the profile is {'' if marked else 'not '}marked, and the table says otherwise"
 
 

@@ -379,6 +379,27 @@ test_real_dent(void)
     g_assert_cmpfloat(out.rates[4].high, >=, 0.97 * rising(3));
 }
 
+/* No larger size tells of the largest: it is held to the one below it, measured again, and where it
+ * stays as it is its range reaches there. */
+static void
+test_largest(void)
+{
+    struct sizes once = {.rate = rising}, always = {.rate = rising};
+    struct outcome out;
+
+    once.slower[LAST] = always.slower[LAST] = 1.7;
+    once.times[LAST] = 1;
+    always.times[LAST] = -1;
+    take_curve(&once, 60, &out);
+    assert_right(&once, &out);
+    g_assert_cmpint(out.d.sizes_again, ==, 1);
+    take_curve(&always, 60, &out);
+    g_assert_cmpint(out.d.sizes_again, ==, 3);
+    g_assert_cmpint(out.d.sizes_out, ==, 0);
+    g_assert_cmpfloat_with_epsilon(out.rates[LAST].typical, rising(LAST) / 1.7, 1);
+    g_assert_cmpfloat_with_epsilon(out.rates[LAST].high, 0.97 * rising(LAST - 1), 1);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -392,5 +413,6 @@ main(int argc, char **argv)
     g_test_add_func("/calibrate-curve/disturbed-always", test_disturbed_always);
     g_test_add_func("/calibrate-curve/no-time", test_no_time);
     g_test_add_func("/calibrate-curve/real-dent", test_real_dent);
+    g_test_add_func("/calibrate-curve/largest", test_largest);
     return g_test_run();
 }

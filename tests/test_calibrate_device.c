@@ -3,7 +3,9 @@
 #include <glib/gstdio.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "cli/calibrate_profile.h"
 #include "exec/calibrate.h"
 
 /* In ns: per FLOP, per byte, and for itself. */
@@ -24,7 +26,8 @@ static struct device {
     char *memory;
     double free_ns[QUEUES], done_ns[TICKETS];
     int opened, pinned;
-} device;
+    double slower; /* products are, so many times */
+} device = {.slower = 1};
 
 /* The op of this thread. */
 static _Thread_local struct {
@@ -52,7 +55,8 @@ multiply(void *on, const struct mw_product *p, void *c, const uint16_t *a, const
          const uint16_t *bias, GError **error)
 {
     g_assert_true(on == &device);
-    take_ns(LAUNCH_NS + PRODUCT_NS * 2 * (double)p->m * (double)p->n * (double)p->k);
+    take_ns(LAUNCH_NS +
+            device.slower * PRODUCT_NS * 2 * (double)p->m * (double)p->n * (double)p->k);
     return true;
 }
 
@@ -367,10 +371,92 @@ test_figures(void)
     g_rmdir(directory);
 }
 
+/* --- a device that changes its speed ------------------------------------------------------------
+ */
+
+struct course {
+    double first, last; /* how slow products are */
+    GString *notices;
+};
+
+/* All but the last part is at the first speed. */
+static bool
+progress(void *data, const char *what, double left_s)
+{
+    const struct course *course = data;
+
+    device.slower = strstr(what, "first products") ? course->last : course->first;
+    return true;
+}
+
+static void
+notice(void *data, const char *line)
+{
+    const struct course *course = data;
+
+    g_string_append_printf(course->notices, "%s\n", line);
+}
+
+static void
+calibrate_changing(struct course *course, struct mw_calibration *measured)
+{
+    g_autofree char *directory = g_dir_make_tmp("memwall-XXXXXX", NULL);
+    const char *const directories[] = {directory};
+    g_autoptr(GError) error = NULL;
+    struct mw_calibration_options options = {.backend = &known,
+                                             .directories = directories,
+                                             .directory_count = 1,
+                                             .quick = true,
+                                             .progress = progress,
+                                             .notice = notice,
+                                             .data = course};
+
+    mw_calibrate(&options, measured, &error);
+    device.slower = 1;
+    g_assert_no_error(error);
+    g_rmdir(directory);
+}
+
+/* Of products of 128, launches included. */
+static double
+speed_of(const struct course *course)
+{
+    const double ns = PRODUCT_NS * 2 * 128 * 128 * 128;
+
+    return (LAUNCH_NS + course->first * ns) / (LAUNCH_NS + course->last * ns);
+}
+
+/* Its figures are those of the first speed, their ranges reach to the last one, and profile and
+ * user are told. */
+static void
+test_drift(void)
+{
+    const double speeds[][2] = {{1, 1}, {1.05, 1}, {1.77, 1}, {1, 3}};
+
+    for (size_t i = 0; i < G_N_ELEMENTS(speeds); i++) {
+        struct course course = {speeds[i][0], speeds[i][1], g_string_new(NULL)};
+        struct mw_calibration m;
+        calibrate_changing(&course, &m);
+        const double speed = fabs(log(speed_of(&course))) > log(1.1) ? speed_of(&course) : 1;
+        const struct mw_measure *layer = &m.layer_flops, *last = &m.matmul_flops[m.points - 1];
+        g_autofree char *mark = cli_calibrate_disturbed(&m);
+        const char *said = strstr(course.notices->str, "at the end matrix products ran at ");
+        g_assert_cmpfloat_with_epsilon(m.drift.products, speed, 1e-3);
+        g_assert_cmpfloat_with_epsilon(layer->high / layer->typical, fmax(speed, 1), 1e-3);
+        g_assert_cmpfloat_with_epsilon(layer->low / layer->typical, fmin(speed, 1), 1e-3);
+        g_assert_true(speed > 1 ? last->high / last->typical > speed : last->high >= last->typical);
+        g_assert_true(speed < 1 ? last->low / last->typical < 0.5 : last->low > 0);
+        g_assert_true((said != NULL) == mw_calibrate_has_drifted(m.drift.products));
+        g_assert_true((mark && strstr(mark, "products ran at ")) == (said != NULL));
+        g_string_free(course.notices, TRUE);
+    }
+}
+
 int
 main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
     g_test_add_func("/calibrate-device/figures", test_figures);
+    g_test_add_func("/calibrate-device/drift", test_drift);
     return g_test_run();
 }

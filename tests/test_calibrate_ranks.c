@@ -1,0 +1,306 @@
+/* Ranks that calibrate together go the same way, whatever each of them sees: with clocks, rates and
+ * disturbances of their own they measure the same sizes equally often, and leave out the same. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "exec/calibrate_internal.h"
+#include "launched.h"
+
+#define RANKS 3
+#define SCRATCH_BYTES 4096
+#define HANGS_S 60 /* a rank that waits for what never comes ends then */
+
+static struct mw_ranks *ranks;
+static double clock_s;
+
+static double
+now_s(void)
+{
+    return clock_s;
+}
+
+static void
+end_with(const char *what)
+{
+    fprintf(stderr, "worker: rank %d: %s\n", mw_ranks_index(ranks), what);
+    mw_ranks_abort(ranks, 1);
+    exit(1);
+}
+
+/* All ranks come to this with the same number, or say so. */
+static void
+meet(double number)
+{
+    double sum = number, least = number * RANKS;
+    g_autoptr(GError) error = NULL;
+
+    if (!mw_ranks_all_reduce_fp64(ranks, 0, &sum, 1, &error))
+        end_with(error->message);
+    if (fabs(sum - least) > 1e-9)
+        end_with("another rank is elsewhere");
+}
+
+static void
+open_calibrator(struct mw_calibrator *c, struct mw_calibration_options *options, double seconds)
+{
+    *options = (struct mw_calibration_options){.ranks = ranks};
+    *c = (struct mw_calibrator){.options = options, .backend = &mw_backend_cpu, .rounds = 9};
+    g_mutex_init(&c->mutex);
+    mw_calibrate_set_clock(now_s);
+    mw_calibrate_budget_open(c, seconds);
+}
+
+/* --- sizes ----------------------------------------------------------------------------------- */
+
+enum { POINTS = 8 };
+
+static const double dims[POINTS] = {64, 96, 128, 192, 256, 384, 512, 768};
+
+struct sizes {
+    double slower[POINTS]; /* on this rank; 0: it is not */
+    int times[POINTS];     /* -1: always */
+    double takes_s;
+    int taken;
+};
+
+static double
+units(const void *state, int point)
+{
+    return 6 * pow(dims[point], 3);
+}
+
+static bool
+measure(void *data, int point, struct mw_measure *rate, GError **error)
+{
+    struct sizes *sizes = data;
+    double typical = 1e12 * dims[point] / (dims[point] + 200);
+
+    meet(point);
+    clock_s += sizes->takes_s;
+    sizes->taken++;
+    if (sizes->slower[point] > 0 && sizes->times[point] != 0) {
+        typical /= sizes->slower[point];
+        sizes->times[point]--;
+    }
+    *rate = (struct mw_measure){0.97 * typical, typical, 1.03 * typical, 9, 9};
+    return true;
+}
+
+static void
+take_curve(struct sizes *sizes, double budget_s, bool contradicts[POINTS])
+{
+    struct mw_calibration_options options;
+    struct mw_calibrator c;
+    struct mw_measure rates[POINTS] = {0};
+    g_autoptr(GError) error = NULL;
+    const struct mw_calibrate_curve curve = {.points = POINTS,
+                                             .dims = dims,
+                                             .units = units,
+                                             .measure = measure,
+                                             .state = sizes,
+                                             .what = "sizes",
+                                             .again = MW_CALIBRATE_PRODUCTS_AGAIN,
+                                             .contradicts = contradicts};
+
+    memset(contradicts, 0, POINTS * sizeof *contradicts);
+    open_calibrator(&c, &options, budget_s);
+    if (!mw_calibrate_begin(&c, MW_CALIBRATE_PRODUCTS, "sizes", POINTS, &error))
+        end_with(error->message);
+    c.budget.until_s = c.budget.end_s;
+    if (!mw_calibrate_take_curve(&c, &curve, rates, &error))
+        end_with(error->message);
+    meet(sizes->taken);
+    meet(c.disturbances.sizes_out);
+    for (int i = 0; i < POINTS; i++) {
+        meet(contradicts[i]);
+        meet(rates[i].samples);
+    }
+    g_mutex_clear(&c.mutex);
+}
+
+/* One rank alone finds a size slow, once or each time; each another one; one rank is slow at all of
+ * them, or has no time. */
+static void
+run_curve(void)
+{
+    const int rank = mw_ranks_index(ranks);
+    bool contradicts[POINTS];
+
+    for (int at = 0; at < POINTS; at++)
+        for (int who = 0; who < RANKS; who++)
+            for (int times = -1; times <= 1; times += 2) {
+                struct sizes sizes = {.takes_s = 0.1};
+                sizes.slower[at] = rank == who ? 200 : 0;
+                sizes.times[at] = times;
+                take_curve(&sizes, 60, contradicts);
+                if (contradicts[at] != (times < 0 && at < POINTS - 1))
+                    end_with("what one rank contradicts is kept, or what none does is not");
+            }
+    struct sizes each = {.takes_s = 0.1};
+    each.slower[2 * rank + 1] = 50;
+    each.times[2 * rank + 1] = -1;
+    take_curve(&each, 60, contradicts);
+    for (int who = 0; who < RANKS; who++) {
+        struct sizes late = {.takes_s = rank == who ? 3 : 0.01};
+        late.slower[4] = 20;
+        late.times[4] = rank == who ? -1 : 1;
+        take_curve(&late, 10, contradicts);
+    }
+}
+
+/* --- samples --------------------------------------------------------------------------------- */
+
+struct taken {
+    double takes_s;
+    int outlier; /* this rank's; -1: none */
+    int count;
+};
+
+static bool
+take(void *data, int number, double *value, GError **error)
+{
+    struct taken *taken = data;
+
+    meet(number);
+    clock_s += taken->takes_s;
+    *value = number == taken->outlier ? 1 : 100;
+    taken->count++;
+    return true;
+}
+
+static void
+run_samples(void)
+{
+    const int rank = mw_ranks_index(ranks);
+
+    for (int who = 0; who < RANKS; who++) {
+        struct taken taken = {.takes_s = rank == who ? 0.9 : 0.01,
+                              .outlier = rank == who ? 3 + who : -1};
+        const struct mw_calibrate_samples samples = {
+            .take = take, .state = &taken, .values = 1, .together = true};
+        struct mw_calibration_options options;
+        struct mw_calibrator c;
+        struct mw_measure figure;
+        g_autoptr(GError) error = NULL;
+        open_calibrator(&c, &options, 60);
+        if (!mw_calibrate_begin(&c, MW_CALIBRATE_COLLECTIVES, "samples", 1, &error) ||
+            !mw_calibrate_take_samples(&c, &samples, &figure, &error))
+            end_with(error->message);
+        meet(taken.count);
+        meet(figure.samples);
+        g_mutex_clear(&c.mutex);
+    }
+}
+
+/* What a rank has less of than the others is what all go on with. */
+static void
+run_least(void)
+{
+    struct mw_calibration_options options;
+    struct mw_calibrator c;
+    double value = 10 + (mw_ranks_index(ranks) + 2) % RANKS;
+    g_autoptr(GError) error = NULL;
+
+    open_calibrator(&c, &options, 60);
+    if (!mw_calibrate_least(&c, &value, &error))
+        end_with(error->message);
+    if (fabs(value - 10) > 1e-9)
+        end_with("not the least");
+    g_mutex_clear(&c.mutex);
+}
+
+/* A work that fails on one rank ends that rank's samples at once: the others wait for it. */
+static bool
+take_and_fail(void *data, int number, double *value, GError **error)
+{
+    struct mw_calibrator *c = data;
+
+    meet(number);
+    *value = 1;
+    if (number == 2 && mw_ranks_index(ranks) == RANKS - 1)
+        mw_calibrate_fail(c, g_error_new_literal(1, 1, "a broken device"));
+    return true;
+}
+
+static void
+run_failure(void)
+{
+    struct mw_calibration_options options;
+    struct mw_calibrator c;
+    const struct mw_calibrate_samples samples = {
+        .take = take_and_fail, .state = &c, .values = 1, .together = true};
+    struct mw_measure figure;
+    g_autoptr(GError) error = NULL;
+
+    open_calibrator(&c, &options, 60);
+    if (!mw_calibrate_begin(&c, MW_CALIBRATE_COLLECTIVES, "samples", 1, &error) ||
+        !mw_calibrate_take_samples(&c, &samples, &figure, &error))
+        end_with(error->message);
+    end_with("goes on without a device");
+}
+
+/* --- by name --------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *name;
+    void (*run)(void);
+    const char *says; /* and fails; NULL: it does not */
+} cases[] = {
+    {"curve", run_curve, NULL},
+    {"samples", run_samples, NULL},
+    {"least", run_least, NULL},
+    {"failure", run_failure, "worker: rank 2: a broken device"},
+};
+
+static int
+worker(const char *name)
+{
+    g_autoptr(GError) error = NULL;
+
+    alarm(HANGS_S);
+    ranks = mw_ranks_join(1, SCRATCH_BYTES, &error);
+    if (!ranks) {
+        fprintf(stderr, "worker: %s\n", error->message);
+        return 1;
+    }
+    for (size_t i = 0; i < G_N_ELEMENTS(cases); i++)
+        if (!strcmp(cases[i].name, name))
+            cases[i].run();
+    mw_ranks_leave(ranks);
+    return 0;
+}
+
+static const char *self;
+
+static void
+test_case(gconstpointer data)
+{
+    const size_t which = GPOINTER_TO_SIZE(data);
+    g_autofree char *mpirun = launched_find(), *output = NULL;
+    const char *arguments[] = {"--worker", cases[which].name, NULL};
+
+    if (!mpirun)
+        return;
+    int status = launched_run(mpirun, RANKS, self, arguments, &output);
+    g_test_message("status %d: %s", status, output);
+    g_assert_true((status != 0) == (cases[which].says != NULL));
+    g_assert_true(!cases[which].says || strstr(output, cases[which].says));
+    g_assert_null(strstr(output, "goes on without"));
+}
+
+int
+main(int argc, char **argv)
+{
+    self = argv[0];
+    if (argc == 3 && !strcmp(argv[1], "--worker"))
+        return worker(argv[2]);
+    g_test_init(&argc, &argv, NULL);
+    for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
+        g_autofree char *path = g_strdup_printf("/calibrate-ranks/%s", cases[i].name);
+        g_test_add_data_func(path, GSIZE_TO_POINTER(i), test_case);
+    }
+    return g_test_run();
+}
