@@ -2,9 +2,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "planner/error.h"
@@ -39,6 +41,23 @@ check_kind(const char *path, const char *wanted, mode_t mode, bool regular, GErr
                      regular ? "" : " or a pipe", wanted);
 }
 
+/* What the system makes when it is read calls itself a regular file of 0 bytes; some of it never
+ * ends, or is gone once it was read. */
+static bool
+check_made(const char *path, const char *wanted, const struct stat *status, GError **error)
+{
+    static const long made[] = {PROC_SUPER_MAGIC, SYSFS_MAGIC, DEBUGFS_MAGIC, TRACEFS_MAGIC};
+    struct statfs system;
+
+    if (!S_ISREG(status->st_mode) || status->st_size || statfs(path, &system))
+        return true;
+    for (size_t i = 0; i < G_N_ELEMENTS(made); i++)
+        if ((long)system.f_type == made[i])
+            return mw_refuse(error, "%s: is made by the system as it is read: must be %s", path,
+                             wanted);
+    return true;
+}
+
 /* A device is not opened to see that it is one, and a pipe not waited for. */
 static int
 open_at_once(const char *path, const char *wanted, bool regular, struct stat *status,
@@ -48,7 +67,8 @@ open_at_once(const char *path, const char *wanted, bool regular, struct stat *st
         fail(path, wanted, errno, error);
         return -1;
     }
-    if (!check_kind(path, wanted, status->st_mode, regular, error))
+    if (!check_kind(path, wanted, status->st_mode, regular, error) ||
+        !check_made(path, wanted, status, error))
         return -1;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     bool good = fd >= 0 && !fstat(fd, status);
@@ -100,7 +120,8 @@ mw_input_is_there(const char *path, const char *wanted, GError **error)
 
     if (stat(path, &status) || access(path, R_OK))
         return fail(path, wanted, errno, error);
-    return check_kind(path, wanted, status.st_mode, false, error);
+    return check_kind(path, wanted, status.st_mode, false, error) &&
+           check_made(path, wanted, &status, error);
 }
 
 /* --- texts ----------------------------------------------------------------------------------- */

@@ -1,11 +1,11 @@
 /*
  * input.h - files that users name, to be read: all of them, and by no other way.
  *
- * A device, a terminal or a socket is refused before it is opened: it may have no end, or do
- * something.  Errors are one line: the path, what is wrong, and what the file must be (`wanted`, in
- * words that go behind "must be").  MW_ERROR_INVALID: it is not there, or no such file;
- * MW_ERROR_FORMAT: it is no such file by its begin or its size; MW_ERROR_IO: it is there, and
- * cannot be read.
+ * A device, a terminal, a socket or a file without a size, as /proc/kmsg, is refused before it is
+ * opened: it may have no end, or do something.  Errors are one line: the path, what is wrong, and
+ * what the file must be (`wanted`, in words that go behind "must be").  MW_ERROR_INVALID: it is not
+ * there, or no such file; MW_ERROR_FORMAT: it is no such file by its begin or its size;
+ * MW_ERROR_IO: it is there, and cannot be read.
  */
 #ifndef MW_PLANNER_INPUT_H
 #define MW_PLANNER_INPUT_H

@@ -155,6 +155,34 @@ test_devices(void)
     close(terminal);
 }
 
+/* Files by their kind, without a size: one has no end, others are gone once they were read. */
+static void
+test_made(void)
+{
+    static const char *const files[] = {"/proc/kmsg", "/proc/self/mem", "/proc/cpuinfo"};
+    g_autofree char *path = in_folder("named"), *link = in_folder("link");
+    GError *error = NULL;
+    int fd;
+
+    for (size_t i = 0; i < G_N_ELEMENTS(files); i++) {
+        if (access(files[i], F_OK))
+            continue;
+        refused(files[i], MW_ERROR_INVALID, "is made by the system as it is read: must be");
+        if (access(files[i], R_OK))
+            continue;
+        g_assert_false(mw_input_is_there(files[i], WANTED, &error));
+        mw_test_error_says(error, files[i], "is made by the system");
+        error = NULL;
+    }
+    g_assert_cmpint(symlink("/proc/cpuinfo", link), ==, 0);
+    refused(link, MW_ERROR_INVALID, "is made by the system");
+    g_assert_true(g_file_set_contents(path, "text", 4, NULL));
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    g_autofree char *named = g_strdup_printf("/proc/self/fd/%d", fd); /* a file like others */
+    reads(named, "text");
+    close(fd);
+}
+
 static gpointer
 write_late(gpointer fd)
 {
@@ -227,6 +255,7 @@ main(int argc, char **argv)
     g_test_add_func("/input/sizes", test_sizes);
     g_test_add_func("/input/large", test_large);
     g_test_add_func("/input/devices", test_devices);
+    g_test_add_func("/input/made", test_made);
     g_test_add_func("/input/pipe", test_pipe);
     g_test_add_func("/input/pipe-bounds", test_pipe_bounds);
     g_test_add_func("/input/descriptor", test_descriptor);
