@@ -192,14 +192,35 @@ read_object(JsonObject *object, const char *origin, struct mw_decoder *decoder, 
 }
 
 static bool
+read_text(const char *text, gssize length, const char *origin, struct mw_decoder *decoder,
+          GError **error)
+{
+    g_autoptr(JsonNode) root = mw_json_parse(text, length, origin, error);
+
+    return root && read_object(json_node_get_object(root), origin, decoder, error);
+}
+
+static bool
 read_config(const char *path, struct mw_decoder *decoder, GError **error)
 {
     g_autofree char *file = NULL;
     gsize length;
     g_autofree char *text = mw_model_read_config(path, &file, &length, error);
-    g_autoptr(JsonNode) root = text ? mw_json_parse(text, (gssize)length, file, error) : NULL;
 
-    return root && read_object(json_node_get_object(root), file, decoder, error);
+    return text && read_text(text, (gssize)length, file, decoder, error);
+}
+
+static bool
+read_dimensions(const struct mw_model *model, struct mw_decoder *decoder, GError **error)
+{
+    *decoder = (struct mw_decoder){.rope_scaling.factor = 1,
+                                   .rope_scaling.low_frequency_factor = 1,
+                                   .rope_scaling.high_frequency_factor = 4,
+                                   .rope_scaling.original_positions = 8192};
+    if (!check(model, error) || !start(model, decoder, error))
+        return false;
+    copy_dimensions(model, decoder);
+    return true;
 }
 
 bool
@@ -208,12 +229,15 @@ mw_decoder_read(const struct mw_model *model, const char *name_or_path, struct m
 {
     bool path = strchr(name_or_path, '/') || g_str_has_suffix(name_or_path, ".json");
 
-    *decoder = (struct mw_decoder){.rope_scaling.factor = 1,
-                                   .rope_scaling.low_frequency_factor = 1,
-                                   .rope_scaling.high_frequency_factor = 4,
-                                   .rope_scaling.original_positions = 8192};
-    if (!check(model, error) || !start(model, decoder, error))
-        return false;
-    copy_dimensions(model, decoder);
-    return !path || read_config(name_or_path, decoder, error);
+    return read_dimensions(model, decoder, error) &&
+           (!path || read_config(name_or_path, decoder, error));
+}
+
+bool
+mw_decoder_parse(const char *text, const char *origin, struct mw_decoder *decoder, GError **error)
+{
+    struct mw_model model;
+
+    return mw_model_parse_config(text, -1, origin, &model, error) &&
+           read_dimensions(&model, decoder, error) && read_text(text, -1, origin, decoder, error);
 }

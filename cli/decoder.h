@@ -18,5 +18,8 @@
  * executor cannot run: which part of it, and what it can. */
 bool mw_decoder_read(const struct mw_model *model, const char *name_or_path,
                      struct mw_decoder *decoder, GError **error);
+/* Of the text of a config.json; `origin` names it in errors. */
+bool mw_decoder_parse(const char *text, const char *origin, struct mw_decoder *decoder,
+                      GError **error);
 
 #endif

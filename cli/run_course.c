@@ -20,7 +20,10 @@ enum kind { WHOLE, REAL, YES, SHAPE, LOSS_SCALE, DTYPE_NAME };
 /* What has to be alike; their order is that of the fingerprint. */
 enum fixed {
     KIND, ACTIVATION, LAYERS, HIDDEN, HEADS, KV_HEADS, HEAD_DIM, FFN, VOCAB, TIED, NORM_EPSILON,
-    ROPE_THETA, BATCH, GRAD_ACCUM, SEQ, DPU_START, TYPE, FIXED
+    ROPE_THETA, BATCH, GRAD_ACCUM, SEQ, DPU_START, TYPE,
+    /* What older versions do not record, behind the fingerprint. */
+    POSITION_ROWS, ATTENTION_BIAS, PROJECTION_BIAS, MLP_BIAS, ROPE_FACTOR, ROPE_LOW, ROPE_HIGH,
+    ROPE_POSITIONS, FIXED
 };
 
 static const struct {
@@ -44,7 +47,21 @@ static const struct {
     [SEQ] = {"seq", "--seq", WHOLE},
     [DPU_START] = {"dpu-start", "--dpu-start", WHOLE},
     [TYPE] = {DTYPE, "--dtype", DTYPE_NAME},
+    [POSITION_ROWS] = {"position-rows", "the model's number of learned positions", WHOLE},
+    [ATTENTION_BIAS] = {"attention-bias", "whether the model's q, k and v have biases", YES},
+    [PROJECTION_BIAS] = {"projection-bias", "whether the model's projection has a bias", YES},
+    [MLP_BIAS] = {"mlp-bias", "whether the model's MLP has biases", YES},
+    [ROPE_FACTOR] = {"rope-factor", "the model's rope scaling factor", REAL},
+    [ROPE_LOW] = {"rope-low", "the model's rope low_freq_factor", REAL},
+    [ROPE_HIGH] = {"rope-high", "the model's rope high_freq_factor", REAL},
+    [ROPE_POSITIONS] = {"rope-positions", "the model's rope original positions", WHOLE},
 };
+
+static bool
+is_of_model(int which)
+{
+    return which < BATCH || which > TYPE;
+}
 
 /* What may change; by enum cli_course. */
 static const struct {
@@ -95,10 +112,8 @@ real_of(uint64_t bits)
 }
 
 static void
-take_fixed(const struct cli_training *training, uint64_t now[FIXED])
+take_model(const struct mw_decoder *d, uint64_t now[FIXED])
 {
-    const struct mw_settings *s = &training->answer->sizing->settings;
-    const struct mw_decoder *d = &training->decoder;
     const uint64_t values[FIXED] = {
         [KIND] = d->kind,
         [ACTIVATION] = d->activation,
@@ -112,14 +127,30 @@ take_fixed(const struct cli_training *training, uint64_t now[FIXED])
         [TIED] = d->tied_embedding,
         [NORM_EPSILON] = bits_of(d->norm_epsilon),
         [ROPE_THETA] = bits_of(d->rope_theta),
-        [BATCH] = (uint64_t)s->micro_batch,
-        [GRAD_ACCUM] = (uint64_t)s->grad_accum,
-        [SEQ] = (uint64_t)s->seq,
-        [DPU_START] = (uint64_t)s->dpu_start,
-        [TYPE] = s->dtype == MW_DTYPE_FP16 ? MW_DTYPE_FP16 : MW_DTYPE_BF16,
+        [POSITION_ROWS] = (uint64_t)d->position_rows,
+        [ATTENTION_BIAS] = d->attention_bias,
+        [PROJECTION_BIAS] = d->projection_bias,
+        [MLP_BIAS] = d->mlp_bias,
+        [ROPE_FACTOR] = bits_of(d->rope_scaling.factor),
+        [ROPE_LOW] = bits_of(d->rope_scaling.low_frequency_factor),
+        [ROPE_HIGH] = bits_of(d->rope_scaling.high_frequency_factor),
+        [ROPE_POSITIONS] = (uint64_t)d->rope_scaling.original_positions,
     };
 
     memcpy(now, values, sizeof values);
+}
+
+static void
+take_fixed(const struct cli_training *training, uint64_t now[FIXED])
+{
+    const struct mw_settings *s = &training->answer->sizing->settings;
+
+    take_model(&training->decoder, now);
+    now[BATCH] = (uint64_t)s->micro_batch;
+    now[GRAD_ACCUM] = (uint64_t)s->grad_accum;
+    now[SEQ] = (uint64_t)s->seq;
+    now[DPU_START] = (uint64_t)s->dpu_start;
+    now[TYPE] = s->dtype == MW_DTYPE_FP16 ? MW_DTYPE_FP16 : MW_DTYPE_BF16;
 }
 
 static uint64_t
@@ -285,7 +316,7 @@ check_fixed(const struct cli_training *training, GError **error)
         g_autofree char *was = text_of(fixed_rows[i].kind, then->fixed[i]);
         g_string_append_printf(differences, "%s%s is %s, it was %s", differences->len ? "; " : "",
                                fixed_rows[i].what, is, was);
-        model |= i < BATCH;
+        model |= is_of_model(i);
     }
     return !differences->len || refuse_fixed(training, differences->str, model, error);
 }
@@ -334,6 +365,48 @@ cli_run_course_resume(struct cli_training *training, GError **error)
         return true;
     settle(training);
     return check_fixed(training, error) && check_course(training, error);
+}
+
+/* --- of a run that has ended ----------------------------------------------------------------- */
+
+static bool
+refuse_model(const char *path, int which, uint64_t was, uint64_t is, GError **error)
+{
+    g_autofree char *recorded = text_of(fixed_rows[which].kind, was);
+    g_autofree char *described = text_of(fixed_rows[which].kind, is);
+
+    g_set_error(error, MW_ERROR, MW_ERROR_FORMAT,
+                "%s: %s was %s, the run's description says %s: it was changed, and nothing is made "
+                "of it",
+                path, fixed_rows[which].what, recorded, described);
+    return false;
+}
+
+bool
+cli_run_course_fits(const struct mw_decoder *decoder, uint64_t fingerprint, const char *path,
+                    const struct mw_commit_record *record, GError **error)
+{
+    uint64_t is[FIXED], was[FIXED], sequences;
+    bool all = true;
+
+    if (!mw_commit_find(record, CLI_RUN_SEQUENCES, &sequences)) {
+        g_set_error(error, MW_ERROR, MW_ERROR_FORMAT,
+                    "%s: field \"" CLI_RUN_SEQUENCES "\" is missing: must be there once", path);
+        return false;
+    }
+    take_model(decoder, is);
+    for (int i = 0; i < FIXED; i++) {
+        const bool has = mw_commit_find(record, fixed_rows[i].field, &was[i]);
+        if (has && is_of_model(i) && was[i] != is[i])
+            return refuse_model(path, i, was[i], is[i], error);
+        all &= has || i >= TYPE;
+    }
+    if (!all || mw_commit_checksum(was, (int64_t)(TYPE * sizeof was[0])) == fingerprint)
+        return true;
+    g_set_error(error, MW_ERROR, MW_ERROR_FORMAT,
+                "%s: its fingerprint is not what the run's description says: nothing is exported",
+                path);
+    return false;
 }
 
 /* --- what changes ---------------------------------------------------------------------------- */

@@ -12,12 +12,19 @@
 #include "cli/training.h"
 
 #define CLI_RUN_COURSE_FIELDS 40 /* at most */
+#define CLI_RUN_SEQUENCES "sequences" /* a field of the training: how many of the data were used   \
+                                       */
 
 /* Fills in fields of a record, returns how many.  Data is open. */
 int cli_run_course_fields(const struct cli_training *training, struct mw_commit_field *fields);
 
 /* Of all that a resume has to have alike. */
 uint64_t cli_run_course_fingerprint(const struct cli_training *training);
+
+/* Of a record, at `path`, of a run that has ended: whether it was made with this model and
+ * fingerprint, which its description says.  False with *error. */
+bool cli_run_course_fits(const struct mw_decoder *decoder, uint64_t fingerprint, const char *path,
+                         const struct mw_commit_record *record, GError **error);
 
 /* Before data is opened, by all ranks: reads what the first one's record says, and settles
  * training->options by it.  False with *error, one line that has the options, what they are and

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cli/checkpoint_config.h"
+#include "cli/decoder.h"
 #include "cli/run_entry.h"
 #include "exec/run_files.h"
 #include "planner/error.h"
@@ -73,6 +74,36 @@ read_decoder(JsonObject *object, const char *origin, struct mw_decoder *decoder,
         if (!mw_json_get_bool(object, flags[i].key, origin, (bool *)(bytes + flags[i].at), error))
             return false;
     return true;
+}
+
+static bool
+is_same(const struct mw_decoder *one, const struct mw_decoder *other, size_t at, size_t bytes)
+{
+    return !memcmp((const char *)one + at, (const char *)other + at, bytes);
+}
+
+/* The one key says in short what the other holds; together they are held to the records. */
+static bool
+take_model(const struct mw_decoder *described, const char *config, const char *origin,
+           struct mw_decoder *decoder, GError **error)
+{
+    g_autofree char *place = g_strdup_printf("%s: key \"config\"", origin);
+    const char *other = NULL;
+
+    if (!mw_decoder_parse(config, place, decoder, error))
+        return false;
+    for (size_t i = 0; i < G_N_ELEMENTS(dimensions); i++)
+        if (!is_same(described, decoder, dimensions[i].at, sizeof(int64_t)))
+            other = dimensions[i].key;
+    for (size_t i = 0; i < G_N_ELEMENTS(flags); i++)
+        if (!is_same(described, decoder, flags[i].at, sizeof(bool)))
+            other = flags[i].key;
+    if (described->kind != decoder->kind)
+        other = "kind";
+    return !other || mw_refuse(error,
+                               "%s: keys \"decoder\" and \"config\" are of two models, by \"%s\": "
+                               "it was changed, and nothing is made of it",
+                               origin, other);
 }
 
 /* --- homes ----------------------------------------------------------------------------------- */
@@ -176,6 +207,7 @@ read_object(JsonObject *object, const char *origin, struct cli_run_homes *homes,
 {
     JsonNode *decoder = json_object_get_member(object, "decoder");
     const char *text = NULL, *config = NULL, *fingerprint = NULL;
+    struct mw_decoder described = {0};
     guint64 number = 0;
     char why[256] = "";
 
@@ -186,7 +218,8 @@ read_object(JsonObject *object, const char *origin, struct cli_run_homes *homes,
     if (!text || !config || !fingerprint || !decoder || !JSON_NODE_HOLDS_OBJECT(decoder) ||
         !g_ascii_string_to_unsigned(fingerprint, 16, 0, G_MAXUINT64, &number, NULL))
         return lacks(origin, error);
-    if (!read_decoder(json_node_get_object(decoder), origin, &homes->decoder, error))
+    if (!read_decoder(json_node_get_object(decoder), origin, &described, error) ||
+        !take_model(&described, config, origin, &homes->decoder, error))
         return false;
     homes->fingerprint = number;
     homes->config = g_strdup(config);

@@ -12,7 +12,7 @@
 #include "exec/weights.h"
 #include "planner/error.h"
 
-#define SEQUENCES "sequences"
+#define SEQUENCES CLI_RUN_SEQUENCES
 #define SEQUENCES_MAX (UINT64_C(1) << 53) /* of which none is a number beyond int64 */
 
 /* --- what the trainer asks for --------------------------------------------------------------- */
@@ -161,20 +161,34 @@ open_files(struct cli_training *run, int64_t seq, GError **error)
     return run->weights && mw_weights_check(&run->decoder, run->weights, "", error);
 }
 
+/* What is gone on from. */
+static char *
+record_path(const struct cli_training *run)
+{
+    return run->options.from ? g_strdup(run->options.from)
+                             : g_strdup_printf("%s/%s.record", run->options.nvme[0],
+                                               run->stem ? run->stem : "memwall");
+}
+
 /* Of a record, a run's or a checkpoint's, before anything is written because of it. */
 static bool
 goes_on(void *data, const struct mw_commit_record *record, GError **error)
 {
     const struct cli_training *run = data;
     const struct cli_run_options *o = &run->options;
-    uint64_t sequences = 0;
+    g_autofree char *path = record_path(run);
+    uint64_t sequences;
 
-    mw_commit_find(record, SEQUENCES, &sequences);
+    if (!mw_commit_find(record, SEQUENCES, &sequences)) {
+        g_set_error(error, MW_ERROR, MW_ERROR_FORMAT,
+                    "%s: field \"" SEQUENCES "\" is missing: must be there once", path);
+        return false;
+    }
     if (sequences > SEQUENCES_MAX) {
         g_set_error(error, MW_ERROR, MW_ERROR_FORMAT,
-                    "what is gone on from: field \"" SEQUENCES "\" is %" G_GUINT64_FORMAT
+                    "%s: field \"" SEQUENCES "\" is %" G_GUINT64_FORMAT
                     ": must be at most %" G_GUINT64_FORMAT,
-                    sequences, SEQUENCES_MAX);
+                    path, sequences, SEQUENCES_MAX);
         return false;
     }
     return o->steps > record->step + 1 ||

@@ -4,12 +4,36 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/run_course.h"
 #include "cli/run_homes.h"
 #include "cli/runs.h"
 #include "cli/words.h"
 #include "exec/checkpoint.h"
 #include "exec/durable.h"
+#include "exec/run_files.h"
 #include "planner/error.h"
+
+static bool
+fits(void *data, const char *path, const struct mw_commit_record *record, GError **error)
+{
+    const struct cli_run_homes *homes = data;
+
+    return cli_run_course_fits(&homes->decoder, homes->fingerprint, path, record, error);
+}
+
+/* Without a record there is nothing, whatever else lies there. */
+static bool
+check_record(const char *directory, GError **error)
+{
+    struct mw_run_files files;
+    bool good = mw_run_files_look(directory, &files, error);
+
+    if (good && !files.record)
+        good = mw_refuse(error, "%s: holds no run whose steps are durable: %s", directory,
+                         files.names->len ? "no step was recorded" : "no file of a run is there");
+    mw_run_files_clear(&files);
+    return good;
+}
 
 static bool
 write_checkpoint(const struct cli_run *run, const char *folder, bool previous, int64_t *step,
@@ -18,7 +42,7 @@ write_checkpoint(const struct cli_run *run, const char *folder, bool previous, i
     char **directories = run->entry.directories;
     struct cli_run_homes homes;
 
-    if (!cli_run_homes_read(directories[0], &homes, error))
+    if (!check_record(directories[0], error) || !cli_run_homes_read(directories[0], &homes, error))
         return false;
     struct mw_durable_options from = {
         .directories = (const char *const *)directories,
@@ -27,6 +51,8 @@ write_checkpoint(const struct cli_run *run, const char *folder, bool previous, i
         .decoder = &homes.decoder,
         .fingerprint = homes.fingerprint,
         .previous = previous,
+        .fits = fits,
+        .data = &homes,
     };
     struct mw_checkpoint_options to = {
         .path = folder,

@@ -1,5 +1,6 @@
 /* `memwall verify RUN`: whether what a run has made durable is whole, without a change of it. */
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
@@ -68,7 +69,9 @@ print_missing(const GPtrArray *missing)
 {
     for (guint i = 0; i < missing->len && i < DAMAGE_LINES; i++) {
         const struct mw_verify_missing *it = g_ptr_array_index(missing, i);
-        if (it->absent)
+        if (it->resized)
+            printf("%s %s\n", it->file, it->why);
+        else if (it->absent)
             printf("%s is missing: is the drive mounted?\n", it->file);
         else
             printf("%s cannot be read: %s\n", it->file, it->why);
@@ -129,14 +132,17 @@ print_missing_verdict(const struct mw_verified *verified)
     const bool damaged =
         verified->newest >= 0 && verified->steps[verified->newest].damaged_extents > 0;
     const guint count = verified->missing->len;
-    bool absent = false;
+    const char *what = "of another length";
 
     for (guint i = 0; i < count; i++) {
         const struct mw_verify_missing *it = g_ptr_array_index(verified->missing, i);
-        absent |= it->absent;
+        if (it->absent)
+            what = "missing";
+        else if (!it->resized && strcmp(what, "missing"))
+            what = "not readable";
     }
-    printf("%s%s: %u of the run's files: --resume needs %s\n", absent ? "missing" : "not readable",
-           damaged ? ", and damaged" : "", count, count == 1 ? "it" : "them");
+    printf("%s%s: %u of the run's files: --resume needs %s\n", what, damaged ? ", and damaged" : "",
+           count, count == 1 ? "it" : "them");
 }
 
 /* Of a record that the drive does not give back nobody knows the step. */
@@ -334,7 +340,7 @@ run(int argc, char **argv)
                        "page cache, and holds them against their checksums. RUN is a name of "
                        "`memwall list runs`, or the run's directories, as --nvme named them. Exit "
                        "status: 0 the newest step is whole, 1 it is damaged, a file is missing, a "
-                       "record cannot be read, or a run is using it. "
+                       "record cannot be read, or a run is using it: whatever --resume refuses. "
                        "The step before it is written over while a step runs: it need not be "
                        "whole.",
                        0);

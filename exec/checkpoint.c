@@ -1,6 +1,7 @@
 #include "exec/checkpoint.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <unistd.h>
 
 #include "exec/checkpoint_internal.h"
@@ -82,17 +83,22 @@ narrowed(struct saving *saving, const float *w, int64_t count)
     return saving->narrow;
 }
 
+/* No update makes a variance negative: such a state is none of a run's. */
 static bool
-check_finite(const struct saving *saving, const struct mw_tensor *tensor, int64_t tile,
+check_values(const struct saving *saving, const struct mw_tensor *tensor, int64_t tile,
              int64_t first, int64_t count, const float *const state[3], GError **error)
 {
     for (int s = 0; s < 3; s++) {
-        if (mw_trainer_are_finite(state[s], count))
+        const int64_t wrong = mw_trainer_find_wrong(s, state[s], count);
+        if (wrong < 0)
             continue;
-        g_autofree char *name = mw_trainer_part_name(saving->source->decoder, tensor, tile, first);
-        g_set_error(error, MW_ERROR, MW_ERROR_DEVICE,
-                    "%s: not written: \"%s%s\" is not finite, the run has diverged", saving->path,
-                    mw_checkpoint_prefixes[s], name);
+        const float value = state[s][wrong];
+        g_autofree char *name =
+            mw_trainer_element_name(saving->source->decoder, tensor, tile, first + wrong, s);
+        g_set_error(error, MW_ERROR, MW_ERROR_DEVICE, "%s: not written: %s, is %g: %s",
+                    saving->path, name, (double)value,
+                    isfinite(value) ? "must be at least 0, as a mean of squares is"
+                                    : "the run has diverged");
         return false;
     }
     return true;
@@ -110,7 +116,7 @@ store(void *data, const struct mw_tensor *tensor, int64_t tile, int64_t first, i
 
     if (tensor->state_whole && saving->source->rank > 0)
         return true; /* the first rank has the same */
-    if (!check_finite(saving, tensor, tile, first, count, state, error))
+    if (!check_values(saving, tensor, tile, first, count, state, error))
         return false;
     if (!mw_weights_store(decoder, saving->writers[MODEL], "", &part, first, count, dtype,
                           narrowed(saving, state[0], count), error))

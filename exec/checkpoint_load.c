@@ -14,6 +14,7 @@ struct mw_checkpoint {
 
 /* --- numbers --------------------------------------------------------------------------------- */
 
+/* A name that a record would cut is none of its. */
 static bool
 parse_field(const char *word, struct mw_commit_field *field)
 {
@@ -21,7 +22,7 @@ parse_field(const char *word, struct mw_commit_field *field)
     g_autofree char *name = equals ? g_strndup(word, (gsize)(equals - word)) : NULL;
     uint64_t value = 0;
 
-    if (!name || !*name ||
+    if (!name || !*name || strlen(name) >= MW_COMMIT_NAME_BYTES ||
         !g_ascii_string_to_unsigned(equals + 1, 16, 0, G_MAXUINT64, &value, NULL))
         return false;
     *field = mw_commit_field(name, value);
@@ -185,5 +186,8 @@ mw_checkpoint_read(const struct mw_checkpoint *it, int state, const struct mw_we
     const struct mw_safetensors *set = state || masters ? it->optimizer : it->model;
     const char *prefix = masters ? MW_CHECKPOINT_MASTERS : mw_checkpoint_prefixes[state];
 
+    if (state == 2)
+        return mw_weights_load_squares(it->decoder, set, prefix, part, first, count, as, out,
+                                       error);
     return mw_weights_load(it->decoder, set, prefix, part, first, count, as, out, error);
 }

@@ -15,7 +15,8 @@ struct mw_commit {
     int64_t extents_max;
     char *image, *check, *notice; /* of a slot each; free() the first two */
     enum mw_commit_state states[SLOTS];
-    int64_t steps[SLOTS]; /* of whole records */
+    int64_t steps[SLOTS];   /* of whole records */
+    int32_t commits[SLOTS]; /* of the run, up to them */
     int current;          /* the slot that must not be overwritten; -1: none */
     bool renewed;         /* nothing was resumed, or it is known to be on the drive */
     bool failed;          /* a write or sync: what the drive has nobody knows */
@@ -67,19 +68,12 @@ check_identity(const struct mw_commit *commit, const struct mw_commit_identity *
 }
 
 static bool
-look_at_slot(struct mw_commit *commit, int slot, GError **error)
+take_slot(struct mw_commit *commit, int slot, const struct mw_commit_slot *it, GError **error)
 {
-    struct mw_commit_slot it;
-
-    mw_commit_slot_read(&commit->file, slot, commit->image, &it);
-    commit->states[slot] = it.state;
-    commit->steps[slot] = it.record.step;
-    if (it.why) {
-        g_free(commit->notice);
-        commit->notice = g_steal_pointer(&it.why);
-    }
-    mw_commit_slot_clear(&it);
-    return !it.identified || check_identity(commit, &it.identity, error);
+    commit->states[slot] = it->state;
+    commit->steps[slot] = it->record.step;
+    commit->commits[slot] = it->identity.commits;
+    return !it->identified || check_identity(commit, &it->identity, error);
 }
 
 static void
@@ -92,36 +86,32 @@ choose_current(struct mw_commit *commit)
             commit->current = slot;
 }
 
-/* What there is to say of the slot that is not the newest whole one. */
-static void
-note_other(struct mw_commit *commit)
+/* And what there is to say of the slot that is not the newest whole one. */
+static bool
+take_slots(struct mw_commit *commit, const struct mw_commit_slots *slots, GError **error)
 {
-    g_autofree char *unreadable = g_steal_pointer(&commit->notice);
-
-    commit->notice = mw_commit_slot_other(commit->file.path, commit->states[!commit->current],
-                                          unreadable, commit->steps[commit->current]);
+    for (int slot = 0; slot < SLOTS; slot++)
+        if (!take_slot(commit, slot, &slots->at[slot], error))
+            return false;
+    choose_current(commit);
+    if (commit->current < 0)
+        return mw_commit_slots_refuse(slots, commit->file.path, error);
+    commit->notice = mw_commit_slot_other(commit->file.path, &slots->at[commit->current],
+                                          &slots->at[!commit->current]);
+    return true;
 }
 
 static bool
 look(struct mw_commit *commit, GError **error)
 {
-    static const char *const names[] = {"empty", "whole", "torn", "not readable"};
+    struct mw_commit_slots slots;
 
     if (!mw_commit_file_forget(&commit->file, error))
         return false;
-    for (int slot = 0; slot < SLOTS; slot++)
-        if (!look_at_slot(commit, slot, error))
-            return false;
-    choose_current(commit);
-    if (commit->current < 0) {
-        g_set_error(error, MW_ERROR, commit->notice ? MW_ERROR_IO : MW_ERROR_FORMAT,
-                    "%s: no whole commit record: the first is %s, the second %s%s%s",
-                    commit->file.path, names[commit->states[0]], names[commit->states[1]],
-                    commit->notice ? ": " : "", commit->notice ? commit->notice : "");
-        return false;
-    }
-    note_other(commit);
-    return true;
+    mw_commit_slots_load(&commit->file, commit->image, &slots);
+    bool good = take_slots(commit, &slots, error);
+    mw_commit_slots_clear(&slots);
+    return good;
 }
 
 /* After a failure the drive may have either record, or neither: nothing more is written. */
@@ -170,8 +160,8 @@ identify(struct mw_commit *commit, const struct mw_commit_options *options)
 struct mw_commit *
 mw_commit_open(const struct mw_commit_options *options, GError **error)
 {
-    if (options->extents_max < 0 || options->extents_max > 1 << 28) {
-        invalid(error, "number of extents", options->extents_max, 1 << 28);
+    if (options->extents_max < 0 || options->extents_max > MW_COMMIT_EXTENTS_MAX) {
+        invalid(error, "number of extents", options->extents_max, MW_COMMIT_EXTENTS_MAX);
         return NULL;
     }
 
@@ -357,6 +347,8 @@ mw_commit_write(struct mw_commit *commit, struct mw_nvme *nvme,
         return false;
     }
     const int64_t bytes = mw_commit_record_bytes(record->extent_count);
+    const int32_t before = commit->current < 0 ? 0 : commit->commits[commit->current];
+    commit->identity.commits = before < INT32_MAX ? before + 1 : before;
     memset(commit->image, 0, (size_t)bytes);
     mw_commit_encode(record, &commit->identity, commit->image);
     if (!write_slot(commit, slot, bytes, error)) {
@@ -366,6 +358,7 @@ mw_commit_write(struct mw_commit *commit, struct mw_nvme *nvme,
     }
     commit->states[slot] = MW_COMMIT_WHOLE;
     commit->steps[slot] = record->step;
+    commit->commits[slot] = commit->identity.commits;
     commit->current = slot;
     return true;
 }

@@ -27,6 +27,8 @@ struct mw_nvme;
 struct mw_nvme_calls;
 
 enum { MW_COMMIT_NAME_BYTES = 24, MW_COMMIT_FIELDS_MAX = 120 };
+/* A record of so many has a gigabyte; a run of a billion parameters has some thousands. */
+#define MW_COMMIT_EXTENTS_MAX ((int64_t)1 << 25)
 
 /* Data cursor, random state, loss scale, skipped updates: 64 bits each. */
 struct mw_commit_field {
@@ -55,7 +57,7 @@ struct mw_commit_options {
         *stem;            /* stem NULL: "memwall"; ranks that share a directory need one each */
     uint64_t fingerprint; /* of model and settings: a resume needs the same */
     int rank, ranks;
-    int64_t extents_max;
+    int64_t extents_max;        /* at most MW_COMMIT_EXTENTS_MAX */
     const struct mw_nvme *nvme; /* whose layout must be the same at a resume; NULL: none */
     bool resume; /* the file and a whole record must be there; else it starts empty */
     const struct mw_nvme_calls *calls; /* NULL: the system's; outlives the commit */

@@ -14,7 +14,8 @@ enum { MW_COMMIT_BLOCK_BYTES = MW_PAGE_BYTES, MW_COMMIT_SLOTS = 2 };
 /* What a record says about the run that wrote it. */
 struct mw_commit_identity {
     uint64_t fingerprint;
-    int32_t rank, ranks, drives, unused;
+    int32_t rank, ranks, drives;
+    int32_t commits; /* of the run, up to this one; 0: older versions did not count */
     int64_t stripe_bytes, capacity_bytes;
 };
 
@@ -31,6 +32,9 @@ void mw_commit_encode(const struct mw_commit_record *record,
 enum mw_commit_state mw_commit_decode(const char *image, int64_t image_bytes,
                                       struct mw_commit_record *record,
                                       struct mw_commit_identity *identity, bool *identified);
+
+/* Bytes of the record that this block begins, as it says; 0: none whose identity can be read. */
+int64_t mw_commit_header_bytes(const char *block);
 
 /* False with *error that names the extent. */
 bool mw_commit_same_checksum(const struct mw_commit_extent *extent, uint64_t checksum,
@@ -78,31 +82,36 @@ struct mw_commit_slot {
     char *why; /* of one that is not readable, with the file's name */
 };
 
-/* Past the page cache, once that has let go of the file.  `image` has room for a slot.  To be
- * cleared; what is in `record` may be taken instead.  A slot that the drive does not give back is a
- * state like the others: the other slot may be whole. */
+/* `image` has room for a slot.  To be cleared; what is in `record` may be taken instead.  A slot
+ * that the drive does not give back is a state like the others: the other slot may be whole. */
 void mw_commit_slot_read(const struct mw_commit_file *file, int index, char *image,
                          struct mw_commit_slot *slot);
 void mw_commit_slot_clear(struct mw_commit_slot *slot);
 
-/* Of a file that the caller has open, and whose run need not be here. */
 struct mw_commit_slots {
-    int64_t file_bytes;
-    bool sized; /* as long as a record's file can be; else nothing was read */
+    int64_t file_bytes, slot_bytes; /* a file has two slots, unless it was cut or added to */
     struct mw_commit_slot at[MW_COMMIT_SLOTS];
 };
 
-/* Past the page cache.  calls NULL: the system's.  To be cleared in either case. */
+/* The one way in which records are read: past the page cache, which has let go of the file.  What
+ * the file is too short for counts as zeros.  To be cleared. */
+void mw_commit_slots_load(const struct mw_commit_file *file, char *image,
+                          struct mw_commit_slots *slots);
+/* Of a file that the caller has open, and whose run need not be here: its slots are where their
+ * headers stand, whatever the file's length.  calls NULL: the system's.  To be cleared in either
+ * case. */
 bool mw_commit_slots_read(int fd, const char *path, const struct mw_nvme_calls *calls,
                           struct mw_commit_slots *slots, GError **error);
 void mw_commit_slots_clear(struct mw_commit_slots *slots);
 /* The newest whole one of a step before `before`; NULL: there is none. */
 const struct mw_commit_slot *mw_commit_slots_newest(const struct mw_commit_slots *slots,
                                                     int64_t before);
-/* What there is to say where a step is taken of one record, whole, and the other one is in this
- * state: a line, to be freed, or NULL.  `why`: of one that is not readable. */
-char *mw_commit_slot_other(const char *path, enum mw_commit_state other, const char *why,
-                           int64_t step);
+/* What there is to say where a step is taken of one record, whole, and the other one is this: a
+ * line, to be freed, or NULL. */
+char *mw_commit_slot_other(const char *path, const struct mw_commit_slot *whole,
+                           const struct mw_commit_slot *other);
+/* Returns false with *error: neither is whole, and what each of them is. */
+bool mw_commit_slots_refuse(const struct mw_commit_slots *slots, const char *path, GError **error);
 /* The whole record of `step`, or the newest (-1), of such a file. */
 bool mw_commit_load(int fd, const char *path, int64_t step, struct mw_commit_record *record,
                     struct mw_commit_identity *identity, GError **error);

@@ -149,6 +149,19 @@ decode_extents(struct mw_commit_record *record, const char *image)
     }
 }
 
+int64_t
+mw_commit_header_bytes(const char *block)
+{
+    struct header header;
+
+    memcpy(&header, block, sizeof header);
+    if (header.magic != MAGIC ||
+        header.identity_checksum != mw_commit_checksum(&header.identity, sizeof header.identity))
+        return 0;
+    return mw_commit_record_bytes(
+        (int64_t)MIN(header.extent_count, (uint64_t)MW_COMMIT_EXTENTS_MAX));
+}
+
 static bool
 is_zero(const char *image, int64_t bytes)
 {
@@ -168,8 +181,7 @@ mw_commit_decode(const char *image, int64_t image_bytes, struct mw_commit_record
         return MW_COMMIT_EMPTY;
     memcpy(&header, image, sizeof header);
     *identity = header.identity;
-    *identified = header.magic == MAGIC &&
-                  header.identity_checksum == mw_commit_checksum(identity, sizeof *identity);
+    *identified = mw_commit_header_bytes(image) > 0;
     if (!*identified || !is_whole(&header, image, image_bytes))
         return MW_COMMIT_TORN;
     *record = (struct mw_commit_record){

@@ -6,8 +6,9 @@
 #include "exec/commit_internal.h"
 #include "planner/error.h"
 
-/* Of a billion of parameters a record has some hundred kilobytes. */
-#define SLOT_BYTES_MAX ((int64_t)1 << 30)
+#define SCANNED_BYTES ((int64_t)1 << 20) /* at a time */
+
+static const char *const names[] = {"empty", "whole", "torn", "not readable"};
 
 /* --- one --- */
 
@@ -32,29 +33,41 @@ mw_commit_slot_clear(struct mw_commit_slot *slot)
     g_clear_pointer(&slot->why, g_free);
 }
 
-char *
-mw_commit_slot_other(const char *path, enum mw_commit_state other, const char *why, int64_t step)
+/* Of a file whose other record is as it was made, or was made so again. */
+static char *
+empty_other(const char *path, const struct mw_commit_slot *whole)
 {
-    if (other == MW_COMMIT_UNREADABLE)
-        return g_strdup_printf("%s; its other record, step %" PRId64 ", is whole", why, step + 1);
-    if (other == MW_COMMIT_TORN)
+    if (whole->identity.commits < 2)
+        return NULL;
+    return g_strdup_printf("%s: its other record is empty, and the run had committed %" PRId32
+                           " times: it was wiped, or a resume that took it back was interrupted; "
+                           "step %" PRId64 " is whole",
+                           path, whole->identity.commits, whole->record.step + 1);
+}
+
+char *
+mw_commit_slot_other(const char *path, const struct mw_commit_slot *whole,
+                     const struct mw_commit_slot *other)
+{
+    const int64_t step = whole->record.step;
+
+    if (other->state == MW_COMMIT_EMPTY)
+        return empty_other(path, whole);
+    if (other->state == MW_COMMIT_UNREADABLE)
+        return g_strdup_printf("%s; its other record, step %" PRId64 ", is whole", other->why,
+                               step + 1);
+    if (other->state == MW_COMMIT_TORN)
         return g_strdup_printf("%s: a commit was interrupted; the one before it, step %" PRId64
                                ", is whole",
+                               path, step + 1);
+    if (other->record.step == step)
+        return g_strdup_printf("%s: both of its records are of step %" PRId64
+                               ": the one before it was written over",
                                path, step + 1);
     return NULL;
 }
 
-/* --- both, where no run is --- */
-
-/* Both have been written from end to end since the file was made; 0: nobody knows what it is. */
-static int64_t
-slot_bytes(int64_t file_bytes)
-{
-    const int64_t bytes = file_bytes / MW_COMMIT_SLOTS;
-
-    return file_bytes % (MW_COMMIT_SLOTS * MW_COMMIT_BLOCK_BYTES) || bytes > SLOT_BYTES_MAX ? 0
-                                                                                            : bytes;
-}
+/* --- both --- */
 
 static bool
 fail(const char *path, const char *why, GError **error)
@@ -63,16 +76,67 @@ fail(const char *path, const char *why, GError **error)
     return false;
 }
 
-static bool
-read_both(const struct mw_commit_file *file, struct mw_commit_slots *slots, GError **error)
+bool
+mw_commit_slots_refuse(const struct mw_commit_slots *slots, const char *path, GError **error)
 {
-    char *image = mw_commit_image_new(file->slot_bytes);
-    bool good = mw_commit_file_forget(file, error);
+    const char *why = slots->at[0].why ? slots->at[0].why : slots->at[1].why;
 
-    for (int i = 0; good && i < MW_COMMIT_SLOTS; i++)
+    g_set_error(error, MW_ERROR, why ? MW_ERROR_IO : MW_ERROR_FORMAT,
+                "%s: no whole commit record: the first is %s, the second %s%s%s", path,
+                names[slots->at[0].state], names[slots->at[1].state], why ? ": " : "",
+                why ? why : "");
+    return false;
+}
+
+void
+mw_commit_slots_load(const struct mw_commit_file *file, char *image, struct mw_commit_slots *slots)
+{
+    slots->slot_bytes = file->slot_bytes;
+    for (int i = 0; i < MW_COMMIT_SLOTS; i++)
         mw_commit_slot_read(file, i, image, &slots->at[i]);
-    free(image);
-    return good;
+}
+
+/* --- where no run is --- */
+
+/* Where a second record's header stands; 0: nowhere.  Of what cannot be read nobody knows.  *first:
+ * bytes of the first record; 0: there is none. */
+static int64_t
+find_second(const struct mw_commit_file *file, int64_t *first)
+{
+    const int64_t end = MIN(file->info.st_size, mw_commit_record_bytes(MW_COMMIT_EXTENTS_MAX) + 1);
+    struct mw_commit_file scanned = *file;
+    char *block = mw_commit_image_new(SCANNED_BYTES);
+    int64_t found = 0;
+
+    scanned.slot_bytes = SCANNED_BYTES;
+    *first = 0;
+    for (int64_t at = 0; !found && at < end; at += MW_COMMIT_BLOCK_BYTES) {
+        const int64_t within = at % SCANNED_BYTES;
+        if (!within && !mw_commit_file_read(&scanned, (int)(at / SCANNED_BYTES), block, NULL)) {
+            at += SCANNED_BYTES - MW_COMMIT_BLOCK_BYTES;
+            continue;
+        }
+        const int64_t bytes = mw_commit_header_bytes(block + within);
+        if (!at)
+            *first = bytes;
+        else if (bytes)
+            found = at;
+    }
+    free(block);
+    return found;
+}
+
+/* A run knows it by its plan.  Both slots were written from end to end when the file was made: with
+ * one record alone it is half of that, unless the file was cut. */
+static int64_t
+find_slot_bytes(const struct mw_commit_file *file)
+{
+    const int64_t half = mw_in_pages(file->info.st_size / MW_COMMIT_SLOTS);
+    int64_t first, second = find_second(file, &first);
+
+    return second ? second
+                  : CLAMP(half, MAX(first, MW_COMMIT_BLOCK_BYTES),
+                          mw_commit_record_bytes(MW_COMMIT_EXTENTS_MAX));
 }
 
 bool
@@ -87,8 +151,13 @@ mw_commit_slots_read(int fd, const char *path, const struct mw_nvme_calls *calls
     if (fstat(fd, &file.info))
         return fail(path, g_strerror(errno), error);
     slots->file_bytes = file.info.st_size;
-    slots->sized = (file.slot_bytes = slot_bytes(file.info.st_size)) > 0;
-    return !slots->sized || read_both(&file, slots, error);
+    if (!mw_commit_file_forget(&file, error))
+        return false;
+    file.slot_bytes = find_slot_bytes(&file);
+    char *image = mw_commit_image_new(file.slot_bytes);
+    mw_commit_slots_load(&file, image, slots);
+    free(image);
+    return true;
 }
 
 void
@@ -143,7 +212,7 @@ mw_commit_look(int fd, const char *path, struct mw_commit_found *found, GError *
     struct mw_commit_slots slots;
     bool good = mw_commit_slots_read(fd, path, NULL, &slots, error);
 
-    *found = (struct mw_commit_found){.holds = !slots.sized && slots.file_bytes};
+    *found = (struct mw_commit_found){0};
     for (int i = 0; i < MW_COMMIT_SLOTS; i++) {
         const struct mw_commit_slot *slot = &slots.at[i];
         found->holds |= slot->state != MW_COMMIT_EMPTY;

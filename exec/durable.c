@@ -79,6 +79,29 @@ mw_durable_fingerprint(const struct mw_plan *plan, enum mw_dtype dtype, uint64_t
     return mw_commit_checksum(numbers, n * (int64_t)sizeof *numbers);
 }
 
+uint64_t
+mw_durable_tensors(const struct mw_plan *plan)
+{
+    g_autofree int64_t *numbers = g_new(int64_t, 1 + 10 * (int64_t)plan->tensor_count);
+    int64_t n = 0;
+
+    numbers[n++] = plan->world_ranks;
+    for (uint32_t t = 0; t < plan->tensor_count; t++) {
+        const struct mw_tensor *tensor = &plan->tensors[t];
+        numbers[n++] = tensor->layer;
+        numbers[n++] = tensor->operators;
+        numbers[n++] = tensor->tiles;
+        numbers[n++] = tensor->elements;
+        numbers[n++] = tensor->rows;
+        numbers[n++] = tensor->row_elements;
+        numbers[n++] = tensor->tile_elements;
+        numbers[n++] = tensor->shard_elements;
+        numbers[n++] = tensor->state_stride;
+        numbers[n++] = tensor->state_whole;
+    }
+    return mw_commit_checksum(numbers, n * (int64_t)sizeof *numbers);
+}
+
 /* --- records --------------------------------------------------------------------------------- */
 
 /* A lock that others may share; a run wants it alone. */
@@ -119,7 +142,7 @@ check_identity(const struct mw_durable *durable, const struct rank *it, int inde
 {
     const struct mw_plan *plan = durable->options.plan;
     const struct mw_commit_identity *identity = &it->slot->identity;
-    uint64_t dtype = MW_DTYPE_BF16;
+    uint64_t dtype = MW_DTYPE_BF16, tensors;
 
     mw_commit_find(&it->slot->record, MW_TRAINER_DTYPE, &dtype);
     uint64_t wanted =
@@ -130,16 +153,23 @@ check_identity(const struct mw_durable *durable, const struct rank *it, int inde
         return differs(it->record_path, "rank, or the number of ranks,", error);
     if (identity->drives != durable->options.directory_count || identity->stripe_bytes < 1)
         return differs(it->record_path, "number of drives", error);
+    if (mw_commit_find(&it->slot->record, MW_TRAINER_TENSORS, &tensors) &&
+        tensors != mw_durable_tensors(plan))
+        return differs(it->record_path, "table of tensors", error);
     return true;
 }
 
 static bool
-check_fields(const struct rank *it, GError **error)
+check_fields(const struct mw_durable *durable, const struct rank *it, GError **error)
 {
-    if (mw_trainer_check_fields(&it->slot->record, error))
-        return true;
-    g_prefix_error(error, "%s: ", it->record_path);
-    return false;
+    const struct mw_durable_options *options = &durable->options;
+
+    if (!mw_trainer_check_fields(&it->slot->record, error)) {
+        g_prefix_error(error, "%s: ", it->record_path);
+        return false;
+    }
+    return !options->fits ||
+           options->fits(options->data, it->record_path, &it->slot->record, error);
 }
 
 /* A chunk's state is in one of its two extents; behind them come saves. */
@@ -202,7 +232,8 @@ open_rank(struct mw_durable *durable, int index, GError **error)
                                 error);
 }
 
-/* The least of all ranks' newest steps before `before`: as a resume chooses it. */
+/* The least of all ranks' newest steps before `before`: as a resume chooses it.  `none`: what is
+ * said of a rank that has none; NULL: what its slots have instead. */
 static bool
 least_newest(const struct mw_durable *durable, int64_t before, const char *none, int64_t *step,
              GError **error)
@@ -211,6 +242,8 @@ least_newest(const struct mw_durable *durable, int64_t before, const char *none,
     for (int r = 0; r < durable->rank_count; r++) {
         const struct rank *it = &durable->ranks[r];
         const struct mw_commit_slot *slot = mw_commit_slots_newest(&it->slots, before);
+        if (!slot && !none)
+            return mw_commit_slots_refuse(&it->slots, it->record_path, error);
         if (!slot)
             return fail(it->record_path, none, error);
         *step = MIN(*step, slot->record.step);
@@ -227,7 +260,7 @@ take_step(struct mw_durable *durable, int64_t step, GError **error)
         if (!it->slot || it->slot->record.step != step)
             return fail(it->record_path, "no whole record of the step that other ranks have",
                         error);
-        if (!check_identity(durable, it, r, error) || !check_fields(it, error) ||
+        if (!check_identity(durable, it, r, error) || !check_fields(durable, it, error) ||
             !check_extents(durable, it, error) || !open_data(durable, it, r, error))
             return false;
     }
@@ -241,8 +274,7 @@ note_other(struct mw_durable *durable)
     for (int r = 0; r < durable->rank_count && !durable->notice; r++) {
         const struct rank *it = &durable->ranks[r];
         const struct mw_commit_slot *other = &it->slots.at[it->slot == &it->slots.at[0]];
-        durable->notice =
-            mw_commit_slot_other(it->record_path, other->state, other->why, it->slot->record.step);
+        durable->notice = mw_commit_slot_other(it->record_path, it->slot, other);
     }
 }
 
@@ -251,7 +283,7 @@ load_step(struct mw_durable *durable, GError **error)
 {
     int64_t step;
 
-    return least_newest(durable, INT64_MAX, "no whole record", &step, error) &&
+    return least_newest(durable, INT64_MAX, NULL, &step, error) &&
            (!durable->options.previous ||
             least_newest(durable, step, "has no record of a step before the newest", &step,
                          error)) &&
@@ -533,7 +565,8 @@ mw_durable_export(struct mw_durable *durable, const struct mw_checkpoint_options
     };
 
     for (int i = 0; i < record->field_count; i++)
-        if (strcmp(record->fields[i].name, MW_TRAINER_PENDING))
+        if (strcmp(record->fields[i].name, MW_TRAINER_PENDING) &&
+            strcmp(record->fields[i].name, MW_TRAINER_TENSORS))
             fields[source.field_count++] = record->fields[i];
     return mw_checkpoint_write(&source, options, error);
 }

@@ -12,6 +12,9 @@
  * where the plan's chunks lie. */
 uint64_t mw_durable_fingerprint(const struct mw_plan *plan, enum mw_dtype dtype, uint64_t base);
 
+/* Which elements the plan's tensors have, and where of the state: a number that each record has. */
+uint64_t mw_durable_tensors(const struct mw_plan *plan);
+
 struct mw_durable_options {
     const char *const *directories; /* in the order of the drives; the first has the records */
     int directory_count;
@@ -19,6 +22,10 @@ struct mw_durable_options {
     const struct mw_decoder *decoder;
     uint64_t fingerprint;              /* the base */
     bool previous;                     /* the step before the newest that all ranks hold */
+    /* Whether the record is of what the caller knows of the run; may be NULL. */
+    bool (*fits)(void *data, const char *record_path, const struct mw_commit_record *record,
+                 GError **error);
+    void *data;
     const struct mw_nvme_calls *calls; /* NULL: the system's; outlives it */
 };
 

@@ -12,6 +12,7 @@
 #include "planner/own_file.h"
 
 #define BLOCK_BYTES ((int64_t)4 << 20)
+#define BYTES_MAX (INT64_C(1) << 61) /* whose sums over drives fit */
 
 /* --- files ----------------------------------------------------------------------------------- */
 
@@ -37,13 +38,42 @@ static bool
 check_identity(const struct mw_commit_identity *identity, const char *record_path, GError **error)
 {
     if (identity->drives >= 1 && identity->drives <= MW_NVME_DRIVES_MAX &&
-        identity->stripe_bytes >= 1 && identity->stripe_bytes % MW_PAGE_BYTES == 0)
+        identity->stripe_bytes >= 1 && identity->stripe_bytes <= BYTES_MAX &&
+        identity->stripe_bytes % MW_PAGE_BYTES == 0 && identity->capacity_bytes >= 0 &&
+        identity->capacity_bytes <= BYTES_MAX)
         return true;
     g_set_error(error, MW_ERROR, MW_ERROR_FORMAT,
-                "%s: names %d director%s with stripes of %" PRId64 " bytes, which no run has",
+                "%s: names %d director%s with stripes of %" PRId64 " bytes for %" PRId64
+                " bytes, which no run has",
                 record_path, identity->drives, identity->drives == 1 ? "y" : "ies",
-                identity->stripe_bytes);
+                identity->stripe_bytes, identity->capacity_bytes);
     return false;
+}
+
+/* What a resume takes for other settings. */
+static char *
+resized(const struct mw_extents *extents, int64_t bytes)
+{
+    const int64_t wanted = mw_nvme_stripe_file_bytes(&extents->layout, extents->capacity_bytes);
+
+    return bytes == wanted
+               ? NULL
+               : g_strdup_printf("holds %" PRId64 " bytes, its run %" PRId64
+                                 ": it was %s, or is another run's",
+                                 bytes, wanted, bytes < wanted ? "cut off" : "added to");
+}
+
+static void
+open_data(struct mw_extents *extents, int d)
+{
+    const char *why = NULL;
+    struct stat info;
+
+    extents->data[d].fd = open_past_cache(extents->data[d].path, extents->calls, &why);
+    extents->data[d].absent = extents->data[d].fd < 0 && (errno == ENOENT || errno == ENOTDIR);
+    extents->data[d].missing = extents->data[d].fd < 0 ? g_strdup(why) : NULL;
+    if (extents->data[d].fd >= 0 && !fstat(extents->data[d].fd, &info))
+        extents->data[d].resized = resized(extents, info.st_size);
 }
 
 bool
@@ -64,11 +94,8 @@ mw_extents_open(struct mw_extents *extents, const char *const *directories, cons
     extents->layout =
         (struct mw_nvme_layout){identity->drives, identity->stripe_bytes, BLOCK_BYTES};
     for (int d = 0; d < extents->drives; d++) {
-        const char *why = NULL;
         extents->data[d].path = mw_run_data_path(directories[d], stem, d, extents->drives);
-        extents->data[d].fd = open_past_cache(extents->data[d].path, extents->calls, &why);
-        extents->data[d].absent = extents->data[d].fd < 0 && (errno == ENOENT || errno == ENOTDIR);
-        extents->data[d].missing = extents->data[d].fd < 0 ? g_strdup(why) : NULL;
+        open_data(extents, d);
     }
     return true;
 }
@@ -81,6 +108,7 @@ mw_extents_close(struct mw_extents *extents)
             close(extents->data[d].fd);
         g_free(extents->data[d].path);
         g_free(extents->data[d].missing);
+        g_free(extents->data[d].resized);
     }
     free(extents->block);
     *extents = (struct mw_extents){.drives = 0};

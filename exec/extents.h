@@ -21,6 +21,7 @@ struct mw_extents {
     struct {
         char *path, *missing; /* missing: why it cannot be read; or NULL */
         bool absent;          /* missing, for no file is there */
+        char *resized;        /* has another length than a run gives it, and takes; or NULL */
         int fd;
     } data[MW_NVME_DRIVES_MAX];
     char *block;

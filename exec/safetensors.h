@@ -49,7 +49,7 @@ struct mw_safetensor {
     int64_t offset_bytes; /* from the file's begin */
     int64_t size_bytes;
     int file; /* number within its set */
-    bool has_sum;
+    bool has_sum; /* as all of its file, or none */
     uint64_t sum; /* XXH3 of its bytes, as the metadata says */
 };
 

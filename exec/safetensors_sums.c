@@ -42,25 +42,50 @@ mw_safetensors_sum(int fd, const char *path, const struct mw_safetensor *tensor,
     return good;
 }
 
-/* What the metadata says of each tensor, if anything. */
+static bool
+refuse(const char *origin, const struct mw_safetensor *tensor, const char *wrong, GError **error)
+{
+    g_autofree char *name = g_strescape(tensor->name, NULL);
+
+    g_set_error(error, MW_ERROR, MW_ERROR_FORMAT,
+                "%s: tensor \"%s\": its checksum in the metadata (\"" MW_SAFETENSORS_SUM
+                "NAME\") %s",
+                origin, name, wrong);
+    return false;
+}
+
+/* Files of other tools have no checksums; of those that have, one that misses is damage. */
+static bool
+has_any(const struct mw_safetensors_header *header)
+{
+    GHashTableIter iter;
+    gpointer key;
+
+    g_hash_table_iter_init(&iter, header->metadata);
+    while (g_hash_table_iter_next(&iter, &key, NULL))
+        if (g_str_has_prefix(key, MW_SAFETENSORS_SUM))
+            return true;
+    return false;
+}
+
+/* What the metadata says of each tensor, if it says anything. */
 bool
 mw_safetensors_take_sums(struct mw_safetensors_header *header, const char *origin, GError **error)
 {
-    for (size_t i = 0; i < header->tensor_count; i++) {
+    const bool any = has_any(header);
+
+    for (size_t i = 0; any && i < header->tensor_count; i++) {
         struct mw_safetensor *tensor = &header->tensors[i];
         g_autofree char *key = mw_safetensors_sum_key(tensor);
         const char *text = g_hash_table_lookup(header->metadata, key);
 
         tensor->has_sum = text != NULL;
-        if (!text || (strlen(text) == 16 && g_ascii_string_to_unsigned(text, 16, 0, G_MAXUINT64,
-                                                                       &tensor->sum, NULL)))
-            continue;
-        g_autofree char *name = g_strescape(tensor->name, NULL);
-        g_set_error(error, MW_ERROR, MW_ERROR_FORMAT,
-                    "%s: tensor \"%s\": its checksum in the metadata (\"" MW_SAFETENSORS_SUM
-                    "NAME\") must have 16 hexadecimal digits",
-                    origin, name);
-        return false;
+        if (!text)
+            return refuse(origin, tensor, "is missing: must be there for all tensors, or for none",
+                          error);
+        if (strlen(text) != 16 ||
+            !g_ascii_string_to_unsigned(text, 16, 0, G_MAXUINT64, &tensor->sum, NULL))
+            return refuse(origin, tensor, "must have 16 hexadecimal digits", error);
     }
     return true;
 }

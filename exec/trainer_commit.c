@@ -180,6 +180,7 @@ mw_trainer_fields(const struct mw_trainer *trainer,
     const struct mw_loss_scale *scale = &trainer->scale;
     int count = 0;
 
+    fields[count++] = mw_commit_field(MW_TRAINER_FORMAT, MW_TRAINER_FORMAT_NOW);
     fields[count++] = mw_commit_field(MW_TRAINER_UPDATES, (uint64_t)trainer->now.updates);
     fields[count++] = mw_commit_field(MW_TRAINER_DTYPE, trainer->kernels->dtype);
     fields[count++] = mw_commit_field_real(MW_TRAINER_LOSS_SCALE, scale->scale);
@@ -233,12 +234,14 @@ write_record(struct mw_trainer *trainer, GError **error)
 {
     const struct mw_plan *plan = trainer->plan;
     struct mw_trainer_durable *it = &trainer->durable;
-    struct mw_commit_field fields[MW_TRAINER_OWN_FIELDS + MW_TRAINER_FIELDS_MAX + 1];
+    struct mw_commit_field fields[MW_TRAINER_OWN_FIELDS + MW_TRAINER_FIELDS_MAX + 2];
     struct mw_commit_record record = {.step = trainer->now.step,
                                       .fields = fields,
                                       .extents = it->extents,
                                       .field_count = mw_trainer_fields(trainer, fields)};
 
+    fields[record.field_count++] =
+        mw_commit_field(MW_TRAINER_TENSORS, mw_durable_tensors(trainer->options.plan));
     if (trainer->pending)
         fields[record.field_count++] =
             mw_commit_field_real(MW_TRAINER_PENDING, trainer->pending_scale);

@@ -1,7 +1,7 @@
 /*
- * What the fields of a record may say.  A checksum tells damage, not what never was a number of a
- * run: a scale that is none, or counts beyond the steps that were done, would change the training
- * without a word.
+ * What the fields of a record must and may say.  A checksum tells damage, not what never was a
+ * number of a run: a scale that is none, counts beyond the steps that were done, or none at all,
+ * would change the training without a word.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -12,14 +12,17 @@
 
 enum kind { COUNT, SCALE, TYPE };
 
+/* A field that is missing is no number, and least of all 0.  `since`: the format from which on it
+ * must be there; 0: it need not.  Format 1 does not say that it is. */
 static const struct {
     const char *name;
     enum kind kind;
+    uint64_t since;
 } rows[] = {
-    {MW_TRAINER_UPDATES, COUNT},        {MW_TRAINER_GOOD_STEPS, COUNT},
-    {MW_TRAINER_SKIPPED, COUNT},        {MW_TRAINER_SKIPPED_IN_ROW, COUNT},
-    {MW_TRAINER_LOSS_SCALE, SCALE},     {MW_TRAINER_PENDING, SCALE},
-    {MW_TRAINER_DTYPE, TYPE},
+    {MW_TRAINER_UPDATES, COUNT, 1},    {MW_TRAINER_GOOD_STEPS, COUNT, 1},
+    {MW_TRAINER_SKIPPED, COUNT, 1},    {MW_TRAINER_SKIPPED_IN_ROW, COUNT, 1},
+    {MW_TRAINER_LOSS_SCALE, SCALE, 1}, {MW_TRAINER_PENDING, SCALE, 0},
+    {MW_TRAINER_DTYPE, TYPE, 2},
 };
 
 G_GNUC_PRINTF(2, 3)
@@ -67,17 +70,66 @@ check_field(const struct mw_commit_record *record, size_t row, uint64_t value, G
     return true;
 }
 
+static bool
+check_row(const struct mw_commit_record *record, size_t row, uint64_t format, GError **error)
+{
+    uint64_t value;
+
+    if (mw_commit_find(record, rows[row].name, &value))
+        return check_field(record, row, value, error);
+    return !rows[row].since || rows[row].since > format ||
+           mw_trainer_refuse_missing(rows[row].name, error);
+}
+
+bool
+mw_trainer_refuse_missing(const char *name, GError **error)
+{
+    return refuse(error, "field \"%s\" is missing: must be there once", name);
+}
+
+static bool
+check_twice(const struct mw_commit_record *record, GError **error)
+{
+    for (int i = 0; i < record->field_count; i++)
+        for (int j = 0; j < i; j++) {
+            if (strcmp(record->fields[i].name, record->fields[j].name))
+                continue;
+            g_autofree char *name = g_strescape(record->fields[i].name, NULL);
+            return refuse(error, "field \"%s\" is there twice: must be there once", name);
+        }
+    return true;
+}
+
+static bool
+check_format(const struct mw_commit_record *record, uint64_t *format, GError **error)
+{
+    uint64_t value;
+
+    *format = 1;
+    mw_commit_find(record, MW_TRAINER_FORMAT, format);
+    if (*format < 1 || *format > MW_TRAINER_FORMAT_NOW)
+        return refuse(error,
+                      "field \"" MW_TRAINER_FORMAT "\" is %" PRIu64 ": must be at most %d: "
+                      "a newer memwall wrote it, or it is damaged",
+                      *format, MW_TRAINER_FORMAT_NOW);
+    return *format < 2 || mw_commit_find(record, MW_TRAINER_ON_GPU, &value) ||
+           mw_commit_find(record, MW_TRAINER_ISA, &value) ||
+           mw_trainer_refuse_missing(MW_TRAINER_ISA "\" or \"" MW_TRAINER_ON_GPU, error);
+}
+
 /* A step is counted on from, in numbers that are also held as fp64. */
 bool
 mw_trainer_check_fields(const struct mw_commit_record *record, GError **error)
 {
-    uint64_t value;
+    uint64_t format;
 
     if (record->step < -1 || record->step >= MW_TRAINER_STEPS_MAX)
         return refuse(error, "step %" PRId64 ": must be from 0 (before the first) to %" PRId64,
                       record->step + 1, MW_TRAINER_STEPS_MAX);
+    if (!check_twice(record, error) || !check_format(record, &format, error))
+        return false;
     for (size_t i = 0; i < G_N_ELEMENTS(rows); i++)
-        if (mw_commit_find(record, rows[i].name, &value) && !check_field(record, i, value, error))
+        if (!check_row(record, i, format, error))
             return false;
     return true;
 }

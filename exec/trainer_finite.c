@@ -53,6 +53,76 @@ mw_trainer_are_finite(const float *values, int64_t count)
     return are_within((const char *)values, count, FP32_MAX);
 }
 
+/* The sign counts where the rest is not 0: of that, negated, the highest bit is set then. */
+bool
+mw_trainer_are_squares(const float *values, int64_t count)
+{
+    uint32_t above = 0, bits;
+
+    for (int64_t i = 0; i < count; i++) {
+        memcpy(&bits, values + i, 4);
+        uint32_t rest = bits & 0x7fffffff;
+        above |= ((uint32_t)FP32_MAX - rest) | (bits & (0 - rest));
+    }
+    return !(above >> 31);
+}
+
+static bool
+are_right(int state, const float *values, int64_t count)
+{
+    return state == MW_TRAINER_STATES - 1 ? mw_trainer_are_squares(values, count)
+                                          : mw_trainer_are_finite(values, count);
+}
+
+int64_t
+mw_trainer_find_wrong(int state, const float *values, int64_t count)
+{
+    int64_t i = 0;
+
+    if (are_right(state, values, count))
+        return -1;
+    while (are_right(state, values + i, 1))
+        i++;
+    return i;
+}
+
+static bool
+refuse_element(const struct mw_trainer *trainer, uint32_t chunk, int state, int64_t element,
+               float value, GError **error)
+{
+    const struct mw_trainer_chunk *it = &trainer->chunks[chunk];
+    int64_t p = it->piece_count - 1;
+
+    while (p > 0 && it->pieces[p].at > element)
+        p--;
+    g_autofree char *name =
+        p < 0 ? g_strdup("padding")
+              : mw_trainer_element_name(
+                    trainer->options.decoder, &trainer->plan->tensors[it->pieces[p].tensor],
+                    it->pieces[p].tile, it->pieces[p].first + element - it->pieces[p].at, state);
+    g_set_error(error, MW_ERROR, MW_ERROR_IO, "%s, is %g: must be a finite number%s", name,
+                (double)value, state == MW_TRAINER_STATES - 1 ? ", at least 0" : "");
+    return false;
+}
+
+bool
+mw_trainer_check_state(const struct mw_trainer *trainer, uint32_t chunk, int64_t at, int64_t bytes,
+                       const char *state, GError **error)
+{
+    const int64_t each = 4 * trainer->plan->chunks[chunk].elements;
+
+    for (int s = 0; s < MW_TRAINER_STATES; s++) {
+        const int64_t begin = MAX(at, s * each), end = MIN(at + bytes, (s + 1) * each);
+        const float *values = (const float *)(const void *)(state + (begin - at));
+        const int64_t wrong =
+            begin < end ? mw_trainer_find_wrong(s, values, (end - begin) / 4) : -1;
+        if (wrong >= 0)
+            return refuse_element(trainer, chunk, s, (begin - s * each) / 4 + wrong, values[wrong],
+                                  error);
+    }
+    return true;
+}
+
 /* Whether fp32 holds the square of each of its elements, as the variance has to, whatever they
  * are. */
 bool

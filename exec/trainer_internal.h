@@ -196,6 +196,14 @@ bool mw_trainer_gather_state(struct mw_trainer *trainer, GError **error);
 bool mw_trainer_is_finite(const struct mw_trainer *trainer, uint32_t chunk, int64_t at,
                           int64_t bytes, const void *state);
 bool mw_trainer_are_finite(const float *values, int64_t count);
+/* Finite and at least 0, as a variance is. */
+bool mw_trainer_are_squares(const float *values, int64_t count);
+/* What was read as bytes [at, at + bytes) of a chunk's state can be that; or *error names state,
+ * tensor and element.  One pass over what is in memory. */
+bool mw_trainer_check_state(const struct mw_trainer *trainer, uint32_t chunk, int64_t at,
+                            int64_t bytes, const char *state, GError **error);
+/* Of parameters (state 0), momentum (1) or variance (2): the first that is none; -1: all can be. */
+int64_t mw_trainer_find_wrong(int state, const float *values, int64_t count);
 /* Whether a gradient of this norm, clipped, can update state that stays finite. */
 bool mw_trainer_fits(double norm);
 /* Whether the step that ends with this loss is one to go on from. */
@@ -217,7 +225,9 @@ bool mw_trainer_start_frozen(struct mw_trainer *trainer, GError **error);
 
 /* --- trainer_commit.c --- */
 /* A record's fields, the trainer's own and the caller's behind them; how many. */
-#define MW_TRAINER_OWN_FIELDS 7
+#define MW_TRAINER_OWN_FIELDS 8
+#define MW_TRAINER_FORMAT "format" /* which fields there are; without it 1 */
+#define MW_TRAINER_FORMAT_NOW 2
 #define MW_TRAINER_UPDATES "updates"
 #define MW_TRAINER_DTYPE "dtype" /* of the run's 16-bit values; without it bf16 */
 #define MW_TRAINER_LOSS_SCALE "loss-scale"
@@ -229,10 +239,14 @@ bool mw_trainer_start_frozen(struct mw_trainer *trainer, GError **error);
 #define MW_TRAINER_ON_GPU "on-gpu"
 /* If the gradients of a delayed update are in it: the scale they were made with. */
 #define MW_TRAINER_PENDING "pending-scale"
-/* trainer_fields.c: every field that has a range is within it, or false with its name, value, and
- * what it must be. */
+/* Of a run's records, not of checkpoints: a checksum of which elements the plan's tensors have
+ * where. */
+#define MW_TRAINER_TENSORS "tensors"
+/* trainer_fields.c: every field that the record's format has is there, none is there twice, and
+ * those that have a range are within it; or false with its name, value, and what it must be. */
 #define MW_TRAINER_STEPS_MAX (INT64_C(1) << 53)
 bool mw_trainer_check_fields(const struct mw_commit_record *record, GError **error);
+bool mw_trainer_refuse_missing(const char *name, GError **error); /* false */
 struct mw_commit_field mw_trainer_computes_with(const struct mw_trainer *trainer);
 /* Products and attention have other last digits by other instructions: a line for the user where
  * the record's step was made by others than this run's.  g_free it; NULL: by the same, or the
@@ -264,6 +278,9 @@ struct mw_commit_extent mw_trainer_state_extent(const struct mw_trainer *trainer
 /* Whose element of a part it is, by its name in weight files; g_free it. */
 char *mw_trainer_part_name(const struct mw_decoder *decoder, const struct mw_tensor *tensor,
                            int64_t tile, int64_t element);
+/* "\"exp_avg_sq.NAME\", element 7": of its state, as files count the elements; g_free it. */
+char *mw_trainer_element_name(const struct mw_decoder *decoder, const struct mw_tensor *tensor,
+                              int64_t tile, int64_t element, int state);
 char *mw_trainer_tensor_name(const struct mw_trainer *trainer, const struct mw_piece *piece,
                              int64_t element);
 /* What lies in a range of the NVMe tier: "parameters of NAME to NAME"; g_free it.  `data` is the

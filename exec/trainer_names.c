@@ -1,20 +1,48 @@
 /* What lies where on the drives, in words that people know it by. */
+#include "exec/checkpoint_internal.h"
 #include "exec/trainer_internal.h"
 #include "exec/weights.h"
 
-char *
-mw_trainer_part_name(const struct mw_decoder *decoder, const struct mw_tensor *tensor, int64_t tile,
-                     int64_t element)
+/* False: it is of a description that is not this decoder's. */
+static bool
+find_piece(const struct mw_decoder *decoder, const struct mw_tensor *tensor, int64_t tile,
+           int64_t element, struct mw_weights_piece *piece)
 {
     struct mw_weights_part part = {tensor->layer, tensor->operators, tensor->tiles, tile};
     struct mw_weights_piece pieces[MW_WEIGHTS_PIECES_MAX];
     int i = mw_weights_pieces(decoder, &part, pieces) - 1;
 
-    if (i < 0) /* of a description that is not this decoder's */
-        return g_strdup("an unknown tensor");
+    if (i < 0)
+        return false;
     while (i > 0 && pieces[i].at > element)
         i--;
-    return g_strdup(pieces[i].weight.name);
+    *piece = pieces[i];
+    return true;
+}
+
+char *
+mw_trainer_part_name(const struct mw_decoder *decoder, const struct mw_tensor *tensor, int64_t tile,
+                     int64_t element)
+{
+    struct mw_weights_piece piece;
+
+    return g_strdup(find_piece(decoder, tensor, tile, element, &piece) ? piece.weight.name
+                                                                       : "an unknown tensor");
+}
+
+char *
+mw_trainer_element_name(const struct mw_decoder *decoder, const struct mw_tensor *tensor,
+                        int64_t tile, int64_t element, int state)
+{
+    struct mw_weights_piece piece;
+
+    if (!find_piece(decoder, tensor, tile, element, &piece))
+        return g_strdup("an unknown tensor");
+    int64_t at = piece.first + element - piece.at;
+    if (piece.weight.transposed)
+        at = at % piece.weight.shape[0] * piece.weight.shape[1] + at / piece.weight.shape[0];
+    return g_strdup_printf("\"%s%s\", element %" G_GINT64_FORMAT, mw_checkpoint_prefixes[state],
+                           piece.weight.name, at);
 }
 
 char *

@@ -51,14 +51,15 @@ resume_chunk(struct mw_trainer *trainer, uint32_t chunk, const struct mw_commit_
     struct mw_move move = {{content->slot, 0}, {set, 0}, extent->bytes};
     const struct mw_trainer_chunk *it = &trainer->chunks[chunk];
     const struct mw_piece *last = it->piece_count ? &it->pieces[it->piece_count - 1] : NULL;
+    const char *state = mw_places_at(&trainer->places, set, 0);
 
     if (!mw_trainer_same_extent(extent, &wanted, error))
         return false;
     stands_for[content->slot] = extent->which ? content->other_slot : content->slot;
     stands_for[content->other_slot] = extent->which ? content->slot : content->other_slot;
     return mw_places_move(&trainer->places, &move, 1, error) &&
-           mw_trainer_check_extent(trainer, extent, mw_places_at(&trainer->places, set, 0),
-                                   last ? it->pieces : NULL, last, error) &&
+           mw_trainer_check_extent(trainer, extent, state, last ? it->pieces : NULL, last, error) &&
+           mw_trainer_check_state(trainer, chunk, 0, extent->bytes, state, error) &&
            mw_trainer_restore_params(trainer, chunk, error);
 }
 
@@ -130,7 +131,8 @@ take_up(struct mw_trainer *trainer, GError **error)
     const struct mw_commit_record *record = &trainer->durable.resumed;
 
     if (!mw_trainer_check_fields(record, error)) {
-        g_prefix_error(error, "the record of step %" G_GINT64_FORMAT ": ", record->step + 1);
+        g_prefix_error(error, "%s: the record of step %" G_GINT64_FORMAT ": ",
+                       mw_commit_path(trainer->durable.commit), record->step + 1);
         return false;
     }
     mw_trainer_read_fields(trainer, record);

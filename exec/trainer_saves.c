@@ -140,12 +140,15 @@ mw_trainer_find_saves(struct mw_trainer *trainer, GError **error)
 /* A segment of gradients is what the next step's norm sees. */
 static bool
 check_part(struct mw_trainer *trainer, const struct segment *segment, int64_t at, int64_t bytes,
-           const char *block, GError **error)
+           const char *block, bool saves, GError **error)
 {
     uint32_t chunk = segment->next - 1;
 
-    return chunk >= trainer->plan->chunk_count ||
-           mw_trainer_is_finite(trainer, chunk, at, bytes, block) ||
+    if (chunk >= trainer->plan->chunk_count)
+        return true;
+    if (!saves)
+        return mw_trainer_check_state(trainer, chunk, at, bytes, block, error);
+    return mw_trainer_is_finite(trainer, chunk, at, bytes, block) ||
            mw_trainer_refuse_state(trainer, chunk, error);
 }
 
@@ -177,8 +180,7 @@ copy_block(struct mw_trainer *trainer, int64_t begin, int64_t bytes, bool saves,
         if (first >= end)
             continue;
         if (!copy_part(trainer, &segment, first - segment.at, end - first, block, saves, error) ||
-            (saves &&
-             !check_part(trainer, &segment, first - segment.at, end - first, block, error)))
+            !check_part(trainer, &segment, first - segment.at, end - first, block, saves, error))
             return false;
     }
     return true;

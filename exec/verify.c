@@ -9,6 +9,7 @@
 
 #include "exec/run_files.h"
 #include "exec/run_names.h"
+#include "exec/trainer_internal.h"
 #include "exec/verify_internal.h"
 #include "planner/error.h"
 #include "planner/own_file.h"
@@ -35,6 +36,28 @@ note(struct mw_verified *verified, char *line)
     g_ptr_array_add(verified->notes, line);
 }
 
+/* Of one that is empty, or both whole and of one step, by the other. */
+static char *
+line_of(const struct mw_verify_rank *rank, int index)
+{
+    const struct mw_commit_slot *slot = &rank->slots.at[index], *other = &rank->slots.at[!index];
+    const char *what = NULL;
+
+    if (slot->state == MW_COMMIT_UNREADABLE)
+        return g_strdup(slot->why);
+    if (slot->state == MW_COMMIT_TORN)
+        what = "torn: its commit was interrupted, or it is damaged";
+    else if (other->state == MW_COMMIT_WHOLE)
+        return slot->state == MW_COMMIT_EMPTY || index
+                   ? mw_commit_slot_other(rank->path, other, slot)
+                   : NULL;
+    else if (slot->state == MW_COMMIT_EMPTY && other->state != MW_COMMIT_EMPTY)
+        what = "empty: no step was recorded there, or it was wiped";
+    return what ? g_strdup_printf("%s: record %d of %d is %s", rank->path, index + 1,
+                                  MW_COMMIT_SLOTS, what)
+                : NULL;
+}
+
 /* What there is to say of a record's file beside its steps. */
 static bool
 read_records(struct work *work, struct mw_verify_rank *rank, GError **error)
@@ -43,22 +66,19 @@ read_records(struct work *work, struct mw_verify_rank *rank, GError **error)
 
     if (!mw_commit_slots_read(rank->fd, rank->path, work->options->calls, &rank->slots, error))
         return false;
-    if (!slots->sized)
-        note(work->verified,
-             g_strdup_printf("%s: has %" PRId64 " byte%s, which no record has", rank->path,
-                             slots->file_bytes, slots->file_bytes == 1 ? "" : "s"));
+    const int64_t both = MW_COMMIT_SLOTS * slots->slot_bytes;
+    if (slots->file_bytes != both)
+        note(work->verified, g_strdup_printf("%s: has %" PRId64 " byte%s, two records have %" PRId64
+                                             ": it was cut off or added to",
+                                             rank->path, slots->file_bytes,
+                                             slots->file_bytes == 1 ? "" : "s", both));
     for (int i = 0; i < MW_COMMIT_SLOTS; i++) {
+        char *line = line_of(rank, i);
         if (slots->at[i].identified)
             rank->identity = &slots->at[i].identity;
-        if (slots->at[i].state == MW_COMMIT_TORN)
-            note(work->verified,
-                 g_strdup_printf("%s: record %d of %d is torn: its commit was interrupted, or it "
-                                 "is damaged",
-                                 rank->path, i + 1, MW_COMMIT_SLOTS));
-        if (slots->at[i].state == MW_COMMIT_UNREADABLE) {
-            work->verified->unreadable++;
-            note(work->verified, g_strdup(slots->at[i].why));
-        }
+        work->verified->unreadable += slots->at[i].state == MW_COMMIT_UNREADABLE;
+        if (line)
+            note(work->verified, line);
     }
     return true;
 }
@@ -194,6 +214,16 @@ step_of(struct mw_verified *verified, int64_t number)
     return &verified->steps[at];
 }
 
+/* The second record is of the first's step: no run has both, and a resume takes the first. */
+static bool
+is_again(const struct mw_verify_rank *rank)
+{
+    const struct mw_commit_slot *at = rank->slots.at;
+
+    return at[0].state == MW_COMMIT_WHOLE && at[1].state == MW_COMMIT_WHOLE &&
+           at[0].record.step == at[1].record.step;
+}
+
 static void
 count_steps(struct work *work)
 {
@@ -203,8 +233,9 @@ count_steps(struct work *work)
         const struct mw_verify_rank *rank = g_ptr_array_index(work->ranks, i / MW_COMMIT_SLOTS);
         const struct mw_commit_slot *slot = &rank->slots.at[i % MW_COMMIT_SLOTS];
         const struct mw_commit_record *record = &slot->record;
+        const bool again = i % MW_COMMIT_SLOTS && is_again(rank);
         struct mw_verify_step *step =
-            slot->state == MW_COMMIT_WHOLE ? step_of(verified, record->step) : NULL;
+            slot->state == MW_COMMIT_WHOLE && !again ? step_of(verified, record->step) : NULL;
         if (!step)
             continue;
         step->ranks++;
@@ -220,12 +251,36 @@ count_steps(struct work *work)
             verified->newest = i;
 }
 
+/* What is whole may yet say what a resume does not take. */
 static void
-check_record(struct work *work, struct mw_verify_rank *rank, const struct mw_commit_record *record)
+check_fields(const struct mw_verify_rank *rank, int slot, struct mw_verify_step *step)
+{
+    const struct mw_commit_record *record = &rank->slots.at[slot].record;
+    g_autoptr(GError) why = NULL;
+
+    if (mw_trainer_check_fields(record, &why))
+        return;
+    struct mw_verify_damage *it = g_new0(struct mw_verify_damage, 1);
+    *it = (struct mw_verify_damage){
+        .rank = rank->identity->rank,
+        .file = g_strdup(rank->path),
+        .offset_bytes = slot * rank->slots.slot_bytes,
+        .bytes = mw_commit_record_bytes(record->extent_count),
+        .extent = -1,
+        .what = g_strdup(why->message),
+    };
+    g_ptr_array_add(step->damage, it);
+}
+
+static void
+check_record(struct work *work, struct mw_verify_rank *rank, int slot)
 {
     const struct mw_verify_options *options = work->options;
+    const struct mw_commit_record *record = &rank->slots.at[slot].record;
     struct mw_verify_step *step = step_of(work->verified, record->step);
 
+    if (step)
+        check_fields(rank, slot, step);
     for (int64_t i = 0; step && i < record->extent_count; i++) {
         enum mw_verify_state state =
             mw_verify_extent(options, rank, &record->extents[i], step->damage);
@@ -241,11 +296,13 @@ static void
 note_missing(struct work *work, const struct mw_extents *extents)
 {
     for (int d = 0; d < extents->drives; d++) {
-        if (!extents->data[d].missing)
+        const char *resized = extents->data[d].resized;
+        if (!extents->data[d].missing && !resized)
             continue;
         struct mw_verify_missing *it = g_new0(struct mw_verify_missing, 1);
         it->file = g_strdup(extents->data[d].path);
-        it->why = g_strdup(extents->data[d].missing);
+        it->why = g_strdup(resized ? resized : extents->data[d].missing);
+        it->resized = resized;
         it->absent = extents->data[d].absent;
         g_ptr_array_add(work->verified->missing, it);
     }
@@ -261,8 +318,8 @@ check_rank(struct work *work, struct mw_verify_rank *rank, GError **error)
         return false;
     note_missing(work, &rank->extents);
     for (int i = 0; i < MW_COMMIT_SLOTS; i++)
-        if (rank->slots.at[i].state == MW_COMMIT_WHOLE)
-            check_record(work, rank, &rank->slots.at[i].record);
+        if (rank->slots.at[i].state == MW_COMMIT_WHOLE && !(i && is_again(rank)))
+            check_record(work, rank, i);
     mw_extents_close(&rank->extents);
     return true;
 }

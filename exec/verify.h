@@ -1,7 +1,8 @@
 /*
  * verify.h - whether what a run has made durable is whole: its records, and every extent that they
- * name, of both steps and of all ranks whose files are here.  All is read past the page cache,
- * nothing is changed, and no run can be at the files meanwhile.
+ * name, of both steps and of all ranks whose files are here.  All is read as a resume reads it,
+ * past the page cache, nothing is changed, and no run can be at the files meanwhile.  What a resume
+ * refuses is not whole here: records' fields and the lengths of files count as well.
  *
  * A run that ended in the midst of a step has begun to write over the older of its two steps: that
  * one is not whole then, and needs not be.
@@ -41,10 +42,11 @@ struct mw_verify_step {
     GPtrArray *damage;                                        /* struct mw_verify_damage * */
 };
 
-/* A file of state that is not there, or that may not be read. */
+/* A file of state that is not there, that may not be read, or that has another length. */
 struct mw_verify_missing {
     char *file, *why;
-    bool absent; /* its drive may not be mounted */
+    bool absent;  /* its drive may not be mounted */
+    bool resized; /* it is there: what is damaged in it is told as well */
 };
 
 struct mw_verified {

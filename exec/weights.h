@@ -105,6 +105,10 @@ bool mw_weights_check(const struct mw_decoder *decoder, const struct mw_safetens
 bool mw_weights_load(const struct mw_decoder *decoder, const struct mw_safetensors *set,
                      const char *prefix, const struct mw_weights_part *part, int64_t first,
                      int64_t count, enum mw_dtype as, void *out, GError **error);
+/* The same of values that are squares, or means of them: none may be below 0. */
+bool mw_weights_load_squares(const struct mw_decoder *decoder, const struct mw_safetensors *set,
+                             const char *prefix, const struct mw_weights_part *part, int64_t first,
+                             int64_t count, enum mw_dtype as, void *out, GError **error);
 
 /* Declares every tensor with its Hugging Face name behind `prefix`. */
 bool mw_weights_declare(const struct mw_decoder *decoder, struct mw_safetensors_writer *writer,

@@ -200,6 +200,7 @@ struct load {
     const struct mw_safetensors *set;
     const char *prefix;
     enum mw_dtype as;
+    bool squares;
     int64_t element_bytes;
     char *out;
     GError **error;
@@ -214,7 +215,27 @@ is_finite(const struct load *load, const char *out, int64_t i)
     return (((const uint16_t *)out)[i] & exponent) != exponent;
 }
 
-/* Elements as the file counts them.  Of values that are not finite no step would ever come. */
+/* -0 is 0. */
+static bool
+is_below_0(const struct load *load, const char *out, int64_t i)
+{
+    if (load->as == MW_DTYPE_FP32)
+        return ((const uint32_t *)out)[i] > 0x80000000;
+    return ((const uint16_t *)out)[i] > 0x8000;
+}
+
+static bool
+refuse_value(const struct load *load, const struct mw_safetensor *tensor, int64_t element,
+             const char *wrong)
+{
+    g_set_error(load->error, MW_ERROR, MW_ERROR_INVALID,
+                "%s: tensor \"%s\": element %" G_GINT64_FORMAT " is %s",
+                mw_safetensors_file(load->set, tensor), tensor->name, element, wrong);
+    return false;
+}
+
+/* Elements as the file counts them.  Of values that are not finite no step would ever come, and of
+ * a root of what is below 0 neither. */
 static bool
 read_finite(const struct load *load, const struct mw_safetensor *tensor, int64_t first,
             int64_t count, char *out)
@@ -222,14 +243,15 @@ read_finite(const struct load *load, const struct mw_safetensor *tensor, int64_t
     if (!mw_safetensors_read(load->set, tensor, first, count, load->as, out, load->error))
         return false;
     for (int64_t i = 0; i < count; i++) {
-        if (is_finite(load, out, i))
-            continue;
-        g_set_error(load->error, MW_ERROR, MW_ERROR_INVALID,
-                    "%s: tensor \"%s\": element %" G_GINT64_FORMAT
-                    " is not finite%s: must be a finite number",
-                    mw_safetensors_file(load->set, tensor), tensor->name, first + i,
-                    load->as == MW_DTYPE_FP16 ? " in fp16, which ends at 65504" : "");
-        return false;
+        if (!is_finite(load, out, i))
+            return refuse_value(load, tensor, first + i,
+                                load->as == MW_DTYPE_FP16
+                                    ? "not finite in fp16, which ends at 65504: must be a finite "
+                                      "number"
+                                    : "not finite: must be a finite number");
+        if (load->squares && is_below_0(load, out, i))
+            return refuse_value(load, tensor, first + i,
+                                "negative: must be at least 0, as a mean of squares is");
     }
     return true;
 }
@@ -267,22 +289,37 @@ load_piece(const struct mw_weights_piece *piece, void *data)
                        load->out + piece->at * load->element_bytes);
 }
 
+static bool
+load_part(const struct mw_decoder *decoder, const struct mw_weights_part *part, int64_t first,
+          int64_t count, struct load *load)
+{
+    int64_t padding = mw_weights_padding(decoder, part, first, count);
+
+    load->element_bytes = load->as == MW_DTYPE_FP32 ? 4 : 2;
+    memset(load->out + (count - padding) * load->element_bytes, 0,
+           (size_t)(padding * load->element_bytes));
+    return mw_weights_walk(decoder, part, first, count, load_piece, load);
+}
+
 bool
 mw_weights_load(const struct mw_decoder *decoder, const struct mw_safetensors *set,
                 const char *prefix, const struct mw_weights_part *part, int64_t first,
                 int64_t count, enum mw_dtype as, void *out, GError **error)
 {
-    struct load load = {.set = set,
-                        .prefix = prefix,
-                        .as = as,
-                        .element_bytes = as == MW_DTYPE_FP32 ? 4 : 2,
-                        .out = out,
-                        .error = error};
-    int64_t padding = mw_weights_padding(decoder, part, first, count);
+    struct load load = {.set = set, .prefix = prefix, .as = as, .out = out, .error = error};
 
-    memset(load.out + (count - padding) * load.element_bytes, 0,
-           (size_t)(padding * load.element_bytes));
-    return mw_weights_walk(decoder, part, first, count, load_piece, &load);
+    return load_part(decoder, part, first, count, &load);
+}
+
+bool
+mw_weights_load_squares(const struct mw_decoder *decoder, const struct mw_safetensors *set,
+                        const char *prefix, const struct mw_weights_part *part, int64_t first,
+                        int64_t count, enum mw_dtype as, void *out, GError **error)
+{
+    struct load load = {
+        .set = set, .prefix = prefix, .as = as, .squares = true, .out = out, .error = error};
+
+    return load_part(decoder, part, first, count, &load);
 }
 
 /* --- storing --------------------------------------------------------------------------------- */

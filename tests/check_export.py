@@ -126,8 +126,12 @@ def check_damage(box):
     record = box.folder / "drive/memwall.record"
     kept = record.read_bytes()
     record.write_bytes(bytes(len(kept)))
-    yield from check_refused(box.run("drive", "-o", "exported", verb="export"), 1,
-                             "memwall.record", "no whole record")
+    yield from check_refused(box.run("drive", "-o", "exported", verb="export"), 2,
+                             "drive", "no step was recorded")
+    record.write_bytes(bytes([1]) + bytes(len(kept) - 1))
+    yield from check_refused(box.run("drive", "-o", "exported", verb="export"), 2,
+                             "memwall.record", "no whole commit record: the first is torn, the "
+                             "second empty")
     # One of two records, or the other: the step that is left, in a line that says so.
     for slot in range(2):
         torn = bytearray(kept)
@@ -176,19 +180,40 @@ def check_moved(box):
         yield f"left {list((box.folder / 'moved').iterdir())}"
 
 
+def check_model(box, path, described):
+    """A model of the same sizes in all that is described: the record has what it was."""
+    config = json.loads(described["config"])
+    heads, hidden = config["n_head"], config["n_embd"]
+    for shape, more, said in (
+            ({"heads": 2 * heads, "kv_heads": 2 * heads, "head_dim": hidden // heads // 2},
+             {"n_head": 2 * heads}, "the model's number of heads was"),
+            ({}, {"layer_norm_epsilon": 0.25}, "the model's norm epsilon was"),
+            ({}, {"activation_function": "relu"}, "the model's activation function was"),
+            ({"vocab": config["n_positions"], "position_rows": config["vocab_size"]},
+             {"vocab_size": config["n_positions"], "n_positions": config["vocab_size"]},
+             "the model's vocabulary was")):
+        path.write_text(json.dumps({
+            **described, "decoder": {**described["decoder"], **shape},
+            "config": json.dumps({**config, **more})}))
+        yield from check_refused(box.run("drive", "-o", "other", verb="export"), 2,
+                                 "memwall.record", said)
+
+
 def check_description(box):
     """Of another run, or none: nothing is made of it."""
     path = box.folder / "drive/memwall-run.json"
     text = path.read_text()
     described = json.loads(text)
+    yield from check_model(box, path, described)
     for key, value, status, words in (
             ("homes", None, 2, ["--resume", "--save"]),
             ("homes", "memwall-plan 1\nend\n", 2, ["homes"]),
             ("homes", described["homes"].replace("from 0", "from 4096"), 2, []),
             ("homes", described["homes"].replace("elements 1056", "elements 1057"), 2, []),
             ("fingerprint", "0", 2, ["memwall.record", "fingerprint"]),
-            ("decoder", {**described["decoder"], "hidden": 64}, 2, ["model"]),
-            ("decoder", {**described["decoder"], "layers": 1}, 2, ["model"]),
+            ("decoder", {**described["decoder"], "hidden": 64}, 2, ["model", "hidden"]),
+            ("decoder", {**described["decoder"], "layers": 1}, 2, ["model", "layers"]),
+            ("config", "{}", 2, ["config"]),
             ("directories", ["/nonexistent", "/other"], 2, ["/nonexistent"])):
         path.write_text(json.dumps({**described, key: value}))
         yield from check_refused(box.run("drive", "-o", "other", verb="export"), status, *words)
@@ -203,7 +228,8 @@ def check_wrong(box):
     for words, status, said in ((["drive"], 2, "-o FOLDER"), ([], 2, "one RUN"),
                                 (["drive", "second", "-o", "other"], 2, "one RUN"),
                                 (["nowhere", "-o", "other"], 2, "nowhere"),
-                                (["second", "-o", "other"], 2, "memwall-run.json"),
+                                (["second", "-o", "other"], 2, "second: holds no run whose "
+                                 "steps are durable: no file of a run is there"),
                                 (["drive", "-o", "text.txt"], 1, "text.txt"),
                                 (["drive", "-o", "drive"], 1, "drive"),
                                 (["drive", "-o", "/proc/other"], 1, "/proc")):

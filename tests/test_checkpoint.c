@@ -310,7 +310,7 @@ test_damaged(void)
     mw_nvme_fixture_remove(path);
 }
 
-/* Numbers that no run has, under a right checksum. */
+/* Numbers that no run has, none, or two, under a right checksum. */
 static void
 test_fields(void)
 {
@@ -318,19 +318,126 @@ test_fields(void)
         const char *from, *to, *says;
     } rows[] = {
         {"loss-scale=3ff0000000000000", "loss-scale=7ff8000000000000", "must be a power of two"},
-        {"loss-scale=7ff8000000000000", "loss-scale=bff0000000000000", "must be a power of two"},
-        {"loss-scale=bff0000000000000", "loss-scale=7ff0000000000000", "must be a power of two"},
-        {"loss-scale=7ff0000000000000", "updates=fffffffffffffff x=3",
-         "\"updates\" is 1152921504606846975: must be at most the 2 steps"},
+        {"loss-scale=3ff0000000000000", "loss-scale=bff0000000000000", "must be a power of two"},
+        {"loss-scale=3ff0000000000000", "loss-scale=7ff0000000000000", "must be a power of two"},
+        {"updates=2", "updates=f", "\"updates\" is 15: must be at most the 2 steps"},
+        {" updates=2", " Updates=2", "field \"updates\" is missing: must be there once"},
+        {"dtype=", "dtypo=", "field \"dtype\" is missing"},
+        {"loss-scale=", "less-scale=", "field \"loss-scale\" is missing"},
+        {"good-steps=", "goad-steps=", "field \"good-steps\" is missing"},
+        {" skipped=", " skippet=", "field \"skipped\" is missing"},
+        {"skipped-in-row=", "skipped-in-rwo=", "field \"skipped-in-row\" is missing"},
+        {" isa=", " ias=", "field \"isa\" or \"on-gpu\" is missing"},
+        {"good-steps=2 ", "loss-scale=2 ",
+         "field \"loss-scale\" is there twice: must be there once"},
+        {"format=2 ", "format=3 ", "field \"format\" is 3: must be at most 2"},
+        {"format=2 ", "format=0 ", "field \"format\" is 0"},
     };
     g_autofree char *path = place("fields");
 
     save(path, GPT2, 2, true, NULL);
-    change(path, "optimizer.safetensors", "updates=2 ", "x=1234567 ");
     for (size_t i = 0; i < G_N_ELEMENTS(rows); i++) {
         change(path, "optimizer.safetensors", rows[i].from, rows[i].to);
         refuse(GPT2, path, NULL, rows[i].says);
-        refuse(GPT2, path, NULL, "fields/optimizer.safetensors: ");
+        refuse(GPT2, path, NULL, "fields/optimizer.safetensors: metadata \"memwall.fields\": ");
+        change(path, "optimizer.safetensors", rows[i].to, rows[i].from);
+    }
+    mw_nvme_fixture_remove(path);
+}
+
+/* Of versions that did not say their format: without the type and what computed it. */
+static void
+test_first_format(void)
+{
+    g_autofree char *path = place("format");
+    struct trained_case what = of_model(&on_device, GPT2);
+    struct trained_course course = course_to(3, path, NULL);
+
+    save(path, GPT2, 2, true, NULL);
+    change(path, "optimizer.safetensors", "format=2 ", "former=2 ");
+    change(path, "optimizer.safetensors", " dtype=", " dtypo=");
+    change(path, "optimizer.safetensors", " isa=", " ias=");
+    struct trained trained = trained_well(&what, &course);
+    g_assert_cmpint(trained.first_step, ==, 2);
+    trained_clear(&trained);
+    mw_nvme_fixture_remove(path);
+}
+
+#define SUM "memwall.xxh3."
+
+/* A text of a file becomes another of its length, wherever it stands. */
+static void
+change_all(const char *folder, const char *name, const char *from, const char *to)
+{
+    g_autofree char *path = g_build_filename(folder, name, NULL), *text = NULL;
+    gsize length;
+
+    g_assert_true(g_file_get_contents(path, &text, &length, NULL));
+    for (char *at = text; (at = memmem(at, length - (gsize)(at - text), from, strlen(from)));)
+        memcpy(at, to, strlen(from));
+    g_assert_true(g_file_set_contents(path, text, (gssize)length, NULL));
+}
+
+/* One checksum that misses is damage; a file that has none is another tool's. */
+static void
+test_sums_missing(void)
+{
+    static const char key[] = SUM "exp_avg.transformer.h.0.ln_1.weight";
+    g_autofree char *path = place("sums"), *gone = g_strdup(key);
+    struct trained_case what = of_model(&on_device, GPT2);
+    struct trained_course course = course_to(3, path, NULL);
+
+    save(path, GPT2, 2, true, NULL);
+    gone[strlen(gone) - 1] = 'x';
+    change(path, "optimizer.safetensors", key, gone);
+    refuse(GPT2, path, NULL,
+           "sums/optimizer.safetensors: tensor \"exp_avg.transformer.h.0.ln_1.weight\": its "
+           "checksum in the metadata (\"memwall.xxh3.NAME\") is missing: must be there for all");
+    change(path, "optimizer.safetensors", gone, key);
+    change_all(path, "optimizer.safetensors", SUM, "memwolf.xxh3.");
+    change_all(path, "model.safetensors", SUM, "memwolf.xxh3.");
+    struct trained trained = trained_well(&what, &course);
+    trained_clear(&trained);
+    mw_nvme_fixture_remove(path);
+}
+
+/* A root of it would be none; -0 is 0. */
+static void
+test_negative_variance(void)
+{
+    static const struct {
+        uint32_t bits;
+        const char *says; /* NULL: it is taken */
+    } rows[] = {
+        {0xbf800000, "is negative: must be at least 0"},
+        {0x80000001, "is negative: must be at least 0"},
+        {0xff800000, "is not finite: must be a finite number"},
+        {0x7fc00000, "is not finite: must be a finite number"},
+        {0x80000000, NULL},
+    };
+    g_autofree char *path = place("variance");
+    g_autofree char *file = g_build_filename(path, "optimizer.safetensors", NULL), *text = NULL;
+    struct mw_checkpoint_options options = {
+        .path = path, .dtype = MW_SAFETENSORS_F32, .optimizer = true};
+    struct trained_case what = of_model(&on_device, GPT2);
+    struct trained_course course = course_to(2, NULL, &options);
+    struct trained trained = trained_well(&what, &course);
+    gsize length;
+
+    trained_clear(&trained);
+    change_all(path, "optimizer.safetensors", SUM, "memwolf.xxh3.");
+    g_assert_true(g_file_get_contents(file, &text, &length, NULL));
+    for (size_t i = 0; i < G_N_ELEMENTS(rows); i++) {
+        memcpy(text + length - 4, &rows[i].bits, 4); /* of the last tensor */
+        g_assert_true(g_file_set_contents(file, text, (gssize)length, NULL));
+        course = course_to(3, path, NULL);
+        if (rows[i].says) {
+            refuse(GPT2, path, NULL, rows[i].says);
+            refuse(GPT2, path, NULL, "optimizer.safetensors: tensor \"exp_avg_sq.transformer.");
+            continue;
+        }
+        trained = trained_well(&what, &course);
+        trained_clear(&trained);
     }
     mw_nvme_fixture_remove(path);
 }
@@ -392,6 +499,9 @@ main(int argc, char **argv)
     g_test_add_func("/checkpoint/refused", test_refused);
     g_test_add_func("/checkpoint/damaged", test_damaged);
     g_test_add_func("/checkpoint/fields", test_fields);
+    g_test_add_func("/checkpoint/first-format", test_first_format);
+    g_test_add_func("/checkpoint/sums-missing", test_sums_missing);
+    g_test_add_func("/checkpoint/negative-variance", test_negative_variance);
     g_test_add_func("/checkpoint/places", test_places);
     g_test_add_func("/checkpoint/links", test_links);
     int result = g_test_run();

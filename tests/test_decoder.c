@@ -1,6 +1,8 @@
 /* From presets and config.json to the model that the executor runs. */
 #include "cli/decoder.h"
 
+#include "cli/checkpoint_config.h"
+
 #include <glib/gstdio.h>
 #include <string.h>
 
@@ -134,6 +136,37 @@ test_activations(void)
     g_assert_cmpint(decoder.activation, ==, MW_ACTIVATION_GELU_ERF);
 }
 
+/* What is written of a preset is read as the same model: a run's records are held to it. */
+static void
+test_written_configs(void)
+{
+    g_auto(GStrv) names = mw_model_list();
+    int written = 0;
+
+    for (char **name = names; *name; name++) {
+        struct mw_model model;
+        struct mw_decoder decoder, again;
+        g_autoptr(GError) error = NULL;
+        g_assert_true(mw_model_load(*name, &model, NULL));
+        if (!mw_decoder_read(&model, *name, &decoder, NULL))
+            continue;
+        g_autofree char *text = cli_checkpoint_config(*name, &model, &decoder);
+        mw_decoder_parse(text, *name, &again, &error);
+        g_assert_no_error(error);
+        if (decoder.kind != again.kind || decoder.activation != again.activation ||
+            memcmp(&decoder.layers, &again.layers, 8 * sizeof(int64_t)) ||
+            decoder.tied_embedding != again.tied_embedding ||
+            decoder.attention_bias != again.attention_bias ||
+            decoder.projection_bias != again.projection_bias ||
+            decoder.mlp_bias != again.mlp_bias || decoder.norm_epsilon != again.norm_epsilon ||
+            decoder.rope_theta != again.rope_theta ||
+            decoder.rope_scaling.factor != again.rope_scaling.factor)
+            g_error("%s is written as another model:\n%s", *name, text);
+        written++;
+    }
+    g_assert_cmpint(written, >, 3);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -143,5 +176,6 @@ main(int argc, char **argv)
     g_test_add_func("/decoder/rotary", test_rotary);
     g_test_add_func("/decoder/activations", test_activations);
     g_test_add_func("/decoder/config-refused", test_config_refused);
+    g_test_add_func("/decoder/written-configs", test_written_configs);
     return g_test_run();
 }
