@@ -57,7 +57,8 @@ lost_text(const struct cli_run_entry *entry, const char *directory)
         return g_strdup_printf("%s, the record of run %s, is gone or empty, and its last durable "
                                "step was %" G_GINT64_FORMAT,
                                path, entry->name, entry->last_step);
-    return g_strdup_printf("%s, the record of run %s, is gone or empty, and its state is there",
+    return g_strdup_printf("%s, the record of run %s, is not there, and state is: the run was "
+                           "killed as it started, or its record is lost",
                            path, entry->name);
 }
 

@@ -4,6 +4,7 @@
 Each run without --nvme has a directory of its own under the XDG state home; what is durable there
 is found by name, gone on with and deleted, with nothing else; what killed runs have left goes.
 """
+import fcntl
 import json
 import os
 import re
@@ -129,6 +130,28 @@ def check_killed(box):
     yield from good(train(box, *NONE, steps=1))
     if left(box):
         yield f"left {left(box)}"
+
+
+def check_starting(box):
+    """A run that checks what it is given has a folder with a lock, and no description yet."""
+    start_anew(box)
+    yield from good(train(box, *STEP, steps=1))
+    folder = runs_of(box) / "starting"
+    folder.mkdir()
+    with open(folder / "memwall-run.lock", "wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if [(run["run"], run["state"]) for run in listed(box)][:1] != [("starting", "running")]:
+            yield f"runs are {listed(box)}"
+        yield from check_refused(train(box, *STEP, "--resume"), 2, "starting, is running",
+                                 "--resume=NAME")
+        yield from check_refused(box.run("starting", verb="rm"), 2, "is running")
+        yield from good(train(box, *NONE, steps=1))
+        if not folder.exists():
+            yield "it was swept"
+    yield from good(train(box, *STEP, "--resume", steps=2))
+    yield from good(train(box, *NONE, steps=1))
+    if folder.exists():
+        yield "what is left of it was not swept"
 
 
 def check_killed_durable(box):
@@ -325,8 +348,8 @@ def check_lost(box):
     describe(drive / "memwall-run.json", last_step=0)
     for lose in (record.unlink, lambda: record.write_bytes(b"")):
         lose()
-        yield from check_refused(train(box, *words), 2, "drive/memwall.record", "is gone or empty, "
-                                 "and its state is there", "--overwrite")
+        yield from check_refused(train(box, *words), 2, "drive/memwall.record", "is not there, and "
+                                 "state is: the run was killed as it started", "--overwrite")
     (drive / "memwall-run.json").write_text("{")
     yield from check_refused(train(box, *words), 2, "whose description cannot be read",
                              "--overwrite")
@@ -692,6 +715,7 @@ def tests(box):
     yield "rm", check_rm(box)
     yield "runs that leave nothing", check_passing(box)
     yield "a run that is killed", check_killed(box)
+    yield "a run that starts", check_starting(box)
     yield "a durable run that is killed", check_killed_durable(box)
     yield "directories of the user's", check_named(box)
     yield "MEMWALL_NVME", check_variable(box)
