@@ -1,0 +1,196 @@
+/* Where runs have their directories, and those of a new one. */
+#include <errno.h>
+#include <glib/gstdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cli/runs.h"
+#include "exec/nvme.h"
+#include "planner/error.h"
+#include "planner/homedir.h"
+
+#define NUMBERS 10000 /* of runs of one model and day */
+
+char *
+cli_runs_base(void)
+{
+    g_autofree char *state = mw_homedir_path(MW_HOMEDIR_STATE);
+
+    return g_build_filename(state, "runs", NULL);
+}
+
+bool
+cli_runs_make_base(GError **error)
+{
+    g_autofree char *base = cli_runs_base();
+
+    return mw_homedir_make(MW_HOMEDIR_STATE, base, "--nvme DIR", error);
+}
+
+/* --- drives ---------------------------------------------------------------------------------- */
+
+bool
+cli_runs_same_directory(const char *one, const char *other)
+{
+    struct stat a, b;
+
+    return !stat(one, &a) && !stat(other, &b) && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+/* Those that are not there yet go by their names. */
+static bool
+are_one(const char *one, const char *other)
+{
+    g_autofree char *a = g_canonicalize_filename(one, NULL);
+    g_autofree char *b = g_canonicalize_filename(other, NULL);
+
+    return !strcmp(a, b) || cli_runs_same_directory(a, b);
+}
+
+const char *
+cli_runs_repeated(char **directories)
+{
+    for (char **each = directories; *each; each++)
+        for (char **before = directories; before < each; before++)
+            if (are_one(*each, *before))
+                return *each;
+    return NULL;
+}
+
+static bool
+refuse_repeated(char **directories, GError **error)
+{
+    const char *repeated = cli_runs_repeated(directories);
+
+    return !repeated || mw_refuse(error,
+                                  "MEMWALL_NVME: %s is there twice: name a directory of each drive "
+                                  "once, with \":\" between them",
+                                  repeated);
+}
+
+/* Two colons side by side, or one at an end, are no directory. */
+bool
+cli_runs_drives(char ***drives, GError **error)
+{
+    const char *text = g_getenv("MEMWALL_NVME");
+    g_auto(GStrv) parts = g_strsplit(text ? text : "", ":", -1);
+    g_autoptr(GPtrArray) named = g_ptr_array_new_with_free_func(g_free);
+
+    *drives = NULL;
+    for (char **part = parts; *part; part++)
+        if (**part)
+            g_ptr_array_add(named, g_strdup(*part));
+    if (named->len > MW_NVME_DRIVES_MAX)
+        return mw_refuse(error, "MEMWALL_NVME: names %u directories: must be at most %d",
+                         named->len, MW_NVME_DRIVES_MAX);
+    if (!named->len)
+        return true;
+    g_ptr_array_add(named, NULL);
+    *drives = (char **)g_ptr_array_steal(named, NULL);
+    if (refuse_repeated(*drives, error))
+        return true;
+    g_clear_pointer(drives, g_strfreev);
+    return false;
+}
+
+/* --- a new one ------------------------------------------------------------------------------- */
+
+/* 1: made; 0: the name is taken; -1: errno. */
+static int
+make_folder(const char *path)
+{
+    if (!g_mkdir(path, 0700))
+        return 1;
+    return errno == EEXIST ? 0 : -1;
+}
+
+/* 1: folders of the name are in all of `where`; else none is left, as make_folder. */
+static int
+make_folders(char **where, const char *name, GPtrArray *folders)
+{
+    for (; *where; where++) {
+        char *folder = g_build_filename(*where, name, NULL);
+        int made = make_folder(folder), reason = errno;
+        if (made == 1) {
+            g_ptr_array_add(folders, folder);
+            continue;
+        }
+        g_free(folder);
+        for (guint i = 0; i < folders->len; i++)
+            g_rmdir(g_ptr_array_index(folders, i));
+        g_ptr_array_set_size(folders, 0);
+        errno = reason;
+        return made;
+    }
+    return 1;
+}
+
+/* The list's folder first: it keeps the name for this run. */
+static int
+try_name(char *base, char **where, const char *name, char ***directories)
+{
+    g_autoptr(GPtrArray) listed = g_ptr_array_new_with_free_func(g_free);
+    g_autoptr(GPtrArray) others = g_ptr_array_new_with_free_func(g_free);
+    int made = make_folders((char *[]){base, NULL}, name, listed);
+
+    if (made == 1 && where && (made = make_folders(where, name, others)) != 1) {
+        int reason = errno;
+        g_rmdir(g_ptr_array_index(listed, 0));
+        errno = reason;
+    }
+    if (made != 1 || !directories)
+        return made;
+    GPtrArray *found = where ? others : listed;
+    *directories = g_new0(char *, found->len + 1);
+    for (guint i = 0; i < found->len; i++)
+        (*directories)[i] = g_canonicalize_filename(g_ptr_array_index(found, i), NULL);
+    return made;
+}
+
+/* What a link makes one of two names is only known once both are there. */
+static bool
+make_parents(char **where, GError **error)
+{
+    if (!cli_runs_make_base(error))
+        return false;
+    for (char **each = where; each && *each; each++) {
+        if (!g_mkdir_with_parents(*each, 0700))
+            continue;
+        g_set_error(error, MW_ERROR, MW_ERROR_IO,
+                    "%s: cannot be made: %s: --nvme DIR names another directory", *each,
+                    g_strerror(errno));
+        return false;
+    }
+    return !where || refuse_repeated(where, error);
+}
+
+char *
+cli_runs_reserve(const char *model, char **where, char ***directories, GError **error)
+{
+    g_autofree char *base = cli_runs_base();
+    g_autofree char *word = cli_run_entry_model_word(model);
+    g_autoptr(GDateTime) now = g_date_time_new_now_local();
+    g_autofree char *day = g_date_time_format(now, "%Y-%m-%d");
+    int made = 0;
+
+    if (!make_parents(where, error))
+        return NULL;
+    for (int number = 1; !made && number < NUMBERS; number++) {
+        g_autofree char *name = g_strdup_printf("%s-%s-%d", word, day, number);
+        made = try_name(base, where, name, directories);
+        if (made == 1)
+            return g_steal_pointer(&name);
+    }
+    int reason = errno;
+    g_autofree char *places = where ? g_strjoinv(", ", where) : g_strdup(base);
+    if (made)
+        g_set_error(error, MW_ERROR, MW_ERROR_IO,
+                    "%s: a folder for the run cannot be made there: %s: --nvme DIR names another",
+                    places, g_strerror(reason));
+    else
+        g_set_error(error, MW_ERROR, MW_ERROR_IO,
+                    "%s: all names from %s-%s-1 to %d are taken: delete some of them, or --nvme "
+                    "DIR names another directory",
+                    places, word, day, NUMBERS - 1);
+    return NULL;
+}
