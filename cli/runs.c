@@ -7,6 +7,7 @@
 #include "cli/cli.h"
 #include "exec/run_files.h"
 #include "planner/error.h"
+#include "planner/nearest.h"
 
 const char *
 cli_run_state_name(enum cli_run_state state)
@@ -265,6 +266,21 @@ run_of_directory(const char *path, GError **error)
     return NULL;
 }
 
+static void
+refuse_name(const char *name, GError **error)
+{
+    g_autoptr(GPtrArray) all = folders(), names = g_ptr_array_new_with_free_func(g_free);
+
+    for (guint i = 0; i < all->len; i++)
+        g_ptr_array_add(names, g_path_get_basename(g_ptr_array_index(all, i)));
+    g_ptr_array_add(names, NULL);
+    g_autofree char *like = mw_names_like(name, (const char *const *)names->pdata, "");
+    mw_refuse(error,
+              "%s: there is no run and no directory of this name;%s%s%s `memwall list runs` "
+              "has the names of runs",
+              name, like ? " did you mean " : "", like ? like : "", like ? "?" : "");
+}
+
 struct cli_run *
 cli_runs_find(const char *name, GError **error)
 {
@@ -276,8 +292,7 @@ cli_runs_find(const char *name, GError **error)
         return run_of_directory(folder, error);
     if (g_file_test(name, G_FILE_TEST_IS_DIR))
         return run_of_directory(name, error);
-    mw_refuse(error, "%s: no run of this name, and no directory: `memwall list runs` has the names",
-              name);
+    refuse_name(name, error);
     return NULL;
 }
 

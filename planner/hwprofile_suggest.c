@@ -68,14 +68,10 @@ mw_hw_suggest_key(const char *group, const char *key)
 char *
 mw_hw_suggest_profile(const char *name)
 {
-    g_autoptr(GString) names = g_string_new(NULL);
     g_auto(GStrv) all = mw_hwprofile_list();
+    g_autofree char *like = mw_names_like(name, (const char *const *)all, "");
 
-    for (char **known = all; *name && *known; known++)
-        if (strstr(*known, name) || strstr(name, *known) ||
-            mw_name_is_near(name, *known))
-            append_name(names, *known);
-    if (names->len)
-        return g_strdup_printf("did you mean %s?", names->str);
+    if (like)
+        return g_strdup_printf("did you mean %s? `memwall list hwprofiles` lists all", like);
     return g_strdup("`memwall list hwprofiles` lists them; or give a path ending in .ini");
 }

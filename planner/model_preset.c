@@ -4,6 +4,7 @@
 #include "planner/datadir.h"
 #include "planner/error.h"
 #include "planner/model_internal.h"
+#include "planner/nearest.h"
 
 #define FLAG(field)                                                                                \
     {                                                                                              \
@@ -120,71 +121,19 @@ read_section(GKeyFile *file, const char *name, const char *origin, struct mw_mod
     return mw_model_complete(model, &mw_preset_names, origin, error);
 }
 
-/* Edits (insert, delete, replace) that turn one name into the other: Levenshtein's distance. */
-static int
-distance(const char *a, const char *b)
-{
-    int row[64];
-    int width = (int)MIN(strlen(b), G_N_ELEMENTS(row) - 1);
-
-    for (int j = 0; j <= width; j++)
-        row[j] = j;
-    for (int i = 0; a[i] && i < 256; i++) {
-        int diagonal = row[0];
-        row[0] = i + 1;
-        for (int j = 1; j <= width; j++) {
-            int replaced = diagonal + (a[i] != b[j - 1]);
-            diagonal = row[j];
-            row[j] = MIN(replaced, MIN(row[j], row[j - 1]) + 1);
-        }
-    }
-    return row[width];
-}
-
-/* A name that contains the other is nearer than any misspelt one. */
-static int
-farness(const char *asked, const char *name)
-{
-    int edits = distance(asked, name);
-
-    if (*asked && (strstr(name, asked) || strstr(asked, name)))
-        return edits;
-    return edits + 64;
-}
-
-static char *
-nearest(char **names, const char *asked)
-{
-    g_autoptr(GString) text = g_string_new(NULL);
-    g_autofree bool *taken = g_new0(bool, g_strv_length(names) + 1);
-
-    for (int count = 0; count < 3; count++) {
-        int best = -1;
-        for (int i = 0; names[i]; i++)
-            if (!taken[i] && (best < 0 || farness(asked, names[i]) < farness(asked, names[best])))
-                best = i;
-        if (best < 0)
-            break;
-        taken[best] = true;
-        g_string_append_printf(text, "%s%s", count ? ", " : "", names[best]);
-    }
-    return g_string_free(g_steal_pointer(&text), FALSE);
-}
-
 static bool
-refuse_name(GKeyFile *file, const char *asked, const char *lower, GError **error)
+refuse_name(GKeyFile *file, const char *asked, GError **error)
 {
     g_auto(GStrv) names = g_key_file_get_groups(file, NULL);
-    g_autofree char *near = nearest(names, lower);
+    g_autofree char *like = mw_names_like(asked, (const char *const *)names, "");
     g_autofree char *shown = g_strescape(asked, NULL);
 
     if (strlen(shown) > 64)
         shown[64] = '\0';
-    g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
-                "model \"%s\": no such preset: must be one of \"memwall list models\" (nearest: "
-                "%s) or a path to a config.json",
-                shown, near);
-    return false;
+    return mw_refuse(error,
+                     "model \"%s\": no such preset%s%s%s `memwall list models` lists all; or give "
+                     "a path to a config.json",
+                     shown, like ? "; did you mean " : ";", like ? like : "", like ? "?" : "");
 }
 
 bool
@@ -198,7 +147,7 @@ mw_model_load_preset(const char *name, struct mw_model *model, GError **error)
     if (!file)
         return false;
     if (!g_key_file_has_group(file, lower))
-        return refuse_name(file, name, lower, error);
+        return refuse_name(file, name, error);
     g_autofree char *origin = g_strdup_printf("%s: [%s]", path, lower);
     if (!read_section(file, lower, origin, &read, error))
         return false;

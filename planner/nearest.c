@@ -1,14 +1,22 @@
 #include "planner/nearest.h"
 
-#include <stddef.h>
+#include <glib.h>
 #include <string.h>
 
 #define COMPARED_MAX 63
+#define PART_MIN 3 /* letters: shorter parts are in too many names */
+#define LIKE_MAX 6
 
 static int
 least(int a, int b)
 {
     return a < b ? a : b;
+}
+
+static bool
+same_letter(char a, char b)
+{
+    return g_ascii_tolower(a) == g_ascii_tolower(b);
 }
 
 int
@@ -24,8 +32,9 @@ mw_name_distance(const char *a, const char *b)
         const int *above = rows[(i + 2) % 3], *before = rows[(i + 1) % 3];
         row[0] = i;
         for (int j = 1; j <= width; j++) {
-            bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
-            int replaced = above[j - 1] + (a[i - 1] != b[j - 1]);
+            bool swapped = i > 1 && j > 1 && same_letter(a[i - 1], b[j - 2]) &&
+                           same_letter(a[i - 2], b[j - 1]);
+            int replaced = above[j - 1] + !same_letter(a[i - 1], b[j - 1]);
             row[j] = least(replaced, least(above[j], row[j - 1]) + 1);
             if (swapped)
                 row[j] = least(row[j], before[j - 2] + 1);
@@ -62,4 +71,69 @@ mw_name_nearest(const char *name, const char *const *known)
         }
     }
     return nearest;
+}
+
+static bool
+is_part(const char *a, const char *b)
+{
+    g_autofree char *x = g_ascii_strdown(a, -1);
+    g_autofree char *y = g_ascii_strdown(b, -1);
+
+    return MIN(strlen(x), strlen(y)) >= PART_MIN && (strstr(x, y) || strstr(y, x));
+}
+
+struct like {
+    const char *name;
+    int distance;
+};
+
+static int
+compare(const void *a, const void *b)
+{
+    return ((const struct like *)a)->distance - ((const struct like *)b)->distance;
+}
+
+/* Sorted, and in their own order where they are equally near. */
+static GArray *
+find_like(const char *name, const char *const *known, bool (*is_like)(const char *, const char *))
+{
+    GArray *found = g_array_new(FALSE, FALSE, sizeof(struct like));
+
+    for (; *known; known++) {
+        struct like one = {*known, mw_name_distance(name, *known)};
+        if (is_like(name, *known))
+            g_array_append_val(found, one);
+    }
+    g_array_sort(found, compare);
+    return found;
+}
+
+/* As many of those that are near as are nearest alike. */
+static guint
+count_nearest(const GArray *found)
+{
+    guint count = 0;
+
+    while (count < found->len && g_array_index(found, struct like, count).distance ==
+                                     g_array_index(found, struct like, 0).distance)
+        count++;
+    return count;
+}
+
+char *
+mw_names_like(const char *name, const char *const *known, const char *before)
+{
+    g_autoptr(GArray) parts = find_like(name, known, is_part);
+    g_autoptr(GArray) near = find_like(name, known, mw_name_is_near);
+    const GArray *found = parts->len ? parts : near;
+    guint count = MIN(parts->len ? parts->len : count_nearest(near), LIKE_MAX);
+    g_autoptr(GString) text = g_string_new(NULL);
+
+    for (guint i = 0; i < count; i++)
+        g_string_append_printf(text, "%s%s%s",
+                               !i               ? ""
+                               : i + 1 == count ? " or "
+                                                : ", ",
+                               before, g_array_index(found, struct like, i).name);
+    return count ? g_string_free(g_steal_pointer(&text), FALSE) : NULL;
 }

@@ -1,5 +1,5 @@
 /*
- * nearest.h - of known names the one that a mistyped name most likely meant.
+ * nearest.h - of known names those that a mistyped name most likely meant.
  */
 #ifndef MW_PLANNER_NEAREST_H
 #define MW_PLANNER_NEAREST_H
@@ -7,7 +7,7 @@
 #include <stdbool.h>
 
 /* How many letters to replace, insert, leave out, or swap with the next one (optimal string
- * alignment), in bytes; of longer names the first 63 bytes count. */
+ * alignment), in bytes, whatever their case; of longer names the first 63 bytes count. */
 int mw_name_distance(const char *a, const char *b);
 
 /* Names are near if at most a third of the longer one differs. */
@@ -15,5 +15,10 @@ bool mw_name_is_near(const char *name, const char *known);
 
 /* The nearest of `known` (ended by NULL), the first of several; NULL if none is near. */
 const char *mw_name_nearest(const char *name, const char *const *known);
+
+/* The few of `known` (ended by NULL) that the name most likely meant, the likeliest first, each
+ * with `before` in front: "a", "a or b", "a, b or c".  They are those that have the name as a part
+ * or are a part of it, if there are any, else the nearest.  NULL if there are none; g_free. */
+char *mw_names_like(const char *name, const char *const *known, const char *before);
 
 #endif

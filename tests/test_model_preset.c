@@ -39,9 +39,15 @@ test_unknown(void)
     static const struct {
         const char *asked, *near;
     } rows[] = {
-        {"gpt2-small", "gpt2"},      {"llama2-7b", "llama-2-7b"}, {"gtp3-175b", "gpt3-175b"},
-        {"mixtral", "mixtral-8x7b"}, {"zi-1tt", "zi-1t"},         {"", "gpt2"},
-        {"a]\n[b", "(nearest: "},
+        {"gpt2-small", "gpt2"},
+        {"llama2-7b", "llama-2-7b"},
+        {"gtp3-175b", "gpt3-175b"},
+        {"mixtral", "mixtral-8x7b"},
+        {"zi-1tt", "zi-1t"},
+        {"", "no such preset; `memwall list models`"},
+        {"LLAMA", "did you mean llama-2-7b, llama-3-8b,"},
+        {"zi-6c", "did you mean zi-6c-8b?"},
+        {"a]\n[b", "no such preset; `memwall list models`"},
     };
 
     for (size_t i = 0; i < G_N_ELEMENTS(rows); i++) {
