@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "planner/error.h"
+#include "planner/typed.h"
 
 const char *
 cli_number_scan(const char *text, double *value)
@@ -47,7 +48,9 @@ cli_number_read(const struct cli_number *number, const char *text, double *value
     if (end && !*end && *value >= number->min && *value <= number->max &&
         (!number->whole || *value == floor(*value)))
         return true;
-    return mw_refuse(error, "--%s%s%s: must be a %s from %.15g to %.15g%s", number->option,
-                     number->joined ? "=" : " ", text, noun, number->min, number->max,
+    g_autofree char *min = mw_typed(number->min);
+    g_autofree char *max = mw_typed(number->max);
+    return mw_refuse(error, "--%s%s%s: must be a %s from %s to %s%s", number->option,
+                     number->joined ? "=" : " ", text, noun, min, max,
                      number->or_as ? number->or_as : "");
 }

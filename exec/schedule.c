@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "planner/error.h"
+#include "planner/typed.h"
 
 /* --- learning rate --- */
 
@@ -23,11 +24,14 @@ mw_lr_schedule_check(const struct mw_lr_schedule *schedule, GError **error)
 {
     const struct mw_lr_schedule *s = schedule;
 
+    g_autofree char *lr = mw_typed(s->lr);
+    g_autofree char *lr_min = mw_typed(s->lr_min);
+
     if (!(s->lr > 0 && isfinite(s->lr)))
-        g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "--lr %g: must be above 0", s->lr);
+        g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "--lr %s: must be above 0", lr);
     else if (!(s->lr_min >= 0 && s->lr_min <= s->lr))
         g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
-                    "--lr-min %g: must be a number from 0 to --lr, %g", s->lr_min, s->lr);
+                    "--lr-min %s: must be a number from 0 to --lr, %s", lr_min, lr);
     else if (s->warmup_steps < 0 || s->total_steps < 0)
         g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
                     "--warmup %" PRId64 " of --steps %" PRId64 ": neither may be below 0",

@@ -8,6 +8,7 @@
 #include "planner/input.h"
 #include "planner/json.h"
 #include "planner/nearest.h"
+#include "planner/typed.h"
 
 #define BATCH_MAX INT64_C(1000000000000)
 #define ELEMENTS_MAX INT64_C(1000000000000000000)
@@ -161,6 +162,15 @@ find_row(const char *name)
 }
 
 static char *
+accepted_range(const char *noun, const struct row *row)
+{
+    g_autofree char *min = mw_typed((double)row->min);
+    g_autofree char *max = mw_typed((double)row->max);
+
+    return g_strdup_printf("a %s from %s to %s, or \"auto\"", noun, min, max);
+}
+
+static char *
 accepted_by(const struct row *row)
 {
     switch (row->kind) {
@@ -175,12 +185,10 @@ accepted_by(const struct row *row)
     case KIND_DEVICE:
         return g_strdup("\"none\", \"cpu\", \"nvme\" or \"auto\"");
     case KIND_WHOLE:
-        return g_strdup_printf("a whole number from %g to %g, or \"auto\"", (double)row->min,
-                               (double)row->max);
+        return accepted_range("whole number", row);
     case KIND_NUMBER:
     default:
-        return g_strdup_printf("a number from %g to %g, or \"auto\"", (double)row->min,
-                               (double)row->max);
+        return accepted_range("number", row);
     }
 }
 

@@ -5,6 +5,7 @@
 
 #include "planner/error.h"
 #include "planner/hwprofile_internal.h"
+#include "planner/typed.h"
 
 static const char *const provenance_names[MW_PROVENANCE_COUNT] = {
     [MW_PROVENANCE_ESTIMATE] = "estimate",   [MW_PROVENANCE_USER] = "user",
@@ -54,15 +55,15 @@ refuse(const struct mw_hw_key *row, GError **error)
     const char *range = row->better ? " (or \"low; typical; high\")" : "";
     const char *whole = row->kind == MW_HW_COUNT ? "whole " : "";
 
+    g_autofree char *min = mw_typed(row->min);
+    g_autofree char *max = mw_typed(row->max);
+
     if (row->kind == MW_HW_LIST)
-        g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
-                    "must be 1 to %d numbers from %.10g to %.10g%s%s, separated by semicolons",
-                    MW_MATMUL_POINTS_MAX, row->min, row->max, *row->unit ? " " : "", row->unit);
-    else
-        g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
-                    "must be a %snumber from %.10g to %.10g%s%s%s", whole, row->min, row->max,
-                    *row->unit ? " " : "", row->unit, range);
-    return false;
+        return mw_refuse(error,
+                         "must be 1 to %d numbers from %s to %s%s%s, separated by semicolons",
+                         MW_MATMUL_POINTS_MAX, min, max, *row->unit ? " " : "", row->unit);
+    return mw_refuse(error, "must be a %snumber from %s to %s%s%s%s", whole, min, max,
+                     *row->unit ? " " : "", row->unit, range);
 }
 
 /* A decimal number within the row's limits: no hexadecimal, nan, inf or trailing text. */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "planner/error.h"
+#include "planner/typed.h"
 
 #define INT64_DIGITS 19
 #define SHOWN_CHARACTERS 48
@@ -251,7 +252,9 @@ mw_json_get_number(JsonObject *object, const char *key, double min, double max, 
             return true;
         }
     }
-    g_autofree char *accepted = g_strdup_printf("a number from %g to %g", min, max);
+    g_autofree char *least = mw_typed(min);
+    g_autofree char *most = mw_typed(max);
+    g_autofree char *accepted = g_strdup_printf("a number from %s to %s", least, most);
     return refuse(node, key, origin, accepted, error);
 }
 

@@ -4,6 +4,7 @@
 
 #include "planner/error.h"
 #include "planner/planner.h"
+#include "planner/typed.h"
 
 #define DEFAULT_SEQ 4096
 #define PAPER_SEQ 1024
@@ -37,13 +38,13 @@ fill_shape(const struct mw_request *request, struct mw_settings *s)
     if (s->prefetch == MW_AUTO)
         s->prefetch = 1;
     if (s->partition == MW_PARTITION_AUTO)
-        s->partition = s->strategy == MW_STRATEGY_ZERO_OFFLOAD ? MW_PARTITION_OWNER
-                                                               : MW_PARTITION_BANDWIDTH;
+        s->partition =
+            s->strategy == MW_STRATEGY_ZERO_OFFLOAD ? MW_PARTITION_OWNER : MW_PARTITION_BANDWIDTH;
 }
 
 /* Blames the global batch, by the name under which it came. */
 static bool G_GNUC_PRINTF(3, 4)
-refuse_batch(const struct mw_settings *s, GError **error, const char *accepted, ...)
+    refuse_batch(const struct mw_settings *s, GError **error, const char *accepted, ...)
 {
     va_list arguments;
 
@@ -54,6 +55,28 @@ refuse_batch(const struct mw_settings *s, GError **error, const char *accepted, 
         return mw_refuse(error, "%s: must be %s", s->batch_source, text);
     return mw_refuse(error, "--global-batch %" G_GINT64_FORMAT ": must be %s", s->global_batch,
                      text);
+}
+
+static bool
+refuse_product(const struct mw_settings *s, double gpus, GError **error)
+{
+    g_autofree char *batch = mw_typed(s->micro_batch);
+    g_autofree char *count = mw_typed(gpus);
+
+    return refuse_batch(s, error, "--batch %s times %s GPU%s times a whole --grad-accum", batch,
+                        count, gpus == 1 ? "" : "s");
+}
+
+static bool
+refuse_multiple(const struct mw_settings *s, double replicas, int64_t accum, GError **error)
+{
+    g_autofree char *multiple = mw_typed(replicas * accum);
+    g_autofree char *count = mw_typed(replicas);
+
+    return refuse_batch(s, error,
+                        "a multiple of %s: %s data-parallel GPU%s times --grad-accum "
+                        "%" G_GINT64_FORMAT,
+                        multiple, count, replicas == 1 ? "" : "s", accum);
 }
 
 /* global batch = micro-batch * GPUs * accumulation; any two of the three may be given. */
@@ -72,17 +95,13 @@ fill_batch(struct mw_settings *s, GError **error)
         if (s->grad_accum == MW_AUTO)
             s->grad_accum = llround(accum);
         if (fabs(accum - s->grad_accum) > 1e-9 || s->grad_accum < 1)
-            return refuse_batch(s, error, "--batch %g times %g GPUs times a whole --grad-accum",
-                                s->micro_batch, gpus);
+            return refuse_product(s, gpus, error);
         return true;
     }
     int64_t accum = s->grad_accum == MW_AUTO ? 1 : s->grad_accum;
     double micro = s->global_batch / (gpus * accum), sequences = micro * s->tp;
     if (sequences < 1 || fabs(sequences - llround(sequences)) > 1e-9)
-        return refuse_batch(s, error,
-                            "a multiple of the %g data-parallel ranks times --grad-accum "
-                            "%" G_GINT64_FORMAT,
-                            gpus / s->tp, accum);
+        return refuse_multiple(s, gpus / s->tp, accum, error);
     if (s->grad_accum != MW_AUTO)
         s->micro_batch = micro; /* else the search looks for the fewest micro-batches that fit */
     return true;

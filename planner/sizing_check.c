@@ -3,6 +3,7 @@
 
 #include "planner/error.h"
 #include "planner/sizing_internal.h"
+#include "planner/typed.h"
 
 /* What there is, and so what can be asked for. */
 static bool
@@ -31,6 +32,22 @@ refuse_network(const struct mw_settings *settings, const struct mw_hardware *hw,
               settings->nodes, keys, most);
 }
 
+/* A tensor-sliced replica trains on the micro-batches of all its GPUs. */
+static bool
+refuse_sequences(const struct mw_settings *settings, GError **error)
+{
+    g_autofree char *batch = mw_typed(settings->micro_batch);
+    g_autofree char *all = mw_typed(settings->micro_batch * settings->tp);
+
+    if (settings->tp == 1)
+        return mw_refuse(error, "--batch %s: must be a whole number of sequences, 1 to 1000000",
+                         batch);
+    return mw_refuse(error,
+                     "--batch %s: times --tp %" G_GINT64_FORMAT
+                     " is %s sequences; must be a whole number, 1 to 1000000",
+                     batch, settings->tp, all);
+}
+
 static bool
 check_ranks(const struct mw_settings *settings, const struct mw_hardware *hw, GError **error)
 {
@@ -48,7 +65,8 @@ check_ranks(const struct mw_settings *settings, const struct mw_hardware *hw, GE
                             error);
     else if (settings->tp > ranks || ranks % settings->tp)
         g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
-                    "--tp %" G_GINT64_FORMAT ": must divide the %" G_GINT64_FORMAT " GPUs",
+                    "--tp %" G_GINT64_FORMAT
+                    ": must divide the number of GPUs on all nodes, which is %" G_GINT64_FORMAT,
                     settings->tp, ranks);
     else if (settings->unfold && settings->partition == MW_PARTITION_OWNER && ranks > settings->tp)
         g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
@@ -56,10 +74,7 @@ check_ranks(const struct mw_settings *settings, const struct mw_hardware *hw, GE
                     "--partition bandwidth");
     else if (sequences < 0.999 || sequences > 1e6 ||
              ABS(sequences - (double)(int64_t)(sequences + 0.5)) > 1e-6)
-        g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
-                    "--batch %g: times --tp %" G_GINT64_FORMAT
-                    " it must be a whole number of sequences from 1 to 1000000",
-                    settings->micro_batch, settings->tp);
+        return refuse_sequences(settings, error);
     else
         return true;
     return false;
@@ -71,8 +86,8 @@ check_slicing(const struct mw_model *model, int64_t tp, GError **error)
     if (model->heads % tp == 0 && model->hidden % tp == 0)
         return true;
     g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
-                "--tp %" G_GINT64_FORMAT ": must divide the %" G_GINT64_FORMAT
-                " heads and the hidden size %" G_GINT64_FORMAT " of %s",
+                "--tp %" G_GINT64_FORMAT ": must divide both the number of heads, %" G_GINT64_FORMAT
+                ", and the hidden size, %" G_GINT64_FORMAT ", of model %s",
                 tp, model->heads, model->hidden, model->name);
     return false;
 }

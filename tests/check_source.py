@@ -21,7 +21,7 @@ ALLOWED = {
     "planner": set(),
     "sim": SHARED,
     "exec": SHARED | {"planner/error.h", "planner/input.h", "planner/json.h",
-                      "planner/own_file.h"},
+                      "planner/own_file.h", "planner/typed.h"},
     # A run's file holds its plan.
     "report": SHARED | {"planner/error.h", "planner/input.h", "planner/own_file.h",
                         "planner/plan_reader.h"},
