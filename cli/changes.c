@@ -189,7 +189,8 @@ add_fetching(struct list *list)
     if (!list->answer->sizing->params_partitioned)
         return;
     s.prefetch = list->now->prefetch + 1;
-    add_setting(list, s, g_strdup_printf("prefetch of %" G_GINT64_FORMAT " parts", s.prefetch),
+    add_setting(list, s, g_strdup_printf("prefetch of %" G_GINT64_FORMAT " part%s", s.prefetch,
+                                            s.prefetch == 1 ? "" : "s"),
                 g_strdup_printf("--prefetch %" G_GINT64_FORMAT, s.prefetch), gain);
     s = list->request->settings;
     if (list->now->param_loads == 3 && list->now->checkpoint_interval) {

@@ -20,6 +20,8 @@ struct cli_verb {
     const char *name;
     const char *summary;
     const char *arguments; /* beside options, as usage shows them; "" for none */
+    const char *examples;  /* commands, a line each */
+    const char *details;   /* what help says below the options, in lines of any length; or NULL */
     int (*run)(int argc, char **argv);
 };
 

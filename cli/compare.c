@@ -27,7 +27,7 @@ print_brief(const struct mw_run *run)
                mw_format_seconds(step->measured_s), mw_format_seconds(run->compare->idle_s),
                mw_format_seconds(run->compare->idle_s / r->plan->op_count));
     else
-        printf("step %s measured (median), %s predicted for %s%s: %+.1f%%\n",
+        printf("step %s measured (median), %s predicted for profile %s%s: %+.1f%%\n",
                mw_format_seconds(step->measured_s), mw_format_seconds(step->predicted_s),
                r->hardware, r->calibrated ? "" : " (not calibrated)", 100 * mw_pair_error(*step));
 }

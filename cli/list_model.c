@@ -98,7 +98,7 @@ print_table(const struct mw_model *model, const struct rows *rows)
     print_row(grid, "= total", &rows->total);
     mw_grid_print(grid, stdout, 0);
     printf("\nBy the paper's approximation (ZeRO-Infinity, Sec. 3): 12·nl·hd² = %s parameters, "
-           "8 FLOPs a\nparameter and token = %s; by operator %s\n",
+           "8 FLOPs per\nparameter and token = %s; by operator %s\n",
            mw_format_count((double)mw_model_params_paper(model)),
            mw_format_count(paper_flops(model, rows->shape.seq)),
            mw_format_count((double)rows->total.forward_flops +

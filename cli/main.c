@@ -15,9 +15,8 @@
 #define SHOWN_CHARACTERS 1000 /* of a message */
 
 static const struct cli_verb *const verbs[] = {
-    &cli_verb_list,    &cli_verb_plan,      &cli_verb_simulate, &cli_verb_run,
-    &cli_verb_compare, &cli_verb_calibrate, &cli_verb_export,   &cli_verb_rm,
-    &cli_verb_verify};
+    &cli_verb_list,      &cli_verb_plan,   &cli_verb_simulate, &cli_verb_run,   &cli_verb_compare,
+    &cli_verb_calibrate, &cli_verb_export, &cli_verb_rm,       &cli_verb_verify};
 
 static void
 print_help(FILE *out)
@@ -29,7 +28,8 @@ print_help(FILE *out)
         fprintf(out, "  %-10s ", verbs[i]->name);
         cli_words_wrap(out, verbs[i]->summary, 13);
     }
-    fprintf(out, "\n`memwall help VERB` explains a verb.  Example:\n"
+    fprintf(out, "\n`memwall help VERB` explains a verb, `memwall --version` prints the version.\n"
+                 "Example:\n"
                  "  memwall simulate -m gpt3-175b -H dgx2 -s zero-infinity-nvme\n\n"
                  "exit status: 0 done, 1 failed, 2 wrong usage or input, 3 the plan does not "
                  "fit\n");
@@ -111,9 +111,12 @@ refuse_verb(const char *word)
         names[i] = verbs[i]->name;
         g_string_append_printf(all, "%s%s", i ? ", " : "", names[i]);
     }
-    const char *nearest = mw_name_nearest(word, names);
-    if (nearest)
-        cli_say("unknown verb \"%s\"; did you mean %s?", word, nearest);
+    g_autofree char *like = mw_names_like(word, names, "");
+    if (*word == '-')
+        cli_say("%s: a verb goes first, then its options; verbs are %s; try memwall help", word,
+                all->str);
+    else if (like)
+        cli_say("unknown verb \"%s\"; did you mean %s?", word, like);
     else
         cli_say("unknown verb \"%s\"; known are %s; try memwall help", word, all->str);
     return CLI_USAGE;
@@ -128,6 +131,12 @@ run_verb(int argc, char **argv)
     return refuse_verb(argv[0]);
 }
 
+static bool
+asks_help(const char *word)
+{
+    return !strcmp(word, "help") || !strcmp(word, "--help") || !strcmp(word, "-h");
+}
+
 /* `memwall help VERB` is `memwall VERB --help`. */
 static int
 help(int argc, char **argv)
@@ -138,7 +147,7 @@ help(int argc, char **argv)
         cli_say("help: takes one verb; unexpected argument \"%s\"", argv[2]);
         return CLI_USAGE;
     }
-    if (argc == 2)
+    if (argc == 2 && !asks_help(argv[1]))
         return run_verb(2, words);
     print_help(stdout);
     return cli_flush();
@@ -164,13 +173,9 @@ start(int argc, char **argv)
         print_help(stderr);
         return CLI_USAGE;
     }
-    if (!strcmp(argv[1], "help"))
+    if (asks_help(argv[1]))
         return help(argc - 1, argv + 1);
-    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) {
-        print_help(stdout);
-        return cli_flush();
-    }
-    if (!strcmp(argv[1], "--version")) {
+    if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "version")) {
         printf("memwall %s\n", MW_VERSION);
         return cli_flush();
     }

@@ -55,33 +55,34 @@ static const struct option options[] = {
     {GROUP_BATCH, "gpus", OPTION_INTEGER, FIELD(gpus_per_node), 1, 1024, false, NULL, "N",
      "use N GPUs per node (default: all that the profile has)"},
     {GROUP_BATCH, "batch", OPTION_REAL, FIELD(micro_batch), 1e-3, 1e6, true, NULL, "N|auto",
-     "give each GPU micro-batches of N sequences (default auto: the largest that fits and keeps "
-     "the "
-     "default global batch, 0.5M to 3.2M tokens by parameters, as GPT-3's table has it)"},
+     "give each GPU micro-batches of N sequences (default auto: the most that fit within the "
+     "default global batch: 0.5M to 3.2M tokens per step, by the number of parameters, after "
+     "GPT-3's table)"},
     {GROUP_BATCH, "global-batch", OPTION_INTEGER, FIELD(global_batch), 1, 1e9, false, NULL, "N",
-     "train on N sequences per step, all GPUs together (default: what --batch comes to)"},
+     "train on N sequences per step, all GPUs together (default: what --batch and --grad-accum "
+     "come to)"},
     {GROUP_BATCH, "grad-accum", OPTION_INTEGER, FIELD(grad_accum), 1, 4096, false, NULL, "N",
      "accumulate gradients over N micro-batches per step (default 1)"},
     {GROUP_BATCH, "seq", OPTION_INTEGER, FIELD(seq), 1, 1 << 24, false, NULL, "N",
-     "train on sequences of N tokens (default: the smaller of the model's length and 4096; 1024 "
-     "for "
-     "the presets of papers)"},
+     "train on sequences of N tokens (default: the model's own length, at most 4096; 1024 for "
+     "presets that a paper describes)"},
     {GROUP_BATCH, "tp", OPTION_INTEGER, FIELD(tp), 1, 1024, false, NULL, "N",
      "slice tensors over N GPUs (default 1: no slicing)"},
     {GROUP_PLACES, "param-device", OPTION_PLACEMENT, STATE(MW_STATE_PARAMETERS), 0, 0, false, NULL,
      "WHERE",
-     "keep 16-bit parameters on gpu, cpu or nvme, or split them, as in cpu:60GB,nvme (bytes per "
-     "node)"},
+     "keep 16-bit parameters on gpu, cpu or nvme, or split them: cpu:60GB,nvme keeps 60 GB per "
+     "node in CPU memory and the rest on NVMe"},
     {GROUP_PLACES, "optimizer-device", OPTION_PLACEMENT, STATE(MW_STATE_OPTIMIZER), 0, 0, false,
-     NULL, "WHERE", "keep the optimizer state there"},
+     NULL, "WHERE", "keep the optimizer state on gpu, cpu or nvme, or split it"},
     {GROUP_PLACES, "gradient-device", OPTION_PLACEMENT, STATE(MW_STATE_GRADIENTS), 0, 0, false,
-     NULL, "WHERE", "keep gradients there (default: with the optimizer state)"},
+     NULL, "WHERE",
+     "keep gradients on gpu, cpu or nvme, or split them (default: with the optimizer state)"},
     {GROUP_PLACES, "activation-device", OPTION_PLACEMENT, STATE(MW_STATE_ACTIVATIONS), 0, 0, false,
-     NULL, "WHERE", "keep activation checkpoints there"},
+     NULL, "WHERE", "keep activation checkpoints on gpu, cpu or nvme, or split them"},
     {GROUP_MEMORY, "activation-checkpoint-interval", OPTION_INTEGER, FIELD(checkpoint_interval), 0,
      1 << 20, false, NULL, "CI",
-     "keep an activation checkpoint every CI blocks; 0: keep all activations (default: 1, or 0 "
-     "where that is faster and fits)"},
+     "keep an activation checkpoint every CI layers and recompute the rest in backward; 0: keep "
+     "all activations (default: 1, or 0 where that is faster and fits)"},
     {GROUP_MEMORY, "param-loads", OPTION_INTEGER, FIELD(param_loads), 2, 3, false, NULL, "2|3",
      "load parameters 3 times per micro-batch: forward, recompute, backward (default), or 2 times: "
      "the last two share a load"},
@@ -91,21 +92,23 @@ static const struct option options[] = {
      true, NULL, "N|auto",
      "compute logits and loss in N parts of the tokens (default auto: as few as fit)"},
     {GROUP_MEMORY, "prefetch", OPTION_INTEGER, FIELD(prefetch), 0, 64, false, NULL, "D",
-     "fetch D parts ahead in each transfer stage (default 1; 0: none)"},
+     "fetch parameters D parts ahead of their use, in each transfer stage (default 1; 0: none)"},
     {GROUP_MEMORY, "partition", OPTION_CHOICE, FIELD(partition), 0, 0, false, partition_choices,
-     "HOW",
+     "bandwidth|owner",
      "partition parameters by bandwidth: each GPU fetches its share (default), or by owner: one "
      "GPU fetches and broadcasts (default of zero-offload)"},
     {GROUP_MEMORY, "state-layout", OPTION_CHOICE, FIELD(layout), 0, 0, false, layout_choices,
-     "NAME",
+     "zero16|paper20",
      "keep state as zero16, 16 bytes per parameter (default), or paper20, 20 bytes: gradients in "
      "fp32 too"},
-    {GROUP_MEMORY, "dtype", OPTION_CHOICE, FIELD(dtype), 0, 0, false, dtype_choices, "TYPE",
+    {GROUP_MEMORY, "dtype", OPTION_CHOICE, FIELD(dtype), 0, 0, false, dtype_choices, "bf16|fp16",
      "compute in bf16 (default where the GPU has it) or fp16"},
     {GROUP_MEMORY, "overlap", OPTION_CHOICE, FIELD(overlap), 0, 0, false, overlap_choices, "on|off",
      "run transfers and collectives while the GPU computes (default on)"},
     {GROUP_MEMORY, "optimizer-chunk", OPTION_INTEGER, FIELD(optimizer_chunk), 1, 1e12, true, NULL,
-     "N|auto", "update N parameters at a time (default auto: a sixteenth of a rank's, 1M to 32M)"},
+     "N|auto",
+     "update N parameters at a time (default auto: a sixteenth of a GPU's parameters, from 1M to "
+     "32M)"},
     {GROUP_MEMORY, "buffer-sets", OPTION_INTEGER, FIELD(buffer_sets), 1, 64, false, NULL, "N",
      "take turns among N sets of buffers in the optimizer step (default 3)"},
     {GROUP_DURABLE, "commit", OPTION_CHOICE, FIELD(commit), 0, 0, false, commit_choices,
@@ -115,10 +118,11 @@ static const struct option options[] = {
     {GROUP_DURABLE, "save-every", OPTION_INTEGER, FIELD(save_every), 0, 1e9, false, NULL, "K",
      "save state that is not on NVMe every K steps (default 0: never)"},
     {GROUP_MEMORY, "dpu-start", OPTION_INTEGER, FIELD(dpu_start), 0, 1e9, false, NULL, "STEP",
-     "delay the parameter update by a step from step STEP on, with zero-offload (default: never)"},
+     "delay the parameter update by one step, from step STEP on, with zero-offload (default: "
+     "never)"},
     {GROUP_DURABLE, "tokens", OPTION_COUNT, FIELD(tokens), 1, 1e18, false, NULL, "N",
-     "train on N tokens, such as 15T or 1.5e13, and say days, energy and cost (default: none "
-     "said)"},
+     "say how many days, how much energy and how much money training on N tokens takes, such as "
+     "15T or 1.5e13 (default: not said)"},
 };
 
 G_STATIC_ASSERT(G_N_ELEMENTS(options) == CLI_OPTION_COUNT);

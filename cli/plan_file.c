@@ -56,9 +56,10 @@ check_machine(const struct cli_request *request, const struct mw_plan *plan, GEr
     if (per_node <= hw->gpus_per_node && (!hw->nodes_max || nodes <= hw->nodes_max))
         return true;
     g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
-                "%s: is for %" G_GINT64_FORMAT " GPUs in each of %" G_GINT64_FORMAT
-                " nodes, more than -H %s has",
-                request->plan_file, per_node, nodes, mw_hwprofile_name(request->profile));
+                "%s: the plan is for %" G_GINT64_FORMAT " node%s of %" G_GINT64_FORMAT
+                " GPU%s, more than profile \"%s\" has; give another -H",
+                request->plan_file, nodes, nodes == 1 ? "" : "s", per_node,
+                per_node == 1 ? "" : "s", mw_hwprofile_name(request->profile));
     return false;
 }
 

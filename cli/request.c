@@ -46,9 +46,9 @@ parse_strategies(struct cli_request *request, const char *text, GError **error)
             return false;
         for (int i = 0; i < request->strategy_count; i++)
             if (request->strategies[i] == strategy)
-                return mw_refuse(error, "-s %s: %s is named twice", text, *name);
+                return mw_refuse(error, "-s %s: strategy %s is named twice", text, *name);
         if (names[1] && strategy == MW_STRATEGY_AUTO)
-            return mw_refuse(error, "-s %s: auto stands for all of them; give it alone", text);
+            return mw_refuse(error, "-s %s: auto tries all strategies; give it alone", text);
         request->strategies[request->strategy_count++] = strategy;
     }
     return true;
@@ -71,7 +71,7 @@ tell_machine(const struct mw_hwprofile *profile)
     g_autofree char *here = mw_machine_name();
 
     if (measured && strcmp(measured, here))
-        cli_say("%s was measured on another machine (%s); this one is %s",
+        cli_say("profile %s was measured on another machine (%s); this one is %s",
                 mw_hwprofile_name(profile), measured, here);
 }
 
@@ -81,8 +81,9 @@ tell_disturbed(const struct mw_hwprofile *profile)
     const char *disturbed = mw_hwprofile_disturbed(profile);
 
     if (disturbed)
-        cli_say("%s was measured while its machine was busy or changed its speed (%s): figures may "
-                "be too low and predictions too slow; `memwall calibrate` again when it is quiet",
+        cli_say("profile %s was measured while its machine was busy or changed its speed (%s): "
+                "figures may be too low and predictions too slow; run `memwall calibrate` again "
+                "when the machine is quiet",
                 mw_hwprofile_name(profile), disturbed);
 }
 
@@ -213,10 +214,10 @@ check_plan_verb(const struct cli_request *request, GError **error)
     const char *more = request->csv ? "--csv" : file_option(request);
 
     if (timed)
-        return mw_refuse(error, "%s: belongs to simulate; plan runs no clock", timed);
+        return mw_refuse(error, "%s: is an option of simulate; plan predicts no times", timed);
     if (request->largest && more)
-        return mw_refuse(error, "--largest: prints layers, as a table or as JSON; leave out %s",
-                         more);
+        return mw_refuse(
+            error, "--largest: prints numbers of layers, as a table or JSON; leave out %s", more);
     return true;
 }
 
@@ -226,7 +227,7 @@ check_several(const struct cli_request *request, GError **error)
     const char *single = request->sensitivity ? "--what-if" : file_option(request);
 
     if (request->strategy_count > 1 && single)
-        return mw_refuse(error, "%s: takes one strategy; -s names %d", single,
+        return mw_refuse(error, "%s: takes one strategy; -s names %d of them", single,
                          request->strategy_count);
     return true;
 }
@@ -268,7 +269,7 @@ check_run_verb(const struct cli_request *request, GError **error)
     const char *other = request->csv ? "--csv" : request->sensitivity ? "--what-if" : NULL;
 
     if (other)
-        return mw_refuse(error, "%s: belongs to simulate", other);
+        return mw_refuse(error, "%s: is an option of simulate, not of run", other);
     if (request->strategy_count > 1)
         return mw_refuse(error, "-s: names %d strategies; run takes one", request->strategy_count);
     return true;
@@ -286,7 +287,7 @@ check_outputs(const struct cli_request *request, const char *verb, GError **erro
     if (!check_picture(request, error) || !check_paths(request, error))
         return false;
     if (!plan && request->largest)
-        return mw_refuse(error, "--largest: belongs to plan");
+        return mw_refuse(error, "--largest: is an option of plan, not of %s", verb);
     if (!strcmp(verb, "run") && !check_run_verb(request, error))
         return false;
     return (!plan || check_plan_verb(request, error)) && check_several(request, error);
@@ -371,22 +372,23 @@ parse_words(struct cli_request *request, struct words *words, const struct cli_v
     GOptionEntry question[] = {
         {"help", 'h', 0, G_OPTION_ARG_NONE, &words->help, "print this help", NULL},
         {"model", 'm', 0, G_OPTION_ARG_FILENAME, &request->model_name,
-         "plan for this preset (memwall list models) or Hugging Face config.json", "MODEL"},
+         "use this preset (memwall list models) or Hugging Face config.json", "MODEL"},
         {"hardware", 'H', 0, G_OPTION_ARG_FILENAME, &request->hardware_name,
-         "plan for this profile (memwall list hwprofiles) or .ini file (default: here, this "
-         "machine)",
+         "use this hardware profile (memwall list hwprofiles) or .ini file (default: here, this "
+         "machine; it is measured first if it never was)",
          "HW"},
         {"strategy", 's', 0, G_OPTION_ARG_STRING, &words->strategies,
-         "plan with this strategy (memwall list strategies), or with several, separated by commas "
+         "use this strategy (memwall list strategies), or compare several, separated by commas "
          "(default auto: the fastest that fits)",
          "NAME"},
         {"set", 0, 0, G_OPTION_ARG_STRING_ARRAY, &words->sets,
-         "change a key of the profile; memwall list hwprofiles NAME shows keys, units and values",
+         "change a key of the hardware profile, such as gpu.memory_gib=80; memwall list hwprofiles "
+         "NAME shows keys, units and values",
          "SECTION.KEY=VALUE"},
         {"outlook", 0, 0, G_OPTION_ARG_STRING, &words->outlook,
-         "read every range of the profile at one end: low (slow), typical or high (default: "
-         "typical, and the time at both ends beside it)",
-         "END"},
+         "take every range of the profile at its low (slow) end, its typical value or its high end "
+         "(default: typical, with the times at both ends beside it)",
+         "low|typical|high"},
         {"deepspeed", 0, 0, G_OPTION_ARG_FILENAME, &words->deepspeed,
          "read settings from a ds_config.json", "FILE"},
         G_OPTION_ENTRY_NULL};
@@ -417,7 +419,7 @@ parse_words(struct cli_request *request, struct words *words, const struct cli_v
         append_groups(groups, more);
         append_groups(groups, cli_options_groups());
     }
-    struct cli_words all = {verb->name, verb->summary, verb->arguments, groups, NULL};
+    struct cli_words all = {verb, groups, NULL};
     if (!cli_words_parse(&all, &argc, &argv, error))
         return false;
     if (words->help) {
@@ -430,7 +432,8 @@ parse_words(struct cli_request *request, struct words *words, const struct cli_v
         return mw_refuse(error, "unexpected argument \"%s\"; see memwall %s --help",
                          argv[compare ? 2 : 1], verb->name);
     if (compare && !request->plan_file)
-        return mw_refuse(error, "RUNFILE is missing: what memwall run --save-timeline wrote");
+        return mw_refuse(error,
+                         "RUNFILE is missing: a file that `memwall run --save-timeline` wrote");
     return true;
 }
 

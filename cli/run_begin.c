@@ -26,7 +26,7 @@ time_text(const struct mw_result *r, int64_t first, int64_t last)
 
     if (r->undelayed_step_time_s > 0)
         all_s += (double)undelayed * (r->undelayed_step_time_s - step_s);
-    return g_strdup_printf("predicted for %s: %s per step, %s in all", r->hardware,
+    return g_strdup_printf("predicted for profile %s: %s per step, %s in all", r->hardware,
                            mw_format_seconds(step_s),
                            all_s < 60 ? mw_format_seconds(all_s) : mw_format_duration(all_s));
 }
@@ -41,7 +41,7 @@ cli_run_begin_text(const struct cli_training *training)
     g_autofree char *time = computes ? time_text(r, first, last) : g_strdup("nothing is computed");
 
     return g_strdup_printf("steps %" G_GINT64_FORMAT " to %" G_GINT64_FORMAT
-                           " of %s with %s: %s; parameters %s, gradients %s, optimizer %s, "
+                           " of model %s with %s: %s; parameters %s, gradients %s, optimizer %s, "
                            "checkpoints %s; %s",
                            first + 1, last, r->model, r->strategy, batch, r->param_device,
                            r->gradient_device, r->optimizer_device, r->activation_device, time);

@@ -115,7 +115,7 @@ find_resumed(struct cli_run_drives *drives, GError **error)
     if (!name && options_of(drives)->previous)
         drives->dropped = run->steps;
     else if (!name)
-        cli_say("going on with %s: %" G_GINT64_FORMAT " step%s durable", run->entry.name,
+        cli_say("going on with run %s: %" G_GINT64_FORMAT " step%s durable", run->entry.name,
                 run->steps, run->steps == 1 ? " is" : "s are");
     return take_over(drives, run, error);
 }

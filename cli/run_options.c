@@ -88,7 +88,8 @@ static const struct fixed_row {
             "write a checkpoint at the end: weights under their Hugging Face names, optimizer "
             "state", "DIR"}},
     {COURSE, {"lr-schedule", 0, 0, G_OPTION_ARG_STRING, &lr_shape,
-              "keep the learning rate constant (default), or let it fall as a cosine", "SHAPE"}},
+              "keep the learning rate constant (default), or let it fall as a cosine",
+              "constant|cosine"}},
     {COURSE, {"loss-scale", 0, 0, G_OPTION_ARG_STRING, &loss_scale,
               "scale the loss by S, a power of two, or by what keeps gradients finite: dynamic "
               "(default: 1 in bf16, dynamic in fp16)", "S|dynamic"}},
@@ -102,23 +103,24 @@ static const struct fixed_row {
               "they are given again; a line says what that changes", "RUN"}},
     {DRIVES, {"at", 0, 0, G_OPTION_ARG_STRING, &resume_at,
               "with --resume, continue from the newest durable step (default), or from the "
-              "previous one, where the newest is damaged or the run diverges after it", "STEP"}},
+              "previous one, where the newest is damaged or the run diverges after it",
+              "newest|previous"}},
     {DRIVES, {"overwrite", 0, 0, G_OPTION_ARG_NONE, &overwrite,
               "delete the run that the directories hold, and start anew", NULL}},
     {MACHINE, {"backend", 0, 0, G_OPTION_ARG_STRING, &backend_name,
                "compute on cpu (cores), on cuda (GPUs), or auto: on GPUs where there are any "
                "(default); null computes nothing: it orders ops and moves bytes",
-               "NAME"}},
+               "auto|cpu|cuda|null"}},
     {MACHINE, {"limit", 0, 0, G_OPTION_ARG_STRING_ARRAY, &limits,
                "slow a link or drive down to a rate, as in h2d=2GB/s; also d2h, nvme-read, "
-               "nvme-write (GB/s or MB/s)",
+               "nvme-write, in GB/s or MB/s (default: no limit)",
                "LANE=RATE"}},
     {RECORD, {"log", 0, 0, G_OPTION_ARG_FILENAME, &log_path, "write one line of JSON per step",
               "FILE"}},
     {RECORD, {"compare", 0, 0, G_OPTION_ARG_NONE, &compare,
-              "print predicted against measured, by lane, operator and op", NULL}},
+              "print predicted beside measured times, by lane, operator and op", NULL}},
     {RECORD, {"save-timeline", 0, 0, G_OPTION_ARG_FILENAME, &timeline_path,
-              "write what was measured, for memwall compare", "FILE"}},
+              "write the measured times of all ops, for memwall compare", "FILE"}},
 };
 
 static gboolean
@@ -237,8 +239,8 @@ read_at(bool *previous, GError **error)
 {
     *previous = resume_at && !strcmp(resume_at, "previous");
     if (resume_at && !*previous && strcmp(resume_at, "newest"))
-        return mw_refuse(error, "--at %s: newest or previous", resume_at);
-    return !resume_at || resume || mw_refuse(error, "--at %s: goes with --resume", resume_at);
+        return mw_refuse(error, "--at %s: must be newest or previous", resume_at);
+    return !resume_at || resume || mw_refuse(error, "--at %s: needs --resume", resume_at);
 }
 
 /* What the command line says of the course, of what a resume may change. */

@@ -59,11 +59,13 @@ static bool
 check_settings(const struct mw_settings *s, GError **error)
 {
     if (s->tp > 1)
-        return mw_refuse(error, "--tp %" G_GINT64_FORMAT ": run does not slice tensors", s->tp);
+        return mw_refuse(error, "--tp %" G_GINT64_FORMAT ": run does not slice tensors; give 1",
+                         s->tp);
     if (s->layout == MW_LAYOUT_PAPER20)
-        return mw_refuse(error, "--state-layout paper20: run keeps state as zero16 does");
+        return mw_refuse(error, "--state-layout paper20: run keeps state as zero16 alone; plan and "
+                                "simulate take paper20");
     if (s->micro_batch != (int64_t)s->micro_batch)
-        return mw_refuse(error, "--batch %g: run takes whole sequences", s->micro_batch);
+        return mw_refuse(error, "--batch %.15g: run takes whole sequences", s->micro_batch);
     return true;
 }
 
@@ -77,8 +79,9 @@ check_start(const struct cli_run_options *options, GError **error)
     if (options->backend == &mw_backend_null && (options->save || options->resume))
         return mw_refuse(error, "--backend null trains nothing: no --save, no --resume");
     if (options->resume && options->overwrite)
-        return mw_refuse(error, "--resume, --overwrite: give one of them: go on with the run that "
-                                "is there, or delete it");
+        return mw_refuse(error,
+                         "--resume, --overwrite: give one of them: --resume goes on with the run "
+                         "that is there, --overwrite deletes it");
     return !options->save || mw_checkpoint_check(options->save, error);
 }
 
@@ -194,7 +197,7 @@ goes_on(void *data, const struct mw_commit_record *record, GError **error)
     return o->steps > record->step + 1 ||
            mw_refuse(error,
                      "--steps %" G_GINT64_FORMAT ": %s has done %" G_GINT64_FORMAT
-                     ": must be more: it counts from the first",
+                     ": must be more: steps count from the first",
                      o->steps, o->from ? o->from : "the run that is resumed", record->step + 1);
 }
 

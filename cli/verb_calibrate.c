@@ -58,9 +58,10 @@ parse(struct cli_calibrate_wish *wish, int argc, char **argv, gboolean *help, GE
     const GOptionEntry entries[] = {
         {"help", 'h', 0, G_OPTION_ARG_NONE, help, "print this help", NULL},
         {"backend", 0, 0, G_OPTION_ARG_STRING, &backend_name,
-         "measure cpu (cores), cuda (GPUs), or auto: GPUs where there are any (default)", "NAME"},
+         "measure cpu (cores), cuda (GPUs), or auto: GPUs where there are any (default)",
+         "auto|cpu|cuda"},
         {"dtype", 0, 0, G_OPTION_ARG_STRING, &dtype_name,
-         "measure products in bf16 (default) or fp16", "TYPE"},
+         "measure products in bf16 (default) or fp16", "bf16|fp16"},
         {"output", 'o', 0, G_OPTION_ARG_FILENAME, &wish->output,
          "write the profile to FILE (default: here.ini among the user's profiles, which -H here "
          "reads)",
@@ -82,8 +83,7 @@ parse(struct cli_calibrate_wish *wish, int argc, char **argv, gboolean *help, GE
         {"json", 0, 0, G_OPTION_ARG_NONE, &wish->json, "print JSON instead of a table", NULL},
         G_OPTION_ENTRY_NULL};
     const struct cli_words_group groups[] = {{"Options", entries}, {NULL, NULL}};
-    const struct cli_words words = {cli_verb_calibrate.name, cli_verb_calibrate.summary,
-                                    cli_verb_calibrate.arguments, groups, wish};
+    const struct cli_words words = {&cli_verb_calibrate, groups, wish};
 
     if (!cli_words_parse(&words, &argc, &argv, error))
         return false;
@@ -169,4 +169,9 @@ run(int argc, char **argv)
 }
 
 const struct cli_verb cli_verb_calibrate = {
-    "calibrate", "measure this machine and write its profile, which -H here reads", "", run};
+    .name = "calibrate",
+    .summary = "measure this machine and write its profile, which -H here reads",
+    .arguments = "",
+    .examples = "memwall calibrate --nvme /mnt/nvme0 --nvme /mnt/nvme1",
+    .run = run,
+};

@@ -39,4 +39,10 @@ run(int argc, char **argv)
 }
 
 const struct cli_verb cli_verb_compare = {
-    "compare", "set a saved run beside its prediction, op by op", "RUNFILE [-H HW]", run};
+    .name = "compare",
+    .summary = "set a saved run beside its prediction, op by op",
+    .arguments = "RUNFILE [-H HW]",
+    .examples = "memwall compare run.txt -H rtx4090",
+    .details = "RUNFILE is what memwall run --save-timeline wrote.",
+    .run = run,
+};

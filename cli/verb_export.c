@@ -100,14 +100,11 @@ run(int argc, char **argv)
          "write the checkpoint to FOLDER: a new or empty one, or a checkpoint, which is replaced",
          "FOLDER"},
         {"at", 0, 0, G_OPTION_ARG_STRING, &at,
-         "export the newest durable step (default) or the previous one", "STEP"},
+         "export the newest durable step (default) or the previous one", "newest|previous"},
         {"help", 'h', 0, G_OPTION_ARG_NONE, &help, "print this help", NULL},
         G_OPTION_ENTRY_NULL};
     static const struct cli_words_group groups[] = {{"Options", entries}, {NULL, NULL}};
-    const struct cli_words words = {.verb = "export",
-                                    .summary = cli_verb_export.summary,
-                                    .arguments = cli_verb_export.arguments,
-                                    .groups = groups};
+    const struct cli_words words = {.verb = &cli_verb_export, .groups = groups};
     g_autoptr(GError) error = NULL;
 
     if (!cli_words_parse(&words, &argc, &argv, &error))
@@ -119,7 +116,7 @@ run(int argc, char **argv)
     if (argc != 2)
         mw_refuse(&error, "export takes one RUN: a name of `memwall list runs`, or a directory");
     else if (!folder || !*folder)
-        mw_refuse(&error, "-o FOLDER is missing: where the checkpoint goes");
+        mw_refuse(&error, "-o FOLDER is missing: the folder that the checkpoint is written to");
     else if (at && strcmp(at, "newest") && strcmp(at, "previous"))
         mw_refuse(&error, "--at %s: must be newest or previous", at);
     else if (export_run(argv[1], folder, !g_strcmp0(at, "previous"), &error))
@@ -128,4 +125,12 @@ run(int argc, char **argv)
 }
 
 const struct cli_verb cli_verb_export = {
-    "export", "write the durable state of a run as a checkpoint", "RUN -o FOLDER", run};
+    .name = "export",
+    .summary = "write the durable state of a run as a checkpoint",
+    .arguments = "RUN -o FOLDER",
+    .examples = "memwall export gpt2-2026-11-22-1 -o gpt2-checkpoint",
+    .details = "RUN is a run's name (memwall list runs), or one of its directories. The checkpoint "
+               "is what memwall run --save writes: memwall run --from FOLDER goes on from it, with "
+               "any placement.",
+    .run = run,
+};

@@ -1,5 +1,5 @@
 /* `memwall list models|hwprofiles|strategies|devices|runs`: a table, or an array with --json; or
- * one of them. */
+ * one of a list. */
 #include <stdio.h>
 #include <string.h>
 
@@ -144,51 +144,106 @@ show_profile(const char *name)
     return cli_flush();
 }
 
-static int
-print_usage(bool asked, const char *what)
-{
-    static const char *const lists[] = {"models",  "hwprofiles", "strategies",
-                                        "devices", "runs",       NULL};
-    const char *nearest = g_strv_contains(lists, what) ? NULL : mw_name_nearest(what, lists);
+enum list { MODELS, PROFILES, STRATEGIES, DEVICES, RUNS, LISTS };
 
-    if (!asked && nearest) {
-        cli_say("list %s: did you mean %s?", what, nearest);
-        return CLI_USAGE;
+static const char *const list_names[LISTS + 1] = {"models",  "hwprofiles", "strategies",
+                                                  "devices", "runs",       NULL};
+
+#define ALL_LISTS "models, hwprofiles, strategies, devices or runs"
+
+static bool
+parse_list(const char *word, enum list *list, GError **error)
+{
+    for (int i = 0; i < LISTS; i++)
+        if (!strcmp(word, list_names[i])) {
+            *list = (enum list)i;
+            return true;
+        }
+    g_autofree char *like = mw_names_like(word, list_names, "");
+    if (like)
+        return mw_refuse(error, "list %s: did you mean %s?", word, like);
+    return mw_refuse(error, "list %s: must be " ALL_LISTS, word);
+}
+
+/* `words` are those behind the verb: a list, and the one of it that is asked for. */
+static bool
+check_words(char **words, int count, bool as_json, enum list *list, GError **error)
+{
+    if (!count)
+        return mw_refuse(error,
+                         "list: needs one of models, hwprofiles, strategies, devices and runs; see "
+                         "memwall list --help");
+    if (!parse_list(words[0], list, error))
+        return false;
+    int most = *list == MODELS || *list == PROFILES ? 2 : 1;
+    if (count > most)
+        return mw_refuse(error, "list %s: unexpected argument \"%s\"; see memwall list --help",
+                         list_names[*list], words[most]);
+    return *list != PROFILES || count < 2 || !as_json ||
+           mw_refuse(error,
+                     "list hwprofiles %s: prints the profile as an .ini file; leave out "
+                     "--json",
+                     words[1]);
+}
+
+static int
+answer(enum list list, const char *name, bool as_json)
+{
+    struct mw_json_writer writer = {.out = stdout};
+    struct mw_json_writer *json = as_json ? &writer : NULL;
+
+    switch (list) {
+    case MODELS:
+        return name ? cli_list_model(name, as_json) : list_models(json);
+    case PROFILES:
+        return name ? show_profile(name) : list_profiles(json);
+    case STRATEGIES:
+        return list_strategies(json);
+    case DEVICES:
+        return cli_list_devices(as_json);
+    default:
+        return cli_list_runs(as_json);
     }
-    FILE *out = asked ? stdout : stderr;
-    g_autofree char *usage = g_strdup_printf("memwall list %s [--json]", cli_verb_list.arguments);
-    fputs("usage: ", out);
-    cli_words_wrap(out, usage, 7);
-    return asked ? cli_flush() : CLI_USAGE;
 }
 
 static int
 run(int argc, char **argv)
 {
-    const char *what = argc > 1 ? argv[1] : "";
-    struct mw_json_writer writer = {.out = stdout};
-    bool as_json = argc >= 3 && !strcmp(argv[argc - 1], "--json");
-    struct mw_json_writer *json = as_json ? &writer : NULL;
-    bool whole = argc - as_json == 2;
+    static gboolean as_json, help;
+    static const GOptionEntry entries[] = {
+        {"json", 0, 0, G_OPTION_ARG_NONE, &as_json, "print JSON instead of a table", NULL},
+        {"help", 'h', 0, G_OPTION_ARG_NONE, &help, "print this help", NULL},
+        G_OPTION_ENTRY_NULL};
+    static const struct cli_words_group groups[] = {{"Options", entries}, {NULL, NULL}};
+    const struct cli_words words = {.verb = &cli_verb_list, .groups = groups};
+    g_autoptr(GError) error = NULL;
+    enum list list = MODELS;
 
-    if (!strcmp(what, "models") && whole)
-        return list_models(json);
-    if (!strcmp(what, "hwprofiles") && whole)
-        return list_profiles(json);
-    if (!strcmp(what, "strategies") && whole)
-        return list_strategies(json);
-    if (!strcmp(what, "devices") && whole)
-        return cli_list_devices(as_json);
-    if (!strcmp(what, "runs") && whole)
-        return cli_list_runs(as_json);
-    if (!strcmp(what, "hwprofiles") && argc == 3)
-        return show_profile(argv[2]);
-    if (!strcmp(what, "models") && argc - as_json == 3)
-        return cli_list_model(argv[2], as_json);
-    return print_usage(!strcmp(what, "--help") || !strcmp(what, "-h"), what);
+    if (!cli_words_parse(&words, &argc, &argv, &error))
+        return cli_fail(error);
+    if (help) {
+        cli_words_help(&words, stdout);
+        return cli_flush();
+    }
+    if (!check_words(argv + 1, argc - 1, as_json, &list, &error))
+        return cli_fail(error);
+    return answer(list, argc > 2 ? argv[2] : NULL, as_json);
 }
 
 const struct cli_verb cli_verb_list = {
-    "list",
-    "list models (or one, by operator), hardware profiles (or one), strategies, devices, runs",
-    "models [NAME] | hwprofiles [NAME] | strategies | devices | runs", run};
+    .name = "list",
+    .summary = "list models, hardware profiles, strategies, devices or runs",
+    .arguments = "models [NAME] | hwprofiles [NAME] | strategies | devices | runs",
+    .examples = "memwall list models\n"
+                "memwall list models gpt2\n"
+                "memwall list hwprofiles rtx4090\n"
+                "memwall list runs --json",
+    .details =
+        "models: presets for -m; of one NAME, or config.json, its operators.\n"
+        "hwprofiles: machines for -H; of one NAME, or .ini file, all keys, values, sources.\n"
+        "strategies: names for -s.\n"
+        "devices: what run and calibrate can compute on here.\n"
+        "runs: runs whose state is on this machine's drives: durable steps, sizes, "
+        "directories.",
+    .run = run,
+};

@@ -142,5 +142,10 @@ run(int argc, char **argv)
 }
 
 const struct cli_verb cli_verb_plan = {
-    "plan", "show what will be where, and whether it fits; --largest: the most layers that fit",
-    "-m MODEL [-H HW]", run};
+    .name = "plan",
+    .summary = "show what will be where, and whether it fits",
+    .arguments = "-m MODEL [-H HW]",
+    .examples = "memwall plan -m llama-3.1-8b -H rtx4090\n"
+                "memwall plan -m gpt3-13b -H rtx4090 --largest",
+    .run = run,
+};

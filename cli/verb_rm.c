@@ -22,7 +22,7 @@ is_a_run(const struct cli_run *run, const char *name, GError **error)
         found = files.names->len > 0;
         mw_run_files_clear(&files);
     }
-    return found || mw_refuse(error, "%s: holds no run: nothing is deleted", name);
+    return found || mw_refuse(error, "%s: holds no run; nothing is deleted", name);
 }
 
 /* What is left alone of it, and so stays. */
@@ -65,7 +65,7 @@ find_run(const char *name, GError **error)
         return NULL;
     bool good = is_a_run(run, name, error);
     if (good && run->state == CLI_RUN_RUNNING)
-        good = mw_refuse(error, "%s: is running: nothing is deleted", name);
+        good = mw_refuse(error, "%s: the run is in progress; nothing is deleted", name);
     if (good && is_whole(run, name, error))
         return run;
     cli_run_free(run);
@@ -126,23 +126,13 @@ run(int argc, char **argv)
     static const GOptionEntry entries[] = {
         {"help", 'h', 0, G_OPTION_ARG_NONE, &help, "print this help", NULL}, G_OPTION_ENTRY_NULL};
     static const struct cli_words_group groups[] = {{"Options", entries}, {NULL, NULL}};
-    const struct cli_words words = {.verb = "rm",
-                                    .summary = cli_verb_rm.summary,
-                                    .arguments = cli_verb_rm.arguments,
-                                    .groups = groups};
+    const struct cli_words words = {.verb = &cli_verb_rm, .groups = groups};
     g_autoptr(GError) error = NULL;
 
     if (!cli_words_parse(&words, &argc, &argv, &error))
         return cli_fail(error);
     if (help) {
         cli_words_help(&words, stdout);
-        printf("\n");
-        cli_words_wrap(stdout,
-                       "Delete runs that are not in progress. RUN is a name of `memwall list "
-                       "runs`, whole, or one of the run's directories. What else is in its "
-                       "directories stays. A run whose drive is not mounted stays, too; what is "
-                       "left without it goes by a directory's name.",
-                       0);
         return cli_flush();
     }
     if (argc < 2)
@@ -153,5 +143,14 @@ run(int argc, char **argv)
     return error ? cli_fail(error) : cli_flush();
 }
 
-const struct cli_verb cli_verb_rm = {"rm", "delete the state that a run has left on drives",
-                                     "RUN...", run};
+const struct cli_verb cli_verb_rm = {
+    .name = "rm",
+    .summary = "delete the state that a run has left on drives",
+    .arguments = "RUN...",
+    .examples = "memwall rm gpt2-2026-11-22-1",
+    .details = "RUN is a run's whole name (memwall list runs), or one of its directories. A run "
+               "that is in progress is refused. Other files in its directories stay. A run whose "
+               "drive is not mounted stays too; to delete what is left of it, name one of its "
+               "directories.",
+    .run = run,
+};

@@ -181,11 +181,11 @@ tell_dtype(const struct cli_training *training)
     if (!fp16 || mw_ranks_index(training->ranks) > 0)
         return;
     if (request->settings.dtype == MW_DTYPE_BF16)
-        cli_say("bf16 is not followed: the GPU of %s has fp16 products only, and this run has them",
+        cli_say("--dtype bf16: the GPU of profile %s has products in fp16 only; this run uses fp16",
                 name);
     else if (has_bf16 && cores)
-        cli_say("%s is of products in bf16; on cores those in fp16 take longer: "
-                "calibrate --dtype fp16 measures them",
+        cli_say("profile %s has the rate of products in bf16; on cores those in fp16 take longer: "
+                "`memwall calibrate --dtype fp16` measures them",
                 name);
 }
 
@@ -198,7 +198,7 @@ tell_backend(const struct cli_training *training)
 
     if (measured && strcmp(measured, here) && training->options.backend != &mw_backend_null &&
         mw_ranks_index(training->ranks) == 0)
-        cli_say("%s was measured with --backend %s; this run computes with %s",
+        cli_say("profile %s was measured with --backend %s; this run computes with %s",
                 mw_hwprofile_name(profile), measured, here);
 }
 
@@ -274,5 +274,10 @@ run(int argc, char **argv)
     return cli_request_run(&cli_verb_run, cli_run_groups(), check, argc, argv, answer);
 }
 
-const struct cli_verb cli_verb_run = {"run", "train by the plan on this machine",
-                                      "-m MODEL [-H HW]", run};
+const struct cli_verb cli_verb_run = {
+    .name = "run",
+    .summary = "train on this machine, by the plan",
+    .arguments = "-m MODEL --data FILE [-H HW]",
+    .examples = "memwall run -m gpt2 --data tokens.bin --steps 100 --save gpt2-trained",
+    .run = run,
+};

@@ -18,5 +18,12 @@ run(int argc, char **argv)
 }
 
 const struct cli_verb cli_verb_simulate = {
-    "simulate", "predict a step: how fast, what limits it, what would help most",
-    "-m MODEL [-H HW] | PLANFILE", run};
+    .name = "simulate",
+    .summary = "predict a step: how fast, what limits it, what would help most",
+    .arguments = "-m MODEL [-H HW] | PLANFILE",
+    .examples = "memwall simulate -m llama-3.1-8b -H rtx4090 --tokens 10B\n"
+                "memwall simulate -m gpt3-13b -H rtx4090 -s zero-offload,zero-infinity-nvme",
+    .details = "PLANFILE is what -o wrote; it takes -H, --set, --outlook, --json, --trace and "
+               "--plot.",
+    .run = run,
+};

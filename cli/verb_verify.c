@@ -323,10 +323,7 @@ run(int argc, char **argv)
         {"help", 'h', 0, G_OPTION_ARG_NONE, &help, "print this help", NULL},
         G_OPTION_ENTRY_NULL};
     static const struct cli_words_group groups[] = {{"Options", entries}, {NULL, NULL}};
-    const struct cli_words words = {.verb = "verify",
-                                    .summary = cli_verb_verify.summary,
-                                    .arguments = cli_verb_verify.arguments,
-                                    .groups = groups};
+    const struct cli_words words = {.verb = &cli_verb_verify, .groups = groups};
     g_autoptr(GError) error = NULL;
     bool whole;
 
@@ -334,16 +331,6 @@ run(int argc, char **argv)
         return cli_fail(error);
     if (help) {
         cli_words_help(&words, stdout);
-        printf("\n");
-        cli_words_wrap(stdout,
-                       "Reads records and state of both recorded steps, of all ranks, past the "
-                       "page cache, and holds them against their checksums. RUN is a name of "
-                       "`memwall list runs`, or the run's directories, as --nvme named them. Exit "
-                       "status: 0 the newest step is whole, 1 it is damaged, a file is missing, a "
-                       "record cannot be read, or a run is using it: whatever --resume refuses. "
-                       "The step before it is written over while a step runs: it need not be "
-                       "whole.",
-                       0);
         return cli_flush();
     }
     if (argc < 2)
@@ -354,5 +341,16 @@ run(int argc, char **argv)
     return cli_fail(error);
 }
 
-const struct cli_verb cli_verb_verify = {"verify", "check that the durable state of a run is whole",
-                                         "RUN | DIR...", run};
+const struct cli_verb cli_verb_verify = {
+    .name = "verify",
+    .summary = "check that the durable state of a run is whole",
+    .arguments = "RUN | DIR...",
+    .examples = "memwall verify gpt2-2026-11-22-1",
+    .details = "RUN is a run's name (memwall list runs); DIR... are its directories, as --nvme "
+               "named them. The state of both recorded steps, of all ranks, is read from the "
+               "drives, past the page cache, and compared with its checksums; nothing is changed. "
+               "The step before the newest is overwritten while a step runs, so it need not be "
+               "whole. Exit status: 0 the newest step is whole; 1 it is damaged, a file is "
+               "missing, a record cannot be read, or a run is using it: whatever --resume refuses.",
+    .run = run,
+};

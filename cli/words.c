@@ -3,6 +3,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "cli/cli.h"
 #include "planner/error.h"
 #include "planner/nearest.h"
 
@@ -15,7 +16,7 @@ static GOptionContext *
 new_context(const struct cli_words *words)
 {
     GOptionContext *context = g_option_context_new(NULL);
-    GOptionGroup *main_group = g_option_group_new(words->verb, "", "", words->data, NULL);
+    GOptionGroup *main_group = g_option_group_new(words->verb->name, "", "", words->data, NULL);
 
     for (const struct cli_words_group *group = words->groups; group->title; group++)
         g_option_group_add_entries(main_group, group->entries);
@@ -25,8 +26,8 @@ new_context(const struct cli_words *words)
 }
 
 /* GLib names the option only in its message; what was typed is in argv. */
-static const char *
-nearest_option(const struct cli_words *words, const char *message, char **argv)
+static char *
+options_like(const struct cli_words *words, const char *message, char **argv)
 {
     g_autoptr(GPtrArray) names = g_ptr_array_new();
 
@@ -37,7 +38,7 @@ nearest_option(const struct cli_words *words, const char *message, char **argv)
     for (char **word = argv; *word; word++) {
         g_autofree char *name = g_strndup(*word, strcspn(*word, "="));
         if (g_str_has_prefix(name, "--") && g_str_has_suffix(message, *word))
-            return mw_name_nearest(name + 2, (const char *const *)names->pdata);
+            return mw_names_like(name + 2, (const char *const *)names->pdata, "--");
     }
     return NULL;
 }
@@ -68,12 +69,12 @@ cli_words_parse(const struct cli_words *words, int *argc, char ***argv, GError *
         drop_separator(argc, *argv);
         return true;
     }
-    const char *nearest = g_error_matches(wrong, G_OPTION_ERROR, G_OPTION_ERROR_UNKNOWN_OPTION)
-                              ? nearest_option(words, wrong->message, typed)
-                              : NULL;
-    if (nearest)
-        return mw_refuse(error, "%s: did you mean --%s?", wrong->message, nearest);
-    return mw_refuse(error, "%s; see memwall %s --help", wrong->message, words->verb);
+    g_autofree char *like = g_error_matches(wrong, G_OPTION_ERROR, G_OPTION_ERROR_UNKNOWN_OPTION)
+                                ? options_like(words, wrong->message, typed)
+                                : NULL;
+    if (like)
+        return mw_refuse(error, "%s: did you mean %s?", wrong->message, like);
+    return mw_refuse(error, "%s; see memwall %s --help", wrong->message, words->verb->name);
 }
 
 /* --- help ------------------------------------------------------------------------------------ */
@@ -118,16 +119,38 @@ print_entry(FILE *out, const GOptionEntry *entry)
     cli_words_wrap(out, entry->description, HELP_COLUMN);
 }
 
+static void
+print_examples(FILE *out, const char *examples)
+{
+    g_auto(GStrv) lines = g_strsplit(examples, "\n", -1);
+
+    fprintf(out, "\nExample%s:\n", lines[1] ? "s" : "");
+    for (char **line = lines; *line; line++)
+        fprintf(out, "  %s\n", *line);
+}
+
+static void
+print_details(FILE *out, const char *details)
+{
+    g_auto(GStrv) lines = g_strsplit(details, "\n", -1);
+
+    fputc('\n', out);
+    for (char **line = lines; *line; line++)
+        cli_words_wrap(out, *line, 0);
+}
+
 void
 cli_words_help(const struct cli_words *words, FILE *out)
 {
-    g_autofree char *usage = g_strdup_printf("memwall %s %s%s[OPTION...]", words->verb,
-                                             words->arguments, *words->arguments ? " " : "");
+    const struct cli_verb *verb = words->verb;
+    g_autofree char *usage = g_strdup_printf("memwall %s %s%s[OPTION...]", verb->name,
+                                             verb->arguments, *verb->arguments ? " " : "");
 
     fputs("usage: ", out);
     cli_words_wrap(out, usage, 7);
     fputc('\n', out);
-    cli_words_wrap(out, words->summary, 0);
+    cli_words_wrap(out, verb->summary, 0);
+    print_examples(out, verb->examples);
     for (const struct cli_words_group *group = words->groups; group->title; group++) {
         if (!group->entries->long_name)
             continue;
@@ -135,4 +158,6 @@ cli_words_help(const struct cli_words *words, FILE *out)
         for (const GOptionEntry *entry = group->entries; entry->long_name; entry++)
             print_entry(out, entry);
     }
+    if (verb->details)
+        print_details(out, verb->details);
 }

@@ -16,9 +16,10 @@ struct cli_words_group {
     const GOptionEntry *entries; /* ended by G_OPTION_ENTRY_NULL */
 };
 
+struct cli_verb;
+
 struct cli_words {
-    const char *verb, *summary;
-    const char *arguments; /* beside the options, as usage shows them; "" for none */
+    const struct cli_verb *verb;
     const struct cli_words_group *groups;
     gpointer data; /* of entries that call a function */
 };

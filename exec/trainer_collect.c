@@ -290,8 +290,9 @@ mw_trainer_join(struct mw_trainer *trainer, GError **error)
     trainer->rank = ranks ? mw_ranks_index(ranks) : 0;
     if (plan->world_ranks != trainer->ranks) {
         g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
-                    "the plan is for %u GPUs, %u ranks were started; mpirun -n %u starts that many",
-                    plan->world_ranks, trainer->ranks, plan->world_ranks);
+                    "the plan is for %u GPU%s, and %u rank%s started; mpirun -n %u starts as many",
+                    plan->world_ranks, plan->world_ranks == 1 ? "" : "s", trainer->ranks,
+                    trainer->ranks == 1 ? " was" : "s were", plan->world_ranks);
         return false;
     }
     if (trainer->ranks == 1)

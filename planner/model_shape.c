@@ -14,9 +14,8 @@ static bool G_GNUC_PRINTF(5, 6) refuse(const struct mw_model *model, const char 
     va_start(arguments, format);
     g_autofree char *accepted = g_strdup_vprintf(format, arguments);
     va_end(arguments);
-    g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "%s: %s: value %" G_GINT64_FORMAT ": must %s",
-                model->name, key, value, accepted);
-    return false;
+    return mw_refuse(error, "model %s: %s: value %" G_GINT64_FORMAT ": must %s", model->name, key,
+                     value, accepted);
 }
 
 static bool

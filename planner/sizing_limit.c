@@ -150,9 +150,10 @@ is_global(const struct question *q, enum knob knob)
 static char *
 all_names(const struct question *q)
 {
-    GString *text = g_string_new(q->model->name);
+    GString *text = g_string_new(NULL);
 
-    g_string_append_printf(text, ": %" G_GINT64_FORMAT " layers", q->model->layers);
+    g_string_append_printf(text, "model %s: %" G_GINT64_FORMAT " layer%s", q->model->name,
+                           q->model->layers, q->model->layers == 1 ? "" : "s");
     for (enum knob knob = 0; knob < LAYERS; knob++)
         if (value_of(q, knob) > 1 && !is_least(q, knob))
             g_string_append_printf(text, "%s %s %" G_GINT64_FORMAT,

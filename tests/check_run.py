@@ -239,7 +239,7 @@ def check_no_gpu(box):
 def check_dtype(box):
     """What is computed in, where that is not what the profile or the user says."""
     for words, said in ((["--dtype", "fp16"], "calibrate --dtype fp16"),
-                        (["--dtype", "bf16", "-H", "v100"], "bf16 is not followed")):
+                        (["--dtype", "bf16", "-H", "v100"], "this run uses fp16")):
         done = box.run(*TRAIN, "-s", "zero3", *words)
         yield from good(done)
         if said not in done.said:
@@ -281,16 +281,17 @@ def check_table(box):
     done = box.run(*TRAIN, "-s", "zero3")
     yield from good(done)
     begin, *lines = done.text.splitlines()
-    if not re.fullmatch(r"steps 1 to 5 of \S+ with zero3: 2 sequences of \d+ tokens per GPU, 2 in "
-                        r"all per step; parameters gpu, gradients gpu, optimizer gpu, checkpoints "
-                        r"gpu; predicted for rtx4090: [\d.]+ [mu]?s per step, [\d.]+ m?s in all",
+    if not re.fullmatch(r"steps 1 to 5 of model \S+ with zero3: 2 sequences of \d+ tokens per GPU, 2 "
+                        r"in all per step; parameters gpu, gradients gpu, optimizer gpu, checkpoints "
+                        r"gpu; predicted for profile rtx4090: [\d.]+ [mu]?s per step, "
+                        r"[\d.]+ m?s in all",
                         begin):
         yield begin
     if len(lines) != STEPS + 3 or lines[0].split()[:2] != ["step", "loss"] or \
             [line.split()[0] for line in lines[1:STEPS + 1]] != [str(i + 1) for i in range(STEPS)]:
         yield done.text
     elif not lines[-1].startswith("step ") or \
-            "predicted for rtx4090 (not calibrated)" not in lines[-1]:
+            "predicted for profile rtx4090 (not calibrated)" not in lines[-1]:
         yield lines[-1]
 
 

@@ -57,7 +57,7 @@ def check_own(box):
         yield f"the newest is {runs[0]}"
     done = train(box, *STEP, "--resume", steps=4)
     yield from good(done)
-    if f"going on with {runs[0]['run']}: 3 steps" not in done.said:
+    if f"going on with run {runs[0]['run']}: 3 steps" not in done.said:
         yield f"said {done.said!r}"
     yield from good(train(box, *STEP, "--resume", runs[1]["run"], steps=4))
     yield from good(train(box, *STEP, "--resume", runs[1]["directories"][0], steps=5))
@@ -118,8 +118,8 @@ def check_killed(box):
         run.process.kill()
         return
     name = running[0]["run"]
-    yield from check_refused(box.run(name, verb="rm"), 2, name, "running")
-    yield from check_refused(box.run(running[0]["directories"][0], verb="rm"), 2, "running")
+    yield from check_refused(box.run(name, verb="rm"), 2, name, "in progress")
+    yield from check_refused(box.run(running[0]["directories"][0], verb="rm"), 2, "in progress")
     yield from good(train(box, *NONE, steps=1))
     if left(box) != [name]:
         yield f"left {left(box)}"
@@ -457,7 +457,7 @@ def check_unmounted(box):
         yield f"runs are {listed(box)}"
     done = train(box, *STEP, "--resume", "--at", "previous", steps=4)
     yield from good(done)
-    if f"memwall: going on with {name} from step 1; step 2 is dropped" not in done.said:
+    if f"memwall: going on with run {name} from step 1; step 2 is dropped" not in done.said:
         yield f"said {done.said!r}"
     for wrong in ("nope", "text.txt", "second"):
         yield from check_refused(box.run(older, wrong, verb="rm"), 2, wrong)
