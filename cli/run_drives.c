@@ -52,9 +52,10 @@ cli_run_drives_resumed(struct cli_run_drives *drives, bool changed, GError **err
     if (drives->fresh)
         return true;
     if (drives->dropped)
-        cli_say(
-            "going on with run %s from step %" G_GINT64_FORMAT "; step %" G_GINT64_FORMAT " is dropped",
-            drives->entry.name, mw_trainer_next_step(drives->training->trainer), drives->dropped);
+        cli_say("going on with run %s from step %" G_GINT64_FORMAT "; step %" G_GINT64_FORMAT
+                " is dropped",
+                drives->entry.name, mw_trainer_next_step(drives->training->trainer),
+                drives->dropped);
     return cli_run_drives_describe_again(drives, changed, error);
 }
 

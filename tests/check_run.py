@@ -281,10 +281,10 @@ def check_table(box):
     done = box.run(*TRAIN, "-s", "zero3")
     yield from good(done)
     begin, *lines = done.text.splitlines()
-    if not re.fullmatch(r"steps 1 to 5 of model \S+ with zero3: 2 sequences of \d+ tokens per GPU, 2 "
-                        r"in all per step; parameters gpu, gradients gpu, optimizer gpu, checkpoints "
-                        r"gpu; predicted for profile rtx4090: [\d.]+ [mu]?s per step, "
-                        r"[\d.]+ m?s in all",
+    if not re.fullmatch(r"steps 1 to 5 of model \S+ with zero3: 2 sequences of \d+ tokens per "
+                        r"GPU, 2 in all per step; parameters gpu, gradients gpu, optimizer gpu, "
+                        r"checkpoints gpu; predicted for profile rtx4090: [\d.]+ [mu]?s per "
+                        r"step, [\d.]+ m?s in all",
                         begin):
         yield begin
     if len(lines) != STEPS + 3 or lines[0].split()[:2] != ["step", "loss"] or \
