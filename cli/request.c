@@ -449,12 +449,9 @@ check_run_file(const char *path, GError **error)
     return measured != NULL;
 }
 
-/* A pipe can be read once. */
 static bool
 check_plan_text(const struct cli_request *request, const struct cli_verb *verb, GError **error)
 {
-    if (!g_file_test(request->plan_file, G_FILE_TEST_IS_REGULAR))
-        return true;
     return strcmp(verb->name, "compare") ? cli_plan_file_check(request->plan_file, error)
                                          : check_run_file(request->plan_file, error);
 }

@@ -206,6 +206,62 @@ read_all(const struct text *text, int fd, int patience_ms, GError **error)
     return true;
 }
 
+/* --- pipes ----------------------------------------------------------------------------------- */
+
+/* A pipe can be read once, and what is asked of it may be asked again: its text stays, by what it
+ * is and how it was named. */
+static GHashTable *pipes; /* char * -> GBytes * */
+G_LOCK_DEFINE_STATIC(pipes);
+
+static char *
+pipe_key(const char *path, const struct stat *status)
+{
+    return g_strdup_printf("%ju:%ju:%s", (uintmax_t)status->st_dev, (uintmax_t)status->st_ino,
+                           path);
+}
+
+static void
+keep_pipe(const char *path, const struct stat *status, const GString *bytes)
+{
+    G_LOCK(pipes);
+    if (!pipes)
+        pipes =
+            g_hash_table_new_full(g_str_hash, g_str_equal, g_free, (GDestroyNotify)g_bytes_unref);
+    g_hash_table_replace(pipes, pipe_key(path, status), g_bytes_new(bytes->str, bytes->len));
+    G_UNLOCK(pipes);
+}
+
+/* False: it was not read yet. */
+static bool
+recall_pipe(const char *path, const struct stat *status, GString *bytes)
+{
+    g_autofree char *key = pipe_key(path, status);
+    gsize length = 0;
+
+    G_LOCK(pipes);
+    GBytes *kept = pipes ? g_hash_table_lookup(pipes, key) : NULL;
+    const char *text = kept ? g_bytes_get_data(kept, &length) : NULL;
+    if (kept)
+        g_string_append_len(bytes, text, (gssize)length);
+    G_UNLOCK(pipes);
+    return kept;
+}
+
+/* --- the whole ------------------------------------------------------------------------------- */
+
+static bool
+read_pipe(const struct text *text, const struct stat *status, int fd, int patience_ms,
+          GError **error)
+{
+    if (recall_pipe(text->path, status, text->bytes))
+        return text->bytes->len > text->kind->most_bytes ? refuse_size(text, 0, error)
+                                                         : check_begin(text, error);
+    if (!read_all(text, fd, patience_ms, error))
+        return false;
+    keep_pipe(text->path, status, text->bytes);
+    return true;
+}
+
 char *
 mw_input_read_patiently(const char *path, const struct mw_input_kind *kind, int patience_ms,
                         gsize *length, GError **error)
@@ -218,8 +274,9 @@ mw_input_read_patiently(const char *path, const struct mw_input_kind *kind, int 
     bool fits = (guint64)status.st_size <= kind->most_bytes;
     g_autoptr(GString) bytes = g_string_sized_new(fits ? (gsize)status.st_size + 1 : 0);
     struct text text = {path, kind, bytes, status.st_mode};
-    bool good =
-        fits ? read_all(&text, fd, patience_ms, error) : refuse_size(&text, status.st_size, error);
+    bool good = !fits                      ? refuse_size(&text, status.st_size, error)
+                : S_ISFIFO(status.st_mode) ? read_pipe(&text, &status, fd, patience_ms, error)
+                                           : read_all(&text, fd, patience_ms, error);
     close(fd);
     if (!good)
         return NULL;

@@ -32,7 +32,7 @@ struct mw_input_kind {
 #define MW_INPUT_PATIENCE_MS 60000
 
 /* All of a file; NUL-terminated, to be freed.  A pipe is read to its end if somebody writes to it,
- * and not waited for if nobody does. */
+ * and not waited for if nobody does; named again it has the same text. */
 char *mw_input_read(const char *path, const struct mw_input_kind *kind, gsize *length,
                     GError **error);
 /* The same with another patience. */

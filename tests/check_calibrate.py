@@ -225,6 +225,9 @@ REFUSED = {
     "simulate no.plan": "no.plan",
     "simulate bad.plan": "bad.plan",
     "compare bad.plan": "bad.plan",
+    "simulate quiet-pipe": "quiet-pipe: is a pipe that nobody writes to",
+    "compare quiet-pipe": "quiet-pipe: is a pipe that nobody writes to",
+    "compare /proc/kmsg": "/proc/kmsg: is made by the system",
     "plan -m gpt2 --batch none": "--batch",
     "run -m gpt2": "--data",
     "run -m gpt2 --data bad.plan --steps 0": "--steps 0",
@@ -239,6 +242,8 @@ def check_refused(box, line, words):
     """A question that is refused measures nothing first."""
     (box.folder / "bad.plan").write_text("no plan\n", encoding="utf-8")
     (box.folder / "empty.bin").write_bytes(b"")
+    if not (box.folder / "quiet-pipe").exists():
+        os.mkfifo(box.folder / "quiet-pipe")
     (box.folder / "text.txt").write_text("a text to train on\n" * 2000, encoding="utf-8")
     done = box.run(*line.split(), MEMWALL_NVME="/nonexistent/drive")
     if done.returncode not in (1, 2) or words not in done.said:

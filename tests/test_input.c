@@ -204,6 +204,15 @@ test_pipe(void)
     GThread *thread = g_thread_new("late", write_late, GINT_TO_POINTER(writer));
     reads(path, "late");
     g_thread_join(thread);
+    reads(path, "late"); /* who asks again is told the same, */
+    static const struct mw_input_kind list = {WANTED, MOST, "list"};
+    GError *error = NULL;
+    gsize length;
+    g_assert_null(mw_input_read(path, &list, &length, &error)); /* as far as it is of the kind */
+    mw_test_error_says(error, "line 1 does not begin with 'list'", WANTED);
+    g_autofree char *other = new_pipe("other");
+    g_assert_cmpint(rename(other, path), ==, 0);
+    refused(path, MW_ERROR_INVALID, "is a pipe that nobody writes to: must be " WANTED);
 }
 
 /* Somebody has it open and writes nothing, too much, or something else. */
