@@ -325,7 +325,8 @@ test_instructions(void)
     change_field(MW_TRAINER_ISA, MW_TRAINER_ON_GPU, 1);
     go_on_told(9, "with a GPU until step 8; ");
     go_on_told(10, NULL);
-    change_field(MW_TRAINER_ISA, "older", 0); /* a record that does not say it */
+    change_field(MW_TRAINER_FORMAT, "former", 1); /* a record that does not say it */
+    change_field(MW_TRAINER_ISA, "older", 0);
     go_on_told(11, NULL);
 }
 
