@@ -1,6 +1,7 @@
 #include "cli/number.h"
 
 #include <errno.h>
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -28,11 +29,20 @@ read_suffix(const char **end)
     } suffixes[] = {{'k', 1e3}, {'M', 1e6}, {'B', 1e9}, {'T', 1e12}};
 
     for (size_t i = 0; i < G_N_ELEMENTS(suffixes); i++)
-        if (**end == suffixes[i].name) {
+        if (g_ascii_toupper(**end) == g_ascii_toupper(suffixes[i].name)) {
             ++*end;
             return suffixes[i].factor;
         }
     return 1;
+}
+
+/* 8.008k is 8008, which the product of the two doubles misses. */
+static double
+scaled(double value, double factor)
+{
+    double product = value * factor, whole = round(product);
+
+    return fabs(product - whole) <= 4 * DBL_EPSILON * product ? whole : product;
 }
 
 bool
@@ -42,7 +52,7 @@ cli_number_read(const struct cli_number *number, const char *text, double *value
     const char *noun = number->noun ? number->noun : number->whole ? "whole number" : "number";
 
     if (end && number->counts)
-        *value *= read_suffix(&end);
+        *value = scaled(*value, read_suffix(&end));
     if (end && number->unit && !strcmp(end, number->unit))
         end += strlen(end);
     if (end && !*end && *value >= number->min && *value <= number->max &&

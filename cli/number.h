@@ -12,7 +12,7 @@ struct cli_number {
     double min, max;
     bool whole;
     bool joined;       /* its value stands behind "=" */
-    bool counts;       /* k, M, B or T may follow, as counts are printed */
+    bool counts;       /* k, M, B or T may follow, as counts are printed; in either case */
     const char *unit;  /* may follow; NULL: none */
     const char *noun;  /* what it must be; NULL: "number", or "whole number" */
     const char *or_as; /* behind the range in a refusal: ", or auto"; NULL: nothing */

@@ -5,8 +5,16 @@
 #include "cli/number.h"
 #include "planner/error.h"
 
-/* A count may end in k, M, B or T, as counts are printed. */
-enum option_kind { OPTION_INTEGER, OPTION_REAL, OPTION_COUNT, OPTION_PLACEMENT, OPTION_CHOICE };
+/* A count may end in k, M, B or T, as counts are printed: thousands, never 1,024.  Lengths and
+ * sizes, of which 4k could be either, take no such ending. */
+enum option_kind {
+    OPTION_INTEGER,
+    OPTION_WHOLE_COUNT,
+    OPTION_REAL,
+    OPTION_COUNT,
+    OPTION_PLACEMENT,
+    OPTION_CHOICE
+};
 
 struct choice {
     const char *name;
@@ -58,7 +66,8 @@ static const struct option options[] = {
      "give each GPU micro-batches of N sequences (default auto: the most that fit within the "
      "default global batch: 0.5M to 3.2M tokens per step, by the number of parameters, after "
      "GPT-3's table)"},
-    {GROUP_BATCH, "global-batch", OPTION_INTEGER, FIELD(global_batch), 1, 1e9, false, NULL, "N",
+    {GROUP_BATCH, "global-batch", OPTION_WHOLE_COUNT, FIELD(global_batch), 1, 1e9, false, NULL,
+     "N",
      "train on N sequences per step, all GPUs together (default: what --batch and --grad-accum "
      "come to)"},
     {GROUP_BATCH, "grad-accum", OPTION_INTEGER, FIELD(grad_accum), 1, 4096, false, NULL, "N",
@@ -145,12 +154,13 @@ store_integer(const struct option *option, struct mw_settings *settings, int64_t
 static bool
 parse_number(const struct option *option, const char *text, double *value, GError **error)
 {
+    bool count = option->kind == OPTION_COUNT || option->kind == OPTION_WHOLE_COUNT;
     const struct cli_number number = {
         .option = option->name,
         .min = option->min,
         .max = option->max,
-        .whole = option->kind == OPTION_INTEGER,
-        .counts = option->kind == OPTION_COUNT,
+        .whole = option->kind == OPTION_INTEGER || option->kind == OPTION_WHOLE_COUNT,
+        .counts = count,
         .or_as = option->may_be_auto            ? ", or auto"
                  : option->kind == OPTION_COUNT ? ", as 15T or 1.5e13"
                                                 : NULL,

@@ -172,7 +172,12 @@ read_number(enum number which, double *value, GError **error)
     if (!text)
         return true;
     const struct cli_number number = {
-        .option = row->name, .min = row->min, .max = row->max, .whole = row->whole};
+        .option = row->name,
+        .min = row->min,
+        .max = row->max,
+        .whole = row->whole,
+        .counts = which == STEPS || which == WARMUP,
+    };
     return cli_number_read(&number, text, value, error);
 }
 

@@ -121,6 +121,8 @@ CONTRADICTIONS = {
     "simulate -m gpt2 -H flat-test --tokens 15X": ["--tokens 15X", "15T"],
     "simulate -m gpt2 -H flat-test --tokens 15TT": ["--tokens 15TT", "15T"],
     "simulate -m gpt2 -H flat-test --batch 1k": ["--batch 1k"],
+    "simulate -m gpt2 -H flat-test --seq 4k": ["--seq 4k"],  # 4000 or 4096?
+    "simulate -m gpt2 -H flat-test --global-batch 1.0005k": ["--global-batch 1.0005k"],
     "simulate -m gpt9 -H flat-test": ["gpt9", "list models"],
     "simulate -m '' -H flat-test": ["model"],
     "simulate -m gpt2 -H ''": ["profile"],
