@@ -1,5 +1,6 @@
 #include "planner/priced.h"
 
+#include <math.h>
 #include <string.h>
 
 enum mw_price_kind
@@ -21,7 +22,14 @@ mw_price_usd(const struct mw_hardware *hardware, enum mw_price_kind kind)
 char *
 mw_price_text(double price_usd, enum mw_price_kind kind)
 {
-    return g_strdup_printf("%.15g USD%s", price_usd, kind == MW_PRICE_RENT ? " an hour" : "");
+    bool millions = price_usd >= 0.9995e6;
+    double value = millions ? price_usd / 1e6 : price_usd;
+    double step = value > 0 ? pow(10, floor(log10(value)) - 2) : 1;
+    double rounded = round(value / step) * step; /* 9.996 has a digit more before the point */
+    int decimals = rounded > 0 ? MAX(0, 2 - (int)floor(log10(rounded) + 1e-9)) : 0;
+
+    return g_strdup_printf("%.*f%s USD%s", decimals, rounded, millions ? "M" : "",
+                           kind == MW_PRICE_RENT ? " an hour" : "");
 }
 
 static void

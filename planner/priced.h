@@ -19,7 +19,7 @@ struct mw_priced {
 
 enum mw_price_kind mw_price_kind(const struct mw_hardware *hardware);
 double mw_price_usd(const struct mw_hardware *hardware, enum mw_price_kind kind);
-/* "6.88 USD an hour", "4000 USD"; g_free it. */
+/* "6.88 USD an hour", "4000 USD", "25.5M USD": three figures; g_free it. */
 char *mw_price_text(double price_usd, enum mw_price_kind kind);
 
 /* Those of one kind but the one named `except`, cheapest first.  Array of struct mw_priced *, which

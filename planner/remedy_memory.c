@@ -27,6 +27,38 @@ enough_memory(int64_t bytes)
     return g_strdup_printf("%.*f %s", decimals, ceil(value / step) * step, units[u].name);
 }
 
+/* Drives are had whole: as many more as the node's are.  0: it has none. */
+static int64_t
+lacking_drives(const struct mw_sizing *sizing, int64_t lack_bytes)
+{
+    const struct mw_hardware *hw = sizing->hardware;
+    double lack = (double)lack_bytes * sizing->ranks_per_node;
+
+    return hw->nvme_drives > 0
+               ? (int64_t)ceil(lack * hw->nvme_drives / (double)hw->nvme_capacity_bytes)
+               : 0;
+}
+
+/* "2.45 TiB more nvme memory per GPU", "3 more drives of that kind per node". */
+static char *
+lacking_in_tier(const struct mw_sizing *sizing, int tier)
+{
+    const struct mw_tier_info *info = &sizing->tiers[tier];
+    int64_t sum = sizing->need_bytes[tier] - info->capacity_bytes;
+    int64_t one = sizing->largest_bytes[tier] - info->largest_request_bytes;
+
+    if (sum <= 0 && one <= 0)
+        return NULL;
+    int64_t drives = tier == MW_TIER_NVME ? lacking_drives(sizing, MAX(sum, one)) : 0;
+    if (drives == 1)
+        return g_strdup("one more drive of that kind per node");
+    if (drives)
+        return g_strdup_printf("%" G_GINT64_FORMAT " more drives of that kind per node", drives);
+    g_autofree char *more = enough_memory(MAX(sum, one));
+    return g_strdup_printf("%s more %s memory%s per GPU", more, mw_tier_name(tier),
+                           one > sum ? " in one piece" : "");
+}
+
 /* In every tier that lacks some. */
 static char *
 lacking_memory(const struct mw_sizing *sizing)
@@ -34,14 +66,9 @@ lacking_memory(const struct mw_sizing *sizing)
     GString *text = g_string_new(NULL);
 
     for (int t = 0; t < MW_TIER_COUNT; t++) {
-        const struct mw_tier_info *tier = &sizing->tiers[t];
-        int64_t sum = sizing->need_bytes[t] - tier->capacity_bytes;
-        int64_t one = sizing->largest_bytes[t] - tier->largest_request_bytes;
-        if (sum <= 0 && one <= 0)
-            continue;
-        g_autofree char *more = enough_memory(MAX(sum, one));
-        g_string_append_printf(text, "%s%s more %s memory%s", text->len ? ", " : "", more,
-                               mw_tier_name(t), one > sum ? " in one piece" : "");
+        g_autofree char *more = lacking_in_tier(sizing, t);
+        if (more)
+            g_string_append_printf(text, "%s%s", text->len ? ", " : "", more);
     }
     return g_string_free(text, FALSE);
 }
@@ -163,16 +190,45 @@ fits_with_lacking(const struct mw_plea *plea, const struct mw_sizing *sizing)
     return mw_plea_fits(&other, plea->asked);
 }
 
-/* "2.45 TiB more nvme memory"; `gpu`: whether some of the GPU is among it.  g_free it. */
+/* Raises both to what some machine of a known price has. */
+static void
+raise_to_most(enum mw_price_kind kind, int64_t *host_bytes, int64_t *drives)
+{
+    g_autoptr(GPtrArray) machines = mw_priced_new(kind, NULL, MW_OUTLOOK_TYPICAL);
+
+    for (guint i = 0; i < machines->len; i++) {
+        const struct mw_priced *priced = machines->pdata[i];
+        *host_bytes = MAX(*host_bytes, priced->hardware.host_memory_bytes);
+        *drives = MAX(*drives, priced->hardware.nvme_drives);
+    }
+}
+
+/* Whether the machine would have no more host memory or drives then than some machine has. */
+static bool
+can_be_had(const struct mw_plea *plea, const struct mw_sizing *sizing)
+{
+    const struct mw_hardware *hw = plea->request->hardware;
+    int64_t host = mw_sizing_lack_of(sizing, MW_TIER_CPU);
+    int64_t nvme = mw_sizing_lack_of(sizing, MW_TIER_NVME);
+    int64_t host_bytes = 0, drives = 0;
+
+    raise_to_most(MW_PRICE_RENT, &host_bytes, &drives);
+    raise_to_most(MW_PRICE_OWN, &host_bytes, &drives);
+    return mw_sizing_lack_of(sizing, MW_TIER_GPU) <= 0 &&
+           (host <= 0 || hw->host_memory_bytes + host * sizing->ranks_per_node <= host_bytes) &&
+           (nvme <= 0 || hw->nvme_drives + lacking_drives(sizing, nvme) <= drives);
+}
+
+/* "170 GiB more cpu memory per GPU"; `had`: whether it can be.  g_free it. */
 static char *
-needed_memory(const struct mw_plea *plea, bool *gpu)
+needed_memory(const struct mw_plea *plea, bool *had)
 {
     const struct mw_sizing *sizing = plea->sizing;
     struct mw_sizing *settled = mw_sizing_lack_of(sizing, MW_TIER_GPU) > 0 ? settle(plea) : NULL;
 
     if (settled && fits_with_lacking(plea, settled))
         sizing = settled;
-    *gpu = mw_sizing_lack_of(sizing, MW_TIER_GPU) > 0;
+    *had = can_be_had(plea, sizing);
     char *text = lacking_memory(sizing);
     mw_sizing_free(settled);
     return text;
@@ -183,21 +239,21 @@ needed_memory(const struct mw_plea *plea, bool *gpu)
 char *
 mw_remedy_upgrade(const struct mw_plea *plea)
 {
-    bool gpu;
+    bool had;
 
     if (mw_price_kind(plea->request->hardware) == MW_PRICE_RENT)
         return NULL;
-    g_autofree char *memory = needed_memory(plea, &gpu);
-    return gpu || !*memory ? NULL : g_strdup_printf("with %s per GPU it fits", memory);
+    g_autofree char *memory = needed_memory(plea, &had);
+    return had && *memory ? g_strdup_printf("with %s it fits", memory) : NULL;
 }
 
 char *
 mw_remedy_memory(const struct mw_plea *plea)
 {
-    bool gpu;
-    g_autofree char *memory = needed_memory(plea, &gpu);
+    bool had;
+    g_autofree char *memory = needed_memory(plea, &had);
 
-    return g_strdup_printf("%s with %s per GPU would fit",
+    return g_strdup_printf("%s with %s would fit",
                            plea->machine ? "no machine of a known price fits; one" : "a machine",
                            memory);
 }

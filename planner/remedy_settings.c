@@ -131,20 +131,25 @@ largest_batch(const struct mw_plea *plea, const struct mw_settings *settings)
     return largest;
 }
 
+double
+mw_plea_fewer_sequences(const struct mw_plea *plea, const struct mw_settings *settings)
+{
+    struct mw_settings s = *settings;
+
+    if (s.micro_batch == MW_AUTO)
+        return 0;
+    s.micro_batch = MW_AUTO;
+    s.step_tokens_max = 0;
+    s.micro_batch = fmin(settings->micro_batch, largest_batch(plea, &s));
+    return s.micro_batch > 0 && mw_plea_fits(plea, &s) ? s.micro_batch : 0;
+}
+
 char *
 mw_remedy_smaller_batch(const struct mw_plea *plea)
 {
-    struct mw_settings s = *plea->asked;
+    double batch = mw_plea_fewer_sequences(plea, plea->asked);
 
-    if (s.micro_batch == MW_AUTO)
-        return NULL;
-    s.micro_batch = MW_AUTO;
-    s.step_tokens_max = 0;
-    s.micro_batch = largest_batch(plea, &s);
-    return s.micro_batch > 0 && s.micro_batch < plea->sizing->settings.micro_batch &&
-                   mw_plea_fits(plea, &s)
-               ? g_strdup_printf("--batch %.15g fits", s.micro_batch)
-               : NULL;
+    return batch > 0 ? g_strdup_printf("--batch %.15g fits", batch) : NULL;
 }
 
 char *
@@ -175,8 +180,12 @@ mw_remedy_free_devices(const struct mw_plea *plea)
         g_string_append_printf(names, "%s%s", names->len ? ", " : "", options[state]);
         s.placement[state].count = 0;
     }
-    return names->len && mw_plea_fits(plea, &s) ? g_strdup_printf("without %s it fits", names->str)
-                                                : NULL;
+    if (!names->len)
+        return NULL;
+    if (mw_plea_fits(plea, &s))
+        return g_strdup_printf("without %s it fits", names->str);
+    double batch = mw_plea_fewer_sequences(plea, &s);
+    return batch > 0 ? g_strdup_printf("--batch %.15g without %s fits", batch, names->str) : NULL;
 }
 
 /* Changes of several settings at once. */
@@ -215,16 +224,9 @@ fits_with_strategy(const struct mw_plea *plea, struct changes *changes)
     if (fits_changed(plea, changes))
         return true;
     struct mw_settings s = changed(plea, changes);
-    double asked = s.micro_batch;
-    if (asked == MW_AUTO)
-        return false;
-    s.micro_batch = MW_AUTO;
-    s.step_tokens_max = 0;
-    changes->batch = fmin(asked, largest_batch(plea, &s));
-    if (changes->batch > 0 && fits_changed(plea, changes))
-        return true;
-    changes->batch = MW_AUTO;
-    return false;
+    double batch = mw_plea_fewer_sequences(plea, &s);
+    changes->batch = batch > 0 ? batch : MW_AUTO;
+    return batch > 0;
 }
 
 static void

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "planner/hwprofile.h"
+#include "planner/priced.h"
 #include "tests/hwprofile_helpers.h"
 
 /* Every key that is printed is followed by its source; only the made-up machine has none. */
@@ -224,6 +225,28 @@ add_shipped(void)
     }
 }
 
+/* Three figures, whatever the list price has. */
+static void
+test_price(void)
+{
+    static const struct {
+        double usd;
+        enum mw_price_kind kind;
+        const char *text;
+    } prices[] = {
+        {0.526, MW_PRICE_RENT, "0.526 USD an hour"}, {0.8048, MW_PRICE_RENT, "0.805 USD an hour"},
+        {9.996, MW_PRICE_RENT, "10.0 USD an hour"},  {21.957642, MW_PRICE_RENT, "22.0 USD an hour"},
+        {786.56, MW_PRICE_RENT, "787 USD an hour"},  {1999, MW_PRICE_OWN, "2000 USD"},
+        {12345, MW_PRICE_OWN, "12300 USD"},          {399000, MW_PRICE_OWN, "399000 USD"},
+        {999600, MW_PRICE_OWN, "1.00M USD"},         {25536000, MW_PRICE_OWN, "25.5M USD"},
+    };
+
+    for (size_t i = 0; i < G_N_ELEMENTS(prices); i++) {
+        g_autofree char *text = mw_price_text(prices[i].usd, prices[i].kind);
+        g_assert_cmpstr(text, ==, prices[i].text);
+    }
+}
+
 int
 main(int argc, char **argv)
 {
@@ -234,5 +257,6 @@ main(int argc, char **argv)
     g_test_add_func("/hwprofile/provenance", test_provenance);
     g_test_add_func("/hwprofile/worst-provenance", test_worst_provenance);
     g_test_add_func("/hwprofile/defaults", test_defaults);
+    g_test_add_func("/hwprofile/price", test_price);
     return g_test_run();
 }
