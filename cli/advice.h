@@ -4,8 +4,8 @@
 
 #include "cli/cli.h"
 
-/* The single change that gains most tokens a second: a setting; where none does, a part, more
- * nodes, another machine. */
+/* The setting that gains most tokens a second; and beside it what gives most tokens for the money,
+ * of what has to be paid for: a part, more nodes, another machine. */
 void cli_advise(const struct cli_request *request, const struct cli_answer *answer);
 
 /* Where the batch was open: a smaller one that is faster, if the estimates find one. */

@@ -7,10 +7,15 @@
 #include "cli/evaluate.h"
 #include "planner/priced.h"
 
-/* Less is not worth a line. */
-#define WORTHWHILE 1.01
+/* A gain of less is not worth a line; nor the money, where the change has to be paid for. */
+#define WORTH_A_LINE 1.01
+#define WORTH_MONEY 1.05
+/* Of what a change adds to the price, the share that it must add to the speed. */
+#define SHARE_OF_PRICE 0.5
 /* Steps of ZeRO-Offload's own runs before its delayed update begins (Sec. 5.2). */
 #define DELAY_STEPS 40
+/* Doublings of the micro-batches that are estimated. */
+#define ACCUMULATIONS 12
 /* Machines that are estimated. */
 #define MACHINES 4
 
@@ -25,7 +30,7 @@ struct list {
 /* --- estimates
  * -------------------------------------------------------------------------------------- */
 
-/* Were half the time in which compute stands still for these lanes gone. */
+/* Were half the time in which compute waits for these lanes gone. */
 static double
 gain_of_lanes(const struct list *list, const char *const lanes[2])
 {
@@ -39,7 +44,7 @@ gain_of_lanes(const struct list *list, const char *const lanes[2])
     return step_s / fmax(step_s - exposed_s / 2, step_s / 2);
 }
 
-/* Were half the time in which compute stands still in forward and backward gone. */
+/* Were half the time in which compute waits in forward and backward gone. */
 static double
 gain_of_passes(const struct list *list)
 {
@@ -71,6 +76,23 @@ estimated_gain(const struct list *list, const struct cli_request *request, bool 
     return cli_estimated_rate(request, &asked) / list->rate;
 }
 
+/* Of all strategies where none was named. */
+static double
+gain_there(const struct list *list, const struct cli_request *request)
+{
+    struct mw_settings asked = request->settings;
+    double best = 0;
+
+    asked.strategy = request->strategies[0];
+    if (asked.strategy != MW_STRATEGY_AUTO)
+        return cli_estimated_rate(request, &asked) / list->rate;
+    for (int s = MW_STRATEGY_DDP; s < MW_STRATEGY_COUNT; s++) {
+        asked.strategy = s;
+        best = fmax(best, cli_estimated_rate(request, &asked));
+    }
+    return best / list->rate;
+}
+
 /* --- the list
  * --------------------------------------------------------------------------------------- */
 
@@ -85,15 +107,29 @@ free_change(void *data)
     g_free(change);
 }
 
+bool
+cli_change_is_worth(const struct cli_change *change, double gain)
+{
+    if (change->kind == CLI_CHANGE_SETTING)
+        return gain > WORTH_A_LINE;
+    return gain > WORTH_MONEY && gain - 1 >= SHARE_OF_PRICE * (change->times_dearer - 1);
+}
+
+double
+cli_change_merit(const struct cli_change *change, double gain)
+{
+    return gain / change->times_dearer;
+}
+
 /* Takes words and profile; `gain` may be known to be larger than the estimate. */
 static void
 add(struct list *list, enum cli_change_kind kind, struct cli_request request,
-    struct mw_hwprofile *profile, char *what, char *flags, double gain)
+    struct mw_hwprofile *profile, double times_dearer, char *what, char *flags, double gain)
 {
     struct cli_change *change = g_new(struct cli_change, 1);
 
-    *change = (struct cli_change){what, flags, request, profile, kind, gain, 1};
-    if (change->gain > WORTHWHILE)
+    *change = (struct cli_change){what, flags, request, profile, kind, gain, times_dearer};
+    if (cli_change_is_worth(change, gain))
         g_ptr_array_add(list->changes, change);
     else
         free_change(change);
@@ -106,7 +142,7 @@ add_setting(struct list *list, struct mw_settings settings, char *what, char *fl
     bool room = settings.micro_batch == MW_AUTO && gain == 0;
 
     request.settings = settings;
-    add(list, CLI_CHANGE_SETTING, request, NULL, what, flags,
+    add(list, CLI_CHANGE_SETTING, request, NULL, 1, what, flags,
         fmax(gain, estimated_gain(list, &request, room)));
 }
 
@@ -173,8 +209,8 @@ add_larger_batches(struct list *list)
         return;
     if (!is_over_default(list, 2))
         add_batch(list, 2 * list->now->micro_batch);
-    s.micro_batch = MW_AUTO;
-    add_setting(list, s, g_strdup("the largest batch"), g_strdup("--batch auto"), 0);
+    s.micro_batch = MW_AUTO; /* not the largest that fits: it keeps the default global batch */
+    add_setting(list, s, g_strdup("the batch left open"), g_strdup("--batch auto"), 0);
 }
 
 /* --- settings
@@ -200,17 +236,51 @@ add_fetching(struct list *list)
     }
 }
 
-/* More micro-batches share one optimizer step; the global batch grows with them. */
+/* With the present batch, or with an open one that leaves sums in fp32 their room. */
+static double
+gain_of_accumulation(const struct list *list, int64_t times)
+{
+    struct cli_request request = *list->request;
+
+    request.settings.grad_accum = times * list->now->grad_accum;
+    request.settings.micro_batch = list->now->micro_batch;
+    double gain = gain_there(list, &request);
+    request.settings.micro_batch = list->request->settings.micro_batch;
+    return request.settings.micro_batch == MW_AUTO ? fmax(gain, gain_there(list, &request)) : gain;
+}
+
 static void
-add_accumulation(struct list *list)
+add_times_accumulation(struct list *list, int64_t times, double gain)
 {
     struct mw_settings s = list->request->settings;
 
-    if (s.global_batch != MW_AUTO || is_over_default(list, 2))
+    s.grad_accum = times * list->now->grad_accum;
+    add_setting(list, s,
+                times == 2 ? g_strdup("twice the micro-batches per step")
+                           : g_strdup_printf(
+                                 "%" G_GINT64_FORMAT " times the micro-batches per step", times),
+                g_strdup_printf("--grad-accum %" G_GINT64_FORMAT, s.grad_accum), gain);
+}
+
+/* More micro-batches share one optimizer step, and the global batch grows with them: of the powers
+ * of two times as many the fewest that come near the best, as a larger step is another training. */
+static void
+add_accumulation(struct list *list)
+{
+    double gains[ACCUMULATIONS], best = 0;
+    int64_t times = 2;
+    int count = 0, chosen = 0;
+
+    if (list->request->settings.global_batch != MW_AUTO)
         return;
-    s.grad_accum = 2 * list->now->grad_accum;
-    add_setting(list, s, g_strdup("twice the micro-batches per step"),
-                g_strdup_printf("--grad-accum %" G_GINT64_FORMAT, s.grad_accum), 0);
+    for (; count < ACCUMULATIONS && !is_over_default(list, times); times *= 2) {
+        gains[count] = gain_of_accumulation(list, times);
+        best = fmax(best, gains[count++]);
+    }
+    while (chosen < count && gains[chosen] * WORTH_A_LINE < best)
+        chosen++;
+    if (count)
+        add_times_accumulation(list, INT64_C(2) << chosen, gains[chosen]);
 }
 
 static void
@@ -227,7 +297,10 @@ add_schedule(struct list *list)
     }
     if (list->now->strategy == MW_STRATEGY_ZERO_OFFLOAD && list->now->dpu_start == MW_AUTO) {
         s.dpu_start = DELAY_STEPS;
-        add_setting(list, s, g_strdup("delayed parameter update"),
+        add_setting(list, s,
+                    g_strdup_printf("delayed parameter update (from step %d on each update is of "
+                                    "the gradients of the step before)",
+                                    DELAY_STEPS),
                     g_strdup_printf("--dpu-start %d", DELAY_STEPS), 0);
         s = list->request->settings;
     }
@@ -339,7 +412,7 @@ add_upgrade(struct list *list, size_t index, bool keep_batch)
     if (!profile)
         return;
     request.hardware[MW_OUTLOOK_TYPICAL] = mw_hwprofile_read(profile, list->request->outlook);
-    add(list, CLI_CHANGE_PART, request, profile, g_strdup(upgrades[index].what),
+    add(list, CLI_CHANGE_PART, request, profile, 1, g_strdup(upgrades[index].what),
         g_strdup(flags->str), fmax(gain, estimated_gain(list, &request, upgrades[index].room)));
 }
 
@@ -348,6 +421,8 @@ add_upgrades(struct list *list)
 {
     bool open = list->request->settings.micro_batch == MW_AUTO;
 
+    if (mw_price_kind(&list->request->hardware[MW_OUTLOOK_TYPICAL]) == MW_PRICE_RENT)
+        return; /* it is rented as it is */
     for (size_t u = 0; u < G_N_ELEMENTS(upgrades); u++) {
         add_upgrade(list, u, false);
         if (open && upgrades[u].room)
@@ -371,29 +446,12 @@ add_nodes(struct list *list)
     s->nodes = 2 * list->now->nodes;
     enum mw_price_kind kind = mw_price_kind(hw);
     g_autofree char *price = mw_price_text(list->now->nodes * mw_price_usd(hw, kind), kind);
-    add(list, CLI_CHANGE_NODES, request, NULL,
+    add(list, CLI_CHANGE_NODES, request, NULL, 2,
         kind == MW_PRICE_NONE
             ? g_strdup_printf("%" G_GINT64_FORMAT " nodes", s->nodes)
             : g_strdup_printf("%" G_GINT64_FORMAT " nodes (%s more)", s->nodes, price),
         g_strdup_printf("--nodes %" G_GINT64_FORMAT, s->nodes),
         estimated_gain(list, &request, open));
-}
-
-/* Of all strategies where none was named. */
-static double
-gain_there(const struct list *list, const struct cli_request *request)
-{
-    struct mw_settings asked = request->settings;
-    double best = 0;
-
-    asked.strategy = request->strategies[0];
-    if (asked.strategy != MW_STRATEGY_AUTO)
-        return cli_estimated_rate(request, &asked) / list->rate;
-    for (int s = MW_STRATEGY_DDP; s < MW_STRATEGY_COUNT; s++) {
-        asked.strategy = s;
-        best = fmax(best, cli_estimated_rate(request, &asked));
-    }
-    return best / list->rate;
 }
 
 static void
@@ -403,17 +461,15 @@ add_machine(struct list *list, const struct mw_priced *priced)
     const char *name = mw_hwprofile_name(priced->profile);
     struct cli_request request = *list->request;
     double nodes = list->now->nodes;
+    double now_usd = mw_price_usd(&list->request->hardware[MW_OUTLOOK_TYPICAL], kind);
 
     request.hardware[MW_OUTLOOK_TYPICAL] = priced->hardware;
     g_autofree char *price = mw_price_text(nodes * priced->price_usd, kind);
-    g_autofree char *present = mw_price_text(
-        nodes * mw_price_usd(&list->request->hardware[MW_OUTLOOK_TYPICAL], kind), kind);
-    guint before = list->changes->len;
+    g_autofree char *present = mw_price_text(nodes * now_usd, kind);
     add(list, CLI_CHANGE_MACHINE, request, mw_hwprofile_copy(priced->profile),
+        priced->price_usd / now_usd,
         g_strdup_printf("another machine for %s (now %s)", price, present),
         g_strdup_printf("-H %s", name), gain_there(list, &request));
-    if (list->changes->len > before)
-        ((struct cli_change *)list->changes->pdata[before])->price_usd = nodes * priced->price_usd;
 }
 
 static double
@@ -440,10 +496,8 @@ compare_gains(const void *a, const void *b)
 {
     const struct cli_change *x = *(void *const *)a, *y = *(void *const *)b;
 
-    double p = x->gain / x->price_usd, q = y->gain / y->price_usd;
+    double p = cli_change_merit(x, x->gain), q = cli_change_merit(y, y->gain);
 
-    if (x->kind != y->kind)
-        return x->kind > y->kind ? 1 : -1;
     return (p < q) - (p > q);
 }
 
@@ -458,11 +512,10 @@ list_new(const struct cli_request *request, const struct cli_answer *answer)
 }
 
 GPtrArray *
-cli_changes_new(const struct cli_request *request, const struct cli_answer *answer)
+cli_changes_free(const struct cli_request *request, const struct cli_answer *answer)
 {
     struct list list = list_new(request, answer);
 
-    add_upgrades(&list);
     add_smaller_batches(&list);
     add_larger_batches(&list);
     add_fetching(&list);
@@ -483,37 +536,42 @@ cli_changes_smaller_batches(const struct cli_request *request, const struct cli_
     return list.changes;
 }
 
-GPtrArray *
-cli_changes_nodes(const struct cli_request *request, const struct cli_answer *answer)
+/* Other machines of a known price, rented or bought as this one is; those few that come nearest by
+ * their matrix rate for the money are estimated. */
+static void
+add_machines(struct list *list)
 {
-    struct list list = list_new(request, answer);
-
-    add_nodes(&list);
-    return list.changes;
-}
-
-GPtrArray *
-cli_changes_machines(const struct cli_request *request, const struct cli_answer *answer)
-{
-    struct list list = list_new(request, answer);
+    const struct cli_request *request = list->request;
     const struct mw_hardware *hw = &request->hardware[MW_OUTLOOK_TYPICAL];
     enum mw_price_kind kind = mw_price_kind(hw);
-    double now_flops = answer->result->tflops_per_gpu[MW_OUTLOOK_TYPICAL] * 1e12 *
-                       (double)answer->sizing->settings.gpus_per_node;
+    double now_flops = list->answer->result->tflops_per_gpu[MW_OUTLOOK_TYPICAL] * 1e12 *
+                       (double)list->now->gpus_per_node;
     int estimated = 0;
 
     if (kind == MW_PRICE_NONE || request->modified)
-        return list.changes;
+        return;
     g_autoptr(GPtrArray) machines =
         mw_priced_new(kind, mw_hwprofile_name(request->profile), request->outlook);
     g_ptr_array_sort(machines, compare_worth);
     for (guint i = 0; i < machines->len && estimated < MACHINES; i++) {
         const struct mw_priced *priced = machines->pdata[i];
-        if (matrix_flops(&priced->hardware) < now_flops)
-            continue;
-        add_machine(&list, priced);
+        struct cli_change there = {.kind = CLI_CHANGE_MACHINE,
+                                   .times_dearer = priced->price_usd / mw_price_usd(hw, kind)};
+        if (!cli_change_is_worth(&there, matrix_flops(&priced->hardware) / now_flops))
+            continue; /* no step has more than its matrix rate */
+        add_machine(list, priced);
         estimated++;
     }
+}
+
+GPtrArray *
+cli_changes_paid(const struct cli_request *request, const struct cli_answer *answer)
+{
+    struct list list = list_new(request, answer);
+
+    add_upgrades(&list);
+    add_nodes(&list);
+    add_machines(&list);
     g_ptr_array_sort(list.changes, compare_gains);
     return list.changes;
 }

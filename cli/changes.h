@@ -8,11 +8,9 @@
 
 #include "cli/cli.h"
 
-/* In the order in which they are tried: what a setting gives needs no money, and a part or a node
- * like those that are there less than another machine. */
 enum cli_change_kind {
-    CLI_CHANGE_SETTING,
-    CLI_CHANGE_PART, /* of the machine: memory, a drive */
+    CLI_CHANGE_SETTING, /* free of charge */
+    CLI_CHANGE_PART,    /* of the machine: memory, a drive */
     CLI_CHANGE_NODES,
     CLI_CHANGE_MACHINE,
     CLI_CHANGE_KINDS
@@ -24,19 +22,25 @@ struct cli_change {
     struct cli_request request;   /* with it; a shallow copy */
     struct mw_hwprofile *profile; /* of the changed machine, or NULL */
     enum cli_change_kind kind;
-    double gain;                  /* in tokens/s, estimated */
-    double price_usd;             /* of another machine, all nodes; else 1: of no weight */
+    double gain;                  /* times the tokens/s, estimated */
+    double times_dearer;          /* the price of all machines; of a part, whose price is not known,
+                                   * and of a setting 1 */
 };
 
-/* Settings and parts that an estimate expects to gain something, by kind, best first.
+/* Whether a gain of so many times the tokens/s is worth a line: of a setting over 1%.  What is paid
+ * for must gain over 5%, and at least half of what it adds to the price: twice the nodes half as
+ * much again, a machine of four times the price 2.5 times the tokens/s. */
+bool cli_change_is_worth(const struct cli_change *change, double gain);
+/* Tokens for the money, as a multiple of the present. */
+double cli_change_merit(const struct cli_change *change, double gain);
+
+/* Settings that an estimate expects to be worth a line, best first.
  * Free with g_ptr_array_unref. */
-GPtrArray *cli_changes_new(const struct cli_request *request, const struct cli_answer *answer);
-/* Twice the nodes, if that is expected to gain something. */
-GPtrArray *cli_changes_nodes(const struct cli_request *request, const struct cli_answer *answer);
-/* Other machines of a known price, rented or bought as this one is, most gain for the money first;
- * those few that come nearest by their matrix rate for the money are estimated. */
-GPtrArray *cli_changes_machines(const struct cli_request *request, const struct cli_answer *answer);
-/* The same of smaller batches alone. */
+GPtrArray *cli_changes_free(const struct cli_request *request, const struct cli_answer *answer);
+/* The same of what has to be paid for, most tokens for the money first: parts, of a machine that is
+ * not rented; twice the nodes; another machine of a known price. */
+GPtrArray *cli_changes_paid(const struct cli_request *request, const struct cli_answer *answer);
+/* Settings: smaller batches alone. */
 GPtrArray *cli_changes_smaller_batches(const struct cli_request *request,
                                        const struct cli_answer *answer);
 

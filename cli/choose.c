@@ -234,6 +234,22 @@ may_keep_all(const struct mw_settings *asked)
            !asked->placement[MW_STATE_ACTIVATIONS].count;
 }
 
+bool
+cli_recomputes_for_eager(const struct cli_request *request, const struct mw_sizing *sizing)
+{
+    struct mw_settings asked = request->settings;
+    double chosen = estimated_rate(sizing);
+
+    if (!may_keep_all(&asked) || !sizing->settings.checkpoint_interval)
+        return false;
+    asked.strategy = sizing->settings.strategy;
+    asked.checkpoint_interval = 0;
+    if (!(cli_estimated_rate(request, &asked) > chosen))
+        return false;
+    asked.eager = true;
+    return !(cli_estimated_rate(request, &asked) > chosen);
+}
+
 /* Every block recomputed, or none where that is faster and fits even as eager frameworks would. */
 static bool
 choose_of_strategy(const struct cli_request *request, const struct mw_settings *asked,

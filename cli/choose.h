@@ -23,6 +23,9 @@ bool cli_choose(const struct cli_request *request, enum mw_strategy strategy,
 double cli_choice_rate(struct cli_choice *choice);
 /* Tokens a second of the best candidate of `asked`, one strategy's, by estimate; 0 if none fits. */
 double cli_estimated_rate(const struct cli_request *request, const struct mw_settings *asked);
+/* Of a sizing that was chosen with recomputation left open: whether by estimate it would keep all
+ * activations, were those that eager frameworks keep beside them not counted. */
+bool cli_recomputes_for_eager(const struct cli_request *request, const struct mw_sizing *sizing);
 void cli_choice_clear(struct cli_choice *choice);
 
 #endif

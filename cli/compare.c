@@ -30,6 +30,9 @@ print_brief(const struct mw_run *run)
         printf("step %s measured (median), %s predicted for profile %s%s: %+.1f%%\n",
                mw_format_seconds(step->measured_s), mw_format_seconds(step->predicted_s),
                r->hardware, r->calibrated ? "" : " (not calibrated)", 100 * mw_pair_error(*step));
+    g_autofree char *faster = mw_run_faster_text(run);
+    if (faster)
+        printf("%s\n", faster);
 }
 
 static bool

@@ -50,9 +50,22 @@ cli_tokens_per_step(const struct mw_sizing *sizing)
 }
 
 double
-cli_flops(const struct mw_sizing *sizing, bool with_recompute)
+cli_flops_of_model(const struct mw_sizing *sizing)
 {
-    bool recomputes = with_recompute && sizing->settings.checkpoint_interval > 0;
+    double flops = 0;
+
+    for (int c = 0; c < MW_CLASS_COUNT; c++) {
+        const struct mw_class_info *class = &sizing->classes[c];
+        for (int i = 0; i < class->operator_count; i++)
+            flops += 3.0 * (double)class->blocks * (double)class->operators[i].forward_flops;
+    }
+    return flops * sizing->settings.grad_accum;
+}
+
+double
+cli_flops_done(const struct mw_sizing *sizing)
+{
+    bool recomputes = sizing->settings.checkpoint_interval > 0;
     double flops = 0;
 
     for (int c = 0; c < MW_CLASS_COUNT; c++) {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/advice.h"
+#include "cli/choose.h"
 #include "cli/evaluate.h"
 #include "planner/paper.h"
 
@@ -174,6 +175,12 @@ fill_notes(const struct cli_request *request, const struct mw_sizing *sizing, st
                                                "over, as eager frameworks keep them; "
                                                "--activation-checkpoint-interval 1 recomputes",
                                                MW_EAGER_ACTIVATIONS));
+    else if (sizing->fits && cli_recomputes_for_eager(request, sizing))
+        g_ptr_array_add(notes,
+                        g_strdup_printf("recomputation: kept activations would fit once, not "
+                                        "%g times over, as eager frameworks keep them; "
+                                        "--activation-checkpoint-interval 0 keeps them",
+                                        MW_EAGER_ACTIVATIONS));
 
     if (!sizing->fits && sizing->fragmentation)
         g_ptr_array_add(notes, g_strdup("what is short is memory in one piece, not the sum: "
@@ -207,7 +214,7 @@ fill_rates(const struct cli_request *request, const struct cli_answer *answer,
 {
     struct mw_result *r = answer->result;
     const struct mw_hardware *hw = &request->hardware[MW_OUTLOOK_TYPICAL];
-    double done = cli_flops(answer->sizing, true), useful = cli_flops(answer->sizing, false);
+    double done = cli_flops_done(answer->sizing);
     double step_s = engine->step_ns * 1e-9;
     double efficiency = done / step_s / cli_achievable_flops(answer->plan, hw);
 
@@ -218,7 +225,9 @@ fill_rates(const struct cli_request *request, const struct cli_answer *answer,
         r->efficiency[o] = efficiency;
     }
     r->first_step_time_s = engine->first_step_ns * 1e-9;
-    r->mfu = useful / step_s / hw->gpu_peak_flops;
+    r->mfu = cli_flops_of_model(answer->sizing) / step_s / hw->gpu_peak_flops;
+    r->mfu_published = MW_PAPER_MFU_MOST;
+    r->mfu_published_from = MW_PAPER_MFU_SOURCE;
     r->tokens_per_s = r->tokens_per_step / step_s;
 }
 
@@ -277,7 +286,7 @@ static void
 fill_outlooks(const struct cli_request *request, const struct cli_answer *answer)
 {
     struct mw_result *r = answer->result;
-    double done = cli_flops(answer->sizing, true);
+    double done = cli_flops_done(answer->sizing);
 
     if (!mw_hwprofile_has_range(request->profile))
         return;

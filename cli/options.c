@@ -66,8 +66,7 @@ static const struct option options[] = {
      "give each GPU micro-batches of N sequences (default auto: the most that fit within the "
      "default global batch: 0.5M to 3.2M tokens per step, by the number of parameters, after "
      "GPT-3's table)"},
-    {GROUP_BATCH, "global-batch", OPTION_WHOLE_COUNT, FIELD(global_batch), 1, 1e9, false, NULL,
-     "N",
+    {GROUP_BATCH, "global-batch", OPTION_WHOLE_COUNT, FIELD(global_batch), 1, 1e9, false, NULL, "N",
      "train on N sequences per step, all GPUs together (default: what --batch and --grad-accum "
      "come to)"},
     {GROUP_BATCH, "grad-accum", OPTION_INTEGER, FIELD(grad_accum), 1, 4096, false, NULL, "N",

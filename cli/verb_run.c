@@ -57,7 +57,7 @@ open_log(struct run *run, GError **error)
         .first_step = mw_trainer_next_step(training->trainer),
         .steps = training->options.steps,
         .tokens = (int64_t)r->tokens_per_step,
-        .flops = cli_flops(sizing, false) * sizing->ranks,
+        .flops = cli_flops_of_model(sizing) * sizing->ranks,
         .peak_flops = sizing->hardware->gpu_peak_flops * sizing->ranks,
         .loss_scale = cli_training_loss_scaling(training).max > 1,
         .predicted_ns = (int64_t)(r->step_time_s[MW_OUTLOOK_TYPICAL] * 1e9),

@@ -45,7 +45,7 @@ add_needs(const struct cli_request *request, const struct cli_answer *answer, GA
 {
     static const double efficiencies[] = {0.5, 0.7, 0.9};
     const struct mw_hardware *hw = &request->hardware[MW_OUTLOOK_TYPICAL];
-    double ideal_s = cli_flops(answer->sizing, true) / cli_achievable_flops(answer->plan, hw);
+    double ideal_s = cli_flops_done(answer->sizing) / cli_achievable_flops(answer->plan, hw);
 
     for (int k = 0; k < cli_knob_count; k++) {
         double present = cli_knobs[k].value ? cli_knobs[k].value(hw) : 0;

@@ -27,7 +27,7 @@ struct mw_log_options {
 
     /* Of a step, all ranks together; what is 0 is not known and shown as "-". */
     int64_t tokens;
-    double flops;      /* of the model: without recompute */
+    double flops;      /* of the model: nothing computed twice */
     double peak_flops; /* a second, of all devices: MFU is against it */
     int64_t predicted_ns;
     bool loss_scale; /* has a column */

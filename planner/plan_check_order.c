@@ -146,7 +146,7 @@ advance(struct walk *walk, uint32_t lane)
     }
 }
 
-/* What a lane that stands still waits for: a dependency, or a member that did not arrive. */
+/* What a blocked lane waits for: a dependency, or a member that did not arrive. */
 static uint32_t
 find_blocker(const struct walk *walk, uint32_t lane)
 {
@@ -166,7 +166,7 @@ find_blocker(const struct walk *walk, uint32_t lane)
     return MW_NONE;
 }
 
-/* Goes from a lane that stands still to the one that it waits for until it has gone round. */
+/* Goes from a blocked lane to the one that it waits for until it has gone round. */
 static bool
 explain_cycle(struct mw_plan_check *check, const struct walk *walk)
 {

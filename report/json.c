@@ -77,6 +77,7 @@ write_speed(struct mw_json_writer *json, const struct mw_result *r)
     mw_json_number(json, "tflops_per_gpu", predicted(r, r->tflops_per_gpu[1]));
     mw_json_number(json, "efficiency", predicted(r, r->efficiency[1]));
     mw_json_number(json, "mfu", predicted(r, r->mfu));
+    mw_json_number(json, "mfu_published", predicted(r, r->mfu_published));
     mw_json_number(json, "tokens_per_s", predicted(r, r->tokens_per_s));
     mw_json_string(json, "bottleneck", r->simulated ? r->bottleneck : NULL);
     mw_json_number(json, "bottleneck_share", predicted(r, r->bottleneck_share));
@@ -84,11 +85,13 @@ write_speed(struct mw_json_writer *json, const struct mw_result *r)
 }
 
 static void
-write_low_high(struct mw_json_writer *json, const char *key, double one, double other)
+write_low_high(struct mw_json_writer *json, const char *key, const double of_outlook[3])
 {
+    struct mw_result_ends ends = mw_result_ends(of_outlook);
+
     mw_json_begin(json, key, '{', true);
-    mw_json_number(json, "low", fmin(one, other));
-    mw_json_number(json, "high", fmax(one, other));
+    mw_json_number(json, "low", ends.low);
+    mw_json_number(json, "high", ends.high);
     mw_json_end(json, '}');
 }
 
@@ -99,13 +102,14 @@ write_scaled(struct mw_json_writer *json, const struct mw_result *r, const char 
              int with)
 {
     const double *step = r->step_time_s;
+    const double of_outlook[3] = {value * pow(step[0] / step[1], with), value,
+                                  value * pow(step[2] / step[1], with)};
 
     if (isfinite(value))
-        write_low_high(json, key, value * pow(step[0] / step[1], with),
-                       value * pow(step[2] / step[1], with));
+        write_low_high(json, key, of_outlook);
 }
 
-/* low <= high as numbers: the profile's low outlook gives the high step time. */
+/* low <= value <= high as numbers: the profile's low outlook gives the high step time. */
 static void
 write_range(struct mw_json_writer *json, const struct mw_result *r)
 {
@@ -113,11 +117,11 @@ write_range(struct mw_json_writer *json, const struct mw_result *r)
 
     mw_json_begin(json, "range", '{', false);
     if (r->simulated && isfinite(step[0]) && isfinite(step[2]) && step[0] != step[2]) {
-        write_low_high(json, "step_time_s", step[0], step[2]);
+        write_low_high(json, "step_time_s", step);
         if (isfinite(tflops[1]))
-            write_low_high(json, "tflops_per_gpu", tflops[0], tflops[2]);
+            write_low_high(json, "tflops_per_gpu", tflops);
         if (isfinite(r->efficiency[1]))
-            write_low_high(json, "efficiency", r->efficiency[0], r->efficiency[2]);
+            write_low_high(json, "efficiency", r->efficiency);
         write_scaled(json, r, "mfu", r->mfu, -1);
         write_scaled(json, r, "tokens_per_s", r->tokens_per_s, -1);
         write_scaled(json, r, "days", said(r, r->days), 1);
@@ -306,19 +310,19 @@ write_smaller_batch(struct mw_json_writer *json, const struct mw_result *r)
 }
 
 static void
-write_change(struct mw_json_writer *json, const struct mw_result *r)
+write_change(struct mw_json_writer *json, const char *key, const struct mw_result_change *change)
 {
-    if (!r->change.what) {
-        mw_json_string(json, "change", NULL);
+    if (!change->what) {
+        mw_json_string(json, key, NULL);
         return;
     }
-    mw_json_begin(json, "change", '{', true);
-    mw_json_string(json, "what", r->change.what);
-    mw_json_string(json, "flags", r->change.flags);
-    mw_json_number(json, "step_time_s", r->change.step_time_s);
-    mw_json_number(json, "tokens_per_s", r->change.tokens_per_s);
-    mw_json_number(json, "micro_batch", r->change.micro_batch);
-    mw_json_number(json, "global_batch", r->change.global_batch);
+    mw_json_begin(json, key, '{', true);
+    mw_json_string(json, "what", change->what);
+    mw_json_string(json, "flags", change->flags);
+    mw_json_number(json, "step_time_s", change->step_time_s);
+    mw_json_number(json, "tokens_per_s", change->tokens_per_s);
+    mw_json_number(json, "micro_batch", change->micro_batch);
+    mw_json_number(json, "global_batch", change->global_batch);
     mw_json_end(json, '}');
 }
 
@@ -405,7 +409,8 @@ mw_json_result(struct mw_json_writer *json, const struct mw_result *result)
     write_what_ifs(json, result);
     write_needs(json, result);
     write_smaller_batch(json, result);
-    write_change(json, result);
+    write_change(json, "change", &result->change);
+    write_change(json, "paid_change", &result->paid_change);
     write_cost(json, result);
     mw_json_settings(json, result);
     write_notes(json, result);

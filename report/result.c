@@ -11,6 +11,13 @@ mw_result_owned_usd(const struct mw_result_owned *owned)
     return owned->machine_usd + (isfinite(owned->energy_usd) ? owned->energy_usd : 0);
 }
 
+struct mw_result_ends
+mw_result_ends(const double of_outlook[3])
+{
+    return (struct mw_result_ends){fmin(of_outlook[1], fmin(of_outlook[0], of_outlook[2])),
+                                   fmax(of_outlook[1], fmax(of_outlook[0], of_outlook[2]))};
+}
+
 struct mw_result *
 mw_result_new(void)
 {
@@ -22,6 +29,7 @@ mw_result_new(void)
         &r->global_batch,
         &r->tokens_per_step,
         &r->mfu,
+        &r->mfu_published,
         &r->first_step_time_s,
         &r->undelayed_step_time_s,
         &r->tokens_per_s,
@@ -69,6 +77,8 @@ free_texts(struct mw_result *result)
     g_free(result->bottleneck);
     g_free(result->change.what);
     g_free(result->change.flags);
+    g_free(result->paid_change.what);
+    g_free(result->paid_change.flags);
     g_free(result->provenance);
     g_strfreev(result->notes);
 }

@@ -27,7 +27,7 @@ struct mw_result_tier { /* per rank; for CPU and NVMe the rank's share of its no
 struct mw_result_lane {
     char *name;       /* "compute", "h2d", "nvme-read", ... */
     double busy_s;    /* an op in flight */
-    double exposed_s; /* of it, while the compute lane stands still */
+    double exposed_s; /* of it, while the compute lane waits */
 };
 
 struct mw_result_channel {
@@ -53,7 +53,7 @@ struct mw_result_need { /* bandwidth that an efficiency asks for */
     double present_bytes_per_s;
 };
 
-struct mw_result_change { /* the single change that gains most tokens a second */
+struct mw_result_change { /* one thing, changed alone */
     char *what;         /* NULL: none */
     char *flags;        /* that make it, behind those of the request */
     double step_time_s; /* with it, of the batch with it */
@@ -114,7 +114,9 @@ struct mw_result {
     double undelayed_step_time_s; /* of the steps before --dpu-start; NAN without any */
     double tflops_per_gpu[3]; /* FLOP/s done, recompute counted, in 1e12 */
     double efficiency[3];     /* of what whole layers reach without communication */
-    double mfu;               /* model FLOPs (no recompute) of the datasheet peak */
+    double mfu;               /* model FLOPs (nothing computed twice) of the datasheet peak */
+    double mfu_published;     /* the most that a published run reached; NAN: not said */
+    const char *mfu_published_from; /* its source; not owned by the result */
     double tokens_per_s;
     char *bottleneck;         /* lane or channel */
     double bottleneck_share;  /* of the step */
@@ -135,7 +137,8 @@ struct mw_result {
     struct mw_result_need *needs;
     size_t need_count;
     double smaller_batch, smaller_batch_tokens_per_s; /* faster than the open one; NAN: none */
-    struct mw_result_change change; /* .what NULL: nothing helps */
+    struct mw_result_change change; /* the setting that gains most; .what NULL: none */
+    struct mw_result_change paid_change; /* most tokens for the money; .what NULL: none is worth it */
 
     int64_t nvme_written_bytes; /* a step, a node */
     int64_t nvme_read_bytes;
@@ -153,6 +156,13 @@ struct mw_result {
     const struct mw_plan *plan;
     const struct mw_timeline *timeline;
 };
+
+/* The ends of a figure over the outlooks: what two ends of a profile do to a ratio need not lie on
+ * both sides of the typical one, which is between them all the same. */
+struct mw_result_ends {
+    double low, high;
+};
+struct mw_result_ends mw_result_ends(const double of_outlook[3]);
 
 /* Machine and, where it is known, energy; NAN without a price. */
 double mw_result_owned_usd(const struct mw_result_owned *owned);

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "report/format.h"
 #include "report/report.h"
 
 /* What goes with the speed, or against it. */
@@ -71,7 +72,7 @@ forget(struct mw_result *r)
     r->lane_count = r->channel_count = r->phase_count = 0;
     r->term_count = r->what_if_count = r->need_count = 0;
     r->critical_path_s = NAN;
-    r->change = (struct mw_result_change){0};
+    r->change = r->paid_change = (struct mw_result_change){0};
     r->smaller_batch = r->undelayed_step_time_s = NAN;
 }
 
@@ -90,6 +91,20 @@ mw_run_result(const struct mw_run *run)
     if (run->facts)
         set_facts(r, run->facts);
     return r;
+}
+
+char *
+mw_run_faster_text(const struct mw_run *run)
+{
+    const struct mw_result *r = run->predicted;
+    double mfu = r->mfu * run->compare->step.predicted_s / run->compare->step.measured_s;
+
+    if (!r->calibrated || !(mfu > 1))
+        return NULL;
+    return g_strdup_printf(
+        "MFU %s: the machine was slower while it was calibrated than in this run, "
+        "so the profile's rates are too low; `memwall calibrate` measures it anew",
+        mw_format_percent(mfu));
 }
 
 void

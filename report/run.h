@@ -34,6 +34,10 @@ struct mw_run {
 struct mw_result *mw_run_result(const struct mw_run *run);
 void mw_run_result_free(struct mw_result *result);
 
+/* Of a profile that was measured here and is slower than the run: why an MFU of over 100% stands in
+ * its log, and what to do.  NULL where it is not; g_free it. */
+char *mw_run_faster_text(const struct mw_run *run);
+
 void mw_table_run(FILE *out, const struct mw_run *run);
 /* What `simulate` says, with measured values, then `predicted`, `compare` and `run`. */
 bool mw_json_run_write(FILE *out, const struct mw_run *run);

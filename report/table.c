@@ -132,7 +132,7 @@ mw_table_smaller_batch(const struct mw_result *result)
 {
     if (!(result->smaller_batch > 0))
         return NULL;
-    return g_strdup_printf("--batch %s, smaller than the largest that fits, is faster: %s tokens/s",
+    return g_strdup_printf("--batch %s, smaller than the one chosen, is faster: %s tokens/s",
                            mw_format_exact(result->smaller_batch),
                            mw_format_count(result->smaller_batch_tokens_per_s));
 }
@@ -150,22 +150,37 @@ mw_table_notes(FILE *out, const struct mw_result *result)
         mw_table_line(out, "caution",
                       "profile not measured on this machine; its least certain figures: %s",
                       mw_table_text(result->provenance));
+    if (result->simulated && !result->calibrated && result->mfu > result->mfu_published)
+        mw_table_line(out, "caution",
+                      "MFU %s is above what published runs reached, %s (%s): software is taken as "
+                      "ideal",
+                      mw_format_percent(result->mfu), mw_format_percent(result->mfu_published),
+                      result->mfu_published_from);
+}
+
+/* Another batch of all GPUs is another training: the present one stands beside it. */
+static void
+print_change(FILE *out, const char *label, const struct mw_result *result,
+             const struct mw_result_change *change)
+{
+    bool same = change->global_batch == result->global_batch;
+
+    fprintf(out, "%s: %s -> step %s (batch %s per GPU, %s in all%s%s), %sx tokens/s: %s\n", label,
+            change->what, mw_format_seconds(change->step_time_s),
+            mw_format_count(change->micro_batch), mw_format_count(change->global_batch),
+            same ? "" : "; now ", same ? "" : mw_format_count(result->global_batch),
+            mw_format_significant(change->tokens_per_s / result->tokens_per_s), change->flags);
 }
 
 void
-mw_table_last_line(FILE *out, const struct mw_result *result)
+mw_table_last_lines(FILE *out, const struct mw_result *result)
 {
-    const struct mw_result_change *change = &result->change;
-
     if (!result->simulated || !isfinite(result->tokens_per_s))
         return;
-    if (change->what)
-        fprintf(
-            out,
-            "best single change: %s -> step %s (batch %s per GPU, %s in all), %sx tokens/s: %s\n",
-            change->what, mw_format_seconds(change->step_time_s),
-            mw_format_count(change->micro_batch), mw_format_count(change->global_batch),
-            mw_format_significant(change->tokens_per_s / result->tokens_per_s), change->flags);
+    if (result->change.what)
+        print_change(out, "best single change", result, &result->change);
     else
-        fputs("best single change: none of those tried gains anything\n", out);
+        fputs("best single change: no setting of those tried gains anything\n", out);
+    if (result->paid_change.what)
+        print_change(out, "best for money", result, &result->paid_change);
 }

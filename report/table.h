@@ -31,7 +31,7 @@ void mw_table_first_lines(FILE *out, const struct mw_result *result);
 void mw_table_memory(FILE *out, const struct mw_result *result);
 void mw_table_states(FILE *out, const struct mw_result *result);
 void mw_table_notes(FILE *out, const struct mw_result *result);
-void mw_table_verdict_body(FILE *out, const struct mw_result *result); /* all but the last line */
-void mw_table_last_line(FILE *out, const struct mw_result *result);
+void mw_table_verdict_body(FILE *out, const struct mw_result *result); /* all but the last lines */
+void mw_table_last_lines(FILE *out, const struct mw_result *result); /* what to change */
 
 #endif

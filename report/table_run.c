@@ -66,8 +66,8 @@ print_lanes(FILE *out, const struct mw_compare *c)
     g_autofree char *ranks =
         c->ranks > 1 ? g_strdup_printf("over %" PRIu32 " ranks", c->ranks) : NULL;
 
-    mw_table_heading(out, "Lanes (busy; measured share of the step, and exposed: compute stands "
-                          "still meanwhile)");
+    mw_table_heading(out, "Lanes (busy; measured share of the step, and exposed: compute waits "
+                          "for it)");
     mw_grid_row(grid, "lane", "ops", "predicted", "measured", "error", "of step", "exposed", ranks,
                 NULL);
     for (uint32_t i = 0; i < c->lane_count; i++) {
@@ -188,6 +188,9 @@ print_heading(FILE *out, const struct mw_run *run)
         fprintf(out, "medians of %" PRIu32 " step%s after the first, %s .. %s\n", c->steps,
                 c->steps == 1 ? "" : "s", mw_format_seconds(c->fastest_s),
                 mw_format_seconds(c->slowest_s));
+    g_autofree char *faster = mw_run_faster_text(run);
+    if (faster)
+        fprintf(out, "%s\n", faster);
     if (c->stolen)
         fprintf(out, "the hypervisor took time from %" PRId64 " of %" PRId64 " later steps: %s\n",
                 c->stolen, run->measured->seen - 1,

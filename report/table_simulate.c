@@ -12,7 +12,7 @@ print_lanes(FILE *out, const struct mw_result *r)
     double step = r->step_time_s[1];
     struct mw_grid *grid = mw_grid_new("lrrlrr");
 
-    mw_table_heading(out, "Lanes (exposed: compute stands still meanwhile)");
+    mw_table_heading(out, "Lanes (exposed: compute waits for it)");
     mw_grid_row(grid, "lane", "busy", "of step", "", "exposed", "of step", NULL);
     for (size_t i = 0; i < r->lane_count; i++) {
         const struct mw_result_lane *lane = &r->lanes[i];
@@ -136,5 +136,5 @@ mw_table_simulate(FILE *out, const struct mw_result *result)
         return;
     print_sections(out, result);
     fputc('\n', out);
-    mw_table_last_line(out, result);
+    mw_table_last_lines(out, result);
 }

@@ -10,11 +10,11 @@
 static char *
 range_text(const double values[3], const char *(*format)(double))
 {
-    double low = fmin(values[0], values[2]), high = fmax(values[0], values[2]);
+    struct mw_result_ends ends = mw_result_ends(values);
 
-    if (!isfinite(values[0]) || !isfinite(values[2]) || low == high)
+    if (!isfinite(values[0]) || !isfinite(values[2]) || ends.low == ends.high)
         return g_strdup("");
-    return g_strdup_printf(" (%s .. %s)", format(low), format(high));
+    return g_strdup_printf(" (%s .. %s)", format(ends.low), format(ends.high));
 }
 
 static void

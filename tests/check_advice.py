@@ -3,9 +3,9 @@
 
 batch   what --batch auto comes to, asked for, gives the same plan and the same step.
 change  the best single change, typed behind the request, takes the step time that was said.
-best    no setting that is easily typed gains more, and money is for where none gains anything.
+best    no setting that is easily typed gains more.
 smaller a batch below the largest that is faster is said beside it.
-bought  where no setting helps, what can be had: nodes, or the machine with most for its price.
+bought  beside settings what can be had: nodes, or the machine with most for its price, if worth it.
 remedy  what would make it fit, typed, fits.
 demo    GPT-3 13B on the RTX 4090 asks for a setting, and says so in its last line.
 default a batch that is left open keeps the default tokens of a step, or says that it cannot.
@@ -119,7 +119,7 @@ def check_keep(words):
     keeps = not answer["settings"]["checkpoint_interval"]
     if recomputed["feasible"] and answer["tokens_per_s"] < 0.98 * recomputed["tokens_per_s"]:
         yield f"{answer['tokens_per_s']} tokens/s, {recomputed['tokens_per_s']} are to be had"
-    if any("1.7 times" in note for note in answer["notes"]) != keeps:
+    if any(note.startswith("no recomputation") for note in answer["notes"]) != keeps:
         yield f"keeps: {keeps}, and says {answer['notes']}"
     if not keeps:
         return
@@ -130,16 +130,30 @@ def check_keep(words):
         yield "does not fit 1.7 times"
 
 
+def interval(blocks):
+    return ["--activation-checkpoint-interval", str(blocks)]
+
+
+def says_why(answer):
+    return any(note.startswith("recomputation: ") and "1.7 times" in note
+               for note in answer["notes"])
+
+
 def check_eager():
     """A memory in which activations fit once and not 1.7 times: recomputed, unless asked for."""
     words = "-m gpt3-1.3b -H dgx-h100 --gpus 1 -s zero3 --batch 8".split()
     kept = simulate([*words, "--activation-checkpoint-interval", "0"])
     need = (kept["peak_bytes"]["gpu"] + 4 * 2 ** 30) / 2 ** 30
     small = [*words, "--set", f"gpu.memory_gib={need:.3f}"]
-    fits = simulate([*small, "--activation-checkpoint-interval", "0"])
+    fits = simulate([*small, *interval(0)])
     answer = simulate(small)
     if not fits["feasible"] or answer["settings"]["checkpoint_interval"] != 1:
         yield f"kept fits: {fits['feasible']}, interval {answer['settings']['checkpoint_interval']}"
+    if not says_why(answer) or says_why(simulate([*small, *interval(1)])):
+        yield f"recomputes as 1.7 times does not fit, and says {answer['notes']}"
+    none = simulate([*words, "--set", f"gpu.memory_gib={need / 2:.3f}"])
+    if none["settings"]["checkpoint_interval"] and says_why(none):
+        yield "says that kept activations fit where they do not"
     large = simulate(words)
     if large["settings"]["checkpoint_interval"] != 0:
         yield "recomputes where all fits"
@@ -154,8 +168,8 @@ def check_batch(words, answer):
             yield f"{key}: auto {answer[key]}, asked for {again[key]}"
 
 
-def check_change(words, answer):
-    change = answer["change"]
+def check_change(words, answer, key="change"):
+    change = answer[key]
     if not change:
         return
     again = simulate([*words, *change["flags"].split()])
@@ -170,23 +184,22 @@ def check_change(words, answer):
 
 
 def typed_changes(words, answer):
-    """Settings: half the batch, twice the micro-batches, deeper prefetch."""
+    """Settings: half the batch, more micro-batches, deeper prefetch."""
     settings = answer["settings"]
     if settings["micro_batch"] >= 2:
         yield ["--batch", f"{settings['micro_batch'] // 2:.15g}"]
-    step = 2 * settings["tokens_per_step"]
-    if "--global-batch" not in words and step <= default_tokens(answer["params"]):
-        yield ["--grad-accum", str(2 * settings["grad_accum"])]
+    for times in (2, 8):
+        step = times * settings["tokens_per_step"]
+        if "--global-batch" not in words and step <= default_tokens(answer["params"]):
+            yield ["--grad-accum", str(times * settings["grad_accum"])]
     yield ["--prefetch", str(settings["prefetch"] + 1)]
 
 
 def check_best(words, answer):
     change = answer["change"] or {"tokens_per_s": 0, "flags": ""}
-    if "gpu.memory" in change["flags"]:
-        yield f"nobody can buy {change['flags']}"
-    # What is bought says that no setting gains anything, whatever it gains itself.
-    bought = any(option in change["flags"] for option in ("--set", "--nodes", "-H"))
-    said = 0 if bought else change["tokens_per_s"]
+    if any(option in change["flags"] for option in ("--set", "--nodes", "-H")):
+        yield f"{change['flags']} is no setting"
+    said = change["tokens_per_s"]
     for flags in typed_changes(words, answer):
         typed = simulate([*words, *flags])
         if typed["feasible"] and typed["tokens_per_s"] > SLACK * max(said, answer["tokens_per_s"]):
@@ -197,8 +210,13 @@ def check_best(words, answer):
 # Requests, and what each is advised to.
 BOUGHT = [
     ("-m gpt3-1.3b -H rtx3090", "-H rtx5090"),
-    ("-m llama-3.1-8b -H dgx2", "--nodes 2"),
+    ("-m llama-3.1-8b -H dgx2", "-H dgx-a100-40gb"),
+    ("-m llama-3.1-70b -H dgx-h100 -s zero-infinity-nvme --param-device nvme", "--nodes 2"),
+    # 36 times the price for 11 times the tokens/s.
+    ("-m gpt2-xl -H rtx5090", ""),
+    ("-m opt-30b -H aws-g5-12xlarge -s zero-infinity-nvme", "-H aws-p6-b200-48xlarge"),
     ("-m gpt2 -H aws-g5-xlarge --set pcie.latency_us=11", None),
+    ("-m opt-30b -H aws-p3-16xlarge --set pcie.latency_us=11", None),
 ]
 UNFIT = [
     ("-m gpt3-13b -H rtx4090 -s zero-infinity-nvme --batch 400", "--batch "),
@@ -219,10 +237,16 @@ UNFIT = [
     ("-m gpt3-13b -H rtx4090 -s zero-infinity-cpu --set nvme.capacity_tb=0 "
      "--set gpu.memory_gib=40", "with "),
     # What the GPU seemed to lack never had to be there.
-    ("-m llama-3.1-405b -H rtx4090", "with 2."),
-    ("-m llama-3.1-405b -H rtx4090 --set pcie.latency_us=10", "with 2."),
+    ("-m llama-3.1-405b -H rtx4090", "with one more drive of that kind per node"),
+    ("-m llama-3.1-405b -H rtx4090 --set pcie.latency_us=10", "with one more drive of that kind"),
     ("-m llama-3.1-405b -H rtx4090 -s zero-infinity-nvme --batch 4 --set nvme.capacity_tb=1",
      "a machine with 2."),
+    # Two things at once: other places, another machine, more nodes, each with fewer sequences.
+    ("-m gpt3-13b -H rtx4090 -s zero-infinity-nvme --batch 4000 --param-device gpu",
+     "--batch "),
+    ("-m llama-3.1-8b -H rtx4090 --seq 131072 --batch 64", "-H "),
+    # No machine has 291 TiB of host memory.
+    ("-m zi-20t -H rtx4090 --batch 4", "-H "),
     ("-m llama-3.1-405b -H rtx4090 --set nvme.capacity_tb=2 --set host.memory_gib=64 --seq 8192",
      "with "),
     ("-m gpt3-13b -H aws-p4de-24xlarge --gpus 1 --set nvme.capacity_tb=0 "
@@ -242,20 +266,28 @@ def prices():
 
 def check_bought(words, flags):
     answer = simulate(words)
-    change = answer["change"] or {"flags": "", "what": ""}
+    change = answer["paid_change"] or {"flags": "", "what": ""}
+    if "gpu.memory" in change["flags"]:
+        yield f"nobody can buy {change['flags']}"
+    rented = {name for kind, name, _ in prices() if kind == "price_usd_per_hour"}
+    if words[words.index("-H") + 1] in rented and "--set" in change["flags"]:
+        yield f"{change['flags']} for a machine that is rented as it is"
     if flags is None:
         if "-H" in change["flags"]:
             yield f"{change['flags']} in place of a machine that --set changed"
         return
     if change["flags"] != flags:
         yield f"{change['flags']}, not {flags}"
-    yield from check_change(words, answer)
+    yield from check_change(words, answer, "paid_change")
+    if flags and change["tokens_per_s"] < 1.05 * answer["tokens_per_s"]:
+        yield f"{flags} gains less than 5%"
     if not flags.startswith("-H"):
         return
-    cost = {name: usd for kind, name, usd in prices() if kind == "price_usd"}
     name, now = flags.split()[1], words[words.index("-H") + 1]
+    key = "price_usd_per_hour" if now in rented else "price_usd"
+    cost = {other: usd for kind, other, usd in prices() if kind == key}
     for usd in (cost[name], cost[now]):
-        if f"{usd:.15g} USD" not in change["what"]:
+        if f"{float(f'{usd:.3g}'):.15g} USD" not in change["what"]:
             yield f"{change['what']} does not say {usd}"
     for other in set(cost) - {name, now}:
         typed = simulate([*words, "-H", other])
@@ -267,6 +299,14 @@ def check_bought(words, flags):
 def memory_flags(remedy, answer):
     """More memory, as it is said, in keys of the profile."""
     flags = []
+    drives = re.search(r"(one|[0-9]+) more drives? of that kind", remedy)
+    if drives:
+        profile = (ROOT / "hwprofiles" / (answer["hardware"] + ".ini")).read_text()
+        there = int(re.search(r"^drives = ([0-9]+)", profile, re.M)[1])
+        more = 1 if drives[1] == "one" else int(drives[1])
+        of = answer["tiers"]["nvme"]
+        now = (of["capacity_bytes"] + of["reserve_bytes"]) * answer["settings"]["gpus_per_node"]
+        flags += ["--set", f"nvme.capacity_tb={now * (there + more) / there / 1e12:.9g}"]
     for number, unit, tier in re.findall(r"([0-9.]+) ([MGT]iB) more (cpu|nvme|gpu) memory", remedy):
         more = float(number) * {"MiB": 2 ** 20, "GiB": 2 ** 30, "TiB": 2 ** 40}[unit]
         key, scale = {"gpu": ("gpu.memory_gib", 2 ** 30), "cpu": ("host.memory_gib", 2 ** 30),
@@ -276,6 +316,15 @@ def memory_flags(remedy, answer):
         now = (of["capacity_bytes"] + of["reserve_bytes"]) * sharers
         flags += ["--set", f"{key}={(now + more * sharers) / scale:.9g}"]
     return flags
+
+
+def without(words, flags):
+    """The words less the options that the flags name behind "without", and the flags before it."""
+    at = flags.index("without")
+    for option in flags[at + 1:]:
+        place = words.index(option.rstrip(","))
+        words = words[:place] + words[place + 2:]
+    return words, flags[:at]
 
 
 def check_remedy(words, way):
@@ -288,6 +337,8 @@ def check_remedy(words, way):
     if not remedy.startswith(way):
         yield f"{remedy!r}, not {way}"
     flags = remedy.split(" fits")[0].split() if way[0] == "-" else memory_flags(remedy, answer)
+    if "without" in flags:
+        words, flags = without(words, flags)
     if not flags or not simulate([*words, *flags])["feasible"]:
         yield f"{remedy!r}, and it does not"
 
@@ -306,8 +357,8 @@ def check_owner():
 def check_demo():
     answer = subprocess.run([str(MEMWALL), "simulate", "-m", "gpt3-13b", "-H", "rtx4090", "-s",
                              "zero-infinity-nvme"], stdout=subprocess.PIPE, check=True)
-    last = answer.stdout.decode().splitlines()[-1]
-    for word in ("best single change: twice the micro-batches per step -> step", "--grad-accum 2"):
+    last = re.search(r"^best single change: .*", answer.stdout.decode(), re.M)[0]
+    for word in ("best single change: ", "; now ", "--grad-accum "):
         if word not in last:
             yield f"no {word!r} in {last!r}"
 

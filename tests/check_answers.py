@@ -20,9 +20,15 @@ from tap import report_in
 def check_tokens(box):
     """What is printed of tokens is read."""
     line = f"simulate {FLAT} -s zero2 --batch 2 --json --tokens "
-    for short, long in (("15T", "1.5e13"), ("1.5M", "1500000"), ("2B", "2e9"), ("300k", "3e5")):
+    for short, long in (("15T", "1.5e13"), ("1.5M", "1500000"), ("2B", "2e9"), ("300k", "3e5"),
+                        ("15t", "1.5e13"), ("1.5m", "1500000"), ("2b", "2e9"), ("300K", "3e5")):
         if json.loads(box.run(line + short).out) != json.loads(box.run(line + long).out):
             yield f"--tokens {short} is not --tokens {long}"
+    # 8.008 times 1000 is not 8008 in doubles.
+    line = "simulate -m gpt2 -H dgx-h100 -s zero3 --batch 13 --json --global-batch "
+    for short, long in (("2.08k", "2080"), ("2.08K", "2080"), ("8.008k", "8008")):
+        if json.loads(box.run(line + short).out) != json.loads(box.run(line + long).out):
+            yield f"--global-batch {short} is not --global-batch {long}"
     text = box.run(f"simulate {FLAT} -s zero2 --batch 2 --tokens 1B").out.decode()
     if not re.search(r"^training +1B tokens in [0-9.]+ (minute|hour|day|year)s?\b", text, re.M):
         yield f"no duration: {text}"
@@ -215,6 +221,51 @@ def check_efficiency(box):
             yield f"{line}: efficiency {answer['efficiency']}, at best {ends['high']}"
 
 
+MODELS = ("gpt2", "gpt3-1.3b", "llama-3.1-8b", "opt-30b")
+MACHINES = ("rtx4090", "rtx3090", "dgx2", "dgx-h100", "gh200", "aws-g5-12xlarge", "paper-v100-cluster")
+
+
+def check_ranges(box):
+    """What is typical lies between the ends that stand beside it, in JSON and in the table."""
+    outside, asked = 0, [f"-m {model} -H {machine}" for model in MODELS for machine in MACHINES]
+    for line in asked:
+        answer = json.loads(box.run(f"simulate {line} --tokens 1e9 --json").out)
+        for key, ends in answer["range"].items():
+            if not ends["low"] <= answer[key] <= ends["high"]:
+                yield f"{line}: {key} {answer[key]}, said {ends}"
+        text = box.run(f"simulate {line}").out.decode()
+        for value, low, high in re.findall(r"([0-9.]+)(?: m?s)? \(([0-9.]+)(?: m?s)? \.\. ([0-9.]+)",
+                                           text):
+            outside += 1
+            if not float(low) <= float(value) <= float(high):
+                yield f"{line}: {value} ({low} .. {high})"
+    if outside < len(asked):
+        yield f"{outside} ranges in the tables of {len(asked)} questions"
+
+
+def check_mfu(box):
+    """Of flash attention's scores the second forming is no work of the model; above what published
+    runs reached a caution says so."""
+    for line, over in (("-m llama-3.1-8b -H a100 -s zero3 --batch 1 --seq 131072 "
+                        "--set gpu.memory_gib=4000 --activation-checkpoint-interval 0", True),
+                       ("-m gpt2 -H rtx4090 --batch 1", False)):
+        answer = json.loads(box.run(f"simulate {line} --json").out)
+        text = box.run(f"simulate {line}").out.decode()
+        said = re.search("^caution +MFU [0-9.]+% is above what published runs reached, 56.0%", text,
+                         re.M)
+        if (answer["mfu"] > answer["mfu_published"]) != over or bool(said) != over:
+            yield f"{line}: MFU {answer['mfu']}, {answer['mfu_published']} published, {said}"
+    kept = json.loads(box.run("simulate -m llama-3.1-8b -H a100 -s zero3 --batch 1 --seq 131072 "
+                              "--set gpu.memory_gib=4000 --activation-checkpoint-interval 0 "
+                              "--json").out)
+    peak = kept["mfu"] / kept["tflops_per_gpu"]
+    again = json.loads(box.run("simulate -m llama-3.1-8b -H a100 -s zero3 --batch 1 --seq 1024 "
+                               "--set gpu.memory_gib=4000 --activation-checkpoint-interval 0 "
+                               "--json").out)
+    if not peak < 0.93 * again["mfu"] / again["tflops_per_gpu"]:
+        yield "scores formed again count as work of the model"
+
+
 def check_cost(box):
     """Rent where it is known, else the owner's share of the price; electricity where known."""
     def ask(*sets):
@@ -340,6 +391,8 @@ def tests(box):
     yield "many ops", check_many_ops(box)
     yield "verdict", check_verdict(box)
     yield "efficiency", check_efficiency(box)
+    yield "ranges", check_ranges(box)
+    yield "MFU", check_mfu(box)
     yield "cost", check_cost(box)
     yield "delay", check_delay(box)
     yield "invariant-8: provenance", check_provenance(box)

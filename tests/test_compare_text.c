@@ -41,7 +41,7 @@ test_table(struct compared *f, gconstpointer data)
         "  optimizer              9.00 ms   9.00 ms   +0.0%\n"
         "  step by FLOPs alone    21.0 ms   42.0 ms  -50.0%\n"
         "\n"
-        "Lanes (busy; measured share of the step, and exposed: compute stands still meanwhile)\n"
+        "Lanes (busy; measured share of the step, and exposed: compute waits for it)\n"
         "  lane        ops  predicted  measured  error  of step  exposed\n"
         "  compute       2    35.0 ms   32.0 ms  +9.4%    76.2%      0 s\n"
         "  nvme-read     1    5.00 ms   5.00 ms  +0.0%    11.9%      0 s\n"
@@ -65,6 +65,29 @@ test_table(struct compared *f, gconstpointer data)
     (void)data;
     g_assert_cmpstr(text, ==, expected);
     free(text);
+}
+
+/* An MFU that nothing can reach says that the calibration is what is wrong. */
+static void
+test_table_faster(struct compared *f, gconstpointer data)
+{
+    const struct {
+        bool calibrated;
+        double mfu;
+        bool said;
+    } cases[] = {{true, 1.04, true}, {true, 0.96, false}, {false, 1.04, false}};
+
+    (void)data;
+    for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
+        f->predicted->calibrated = cases[i].calibrated;
+        f->predicted->mfu =
+            cases[i].mfu * f->compare->step.measured_s / f->compare->step.predicted_s;
+        char *text = text_of(write_table, &f->run);
+        const char *line = strstr(text, "MFU 104%: the machine was slower while it was calibrated");
+        g_assert_true((line != NULL) == cases[i].said);
+        g_assert_true((strstr(text, "memwall calibrate") != NULL) == cases[i].said);
+        free(text);
+    }
 }
 
 static void
@@ -311,10 +334,15 @@ int
 main(int argc, char **argv)
 {
     static const struct compared_test tests[] = {
-        {"/compare/table", test_table},           {"/compare/json", test_json},
-        {"/compare/trace-and-plot", test_files},  {"/compare/table-ranks", test_table_ranks},
-        {"/compare/json-ranks", test_json_ranks}, {"/compare/plot-ranks", test_plot_ranks},
-        {"/compare/plot-alone", test_plot_alone}, {"/compare/plot-key", test_plot_key},
+        {"/compare/table", test_table},
+        {"/compare/json", test_json},
+        {"/compare/trace-and-plot", test_files},
+        {"/compare/table-ranks", test_table_ranks},
+        {"/compare/json-ranks", test_json_ranks},
+        {"/compare/plot-ranks", test_plot_ranks},
+        {"/compare/plot-alone", test_plot_alone},
+        {"/compare/plot-key", test_plot_key},
+        {"/compare/table-faster", test_table_faster},
     };
 
     return compared_run(argc, argv, tests, G_N_ELEMENTS(tests));

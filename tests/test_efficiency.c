@@ -14,7 +14,7 @@ static double
 efficiency_of(const struct mw_sizing *sizing, const struct mw_hardware *hardware)
 {
     struct mw_plan *plan = mw_build_plan(sizing);
-    double efficiency = cli_flops(sizing, true) / cli_step_s(plan, hardware, false) /
+    double efficiency = cli_flops_done(sizing) / cli_step_s(plan, hardware, false) /
                         cli_achievable_flops(plan, hardware);
 
     mw_plan_free(plan);
@@ -49,6 +49,71 @@ test_random(void)
     g_assert_cmpint(near, >, 0);
 }
 
+static struct mw_sizing *
+sizing_of(const struct mw_model *model, const struct mw_hardware *hardware, int64_t seq,
+          int64_t checkpoint_interval)
+{
+    struct mw_request request = {model, hardware};
+    struct mw_settings asked, resolved;
+    g_autoptr(GError) error = NULL;
+
+    mw_settings_init(&asked);
+    asked.strategy = MW_STRATEGY_ZERO3;
+    asked.seq = seq;
+    asked.micro_batch = 1;
+    asked.checkpoint_interval = checkpoint_interval;
+    mw_settings_resolve(&request, &asked, &resolved, &error);
+    g_assert_no_error(error);
+    struct mw_sizing *sizing = mw_sizing_new(model, hardware, &resolved, &error);
+    g_assert_no_error(error);
+    return sizing;
+}
+
+/* What PaLM counts (App. B): 6 FLOPs a token for each weight of a product, 12·a·d·s for attention,
+ * whether layers are recomputed and scores formed again or not. */
+static double
+palm_flops(const struct mw_model *model, int64_t seq)
+{
+    double heads = (double)(model->heads + 2 * model->kv_heads) * (double)model->head_dim;
+    double weights = (double)model->hidden *
+                     (heads + (double)(model->heads * model->head_dim) + 3.0 * (double)model->ffn);
+    double attention = 12.0 * (double)(model->heads * model->head_dim * seq);
+
+    return (double)seq * ((double)model->layers * (6 * weights + attention) +
+                          6.0 * (double)(model->vocab * model->hidden));
+}
+
+static void
+test_model_flops(void)
+{
+    g_autoptr(GError) error = NULL;
+    struct mw_hwprofile *profile = mw_hwprofile_load("a100", &error);
+    struct mw_model model;
+    double scores = 0;
+
+    g_assert_no_error(error);
+    mw_model_load("llama-3.1-8b", &model, &error);
+    g_assert_no_error(error);
+    struct mw_hardware hardware = mw_hwprofile_read(profile, MW_OUTLOOK_TYPICAL);
+    hardware.gpu_memory_bytes = hardware.gpu_largest_request_bytes = ENOUGH_BYTES;
+    for (int flash = 0; flash <= 1; flash++)
+        for (int64_t interval = 0; interval <= 1; interval++) {
+            hardware.gpu_flash_attention = flash;
+            struct mw_sizing *sizing = sizing_of(&model, &hardware, 8192, interval);
+            double palm = palm_flops(&model, 8192), of_model = cli_flops_of_model(sizing);
+            g_assert_cmpfloat_with_epsilon(of_model, palm, 1e-9 * palm);
+            double again = cli_flops_done(sizing) - of_model;
+            scores = (double)flash * 2.0 * 8192 * 8192 *
+                     (double)(model.layers * model.heads * model.head_dim);
+            if (interval)
+                g_assert_cmpfloat(again, >, scores + palm / 4);
+            else
+                g_assert_cmpfloat_with_epsilon(again, scores, 1e-9 * palm);
+            mw_sizing_free(sizing);
+        }
+    mw_hwprofile_free(profile);
+}
+
 /* The machine with memory for any sequence, so that length alone decides. */
 static struct mw_hardware
 roomy(const struct mw_hwprofile *profile, enum mw_outlook outlook)
@@ -64,18 +129,8 @@ static void
 hold_at(const char *name, const struct mw_model *model, const struct mw_hardware *hardware,
         int64_t seq)
 {
-    struct mw_request request = {model, hardware};
-    struct mw_settings asked, resolved;
-    g_autoptr(GError) error = NULL;
+    struct mw_sizing *sizing = sizing_of(model, hardware, seq, MW_AUTO);
 
-    mw_settings_init(&asked);
-    asked.strategy = MW_STRATEGY_ZERO3;
-    asked.seq = seq;
-    asked.micro_batch = 1;
-    mw_settings_resolve(&request, &asked, &resolved, &error);
-    g_assert_no_error(error);
-    struct mw_sizing *sizing = mw_sizing_new(model, hardware, &resolved, &error);
-    g_assert_no_error(error);
     if (sizing->fits && efficiency_of(sizing, hardware) >= 1 + ROUNDING)
         g_error("%s, %s, %d tokens: efficiency %.3f", name, model->name, (int)seq,
                 efficiency_of(sizing, hardware));
@@ -110,6 +165,7 @@ main(int argc, char **argv)
     g_setenv("XDG_CONFIG_HOME", "/nonexistent", TRUE); /* shipped profiles only */
     g_auto(GStrv) names = mw_hwprofile_list();
     g_test_add_func("/efficiency/random", test_random);
+    g_test_add_func("/efficiency/model-flops", test_model_flops);
     for (char **name = names; *name; name++) {
         g_autofree char *path = g_strdup_printf("/efficiency/profile/%s", *name);
         g_test_add_data_func_full(path, g_strdup(*name), test_profile, g_free);

@@ -2,6 +2,7 @@
 #include <locale.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "tests/golden.h"
 #include "report/report.h"
@@ -261,6 +262,35 @@ test_json_values(void)
     report_fixture_free(fixture);
 }
 
+/* Where both ends of the profile give less than the typical one, or more, it is an end itself. */
+static void
+test_range_outside(void)
+{
+    struct report_fixture *fixture = report_fixture_new(2);
+    struct mw_result *r = fixture->result;
+    const double cases[][3] = {{0.5, 0.6, 0.55}, {0.6, 0.5, 0.55}, {0.55, 0.5, 0.6}};
+
+    for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
+        memcpy(r->efficiency, cases[i], sizeof r->efficiency);
+        for (int o = 0; o < 3; o++)
+            r->tflops_per_gpu[o] = 100 * cases[i][o];
+        char *text = write_all(mw_json_write, &r, 1), *table = print_one(mw_table_simulate, r);
+        g_autoptr(JsonParser) parser = json_parser_new();
+        JsonObject *range = json_object_get_object_member(parse_object(parser, text), "range");
+        for (const char *const *key = (const char *const[]){"efficiency", "tflops_per_gpu", NULL};
+             *key; key++) {
+            double scale = !strcmp(*key, "efficiency") ? 1 : 100;
+            JsonObject *ends = json_object_get_object_member(range, *key);
+            g_assert_cmpfloat(json_object_get_double_member(ends, "low"), ==, 0.5 * scale);
+            g_assert_cmpfloat(json_object_get_double_member(ends, "high"), ==, 0.6 * scale);
+        }
+        g_assert_nonnull(strstr(table, " (50.0 .. 60.0) TFLOP/s per GPU"));
+        free(text);
+        free(table);
+    }
+    report_fixture_free(fixture);
+}
+
 /* No figure in all that is there. */
 static void
 assert_no_figure(JsonNode *node, const char *key)
@@ -359,6 +389,7 @@ main(int argc, char **argv)
     g_test_add_func("/report/several/golden", test_several);
     g_test_add_func("/report/empty", test_empty);
     g_test_add_func("/report/json/values", test_json_values);
+    g_test_add_func("/report/json/range-outside", test_range_outside);
     g_test_add_func("/report/json/unsaid", test_json_unsaid);
     g_test_add_func("/report/json/not-finite", test_json_not_finite);
     g_test_add_func("/report/locale", test_locale);
