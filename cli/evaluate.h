@@ -15,9 +15,9 @@ bool cli_engine(const struct mw_plan *plan, const struct mw_hardware *hardware, 
 double cli_step_s(const struct mw_plan *plan, const struct mw_hardware *hardware, bool uncontended);
 
 double cli_tokens_per_step(const struct mw_sizing *sizing); /* all GPUs */
-/* FLOPs of one rank and step.  Of the model: products forward, and twice that backward, however they
- * are computed (PaLM, arXiv 2204.02311, App. B).  Done: with what is computed a second time, layers
- * that are recomputed and the scores that flash attention's backward forms again. */
+/* FLOPs of one rank and step.  Of the model: products forward, and twice that backward, however
+ * they are computed (PaLM, arXiv 2204.02311, App. B).  Done: with what is computed a second time,
+ * layers that are recomputed and the scores that flash attention's backward forms again. */
 double cli_flops_of_model(const struct mw_sizing *sizing);
 double cli_flops_done(const struct mw_sizing *sizing);
 /* FLOP/s of whole layers without communication, the base of efficiency: the profile's figure, or

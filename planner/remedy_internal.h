@@ -16,8 +16,8 @@ bool mw_plea_fits_with(const struct mw_request *request, const struct mw_setting
 /* With the strategy of the settings; of auto with any. */
 bool mw_plea_fits(const struct mw_plea *plea, const struct mw_settings *settings);
 
-/* Sequences a GPU, at most as many as were asked for, with which the settings fit; 0: none do, or no
- * batch was asked for. */
+/* Sequences a GPU, at most as many as were asked for, with which the settings fit; 0: none do, or
+ * no batch was asked for. */
 double mw_plea_fewer_sequences(const struct mw_plea *plea, const struct mw_settings *settings);
 
 /* Ways out, each a line that begins with the options to add, or NULL; g_free it. */

@@ -138,7 +138,7 @@ struct mw_result {
     size_t need_count;
     double smaller_batch, smaller_batch_tokens_per_s; /* faster than the open one; NAN: none */
     struct mw_result_change change; /* the setting that gains most; .what NULL: none */
-    struct mw_result_change paid_change; /* most tokens for the money; .what NULL: none is worth it */
+    struct mw_result_change paid_change; /* most tokens for the money; .what NULL: none */
 
     int64_t nvme_written_bytes; /* a step, a node */
     int64_t nvme_read_bytes;

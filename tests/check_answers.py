@@ -222,7 +222,8 @@ def check_efficiency(box):
 
 
 MODELS = ("gpt2", "gpt3-1.3b", "llama-3.1-8b", "opt-30b")
-MACHINES = ("rtx4090", "rtx3090", "dgx2", "dgx-h100", "gh200", "aws-g5-12xlarge", "paper-v100-cluster")
+MACHINES = ("rtx4090", "rtx3090", "dgx2", "dgx-h100", "gh200", "aws-g5-12xlarge",
+            "paper-v100-cluster")
 
 
 def check_ranges(box):
@@ -234,8 +235,8 @@ def check_ranges(box):
             if not ends["low"] <= answer[key] <= ends["high"]:
                 yield f"{line}: {key} {answer[key]}, said {ends}"
         text = box.run(f"simulate {line}").out.decode()
-        for value, low, high in re.findall(r"([0-9.]+)(?: m?s)? \(([0-9.]+)(?: m?s)? \.\. ([0-9.]+)",
-                                           text):
+        for value, low, high in re.findall(
+                r"([0-9.]+)(?: m?s)? \(([0-9.]+)(?: m?s)? \.\. ([0-9.]+)", text):
             outside += 1
             if not float(low) <= float(value) <= float(high):
                 yield f"{line}: {value} ({low} .. {high})"
