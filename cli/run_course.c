@@ -13,6 +13,7 @@
 
 #define TOKENS "tokens"
 #define DTYPE "dtype"     /* the trainer's own field */
+#define SEQUENCES_MAX (UINT64_C(1) << 53) /* of which none is a number beyond int64 */
 #define DIFFERENCES_MAX 5 /* of settings that place state */
 
 enum kind { WHOLE, REAL, YES, SHAPE, LOSS_SCALE, DTYPE_NAME };
@@ -383,17 +384,31 @@ refuse_model(const char *path, int which, uint64_t was, uint64_t is, GError **er
 }
 
 bool
+cli_run_course_sequences(const char *path, const struct mw_commit_record *record,
+                         uint64_t *sequences, GError **error)
+{
+    const bool there = mw_commit_find(record, CLI_RUN_SEQUENCES, sequences);
+
+    if (there && *sequences <= SEQUENCES_MAX)
+        return true;
+    g_autofree char *wrong =
+        there ? g_strdup_printf("%" G_GUINT64_FORMAT ": must be at most %" G_GUINT64_FORMAT,
+                                *sequences, SEQUENCES_MAX)
+              : g_strdup("missing: must be there once");
+    g_set_error(error, MW_ERROR, MW_ERROR_FORMAT, "%s: field \"" CLI_RUN_SEQUENCES "\" is %s", path,
+                wrong);
+    return false;
+}
+
+bool
 cli_run_course_fits(const struct mw_decoder *decoder, uint64_t fingerprint, const char *path,
                     const struct mw_commit_record *record, GError **error)
 {
     uint64_t is[FIXED], was[FIXED], sequences;
     bool all = true;
 
-    if (!mw_commit_find(record, CLI_RUN_SEQUENCES, &sequences)) {
-        g_set_error(error, MW_ERROR, MW_ERROR_FORMAT,
-                    "%s: field \"" CLI_RUN_SEQUENCES "\" is missing: must be there once", path);
+    if (!cli_run_course_sequences(path, record, &sequences, error))
         return false;
-    }
     take_model(decoder, is);
     for (int i = 0; i < FIXED; i++) {
         const bool has = mw_commit_find(record, fixed_rows[i].field, &was[i]);

@@ -21,6 +21,10 @@ int cli_run_course_fields(const struct cli_training *training, struct mw_commit_
 /* Of all that a resume has to have alike. */
 uint64_t cli_run_course_fingerprint(const struct cli_training *training);
 
+/* Where the data goes on, as the record at `path` says: it must, in a number that can be counted on
+ * from.  May be asked of any run's. */
+bool cli_run_course_sequences(const char *path, const struct mw_commit_record *record,
+                              uint64_t *sequences, GError **error);
 /* Of a record, at `path`, of a run that has ended: whether it was made with this model and
  * fingerprint, which its description says.  False with *error. */
 bool cli_run_course_fits(const struct mw_decoder *decoder, uint64_t fingerprint, const char *path,

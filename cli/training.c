@@ -13,7 +13,6 @@
 #include "planner/error.h"
 
 #define SEQUENCES CLI_RUN_SEQUENCES
-#define SEQUENCES_MAX (UINT64_C(1) << 53) /* of which none is a number beyond int64 */
 
 /* --- what the trainer asks for --------------------------------------------------------------- */
 
@@ -182,18 +181,8 @@ goes_on(void *data, const struct mw_commit_record *record, GError **error)
     g_autofree char *path = record_path(run);
     uint64_t sequences;
 
-    if (!mw_commit_find(record, SEQUENCES, &sequences)) {
-        g_set_error(error, MW_ERROR, MW_ERROR_FORMAT,
-                    "%s: field \"" SEQUENCES "\" is missing: must be there once", path);
+    if (!cli_run_course_sequences(path, record, &sequences, error))
         return false;
-    }
-    if (sequences > SEQUENCES_MAX) {
-        g_set_error(error, MW_ERROR, MW_ERROR_FORMAT,
-                    "%s: field \"" SEQUENCES "\" is %" G_GUINT64_FORMAT
-                    ": must be at most %" G_GUINT64_FORMAT,
-                    path, sequences, SEQUENCES_MAX);
-        return false;
-    }
     return o->steps > record->step + 1 ||
            mw_refuse(error,
                      "--steps %" G_GINT64_FORMAT ": %s has done %" G_GINT64_FORMAT

@@ -30,7 +30,8 @@ check_record(const char *directory, GError **error)
 
     if (good && !files.record)
         good = mw_refuse(error, "%s: holds no run whose steps are durable: %s", directory,
-                         files.names->len ? "no step was recorded" : "no file of a run is there");
+                         files.names->len ? "no record of a step is there, or it was wiped"
+                                          : "no file of a run is there");
     mw_run_files_clear(&files);
     return good;
 }

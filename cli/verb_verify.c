@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "cli/run_course.h"
 #include "cli/run_homes.h"
 #include "cli/runs.h"
 #include "exec/durable.h"
@@ -28,6 +29,14 @@ tensors(void *data, int rank, int ranks, const struct mw_commit_extent *extent)
                                            .decoder = &question->homes.decoder};
 
     return run.plan ? mw_durable_names(&run, rank, ranks, extent) : NULL;
+}
+
+static bool
+takes(void *data, const struct mw_commit_record *record, GError **error)
+{
+    uint64_t sequences;
+
+    return cli_run_course_sequences("its record", record, &sequences, error);
 }
 
 static void
@@ -141,8 +150,9 @@ print_missing_verdict(const struct mw_verified *verified)
         else if (!it->resized && strcmp(what, "missing"))
             what = "not readable";
     }
-    printf("%s%s: %u of the run's files: --resume needs %s\n", what, damaged ? ", and damaged" : "",
-           count, count == 1 ? "it" : "them");
+    printf("%s%s: %u of the run's files: --resume needs %s%s\n", what,
+           damaged ? ", and damaged" : "", count, count == 1 ? "it" : "them",
+           *what == 'o' ? " as written; `memwall export` takes what is whole" : "");
 }
 
 /* Of a record that the drive does not give back nobody knows the step. */
@@ -280,6 +290,7 @@ verify(char **directories, bool as_json, bool *whole, GError **error)
         .directory_count = (int)g_strv_length(directories),
         .progress = isatty(STDERR_FILENO) ? show_progress : NULL,
         .tensors = tensors,
+        .takes = takes,
         .data = &question,
     };
     if (!cli_run_homes_read(directories[0], &question.homes, NULL))

@@ -19,14 +19,17 @@
 /* The largest fp32 numbers that stay finite when they are rounded to nearest, ties to even. */
 enum { FP32_MAX = 0x7f7fffff, BF16_MAX = 0x7f7f7fff, FP16_MAX = 0x477fefff };
 
-/* Whether no magnitude is above `most`, as bits: a loop for vectors, without a branch. */
+/* Whether no magnitude is above `most`, as bits: a loop for vectors, without a branch.  A memcpy
+ * that is checked (_FORTIFY_SOURCE) would keep it from being one. */
 static bool
 are_within(const char *values, int64_t count, int32_t most)
 {
-    uint32_t above = 0, bits;
+    uint32_t above = 0;
 
+#pragma omp simd reduction(| : above)
     for (int64_t i = 0; i < count; i++) {
-        memcpy(&bits, values + 4 * i, 4);
+        uint32_t bits;
+        __builtin_memcpy(&bits, values + 4 * i, 4);
         above |= (uint32_t)most - (bits & 0x7fffffff);
     }
     return !(above >> 31);
@@ -57,10 +60,12 @@ mw_trainer_are_finite(const float *values, int64_t count)
 bool
 mw_trainer_are_squares(const float *values, int64_t count)
 {
-    uint32_t above = 0, bits;
+    uint32_t above = 0;
 
+#pragma omp simd reduction(| : above)
     for (int64_t i = 0; i < count; i++) {
-        memcpy(&bits, values + i, 4);
+        uint32_t bits;
+        __builtin_memcpy(&bits, values + i, 4);
         uint32_t rest = bits & 0x7fffffff;
         above |= ((uint32_t)FP32_MAX - rest) | (bits & (0 - rest));
     }

@@ -253,12 +253,14 @@ count_steps(struct work *work)
 
 /* What is whole may yet say what a resume does not take. */
 static void
-check_fields(const struct mw_verify_rank *rank, int slot, struct mw_verify_step *step)
+check_fields(const struct mw_verify_options *options, const struct mw_verify_rank *rank, int slot,
+             struct mw_verify_step *step)
 {
     const struct mw_commit_record *record = &rank->slots.at[slot].record;
     g_autoptr(GError) why = NULL;
 
-    if (mw_trainer_check_fields(record, &why))
+    if (mw_trainer_check_fields(record, &why) &&
+        (!options->takes || options->takes(options->data, record, &why)))
         return;
     struct mw_verify_damage *it = g_new0(struct mw_verify_damage, 1);
     *it = (struct mw_verify_damage){
@@ -280,7 +282,7 @@ check_record(struct work *work, struct mw_verify_rank *rank, int slot)
     struct mw_verify_step *step = step_of(work->verified, record->step);
 
     if (step)
-        check_fields(rank, slot, step);
+        check_fields(options, rank, slot, step);
     for (int64_t i = 0; step && i < record->extent_count; i++) {
         enum mw_verify_state state =
             mw_verify_extent(options, rank, &record->extents[i], step->damage);

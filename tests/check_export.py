@@ -127,7 +127,7 @@ def check_damage(box):
     kept = record.read_bytes()
     record.write_bytes(bytes(len(kept)))
     yield from check_refused(box.run("drive", "-o", "exported", verb="export"), 2,
-                             "drive", "no step was recorded")
+                             "drive", "no record of a step is there, or it was wiped")
     record.write_bytes(bytes([1]) + bytes(len(kept) - 1))
     yield from check_refused(box.run("drive", "-o", "exported", verb="export"), 2,
                              "memwall.record", "no whole commit record: the first is torn, the "
