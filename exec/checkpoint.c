@@ -89,16 +89,18 @@ check_values(const struct saving *saving, const struct mw_tensor *tensor, int64_
              int64_t first, int64_t count, const float *const state[3], GError **error)
 {
     for (int s = 0; s < 3; s++) {
-        const int64_t wrong = mw_trainer_find_wrong(s, state[s], count);
-        if (wrong < 0)
+        const int64_t at = mw_trainer_find_wrong(s, state[s], count);
+        if (at < 0)
             continue;
-        const float value = state[s][wrong];
+        const float value = state[s][at];
         g_autofree char *name =
-            mw_trainer_element_name(saving->source->decoder, tensor, tile, first + wrong, s);
-        g_set_error(error, MW_ERROR, MW_ERROR_DEVICE, "%s: not written: %s, is %g: %s",
-                    saving->path, name, (double)value,
-                    isfinite(value) ? "must be at least 0, as a mean of squares is"
-                                    : "the run has diverged");
+            mw_trainer_element_name(saving->source->decoder, tensor, tile, first + at, s);
+        g_autofree char *wrong =
+            isfinite(value)
+                ? g_strdup_printf("%g: must be at least 0, as a mean of squares is", (double)value)
+                : g_strdup("not finite: the run has diverged");
+        g_set_error(error, MW_ERROR, MW_ERROR_DEVICE, "%s: not written: %s, is %s", saving->path,
+                    name, wrong);
         return false;
     }
     return true;

@@ -1,4 +1,5 @@
 /* A run whose numbers become infinite ends as a failure, and nothing of them is kept. */
+#include <float.h>
 #include <math.h>
 
 #include "exec/trainer_internal.h"
@@ -196,6 +197,29 @@ test_numbers(void)
     g_assert_false(mw_trainer_fits(NAN));
 }
 
+/* Wherever they stand, in vectors and behind them. */
+static void
+test_squares(void)
+{
+    const float bad[] = {INFINITY, -INFINITY, NAN, -NAN, -1, -1e-45F, -FLT_MAX};
+    const float good[] = {0, -0.0F, 1e-45F, 1, FLT_MAX};
+    float values[19] = {0};
+
+    for (int at = 0; at < 19; at++) {
+        for (size_t i = 0; i < G_N_ELEMENTS(bad); i++) {
+            values[at] = bad[i];
+            g_assert_false(mw_trainer_are_squares(values, 19));
+            g_assert_cmpint(mw_trainer_find_wrong(2, values, 19), ==, at);
+            g_assert_cmpint(mw_trainer_find_wrong(1, values, 19), ==, isfinite(bad[i]) ? -1 : at);
+        }
+        for (size_t i = 0; i < G_N_ELEMENTS(good); i++) {
+            values[at] = good[i];
+            g_assert_true(mw_trainer_are_squares(values, 19));
+        }
+        values[at] = 0;
+    }
+}
+
 int
 main(int argc, char **argv)
 {
@@ -203,6 +227,7 @@ main(int argc, char **argv)
     directory = trained_directory();
     mw_faults_init(&calls, MW_FAULT_NONE, 0, 0);
     g_test_add_func("/trainer-diverges/numbers", test_numbers);
+    g_test_add_func("/trainer-diverges/squares", test_squares);
     g_test_add_func("/trainer-diverges/loss", test_loss);
     g_test_add_func("/trainer-diverges/advice", test_advice);
     g_test_add_func("/trainer-diverges/end", test_end);
