@@ -58,6 +58,9 @@ int cli_request_run(const struct cli_verb *verb, const struct cli_words_group *m
                     cli_check check, int argc, char **argv,
                     int (*answer)(const struct cli_request *request));
 
+/* Whether a file that is written in the end has a folder for it; NULL: there is no such file. */
+bool cli_check_output(const char *path, GError **error);
+
 /* Whatever was printed reaches standard output, or CLI_FAILED with a line that says so. */
 int cli_flush(void);
 

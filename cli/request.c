@@ -1,6 +1,8 @@
 /* What plan and simulate ask for, from words to models, profiles and settings. */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/calibrate.h"
 #include "cli/cli.h"
@@ -11,6 +13,7 @@
 #include "planner/deepspeed.h"
 #include "planner/error.h"
 #include "planner/input.h"
+#include "report/file.h"
 #include "report/measured.h"
 
 static const char *const outlook_names[MW_OUTLOOK_COUNT] = {"low", "typical", "high"};
@@ -456,6 +459,47 @@ check_plan_text(const struct cli_request *request, const struct cli_verb *verb, 
                                          : check_run_file(request->plan_file, error);
 }
 
+/* As far as it can be said without figures.  What is measured is one GPU, or the cores of one
+ * process; keys that are set may make more of it, and a run has as many as processes. */
+static bool
+check_settings(const struct cli_request *request, const struct words *words,
+               const struct cli_verb *verb, GError **error)
+{
+    const struct mw_hardware alone = {
+        .gpus_per_node = 1, .gpu_bf16 = true, .gpu_flash_attention = true};
+    bool known = verb != &cli_verb_run && !(words->sets && *words->sets) && !words->deepspeed;
+    const struct mw_request planned = {&request->model, known ? &alone : NULL};
+    struct mw_settings asked = request->settings;
+    bool taken = false;
+
+    for (int i = 0; !taken && i < request->strategy_count; i++) {
+        asked.strategy = request->strategies[i];
+        taken = mw_settings_check(&planned, &asked, error && !*error ? error : NULL);
+    }
+    if (taken)
+        g_clear_error(error);
+    return taken;
+}
+
+bool
+cli_check_output(const char *path, GError **error)
+{
+    g_autofree char *folder = path ? g_path_get_dirname(path) : NULL;
+
+    if (!folder || g_file_test(path, G_FILE_TEST_EXISTS) || !access(folder, W_OK))
+        return true;
+    mw_file_set_error(error, path, errno);
+    return false;
+}
+
+static bool
+check_folders(const struct cli_request *request, GError **error)
+{
+    return cli_check_output(request->output, error) &&
+           cli_check_output(request->write_deepspeed, error) &&
+           cli_check_output(request->trace, error) && cli_check_output(request->plot, error);
+}
+
 /* As far as it can be said without a machine: no measurement is for a question that is refused. */
 static bool
 check_before_measuring(const struct cli_request *request, const struct words *words,
@@ -471,7 +515,9 @@ check_before_measuring(const struct cli_request *request, const struct words *wo
             return false;
     bool good = request->plan_file ? check_plan_text(request, verb, error)
                                    : apply_options(&trial, words, error) &&
-                                         check_outputs(&trial, verb->name, error);
+                                         check_outputs(&trial, verb->name, error) &&
+                                         check_settings(&trial, words, verb, error);
+    good = good && check_folders(&trial, error);
     good = good && (!check || check(&trial, true, error));
     mw_deepspeed_said_clear(&trial.deepspeed);
     return good;

@@ -257,12 +257,26 @@ answer(const struct cli_request *request)
     return status;
 }
 
+/* Before a machine is measured for it: what is to be read is there, and what is to be written has a
+ * place. */
+static bool
+check_before_measuring(const struct cli_request *request, const struct cli_run_options *options,
+                       GError **error)
+{
+    const struct mw_backend_place alone = {.ranks = 1, .node_ranks = 1};
+
+    return (!options->backend || mw_backend_takes(options->backend, &alone, error)) &&
+           cli_check_output(options->log, error) &&
+           cli_check_output(options->save_timeline, error) &&
+           cli_training_check_inputs(request, options, error);
+}
+
 static bool
 check(const struct cli_request *request, bool measures, GError **error)
 {
     struct cli_run_options options;
     bool good = cli_run_options_read(&options, error) &&
-                (!measures || cli_training_check_inputs(request, &options, error));
+                (!measures || check_before_measuring(request, &options, error));
 
     cli_run_options_clear(&options);
     return good;

@@ -36,6 +36,11 @@ bool mw_exceeds_step_tokens(double step_tokens, double most);
 bool mw_settings_resolve(const struct mw_request *request, const struct mw_settings *asked,
                          struct mw_settings *resolved, GError **error);
 
+/* Refuses what planning would refuse on any machine, or, where request->hardware is not NULL, on
+ * one of so many GPUs: of it these, their network and their types are read. */
+bool mw_settings_check(const struct mw_request *request, const struct mw_settings *asked,
+                       GError **error);
+
 /*
  * The sizings worth simulating for one strategy (not MW_STRATEGY_AUTO), following the paper's rule
  * (Sec. 5.1, Sec. 8): offload only when needed, optimizer state and gradients first, to the

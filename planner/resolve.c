@@ -4,6 +4,7 @@
 
 #include "planner/error.h"
 #include "planner/planner.h"
+#include "planner/sizing_internal.h"
 #include "planner/typed.h"
 
 #define DEFAULT_SEQ 4096
@@ -170,4 +171,39 @@ mw_settings_resolve(const struct mw_request *request, const struct mw_settings *
     *resolved = *asked;
     fill_shape(request, resolved);
     return fill_batch(resolved, error) && check_combination(request, resolved, error);
+}
+
+/* Of an open strategy it is enough that one takes them. */
+static bool
+check_strategies(const struct mw_request *request, const struct mw_settings *s, GError **error)
+{
+    struct mw_settings one = *s;
+    bool taken = false;
+
+    if (s->strategy != MW_STRATEGY_AUTO)
+        return check_combination(request, s, error);
+    for (int i = MW_STRATEGY_AUTO + 1; !taken && i < MW_STRATEGY_COUNT; i++) {
+        one.strategy = (enum mw_strategy)i;
+        taken = check_combination(request, &one, NULL);
+    }
+    one.strategy = MW_STRATEGY_ZERO3;
+    return taken || check_combination(request, &one, error);
+}
+
+bool
+mw_settings_check(const struct mw_request *request, const struct mw_settings *asked, GError **error)
+{
+    const struct mw_hardware any = {.gpus_per_node = 1, .gpu_bf16 = true};
+    const struct mw_hardware *hardware = request->hardware ? request->hardware : &any;
+    const struct mw_request trial = {request->model, hardware};
+    struct mw_settings s = *asked;
+
+    fill_shape(&trial, &s);
+    if (request->hardware && !fill_batch(&s, error))
+        return false;
+    if (s.micro_batch == MW_AUTO)
+        s.micro_batch = 1;
+    return check_strategies(&trial, &s, error) &&
+           (request->hardware ? mw_sizing_check(trial.model, hardware, &s, error)
+                              : mw_sizing_check_settings(trial.model, &s, error));
 }

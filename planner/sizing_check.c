@@ -32,27 +32,10 @@ refuse_network(const struct mw_settings *settings, const struct mw_hardware *hw,
               settings->nodes, keys, most);
 }
 
-/* A tensor-sliced replica trains on the micro-batches of all its GPUs. */
-static bool
-refuse_sequences(const struct mw_settings *settings, GError **error)
-{
-    g_autofree char *batch = mw_typed(settings->micro_batch);
-    g_autofree char *all = mw_typed(settings->micro_batch * settings->tp);
-
-    if (settings->tp == 1)
-        return mw_refuse(error, "--batch %s: must be a whole number of sequences, 1 to 1000000",
-                         batch);
-    return mw_refuse(error,
-                     "--batch %s: times --tp %" G_GINT64_FORMAT
-                     " is %s sequences; must be a whole number, 1 to 1000000",
-                     batch, settings->tp, all);
-}
-
 static bool
 check_ranks(const struct mw_settings *settings, const struct mw_hardware *hw, GError **error)
 {
     int64_t ranks = settings->nodes * settings->gpus_per_node;
-    double sequences = settings->micro_batch * settings->tp;
 
     if (settings->gpus_per_node > hw->gpus_per_node)
         return refuse_count("--gpus", settings->gpus_per_node, "a node of the profile",
@@ -72,12 +55,36 @@ check_ranks(const struct mw_settings *settings, const struct mw_hardware *hw, GE
         g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
                     "unfold: owners take turns, which only a folded plan can say; give "
                     "--partition bandwidth");
-    else if (sequences < 0.999 || sequences > 1e6 ||
-             ABS(sequences - (double)(int64_t)(sequences + 0.5)) > 1e-6)
-        return refuse_sequences(settings, error);
     else
         return true;
     return false;
+}
+
+/* A tensor-sliced replica trains on the micro-batches of all its GPUs. */
+static bool
+refuse_sequences(const struct mw_settings *settings, GError **error)
+{
+    g_autofree char *batch = mw_typed(settings->micro_batch);
+    g_autofree char *all = mw_typed(settings->micro_batch * settings->tp);
+
+    if (settings->tp == 1)
+        return mw_refuse(error, "--batch %s: must be a whole number of sequences, 1 to 1000000",
+                         batch);
+    return mw_refuse(error,
+                     "--batch %s: times --tp %" G_GINT64_FORMAT
+                     " is %s sequences; must be a whole number, 1 to 1000000",
+                     batch, settings->tp, all);
+}
+
+static bool
+check_batch(const struct mw_settings *settings, GError **error)
+{
+    double sequences = settings->micro_batch * settings->tp;
+
+    if (sequences < 0.999 || sequences > 1e6 ||
+        ABS(sequences - (double)(int64_t)(sequences + 0.5)) > 1e-6)
+        return refuse_sequences(settings, error);
+    return true;
 }
 
 static bool
@@ -110,19 +117,28 @@ mw_sizing_check_chunks(const struct mw_sizing *sizing, GError **error)
 }
 
 static bool
-check_shape(const struct mw_model *model, const struct mw_hardware *hardware,
-            const struct mw_settings *settings, GError **error)
+check_shape(const struct mw_model *model, bool flash_attention, const struct mw_settings *settings,
+            GError **error)
 {
     struct mw_shape shape = {(int64_t)(settings->micro_batch * settings->tp + 0.5), settings->seq,
-                             settings->tp, hardware->gpu_flash_attention};
+                             settings->tp, flash_attention};
 
     return mw_model_validate_shape(model, &shape, error);
+}
+
+bool
+mw_sizing_check_settings(const struct mw_model *model, const struct mw_settings *settings,
+                         GError **error)
+{
+    return check_batch(settings, error) && check_slicing(model, settings->tp, error) &&
+           check_shape(model, true, settings, error);
 }
 
 bool
 mw_sizing_check(const struct mw_model *model, const struct mw_hardware *hardware,
                 const struct mw_settings *settings, GError **error)
 {
-    return check_ranks(settings, hardware, error) && check_slicing(model, settings->tp, error) &&
-           check_shape(model, hardware, settings, error);
+    return check_ranks(settings, hardware, error) && check_batch(settings, error) &&
+           check_slicing(model, settings->tp, error) &&
+           check_shape(model, hardware->gpu_flash_attention, settings, error);
 }

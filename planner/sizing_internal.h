@@ -17,6 +17,10 @@ bool mw_sizing_widens(const struct mw_sizing *sizing);
 bool mw_sizing_check(const struct mw_model *model, const struct mw_hardware *hardware,
                      const struct mw_settings *settings, GError **error);
 
+/* The part of it that no machine changes. */
+bool mw_sizing_check_settings(const struct mw_model *model, const struct mw_settings *settings,
+                              GError **error);
+
 /* Once it is known how much of the state is a rank's. */
 bool mw_sizing_check_chunks(const struct mw_sizing *sizing, GError **error);
 

@@ -222,6 +222,24 @@ REFUSED = {
     "simulate -m gpt2 --json --csv": "--json and --csv",
     "simulate -m gpt2 -s zero9": "zero9",
     "simulate -m gpt2 --deepspeed /nonexistent.json": "/nonexistent.json",
+    "simulate -m gpt2 --tp 5": "--tp 5",
+    "simulate -m gpt2 --batch 0.3": "--batch 0.3",
+    "simulate -m gpt2 --nodes 3": "--nodes 3",
+    "simulate -m gpt2 --gpus 3": "--gpus 3",
+    "simulate -m gpt2 --global-batch 7 --batch 2": "--global-batch 7",
+    "simulate -m gpt2 -s zero3,zero-offload --tp 7": "--tp 7",
+    "simulate -m gpt2 --trace /nonexistent/trace.json": "/nonexistent/trace.json",
+    "simulate -m gpt2 --plot /nonexistent/plot.png": "/nonexistent/plot.png",
+    "plan -m gpt2 -o /nonexistent/gpt2.plan": "/nonexistent/gpt2.plan",
+    "plan -m gpt2 --write-deepspeed /nonexistent/ds.json": "/nonexistent/ds.json",
+    "plan -m gpt2 --seq 4096": "--seq 4096",
+    "plan -m gpt2 -s zero3 --dpu-start 3": "--dpu-start",
+    "plan -m gpt2 -s zero1 --param-device nvme": "--param-device",
+    "plan -m gpt2 -s zero-offload --optimizer-device gpu": "--optimizer-device gpu",
+    "plan -m gpt2 --param-loads 2 --activation-checkpoint-interval 0": "--param-loads 2",
+    "run -m gpt2 --data text.txt -s ddp --optimizer-device cpu": "--optimizer-device",
+    "run -m gpt2 --data text.txt --log /nonexistent/log.jsonl": "/nonexistent/log.jsonl",
+    "run -m gpt2 --data text.txt --save-timeline /nonexistent/t.txt": "/nonexistent/t.txt",
     "simulate no.plan": "no.plan",
     "simulate bad.plan": "bad.plan",
     "compare bad.plan": "bad.plan",
@@ -236,6 +254,24 @@ REFUSED = {
     "run -m gpt2 --data text.txt --from bad.plan": "bad.plan",
     "run -m gpt2 --data text.txt --weights x --from y": "--weights, --from",
 }
+
+
+TAKEN = [
+    "simulate -m gpt2 --gpus 4 --tp 4 --set node.gpus=4",
+    "simulate -m gpt2 --tp 2 --set node.gpus=2 --global-batch 64 --batch 0.5",
+    "simulate -m gpt2 -s zero3,zero-offload --dpu-start 3",
+    "plan -m gpt2 --optimizer-device cpu --batch 4 --global-batch 64",
+    "run -m gpt2 --data text.txt --gpus 2 --batch 1",
+]
+
+
+def check_taken(box, line):
+    """What some machine takes is not refused before it is known: it begins to measure."""
+    box.here.unlink(missing_ok=True)
+    (box.folder / "text.txt").write_text("a text to train on\n" * 2000, encoding="utf-8")
+    done = box.run(*line.split(), MEMWALL_NVME="/nonexistent/drive")
+    if "no profile of this machine" not in done.said or "/nonexistent/drive" not in done.said:
+        yield f"status {done.returncode}, said {done.said!r}"
 
 
 def check_refused(box, line, words):
@@ -373,6 +409,8 @@ def tests(box):
     yield "measured first", check_measured_first(box)
     for line, words in REFUSED.items():
         yield f"refused: {line}", check_refused(box, line, words)
+    for line in TAKEN:
+        yield f"taken: {line}", check_taken(box, line)
     yield "waits", check_waits(box)
     yield "killed", check_killed(box)
     yield "ranks", check_ranks(box)
