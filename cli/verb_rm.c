@@ -65,7 +65,7 @@ find_run(const char *name, GError **error)
         return NULL;
     bool good = is_a_run(run, name, error);
     if (good && run->state == CLI_RUN_RUNNING)
-        good = mw_refuse(error, "%s: the run is in progress; nothing is deleted", name);
+        good = mw_refuse(error, "%s: is running: nothing is deleted", name);
     if (good && is_whole(run, name, error))
         return run;
     cli_run_free(run);

@@ -58,6 +58,31 @@ drop_separator(int *argc, char **argv)
     --*argc;
 }
 
+/* For GLib --overwrite=no says --overwrite. */
+static bool
+check_flag(const struct cli_words *words, const char *word, GError **error)
+{
+    const char *equals = strchr(word, '=');
+
+    for (const struct cli_words_group *group = words->groups; equals && group->title; group++)
+        for (const GOptionEntry *entry = group->entries; entry->long_name; entry++)
+            if (entry->arg == G_OPTION_ARG_NONE &&
+                strlen(entry->long_name) == (size_t)(equals - word) - 2 &&
+                !strncmp(word + 2, entry->long_name, (size_t)(equals - word) - 2))
+                return mw_refuse(error, "%s: takes no value: give --%s, or leave it out", word,
+                                 entry->long_name);
+    return true;
+}
+
+static bool
+check_flags(const struct cli_words *words, char **argv, GError **error)
+{
+    for (char **word = argv; *word && strcmp(*word, "--"); word++)
+        if (g_str_has_prefix(*word, "--") && !check_flag(words, *word, error))
+            return false;
+    return true;
+}
+
 bool
 cli_words_parse(const struct cli_words *words, int *argc, char ***argv, GError **error)
 {
@@ -65,6 +90,8 @@ cli_words_parse(const struct cli_words *words, int *argc, char ***argv, GError *
     g_auto(GStrv) typed = g_strdupv(*argv);
     g_autoptr(GError) wrong = NULL;
 
+    if (!check_flags(words, *argv, error))
+        return false;
     if (g_option_context_parse(context, argc, argv, &wrong)) {
         drop_separator(argc, *argv);
         return true;

@@ -146,7 +146,7 @@ check_combination(const struct mw_request *request, const struct mw_settings *s,
     if (s->seq > request->model->seq && request->model->learned_positions)
         return mw_refuse(error,
                          "--seq %" G_GINT64_FORMAT
-                         ": %s has learned positions for %" G_GINT64_FORMAT
+                         ": model %s has learned positions for %" G_GINT64_FORMAT
                          " tokens; give 1 to %" G_GINT64_FORMAT,
                          s->seq, request->model->name, request->model->seq, request->model->seq);
     if (s->param_loads == 2 && s->checkpoint_interval == 0)

@@ -118,8 +118,8 @@ def check_killed(box):
         run.process.kill()
         return
     name = running[0]["run"]
-    yield from check_refused(box.run(name, verb="rm"), 2, name, "in progress")
-    yield from check_refused(box.run(running[0]["directories"][0], verb="rm"), 2, "in progress")
+    yield from check_refused(box.run(name, verb="rm"), 2, name, "is running")
+    yield from check_refused(box.run(running[0]["directories"][0], verb="rm"), 2, "is running")
     yield from good(train(box, *NONE, steps=1))
     if left(box) != [name]:
         yield f"left {left(box)}"
