@@ -271,6 +271,10 @@ refuse_name(const char *name, GError **error)
 {
     g_autoptr(GPtrArray) all = folders(), names = g_ptr_array_new_with_free_func(g_free);
 
+    if (!*name) {
+        mw_refuse(error, "a run's name is missing: `memwall list runs` has the names");
+        return;
+    }
     for (guint i = 0; i < all->len; i++)
         g_ptr_array_add(names, g_path_get_basename(g_ptr_array_index(all, i)));
     g_ptr_array_add(names, NULL);

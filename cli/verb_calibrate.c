@@ -49,6 +49,15 @@ parse_budget(const char *name, const char *text, gpointer data, GError **error)
 }
 
 static bool
+are_folders(char **names, GError **error)
+{
+    for (char **name = names; name && *name; name++)
+        if (!g_file_test(*name, G_FILE_TEST_IS_DIR))
+            return mw_refuse(error, "--nvme %s: must be a directory that is there", *name);
+    return true;
+}
+
+static bool
 parse(struct cli_calibrate_wish *wish, int argc, char **argv, gboolean *help, GError **error)
 {
     const union {
@@ -92,7 +101,9 @@ parse(struct cli_calibrate_wish *wish, int argc, char **argv, gboolean *help, GE
                          argv[1]);
     if (*help)
         cli_words_help(&words, stdout);
-    return true;
+    if (wish->output && !*wish->output)
+        return mw_refuse(error, "-o: a file's name is missing");
+    return are_folders(wish->directories, error);
 }
 
 static bool

@@ -203,6 +203,8 @@ read_all(const struct text *text, int fd, int patience_ms, GError **error)
     if (!text->bytes->len && S_ISFIFO(text->mode))
         return mw_refuse(error, "%s: is a pipe that nobody writes to: must be %s", text->path,
                          text->kind->wanted);
+    if (!text->bytes->len && text->kind->begin)
+        return mw_refuse(error, "%s: is empty: must be %s", text->path, text->kind->wanted);
     return true;
 }
 

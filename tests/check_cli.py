@@ -58,6 +58,8 @@ def check_help(box):
             yield f"help {verb} is not {verb} --help"
         if f"usage: memwall {verb}" not in answer.out.decode():
             yield f"help {verb}: no usage"
+        if not re.search(rf"^Examples?:\n  memwall {verb}\b", answer.out.decode(), re.MULTILINE):
+            yield f"help {verb}: no example"
     for text in [overview, *(answer.out.decode() for answer in helps.values())]:
         for line in text.splitlines():
             if len(line) > 80:
@@ -164,7 +166,9 @@ def tests(box):
             yield f"unwritable: {option} /dev/full", check_unwritable(box, option, "/dev/full")
         yield f"kept: {option}", check_kept(box, option)
     for line in ("list models", "list models tiny", "list hwprofiles", "list hwprofiles dgx2",
-                 "list strategies", "list devices", "--help", "--version", "plan --help",
+                 "list strategies", "list devices", "list runs", "--help", "--version", "help",
+                 "plan --help", "help list", "help run", "help compare", "help calibrate",
+                 "help export", "help rm", "help verify",
                  f"plan {FLAT} --largest", SIMULATE, f"{SIMULATE} --json", f"{SIMULATE} --csv",
                  "simulate -H flat-test good.plan"):
         yield f"full standard output: {line}", check_full(box, line)
