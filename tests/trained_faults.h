@@ -1,0 +1,15 @@
+/* trained_faults.h - committed runs whose calls to the system are looked at, or fail. */
+#ifndef MW_TESTS_TRAINED_FAULTS_H
+#define MW_TESTS_TRAINED_FAULTS_H
+
+#include "tests/nvme_faults.h"
+#include "tests/trained_commits.h"
+
+/* Through the page cache, by the calls of `faults`, which is borrowed. */
+struct trained_course trained_faulty_course(const char *directory, struct mw_faults *faults,
+                                            bool resume);
+
+/* Goes on without faults to the last step; `previous`: from the step before the newest. */
+struct trained trained_go_on(const struct trained_case *what, const char *directory, bool previous);
+
+#endif
