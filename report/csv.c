@@ -6,11 +6,11 @@
 #include "report/format.h"
 #include "report/report.h"
 
-enum kind { TEXT, NUMBER, POSITIVE, INTEGER, BOOLEAN };
+enum kind { TEXT, NUMBER, POSITIVE, LOW, HIGH, INTEGER, BOOLEAN };
 
-/* POSITIVE: a number that cannot be said is 0 or NAN, and left empty.
- * Columns of a prediction are empty when none was made.  The low outlook of the profile gives the
- * high step time. */
+/* POSITIVE: a number that cannot be said is 0 or NAN, and left empty.  LOW, HIGH: of a figure for
+ * each outlook its ends; the low outlook of the profile gives the high step time.
+ * Columns of a prediction are empty when none was made. */
 static const struct column {
     const char *name;
     enum kind kind;
@@ -44,8 +44,8 @@ static const struct column {
     {"cpu_peak_bytes", INTEGER, false, offsetof(struct mw_result, tiers[MW_TIER_CPU].peak_bytes)},
     {"nvme_peak_bytes", INTEGER, false, offsetof(struct mw_result, tiers[MW_TIER_NVME].peak_bytes)},
     {"step_time_s", NUMBER, true, offsetof(struct mw_result, step_time_s[1])},
-    {"step_time_s_low", NUMBER, true, offsetof(struct mw_result, step_time_s[2])},
-    {"step_time_s_high", NUMBER, true, offsetof(struct mw_result, step_time_s[0])},
+    {"step_time_s_low", LOW, true, offsetof(struct mw_result, step_time_s)},
+    {"step_time_s_high", HIGH, true, offsetof(struct mw_result, step_time_s)},
     {"first_step_time_s", NUMBER, true, offsetof(struct mw_result, first_step_time_s)},
     {"tflops_per_gpu", NUMBER, true, offsetof(struct mw_result, tflops_per_gpu[1])},
     {"efficiency", NUMBER, true, offsetof(struct mw_result, efficiency[1])},
@@ -84,6 +84,17 @@ write_text(FILE *out, const char *text)
 }
 
 static void
+write_number(FILE *out, enum kind kind, const double *field)
+{
+    double value = kind == LOW    ? mw_result_ends(field).low
+                   : kind == HIGH ? mw_result_ends(field).high
+                                  : *field;
+
+    if (isfinite(value) && (kind != POSITIVE || value > 0))
+        fputs(mw_format_exact(value), out);
+}
+
+static void
 write_cell(FILE *out, const struct column *column, const struct mw_result *result)
 {
     const void *field = (const char *)result + column->offset;
@@ -96,9 +107,8 @@ write_cell(FILE *out, const struct column *column, const struct mw_result *resul
         fprintf(out, "%" PRId64, *(const int64_t *)field);
     else if (column->kind == BOOLEAN)
         fputs(*(const bool *)field ? "true" : "false", out);
-    else if (isfinite(*(const double *)field) &&
-             (column->kind == NUMBER || *(const double *)field > 0))
-        fputs(mw_format_exact(*(const double *)field), out);
+    else
+        write_number(out, column->kind, field);
 }
 
 bool

@@ -285,6 +285,11 @@ test_range_outside(void)
             g_assert_cmpfloat(json_object_get_double_member(ends, "high"), ==, 0.6 * scale);
         }
         g_assert_nonnull(strstr(table, " (50.0 .. 60.0) TFLOP/s per GPU"));
+        memcpy(r->step_time_s, cases[i], sizeof r->step_time_s);
+        g_autofree char *ends = g_strdup_printf(",%g,0.5,0.6,", cases[i][1]);
+        char *csv = write_all(mw_csv_write, &r, 1);
+        g_assert_nonnull(strstr(csv, ends));
+        free(csv);
         free(text);
         free(table);
     }
