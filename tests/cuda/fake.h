@@ -37,6 +37,9 @@ struct fake_machine {
 extern struct fake_machine
     fake_machine; /* one GPU of 256 MiB, of compute capability 9.0, of one thread */
 
+/* Of cudaError_t, what tests let calls fail with. */
+enum { FAKE_OUT_OF_MEMORY = 2, FAKE_ILLEGAL_ADDRESS = 700 };
+
 /* The next `count`th call of this name fails with the error (a cudaError_t), as do all later ones
  * of any name that wait or queue: a device that is lost.  NULL: none. */
 void fake_fail(const char *call, int count, int error);

@@ -10,7 +10,6 @@
 #include "tests/trained.h"
 #include "tests/weights_fixture.h"
 
-#define ILLEGAL_ADDRESS 700 /* a cudaError_t */
 #define HANG_S 60
 #define GPU_BLOCKS 2 /* a multiprocessor one */
 
@@ -90,7 +89,7 @@ spoil(const char *name, const struct mw_ranks *ranks, struct trained_case *what)
     if (!strcmp(name, "one-gpu") || !strcmp(name, "few-gpus"))
         fake_machine.gpus = 1;
     if (!strcmp(name, "lost") && rank == 0)
-        fake_fail("cudaMemcpyAsync", 100, ILLEGAL_ADDRESS);
+        fake_fail("cudaMemcpyAsync", 100, FAKE_ILLEGAL_ADDRESS);
     if (!strcmp(name, "killed"))
         what->before_batch = kill_last;
     if (!strcmp(name, "hangs")) {

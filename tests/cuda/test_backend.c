@@ -6,7 +6,7 @@
 
 #include "exec/cuda/gpu.h"
 #include "planner/error.h"
-#include "tests/cuda/fake.h"
+#include "tests/cuda/fake_refused.h"
 #include "tests/says.h"
 #include "tests/trained_commits.h"
 #include "tests/weights_fixture.h"
@@ -17,14 +17,6 @@
 #define THREADS 1
 #define GPT2 FIXTURES "gpt2-small/config.json"
 #define LLAMA FIXTURES "llama-small/config.json"
-
-/* cudaError_t */
-#define OUT_OF_MEMORY 2
-#define ILLEGAL_ADDRESS 700
-
-#define OLD_DRIVER                                                                                 \
-    "GPUs: the NVIDIA driver is for CUDA 12.2, this build needs one for CUDA 13.0: version 580 "   \
-    "or later"
 
 static char *directory;
 
@@ -167,19 +159,7 @@ assert_fails(const char *why)
 static void
 test_no_gpu(void)
 {
-    struct fake_machine good = fake_machine;
-
-    fake_machine.driver_version = 0;
-    assert_fails("GPUs: no NVIDIA driver is loaded");
-    fake_machine.driver_version = 12020;
-    assert_fails(OLD_DRIVER);
-    fake_machine = good;
-    fake_machine.gpus = 0;
-    assert_fails("GPUs: 1 rank of this machine, 0 GPUs");
-    fake_machine = good;
-    fake_machine.major = 7;
-    assert_fails("GPU 0 (made of threads): its compute capability is 7.0");
-    fake_machine = good;
+    fake_each_refused(assert_fails);
 }
 
 /* What is said of a rank's GPU is said of that which it picks. */
@@ -266,7 +246,7 @@ test_best(void)
     assert_best(1, &mw_backend_cpu, NULL);
     fake_machine = good;
     fake_machine.driver_version = 12020;
-    assert_best(1, &mw_backend_cpu, OLD_DRIVER);
+    assert_best(1, &mw_backend_cpu, FAKE_OLD_DRIVER);
     fake_machine.driver_version = 0;
     assert_best(2, &mw_backend_cpu, NULL);
     fake_machine = good;
@@ -297,9 +277,9 @@ test_out_of_memory(void)
     assert_fails("GPU 0 (made of threads): cudaMalloc of the workspace of matrix products");
     assert_arena_is_last();
     fake_machine = good;
-    fake_fail("cudaMalloc", 5, OUT_OF_MEMORY);
+    fake_fail("cudaMalloc", 5, FAKE_OUT_OF_MEMORY);
     assert_fails("GPU 0 (made of threads): cudaMalloc of ");
-    fake_fail("cudaHostRegister", 1, OUT_OF_MEMORY);
+    fake_fail("cudaHostRegister", 1, FAKE_OUT_OF_MEMORY);
     assert_fails("GPU 0 (made of threads): cudaHostRegister of ");
     fake_fail(NULL, 0, 0);
 }
@@ -313,7 +293,7 @@ test_lost(void)
                                         "cudaMemsetAsync"};
 
     for (size_t i = 0; i < G_N_ELEMENTS(calls); i++) {
-        fake_fail(calls[i], calls[i] == calls[4] ? 1 : 300, ILLEGAL_ADDRESS);
+        fake_fail(calls[i], calls[i] == calls[4] ? 1 : 300, FAKE_ILLEGAL_ADDRESS);
         assert_fails("an illegal memory access was encountered");
     }
     fake_fail(NULL, 0, 0);
@@ -327,7 +307,7 @@ static bool
 lose_gpu(const struct trained_case *what, int64_t step, GError **error)
 {
     if (step == LOST_AT)
-        fake_fail("cudaEventRecord", g_test_rand_int_range(1, 100), ILLEGAL_ADDRESS);
+        fake_fail("cudaEventRecord", g_test_rand_int_range(1, 100), FAKE_ILLEGAL_ADDRESS);
     return true;
 }
 

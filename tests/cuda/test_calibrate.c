@@ -4,11 +4,7 @@
 
 #include "exec/calibrate.h"
 #include "planner/error.h"
-#include "tests/cuda/fake.h"
-
-/* cudaError_t */
-#define OUT_OF_MEMORY 2
-#define ILLEGAL_ADDRESS 700
+#include "tests/cuda/fake_refused.h"
 
 static char *directory;
 
@@ -42,17 +38,7 @@ assert_fails(const char *why)
 static void
 test_no_gpu(void)
 {
-    struct fake_machine good = fake_machine;
-
-    fake_machine.driver_version = 0;
-    assert_fails("GPUs: no NVIDIA driver is loaded");
-    fake_machine = good;
-    fake_machine.gpus = 0;
-    assert_fails("GPUs: 1 rank of this machine, 0 GPUs");
-    fake_machine = good;
-    fake_machine.major = 7;
-    assert_fails("GPU 0 (made of threads): its compute capability is 7.0");
-    fake_machine = good;
+    fake_each_refused(assert_fails);
 }
 
 static void
@@ -63,11 +49,11 @@ test_out_of_memory(void)
     fake_machine.memory_bytes = (32 << 20) + 9000000; /* products' workspace, and less than all */
     assert_fails("GPU 0 (made of threads): out of memory: ");
     fake_machine = good;
-    fake_fail("cudaMalloc", 1, OUT_OF_MEMORY);
+    fake_fail("cudaMalloc", 1, FAKE_OUT_OF_MEMORY);
     assert_fails("GPU 0 (made of threads): cudaMalloc of the workspace");
-    fake_fail("cudaMalloc", 2, OUT_OF_MEMORY);
+    fake_fail("cudaMalloc", 2, FAKE_OUT_OF_MEMORY);
     assert_fails("GPU 0 (made of threads): cudaMalloc of ");
-    fake_fail("cudaHostRegister", 1, OUT_OF_MEMORY);
+    fake_fail("cudaHostRegister", 1, FAKE_OUT_OF_MEMORY);
     assert_fails("GPU 0 (made of threads): cudaHostRegister of ");
 }
 
@@ -85,7 +71,7 @@ test_lost(void)
     };
 
     for (size_t i = 0; i < G_N_ELEMENTS(lost); i++) {
-        fake_fail(lost[i].call, lost[i].count, ILLEGAL_ADDRESS);
+        fake_fail(lost[i].call, lost[i].count, FAKE_ILLEGAL_ADDRESS);
         assert_fails("an illegal memory access was encountered");
     }
 }
