@@ -44,6 +44,7 @@ struct cli_request {
     gboolean json, csv, largest, sensitivity;
     char *output, *trace, *plot, *write_deepspeed;
     char *plan_file; /* simulate PLANFILE, compare RUNFILE */
+    char *deepspeed_file;
 };
 
 /* Looks at what the verb's own options said, and where this machine is about to be measured for it

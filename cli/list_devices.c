@@ -84,10 +84,9 @@ static void
 print_build(void)
 {
     print_instruction_sets();
-    printf("not built in: %s\n", MW_CUDA && MW_MPI ? "nothing"
-                                 : MW_CUDA         ? "MPI (-Dmpi)"
-                                 : MW_MPI          ? "GPUs (-Dcuda)"
-                                                   : "GPUs (-Dcuda), MPI (-Dmpi)");
+    if (!MW_CUDA || !MW_MPI)
+        printf("not built in: %s%s%s\n", MW_CUDA ? "" : "GPUs (-Dcuda)",
+               MW_CUDA || MW_MPI ? "" : ", ", MW_MPI ? "" : "MPI (-Dmpi)");
 }
 
 int

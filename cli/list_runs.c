@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/local_time.h"
 #include "cli/runs.h"
 
 /* When its files were last written; NULL: they are not there. */
@@ -27,9 +28,8 @@ print_row(const struct cli_run *run, int width)
 {
     const struct cli_run_entry *entry = &run->entry;
     g_autofree char *steps = g_strdup_printf("%" G_GINT64_FORMAT, run->steps);
-    g_autoptr(GDateTime) utc = changed(run);
-    g_autoptr(GDateTime) here = utc ? g_date_time_to_local(utc) : NULL;
-    g_autofree char *when = here ? g_date_time_format(here, "%Y-%m-%d %H:%M") : NULL;
+    g_autofree char *when =
+        run->changed_ns ? cli_local_time(run->changed_ns / 1000000000, "%Y-%m-%d %H:%M") : NULL;
     g_autofree char *places = g_strjoinv(" ", entry->directories);
 
     make_plain(places);

@@ -7,6 +7,7 @@
 #include "cli/calibrate.h"
 #include "cli/cli.h"
 #include "cli/options.h"
+#include "cli/paths.h"
 #include "cli/plan_file.h"
 #include "cli/words.h"
 #include "exec/machine.h"
@@ -23,7 +24,7 @@ static const char *const outlook_names[MW_OUTLOOK_COUNT] = {"low", "typical", "h
 
 /* Words that are gone when the request is made. */
 struct words {
-    char *strategies, *deepspeed, *outlook;
+    char *strategies, *outlook;
     char **sets;
     gboolean help;
 };
@@ -32,7 +33,6 @@ static void
 words_clear(struct words *words)
 {
     g_free(words->strategies);
-    g_free(words->deepspeed);
     g_free(words->outlook);
     g_strfreev(words->sets);
 }
@@ -182,7 +182,7 @@ apply_options(struct cli_request *request, const struct words *words, GError **e
 {
     mw_settings_init(&request->settings);
     if (!cli_options_apply(&request->settings, error) ||
-        (words->deepspeed && !load_deepspeed(request, words->deepspeed, error)))
+        (request->deepspeed_file && !load_deepspeed(request, request->deepspeed_file, error)))
         return false;
     if (request->sensitivity)
         request->settings.ops_max = WHAT_IF_OPS_MAX;
@@ -244,26 +244,24 @@ check_picture(const struct cli_request *request, GError **error)
     return mw_refuse(error, "--plot %s: must end in .png or .svg", request->plot);
 }
 
-/* Of two files at one path the later would replace the earlier. */
 static bool
 check_paths(const struct cli_request *request, GError **error)
 {
-    const struct {
-        const char *option, *path;
-    } files[] = {{"-o", request->output},
-                 {"--write-deepspeed", request->write_deepspeed},
-                 {"--trace", request->trace},
-                 {"--plot", request->plot}};
+    const struct cli_path files[] = {
+        {CLI_PATH_WRITES, "-o", request->output},
+        {CLI_PATH_WRITES, "--write-deepspeed", request->write_deepspeed},
+        {CLI_PATH_WRITES, "--trace", request->trace},
+        {CLI_PATH_WRITES, "--plot", request->plot},
+        {CLI_PATH_READS_MODEL, "-m", request->model_name},
+        {CLI_PATH_READS_PROFILE, "-H", request->hardware_name},
+        {CLI_PATH_READS, "--deepspeed", request->deepspeed_file},
+        {CLI_PATH_READS, "this command", request->plan_file},
+    };
 
     for (size_t i = 0; i < G_N_ELEMENTS(files); i++)
-        if (files[i].path && !*files[i].path)
+        if (files[i].use == CLI_PATH_WRITES && files[i].path && !*files[i].path)
             return mw_refuse(error, "%s: a file's name is missing", files[i].option);
-    for (size_t i = 0; i < G_N_ELEMENTS(files); i++)
-        for (size_t j = 0; j < i; j++)
-            if (files[i].path && !g_strcmp0(files[i].path, files[j].path))
-                return mw_refuse(error, "%s %s: %s writes that file; give another", files[i].option,
-                                 files[i].path, files[j].option);
-    return true;
+    return cli_paths_check(files, G_N_ELEMENTS(files), error);
 }
 
 static bool
@@ -301,12 +299,12 @@ static bool
 check_plan_file(const struct cli_request *request, const struct words *words, GError **error)
 {
     const char *option = cli_options_given();
-    const char *given = request->csv           ? "--csv"
-                        : request->sensitivity ? "--what-if"
-                        : request->largest     ? "--largest"
-                        : words->strategies    ? "--strategy"
-                        : words->deepspeed     ? "--deepspeed"
-                                               : plan_option(request);
+    const char *given = request->csv              ? "--csv"
+                        : request->sensitivity    ? "--what-if"
+                        : request->largest        ? "--largest"
+                        : words->strategies       ? "--strategy"
+                        : request->deepspeed_file ? "--deepspeed"
+                                                  : plan_option(request);
 
     if (option || given)
         return mw_refuse(error,
@@ -392,7 +390,7 @@ parse_words(struct cli_request *request, struct words *words, const struct cli_v
          "take every range of the profile at its low (slow) end, its typical value or its high end "
          "(default: typical, with the times at both ends beside it)",
          "low|typical|high"},
-        {"deepspeed", 0, 0, G_OPTION_ARG_FILENAME, &words->deepspeed,
+        {"deepspeed", 0, 0, G_OPTION_ARG_FILENAME, &request->deepspeed_file,
          "read settings from a ds_config.json", "FILE"},
         G_OPTION_ENTRY_NULL};
     GOptionEntry output[] = {
@@ -467,7 +465,8 @@ check_settings(const struct cli_request *request, const struct words *words,
 {
     const struct mw_hardware alone = {
         .gpus_per_node = 1, .gpu_bf16 = true, .gpu_flash_attention = true};
-    bool known = verb != &cli_verb_run && !(words->sets && *words->sets) && !words->deepspeed;
+    bool known =
+        verb != &cli_verb_run && !(words->sets && *words->sets) && !request->deepspeed_file;
     const struct mw_request planned = {&request->model, known ? &alone : NULL};
     struct mw_settings asked = request->settings;
     bool taken = false;
@@ -569,6 +568,7 @@ clear(struct cli_request *request)
     g_free(request->plot);
     g_free(request->write_deepspeed);
     g_free(request->plan_file);
+    g_free(request->deepspeed_file);
     memset(request, 0, sizeof *request);
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/run_entry.h"
+#include "exec/checkpoint.h"
 #include "exec/run_files.h"
 #include "exec/run_names.h"
 #include "planner/error.h"
@@ -16,7 +17,7 @@
 #define SEQUENCES_MAX (UINT64_C(1) << 53) /* of which none is a number beyond int64 */
 #define DIFFERENCES_MAX 5 /* of settings that place state */
 
-enum kind { WHOLE, REAL, YES, SHAPE, LOSS_SCALE, DTYPE_NAME };
+enum kind { WHOLE, REAL, YES, SHAPE, LOSS_SCALE, DTYPE_NAME, FAMILY, ACTIVATION_NAME };
 
 /* What has to be alike; their order is that of the fingerprint. */
 enum fixed {
@@ -31,8 +32,8 @@ static const struct {
     const char *field, *what; /* as messages name it */
     enum kind kind;
 } fixed_rows[FIXED] = {
-    [KIND] = {"decoder", "the model's kind", WHOLE},
-    [ACTIVATION] = {"activation", "the model's activation function", WHOLE},
+    [KIND] = {"decoder", "the model's family", FAMILY},
+    [ACTIVATION] = {"activation", "the model's activation function", ACTIVATION_NAME},
     [LAYERS] = {"layers", "the model's number of layers", WHOLE},
     [HIDDEN] = {"hidden", "the model's hidden size", WHOLE},
     [HEADS] = {"heads", "the model's number of heads", WHOLE},
@@ -89,7 +90,8 @@ G_STATIC_ASSERT((int)FIXED + (int)CLI_COURSES + 1 <= CLI_RUN_COURSE_FIELDS);
 struct cli_run_course {
     uint64_t fixed[FIXED], course[CLI_COURSES], tokens;
     bool has_fixed[FIXED], has_course[CLI_COURSES], has_tokens;
-    bool is_known; /* there was a record */
+    bool is_known;      /* there was a record */
+    bool of_checkpoint; /* that is started from, and not a run that is resumed */
 };
 
 /* --- values ---------------------------------------------------------------------------------- */
@@ -230,6 +232,16 @@ text_of(enum kind kind, uint64_t bits)
         return g_strdup(bits ? "yes" : "no");
     case SHAPE:
         return g_strdup(bits == MW_LR_COSINE ? "cosine" : "constant");
+    case FAMILY:
+        return g_strdup(bits == MW_DECODER_GPT2    ? "GPT-2"
+                        : bits == MW_DECODER_LLAMA ? "Llama"
+                                                   : "unknown");
+    case ACTIVATION_NAME:
+        return g_strdup(bits == MW_ACTIVATION_GELU_TANH  ? "gelu_new"
+                        : bits == MW_ACTIVATION_GELU_ERF ? "gelu"
+                        : bits == MW_ACTIVATION_RELU     ? "relu"
+                        : bits == MW_ACTIVATION_SILU     ? "silu"
+                                                         : "unknown");
     case DTYPE_NAME:
         return g_strdup(mw_dtype_name(bits == MW_DTYPE_FP16 ? MW_DTYPE_FP16 : MW_DTYPE_BF16));
     }
@@ -267,6 +279,17 @@ cli_run_course_fingerprint(const struct cli_training *training)
 /* --- from a record --------------------------------------------------------------------------- */
 
 static void
+take_record(struct cli_run_course *then, const struct mw_commit_record *record)
+{
+    then->is_known = true;
+    for (int i = 0; i < FIXED; i++)
+        then->has_fixed[i] = mw_commit_find(record, fixed_rows[i].field, &then->fixed[i]);
+    for (int i = 0; i < CLI_COURSES; i++)
+        then->has_course[i] = mw_commit_find(record, course_rows[i].field, &then->course[i]);
+    then->has_tokens = mw_commit_find(record, TOKENS, &then->tokens);
+}
+
+static void
 read_record(const struct cli_training *training, struct cli_run_course *then)
 {
     const struct cli_run_options *o = &training->options;
@@ -274,18 +297,13 @@ read_record(const struct cli_training *training, struct cli_run_course *then)
 
     if (!mw_run_files_record(o->nvme[0], training->stem, o->previous, &found))
         return;
-    then->is_known = true;
-    for (int i = 0; i < FIXED; i++)
-        then->has_fixed[i] = mw_commit_find(&found.record, fixed_rows[i].field, &then->fixed[i]);
-    for (int i = 0; i < CLI_COURSES; i++)
-        then->has_course[i] = mw_commit_find(&found.record, course_rows[i].field, &then->course[i]);
-    then->has_tokens = mw_commit_find(&found.record, TOKENS, &then->tokens);
+    take_record(then, &found.record);
     mw_commit_record_clear(&found.record);
 }
 
 static bool
-refuse_fixed(const struct cli_training *training, const char *differences, bool model,
-             GError **error)
+refuse_fixed(const struct cli_training *training, const char *differences, const char *again,
+             bool model, GError **error)
 {
     const char *directory = training->options.nvme[0];
 
@@ -295,17 +313,33 @@ refuse_fixed(const struct cli_training *training, const char *differences, bool 
                          "or another directory",
                          directory, training->stem, differences);
     return mw_refuse(error,
-                     "%s/%s" MW_RUN_RECORD ": the run goes on as it began: %s: give that again; or "
+                     "%s/%s" MW_RUN_RECORD ": the run goes on as it began: %s: give %s; or "
                      "`memwall export %s -o FOLDER`, and a new run --from FOLDER in another "
                      "directory has it otherwise",
-                     directory, training->stem, differences, directory);
+                     directory, training->stem, differences, again, directory);
 }
 
+static void
+add(GString *changes, const char *option, const char *is, const char *was)
+{
+    g_string_append_printf(changes, "%s%s is %s, it was %s", changes->len ? "; " : "", option, is,
+                           was);
+}
+
+/* `was` NULL: it was not given. */
+static void
+add_again(GString *again, const char *option, const char *was)
+{
+    g_string_append_printf(again, "%s%s%s%s%s", again->len ? " " : "", was ? "" : "no ", option,
+                           was ? " " : "", was ? was : "");
+}
+
+/* What is fixed in a run and differs; of options, how to have them as they were.  Returns whether
+ * the model is another. */
 static bool
-check_fixed(const struct cli_training *training, GError **error)
+compare_fixed(const struct cli_training *training, GString *differences, GString *again)
 {
     const struct cli_run_course *then = training->then;
-    g_autoptr(GString) differences = g_string_new(NULL);
     uint64_t now[FIXED];
     bool model = false;
 
@@ -315,11 +349,22 @@ check_fixed(const struct cli_training *training, GError **error)
             continue;
         g_autofree char *is = text_of(fixed_rows[i].kind, now[i]);
         g_autofree char *was = text_of(fixed_rows[i].kind, then->fixed[i]);
-        g_string_append_printf(differences, "%s%s is %s, it was %s", differences->len ? "; " : "",
-                               fixed_rows[i].what, is, was);
+        bool none = i == DPU_START && (int64_t)then->fixed[i] == MW_AUTO;
+        add(differences, fixed_rows[i].what, is, was);
+        add_again(again, fixed_rows[i].what, none ? NULL : was);
         model |= is_of_model(i);
     }
-    return !differences->len || refuse_fixed(training, differences->str, model, error);
+    return model;
+}
+
+static bool
+check_fixed(const struct cli_training *training, GError **error)
+{
+    g_autoptr(GString) differences = g_string_new(NULL), again = g_string_new(NULL);
+    bool model = compare_fixed(training, differences, again);
+
+    return !differences->len ||
+           refuse_fixed(training, differences->str, again->str, model, error);
 }
 
 /* Values that no option takes are those of damage or of another program. */
@@ -333,8 +378,22 @@ check_course(const struct cli_training *training, GError **error)
         o->optimizer.weight_decay >= 0 && o->optimizer.clip_norm >= 0 &&
         (!o->loss_scaling.start || mw_loss_scaling_check(&o->loss_scaling, NULL)))
         return mw_lr_schedule_check(&o->schedule, error);
-    return mw_refuse(error, "%s/%s" MW_RUN_RECORD ": has options of the course that none can be",
-                     o->nvme[0], training->stem);
+    g_autofree char *record =
+        training->then->of_checkpoint
+            ? g_strdup(o->from)
+            : g_strdup_printf("%s/%s" MW_RUN_RECORD, o->nvme[0], training->stem);
+    return mw_refuse(error, "%s: has options of the course that none can be", record);
+}
+
+/* The scale of the loss goes with the type that is computed in, which a new run may have another
+ * of. */
+static bool
+has_other_type(const struct cli_training *training)
+{
+    uint64_t now[FIXED];
+
+    take_fixed(training, now);
+    return training->then->has_fixed[TYPE] && training->then->fixed[TYPE] != now[TYPE];
 }
 
 /* What is not given stays as it was; the end of a cosine is a tenth of a rate that is given, where
@@ -342,8 +401,9 @@ check_course(const struct cli_training *training, GError **error)
 static void
 settle(struct cli_training *training)
 {
-    const struct cli_run_course *then = training->then;
+    struct cli_run_course *then = training->then;
     const double lr = real_of(then->course[CLI_COURSE_LR]);
+    then->has_course[CLI_COURSE_LOSS_SCALE] &= !has_other_type(training);
     const bool tenth = real_of(then->course[CLI_COURSE_LR_MIN]) == lr / 10;
 
     for (int i = 0; i < CLI_COURSES; i++)
@@ -366,6 +426,17 @@ cli_run_course_resume(struct cli_training *training, GError **error)
         return true;
     settle(training);
     return check_fixed(training, error) && check_course(training, error);
+}
+
+bool
+cli_run_course_from(struct cli_training *training, GError **error)
+{
+    struct cli_run_course *then = training->then = g_new0(struct cli_run_course, 1);
+
+    then->of_checkpoint = true;
+    take_record(then, mw_checkpoint_record(training->checkpoint));
+    settle(training);
+    return check_course(training, error);
 }
 
 /* --- of a run that has ended ----------------------------------------------------------------- */
@@ -426,13 +497,6 @@ cli_run_course_fits(const struct mw_decoder *decoder, uint64_t fingerprint, cons
 
 /* --- what changes ---------------------------------------------------------------------------- */
 
-static void
-add(GString *changes, const char *option, const char *is, const char *was)
-{
-    g_string_append_printf(changes, "%s%s is %s, it was %s", changes->len ? "; " : "", option, is,
-                           was);
-}
-
 static JsonObject *
 object_in(JsonNode *root, const char *key)
 {
@@ -447,7 +511,9 @@ add_data(const struct cli_training *training, GString *changes)
 {
     const struct cli_run_course *then = training->then;
     int64_t tokens = mw_tokens_count(training->tokens);
-    JsonNode *root = cli_run_entry_parse(training->options.nvme[0], NULL);
+    JsonNode *root = then->of_checkpoint
+                         ? NULL /* says nothing of names */
+                         : cli_run_entry_parse(training->options.nvme[0], NULL);
     JsonObject *described = object_in(root, "training");
     g_autofree char *now = g_canonicalize_filename(training->options.data, NULL);
     const char *was = NULL;
@@ -475,7 +541,7 @@ bool
 cli_run_course_tell(struct cli_training *training)
 {
     const struct cli_run_course *then = training->then;
-    g_autoptr(GString) changes = g_string_new(NULL);
+    g_autoptr(GString) changes = g_string_new(NULL), again = g_string_new(NULL);
     uint64_t now[CLI_COURSES];
 
     if (!then || !then->is_known || mw_ranks_index(training->ranks) != 0)
@@ -491,7 +557,12 @@ cli_run_course_tell(struct cli_training *training)
         add(changes, option, is, was);
     }
     add_data(training, changes);
-    if (changes->len)
+    if (then->of_checkpoint)
+        compare_fixed(training, changes, again);
+    if (changes->len && then->of_checkpoint)
+        cli_say("--from %s: the run goes on otherwise than this was trained: %s",
+                training->options.from, changes->str);
+    else if (changes->len)
         cli_say("the run goes on with another course: %s", changes->str);
     return changes->len > 0;
 }
@@ -516,22 +587,52 @@ settings_now(const struct cli_training *training)
     return node;
 }
 
+/* "--optimizer-device" of "optimizer_device"; NULL: it follows from others. */
 static char *
-differences_of(JsonObject *then, JsonObject *now)
+option_of(const char *key)
+{
+    static const struct {
+        const char *key, *option;
+    } others[] = {{"gpus_per_node", "--gpus"},
+                  {"micro_batch", "--batch"},
+                  {"checkpoint_interval", "--activation-checkpoint-interval"},
+                  {"tokens_per_step", NULL},
+                  {"default_step_tokens", NULL}};
+
+    for (size_t i = 0; i < G_N_ELEMENTS(others); i++)
+        if (!strcmp(key, others[i].key))
+            return g_strdup(others[i].option);
+    return g_strdelimit(g_strconcat("--", key, NULL), "_", '-');
+}
+
+/* As it is typed. */
+static char *
+value_of(JsonNode *node)
+{
+    if (!node || JSON_NODE_HOLDS_NULL(node))
+        return g_strdup("none");
+    return JSON_NODE_HOLDS_VALUE(node) && json_node_get_value_type(node) == G_TYPE_STRING
+               ? g_strdup(json_node_get_string(node))
+               : mw_json_text(node);
+}
+
+/* Of at most so many settings; `again`: how to have them as they were. */
+static char *
+differences_of(JsonObject *then, JsonObject *now, GString *again)
 {
     g_autoptr(GList) keys = json_object_get_members(then);
     g_autoptr(GString) all = g_string_new(NULL);
     int count = 0;
 
     for (GList *key = keys; key && count < DIFFERENCES_MAX; key = key->next) {
-        JsonNode *is = json_object_get_member(now, key->data);
-        g_autofree char *was_text = mw_json_text(json_object_get_member(then, key->data));
-        g_autofree char *is_text = is ? mw_json_text(is) : g_strdup("null");
-        if (!strcmp(was_text, is_text))
+        g_autofree char *was = value_of(json_object_get_member(then, key->data));
+        g_autofree char *is = value_of(json_object_get_member(now, key->data));
+        g_autofree char *option = option_of(key->data);
+        if (!option || !strcmp(was, is))
             continue;
         count++;
-        g_string_append_printf(all, "%s%s is %s, it was %s", all->len ? "; " : "",
-                               (const char *)key->data, is_text, was_text);
+        add(all, option, is, was);
+        add_again(again, option, strcmp(was, "none") ? was : NULL);
     }
     return all->len ? g_strdup(all->str) : NULL;
 }
@@ -545,13 +646,14 @@ cli_run_course_explain(const struct cli_training *training, GError *error)
         return;
     JsonNode *described = cli_run_entry_parse(directory, NULL), *current = settings_now(training);
     JsonObject *then = object_in(described, "settings"), *now = object_in(current, "settings");
-    g_autofree char *differences = then && now ? differences_of(then, now) : NULL;
+    g_autoptr(GString) again = g_string_new(NULL);
+    g_autofree char *differences = then && now ? differences_of(then, now, again) : NULL;
 
     if (differences) {
-        char *all = g_strdup_printf("%s; of the settings, %s: give those again; or `memwall export "
-                                    "%s -o FOLDER`, and a new run --from FOLDER in another "
-                                    "directory has them otherwise",
-                                    error->message, differences, directory);
+        char *all = g_strdup_printf("%s; of the settings, %s: give %s; or `memwall export %s -o "
+                                    "FOLDER`, and a new run --from FOLDER in another directory has "
+                                    "them otherwise",
+                                    error->message, differences, again->str, directory);
         g_free(error->message);
         error->message = all;
     }

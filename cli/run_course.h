@@ -34,8 +34,11 @@ bool cli_run_course_fits(const struct mw_decoder *decoder, uint64_t fingerprint,
  * training->options by it.  False with *error, one line that has the options, what they are and
  * what they were, and what can be done.  A record that cannot be read is not this one's to tell. */
 bool cli_run_course_resume(struct cli_training *training, GError **error);
-/* Once data is open: whether the resume changes the course, with a line for the user that says so.
- */
+/* The same of the checkpoint that a new run starts from, which is open: what it was trained with
+ * stays where it is not given. */
+bool cli_run_course_from(struct cli_training *training, GError **error);
+/* Once data is open: whether the course changes by the resume or from the checkpoint on, with a
+ * line for the user that says so. */
 bool cli_run_course_tell(struct cli_training *training);
 /* Adds to an error of a resume, of settings that place state otherwise, which these are. */
 void cli_run_course_explain(const struct cli_training *training, GError *error);

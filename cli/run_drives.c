@@ -60,6 +60,18 @@ cli_run_drives_resumed(struct cli_run_drives *drives, bool changed, GError **err
 }
 
 const char *
+cli_run_drives_name(const struct cli_run_drives *drives)
+{
+    return drives->entry.name;
+}
+
+bool
+cli_run_drives_are_own(const struct cli_run_drives *drives)
+{
+    return drives->entry.made;
+}
+
+const char *
 cli_run_drives_anew(struct cli_run_drives *drives)
 {
     const struct cli_run_entry *entry = &drives->entry;
@@ -89,7 +101,8 @@ say_kept(const struct cli_run_drives *drives)
 {
     const char *name = drives->entry.name;
 
-    if (!drives->first || !drives->entry.made || !drives->entry.last_step)
+    if (!drives->first || !drives->entry.made || !drives->entry.last_step ||
+        drives->training->stopped)
         return;
     if (drives->training->diverged) /* what to go on from has been said */
         cli_say("kept as run %s: `memwall rm %s` deletes it", name, name);

@@ -20,6 +20,10 @@ bool cli_run_drives_resumed(struct cli_run_drives *drives, bool changed, GError 
 /* A step is durable: the first time the description gets to say so, for then there is more to lose
  * with the record.  In any thread, while the others leave the drives alone. */
 void cli_run_drives_note_step(struct cli_run_drives *drives);
+/* Of a run that is described; NULL. */
+const char *cli_run_drives_name(const struct cli_run_drives *drives);
+/* Whether the directories were made for it, so that a resume finds it by its name. */
+bool cli_run_drives_are_own(const struct cli_run_drives *drives);
 /* What has to be done for a new start instead of this run; NULL: --overwrite does it. */
 const char *cli_run_drives_anew(struct cli_run_drives *drives);
 /* When all files are closed.  What is not durable is forgotten; `together`: all ranks are here. */

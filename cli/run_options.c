@@ -34,7 +34,9 @@ static const struct number_row {
     bool whole;
     const char *help;
 } rows[NUMBERS] = {
-    [STEPS] = {COURSE, "steps", 1, 1e9, 10, true, "train N steps (default 10)"},
+    [STEPS] = {COURSE, "steps", 1, 1e9, 10, true,
+               "train until N steps are done in all, those before a --resume or --from included "
+               "(default 10)"},
     [SEED] = {DATA, "seed", 0, 1e15, 1, true,
               "draw starting weights and --shuffle from this seed (default 1)"},
     [LR] = {COURSE, "lr", 1e-12, 1e3, 3e-4, false, "set the learning rate (default 3e-4)"},
@@ -83,10 +85,14 @@ static const struct fixed_row {
     {DATA, {"weights", 0, 0, G_OPTION_ARG_FILENAME, &weights_path,
             "start from the weights of a .safetensors file, its index, or their folder", "PATH"}},
     {DATA, {"from", 0, 0, G_OPTION_ARG_FILENAME, &from_path,
-            "continue from a checkpoint, written with any placement and number of ranks", "DIR"}},
+            "continue from a checkpoint, written with any placement and number of ranks. Options "
+            "of the course and --seed, --shuffle, --loss-scale stay as it was trained with unless "
+            "they are given; a line says what is otherwise (to begin a new course from its weights "
+            "alone: --weights)", "DIR"}},
     {DATA, {"save", 0, 0, G_OPTION_ARG_FILENAME, &save_path,
             "write a checkpoint at the end: weights under their Hugging Face names, optimizer "
-            "state", "DIR"}},
+            "state. A checkpoint that is there is replaced, unless it is of more steps or of "
+            "another model", "DIR"}},
     {COURSE, {"lr-schedule", 0, 0, G_OPTION_ARG_STRING, &lr_shape,
               "keep the learning rate constant (default), or let it fall as a cosine",
               "constant|cosine"}},
@@ -106,7 +112,8 @@ static const struct fixed_row {
               "previous one, where the newest is damaged or the run diverges after it",
               "newest|previous"}},
     {DRIVES, {"overwrite", 0, 0, G_OPTION_ARG_NONE, &overwrite,
-              "delete the run that the directories hold, and start anew", NULL}},
+              "delete the run that the directories hold, and start anew; --save then replaces any "
+              "checkpoint", NULL}},
     {MACHINE, {"backend", 0, 0, G_OPTION_ARG_STRING, &backend_name,
                "compute on cpu (cores), on cuda (GPUs), or auto: on GPUs where there are any "
                "(default); null computes nothing: it orders ops and moves bytes",
@@ -115,8 +122,9 @@ static const struct fixed_row {
                "slow a link or drive down to a rate, as in h2d=2GB/s; also d2h, nvme-read, "
                "nvme-write, in GB/s or MB/s (default: no limit)",
                "LANE=RATE"}},
-    {RECORD, {"log", 0, 0, G_OPTION_ARG_FILENAME, &log_path, "write one line of JSON per step",
-              "FILE"}},
+    {RECORD, {"log", 0, 0, G_OPTION_ARG_FILENAME, &log_path, "write one line of JSON per step; a "
+              "resume goes on in the log of its run (where that was killed, the line of its last "
+              "durable step may be missing)", "FILE"}},
     {RECORD, {"compare", 0, 0, G_OPTION_ARG_NONE, &compare,
               "print predicted beside measured times, by lane, operator and op", NULL}},
     {RECORD, {"save-timeline", 0, 0, G_OPTION_ARG_FILENAME, &timeline_path,
@@ -315,8 +323,9 @@ cli_run_options_read(struct cli_run_options *options, GError **error)
            cli_run_backend_read(backend_name, &options->backend, error) &&
            read_loss_scale(&options->loss_scaling, error) &&
            read_at(&options->previous, error) && read_shape(&options->schedule, error) &&
-           /* A resume has the run's own rate beside what is given: it is checked with that. */
-           (options->resume || mw_lr_schedule_check(&options->schedule, error));
+           /* What is gone on from has a rate of its own beside what is given: they are checked
+            * together. */
+           (options->resume || options->from || mw_lr_schedule_check(&options->schedule, error));
 }
 
 void

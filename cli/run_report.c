@@ -5,11 +5,12 @@
 #include "cli/compare.h"
 #include "cli/gather.h"
 #include "cli/output.h"
+#include "cli/run_drives.h"
+#include "cli/run_paths.h"
 #include "exec/log.h"
 #include "exec/machine.h"
 #include "exec/memory.h"
 #include "exec/steal.h"
-#include "planner/error.h"
 #include "report/file.h"
 
 struct cli_run_report {
@@ -35,42 +36,18 @@ check_writable(const char *path, GError **error)
     return file != NULL;
 }
 
-/* Of two files at one path the later would replace the earlier. */
-static bool
-check_paths(const struct cli_training *training, GError **error)
-{
-    const struct cli_request *request = training->request;
-    const struct {
-        const char *option, *path;
-    } files[] = {{"--log", training->options.log},
-                 {"--save-timeline", training->options.save_timeline},
-                 {"-o", request->output},
-                 {"--write-deepspeed", request->write_deepspeed},
-                 {"--trace", request->trace},
-                 {"--plot", request->plot}};
-
-    for (size_t i = 0; i < G_N_ELEMENTS(files); i++)
-        for (size_t j = 0; j < i; j++)
-            if (files[i].path && !g_strcmp0(files[i].path, files[j].path)) {
-                g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
-                            "%s %s: %s writes that file; give another", files[i].option,
-                            files[i].path, files[j].option);
-                return false;
-            }
-    return true;
-}
-
 bool
 cli_run_report_prepare(const struct cli_training *training, GError **error)
 {
     const struct cli_request *request = training->request;
+    const char *run = training->options.resume ? cli_run_drives_name(training->drives) : NULL;
 
     if (mw_ranks_index(training->ranks) != 0)
         return true;
-    return check_paths(training, error) && check_writable(request->trace, error) &&
-           check_writable(request->plot, error) &&
+    return cli_run_paths_check(request, &training->options, error) &&
+           check_writable(request->trace, error) && check_writable(request->plot, error) &&
            check_writable(training->options.save_timeline, error) &&
-           (!training->options.log || mw_log_check(training->options.log, error)) &&
+           (!training->options.log || mw_log_check(training->options.log, run, error)) &&
            cli_write_plan_files(request, training->answer, error);
 }
 

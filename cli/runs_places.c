@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "cli/local_time.h"
 #include "cli/runs.h"
 #include "exec/nvme.h"
 #include "planner/error.h"
@@ -169,8 +170,7 @@ cli_runs_reserve(const char *model, char **where, char ***directories, GError **
 {
     g_autofree char *base = cli_runs_base();
     g_autofree char *word = cli_run_entry_model_word(model);
-    g_autoptr(GDateTime) now = g_date_time_new_now_local();
-    g_autofree char *day = g_date_time_format(now, "%Y-%m-%d");
+    g_autofree char *day = cli_local_time(g_get_real_time() / G_USEC_PER_SEC, "%Y-%m-%d");
     int made = 0;
 
     if (!make_parents(where, error))

@@ -6,6 +6,7 @@
 #include "cli/decoder.h"
 #include "cli/run_course.h"
 #include "cli/run_drives.h"
+#include "cli/run_stop.h"
 #include "exec/checkpoint.h"
 #include "exec/commit.h"
 #include "exec/memory.h"
@@ -45,6 +46,13 @@ fields(void *data, struct mw_commit_field *fields)
 
 G_STATIC_ASSERT(1 + CLI_RUN_COURSE_FIELDS <= MW_TRAINER_FIELDS_MAX);
 
+static int
+wish(void *data)
+{
+    (void)data;
+    return cli_run_stop_wish();
+}
+
 static double
 learning_rate(void *data, int64_t step)
 {
@@ -82,6 +90,49 @@ check_start(const struct cli_run_options *options, GError **error)
                          "--resume, --overwrite: give one of them: --resume goes on with the run "
                          "that is there, --overwrite deletes it");
     return !options->save || mw_checkpoint_check(options->save, error);
+}
+
+/* What --save would replace: a checkpoint that this run does not lead beyond is another's. */
+static bool
+check_save(const struct cli_training *run, GError **error)
+{
+    const struct cli_run_options *o = &run->options;
+    const char *way = o->resume ? "" : ", or --overwrite it";
+    int64_t step;
+    bool fits;
+
+    if (!o->save || o->overwrite || !mw_checkpoint_look(o->save, &run->decoder, &step, &fits))
+        return true;
+    if (!fits)
+        return mw_refuse(error,
+                         "--save %s: holds a checkpoint of another model: give another folder%s",
+                         o->save, way);
+    return step < o->steps || mw_refuse(error,
+                                        "--save %s: holds a checkpoint of %" G_GINT64_FORMAT
+                                        " steps, and this run ends with step %" G_GINT64_FORMAT
+                                        ": give another folder%s",
+                                        o->save, step + 1, o->steps, way);
+}
+
+/* Of all ranks, the first looks. */
+static bool
+is_beyond(const struct cli_training *run, bool *beyond, GError **error)
+{
+    const struct cli_run_options *o = &run->options;
+    int64_t step;
+    bool fits;
+    int worst;
+    bool less = mw_trainer_ended_by(run->trainer) && mw_ranks_index(run->ranks) == 0 &&
+                !o->overwrite && mw_checkpoint_look(o->save, &run->decoder, &step, &fits) &&
+                step >= mw_trainer_next_step(run->trainer);
+
+    if (less)
+        cli_say("--save %s: holds a checkpoint of %" G_GINT64_FORMAT " steps, and stays", o->save,
+                step + 1);
+    if (!mw_ranks_worst(run->ranks, 0, less, &worst, NULL, error))
+        return false;
+    *beyond = !worst;
+    return true;
 }
 
 static struct mw_nvme_options
@@ -147,12 +198,16 @@ cli_training_fits(const struct cli_training *run, bool *fits, GError **error)
 }
 
 static bool
-open_files(struct cli_training *run, int64_t seq, GError **error)
+open_tokens(struct cli_training *run, int64_t seq, GError **error)
 {
     run->tokens = mw_tokens_open(run->options.data, run->decoder.vocab, seq,
                                  run->options.shuffle ? run->options.seed + 1 : 0, error);
-    if (!run->tokens || !mw_tokens_check(run->tokens, error))
-        return false;
+    return run->tokens && mw_tokens_check(run->tokens, error);
+}
+
+static bool
+open_start(struct cli_training *run, GError **error)
+{
     if (run->options.from) {
         run->checkpoint = mw_checkpoint_open(run->options.from, &run->decoder, error);
         return run->checkpoint != NULL;
@@ -199,7 +254,7 @@ open_data(struct cli_training *run, GError **error)
     run->place = (struct mw_batch_place){.rank = mw_ranks_index(run->ranks),
                                          .ranks = mw_ranks_count(run->ranks),
                                          .sequences = run->sequences};
-    if (!open_files(run, s->seq, error))
+    if (!open_tokens(run, s->seq, error))
         return false;
     const struct mw_commit_record *record =
         run->checkpoint ? mw_checkpoint_record(run->checkpoint) : NULL;
@@ -213,10 +268,11 @@ cli_training_check_inputs(const struct cli_request *request, const struct cli_ru
     struct cli_training trial = {.request = request, .options = *options};
     int64_t seq = request->settings.seq;
 
-    bool good =
-        mw_decoder_read(&request->model, request->model_name, &trial.decoder, error) &&
-        check_start(options, error) &&
-        open_files(&trial, seq == MW_AUTO ? mw_settings_default_seq(&request->model) : seq, error);
+    bool good = mw_decoder_read(&request->model, request->model_name, &trial.decoder, error) &&
+                check_start(options, error) && check_save(&trial, error) &&
+                open_tokens(&trial, seq == MW_AUTO ? mw_settings_default_seq(&request->model) : seq,
+                            error) &&
+                open_start(&trial, error);
     mw_tokens_close(trial.tokens);
     mw_safetensors_close(trial.weights);
     mw_checkpoint_close(trial.checkpoint);
@@ -392,6 +448,7 @@ cli_training_start(struct cli_training *run, GError **error)
         .batch = batch,
         .learning_rate = learning_rate,
         .ready = ready,
+        .wish = wish,
         .try_start = run->options.overwrite,
         .data = run,
     };
@@ -423,7 +480,14 @@ cli_training_save(struct cli_training *run, GError **error)
         .config = config,
     };
 
-    return !options.path || mw_checkpoint_save(run->trainer, &options, error);
+    bool beyond;
+
+    if (!options.path)
+        return true;
+    if (!is_beyond(run, &beyond, error))
+        return false;
+    run->saved = beyond && mw_checkpoint_save(run->trainer, &options, error);
+    return run->saved || !beyond;
 }
 
 /* --- life ------------------------------------------------------------------------------------ */
@@ -439,6 +503,8 @@ open_drives(struct cli_training *run, GError **error)
 static bool
 take_up(struct cli_training *run, GError **error)
 {
+    if (run->checkpoint)
+        return cli_run_course_from(run, error);
     return !run->options.resume || !cli_training_is_durable(run) || !run->options.nvme ||
            cli_run_course_resume(run, error);
 }
@@ -449,9 +515,9 @@ cli_training_open(struct cli_training *run, GError **error)
     const struct cli_request *request = run->request;
 
     return mw_decoder_read(&request->model, request->model_name, &run->decoder, error) &&
-           check_start(&run->options, error) &&
+           check_start(&run->options, error) && check_save(run, error) &&
            check_settings(&run->answer->sizing->settings, error) && open_drives(run, error) &&
-           take_up(run, error) && open_data(run, error);
+           open_start(run, error) && take_up(run, error) && open_data(run, error);
 }
 
 void

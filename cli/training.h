@@ -32,6 +32,8 @@ struct cli_training {
     struct mw_plan *undelayed; /* of the steps before --dpu-start; may be NULL */
     struct mw_trainer *trainer;
     bool diverged; /* once the trainer is closed: for that the run has ended */
+    bool saved;    /* --save was done */
+    bool stopped;  /* before its last step; what is kept has been said */
 };
 
 /* What `run` reads, opened and checked before there is a plan: model, data, starting weights. */
@@ -46,7 +48,8 @@ bool cli_training_fits(const struct cli_training *training, bool *fits, GError *
 struct mw_loss_scaling cli_training_loss_scaling(const struct cli_training *run);
 /* Reserves memory and drives, and makes or reads the starting state. */
 bool cli_training_start(struct cli_training *training, GError **error);
-/* After the last step: what --save asks for. */
+/* After the last step: what --save asks for, unless the run was stopped before that of the
+ * checkpoint that is there. */
 bool cli_training_save(struct cli_training *training, GError **error);
 /* Whether its steps are made durable; of a training that has an answer. */
 bool cli_training_is_durable(const struct cli_training *training);

@@ -1,4 +1,5 @@
 /* `memwall run`: trains by the plan, here, and says how near the prediction was. */
+#include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -6,7 +7,10 @@
 #include "cli/output.h"
 #include "cli/run_backend.h"
 #include "cli/run_begin.h"
+#include "cli/run_drives.h"
+#include "cli/run_paths.h"
 #include "cli/run_report.h"
+#include "cli/run_stop.h"
 #include "cli/training.h"
 #include "exec/log.h"
 #include "exec/run_names.h"
@@ -19,6 +23,7 @@ struct run {
     struct cli_training training;
     struct mw_log *log;
     struct cli_run_report *report;
+    int64_t committed; /* the last step that is, from 1; 0: none */
 };
 
 /* --- steps ----------------------------------------------------------------------------------- */
@@ -36,6 +41,8 @@ on_step(void *data, const struct mw_trainer_step *step, GError **error)
         .skipped = step->skipped,
     };
 
+    if (step->committed)
+        run->committed = step->step + 1;
     row.time_ns = cli_run_report_step(run->report, step, &row.stolen_ns);
     return mw_log_step(run->log, &row, error);
 }
@@ -54,6 +61,7 @@ open_log(struct run *run, GError **error)
         .progress = talks ? stderr : NULL,
         .path = talks ? training->options.log : NULL,
         .resume = training->options.resume,
+        .run = cli_run_drives_name(training->drives),
         .first_step = mw_trainer_next_step(training->trainer),
         .steps = training->options.steps,
         .tokens = (int64_t)r->tokens_per_step,
@@ -135,6 +143,85 @@ stem_of(const struct cli_training *training)
                        mw_ranks_count(training->ranks));
 }
 
+/* --- the end before the end ------------------------------------------------------------------- */
+
+/* A launcher tells all ranks to end once one has failed: then there is none to go on with. */
+#define FAILURE_LOOKS 10
+#define FAILURE_LOOK_US 30000
+
+static bool
+others_fail(const struct cli_training *training)
+{
+    bool lost = false;
+
+    for (int i = 0; !lost && mw_ranks_count(training->ranks) > 1 && i < FAILURE_LOOKS; i++) {
+        g_usleep(FAILURE_LOOK_US);
+        lost = mw_ranks_lost(training->ranks, NULL);
+    }
+    return lost;
+}
+
+static void
+tell_stop(void *data, int number)
+{
+    struct run *run = data;
+    const struct cli_training *training = &run->training;
+    int64_t last = mw_trainer_would_end(training->trainer) + 1;
+
+    if (mw_ranks_index(training->ranks) != 0 || others_fail(training))
+        return;
+    g_autofree char *line =
+        g_strdup_printf("memwall: %s: stops after step %" G_GINT64_FORMAT "; again to stop at once",
+                        number == SIGINT ? "interrupted" : "told to end", last);
+    mw_log_say(run->log, line);
+}
+
+/* Where the last step is, and what goes on from there. */
+static char *
+kept_text(const struct run *run)
+{
+    const struct cli_training *training = &run->training;
+    const struct cli_run_options *o = &training->options;
+    const char *name = cli_run_drives_name(training->drives);
+    g_autoptr(GString) text = g_string_new(NULL);
+
+    if (run->committed && cli_run_drives_are_own(training->drives))
+        g_string_append_printf(text,
+                               "kept as run %s: --resume %s goes on with it, `memwall rm %s` "
+                               "deletes it",
+                               name, name, name);
+    else if (run->committed)
+        g_string_append_printf(text, "it is durable in %s: --resume %s goes on with it", o->nvme[0],
+                               o->nvme[0]);
+    if (training->saved)
+        g_string_append_printf(text, "%scheckpoint %s has it: --from %s goes on from there",
+                               text->len ? "; " : "", o->save, o->save);
+    if (o->backend == &mw_backend_null)
+        g_string_append(text, "nothing was computed, and nothing is kept");
+    else if (!text->len)
+        g_string_append(text, "nothing is kept: no step was durable (--commit, --save-every), and "
+                              "there was no --save");
+    return g_strdup(text->str);
+}
+
+/* As shells give it where a signal ends a program: 130 by Ctrl-C. */
+#define SIGNALLED 128
+
+static int
+end_early(struct run *run)
+{
+    struct cli_training *training = &run->training;
+    int number = cli_run_stop_signal(mw_trainer_ended_by(training->trainer));
+    g_autofree char *kept = kept_text(run);
+
+    training->stopped = true;
+    if (mw_ranks_index(training->ranks) == 0)
+        cli_say("stopped by %s after step %" G_GINT64_FORMAT " of %" G_GINT64_FORMAT "; %s",
+                number == SIGINT ? "SIGINT" : "SIGTERM", mw_trainer_next_step(training->trainer),
+                training->options.steps, kept);
+    return SIGNALLED + number;
+}
+
 /* --- the whole ------------------------------------------------------------------------------- */
 
 static bool
@@ -144,7 +231,12 @@ train(struct run *run, GError **error)
         return false;
     run->report = cli_run_report_new(&run->training);
     int64_t left = run->training.options.steps - mw_trainer_next_step(run->training.trainer);
-    return open_log(run, error) && mw_trainer_run(run->training.trainer, left, on_step, run, error);
+    if (!open_log(run, error))
+        return false;
+    struct cli_run_stop *stop = cli_run_stop_begin(tell_stop, run);
+    bool good = mw_trainer_run(run->training.trainer, left, on_step, run, error);
+    cli_run_stop_end(stop);
+    return good;
 }
 
 static int
@@ -165,7 +257,9 @@ run_plan(struct run *run)
         return cli_fail(error);
     if (mw_ranks_index(run->training.ranks) == 0 && !cli_run_report_end(run->report, &error))
         return cli_fail(error);
-    return cli_flush();
+    int status = cli_flush();
+    bool whole = !mw_trainer_ended_by(run->training.trainer);
+    return status || whole ? status : end_early(run);
 }
 
 /* Products of the two types are as fast as each other on GPUs, not on cores. */
@@ -246,7 +340,7 @@ answer(const struct cli_request *request)
     training->request = &mine;
     training->ranks = ranks;
     int status = plan_and_run(&run);
-    bool all_alike = status == CLI_DONE || status == CLI_DOES_NOT_FIT;
+    bool all_alike = status == CLI_DONE || status == CLI_DOES_NOT_FIT || status > SIGNALLED;
     if (!all_alike)
         mw_ranks_abort(ranks, status); /* returns where this rank is alone */
     mw_log_close(run.log);
@@ -276,6 +370,7 @@ check(const struct cli_request *request, bool measures, GError **error)
 {
     struct cli_run_options options;
     bool good = cli_run_options_read(&options, error) &&
+                cli_run_paths_check(request, &options, error) &&
                 (!measures || check_before_measuring(request, &options, error));
 
     cli_run_options_clear(&options);

@@ -26,6 +26,11 @@ struct mw_checkpoint_options {
 /* Whether one can be written there: to be asked before a long run. */
 bool mw_checkpoint_check(const char *path, GError **error);
 
+/* What is there that a save would replace: the step of a checkpoint, from 0, and whether it is of a
+ * decoder like this one.  False where there is none, or none that can be read. */
+bool mw_checkpoint_look(const char *path, const struct mw_decoder *decoder, int64_t *step,
+                        bool *fits);
+
 /* Between runs, by all ranks together; they see one file system.  What a delayed update has not
  * yet used of the last step is not in it. */
 bool mw_checkpoint_save(struct mw_trainer *trainer, const struct mw_checkpoint_options *options,

@@ -146,6 +146,21 @@ mw_checkpoint_open(const char *path, const struct mw_decoder *decoder, GError **
     return NULL;
 }
 
+bool
+mw_checkpoint_look(const char *path, const struct mw_decoder *decoder, int64_t *step, bool *fits)
+{
+    struct mw_checkpoint *it = g_new0(struct mw_checkpoint, 1);
+    bool there = open_files(it, path, NULL) && read_numbers(it, NULL);
+
+    it->decoder = decoder;
+    if (there) {
+        *step = it->record.step;
+        *fits = check_tensors(it, NULL);
+    }
+    mw_checkpoint_close(it);
+    return there;
+}
+
 void
 mw_checkpoint_close(struct mw_checkpoint *checkpoint)
 {

@@ -111,15 +111,23 @@ may_start(const struct mw_lanes *lanes, const struct lane *lane, uint32_t index,
            dependencies_done(lanes, op, step, on_device);
 }
 
-/* Wakes the lanes that can go on.  To wake them all, for each to see that it cannot, would take
- * cores from those that compute. */
+/* No op of the step starts any more. */
+static bool
+is_over(const struct mw_lanes *lanes, uint32_t step)
+{
+    return lanes->failed || step >= lanes->steps;
+}
+
+/* Wakes the lanes that can go on, or are at their end.  To wake them all, for each to see that it
+ * cannot, would take cores from those that compute. */
 static void
 wake_lanes(struct mw_lanes *lanes)
 {
     for (uint32_t l = 0; l < lanes->plan->lane_count; l++) {
         struct lane *lane = &lanes->lanes[l];
 
-        if (!lane->waits || !(lanes->failed || may_start(lanes, lane, lane->next, lane->next_step)))
+        if (!lane->waits || !(is_over(lanes, lane->next_step) ||
+                              may_start(lanes, lane, lane->next, lane->next_step)))
             continue;
         lane->waits = false;
         pthread_cond_signal(&lane->wake);
@@ -238,7 +246,16 @@ mw_lanes_waited(struct mw_lanes *lanes, uint32_t op, uint32_t step, int64_t wait
     pthread_mutex_unlock(&lanes->mutex);
 }
 
-/* Waits until the op may start; false when the run has failed. */
+void
+mw_lanes_end_with(struct mw_lanes *lanes, uint32_t step)
+{
+    pthread_mutex_lock(&lanes->mutex);
+    lanes->steps = MIN(lanes->steps, step + 1);
+    wake_lanes(lanes);
+    pthread_mutex_unlock(&lanes->mutex);
+}
+
+/* Waits until the op may start; false when the run has failed, or ends before its step. */
 static bool
 begin_op(struct lane *lane, uint32_t index, uint32_t step)
 {
@@ -247,12 +264,12 @@ begin_op(struct lane *lane, uint32_t index, uint32_t step)
     pthread_mutex_lock(&lanes->mutex);
     lane->next = index;
     lane->next_step = step;
-    while (!lanes->failed && !may_start(lanes, lane, index, step)) {
+    while (!is_over(lanes, step) && !may_start(lanes, lane, index, step)) {
         lane->waits = true;
         pthread_cond_wait(&lane->wake, &lanes->mutex);
     }
     lane->waits = false;
-    bool goes = !lanes->failed;
+    bool goes = !is_over(lanes, step);
     if (goes) {
         count(lanes, index, 1);
         lanes->rows[step % STEPS_AT_ONCE][index] =
@@ -290,11 +307,10 @@ run_lane(gpointer data)
 {
     struct lane *lane = data;
 
-    for (uint32_t step = 0; step < lane->all->steps; step++)
+    for (uint32_t step = 0;; step++)
         for (uint32_t i = 0; i < lane->op_count; i++)
             if (!issue(lane, lane->ops[i], step))
                 return NULL;
-    return NULL;
 }
 
 /* --- a run ----------------------------------------------------------------------------------- */
@@ -381,14 +397,14 @@ wait_patiently(struct mw_lanes *lanes)
     wake_lanes(lanes);
 }
 
-/* False when the run has failed. */
+/* False when the run has failed, or has no such step. */
 static bool
 wait_for_step(struct mw_lanes *lanes, uint32_t step)
 {
     pthread_mutex_lock(&lanes->mutex);
-    while (!lanes->failed && lanes->left[step % STEPS_AT_ONCE])
+    while (!is_over(lanes, step) && lanes->left[step % STEPS_AT_ONCE])
         wait_patiently(lanes);
-    bool good = !lanes->failed;
+    bool good = !is_over(lanes, step);
     pthread_mutex_unlock(&lanes->mutex);
     return good;
 }
@@ -509,7 +525,7 @@ mw_lanes_run(struct mw_lanes *lanes, uint32_t steps, mw_lanes_step on_step, void
 {
     start_run(lanes, steps);
     start_lanes(lanes);
-    for (uint32_t step = 0; step < steps && wait_for_step(lanes, step); step++)
+    for (uint32_t step = 0; wait_for_step(lanes, step); step++)
         take_step(lanes, step, on_step, data);
     stop_waiting(lanes);
     end_run(lanes);

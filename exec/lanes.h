@@ -70,6 +70,11 @@ void mw_lanes_free(struct mw_lanes *lanes); /* NULL is allowed */
 bool mw_lanes_run(struct mw_lanes *lanes, uint32_t steps, mw_lanes_step on_step, void *data,
                   GError **error);
 
+/* Lets no step after `step` begin: the run ends well with it, or before where it is that short. To
+ * be called in an op of that step, where a barrier keeps the next one from having begun, or of the
+ * one before, for of three steps no two are in flight with the third. */
+void mw_lanes_end_with(struct mw_lanes *lanes, uint32_t step);
+
 /* Of its time so far, an op that runs has waited so long for other ranks: it begins that much later
  * in the step's rows, since waiting is not work.  Any thread, before the op ends. */
 void mw_lanes_waited(struct mw_lanes *lanes, uint32_t op, uint32_t step, int64_t waited_ns);

@@ -10,6 +10,7 @@ struct mw_log {
     struct mw_log_options options;
     struct mw_log_file file;
     struct mw_log_progress progress;
+    char *run; /* as lines have it; NULL */
 };
 
 static struct mw_log_rates
@@ -129,6 +130,8 @@ json_of(const struct mw_log *log, const struct mw_log_row *row, const struct mw_
     g_string_append_printf(line, ", \"skipped\": %s", row->skipped ? "true" : "false");
     if (row->stolen_ns)
         put_number(line, "stolen_s", (double)row->stolen_ns / 1e9);
+    if (log->run)
+        g_string_append_printf(line, MW_LOG_RUN "%s\"", log->run);
     g_string_append(line, "}\n");
     return line;
 }
@@ -141,13 +144,14 @@ mw_log_open(const struct mw_log_options *options, GError **error)
     struct mw_log *log = g_new0(struct mw_log, 1);
 
     log->options = *options;
+    log->run = options->run ? mw_log_run_text(options->run) : NULL;
     if (!mw_log_file_open(&log->file, options, error)) {
         mw_log_close(log);
         return NULL;
     }
     if (options->table)
         print_head(log);
-    log->options.title = NULL; /* is the caller's */
+    log->options.title = log->options.run = NULL; /* are the caller's */
     mw_log_progress_open(&log->progress, options);
     mw_log_progress_show(&log->progress);
     return log;
@@ -160,7 +164,14 @@ mw_log_close(struct mw_log *log)
         return;
     mw_log_progress_close(&log->progress);
     mw_log_file_close(&log->file);
+    g_free(log->run);
     g_free(log);
+}
+
+void
+mw_log_say(struct mw_log *log, const char *line)
+{
+    mw_log_progress_say(&log->progress, log->options.progress, line);
 }
 
 bool

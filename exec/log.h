@@ -20,9 +20,11 @@ struct mw_log_options {
     const char *path; /* of the JSON lines; NULL: none */
 
     /* A new run empties the file.  One that resumes after `first_step` steps goes on in it: lines
-     * of later steps, and one that a crash cut off, are taken out.  A file that is not such a log
-     * is refused. */
+     * of later steps, and one that a crash cut off, are taken out; that of the last step may be
+     * missing where a kill came between its commit and its line.  A file that is not such a log is
+     * refused, and where a run goes on, so is the log of another one. */
     bool resume;
+    const char *run; /* its name, which each line has; NULL: it has none */
     int64_t first_step, steps; /* of the run: [first_step, steps) */
 
     /* Of a step, all ranks together; what is 0 is not known and shown as "-". */
@@ -47,12 +49,17 @@ struct mw_log_row {
 
 struct mw_log;
 
-/* Whether a log can be written there, or *error as mw_log_open has it; nothing is made. */
-bool mw_log_check(const char *path, GError **error);
+/* Whether a log can be written there, by `run`, if not NULL, which goes on in it; or *error as
+ * mw_log_open has it.  Nothing is made. */
+bool mw_log_check(const char *path, const char *run, GError **error);
 /* NULL with *error: the file cannot be written, or is something else. */
 struct mw_log *mw_log_open(const struct mw_log_options *options, GError **error);
 /* Clears the progress line.  NULL is allowed. */
 void mw_log_close(struct mw_log *log);
+
+/* A line for the user, on the stream of progress: it does not run into the line that is rewritten.
+ * Any thread. */
+void mw_log_say(struct mw_log *log, const char *line);
 
 /* The line in the file is whole or not there.  False with *error if it cannot be written. */
 bool mw_log_step(struct mw_log *log, const struct mw_log_row *row, GError **error);

@@ -11,6 +11,7 @@
 
 /* How every line begins: a log is known by it, and a line's step is found without parsing. */
 #define LINE_START "{\"step\": "
+#define LINE_BYTES 4096 /* longer than any of ours */
 
 static bool
 fail(const struct mw_log_file *file, int reason, GError **error)
@@ -25,7 +26,7 @@ fail(const struct mw_log_file *file, int reason, GError **error)
 static off_t
 length_to_keep(FILE *in, int64_t last)
 {
-    char line[4096];
+    char line[LINE_BYTES];
     off_t kept = 0;
 
     while (fgets(line, sizeof line, in)) {
@@ -58,6 +59,45 @@ is_no_log(const char *path, GError **error)
     return false;
 }
 
+char *
+mw_log_run_text(const char *name)
+{
+    char *text = g_strdup(name);
+
+    for (char *at = text; *at; at++)
+        if (*at == '"' || *at == '\\' || g_ascii_iscntrl(*at))
+            *at = '?';
+    return text;
+}
+
+/* The run of the first line; NULL: it does not say, or there is none.  g_free it. */
+static char *
+run_of(FILE *in)
+{
+    char line[LINE_BYTES], *run = NULL;
+    const char *begin = fgets(line, sizeof line, in) ? strstr(line, MW_LOG_RUN) : NULL;
+    const char *end = begin ? strchr(begin + strlen(MW_LOG_RUN), '"') : NULL;
+
+    if (end)
+        run = g_strndup(begin + strlen(MW_LOG_RUN), (gsize)(end - begin) - strlen(MW_LOG_RUN));
+    rewind(in);
+    return run;
+}
+
+/* To go on in the log of another run would cut it off behind this run's first step. */
+static bool
+is_of_run(const char *path, FILE *in, const char *name, GError **error)
+{
+    g_autofree char *found = name ? run_of(in) : NULL;
+    g_autofree char *wanted = name ? mw_log_run_text(name) : NULL;
+
+    if (!found || !strcmp(found, wanted))
+        return true;
+    g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
+                "log %s: is of run %s, and %s goes on: give another name", path, found, wanted);
+    return false;
+}
+
 static bool
 prepare(struct mw_log_file *file, const struct mw_log_options *options, off_t bytes, GError **error)
 {
@@ -68,29 +108,30 @@ prepare(struct mw_log_file *file, const struct mw_log_options *options, off_t by
                     g_strerror(errno));
         return false;
     }
-    bool is_log = begins_as_log(in);
-    off_t kept = is_log && options->resume ? length_to_keep(in, options->first_step) : 0;
+    const char *run = options->resume ? options->run : NULL;
+    bool is_good = (begins_as_log(in) || is_no_log(file->path, error)) &&
+                   is_of_run(file->path, in, run, error);
+    off_t kept = is_good && options->resume ? length_to_keep(in, options->first_step) : 0;
     fclose(in);
-    if (is_log)
-        return kept == bytes || !ftruncate(file->fd, kept) || fail(file, errno, error);
-    return is_no_log(file->path, error);
+    return is_good && (kept == bytes || !ftruncate(file->fd, kept) || fail(file, errno, error));
 }
 
 static bool
-check_begin(const struct mw_log_file *file, GError **error)
+check_begin(const struct mw_log_file *file, const char *run, GError **error)
 {
     FILE *in = fopen(file->path, "re");
 
     if (!in)
         return fail(file, errno, error);
-    bool is_log = begins_as_log(in);
+    bool is_good = (begins_as_log(in) || is_no_log(file->path, error)) &&
+                   is_of_run(file->path, in, run, error);
     fclose(in);
-    return is_log || is_no_log(file->path, error);
+    return is_good;
 }
 
 /* A pipe's reader takes its being closed for the end: only a file is opened here. */
 bool
-mw_log_check(const char *path, GError **error)
+mw_log_check(const char *path, const char *run, GError **error)
 {
     const struct mw_log_file file = {.path = (char *)path};
     g_autofree char *folder = g_path_get_dirname(path);
@@ -103,7 +144,7 @@ mw_log_check(const char *path, GError **error)
         return fail(&file, EISDIR, error);
     if (there ? access(path, W_OK) : access(folder, W_OK | X_OK))
         return fail(&file, errno, error);
-    return !there || !S_ISREG(info.st_mode) || check_begin(&file, error);
+    return !there || !S_ISREG(info.st_mode) || check_begin(&file, run, error);
 }
 
 bool

@@ -11,6 +11,11 @@ struct mw_log_file {
     int fd;
 };
 
+/* Behind the numbers of a line: which run's it is. */
+#define MW_LOG_RUN ", \"run\": \""
+/* A name as it can stand there.  g_free it. */
+char *mw_log_run_text(const char *name);
+
 bool mw_log_file_open(struct mw_log_file *file, const struct mw_log_options *options,
                       GError **error);
 void mw_log_file_close(struct mw_log_file *file);
@@ -41,6 +46,8 @@ void mw_log_progress_close(struct mw_log_progress *progress);
 /* Until it is shown again, others may write to the terminal. */
 void mw_log_progress_clear(struct mw_log_progress *progress);
 void mw_log_progress_show(struct mw_log_progress *progress);
+/* `line`, on `out` where no progress is shown; NULL: nowhere. */
+void mw_log_progress_say(struct mw_log_progress *progress, FILE *out, const char *line);
 void mw_log_progress_step(struct mw_log_progress *progress, const struct mw_log_row *row);
 
 /* --- log.c --- */

@@ -162,6 +162,23 @@ mw_log_progress_show(struct mw_log_progress *progress)
     g_mutex_unlock(&progress->lock);
 }
 
+void
+mw_log_progress_say(struct mw_log_progress *progress, FILE *out, const char *line)
+{
+    if (!progress->out) {
+        if (out)
+            fprintf(out, "%s\n", line);
+        return;
+    }
+    g_mutex_lock(&progress->lock);
+    fprintf(progress->out, "%s%s\n", progress->visible ? "\r\033[K" : "", line);
+    fflush(progress->out);
+    progress->visible = false;
+    if (progress->waits)
+        write_line(progress);
+    g_mutex_unlock(&progress->lock);
+}
+
 /* Between mw_log_progress_clear and mw_log_progress_show: nobody else looks. */
 void
 mw_log_progress_step(struct mw_log_progress *progress, const struct mw_log_row *row)

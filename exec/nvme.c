@@ -242,6 +242,12 @@ mw_nvme_moved_bytes(const struct mw_nvme *nvme, enum mw_nvme_direction direction
     return atomic_load(&nvme->queues[direction].moved_bytes);
 }
 
+bool
+mw_nvme_has_failed_to_write(const struct mw_nvme *nvme)
+{
+    return atomic_load(&nvme->failed_to_write);
+}
+
 void
 mw_nvme_stop(struct mw_nvme *nvme, const char *why)
 {

@@ -82,6 +82,9 @@ char *mw_nvme_where(const struct mw_nvme *nvme, int64_t offset_bytes, int64_t by
 
 enum mw_nvme_direction { MW_NVME_READ, MW_NVME_WRITE, MW_NVME_DIRECTIONS };
 
+/* Whether the first failure, after which nothing more is moved, was of a write. */
+bool mw_nvme_has_failed_to_write(const struct mw_nvme *nvme);
+
 /* Bytes that the drives have moved since open. */
 int64_t mw_nvme_moved_bytes(const struct mw_nvme *nvme, enum mw_nvme_direction direction);
 

@@ -30,6 +30,8 @@ mw_nvme_block_fail(struct mw_nvme_queue *queue, const struct mw_nvme_block *bloc
 
     if (!request->error)
         request->error = g_error_new_literal(MW_ERROR, MW_ERROR_IO, message);
+    if (queue->direction == MW_NVME_WRITE && !atomic_load(&queue->nvme->failed))
+        atomic_store(&queue->nvme->failed_to_write, true);
     mw_nvme_fail(queue->nvme, message);
 }
 

@@ -141,8 +141,8 @@ struct mw_nvme {
     const struct mw_nvme_calls *calls;
     struct mw_nvme_queue queues[MW_NVME_DIRECTIONS];
 
-    atomic_bool failed;
-    pthread_mutex_t failure_mutex; /* guards failure, which is set once */
+    atomic_bool failed, failed_to_write; /* the second is set first */
+    pthread_mutex_t failure_mutex;       /* guards failure, which is set once */
     char *failure;
 };
 

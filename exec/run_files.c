@@ -51,8 +51,8 @@ is_end(const char *at, const char *text)
 #define LOCK_NAME LOCK_STEM MW_RUN_LOCK
 
 /* memwall[-null][-rankR], then .record, .lock or -IofN.data; and those of the whole run. */
-static bool
-is_of_run(const char *name)
+bool
+mw_run_files_is_name(const char *name)
 {
     const char *at = name;
 
@@ -194,7 +194,7 @@ names_in(struct mw_run_files *files, int folder, const char *directory, GPtrArra
     }
     errno = 0;
     for (struct dirent *entry; (entry = readdir(list)); errno = 0)
-        if (is_of_run(entry->d_name))
+        if (mw_run_files_is_name(entry->d_name))
             take_name(files, folder, entry->d_name, names);
     int reason = errno;
     closedir(list);

@@ -19,6 +19,9 @@
 
 #define MW_RUN_DESCRIPTION "memwall-run.json"
 
+/* Whether a file of a run can have this name. */
+bool mw_run_files_is_name(const char *name);
+
 struct mw_run_files {
     GPtrArray *names;         /* char *, of files of ours, in order; others are not looked at */
     int64_t bytes;            /* that they take on their drive */

@@ -73,18 +73,64 @@ begin_step(struct mw_trainer *trainer, int64_t step, GError **error)
     return true;
 }
 
+/* Steps that may have begun behind the one that ends. */
+static int64_t
+begun_behind(const struct mw_trainer *trainer)
+{
+    return !trainer->plan->barriered;
+}
+
+/* What ranks tell each other at the end of a step: their losses, which are summed up, and who
+ * wishes that the run ends. */
+static bool
+exchange(struct mw_trainer *trainer, int *wish, GError **error)
+{
+    const struct mw_trainer_options *options = &trainer->options;
+    double told[1 + MW_TRAINER_WISHES] = {*trainer->loss};
+
+    /* What comes from here on is told by the next step. */
+    trainer->wish_step =
+        MIN(trainer->now.step + 1 + begun_behind(trainer), trainer->durable.last_step);
+    *wish = options->wish ? options->wish(options->data) : 0;
+    if (*wish)
+        told[*wish] = 1;
+    if (options->ranks &&
+        !mw_ranks_all_reduce_fp64(options->ranks, 0, told, G_N_ELEMENTS(told), error))
+        return false;
+    *trainer->loss = told[0];
+    for (*wish = MW_TRAINER_WISHES; *wish && !told[*wish]; --*wish)
+        continue;
+    return true;
+}
+
+/* With this step, or with the one behind it where that may have begun. */
+static void
+end_early(struct mw_trainer *trainer, int wish)
+{
+    int64_t last = trainer->now.step + begun_behind(trainer);
+
+    if (last >= trainer->durable.last_step)
+        return;
+    trainer->ended_by = wish;
+    trainer->durable.last_step = last;
+    mw_lanes_end_with(trainer->lanes, (uint32_t)(last - trainer->next_step));
+}
+
 static bool
 end_step(struct mw_trainer *trainer, GError **error)
 {
     struct mw_step_numbers *now = &trainer->now;
     bool committed, diverged;
     double nothing = 0;
+    int wish;
 
     now->updates += !now->updates_nothing;
     trainer->pending = mw_trainer_is_delayed(trainer->plan);
     trainer->pending_scale = now->loss_scale;
-    if (!mw_trainer_sum(trainer, 0, trainer->loss, error))
+    if (!exchange(trainer, &wish, error))
         return false;
+    if (wish)
+        end_early(trainer, wish);
     trainer->last_loss = *trainer->loss;
     diverged = mw_trainer_diverges(trainer, *trainer->loss);
     if (!mw_trainer_commit_step(trainer, diverged, &committed, error))
@@ -411,7 +457,7 @@ run_steps(struct mw_trainer *trainer, int64_t steps, GError **error)
         give_back_drives(trainer);
         return false;
     }
-    trainer->next_step += steps;
+    trainer->next_step = MIN(trainer->next_step + steps, trainer->durable.last_step + 1);
     return true;
 }
 
@@ -427,13 +473,29 @@ mw_trainer_run(struct mw_trainer *trainer, int64_t steps, mw_trainer_on_step on_
     trainer->on_step = on_step;
     trainer->on_step_data = data;
     trainer->durable.last_step = trainer->next_step + steps - 1;
+    trainer->wish_step =
+        MIN(trainer->next_step + begun_behind(trainer), trainer->durable.last_step);
+    trainer->ended_by = 0;
     if (before > 0 && !run_steps(trainer, before, error))
         return false;
-    if (before == steps)
+    int64_t left = trainer->durable.last_step + 1 - trainer->next_step;
+    if (left <= 0)
         return true;
     if (trainer->plan != last && !mw_trainer_turn_to(trainer, last, error))
         return false;
-    return run_steps(trainer, steps - before, error);
+    return run_steps(trainer, left, error);
+}
+
+int64_t
+mw_trainer_would_end(const struct mw_trainer *trainer)
+{
+    return trainer->wish_step;
+}
+
+int
+mw_trainer_ended_by(const struct mw_trainer *trainer)
+{
+    return trainer->ended_by;
 }
 
 int64_t

@@ -55,6 +55,8 @@ struct mw_trainer_commit {
  * a course together. */
 #define MW_TRAINER_COLLECTIVE_LANES 7
 
+#define MW_TRAINER_WISHES 2
+
 struct mw_trainer_options {
     const struct mw_plan *plan; /* checked, of one rank's program; borrowed, as all below */
     /* With a delayed update: the same without it, for the first steps; NULL: delayed from the
@@ -95,6 +97,10 @@ struct mw_trainer_options {
     /* Called when all that can be refused has been checked and memory is reserved, before the first
      * look at the drives: what others have left there may go.  May be NULL. */
     bool (*ready)(void *data, GError **error);
+    /* Which wish of 1 to MW_TRAINER_WISHES there is, of this rank, to end the run after the step
+     * that it is in; 0: none.  Ranks tell each other at the end of each step, and all end with the
+     * same.  Called in a lane's thread.  May be NULL. */
+    int (*wish)(void *data);
     bool try_start; /* every value of weights or checkpoint is looked at before that */
     void *data;
 };
@@ -134,7 +140,14 @@ typedef bool (*mw_trainer_on_step)(void *data, const struct mw_trainer_step *ste
 bool mw_trainer_run(struct mw_trainer *trainer, int64_t steps, mw_trainer_on_step on_step,
                     void *data, GError **error);
 
-/* Whether a run has ended for that. */
+/* The step, from 0, that a wish which comes now ends the run with: the one that is in progress, or
+ * behind it where a plan lets two overlap.  Any thread, while it runs. */
+int64_t mw_trainer_would_end(const struct mw_trainer *trainer);
+/* The largest wish of all ranks, where it has ended the last run before its last step; 0.  The run
+ * is good, and its last step is committed as the last one always is. */
+int mw_trainer_ended_by(const struct mw_trainer *trainer);
+
+/* Whether a run has ended because its course has diverged. */
 bool mw_trainer_has_diverged(const struct mw_trainer *trainer);
 
 struct mw_trainer_use {

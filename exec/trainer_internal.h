@@ -44,7 +44,7 @@ struct mw_trainer_durable {
     struct mw_commit_extent *extents;   /* [extents_max] of a record */
     int64_t extents_max, state_extents; /* of these, of state on drives */
     uint64_t *checksums;                /* [chunk_count] of the state that the step wrote */
-    int64_t last_step;                  /* of this run: committed in any case */
+    _Atomic int64_t last_step;          /* of this run: committed in any case */
     int64_t last_committed;             /* -1: none */
     int64_t before_last;                /* committed before it, or resumed; -1: not known */
     int infinite_chunk;                 /* whose state the step made infinite, + 1; 0: none */
@@ -62,6 +62,8 @@ struct mw_trainer {
     const struct mw_cpu_kernels *kernels; /* of the host lanes */
     uint32_t rank, ranks;
     int has_diverged; /* any lane may see it */
+    _Atomic int64_t wish_step; /* the step that a wish of now ends the run with */
+    int ended_by;              /* a wish; 0: none */
     const struct mw_collectives *collectives; /* of device memory */
     void *peers;                              /* whom they are called with */
 

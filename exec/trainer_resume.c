@@ -254,11 +254,12 @@ is_whole(struct mw_trainer *trainer, int64_t step, GError **error)
 }
 
 /* What can be done about a step that is damaged, or cannot be read; nothing is, by another step,
- * about one that this run does not take. */
+ * about one that this run does not take, nor about a drive that cannot be written. */
 static void
 tell_previous(struct mw_trainer *trainer, int64_t step, GError **error)
 {
-    if (!g_error_matches(*error, MW_ERROR, MW_ERROR_IO))
+    if (!g_error_matches(*error, MW_ERROR, MW_ERROR_IO) ||
+        mw_nvme_has_failed_to_write(trainer->places.nvme))
         return;
     const int64_t before = step_before(trainer, step);
     const char *own = trainer->ranks > 1 ? ", in this rank's files" : "";

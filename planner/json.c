@@ -190,6 +190,10 @@ mw_json_parse(const char *text, gssize length, const char *origin, GError **erro
 char *
 mw_json_text(JsonNode *node)
 {
+    bool real = JSON_NODE_HOLDS_VALUE(node) && json_node_get_value_type(node) == G_TYPE_DOUBLE;
+
+    if (real && isinf(json_node_get_double(node))) /* of its text nothing is left */
+        return g_strdup(json_node_get_double(node) > 0 ? "above 1.8e308" : "below -1.8e308");
     g_autofree char *whole = json_to_string(node, FALSE);
 
     if (g_utf8_strlen(whole, -1) <= SHOWN_CHARACTERS)

@@ -131,7 +131,8 @@ def check_second_name(box):
     if sorted(path.name for path in (box.folder / "drive").iterdir()) != files:
         yield f"deleted, of {files}"
     other.unlink()
-    yield from good(train(box, *DURABLE, "--resume", steps=steps + 1))
+    yield from good(train(box, *DURABLE, "--resume", "--log", "own.jsonl", steps=steps + 1))
+    (box.folder / "own.jsonl").unlink()
 
 
 def check_vanished_save(box):

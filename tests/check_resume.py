@@ -105,16 +105,21 @@ def check_other_run(box):
     yield from good(train(box, *words, steps=2))
     before = {path: path.read_bytes() for path in box.on_drives()}
     yield from check_refused(train(box, *words, "--resume", batch=1), 2, "drive/memwall.record",
-                             "--batch is 1, it was 2", "memwall export drive -o", "--from")
+                             "--batch is 1, it was 2: give --batch 2; or",
+                             "memwall export drive -o", "--from")
     yield from check_refused(train(box, *words, "--resume", "--grad-accum", "2", "--seq", "16"), 2,
-                             "--grad-accum is 2, it was 1", "--seq is 16, it was 24")
+                             "--grad-accum is 2, it was 1", "--seq is 16, it was 24",
+                             "give --grad-accum 1 --seq 24;")
     yield from check_refused_last(train(box, *words, "--resume", "--dtype", "fp16"), 2,
                                   "--dtype is fp16, it was bf16")
     yield from check_refused(train(box, *words, "--resume", model=LLAMA), 2,
-                             "drive/memwall.record", "of another model", "the model's ")
+                             "drive/memwall.record", "of another model",
+                             "the model's family is Llama, it was GPT-2; ",
+                             "activation function is silu, it was gelu_new")
     other = ["cpu:0.1MB,nvme" if word == "nvme" else word for word in words]
     yield from check_refused(train(box, *other, "--resume"), 2,
-                             "drive/", "optimizer_device is ", "--from")
+                             "drive/", "--optimizer-device is cpu:100000B,nvme, it was nvme; ",
+                             " --optimizer-device nvme ", "--from")
     yield from check_refused(train(box, *DRIVES, "--commit", "none", "--resume"), 2, "--resume")
     if before != {path: path.read_bytes() for path in box.on_drives()}:
         yield "the drives have other files"
@@ -133,7 +138,7 @@ def check_refused_whole(box):
     box.write("else.txt", (box.folder / "text.txt").read_bytes()[::-1])
     yield from good(train(box, *words, "--save", "saved", steps=4))
     other = [word if word != "drive" else "second" for word in words]
-    yield from good(train(box, *other, steps=1))
+    yield from good(train(box, *other, "--log", "other.jsonl", steps=1))
     before = {path: path.read_bytes() for path in box.on_drives()}
     listed = box.run("runs", "--json", verb="list").text
     run = json.loads(listed)[1]["run"]
@@ -151,6 +156,11 @@ def check_refused_whole(box):
         yield "the drives have other files"
     if box.run("runs", "--json", verb="list").text != listed:
         yield "the list has changed"
+    log = box.read("other.jsonl")
+    yield from check_refused(train(box, *words, "--resume", "--log", "other.jsonl"), 2,
+                             "log other.jsonl: is of run ", f"and {run} goes on")
+    if box.read("other.jsonl") != log:
+        yield "the log of another run has changed"
     yield from good(train(box, *words, "--resume"))
 
 

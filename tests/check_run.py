@@ -192,6 +192,8 @@ def two_halves(box, first, second):
     box.empty_drives()
     whole = box.run(*TRAIN, *first, "--log", "whole.jsonl")
     box.empty_drives()
+    shutil.rmtree(box.folder / "point", ignore_errors=True)
+    (box.folder / "second.jsonl").unlink(missing_ok=True)
     begun = box.run(*TRAIN, *first, "--steps", str(HALF), "--log", "first.jsonl")
     ended = box.run(*TRAIN, *second, "--log", "second.jsonl")
     for done in (whole, begun, ended):
@@ -424,7 +426,7 @@ WRONG = {
     "--lr 0x10": (2, ["--lr 0x10: must be a number"]),
     "--loss-scale 0x400": (2, ["--loss-scale 0x400"]),
     "--limit h2d=0x2GB/s": (2, ["--limit h2d=0x2GB/s"]),
-    "--log text.txt --trace text.txt": (2, ["--trace", "text.txt", "--log"]),
+    "--log new.txt --trace new.txt": (2, ["--trace", "new.txt", "--log"]),
     "--trace /nonexistent/t.json": (1, ["/nonexistent/t.json"]),
     "--plot picture.gif": (2, ["picture.gif", ".png"]),
     "--save-timeline /nonexistent/r": (1, ["/nonexistent/r"]),

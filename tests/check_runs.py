@@ -57,10 +57,12 @@ def check_own(box):
         yield f"the newest is {runs[0]}"
     done = train(box, *STEP, "--resume", steps=4)
     yield from good(done)
+    yield from check_refused(train(box, *STEP, "--resume", runs[1]["run"], steps=4), 2,
+                             "log log.jsonl: is of run " + runs[0]["run"])
     if f"going on with run {runs[0]['run']}: 3 steps" not in done.said:
         yield f"said {done.said!r}"
-    yield from good(train(box, *STEP, "--resume", runs[1]["run"], steps=4))
-    yield from good(train(box, *STEP, "--resume", runs[1]["directories"][0], steps=5))
+    for step, how in ((4, runs[1]["run"]), (5, runs[1]["directories"][0])):
+        yield from good(train(box, *STEP, "--resume", how, "--log", "other.jsonl", steps=step))
     if [run["durable_steps"] for run in listed(box)] != [5, 4]:
         yield f"runs are {listed(box)}"
     table = box.run("runs", verb="list").text.splitlines()
@@ -148,7 +150,7 @@ def check_starting(box):
         yield from good(train(box, *NONE, steps=1))
         if not folder.exists():
             yield "it was swept"
-    yield from good(train(box, *STEP, "--resume", steps=2))
+    yield from good(train(box, *STEP, "--resume", "--log", "begun.jsonl", steps=2))
     yield from good(train(box, *NONE, steps=1))
     if folder.exists():
         yield "what is left of it was not swept"
@@ -167,9 +169,9 @@ def check_killed_durable(box):
     steps = listed(box)[0]["durable_steps"]
     if steps < len(done) or listed(box)[0]["state"] != "durable":
         yield f"{len(done)} steps were logged; runs are {listed(box)}"
-    yield from good(train(box, *STEP, "--resume", steps=steps + 2))
-    if len(losses(box)) < 2:
-        yield f"losses {losses(box)}"
+    yield from good(train(box, *STEP, "--resume", "--log", "own.jsonl", steps=steps + 2))
+    if len(losses(box, "own.jsonl")) < 2:
+        yield f"losses {losses(box, 'own.jsonl')}"
 
 
 def check_named(box):
@@ -329,7 +331,7 @@ def check_lost(box):
         yield "the state has changed"
     record.write_bytes(kept)
     record.chmod(0o600)
-    yield from good(train(box, *words, "--resume", steps=4))
+    yield from good(train(box, *words, "--resume", "--log", "lost.jsonl", steps=4))
     record.unlink()
     yield from good(train(box, *words, "--overwrite", steps=1))
     # Killed behind a commit, it is known to have one.
@@ -343,7 +345,7 @@ def check_lost(box):
     yield from check_refused(train(box, *words), 2, "drive/memwall.record", "is gone or empty",
                              "its last durable step was ")
     record.write_bytes(kept)
-    yield from good(train(box, *words, "--resume", steps=100))
+    yield from good(train(box, *words, "--resume", "--log", "found.jsonl", steps=100))
     # Before, while it had no record.
     describe(drive / "memwall-run.json", last_step=0)
     for lose in (record.unlink, lambda: record.write_bytes(b"")):
@@ -368,7 +370,7 @@ def check_lost_own(box):
     yield from check_refused(train(box, *STEP, f"--resume={run['run']}"), 1, "put it back",
                              f"`memwall rm {run['run']}`")
     record.write_bytes(kept)
-    yield from good(train(box, *STEP, "--resume", steps=3))
+    yield from good(train(box, *STEP, "--resume", "--log", "other.jsonl", steps=3))
 
 
 def check_before_first(box):

@@ -358,6 +358,64 @@ test_waited(void)
     mw_plan_free(plan);
 }
 
+/* --- the end before the last step ------------------------------------------------------------ */
+
+struct ending {
+    struct mixer mixer;
+    uint32_t last;
+    gint beyond, steps;
+};
+
+static enum mw_exec_outcome
+end_at_commit(void *context, struct mw_lanes *lanes, uint32_t op, uint32_t step, GError **error)
+{
+    struct ending *ending = context;
+    const struct mw_plan *plan = ending->mixer.plan;
+
+    if (step > ending->last)
+        g_atomic_int_inc(&ending->beyond);
+    if (step == 1 && plan->works[plan->ops[op].work].kind == MW_OP_COMMIT)
+        mw_lanes_end_with(lanes, ending->last);
+    return mixer_run(&ending->mixer, lanes, op, step, error);
+}
+
+static bool
+count_step(void *data, uint32_t step, const struct mw_timeline *timeline, GError **error)
+{
+    struct ending *ending = data;
+
+    ending->steps++;
+    return true;
+}
+
+/* In the second step it turns out to be the last; of a plan that lets two overlap the third is. */
+static void
+test_end_early(void)
+{
+    int ran[2] = {0};
+
+    for (guint32 seed = 0; ran[0] + ran[1] < REQUESTS; seed++) {
+        struct mw_plan *plan = mixer_plan(seed);
+        if (!plan)
+            continue;
+        struct ending ending = {.mixer = mixer_new(plan, seed), .last = 1 + !plan->barriered};
+        ending.mixer.failing = MW_NONE;
+        struct mw_exec_backend run = {.run = end_at_commit, .context = &ending};
+        struct mw_lanes *lanes = mw_lanes_new(plan, run, NULL);
+        g_assert_true(mw_lanes_run(lanes, 1000, count_step, &ending, NULL));
+        g_assert_cmpint(ending.steps, ==, ending.last + 1);
+        g_assert_cmpint(ending.beyond, ==, 0);
+        /* and where it is the last anyway */
+        g_assert_true(mw_lanes_run(lanes, 1, count_step, &ending, NULL));
+        g_assert_cmpint(ending.steps, ==, ending.last + 2);
+        mw_lanes_free(lanes);
+        mixer_clear(&ending.mixer);
+        ran[plan->barriered]++;
+        mw_plan_free(plan);
+    }
+    g_assert_cmpint(ran[1], >, 0);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -365,6 +423,7 @@ main(int argc, char **argv)
     g_test_add_func("/lanes/planned", test_planned);
     g_test_add_func("/lanes/failing-op", test_failing_op);
     g_test_add_func("/lanes/stopped-by-step", test_stopped_by_step);
+    g_test_add_func("/lanes/end-early", test_end_early);
     g_test_add_func("/lanes/unchecked", test_unchecked);
     g_test_add_func("/lanes/windows", test_windows);
     g_test_add_func("/lanes/order-of-ends", test_order_of_ends);

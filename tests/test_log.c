@@ -205,6 +205,37 @@ test_resume(void)
     assert_resumed("{\"st", 5, "");
 }
 
+/* Lines say whose they are; to go on in those of another would cut them off. */
+static void
+test_run(void)
+{
+    char *path = new_path();
+    struct mw_log_options options = full;
+    g_autoptr(GError) error = NULL;
+
+    options.path = path;
+    options.run = "a \"b\"";
+    struct mw_log *log = open_log(&options);
+    g_assert_true(mw_log_step(log, &rows[0], &error));
+    mw_log_close(log);
+    g_autofree char *text = contents(path);
+    g_assert_nonnull(strstr(text, ", \"run\": \"a ?b?\"}\n"));
+    options.resume = true;
+    options.first_step = 5;
+    mw_log_close(open_log(&options));
+    g_assert_true(mw_log_check(path, "a \"b\"", NULL) && mw_log_check(path, NULL, NULL));
+    options.run = "c";
+    g_assert_null(mw_log_open(&options, &error));
+    g_assert_error(error, MW_ERROR, MW_ERROR_INVALID);
+    g_assert_nonnull(strstr(error->message, "is of run a ?b?, and c goes on"));
+    g_assert_false(mw_log_check(path, "c", NULL));
+    g_autofree char *after = contents(path);
+    g_assert_cmpstr(after, ==, text);
+    options.resume = false; /* a new one may empty it */
+    mw_log_close(open_log(&options));
+    remove_path(path);
+}
+
 static void
 test_new_run_empties(void)
 {
@@ -331,6 +362,7 @@ main(int argc, char **argv)
     g_test_add_func("/log/table/unknown", test_unknown);
     g_test_add_func("/log/file", test_file);
     g_test_add_func("/log/file/resume", test_resume);
+    g_test_add_func("/log/file/run", test_run);
     g_test_add_func("/log/file/new-run-empties", test_new_run_empties);
     g_test_add_func("/log/file/refused", test_refused);
     g_test_add_func("/log/file/full-device", test_full_device);

@@ -1,0 +1,154 @@
+#include "cli/paths.h"
+
+#include <string.h>
+#include <sys/stat.h>
+
+#include "exec/run_files.h"
+#include "planner/error.h"
+
+/* Where a path leads. */
+struct place {
+    struct stat file, folder;
+    bool there, in_folder; /* what of these is known */
+    char *base;
+};
+
+static struct place
+place_of(const char *path)
+{
+    g_autofree char *parent = g_path_get_dirname(path);
+    struct place place = {.base = g_path_get_basename(path)};
+
+    place.there = !stat(path, &place.file);
+    place.in_folder = !stat(parent, &place.folder);
+    return place;
+}
+
+static bool
+is_same(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+static bool
+are_same(const struct place *a, const struct place *b)
+{
+    if (a->there != b->there)
+        return false;
+    if (a->there)
+        return is_same(&a->file, &b->file) && !S_ISCHR(a->file.st_mode);
+    return a->in_folder && b->in_folder && is_same(&a->folder, &b->folder) &&
+           !strcmp(a->base, b->base);
+}
+
+static bool
+is_in(const struct place *file, const struct place *folder)
+{
+    return file->in_folder && folder->there && is_same(&file->folder, &folder->file);
+}
+
+/* Of a set in several files, which their folder or the index's has. */
+static bool
+is_of_weights(const struct place *file, const struct place *weights)
+{
+    bool with_index = weights->there && S_ISREG(weights->file.st_mode) &&
+                      g_str_has_suffix(weights->base, ".json") && file->in_folder &&
+                      is_same(&file->folder, &weights->folder);
+
+    return file->there &&
+           (g_str_has_suffix(file->base, ".safetensors") ||
+            g_str_has_suffix(file->base, ".index.json")) &&
+           (with_index || is_in(file, weights));
+}
+
+static bool
+is_file_of(const struct cli_path *path)
+{
+    const char *end = path->use == CLI_PATH_READS_MODEL ? ".json" : ".ini";
+    bool may_be_name = path->use == CLI_PATH_READS_MODEL || path->use == CLI_PATH_READS_PROFILE;
+
+    return !may_be_name || strchr(path->path, '/') || g_str_has_suffix(path->path, end);
+}
+
+static bool
+reads_it(enum cli_path_use use, const struct place *one, const struct place *two)
+{
+    if (are_same(one, two))
+        return true;
+    if (use == CLI_PATH_READS_MODEL)
+        return one->there && is_in(one, two) && !strcmp(one->base, "config.json");
+    return use == CLI_PATH_READS_WEIGHTS && is_of_weights(one, two);
+}
+
+/* What `other` does with the file that is written at `one`, or in and with the folder. */
+static const char *
+verdict(const struct cli_path *written, const struct place *one, const struct cli_path *other,
+        const struct place *two)
+{
+    bool folder = written->use == CLI_PATH_REPLACES;
+
+    switch (other->use) {
+    case CLI_PATH_READS:
+    case CLI_PATH_READS_MODEL:
+    case CLI_PATH_READS_PROFILE:
+    case CLI_PATH_READS_WEIGHTS:
+        /* A checkpoint may go on as itself. */
+        return !folder && is_file_of(other) && reads_it(other->use, one, two) ? "reads that file"
+                                                                              : NULL;
+    case CLI_PATH_WRITES:
+        return are_same(one, two) ? "writes that file" : NULL;
+    case CLI_PATH_REPLACES:
+        return are_same(one, two) || is_in(one, two) ? "replaces that folder" : NULL;
+    case CLI_PATH_KEEPS:
+        if (folder ? are_same(one, two) : is_in(one, two) && mw_run_files_is_name(one->base))
+            return "keeps the run there";
+    }
+    return NULL;
+}
+
+static const char *
+conflict(const struct cli_path *written, const struct cli_path *other)
+{
+    struct place one = place_of(written->path), two = place_of(other->path);
+    const char *what = verdict(written, &one, other, &two);
+
+    g_free(one.base);
+    g_free(two.base);
+    return what;
+}
+
+static bool
+is_written(const struct cli_path *path)
+{
+    return path->use == CLI_PATH_WRITES || path->use == CLI_PATH_REPLACES;
+}
+
+static bool
+is_given(const struct cli_path *path)
+{
+    return path->path && *path->path;
+}
+
+/* Of two that are written the later is named first, and a folder behind what lies in it. */
+static bool
+is_asked(const struct cli_path *paths, size_t i, size_t j)
+{
+    if (i == j || !is_given(&paths[i]) || !is_given(&paths[j]) || !is_written(&paths[i]))
+        return false;
+    if (!is_written(&paths[j]))
+        return true;
+    return paths[i].use == paths[j].use ? j < i : paths[i].use == CLI_PATH_WRITES;
+}
+
+bool
+cli_paths_check(const struct cli_path *paths, size_t count, GError **error)
+{
+    for (size_t i = 0; i < count; i++)
+        for (size_t j = 0; j < count; j++) {
+            const char *what = is_asked(paths, i, j) ? conflict(&paths[i], &paths[j]) : NULL;
+            if (what)
+                return mw_refuse(error, "%s %s: %s %s; give another", paths[i].option,
+                                 paths[i].path, paths[j].option, what);
+        }
+    return true;
+}

@@ -1,0 +1,198 @@
+#!/usr/bin/python3
+"""Files that a command writes: none of them is what it reads, keeps or writes as well; prints TAP.
+
+By whatever name: a link, a second name, another way to it.  What is refused has changed nothing.
+And checkpoints: --save replaces its run's, not a longer one or another model's; --from goes on as
+the checkpoint was trained, and says what is otherwise.
+"""
+import json
+import os
+import resource
+import shutil
+import sys
+
+from check_resume import DRIVES, SMALL, check_refused, train
+from check_run import GPT2, LLAMA, MEMWALL, Box, good, losses
+from tap import report_in
+
+DURABLE = [*DRIVES, "--commit", "step"]
+ZERO3 = ["-s", "zero3"]
+PLAN = ["-m", "config.json", "-H", "mine.ini", "-s", "zero3", "--batch", "1"]
+
+
+def prepare(box):
+    shutil.copy(GPT2 / "config.json", box.folder)
+    shutil.copy(MEMWALL.parent.parent.parent / "hwprofiles/rtx4090.ini", box.folder / "mine.ini")
+    shutil.copytree(GPT2, box.folder / "weights")
+    box.write("ds.json", b'{"bf16": {"enabled": true}}')
+    os.symlink("text.txt", box.folder / "data.png")
+    os.link(box.folder / "text.txt", box.folder / "second.txt")
+    os.symlink("config.json", box.folder / "link.json")
+    os.symlink(".", box.folder / "here")
+
+
+def contents(box):
+    return {path: path.read_bytes() for path in box.folder.rglob("*") if path.is_file()}
+
+
+# Options, and the two that the line names.
+RUNS = {
+    "--log text.txt": ("--log text.txt", "--data reads that file"),
+    "--log second.txt": ("--log second.txt", "--data reads that file"),
+    "--plot data.png": ("--plot data.png", "--data reads that file"),
+    "-o here/text.txt": ("-o here/text.txt", "--data reads that file"),
+    "--save-timeline link.json -m config.json": ("--save-timeline", "-m reads that file"),
+    "--trace mine.ini -H mine.ini": ("--trace", "-H reads that file"),
+    "--write-deepspeed ds.json --deepspeed ds.json": ("--write-deepspeed", "--deepspeed reads"),
+    "-o weights/model.safetensors --weights weights": ("-o weights/", "--weights reads that file"),
+    "-o weights/model.safetensors --weights weights/model.safetensors":
+        ("-o weights/", "--weights reads that file"),
+    "-o one --trace one": ("--trace one", "-o writes that file"),
+    "--log one --save-timeline ./here/one": ("--save-timeline", "--log writes that file"),
+    "-o drive/memwall.record": ("-o drive/memwall.record", "--nvme keeps the run there"),
+    "--log here/drive/memwall-run.json": ("--log", "--nvme keeps the run there"),
+    "--save drive": ("--save drive", "--nvme keeps the run there"),
+    "--save here/second --log second/log.jsonl": ("--log", "--save replaces that folder"),
+}
+PLANS = {
+    "plan -o config.json": ("-o config.json", "-m reads that file"),
+    "plan -o link.json": ("-o link.json", "-m reads that file"),
+    "simulate --trace mine.ini": ("--trace", "-H reads that file"),
+    "simulate -o one --write-deepspeed here/one": ("--write-deepspeed", "-o writes that file"),
+    "plan --deepspeed ds.json -o here/ds.json": ("-o here/ds.json", "--deepspeed reads that file"),
+}
+
+
+def check_outputs(box):
+    before = contents(box)
+    for line, words in RUNS.items():
+        yield from check_refused(train(box, *DURABLE, *line.split(), steps=1), 2, *words,
+                                 "give another")
+    for line, words in PLANS.items():
+        verb, *more = line.split()
+        yield from check_refused(box.run(*PLAN, *more, verb=verb), 2, *words, "give another")
+    if before != contents(box):
+        yield f"changed {[p for p, text in contents(box).items() if before.get(p) != text]}"
+    yield from good(box.run(*PLAN, "-o", "plan.txt", verb="plan"))
+    os.symlink("plan.txt", box.folder / "plan.svg")
+    for option in ("--trace here/plan.txt", "--plot plan.svg"):
+        done = box.run("plan.txt", "-H", "mine.ini", *option.split(), verb="simulate")
+        yield from check_refused(done, 2, option, "this command reads that file")
+
+
+def check_honest(box):
+    """What only looks alike is taken: new files everywhere, devices, names of presets."""
+    box.empty_drives()
+    yield from good(train(box, *DURABLE, "-o", "drive/plan.txt", "--trace", "/dev/null", "--plot",
+                          "own.svg", "--save-timeline", "/dev/null", "--save", "drive/point",
+                          "--weights", "weights", "--write-deepspeed", "weights/ds.json", steps=1))
+    box.write("gpt2", b"")
+    yield from good(box.run("-m", "gpt2", "-H", "mine.ini", "-s", "zero3", "--batch", "1", "-o",
+                            "gpt2", verb="plan"))
+    shutil.rmtree(box.folder / "drive/point")
+
+
+# --- checkpoints ---------------------------------------------------------------------------------
+
+def saved_step(box, name="saved"):
+    with open(box.folder / name / "optimizer.safetensors", "rb") as file:
+        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+    return int(header["__metadata__"]["memwall.step"]) + 1
+
+
+def check_save(box):
+    """Its own and shorter ones are replaced; a longer one or another model's is not, unasked."""
+    yield from good(train(box, *ZERO3, "--save", "saved", steps=4))
+    yield from good(train(box, *ZERO3, "--save", "saved", steps=4))
+    yield from good(train(box, *ZERO3, "--from", "saved", "--save", "saved", steps=6))
+    before = contents(box)
+    yield from check_refused(train(box, *ZERO3, "--save", "saved", steps=5), 2,
+                             "--save saved: holds a checkpoint of 6 steps",
+                             "ends with step 5: give another folder, or --overwrite it")
+    yield from check_refused(train(box, *ZERO3, "--save", "saved", steps=9, model=LLAMA), 2,
+                             "--save saved: holds a checkpoint of another model")
+    if before != contents(box):
+        yield "something has changed"
+    yield from good(train(box, *ZERO3, "--save", "saved", "--overwrite", steps=2))
+    if saved_step(box) != 2:
+        yield f"saved step {saved_step(box)}"
+
+
+COURSE = ["--lr", "1e-3", "--clip", "0.5", "--warmup", "3", "--seed", "7", "--shuffle",
+          "--lr-schedule", "cosine", "--weight-decay", "0.05"]
+
+
+def check_from(box):
+    """As the undisturbed run goes on; what is given is otherwise, and said."""
+    small = [word for word in SMALL if word not in ("--lr", "2e-3")]
+    words = ["-m", str(GPT2 / "config.json"), *small, *ZERO3]
+    shutil.rmtree(box.folder / "saved")
+    yield from good(box.run(*words, *COURSE, "--batch", "2", "--steps", "6"))
+    whole = [(line["loss"], line["lr"]) for line in map(json.loads,
+                                                        box.read("log.jsonl").splitlines())]
+    box.empty_drives()
+    nvme = [*words, *DURABLE, "--batch", "2"]
+    # Of a run that was to be as long, so that the cosine is the same.
+    yield from good(box.run(*nvme, *COURSE, "--steps", "6"))
+    yield from good(box.run("drive", "-o", "saved", "--at", "previous", verb="export"))
+    done = box.run(*words, "--batch", "2", "--steps", "6", "--from", "saved")
+    yield from good(done)
+    line, = map(json.loads, box.read("log.jsonl").splitlines())
+    if done.said or (line["loss"], line["lr"]) != whole[5]:
+        yield f"step {line['step']}: {line['loss']}, {line['lr']}, not {whole[5]}: {done.said!r}"
+    done = box.run(*words, "--batch", "1", "--steps", "6", "--from", "saved", "--clip", "2",
+                   "--seed", "8")
+    yield from good(done)
+    if done.said != "memwall: --from saved: the run goes on otherwise than this was trained: " \
+                    "--clip is 2, it was 0.5; --seed is 8, it was 7; --batch is 1, it was 2\n":
+        yield f"said {done.said!r}"
+
+
+def check_write_limit(box):
+    """A resume that cannot write: the step is whole, and there is no advice to take another."""
+    box.empty_drives()
+    (box.folder / "log.jsonl").unlink()
+    words = [*DURABLE, "--gradient-device", "nvme"]
+    yield from good(train(box, *words, steps=4))
+    size = (box.folder / "drive/memwall-1of1.data").stat().st_size
+    for part in (8, 2):
+        done = box.run("-m", str(GPT2 / "config.json"), *SMALL, "--batch", "2", "--steps", "9",
+                       *words, "--resume", limits={resource.RLIMIT_FSIZE: size // part - 4096})
+        if done.returncode != 1 or "File too large" not in done.said or "--at" in done.said:
+            yield f"status {done.returncode}: {done.said!r}"
+    yield from good(train(box, *words, "--resume", steps=6))
+    if len(losses(box)) != 6:
+        yield f"losses {losses(box)}"
+
+
+def check_words(box):
+    """What is asked for in another day's words."""
+    box.write("config.json", (GPT2 / "config.json").read_bytes().replace(
+        b'"n_layer"', b'"layer_norm_epsilon": 1e400, "n_layer"'))
+    done = box.run(*PLAN, verb="plan")
+    if "inf" in done.said.replace("infinity", ""):
+        yield f"said {done.said!r}"
+    for zone in ("Nowhere/At_All", ":", "UTC+99:99:99", "\x01", "/etc/passwd"):
+        there = {**box.environment, "TZ": zone}
+        done = box.run("runs", verb="list", environment=there)
+        if done.returncode or done.said:
+            yield f"{zone!r}: status {done.returncode}: {done.said!r}"
+        own = [word for word in DURABLE if word not in ("--nvme", "drive")]
+        done = train(box, *own, "--log", "zone.jsonl", steps=1, environment=there)
+        yield from good(done)
+        if "CRITICAL" in done.said:
+            yield f"{zone!r}: {done.said!r}"
+
+
+def tests(box):
+    prepare(box)
+    yield "outputs: what a command reads, keeps or writes besides", check_outputs(box)
+    yield "outputs: what only looks alike", check_honest(box)
+    yield "checkpoints: what --save replaces", check_save(box)
+    yield "checkpoints: --from goes on as it was trained", check_from(box)
+    yield "a resume that cannot write", check_write_limit(box)
+    yield "odd numbers, odd zones", check_words(box)
+
+
+if __name__ == "__main__":
+    sys.exit(report_in(Box, tests))

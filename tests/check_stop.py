@@ -1,0 +1,214 @@
+#!/usr/bin/python3
+"""`memwall run` that is told to end, by Ctrl-C or a batch scheduler; prints TAP.
+
+The step that it is in is the last: committed, saved and logged as the last one is, and a line says
+what goes on from it, with the bits of the run that was not disturbed.  A second signal ends it at
+once, and so do signals to a rank end all ranks, behind the same step.
+"""
+import json
+import os
+import pty
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+from check_faults import DURABLE, Disturbed, ENOUGH, SECONDS, check_goes_on, rank_pid
+from check_resume import RanksBox, SMALL, check_same, train
+from check_run import GPT2, MEMWALL, good, losses
+from tap import MPIRUN, RANKS_ENVIRONMENT, has_ranks, report_in
+
+STATUS = {signal.SIGINT: 130, signal.SIGTERM: 143}
+NAMES = {signal.SIGINT: "interrupted", signal.SIGTERM: "told to end"}
+
+
+def start(box, *words, batch=2):
+    (box.folder / "log.jsonl").unlink(missing_ok=True)  # of another run
+    return Disturbed(box, *words, "--batch", str(batch), "--steps", str(ENOUGH))
+
+
+def check_said(run, done, number, *words):
+    """Which step was announced and was the last, and what is kept."""
+    said = run.said.splitlines()
+    heard = [line for line in said if f"memwall: {NAMES[number]}: stops after step " in line]
+    last = [line for line in said
+            if f"stopped by {number.name} after step {len(done)} of {ENOUGH}; " in line]
+    if run.returncode != STATUS[number] or len(heard) != 1 or len(last) != 1:
+        yield f"status {run.returncode} behind {len(done)} steps: {run.said!r}"
+        return
+    if f"after step {len(done)}; again to stop at once" not in heard[0]:
+        yield f"announced {heard[0]!r} of {len(done)} steps"
+    yield from (f"{word} is not in {last[0]!r}" for word in words if word not in last[0])
+
+
+def check_stops(box, number):
+    """Committed, and gone on with to the bits of the undisturbed run."""
+    box.empty_drives()
+    run = start(box, *DURABLE)
+    run.process.send_signal(number)
+    done = run.end()
+    yield from check_said(run, done, number, "it is durable in drive: --resume drive goes on with")
+    steps = len(done) + 2
+    yield from good(train(box, *DURABLE, "--resume", "--save", "point", steps=steps))
+    box.empty_drives()
+    yield from good(train(box, *DURABLE, "--save", "other", steps=steps))
+    yield from check_same(done, losses(box)[:len(done)])
+    for name in ("model.safetensors", "optimizer.safetensors"):
+        if (box.folder / "point" / name).read_bytes() != (box.folder / "other" / name).read_bytes():
+            yield f"{name} is another"
+    for name in ("point", "other"):
+        shutil.rmtree(box.folder / name)
+
+
+def check_saved(box):
+    """State in memory, which only every so many steps would have saved: the last one is."""
+    box.empty_drives()
+    words = ["-s", "zero-infinity-cpu", "--nvme", "drive", "--save-every", "100", "--commit",
+             "step"]
+    run = start(box, *words, "--save", "point")
+    run.process.send_signal(signal.SIGINT)
+    done = run.end()
+    yield from check_said(run, done, signal.SIGINT, "durable in drive",
+                          "checkpoint point has it: --from point goes on")
+    yield from check_goes_on(box, done, *words)
+    yield from good(train(box, "-s", "zero3", "--from", "point", steps=len(done) + 2))
+    if len(losses(box)) != 2:
+        yield f"losses {losses(box)}"
+
+
+def check_own(box):
+    """A run in a directory of its own is named; where nothing is kept that is said."""
+    own = [word for word in DURABLE if word not in ("--nvme", "drive")]
+    run = start(box, *own)
+    run.process.send_signal(signal.SIGTERM)
+    done = run.end()
+    name = json.loads(box.run("runs", "--json", verb="list").text)[0]["run"]
+    yield from check_said(run, done, signal.SIGTERM, f"kept as run {name}: --resume {name} goes on")
+    yield from good(train(box, *own, f"--resume={name}", steps=len(done) + 1))
+    for delayed_from in (2, ENOUGH // 2):
+        (box.folder / "timeline.txt").unlink(missing_ok=True)
+        run = start(box, "-s", "zero-offload", "--dpu-start", str(delayed_from),
+                    "--save-timeline", "timeline.txt")
+        run.process.send_signal(signal.SIGINT)
+        yield from check_said(run, run.end(), signal.SIGINT, "nothing is kept", "--save")
+        if (box.folder / "timeline.txt").exists() != (delayed_from == 2):
+            yield f"a timeline of steps from {delayed_from} on, or none"
+
+
+def check_second(box):
+    """The next signal ends it at once, whatever the step takes; what was durable stays."""
+    box.empty_drives()
+    (box.folder / "log.jsonl").unlink(missing_ok=True)
+    slow = ["--limit", "nvme-write=0.05MB/s"]
+    run = subprocess.Popen([str(MEMWALL), "run", "-m", str(GPT2 / "config.json"), *SMALL,
+                            "--batch", "2", "--steps", str(ENOUGH), *DURABLE, *slow],
+                           cwd=box.folder, env=box.environment, stdin=subprocess.DEVNULL,
+                           stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    while not (box.folder / "log.jsonl").exists() and run.poll() is None:
+        time.sleep(0.05)
+    time.sleep(0.5)  # from its log's opening to its first step
+    run.send_signal(signal.SIGINT)
+    run.send_signal(signal.SIGINT)  # as launchers do, who tell the process and its group
+    said = run.stderr.readline().decode()
+    if "stops after step 1; again to stop at once" not in said:
+        yield f"said {said!r}"
+    time.sleep(0.5)
+    if run.poll() is not None:
+        yield f"ended with {run.returncode}"
+    begin = time.monotonic()
+    run.send_signal(signal.SIGINT)
+    run.communicate(timeout=SECONDS)
+    if run.returncode != -signal.SIGINT or time.monotonic() - begin > 10:
+        yield f"status {run.returncode} after {time.monotonic() - begin} s"
+
+
+def check_terminal(box):
+    """The announcement does not run into the line that is rewritten."""
+    box.empty_drives()
+    (box.folder / "log.jsonl").unlink(missing_ok=True)
+    leader, follower = pty.openpty()
+    run = subprocess.Popen([str(MEMWALL), "run", "-m", str(GPT2 / "config.json"), *SMALL,
+                            "--batch", "2", "--steps", str(ENOUGH), *DURABLE], cwd=box.folder,
+                           env={**box.environment, "TERM": "xterm"}, stdin=subprocess.DEVNULL,
+                           stdout=subprocess.DEVNULL, stderr=follower, start_new_session=True)
+    os.close(follower)
+    text = b""
+    told = False
+    while select.select([leader], [], [], SECONDS)[0]:
+        try:
+            more = os.read(leader, 4096)
+        except OSError:  # the other end is closed
+            break
+        text += more
+        if not told and b"step 3 of" in text:
+            run.send_signal(signal.SIGINT)
+            told = True
+    os.close(leader)
+    run.wait(SECONDS)
+    if b"\r\x1b[Kmemwall: interrupted: stops after step" not in text or run.returncode != 130:
+        yield f"status {run.returncode}: {text[-600:]}"
+
+
+def check_ignored(box):
+    """A shell's background job, or nohup's kind, has the signal ignored: it stays so."""
+    box.empty_drives()
+    run = subprocess.run([str(MEMWALL), "run", "-m", str(GPT2 / "config.json"), *SMALL, "--batch",
+                          "2", "--steps", "2", *DURABLE], cwd=box.folder, env=box.environment,
+                         stdin=subprocess.DEVNULL, capture_output=True, check=False,
+                         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN))
+    if run.returncode:
+        yield f"status {run.returncode}: {run.stderr}"
+
+
+def check_rank(box, number):
+    """Told to one rank: both end behind the same step, and two ranks go on."""
+    box.empty_drives()
+    words = ["-s", "zero-infinity-nvme", "--nvme", "drive", "--optimizer-device", "nvme",
+             "--commit", "step"]
+    run = Disturbed(box, *words, "--batch", "1", "--steps", str(ENOUGH), prefix=[*MPIRUN, "2"],
+                    environment={**box.environment, **RANKS_ENVIRONMENT})
+    os.kill(rank_pid(run.process.pid, 1), number)
+    done = run.end()
+    line = f"stopped by {number.name} after step {len(done)} of {ENOUGH}; it is durable in drive"
+    if run.returncode != STATUS[number] or line not in run.said:
+        yield f"status {run.returncode} behind {len(done)} steps: {run.said!r}"
+    yield from check_goes_on(box, done, *words, batch=1, ranks=2)
+
+
+def check_launcher(box):
+    """mpirun is told: it tells all ranks, and kills them behind the time that it is given.  What
+    they say from then on it may not pass on."""
+    box.empty_drives()
+    words = ["-s", "zero-infinity-nvme", "--nvme", "drive", "--optimizer-device", "nvme",
+             "--commit", "step"]
+    patient = [MPIRUN[0], "--mca", "odls_base_sigkill_timeout", "4", *MPIRUN[1:]]
+    slow = ["--limit", "nvme-write=20MB/s"]  # what waits for mpirun to read it has to be little
+    run = Disturbed(box, *words, *slow, "--batch", "1", "--steps", str(ENOUGH),
+                    prefix=[*patient, "2"],
+                    environment={**box.environment, **RANKS_ENVIRONMENT})
+    run.process.send_signal(signal.SIGINT)
+    done = run.end()
+    if f"told to end: stops after step {len(done)}; again" not in run.said:
+        yield f"status {run.returncode} behind {len(done)} steps: {run.said!r}"
+    yield from check_goes_on(box, done, *words, batch=1, ranks=2)
+
+
+def tests(box):
+    for number in STATUS:
+        yield f"stop: {number.name} ends a run behind its step", check_stops(box, number)
+    yield "stop: state in memory is saved with the last step", check_saved(box)
+    yield "stop: what is kept is named", check_own(box)
+    yield "stop: a second signal ends at once", check_second(box)
+    yield "stop: on a terminal", check_terminal(box)
+    yield "stop: a signal that is ignored", check_ignored(box)
+    if not has_ranks():
+        return
+    for number in STATUS:
+        yield f"stop: {number.name} to one rank of two", check_rank(box, number)
+    yield "stop: through the launcher", check_launcher(box)
+
+
+if __name__ == "__main__":
+    sys.exit(report_in(RanksBox, tests))
