@@ -64,7 +64,7 @@ refuse_repeated(char **directories, GError **error)
     const char *repeated = cli_runs_repeated(directories);
 
     return !repeated || mw_refuse(error,
-                                  "MEMWALL_NVME: %s is there twice: name a directory of each drive "
+                                  "MEMWALL_NVME: names %s twice: name a directory of each drive "
                                   "once, with \":\" between them",
                                   repeated);
 }
