@@ -151,23 +151,16 @@ cli_run_homes_write(struct mw_json_writer *json, const struct cli_training *trai
     mw_json_string(json, "homes", homes);
 }
 
-/* Dimensions in range may be too much together. */
+/* What is written from it has tensors of each layer. */
 static bool
-check_decoder(const struct mw_decoder *d, const struct mw_plan *plan, const char *origin,
-              GError **error)
+check_layers(const struct mw_decoder *decoder, const struct mw_plan *plan, const char *origin,
+             GError **error)
 {
-    double layer =
-        2.0 * (double)(d->heads + d->kv_heads) * (double)d->head_dim + 3.0 * (double)d->ffn;
-    double rows = (double)d->layers * layer + 2.0 * (double)d->vocab + (double)d->position_rows;
-
-    if (rows * (double)d->hidden > (double)MW_MODEL_PARAMS_MAX)
-        return mw_refuse(error, "%s: key \"decoder\": has over %.0e parameters, which no model has",
-                         origin, (double)MW_MODEL_PARAMS_MAX);
-    return d->layers <= plan->tensor_count ||
+    return decoder->layers <= plan->tensor_count ||
            mw_refuse(error,
                      "%s: key \"decoder\": has %" G_GINT64_FORMAT " layers, and \"homes\" has %u "
                      "tensors: must have one for each layer",
-                     origin, d->layers, plan->tensor_count);
+                     origin, decoder->layers, plan->tensor_count);
 }
 
 /* What can be written in few digits and takes long to walk through. */
@@ -226,7 +219,7 @@ read_object(JsonObject *object, const char *origin, struct cli_run_homes *homes,
     homes->plan = mw_plan_parse(text, strlen(text), why, sizeof why);
     if (homes->plan && homes->plan->tensor_count)
         return check_homes(homes->plan, origin, error) &&
-               check_decoder(&homes->decoder, homes->plan, origin, error);
+               check_layers(&homes->decoder, homes->plan, origin, error);
     g_set_error(error, MW_ERROR, MW_ERROR_FORMAT, "%s: key \"homes\": %s", origin,
                 homes->plan ? "no tensors" : why);
     return false;

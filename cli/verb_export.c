@@ -21,14 +21,15 @@ fits(void *data, const char *path, const struct mw_commit_record *record, GError
     return cli_run_course_fits(&homes->decoder, homes->fingerprint, path, record, error);
 }
 
-/* Without a record there is nothing, whatever else lies there. */
+/* Without a record there is nothing, whatever else lies there.  What stands in a record's place is
+ * told by who opens it. */
 static bool
 check_record(const char *directory, GError **error)
 {
     struct mw_run_files files;
     bool good = mw_run_files_look(directory, &files, error);
 
-    if (good && !files.record)
+    if (good && !files.record && !files.stranger)
         good = mw_refuse(error, "%s: holds no run whose steps are durable: %s", directory,
                          files.names->len ? "no record of a step is there, or it was wiped"
                                           : "no file of a run is there");
