@@ -96,7 +96,7 @@ def check_busy(box):
         done = box.run(*words, "-H", "./busy.ini")
         yield from check_done(done)
         told = [line for line in done.said.splitlines() if busy in line]
-        if len(told) != 1 or not told[0].startswith("memwall: busy was "):
+        if len(told) != 1 or not told[0].startswith("memwall: profile busy was "):
             yield f"{words}: said {done.said!r}"
 
 
@@ -361,7 +361,7 @@ def check_ranks(box):
 
 
 WRONG = {
-    "--nvme /nonexistent/drive": (1, "/nonexistent/drive"),
+    "--nvme /nonexistent/drive": (2, "--nvme /nonexistent/drive"),
     "--nvme /proc": (1, "/proc"),
     "-o /nonexistent/folder/x.ini --nvme .": (1, "/nonexistent"),
     "--sustained=much": (2, "--sustained=much"),
