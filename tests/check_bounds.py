@@ -21,6 +21,7 @@ from tap import report_in
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MEMWALL = pathlib.Path(os.environ.get("MEMWALL", ROOT / "build/cli/memwall")).resolve()
 OPTIONS = ROOT / "cli/options.c"
+KIND = "OPTION_(?:INTEGER|WHOLE_COUNT|REAL|COUNT)"  # of numbers
 
 # A sanitizer reserves more addresses than a limit could mean anything for.
 SANITIZED = "asan" in str(MEMWALL)
@@ -73,13 +74,13 @@ def ends(words):
 def options():
     """Names of the numeric ones."""
     text = OPTIONS.read_text(encoding="utf-8")
-    return re.findall(r'"([\w-]+)",\s+OPTION_(?:INTEGER|REAL)', text)
+    return re.findall(rf'"([\w-]+)",\s+{KIND}', text)
 
 
 def check_table():
     """None is missed."""
     text = OPTIONS.read_text(encoding="utf-8")
-    rows = len(re.findall(r"OPTION_(?:INTEGER|REAL), FIELD", re.sub(r"\s+", " ", text)))
+    rows = len(re.findall(rf"{KIND}, FIELD", re.sub(r"\s+", " ", text)))
     if not rows or rows != len(options()):
         yield f"{len(options())} of {rows} numeric options read"
 
