@@ -22,6 +22,8 @@ enum kind {
     KIND_DEVICE,
     KIND_CPU_OFFLOAD,
     KIND_OPTIMIZER,
+    KIND_STRATEGY,
+    KIND_PLACEMENT,
     KIND_ANY /* known to DeepSpeed, and not looked at */
 };
 
@@ -80,6 +82,26 @@ static const struct row {
     {"aio.thread_count", DS_CHECKED, KIND_WHOLE, 1, BATCH_MAX},
     {"optimizer", DS_UNKNOWN, KIND_SECTION, 0, 0},
     {"optimizer.type", DS_OPTIMIZER, KIND_OPTIMIZER, 0, 1},
+    /* What DeepSpeed has no words for, as the options say it; DeepSpeed passes over the section. */
+    {"memwall", DS_UNKNOWN, KIND_SECTION, 0, 0},
+    {"memwall.strategy", DS_OWN_STRATEGY, KIND_STRATEGY, 0, 0},
+    {"memwall.param_device", DS_OWN_PARAM, KIND_PLACEMENT, 0, 0},
+    {"memwall.gradient_device", DS_OWN_GRADIENT, KIND_PLACEMENT, 0, 0},
+    {"memwall.optimizer_device", DS_OWN_OPTIMIZER, KIND_PLACEMENT, 0, 0},
+    {"memwall.activation_device", DS_OWN_ACTIVATION, KIND_PLACEMENT, 0, 0},
+    {"memwall.activation_checkpoint_interval", DS_OWN_INTERVAL, KIND_WHOLE, 0, 1 << 20},
+    {"memwall.param_loads", DS_OWN_PARAM_LOADS, KIND_WHOLE, 2, 3},
+    {"memwall.tiles", DS_OWN_TILES, KIND_WHOLE, 1, 4096},
+    {"memwall.logits_chunks", DS_OWN_LOGITS_CHUNKS, KIND_WHOLE, 1, MW_LOGITS_CHUNKS_MAX},
+    {"memwall.prefetch", DS_OWN_PREFETCH, KIND_WHOLE, 0, 64},
+    {"memwall.overlap", DS_OWN_OVERLAP, KIND_BOOL, 0, 1},
+    {"memwall.optimizer_chunk", DS_OWN_CHUNK, KIND_WHOLE, 1, 1000000000000},
+    {"memwall.buffer_sets", DS_OWN_BUFFER_SETS, KIND_WHOLE, 1, 64},
+    {"memwall.owner_broadcast", DS_OWN_OWNER, KIND_BOOL, 0, 1},
+    {"memwall.fp32_gradients", DS_OWN_FP32_GRADIENTS, KIND_BOOL, 0, 1},
+    {"memwall.commit_step", DS_OWN_COMMIT, KIND_BOOL, 0, 1},
+    {"memwall.save_every", DS_OWN_SAVE_EVERY, KIND_WHOLE, 0, 1000000000},
+    {"memwall.dpu_start", DS_OWN_DPU_START, KIND_WHOLE, 0, 1000000000},
     {"zero_optimization.contiguous_gradients", DS_UNKNOWN, KIND_ANY, 0, 0},
     {"zero_optimization.reduce_scatter", DS_UNKNOWN, KIND_ANY, 0, 0},
     {"zero_optimization.use_multi_rank_bucket_allreduce", DS_UNKNOWN, KIND_ANY, 0, 0},
@@ -131,6 +153,55 @@ static const struct row {
     {"bfloat16.check_grad_overflow", DS_UNKNOWN, KIND_ANY, 0, 0},
     {"bfloat16.bf16_master_weights_and_grads", DS_UNKNOWN, KIND_ANY, 0, 0},
     {"bfloat16.bf16_optimizer_states", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"activation_checkpointing.partition_activations", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"activation_checkpointing.contiguous_memory_optimization", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"activation_checkpointing.synchronize_checkpoint_boundary", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"activation_checkpointing.profile", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"aio.single_submit", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"aio.overlap_events", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"aio.use_gds", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"optimizer.params", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"optimizer.legacy_fusion", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"scheduler", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"steps_per_print", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"wall_clock_breakdown", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"memory_breakdown", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"dump_state", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"prescale_gradients", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"gradient_predivide_factor", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"sparse_gradients", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"communication_data_type", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"seq_parallel_communication_data_type", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"disable_allgather", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"zero_allow_untested_optimizer", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"zero_force_ds_cpu_optimizer", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"data_types", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"amp", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"torch_autocast", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"flops_profiler", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"tensorboard", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"wandb", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"comet", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"csv_monitor", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"comms_logger", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"monitor_config", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"autotuning", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"elasticity", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"sparse_attention", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"curriculum_learning", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"data_efficiency", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"compression_training", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"checkpoint", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"pipeline", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"hybrid_engine", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"tensor_parallel", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"compile", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"nebula", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"dataloader_drop_last", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"progressive_layer_drop", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"eigenvalue", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"weight_quantization", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"graph_harvesting", DS_UNKNOWN, KIND_ANY, 0, 0},
 };
 
 void
@@ -179,6 +250,10 @@ accepted_by(const struct row *row)
         return g_strdup("an object: {...}");
     case KIND_OPTIMIZER:
         return g_strdup("the name of an optimizer, such as \"AdamW\"");
+    case KIND_STRATEGY:
+        return g_strdup("the name of a strategy (memwall list strategies)");
+    case KIND_PLACEMENT:
+        return g_strdup("\"gpu\", \"cpu\" or \"nvme\", or a split such as \"cpu:60GB,nvme\"");
     case KIND_BOOL:
     case KIND_CPU_OFFLOAD:
         return g_strdup("true, false or \"auto\"");
@@ -249,7 +324,26 @@ read_optimizer(JsonNode *node, int64_t *out)
 }
 
 static bool
-read_value(JsonNode *node, const struct row *row, int64_t *out)
+read_strategy(JsonNode *node, int64_t *out)
+{
+    enum mw_strategy strategy;
+
+    if (json_node_get_value_type(node) != G_TYPE_STRING ||
+        !mw_strategy_parse(json_node_get_string(node), &strategy, NULL))
+        return false;
+    *out = strategy;
+    return true;
+}
+
+static bool
+read_placement(JsonNode *node, struct mw_placement *out)
+{
+    return json_node_get_value_type(node) == G_TYPE_STRING &&
+           mw_placement_parse(json_node_get_string(node), "", out, NULL);
+}
+
+static bool
+read_value(JsonNode *node, const struct row *row, int64_t *out, struct mw_placement *placement)
 {
     if (!JSON_NODE_HOLDS_VALUE(node))
         return false;
@@ -268,6 +362,11 @@ read_value(JsonNode *node, const struct row *row, int64_t *out)
         return read_number(node, row, out);
     case KIND_OPTIMIZER:
         return read_optimizer(node, out);
+    case KIND_STRATEGY:
+        return read_strategy(node, out);
+    case KIND_PLACEMENT:
+        *out = 1;
+        return read_placement(node, placement);
     case KIND_ANY: /* never read */
     case KIND_CLOSED:
     case KIND_SECTION:
@@ -302,7 +401,7 @@ take_value(struct mw_ds_file *file, const struct row *row, JsonNode *node, GErro
     g_autofree char *text = mw_json_text(node);
     int64_t value;
 
-    if (!read_value(node, row, &value)) {
+    if (!read_value(node, row, &value, &file->key[row->key].placement)) {
         g_autofree char *accepted = accepted_by(row);
         return mw_ds_refuse(file->origin, row->name, text, accepted, error);
     }
@@ -315,9 +414,9 @@ take_value(struct mw_ds_file *file, const struct row *row, JsonNode *node, GErro
     return true;
 }
 
-/* DeepSpeed ends there; a later one may know the name. */
-static void
-note_unknown(struct mw_ds_file *file, const char *dotted)
+/* The known name that was meant: the nearest, or one of a section whose own name was left out. */
+static const char *
+nearest_row(const char *dotted)
 {
     const char *known[G_N_ELEMENTS(rows) + 1];
 
@@ -325,9 +424,35 @@ note_unknown(struct mw_ds_file *file, const char *dotted)
         known[i] = rows[i].name;
     known[G_N_ELEMENTS(rows)] = NULL;
     const char *nearest = mw_name_nearest(dotted, known);
+    for (size_t i = 0; i < G_N_ELEMENTS(rows) && !nearest && !strchr(dotted, '.'); i++) {
+        const char *last = strrchr(rows[i].name, '.');
+        if (last && !strcmp(last + 1, dotted))
+            nearest = rows[i].name;
+    }
+    return nearest;
+}
+
+/* DeepSpeed ends there; a later one may know the name. */
+static void
+note_unknown(struct mw_ds_file *file, const char *dotted)
+{
+    const char *nearest = nearest_row(dotted);
     g_autofree char *name = printable(dotted);
+
     mw_ds_note(file, "%s: not a key of DeepSpeed 0.19, which refuses it%s%s%s", name,
                nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");
+}
+
+/* DeepSpeed passes over it without a word, so only what looks like another name is said. */
+static void
+note_mistyped(struct mw_ds_file *file, const char *dotted)
+{
+    const char *nearest = nearest_row(dotted);
+    g_autofree char *name = printable(dotted);
+
+    if (nearest)
+        mw_ds_note(file, "%s: not a key, and DeepSpeed passes over it; did you mean %s?", name,
+                   nearest);
 }
 
 static bool walk(struct mw_ds_file *file, const struct row *section, JsonObject *object,
@@ -348,9 +473,13 @@ take_member(struct mw_ds_file *file, const struct row *section, const char *key,
         return walk(file, row, json_node_get_object(node), error);
     if (row && row->kind != KIND_ANY)
         return take_value(file, row, node, error);
-    if (!row && section && section->kind == KIND_CLOSED)
+    if (!row && section && section->kind == KIND_CLOSED) {
         note_unknown(file, dotted);
-    else if (!JSON_NODE_HOLDS_VALUE(node) || !is_text(node, "auto"))
+        return true;
+    }
+    if (!row)
+        note_mistyped(file, dotted);
+    if (!JSON_NODE_HOLDS_VALUE(node) || !is_text(node, "auto"))
         add_name(file, dotted, DS_UNKNOWN);
     return true;
 }

@@ -9,8 +9,7 @@
  *
  *   zero_optimization.stage      0 ddp, 1 zero1, 2 zero2, 3 zero3; with offload to the CPU
  *                                zero-offload (1, 2) or zero-infinity-cpu (3); with NVMe anywhere
- *                                zero-infinity-nvme.  Absent: 0; without zero_optimization the
- *                                strategy stays open
+ *                                zero-infinity-nvme.  Absent, or without zero_optimization: 0
  *   offload_param.device         parameters; "none" is the GPU
  *   offload_optimizer.device     optimizer state and gradients.  At stage 3, where only one of the
  *                                two is offloaded, the other stays on the GPU, as in DeepSpeed
@@ -29,9 +28,13 @@
  *                                note says so
  *   optimizer.type               Adam or AdamW; of others a note says that the plan has AdamW
  *
+ *   memwall                      not DeepSpeed's, which passes over it: what a written file says of
+ *                                its plan beyond DeepSpeed's words, by the names of the options.
+ *                                Left out, with a note, where stage or devices no longer agree
+ *
  * The types and bounds of gradient_clipping, the other sizes and the aio block (thread_count is the
  * older name of intra_op_parallelism) are checked; these and all other keys have no effect on a
- * plan and are listed.
+ * plan and are listed.  An unknown name that looks like a known one is noted with that.
  */
 #ifndef MW_PLANNER_DEEPSPEED_H
 #define MW_PLANNER_DEEPSPEED_H
@@ -70,9 +73,9 @@ struct mw_deepspeed_facts {
     int64_t nvme_block_bytes;
 };
 
-/* Text of a ds_config.json for these (resolved) settings; g_free it.  DeepSpeed has no splits over
- * tiers (the slowest part is named; of parameters on NVMe, max_in_cpu is said), no activation
- * checkpoints on NVMe (the CPU is named) and offloads only from certain stages on (the lowest that
+/* Text of a ds_config.json for these (resolved) settings, which reads back to the same; g_free it.
+ * DeepSpeed has no splits over tiers (the slowest part is named; of parameters on NVMe, max_in_cpu
+ * is said), no activation checkpoints on NVMe (the CPU is named) and offloads only from certain stages on (the lowest that
  * can is named). */
 char *mw_deepspeed_text(const struct mw_settings *settings, const struct mw_deepspeed_facts *facts);
 

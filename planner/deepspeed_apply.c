@@ -106,15 +106,22 @@ static bool
 complete_batch(struct mw_ds_file *file, int64_t world, int64_t train, int64_t *micro,
                int64_t *accum, GError **error)
 {
-    int64_t m = MAX(*micro, 1), a = MAX(*accum, 1), w = MAX(world, 1), known;
-    bool all = *micro && *accum && world;
+    int64_t m = MAX(*micro, 1), a = MAX(*accum, 1), w = MAX(world, 1), known = 0;
+    bool all = *micro && *accum && world, counted = product(m, a, w, &known);
 
-    if (!product(m, a, w, &known) || (all ? train != known : train % known != 0))
+    if (!counted || (all ? train != known : train % known != 0)) {
+        g_autofree char *nearest =
+            all || !counted || train < known
+                ? g_strdup("")
+                : g_strdup_printf("; the nearest are %" G_GINT64_FORMAT " and %" G_GINT64_FORMAT,
+                                  train - train % known, train - train % known + known);
         return refuse(file, DS_TRAIN_BATCH, error,
                       "%s%.15g: train_micro_batch_size_per_gpu %" G_GINT64_FORMAT
                       " * gradient_accumulation_steps %" G_GINT64_FORMAT " * %" G_GINT64_FORMAT
-                      " data-parallel GPUs",
-                      all ? "" : "a multiple of ", (double)m * (double)a * (double)w, m, a, w);
+                      " data-parallel GPUs%s",
+                      all ? "" : "a multiple of ", (double)m * (double)a * (double)w, m, a, w,
+                      nearest);
+    }
     if (world && *micro && !*accum)
         *accum = train / known;
     else if (world && *accum && !*micro)
@@ -194,10 +201,9 @@ merge_old_name(struct mw_ds_file *file, enum mw_ds_key key, enum mw_ds_key old, 
 static void
 apply_zero_defaults(struct mw_ds_file *file)
 {
-    if (value_of(file, DS_ZERO) != 1) {
-        mw_ds_note(file, "no zero_optimization: DeepSpeed trains at stage 0, which is -s ddp");
-        return;
-    }
+    if (value_of(file, DS_ZERO) != 1)
+        mw_ds_note(file, "no zero_optimization: DeepSpeed trains at stage 0, plain data "
+                         "parallelism, which is ddp; -s plans another strategy");
     if (value_of(file, DS_STAGE) == DS_ABSENT)
         file->key[DS_STAGE].value = 0;
     bool partitions = value_of(file, DS_STAGE) == 1 || value_of(file, DS_STAGE) == 2;
@@ -332,5 +338,6 @@ mw_ds_apply(struct mw_ds_file *file, int64_t world_size, struct mw_settings *set
     apply_placement(file, settings);
     apply_schedule(file, settings);
     apply_optimizer(file);
+    mw_ds_apply_own(file, settings);
     return true;
 }

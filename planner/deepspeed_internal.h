@@ -4,6 +4,8 @@
 #ifndef MW_PLANNER_DEEPSPEED_INTERNAL_H
 #define MW_PLANNER_DEEPSPEED_INTERNAL_H
 
+#include <json-glib/json-glib.h>
+
 #include "planner/deepspeed.h"
 
 /* Values, one or more names of the file each.  DS_CHECKED: only its type is looked at. */
@@ -29,6 +31,24 @@ enum mw_ds_key {
     DS_PIPELINE_WRITE,
     DS_CPU_CHECKPOINTING,
     DS_OPTIMIZER, /* its type: 1 Adam or AdamW, 0 another */
+    DS_OWN_STRATEGY, /* an enum mw_strategy; this and all below in memwall's own section */
+    DS_OWN_PARAM,    /* a placement, as the next three */
+    DS_OWN_GRADIENT,
+    DS_OWN_OPTIMIZER,
+    DS_OWN_ACTIVATION,
+    DS_OWN_INTERVAL,
+    DS_OWN_PARAM_LOADS,
+    DS_OWN_TILES,
+    DS_OWN_LOGITS_CHUNKS,
+    DS_OWN_PREFETCH,
+    DS_OWN_OVERLAP,
+    DS_OWN_CHUNK,
+    DS_OWN_BUFFER_SETS,
+    DS_OWN_OWNER,
+    DS_OWN_FP32_GRADIENTS,
+    DS_OWN_COMMIT,
+    DS_OWN_SAVE_EVERY,
+    DS_OWN_DPU_START,
     DS_KEY_COUNT
 };
 
@@ -48,6 +68,7 @@ struct mw_ds_file {
         const char *name; /* under which it was found; NULL when absent */
         char *text;       /* as JSON */
         bool used;        /* it had an effect */
+        struct mw_placement placement; /* of those that are one */
     } key[DS_KEY_COUNT];
 };
 
@@ -60,5 +81,17 @@ bool mw_ds_refuse(const char *origin, const char *name, const char *text, const 
 /* Checks the values against each other and carries them over. */
 bool mw_ds_apply(struct mw_ds_file *file, int64_t world_size, struct mw_settings *settings,
                  GError **error);
+
+/* The slowest tier of a placement: DeepSpeed has no splits over tiers, except parameters kept in
+ * CPU memory beside NVMe. */
+enum mw_tier mw_ds_slowest(const struct mw_placement *placement);
+/* The strategy's stage, or the lowest at which DeepSpeed can place the states so. */
+int mw_ds_stage(const struct mw_settings *settings);
+/* Parameters are partitioned and fetched. */
+bool mw_ds_fetches(enum mw_strategy strategy);
+
+/* deepspeed_own.c: memwall's own section, which DeepSpeed passes over. */
+void mw_ds_apply_own(struct mw_ds_file *file, struct mw_settings *settings);
+void mw_ds_write_own(JsonBuilder *json, const struct mw_settings *settings);
 
 #endif

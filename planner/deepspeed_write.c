@@ -1,4 +1,4 @@
-#include "planner/deepspeed.h"
+#include "planner/deepspeed_internal.h"
 
 #include <json-glib/json-glib.h>
 #include <math.h>
@@ -64,10 +64,8 @@ begin(JsonBuilder *json, const char *name)
     json_builder_begin_object(json);
 }
 
-/* DeepSpeed has no splits over tiers, except parameters kept in CPU memory beside NVMe: the
- * slowest part is named. */
-static enum mw_tier
-slowest(const struct mw_placement *placement)
+enum mw_tier
+mw_ds_slowest(const struct mw_placement *placement)
 {
     enum mw_tier tier = MW_TIER_GPU;
 
@@ -79,8 +77,8 @@ slowest(const struct mw_placement *placement)
 static bool
 uses_nvme(const struct mw_settings *settings)
 {
-    return slowest(&settings->placement[MW_STATE_PARAMETERS]) == MW_TIER_NVME ||
-           slowest(&settings->placement[MW_STATE_OPTIMIZER]) == MW_TIER_NVME;
+    return mw_ds_slowest(&settings->placement[MW_STATE_PARAMETERS]) == MW_TIER_NVME ||
+           mw_ds_slowest(&settings->placement[MW_STATE_OPTIMIZER]) == MW_TIER_NVME;
 }
 
 /* A placement counts bytes a node, DeepSpeed elements a GPU. */
@@ -108,7 +106,7 @@ static void
 add_offload_param(JsonBuilder *json, const struct mw_settings *settings,
                   const struct mw_deepspeed_facts *facts)
 {
-    enum mw_tier tier = slowest(&settings->placement[MW_STATE_PARAMETERS]);
+    enum mw_tier tier = mw_ds_slowest(&settings->placement[MW_STATE_PARAMETERS]);
 
     if (tier == MW_TIER_GPU)
         return;
@@ -125,7 +123,7 @@ add_offload_param(JsonBuilder *json, const struct mw_settings *settings,
 static void
 add_offload_optimizer(JsonBuilder *json, const struct mw_settings *settings)
 {
-    enum mw_tier tier = slowest(&settings->placement[MW_STATE_OPTIMIZER]);
+    enum mw_tier tier = mw_ds_slowest(&settings->placement[MW_STATE_OPTIMIZER]);
 
     if (tier == MW_TIER_GPU)
         return;
@@ -155,22 +153,23 @@ add_stage3(JsonBuilder *json, const struct mw_settings *settings,
     add_bool(json, "stage3_gather_16bit_weights_on_model_save", true);
 }
 
-/* The strategy's stage, or the lowest at which DeepSpeed can place the states so. */
-static int
-stage_of(const struct mw_settings *settings)
+int
+mw_ds_stage(const struct mw_settings *settings)
 {
     int stage = stages[settings->strategy];
 
-    if (slowest(&settings->placement[MW_STATE_PARAMETERS]) != MW_TIER_GPU || uses_nvme(settings))
+    if (mw_ds_slowest(&settings->placement[MW_STATE_PARAMETERS]) != MW_TIER_GPU ||
+        uses_nvme(settings))
         return 3;
-    return slowest(&settings->placement[MW_STATE_OPTIMIZER]) != MW_TIER_GPU ? MAX(stage, 1) : stage;
+    return mw_ds_slowest(&settings->placement[MW_STATE_OPTIMIZER]) != MW_TIER_GPU ? MAX(stage, 1)
+                                                                                  : stage;
 }
 
 static void
 add_zero(JsonBuilder *json, const struct mw_settings *settings,
          const struct mw_deepspeed_facts *facts)
 {
-    int stage = stage_of(settings);
+    int stage = mw_ds_stage(settings);
 
     begin(json, "zero_optimization");
     add_int(json, "stage", stage);
@@ -225,7 +224,7 @@ add_activations(JsonBuilder *json, const struct mw_settings *settings)
     begin(json, "activation_checkpointing");
     add_bool(json, "partition_activations", settings->tp > 1);
     add_bool(json, "cpu_checkpointing",
-             slowest(&settings->placement[MW_STATE_ACTIVATIONS]) != MW_TIER_GPU);
+             mw_ds_slowest(&settings->placement[MW_STATE_ACTIVATIONS]) != MW_TIER_GPU);
     json_builder_end_object(json);
 }
 
@@ -269,9 +268,11 @@ mw_deepspeed_text(const struct mw_settings *settings, const struct mw_deepspeed_
     json_builder_end_object(json);
     add_optimizer(json);
     add_zero(json, settings, facts);
-    add_activations(json, settings);
+    if (settings->checkpoint_interval != 0)
+        add_activations(json, settings);
     if (uses_nvme(settings))
         add_aio(json, facts);
+    mw_ds_write_own(json, settings);
     json_builder_end_object(json);
     return text_of(json);
 }

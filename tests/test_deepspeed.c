@@ -106,11 +106,12 @@ test_untouched(void)
     before.prefetch = 5;
     after = before;
     g_assert_true(mw_deepspeed_parse("{}", -1, ORIGIN, 4, &after, NULL, NULL));
+    before.strategy = MW_STRATEGY_DDP; /* DeepSpeed's stage 0 */
     g_assert_cmpmem(&before, sizeof before, &after, sizeof after);
-    g_assert_true(mw_deepspeed_parse(
-        "{\"train_batch_size\": \"auto\", \"gradient_clipping\": \"auto\","
-        " \"fp16\": {\"enabled\": \"auto\"}}",
-        -1, ORIGIN, 4, &after, NULL, NULL));
+    g_assert_true(
+        mw_deepspeed_parse("{\"train_batch_size\": \"auto\", \"gradient_clipping\": \"auto\","
+                           " \"fp16\": {\"enabled\": \"auto\"}}",
+                           -1, ORIGIN, 4, &after, NULL, NULL));
     g_assert_cmpmem(&before, sizeof before, &after, sizeof after);
 }
 
@@ -221,13 +222,28 @@ test_notes(void)
 {
     static const struct {
         const char *text;
-        const char *words[3]; /* of one note each, in order */
+        const char *words[4]; /* of one note each, in order */
     } rows[] = {
         {"'bf16': {'enabled': true}, 'zero_optimization': {'stage': 2}", {NULL}},
         {"'fp16': {'enabled': false}, 'zero_optimization': {'stage': 2}", {"fp32"}},
         {"'zero_optimization': {'stage': 2}", {"fp32"}},
         {"'bf16': {'enabled': 'auto'}, 'zero_optimization': {'stage': 2}", {"--bf16"}},
-        {"'bf16': {'enabled': true}", {"no zero_optimization"}},
+        {"'bf16': {'enabled': true}", {"no zero_optimization: DeepSpeed trains at stage 0"}},
+        {"'bf16': {'enabled': true}, 'zero_optimisation': {'stage': 2}",
+         {"zero_optimisation: not a key, and DeepSpeed passes over it; did you mean "
+          "zero_optimization?",
+          "no zero_optimization"}},
+        {"'bf16': {'enabled': true}, 'zero_optimization': {'stage': 2},"
+         " 'train_bach_size': 8, 'scheduler': {}, 'steps_per_print': 1, 'mine': 1,"
+         " 'activation_checkpointing': {'cpu_checkpointng': true}",
+         {"did you mean train_batch_size?",
+          "did you mean activation_checkpointing.cpu_checkpointing?"}},
+        {"'bf16': {'enabled': true}, 'offload_optimizer': {'device': 'cpu'},"
+         " 'zero_optimization': {'stage': 2}",
+         {"did you mean zero_optimization.offload_optimizer?"}},
+        {"'bf16': {'enabled': true}, 'zero_optimization': {'stage': 2},"
+         " 'memwall': {'strategy': 'zero3'}",
+         {"memwall: left out"}},
         {"'bf16': {'enabled': true}, 'zero_optimization': {'stage': 'auto'}",
          {"zero_optimization.stage: \"auto\" is DeepSpeed's default"}},
         {"'bf16': {'enabled': true}, 'zero_optimization': {'stage': 2, 'overlap_com': true}",
@@ -296,8 +312,7 @@ static void
 test_overlap_default(void)
 {
     for (int stage = 0; stage <= 3; stage++) {
-        g_autofree char *text =
-            g_strdup_printf("{\"zero_optimization\": {\"stage\": %d}}", stage);
+        g_autofree char *text = g_strdup_printf("{\"zero_optimization\": {\"stage\": %d}}", stage);
         struct mw_settings settings = parse(text, 0);
         g_assert_cmpint(settings.overlap, ==, stage == 0 || stage == 3);
     }
@@ -337,8 +352,7 @@ static const struct {
     {"'zero_optimization': {'stage': 3, 'cpu_offload': true,"
      " 'offload_optimizer': {'device': 'nvme'}}",
      "zero_optimization.cpu_offload", "offload_optimizer.device"},
-    {"'zero_optimization': {'sub_group_size': -1}", "zero_optimization.sub_group_size",
-     "from 0"},
+    {"'zero_optimization': {'sub_group_size': -1}", "zero_optimization.sub_group_size", "from 0"},
     {"'zero_optimization': {'offload_optimizer': {'ratio': 1.5}}",
      "zero_optimization.offload_optimizer.ratio", "from 0 to 1"},
     {"'zero_optimization': {'stage': 2, 'offload_optimizer': {'device': 'cpu', 'ratio': 0.5}}",
@@ -363,6 +377,11 @@ static const struct {
     {"'train_batch_size': 8, 'train_micro_batch_size_per_gpu': 1e12,"
      " 'gradient_accumulation_steps': 1e12",
      "train_batch_size", "must be 4e+24"},
+    {"'memwall': {'strategy': 'zero9'}", "memwall.strategy", "the name of a strategy"},
+    {"'memwall': {'param_device': 'disk'}", "memwall.param_device", "\"nvme\""},
+    {"'memwall': {'tiles': 0}", "memwall.tiles", "from 1"},
+    {"'train_batch_size': 33, 'gradient_accumulation_steps': 3", "train_batch_size",
+     "the nearest are 24 and 36"},
     {"'a': 1}, {'b': 2", "", ""},
     {"'zero_optimization': {'stage': 2, 'stage': 3}", "stage", "once"},
 };
@@ -445,14 +464,22 @@ check_round_trip(const struct mw_settings *written)
     for (int state = 0; state < MW_STATE_COUNT; state++) {
         g_autofree char *was = mw_placement_text(&written->placement[state]);
         g_autofree char *is = mw_placement_text(&read.placement[state]);
-        /* A state that stays on the GPU need not be said. */
-        g_assert_cmpstr(*is ? is : "gpu", ==, was);
+        /* Checkpoints that there are none of are nowhere. */
+        if (state != MW_STATE_ACTIVATIONS || written->checkpoint_interval)
+            g_assert_cmpstr(is, ==, was);
     }
-    if (written->strategy == MW_STRATEGY_ZERO_INFINITY_NVME) {
-        g_assert_cmpint(read.buffer_sets, ==, written->buffer_sets);
-        g_assert_cmpint(read.optimizer_chunk, ==, written->optimizer_chunk);
-        g_assert_cmpint(read.prefetch == 0, ==, written->prefetch == 0);
+    g_assert_cmpint(read.checkpoint_interval, ==, written->checkpoint_interval);
+    if (written->strategy == MW_STRATEGY_ZERO3 ||
+        written->strategy >= MW_STRATEGY_ZERO_INFINITY_CPU) {
+        g_assert_cmpint(read.prefetch < 0 ? 1 : read.prefetch, ==, written->prefetch);
+        g_assert_cmpint(read.param_loads < 0 ? 3 : read.param_loads, ==, written->param_loads);
     }
+    g_assert_cmpint(MAX(1, read.tiles), ==, written->tiles);
+    g_assert_cmpint(MAX(1, read.logits_chunks), ==, written->logits_chunks);
+    g_assert_cmpint(read.layout, ==, written->layout);
+    g_assert_cmpint(read.save_every, ==, written->save_every);
+    g_assert_cmpint(read.buffer_sets, ==, written->buffer_sets);
+    g_assert_cmpint(read.optimizer_chunk, ==, written->optimizer_chunk);
 }
 
 static void
@@ -471,16 +498,25 @@ test_round_trip(void)
         {MW_STRATEGY_ZERO_INFINITY_CPU, "gpu", "cpu", "gpu"},
         {MW_STRATEGY_ZERO_INFINITY_NVME, "nvme", "nvme", "cpu"},
         {MW_STRATEGY_ZERO_INFINITY_NVME, "cpu", "nvme", "gpu"},
+        {MW_STRATEGY_ZERO_INFINITY_NVME, "gpu", "gpu", "gpu"},
+        {MW_STRATEGY_ZERO_INFINITY_NVME, "cpu:80GB,nvme", "cpu:1GB,nvme", "nvme"},
+        {MW_STRATEGY_ZERO_INFINITY_CPU, "gpu:1GB,cpu", "gpu", "cpu"},
     };
 
     for (size_t i = 0; i < G_N_ELEMENTS(rows); i++)
-        for (int sets = 1; sets <= 3; sets++) {
+        for (int sets = 1; sets <= 4; sets++) {
             struct mw_settings settings = defaults();
             settings.strategy = rows[i].strategy;
             settings.overlap = sets > 1;
             settings.dtype = sets == 2 ? MW_DTYPE_FP16 : MW_DTYPE_BF16;
             settings.prefetch = sets - 1;
             settings.buffer_sets = sets;
+            settings.checkpoint_interval = sets - 1;
+            settings.param_loads = sets > 2 ? 2 : 3;
+            settings.tiles = sets;
+            settings.logits_chunks = 5 - sets;
+            settings.layout = sets == 4 ? MW_LAYOUT_PAPER20 : MW_LAYOUT_ZERO16;
+            settings.save_every = 10 * (sets - 1);
             settings.optimizer_chunk = 100000000 * sets;
             settings.tp = sets == 2 ? 2 : 1;
             set_placement(&settings, rows[i].params, rows[i].optimizer, rows[i].activations);
@@ -499,6 +535,7 @@ test_write_nearest(void)
     set_placement(&settings, "cpu:80GB,nvme", "gpu:1GB,cpu", "nvme");
     g_autofree char *text = mw_deepspeed_text(&settings, &some_facts);
     g_assert_nonnull(strstr(text, "\"max_in_cpu\" : 10000000000"));
+    memcpy(strstr(text, "\"memwall\""), "\"nothing\"", strlen("\"nothing\""));
     struct mw_settings read = parse(text, 16);
     g_autofree char *found = devices(&read);
     g_assert_cmpstr(found, ==, "nvme cpu cpu cpu");

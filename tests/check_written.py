@@ -1,0 +1,94 @@
+#!/usr/bin/python3
+"""A ds_config.json that was written for a plan, read back, gives that plan; prints TAP.
+
+Over strategies, places of the states and recomputation, each as it was asked for and as it came out;
+and what happens to a file that was changed in between.
+
+The command is $MEMWALL, or build/cli/memwall.
+"""
+import itertools
+import json
+import sys
+
+from command import Box
+from tap import report_in
+
+MACHINES = ["-m gpt3-1.3b -H dgx-a100", "-m gpt2-xl -H rtx4090", "-m opt-30b -H dgx2 --tp 2"]
+STRATEGIES = ["-s auto", "-s ddp", "-s zero1", "-s zero2", "-s zero3", "-s zero-offload",
+              "-s zero-infinity-cpu", "-s zero-infinity-nvme"]
+PLACES = ["", "--optimizer-device cpu", "--optimizer-device nvme --gradient-device cpu",
+          "--param-device cpu:2GB,nvme --optimizer-device nvme", "--activation-device cpu",
+          "--activation-device gpu"]
+RECOMPUTED = ["", "--activation-checkpoint-interval 0", "--activation-checkpoint-interval 1",
+              "--activation-checkpoint-interval 3 --batch 1"]
+MORE = ["--param-loads 2 --tiles 4 --prefetch 3 --batch 1", "--overlap off --state-layout paper20",
+        "--partition owner --logits-chunks 8 --batch 2 --grad-accum 4", "--global-batch 64"]
+
+
+def same_plan(box, line, name):
+    """Yields what differs; a request that is refused or does not fit writes nothing."""
+    first = box.run(f"simulate {line} --json --write-deepspeed {name}")
+    if first.status:
+        return
+    question = " ".join(line.split()[:4] + (["--tp", "2"] if "--tp" in line else []))
+    again = box.run(f"simulate {question} --deepspeed {name} --json")
+    if again.status:
+        yield f"{line}: read back: {again.err}{again.out[:200]}"
+        return
+    said, read = json.loads(first.out), json.loads(again.out)
+    for answer in (said, read):
+        answer["settings"].pop("default_step_tokens")
+        if answer["strategy"] in ("ddp", "zero1", "zero2", "zero-offload"):
+            answer["settings"].pop("prefetch")  # nothing is fetched
+    for key in ("strategy", "plan", "settings", "step_time_s", "peak_bytes"):
+        for what in said[key] if key == "settings" else ():
+            if said[key][what] != read[key][what]:
+                yield f"{line}: {what}: was {said[key][what]}, read {read[key][what]}"
+        if key != "settings" and said[key] != read[key]:
+            yield f"{line}: {key}: was {str(said[key])[:80]}, read {str(read[key])[:80]}"
+    kept = not said["settings"]["checkpoint_interval"]
+    config = json.loads((box.folder / name).read_text(encoding="utf-8"))
+    if kept == ("activation_checkpointing" in config):
+        yield f"{line}: activation_checkpointing {config.get('activation_checkpointing')}"
+
+
+def check_changed(box, zero, strategy):
+    """DeepSpeed's own words go before what memwall said of the plan before."""
+    box.run("plan -m gpt3-1.3b -H dgx-a100 -s zero3 --batch 1 --write-deepspeed changed.json")
+    config = json.loads((box.folder / "changed.json").read_text(encoding="utf-8"))
+    config["zero_optimization"] = zero
+    box.write("changed.json", config)
+    answer = json.loads(box.run("plan -m gpt3-1.3b -H dgx-a100 --deepspeed changed.json "
+                                "--json").out)
+    if answer["strategy"] != strategy or not any("memwall: left out" in n for n in answer["notes"]):
+        yield f"{answer['strategy']}: {answer['notes']}"
+
+
+def check_stage0(box):
+    """Without zero_optimization it is DeepSpeed's plain data parallelism; -s still goes first."""
+    box.write("none.json", {"bf16": {"enabled": True}, "train_micro_batch_size_per_gpu": 1})
+    for options, strategy in (("", "ddp"), ("-s zero2", "zero2")):
+        answer = json.loads(box.run("plan -m gpt2-xl -H dgx-a100 --deepspeed none.json --json "
+                                    + options).out)
+        if answer["strategy"] != strategy or \
+                not any("stage 0" in note for note in answer["notes"]):
+            yield f"{options}: {answer['strategy']}, {answer['notes']}"
+
+
+def tests(box):
+    for number, machine in enumerate(MACHINES):
+        for strategy in STRATEGIES:
+            wrong = []
+            # Every place and every way to recompute, and not each with each on each machine.
+            pairs = list(itertools.product(PLACES, RECOMPUTED))[number::len(MACHINES)]
+            for options in [" ".join(pair) for pair in pairs] + MORE:
+                wrong += same_plan(box, f"{machine} {strategy} {options}", "ds.json")
+            yield f"{machine} {strategy}", wrong
+    yield "changed stage", check_changed(box, {"stage": 2}, "zero2")
+    yield "changed device", check_changed(
+        box, {"stage": 3, "offload_param": {"device": "cpu"}}, "zero-infinity-cpu")
+    yield "stage 0", check_stage0(box)
+
+
+if __name__ == "__main__":
+    sys.exit(report_in(Box, tests))
