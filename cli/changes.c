@@ -71,8 +71,11 @@ estimated_gain(const struct list *list, const struct cli_request *request, bool 
         asked.checkpoint_interval = list->now->checkpoint_interval;
         asked.eager = list->now->eager;
     }
-    if (asked.micro_batch == MW_AUTO && !room)
+    if (asked.micro_batch == MW_AUTO && !room) {
         asked.micro_batch = list->now->micro_batch;
+        if (asked.grad_accum == MW_AUTO)
+            asked.grad_accum = list->now->grad_accum;
+    }
     return cli_estimated_rate(request, &asked) / list->rate;
 }
 
@@ -396,18 +399,30 @@ upgrade(const struct cli_request *request, size_t index, GString *flags)
     return NULL;
 }
 
+/* The batch that was found open, as it is asked for. */
+static void
+keep_batch(const struct list *list, struct mw_settings *s, GString *flags)
+{
+    bool filled = s->grad_accum == MW_AUTO && s->global_batch == MW_AUTO;
+
+    s->micro_batch = list->now->micro_batch;
+    g_string_printf(flags, "--batch %.15g", s->micro_batch);
+    if (!filled || list->now->grad_accum == 1)
+        return;
+    s->grad_accum = list->now->grad_accum;
+    g_string_append_printf(flags, " --grad-accum %" G_GINT64_FORMAT, s->grad_accum);
+}
+
 /* More memory makes room for a larger batch, and may serve the present one better. */
 static void
-add_upgrade(struct list *list, size_t index, bool keep_batch)
+add_upgrade(struct list *list, size_t index, bool same_batch)
 {
     struct cli_request request = *list->request;
     g_autoptr(GString) flags = g_string_new(NULL);
     double gain = upgrades[index].lanes[0] ? gain_of_lanes(list, upgrades[index].lanes) : 0;
 
-    if (keep_batch) {
-        request.settings.micro_batch = list->now->micro_batch;
-        g_string_printf(flags, "--batch %.15g", request.settings.micro_batch);
-    }
+    if (same_batch)
+        keep_batch(list, &request.settings, flags);
     struct mw_hwprofile *profile = upgrade(list->request, index, flags);
     if (!profile)
         return;
@@ -438,7 +453,8 @@ add_nodes(struct list *list)
     struct cli_request request = *list->request;
     struct mw_settings *s = &request.settings;
     bool open = s->micro_batch == MW_AUTO;
-    double sequences = open ? fmax(1, list->now->micro_batch * list->now->tp) : 1;
+    int64_t accum = s->grad_accum == MW_AUTO ? list->now->grad_accum : 1;
+    double sequences = open ? fmax(1, list->now->micro_batch * list->now->tp * (double)accum) : 1;
 
     if (hw->nic_bytes_per_s <= 0 ||
         (s->global_batch == MW_AUTO && is_over_default(list, 2 / sequences)))

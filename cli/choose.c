@@ -7,12 +7,19 @@
 #include "planner/error.h"
 
 /* Only the candidates with the best estimates are simulated, and of those only what comes near. */
-#define SIMULATED 3
+#define SIMULATED 4
 #define NEAR 0.9
-/* An open batch is the largest of those that are not slower than the fastest by more than this. */
-#define WORTH_A_BATCH 0.95
 /* A plan that offloads must be so much faster than one that does not. */
 #define WORTH_OFFLOADING 1.02
+/* Of more micro-batches the times are those of so many and one less, and as much again for each
+ * that is missing. */
+#define SIMULATED_MICRO_BATCHES 3
+/* Steps that are refused are looked at up to so many times the ops, to say which is: micro-batches
+ * cost nothing to count, layers and tiles do. */
+#define REFUSED_OPS 64
+#define REFUSED_MICRO_BATCHES 64
+
+/* --- a choice -------------------------------------------------------------------------------- */
 
 void
 cli_choice_clear(struct cli_choice *choice)
@@ -23,9 +30,24 @@ cli_choice_clear(struct cli_choice *choice)
     memset(choice, 0, sizeof *choice);
 }
 
+static bool
+fits(const struct cli_choice *choice)
+{
+    return choice->sizing && choice->sizing->fits;
+}
+
+/* Of what fits; where that was not done. */
+static void
+build(struct cli_choice *choice)
+{
+    if (!choice->plan && fits(choice))
+        choice->plan = mw_build_plan(choice->sizing);
+}
+
 double
 cli_choice_rate(struct cli_choice *choice)
 {
+    build(choice);
     if (!choice->plan)
         return 0;
     if (!choice->simulated) {
@@ -36,6 +58,83 @@ cli_choice_rate(struct cli_choice *choice)
                 : INFINITY;
     }
     return cli_tokens_per_step(choice->sizing) / choice->step_s;
+}
+
+/* --- a search -------------------------------------------------------------------------------- */
+
+/* What was simulated; a search comes by the same plan again and again. */
+struct known {
+    struct mw_settings settings;
+    double rate;
+};
+
+struct search {
+    const struct cli_request *request;
+    GArray *known; /* struct known */
+};
+
+static bool
+same_plan(const struct mw_settings *a, const struct mw_settings *b)
+{
+    for (int state = 0; state < MW_STATE_COUNT; state++) {
+        const struct mw_placement *p = &a->placement[state], *q = &b->placement[state];
+        if (p->count != q->count)
+            return false;
+        for (int i = 0; i < p->count; i++)
+            if (p->part[i].tier != q->part[i].tier || p->part[i].bytes != q->part[i].bytes)
+                return false;
+    }
+    return a->strategy == b->strategy && a->micro_batch == b->micro_batch &&
+           a->grad_accum == b->grad_accum && a->tiles == b->tiles &&
+           a->logits_chunks == b->logits_chunks && a->commit == b->commit &&
+           a->checkpoint_interval == b->checkpoint_interval;
+}
+
+/* With so many micro-batches; INFINITY where the engine refuses. */
+static double
+step_with(const struct mw_sizing *sizing, int64_t micro_batches)
+{
+    struct mw_settings s = sizing->settings;
+
+    s.grad_accum = micro_batches;
+    struct mw_sizing *other = mw_sizing_new(sizing->model, sizing->hardware, &s, NULL);
+    struct mw_plan *plan = other && other->fits ? mw_build_plan(other) : NULL;
+    double step_s = plan ? cli_step_s(plan, sizing->hardware, false) : INFINITY;
+    mw_plan_free(plan);
+    mw_sizing_free(other);
+    return step_s;
+}
+
+/* One micro-batch is like another, but for the first and the last. */
+static double
+rate_by_few(const struct mw_sizing *sizing)
+{
+    double few_s = step_with(sizing, SIMULATED_MICRO_BATCHES);
+    double fewer_s = step_with(sizing, SIMULATED_MICRO_BATCHES - 1);
+    double missing = (double)(sizing->settings.grad_accum - SIMULATED_MICRO_BATCHES);
+
+    return isfinite(few_s) && isfinite(fewer_s)
+               ? cli_tokens_per_step(sizing) / (few_s + missing * (few_s - fewer_s))
+               : 0;
+}
+
+/* Tokens a second, 0 if it does not fit: good enough to choose by. */
+static double
+rate_of(struct search *search, struct cli_choice *choice)
+{
+    if (!fits(choice))
+        return 0;
+    for (guint i = 0; i < search->known->len; i++) {
+        const struct known *known = &g_array_index(search->known, struct known, i);
+        if (same_plan(&known->settings, &choice->sizing->settings))
+            return known->rate;
+    }
+    struct known new = {choice->sizing->settings, 0};
+    new.rate = choice->sizing->settings.grad_accum > SIMULATED_MICRO_BATCHES
+                   ? rate_by_few(choice->sizing)
+                   : cli_choice_rate(choice);
+    g_array_append_val(search->known, new);
+    return new.rate;
 }
 
 /* --- among the candidates of one strategy ---------------------------------------------------- */
@@ -76,40 +175,6 @@ shortlist(GPtrArray *candidates, guint list[SIMULATED])
     return count;
 }
 
-static bool
-same_plan(const struct mw_settings *a, const struct mw_settings *b)
-{
-    for (int state = 0; state < MW_STATE_COUNT; state++) {
-        const struct mw_placement *p = &a->placement[state], *q = &b->placement[state];
-        if (p->count != q->count)
-            return false;
-        for (int i = 0; i < p->count; i++)
-            if (p->part[i].tier != q->part[i].tier || p->part[i].bytes != q->part[i].bytes)
-                return false;
-    }
-    return a->strategy == b->strategy && a->micro_batch == b->micro_batch &&
-           a->grad_accum == b->grad_accum && a->tiles == b->tiles &&
-           a->logits_chunks == b->logits_chunks && a->commit == b->commit &&
-           a->checkpoint_interval == b->checkpoint_interval;
-}
-
-/* Takes the sizing, and plan and times from `known` if that is the same. */
-static struct cli_choice
-plan_of(struct mw_sizing *sizing, struct cli_choice *known)
-{
-    struct cli_choice choice = {0};
-
-    if (known && known->plan && same_plan(&known->sizing->settings, &sizing->settings)) {
-        choice = *known;
-        memset(known, 0, sizeof *known);
-        mw_sizing_free(choice.sizing);
-    } else if (sizing->fits) {
-        choice.plan = mw_build_plan(sizing);
-    }
-    choice.sizing = sizing;
-    return choice;
-}
-
 static int
 deepest_tier(const struct mw_sizing *sizing)
 {
@@ -125,7 +190,7 @@ deepest_tier(const struct mw_sizing *sizing)
 static double
 handicap(const struct cli_choice *one, const struct cli_choice *other)
 {
-    if (!one->plan || !other->plan)
+    if (!fits(one) || !fits(other))
         return 1;
     bool one_offloads = deepest_tier(one->sizing) > MW_TIER_GPU;
     bool other_offloads = deepest_tier(other->sizing) > MW_TIER_GPU;
@@ -137,9 +202,9 @@ handicap(const struct cli_choice *one, const struct cli_choice *other)
 
 /* Takes `other`, unless `best` is as good. */
 static void
-take_better(struct cli_choice *best, struct cli_choice *other)
+take_better(struct search *search, struct cli_choice *best, struct cli_choice *other)
 {
-    if (cli_choice_rate(other) > cli_choice_rate(best) * handicap(other, best)) {
+    if (rate_of(search, other) > rate_of(search, best) * handicap(other, best)) {
         cli_choice_clear(best);
         *best = *other;
     } else {
@@ -149,33 +214,17 @@ take_better(struct cli_choice *best, struct cli_choice *other)
 
 /* The fastest of the candidates, or the one that there is. */
 static struct cli_choice
-pick(GPtrArray *candidates, struct cli_choice *known)
+pick(struct search *search, GPtrArray *candidates)
 {
     guint list[SIMULATED] = {0};
     int count = shortlist(candidates, list);
-    struct cli_choice best = plan_of(g_steal_pointer(&candidates->pdata[list[0]]), known);
+    struct cli_choice best = {.sizing = g_steal_pointer(&candidates->pdata[list[0]])};
 
     for (int i = 1; i < count; i++) {
-        struct cli_choice other = plan_of(g_steal_pointer(&candidates->pdata[list[i]]), known);
-        take_better(&best, &other);
+        struct cli_choice other = {.sizing = g_steal_pointer(&candidates->pdata[list[i]])};
+        take_better(search, &best, &other);
     }
     return best;
-}
-
-/* Each candidate has the largest batch of its placement. */
-static double
-largest_batch(GPtrArray *candidates)
-{
-    double fastest = 0, largest = MW_AUTO;
-
-    for (guint i = 0; i < candidates->len; i++)
-        fastest = fmax(fastest, estimated_rate(candidates->pdata[i]));
-    for (guint i = 0; i < candidates->len; i++) {
-        const struct mw_sizing *sizing = candidates->pdata[i];
-        if (sizing->fits && estimated_rate(sizing) >= WORTH_A_BATCH * fastest)
-            largest = fmax(largest, sizing->settings.micro_batch);
-    }
-    return largest;
 }
 
 static GPtrArray *
@@ -210,28 +259,17 @@ cli_estimated_rate(const struct cli_request *request, const struct mw_settings *
     return best_estimate(candidates);
 }
 
-/* An open batch is found first, then planned as if it had been asked for. */
-static GPtrArray *
-find_batch(const struct cli_request *request, const struct mw_settings *asked, GError **error)
-{
-    struct mw_settings settings = *asked;
-    GPtrArray *candidates = find_candidates(request, asked, error);
-
-    if (!candidates || settings.micro_batch != MW_AUTO)
-        return candidates;
-    settings.micro_batch = largest_batch(candidates);
-    if (settings.micro_batch == MW_AUTO)
-        return candidates;
-    g_ptr_array_unref(candidates);
-    return find_candidates(request, &settings, error);
-}
-
-/* Recomputation is open, and nothing that was asked for speaks of it. */
+/* Recomputation is open, and nothing that was asked for speaks of it: checkpoints that stay on the
+ * GPU do not. */
 static bool
 may_keep_all(const struct mw_settings *asked)
 {
-    return asked->checkpoint_interval == MW_AUTO && asked->param_loads != 2 &&
-           !asked->placement[MW_STATE_ACTIVATIONS].count;
+    const struct mw_placement *checkpoints = &asked->placement[MW_STATE_ACTIVATIONS];
+    bool moved = false;
+
+    for (int i = 0; i < checkpoints->count; i++)
+        moved = moved || checkpoints->part[i].tier != MW_TIER_GPU;
+    return asked->checkpoint_interval == MW_AUTO && asked->param_loads != 2 && !moved;
 }
 
 bool
@@ -250,26 +288,43 @@ cli_recomputes_for_eager(const struct cli_request *request, const struct mw_sizi
     return !(cli_estimated_rate(request, &asked) > chosen);
 }
 
-/* Every block recomputed, or none where that is faster and fits even as eager frameworks would. */
-static bool
-choose_of_strategy(const struct cli_request *request, const struct mw_settings *asked,
-                   struct cli_choice *known, struct cli_choice *choice, GError **error)
+/* Nothing recomputed, where that fits even as eager frameworks keep it. */
+static struct mw_settings
+keeping_all(const struct mw_settings *asked)
 {
     struct mw_settings settings = *asked;
-    g_autoptr(GPtrArray) candidates = find_batch(request, asked, error);
 
-    if (!candidates)
-        return false;
-    double recomputed = best_estimate(candidates);
-    *choice = pick(candidates, known);
-    if (!may_keep_all(asked))
-        return true;
     settings.checkpoint_interval = 0;
     settings.eager = true;
-    g_autoptr(GPtrArray) kept = find_batch(request, &settings, NULL);
-    if (best_estimate(kept) > recomputed) {
-        struct cli_choice other = pick(kept, known);
-        take_better(choice, &other);
+    return settings;
+}
+
+/* Every block recomputed, or none where that is faster.  Without a sizing where the estimates do
+ * not come near the rate that there is. */
+static bool
+choose_of_strategy(struct search *search, const struct mw_settings *asked, double present,
+                   struct cli_choice *choice, GError **error)
+{
+    struct mw_settings settings = keeping_all(asked);
+    g_autoptr(GError) refused = NULL;
+    g_autoptr(GPtrArray) candidates = find_candidates(search->request, asked, &refused);
+    g_autoptr(GPtrArray) kept =
+        may_keep_all(asked) ? find_candidates(search->request, &settings, NULL) : NULL;
+    double recomputed = best_estimate(candidates), all = best_estimate(kept);
+
+    *choice = (struct cli_choice){0};
+    /* What is kept takes fewer ops. */
+    if (!candidates && !(all > 0)) {
+        g_propagate_error(error, g_steal_pointer(&refused));
+        return false;
+    }
+    if (fmax(recomputed, all) < NEAR * present)
+        return true;
+    if (candidates)
+        *choice = pick(search, candidates);
+    if (all > recomputed) {
+        struct cli_choice other = pick(search, kept);
+        take_better(search, choice, &other);
     }
     return true;
 }
@@ -289,10 +344,10 @@ asks_for_offload(const struct mw_settings *settings)
 
 /* What fits before what does not; of those that do not, the one that lacks least. */
 static void
-take_better_strategy(struct cli_choice *best, struct cli_choice *other)
+take_better_strategy(struct search *search, struct cli_choice *best, struct cli_choice *other)
 {
-    if (best->plan || (other->sizing && other->plan)) {
-        take_better(best, other);
+    if (fits(best) || fits(other)) {
+        take_better(search, best, other);
     } else if (!best->sizing || other->sizing->short_bytes < best->sizing->short_bytes) {
         cli_choice_clear(best);
         *best = *other;
@@ -301,30 +356,39 @@ take_better_strategy(struct cli_choice *best, struct cli_choice *other)
     }
 }
 
+/* Offloading strategies have the names of the same plans without the state on the GPU. */
 static bool
-choose_strategy(const struct cli_request *request, const struct mw_settings *asked,
-                struct cli_choice *known, struct cli_choice *choice, GError **error)
+is_renamed(const struct mw_settings *asked, int strategy)
+{
+    return asks_for_offload(asked) &&
+           (strategy == MW_STRATEGY_ZERO2 || strategy == MW_STRATEGY_ZERO3);
+}
+
+static bool
+choose_strategy(struct search *search, const struct mw_settings *asked, struct cli_choice *choice,
+                GError **error)
 {
     struct mw_settings settings = *asked;
-    bool offloads = asks_for_offload(asked);
     g_autoptr(GError) refused = NULL, large = NULL;
     struct cli_choice best = {0};
 
     for (int s = MW_STRATEGY_DDP; s < MW_STRATEGY_COUNT; s++) {
         struct cli_choice other;
-        if (offloads && (s == MW_STRATEGY_ZERO2 || s == MW_STRATEGY_ZERO3))
-            continue; /* the same plan goes by the name of an offloading strategy */
+        if (is_renamed(asked, s))
+            continue;
         settings.strategy = s;
         g_clear_error(&refused);
-        if (choose_of_strategy(request, &settings, known, &other, &refused)) {
-            take_better_strategy(&best, &other);
+        double present = rate_of(search, &best);
+        if (choose_of_strategy(search, &settings, present, &other, &refused)) {
+            if (other.sizing)
+                take_better_strategy(search, &best, &other);
         } else if (g_error_matches(refused, MW_ERROR, MW_ERROR_LARGE)) {
             g_clear_error(&large);
             large = g_error_copy(refused);
         }
     }
     /* Memory is not what is short where a strategy fits in too many ops. */
-    if (large && !best.plan)
+    if (large && !fits(&best))
         cli_choice_clear(&best);
     *choice = best;
     if (!best.sizing)
@@ -332,34 +396,116 @@ choose_strategy(const struct cli_request *request, const struct mw_settings *ask
     return best.sizing != NULL;
 }
 
+static bool
+choose(struct search *search, const struct mw_settings *asked, struct cli_choice *choice,
+       GError **error)
+{
+    return asked->strategy == MW_STRATEGY_AUTO
+               ? choose_strategy(search, asked, choice, error)
+               : choose_of_strategy(search, asked, 0, choice, error);
+}
+
+/* --- what is refused
+ * -------------------------------------------------------------------------------- */
+
+/* The candidate with the best estimate, whatever its ops; NULL if none fits. */
+static struct mw_sizing *
+best_of_all(const struct cli_request *request, const struct mw_settings *asked)
+{
+    bool open = asked->strategy == MW_STRATEGY_AUTO;
+    int first = open ? MW_STRATEGY_DDP : asked->strategy;
+    int last = open ? MW_STRATEGY_COUNT - 1 : asked->strategy;
+    struct mw_sizing *best = NULL;
+
+    for (int way = 0; way < (may_keep_all(asked) ? 2 : 1); way++)
+        for (int s = first; s <= last; s++) {
+            struct mw_settings settings = way ? keeping_all(asked) : *asked;
+            settings.strategy = s;
+            g_autoptr(GPtrArray) found =
+                is_renamed(asked, s) && open ? NULL : find_candidates(request, &settings, NULL);
+            for (guint i = 0; found && i < found->len; i++) {
+                struct mw_sizing *sizing = found->pdata[i];
+                if (!sizing->fits || (best && estimated_rate(sizing) <= estimated_rate(best)))
+                    continue;
+                mw_sizing_free(best);
+                best = g_steal_pointer(&found->pdata[i]);
+            }
+        }
+    return best;
+}
+
+/* The count and the nearest values are those of the plan that would be chosen. */
+static void
+refuse_chosen(const struct cli_request *request, const struct mw_settings *asked, GError **error)
+{
+    struct mw_request planned = {&request->model, &request->hardware[MW_OUTLOOK_TYPICAL]};
+    struct mw_settings settings = *asked;
+
+    if (!error || !g_error_matches(*error, MW_ERROR, MW_ERROR_LARGE))
+        return;
+    settings.ops_max *= REFUSED_OPS;
+    if (asked->grad_accum > 1 || asked->global_batch != MW_AUTO)
+        settings.ops_max *= REFUSED_MICRO_BATCHES;
+    struct mw_sizing *chosen = best_of_all(request, &settings);
+    if (chosen)
+        mw_planner_refuse_ops(&planned, asked, chosen, error);
+    mw_sizing_free(chosen);
+}
+
 /* --- the whole
  * -------------------------------------------------------------------------------------- */
 
-static bool
-choose(const struct cli_request *request, const struct mw_settings *asked, struct cli_choice *known,
-       struct cli_choice *choice, GError **error)
+/* An open batch comes to what the same batch, asked for, comes to. */
+static void
+settle(struct search *search, const struct mw_settings *asked, struct cli_choice *choice)
 {
-    return asked->strategy == MW_STRATEGY_AUTO
-               ? choose_strategy(request, asked, known, choice, error)
-               : choose_of_strategy(request, asked, known, choice, error);
+    struct mw_settings settings = *asked;
+    struct cli_choice again;
+
+    if (asked->micro_batch != MW_AUTO || !fits(choice))
+        return;
+    settings.micro_batch = choice->sizing->settings.micro_batch;
+    settings.grad_accum = choice->sizing->settings.grad_accum;
+    if (choose(search, &settings, &again, NULL)) {
+        cli_choice_clear(choice);
+        *choice = again;
+    }
+}
+
+/* As fast as the same global batch, asked for, which may be split otherwise. */
+static void
+try_global_batch(struct search *search, const struct mw_settings *asked, struct cli_choice *choice)
+{
+    struct mw_settings settings = *asked;
+    struct cli_choice other;
+
+    if (asked->micro_batch != MW_AUTO || asked->global_batch != MW_AUTO ||
+        asked->grad_accum != MW_AUTO || !fits(choice))
+        return;
+    settings.global_batch =
+        llround(cli_tokens_per_step(choice->sizing) / (double)choice->sizing->settings.seq);
+    if (!choose(search, &settings, &other, NULL))
+        return;
+    settle(search, &settings, &other);
+    take_better(search, choice, &other);
 }
 
 bool
 cli_choose(const struct cli_request *request, enum mw_strategy strategy, struct cli_choice *choice,
            GError **error)
 {
+    struct search search = {request, g_array_new(FALSE, FALSE, sizeof(struct known))};
     struct mw_settings asked = request->settings;
-    struct cli_choice again;
 
     asked.strategy = strategy;
-    if (!choose(request, &asked, NULL, choice, error))
-        return false;
-    if (strategy != MW_STRATEGY_AUTO || asked.micro_batch != MW_AUTO || !choice->plan)
-        return true;
-    asked.micro_batch = choice->sizing->settings.micro_batch;
-    if (choose(request, &asked, choice, &again, NULL)) {
-        cli_choice_clear(choice);
-        *choice = again;
+    bool good = choose(&search, &asked, choice, error);
+    if (good) {
+        settle(&search, &asked, choice);
+        try_global_batch(&search, &asked, choice);
+        build(choice);
+    } else {
+        refuse_chosen(request, &asked, error);
     }
-    return true;
+    g_array_unref(search.known);
+    return good;
 }

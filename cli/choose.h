@@ -14,8 +14,10 @@ struct cli_choice {
     double step_s; /* INFINITY where the engine refuses */
 };
 
-/* The best plan of one strategy, or of all with MW_STRATEGY_AUTO; not yet simulated if it stands
- * alone.  An open batch comes to what the same batch, asked for, comes to. */
+/* The best plan of one strategy, or of all with MW_STRATEGY_AUTO; perhaps not yet simulated as a
+ * whole.  An open batch comes to what the same micro-batch and accumulation, asked for, come to,
+ * and to no less than the same global batch does.  A step of too many ops is refused with the count
+ * of the plan that would be chosen. */
 bool cli_choose(const struct cli_request *request, enum mw_strategy strategy,
                 struct cli_choice *choice, GError **error);
 /* Tokens a second; simulates where that is not done.  0 if it does not fit or the engine refuses.

@@ -46,12 +46,12 @@ owned_cost(const struct cli_request *request, const struct mw_result *r)
     return owned;
 }
 
-/* A run goes through the steps before --dpu-start at their own time. */
+/* A run has one step at least, and goes through those before --dpu-start at their own time. */
 static double
 run_s(const struct cli_answer *answer)
 {
     const struct mw_result *r = answer->result;
-    double steps = r->tokens / r->tokens_per_step;
+    double steps = fmax(1, r->tokens / r->tokens_per_step);
     double step_s = r->step_time_s[MW_OUTLOOK_TYPICAL];
 
     if (!(r->undelayed_step_time_s > 0))

@@ -141,27 +141,77 @@ note_idle(const struct mw_settings *asked, const struct mw_sizing *sizing, GPtrA
             g_ptr_array_add(notes, g_strdup_printf("%s %s", settings[i].option, settings[i].why));
 }
 
-/* What an open batch went by. */
-static void
-note_batch(const struct mw_sizing *sizing, const struct mw_result *r, GPtrArray *notes)
+/* Why an open batch comes to less than the default; NULL where no more micro-batches are within. */
+static char *
+why_less(const struct cli_request *request, const struct mw_sizing *sizing,
+         const struct mw_result *r)
 {
-    g_autofree char *tokens = g_strdup(mw_format_count(r->default_step_tokens));
-    g_autofree char *params = g_strdup(mw_format_count(r->params));
+    const struct mw_settings *s = &sizing->settings;
+    double sequences = s->micro_batch * s->tp, accum = s->grad_accum;
+    bool fixed = request->settings.grad_accum != MW_AUTO;
+    double more = fixed ? (sequences + 1) / sequences : (accum + 1) / accum;
 
-    if (!(r->default_step_tokens > 0))
-        return;
-    if (mw_exceeds_step_tokens(r->tokens_per_step, r->default_step_tokens))
-        g_ptr_array_add(notes,
-                        g_strdup_printf("one sequence for each of %" G_GINT64_FORMAT
-                                        " data-parallel GPUs is over the default global batch of "
-                                        "%s tokens per step (GPT-3's table, by %s parameters)",
-                                        sizing->dp, tokens, params));
+    if (mw_exceeds_step_tokens(more * r->tokens_per_step, r->default_step_tokens))
+        return NULL;
+    return fixed ? g_strdup_printf("with --grad-accum %" G_GINT64_FORMAT
+                                   " a larger batch does not fit or is slower",
+                                   s->grad_accum)
+                 : g_strdup("more micro-batches would be slow to plan; --grad-accum N makes them");
+}
+
+/* What an open batch came to, and by what it went. */
+static void
+note_batch(const struct cli_request *request, const struct mw_sizing *sizing,
+           const struct mw_result *r, GPtrArray *notes)
+{
+    g_autofree char *table =
+        g_strdup_printf("%s tokens that GPT-3's table has for %s parameters",
+                        mw_format_count(r->default_step_tokens), mw_format_count(r->params));
+    g_autofree char *step = g_strdup_printf("%.15g sequences, %s tokens per step", r->global_batch,
+                                            mw_format_count(r->tokens_per_step));
+    g_autofree char *less = why_less(request, sizing, r);
+    GString *note = g_string_new("default global batch: ");
+
+    if (!sizing->fits)
+        g_string_append_printf(note, "the %s", table);
+    else if (mw_exceeds_step_tokens(r->tokens_per_step, r->default_step_tokens))
+        g_string_append_printf(note,
+                               "%s, one sequence for each of %" G_GINT64_FORMAT
+                               " data-parallel GPUs, which is over the %s",
+                               step, sizing->dp, table);
+    else if (less)
+        g_string_append_printf(note, "%s of the %s, as %s", step, table, less);
     else
-        g_ptr_array_add(notes,
-                        g_strdup_printf("default global batch: at most %s tokens per step by "
-                                        "%s parameters (GPT-3's table); --global-batch N "
-                                        "sequences sets another",
-                                        tokens, params));
+        g_string_append_printf(note, "%s, by the %s", step, table);
+    g_string_append(note, "; --global-batch N sets another");
+    g_ptr_array_add(notes, g_string_free(note, FALSE));
+}
+
+/* Positions that nothing was learned for can be computed, and are said little of. */
+static void
+note_length(const struct mw_sizing *sizing, GPtrArray *notes)
+{
+    const struct mw_model *model = sizing->model;
+    int64_t seq = sizing->settings.seq;
+
+    if (seq <= model->seq || model->learned_positions)
+        return;
+    g_ptr_array_add(notes,
+                    g_strdup_printf("--seq %" G_GINT64_FORMAT ": %s is made for %" G_GINT64_FORMAT
+                                    " positions; beyond those rotary ones extrapolate "
+                                    "poorly without scaling, which changes nothing here",
+                                    seq, model->name, model->seq));
+}
+
+/* A training is of whole steps. */
+static void
+note_tokens(const struct mw_result *r, double tokens, GPtrArray *notes)
+{
+    if (tokens > 0 && tokens < r->tokens_per_step)
+        g_ptr_array_add(
+            notes, g_strdup_printf("--tokens %s: less than one step of %s tokens; time and "
+                                   "cost are of one step",
+                                   mw_format_count(tokens), mw_format_count(r->tokens_per_step)));
 }
 
 static void
@@ -169,7 +219,8 @@ fill_notes(const struct cli_request *request, const struct mw_sizing *sizing, st
 {
     GPtrArray *notes = g_ptr_array_new();
 
-    note_batch(sizing, r, notes);
+    if (r->default_step_tokens > 0)
+        note_batch(request, sizing, r, notes);
     if (sizing->settings.eager)
         g_ptr_array_add(notes, g_strdup_printf("no recomputation: kept activations fit %g times "
                                                "over, as eager frameworks keep them; "
@@ -191,7 +242,10 @@ fill_notes(const struct cli_request *request, const struct mw_sizing *sizing, st
         g_autofree char *keys = g_strjoinv(", ", request->deepspeed.ignored);
         g_ptr_array_add(notes, g_strdup_printf("DeepSpeed keys without effect: %s", keys));
     }
+    note_length(sizing, notes);
+    note_tokens(r, request->settings.tokens, notes);
     note_idle(&request->settings, sizing, notes);
+    cli_note_keys(request, sizing, notes);
     if (sizing->fits && sizing->settings.commit == 0 &&
         sizing->ledger[MW_TIER_NVME][MW_PURPOSE_OPTIMIZER_STATE] &&
         request->settings.commit == MW_AUTO)

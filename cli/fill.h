@@ -14,6 +14,10 @@ void cli_fill_layout(struct cli_answer *answer, struct mw_engine_result *engine)
 void cli_fill_simulation(const struct cli_request *request, struct cli_answer *answer,
                          enum cli_depth depth, struct mw_engine_result *engine);
 
+/* Of the keys of the profile that --set changed, those that nothing of this plan follows. */
+void cli_note_keys(const struct cli_request *request, const struct mw_sizing *sizing,
+                   GPtrArray *notes);
+
 /* Parts of it that a plan alone gives. */
 
 /* Bottleneck and channels; lanes and phases too, where the engine kept its timeline. */

@@ -63,14 +63,13 @@ static const struct option options[] = {
     {GROUP_BATCH, "gpus", OPTION_INTEGER, FIELD(gpus_per_node), 1, 1024, false, NULL, "N",
      "use N GPUs per node (default: all that the profile has)"},
     {GROUP_BATCH, "batch", OPTION_REAL, FIELD(micro_batch), 1e-3, 1e6, true, NULL, "N|auto",
-     "give each GPU micro-batches of N sequences (default auto: the most that fit within the "
-     "default global batch: 0.5M to 3.2M tokens per step, by the number of parameters, after "
-     "GPT-3's table)"},
+     "give each GPU micro-batches of N sequences (default auto: the fastest that fit)"},
     {GROUP_BATCH, "global-batch", OPTION_WHOLE_COUNT, FIELD(global_batch), 1, 1e9, false, NULL, "N",
-     "train on N sequences per step, all GPUs together (default: what --batch and --grad-accum "
-     "come to)"},
+     "train on N sequences per step, all GPUs together (default: what --batch N comes to; of auto "
+     "at most 0.5M to 3.2M tokens by parameters, as GPT-3's table has it)"},
     {GROUP_BATCH, "grad-accum", OPTION_INTEGER, FIELD(grad_accum), 1, 4096, false, NULL, "N",
-     "accumulate gradients over N micro-batches per step (default 1)"},
+     "accumulate gradients over N micro-batches per step (default 1; of --batch auto as many as "
+     "fill the global batch)"},
     {GROUP_BATCH, "seq", OPTION_INTEGER, FIELD(seq), 1, 1 << 24, false, NULL, "N",
      "train on sequences of N tokens (default: the model's own length, at most 4096; 1024 for "
      "presets that a paper describes)"},

@@ -4,6 +4,7 @@
 
 #include "planner/error.h"
 #include "planner/planner.h"
+#include "planner/sizing_internal.h"
 
 /* The same sequences a step, more of them in each of fewer micro-batches. */
 static bool
@@ -60,4 +61,22 @@ mw_planner_advise_batch(const struct mw_request *request, const struct mw_settin
         return;
     g_autoptr(GError) without = g_steal_pointer(error);
     g_set_error(error, MW_ERROR, MW_ERROR_LARGE, "%s, or %s", without->message, text);
+}
+
+void
+mw_planner_refuse_ops(const struct mw_request *request, const struct mw_settings *asked,
+                      const struct mw_sizing *chosen, GError **error)
+{
+    struct mw_settings s = chosen->settings, resolved, of_strategy = *asked;
+    GError *refused = NULL;
+
+    if (!error || mw_sizing_op_count(chosen) <= asked->ops_max)
+        return;
+    s.ops_max = asked->ops_max;
+    of_strategy.strategy = s.strategy;
+    mw_sizing_refuse_ops(request->model, request->hardware, &s, asked, &refused);
+    if (mw_settings_resolve(request, &of_strategy, &resolved, NULL))
+        mw_planner_advise_batch(request, &resolved, &refused);
+    g_clear_error(error);
+    *error = refused;
 }

@@ -1,13 +1,12 @@
 /* Which placements and batches are worth simulating. */
 #include <glib.h>
-#include <math.h>
 
+#include "planner/batches.h"
 #include "planner/error.h"
 #include "planner/planner.h"
+#include "planner/room.h"
 #include "planner/sizing_internal.h"
 
-#define GRAD_ACCUM_MAX 4096
-#define SEQUENCES_MAX 65536
 #define OPS_UNLIMITED (INT64_C(1) << 60)
 #define LAYERS_MAX ((1 << 20) - 1)
 
@@ -25,134 +24,6 @@ place(struct mw_settings *s, enum mw_state state, enum mw_tier tier)
     s->placement[state].part[0].bytes = INT64_MAX;
 }
 
-/* --- what fits ------------------------------------------------------------------------------- */
-
-/* What tiles and chunks cannot cut is more than there is. */
-static bool
-is_hopeless(const struct mw_sizing *sizing, const struct mw_settings *asked)
-{
-    static const enum mw_purpose cut[] = {MW_PURPOSE_PARAMETER_BUFFERS, MW_PURPOSE_SHARD_BUFFERS,
-                                          MW_PURPOSE_GRADIENT_BUFFERS,
-                                          MW_PURPOSE_OPTIMIZER_BUFFERS};
-
-    for (int t = 0; t < MW_TIER_COUNT; t++) {
-        int64_t rest = sizing->need_bytes[t];
-        for (size_t p = 0; p < G_N_ELEMENTS(cut); p++)
-            rest -= sizing->ledger[t][cut[p]];
-        rest -= asked->logits_chunks == MW_AUTO ? sizing->ledger[t][MW_PURPOSE_LOGITS] : 0;
-        if (rest > sizing->tiers[t].capacity_bytes)
-            return true;
-    }
-    return false;
-}
-
-/* Whether mw_planner_size finds room, at less cost: a committed step never needs less, and most
- * placements that lack room do so in any number of tiles and chunks. */
-static bool
-fits(const struct mw_request *request, const struct mw_settings *settings)
-{
-    struct mw_settings s = *settings;
-
-    if (s.commit == MW_AUTO)
-        s.commit = 0;
-    struct mw_sizing *sizing = mw_sizing_new(request->model, request->hardware, &s, NULL);
-    bool found = sizing && sizing->fits;
-    bool open = s.tiles == MW_AUTO || s.logits_chunks == MW_AUTO;
-    bool hopeless = !sizing || !open || is_hopeless(sizing, &s);
-    mw_sizing_free(sizing);
-    if (found || hopeless)
-        return found;
-    sizing = mw_planner_size(request, &s, NULL);
-    found = sizing && sizing->fits;
-    mw_sizing_free(sizing);
-    return found;
-}
-
-/* The largest number up to `most` that fits, searched upwards from a guess, which placements that
- * are much alike share; 0 if none does. */
-static int64_t
-largest(const struct mw_request *request, const struct mw_settings *settings,
-        bool (*fit)(const struct mw_request *request, const struct mw_settings *settings,
-                    int64_t number),
-        int64_t guess, int64_t most)
-{
-    int64_t low = 0, high = MIN(MAX(1, guess), most), step = 1;
-
-    while (high <= most && fit(request, settings, high)) {
-        low = high;
-        high = low == most ? most + 1 : MIN(high + step, most);
-        step *= 2;
-    }
-    while (high - low > 1) {
-        int64_t middle = low + (high - low) / 2;
-        if (fit(request, settings, middle))
-            low = middle;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-/* --- batch ----------------------------------------------------------------------------------- */
-
-static bool
-fits_sequences(const struct mw_request *request, const struct mw_settings *settings,
-               int64_t sequences)
-{
-    struct mw_settings s = *settings;
-
-    s.micro_batch = (double)sequences / s.tp;
-    return fits(request, &s);
-}
-
-static int64_t
-largest_sequences(const struct mw_request *request, const struct mw_settings *settings,
-                  int64_t guess)
-{
-    return largest(request, settings, fits_sequences, guess,
-                   MIN(SEQUENCES_MAX, mw_most_sequences(settings)));
-}
-
-double
-mw_planner_largest_batch(const struct mw_request *request, const struct mw_settings *settings)
-{
-    return (double)largest_sequences(request, settings, 1) / settings->tp;
-}
-
-/* With a global batch and an open micro-batch: the fewest micro-batches that fit, else the most. */
-static void
-split_global_batch(const struct mw_request *request, struct mw_settings *s)
-{
-    double gpus = (double)s->nodes * s->gpus_per_node;
-    double per_gpu = s->global_batch / gpus;
-
-    for (int64_t accum = 1; accum <= GRAD_ACCUM_MAX; accum++) {
-        double sequences = per_gpu / accum * s->tp;
-        if (sequences < 1)
-            break;
-        if (fabs(sequences - llround(sequences)) > 1e-9)
-            continue;
-        s->micro_batch = sequences / s->tp;
-        s->grad_accum = accum;
-        if (fits(request, s))
-            return;
-    }
-}
-
-static void
-choose_batch(const struct mw_request *request, struct mw_settings *s, int64_t *guess)
-{
-    if (s->micro_batch != MW_AUTO)
-        return;
-    if (s->global_batch != MW_AUTO && s->grad_accum == MW_AUTO)
-        split_global_batch(request, s);
-    if (s->micro_batch == MW_AUTO) {
-        int64_t largest = largest_sequences(request, s, *guess);
-        s->micro_batch = (double)MAX(1, largest) / s->tp;
-        *guess = MAX(1, largest);
-    }
-}
-
 /* --- placements ------------------------------------------------------------------------------ */
 
 struct gather {
@@ -167,16 +38,24 @@ struct gather {
 };
 
 /* Offload only when needed (Sec. 5.1): a state that goes further down must make room for a larger
- * batch or for fewer tiles. */
+ * batch or for fewer tiles.  Of one placement another batch is another candidate. */
 static bool
 is_needless(const struct mw_sizing *deeper, const struct mw_sizing *other)
 {
-    for (int state = 0; state < MW_STATE_COUNT; state++)
-        if (other->settings.placement[state].part[0].tier >
-            deeper->settings.placement[state].part[0].tier)
+    const struct mw_settings *d = &deeper->settings, *o = &other->settings;
+    bool moved = false;
+
+    for (int state = 0; state < MW_STATE_COUNT; state++) {
+        enum mw_tier there = d->placement[state].part[0].tier,
+                     here = o->placement[state].part[0].tier;
+        if (here > there)
             return false;
-    return deeper->settings.micro_batch <= other->settings.micro_batch &&
-           deeper->settings.tiles >= other->settings.tiles;
+        moved = moved || there > here;
+    }
+    if (!moved)
+        return d->micro_batch == o->micro_batch && d->grad_accum == o->grad_accum;
+    return d->micro_batch <= o->micro_batch &&
+           d->micro_batch * d->grad_accum <= o->micro_batch * o->grad_accum && d->tiles >= o->tiles;
 }
 
 static void
@@ -219,7 +98,7 @@ has_room_for_more_ops(const struct mw_request *request, const struct mw_settings
 {
     struct mw_settings s = *settings;
 
-    if (is_hopeless(nearest, settings))
+    if (mw_room_is_hopeless(nearest, settings))
         return false;
     s.ops_max = OPS_UNLIMITED;
     struct mw_sizing *sizing = mw_planner_size(request, &s, NULL);
@@ -247,6 +126,41 @@ size_or_refuse(struct gather *gather, const struct mw_settings *settings, GError
 }
 
 /* What the user fixed stays as it is; gradients follow an optimizer state that is fixed. */
+/* One placement with one batch. */
+static bool
+try_batch(struct gather *gather, const struct mw_settings *settings)
+{
+    if (!gather->blame && !mw_room_fits(gather->request, settings))
+        return false;
+    GError *refused = NULL;
+    struct mw_sizing *sizing = size_or_refuse(gather, settings, &refused);
+    /* Of several refusals the last is kept: it is of the placement with most transfers, and what is
+     * few enough for it is so for all. */
+    if (refused) {
+        g_clear_error(&gather->error);
+        gather->error = refused;
+    }
+    return sizing && keep(gather, sizing);
+}
+
+static bool
+try_batches(struct gather *gather, struct mw_settings *s)
+{
+    struct mw_batches batches;
+    bool kept = false;
+
+    mw_batches_find(gather->request, s, &gather->guess, &batches);
+    for (int i = 0; i < batches.count; i++) {
+        if ((gather->any && kept) || (gather->blame && i))
+            break;
+        s->micro_batch = batches.one[i].micro_batch;
+        s->grad_accum = batches.one[i].grad_accum;
+        kept = try_batch(gather, s) || kept;
+    }
+    return kept;
+}
+
+/* What the user fixed stays as it is; gradients follow an optimizer state that is fixed. */
 static bool
 try_exactly(struct gather *gather, const struct tiers *tiers)
 {
@@ -265,18 +179,7 @@ try_exactly(struct gather *gather, const struct tiers *tiers)
         place(&s, MW_STATE_PARAMETERS, tiers->params);
     if (!s.placement[MW_STATE_ACTIVATIONS].count)
         place(&s, MW_STATE_ACTIVATIONS, tiers->activations);
-    choose_batch(gather->request, &s, &gather->guess);
-    if (!gather->blame && !fits(gather->request, &s))
-        return false;
-    GError *refused = NULL;
-    struct mw_sizing *sizing = size_or_refuse(gather, &s, &refused);
-    /* Of several refusals the last is kept: it is of the placement with most transfers, and what is
-     * few enough for it is so for all. */
-    if (refused) {
-        g_clear_error(&gather->error);
-        gather->error = refused;
-    }
-    return sizing && keep(gather, sizing);
+    return try_batches(gather, &s);
 }
 
 /* Gradients stay in host memory while it has room. */
@@ -414,7 +317,7 @@ mw_planner_largest_layers(const struct mw_request *request, const struct mw_sett
         g_propagate_error(error, g_steal_pointer(&refused));
         return -1;
     }
-    int64_t layers = largest(request, resolved, layers_fit, 1, LAYERS_MAX);
+    int64_t layers = mw_room_largest(request, resolved, layers_fit, 1, LAYERS_MAX);
     probe = *resolved;
     probe.ops_max = OPS_UNLIMITED;
     *more = layers_fit(request, &probe, layers + 1);

@@ -30,15 +30,28 @@ mw_default_step_tokens(int64_t params)
     return table[row].tokens * pow(table[row + 1].tokens / table[row].tokens, along);
 }
 
+/* What a step of one sequence, or one micro-batch, would take `each` of. */
+static int64_t
+most_of(const struct mw_settings *s, double each)
+{
+    if (s->step_tokens_max <= 0)
+        return INT64_MAX;
+    return MAX(1, (int64_t)(TOLERANCE * s->step_tokens_max / each));
+}
+
 int64_t
 mw_most_sequences(const struct mw_settings *s)
 {
     double groups = (double)s->nodes * s->gpus_per_node / s->tp;
     double accum = s->grad_accum == MW_AUTO ? 1 : s->grad_accum;
 
-    if (s->step_tokens_max <= 0)
-        return INT64_MAX;
-    return MAX(1, (int64_t)(TOLERANCE * s->step_tokens_max / (groups * accum * s->seq)));
+    return most_of(s, groups * accum * s->seq);
+}
+
+int64_t
+mw_most_micro_batches(const struct mw_settings *s)
+{
+    return most_of(s, (double)s->nodes * s->gpus_per_node * s->micro_batch * s->seq);
 }
 
 bool

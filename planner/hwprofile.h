@@ -171,6 +171,8 @@ struct mw_hardware mw_hwprofile_read(const struct mw_hwprofile *profile, enum mw
 enum mw_provenance mw_hwprofile_provenance(const struct mw_hwprofile *profile, const char *group,
                                            const char *key, const char **source);
 bool mw_hwprofile_gives(const struct mw_hwprofile *profile, const char *group, const char *key);
+/* It has its value from mw_hwprofile_set. */
+bool mw_hwprofile_is_set(const struct mw_hwprofile *profile, const char *group, const char *key);
 enum mw_provenance mw_hwprofile_worst_provenance(const struct mw_hwprofile *profile);
 /* Measured as a whole: `[profile] calibrated` says when, and every figure that carries time is
  * measured.  What inherits or changes such a profile is not. */

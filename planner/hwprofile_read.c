@@ -154,6 +154,14 @@ mw_hwprofile_gives(const struct mw_hwprofile *profile, const char *group, const 
     return row >= 0 && profile->value[row].given;
 }
 
+bool
+mw_hwprofile_is_set(const struct mw_hwprofile *profile, const char *group, const char *key)
+{
+    int row = mw_hw_key_find(group, key);
+
+    return row >= 0 && mw_hw_value_is_set(&profile->value[row]);
+}
+
 enum mw_provenance
 mw_hwprofile_worst_provenance(const struct mw_hwprofile *profile)
 {

@@ -70,6 +70,28 @@ total(const struct mw_model *model, const struct mw_shape *shape)
     return MW_SUM(MW_PRODUCT(model->layers, MAX(first, last)), head, tail);
 }
 
+static bool
+is_too_large(const struct mw_model *model, struct mw_shape shape, int64_t sequences, int64_t seq)
+{
+    shape.sequences = sequences;
+    shape.seq = seq;
+    return total(model, &shape) > TOTAL_MAX;
+}
+
+/* Blames the length where one sequence is too much, or where sequences as long as the model's would
+ * do. */
+static bool
+refuse_total(const struct mw_model *model, const struct mw_shape *shape, GError **error)
+{
+    static const char too_large[] = "be smaller: the FLOPs or bytes of a step do not fit 64 bits";
+    bool longer =
+        shape->seq > model->seq && !is_too_large(model, *shape, shape->sequences, model->seq);
+
+    return longer || is_too_large(model, *shape, 1, shape->seq)
+               ? refuse(model, "seq", shape->seq, error, "%s", too_large)
+               : refuse(model, "batch", shape->sequences, error, "%s", too_large);
+}
+
 bool
 mw_model_validate_shape(const struct mw_model *model, const struct mw_shape *shape, GError **error)
 {
@@ -83,7 +105,6 @@ mw_model_validate_shape(const struct mw_model *model, const struct mw_shape *sha
     if (!check_tp(model, shape->tp, error))
         return false;
     if (total(model, shape) > TOTAL_MAX)
-        return refuse(model, "batch", shape->sequences, error,
-                      "be smaller: the FLOPs or bytes of a step do not fit 64 bits");
+        return refuse_total(model, shape, error);
     return true;
 }

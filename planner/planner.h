@@ -28,10 +28,12 @@ double mw_default_step_tokens(int64_t params);
 /* Sequences of a micro-batch of one tensor-slicing group that keep settings->step_tokens_max; one
  * at least. */
 int64_t mw_most_sequences(const struct mw_settings *settings);
+/* Micro-batches of settings->micro_batch that keep it; one at least. */
+int64_t mw_most_micro_batches(const struct mw_settings *settings);
 /* By more than tables round. */
 bool mw_exceeds_step_tokens(double step_tokens, double most);
 
-/* Fills in defaults that need no search and refuses contradictions.  Micro-batch, tiles, commit
+/* Fills in defaults that need no search and refuses contradictions.  Batch, tiles, commit
  * and placements may stay open. */
 bool mw_settings_resolve(const struct mw_request *request, const struct mw_settings *asked,
                          struct mw_settings *resolved, GError **error);
@@ -45,7 +47,7 @@ bool mw_settings_check(const struct mw_request *request, const struct mw_setting
  * The sizings worth simulating for one strategy (not MW_STRATEGY_AUTO), following the paper's rule
  * (Sec. 5.1, Sec. 8): offload only when needed, optimizer state and gradients first, to the
  * fastest memory with room.  If one of parameters and checkpoints must move, both choices are
- * given; with an open batch every combination is given with its largest batch.
+ * given; with an open batch every combination is given with the batches of planner/batches.h.
  * Never empty on success: if nothing fits, the one sizing with the smallest lack.  Where memory has
  * room only for more tiles or chunks than a plan may have ops, MW_ERROR_LARGE.
  * Array of struct mw_sizing *, which it owns.
@@ -55,6 +57,12 @@ GPtrArray *mw_planner_candidates(const struct mw_request *request,
 
 /* Whether any of these would fit, at less cost; an open batch, with one sequence. */
 bool mw_planner_fits(const struct mw_request *request, const struct mw_settings *resolved);
+
+/* *error becomes MW_ERROR_LARGE of `chosen`, which was sized with a larger bound than that of what
+ * was `asked`: its count and the nearest settings that are quick.  One that is quick changes
+ * nothing. */
+void mw_planner_refuse_ops(const struct mw_request *request, const struct mw_settings *asked,
+                           const struct mw_sizing *chosen, GError **error);
 
 /* Where *error is MW_ERROR_LARGE and another micro-batch than the one asked for makes a step of few
  * enough ops, the line says which. */

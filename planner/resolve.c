@@ -58,14 +58,29 @@ static bool G_GNUC_PRINTF(3, 4)
                      text);
 }
 
+/* The two next to the global batch of those that are `unit` times a whole number. */
+static char *
+nearest_batches(const struct mw_settings *s, double unit)
+{
+    int64_t each = llround(unit), below = each > 0 ? s->global_batch / each * each : 0;
+
+    if (each < 1 || fabs(unit - (double)each) > 1e-9)
+        return g_strdup("");
+    if (!below)
+        return g_strdup_printf("; the least is %" G_GINT64_FORMAT, each);
+    return g_strdup_printf("; the nearest are %" G_GINT64_FORMAT " and %" G_GINT64_FORMAT, below,
+                           below + each);
+}
+
 static bool
 refuse_product(const struct mw_settings *s, double gpus, GError **error)
 {
     g_autofree char *batch = mw_typed(s->micro_batch);
     g_autofree char *count = mw_typed(gpus);
+    g_autofree char *nearest = nearest_batches(s, s->micro_batch * gpus);
 
-    return refuse_batch(s, error, "--batch %s times %s GPU%s times a whole --grad-accum", batch,
-                        count, gpus == 1 ? "" : "s");
+    return refuse_batch(s, error, "--batch %s times %s GPU%s times a whole --grad-accum%s", batch,
+                        count, gpus == 1 ? "" : "s", nearest);
 }
 
 static bool
@@ -73,11 +88,12 @@ refuse_multiple(const struct mw_settings *s, double replicas, int64_t accum, GEr
 {
     g_autofree char *multiple = mw_typed(replicas * accum);
     g_autofree char *count = mw_typed(replicas);
+    g_autofree char *nearest = nearest_batches(s, replicas * accum);
 
     return refuse_batch(s, error,
                         "a multiple of %s: %s data-parallel GPU%s times --grad-accum "
-                        "%" G_GINT64_FORMAT,
-                        multiple, count, replicas == 1 ? "" : "s", accum);
+                        "%" G_GINT64_FORMAT "%s",
+                        multiple, count, replicas == 1 ? "" : "s", accum, nearest);
 }
 
 /* global batch = micro-batch * GPUs * accumulation; any two of the three may be given. */
@@ -87,7 +103,8 @@ fill_batch(struct mw_settings *s, GError **error)
     double gpus = (double)s->nodes * s->gpus_per_node;
 
     if (s->global_batch == MW_AUTO) {
-        if (s->grad_accum == MW_AUTO)
+        bool fills = s->micro_batch == MW_AUTO && s->step_tokens_max > 0;
+        if (s->grad_accum == MW_AUTO && !fills)
             s->grad_accum = 1;
         return true;
     }

@@ -20,6 +20,8 @@
 #define MW_EAGER_ACTIVATIONS 1.7
 /* A plan of so many ops is built and simulated in seconds, in 300 MB. */
 #define MW_OPS_MAX 500000
+/* Micro-batches that nobody asked for make no larger one: it is built in a tenth of a second. */
+#define MW_OPS_QUICK (MW_OPS_MAX / 8)
 
 enum mw_strategy {
     MW_STRATEGY_AUTO,
@@ -71,7 +73,8 @@ struct mw_settings {
     const char *batch_source;   /* what messages call the global batch, if not --global-batch; lives
                                    as long as the program */
     double step_tokens_max;     /* of an open batch; MW_AUTO: by default, 0: none */
-    int64_t grad_accum;         /* MW_AUTO: 1, or what global_batch asks for */
+    int64_t grad_accum;         /* MW_AUTO: 1; of an open batch what step_tokens_max or global_batch
+                                   asks for */
     int64_t seq;                /* MW_AUTO: the model's, at most 4096 (paper presets 1024) */
     struct mw_placement placement[MW_STATE_COUNT];
     enum mw_partition partition;

@@ -221,7 +221,8 @@ mw_sizing_refuse_ops(const struct mw_model *model, const struct mw_hardware *har
                                   knob == LAYERS ? " layers" : "")
                 : g_strdup("give less of each");
 
-    g_set_error(error, MW_ERROR, MW_ERROR_LARGE,
-                "%s a step of %s ops%s, and more than %" G_GINT64_FORMAT " take too long; %s", name,
-                count, parts, settings->ops_max, accepted);
+    g_set_error(
+        error, MW_ERROR, MW_ERROR_LARGE,
+        "%s a step of %s ops with %s%s, and more than %" G_GINT64_FORMAT " take too long; %s", name,
+        count, mw_strategy_name((int)settings->strategy), parts, settings->ops_max, accepted);
 }

@@ -156,13 +156,19 @@ phase_end(const struct mw_plan *plan, const struct mw_span *span, bool forward)
 static void
 fill_phases(const struct mw_plan *plan, const struct mw_spans *spans, struct mw_result *result)
 {
-    static const char *const names[] = {"forward", "backward", "optimizer"};
+    const char *names[] = {"forward", "backward", "optimizer"};
     int64_t ends[] = {0, 0, spans->span_ns};
     int64_t start = 0;
+    bool several = false;
 
     for (size_t i = 0; i < spans->count; i++) {
+        several = several || plan->ops[spans->span[i].op].micro_batch > 0;
         ends[0] = MAX(ends[0], phase_end(plan, &spans->span[i], true));
         ends[1] = MAX(ends[1], phase_end(plan, &spans->span[i], false));
+    }
+    if (several) { /* they take turns */
+        ends[0] = 0;
+        names[1] = "passes";
     }
     for (size_t i = 0; i < result->phase_count; i++)
         g_free(result->phases[i].name);

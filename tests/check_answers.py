@@ -179,9 +179,9 @@ def check_many_ops(box):
     """Memory is not called short where the bound on ops is; what is to be given instead works."""
     for strategy in ("auto", "zero-infinity-nvme"):
         done = box.run(f"simulate {MANY} --grad-accum 32 -s {strategy}")
-        said = re.search(r"--grad-accum 32: makes a step of (\d+) ops in \d+ tiles \(the fewest "
-                         r"that fit\), and more than 500000 take too long; give (\d+) or fewer, or "
-                         r"(--batch \d+ --grad-accum \d+)\n", done.err)
+        said = re.search(r"--grad-accum 32: makes a step of (\d+) ops with zero-infinity-\S+ in "
+                         r"\d+ tiles \(the fewest that fit\), and more than 500000 take too long; "
+                         r"give (\d+) or fewer, or (--batch \d+ --grad-accum \d+)\n", done.err)
         if done.status != 2 or done.out or not said or int(said[1]) <= 500000:
             yield f"-s {strategy}: status {done.status}: {done.err}"
             continue
@@ -193,6 +193,66 @@ def check_many_ops(box):
     if done.status != 3 or [row["strategy"] for row in json.loads(done.out)] != ["zero2"] or \
             "zero-infinity-nvme is left out: --grad-accum 32: makes " not in done.err:
         yield f"several: status {done.status}: {done.err}"
+
+
+# Steps of too many ops, whose count is that of the plan that the nearest value comes to.
+LARGE = ["-m gpt3-13b -H dgx-h100 --batch 1 --grad-accum 1000",
+         "-m gpt3-175b -H dgx2 --nodes 4 --grad-accum 4096",
+         "-m gpt3-175b -H dgx2 --global-batch 1048576"]
+
+
+def check_large(box, line):
+    said = re.search(r"ops with (\S+?),? .*; give (\d+) or fewer", box.run(f"simulate {line}").err)
+    words = line.split()
+    if not said:
+        yield f"not refused: {line}"
+        return
+    answer = box.run(["simulate", *words[:-1], said[2], "--json"])
+    if answer.status or json.loads(answer.out)["strategy"] != said[1]:
+        yield f"{said[0]}: status {answer.status}: {answer.err}{answer.out[:300]}"
+
+
+def check_few_tokens(box):
+    """A training is one step at least."""
+    line = f"simulate {FLAT} -s zero3 --batch 1 --json --tokens "
+    step = json.loads(box.run(line + "1").out)
+    for tokens in (1, 100, step["settings"]["tokens_per_step"]):
+        answer = json.loads(box.run(line + f"{tokens:.15g}").out)
+        said = any(note.startswith("--tokens ") for note in answer["notes"])
+        if abs(answer["days"] * 86400 / answer["step_time_s"] - 1) > 1e-9 or said == (
+                tokens == step["settings"]["tokens_per_step"]):
+            yield f"{tokens} tokens: {answer['days']} days, {answer['notes']}"
+
+
+KEYS_SET = {  # what is set: what its note must say; None: none
+    "-H flat-test --set nvme.drives=4": "--set nvme.drives: changes no rate",
+    "-H flat-test --set nvme.drives=4 --set nvme.read_gb_per_s=20": "the plan keeps nothing",
+    "-H flat-test --set nvme.latency_us=90 --set nvme.duplex=2": "--set nvme.duplex, nvme.latency_us",
+    "-H flat-test --set nvme.latency_us=90 -s zero-infinity-nvme --optimizer-device nvme": None,
+    "-H flat-test --set network.latency_us=3": "--nodes N do",
+    "-H flat-test --set network.latency_us=3 --nodes 2": None,
+    "-H flat-test --gpus 1 --set fabric.latency_us=3": "one GPU per node",
+    "-H flat-test --set nvme.capacity_tb=0": None,
+    "-H flat-test --set gpu.launch_us=3": None,
+}
+
+
+def check_keys_set(box, options, words):
+    """A key that was set and changes nothing is said to."""
+    answer = json.loads(box.run(f"simulate -m gpt2-xl --batch 1 {options} --json").out)
+    said = [note for note in answer["notes"] if note.startswith("--set ")]
+    if len(said) != (words is not None) or (said and words not in said[0]):
+        yield f"{said}, not {words}"
+
+
+def check_length(box):
+    """Beyond the positions that a model is made for it is planned, with a note."""
+    for seq, notes in ((131072, 0), (200000, 1)):
+        answer = json.loads(box.run(f"simulate -m llama-3.1-8b -H dgx-h100 --batch 1 --seq {seq} "
+                                    "--json").out)
+        said = [note for note in answer["notes"] if note.startswith(f"--seq {seq}: ")]
+        if len(said) != notes:
+            yield f"{seq}: {answer['notes']}"
 
 
 def check_verdict(box):
@@ -390,6 +450,12 @@ def tests(box):
     yield "invariant-5: json", check_json(box)
     yield "json: unsaid", check_unsaid(box)
     yield "many ops", check_many_ops(box)
+    for line in LARGE:
+        yield f"large: {line}", check_large(box, line)
+    yield "few tokens", check_few_tokens(box)
+    for options, words in KEYS_SET.items():
+        yield f"set: {options}", check_keys_set(box, options, words)
+    yield "length", check_length(box)
     yield "verdict", check_verdict(box)
     yield "efficiency", check_efficiency(box)
     yield "ranges", check_ranges(box)

@@ -146,8 +146,10 @@ CONTRADICTIONS = {
     "simulate -m llama-3-8b -H flat-test --nodes 16 --tp 64": ["tp", "64", "divide", "32"],
     "simulate -m gpt2 -H flat-test --batch 0.3": ["--batch 0.3", "whole number"],
     "simulate -m gpt2 -H flat-test --seq 2048": ["seq", "2048", "1024"],
-    "simulate -m gpt2 -H flat-test --global-batch 7": ["--global-batch 7"],
-    "simulate -m gpt2 -H flat-test --global-batch 64 --batch 3": ["--global-batch 64"],
+    "simulate -m gpt2 -H flat-test --global-batch 7": ["--global-batch 7", "are 4 and 8"],
+    "simulate -m gpt2 -H flat-test --global-batch 3": ["--global-batch 3", "the least is 4"],
+    "simulate -m gpt2 -H flat-test --global-batch 64 --batch 3":
+        ["--global-batch 64", "are 60 and 72"],
     "simulate -m gpt2 -H flat-test --global-batch 64 --grad-accum 3": ["--global-batch 64"],
     "simulate -m gpt2 -H flat-test -s ddp --param-device cpu": ["--param-device", "ddp"],
     "simulate -m gpt2 -H flat-test -s zero1 --optimizer-device cpu":
@@ -162,7 +164,8 @@ CONTRADICTIONS = {
     "simulate -m gpt2-xl -H flat-test -s zero3 --batch 1 --tiles 4096 --grad-accum 4096":
         ["--tiles 4096", "--grad-accum 4096", "more than 500000"],
     "simulate -m gpt3-175b -H flat-test --batch 1000000 --seq 2048": None,  # does not fit
-    "simulate -m llama-3.1-405b -H flat-test --batch 1000000 --seq 16777216": ["batch", "64 bits"],
+    "simulate -m llama-3.1-405b -H flat-test --batch 1000000 --seq 16777216": ["seq", "64 bits"],
+    "simulate -m llama-3.1-405b -H flat-test --batch 1 --seq 16777216": ["seq", "64 bits"],
     "simulate -m gpt2 -H flat-test --json --csv": ["--json", "--csv"],
     "simulate -m gpt2 -H flat-test --largest": ["--largest", "plan"],
     "plan -m gpt2 -H flat-test --trace t.json": ["--trace", "simulate"],

@@ -1,0 +1,87 @@
+/* Keys of the profile that were set and change nothing. */
+#include <string.h>
+
+#include "cli/fill.h"
+
+static bool
+lacks_drives(const struct mw_sizing *sizing)
+{
+    return !sizing->hardware->nvme_capacity_bytes;
+}
+
+static bool
+leaves_drives(const struct mw_sizing *sizing)
+{
+    return !lacks_drives(sizing) && !sizing->need_bytes[MW_TIER_NVME];
+}
+
+static bool
+has_one_node(const struct mw_sizing *sizing)
+{
+    return sizing->settings.nodes == 1;
+}
+
+static bool
+has_one_gpu(const struct mw_sizing *sizing)
+{
+    return sizing->settings.gpus_per_node == 1;
+}
+
+/* `but`: keys of which this is no wonder. */
+static const struct {
+    const char *group;
+    const char *but[2];
+    bool (*idle)(const struct mw_sizing *sizing);
+    const char *why;
+} rows[] = {
+    {"nvme", {"drives", "capacity_tb"}, lacks_drives, "the profile has no drives (capacity_tb 0)"},
+    {"nvme", {"drives", "capacity_tb"}, leaves_drives, "the plan keeps nothing on drives"},
+    {"network", {NULL}, has_one_node, "one node uses no network; --nodes N do"},
+    {"fabric", {NULL}, has_one_gpu, "one GPU per node uses no fabric"},
+};
+
+/* Those of a row that were set: "nvme.latency_us, nvme.duplex"; "" if none was. */
+static char *
+names_set(const struct mw_hwprofile *profile, size_t row)
+{
+    GString *names = g_string_new(NULL);
+    size_t count;
+    const struct mw_hw_key *keys = mw_hw_keys(&count);
+
+    for (size_t i = 0; i < count; i++)
+        if (!strcmp(keys[i].group, rows[row].group) && g_strcmp0(keys[i].key, rows[row].but[0]) &&
+            g_strcmp0(keys[i].key, rows[row].but[1]) &&
+            mw_hwprofile_is_set(profile, keys[i].group, keys[i].key))
+            g_string_append_printf(names, "%s%s.%s", names->len ? ", " : "", keys[i].group,
+                                   keys[i].key);
+    return g_string_free(names, FALSE);
+}
+
+/* The number of drives changes what one more would gain, and no rate or size: those are of all. */
+static void
+note_drives(const struct mw_hwprofile *profile, const struct mw_sizing *sizing, GPtrArray *notes)
+{
+    static const char *const of_all[] = {"capacity_tb", "read_gb_per_s", "write_gb_per_s"};
+    bool other = lacks_drives(sizing) || !mw_hwprofile_is_set(profile, "nvme", "drives");
+
+    for (size_t i = 0; i < G_N_ELEMENTS(of_all); i++)
+        other = other || mw_hwprofile_is_set(profile, "nvme", of_all[i]);
+    if (!other)
+        g_ptr_array_add(notes, g_strdup("--set nvme.drives: changes no rate and no size, as the "
+                                        "profile's are of all drives of a node; set "
+                                        "nvme.capacity_tb, nvme.read_gb_per_s, nvme.write_gb_per_s "
+                                        "and nvme.queue_depth too"));
+}
+
+void
+cli_note_keys(const struct cli_request *request, const struct mw_sizing *sizing, GPtrArray *notes)
+{
+    for (size_t row = 0; request->modified && row < G_N_ELEMENTS(rows); row++) {
+        g_autofree char *names = names_set(request->profile, row);
+        if (*names && rows[row].idle(sizing))
+            g_ptr_array_add(notes,
+                            g_strdup_printf("--set %s changes nothing: %s", names, rows[row].why));
+    }
+    if (request->modified)
+        note_drives(request->profile, sizing, notes);
+}

@@ -1,0 +1,218 @@
+#include "planner/batches.h"
+
+#include <glib.h>
+#include <math.h>
+
+#include "planner/room.h"
+#include "planner/sizing_internal.h"
+
+#define GRAD_ACCUM_MAX 65536
+#define SEQUENCES_MAX 65536
+/* Of the splits of a global batch that fit: the first, and each with half as many sequences. */
+#define SPLITS_MAX 4
+/* With more micro-batches than these one more or less changes little. */
+#define FEW_MICRO_BATCHES 4
+
+struct search {
+    const struct mw_request *request;
+    struct mw_settings s; /* micro-batch and accumulation change */
+    struct mw_batches *found;
+};
+
+static void
+add(struct search *search, double micro_batch, int64_t grad_accum)
+{
+    struct mw_batches *found = search->found;
+
+    for (int i = 0; i < found->count; i++)
+        if (found->one[i].micro_batch == micro_batch && found->one[i].grad_accum == grad_accum)
+            return;
+    if (micro_batch <= 0 || found->count == MW_BATCHES_MAX)
+        return;
+    found->one[found->count].micro_batch = micro_batch;
+    found->one[found->count++].grad_accum = grad_accum;
+}
+
+/* --- the most that fits ---------------------------------------------------------------------- */
+
+static bool
+fits_sequences(const struct mw_request *request, const struct mw_settings *settings,
+               int64_t sequences)
+{
+    struct mw_settings s = *settings;
+
+    s.micro_batch = (double)sequences / s.tp;
+    return mw_room_fits(request, &s);
+}
+
+static int64_t
+largest_sequences(const struct mw_request *request, const struct mw_settings *settings,
+                  int64_t guess)
+{
+    return mw_room_largest(request, settings, fits_sequences, guess,
+                           MIN(SEQUENCES_MAX, mw_most_sequences(settings)));
+}
+
+double
+mw_planner_largest_batch(const struct mw_request *request, const struct mw_settings *settings)
+{
+    return (double)largest_sequences(request, settings, 1) / settings->tp;
+}
+
+/* Tiles that so many sequences take, where their number is open, else 0; 0: they do not fit. */
+static int64_t
+most_tiles(const struct search *search, int64_t sequences)
+{
+    struct mw_settings s = search->s;
+
+    if (s.tiles != MW_AUTO)
+        return 0;
+    s.micro_batch = (double)sequences / s.tp;
+    struct mw_sizing *sizing = mw_planner_size(search->request, &s, NULL);
+    int64_t tiles = sizing && sizing->fits ? sizing->settings.tiles : 0;
+    mw_sizing_free(sizing);
+    return tiles;
+}
+
+/* The largest number may have cost many tiles: the largest with `tiles`, while those are fewer. */
+static int64_t
+largest_with_tiles(const struct search *search, int64_t tiles)
+{
+    struct mw_settings s = search->s;
+
+    s.tiles = tiles;
+    return largest_sequences(search->request, &s, 1);
+}
+
+/* --- the batch alone is open ----------------------------------------------------------------- */
+
+static void
+find_micro_batch_of(struct search *search, int64_t largest)
+{
+    double tp = search->s.tp;
+
+    add(search, largest / tp, search->s.grad_accum);
+    add(search, largest / 2 / tp, search->s.grad_accum);
+    for (int64_t t = 1, tiles = most_tiles(search, largest); t < tiles; t *= 2)
+        add(search, largest_with_tiles(search, t) / tp, search->s.grad_accum);
+}
+
+static void
+find_micro_batch(struct search *search, int64_t *guess)
+{
+    *guess = MAX(1, largest_sequences(search->request, &search->s, *guess));
+    find_micro_batch_of(search, *guess);
+}
+
+/* --- a global batch is to be split ----------------------------------------------------------- */
+
+/* The fewest micro-batches that fit, and some more; where none fits, the most. */
+static void
+split_global_batch(struct search *search)
+{
+    struct mw_settings *s = &search->s;
+    double per_gpu = (double)s->global_batch / ((double)s->nodes * s->gpus_per_node);
+    double most = INFINITY;
+
+    for (int64_t accum = 1; accum <= GRAD_ACCUM_MAX && search->found->count < SPLITS_MAX; accum++) {
+        double sequences = per_gpu / accum * s->tp;
+        if (sequences < 1)
+            break;
+        if (sequences > most || fabs(sequences - llround(sequences)) > 1e-9)
+            continue;
+        s->micro_batch = sequences / s->tp;
+        s->grad_accum = accum;
+        if (!mw_room_fits(search->request, s))
+            continue;
+        add(search, s->micro_batch, accum);
+        most = sequences / 2;
+    }
+    if (!search->found->count)
+        add(search, s->micro_batch, s->grad_accum);
+}
+
+/* --- all is open ----------------------------------------------------------------------------- */
+
+/* Micro-batches that keep the default global batch and the step quick to plan: each adds as many
+ * ops as the third does. */
+static int64_t
+most_micro_batches(const struct search *search, const struct mw_sizing *two)
+{
+    struct mw_settings s = two->settings;
+    int64_t ops = mw_sizing_op_count(two), quick = MIN(MW_OPS_QUICK, s.ops_max);
+
+    s.grad_accum = 3;
+    int64_t each =
+        mw_sizing_ops_of(search->request->model, search->request->hardware, &s, INT64_MAX) - ops;
+    if (ops > quick)
+        return 1;
+    return MIN(MIN(mw_most_micro_batches(&s), GRAD_ACCUM_MAX), 2 + (quick - ops) / MAX(1, each));
+}
+
+/* So many sequences in as many micro-batches as that; how many. */
+static int64_t
+add_filled(struct search *search, int64_t sequences)
+{
+    struct mw_settings *s = &search->s;
+    int64_t accum = 1;
+
+    s->grad_accum = 2;
+    s->micro_batch = (double)sequences / s->tp;
+    if (sequences < 1 || mw_most_micro_batches(s) < 2)
+        return 1;
+    struct mw_sizing *sizing = mw_planner_size(search->request, s, NULL);
+    if (sizing && sizing->fits)
+        accum = most_micro_batches(search, sizing);
+    if (accum > 1)
+        add(search, s->micro_batch, accum);
+    mw_sizing_free(sizing);
+    return accum;
+}
+
+/* One micro-batch, which keeps gradients in 16 bits, or as many as fill the step. */
+static void
+find_all(struct search *search, int64_t *guess)
+{
+    struct mw_settings *s = &search->s;
+
+    s->grad_accum = 1;
+    int64_t most = mw_most_sequences(s);
+    int64_t whole = MAX(1, largest_sequences(search->request, s, *guess));
+    *guess = whole;
+    add(search, (double)whole / s->tp, 1);
+    if (whole == most && most_tiles(search, whole) <= 1)
+        return;
+    s->grad_accum = 2;
+    int64_t largest = largest_sequences(search->request, s, whole);
+    int64_t accum = add_filled(search, largest);
+    if (accum > 1 && accum < FEW_MICRO_BATCHES)
+        add_filled(search, most / (accum + 1));
+    add_filled(search, largest / 2);
+    s->grad_accum = 2;
+    for (int64_t t = 1, most_t = most_tiles(search, largest); t < most_t; t *= 2)
+        add_filled(search, largest_with_tiles(search, t));
+    if (search->found->count > 1)
+        return;
+    s->grad_accum = 1;
+    find_micro_batch_of(search, whole);
+}
+
+/* --- the whole ------------------------------------------------------------------------------- */
+
+void
+mw_batches_find(const struct mw_request *request, const struct mw_settings *placed, int64_t *guess,
+                struct mw_batches *found)
+{
+    struct search search = {request, *placed, found};
+    bool open = placed->micro_batch == MW_AUTO;
+
+    found->count = 0;
+    if (open && placed->global_batch != MW_AUTO && placed->grad_accum == MW_AUTO)
+        split_global_batch(&search);
+    else if (open && placed->grad_accum == MW_AUTO)
+        find_all(&search, guess);
+    else if (open)
+        find_micro_batch(&search, guess);
+    else
+        add(&search, placed->micro_batch, placed->grad_accum == MW_AUTO ? 1 : placed->grad_accum);
+}

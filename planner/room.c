@@ -1,0 +1,62 @@
+#include "planner/room.h"
+
+#include <glib.h>
+
+bool
+mw_room_is_hopeless(const struct mw_sizing *sizing, const struct mw_settings *asked)
+{
+    static const enum mw_purpose cut[] = {MW_PURPOSE_PARAMETER_BUFFERS, MW_PURPOSE_SHARD_BUFFERS,
+                                          MW_PURPOSE_GRADIENT_BUFFERS,
+                                          MW_PURPOSE_OPTIMIZER_BUFFERS};
+
+    for (int t = 0; t < MW_TIER_COUNT; t++) {
+        int64_t rest = sizing->need_bytes[t];
+        for (size_t p = 0; p < G_N_ELEMENTS(cut); p++)
+            rest -= sizing->ledger[t][cut[p]];
+        rest -= asked->logits_chunks == MW_AUTO ? sizing->ledger[t][MW_PURPOSE_LOGITS] : 0;
+        if (rest > sizing->tiers[t].capacity_bytes)
+            return true;
+    }
+    return false;
+}
+
+bool
+mw_room_fits(const struct mw_request *request, const struct mw_settings *settings)
+{
+    struct mw_settings s = *settings;
+
+    if (s.commit == MW_AUTO)
+        s.commit = 0;
+    struct mw_sizing *sizing = mw_sizing_new(request->model, request->hardware, &s, NULL);
+    bool found = sizing && sizing->fits;
+    bool open = s.tiles == MW_AUTO || s.logits_chunks == MW_AUTO;
+    bool hopeless = !sizing || !open || mw_room_is_hopeless(sizing, &s);
+    mw_sizing_free(sizing);
+    if (found || hopeless)
+        return found;
+    sizing = mw_planner_size(request, &s, NULL);
+    found = sizing && sizing->fits;
+    mw_sizing_free(sizing);
+    return found;
+}
+
+int64_t
+mw_room_largest(const struct mw_request *request, const struct mw_settings *settings,
+                mw_room_fit fit, int64_t guess, int64_t most)
+{
+    int64_t low = 0, high = MIN(MAX(1, guess), most), step = 1;
+
+    while (high <= most && fit(request, settings, high)) {
+        low = high;
+        high = low == most ? most + 1 : MIN(high + step, most);
+        step *= 2;
+    }
+    while (high - low > 1) {
+        int64_t middle = low + (high - low) / 2;
+        if (fit(request, settings, middle))
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}

@@ -1,0 +1,105 @@
+#!/usr/bin/python3
+"""What an open batch comes to is not beaten by what is easily typed; prints TAP.
+
+Over models and machines: the same global batch, asked for; accumulation over every power of two of
+micro-batches that the default global batch has room for; the batch that a note proposes.  None is
+faster, none takes more than the default, and the note says what it came to.  And questions stay
+quick: a plan of micro-batches that nobody asked for has a bounded number of ops.
+
+The command is $MEMWALL, or build/cli/memwall.
+"""
+import json
+import sys
+
+from check_advice import default_tokens
+from command import Box
+from tap import report_in
+
+MODELS = ["gpt2", "gpt3-1.3b", "llama-3.1-8b", "zi-10b", "opt-30b", "gpt3-175b"]
+MACHINES = ["rtx4090", "v100", "dgx2", "dgx-h100", "aws-g5-12xlarge", "gh200"]
+OPS_QUICK = 62500
+SAME = 1.001  # of many micro-batches the times are of few, and the rest by their difference
+OFFLOADED = 1.02  # a plan that offloads is taken where it is faster than this
+SLACK = 1.02
+
+
+def ask(box, line):
+    done = box.run(f"simulate {line} --json")
+    return json.loads(done.out) if done.out else None
+
+
+def offloads(answer):
+    return any(answer["peak_bytes"][tier] for tier in ("cpu", "nvme"))
+
+
+def beats(other, answer, slack):
+    """By more than it takes to offload, where that is the difference."""
+    if not other or not other["feasible"]:
+        return False
+    if offloads(other) and not offloads(answer):
+        slack = max(slack, OFFLOADED)
+    return other["tokens_per_s"] > slack * answer["tokens_per_s"]
+
+
+def powers(answer):
+    """Of two, up to the default global batch with one sequence for each GPU."""
+    settings = answer["settings"]
+    least = settings["seq"] * settings["nodes"] * settings["gpus_per_node"]
+    accum = 1
+    while accum * least <= 1.05 * default_tokens(answer["params"]) and accum <= 4096:
+        yield accum
+        accum *= 2
+
+
+def check(box, line):
+    answer = ask(box, line)
+    if not answer["feasible"]:
+        return
+    settings = answer["settings"]
+    step, most = settings["tokens_per_step"], default_tokens(answer["params"])
+    single = settings["micro_batch"] * settings["tp"] * settings["grad_accum"] == 1
+    said = [note for note in answer["notes"] if note.startswith("default global batch: ")]
+    if step > 1.05 * most and not single:
+        yield f"{step} tokens per step, {most} by default"
+    if len(said) != 1 or f"{settings['global_batch']:.15g} sequences" not in said[0]:
+        yield f"{settings['global_batch']} sequences: {said}"
+    bounded = "slow to plan" in said[0]
+    if not bounded and (settings["grad_accum"] + 1) / settings["grad_accum"] * step < 1.05 * most:
+        yield f"{step} tokens per step of {most}: {said}"
+    if answer["smaller_batch"]:
+        yield f"its own note is faster: {answer['smaller_batch']}, {answer['tokens_per_s']}"
+    same = ask(box, f"{line} --global-batch {settings['global_batch']:.15g}")
+    if beats(same, answer, SAME):
+        yield f"same global batch: {same['tokens_per_s']}, open {answer['tokens_per_s']}"
+    for accum in powers(answer):
+        typed = ask(box, f"{line} --grad-accum {accum}")
+        # Larger steps, where they would be slow to plan, are left to the user.
+        larger = typed and typed["settings"]["tokens_per_step"] > step
+        if not (bounded and larger) and beats(typed, answer, SLACK):
+            yield (f"--grad-accum {accum}: {typed['tokens_per_s']} in micro-batches of "
+                   f"{typed['settings']['micro_batch']}, open {answer['tokens_per_s']}: {settings}")
+
+
+def check_quick(box, line):
+    """Nobody asked for so many micro-batches."""
+    done = box.run(f"plan {line} -o open.plan")
+    ops = (box.folder / "open.plan").read_text(encoding="utf-8").count("\nop ")
+    answer = json.loads(box.run(f"plan {line} --json").out)
+    if done.status or not 0 < ops or (ops > OPS_QUICK and answer["settings"]["grad_accum"] > 1):
+        yield f"{ops} ops, {answer['settings']}"
+
+
+def tests(box):
+    for number, model in enumerate(MODELS):
+        # Each model on some machines, each machine with some models.
+        for machine in MACHINES[number % 2::2]:
+            yield f"{model} on {machine}", check(box, f"-m {model} -H {machine}")
+    for line in ("-m zi-10b -H v100 -s zero-infinity-cpu", "-m llama-3.1-8b -H dgx2 --tp 2",
+                 "-m opt-30b -H dgx2 --nodes 4 -s zero3"):
+        yield line, check(box, line)
+    for line in ("-m gpt3-13b -H rtx4090", "-m llama-3.1-8b -H h100"):
+        yield f"quick: {line}", check_quick(box, line)
+
+
+if __name__ == "__main__":
+    sys.exit(report_in(Box, tests))
