@@ -75,8 +75,8 @@ struct mw_deepspeed_facts {
 
 /* Text of a ds_config.json for these (resolved) settings, which reads back to the same; g_free it.
  * DeepSpeed has no splits over tiers (the slowest part is named; of parameters on NVMe, max_in_cpu
- * is said), no activation checkpoints on NVMe (the CPU is named) and offloads only from certain stages on (the lowest that
- * can is named). */
+ * is said), no activation checkpoints on NVMe (the CPU is named) and offloads only from certain
+ * stages on (the lowest that can is named). */
 char *mw_deepspeed_text(const struct mw_settings *settings, const struct mw_deepspeed_facts *facts);
 
 #endif

@@ -227,7 +227,8 @@ def check_few_tokens(box):
 KEYS_SET = {  # what is set: what its note must say; None: none
     "-H flat-test --set nvme.drives=4": "--set nvme.drives: changes no rate",
     "-H flat-test --set nvme.drives=4 --set nvme.read_gb_per_s=20": "the plan keeps nothing",
-    "-H flat-test --set nvme.latency_us=90 --set nvme.duplex=2": "--set nvme.duplex, nvme.latency_us",
+    "-H flat-test --set nvme.latency_us=90 --set nvme.duplex=2":
+        "--set nvme.duplex, nvme.latency_us",
     "-H flat-test --set nvme.latency_us=90 -s zero-infinity-nvme --optimizer-device nvme": None,
     "-H flat-test --set network.latency_us=3": "--nodes N do",
     "-H flat-test --set network.latency_us=3 --nodes 2": None,

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """A ds_config.json that was written for a plan, read back, gives that plan; prints TAP.
 
-Over strategies, places of the states and recomputation, each as it was asked for and as it came out;
-and what happens to a file that was changed in between.
+Over strategies, places of the states and recomputation; and what happens to a file that was changed
+in between.
 
 The command is $MEMWALL, or build/cli/memwall.
 """
