@@ -146,8 +146,10 @@ tail_unit_ops(const struct mw_sizing *s, struct passage *p)
 
 /* --- the whole step -------------------------------------------------------------------------- */
 
+/* Of unit u of all blocks of a class: blocks whose parameters and whose gradients live in the same
+ * tiers take as many ops, so they are counted and one of them is looked at. */
 static int64_t
-units_ops(const struct mw_sizing *s)
+unit_ops_of_blocks(const struct mw_sizing *s, enum mw_class c, uint32_t first, int u)
 {
     static int64_t (*const of_unit[MW_CLASS_COUNT])(const struct mw_sizing *, struct passage *) = {
         [MW_CLASS_HEAD] = head_unit_ops,
@@ -155,15 +157,38 @@ units_ops(const struct mw_sizing *s)
         [MW_CLASS_EXPERT] = layer_unit_ops,
         [MW_CLASS_TAIL] = tail_unit_ops,
     };
-    int64_t ops = 0;
-    uint32_t number = 0;
+    const struct mw_class_info *class = &s->classes[c];
+    int64_t alike[MW_TIER_COUNT][MW_TIER_COUNT] = {0}, ops = 0;
+    uint32_t example[MW_TIER_COUNT][MW_TIER_COUNT];
 
-    for (int c = 0; c < MW_CLASS_COUNT; c++)
-        for (int64_t block = 0; block < s->classes[c].blocks; block++)
-            for (int u = 0; u < s->classes[c].unit_count; u++, number++) {
-                struct passage p = {&s->classes[c], &s->classes[c].units[u], number, 0};
-                ops += s->settings.grad_accum * of_unit[c](s, &p) + gradient_ops(s, &p);
-            }
+    for (int64_t block = 0; block < class->blocks; block++) {
+        uint32_t number = first + (uint32_t)(block * class->unit_count + u);
+        enum mw_tier param = s->param_home[number], gradient = s->gradient_home[number];
+        example[param][gradient] = number;
+        alike[param][gradient]++;
+    }
+    for (int param = 0; param < MW_TIER_COUNT; param++)
+        for (int gradient = 0; gradient < MW_TIER_COUNT; gradient++) {
+            if (!alike[param][gradient])
+                continue;
+            struct passage p = {class, &class->units[u], example[param][gradient], 0};
+            ops += alike[param][gradient] *
+                   (s->settings.grad_accum * of_unit[c](s, &p) + gradient_ops(s, &p));
+        }
+    return ops;
+}
+
+static int64_t
+units_ops(const struct mw_sizing *s)
+{
+    int64_t ops = 0;
+    uint32_t first = 0;
+
+    for (int c = 0; c < MW_CLASS_COUNT; c++) {
+        for (int u = 0; u < s->classes[c].unit_count; u++)
+            ops += unit_ops_of_blocks(s, (enum mw_class)c, first, u);
+        first += (uint32_t)(s->classes[c].blocks * s->classes[c].unit_count);
+    }
     return ops + (mw_sizing_tied(s) ? s->settings.grad_accum * tied_logits_ops(s) : 0);
 }
 

@@ -71,6 +71,22 @@ read_bytes(const char *text, char tier[8])
     g_assert_not_reached();
 }
 
+/* "one more drive of that kind per node", "3 more drives ..."; 0: the text is of memory. */
+static int64_t
+read_drives(const char *text)
+{
+    if (!strstr(text, " more drive"))
+        return 0;
+    return g_str_has_prefix(text, "one ") ? 1 : g_ascii_strtoll(text, NULL, 10);
+}
+
+static void
+add_drives(struct mw_hardware *hardware, int64_t drives)
+{
+    hardware->nvme_capacity_bytes += hardware->nvme_capacity_bytes / hardware->nvme_drives * drives;
+    hardware->nvme_drives += drives;
+}
+
 static void
 add_said_memory(const char *text, struct random_request *request, const struct mw_sizing *sizing)
 {
@@ -80,6 +96,11 @@ add_said_memory(const char *text, struct random_request *request, const struct m
 
     for (char **part = parts; *part; part++) {
         char tier[8];
+        int64_t drives = read_drives(*part);
+        if (drives) {
+            add_drives(&request->hardware, drives);
+            continue;
+        }
         double bytes = read_bytes(*part, tier);
         for (int t = 0; t < MW_TIER_COUNT; t++)
             if (!strcmp(tier, mw_tier_name(t)))
@@ -154,8 +175,12 @@ apply(const char *text, struct random_request *request, const struct mw_sizing *
         add_said_memory(text, request, sizing);
         return MEMORY;
     }
+    /* Options with their values, then those that are given up. */
+    const char *without = strstr(text, " without --");
+    if (without)
+        clear_devices(without, &request->settings);
     g_auto(GStrv) words = g_strsplit(text, " ", -1);
-    for (char **word = words; strcmp(*word, "fits"); word += 2) {
+    for (char **word = words; strcmp(*word, "fits") && strcmp(*word, "without"); word += 2) {
         enum remedy one = apply_option(word[0], word[1], &request->settings);
         kind = word == words ? one : SEVERAL;
     }
