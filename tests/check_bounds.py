@@ -8,7 +8,6 @@ number.  A question has CPU_S of processor time and MEMORY_BYTES of addresses.
 The command is $MEMWALL, or build/cli/memwall.
 """
 import json
-import os
 import pathlib
 import re
 import resource
@@ -16,15 +15,12 @@ import subprocess
 import sys
 
 from check_keys import PROFILE, numeric_keys
+from command import MEMWALL, ROOT, SANITIZED
 from tap import report_in
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-MEMWALL = pathlib.Path(os.environ.get("MEMWALL", ROOT / "build/cli/memwall")).resolve()
 OPTIONS = ROOT / "cli/options.c"
 KIND = "OPTION_(?:INTEGER|WHOLE_COUNT|REAL|COUNT)"  # of numbers
 
-# A sanitizer reserves more addresses than a limit could mean anything for.
-SANITIZED = "asan" in str(MEMWALL)
 MEMORY_BYTES = 1 << 30
 CPU_S = 60  # of a slow machine with much else to do; most questions take a hundredth
 
@@ -46,7 +42,7 @@ LISTS = ("matmul_dim", "matmul_tflops", "matmul_tflops_low", "matmul_tflops_high
 
 def limit():
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S))
-    if not SANITIZED:
+    if not SANITIZED:  # which reserves more addresses than a limit could mean anything for
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
 
 
