@@ -17,7 +17,7 @@ PROFILE = (ROOT / "hwprofiles/flat-test.ini").read_text(encoding="utf-8")
 
 
 def sample(rows):
-    """Under the sanitizers a third of what sweeps over models and machines: the code is the same."""
+    """Under the sanitizers a third of a sweep over models and machines: the code is the same."""
     return rows[::3] if SANITIZED else rows
 
 
