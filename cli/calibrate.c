@@ -2,7 +2,6 @@
 #include "cli/calibrate.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -10,16 +9,12 @@
 #include "cli/calibrate_profile.h"
 #include "cli/cli.h"
 #include "cli/runs.h"
+#include "exec/signals.h"
 #include "planner/error.h"
 #include "report/file.h"
 
-static volatile sig_atomic_t stopped;
-
-static void
-stop(int number)
-{
-    stopped = number;
-}
+/* Of the one that measures. */
+static struct mw_signals *signals;
 
 static bool
 is_first(const struct cli_calibrate_wish *wish)
@@ -36,13 +31,13 @@ progress(void *data, const char *what, double left_s)
     const struct cli_calibrate_wish *wish = data;
 
     if (!is_first(wish))
-        return !stopped;
+        return !mw_signals_heard(signals);
     if (isatty(STDERR_FILENO))
         fprintf(stderr, "\r\033[Kcalibrate: at most %.0f s left: %s", left_s, what);
     else
         fprintf(stderr, "calibrate: at most %.0f s left: %s\n", left_s, what);
     fflush(stderr);
-    return !stopped;
+    return !mw_signals_heard(signals);
 }
 
 static void
@@ -123,14 +118,12 @@ measure(const struct cli_calibrate_wish *wish, char **directories, struct mw_cal
         .ranks = wish->ranks,
         .data = (void *)(gintptr)wish,
     };
-    struct sigaction mine = {.sa_handler = stop}, before[2];
+    /* Ranks listen to SIGTERM themselves: one may wait for another that is lost. */
+    bool several = wish->ranks && mw_ranks_count(wish->ranks) > 1;
 
-    stopped = 0;
-    sigaction(SIGINT, &mine, &before[0]);
-    sigaction(SIGTERM, &mine, &before[1]);
+    signals = mw_signals_begin(MW_SIGNALS_INT | (several ? 0 : MW_SIGNALS_TERM));
     bool good = mw_calibrate(&options, measured, error);
-    sigaction(SIGINT, &before[0], NULL);
-    sigaction(SIGTERM, &before[1], NULL);
+    mw_signals_end(g_steal_pointer(&signals));
     if (is_first(wish))
         end_progress();
     return good;

@@ -1,14 +1,10 @@
 #include "cli/run_stop.h"
 
-#include <errno.h>
 #include <glib.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdint.h>
-#include <sys/eventfd.h>
-#include <time.h>
-#include <unistd.h>
 
+#include "exec/signals.h"
 #include "exec/thread.h"
 #include "exec/trainer.h"
 
@@ -16,60 +12,24 @@
 static const int signals[] = {0, SIGINT, SIGTERM};
 G_STATIC_ASSERT(G_N_ELEMENTS(signals) == 1 + MW_TRAINER_WISHES);
 
-/* `timeout` and shells send a signal to the process and to its group: that is one and not two. */
-#define TWICE_MS 200
-#define WISH_BITS 2
+#define LOOK_MS 100
 
 struct cli_run_stop {
-    void (*tell)(void *data, int signal);
-    void *data;
-    GThread *thread;
-    struct sigaction before[G_N_ELEMENTS(signals)];
-    int fd;
+    struct cli_run_stop_calls calls;
+    GThread *thread; /* NULL: it ends all the same, and nothing is told before */
+    atomic_bool over;
 };
 
-/* A handler has no other way to them. */
-static _Atomic int64_t heard; /* ms of the monotonic clock << WISH_BITS | wish; 0: nothing */
-static atomic_int wake_fd = -1;
-
-static int64_t
-clock_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
-static void
-wake(int fd)
-{
-    uint64_t one = 1;
-
-    while (fd >= 0 && write(fd, &one, sizeof one) < 0 && errno == EINTR)
-        continue;
-}
-
-static void
-on_signal(int number)
-{
-    int reason = errno;
-    int64_t nothing = 0, now_ms = clock_ms();
-    int wish = number == signals[1] ? 1 : 2;
-
-    if (atomic_compare_exchange_strong(&heard, &nothing, now_ms << WISH_BITS | wish)) {
-        wake(atomic_load(&wake_fd));
-    } else if (now_ms - (nothing >> WISH_BITS) >= TWICE_MS) {
-        signal(number, SIG_DFL);
-        raise(number); /* once this returns */
-    }
-    errno = reason;
-}
+static struct mw_signals *listener;
 
 int
 cli_run_stop_wish(void)
 {
-    return (int)(atomic_load(&heard) & ((1 << WISH_BITS) - 1));
+    int number = mw_signals_heard(listener), wish = MW_TRAINER_WISHES;
+
+    while (wish && signals[wish] != number)
+        wish--;
+    return wish;
 }
 
 int
@@ -79,49 +39,43 @@ cli_run_stop_signal(int wish)
 }
 
 static gpointer
-wait_for_it(gpointer data)
+look_after(gpointer data)
 {
     struct cli_run_stop *stop = data;
-    uint64_t count;
+    struct pollfd own;
 
-    while (read(stop->fd, &count, sizeof count) < 0 && errno == EINTR)
-        continue;
-    if (cli_run_stop_wish())
-        stop->tell(stop->data, signals[cli_run_stop_wish()]);
+    while (!mw_signals_heard(listener) && !atomic_load(&stop->over))
+        mw_signals_wait(listener, &own, 1, -1);
+    int number = mw_signals_heard(listener);
+    if (number)
+        stop->calls.tell(stop->calls.data, number);
+    while (number && !atomic_load(&stop->over)) {
+        stop->calls.look(stop->calls.data, number);
+        mw_signals_wait(listener, &own, 1, LOOK_MS);
+    }
     return NULL;
 }
 
 struct cli_run_stop *
-cli_run_stop_begin(void (*tell)(void *data, int signal), void *data)
+cli_run_stop_begin(const struct cli_run_stop_calls *calls)
 {
     struct cli_run_stop *stop = g_new0(struct cli_run_stop, 1);
-    struct sigaction mine = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
 
-    stop->tell = tell;
-    stop->data = data;
-    stop->fd = eventfd(0, EFD_CLOEXEC);
-    if (stop->fd >= 0) /* else it ends all the same, and nothing is told before */
-        stop->thread = mw_thread_start("signals", wait_for_it, stop, NULL);
-    atomic_store(&heard, 0);
-    atomic_store(&wake_fd, stop->fd);
-    for (int i = 1; i <= MW_TRAINER_WISHES; i++) {
-        sigaction(signals[i], NULL, &stop->before[i]);
-        if (stop->before[i].sa_handler != SIG_IGN)
-            sigaction(signals[i], &mine, NULL);
-    }
+    stop->calls = *calls;
+    listener = mw_signals_begin(MW_SIGNALS_INT | MW_SIGNALS_TERM);
+    if (listener)
+        stop->thread = mw_thread_start("signals", look_after, stop, NULL);
     return stop;
 }
 
 void
 cli_run_stop_end(struct cli_run_stop *stop)
 {
-    for (int i = 1; i <= MW_TRAINER_WISHES; i++)
-        sigaction(signals[i], &stop->before[i], NULL);
-    atomic_store(&wake_fd, -1);
-    wake(stop->fd);
+    mw_signals_end(listener);
+    atomic_store(&stop->over, true);
+    mw_signals_wake(listener);
     if (stop->thread)
         g_thread_join(stop->thread);
-    if (stop->fd >= 0)
-        close(stop->fd);
+    listener = NULL;
     g_free(stop);
 }

@@ -7,10 +7,16 @@
 
 struct cli_run_stop;
 
-/* From now on the first signal is noted, and told to `tell`, in a thread of its own.  One that is
- * ignored stays so.  One at a time in a process. */
-struct cli_run_stop *cli_run_stop_begin(void (*tell)(void *data, int signal), void *data);
-/* Signals are as they were before; `tell` has returned. */
+/* Both in a thread of their own. */
+struct cli_run_stop_calls {
+    void (*tell)(void *data, int signal); /* the first signal */
+    void (*look)(void *data, int signal); /* ten times a second from then on, until the end */
+    void *data;
+};
+
+/* From now on signals are noted (exec/signals.h).  One at a time in a process. */
+struct cli_run_stop *cli_run_stop_begin(const struct cli_run_stop_calls *calls);
+/* Signals are as they were before; what was called has returned. */
 void cli_run_stop_end(struct cli_run_stop *stop);
 
 /* A wish of mw_trainer_options: of the signal that was noted, of any in this process; 0: none. */

@@ -23,7 +23,10 @@ struct run {
     struct cli_training training;
     struct mw_log *log;
     struct cli_run_report *report;
-    int64_t committed; /* the last step that is, from 1; 0: none */
+    int64_t committed;       /* the last step that is, from 1; 0: none */
+    _Atomic int64_t step_ns; /* that one takes: by the plan, then by the last few */
+    int64_t steps;           /* of this run, so far */
+    int64_t told_us;         /* when it was told to end */
 };
 
 /* --- steps ----------------------------------------------------------------------------------- */
@@ -44,6 +47,7 @@ on_step(void *data, const struct mw_trainer_step *step, GError **error)
     if (step->committed)
         run->committed = step->step + 1;
     row.time_ns = cli_run_report_step(run->report, step, &row.stolen_ns);
+    run->step_ns = run->steps++ ? (3 * run->step_ns + row.time_ns) / 4 : row.time_ns;
     return mw_log_step(run->log, &row, error);
 }
 
@@ -166,14 +170,33 @@ tell_stop(void *data, int number)
 {
     struct run *run = data;
     const struct cli_training *training = &run->training;
-    int64_t last = mw_trainer_would_end(training->trainer) + 1;
 
+    run->told_us = g_get_monotonic_time();
     if (mw_ranks_index(training->ranks) != 0 || others_fail(training))
         return;
+    /* Which one that is the ranks agree upon at its end. */
     g_autofree char *line =
-        g_strdup_printf("memwall: %s: stops after step %" G_GINT64_FORMAT "; again to stop at once",
-                        number == SIGINT ? "interrupted" : "told to end", last);
+        g_strdup_printf("memwall: %s: stops after the step that it is in; again to stop at once",
+                        number == SIGINT ? "interrupted" : "told to end");
     mw_log_say(run->log, line);
+}
+
+/* A rank that is lost where this one cannot see it, on another machine or among other processes,
+ * never comes to where this one waits: the step has no end. */
+#define WAIT_LEAST_NS INT64_C(5000000000)
+#define WAIT_STEPS 3
+
+static void
+look_for_end(void *data, int number)
+{
+    struct run *run = data;
+    const struct cli_training *training = &run->training;
+    int64_t since_ns = (g_get_monotonic_time() - run->told_us) * 1000;
+    int64_t idle_ns = MIN(mw_trainer_idle_ns(training->trainer), since_ns);
+
+    if (mw_ranks_count(training->ranks) > 1 &&
+        idle_ns >= MAX(WAIT_LEAST_NS, WAIT_STEPS * run->step_ns))
+        mw_ranks_tell_end(training->ranks, number);
 }
 
 /* Where the last step is, and what goes on from there. */
@@ -233,7 +256,9 @@ train(struct run *run, GError **error)
     int64_t left = run->training.options.steps - mw_trainer_next_step(run->training.trainer);
     if (!open_log(run, error))
         return false;
-    struct cli_run_stop *stop = cli_run_stop_begin(tell_stop, run);
+    run->step_ns = (int64_t)(run->training.answer->result->step_time_s[MW_OUTLOOK_TYPICAL] * 1e9);
+    struct cli_run_stop_calls calls = {tell_stop, look_for_end, run};
+    struct cli_run_stop *stop = cli_run_stop_begin(&calls);
     bool good = mw_trainer_run(run->training.trainer, left, on_step, run, error);
     cli_run_stop_end(stop);
     return good;

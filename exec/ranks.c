@@ -98,6 +98,13 @@ mw_ranks_cancel(struct mw_ranks *ranks)
         mw_ranks_watch_cancel(ranks->watch);
 }
 
+void
+mw_ranks_tell_end(struct mw_ranks *ranks, int signal)
+{
+    if (ranks && ranks->watch)
+        mw_ranks_watch_tell(ranks->watch, signal);
+}
+
 bool
 mw_ranks_lost(const struct mw_ranks *ranks, GError **error)
 {

@@ -76,11 +76,13 @@ struct mw_ranks_peer {
 };
 
 struct mw_ranks_peer mw_ranks_watch_self(int rank);
-/* `peers` are the ranks of this machine, itself among them.  Takes SIGTERM if nobody has. */
+/* `peers` are the ranks of this machine, itself among them.  Listens to SIGTERM. */
 struct mw_ranks_watch *mw_ranks_watch_start(const struct mw_ranks_peer *peers, int count,
                                             int self_rank);
 void mw_ranks_watch_stop(struct mw_ranks_watch *watch); /* NULL is allowed */
 void mw_ranks_watch_cancel(struct mw_ranks_watch *watch);
+/* As if the signal had come to it. */
+void mw_ranks_watch_tell(struct mw_ranks_watch *watch, int number);
 /* Whether the run cannot go on; *error says why. */
 bool mw_ranks_watch_failed(const struct mw_ranks_watch *watch, GError **error);
 /* Whether another rank of this machine has ended, or the launcher ends this one. */

@@ -54,6 +54,15 @@ mw_trainer_narrow_at(const struct mw_trainer *trainer, const struct mw_tensor *t
     return mw_in_pages(wide ? 4 * tensor->shard_elements : 0);
 }
 
+static int64_t
+clock_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
 /* --- the ends of a step ---------------------------------------------------------------------- */
 
 static bool
@@ -88,9 +97,6 @@ exchange(struct mw_trainer *trainer, int *wish, GError **error)
     const struct mw_trainer_options *options = &trainer->options;
     double told[1 + MW_TRAINER_WISHES] = {*trainer->loss};
 
-    /* What comes from here on is told by the next step. */
-    trainer->wish_step =
-        MIN(trainer->now.step + 1 + begun_behind(trainer), trainer->durable.last_step);
     *wish = options->wish ? options->wish(options->data) : 0;
     if (*wish)
         told[*wish] = 1;
@@ -117,6 +123,18 @@ end_early(struct mw_trainer *trainer, int wish)
 }
 
 static bool
+commit(struct mw_trainer *trainer, bool diverged, bool *committed, GError **error)
+{
+    int64_t begin_ns = clock_ns();
+
+    trainer->busy_until_ns = INT64_MAX;
+    bool good = mw_trainer_commit_step(trainer, diverged, committed, error);
+    int64_t end_ns = clock_ns();
+    trainer->busy_until_ns = end_ns + (end_ns - begin_ns);
+    return good;
+}
+
+static bool
 end_step(struct mw_trainer *trainer, GError **error)
 {
     struct mw_step_numbers *now = &trainer->now;
@@ -133,7 +151,7 @@ end_step(struct mw_trainer *trainer, GError **error)
         end_early(trainer, wish);
     trainer->last_loss = *trainer->loss;
     diverged = mw_trainer_diverges(trainer, *trainer->loss);
-    if (!mw_trainer_commit_step(trainer, diverged, &committed, error))
+    if (!commit(trainer, diverged, &committed, error))
         return false;
     /* Where all ranks meet, all have made it durable. */
     if (committed && !mw_trainer_sum(trainer, 0, &nothing, error))
@@ -185,15 +203,6 @@ perform(struct mw_trainer *trainer, const struct mw_op *op, uint32_t step, GErro
     }
 }
 
-static int64_t
-clock_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
-}
-
 /* Keeps a limited lane until the op's bytes would be through. */
 static void
 hold_back(const struct mw_trainer *trainer, const struct mw_op *op, int64_t begin_ns)
@@ -230,6 +239,7 @@ run_op(void *context, struct mw_lanes *lanes, uint32_t op, uint32_t step, GError
     struct mw_trainer *trainer = context;
     const struct mw_op *it = &trainer->plan->ops[op];
 
+    trainer->moved_ns = clock_ns();
     if (trainer->queued[op])
         return mw_trainer_queue(trainer, lanes, op, step, perform, error);
     if (mw_trainer_moves_alone(trainer, it)) {
@@ -245,6 +255,7 @@ run_op(void *context, struct mw_lanes *lanes, uint32_t op, uint32_t step, GError
     if (after_ns > before_ns)
         mw_lanes_waited(lanes, op, step, after_ns - before_ns);
     hold_back(trainer, it, begin_ns);
+    trainer->moved_ns = clock_ns();
     return MW_EXEC_DONE;
 }
 
@@ -473,8 +484,8 @@ mw_trainer_run(struct mw_trainer *trainer, int64_t steps, mw_trainer_on_step on_
     trainer->on_step = on_step;
     trainer->on_step_data = data;
     trainer->durable.last_step = trainer->next_step + steps - 1;
-    trainer->wish_step =
-        MIN(trainer->next_step + begun_behind(trainer), trainer->durable.last_step);
+    trainer->moved_ns = clock_ns();
+    trainer->busy_until_ns = 0;
     trainer->ended_by = 0;
     if (before > 0 && !run_steps(trainer, before, error))
         return false;
@@ -487,9 +498,11 @@ mw_trainer_run(struct mw_trainer *trainer, int64_t steps, mw_trainer_on_step on_
 }
 
 int64_t
-mw_trainer_would_end(const struct mw_trainer *trainer)
+mw_trainer_idle_ns(const struct mw_trainer *trainer)
 {
-    return trainer->wish_step;
+    int64_t moved_ns = trainer->moved_ns, busy_until_ns = trainer->busy_until_ns;
+
+    return MAX(clock_ns() - MAX(moved_ns, busy_until_ns), 0);
 }
 
 int

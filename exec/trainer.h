@@ -140,9 +140,10 @@ typedef bool (*mw_trainer_on_step)(void *data, const struct mw_trainer_step *ste
 bool mw_trainer_run(struct mw_trainer *trainer, int64_t steps, mw_trainer_on_step on_step,
                     void *data, GError **error);
 
-/* The step, from 0, that a wish which comes now ends the run with: the one that is in progress, or
- * behind it where a plan lets two overlap.  Any thread, while it runs. */
-int64_t mw_trainer_would_end(const struct mw_trainer *trainer);
+/* For how long no op has begun or ended: this rank waits for others, or for a device.  0 while it
+ * commits a step, and for as long behind that as it took, for other ranks may be as much slower at
+ * it.  Any thread, while it runs. */
+int64_t mw_trainer_idle_ns(const struct mw_trainer *trainer);
 /* The largest wish of all ranks, where it has ended the last run before its last step; 0.  The run
  * is good, and its last step is committed as the last one always is. */
 int mw_trainer_ended_by(const struct mw_trainer *trainer);

@@ -62,8 +62,9 @@ struct mw_trainer {
     const struct mw_cpu_kernels *kernels; /* of the host lanes */
     uint32_t rank, ranks;
     int has_diverged; /* any lane may see it */
-    _Atomic int64_t wish_step; /* the step that a wish of now ends the run with */
-    int ended_by;              /* a wish; 0: none */
+    _Atomic int64_t moved_ns;      /* when an op began or ended at last, */
+    _Atomic int64_t busy_until_ns; /* and what counts as that; of the monotonic clock */
+    int ended_by;                  /* a wish; 0: none */
     const struct mw_collectives *collectives; /* of device memory */
     void *peers;                              /* whom they are called with */
 

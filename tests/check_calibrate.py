@@ -9,10 +9,12 @@ import json
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import time
 
+from check_faults import rank_pid
 from tap import MPIRUN, RANKS_ENVIRONMENT, has_ranks, report_in
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -333,6 +335,47 @@ def check_killed(box):
         yield f"left behind: {list(box.drive.iterdir())}"
 
 
+def measure_and_signal(box, to, *prefix, ignored=()):
+    """`to(pid)` a calibration that has begun; its status, and what it said."""
+    words = [*prefix, str(MEMWALL), "calibrate", "--quick", "-o", "told.ini", "--nvme",
+             str(box.drive)]
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd=box.folder,
+                          env={**box.environment, **RANKS_ENVIRONMENT, "OMP_NUM_THREADS": "1"},
+                          preexec_fn=lambda: [signal.signal(it, signal.SIG_IGN) for it in ignored]
+                          ) as told:
+        said = b""
+        while b"s left: " not in said and told.poll() is None:
+            said += told.stderr.readline()
+        to(told.pid)
+        said += told.communicate(timeout=120)[1]
+    return told.returncode, said.decode()
+
+
+def check_told(box):
+    """Ctrl-C stops it, and leaves nothing; where it is ignored, as in a shell's background, not."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        status, said = measure_and_signal(box, lambda pid: os.kill(pid, number))
+        if status != 1 or "memwall: calibrate: stopped" not in said:
+            yield f"{number.name}: status {status}: {said!r}"
+        status, said = measure_and_signal(box, lambda pid: os.kill(pid, number), ignored=[number])
+        if status:
+            yield f"{number.name} ignored: status {status}: {said!r}"
+    if list(box.drive.iterdir()):
+        yield f"left behind: {list(box.drive.iterdir())}"
+
+
+def check_told_rank(box):
+    """Where another rank hangs, or is lost on another machine, SIGTERM ends it."""
+    def stop_one(launcher):
+        os.kill(rank_pid(launcher, 1), signal.SIGSTOP)
+        os.kill(rank_pid(launcher, 0), signal.SIGTERM)
+    status, said = measure_and_signal(box, stop_one, *MPIRUN, "2")
+    if status != 1 or "memwall: rank 0 was told to end (SIGTERM)" not in said:
+        yield f"status {status}: {said!r}"
+    for path in box.drive.iterdir():
+        path.unlink()
+
+
 def check_ranks(box):
     """Two ranks measure together: a device each, and the collectives between them."""
     if not has_ranks():
@@ -413,7 +456,10 @@ def tests(box):
         yield f"taken: {line}", check_taken(box, line)
     yield "waits", check_waits(box)
     yield "killed", check_killed(box)
+    yield "told to end", check_told(box)
     yield "ranks", check_ranks(box)
+    if has_ranks():
+        yield "told to end, of two ranks that hang", check_told_rank(box)
     for line, (status, words) in WRONG.items():
         if not (os.geteuid() == 0 and line.startswith("-o")):
             yield f"wrong: {line}", check_wrong(box, line, status, words)
