@@ -227,6 +227,18 @@ record_path(const struct cli_training *run)
                                                run->stem ? run->stem : "memwall");
 }
 
+/* A run that was killed behind its last step has not come to its --save. */
+static char *
+export_text(const struct cli_run_options *options, int64_t done)
+{
+    if (!options->save || options->from)
+        return g_strdup("");
+    return g_strdup_printf("; `memwall export %s%s -o %s` writes the checkpoint of step "
+                           "%" G_GINT64_FORMAT,
+                           options->nvme[0], options->previous ? " --at previous" : "",
+                           options->save, done);
+}
+
 /* Of a record, a run's or a checkpoint's, before anything is written because of it. */
 static bool
 goes_on(void *data, const struct mw_commit_record *record, GError **error)
@@ -238,11 +250,14 @@ goes_on(void *data, const struct mw_commit_record *record, GError **error)
 
     if (!cli_run_course_sequences(path, record, &sequences, error))
         return false;
-    return o->steps > record->step + 1 ||
-           mw_refuse(error,
+    if (o->steps > record->step + 1)
+        return true;
+    g_autofree char *way = export_text(o, record->step + 1);
+    return mw_refuse(error,
                      "--steps %" G_GINT64_FORMAT ": %s has done %" G_GINT64_FORMAT
-                     ": must be more: steps count from the first",
-                     o->steps, o->from ? o->from : "the run that is resumed", record->step + 1);
+                     ": must be more: steps count from the first%s",
+                     o->steps, o->from ? o->from : "the run that is resumed", record->step + 1,
+                     way);
 }
 
 static bool

@@ -310,6 +310,24 @@ def describe(path, **keys):
     path.write_text(json.dumps({**json.loads(path.read_text()), **keys}))
 
 
+def check_unsaved(box):
+    """A run that was killed between its last step and --save: the line names what writes it."""
+    start_anew(box)
+    words = [*STEP, "--nvme", "drive"]
+    yield from good(train(box, *words, "--save", "saved", steps=2))
+    yield from good(train(box, *words, "--overwrite", steps=2))
+    yield from check_refused(train(box, *words, "--resume", steps=2), 2, "has done 2: must be more")
+    yield from check_refused(train(box, *words, "--resume", "--save", "unsaved", steps=2), 2,
+                             "`memwall export drive -o unsaved` writes the checkpoint of step 2")
+    yield from good(box.run("drive", "-o", "unsaved", verb="export"))
+    saved, unsaved = ({path.name: path.read_bytes() for path in (box.folder / name).iterdir()}
+                      for name in ("saved", "unsaved"))
+    if saved != unsaved:
+        yield f"exported {sorted(unsaved)}, saved {sorted(saved)}: they differ"
+    for name in ("saved", "unsaved"):
+        shutil.rmtree(box.folder / name)
+
+
 def check_lost(box):
     """A record that is gone or empty is not taken for none, where a step was durable."""
     start_anew(box)
@@ -724,6 +742,7 @@ def tests(box):
     yield "MEMWALL_NVME", check_variable(box)
     yield "parts of MEMWALL_NVME", check_parts(box)
     yield "halves of runs", check_halves(box)
+    yield "a run that has not come to --save", check_unsaved(box)
     yield "records that are gone", check_lost(box)
     yield "a record of a run of its own that is gone", check_lost_own(box)
     yield "a run without a step", check_before_first(box)
