@@ -7,8 +7,8 @@
 
 /* --- what it says ----------------------------------------------------------------------------- */
 
-static char *
-now_text(void)
+char *
+cli_run_drives_now(void)
 {
     g_autoptr(GDateTime) now = g_date_time_new_now_utc();
 
@@ -31,9 +31,7 @@ fill_in(struct cli_run_drives *drives)
     char **relative = entry->directories;
     guint count = g_strv_length(relative);
 
-    if (!entry->created)
-        entry->created = now_text();
-    replace_text(&entry->updated, now_text());
+    replace_text(&entry->updated, cli_run_drives_now());
     replace_text(&entry->host, g_strdup(g_get_host_name()));
     replace_text(&entry->model, g_strdup(training->request->model_name));
     replace_text(&entry->strategy, g_strdup(r->strategy));
@@ -122,7 +120,7 @@ cli_run_drives_describe(struct cli_run_drives *drives, GError **error)
     if (!drives->entry.directories || !wanted || !drives->leader)
         return true;
     for (char **each = drives->entry.directories; drives->fresh && *each; each++)
-        cli_run_drives_unlist(*each);
+        cli_run_drives_unlist(drives, *each);
     name_it(drives);
     fill_in(drives);
     if (!write_all(drives, error))
@@ -196,7 +194,7 @@ look_at_steps(struct cli_run_drives *drives, bool *durable)
 static void
 write_anew(struct cli_run_drives *drives)
 {
-    replace_text(&drives->entry.updated, now_text());
+    replace_text(&drives->entry.updated, cli_run_drives_now());
     write_all(drives, NULL);
     write_listed(drives);
 }

@@ -41,14 +41,23 @@ bool cli_run_drives_find(struct cli_run_drives *drives, GError **error);
 /* For a run that begins: nothing that is durable, or may be, would go for it, unless --overwrite
  * says so of all of it. */
 bool cli_run_drives_are_free(const struct cli_run_drives *drives, GError **error);
-/* For one that goes on: a step is recorded there. */
+/* For one that goes on: a step is recorded there, and all of them are that run's. */
 bool cli_run_drives_hold_run(const struct cli_run_drives *drives, GError **error);
 /* By all ranks: what --overwrite asks for. */
 bool cli_run_drives_overwrite(const struct cli_run_drives *drives, GError **error);
-/* What the description of another run in this directory says of the list holds no more. */
-void cli_run_drives_unlist(const char *directory);
+/* What the description of another run in this directory says of the list holds no more, unless a
+ * directory that is not given carries its name still. */
+void cli_run_drives_unlist(const struct cli_run_drives *drives, const char *directory);
+
+/* --- run_drives_together.c --- */
+
+/* For one that goes on: its directories are of one run, and no copy beside others that are none. */
+bool cli_run_drives_are_together(const struct cli_run_drives *drives, GError **error);
 
 /* --- run_drives_describe.c: descriptions in the directories and in the list --- */
+
+/* As descriptions have times.  g_free it. */
+char *cli_run_drives_now(void);
 
 /* Of a run that is to be found again; nothing of others. */
 bool cli_run_drives_describe(struct cli_run_drives *drives, GError **error);

@@ -3,14 +3,13 @@
  *
  * A directory is free where nothing that is durable would go: no record in it holds a step; no
  * description in it is of a run whose record, there or in its first directory, holds one or is
- * gone; and no file has a run's name that none has left.
+ * gone; and no file has a run's name that none has left.  --overwrite frees it, where it is given
+ * all directories that have state of the run.
  */
 #include <glib/gstdio.h>
-#include <string.h>
 #include <sys/statvfs.h>
 
 #include "cli/run_drives_internal.h"
-#include "exec/run_names.h"
 #include "planner/error.h"
 
 static const struct cli_run_options *
@@ -36,37 +35,11 @@ refuse_run(const char *directory, const struct mw_run_files *files, GError **err
                      directory, files->step + 1, files->step ? "s" : "", files->record);
 }
 
-/* The description of a run knows that a step is durable soon after the first; one that was killed
- * before has a record that holds nothing, or has died before it made one.  `files`: of its first
- * directory. */
-static bool
-is_lost(const struct cli_run_entry *entry, const struct mw_run_files *files)
-{
-    return entry->durable && !files->record &&
-           (entry->last_step > 0 || (files->has_data && !files->has_record));
-}
-
-/* "its last durable step was 8": what is known of a run whose record is gone. */
-static char *
-lost_text(const struct cli_run_entry *entry, const char *directory)
-{
-    g_autofree char *stem = mw_run_stem(MW_RUN_BASE, 0, (int)entry->ranks);
-    g_autofree char *path = mw_run_record_path(directory, stem);
-
-    if (entry->last_step)
-        return g_strdup_printf("%s, the record of run %s, is gone or empty, and its last durable "
-                               "step was %" G_GINT64_FORMAT,
-                               path, entry->name, entry->last_step);
-    return g_strdup_printf("%s, the record of run %s, is not there, and state is: the run was "
-                           "killed as it started, or its record is lost",
-                           path, entry->name);
-}
-
 static bool
 refuse_lost(const struct cli_run_entry *entry, const char *directory, const char *first,
             GError **error)
 {
-    g_autofree char *what = lost_text(entry, first);
+    g_autofree char *what = cli_runs_lost_text(entry, first);
 
     return mw_refuse(error,
                      "%s: %s: put it back to go on with --resume; --overwrite deletes what is "
@@ -107,37 +80,35 @@ refuse_away(const struct cli_run_entry *entry, const char *directory, GError **e
     return false;
 }
 
-/* A directory that another run has got since has no record of this one. */
+/* What has no record any more. */
 static bool
-has_another(const struct cli_run_entry *entry, const char *directory)
+refuse_left(const struct cli_run_entry *entry, const char *directory, GError **error)
 {
-    struct cli_run_entry there;
-
-    if (!cli_run_entry_read(directory, &there, NULL))
-        return false;
-    bool another = strcmp(there.name, entry->name) != 0;
-    cli_run_entry_clear(&there);
-    return another;
+    return mw_refuse(error,
+                     "%s: has state of run %s, whose record was in %s, where another run is now: "
+                     "--overwrite deletes what is here, --nvme DIR names another directory",
+                     directory, entry->name, entry->directories[0]);
 }
 
 /* Of a run whose record is not here.  --overwrite deletes a run that it is given all of, or what is
  * left of one. */
 static bool
-is_free_elsewhere(const struct cli_run_drives *drives, const char *directory,
+is_free_elsewhere(const struct cli_run_drives *drives, const char *directory, bool has_data,
                   const struct cli_run_entry *entry, GError **error)
 {
     const char *first = entry->directories[0];
     bool overwrite = options_of(drives)->overwrite;
     struct mw_run_files files;
 
-    if (has_another(entry, first))
-        return true;
+    if (cli_runs_has_another(entry, first))
+        return overwrite || !has_data || !entry->durable || !entry->last_step ||
+               refuse_left(entry, directory, error);
     bool good = mw_run_files_look(first, &files, error);
     if (good && files.record && !(overwrite && cli_runs_names(&drives->entry, first)))
         good = refuse_held(entry, directory, &files, error);
     else if (good && !overwrite && !files.names->len)
         good = refuse_away(entry, directory, error);
-    else if (good && !overwrite && is_lost(entry, &files))
+    else if (good && !overwrite && cli_runs_is_lost(entry, &files))
         good = refuse_lost(entry, directory, first, error);
     mw_run_files_clear(&files);
     return good;
@@ -170,10 +141,31 @@ is_free_of_described(const struct cli_run_drives *drives, const char *directory,
     if (!cli_runs_is_copy(&entry, directory)) {
         const char *first = entry.directories[0];
         if (entry.directories[1] && !cli_runs_same_directory(first, directory))
-            good = is_free_elsewhere(drives, directory, &entry, error);
-        else if (!overwrite && is_lost(&entry, files))
+            good = is_free_elsewhere(drives, directory, files->has_data, &entry, error);
+        else if (!overwrite && cli_runs_is_lost(&entry, files))
             good = refuse_lost(&entry, directory, directory, error);
     }
+    cli_run_entry_clear(&entry);
+    return good;
+}
+
+/* What stayed of a run in directories that --overwrite is not given would be of no use, and carry
+ * the name of a run that is gone. */
+static bool
+is_given_whole(const struct cli_run_drives *drives, const char *directory, GError **error)
+{
+    g_autoptr(GString) others = g_string_new(NULL);
+    struct cli_run_entry entry;
+
+    if (!cli_run_entry_read(directory, &entry, NULL))
+        return true;
+    for (char **each = entry.directories; *each && cli_runs_names(&entry, directory); each++)
+        if (!cli_runs_names(&drives->entry, *each) && cli_runs_has_state(&entry, *each))
+            g_string_append_printf(others, " --nvme %s", *each);
+    bool good = !others->len || mw_refuse(error,
+                                          "%s: has state of run %s, and not all of it: give also%s "
+                                          "to overwrite the run, or `memwall rm %s` deletes it",
+                                          directory, entry.name, others->str, directory);
     cli_run_entry_clear(&entry);
     return good;
 }
@@ -213,6 +205,8 @@ is_free(const struct cli_run_drives *drives, const char *directory, GError **err
         good = is_free_of_described(drives, directory, &files, error);
     else if (good && cli_run_drives_trains(drives) && !options_of(drives)->overwrite)
         good = refuse_run(directory, &files, error);
+    if (good && cli_run_drives_trains(drives) && options_of(drives)->overwrite)
+        good = is_given_whole(drives, directory, error);
     mw_run_files_clear(&files);
     return good;
 }
@@ -253,8 +247,8 @@ refuse_nothing(const struct cli_run_drives *drives, const struct mw_run_files *f
                     "%s: the record of run %s is in %s: give --nvme in the order that the run "
                     "had, or --resume=%s",
                     first, entry.name, entry.directories[0], entry.directories[0]);
-    else if (described && is_lost(&entry, files)) {
-        lost = lost_text(&entry, first);
+    else if (described && cli_runs_is_lost(&entry, files)) {
+        lost = cli_runs_lost_text(&entry, first);
         g_set_error(error, MW_ERROR, MW_ERROR_IO, "%s: %s: put it back to go on; %s", first, lost,
                     anew);
     } else if (described || files->has_record)
@@ -283,14 +277,25 @@ cli_run_drives_hold_run(const struct cli_run_drives *drives, GError **error)
     if (good && !files.record && !files.stranger)
         good = refuse_nothing(drives, &files, error);
     mw_run_files_clear(&files);
-    return good;
+    return good && cli_run_drives_are_together(drives, error);
 }
 
 /* --- overwriting ------------------------------------------------------------------------------ */
 
-/* A run with a directory that is not there has something left, and stays in the list. */
+/* In a directory that this run is not given. */
+static bool
+is_carried(const struct cli_run_drives *drives, const struct cli_run_entry *listed)
+{
+    for (char **each = listed->directories; *each; each++)
+        if (!cli_runs_names(&drives->entry, *each) && cli_runs_has(listed, *each))
+            return true;
+    return false;
+}
+
+/* A run with a directory that is not there, or that stays as it is, has something left: it stays in
+ * the list, and its name is not given again. */
 void
-cli_run_drives_unlist(const char *directory)
+cli_run_drives_unlist(const struct cli_run_drives *drives, const char *directory)
 {
     g_autofree char *base = cli_runs_base();
     struct cli_run_entry there, listed;
@@ -302,7 +307,7 @@ cli_run_drives_unlist(const char *directory)
     if (own && !there.made && cli_run_entry_read(folder, &listed, NULL)) {
         bool same = g_strv_equal((const char *const *)listed.directories,
                                  (const char *const *)there.directories) &&
-                    !cli_runs_missing(&listed);
+                    !cli_runs_missing(&listed) && !is_carried(drives, &listed);
         cli_run_entry_clear(&listed);
         if (same && mw_run_files_remove(folder, false, NULL))
             g_rmdir(folder);
@@ -311,9 +316,9 @@ cli_run_drives_unlist(const char *directory)
 }
 
 static bool
-overwrite(const char *directory, GError **error)
+overwrite(const struct cli_run_drives *drives, const char *directory, GError **error)
 {
-    cli_run_drives_unlist(directory);
+    cli_run_drives_unlist(drives, directory);
     return mw_run_files_remove(directory, true, error);
 }
 
@@ -376,7 +381,7 @@ cli_run_drives_overwrite(const struct cli_run_drives *drives, GError **error)
     for (int turn = 0; turn < mw_ranks_count(ranks); turn++) {
         bool mine = turn == mw_ranks_index(ranks);
         for (char **directory = drives->entry.directories; mine && *directory; directory++)
-            if (!overwrite(*directory, error))
+            if (!overwrite(drives, *directory, error))
                 return false;
         if (!mw_ranks_worst(ranks, 0, 0, &worst, NULL, error))
             return false;

@@ -106,9 +106,17 @@ find_resumed(struct cli_run_drives *drives, GError **error)
 
     if (!run)
         return false;
-    const char *missing = run->state == CLI_RUN_AWAY ? cli_runs_missing(&run->entry) : NULL;
-    if (missing) {
+    const bool away = run->state == CLI_RUN_AWAY;
+    const char *missing = away ? cli_runs_missing(&run->entry) : NULL;
+    const char *taken = away && !missing ? cli_runs_taken(&run->entry) : NULL;
+    if (missing)
         fail_missing(&run->entry, missing, error);
+    else if (taken)
+        mw_refuse(error,
+                  "%s: had state of run %s, and another run is there now: `memwall rm %s` deletes "
+                  "what is left of that run",
+                  taken, run->entry.name, name);
+    if (missing || taken) {
         cli_run_free(run);
         return false;
     }
@@ -154,7 +162,8 @@ find_first(struct cli_run_drives *drives, GError **error)
 
 /* --- the same for all ranks ------------------------------------------------------------------ */
 
-/* Words, each with its zero: the name (may be empty), "1" where it was made, the directories. */
+/* Words, each with its zero: the name (may be empty), "1" where it was made, when it was created,
+ * the directories. */
 static GString *
 as_text(const struct cli_run_entry *entry)
 {
@@ -162,6 +171,7 @@ as_text(const struct cli_run_entry *entry)
 
     g_string_append_c(text, '\0');
     g_string_append_len(text, entry->made ? "1" : "0", 2);
+    g_string_append_len(text, entry->created, (gssize)strlen(entry->created) + 1);
     for (char **directory = entry->directories; *directory; directory++)
         g_string_append_len(text, *directory, (gssize)strlen(*directory) + 1);
     return text;
@@ -179,6 +189,7 @@ from_text(struct cli_run_entry *entry, const GString *text)
     entry->name = g_ptr_array_steal_index(words, 0);
     g_autofree char *made = g_ptr_array_steal_index(words, 0);
     entry->made = !strcmp(made, "1");
+    entry->created = g_ptr_array_steal_index(words, 0);
     entry->directories = (char **)g_ptr_array_steal(words, NULL);
     if (!*entry->name)
         g_clear_pointer(&entry->name, g_free);
@@ -216,5 +227,7 @@ cli_run_drives_find(struct cli_run_drives *drives, GError **error)
     if (drives->first &&
         (!find_first(drives, error) || (resume && !cli_run_drives_hold_run(drives, error))))
         return false;
+    if (drives->first && !drives->entry.created) /* descriptions on all machines say the same */
+        drives->entry.created = cli_run_drives_now();
     return share(drives, error);
 }

@@ -37,6 +37,14 @@ cli_runs_names(const struct cli_run_entry *entry, const char *directory)
     return false;
 }
 
+/* A name may be given again, and directories change where a run is carried to another place. */
+static bool
+is_same(const struct cli_run_entry *one, const struct cli_run_entry *other)
+{
+    return !strcmp(one->name, other->name) && !g_strcmp0(one->created, other->created) &&
+           g_strv_length(one->directories) == g_strv_length(other->directories);
+}
+
 bool
 cli_runs_has(const struct cli_run_entry *entry, const char *directory)
 {
@@ -44,11 +52,43 @@ cli_runs_has(const struct cli_run_entry *entry, const char *directory)
     bool its = !entry->name;
 
     if (!its && cli_run_entry_read(directory, &other, NULL)) {
-        its = !strcmp(other.name, entry->name) &&
-              g_strv_length(other.directories) == g_strv_length(entry->directories);
+        its = is_same(&other, entry);
         cli_run_entry_clear(&other);
     }
     return its;
+}
+
+bool
+cli_runs_has_state(const struct cli_run_entry *entry, const char *directory)
+{
+    struct mw_run_files files;
+
+    if (!cli_runs_has(entry, directory))
+        return false;
+    bool has = mw_run_files_look(directory, &files, NULL) && (files.record || files.has_data);
+    mw_run_files_clear(&files);
+    return has;
+}
+
+bool
+cli_runs_has_another(const struct cli_run_entry *entry, const char *directory)
+{
+    struct cli_run_entry other;
+
+    if (!entry->name || !cli_run_entry_read(directory, &other, NULL))
+        return false;
+    bool another = !is_same(&other, entry);
+    cli_run_entry_clear(&other);
+    return another;
+}
+
+const char *
+cli_runs_taken(const struct cli_run_entry *entry)
+{
+    for (char **each = entry->directories; *each; each++)
+        if (cli_runs_has_another(entry, *each))
+            return *each;
+    return NULL;
 }
 
 const char *
@@ -305,6 +345,7 @@ static bool
 check_newest(const struct cli_run *run, GError **error)
 {
     const char *name = run->entry.name, *missing = cli_runs_missing(&run->entry);
+    const char *taken = cli_runs_taken(&run->entry), *place = missing ? missing : taken;
 
     if (run->state == CLI_RUN_RUNNING)
         return mw_refuse(error,
@@ -321,7 +362,7 @@ check_newest(const struct cli_run *run, GError **error)
     return mw_refuse(error,
                      "--resume: of the newest run, %s, %s %s; --resume=NAME names another of "
                      "`memwall list runs`",
-                     name, missing ? missing : "a directory",
+                     name, place ? place : "a directory",
                      missing ? "is not there, or empty: is the drive mounted?"
                              : "has another run now");
 }

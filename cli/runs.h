@@ -11,6 +11,8 @@
 
 #include "cli/run_entry.h"
 
+struct mw_run_files;
+
 enum cli_run_state {
     CLI_RUN_RUNNING,
     CLI_RUN_DURABLE, /* can be gone on with */
@@ -48,8 +50,13 @@ const char *cli_runs_repeated(char **directories);
 
 /* Whether the description names the directory, */
 bool cli_runs_names(const struct cli_run_entry *entry, const char *directory);
-/* whether that one's own description is of the same run, */
+/* whether that one's own description is of the same run: by name, when it was created and how many
+ * directories it has; */
 bool cli_runs_has(const struct cli_run_entry *entry, const char *directory);
+/* whether state lies beside it, too; */
+bool cli_runs_has_state(const struct cli_run_entry *entry, const char *directory);
+/* whether it is another run's, where it can be read; */
+bool cli_runs_has_another(const struct cli_run_entry *entry, const char *directory);
 /* and whether what was found in `directory` is a copy of what those it names have still. */
 bool cli_runs_is_copy(const struct cli_run_entry *entry, const char *directory);
 
@@ -64,6 +71,14 @@ struct cli_run *cli_runs_newest(GError **error);
 /* The first of its directories that is not there, or holds no run, as where its drive is not
  * mounted; NULL: all are there, though another run may have one. */
 const char *cli_runs_missing(const struct cli_run_entry *entry);
+/* The first that another run has got since; NULL. */
+const char *cli_runs_taken(const struct cli_run_entry *entry);
+
+/* Whether a run with these files in its first directory has had a durable step, and its record is
+ * gone or empty. */
+bool cli_runs_is_lost(const struct cli_run_entry *entry, const struct mw_run_files *files);
+/* "its last durable step was 8": what is known of such a run in `directory`.  g_free it. */
+char *cli_runs_lost_text(const struct cli_run_entry *entry, const char *directory);
 
 /* A new name, such as gpt2-2026-11-22-1, with a folder of it under the base.  If `where` is not
  * NULL there is another in each of them, and these *directories then are (may be NULL).  NULL with

@@ -310,6 +310,128 @@ def describe(path, **keys):
     path.write_text(json.dumps({**json.loads(path.read_text()), **keys}))
 
 
+BOTH = ["--nvme", "drive", "--nvme", "second"]
+
+
+def check_mixed(box):
+    """A copy of one directory is not gone on with beside the run's other; what was carried is."""
+    start_anew(box)
+    drive, second, copy = (box.folder / name for name in ("drive", "second", "copy"))
+    yield from good(train(box, *STEP, *BOTH, steps=2))
+    run, before = listed(box)[0]["run"], content(box)
+    yield from check_refused(train(box, *STEP, *BOTH[:2], "--resume"), 2, "drive: run " + run,
+                             "2 directories: give also --nvme " + str(second))
+    shutil.copytree(drive, copy)
+    mixed = ["--nvme", "copy", *BOTH[2:], "--resume"]
+    said = f"copy: is a copy of {drive}, which has its state of run {run} still"
+    yield from check_refused(train(box, *STEP, *mixed), 2, said,
+                             f"give --nvme {drive} --nvme {second}")
+    (copy / "memwall-run.json").unlink()  # the other's description says enough
+    yield from check_refused(train(box, *STEP, *mixed), 2, said)
+    shutil.copy2(drive / "memwall-run.json", copy)
+    if content(box) != before:
+        yield "the run has changed"
+    # Copies of all are a run of their own.
+    shutil.copytree(second, box.folder / "copies")
+    yield from good(train(box, *STEP, "--nvme", "copy", "--nvme", "copies", "--resume", "--log",
+                          "copy.jsonl", steps=3))
+    if content(box) != before or sorted(each["durable_steps"] for each in listed(box)) != [2, 3]:
+        yield f"runs are {listed(box)}"
+    yield from good(box.run("copy", verb="rm"))
+    # Carried to another place, with nothing left in the old one, it is the same run.
+    drive.rename(box.folder / "away")
+    drive.mkdir()
+    yield from good(train(box, *STEP, "--nvme", "away", *BOTH[2:], "--resume", steps=3))
+    if [(each["run"], each["durable_steps"]) for each in listed(box)] != [(run, 3)]:
+        yield f"runs are {listed(box)}"
+    # What has its place has its half of the state.
+    yield from good(box.run("away", verb="rm"))
+    three = [*BOTH, "--nvme", "copy"]
+    yield from good(train(box, *STEP, *three, steps=2))
+    yield from check_refused(train(box, *STEP, *three[:2], *three[4:], *three[2:4], "--resume"), 2,
+                             "second: is not in the place that it had", f"give --nvme {drive}")
+    yield from good(train(box, *STEP, *three, "--resume", steps=3))
+    for name in ("away", "copy", "copies"):
+        shutil.rmtree(box.folder / name)
+
+
+def check_alike(box):
+    """Of two runs whose bits are the same, none is gone on with in directories of both."""
+    start_anew(box)
+    others = ["--nvme", "other", "--nvme", "another"]
+    for name in others[1::2]:
+        (box.folder / name).mkdir()
+    for drives in (BOTH, others):
+        yield from good(train(box, *STEP, *drives, steps=2))
+    before, runs = content(box), [each["run"] for each in listed(box)]
+    yield from check_refused(train(box, *STEP, *BOTH[:2], *others[2:], "--resume"), 2,
+                             "another: has state of run " + runs[0], "drive of run " + runs[1])
+    if content(box) != before:
+        yield "the run has changed"
+    for drives in (BOTH, others):
+        yield from good(train(box, *STEP, *drives, "--resume", "--log", f"alike-{drives[1]}.jsonl",
+                              steps=3))
+    yield from good(box.run("other", verb="rm"))
+    for name in others[1::2]:
+        (box.folder / name).rmdir()
+
+
+def check_partly(box):
+    """A run goes as a whole, and who has one of its directories then has not its name."""
+    start_anew(box)
+    second = box.folder / "second"
+    yield from good(train(box, *STEP, *BOTH, steps=2))
+    run, before = listed(box)[0]["run"], content(box)
+    for words in (STEP, NONE):
+        yield from check_refused(train(box, *words, *BOTH[:2], "--overwrite"), 2,
+                                 "drive: has state of run " + run,
+                                 f"give also --nvme {second}", "`memwall rm drive`")
+    if content(box) != before or [each["durable_steps"] for each in listed(box)] != [2]:
+        yield f"runs are {listed(box)}"
+    # Without the drive of the other it is given up; then that one is not what it says.
+    second.rename(box.folder / "away")
+    yield from good(train(box, *STEP, *BOTH[:2], "--overwrite", steps=1))
+    shutil.rmtree(second, ignore_errors=True)
+    (box.folder / "away").rename(second)
+    names = [(each["run"], each["state"]) for each in listed(box)]
+    if len(names) != 2 or names[1] != (run, "away") or names[0][0] == run:
+        yield f"runs are {names}"
+    before = content(box)
+    yield from check_refused(train(box, *STEP, *BOTH[2:]), 2, "second: has state of run " + run,
+                             "drive, where another run is now: --overwrite", "--nvme DIR")
+    yield from check_refused(train(box, *STEP, f"--resume={run}"), 2, "drive: had state of run "
+                             + run, f"`memwall rm {run}`")
+    yield from check_refused(train(box, *STEP, *BOTH, "--resume"), 2, "drive: run " + names[0][0])
+    if content(box) != before:
+        yield "the runs have changed"
+    yield from good(box.run(run, verb="rm"))
+    if [(each["run"], each["durable_steps"]) for each in listed(box)] != [(names[0][0], 1)] or \
+            list(second.iterdir()):
+        yield f"runs are {listed(box)}, left {list(second.iterdir())}"
+
+
+def check_same_name(box):
+    """A name is not given again while a directory carries it; nor does it make two runs one."""
+    start_anew(box)
+    drive = box.folder / "drive"
+    yield from good(train(box, *STEP, *BOTH, steps=1))
+    run = listed(box)[0]["run"]
+    for name in ("memwall.record", "memwall-1of2.data"):
+        (drive / name).unlink()
+    describe(drive / "memwall-run.json", last_step=0)  # as one that was killed as it began
+    yield from good(train(box, *STEP, *BOTH[:2], steps=2))
+    names = sorted(each["run"] for each in listed(box))
+    if len(names) != 2 or names[0] == names[1] or run not in names:
+        yield f"runs are {listed(box)}"
+    describe(drive / "memwall-run.json", name=run)
+    before = content(box)
+    yield from check_refused(train(box, *STEP, *BOTH[2:]), 2, "second: has state of run " + run,
+                             "where another run is now: --overwrite")
+    yield from good(box.run("second", verb="rm"))
+    if {path: kept for path, kept in before.items() if path.parent == drive} != content(box):
+        yield f"left {box.on_drives()}"
+
+
 def check_unsaved(box):
     """A run that was killed between its last step and --save: the line names what writes it."""
     start_anew(box)
@@ -742,6 +864,10 @@ def tests(box):
     yield "MEMWALL_NVME", check_variable(box)
     yield "parts of MEMWALL_NVME", check_parts(box)
     yield "halves of runs", check_halves(box)
+    yield "copies beside others", check_mixed(box)
+    yield "runs that are alike", check_alike(box)
+    yield "runs that are overwritten in part", check_partly(box)
+    yield "names of runs", check_same_name(box)
     yield "a run that has not come to --save", check_unsaved(box)
     yield "records that are gone", check_lost(box)
     yield "a record of a run of its own that is gone", check_lost_own(box)

@@ -1,0 +1,28 @@
+/* Runs whose record is gone, and what their descriptions know of it. */
+#include "cli/runs.h"
+#include "exec/run_files.h"
+#include "exec/run_names.h"
+
+/* The description of a run knows that a step is durable soon after the first; one that was killed
+ * before has a record that holds nothing, or has died before it made one. */
+bool
+cli_runs_is_lost(const struct cli_run_entry *entry, const struct mw_run_files *files)
+{
+    return entry->durable && !files->record &&
+           (entry->last_step > 0 || (files->has_data && !files->has_record));
+}
+
+char *
+cli_runs_lost_text(const struct cli_run_entry *entry, const char *directory)
+{
+    g_autofree char *stem = mw_run_stem(MW_RUN_BASE, 0, (int)entry->ranks);
+    g_autofree char *path = mw_run_record_path(directory, stem);
+
+    if (entry->last_step)
+        return g_strdup_printf("%s, the record of run %s, is gone or empty, and its last durable "
+                               "step was %" G_GINT64_FORMAT,
+                               path, entry->name, entry->last_step);
+    return g_strdup_printf("%s, the record of run %s, is not there, and state is: the run was "
+                           "killed as it started, or its record is lost",
+                           path, entry->name);
+}
