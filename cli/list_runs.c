@@ -37,6 +37,23 @@ print_row(const struct cli_run *run, int width)
            steps, mw_format_bytes((double)run->bytes), when ? when : "-", places);
 }
 
+/* What nobody can go on with would be listed for ever. */
+static void
+say_taken(const struct cli_run *run)
+{
+    const struct cli_run_entry *entry = &run->entry;
+    const char *taken =
+        run->state == CLI_RUN_AWAY && !cli_runs_missing(entry) ? cli_runs_taken(entry) : NULL;
+    g_autofree char *place = g_strdup(taken);
+
+    if (!place)
+        return;
+    make_plain(place);
+    cli_say("%s: another run is in %s now: `memwall rm %s` deletes what is left of it, and takes "
+            "it off the list",
+            entry->name, place, entry->name);
+}
+
 static void
 print_table(const GPtrArray *runs)
 {
@@ -50,6 +67,8 @@ print_table(const GPtrArray *runs)
            "last written", "directories");
     for (guint i = 0; i < runs->len; i++)
         print_row(g_ptr_array_index(runs, i), width);
+    for (guint i = 0; i < runs->len; i++)
+        say_taken(g_ptr_array_index(runs, i));
 }
 
 /* What nobody knows is null: the steps of a run that is away. */

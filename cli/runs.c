@@ -285,6 +285,23 @@ take_place(struct cli_run_entry *entry, const char *path, GError **error)
     return true;
 }
 
+/* What cannot be read is in nobody's way for what lies beside it, or has nothing beside it, as in
+ * the list. */
+static void
+explain_unread(const char *path, const GError *why, GError **error)
+{
+    struct mw_run_files files;
+    bool holds = mw_run_files_look(path, &files, NULL) && (files.record || files.has_data);
+    g_autofree char *way =
+        holds ? g_strdup_printf("move that file away to verify, resume or delete the state in %s "
+                                "without it; `memwall run --nvme %s --overwrite` starts anew there",
+                                path, path)
+              : g_strdup("no state is beside it: name a directory of the run, or delete that file");
+
+    mw_run_files_clear(&files);
+    g_propagate_error(error, g_error_new(why->domain, why->code, "%s: %s", why->message, way));
+}
+
 static struct cli_run *
 run_of_directory(const char *path, GError **error)
 {
@@ -299,7 +316,7 @@ run_of_directory(const char *path, GError **error)
         run->entry.directories[0] = g_canonicalize_filename(path, NULL);
         good = true;
     } else
-        g_propagate_error(error, g_steal_pointer(&why));
+        explain_unread(path, why, error);
     if (good && look(run, error))
         return run;
     cli_run_free(run);

@@ -8,6 +8,7 @@
 #include "cli/run_homes.h"
 #include "cli/runs.h"
 #include "exec/durable.h"
+#include "exec/run_files.h"
 #include "exec/verify.h"
 #include "planner/error.h"
 #include "report/json_writer.h"
@@ -182,8 +183,8 @@ print_verdict(const struct mw_verified *verified)
     if (verified->unreadable || verified->missing->len)
         return;
     if (newest < 0)
-        printf("no step is durable%s: nothing can be resumed\n",
-               verified->step_count ? " on all ranks" : "");
+        printf("no step is recorded%s: nothing can be resumed\n",
+               verified->step_count ? " by all ranks" : "");
     else if (mw_verify_is_whole(verified, newest))
         printf("whole: --resume goes on from step %" G_GINT64_FORMAT "\n",
                verified->steps[newest].step + 1);
@@ -280,9 +281,46 @@ print_json(const struct mw_verified *verified)
 
 /* --- the whole ------------------------------------------------------------------------------- */
 
+/* What the description in the first directory knows of a record that is gone; NULL. */
+static char *
+lost_text(const char *directory)
+{
+    struct cli_run_entry entry;
+    struct mw_run_files files;
+
+    if (!cli_run_entry_read(directory, &entry, NULL))
+        return NULL;
+    bool first = !cli_runs_names(&entry, directory) ||
+                 cli_runs_same_directory(entry.directories[0], directory);
+    bool lost = mw_run_files_look(directory, &files, NULL) && first && !files.running &&
+                cli_runs_is_lost(&entry, &files);
+    g_autofree char *text = lost ? cli_runs_lost_text(&entry, directory) : NULL;
+
+    mw_run_files_clear(&files);
+    cli_run_entry_clear(&entry);
+    return text ? g_strconcat(text, ": put it back to go on", NULL) : NULL;
+}
+
+/* To the verdict, or to why there is none. */
+static void
+add_lost(const char *directory, bool good, struct mw_verified *verified, GError *error)
+{
+    char *text = lost_text(directory);
+
+    if (text && good)
+        g_ptr_array_add(verified->notes, g_steal_pointer(&text));
+    else if (text) {
+        char *all = g_strdup_printf("%s: %s", error->message, text);
+        g_free(error->message);
+        error->message = all;
+    }
+    g_free(text);
+}
+
 static bool
 verify(char **directories, bool as_json, bool *whole, GError **error)
 {
+    GError *why = NULL;
     struct mw_verified verified;
     struct question question = {.percent = -1};
     struct mw_verify_options options = {
@@ -295,8 +333,11 @@ verify(char **directories, bool as_json, bool *whole, GError **error)
     };
     if (!cli_run_homes_read(directories[0], &question.homes, NULL))
         question.homes.plan = NULL;
-    bool good = mw_verify(&options, &verified, error);
+    bool good = mw_verify(&options, &verified, &why);
 
+    add_lost(directories[0], good, &verified, why);
+    if (!good)
+        g_propagate_error(error, why);
     if (good && as_json)
         print_json(&verified);
     else if (good)

@@ -396,6 +396,9 @@ def check_partly(box):
     names = [(each["run"], each["state"]) for each in listed(box)]
     if len(names) != 2 or names[1] != (run, "away") or names[0][0] == run:
         yield f"runs are {names}"
+    done = box.run("runs", verb="list")
+    if f"{run}: another run is in {box.folder / 'drive'} now: `memwall rm {run}`" not in done.said:
+        yield f"said {done.said!r}"
     before = content(box)
     yield from check_refused(train(box, *STEP, *BOTH[2:]), 2, "second: has state of run " + run,
                              "drive, where another run is now: --overwrite", "--nvme DIR")
@@ -450,6 +453,25 @@ def check_unsaved(box):
         shutil.rmtree(box.folder / name)
 
 
+def check_unread(box):
+    """What cannot be read of a run is in nobody's way: the line says what works."""
+    start_anew(box)
+    yield from good(train(box, *STEP, "--nvme", "drive", steps=1))
+    description = box.folder / "drive/memwall-run.json"
+    description.write_text(description.read_text().replace('"directories"', '"directory"'))
+    for verb in ("verify", "rm"):
+        yield from check_refused(box.run("drive", verb=verb), 2, "drive/memwall-run.json: key",
+                                 "move that file away", "`memwall run --nvme drive --overwrite`")
+    description.rename(box.folder / "kept.json")
+    for verb in ("verify", "rm"):
+        yield from good(box.run("drive", verb=verb))
+    if list((box.folder / "drive").iterdir()):
+        yield f"left {box.on_drives()}"
+    yield from good(train(box, *STEP, "--nvme", "drive", steps=1))
+    (box.folder / "kept.json").rename(description)
+    yield from good(train(box, *STEP, "--nvme", "drive", "--overwrite", steps=1))
+
+
 def check_lost(box):
     """A record that is gone or empty is not taken for none, where a step was durable."""
     start_anew(box)
@@ -464,6 +486,10 @@ def check_lost(box):
             yield from check_refused(train(box, *none), 2, "drive/memwall.record, the record of",
                                      "is gone or empty", "its last durable step was 3: put it back",
                                      "--overwrite", "--nvme DIR")
+        done = box.run("drive", verb="verify")
+        if not done.returncode or "its last durable step was 3: put it back" not in \
+                done.text + done.said or "durable: nothing" in done.text:
+            yield f"status {done.returncode}: {done.text!r}, {done.said!r}"
         yield from check_refused(train(box, *words, "--resume"), 1, "drive/memwall.record",
                                  "put it back", "with --overwrite instead of --resume")
         if listed(box)[0]["state"] != "damaged":
@@ -869,6 +895,7 @@ def tests(box):
     yield "runs that are overwritten in part", check_partly(box)
     yield "names of runs", check_same_name(box)
     yield "a run that has not come to --save", check_unsaved(box)
+    yield "descriptions that cannot be read", check_unread(box)
     yield "records that are gone", check_lost(box)
     yield "a record of a run of its own that is gone", check_lost_own(box)
     yield "a run without a step", check_before_first(box)
