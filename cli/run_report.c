@@ -5,9 +5,8 @@
 #include "cli/compare.h"
 #include "cli/gather.h"
 #include "cli/output.h"
-#include "cli/run_drives.h"
+#include "cli/run_log.h"
 #include "cli/run_paths.h"
-#include "exec/log.h"
 #include "exec/machine.h"
 #include "exec/memory.h"
 #include "exec/steal.h"
@@ -40,14 +39,13 @@ bool
 cli_run_report_prepare(const struct cli_training *training, GError **error)
 {
     const struct cli_request *request = training->request;
-    const char *run = training->options.resume ? cli_run_drives_name(training->drives) : NULL;
 
     if (mw_ranks_index(training->ranks) != 0)
         return true;
     return cli_run_paths_check(request, &training->options, error) &&
            check_writable(request->trace, error) && check_writable(request->plot, error) &&
            check_writable(training->options.save_timeline, error) &&
-           (!training->options.log || mw_log_check(training->options.log, run, error)) &&
+           cli_run_log_check(training, error) &&
            cli_write_plan_files(request, training->answer, error);
 }
 

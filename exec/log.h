@@ -52,6 +52,8 @@ struct mw_log;
 /* Whether a log can be written there, by `run`, if not NULL, which goes on in it; or *error as
  * mw_log_open has it.  Nothing is made. */
 bool mw_log_check(const char *path, const char *run, GError **error);
+/* Names of the runs whose lines a log has, each once; none of what is not a file.  g_strfreev. */
+char **mw_log_runs(const char *path);
 /* NULL with *error: the file cannot be written, or is something else. */
 struct mw_log *mw_log_open(const struct mw_log_options *options, GError **error);
 /* Clears the progress line.  NULL is allowed. */

@@ -12,6 +12,9 @@
 /* How every line begins: a log is known by it, and a line's step is found without parsing. */
 #define LINE_START "{\"step\": "
 #define LINE_BYTES 4096 /* longer than any of ours */
+/* Of a log that is looked through for the runs that it names. */
+#define LINES_MAX (1 << 22)
+#define RUNS_MAX 64
 
 static bool
 fail(const struct mw_log_file *file, int reason, GError **error)
@@ -70,32 +73,71 @@ mw_log_run_text(const char *name)
     return text;
 }
 
-/* The run of the first line; NULL: it does not say, or there is none.  g_free it. */
-static char *
-run_of(FILE *in)
+/* Behind a mark and what may stand around it; NULL: it is not there. */
+static const char *
+behind(const char *at, char mark)
 {
-    char line[LINE_BYTES], *run = NULL;
-    const char *begin = fgets(line, sizeof line, in) ? strstr(line, MW_LOG_RUN) : NULL;
-    const char *end = begin ? strchr(begin + strlen(MW_LOG_RUN), '"') : NULL;
+    at += strspn(at, " \t");
+    return *at == mark ? at + 1 : NULL;
+}
 
-    if (end)
-        run = g_strndup(begin + strlen(MW_LOG_RUN), (gsize)(end - begin) - strlen(MW_LOG_RUN));
+/* The run that a line names, whoever has written it; NULL: it does not.  g_free it. */
+static char *
+run_of(const char *line)
+{
+    const char *key = strstr(line, "\"run\"");
+    const char *colon = key ? behind(key + strlen("\"run\""), ':') : NULL;
+    const char *begin = colon ? behind(colon, '"') : NULL;
+    const char *end = begin ? strchr(begin, '"') : NULL;
+
+    return end ? g_strndup(begin, (gsize)(end - begin)) : NULL;
+}
+
+/* Of all lines, each once: a resume cuts off what is behind its first step, whosever it is. */
+static GPtrArray *
+runs_of(FILE *in)
+{
+    GPtrArray *runs = g_ptr_array_new_with_free_func(g_free);
+    char line[LINE_BYTES];
+
+    for (int i = 0; i < LINES_MAX && runs->len < RUNS_MAX && fgets(line, sizeof line, in); i++) {
+        g_autofree char *run = run_of(line);
+        if (run && !g_ptr_array_find_with_equal_func(runs, run, g_str_equal, NULL))
+            g_ptr_array_add(runs, g_steal_pointer(&run));
+    }
     rewind(in);
-    return run;
+    return runs;
 }
 
 /* To go on in the log of another run would cut it off behind this run's first step. */
 static bool
 is_of_run(const char *path, FILE *in, const char *name, GError **error)
 {
-    g_autofree char *found = name ? run_of(in) : NULL;
+    g_autoptr(GPtrArray) runs = name ? runs_of(in) : g_ptr_array_new();
     g_autofree char *wanted = name ? mw_log_run_text(name) : NULL;
 
-    if (!found || !strcmp(found, wanted))
-        return true;
-    g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
-                "log %s: is of run %s, and %s goes on: give another name", path, found, wanted);
-    return false;
+    for (guint i = 0; i < runs->len; i++) {
+        const char *found = g_ptr_array_index(runs, i);
+        if (!strcmp(found, wanted))
+            continue;
+        g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
+                    "log %s: is of run %s, and %s goes on: give another name", path, found, wanted);
+        return false;
+    }
+    return true;
+}
+
+char **
+mw_log_runs(const char *path)
+{
+    struct stat info;
+    FILE *in = !stat(path, &info) && S_ISREG(info.st_mode) ? fopen(path, "re") : NULL;
+    GPtrArray *runs = in ? runs_of(in) : g_ptr_array_new();
+
+    if (in)
+        fclose(in);
+    g_ptr_array_add(runs, NULL);
+    return (char **)g_ptr_array_free(runs, FALSE);
 }
 
 static bool

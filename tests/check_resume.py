@@ -20,9 +20,18 @@ DRIVES = ["-s", "zero-infinity-nvme", "--nvme", "drive", "--param-device", "nvme
 
 
 def train(box, *words, steps=STEPS, model=GPT2, batch=2, ranks=1, environment=None):
+    """A run that begins has a log of its own; one that is refused leaves the log as it was."""
+    goes_on = any(word.startswith("--resume") or word == "--log" for word in words)
+    log = box.folder / "log.jsonl"
+    kept = None if goes_on or not log.is_file() else log.read_bytes()
+    if kept is not None:
+        log.unlink()
     words = ["-m", str(model / "config.json"), *SMALL, "--batch", str(batch), "--steps",
              str(steps), *words]
-    return box.run(*words, environment=environment) if ranks == 1 else box.launch(ranks, *words)
+    done = box.run(*words, environment=environment) if ranks == 1 else box.launch(ranks, *words)
+    if kept is not None and not log.exists():
+        log.write_bytes(kept)
+    return done
 
 
 class RanksBox(Box):

@@ -231,6 +231,15 @@ test_run(void)
     g_assert_false(mw_log_check(path, "c", NULL));
     g_autofree char *after = contents(path);
     g_assert_cmpstr(after, ==, text);
+    const char *more = "{\"step\": 1}\n{\"step\":99,\"run\" : \"x\"}\n"
+                       "{\"step\": 9, \"run\": \"x\"}\n";
+    g_assert_true(g_file_set_contents(path, more, -1, NULL));
+    g_auto(GStrv) runs = mw_log_runs(path), none = mw_log_runs("/dev/null");
+    g_assert_cmpint(g_strv_length(runs), ==, 1);
+    g_assert_cmpstr(runs[0], ==, "x");
+    g_assert_null(none[0]);
+    g_assert_false(mw_log_check(path, "c", NULL)); /* a line behind the first is of another */
+    g_assert_true(mw_log_check(path, "x", NULL));
     options.resume = false; /* a new one may empty it */
     mw_log_close(open_log(&options));
     remove_path(path);
