@@ -3,8 +3,29 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "cli/paths_kept.h"
 #include "exec/run_files.h"
 #include "planner/error.h"
+
+/* As many as the system follows. */
+#define LINKS_MAX 40
+
+/* Where the links of a path lead, be something there or not yet: NULL where it is no link, or one
+ * that leads nowhere. */
+static char *
+end_of_links(const char *path)
+{
+    g_autofree char *at = g_strdup(path);
+    int links = 0;
+
+    for (char *text; links < LINKS_MAX && (text = g_file_read_link(at, NULL)); links++) {
+        g_autofree char *folder = g_path_get_dirname(at);
+        g_free(at);
+        at = g_path_is_absolute(text) ? g_strdup(text) : g_build_filename(folder, text, NULL);
+        g_free(text);
+    }
+    return links && links < LINKS_MAX ? g_steal_pointer(&at) : NULL;
+}
 
 /* Where a path leads. */
 struct place {
@@ -107,13 +128,28 @@ verdict(const struct cli_path *written, const struct place *one, const struct cl
 }
 
 static const char *
-conflict(const struct cli_path *written, const struct cli_path *other)
+conflict_at(const struct cli_path *written, const char *at, const struct cli_path *other,
+            const char *other_at)
 {
-    struct place one = place_of(written->path), two = place_of(other->path);
+    struct place one = place_of(at), two = place_of(other_at);
     const char *what = verdict(written, &one, other, &two);
 
     g_free(one.base);
     g_free(two.base);
+    return what;
+}
+
+/* Of both by name, and by where the name leads. */
+static const char *
+conflict(const struct cli_path *written, const struct cli_path *other)
+{
+    g_autofree char *end = end_of_links(written->path), *other_end = end_of_links(other->path);
+    const char *const at[] = {written->path, end}, *const other_at[] = {other->path, other_end};
+    const char *what = NULL;
+
+    for (int i = 0; i < 4 && !what; i++)
+        if (at[i / 2] && other_at[i % 2])
+            what = conflict_at(written, at[i / 2], other, other_at[i % 2]);
     return what;
 }
 
@@ -140,6 +176,20 @@ is_asked(const struct cli_path *paths, size_t i, size_t j)
     return paths[i].use == paths[j].use ? j < i : paths[i].use == CLI_PATH_WRITES;
 }
 
+static bool
+check_kept(const struct cli_path *path, GError **error)
+{
+    g_autofree char *end = end_of_links(path->path);
+    const char *whole = cli_path_part_of(path->path);
+
+    if (whole)
+        return mw_refuse(error, "%s %s: is a file of %s; give another", path->option, path->path,
+                         whole);
+    whole = end ? cli_path_part_of(end) : NULL;
+    return !whole || mw_refuse(error, "%s %s: leads to %s, a file of %s; give another",
+                               path->option, path->path, end, whole);
+}
+
 bool
 cli_paths_check(const struct cli_path *paths, size_t count, GError **error)
 {
@@ -150,5 +200,8 @@ cli_paths_check(const struct cli_path *paths, size_t count, GError **error)
                 return mw_refuse(error, "%s %s: %s %s; give another", paths[i].option,
                                  paths[i].path, paths[j].option, what);
         }
+    for (size_t i = 0; i < count; i++)
+        if (paths[i].use == CLI_PATH_WRITES && is_given(&paths[i]) && !check_kept(&paths[i], error))
+            return false;
     return true;
 }

@@ -1,7 +1,8 @@
 /*
  * paths.h - the files of a command line: what it writes is neither what it reads, nor where a run
- * keeps its state, nor another thing that it writes, by whatever name: files are the same by device
- * and inode, those that are not there yet by folder and name.
+ * keeps its state, nor another thing that it writes, nor part of what other commands have left to
+ * be gone on with (paths_kept.h), by whatever name: files are the same by device and inode, those
+ * that are not there yet by folder and name, and a link is also what it leads to.
  */
 #ifndef MW_CLI_PATHS_H
 #define MW_CLI_PATHS_H

@@ -4,6 +4,7 @@
 #include "cli/calibrate.h"
 #include "cli/cli.h"
 #include "cli/number.h"
+#include "cli/paths.h"
 #include "cli/run_backend.h"
 #include "cli/runs.h"
 #include "planner/error.h"
@@ -103,7 +104,8 @@ parse(struct cli_calibrate_wish *wish, int argc, char **argv, gboolean *help, GE
         cli_words_help(&words, stdout);
     if (wish->output && !*wish->output)
         return mw_refuse(error, "-o: a file's name is missing");
-    return are_folders(wish->directories, error);
+    const struct cli_path output = {CLI_PATH_WRITES, "-o", wish->output};
+    return cli_paths_check(&output, 1, error) && are_folders(wish->directories, error);
 }
 
 static bool

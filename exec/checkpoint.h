@@ -26,6 +26,10 @@ struct mw_checkpoint_options {
 /* Whether one can be written there: to be asked before a long run. */
 bool mw_checkpoint_check(const char *path, GError **error);
 
+/* Whether a file of this name is, or would be, one of a checkpoint in a folder, which has the state
+ * of the optimizer too. */
+bool mw_checkpoint_has_file(const char *folder, const char *name);
+
 /* What is there that a save would replace: the step of a checkpoint, from 0, and whether it is of a
  * decoder like this one.  False where there is none, or none that can be read. */
 bool mw_checkpoint_look(const char *path, const struct mw_decoder *decoder, int64_t *step,

@@ -71,6 +71,21 @@ check_state(const char *path, GError **error)
     return false;
 }
 
+static bool
+has_regular(const char *folder, const char *name)
+{
+    g_autofree char *path = g_build_filename(folder, name, NULL);
+
+    return g_file_test(path, G_FILE_TEST_IS_REGULAR);
+}
+
+bool
+mw_checkpoint_has_file(const char *folder, const char *name)
+{
+    return is_ours(name) && has_regular(folder, MW_CHECKPOINT_MODEL) &&
+           has_regular(folder, MW_CHECKPOINT_OPTIMIZER);
+}
+
 /* What is replaced is removed: it must be a checkpoint of this user and nothing else. */
 static bool
 check_place(const char *path, GError **error)

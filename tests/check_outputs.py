@@ -1,7 +1,9 @@
 #!/usr/bin/python3
 """Files that a command writes: none of them is what it reads, keeps or writes as well; prints TAP.
 
-By whatever name: a link, a second name, another way to it.  What is refused has changed nothing.
+By whatever name: a link, a second name, another way to it, a link to what is not there yet.  Nor
+is it part of another run or a checkpoint, or the log of a run that can be gone on with.  What is
+refused has changed nothing.
 And checkpoints: --save replaces its run's, not a longer one or another model's; --from goes on as
 the checkpoint was trained, and says what is otherwise.
 """
@@ -92,6 +94,122 @@ def check_honest(box):
     shutil.rmtree(box.folder / "drive/point")
 
 
+# --- what others have left -----------------------------------------------------------------------
+
+OF_RUN = ["memwall.record", "memwall-1of1.data", "memwall-run.json", "memwall-run.lock"]
+SECOND = ["second" if word == "drive" else word for word in DURABLE]
+
+
+def link(box, name, target):
+    (box.folder / name).unlink(missing_ok=True)
+    (box.folder / name).symlink_to(target)
+
+
+def check_unchanged(box, before):
+    if before != contents(box):
+        yield f"changed {[p for p, text in contents(box).items() if before.get(p) != text]}"
+
+
+def check_links(box):
+    """Links to what a run is yet to write, one behind another; and to what it goes on from."""
+    box.empty_drives()
+    link(box, "chain", "here/ghost")
+    for name in OF_RUN[:3]:
+        link(box, "ghost", box.folder / "drive" / name)
+        for option, path in (("--save-timeline", "ghost"), ("--trace", "chain")):
+            yield from check_refused(train(box, *DURABLE, option, path, steps=2), 2,
+                                     f"{option} {path}: --nvme keeps the run there", "give another")
+    link(box, "ghost", "drive/new")
+    yield from check_refused(train(box, *DURABLE, "--trace", "ghost", "-o", "drive/new", steps=2),
+                             2, "--trace ghost: -o writes that file")
+    yield from check_refused(train(box, *DURABLE, "--trace", "chain", "--save", "drive/new"), 2,
+                             "--trace chain: --save replaces that folder")
+    if box.on_drives():
+        yield f"left {box.on_drives()}"
+    link(box, "ghost", "ghost")  # leads nowhere, and is no part of anything
+    yield from good(train(box, *DURABLE, "--trace", "/dev/null", "-o", "chained.txt", steps=2))
+    before = contents(box)
+    link(box, "ghost", "drive/memwall.record")
+    yield from check_refused(train(box, *DURABLE, "--resume", "--save-timeline", "chain"), 2,
+                             "--save-timeline chain: --nvme keeps the run there")
+    (box.folder / "ghost").unlink()
+    yield from check_unchanged(box, before)
+    yield from good(box.run("drive", verb="verify"))
+
+
+def check_others(box):
+    """State of another run, and a checkpoint, are no output's; what only has such a name is."""
+    box.empty_drives()
+    yield from good(train(box, *DURABLE, "--save", "point", steps=2))
+    link(box, "record.svg", "drive/memwall.record")
+    link(box, "lock", "drive/memwall-run.lock")
+    listed = next((box.folder / "state/memwall/runs").glob("*/memwall-run.json"))
+    before = contents(box)
+    simulate, of_run = [*PLAN, "simulate"], "is a file of a run; give another"
+    free = ["memwall.record", "weights/memwall-run.json", "drive/plan.txt", "point/plan.txt"]
+    for name in OF_RUN:
+        path = f"drive/{name}"
+        for words in ([*simulate, "-o"], [*simulate, "--trace"], ["--quick", "calibrate", "-o"]):
+            *options, verb, option = words
+            done = box.run(*options, option, path, verb=verb)
+            yield from check_refused(done, 2, f"{option} {path}: {of_run}")
+        for option in ("--log", "--save-timeline", "--write-deepspeed"):
+            yield from check_refused(train(box, *SECOND, option, path), 2,
+                                     f"{option} {path}: {of_run}")
+    for option, path, whole in (("--plot", "record.svg", "record, a file of a run"),
+                                ("--trace", "lock", "run.lock, a file of a run"),
+                                ("-o", str(listed), of_run),
+                                ("-o", "point/model.safetensors", "is a file of a checkpoint"),
+                                ("--trace", "here/point/config.json", "is a file of a checkpoint")):
+        yield from check_refused(box.run(*PLAN, option, path, verb="simulate"), 2,
+                                 f"{option} {path}: ", whole)
+    for name in ("optimizer.safetensors", "config.json"):
+        done = train(box, *ZERO3, "--from", "point", "--save-timeline", f"point/{name}", steps=4)
+        yield from check_refused(done, 2, f"--save-timeline point/{name}: ")
+    yield from check_unchanged(box, before)
+    yield from good(box.run("drive", verb="verify"))
+    for _ in range(2):
+        for path in free:
+            yield from good(box.run(*PLAN, "-o", path, verb="plan"))
+    for path in free:
+        (box.folder / path).unlink()
+    shutil.rmtree(box.folder / "point")
+
+
+def check_logs(box):
+    """The log of a run that can be gone on with is no other's, new or resumed."""
+    box.empty_drives()
+    shutil.rmtree(box.folder / "state")
+    log = box.folder / "own.jsonl"
+    words = [*DURABLE, "--log", "own.jsonl"]
+    yield from good(train(box, *words, steps=3))
+    before = contents(box)
+    for other in (SECOND, ZERO3):
+        yield from check_refused(train(box, *other, "--log", "here/own.jsonl", steps=3), 2,
+                                 "log here/own.jsonl: is of run gpt2-small-", "which is durable: "
+                                 "give another name, or delete the file")
+    yield from check_unchanged(box, before)
+    yield from good(train(box, *words, "--resume", steps=4))
+    own = log.read_text(encoding="utf-8").splitlines(keepends=True)
+    if len(own) != 4:
+        yield f"the log is {own}"
+    bare = '{"step": 1, "loss": 1}\n'
+    for lines in ([bare, '{"step":99,"run":"x"}\n'], [bare, '{"step": 9, "run": "x"}\n', *own],
+                  [*own, '{"step": 5, "run": "x"}\n']):
+        log.write_text("".join(lines), encoding="utf-8")
+        yield from check_refused(train(box, *words, "--resume", steps=5), 2,
+                                 "log own.jsonl: is of run x, and gpt2-small-")
+        if log.read_text(encoding="utf-8") != "".join(lines):
+            yield f"the log of another run is {log.read_text(encoding='utf-8')!r}"
+    log.write_text("".join([bare, *own[1:]]), encoding="utf-8")
+    yield from good(train(box, *words, "--resume", steps=5))
+    # Whoever ends a run, or has none of its state, may have its log.
+    yield from good(train(box, *words, "--overwrite", steps=1))
+    yield from good(box.run("drive", verb="rm"))
+    yield from good(train(box, *SECOND, "--log", "own.jsonl", steps=1))
+    yield from good(box.run("second", verb="rm"))
+
+
 # --- checkpoints ---------------------------------------------------------------------------------
 
 def saved_step(box, name="saved"):
@@ -135,9 +253,10 @@ def check_from(box):
     # Of a run that was to be as long, so that the cosine is the same.
     yield from good(box.run(*nvme, *COURSE, "--steps", "6"))
     yield from good(box.run("drive", "-o", "saved", "--at", "previous", verb="export"))
+    words = [*words, "--log", "from.jsonl"]
     done = box.run(*words, "--batch", "2", "--steps", "6", "--from", "saved")
     yield from good(done)
-    line, = map(json.loads, box.read("log.jsonl").splitlines())
+    line, = map(json.loads, box.read("from.jsonl").splitlines())
     if done.said or (line["loss"], line["lr"]) != whole[5]:
         yield f"step {line['step']}: {line['loss']}, {line['lr']}, not {whole[5]}: {done.said!r}"
     done = box.run(*words, "--batch", "1", "--steps", "6", "--from", "saved", "--clip", "2",
@@ -173,12 +292,14 @@ def check_words(box):
     done = box.run(*PLAN, verb="plan")
     if "inf" in done.said.replace("infinity", ""):
         yield f"said {done.said!r}"
+    shutil.rmtree(box.folder / "state", ignore_errors=True)
     for zone in ("Nowhere/At_All", ":", "UTC+99:99:99", "\x01", "/etc/passwd"):
         there = {**box.environment, "TZ": zone}
         done = box.run("runs", verb="list", environment=there)
         if done.returncode or done.said:
             yield f"{zone!r}: status {done.returncode}: {done.said!r}"
         own = [word for word in DURABLE if word not in ("--nvme", "drive")]
+        (box.folder / "zone.jsonl").unlink(missing_ok=True)
         done = train(box, *own, "--log", "zone.jsonl", steps=1, environment=there)
         yield from good(done)
         if "CRITICAL" in done.said:
@@ -189,6 +310,9 @@ def tests(box):
     prepare(box)
     yield "outputs: what a command reads, keeps or writes besides", check_outputs(box)
     yield "outputs: what only looks alike", check_honest(box)
+    yield "outputs: links to what a run keeps", check_links(box)
+    yield "outputs: what other runs and checkpoints have", check_others(box)
+    yield "logs: whose they are", check_logs(box)
     yield "checkpoints: what --save replaces", check_save(box)
     yield "checkpoints: --from goes on as it was trained", check_from(box)
     yield "a resume that cannot write", check_write_limit(box)

@@ -1,0 +1,44 @@
+#include "cli/paths_kept.h"
+
+#include <string.h>
+
+#include "cli/run_entry.h"
+#include "exec/checkpoint.h"
+#include "exec/run_files.h"
+
+static bool
+stands_beside(const struct mw_run_files *files, const char *base)
+{
+    for (guint i = 0; i < files->names->len; i++)
+        if (strcmp(g_ptr_array_index(files->names, i), base))
+            return true;
+    return files->stranger && !files->stranger_is_plain;
+}
+
+/* A name alone says nothing: something else of a run is there too, or the file itself is one's. */
+static bool
+is_of_run(const char *folder, const char *base)
+{
+    struct cli_run_entry entry;
+    struct mw_run_files files;
+
+    if (!mw_run_files_is_name(base))
+        return false;
+    bool is = !mw_run_files_look(folder, &files, NULL) || files.step >= 0 || files.running ||
+              stands_beside(&files, base);
+    mw_run_files_clear(&files);
+    if (is || !cli_run_entry_read(folder, &entry, NULL))
+        return is;
+    cli_run_entry_clear(&entry);
+    return true;
+}
+
+const char *
+cli_path_part_of(const char *path)
+{
+    g_autofree char *folder = g_path_get_dirname(path), *base = g_path_get_basename(path);
+
+    if (is_of_run(folder, base))
+        return "a run";
+    return mw_checkpoint_has_file(folder, base) ? "a checkpoint" : NULL;
+}
