@@ -32,7 +32,7 @@ fill_identity(const struct cli_request *request, const struct mw_sizing *sizing,
     r->global_batch = r->tokens_per_step / s->seq;
     bool open =
         request->settings.micro_batch == MW_AUTO && request->settings.global_batch == MW_AUTO;
-    r->default_step_tokens = open ? mw_default_step_tokens(r->params) : NAN;
+    r->default_step_tokens = open ? s->step_tokens_max : NAN;
     r->checkpoint_interval = s->checkpoint_interval;
     r->param_loads = s->param_loads;
     r->tiles = s->tiles;
@@ -164,9 +164,12 @@ static void
 note_batch(const struct cli_request *request, const struct mw_sizing *sizing,
            const struct mw_result *r, GPtrArray *notes)
 {
+    const char *most = mw_format_count(r->default_step_tokens);
     g_autofree char *table =
-        g_strdup_printf("%s tokens that GPT-3's table has for %s parameters",
-                        mw_format_count(r->default_step_tokens), mw_format_count(r->params));
+        request->settings.step_tokens_max == MW_AUTO
+            ? g_strdup_printf("%s tokens that GPT-3's table has for %s parameters", most,
+                              mw_format_count(r->params))
+            : g_strdup_printf("%s tokens that a run has by default", most);
     g_autofree char *step = g_strdup_printf("%.15g sequences, %s tokens per step", r->global_batch,
                                             mw_format_count(r->tokens_per_step));
     g_autofree char *less = why_less(request, sizing, r);

@@ -63,7 +63,8 @@ static const struct option options[] = {
     {GROUP_BATCH, "gpus", OPTION_INTEGER, FIELD(gpus_per_node), 1, 1024, false, NULL, "N",
      "use N GPUs per node (default: all that the profile has)"},
     {GROUP_BATCH, "batch", OPTION_REAL, FIELD(micro_batch), 1e-3, 1e6, true, NULL, "N|auto",
-     "give each GPU micro-batches of N sequences (default auto: the fastest that fit)"},
+     "give each GPU micro-batches of N sequences (default auto: the fastest that fit; of "
+     "`run` at most 8 per step)"},
     {GROUP_BATCH, "global-batch", OPTION_WHOLE_COUNT, FIELD(global_batch), 1, 1e9, false, NULL, "N",
      "train on N sequences per step, all GPUs together (default: what --batch N comes to; of auto "
      "at most 0.5M to 3.2M tokens by parameters, as GPT-3's table has it)"},

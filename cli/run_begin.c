@@ -1,5 +1,7 @@
 #include "cli/run_begin.h"
 
+#include <math.h>
+
 #include "exec/backend.h"
 
 /* "2 sequences of 256 tokens per GPU in each of 4 micro-batches, 8 in all per step" */
@@ -12,9 +14,10 @@ batch_text(const struct mw_result *r)
             : g_strdup("");
 
     return g_strdup_printf("%s sequence%s of %" G_GINT64_FORMAT
-                           " tokens per GPU%s, %s in all per step",
+                           " tokens per GPU%s, %s in all per step%s",
                            mw_format_count(r->micro_batch), r->micro_batch > 1 ? "s" : "", r->seq,
-                           in_each, mw_format_count(r->global_batch));
+                           in_each, mw_format_count(r->global_batch),
+                           isnan(r->default_step_tokens) ? "" : " (--batch N sets another)");
 }
 
 /* Steps before --dpu-start take their own time. */

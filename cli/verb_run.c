@@ -123,6 +123,21 @@ plan_for(struct mw_settings *settings, const struct mw_ranks *ranks)
     settings->nodes = mw_ranks_count(ranks) / mw_ranks_node_count(ranks);
 }
 
+/* Sequences per GPU and step where nobody gives a batch, as the Hugging Face trainer has it
+ * (per_device_train_batch_size): whoever tries a run waits for seconds.  The default global batch
+ * of a plan is that of trainings over months. */
+#define DEFAULT_SEQUENCES 8
+
+static void
+bound_batch(struct mw_settings *settings, const struct mw_model *model)
+{
+    int64_t seq = settings->seq == MW_AUTO ? mw_settings_default_seq(model) : settings->seq;
+
+    if (settings->micro_batch == MW_AUTO && settings->global_batch == MW_AUTO)
+        settings->step_tokens_max =
+            (double)DEFAULT_SEQUENCES * seq * settings->gpus_per_node * settings->nodes;
+}
+
 static struct cli_request
 for_this_run(const struct cli_request *request, const struct mw_ranks *ranks,
              const struct cli_limits *limits)
@@ -134,6 +149,7 @@ for_this_run(const struct cli_request *request, const struct mw_ranks *ranks,
         cli_limits_apply(limits, mw_ranks_node_count(ranks), &mine.hardware[outlook]);
     }
     plan_for(&mine.settings, ranks);
+    bound_batch(&mine.settings, &mine.model);
     return mine;
 }
 

@@ -271,6 +271,22 @@ def check_null(box):
         yield "nothing was moved"
 
 
+def check_default_batch(box):
+    """Who tries a run gets steps of seconds, not the batch of a training over months."""
+    line = ["-m", "gpt2", "-H", "rtx4090", "--data", TRAIN[TRAIN.index("--data") + 1],
+            "--steps", "1", "--backend", "null"]
+    answer = json.loads(box.run(*line, "--json").text)
+    settings = answer["settings"]
+    if settings["global_batch"] != 8 or settings["micro_batch"] * settings["grad_accum"] != 8:
+        yield f"settings are {settings}"
+    if not any("that a run has by default" in note for note in answer["notes"]):
+        yield f"notes are {answer['notes']}"
+    done = box.run(*line)
+    yield from good(done)
+    if "8 in all per step (--batch N sets another)" not in done.text:
+        yield done.text
+
+
 def check_llama(box):
     words = [*TRAIN, "-s", "zero3", "--log", "log.jsonl"]
     words[1] = str(LLAMA / "config.json")
@@ -606,6 +622,7 @@ def tests(box):
     yield "checkpoint", check_checkpoint(box)
     yield "drives move what is planned", check_traffic(box)
     yield "nothing computed", check_null(box)
+    yield "a batch that nobody gave", check_default_batch(box)
     yield "dtype", check_dtype(box)
     yield "no GPU", check_no_gpu(box)
     yield "log as output", check_table(box)
