@@ -19,14 +19,19 @@
 /* Of each lane of collectives. */
 #define COLLECTIVE_SCRATCH_BYTES ((int64_t)4 << 20)
 
+enum phase { STARTING, TRAINING, STOPPING, SAVING };
+
 struct run {
     struct cli_training training;
+    _Atomic int phase; /* enum phase */
+    int unstarted;     /* the wish by which it ends before its first step; 0: none */
     struct mw_log *log;
     struct cli_run_report *report;
     int64_t committed;       /* the last step that is, from 1; 0: none */
     _Atomic int64_t step_ns; /* that one takes: by the plan, then by the last few */
     int64_t steps;           /* of this run, so far */
     int64_t told_us;         /* when it was told to end */
+    _Atomic bool told;       /* and the user was answered */
 };
 
 /* --- steps ----------------------------------------------------------------------------------- */
@@ -182,19 +187,48 @@ others_fail(const struct cli_training *training)
 }
 
 static void
+answer_signal(struct run *run, int number)
+{
+    /* Which one that is the ranks agree upon at its end. */
+    static const char *const answers[] = {
+        [STARTING] = "stops before the first step",
+        [TRAINING] = "stops after the step that it is in",
+        [STOPPING] = "stops after the step that it is in",
+        [SAVING] = "all steps are done: writes what was asked for, and ends",
+    };
+    int phase = run->phase;
+    const char *told = number == SIGINT ? "interrupted" : "told to end";
+
+    if (phase == STARTING) {
+        cli_say("%s: %s; again to stop at once", told, answers[phase]);
+        return;
+    }
+    g_autofree char *line =
+        g_strdup_printf("memwall: %s: %s; again to stop at once", told, answers[phase]);
+    mw_log_say(run->log, line);
+}
+
+static void
 tell_stop(void *data, int number)
 {
     struct run *run = data;
     const struct cli_training *training = &run->training;
 
     run->told_us = g_get_monotonic_time();
-    if (mw_ranks_index(training->ranks) != 0 || others_fail(training))
-        return;
-    /* Which one that is the ranks agree upon at its end. */
-    g_autofree char *line =
-        g_strdup_printf("memwall: %s: stops after the step that it is in; again to stop at once",
-                        number == SIGINT ? "interrupted" : "told to end");
-    mw_log_say(run->log, line);
+    if (mw_ranks_index(training->ranks) == 0 && !others_fail(training))
+        answer_signal(run, number);
+    run->told = true;
+}
+
+/* The answer comes before the last line. */
+#define ANSWER_WAITS 1000
+#define ANSWER_WAIT_US 1000
+
+static void
+wait_for_answer(const struct run *run)
+{
+    for (int i = 0; i < ANSWER_WAITS && cli_run_stop_wish() && !run->told; i++)
+        g_usleep(ANSWER_WAIT_US);
 }
 
 /* A rank that is lost where this one cannot see it, on another machine or among other processes,
@@ -208,9 +242,12 @@ look_for_end(void *data, int number)
     struct run *run = data;
     const struct cli_training *training = &run->training;
     int64_t since_ns = (g_get_monotonic_time() - run->told_us) * 1000;
-    int64_t idle_ns = MIN(mw_trainer_idle_ns(training->trainer), since_ns);
+    int phase = run->phase;
+    int64_t idle_ns =
+        phase == TRAINING ? MIN(mw_trainer_idle_ns(training->trainer), since_ns) : since_ns;
 
-    if (mw_ranks_count(training->ranks) > 1 &&
+    /* What it saves behind its last step takes what it takes. */
+    if (mw_ranks_count(training->ranks) > 1 && phase < STOPPING &&
         idle_ns >= MAX(WAIT_LEAST_NS, WAIT_STEPS * run->step_ns))
         mw_ranks_tell_end(training->ranks, number);
 }
@@ -254,6 +291,7 @@ end_early(struct run *run)
     g_autofree char *kept = kept_text(run);
 
     training->stopped = true;
+    wait_for_answer(run);
     if (mw_ranks_index(training->ranks) == 0)
         cli_say("stopped by %s after step %" G_GINT64_FORMAT " of %" G_GINT64_FORMAT "; %s",
                 number == SIGINT ? "SIGINT" : "SIGTERM", mw_trainer_next_step(training->trainer),
@@ -263,25 +301,52 @@ end_early(struct run *run)
 
 /* --- the whole ------------------------------------------------------------------------------- */
 
+/* Ranks agree on whether one of them was told to end. */
+static bool
+hear_before_first_step(struct run *run, GError **error)
+{
+    return mw_ranks_worst(run->training.ranks, 0, cli_run_stop_wish(), &run->unstarted, NULL,
+                          error);
+}
+
 static bool
 train(struct run *run, GError **error)
 {
-    if (!cli_training_start(&run->training, error))
+    if (!cli_training_start(&run->training, error) || !hear_before_first_step(run, error))
         return false;
+    if (run->unstarted)
+        return true;
     run->report = cli_run_report_new(&run->training);
     int64_t left = run->training.options.steps - mw_trainer_next_step(run->training.trainer);
     if (!open_log(run, error))
         return false;
     run->step_ns = (int64_t)(run->training.answer->result->step_time_s[MW_OUTLOOK_TYPICAL] * 1e9);
-    struct cli_run_stop_calls calls = {tell_stop, look_for_end, run};
-    struct cli_run_stop *stop = cli_run_stop_begin(&calls);
+    run->phase = TRAINING;
     bool good = mw_trainer_run(run->training.trainer, left, on_step, run, error);
-    cli_run_stop_end(stop);
+    run->phase = mw_trainer_ended_by(run->training.trainer) ? STOPPING : SAVING;
     return good;
 }
 
 static int
-run_plan(struct run *run)
+end_unstarted(struct run *run)
+{
+    struct cli_training *training = &run->training;
+    int number = cli_run_stop_signal(run->unstarted);
+    int64_t done = mw_trainer_next_step(training->trainer);
+
+    training->stopped = true;
+    wait_for_answer(run);
+    if (mw_ranks_index(training->ranks) == 0 && done)
+        cli_say("stopped by %s before step %" G_GINT64_FORMAT "; what was durable stays as it was",
+                number == SIGINT ? "SIGINT" : "SIGTERM", done + 1);
+    else if (mw_ranks_index(training->ranks) == 0)
+        cli_say("stopped by %s before the first step; nothing was trained, and nothing is kept",
+                number == SIGINT ? "SIGINT" : "SIGTERM");
+    return SIGNALLED + number;
+}
+
+static int
+train_and_save(struct run *run)
 {
     g_autoptr(GError) error = NULL;
     bool fits;
@@ -293,14 +358,29 @@ run_plan(struct run *run)
         return cli_fail(error);
     if (!fits)
         return CLI_DOES_NOT_FIT;
-    if (!train(run, &error) || !cli_training_save(&run->training, &error) ||
-        !cli_run_report_gather(run->report, &error))
+    if (!train(run, &error))
+        return cli_fail(error);
+    if (run->unstarted)
+        return end_unstarted(run);
+    if (!cli_training_save(&run->training, &error) || !cli_run_report_gather(run->report, &error))
         return cli_fail(error);
     if (mw_ranks_index(run->training.ranks) == 0 && !cli_run_report_end(run->report, &error))
         return cli_fail(error);
     int status = cli_flush();
     bool whole = !mw_trainer_ended_by(run->training.trainer);
     return status || whole ? status : end_early(run);
+}
+
+/* From the first file that it makes to the last that it writes a signal leaves nothing halfway. */
+static int
+run_plan(struct run *run)
+{
+    struct cli_run_stop_calls calls = {tell_stop, look_for_end, run};
+    struct cli_run_stop *stop = cli_run_stop_begin(&calls);
+    int status = train_and_save(run);
+
+    cli_run_stop_end(stop);
+    return status;
 }
 
 /* Products of the two types are as fast as each other on GPUs, not on cores. */

@@ -18,12 +18,14 @@ import time
 
 from check_faults import DURABLE, Disturbed, ENOUGH, SECONDS, check_goes_on, rank_pid
 from check_resume import RanksBox, SMALL, check_same, train
-from check_run import GPT2, MEMWALL, good, losses
+from check_run import GPT2, MEMWALL, ROOT, good, losses
 from tap import MPIRUN, RANKS_ENVIRONMENT, has_ranks, report_in
 
 STATUS = {signal.SIGINT: 130, signal.SIGTERM: 143}
 NAMES = {signal.SIGINT: "interrupted", signal.SIGTERM: "told to end"}
 STOPS = "stops after the step that it is in; again to stop at once"
+UNSTARTED = "stops before the first step; again to stop at once"
+DONE = "all steps are done: writes what was asked for, and ends; again to stop at once"
 
 
 def start(box, *words, batch=2):
@@ -107,17 +109,58 @@ def hears(process, number):
                for row in rows)
 
 
+def launch(box, *words):
+    return subprocess.Popen([str(MEMWALL), "run", *words], cwd=box.folder, env=box.environment,
+                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE)
+
+
+def check_unstarted(box):
+    """Before its first step: nothing is left of it.  A start that was quicker ends as others do."""
+    own = [word for word in DURABLE if word not in ("--nvme", "drive")]
+    for _ in range(20):
+        run = launch(box, "-m", str(GPT2 / "config.json"), *SMALL, "--batch", "2", "--steps",
+                     str(ENOUGH), *own)
+        while not hears(run, signal.SIGINT) and run.poll() is None:
+            pass
+        run.send_signal(signal.SIGINT)
+        said = run.communicate(timeout=SECONDS)[1].decode()
+        if run.returncode != STATUS[signal.SIGINT] or "stopped by SIGINT " not in said:
+            yield f"status {run.returncode}: {said!r}"
+        if "before the first step; nothing was trained, and nothing is kept" not in said:
+            continue
+        if f"memwall: interrupted: {UNSTARTED}\n" not in said:
+            yield said
+        left = [path for path in (box.folder / "state").rglob("memwall*") if "-" in path.name]
+        kept = [run["run"] for run in json.loads(box.run("runs", "--json", verb="list").text)]
+        yield from (f"{path} is left" for path in left if path.parent.name not in kept)
+        return
+    yield "always behind its first step"
+
+
+def check_in_save(box):
+    """The training is done: what it was for is written."""
+    run = launch(box, "-m", str(ROOT / "models/gpt-text/config.json"), *SMALL, "--batch", "1",
+                 "--seq", "16", "--steps", "1", "-s", "zero3", "--save", "late")
+    while not list(box.folder.glob("late*")) and run.poll() is None:
+        pass
+    run.send_signal(signal.SIGINT)
+    said = run.communicate(timeout=SECONDS)[1].decode()
+    if run.returncode or not (box.folder / "late/optimizer.safetensors").exists():
+        yield f"status {run.returncode}: {said!r}"
+    if f"memwall: interrupted: {DONE}\n" not in said:
+        yield said
+
+
 def check_second(box):
     """The next signal ends it at once, whatever the step takes; what was durable stays."""
     box.empty_drives()
     (box.folder / "log.jsonl").unlink(missing_ok=True)
     slow = ["--limit", "nvme-write=0.05MB/s"]
-    run = subprocess.Popen([str(MEMWALL), "run", "-m", str(GPT2 / "config.json"), *SMALL,
-                            "--batch", "2", "--steps", str(ENOUGH), *DURABLE, *slow],
-                           cwd=box.folder, env=box.environment, stdin=subprocess.DEVNULL,
-                           stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    while not hears(run, signal.SIGINT) and run.poll() is None:
-        time.sleep(0.01)
+    run = launch(box, "-m", str(GPT2 / "config.json"), *SMALL, "--batch", "2", "--steps",
+                 str(ENOUGH), *DURABLE, *slow)
+    run.stdout.readline()  # its title, then it takes the first step
+    time.sleep(0.1)
     run.send_signal(signal.SIGINT)
     said = run.stderr.readline().decode()
     if said != f"memwall: interrupted: {STOPS}\n":
@@ -223,6 +266,8 @@ def tests(box):
         yield f"stop: {number.name} ends a run behind its step", check_stops(box, number)
     yield "stop: state in memory is saved with the last step", check_saved(box)
     yield "stop: what is kept is named", check_own(box)
+    yield "stop: before the first step", check_unstarted(box)
+    yield "stop: while it saves", check_in_save(box)
     yield "stop: a second signal ends at once", check_second(box)
     yield "stop: on a terminal", check_terminal(box)
     yield "stop: a signal that is ignored", check_ignored(box)
