@@ -39,19 +39,23 @@ print_row(const struct cli_run *run, int width)
 
 /* What nobody can go on with would be listed for ever. */
 static void
-say_taken(const struct cli_run *run)
+say_taken(const GPtrArray *runs)
 {
-    const struct cli_run_entry *entry = &run->entry;
-    const char *taken =
-        run->state == CLI_RUN_AWAY && !cli_runs_missing(entry) ? cli_runs_taken(entry) : NULL;
-    g_autofree char *place = g_strdup(taken);
+    g_autoptr(GString) names = g_string_new(NULL);
+    int count = 0;
 
-    if (!place)
-        return;
-    make_plain(place);
-    cli_say("%s: another run is in %s now: `memwall rm %s` deletes what is left of it, and takes "
-            "it off the list",
-            entry->name, place, entry->name);
+    for (guint i = 0; i < runs->len; i++) {
+        const struct cli_run *run = g_ptr_array_index(runs, i);
+        if (run->state != CLI_RUN_AWAY || cli_runs_missing(&run->entry) ||
+            !cli_runs_taken(&run->entry))
+            continue;
+        g_string_append_printf(names, " %s", run->entry.name);
+        count++;
+    }
+    if (count)
+        cli_say("other runs are in directories of%s now: `memwall rm%s` deletes what is left of "
+                "%s, and takes %s off the list",
+                names->str, names->str, count == 1 ? "it" : "them", count == 1 ? "it" : "them");
 }
 
 static void
@@ -67,8 +71,7 @@ print_table(const GPtrArray *runs)
            "last written", "directories");
     for (guint i = 0; i < runs->len; i++)
         print_row(g_ptr_array_index(runs, i), width);
-    for (guint i = 0; i < runs->len; i++)
-        say_taken(g_ptr_array_index(runs, i));
+    say_taken(runs);
 }
 
 /* What nobody knows is null: the steps of a run that is away. */

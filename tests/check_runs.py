@@ -397,7 +397,7 @@ def check_partly(box):
     if len(names) != 2 or names[1] != (run, "away") or names[0][0] == run:
         yield f"runs are {names}"
     done = box.run("runs", verb="list")
-    if f"{run}: another run is in {box.folder / 'drive'} now: `memwall rm {run}`" not in done.said:
+    if f"are in directories of {run} now: `memwall rm {run}` deletes what" not in done.said:
         yield f"said {done.said!r}"
     before = content(box)
     yield from check_refused(train(box, *STEP, *BOTH[2:]), 2, "second: has state of run " + run,
