@@ -48,6 +48,16 @@ describe(const struct saving *saving, struct mw_safetensors_writer *writer)
     mw_safetensors_describe(writer, MW_CHECKPOINT_FIELDS, text);
 }
 
+/* Both files are of one save: which weights these are is known once they are written. */
+static void
+describe_weights(const struct saving *saving, uint64_t digest)
+{
+    g_autofree char *text = g_strdup_printf("%016" PRIx64, digest);
+
+    if (saving->writers[OPTIMIZER])
+        mw_safetensors_describe(saving->writers[OPTIMIZER], MW_CHECKPOINT_WEIGHTS, text);
+}
+
 static bool
 declare(struct saving *saving, GError **error)
 {
@@ -58,6 +68,7 @@ declare(struct saving *saving, GError **error)
     for (int f = 0; f < FILES; f++)
         if (saving->writers[f])
             describe(saving, saving->writers[f]);
+    describe_weights(saving, 0);
     if (!mw_weights_declare(decoder, saving->writers[MODEL], "", dtype, error))
         return false;
     for (int s = 1; optimizer && s < 3; s++)
@@ -184,7 +195,13 @@ end_file(struct saving *saving, struct mw_safetensors_writer *writer, GError **e
     if (!mw_safetensors_sync(writer, error) ||
         !saving->source->sum(saving->source->data, &bytes, error))
         return false;
-    return saving->source->rank > 0 || mw_safetensors_commit(writer, (int64_t)(bytes - own), error);
+    if (saving->source->rank > 0)
+        return true;
+    if (!mw_safetensors_commit(writer, (int64_t)(bytes - own), error))
+        return false;
+    if (writer == saving->writers[MODEL])
+        describe_weights(saving, mw_safetensors_written_digest(writer));
+    return true;
 }
 
 static bool

@@ -4,9 +4,10 @@
  * A checkpoint is a folder:
  *   model.safetensors      the parameters, by their names at Hugging Face
  *   optimizer.safetensors  "exp_avg.NAME" and "exp_avg_sq.NAME", fp32 as all state; "fp32.NAME" too
- *                          where the parameters are written in 16 bits.  Its metadata has the step
- *                          and the fields of a commit record
+ *                          where the parameters are written in 16 bits
  *   config.json            if given
+ * The metadata of both has the step and the fields of a commit record; that of the second a digest
+ * of the first, so that files of two trainings are not taken for one.
  * Without the second it is weights for others.  PATH is at any time a whole checkpoint, the old one
  * or the new one: both are written as PATH.part-NUMBER and renamed.
  */
@@ -42,8 +43,8 @@ bool mw_checkpoint_save(struct mw_trainer *trainer, const struct mw_checkpoint_o
 
 struct mw_checkpoint;
 
-/* NULL with *error: not there, without optimizer state, of another model, two files of different
- * steps, or fields out of range. */
+/* NULL with *error: not there, without optimizer state, of another model, two files that are not of
+ * one save, or fields out of range. */
 struct mw_checkpoint *mw_checkpoint_open(const char *path, const struct mw_decoder *decoder,
                                          GError **error);
 void mw_checkpoint_close(struct mw_checkpoint *checkpoint); /* NULL is allowed */
@@ -52,6 +53,11 @@ void mw_checkpoint_close(struct mw_checkpoint *checkpoint); /* NULL is allowed *
 bool mw_checkpoint_verify(const struct mw_checkpoint *checkpoint, size_t part, size_t parts,
                           GError **error);
 bool mw_checkpoint_has_sums(const struct mw_checkpoint *checkpoint);
+/* Whether its files say that they belong together; older versions wrote none that do. */
+bool mw_checkpoint_is_bound(const struct mw_checkpoint *checkpoint);
+
+/* The file that has the record, for messages. */
+const char *mw_checkpoint_file(const struct mw_checkpoint *checkpoint);
 
 /* The step that was the last, and the fields; all within their ranges. */
 const struct mw_commit_record *mw_checkpoint_record(const struct mw_checkpoint *checkpoint);

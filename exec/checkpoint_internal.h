@@ -11,6 +11,9 @@
 /* In metadata; fields as "NAME=VALUE NAME=VALUE", values in hexadecimal. */
 #define MW_CHECKPOINT_STEP "memwall.step"
 #define MW_CHECKPOINT_FIELDS "memwall.fields"
+/* Of the optimizer's file: the digest of the weights that its state goes with, 16 hexadecimal
+ * digits.  Older versions do not say it. */
+#define MW_CHECKPOINT_WEIGHTS "memwall.weights"
 
 /* Before a state's name: fp32 parameters in the model's file, momentum, variance. */
 extern const char *const mw_checkpoint_prefixes[3];

@@ -73,22 +73,94 @@ step_in_words(const char *text)
                : g_strdup("a step that they do not say");
 }
 
+/* --- two files of one save ------------------------------------------------------------------- */
+
+G_GNUC_PRINTF(3, 4)
+static bool
+refuse(const struct mw_checkpoint *it, GError **error, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    g_autofree char *why = g_strdup_vprintf(format, arguments);
+    va_end(arguments);
+    g_set_error(error, MW_ERROR, MW_ERROR_FORMAT, "%s: %s", mw_safetensors_path(it->optimizer),
+                why);
+    return false;
+}
+
+static bool
+check_step(const struct mw_checkpoint *it, GError **error)
+{
+    const char *other = mw_safetensors_metadata(it->model, MW_CHECKPOINT_STEP);
+
+    if (!g_strcmp0(mw_safetensors_metadata(it->optimizer, MW_CHECKPOINT_STEP), other))
+        return true;
+    g_autofree char *theirs = step_in_words(other);
+    return refuse(it, error, "of step %" PRId64 ", but the weights beside it are of %s",
+                  it->record.step + 1, theirs);
+}
+
+/* The first that the weights' file has otherwise, or not. */
+static bool
+check_same_fields(const struct mw_checkpoint *it, GError **error)
+{
+    const char *theirs = mw_safetensors_metadata(it->model, MW_CHECKPOINT_FIELDS);
+    g_auto(GStrv) others = g_strsplit(theirs ? theirs : "", " ", -1);
+
+    if (!g_strcmp0(mw_safetensors_metadata(it->optimizer, MW_CHECKPOINT_FIELDS), theirs))
+        return true;
+    for (int i = 0; i < it->record.field_count; i++) {
+        const struct mw_commit_field *field = &it->record.fields[i];
+        g_autofree char *same = g_strdup_printf("%s=%" PRIx64, field->name, field->value);
+        g_autofree char *name = g_strescape(field->name, NULL);
+        if (!g_strv_contains((const char *const *)others, same))
+            return refuse(it, error,
+                          "field \"%s\" of its metadata is not that of the weights beside it: they "
+                          "are of two trainings; give both files of one save",
+                          name);
+    }
+    return refuse(it, error,
+                  "the fields of its metadata are not those of the weights beside it: they are of "
+                  "two trainings; give both files of one save");
+}
+
+static bool
+check_digest(const struct mw_checkpoint *it, GError **error)
+{
+    const char *text = mw_safetensors_metadata(it->optimizer, MW_CHECKPOINT_WEIGHTS);
+    const bool sums = mw_safetensors_has_sums(it->model);
+    uint64_t digest;
+
+    if (sums != mw_safetensors_has_sums(it->optimizer))
+        return refuse(it, error,
+                      "has %s, and the weights beside it have %s: both files of a "
+                      "checkpoint have them, or neither",
+                      sums ? "no checksums" : "checksums", sums ? "some" : "none");
+    if (!text)
+        return true; /* an older version's */
+    if (strlen(text) != 16 || !g_ascii_string_to_unsigned(text, 16, 0, G_MAXUINT64, &digest, NULL))
+        return refuse(it, error,
+                      "metadata \"" MW_CHECKPOINT_WEIGHTS "\" must have 16 hexadecimal digits");
+    if (!sums)
+        return refuse(it, error,
+                      "says which weights it goes with (\"" MW_CHECKPOINT_WEIGHTS
+                      "\"), but neither file has the checksums to tell them by");
+    return digest == mw_safetensors_digest(it->model) ||
+           refuse(it, error,
+                  "goes with other weights than those beside it: they are of two trainings; give "
+                  "both files of one save");
+}
+
 static bool
 read_numbers(struct mw_checkpoint *it, GError **error)
 {
     const char *step = mw_safetensors_metadata(it->optimizer, MW_CHECKPOINT_STEP);
     const char *fields = mw_safetensors_metadata(it->optimizer, MW_CHECKPOINT_FIELDS);
-    const char *other = mw_safetensors_metadata(it->model, MW_CHECKPOINT_STEP);
 
-    if (!mw_checkpoint_parse(step, fields, mw_safetensors_path(it->optimizer), &it->record, error))
-        return false;
-    if (!g_strcmp0(step, other))
-        return true;
-    g_autofree char *theirs = step_in_words(other);
-    g_set_error(error, MW_ERROR, MW_ERROR_FORMAT,
-                "%s: of step %" PRId64 ", but the weights beside it are of %s",
-                mw_safetensors_path(it->optimizer), it->record.step + 1, theirs);
-    return false;
+    return mw_checkpoint_parse(step, fields, mw_safetensors_path(it->optimizer), &it->record,
+                               error) &&
+           check_step(it, error) && check_same_fields(it, error) && check_digest(it, error);
 }
 
 /* --- tensors --------------------------------------------------------------------------------- */
@@ -185,6 +257,18 @@ mw_checkpoint_has_sums(const struct mw_checkpoint *checkpoint)
 {
     return mw_safetensors_has_sums(checkpoint->model) &&
            mw_safetensors_has_sums(checkpoint->optimizer);
+}
+
+bool
+mw_checkpoint_is_bound(const struct mw_checkpoint *checkpoint)
+{
+    return mw_safetensors_metadata(checkpoint->optimizer, MW_CHECKPOINT_WEIGHTS) != NULL;
+}
+
+const char *
+mw_checkpoint_file(const struct mw_checkpoint *checkpoint)
+{
+    return mw_safetensors_path(checkpoint->optimizer);
 }
 
 const struct mw_commit_record *

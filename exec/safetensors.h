@@ -93,6 +93,8 @@ const char *mw_safetensors_metadata(const struct mw_safetensors *set, const char
 
 /* Whether the file has a checksum of each tensor, as this writes them. */
 bool mw_safetensors_has_sums(const struct mw_safetensors *set);
+/* One number of all its names and checksums, which it has: of the content, whatever its order. */
+uint64_t mw_safetensors_digest(const struct mw_safetensors *set);
 /* Reads every `parts`-th tensor that has one, from `part` on, and compares: false with file and
  * tensor. */
 bool mw_safetensors_verify(const struct mw_safetensors *set, size_t part, size_t parts,
@@ -122,8 +124,9 @@ struct mw_safetensors_writer *mw_safetensors_writer_new(const char *path);
 /* Without a commit before it, removes what `begin` made.  NULL is allowed. */
 void mw_safetensors_writer_free(struct mw_safetensors_writer *writer);
 
+/* Into __metadata__: before `begin`; or once more before the commit, a value of the same length. */
 void mw_safetensors_describe(struct mw_safetensors_writer *writer, const char *key,
-                             const char *value); /* into __metadata__ */
+                             const char *value);
 bool mw_safetensors_declare(struct mw_safetensors_writer *writer, const char *name,
                             enum mw_safetensors_dtype dtype, const int64_t *shape, int rank,
                             GError **error);
@@ -138,5 +141,7 @@ int64_t mw_safetensors_written_bytes(const struct mw_safetensors_writer *writer)
 /* Fails unless this writer and the others (their `written_bytes`, summed) wrote every byte. */
 bool mw_safetensors_commit(struct mw_safetensors_writer *writer, int64_t others_bytes,
                            GError **error);
+/* After the commit: mw_safetensors_digest of what was written. */
+uint64_t mw_safetensors_written_digest(const struct mw_safetensors_writer *writer);
 
 #endif

@@ -21,6 +21,8 @@ char *mw_safetensors_sum_text(uint64_t sum);
 /* Of a tensor's bytes in the file. */
 bool mw_safetensors_sum(int fd, const char *path, const struct mw_safetensor *tensor, uint64_t *sum,
                         GError **error);
+/* Of their names and checksums, in whatever order the file has them. */
+uint64_t mw_safetensors_digest_of(const struct mw_safetensor *const *tensors, size_t count);
 bool mw_safetensors_take_sums(struct mw_safetensors_header *header, const char *origin,
                               GError **error);
 

@@ -3,6 +3,7 @@
  * them, so that they are of the file, whatever ranks and ranges it came from.
  */
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "exec/checksum.h"
@@ -40,6 +41,30 @@ mw_safetensors_sum(int fd, const char *path, const struct mw_safetensor *tensor,
     }
     *sum = mw_checksum_end(running);
     return good;
+}
+
+static int
+compare_names(const void *a, const void *b)
+{
+    return strcmp((*(const struct mw_safetensor *const *)a)->name,
+                  (*(const struct mw_safetensor *const *)b)->name);
+}
+
+uint64_t
+mw_safetensors_digest_of(const struct mw_safetensor *const *tensors, size_t count)
+{
+    g_autofree const struct mw_safetensor **sorted = g_new(const struct mw_safetensor *, count + 1);
+    struct mw_checksum *running = mw_checksum_begin();
+
+    for (size_t i = 0; i < count; i++)
+        sorted[i] = tensors[i];
+    qsort(sorted, count, sizeof *sorted, compare_names);
+    for (size_t i = 0; i < count; i++) {
+        g_autofree char *sum = mw_safetensors_sum_text(sorted[i]->sum);
+        mw_checksum_add(running, sorted[i]->name, (int64_t)strlen(sorted[i]->name) + 1);
+        mw_checksum_add(running, sum, (int64_t)strlen(sum) + 1);
+    }
+    return mw_checksum_end(running);
 }
 
 static bool
@@ -100,6 +125,18 @@ mw_safetensors_has_sums(const struct mw_safetensors *set)
     for (size_t i = 0; i < mw_safetensors_count(set); i++)
         all &= mw_safetensors_at(set, i)->has_sum;
     return all;
+}
+
+uint64_t
+mw_safetensors_digest(const struct mw_safetensors *set)
+{
+    const size_t count = mw_safetensors_count(set);
+    g_autofree const struct mw_safetensor **tensors =
+        g_new(const struct mw_safetensor *, count + 1);
+
+    for (size_t i = 0; i < count; i++)
+        tensors[i] = mw_safetensors_at(set, i);
+    return mw_safetensors_digest_of(tensors, count);
 }
 
 static bool

@@ -404,3 +404,10 @@ mw_safetensors_commit(struct mw_safetensors_writer *writer, int64_t others_bytes
     writer->made = false;
     return sync_folder(writer->path, error);
 }
+
+uint64_t
+mw_safetensors_written_digest(const struct mw_safetensors_writer *writer)
+{
+    return mw_safetensors_digest_of((const struct mw_safetensor *const *)writer->tensors->pdata,
+                                    writer->tensors->len);
+}

@@ -12,6 +12,8 @@
 #define STOP 5
 #define GPT2 FIXTURES "gpt2-small/config.json"
 #define LLAMA FIXTURES "llama-small/config.json"
+#define SUM "memwall.xxh3." /* keys of metadata */
+#define WEIGHTS "memwall.weights"
 
 static char *directory;
 
@@ -294,19 +296,96 @@ flip_last(const char *folder, const char *name)
     g_assert_true(g_file_set_contents(path, text, (gssize)length, NULL));
 }
 
+static const char *const both[] = {"model.safetensors", "optimizer.safetensors"};
+
 static void
 test_damaged(void)
 {
-    static const char *const files[] = {"model.safetensors", "optimizer.safetensors"};
     g_autofree char *path = place("damaged");
 
     save(path, GPT2, 2, true, NULL);
-    for (size_t i = 0; i < G_N_ELEMENTS(files); i++) {
-        flip_last(path, files[i]);
-        refuse(GPT2, path, NULL, files[i]);
+    for (size_t i = 0; i < G_N_ELEMENTS(both); i++) {
+        flip_last(path, both[i]);
+        refuse(GPT2, path, NULL, both[i]);
         refuse(GPT2, path, NULL, "\" is damaged: its checksum is ");
-        flip_last(path, files[i]);
+        flip_last(path, both[i]);
     }
+    mw_nvme_fixture_remove(path);
+}
+
+static void
+save_with(const char *path, double lr)
+{
+    struct trained_case what = of_model(&on_device, GPT2);
+    struct mw_checkpoint_options options = {
+        .path = path, .dtype = MW_SAFETENSORS_F32, .optimizer = true};
+    struct trained_course course = course_to(2, NULL, &options);
+
+    what.lr = lr;
+    struct trained trained = trained_well(&what, &course);
+    trained_clear(&trained);
+}
+
+static char *
+weights_of(const char *folder)
+{
+    g_autofree char *path = g_build_filename(folder, "optimizer.safetensors", NULL);
+    struct mw_safetensors *set = mw_safetensors_open(path, NULL);
+
+    g_assert_nonnull(set);
+    char *digits = g_strdup(mw_safetensors_metadata(set, WEIGHTS));
+    g_assert_nonnull(digits);
+    mw_safetensors_close(set);
+    return digits;
+}
+
+/* Weights of one training and moments of another, of the same step, each of them whole. */
+static void
+test_two_trainings(void)
+{
+    g_autofree char *path = place("one"), *other = place("two"), *third = place("three");
+    g_autofree char *mine = g_build_filename(path, "model.safetensors", NULL);
+    g_autofree char *theirs = g_build_filename(other, "model.safetensors", NULL);
+    g_autofree char *same = g_build_filename(third, "model.safetensors", NULL);
+    struct trained_case what = of_model(&on_device, GPT2);
+    struct trained_course course = course_to(3, path, NULL);
+
+    save_with(path, 1e-2);
+    save_with(other, 2e-2);
+    save_with(third, 1e-2);
+    g_assert_cmpint(g_rename(theirs, mine), ==, 0);
+    refuse(GPT2, path, NULL, "one/optimizer.safetensors: goes with other weights than those");
+    g_autofree char *digits = weights_of(path);
+    change(path, "optimizer.safetensors", digits, "0123456789abcdex");
+    refuse(GPT2, path, NULL, "metadata \"memwall.weights\" must have 16 hexadecimal digits");
+    save_with(path, 1e-2);
+    g_assert_cmpint(g_rename(same, mine), ==, 0); /* the same training's */
+    struct trained trained = trained_well(&what, &course);
+    trained_clear(&trained);
+    change(path, "model.safetensors", "cursor=7d0", "cursor=7d1");
+    refuse(GPT2, path, NULL, "field \"cursor\" of its metadata is not that of the weights");
+    change(path, "model.safetensors", "memwall.fields", "memwolf.fields");
+    refuse(GPT2, path, NULL, "field \"format\" of its metadata is not that of the weights");
+    mw_nvme_fixture_remove(path);
+    mw_nvme_fixture_remove(other);
+    mw_nvme_fixture_remove(third);
+}
+
+/* Of versions that did not bind the two: that both are of one step, with the same fields, is looked
+ * at nevertheless. */
+static void
+test_unbound(void)
+{
+    g_autofree char *path = place("unbound");
+    struct trained_case what = of_model(&on_device, GPT2);
+    struct trained_course course = course_to(3, path, NULL);
+
+    save_with(path, 1e-2);
+    change(path, "optimizer.safetensors", WEIGHTS, "memwolf.weights");
+    struct trained trained = trained_well(&what, &course);
+    trained_clear(&trained);
+    change(path, "optimizer.safetensors", "cursor=7d0", "cursor=7d1");
+    refuse(GPT2, path, NULL, "field \"cursor\" of its metadata is not that of the weights");
     mw_nvme_fixture_remove(path);
 }
 
@@ -354,16 +433,16 @@ test_first_format(void)
     struct trained_course course = course_to(3, path, NULL);
 
     save(path, GPT2, 2, true, NULL);
-    change(path, "optimizer.safetensors", "format=2 ", "former=2 ");
-    change(path, "optimizer.safetensors", " dtype=", " dtypo=");
-    change(path, "optimizer.safetensors", " isa=", " ias=");
+    for (size_t i = 0; i < G_N_ELEMENTS(both); i++) {
+        change(path, both[i], "format=2 ", "former=2 ");
+        change(path, both[i], " dtype=", " dtypo=");
+        change(path, both[i], " isa=", " ias=");
+    }
     struct trained trained = trained_well(&what, &course);
     g_assert_cmpint(trained.first_step, ==, 2);
     trained_clear(&trained);
     mw_nvme_fixture_remove(path);
 }
-
-#define SUM "memwall.xxh3."
 
 /* A text of a file becomes another of its length, wherever it stands. */
 static void
@@ -378,7 +457,17 @@ change_all(const char *folder, const char *name, const char *from, const char *t
     g_assert_true(g_file_set_contents(path, text, (gssize)length, NULL));
 }
 
-/* One checksum that misses is damage; a file that has none is another tool's. */
+/* As if they had been written without. */
+static void
+forget_sums(const char *folder)
+{
+    for (size_t i = 0; i < G_N_ELEMENTS(both); i++)
+        change_all(folder, both[i], SUM, "memwolf.xxh3.");
+    change_all(folder, "optimizer.safetensors", WEIGHTS, "memwolf.weights");
+}
+
+/* One checksum that misses is damage, as a file without beside one that has them; a checkpoint that
+ * has none is another tool's. */
 static void
 test_sums_missing(void)
 {
@@ -394,8 +483,15 @@ test_sums_missing(void)
            "sums/optimizer.safetensors: tensor \"exp_avg.transformer.h.0.ln_1.weight\": its "
            "checksum in the metadata (\"memwall.xxh3.NAME\") is missing: must be there for all");
     change(path, "optimizer.safetensors", gone, key);
-    change_all(path, "optimizer.safetensors", SUM, "memwolf.xxh3.");
-    change_all(path, "model.safetensors", SUM, "memwolf.xxh3.");
+    for (size_t i = 0; i < G_N_ELEMENTS(both); i++) {
+        change_all(path, both[i], SUM, "memwolf.xxh3.");
+        refuse(GPT2, path, NULL,
+               i ? "neither file has the checksums to tell them by"
+                 : "has checksums, and the weights beside it have none");
+    }
+    change_all(path, "model.safetensors", "memwolf.xxh3.", SUM);
+    refuse(GPT2, path, NULL, "has no checksums, and the weights beside it have some");
+    forget_sums(path);
     struct trained trained = trained_well(&what, &course);
     trained_clear(&trained);
     mw_nvme_fixture_remove(path);
@@ -425,7 +521,7 @@ test_negative_variance(void)
     gsize length;
 
     trained_clear(&trained);
-    change_all(path, "optimizer.safetensors", SUM, "memwolf.xxh3.");
+    forget_sums(path);
     g_assert_true(g_file_get_contents(file, &text, &length, NULL));
     for (size_t i = 0; i < G_N_ELEMENTS(rows); i++) {
         memcpy(text + length - 4, &rows[i].bits, 4); /* of the last tensor */
@@ -498,6 +594,8 @@ main(int argc, char **argv)
     g_test_add_func("/checkpoint/weights", test_weights);
     g_test_add_func("/checkpoint/refused", test_refused);
     g_test_add_func("/checkpoint/damaged", test_damaged);
+    g_test_add_func("/checkpoint/two-trainings", test_two_trainings);
+    g_test_add_func("/checkpoint/unbound", test_unbound);
     g_test_add_func("/checkpoint/fields", test_fields);
     g_test_add_func("/checkpoint/first-format", test_first_format);
     g_test_add_func("/checkpoint/sums-missing", test_sums_missing);

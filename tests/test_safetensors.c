@@ -138,6 +138,44 @@ test_sums(struct fixture *fixture, gconstpointer data)
     }
 }
 
+/* Two tensors of two elements, declared and so laid out as `order` says; the digest of what was
+ * written. */
+static uint64_t
+write_pair(const char *path, const char *order, float last)
+{
+    struct mw_safetensors_writer *writer = mw_safetensors_writer_new(path);
+    const float pairs[2][2] = {{1, 2}, {3, last}};
+    const int64_t shape[] = {2};
+    uint64_t digest;
+
+    for (int i = 0; i < 2; i++) {
+        const char name[] = {order[i], 0};
+        g_assert_true(mw_safetensors_declare(writer, name, MW_SAFETENSORS_F32, shape, 1, NULL));
+    }
+    g_assert_true(mw_safetensors_begin(writer, NULL));
+    g_assert_true(mw_safetensors_write(writer, "a", 0, 2, pairs[0], NULL));
+    g_assert_true(mw_safetensors_write(writer, "b", 0, 2, pairs[1], NULL));
+    g_assert_true(mw_safetensors_commit(writer, 0, NULL));
+    digest = mw_safetensors_written_digest(writer);
+    mw_safetensors_writer_free(writer);
+    return digest;
+}
+
+/* Of content alone, and the same from the writer and from the file. */
+static void
+test_digest(struct fixture *fixture, gconstpointer data)
+{
+    g_autofree char *path = in(fixture, "pair");
+    const uint64_t digest = write_pair(path, "ab", 4);
+    struct mw_safetensors *set = mw_safetensors_open(path, NULL);
+
+    g_assert_nonnull(set);
+    g_assert_cmphex(mw_safetensors_digest(set), ==, digest);
+    mw_safetensors_close(set);
+    g_assert_cmphex(write_pair(path, "ba", 4), ==, digest);
+    g_assert_cmphex(write_pair(path, "ab", 5), !=, digest);
+}
+
 static void
 test_ranges(struct fixture *fixture, gconstpointer data)
 {
@@ -431,6 +469,7 @@ main(int argc, char **argv)
     g_test_init(&argc, &argv, NULL);
     FILES("/safetensors/round-trip", test_round_trip);
     FILES("/safetensors/sums", test_sums);
+    FILES("/safetensors/digest", test_digest);
     FILES("/safetensors/ranges", test_ranges);
     FILES("/safetensors/half", test_half);
     FILES("/safetensors/other-types", test_other_types);
