@@ -118,8 +118,8 @@ read_gpt2(JsonObject *object, const char *origin, struct mw_decoder *decoder, GE
 {
     bool scaled = true, by_layer = false;
 
-    if (!mw_json_get_number(object, "layer_norm_epsilon", 0, 1, origin, &decoder->norm_epsilon,
-                            error) ||
+    if (!mw_json_get_number(object, "layer_norm_epsilon", 0, MW_DECODER_EPSILON_MAX, origin,
+                            &decoder->norm_epsilon, error) ||
         !mw_json_get_bool(object, "scale_attn_weights", origin, &scaled, error) ||
         !mw_json_get_bool(object, "scale_attn_by_inverse_layer_idx", origin, &by_layer, error))
         return false;
@@ -143,13 +143,15 @@ static bool
 read_stretching(JsonObject *object, const char *origin, struct mw_rope_scaling *scaling,
                 GError **error)
 {
-    return mw_json_get_number(object, "factor", 1, 1e6, origin, &scaling->factor, error) &&
-           mw_json_get_number(object, "low_freq_factor", 1e-3, 1e6, origin,
+    const double least = MW_DECODER_STRETCH_MIN, most = MW_DECODER_STRETCH_MAX;
+
+    return mw_json_get_number(object, "factor", 1, most, origin, &scaling->factor, error) &&
+           mw_json_get_number(object, "low_freq_factor", least, most, origin,
                               &scaling->low_frequency_factor, error) &&
-           mw_json_get_number(object, "high_freq_factor", 1e-3, 1e6, origin,
+           mw_json_get_number(object, "high_freq_factor", least, most, origin,
                               &scaling->high_frequency_factor, error) &&
-           mw_json_get_int(object, "original_max_position_embeddings", 1, INT64_C(1) << 40, origin,
-                           &scaling->original_positions, error);
+           mw_json_get_int(object, "original_max_position_embeddings", 1, MW_DECODER_POSITIONS_MAX,
+                           origin, &scaling->original_positions, error);
 }
 
 /* "rope_theta" and "rope_scaling", or both in "rope_parameters" (transformers 5). */
@@ -161,11 +163,13 @@ read_rotary(JsonObject *object, const char *origin, struct mw_decoder *decoder, 
 
     if (!inner)
         inner = child(object, "rope_scaling");
-    if (!mw_json_get_number(object, "rope_theta", 1, 1e12, origin, &decoder->rope_theta, error))
+    if (!mw_json_get_number(object, "rope_theta", 1, MW_DECODER_THETA_MAX, origin,
+                            &decoder->rope_theta, error))
         return false;
     if (!inner)
         return true;
-    if (!mw_json_get_number(inner, "rope_theta", 1, 1e12, origin, &decoder->rope_theta, error) ||
+    if (!mw_json_get_number(inner, "rope_theta", 1, MW_DECODER_THETA_MAX, origin,
+                            &decoder->rope_theta, error) ||
         !mw_json_get_string(inner, "type", origin, &type, error) ||
         !mw_json_get_string(inner, "rope_type", origin, &type, error))
         return false;
@@ -186,8 +190,8 @@ read_object(JsonObject *object, const char *origin, struct mw_decoder *decoder, 
         return false;
     if (decoder->kind == MW_DECODER_GPT2)
         return read_gpt2(object, origin, decoder, error);
-    return mw_json_get_number(object, "rms_norm_eps", 0, 1, origin, &decoder->norm_epsilon,
-                              error) &&
+    return mw_json_get_number(object, "rms_norm_eps", 0, MW_DECODER_EPSILON_MAX, origin,
+                              &decoder->norm_epsilon, error) &&
            read_rotary(object, origin, decoder, error);
 }
 

@@ -14,6 +14,13 @@
 #include "exec/decoder.h"
 #include "planner/model.h"
 
+/* What config.json may say, and so what a record of a run can have. */
+#define MW_DECODER_EPSILON_MAX 1.0
+#define MW_DECODER_THETA_MAX 1e12
+#define MW_DECODER_STRETCH_MIN 1e-3 /* of the factors of frequencies; that of all: 1 */
+#define MW_DECODER_STRETCH_MAX 1e6
+#define MW_DECODER_POSITIONS_MAX (INT64_C(1) << 40)
+
 /* `name_or_path` is what `model` was loaded from.  False with `error` set for a model that the
  * executor cannot run: which part of it, and what it can. */
 bool mw_decoder_read(const struct mw_model *model, const char *name_or_path,

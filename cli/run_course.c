@@ -12,84 +12,20 @@
 #include "planner/json.h"
 #include "report/json_parts.h"
 
-#define TOKENS "tokens"
-#define DTYPE "dtype"     /* the trainer's own field */
-#define SEQUENCES_MAX (UINT64_C(1) << 53) /* of which none is a number beyond int64 */
 #define DIFFERENCES_MAX 5 /* of settings that place state */
-
-enum kind { WHOLE, REAL, YES, SHAPE, LOSS_SCALE, DTYPE_NAME, FAMILY, ACTIVATION_NAME };
-
-/* What has to be alike; their order is that of the fingerprint. */
-enum fixed {
-    KIND, ACTIVATION, LAYERS, HIDDEN, HEADS, KV_HEADS, HEAD_DIM, FFN, VOCAB, TIED, NORM_EPSILON,
-    ROPE_THETA, BATCH, GRAD_ACCUM, SEQ, DPU_START, TYPE,
-    /* What older versions do not record, behind the fingerprint. */
-    POSITION_ROWS, ATTENTION_BIAS, PROJECTION_BIAS, MLP_BIAS, ROPE_FACTOR, ROPE_LOW, ROPE_HIGH,
-    ROPE_POSITIONS, FIXED
-};
-
-static const struct {
-    const char *field, *what; /* as messages name it */
-    enum kind kind;
-} fixed_rows[FIXED] = {
-    [KIND] = {"decoder", "the model's family", FAMILY},
-    [ACTIVATION] = {"activation", "the model's activation function", ACTIVATION_NAME},
-    [LAYERS] = {"layers", "the model's number of layers", WHOLE},
-    [HIDDEN] = {"hidden", "the model's hidden size", WHOLE},
-    [HEADS] = {"heads", "the model's number of heads", WHOLE},
-    [KV_HEADS] = {"kv-heads", "the model's number of key and value heads", WHOLE},
-    [HEAD_DIM] = {"head-dim", "the model's head size", WHOLE},
-    [FFN] = {"ffn", "the model's MLP size", WHOLE},
-    [VOCAB] = {"vocab", "the model's vocabulary", WHOLE},
-    [TIED] = {"tied", "whether the model's logits are tied", YES},
-    [NORM_EPSILON] = {"norm-epsilon", "the model's norm epsilon", REAL},
-    [ROPE_THETA] = {"rope-theta", "the model's rope theta", REAL},
-    [BATCH] = {"batch", "--batch", WHOLE},
-    [GRAD_ACCUM] = {"grad-accum", "--grad-accum", WHOLE},
-    [SEQ] = {"seq", "--seq", WHOLE},
-    [DPU_START] = {"dpu-start", "--dpu-start", WHOLE},
-    [TYPE] = {DTYPE, "--dtype", DTYPE_NAME},
-    [POSITION_ROWS] = {"position-rows", "the model's number of learned positions", WHOLE},
-    [ATTENTION_BIAS] = {"attention-bias", "whether the model's q, k and v have biases", YES},
-    [PROJECTION_BIAS] = {"projection-bias", "whether the model's projection has a bias", YES},
-    [MLP_BIAS] = {"mlp-bias", "whether the model's MLP has biases", YES},
-    [ROPE_FACTOR] = {"rope-factor", "the model's rope scaling factor", REAL},
-    [ROPE_LOW] = {"rope-low", "the model's rope low_freq_factor", REAL},
-    [ROPE_HIGH] = {"rope-high", "the model's rope high_freq_factor", REAL},
-    [ROPE_POSITIONS] = {"rope-positions", "the model's rope original positions", WHOLE},
-};
 
 static bool
 is_of_model(int which)
 {
-    return which < BATCH || which > TYPE;
+    return which < CLI_FIXED_BATCH || which > CLI_FIXED_TYPE;
 }
 
-/* What may change; by enum cli_course. */
-static const struct {
-    const char *field; /* and option */
-    enum kind kind;
-} course_rows[CLI_COURSES] = {
-    [CLI_COURSE_LR] = {"lr", REAL},
-    [CLI_COURSE_LR_MIN] = {"lr-min", REAL},
-    [CLI_COURSE_SHAPE] = {"lr-schedule", SHAPE},
-    [CLI_COURSE_WARMUP] = {"warmup", WHOLE},
-    [CLI_COURSE_BETA1] = {"beta1", REAL},
-    [CLI_COURSE_BETA2] = {"beta2", REAL},
-    [CLI_COURSE_EPSILON] = {"epsilon", REAL},
-    [CLI_COURSE_DECAY] = {"weight-decay", REAL},
-    [CLI_COURSE_CLIP] = {"clip", REAL},
-    [CLI_COURSE_LOSS_SCALE] = {"scaling", LOSS_SCALE},
-    [CLI_COURSE_SEED] = {"seed", WHOLE},
-    [CLI_COURSE_SHUFFLE] = {"shuffle", YES},
-};
-
-G_STATIC_ASSERT((int)FIXED + (int)CLI_COURSES + 1 <= CLI_RUN_COURSE_FIELDS);
+G_STATIC_ASSERT((int)CLI_FIXEDS + (int)CLI_COURSES + 1 <= CLI_RUN_COURSE_FIELDS);
 
 /* Bits, as in a record. */
 struct cli_run_course {
-    uint64_t fixed[FIXED], course[CLI_COURSES], tokens;
-    bool has_fixed[FIXED], has_course[CLI_COURSES], has_tokens;
+    uint64_t fixed[CLI_FIXEDS], course[CLI_COURSES], tokens;
+    bool has_fixed[CLI_FIXEDS], has_course[CLI_COURSES], has_tokens;
     bool is_known;      /* there was a record */
     bool of_checkpoint; /* that is started from, and not a run that is resumed */
 };
@@ -115,45 +51,45 @@ real_of(uint64_t bits)
 }
 
 static void
-take_model(const struct mw_decoder *d, uint64_t now[FIXED])
+take_model(const struct mw_decoder *d, uint64_t now[CLI_FIXEDS])
 {
-    const uint64_t values[FIXED] = {
-        [KIND] = d->kind,
-        [ACTIVATION] = d->activation,
-        [LAYERS] = (uint64_t)d->layers,
-        [HIDDEN] = (uint64_t)d->hidden,
-        [HEADS] = (uint64_t)d->heads,
-        [KV_HEADS] = (uint64_t)d->kv_heads,
-        [HEAD_DIM] = (uint64_t)d->head_dim,
-        [FFN] = (uint64_t)d->ffn,
-        [VOCAB] = (uint64_t)d->vocab,
-        [TIED] = d->tied_embedding,
-        [NORM_EPSILON] = bits_of(d->norm_epsilon),
-        [ROPE_THETA] = bits_of(d->rope_theta),
-        [POSITION_ROWS] = (uint64_t)d->position_rows,
-        [ATTENTION_BIAS] = d->attention_bias,
-        [PROJECTION_BIAS] = d->projection_bias,
-        [MLP_BIAS] = d->mlp_bias,
-        [ROPE_FACTOR] = bits_of(d->rope_scaling.factor),
-        [ROPE_LOW] = bits_of(d->rope_scaling.low_frequency_factor),
-        [ROPE_HIGH] = bits_of(d->rope_scaling.high_frequency_factor),
-        [ROPE_POSITIONS] = (uint64_t)d->rope_scaling.original_positions,
+    const uint64_t values[CLI_FIXEDS] = {
+        [CLI_FIXED_KIND] = d->kind,
+        [CLI_FIXED_ACTIVATION] = d->activation,
+        [CLI_FIXED_LAYERS] = (uint64_t)d->layers,
+        [CLI_FIXED_HIDDEN] = (uint64_t)d->hidden,
+        [CLI_FIXED_HEADS] = (uint64_t)d->heads,
+        [CLI_FIXED_KV_HEADS] = (uint64_t)d->kv_heads,
+        [CLI_FIXED_HEAD_DIM] = (uint64_t)d->head_dim,
+        [CLI_FIXED_FFN] = (uint64_t)d->ffn,
+        [CLI_FIXED_VOCAB] = (uint64_t)d->vocab,
+        [CLI_FIXED_TIED] = d->tied_embedding,
+        [CLI_FIXED_NORM_EPSILON] = bits_of(d->norm_epsilon),
+        [CLI_FIXED_ROPE_THETA] = bits_of(d->rope_theta),
+        [CLI_FIXED_POSITION_ROWS] = (uint64_t)d->position_rows,
+        [CLI_FIXED_ATTENTION_BIAS] = d->attention_bias,
+        [CLI_FIXED_PROJECTION_BIAS] = d->projection_bias,
+        [CLI_FIXED_MLP_BIAS] = d->mlp_bias,
+        [CLI_FIXED_ROPE_FACTOR] = bits_of(d->rope_scaling.factor),
+        [CLI_FIXED_ROPE_LOW] = bits_of(d->rope_scaling.low_frequency_factor),
+        [CLI_FIXED_ROPE_HIGH] = bits_of(d->rope_scaling.high_frequency_factor),
+        [CLI_FIXED_ROPE_POSITIONS] = (uint64_t)d->rope_scaling.original_positions,
     };
 
     memcpy(now, values, sizeof values);
 }
 
 static void
-take_fixed(const struct cli_training *training, uint64_t now[FIXED])
+take_fixed(const struct cli_training *training, uint64_t now[CLI_FIXEDS])
 {
     const struct mw_settings *s = &training->answer->sizing->settings;
 
     take_model(&training->decoder, now);
-    now[BATCH] = (uint64_t)s->micro_batch;
-    now[GRAD_ACCUM] = (uint64_t)s->grad_accum;
-    now[SEQ] = (uint64_t)s->seq;
-    now[DPU_START] = (uint64_t)s->dpu_start;
-    now[TYPE] = s->dtype == MW_DTYPE_FP16 ? MW_DTYPE_FP16 : MW_DTYPE_BF16;
+    now[CLI_FIXED_BATCH] = (uint64_t)s->micro_batch;
+    now[CLI_FIXED_GRAD_ACCUM] = (uint64_t)s->grad_accum;
+    now[CLI_FIXED_SEQ] = (uint64_t)s->seq;
+    now[CLI_FIXED_DPU_START] = (uint64_t)s->dpu_start;
+    now[CLI_FIXED_TYPE] = s->dtype == MW_DTYPE_FP16 ? MW_DTYPE_FP16 : MW_DTYPE_BF16;
 }
 
 static uint64_t
@@ -215,65 +151,32 @@ put_course(struct cli_training *training, enum cli_course which, uint64_t bits)
         o->loss_scaling = mw_loss_scaling_dynamic(65536);
 }
 
-static char *
-text_of(enum kind kind, uint64_t bits)
-{
-    switch (kind) {
-    case WHOLE:
-        return (int64_t)bits == MW_AUTO ? g_strdup("none")
-                                        : g_strdup_printf("%" G_GINT64_FORMAT, (int64_t)bits);
-    case LOSS_SCALE:
-        if (!bits)
-            return g_strdup("dynamic");
-        G_GNUC_FALLTHROUGH;
-    case REAL:
-        return g_strdup_printf("%g", real_of(bits));
-    case YES:
-        return g_strdup(bits ? "yes" : "no");
-    case SHAPE:
-        return g_strdup(bits == MW_LR_COSINE ? "cosine" : "constant");
-    case FAMILY:
-        return g_strdup(bits == MW_DECODER_GPT2    ? "GPT-2"
-                        : bits == MW_DECODER_LLAMA ? "Llama"
-                                                   : "unknown");
-    case ACTIVATION_NAME:
-        return g_strdup(bits == MW_ACTIVATION_GELU_TANH  ? "gelu_new"
-                        : bits == MW_ACTIVATION_GELU_ERF ? "gelu"
-                        : bits == MW_ACTIVATION_RELU     ? "relu"
-                        : bits == MW_ACTIVATION_SILU     ? "silu"
-                                                         : "unknown");
-    case DTYPE_NAME:
-        return g_strdup(mw_dtype_name(bits == MW_DTYPE_FP16 ? MW_DTYPE_FP16 : MW_DTYPE_BF16));
-    }
-    return NULL;
-}
-
 /* --- to a record ----------------------------------------------------------------------------- */
 
 int
 cli_run_course_fields(const struct cli_training *training, struct mw_commit_field *fields)
 {
-    uint64_t fixed[FIXED], course[CLI_COURSES];
+    uint64_t fixed[CLI_FIXEDS], course[CLI_COURSES];
     int count = 0;
 
     take_fixed(training, fixed);
     take_course(training, course);
-    for (int i = 0; i < FIXED; i++)
-        if (i != TYPE)
-            fields[count++] = mw_commit_field(fixed_rows[i].field, fixed[i]);
+    for (int i = 0; i < CLI_FIXEDS; i++)
+        if (i != CLI_FIXED_TYPE)
+            fields[count++] = mw_commit_field(cli_run_fixed[i].field, fixed[i]);
     for (int i = 0; i < CLI_COURSES; i++)
-        fields[count++] = mw_commit_field(course_rows[i].field, course[i]);
-    fields[count++] = mw_commit_field(TOKENS, (uint64_t)mw_tokens_count(training->tokens));
+        fields[count++] = mw_commit_field(cli_run_courses[i].field, course[i]);
+    fields[count++] = mw_commit_field(CLI_RUN_TOKENS, (uint64_t)mw_tokens_count(training->tokens));
     return count;
 }
 
 uint64_t
 cli_run_course_fingerprint(const struct cli_training *training)
 {
-    uint64_t fixed[FIXED];
+    uint64_t fixed[CLI_FIXEDS];
 
     take_fixed(training, fixed);
-    return mw_commit_checksum(fixed, (int64_t)(TYPE * sizeof fixed[0]));
+    return mw_commit_checksum(fixed, (int64_t)(CLI_FIXED_TYPE * sizeof fixed[0]));
 }
 
 /* --- from a record --------------------------------------------------------------------------- */
@@ -282,11 +185,11 @@ static void
 take_record(struct cli_run_course *then, const struct mw_commit_record *record)
 {
     then->is_known = true;
-    for (int i = 0; i < FIXED; i++)
-        then->has_fixed[i] = mw_commit_find(record, fixed_rows[i].field, &then->fixed[i]);
+    for (int i = 0; i < CLI_FIXEDS; i++)
+        then->has_fixed[i] = mw_commit_find(record, cli_run_fixed[i].field, &then->fixed[i]);
     for (int i = 0; i < CLI_COURSES; i++)
-        then->has_course[i] = mw_commit_find(record, course_rows[i].field, &then->course[i]);
-    then->has_tokens = mw_commit_find(record, TOKENS, &then->tokens);
+        then->has_course[i] = mw_commit_find(record, cli_run_courses[i].field, &then->course[i]);
+    then->has_tokens = mw_commit_find(record, CLI_RUN_TOKENS, &then->tokens);
 }
 
 static void
@@ -340,18 +243,18 @@ static bool
 compare_fixed(const struct cli_training *training, GString *differences, GString *again)
 {
     const struct cli_run_course *then = training->then;
-    uint64_t now[FIXED];
+    uint64_t now[CLI_FIXEDS];
     bool model = false;
 
     take_fixed(training, now);
-    for (int i = 0; i < FIXED; i++) {
+    for (int i = 0; i < CLI_FIXEDS; i++) {
         if (!then->has_fixed[i] || then->fixed[i] == now[i])
             continue;
-        g_autofree char *is = text_of(fixed_rows[i].kind, now[i]);
-        g_autofree char *was = text_of(fixed_rows[i].kind, then->fixed[i]);
-        bool none = i == DPU_START && (int64_t)then->fixed[i] == MW_AUTO;
-        add(differences, fixed_rows[i].what, is, was);
-        add_again(again, fixed_rows[i].what, none ? NULL : was);
+        g_autofree char *is = cli_run_field_text(&cli_run_fixed[i], now[i]);
+        g_autofree char *was = cli_run_field_text(&cli_run_fixed[i], then->fixed[i]);
+        bool none = i == CLI_FIXED_DPU_START && (int64_t)then->fixed[i] == MW_AUTO;
+        add(differences, cli_run_fixed[i].what, is, was);
+        add_again(again, cli_run_fixed[i].what, none ? NULL : was);
         model |= is_of_model(i);
     }
     return model;
@@ -367,22 +270,22 @@ check_fixed(const struct cli_training *training, GError **error)
            refuse_fixed(training, differences->str, again->str, model, error);
 }
 
-/* Values that no option takes are those of damage or of another program. */
+/* Of what the first rank's record says, by all ranks alike. */
 static bool
-check_course(const struct cli_training *training, GError **error)
+check_taken(const struct cli_training *training, GError **error)
 {
-    const struct cli_run_options *o = &training->options;
+    const struct cli_run_course *then = training->then;
+    bool good = true;
 
-    if (o->schedule.warmup_steps >= 0 && o->optimizer.beta1 >= 0 && o->optimizer.beta1 < 1 &&
-        o->optimizer.beta2 >= 0 && o->optimizer.beta2 < 1 && o->optimizer.epsilon > 0 &&
-        o->optimizer.weight_decay >= 0 && o->optimizer.clip_norm >= 0 &&
-        (!o->loss_scaling.start || mw_loss_scaling_check(&o->loss_scaling, NULL)))
-        return mw_lr_schedule_check(&o->schedule, error);
-    g_autofree char *record =
-        training->then->of_checkpoint
-            ? g_strdup(o->from)
-            : g_strdup_printf("%s/%s" MW_RUN_RECORD, o->nvme[0], training->stem);
-    return mw_refuse(error, "%s: has options of the course that none can be", record);
+    for (int i = 0; good && i < CLI_FIXEDS; i++)
+        good = !then->has_fixed[i] || cli_run_field_check(&cli_run_fixed[i], then->fixed[i], error);
+    for (int i = 0; good && i < CLI_COURSES; i++)
+        good = !then->has_course[i] ||
+               cli_run_field_check(&cli_run_courses[i], then->course[i], error);
+    if (!good)
+        g_prefix_error(error, "%s/%s" MW_RUN_RECORD ": ", training->options.nvme[0],
+                       training->stem);
+    return good;
 }
 
 /* The scale of the loss goes with the type that is computed in, which a new run may have another
@@ -390,10 +293,11 @@ check_course(const struct cli_training *training, GError **error)
 static bool
 has_other_type(const struct cli_training *training)
 {
-    uint64_t now[FIXED];
+    uint64_t now[CLI_FIXEDS];
 
     take_fixed(training, now);
-    return training->then->has_fixed[TYPE] && training->then->fixed[TYPE] != now[TYPE];
+    return training->then->has_fixed[CLI_FIXED_TYPE] &&
+           training->then->fixed[CLI_FIXED_TYPE] != now[CLI_FIXED_TYPE];
 }
 
 /* What is not given stays as it was; the end of a cosine is a tenth of a rate that is given, where
@@ -424,8 +328,10 @@ cli_run_course_resume(struct cli_training *training, GError **error)
         return false;
     if (!then->is_known)
         return true;
+    if (!check_taken(training, error))
+        return false;
     settle(training);
-    return check_fixed(training, error) && check_course(training, error);
+    return check_fixed(training, error) && mw_lr_schedule_check(&training->options.schedule, error);
 }
 
 bool
@@ -436,7 +342,7 @@ cli_run_course_from(struct cli_training *training, GError **error)
     then->of_checkpoint = true;
     take_record(then, mw_checkpoint_record(training->checkpoint));
     settle(training);
-    return check_course(training, error);
+    return mw_lr_schedule_check(&training->options.schedule, error);
 }
 
 /* --- of a run that has ended ----------------------------------------------------------------- */
@@ -444,30 +350,28 @@ cli_run_course_from(struct cli_training *training, GError **error)
 static bool
 refuse_model(const char *path, int which, uint64_t was, uint64_t is, GError **error)
 {
-    g_autofree char *recorded = text_of(fixed_rows[which].kind, was);
-    g_autofree char *described = text_of(fixed_rows[which].kind, is);
+    g_autofree char *recorded = cli_run_field_text(&cli_run_fixed[which], was);
+    g_autofree char *described = cli_run_field_text(&cli_run_fixed[which], is);
 
     g_set_error(error, MW_ERROR, MW_ERROR_FORMAT,
                 "%s: %s was %s, the run's description says %s: it was changed, and nothing is made "
                 "of it",
-                path, fixed_rows[which].what, recorded, described);
+                path, cli_run_fixed[which].what, recorded, described);
     return false;
 }
 
 bool
-cli_run_course_sequences(const char *path, const struct mw_commit_record *record,
-                         uint64_t *sequences, GError **error)
+cli_run_course_check(const char *path, const struct mw_commit_record *record, uint64_t *sequences,
+                     GError **error)
 {
-    const bool there = mw_commit_find(record, CLI_RUN_SEQUENCES, sequences);
-
-    if (there && *sequences <= SEQUENCES_MAX)
+    if (!cli_run_fields_check(record, error)) {
+        g_prefix_error(error, "%s: ", path);
+        return false;
+    }
+    if (mw_commit_find(record, CLI_RUN_SEQUENCES, sequences))
         return true;
-    g_autofree char *wrong =
-        there ? g_strdup_printf("%" G_GUINT64_FORMAT ": must be at most %" G_GUINT64_FORMAT,
-                                *sequences, SEQUENCES_MAX)
-              : g_strdup("missing: must be there once");
-    g_set_error(error, MW_ERROR, MW_ERROR_FORMAT, "%s: field \"" CLI_RUN_SEQUENCES "\" is %s", path,
-                wrong);
+    g_set_error(error, MW_ERROR, MW_ERROR_FORMAT,
+                "%s: field \"" CLI_RUN_SEQUENCES "\" is missing: must be there once", path);
     return false;
 }
 
@@ -475,19 +379,19 @@ bool
 cli_run_course_fits(const struct mw_decoder *decoder, uint64_t fingerprint, const char *path,
                     const struct mw_commit_record *record, GError **error)
 {
-    uint64_t is[FIXED], was[FIXED], sequences;
+    uint64_t is[CLI_FIXEDS], was[CLI_FIXEDS], sequences;
     bool all = true;
 
-    if (!cli_run_course_sequences(path, record, &sequences, error))
+    if (!cli_run_course_check(path, record, &sequences, error))
         return false;
     take_model(decoder, is);
-    for (int i = 0; i < FIXED; i++) {
-        const bool has = mw_commit_find(record, fixed_rows[i].field, &was[i]);
+    for (int i = 0; i < CLI_FIXEDS; i++) {
+        const bool has = mw_commit_find(record, cli_run_fixed[i].field, &was[i]);
         if (has && is_of_model(i) && was[i] != is[i])
             return refuse_model(path, i, was[i], is[i], error);
-        all &= has || i >= TYPE;
+        all &= has || i >= CLI_FIXED_TYPE;
     }
-    if (!all || mw_commit_checksum(was, (int64_t)(TYPE * sizeof was[0])) == fingerprint)
+    if (!all || mw_commit_checksum(was, (int64_t)(CLI_FIXED_TYPE * sizeof was[0])) == fingerprint)
         return true;
     g_set_error(error, MW_ERROR, MW_ERROR_FORMAT,
                 "%s: its fingerprint is not what the run's description says: nothing is exported",
@@ -550,11 +454,9 @@ cli_run_course_tell(struct cli_training *training)
     for (int i = 0; i < CLI_COURSES; i++) {
         if (!then->has_course[i] || then->course[i] == now[i] || !matters(training, i))
             continue;
-        const char *name = i == CLI_COURSE_LOSS_SCALE ? "loss-scale" : course_rows[i].field;
-        g_autofree char *option = g_strconcat("--", name, NULL);
-        g_autofree char *is = text_of(course_rows[i].kind, now[i]);
-        g_autofree char *was = text_of(course_rows[i].kind, then->course[i]);
-        add(changes, option, is, was);
+        g_autofree char *is = cli_run_field_text(&cli_run_courses[i], now[i]);
+        g_autofree char *was = cli_run_field_text(&cli_run_courses[i], then->course[i]);
+        add(changes, cli_run_courses[i].what, is, was);
     }
     add_data(training, changes);
     if (then->of_checkpoint)

@@ -9,11 +9,10 @@
 #ifndef MW_CLI_RUN_COURSE_H
 #define MW_CLI_RUN_COURSE_H
 
+#include "cli/run_fields.h"
 #include "cli/training.h"
 
 #define CLI_RUN_COURSE_FIELDS 40 /* at most */
-#define CLI_RUN_SEQUENCES "sequences" /* a field of the training: how many of the data were used   \
-                                       */
 
 /* Fills in fields of a record, returns how many.  Data is open. */
 int cli_run_course_fields(const struct cli_training *training, struct mw_commit_field *fields);
@@ -21,10 +20,10 @@ int cli_run_course_fields(const struct cli_training *training, struct mw_commit_
 /* Of all that a resume has to have alike. */
 uint64_t cli_run_course_fingerprint(const struct cli_training *training);
 
-/* Where the data goes on, as the record at `path` says: it must, in a number that can be counted on
- * from.  May be asked of any run's. */
-bool cli_run_course_sequences(const char *path, const struct mw_commit_record *record,
-                              uint64_t *sequences, GError **error);
+/* All fields of the record at `path` are within their ranges; and where the data goes on, which it
+ * must say.  May be asked of any run's. */
+bool cli_run_course_check(const char *path, const struct mw_commit_record *record,
+                          uint64_t *sequences, GError **error);
 /* Of a record, at `path`, of a run that has ended: whether it was made with this model and
  * fingerprint, which its description says.  False with *error. */
 bool cli_run_course_fits(const struct mw_decoder *decoder, uint64_t fingerprint, const char *path,
@@ -34,8 +33,8 @@ bool cli_run_course_fits(const struct mw_decoder *decoder, uint64_t fingerprint,
  * training->options by it.  False with *error, one line that has the options, what they are and
  * what they were, and what can be done.  A record that cannot be read is not this one's to tell. */
 bool cli_run_course_resume(struct cli_training *training, GError **error);
-/* The same of the checkpoint that a new run starts from, which is open: what it was trained with
- * stays where it is not given. */
+/* The same of the checkpoint that a new run starts from, which is open and checked: what it was
+ * trained with stays where it is not given. */
 bool cli_run_course_from(struct cli_training *training, GError **error);
 /* Once data is open: whether the course changes by the resume or from the checkpoint on, with a
  * line for the user that says so. */

@@ -21,6 +21,17 @@ enum cli_course {
     CLI_COURSE_SEED, CLI_COURSE_SHUFFLE, CLI_COURSES
 };
 
+/* What they take, and so what a record can have: least, most. */
+#define CLI_RANGE_LR 1e-12, 1e3
+#define CLI_RANGE_LR_MIN 0, 1e3
+#define CLI_RANGE_WARMUP 0, 1e9
+#define CLI_RANGE_BETA1 0, 0.999999
+#define CLI_RANGE_BETA2 0, 0.99999999
+#define CLI_RANGE_EPSILON 1e-20, 1
+#define CLI_RANGE_DECAY 0, 10
+#define CLI_RANGE_CLIP 0, 1e9
+#define CLI_RANGE_SEED 0, 1e15
+
 struct cli_run_options {
     char *data, *weights, *log;
     char *from, *save; /* folders of checkpoints */

@@ -205,26 +205,35 @@ open_tokens(struct cli_training *run, int64_t seq, GError **error)
     return run->tokens && mw_tokens_check(run->tokens, error);
 }
 
+/* What is gone on from. */
+static char *
+record_path(const struct cli_training *run)
+{
+    return run->checkpoint ? g_strdup(mw_checkpoint_file(run->checkpoint))
+                           : g_strdup_printf("%s/%s.record", run->options.nvme[0],
+                                             run->stem ? run->stem : "memwall");
+}
+
+static bool
+check_record(const struct cli_training *run, const struct mw_commit_record *record, GError **error)
+{
+    g_autofree char *path = record_path(run);
+    uint64_t sequences;
+
+    return cli_run_course_check(path, record, &sequences, error);
+}
+
 static bool
 open_start(struct cli_training *run, GError **error)
 {
     if (run->options.from) {
         run->checkpoint = mw_checkpoint_open(run->options.from, &run->decoder, error);
-        return run->checkpoint != NULL;
+        return run->checkpoint && check_record(run, mw_checkpoint_record(run->checkpoint), error);
     }
     if (!run->options.weights)
         return true;
     run->weights = mw_safetensors_open(run->options.weights, error);
     return run->weights && mw_weights_check(&run->decoder, run->weights, "", error);
-}
-
-/* What is gone on from. */
-static char *
-record_path(const struct cli_training *run)
-{
-    return run->options.from ? g_strdup(run->options.from)
-                             : g_strdup_printf("%s/%s.record", run->options.nvme[0],
-                                               run->stem ? run->stem : "memwall");
 }
 
 /* A run that was killed behind its last step has not come to its --save. */
@@ -245,10 +254,8 @@ goes_on(void *data, const struct mw_commit_record *record, GError **error)
 {
     const struct cli_training *run = data;
     const struct cli_run_options *o = &run->options;
-    g_autofree char *path = record_path(run);
-    uint64_t sequences;
 
-    if (!cli_run_course_sequences(path, record, &sequences, error))
+    if (!check_record(run, record, error))
         return false;
     if (o->steps > record->step + 1)
         return true;
@@ -382,6 +389,10 @@ say_unchecked(const struct cli_training *run)
                 mw_safetensors_path(run->weights));
     if (run->checkpoint && !mw_checkpoint_has_sums(run->checkpoint))
         cli_say("%s: has no checksums: what it holds is taken as it is", run->options.from);
+    else if (run->checkpoint && !mw_checkpoint_is_bound(run->checkpoint))
+        cli_say("%s: an older memwall wrote it, and its files do not say that they belong "
+                "together: they are taken as they are",
+                run->options.from);
 }
 
 static void

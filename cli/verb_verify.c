@@ -37,7 +37,7 @@ takes(void *data, const struct mw_commit_record *record, GError **error)
 {
     uint64_t sequences;
 
-    return cli_run_course_sequences("its record", record, &sequences, error);
+    return cli_run_course_check("its record", record, &sequences, error);
 }
 
 static void

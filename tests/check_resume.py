@@ -4,6 +4,8 @@
 Durable steps and --resume, checkpoints with --save and --from under another placement and another
 number of ranks, and what is refused.  Losses stand for weights: of the same bits they are the same.
 """
+import ctypes
+import ctypes.util
 import json
 import shutil
 import struct
@@ -462,6 +464,126 @@ def check_wrong_checkpoints(box):
                              "text.txt")
 
 
+def change_metadata(path, change):
+    content = path.read_bytes()
+    length = struct.unpack("<Q", content[:8])[0]
+    header = json.loads(content[8:8 + length])
+    change(header["__metadata__"])
+    text = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + content[8 + length:])
+
+
+def check_two_trainings(box):
+    """Weights of one and moments of another are no checkpoint, though they are of one step."""
+    for name in ("saved", "other", "third"):
+        shutil.rmtree(box.folder / name, ignore_errors=True)
+    box.write("else.txt", (box.folder / "text.txt").read_bytes()[::-1])
+    words = ["-s", "zero3"]
+    yield from good(train(box, *words, "--save", "saved", steps=3))
+    yield from good(train(box, *words, "--seed", "5", "--save", "other", steps=3))
+    yield from good(train(box, *words, "--data", "else.txt", "--save", "third", steps=3))
+    weights, state = (box.folder / "saved" / name for name in ("model.safetensors",
+                                                              "optimizer.safetensors"))
+    own = weights.read_bytes()
+    shutil.copy(box.folder / "other/model.safetensors", weights)
+    say = ["saved/optimizer.safetensors: field \"seed\" of its metadata is not that of the "
+           "weights beside it"]
+    yield from check_refused(train(box, *words, "--from", "saved"), 2, *say)
+    change_metadata(state, lambda metadata: metadata.pop("memwall.weights"))
+    yield from check_refused(train(box, *words, "--from", "saved"), 2, *say)
+    weights.write_bytes(own)
+    done = train(box, *words, "--from", "saved")
+    yield from good(done)
+    if done.said != "memwall: saved: an older memwall wrote it, and its files do not say that " \
+            "they belong together: they are taken as they are\n":
+        yield f"said {done.said!r}"
+    shutil.copy(box.folder / "saved/model.safetensors", box.folder / "third/model.safetensors")
+    yield from check_refused(train(box, *words, "--from", "third"), 2,
+                             "third/optimizer.safetensors: goes with other weights than those")
+    change_metadata(box.folder / "third/model.safetensors", lambda metadata: [
+        metadata.pop(key) for key in list(metadata) if key.startswith("memwall.xxh3.")])
+    yield from check_refused(train(box, *words, "--from", "third"), 2,
+                             "third/optimizer.safetensors: has checksums, and the weights beside "
+                             "it have none")
+
+
+NAN, ONES = 0x7ff8000000000000, 2**64 - 1
+WRONG_FIELDS = [
+    ("warmup", NAN, "9221120237041090560: must be a whole number from 0 to 1000000000"),
+    ("seed", ONES, "18446744073709551615: must be a whole number from 0 to 1000000000000000"),
+    ("layers", NAN, "9221120237041090560: must be a whole number from 1 to 100000"),
+    ("shuffle", 2, "2: must be 0 (no) or 1 (yes)"),
+    ("lr", NAN, "nan: must be a number from 1e-12 to 1000"),
+    ("scaling", NAN, "nan: must be a power of two"),
+    ("tokens", ONES, "18446744073709551615: must be a whole number"),
+    ("decoder", 7, "7: must be 0 (GPT-2) or 1 (Llama)"),
+    ("sequences", ONES, "18446744073709551615: must be a whole number"),
+]
+
+
+def check_wrong_fields(box):
+    """What no run has would change the training; a checkpoint that says it is refused by name."""
+    shutil.rmtree(box.folder / "saved", ignore_errors=True)
+    words = ["-s", "zero3"]
+    yield from good(train(box, *words, "--save", "saved", steps=2))
+    files = [box.folder / "saved" / name for name in ("model.safetensors", "optimizer.safetensors")]
+    before = [path.read_bytes() for path in files]
+    for name, value, said in WRONG_FIELDS:
+        def change(metadata, name=name, value=value):
+            fields = [word.split("=") for word in metadata["memwall.fields"].split(" ")]
+            metadata["memwall.fields"] = " ".join(
+                f"{each}={value:x}" if each == name else f"{each}={was}" for each, was in fields)
+        for path, content in zip(files, before):
+            path.write_bytes(content)
+            change_metadata(path, change)
+        yield from check_refused(train(box, *words, "--from", "saved"), 2,
+                                 f"saved/optimizer.safetensors: field \"{name}\" is {said}")
+    for path, content in zip(files, before):
+        path.write_bytes(content)
+    yield from good(train(box, *words, "--from", "saved"))
+
+
+def change_records(path, name, value, checksum):
+    """A field of both records, under a right checksum."""
+    content = bytearray(path.read_bytes())
+    for at in (0, len(content) // 2):
+        fields, extents = struct.unpack_from("<IQ", content, at + 20)
+        length = 4096 + (32 * extents + 4095) // 4096 * 4096
+        for field in range(at + 128, at + 128 + 32 * fields, 32):
+            if content[field:field + 24].rstrip(b"\0") == name.encode():
+                struct.pack_into("<Q", content, field + 24, value)
+        struct.pack_into("<Q", content, at + 8, 0)
+        struct.pack_into("<Q", content, at + 8, checksum(bytes(content[at:at + length]), length))
+    path.write_bytes(content)
+
+
+def check_wrong_records(box, library):
+    """The same of durable steps, by a resume, verify and export."""
+    checksum = ctypes.CDLL(library).XXH3_64bits
+    checksum.argtypes, checksum.restype = [ctypes.c_char_p, ctypes.c_size_t], ctypes.c_uint64
+    shutil.rmtree(box.folder / "saved", ignore_errors=True)
+    words = [*DRIVES, "--commit", "step"]
+    box.empty_drives()
+    yield from good(train(box, *words, steps=3))
+    path = box.folder / "drive/memwall.record"
+    before = path.read_bytes()
+    for name, value, said in WRONG_FIELDS:
+        path.write_bytes(before)
+        change_records(path, name, value, checksum)
+        changed = path.read_bytes()
+        field = f"field \"{name}\" is {said}"
+        yield from check_refused(train(box, *words, "--resume"), 2, "drive/memwall.record: ", field)
+        yield from check_refused(box.run("drive", "-o", "saved", verb="export"), 2,
+                                 "drive/memwall.record: ", field)
+        done = box.run("drive", verb="verify")
+        if done.returncode != 1 or field not in done.text:
+            yield f"verify said {done.text!r}, {done.said!r}"
+        if path.read_bytes() != changed or (box.folder / "saved").exists():
+            yield f"{name}: what is refused has changed"
+    path.write_bytes(before)
+    yield from good(train(box, *words, "--resume"))
+
+
 def check_ranks(box, strategy):
     """Two ranks with half of the batch each train as one does."""
     wrong, expected = undisturbed(box, "-s", "zero3")
@@ -596,6 +718,11 @@ def tests(box):
     yield "checkpoints of Llama", check_checkpoint(box, LLAMA, [(cpu, device, True)])
     yield "checkpoint files", check_files(box)
     yield "wrong checkpoints", check_wrong_checkpoints(box)
+    yield "files of two trainings", check_two_trainings(box)
+    yield "fields of a checkpoint", check_wrong_fields(box)
+    library = ctypes.util.find_library("xxhash")
+    if library:
+        yield "fields of records", check_wrong_records(box, library)
     yield "loss scale", check_loss_scale(box)
     yield "fp16", check_fp16(box)
     yield "another type", check_other_type(box)

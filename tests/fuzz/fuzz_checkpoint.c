@@ -2,10 +2,27 @@
 #include <math.h>
 #include <string.h>
 
+#include "cli/run_fields.h"
 #include "exec/checkpoint_internal.h"
 #include "exec/trainer_internal.h"
 #include "planner/error.h"
 #include "tests/fuzz/fuzz.h"
+
+/* What follows from fields of the course: all of it in numbers. */
+static void
+check_course(const struct mw_commit_record *record)
+{
+    uint64_t warmup = 0, seed = 0;
+    double lr = 1, factor = 1, beta = 0;
+
+    mw_commit_find(record, "warmup", &warmup);
+    mw_commit_find(record, "seed", &seed);
+    mw_commit_find_real(record, "lr", &lr);
+    mw_commit_find_real(record, "rope-factor", &factor);
+    mw_commit_find_real(record, "beta2", &beta);
+    g_assert_true(warmup <= INT32_MAX && seed <= INT64_MAX);
+    g_assert_true(isfinite(lr) && lr > 0 && isfinite(factor) && beta >= 0 && beta < 1);
+}
 
 /* The metadata of a checkpoint: the step on a first line, the fields on a second.  What is accepted
  * can be counted on from; what is refused says why in a line. */
@@ -26,7 +43,10 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         mw_commit_find_real(&record, MW_TRAINER_LOSS_SCALE, &scale);
         g_assert_true(updates <= (uint64_t)record.step + 1);
         g_assert_true(isfinite(scale) && scale > 0);
-    } else {
+        if (cli_run_fields_check(&record, &error))
+            check_course(&record);
+    }
+    if (error) {
         g_assert_true(error->domain == MW_ERROR);
         g_assert_null(strchr(error->message, '\n'));
     }
