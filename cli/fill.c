@@ -32,7 +32,10 @@ fill_identity(const struct cli_request *request, const struct mw_sizing *sizing,
     r->global_batch = r->tokens_per_step / s->seq;
     bool open =
         request->settings.micro_batch == MW_AUTO && request->settings.global_batch == MW_AUTO;
-    r->default_step_tokens = open ? s->step_tokens_max : NAN;
+    double most = request->settings.step_tokens_max;
+    r->default_step_tokens = !open             ? NAN
+                             : most != MW_AUTO ? most
+                                               : mw_default_step_tokens(r->params);
     r->checkpoint_interval = s->checkpoint_interval;
     r->param_loads = s->param_loads;
     r->tiles = s->tiles;
