@@ -7,6 +7,7 @@ best    no setting that is easily typed gains more.
 smaller a batch below the largest that is faster is what an open batch comes to.
 bought  beside settings what can be had: nodes, or the machine with most for its price, if worth it.
 remedy  what would make it fit, typed, fits.
+offers  nodes are the fewest, another machine is the cheapest; prices are those of the profiles.
 demo    GPT-3 13B on the RTX 4090 fills its step by itself; what is left to gain costs money.
 default a batch that is left open keeps the default tokens of a step, or says that it cannot.
 offload nothing is offloaded for less than 2%.
@@ -235,7 +236,7 @@ UNFIT = [
     ("-m opt-30b -H aws-g5-xlarge -s zero-offload", "-s zero-infinity-nvme --nodes "),
     ("-m opt-30b -H aws-g5-xlarge -s zero-offload --set gpu.memory_gib=23", None),
     # Of auto, with whatever strategy then fits.
-    ("-m llama-2-70b -H aws-g4dn-xlarge", "--nodes "),
+    ("-m llama-2-70b -H aws-g4dn-xlarge", "-H aws-g5-2xlarge --nodes "),
     ("-m llama-3.1-405b -H aws-g5-12xlarge", "--nodes "),
     ("-m gpt3-175b -H aws-g4dn-xlarge -s zero2", "-s zero-"),
     ("-m gpt3-13b -H rtx4090 -s zero-infinity-nvme --batch 4 --activation-checkpoint-interval 0",
@@ -259,6 +260,18 @@ UNFIT = [
      "with "),
     ("-m gpt3-13b -H aws-p4de-24xlarge --gpus 1 --set nvme.capacity_tb=0 "
      "--set host.memory_gib=60", "--gpus 8 "),
+]
+# What has to be paid for, and which kinds of price are said: the machine's own twice where another
+# machine costs less than more of these.
+OFFERED = [
+    ("-m phi-4 -H aws-g5-xlarge --seq 32768", ["price_usd_per_hour"] * 2),
+    ("-m deepseek-v3 -H aws-g5-xlarge", ["price_usd_per_hour"] * 2),
+    ("-m llama-3.1-8b -H aws-g4dn-xlarge --seq 1024", ["price_usd_per_hour"] * 2),
+    ("-m llama-3.1-405b -H aws-g5-12xlarge", ["price_usd_per_hour"]),
+    ("-m zi-5t -H dgx2 -s zero-infinity-nvme --batch 1", ["price_usd"]),
+    ("-m llama-3.1-8b -H rtx4090 --seq 131072", ["price_usd_per_hour", "price_usd"]),
+    # A step of 96 sequences takes numbers of nodes that divide it.
+    ("-m llama-2-70b -H aws-g4dn-xlarge --global-batch 96", ["price_usd_per_hour"] * 2),
 ]
 
 
@@ -351,6 +364,58 @@ def check_remedy(words, way):
         yield f"{remedy!r}, and it does not"
 
 
+def fits_with(words, flags):
+    """Of options that are said twice the last one counts.  What cannot be asked for does not."""
+    done = subprocess.run([str(MEMWALL), "plan", *words, *flags], stdin=subprocess.DEVNULL,
+                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False,
+                          env=dict(os.environ, XDG_CONFIG_HOME="/nonexistent"))
+    return done.returncode == 0
+
+
+def check_offer(words, offer, kinds):
+    """One of several ways out fits for its price, with a node less it does not."""
+    flags, price = re.fullmatch(r"(.*) fits \((.*)\)", offer).groups()
+    flags = flags.split()
+    name = flags[flags.index("-H") + 1] if "-H" in flags else words[words.index("-H") + 1]
+    nodes = int(flags[flags.index("--nodes") + 1]) if "--nodes" in flags else 1
+    key, cost = kinds[name]
+    usd = f"{float(f'{cost * nodes:.3g}'):.15g}"
+    text = f"{float(usd) / 1e6:.2f}M" if cost * nodes >= 1e6 else usd
+    said = price.replace(" USD an hour", "").replace(" USD", "")
+    if not said.startswith(text) or (" an hour" in price) != (key == "price_usd_per_hour"):
+        yield f"{offer}: {nodes} of {name} cost {cost * nodes} USD"
+    if not fits_with(words, flags):
+        yield f"{offer}, and it does not"
+    if nodes > 1 and fits_with(words, [*flags, "--nodes", str(nodes - 1)]):
+        yield f"{offer}, and so does a node less"
+
+
+def offer_usd(offer):
+    text = re.search(r"\(([0-9.]+)(M?) USD", offer)
+    return float(text[1]) * (1e6 if text[2] else 1)
+
+
+def check_offers(words, keys):
+    kinds = {name: (key, usd) for key, name, usd in prices()}
+    remedy = simulate(words)["remedy"]
+    offers = remedy.split(", ")
+    said = ["price_usd_per_hour" if "an hour" in offer else "price_usd" for offer in offers]
+    if said != keys:
+        yield f"{remedy!r}: prices are {said}, not {keys}"
+    for offer in offers:
+        yield from check_offer(words, offer, kinds)
+    if len(set(keys)) < len(keys) and offer_usd(offers[0]) >= offer_usd(offers[1]):
+        yield f"{remedy!r}: the dearer one first"
+    now = words[words.index("-H") + 1]
+    for offer in offers[:1] if len(set(keys)) < 2 else offers:
+        key = "price_usd_per_hour" if "an hour" in offer else "price_usd"
+        for name, (kind, usd) in kinds.items():
+            if kind == key and name != now and 1.06 * usd < offer_usd(offer) and \
+                    "--nodes" not in offer.split(" fits")[0].split("-H")[-1] and \
+                    fits_with(words, ["-H", name]):
+                yield f"{offer}, and one {name} for {usd} USD does"
+
+
 def check_owner():
     """Where one link at a time holds the step up, all of them at once is what gains most."""
     words = ("-m gpt3-13b -H dgx2 -s zero-infinity-cpu --param-device cpu --optimizer-device cpu "
@@ -404,6 +469,8 @@ def tests():
         yield f"bought: {request}", check_bought(request.split(), flags)
     for request, way in sample(UNFIT):
         yield f"remedy: {request}", check_remedy(request.split(), way)
+    for request, keys in sample(OFFERED):
+        yield f"offers: {request}", check_offers(request.split(), keys)
     yield "as eager frameworks keep them", check_eager()
     for request, batch in sample(SMALLER):
         yield f"smaller: {request}", check_smaller(request.split(), batch)

@@ -187,6 +187,21 @@ apply(const char *text, struct random_request *request, const struct mw_sizing *
     return kind;
 }
 
+/* Where the remedy is more nodes alone, a node less, where it can be asked for, is too few. */
+static void
+check_fewest(const char *text, const struct random_request *asked,
+             const struct random_request *with)
+{
+    struct random_request less = *with;
+    g_autoptr(GPtrArray) found = NULL;
+
+    less.settings.nodes--;
+    if (!g_str_has_prefix(text, "--nodes ") || less.settings.nodes <= asked->settings.nodes)
+        return;
+    if (random_request_fitting(&less, &found))
+        g_error("%s, and so does a node less", text);
+}
+
 static enum remedy
 check_remedy(const struct random_request *asked, const struct mw_sizing *sizing)
 {
@@ -203,6 +218,8 @@ check_remedy(const struct random_request *asked, const struct mw_sizing *sizing)
     const struct mw_sizing *first = found->pdata[0];
     if (!first->fits)
         g_error("not a remedy: %s", text);
+    if (kind == NODES)
+        check_fewest(text, asked, &request);
     return kind;
 }
 
