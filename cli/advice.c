@@ -25,20 +25,22 @@ take(struct mw_result_change *best, struct cli_change *change, struct cli_choice
 }
 
 /* Plans those with the best estimates as if they had been typed in.  A kind whose estimates are too
- * good hides no other. */
+ * good hides no other.  Nobody is led to keep more than eager frameworks have room for. */
 static void
 advise(const struct cli_request *request, const struct cli_answer *answer, const GPtrArray *changes,
        struct mw_result_change *best)
 {
     double now = answer->result->tokens_per_s, most = 0;
     int planned[CLI_CHANGE_KINDS] = {0};
+    bool keeps = cli_keeps_too_much(answer->sizing);
 
     for (guint i = 0; i < changes->len; i++) {
         struct cli_change *change = changes->pdata[i];
         struct cli_choice choice = {0};
         if (cli_change_merit(change, change->gain) < most || planned[change->kind]++ >= PLANNED)
             continue;
-        if (cli_choose(&change->request, request->strategies[0], &choice, NULL)) {
+        if (cli_choose(&change->request, request->strategies[0], &choice, NULL) &&
+            (keeps || !cli_keeps_too_much(choice.sizing))) {
             double gain = cli_choice_rate(&choice) / now, merit = cli_change_merit(change, gain);
             if (cli_change_is_worth(change, gain) && merit > most) {
                 most = merit;

@@ -288,6 +288,20 @@ cli_recomputes_for_eager(const struct cli_request *request, const struct mw_sizi
     return !(cli_estimated_rate(request, &asked) > chosen);
 }
 
+bool
+cli_keeps_too_much(const struct mw_sizing *sizing)
+{
+    struct mw_settings settings = sizing->settings;
+
+    if (!sizing->fits || settings.checkpoint_interval || settings.eager)
+        return false;
+    settings.eager = true;
+    struct mw_sizing *eager = mw_sizing_new(sizing->model, sizing->hardware, &settings, NULL);
+    bool keeps = !eager || !eager->fits;
+    mw_sizing_free(eager);
+    return keeps;
+}
+
 /* Nothing recomputed, where that fits even as eager frameworks keep it. */
 static struct mw_settings
 keeping_all(const struct mw_settings *asked)

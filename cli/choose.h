@@ -28,6 +28,8 @@ double cli_estimated_rate(const struct cli_request *request, const struct mw_set
 /* Of a sizing that was chosen with recomputation left open: whether by estimate it would keep all
  * activations, were those that eager frameworks keep beside them not counted. */
 bool cli_recomputes_for_eager(const struct cli_request *request, const struct mw_sizing *sizing);
+/* Whether it keeps all activations, and they fit once, but not as eager frameworks keep them. */
+bool cli_keeps_too_much(const struct mw_sizing *sizing);
 void cli_choice_clear(struct cli_choice *choice);
 
 #endif

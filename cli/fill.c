@@ -238,6 +238,12 @@ fill_notes(const struct cli_request *request, const struct mw_sizing *sizing, st
                                         "%g times over, as eager frameworks keep them; "
                                         "--activation-checkpoint-interval 0 keeps them",
                                         MW_EAGER_ACTIVATIONS));
+    else if (cli_keeps_too_much(sizing))
+        g_ptr_array_add(notes,
+                        g_strdup_printf("no recomputation, as asked: kept activations fit once, "
+                                        "not %g times over, as eager frameworks keep them; "
+                                        "--activation-checkpoint-interval 1 recomputes",
+                                        MW_EAGER_ACTIVATIONS));
 
     if (!sizing->fits && sizing->fragmentation)
         g_ptr_array_add(notes, g_strdup("what is short is memory in one piece, not the sum: "

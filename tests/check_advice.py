@@ -153,6 +153,14 @@ def check_eager():
         yield f"kept fits: {fits['feasible']}, interval {answer['settings']['checkpoint_interval']}"
     if not says_why(answer) or says_why(simulate([*small, *interval(1)])):
         yield f"recomputes as 1.7 times does not fit, and says {answer['notes']}"
+    if not any(note.startswith("no recomputation, as asked: ") for note in fits["notes"]):
+        yield f"keeps what fits once as it was asked to, and says {fits['notes']}"
+    for memory in (small, words):
+        advised = simulate([*memory, *interval(1)])["change"] or {"flags": ""}
+        if (" ".join(interval(0)) == advised["flags"]) != (memory == words):
+            yield f"advises {advised['flags']!r} where 1.7 times fits: {memory == words}"
+    if any("as asked" in note for note in simulate([*words, *interval(0)])["notes"]):
+        yield "what fits 1.7 times is said not to"
     none = simulate([*words, "--set", f"gpu.memory_gib={need / 2:.3f}"])
     if none["settings"]["checkpoint_interval"] and says_why(none):
         yield "says that kept activations fit where they do not"
