@@ -9,8 +9,9 @@
 /* Only the candidates with the best estimates are simulated, and of those only what comes near. */
 #define SIMULATED 4
 #define NEAR 0.9
-/* A plan that offloads must be so much faster than one that does not. */
-#define WORTH_OFFLOADING 1.02
+/* A plan must be so much faster than a simpler one: one that does not offload, or partitions less.
+ */
+#define WORTH_COMPLEXITY 1.02
 /* Of more micro-batches the times are those of so many and one less, and as much again for each
  * that is missing. */
 #define SIMULATED_MICRO_BATCHES 3
@@ -186,18 +187,28 @@ deepest_tier(const struct mw_sizing *sizing)
     return deepest;
 }
 
-/* How much faster it must be: what moves nothing off the GPU has less that can go wrong. */
+/* What moves nothing off the GPU has less that can go wrong; then what comes first in the table of
+ * strategies, which partitions less. */
+static bool
+is_simpler(const struct cli_choice *one, const struct cli_choice *other)
+{
+    bool one_offloads = deepest_tier(one->sizing) > MW_TIER_GPU;
+    bool other_offloads = deepest_tier(other->sizing) > MW_TIER_GPU;
+
+    return one_offloads == other_offloads
+               ? one->sizing->settings.strategy < other->sizing->settings.strategy
+               : other_offloads;
+}
+
+/* How many times as fast as the other it must be. */
 static double
 handicap(const struct cli_choice *one, const struct cli_choice *other)
 {
     if (!fits(one) || !fits(other))
         return 1;
-    bool one_offloads = deepest_tier(one->sizing) > MW_TIER_GPU;
-    bool other_offloads = deepest_tier(other->sizing) > MW_TIER_GPU;
-
-    return one_offloads == other_offloads ? 1
-           : one_offloads                 ? WORTH_OFFLOADING
-                                          : 1 / WORTH_OFFLOADING;
+    return is_simpler(other, one)   ? WORTH_COMPLEXITY
+           : is_simpler(one, other) ? 1 / WORTH_COMPLEXITY
+                                    : 1;
 }
 
 /* Takes `other`, unless `best` is as good. */
@@ -356,18 +367,72 @@ asks_for_offload(const struct mw_settings *settings)
     return false;
 }
 
-/* What fits before what does not; of those that do not, the one that lacks least. */
-static void
-take_better_strategy(struct search *search, struct cli_choice *best, struct cli_choice *other)
+/* Of plans of several strategies, each the best of its own. */
+struct field {
+    struct cli_choice choices[MW_STRATEGY_COUNT];
+    double rates[MW_STRATEGY_COUNT];
+    int best; /* MW_STRATEGY_AUTO: none */
+};
+
+static double
+fastest_of(const struct field *field)
 {
-    if (fits(best) || fits(other)) {
-        take_better(search, best, other);
-    } else if (!best->sizing || other->sizing->short_bytes < best->sizing->short_bytes) {
-        cli_choice_clear(best);
-        *best = *other;
-    } else {
-        cli_choice_clear(other);
-    }
+    double rate = 0;
+
+    for (int s = MW_STRATEGY_DDP; s < MW_STRATEGY_COUNT; s++)
+        rate = fmax(rate, field->rates[s]);
+    return rate;
+}
+
+/* What is not taken, for now, keeps no plan: one may be of half a million ops. */
+static void
+lighten(struct cli_choice *choice)
+{
+    mw_engine_result_clear(&choice->engine);
+    mw_plan_free(choice->plan);
+    *choice = (struct cli_choice){.sizing = choice->sizing};
+}
+
+/* The simplest that is nearly as fast as the fastest; where none fits, what lacks least. */
+static bool
+is_preferred(const struct field *field, int strategy, int to, double fastest)
+{
+    const struct cli_choice *one = &field->choices[strategy], *other = &field->choices[to];
+
+    if (!other->sizing || !fits(one) || !fits(other))
+        return !other->sizing || (!fits(other) && (fits(one) || one->sizing->short_bytes <
+                                                                    other->sizing->short_bytes));
+    return field->rates[strategy] * WORTH_COMPLEXITY >= fastest &&
+           (field->rates[to] * WORTH_COMPLEXITY < fastest || is_simpler(one, other));
+}
+
+/* Takes the choice. */
+static void
+enter(struct search *search, struct field *field, int strategy, struct cli_choice *choice)
+{
+    field->rates[strategy] = rate_of(search, choice);
+    field->choices[strategy] = *choice;
+    double fastest = fastest_of(field);
+
+    field->best = MW_STRATEGY_AUTO;
+    for (int s = MW_STRATEGY_DDP; s <= strategy; s++)
+        if (field->choices[s].sizing && is_preferred(field, s, field->best, fastest))
+            field->best = s;
+    for (int s = MW_STRATEGY_DDP; s <= strategy; s++)
+        if (s != field->best)
+            lighten(&field->choices[s]);
+}
+
+/* The best, which leaves. */
+static struct cli_choice
+leave(struct field *field)
+{
+    struct cli_choice best = field->choices[field->best];
+
+    field->choices[field->best] = (struct cli_choice){0};
+    for (int s = MW_STRATEGY_DDP; s < MW_STRATEGY_COUNT; s++)
+        cli_choice_clear(&field->choices[s]);
+    return best;
 }
 
 /* Offloading strategies have the names of the same plans without the state on the GPU. */
@@ -384,7 +449,7 @@ choose_strategy(struct search *search, const struct mw_settings *asked, struct c
 {
     struct mw_settings settings = *asked;
     g_autoptr(GError) refused = NULL, large = NULL;
-    struct cli_choice best = {0};
+    struct field field = {0};
 
     for (int s = MW_STRATEGY_DDP; s < MW_STRATEGY_COUNT; s++) {
         struct cli_choice other;
@@ -392,15 +457,15 @@ choose_strategy(struct search *search, const struct mw_settings *asked, struct c
             continue;
         settings.strategy = s;
         g_clear_error(&refused);
-        double present = rate_of(search, &best);
-        if (choose_of_strategy(search, &settings, present, &other, &refused)) {
+        if (choose_of_strategy(search, &settings, fastest_of(&field), &other, &refused)) {
             if (other.sizing)
-                take_better_strategy(search, &best, &other);
+                enter(search, &field, s, &other);
         } else if (g_error_matches(refused, MW_ERROR, MW_ERROR_LARGE)) {
             g_clear_error(&large);
             large = g_error_copy(refused);
         }
     }
+    struct cli_choice best = leave(&field);
     /* Memory is not what is short where a strategy fits in too many ops. */
     if (large && !fits(&best))
         cli_choice_clear(&best);

@@ -11,6 +11,7 @@ offers  nodes are the fewest, another machine is the cheapest; prices are those 
 demo    GPT-3 13B on the RTX 4090 fills its step by itself; what is left to gain costs money.
 default a batch that is left open keeps the default tokens of a step, or says that it cannot.
 offload nothing is offloaded for less than 2%.
+simplest of strategies within 2% of each other the first.
 keep    activations are kept where that is faster and fits 1.7 times over, else recomputed.
 
 The command is $MEMWALL, or build/cli/memwall.
@@ -61,6 +62,8 @@ OPEN = [
     "-m llama-3.1-70b -H dgx-h100 --nodes 128",
     "-m gpt3-175b -H dgx2 --nodes 4 --tp 4",
 ]
+# Within 2% of each other and further apart.
+SIMPLEST = ["-m gpt2 -H dgx-b200", "-m gpt3-1.3b -H dgx-h100", "-m gpt2-xl -H dgx2 --batch 2"]
 SLACK = 1.02  # the estimate that picks what is planned is no better
 
 
@@ -112,6 +115,18 @@ def check_offload(words):
             yield f"{answer['strategy']} offloads, {strategy} is as fast"
         if other["feasible"] and answer["tokens_per_s"] < 0.98 * other["tokens_per_s"]:
             yield f"{strategy} is faster"
+
+
+def check_simplest(words):
+    """Of the strategies without offload the first that comes within 2% of the fastest."""
+    rates = {}
+    for strategy in ("ddp", "zero1", "zero2", "zero3"):
+        other = simulate([*words, "-s", strategy])
+        rates[strategy] = other["tokens_per_s"] if other["feasible"] else 0
+    answer = simulate(words)
+    near = [name for name, rate in rates.items() if rate * 1.02 >= max(rates.values())]
+    if answer["strategy"] != near[0]:
+        yield f"{answer['strategy']} of {rates}"
 
 
 def check_keep(words):
@@ -472,6 +487,8 @@ def tests():
         words = request.split()
         yield f"default: {request}", check_default(words)
         yield f"offload: {request}", check_offload(words)
+    for request in sample(SIMPLEST):
+        yield f"simplest: {request}", check_simplest(request.split())
         yield f"keep: {request}", check_keep(words)
     for request, flags in sample(BOUGHT):
         yield f"bought: {request}", check_bought(request.split(), flags)

@@ -19,7 +19,9 @@ MODELS = ["gpt2", "gpt3-1.3b", "llama-3.1-8b", "zi-10b", "opt-30b", "gpt3-175b"]
 MACHINES = ["rtx4090", "v100", "dgx2", "dgx-h100", "aws-g5-12xlarge", "gh200"]
 OPS_QUICK = 62500
 SAME = 1.001  # of many micro-batches the times are of few, and the rest by their difference
-OFFLOADED = 1.02  # a plan that offloads is taken where it is faster than this
+SIMPLER = 1.02  # a plan that offloads, or partitions more, is taken where it is faster than this
+STRATEGIES = ["ddp", "zero1", "zero2", "zero3", "zero-offload", "zero-infinity-cpu",
+              "zero-infinity-nvme"]
 SLACK = 1.02
 
 
@@ -28,16 +30,17 @@ def ask(box, line):
     return json.loads(done.out) if done.out else None
 
 
-def offloads(answer):
-    return any(answer["peak_bytes"][tier] for tier in ("cpu", "nvme"))
+def complexity(answer):
+    offloads = any(answer["peak_bytes"][tier] for tier in ("cpu", "nvme"))
+    return offloads, STRATEGIES.index(answer["strategy"])
 
 
 def beats(other, answer, slack):
-    """By more than it takes to offload, where that is the difference."""
+    """By more than it takes to offload or to partition more, where that is the difference."""
     if not other or not other["feasible"]:
         return False
-    if offloads(other) and not offloads(answer):
-        slack = max(slack, OFFLOADED)
+    if complexity(other) > complexity(answer):
+        slack = max(slack, SIMPLER)
     return other["tokens_per_s"] > slack * answer["tokens_per_s"]
 
 
