@@ -125,7 +125,6 @@ size_or_refuse(struct gather *gather, const struct mw_settings *settings, GError
     return NULL;
 }
 
-/* What the user fixed stays as it is; gradients follow an optimizer state that is fixed. */
 /* One placement with one batch. */
 static bool
 try_batch(struct gather *gather, const struct mw_settings *settings)
