@@ -109,7 +109,7 @@ check_format(const struct mw_commit_record *record, uint64_t *format, GError **e
     mw_commit_find(record, MW_TRAINER_FORMAT, format);
     if (*format < 1 || *format > MW_TRAINER_FORMAT_NOW)
         return refuse(error,
-                      "field \"" MW_TRAINER_FORMAT "\" is %" PRIu64 ": must be at most %d: "
+                      "field \"" MW_TRAINER_FORMAT "\" is %" PRIu64 ": must be from 1 to %d: "
                       "a newer memwall wrote it, or it is damaged",
                       *format, MW_TRAINER_FORMAT_NOW);
     return *format < 2 || mw_commit_find(record, MW_TRAINER_ON_GPU, &value) ||

@@ -409,8 +409,8 @@ test_fields(void)
         {" isa=", " ias=", "field \"isa\" or \"on-gpu\" is missing"},
         {"good-steps=2 ", "loss-scale=2 ",
          "field \"loss-scale\" is there twice: must be there once"},
-        {"format=2 ", "format=3 ", "field \"format\" is 3: must be at most 2"},
-        {"format=2 ", "format=0 ", "field \"format\" is 0"},
+        {"format=2 ", "format=3 ", "field \"format\" is 3: must be from 1 to 2"},
+        {"format=2 ", "format=0 ", "field \"format\" is 0: must be from 1 to 2"},
     };
     g_autofree char *path = place("fields");
 
