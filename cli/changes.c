@@ -27,8 +27,7 @@ struct list {
     GPtrArray *changes;
 };
 
-/* --- estimates
- * -------------------------------------------------------------------------------------- */
+/* --- estimates ------------------------------------------------------------------------------- */
 
 /* Were half the time in which compute waits for these lanes gone. */
 static double
@@ -96,8 +95,7 @@ gain_there(const struct list *list, const struct cli_request *request)
     return best / list->rate;
 }
 
-/* --- the list
- * --------------------------------------------------------------------------------------- */
+/* --- the list -------------------------------------------------------------------------------- */
 
 static void
 free_change(void *data)
@@ -160,8 +158,7 @@ is_over_default(const struct list *list, double times)
                                   mw_default_step_tokens(mw_model_params(&list->request->model)));
 }
 
-/* --- batch
- * ------------------------------------------------------------------------------------------ */
+/* --- batch ----------------------------------------------------------------------------------- */
 
 static void
 add_batch(struct list *list, double batch)
@@ -216,8 +213,7 @@ add_larger_batches(struct list *list)
     add_setting(list, s, g_strdup("the batch left open"), g_strdup("--batch auto"), 0);
 }
 
-/* --- settings
- * --------------------------------------------------------------------------------------- */
+/* --- settings -------------------------------------------------------------------------------- */
 
 static void
 add_fetching(struct list *list)
@@ -344,8 +340,7 @@ add_devices(struct list *list)
     }
 }
 
-/* --- hardware
- * --------------------------------------------------------------------------------------- */
+/* --- hardware -------------------------------------------------------------------------------- */
 
 #define KEYS_MAX 8
 
@@ -504,8 +499,7 @@ compare_worth(const void *a, const void *b)
     return (p < q) - (p > q);
 }
 
-/* --- the whole
- * -------------------------------------------------------------------------------------- */
+/* --- the whole ------------------------------------------------------------------------------- */
 
 static int
 compare_gains(const void *a, const void *b)

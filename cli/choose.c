@@ -354,8 +354,7 @@ choose_of_strategy(struct search *search, const struct mw_settings *asked, doubl
     return true;
 }
 
-/* --- among the strategies
- * ------------------------------------------------------------------------- */
+/* --- among the strategies -------------------------------------------------------------------- */
 
 static bool
 asks_for_offload(const struct mw_settings *settings)
@@ -484,8 +483,7 @@ choose(struct search *search, const struct mw_settings *asked, struct cli_choice
                : choose_of_strategy(search, asked, 0, choice, error);
 }
 
-/* --- what is refused
- * -------------------------------------------------------------------------------- */
+/* --- what is refused ------------------------------------------------------------------------- */
 
 /* The candidate with the best estimate, whatever its ops; NULL if none fits. */
 static struct mw_sizing *
@@ -531,8 +529,7 @@ refuse_chosen(const struct cli_request *request, const struct mw_settings *asked
     mw_sizing_free(chosen);
 }
 
-/* --- the whole
- * -------------------------------------------------------------------------------------- */
+/* --- the whole ------------------------------------------------------------------------------- */
 
 /* An open batch comes to what the same batch, asked for, comes to. */
 static void

@@ -284,8 +284,7 @@ cli_estimate_s(const struct mw_sizing *sizing, const struct mw_hardware *hw)
                : fmax(fmax(passes_s, update_s), compute_s + update_sm_s);
 }
 
-/* --- knobs
- * ---------------------------------------------------------------------------------------- */
+/* --- knobs ----------------------------------------------------------------------------------- */
 
 static void
 scale_compute(struct mw_hardware *hw, double factor)

@@ -79,8 +79,8 @@ struct mw_backend {
     bool (*pin)(void *backend, void *memory, int64_t bytes, GError **error);
     void (*unpin)(void *backend, void *memory);
 
-    /* --- queues ---
-     * NULL: whoever calls the functions below waits until their work is done.  Otherwise that holds
+    /* --- queues --- */
+    /* NULL: whoever calls the functions below waits until their work is done.  Otherwise that holds
      * outside of begin and end; what a thread calls between the two is an op: queued, in order,
      * behind the op before it in the same queue and behind the ops `after`, all of which have ended
      * or were queued.  Operands must stay until `done` is called.
@@ -114,8 +114,8 @@ struct mw_backend {
                   uint16_t *param, const void *gradient, bool fp32, int64_t n, GError **error);
     bool (*narrow)(void *backend, uint16_t *out, const float *x, int64_t n, GError **error);
 
-    /* --- collectives ---
-     * Of what ranks have in their devices' memory.  NULL, both: it is the host's, and
+    /* --- collectives --- */
+    /* Of what ranks have in their devices' memory.  NULL, both: it is the host's, and
      * mw_ranks_collectives serves.
      * join: once, by all ranks at once, before the first collective; `streams` (bits 1 << stream)
      * are those that will be used, as in the options of open if those say any; `ranks` is borrowed
@@ -124,8 +124,8 @@ struct mw_backend {
     const struct mw_collectives *collectives;
     void *(*join)(void *backend, struct mw_ranks *ranks, uint32_t streams, GError **error);
 
-    /* --- what its operators are made of, for who measures it; NULL: it computes nothing ---
-     * kernels: for the device that `enter` gives, in every thread that calls them.  They may be
+    /* --- what its operators are made of, for who measures it; NULL: it computes nothing --- */
+    /* kernels: for the device that `enter` gives, in every thread that calls them.  They may be
      * queued, between begin and end only where there are queues.
      * launched: false with *error if a kernel could not be started since this was asked last; for
      * the thread that computes.  NULL: kernels cannot fail. */

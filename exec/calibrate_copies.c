@@ -25,8 +25,7 @@ mw_calibrate_copies_work(struct mw_calibrate_copies *copies)
                                       copies->to_host ? MW_CALIBRATE_D2H : MW_CALIBRATE_H2D};
 }
 
-/* --- another thread's turn: what an op waits for after the one that it depends on ---------------
- */
+/* --- another thread's turn: what an op waits for after the one that it depends on ------------ */
 
 struct turns {
     GMutex mutex;

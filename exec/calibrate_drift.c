@@ -15,8 +15,7 @@
 
 #define AT(field) offsetof(struct mw_calibration, field)
 
-/* Which of the two works tells of a figure; that of a device that is apart has clocks of its own.
- */
+/* Which of the two works tells of a figure; a device that is apart has clocks of its own. */
 enum teller { PRODUCTS, MEMORY, MEMORY_UNLESS_APART, NOBODY_IF_APART };
 
 static const struct {

@@ -49,8 +49,7 @@ layer_at(struct mw_calibrator *c, int64_t rows, int64_t columns)
     return l;
 }
 
-/* --- memory-bound operators ----------------------------------------------------------------------
- */
+/* --- memory-bound operators ------------------------------------------------------------------ */
 
 static void
 forward_passes(const struct layer *l)
@@ -126,8 +125,7 @@ mw_calibrate_layer_passes(struct mw_calibrator *c, int64_t rows, int64_t columns
     return mw_calibrate_layer_bytes(rows, columns);
 }
 
-/* --- all of it -----------------------------------------------------------------------------------
- */
+/* --- all of it ------------------------------------------------------------------------------- */
 
 #define LAYERS 3 /* that its time is for, at least */
 #define LAYER_ROWS_LEAST 128

@@ -68,9 +68,10 @@ struct mw_kernels {
     void (*swiglu_backward)(void *device, uint16_t *dgate, uint16_t *dup, const uint16_t *dy,
                             const uint16_t *gate, const uint16_t *up, int64_t n);
 
-    /* --- norms over rows of `columns`; mean and rstd [rows] are written for the backward pass.
+    /* --- norms over rows of `columns` --- */
+    /* mean and rstd [rows] are written for the backward pass.
      * y = (x - mean) * rstd * weight + bias;  y = x * rstd * weight.  dx may be dy.
-     * dx_add, if not NULL, [rows, columns], is added to dx (the residual path); may be dx. --- */
+     * dx_add, if not NULL, [rows, columns], is added to dx (the residual path); may be dx. */
     void (*layernorm_forward)(void *device, uint16_t *y, float *mean, float *rstd,
                               const uint16_t *x, const uint16_t *weight, const uint16_t *bias,
                               int64_t rows, int64_t columns, float eps);
@@ -116,8 +117,9 @@ struct mw_kernels {
     void (*rope)(void *device, uint16_t *x, const float *table, int64_t batch, int64_t seq,
                  int64_t heads, int64_t head_dim, int64_t ld, bool inverse);
 
-    /* --- attention; lse [batch, heads, seq] is the log-sum-exp of each row of scaled scores.
-     * Backward: dq, dk, dv are laid out as q, k, v; they must not overlap the inputs. --- */
+    /* --- attention --- */
+    /* lse [batch, heads, seq] is the log-sum-exp of each row of scaled scores.
+     * Backward: dq, dk, dv are laid out as q, k, v; they must not overlap the inputs. */
     int64_t (*attention_scratch_bytes)(void *device, const struct mw_attention *shape);
     void (*attention_forward)(void *device, const struct mw_attention *shape, uint16_t *o,
                               float *lse, const uint16_t *q, const uint16_t *k, const uint16_t *v,
@@ -127,8 +129,8 @@ struct mw_kernels {
                                const float *lse, const uint16_t *q, const uint16_t *k,
                                const uint16_t *v, void *scratch);
 
-    /* --- loss: mean or sum is up to the scale ---
-     * Row r: row_loss[r] = log(sum(exp(logits[r]))) - logits[r][targets[r]]; then logits[r] becomes
+    /* --- loss: mean or sum is up to the scale --- */
+    /* Row r: row_loss[r] = log(sum(exp(logits[r]))) - logits[r][targets[r]]; then logits[r] becomes
      * scale * (softmax(logits[r]) - onehot(targets[r])), 0 from `vocab` to ld.  A row whose target
      * is -1 has loss 0 and gradient 0.  *loss += the sum of row_loss, in a fixed order: host memory
      * that the device reaches, read when the operator is done. */

@@ -161,6 +161,15 @@ def check_columns():
                     yield f"{path}:{number}: {len(line)} columns; {COLUMNS} at most"
 
 
+def check_sections():
+    """The line that begins a section is whole: a formatter breaks one that is too long in two."""
+    for folder in (*FOLDERS, "tests"):
+        for path in sources(folder, (".c", ".cpp", ".cu", ".cuh", ".h", ".in")):
+            for number, line in enumerate(text_of(path).split("\n"), 1):
+                if line.lstrip().startswith("/* ---") and not line.endswith("*/"):
+                    yield f"{path}:{number}: a section's line must end on it, by column {COLUMNS}"
+
+
 def main():
     checks = [(f"invariant-1/layers/{folder}", lambda folder=folder: check_layer(folder))
               for folder in FOLDERS]
@@ -172,6 +181,7 @@ def main():
         ("invariant-7/no-vendor-units-inside", check_vendor_units),
         ("checksums", check_checksums),
         ("columns", check_columns),
+        ("sections", check_sections),
     ]
     return report((name, check()) for name, check in checks)
 

@@ -66,8 +66,7 @@ mixer_clock_ns(void)
     return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
-/* --- the rule, from the rows --------------------------------------------------------------------
- */
+/* --- the rule, from the rows ----------------------------------------------------------------- */
 
 struct record {
     const struct mw_plan *plan;

@@ -90,8 +90,7 @@ test_settled(void)
     g_assert_cmpint(mw_calibrate_settled(falling + 20, 40, 10), ==, 14);
 }
 
-/* --- a machine
- * ------------------------------------------------------------------------------------- */
+/* --- a machine ------------------------------------------------------------------------------- */
 
 static bool
 stop_at(void *data, const char *what, double left_s)

@@ -371,8 +371,7 @@ test_figures(void)
     g_rmdir(directory);
 }
 
-/* --- a device that changes its speed ------------------------------------------------------------
- */
+/* --- a device that changes its speed --------------------------------------------------------- */
 
 struct course {
     double first, last; /* how slow products are */

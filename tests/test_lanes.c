@@ -29,8 +29,7 @@ test_planned(void)
     }
 }
 
-/* --- failures ------------------------------------------------------------------------------------
- */
+/* --- failures -------------------------------------------------------------------------------- */
 
 static bool
 stop_after_second(void *data, uint32_t step, const struct mw_timeline *timeline, GError **error)
@@ -97,8 +96,7 @@ test_unchecked(void)
     mw_plan_free(plan);
 }
 
-/* --- pending ops and windows
- * ------------------------------------------------------------------------ */
+/* --- pending ops and windows ----------------------------------------------------------------- */
 
 #define WIDE_OPS 64
 #define WIDE_WINDOW 8

@@ -51,9 +51,10 @@ struct mw_cpu_kernels {
     void (*swiglu_backward)(uint16_t *dgate, uint16_t *dup, const uint16_t *dy,
                             const uint16_t *gate, const uint16_t *up, int64_t n);
 
-    /* --- norms over rows of `columns`; mean and rstd [rows] are written for the backward pass.
+    /* --- norms over rows of `columns` --- */
+    /* mean and rstd [rows] are written for the backward pass.
      * y = (x - mean) * rstd * weight + bias;  y = x * rstd * weight.  dx may be dy.
-     * dx_add, if not NULL, [rows, columns], is added to dx (the residual path); may be dx. --- */
+     * dx_add, if not NULL, [rows, columns], is added to dx (the residual path); may be dx. */
     void (*layernorm_forward)(uint16_t *y, float *mean, float *rstd, const uint16_t *x,
                               const uint16_t *weight, const uint16_t *bias, int64_t rows,
                               int64_t columns, float eps);
@@ -95,9 +96,10 @@ struct mw_cpu_kernels {
     void (*rope)(uint16_t *x, const float *table, int64_t batch, int64_t seq, int64_t heads,
                  int64_t head_dim, int64_t ld, bool inverse);
 
-    /* --- attention; lse [batch, heads, seq] is the log-sum-exp of each row of scaled scores.
+    /* --- attention --- */
+    /* lse [batch, heads, seq] is the log-sum-exp of each row of scaled scores.
      * scratch: attention_scratch_bytes() for the caller's number of threads, 64-byte aligned.
-     * Backward: dq, dk, dv are laid out as q, k, v; they must not overlap the inputs. --- */
+     * Backward: dq, dk, dv are laid out as q, k, v; they must not overlap the inputs. */
     int64_t (*attention_scratch_bytes)(const struct mw_attention *shape, int threads);
     void (*attention_forward)(const struct mw_attention *shape, uint16_t *o, float *lse,
                               const uint16_t *q, const uint16_t *k, const uint16_t *v,
@@ -107,8 +109,8 @@ struct mw_cpu_kernels {
                                const float *lse, const uint16_t *q, const uint16_t *k,
                                const uint16_t *v, void *scratch);
 
-    /* --- loss: mean or sum is up to the scale ---
-     * Row r: row_loss[r] = log(sum(exp(logits[r]))) - logits[r][targets[r]], and, where dlogits is
+    /* --- loss: mean or sum is up to the scale --- */
+    /* Row r: row_loss[r] = log(sum(exp(logits[r]))) - logits[r][targets[r]], and, where dlogits is
      * not NULL, dlogits[r] = scale * (softmax(logits[r]) - onehot(targets[r])), 0 from `vocab` to
      * ld_dlogits.  A row whose target is -1 has loss 0 and gradient 0.  logits is 16-bit or fp32;
      * dlogits may be the same memory if rows start at the same addresses.  Returns the sum of

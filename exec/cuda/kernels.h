@@ -93,8 +93,8 @@ struct mw_cuda_launches {
     int (*rope)(void *stream, uint16_t *x, const float *table, int64_t batch, int64_t seq,
                 int64_t heads, int64_t head_dim, int64_t ld, bool inverse);
 
-    /* --- causal self-attention, without ever holding the matrix of scores (FlashAttention, arXiv
-     * 2205.14135 and 2307.08691) ---
+    /* --- causal self-attention --- */
+    /* Without ever holding the matrix of scores (FlashAttention, arXiv 2205.14135 and 2307.08691).
      * Weights and gradients of scores are rounded to 16 bits as operands of the tensor cores, all
      * sums are fp32.  Rows whose scores hold a NaN or +infinity give NaN.
      * Quick where q, k, v, o and their gradients lie on 16-byte boundaries, leading dimensions and

@@ -35,8 +35,8 @@ bool mw_cuda_queues_end(struct mw_cuda_queues *queues, mw_backend_done done, voi
  * whatever they still do.  The first time counts.  Any thread. */
 void mw_cuda_queues_fail(struct mw_cuda_queues *queues, const char *why);
 
-/* --- what an op waits for other ranks in ---
- * Names a call of the op that this thread queues; a literal. */
+/* --- what an op waits for other ranks in --- */
+/* Names a call of the op that this thread queues; a literal. */
 void mw_cuda_queues_name(const char *call);
 /* Of the ops that are named and next in their queues, one's; NULL: there is none.  Any thread. */
 const char *mw_cuda_queues_awaited(struct mw_cuda_queues *queues);

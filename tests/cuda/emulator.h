@@ -39,8 +39,8 @@ namespace mw_emulated
 /* Gives up where address is no multiple of `bytes`. */
 void check_aligned(const void *address, uintptr_t bytes, const char *what);
 
-/* --- asynchronous copies of a thread: where `to` is undefined until the copy is waited for, it is
- * NaN here. --- */
+/* --- asynchronous copies of a thread --- */
+/* Where `to` is undefined until the copy is waited for, it is NaN here. */
 void copy_async(void *to, const void *from, int bytes, int source_bytes);
 void copy_async_commit();
 void copy_async_wait(int groups);

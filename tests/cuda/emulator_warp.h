@@ -14,8 +14,9 @@ namespace mw_emulated
 /* All threads of the block; returns for how many `predicate` is not 0. */
 int barrier(int predicate, const char *file, int line);
 
-/* --- exchanges within a warp: the lanes of `mask` bring `in`; when the last one has come, combine
- * makes out[lane] of in[lane] for all of them. --- */
+/* --- exchanges within a warp --- */
+/* The lanes of `mask` bring `in`; when the last one has come, combine makes out[lane] of in[lane]
+ * for all of them. */
 constexpr int exchange_bytes = 64;
 struct exchange {
     alignas(16) unsigned char in[32][exchange_bytes], out[32][exchange_bytes];
