@@ -91,8 +91,8 @@ static const struct fixed_row {
             "alone: --weights)", "DIR"}},
     {DATA, {"save", 0, 0, G_OPTION_ARG_FILENAME, &save_path,
             "write a checkpoint at the end: weights under their Hugging Face names, optimizer "
-            "state. A checkpoint that is there is replaced, unless it is of more steps or of "
-            "another model", "DIR"}},
+            "state. A checkpoint that is there is replaced, unless it is of more steps, of "
+            "another model or unreadable", "DIR"}},
     {COURSE, {"lr-schedule", 0, 0, G_OPTION_ARG_STRING, &lr_shape,
               "keep the learning rate constant (default), or let it fall as a cosine",
               "constant|cosine"}},
@@ -112,8 +112,7 @@ static const struct fixed_row {
               "previous one, where the newest is damaged or the run diverges after it",
               "newest|previous"}},
     {DRIVES, {"overwrite", 0, 0, G_OPTION_ARG_NONE, &overwrite,
-              "delete the run that the directories hold, and start anew; --save then replaces any "
-              "checkpoint", NULL}},
+              "delete the run that the directories hold, and start anew", NULL}},
     {MACHINE, {"backend", 0, 0, G_OPTION_ARG_STRING, &backend_name,
                "compute on cpu (cores), on cuda (GPUs), or auto: on GPUs where there are any "
                "(default); null computes nothing: it orders ops and moves bytes",

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cli/checkpoint_config.h"
+#include "cli/checkpoint_place.h"
 #include "cli/decoder.h"
 #include "cli/run_course.h"
 #include "cli/run_drives.h"
@@ -89,50 +90,16 @@ check_start(const struct cli_run_options *options, GError **error)
         return mw_refuse(error,
                          "--resume, --overwrite: give one of them: --resume goes on with the run "
                          "that is there, --overwrite deletes it");
-    return !options->save || mw_checkpoint_check(options->save, error);
+    return true;
 }
 
-/* What --save would replace: a checkpoint that this run does not lead beyond is another's. */
 static bool
 check_save(const struct cli_training *run, GError **error)
 {
     const struct cli_run_options *o = &run->options;
-    const char *way = o->resume ? "" : ", or --overwrite it";
-    int64_t step;
-    bool fits;
 
-    if (!o->save || o->overwrite || !mw_checkpoint_look(o->save, &run->decoder, &step, &fits))
-        return true;
-    if (!fits)
-        return mw_refuse(error,
-                         "--save %s: holds a checkpoint of another model: give another folder%s",
-                         o->save, way);
-    return step < o->steps || mw_refuse(error,
-                                        "--save %s: holds a checkpoint of %" G_GINT64_FORMAT
-                                        " steps, and this run ends with step %" G_GINT64_FORMAT
-                                        ": give another folder%s",
-                                        o->save, step + 1, o->steps, way);
-}
-
-/* Of all ranks, the first looks. */
-static bool
-is_beyond(const struct cli_training *run, bool *beyond, GError **error)
-{
-    const struct cli_run_options *o = &run->options;
-    int64_t step;
-    bool fits;
-    int worst;
-    bool less = mw_trainer_ended_by(run->trainer) && mw_ranks_index(run->ranks) == 0 &&
-                !o->overwrite && mw_checkpoint_look(o->save, &run->decoder, &step, &fits) &&
-                step >= mw_trainer_next_step(run->trainer);
-
-    if (less)
-        cli_say("--save %s: holds a checkpoint of %" G_GINT64_FORMAT " steps, and stays", o->save,
-                step + 1);
-    if (!mw_ranks_worst(run->ranks, 0, less, &worst, NULL, error))
-        return false;
-    *beyond = !worst;
-    return true;
+    return !o->save ||
+           cli_checkpoint_place_check("--save", o->save, &run->decoder, o->steps, error);
 }
 
 static struct mw_nvme_options
@@ -493,27 +460,49 @@ cli_training_start(struct cli_training *run, GError **error)
     return true;
 }
 
+/* Before its last step a run may be behind the checkpoint that is there, which the check at its
+ * start let pass; and others may have written to that place since.  Such a one stays, *keeps says
+ * why, and what is saved goes beside it.  Of all ranks, the first looks. */
+static bool
+find_place(const struct cli_training *run, char **place, char **keeps, GError **error)
+{
+    const char *save = run->options.save;
+    int64_t steps = mw_trainer_next_step(run->trainer);
+    int number;
+
+    if (mw_ranks_index(run->ranks) == 0)
+        *keeps = cli_checkpoint_place_keeps(save, &run->decoder, steps);
+    if (!mw_ranks_worst(run->ranks, 0, *keeps ? cli_checkpoint_place_beside(save, steps) : 0,
+                        &number, NULL, error))
+        return false;
+    *place = number ? mw_checkpoint_beside(save, steps, number) : g_strdup(save);
+    return true;
+}
+
 bool
 cli_training_save(struct cli_training *run, GError **error)
 {
     const struct cli_request *request = run->request;
+    g_autofree char *place = NULL, *keeps = NULL;
+
+    if (!run->options.save)
+        return true;
+    if (!find_place(run, &place, &keeps, error))
+        return false;
     g_autofree char *config =
         cli_checkpoint_config(request->model_name, &request->model, &run->decoder);
     struct mw_checkpoint_options options = {
-        .path = run->options.save,
+        .path = place,
         .dtype = MW_SAFETENSORS_F32,
         .optimizer = true,
         .config = config,
     };
-
-    bool beyond;
-
-    if (!options.path)
-        return true;
-    if (!is_beyond(run, &beyond, error))
+    if (!mw_checkpoint_save(run->trainer, &options, error))
         return false;
-    run->saved = beyond && mw_checkpoint_save(run->trainer, &options, error);
-    return run->saved || !beyond;
+    if (keeps)
+        cli_say("--save %s: %s: it stays, and this one is in %s", run->options.save, keeps, place);
+    run->saved = g_steal_pointer(&place);
+    return true;
 }
 
 /* --- life ------------------------------------------------------------------------------------ */
@@ -557,6 +546,7 @@ cli_training_close(struct cli_training *run, bool together)
     mw_safetensors_close(run->weights);
     mw_checkpoint_close(run->checkpoint);
     g_free(run->then);
+    g_free(run->saved);
     cli_answer_free(run->answer);
     cli_run_options_clear(&run->options);
     g_free(run->stem);

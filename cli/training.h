@@ -32,7 +32,7 @@ struct cli_training {
     struct mw_plan *undelayed; /* of the steps before --dpu-start; may be NULL */
     struct mw_trainer *trainer;
     bool diverged; /* once the trainer is closed: for that the run has ended */
-    bool saved;    /* --save was done */
+    char *saved;   /* the folder that --save was done to; NULL: it was not */
     bool stopped;  /* before its last step; what is kept has been said */
 };
 
@@ -48,8 +48,8 @@ bool cli_training_fits(const struct cli_training *training, bool *fits, GError *
 struct mw_loss_scaling cli_training_loss_scaling(const struct cli_training *run);
 /* Reserves memory and drives, and makes or reads the starting state. */
 bool cli_training_start(struct cli_training *training, GError **error);
-/* After the last step: what --save asks for, unless the run was stopped before that of the
- * checkpoint that is there. */
+/* After the last step: what --save asks for; beside its folder where that holds by then what must
+ * not be replaced (checkpoint_place.h), which a line says. */
 bool cli_training_save(struct cli_training *training, GError **error);
 /* Whether its steps are made durable; of a training that has an answer. */
 bool cli_training_is_durable(const struct cli_training *training);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/checkpoint_place.h"
 #include "cli/cli.h"
 #include "cli/run_course.h"
 #include "cli/run_homes.h"
@@ -65,10 +66,12 @@ write_checkpoint(const struct cli_run *run, const char *folder, bool previous, i
     struct mw_durable *durable = mw_durable_open(&from, error);
     if (durable && mw_durable_notice(durable))
         cli_say("%s", mw_durable_notice(durable));
-    bool good = durable && mw_durable_export(durable, &to, error);
-
-    if (good)
+    if (durable)
         *step = mw_durable_step(durable);
+    bool good = durable &&
+                cli_checkpoint_place_check("-o", folder, &homes.decoder, *step + 1, error) &&
+                mw_durable_export(durable, &to, error);
+
     mw_durable_close(durable);
     cli_run_homes_clear(&homes);
     return good;
@@ -84,8 +87,7 @@ export_run(const char *name, const char *folder, bool previous, GError **error)
         return false;
     bool good = run->state != CLI_RUN_RUNNING ||
                 mw_refuse(error, "%s: is running: nothing is exported", name);
-    good = good && mw_checkpoint_check(folder, error) &&
-           write_checkpoint(run, folder, previous, &step, error);
+    good = good && write_checkpoint(run, folder, previous, &step, error);
     if (good)
         printf("%s: the state after step %" G_GINT64_FORMAT " of %s\n", folder, step + 1, name);
     cli_run_free(run);
@@ -99,7 +101,8 @@ run(int argc, char **argv)
     static gboolean help;
     static const GOptionEntry entries[] = {
         {"output", 'o', 0, G_OPTION_ARG_FILENAME, &folder,
-         "write the checkpoint to FOLDER: a new or empty one, or a checkpoint, which is replaced",
+         "write the checkpoint to FOLDER: a new or empty one, or a checkpoint, which is replaced "
+         "unless it is of more steps, of another model or unreadable",
          "FOLDER"},
         {"at", 0, 0, G_OPTION_ARG_STRING, &at,
          "export the newest durable step (default) or the previous one", "newest|previous"},

@@ -271,7 +271,7 @@ kept_text(const struct run *run)
                                o->nvme[0]);
     if (training->saved)
         g_string_append_printf(text, "%scheckpoint %s has it: --from %s goes on from there",
-                               text->len ? "; " : "", o->save, o->save);
+                               text->len ? "; " : "", training->saved, training->saved);
     if (o->backend == &mw_backend_null)
         g_string_append(text, "nothing was computed, and nothing is kept");
     else if (!text->len)

@@ -31,10 +31,19 @@ bool mw_checkpoint_check(const char *path, GError **error);
  * of the optimizer too. */
 bool mw_checkpoint_has_file(const char *folder, const char *name);
 
-/* What is there that a save would replace: the step of a checkpoint, from 0, and whether it is of a
- * decoder like this one.  False where there is none, or none that can be read. */
-bool mw_checkpoint_look(const char *path, const struct mw_decoder *decoder, int64_t *step,
-                        bool *fits);
+/* What is there that a save would replace. */
+enum mw_checkpoint_found {
+    MW_CHECKPOINT_NONE,
+    MW_CHECKPOINT_FITS,       /* of a decoder like this one; *step is its last, from 0 */
+    MW_CHECKPOINT_OTHER,      /* of another one; *error says where they differ */
+    MW_CHECKPOINT_UNREADABLE, /* files of one are there; *error says what is wrong with them */
+};
+enum mw_checkpoint_found mw_checkpoint_look(const char *path, const struct mw_decoder *decoder,
+                                            int64_t *step, GError **error);
+
+/* A folder for it beside PATH, behind links: PATH-stepSTEPS, from number 2 on
+ * PATH-stepSTEPS-NUMBER.  g_free it. */
+char *mw_checkpoint_beside(const char *path, int64_t steps, int number);
 
 /* Between runs, by all ranks together; they see one file system.  What a delayed update has not
  * yet used of the last step is not in it. */

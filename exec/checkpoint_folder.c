@@ -123,6 +123,15 @@ mw_checkpoint_folder_place(const char *path)
     return place;
 }
 
+char *
+mw_checkpoint_beside(const char *path, int64_t steps, int number)
+{
+    g_autofree char *place = mw_checkpoint_folder_place(path);
+    g_autofree char *again = number > 1 ? g_strdup_printf("-%d", number) : NULL;
+
+    return g_strdup_printf("%s-step%" PRId64 "%s", place, steps, again ? again : "");
+}
+
 bool
 mw_checkpoint_check(const char *path, GError **error)
 {

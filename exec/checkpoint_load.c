@@ -218,19 +218,31 @@ mw_checkpoint_open(const char *path, const struct mw_decoder *decoder, GError **
     return NULL;
 }
 
-bool
-mw_checkpoint_look(const char *path, const struct mw_decoder *decoder, int64_t *step, bool *fits)
+/* A link counts, also one that leads nowhere. */
+static bool
+is_there(const char *path, const char *name)
 {
-    struct mw_checkpoint *it = g_new0(struct mw_checkpoint, 1);
-    bool there = open_files(it, path, NULL) && read_numbers(it, NULL);
+    g_autofree char *file = g_build_filename(path, name, NULL);
 
+    return g_file_test(file, G_FILE_TEST_EXISTS) || g_file_test(file, G_FILE_TEST_IS_SYMLINK);
+}
+
+enum mw_checkpoint_found
+mw_checkpoint_look(const char *path, const struct mw_decoder *decoder, int64_t *step,
+                   GError **error)
+{
+    enum mw_checkpoint_found found = MW_CHECKPOINT_UNREADABLE;
+
+    if (!is_there(path, MW_CHECKPOINT_MODEL) && !is_there(path, MW_CHECKPOINT_OPTIMIZER))
+        return MW_CHECKPOINT_NONE;
+    struct mw_checkpoint *it = g_new0(struct mw_checkpoint, 1);
     it->decoder = decoder;
-    if (there) {
+    if (open_files(it, path, error) && read_numbers(it, error)) {
         *step = it->record.step;
-        *fits = check_tensors(it, NULL);
+        found = check_tensors(it, error) ? MW_CHECKPOINT_FITS : MW_CHECKPOINT_OTHER;
     }
     mw_checkpoint_close(it);
-    return there;
+    return found;
 }
 
 void

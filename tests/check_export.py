@@ -137,7 +137,7 @@ def check_damage(box):
         torn = bytearray(kept)
         torn[slot * len(kept) // 2 + 200] ^= 1
         record.write_bytes(bytes(torn))
-        done = box.run("drive", "-o", "torn", verb="export")
+        done = box.run("drive", "-o", f"torn-{slot}", verb="export")
         yield from good(done)
         step = done.text.split("after step ")[1].split()[0]
         line = f"memwall.record: a commit was interrupted; the one before it, step {step}, is whole"
@@ -149,6 +149,33 @@ def check_damage(box):
         yield f"{done.said!r}"
     if before != content(box.folder / "exported"):
         yield "the checkpoint that was there has changed"
+
+
+def check_replaced(box):
+    """The rule of --save: neither what has more steps, nor another model's, nor what is damaged."""
+    start_anew(box)
+    yield from good(train(box, *STEP, "--save", "saved", steps=2))
+    yield from good(box.run("drive", "-o", "saved", verb="export"))  # of as many
+    whole = content(box.folder / "saved")
+    optimizer = box.folder / "saved/optimizer.safetensors"
+    for damage, said in ((whole[optimizer.name][:-100], "-o saved: holds a checkpoint that cannot "
+                          "be read (saved/optimizer.safetensors: "),
+                         (whole[optimizer.name].replace(b"memwall.step", b"memwall.stop"),
+                          "its metadata must have \"memwall.step\"")):
+        optimizer.write_bytes(damage)
+        yield from check_refused(box.run("drive", "-o", "saved", verb="export"), 2, said,
+                                 "): give another folder, or delete that one")
+        if optimizer.read_bytes() != damage:
+            yield "what cannot be read was replaced"
+    for model, steps, said in ((GPT2, 3, "-o saved: holds a checkpoint of 3 steps, more than the 2 "
+                                "of this one: give another folder, or delete that one"),
+                               (LLAMA, 1, "-o saved: holds a checkpoint of another model (")):
+        shutil.rmtree(box.folder / "saved")
+        yield from good(train(box, "-s", "zero3", "--save", "saved", steps=steps, model=model))
+        before = content(box.folder / "saved")
+        yield from check_refused(box.run("drive", "-o", "saved", verb="export"), 2, said)
+        if content(box.folder / "saved") != before:
+            yield f"what holds {steps} steps was replaced"
 
 
 def check_previous(box):
@@ -242,6 +269,7 @@ def tests(box):
             yield f"state {name}", check_placement(box, model, ranks, words)
     yield "a run that was killed", check_killed(box)
     yield "damage", check_damage(box)
+    yield "what is not replaced", check_replaced(box)
     yield "the step before", check_previous(box)
     yield "descriptions", check_description(box)
     yield "wrong input", check_wrong(box)

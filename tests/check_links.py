@@ -142,16 +142,27 @@ def check_checkpoint_part(box):
 
 
 def check_replaced(box):
-    """A checkpoint that holds files of another user's is not replaced; links in it are not read."""
+    """A checkpoint that holds files of another user's is not replaced; links in it are not
+    written through."""
     start_anew(box)
     words = ["-s", "zero3", "--save", "point"]
     yield from good(train(box, *words, steps=1))
     weights = box.folder / "point/model.safetensors"
-    weights.unlink()
-    weights.symlink_to(box.folder / "victim")
-    yield from good(train(box, *words, steps=1))
-    if weights.is_symlink() or (box.folder / "victim").read_bytes() != SECRET:
+    elsewhere = box.folder / "second/model.safetensors"
+    weights.rename(elsewhere)
+    before = elsewhere.read_bytes()
+    weights.symlink_to(elsewhere)
+    yield from good(train(box, *words, "--seed", "2", steps=1))
+    if weights.is_symlink() or elsewhere.read_bytes() != before:
         yield "the link was followed"
+    weights.rename(elsewhere)
+    weights.symlink_to(box.folder / "victim")
+    yield from check_refused(train(box, *words, steps=1), 2, "--save point: holds a checkpoint "
+                             "that cannot be read (point/model.safetensors: ")
+    if not weights.is_symlink() or (box.folder / "victim").read_bytes() != SECRET:
+        yield "what cannot be read has changed"
+    weights.unlink()
+    elsewhere.rename(weights)
     if os.geteuid() == 0:
         os.chown(weights, NOBODY, NOBODY)
         done = train(box, *words, steps=1)

@@ -4,18 +4,21 @@
 By whatever name: a link, a second name, another way to it, a link to what is not there yet.  Nor
 is it part of another run or a checkpoint, or the log of a run that can be gone on with.  What is
 refused has changed nothing.
-And checkpoints: --save replaces its run's, not a longer one or another model's; --from goes on as
-the checkpoint was trained, and says what is otherwise.
+And checkpoints: --save replaces its run's, not a longer one, another model's or one that it cannot
+read, also where the run is stopped before its end; --from goes on as the checkpoint was trained,
+and says what is otherwise.
 """
 import json
 import os
 import resource
 import shutil
+import signal
 import sys
 
-from check_resume import DRIVES, SMALL, check_refused, train
-from check_run import GPT2, LLAMA, MEMWALL, Box, good, losses
-from tap import report_in
+from check_faults import Disturbed, rank_pid
+from check_resume import DRIVES, RanksBox, SMALL, check_refused, train
+from check_run import GPT2, LLAMA, MEMWALL, good, losses
+from tap import MPIRUN, RANKS_ENVIRONMENT, has_ranks, report_in
 
 DURABLE = [*DRIVES, "--commit", "step"]
 ZERO3 = ["-s", "zero3"]
@@ -218,22 +221,118 @@ def saved_step(box, name="saved"):
     return int(header["__metadata__"]["memwall.step"]) + 1
 
 
+def set_step(box, name, steps):
+    """As if it were of so many steps."""
+    for path in (box.folder / name).glob("*.safetensors"):
+        data = path.read_bytes()
+        length = int.from_bytes(data[:8], "little")
+        header = json.loads(data[8:8 + length])
+        header["__metadata__"]["memwall.step"] = str(steps - 1)
+        text = json.dumps(header).encode()
+        text += b" " * (-len(text) % 8)
+        path.write_bytes(len(text).to_bytes(8, "little") + text + data[8 + length:])
+
+
 def check_save(box):
-    """Its own and shorter ones are replaced; a longer one or another model's is not, unasked."""
+    """Its own and shorter ones are replaced; a longer one or another model's is not."""
+    box.empty_drives()
+    yield from good(train(box, *DURABLE, steps=1))
     yield from good(train(box, *ZERO3, "--save", "saved", steps=4))
     yield from good(train(box, *ZERO3, "--save", "saved", steps=4))
     yield from good(train(box, *ZERO3, "--from", "saved", "--save", "saved", steps=6))
     before = contents(box)
-    yield from check_refused(train(box, *ZERO3, "--save", "saved", steps=5), 2,
-                             "--save saved: holds a checkpoint of 6 steps",
-                             "ends with step 5: give another folder, or --overwrite it")
+    for words in (ZERO3, [*DURABLE, "--overwrite"]):  # which deletes the run on the drive, not this
+        done = train(box, *words, "--save", "saved", steps=5)
+        yield from check_refused(done, 2, "--save saved: holds a checkpoint of 6 steps, more than "
+                                 "the 5 of this one: give another folder, or delete that one")
+        if "--overwrite" in done.said:
+            yield f"offers another deletion: {done.said!r}"
     yield from check_refused(train(box, *ZERO3, "--save", "saved", steps=9, model=LLAMA), 2,
                              "--save saved: holds a checkpoint of another model")
     if before != contents(box):
         yield "something has changed"
-    yield from good(train(box, *ZERO3, "--save", "saved", "--overwrite", steps=2))
-    if saved_step(box) != 2:
-        yield f"saved step {saved_step(box)}"
+    if not (box.folder / "drive/memwall.record").exists() or saved_step(box) != 6:
+        yield f"the drive had no run, or saved step {saved_step(box)}"
+
+
+def check_unreadable(box):
+    """Nobody knows what it holds: it stays, and the line says what is wrong and the ways out."""
+    folder = box.folder / "saved"
+    whole = {path: path.read_bytes() for path in folder.iterdir()}
+    model, optimizer = folder / "model.safetensors", folder / "optimizer.safetensors"
+    for path, damage, said in (
+            (optimizer, whole[optimizer].replace(b"memwall.step", b"memwall.stop"),
+             "its metadata must have \"memwall.step\""),
+            (optimizer, whole[optimizer].replace(b"format=2 ", b"format=9 "),
+             "is 9: must be from 1 to 2: a newer memwall wrote it, or it is damaged"),
+            (optimizer, whole[optimizer][:-1], "saved/optimizer.safetensors: "),
+            (optimizer, b"", "saved/optimizer.safetensors: "),
+            (model, whole[model][:100], "saved/model.safetensors: "),
+            (model, None, "saved/model.safetensors: No such file")):
+        path.unlink() if damage is None else path.write_bytes(damage)
+        before = contents(box)
+        for more in ([], ["--overwrite"]):
+            yield from check_refused(train(box, *ZERO3, *more, "--save", "saved", steps=9), 2,
+                                     "--save saved: holds a checkpoint that cannot be read (", said,
+                                     "): give another folder, or delete that one")
+        if before != contents(box):
+            yield f"{path.name}, {said}: something has changed"
+        path.write_bytes(whole[path])
+    optimizer.unlink()
+    model.unlink()
+    yield from good(train(box, *ZERO3, "--save", "saved", steps=2))
+
+
+def check_beside(box, run, steps, place):
+    """What the run of `run` has saved, and where it says so."""
+    line = f"memwall: --save long: holds a checkpoint of 5000 steps, more than the {steps} of " \
+           f"this one: it stays, and this one is in {place}\n"
+    if line not in run.said:
+        yield f"status {run.returncode} behind {steps} steps: {run.said!r}, not {line!r}"
+    elif saved_step(box, place) != steps or saved_step(box, "long") != 5000:
+        yield f"saved steps {saved_step(box, place)} and {saved_step(box, 'long')}, not {steps}"
+    else:
+        yield from good(train(box, *ZERO3, "--from", place, steps=steps + 1))
+
+
+def check_stopped(box, ranks, taken):
+    """Before it has as many steps as the checkpoint that is there: both are kept."""
+    shutil.rmtree(box.folder / "long", ignore_errors=True)
+    shutil.copytree(box.folder / "saved", box.folder / "long")
+    set_step(box, "long", 5000)
+    before = contents(box)
+    for steps in range(1, 1000) if taken else ():
+        (box.folder / f"long-step{steps}").mkdir()
+    launched = {"prefix": [*MPIRUN, "2"],
+                "environment": {**box.environment, **RANKS_ENVIRONMENT}} if ranks > 1 else {}
+    run = Disturbed(box, *ZERO3, "--save", "long/", "--batch", str(2 // ranks), "--steps", "6000",
+                    **launched)
+    os.kill(run.process.pid if ranks == 1 else rank_pid(run.process.pid, 1), signal.SIGINT)
+    steps = len(run.end())
+    place = f"{os.path.realpath(box.folder)}/long-step{steps}" + ("-2" if taken else "")
+    run.said = run.said.replace("--save long/:", "--save long:")
+    yield from check_beside(box, run, steps, place)
+    last = f"stopped by SIGINT after step {steps} of 6000; checkpoint {place} has it: --from " \
+           f"{place} goes on from there"
+    if last not in run.said or run.returncode != 130:
+        yield f"status {run.returncode}: {run.said!r}, not {last!r}"
+    after = contents(box)
+    yield from (f"{path} has changed" for path in before
+                if path.name != "log.jsonl" and before[path] != after.get(path))
+    for path in box.folder.glob("long-step*"):
+        shutil.rmtree(path)
+
+
+def check_meanwhile(box):
+    """What another has written to the place since the start stays as well."""
+    yield from good(train(box, *ZERO3, "--save", "saved", steps=2))
+    (box.folder / "long").rename(box.folder / "other")
+    run = Disturbed(box, *ZERO3, "--save", "long", "--batch", "2", "--steps", "40")
+    (box.folder / "other").rename(box.folder / "long")
+    steps = len(run.end())
+    if run.returncode or steps != 40:
+        yield f"status {run.returncode} behind {steps} steps: {run.said!r}"
+    yield from check_beside(box, run, steps, f"{os.path.realpath(box.folder)}/long-step40")
 
 
 COURSE = ["--lr", "1e-3", "--clip", "0.5", "--warmup", "3", "--seed", "7", "--shuffle",
@@ -314,10 +413,16 @@ def tests(box):
     yield "outputs: what other runs and checkpoints have", check_others(box)
     yield "logs: whose they are", check_logs(box)
     yield "checkpoints: what --save replaces", check_save(box)
+    yield "checkpoints: what cannot be read", check_unreadable(box)
+    yield "checkpoints: a run that is stopped early", check_stopped(box, 1, False)
+    yield "checkpoints: where that name is taken too", check_stopped(box, 1, True)
+    if has_ranks():
+        yield "checkpoints: two ranks that are stopped early", check_stopped(box, 2, False)
+    yield "checkpoints: what came there meanwhile", check_meanwhile(box)
     yield "checkpoints: --from goes on as it was trained", check_from(box)
     yield "a resume that cannot write", check_write_limit(box)
     yield "odd numbers, odd zones", check_words(box)
 
 
 if __name__ == "__main__":
-    sys.exit(report_in(Box, tests))
+    sys.exit(report_in(RanksBox, tests))

@@ -1,0 +1,26 @@
+/*
+ * checkpoint_place.h - which checkpoint a new one may replace, whoever writes it: none of more
+ * steps, none of another model, and none that cannot be read, for nobody knows what that holds.
+ */
+#ifndef MW_CLI_CHECKPOINT_PLACE_H
+#define MW_CLI_CHECKPOINT_PLACE_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "exec/decoder.h"
+
+/* Why one of so many steps must not replace what is at `path`, in words that go behind it; NULL: it
+ * may.  g_free it. */
+char *cli_checkpoint_place_keeps(const char *path, const struct mw_decoder *decoder, int64_t steps);
+
+/* Whether one of so many steps can be written to `path`, and may; false with *error, which begins
+ * with `option` where it may not. */
+bool cli_checkpoint_place_check(const char *option, const char *path,
+                                const struct mw_decoder *decoder, int64_t steps, GError **error);
+
+/* The first number whose folder, of mw_checkpoint_beside, is not there yet. */
+int cli_checkpoint_place_beside(const char *path, int64_t steps);
+
+#endif
