@@ -11,6 +11,7 @@
 #include "exec/checkpoint.h"
 #include "exec/commit.h"
 #include "exec/memory.h"
+#include "exec/run_names.h"
 #include "exec/weights.h"
 #include "planner/error.h"
 
@@ -176,9 +177,10 @@ open_tokens(struct cli_training *run, int64_t seq, GError **error)
 static char *
 record_path(const struct cli_training *run)
 {
+    const char *stem = run->stem ? run->stem : MW_RUN_BASE;
+
     return run->checkpoint ? g_strdup(mw_checkpoint_file(run->checkpoint))
-                           : g_strdup_printf("%s/%s.record", run->options.nvme[0],
-                                             run->stem ? run->stem : "memwall");
+                           : mw_run_record_path(run->options.nvme[0], stem);
 }
 
 static bool
