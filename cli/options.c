@@ -211,7 +211,7 @@ apply_option(const struct option *option, const char *text, struct mw_settings *
 }
 
 const struct cli_words_group *
-cli_options_groups(void)
+cli_options_groups(const char *const *hidden)
 {
     static GOptionEntry entries[CLI_OPTION_COUNT + GROUPS];
     static struct cli_words_group groups[GROUPS + 1];
@@ -223,9 +223,14 @@ cli_options_groups(void)
             if ((int)options[i].group != group)
                 continue;
             g_clear_pointer(&option_texts[i], g_free);
-            entries[count++] = (GOptionEntry){
-                options[i].name,    0, 0, G_OPTION_ARG_STRING, &option_texts[i], options[i].help,
-                options[i].argument};
+            int flags = g_strv_contains(hidden, options[i].name) ? G_OPTION_FLAG_HIDDEN : 0;
+            entries[count++] = (GOptionEntry){options[i].name,
+                                              0,
+                                              flags,
+                                              G_OPTION_ARG_STRING,
+                                              &option_texts[i],
+                                              options[i].help,
+                                              options[i].argument};
         }
         entries[count++] = (GOptionEntry)G_OPTION_ENTRY_NULL;
     }

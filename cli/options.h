@@ -13,8 +13,9 @@
 
 #define CLI_OPTION_COUNT 26
 
-/* Of one verb at a time; forgets what was given before. */
-const struct cli_words_group *cli_options_groups(void);
+/* Of one verb at a time; forgets what was given before.  Help leaves out those that are `hidden`,
+ * up to NULL. */
+const struct cli_words_group *cli_options_groups(const char *const *hidden);
 
 /* Writes what was given over `settings`; fails with one line naming option, value and range. */
 bool cli_options_apply(struct mw_settings *settings, GError **error);

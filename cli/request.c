@@ -210,10 +210,11 @@ file_option(const struct cli_request *request)
 static bool
 check_plan_verb(const struct cli_request *request, GError **error)
 {
-    const char *timed = request->trace         ? "--trace"
-                        : request->plot        ? "--plot"
-                        : request->sensitivity ? "--what-if"
-                                               : NULL;
+    const char *timed = request->trace                 ? "--trace"
+                        : request->plot                ? "--plot"
+                        : request->sensitivity         ? "--what-if"
+                        : request->settings.tokens > 0 ? "--tokens"
+                                                       : NULL;
     const char *more = request->csv ? "--csv" : file_option(request);
 
     if (timed)
@@ -319,20 +320,30 @@ check_plan_file(const struct cli_request *request, const struct words *words, GE
 /* Of a verb, options that it refuses, in words of its own: help leaves them out. */
 static const struct {
     const struct cli_verb *verb;
-    const char *options[4];
+    const char *options[5];
 } refused[] = {
     {&cli_verb_simulate, {"largest"}},
-    {&cli_verb_plan, {"what-if", "trace", "plot"}},
+    {&cli_verb_plan, {"what-if", "trace", "plot", "tokens"}},
     {&cli_verb_run, {"csv", "largest", "what-if"}},
 };
 
-static void
-hide_refused(const struct cli_verb *verb, GOptionEntry *entries)
+static const char *const *
+refused_by(const struct cli_verb *verb)
 {
+    static const char *const none[] = {NULL};
+
     for (size_t i = 0; i < G_N_ELEMENTS(refused); i++)
-        for (GOptionEntry *entry = entries; entry->long_name; entry++)
-            if (refused[i].verb == verb && g_strv_contains(refused[i].options, entry->long_name))
-                entry->flags |= G_OPTION_FLAG_HIDDEN;
+        if (refused[i].verb == verb)
+            return refused[i].options;
+    return none;
+}
+
+static void
+hide(const char *const *names, GOptionEntry *entries)
+{
+    for (GOptionEntry *entry = entries; entry->long_name; entry++)
+        if (g_strv_contains(names, entry->long_name))
+            entry->flags |= G_OPTION_FLAG_HIDDEN;
 }
 
 /* What compare takes: its plan is that of the run. */
@@ -412,13 +423,13 @@ parse_words(struct cli_request *request, struct words *words, const struct cli_v
         G_OPTION_ENTRY_NULL};
     struct cli_words_group groups[GROUPS_MAX] = {{"Question", question}, {"Answer", output}};
 
-    hide_refused(verb, output);
+    hide(refused_by(verb), output);
     if (compare) {
         keep_those_of_compare(question);
         keep_those_of_compare(output);
     } else {
         append_groups(groups, more);
-        append_groups(groups, cli_options_groups());
+        append_groups(groups, cli_options_groups(refused_by(verb)));
     }
     struct cli_words all = {verb, groups, NULL};
     if (!cli_words_parse(&all, &argc, &argv, error))
