@@ -15,8 +15,8 @@ batch_text(const struct mw_result *r)
 
     return g_strdup_printf("%s sequence%s of %" G_GINT64_FORMAT
                            " tokens per GPU%s, %s in all per step%s",
-                           mw_format_count(r->micro_batch), r->micro_batch > 1 ? "s" : "", r->seq,
-                           in_each, mw_format_count(r->global_batch),
+                           mw_format_batch(r->micro_batch), r->micro_batch > 1 ? "s" : "", r->seq,
+                           in_each, mw_format_batch(r->global_batch),
                            isnan(r->default_step_tokens) ? "" : " (--batch N sets another)");
 }
 

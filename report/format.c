@@ -159,6 +159,14 @@ mw_format_duration(double seconds)
     return buffer;
 }
 
+/* A part of a sequence times the GPUs that share it is whole again, to ten digits. */
+const char *
+mw_format_batch(double sequences)
+{
+    return isfinite(sequences) ? g_ascii_formatd(next_buffer(), BUFFER_SIZE, "%.12g", sequences)
+                               : "-";
+}
+
 const char *
 mw_format_count(double count)
 {

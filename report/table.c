@@ -167,8 +167,8 @@ print_change(FILE *out, const char *label, const struct mw_result *result,
 
     fprintf(out, "%s: %s -> step %s (batch %s per GPU, %s in all%s%s), %sx tokens/s: %s\n", label,
             change->what, mw_format_seconds(change->step_time_s),
-            mw_format_count(change->micro_batch), mw_format_count(change->global_batch),
-            same ? "" : "; now ", same ? "" : mw_format_count(result->global_batch),
+            mw_format_batch(change->micro_batch), mw_format_batch(change->global_batch),
+            same ? "" : "; now ", same ? "" : mw_format_batch(result->global_batch),
             mw_format_significant(change->tokens_per_s / result->tokens_per_s), change->flags);
 }
 

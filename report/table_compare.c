@@ -9,7 +9,7 @@ static void
 add_simulated(struct mw_grid *grid, const struct mw_result *r)
 {
     mw_grid_row(grid, mw_table_text(r->strategy), r->feasible ? "yes" : "no",
-                mw_format_count(r->micro_batch), mw_format_seconds(r->step_time_s[1]),
+                mw_format_batch(r->micro_batch), mw_format_seconds(r->step_time_s[1]),
                 mw_format_significant(r->tflops_per_gpu[1]), mw_format_count(r->tokens_per_s),
                 mw_format_gib(r->tiers[MW_TIER_GPU].peak_bytes),
                 mw_format_gib(r->tiers[MW_TIER_CPU].peak_bytes),
@@ -26,7 +26,7 @@ add_refused(struct mw_grid *grid, const struct mw_result *r)
                                                  mw_format_gib(r->short_bytes));
 
     mw_grid_row(grid, mw_table_text(r->strategy), r->feasible ? "yes" : "no",
-                mw_format_count(r->micro_batch), "-", "-", "-",
+                mw_format_batch(r->micro_batch), "-", "-", "-",
                 mw_format_gib(r->tiers[MW_TIER_GPU].peak_bytes),
                 mw_format_gib(r->tiers[MW_TIER_CPU].peak_bytes),
                 mw_format_gib(r->tiers[MW_TIER_NVME].peak_bytes), why, NULL);

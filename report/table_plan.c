@@ -89,9 +89,9 @@ integer_text(int64_t value)
 static void
 add_batch(struct mw_grid *grid, const struct mw_result *r)
 {
-    mw_grid_row(grid, "sequences per GPU", mw_format_count(r->micro_batch), NULL);
+    mw_grid_row(grid, "sequences per GPU", mw_format_batch(r->micro_batch), NULL);
     mw_grid_row(grid, "accumulation", integer_text(r->grad_accum), NULL);
-    mw_grid_row(grid, "sequences per step", mw_format_count(r->global_batch), NULL);
+    mw_grid_row(grid, "sequences per step", mw_format_batch(r->global_batch), NULL);
     mw_grid_row(grid, "sequence length", integer_text(r->seq), NULL);
     mw_grid_row(grid, "tensor slicing", integer_text(r->tp), NULL);
 }

@@ -28,7 +28,7 @@ print_rates(FILE *out, const struct mw_result *r)
     mw_table_line(out, "throughput",
                   "%s tokens/s, %s tokens per step (batch %s per GPU, %s in all)",
                   mw_format_count(r->tokens_per_s), mw_format_count(r->tokens_per_step),
-                  mw_format_count(r->micro_batch), mw_format_count(r->global_batch));
+                  mw_format_batch(r->micro_batch), mw_format_batch(r->global_batch));
 }
 
 static void
@@ -118,18 +118,24 @@ print_drives(FILE *out, const struct mw_result *r)
                       mw_format_bytes(r->nvme_read_bytes), mw_format_bytes(r->nvme_written_bytes));
 }
 
+/* A short training costs something too. */
+static const char *
+amount(double value)
+{
+    return value > 0 && value < 0.005 ? "under 0.01" : mw_format_count(value);
+}
+
 static void
 print_owned(FILE *out, const struct mw_result_owned *owned)
 {
     g_autofree char *energy =
         isfinite(owned->energy_usd)
-            ? g_strdup_printf("%s USD of it electricity", mw_format_count(owned->energy_usd))
+            ? g_strdup_printf("%s USD of it electricity", amount(owned->energy_usd))
             : g_strdup("no price of electricity known");
 
     mw_table_line(out, "as the owner", "%s USD: %s USD per node over %s years (%s); %s",
-                  mw_format_count(mw_result_owned_usd(owned)),
-                  mw_format_count(owned->node_price_usd), mw_format_count(owned->years),
-                  owned->years_from, energy);
+                  amount(mw_result_owned_usd(owned)), mw_format_count(owned->node_price_usd),
+                  mw_format_count(owned->years), owned->years_from, energy);
 }
 
 static void
@@ -140,12 +146,12 @@ print_cost(FILE *out, const struct mw_result *r)
     if (!(r->tokens > 0))
         return;
     text = g_string_new(NULL);
-    g_string_append_printf(text, "%s tokens in %s", mw_format_count(r->tokens),
-                           mw_format_duration(r->days * 86400));
+    g_string_append_printf(text, "%s token%s in %s", mw_format_count(r->tokens),
+                           r->tokens == 1 ? "" : "s", mw_format_duration(r->days * 86400));
     if (r->rented && isfinite(r->cost_usd))
-        g_string_append_printf(text, ", %s USD of rent", mw_format_count(r->cost_usd));
+        g_string_append_printf(text, ", %s USD of rent", amount(r->cost_usd));
     if (isfinite(r->energy_kwh))
-        g_string_append_printf(text, ", %s kWh", mw_format_count(r->energy_kwh));
+        g_string_append_printf(text, ", %s kWh", amount(r->energy_kwh));
     mw_table_line(out, "training", "%s", text->str);
     g_string_free(text, TRUE);
     if (isfinite(mw_result_owned_usd(&r->owned)))

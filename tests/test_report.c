@@ -78,6 +78,10 @@ test_format_count(void)
     g_assert_cmpstr(mw_format_count(100), ==, "100");
     g_assert_cmpstr(mw_format_count(0), ==, "0");
     g_assert_cmpstr(mw_format_count(0.5), ==, "0.5");
+    g_assert_cmpstr(mw_format_batch(4.875), ==, "4.875");
+    g_assert_cmpstr(mw_format_batch(13.0 / 3), ==, "4.33333333333");
+    g_assert_cmpstr(mw_format_batch(1288), ==, "1288");
+    g_assert_cmpstr(mw_format_batch(1e9), ==, "1000000000");
 }
 
 static const struct mw_result_lane *
