@@ -7,6 +7,7 @@
 #include "cli/advice.h"
 #include "cli/choose.h"
 #include "cli/evaluate.h"
+#include "planner/batches.h"
 #include "planner/paper.h"
 
 static void
@@ -146,26 +147,37 @@ note_idle(const struct mw_settings *asked, const struct mw_sizing *sizing, GPtrA
 
 /* Why an open batch comes to less than the default; NULL where no more micro-batches are within. */
 static char *
-why_less(const struct cli_request *request, const struct mw_sizing *sizing,
-         const struct mw_result *r)
+why_less(const struct cli_request *request, enum mw_strategy strategy,
+         const struct mw_sizing *sizing, const struct mw_result *r)
 {
+    static const char *const micro_batches[] = {
+        [MW_BATCH_BOUND_MEMORY] = "more micro-batches do not fit",
+        [MW_BATCH_BOUND_OPS] =
+            "more micro-batches would be slow to plan; --grad-accum N makes them",
+        [MW_BATCH_BOUND_RATE] = "more micro-batches are not faster; --grad-accum N makes them",
+    };
+    const struct mw_request planned = {&request->model, &request->hardware[MW_OUTLOOK_TYPICAL]};
     const struct mw_settings *s = &sizing->settings;
+    struct mw_settings asked = request->settings;
     double sequences = s->micro_batch * s->tp, accum = s->grad_accum;
     bool fixed = request->settings.grad_accum != MW_AUTO;
     double more = fixed ? (sequences + 1) / sequences : (accum + 1) / accum;
 
-    if (mw_exceeds_step_tokens(more * r->tokens_per_step, r->default_step_tokens))
+    if (!sizing->fits || mw_exceeds_step_tokens(more * r->tokens_per_step, r->default_step_tokens))
         return NULL;
-    return fixed ? g_strdup_printf("with --grad-accum %" G_GINT64_FORMAT
-                                   " a larger batch does not fit or is slower",
-                                   s->grad_accum)
-                 : g_strdup("more micro-batches would be slow to plan; --grad-accum N makes them");
+    asked.strategy = strategy;
+    enum mw_batch_bound bound = mw_batches_bound(&planned, &asked, sizing);
+    return fixed
+               ? g_strdup_printf("with --grad-accum %" G_GINT64_FORMAT " a larger batch %s",
+                                 s->grad_accum,
+                                 bound == MW_BATCH_BOUND_MEMORY ? "does not fit" : "is not faster")
+               : g_strdup(micro_batches[bound]);
 }
 
 /* What an open batch came to, and by what it went. */
 static void
-note_batch(const struct cli_request *request, const struct mw_sizing *sizing,
-           const struct mw_result *r, GPtrArray *notes)
+note_batch(const struct cli_request *request, enum mw_strategy strategy,
+           const struct mw_sizing *sizing, const struct mw_result *r, GPtrArray *notes)
 {
     const char *most = mw_format_count(r->default_step_tokens);
     g_autofree char *table =
@@ -173,9 +185,10 @@ note_batch(const struct cli_request *request, const struct mw_sizing *sizing,
             ? g_strdup_printf("%s tokens that GPT-3's table has for %s parameters", most,
                               mw_format_count(r->params))
             : g_strdup_printf("%s tokens that a run has by default", most);
-    g_autofree char *step = g_strdup_printf("%.15g sequences, %s tokens per step", r->global_batch,
-                                            mw_format_count(r->tokens_per_step));
-    g_autofree char *less = why_less(request, sizing, r);
+    g_autofree char *step =
+        g_strdup_printf("%.15g sequence%s, %s tokens per step", r->global_batch,
+                        r->global_batch == 1 ? "" : "s", mw_format_count(r->tokens_per_step));
+    g_autofree char *less = why_less(request, strategy, sizing, r);
     GString *note = g_string_new("default global batch: ");
 
     if (!sizing->fits)
@@ -221,12 +234,13 @@ note_tokens(const struct mw_result *r, double tokens, GPtrArray *notes)
 }
 
 static void
-fill_notes(const struct cli_request *request, const struct mw_sizing *sizing, struct mw_result *r)
+fill_notes(const struct cli_request *request, enum mw_strategy strategy,
+           const struct mw_sizing *sizing, struct mw_result *r)
 {
     GPtrArray *notes = g_ptr_array_new();
 
     if (r->default_step_tokens > 0)
-        note_batch(request, sizing, r, notes);
+        note_batch(request, strategy, sizing, r, notes);
     if (sizing->settings.eager)
         g_ptr_array_add(notes, g_strdup_printf("no recomputation: kept activations fit %g times "
                                                "over, as eager frameworks keep them; "
@@ -480,6 +494,6 @@ cli_fill_sizing(const struct cli_request *request, enum mw_strategy strategy,
     fill_identity(request, answer->sizing, answer->result);
     fill_ledger(answer->sizing, answer->result);
     fill_paper(answer->sizing, &answer->result->paper);
-    fill_notes(request, answer->sizing, answer->result);
+    fill_notes(request, strategy, answer->sizing, answer->result);
     fill_verdict(request, strategy, answer->sizing, answer->result);
 }

@@ -197,6 +197,44 @@ find_all(struct search *search, int64_t *guess)
     find_micro_batch_of(search, whole);
 }
 
+/* --- what bounds it -------------------------------------------------------------------------- */
+
+/* With any of the strategies asked for, and any micro-batch where that is open. */
+static bool
+fits_any(const struct mw_request *request, const struct mw_settings *asked)
+{
+    bool open = asked->strategy == MW_STRATEGY_AUTO;
+    int first = open ? MW_STRATEGY_DDP : (int)asked->strategy;
+    int last = open ? MW_STRATEGY_COUNT - 1 : (int)asked->strategy;
+
+    for (int strategy = first; strategy <= last; strategy++) {
+        struct mw_settings s = *asked, resolved;
+        s.strategy = (enum mw_strategy)strategy;
+        if (mw_settings_resolve(request, &s, &resolved, NULL) &&
+            mw_planner_fits(request, &resolved))
+            return true;
+    }
+    return false;
+}
+
+enum mw_batch_bound
+mw_batches_bound(const struct mw_request *request, const struct mw_settings *asked,
+                 const struct mw_sizing *sizing)
+{
+    struct mw_settings larger = *asked, next = sizing->settings;
+    bool fixed = asked->grad_accum != MW_AUTO;
+
+    next.grad_accum += fixed ? 0 : 1;
+    larger.grad_accum = next.grad_accum;
+    if (fixed)
+        larger.micro_batch = next.micro_batch + 1.0 / (double)next.tp;
+    if (!fits_any(request, &larger))
+        return MW_BATCH_BOUND_MEMORY;
+    bool slow = mw_sizing_ops_of(request->model, request->hardware, &next, INT64_MAX) >
+                MIN(MW_OPS_QUICK, next.ops_max);
+    return slow && !fixed ? MW_BATCH_BOUND_OPS : MW_BATCH_BOUND_RATE;
+}
+
 /* --- the whole ------------------------------------------------------------------------------- */
 
 void

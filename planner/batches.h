@@ -25,4 +25,18 @@ struct mw_batches {
 void mw_batches_find(const struct mw_request *request, const struct mw_settings *placed,
                      int64_t *guess, struct mw_batches *found);
 
+/* What keeps an open batch from being larger. */
+enum mw_batch_bound {
+    MW_BATCH_BOUND_MEMORY, /* none that is larger fits */
+    MW_BATCH_BOUND_OPS,    /* one more micro-batch is no longer quick to plan */
+    MW_BATCH_BOUND_RATE    /* larger ones were among the candidates, and none was faster */
+};
+
+/* Of `sizing`, which was chosen for what was `asked` (its strategy may be auto) and has less than
+ * settings.step_tokens_max: one more micro-batch, or with an accumulation that was asked for, one
+ * more sequence. */
+enum mw_batch_bound mw_batches_bound(const struct mw_request *request,
+                                     const struct mw_settings *asked,
+                                     const struct mw_sizing *sizing);
+
 #endif
