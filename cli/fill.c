@@ -268,6 +268,10 @@ fill_notes(const struct cli_request *request, enum mw_strategy strategy,
         g_autofree char *keys = g_strjoinv(", ", request->deepspeed.ignored);
         g_ptr_array_add(notes, g_strdup_printf("DeepSpeed keys without effect: %s", keys));
     }
+    if (request->write_deepspeed && sizing->fits && r->tp > 1)
+        g_ptr_array_add(notes, g_strdup("--write-deepspeed: without train_batch_size, as DeepSpeed "
+                                        "counts GPUs that share a model as replicas unless the "
+                                        "training script gives it an mpu"));
     note_length(sizing, notes);
     note_tokens(r, request->settings.tokens, notes);
     note_idle(&request->settings, sizing, notes);

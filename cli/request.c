@@ -174,7 +174,13 @@ load_deepspeed(struct cli_request *request, const char *path, GError **error)
         return false;
     if (named)
         s->batch_source = NULL;
-    return cli_options_apply(s, error);
+    int64_t tp = s->tp;
+    if (!cli_options_apply(s, error))
+        return false;
+    return s->tp == tp || mw_refuse(error,
+                                    "--tp %" G_GINT64_FORMAT ": %s has tensor_parallel.autotp_size "
+                                    "%" G_GINT64_FORMAT "; leave one of them out",
+                                    s->tp, path, tp);
 }
 
 static bool

@@ -12,6 +12,7 @@
 
 #define BATCH_MAX INT64_C(1000000000000)
 #define ELEMENTS_MAX INT64_C(1000000000000000000)
+#define SLICING_MAX 1024
 
 enum kind {
     KIND_SECTION,
@@ -28,8 +29,8 @@ enum kind {
 };
 
 /* Names and bounds: deepspeed.ai/docs/config-json and the checks of DeepSpeed 0.19 (its classes in
- * runtime/zero/config.py, offload_config.py and precision_config.py).  A name that is not here, or
- * that is DS_UNKNOWN, has no effect on a plan. */
+ * runtime/zero/config.py, offload_config.py, precision_config.py and tensor_parallel/config.py).  A
+ * name that is not here, or that is DS_UNKNOWN, has no effect on a plan. */
 static const struct row {
     const char *name;
     enum mw_ds_key key;
@@ -40,6 +41,8 @@ static const struct row {
     {"train_micro_batch_size_per_gpu", DS_MICRO_BATCH, KIND_WHOLE, 1, BATCH_MAX},
     {"gradient_accumulation_steps", DS_GRAD_ACCUM, KIND_WHOLE, 1, BATCH_MAX},
     {"gradient_clipping", DS_CHECKED, KIND_NUMBER, 0, ELEMENTS_MAX},
+    {"tensor_parallel", DS_UNKNOWN, KIND_CLOSED, 0, 0},
+    {"tensor_parallel.autotp_size", DS_SLICING, KIND_WHOLE, 0, SLICING_MAX},
     {"fp16", DS_UNKNOWN, KIND_CLOSED, 0, 0},
     {"fp16.enabled", DS_FP16, KIND_BOOL, 0, 1},
     {"bf16", DS_UNKNOWN, KIND_CLOSED, 0, 0},
@@ -194,7 +197,18 @@ static const struct row {
     {"checkpoint", DS_UNKNOWN, KIND_ANY, 0, 0},
     {"pipeline", DS_UNKNOWN, KIND_ANY, 0, 0},
     {"hybrid_engine", DS_UNKNOWN, KIND_ANY, 0, 0},
-    {"tensor_parallel", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"tensor_parallel.dtype", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"tensor_parallel.tp_overlap_comm", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"tensor_parallel.vocab_parallel_lm_head", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"tensor_parallel.vocab_parallel_ce_backend", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"tensor_parallel.tensor_parallel", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"tensor_parallel.tp", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"tensor_parallel.injection_policy_tuple", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"tensor_parallel.partition_config", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"tensor_parallel.preset_model", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"tensor_parallel.keep_module_on_host", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"tensor_parallel.replace_with_kernel_inject", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"tensor_parallel.kernel_inject", DS_UNKNOWN, KIND_ANY, 0, 0},
     {"compile", DS_UNKNOWN, KIND_ANY, 0, 0},
     {"nebula", DS_UNKNOWN, KIND_ANY, 0, 0},
     {"dataloader_drop_last", DS_UNKNOWN, KIND_ANY, 0, 0},

@@ -23,6 +23,9 @@
  *   activation_checkpointing.cpu_checkpointing   activation checkpoints on the CPU or the GPU
  *   train_batch_size, train_micro_batch_size_per_gpu, gradient_accumulation_steps   the batch; of
  *                                three one follows from the other two and the world size
+ *   tensor_parallel.autotp_size  tp, above 1.  Without an mpu of the training script DeepSpeed
+ *                                counts GPUs that share a model as replicas: train_batch_size is
+ *                                read so where that comes out, and is not written
  *   fp16, bf16, bfloat16         at most one of them on: the format of the plan's 16-bit values.
  *                                With neither on DeepSpeed trains in fp32, which no plan does: a
  *                                note says so
@@ -53,7 +56,7 @@ void mw_deepspeed_said_clear(struct mw_deepspeed_said *said);
 
 /* Applies the file to `settings` (fields that it does not name stay as they are).  `said`, if not
  * NULL, is filled on success.  `world_size` checks train_batch_size = micro-batch * accumulation *
- * data-parallel ranks; 0: not known. */
+ * data-parallel ranks, of which it is the number with settings->tp as it comes; 0: not known. */
 bool mw_deepspeed_load(const char *path, int64_t world_size, struct mw_settings *settings,
                        struct mw_deepspeed_said *said, GError **error);
 bool mw_deepspeed_parse(const char *text, gssize length, const char *origin, int64_t world_size,

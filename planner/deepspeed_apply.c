@@ -46,6 +46,7 @@ drop_auto(struct mw_ds_file *file)
         DS_STAGE,         DS_OVERLAP,          DS_SUB_GROUP,
         DS_PARAM_DEVICE,  DS_PARAM_DEVICE_OLD, DS_OPTIMIZER_DEVICE,
         DS_PIPELINE_READ, DS_PIPELINE_WRITE,   DS_OPTIMIZER_DEVICE_OLD,
+        DS_SLICING,
     };
 
     for (size_t i = 0; i < G_N_ELEMENTS(keys); i++)
@@ -92,6 +93,22 @@ apply_optimizer(struct mw_ds_file *file)
                          "\"optimizer\": {\"type\": \"AdamW\"}");
 }
 
+/* `world` is of data-parallel GPUs before and after; 0: not known. */
+static bool
+apply_slicing(struct mw_ds_file *file, int64_t *world, struct mw_settings *settings, GError **error)
+{
+    int64_t tp = 0, gpus = *world * settings->tp;
+
+    if (!take(file, DS_SLICING, &tp) || tp <= 1)
+        return true;
+    if (gpus % tp)
+        return refuse(file, DS_SLICING, error, "a divisor of the number of GPUs, %" G_GINT64_FORMAT,
+                      gpus);
+    *world = gpus / tp;
+    settings->tp = tp;
+    return true;
+}
+
 static bool
 product(int64_t a, int64_t b, int64_t c, int64_t *out)
 {
@@ -100,8 +117,18 @@ product(int64_t a, int64_t b, int64_t c, int64_t *out)
     return !__builtin_mul_overflow(a, b, &ab) && !__builtin_mul_overflow(ab, c, out);
 }
 
-/* train_batch_size = micro-batch * accumulation * world; the one that is missing follows.  0: not
- * known. */
+/* train_batch_size = micro-batch * accumulation * world, as far as they are known; 0: not. */
+static bool
+comes_out(int64_t world, int64_t train, int64_t micro, int64_t accum)
+{
+    int64_t known = 0;
+
+    if (!product(MAX(micro, 1), MAX(accum, 1), MAX(world, 1), &known))
+        return false;
+    return micro && accum && world ? train == known : train % known == 0;
+}
+
+/* The one that is missing follows. */
 static bool
 complete_batch(struct mw_ds_file *file, int64_t world, int64_t train, int64_t *micro,
                int64_t *accum, GError **error)
@@ -109,7 +136,7 @@ complete_batch(struct mw_ds_file *file, int64_t world, int64_t train, int64_t *m
     int64_t m = MAX(*micro, 1), a = MAX(*accum, 1), w = MAX(world, 1), known = 0;
     bool all = *micro && *accum && world, counted = product(m, a, w, &known);
 
-    if (!counted || (all ? train != known : train % known != 0)) {
+    if (!comes_out(world, train, *micro, *accum)) {
         g_autofree char *nearest =
             all || !counted || train < known
                 ? g_strdup("")
@@ -118,9 +145,9 @@ complete_batch(struct mw_ds_file *file, int64_t world, int64_t train, int64_t *m
         return refuse(file, DS_TRAIN_BATCH, error,
                       "%s%.15g: train_micro_batch_size_per_gpu %" G_GINT64_FORMAT
                       " * gradient_accumulation_steps %" G_GINT64_FORMAT " * %" G_GINT64_FORMAT
-                      " data-parallel GPUs%s",
+                      " %sGPUs%s",
                       all ? "" : "a multiple of ", (double)m * (double)a * (double)w, m, a, w,
-                      nearest);
+                      value_of(file, DS_SLICING) > 1 ? "" : "data-parallel ", nearest);
     }
     if (world && *micro && !*accum)
         *accum = train / known;
@@ -153,6 +180,31 @@ take_trainers_batch(struct mw_ds_file *file, int64_t train, int64_t *micro, int6
                accum_auto ? " accumulation 1" : "");
 }
 
+/* Of `tp` GPUs that share a model DeepSpeed counts each as a replica, unless the training script
+ * gives it an mpu (DeepSpeedConfig.world_size): how many replicas that train_batch_size counts for
+ * one that there is. */
+static int64_t
+replicas_counted(struct mw_ds_file *file, int64_t world, int64_t train, int64_t micro,
+                 int64_t accum)
+{
+    int64_t tp = value_of(file, DS_SLICING);
+
+    if (!train || tp <= 1)
+        return 1;
+    bool of_replicas = comes_out(world, train, micro, accum);
+    if (of_replicas && (train % tp || !comes_out(world * tp, train, micro, accum))) {
+        mw_ds_note(file, "train_batch_size: DeepSpeed takes it where the training script gives it "
+                         "an mpu; without one it counts GPUs that share a model as replicas");
+        return 1;
+    }
+    if (train % tp == 0)
+        mw_ds_note(file,
+                   "train_batch_size: without an mpu of the training script DeepSpeed counts GPUs "
+                   "that share a model as replicas; a step is of %" G_GINT64_FORMAT " sequences",
+                   train / tp);
+    return tp;
+}
+
 static bool
 apply_batch(struct mw_ds_file *file, int64_t world, struct mw_settings *settings, GError **error)
 {
@@ -162,8 +214,10 @@ apply_batch(struct mw_ds_file *file, int64_t world, struct mw_settings *settings
     take(file, DS_MICRO_BATCH, &micro);
     take(file, DS_GRAD_ACCUM, &accum);
     take_trainers_batch(file, train, &micro, &accum);
-    if (train && !complete_batch(file, world, train, &micro, &accum, error))
+    int64_t counted = replicas_counted(file, world, train, micro, accum);
+    if (train && !complete_batch(file, world * counted, train, &micro, &accum, error))
         return false;
+    train /= counted;
     if (train) {
         g_autofree char *source =
             g_strdup_printf("%s: key \"%s\": value %s", file->origin,
@@ -329,6 +383,7 @@ mw_ds_apply(struct mw_ds_file *file, int64_t world_size, struct mw_settings *set
 {
     drop_auto(file);
     if (!apply_precision(file, settings, error) ||
+        !apply_slicing(file, &world_size, settings, error) ||
         !apply_batch(file, world_size, settings, error) ||
         !merge_old_name(file, DS_PARAM_DEVICE, DS_PARAM_DEVICE_OLD, error) ||
         !merge_old_name(file, DS_OPTIMIZER_DEVICE, DS_OPTIMIZER_DEVICE_OLD, error) ||

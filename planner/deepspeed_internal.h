@@ -15,6 +15,7 @@ enum mw_ds_key {
     DS_TRAIN_BATCH,
     DS_MICRO_BATCH,
     DS_GRAD_ACCUM,
+    DS_SLICING, /* GPUs that a tensor is sliced over; 0 and 1: it is not said */
     DS_FP16,
     DS_BF16,
     DS_ZERO, /* the section is there */
@@ -30,7 +31,7 @@ enum mw_ds_key {
     DS_PIPELINE_READ,
     DS_PIPELINE_WRITE,
     DS_CPU_CHECKPOINTING,
-    DS_OPTIMIZER, /* its type: 1 Adam or AdamW, 0 another */
+    DS_OPTIMIZER,    /* its type: 1 Adam or AdamW, 0 another */
     DS_OWN_STRATEGY, /* an enum mw_strategy; this and all below in memwall's own section */
     DS_OWN_PARAM,    /* a placement, as the next three */
     DS_OWN_GRADIENT,
@@ -65,9 +66,9 @@ struct mw_ds_file {
     GPtrArray *notes; /* char * */
     struct {
         int64_t value;
-        const char *name; /* under which it was found; NULL when absent */
-        char *text;       /* as JSON */
-        bool used;        /* it had an effect */
+        const char *name;              /* under which it was found; NULL when absent */
+        char *text;                    /* as JSON */
+        bool used;                     /* it had an effect */
         struct mw_placement placement; /* of those that are one */
     } key[DS_KEY_COUNT];
 };

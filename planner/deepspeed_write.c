@@ -190,12 +190,25 @@ static void
 add_batch(JsonBuilder *json, const struct mw_settings *settings,
           const struct mw_deepspeed_facts *facts)
 {
-    add_int(json, "train_batch_size", llround(facts->train_batch));
+    /* It follows from the other two; DeepSpeed refuses it with slicing, unless the training script
+     * gives an mpu, as it counts every GPU as a replica then. */
+    if (settings->tp == 1)
+        add_int(json, "train_batch_size", llround(facts->train_batch));
     /* DeepSpeed counts it per model replica, that is per tp GPUs. */
     add_int(json, "train_micro_batch_size_per_gpu",
             llround(facts->micro_batch * (double)settings->tp));
     add_int(json, "gradient_accumulation_steps", facts->grad_accum);
     add_real(json, "gradient_clipping", "1.0");
+}
+
+static void
+add_slicing(JsonBuilder *json, const struct mw_settings *settings)
+{
+    if (settings->tp == 1)
+        return;
+    begin(json, "tensor_parallel");
+    add_int(json, "autotp_size", settings->tp);
+    json_builder_end_object(json);
 }
 
 /* DeepSpeed asks for one where it offloads (its own CPU Adam then).  The figures are those that
@@ -263,6 +276,7 @@ mw_deepspeed_text(const struct mw_settings *settings, const struct mw_deepspeed_
 
     json_builder_begin_object(json);
     add_batch(json, settings, facts);
+    add_slicing(json, settings);
     begin(json, settings->dtype == MW_DTYPE_FP16 ? "fp16" : "bf16");
     add_bool(json, "enabled", true);
     json_builder_end_object(json);

@@ -63,6 +63,40 @@ def check_deepspeed_batch(box):
             yield f"{options}: {settings['micro_batch']} times {settings['grad_accum']}"
 
 
+def check_deepspeed_slicing(box):
+    """What is written for sliced tensors is read back as that, without --tp; DeepSpeed's own class
+    takes it with an mpu and without."""
+    line = "simulate -m llama-3.1-70b -H dgx-h100 --nodes 4 --json"
+    asked = json.loads(box.run(f"{line} --tp 8 --batch 1 --write-deepspeed ds-tp.json").out)
+    config = json.loads((box.folder / "ds-tp.json").read_text(encoding="utf-8"))
+    read = json.loads(box.run(f"{line} --deepspeed ds-tp.json").out)
+    for key in ("plan", "strategy", "step_time_s"):
+        if read[key] != asked[key]:
+            yield f"{key}: {read[key]}, asked {asked[key]}"
+    if read["settings"]["tp"] != 8 or config.get("tensor_parallel") != {"autotp_size": 8} or \
+            "train_batch_size" in config or config["train_micro_batch_size_per_gpu"] != 8:
+        yield f"{config}, read as --tp {read['settings']['tp']}"
+    if not any(note.startswith("--write-deepspeed: ") and "mpu" in note for note in asked["notes"]):
+        yield f"{asked['notes']}"
+    for tp in (1, 4):
+        answer = box.run(f"{line} --deepspeed ds-tp.json --tp {tp}")
+        if answer.status != 2 or f"--tp {tp}: ds-tp.json has" not in answer.err:
+            yield f"--tp {tp}: status {answer.status}, {answer.err}"
+
+
+def check_batch_typed(box):
+    """The batch that is printed can be typed."""
+    for line in ("-m llama-3.1-70b -H dgx-h100 --tp 8 --nodes 4", "-m gpt2 -H dgx-h100"):
+        text = box.run(f"simulate {line}").out.decode()
+        batch, step = re.search(r"batch (\S+) per GPU, (\S+) in all", text).groups()
+        answer = box.run(f"simulate {line} --json --batch {batch} --global-batch {step}")
+        if answer.status:
+            yield f"{line}: {answer.err}"
+        elif f"batch {batch} per GPU, {step} in all" not in \
+                box.run(f"simulate {line} --batch {batch} --global-batch {step}").out.decode():
+            yield f"{line}: batch {batch}, {step} in all: is another when typed"
+
+
 def check_deepspeed_format(box):
     """The file's 16-bit format is the plan's and that of the file that is written for it."""
     for hardware, asked, planned in (("dgx-h100", "fp16", "fp16"), ("dgx-h100", "bf16", "bf16"),
@@ -214,6 +248,9 @@ def check_large(box, line):
 
 def check_few_tokens(box):
     """A training is one step at least."""
+    text = box.run(f"simulate {FLAT} -s zero3 --batch 1 --tokens 1").out.decode()
+    if not re.search(r"^training +1 token in ", text, re.M) or re.search(r" 0 (USD|kWh)", text):
+        yield f"one token: {text[-2000:]}"
     line = f"simulate {FLAT} -s zero3 --batch 1 --json --tokens "
     step = json.loads(box.run(line + "1").out)
     for tokens in (1, 100, step["settings"]["tokens_per_step"]):
@@ -445,6 +482,8 @@ def tests(box):
     yield "tokens", check_tokens(box)
     yield "plan file", check_plan_file(box)
     yield "DeepSpeed batch", check_deepspeed_batch(box)
+    yield "DeepSpeed slicing", check_deepspeed_slicing(box)
+    yield "batch typed", check_batch_typed(box)
     yield "DeepSpeed format", check_deepspeed_format(box)
     for options, names in IDLE.items():
         yield f"idle: {options}", check_idle(box, options, names)

@@ -30,7 +30,7 @@ def same_plan(box, line, name):
     first = box.run(f"simulate {line} --json --write-deepspeed {name}")
     if first.status:
         return
-    question = " ".join(line.split()[:4] + (["--tp", "2"] if "--tp" in line else []))
+    question = " ".join(line.split()[:4])
     again = box.run(f"simulate {question} --deepspeed {name} --json")
     if again.status:
         yield f"{line}: read back: {again.err}{again.out[:200]}"

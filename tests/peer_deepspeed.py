@@ -49,6 +49,7 @@ def theirs(config):
         "stage": int(zero.stage), "param": str(param), "optimizer": str(optimizer),
         "overlap": bool(zero.overlap_comm), "micro": read.train_micro_batch_size_per_gpu,
         "accum": read.gradient_accumulation_steps, "optimizer_name": read.optimizer_name,
+        "slicing": max(1, read.tensor_parallel_config.autotp_size),
         "dtype": "bf16" if read.bfloat16_config.enabled
                  else "fp16" if read.float16_config.enabled else "fp32",
     }
@@ -87,9 +88,10 @@ def check_written(command, folder):
                   "zero-infinity-nvme"]
     for strategy, placement, dtype, overlap in itertools.product(
             strategies, placements, ("bf16", "fp16"), ("on", "off")):
+        slicing = 1 if dtype == "bf16" else 2  # of it the file counts a micro-batch for two GPUs
         answer = memwall(command, folder, "-s", strategy, *placement, "--dtype", dtype, "--overlap",
-                         overlap, "--batch", "2", "--grad-accum", "4", "--write-deepspeed",
-                         "new.json")
+                         overlap, "--batch", str(2 / slicing), "--grad-accum", "4", "--tp",
+                         str(slicing), "--write-deepspeed", "new.json")
         if not answer.get("feasible"):
             continue  # not a placement of this strategy
         name = f"{strategy} {' '.join(placement)} {dtype} overlap {overlap}"
@@ -99,7 +101,8 @@ def check_written(command, folder):
             yield name, "DeepSpeed refuses the written file"
             continue
         wrong = {key: (read[key], want) for key, want in
-                 {"micro": 2, "accum": 4, "dtype": dtype, "optimizer_name": "adamw"}.items()
+                 {"micro": 2, "accum": 4, "dtype": dtype, "optimizer_name": "adamw",
+                  "slicing": slicing}.items()
                  if read[key] != want}
         if read["stage"] > 0 and read["overlap"] != (overlap == "on"):
             wrong["overlap"] = read["overlap"]

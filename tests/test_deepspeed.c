@@ -161,6 +161,50 @@ test_micro_batch_per_replica(void)
     g_assert_cmpfloat(settings.micro_batch, ==, 0.5);
 }
 
+/* DeepSpeed counts every GPU as a replica, unless the training script gives it an mpu. */
+static void
+test_slicing(void)
+{
+    static const struct {
+        const char *text;
+        int64_t tp, train, accum; /* MW_AUTO: left alone */
+        double micro;
+        const char *note;
+    } rows[] = {
+        {"'tensor_parallel': {'autotp_size': 0}, 'train_batch_size': 64", 1, 64, MW_AUTO, MW_AUTO,
+         NULL},
+        {"'tensor_parallel': {'autotp_size': 4}, 'train_micro_batch_size_per_gpu': 8", 4, MW_AUTO,
+         MW_AUTO, 2, NULL},
+        {"'tensor_parallel': {'autotp_size': 4}, 'train_batch_size': 64,"
+         " 'train_micro_batch_size_per_gpu': 8, 'gradient_accumulation_steps': 1",
+         4, 16, 1, 2, "a step is of 16 sequences"},
+        {"'tensor_parallel': {'autotp_size': 4}, 'train_batch_size': 64,"
+         " 'train_micro_batch_size_per_gpu': 4",
+         4, 16, 2, 1, "a step is of 16 sequences"},
+        {"'tensor_parallel': {'autotp_size': 4}, 'train_batch_size': 16,"
+         " 'train_micro_batch_size_per_gpu': 8, 'gradient_accumulation_steps': 1",
+         4, 16, 1, 2, "where the training script gives it an mpu"},
+    };
+
+    for (size_t i = 0; i < G_N_ELEMENTS(rows); i++) {
+        g_autofree char *text = g_strdup_printf(
+            "{'bf16': {'enabled': true}, 'zero_optimization': {'stage': 1}, %s}", rows[i].text);
+        struct mw_settings settings = defaults();
+        struct mw_deepspeed_said said = {0};
+        g_strdelimit(text, "'", '"');
+        g_assert_true(mw_deepspeed_parse(text, -1, ORIGIN, 8, &settings, &said, NULL));
+        g_assert_cmpint(settings.tp, ==, rows[i].tp);
+        g_assert_cmpint(settings.global_batch, ==, rows[i].train);
+        g_assert_cmpint(settings.grad_accum, ==, rows[i].accum);
+        g_assert_cmpfloat(settings.micro_batch, ==, rows[i].micro);
+        g_assert_cmpuint(g_strv_length(said.notes), ==, rows[i].note ? 1 : 0);
+        if (rows[i].note && !strstr(said.notes[0], rows[i].note))
+            g_error("%s: %s", text, said.notes[0]);
+        g_assert_cmpuint(g_strv_length(said.ignored), ==, 0);
+        mw_deepspeed_said_clear(&said);
+    }
+}
+
 static void
 test_schedule(void)
 {
@@ -250,6 +294,9 @@ test_notes(void)
          {"overlap_com: not a key of DeepSpeed 0.19, which refuses it; did you mean "
           "zero_optimization.overlap_comm?"}},
         {"'bf16': {'enabled': true}, 'zero_optimization': {'stage': 2},"
+         " 'tensor_parallel': {'autotp_sise': 2}",
+         {"refuses it; did you mean tensor_parallel.autotp_size?"}},
+        {"'bf16': {'enabled': true}, 'zero_optimization': {'stage': 2},"
          " 'train_micro_batch_size_per_gpu': 'auto', 'gradient_accumulation_steps': 'auto'",
          {"micro-batch 8, accumulation 1"}},
         {"'bf16': {'enabled': true}, 'optimizer': {'type': 'Lamb'},"
@@ -333,6 +380,12 @@ static const struct {
     {"'train_batch_size': {}", "train_batch_size", "a whole number"},
     {"'train_batch_size': NaN", "", ""},
     {"'gradient_accumulation_steps': 0", "gradient_accumulation_steps", "from 1"},
+    {"'tensor_parallel': {'autotp_size': 3}", "tensor_parallel.autotp_size",
+     "a divisor of the number of GPUs, 4"},
+    {"'tensor_parallel': {'autotp_size': 2000}", "tensor_parallel.autotp_size", "from 0 to 1024"},
+    {"'tensor_parallel': {'autotp_size': 2}, 'train_batch_size': 33,"
+     " 'train_micro_batch_size_per_gpu': 8, 'gradient_accumulation_steps': 1",
+     "train_batch_size", "* 4 GPUs"},
     {"'gradient_clipping': -1", "gradient_clipping", "from 0"},
     {"'zero_optimization': true", "zero_optimization", "an object"},
     {"'zero_optimization': []", "zero_optimization", "an object"},
@@ -451,14 +504,16 @@ check_round_trip(const struct mw_settings *written)
     struct mw_settings read = defaults();
     g_autoptr(GError) error = NULL;
 
-    read.tp = written->tp;
-    mw_deepspeed_parse(text, -1, ORIGIN, 16 / written->tp, &read, NULL, &error);
+    mw_deepspeed_parse(text, -1, ORIGIN, 16, &read, NULL, &error);
     g_assert_no_error(error);
+    g_assert_cmpint(read.tp, ==, written->tp);
     g_assert_cmpint(read.strategy, ==, written->strategy);
     g_assert_cmpfloat(read.micro_batch, ==, some_facts.micro_batch);
     g_assert_cmpint(read.grad_accum, ==, some_facts.grad_accum);
     g_assert_cmpint(read.dtype, ==, written->dtype);
-    g_assert_cmpint(read.global_batch, ==, (int64_t)some_facts.train_batch);
+    /* With slicing it follows from the other two: DeepSpeed counts replicas in two ways. */
+    g_assert_cmpint(read.global_batch, ==,
+                    written->tp > 1 ? MW_AUTO : (int64_t)some_facts.train_batch);
     if (written->strategy > MW_STRATEGY_DDP)
         g_assert_cmpint(read.overlap, ==, written->overlap);
     for (int state = 0; state < MW_STATE_COUNT; state++) {
@@ -569,6 +624,7 @@ main(int argc, char **argv)
     g_test_add_func("/deepspeed/untouched", test_untouched);
     g_test_add_func("/deepspeed/batch", test_batch);
     g_test_add_func("/deepspeed/batch/per-replica", test_micro_batch_per_replica);
+    g_test_add_func("/deepspeed/batch/slicing", test_slicing);
     g_test_add_func("/deepspeed/schedule", test_schedule);
     g_test_add_func("/deepspeed/ignored", test_ignored);
     g_test_add_func("/deepspeed/ignored/notes", test_notes);
