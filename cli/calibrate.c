@@ -15,6 +15,7 @@
 
 /* Of the one that measures. */
 static struct mw_signals *signals;
+static int stopped; /* by this signal; 0: by none */
 
 static bool
 is_first(const struct cli_calibrate_wish *wish)
@@ -123,10 +124,23 @@ measure(const struct cli_calibrate_wish *wish, char **directories, struct mw_cal
 
     signals = mw_signals_begin(MW_SIGNALS_INT | (several ? 0 : MW_SIGNALS_TERM));
     bool good = mw_calibrate(&options, measured, error);
+    stopped = good ? 0 : mw_signals_heard(signals);
     mw_signals_end(g_steal_pointer(&signals));
     if (is_first(wish))
         end_progress();
+    if (stopped) {
+        g_clear_error(error);
+        g_set_error_literal(error, MW_ERROR, MW_ERROR_DEVICE, "stopped; no profile was written");
+    }
     return good;
+}
+
+int
+cli_calibrate_fail(const GError *error)
+{
+    int status = cli_fail(error);
+
+    return stopped ? CLI_SIGNALLED + stopped : status;
 }
 
 static void

@@ -1,6 +1,7 @@
 /* The measured figures, one row each: for the table and for the profile. */
 #include "cli/calibrate_figures.h"
 
+#include <math.h>
 #include <string.h>
 
 #define AT(field) offsetof(struct mw_calibration, field)
@@ -15,13 +16,13 @@ const struct cli_figure cli_figures[] = {
      "a GPT-2 124M layer, forward and backward, attention counted whole"},
     {"gpu", "launch_us", "start of a kernel", "us", 1e6, AT(launch_s),
      "a kernel with next to nothing to do"},
-    {"gpu", "collective_sm_share", "compute that a collective takes", "", 1, AT(collective_share),
+    {"gpu", "collective_sm_share", "compute that a collective takes", "share", 1, AT(collective_share),
      "matrix products beside all-gather and reduce-scatter"},
-    {"gpu", "host_sm_share", "compute that an update takes", "", 1, AT(host_share),
+    {"gpu", "host_sm_share", "compute that an update takes", "share", 1, AT(host_share),
      "matrix products beside an update"},
-    {"gpu", "copy_sm_share", "compute that a copy takes", "", 1, AT(copy_share),
+    {"gpu", "copy_sm_share", "compute that a copy takes", "share", 1, AT(copy_share),
      "matrix products beside a copy"},
-    {"gpu", "nvme_sm_share", "compute that a transfer takes", "", 1, AT(nvme_share),
+    {"gpu", "nvme_sm_share", "compute that a transfer takes", "share", 1, AT(nvme_share),
      "matrix products beside a drive's transfers, reads and writes"},
     {"pcie", "h2d_gb_per_s", "copy, host to device", "GB/s", 1e-9, AT(h2d_bytes_per_s),
      "one thread copies memory"},
@@ -31,7 +32,7 @@ const struct cli_figure cli_figures[] = {
      "all ranks at once"},
     {"pcie", "node_d2h_gb_per_s", NULL, "GB/s", 1e-9, AT(node_d2h_bytes_per_s),
      "all ranks at once"},
-    {"pcie", "duplex", "copies: both at once", "", 1, AT(copy_duplex),
+    {"pcie", "duplex", "copies: both at once", "share", 1, AT(copy_duplex),
      "parts of their rates alone that both ways keep side by side, added up"},
     {"pcie", "latency_us", "from one lane to another", "us", 1e6, AT(copy_latency_s),
      "a thread waits for another"},
@@ -46,7 +47,7 @@ const struct cli_figure cli_figures[] = {
     {"nvme", "write_gb_per_s", "drives: write", "GB/s", 1e-9, AT(drives.write_bytes_per_s), NULL},
     {"nvme", "write_burst_gb_per_s", "drives: burst of writes", "GB/s", 1e-9,
      AT(drives.burst_bytes_per_s), "the first writes, as read_gb_per_s"},
-    {"nvme", "duplex", "drives: both at once", "", 1, AT(drives.duplex),
+    {"nvme", "duplex", "drives: both at once", "share", 1, AT(drives.duplex),
      "parts of their rates alone that reads and writes keep side by side, added up"},
     {"nvme", "latency_us", "drives: latency of a request", "us", 1e6, AT(drives.latency_s),
      "what 256 KiB take beyond the rate, beside products, of reads and writes"},
@@ -108,4 +109,18 @@ cli_figure_of(const struct cli_figure *figure, const struct mw_calibration *meas
     m.typical *= figure->scale;
     m.high *= figure->scale;
     return m;
+}
+
+/* m * n * k is that of a cube. */
+char *
+cli_product_name(double dim)
+{
+    return g_strdup_printf("matrix products of %.4g cubed", dim);
+}
+
+char *
+cli_attention_name(double dim)
+{
+    return g_strdup_printf("attention of %.0f tokens",
+                           sqrt(dim * dim * dim / MW_CALIBRATION_HEAD_DIM));
 }

@@ -18,6 +18,10 @@ struct cli_figure {
 extern const struct cli_figure cli_figures[];
 extern const int cli_figure_count;
 
+/* "matrix products of 64 cubed", "attention of 128 tokens": points of the curves.  g_free it. */
+char *cli_product_name(double dim);
+char *cli_attention_name(double dim);
+
 extern const char *const cli_collective_names[]; /* by enum mw_calibration_collective */
 
 /* How it was measured; NULL: said elsewhere. */

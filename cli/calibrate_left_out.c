@@ -1,5 +1,6 @@
 /* What the budget had no time for, and what disturbed, in words. */
 #include <stdarg.h>
+#include <string.h>
 
 #include "cli/calibrate_figures.h"
 #include "cli/calibrate_profile.h"
@@ -18,12 +19,12 @@ cli_calibrate_few(const struct mw_measure *measure)
 
 /* Those that contradict others, or those that do not. */
 static void
-add_points(GPtrArray *all, const char *what, int points, const double *dims,
+add_points(GPtrArray *all, char *(*name)(double), int points, const double *dims,
            const struct mw_measure *rates, const bool *contradict, bool wanted)
 {
     for (int i = 0; i < points; i++)
         if (!rates[i].samples && contradict[i] == wanted)
-            g_ptr_array_add(all, g_strdup_printf("%s of %.4g", what, dims[i]));
+            g_ptr_array_add(all, name(dims[i]));
 }
 
 static void
@@ -74,9 +75,9 @@ curve_points(const struct mw_calibration *m, bool contradicting)
 {
     GPtrArray *all = g_ptr_array_new_with_free_func(g_free);
 
-    add_points(all, "matrix products", m->points, m->dim, m->matmul_flops, m->matmul_contradicts,
+    add_points(all, cli_product_name, m->points, m->dim, m->matmul_flops, m->matmul_contradicts,
                contradicting);
-    add_points(all, "attention", m->attention_points, m->attention_dim, m->attention_flops,
+    add_points(all, cli_attention_name, m->attention_points, m->attention_dim, m->attention_flops,
                m->attention_contradicts, contradicting);
     add_messages(all, m, contradicting);
     return all;
@@ -101,6 +102,8 @@ cli_calibrate_left_out(const struct mw_calibration *m)
 
 /* --- disturbances ---------------------------------------------------------------------------- */
 
+#define RAN_AT " ran at "
+#define OF_FIRST_RATE "% of their first rate at the end"
 #define MARKED_PART 10 /* one sample of so many may be disturbed on a quiet machine */
 
 static void append(GString *text, const char *format, ...) G_GNUC_PRINTF(2, 3);
@@ -130,12 +133,24 @@ cli_calibrate_disturbed(const struct mw_calibration *m)
         append(text, "the hypervisor took time from %d of %d series of samples", m->steal.kept,
                m->steal.samples);
     if (mw_calibrate_has_drifted(m->drift.products))
-        append(text, "products ran at %.0f%% of their first rate at the end",
-               100 * m->drift.products);
+        append(text, "products" RAN_AT "%.0f%" OF_FIRST_RATE, 100 * m->drift.products);
     if (mw_calibrate_has_drifted(m->drift.updates))
-        append(text, "updates ran at %.0f%% of their first rate at the end",
-               100 * m->drift.updates);
+        append(text, "updates" RAN_AT "%.0f%" OF_FIRST_RATE, 100 * m->drift.updates);
     if (d->sizes_out)
         append(text, "%d size%s contradicted others", d->sizes_out, d->sizes_out == 1 ? "" : "s");
     return g_string_free(text, !text->len);
+}
+
+double
+cli_calibrate_rate_left(const char *disturbed)
+{
+    g_auto(GStrv) parts = g_strsplit(disturbed, ", ", -1);
+    double least = 1;
+
+    for (char **part = parts; *part; part++) {
+        const char *rate = strstr(*part, RAN_AT);
+        if (rate && g_str_has_suffix(*part, OF_FIRST_RATE))
+            least = MIN(least, g_ascii_strtod(rate + strlen(RAN_AT), NULL) / 100);
+    }
+    return least;
 }

@@ -25,13 +25,23 @@ scaled(const struct mw_measure *m, double factor)
 }
 
 static void
-print_curve(FILE *out, const char *what, int points, const double *dims,
-            const struct mw_measure *flops)
+print_rate(FILE *out, const char *label, const struct mw_measure *flops)
 {
-    for (int i = 0; i < points; i++) {
-        struct mw_measure m = scaled(&flops[i], 1e-12);
-        g_autofree char *label = g_strdup_printf("%s of %.4g", what, dims[i]);
-        print_row(out, label, "TFLOP/s", &m);
+    struct mw_measure m = scaled(flops, 1e-12);
+
+    print_row(out, label, "TFLOP/s", &m);
+}
+
+static void
+print_curves(FILE *out, const struct mw_calibration *measured)
+{
+    for (int i = 0; i < measured->points; i++) {
+        g_autofree char *label = cli_product_name(measured->dim[i]);
+        print_rate(out, label, &measured->matmul_flops[i]);
+    }
+    for (int i = 0; i < measured->attention_points; i++) {
+        g_autofree char *label = cli_attention_name(measured->attention_dim[i]);
+        print_rate(out, label, &measured->attention_flops[i]);
     }
 }
 
@@ -142,15 +152,14 @@ cli_calibrate_table(FILE *out, const struct mw_calibration *measured)
         fprintf(out, "GPU-direct storage: %s; runs do not use it\n", measured->direct_storage);
     fprintf(out, "%-32s %9s %9s %9s  %-8s %6s  %s\n", "measured", "10%", "median", "90%", "unit",
             "spread", "samples");
-    print_curve(out, "matrix products", measured->points, measured->dim, measured->matmul_flops);
-    print_curve(out, "attention", measured->attention_points, measured->attention_dim,
-                measured->attention_flops);
+    print_curves(out, measured);
     for (int i = 0; i < cli_figure_count; i++) {
         struct mw_measure m = cli_figure_of(&cli_figures[i], measured);
         if (cli_figures[i].label && m.samples > 0)
             print_row(out, cli_figures[i].label, cli_figures[i].unit, &m);
     }
     print_collectives(out, measured);
+    fprintf(out, "share: of the rate alone, 1 is all of it; samples: taken, of those wished\n");
     if (measured->collectives_by[0])
         fprintf(out, "collectives by %s\n", measured->collectives_by);
     print_left_out(out, measured);

@@ -16,6 +16,9 @@
 
 enum cli_exit { CLI_DONE, CLI_FAILED, CLI_USAGE, CLI_DOES_NOT_FIT };
 
+/* And a signal's number, as shells give it where a signal ends a program: 130 by Ctrl-C. */
+#define CLI_SIGNALLED 128
+
 struct cli_verb {
     const char *name;
     const char *summary;
@@ -58,6 +61,9 @@ typedef bool (*cli_check)(const struct cli_request *request, bool measures, GErr
 int cli_request_run(const struct cli_verb *verb, const struct cli_words_group *more,
                     cli_check check, int argc, char **argv,
                     int (*answer)(const struct cli_request *request));
+
+/* Says, beside an answer, what makes its profile doubtful: another machine, a disturbance. */
+void cli_request_tell(const struct cli_request *request);
 
 /* Whether a file that is written in the end has a folder for it; NULL: there is no such file. */
 bool cli_check_output(const char *path, GError **error);

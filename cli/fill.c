@@ -19,6 +19,7 @@ fill_identity(const struct cli_request *request, const struct mw_sizing *sizing,
     r->model = g_strdup(request->model.name);
     r->hardware = g_strdup(mw_hwprofile_name(request->profile));
     r->hardware_description = g_strdup(mw_hwprofile_description(request->profile));
+    r->hardware_set = mw_hwprofile_changes(request->profile);
     r->strategy = g_strdup(mw_strategy_name(s->strategy));
     r->params = mw_model_params(&request->model);
     r->active_params = mw_model_active_params(&request->model);

@@ -101,6 +101,21 @@ cli_flush(void)
     return CLI_FAILED;
 }
 
+/* As other programs call it. */
+static const char *
+verb_meant(const char *word)
+{
+    static const char *const known[][2] = {{"train", "run"},           {"finetune", "run"},
+                                           {"resume", "run"},          {"predict", "simulate"},
+                                           {"benchmark", "calibrate"}, {"measure", "calibrate"},
+                                           {"delete", "rm"},           {"remove", "rm"}};
+
+    for (size_t i = 0; i < G_N_ELEMENTS(known); i++)
+        if (!strcmp(word, known[i][0]))
+            return known[i][1];
+    return NULL;
+}
+
 static int
 refuse_verb(const char *word)
 {
@@ -111,7 +126,8 @@ refuse_verb(const char *word)
         names[i] = verbs[i]->name;
         g_string_append_printf(all, "%s%s", i ? ", " : "", names[i]);
     }
-    g_autofree char *like = mw_names_like(word, names, "");
+    const char *meant = verb_meant(word);
+    g_autofree char *like = meant ? g_strdup(meant) : mw_names_like(word, names, "");
     if (*word == '-')
         cli_say("%s: a verb goes first, then its options; verbs are %s; try memwall help", word,
                 all->str);
@@ -175,7 +191,7 @@ start(int argc, char **argv)
     }
     if (asks_help(argv[1]))
         return help(argc - 1, argv + 1);
-    if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "version")) {
+    if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V") || !strcmp(argv[1], "version")) {
         printf("memwall %s\n", MW_VERSION);
         return cli_flush();
     }

@@ -1,5 +1,6 @@
 #include "cli/options.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "cli/number.h"
@@ -151,14 +152,35 @@ store_integer(const struct option *option, struct mw_settings *settings, int64_t
 }
 
 static bool
+is_given(const char *name)
+{
+    for (size_t i = 0; i < CLI_OPTION_COUNT; i++)
+        if (option_texts[i] && !strcmp(options[i].name, name))
+            return true;
+    return false;
+}
+
+/* A part of a sequence per GPU makes whole ones where GPUs share it. */
+static bool
+is_whole(const struct option *option)
+{
+    bool batch = !strcmp(option->name, "batch");
+
+    return option->kind == OPTION_INTEGER || option->kind == OPTION_WHOLE_COUNT ||
+           (batch && !is_given("tp"));
+}
+
+static bool
 parse_number(const struct option *option, const char *text, double *value, GError **error)
 {
     bool count = option->kind == OPTION_COUNT || option->kind == OPTION_WHOLE_COUNT;
     const struct cli_number number = {
         .option = option->name,
-        .min = option->min,
+        .min = is_whole(option) ? ceil(option->min) : option->min,
         .max = option->max,
-        .whole = option->kind == OPTION_INTEGER || option->kind == OPTION_WHOLE_COUNT,
+        .whole = is_whole(option),
+        .noun =
+            is_whole(option) && option->kind == OPTION_REAL ? "whole number of sequences" : NULL,
         .counts = count,
         .or_as = option->may_be_auto            ? ", or auto"
                  : option->kind == OPTION_COUNT ? ", as 15T or 1.5e13"

@@ -117,6 +117,7 @@ cli_answers_print(const struct cli_request *request, struct cli_answer *const *a
     struct mw_result *results[MW_STRATEGY_COUNT];
     bool fits = false;
 
+    cli_request_tell(request);
     if (request->strategy_count <= 1 && !write_files(request, answers[0], &error))
         return cli_fail(error);
     for (int i = 0; i < count; i++) {

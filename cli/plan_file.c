@@ -69,6 +69,7 @@ fill_identity(const struct cli_request *request, const struct mw_plan *plan, str
     r->plan = plan;
     r->hardware = g_strdup(mw_hwprofile_name(request->profile));
     r->hardware_description = g_strdup(mw_hwprofile_description(request->profile));
+    r->hardware_set = mw_hwprofile_changes(request->profile);
     r->provenance = g_strdup(mw_provenance_name(mw_hwprofile_worst_provenance(request->profile)));
     r->calibrated = mw_hwprofile_calibrated(request->profile);
     r->gpus_per_node = ranks_per_node(plan);

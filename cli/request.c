@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "cli/calibrate.h"
+#include "cli/calibrate_profile.h"
 #include "cli/cli.h"
 #include "cli/options.h"
 #include "cli/paths.h"
@@ -82,12 +83,24 @@ static void
 tell_disturbed(const struct mw_hwprofile *profile)
 {
     const char *disturbed = mw_hwprofile_disturbed(profile);
+    double left = disturbed ? cli_calibrate_rate_left(disturbed) : 1;
 
-    if (disturbed)
+    if (left < 1)
+        cli_say("profile %s was measured while the machine slowed down (%s): real steps may be "
+                "%sslower than predicted; measure again with `memwall calibrate`",
+                mw_hwprofile_name(profile), disturbed, left < 0.5 ? "several times " : "");
+    else if (disturbed)
         cli_say("profile %s was measured while its machine was busy or changed its speed (%s): "
                 "figures may be too low and predictions too slow; run `memwall calibrate` again "
                 "when the machine is quiet",
                 mw_hwprofile_name(profile), disturbed);
+}
+
+void
+cli_request_tell(const struct cli_request *request)
+{
+    tell_machine(request->profile);
+    tell_disturbed(request->profile);
 }
 
 static bool
@@ -106,8 +119,6 @@ load_profile(struct cli_request *request, char **sets, const char *outlook_text,
     request->modified = sets && *sets;
     if (!mw_hwprofile_check(request->profile, error))
         return false;
-    tell_machine(request->profile);
-    tell_disturbed(request->profile);
     for (int outlook = 0; outlook < MW_OUTLOOK_COUNT; outlook++)
         request->hardware[outlook] = mw_hwprofile_read(request->profile, only < 0 ? outlook : only);
     request->outlook = only < 0 ? MW_OUTLOOK_TYPICAL : (enum mw_outlook)only;
@@ -569,7 +580,7 @@ parse(struct cli_request *request, const struct cli_verb *verb, const struct cli
     good = good && (words.help || fill_request(request, &words, verb, check, &error));
     words_clear(&words);
     if (!good)
-        return cli_fail(error);
+        return cli_calibrate_fail(error);
     return *done ? cli_flush() : CLI_DONE;
 }
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/run_drives.h"
 #include "cli/run_entry.h"
 #include "exec/checkpoint.h"
 #include "exec/run_files.h"
@@ -204,22 +205,35 @@ read_record(const struct cli_training *training, struct cli_run_course *then)
     mw_commit_record_clear(&found.record);
 }
 
+/* What is fixed in a run and differs: in words, and its options as they are given and as they were
+ * ("--batch 2 no --dpu-start"). */
+struct fixed_differences {
+    GString *all, *now, *then;
+    bool model; /* it is another */
+};
+
+/* What a run is called beside `memwall export`. */
+static const char *
+name_of(const struct cli_training *training)
+{
+    return cli_run_drives_are_own(training->drives) ? cli_run_drives_name(training->drives)
+                                                    : training->options.nvme[0];
+}
+
 static bool
-refuse_fixed(const struct cli_training *training, const char *differences, const char *again,
-             bool model, GError **error)
+refuse_fixed(const struct cli_training *training, const struct fixed_differences *d, GError **error)
 {
     const char *directory = training->options.nvme[0];
 
-    if (model)
+    if (d->model)
         return mw_refuse(error,
                          "%s/%s" MW_RUN_RECORD ": is of another model: %s: give the run's model, "
                          "or another directory",
-                         directory, training->stem, differences);
+                         directory, training->stem, d->all->str);
     return mw_refuse(error,
-                     "%s/%s" MW_RUN_RECORD ": the run goes on as it began: %s: give %s; or "
-                     "`memwall export %s -o FOLDER`, and a new run --from FOLDER in another "
-                     "directory has it otherwise",
-                     directory, training->stem, differences, again, directory);
+                     "cannot resume with %s: the run was started with %s; give %s, or `memwall "
+                     "export %s -o FOLDER` and a new run with --from FOLDER",
+                     d->now->str, d->then->str, d->then->str, name_of(training));
 }
 
 static void
@@ -237,37 +251,51 @@ add_again(GString *again, const char *option, const char *was)
                            was ? " " : "", was ? was : "");
 }
 
-/* What is fixed in a run and differs; of options, how to have them as they were.  Returns whether
- * the model is another. */
 static bool
-compare_fixed(const struct cli_training *training, GString *differences, GString *again)
+is_none(int which, uint64_t value)
+{
+    return which == CLI_FIXED_DPU_START && (int64_t)value == MW_AUTO;
+}
+
+static void
+compare_fixed(const struct cli_training *training, struct fixed_differences *d)
 {
     const struct cli_run_course *then = training->then;
     uint64_t now[CLI_FIXEDS];
-    bool model = false;
 
+    *d = (struct fixed_differences){g_string_new(NULL), g_string_new(NULL), g_string_new(NULL),
+                                    false};
     take_fixed(training, now);
     for (int i = 0; i < CLI_FIXEDS; i++) {
         if (!then->has_fixed[i] || then->fixed[i] == now[i])
             continue;
+        const char *what = cli_run_fixed[i].what;
         g_autofree char *is = cli_run_field_text(&cli_run_fixed[i], now[i]);
         g_autofree char *was = cli_run_field_text(&cli_run_fixed[i], then->fixed[i]);
-        bool none = i == CLI_FIXED_DPU_START && (int64_t)then->fixed[i] == MW_AUTO;
-        add(differences, cli_run_fixed[i].what, is, was);
-        add_again(again, cli_run_fixed[i].what, none ? NULL : was);
-        model |= is_of_model(i);
+        add(d->all, what, is, was);
+        add_again(d->now, what, is_none(i, now[i]) ? NULL : is);
+        add_again(d->then, what, is_none(i, then->fixed[i]) ? NULL : was);
+        d->model |= is_of_model(i);
     }
-    return model;
+}
+
+static void
+clear_differences(struct fixed_differences *d)
+{
+    g_string_free(d->all, TRUE);
+    g_string_free(d->now, TRUE);
+    g_string_free(d->then, TRUE);
 }
 
 static bool
 check_fixed(const struct cli_training *training, GError **error)
 {
-    g_autoptr(GString) differences = g_string_new(NULL), again = g_string_new(NULL);
-    bool model = compare_fixed(training, differences, again);
+    struct fixed_differences d;
 
-    return !differences->len ||
-           refuse_fixed(training, differences->str, again->str, model, error);
+    compare_fixed(training, &d);
+    bool good = !d.all->len || refuse_fixed(training, &d, error);
+    clear_differences(&d);
+    return good;
 }
 
 /* Of what the first rank's record says, by all ranks alike. */
@@ -415,9 +443,8 @@ add_data(const struct cli_training *training, GString *changes)
 {
     const struct cli_run_course *then = training->then;
     int64_t tokens = mw_tokens_count(training->tokens);
-    JsonNode *root = then->of_checkpoint
-                         ? NULL /* says nothing of names */
-                         : cli_run_entry_parse(training->options.nvme[0], NULL);
+    JsonNode *root = then->of_checkpoint ? NULL /* says nothing of names */
+                                         : cli_run_entry_parse(training->options.nvme[0], NULL);
     JsonObject *described = object_in(root, "training");
     g_autofree char *now = g_canonicalize_filename(training->options.data, NULL);
     const char *was = NULL;
@@ -445,7 +472,8 @@ bool
 cli_run_course_tell(struct cli_training *training)
 {
     const struct cli_run_course *then = training->then;
-    g_autoptr(GString) changes = g_string_new(NULL), again = g_string_new(NULL);
+    g_autoptr(GString) changes = g_string_new(NULL);
+    struct fixed_differences fixed;
     uint64_t now[CLI_COURSES];
 
     if (!then || !then->is_known || mw_ranks_index(training->ranks) != 0)
@@ -459,13 +487,17 @@ cli_run_course_tell(struct cli_training *training)
         add(changes, cli_run_courses[i].what, is, was);
     }
     add_data(training, changes);
-    if (then->of_checkpoint)
-        compare_fixed(training, changes, again);
+    if (then->of_checkpoint) {
+        compare_fixed(training, &fixed);
+        g_string_append_printf(changes, "%s%s", changes->len && fixed.all->len ? "; " : "",
+                               fixed.all->str);
+        clear_differences(&fixed);
+    }
     if (changes->len && then->of_checkpoint)
         cli_say("--from %s: the run goes on otherwise than this was trained: %s",
                 training->options.from, changes->str);
     else if (changes->len)
-        cli_say("the run goes on with another course: %s", changes->str);
+        cli_say("resuming with changed settings: %s", changes->str);
     return changes->len > 0;
 }
 

@@ -51,11 +51,13 @@ cli_run_drives_resumed(struct cli_run_drives *drives, bool changed, GError **err
 {
     if (drives->fresh)
         return true;
+    const char *name = drives->entry.name ? drives->entry.name : drives->entry.directories[0];
+    if (drives->named)
+        cli_run_drives_say_going_on(name, drives->named);
     if (drives->dropped)
         cli_say("going on with run %s from step %" G_GINT64_FORMAT "; step %" G_GINT64_FORMAT
                 " is dropped",
-                drives->entry.name, mw_trainer_next_step(drives->training->trainer),
-                drives->dropped);
+                name, mw_trainer_next_step(drives->training->trainer), drives->dropped);
     return cli_run_drives_describe_again(drives, changed, error);
 }
 
@@ -97,12 +99,17 @@ remove_empty(const struct cli_run_entry *entry)
 }
 
 static void
-say_kept(const struct cli_run_drives *drives)
+say_kept(const struct cli_run_drives *drives, bool finished)
 {
     const char *name = drives->entry.name;
 
-    if (!drives->first || !drives->entry.made || !drives->entry.last_step ||
-        drives->training->stopped)
+    if (!drives->first || !drives->entry.last_step || drives->training->stopped)
+        return;
+    const char *directory = drives->training->options.nvme[0]; /* as it was typed */
+    if (!drives->entry.made && finished)
+        cli_say("durable in %s: --resume with the same options goes on; `memwall rm %s` deletes it",
+                directory, directory);
+    if (!drives->entry.made)
         return;
     if (drives->training->diverged) /* what to go on from has been said */
         cli_say("kept as run %s: `memwall rm %s` deletes it", name, name);
@@ -119,7 +126,7 @@ cli_run_drives_close(struct cli_run_drives *drives, bool together)
     together = together && mw_ranks_barrier(drives->training->ranks, 0, NULL);
     if (drives->described && (together || drives->alone)) {
         cli_run_drives_settle(drives);
-        say_kept(drives);
+        say_kept(drives, together);
     } else if (drives->entry.made && !drives->described && drives->alone && drives->fresh)
         drives->forgotten = cli_runs_remove(&drives->entry, true, NULL);
     g_ptr_array_unref(drives->locks);

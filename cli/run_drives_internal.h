@@ -15,8 +15,12 @@ struct cli_run_drives {
     bool described;
     bool forgotten; /* its directories go with it */
     char *anew;
-    int64_t dropped; /* step, from 1, that the newest run is gone on with without; 0: none */
+    int64_t dropped; /* step, from 1, that the run is gone on with without; 0: none */
+    int64_t named;   /* durable steps of a run that --resume names, to be said; 0: it does not */
 };
+
+/* Says how far the run came that is gone on with. */
+void cli_run_drives_say_going_on(const char *name, int64_t steps);
 
 static inline const struct cli_run_options *
 cli_run_drives_options(const struct cli_run_drives *drives)

@@ -27,9 +27,14 @@ fail_missing(const struct cli_run_entry *entry, const char *directory, GError **
 static struct mw_run_lock *
 take_lock(const struct cli_run_drives *drives, const char *directory, GError **error)
 {
-    if (!options_of(drives)->resume || g_file_test(directory, G_FILE_TEST_IS_DIR))
+    bool resume = options_of(drives)->resume;
+
+    if (g_file_test(directory, resume ? G_FILE_TEST_IS_DIR : G_FILE_TEST_EXISTS))
         return mw_run_lock_take(directory, error);
-    fail_missing(&drives->entry, directory, error);
+    if (resume)
+        fail_missing(&drives->entry, directory, error);
+    else
+        mw_refuse(error, "%s does not exist: make it first", directory);
     return NULL;
 }
 
@@ -98,6 +103,13 @@ take_over(struct cli_run_drives *drives, struct cli_run *run, GError **error)
     return lock(drives, error);
 }
 
+void
+cli_run_drives_say_going_on(const char *name, int64_t steps)
+{
+    cli_say("going on with run %s: %" G_GINT64_FORMAT " step%s durable", name, steps,
+            steps == 1 ? " is" : "s are");
+}
+
 static bool
 find_resumed(struct cli_run_drives *drives, GError **error)
 {
@@ -120,11 +132,12 @@ find_resumed(struct cli_run_drives *drives, GError **error)
         cli_run_free(run);
         return false;
     }
-    if (!name && options_of(drives)->previous)
+    if (options_of(drives)->previous)
         drives->dropped = run->steps;
-    else if (!name)
-        cli_say("going on with run %s: %" G_GINT64_FORMAT " step%s durable", run->entry.name,
-                run->steps, run->steps == 1 ? " is" : "s are");
+    else if (name)
+        drives->named = run->steps;
+    else
+        cli_run_drives_say_going_on(run->entry.name, run->steps);
     return take_over(drives, run, error);
 }
 

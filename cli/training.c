@@ -230,10 +230,10 @@ goes_on(void *data, const struct mw_commit_record *record, GError **error)
         return true;
     g_autofree char *way = export_text(o, record->step + 1);
     return mw_refuse(error,
-                     "--steps %" G_GINT64_FORMAT ": %s has done %" G_GINT64_FORMAT
-                     ": must be more: steps count from the first%s",
-                     o->steps, o->from ? o->from : "the run that is resumed", record->step + 1,
-                     way);
+                     "--steps %" G_GINT64_FORMAT ": counts all steps of %s, and %" G_GINT64_FORMAT
+                     " %s done: give more than %" G_GINT64_FORMAT "%s",
+                     o->steps, o->from ? o->from : "the run", record->step + 1,
+                     record->step ? "are" : "is", record->step + 1, way);
 }
 
 static bool
@@ -365,6 +365,15 @@ say_unchecked(const struct cli_training *run)
 }
 
 static void
+say_text(const struct cli_training *run)
+{
+    if (mw_tokens_are_text(run->tokens) && run->decoder.vocab > MW_TEXT_VOCAB)
+        cli_say("%s: text is read as bytes: %d of the model's %" G_GINT64_FORMAT
+                " tokens; a .bin file has a tokenizer's tokens",
+                run->options.data, MW_TEXT_VOCAB, run->decoder.vocab);
+}
+
+static void
 say_notices(const struct cli_training *run)
 {
     const char *line = mw_trainer_notice(run->trainer);
@@ -374,8 +383,10 @@ say_notices(const struct cli_training *run)
     for (int i = 0; mw_ranks_index(run->ranks) == 0 && (line = mw_trainer_lack(run->trainer, i));
          i++)
         cli_say("%s", line);
-    if (mw_ranks_index(run->ranks) == 0)
+    if (mw_ranks_index(run->ranks) == 0) {
+        say_text(run);
         say_unchecked(run);
+    }
 }
 
 static void

@@ -158,7 +158,7 @@ measure_with_ranks(struct cli_calibrate_wish *wish, GError **error)
 static int
 end(struct cli_calibrate_wish *wish, bool good, const GError *error)
 {
-    int status = good ? cli_flush() : cli_fail(error);
+    int status = good ? cli_flush() : cli_calibrate_fail(error);
 
     if (!good)
         mw_ranks_abort(wish->ranks, status);

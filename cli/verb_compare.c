@@ -12,6 +12,7 @@ report(const struct cli_request *request, struct cli_answer *answer,
 
     if (!answer->result->feasible)
         return cli_answers_print(request, &answer, 1, false);
+    cli_request_tell(request);
     if (!cli_compare_report(request, &it, false, &error))
         return cli_fail(error);
     return cli_flush();

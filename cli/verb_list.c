@@ -159,7 +159,9 @@ parse_list(const char *word, enum list *list, GError **error)
             *list = (enum list)i;
             return true;
         }
-    g_autofree char *like = mw_names_like(word, list_names, "");
+    bool gpus = !strcmp(word, "gpus") || !strcmp(word, "gpu") || !strcmp(word, "backends");
+    g_autofree char *like =
+        gpus ? g_strdup(list_names[DEVICES]) : mw_names_like(word, list_names, "");
     if (like)
         return mw_refuse(error, "list %s: did you mean %s?", word, like);
     return mw_refuse(error, "list %s: must be " ALL_LISTS, word);

@@ -122,6 +122,7 @@ print_largest(const struct cli_request *request)
 
     if (!rows)
         return cli_fail(error);
+    cli_request_tell(request);
     if (request->json)
         write_json(rows);
     else

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "cli/decoder.h"
 #include "cli/evaluate.h"
 #include "cli/output.h"
 #include "cli/run_backend.h"
@@ -280,9 +281,6 @@ kept_text(const struct run *run)
     return g_strdup(text->str);
 }
 
-/* As shells give it where a signal ends a program: 130 by Ctrl-C. */
-#define SIGNALLED 128
-
 static int
 end_early(struct run *run)
 {
@@ -296,7 +294,7 @@ end_early(struct run *run)
         cli_say("stopped by %s after step %" G_GINT64_FORMAT " of %" G_GINT64_FORMAT "; %s",
                 number == SIGINT ? "SIGINT" : "SIGTERM", mw_trainer_next_step(training->trainer),
                 training->options.steps, kept);
-    return SIGNALLED + number;
+    return CLI_SIGNALLED + number;
 }
 
 /* --- the whole ------------------------------------------------------------------------------- */
@@ -316,6 +314,8 @@ train(struct run *run, GError **error)
         return false;
     if (run->unstarted)
         return true;
+    if (mw_ranks_index(run->training.ranks) == 0)
+        cli_request_tell(run->training.request);
     run->report = cli_run_report_new(&run->training);
     int64_t left = run->training.options.steps - mw_trainer_next_step(run->training.trainer);
     if (!open_log(run, error))
@@ -342,7 +342,7 @@ end_unstarted(struct run *run)
     else if (mw_ranks_index(training->ranks) == 0)
         cli_say("stopped by %s before the first step; nothing was trained, and nothing is kept",
                 number == SIGINT ? "SIGINT" : "SIGTERM");
-    return SIGNALLED + number;
+    return CLI_SIGNALLED + number;
 }
 
 static int
@@ -461,7 +461,7 @@ answer(const struct cli_request *request)
     training->request = &mine;
     training->ranks = ranks;
     int status = plan_and_run(&run);
-    bool all_alike = status == CLI_DONE || status == CLI_DOES_NOT_FIT || status > SIGNALLED;
+    bool all_alike = status == CLI_DONE || status == CLI_DOES_NOT_FIT || status > CLI_SIGNALLED;
     if (!all_alike)
         mw_ranks_abort(ranks, status); /* returns where this rank is alone */
     mw_log_close(run.log);
@@ -490,8 +490,10 @@ static bool
 check(const struct cli_request *request, bool measures, GError **error)
 {
     struct cli_run_options options;
+    struct mw_decoder decoder;
     bool good = cli_run_options_read(&options, error) &&
                 cli_run_paths_check(request, &options, error) &&
+                mw_decoder_read(&request->model, request->model_name, &decoder, error) &&
                 (!measures || check_before_measuring(request, &options, error));
 
     cli_run_options_clear(&options);

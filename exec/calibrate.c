@@ -84,7 +84,7 @@ mw_calibrate_step(struct mw_calibrator *c, const char *what, GError **error)
         return false;
     if (!o->progress || o->progress(o->data, what, fmax(0, c->budget.end_s - mw_calibrate_now_s())))
         return true;
-    g_set_error_literal(error, MW_ERROR, MW_ERROR_DEVICE, "calibrate: stopped");
+    g_set_error_literal(error, MW_ERROR, MW_ERROR_DEVICE, "calibrate: stopped before its end");
     return false;
 }
 

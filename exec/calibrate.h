@@ -98,6 +98,7 @@ enum mw_calibration_collective {
     MW_CALIBRATION_COLLECTIVES
 };
 #define MW_CALIBRATION_MESSAGES_MAX 6
+#define MW_CALIBRATION_HEAD_DIM 64 /* of the attention that is measured */
 
 /* What other programs took, and what contradicts the rest. */
 struct mw_calibration_disturbances {

@@ -250,7 +250,7 @@ mw_calibrate_layer(struct mw_calibrator *c, struct mw_calibration *out, GError *
 
 /* --- attention ------------------------------------------------------------------------------- */
 
-#define HEAD_DIM 64
+#define HEAD_DIM MW_CALIBRATION_HEAD_DIM
 
 struct attended {
     struct layer layer;

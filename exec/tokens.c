@@ -87,7 +87,8 @@ open_binary(struct mw_tokens *tokens, int64_t file_bytes, GError **error)
 
     if (file_bytes < HEADER_BYTES)
         return refuse(tokens, MW_ERROR_FORMAT, error,
-                      "%" G_GINT64_FORMAT " bytes: a token file has a header of %d: cut short",
+                      "%" G_GINT64_FORMAT " bytes: a token file has a header of %d bytes (llm.c's "
+                      "format): cut short",
                       file_bytes, HEADER_BYTES);
     if (!read_bytes(tokens, 0, sizeof header, header, error))
         return false;
@@ -197,6 +198,12 @@ mw_tokens_close(struct mw_tokens *tokens)
         close(tokens->fd);
     g_free(tokens->path);
     g_free(tokens);
+}
+
+bool
+mw_tokens_are_text(const struct mw_tokens *tokens)
+{
+    return tokens->token_bytes == 1;
 }
 
 int64_t

@@ -41,6 +41,8 @@ struct mw_tokens *mw_tokens_open(const char *path, int64_t vocab, int64_t seq, u
                                  GError **error);
 void mw_tokens_close(struct mw_tokens *tokens); /* NULL is allowed */
 
+/* Plain text: its tokens are bytes. */
+bool mw_tokens_are_text(const struct mw_tokens *tokens);
 int64_t mw_tokens_count(const struct mw_tokens *tokens);
 
 /* Every token of the file is within the vocabulary; reads all of it. */

@@ -123,6 +123,7 @@ mw_hwprofile_copy(const struct mw_hwprofile *profile)
         copy->value[i] = profile->value[i];
         copy->value[i].text = g_strdup(profile->value[i].text);
         copy->value[i].source = g_strdup(profile->value[i].source);
+        copy->value[i].was = g_strdup(profile->value[i].was);
     }
     return copy;
 }
@@ -235,6 +236,15 @@ mw_hwprofile_load(const char *name_or_path, GError **error)
     return NULL;
 }
 
+static char *
+value_text(const struct mw_hw_value *value, const struct mw_hw_key *key)
+{
+    if (key->kind == MW_HW_TEXT)
+        return g_strdup(value->text);
+    return key->kind == MW_HW_FLAG ? g_strdup(value->number[0] ? "true" : "false")
+                                   : mw_hw_value_text(value);
+}
+
 static bool
 set_value(struct mw_hwprofile *profile, const char *group, const char *key, const char *text,
           GError **error)
@@ -248,10 +258,16 @@ set_value(struct mw_hwprofile *profile, const char *group, const char *key, cons
         g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "unknown key; %s", suggestion);
         return false;
     }
-    if (!mw_hw_value_parse(&profile->value[row], &mw_hw_keys(&count)[row], text, error))
+    struct mw_hw_value *value = &profile->value[row];
+    const struct mw_hw_key *keys = mw_hw_keys(&count);
+    g_autofree char *was = mw_hw_value_is_set(value) ? g_strdup(value->was)
+                           : value->given            ? value_text(value, &keys[row])
+                                                     : NULL;
+    if (!mw_hw_value_parse(value, &keys[row], text, error))
         return false;
-    profile->value[row].provenance = MW_PROVENANCE_USER;
-    profile->value[row].source = g_strdup(MW_HW_SET);
+    value->provenance = MW_PROVENANCE_USER;
+    value->source = g_strdup(MW_HW_SET);
+    value->was = g_steal_pointer(&was);
     if (g_str_equal(key, "matmul_tflops")) {
         mw_hw_value_clear(&profile->value[mw_hw_key_find("gpu", "matmul_tflops_low")]);
         mw_hw_value_clear(&profile->value[mw_hw_key_find("gpu", "matmul_tflops_high")]);
@@ -277,6 +293,24 @@ mw_hwprofile_set(struct mw_hwprofile *profile, const char *assignment, GError **
         return true;
     g_prefix_error(error, "--set %s: ", assignment);
     return false;
+}
+
+char *
+mw_hwprofile_changes(const struct mw_hwprofile *profile)
+{
+    g_autoptr(GString) all = g_string_new(NULL);
+    size_t count;
+    const struct mw_hw_key *keys = mw_hw_keys(&count);
+
+    for (size_t i = 0; i < count; i++) {
+        const struct mw_hw_value *value = &profile->value[i];
+        if (!mw_hw_value_is_set(value))
+            continue;
+        g_autofree char *is = value_text(value, &keys[i]);
+        g_string_append_printf(all, "%s%s.%s %s (%s in the profile)", all->len ? ", " : "",
+                               keys[i].group, keys[i].key, is, value->was ? value->was : "not");
+    }
+    return all->len ? g_strdup(all->str) : NULL;
 }
 
 bool

@@ -147,6 +147,10 @@ bool mw_hwprofile_set(struct mw_hwprofile *profile, const char *assignment, GErr
 /* Whether it could be set in some profile: key, syntax and range. */
 bool mw_hwprofile_set_check(const char *assignment, GError **error);
 
+/* What was set, and what the profile has: "gpu.memory_gib 8 (24 in the profile), ..."; NULL:
+ * nothing was.  g_free it. */
+char *mw_hwprofile_changes(const struct mw_hwprofile *profile);
+
 /* "network.gb_per_s and network.latency_us": what a group must have; g_free it. */
 char *mw_hwprofile_required(const char *group);
 

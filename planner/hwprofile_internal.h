@@ -19,6 +19,7 @@ struct mw_hw_value {
     char *text; /* MW_HW_TEXT */
     enum mw_provenance provenance;
     char *source; /* NULL: not stated */
+    char *was;    /* of one that --set gave: the text before; NULL: there was none */
 };
 
 struct mw_hwprofile {

@@ -24,6 +24,7 @@ mw_hw_value_clear(struct mw_hw_value *value)
 {
     g_free(value->text);
     g_free(value->source);
+    g_free(value->was);
     memset(value, 0, sizeof *value);
 }
 

@@ -1,6 +1,7 @@
 #include "planner/json.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "planner/error.h"
@@ -154,8 +155,12 @@ load(JsonParser *parser, const char *text, gsize length, const char *origin, GEr
     bool good = json_parser_load_from_data(parser, text, (gssize)length, &cause);
     g_autofree char *name = twice.name;
     if (!good) {
-        g_strdelimit(cause->message, "\r\n", ' ');
-        g_set_error(error, MW_ERROR, MW_ERROR_FORMAT, "%s: not JSON: %s", origin, cause->message);
+        int line, column;
+        if (sscanf(cause->message, "<data>:%d:%d:", &line, &column) == 2)
+            g_set_error(error, MW_ERROR, MW_ERROR_FORMAT, "%s: line %d, column %d: not JSON",
+                        origin, line, column);
+        else
+            g_set_error(error, MW_ERROR, MW_ERROR_FORMAT, "%s: not JSON", origin);
     } else if (name) {
         g_set_error(error, MW_ERROR, MW_ERROR_FORMAT,
                     "%s: key \"%s\": value given twice: must be given once", origin, name);

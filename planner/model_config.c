@@ -27,9 +27,12 @@ refuse_kind(const struct mw_config *config, const char *key, const char *value)
         shown[48] = '\0';
     for (size_t i = 0; i < (size_t)mw_config_kind_count; i++)
         g_string_append_printf(known, "%s%s", i ? ", " : "", mw_config_kinds[i].type);
-    g_set_error(config->error, MW_ERROR, MW_ERROR_INVALID,
-                "%s: key \"%s\": %s%s: must be one of %s", config->origin, key,
-                shown ? "value " : "missing", shown ? shown : "", known->str);
+    if (shown)
+        mw_refuse(config->error, "%s: model %s %s is not supported; supported are %s",
+                  config->origin, strcmp(key, "model_type") ? "class" : "type", shown, known->str);
+    else
+        mw_refuse(config->error, "%s: key \"%s\": missing: must be one of %s", config->origin, key,
+                  known->str);
     return NULL;
 }
 
@@ -272,8 +275,13 @@ mw_model_read_config(const char *path, char **file, gsize *length, GError **erro
     static const struct mw_input_kind kind = {
         "a model's config.json, or a name that `memwall list models` has", MW_JSON_BYTES_MAX, NULL};
 
-    *file = g_file_test(path, G_FILE_TEST_IS_DIR) ? g_build_filename(path, "config.json", NULL)
-                                                  : g_strdup(path);
+    bool folder = g_file_test(path, G_FILE_TEST_IS_DIR);
+
+    *file = folder ? g_build_filename(path, "config.json", NULL) : g_strdup(path);
+    if (folder && !g_file_test(*file, G_FILE_TEST_EXISTS)) {
+        mw_refuse(error, "%s: holds no config.json: must be %s", path, kind.wanted);
+        return NULL;
+    }
     return mw_input_read(*file, &kind, length, error);
 }
 

@@ -156,9 +156,39 @@ mw_model_load_preset(const char *name, struct mw_model *model, GError **error)
     return true;
 }
 
+/* ORGANIZATION/MODEL, as hubs name models, where there is no such folder. */
+static bool
+is_hub_name(const char *name)
+{
+    const char *slash = strchr(name, '/');
+
+    return slash && slash > name && slash[1] && !strchr(slash + 1, '/') && *name != '.' &&
+           *name != '~' && !g_str_has_suffix(name, ".json") &&
+           !g_file_test(name, G_FILE_TEST_EXISTS);
+}
+
+static bool
+refuse_hub_name(const char *asked, GError **error)
+{
+    g_autofree char *path = NULL;
+    g_autofree char *lower = g_ascii_strdown(strchr(asked, '/') + 1, -1);
+    g_autoptr(GKeyFile) file = open_presets(&path, NULL);
+    g_auto(GStrv) names = file ? g_key_file_get_groups(file, NULL) : g_new0(char *, 1);
+    bool same = g_strv_contains((const char *const *)names, lower);
+    g_autofree char *like =
+        same ? g_strdup(lower) : mw_names_like(lower, (const char *const *)names, "");
+
+    return mw_refuse(error,
+                     "model %s: no such folder, and nothing is downloaded: give the folder or "
+                     "config.json of the model, or a preset%s%s",
+                     asked, like ? ": " : " of `memwall list models`", like ? like : "");
+}
+
 bool
 mw_model_load(const char *name_or_path, struct mw_model *model, GError **error)
 {
+    if (is_hub_name(name_or_path))
+        return refuse_hub_name(name_or_path, error);
     if (strchr(name_or_path, '/') || g_str_has_suffix(name_or_path, ".json"))
         return mw_model_load_config(name_or_path, model, error);
     return mw_model_load_preset(name_or_path, model, error);

@@ -379,6 +379,8 @@ write_question(struct mw_json_writer *json, const struct mw_result *r)
     write_known(json, r, "paper_params", r->paper_params);
     mw_json_string(json, "hardware", r->hardware);
     mw_json_string(json, "hardware_description", r->hardware_description);
+    if (r->hardware_set)
+        mw_json_string(json, "hardware_set", r->hardware_set);
     mw_json_string(json, "strategy", r->strategy);
     mw_json_string(json, "plan", r->plan ? r->plan->title : NULL);
 }

@@ -63,6 +63,7 @@ free_texts(struct mw_result *result)
     g_free(result->model);
     g_free(result->hardware);
     g_free(result->hardware_description);
+    g_free(result->hardware_set);
     g_free(result->strategy);
     g_free(result->param_device);
     g_free(result->optimizer_device);

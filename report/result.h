@@ -81,8 +81,9 @@ struct mw_result_paper { /* the printed equations (planner/paper.h), beside what
 };
 
 struct mw_result {
-    /* model and strategy are NULL for a plan of which the text alone is known: `plan` is there */
-    char *model, *hardware, *hardware_description, *strategy;
+    /* model and strategy are NULL for a plan of which the text alone is known: `plan` is there;
+     * hardware_set: what differs from the profile of that name, in words; NULL: nothing */
+    char *model, *hardware, *hardware_description, *hardware_set, *strategy;
     int64_t params, active_params, paper_params;
 
     /* settings, as planned */

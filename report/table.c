@@ -84,7 +84,9 @@ mw_table_first_lines(FILE *out, const struct mw_result *result)
     if (result->remedy)
         mw_table_line(out, "remedy", "%s", result->remedy);
     if (result->hardware_description)
-        mw_table_line(out, "machine", "%s", result->hardware_description);
+        mw_table_line(out, "machine", "%s%s%s", result->hardware_description,
+                      result->hardware_set ? "; set: " : "",
+                      result->hardware_set ? result->hardware_set : "");
 }
 
 /* Peak and capacity in the capacity's unit: "24.1 of 30.5 GiB per GPU". */

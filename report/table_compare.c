@@ -59,6 +59,8 @@ mw_table_compare(FILE *out, struct mw_result *const *results, size_t count)
         if (smaller)
             fprintf(out, "%s: %s\n", mw_table_text(results[i]->strategy), smaller);
     }
+    if (count && results[0]->hardware_set)
+        fprintf(out, "set: %s\n", results[0]->hardware_set);
     if (uncalibrated)
         fprintf(out, "profile not measured on this machine; its least certain figures: %s\n",
                 uncalibrated);

@@ -102,6 +102,42 @@ def check_busy(box):
             yield f"{words}: said {done.said!r}"
 
 
+def check_slowed(box):
+    """Of a machine that slowed down predictions are too fast, and that is what is said; once, and
+    beside answers alone."""
+    text = quiet((box.folder / "new.ini").read_text(encoding="utf-8"))
+    for rate, said in ((17, "several times slower than predicted"), (80, "be slower than predicted"),
+                       (140, "predictions too slow")):
+        what = f"products ran at {rate}% of their first rate at the end"
+        (box.folder / "slowed.ini").write_text(
+            text.replace("[profile]", f"[profile]\ndisturbed = {what}"), encoding="utf-8")
+        done = box.run("simulate", "-m", "gpt2", "--batch", "1", "-H", "./slowed.ini")
+        yield from check_done(done)
+        if done.said.count("\n") != 1 or what not in done.said or said not in done.said or \
+                ("too slow" in done.said) != (rate > 100):
+            yield f"{rate}%: said {done.said!r}"
+        done = box.run("simulate", "-m", "gpt2", "--batch", "0", "-H", "./slowed.ini")
+        if done.returncode != 2 or what in done.said:
+            yield f"a refusal: said {done.said!r}"
+
+
+def check_interrupted(box):
+    """Ctrl-C ends it with one line and its exit status; a profile that was there stays."""
+    (box.folder / "stopped.ini").write_text("as it was", encoding="utf-8")
+    words = [str(MEMWALL), "calibrate", "-o", "stopped.ini", "--nvme", str(box.drive)]
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                          cwd=box.folder, env=box.environment) as stopped:
+        for row in stopped.stderr:
+            if b"matrix products" in row:
+                break
+        stopped.send_signal(signal.SIGINT)
+        said = stopped.stderr.read().decode().splitlines()
+    if stopped.returncode != 130 or said[-1:] != ["memwall: stopped; no profile was written"]:
+        yield f"status {stopped.returncode}, said {said}"
+    if (box.folder / "stopped.ini").read_text(encoding="utf-8") != "as it was":
+        yield "a profile was written"
+
+
 def check_calibrated(box):
     done = box.run("simulate", "-m", "gpt2", "-H", "./new.ini", "--batch", "1", "--json")
     yield from check_done(done)
@@ -186,7 +222,7 @@ def check_budget(box):
     left_out = [point["dim"] for point in answer["matmul"] if not point["samples"]]
     named = answer["left_out"] + answer["disturbances"]["contradicting"]
     for dim in left_out:
-        if f"matrix products of {dim:g}" not in named:
+        if f"matrix products of {dim:g} cubed" not in named:
             yield f"products of {dim} are left out and not named"
     if left_out and "not measured" not in text and "contradict the others" not in text:
         yield "the profile does not name what was left out"
@@ -443,6 +479,8 @@ def tests(box):
     yield "reads back", check_reads_back(box)
     yield "counts as measured", check_calibrated(box)
     yield "busy", check_busy(box)
+    yield "slowed down", check_slowed(box)
+    yield "interrupted", check_interrupted(box)
     yield "plans", check_plan(box)
     yield "here", check_here(box)
     yield "default drive", check_default_drive(box)

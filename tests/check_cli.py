@@ -138,6 +138,29 @@ def check_unfit(box):
         yield f"leaves {sorted(set(box.files()) - set(before))}"
 
 
+def check_set(box):
+    """What --set changes stands beside the machine that it is no more, and what the profile has."""
+    line = "simulate -m gpt2 -H flat-test --batch 1 --set gpu.memory_gib=32"
+    more = f"{line} --set host.reserve_gib=4 --set gpu.memory_gib=48"
+    for words, said in ((line, "gpu.memory_gib 32 (64 in the profile)"),
+                        (more, "gpu.memory_gib 48 (64 in the profile), host.reserve_gib 4 (")):
+        rows = [row for row in box.run(words).out.decode().splitlines()
+                if row.startswith("machine ")]
+        if len(rows) != 1 or f"; set: {said}" not in rows[0]:
+            yield f"{words}: {rows}"
+        if said not in json.loads(box.run(f"{words} --json").out)["hardware_set"]:
+            yield f"{words}: not in the JSON"
+        if f"\nset: {said}" not in box.run(f"{words} -s ddp,zero3").out.decode():
+            yield f"{words}: not below several strategies"
+    if "set: " in box.run("simulate -m gpt2 -H flat-test --batch 1").out.decode():
+        yield "something was set"
+
+
+def check_version(box):
+    if len({box.run(word).out for word in ("-V", "--version", "version")}) != 1:
+        yield "-V is not --version"
+
+
 def check_twice(box, line, names):
     def once(folder):
         (box.folder / folder).mkdir(exist_ok=True)
@@ -173,6 +196,8 @@ def tests(box):
                  "simulate -H flat-test good.plan"):
         yield f"full standard output: {line}", check_full(box, line)
     yield "help", check_help(box)
+    yield "version", check_version(box)
+    yield "set", check_set(box)
     yield "unfit", check_unfit(box)
     yield "invariant-2: --json twice", check_twice(box, f"{SIMULATE} --json", [])
     yield "invariant-2: --csv twice", check_twice(box, f"{SIMULATE} --csv", [])

@@ -69,6 +69,13 @@ CONTRADICTIONS = {
     "nonsense": ["nonsense", "list, plan, simulate, run, compare, calibrate, export, rm"],
     "--json simulate": ["--json: a verb goes first", "simulate"],
     "list": ["models, hwprofiles, strategies, devices and runs"],
+    "train -m gpt2": ["unknown verb \"train\"; did you mean run?"],
+    "list gpus": ["list gpus: did you mean devices?"],
+    "simulate -m meta-llama/Llama-3.1-8B -H flat-test": [
+        "meta-llama/Llama-3.1-8B: ", "nothing is downloaded", "a preset: llama-3.1-8b"],
+    "simulate -m ./folder -H flat-test": ["./folder: holds no config.json"],
+    "simulate -m gpt2 -H flat-test --batch 0.5": ["must be a whole number of sequences from 1 to"],
+    "simulate -m gpt2 -H flat-test --batch 1e-4 --tp 2": ["must be a number from 0.001 to"],
     "list cats": ["list cats: must be models, hwprofiles, strategies, devices or runs"],
     "list models gpt9": ["gpt9", "no such preset"],
     "list models gpt2 extra": ["list models: unexpected argument \"extra\""],
@@ -113,7 +120,8 @@ CONTRADICTIONS = {
         ["did you mean --param-device, --gradient-device, "],
     "simulate -m gpt2 -H rtx4090 --tp 2":
         ["--tp 2: must divide the number of GPUs on all nodes, which is 1\n"],
-    "simulate -m gpt2 -H rtx4090 --batch 1000001": ["from 0.001 to 1000000, or auto"],
+    "simulate -m gpt2 -H rtx4090 --batch 1000001": [
+        "must be a whole number of sequences from 1 to 1000000, or auto"],
     "simulate -m gpt2 -H dgx2 --tp 4 --batch 1000000":
         ["--batch 1000000: times --tp 4 is 4000000 sequences; must be a whole number, 1 to 1000"],
     "simulate -m gpt2 -H rtx4090 --batch 1.5": ["--batch 1.5: must be a whole number of sequences"],
@@ -243,8 +251,10 @@ CONFIGS = {  # name: (content, words)
     "cut.json": (json.dumps(CONFIG)[:60], ["cut.json"]),
     "list.json": ("[1, 2]", ["list.json"]),
     "noise.json": (b"\x00\xff\xfe{", ["noise.json"]),
+    "comma.json": ('{\n"n_layer": 2 "n_embd": 12}', ["comma.json: line 2, column ", ": not JSON"]),
     "twice.json": ('{"model_type": "gpt2", "n_layer": 2, "n_layer": 3}', ["twice.json", "n_layer"]),
-    "bert.json": ({"model_type": "bert", "hidden_size": 768}, ["bert.json", "bert", "gpt2"]),
+    "bert.json": ({"model_type": "bert", "hidden_size": 768}, [
+        "bert.json: model type bert is not supported; supported are gpt2, opt, "]),
     "no-type.json": ({"n_layer": 3}, ["no-type.json", "model_type"]),
     "no-layers.json": ({k: v for k, v in CONFIG.items() if k != "n_layer"},
                        ["no-layers.json", "n_layer", "missing"]),

@@ -115,14 +115,14 @@ def check_other_run(box):
     words = [*DRIVES, "--commit", "step"]
     yield from good(train(box, *words, steps=2))
     before = {path: path.read_bytes() for path in box.on_drives()}
-    yield from check_refused(train(box, *words, "--resume", batch=1), 2, "drive/memwall.record",
-                             "--batch is 1, it was 2: give --batch 2; or",
-                             "memwall export drive -o", "--from")
+    yield from check_refused(train(box, *words, "--resume", batch=1), 2, "cannot resume with "
+                             "--batch 1: the run was started with --batch 2; give --batch 2, or "
+                             "`memwall export drive -o FOLDER` and a new run with --from FOLDER\n")
     yield from check_refused(train(box, *words, "--resume", "--grad-accum", "2", "--seq", "16"), 2,
-                             "--grad-accum is 2, it was 1", "--seq is 16, it was 24",
-                             "give --grad-accum 1 --seq 24;")
+                             "cannot resume with --grad-accum 2 --seq 16: ",
+                             "give --grad-accum 1 --seq 24, or")
     yield from check_refused_last(train(box, *words, "--resume", "--dtype", "fp16"), 2,
-                                  "--dtype is fp16, it was bf16")
+                                  "with --dtype fp16: ", "with --dtype bf16;")
     yield from check_refused(train(box, *words, "--resume", model=LLAMA), 2,
                              "drive/memwall.record", "of another model",
                              "the model's family is Llama, it was GPT-2; ",
@@ -158,11 +158,12 @@ def check_refused_whole(box):
         for steps in ((3, 4) if len(more) == 1 else (3,)):
             more = [*more, "--data", "else.txt", "--lr", "0.1", "--seed", "9"]
             done = train(box, *words, *more, steps=steps)
-            yield from check_refused(done, 2, f"--steps {steps}: the run that is resumed has done")
+            yield from check_refused(done, 2, f"--steps {steps}: counts all steps of the run, and ")
     yield from check_refused(train(box, *away, f"--resume={run}", "--lr", "0.1", steps=3), 2,
-                             "--steps 3: the run that is resumed has done 4")
+                             "--steps 3: counts all steps of the run, and 4 are done: give more "
+                             "than 4\n")
     yield from check_refused(train(box, *other, "--from", "saved", "--overwrite", steps=4), 2,
-                             "--steps 4: saved has done 4")
+                             "--steps 4: counts all steps of saved, and 4 are done")
     if before != {path: path.read_bytes() for path in box.on_drives()}:
         yield "the drives have other files"
     if box.run("runs", "--json", verb="list").text != listed:
@@ -179,6 +180,10 @@ COURSE = ["--clip", "0.5", "--warmup", "2", "--beta2", "0.9", "--seed", "7", "--
           "--weight-decay", "0.05", "--lr-schedule", "cosine", "--lr-min", "1e-5"]
 
 
+KEPT = "memwall: durable in drive: --resume with the same options goes on; `memwall rm drive` " \
+       "deletes it\n"
+
+
 def check_course(box):
     """What is not given again stays; what is changes the course from there on, and is told."""
     words = [*DRIVES, "--commit", "step"]
@@ -193,7 +198,7 @@ def check_course(box):
     first = losses(box)
     done = box.run(*model, *start, *words, "--steps", "6", "--resume")
     yield from good(done)
-    if done.said:
+    if done.said != KEPT:
         yield f"said {done.said!r}"
     kept = losses(box)
     box.empty_drives()
@@ -203,14 +208,14 @@ def check_course(box):
         yield f"losses {kept}, not {losses(box)}"
     done = train(box, *words, "--resume", "--lr", "1e-4", "--clip", "2", steps=7)
     yield from good(done)
-    if len(done.said.splitlines()) != 1 or "--lr is 0.0001, it was 0.002; --clip is 2, it was " \
-            "0.5" not in done.said:
+    if done.said != "memwall: resuming with changed settings: --lr is 0.0001, it was 0.002; " \
+                    f"--clip is 2, it was 0.5\n{KEPT}":
         yield f"said {done.said!r}"
     least = [*model, *start, *words, "--resume", "--lr-schedule", "cosine", "--lr-min"]
     yield from check_refused(box.run(*least, "2e-4", "--steps", "8"), 2, "--lr-min", "0.0001")
     done = train(box, *words, "--resume", "--lr", "1e-4", steps=8)
     described = json.loads((box.folder / "drive/memwall-run.json").read_text())["training"]
-    if done.returncode or done.said or described["clip"] != 2 or described["seed"] != 7:
+    if done.returncode or done.said != KEPT or described["clip"] != 2 or described["seed"] != 7:
         yield f"said {done.said!r}, described as {described}"
     done = train(box, *words, "--resume", "--lr", "1e-3", "--at", "previous", "--seed", "9")
     yield from good(done)
@@ -673,7 +678,7 @@ def check_fp16(box):
     box.empty_drives()
     yield from good(train(box, *words, steps=3))
     yield from check_refused(train(box, *DRIVES, "--commit", "step", "--resume"), 2,
-                             "memwall.record", "--dtype is bf16, it was fp16")
+                             "with --dtype bf16: ", "with --dtype fp16;")
     yield from good(train(box, *words[:-2], "--resume"))
     yield from check_same(losses(box), expected)
     if scales(box) != found:
