@@ -106,7 +106,7 @@ def check_slowed(box):
     """Of a machine that slowed down predictions are too fast, and that is what is said; once, and
     beside answers alone."""
     text = quiet((box.folder / "new.ini").read_text(encoding="utf-8"))
-    for rate, said in ((17, "several times slower than predicted"), (80, "be slower than predicted"),
+    for rate, said in ((17, "several times slower than predicted"), (80, "be slower than"),
                        (140, "predictions too slow")):
         what = f"products ran at {rate}% of their first rate at the end"
         (box.folder / "slowed.ini").write_text(
@@ -126,7 +126,9 @@ def check_interrupted(box):
     (box.folder / "stopped.ini").write_text("as it was", encoding="utf-8")
     words = [str(MEMWALL), "calibrate", "-o", "stopped.ini", "--nvme", str(box.drive)]
     with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                          cwd=box.folder, env=box.environment) as stopped:
+                          cwd=box.folder, env=box.environment,  # in the background it is ignored
+                          preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)
+                          ) as stopped:
         for row in stopped.stderr:
             if b"matrix products" in row:
                 break

@@ -64,8 +64,8 @@ def check_own(box):
     for step, how in ((4, runs[1]["run"]), (5, runs[1]["directories"][0])):
         done = train(box, *STEP, "--resume", how, "--log", "other.jsonl", steps=step)
         yield from good(done)
-        if f"memwall: going on with run {runs[1]['run']}: {step - 2 if step == 4 else 4} steps are " \
-                "durable\n" not in done.said:
+        line = f"going on with run {runs[1]['run']}: {(2, 4)[step - 4]} steps are durable\n"
+        if line not in done.said:
             yield f"said {done.said!r}"
     if [run["durable_steps"] for run in listed(box)] != [5, 4]:
         yield f"runs are {listed(box)}"
@@ -445,7 +445,8 @@ def check_unsaved(box):
     words = [*STEP, "--nvme", "drive"]
     yield from good(train(box, *words, "--save", "saved", steps=2))
     yield from good(train(box, *words, "--overwrite", steps=2))
-    yield from check_refused(train(box, *words, "--resume", steps=2), 2, "has done 2: must be more")
+    yield from check_refused(train(box, *words, "--resume", steps=2), 2,
+                             "and 2 are done: give more than 2")
     yield from check_refused(train(box, *words, "--resume", "--save", "unsaved", steps=2), 2,
                              "`memwall export drive -o unsaved` writes the checkpoint of step 2")
     yield from good(box.run("drive", "-o", "unsaved", verb="export"))
