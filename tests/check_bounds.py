@@ -63,7 +63,7 @@ def judge(words):
 def ends(words):
     """The range that the command names where it is given none of it."""
     said = ask(words).stderr.decode(errors="replace")
-    found = re.search(r"number from (\S+) to ([0-9.e+]+)", said)
+    found = re.search(r"number(?: of sequences)? from (\S+) to ([0-9.e+]+)", said)
     return [found[1], found[2].rstrip(".")] if found else None
 
 

@@ -121,7 +121,6 @@ def check_reason(box, line, expected):
 BOUNDED = {
     "-m gpt3-1.3b -H v100 -s ddp --activation-checkpoint-interval 0": "micro-batches do not fit",
     "-m gpt3-1.3b -H v100 -s ddp": "not faster",
-    "-m llama-3.1-70b -H dgx-h100 --tp 8 --nodes 4": "not faster",
     "-m gpt3-13b -H dgx2 -s zero3": "not faster",
     "-m gpt3-175b -H dgx2 -s zero-infinity-nvme": "slow to plan",
     "-m gpt3-1.3b -H v100 -s ddp --grad-accum 1": "batch does not fit",
