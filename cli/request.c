@@ -408,7 +408,7 @@ parse_words(struct cli_request *request, struct words *words, const struct cli_v
          "HW"},
         {"strategy", 's', 0, G_OPTION_ARG_STRING, &words->strategies,
          "use this strategy (memwall list strategies), or compare several, separated by commas "
-         "(default auto: the fastest that fits)",
+         "(default auto: the fastest that fits, within 2% the simplest)",
          "NAME"},
         {"set", 0, 0, G_OPTION_ARG_STRING_ARRAY, &words->sets,
          "change a key of the hardware profile, such as gpu.memory_gib=80; memwall list hwprofiles "
