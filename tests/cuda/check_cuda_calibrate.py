@@ -100,7 +100,7 @@ def check_plans(box):
                    "-s", "zero-infinity-cpu", "--json")
     yield from check_done(done)
     answer = json.loads(done.text)
-    said = [line for line in done.said.splitlines() if "machine was busy" not in line]
+    said = [line for line in done.said.splitlines() if "was measured while" not in line]
     if not answer["calibrated"] or not answer["step_time_s"] > 0 or said:
         yield f"calibrated {answer['calibrated']}, {answer['step_time_s']} s, said {said}"
 
