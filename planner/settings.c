@@ -217,3 +217,12 @@ mw_placement_text(const struct mw_placement *placement)
     }
     return g_string_free(text, FALSE);
 }
+
+bool
+mw_placement_has(const struct mw_placement *placement, enum mw_tier tier)
+{
+    for (int i = 0; i < placement->count; i++)
+        if (placement->part[i].tier == tier)
+            return true;
+    return false;
+}

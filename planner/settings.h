@@ -108,5 +108,7 @@ bool mw_strategy_parse(const char *name, enum mw_strategy *out, GError **error);
 bool mw_placement_parse(const char *text, const char *option, struct mw_placement *out,
                         GError **error);
 char *mw_placement_text(const struct mw_placement *placement); /* g_free it */
+/* Whether any part of it is on that tier. */
+bool mw_placement_has(const struct mw_placement *placement, enum mw_tier tier);
 
 #endif

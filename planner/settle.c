@@ -7,12 +7,15 @@
 /* A committed step needs the other extents and 10% to spare (docs/DESIGN.md). */
 #define COMMIT_FILL 0.9
 
+/* Only state on drives has a second extent to commit to. */
 static struct mw_sizing *
 size_with_commit(const struct mw_request *request, const struct mw_settings *settings,
                  GError **error)
 {
     struct mw_settings s = *settings;
 
+    if (s.commit == MW_AUTO && !mw_placement_has(&s.placement[MW_STATE_OPTIMIZER], MW_TIER_NVME))
+        s.commit = 0;
     if (s.commit != MW_AUTO)
         return mw_sizing_new(request->model, request->hardware, &s, error);
     s.commit = 1;

@@ -104,9 +104,8 @@ static bool
 uses_drives(const struct mw_settings *settings)
 {
     for (int state = 0; state < MW_STATE_ACTIVATIONS; state++)
-        for (int i = 0; i < settings->placement[state].count; i++)
-            if (settings->placement[state].part[i].tier == MW_TIER_NVME)
-                return true;
+        if (mw_placement_has(&settings->placement[state], MW_TIER_NVME))
+            return true;
     return false;
 }
 
