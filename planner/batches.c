@@ -59,13 +59,13 @@ mw_planner_largest_batch(const struct mw_request *request, const struct mw_setti
     return (double)largest_sequences(request, settings, 1) / settings->tp;
 }
 
-/* Tiles that so many sequences take, where their number is open, else 0; 0: they do not fit. */
+/* Tiles that so many sequences take, which fit, where their number is open, else 0. */
 static int64_t
 most_tiles(const struct search *search, int64_t sequences)
 {
     struct mw_settings s = search->s;
 
-    if (s.tiles != MW_AUTO)
+    if (s.tiles != MW_AUTO || !sequences)
         return 0;
     s.micro_batch = (double)sequences / s.tp;
     struct mw_sizing *sizing = mw_planner_size(search->request, &s, NULL);
@@ -86,12 +86,13 @@ largest_with_tiles(const struct search *search, int64_t tiles)
 
 /* --- the batch alone is open ----------------------------------------------------------------- */
 
+/* Of `largest` sequences, which fit; where none does, one. */
 static void
 find_micro_batch_of(struct search *search, int64_t largest)
 {
     double tp = search->s.tp;
 
-    add(search, largest / tp, search->s.grad_accum);
+    add(search, MAX(1, largest) / tp, search->s.grad_accum);
     add(search, largest / 2 / tp, search->s.grad_accum);
     for (int64_t t = 1, tiles = most_tiles(search, largest); t < tiles; t *= 2)
         add(search, largest_with_tiles(search, t) / tp, search->s.grad_accum);
@@ -100,8 +101,10 @@ find_micro_batch_of(struct search *search, int64_t largest)
 static void
 find_micro_batch(struct search *search, int64_t *guess)
 {
-    *guess = MAX(1, largest_sequences(search->request, &search->s, *guess));
-    find_micro_batch_of(search, *guess);
+    int64_t largest = largest_sequences(search->request, &search->s, *guess);
+
+    *guess = MAX(1, largest);
+    find_micro_batch_of(search, largest);
 }
 
 /* --- a global batch is to be split ----------------------------------------------------------- */
@@ -177,10 +180,11 @@ find_all(struct search *search, int64_t *guess)
 
     s->grad_accum = 1;
     int64_t most = mw_most_sequences(s);
-    int64_t whole = MAX(1, largest_sequences(search->request, s, *guess));
-    *guess = whole;
-    add(search, (double)whole / s->tp, 1);
-    if (whole == most && most_tiles(search, whole) <= 1)
+    int64_t whole = largest_sequences(search->request, s, *guess);
+    *guess = MAX(1, whole);
+    add(search, (double)*guess / s->tp, 1);
+    /* What one micro-batch has no room for, two have none for. */
+    if (!whole || (whole == most && most_tiles(search, whole) <= 1))
         return;
     s->grad_accum = 2;
     int64_t largest = largest_sequences(search->request, s, whole);
