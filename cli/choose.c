@@ -249,6 +249,18 @@ find_candidates(const struct cli_request *request, const struct mw_settings *ask
                : NULL;
 }
 
+/* Those that fit, perhaps none; NULL: refused. */
+static GPtrArray *
+find_fitting(const struct cli_request *request, const struct mw_settings *asked)
+{
+    struct mw_request planned = {&request->model, &request->hardware[MW_OUTLOOK_TYPICAL]};
+    struct mw_settings resolved;
+
+    return mw_settings_resolve(&planned, asked, &resolved, NULL)
+               ? mw_planner_fitting(&planned, &resolved)
+               : NULL;
+}
+
 static double
 best_estimate(GPtrArray *candidates)
 {
@@ -265,7 +277,7 @@ best_estimate(GPtrArray *candidates)
 double
 cli_estimated_rate(const struct cli_request *request, const struct mw_settings *asked)
 {
-    g_autoptr(GPtrArray) candidates = find_candidates(request, asked, NULL);
+    g_autoptr(GPtrArray) candidates = find_fitting(request, asked);
 
     return best_estimate(candidates);
 }
@@ -332,20 +344,23 @@ choose_of_strategy(struct search *search, const struct mw_settings *asked, doubl
 {
     struct mw_settings settings = keeping_all(asked);
     g_autoptr(GError) refused = NULL;
-    g_autoptr(GPtrArray) candidates = find_candidates(search->request, asked, &refused);
+    /* Why it does not fit is asked only where nothing else does. */
+    g_autoptr(GPtrArray) candidates = present > 0
+                                          ? find_fitting(search->request, asked)
+                                          : find_candidates(search->request, asked, &refused);
     g_autoptr(GPtrArray) kept =
-        may_keep_all(asked) ? find_candidates(search->request, &settings, NULL) : NULL;
+        may_keep_all(asked) ? find_fitting(search->request, &settings) : NULL;
     double recomputed = best_estimate(candidates), all = best_estimate(kept);
 
     *choice = (struct cli_choice){0};
     /* What is kept takes fewer ops. */
-    if (!candidates && !(all > 0)) {
+    if (present <= 0 && !candidates && !(all > 0)) {
         g_propagate_error(error, g_steal_pointer(&refused));
         return false;
     }
     if (fmax(recomputed, all) < NEAR * present)
         return true;
-    if (candidates)
+    if (candidates && candidates->len)
         *choice = pick(search, candidates);
     if (all > recomputed) {
         struct cli_choice other = pick(search, kept);
@@ -499,7 +514,7 @@ best_of_all(const struct cli_request *request, const struct mw_settings *asked)
             struct mw_settings settings = way ? keeping_all(asked) : *asked;
             settings.strategy = s;
             g_autoptr(GPtrArray) found =
-                is_renamed(asked, s) && open ? NULL : find_candidates(request, &settings, NULL);
+                is_renamed(asked, s) && open ? NULL : find_fitting(request, &settings);
             for (guint i = 0; found && i < found->len; i++) {
                 struct mw_sizing *sizing = found->pdata[i];
                 if (!sizing->fits || (best && estimated_rate(sizing) <= estimated_rate(best)))

@@ -252,18 +252,13 @@ mw_planner_fits(const struct mw_request *request, const struct mw_settings *reso
     return found->len > 0;
 }
 
-GPtrArray *
-mw_planner_candidates(const struct mw_request *request, const struct mw_settings *resolved,
-                      GError **error)
+/* Nothing fits: what lacks least, or why that is not what is wrong. */
+static GPtrArray *
+blame_all(const struct mw_request *request, const struct mw_settings *resolved, GError **error)
 {
-    struct gather gather = {.request = request, .asked = resolved, .guess = 1};
+    struct gather gather = {.request = request, .asked = resolved, .blame = true, .guess = 1};
 
     gather.found = g_ptr_array_new_with_free_func((GDestroyNotify)mw_sizing_free);
-    try_all(&gather);
-    if (gather.found->len)
-        return gather.found;
-    g_clear_error(&gather.error);
-    gather.blame = true;
     try_all(&gather);
     if (gather.found->len || !gather.error) {
         g_clear_error(&gather.error);
@@ -279,6 +274,30 @@ mw_planner_candidates(const struct mw_request *request, const struct mw_settings
     g_ptr_array_unref(gather.found);
     mw_sizing_free(gather.nearest);
     return NULL;
+}
+
+GPtrArray *
+mw_planner_fitting(const struct mw_request *request, const struct mw_settings *resolved)
+{
+    struct gather gather = {.request = request, .asked = resolved, .guess = 1};
+
+    gather.found = g_ptr_array_new_with_free_func((GDestroyNotify)mw_sizing_free);
+    try_all(&gather);
+    mw_sizing_free(gather.nearest);
+    g_clear_error(&gather.error);
+    return gather.found;
+}
+
+GPtrArray *
+mw_planner_candidates(const struct mw_request *request, const struct mw_settings *resolved,
+                      GError **error)
+{
+    GPtrArray *found = mw_planner_fitting(request, resolved);
+
+    if (found->len)
+        return found;
+    g_ptr_array_unref(found);
+    return blame_all(request, resolved, error);
 }
 
 /* --- the most layers ------------------------------------------------------------------------- */
@@ -297,8 +316,7 @@ layers_fit(const struct mw_request *request, const struct mw_settings *resolved,
         return false;
     if (s.micro_batch == MW_AUTO)
         s.micro_batch = 1.0 / s.tp;
-    g_autoptr(GPtrArray) found = mw_planner_candidates(&smaller, &s, NULL);
-    return found && ((struct mw_sizing *)found->pdata[0])->fits;
+    return mw_planner_fits(&smaller, &s);
 }
 
 int64_t

@@ -55,6 +55,9 @@ bool mw_settings_check(const struct mw_request *request, const struct mw_setting
 GPtrArray *mw_planner_candidates(const struct mw_request *request,
                                  const struct mw_settings *resolved, GError **error);
 
+/* Those that fit, at less cost where none does: then it is empty. */
+GPtrArray *mw_planner_fitting(const struct mw_request *request, const struct mw_settings *resolved);
+
 /* Whether any of these would fit, at less cost; an open batch, with one sequence. */
 bool mw_planner_fits(const struct mw_request *request, const struct mw_settings *resolved);
 

@@ -16,12 +16,8 @@ fitting(const struct mw_plea *plea, const struct mw_settings *settings)
         asked.strategy = plea->sizing->settings.strategy;
     if (!mw_settings_resolve(plea->request, &asked, &s, NULL))
         return NULL;
-    g_autoptr(GPtrArray) found = mw_planner_candidates(plea->request, &s, NULL);
-    struct mw_sizing *first = found ? found->pdata[0] : NULL;
-    if (!first || !first->fits)
-        return NULL;
-    found->pdata[0] = NULL;
-    return first;
+    g_autoptr(GPtrArray) found = mw_planner_fitting(plea->request, &s);
+    return found->len ? g_steal_pointer(&found->pdata[0]) : NULL;
 }
 
 /* Where a number of parts was fixed, at `offset` in the settings: another one. */
@@ -110,12 +106,9 @@ largest_batch_with(const struct mw_plea *plea, const struct mw_settings *setting
     asked.strategy = strategy;
     if (!mw_settings_resolve(plea->request, &asked, &s, NULL))
         return 0;
-    g_autoptr(GPtrArray) found = mw_planner_candidates(plea->request, &s, NULL);
-    for (guint i = 0; found && i < found->len; i++) {
-        const struct mw_sizing *sizing = found->pdata[i];
-        if (sizing->fits)
-            largest = fmax(largest, sizing->settings.micro_batch);
-    }
+    g_autoptr(GPtrArray) found = mw_planner_fitting(plea->request, &s);
+    for (guint i = 0; i < found->len; i++)
+        largest = fmax(largest, ((const struct mw_sizing *)found->pdata[i])->settings.micro_batch);
     return largest;
 }
 

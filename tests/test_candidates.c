@@ -228,6 +228,40 @@ test_too_many_ops(void)
     mw_hwprofile_free(profile);
 }
 
+/* What searches ask for alone is what there is of the candidates, and nothing where none fits. */
+static void
+test_fitting(void)
+{
+    struct mw_hwprofile *profile = mw_test_load("dgx2");
+    struct mw_hardware hardware = mw_hwprofile_read(profile, MW_OUTLOOK_TYPICAL);
+    struct mw_model model;
+    struct mw_request request = {&model, &hardware};
+    struct mw_settings asked, resolved;
+    guint fitting = 0;
+
+    g_assert_true(mw_model_load("gpt3-175b", &model, NULL));
+    mw_settings_init(&asked);
+    for (int s = MW_STRATEGY_DDP; s < MW_STRATEGY_COUNT; s++) {
+        asked.strategy = s;
+        g_assert_true(mw_settings_resolve(&request, &asked, &resolved, NULL));
+        g_autoptr(GPtrArray) all = mw_planner_candidates(&request, &resolved, NULL);
+        g_autoptr(GPtrArray) those = mw_planner_fitting(&request, &resolved);
+        bool fits = ((const struct mw_sizing *)all->pdata[0])->fits;
+        g_assert_cmpint(those->len, ==, fits ? all->len : 0);
+        g_assert_cmpint(fits, ==, mw_planner_fits(&request, &resolved));
+        for (guint i = 0; i < those->len; i++) {
+            const struct mw_sizing *one = those->pdata[i], *other = all->pdata[i];
+            g_assert_true(one->fits);
+            g_assert_cmpmem(one->need_bytes, sizeof one->need_bytes, other->need_bytes,
+                            sizeof other->need_bytes);
+        }
+        fitting += those->len > 0;
+    }
+    g_assert_cmpint(fitting, >, 0);
+    g_assert_cmpint(fitting, <, MW_STRATEGY_COUNT - MW_STRATEGY_DDP);
+    mw_hwprofile_free(profile);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -240,5 +274,6 @@ main(int argc, char **argv)
     g_test_add_func("/candidates/largest-mixture", test_largest_mixture);
     g_test_add_func("/candidates/largest-beyond-plans", test_largest_beyond_plans);
     g_test_add_func("/candidates/too-many-ops", test_too_many_ops);
+    g_test_add_func("/candidates/fitting", test_fitting);
     return g_test_run();
 }
