@@ -6,26 +6,7 @@
 #include "cli/paths_kept.h"
 #include "exec/run_files.h"
 #include "planner/error.h"
-
-/* As many as the system follows. */
-#define LINKS_MAX 40
-
-/* Where the links of a path lead, be something there or not yet: NULL where it is no link, or one
- * that leads nowhere. */
-static char *
-end_of_links(const char *path)
-{
-    g_autofree char *at = g_strdup(path);
-    int links = 0;
-
-    for (char *text; links < LINKS_MAX && (text = g_file_read_link(at, NULL)); links++) {
-        g_autofree char *folder = g_path_get_dirname(at);
-        g_free(at);
-        at = g_path_is_absolute(text) ? g_strdup(text) : g_build_filename(folder, text, NULL);
-        g_free(text);
-    }
-    return links && links < LINKS_MAX ? g_steal_pointer(&at) : NULL;
-}
+#include "report/file.h"
 
 /* Where a path leads. */
 struct place {
@@ -143,7 +124,7 @@ conflict_at(const struct cli_path *written, const char *at, const struct cli_pat
 static const char *
 conflict(const struct cli_path *written, const struct cli_path *other)
 {
-    g_autofree char *end = end_of_links(written->path), *other_end = end_of_links(other->path);
+    g_autofree char *end = mw_file_end_of_links(written->path), *other_end = mw_file_end_of_links(other->path);
     const char *const at[] = {written->path, end}, *const other_at[] = {other->path, other_end};
     const char *what = NULL;
 
@@ -179,7 +160,7 @@ is_asked(const struct cli_path *paths, size_t i, size_t j)
 static bool
 check_kept(const struct cli_path *path, GError **error)
 {
-    g_autofree char *end = end_of_links(path->path);
+    g_autofree char *end = mw_file_end_of_links(path->path);
     const char *whole = cli_path_part_of(path->path);
 
     if (whole)

@@ -10,6 +10,9 @@
 #include "planner/error.h"
 #include "planner/own_file.h"
 
+/* As many as the system follows. */
+#define LINKS_MAX 40
+
 void
 mw_file_set_error(GError **error, const char *path, int error_number)
 {
@@ -26,15 +29,36 @@ file_free(struct mw_file *file)
     g_free(file);
 }
 
-/* A rename replaces a symbolic link; what the user means is the file behind it. */
+char *
+mw_file_end_of_links(const char *path)
+{
+    g_autofree char *at = g_strdup(path);
+    int links = 0;
+
+    for (char *text; links < LINKS_MAX && (text = g_file_read_link(at, NULL)); links++) {
+        g_autofree char *folder = g_path_get_dirname(at);
+        g_free(at);
+        at = g_path_is_absolute(text) ? g_strdup(text) : g_build_filename(folder, text, NULL);
+        g_free(text);
+    }
+    return links && links < LINKS_MAX ? g_steal_pointer(&at) : NULL;
+}
+
+/* A rename replaces a symbolic link; what the user means is the file behind it, be it there or not.
+ * A link that the system does not follow (a loop, or one of another user's in a folder for all) is
+ * not followed here. */
 static char *
 follow_links(const char *path)
 {
-    char *real = realpath(path, NULL);
-    char *copy = g_strdup(real ? real : path);
+    struct stat info;
+    bool exists = stat(path, &info) == 0;
+    char *real = exists ? realpath(path, NULL) : NULL;
+    char *end = real                         ? g_strdup(real)
+                : !exists && errno == ENOENT ? mw_file_end_of_links(path)
+                                             : NULL;
 
     free(real);
-    return copy;
+    return end ? end : g_strdup(path);
 }
 
 /* Opens the temporary file with the mode that the target has, or would get. */
@@ -75,6 +99,8 @@ open_target(struct mw_file *file)
     struct stat old;
     bool exists = stat(file->target, &old) == 0;
 
+    if (!exists && errno != ENOENT)
+        return -1;
     if (exists && S_ISDIR(old.st_mode)) {
         errno = EISDIR;
         return -1;

@@ -32,6 +32,10 @@ void mw_file_abort(struct mw_file *file);
 /* All of it in one go: open, write `length` bytes, commit. */
 bool mw_file_write(const char *path, const char *text, size_t length, GError **error);
 
+/* Where the links of a path lead, be something there or not yet: NULL where the path is no link, or
+ * one that leads nowhere.  g_free it. */
+char *mw_file_end_of_links(const char *path);
+
 /* Sets MW_ERROR_IO: "cannot write PATH: REASON". */
 void mw_file_set_error(GError **error, const char *path, int error_number);
 

@@ -170,12 +170,15 @@ def check_replaced(box):
 
 
 def check_user_names(box):
-    """A link that the user names as output stays, and the file behind it is written whole."""
+    """A link that the user names as output stays, and the file behind it is written whole, be it
+    there before or not."""
     start_anew(box)
-    for option, name in (("-o", "plan"), ("--trace", "trace.json"), ("--log", "log.jsonl"),
-                         ("--save-timeline", "run")):
+    names = [("-o", "plan"), ("--trace", "trace.json"), ("--log", "log.jsonl"),
+             ("--save-timeline", "run")]
+    for option, name, is_there in [(*both, there) for both in names for there in (True, False)]:
         (box.folder / "link").unlink(missing_ok=True)
-        (box.folder / "second" / name).write_bytes(b"")
+        if is_there:
+            (box.folder / "second" / name).write_bytes(b"")
         (box.folder / "link").symlink_to(box.folder / "second" / name)
         done = box.run(*SMALL, "-s", "zero3", "--steps", "1", option, "link")
         yield from good(done)

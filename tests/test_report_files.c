@@ -82,6 +82,59 @@ test_file_replaces(void)
 }
 
 static void
+assert_refused(const char *path, const char *reason)
+{
+    g_autoptr(GError) error = NULL;
+    struct mw_file *file = mw_file_open(path, &error);
+
+    g_assert_null(file);
+    g_assert_error(error, MW_ERROR, MW_ERROR_IO);
+    g_assert_nonnull(strstr(error->message, path));
+    g_assert_nonnull(strstr(error->message, reason));
+}
+
+/* What they lead to is made, one behind another and from another folder; they stay. */
+static void
+test_file_dangling_links(void)
+{
+    struct folder folder = folder_new();
+    g_autofree char *inner = g_build_filename(folder.path, "inner", NULL);
+    g_autofree char *link = g_build_filename(inner, "link", NULL);
+    g_autofree char *second = g_build_filename(folder.path, "second", NULL);
+    g_autofree char *path = g_build_filename(folder.path, "target", NULL);
+    g_autoptr(GError) error = NULL;
+
+    g_assert_cmpint(g_mkdir(inner, 0755), ==, 0);
+    g_assert_cmpint(symlink("../second", link), ==, 0);
+    g_assert_cmpint(symlink("target", second), ==, 0);
+    g_assert_true(mw_file_write(link, "new", 3, &error));
+    g_assert_no_error(error);
+    assert_contents(path, "new");
+    g_assert_true(g_file_test(link, G_FILE_TEST_IS_SYMLINK));
+    g_assert_true(g_file_test(second, G_FILE_TEST_IS_SYMLINK));
+    g_unlink(link);
+    g_rmdir(inner);
+    g_assert_cmpuint(folder_count(&folder), ==, 2);
+    folder_remove(&folder);
+}
+
+static void
+test_file_links_nowhere(void)
+{
+    struct folder folder = folder_new();
+    g_autofree char *loop = g_build_filename(folder.path, "loop", NULL);
+    g_autofree char *lost = g_build_filename(folder.path, "lost", NULL);
+
+    g_assert_cmpint(symlink("loop", loop), ==, 0);
+    g_assert_cmpint(symlink("nowhere/target", lost), ==, 0);
+    assert_refused(loop, "Too many levels of symbolic links");
+    assert_refused(lost, "No such file or directory");
+    g_assert_true(g_file_test(loop, G_FILE_TEST_IS_SYMLINK));
+    g_assert_cmpuint(folder_count(&folder), ==, 2);
+    folder_remove(&folder);
+}
+
+static void
 test_file_abort(void)
 {
     struct folder folder = folder_new();
@@ -92,18 +145,6 @@ test_file_abort(void)
     mw_file_abort(file);
     g_assert_cmpuint(folder_count(&folder), ==, 0);
     folder_remove(&folder);
-}
-
-static void
-assert_refused(const char *path, const char *reason)
-{
-    g_autoptr(GError) error = NULL;
-    struct mw_file *file = mw_file_open(path, &error);
-
-    g_assert_null(file);
-    g_assert_error(error, MW_ERROR, MW_ERROR_IO);
-    g_assert_nonnull(strstr(error->message, path));
-    g_assert_nonnull(strstr(error->message, reason));
 }
 
 static void
@@ -383,6 +424,8 @@ main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
     g_test_add_func("/report/file/replaces", test_file_replaces);
+    g_test_add_func("/report/file/dangling_links", test_file_dangling_links);
+    g_test_add_func("/report/file/links_nowhere", test_file_links_nowhere);
     g_test_add_func("/report/file/abort", test_file_abort);
     g_test_add_func("/report/file/unwritable", test_file_unwritable);
     g_test_add_func("/report/file/full", test_file_full);
