@@ -136,11 +136,16 @@ measure(const struct cli_calibrate_wish *wish, char **directories, struct mw_cal
 }
 
 int
+cli_calibrate_exit_of(const GError *error)
+{
+    return stopped ? CLI_SIGNALLED + stopped : cli_exit_of(error);
+}
+
+int
 cli_calibrate_fail(const GError *error)
 {
-    int status = cli_fail(error);
-
-    return stopped ? CLI_SIGNALLED + stopped : status;
+    cli_fail(error);
+    return cli_calibrate_exit_of(error);
 }
 
 static void

@@ -25,7 +25,9 @@ struct cli_calibrate_wish {
  * that measures this machine for this user. */
 bool cli_calibrate(const struct cli_calibrate_wish *wish, GError **error);
 
-/* Says why it was not measured; returns the exit status, where a signal stopped it the shells'. */
+/* The exit status of why it was not measured, where a signal stopped it the shells'; and says why
+ * before. */
+int cli_calibrate_exit_of(const GError *error);
 int cli_calibrate_fail(const GError *error);
 
 /* $XDG_CONFIG_HOME/memwall/hwprofiles/here.ini.  g_free it. */

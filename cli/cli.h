@@ -74,7 +74,8 @@ int cli_flush(void);
 /* Prints `memwall: MESSAGE` on standard error as one line: control characters as \n or \x1b. */
 void cli_say(const char *format, ...) G_GNUC_PRINTF(1, 2);
 
-/* Says the error; returns the exit status of the error's code. */
+/* The exit status of the error's code; and says the error before. */
+int cli_exit_of(const GError *error);
 int cli_fail(const GError *error);
 
 /* One strategy's answer: the best of its candidates.  `plan` and timeline live in the answer. */

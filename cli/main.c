@@ -84,12 +84,18 @@ cli_say(const char *format, ...)
 }
 
 int
-cli_fail(const GError *error)
+cli_exit_of(const GError *error)
 {
-    cli_say("%s", error->message);
     if (error->domain == MW_ERROR && (error->code == MW_ERROR_IO || error->code == MW_ERROR_DEVICE))
         return CLI_FAILED;
     return CLI_USAGE;
+}
+
+int
+cli_fail(const GError *error)
+{
+    cli_say("%s", error->message);
+    return cli_exit_of(error);
 }
 
 int

@@ -124,7 +124,8 @@ conflict_at(const struct cli_path *written, const char *at, const struct cli_pat
 static const char *
 conflict(const struct cli_path *written, const struct cli_path *other)
 {
-    g_autofree char *end = mw_file_end_of_links(written->path), *other_end = mw_file_end_of_links(other->path);
+    g_autofree char *end = mw_file_end_of_links(written->path),
+                    *other_end = mw_file_end_of_links(other->path);
     const char *const at[] = {written->path, end}, *const other_at[] = {other->path, other_end};
     const char *what = NULL;
 

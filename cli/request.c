@@ -12,6 +12,7 @@
 #include "cli/plan_file.h"
 #include "cli/words.h"
 #include "exec/machine.h"
+#include "exec/ranks.h"
 #include "planner/deepspeed.h"
 #include "planner/error.h"
 #include "planner/input.h"
@@ -579,8 +580,10 @@ parse(struct cli_request *request, const struct cli_verb *verb, const struct cli
     *done = words.help;
     good = good && (words.help || fill_request(request, &words, verb, check, &error));
     words_clear(&words);
-    if (!good)
+    if (!good) {
+        mw_ranks_give_way();
         return cli_calibrate_fail(error);
+    }
     return *done ? cli_flush() : CLI_DONE;
 }
 

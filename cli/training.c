@@ -5,6 +5,7 @@
 #include "cli/checkpoint_config.h"
 #include "cli/checkpoint_place.h"
 #include "cli/decoder.h"
+#include "cli/export.h"
 #include "cli/run_course.h"
 #include "cli/run_drives.h"
 #include "cli/run_stop.h"
@@ -118,22 +119,21 @@ drive_options(const struct cli_training *run)
     };
 }
 
-/* False, with a line that has the numbers: `lacks` bytes of `need` are not there. */
-static bool
-enough(int64_t need, int64_t lacks, const char *where, const char *bound)
+/* NULL, or a line that has the numbers: `lacks` bytes of `need` are not there. */
+static char *
+lack_text(int64_t need, int64_t lacks, const char *where, const char *bound)
 {
     if (lacks <= 0)
-        return true;
+        return NULL;
     g_autofree char *wanted = g_strdup(mw_format_gib(need));
     g_autofree char *lacking = g_strdup(mw_format_gib(lacks));
-    cli_say("the plan needs %s of memory %s, %s more than there is: %s", wanted, where, lacking,
-            bound);
-    return false;
+    return g_strdup_printf("the plan needs %s of memory %s, %s more than there is: %s", wanted,
+                           where, lacking, bound);
 }
 
 /* Host memory is this machine's, and all its ranks'; device memory is too, or the device's own. */
-static bool
-has_memory(const struct cli_training *run)
+static char *
+find_lack(const struct cli_training *run)
 {
     const int64_t *peaks = run->answer->plan->peak_bytes;
     const struct mw_backend *backend = run->options.backend;
@@ -144,24 +144,26 @@ has_memory(const struct cli_training *run)
     struct mw_backend_device device;
 
     mw_memory_room_of_run(&room);
-    if (!enough(need, mw_memory_short_bytes(&room, need), "here", room.bound))
-        return false;
+    char *lack = lack_text(need, mw_memory_short_bytes(&room, need), "here", room.bound);
     /* What cannot be described is refused with its reason when it is opened. */
-    return !own ||
-           !mw_backend_describe_own(backend, mw_ranks_node_index(run->ranks), &device, NULL) ||
-           enough(own, own - device.memory_bytes, "on the device", device.name);
+    if (!lack && own &&
+        mw_backend_describe_own(backend, mw_ranks_node_index(run->ranks), &device, NULL))
+        lack = lack_text(own, own - device.memory_bytes, "on the device", device.name);
+    return lack;
 }
 
 /* None reserves before all have looked. */
 bool
 cli_training_fits(const struct cli_training *run, bool *fits, GError **error)
 {
-    bool mine = has_memory(run);
-    int worst;
+    g_autofree char *lack = find_lack(run);
+    int worst, first;
 
-    if (!mw_ranks_worst(run->ranks, 0, !mine, &worst, NULL, error))
+    if (!mw_ranks_worst(run->ranks, 0, lack != NULL, &worst, &first, error))
         return false;
     *fits = !worst;
+    if (lack && mw_ranks_index(run->ranks) == first)
+        cli_say("%s", lack);
     return true;
 }
 
@@ -537,6 +539,23 @@ take_up(struct cli_training *run, GError **error)
            cli_run_course_resume(run, error);
 }
 
+/* The first rank looks, before any makes a trainer. */
+static bool
+look_whether_done(struct cli_training *run, GError **error)
+{
+    const struct cli_run_options *o = &run->options;
+    int done = 0;
+
+    if (!o->resume || !o->save || !o->nvme)
+        return true;
+    if (mw_ranks_index(run->ranks) == 0)
+        done = cli_export_steps(o->nvme, o->previous) == o->steps;
+    if (!mw_ranks_worst(run->ranks, 0, done, &done, NULL, error))
+        return false;
+    run->is_done = done;
+    return true;
+}
+
 bool
 cli_training_open(struct cli_training *run, GError **error)
 {
@@ -545,7 +564,8 @@ cli_training_open(struct cli_training *run, GError **error)
     return mw_decoder_read(&request->model, request->model_name, &run->decoder, error) &&
            check_start(&run->options, error) && check_save(run, error) &&
            check_settings(&run->answer->sizing->settings, error) && open_drives(run, error) &&
-           open_start(run, error) && take_up(run, error) && open_data(run, error);
+           open_start(run, error) && take_up(run, error) && open_data(run, error) &&
+           look_whether_done(run, error);
 }
 
 void

@@ -33,6 +33,7 @@ struct cli_training {
     struct mw_trainer *trainer;
     bool diverged; /* once the trainer is closed: for that the run has ended */
     char *saved;   /* the folder that --save was done to; NULL: it was not */
+    bool is_done;  /* a resume that finds all its steps durable: only --save is left to do */
     bool stopped;  /* before its last step; what is kept has been said */
 };
 

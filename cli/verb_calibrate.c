@@ -155,10 +155,21 @@ measure_with_ranks(struct cli_calibrate_wish *wish, GError **error)
     return good;
 }
 
+/* In one line, where all ranks have failed alike. */
+static int
+fail(const struct cli_calibrate_wish *wish, const GError *error)
+{
+    if (!wish->ranks)
+        mw_ranks_give_way();
+    return !wish->ranks || mw_ranks_tells(wish->ranks, error->message)
+               ? cli_calibrate_fail(error)
+               : cli_calibrate_exit_of(error);
+}
+
 static int
 end(struct cli_calibrate_wish *wish, bool good, const GError *error)
 {
-    int status = good ? cli_flush() : cli_calibrate_fail(error);
+    int status = good ? cli_flush() : fail(wish, error);
 
     if (!good)
         mw_ranks_abort(wish->ranks, status);

@@ -3,95 +3,20 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/checkpoint_place.h"
 #include "cli/cli.h"
-#include "cli/run_course.h"
-#include "cli/run_homes.h"
-#include "cli/runs.h"
+#include "cli/export.h"
 #include "cli/words.h"
-#include "exec/checkpoint.h"
-#include "exec/durable.h"
-#include "exec/run_files.h"
 #include "planner/error.h"
-
-static bool
-fits(void *data, const char *path, const struct mw_commit_record *record, GError **error)
-{
-    const struct cli_run_homes *homes = data;
-
-    return cli_run_course_fits(&homes->decoder, homes->fingerprint, path, record, error);
-}
-
-/* Without a record there is nothing, whatever else lies there.  What stands in a record's place is
- * told by who opens it. */
-static bool
-check_record(const char *directory, GError **error)
-{
-    struct mw_run_files files;
-    bool good = mw_run_files_look(directory, &files, error);
-
-    if (good && !files.record && !files.stranger)
-        good = mw_refuse(error, "%s: holds no run whose steps are durable: %s", directory,
-                         files.names->len ? "no record of a step is there, or it was wiped"
-                                          : "no file of a run is there");
-    mw_run_files_clear(&files);
-    return good;
-}
-
-static bool
-write_checkpoint(const struct cli_run *run, const char *folder, bool previous, int64_t *step,
-                 GError **error)
-{
-    char **directories = run->entry.directories;
-    struct cli_run_homes homes;
-
-    if (!check_record(directories[0], error) || !cli_run_homes_read(directories[0], &homes, error))
-        return false;
-    struct mw_durable_options from = {
-        .directories = (const char *const *)directories,
-        .directory_count = (int)g_strv_length(directories),
-        .plan = homes.plan,
-        .decoder = &homes.decoder,
-        .fingerprint = homes.fingerprint,
-        .previous = previous,
-        .fits = fits,
-        .data = &homes,
-    };
-    struct mw_checkpoint_options to = {
-        .path = folder,
-        .dtype = MW_SAFETENSORS_F32,
-        .optimizer = true,
-        .config = homes.config,
-    };
-    struct mw_durable *durable = mw_durable_open(&from, error);
-    if (durable && mw_durable_notice(durable))
-        cli_say("%s", mw_durable_notice(durable));
-    if (durable)
-        *step = mw_durable_step(durable);
-    bool good = durable &&
-                cli_checkpoint_place_check("-o", folder, &homes.decoder, *step + 1, error) &&
-                mw_durable_export(durable, &to, error);
-
-    mw_durable_close(durable);
-    cli_run_homes_clear(&homes);
-    return good;
-}
 
 static bool
 export_run(const char *name, const char *folder, bool previous, GError **error)
 {
-    struct cli_run *run = cli_runs_find(name, error);
-    int64_t step = -1;
+    int64_t steps;
 
-    if (!run)
+    if (!cli_export(name, "-o", folder, previous, &steps, error))
         return false;
-    bool good = run->state != CLI_RUN_RUNNING ||
-                mw_refuse(error, "%s: is running: nothing is exported", name);
-    good = good && write_checkpoint(run, folder, previous, &step, error);
-    if (good)
-        printf("%s: the state after step %" G_GINT64_FORMAT " of %s\n", folder, step + 1, name);
-    cli_run_free(run);
-    return good;
+    printf("%s: the state after step %" G_GINT64_FORMAT " of %s\n", folder, steps, name);
+    return true;
 }
 
 static int

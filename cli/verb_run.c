@@ -5,6 +5,7 @@
 
 #include "cli/decoder.h"
 #include "cli/evaluate.h"
+#include "cli/export.h"
 #include "cli/output.h"
 #include "cli/run_backend.h"
 #include "cli/run_begin.h"
@@ -297,6 +298,14 @@ end_early(struct run *run)
     return CLI_SIGNALLED + number;
 }
 
+/* In one line, where all ranks have failed alike. */
+static int
+fail(const struct run *run, const GError *error)
+{
+    return mw_ranks_tells(run->training.ranks, error->message) ? cli_fail(error)
+                                                               : cli_exit_of(error);
+}
+
 /* --- the whole ------------------------------------------------------------------------------- */
 
 /* Ranks agree on whether one of them was told to end. */
@@ -353,19 +362,21 @@ train_and_save(struct run *run)
 
     if (!cli_training_open(&run->training, &error) ||
         !cli_run_report_prepare(&run->training, &error))
-        return cli_fail(error);
+        return fail(run, error);
+    if (run->training.is_done)
+        return CLI_DONE;
     if (!cli_training_fits(&run->training, &fits, &error))
-        return cli_fail(error);
+        return fail(run, error);
     if (!fits)
         return CLI_DOES_NOT_FIT;
     if (!train(run, &error))
-        return cli_fail(error);
+        return fail(run, error);
     if (run->unstarted)
         return end_unstarted(run);
     if (!cli_training_save(&run->training, &error) || !cli_run_report_gather(run->report, &error))
-        return cli_fail(error);
+        return fail(run, error);
     if (mw_ranks_index(run->training.ranks) == 0 && !cli_run_report_end(run->report, &error))
-        return cli_fail(error);
+        return fail(run, error);
     int status = cli_flush();
     bool whole = !mw_trainer_ended_by(run->training.trainer);
     return status || whole ? status : end_early(run);
@@ -425,19 +436,59 @@ plan_and_run(struct run *run)
     g_autoptr(GError) error = NULL;
 
     if (!cli_run_backend_settle(&training->options.backend, training->ranks, &error))
-        return cli_fail(error);
+        return fail(run, error);
     tell_backend(training);
     training->stem = stem_of(training);
     enum cli_depth depth = request->json ? CLI_DEPTH_VERDICT : CLI_DEPTH_ROW;
     training->answer = cli_answer_new(request, request->strategies[0], depth, true, &error);
     if (!training->answer)
-        return cli_fail(error);
+        return fail(run, error);
     tell_dtype(training);
     if (training->answer->plan)
         return run_plan(run);
     return mw_ranks_index(training->ranks) == 0
                ? cli_answers_print(request, &training->answer, 1, true)
                : CLI_DOES_NOT_FIT;
+}
+
+/* A run that was killed behind its last step has not come to its --save.  What is durable is
+ * written as it is: no step of this run's settings was taken. */
+static int
+export_done(const char *directory, const char *folder, bool previous)
+{
+    g_autoptr(GError) error = NULL;
+    int64_t steps;
+
+    if (!cli_export(directory, "--save", folder, previous, &steps, &error))
+        return cli_fail(error);
+    cli_say("all %" G_GINT64_FORMAT " steps were done before: nothing is trained; checkpoint %s "
+            "has them",
+            steps, folder);
+    return CLI_DONE;
+}
+
+/* Closes the run, and lets its ranks part. */
+static int
+end(struct run *run, int status)
+{
+    struct cli_training *training = &run->training;
+    struct mw_ranks *ranks = training->ranks;
+    bool all_alike = status == CLI_DONE || status == CLI_DOES_NOT_FIT || status > CLI_SIGNALLED;
+    bool exports = training->is_done && all_alike && mw_ranks_index(ranks) == 0;
+    g_autofree char *directory = exports ? g_strdup(training->options.nvme[0]) : NULL;
+    g_autofree char *folder = g_strdup(training->options.save);
+    bool previous = training->options.previous;
+
+    if (!all_alike)
+        mw_ranks_abort(ranks, status); /* returns where this rank is alone */
+    mw_log_close(run->log);
+    cli_run_report_free(run->report);
+    cli_training_close(training, all_alike);
+    if (exports && (status = export_done(directory, folder, previous)))
+        mw_ranks_abort(ranks, status);
+    else if (all_alike)
+        mw_ranks_leave(ranks);
+    return status;
 }
 
 static int
@@ -455,21 +506,13 @@ answer(const struct cli_request *request)
         mw_ranks_join(MW_TRAINER_COLLECTIVE_LANES, COLLECTIVE_SCRATCH_BYTES, &error);
     if (!ranks) {
         cli_run_options_clear(&training->options);
+        mw_ranks_give_way();
         return cli_fail(error);
     }
     struct cli_request mine = for_this_run(request, ranks, &training->options.limits);
     training->request = &mine;
     training->ranks = ranks;
-    int status = plan_and_run(&run);
-    bool all_alike = status == CLI_DONE || status == CLI_DOES_NOT_FIT || status > CLI_SIGNALLED;
-    if (!all_alike)
-        mw_ranks_abort(ranks, status); /* returns where this rank is alone */
-    mw_log_close(run.log);
-    cli_run_report_free(run.report);
-    cli_training_close(training, all_alike);
-    if (all_alike)
-        mw_ranks_leave(ranks);
-    return status;
+    return end(&run, plan_and_run(&run));
 }
 
 /* Before a machine is measured for it: what is to be read is there, and what is to be written has a

@@ -111,6 +111,61 @@ mw_ranks_lost(const struct mw_ranks *ranks, GError **error)
     return ranks->watch && mw_ranks_watch_failed(ranks->watch, error);
 }
 
+/* How long a rank that has failed waits for the first one. */
+#define WORDS_WAIT_US 1000000
+#define WORDS_LOOK_US 2000
+
+static bool
+first_tells(const struct mw_ranks *ranks, const char words[MW_RANKS_WORDS_BYTES])
+{
+    char first[MW_RANKS_WORDS_BYTES];
+    bool heard = false, ending = false;
+
+    for (int us = 0; !heard && !ending && us < WORDS_WAIT_US; us += WORDS_LOOK_US) {
+        ending = mw_ranks_watch_saw_end(ranks->watch); /* what came before that is there now */
+        heard = mw_ranks_link_hear(first);
+        if (!heard)
+            g_usleep(WORDS_LOOK_US);
+    }
+    return heard && !memcmp(first, words, MW_RANKS_WORDS_BYTES);
+}
+
+bool
+mw_ranks_tells(struct mw_ranks *ranks, const char *words)
+{
+    char mine[MW_RANKS_WORDS_BYTES] = {0};
+
+    if (ranks->count == 1)
+        return true;
+    strncpy(mine, words, sizeof mine - 1);
+    if (ranks->index)
+        return !first_tells(ranks, mine);
+    mw_ranks_link_tell(ranks->count, mine);
+    return true;
+}
+
+/* By Open MPI's mpirun, by launchers that speak PMIx (srun), by those of MPICH. */
+static int
+launched_index(void)
+{
+    static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"};
+    const char *index = NULL;
+
+    for (size_t i = 0; !index && i < G_N_ELEMENTS(names); i++)
+        index = getenv(names[i]);
+    return index ? atoi(index) : 0;
+}
+
+/* Open MPI's mpirun (4.1) takes a second to end the others. */
+#define GIVE_WAY_US 3000000
+
+void
+mw_ranks_give_way(void)
+{
+    if (launched_index() > 0)
+        g_usleep(GIVE_WAY_US);
+}
+
 /* Where all ranks fail at once, one asks the launcher to end the others: Open MPI's mpirun (4.1)
  * crashes now and then where two do.  The first rank asks, the others give it a moment. */
 #define ABORT_WAIT_US 1000000

@@ -48,6 +48,14 @@ void mw_ranks_leave(struct mw_ranks *ranks);
  * status.  Returns if this rank is alone: then as mw_ranks_leave.  NULL is allowed. */
 void mw_ranks_abort(struct mw_ranks *ranks, int status);
 
+/* Of a failure of this rank, before the caller reports it: false where the first rank has failed in
+ * the same words, and reports them for both.  mw_ranks_abort is to follow.  Waits for the first
+ * rank, for a second at most. */
+bool mw_ranks_tells(struct mw_ranks *ranks, const char *words);
+/* Where that cannot be asked, as this process has not joined: all but the first process of a
+ * launcher wait for some seconds, in which the launcher ends them if the first has failed too. */
+void mw_ranks_give_way(void);
+
 int mw_ranks_count(const struct mw_ranks *ranks);
 int mw_ranks_index(const struct mw_ranks *ranks);
 /* Among the ranks of this machine. */

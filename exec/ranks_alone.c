@@ -54,6 +54,17 @@ mw_ranks_link_abort(int status)
 }
 
 void
+mw_ranks_link_tell(int count, const char words[MW_RANKS_WORDS_BYTES])
+{
+}
+
+bool
+mw_ranks_link_hear(char words[MW_RANKS_WORDS_BYTES])
+{
+    return false;
+}
+
+void
 mw_ranks_link_send(struct mw_ranks_lane *lane, int set, int peer, const void *data, int64_t bytes)
 {
 }

@@ -48,6 +48,8 @@ struct mw_ranks {
 /* The largest message.  MPI counts in int, and long before that a message is no faster for being
  * longer. */
 #define MW_RANKS_MESSAGE_BYTES_MAX ((int64_t)16 << 20)
+/* Of words on a failure: few enough to be sent whether somebody waits for them or not. */
+#define MW_RANKS_WORDS_BYTES 1024
 
 /* Whether a launcher started this process; then fills in the counts and indices. */
 bool mw_ranks_link_join(struct mw_ranks *ranks, GError **error);
@@ -56,6 +58,9 @@ bool mw_ranks_link_open(struct mw_ranks_lane *lane, GError **error);
 void mw_ranks_link_close(struct mw_ranks_lane *lane);
 void mw_ranks_link_leave(void);
 void mw_ranks_link_abort(int status);
+/* What the first rank tells each of the others, once; and whether that has come. */
+void mw_ranks_link_tell(int count, const char words[MW_RANKS_WORDS_BYTES]);
+bool mw_ranks_link_hear(char words[MW_RANKS_WORDS_BYTES]);
 
 /* Messages go out in one of two sets, which is then finished.  Between two ranks, messages of a
  * lane are received in the order in which they were sent, so both sides post alike; empty ones are

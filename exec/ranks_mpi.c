@@ -1,6 +1,7 @@
 #include <mpi.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "exec/ranks_internal.h"
@@ -34,6 +35,15 @@ report(int code, const char *what, GError **error)
         g_strlcpy(text, "unknown error", sizeof text);
     g_set_error(error, MW_ERROR, MW_ERROR_DEVICE, "MPI: %s: %s", what, text);
     return false;
+}
+
+static void
+idle(int64_t looks, bool patient)
+{
+    if (patient && looks > QUICK_LOOKS)
+        nanosleep(&(struct timespec){.tv_nsec = SLEEP_NS}, NULL);
+    else
+        sched_yield();
 }
 
 /* --- the process --- */
@@ -99,6 +109,45 @@ mw_ranks_link_abort(int status)
     MPI_Abort(MPI_COMM_WORLD, status);
 }
 
+/* --- words on a failure --- */
+
+/* Lanes have communicators of their own. */
+#define WORDS_TAG 1
+#define TELL_LOOKS 1000
+
+void
+mw_ranks_link_tell(int count, const char words[MW_RANKS_WORDS_BYTES])
+{
+    static char sent[MW_RANKS_WORDS_BYTES]; /* stays: nobody may have taken it before the end */
+    MPI_Request *requests = g_new0(MPI_Request, count);
+    int done = 0;
+
+    memcpy(sent, words, sizeof sent);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    for (int rank = 1; rank < count; rank++)
+        MPI_Isend(sent, sizeof sent, MPI_BYTE, rank, WORDS_TAG, MPI_COMM_WORLD,
+                  &requests[rank - 1]);
+    for (int looks = 0; !done && looks < TELL_LOOKS; looks++) {
+        if (MPI_Testall(count - 1, requests, &done, MPI_STATUSES_IGNORE) != MPI_SUCCESS)
+            break;
+        idle(looks, true);
+    }
+    if (done)
+        g_free(requests);
+}
+
+bool
+mw_ranks_link_hear(char words[MW_RANKS_WORDS_BYTES])
+{
+    int there = 0;
+
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    return MPI_Iprobe(0, WORDS_TAG, MPI_COMM_WORLD, &there, MPI_STATUS_IGNORE) == MPI_SUCCESS &&
+           there &&
+           MPI_Recv(words, MW_RANKS_WORDS_BYTES, MPI_BYTE, 0, WORDS_TAG, MPI_COMM_WORLD,
+                    MPI_STATUS_IGNORE) == MPI_SUCCESS;
+}
+
 /* --- a lane --- */
 
 bool
@@ -150,15 +199,6 @@ mw_ranks_link_receive(struct mw_ranks_lane *lane, int index, int peer, void *dat
     if (bytes)
         posted(set, MPI_Irecv(data, (int)bytes, MPI_BYTE, peer, 0, lane->link->comm,
                               &set->requests[set->count]));
-}
-
-static void
-idle(int64_t looks, bool patient)
-{
-    if (patient && looks > QUICK_LOOKS)
-        nanosleep(&(struct timespec){.tv_nsec = SLEEP_NS}, NULL);
-    else
-        sched_yield();
 }
 
 bool

@@ -11,7 +11,7 @@ import shutil
 import struct
 import sys
 
-from check_run import GPT2, LLAMA, Box, good, losses
+from check_run import GPT2, LLAMA, MEMWALL, Box, good, losses
 from tap import MPIRUN, RANKS_ENVIRONMENT, has_ranks, report_in
 
 STEPS = 8
@@ -599,10 +599,21 @@ def check_ranks(box, strategy):
 
 
 def check_ranks_refused(box):
-    """The launcher ends with the status of the rank that was the first to refuse."""
-    done = train(box, "-s", "zero3", "--data", "cut.bin", batch=1, ranks=2)
-    if done.returncode != 2 or "memwall: cut.bin: " not in done.said:
-        yield f"status {done.returncode}: {done.said}"
+    """The launcher ends with the status of the rank that was the first to refuse.  What all refuse
+    alike is one line, before they have joined and after; what one refuses alone is told."""
+    for what, words in {"cut.bin: ": ["--data", "cut.bin"],
+                        "Unknown option --typo": ["--typo"]}.items():
+        done = train(box, "-s", "zero3", *words, batch=1, ranks=2)
+        if done.returncode != 2 or done.said.count(f"memwall: {what}") != 1:
+            yield f"status {done.returncode}: {done.said}"
+    words = [str(MEMWALL), "run", "-m", str(GPT2 / "config.json"), *SMALL, "-s", "zero3",
+             "--batch", "1", "--steps", "1", "--data"]
+    for files in (["cut.bin", "text.txt"], ["text.txt", "cut.bin"]):
+        first = [*MPIRUN, "1", *words, files[0], ":", "-n", "1"]
+        done = box.run(*words[2:], files[1], prefix=first,
+                       environment={**box.environment, **RANKS_ENVIRONMENT})
+        if done.returncode != 2 or done.said.count("memwall: cut.bin: ") != 1:
+            yield f"one rank alone: status {done.returncode}: {done.said}"
 
 
 def check_compared(box):

@@ -1,0 +1,108 @@
+#include "cli/export.h"
+
+#include "cli/checkpoint_place.h"
+#include "cli/cli.h"
+#include "cli/run_course.h"
+#include "cli/run_homes.h"
+#include "cli/runs.h"
+#include "exec/checkpoint.h"
+#include "exec/durable.h"
+#include "exec/run_files.h"
+#include "planner/error.h"
+
+static bool
+fits(void *data, const char *path, const struct mw_commit_record *record, GError **error)
+{
+    const struct cli_run_homes *homes = data;
+
+    return cli_run_course_fits(&homes->decoder, homes->fingerprint, path, record, error);
+}
+
+/* Without a record there is nothing, whatever else lies there.  What stands in a record's place is
+ * told by who opens it. */
+static bool
+check_record(const char *directory, GError **error)
+{
+    struct mw_run_files files;
+    bool good = mw_run_files_look(directory, &files, error);
+
+    if (good && !files.record && !files.stranger)
+        good = mw_refuse(error, "%s: holds no run whose steps are durable: %s", directory,
+                         files.names->len ? "no record of a step is there, or it was wiped"
+                                          : "no file of a run is there");
+    mw_run_files_clear(&files);
+    return good;
+}
+
+/* Clear `homes` behind it, whatever comes. */
+static struct mw_durable *
+open_durable(char **directories, bool previous, struct cli_run_homes *homes, GError **error)
+{
+    *homes = (struct cli_run_homes){0};
+    if (!check_record(directories[0], error) || !cli_run_homes_read(directories[0], homes, error))
+        return NULL;
+    struct mw_durable_options from = {
+        .directories = (const char *const *)directories,
+        .directory_count = (int)g_strv_length(directories),
+        .plan = homes->plan,
+        .decoder = &homes->decoder,
+        .fingerprint = homes->fingerprint,
+        .previous = previous,
+        .fits = fits,
+        .data = homes,
+    };
+    return mw_durable_open(&from, error);
+}
+
+static bool
+write_checkpoint(char **directories, const char *option, const char *folder, bool previous,
+                 int64_t *steps, GError **error)
+{
+    struct cli_run_homes homes;
+    struct mw_durable *durable = open_durable(directories, previous, &homes, error);
+    struct mw_checkpoint_options to = {
+        .path = folder,
+        .dtype = MW_SAFETENSORS_F32,
+        .optimizer = true,
+        .config = homes.config,
+    };
+
+    if (durable && mw_durable_notice(durable))
+        cli_say("%s", mw_durable_notice(durable));
+    if (durable)
+        *steps = mw_durable_step(durable) + 1;
+    bool good = durable &&
+                cli_checkpoint_place_check(option, folder, &homes.decoder, *steps, error) &&
+                mw_durable_export(durable, &to, error);
+
+    mw_durable_close(durable);
+    cli_run_homes_clear(&homes);
+    return good;
+}
+
+int64_t
+cli_export_steps(char **directories, bool previous)
+{
+    struct cli_run_homes homes;
+    struct mw_durable *durable = open_durable(directories, previous, &homes, NULL);
+    int64_t steps = durable ? mw_durable_step(durable) + 1 : 0;
+
+    mw_durable_close(durable);
+    cli_run_homes_clear(&homes);
+    return steps;
+}
+
+bool
+cli_export(const char *name, const char *option, const char *folder, bool previous, int64_t *steps,
+           GError **error)
+{
+    struct cli_run *run = cli_runs_find(name, error);
+
+    if (!run)
+        return false;
+    bool good = run->state != CLI_RUN_RUNNING ||
+                mw_refuse(error, "%s: is running: nothing is exported", name);
+    good = good && write_checkpoint(run->entry.directories, option, folder, previous, steps, error);
+    cli_run_free(run);
+    return good;
+}
