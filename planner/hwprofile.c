@@ -128,15 +128,22 @@ mw_hwprofile_copy(const struct mw_hwprofile *profile)
     return copy;
 }
 
+/* What the file itself has.  `known`: what was read already, by path, or NULL. */
 static struct mw_hwprofile *
-parse_file(const char *path, GError **error)
+parse_file(const char *path, GHashTable *known, GError **error)
 {
     static const struct mw_input_kind kind = {WANTED, MW_HW_FILE_BYTES_MAX, NULL};
+    const struct mw_hwprofile *before = known ? g_hash_table_lookup(known, path) : NULL;
+
+    if (before)
+        return mw_hwprofile_copy(before);
     g_autofree char *origin = g_path_get_basename(path);
     gsize length = 0;
     g_autofree char *text = mw_input_read(path, &kind, &length, error);
-
-    return text ? parse(text, length, origin, error) : NULL;
+    struct mw_hwprofile *profile = text ? parse(text, length, origin, error) : NULL;
+    if (profile && known)
+        g_hash_table_insert(known, g_strdup(path), mw_hwprofile_copy(profile));
+    return profile;
 }
 
 struct mw_hwprofile *
@@ -195,7 +202,7 @@ next_of_chain(const struct mw_hwprofile *profile, GPtrArray *chain, GError **err
 }
 
 static bool
-take_inherited(struct mw_hwprofile *profile, const char *path, GError **error)
+take_inherited(struct mw_hwprofile *profile, const char *path, GHashTable *known, GError **error)
 {
     g_autoptr(GPtrArray) chain = g_ptr_array_new_with_free_func(g_free);
     struct mw_hwprofile *last = profile;
@@ -204,7 +211,7 @@ take_inherited(struct mw_hwprofile *profile, const char *path, GError **error)
     g_ptr_array_add(chain, g_strdup(path));
     while (good && inherits(last)) {
         char *next = next_of_chain(last, chain, error);
-        struct mw_hwprofile *parent = next ? parse_file(next, error) : NULL;
+        struct mw_hwprofile *parent = next ? parse_file(next, known, error) : NULL;
 
         if (next)
             g_ptr_array_add(chain, next);
@@ -220,20 +227,47 @@ take_inherited(struct mw_hwprofile *profile, const char *path, GError **error)
     return good;
 }
 
-struct mw_hwprofile *
-mw_hwprofile_load(const char *name_or_path, GError **error)
+static struct mw_hwprofile *
+load(const char *name_or_path, GHashTable *known, GError **error)
 {
     g_autofree char *path = resolve(name_or_path, NULL, error);
-    struct mw_hwprofile *profile = path ? parse_file(path, error) : NULL;
+    struct mw_hwprofile *profile = path ? parse_file(path, known, error) : NULL;
 
     if (!profile)
         return NULL;
-    if (take_inherited(profile, path, error) && mw_hwprofile_check(profile, error)) {
+    if (take_inherited(profile, path, known, error) && mw_hwprofile_check(profile, error)) {
         mw_hw_value_clear(&profile->value[mw_hw_key_find("profile", "inherits")]);
         return profile;
     }
     mw_hwprofile_free(profile);
     return NULL;
+}
+
+struct mw_hwprofile *
+mw_hwprofile_load(const char *name_or_path, GError **error)
+{
+    return load(name_or_path, NULL, error);
+}
+
+static void
+free_profile(void *data)
+{
+    mw_hwprofile_free(data);
+}
+
+GPtrArray *
+mw_hwprofile_load_all(char **names)
+{
+    GPtrArray *profiles = g_ptr_array_new_with_free_func(free_profile);
+    g_autoptr(GHashTable) known =
+        g_hash_table_new_full(g_str_hash, g_str_equal, g_free, free_profile);
+
+    for (char **name = names; *name; name++) {
+        struct mw_hwprofile *profile = load(*name, known, NULL);
+        if (profile)
+            g_ptr_array_add(profiles, profile);
+    }
+    return profiles;
 }
 
 static char *

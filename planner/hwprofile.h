@@ -131,6 +131,9 @@ const struct mw_hw_key *mw_hw_keys(size_t *count);
 /* `name_or_path`: a name under the profile folders, or a path ending in .ini.
  * Returns NULL with one line naming file, key, value and what would be accepted. */
 struct mw_hwprofile *mw_hwprofile_load(const char *name_or_path, GError **error);
+/* Of the names (NULL-terminated) those that load, each file read once.  Array of struct
+ * mw_hwprofile *, which it owns. */
+GPtrArray *mw_hwprofile_load_all(char **names);
 void mw_hwprofile_free(struct mw_hwprofile *profile); /* NULL is allowed */
 
 struct mw_hwprofile *mw_hwprofile_copy(const struct mw_hwprofile *profile);

@@ -84,10 +84,9 @@ read_group(struct mw_hwprofile *profile, GKeyFile *file, const char *group, GErr
         return refuse_unknown(profile, group, NULL, error);
     for (int sources = 0; sources < 2; sources++) {
         for (char **name = names; name && *name; name++) {
-            g_autofree char *text = g_key_file_get_value(file, group, *name, NULL);
-
             if (g_str_has_suffix(*name, SOURCE) != (sources == 1))
                 continue;
+            g_autofree char *text = g_key_file_get_value(file, group, *name, NULL);
             if (!(sources ? read_source : read_value)(profile, group, *name, text, error))
                 return false;
         }

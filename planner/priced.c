@@ -66,18 +66,19 @@ mw_priced_new(enum mw_price_kind kind, const char *except, enum mw_outlook outlo
 {
     GPtrArray *list = g_ptr_array_new_with_free_func(free_priced);
     g_auto(GStrv) names = mw_hwprofile_list();
+    g_autoptr(GPtrArray) profiles = mw_hwprofile_load_all(names);
 
-    for (char **name = names; *name; name++) {
-        struct mw_priced priced = {0};
-        if (!g_strcmp0(*name, except) || !(priced.profile = mw_hwprofile_load(*name, NULL)))
+    for (guint i = 0; i < profiles->len; i++) {
+        struct mw_priced priced = {.profile = profiles->pdata[i]};
+        if (!g_strcmp0(mw_hwprofile_name(priced.profile), except))
             continue;
         priced.hardware = mw_hwprofile_read(priced.profile, outlook);
         priced.price_usd = mw_price_usd(&priced.hardware, kind);
         if (priced.price_usd > 0 && mw_price_kind(&priced.hardware) == kind &&
-            is_sourced(priced.profile, kind))
+            is_sourced(priced.profile, kind)) {
+            profiles->pdata[i] = NULL;
             g_ptr_array_add(list, g_memdup2(&priced, sizeof priced));
-        else
-            mw_hwprofile_free(priced.profile);
+        }
     }
     g_ptr_array_sort(list, compare_prices);
     return list;

@@ -225,6 +225,30 @@ add_shipped(void)
     }
 }
 
+/* As one by one, although many inherit from the same few; a name that does not load is left out. */
+static void
+test_load_all(void)
+{
+    g_auto(GStrv) names = mw_hwprofile_list();
+    guint count = g_strv_length(names);
+    g_autofree char **asked = g_memdup2(names, (count + 1) * sizeof *names);
+
+    for (guint turn = 0; turn < 2; turn++) {
+        g_autoptr(GPtrArray) all = mw_hwprofile_load_all(asked);
+        g_assert_cmpuint(all->len, ==, count - turn);
+        for (guint i = 0; i < all->len; i++) {
+            struct mw_hwprofile *one = mw_test_load(asked[i + turn]);
+            char *text = mw_test_printed(one), *again = mw_test_printed(all->pdata[i]);
+            g_assert_cmpstr(text, ==, again);
+            g_assert_cmpstr(mw_hwprofile_name(all->pdata[i]), ==, asked[i + turn]);
+            free(text);
+            free(again);
+            mw_hwprofile_free(one);
+        }
+        asked[0] = (char *)"no-such-machine";
+    }
+}
+
 /* Three figures, whatever the list price has. */
 static void
 test_price(void)
@@ -257,6 +281,7 @@ main(int argc, char **argv)
     g_test_add_func("/hwprofile/provenance", test_provenance);
     g_test_add_func("/hwprofile/worst-provenance", test_worst_provenance);
     g_test_add_func("/hwprofile/defaults", test_defaults);
+    g_test_add_func("/hwprofile/load-all", test_load_all);
     g_test_add_func("/hwprofile/price", test_price);
     return g_test_run();
 }
