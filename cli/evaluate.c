@@ -188,11 +188,13 @@ add_units(const struct mw_sizing *s, struct mw_closed_dims *dims)
 static void
 add_chunks(const struct mw_sizing *s, struct mw_closed_dims *dims)
 {
+    g_autofree struct mw_chunk *chunks = mw_sizing_chunks(s);
+
     for (uint32_t c = 0; c < s->chunk_count; c++) {
-        struct mw_chunk_moves moves = mw_sizing_chunk_moves(s, c);
-        double share = (double)s->chunks[c].params / s->shard_params;
-        dims->state_in[s->chunks[c].tier] += share;
-        dims->updated_from[s->gradient_home[s->chunks[c].first_unit]] += share;
+        struct mw_chunk_moves moves = mw_sizing_chunk_moves(s, &chunks[c]);
+        double share = (double)chunks[c].params / s->shard_params;
+        dims->state_in[chunks[c].tier] += share;
+        dims->updated_from[s->gradient_home[chunks[c].first_unit]] += share;
         dims->gradient_h2d += moves.gradient_h2d ? share : 0;
         dims->gradient_d2h += moves.gradient_d2h ? share : 0;
         dims->param_h2d += moves.param_h2d ? share : 0;

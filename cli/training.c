@@ -279,8 +279,9 @@ chunks_on_drives(const struct mw_sizing *sizing)
 {
     uint32_t count = 0;
 
-    for (uint32_t c = 0; c < sizing->chunk_count; c++)
-        count += sizing->chunks[c].tier == MW_TIER_NVME;
+    for (uint32_t c = 0; c < sizing->run_chunk_count; c++)
+        if (sizing->run_chunks[c].tier == MW_TIER_NVME)
+            count += sizing->run_chunks[c].times;
     return count;
 }
 

@@ -140,6 +140,7 @@ mw_build_plan(const struct mw_sizing *sizing)
         settings->gpus_per_node, settings->micro_batch, settings->seq);
 
     g_return_val_if_fail(sizing->fits, NULL);
+    b.chunks = mw_sizing_chunks(sizing);
     b.plan = mw_plan_new(title);
     b.plan->world_ranks = sizing->ranks;
     b.plan->ranks = settings->unfold ? sizing->ranks : 1;
@@ -147,6 +148,7 @@ mw_build_plan(const struct mw_sizing *sizing)
     mw_build_add_comms(&b);
     for (b.rank = 0; b.rank < b.plan->ranks; b.rank++)
         build_program(&b);
+    g_free(b.chunks);
     g_free(b.visits);
     g_free(b.states);
     if (!mw_plan_check(b.plan, why, sizeof why))

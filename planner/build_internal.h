@@ -70,6 +70,7 @@ struct visit {
 
 struct builder {
     const struct mw_sizing *sizing;
+    struct mw_chunk *chunks; /* [sizing->chunk_count] */
     struct mw_plan *plan;
     uint32_t rank;
     uint32_t lane_base;

@@ -63,7 +63,7 @@ copy_op(struct builder *b, int lane, enum mw_op_kind kind, int64_t bytes, uint32
 static void
 return_op(struct builder *b, int lane, enum mw_op_kind kind, uint32_t c, uint32_t after)
 {
-    int64_t bytes = 2 * b->sizing->chunks[c].params;
+    int64_t bytes = 2 * b->chunks[c].params;
 
     build_op(b, lane, mw_work_copy(b, kind, MW_OPERATOR_UPDATED, bytes, false), c);
     mw_build_after(b, after);
@@ -80,7 +80,7 @@ check_norm(struct builder *b)
     uint32_t last[2] = {MW_NONE, last_of_backward};
 
     for (uint32_t c = 0; c < s->chunk_count; c++) {
-        const struct mw_chunk *chunk = &s->chunks[c];
+        const struct mw_chunk *chunk = &b->chunks[c];
         bool host = gradient_tier(b, chunk) == MW_TIER_CPU;
         if (gradient_tier(b, chunk) == MW_TIER_NVME)
             continue;
@@ -129,7 +129,7 @@ write_state(struct builder *b, const struct mw_chunk *chunk, uint32_t c, uint32_
 static uint32_t
 bring_gradients(struct builder *b, const struct mw_chunk *chunk, uint32_t c)
 {
-    struct mw_chunk_moves moves = mw_sizing_chunk_moves(b->sizing, c);
+    struct mw_chunk_moves moves = mw_sizing_chunk_moves(b->sizing, &b->chunks[c]);
     int64_t bytes = chunk->params * b->sizing->gradient_element_bytes;
     uint32_t slot = MW_NONE;
 
@@ -159,7 +159,7 @@ bring_gradients(struct builder *b, const struct mw_chunk *chunk, uint32_t c)
 static uint32_t
 outgoing_slot(struct builder *b, uint32_t c)
 {
-    struct mw_chunk_moves moves = mw_sizing_chunk_moves(b->sizing, c);
+    struct mw_chunk_moves moves = mw_sizing_chunk_moves(b->sizing, &b->chunks[c]);
 
     if (moves.param_d2h)
         return mw_build_ring_next(&b->gpu_gathers);
@@ -174,8 +174,8 @@ outgoing_slot(struct builder *b, uint32_t c)
 static void
 send_params(struct builder *b, uint32_t c, uint32_t slot, uint32_t after)
 {
-    const struct mw_chunk *chunk = &b->sizing->chunks[c];
-    struct mw_chunk_moves moves = mw_sizing_chunk_moves(b->sizing, c);
+    const struct mw_chunk *chunk = &b->chunks[c];
+    struct mw_chunk_moves moves = mw_sizing_chunk_moves(b->sizing, &b->chunks[c]);
 
     if (slot == MW_NONE)
         return;
@@ -203,7 +203,7 @@ static void
 gather_params(struct builder *b, uint32_t c)
 {
     const struct mw_sizing *s = b->sizing;
-    const struct mw_chunk *chunk = &s->chunks[c];
+    const struct mw_chunk *chunk = &b->chunks[c];
 
     if (s->params_partitioned || !s->optimizer_partitioned || s->dp == 1)
         return;
@@ -218,7 +218,7 @@ gather_params(struct builder *b, uint32_t c)
 static void
 use_chunk(struct builder *b, uint32_t c, uint32_t set, uint32_t in, uint32_t out)
 {
-    const struct mw_chunk *chunk = &b->sizing->chunks[c];
+    const struct mw_chunk *chunk = &b->chunks[c];
 
     mw_build_use(b, set != MW_NONE ? set : b->state_home + c, MW_USE_MODIFY);
     if (in != MW_NONE)
@@ -234,7 +234,7 @@ use_chunk(struct builder *b, uint32_t c, uint32_t set, uint32_t in, uint32_t out
 static void
 update_chunk(struct builder *b, uint32_t c, uint32_t norm)
 {
-    const struct mw_chunk *chunk = &b->sizing->chunks[c];
+    const struct mw_chunk *chunk = &b->chunks[c];
     bool host = chunk->tier != MW_TIER_GPU, delayed = b->sizing->settings.dpu_start != MW_AUTO;
     uint32_t set = chunk->tier == MW_TIER_NVME ? read_state(b, chunk, c) : MW_NONE;
     uint32_t in = bring_gradients(b, chunk, c), out = outgoing_slot(b, c);

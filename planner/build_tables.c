@@ -175,10 +175,10 @@ add_chunks(struct builder *b, uint32_t first_tensor)
     int64_t from = 0;
 
     for (uint32_t c = 0; c < s->chunk_count; c++) {
-        const struct mw_chunk *chunk = &s->chunks[c];
-        bool goes_on = c && s->chunks[c - 1].unit_count == 1 &&
-                       s->chunks[c - 1].first_unit == chunk->first_unit;
-        from = goes_on ? from + s->chunks[c - 1].params : 0;
+        const struct mw_chunk *chunk = &b->chunks[c];
+        bool goes_on = c && b->chunks[c - 1].unit_count == 1 &&
+                       b->chunks[c - 1].first_unit == chunk->first_unit;
+        from = goes_on ? from + b->chunks[c - 1].params : 0;
         mw_plan_add_chunk(
             b->plan, (struct mw_chunk_content){.rank = b->rank,
                                                .first_tensor = first_tensor + chunk->first_unit,
@@ -222,15 +222,15 @@ add_state_slots(struct builder *b)
 
     b->state_home = b->plan->slot_count;
     for (uint32_t c = 0; c < s->chunk_count; c++)
-        add_slots(b, s->chunks[c].tier, MW_PURPOSE_OPTIMIZER_STATE,
-                  s->chunks[c].params * s->optimizer_element_bytes, 1, true);
+        add_slots(b, b->chunks[c].tier, MW_PURPOSE_OPTIMIZER_STATE,
+                  b->chunks[c].params * s->optimizer_element_bytes, 1, true);
     b->chunk_other = g_new(uint32_t, s->chunk_count + 1);
     for (uint32_t c = 0; c < s->chunk_count; c++) {
         b->chunk_other[c] = MW_NONE;
-        if (s->chunks[c].tier == MW_TIER_NVME && s->settings.commit == 1)
+        if (b->chunks[c].tier == MW_TIER_NVME && s->settings.commit == 1)
             b->chunk_other[c] =
                 add_slots(b, MW_TIER_NVME, MW_PURPOSE_OPTIMIZER_STATE_OTHER,
-                          s->chunks[c].params * s->optimizer_element_bytes, 1, true);
+                          b->chunks[c].params * s->optimizer_element_bytes, 1, true);
     }
 }
 

@@ -478,6 +478,7 @@ mw_sizing_free(struct mw_sizing *sizing)
     g_free(sizing->param_home);
     g_free(sizing->gradient_home);
     g_free(sizing->checkpoint_home);
-    g_free(sizing->chunks);
+    g_free(sizing->runs);
+    g_free(sizing->run_chunks);
     g_free(sizing);
 }

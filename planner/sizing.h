@@ -52,6 +52,14 @@ struct mw_chunk {
     uint32_t first_unit, unit_count; /* global unit numbers, in walk order */
     int64_t params;                  /* elements of this rank's shard */
     enum mw_tier tier;               /* home of its optimizer state */
+    uint32_t times;                  /* of a run: how often it comes; each in a block of its own */
+};
+
+/* Blocks in a row whose chunks are alike: those of the first stand for all. */
+struct mw_chunk_run {
+    uint32_t first, count; /* in run_chunks */
+    uint32_t times;        /* blocks */
+    uint32_t unit_step;    /* from a block's units to the next one's */
 };
 
 /* What travels for the update of a chunk: its gradients to where it is updated, which is where its
@@ -91,8 +99,10 @@ struct mw_sizing {
     uint8_t *param_home;           /* [unit_count] enum mw_tier */
     uint8_t *gradient_home;        /* [unit_count] */
     uint8_t *checkpoint_home;      /* [checkpoint_count] */
-    uint32_t chunk_count;
-    struct mw_chunk *chunks;
+    uint32_t chunk_count;          /* of the step; they may be ten thousand, of few kinds */
+    uint32_t run_count, run_chunk_count;
+    struct mw_chunk_run *runs;     /* [run_count], in the order of the step */
+    struct mw_chunk *run_chunks;   /* [run_chunk_count] */
 
     int64_t checkpoint_count; /* groups of layers; 0 without checkpointing */
     int64_t checkpoint_bytes; /* one checkpoint */
@@ -151,7 +161,10 @@ bool mw_sizing_is_nearer(const struct mw_sizing *one, const struct mw_sizing *ot
 int64_t mw_sizing_logits_parts(const struct mw_sizing *sizing);
 /* In how many parts an operator takes the tokens: logits and loss in chunks, all others in one. */
 int64_t mw_sizing_token_parts(const struct mw_sizing *sizing, enum mw_operator operator_);
-struct mw_chunk_moves mw_sizing_chunk_moves(const struct mw_sizing *sizing, uint32_t chunk);
+struct mw_chunk_moves mw_sizing_chunk_moves(const struct mw_sizing *sizing,
+                                            const struct mw_chunk *chunk);
+/* All chunks of the step in order, [chunk_count]; g_free it. */
+struct mw_chunk *mw_sizing_chunks(const struct mw_sizing *sizing);
 /* As many as mw_build_plan makes of it. */
 int64_t mw_sizing_op_count(const struct mw_sizing *sizing);
 enum mw_class mw_sizing_layer_class(const struct mw_sizing *sizing, int64_t layer);

@@ -60,10 +60,9 @@ struct survey { /* what the homes ask for */
 };
 
 static void
-survey_chunk(const struct mw_sizing *sizing, struct survey *survey, uint32_t index)
+survey_chunk(const struct mw_sizing *sizing, struct survey *survey, const struct mw_chunk *chunk)
 {
-    const struct mw_chunk *chunk = &sizing->chunks[index];
-    struct mw_chunk_moves moves = mw_sizing_chunk_moves(sizing, index);
+    struct mw_chunk_moves moves = mw_sizing_chunk_moves(sizing, chunk);
 
     survey->chunks[chunk->tier] = true;
     survey->chunk_params = MAX(survey->chunk_params, chunk->params);
@@ -110,8 +109,8 @@ survey_homes(const struct mw_sizing *sizing, struct survey *survey)
         survey->params[sizing->param_home[u]] = true;
         survey->gradients[sizing->gradient_home[u]] = true;
     }
-    for (uint32_t c = 0; c < sizing->chunk_count; c++)
-        survey_chunk(sizing, survey, c);
+    for (uint32_t c = 0; c < sizing->run_chunk_count; c++)
+        survey_chunk(sizing, survey, &sizing->run_chunks[c]);
     for (int64_t c = 0; c < sizing->checkpoint_count; c++)
         survey->checkpoints[sizing->checkpoint_home[c]] = true;
     for (int c = 0; c < MW_CLASS_COUNT; c++) {
@@ -273,10 +272,13 @@ size_saved_state(struct mw_sizing *sizing)
 {
     int64_t sharers = sizing->optimizer_partitioned ? 1 : sizing->dp;
 
-    for (uint32_t c = 0; c < sizing->chunk_count; c++)
-        if (sizing->chunks[c].tier != MW_TIER_NVME)
+    for (uint32_t c = 0; c < sizing->run_chunk_count; c++) {
+        const struct mw_chunk *chunk = &sizing->run_chunks[c];
+        if (chunk->tier != MW_TIER_NVME)
             sizing->saved_bytes +=
-                mw_divide_up(sizing->chunks[c].params * sizing->optimizer_element_bytes, sharers);
+                chunk->times *
+                mw_divide_up(chunk->params * sizing->optimizer_element_bytes, sharers);
+    }
     for (uint32_t u = 0; u < sizing->unit_count; u++) {
         const struct mw_unit *unit = mw_sizing_unit(sizing, u);
         if (sizing->param_home[u] != MW_TIER_NVME)
@@ -294,8 +296,8 @@ size_saves(struct mw_sizing *sizing)
     bool delayed = settings->dpu_start != MW_AUTO;
 
     sizing->saves_in_step = delayed && settings->commit == 1;
-    for (uint32_t c = 0; c < sizing->chunk_count; c++)
-        sizing->saves_in_step &= sizing->chunks[c].tier == MW_TIER_NVME;
+    for (uint32_t c = 0; c < sizing->run_chunk_count; c++)
+        sizing->saves_in_step &= sizing->run_chunks[c].tier == MW_TIER_NVME;
     sizing->save_steps = sizing->saves_in_step ? 1 : settings->save_every;
     if (!sizing->save_steps)
         return;
@@ -314,8 +316,9 @@ size_commit_records(struct mw_sizing *sizing)
 {
     int64_t extents = 0;
 
-    for (uint32_t c = 0; c < sizing->chunk_count; c++)
-        extents += sizing->chunks[c].tier == MW_TIER_NVME;
+    for (uint32_t c = 0; c < sizing->run_chunk_count; c++)
+        if (sizing->run_chunks[c].tier == MW_TIER_NVME)
+            extents += sizing->run_chunks[c].times;
     if (sizing->settings.commit != 1 || !extents)
         return;
     sizing->commit_record_bytes =

@@ -205,20 +205,25 @@ checkpoint_ops(const struct mw_sizing *s)
 }
 
 static int64_t
+chunk_ops(const struct mw_sizing *s, const struct mw_chunk *chunk, bool gathers)
+{
+    struct mw_chunk_moves moves = mw_sizing_chunk_moves(s, chunk);
+    int64_t ops = s->gradient_home[chunk->first_unit] != MW_TIER_NVME;
+
+    ops += chunk->tier == MW_TIER_NVME ? 2 : 0;
+    ops += (moves.gradient_read || moves.gradient_d2h) + moves.gradient_h2d + 1;
+    ops += moves.param_d2h ? 1 + moves.param_write : moves.param_h2d || moves.param_write;
+    return ops + gathers;
+}
+
+static int64_t
 optimizer_ops(const struct mw_sizing *s)
 {
     bool gathers = !s->params_partitioned && s->optimizer_partitioned && s->dp > 1;
     int64_t ops = 1; /* all agree on the norm */
 
-    for (uint32_t c = 0; c < s->chunk_count; c++) {
-        const struct mw_chunk *chunk = &s->chunks[c];
-        struct mw_chunk_moves moves = mw_sizing_chunk_moves(s, c);
-        ops += s->gradient_home[chunk->first_unit] != MW_TIER_NVME;
-        ops += chunk->tier == MW_TIER_NVME ? 2 : 0;
-        ops += (moves.gradient_read || moves.gradient_d2h) + moves.gradient_h2d + 1;
-        ops += moves.param_d2h ? 1 + moves.param_write : moves.param_h2d || moves.param_write;
-        ops += gathers;
-    }
+    for (uint32_t c = 0; c < s->run_chunk_count; c++)
+        ops += s->run_chunks[c].times * chunk_ops(s, &s->run_chunks[c], gathers);
     return ops;
 }
 

@@ -10,7 +10,7 @@
 #define TEXT_EVERY 8
 
 struct tally {
-    int requests, refused, unfit, plans, unfolded;
+    int requests, refused, unfit, plans, unfolded, in_runs;
 };
 
 /* --- memory ---------------------------------------------------------------------------------- */
@@ -290,6 +290,49 @@ check_text(const struct mw_plan *plan, const struct mw_sizing *sizing)
     free(text_read);
 }
 
+/* --- chunks ---------------------------------------------------------------------------------- */
+
+static int64_t
+state_params(const struct mw_sizing *sizing, uint32_t unit)
+{
+    const struct mw_unit *info = mw_sizing_unit(sizing, unit);
+
+    return info->tiles * (sizing->optimizer_partitioned ? info->shard_stride : info->tile_params);
+}
+
+/* One behind the other they are the whole state, each begins and ends in the units that it names,
+ * and all its units live where its first does.  Whether some were cut once for several blocks. */
+static bool
+check_chunks(const struct mw_sizing *sizing)
+{
+    g_autofree int64_t *begin = g_new0(int64_t, sizing->unit_count + 1);
+    g_autofree struct mw_chunk *chunks = mw_sizing_chunks(sizing);
+    int64_t from = 0;
+
+    for (uint32_t u = 0; u < sizing->unit_count; u++)
+        begin[u + 1] = begin[u] + state_params(sizing, u);
+    for (uint32_t c = 0; c < sizing->chunk_count; c++) {
+        const struct mw_chunk *chunk = &chunks[c];
+        uint32_t first = chunk->first_unit, last = first + chunk->unit_count - 1;
+        g_assert_cmpint(chunk->params, >, 0);
+        g_assert_cmpuint(last, <, sizing->unit_count);
+        g_assert_cmpint(from, >=, begin[first]);
+        g_assert_cmpint(from, <, begin[first + 1]);
+        from += chunk->params;
+        g_assert_cmpint(from, >=, begin[last]);
+        g_assert_cmpint(from, <=, begin[last + 1]);
+        for (uint32_t u = first; u <= last; u++) {
+            if (begin[u] == begin[u + 1])
+                continue;
+            g_assert_cmpint(sizing->param_home[u], ==, sizing->param_home[first]);
+            g_assert_cmpint(sizing->gradient_home[u], ==, sizing->gradient_home[first]);
+        }
+    }
+    g_assert_cmpint(from, ==, begin[sizing->unit_count]);
+    g_assert_cmpint(from, ==, sizing->shard_params);
+    return sizing->run_chunk_count < sizing->chunk_count;
+}
+
 /* --- the requests ---------------------------------------------------------------------------- */
 
 static void
@@ -303,6 +346,7 @@ check_plan(const struct mw_sizing *sizing, struct tally *tally)
     g_assert_cmpuint(plan->world_ranks, ==, sizing->ranks);
     g_assert_cmpuint(plan->ranks, ==, sizing->settings.unfold ? sizing->ranks : 1);
     check_ledger(plan, sizing);
+    tally->in_runs += check_chunks(sizing);
     check_contents(plan);
     check_room(plan);
     check_reach(plan);
@@ -347,8 +391,11 @@ test_every_plan_holds(void)
 
     for (guint32 seed = 0; tally.plans < PLANS; seed++)
         check_request(seed, &tally);
-    g_test_message("%d requests: %d refused, %d do not fit; %d plans, %d of them unfolded",
-                   tally.requests, tally.refused, tally.unfit, tally.plans, tally.unfolded);
+    g_test_message("%d requests: %d refused, %d do not fit; %d plans, %d of them unfolded, %d with "
+                   "runs of chunks",
+                   tally.requests, tally.refused, tally.unfit, tally.plans, tally.unfolded,
+                   tally.in_runs);
+    g_assert_cmpint(tally.in_runs, >, PLANS / 100);
 }
 
 int

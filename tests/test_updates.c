@@ -250,10 +250,8 @@ check_plan(const struct mw_sizing *sizing)
 
 /* Of parameters, gradients and state: bits of what is where, in turn. */
 static int
-combination(const struct mw_sizing *sizing, uint32_t chunk)
+combination(const struct mw_sizing *sizing, const struct mw_chunk *c)
 {
-    const struct mw_chunk *c = &sizing->chunks[chunk];
-
     return (sizing->param_home[c->first_unit] * 3 + sizing->gradient_home[c->first_unit]) * 3 +
            (int)c->tier;
 }
@@ -273,8 +271,8 @@ test_chunks(void)
         if (!sizing)
             continue;
         check_plan(sizing);
-        for (uint32_t c = 0; c < sizing->chunk_count; c++)
-            seen[combination(sizing, c)] = true;
+        for (uint32_t c = 0; c < sizing->run_chunk_count; c++)
+            seen[combination(sizing, &sizing->run_chunks[c])] = true;
         plans++;
     }
     for (size_t i = 0; i < G_N_ELEMENTS(seen); i++)
