@@ -25,12 +25,18 @@ mw_lanes_load_pairs(const uint16_t *x)
          (mw_native)_mm256_and_si256(pairs, _mm256_set1_epi32((int)0xffff0000))}};
 }
 
+/* All sixteen rounded to nearest even at once: the upper 16 bits go up where the lower ones are
+ * more than 0x8000, or are that beside odd upper ones. Less 1 beside even ones, the highest of the
+ * lower bits says which. */
 MW_INLINE __m256i
 mw_lanes_narrow_pairs(struct mw_lanes v)
 {
-    __m256i even = (__m256i)mw_native_round_number(v.part[0]);
-    __m256i odd = (__m256i)mw_native_round_number(v.part[1]);
-    return _mm256_blend_epi16(_mm256_srli_epi32(even, 16), odd, 0xaa);
+    __m256i even = (__m256i)v.part[0], odd = (__m256i)v.part[1];
+    __m256i upper = _mm256_blend_epi16(_mm256_srli_epi32(even, 16), odd, 0xaa);
+    __m256i lower = _mm256_blend_epi16(even, _mm256_slli_epi32(odd, 16), 0xaa);
+    __m256i tie_goes_down = _mm256_andnot_si256(upper, _mm256_set1_epi16(1));
+    lower = _mm256_subs_epu16(lower, tie_goes_down);
+    return _mm256_add_epi16(upper, _mm256_srli_epi16(lower, 15));
 }
 
 MW_INLINE void
