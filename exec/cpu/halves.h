@@ -83,4 +83,16 @@ mw_native_narrow(mw_native x)
 
 #endif
 
+/* sum + pair * x, pair being the product of two halves: with the bits of x as well, 24 in bf16,
+ * which fp32 has, and 33 in fp16. */
+MW_INLINE mw_native
+mw_native_add_third(mw_native sum, mw_native pair, mw_native x)
+{
+#if defined(MW_HALF_FP16)
+    return sum + pair * x;
+#else
+    return mw_native_add_exact(sum, pair, x);
+#endif
+}
+
 #endif

@@ -146,6 +146,20 @@ mw_native_add(mw_native a, mw_native b)
     return a + b;
 }
 
+/* sum + a * b where fp32 holds a * b exactly, as it does the product of two halves: one rounding
+ * then, fused or not, and the same bits. Products too small or too large for fp32 are apart. */
+MW_INLINE mw_native
+mw_native_add_exact(mw_native sum, mw_native a, mw_native b)
+{
+#if MW_WIDTH == 16
+    return (mw_native)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)sum);
+#elif MW_WIDTH == 8 && defined(__FMA__)
+    return (mw_native)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)sum);
+#else
+    return sum + a * b;
+#endif
+}
+
 /* Lanes i and i + half of them, until one is left. */
 MW_INLINE float
 mw_native_sum(mw_native v)

@@ -1,7 +1,8 @@
 /* LayerNorm (arXiv 1607.06450) and RMSNorm (arXiv 1910.07467) over rows, forward and backward.
  * A row is walked twice: for its sums, and for what is made of them. Two rows go together, for a
- * sum takes its additions one after the other, and weights are read for both. Lanes are in the
- * order that mw_lanes_load_pairs has. */
+ * sum takes its additions one after the other, and weights are read for both. Lines of the next two
+ * are asked for in both walks, for memory to have something to do in either: the first row's in the
+ * walk for sums. Lanes are in the order that mw_lanes_load_pairs has. */
 #include "exec/cpu/cache.h"
 #include "exec/cpu/isa.h"
 #include "exec/cpu/pairs.h"
@@ -46,7 +47,7 @@ add_moments(struct moments *m, const struct forward *f, bool centred, int64_t ro
         MW_EACH_PART (p) {
             if (centred)
                 m[r].sum.part[p] += x.part[p];
-            m[r].squares.part[p] += x.part[p] * x.part[p];
+            m[r].squares.part[p] = mw_native_add_exact(m[r].squares.part[p], x.part[p], x.part[p]);
         }
     }
 }
@@ -75,8 +76,10 @@ row_moments(float *mean, float *rstd, const struct forward *f, bool centred, int
     for (int r = 0; r < rows; r++)
         m[r].sum = m[r].squares = mw_lanes_splat(0.0f);
     int64_t i = 0;
-    for (; i + MW_LANES <= f->columns; i += MW_LANES)
+    for (; i + MW_LANES <= f->columns; i += MW_LANES) {
+        mw_ask_for(f->x + (row + rows) * f->columns + i, f->columns, 1);
         add_moments(m, f, centred, row, rows, i, MW_LANES);
+    }
     if (i < f->columns)
         add_moments(m, f, centred, row, rows, i, f->columns - i);
     for (int r = 0; r < rows; r++) {
@@ -128,7 +131,7 @@ put_rows(const float *mean, const float *rstd, const struct forward *f, bool cen
 {
     int64_t i = 0;
     for (; i + MW_LINE <= f->columns; i += MW_LINE) {
-        mw_ask_for(f->x + (row + rows) * f->columns + i, f->columns, rows);
+        mw_ask_for(f->x + (row + rows + 1) * f->columns + i, f->columns, rows - 1);
         put_lanes(mean, rstd, f, centred, streams, row, rows, i, MW_LANES);
         put_lanes(mean, rstd, f, centred, streams, row, rows, i + MW_LANES, MW_LANES);
     }
@@ -233,7 +236,7 @@ add_products(struct products *sum, const struct backward *b, bool centred, int64
             mw_native g = dy.part[p] * weight.part[p];
             if (centred)
                 sum[r].g.part[p] += g;
-            sum[r].gx.part[p] += g * x.part[p];
+            sum[r].gx.part[p] = mw_native_add_third(sum[r].gx.part[p], g, x.part[p]);
         }
     }
 }
@@ -246,8 +249,12 @@ row_lines(struct line *line, const struct backward *b, bool centred, int64_t row
     for (int r = 0; r < rows; r++)
         sum[r].g = sum[r].gx = mw_lanes_splat(0.0f);
     int64_t i = 0;
-    for (; i + MW_LANES <= b->columns; i += MW_LANES)
+    for (; i + MW_LANES <= b->columns; i += MW_LANES) {
+        int64_t next = (row + rows) * b->columns + i;
+        mw_ask_for(b->dy + next, b->columns, 1);
+        mw_ask_for(b->x + next, b->columns, 1);
         add_products(sum, b, centred, row, rows, i, MW_LANES);
+    }
     if (i < b->columns)
         add_products(sum, b, centred, row, rows, i, b->columns - i);
     for (int r = 0; r < rows; r++) {
@@ -300,8 +307,10 @@ put_row_slopes(const struct line *line, const struct backward *b, bool centred, 
     int64_t i = 0;
     for (; i + MW_LINE <= b->columns; i += MW_LINE) {
         int64_t next = (row + rows) * b->columns + i;
-        mw_ask_for(b->dy + next, b->columns, rows);
-        mw_ask_for(b->x + next, b->columns, rows);
+        mw_ask_for(b->dy + next + b->columns, b->columns, rows - 1);
+        mw_ask_for(b->x + next + b->columns, b->columns, rows - 1);
+        if (adds)
+            mw_ask_for(b->dx_add + next, b->columns, rows);
         put_slopes(line, b, centred, adds, streams, row, rows, i, MW_LANES);
         put_slopes(line, b, centred, adds, streams, row, rows, i + MW_LANES, MW_LANES);
     }
