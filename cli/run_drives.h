@@ -13,7 +13,8 @@ struct cli_run_drives;
  * run's until close.  NULL with *error: another run is there.  Plans without drives have none. */
 struct cli_run_drives *cli_run_drives_open(struct cli_training *training, GError **error);
 /* Once all else is known to be good, before anything is written: --overwrite is done, and a new run
- * described, so that what a kill leaves can be found. */
+ * described, so that what a kill leaves can be found.  Where a rank was told to end before
+ * --overwrite, nothing is: false with training->unstarted, on all ranks. */
 bool cli_run_drives_begin(struct cli_run_drives *drives, GError **error);
 /* What is resumed can be: it is described, if it is not, or anew where its course has `changed`. */
 bool cli_run_drives_resumed(struct cli_run_drives *drives, bool changed, GError **error);

@@ -10,6 +10,7 @@
 #include <sys/statvfs.h>
 
 #include "cli/run_drives_internal.h"
+#include "cli/run_stop.h"
 #include "planner/error.h"
 
 static const struct cli_run_options *
@@ -355,16 +356,21 @@ has_room(const struct cli_run_drives *drives, const char *directory, GError **er
     return false;
 }
 
-/* Ranks that come here have checked all that they could refuse: where all do, none has. */
+/* Ranks that come here have checked all that they could refuse: where all do, none has.  Behind
+ * this what is there goes, so whoever was told to end until now ends with it as it was. */
 static bool
-all_have_room(const struct cli_run_drives *drives, GError **error)
+all_are_ready(const struct cli_run_drives *drives, GError **error)
 {
-    int worst;
+    struct cli_training *training = drives->training;
 
     for (char **directory = drives->entry.directories; *directory; directory++)
         if (!has_room(drives, *directory, error))
             return false;
-    return mw_ranks_worst(drives->training->ranks, 0, 0, &worst, NULL, error);
+    if (!mw_ranks_worst(training->ranks, 0, cli_run_stop_wish(), &training->unstarted, NULL, error))
+        return false;
+    if (training->unstarted)
+        g_set_error_literal(error, MW_ERROR, MW_ERROR_IO, "told to end: nothing is deleted");
+    return !training->unstarted;
 }
 
 /* One after the other: ranks may see the same directories, or each machine its own. */
@@ -376,7 +382,7 @@ cli_run_drives_overwrite(const struct cli_run_drives *drives, GError **error)
 
     if (!options_of(drives)->overwrite || !cli_run_drives_trains(drives))
         return true;
-    if (!all_have_room(drives, error))
+    if (!all_are_ready(drives, error))
         return false;
     for (int turn = 0; turn < mw_ranks_count(ranks); turn++) {
         bool mine = turn == mw_ranks_index(ranks);

@@ -31,6 +31,7 @@ struct cli_training {
     int64_t commits;                    /* begun */
     struct mw_plan *undelayed; /* of the steps before --dpu-start; may be NULL */
     struct mw_trainer *trainer;
+    int unstarted; /* the wish (run_stop.h) by which it ends before its first step; 0: none */
     bool diverged; /* once the trainer is closed: for that the run has ended */
     char *saved;   /* the folder that --save was done to; NULL: it was not */
     bool is_done;  /* a resume that finds all its steps durable: only --save is left to do */
@@ -47,7 +48,8 @@ bool cli_training_open(struct cli_training *training, GError **error);
 bool cli_training_fits(const struct cli_training *training, bool *fits, GError **error);
 /* As asked for, or what the plan's type wants. */
 struct mw_loss_scaling cli_training_loss_scaling(const struct cli_training *run);
-/* Reserves memory and drives, and makes or reads the starting state. */
+/* Reserves memory and drives, and makes or reads the starting state.  False also where one of the
+ * ranks was told to end before --overwrite: training->unstarted is that wish then. */
 bool cli_training_start(struct cli_training *training, GError **error);
 /* After the last step: what --save asks for; beside its folder where that holds by then what must
  * not be replaced (checkpoint_place.h), which a line says. */

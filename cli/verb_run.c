@@ -26,7 +26,6 @@ enum phase { STARTING, TRAINING, STOPPING, SAVING };
 struct run {
     struct cli_training training;
     _Atomic int phase; /* enum phase */
-    int unstarted;     /* the wish by which it ends before its first step; 0: none */
     struct mw_log *log;
     struct cli_run_report *report;
     int64_t committed;       /* the last step that is, from 1; 0: none */
@@ -312,16 +311,30 @@ fail(const struct run *run, const GError *error)
 static bool
 hear_before_first_step(struct run *run, GError **error)
 {
-    return mw_ranks_worst(run->training.ranks, 0, cli_run_stop_wish(), &run->unstarted, NULL,
+    struct cli_training *training = &run->training;
+
+    return mw_ranks_worst(training->ranks, 0, cli_run_stop_wish(), &training->unstarted, NULL,
                           error);
+}
+
+/* True also where it ends before its first step. */
+static bool
+start(struct run *run, GError **error)
+{
+    if (cli_training_start(&run->training, error))
+        return hear_before_first_step(run, error);
+    if (!run->training.unstarted)
+        return false;
+    g_clear_error(error);
+    return true;
 }
 
 static bool
 train(struct run *run, GError **error)
 {
-    if (!cli_training_start(&run->training, error) || !hear_before_first_step(run, error))
+    if (!start(run, error))
         return false;
-    if (run->unstarted)
+    if (run->training.unstarted)
         return true;
     if (mw_ranks_index(run->training.ranks) == 0)
         cli_request_tell(run->training.request);
@@ -340,8 +353,9 @@ static int
 end_unstarted(struct run *run)
 {
     struct cli_training *training = &run->training;
-    int number = cli_run_stop_signal(run->unstarted);
-    int64_t done = mw_trainer_next_step(training->trainer);
+    int number = cli_run_stop_signal(training->unstarted);
+    int64_t done = training->trainer ? mw_trainer_next_step(training->trainer) : 0;
+    bool spared = !training->trainer && !cli_run_drives_are_own(training->drives);
 
     training->stopped = true;
     wait_for_answer(run);
@@ -349,8 +363,9 @@ end_unstarted(struct run *run)
         cli_say("stopped by %s before step %" G_GINT64_FORMAT "; what was durable stays as it was",
                 number == SIGINT ? "SIGINT" : "SIGTERM", done + 1);
     else if (mw_ranks_index(training->ranks) == 0)
-        cli_say("stopped by %s before the first step; nothing was trained, and nothing is kept",
-                number == SIGINT ? "SIGINT" : "SIGTERM");
+        cli_say("stopped by %s before the first step; nothing was trained, and %s",
+                number == SIGINT ? "SIGINT" : "SIGTERM",
+                spared ? "what --overwrite was to delete stays as it was" : "nothing is kept");
     return CLI_SIGNALLED + number;
 }
 
@@ -371,7 +386,7 @@ train_and_save(struct run *run)
         return CLI_DOES_NOT_FIT;
     if (!train(run, &error))
         return fail(run, error);
-    if (run->unstarted)
+    if (run->training.unstarted)
         return end_unstarted(run);
     if (!cli_training_save(&run->training, &error) || !cli_run_report_gather(run->report, &error))
         return fail(run, error);

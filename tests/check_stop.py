@@ -99,30 +99,53 @@ def check_own(box):
             yield f"a timeline of steps from {delayed_from} on, or none"
 
 
-def hears(process, number):
-    """Whether it has a handler for the signal."""
+def hears(pid, number):
+    """Whether the process has a handler for the signal."""
     try:
-        rows = pathlib.Path(f"/proc/{process.pid}/status").read_text().splitlines()
+        rows = pathlib.Path(f"/proc/{pid}/status").read_text().splitlines()
     except OSError:
         return False
     return any(row.startswith("SigCgt:") and int(row.split()[1], 16) >> number - 1 & 1
                for row in rows)
 
 
-def launch(box, *words):
-    return subprocess.Popen([str(MEMWALL), "run", *words], cwd=box.folder, env=box.environment,
+def launch(box, *words, prefix=()):
+    return subprocess.Popen([*prefix, str(MEMWALL), "run", *words], cwd=box.folder,
+                            env={**box.environment, **RANKS_ENVIRONMENT},
                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                             stderr=subprocess.PIPE)
+
+
+def await_start(run, rank):
+    """The process, or rank of several, as soon as it hears signals; None: it has ended."""
+    pid = run.pid if rank is None else None
+    while run.poll() is None:
+        try:
+            pid = pid or rank_pid(run.pid, rank)
+        except RuntimeError:
+            continue
+        if hears(pid, signal.SIGINT):
+            return pid
+    return None
+
+
+def contents(folder):
+    """Of all files in it."""
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def listed(box):
+    return [run["run"] for run in json.loads(box.run("runs", "--json", verb="list").text)]
 
 
 def check_unstarted(box):
     """Before its first step: nothing is left of it.  A start that was quicker ends as others do."""
     own = [word for word in DURABLE if word not in ("--nvme", "drive")]
     for _ in range(20):
+        before, names = contents(box.folder / "state"), listed(box)
         run = launch(box, "-m", str(GPT2 / "config.json"), *SMALL, "--batch", "2", "--steps",
                      str(ENOUGH), *own)
-        while not hears(run, signal.SIGINT) and run.poll() is None:
-            pass
+        await_start(run, None)
         run.send_signal(signal.SIGINT)
         said = run.communicate(timeout=SECONDS)[1].decode()
         if run.returncode != STATUS[signal.SIGINT] or "stopped by SIGINT " not in said:
@@ -131,11 +154,43 @@ def check_unstarted(box):
             continue
         if f"memwall: interrupted: {UNSTARTED}\n" not in said:
             yield said
-        left = [path for path in (box.folder / "state").rglob("memwall*") if "-" in path.name]
-        kept = [run["run"] for run in json.loads(box.run("runs", "--json", verb="list").text)]
-        yield from (f"{path} is left" for path in left if path.parent.name not in kept)
+        after = contents(box.folder / "state")
+        yield from (f"{path} is left" for path in after if path not in before)
+        yield from (f"{path} is another" for path in before if after.get(path) != before[path])
+        if listed(box) != names:
+            yield f"runs {listed(box)}, and before {names}"
         return
     yield "always behind its first step"
+
+
+def check_spared(box, rank=None):
+    """What --overwrite is to delete stays where the run is told to end before it does."""
+    box.empty_drives()
+    ranks = [] if rank is None else [*MPIRUN, "2"]
+    words = ["-s", "zero-infinity-nvme", "--nvme", "drive", "--optimizer-device", "nvme",
+             "--commit", "step"]
+    yield from good(train(box, *words, steps=2, batch=1))
+    before = contents(box.folder / "drive")
+    for _ in range(20):
+        run = launch(box, "-m", str(GPT2 / "config.json"), *SMALL, "--batch", "1", "--steps", "2",
+                     *words, "--overwrite", prefix=ranks)
+        pid = await_start(run, rank)
+        if pid:
+            os.kill(pid, signal.SIGINT)
+        said = run.communicate(timeout=SECONDS)[1].decode()
+        if contents(box.folder / "drive") == before:
+            if run.returncode != STATUS[signal.SIGINT] or \
+                    "stopped by SIGINT before the first step; nothing was trained, and what " \
+                    "--overwrite was to delete stays as it was\n" not in said:
+                yield f"status {run.returncode}: {said!r}"
+            return
+        if "stays as it was" in said:
+            yield f"deleted, and it says {said!r}"
+            return
+        box.empty_drives()
+        yield from good(train(box, *words, steps=2, batch=1))
+        before = contents(box.folder / "drive")
+    yield "always deleted"
 
 
 def check_in_save(box):
@@ -267,6 +322,7 @@ def tests(box):
     yield "stop: state in memory is saved with the last step", check_saved(box)
     yield "stop: what is kept is named", check_own(box)
     yield "stop: before the first step", check_unstarted(box)
+    yield "stop: before --overwrite", check_spared(box)
     yield "stop: while it saves", check_in_save(box)
     yield "stop: a second signal ends at once", check_second(box)
     yield "stop: on a terminal", check_terminal(box)
@@ -275,6 +331,7 @@ def tests(box):
         return
     for number in STATUS:
         yield f"stop: {number.name} to one rank of two", check_rank(box, number)
+    yield "stop: one rank of two before --overwrite", check_spared(box, rank=1)
     yield "stop: through the launcher", check_launcher(box)
     for number in STATUS:
         yield f"stop: {number.name} to one rank, another hangs", check_stuck(box, number)
