@@ -103,6 +103,7 @@ struct mw_nvme_cursor {
 struct mw_nvme_queue {
     struct mw_nvme *nvme;
     enum mw_nvme_direction direction;
+    int in_flight; /* at most */
     pthread_t thread;
     int wake_fd; /* rings for new requests and for completions */
 
@@ -167,6 +168,13 @@ void mw_nvme_check_landed(struct mw_nvme_queue *queue);
 /* Fails the block's request (first error wins) and the tier. */
 void mw_nvme_block_fail(struct mw_nvme_queue *queue, const struct mw_nvme_block *block,
                         const char *reason);
+
+/* --- nvme_contexts.c: the kernel's side of a queue --- */
+
+/* One with room for so many transfers, and none under way; as io_setup. */
+int mw_nvme_context_take(int in_flight, io_context_t *context);
+/* Takes it back, with the room that was asked for and nothing under way: it is kept or ended. */
+void mw_nvme_context_give(int in_flight, io_context_t context);
 
 /* --- nvme_sums.c: checksums of pages; whole pages of the logical space --- */
 

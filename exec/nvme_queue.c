@@ -130,6 +130,18 @@ await_wake(struct mw_nvme_queue *queue)
         (void)eventfd_read(queue->wake_fd, &rings);
 }
 
+/* By the thread, so that both directions do it at once.  After a failure nobody knows what the
+ * kernel still has. */
+static void
+end_context(struct mw_nvme_queue *queue)
+{
+    if (queue->context && (queue->submitted || atomic_load(&queue->nvme->failed)))
+        io_destroy(queue->context);
+    else if (queue->context)
+        mw_nvme_context_give(queue->in_flight, queue->context);
+    queue->context = NULL;
+}
+
 static void *
 run(void *data)
 {
@@ -145,11 +157,7 @@ run(void *data)
             await_wake(queue);
         mw_nvme_reap(queue);
     }
-    /* The kernel takes tens of milliseconds for this: here, so that both directions do it at once.
-     */
-    if (queue->context)
-        io_destroy(queue->context);
-    queue->context = NULL;
+    end_context(queue);
     return NULL;
 }
 
@@ -200,6 +208,7 @@ mw_nvme_queue_start(struct mw_nvme_queue *queue, struct mw_nvme *nvme,
 
     queue->nvme = nvme;
     queue->direction = direction;
+    queue->in_flight = in_flight;
     queue->incoming_tail = &queue->incoming;
     queue->active_tail = &queue->active;
     pthread_mutex_init(&queue->mutex, NULL);
@@ -209,7 +218,7 @@ mw_nvme_queue_start(struct mw_nvme_queue *queue, struct mw_nvme *nvme,
     queue->wake_fd = eventfd(0, EFD_CLOEXEC);
     if (queue->wake_fd < 0)
         return fail(error, "eventfd", errno);
-    int result = io_setup(in_flight, &queue->context);
+    int result = mw_nvme_context_take(in_flight, &queue->context);
     if (result == -EAGAIN)
         return fail(error, "io_setup: no room in /proc/sys/fs/aio-max-nr; ask for a smaller depth",
                     EAGAIN);
@@ -237,8 +246,7 @@ mw_nvme_queue_finish(struct mw_nvme_queue *queue)
         return;
     if (queue->thread)
         pthread_join(queue->thread, NULL);
-    if (queue->context)
-        io_destroy(queue->context);
+    end_context(queue); /* of a thread that could not be started */
     if (queue->wake_fd >= 0)
         close(queue->wake_fd);
     pthread_cond_destroy(&queue->done);

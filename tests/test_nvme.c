@@ -2,6 +2,8 @@
 #include <glib.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "exec/nvme_internal.h"
 #include "nvme_faults.h"
@@ -412,6 +414,46 @@ test_threads(void)
     mw_nvme_fixture_finish(&fixture);
 }
 
+/* --- the kernel's side of a queue --- */
+
+/* What was given back is taken again, by who needs no more room; two at the same time share none,
+ * and a fork has none. */
+static void
+test_contexts(void)
+{
+    io_context_t first[2], second[2];
+    pid_t child;
+    int status;
+
+    for (int i = 0; i < 2; i++) { /* what other tests have left */
+        g_assert_cmpint(mw_nvme_context_take(1, &first[i]), ==, 0);
+        io_destroy(first[i]);
+    }
+    for (int i = 0; i < 2; i++)
+        g_assert_cmpint(mw_nvme_context_take(8, &first[i]), ==, 0);
+    g_assert_true(first[0] != first[1]);
+    for (int i = 0; i < 2; i++)
+        mw_nvme_context_give(8, first[i]);
+    for (int i = 0; i < 2; i++) /* -EINVAL of one that has ended */
+        g_assert_cmpint(io_submit(first[i], 0, NULL), ==, 0);
+    g_assert_cmpint(mw_nvme_context_take(9, &second[0]), ==, 0);
+    g_assert_true(second[0] != first[0] && second[0] != first[1]);
+    io_destroy(second[0]);
+    if ((child = fork()) == 0) {
+        bool good = !mw_nvme_context_take(8, &second[0]) && !io_destroy(second[0]);
+        _exit(!good);
+    }
+    g_assert_cmpint(waitpid(child, &status, 0), ==, child);
+    g_assert_cmpint(status, ==, 0);
+    for (int i = 0; i < 2; i++)
+        g_assert_cmpint(mw_nvme_context_take(7, &second[i]), ==, 0);
+    g_assert_true(second[0] != second[1]);
+    for (int i = 0; i < 2; i++) {
+        g_assert_true(second[i] == first[0] || second[i] == first[1]);
+        io_destroy(second[i]);
+    }
+}
+
 int
 main(int argc, char **argv)
 {
@@ -425,5 +467,6 @@ main(int argc, char **argv)
     g_test_add_func("/nvme/slow-drive", test_slow_drive);
     g_test_add_func("/nvme/on-done", test_on_done);
     g_test_add_func("/nvme/threads", test_threads);
+    g_test_add_func("/nvme/contexts", test_contexts);
     return g_test_run();
 }
