@@ -43,6 +43,8 @@ cli_answer_new(const struct cli_request *request, enum mw_strategy strategy, enu
     if (cli_choose(request, strategy, &choice, error) &&
         (!choice.plan || simulate(&choice, error))) {
         answer = answer_of(&choice);
+        if (answer->plan)
+            mw_plan_set_machine(answer->plan, mw_hwprofile_name(request->profile));
         cli_fill_sizing(request, strategy, answer);
         if (depth == CLI_DEPTH_ROW && !keep_timeline)
             forget_timeline(&choice);

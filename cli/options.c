@@ -32,13 +32,23 @@ static const struct choice dtype_choices[] = {
 static const struct choice overlap_choices[] = {{"on", 1}, {"off", 0}, {NULL, 0}};
 
 /* As help shows them. */
-enum option_group { GROUP_BATCH, GROUP_PLACES, GROUP_MEMORY, GROUP_DURABLE, GROUPS };
+enum option_group {
+    GROUP_BATCH,
+    GROUP_PLACES,
+    GROUP_MEMORY,
+    GROUP_SCHEDULE,
+    GROUP_DURABLE,
+    GROUP_COST,
+    GROUPS
+};
 
 static const char *const group_titles[GROUPS] = {
     [GROUP_BATCH] = "GPUs and batch",
     [GROUP_PLACES] = "Where states are kept (default: offloaded only when needed)",
-    [GROUP_MEMORY] = "Memory and schedule",
-    [GROUP_DURABLE] = "Durable steps, cost",
+    [GROUP_MEMORY] = "What takes memory",
+    [GROUP_SCHEDULE] = "Order of work in a step",
+    [GROUP_DURABLE] = "Durable steps",
+    [GROUP_COST] = "Cost of a training",
 };
 
 struct option {
@@ -92,7 +102,7 @@ static const struct option options[] = {
      1 << 20, false, NULL, "CI",
      "keep an activation checkpoint every CI layers and recompute the rest in backward; 0: keep "
      "all activations (default: 1, or 0 where that is faster and fits)"},
-    {GROUP_MEMORY, "param-loads", OPTION_INTEGER, FIELD(param_loads), 2, 3, false, NULL, "2|3",
+    {GROUP_SCHEDULE, "param-loads", OPTION_INTEGER, FIELD(param_loads), 2, 3, false, NULL, "2|3",
      "load parameters 3 times per micro-batch: forward, recompute, backward (default), or 2 times: "
      "the last two share a load"},
     {GROUP_MEMORY, "tiles", OPTION_INTEGER, FIELD(tiles), 1, 4096, true, NULL, "T|auto",
@@ -100,9 +110,9 @@ static const struct option options[] = {
     {GROUP_MEMORY, "logits-chunks", OPTION_INTEGER, FIELD(logits_chunks), 1, MW_LOGITS_CHUNKS_MAX,
      true, NULL, "N|auto",
      "compute logits and loss in N parts of the tokens (default auto: as few as fit)"},
-    {GROUP_MEMORY, "prefetch", OPTION_INTEGER, FIELD(prefetch), 0, 64, false, NULL, "D",
+    {GROUP_SCHEDULE, "prefetch", OPTION_INTEGER, FIELD(prefetch), 0, 64, false, NULL, "D",
      "fetch parameters D parts ahead of their use, in each transfer stage (default 1; 0: none)"},
-    {GROUP_MEMORY, "partition", OPTION_CHOICE, FIELD(partition), 0, 0, false, partition_choices,
+    {GROUP_SCHEDULE, "partition", OPTION_CHOICE, FIELD(partition), 0, 0, false, partition_choices,
      "bandwidth|owner",
      "partition parameters by bandwidth: each GPU fetches its share (default), or by owner: one "
      "GPU fetches and broadcasts (default of zero-offload)"},
@@ -112,13 +122,13 @@ static const struct option options[] = {
      "fp32 too"},
     {GROUP_MEMORY, "dtype", OPTION_CHOICE, FIELD(dtype), 0, 0, false, dtype_choices, "bf16|fp16",
      "compute in bf16 (default where the GPU has it) or fp16"},
-    {GROUP_MEMORY, "overlap", OPTION_CHOICE, FIELD(overlap), 0, 0, false, overlap_choices, "on|off",
-     "run transfers and collectives while the GPU computes (default on)"},
-    {GROUP_MEMORY, "optimizer-chunk", OPTION_INTEGER, FIELD(optimizer_chunk), 1, 1e12, true, NULL,
+    {GROUP_SCHEDULE, "overlap", OPTION_CHOICE, FIELD(overlap), 0, 0, false, overlap_choices,
+     "on|off", "run transfers and collectives while the GPU computes (default on)"},
+    {GROUP_SCHEDULE, "optimizer-chunk", OPTION_INTEGER, FIELD(optimizer_chunk), 1, 1e12, true, NULL,
      "N|auto",
      "update N parameters at a time (default auto: a sixteenth of a GPU's parameters, from 1M to "
      "32M)"},
-    {GROUP_MEMORY, "buffer-sets", OPTION_INTEGER, FIELD(buffer_sets), 1, 64, false, NULL, "N",
+    {GROUP_SCHEDULE, "buffer-sets", OPTION_INTEGER, FIELD(buffer_sets), 1, 64, false, NULL, "N",
      "take turns among N sets of buffers in the optimizer step (default 3)"},
     {GROUP_DURABLE, "commit", OPTION_CHOICE, FIELD(commit), 0, 0, false, commit_choices,
      "step|none",
@@ -126,10 +136,10 @@ static const struct option options[] = {
      "have room); none: do not"},
     {GROUP_DURABLE, "save-every", OPTION_INTEGER, FIELD(save_every), 0, 1e9, false, NULL, "K",
      "save state that is not on NVMe every K steps (default 0: never)"},
-    {GROUP_MEMORY, "dpu-start", OPTION_INTEGER, FIELD(dpu_start), 0, 1e9, false, NULL, "STEP",
+    {GROUP_SCHEDULE, "dpu-start", OPTION_INTEGER, FIELD(dpu_start), 0, 1e9, false, NULL, "STEP",
      "delay the parameter update by one step, from step STEP on, with zero-offload (default: "
      "never)"},
-    {GROUP_DURABLE, "tokens", OPTION_COUNT, FIELD(tokens), 1, 1e18, false, NULL, "N",
+    {GROUP_COST, "tokens", OPTION_COUNT, FIELD(tokens), 1, 1e18, false, NULL, "N",
      "say how many days, how much energy and how much money training on N tokens takes, such as "
      "15T or 1.5e13 (default: not said)"},
 };

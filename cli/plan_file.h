@@ -11,6 +11,10 @@
  * Returns the exit status. */
 int cli_plan_file(const struct cli_request *request);
 
+/* The profile of the machine that the plan was made for, where the file names one that is known;
+ * NULL: this machine's, or none.  A stream is not read for it.  g_free it. */
+char *cli_plan_file_machine(const char *path);
+
 /* Whether the file holds a plan that is whole. */
 bool cli_plan_file_check(const char *path, GError **error);
 

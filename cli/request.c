@@ -142,6 +142,14 @@ check_plan_there(const struct cli_request *request, const char *verb, GError **e
     return !request->plan_file || mw_input_is_there(request->plan_file, wanted, error);
 }
 
+/* Of a plan file the machine that it was made for, where no other is named. */
+static void
+take_plan_machine(struct cli_request *request, const struct cli_verb *verb)
+{
+    if (request->plan_file && !request->hardware_name && verb == &cli_verb_simulate)
+        request->hardware_name = cli_plan_file_machine(request->plan_file);
+}
+
 /* Left out, the hardware is `here`: this machine, measured first if it never was. */
 static bool
 find_hardware(struct cli_request *request, GError **error)
@@ -557,6 +565,7 @@ fill_request(struct cli_request *request, const struct words *words, const struc
 {
     if (request->plan_file && !check_plan_file(request, words, error))
         return false;
+    take_plan_machine(request, verb);
     if (!check_names(request, error) ||
         (!request->plan_file && !mw_model_load(request->model_name, &request->model, error)) ||
         !check_plan_there(request, verb->name, error) || (check && !check(request, false, error)) ||

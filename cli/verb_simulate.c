@@ -23,7 +23,8 @@ const struct cli_verb cli_verb_simulate = {
     .arguments = "-m MODEL [-H HW] | PLANFILE",
     .examples = "memwall simulate -m llama-3.1-8b -H rtx4090 --tokens 10B\n"
                 "memwall simulate -m gpt3-13b -H rtx4090 -s zero-offload,zero-infinity-nvme",
-    .details = "PLANFILE is what -o wrote; it takes -H, --set, --outlook, --json, --trace and "
-               "--plot.",
+    .details =
+        "PLANFILE is what -o wrote; it takes -H (default: the machine that the plan was made "
+        "for, where its profile is known), --set, --outlook, --json, --trace and --plot.",
     .run = run,
 };

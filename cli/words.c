@@ -166,6 +166,15 @@ print_details(FILE *out, const char *details)
         cli_words_wrap(out, *line, 0);
 }
 
+static bool
+shows_any(const struct cli_words_group *group)
+{
+    for (const GOptionEntry *entry = group->entries; entry->long_name; entry++)
+        if (!(entry->flags & G_OPTION_FLAG_HIDDEN))
+            return true;
+    return false;
+}
+
 void
 cli_words_help(const struct cli_words *words, FILE *out)
 {
@@ -179,7 +188,7 @@ cli_words_help(const struct cli_words *words, FILE *out)
     cli_words_wrap(out, verb->summary, 0);
     print_examples(out, verb->examples);
     for (const struct cli_words_group *group = words->groups; group->title; group++) {
-        if (!group->entries->long_name)
+        if (!shows_any(group))
             continue;
         fprintf(out, "\n%s:\n", group->title);
         for (const GOptionEntry *entry = group->entries; entry->long_name; entry++)

@@ -53,11 +53,11 @@ reserve(void *array, uint32_t count, uint32_t extra, uint32_t *capacity, size_t 
     return array;
 }
 
-/* A title is one line: the text form could not hold more. */
+/* The text form could not hold more. */
 static char *
-copy_title(const char *title)
+copy_line(const char *text)
 {
-    char *copy = strdup(title ? title : "");
+    char *copy = strdup(text ? text : "");
 
     if (!copy)
         die(__func__, "out of memory");
@@ -73,10 +73,17 @@ mw_plan_new(const char *title)
     struct mw_plan *plan = mw_plan_allocate(1, sizeof *plan);
 
     plan->capacity = mw_plan_allocate(1, sizeof *plan->capacity);
-    plan->title = copy_title(title);
+    plan->title = copy_line(title);
     plan->ranks = 1;
     plan->world_ranks = 1;
     return plan;
+}
+
+void
+mw_plan_set_machine(struct mw_plan *plan, const char *machine)
+{
+    free(plan->machine);
+    plan->machine = machine && machine[strspn(machine, " ")] ? copy_line(machine) : NULL;
 }
 
 void
@@ -85,6 +92,7 @@ mw_plan_free(struct mw_plan *plan)
     if (!plan)
         return;
     free(plan->title);
+    free(plan->machine);
     free(plan->comms);
     free(plan->lanes);
     free(plan->channels);
@@ -224,8 +232,7 @@ mw_plan_add_use(struct mw_plan *plan, uint32_t slot, enum mw_use_mode mode)
 
     if (op->use_count == MW_MAX_USES_PER_OP)
         die(__func__, "more uses than an op may have");
-    plan->uses = reserve(plan->uses, plan->use_count, 1, &plan->capacity->uses,
-                         sizeof *plan->uses);
+    plan->uses = reserve(plan->uses, plan->use_count, 1, &plan->capacity->uses, sizeof *plan->uses);
     plan->uses[plan->use_count++] = (struct mw_use){.slot = slot, .mode = (uint8_t)mode};
     op->use_count++;
 }

@@ -290,6 +290,7 @@ struct mw_op {
 
 struct mw_plan {
     char *title;          /* one line, for people */
+    char *machine;        /* the name of the profile that it was made for; NULL: not known */
     uint32_t ranks;       /* programs in this plan (1 when folded) */
     uint32_t world_ranks; /* ranks that they stand for */
     struct mw_tier_info tiers[MW_TIER_COUNT];
@@ -341,6 +342,8 @@ const char *mw_use_mode_name(int mode);
 /* Building.  The caller owns the plan and frees it with mw_plan_free (NULL is allowed).
  * Each add returns the new index.  Out of memory and a write to a checked plan abort. */
 struct mw_plan *mw_plan_new(const char *title);
+/* In both, control characters become blanks: the text form has a line for each. */
+void mw_plan_set_machine(struct mw_plan *plan, const char *machine);
 void mw_plan_free(struct mw_plan *plan);
 uint32_t mw_plan_add_comm(struct mw_plan *plan, struct mw_comm comm);
 uint32_t mw_plan_add_lane(struct mw_plan *plan, struct mw_lane lane);

@@ -299,10 +299,18 @@ read_line(struct mw_plan_reader *reader, struct mw_plan *plan)
     return !reader->failed && i < sizeof entities / sizeof *entities;
 }
 
+/* Behind a machine, if one is named. */
 static void
 read_ranks(struct mw_plan_reader *reader, struct mw_plan *plan)
 {
-    begin_line_with(reader, "ranks", "'ranks'");
+    const char *word = begin_line(reader, "'machine' or 'ranks'");
+
+    if (!reader->failed && !strcmp(word, "machine") && !mw_plan_reader_at_end(reader)) {
+        mw_plan_set_machine(plan, reader->rest);
+        word = begin_line(reader, "'ranks'");
+    }
+    if (strcmp(word, "ranks"))
+        mw_plan_reader_fail(reader, "'ranks'");
     plan->ranks = read_u32(reader, NULL);
     plan->world_ranks = read_u32(reader, "world");
     mw_plan_reader_end_line(reader);

@@ -87,7 +87,12 @@ write_head(struct writer *writer, const struct mw_plan *plan)
     put(writer, "memwall-plan 1\ntitle");
     if (plan->title && *plan->title)
         put_name(writer, plan->title);
-    if (plan->title && strpbrk(plan->title, "\n\r"))
+    if (plan->machine) {
+        put(writer, "\nmachine");
+        put_name(writer, plan->machine);
+    }
+    if ((plan->title && strpbrk(plan->title, "\n\r")) ||
+        (plan->machine && strpbrk(plan->machine, "\n\r")))
         writer->failed = true;
     put_key(writer, "\nranks ", plan->ranks);
     put_key(writer, " world ", plan->world_ranks);

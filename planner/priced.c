@@ -22,6 +22,8 @@ mw_price_usd(const struct mw_hardware *hardware, enum mw_price_kind kind)
 char *
 mw_price_text(double price_usd, enum mw_price_kind kind)
 {
+    if (kind == MW_PRICE_NONE)
+        return g_strdup("no price known");
     bool millions = price_usd >= 0.9995e6;
     double value = millions ? price_usd / 1e6 : price_usd;
     double step = value > 0 ? pow(10, floor(log10(value)) - 2) : 1;
@@ -55,9 +57,13 @@ static int
 compare_prices(const void *a, const void *b)
 {
     const struct mw_priced *x = *(void *const *)a, *y = *(void *const *)b;
+    double x_bytes = x->hardware.gpu_memory_bytes * x->hardware.gpus_per_node;
+    double y_bytes = y->hardware.gpu_memory_bytes * y->hardware.gpus_per_node;
 
     if (x->price_usd != y->price_usd)
         return x->price_usd < y->price_usd ? -1 : 1;
+    if (x_bytes != y_bytes)
+        return x_bytes < y_bytes ? -1 : 1;
     return strcmp(mw_hwprofile_name(x->profile), mw_hwprofile_name(y->profile));
 }
 
@@ -74,8 +80,8 @@ mw_priced_new(enum mw_price_kind kind, const char *except, enum mw_outlook outlo
             continue;
         priced.hardware = mw_hwprofile_read(priced.profile, outlook);
         priced.price_usd = mw_price_usd(&priced.hardware, kind);
-        if (priced.price_usd > 0 && mw_price_kind(&priced.hardware) == kind &&
-            is_sourced(priced.profile, kind)) {
+        if (mw_price_kind(&priced.hardware) == kind &&
+            (kind == MW_PRICE_NONE || is_sourced(priced.profile, kind))) {
             profiles->pdata[i] = NULL;
             g_ptr_array_add(list, g_memdup2(&priced, sizeof priced));
         }

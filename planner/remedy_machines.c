@@ -206,7 +206,8 @@ offer_of_kind(const struct mw_plea *plea, enum mw_price_kind kind, double usd)
 }
 
 /* Of each kind of price one; that of fewer GPUs first, of as many the one that is had as this
- * machine is (rented, where this one has no price). */
+ * machine is (rented, where this one has no price).  One without a price where none that has one
+ * will do. */
 char *
 mw_remedy_machine(const struct mw_plea *plea)
 {
@@ -216,6 +217,8 @@ mw_remedy_machine(const struct mw_plea *plea)
         return NULL;
     struct offer rent = offer_of_kind(plea, MW_PRICE_RENT, INFINITY);
     struct offer own = offer_of_kind(plea, MW_PRICE_OWN, INFINITY);
+    if (!rent.text && !own.text)
+        return offer_of_kind(plea, MW_PRICE_NONE, INFINITY).text;
     if (!rent.text || !own.text)
         return rent.text ? rent.text : own.text;
     bool own_first = own.gpus < rent.gpus || (own.gpus == rent.gpus && owned);

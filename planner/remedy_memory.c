@@ -254,6 +254,6 @@ mw_remedy_memory(const struct mw_plea *plea)
     g_autofree char *memory = needed_memory(plea, &had);
 
     return g_strdup_printf("%s with %s would fit",
-                           plea->machine ? "no machine of a known price fits; one" : "a machine",
+                           plea->machine ? "no machine that is listed fits; one" : "a machine",
                            memory);
 }

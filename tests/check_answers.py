@@ -13,7 +13,7 @@ import json
 import re
 import sys
 
-from command import FLAT, PROFILE, Box
+from command import FLAT, PROFILE, ROOT, Box
 from tap import report_in
 
 
@@ -134,6 +134,44 @@ def check_plan_file(box):
         answer = box.run(f"simulate -H flat-test state.plan --json {options}")
         if answer.status != 3 or json.loads(answer.out)["feasible"]:
             yield f"{options}: status {answer.status}, expected 3"
+        if "made for another amount of" not in answer.err:
+            yield f"{options}: says {answer.err!r}"
+
+
+def check_plan_machine(box):
+    """A plan is asked about on the machine that it was made for; where it is another, a line says
+    so."""
+    box.run("plan -m gpt2 -H rtx4090 -s zero3 --batch 1 -o machine.plan")
+    own = box.run("simulate machine.plan --json")
+    if own.status or own.err or json.loads(own.out)["hardware"] != "rtx4090":
+        yield f"status {own.status}: {own.err}{own.out[:200]}"
+    other = box.run("simulate machine.plan -H dgx2 --json")
+    if other.status or "made for machine rtx4090; this answer is for dgx2" not in other.err:
+        yield f"of dgx2: status {other.status}: {other.err}"
+    path = box.folder / "machine.plan"
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace("\nmachine rtx4090\n", "\nmachine gone\n"), encoding="utf-8")
+    gone = box.run("simulate machine.plan -H rtx4090")
+    if gone.status or "made for machine gone; this answer is for rtx4090" not in gone.err:
+        yield f"of one that is gone: status {gone.status}: {gone.err}"
+    path.write_text(text.replace("\nmachine rtx4090\n", "\n"), encoding="utf-8")
+    older = box.run("simulate machine.plan -H rtx4090")
+    if older.status or older.err:
+        yield f"of an older file: status {older.status}: {older.err}"
+
+
+def check_unpriced(box):
+    """A machine whose price nobody states is named, and marked, where none with a price will do."""
+    text = (ROOT / "hwprofiles/rtx4090.ini").read_text(encoding="utf-8")
+    text = re.sub("(?m)^price.*\n", "", text)
+    text = re.sub("(?m)^memory_gib = .*$", "memory_gib = 12000", text, count=1)
+    question = "plan -m deepseek-v3 -H rtx4090 -s ddp"
+    if "no machine that is listed fits; one with 9" not in box.run(question).out.decode():
+        yield f"with no such machine: {box.run(question).out}"
+    box.write("config/memwall/hwprofiles/vast.ini", text)
+    if "remedy        -H vast fits (no price known)\n" not in box.run(question).out.decode():
+        yield f"{box.run(question).out}"
+    (box.folder / "config/memwall/hwprofiles/vast.ini").unlink()
 
 
 KEYS = ["feasible", "limiting_tier", "short_bytes", "step_time_s", "first_step_time_s",
@@ -481,6 +519,8 @@ def check_provenance(box):
 def tests(box):
     yield "tokens", check_tokens(box)
     yield "plan file", check_plan_file(box)
+    yield "a plan file's machine", check_plan_machine(box)
+    yield "a machine without a price", check_unpriced(box)
     yield "DeepSpeed batch", check_deepspeed_batch(box)
     yield "DeepSpeed slicing", check_deepspeed_slicing(box)
     yield "batch typed", check_batch_typed(box)

@@ -11,6 +11,7 @@ make_plan(void)
     struct mw_plan *plan = mw_plan_new("one of everything");
     static const struct mw_draw draws[] = {{0, 1000000}, {1, 4096}};
 
+    mw_plan_set_machine(plan, "of its own");
     plan->ranks = 2;
     plan->world_ranks = 16;
     plan->tiers[MW_TIER_GPU] = (struct mw_tier_info){1000, 10, 500};
@@ -91,6 +92,7 @@ make_plan(void)
 static const char plan_text[] =
     "memwall-plan 1\n"
     "title one of everything\n"
+    "machine of its own\n"
     "ranks 2 world 16\n"
     "tier gpu capacity 1000 reserve 10 largest 500\n"
     "tier cpu capacity 0 reserve 0 largest 0\n"
@@ -147,6 +149,13 @@ test_title_is_one_line(void)
     g_assert_cmpstr(plan->title, ==, "two lines  ");
     plan->title[0] = '\n';
     g_assert_null(write_text(plan));
+    plan->title[0] = 't';
+    mw_plan_set_machine(plan, "two\nlines");
+    g_assert_cmpstr(plan->machine, ==, "two lines");
+    plan->machine[3] = '\n';
+    g_assert_null(write_text(plan));
+    mw_plan_set_machine(plan, " ");
+    g_assert_null(plan->machine);
     mw_plan_free(plan);
 }
 
@@ -261,7 +270,8 @@ static const struct edit edits[] = {
     {"tier cpu", "tiers cpu", "line 5: expected 'tier', found 'tiers'"},
     {"comm 0 size", "comm 1 size", "line 7: expected the index 0, found '1'"},
     {"comm 0 size", "comm size", "line 7: expected the index 0, found 'size'"},
-    {"comm 0", "com 0", "line 7: expected comm, lane, channel, slot, tensor, "
+    {"comm 0", "com 0",
+     "line 7: expected comm, lane, channel, slot, tensor, "
      "chunk, work, op or end, found 'com'"},
     {"0 compute index", "0 computer index", "line 8: expected a kind of lane, found 'computer'"},
     {"index 3", "index 256", "line 9: expected a number from 0 to 255, found '256'"},
@@ -292,7 +302,8 @@ static const struct edit edits[] = {
     {"after 0 prev:1", "after", "line 19: expected the index of an op or prev:INDEX"},
     {"prev:1", "prev:2147483647", "line 19: expected the index of an op or prev:INDEX"},
     {"prev:1", "prev:", "line 19: expected the index of an op or prev:INDEX"},
-    {"end\n", "", "line 20: expected comm, lane, channel, slot, tensor, "
+    {"end\n", "",
+     "line 20: expected comm, lane, channel, slot, tensor, "
      "chunk, work, op or end, found the end"},
     {"end\n", "end\n\n", "line 21: expected nothing after 'end'"},
     {"end\n", "end end\n", "line 20: expected the end of the line, found 'end'"},
