@@ -45,7 +45,7 @@ add_drives(GPtrArray *all, const struct mw_calibration_drives *d)
         g_ptr_array_add(all, g_strdup_printf("drives: requests longer than %g MiB",
                                              (double)d->request_bytes / MIB));
     if (d->region_bytes < d->file_bytes)
-        g_ptr_array_add(all, g_strdup_printf("drives: all but %.0f of a file of %.0f MiB",
+        g_ptr_array_add(all, g_strdup_printf("drives: all but %.0f MiB of a file of %.0f MiB",
                                              (double)d->region_bytes / MIB,
                                              (double)d->file_bytes / MIB));
 }
@@ -94,6 +94,47 @@ cli_calibrate_left_out(const struct mw_calibration *m)
 {
     GPtrArray *all = curve_points(m, false);
 
+    add_layer(all, m);
+    add_drives(all, &m->drives);
+    add_drift(all, &m->drift);
+    return all;
+}
+
+/* Sizes of a curve that were left out: one by its name, several by their number. */
+static void
+add_count(GPtrArray *all, const char *what, char *(*name)(double), int points, const double *dims,
+          const struct mw_measure *rates, const bool *contradict)
+{
+    g_autoptr(GPtrArray) names = g_ptr_array_new_with_free_func(g_free);
+
+    add_points(names, name, points, dims, rates, contradict, false);
+    if (names->len == 1)
+        g_ptr_array_add(all, g_strdup(names->pdata[0]));
+    else if (names->len)
+        g_ptr_array_add(all, g_strdup_printf("%u of %d %s", names->len, points, what));
+}
+
+static void
+add_message_count(GPtrArray *all, const struct mw_calibration *m)
+{
+    g_autoptr(GPtrArray) names = g_ptr_array_new_with_free_func(g_free);
+
+    add_messages(names, m, false);
+    if (names->len)
+        g_ptr_array_add(all, g_strdup_printf("%u of %d messages of collectives", names->len,
+                                             MW_CALIBRATION_COLLECTIVES * m->messages));
+}
+
+GPtrArray *
+cli_calibrate_left_out_shortly(const struct mw_calibration *m)
+{
+    GPtrArray *all = g_ptr_array_new_with_free_func(g_free);
+
+    add_count(all, "sizes of matrix products", cli_product_name, m->points, m->dim, m->matmul_flops,
+              m->matmul_contradicts);
+    add_count(all, "lengths of attention", cli_attention_name, m->attention_points,
+              m->attention_dim, m->attention_flops, m->attention_contradicts);
+    add_message_count(all, m);
     add_layer(all, m);
     add_drives(all, &m->drives);
     add_drift(all, &m->drift);

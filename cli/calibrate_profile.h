@@ -11,6 +11,8 @@ char *cli_calibrate_profile(const struct mw_calibration *measured, GError **erro
 
 /* What there was no time for, in words; strings to g_free with the array. */
 GPtrArray *cli_calibrate_left_out(const struct mw_calibration *measured);
+/* The same, several sizes of one curve by their number. */
+GPtrArray *cli_calibrate_left_out_shortly(const struct mw_calibration *measured);
 /* Sizes that contradict others, measured again and left out, likewise. */
 GPtrArray *cli_calibrate_contradicting(const struct mw_calibration *measured);
 /* What other programs and the hypervisor did to it, in words; NULL: hardly anything.  g_free it. */

@@ -9,9 +9,7 @@ print_row(FILE *out, const char *label, const char *unit, const struct mw_measur
 {
     fprintf(out, "%-32s %9.4g %9.4g %9.4g  %-8s %5.1f%%  ", label, m->low, m->typical, m->high,
             unit, 100 * mw_measure_spread(m));
-    if (!m->samples)
-        fprintf(out, "none\n");
-    else if (m->samples < m->wished)
+    if (m->samples < m->wished)
         fprintf(out, "%d of %d\n", m->samples, m->wished);
     else
         fprintf(out, "%d\n", m->samples);
@@ -32,17 +30,24 @@ print_rate(FILE *out, const char *label, const struct mw_measure *flops)
     print_row(out, label, "TFLOP/s", &m);
 }
 
+/* A size that was left out has the figures of others, and says nothing; below the table is why. */
+static void
+print_curve(FILE *out, char *(*name)(double), int points, const double *dims,
+            const struct mw_measure *flops)
+{
+    for (int i = 0; i < points; i++) {
+        g_autofree char *label = name(dims[i]);
+        if (flops[i].samples)
+            print_rate(out, label, &flops[i]);
+    }
+}
+
 static void
 print_curves(FILE *out, const struct mw_calibration *measured)
 {
-    for (int i = 0; i < measured->points; i++) {
-        g_autofree char *label = cli_product_name(measured->dim[i]);
-        print_rate(out, label, &measured->matmul_flops[i]);
-    }
-    for (int i = 0; i < measured->attention_points; i++) {
-        g_autofree char *label = cli_attention_name(measured->attention_dim[i]);
-        print_rate(out, label, &measured->attention_flops[i]);
-    }
+    print_curve(out, cli_product_name, measured->points, measured->dim, measured->matmul_flops);
+    print_curve(out, cli_attention_name, measured->attention_points, measured->attention_dim,
+                measured->attention_flops);
 }
 
 static void
@@ -51,6 +56,8 @@ print_collectives(FILE *out, const struct mw_calibration *measured)
     for (int kind = 0; kind < MW_CALIBRATION_COLLECTIVES; kind++)
         for (int i = 0; i < measured->messages; i++) {
             struct mw_measure m = measured->collective_bytes_per_s[kind][i];
+            if (!m.samples)
+                continue;
             g_autofree char *label = g_strdup_printf("%s of %g KiB", cli_collective_names[kind],
                                                      (double)measured->message_bytes[i] / 1024);
             m = scaled(&m, 1e-9);
@@ -96,13 +103,13 @@ print_aio(struct mw_json_writer *json, const struct mw_calibration_drives *drive
 static void
 print_left_out(FILE *out, const struct mw_calibration *measured)
 {
-    g_autoptr(GPtrArray) all = cli_calibrate_left_out(measured);
+    g_autoptr(GPtrArray) all = cli_calibrate_left_out_shortly(measured);
 
     fprintf(out, "took %.0f of %.0f s\n", measured->took_s, measured->budget_s);
     for (guint i = 0; i < all->len; i++)
         fprintf(out, "%s%s%s",
                 i ? ", " : "left out for lack of time: ", (const char *)all->pdata[i],
-                i + 1 == all->len ? "\n" : "");
+                i + 1 == all->len ? "; a longer --budget has time for more\n" : "");
 }
 
 static void

@@ -223,6 +223,41 @@ note_length(const struct mw_sizing *sizing, GPtrArray *notes)
                                     seq, model->name, model->seq));
 }
 
+/* From this share of the FLOPs on, what attention's rate is taken for decides the answer. */
+#define MUCH_ATTENTION 0.25
+
+static double
+attention_share(const struct mw_plan *plan)
+{
+    double all = 0, attention = 0;
+
+    for (uint32_t i = 0; i < plan->op_count; i++) {
+        const struct mw_work *work = &plan->works[plan->ops[i].work];
+        if (work->kind != MW_OP_COMPUTE)
+            continue;
+        all += (double)work->flops;
+        if (work->operator_ == MW_OPERATOR_ATTENTION)
+            attention += (double)work->flops;
+    }
+    return all > 0 ? attention / all : 0;
+}
+
+/* MODEL.md, 7.2. */
+static void
+note_attention(const struct cli_answer *answer, GPtrArray *notes)
+{
+    if (!answer->plan || answer->sizing->hardware->attention_points)
+        return;
+    double share = attention_share(answer->plan);
+    if (share >= MUCH_ATTENTION)
+        g_ptr_array_add(notes,
+                        g_strdup_printf("attention is %.0f%% of the FLOPs, and the profile "
+                                        "does not say its rate (gpu.attention_tflops): that "
+                                        "of matrix products is taken, and nothing is skipped "
+                                        "for causality",
+                                        100 * share));
+}
+
 /* A training is of whole steps. */
 static void
 note_tokens(const struct mw_result *r, double tokens, GPtrArray *notes)
@@ -236,8 +271,10 @@ note_tokens(const struct mw_result *r, double tokens, GPtrArray *notes)
 
 static void
 fill_notes(const struct cli_request *request, enum mw_strategy strategy,
-           const struct mw_sizing *sizing, struct mw_result *r)
+           const struct cli_answer *answer)
 {
+    const struct mw_sizing *sizing = answer->sizing;
+    struct mw_result *r = answer->result;
     GPtrArray *notes = g_ptr_array_new();
 
     if (r->default_step_tokens > 0)
@@ -274,6 +311,7 @@ fill_notes(const struct cli_request *request, enum mw_strategy strategy,
                                         "counts GPUs that share a model as replicas unless the "
                                         "training script gives it an mpu"));
     note_length(sizing, notes);
+    note_attention(answer, notes);
     note_tokens(r, request->settings.tokens, notes);
     note_idle(&request->settings, sizing, notes);
     cli_note_keys(request, sizing, notes);
@@ -499,6 +537,6 @@ cli_fill_sizing(const struct cli_request *request, enum mw_strategy strategy,
     fill_identity(request, answer->sizing, answer->result);
     fill_ledger(answer->sizing, answer->result);
     fill_paper(answer->sizing, &answer->result->paper);
-    fill_notes(request, strategy, answer->sizing, answer->result);
+    fill_notes(request, strategy, answer);
     fill_verdict(request, strategy, answer->sizing, answer->result);
 }

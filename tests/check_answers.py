@@ -160,6 +160,17 @@ def check_plan_machine(box):
         yield f"of an older file: status {older.status}: {older.err}"
 
 
+def check_attention(box):
+    """What attention's rate is taken for is said where that decides the answer."""
+    question = "simulate -m llama-3.1-8b -H dgx-h100 --batch 1 --json"
+    rate = "--set gpu.attention_dim=1024 --set gpu.attention_tflops=400"
+    for options, said in (("--seq 131072", True), ("--seq 4096", False),
+                          (f"--seq 131072 {rate}", False)):
+        answer = json.loads(box.run(f"{question} {options}").out)
+        if any("% of the FLOPs" in note for note in answer["notes"]) != said:
+            yield f"{options}: {answer['notes']}"
+
+
 def check_unpriced(box):
     """A machine whose price nobody states is named, and marked, where none with a price will do."""
     text = (ROOT / "hwprofiles/rtx4090.ini").read_text(encoding="utf-8")
@@ -521,6 +532,7 @@ def tests(box):
     yield "plan file", check_plan_file(box)
     yield "a plan file's machine", check_plan_machine(box)
     yield "a machine without a price", check_unpriced(box)
+    yield "attention's rate", check_attention(box)
     yield "DeepSpeed batch", check_deepspeed_batch(box)
     yield "DeepSpeed slicing", check_deepspeed_slicing(box)
     yield "batch typed", check_batch_typed(box)

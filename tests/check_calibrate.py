@@ -68,7 +68,7 @@ def check_profile(box):
     if heading.split() != ["measured", "10%", "median", "90%", "unit", "spread", "samples"]:
         yield f"heading: {heading}"
     for row in rows:
-        if not re.search(r"% {2,}(none|\d+( of \d+)?)$", row):
+        if not re.search(r"% {2,}[1-9]\d*( of \d+)?$", row):
             yield f"no samples: {row}"
     marked = "disturbed = " in (box.folder / "new.ini").read_text(encoding="utf-8")
     if marked != ("marked as disturbed while it was measured: " in done.text):
@@ -211,6 +211,18 @@ def check_budget(box):
         yield "the profile does not name what was left out"
     if "at most " not in done.said or " s left" not in done.said:
         yield f"no time left is said: {done.said}"
+
+
+def check_least_budget(box):
+    """The table has what was measured, and the rest in a few words."""
+    done = box.run("calibrate", "--budget", "5", "-o", "least.ini", "--nvme", str(box.drive))
+    yield from check_done(done)
+    rows = done.text.split("share: of the rate alone")[0].splitlines()
+    if len(rows) < 5 or any(row.endswith("none") for row in rows):
+        yield f"the table is {done.text}"
+    line = next((line for line in done.text.splitlines() if line.startswith("left out for")), "")
+    if len(line) > 600 or not line.endswith("; a longer --budget has time for more"):
+        yield f"what was left out is {line!r}"
 
 
 def check_other_machine(box):
@@ -469,6 +481,7 @@ def tests(box):
     yield "default drive", check_default_drive(box)
     yield "sustained", check_sustained(box)
     yield "budget", check_budget(box)
+    yield "the least budget", check_least_budget(box)
     yield "another machine", check_other_machine(box)
     yield "measured first", check_measured_first(box)
     for line, words in REFUSED.items():
