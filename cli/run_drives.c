@@ -127,8 +127,10 @@ cli_run_drives_close(struct cli_run_drives *drives, bool together)
     if (drives->described && (together || drives->alone)) {
         cli_run_drives_settle(drives);
         say_kept(drives, together);
-    } else if (drives->entry.made && !drives->described && drives->alone && drives->fresh)
+    } else if (drives->entry.made && !drives->described && drives->fresh && drives->leader &&
+               (together || drives->alone)) /* no rank has made anything */
         drives->forgotten = cli_runs_remove(&drives->entry, true, NULL);
+    mw_run_lock_release(drives->listed);
     g_ptr_array_unref(drives->locks);
     if (drives->forgotten && drives->entry.made)
         remove_empty(&drives->entry);

@@ -3,6 +3,7 @@
 
 #include "cli/run_drives_internal.h"
 #include "cli/run_homes.h"
+#include "planner/error.h"
 #include "report/json_parts.h"
 
 /* --- what it says ----------------------------------------------------------------------------- */
@@ -83,19 +84,53 @@ write_all(struct cli_run_drives *drives, GError **error)
     return true;
 }
 
+/* Of another run, or of the one before in all these directories. */
+static bool
+is_anothers(const struct cli_run_drives *drives, const struct cli_run_entry *listed)
+{
+    bool another = g_strcmp0(listed->created, drives->entry.created) != 0, successor = true;
+
+    for (char **each = listed->directories; *each && successor; each++)
+        successor = cli_runs_names(&drives->entry, *each);
+    return another && !successor;
+}
+
+/* Names are of a machine and a user: where a run was carried from another, its name may be taken
+ * here, by a run whose state may lie in the list's folder itself. */
+static bool
+is_name_free(const struct cli_run_drives *drives, const char *folder, GError **error)
+{
+    struct mw_run_files files;
+    struct cli_run_entry listed;
+    bool held = mw_run_files_look(folder, &files, NULL) && (files.record || files.has_data);
+
+    mw_run_files_clear(&files);
+    if (!held && cli_run_entry_read(folder, &listed, NULL)) {
+        held = is_anothers(drives, &listed);
+        cli_run_entry_clear(&listed);
+    }
+    return !held || mw_refuse(error,
+                              "%s is the name of another run there: --resume --nvme %s "
+                              "goes on with this one",
+                              drives->entry.name, drives->entry.directories[0]);
+}
+
 /* The run is listed, unless this user has no place for lists. */
 static void
-write_listed(const struct cli_run_drives *drives)
+write_listed(struct cli_run_drives *drives)
 {
     g_autofree char *base = cli_runs_base();
     g_autofree char *folder = g_build_filename(base, drives->entry.name, NULL);
     g_autoptr(GError) why = NULL;
 
-    if (g_strv_contains((const char *const *)drives->entry.directories, folder))
+    if (drives->unlisted || cli_runs_names(&drives->entry, folder))
         return;
     if (cli_runs_make_base(&why))
         g_mkdir(folder, 0700);
-    if (why || !cli_run_entry_write(folder, &drives->entry, write_settings, drives->training, &why))
+    drives->unlisted =
+        why || !is_name_free(drives, folder, &why) ||
+        !cli_run_entry_write(folder, &drives->entry, write_settings, drives->training, &why);
+    if (drives->unlisted)
         cli_say("`memwall list runs` will not have this run: %s", why->message);
 }
 
@@ -107,7 +142,8 @@ name_it(struct cli_run_drives *drives)
 
     if (drives->entry.name)
         return;
-    drives->entry.name = cli_runs_reserve(drives->training->request->model_name, NULL, NULL, &why);
+    drives->entry.name =
+        cli_runs_reserve(drives->training->request->model_name, NULL, NULL, &drives->listed, &why);
     if (!drives->entry.name)
         drives->entry.name = cli_run_entry_model_word(drives->training->request->model_name);
 }
@@ -126,6 +162,7 @@ cli_run_drives_describe(struct cli_run_drives *drives, GError **error)
     if (!write_all(drives, error))
         return false;
     write_listed(drives);
+    mw_run_lock_release(g_steal_pointer(&drives->listed)); /* the description keeps the name now */
     return true;
 }
 

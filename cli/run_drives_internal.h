@@ -10,9 +10,11 @@ struct cli_run_drives {
     struct cli_training *training; /* borrowed */
     struct cli_run_entry entry;    /* no directories: a plan without drives */
     GPtrArray *locks;              /* of the first rank */
+    struct mw_run_lock *listed;    /* of the list's folder, until it is described; NULL */
     bool first, leader, alone;     /* this rank: of all, of a machine, without others */
     bool fresh;                    /* no step of it was committed before */
     bool described;
+    bool unlisted;  /* the list will not have it, which has been said */
     bool forgotten; /* its directories go with it */
     char *anew;
     int64_t dropped; /* step, from 1, that the run is gone on with without; 0: none */

@@ -5,8 +5,6 @@
 #include "cli/run_drives_internal.h"
 #include "planner/error.h"
 
-#define ATTEMPTS 8 /* a folder that was just made may be taken for what a killed run left */
-
 static const struct cli_run_options *
 options_of(const struct cli_run_drives *drives)
 {
@@ -63,21 +61,19 @@ static bool
 make_in(struct cli_run_drives *drives, char **where, GError **error)
 {
     struct cli_run_entry *entry = &drives->entry;
+    struct mw_run_lock *taken;
 
-    for (int attempt = 1;; attempt++) {
-        entry->name = cli_runs_reserve(drives->training->request->model_name, where,
-                                       &entry->directories, error);
-        if (!entry->name)
-            return false;
-        entry->made = true;
-        if (lock(drives, attempt < ATTEMPTS ? NULL : error))
-            return true;
-        if (attempt == ATTEMPTS)
-            return false;
-        g_clear_pointer(&entry->name, g_free);
-        g_clear_pointer(&entry->directories, g_strfreev);
-        entry->made = false;
+    entry->name = cli_runs_reserve(drives->training->request->model_name, where,
+                                   &entry->directories, &taken, error);
+    entry->made = entry->name != NULL;
+    if (!entry->name)
+        return false;
+    if (where) {
+        drives->listed = taken;
+        return lock(drives, error);
     }
+    g_ptr_array_add(drives->locks, taken); /* the list's folder is its directory */
+    return true;
 }
 
 static bool

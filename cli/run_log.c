@@ -17,23 +17,29 @@ is_here(const struct cli_run *run, char **directories)
     return false;
 }
 
+/* Of one that is away or damaged nobody knows that it is over: its drive may come back, its record
+ * may be put back. */
 static bool
-is_kept(const struct cli_run *run)
+is_over(const struct cli_run *run, const char *name)
 {
-    return run->state == CLI_RUN_DURABLE || run->state == CLI_RUN_RUNNING;
+    return g_strcmp0(run->entry.name, name) || run->state == CLI_RUN_EMPTY;
 }
 
 static bool
 check_run(const struct cli_run_options *options, const char *name, GError **error)
 {
-    struct cli_run *run = cli_runs_find(name, NULL);
-    bool kept =
-        run && !g_strcmp0(run->entry.name, name) && is_kept(run) && !is_here(run, options->nvme);
-    bool good = !kept || mw_refuse(error,
-                                   "log %s: is of run %s, which is %s: give another name, or "
-                                   "delete the file",
-                                   options->log, name, cli_run_state_name(run->state));
+    g_autoptr(GError) why = NULL;
+    struct cli_run *run = cli_runs_find(name, &why);
+    bool good = run ? is_over(run, name) || is_here(run, options->nvme) : !cli_runs_is_listed(name);
 
+    if (!good && run)
+        mw_refuse(error, "log %s: is of run %s, which is %s: give another name, or delete the file",
+                  options->log, name, cli_run_state_name(run->state));
+    else if (!good)
+        mw_refuse(error,
+                  "log %s: is of run %s, which cannot be read: %s: give another name, or delete "
+                  "the file",
+                  options->log, name, why->message);
     cli_run_free(run);
     return good;
 }
@@ -49,8 +55,8 @@ cli_run_log_check(const struct cli_training *training, GError **error)
     if (!mw_log_check(options->log, own, error))
         return false;
     g_auto(GStrv) runs = mw_log_runs(options->log);
-    for (char **run = runs; *run; run++)
-        if (!check_run(options, *run, error))
+    for (char **run = runs; *run; run++) /* of its own name the list may have another's */
+        if (g_strcmp0(*run, own) && !check_run(options, *run, error))
             return false;
     return true;
 }

@@ -342,14 +342,30 @@ refuse_name(const char *name, GError **error)
               name, like ? " did you mean " : "", like ? like : "", like ? "?" : "");
 }
 
+/* NULL: it is none that a run can have.  g_free it. */
+static char *
+listed_folder(const char *name)
+{
+    g_autofree char *base = cli_runs_base();
+    bool plain = *name && !strchr(name, '/') && strcmp(name, ".") && strcmp(name, "..");
+
+    return plain ? g_build_filename(base, name, NULL) : NULL;
+}
+
+bool
+cli_runs_is_listed(const char *name)
+{
+    g_autofree char *folder = listed_folder(name);
+
+    return folder && g_file_test(folder, G_FILE_TEST_IS_DIR);
+}
+
 struct cli_run *
 cli_runs_find(const char *name, GError **error)
 {
-    g_autofree char *base = cli_runs_base();
-    g_autofree char *folder = g_build_filename(base, name, NULL);
-    bool plain = *name && !strchr(name, '/') && strcmp(name, ".") && strcmp(name, "..");
+    g_autofree char *folder = listed_folder(name);
 
-    if (plain && g_file_test(folder, G_FILE_TEST_IS_DIR))
+    if (cli_runs_is_listed(name))
         return run_of_directory(folder, error);
     if (g_file_test(name, G_FILE_TEST_IS_DIR))
         return run_of_directory(name, error);

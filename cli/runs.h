@@ -12,6 +12,7 @@
 #include "cli/run_entry.h"
 
 struct mw_run_files;
+struct mw_run_lock;
 
 enum cli_run_state {
     CLI_RUN_RUNNING,
@@ -62,6 +63,8 @@ bool cli_runs_is_copy(const struct cli_run_entry *entry, const char *directory);
 
 /* struct cli_run *, the newest first. */
 GPtrArray *cli_runs_list(void);
+/* Whether it has a folder under the base, whatever that holds. */
+bool cli_runs_is_listed(const char *name);
 /* By its exact name, or else by one of its directories.  NULL with *error. */
 struct cli_run *cli_runs_find(const char *run, GError **error);
 /* That has a step to go on from.  NULL with *error: there is none, or the newest run is running,
@@ -81,9 +84,11 @@ bool cli_runs_is_lost(const struct cli_run_entry *entry, const struct mw_run_fil
 char *cli_runs_lost_text(const struct cli_run_entry *entry, const char *directory);
 
 /* A new name, such as gpt2-2026-11-22-1, with a folder of it under the base.  If `where` is not
- * NULL there is another in each of them, and these *directories then are (may be NULL).  NULL with
- * *error. */
-char *cli_runs_reserve(const char *model, char **where, char ***directories, GError **error);
+ * NULL there is another in each of them, and these *directories then are (may be NULL).  The name
+ * is the caller's while it holds *lock, of the folder under the base, which is to be described
+ * before it is released.  NULL with *error. */
+char *cli_runs_reserve(const char *model, char **where, char ***directories,
+                       struct mw_run_lock **lock, GError **error);
 /* Deletes what is ours of it in all its directories, and those that were made for it.  False with
  * *error while it runs (`locked`: unless by the caller). */
 bool cli_runs_remove(const struct cli_run_entry *entry, bool locked, GError **error);

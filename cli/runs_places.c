@@ -7,10 +7,12 @@
 #include "cli/local_time.h"
 #include "cli/runs.h"
 #include "exec/nvme.h"
+#include "exec/run_files.h"
 #include "planner/error.h"
 #include "planner/homedir.h"
 
 #define NUMBERS 10000 /* of runs of one model and day */
+#define ATTEMPTS 8    /* a folder that was just made may be taken for what a killed run left */
 
 char *
 cli_runs_base(void)
@@ -126,26 +128,59 @@ make_folders(char **where, const char *name, GPtrArray *folders)
     return 1;
 }
 
-/* The list's folder first: it keeps the name for this run. */
-static int
-try_name(char *base, char **where, const char *name, char ***directories)
-{
-    g_autoptr(GPtrArray) listed = g_ptr_array_new_with_free_func(g_free);
-    g_autoptr(GPtrArray) others = g_ptr_array_new_with_free_func(g_free);
-    int made = make_folders((char *[]){base, NULL}, name, listed);
+/* What a name is tried with, and what it got. */
+struct attempt {
+    char *folder;     /* of the list */
+    GPtrArray *found; /* char *, folders in `where` */
+    struct mw_run_lock *lock;
+    bool lost; /* the list's folder was made, and is another's now: *why says more */
+    GError *why;
+};
 
-    if (made == 1 && where && (made = make_folders(where, name, others)) != 1) {
-        int reason = errno;
-        g_rmdir(g_ptr_array_index(listed, 0));
-        errno = reason;
-    }
-    if (made != 1 || !directories)
+static void
+clear_attempt(struct attempt *attempt)
+{
+    mw_run_lock_release(attempt->lock);
+    g_free(attempt->folder);
+    g_ptr_array_unref(attempt->found);
+    g_clear_error(&attempt->why);
+}
+
+/* The list's folder first, with its lock: they keep the name for this run, and the folder from whom
+ * sweeps what killed runs have left. */
+static int
+try_name(char *base, char **where, const char *name, struct attempt *attempt)
+{
+    *attempt = (struct attempt){.folder = g_build_filename(base, name, NULL),
+                                .found = g_ptr_array_new_with_free_func(g_free)};
+    int made = make_folder(attempt->folder);
+
+    if (made != 1)
         return made;
-    GPtrArray *found = where ? others : listed;
-    *directories = g_new0(char *, found->len + 1);
+    attempt->lock = mw_run_lock_take(attempt->folder, &attempt->why);
+    attempt->lost = !attempt->lock;
+    if (attempt->lock && where)
+        made = make_folders(where, name, attempt->found);
+    if (made == 1 && attempt->lock)
+        return 1;
+    int reason = errno;
+    mw_run_lock_release(g_steal_pointer(&attempt->lock));
+    g_rmdir(attempt->folder);
+    errno = reason;
+    return attempt->lost ? 0 : made;
+}
+
+static char **
+directories_of(const struct attempt *attempt)
+{
+    GPtrArray *found = attempt->found;
+    char **directories = g_new0(char *, MAX(found->len, 1) + 1);
+
     for (guint i = 0; i < found->len; i++)
-        (*directories)[i] = g_canonicalize_filename(g_ptr_array_index(found, i), NULL);
-    return made;
+        directories[i] = g_canonicalize_filename(g_ptr_array_index(found, i), NULL);
+    if (!found->len)
+        directories[0] = g_canonicalize_filename(attempt->folder, NULL);
+    return directories;
 }
 
 /* What a link makes one of two names is only known once both are there. */
@@ -165,32 +200,52 @@ make_parents(char **where, GError **error)
     return !where || refuse_repeated(where, error);
 }
 
-char *
-cli_runs_reserve(const char *model, char **where, char ***directories, GError **error)
+/* Of the last attempt. */
+static void
+refuse_names(int made, int reason, const char *places, const char *names, GError **error)
 {
-    g_autofree char *base = cli_runs_base();
-    g_autofree char *word = cli_run_entry_model_word(model);
-    g_autofree char *day = cli_local_time(g_get_real_time() / G_USEC_PER_SEC, "%Y-%m-%d");
-    int made = 0;
-
-    if (!make_parents(where, error))
-        return NULL;
-    for (int number = 1; !made && number < NUMBERS; number++) {
-        g_autofree char *name = g_strdup_printf("%s-%s-%d", word, day, number);
-        made = try_name(base, where, name, directories);
-        if (made == 1)
-            return g_steal_pointer(&name);
-    }
-    int reason = errno;
-    g_autofree char *places = where ? g_strjoinv(", ", where) : g_strdup(base);
     if (made)
         g_set_error(error, MW_ERROR, MW_ERROR_IO,
                     "%s: a folder for the run cannot be made there: %s: --nvme DIR names another",
                     places, g_strerror(reason));
     else
         g_set_error(error, MW_ERROR, MW_ERROR_IO,
-                    "%s: all names from %s-%s-1 to %d are taken: delete some of them, or --nvme "
-                    "DIR names another directory",
-                    places, word, day, NUMBERS - 1);
+                    "%s: all names from %s-1 to %d are taken: delete some of them, or --nvme DIR "
+                    "names another directory",
+                    places, names, NUMBERS - 1);
+}
+
+char *
+cli_runs_reserve(const char *model, char **where, char ***directories, struct mw_run_lock **lock,
+                 GError **error)
+{
+    g_autofree char *base = cli_runs_base();
+    g_autofree char *word = cli_run_entry_model_word(model);
+    g_autofree char *day = cli_local_time(g_get_real_time() / G_USEC_PER_SEC, "%Y-%m-%d");
+    g_autofree char *names = g_strdup_printf("%s-%s", word, day);
+    int made = 0, reason = 0, lost = 0;
+
+    if (!make_parents(where, error))
+        return NULL;
+    for (int number = 1; !made && number < NUMBERS; number++) {
+        g_autofree char *name = g_strdup_printf("%s-%d", names, number);
+        struct attempt attempt;
+        made = try_name(base, where, name, &attempt);
+        reason = errno;
+        if (made == 1 && directories)
+            *directories = directories_of(&attempt);
+        *lock = g_steal_pointer(&attempt.lock);
+        lost += attempt.lost;
+        bool given_up = lost == ATTEMPTS;
+        if (given_up)
+            g_propagate_error(error, g_steal_pointer(&attempt.why));
+        clear_attempt(&attempt);
+        if (made == 1)
+            return g_steal_pointer(&name);
+        if (given_up)
+            return NULL;
+    }
+    g_autofree char *places = where ? g_strjoinv(", ", where) : g_strdup(base);
+    refuse_names(made, reason, places, names, error);
     return NULL;
 }

@@ -211,6 +211,40 @@ def check_logs(box):
     yield from good(box.run("drive", verb="rm"))
     yield from good(train(box, *SECOND, "--log", "own.jsonl", steps=1))
     yield from good(box.run("second", verb="rm"))
+    yield from check_logs_away(box)
+
+
+def check_logs_away(box):
+    """Nor where its drive is not there now, its record is damaged, or its description."""
+    words = [*DURABLE, "--log", "own.jsonl"]
+    drive, away = box.folder / "drive", box.folder / "away"
+    yield from good(train(box, *words, steps=3))
+    run = next((box.folder / "state/memwall/runs").iterdir())
+    record, description = drive / "memwall.record", run / "memwall-run.json"
+    written, described = record.read_bytes(), description.read_text(encoding="utf-8")
+
+    def check(said):
+        before = box.read("own.jsonl")
+        yield from check_refused(train(box, *SECOND, "--log", "own.jsonl", steps=1), 2,
+                                 f"log own.jsonl: is of run {run.name}, which {said}",
+                                 "give another name, or delete the file")
+        if box.read("own.jsonl") != before:
+            yield f"{said}: the log has changed"
+
+    drive.rename(away)
+    yield from check("is away")
+    drive.mkdir()
+    yield from check("is away")
+    drive.rmdir()
+    away.rename(drive)
+    record.write_bytes(b"x" * len(written))
+    yield from check("is damaged")
+    record.write_bytes(written)
+    description.write_text(described.replace('"directories"', '"directory"'), encoding="utf-8")
+    yield from check("cannot be read: ")
+    description.write_text(described, encoding="utf-8")
+    yield from good(train(box, *words, "--resume", steps=4))
+    yield from good(box.run("drive", verb="rm"))
 
 
 # --- checkpoints ---------------------------------------------------------------------------------

@@ -161,6 +161,79 @@ def check_starting(box):
         yield "what is left of it was not swept"
 
 
+def await_reserved(run, folder):
+    """Whether the run was stopped while it has a directory in `folder` and no description yet."""
+    while run.poll() is None:
+        if folder.is_dir() and any(folder.glob("*/memwall-run.lock")):
+            run.send_signal(signal.SIGSTOP)
+            os.waitid(os.P_PID, run.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+            return not any(folder.glob("*/memwall-run.json"))
+    return False
+
+
+def check_reserved(box):
+    """The name of a run that starts is its own, wherever $MEMWALL_NVME has its directory."""
+    for _ in range(20):
+        start_anew(box)
+        shutil.rmtree(box.folder / "fast", ignore_errors=True)
+        first = subprocess.Popen([str(MEMWALL), "run", "-m", str(GPT2 / "config.json"), *SMALL,
+                                   "--batch", "2", "--steps", "1", *STEP], cwd=box.folder,
+                                 env={**box.environment, "MEMWALL_NVME": str(box.folder / "fast")},
+                                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                 stderr=subprocess.PIPE)
+        stopped = await_reserved(first, box.folder / "fast")
+        if stopped:
+            starting = [(run["run"], run["state"]) for run in listed(box)]
+            yield from good(train(box, *STEP, "--log", "second.jsonl", steps=1))
+            (box.folder / "second.jsonl").unlink()
+        first.send_signal(signal.SIGCONT)
+        said = first.communicate(timeout=60)[1].decode()
+        if first.returncode:
+            yield f"status {first.returncode}: {said}"
+        if stopped:
+            break
+    else:
+        yield "always described"
+        return
+    names = os.listdir(box.folder / "fast")
+    if starting != [(names[0], "running")]:
+        yield f"as it started runs were {starting}"
+    if len(names) != 1 or f"kept as run {names[0]}:" not in said:
+        yield f"{names}: {said!r}"
+    yield from good(box.run(names[0], verb="rm"))
+    if len(listed(box)) != 1 or names[0] in left(box) or os.listdir(box.folder / "fast"):
+        yield f"{names[0]} was deleted, runs are {listed(box)}, folders {left(box)}"
+    start_anew(box)
+    shutil.rmtree(box.folder / "fast")
+
+
+def folder_files(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def check_carried(box):
+    """A run that was carried here under the name of one that is here: that one stays as it is,
+    whether its state lies in the list's folder or in a directory of the user's."""
+    for words in ([], ["--nvme", "second"]):
+        start_anew(box)
+        yield from good(train(box, *STEP, *words, steps=2))
+        name = left(box)[0]
+        before = folder_files(runs_of(box) / name)
+        carried = [*STEP, "--nvme", "drive", "--log", "carried.jsonl"]
+        yield from good(train(box, *carried, steps=1))
+        (box.folder / "carried.jsonl").unlink()
+        describe(box.folder / "drive/memwall-run.json", name=name, created="2020-01-01T00:00:00Z")
+        done = train(box, *carried, "--resume", steps=3)
+        yield from good(done)
+        said = f"`memwall list runs` will not have this run: {name} is the name of another run"
+        if done.said.count(said) != 1 or "--resume --nvme " not in done.said:
+            yield f"said {done.said!r}"
+        if folder_files(runs_of(box) / name) != before:
+            yield "what is here of the run has changed"
+        yield from good(train(box, *carried, "--resume", steps=4))
+        (box.folder / "carried.jsonl").unlink()
+
+
 def check_killed_durable(box):
     """A durable run that was killed is kept, and goes on."""
     start_anew(box)
@@ -912,6 +985,8 @@ def tests(box):
     yield "runs that leave nothing", check_passing(box)
     yield "a run that is killed", check_killed(box)
     yield "a run that starts", check_starting(box)
+    yield "a run whose name is kept as it starts", check_reserved(box)
+    yield "a run that was carried here", check_carried(box)
     yield "a durable run that is killed", check_killed_durable(box)
     yield "directories of the user's", check_named(box)
     yield "MEMWALL_NVME", check_variable(box)
