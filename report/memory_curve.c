@@ -25,6 +25,33 @@ compare_uses(const void *a, const void *b)
 }
 
 static void
+sort_uses_of_slot(struct timed_use *uses, size_t count)
+{
+    for (size_t i = 1; i < count; i++)
+        if (compare_uses(&uses[i - 1], &uses[i]) > 0) {
+            qsort(uses, count, sizeof *uses, compare_uses);
+            return;
+        }
+}
+
+/* By slot, then time: of one slot most come in order already. */
+static void
+sort_uses(struct timed_use *uses, size_t count, uint32_t slot_count)
+{
+    g_autofree struct timed_use *from = g_memdup2(uses, count * sizeof *uses);
+    g_autofree size_t *begin = g_new0(size_t, slot_count + 2);
+
+    for (size_t i = 0; i < count; i++)
+        begin[from[i].slot + 2]++;
+    for (uint32_t s = 2; s < slot_count + 2; s++)
+        begin[s] += begin[s - 1];
+    for (size_t i = 0; i < count; i++)
+        uses[begin[from[i].slot + 1]++] = from[i];
+    for (uint32_t s = 0; s < slot_count; s++)
+        sort_uses_of_slot(uses + begin[s], begin[s + 1] - begin[s]);
+}
+
+static void
 find_span(const struct mw_timeline *timeline, struct mw_memory_lives *lives)
 {
     int64_t end = INT64_MIN;
@@ -53,7 +80,7 @@ timed_uses(const struct mw_plan *plan, const struct mw_timeline *timeline, int64
                 g_array_append_val(uses, timed);
         }
     }
-    g_array_sort(uses, compare_uses);
+    sort_uses((struct timed_use *)uses->data, uses->len, plan->slot_count);
     return uses;
 }
 
