@@ -3,6 +3,7 @@
 #include "cli/changes.h"
 #include "cli/choose.h"
 #include "cli/evaluate.h"
+#include "cli/progress.h"
 
 /* Of the changes of one kind with the best estimates. */
 #define PLANNED 3
@@ -37,6 +38,7 @@ advise(const struct cli_request *request, const struct cli_answer *answer, const
     for (guint i = 0; i < changes->len; i++) {
         struct cli_change *change = changes->pdata[i];
         struct cli_choice choice = {0};
+        cli_progress("looking for what would help most: change %u of %u", i + 1, changes->len);
         if (cli_change_merit(change, change->gain) < most || planned[change->kind]++ >= PLANNED)
             continue;
         if (cli_choose(&change->request, request->strategies[0], &choice, NULL) &&

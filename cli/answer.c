@@ -5,6 +5,7 @@
 #include "cli/cli.h"
 #include "cli/evaluate.h"
 #include "cli/fill.h"
+#include "cli/progress.h"
 
 /* What the engine says of the choice, or why it refuses it. */
 static bool
@@ -40,6 +41,7 @@ cli_answer_new(const struct cli_request *request, enum mw_strategy strategy, enu
     struct cli_choice choice = {0};
     struct cli_answer *answer = NULL;
 
+    cli_progress("planning");
     if (cli_choose(request, strategy, &choice, error) &&
         (!choice.plan || simulate(&choice, error))) {
         answer = answer_of(&choice);
@@ -54,6 +56,7 @@ cli_answer_new(const struct cli_request *request, enum mw_strategy strategy, enu
             cli_fill_simulation(request, answer, depth, &choice.engine);
     }
     cli_choice_clear(&choice);
+    cli_progress_end();
     return answer;
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli/evaluate.h"
+#include "cli/progress.h"
 #include "planner/error.h"
 
 /* Only the candidates with the best estimates are simulated, and of those only what comes near. */
@@ -130,6 +131,8 @@ rate_of(struct search *search, struct cli_choice *choice)
         if (same_plan(&known->settings, &choice->sizing->settings))
             return known->rate;
     }
+    cli_progress("choosing among strategies and batches: %s, plan %u",
+                 mw_strategy_name(choice->sizing->settings.strategy), search->known->len + 1);
     struct known new = {choice->sizing->settings, 0};
     new.rate = choice->sizing->settings.grad_accum > SIMULATED_MICRO_BATCHES
                    ? rate_by_few(choice->sizing)

@@ -1,4 +1,5 @@
 #include "cli/evaluate.h"
+#include "cli/progress.h"
 
 #include <math.h>
 
@@ -14,6 +15,7 @@ run(const struct mw_plan *plan, const struct mw_hardware *hardware, bool keep_ti
     struct mw_costs costs;
     char why[256];
 
+    cli_progress_simulates();
     mw_costs_init(&costs, plan, hardware);
     for (uint32_t c = 0; uncontended && c < plan->channel_count; c++)
         costs.capacity[c] = NO_LIMIT;

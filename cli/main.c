@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/progress.h"
 #include "cli/start.h"
 #include "config.h"
 #include "exec/backend.h"
@@ -75,6 +76,7 @@ cli_say(const char *format, ...)
 {
     va_list arguments;
 
+    cli_progress_end();
     va_start(arguments, format);
     g_autofree char *text = g_strdup_vprintf(format, arguments);
     va_end(arguments);

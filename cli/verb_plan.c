@@ -4,6 +4,7 @@
 
 #include "cli/cli.h"
 #include "cli/output.h"
+#include "cli/progress.h"
 #include "planner/error.h"
 #include "report/json_writer.h"
 
@@ -69,6 +70,8 @@ find_rows(const struct cli_request *request, GError **error)
         for (int s = first; s <= last; s++) {
             g_autoptr(GError) refused = NULL;
             struct largest row;
+            cli_progress("most layers that fit: %s, strategy %d of %d", mw_strategy_name(s),
+                         s - first + 1, last - first + 1);
             if (find_largest(request, s, &row, &refused)) {
                 g_array_append_val(rows, row);
             } else if (!all || (s == last && !rows->len)) {
@@ -120,6 +123,7 @@ print_largest(const struct cli_request *request)
     g_autoptr(GError) error = NULL;
     g_autoptr(GArray) rows = find_rows(request, &error);
 
+    cli_progress_end();
     if (!rows)
         return cli_fail(error);
     cli_request_tell(request);

@@ -4,6 +4,7 @@
 
 #include "cli/advice.h"
 #include "cli/evaluate.h"
+#include "cli/progress.h"
 
 #define SEARCH_STEPS 14
 #define LARGEST_FACTOR 1024.0
@@ -51,6 +52,7 @@ add_needs(const struct cli_request *request, const struct cli_answer *answer, GA
         double present = cli_knobs[k].value ? cli_knobs[k].value(hw) : 0;
         if (present <= 0)
             continue;
+        cli_progress("bandwidth needed: rate %d of %d", k + 1, cli_knob_count);
         for (size_t e = 0; e < G_N_ELEMENTS(efficiencies); e++) {
             double factor = needed_factor(request, answer, k, ideal_s / efficiencies[e]);
             if (factor == 0)
@@ -89,6 +91,7 @@ cli_what_if(const struct cli_request *request, const struct cli_answer *answer)
         const struct mw_hardware *hw = &request->hardware[MW_OUTLOOK_TYPICAL];
         if (cli_knobs[k].value && cli_knobs[k].value(hw) <= 0)
             continue;
+        cli_progress("what if one rate were different: rate %d of %d", k + 1, cli_knob_count);
         for (size_t f = 0; f < G_N_ELEMENTS(factors); f++) {
             struct mw_result_what_if row = {g_strdup(cli_knobs[k].name), factors[f],
                                             scaled_step_s(request, answer, k, factors[f])};

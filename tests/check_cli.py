@@ -12,9 +12,11 @@ The command is $MEMWALL, or build/cli/memwall.
 import json
 import os
 import re
+import subprocess
 import sys
+import time
 
-from command import FLAT, ROOT, SIMULATE, Box
+from command import FLAT, MEMWALL, ROOT, SIMULATE, Box
 from tap import report_in
 
 GOLDEN = ROOT / "tests/golden"
@@ -178,7 +180,39 @@ def check_twice(box, line, names):
             yield f"{name} is empty"
 
 
+def on_terminal(box, line):
+    """What standard error shows, where it is a terminal, and for how long the command ran."""
+    mine, theirs = os.openpty()
+    began = time.monotonic()
+    with subprocess.Popen([str(MEMWALL), *line.split()], cwd=box.folder, env=box.environment,
+                          stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                          stderr=theirs) as process:
+        os.close(theirs)
+        shown = b""
+        try:
+            while piece := os.read(mine, 4096):
+                shown += piece
+        except OSError:  # the other end is closed
+            pass
+        process.wait()
+    os.close(mine)
+    return shown.decode(), time.monotonic() - began
+
+
+def check_progress(box):
+    """A long question says on a terminal what is done, and how far; nothing is left of it."""
+    shown, took = on_terminal(box, "simulate -m gpt3-175b -H dgx2 --grad-accum 20 --what-if")
+    if took > 4 and not re.search(r"rate \d of \d; \d+ simulated", shown):
+        yield f"in {took:.1f} s {shown!r}"
+    if shown and not shown.endswith("\r\x1b[K"):
+        yield f"left {shown!r}"
+    shown, took = on_terminal(box, "plan -m gpt2 -H rtx4090")
+    if shown and took < 2:
+        yield f"a quick one shows {shown!r}"
+
+
 def tests(box):
+    yield "progress", check_progress(box)
     box.run(f"plan {FLAT} -s zero3 --batch 1 -o good.plan")
     for name, line in GOLDENS.items():
         yield f"golden: {name}", check_golden(box, name, line)
