@@ -73,6 +73,16 @@ cli_run_drives_are_own(const struct cli_run_drives *drives)
     return drives->entry.made;
 }
 
+char *
+cli_run_drives_kept_text(const struct cli_run_drives *drives)
+{
+    const char *name = drives->entry.name;
+
+    return g_strdup_printf(
+        "kept as run %s: --resume %s goes on with it, `memwall rm %s` deletes it", name, name,
+        name);
+}
+
 const char *
 cli_run_drives_anew(struct cli_run_drives *drives)
 {
@@ -111,11 +121,11 @@ say_kept(const struct cli_run_drives *drives, bool finished)
                 directory, directory);
     if (!drives->entry.made)
         return;
+    g_autofree char *kept = cli_run_drives_kept_text(drives);
     if (drives->training->diverged) /* what to go on from has been said */
         cli_say("kept as run %s: `memwall rm %s` deletes it", name, name);
     else
-        cli_say("kept as run %s: --resume %s goes on with it, `memwall rm %s` deletes it", name,
-                name, name);
+        cli_say("%s", kept);
 }
 
 void

@@ -25,6 +25,8 @@ void cli_run_drives_note_step(struct cli_run_drives *drives);
 const char *cli_run_drives_name(const struct cli_run_drives *drives);
 /* Whether the directories were made for it, so that a resume finds it by its name. */
 bool cli_run_drives_are_own(const struct cli_run_drives *drives);
+/* How that is gone on with and deleted; once it is described.  g_free it. */
+char *cli_run_drives_kept_text(const struct cli_run_drives *drives);
 /* What has to be done for a new start instead of this run; NULL: --overwrite does it. */
 const char *cli_run_drives_anew(struct cli_run_drives *drives);
 /* When all files are closed.  What is not durable is forgotten; `together`: all ranks are here. */

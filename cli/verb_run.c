@@ -21,11 +21,13 @@
 /* Of each lane of collectives. */
 #define COLLECTIVE_SCRATCH_BYTES ((int64_t)4 << 20)
 
-enum phase { STARTING, TRAINING, STOPPING, SAVING };
+enum phase { STARTING, TRAINING, STOPPING, SAVING, ENDING };
 
 struct run {
     struct cli_training training;
-    _Atomic int phase; /* enum phase */
+    struct cli_run_stop *stop; /* NULL: signals do what they do elsewhere */
+    _Atomic int phase;         /* enum phase */
+    GMutex lock;               /* of whoever answers signals, against its end: trainer and log */
     struct mw_log *log;
     struct cli_run_report *report;
     int64_t committed;       /* the last step that is, from 1; 0: none */
@@ -83,8 +85,11 @@ open_log(struct run *run, GError **error)
 
     if (talks && json && isatty(STDERR_FILENO))
         cli_say("%s", title);
-    run->log = mw_log_open(&options, error);
-    return run->log != NULL;
+    struct mw_log *log = mw_log_open(&options, error);
+    g_mutex_lock(&run->lock);
+    run->log = log;
+    g_mutex_unlock(&run->lock);
+    return log != NULL;
 }
 
 /* --- before the first ------------------------------------------------------------------------ */
@@ -196,17 +201,18 @@ answer_signal(struct run *run, int number)
         [TRAINING] = "stops after the step that it is in",
         [STOPPING] = "stops after the step that it is in",
         [SAVING] = "all steps are done: writes what was asked for, and ends",
+        [ENDING] = "writes what is kept, and ends",
     };
-    int phase = run->phase;
     const char *told = number == SIGINT ? "interrupted" : "told to end";
 
-    if (phase == STARTING) {
-        cli_say("%s: %s; again to stop at once", told, answers[phase]);
-        return;
-    }
+    g_mutex_lock(&run->lock);
     g_autofree char *line =
-        g_strdup_printf("memwall: %s: %s; again to stop at once", told, answers[phase]);
-    mw_log_say(run->log, line);
+        g_strdup_printf("memwall: %s: %s; again to stop at once", told, answers[run->phase]);
+    if (run->log) /* in whose progress it is not to be */
+        mw_log_say(run->log, line);
+    else
+        cli_say("%s: %s; again to stop at once", told, answers[run->phase]);
+    g_mutex_unlock(&run->lock);
 }
 
 static void
@@ -233,24 +239,30 @@ wait_for_answer(const struct run *run)
 }
 
 /* A rank that is lost where this one cannot see it, on another machine or among other processes,
- * never comes to where this one waits: the step has no end. */
+ * never comes to where this one waits: the step has no end.  How long a rank may take for its start
+ * nobody knows, nor for what it saves behind its last step: another signal ends those. */
 #define WAIT_LEAST_NS INT64_C(5000000000)
 #define WAIT_STEPS 3
+
+static bool
+waits_in_vain(const struct run *run)
+{
+    int64_t since_ns = (g_get_monotonic_time() - run->told_us) * 1000;
+
+    return mw_ranks_count(run->training.ranks) > 1 && run->phase == TRAINING &&
+           MIN(mw_trainer_idle_ns(run->training.trainer), since_ns) >=
+               MAX(WAIT_LEAST_NS, WAIT_STEPS * run->step_ns);
+}
 
 static void
 look_for_end(void *data, int number)
 {
     struct run *run = data;
-    const struct cli_training *training = &run->training;
-    int64_t since_ns = (g_get_monotonic_time() - run->told_us) * 1000;
-    int phase = run->phase;
-    int64_t idle_ns =
-        phase == TRAINING ? MIN(mw_trainer_idle_ns(training->trainer), since_ns) : since_ns;
 
-    /* What it saves behind its last step takes what it takes. */
-    if (mw_ranks_count(training->ranks) > 1 && phase < STOPPING &&
-        idle_ns >= MAX(WAIT_LEAST_NS, WAIT_STEPS * run->step_ns))
-        mw_ranks_tell_end(training->ranks, number);
+    g_mutex_lock(&run->lock);
+    if (waits_in_vain(run))
+        mw_ranks_tell_end(run->training.ranks, number);
+    g_mutex_unlock(&run->lock);
 }
 
 /* Where the last step is, and what goes on from there. */
@@ -259,15 +271,11 @@ kept_text(const struct run *run)
 {
     const struct cli_training *training = &run->training;
     const struct cli_run_options *o = &training->options;
-    const char *name = cli_run_drives_name(training->drives);
-    g_autoptr(GString) text = g_string_new(NULL);
+    bool own = run->committed && cli_run_drives_are_own(training->drives);
+    g_autofree char *kept = own ? cli_run_drives_kept_text(training->drives) : NULL;
+    g_autoptr(GString) text = g_string_new(kept);
 
-    if (run->committed && cli_run_drives_are_own(training->drives))
-        g_string_append_printf(text,
-                               "kept as run %s: --resume %s goes on with it, `memwall rm %s` "
-                               "deletes it",
-                               name, name, name);
-    else if (run->committed)
+    if (run->committed && !own)
         g_string_append_printf(text, "it is durable in %s: --resume %s goes on with it", o->nvme[0],
                                o->nvme[0]);
     if (training->saved)
@@ -397,16 +405,15 @@ train_and_save(struct run *run)
     return status || whole ? status : end_early(run);
 }
 
-/* From the first file that it makes to the last that it writes a signal leaves nothing halfway. */
+/* From the first file that it makes to the last that it writes a signal leaves nothing halfway:
+ * close ends what begins here. */
 static int
 run_plan(struct run *run)
 {
     struct cli_run_stop_calls calls = {tell_stop, look_for_end, run};
-    struct cli_run_stop *stop = cli_run_stop_begin(&calls);
-    int status = train_and_save(run);
 
-    cli_run_stop_end(stop);
-    return status;
+    run->stop = cli_run_stop_begin(&calls);
+    return train_and_save(run);
 }
 
 /* Products of the two types are as fast as each other on GPUs, not on cores. */
@@ -482,6 +489,26 @@ export_done(const char *directory, const char *folder, bool previous)
     return CLI_DONE;
 }
 
+static void
+close_log(struct run *run)
+{
+    g_mutex_lock(&run->lock);
+    struct mw_log *log = g_steal_pointer(&run->log);
+    run->phase = ENDING;
+    g_mutex_unlock(&run->lock);
+    mw_log_close(log);
+}
+
+/* Descriptions are written here, and what is not kept is deleted. */
+static void
+close_run(struct run *run, bool together)
+{
+    close_log(run);
+    cli_run_report_free(run->report);
+    cli_training_close(&run->training, together);
+    g_clear_pointer(&run->stop, cli_run_stop_end);
+}
+
 /* Closes the run, and lets its ranks part. */
 static int
 end(struct run *run, int status)
@@ -494,14 +521,14 @@ end(struct run *run, int status)
     g_autofree char *folder = g_strdup(training->options.save);
     bool previous = training->options.previous;
 
-    if (!all_alike)
-        mw_ranks_abort(ranks, status); /* returns where this rank is alone */
-    mw_log_close(run->log);
-    cli_run_report_free(run->report);
-    cli_training_close(training, all_alike);
+    if (!all_alike && mw_ranks_count(ranks) > 1) {
+        g_clear_pointer(&run->stop, cli_run_stop_end); /* the ranks' own hears the launcher again */
+        mw_ranks_abort(ranks, status);                 /* does not return */
+    }
+    close_run(run, all_alike);
     if (exports && (status = export_done(directory, folder, previous)))
         mw_ranks_abort(ranks, status);
-    else if (all_alike)
+    else
         mw_ranks_leave(ranks);
     return status;
 }
@@ -527,7 +554,10 @@ answer(const struct cli_request *request)
     struct cli_request mine = for_this_run(request, ranks, &training->options.limits);
     training->request = &mine;
     training->ranks = ranks;
-    return end(&run, plan_and_run(&run));
+    g_mutex_init(&run.lock);
+    int status = end(&run, plan_and_run(&run));
+    g_mutex_clear(&run.lock);
+    return status;
 }
 
 /* Before a machine is measured for it: what is to be read is there, and what is to be written has a

@@ -17,7 +17,8 @@ struct mw_ranks_watch {
     struct mw_ranks_peer *peers;
     int peer_count, rank;
     atomic_bool stop, failed, cancelled;
-    char *why; /* set before `failed` */
+    atomic_bool told; /* by this process, not by the launcher */
+    char *why;        /* set before `failed` */
 };
 
 /* --- the thread --- */
@@ -32,8 +33,11 @@ fail(struct mw_ranks_watch *watch)
                                          watch->peers[i].rank, watch->peers[i].pid, watch->rank);
     if (!watch->why)
         watch->why = g_strdup_printf(
-            "rank %d was told to end (%s), as the launcher does when another rank fails",
-            watch->rank, mw_signals_heard(watch->signals) == SIGINT ? "SIGINT" : "SIGTERM");
+            "rank %d was told to end (%s), %s", watch->rank,
+            mw_signals_heard(watch->signals) == SIGINT ? "SIGINT" : "SIGTERM",
+            atomic_load(&watch->told)
+                ? "and cannot in order: another rank does not come to where it waits"
+                : "as the launcher does when another rank fails");
     atomic_store(&watch->failed, true);
 }
 
@@ -127,6 +131,7 @@ mw_ranks_watch_stop(struct mw_ranks_watch *watch)
 void
 mw_ranks_watch_tell(struct mw_ranks_watch *watch, int number)
 {
+    atomic_store(&watch->told, true);
     mw_signals_tell(watch->signals, number);
 }
 

@@ -5,6 +5,7 @@ The step that it is in is the last: committed, saved and logged as the last one 
 what goes on from it, with the bits of the run that was not disturbed.  A second signal ends it at
 once, and so do signals to a rank end all ranks, behind the same step.
 """
+import contextlib
 import json
 import os
 import pathlib
@@ -22,6 +23,7 @@ from check_run import GPT2, MEMWALL, ROOT, good, losses
 from tap import MPIRUN, RANKS_ENVIRONMENT, has_ranks, report_in
 
 STATUS = {signal.SIGINT: 130, signal.SIGTERM: 143}
+LOST_SECONDS = 7  # behind which a rank in a step takes another for lost
 NAMES = {signal.SIGINT: "interrupted", signal.SIGTERM: "told to end"}
 STOPS = "stops after the step that it is in; again to stop at once"
 UNSTARTED = "stops before the first step; again to stop at once"
@@ -110,6 +112,7 @@ def hears(pid, number):
 
 
 def launch(box, *words, prefix=()):
+    (box.folder / "log.jsonl").unlink(missing_ok=True)  # of another run
     return subprocess.Popen([*prefix, str(MEMWALL), "run", *words], cwd=box.folder,
                             env={**box.environment, **RANKS_ENVIRONMENT},
                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -193,9 +196,57 @@ def check_spared(box, rank=None):
     yield "always deleted"
 
 
+def check_slow_start(box):
+    """A rank that takes long before the first step: the other waits, and both end in order."""
+    box.empty_drives()
+    words = ["-s", "zero-infinity-nvme", "--nvme", "drive", "--optimizer-device", "nvme",
+             "--commit", "step"]
+    for _ in range(20):
+        run = launch(box, "-m", str(GPT2 / "config.json"), *SMALL, "--batch", "1", "--steps",
+                     str(ENOUGH), *words, prefix=[*MPIRUN, "2"])
+        other = await_start(run, 1)
+        os.kill(other, signal.SIGSTOP)
+        first = await_start(run, 0)
+        os.kill(first, signal.SIGINT)
+        heard = run.stderr.readline().decode()
+        if UNSTARTED in heard:
+            time.sleep(LOST_SECONDS)
+        with contextlib.suppress(ProcessLookupError):  # it was ended, which the status says
+            os.kill(other, signal.SIGCONT)
+        said = run.communicate(timeout=SECONDS)[1].decode()
+        if UNSTARTED in heard:
+            break
+        box.empty_drives()
+    else:
+        yield "always behind its first step"
+    if run.returncode != STATUS[signal.SIGINT] or "stopped by SIGINT before the first" not in said:
+        yield f"status {run.returncode}: {said!r}"
+    left = [str(path) for path in box.on_drives()]
+    if left:
+        yield f"left {left}"
+
+
+def check_in_close(box):
+    """Signals are heard until the run's files are closed and described."""
+    box.empty_drives()
+    run = launch(box, "-m", str(GPT2 / "config.json"), *SMALL, "--batch", "2", "--steps", "1",
+                 *DURABLE)
+    await_start(run, None)
+    while run.poll() is None and hears(run.pid, signal.SIGINT):
+        pass
+    run.send_signal(signal.SIGSTOP)
+    locked = (box.folder / "drive/memwall-run.lock").exists()
+    run.send_signal(signal.SIGINT)
+    run.send_signal(signal.SIGCONT)
+    said = run.communicate(timeout=SECONDS)[1].decode()
+    if locked:
+        yield f"its directory is locked still: {said!r}"
+    if "durable in drive" not in said:
+        yield f"status {run.returncode}: {said!r}"
+
+
 def check_in_save(box):
     """The training is done: what it was for is written."""
-    (box.folder / "log.jsonl").unlink(missing_ok=True)
     run = launch(box, "-m", str(ROOT / "models/gpt-text/config.json"), *SMALL, "--batch", "1",
                  "--seq", "16", "--steps", "1", "-s", "zero3", "--save", "late")
     while not list(box.folder.glob("late*")) and run.poll() is None:
@@ -293,8 +344,8 @@ def check_stuck(box, number):
     os.kill(rank_pid(run.process.pid, 1), signal.SIGSTOP)
     os.kill(rank_pid(run.process.pid, 0), number)
     done = run.end()
-    if run.returncode in (0, STATUS[number]) or \
-            f"memwall: rank 0 was told to end ({number.name}), as the launcher" not in run.said:
+    line = f"memwall: rank 0 was told to end ({number.name}), and cannot in order: "
+    if run.returncode in (0, STATUS[number]) or line not in run.said:
         yield f"status {run.returncode}: {run.said!r}"
     yield from check_goes_on(box, done, *words, batch=1, ranks=2)
 
@@ -325,6 +376,7 @@ def tests(box):
     yield "stop: before the first step", check_unstarted(box)
     yield "stop: before --overwrite", check_spared(box)
     yield "stop: while it saves", check_in_save(box)
+    yield "stop: while it closes its files", check_in_close(box)
     yield "stop: a second signal ends at once", check_second(box)
     yield "stop: on a terminal", check_terminal(box)
     yield "stop: a signal that is ignored", check_ignored(box)
@@ -333,6 +385,7 @@ def tests(box):
     for number in STATUS:
         yield f"stop: {number.name} to one rank of two", check_rank(box, number)
     yield "stop: one rank of two before --overwrite", check_spared(box, rank=1)
+    yield "stop: a rank that starts slowly", check_slow_start(box)
     yield "stop: through the launcher", check_launcher(box)
     for number in STATUS:
         yield f"stop: {number.name} to one rank, another hangs", check_stuck(box, number)
