@@ -70,7 +70,7 @@ cli_run_drives_name(const struct cli_run_drives *drives)
 bool
 cli_run_drives_are_own(const struct cli_run_drives *drives)
 {
-    return drives->entry.made;
+    return drives->entry.made && !drives->unlisted;
 }
 
 char *
@@ -116,10 +116,11 @@ say_kept(const struct cli_run_drives *drives, bool finished)
     if (!drives->first || !drives->entry.last_step || drives->training->stopped)
         return;
     const char *directory = drives->training->options.nvme[0]; /* as it was typed */
-    if (!drives->entry.made && finished)
+    bool own = cli_run_drives_are_own(drives);
+    if (!own && finished)
         cli_say("durable in %s: --resume with the same options goes on; `memwall rm %s` deletes it",
                 directory, directory);
-    if (!drives->entry.made)
+    if (!own)
         return;
     g_autofree char *kept = cli_run_drives_kept_text(drives);
     if (drives->training->diverged) /* what to go on from has been said */

@@ -23,7 +23,7 @@ bool cli_run_drives_resumed(struct cli_run_drives *drives, bool changed, GError 
 void cli_run_drives_note_step(struct cli_run_drives *drives);
 /* Of a run that is described; NULL. */
 const char *cli_run_drives_name(const struct cli_run_drives *drives);
-/* Whether the directories were made for it, so that a resume finds it by its name. */
+/* Whether the directories were made for it, and a resume finds it by its name. */
 bool cli_run_drives_are_own(const struct cli_run_drives *drives);
 /* How that is gone on with and deleted; once it is described.  g_free it. */
 char *cli_run_drives_kept_text(const struct cli_run_drives *drives);

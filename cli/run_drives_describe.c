@@ -110,7 +110,7 @@ is_name_free(const struct cli_run_drives *drives, const char *folder, GError **e
         cli_run_entry_clear(&listed);
     }
     return !held || mw_refuse(error,
-                              "%s is the name of another run there: --resume --nvme %s "
+                              "%s is the name of another run there: --resume %s "
                               "goes on with this one",
                               drives->entry.name, drives->entry.directories[0]);
 }

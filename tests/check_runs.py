@@ -226,11 +226,13 @@ def check_carried(box):
         done = train(box, *carried, "--resume", steps=3)
         yield from good(done)
         said = f"`memwall list runs` will not have this run: {name} is the name of another run"
-        if done.said.count(said) != 1 or "--resume --nvme " not in done.said:
+        way = f": --resume {box.folder}/drive goes on with this one\n"
+        if done.said.count(said) != 1 or way not in done.said:
             yield f"said {done.said!r}"
         if folder_files(runs_of(box) / name) != before:
             yield "what is here of the run has changed"
-        yield from good(train(box, *carried, "--resume", steps=4))
+        goes_on = [*STEP, "--resume", "drive", "--log", "carried.jsonl"]
+        yield from good(train(box, *goes_on, steps=4))
         (box.folder / "carried.jsonl").unlink()
 
 
