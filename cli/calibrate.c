@@ -122,7 +122,7 @@ measure(const struct cli_calibrate_wish *wish, char **directories, struct mw_cal
     /* Ranks listen to SIGTERM themselves: one may wait for another that is lost. */
     bool several = wish->ranks && mw_ranks_count(wish->ranks) > 1;
 
-    signals = mw_signals_begin(MW_SIGNALS_INT | (several ? 0 : MW_SIGNALS_TERM));
+    signals = mw_signals_begin(MW_SIGNALS_INT | MW_SIGNALS_HUP | (several ? 0 : MW_SIGNALS_TERM));
     bool good = mw_calibrate(&options, measured, error);
     stopped = good ? 0 : mw_signals_heard(signals);
     mw_signals_end(g_steal_pointer(&signals));
@@ -191,8 +191,9 @@ bool
 cli_calibrate(const struct cli_calibrate_wish *wish, GError **error)
 {
     int lock = is_first(wish) && !wish->alone ? cli_here_lock() : -1;
-    bool good = calibrate(wish, error);
 
+    cli_outlive_readers();
+    bool good = calibrate(wish, error);
     cli_here_unlock(lock);
     return good;
 }

@@ -71,6 +71,11 @@ bool cli_check_output(const char *path, GError **error);
 /* Whatever was printed reaches standard output, or CLI_FAILED with a line that says so. */
 int cli_flush(void);
 
+/* From now on a reader who goes away (`| head`, or a `| tee` that Ctrl-C ended) does not end the
+ * process: what is written to it fails, and what the verb makes besides its text is finished.
+ * Verbs that only print end as others do. */
+void cli_outlive_readers(void);
+
 /* Prints `memwall: MESSAGE` on standard error as one line: control characters as \n or \x1b. */
 void cli_say(const char *format, ...) G_GNUC_PRINTF(1, 2);
 

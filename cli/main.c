@@ -109,6 +109,12 @@ cli_flush(void)
     return CLI_FAILED;
 }
 
+void
+cli_outlive_readers(void)
+{
+    signal(SIGPIPE, SIG_IGN);
+}
+
 /* As other programs call it. */
 static const char *
 verb_meant(const char *word)

@@ -9,7 +9,7 @@
 #include "exec/trainer.h"
 
 /* By wish; the later one is what several ranks end by where each has another. */
-static const int signals[] = {0, SIGINT, SIGTERM};
+static const int signals[] = {0, SIGHUP, SIGINT, SIGTERM};
 G_STATIC_ASSERT(G_N_ELEMENTS(signals) == 1 + MW_TRAINER_WISHES);
 
 #define LOOK_MS 100
@@ -19,6 +19,9 @@ struct cli_run_stop {
     GThread *thread; /* NULL: it ends all the same, and nothing is told before */
     atomic_bool over;
 };
+
+static const char *const names[] = {NULL, "SIGHUP", "SIGINT", "SIGTERM"};
+G_STATIC_ASSERT(G_N_ELEMENTS(names) == G_N_ELEMENTS(signals));
 
 static struct mw_signals *listener;
 
@@ -36,6 +39,12 @@ int
 cli_run_stop_signal(int wish)
 {
     return signals[wish];
+}
+
+const char *
+cli_run_stop_name(int wish)
+{
+    return names[wish];
 }
 
 static gpointer
@@ -62,7 +71,7 @@ cli_run_stop_begin(const struct cli_run_stop_calls *calls)
     struct cli_run_stop *stop = g_new0(struct cli_run_stop, 1);
 
     stop->calls = *calls;
-    listener = mw_signals_begin(MW_SIGNALS_INT | MW_SIGNALS_TERM);
+    listener = mw_signals_begin(MW_SIGNALS_INT | MW_SIGNALS_TERM | MW_SIGNALS_HUP);
     if (listener)
         stop->thread = mw_thread_start("signals", look_after, stop, NULL);
     return stop;

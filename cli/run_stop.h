@@ -1,6 +1,6 @@
 /*
- * run_stop.h - SIGINT (Ctrl-C) and SIGTERM (of batch schedulers and systemd, before they kill) end
- * a run after the step that it is in.  Another one ends the process at once, as they do elsewhere.
+ * run_stop.h - SIGINT (Ctrl-C), SIGTERM (of batch schedulers and systemd, before they kill) and
+ * SIGHUP (of a terminal that is closed) end a run after the step that it is in.  Another one ends the process at once, as they do elsewhere.
  */
 #ifndef MW_CLI_RUN_STOP_H
 #define MW_CLI_RUN_STOP_H
@@ -22,5 +22,6 @@ void cli_run_stop_end(struct cli_run_stop *stop);
 /* A wish of mw_trainer_options: of the signal that was noted, of any in this process; 0: none. */
 int cli_run_stop_wish(void);
 int cli_run_stop_signal(int wish);
+const char *cli_run_stop_name(int wish); /* of its signal, for messages */
 
 #endif

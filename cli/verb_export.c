@@ -13,6 +13,7 @@ export_run(const char *name, const char *folder, bool previous, GError **error)
 {
     int64_t steps;
 
+    cli_outlive_readers();
     if (!cli_export(name, "-o", folder, previous, &steps, error))
         return false;
     printf("%s: the state after step %" G_GINT64_FORMAT " of %s\n", folder, steps, name);

@@ -102,6 +102,7 @@ remove_all(char **names, int count, GError **error)
     g_autoptr(GPtrArray) runs = g_ptr_array_new_with_free_func((GDestroyNotify)cli_run_free);
     g_autoptr(GPtrArray) called = g_ptr_array_new();
 
+    cli_outlive_readers();
     for (int i = 0; i < count; i++) {
         struct cli_run *run = find_run(names[i], error);
         if (!run)

@@ -293,16 +293,16 @@ static int
 end_early(struct run *run)
 {
     struct cli_training *training = &run->training;
-    int number = cli_run_stop_signal(mw_trainer_ended_by(training->trainer));
+    int wish = mw_trainer_ended_by(training->trainer);
     g_autofree char *kept = kept_text(run);
 
     training->stopped = true;
     wait_for_answer(run);
     if (mw_ranks_index(training->ranks) == 0)
         cli_say("stopped by %s after step %" G_GINT64_FORMAT " of %" G_GINT64_FORMAT "; %s",
-                number == SIGINT ? "SIGINT" : "SIGTERM", mw_trainer_next_step(training->trainer),
+                cli_run_stop_name(wish), mw_trainer_next_step(training->trainer),
                 training->options.steps, kept);
-    return CLI_SIGNALLED + number;
+    return CLI_SIGNALLED + cli_run_stop_signal(wish);
 }
 
 /* In one line, where all ranks have failed alike. */
@@ -361,7 +361,7 @@ static int
 end_unstarted(struct run *run)
 {
     struct cli_training *training = &run->training;
-    int number = cli_run_stop_signal(training->unstarted);
+    const char *name = cli_run_stop_name(training->unstarted);
     int64_t done = training->trainer ? mw_trainer_next_step(training->trainer) : 0;
     bool spared = !training->trainer && !cli_run_drives_are_own(training->drives);
 
@@ -369,12 +369,11 @@ end_unstarted(struct run *run)
     wait_for_answer(run);
     if (mw_ranks_index(training->ranks) == 0 && done)
         cli_say("stopped by %s before step %" G_GINT64_FORMAT "; what was durable stays as it was",
-                number == SIGINT ? "SIGINT" : "SIGTERM", done + 1);
+                name, done + 1);
     else if (mw_ranks_index(training->ranks) == 0)
-        cli_say("stopped by %s before the first step; nothing was trained, and %s",
-                number == SIGINT ? "SIGINT" : "SIGTERM",
+        cli_say("stopped by %s before the first step; nothing was trained, and %s", name,
                 spared ? "what --overwrite was to delete stays as it was" : "nothing is kept");
-    return CLI_SIGNALLED + number;
+    return CLI_SIGNALLED + cli_run_stop_signal(training->unstarted);
 }
 
 static int
@@ -402,7 +401,7 @@ train_and_save(struct run *run)
         return fail(run, error);
     int status = cli_flush();
     bool whole = !mw_trainer_ended_by(run->training.trainer);
-    return status || whole ? status : end_early(run);
+    return whole ? status : end_early(run); /* Ctrl-C may have ended who reads, too */
 }
 
 /* From the first file that it makes to the last that it writes a signal leaves nothing halfway:
@@ -540,6 +539,7 @@ answer(const struct cli_request *request)
     struct run run = {0};
     struct cli_training *training = &run.training;
 
+    cli_outlive_readers();
     if (!cli_run_options_read(&training->options, &error)) {
         cli_run_options_clear(&training->options);
         return cli_fail(error);

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 /* By bit. */
-static const int numbers[] = {SIGINT, SIGTERM};
+static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
 
 /* `timeout` and shells send a signal to the process and to its group: that is one and not two. */
 #define TWICE_MS 200

@@ -1,6 +1,7 @@
 /*
- * signals.h - SIGINT (Ctrl-C) and SIGTERM (of launchers, batch schedulers and systemd, before they
- * kill): one owner of their handlers in a process, for all that want to hear of them.
+ * signals.h - SIGINT (Ctrl-C), SIGTERM (of launchers, batch schedulers and systemd, before they
+ * kill) and SIGHUP (of a terminal that is closed, a connection that is lost): one owner of their
+ * handlers in a process, for all that want to hear of them.
  *
  * Of those that listen to a signal, the one that began last hears it, and may tell another one.
  * Only the first signal is heard: another one, 200 ms later or more, ends the process at once, as
@@ -14,6 +15,7 @@
 /* Bits of those to listen to. */
 #define MW_SIGNALS_INT 1u
 #define MW_SIGNALS_TERM 2u
+#define MW_SIGNALS_HUP 4u
 
 #define MW_SIGNALS_LISTENERS_MAX 4
 

@@ -24,7 +24,9 @@ from tap import MPIRUN, RANKS_ENVIRONMENT, has_ranks, report_in
 
 STATUS = {signal.SIGINT: 130, signal.SIGTERM: 143}
 LOST_SECONDS = 7  # behind which a rank in a step takes another for lost
-NAMES = {signal.SIGINT: "interrupted", signal.SIGTERM: "told to end"}
+HUNG_UP = {**STATUS, signal.SIGHUP: 129}
+NAMES = {signal.SIGINT: "interrupted", signal.SIGTERM: "told to end",
+         signal.SIGHUP: "told to end"}
 STOPS = "stops after the step that it is in; again to stop at once"
 UNSTARTED = "stops before the first step; again to stop at once"
 DONE = "all steps are done: writes what was asked for, and ends; again to stop at once"
@@ -41,7 +43,7 @@ def check_said(run, done, number, *words):
     heard = [line for line in said if line == f"memwall: {NAMES[number]}: {STOPS}"]
     last = [line for line in said
             if f"stopped by {number.name} after step {len(done)} of {ENOUGH}; " in line]
-    if run.returncode != STATUS[number] or len(heard) != 1 or len(last) != 1:
+    if run.returncode != HUNG_UP[number] or len(heard) != 1 or len(last) != 1:
         yield f"status {run.returncode} behind {len(done)} steps: {run.said!r}"
         return
     yield from (f"{word} is not in {last[0]!r}" for word in words if word not in last[0])
@@ -307,6 +309,43 @@ def check_terminal(box):
         yield f"status {run.returncode}: {text[-600:]}"
 
 
+def check_reader(box, number):
+    """Who reads what it says goes away, by itself or with the same Ctrl-C, as `| tee` does: what
+    was trained is saved, and logged."""
+    (box.folder / "log.jsonl").unlink(missing_ok=True)
+    steps = ENOUGH if number else 3
+    read, write = os.pipe()
+    with subprocess.Popen([str(MEMWALL), "run", "-m", str(GPT2 / "config.json"), *SMALL, "--batch",
+                           "2", "-s", "zero3", "--steps", str(steps), "--save", "piped"],
+                          cwd=box.folder, env=box.environment, stdin=subprocess.DEVNULL,
+                          stdout=write, stderr=write if number else subprocess.PIPE) as run:
+        os.close(write)
+        os.read(read, 1)  # its title: it hears signals by then
+        os.close(read)
+        if number:
+            run.send_signal(number)
+        said = (run.communicate(timeout=SECONDS)[1] or b"").decode()
+    if number and run.returncode != HUNG_UP[number] or \
+            not number and (run.returncode != 1 or "standard output: cannot be" not in said):
+        yield f"status {run.returncode}: {said!r}"
+    if not number and len(losses(box)) != steps:
+        yield f"losses {losses(box)}"
+    if not (box.folder / "piped/optimizer.safetensors").exists():
+        yield "nothing is saved"
+    shutil.rmtree(box.folder / "piped", ignore_errors=True)
+
+
+def check_printed(box):
+    """What only prints ends with its reader, as others do, and says nothing."""
+    with subprocess.Popen([str(MEMWALL), "simulate", "-m", "gpt2", "-H", "rtx4090"],
+                          env=box.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE) as run:
+        run.stdout.close()
+        said = run.stderr.read()
+    if run.returncode != -signal.SIGPIPE or said:
+        yield f"status {run.returncode}: {said!r}"
+
+
 def check_ignored(box):
     """A shell's background job, or nohup's kind, has the signal ignored: it stays so."""
     box.empty_drives()
@@ -369,7 +408,7 @@ def check_launcher(box):
 
 
 def tests(box):
-    for number in STATUS:
+    for number in HUNG_UP:
         yield f"stop: {number.name} ends a run behind its step", check_stops(box, number)
     yield "stop: state in memory is saved with the last step", check_saved(box)
     yield "stop: what is kept is named", check_own(box)
@@ -379,6 +418,10 @@ def tests(box):
     yield "stop: while it closes its files", check_in_close(box)
     yield "stop: a second signal ends at once", check_second(box)
     yield "stop: on a terminal", check_terminal(box)
+    for number in (None, signal.SIGINT, signal.SIGHUP):
+        yield f"stop: its reader goes away, {number.name if number else 'alone'}", check_reader(
+            box, number)
+    yield "stop: the reader of what only prints", check_printed(box)
     yield "stop: a signal that is ignored", check_ignored(box)
     if not has_ranks():
         return

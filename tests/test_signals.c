@@ -1,4 +1,4 @@
-/* Who hears SIGINT and SIGTERM: of several that listen, of a signal that is ignored, of a second
+/* Who hears SIGINT, SIGTERM and SIGHUP: of several that listen, of a signal that is ignored, of a second
  * one; and that nothing late is written to a descriptor of others. */
 #include <glib.h>
 #include <signal.h>
@@ -8,7 +8,7 @@
 
 #include "exec/signals.h"
 
-#define BOTH (MW_SIGNALS_INT | MW_SIGNALS_TERM)
+#define ALL (MW_SIGNALS_INT | MW_SIGNALS_TERM | MW_SIGNALS_HUP)
 #define LATER_US 300000
 
 static bool
@@ -24,7 +24,7 @@ static void
 test_heard(void)
 {
     struct pollfd own;
-    struct mw_signals *signals = mw_signals_begin(BOTH);
+    struct mw_signals *signals = mw_signals_begin(ALL);
 
     g_assert_cmpint(mw_signals_heard(signals), ==, 0);
     raise(SIGTERM);
@@ -56,7 +56,7 @@ test_several(void)
     mw_signals_end(second);
     mw_signals_end(first);
     first = mw_signals_begin(MW_SIGNALS_TERM);
-    second = mw_signals_begin(BOTH);
+    second = mw_signals_begin(ALL);
     raise(SIGTERM);
     g_assert_cmpint(mw_signals_heard(first), ==, 0);
     g_assert_cmpint(mw_signals_heard(second), ==, SIGTERM);
@@ -72,11 +72,18 @@ static void
 test_ignored(void)
 {
     signal(SIGINT, SIG_IGN);
-    struct mw_signals *signals = mw_signals_begin(BOTH);
+    signal(SIGHUP, SIG_IGN);
+    struct mw_signals *signals = mw_signals_begin(ALL);
     raise(SIGINT);
+    raise(SIGHUP);
     g_assert_cmpint(mw_signals_heard(signals), ==, 0);
     mw_signals_end(signals);
     g_assert_true(signal(SIGINT, SIG_DFL) == SIG_IGN);
+    g_assert_true(signal(SIGHUP, SIG_DFL) == SIG_IGN);
+    signals = mw_signals_begin(ALL);
+    raise(SIGHUP);
+    g_assert_cmpint(mw_signals_heard(signals), ==, SIGHUP);
+    mw_signals_end(signals);
 }
 
 /* The signal that ends a process which is told twice, the second time so much later. */
@@ -87,7 +94,7 @@ end_of(gulong later_us)
     pid_t child = fork();
 
     if (!child) {
-        mw_signals_begin(BOTH);
+        mw_signals_begin(ALL);
         raise(SIGTERM);
         g_usleep(later_us);
         raise(SIGINT);
@@ -122,7 +129,7 @@ test_descriptor(void)
     struct pollfd own;
 
     for (int i = 0; i < 3; i++) {
-        struct mw_signals *signals = mw_signals_begin(BOTH);
+        struct mw_signals *signals = mw_signals_begin(ALL);
         int before = i ? own.fd : -1;
         mw_signals_wait(signals, &own, 1, 0);
         mw_signals_end(signals);
