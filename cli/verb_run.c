@@ -33,16 +33,31 @@ struct run {
     int64_t committed;       /* the last step that is, from 1; 0: none */
     _Atomic int64_t step_ns; /* that one takes: by the plan, then by the last few */
     int64_t steps;           /* of this run, so far */
+    int64_t unlogged;        /* the first step, from 1, that the log lacks; 0: none */
+    bool complete;           /* what it could write is written: ranks end alike, if not with 0 */
     int64_t told_us;         /* when it was told to end */
     _Atomic bool told;       /* and the user was answered */
 };
 
 /* --- steps ----------------------------------------------------------------------------------- */
 
+/* What is trained is worth more than its log: the run goes on, and its status tells. */
+static void
+note_unlogged(struct run *run, int64_t step, const GError *why)
+{
+    g_autofree char *line = g_strdup_printf(
+        "memwall: %s; the run goes on, and its log ends before step %" G_GINT64_FORMAT,
+        why->message, step);
+
+    run->unlogged = step;
+    mw_log_say(run->log, line);
+}
+
 static bool
 on_step(void *data, const struct mw_trainer_step *step, GError **error)
 {
     struct run *run = data;
+    g_autoptr(GError) why = NULL;
     struct mw_log_row row = {
         .step = step->step,
         .loss = step->loss,
@@ -52,11 +67,14 @@ on_step(void *data, const struct mw_trainer_step *step, GError **error)
         .skipped = step->skipped,
     };
 
+    (void)error;
     if (step->committed)
         run->committed = step->step + 1;
     row.time_ns = cli_run_report_step(run->report, step, &row.stolen_ns);
     run->step_ns = run->steps++ ? (3 * run->step_ns + row.time_ns) / 4 : row.time_ns;
-    return mw_log_step(run->log, &row, error);
+    if (!mw_log_step(run->log, &row, &why))
+        note_unlogged(run, step->step + 1, why);
+    return true;
 }
 
 static bool
@@ -376,11 +394,28 @@ end_unstarted(struct run *run)
     return CLI_SIGNALLED + cli_run_stop_signal(training->unstarted);
 }
 
+/* Ranks agree on the status: it is that of one that could not print or log all. */
+static bool
+complete(struct run *run, int *status, GError **error)
+{
+    struct mw_ranks *ranks = run->training.ranks;
+    int own = cli_flush();
+
+    if (run->unlogged) {
+        cli_say("log %s: ends before step %" G_GINT64_FORMAT " of %" G_GINT64_FORMAT,
+                run->training.options.log, run->unlogged, run->training.options.steps);
+        own = CLI_FAILED;
+    }
+    run->complete = mw_ranks_worst(ranks, 0, own, status, NULL, error);
+    return run->complete;
+}
+
 static int
 train_and_save(struct run *run)
 {
     g_autoptr(GError) error = NULL;
     bool fits;
+    int status;
 
     if (!cli_training_open(&run->training, &error) ||
         !cli_run_report_prepare(&run->training, &error))
@@ -399,7 +434,8 @@ train_and_save(struct run *run)
         return fail(run, error);
     if (mw_ranks_index(run->training.ranks) == 0 && !cli_run_report_end(run->report, &error))
         return fail(run, error);
-    int status = cli_flush();
+    if (!complete(run, &status, &error))
+        return fail(run, error);
     bool whole = !mw_trainer_ended_by(run->training.trainer);
     return whole ? status : end_early(run); /* Ctrl-C may have ended who reads, too */
 }
@@ -514,7 +550,8 @@ end(struct run *run, int status)
 {
     struct cli_training *training = &run->training;
     struct mw_ranks *ranks = training->ranks;
-    bool all_alike = status == CLI_DONE || status == CLI_DOES_NOT_FIT || status > CLI_SIGNALLED;
+    bool all_alike =
+        run->complete || status == CLI_DONE || status == CLI_DOES_NOT_FIT || status > CLI_SIGNALLED;
     bool exports = training->is_done && all_alike && mw_ranks_index(ranks) == 0;
     g_autofree char *directory = exports ? g_strdup(training->options.nvme[0]) : NULL;
     g_autofree char *folder = g_strdup(training->options.save);

@@ -63,7 +63,8 @@ void mw_log_close(struct mw_log *log);
  * Any thread. */
 void mw_log_say(struct mw_log *log, const char *line);
 
-/* The line in the file is whole or not there.  False with *error if it cannot be written. */
+/* The line in the file is whole or not there.  False with *error if it cannot be written: then
+ * later ones are not written either, and all that is there has no gap. */
 bool mw_log_step(struct mw_log *log, const struct mw_log_row *row, GError **error);
 
 #endif

@@ -214,7 +214,7 @@ mw_log_file_close(struct mw_log_file *file)
 }
 
 /* One call of the system appends the line; a part of it that got through is taken back, so that
- * what reads the file meets whole lines only. */
+ * what reads the file meets whole lines only.  Behind one that is lost there are none. */
 bool
 mw_log_file_write(struct mw_log_file *file, const GString *line, GError **error)
 {
@@ -229,6 +229,8 @@ mw_log_file_write(struct mw_log_file *file, const GString *line, GError **error)
             int reason = n ? errno : ENOSPC;
             if (written && start >= 0 && ftruncate(file->fd, start))
                 reason = errno;
+            close(file->fd);
+            file->fd = -1;
             return fail(file, reason, error);
         }
         written += (gsize)n;

@@ -249,6 +249,7 @@ def check_in_close(box):
 
 def check_in_save(box):
     """The training is done: what it was for is written."""
+    (box.folder / "log.jsonl").unlink(missing_ok=True)
     run = launch(box, "-m", str(ROOT / "models/gpt-text/config.json"), *SMALL, "--batch", "1",
                  "--seq", "16", "--steps", "1", "-s", "zero3", "--save", "late")
     while not list(box.folder.glob("late*")) and run.poll() is None:
