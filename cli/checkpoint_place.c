@@ -1,6 +1,6 @@
 #include "cli/checkpoint_place.h"
 
-#include "exec/checkpoint.h"
+#include "cli/cli.h"
 #include "planner/error.h"
 
 char *
@@ -33,16 +33,39 @@ cli_checkpoint_place_check(const char *option, const char *path, const struct mw
     if (!mw_checkpoint_check(path, error))
         return false;
     g_autofree char *keeps = cli_checkpoint_place_keeps(path, decoder, steps);
-    return !keeps || mw_refuse(error, "%s %s: %s: give another folder, or delete that one", option,
-                               path, keeps);
+    if (keeps)
+        return mw_refuse(error, "%s %s: %s: give another folder, or delete that one", option, path,
+                         keeps);
+    return mw_checkpoint_check_room(path, decoder, error);
 }
 
-int
-cli_checkpoint_place_beside(const char *path, int64_t steps)
+char *
+cli_checkpoint_place_keeps_late(const char *path, int64_t steps, void *decoder)
 {
+    return cli_checkpoint_place_keeps(path, decoder, steps);
+}
+
+void
+cli_checkpoint_place_tell(const char *option, const char *path,
+                          const struct mw_checkpoint_place *place)
+{
+    if (place->path)
+        cli_say("%s %s: %s: it stays, and this one is in %s", option, path, place->why,
+                place->path);
+}
+
+char *
+cli_checkpoint_place_other(const char *path, int64_t steps, int attempt)
+{
+    const char *const folders[] = {".", g_get_home_dir()};
+    g_autofree char *base = g_path_get_basename(path);
+
+    if (attempt > (int)G_N_ELEMENTS(folders))
+        return NULL;
+    g_autofree char *there = g_build_filename(folders[attempt - 1], base, NULL);
     for (int number = 1;; number++) {
-        g_autofree char *place = mw_checkpoint_beside(path, steps, number);
+        g_autofree char *place = mw_checkpoint_beside(there, steps, number);
         if (!g_file_test(place, G_FILE_TEST_EXISTS) && !g_file_test(place, G_FILE_TEST_IS_SYMLINK))
-            return number;
+            return g_steal_pointer(&place);
     }
 }

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "exec/decoder.h"
+#include "exec/checkpoint.h"
 
 /* Why one of so many steps must not replace what is at `path`, in words that go behind it; NULL: it
  * may.  g_free it. */
@@ -20,7 +20,13 @@ char *cli_checkpoint_place_keeps(const char *path, const struct mw_decoder *deco
 bool cli_checkpoint_place_check(const char *option, const char *path,
                                 const struct mw_decoder *decoder, int64_t steps, GError **error);
 
-/* The first number whose folder, of mw_checkpoint_beside, is not there yet. */
-int cli_checkpoint_place_beside(const char *path, int64_t steps);
+/* The same as the `keeps` of mw_checkpoint_options; its data is the decoder. */
+char *cli_checkpoint_place_keeps_late(const char *path, int64_t steps, void *decoder);
+/* Where a checkpoint was put beside its place, that is said. */
+void cli_checkpoint_place_tell(const char *option, const char *path,
+                               const struct mw_checkpoint_place *place);
+/* A folder that is not there yet, for one that cannot be written to `path`: in the working
+ * directory (`attempt` 1), in the user's home (2); NULL: there is no other.  g_free it. */
+char *cli_checkpoint_place_other(const char *path, int64_t steps, int attempt);
 
 #endif

@@ -59,12 +59,16 @@ write_checkpoint(char **directories, const char *option, const char *folder, boo
                  int64_t *steps, GError **error)
 {
     struct cli_run_homes homes;
+    struct mw_checkpoint_place place = {0};
     struct mw_durable *durable = open_durable(directories, previous, &homes, error);
     struct mw_checkpoint_options to = {
         .path = folder,
         .dtype = MW_SAFETENSORS_F32,
         .optimizer = true,
         .config = homes.config,
+        .keeps = cli_checkpoint_place_keeps_late,
+        .data = &homes.decoder,
+        .place = &place,
     };
 
     if (durable && mw_durable_notice(durable))
@@ -75,6 +79,8 @@ write_checkpoint(char **directories, const char *option, const char *folder, boo
                 cli_checkpoint_place_check(option, folder, &homes.decoder, *steps, error) &&
                 mw_durable_export(durable, &to, error);
 
+    cli_checkpoint_place_tell(option, folder, &place);
+    mw_checkpoint_place_clear(&place);
     mw_durable_close(durable);
     cli_run_homes_clear(&homes);
     return good;

@@ -120,18 +120,28 @@ conflict_at(const struct cli_path *written, const char *at, const struct cli_pat
     return what;
 }
 
+/* A folder that is made may be written "out/", "out/." or by way of one that is not there, and is
+ * found by what that comes to.  NULL: a file's name has to be as it is. */
+static char *
+folder_of(const struct cli_path *path)
+{
+    return path->use == CLI_PATH_REPLACES ? g_canonicalize_filename(path->path, NULL) : NULL;
+}
+
 /* Of both by name, and by where the name leads. */
 static const char *
 conflict(const struct cli_path *written, const struct cli_path *other)
 {
     g_autofree char *end = mw_file_end_of_links(written->path),
                     *other_end = mw_file_end_of_links(other->path);
-    const char *const at[] = {written->path, end}, *const other_at[] = {other->path, other_end};
+    g_autofree char *whole = folder_of(written), *other_whole = folder_of(other);
+    const char *const at[] = {written->path, end, whole};
+    const char *const other_at[] = {other->path, other_end, other_whole};
     const char *what = NULL;
 
-    for (int i = 0; i < 4 && !what; i++)
-        if (at[i / 2] && other_at[i % 2])
-            what = conflict_at(written, at[i / 2], other, other_at[i % 2]);
+    for (int i = 0; i < 9 && !what; i++)
+        if (at[i / 3] && other_at[i % 3])
+            what = conflict_at(written, at[i / 3], other, other_at[i % 3]);
     return what;
 }
 

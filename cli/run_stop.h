@@ -1,6 +1,7 @@
 /*
  * run_stop.h - SIGINT (Ctrl-C), SIGTERM (of batch schedulers and systemd, before they kill) and
- * SIGHUP (of a terminal that is closed) end a run after the step that it is in.  Another one ends the process at once, as they do elsewhere.
+ * SIGHUP (of a terminal that is closed) end a run after the step that it is in.  Another one ends
+ * the process at once, as they do elsewhere.
  */
 #ifndef MW_CLI_RUN_STOP_H
 #define MW_CLI_RUN_STOP_H

@@ -476,49 +476,86 @@ cli_training_start(struct cli_training *run, GError **error)
     return true;
 }
 
-/* Before its last step a run may be behind the checkpoint that is there, which the check at its
- * start let pass; and others may have written to that place since.  Such a one stays, *keeps says
- * why, and what is saved goes beside it.  Of all ranks, the first looks. */
 static bool
-find_place(const struct cli_training *run, char **place, char **keeps, GError **error)
+save_to(struct cli_training *run, const char *path, GError **error)
 {
-    const char *save = run->options.save;
-    int64_t steps = mw_trainer_next_step(run->trainer);
-    int number;
+    const struct cli_request *request = run->request;
+    struct mw_checkpoint_place place = {0};
+    g_autofree char *config =
+        cli_checkpoint_config(request->model_name, &request->model, &run->decoder);
+    struct mw_checkpoint_options options = {
+        .path = path,
+        .dtype = MW_SAFETENSORS_F32,
+        .optimizer = true,
+        .config = config,
+        /* Before its last step a run may be behind the checkpoint that is there, which the check at
+         * its start let pass; and others may have written to that place since. */
+        .keeps = cli_checkpoint_place_keeps_late,
+        .data = &run->decoder,
+        .place = &place,
+    };
 
-    if (mw_ranks_index(run->ranks) == 0)
-        *keeps = cli_checkpoint_place_keeps(save, &run->decoder, steps);
-    if (!mw_ranks_worst(run->ranks, 0, *keeps ? cli_checkpoint_place_beside(save, steps) : 0,
-                        &number, NULL, error))
+    if (!mw_checkpoint_save(run->trainer, &options, error))
         return false;
-    *place = number ? mw_checkpoint_beside(save, steps, number) : g_strdup(save);
+    cli_checkpoint_place_tell("--save", path, &place);
+    run->saved = g_strdup(place.path ? place.path : path);
+    mw_checkpoint_place_clear(&place);
     return true;
+}
+
+/* Ranks that wait for each other do not come together again once one has failed: only alone it
+ * tries elsewhere.  What cannot be written anywhere is of another kind. */
+static bool
+save_elsewhere(struct cli_training *run, GError *why)
+{
+    int64_t steps = mw_trainer_next_step(run->trainer);
+    bool tries = mw_ranks_count(run->ranks) == 1 && g_error_matches(why, MW_ERROR, MW_ERROR_IO);
+
+    for (int attempt = 1; tries && !run->saved; attempt++) {
+        g_autofree char *place = cli_checkpoint_place_other(run->options.save, steps, attempt);
+        if (!place)
+            return false;
+        if (mw_checkpoint_check_room(place, &run->decoder, NULL) && save_to(run, place, NULL))
+            cli_say("--save %s: %s: the checkpoint is in %s instead", run->options.save,
+                    why->message, place);
+    }
+    return tries;
+}
+
+/* The way to what was trained, where nothing else has it. */
+static void
+explain_unsaved(const struct cli_training *run, GError *why)
+{
+    int64_t steps = mw_trainer_next_step(run->trainer);
+    const char *name = cli_run_drives_are_own(run->drives) ? cli_run_drives_name(run->drives)
+                       : run->options.nvme                 ? run->options.nvme[0]
+                                                           : NULL;
+
+    if (!name || !cli_training_is_durable(run))
+        return;
+    g_autofree char *text = g_strdup_printf("%s; step %" G_GINT64_FORMAT
+                                            " is durable: `memwall export %s -o FOLDER` writes its "
+                                            "checkpoint",
+                                            why->message, steps, name);
+    g_free(why->message);
+    why->message = g_steal_pointer(&text);
 }
 
 bool
 cli_training_save(struct cli_training *run, GError **error)
 {
-    const struct cli_request *request = run->request;
-    g_autofree char *place = NULL, *keeps = NULL;
+    GError *why = NULL;
 
-    if (!run->options.save)
+    if (!run->options.save || save_to(run, run->options.save, &why))
         return true;
-    if (!find_place(run, &place, &keeps, error))
-        return false;
-    g_autofree char *config =
-        cli_checkpoint_config(request->model_name, &request->model, &run->decoder);
-    struct mw_checkpoint_options options = {
-        .path = place,
-        .dtype = MW_SAFETENSORS_F32,
-        .optimizer = true,
-        .config = config,
-    };
-    if (!mw_checkpoint_save(run->trainer, &options, error))
-        return false;
-    if (keeps)
-        cli_say("--save %s: %s: it stays, and this one is in %s", run->options.save, keeps, place);
-    run->saved = g_steal_pointer(&place);
-    return true;
+    run->displaced = save_elsewhere(run, why);
+    if (run->displaced) {
+        g_error_free(why);
+        return true;
+    }
+    explain_unsaved(run, why);
+    g_propagate_error(error, why);
+    return false;
 }
 
 /* --- life ------------------------------------------------------------------------------------ */

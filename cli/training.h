@@ -34,6 +34,7 @@ struct cli_training {
     int unstarted; /* the wish (run_stop.h) by which it ends before its first step; 0: none */
     bool diverged; /* once the trainer is closed: for that the run has ended */
     char *saved;   /* the folder that --save was done to; NULL: it was not */
+    bool displaced; /* that one is another than what was asked for, which cannot be written */
     bool is_done;  /* a resume that finds all its steps durable: only --save is left to do */
     bool stopped;  /* before its last step; what is kept has been said */
 };

@@ -406,6 +406,8 @@ complete(struct run *run, int *status, GError **error)
                 run->training.options.log, run->unlogged, run->training.options.steps);
         own = CLI_FAILED;
     }
+    if (run->training.displaced)
+        own = CLI_FAILED;
     run->complete = mw_ranks_worst(ranks, 0, own, status, NULL, error);
     return run->complete;
 }

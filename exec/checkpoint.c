@@ -2,6 +2,8 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <sys/resource.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "exec/checkpoint_internal.h"
@@ -159,6 +161,9 @@ make_part(struct saving *saving, GError **error)
     uint64_t number = 0;
 
     if (saving->source->rank == 0) {
+        if (saving->options->keeps ? !mw_checkpoint_folder_make_above(saving->path, error)
+                                   : !mw_checkpoint_folder_check(saving->path, error))
+            return false;
         saving->part = mw_checkpoint_folder_begin(saving->path, &number, &saving->lock, error);
         if (!saving->part)
             return false;
@@ -219,15 +224,34 @@ write_config(const struct saving *saving, GError **error)
     return false;
 }
 
+/* Asked as late as can be: writing may have taken long. */
+static bool
+put_in_place(struct saving *saving, GError **error)
+{
+    const struct mw_checkpoint_options *o = saving->options;
+    int64_t steps = saving->source->step + 1;
+    const char *advice;
+    g_autofree char *why = o->keeps ? mw_checkpoint_folder_keeps(saving->path, &advice) : NULL;
+
+    if (!why && o->keeps)
+        why = o->keeps(saving->path, steps, o->data);
+    if (!why)
+        return mw_checkpoint_folder_commit(saving->path, saving->part, error);
+    char *path = mw_checkpoint_folder_commit_beside(saving->path, saving->part, steps, error);
+    if (path && o->place)
+        *o->place = (struct mw_checkpoint_place){path, g_steal_pointer(&why)};
+    else
+        g_free(path);
+    return path != NULL;
+}
+
 static bool
 end(struct saving *saving, GError **error)
 {
     for (int f = 0; f < FILES; f++)
         if (saving->writers[f] && !end_file(saving, saving->writers[f], error))
             return false;
-    if (saving->source->rank == 0 &&
-        (!write_config(saving, error) ||
-         !mw_checkpoint_folder_commit(saving->path, saving->part, error)))
+    if (saving->source->rank == 0 && (!write_config(saving, error) || !put_in_place(saving, error)))
         return false;
     return meet(saving, error);
 }
@@ -280,6 +304,73 @@ mw_checkpoint_write(const struct mw_checkpoint_source *source,
 
     finish(&saving);
     return good;
+}
+
+void
+mw_checkpoint_place_clear(struct mw_checkpoint_place *place)
+{
+    g_free(place->path);
+    g_free(place->why);
+    *place = (struct mw_checkpoint_place){0};
+}
+
+/* --- whether there is room ------------------------------------------------------------------- */
+
+/* Declared for no place: nothing is made. */
+static bool
+find_bytes(const struct mw_decoder *decoder, int64_t bytes[FILES], GError **error)
+{
+    struct mw_checkpoint_source source = {.decoder = decoder};
+    struct mw_checkpoint_options options = {.dtype = MW_SAFETENSORS_F32, .optimizer = true};
+    struct saving saving = {&source, &options, .part = g_strdup(""), .lock = -1};
+
+    open_writers(&saving);
+    bool good = declare(&saving, error);
+    for (int f = 0; f < FILES; f++) {
+        good = good && mw_safetensors_plan(saving.writers[f], &bytes[f], error);
+        mw_safetensors_writer_free(saving.writers[f]);
+    }
+    g_free(saving.part);
+    return good;
+}
+
+/* A file system that does not count its blocks says nothing. */
+static int64_t
+room_of(const char *folder)
+{
+    struct statvfs info;
+
+    if (statvfs(folder, &info) || !info.f_blocks)
+        return INT64_MAX;
+    return (int64_t)MIN((double)info.f_bavail * (double)info.f_frsize, 0x1p62);
+}
+
+bool
+mw_checkpoint_check_room(const char *path, const struct mw_decoder *decoder, GError **error)
+{
+    g_autofree char *whole = mw_checkpoint_folder_place(path);
+    g_autofree char *parent = g_path_get_dirname(whole);
+    int64_t bytes[FILES], room = room_of(parent);
+    struct rlimit limit;
+
+    if (!find_bytes(decoder, bytes, error))
+        return false;
+    if (bytes[MODEL] + bytes[OPTIMIZER] > room) {
+        g_set_error(error, MW_ERROR, MW_ERROR_IO,
+                    "%s: a checkpoint takes %" PRId64 " bytes, beside one that it replaces, and %s "
+                    "has %" PRId64 " free: make room, or give another folder",
+                    path, bytes[MODEL] + bytes[OPTIMIZER], parent, room);
+        return false;
+    }
+    if (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur != RLIM_INFINITY &&
+        (uint64_t)MAX(bytes[MODEL], bytes[OPTIMIZER]) > limit.rlim_cur) {
+        g_set_error(error, MW_ERROR, MW_ERROR_IO,
+                    "%s: a checkpoint has a file of %" PRId64 " bytes, and no file may be longer "
+                    "than %" PRIu64 " here: raise the limit (ulimit -f)",
+                    path, MAX(bytes[MODEL], bytes[OPTIMIZER]), (uint64_t)limit.rlim_cur);
+        return false;
+    }
+    return true;
 }
 
 /* --- of a run -------------------------------------------------------------------------------- */

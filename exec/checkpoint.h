@@ -22,10 +22,30 @@ struct mw_checkpoint_options {
     enum mw_safetensors_dtype dtype; /* of the parameters: F32 or BF16 */
     bool optimizer;                  /* with its state: can be gone on from */
     const char *config;              /* the text of config.json; NULL: none */
+
+    /* Once all is written, whatever has come to PATH since it was asked for: why what is there must
+     * not be replaced by one of so many steps, g_free it; NULL: it may.  Where it must not, or
+     * holds what no checkpoint has, it stays, and the new one becomes the first of
+     * mw_checkpoint_beside that is free.  A folder above PATH that is gone is made.  NULL: what is
+     * no checkpoint is an error. */
+    char *(*keeps)(const char *path, int64_t steps, void *data);
+    void *data;
+    struct mw_checkpoint_place *place; /* of the first rank, who fills it; NULL: not asked for */
 };
 
-/* Whether one can be written there: to be asked before a long run. */
+/* Where it was put, if not to PATH; both NULL: there.  mw_checkpoint_place_clear. */
+struct mw_checkpoint_place {
+    char *path;
+    char *why; /* what is at PATH stays, in words that go behind it */
+};
+void mw_checkpoint_place_clear(struct mw_checkpoint_place *place);
+
+/* Whether one can be written there: to be asked before a long run.  A folder is made beside it, and
+ * removed.  */
 bool mw_checkpoint_check(const char *path, GError **error);
+/* Whether one of a decoder has room there, in fp32 and with the optimizer's state, as far as the
+ * file system and the limit on a file's size say. */
+bool mw_checkpoint_check_room(const char *path, const struct mw_decoder *decoder, GError **error);
 
 /* Whether a file of this name is, or would be, one of a checkpoint in a folder, which has the state
  * of the optimizer too. */

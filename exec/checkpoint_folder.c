@@ -57,18 +57,12 @@ is_to_go(const char *path, const char *name)
 
 /* A model as others publish it: a checkpoint has the optimizer's state beside its weights. */
 static bool
-check_state(const char *path, GError **error)
+has_state(const char *path)
 {
     g_autofree char *model = g_build_filename(path, MW_CHECKPOINT_MODEL, NULL);
     g_autofree char *optimizer = g_build_filename(path, MW_CHECKPOINT_OPTIMIZER, NULL);
 
-    if (!g_file_test(model, G_FILE_TEST_EXISTS) || g_file_test(optimizer, G_FILE_TEST_EXISTS))
-        return true;
-    g_set_error(error, MW_ERROR, MW_ERROR_IO,
-                "%s: holds " MW_CHECKPOINT_MODEL " without " MW_CHECKPOINT_OPTIMIZER
-                ": it is not a checkpoint of memwall, and is not replaced: give another folder",
-                path);
-    return false;
+    return !g_file_test(model, G_FILE_TEST_EXISTS) || g_file_test(optimizer, G_FILE_TEST_EXISTS);
 }
 
 static bool
@@ -86,30 +80,42 @@ mw_checkpoint_has_file(const char *folder, const char *name)
            has_regular(folder, MW_CHECKPOINT_OPTIMIZER);
 }
 
-/* What is replaced is removed: it must be a checkpoint of this user and nothing else. */
 static bool
-check_place(const char *path, GError **error)
+is_there(const char *path)
 {
-    g_autoptr(GDir) folder = NULL;
+    return g_file_test(path, G_FILE_TEST_EXISTS) || g_file_test(path, G_FILE_TEST_IS_SYMLINK);
+}
 
-    if (!g_file_test(path, G_FILE_TEST_EXISTS) && !g_file_test(path, G_FILE_TEST_IS_SYMLINK))
-        return true;
-    folder = g_dir_open(path, 0, NULL);
-    for (const char *name; folder && (name = g_dir_read_name(folder));) {
-        if (is_to_go(path, name))
-            continue;
-        g_set_error(
-            error, MW_ERROR, MW_ERROR_IO,
-            "%s: holds %s, which no checkpoint has: give a checkpoint, which is replaced, or "
-            "an empty or a new folder",
-            path, name);
-        return false;
-    }
+/* What is replaced is removed: it must be a checkpoint of this user and nothing else. */
+char *
+mw_checkpoint_folder_keeps(const char *path, const char **advice)
+{
+    g_autoptr(GDir) folder = is_there(path) ? g_dir_open(path, 0, NULL) : NULL;
+
+    *advice = "give a checkpoint, which is replaced, or an empty or a new folder";
+    for (const char *name; folder && (name = g_dir_read_name(folder));)
+        if (!is_to_go(path, name))
+            return g_strdup_printf("holds %s, which no checkpoint has", name);
+    *advice = "give another folder";
     if (folder)
-        return check_state(path, error);
-    g_set_error(error, MW_ERROR, MW_ERROR_IO,
-                "%s: is not a folder, as a checkpoint is: give another path", path);
-    return false;
+        return has_state(path)
+                   ? NULL
+                   : g_strdup("holds " MW_CHECKPOINT_MODEL " without " MW_CHECKPOINT_OPTIMIZER
+                              ": it is not a checkpoint of memwall, and is not "
+                              "replaced");
+    *advice = "give another path";
+    return is_there(path) ? g_strdup("is not a folder, as a checkpoint is") : NULL;
+}
+
+bool
+mw_checkpoint_folder_check(const char *path, GError **error)
+{
+    const char *advice;
+    g_autofree char *why = mw_checkpoint_folder_keeps(path, &advice);
+
+    if (why)
+        g_set_error(error, MW_ERROR, MW_ERROR_IO, "%s: %s: %s", path, why, advice);
+    return !why;
 }
 
 /* A rename would replace a link; what is meant is the folder that it names. */
@@ -130,17 +136,6 @@ mw_checkpoint_beside(const char *path, int64_t steps, int number)
     g_autofree char *again = number > 1 ? g_strdup_printf("-%d", number) : NULL;
 
     return g_strdup_printf("%s-step%" PRId64 "%s", place, steps, again ? again : "");
-}
-
-bool
-mw_checkpoint_check(const char *path, GError **error)
-{
-    g_autofree char *whole = mw_checkpoint_folder_place(path);
-    g_autofree char *parent = g_path_get_dirname(whole);
-
-    if (!check_place(whole, error))
-        return false;
-    return !access(parent, W_OK | X_OK) || fail(parent, "a checkpoint cannot be written", error);
 }
 
 /* What is not this user's stays, and the folder with it. */
@@ -243,12 +238,9 @@ draw(void)
     return number & ((UINT64_C(1) << 4 * DIGITS) - 1);
 }
 
-char *
-mw_checkpoint_folder_begin(const char *path, uint64_t *number, int *lock, GError **error)
+static char *
+make_part(const char *path, uint64_t *number, int *lock, GError **error)
 {
-    if (!check_place(path, error))
-        return NULL;
-    sweep_parts(path);
     for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
         *number = draw();
         g_autofree char *part = mw_checkpoint_folder_part(path, *number);
@@ -262,6 +254,42 @@ mw_checkpoint_folder_begin(const char *path, uint64_t *number, int *lock, GError
     }
     fail(path, "no folder can be made beside it", error);
     return NULL;
+}
+
+char *
+mw_checkpoint_folder_begin(const char *path, uint64_t *number, int *lock, GError **error)
+{
+    sweep_parts(path);
+    return make_part(path, number, lock, error);
+}
+
+/* What may be written to says too little: of a file system of the kernel's, as root. */
+bool
+mw_checkpoint_check(const char *path, GError **error)
+{
+    g_autofree char *whole = mw_checkpoint_folder_place(path);
+    g_autofree char *parent = g_path_get_dirname(whole);
+    uint64_t number;
+    int lock = -1;
+
+    if (!mw_checkpoint_folder_check(whole, error))
+        return false;
+    if (access(parent, W_OK | X_OK))
+        return fail(parent, "a checkpoint cannot be written", error);
+    g_autofree char *part = make_part(whole, &number, &lock, error);
+    if (part)
+        mw_checkpoint_folder_remove(part);
+    if (lock >= 0)
+        close(lock);
+    return part != NULL;
+}
+
+bool
+mw_checkpoint_folder_make_above(const char *path, GError **error)
+{
+    g_autofree char *parent = g_path_get_dirname(path);
+
+    return !g_mkdir_with_parents(parent, 0777) || fail(parent, "cannot be made", error);
 }
 
 static bool
@@ -286,20 +314,17 @@ replace(const char *path, const char *part, GError **error)
     g_autofree char *old = g_strdup_printf("%s.old-%0*" PRIx64, path, DIGITS, draw());
     g_autofree char *parent = g_path_get_dirname(path);
 
-    if (!renameat2(AT_FDCWD, part, AT_FDCWD, path, RENAME_EXCHANGE)) {
-        mw_checkpoint_folder_remove(part);
-        return true;
-    }
-    if (rename(path, old))
+    bool exchanged = !renameat2(AT_FDCWD, part, AT_FDCWD, path, RENAME_EXCHANGE);
+    if (!exchanged && rename(path, old))
         return fail(path, "cannot be replaced", error);
-    if (rename(part, path)) {
+    if (!exchanged && rename(part, path)) {
         fail(path, "cannot be replaced", error);
         (void)!rename(old, path);
         return false;
     }
     if (!sync_folder(parent, error))
         return false;
-    mw_checkpoint_folder_remove(old);
+    mw_checkpoint_folder_remove(exchanged ? part : old);
     return true;
 }
 
@@ -316,4 +341,37 @@ mw_checkpoint_folder_commit(const char *path, const char *part, GError **error)
     } else if (rename(part, path))
         return fail(path, "cannot be renamed into place", error);
     return sync_folder(parent, error);
+}
+
+/* False with errno; EEXIST: the name is taken. */
+static bool
+rename_to_new(const char *part, const char *path)
+{
+    if (!renameat2(AT_FDCWD, part, AT_FDCWD, path, RENAME_NOREPLACE))
+        return true;
+    if (errno != EINVAL && errno != ENOSYS)
+        return false;
+    if (!is_there(path)) /* a file system without that flag */
+        return !rename(part, path);
+    errno = EEXIST;
+    return false;
+}
+
+char *
+mw_checkpoint_folder_commit_beside(const char *path, const char *part, int64_t steps,
+                                   GError **error)
+{
+    g_autofree char *parent = g_path_get_dirname(path);
+
+    if (!sync_folder(part, error))
+        return NULL;
+    for (int number = 1;; number++) {
+        g_autofree char *place = mw_checkpoint_beside(path, steps, number);
+        if (rename_to_new(part, place))
+            return sync_folder(parent, error) ? g_steal_pointer(&place) : NULL;
+        if (errno != EEXIST) {
+            fail(place, "cannot be made", error);
+            return NULL;
+        }
+    }
 }

@@ -40,15 +40,25 @@ bool mw_checkpoint_parse(const char *step, const char *fields, const char *origi
                          struct mw_commit_record *record, GError **error);
 
 /* --- checkpoint_folder.c --- */
+/* As mw_checkpoint_check has it, of what is there. */
+bool mw_checkpoint_folder_check(const char *path, GError **error);
 /* Whole, and behind links; to be freed. */
 char *mw_checkpoint_folder_place(const char *path);
+/* NULL: what is at PATH may be replaced.  Why not, in words that go behind it; g_free it.  *advice
+ * is what would be accepted. */
+char *mw_checkpoint_folder_keeps(const char *path, const char **advice);
+/* The folder that PATH is in, where it is gone. */
+bool mw_checkpoint_folder_make_above(const char *path, GError **error);
 /* A new, empty folder beside PATH, whose name nobody can foretell: PATH.part-NUMBER; g_free it.
- * It is kept from others until *lock is closed.  NULL with *error, also where PATH is no checkpoint
- * to be replaced.  What processes of this user that were killed have left beside it goes. */
+ * It is kept from others until *lock is closed.  NULL with *error.  What processes of this
+ * user that were killed have left beside it goes. */
 char *mw_checkpoint_folder_begin(const char *path, uint64_t *number, int *lock, GError **error);
 char *mw_checkpoint_folder_part(const char *path, uint64_t number); /* its name; g_free it */
 /* It becomes PATH, durably; an old one is removed. */
 bool mw_checkpoint_folder_commit(const char *path, const char *part, GError **error);
+/* It becomes the first of mw_checkpoint_beside that is free, durably: g_free it.  NULL: *error. */
+char *mw_checkpoint_folder_commit_beside(const char *path, const char *part, int64_t steps,
+                                         GError **error);
 /* The files of a checkpoint, where they are this user's, and itself. */
 void mw_checkpoint_folder_remove(const char *path);
 

@@ -130,6 +130,8 @@ void mw_safetensors_describe(struct mw_safetensors_writer *writer, const char *k
 bool mw_safetensors_declare(struct mw_safetensors_writer *writer, const char *name,
                             enum mw_safetensors_dtype dtype, const int64_t *shape, int rank,
                             GError **error);
+/* How long the file will be: nothing is made, and only a free is to follow. */
+bool mw_safetensors_plan(struct mw_safetensors_writer *writer, int64_t *bytes, GError **error);
 /* Makes the file at its full size: a file system that is too full says so here. */
 bool mw_safetensors_begin(struct mw_safetensors_writer *writer, GError **error);
 bool mw_safetensors_attach(struct mw_safetensors_writer *writer, GError **error);

@@ -278,6 +278,17 @@ reserve(struct mw_safetensors_writer *writer, int64_t size_bytes, GError **error
 }
 
 bool
+mw_safetensors_plan(struct mw_safetensors_writer *writer, int64_t *bytes, GError **error)
+{
+    g_autoptr(GString) head = g_string_new(NULL);
+
+    if (!lay_out(writer, head, error))
+        return false;
+    *bytes = (int64_t)head->len + writer->data_bytes;
+    return true;
+}
+
+bool
 mw_safetensors_begin(struct mw_safetensors_writer *writer, GError **error)
 {
     g_autoptr(GString) head = g_string_new(NULL);

@@ -57,6 +57,8 @@ RUNS = {
     "-o drive/memwall.record": ("-o drive/memwall.record", "--nvme keeps the run there"),
     "--log here/drive/memwall-run.json": ("--log", "--nvme keeps the run there"),
     "--save drive": ("--save drive", "--nvme keeps the run there"),
+    "--save new/ --log new": ("--log new", "--save replaces that folder"),
+    "--save nope/../new/. --save-timeline new": ("--save-timeline", "--save replaces"),
     "--save here/second --log second/log.jsonl": ("--log", "--save replaces that folder"),
 }
 PLANS = {
@@ -369,6 +371,21 @@ def check_meanwhile(box):
     yield from check_beside(box, run, steps, f"{os.path.realpath(box.folder)}/long-step40")
 
 
+def check_stranger(box):
+    """So does what is no checkpoint's: a file that somebody has put there."""
+    run = Disturbed(box, *ZERO3, "--save", "strange", "--batch", "2", "--steps", "40")
+    (box.folder / "strange").mkdir()
+    box.write("strange/notes.txt", b"mine")
+    steps = len(run.end())
+    if run.returncode or "holds notes.txt, which no checkpoint has: it stays" not in run.said or \
+            saved_step(box, "strange-step40") != steps:
+        yield f"status {run.returncode} behind {steps} steps: {run.said!r}"
+    if os.listdir(box.folder / "strange") != ["notes.txt"]:
+        yield "the file is gone"
+    for path in box.folder.glob("strange*"):
+        shutil.rmtree(path)
+
+
 COURSE = ["--lr", "1e-3", "--clip", "0.5", "--warmup", "3", "--seed", "7", "--shuffle",
           "--lr-schedule", "cosine", "--weight-decay", "0.05"]
 
@@ -453,6 +470,7 @@ def tests(box):
     if has_ranks():
         yield "checkpoints: two ranks that are stopped early", check_stopped(box, 2, False)
     yield "checkpoints: what came there meanwhile", check_meanwhile(box)
+    yield "checkpoints: what came there and is none", check_stranger(box)
     yield "checkpoints: --from goes on as it was trained", check_from(box)
     yield "a resume that cannot write", check_write_limit(box)
     yield "odd numbers, odd zones", check_words(box)

@@ -139,7 +139,8 @@ static void
 test_save(void)
 {
     g_autofree char *path = g_build_filename(directory, "point", NULL);
-    struct mw_checkpoint_options save = {path, MW_SAFETENSORS_F32, true, NULL};
+    struct mw_checkpoint_options save = {
+        .path = path, .dtype = MW_SAFETENSORS_F32, .optimizer = true};
     struct trained_case common = {
         .model = FIXTURES "gpt2-small/config.json", TRAINED_BATCHES(2, 24, 1), .lr = INFINITE_LR};
     struct trained_case what = trained_placed(&common, 0);
