@@ -6,6 +6,7 @@
 #include "cli/paths_kept.h"
 #include "exec/run_files.h"
 #include "planner/error.h"
+#include "planner/hwprofile.h"
 #include "report/file.h"
 
 /* Where a path leads. */
@@ -130,8 +131,12 @@ folder_of(const struct cli_path *path)
 
 /* Of both by name, and by where the name leads. */
 static const char *
-conflict(const struct cli_path *written, const struct cli_path *other)
+conflict(const struct cli_path *written, const struct cli_path *asked)
 {
+    g_autofree char *named =
+        asked->use == CLI_PATH_READS_PROFILE ? mw_hwprofile_path(asked->path) : NULL;
+    const struct cli_path found = {asked->use, asked->option, named ? named : asked->path};
+    const struct cli_path *other = &found;
     g_autofree char *end = mw_file_end_of_links(written->path),
                     *other_end = mw_file_end_of_links(other->path);
     g_autofree char *whole = folder_of(written), *other_whole = folder_of(other);

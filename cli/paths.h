@@ -13,7 +13,7 @@
 enum cli_path_use {
     CLI_PATH_READS,
     CLI_PATH_READS_MODEL,   /* a preset, which is no file, or a config.json */
-    CLI_PATH_READS_PROFILE, /* a name, which is no file, or an .ini */
+    CLI_PATH_READS_PROFILE, /* a name, which leads to a file, or an .ini */
     CLI_PATH_READS_WEIGHTS, /* a file of weights, its index, or their folder */
     CLI_PATH_WRITES,
     CLI_PATH_REPLACES, /* a folder, with all that is in it */

@@ -243,6 +243,12 @@ load(const char *name_or_path, GHashTable *known, GError **error)
     return NULL;
 }
 
+char *
+mw_hwprofile_path(const char *name_or_path)
+{
+    return resolve(name_or_path, NULL, NULL);
+}
+
 struct mw_hwprofile *
 mw_hwprofile_load(const char *name_or_path, GError **error)
 {

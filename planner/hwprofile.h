@@ -131,6 +131,8 @@ const struct mw_hw_key *mw_hw_keys(size_t *count);
 /* `name_or_path`: a name under the profile folders, or a path ending in .ini.
  * Returns NULL with one line naming file, key, value and what would be accepted. */
 struct mw_hwprofile *mw_hwprofile_load(const char *name_or_path, GError **error);
+/* The file that such a name or path leads to; NULL: no profile has that name.  g_free it. */
+char *mw_hwprofile_path(const char *name_or_path);
 /* Of the names (NULL-terminated) those that load, each file read once.  Array of struct
  * mw_hwprofile *, which it owns. */
 GPtrArray *mw_hwprofile_load_all(char **names);

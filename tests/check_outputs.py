@@ -87,6 +87,23 @@ def check_outputs(box):
         yield from check_refused(done, 2, option, "this command reads that file")
 
 
+def check_named(box):
+    """A profile that is given by its name is read from a file as well."""
+    config = box.folder / "config"
+    (config / "memwall/hwprofiles").mkdir(parents=True)
+    mine = shutil.copy(box.folder / "mine.ini", config / "memwall/hwprofiles/mybox.ini")
+    before = contents(box)
+    words = ["-m", "config.json", "-H", "mybox", "-s", "zero3", "--batch", "1", "-o"]
+    there = {**box.environment, "XDG_CONFIG_HOME": str(config)}
+    yield from check_refused(box.run(*words, str(mine), verb="plan", environment=there), 2,
+                             "mybox.ini: -H reads that file; give another")
+    if before != contents(box):
+        yield "something has changed"
+    yield from good(box.run(*words, "mybox", verb="plan", environment=there))
+    (box.folder / "mybox").unlink()
+    shutil.rmtree(config)
+
+
 def check_honest(box):
     """What only looks alike is taken: new files everywhere, devices, names of presets."""
     box.empty_drives()
@@ -459,6 +476,7 @@ def check_words(box):
 def tests(box):
     prepare(box)
     yield "outputs: what a command reads, keeps or writes besides", check_outputs(box)
+    yield "outputs: a profile by its name", check_named(box)
     yield "outputs: what only looks alike", check_honest(box)
     yield "outputs: links to what a run keeps", check_links(box)
     yield "outputs: what other runs and checkpoints have", check_others(box)
