@@ -9,8 +9,10 @@
 #include "cli/calibrate_profile.h"
 #include "cli/cli.h"
 #include "cli/runs.h"
+#include "exec/machine.h"
 #include "exec/signals.h"
 #include "planner/error.h"
+#include "planner/hwprofile.h"
 #include "report/file.h"
 
 /* Of the one that measures. */
@@ -165,6 +167,33 @@ print(const struct cli_calibrate_wish *wish, const struct mw_calibration *measur
     mw_json_end(&json, '}');
 }
 
+#define BESIDE "here-disturbed"
+
+/* A profile of a quiet machine is not lost to a busy hour: what is disturbed goes beside it, unless
+ * -o names where.  One that cannot be read, or of other processors or cores, is no loss. */
+static char *
+place_of(char *output, const struct cli_calibrate_wish *wish, const struct mw_calibration *measured)
+{
+    g_autofree char *disturbed = cli_calibrate_disturbed(measured);
+    g_autofree char *machine = mw_machine_name();
+    struct mw_hwprofile *old = disturbed && !wish->output && g_file_test(output, G_FILE_TEST_EXISTS)
+                                   ? mw_hwprofile_load(output, NULL)
+                                   : NULL;
+    const char *its = old ? mw_hwprofile_machine(old) : NULL;
+    bool stays = old && !mw_hwprofile_disturbed(old) && its && !strcmp(its, machine);
+
+    mw_hwprofile_free(old);
+    if (!stays)
+        return output;
+    g_autofree char *folder = g_path_get_dirname(output);
+    char *beside = g_build_filename(folder, BESIDE ".ini", NULL);
+    cli_say("the machine was disturbed, and %s was measured undisturbed: it stays, and what was "
+            "measured now is -H " BESIDE "; `memwall calibrate -o %s` replaces it all the same",
+            output, output);
+    g_free(output);
+    return beside;
+}
+
 static bool
 calibrate(const struct cli_calibrate_wish *wish, GError **error)
 {
@@ -180,6 +209,8 @@ calibrate(const struct cli_calibrate_wish *wish, GError **error)
     if (!is_first(wish))
         return true;
     g_autofree char *text = cli_calibrate_profile(&measured, error);
+    if (text)
+        output = place_of(g_steal_pointer(&output), wish, &measured);
     if (!text || !mw_file_write(output, text, strlen(text), error))
         return false;
     if (!wish->silent)

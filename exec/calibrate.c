@@ -159,6 +159,8 @@ mw_calibrate(const struct mw_calibration_options *options, struct mw_calibration
         out->disturbances = c.disturbances;
         mw_calibrate_net(&c, out);
         good = mw_calibrate_unite(&c, out, error);
+        if (good)
+            mw_calibrate_bound(out);
     }
     mw_calibrate_close_drives(&c);
     mw_calibrate_close_device(&c);

@@ -382,10 +382,38 @@ def measure_and_signal(box, to, *prefix, ignored=()):
     return told.returncode, said.decode()
 
 
+def check_kept(box):
+    """A profile of a quiet machine stays where a disturbed one is measured."""
+    box.here.write_text(quiet((box.folder / "new.ini").read_text(encoding="utf-8")),
+                        encoding="utf-8")
+    before = box.here.read_text(encoding="utf-8")
+    beside = box.here.with_name("here-disturbed.ini")
+    beside.unlink(missing_ok=True)
+    done = box.run("calibrate", "--quick", "--json", MEMWALL_NVME=str(box.drive))
+    yield from check_done(done)
+    answer = json.loads(done.text)
+    marked = answer["disturbances"]["marked"]
+    if bool(marked) != (box.here.read_text(encoding="utf-8") == before):
+        yield f"marked {marked}, and here.ini otherwise"
+    if marked and (not beside.exists() or answer["profile"] != str(beside) or
+                   "-H here-disturbed" not in done.said):
+        yield f"not beside it: {answer['profile']}, {done.said}"
+    if marked:
+        yield from check_done(box.run("calibrate", "--quick", "-o", str(box.here), "--nvme",
+                                      str(box.drive)))
+        if box.here.read_text(encoding="utf-8") == before:
+            yield "-o does not replace it"
+    beside.unlink(missing_ok=True)
+    box.here.write_text(before, encoding="utf-8")
+
+
 def check_told(box):
     """Ctrl-C stops it, and leaves nothing; where it is ignored, as in a shell's background, not."""
     for number in (signal.SIGINT, signal.SIGTERM):
+        (box.folder / "told.ini").write_text("as it was", encoding="utf-8")
         status, said = measure_and_signal(box, lambda pid: os.kill(pid, number))
+        if (box.folder / "told.ini").read_text(encoding="utf-8") != "as it was":
+            yield f"{number.name}: a profile was written"
         if status != 128 + number or \
                 not said.endswith("memwall: stopped; no profile was written\n"):
             yield f"{number.name}: status {status}: {said!r}"
@@ -490,6 +518,7 @@ def tests(box):
         yield f"taken: {line}", check_taken(box, line)
     yield "waits", check_waits(box)
     yield "killed", check_killed(box)
+    yield "kept", check_kept(box)
     yield "told to end", check_told(box)
     yield "ranks", check_ranks(box)
     if has_ranks():

@@ -400,6 +400,58 @@ test_largest(void)
     g_assert_cmpfloat_with_epsilon(out.rates[LAST].high, 0.97 * rising(LAST - 1), 1);
 }
 
+/* --- what was not measured ------------------------------------------------------------------- */
+
+static const struct mw_measure slow = {4e8, 5e8, 1e10, 4, 9};
+
+/* Small products waited for cores; attention did not, and tells the peak. */
+static void
+test_bound(void)
+{
+    struct mw_calibration m = {.points = 3,
+                               .dim = {64, 128, 2048},
+                               .matmul_flops = {slow, slow, {3e8, 5e8, 1e10, 0, 0}},
+                               .attention_points = 1,
+                               .attention_dim = {64},
+                               .attention_flops = {{1e11, 2e11, 3e11, 9, 9}},
+                               .layer_flops = {8e7, 1e8, 7e8, 9, 9},
+                               .layer_rows = 128,
+                               .layer_columns = 64,
+                               .layer_rows_wished = 1024,
+                               .layer_columns_wished = 768};
+
+    mw_calibrate_bound(&m);
+    /* The start takes 0.995 of 128 cubed's time, and 2048 cubed has 4096 times the FLOPs. */
+    double expected = 5e8 * 4096 / (0.995 + 4096 * 0.005);
+    g_assert_cmpfloat_with_epsilon(m.matmul_flops[2].typical, expected, 1e-3 * expected);
+    g_assert_cmpfloat(m.matmul_flops[2].low, ==, 3e8);
+    g_assert_cmpfloat(m.matmul_flops[2].high, ==, 1e11);
+    g_assert_cmpfloat(m.matmul_flops[1].typical, ==, 5e8); /* it was measured */
+    g_assert_cmpfloat(m.layer_flops.typical, >, 4e10);
+    g_assert_cmpfloat(m.layer_flops.typical, <=, 5e10);
+    g_assert_cmpfloat(m.layer_flops.low, ==, 8e7);
+    g_assert_cmpfloat(m.layer_flops.high, ==, 1e11);
+    g_assert_cmpint(m.disturbances.sizes_out, ==, 0);
+}
+
+/* Ranges that are as wide as this meet; the figure is no size's all the same. */
+static void
+test_bound_wide(void)
+{
+    struct mw_calibration m = {
+        .points = 3,
+        .dim = {96, 128, 192},
+        .matmul_flops = {{1e9, 9e9, 2e10, 9, 9}, {1e8, 5e8, 2e10, 9, 9}, {1e9, 1e10, 2e10, 9, 9}}};
+
+    mw_calibrate_bound(&m);
+    g_assert_true(m.matmul_contradicts[1]);
+    g_assert_cmpint(m.matmul_flops[1].samples, ==, 0);
+    g_assert_cmpint(m.disturbances.sizes_out, ==, 1);
+    g_assert_cmpfloat(m.matmul_flops[1].typical, >=, 4.5e9);
+    g_assert_cmpfloat(m.matmul_flops[1].low, ==, 1e8);
+    g_assert_cmpfloat(m.matmul_flops[2].typical, ==, 1e10);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -414,5 +466,7 @@ main(int argc, char **argv)
     g_test_add_func("/calibrate-curve/no-time", test_no_time);
     g_test_add_func("/calibrate-curve/real-dent", test_real_dent);
     g_test_add_func("/calibrate-curve/largest", test_largest);
+    g_test_add_func("/calibrate-curve/bound", test_bound);
+    g_test_add_func("/calibrate-curve/bound-wide", test_bound_wide);
     return g_test_run();
 }
