@@ -1,6 +1,5 @@
 /* What the budget had no time for, and what disturbed, in words. */
 #include <stdarg.h>
-#include <string.h>
 
 #include "cli/calibrate_figures.h"
 #include "cli/calibrate_profile.h"
@@ -143,8 +142,6 @@ cli_calibrate_left_out_shortly(const struct mw_calibration *m)
 
 /* --- disturbances ---------------------------------------------------------------------------- */
 
-#define RAN_AT " ran at "
-#define OF_FIRST_RATE "% of their first rate at the end"
 #define MARKED_PART 10 /* one sample of so many may be disturbed on a quiet machine */
 
 static void append(GString *text, const char *format, ...) G_GNUC_PRINTF(2, 3);
@@ -174,24 +171,24 @@ cli_calibrate_disturbed(const struct mw_calibration *m)
         append(text, "the hypervisor took time from %d of %d series of samples", m->steal.kept,
                m->steal.samples);
     if (mw_calibrate_has_drifted(m->drift.products))
-        append(text, "products" RAN_AT "%.0f%" OF_FIRST_RATE, 100 * m->drift.products);
+        append(text, "products ran at %.0f%% of their first rate at the end",
+               100 * m->drift.products);
     if (mw_calibrate_has_drifted(m->drift.updates))
-        append(text, "updates" RAN_AT "%.0f%" OF_FIRST_RATE, 100 * m->drift.updates);
+        append(text, "updates ran at %.0f%% of their first rate at the end",
+               100 * m->drift.updates);
     if (d->sizes_out)
         append(text, "%d size%s contradicted others", d->sizes_out, d->sizes_out == 1 ? "" : "s");
     return g_string_free(text, !text->len);
 }
 
 double
-cli_calibrate_rate_left(const char *disturbed)
+cli_calibrate_rate_left(const struct mw_calibration *m)
 {
-    g_auto(GStrv) parts = g_strsplit(disturbed, ", ", -1);
-    double least = 1;
+    double left = 1;
 
-    for (char **part = parts; *part; part++) {
-        const char *rate = strstr(*part, RAN_AT);
-        if (rate && g_str_has_suffix(*part, OF_FIRST_RATE))
-            least = MIN(least, g_ascii_strtod(rate + strlen(RAN_AT), NULL) / 100);
-    }
-    return least;
+    if (mw_calibrate_has_drifted(m->drift.products))
+        left = MIN(left, m->drift.products);
+    if (mw_calibrate_has_drifted(m->drift.updates))
+        left = MIN(left, m->drift.updates);
+    return left;
 }

@@ -314,6 +314,8 @@ add_profile(struct writer *w)
     g_autofree char *disturbed = cli_calibrate_disturbed(m);
     if (disturbed)
         g_string_append_printf(w->text, "disturbed = %s\n", disturbed);
+    if (cli_calibrate_rate_left(m) < 1)
+        g_string_append_printf(w->text, "rate_left = %.2f\n", cli_calibrate_rate_left(m));
 }
 
 /* As every profile prints: it reads back to the same. */

@@ -17,9 +17,8 @@ GPtrArray *cli_calibrate_left_out_shortly(const struct mw_calibration *measured)
 GPtrArray *cli_calibrate_contradicting(const struct mw_calibration *measured);
 /* What other programs and the hypervisor did to it, in words; NULL: hardly anything.  g_free it. */
 char *cli_calibrate_disturbed(const struct mw_calibration *measured);
-/* Of such a text, and of one that a profile has: the least part of its first rate that anything ran
- * at in the end; 1: nothing had slowed down. */
-double cli_calibrate_rate_left(const char *disturbed);
+/* The least part of its first rate that anything ran at in the end; 1: nothing had slowed down. */
+double cli_calibrate_rate_left(const struct mw_calibration *measured);
 /* "3 of 9 samples", "left out"; NULL: all that were wished.  g_free it. */
 char *cli_calibrate_few(const struct mw_measure *measure);
 

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "cli/calibrate.h"
-#include "cli/calibrate_profile.h"
 #include "cli/cli.h"
 #include "cli/options.h"
 #include "cli/paths.h"
@@ -84,7 +83,7 @@ static void
 tell_disturbed(const struct mw_hwprofile *profile)
 {
     const char *disturbed = mw_hwprofile_disturbed(profile);
-    double left = disturbed ? cli_calibrate_rate_left(disturbed) : 1;
+    double left = disturbed ? mw_hwprofile_rate_left(profile) : 1;
 
     if (left < 1)
         cli_say("profile %s was measured while the machine slowed down (%s): real steps may be "

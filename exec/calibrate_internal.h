@@ -197,9 +197,9 @@ bool mw_calibrate_take_points(struct mw_calibrator *c, const struct mw_calibrate
                               struct mw_measure *rates, int behind, GError **error);
 bool mw_calibrate_settle_curve(struct mw_calibrator *c, const struct mw_calibrate_curve *curve,
                                struct mw_measure *rates, GError **error);
-/* Of all figures, at the end: sizes that were not measured, and a layer that is smaller than wished,
- * are at least as fast as what they cost to start and the fastest measured work tell.  A size with
- * under half of a smaller one's rate is left out. */
+/* Of all figures, at the end: sizes that were not measured, and a layer smaller than wished, are at
+ * least as fast as what they cost to start and the fastest measured work tell.  A size with under
+ * half of a smaller one's rate is left out. */
 void mw_calibrate_bound(struct mw_calibration *measured);
 /* Of products near as large as the measured one that is nearest; 0: none is. */
 double mw_calibrate_product_flops(const struct mw_calibration *out, double size);

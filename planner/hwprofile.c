@@ -409,6 +409,15 @@ mw_hwprofile_disturbed(const struct mw_hwprofile *profile)
     return mw_hw_value_of(profile, "profile", "disturbed")->text;
 }
 
+double
+mw_hwprofile_rate_left(const struct mw_hwprofile *profile)
+{
+    const char *text = mw_hw_value_of(profile, "profile", "rate_left")->text;
+    double left = text ? g_ascii_strtod(text, NULL) : 1;
+
+    return left > 0 && left < 1 ? left : 1;
+}
+
 static void
 add_user_names(GPtrArray *names)
 {

@@ -173,6 +173,8 @@ const char *mw_hwprofile_machine(const struct mw_hwprofile *profile); /* NULL: n
 const char *mw_hwprofile_backend(const struct mw_hwprofile *profile); /* NULL: not stated */
 /* What else its machine did while it was measured; NULL: not stated. */
 const char *mw_hwprofile_disturbed(const struct mw_hwprofile *profile);
+/* The part of its first rate at which it ended to be measured; 1: all, or not stated. */
+double mw_hwprofile_rate_left(const struct mw_hwprofile *profile);
 bool mw_hwprofile_has_range(const struct mw_hwprofile *profile);
 struct mw_hardware mw_hwprofile_read(const struct mw_hwprofile *profile, enum mw_outlook outlook);
 

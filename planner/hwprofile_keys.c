@@ -19,6 +19,7 @@ static const struct mw_hw_key keys[] = {
     TEXT("machine", "the machine that was measured: processor, cores, host name"),
     TEXT("backend", "what computed when it was measured: cpu or cuda"),
     TEXT("disturbed", "what else its machine did while it was measured; commands repeat it"),
+    TEXT("rate_left", "of its first rate, the part at which it ended; left out: it kept its speed"),
     TEXT("calibrated", "day on which its machine was measured, YYYY-MM-DD"),
 
     {"node", "gpus", "", "GPUs a node", 1, 1, 1024, true, 0, MW_HW_COUNT, AT(gpus_per_node)},

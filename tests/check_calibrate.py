@@ -44,7 +44,8 @@ class Box:
 
 def quiet(text):
     """The profile as of a quiet machine, whatever else this one does."""
-    return "\n".join(line for line in text.splitlines() if not line.startswith("disturbed = "))
+    return "\n".join(line for line in text.splitlines()
+                     if not line.startswith(("disturbed = ", "rate_left = ")))
 
 
 def check_done(done):
@@ -108,9 +109,10 @@ def check_slowed(box):
     text = quiet((box.folder / "new.ini").read_text(encoding="utf-8"))
     for rate, said in ((17, "several times slower than predicted"), (80, "be slower than"),
                        (140, "predictions too slow")):
-        what = f"products ran at {rate}% of their first rate at the end"
+        what = f"its speed was {rate}% at the end"
         (box.folder / "slowed.ini").write_text(
-            text.replace("[profile]", f"[profile]\ndisturbed = {what}"), encoding="utf-8")
+            text.replace("[profile]", f"[profile]\ndisturbed = {what}\nrate_left = {rate / 100}"),
+            encoding="utf-8")
         done = box.run("simulate", "-m", "gpt2", "--batch", "1", "-H", "./slowed.ini")
         yield from check_done(done)
         if done.said.count("\n") != 1 or what not in done.said or said not in done.said or \
