@@ -41,7 +41,7 @@ struct mw_checkpoint_place {
 void mw_checkpoint_place_clear(struct mw_checkpoint_place *place);
 
 /* Whether one can be written there: to be asked before a long run.  A folder is made beside it, and
- * removed.  */
+ * removed. */
 bool mw_checkpoint_check(const char *path, GError **error);
 /* Whether one of a decoder has room there, in fp32 and with the optimizer's state, as far as the
  * file system and the limit on a file's size say. */

@@ -561,6 +561,50 @@ test_places(void)
     g_assert_false(mw_checkpoint_check(nowhere, NULL));
 }
 
+/* As a longer one that came there while this one was written. */
+static char *
+keeps(const char *path, int64_t steps, void *data)
+{
+    g_assert_true(is_beside("late")); /* all is written by now */
+    g_assert_cmpint(steps, ==, STOP);
+    g_assert_cmpstr(path, ==, data);
+    return g_strdup("holds a longer one");
+}
+
+static void
+test_kept_late(void)
+{
+    g_autofree char *path = place("late"), *beside = mw_checkpoint_beside(path, STOP, 1);
+    g_autofree char *file = g_build_filename(path, "config.json", NULL);
+    g_autofree char *before = NULL, *after = NULL;
+    struct mw_checkpoint_place put = {0};
+    struct mw_checkpoint_options options = {.path = path,
+                                            .dtype = MW_SAFETENSORS_F32,
+                                            .optimizer = true,
+                                            .keeps = keeps,
+                                            .data = path,
+                                            .place = &put};
+    struct trained_case what = of_model(&on_device, GPT2);
+    struct trained_course course = course_to(STOP, NULL, &options);
+
+    save(path, GPT2, 1, true, "{\"its\": 1}");
+    g_assert_true(g_file_get_contents(file, &before, NULL, NULL));
+    struct trained trained = trained_well(&what, &course);
+    trained_clear(&trained);
+    g_assert_cmpstr(put.path, ==, beside);
+    g_assert_nonnull(strstr(put.why, "holds "));
+    mw_checkpoint_place_clear(&put);
+    g_assert_false(is_beside("late"));
+    g_assert_true(g_file_get_contents(file, &after, NULL, NULL));
+    g_assert_cmpstr(after, ==, before);
+    course = course_to(STOP + 1, beside, NULL);
+    trained = trained_well(&what, &course);
+    g_assert_cmpint(trained.first_step, ==, STOP);
+    trained_clear(&trained);
+    mw_nvme_fixture_remove(beside);
+    mw_nvme_fixture_remove(path);
+}
+
 /* What a link names is replaced, and the link stays. */
 static void
 test_links(void)
@@ -601,6 +645,7 @@ main(int argc, char **argv)
     g_test_add_func("/checkpoint/sums-missing", test_sums_missing);
     g_test_add_func("/checkpoint/negative-variance", test_negative_variance);
     g_test_add_func("/checkpoint/places", test_places);
+    g_test_add_func("/checkpoint/kept-late", test_kept_late);
     g_test_add_func("/checkpoint/links", test_links);
     int result = g_test_run();
     trained_remove(directory);
