@@ -7,6 +7,8 @@
 
 /* Of the changes of one kind with the best estimates. */
 #define PLANNED 3
+/* An estimate so much lower than the best that was planned may yet turn out to be better. */
+#define NEAR 0.75
 
 static void
 take(struct mw_result_change *best, struct cli_change *change, struct cli_choice *choice)
@@ -39,7 +41,8 @@ advise(const struct cli_request *request, const struct cli_answer *answer, const
         struct cli_change *change = changes->pdata[i];
         struct cli_choice choice = {0};
         cli_progress("looking for what would help most: change %u of %u", i + 1, changes->len);
-        if (cli_change_merit(change, change->gain) < most || planned[change->kind]++ >= PLANNED)
+        if (cli_change_merit(change, change->gain) < NEAR * most ||
+            planned[change->kind]++ >= PLANNED)
             continue;
         if (cli_choose(&change->request, request->strategies[0], &choice, NULL) &&
             (keeps || !cli_keeps_too_much(choice.sizing))) {

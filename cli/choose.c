@@ -203,15 +203,25 @@ is_simpler(const struct cli_choice *one, const struct cli_choice *other)
                : other_offloads;
 }
 
+/* An open batch stays within the default, and the default is the step that is meant: of plans that
+ * are alike what comes nearer to it. */
+static bool
+is_preferable(const struct cli_choice *one, const struct cli_choice *other)
+{
+    return is_simpler(one, other) ||
+           (!is_simpler(other, one) &&
+            cli_tokens_per_step(one->sizing) > cli_tokens_per_step(other->sizing));
+}
+
 /* How many times as fast as the other it must be. */
 static double
 handicap(const struct cli_choice *one, const struct cli_choice *other)
 {
     if (!fits(one) || !fits(other))
         return 1;
-    return is_simpler(other, one)   ? WORTH_COMPLEXITY
-           : is_simpler(one, other) ? 1 / WORTH_COMPLEXITY
-                                    : 1;
+    return is_preferable(other, one)   ? WORTH_COMPLEXITY
+           : is_preferable(one, other) ? 1 / WORTH_COMPLEXITY
+                                       : 1;
 }
 
 /* Takes `other`, unless `best` is as good. */

@@ -20,8 +20,8 @@
 #define MW_EAGER_ACTIVATIONS 1.7
 /* A plan of so many ops is built and simulated in seconds, in 300 MB. */
 #define MW_OPS_MAX 500000
-/* Micro-batches that nobody asked for make no larger one: it is built in a tenth of a second. */
-#define MW_OPS_QUICK (MW_OPS_MAX / 8)
+/* Micro-batches that nobody asked for make no larger one: it is built in tenths of a second. */
+#define MW_OPS_QUICK (MW_OPS_MAX / 2)
 
 enum mw_strategy {
     MW_STRATEGY_AUTO,

@@ -373,6 +373,12 @@ MACHINES = ("rtx4090", "rtx3090", "dgx2", "dgx-h100", "gh200", "aws-g5-12xlarge"
             "paper-v100-cluster")
 
 
+def plain(text):
+    """Times in seconds, what else has a range without its unit."""
+    number, _, unit = text.partition(" ")
+    return float(number) * {"": 1, "ms": 1e-3, "s": 1, "hours": 3600}[unit]
+
+
 def check_ranges(box):
     """What is typical lies between the ends that stand beside it, in JSON and in the table."""
     outside, asked = 0, [f"-m {model} -H {machine}" for model in MODELS for machine in MACHINES]
@@ -382,10 +388,10 @@ def check_ranges(box):
             if not ends["low"] <= answer[key] <= ends["high"]:
                 yield f"{line}: {key} {answer[key]}, said {ends}"
         text = box.run(f"simulate {line}").out.decode()
-        for value, low, high in re.findall(
-                r"([0-9.]+)(?: m?s)? \(([0-9.]+)(?: m?s)? \.\. ([0-9.]+)", text):
+        number = r"([0-9.]+(?: m?s| hours)?)"
+        for value, low, high in re.findall(rf"{number} \({number} \.\. {number}", text):
             outside += 1
-            if not float(low) <= float(value) <= float(high):
+            if not plain(low) <= plain(value) <= plain(high):
                 yield f"{line}: {value} ({low} .. {high})"
     if outside < len(asked):
         yield f"{outside} ranges in the tables of {len(asked)} questions"
