@@ -33,7 +33,7 @@ print_help(FILE *out)
                  "Example:\n"
                  "  memwall simulate -m gpt3-175b -H dgx2 -s zero-infinity-nvme\n\n"
                  "exit status: 0 done, 1 failed, 2 wrong usage or input, 3 the plan does not "
-                 "fit\n");
+                 "fit,\n130 or 143 run was ended by Ctrl-C or SIGTERM, behind a whole step\n");
 }
 
 /* What was typed or read may hold line ends and terminal codes; a message stays one plain line. */
