@@ -93,7 +93,7 @@ struct cli_answer {
 
 enum cli_depth {
     CLI_DEPTH_PLAN,    /* sizes and placement of the best candidate */
-    CLI_DEPTH_ROW,     /* and its step time: a row of a comparison */
+    CLI_DEPTH_ROW,     /* and its step time: a row of a comparison; with its ends in JSON and CSV */
     CLI_DEPTH_VERDICT, /* and outlooks, closed forms, the single change that gains most */
     CLI_DEPTH_FULL     /* and the what-if tables */
 };

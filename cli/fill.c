@@ -521,9 +521,10 @@ cli_fill_simulation(const struct cli_request *request, struct cli_answer *answer
     fill_run(request, answer);
     take_timeline(answer, engine);
     cli_advise_batch(request, answer);
+    if (depth >= CLI_DEPTH_VERDICT || request->json || request->csv)
+        fill_outlooks(request, answer);
     if (depth < CLI_DEPTH_VERDICT)
         return;
-    fill_outlooks(request, answer);
     fill_closed_forms(request, answer);
     cli_advise(request, answer);
     if (depth == CLI_DEPTH_FULL)

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "exec/backend.h"
+#include "report/table.h"
 
 /* "2 sequences of 256 tokens per GPU in each of 4 micro-batches, 8 in all per step" */
 static char *
@@ -12,10 +13,12 @@ batch_text(const struct mw_result *r)
         r->grad_accum > 1
             ? g_strdup_printf(" in each of %" G_GINT64_FORMAT " micro-batches", r->grad_accum)
             : g_strdup("");
+    g_autofree char *share = mw_table_batch_share(r);
+    double sequences = r->micro_batch * (double)MAX(1, r->tp);
 
     return g_strdup_printf("%s sequence%s of %" G_GINT64_FORMAT
-                           " tokens per GPU%s, %s in all per step%s",
-                           mw_format_batch(r->micro_batch), r->micro_batch > 1 ? "s" : "", r->seq,
+                           " tokens per %s%s, %s in all per step%s",
+                           mw_format_batch(sequences), sequences > 1 ? "s" : "", r->seq, share,
                            in_each, mw_format_batch(r->global_batch),
                            isnan(r->default_step_tokens) ? "" : " (--batch N sets another)");
 }

@@ -4,6 +4,7 @@
 #include "report/json_writer.h"
 #include "report/memory_ledger.h"
 #include "report/report.h"
+#include "report/table.h"
 
 /* A prediction that was not made is null. */
 static double
@@ -367,6 +368,11 @@ write_notes(struct mw_json_writer *json, const struct mw_result *r)
     mw_json_begin(json, "notes", '[', false);
     for (char **note = r->notes; note && *note; note++)
         mw_json_string(json, NULL, *note);
+    mw_json_end(json, ']');
+    g_auto(GStrv) cautions = mw_table_cautions(r);
+    mw_json_begin(json, "cautions", '[', false);
+    for (char **caution = cautions; *caution; caution++)
+        mw_json_string(json, NULL, *caution);
     mw_json_end(json, ']');
 }
 

@@ -62,6 +62,24 @@ mw_table_text(const char *text)
     return text ? text : "-";
 }
 
+char *
+mw_table_batch_share(const struct mw_result *result)
+{
+    return result->tp > 1 ? g_strdup_printf("group of %" PRId64 " GPUs", result->tp)
+                          : g_strdup("GPU");
+}
+
+char *
+mw_table_batch(const struct mw_result *result, double micro_batch)
+{
+    g_autofree char *share = mw_table_batch_share(result);
+
+    if (result->tp <= 1)
+        return g_strdup_printf("batch %s per %s", mw_format_batch(micro_batch), share);
+    return g_strdup_printf("batch %s per %s, --batch %s", mw_format_batch(micro_batch * result->tp),
+                           share, mw_format_batch(micro_batch));
+}
+
 static void
 print_fit(FILE *out, const struct mw_result *result)
 {
@@ -139,25 +157,38 @@ mw_table_smaller_batch(const struct mw_result *result)
                            mw_format_count(result->smaller_batch_tokens_per_s));
 }
 
+char **
+mw_table_cautions(const struct mw_result *result)
+{
+    GPtrArray *cautions = g_ptr_array_new();
+    bool foreign = result->simulated && !result->calibrated;
+
+    if (foreign)
+        g_ptr_array_add(cautions, g_strdup_printf("profile not measured on this machine; its least "
+                                                  "certain figures: %s",
+                                                  mw_table_text(result->provenance)));
+    if (foreign && result->mfu > result->mfu_published)
+        g_ptr_array_add(cautions, g_strdup_printf("MFU %s is above what published runs reached, %s "
+                                                  "(%s): software is taken as ideal",
+                                                  mw_format_percent(result->mfu),
+                                                  mw_format_percent(result->mfu_published),
+                                                  result->mfu_published_from));
+    g_ptr_array_add(cautions, NULL);
+    return (char **)g_ptr_array_free(cautions, FALSE);
+}
+
 void
 mw_table_notes(FILE *out, const struct mw_result *result)
 {
     g_autofree char *smaller = mw_table_smaller_batch(result);
+    g_auto(GStrv) cautions = mw_table_cautions(result);
 
     if (smaller)
         mw_table_line(out, "note", "%s", smaller);
     for (char **note = result->notes; note && *note; note++)
         mw_table_line(out, "note", "%s", *note);
-    if (result->simulated && !result->calibrated)
-        mw_table_line(out, "caution",
-                      "profile not measured on this machine; its least certain figures: %s",
-                      mw_table_text(result->provenance));
-    if (result->simulated && !result->calibrated && result->mfu > result->mfu_published)
-        mw_table_line(out, "caution",
-                      "MFU %s is above what published runs reached, %s (%s): software is taken as "
-                      "ideal",
-                      mw_format_percent(result->mfu), mw_format_percent(result->mfu_published),
-                      result->mfu_published_from);
+    for (char **caution = cautions; *caution; caution++)
+        mw_table_line(out, "caution", "%s", *caution);
 }
 
 /* Another batch of all GPUs is another training: the present one stands beside it. */
@@ -166,10 +197,10 @@ print_change(FILE *out, const char *label, const struct mw_result *result,
              const struct mw_result_change *change)
 {
     bool same = change->global_batch == result->global_batch;
+    g_autofree char *batch = mw_table_batch(result, change->micro_batch);
 
-    fprintf(out, "%s: %s -> step %s (batch %s per GPU, %s in all%s%s), %sx tokens/s: %s\n", label,
-            change->what, mw_format_seconds(change->step_time_s),
-            mw_format_batch(change->micro_batch), mw_format_batch(change->global_batch),
+    fprintf(out, "%s: %s -> step %s (%s, %s in all%s%s), %sx tokens/s: %s\n", label, change->what,
+            mw_format_seconds(change->step_time_s), batch, mw_format_batch(change->global_batch),
             same ? "" : "; now ", same ? "" : mw_format_batch(result->global_batch),
             mw_format_significant(change->tokens_per_s / result->tokens_per_s), change->flags);
 }

@@ -23,8 +23,21 @@ const char *mw_table_share(double value, double whole);
 /* `text`, or "-" for NULL. */
 const char *mw_table_text(const char *text);
 
+/* What a micro-batch is of: "GPU", or "group of 8 GPUs" that share each layer.  g_free it. */
+char *mw_table_batch_share(const struct mw_result *result);
+/* "batch 7 per GPU"; of such a group, in whole sequences: "batch 12 per group of 8 GPUs, --batch
+ * 1.5", the option being per GPU.  g_free it. */
+char *mw_table_batch(const struct mw_result *result, double micro_batch);
+
 /* What is said of a smaller batch that is faster; NULL if none is.  g_free it. */
 char *mw_table_smaller_batch(const struct mw_result *result);
+
+/* Why not to trust a prediction as it stands; NULL-terminated, may be empty.  g_strfreev it. */
+char **mw_table_cautions(const struct mw_result *result);
+
+/* What --tokens come to: "1B tokens in 5.01 hours, 247 kWh", and behind it, if asked, what that
+ * costs an owner; NULL where none are asked.  g_free it. */
+char *mw_table_training(const struct mw_result *result, bool with_owner);
 
 /* Parts of several tables. */
 void mw_table_first_lines(FILE *out, const struct mw_result *result);

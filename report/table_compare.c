@@ -9,9 +9,9 @@ static void
 add_simulated(struct mw_grid *grid, const struct mw_result *r)
 {
     mw_grid_row(grid, mw_table_text(r->strategy), r->feasible ? "yes" : "no",
-                mw_format_batch(r->micro_batch), mw_format_seconds(r->step_time_s[1]),
-                mw_format_significant(r->tflops_per_gpu[1]), mw_format_count(r->tokens_per_s),
-                mw_format_gib(r->tiers[MW_TIER_GPU].peak_bytes),
+                mw_format_batch(r->micro_batch * MAX(1, r->tp)),
+                mw_format_seconds(r->step_time_s[1]), mw_format_significant(r->tflops_per_gpu[1]),
+                mw_format_count(r->tokens_per_s), mw_format_gib(r->tiers[MW_TIER_GPU].peak_bytes),
                 mw_format_gib(r->tiers[MW_TIER_CPU].peak_bytes),
                 mw_format_gib(r->tiers[MW_TIER_NVME].peak_bytes), mw_table_text(r->bottleneck),
                 NULL);
@@ -26,10 +26,21 @@ add_refused(struct mw_grid *grid, const struct mw_result *r)
                                                  mw_format_gib(r->short_bytes));
 
     mw_grid_row(grid, mw_table_text(r->strategy), r->feasible ? "yes" : "no",
-                mw_format_batch(r->micro_batch), "-", "-", "-",
+                mw_format_batch(r->micro_batch * MAX(1, r->tp)), "-", "-", "-",
                 mw_format_gib(r->tiers[MW_TIER_GPU].peak_bytes),
                 mw_format_gib(r->tiers[MW_TIER_CPU].peak_bytes),
                 mw_format_gib(r->tiers[MW_TIER_NVME].peak_bytes), why, NULL);
+}
+
+/* Of --tokens, a line for each strategy that was simulated. */
+static void
+print_trainings(FILE *out, struct mw_result *const *results, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        g_autofree char *training = mw_table_training(results[i], true);
+        if (training)
+            fprintf(out, "%s: %s\n", mw_table_text(results[i]->strategy), training);
+    }
 }
 
 void
@@ -50,8 +61,12 @@ mw_table_compare(FILE *out, struct mw_result *const *results, size_t count)
     }
     if (count) {
         g_autofree char *machines = mw_table_machines(results[0]);
-        fprintf(out, "%s on %s, sequences of %" PRId64 " tokens; batch and memory per GPU\n",
-                mw_table_text(results[0]->model), machines, results[0]->seq);
+        g_autofree char *share = mw_table_batch_share(results[0]);
+        g_autofree char *per = results[0]->tp > 1
+                                   ? g_strdup_printf("batch per %s, memory per GPU", share)
+                                   : g_strdup("batch and memory per GPU");
+        fprintf(out, "%s on %s, sequences of %" PRId64 " tokens; %s\n",
+                mw_table_text(results[0]->model), machines, results[0]->seq, per);
     }
     mw_grid_print(grid, out, 2);
     for (size_t i = 0; i < count; i++) {
@@ -59,6 +74,7 @@ mw_table_compare(FILE *out, struct mw_result *const *results, size_t count)
         if (smaller)
             fprintf(out, "%s: %s\n", mw_table_text(results[i]->strategy), smaller);
     }
+    print_trainings(out, results, count);
     if (count && results[0]->hardware_set)
         fprintf(out, "set: %s\n", results[0]->hardware_set);
     if (uncalibrated)

@@ -89,7 +89,10 @@ integer_text(int64_t value)
 static void
 add_batch(struct mw_grid *grid, const struct mw_result *r)
 {
-    mw_grid_row(grid, "sequences per GPU", mw_format_batch(r->micro_batch), NULL);
+    g_autofree char *share = mw_table_batch_share(r);
+    g_autofree char *sequences = g_strdup_printf("sequences per %s", share);
+
+    mw_grid_row(grid, sequences, mw_format_batch(r->micro_batch * MAX(1, r->tp)), NULL);
     mw_grid_row(grid, "accumulation", integer_text(r->grad_accum), NULL);
     mw_grid_row(grid, "sequences per step", mw_format_batch(r->global_batch), NULL);
     mw_grid_row(grid, "sequence length", integer_text(r->seq), NULL);

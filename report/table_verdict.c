@@ -21,14 +21,14 @@ static void
 print_rates(FILE *out, const struct mw_result *r)
 {
     g_autofree char *tflops_range = range_text(r->tflops_per_gpu, mw_format_significant);
+    g_autofree char *batch = mw_table_batch(r, r->micro_batch);
 
     mw_table_line(out, "speed", "%s%s TFLOP/s per GPU, %s of achievable, MFU %s",
                   mw_format_significant(r->tflops_per_gpu[1]), tflops_range,
                   mw_format_percent(r->efficiency[1]), mw_format_percent(r->mfu));
-    mw_table_line(out, "throughput",
-                  "%s tokens/s, %s tokens per step (batch %s per GPU, %s in all)",
-                  mw_format_count(r->tokens_per_s), mw_format_count(r->tokens_per_step),
-                  mw_format_batch(r->micro_batch), mw_format_batch(r->global_batch));
+    mw_table_line(out, "throughput", "%s tokens/s, %s tokens per step (%s, %s in all)",
+                  mw_format_count(r->tokens_per_s), mw_format_count(r->tokens_per_step), batch,
+                  mw_format_batch(r->global_batch));
 }
 
 static void
@@ -138,13 +138,14 @@ print_owned(FILE *out, const struct mw_result_owned *owned)
                   mw_format_count(owned->years), owned->years_from, energy);
 }
 
-static void
-print_cost(FILE *out, const struct mw_result *r)
+char *
+mw_table_training(const struct mw_result *r, bool with_owner)
 {
+    double owned_usd = mw_result_owned_usd(&r->owned);
     GString *text;
 
-    if (!(r->tokens > 0))
-        return;
+    if (!r->simulated || !(r->tokens > 0))
+        return NULL;
     text = g_string_new(NULL);
     g_string_append_printf(text, "%s token%s in %s", mw_format_count(r->tokens),
                            r->tokens == 1 ? "" : "s", mw_format_duration(r->days * 86400));
@@ -152,8 +153,19 @@ print_cost(FILE *out, const struct mw_result *r)
         g_string_append_printf(text, ", %s USD of rent", amount(r->cost_usd));
     if (isfinite(r->energy_kwh))
         g_string_append_printf(text, ", %s kWh", amount(r->energy_kwh));
-    mw_table_line(out, "training", "%s", text->str);
-    g_string_free(text, TRUE);
+    if (with_owner && isfinite(owned_usd))
+        g_string_append_printf(text, ", %s USD as the owner", amount(owned_usd));
+    return g_string_free(text, FALSE);
+}
+
+static void
+print_cost(FILE *out, const struct mw_result *r)
+{
+    g_autofree char *training = mw_table_training(r, false);
+
+    if (!training)
+        return;
+    mw_table_line(out, "training", "%s", training);
     if (isfinite(mw_result_owned_usd(&r->owned)))
         print_owned(out, &r->owned);
 }

@@ -88,11 +88,12 @@ def check_batch_typed(box):
     """The batch that is printed can be typed."""
     for line in ("-m llama-3.1-70b -H dgx-h100 --tp 8 --nodes 4", "-m gpt2 -H dgx-h100"):
         text = box.run(f"simulate {line}").out.decode()
-        batch, step = re.search(r"batch (\S+) per GPU, (\S+) in all", text).groups()
+        said, batch, step = re.search(r"batch ((\S+) per GPU|.* GPUs, --batch (\S+)), (\S+) in all",
+                                      text).expand(r"\1|\2\3|\4").split("|")
         answer = box.run(f"simulate {line} --json --batch {batch} --global-batch {step}")
         if answer.status:
             yield f"{line}: {answer.err}"
-        elif f"batch {batch} per GPU, {step} in all" not in \
+        elif f"batch {said}, {step} in all" not in \
                 box.run(f"simulate {line} --batch {batch} --global-batch {step}").out.decode():
             yield f"{line}: batch {batch}, {step} in all: is another when typed"
 
@@ -397,6 +398,39 @@ def check_ranges(box):
         yield f"{outside} ranges in the tables of {len(asked)} questions"
 
 
+def check_compared(box):
+    """A row of compared strategies says what the strategy's own answer does."""
+    names = ("zero-offload", "zero-infinity-cpu")
+    line = "simulate -m gpt2-xl -H rtx4090 --batch 1 --tokens 1B -s "
+    table = box.run(line + ",".join(names)).out.decode()
+    rows = list(csv.DictReader(io.StringIO(box.run(line + ",".join(names) + " --csv").out
+                                           .decode())))
+    answers = json.loads(box.run(line + ",".join(names) + " --json").out)
+    for name, row, answer in zip(names, rows, answers, strict=True):
+        alone = json.loads(box.run(f"{line}{name} --json").out)
+        ends = alone["range"]["step_time_s"]
+        said = (float(row["step_time_s_low"]), float(row["step_time_s_high"]))
+        if said != (ends["low"], ends["high"]) or answer["range"] != alone["range"]:
+            yield f"{name}: {said} and {answer['range']} in a row, alone {alone['range']}"
+        text = box.run(line + name).out.decode()
+        training = re.search("^training +(.+)", text, re.M).group(1)
+        if f"\n{name}: {training}" not in table:
+            yield f"{name}: not {training} in {table}"
+
+
+def check_group(box):
+    """Where GPUs share a sequence, texts count whole ones of the group."""
+    line = "-m gpt3-13b -H dgx-h100 --tp 8 --batch 0.375"
+    for verb, said in (("plan -s zero2", "sequences per group of 8 GPUs +3\n"),
+                       ("simulate -s zero2", r"\(batch 3 per group of 8 GPUs, --batch 0.375, ")):
+        text = box.run(f"{verb} {line}").out.decode()
+        if not re.search(said, text) or re.search("0.375 per|per GPU +0.375", text):
+            yield f"{verb}: {text}"
+    text = box.run(f"simulate {line} -s zero2,zero3").out.decode()
+    if "batch per group of 8 GPUs, memory per GPU\n" not in text:
+        yield f"compared: {text}"
+
+
 def check_mfu(box):
     """Of flash attention's scores the second forming is no work of the model; above what published
     runs reached a caution says so."""
@@ -407,6 +441,9 @@ def check_mfu(box):
         text = box.run(f"simulate {line}").out.decode()
         said = re.search("^caution +MFU [0-9.]+% is above what published runs reached, 56.0%", text,
                          re.M)
+        cautions = re.findall("^caution +(.+)", text, re.M)
+        if answer["cautions"] != cautions:
+            yield f"{line}: {answer['cautions']} in JSON, {cautions} in text"
         if (answer["mfu"] > answer["mfu_published"]) != over or bool(said) != over:
             yield f"{line}: MFU {answer['mfu']}, {answer['mfu_published']} published, {said}"
     kept = json.loads(box.run("simulate -m llama-3.1-8b -H a100 -s zero3 --batch 1 --seq 131072 "
@@ -557,6 +594,8 @@ def tests(box):
     yield "verdict", check_verdict(box)
     yield "efficiency", check_efficiency(box)
     yield "ranges", check_ranges(box)
+    yield "compared", check_compared(box)
+    yield "a group of GPUs", check_group(box)
     yield "MFU", check_mfu(box)
     yield "cost", check_cost(box)
     yield "delay", check_delay(box)
