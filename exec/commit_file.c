@@ -36,7 +36,8 @@ mw_commit_file_open(struct mw_commit_file *file, const char *directory, const ch
         if (errno != EWOULDBLOCK)
             return fail(error, file, "flock");
         g_set_error(error, MW_ERROR, MW_ERROR_IO,
-                    "%s: in use by another run: give it another directory", file->path);
+                    "%s: in use by another run: wait for it or stop it, or give another directory",
+                    file->path);
         return false;
     }
     return !fstat(file->fd, &file->info) || fail(error, file, "fstat");

@@ -39,8 +39,8 @@ refuse(struct mw_nvme_lock *lock, const char *directory, const char *why, GError
 {
     if (!why)
         g_set_error(error, MW_ERROR, MW_ERROR_IO,
-                    "%s: in use by another run (%s is locked), or named twice: give another "
-                    "directory",
+                    "%s: in use by another run (%s is locked), or named twice: wait for that run "
+                    "or stop it, or give another directory",
                     directory, lock->path);
     else
         g_set_error(error, MW_ERROR, MW_ERROR_IO, "%s: not a directory that can be written: %s: %s",
