@@ -296,7 +296,8 @@ check_run_verb(const struct cli_request *request, GError **error)
     const char *other = request->csv ? "--csv" : request->sensitivity ? "--what-if" : NULL;
 
     if (other)
-        return mw_refuse(error, "%s: is an option of simulate, not of run", other);
+        return mw_refuse(error, "%s: is an option of %s, not of run", other,
+                         request->csv ? "plan and simulate" : "simulate");
     if (request->strategy_count > 1)
         return mw_refuse(error, "-s: names %d strategies; run takes one", request->strategy_count);
     return true;
