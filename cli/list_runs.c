@@ -42,6 +42,7 @@ static void
 say_taken(const GPtrArray *runs)
 {
     g_autoptr(GString) names = g_string_new(NULL);
+    g_autoptr(GString) listed = g_string_new(NULL);
     int count = 0;
 
     for (guint i = 0; i < runs->len; i++) {
@@ -50,18 +51,25 @@ say_taken(const GPtrArray *runs)
             !cli_runs_taken(&run->entry))
             continue;
         g_string_append_printf(names, " %s", run->entry.name);
+        g_string_append_printf(listed, "%s%s", count ? ", " : "", run->entry.name);
         count++;
     }
     if (count)
-        cli_say("other runs are in directories of%s now: `memwall rm%s` deletes what is left of "
+        cli_say("other runs are in directories of %s now: `memwall rm%s` deletes what is left of "
                 "%s, and takes %s off the list",
-                names->str, names->str, count == 1 ? "it" : "them", count == 1 ? "it" : "them");
+                listed->str, names->str, count == 1 ? "it" : "them", count == 1 ? "it" : "them");
 }
 
 static void
 print_table(const GPtrArray *runs)
 {
     int width = (int)strlen("run");
+
+    if (!runs->len) {
+        puts("no runs: `memwall run --save-every K`, or one with optimizer state on NVMe, keeps "
+             "one");
+        return;
+    }
 
     for (guint i = 0; i < runs->len; i++) {
         const struct cli_run *run = g_ptr_array_index(runs, i);

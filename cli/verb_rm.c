@@ -78,7 +78,9 @@ remove_run(const struct cli_run *run, const char *name, GError **error)
     say_others(run, name);
     if (!cli_runs_remove(&run->entry, false, error))
         return false;
-    printf("deleted %s, %s\n", name, mw_format_bytes((double)run->bytes));
+    bool stays = g_strcmp0(name, run->entry.name) && g_file_test(name, G_FILE_TEST_IS_DIR);
+    printf("deleted %s%s, %s%s\n", stays ? "the run in " : "", name,
+           mw_format_bytes((double)run->bytes), stays ? "; the folder stays" : "");
     return true;
 }
 

@@ -96,6 +96,9 @@ def check_rm(box):
     yield from good(box.run(runs[1]["run"], verb="rm"))
     if listed(box) or left(box):
         yield f"runs are {listed(box)}, folders {left(box)}"
+    done = box.run("runs", verb="list")
+    if done.returncode or done.said or not done.text.startswith("no runs: "):
+        yield f"of no run: {done.text!r}, {done.said!r}"
     yield from check_refused(train(box, *STEP, "--resume"), 2, "--resume: no run")
     yield from check_refused(train(box, *STEP, "--resume", name), 2, name)
     yield from check_refused(train(box, *STEP, "--resume", name, "--nvme", "drive"), 2, "--nvme")
@@ -242,7 +245,8 @@ def check_killed_durable(box):
     run = Disturbed(box, *STEP, "--batch", "2", "--steps", str(ENOUGH))
     name = listed(box)[0]["run"]
     yield from check_refused(train(box, *STEP, "--resume"), 2, name, "is running", "--resume=NAME")
-    yield from check_refused(train(box, *STEP, "--resume", name), 1, "in use by another run")
+    yield from check_refused(train(box, *STEP, "--resume", name), 1, "in use by another run",
+                             "wait for that run or stop it")
     run.process.send_signal(signal.SIGKILL)
     done = run.end()
     yield from good(train(box, *NONE, steps=1))
@@ -280,7 +284,10 @@ def check_named(box):
         yield f"runs are {listed(box)}"
     (box.folder / "drive").rmdir()
     os.rename(box.folder / "away", box.folder / "drive")
-    yield from good(box.run("second", verb="rm"))
+    done = box.run("second", verb="rm")
+    yield from good(done)
+    if not re.fullmatch(r"deleted the run in second, .*; the folder stays\n", done.text):
+        yield f"of a folder: {done.text!r}"
     if [path.name for path in box.on_drives()] != ["mine.txt"] or left(box):
         yield f"left {box.on_drives()}, {left(box)}"
 
