@@ -32,7 +32,7 @@ mw_commit_file_open(struct mw_commit_file *file, const char *directory, const ch
                     resume ? "no commit record to resume from" : "cannot be created", why);
         return false;
     }
-    if (flock(file->fd, LOCK_EX | LOCK_NB)) {
+    if (!mw_run_lock_file(file->fd, LOCK_EX)) {
         if (errno != EWOULDBLOCK)
             return fail(error, file, "flock");
         g_set_error(error, MW_ERROR, MW_ERROR_IO,

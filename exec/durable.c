@@ -113,7 +113,7 @@ open_record(struct rank *it, GError **error)
     it->record_fd = mw_own_open(it->record_path, O_RDONLY, 0, &why);
     if (it->record_fd < 0)
         return fail(it->record_path, why, error);
-    if (!flock(it->record_fd, LOCK_SH | LOCK_NB))
+    if (mw_run_lock_file(it->record_fd, LOCK_SH))
         return true;
     return fail(it->record_path,
                 errno == EWOULDBLOCK ? "a run is in progress here" : g_strerror(errno), error);

@@ -20,8 +20,6 @@ struct mw_nvme_lock {
 bool mw_nvme_lock_take(struct mw_nvme_lock *lock, const char *directory, const char *stem,
                        GError **error);
 void mw_nvme_lock_release(struct mw_nvme_lock *lock);
-/* An open file for one alone; false with errno, EWOULDBLOCK where another keeps it. */
-bool mw_nvme_lock_file(int fd);
 /* Whether the path still names the file that is open. */
 bool mw_nvme_is_in_place(const char *path, int fd);
 

@@ -17,18 +17,13 @@ mw_nvme_is_in_place(const char *path, int fd)
            named.st_ino == opened.st_ino;
 }
 
-/* Whoever looks at which runs are in progress holds a lock for an instant (run_files.c), which is
- * no reason to fail: a run is at the file for longer than this. */
-#define LOOKS 50
-#define LOOK_US 10000
-
 bool
-mw_nvme_lock_file(int fd)
+mw_run_lock_file(int fd, int how)
 {
-    for (int left = LOOKS; flock(fd, LOCK_EX | LOCK_NB); left--) {
+    for (int left = MW_RUN_LOCK_LOOKS; flock(fd, how | LOCK_NB); left--) {
         if ((errno != EWOULDBLOCK && errno != EINTR) || !left)
             return false;
-        g_usleep(LOOK_US);
+        g_usleep(MW_RUN_LOCK_LOOK_US);
     }
     return true;
 }
@@ -65,7 +60,7 @@ mw_nvme_lock_take(struct mw_nvme_lock *lock, const char *directory, const char *
         lock->fd = mw_own_open(lock->path, O_RDWR | O_CREAT, 0600, &why);
         if (lock->fd < 0)
             return refuse(lock, directory, why, error);
-        if (!mw_nvme_lock_file(lock->fd))
+        if (!mw_run_lock_file(lock->fd, LOCK_EX))
             return refuse(lock, directory, errno == EWOULDBLOCK ? NULL : g_strerror(errno), error);
         if (mw_nvme_is_in_place(lock->path, lock->fd))
             return true;

@@ -307,7 +307,7 @@ lock_all(const struct mw_run_files *files, int folder, const char *directory, bo
         if (fd < 0)
             return fail(directory, name, why, error);
         g_array_append_val(held, fd);
-        if (!mw_nvme_lock_file(fd))
+        if (!mw_run_lock_file(fd, LOCK_EX))
             return fail(directory, name,
                         errno == EWOULDBLOCK ? "a run is using it: nothing is deleted"
                                              : g_strerror(errno),

@@ -96,7 +96,7 @@ open_rank(struct work *work, int folder, const char *name, GError **error)
     rank->fd = mw_own_open_at(folder, name, O_RDONLY, 0, NULL, &why);
     if (rank->fd < 0)
         return fail(error, MW_ERROR_IO, rank->path, why);
-    if (flock(rank->fd, LOCK_SH | LOCK_NB))
+    if (!mw_run_lock_file(rank->fd, LOCK_SH))
         return fail(error, MW_ERROR_IO, rank->path,
                     errno == EWOULDBLOCK ? "a run is using it: verify it after the run has ended"
                                          : g_strerror(errno));
@@ -110,6 +110,11 @@ find_records(struct work *work, GError **error)
     struct mw_run_files files;
     bool good = mw_run_files_look(directory, &files, error);
 
+    for (int left = MW_RUN_LOCK_LOOKS; good && files.running && left; left--) {
+        mw_run_files_clear(&files);
+        g_usleep(MW_RUN_LOCK_LOOK_US);
+        good = mw_run_files_look(directory, &files, error);
+    }
     if (good && files.running)
         good = fail(error, MW_ERROR_IO, directory,
                     "a run is using it: verify it after the run has ended");
