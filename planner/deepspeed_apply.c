@@ -128,6 +128,19 @@ comes_out(int64_t world, int64_t train, int64_t micro, int64_t accum)
     return micro && accum && world ? train == known : train % known == 0;
 }
 
+/* Without the two others DeepSpeed does not accumulate (runtime/config.py,
+ * _set_batch_related_parameters). */
+static void
+take_whole_batch(struct mw_ds_file *file, int64_t train, int64_t world, int64_t *accum)
+{
+    if (!train || !world || value_of(file, DS_MICRO_BATCH) != DS_ABSENT ||
+        value_of(file, DS_GRAD_ACCUM) != DS_ABSENT)
+        return;
+    *accum = 1;
+    mw_ds_note(file, "train_batch_size alone: DeepSpeed takes it in one micro-batch; with "
+                     "train_micro_batch_size_per_gpu or gradient_accumulation_steps in several");
+}
+
 /* The one that is missing follows. */
 static bool
 complete_batch(struct mw_ds_file *file, int64_t world, int64_t train, int64_t *micro,
@@ -214,6 +227,11 @@ apply_batch(struct mw_ds_file *file, int64_t world, struct mw_settings *settings
     take(file, DS_MICRO_BATCH, &micro);
     take(file, DS_GRAD_ACCUM, &accum);
     take_trainers_batch(file, train, &micro, &accum);
+    take_whole_batch(file, train, world, &accum);
+    if (world && value_of(file, DS_TRAIN_BATCH) == DS_ABSENT &&
+        value_of(file, DS_MICRO_BATCH) == DS_ABSENT)
+        mw_ds_note(file, "DeepSpeed refuses a file without train_batch_size and "
+                         "train_micro_batch_size_per_gpu");
     int64_t counted = replicas_counted(file, world, train, micro, accum);
     if (train && !complete_batch(file, world * counted, train, &micro, &accum, error))
         return false;

@@ -126,7 +126,7 @@ test_batch(void)
         {256, 8, 4, 0, 256, 8, 4},
         {256, 8, 0, 8, 256, 8, 4},
         {256, 0, 4, 8, 256, 8, 4},
-        {256, 0, 0, 8, 256, MW_AUTO, MW_AUTO},
+        {256, 0, 0, 8, 256, 32, 1},
         {256, 8, 0, 0, 256, 8, MW_AUTO},
         {0, 8, 4, 8, MW_AUTO, 8, 4},
         {0, 8, 0, 8, MW_AUTO, 8, MW_AUTO},
@@ -171,8 +171,10 @@ test_slicing(void)
         double micro;
         const char *note;
     } rows[] = {
-        {"'tensor_parallel': {'autotp_size': 0}, 'train_batch_size': 64", 1, 64, MW_AUTO, MW_AUTO,
-         NULL},
+        {"'tensor_parallel': {'autotp_size': 0}, 'train_batch_size': 64", 1, 64, 1, 8,
+         "DeepSpeed takes it in one micro-batch"},
+        {"'gradient_accumulation_steps': 4", 1, MW_AUTO, 4, MW_AUTO,
+         "DeepSpeed refuses a file without train_batch_size"},
         {"'tensor_parallel': {'autotp_size': 4}, 'train_micro_batch_size_per_gpu': 8", 4, MW_AUTO,
          MW_AUTO, 2, NULL},
         {"'tensor_parallel': {'autotp_size': 4}, 'train_batch_size': 64,"
