@@ -163,7 +163,11 @@ print_unreadable_verdict(const struct mw_verified *verified)
     const int newest = verified->newest;
     const char *which = verified->unreadable == 1 ? "the record" : "one of the records";
 
-    printf("not known to be whole: the newest step may be in %s that could not be read", which);
+    if (verified->unreadable)
+        printf("not known to be whole: the newest step may be in %s that could not be read", which);
+    else
+        printf("damaged: step %" G_GINT64_FORMAT " was durable, and its record is torn",
+               verified->lost_step);
     if (newest >= 0)
         printf("; --resume goes on from step %" G_GINT64_FORMAT ", which is %s",
                verified->steps[newest].step + 1,
@@ -176,11 +180,11 @@ print_verdict(const struct mw_verified *verified)
 {
     const int newest = verified->newest, before = whole_before(verified);
 
-    if (verified->unreadable)
+    if (verified->unreadable || verified->lost_step)
         print_unreadable_verdict(verified);
     if (verified->missing->len)
         print_missing_verdict(verified);
-    if (verified->unreadable || verified->missing->len)
+    if (verified->unreadable || verified->lost_step || verified->missing->len)
         return;
     if (newest < 0)
         printf("no step is recorded%s: nothing can be resumed\n",
@@ -264,6 +268,8 @@ print_json(const struct mw_verified *verified)
     mw_json_integer(&json, "ranks", verified->ranks);
     mw_json_integer(&json, "ranks_here", verified->ranks_here);
     mw_json_integer(&json, "unreadable_records", verified->unreadable);
+    if (verified->lost_step)
+        mw_json_integer(&json, "lost_step", verified->lost_step);
     mw_json_begin(&json, "steps", '[', false);
     for (int i = 0; i < verified->step_count; i++)
         put_step(&json, verified, i);
@@ -317,6 +323,19 @@ add_lost(const char *directory, bool good, struct mw_verified *verified, GError 
     g_free(text);
 }
 
+/* What the run's description says was durable when it was written; 0. */
+static int64_t
+noted_step(const char *directory)
+{
+    struct cli_run_entry entry;
+
+    if (!cli_run_entry_read(directory, &entry, NULL))
+        return 0;
+    int64_t noted = cli_runs_names(&entry, directory) ? entry.last_step : 0;
+    cli_run_entry_clear(&entry);
+    return noted;
+}
+
 static bool
 verify(char **directories, bool as_json, bool *whole, GError **error)
 {
@@ -330,6 +349,7 @@ verify(char **directories, bool as_json, bool *whole, GError **error)
         .tensors = tensors,
         .takes = takes,
         .data = &question,
+        .noted_step = noted_step(directories[0]),
     };
     if (!cli_run_homes_read(directories[0], &question.homes, NULL))
         question.homes.plan = NULL;

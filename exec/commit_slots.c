@@ -57,8 +57,8 @@ mw_commit_slot_other(const char *path, const struct mw_commit_slot *whole,
         return g_strdup_printf("%s; its other record, step %" PRId64 ", is whole", other->why,
                                step + 1);
     if (other->state == MW_COMMIT_TORN)
-        return g_strdup_printf("%s: a commit was interrupted; the one before it, step %" PRId64
-                               ", is whole",
+        return g_strdup_printf("%s: one of its records is torn: a commit was interrupted, or it is "
+                               "damaged; step %" PRId64 " is whole",
                                path, step + 1);
     if (other->record.step == step)
         return g_strdup_printf("%s: both of its records are of step %" PRId64

@@ -77,6 +77,7 @@ read_records(struct work *work, struct mw_verify_rank *rank, GError **error)
         if (slots->at[i].identified)
             rank->identity = &slots->at[i].identity;
         work->verified->unreadable += slots->at[i].state == MW_COMMIT_UNREADABLE;
+        work->verified->torn += slots->at[i].state == MW_COMMIT_TORN;
         if (line)
             note(work->verified, line);
     }
@@ -103,6 +104,29 @@ open_rank(struct work *work, int folder, const char *name, GError **error)
     return read_records(work, rank, error);
 }
 
+static void
+add_missing(struct work *work, char *file, const char *why, bool absent, bool resized)
+{
+    struct mw_verify_missing *it = g_new(struct mw_verify_missing, 1);
+
+    *it = (struct mw_verify_missing){file, g_strdup(why), absent, resized};
+    g_ptr_array_add(work->verified->missing, it);
+}
+
+/* A rank whose data is in the directory was on this machine, and has lost its record. */
+static void
+find_lost_record(struct work *work, const GPtrArray *names, const char *name)
+{
+    const char *dash = g_str_has_suffix(name, MW_RUN_DATA) ? strrchr(name, '-') : NULL;
+    g_autofree char *stem = dash ? g_strndup(name, (size_t)(dash - name)) : NULL;
+    g_autofree char *record = stem ? g_strconcat(stem, MW_RUN_RECORD, NULL) : NULL;
+
+    if (!record || g_ptr_array_find_with_equal_func((GPtrArray *)names, record, g_str_equal, NULL))
+        return;
+    add_missing(work, mw_run_record_path(work->options->directories[0], stem),
+                "it is not there, and the rank's data is", false, false);
+}
+
 static bool
 find_records(struct work *work, GError **error)
 {
@@ -123,6 +147,8 @@ find_records(struct work *work, GError **error)
         const char *name = g_ptr_array_index(files.names, i);
         if (g_str_has_suffix(name, MW_RUN_RECORD))
             good = open_rank(work, folder, name, error);
+        else
+            find_lost_record(work, files.names, name);
     }
     if (good && !work->ranks->len)
         good = fail(error, MW_ERROR_INVALID, directory,
@@ -256,6 +282,16 @@ count_steps(struct work *work)
             verified->newest = i;
 }
 
+/* A torn record is what a kill leaves, unless the step that it was of had been durable. */
+static void
+find_lost(struct mw_verified *verified, int64_t noted_step)
+{
+    int64_t newest = verified->newest < 0 ? 0 : verified->steps[verified->newest].step + 1;
+
+    if (verified->torn && noted_step > newest)
+        verified->lost_step = noted_step;
+}
+
 /* What is whole may yet say what a resume does not take. */
 static void
 check_fields(const struct mw_verify_options *options, const struct mw_verify_rank *rank, int slot,
@@ -304,14 +340,10 @@ note_missing(struct work *work, const struct mw_extents *extents)
 {
     for (int d = 0; d < extents->drives; d++) {
         const char *resized = extents->data[d].resized;
-        if (!extents->data[d].missing && !resized)
-            continue;
-        struct mw_verify_missing *it = g_new0(struct mw_verify_missing, 1);
-        it->file = g_strdup(extents->data[d].path);
-        it->why = g_strdup(resized ? resized : extents->data[d].missing);
-        it->resized = resized;
-        it->absent = extents->data[d].absent;
-        g_ptr_array_add(work->verified->missing, it);
+        if (extents->data[d].missing || resized)
+            add_missing(work, g_strdup(extents->data[d].path),
+                        resized ? resized : extents->data[d].missing, extents->data[d].absent,
+                        resized != NULL);
     }
 }
 
@@ -369,6 +401,8 @@ mw_verify(const struct mw_verify_options *options, struct mw_verified *verified,
     bool good = find_records(&work, error) && settle_ranks(&work, error);
     if (good)
         count_steps(&work);
+    if (good)
+        find_lost(verified, options->noted_step);
     for (guint i = 0; good && i < work.ranks->len; i++)
         good = check_rank(&work, g_ptr_array_index(work.ranks, i), error);
     g_ptr_array_unref(work.ranks);
@@ -396,5 +430,5 @@ bool
 mw_verify_resumes(const struct mw_verified *verified)
 {
     return verified->newest >= 0 && mw_verify_is_whole(verified, verified->newest) &&
-           !verified->unreadable && !verified->missing->len;
+           !verified->unreadable && !verified->lost_step && !verified->missing->len;
 }

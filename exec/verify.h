@@ -25,6 +25,7 @@ struct mw_verify_options {
     bool (*takes)(void *data, const struct mw_commit_record *record, GError **error);
     void (*progress)(void *data, int64_t done_bytes, int64_t all_bytes); /* may be NULL */
     void *data;
+    int64_t noted_step; /* that was durable, from 1, by what is known beside the records; 0 */
     const struct mw_nvme_calls *calls; /* NULL: the system's */
 };
 
@@ -57,6 +58,8 @@ struct mw_verified {
     int step_count;
     int newest;         /* index of what a resume takes: all ranks here have it; -1: none */
     int unreadable;     /* records that the drive does not give back: a newer step may be in one */
+    int torn;           /* of a commit that was interrupted, or damaged */
+    int64_t lost_step;  /* was durable, from 1, and is in no whole record; 0: none */
     GPtrArray *missing; /* struct mw_verify_missing *, each file once */
     GPtrArray *notes;   /* char *: what else there is to say */
 };

@@ -140,7 +140,8 @@ def check_damage(box):
         done = box.run("drive", "-o", f"torn-{slot}", verb="export")
         yield from good(done)
         step = done.text.split("after step ")[1].split()[0]
-        line = f"memwall.record: a commit was interrupted; the one before it, step {step}, is whole"
+        line = "memwall.record: one of its records is torn: a commit was interrupted, or it is " \
+               f"damaged; step {step} is whole"
         if done.said.count("\n") != 1 or line not in done.said:
             yield f"{done.said!r}"
     record.write_bytes(kept)

@@ -208,7 +208,7 @@ test_flipped_record(void)
             slot_bytes * 8 + (i < 256 ? i : g_test_rand_int_range(0, (gint32)record_bits));
         flip_bit(path, bit);
         commit = mw_commit_fixture_open(&options);
-        g_assert_nonnull(strstr(mw_commit_notice(commit), "step 2, is whole"));
+        g_assert_nonnull(strstr(mw_commit_notice(commit), "step 2 is whole"));
         mw_commit_fixture_expect(commit, 1);
         mw_commit_close(commit);
         flip_bit(path, bit);

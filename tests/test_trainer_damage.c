@@ -181,7 +181,7 @@ test_torn_record(gconstpointer data)
         flip(path, (commits - 1) % 2 * file_bytes(path) / 2 + 100);
         struct trained trained = trained_go_on(what, directory, false);
         g_assert_cmpint(trained.first_step, ==, (commits - 1) * every);
-        g_assert_nonnull(strstr(trained.notice, "a commit was interrupted"));
+        g_assert_nonnull(strstr(trained.notice, "torn: a commit was interrupted"));
         trained_assert_same(what->name, &undisturbed, &trained);
         trained_clear(&trained);
     }
