@@ -362,6 +362,37 @@ cli_run_course_resume(struct cli_training *training, GError **error)
     return check_fixed(training, error) && mw_lr_schedule_check(&training->options.schedule, error);
 }
 
+/* Positions may be stretched, which is how a model learns to read longer texts. */
+static bool
+is_of_positions(int which)
+{
+    return which == CLI_FIXED_ROPE_THETA || which == CLI_FIXED_POSITION_ROWS ||
+           which == CLI_FIXED_ROPE_FACTOR || which == CLI_FIXED_ROPE_LOW ||
+           which == CLI_FIXED_ROPE_HIGH || which == CLI_FIXED_ROPE_POSITIONS;
+}
+
+/* Weights that were trained by one arithmetic mean nothing to another, though their shapes fit. */
+static bool
+check_model(const struct cli_training *training, GError **error)
+{
+    const struct cli_run_course *then = training->then;
+    uint64_t now[CLI_FIXEDS];
+
+    take_fixed(training, now);
+    for (int i = 0; i < CLI_FIXEDS; i++) {
+        if (!is_of_model(i) || is_of_positions(i) || !then->has_fixed[i] ||
+            then->fixed[i] == now[i])
+            continue;
+        g_autofree char *is = cli_run_field_text(&cli_run_fixed[i], now[i]);
+        g_autofree char *was = cli_run_field_text(&cli_run_fixed[i], then->fixed[i]);
+        return mw_refuse(error,
+                         "--from %s: is of another model: %s is %s, it was %s: give -m the "
+                         "config.json that it was trained with",
+                         training->options.from, cli_run_fixed[i].what, is, was);
+    }
+    return true;
+}
+
 bool
 cli_run_course_from(struct cli_training *training, GError **error)
 {
@@ -370,7 +401,7 @@ cli_run_course_from(struct cli_training *training, GError **error)
     then->of_checkpoint = true;
     take_record(then, mw_checkpoint_record(training->checkpoint));
     settle(training);
-    return mw_lr_schedule_check(&training->options.schedule, error);
+    return check_model(training, error) && mw_lr_schedule_check(&training->options.schedule, error);
 }
 
 /* --- of a run that has ended ----------------------------------------------------------------- */

@@ -432,6 +432,15 @@ def check_from(box):
     if done.said != "memwall: --from saved: the run goes on otherwise than this was trained: " \
                     "--clip is 2, it was 0.5; --seed is 8, it was 7; --batch is 1, it was 2\n":
         yield f"said {done.said!r}"
+    # The shapes of its tensors would do for half of the heads.
+    other = json.loads((GPT2 / "config.json").read_text(encoding="utf-8"))
+    other["n_head"] //= 2
+    (box.folder / "other.json").write_text(json.dumps(other), encoding="utf-8")
+    done = box.run("-m", "other.json", *words[2:], "--batch", "2", "--steps", "7",
+                   "--from", "saved")
+    refusal = "--from saved: is of another model: the model's number of heads is "
+    if done.returncode != 2 or refusal not in done.said:
+        yield f"status {done.returncode}: {done.said!r}"
 
 
 def check_write_limit(box):
