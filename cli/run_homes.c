@@ -185,6 +185,19 @@ check_homes(const struct mw_plan *plan, const char *origin, GError **error)
                      origin, parts, PARTS_MAX);
 }
 
+static void
+add_way_out(GError **error)
+{
+    if (!error || !*error)
+        return;
+    char *text = g_strconcat((*error)->message,
+                             ": `memwall run --resume`, with the options that the run had and one "
+                             "step more, writes that file anew",
+                             NULL);
+    g_free((*error)->message);
+    (*error)->message = text;
+}
+
 static bool
 lacks(const char *origin, GError **error)
 {
@@ -196,7 +209,8 @@ lacks(const char *origin, GError **error)
 }
 
 static bool
-read_object(JsonObject *object, const char *origin, struct cli_run_homes *homes, GError **error)
+read_object(JsonObject *object, const char *origin, struct cli_run_homes *homes, bool *lacking,
+            GError **error)
 {
     JsonNode *decoder = json_object_get_member(object, "decoder");
     const char *text = NULL, *config = NULL, *fingerprint = NULL;
@@ -209,8 +223,10 @@ read_object(JsonObject *object, const char *origin, struct cli_run_homes *homes,
         !mw_json_get_string(object, "fingerprint", origin, &fingerprint, error))
         return false;
     if (!text || !config || !fingerprint || !decoder || !JSON_NODE_HOLDS_OBJECT(decoder) ||
-        !g_ascii_string_to_unsigned(fingerprint, 16, 0, G_MAXUINT64, &number, NULL))
+        !g_ascii_string_to_unsigned(fingerprint, 16, 0, G_MAXUINT64, &number, NULL)) {
+        *lacking = true;
         return lacks(origin, error);
+    }
     if (!read_decoder(json_node_get_object(decoder), origin, &described, error) ||
         !take_model(&described, config, origin, &homes->decoder, error))
         return false;
@@ -237,12 +253,16 @@ cli_run_homes_read(const char *directory, struct cli_run_homes *homes, GError **
         if (g_error_matches(reason, G_FILE_ERROR, G_FILE_ERROR_NOENT))
             return lacks(path, error);
         g_propagate_error(error, g_steal_pointer(&reason));
+        add_way_out(error);
         return false;
     }
-    bool good = read_object(json_node_get_object(root), path, homes, error);
+    bool lacking = false;
+    bool good = read_object(json_node_get_object(root), path, homes, &lacking, error);
     json_node_unref(root);
     if (!good)
         cli_run_homes_clear(homes);
+    if (!good && !lacking)
+        add_way_out(error);
     return good;
 }
 

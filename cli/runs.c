@@ -274,11 +274,15 @@ take_place(struct cli_run_entry *entry, const char *path, GError **error)
 {
     if (cli_runs_names(entry, path) || is_listed_in(entry, path))
         return true;
-    if (!was_carried(entry, path))
+    if (!was_carried(entry, path)) {
+        bool there = g_file_test(entry->directories[0], G_FILE_TEST_IS_DIR);
         return mw_refuse(error,
-                         "%s/" MW_RUN_DESCRIPTION ": is of run %s in %s, not of this directory: "
-                         "name that one, or delete the file",
-                         path, entry->name, entry->directories[0]);
+                         "%s/" MW_RUN_DESCRIPTION ": is of run %s in %s, not of this directory: %s",
+                         path, entry->name, entry->directories[0],
+                         there ? "name that one, or delete the file"
+                               : "move all directories of the run back to where they were, or make "
+                                 "links there that lead to where they are");
+    }
     g_free(entry->directories[0]);
     entry->directories[0] = g_canonicalize_filename(path, NULL);
     entry->made = false;
@@ -293,7 +297,11 @@ explain_unread(const char *path, const GError *why, GError **error)
     struct mw_run_files files;
     bool holds = mw_run_files_look(path, &files, NULL) && (files.record || files.has_data);
     g_autofree char *way =
-        holds ? g_strdup_printf("move that file away to verify, resume or delete the state in %s "
+        files.stranger
+            ? g_strdup_printf("%s beside it %s: what is not this user's alone is left alone; copy "
+                              "the files to a directory of your own (cp -r) and name that",
+                              files.stranger, files.stranger_why)
+        : holds ? g_strdup_printf("move that file away to verify, resume or delete the state in %s "
                                 "without it; `memwall run --nvme %s --overwrite` starts anew there",
                                 path, path)
               : g_strdup("no state is beside it: name a directory of the run, or delete that file");

@@ -199,10 +199,11 @@ def check_reserved(box):
         yield "always described"
         return
     names = os.listdir(box.folder / "fast")
+    if len(names) != 1 or f"kept as run {names[0]}:" not in said:
+        yield f"{names}, as it started runs were {starting}: {said!r}"
+        return
     if starting != [(names[0], "running")]:
         yield f"as it started runs were {starting}"
-    if len(names) != 1 or f"kept as run {names[0]}:" not in said:
-        yield f"{names}: {said!r}"
     yield from good(box.run(names[0], verb="rm"))
     if len(listed(box)) != 1 or names[0] in left(box) or os.listdir(box.folder / "fast"):
         yield f"{names[0]} was deleted, runs are {listed(box)}, folders {left(box)}"

@@ -1,6 +1,7 @@
 """What the checks from outside share: they print TAP, and some start several ranks."""
 import os
 import shutil
+import signal
 import tempfile
 
 MPIRUN = ["mpirun", "--oversubscribe", "--bind-to", "none", "-n"]
@@ -28,6 +29,9 @@ def report(tests):
 
 
 def report_in(box_type, tests):
-    """The same in a folder of their own, which is gone afterwards."""
+    """The same in a folder of their own, which is gone afterwards.  What is started hears signals,
+    though whoever started the tests ignores them, as nohup and a shell's & do."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     with tempfile.TemporaryDirectory() as folder:
         return report(tests(box_type(folder)))
