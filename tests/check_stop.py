@@ -252,7 +252,7 @@ def check_in_save(box):
     (box.folder / "log.jsonl").unlink(missing_ok=True)
     run = launch(box, "-m", str(ROOT / "models/gpt-text/config.json"), *SMALL, "--batch", "1",
                  "--seq", "16", "--steps", "1", "-s", "zero3", "--save", "late")
-    while not list(box.folder.glob("late*")) and run.poll() is None:
+    while not list(box.folder.glob("late*/*")) and run.poll() is None:  # a trial folder is empty
         pass
     run.send_signal(signal.SIGINT)
     said = run.communicate(timeout=SECONDS)[1].decode()
