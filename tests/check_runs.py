@@ -178,6 +178,7 @@ def check_reserved(box):
     """The name of a run that starts is its own, wherever $MEMWALL_NVME has its directory."""
     for _ in range(20):
         start_anew(box)
+        (box.folder / "log.jsonl").unlink(missing_ok=True)  # has names that are given anew
         shutil.rmtree(box.folder / "fast", ignore_errors=True)
         first = subprocess.Popen([str(MEMWALL), "run", "-m", str(GPT2 / "config.json"), *SMALL,
                                    "--batch", "2", "--steps", "1", *STEP], cwd=box.folder,
