@@ -247,12 +247,23 @@ def check_in_close(box):
         yield f"status {run.returncode}: {said!r}"
 
 
+def writes(folder, name):
+    """Whether the checkpoint NAME is being written: a trial folder has no file, and goes again."""
+    for path in folder.iterdir():
+        try:
+            if path.name.startswith(name) and any(path.iterdir()):
+                return True
+        except FileNotFoundError:  # it was a trial folder
+            continue
+    return False
+
+
 def check_in_save(box):
     """The training is done: what it was for is written."""
     (box.folder / "log.jsonl").unlink(missing_ok=True)
     run = launch(box, "-m", str(ROOT / "models/gpt-text/config.json"), *SMALL, "--batch", "1",
                  "--seq", "16", "--steps", "1", "-s", "zero3", "--save", "late")
-    while not list(box.folder.glob("late*/*")) and run.poll() is None:  # a trial folder is empty
+    while not writes(box.folder, "late") and run.poll() is None:
         pass
     run.send_signal(signal.SIGINT)
     said = run.communicate(timeout=SECONDS)[1].decode()
