@@ -300,16 +300,7 @@ fill_notes(const struct cli_request *request, enum mw_strategy strategy,
     if (!sizing->fits && sizing->fragmentation)
         g_ptr_array_add(notes, g_strdup("what is short is memory in one piece, not the sum: "
                                         "more --tiles cut it"));
-    for (char **note = request->deepspeed.notes; note && *note; note++)
-        g_ptr_array_add(notes, g_strdup_printf("DeepSpeed file: %s", *note));
-    if (request->deepspeed.ignored && *request->deepspeed.ignored) {
-        g_autofree char *keys = g_strjoinv(", ", request->deepspeed.ignored);
-        g_ptr_array_add(notes, g_strdup_printf("DeepSpeed keys without effect: %s", keys));
-    }
-    if (request->write_deepspeed && sizing->fits && r->tp > 1)
-        g_ptr_array_add(notes, g_strdup("--write-deepspeed: without train_batch_size, as DeepSpeed "
-                                        "counts GPUs that share a model as replicas unless the "
-                                        "training script gives it an mpu"));
+    cli_note_deepspeed(request, strategy, sizing, notes);
     note_length(sizing, notes);
     note_attention(answer, notes);
     note_tokens(r, request->settings.tokens, notes);

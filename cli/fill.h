@@ -18,6 +18,10 @@ void cli_fill_simulation(const struct cli_request *request, struct cli_answer *a
 void cli_note_keys(const struct cli_request *request, const struct mw_sizing *sizing,
                    GPtrArray *notes);
 
+/* Of a DeepSpeed file what it asks that the plan does otherwise, read or written. */
+void cli_note_deepspeed(const struct cli_request *request, enum mw_strategy asked,
+                        const struct mw_sizing *sizing, GPtrArray *notes);
+
 /* Parts of it that a plan alone gives. */
 
 /* Bottleneck and channels; lanes and phases too, where the engine kept its timeline. */

@@ -188,11 +188,17 @@ load_deepspeed(struct cli_request *request, const char *path, GError **error)
     bool named = s->global_batch != MW_AUTO;
     bool own_batch = named || s->micro_batch != MW_AUTO || s->grad_accum != MW_AUTO ||
                      !request->profile; /* nothing is known of the ranks yet */
+    bool placed[MW_STATE_COUNT];
 
+    for (int state = 0; state < MW_STATE_COUNT; state++)
+        placed[state] = s->placement[state].count > 0;
     if (!mw_deepspeed_load(path, own_batch ? 0 : replicas(request), s, &request->deepspeed, error))
         return false;
     if (named)
         s->batch_source = NULL;
+    for (int state = 0; state < MW_STATE_COUNT; state++)
+        if (placed[state])
+            s->device_key[state] = NULL;
     int64_t tp = s->tp;
     if (!cli_options_apply(s, error))
         return false;

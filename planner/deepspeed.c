@@ -1,6 +1,5 @@
 #include "planner/deepspeed.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "planner/deepspeed_internal.h"
@@ -8,35 +7,15 @@
 #include "planner/input.h"
 #include "planner/json.h"
 #include "planner/nearest.h"
-#include "planner/typed.h"
 
 #define BATCH_MAX INT64_C(1000000000000)
 #define ELEMENTS_MAX INT64_C(1000000000000000000)
 #define SLICING_MAX 1024
 
-enum kind {
-    KIND_SECTION,
-    KIND_CLOSED, /* a section in which DeepSpeed refuses a name that it does not know */
-    KIND_BOOL,
-    KIND_WHOLE,
-    KIND_NUMBER,
-    KIND_DEVICE,
-    KIND_CPU_OFFLOAD,
-    KIND_OPTIMIZER,
-    KIND_STRATEGY,
-    KIND_PLACEMENT,
-    KIND_ANY /* known to DeepSpeed, and not looked at */
-};
-
 /* Names and bounds: deepspeed.ai/docs/config-json and the checks of DeepSpeed 0.19 (its classes in
  * runtime/zero/config.py, offload_config.py, precision_config.py and tensor_parallel/config.py).  A
  * name that is not here, or that is DS_UNKNOWN, has no effect on a plan. */
-static const struct row {
-    const char *name;
-    enum mw_ds_key key;
-    enum kind kind;
-    int64_t min, max;
-} rows[] = {
+static const struct mw_ds_row rows[] = {
     {"train_batch_size", DS_TRAIN_BATCH, KIND_WHOLE, 1, BATCH_MAX},
     {"train_micro_batch_size_per_gpu", DS_MICRO_BATCH, KIND_WHOLE, 1, BATCH_MAX},
     {"gradient_accumulation_steps", DS_GRAD_ACCUM, KIND_WHOLE, 1, BATCH_MAX},
@@ -83,6 +62,8 @@ static const struct row {
     {"aio.queue_depth", DS_CHECKED, KIND_WHOLE, 1, BATCH_MAX},
     {"aio.intra_op_parallelism", DS_CHECKED, KIND_WHOLE, 1, BATCH_MAX},
     {"aio.thread_count", DS_CHECKED, KIND_WHOLE, 1, BATCH_MAX},
+    {"data_types", DS_UNKNOWN, KIND_SECTION, 0, 0},
+    {"data_types.grad_accum_dtype", DS_SUM_DTYPE, KIND_SUM_DTYPE, 0, 0},
     {"optimizer", DS_UNKNOWN, KIND_SECTION, 0, 0},
     {"optimizer.type", DS_OPTIMIZER, KIND_OPTIMIZER, 0, 1},
     /* What DeepSpeed has no words for, as the options say it; DeepSpeed passes over the section. */
@@ -172,14 +153,15 @@ static const struct row {
     {"dump_state", DS_UNKNOWN, KIND_ANY, 0, 0},
     {"prescale_gradients", DS_UNKNOWN, KIND_ANY, 0, 0},
     {"gradient_predivide_factor", DS_UNKNOWN, KIND_ANY, 0, 0},
-    {"sparse_gradients", DS_UNKNOWN, KIND_ANY, 0, 0},
     {"communication_data_type", DS_UNKNOWN, KIND_ANY, 0, 0},
     {"seq_parallel_communication_data_type", DS_UNKNOWN, KIND_ANY, 0, 0},
     {"disable_allgather", DS_UNKNOWN, KIND_ANY, 0, 0},
     {"zero_allow_untested_optimizer", DS_UNKNOWN, KIND_ANY, 0, 0},
     {"zero_force_ds_cpu_optimizer", DS_UNKNOWN, KIND_ANY, 0, 0},
-    {"data_types", DS_UNKNOWN, KIND_ANY, 0, 0},
-    {"amp", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"allgather_size", DS_UNKNOWN, KIND_ANY, 0, 0}, /* beside zero_optimization: true */
+    {"data_types.param_dtype", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"data_types.buffer_dtype", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"data_types.keep_in_fp32_modules", DS_UNKNOWN, KIND_ANY, 0, 0},
     {"torch_autocast", DS_UNKNOWN, KIND_ANY, 0, 0},
     {"flops_profiler", DS_UNKNOWN, KIND_ANY, 0, 0},
     {"tensorboard", DS_UNKNOWN, KIND_ANY, 0, 0},
@@ -189,11 +171,7 @@ static const struct row {
     {"comms_logger", DS_UNKNOWN, KIND_ANY, 0, 0},
     {"monitor_config", DS_UNKNOWN, KIND_ANY, 0, 0},
     {"autotuning", DS_UNKNOWN, KIND_ANY, 0, 0},
-    {"elasticity", DS_UNKNOWN, KIND_ANY, 0, 0},
-    {"sparse_attention", DS_UNKNOWN, KIND_ANY, 0, 0},
-    {"curriculum_learning", DS_UNKNOWN, KIND_ANY, 0, 0},
     {"data_efficiency", DS_UNKNOWN, KIND_ANY, 0, 0},
-    {"compression_training", DS_UNKNOWN, KIND_ANY, 0, 0},
     {"checkpoint", DS_UNKNOWN, KIND_ANY, 0, 0},
     {"pipeline", DS_UNKNOWN, KIND_ANY, 0, 0},
     {"hybrid_engine", DS_UNKNOWN, KIND_ANY, 0, 0},
@@ -210,12 +188,23 @@ static const struct row {
     {"tensor_parallel.replace_with_kernel_inject", DS_UNKNOWN, KIND_ANY, 0, 0},
     {"tensor_parallel.kernel_inject", DS_UNKNOWN, KIND_ANY, 0, 0},
     {"compile", DS_UNKNOWN, KIND_ANY, 0, 0},
-    {"nebula", DS_UNKNOWN, KIND_ANY, 0, 0},
     {"dataloader_drop_last", DS_UNKNOWN, KIND_ANY, 0, 0},
-    {"progressive_layer_drop", DS_UNKNOWN, KIND_ANY, 0, 0},
-    {"eigenvalue", DS_UNKNOWN, KIND_ANY, 0, 0},
     {"weight_quantization", DS_UNKNOWN, KIND_ANY, 0, 0},
-    {"graph_harvesting", DS_UNKNOWN, KIND_ANY, 0, 0},
+    /* runtime/config.py, _REMOVED_TOP_LEVEL_CONFIG_KEYS and _REMOVED_ZERO_CONFIG_KEYS */
+    {"zero_optimization.mics_shard_size", DS_UNKNOWN, KIND_REMOVED, 0, 0},
+    {"zero_optimization.mics_hierarchical_params_gather", DS_UNKNOWN, KIND_REMOVED, 0, 0},
+    {"zero_optimization.zeropp_loco_param", DS_UNKNOWN, KIND_REMOVED, 0, 0},
+    {"amp", DS_UNKNOWN, KIND_REMOVED, 0, 0},
+    {"compression_training", DS_UNKNOWN, KIND_REMOVED, 0, 0},
+    {"curriculum_learning", DS_UNKNOWN, KIND_REMOVED, 0, 0},
+    {"eigenvalue", DS_UNKNOWN, KIND_REMOVED, 0, 0},
+    {"elasticity", DS_UNKNOWN, KIND_REMOVED, 0, 0},
+    {"graph_harvesting", DS_UNKNOWN, KIND_REMOVED, 0, 0},
+    {"nebula", DS_UNKNOWN, KIND_REMOVED, 0, 0},
+    {"progressive_layer_drop", DS_UNKNOWN, KIND_REMOVED, 0, 0},
+    {"quantize_training", DS_UNKNOWN, KIND_REMOVED, 0, 0},
+    {"sparse_attention", DS_UNKNOWN, KIND_REMOVED, 0, 0},
+    {"sparse_gradients", DS_UNKNOWN, KIND_REMOVED, 0, 0},
 };
 
 void
@@ -237,156 +226,13 @@ mw_ds_refuse(const char *origin, const char *name, const char *text, const char 
     return false;
 }
 
-static const struct row *
+static const struct mw_ds_row *
 find_row(const char *name)
 {
     for (size_t i = 0; i < G_N_ELEMENTS(rows); i++)
         if (!strcmp(name, rows[i].name))
             return &rows[i];
     return NULL;
-}
-
-static char *
-accepted_range(const char *noun, const struct row *row)
-{
-    g_autofree char *min = mw_typed((double)row->min);
-    g_autofree char *max = mw_typed((double)row->max);
-
-    return g_strdup_printf("a %s from %s to %s, or \"auto\"", noun, min, max);
-}
-
-static char *
-accepted_by(const struct row *row)
-{
-    switch (row->kind) {
-    case KIND_SECTION:
-    case KIND_CLOSED:
-        return g_strdup("an object: {...}");
-    case KIND_OPTIMIZER:
-        return g_strdup("the name of an optimizer, such as \"AdamW\"");
-    case KIND_STRATEGY:
-        return g_strdup("the name of a strategy (memwall list strategies)");
-    case KIND_PLACEMENT:
-        return g_strdup("\"gpu\", \"cpu\" or \"nvme\", or a split such as \"cpu:60GB,nvme\"");
-    case KIND_BOOL:
-    case KIND_CPU_OFFLOAD:
-        return g_strdup("true, false or \"auto\"");
-    case KIND_DEVICE:
-        return g_strdup("\"none\", \"cpu\", \"nvme\" or \"auto\"");
-    case KIND_WHOLE:
-        return accepted_range("whole number", row);
-    case KIND_NUMBER:
-    default:
-        return accepted_range("number", row);
-    }
-}
-
-static bool
-is_text(JsonNode *node, const char *text)
-{
-    return json_node_get_value_type(node) == G_TYPE_STRING &&
-           !strcmp(json_node_get_string(node), text);
-}
-
-/* 5e8 is a fine integer. */
-static bool
-read_number(JsonNode *node, const struct row *row, int64_t *out)
-{
-    GType type = json_node_get_value_type(node);
-    double value;
-
-    if (type != G_TYPE_INT64 && type != G_TYPE_DOUBLE)
-        return false;
-    value = json_node_get_double(node);
-    if (!isfinite(value) || value < (double)row->min || value > (double)row->max)
-        return false;
-    *out = type == G_TYPE_INT64 ? json_node_get_int(node) : (int64_t)value;
-    return row->kind == KIND_NUMBER || type == G_TYPE_INT64 || floor(value) == value;
-}
-
-static bool
-read_device(JsonNode *node, int64_t *out)
-{
-    static const char *const names[MW_TIER_COUNT] = {"none", "cpu", "nvme"};
-
-    for (int tier = 0; tier < MW_TIER_COUNT; tier++)
-        if (is_text(node, names[tier])) {
-            *out = tier;
-            return true;
-        }
-    return false;
-}
-
-static bool
-read_bool(JsonNode *node, int64_t *out)
-{
-    if (json_node_get_value_type(node) != G_TYPE_BOOLEAN)
-        return false;
-    *out = json_node_get_boolean(node);
-    return true;
-}
-
-/* DeepSpeed tells optimizers apart without regard to case. */
-static bool
-read_optimizer(JsonNode *node, int64_t *out)
-{
-    if (json_node_get_value_type(node) != G_TYPE_STRING)
-        return false;
-    const char *name = json_node_get_string(node);
-    *out = !g_ascii_strcasecmp(name, "adam") || !g_ascii_strcasecmp(name, "adamw");
-    return true;
-}
-
-static bool
-read_strategy(JsonNode *node, int64_t *out)
-{
-    enum mw_strategy strategy;
-
-    if (json_node_get_value_type(node) != G_TYPE_STRING ||
-        !mw_strategy_parse(json_node_get_string(node), &strategy, NULL))
-        return false;
-    *out = strategy;
-    return true;
-}
-
-static bool
-read_placement(JsonNode *node, struct mw_placement *out)
-{
-    return json_node_get_value_type(node) == G_TYPE_STRING &&
-           mw_placement_parse(json_node_get_string(node), "", out, NULL);
-}
-
-static bool
-read_value(JsonNode *node, const struct row *row, int64_t *out, struct mw_placement *placement)
-{
-    if (!JSON_NODE_HOLDS_VALUE(node))
-        return false;
-    if (is_text(node, "auto")) {
-        *out = MW_AUTO;
-        return true;
-    }
-    switch (row->kind) {
-    case KIND_BOOL:
-    case KIND_CPU_OFFLOAD: /* true is the tier MW_TIER_CPU, false MW_TIER_GPU */
-        return read_bool(node, out);
-    case KIND_DEVICE:
-        return read_device(node, out);
-    case KIND_WHOLE:
-    case KIND_NUMBER:
-        return read_number(node, row, out);
-    case KIND_OPTIMIZER:
-        return read_optimizer(node, out);
-    case KIND_STRATEGY:
-        return read_strategy(node, out);
-    case KIND_PLACEMENT:
-        *out = 1;
-        return read_placement(node, placement);
-    case KIND_ANY: /* never read */
-    case KIND_CLOSED:
-    case KIND_SECTION:
-    default:
-        return false;
-    }
 }
 
 /* A key may hold anything; it is to be shown on one line. */
@@ -409,22 +255,45 @@ add_name(struct mw_ds_file *file, const char *dotted, enum mw_ds_key key)
     g_array_append_val(file->names, name);
 }
 
-static bool
-take_value(struct mw_ds_file *file, const struct row *row, JsonNode *node, GError **error)
+static void
+keep_value(struct mw_ds_file *file, enum mw_ds_key key, const char *name, JsonNode *node,
+           int64_t value)
 {
-    g_autofree char *text = mw_json_text(node);
+    if (value != MW_AUTO) /* "auto" asks nothing: it is not a key without effect */
+        add_name(file, name, key);
+    file->key[key].value = value;
+    file->key[key].name = name;
+    g_free(file->key[key].text);
+    file->key[key].text = mw_json_text(node);
+}
+
+static bool
+take_value(struct mw_ds_file *file, const struct mw_ds_row *row, JsonNode *node, bool lax,
+           GError **error)
+{
     int64_t value;
 
-    if (!read_value(node, row, &value, &file->key[row->key].placement)) {
-        g_autofree char *accepted = accepted_by(row);
+    if (!mw_ds_read_value(node, row, lax, &value, &file->key[row->key].placement)) {
+        g_autofree char *accepted = mw_ds_accepted(row);
+        g_autofree char *text = mw_json_text(node);
         return mw_ds_refuse(file->origin, row->name, text, accepted, error);
     }
-    if (value != MW_AUTO) /* "auto" asks nothing: it is not a key without effect */
-        add_name(file, row->name, row->key);
-    file->key[row->key].value = value;
-    file->key[row->key].name = row->name;
-    g_free(file->key[row->key].text);
-    file->key[row->key].text = g_steal_pointer(&text);
+    keep_value(file, row->key, row->name, node, value);
+    return true;
+}
+
+/* The form of before there were stages (zero/config.py, read_zero_config_deprecated). */
+static bool
+take_old_zero(struct mw_ds_file *file, const struct mw_ds_row *row, JsonNode *node)
+{
+    if (row->key != DS_ZERO || !JSON_NODE_HOLDS_VALUE(node) ||
+        json_node_get_value_type(node) != G_TYPE_BOOLEAN)
+        return false;
+    bool on = json_node_get_boolean(node);
+    mw_ds_note(file, "%s: %s is an older form, which DeepSpeed takes for {\"stage\": %d}",
+               row->name, on ? "true" : "false", on);
+    keep_value(file, DS_STAGE, row->name, node, on);
+    file->key[DS_ZERO].value = 1;
     return true;
 }
 
@@ -433,10 +302,12 @@ static const char *
 nearest_row(const char *dotted)
 {
     const char *known[G_N_ELEMENTS(rows) + 1];
+    size_t count = 0;
 
     for (size_t i = 0; i < G_N_ELEMENTS(rows); i++)
-        known[i] = rows[i].name;
-    known[G_N_ELEMENTS(rows)] = NULL;
+        if (rows[i].kind != KIND_REMOVED)
+            known[count++] = rows[i].name;
+    known[count] = NULL;
     const char *nearest = mw_name_nearest(dotted, known);
     for (size_t i = 0; i < G_N_ELEMENTS(rows) && !nearest && !strchr(dotted, '.'); i++) {
         const char *last = strrchr(rows[i].name, '.');
@@ -469,37 +340,45 @@ note_mistyped(struct mw_ds_file *file, const char *dotted)
                    nearest);
 }
 
-static bool walk(struct mw_ds_file *file, const struct row *section, JsonObject *object,
+static bool walk(struct mw_ds_file *file, const struct mw_ds_row *section, JsonObject *object,
                  GError **error);
 
 /* An absent value and null are the same. */
 static bool
-take_member(struct mw_ds_file *file, const struct row *section, const char *key, JsonNode *node,
-            GError **error)
+take_member(struct mw_ds_file *file, const struct mw_ds_row *section, const char *key,
+            JsonNode *node, GError **error)
 {
     g_autofree char *dotted = section ? g_strconcat(section->name, ".", key, NULL) : g_strdup(key);
-    const struct row *row = strchr(key, '.') ? NULL : find_row(dotted);
+    const struct mw_ds_row *row = strchr(key, '.') ? NULL : find_row(dotted);
     bool inner = row && (row->kind == KIND_SECTION || row->kind == KIND_CLOSED);
+    bool closed = section && section->kind == KIND_CLOSED;
 
+    if (row && row->kind == KIND_REMOVED) { /* whatever its value is */
+        mw_ds_note(file, "%s: is gone from DeepSpeed: 0.19 refuses a file with it; planned without",
+                   dotted);
+        return true;
+    }
     if (JSON_NODE_HOLDS_NULL(node))
         return true;
     if (inner && JSON_NODE_HOLDS_OBJECT(node))
         return walk(file, row, json_node_get_object(node), error);
+    if (row && take_old_zero(file, row, node))
+        return true;
     if (row && row->kind != KIND_ANY)
-        return take_value(file, row, node, error);
-    if (!row && section && section->kind == KIND_CLOSED) {
+        return take_value(file, row, node, closed, error);
+    if (!row && closed) {
         note_unknown(file, dotted);
         return true;
     }
     if (!row)
         note_mistyped(file, dotted);
-    if (!JSON_NODE_HOLDS_VALUE(node) || !is_text(node, "auto"))
+    if (!JSON_NODE_HOLDS_VALUE(node) || !mw_ds_is_text(node, "auto"))
         add_name(file, dotted, DS_UNKNOWN);
     return true;
 }
 
 static bool
-walk(struct mw_ds_file *file, const struct row *section, JsonObject *object, GError **error)
+walk(struct mw_ds_file *file, const struct mw_ds_row *section, JsonObject *object, GError **error)
 {
     g_autoptr(GList) members = json_object_get_members(object);
 
@@ -533,11 +412,20 @@ take_notes(const struct mw_ds_file *file)
     return g_strdupv((char **)file->notes->pdata);
 }
 
+static char *
+stage_text(const struct mw_ds_file *file)
+{
+    const char *name = file->key[DS_STAGE].name;
+
+    return name ? g_strdup_printf("%s %s", name, file->key[DS_STAGE].text) : NULL;
+}
+
 void
 mw_deepspeed_said_clear(struct mw_deepspeed_said *said)
 {
     g_clear_pointer(&said->ignored, g_strfreev);
     g_clear_pointer(&said->notes, g_strfreev);
+    g_clear_pointer(&said->stage_said, g_free);
 }
 
 static void
@@ -567,7 +455,9 @@ mw_deepspeed_parse(const char *text, gssize length, const char *origin, int64_t 
     if (good) {
         *settings = result;
         if (said)
-            *said = (struct mw_deepspeed_said){names_without_effect(&file), take_notes(&file)};
+            *said = (struct mw_deepspeed_said){
+                names_without_effect(&file),           take_notes(&file), stage_text(&file),
+                MAX((int)file.key[DS_STAGE].value, 0), result.strategy,   file.sum_bytes};
     }
     for (int key = 0; key < DS_KEY_COUNT; key++)
         g_free(file.key[key].text);

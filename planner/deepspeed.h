@@ -7,15 +7,16 @@
  * 8 and accumulation over 1 unless told otherwise.  Elsewhere DeepSpeed takes its default for it.
  * What a file leaves open, and what is not as DeepSpeed would do it, is said in notes.
  *
+ *   zero_optimization            true is stage 1 and false stage 0, as in files of old
  *   zero_optimization.stage      0 ddp, 1 zero1, 2 zero2, 3 zero3; with offload to the CPU
  *                                zero-offload (1, 2) or zero-infinity-cpu (3); with NVMe anywhere
  *                                zero-infinity-nvme.  Absent, or without zero_optimization: 0
- *   offload_param.device         parameters; "none" is the GPU
- *   offload_optimizer.device     optimizer state and gradients.  At stage 3, where only one of the
- *                                two is offloaded, the other stays on the GPU, as in DeepSpeed
- *   cpu_offload, cpu_offload_param   older names of device = "cpu"
- *   pipeline_read, pipeline_write    buffer_sets = 1 + one for each that is true (on NVMe)
- *   sub_group_size               optimizer_chunk (stage 3; 0 has no effect)
+ *   offload_param.device         parameters; "none" is the GPU.  Below stage 3 DeepSpeed passes
+ * over it offload_optimizer.device     optimizer state and gradients.  At stage 3, where only one
+ * of the two is offloaded, the other stays on the GPU, as in DeepSpeed. At stages 1 and 2 "nvme" is
+ * the CPU; at stage 0 both are refused, as DeepSpeed fails there cpu_offload, cpu_offload_param
+ * older names of device = "cpu" pipeline_read, pipeline_write    buffer_sets = 1 + one for each
+ * that is true (on NVMe) sub_group_size               optimizer_chunk (stage 3; 0 has no effect)
  *   overlap_comm                 overlap; false also sets prefetch 0.  Absent: true at stage 3 and
  *                                where there is no stage, else false
  *   stage3_prefetch_bucket_size  0 sets prefetch 0; how many units another size holds depends on
@@ -29,7 +30,10 @@
  *   fp16, bf16, bfloat16         at most one of them on: the format of the plan's 16-bit values.
  *                                With neither on DeepSpeed trains in fp32, which no plan does: a
  *                                note says so
- *   optimizer.type               Adam or AdamW; of others a note says that the plan has AdamW
+ *   data_types.grad_accum_dtype  what DeepSpeed sums micro-batches in: without it the 16-bit
+ * format. A plan sums in fp32, and is written so; of another file a note says which bytes the
+ * difference is optimizer.type               Adam or AdamW; of others a note says that the plan has
+ * AdamW
  *
  *   memwall                      not DeepSpeed's, which passes over it: what a written file says of
  *                                its plan beyond DeepSpeed's words, by the names of the options.
@@ -37,7 +41,9 @@
  *
  * The types and bounds of gradient_clipping, the other sizes and the aio block (thread_count is the
  * older name of intra_op_parallelism) are checked; these and all other keys have no effect on a
- * plan and are listed.  An unknown name that looks like a known one is noted with that.
+ * plan and are listed.  In sections that DeepSpeed reads through its classes "3" is 3 and 1 is
+ * true. A key that DeepSpeed has given up, and refuses, is noted.  An unknown name that looks like
+ * a known one is noted with that.
  */
 #ifndef MW_PLANNER_DEEPSPEED_H
 #define MW_PLANNER_DEEPSPEED_H
@@ -46,11 +52,19 @@
 
 #include "planner/settings.h"
 
-/* What is to be told of a file.  Arrays end with NULL; both are NULL before a file is read. */
+/* What is to be told of a file.  Arrays end with NULL; pointers are NULL before a file is read. */
 struct mw_deepspeed_said {
-    char **ignored; /* dotted names of keys without effect */
-    char **notes;   /* one line each, without the file's name */
+    char **ignored;   /* dotted names of keys without effect */
+    char **notes;     /* one line each, without the file's name */
+    char *stage_said; /* "zero_optimization.stage 2"; NULL: the file does not say */
+    int stage;
+    enum mw_strategy strategy; /* that it asks for */
+    int64_t sum_bytes; /* of an element of DeepSpeed's sum of micro-batches, 2 or 4; 0: no file was
+                          read, or it trains in fp32 */
 };
+
+/* The strategy's stage, or the lowest at which DeepSpeed can place the states so. */
+int mw_deepspeed_stage(const struct mw_settings *settings);
 
 void mw_deepspeed_said_clear(struct mw_deepspeed_said *said);
 

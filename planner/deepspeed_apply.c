@@ -260,6 +260,9 @@ merge_old_name(struct mw_ds_file *file, enum mw_ds_key key, enum mw_ds_key old, 
         return refuse(file, old, error, "left out, or say the same as %s, %s", file->key[key].name,
                       file->key[key].text);
     file->key[old].used = true;
+    if (given(file, key))
+        mw_ds_note(file, "%s: DeepSpeed refuses it beside %s; leave it out", file->key[old].name,
+                   file->key[key].name);
     if (!given(file, key)) {
         file->key[key].value = value_of(file, old);
         file->key[key].name = file->key[old].name;
@@ -283,32 +286,51 @@ apply_zero_defaults(struct mw_ds_file *file)
         file->key[DS_OVERLAP].value = 0;
 }
 
-/* What DeepSpeed offloads at which stage: offload_param at 3; offload_optimizer to the CPU at 1 to
- * 3, to NVMe at 3 (deepspeed.ai/docs/config-json, "Parameter offloading", "Optimizer offloading").
- * Its default stage is 0. */
+/* Stage 1 in bf16 with fp32 sums has an optimizer of its own (engine.py,
+ * _do_optimizer_sanity_check), which knows "cpu" alone. */
+static void
+note_bf16_optimizer(struct mw_ds_file *file, int64_t stage)
+{
+    if (stage == 1 && value_of(file, DS_BF16) == 1 && value_of(file, DS_SUM_DTYPE) == MW_DTYPE_FP32)
+        mw_ds_note(file,
+                   "%s: at stage 1 in bf16 with data_types.grad_accum_dtype \"fp32\" "
+                   "DeepSpeed offloads for \"cpu\" alone, and fails with \"nvme\"",
+                   file->key[DS_OPTIMIZER_DEVICE].name);
+}
+
+/* Below stage 3 DeepSpeed passes over offload_param, and any offload_optimizer.device but "none"
+ * is the CPU (stage_1_and_2.py).  At stage 0 its classes take the file, and training ends as it
+ * begins: the CPU optimizer gets parameters that are on the GPU (ops/adam/cpu_adam.py). */
 static bool
-check_offload(struct mw_ds_file *file, GError **error)
+fit_offload(struct mw_ds_file *file, GError **error)
 {
     int64_t stage = value_of(file, DS_STAGE) == DS_ABSENT ? 0 : value_of(file, DS_STAGE);
 
     if (stage == 3)
         return true;
-    if (value_of(file, DS_PARAM_DEVICE) > MW_TIER_GPU)
-        return refuse(file, DS_PARAM_DEVICE, error,
-                      "off (\"none\") at zero_optimization.stage %d; parameters move at stage 3",
-                      (int)stage);
-    if (value_of(file, DS_OPTIMIZER_DEVICE) == MW_TIER_NVME)
-        return refuse(file, DS_OPTIMIZER_DEVICE, error,
-                      "\"none\" or \"cpu\" at zero_optimization.stage %d; \"nvme\" needs stage 3",
-                      (int)stage);
-    if (value_of(file, DS_RATIO) == 0 && stage > 0)
+    if (value_of(file, DS_RATIO) == 0)
         return refuse(file, DS_RATIO, error,
                       "1 at zero_optimization.stage %d; a part of the "
                       "optimizer is offloaded at stage 3",
                       (int)stage);
-    if (value_of(file, DS_OPTIMIZER_DEVICE) == MW_TIER_CPU && stage == 0)
+    if (value_of(file, DS_OPTIMIZER_DEVICE) > MW_TIER_GPU && stage == 0)
         return refuse(file, DS_OPTIMIZER_DEVICE, error,
-                      "off (\"none\") at zero_optimization.stage 0; offload needs stage 1, 2 or 3");
+                      "off (\"none\") at zero_optimization.stage 0, where DeepSpeed takes it and "
+                      "then fails, with its CPU optimizer and state on the GPU; offload needs "
+                      "stage 1, 2 or 3");
+    if (value_of(file, DS_PARAM_DEVICE) > MW_TIER_GPU) {
+        mw_ds_note(file,
+                   "%s: DeepSpeed offloads parameters at stage 3 alone; at stage %d they stay "
+                   "on the GPU",
+                   file->key[DS_PARAM_DEVICE].name, (int)stage);
+        file->key[DS_PARAM_DEVICE].value = DS_ABSENT;
+    }
+    if (value_of(file, DS_OPTIMIZER_DEVICE) == MW_TIER_NVME) {
+        mw_ds_note(file, "%s: \"nvme\" is the CPU at stage %d of DeepSpeed; stage 3 takes drives",
+                   file->key[DS_OPTIMIZER_DEVICE].name, (int)stage);
+        note_bf16_optimizer(file, stage);
+        file->key[DS_OPTIMIZER_DEVICE].value = MW_TIER_CPU;
+    }
     return true;
 }
 
@@ -325,11 +347,14 @@ strategy_of(int64_t stage, int64_t param_tier, int64_t optimizer_tier)
     return stage == 3 ? MW_STRATEGY_ZERO_INFINITY_CPU : MW_STRATEGY_ZERO_OFFLOAD;
 }
 
+/* As `key` says. */
 static void
-place(struct mw_settings *settings, enum mw_state state, int64_t tier)
+place(const struct mw_ds_file *file, enum mw_ds_key key, int64_t tier, struct mw_settings *settings,
+      enum mw_state state)
 {
     settings->placement[state] = (struct mw_placement){
         .count = 1, .part[0] = {.tier = (enum mw_tier)tier, .bytes = INT64_MAX}};
+    settings->device_key[state] = file->key[key].name;
 }
 
 /* Where one of the two is offloaded and the other not named, DeepSpeed leaves that on the GPU. */
@@ -353,13 +378,14 @@ apply_placement(struct mw_ds_file *file, struct mw_settings *settings)
     if (take(file, DS_STAGE, &stage))
         settings->strategy = strategy_of(stage, param_tier, optimizer_tier);
     if (param_tier >= 0)
-        place(settings, MW_STATE_PARAMETERS, param_tier);
+        place(file, DS_PARAM_DEVICE, param_tier, settings, MW_STATE_PARAMETERS);
     if (optimizer_tier >= 0) {
-        place(settings, MW_STATE_OPTIMIZER, optimizer_tier);
-        place(settings, MW_STATE_GRADIENTS, optimizer_tier);
+        place(file, DS_OPTIMIZER_DEVICE, optimizer_tier, settings, MW_STATE_OPTIMIZER);
+        place(file, DS_OPTIMIZER_DEVICE, optimizer_tier, settings, MW_STATE_GRADIENTS);
     }
     if (take(file, DS_CPU_CHECKPOINTING, &on_cpu))
-        place(settings, MW_STATE_ACTIVATIONS, on_cpu ? MW_TIER_CPU : MW_TIER_GPU);
+        place(file, DS_CPU_CHECKPOINTING, on_cpu ? MW_TIER_CPU : MW_TIER_GPU, settings,
+              MW_STATE_ACTIVATIONS);
 }
 
 /* One set of buffers for the update, one more for each of reads and writes beside it; not
@@ -395,6 +421,29 @@ apply_schedule(struct mw_ds_file *file, struct mw_settings *settings)
     apply_pipeline(file, settings);
 }
 
+/* Without data_types DeepSpeed sums micro-batches as the model is (engine.py, get_data_types). */
+static void
+apply_sums(struct mw_ds_file *file)
+{
+    bool fp16 = value_of(file, DS_FP16) == 1, bf16 = value_of(file, DS_BF16) == 1;
+    int64_t model = fp16 ? MW_DTYPE_FP16 : MW_DTYPE_BF16, dtype = model;
+    bool trains_fp32 = value_of(file, DS_FP16) <= 0 && value_of(file, DS_BF16) <= 0 &&
+                       value_of(file, DS_FP16) != MW_AUTO && value_of(file, DS_BF16) != MW_AUTO;
+
+    bool named = take(file, DS_SUM_DTYPE, &dtype);
+    if (!trains_fp32)
+        file->sum_bytes = dtype == MW_DTYPE_FP32 ? 4 : 2;
+    if (!named || dtype == model || !(fp16 || bf16))
+        return;
+    const char *name = file->key[DS_SUM_DTYPE].name, *text = file->key[DS_SUM_DTYPE].text;
+    if (value_of(file, DS_STAGE) <= 0)
+        mw_ds_note(file, "%s: %s beside %s: DeepSpeed refuses it at stage 0", name, text,
+                   fp16 ? "fp16" : "bf16");
+    else if (dtype != MW_DTYPE_FP32)
+        mw_ds_note(file, "%s: DeepSpeed sums %s gradients in %s", name, fp16 ? "fp16" : "bf16",
+                   text);
+}
+
 bool
 mw_ds_apply(struct mw_ds_file *file, int64_t world_size, struct mw_settings *settings,
             GError **error)
@@ -405,12 +454,14 @@ mw_ds_apply(struct mw_ds_file *file, int64_t world_size, struct mw_settings *set
         !apply_batch(file, world_size, settings, error) ||
         !merge_old_name(file, DS_PARAM_DEVICE, DS_PARAM_DEVICE_OLD, error) ||
         !merge_old_name(file, DS_OPTIMIZER_DEVICE, DS_OPTIMIZER_DEVICE_OLD, error) ||
-        !check_offload(file, error))
+        !fit_offload(file, error))
         return false;
     apply_zero_defaults(file);
     apply_placement(file, settings);
     apply_schedule(file, settings);
     apply_optimizer(file);
+    apply_sums(file);
     mw_ds_apply_own(file, settings);
+    settings->device_file = g_intern_string(file->origin);
     return true;
 }

@@ -31,6 +31,7 @@ enum mw_ds_key {
     DS_PIPELINE_READ,
     DS_PIPELINE_WRITE,
     DS_CPU_CHECKPOINTING,
+    DS_SUM_DTYPE,    /* of micro-batches, an enum mw_dtype */
     DS_OPTIMIZER,    /* its type: 1 Adam or AdamW, 0 another */
     DS_OWN_STRATEGY, /* an enum mw_strategy; this and all below in memwall's own section */
     DS_OWN_PARAM,    /* a placement, as the next three */
@@ -55,6 +56,30 @@ enum mw_ds_key {
 
 #define DS_ABSENT (-2) /* beside MW_AUTO; every value given is >= 0 */
 
+enum mw_ds_kind {
+    KIND_SECTION,
+    KIND_CLOSED, /* a section of a class of DeepSpeed's, which refuses a name that it does not know
+                    and takes "3" for 3 and 1 for true */
+    KIND_BOOL,
+    KIND_WHOLE,
+    KIND_NUMBER,
+    KIND_DEVICE,
+    KIND_CPU_OFFLOAD,
+    KIND_OPTIMIZER,
+    KIND_SUM_DTYPE,
+    KIND_STRATEGY,
+    KIND_PLACEMENT,
+    KIND_REMOVED, /* DeepSpeed once had it, and refuses it now */
+    KIND_ANY      /* known to DeepSpeed, and not looked at */
+};
+
+struct mw_ds_row {
+    const char *name; /* dotted */
+    enum mw_ds_key key;
+    enum mw_ds_kind kind;
+    int64_t min, max;
+};
+
 struct mw_ds_name {
     char *name; /* dotted */
     enum mw_ds_key key;
@@ -62,8 +87,9 @@ struct mw_ds_name {
 
 struct mw_ds_file {
     const char *origin;
-    GArray *names;    /* struct mw_ds_name, in the order of the file */
-    GPtrArray *notes; /* char * */
+    GArray *names;     /* struct mw_ds_name, in the order of the file */
+    GPtrArray *notes;  /* char * */
+    int64_t sum_bytes; /* as in struct mw_deepspeed_said */
     struct {
         int64_t value;
         const char *name;              /* under which it was found; NULL when absent */
@@ -79,6 +105,13 @@ void mw_ds_note(struct mw_ds_file *file, const char *format, ...) G_GNUC_PRINTF(
 bool mw_ds_refuse(const char *origin, const char *name, const char *text, const char *accepted,
                   GError **error);
 
+/* deepspeed_value.c: one value as the row takes it; `lax`: in a section of kind KIND_CLOSED. False:
+ * it is none. */
+bool mw_ds_read_value(JsonNode *node, const struct mw_ds_row *row, bool lax, int64_t *out,
+                      struct mw_placement *placement);
+char *mw_ds_accepted(const struct mw_ds_row *row); /* for a refusal; g_free it */
+bool mw_ds_is_text(JsonNode *node, const char *text);
+
 /* Checks the values against each other and carries them over. */
 bool mw_ds_apply(struct mw_ds_file *file, int64_t world_size, struct mw_settings *settings,
                  GError **error);
@@ -86,8 +119,6 @@ bool mw_ds_apply(struct mw_ds_file *file, int64_t world_size, struct mw_settings
 /* The slowest tier of a placement: DeepSpeed has no splits over tiers, except parameters kept in
  * CPU memory beside NVMe. */
 enum mw_tier mw_ds_slowest(const struct mw_placement *placement);
-/* The strategy's stage, or the lowest at which DeepSpeed can place the states so. */
-int mw_ds_stage(const struct mw_settings *settings);
 /* Parameters are partitioned and fetched. */
 bool mw_ds_fetches(enum mw_strategy strategy);
 

@@ -50,8 +50,10 @@ take_places(struct mw_ds_file *file, struct mw_settings *settings)
     if (take(file, DS_OWN_STRATEGY, &value))
         settings->strategy = (enum mw_strategy)value;
     for (size_t i = 0; i < G_N_ELEMENTS(devices); i++)
-        if (take(file, devices[i].key, &value))
+        if (take(file, devices[i].key, &value)) {
             settings->placement[devices[i].state] = file->key[devices[i].key].placement;
+            settings->device_key[devices[i].state] = file->key[devices[i].key].name;
+        }
 }
 
 static bool
@@ -66,7 +68,7 @@ agrees(const struct mw_ds_file *file, const struct mw_settings *own)
 {
     bool on_cpu = file->key[DS_CPU_CHECKPOINTING].value > 0;
 
-    return mw_ds_stage(own) == MAX(file->key[DS_STAGE].value, 0) &&
+    return mw_deepspeed_stage(own) == MAX(file->key[DS_STAGE].value, 0) &&
            is_on(own, MW_STATE_PARAMETERS, file->key[DS_PARAM_DEVICE].value) &&
            is_on(own, MW_STATE_OPTIMIZER, file->key[DS_OPTIMIZER_DEVICE].value) &&
            on_cpu == !is_on(own, MW_STATE_ACTIVATIONS, MW_TIER_GPU);
@@ -86,7 +88,7 @@ take_schedule(struct mw_ds_file *file, struct mw_settings *settings)
     bool ahead = overlap < 0 || overlap == (int64_t)settings->overlap;
     if (ahead && file->key[DS_PREFETCH].value != 0 && take(file, DS_OWN_PREFETCH, &value))
         settings->prefetch = value;
-    if (mw_ds_stage(settings) == 0 && take(file, DS_OWN_OVERLAP, &value))
+    if (mw_deepspeed_stage(settings) == 0 && take(file, DS_OWN_OVERLAP, &value))
         settings->overlap = value;
     if (take(file, DS_OWN_OWNER, &value))
         settings->partition = value ? MW_PARTITION_OWNER : MW_PARTITION_BANDWIDTH;
@@ -162,7 +164,7 @@ add_devices(JsonBuilder *json, const struct mw_settings *s)
 void
 mw_ds_write_own(JsonBuilder *json, const struct mw_settings *s)
 {
-    bool fetches = mw_ds_fetches(s->strategy), stage3 = mw_ds_stage(s) == 3;
+    bool fetches = mw_ds_fetches(s->strategy), stage3 = mw_deepspeed_stage(s) == 3;
     bool on_nvme = mw_ds_slowest(&s->placement[MW_STATE_OPTIMIZER]) == MW_TIER_NVME;
     bool pipelined = on_nvme && s->buffer_sets <= 3;
     enum mw_partition usual =

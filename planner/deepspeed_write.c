@@ -154,7 +154,7 @@ add_stage3(JsonBuilder *json, const struct mw_settings *settings,
 }
 
 int
-mw_ds_stage(const struct mw_settings *settings)
+mw_deepspeed_stage(const struct mw_settings *settings)
 {
     int stage = stages[settings->strategy];
 
@@ -169,7 +169,7 @@ static void
 add_zero(JsonBuilder *json, const struct mw_settings *settings,
          const struct mw_deepspeed_facts *facts)
 {
-    int stage = mw_ds_stage(settings);
+    int stage = mw_deepspeed_stage(settings);
 
     begin(json, "zero_optimization");
     add_int(json, "stage", stage);
@@ -254,6 +254,21 @@ add_aio(JsonBuilder *json, const struct mw_deepspeed_facts *facts)
     json_builder_end_object(json);
 }
 
+/* A plan sums micro-batches in fp32.  DeepSpeed does at stages 1 to 3 where it is told to, and at
+ * stage 0 not at all: it would refuse the file. */
+static void
+add_sums(JsonBuilder *json, const struct mw_settings *settings,
+         const struct mw_deepspeed_facts *facts)
+{
+    bool sums = facts->grad_accum > 1 || settings->layout == MW_LAYOUT_PAPER20;
+
+    if (!sums || mw_deepspeed_stage(settings) == 0)
+        return;
+    begin(json, "data_types");
+    add_text(json, "grad_accum_dtype", "fp32");
+    json_builder_end_object(json);
+}
+
 static char *
 text_of(JsonBuilder *json)
 {
@@ -280,6 +295,7 @@ mw_deepspeed_text(const struct mw_settings *settings, const struct mw_deepspeed_
     begin(json, settings->dtype == MW_DTYPE_FP16 ? "fp16" : "bf16");
     add_bool(json, "enabled", true);
     json_builder_end_object(json);
+    add_sums(json, settings, facts);
     add_optimizer(json);
     add_zero(json, settings, facts);
     if (settings->checkpoint_interval != 0)

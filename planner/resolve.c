@@ -134,26 +134,38 @@ leaves_gpu(const struct mw_placement *placement)
     return false;
 }
 
+/* Blames the option, or the key of a file: with the file's own strategy it would be fine. */
+static bool
+refuse_device(const struct mw_settings *s, enum mw_state state, const char *option,
+              const char *keeps, const char *instead, GError **error)
+{
+    const char *name = mw_strategy_name(s->strategy);
+    g_autofree char *where = mw_placement_text(&s->placement[state]);
+
+    if (!s->device_key[state])
+        return mw_refuse(error, "%s: %s keeps %s; use %s", option, name, keeps, instead);
+    return mw_refuse(error, "%s: key \"%s\", on %s: -s %s keeps %s; leave -s out, or the key",
+                     s->device_file, s->device_key[state], where, name, keeps);
+}
+
 static bool
 check_devices(const struct mw_settings *s, GError **error)
 {
-    const char *name = mw_strategy_name(s->strategy);
     bool fetched = s->strategy == MW_STRATEGY_ZERO3 ||
                    s->strategy == MW_STRATEGY_ZERO_INFINITY_CPU ||
                    s->strategy == MW_STRATEGY_ZERO_INFINITY_NVME;
     bool replicated = s->strategy == MW_STRATEGY_DDP || s->strategy == MW_STRATEGY_ZERO1;
+    bool optimizer = leaves_gpu(&s->placement[MW_STATE_OPTIMIZER]);
 
     if (!fetched && leaves_gpu(&s->placement[MW_STATE_PARAMETERS]))
-        return mw_refuse(error,
-                         "--param-device: %s keeps parameters on the GPU; use zero3, "
-                         "zero-infinity-cpu or zero-infinity-nvme to place them elsewhere",
-                         name);
-    if (replicated && (leaves_gpu(&s->placement[MW_STATE_OPTIMIZER]) ||
-                       leaves_gpu(&s->placement[MW_STATE_GRADIENTS])))
-        return mw_refuse(error,
-                         "--optimizer-device, --gradient-device: %s keeps them on the GPU; use "
-                         "zero2, zero-offload or a zero-infinity strategy",
-                         name);
+        return refuse_device(
+            s, MW_STATE_PARAMETERS, "--param-device", "parameters on the GPU",
+            "zero3, zero-infinity-cpu or zero-infinity-nvme to place them elsewhere", error);
+    if (replicated && (optimizer || leaves_gpu(&s->placement[MW_STATE_GRADIENTS])))
+        return refuse_device(s, optimizer ? MW_STATE_OPTIMIZER : MW_STATE_GRADIENTS,
+                             "--optimizer-device, --gradient-device",
+                             "optimizer state and gradients on the GPU",
+                             "zero2, zero-offload or a zero-infinity strategy", error);
     return true;
 }
 
@@ -176,8 +188,8 @@ check_combination(const struct mw_request *request, const struct mw_settings *s,
                          mw_strategy_name(s->strategy));
     if (s->strategy == MW_STRATEGY_ZERO_OFFLOAD && s->placement[MW_STATE_OPTIMIZER].count &&
         !leaves_gpu(&s->placement[MW_STATE_OPTIMIZER]))
-        return mw_refuse(error,
-                         "--optimizer-device gpu: zero-offload keeps it off the GPU; use zero2");
+        return refuse_device(s, MW_STATE_OPTIMIZER, "--optimizer-device gpu",
+                             "optimizer state off the GPU", "zero2", error);
     return check_devices(s, error);
 }
 

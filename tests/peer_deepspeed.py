@@ -50,12 +50,17 @@ def theirs(config):
         "overlap": bool(zero.overlap_comm), "micro": read.train_micro_batch_size_per_gpu,
         "accum": read.gradient_accumulation_steps, "optimizer_name": read.optimizer_name,
         "slicing": max(1, read.tensor_parallel_config.autotp_size),
+        "sums": read.grad_accum_dtype,
         "dtype": "bf16" if read.bfloat16_config.enabled
                  else "fp16" if read.float16_config.enabled else "fp32",
     }
 
 
 def strategy_of(read):
+    """Below stage 3 nothing is on drives and no parameter is offloaded (stage_1_and_2.py)."""
+    if read["stage"] < 3:
+        offloads = read["optimizer"] != "none"
+        return "zero-offload" if offloads else STRATEGIES[(read["stage"], False, False)]
     if "nvme" in (read["param"], read["optimizer"]):
         return "zero-infinity-nvme"
     if "cpu" in (read["param"], read["optimizer"]):
@@ -69,15 +74,11 @@ def memwall(command, folder, *options):
     return json.loads(done.stdout) if done.stdout else {"error": done.stderr}
 
 
-def out_of_stage(config):
-    """Documented as valid at stage 3 alone, or at 1 to 3 (offload_config.py); the class that reads
-    the file does not look, and memwall refuses it."""
-    zero = config["zero_optimization"]
-    stage = {"auto": 0}.get(zero.get("stage", 0), zero.get("stage", 0))
-    param = zero.get("offload_param", {}).get("device")
-    optimizer = zero.get("offload_optimizer", {}).get("device")
-    return stage < 3 and (param in ("cpu", "nvme") or optimizer == "nvme") or \
-        stage < 1 and optimizer == "cpu"
+def fails_later(config):
+    """The class that reads the file takes it, and its engine fails as it begins: at stage 0 its CPU
+    optimizer gets parameters that are on the GPU.  memwall refuses it."""
+    read = theirs(config)
+    return read is not None and read["stage"] == 0 and read["optimizer"] != "none"
 
 
 def check_written(command, folder):
@@ -102,7 +103,7 @@ def check_written(command, folder):
             continue
         wrong = {key: (read[key], want) for key, want in
                  {"micro": 2, "accum": 4, "dtype": dtype, "optimizer_name": "adamw",
-                  "slicing": slicing}.items()
+                  "slicing": slicing, "sums": "fp32" if read["stage"] else None}.items()
                  if read[key] != want}
         if read["stage"] > 0 and read["overlap"] != (overlap == "on"):
             wrong["overlap"] = read["overlap"]
@@ -141,6 +142,34 @@ def files():
                   {"train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 8}):
         yield {"zero_optimization": {"stage": 2}, **batch}
     yield {"zero_optimization": {"stage": 2, "overlap_com": True}}
+    for zero in (True, False, [], "on", 1):
+        yield {"zero_optimization": zero}
+    for stage in ("3", " 3", "+2", "2.0", "0_2", "1_0", "4", "", True, False, 2.0, 2.5, "two"):
+        yield {"zero_optimization": {"stage": stage}}
+    for value in (0, 1, 2, 1.0, 0.5, "true", "True", "YES", "on", "t", "y", "1", "0", "off", "f",
+                  "n", "no", " yes", ""):
+        yield {"zero_optimization": {"stage": 2, "overlap_comm": value}}
+        yield {"zero_optimization": {"stage": 2}, "bf16": {"enabled": value}}
+        yield {"zero_optimization": {"stage": 2, "cpu_offload": value}}
+    for value in ("1000000", "1e9", "1_000_000", " 5000000 ", "1000.5", "0x10", "-1"):
+        yield {"zero_optimization": {"stage": 3, "sub_group_size": value}}
+        yield {"zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu",
+                                                                       "ratio": value}}}
+    for ratio in ("0.5", "1.0", "1e-1", True, "x"):
+        for stage in (0, 3):
+            yield {"zero_optimization": {"stage": stage, "offload_optimizer": {
+                "device": "none" if stage == 0 else "cpu", "ratio": ratio}}}
+    for key in ("mics_shard_size", "mics_hierarchical_params_gather", "zeropp_loco_param"):
+        yield {"zero_optimization": {"stage": 2, key: None}}
+    for key in ("amp", "elasticity", "nebula", "sparse_gradients", "sparse_attention", "eigenvalue",
+                "curriculum_learning", "compression_training", "progressive_layer_drop",
+                "graph_harvesting", "quantize_training", "hybrid_engine", "flops_profiler"):
+        yield {"zero_optimization": {"stage": 2}, key: {}}
+    yield {"zero_optimization": {"stage": 2, "cpu_offload": True,
+                                 "offload_optimizer": {"device": "cpu"}}}
+    for dtype in ("fp32", "bf16", "float32"):
+        yield {"zero_optimization": {"stage": 2}, "bf16": {"enabled": True},
+               "data_types": {"grad_accum_dtype": dtype}}
 
 
 def differences(answer, read, config):
@@ -150,7 +179,7 @@ def differences(answer, read, config):
         yield f"strategy {answer['strategy']}, DeepSpeed's is {strategy_of(read)}"
     if read["dtype"] != "fp32" and answer["settings"]["dtype"] != read["dtype"]:
         yield f"dtype {answer['settings']['dtype']}, DeepSpeed's is {read['dtype']}"
-    if (read["dtype"] == "fp32") != ("fp32" in notes):
+    if (read["dtype"] == "fp32") != ("trains in fp32; planned in 16 bits" in notes):
         yield f"DeepSpeed's dtype is {read['dtype']}; notes: {notes}"
     if read["stage"] > 0 and answer["overlap"] != read["overlap"]:
         yield f"overlap {answer['overlap']}, DeepSpeed's is {read['overlap']}"
@@ -176,8 +205,8 @@ def check_read(command, folder):
         if read is None:
             refused = "error" in answer or "refuses" in " ".join(answer["notes"])
             yield name, None if refused else "DeepSpeed refuses it and memwall says nothing"
-        elif out_of_stage(config):
-            yield name, None if "at zero_optimization.stage" in answer.get("error", "") else \
+        elif fails_later(config):
+            yield name, None if "at zero_optimization.stage 0" in answer.get("error", "") else \
                 "not refused"
         elif "error" in answer:
             yield name, f"memwall refuses: {answer['error'].strip()}"

@@ -1,0 +1,149 @@
+/* What is to be told of a DeepSpeed file beside its answer: of one that was read, and of one that
+ * is written. */
+#include "cli/fill.h"
+
+#include "report/report.h"
+
+/* A strategy that was named goes before the file's; what the file places stays placed. */
+static void
+note_strategy(const struct cli_request *request, enum mw_strategy asked, GPtrArray *notes)
+{
+    const struct mw_deepspeed_said *said = &request->deepspeed;
+    const struct mw_settings *s = &request->settings;
+    g_autoptr(GString) places = g_string_new(NULL);
+
+    if (!said->stage_said || asked == said->strategy)
+        return;
+    for (int state = 0; state < MW_STATE_COUNT; state++) {
+        g_autofree char *where = mw_placement_text(&s->placement[state]);
+        if (s->device_key[state] && (!state || s->device_key[state] != s->device_key[state - 1]))
+            g_string_append_printf(places, "%s%s, %s",
+                                   places->len ? "; " : "; still holds: ", s->device_key[state],
+                                   where);
+    }
+    g_ptr_array_add(notes, g_strdup_printf("DeepSpeed file: -s %s goes before %s, which is %s%s",
+                                           mw_strategy_name((int)asked), said->stage_said,
+                                           mw_strategy_name((int)said->strategy), places->str));
+}
+
+/* --- sums of micro-batches -------------------------------------------------------------------- */
+
+static double
+gradient_elements(const struct mw_sizing *sizing)
+{
+    double bytes = 0;
+
+    for (int tier = 0; tier < MW_TIER_COUNT; tier++)
+        bytes += (double)sizing->ledger[tier][MW_PURPOSE_GRADIENTS];
+    return bytes / (double)sizing->gradient_rest_bytes;
+}
+
+static const char *
+what_is_summed(const struct mw_sizing *sizing)
+{
+    return sizing->settings.grad_accum > 1 ? "sums of micro-batches" : "gradients";
+}
+
+/* At stage 1 each GPU keeps the gradients of all parameters until the last micro-batch, wherever
+ * the optimizer is (stage_1_and_2.py, reduce_gradients). */
+static char *
+whole_text(const struct mw_sizing *sizing, int64_t theirs, const char *planned)
+{
+    const char *model = mw_dtype_name(sizing->settings.dtype);
+
+    return g_strdup_printf(
+        "%s are planned in host memory, %s per GPU in %s; at stage 1 DeepSpeed "
+        "has those of all parameters on the GPU, %s in %s%s",
+        what_is_summed(sizing), planned, sizing->gradient_element_bytes == 4 ? "fp32" : model,
+        mw_format_gib((double)theirs * (double)sizing->params), theirs == 4 ? "fp32" : model,
+        theirs == 4 ? "" : "; stage 2 sends them to the host");
+}
+
+/* Of those that are planned in fp32. */
+static char *
+halved_text(const struct mw_sizing *sizing, int stage, const char *planned, const char *there)
+{
+    bool offloads = !mw_placement_has(&sizing->settings.placement[MW_STATE_OPTIMIZER], MW_TIER_GPU);
+
+    return g_strdup_printf(
+        "%s are planned in fp32, %s per GPU; DeepSpeed has them in %s, %s%s%s",
+        what_is_summed(sizing), planned, mw_dtype_name(sizing->settings.dtype), there,
+        offloads ? ", and a copy in fp32 for its CPU optimizer" : "",
+        !stage ? ", and at stage 0 in no other format"
+        : offloads && stage < 3
+            ? "; with \"data_types\": {\"grad_accum_dtype\": \"fp32\"} in fp32, "
+              "on the GPU"
+            : "; with \"data_types\": {\"grad_accum_dtype\": \"fp32\"} as planned");
+}
+
+/* `theirs` bytes an element has in DeepSpeed (engine.py, get_data_types).  Sums in fp32 of stage 2
+ * are on the GPU there, wherever the optimizer is (stage_1_and_2.py,
+ * _build_compact_grad_partition_buffer).  NULL: all is as planned. */
+static char *
+sums_text(const struct mw_sizing *sizing, int stage, int64_t theirs)
+{
+    int64_t ours = sizing->gradient_element_bytes;
+    double elements = gradient_elements(sizing);
+    bool on_gpu = sizing->ledger[MW_TIER_GPU][MW_PURPOSE_GRADIENTS] > 0;
+    bool moves = theirs == 4 && stage == 2 && !on_gpu;
+    g_autofree char *planned = g_strdup(mw_format_gib(elements * (double)ours));
+    g_autofree char *there = g_strdup(mw_format_gib(elements * (double)theirs));
+
+    if (stage == 1 && !on_gpu)
+        return whole_text(sizing, theirs, planned);
+    if (theirs < ours)
+        return halved_text(sizing, stage, planned, there);
+    if (theirs > ours && stage > 0)
+        return g_strdup_printf("gradients of one micro-batch are planned in %s, %s per GPU; "
+                               "DeepSpeed has them in fp32, %s%s",
+                               mw_dtype_name(sizing->settings.dtype), planned, there,
+                               moves ? " on the GPU" : "");
+    return moves ? g_strdup_printf("%s in fp32 are on the GPU at stage 2 of DeepSpeed: %s there "
+                                   "that the plan has in host memory",
+                                   what_is_summed(sizing), there)
+                 : NULL;
+}
+
+static void
+note_sums(const char *source, const struct mw_sizing *sizing, int stage, int64_t theirs,
+          GPtrArray *notes)
+{
+    g_autofree char *text = sums_text(sizing, stage, theirs);
+
+    if (text)
+        g_ptr_array_add(notes, g_strdup_printf("%s: %s", source, text));
+}
+
+static void
+note_written(const struct mw_sizing *sizing, GPtrArray *notes)
+{
+    int stage = mw_deepspeed_stage(&sizing->settings);
+
+    if (sizing->tp > 1)
+        g_ptr_array_add(notes, g_strdup("--write-deepspeed: without train_batch_size, as DeepSpeed "
+                                        "counts GPUs that share a model as replicas unless the "
+                                        "training script gives it an mpu"));
+    note_sums("--write-deepspeed", sizing, stage, stage ? sizing->gradient_element_bytes : 2,
+              notes);
+}
+
+void
+cli_note_deepspeed(const struct cli_request *request, enum mw_strategy asked,
+                   const struct mw_sizing *sizing, GPtrArray *notes)
+{
+    const struct mw_deepspeed_said *said = &request->deepspeed;
+
+    for (char **note = said->notes; note && *note; note++)
+        g_ptr_array_add(notes, g_strdup_printf("DeepSpeed file: %s", *note));
+    note_strategy(request, asked, notes);
+    if (said->sum_bytes)
+        note_sums("DeepSpeed file", sizing,
+                  asked == said->strategy ? said->stage : mw_deepspeed_stage(&sizing->settings),
+                  said->sum_bytes, notes);
+    if (said->ignored && *said->ignored) {
+        g_autofree char *keys = g_strjoinv(", ", said->ignored);
+        g_ptr_array_add(notes, g_strdup_printf("DeepSpeed keys without effect: %s", keys));
+    }
+    if (request->write_deepspeed && sizing->fits)
+        note_written(sizing, notes);
+}

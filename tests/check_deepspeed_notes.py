@@ -1,0 +1,144 @@
+#!/usr/bin/python3
+"""What is said of a ds_config.json beside its answer: where DeepSpeed would do otherwise, by how
+many bytes, and where an option contradicts the file; prints TAP.
+
+The command is $MEMWALL, or build/cli/memwall.
+"""
+import json
+import re
+import sys
+
+from command import Box
+from tap import report_in
+
+GPUS = 8
+MACHINE = "-m gpt3-1.3b -H dgx-a100"
+UNITS = {"KiB": 2 ** 10, "MiB": 2 ** 20, "GiB": 2 ** 30}
+SIZE = r"([0-9.]+) ([KMG]iB)"
+
+
+def config(stage, *, accum=4, offload=None, sums=None):
+    zero = {"stage": stage}
+    if offload:
+        zero["offload_optimizer"] = {"device": offload}
+    return {"train_micro_batch_size_per_gpu": 1, "gradient_accumulation_steps": accum,
+            "bf16": {"enabled": True}, "zero_optimization": zero, "optimizer": {"type": "AdamW"},
+            **({"data_types": {"grad_accum_dtype": sums}} if sums else {})}
+
+
+def ask(box, content, options=""):
+    box.write("ds.json", content)
+    return json.loads(box.run(f"plan {MACHINE} --deepspeed ds.json --json {options}").out)
+
+
+def sizes(note):
+    return [float(value) * UNITS[unit] for value, unit in re.findall(SIZE, note)]
+
+
+def held(answer):
+    """Bytes of gradients at rest a GPU."""
+    return sum(row["bytes"] for row in answer["ledger"] if row["purpose"] == "gradients")
+
+
+# Of stage, accumulation, offload, data_types: words of the note on sums, bytes an element in
+# DeepSpeed and whether it has all parameters' there; no words: there is no such note.
+SUMS = [
+    ((0, 4, None, None), "at stage 0 in no other format", 2, False),
+    ((1, 4, None, None), 'with "data_types"', 2, False),
+    ((2, 4, None, None), 'with "data_types"', 2, False),
+    ((3, 4, None, None), 'with "data_types"', 2, False),
+    ((3, 4, "cpu", "bf16"), "a copy in fp32 for its CPU optimizer", 2, False),
+    ((2, 4, "cpu", None), "in fp32, on the GPU", 2, False),
+    ((2, 4, "cpu", "fp32"), "are on the GPU at stage 2 of DeepSpeed", 4, False),
+    ((1, 4, "cpu", None), "at stage 1 DeepSpeed has those of all parameters", 2, True),
+    ((1, 1, "nvme", None), "at stage 1 DeepSpeed has those of all parameters", 2, True),
+    ((1, 4, "cpu", "fp32"), "at stage 1 DeepSpeed has those of all parameters", 4, True),
+    ((2, 1, None, "fp32"), "gradients of one micro-batch are planned in bf16", 4, False),
+    ((0, 1, None, None), None, 2, False),
+    ((2, 1, None, None), None, 2, False),
+    ((1, 4, None, "fp32"), None, 4, False),
+    ((2, 4, None, "fp32"), None, 4, False),
+    ((3, 4, None, "float32"), None, 4, False),
+    ((3, 4, "cpu", "fp32"), None, 4, False),
+]
+
+
+def check_sums(box):
+    for (stage, accum, offload, dtype), words, theirs, of_all in SUMS:
+        answer = ask(box, config(stage, accum=accum, offload=offload, sums=dtype))
+        notes = [note for note in answer["notes"]
+                 if "planned in" in note or "on the GPU at" in note]
+        name = f"stage {stage}, {accum} micro-batches, offload {offload}, sums {dtype}"
+        if len(notes) != bool(words) or words and words not in notes[0]:
+            yield f"{name}: {notes}"
+            continue
+        if "data_types" in " ".join(note for note in answer["notes"] if "without effect" in note):
+            yield f"{name}: data_types is without effect: {answer['notes']}"
+        if not words:
+            continue
+        ours = 4 if accum > 1 else 2
+        there = held(answer) / ours * theirs * (GPUS if of_all else 1)
+        if abs(sizes(notes[0])[-1] / there - 1) > 0.02:
+            yield f"{name}: {notes[0]}: should be {there / 2 ** 20} MiB"
+
+
+def check_written(box):
+    """A written file sums as the plan does; where DeepSpeed cannot, the answer says so."""
+    for strategy, key, words in (("ddp", None, "at stage 0 in no other format"),
+                                 ("zero1", "fp32", None), ("zero3", "fp32", None),
+                                 ("zero-offload", "fp32", "are on the GPU at stage 2"),
+                                 ("zero-infinity-cpu", "fp32", None)):
+        for accum in (1, 2):
+            answer = json.loads(box.run(f"plan {MACHINE} -s {strategy} --batch 1 --grad-accum "
+                                        f"{accum} --json --write-deepspeed new.json").out)
+            written = json.loads((box.folder / "new.json").read_text(encoding="utf-8"))
+            said = [note for note in answer["notes"] if note.startswith("--write-deepspeed")]
+            wanted = {"grad_accum_dtype": key} if key and accum > 1 else None
+            if written.get("data_types") != wanted:
+                yield f"{strategy}, {accum}: {written.get('data_types')}"
+            if len(said) != bool(words and accum > 1) or said and words not in said[0]:
+                yield f"{strategy}, {accum}: {said}"
+
+
+def check_contradicted(box):
+    """-s goes first: what it cannot do with the file's places is refused by the file's key."""
+    infinity = {"stage": 3, "offload_param": {"device": "cpu"},
+                "offload_optimizer": {"device": "cpu"}}
+    for zero, options, words in (
+            (infinity, "-s zero2", '"zero_optimization.offload_param.device", on cpu: -s zero2'),
+            ({"stage": 2, "cpu_offload": True}, "-s zero1",
+             '"zero_optimization.cpu_offload", on cpu: -s zero1'),
+            ({"stage": 2, "offload_optimizer": {"device": "none"}}, "-s zero-offload",
+             '"zero_optimization.offload_optimizer.device", on gpu: -s zero-offload'),
+            (infinity, "-s zero2 --param-device cpu", "--param-device: zero2"),
+            (infinity, "-s ddp --param-device gpu", "offload_optimizer.device\", on cpu: -s ddp")):
+        box.write("ds.json", {**config(2), "zero_optimization": zero})
+        answer = box.run(f"plan {MACHINE} --deepspeed ds.json {options}")
+        named = "--param-device" in words or "ds.json: key" in answer.err
+        if answer.status != 2 or words not in answer.err or not named:
+            yield f"{options}: status {answer.status}: {answer.err}"
+
+
+def check_overruled(box):
+    """What -s takes the place of is said, and what of the file still holds."""
+    for options, words in (("-s zero3", "-s zero3 goes before zero_optimization.stage 1, which is "
+                                        "zero-offload; still holds: zero_optimization."
+                                        "offload_optimizer.device, cpu"),
+                           ("", None), ("-s zero-offload", None)):
+        answer = ask(box, config(1, offload="cpu"), options)
+        said = [note for note in answer["notes"] if "goes before" in note]
+        if len(said) != bool(words) or words and not said[0].endswith(words):
+            yield f"{options}: {answer['notes']}"
+        if answer["settings"]["optimizer_device"] != "cpu":
+            yield f"{options}: optimizer state on {answer['settings']['optimizer_device']}"
+
+
+def tests(box):
+    yield "sums of micro-batches", check_sums(box)
+    yield "sums of a written file", check_written(box)
+    yield "-s against the file", check_contradicted(box)
+    yield "-s before the file", check_overruled(box)
+
+
+if __name__ == "__main__":
+    sys.exit(report_in(Box, tests))

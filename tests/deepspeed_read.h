@@ -1,0 +1,48 @@
+/*
+ * deepspeed_read.h - a ds_config.json of a few words, read into default settings.
+ */
+#ifndef MW_TESTS_DEEPSPEED_READ_H
+#define MW_TESTS_DEEPSPEED_READ_H
+
+#include <glib.h>
+#include <string.h>
+
+#include "planner/deepspeed.h"
+#include "planner/error.h"
+
+#define ORIGIN "ds.json"
+
+static inline struct mw_settings
+defaults(void)
+{
+    struct mw_settings settings;
+
+    mw_settings_init(&settings);
+    return settings;
+}
+
+static inline struct mw_settings
+parse(const char *text, int64_t world)
+{
+    struct mw_settings settings = defaults();
+    GError *error = NULL;
+
+    mw_deepspeed_parse(text, -1, ORIGIN, world, &settings, NULL, &error);
+    g_assert_no_error(error);
+    return settings;
+}
+
+/* Of parameters, gradients, optimizer state, activations; g_free it. */
+static inline char *
+devices(const struct mw_settings *settings)
+{
+    GString *text = g_string_new(NULL);
+
+    for (int state = 0; state < MW_STATE_COUNT; state++) {
+        g_autofree char *one = mw_placement_text(&settings->placement[state]);
+        g_string_append_printf(text, "%s%s", state ? " " : "", *one ? one : "-");
+    }
+    return g_string_free(text, FALSE);
+}
+
+#endif

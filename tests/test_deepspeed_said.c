@@ -1,0 +1,247 @@
+/* What is told of a ds_config.json, and what is refused. */
+#include "deepspeed_read.h"
+
+static void
+test_ignored(void)
+{
+    struct mw_settings settings = defaults();
+    struct mw_deepspeed_said said = {0};
+
+    g_assert_true(mw_deepspeed_parse(
+        "{\"wandb\": {\"enabled\": true}, \"steps_per_print\": 10, \"gradient_clipping\": 1.0,"
+        " \"scheduler\": {\"type\": \"WarmupLR\", \"params\": {}}, \"scheduler.type\": 3,"
+        " \"a\\nb\": 1, \"zero_optimization.stage\": 1,"
+        " \"fp16\": {\"loss_scale\": 0, \"enabled\": true, \"hysteresis\": 2},"
+        " \"zero_optimization\": {\"stage\": 2, \"overlap_comm\": true, \"sub_group_size\": 1e9,"
+        "  \"reduce_bucket_size\": \"auto\", \"contiguous_gradients\": true,"
+        "  \"stage3_model_persistence_threshold\": 9223372036854775807,"
+        "  \"offload_optimizer\": {\"device\": \"cpu\", \"pipeline_read\": true}},"
+        " \"activation_checkpointing\": {\"number_checkpoints\": 4},"
+        " \"aio\": {\"thread_count\": 1, \"queue_depth\": 8.0}}",
+        -1, ORIGIN, 0, &settings, &said, NULL));
+    g_autofree char *names = g_strjoinv(" ", said.ignored);
+    mw_deepspeed_said_clear(&said);
+    g_assert_cmpstr(names, ==,
+                    "wandb steps_per_print gradient_clipping scheduler scheduler.type a?b "
+                    "zero_optimization.stage fp16.loss_scale fp16.hysteresis "
+                    "zero_optimization.sub_group_size zero_optimization.contiguous_gradients "
+                    "zero_optimization.stage3_model_persistence_threshold "
+                    "zero_optimization.offload_optimizer.pipeline_read "
+                    "activation_checkpointing.number_checkpoints aio.thread_count aio.queue_depth");
+    g_assert_cmpint(settings.strategy, ==, MW_STRATEGY_ZERO_OFFLOAD);
+}
+
+/* Where DeepSpeed would do another thing than the plan, or the trainer above it decides. */
+static void
+test_notes(void)
+{
+    static const struct {
+        const char *text;
+        const char *words[4]; /* of one note each, in order */
+    } rows[] = {
+        {"'bf16': {'enabled': true}, 'zero_optimization': {'stage': 2}", {NULL}},
+        {"'fp16': {'enabled': false}, 'zero_optimization': {'stage': 2}", {"fp32"}},
+        {"'zero_optimization': {'stage': 2}", {"fp32"}},
+        {"'bf16': {'enabled': 'auto'}, 'zero_optimization': {'stage': 2}", {"--bf16"}},
+        {"'bf16': {'enabled': true}", {"no zero_optimization: DeepSpeed trains at stage 0"}},
+        {"'bf16': {'enabled': true}, 'zero_optimisation': {'stage': 2}",
+         {"zero_optimisation: not a key, and DeepSpeed passes over it; did you mean "
+          "zero_optimization?",
+          "no zero_optimization"}},
+        {"'bf16': {'enabled': true}, 'zero_optimization': {'stage': 2},"
+         " 'train_bach_size': 8, 'scheduler': {}, 'steps_per_print': 1, 'mine': 1,"
+         " 'activation_checkpointing': {'cpu_checkpointng': true}",
+         {"did you mean train_batch_size?",
+          "did you mean activation_checkpointing.cpu_checkpointing?"}},
+        {"'bf16': {'enabled': true}, 'offload_optimizer': {'device': 'cpu'},"
+         " 'zero_optimization': {'stage': 2}",
+         {"did you mean zero_optimization.offload_optimizer?"}},
+        {"'bf16': {'enabled': true}, 'zero_optimization': {'stage': 2},"
+         " 'memwall': {'strategy': 'zero3'}",
+         {"memwall: left out"}},
+        {"'bf16': {'enabled': true}, 'zero_optimization': {'stage': 'auto'}",
+         {"zero_optimization.stage: \"auto\" is DeepSpeed's default"}},
+        {"'bf16': {'enabled': true}, 'zero_optimization': {'stage': 2, 'overlap_com': true}",
+         {"overlap_com: not a key of DeepSpeed 0.19, which refuses it; did you mean "
+          "zero_optimization.overlap_comm?"}},
+        {"'bf16': {'enabled': true}, 'zero_optimization': {'stage': 2},"
+         " 'tensor_parallel': {'autotp_sise': 2}",
+         {"refuses it; did you mean tensor_parallel.autotp_size?"}},
+        {"'bf16': {'enabled': true}, 'zero_optimization': {'stage': 2},"
+         " 'train_micro_batch_size_per_gpu': 'auto', 'gradient_accumulation_steps': 'auto'",
+         {"micro-batch 8, accumulation 1"}},
+        {"'bf16': {'enabled': true}, 'zero_optimization': true",
+         {"DeepSpeed takes for {\"stage\": 1}"}},
+        {"'bf16': {'enabled': true}, 'optimizer': {'type': 'Adam'}, 'zero_optimization':"
+         " {'stage': 1, 'offload_optimizer': {'device': 'nvme'}, 'offload_param': {'device': "
+         "'cpu'}}",
+         {"offload_param.device: DeepSpeed offloads parameters at stage 3 alone; at stage 1",
+          "offload_optimizer.device: \"nvme\" is the CPU at stage 1"}},
+        {"'bf16': {'enabled': true}, 'optimizer': {'type': 'Adam'},"
+         " 'data_types': {'grad_accum_dtype': 'fp32'},"
+         " 'zero_optimization': {'stage': 1, 'offload_optimizer': {'device': 'nvme'}}",
+         {"\"nvme\" is the CPU at stage 1", "fails with \"nvme\""}},
+        {"'bf16': {'enabled': true}, 'zero_optimization': {'stage': 2, 'mics_shard_size': 8},"
+         " 'elasticity': null",
+         {"zero_optimization.mics_shard_size: is gone from DeepSpeed",
+          "elasticity: is gone from DeepSpeed"}},
+        {"'bf16': {'enabled': true}, 'optimizer': {'type': 'Adam'}, 'zero_optimization':"
+         " {'stage': 2, 'cpu_offload': true, 'offload_optimizer': {'device': 'cpu'}}",
+         {"cpu_offload: DeepSpeed refuses it beside"}},
+        {"'bf16': {'enabled': true}, 'data_types': {'grad_accum_dtype': 'fp32'},"
+         " 'zero_optimization': {'stage': 0}",
+         {"\"fp32\" beside bf16: DeepSpeed refuses it at stage 0"}},
+        {"'bf16': {'enabled': true}, 'data_types': {'grad_accum_dtype': 'fp16'},"
+         " 'zero_optimization': {'stage': 2}",
+         {"DeepSpeed sums bf16 gradients in \"fp16\""}},
+        {"'bf16': {'enabled': true}, 'data_types': {'grad_accum_dtype': 'fp32'},"
+         " 'zero_optimization': {'stage': 2}",
+         {NULL}},
+        {"'bf16': {'enabled': true}, 'optimizer': {'type': 'Lamb'},"
+         " 'zero_optimization': {'stage': 2}",
+         {"\"Lamb\" is planned as AdamW"}},
+        {"'bf16': {'enabled': true},"
+         " 'zero_optimization': {'stage': 2, 'offload_optimizer': {'device': 'cpu'}}",
+         {"no optimizer"}},
+        {"'bf16': {'enabled': true}, 'optimizer': {'type': 'adamw', 'params': {'lr': 1e-3}},"
+         " 'zero_optimization': {'stage': 2, 'offload_optimizer': {'device': 'cpu'}}",
+         {NULL}},
+    };
+
+    for (size_t i = 0; i < G_N_ELEMENTS(rows); i++) {
+        g_autofree char *text = g_strdup_printf("{%s}", rows[i].text);
+        struct mw_settings settings = defaults();
+        struct mw_deepspeed_said said = {0};
+        size_t n = 0;
+
+        g_strdelimit(text, "'", '"');
+        g_assert_true(mw_deepspeed_parse(text, -1, ORIGIN, 0, &settings, &said, NULL));
+        for (; rows[i].words[n] && said.notes[n]; n++)
+            if (!strstr(said.notes[n], rows[i].words[n]))
+                g_error("%s: %s", text, said.notes[n]);
+        if (rows[i].words[n] || said.notes[n])
+            g_error("%s: %u notes, the next is %s", text, g_strv_length(said.notes),
+                    said.notes[n] ? said.notes[n] : "missing");
+        mw_deepspeed_said_clear(&said);
+    }
+}
+
+static const struct {
+    const char *text, *key, *accepted;
+} refusals[] = {
+    {"'train_batch_size': 0", "train_batch_size", "from 1"},
+    {"'train_batch_size': -8", "train_batch_size", "from 1"},
+    {"'train_batch_size': 2.5", "train_batch_size", "a whole number"},
+    {"'train_batch_size': 1e999", "train_batch_size", "a whole number"},
+    {"'train_batch_size': 1e300", "train_batch_size", "a whole number"},
+    {"'train_batch_size': 99999999999999999999", "", ""},
+    {"'train_batch_size': '8'", "train_batch_size", "a whole number"},
+    {"'train_batch_size': true", "train_batch_size", "a whole number"},
+    {"'train_batch_size': [8]", "train_batch_size", "a whole number"},
+    {"'train_batch_size': {}", "train_batch_size", "a whole number"},
+    {"'train_batch_size': NaN", "", ""},
+    {"'gradient_accumulation_steps': 0", "gradient_accumulation_steps", "from 1"},
+    {"'tensor_parallel': {'autotp_size': 3}", "tensor_parallel.autotp_size",
+     "a divisor of the number of GPUs, 4"},
+    {"'tensor_parallel': {'autotp_size': 2000}", "tensor_parallel.autotp_size", "from 0 to 1024"},
+    {"'tensor_parallel': {'autotp_size': 2}, 'train_batch_size': 33,"
+     " 'train_micro_batch_size_per_gpu': 8, 'gradient_accumulation_steps': 1",
+     "train_batch_size", "* 4 GPUs"},
+    {"'gradient_clipping': -1", "gradient_clipping", "from 0"},
+    {"'zero_optimization': 'on'", "zero_optimization", "an object"},
+    {"'zero_optimization': {'stage': '1_0'}", "zero_optimization.stage", "from 0 to 3"},
+    {"'zero_optimization': {'stage': '4'}", "zero_optimization.stage", "from 0 to 3"},
+    {"'zero_optimization': {'stage': ''}", "zero_optimization.stage", "from 0 to 3"},
+    {"'zero_optimization': {'sub_group_size': '1e9'}", "zero_optimization.sub_group_size",
+     "a whole number"},
+    {"'aio': {'queue_depth': '8'}", "aio.queue_depth", "a whole number"},
+    {"'data_types': {'grad_accum_dtype': 'int8'}", "data_types.grad_accum_dtype", "\"fp32\""},
+    {"'data_types': {'grad_accum_dtype': 'auto'}", "data_types.grad_accum_dtype", "\"fp32\""},
+    {"'data_types': {'grad_accum_dtype': 32}", "data_types.grad_accum_dtype", "\"fp32\""},
+    {"'zero_optimization': []", "zero_optimization", "an object"},
+    {"'zero_optimization': {'stage': 4}", "zero_optimization.stage", "from 0 to 3"},
+    {"'zero_optimization': {'stage': 'three'}", "zero_optimization.stage", "from 0 to 3"},
+    {"'zero_optimization': {'overlap_comm': 2}", "zero_optimization.overlap_comm", "true"},
+    {"'zero_optimization': {'stage': 3, 'offload_param': {'device': 'disk'}}",
+     "zero_optimization.offload_param.device", "\"nvme\""},
+    {"'zero_optimization': {'stage': 0, 'offload_optimizer': {'device': 'nvme'}}",
+     "zero_optimization.offload_optimizer.device", "where DeepSpeed takes it and then fails"},
+    {"'zero_optimization': {'offload_optimizer': {'ratio': 0.5}}",
+     "zero_optimization.offload_optimizer.ratio", "stage 3"},
+    {"'zero_optimization': {'stage': 0, 'cpu_offload': true}", "zero_optimization.cpu_offload",
+     "stage 1, 2 or 3"},
+    {"'zero_optimization': {'stage': 3, 'cpu_offload': true,"
+     " 'offload_optimizer': {'device': 'nvme'}}",
+     "zero_optimization.cpu_offload", "offload_optimizer.device"},
+    {"'zero_optimization': {'sub_group_size': -1}", "zero_optimization.sub_group_size", "from 0"},
+    {"'zero_optimization': {'offload_optimizer': {'ratio': 1.5}}",
+     "zero_optimization.offload_optimizer.ratio", "from 0 to 1"},
+    {"'zero_optimization': {'stage': 2, 'offload_optimizer': {'device': 'cpu', 'ratio': 0.5}}",
+     "zero_optimization.offload_optimizer.ratio", "stage 3"},
+    {"'zero_optimization': {'reduce_bucket_size': 0}", "zero_optimization.reduce_bucket_size",
+     "from 1"},
+    {"'optimizer': {'type': 3}", "optimizer.type", "AdamW"},
+    {"'fp16': {'enabled': true}, 'bf16': {'enabled': true}", "fp16.enabled", "bf16.enabled"},
+    {"'fp16': {'enabled': true}, 'bfloat16': {'enabled': true}", "fp16.enabled",
+     "bfloat16.enabled"},
+    {"'fp16': {'enabled': ' yes'}", "fp16.enabled", "true, false"},
+    {"'aio': {'queue_depth': 0}", "aio.queue_depth", "from 1"},
+    {"'aio': {'thread_count': -1}", "aio.thread_count", "from 1"},
+    {"'activation_checkpointing': {'cpu_checkpointing': 'cpu'}",
+     "activation_checkpointing.cpu_checkpointing", "true, false"},
+    {"'train_batch_size': 33, 'train_micro_batch_size_per_gpu': 4,"
+     " 'gradient_accumulation_steps': 2",
+     "train_batch_size", "must be 32"},
+    {"'train_batch_size': 33, 'train_micro_batch_size_per_gpu': 4", "train_batch_size",
+     "a multiple of 16"},
+    {"'train_batch_size': 33", "train_batch_size", "a multiple of 4"},
+    {"'train_batch_size': 8, 'train_micro_batch_size_per_gpu': 1e12,"
+     " 'gradient_accumulation_steps': 1e12",
+     "train_batch_size", "must be 4e+24"},
+    {"'memwall': {'strategy': 'zero9'}", "memwall.strategy", "the name of a strategy"},
+    {"'memwall': {'param_device': 'disk'}", "memwall.param_device", "\"nvme\""},
+    {"'memwall': {'tiles': 0}", "memwall.tiles", "from 1"},
+    {"'train_batch_size': 33, 'gradient_accumulation_steps': 3", "train_batch_size",
+     "the nearest are 24 and 36"},
+    {"'a': 1}, {'b': 2", "", ""},
+    {"'zero_optimization': {'stage': 2, 'stage': 3}", "stage", "once"},
+};
+
+static void
+assert_refused(const char *content, const char *key, const char *accepted)
+{
+    g_autofree char *text = g_strdup_printf("{%s}", content);
+    g_autofree char *said_key = g_strdup_printf(ORIGIN ": key \"%s\": value ", key);
+    g_autoptr(GError) error = NULL;
+    struct mw_deepspeed_said said = {0};
+    struct mw_settings settings = defaults();
+
+    settings.prefetch = 77;
+    g_strdelimit(text, "'", '"');
+    if (mw_deepspeed_parse(text, -1, ORIGIN, 4, &settings, &said, &error))
+        g_error("accepted: %s", text);
+    g_assert_true(error->domain == MW_ERROR);
+    if (!g_str_has_prefix(error->message, *key ? said_key : ORIGIN ": ") ||
+        !strstr(error->message, accepted) || strchr(error->message, '\n'))
+        g_error("%s: %s", text, error->message);
+    g_assert_cmpint(settings.prefetch, ==, 77);
+    g_assert_null(said.ignored);
+    g_assert_null(said.notes);
+}
+
+static void
+test_refused(void)
+{
+    for (size_t i = 0; i < G_N_ELEMENTS(refusals); i++)
+        assert_refused(refusals[i].text, refusals[i].key, refusals[i].accepted);
+}
+
+int
+main(int argc, char **argv)
+{
+    g_test_init(&argc, &argv, NULL);
+    g_test_add_func("/deepspeed-said/ignored", test_ignored);
+    g_test_add_func("/deepspeed-said/notes", test_notes);
+    g_test_add_func("/deepspeed-said/refused", test_refused);
+    return g_test_run();
+}
