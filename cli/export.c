@@ -75,6 +75,8 @@ write_checkpoint(char **directories, const char *option, const char *folder, boo
         cli_say("%s", mw_durable_notice(durable));
     if (durable)
         *steps = mw_durable_step(durable) + 1;
+    if (durable && !previous)
+        cli_runs_tell_lost_step(cli_runs_noted_step(directories[0]), *steps, "this is");
     bool good = durable &&
                 cli_checkpoint_place_check(option, folder, &homes.decoder, *steps, error) &&
                 mw_durable_export(durable, &to, error);

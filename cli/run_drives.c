@@ -58,7 +58,13 @@ cli_run_drives_resumed(struct cli_run_drives *drives, bool changed, GError **err
         cli_say("going on with run %s from step %" G_GINT64_FORMAT "; step %" G_GINT64_FORMAT
                 " is dropped",
                 name, mw_trainer_next_step(drives->training->trainer), drives->dropped);
-    return cli_run_drives_describe_again(drives, changed, error);
+    const bool previous = drives->training->options.previous;
+    if (previous) /* what is dropped is durable no more; the first commit notes its step */
+        drives->entry.last_step = 0;
+    else if (drives->first)
+        cli_runs_tell_lost_step(cli_runs_noted_step(drives->entry.directories[0]),
+                                mw_trainer_next_step(drives->training->trainer), "going on from");
+    return cli_run_drives_describe_again(drives, changed || previous, error);
 }
 
 const char *

@@ -81,6 +81,11 @@ const char *cli_runs_taken(const struct cli_run_entry *entry);
  * gone or empty. */
 bool cli_runs_is_lost(const struct cli_run_entry *entry, const struct mw_run_files *files);
 /* "its last durable step was 8": what is known of such a run in `directory`.  g_free it. */
+/* The step, from 1, that the description in a directory says was durable when it was written; 0:
+ * none, or no description of a run that the directory is of. */
+int64_t cli_runs_noted_step(const char *directory);
+/* Says so where that is behind `step`, from 1, which is what was found. */
+void cli_runs_tell_lost_step(int64_t noted_step, int64_t step, const char *what_follows);
 char *cli_runs_lost_text(const struct cli_run_entry *entry, const char *directory);
 
 /* A new name, such as gpt2-2026-11-22-1, with a folder of it under the base.  If `where` is not

@@ -1,4 +1,5 @@
 /* Runs whose record is gone, and what their descriptions know of it. */
+#include "cli/cli.h"
 #include "cli/runs.h"
 #include "exec/run_files.h"
 #include "exec/run_names.h"
@@ -25,4 +26,25 @@ cli_runs_lost_text(const struct cli_run_entry *entry, const char *directory)
     return g_strdup_printf("%s, the record of run %s, is not there, and state is: the run was "
                            "killed as it started, or its record is lost",
                            path, entry->name);
+}
+
+int64_t
+cli_runs_noted_step(const char *directory)
+{
+    struct cli_run_entry entry;
+
+    if (!cli_run_entry_read(directory, &entry, NULL))
+        return 0;
+    int64_t noted = cli_runs_names(&entry, directory) ? entry.last_step : 0;
+    cli_run_entry_clear(&entry);
+    return noted;
+}
+
+void
+cli_runs_tell_lost_step(int64_t noted_step, int64_t step, const char *what_follows)
+{
+    if (noted_step > step)
+        cli_say("step %" G_GINT64_FORMAT " was durable, and no whole record of it is left: %s step "
+                "%" G_GINT64_FORMAT,
+                noted_step, what_follows, step);
 }

@@ -166,7 +166,7 @@ print_unreadable_verdict(const struct mw_verified *verified)
     if (verified->unreadable)
         printf("not known to be whole: the newest step may be in %s that could not be read", which);
     else
-        printf("damaged: step %" G_GINT64_FORMAT " was durable, and its record is torn",
+        printf("damaged: step %" G_GINT64_FORMAT " was durable, and no whole record of it is here",
                verified->lost_step);
     if (newest >= 0)
         printf("; --resume goes on from step %" G_GINT64_FORMAT ", which is %s",
@@ -323,19 +323,6 @@ add_lost(const char *directory, bool good, struct mw_verified *verified, GError 
     g_free(text);
 }
 
-/* What the run's description says was durable when it was written; 0. */
-static int64_t
-noted_step(const char *directory)
-{
-    struct cli_run_entry entry;
-
-    if (!cli_run_entry_read(directory, &entry, NULL))
-        return 0;
-    int64_t noted = cli_runs_names(&entry, directory) ? entry.last_step : 0;
-    cli_run_entry_clear(&entry);
-    return noted;
-}
-
 static bool
 verify(char **directories, bool as_json, bool *whole, GError **error)
 {
@@ -349,7 +336,7 @@ verify(char **directories, bool as_json, bool *whole, GError **error)
         .tensors = tensors,
         .takes = takes,
         .data = &question,
-        .noted_step = noted_step(directories[0]),
+        .noted_step = cli_runs_noted_step(directories[0]),
     };
     if (!cli_run_homes_read(directories[0], &question.homes, NULL))
         question.homes.plan = NULL;
@@ -422,7 +409,7 @@ const struct cli_verb cli_verb_verify = {
                "named them. The state of both recorded steps, of all ranks, is read from the "
                "drives, past the page cache, and compared with its checksums; nothing is changed. "
                "The step before the newest is overwritten while a step runs, so it need not be "
-               "whole. Exit status: 0 the newest step is whole; 1 it is damaged, a file is "
-               "missing, a record cannot be read, or a run is using it: whatever --resume refuses.",
+               "whole. Exit status: 0 the newest step is whole; 1 it or its record is damaged "
+               "or lost, a file is missing, a record cannot be read, or a run is using it.",
     .run = run,
 };

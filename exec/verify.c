@@ -77,7 +77,6 @@ read_records(struct work *work, struct mw_verify_rank *rank, GError **error)
         if (slots->at[i].identified)
             rank->identity = &slots->at[i].identity;
         work->verified->unreadable += slots->at[i].state == MW_COMMIT_UNREADABLE;
-        work->verified->torn += slots->at[i].state == MW_COMMIT_TORN;
         if (line)
             note(work->verified, line);
     }
@@ -282,13 +281,14 @@ count_steps(struct work *work)
             verified->newest = i;
 }
 
-/* A torn record is what a kill leaves, unless the step that it was of had been durable. */
+/* A torn or an empty record is what a kill leaves, unless the step that it was of had been durable:
+ * then it was damaged, wiped, or never reached the drive. */
 static void
 find_lost(struct mw_verified *verified, int64_t noted_step)
 {
     int64_t newest = verified->newest < 0 ? 0 : verified->steps[verified->newest].step + 1;
 
-    if (verified->torn && noted_step > newest)
+    if (noted_step > newest)
         verified->lost_step = noted_step;
 }
 

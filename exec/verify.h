@@ -58,7 +58,6 @@ struct mw_verified {
     int step_count;
     int newest;         /* index of what a resume takes: all ranks here have it; -1: none */
     int unreadable;     /* records that the drive does not give back: a newer step may be in one */
-    int torn;           /* of a commit that was interrupted, or damaged */
     int64_t lost_step;  /* was durable, from 1, and is in no whole record; 0: none */
     GPtrArray *missing; /* struct mw_verify_missing *, each file once */
     GPtrArray *notes;   /* char *: what else there is to say */

@@ -6,11 +6,13 @@ import json
 import os
 import re
 import signal
+import subprocess
 import sys
 
 from check_faults import Disturbed, ENOUGH, flip
-from check_resume import DRIVES, RanksBox, check_refused, check_same, train, undisturbed
-from check_run import good, losses
+from check_resume import (DRIVES, RanksBox, SMALL, check_refused, check_same, train,
+                          undisturbed)
+from check_run import GPT2, MEMWALL, good, losses
 from tap import has_ranks, report_in
 
 DURABLE = [*DRIVES, "--commit", "step"]
@@ -128,6 +130,44 @@ def check_previous(box):
     yield from expect(box, ["drive"], [[8, True], [7, True]], 8)
 
 
+def check_lost(box, record):
+    """A durable step whose record a drive has lost, or gives back as it was: never called whole."""
+    yield from begin(box, 3, *DURABLE)
+    stale = record.read_bytes()
+    yield from good(train(box, *DURABLE, "--resume", steps=4))
+    newest = record.read_bytes()
+    half = len(newest) // 2
+    verdict = "damaged: step 4 was durable, and no whole record of it is here; --resume goes on " \
+              "from step 3, which is whole\n"
+    said = "step 4 was durable, and no whole record of it is left: {} step 3\n"
+    for lost in (newest[:half] + bytes(half), newest[:half] * 2, stale):
+        record.write_bytes(lost)
+        done = box.run("drive", verb="verify")
+        if done.returncode != 1 or verdict not in done.text:
+            yield f"status {done.returncode}: {done.text!r}"
+        done = box.run("drive", "-o", "lost", verb="export")
+        if said.format("this is") not in done.said:
+            yield f"{done.said!r}"
+    done = train(box, *DURABLE, "--resume", steps=4)
+    yield from good(done)
+    if said.format("going on from") not in done.said:
+        yield f"{done.said!r}"
+    yield from check_dropped(box)
+
+
+def check_dropped(box):
+    """What the user drops is durable no more, and is not missed where the run dies then."""
+    words = [str(MEMWALL), "run", "-m", str(GPT2 / "config.json"), *SMALL, *DURABLE, "--resume",
+             "--at", "previous", "--batch", "2", "--steps", "5", "--limit", "nvme-write=0.01MB/s"]
+    with subprocess.Popen(words, cwd=box.folder, env=box.environment, stdout=subprocess.PIPE,
+                          stderr=subprocess.DEVNULL) as run:
+        run.stdout.readline()  # its title, then it takes the first step
+        run.kill()
+    noted = json.loads((box.folder / "drive/memwall-run.json").read_text())["last_step"]
+    if noted == 4:
+        yield "a step that was dropped is noted as durable"
+
+
 def check_records(box):
     record = box.folder / "drive/memwall.record"
     yield from begin(box, 4, *DURABLE)
@@ -138,12 +178,13 @@ def check_records(box):
     if "record 2 of 2 is torn" not in done.text:
         yield f"{done.text!r}"
     # The run's end had noted the step that the record was of: no kill has torn it.
-    verdict = "damaged: step 4 was durable, and its record is torn; --resume goes on from " \
+    verdict = "damaged: step 4 was durable, and no whole record of it is here; --resume goes on from " \
               "step 3, which is whole\n"
     if done.returncode != 1 or verdict not in done.text:
         yield f"status {done.returncode}: {done.text!r}"
     flip(record, [200])
     yield from expect(box, ["drive"], [], None)
+    yield from check_lost(box, record)
     record.write_bytes(b"memwall" * 100)
     yield from expect(box, ["drive"], [], None)
     record.write_bytes(b"")
