@@ -141,7 +141,10 @@ cli_run_drives_close(struct cli_run_drives *drives, bool together)
     if (!drives)
         return;
     together = together && mw_ranks_barrier(drives->training->ranks, 0, NULL);
-    if (drives->described && (together || drives->alone)) {
+    bool spared = (together || drives->alone) && cli_run_drives_put_back(drives);
+    if (spared)
+        cli_run_entry_clear(&drives->entry);
+    else if (drives->described && (together || drives->alone)) {
         cli_run_drives_settle(drives);
         say_kept(drives, together);
     } else if (drives->entry.made && !drives->described && drives->fresh && drives->leader &&

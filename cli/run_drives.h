@@ -12,10 +12,18 @@ struct cli_run_drives;
 /* Settles training->options.nvme, the same for all ranks, which all call.  The directories are this
  * run's until close.  NULL with *error: another run is there.  Plans without drives have none. */
 struct cli_run_drives *cli_run_drives_open(struct cli_training *training, GError **error);
-/* Once all else is known to be good, before anything is written: --overwrite is done, and a new run
- * described, so that what a kill leaves can be found.  Where a rank was told to end before
+/* Once all else is known to be good, before anything is written: what --overwrite deletes is set
+ * aside, and a new run described, so that what a kill leaves can be found.  Where a rank was told
+ * to end before
  * --overwrite, nothing is: false with training->unstarted, on all ranks. */
 bool cli_run_drives_begin(struct cli_run_drives *drives, GError **error);
+/* Where a drive has no room beside what is set aside, that is deleted at once: true if there was
+ * something. */
+bool cli_run_drives_make_room(struct cli_run_drives *drives);
+/* The new run has done its first step: what was set aside goes.  As note_step below. */
+void cli_run_drives_begun(struct cli_run_drives *drives);
+/* Whether something is set aside still, and will be back. */
+bool cli_run_drives_spare(const struct cli_run_drives *drives);
 /* What is resumed can be: it is described, if it is not, or anew where its course has `changed`. */
 bool cli_run_drives_resumed(struct cli_run_drives *drives, bool changed, GError **error);
 /* A step is durable: the first time the description gets to say so, for then there is more to lose

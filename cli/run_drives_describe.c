@@ -3,6 +3,7 @@
 
 #include "cli/run_drives_internal.h"
 #include "cli/run_homes.h"
+#include "cli/runs_aside.h"
 #include "planner/error.h"
 #include "report/json_parts.h"
 
@@ -156,7 +157,7 @@ cli_run_drives_describe(struct cli_run_drives *drives, GError **error)
     if (!drives->entry.directories || !wanted || !drives->leader)
         return true;
     for (char **each = drives->entry.directories; drives->fresh && *each; each++)
-        cli_run_drives_unlist(drives, *each);
+        cli_runs_unlist(&drives->entry, *each, *each);
     name_it(drives);
     fill_in(drives);
     if (!write_all(drives, error))

@@ -15,6 +15,7 @@ struct cli_run_drives {
     bool fresh;                    /* no step of it was committed before */
     bool described;
     bool unlisted;  /* the list will not have it, which has been said */
+    bool aside;     /* the run before is, on this machine, until this one has begun */
     bool forgotten; /* its directories go with it */
     char *anew;
     int64_t dropped; /* step, from 1, that the run is gone on with without; 0: none */
@@ -49,11 +50,13 @@ bool cli_run_drives_find(struct cli_run_drives *drives, GError **error);
 bool cli_run_drives_are_free(const struct cli_run_drives *drives, GError **error);
 /* For one that goes on: a step is recorded there, and all of them are that run's. */
 bool cli_run_drives_hold_run(const struct cli_run_drives *drives, GError **error);
-/* By all ranks: what --overwrite asks for. */
-bool cli_run_drives_overwrite(const struct cli_run_drives *drives, GError **error);
-/* What the description of another run in this directory says of the list holds no more, unless a
- * directory that is not given carries its name still. */
-void cli_run_drives_unlist(const struct cli_run_drives *drives, const char *directory);
+
+/* --- run_drives_overwrite.c --- */
+
+/* By all ranks: what --overwrite asks for, up to what can be taken back. */
+bool cli_run_drives_overwrite(struct cli_run_drives *drives, GError **error);
+/* That is taken back, if the run has not begun: true where it is. */
+bool cli_run_drives_put_back(struct cli_run_drives *drives);
 
 /* --- run_drives_together.c --- */
 

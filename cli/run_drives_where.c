@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cli/run_drives_internal.h"
+#include "cli/runs_aside.h"
 #include "planner/error.h"
 
 static const struct cli_run_options *
@@ -52,7 +53,7 @@ lock(struct cli_run_drives *drives, GError **error)
         }
         g_ptr_array_add(drives->locks, taken);
     }
-    return true;
+    return cli_runs_settle_all(drives->entry.directories, true, error);
 }
 
 /* --- where ----------------------------------------------------------------------------------- */
@@ -228,6 +229,23 @@ share(struct cli_run_drives *drives, GError **error)
     return good;
 }
 
+/* When it was created tells a run from the one that it replaces, which may have its name. */
+static char *
+first_time_of(const struct cli_run_drives *drives)
+{
+    char *now = cli_run_drives_now();
+    struct cli_run_entry there;
+
+    if (!cli_run_entry_read(drives->entry.directories[0], &there, NULL))
+        return now;
+    for (; !g_strcmp0(there.created, now); now = cli_run_drives_now()) {
+        g_free(now);
+        g_usleep(G_USEC_PER_SEC / 10);
+    }
+    cli_run_entry_clear(&there);
+    return now;
+}
+
 bool
 cli_run_drives_find(struct cli_run_drives *drives, GError **error)
 {
@@ -237,6 +255,8 @@ cli_run_drives_find(struct cli_run_drives *drives, GError **error)
         (!find_first(drives, error) || (resume && !cli_run_drives_hold_run(drives, error))))
         return false;
     if (drives->first && !drives->entry.created) /* descriptions on all machines say the same */
-        drives->entry.created = cli_run_drives_now();
-    return share(drives, error);
+        drives->entry.created = first_time_of(drives);
+    return share(drives, error) &&
+           (drives->first || !drives->leader || !drives->entry.directories ||
+            cli_runs_settle_all(drives->entry.directories, true, error));
 }

@@ -5,6 +5,8 @@
 #include <sys/stat.h>
 
 #include "cli/cli.h"
+#include "cli/runs_aside.h"
+#include "exec/run_aside.h"
 #include "exec/run_files.h"
 #include "planner/error.h"
 #include "planner/nearest.h"
@@ -174,6 +176,22 @@ is_starting(struct cli_run *run, const char *folder)
     return true;
 }
 
+/* From a folder whose description, and directories that it names, hold for good. */
+static bool
+read_settled(const char *folder, struct cli_run_entry *entry, GError **error)
+{
+    g_autoptr(GError) why = NULL;
+
+    if (!cli_runs_settle(folder, false, error))
+        return false;
+    if (!cli_run_entry_read(folder, entry, error))
+        return false;
+    if (!cli_runs_settle_all(entry->directories, false, &why)) /* one that cannot be is away */
+        cli_say("%s", why->message);
+    cli_run_entry_clear(entry);
+    return cli_run_entry_read(folder, entry, error);
+}
+
 /* Of a folder under the base; NULL with *error where it holds no description, or another run's. */
 static struct cli_run *
 run_in(const char *folder, GError **error)
@@ -182,7 +200,7 @@ run_in(const char *folder, GError **error)
     g_autofree char *name = g_path_get_basename(folder);
     g_autoptr(GError) why = NULL;
 
-    bool good = cli_run_entry_read(folder, &run->entry, &why);
+    bool good = read_settled(folder, &run->entry, &why);
     if (g_error_matches(why, G_FILE_ERROR, G_FILE_ERROR_NOENT) && is_starting(run, folder))
         return run;
     if (why)
@@ -315,7 +333,7 @@ run_of_directory(const char *path, GError **error)
 {
     struct cli_run *run = g_new0(struct cli_run, 1);
     g_autoptr(GError) why = NULL;
-    bool good = cli_run_entry_read(path, &run->entry, &why);
+    bool good = read_settled(path, &run->entry, &why);
 
     if (good)
         good = take_place(&run->entry, path, error);
@@ -465,7 +483,7 @@ sweep(const char *folder)
 
     if (run && run->entry.made && run->state == CLI_RUN_EMPTY)
         cli_runs_remove(&run->entry, false, NULL);
-    if (unmade && mw_run_files_look(folder, &files, NULL)) {
+    if (unmade && !mw_run_aside_look(folder) && mw_run_files_look(folder, &files, NULL)) {
         if (!files.running && !files.record && mw_run_files_remove(folder, false, NULL))
             g_rmdir(folder);
         mw_run_files_clear(&files);

@@ -419,6 +419,12 @@ ready(void *data, GError **error)
 }
 
 static bool
+make_room(void *data)
+{
+    return cli_run_drives_make_room(((struct cli_training *)data)->drives);
+}
+
+static bool
 make_trainer(struct cli_training *run, const struct mw_trainer_options *options, GError **error)
 {
     GError *why = NULL;
@@ -458,6 +464,7 @@ cli_training_start(struct cli_training *run, GError **error)
         .learning_rate = learning_rate,
         .ready = ready,
         .wish = wish,
+        .make_room = run->options.overwrite ? make_room : NULL,
         .try_start = run->options.overwrite,
         .data = run,
     };

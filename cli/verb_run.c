@@ -68,6 +68,7 @@ on_step(void *data, const struct mw_trainer_step *step, GError **error)
     };
 
     (void)error;
+    cli_run_drives_begun(run->training.drives);
     if (step->committed)
         run->committed = step->step + 1;
     row.time_ns = cli_run_report_step(run->report, step, &row.stolen_ns);
@@ -381,7 +382,8 @@ end_unstarted(struct run *run)
     struct cli_training *training = &run->training;
     const char *name = cli_run_stop_name(training->unstarted);
     int64_t done = training->trainer ? mw_trainer_next_step(training->trainer) : 0;
-    bool spared = !training->trainer && !cli_run_drives_are_own(training->drives);
+    bool spared = cli_run_drives_spare(training->drives) ||
+                  (!training->trainer && !cli_run_drives_are_own(training->drives));
 
     training->stopped = true;
     wait_for_answer(run);

@@ -7,6 +7,7 @@
 #include "cli/run_course.h"
 #include "cli/run_homes.h"
 #include "cli/runs.h"
+#include "cli/runs_aside.h"
 #include "exec/durable.h"
 #include "exec/run_files.h"
 #include "exec/verify.h"
@@ -364,6 +365,8 @@ find_and_verify(char **names, int count, bool as_json, bool *whole, GError **err
 
     for (int i = 0; i < count; i++)
         all[i] = g_strdup(names[i]);
+    if (count > 1 && !cli_runs_settle_all(all, false, error))
+        return false;
     if (count > 1)
         return verify(all, as_json, whole, error);
     struct cli_run *run = cli_runs_find(names[0], error);
@@ -407,7 +410,9 @@ const struct cli_verb cli_verb_verify = {
     .examples = "memwall verify gpt2-2026-11-22-1",
     .details = "RUN is a run's name (memwall list runs); DIR... are its directories, as --nvme "
                "named them. The state of both recorded steps, of all ranks, is read from the "
-               "drives, past the page cache, and compared with its checksums; nothing is changed. "
+               "drives, past the page cache, and compared with its checksums; nothing is changed, "
+               "but that "
+               "a run which --overwrite had set aside comes back. "
                "The step before the newest is overwritten while a step runs, so it need not be "
                "whole. Exit status: 0 the newest step is whole; 1 it or its record is damaged "
                "or lost, a file is missing, a record cannot be read, or a run is using it.",

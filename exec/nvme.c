@@ -120,15 +120,40 @@ sync_directory(const struct mw_nvme_file *file, GError **error)
 }
 
 static bool
+reserve_file(struct mw_nvme *nvme, struct mw_nvme_file *file, bool resume, GError **error)
+{
+    const int64_t bytes = mw_nvme_stripe_file_bytes(&nvme->layout, nvme->capacity_bytes);
+
+    return mw_nvme_file_reserve(file, bytes, resume, nvme->calls, error) &&
+           (!nvme->keep || resume || sync_directory(file, error));
+}
+
+static bool
 reserve_files(struct mw_nvme *nvme, const struct mw_nvme_options *options, GError **error)
 {
     const int64_t bytes = mw_nvme_stripe_file_bytes(&nvme->layout, nvme->capacity_bytes);
 
+    for (int i = 0; i < nvme->layout.drives; i++)
+        if (options->later ? !mw_nvme_file_size(&nvme->files[i], bytes, error)
+                           : !reserve_file(nvme, &nvme->files[i], options->resume, error))
+            return false;
+    return true;
+}
+
+bool
+mw_nvme_reserve(struct mw_nvme *nvme, bool (*make_room)(void *data), void *data, GError **error)
+{
     for (int i = 0; i < nvme->layout.drives; i++) {
-        if (!mw_nvme_file_reserve(&nvme->files[i], bytes, options->resume, nvme->calls, error))
-            return false;
-        if (options->keep && !options->resume && !sync_directory(&nvme->files[i], error))
-            return false;
+        GError *why = NULL;
+        bool good = reserve_file(nvme, &nvme->files[i], false, &why);
+        if (!good && nvme->files[i].lacks_room && make_room && make_room(data)) {
+            g_clear_error(&why);
+            good = reserve_file(nvme, &nvme->files[i], false, &why);
+        }
+        if (good)
+            continue;
+        g_propagate_error(error, why);
+        return false;
     }
     return true;
 }

@@ -41,6 +41,7 @@ struct mw_nvme_options {
     int depth;            /* blocks in flight a drive and direction; 0: 32; at most 1024 */
     bool keep;            /* the files stay after close (for a resume), else they are removed */
     bool resume;          /* the files must be there already, with the size wanted */
+    bool later;           /* they get their size, and their blocks by mw_nvme_reserve alone */
     bool buffered;        /* through the page cache even where O_DIRECT would do */
     const struct mw_nvme_calls *calls; /* NULL: the system's; outlives the tier */
     /* A checksum for each page of the capacity: zeroes, and the tier's while it is open.  NULL:
@@ -66,6 +67,12 @@ struct mw_nvme_drive {
 /* Opens, locks and reserves the files; starts the threads.  NULL with *error: a directory that is
  * missing, not writable, in use by another run, or too small (how many bytes short). */
 struct mw_nvme *mw_nvme_open(const struct mw_nvme_options *options, GError **error);
+
+/* Reserves files that were opened to have that later, before anything is moved.  Where a drive has
+ * no room, `make_room` may make some, and is true then: that is asked once for each file.  It may
+ * be NULL. */
+bool mw_nvme_reserve(struct mw_nvme *nvme, bool (*make_room)(void *data), void *data,
+                     GError **error);
 
 /* Waits for all requests.  NULL is allowed. */
 void mw_nvme_close(struct mw_nvme *nvme);

@@ -114,8 +114,9 @@ missing_bytes(const struct mw_nvme_file *file, int64_t bytes)
 }
 
 static bool
-too_small(const struct mw_nvme_file *file, int64_t bytes, GError **error)
+too_small(struct mw_nvme_file *file, int64_t bytes, GError **error)
 {
+    file->lacks_room = true;
     const int64_t need_bytes = missing_bytes(file, bytes), have_bytes = free_bytes(file);
 
     g_set_error(error, MW_ERROR, MW_ERROR_IO,
@@ -151,12 +152,18 @@ check_resumed(const struct mw_nvme_file *file, int64_t bytes, GError **error)
     return false;
 }
 
+bool
+mw_nvme_file_size(const struct mw_nvme_file *file, int64_t bytes, GError **error)
+{
+    return !ftruncate(file->fd, bytes) || fail(error, file, "ftruncate");
+}
+
 static bool
 allocate(struct mw_nvme_file *file, int64_t bytes, const struct mw_nvme_calls *calls,
          GError **error)
 {
-    if (ftruncate(file->fd, bytes))
-        return fail(error, file, "ftruncate");
+    if (!mw_nvme_file_size(file, bytes, error))
+        return false;
     if (!calls->fallocate(calls->data, file->fd, bytes))
         return true;
     if (errno == ENOSPC || errno == EDQUOT)
@@ -173,6 +180,7 @@ mw_nvme_file_reserve(struct mw_nvme_file *file, int64_t bytes, bool resume,
 {
     if (resume)
         return check_resumed(file, bytes, error) && forget(file, calls, error);
+    file->lacks_room = false;
     if (missing_bytes(file, bytes) > free_bytes(file))
         return too_small(file, bytes, error);
     return allocate(file, bytes, calls, error);

@@ -29,6 +29,7 @@ struct mw_nvme_file {
     char *directory, *path, *notice;
     int fd;
     bool direct, ram, created;
+    bool lacks_room; /* for which it could not be reserved */
     int64_t alignment_bytes;
     struct mw_nvme_lock lock;
 };
@@ -42,7 +43,9 @@ struct mw_nvme_file_wish {
 /* Locks the directory and opens; the file is not reserved yet.  On failure nothing is left open. */
 bool mw_nvme_file_open(struct mw_nvme_file *file, const struct mw_nvme_file_wish *wish,
                        GError **error);
-/* Makes the file `bytes` long with all of its blocks its own. */
+/* Makes the file `bytes` long, */
+bool mw_nvme_file_size(const struct mw_nvme_file *file, int64_t bytes, GError **error);
+/* with all of its blocks its own. */
 bool mw_nvme_file_reserve(struct mw_nvme_file *file, int64_t bytes, bool resume,
                           const struct mw_nvme_calls *calls, GError **error);
 bool mw_nvme_file_sync(const struct mw_nvme_file *file, bool keep,

@@ -9,6 +9,8 @@
 
 #include "exec/commit_internal.h"
 #include "exec/nvme_internal.h"
+#include "exec/run_aside.h"
+#include "exec/run_files_internal.h"
 #include "exec/run_names.h"
 #include "planner/error.h"
 #include "planner/own_file.h"
@@ -50,13 +52,19 @@ is_end(const char *at, const char *text)
 #define LOCK_STEM "memwall-run"
 #define LOCK_NAME LOCK_STEM MW_RUN_LOCK
 
+bool
+mw_run_files_is_lock(const char *name)
+{
+    return !strcmp(name, LOCK_NAME);
+}
+
 /* memwall[-null][-rankR], then .record, .lock or -IofN.data; and those of the whole run. */
 bool
 mw_run_files_is_name(const char *name)
 {
     const char *at = name;
 
-    if (!strcmp(name, MW_RUN_DESCRIPTION) || !strcmp(name, LOCK_NAME))
+    if (!strcmp(name, MW_RUN_DESCRIPTION) || mw_run_files_is_lock(name))
         return true;
     if (!take(&at, MW_RUN_BASE))
         return false;
@@ -288,10 +296,9 @@ mw_run_files_record(const char *directory, const char *stem, bool previous,
 
 /* --- removal --------------------------------------------------------------------------------- */
 
-/* Locks of a run's files, taken and held until they are gone. */
-static bool
-lock_all(const struct mw_run_files *files, int folder, const char *directory, bool locked,
-         GArray *held, GError **error)
+bool
+mw_run_files_lock(const struct mw_run_files *files, int folder, const char *directory, bool locked,
+                  GArray *held, GError **error)
 {
     const char *why;
 
@@ -299,7 +306,7 @@ lock_all(const struct mw_run_files *files, int folder, const char *directory, bo
         const char *name = g_ptr_array_index(files->names, i);
         if (!g_str_has_suffix(name, MW_RUN_RECORD) && !g_str_has_suffix(name, MW_RUN_LOCK))
             continue;
-        if (locked && !strcmp(name, LOCK_NAME))
+        if (locked && mw_run_files_is_lock(name))
             continue;
         int fd = mw_own_open_at(folder, name, O_RDONLY, 0, NULL, &why);
         if (fd < 0 && errno == ENOENT)
@@ -316,6 +323,13 @@ lock_all(const struct mw_run_files *files, int folder, const char *directory, bo
     return true;
 }
 
+/* Some file systems have no fsync of a folder. */
+bool
+mw_run_files_sync_folder(int folder, const char *directory, GError **error)
+{
+    return !fsync(folder) || errno == EINVAL || fail(directory, NULL, g_strerror(errno), error);
+}
+
 static bool
 unlink_kind(const struct mw_run_files *files, int folder, const char *directory, const char *ending,
             bool locked, GError **error)
@@ -325,13 +339,12 @@ unlink_kind(const struct mw_run_files *files, int folder, const char *directory,
     for (guint i = 0; i < files->names->len; i++) {
         const char *name = g_ptr_array_index(files->names, i);
         if (!g_str_has_suffix(name, ending) || !mw_own_is_file(folder, name, &info) ||
-            (locked && !strcmp(name, LOCK_NAME)))
+            (locked && mw_run_files_is_lock(name)))
             continue;
         if (unlinkat(folder, name, 0) && errno != ENOENT)
             return fail(directory, name, g_strerror(errno), error);
     }
-    /* Some file systems have no fsync of a folder. */
-    return !fsync(folder) || errno == EINVAL || fail(directory, NULL, g_strerror(errno), error);
+    return mw_run_files_sync_folder(folder, directory, error);
 }
 
 /* A record without its data would be resumed in vain: it goes first. */
@@ -341,7 +354,7 @@ remove_all(const struct mw_run_files *files, int folder, const char *directory, 
 {
     static const char *const order[] = {MW_RUN_RECORD, MW_RUN_DATA, ".json", MW_RUN_LOCK};
     g_autoptr(GArray) held = g_array_new(FALSE, FALSE, sizeof(int));
-    bool good = lock_all(files, folder, directory, locked, held, error);
+    bool good = mw_run_files_lock(files, folder, directory, locked, held, error);
 
     for (size_t i = 0; good && i < G_N_ELEMENTS(order); i++)
         good = unlink_kind(files, folder, directory, order[i], locked, error);
@@ -356,6 +369,9 @@ mw_run_files_remove(const char *directory, bool locked, GError **error)
     struct mw_run_files files;
     bool good = mw_run_files_look(directory, &files, error);
 
+    if (good && mw_run_aside_look(directory) == MW_RUN_ASIDE_MOVING)
+        good = fail(directory, NULL, "a part of the run is set aside there: nothing is deleted",
+                    error);
     if (good && files.names->len) {
         int folder = mw_own_open_folder(directory);
         good = folder < 0 ? fail(directory, NULL, g_strerror(errno), error)

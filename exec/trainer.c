@@ -325,6 +325,21 @@ resumes(const struct mw_trainer *trainer)
 }
 
 static bool
+reserves_last(const struct mw_trainer *trainer)
+{
+    return trainer->options.make_room && !resumes(trainer);
+}
+
+static bool
+reserve_drives(struct mw_trainer *trainer, GError **error)
+{
+    const struct mw_trainer_options *options = &trainer->options;
+
+    return !reserves_last(trainer) || !trainer->places.nvme ||
+           mw_nvme_reserve(trainer->places.nvme, options->make_room, options->data, error);
+}
+
+static bool
 open_places(struct mw_trainer *trainer, GError **error)
 {
     const struct mw_trainer_options *options = &trainer->options;
@@ -345,6 +360,7 @@ open_places(struct mw_trainer *trainer, GError **error)
     drives.whose = options->unchecked ? NULL : mw_trainer_whose;
     drives.whose_data = trainer;
     drives.resume = resumes(trainer);
+    drives.later = reserves_last(trainer);
     return mw_places_open(&trainer->places, trainer->plan, options->backend, &device, error) &&
            (!options->ready || options->ready(options->data, error)) &&
            mw_places_open_drives(&trainer->places, &drives, error) &&
@@ -428,7 +444,8 @@ mw_trainer_new(const struct mw_trainer_options *options, GError **error)
         !mw_trainer_check_threads(options, error) || !mw_trainer_check_commit(trainer, error) ||
         !verify_start(trainer, error) || !open_places(trainer, error) ||
         !mw_trainer_turn_to(trainer, first_plan(trainer), error) ||
-        !mw_trainer_open_commit(trainer, error) || !make_state(trainer, error)) {
+        !mw_trainer_open_commit(trainer, error) || !reserve_drives(trainer, error) ||
+        !make_state(trainer, error)) {
         give_back_drives(trainer);
         if (trainer->ranks <= 1)
             mw_trainer_free(trainer);

@@ -97,6 +97,9 @@ struct mw_trainer_options {
     /* Called when all that can be refused has been checked and memory is reserved, before the first
      * look at the drives: what others have left there may go.  May be NULL. */
     bool (*ready)(void *data, GError **error);
+    /* Called when everything else is ready and a drive lacks room: true where it has made some,
+     * which is tried again.  A run that starts anew then reserves drives last.  May be NULL. */
+    bool (*make_room)(void *data);
     /* Which wish of 1 to MW_TRAINER_WISHES there is, of this rank, to end the run after the step
      * that it is in; 0: none.  Ranks tell each other at the end of each step, and all end with the
      * same.  Called in a lane's thread.  May be NULL. */
