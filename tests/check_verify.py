@@ -178,8 +178,8 @@ def check_records(box):
     if "record 2 of 2 is torn" not in done.text:
         yield f"{done.text!r}"
     # The run's end had noted the step that the record was of: no kill has torn it.
-    verdict = "damaged: step 4 was durable, and no whole record of it is here; --resume goes on from " \
-              "step 3, which is whole\n"
+    verdict = "damaged: step 4 was durable, and no whole record of it is here; --resume goes on " \
+              "from step 3, which is whole\n"
     if done.returncode != 1 or verdict not in done.text:
         yield f"status {done.returncode}: {done.text!r}"
     flip(record, [200])
