@@ -78,6 +78,17 @@ on_step(void *data, const struct mw_trainer_step *step, GError **error)
     return true;
 }
 
+/* Whoever reads may stand still, and what was trained is to be kept all the same. */
+#define READER_WAIT_US (2 * G_USEC_PER_SEC)
+
+static bool
+gives_up_reader(void *data)
+{
+    const struct run *run = data;
+
+    return run->told && g_get_monotonic_time() - run->told_us > READER_WAIT_US;
+}
+
 static bool
 open_log(struct run *run, GError **error)
 {
@@ -99,6 +110,8 @@ open_log(struct run *run, GError **error)
         .flops = cli_flops_of_model(sizing) * sizing->ranks,
         .peak_flops = sizing->hardware->gpu_peak_flops * sizing->ranks,
         .loss_scale = cli_training_loss_scaling(training).max > 1,
+        .gives_up = gives_up_reader,
+        .data = run,
         .predicted_ns = (int64_t)(r->step_time_s[MW_OUTLOOK_TYPICAL] * 1e9),
     };
 

@@ -181,9 +181,11 @@ mw_log_step(struct mw_log *log, const struct mw_log_row *row, GError **error)
     g_autoptr(GString) line = json_of(log, row, &rates);
 
     mw_log_progress_clear(&log->progress);
+    if (log->options.table && !mw_log_file_awaits(fileno(log->options.table), &log->options))
+        log->options.table = NULL;
     if (log->options.table)
         print_row(log, row, &rates);
-    bool ok = mw_log_file_write(&log->file, line, error);
+    bool ok = mw_log_file_write(&log->file, &log->options, line, error);
     mw_log_progress_step(&log->progress, row);
     mw_log_progress_show(&log->progress);
     return ok;

@@ -33,6 +33,11 @@ struct mw_log_options {
     double peak_flops; /* a second, of all devices: MFU is against it */
     int64_t predicted_ns;
     bool loss_scale; /* has a column */
+
+    /* A pipe or a terminal that takes nothing is waited for until this is true, and is given up
+     * then.  NULL: for as long as it takes. */
+    bool (*gives_up)(void *data);
+    void *data;
 };
 
 /* A step that is done. */
@@ -63,8 +68,8 @@ void mw_log_close(struct mw_log *log);
  * Any thread. */
 void mw_log_say(struct mw_log *log, const char *line);
 
-/* The line in the file is whole or not there.  False with *error if it cannot be written: then
- * later ones are not written either, and all that is there has no gap. */
+/* The line in the file is whole or not there.  False with *error if it cannot be written, or was
+ * given up: then later ones are not written either, and all that is there has no gap. */
 bool mw_log_step(struct mw_log *log, const struct mw_log_row *row, GError **error);
 
 #endif

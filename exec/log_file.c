@@ -1,5 +1,6 @@
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -213,11 +214,35 @@ mw_log_file_close(struct mw_log_file *file)
     g_free(file->path);
 }
 
+#define LOOK_MS 100
+
+bool
+mw_log_file_awaits(int fd, const struct mw_log_options *options)
+{
+    struct pollfd way = {fd, POLLOUT, 0};
+
+    while (fd >= 0 && poll(&way, 1, LOOK_MS) <= 0)
+        if (options->gives_up && options->gives_up(options->data))
+            return false;
+    return true;
+}
+
+static bool
+give_up(struct mw_log_file *file, int reason, GError **error)
+{
+    close(file->fd);
+    file->fd = -1;
+    return fail(file, reason, error);
+}
+
 /* One call of the system appends the line; a part of it that got through is taken back, so that
  * what reads the file meets whole lines only.  Behind one that is lost there are none. */
 bool
-mw_log_file_write(struct mw_log_file *file, const GString *line, GError **error)
+mw_log_file_write(struct mw_log_file *file, const struct mw_log_options *options,
+                  const GString *line, GError **error)
 {
+    if (!mw_log_file_awaits(file->fd, options))
+        return give_up(file, ETIMEDOUT, error);
     off_t start = file->fd < 0 ? 0 : lseek(file->fd, 0, SEEK_END);
     gsize written = 0;
 
@@ -229,9 +254,7 @@ mw_log_file_write(struct mw_log_file *file, const GString *line, GError **error)
             int reason = n ? errno : ENOSPC;
             if (written && start >= 0 && ftruncate(file->fd, start))
                 reason = errno;
-            close(file->fd);
-            file->fd = -1;
-            return fail(file, reason, error);
+            return give_up(file, reason, error);
         }
         written += (gsize)n;
     }

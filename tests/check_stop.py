@@ -6,6 +6,7 @@ what goes on from it, with the bits of the run that was not disturbed.  A second
 once, and so do signals to a rank end all ranks, behind the same step.
 """
 import contextlib
+import fcntl
 import json
 import os
 import pathlib
@@ -273,6 +274,26 @@ def check_in_save(box):
         yield said
 
 
+def check_still(box):
+    """Who reads stands still, and so does the run; told to end, it saves all the same."""
+    box.empty_drives()
+    (box.folder / "log.jsonl").unlink(missing_ok=True)
+    reads, writes_to = os.pipe()
+    fcntl.fcntl(writes_to, fcntl.F_SETPIPE_SZ, 4096)
+    run = subprocess.Popen([str(MEMWALL), "run", "-m", str(GPT2 / "config.json"), *SMALL,
+                            "--batch", "1", "--seq", "16", "--steps", str(ENOUGH), "-s", "zero3",
+                            "--save", "still"], cwd=box.folder, env=box.environment,
+                           stdin=subprocess.DEVNULL, stdout=writes_to, stderr=subprocess.PIPE)
+    while select.select([], [writes_to], [], 0)[1] and run.poll() is None:
+        time.sleep(0.01)
+    run.send_signal(signal.SIGTERM)
+    said = run.communicate(timeout=SECONDS)[1].decode()
+    if run.returncode != 143 or not (box.folder / "still/optimizer.safetensors").exists():
+        yield f"status {run.returncode}: {said!r}"
+    os.close(reads)
+    os.close(writes_to)
+
+
 def check_second(box):
     """The next signal ends it at once, whatever the step takes; what was durable stays."""
     box.empty_drives()
@@ -427,6 +448,7 @@ def tests(box):
     yield "stop: before the first step", check_unstarted(box)
     yield "stop: before --overwrite", check_spared(box)
     yield "stop: while it saves", check_in_save(box)
+    yield "stop: while nobody reads what it prints", check_still(box)
     yield "stop: while it closes its files", check_in_close(box)
     yield "stop: a second signal ends at once", check_second(box)
     yield "stop: on a terminal", check_terminal(box)

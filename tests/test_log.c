@@ -1,10 +1,13 @@
 /* The log of a run: its table and its file. */
+#include <fcntl.h>
 #include <glib/gstdio.h>
 #include <json-glib/json-glib.h>
 #include <math.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "exec/log.h"
 #include "planner/error.h"
@@ -308,6 +311,59 @@ test_full_device(void)
     mw_log_close(log);
 }
 
+/* Until no byte more goes in. */
+static void
+fill(int fd)
+{
+    const char byte = 0;
+
+    fcntl(fd, F_SETFL, O_NONBLOCK);
+    while (write(fd, &byte, 1) == 1)
+        continue;
+    fcntl(fd, F_SETFL, 0);
+}
+
+static bool
+counts_down(void *data)
+{
+    return --*(int *)data <= 0;
+}
+
+/* A pipe that nobody reads: it is waited for, then neither it nor what is behind it. */
+static void
+test_reader_stands_still(void)
+{
+    char *path = new_path();
+    struct mw_log_options options = full;
+    g_autoptr(GError) error = NULL;
+    int looks = 3, ends[2];
+
+    g_assert_cmpint(mkfifo(path, 0600), ==, 0);
+    int reader = open(path, O_RDONLY | O_NONBLOCK);
+    g_assert_cmpint(pipe(ends), ==, 0);
+    options.path = path;
+    options.table = fdopen(ends[1], "w");
+    options.gives_up = counts_down;
+    options.data = &looks;
+    struct mw_log *log = open_log(&options);
+    g_assert_true(mw_log_step(log, &rows[0], NULL));
+    g_assert_cmpint(looks, ==, 3);
+    fill(ends[1]);
+    g_assert_true(mw_log_step(log, &rows[1], NULL));
+    g_assert_cmpint(looks, ==, 0);
+    int writer = open(path, O_WRONLY | O_NONBLOCK);
+    fill(writer);
+    g_assert_false(mw_log_step(log, &rows[1], &error));
+    g_assert_error(error, MW_ERROR, MW_ERROR_IO);
+    g_assert_true(mw_log_step(log, &rows[2], NULL)); /* it was said once */
+    mw_log_close(log);
+    fclose(options.table);
+    close(ends[0]);
+    close(writer);
+    close(reader);
+    remove_path(path);
+}
+
 /* A limit of the file's size within a line: the system takes the line's first part. */
 static void
 test_no_part_of_a_line(void)
@@ -377,6 +433,7 @@ main(int argc, char **argv)
     g_test_add_func("/log/file/new-run-empties", test_new_run_empties);
     g_test_add_func("/log/file/refused", test_refused);
     g_test_add_func("/log/file/full-device", test_full_device);
+    g_test_add_func("/log/reader-stands-still", test_reader_stands_still);
     g_test_add_func("/log/file/no-part-of-a-line", test_no_part_of_a_line);
     g_test_add_func("/log/stolen", test_stolen);
     return g_test_run();
