@@ -22,6 +22,10 @@ double mw_plea_fewer_sequences(const struct mw_plea *plea, const struct mw_setti
 
 /* Ways out, each a line that begins with the options to add, or NULL; g_free it. */
 
+/* remedy_batch.c: the same global batch */
+char *mw_remedy_accumulation(const struct mw_plea *plea);
+char *mw_remedy_strategy_and_accumulation(const struct mw_plea *plea);
+
 /* remedy_settings.c: free of charge */
 char *mw_remedy_chunks(const struct mw_plea *plea); /* of the logits */
 char *mw_remedy_tiles(const struct mw_plea *plea);

@@ -77,8 +77,10 @@ struct mw_settings {
                                    asks for */
     int64_t seq;                /* MW_AUTO: the model's, at most 4096 (paper presets 1024) */
     struct mw_placement placement[MW_STATE_COUNT];
-    const char *device_key[MW_STATE_COUNT]; /* of a file that placed it; NULL: an option did */
-    const char *device_file;                /* both live as long as the program */
+    /* A file and its keys that placed them; NULL: an option did.  They live as long as the program
+     * does. */
+    const char *device_file;
+    const char *device_key[MW_STATE_COUNT];
     enum mw_partition partition;
     enum mw_layout layout;
     enum mw_dtype dtype;         /* 16-bit format; MW_DTYPE_NONE: bf16 where the GPU has it */

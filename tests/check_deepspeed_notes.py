@@ -133,11 +133,56 @@ def check_overruled(box):
             yield f"{options}: optimizer state on {answer['settings']['optimizer_device']}"
 
 
+def check_batch_kept(box):
+    """A batch that is too much for one micro-batch fits in several: the remedy, typed or written
+    into the file, keeps the sequences of a step."""
+    machine = "-m llama-3.1-8b -H dgx-h100"
+    for parts, options in (
+            ({}, ""), ({"train_micro_batch_size_per_gpu": 256}, ""), ({}, "-s zero3"),
+            ({}, "-s auto"), ({}, "--grad-accum 1"), (None, "--batch 256 -s zero2"),
+            (None, "--grad-accum 2 -s zero1")):
+        content = {**config(2), "train_batch_size": 2048}
+        del content["train_micro_batch_size_per_gpu"], content["gradient_accumulation_steps"]
+        box.write("tb.json", {**content, **(parts or {})})
+        batch = "--global-batch 2048" if parts is None else "--deepspeed tb.json"
+        question = f"plan {machine} {batch} --json "
+        first = json.loads(box.run(question + options).out)
+        flags, fits, keys = first["remedy"].partition(" fits")
+        if first["feasible"] or not fits or "--grad-accum" not in flags or "nodes" in flags:
+            yield f"{batch} {options}: {first['remedy']}"
+            continue
+        answers = [json.loads(box.run(f"{question} {options} {flags}").out)]
+        if keys:
+            micro, accum = re.findall(r" ([0-9]+)", keys)
+            box.write("tb.json", {**content, "train_micro_batch_size_per_gpu": int(micro),
+                                  "gradient_accumulation_steps": int(accum)})
+            answers.append(json.loads(box.run(question + options).out))
+        elif "--batch" in flags and parts is not None:
+            yield f"{batch} {options}: no keys of the file: {first['remedy']}"
+        for answer in answers:
+            if not answer["feasible"] or answer["settings"]["global_batch"] != 2048:
+                yield f"{batch} {options}: {first['remedy']}: {answer['settings']}"
+
+
+def check_batch_elsewhere(box):
+    """Where no split fits with the strategy, another strategy with one does."""
+    box.write("tb.json", {"train_batch_size": 2048, "bf16": {"enabled": True},
+                          "zero_optimization": {"stage": 2}})
+    question = "plan -m llama-3.1-70b -H dgx-h100 --deepspeed tb.json --json "
+    remedy = json.loads(box.run(question).out)["remedy"]
+    flags = remedy.split(" fits")[0]
+    if not re.match(r"-s \S+ --batch \S+ --grad-accum \S+$", flags) or \
+            not json.loads(box.run(question + flags).out or "{}").get("feasible"):
+        yield remedy
+
+
 def tests(box):
     yield "sums of micro-batches", check_sums(box)
     yield "sums of a written file", check_written(box)
     yield "-s against the file", check_contradicted(box)
     yield "-s before the file", check_overruled(box)
+    yield "a batch that is kept", check_batch_kept(box)
+    yield "a batch that is kept, with another strategy", check_batch_elsewhere(box)
 
 
 if __name__ == "__main__":
