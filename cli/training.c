@@ -12,6 +12,7 @@
 #include "exec/checkpoint.h"
 #include "exec/commit.h"
 #include "exec/memory.h"
+#include "exec/run_files.h"
 #include "exec/run_names.h"
 #include "exec/weights.h"
 #include "planner/error.h"
@@ -104,17 +105,38 @@ check_save(const struct cli_training *run, GError **error)
            cli_checkpoint_place_check("--save", o->save, &run->decoder, o->steps, error);
 }
 
+/* Where state lies was settled when the run began, by a profile that may be another now.  0: by
+ * the one of today. */
+static int64_t
+settled_stripe_bytes(const struct cli_training *run)
+{
+    const struct cli_run_options *o = &run->options;
+    struct mw_run_record found;
+
+    if (!o->resume || !o->nvme ||
+        !mw_run_files_record(o->nvme[0], run->stem, o->previous, &found))
+        return 0;
+    mw_commit_record_clear(&found.record);
+    return found.stripe_bytes;
+}
+
 static struct mw_nvme_options
 drive_options(const struct cli_training *run)
 {
     const struct mw_hardware *hw = run->answer->sizing->hardware;
     char **directories = run->options.nvme;
+    int64_t block_bytes = (int64_t)hw->nvme_block_bytes / 4096 * 4096;
+    int64_t stripe_bytes = settled_stripe_bytes(run);
+
+    if (stripe_bytes > 0 && block_bytes > 0 && stripe_bytes % block_bytes)
+        block_bytes = stripe_bytes; /* whole blocks make a stripe */
 
     return (struct mw_nvme_options){
         .directories = (const char *const *)directories,
         .directory_count = directories ? (int)g_strv_length(directories) : 0,
         .stem = run->stem,
-        .block_bytes = (int64_t)hw->nvme_block_bytes / 4096 * 4096,
+        .block_bytes = block_bytes,
+        .stripe_bytes = stripe_bytes,
         .depth = (int)hw->nvme_queue_depth,
     };
 }

@@ -276,6 +276,7 @@ load(int fd, const char *path, bool previous, struct mw_run_record *out)
         !mw_commit_load(fd, path, found.steps[which], &out->record, &identity, NULL))
         return false;
     out->ranks = identity.ranks;
+    out->stripe_bytes = identity.stripe_bytes;
     return true;
 }
 

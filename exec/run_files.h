@@ -48,6 +48,7 @@ void mw_run_files_clear(struct mw_run_files *files);
 struct mw_run_record {
     struct mw_commit_record record; /* mw_commit_record_clear */
     int ranks;
+    int64_t stripe_bytes; /* by which its extents lie on the drives */
 };
 bool mw_run_files_record(const char *directory, const char *stem, bool previous,
                          struct mw_run_record *out);

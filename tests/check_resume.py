@@ -88,6 +88,19 @@ def check_instructions(box):
             yield f"{steps} steps by {isa}: {done.said!r}"
 
 
+def check_stripes(box):
+    """State lies as the run began: another profile's block of the drive is of its own transfers."""
+    two = [*DRIVES, "--nvme", "second", "--commit", "step"]
+    box.empty_drives()
+    wrong, expected = undisturbed(box, *two)
+    yield from wrong
+    for first, second in ((4096, 1024), (256, 1024), (1024, 768)):
+        box.empty_drives()
+        yield from good(train(box, *two, "--set", f"nvme.block_kib={first}", steps=3))
+        yield from good(train(box, *two, "--set", f"nvme.block_kib={second}", "--resume"))
+        yield from check_same(losses(box), expected)
+
+
 def check_saves(box):
     """State in host memory is saved every third step."""
     words = ["-s", "zero-infinity-cpu", "--nvme", "drive", "--save-every", "3", "--commit", "step"]
@@ -716,6 +729,7 @@ def tests(box):
     yield "resume after 3 steps", check_resume(box, 3)
     yield "resume after 6 steps", check_resume(box, 6)
     yield "resume by other instructions", check_instructions(box)
+    yield "resume with another block of the drive", check_stripes(box)
     yield "saved state", check_saves(box)
     yield "resume another run", check_other_run(box)
     yield "a resume that is refused", check_refused_whole(box)
