@@ -308,9 +308,11 @@ set_value(struct mw_hwprofile *profile, const char *group, const char *key, cons
     value->provenance = MW_PROVENANCE_USER;
     value->source = g_strdup(MW_HW_SET);
     value->was = g_steal_pointer(&was);
-    if (g_str_equal(key, "matmul_tflops")) {
-        mw_hw_value_clear(&profile->value[mw_hw_key_find("gpu", "matmul_tflops_low")]);
-        mw_hw_value_clear(&profile->value[mw_hw_key_find("gpu", "matmul_tflops_high")]);
+    if (g_str_equal(key, "matmul_tflops") || g_str_equal(key, "attention_tflops")) {
+        g_autofree char *low = g_strconcat(key, "_low", NULL);
+        g_autofree char *high = g_strconcat(key, "_high", NULL);
+        mw_hw_value_clear(&profile->value[mw_hw_key_find("gpu", low)]);
+        mw_hw_value_clear(&profile->value[mw_hw_key_find("gpu", high)]);
     }
     return true;
 }

@@ -162,22 +162,25 @@ check_drives(const struct mw_hwprofile *profile, GError **error)
     return true;
 }
 
+/* Of `rate_key`, whose sizes are in `dim_key`. */
 static bool
-check_curve_end(const struct mw_hwprofile *profile, const char *key, int sign, GError **error)
+check_curve_end(const struct mw_hwprofile *profile, const char *dim_key, const char *rate_key,
+                int sign, GError **error)
 {
-    const struct mw_hw_value *rate = mw_hw_value_of(profile, "gpu", "matmul_tflops");
+    g_autofree char *key = g_strconcat(rate_key, sign < 0 ? "_low" : "_high", NULL);
+    g_autofree char *one_each = g_strdup_printf("must have one number for each of %s", dim_key);
+    g_autofree char *ordered =
+        g_strdup_printf("no number may be %s that of %s", sign < 0 ? "above" : "below", rate_key);
+    const struct mw_hw_value *rate = mw_hw_value_of(profile, "gpu", rate_key);
     const struct mw_hw_value *end = mw_hw_value_of(profile, "gpu", key);
 
     if (!end->given)
         return true;
     if (end->count != rate->count)
-        return refuse(profile, "gpu", key, "must have one number for each of matmul_dim", error);
+        return refuse(profile, "gpu", key, one_each, error);
     for (int i = 0; i < end->count; i++)
         if ((end->number[i] - rate->number[i]) * sign < 0)
-            return refuse(profile, "gpu", key,
-                          sign < 0 ? "no number may be above that of matmul_tflops"
-                                   : "no number may be below that of matmul_tflops",
-                          error);
+            return refuse(profile, "gpu", key, ordered, error);
     return true;
 }
 
@@ -204,8 +207,10 @@ check_curve(const struct mw_hwprofile *profile, GError **error)
                              error);
     return check_points(profile, "matmul_dim", "matmul_tflops", error) &&
            check_points(profile, "attention_dim", "attention_tflops", error) &&
-           check_curve_end(profile, "matmul_tflops_low", -1, error) &&
-           check_curve_end(profile, "matmul_tflops_high", 1, error);
+           check_curve_end(profile, "matmul_dim", "matmul_tflops", -1, error) &&
+           check_curve_end(profile, "matmul_dim", "matmul_tflops", 1, error) &&
+           check_curve_end(profile, "attention_dim", "attention_tflops", -1, error) &&
+           check_curve_end(profile, "attention_dim", "attention_tflops", 1, error);
 }
 
 static bool

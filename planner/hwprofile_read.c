@@ -51,13 +51,13 @@ store(struct mw_hardware *hardware, const struct mw_hw_value *value, const struc
     }
 }
 
-/* The three lists of the curve share a field; the two ends apply to their own outlook only. */
+/* The three lists of a curve share a field; the two ends apply to their own outlook only. */
 static bool
 applies(const struct mw_hw_key *row, enum mw_outlook outlook)
 {
-    if (!strcmp(row->key, "matmul_tflops_low"))
+    if (!strcmp(row->key, "matmul_tflops_low") || !strcmp(row->key, "attention_tflops_low"))
         return outlook == MW_OUTLOOK_LOW;
-    if (!strcmp(row->key, "matmul_tflops_high"))
+    if (!strcmp(row->key, "matmul_tflops_high") || !strcmp(row->key, "attention_tflops_high"))
         return outlook == MW_OUTLOOK_HIGH;
     return true;
 }

@@ -45,6 +45,8 @@ matmul_tflops_high = 45; 120
 operator_gb_per_s = 600
 attention_dim = 200; 1000
 attention_tflops = 30; 80
+attention_tflops_low = 20; 60
+attention_tflops_high = 35; 100
 launch_us = 5
 collective_sm_share = 0.2
 host_sm_share = 0.4
@@ -92,6 +94,7 @@ VALUES = {
     "gpu.matmul_dim": "128; 2048", "gpu.matmul_tflops": "20; 80",
     "gpu.matmul_tflops_low": "10; 20", "gpu.matmul_tflops_high": "60; 160",
     "gpu.attention_dim": "100; 500", "gpu.attention_tflops": "15; 40",
+    "gpu.attention_tflops_low": "10; 20", "gpu.attention_tflops_high": "60; 160",
     "gpu.achievable_tflops": "50", "gpu.flash_attention": "false", "gpu.bf16": "false",
     "gpu.memory_gib": "22", "host.memory_gib": "128",
     "gpu.largest_request_gib": "1", "host.largest_request_gib": "0.2", "nvme.duplex": "1.7",

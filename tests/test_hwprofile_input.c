@@ -194,6 +194,12 @@ test_contradictions(void)
             "no number may be below");
     refuses("matmul_tflops = 100\n", "matmul_tflops = 100\nmatmul_tflops_high = 100; 101\n",
             "one number for each");
+    refuses("matmul_tflops = 100\n",
+            "matmul_tflops = 100\nattention_dim = 1\nattention_tflops = 9\n"
+            "attention_tflops_low = 10\n",
+            "no number may be above that of attention_tflops");
+    refuses("matmul_tflops = 100\n", "matmul_tflops = 100\nattention_tflops_high = 10\n",
+            "one number for each of attention_dim");
     refuses("achievable_tflops = 100\n", "achievable_tflops = 201\n",
             "[gpu] achievable_tflops = 201: must be at most peak_tflops, 200");
     refuses("reserve_gib = 0\n", "reserve_gib = 64\n",
