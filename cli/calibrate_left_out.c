@@ -29,9 +29,21 @@ add_points(GPtrArray *all, char *(*name)(double), int points, const double *dims
 static void
 add_layer(GPtrArray *all, const struct mw_calibration *m)
 {
-    if (m->layer_rows < m->layer_rows_wished || m->layer_columns < m->layer_columns_wished)
+    if (m->layer_flops.samples &&
+        (m->layer_rows < m->layer_rows_wished || m->layer_columns < m->layer_columns_wished))
         g_ptr_array_add(all, g_strdup_printf("a layer of more than %d tokens by %d",
                                              (int)m->layer_rows, (int)m->layer_columns));
+}
+
+/* Figures that had no time at all. */
+static void
+add_figures(GPtrArray *all, const struct mw_calibration *m)
+{
+    for (int i = 0; i < cli_figure_count; i++) {
+        struct mw_measure figure = cli_figure_of(&cli_figures[i], m);
+        if (cli_figures[i].label && !figure.samples && figure.wished)
+            g_ptr_array_add(all, g_strdup(cli_figures[i].label));
+    }
 }
 
 static void
@@ -94,6 +106,7 @@ cli_calibrate_left_out(const struct mw_calibration *m)
     GPtrArray *all = curve_points(m, false);
 
     add_layer(all, m);
+    add_figures(all, m);
     add_drives(all, &m->drives);
     add_drift(all, &m->drift);
     return all;
@@ -135,6 +148,7 @@ cli_calibrate_left_out_shortly(const struct mw_calibration *m)
               m->attention_dim, m->attention_flops, m->attention_contradicts);
     add_message_count(all, m);
     add_layer(all, m);
+    add_figures(all, m);
     add_drives(all, &m->drives);
     add_drift(all, &m->drift);
     return all;

@@ -116,12 +116,12 @@ add_figures(struct writer *w, const char *group)
 {
     for (int i = 0; i < cli_figure_count; i++) {
         const struct cli_figure *f = &cli_figures[i];
-        if (strcmp(f->group, group) || !cli_figure_kept(f) ||
-            !cli_figure_of(f, w->measured).samples ||
+        const struct mw_measure m = cli_figure_of(f, w->measured);
+        if (strcmp(f->group, group) || !cli_figure_kept(f) || (!m.samples && !m.wished) ||
             (!strcmp(f->key, "write_burst_gb_per_s") && !has_burst(&w->measured->drives)))
             continue;
         g_autofree char *how = how_measured(w, f);
-        add_range(w, group, f->key, cli_figure_of(f, w->measured), how);
+        add_range(w, group, f->key, m, how);
     }
 }
 
@@ -150,55 +150,69 @@ points_left_out(int points, const double *dims, const struct mw_measure *rates,
     return g_string_free(text, FALSE);
 }
 
-static void
-add_curve(struct writer *w)
-{
-    static const char *const keys[] = {"matmul_tflops_low", "matmul_tflops", "matmul_tflops_high"};
-    const struct mw_calibration *m = w->measured;
-    g_autofree char *left_out =
-        points_left_out(m->points, m->dim, m->matmul_flops, m->matmul_contradicts);
+/* A rate over size, with both ends of its range. */
+struct curve {
+    const char *dim, *keys[3]; /* at the slow end, typical, at the fast end */
+    const char *how;
+    int points;
+    const double *dims;
+    const struct mw_measure *rates;
+    const bool *contradicts;
+};
 
-    g_string_append(w->text, "matmul_dim =");
-    for (int i = 0; i < m->points; i++)
-        g_string_append_printf(w->text, "%s %g", i ? ";" : "", m->dim[i]);
-    g_string_append(w->text, "\n");
-    for (int end = 0; end < 3; end++) {
-        g_string_append_printf(w->text, "%s =", keys[end]);
-        for (int i = 0; i < m->points; i++) {
-            const struct mw_measure *f = &m->matmul_flops[i];
-            const double values[] = {f->low, f->typical, f->high};
-            g_string_append_printf(w->text, "%s %.4g", i ? ";" : "",
-                                   within("gpu", keys[end], values[end] * 1e-12));
-        }
-        g_string_append(w->text, "\n");
-        g_autofree char *how = g_strdup_printf(
-            "squares and oblongs, forward and both gradients%s: median, and 10th and 90th "
-            "percentile%s",
-            m->apart ? ", less launch_us" : "", left_out);
-        add_source(w, keys[end], how);
+static void
+add_end(struct writer *w, const struct curve *c, int end)
+{
+    static const char *const of_which[] = {"10th percentile", "median", "90th percentile"};
+    g_autofree char *left_out = points_left_out(c->points, c->dims, c->rates, c->contradicts);
+    g_autofree char *how = g_strdup_printf("%s: %s%s", c->how, of_which[end], left_out);
+
+    g_string_append_printf(w->text, "%s =", c->keys[end]);
+    for (int i = 0; i < c->points; i++) {
+        const double values[] = {c->rates[i].low, c->rates[i].typical, c->rates[i].high};
+        g_string_append_printf(w->text, "%s %.4g", i ? ";" : "",
+                               within("gpu", c->keys[end], values[end] * 1e-12));
     }
+    g_string_append(w->text, "\n");
+    add_source(w, c->keys[end], how);
 }
 
-/* Without ends: what is told of products holds for it too. */
 static void
-add_attention(struct writer *w)
+add_curve(struct writer *w, const struct curve *c)
+{
+    g_string_append_printf(w->text, "%s =", c->dim);
+    for (int i = 0; i < c->points; i++)
+        g_string_append_printf(w->text, "%s %.5g", i ? ";" : "", c->dims[i]);
+    g_string_append(w->text, "\n");
+    for (int end = 0; end < 3; end++)
+        add_end(w, c, end);
+}
+
+static void
+add_curves(struct writer *w)
 {
     const struct mw_calibration *m = w->measured;
+    const struct curve products = {
+        .dim = "matmul_dim",
+        .keys = {"matmul_tflops_low", "matmul_tflops", "matmul_tflops_high"},
+        .how = m->apart ? "squares and oblongs, forward and both gradients, less launch_us"
+                        : "squares and oblongs, forward and both gradients",
+        .points = m->points,
+        .dims = m->dim,
+        .rates = m->matmul_flops,
+        .contradicts = m->matmul_contradicts};
+    const struct curve attention = {
+        .dim = "attention_dim",
+        .keys = {"attention_tflops_low", "attention_tflops", "attention_tflops_high"},
+        .how = m->apart ? "heads of 64, twice forward and backward, less launches and bytes"
+                        : "heads of 64, twice forward and backward",
+        .points = m->attention_points,
+        .dims = m->attention_dim,
+        .rates = m->attention_flops,
+        .contradicts = m->attention_contradicts};
 
-    g_string_append(w->text, "attention_dim =");
-    for (int i = 0; i < m->attention_points; i++)
-        g_string_append_printf(w->text, "%s %.5g", i ? ";" : "", m->attention_dim[i]);
-    g_string_append(w->text, "\nattention_tflops =");
-    for (int i = 0; i < m->attention_points; i++)
-        g_string_append_printf(
-            w->text, "%s %.4g", i ? ";" : "",
-            within("gpu", "attention_tflops", m->attention_flops[i].typical * 1e-12));
-    g_string_append(w->text, "\n");
-    g_autofree char *left_out = points_left_out(m->attention_points, m->attention_dim,
-                                                m->attention_flops, m->attention_contradicts);
-    g_autofree char *how = g_strdup_printf("heads of 64, twice forward and backward%s: median%s",
-                                           m->apart ? ", less launches and bytes" : "", left_out);
-    add_source(w, "attention_tflops", how);
+    add_curve(w, &products);
+    add_curve(w, &attention);
 }
 
 static double
@@ -254,8 +268,7 @@ add_gpu(struct writer *w)
         add_shared_memory(w);
     add_number(w, "peak_tflops", ceil(peak_flops(w->measured) * 1e-12 * 1e4) / 1e4,
                "the fastest product or attention");
-    add_curve(w);
-    add_attention(w);
+    add_curves(w);
     add_figures(w, "gpu");
     if (w->measured->ranks == 1)
         add_number(w, "collective_sm_share", 0, "one rank alone has nothing to collect");

@@ -18,8 +18,8 @@ print_row(FILE *out, const char *label, const char *unit, const struct mw_measur
 static struct mw_measure
 scaled(const struct mw_measure *m, double factor)
 {
-    return (struct mw_measure){m->low * factor, m->typical * factor, m->high * factor, m->samples,
-                               m->wished};
+    return (struct mw_measure){m->low * factor, m->typical * factor, m->high * factor,
+                               m->samples,      m->wished,           m->waited};
 }
 
 static void
@@ -279,7 +279,7 @@ cli_calibrate_json(struct mw_json_writer *json, const struct mw_calibration *mea
                measured->attention_flops);
     for (int i = 0; i < cli_figure_count; i++) {
         struct mw_measure m = cli_figure_of(&cli_figures[i], measured);
-        if (m.samples > 0)
+        if (m.samples > 0 || m.wished > 0)
             json_measure(json, cli_figures[i].group, cli_figures[i].key, &m, 1);
     }
     json_collectives(json, measured);

@@ -157,6 +157,7 @@ mw_calibrate(const struct mw_calibration_options *options, struct mw_calibration
         out->took_s = out->budget_s - (c.budget.end_s - mw_calibrate_now_s());
         out->steal = c.steal;
         out->disturbances = c.disturbances;
+        out->peak_flops = c.peak_flops;
         mw_calibrate_net(&c, out);
         good = mw_calibrate_unite(&c, out, error);
         if (good)
@@ -164,6 +165,7 @@ mw_calibrate(const struct mw_calibration_options *options, struct mw_calibration
     }
     mw_calibrate_close_drives(&c);
     mw_calibrate_close_device(&c);
+    g_free(c.team);
     g_clear_error(&c.error);
     g_mutex_clear(&c.mutex);
     return good;

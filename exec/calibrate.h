@@ -28,6 +28,7 @@ struct mw_measure {
     double low, typical, high;
     int samples; /* 0: left out; there is a figure all the same where neighbours tell one */
     int wished;  /* samples; 0: as many as there are */
+    double waited; /* of its time the sample in the middle, for cores that others had; 0 to 1 */
 };
 
 /* Sorts the samples.  Percentiles are linear between neighbours.  None: all zero. */
@@ -130,7 +131,9 @@ struct mw_calibration {
     double dim[MW_MATMUL_POINTS_MAX]; /* cube root of m * n * k */
     struct mw_measure matmul_flops[MW_MATMUL_POINTS_MAX];
     bool matmul_contradicts[MW_MATMUL_POINTS_MAX]; /* other sizes: left out for it */
+    double peak_flops; /* of all cores, by one thread alone; 0: no team waited for cores */
     int attention_points;
+    int64_t attention_tokens; /* of a piece, at least: sequences beside one another */
     double attention_dim[MW_MATMUL_POINTS_MAX];              /* cube root of seq * seq * head_dim */
     struct mw_measure attention_flops[MW_MATMUL_POINTS_MAX]; /* counted whole */
     bool attention_contradicts[MW_MATMUL_POINTS_MAX];

@@ -34,27 +34,75 @@ grown(double rate, double times, double peak)
     return rate * times / (start_part + times * (1 - start_part));
 }
 
-/* Typical is at least `least`; a range that has been told to be too slow reaches to the peak. */
+/* Typical is at least `least`; a range that has been told to be too slow reaches to `reach`. */
 static void
-raise_to(struct mw_measure *rate, double least, double peak)
+raise_to(struct mw_measure *rate, double least, double reach)
 {
     if (rate->typical >= least)
         return;
     rate->typical = least;
-    rate->high = fmax(rate->high, peak);
+    rate->high = fmax(rate->high, reach);
 }
 
+/* The fastest works, as a typical rate that the others may come near to, and at most. */
+struct peak {
+    double typical, most;
+};
+
+/* Of which most of a sample was waiting: it says how slow the rate is at most, and no more. */
+#define MOSTLY 0.5
+
+/* By the nearest smaller one that was measured.  One that was measured while its threads waited is
+ * told by others as well; half of the peak is what full caches leave of it. */
 static void
-raise_points(const double *dims, struct mw_measure *rates, int points, double peak)
+raise_points(const double *work, struct mw_measure *rates, int points, struct peak peak)
 {
     int last = -1;
 
-    for (int i = 0; i < points; i++)
-        if (rates[i].samples)
+    for (int i = 0; i < points; i++) {
+        const bool measured = rates[i].samples > 0;
+        if (last >= 0 && rates[last].typical > 0 &&
+            (!measured || rates[i].waited > MW_CALIBRATE_WAITED)) {
+            double least = grown(rates[last].typical, work[i] / work[last], peak.typical);
+            raise_to(&rates[i], measured ? fmin(least, KEPT * peak.typical) : least, peak.most);
+        }
+        if (measured && rates[i].waited > MOSTLY)
+            rates[i].high = fmax(rates[i].high, peak.most);
+        if (measured)
             last = i;
-        else if (last >= 0 && rates[last].typical > 0)
-            raise_to(&rates[i], grown(rates[last].typical, pow(dims[i] / dims[last], 3), peak),
-                     peak);
+    }
+}
+
+static void
+raise_products(struct mw_calibration *m, struct peak peak)
+{
+    double work[MW_MATMUL_POINTS_MAX];
+
+    for (int i = 0; i < m->points; i++)
+        work[i] = pow(m->dim[i], 3);
+    raise_points(work, m->matmul_flops, m->points, peak);
+}
+
+/* Sequences that are shorter than a piece's tokens are several: its work grows with their length,
+ * and only then with the square of it. */
+static void
+raise_attention(struct mw_calibration *m, struct peak products)
+{
+    const double own = best_of(m->attention_flops, m->attention_points);
+    struct peak peak = {own, own};
+    double work[MW_MATMUL_POINTS_MAX], waited = 0;
+
+    for (int i = 0; i < m->attention_points; i++) {
+        double seq = sqrt(pow(m->attention_dim[i], 3) / MW_CALIBRATION_HEAD_DIM);
+        work[i] = seq * fmax(seq, (double)m->attention_tokens);
+        waited = fmax(waited, m->attention_flops[i].waited);
+    }
+    if (waited > MW_CALIBRATE_WAITED) { /* its own best is none, then */
+        peak.typical = fmax(own, ATTENTION_PART * products.typical);
+        peak.most = fmax(own, products.most / ATTENTION_PART);
+    }
+    if (own > 0)
+        raise_points(work, m->attention_flops, m->attention_points, peak);
 }
 
 /* However wide the ranges are: half of a smaller one's rate is no property of the machine. */
@@ -78,17 +126,58 @@ leave_out_slow(struct mw_calibration *m, struct mw_measure *rates, int points, b
 
 /* A layer that had to be small starts as many kernels as a large one. */
 static void
-raise_layer(struct mw_calibration *m, double peak)
+raise_layer(struct mw_calibration *m, struct peak peak)
 {
     double rows = (double)m->layer_rows, columns = (double)m->layer_columns;
 
+    if (!m->layer_flops.samples) { /* it had no time */
+        m->layer_flops.low = KEPT * KEPT * peak.typical;
+        m->layer_flops.typical = KEPT * peak.typical;
+        m->layer_flops.high = peak.most;
+    }
     if (!(m->layer_flops.typical > 0) || !(rows * columns > 0))
         return;
     double times =
         (double)m->layer_rows_wished / rows * pow((double)m->layer_columns_wished / columns, 2);
-    if (times > 1)
-        raise_to(&m->layer_flops, fmin(grown(m->layer_flops.typical, times, peak), KEPT * peak),
-                 peak);
+    if (times > 1 || m->layer_flops.waited > MW_CALIBRATE_WAITED)
+        raise_to(&m->layer_flops,
+                 fmin(grown(m->layer_flops.typical, times, peak.typical), KEPT * peak.typical),
+                 peak.most);
+}
+
+/* A product starts a kernel and does something, too. */
+static void
+bound_launch(struct mw_calibration *m)
+{
+    struct mw_measure *launch = &m->launch_s;
+
+    if (m->apart || launch->waited <= MW_CALIBRATE_WAITED || !m->matmul_flops[0].samples)
+        return;
+    launch->typical = fmin(launch->typical, 2 * pow(m->dim[0], 3) / m->matmul_flops[0].typical);
+    launch->low = fmin(launch->low, launch->typical);
+}
+
+/* A layer's passes are a score of kernels over memory: where most of their time went into waits of
+ * the team, memory tells of them. */
+static void
+bound_operators(struct mw_calibration *m)
+{
+    const struct mw_measure *memory = &m->device_bytes_per_s;
+
+    if (m->operator_bytes_per_s.waited > MOSTLY)
+        raise_to(&m->operator_bytes_per_s, KEPT * memory->typical, memory->high);
+}
+
+/* Where a team waited for cores one thread tells of all: as much, or half of it where two of them
+ * are threads of one core. */
+static struct peak
+peak_of(const struct mw_calibration *m)
+{
+    double attention = best_of(m->attention_flops, m->attention_points);
+    double seen = fmax(fmax(best_of(m->matmul_flops, m->points), ATTENTION_PART * attention),
+                       m->layer_flops.typical);
+
+    return (struct peak){fmax(seen, KEPT * m->peak_flops), fmax(seen, m->peak_flops)};
 }
 
 void
@@ -96,14 +185,13 @@ mw_calibrate_bound(struct mw_calibration *m)
 {
     leave_out_slow(m, m->matmul_flops, m->points, m->matmul_contradicts);
     leave_out_slow(m, m->attention_flops, m->attention_points, m->attention_contradicts);
-    double attention = best_of(m->attention_flops, m->attention_points);
-    double peak = fmax(fmax(best_of(m->matmul_flops, m->points), ATTENTION_PART * attention),
-                       m->layer_flops.typical);
+    bound_launch(m);
+    bound_operators(m);
+    const struct peak peak = peak_of(m);
 
-    if (!(peak > 0))
+    if (!(peak.typical > 0))
         return;
-    raise_points(m->dim, m->matmul_flops, m->points, peak);
-    if (attention > 0)
-        raise_points(m->attention_dim, m->attention_flops, m->attention_points, attention);
+    raise_products(m, peak);
+    raise_attention(m, peak);
     raise_layer(m, peak);
 }

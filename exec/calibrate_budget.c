@@ -117,6 +117,25 @@ mw_calibrate_begin(struct mw_calibrator *c, enum mw_calibrate_part part, const c
     return true;
 }
 
+bool
+mw_calibrate_has_time(struct mw_calibrator *c, enum mw_calibrate_part part, double needs_s,
+                      bool *yes, GError **error)
+{
+    double value = mw_calibrate_now_s() + needs_s <= c->budget.end_s;
+
+    if (!mw_calibrate_agree(c, &value, error))
+        return false;
+    *yes = value > 0;
+    c->budget.begun[part] = c->budget.begun[part] || !*yes;
+    return true;
+}
+
+struct mw_measure
+mw_calibrate_left_out(const struct mw_calibrator *c, double low, double typical, double high)
+{
+    return (struct mw_measure){.low = low, .typical = typical, .high = high, .wished = c->rounds};
+}
+
 double
 mw_calibrate_share_s(const struct mw_calibrator *c)
 {

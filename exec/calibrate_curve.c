@@ -22,17 +22,49 @@
 
 /* --- the order ------------------------------------------------------------------------------- */
 
-/* Seconds of the least sample, by the nearest measured point below, if that keeps up with those
- * before, or the nearest above; 0: there is none. */
-static double
-least_s(const struct mw_calibrate_curve *curve, const struct mw_measure *rates, int point)
+void
+mw_calibrate_pace_add(struct mw_calibrate_pace *pace, double units, const struct mw_measure *rate)
 {
-    double rate = 0;
+    if (!rate->samples || !(rate->low > 0))
+        return;
+    if (!(pace->rate > 0))
+        pace->start_s = units / rate->low;
+    pace->rate = fmax(pace->rate, rate->low);
+}
 
-    for (int i = 0; i < curve->points && (i <= point || !(rate > 0)); i++)
-        if (rates[i].samples)
-            rate = fmax(rates[i].typical, KEPT * rate);
-    return rate > 0 ? curve->units(curve->state, point) / rate : 0;
+void
+mw_calibrate_pace_of_cores(struct mw_calibrate_pace *pace, const struct mw_calibrator *c)
+{
+    if (pace->rate > 0)
+        pace->rate = fmax(pace->rate, KEPT * c->peak_flops * c->cores_left);
+}
+
+double
+mw_calibrate_pace_s(const struct mw_calibrate_pace *pace, double units)
+{
+    return pace->rate > 0 ? pace->start_s + units / pace->rate : 0;
+}
+
+bool
+mw_calibrate_pace_fits(const struct mw_calibrate_pace *pace, double units, double seconds)
+{
+    double work_s = mw_calibrate_pace_s(pace, units) - pace->start_s;
+
+    return work_s <= fmax(seconds - pace->start_s, seconds / 2);
+}
+
+/* Seconds of the least sample; 0: nothing is known. */
+static double
+least_s(const struct mw_calibrator *c, const struct mw_calibrate_curve *curve,
+        const struct mw_measure *rates, int point)
+{
+    struct mw_calibrate_pace pace = {0};
+
+    for (int i = 0; i < curve->points; i++)
+        mw_calibrate_pace_add(&pace, curve->units(curve->state, i), &rates[i]);
+    if (curve->flops)
+        mw_calibrate_pace_of_cores(&pace, c);
+    return mw_calibrate_pace_s(&pace, curve->units(curve->state, point));
 }
 
 static bool
@@ -40,7 +72,9 @@ take_point(struct mw_calibrator *c, const struct mw_calibrate_curve *curve,
            struct mw_measure *rates, int point, int left, GError **error)
 {
     double left_s = c->budget.until_s - mw_calibrate_now_s();
-    double take = least_s(curve, rates, point) <= left_s / 2 || point == 0;
+    double others_s =
+        c->peak_flops > 0 ? 0 : left_s / 2; /* the largest tells more than all smaller ones */
+    double take = least_s(c, curve, rates, point) <= left_s - others_s || point == 0;
 
     c->budget.measures = left;
     if (!mw_calibrate_agree(c, &take, error))
@@ -174,7 +208,7 @@ take_contradicting_again(struct mw_calibrator *c, const struct mw_calibrate_curv
         if (!open_part(c, curve, error))
             return false;
         double left_s = c->budget.until_s - mw_calibrate_now_s();
-        double take = least_s(curve, rates, worst) <= left_s / 2;
+        double take = least_s(c, curve, rates, worst) <= left_s / 2;
         c->budget.measures = count;
         if (!mw_calibrate_agree(c, &take, error))
             return false;
@@ -228,8 +262,13 @@ mw_calibrate_take_points(struct mw_calibrator *c, const struct mw_calibrate_curv
 {
     int left = curve->points + behind;
 
+    if (!take_point(c, curve, rates, 0, left--, error))
+        return false;
+    for (int i = curve->points - 1; i > 0 && c->peak_flops > 0; i--)
+        if (!take_point(c, curve, rates, i, left--, error))
+            return false;
     for (int odd = 0; odd < 2; odd++)
-        for (int i = odd; i < curve->points; i += 2)
+        for (int i = odd ? 1 : 2; i < curve->points && left > behind; i += 2)
             if (!take_point(c, curve, rates, i, left--, error))
                 return false;
     return true;

@@ -144,7 +144,7 @@ compare_products(struct mw_calibrator *c, struct mw_calibration *out, GError **e
 static bool
 compare_memory(struct mw_calibrator *c, struct mw_calibration *out, GError **error)
 {
-    double seconds = (double)c->scale->params / out->update_params_per_s.typical;
+    double seconds = (double)c->scale->params / out->update_params_per_s.low;
     double take = seconds <= mw_calibrate_share_s(c);
 
     if (!mw_calibrate_agree(c, &take, error))

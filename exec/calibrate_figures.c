@@ -32,8 +32,12 @@ mw_measure_of(double *samples, int count)
     if (count < 1)
         return (struct mw_measure){0};
     qsort(samples, (size_t)count, sizeof *samples, by_value);
-    return (struct mw_measure){percentile(samples, count, 0.1), percentile(samples, count, 0.5),
-                               percentile(samples, count, 0.9), count, 0};
+    return (struct mw_measure){percentile(samples, count, 0.1),
+                               percentile(samples, count, 0.5),
+                               percentile(samples, count, 0.9),
+                               count,
+                               0,
+                               0};
 }
 
 /* Student's t of so many samples over that of any number, one end of ten hundredths. */

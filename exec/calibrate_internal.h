@@ -100,14 +100,20 @@ struct mw_calibrator {
     int64_t move_bytes;   /* of a transfer beside other works, likewise */
     int64_t region_bytes; /* of the drives' file: it has been written */
     struct {
-        double end_s;   /* when all must be done, by this rank's clock */
-        double until_s; /* when this part must be */
-        int measures;   /* that this part still has */
+        double end_s;    /* when all must be done, by this rank's clock */
+        double until_s;  /* when this part must be */
+        int measures;    /* that this part still has */
+        double sample_s; /* the longest sample of the last measure */
         bool begun[MW_CALIBRATE_PARTS];
     } budget;
     struct mw_calibration_steal steal;
     struct mw_calibration_disturbances disturbances;
-    double waited; /* of the last sample's time, its threads for cores that others had */
+    /* Of the last sample: part of its time that threads waited for cores that others had, and the
+     * rate that its work has without, at least; 0: not known. */
+    double waited, undisturbed;
+    pid_t *team; /* its threads, where some sample has waited and each can have a core; NULL */
+    double cores_left; /* the part of them that it had in the last sample */
+    double peak_flops; /* of all cores, by what one thread does; 0: no team has waited */
     struct mw_nvme *nvme;
     uint32_t *sums; /* of its pages: what it moves is checked, as a run's is */
     bool has_files; /* to be removed */
@@ -142,6 +148,13 @@ bool mw_calibrate_begin(struct mw_calibrator *c, enum mw_calibrate_part part, co
                         int measures, GError **error);
 /* Seconds that the next measure of this part has; at least 0. */
 double mw_calibrate_share_s(const struct mw_calibrator *c);
+/* Whether what takes so long, and can be left out, ends in the budget; where not, the part is over
+ * and its time the others'. */
+bool mw_calibrate_has_time(struct mw_calibrator *c, enum mw_calibrate_part part, double needs_s,
+                           bool *yes, GError **error);
+/* A figure that was left out: of this range, and named. */
+struct mw_measure mw_calibrate_left_out(const struct mw_calibrator *c, double low, double typical,
+                                        double high);
 /* The value becomes rank 0's on all: they decide alike. */
 bool mw_calibrate_agree(struct mw_calibrator *c, double *value, GError **error);
 /* The value becomes the least of all ranks'. */
@@ -167,6 +180,7 @@ struct mw_calibrate_samples {
     int wished, least; /* 0: c->rounds; 1 */
     int kinds;         /* that samples are of in turn; 0: one */
     bool together;     /* ranks meet in each: all take as many */
+    bool rates;        /* values are of mw_calibrate_quiet_rate */
     /* The first, where it was measured before; NULL: not.  take() is asked for it, too. */
     const struct mw_calibrate_first *first;
 };
@@ -174,14 +188,16 @@ bool mw_calibrate_take_samples(struct mw_calibrator *c, const struct mw_calibrat
                                struct mw_measure *measures, GError **error);
 
 /* A rate at each of several sizes: every second one first, then those between, as far as the part's
- * time goes.  Sizes whose least sample would take more than half of what is left are left out.
- * Those that others contradict are measured again (calibrate_curve.c), in a part of their own. */
+ * time goes; where the first waited for cores, the largest before smaller ones, which tell least.
+ * Sizes whose least sample would take more than half of what is left are left out. Those that
+ * others contradict are measured again (calibrate_curve.c), in a part of their own. */
 struct mw_calibrate_curve {
     int points;
     const double *dims;
     double (*units)(const void *state, int point); /* of the least sample, warming up included */
     bool (*measure)(void *state, int point, struct mw_measure *rate, GError **error);
     void *state;
+    bool flops; /* are the units */
     const char *what;
     enum mw_calibrate_part again;
     bool *contradicts; /* set of points that are left out for it */
@@ -195,14 +211,37 @@ bool mw_calibrate_take_curve(struct mw_calibrator *c, const struct mw_calibrate_
  * behind these; then each is held to itself.  The caller closes the part `again`. */
 bool mw_calibrate_take_points(struct mw_calibrator *c, const struct mw_calibrate_curve *curve,
                               struct mw_measure *rates, int behind, GError **error);
+/* Seconds of so many units, by the measured points: what the least work took to start, and the
+ * units at the fastest rate that was seen; 0: none was measured.  A small work that waits for cores
+ * says nothing of a large one's rate. */
+struct mw_calibrate_pace {
+    double start_s, rate;
+};
+/* Points in rising order; by the slow end of the range, for others may have the cores again. */
+void mw_calibrate_pace_add(struct mw_calibrate_pace *pace, double units,
+                           const struct mw_measure *rate);
+/* Of FLOPs: the rate is at least half of what one thread tells of all, on the cores that it had. */
+void mw_calibrate_pace_of_cores(struct mw_calibrate_pace *pace, const struct mw_calibrator *c);
+double mw_calibrate_pace_s(const struct mw_calibrate_pace *pace, double units);
+/* Whether a work of so many units is short enough for so many seconds.  What the start alone takes
+ * of them a smaller one takes too: then half of them are the units'. */
+bool mw_calibrate_pace_fits(const struct mw_calibrate_pace *pace, double units, double seconds);
 bool mw_calibrate_settle_curve(struct mw_calibrator *c, const struct mw_calibrate_curve *curve,
                                struct mw_measure *rates, GError **error);
 /* Of all figures, at the end: sizes that were not measured, and a layer smaller than wished, are at
  * least as fast as what they cost to start and the fastest measured work tell.  A size with under
  * half of a smaller one's rate is left out. */
 void mw_calibrate_bound(struct mw_calibration *measured);
-/* Of products near as large as the measured one that is nearest; 0: none is. */
-double mw_calibrate_product_flops(const struct mw_calibration *out, double size);
+/* Of products, in FLOPs, by those measured so far. */
+struct mw_calibrate_pace mw_calibrate_products_pace(const struct mw_calibrator *c,
+                                                    const struct mw_calibration *out);
+
+/* Sizes that there is time for, by the pace of products: of products beside other works, c->beside;
+ * of the layer, in *out. */
+bool mw_calibrate_choose_beside(struct mw_calibrator *c, const struct mw_calibration *out,
+                                GError **error);
+bool mw_calibrate_choose_layer(struct mw_calibrator *c, struct mw_calibration *out, int64_t *seq,
+                               GError **error);
 
 /* A part of an arena, on a 64-byte border; *at moves on, back to the start where there is no room.
  */
@@ -233,7 +272,13 @@ double mw_calibrate_counted_s(const struct mw_calibrate_work *work, int pieces);
  * for it. */
 double mw_calibrate_chain_s(struct mw_calibrator *c, int count);
 
-/* The same, alone on the machine.  A sample in which a thread waited for a core that others had is
+/* The same where nothing is queued; and the rate of the fastest piece. */
+double mw_calibrate_rate_of_pieces(const struct mw_calibrate_work *work, double seconds,
+                                   double *fastest);
+
+/* Of a sample's time, its threads together: one that waited more for cores is disturbed. */
+#define MW_CALIBRATE_WAITED 0.05
+/* Alone on the machine.  A sample in which a thread waited for a core that others had is
  * taken again, as long as patience_s lasts; the least disturbed one counts. */
 double mw_calibrate_quiet_rate(struct mw_calibrator *c, const struct mw_calibrate_work *work,
                                double seconds);

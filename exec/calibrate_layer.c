@@ -127,7 +127,8 @@ mw_calibrate_layer_passes(struct mw_calibrator *c, int64_t rows, int64_t columns
 
 /* --- all of it ------------------------------------------------------------------------------- */
 
-#define LAYERS 3 /* that its time is for, at least */
+#define LAYERS 3  /* that its time is for, at least */
+#define STARTS 12 /* as many kernels as so many samples of the least products have */
 #define LAYER_ROWS_LEAST 128
 #define LAYER_COLUMNS_LEAST 128
 
@@ -203,18 +204,43 @@ take_scratch(struct layer *l, const struct mw_attention *shape)
     l->scratch = take(l, &l->at, l->c->kernels->attention_scratch_bytes(l->c->on, shape));
 }
 
-/* Tokens first, then columns: as few as there is time for some of, by the rate of products. */
+static struct mw_calibrate_pace
+layer_pace(const struct mw_calibrator *c, const struct mw_calibration *out)
+{
+    struct mw_calibrate_pace pace = mw_calibrate_products_pace(c, out);
+
+    pace.start_s *= STARTS;
+    return pace;
+}
+
+/* Where the least layer takes most of the time that all else has, products tell of it. */
 static bool
-choose_layer(struct mw_calibrator *c, struct mw_calibration *out, int64_t *seq, GError **error)
+has_time(struct mw_calibrator *c, struct mw_calibration *out, bool *yes, GError **error)
+{
+    const struct mw_calibrate_pace pace = layer_pace(c, out);
+    double flops = layer_flops(LAYER_ROWS_LEAST, LAYER_ROWS_LEAST, LAYER_COLUMNS_LEAST);
+
+    out->layer_rows_wished = c->scale->layer_rows;
+    out->layer_columns_wished = c->scale->layer_columns;
+    out->layer_flops = mw_calibrate_left_out(c, 0, 0, 0);
+    return mw_calibrate_has_time(c, MW_CALIBRATE_LAYER, 2 * mw_calibrate_pace_s(&pace, flops), yes,
+                                 error);
+}
+
+/* Tokens first, then columns: as few as there is time for some of, by the pace of products. */
+bool
+mw_calibrate_choose_layer(struct mw_calibrator *c, struct mw_calibration *out, int64_t *seq,
+                          GError **error)
 {
     double rows = (double)c->scale->layer_rows, columns = (double)c->scale->layer_columns;
     const double share_s = mw_calibrate_share_s(c) / LAYERS;
+    const struct mw_calibrate_pace pace = layer_pace(c, out);
 
     for (;;) {
-        double flops = mw_calibrate_product_flops(out, columns);
         *seq = (int64_t)fmin((double)c->scale->layer_seq, rows);
-        bool fits = layer_flops((int64_t)rows, *seq, (int64_t)columns) / flops <= share_s;
-        if (fits || (rows <= LAYER_ROWS_LEAST && columns <= LAYER_COLUMNS_LEAST))
+        double flops = layer_flops((int64_t)rows, *seq, (int64_t)columns);
+        if (mw_calibrate_pace_fits(&pace, flops, share_s) ||
+            (rows <= LAYER_ROWS_LEAST && columns <= LAYER_COLUMNS_LEAST))
             break;
         if (rows > LAYER_ROWS_LEAST)
             rows = floor(rows / 2);
@@ -223,8 +249,6 @@ choose_layer(struct mw_calibrator *c, struct mw_calibration *out, int64_t *seq, 
     }
     if (!mw_calibrate_agree(c, &rows, error) || !mw_calibrate_agree(c, &columns, error))
         return false;
-    out->layer_rows_wished = c->scale->layer_rows;
-    out->layer_columns_wished = c->scale->layer_columns;
     out->layer_rows = (int64_t)rows;
     out->layer_columns = (int64_t)columns;
     *seq = MIN(c->scale->layer_seq, out->layer_rows);
@@ -235,9 +259,14 @@ bool
 mw_calibrate_layer(struct mw_calibrator *c, struct mw_calibration *out, GError **error)
 {
     int64_t seq;
+    bool time;
 
+    if (!has_time(c, out, &time, error))
+        return false;
+    if (!time)
+        return true;
     if (!mw_calibrate_begin(c, MW_CALIBRATE_LAYER, "a layer, forward and backward", 1, error) ||
-        !choose_layer(c, out, &seq, error))
+        !mw_calibrate_choose_layer(c, out, &seq, error))
         return false;
     struct layer l = layer_at(c, out->layer_rows, out->layer_columns);
     struct mw_calibrate_work work = {run_layer, &l, c, MW_CALIBRATE_COMPUTE};
@@ -305,11 +334,13 @@ mw_calibrate_attention(struct mw_calibrator *c, struct mw_calibration *out, GErr
                                              .units = attention_units,
                                              .measure = measure_attention,
                                              .state = c,
+                                             .flops = true,
                                              .what = "attention",
                                              .again = MW_CALIBRATE_ATTENTION_AGAIN,
                                              .contradicts = out->attention_contradicts};
 
     out->attention_points = curve.points;
+    out->attention_tokens = c->scale->attention_tokens;
     for (int i = 0; i < curve.points; i++)
         out->attention_dim[i] = cbrt((double)(c->scale->seqs[i] * c->scale->seqs[i] * HEAD_DIM));
     return mw_calibrate_begin(c, MW_CALIBRATE_ATTENTION, curve.what, curve.points, error) &&

@@ -1,6 +1,10 @@
 /* Matrix products by shape: what a linear layer computes forward and backward. */
 #include <math.h>
 
+#if defined(_OPENMP)
+#include <omp.h>
+#endif
+
 #include "exec/calibrate_internal.h"
 
 #define WARM_PIECES 20   /* so many have room in a share where one is to warm up */
@@ -115,6 +119,33 @@ units_of(const void *data, int point)
     return flops_of(sizes->out, point);
 }
 
+/* A team that waits for cores is slow out of all proportion, and one thread alone is not: pieces of
+ * its products are shorter than a scheduler's slice.  All cores are as fast as so many of it at
+ * most, and where two of them are threads of one core, half as fast at least. */
+#define ONE_SIZE 320 /* that of no other product: the library makes it for a thread */
+#define ONE_S 0.1
+
+static bool
+measure_one_thread(struct mw_calibrator *c, GError **error)
+{
+    struct linear l = {.c = c, .tokens = ONE_SIZE, .outputs = ONE_SIZE, .inputs = ONE_SIZE};
+    const struct mw_calibrate_work work = {run_products, &l, c, MW_CALIBRATE_COMPUTE};
+    double fastest = 0;
+
+#if defined(_OPENMP)
+    omp_set_num_threads(1);
+#endif
+    bool good = prepare(&l, error);
+    if (good) {
+        mw_calibrate_once(&work);
+        mw_calibrate_rate_of_pieces(&work, ONE_S, &fastest);
+    }
+    mw_calibrate_enter(c);
+    c->peak_flops = c->cores * fastest;
+    g_debug("one thread does %.3g FLOP/s", fastest);
+    return good;
+}
+
 static bool
 measure_size(void *data, int point, struct mw_measure *flops, GError **error)
 {
@@ -124,7 +155,8 @@ measure_size(void *data, int point, struct mw_measure *flops, GError **error)
     g_autofree char *what = g_strdup_printf("matrix products of %d", (int)size);
 
     return mw_calibrate_step(c, what, error) &&
-           mw_calibrate_products_again(c, sizes->out, point, flops, error);
+           mw_calibrate_products_again(c, sizes->out, point, flops, error) &&
+           (!c->team || c->peak_flops > 0 || measure_one_thread(c, error));
 }
 
 bool
@@ -132,13 +164,14 @@ mw_calibrate_products_again(struct mw_calibrator *c, struct mw_calibration *out,
                             struct mw_measure *flops, GError **error)
 {
     int64_t size = c->scale->sizes[point];
-    double known = mw_calibrate_product_flops(out, (double)size);
+    const struct mw_calibrate_pace pace = mw_calibrate_products_pace(c, out);
     struct sized sized = {.c = c,
                           .share_s = mw_calibrate_share_s(c),
-                          .least_s = known > 0 ? flops_of(out, point) / known : 0};
+                          .least_s = mw_calibrate_pace_s(&pace, flops_of(out, point))};
     const struct mw_calibrate_samples samples = {.take = take_shape,
                                                  .state = &sized,
                                                  .values = 1,
+                                                 .rates = true,
                                                  .wished = c->rounds * (int)G_N_ELEMENTS(shapes),
                                                  .kinds = (int)G_N_ELEMENTS(shapes)};
 
@@ -155,8 +188,7 @@ mw_calibrate_products_s(const struct mw_calibration *out, int point)
 {
     const struct mw_measure *flops = &out->matmul_flops[point];
 
-    return flops->samples ? (double)G_N_ELEMENTS(shapes) * flops_of(out, point) / flops->typical
-                          : 0;
+    return flops->samples ? (double)G_N_ELEMENTS(shapes) * flops_of(out, point) / flops->low : 0;
 }
 
 /* A team that waits for a core that others have is slow out of all proportion. */
@@ -172,30 +204,27 @@ tell_load(const struct mw_calibrator *c, double had)
     c->options->notice(c->options->data, line);
 }
 
-double
-mw_calibrate_product_flops(const struct mw_calibration *out, double size)
+struct mw_calibrate_pace
+mw_calibrate_products_pace(const struct mw_calibrator *c, const struct mw_calibration *out)
 {
-    double best = INFINITY, flops = 0;
+    struct mw_calibrate_pace pace = {0};
 
-    for (int i = 0; i < out->points; i++) {
-        double far = fabs(log(out->dim[i] / size));
-        if (out->matmul_flops[i].samples && far < best) {
-            best = far;
-            flops = out->matmul_flops[i].typical;
-        }
-    }
-    return flops;
+    for (int i = 0; i < out->points; i++)
+        mw_calibrate_pace_add(&pace, flops_of(out, i), &out->matmul_flops[i]);
+    mw_calibrate_pace_of_cores(&pace, c);
+    return pace;
 }
 
 /* Beside other works: the largest of which a window has some. */
-static bool
-choose_beside(struct mw_calibrator *c, const struct mw_calibration *out, GError **error)
+bool
+mw_calibrate_choose_beside(struct mw_calibrator *c, const struct mw_calibration *out,
+                           GError **error)
 {
+    const struct mw_calibrate_pace pace = mw_calibrate_products_pace(c, out);
     double size = (double)c->scale->beside;
 
     while (size > (double)c->scale->sizes[0] &&
-           2 * pow(size, 3) / mw_calibrate_product_flops(out, size) >
-               c->window_wish_s / WINDOW_PIECES)
+           !mw_calibrate_pace_fits(&pace, 2 * pow(size, 3), c->window_wish_s / WINDOW_PIECES))
         size = floor(size / 2);
     if (!mw_calibrate_agree(c, &size, error))
         return false;
@@ -212,6 +241,7 @@ measure_sizes(struct mw_calibrator *c, struct mw_calibration *out, GError **erro
                                              .units = units_of,
                                              .measure = measure_size,
                                              .state = &sizes,
+                                             .flops = true,
                                              .what = "matrix products",
                                              .again = MW_CALIBRATE_PRODUCTS_AGAIN,
                                              .contradicts = out->matmul_contradicts};
@@ -221,7 +251,7 @@ measure_sizes(struct mw_calibrator *c, struct mw_calibration *out, GError **erro
         out->dim[i] = (double)c->scale->sizes[i];
     return mw_calibrate_begin(c, MW_CALIBRATE_PRODUCTS, curve.what, out->points, error) &&
            mw_calibrate_take_curve(c, &curve, out->matmul_flops, error) &&
-           choose_beside(c, out, error);
+           mw_calibrate_choose_beside(c, out, error);
 }
 
 bool

@@ -140,16 +140,17 @@ measure_device(struct passes *p, double (*run)(void *state), double seconds)
 static struct mw_measure
 inverse(struct mw_measure rate)
 {
-    return (struct mw_measure){1 / rate.high, 1 / rate.typical, 1 / rate.low, rate.samples,
-                               rate.wished};
+    return (struct mw_measure){1 / rate.high, 1 / rate.typical, 1 / rate.low,
+                               rate.samples,  rate.wished,      rate.waited};
 }
 
 /* What else a machine does makes a start later and never sooner: the least disturbed samples tell
- * it, and the others its range. */
+ * it, and the others its range.  Where they waited, the rate is of those already. */
 static struct mw_measure
 soonest(struct mw_measure seconds)
 {
-    seconds.typical = seconds.low;
+    if (seconds.waited <= MW_CALIBRATE_WAITED)
+        seconds.typical = seconds.low;
     return seconds;
 }
 
@@ -162,16 +163,16 @@ mix(struct mw_measure update, struct mw_measure loss)
 {
     double s_per_byte = UPDATE_PART / update.typical + (1 - UPDATE_PART) / loss.typical;
 
-    return (struct mw_measure){fmin(update.low, loss.low), 1 / s_per_byte,
+    return (struct mw_measure){fmin(update.low, loss.low),   1 / s_per_byte,
                                fmax(update.high, loss.high), update.samples + loss.samples,
-                               update.wished + loss.wished};
+                               update.wished + loss.wished,  fmax(update.waited, loss.waited)};
 }
 
 static struct mw_measure
 scaled(struct mw_measure a, double factor)
 {
-    return (struct mw_measure){a.low * factor, a.typical * factor, a.high * factor, a.samples,
-                               a.wished};
+    return (struct mw_measure){a.low * factor, a.typical * factor, a.high * factor,
+                               a.samples,      a.wished,           a.waited};
 }
 
 static struct mw_measure
@@ -208,9 +209,9 @@ mw_calibrate_memory(struct mw_calibrator *c, struct mw_calibration *out, GError 
 
     if (!mw_calibrate_begin(c, MW_CALIBRATE_OPERATORS, "memory-bound operators", 3, error))
         return false;
+    out->launch_s = soonest(inverse(measure_device(&p, run_launch, c->scale->launch_s)));
     out->operator_bytes_per_s = measure_device(&p, run_layer_passes, 0);
     struct mw_measure loss = measure_device(&p, run_loss, 0);
-    out->launch_s = soonest(inverse(measure_device(&p, run_launch, c->scale->launch_s)));
     if (!mw_calibrate_begin(c, MW_CALIBRATE_UPDATE, "update, accumulation and norm",
                             c->scale->device_params ? 4 : 3, error))
         return false;

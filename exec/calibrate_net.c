@@ -29,8 +29,12 @@ net_of(double rate, double units, double other_s)
 static struct mw_measure
 net(struct mw_measure m, double units, double other_s)
 {
-    return (struct mw_measure){net_of(m.low, units, other_s), net_of(m.typical, units, other_s),
-                               net_of(m.high, units, other_s), m.samples, m.wished};
+    return (struct mw_measure){net_of(m.low, units, other_s),
+                               net_of(m.typical, units, other_s),
+                               net_of(m.high, units, other_s),
+                               m.samples,
+                               m.wished,
+                               m.waited};
 }
 
 static void

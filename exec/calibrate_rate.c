@@ -1,13 +1,9 @@
 /* Rates of works, alone and side by side. */
 #include <math.h>
-#include <stdio.h>
 #include <time.h>
 
 #include "exec/calibrate_internal.h"
 #include "exec/thread.h"
-
-/* Of a sample, spent waiting for cores. */
-#define DISTURBED 0.05
 
 static double
 system_now_s(void)
@@ -33,18 +29,29 @@ mw_calibrate_now_s(void)
 }
 
 double
-mw_calibrate_rate(const struct mw_calibrate_work *work, double seconds)
+mw_calibrate_rate_of_pieces(const struct mw_calibrate_work *work, double seconds, double *fastest)
 {
     const double began_s = mw_calibrate_now_s();
-    double units = 0, elapsed_s;
+    double units = 0, elapsed_s = 0;
 
-    if (mw_calibrate_queues(work))
-        return mw_calibrate_queued_rate(work, seconds);
+    *fastest = 0;
     do {
-        units += work->run(work->state);
+        const double piece = work->run(work->state), before_s = elapsed_s;
+        units += piece;
         elapsed_s = mw_calibrate_now_s() - began_s;
+        if (elapsed_s > before_s)
+            *fastest = fmax(*fastest, piece / (elapsed_s - before_s));
     } while (elapsed_s < seconds);
     return units / elapsed_s;
+}
+
+double
+mw_calibrate_rate(const struct mw_calibrate_work *work, double seconds)
+{
+    double fastest;
+
+    return mw_calibrate_queues(work) ? mw_calibrate_queued_rate(work, seconds)
+                                     : mw_calibrate_rate_of_pieces(work, seconds, &fastest);
 }
 
 void
@@ -65,79 +72,12 @@ mw_calibrate_used_s(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* Seconds that threads which could run have waited for a core, all of them together: the second
- * figure of schedstat (Linux, Documentation/scheduler/sched-stats.rst).  0 where it is not told. */
-static double
-system_waited_s(void)
-{
-    g_autoptr(GDir) tasks = g_dir_open("/proc/self/task", 0, NULL);
-    const char *task;
-    double waited_ns = 0;
-
-    while (tasks && (task = g_dir_read_name(tasks))) {
-        g_autofree char *path = g_strdup_printf("/proc/self/task/%s/schedstat", task);
-        g_autofree char *text = NULL;
-        guint64 ran, waited;
-        if (g_file_get_contents(path, &text, NULL, NULL) &&
-            sscanf(text, "%" G_GUINT64_FORMAT " %" G_GUINT64_FORMAT, &ran, &waited) == 2)
-            waited_ns += (double)waited;
-    }
-    return waited_ns * 1e-9;
-}
-
-static double (*waited_s)(void) = system_waited_s;
-
-void
-mw_calibrate_set_waited(double (*seconds)(void))
-{
-    waited_s = seconds ? seconds : system_waited_s;
-}
-
-/* What a team may have lost of its time, whose threads together waited for so much of it: where
- * that is little, all wait for one of them; where it is much, each did. */
-#define BY_ONE_MOST 0.5
-#define LOST_MOST 0.95
-
-static double
-lost_by(double waiting, int cores)
-{
-    return fmin(fmax(fmin(waiting, BY_ONE_MOST), waiting / cores), LOST_MOST);
-}
-
-double
-mw_calibrate_quiet_rate(struct mw_calibrator *c, const struct mw_calibrate_work *work,
-                        double seconds)
-{
-    double least = INFINITY, best = 0;
-
-    for (;;) {
-        double waits_s = waited_s(), began_s = mw_calibrate_now_s();
-        double rate = mw_calibrate_rate(work, seconds);
-        double elapsed_s = mw_calibrate_now_s() - began_s;
-        double waiting = (waited_s() - waits_s) / elapsed_s;
-
-        if (waiting < least) {
-            least = waiting;
-            best = rate;
-        }
-        bool time = mw_calibrate_now_s() + elapsed_s <= c->budget.until_s;
-        if (waiting <= DISTURBED || c->patience_s <= 0 || !time)
-            break;
-        c->patience_s -= elapsed_s;
-    }
-    if (mw_calibrate_queues(work)) /* the time is the device's own */
-        return best;
-    c->waited = lost_by(least, MAX(c->cores, 1));
-    c->disturbances.samples++;
-    c->disturbances.waited += least > DISTURBED;
-    return best;
-}
-
 struct measured {
     struct mw_calibrator *c;
     const struct mw_calibrate_work *work;
     double seconds;
-    double first, first_waited; /* a rate that is known once, and what threads waited; 0: none */
+    double first; /* a rate that is known once; 0: none */
+    double first_waited, first_undisturbed;
 };
 
 static bool
@@ -152,6 +92,7 @@ take_rate(void *data, int number, double *rate, GError **error)
     *rate = m->first;
     m->first = 0; /* taken again it is another one */
     m->c->waited = m->first_waited;
+    m->c->undisturbed = m->first_undisturbed;
     return true;
 }
 
@@ -173,7 +114,8 @@ struct mw_measure
 mw_calibrate_measure(struct mw_calibrator *c, const struct mw_calibrate_work *work, double seconds)
 {
     struct measured m = {.c = c, .work = work, .seconds = seconds};
-    struct mw_calibrate_samples samples = {.take = take_rate, .state = &m, .values = 1};
+    struct mw_calibrate_samples samples = {
+        .take = take_rate, .state = &m, .values = 1, .rates = true};
     struct mw_calibrate_first first = {.began_s = mw_calibrate_now_s()};
     const struct mw_calibration_disturbances disturbances = c->disturbances;
     const double share_s = mw_calibrate_share_s(c);
@@ -186,6 +128,7 @@ mw_calibrate_measure(struct mw_calibrator *c, const struct mw_calibrate_work *wo
     if (first.took_s > LONG * share_s) {
         m.first = rate;
         m.first_waited = c->waited;
+        m.first_undisturbed = c->undisturbed;
         samples.first = &first;
     } else {
         c->disturbances = disturbances; /* it is no sample */

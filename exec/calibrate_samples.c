@@ -14,6 +14,7 @@
 struct samples {
     double values[MW_CALIBRATE_VALUES_MAX][MW_CALIBRATE_SAMPLES_MAX];
     double waited[MW_CALIBRATE_SAMPLES_MAX]; /* of their time, for cores */
+    double undisturbed[MW_CALIBRATE_SAMPLES_MAX];
 };
 
 struct taking {
@@ -43,7 +44,7 @@ take_number(struct taking *t, int number, double *values, GError **error)
 {
     double began_s = mw_calibrate_now_s();
 
-    t->c->waited = 0;
+    t->c->waited = t->c->undisturbed = 0;
     if (!t->of->take(t->of->state, number, values, error))
         return false;
     /* The others wait for what this rank does no more: it says so at once. */
@@ -59,6 +60,7 @@ put(struct taking *t, int number, const double *values)
     for (int v = 0; v < t->of->values; v++)
         t->it.values[v][number] = values[v];
     t->it.waited[number] = t->c->waited;
+    t->it.undisturbed[number] = t->c->undisturbed;
 }
 
 static bool
@@ -137,6 +139,7 @@ copy_batch(struct samples *to, const struct samples *from, int first, int count)
     for (int v = 0; v < MW_CALIBRATE_VALUES_MAX; v++)
         memcpy(to->values[v] + first, from->values[v] + first, bytes);
     memcpy(to->waited + first, from->waited + first, bytes);
+    memcpy(to->undisturbed + first, from->undisturbed + first, bytes);
 }
 
 /* Taken again while there is time, and the least stolen is kept. */
@@ -257,16 +260,34 @@ retake_outliers(struct taking *t, GError **error)
  * waited for, slower alone. */
 #define STOLEN_MOST 0.5
 
+/* Samples that waited tell what the machine did meanwhile.  Where that is less by so much, what it
+ * does alone is told by those that were disturbed least, for waits only make slower. */
+#define TOLERANCE 1.25
+
+static void
+set_right(struct taking *t, struct mw_measure *m)
+{
+    struct mw_measure alone = mw_measure_of(t->it.undisturbed, t->count);
+
+    alone.typical = alone.high;
+    mw_measure_widen(&alone, t->wished);
+    if (alone.typical > TOLERANCE * m->typical)
+        m->typical = alone.typical;
+    m->high = fmax(m->high, alone.high);
+}
+
 static struct mw_measure
 measure_of(struct taking *t, int value)
 {
     struct mw_measure m = mw_measure_of(t->it.values[value], t->count);
-    double waited = mw_measure_of(t->it.waited, t->count).typical;
     double rest = 1 - fmin(t->stolen, STOLEN_MOST);
 
+    m.waited = mw_measure_of(t->it.waited, t->count).typical;
     mw_measure_widen(&m, t->wished);
     m.low *= rest;
-    m.high /= fmin(rest, 1 - waited);
+    m.high /= fmin(rest, 1 - m.waited);
+    if (t->of->rates && m.waited > MW_CALIBRATE_WAITED)
+        set_right(t, &m);
     return m;
 }
 
@@ -295,6 +316,7 @@ mw_calibrate_take_samples(struct mw_calibrator *c, const struct mw_calibrate_sam
     }
     if (!retake_outliers(&t, error))
         return false;
+    c->budget.sample_s = t.longest_s;
     for (int v = 0; v < samples->values; v++)
         measures[v] = measure_of(&t, v);
     return true;

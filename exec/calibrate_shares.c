@@ -122,18 +122,27 @@ take_share(void *data, int number, double *share, GError **error)
     return true;
 }
 
+/* Where there is no time for it: as much as the threads ask for, anything being possible. */
 static bool
-measure_share(struct mw_calibrator *c, struct mw_calibrate_products *products,
-              const struct mw_calibrate_work *others, int count, struct mw_measure *share,
-              GError **error)
+measure_share(struct mw_calibrator *c, enum mw_calibrate_part part, const char *what,
+              const struct shared *of, double asks, struct mw_measure *share, GError **error)
 {
-    struct shared shared = {c, products, others, count};
+    struct shared shared = *of;
     const struct mw_calibrate_samples samples = {.take = take_share,
                                                  .state = &shared,
                                                  .values = 1,
-                                                 .wished = count * c->rounds,
-                                                 .least = count};
+                                                 .wished = of->count * c->rounds,
+                                                 .least = of->count};
+    bool time;
 
+    if (!mw_calibrate_has_time(c, part, of->count * c->budget.sample_s, &time, error))
+        return false;
+    if (!time) {
+        *share = mw_calibrate_left_out(c, 0, asks, 1);
+        return true;
+    }
+    if (!mw_calibrate_begin(c, part, what, 1, error))
+        return false;
     if (!mw_calibrate_take_samples(c, &samples, share, error))
         return false;
     mw_measure_clamp(share, 0, 1);
@@ -192,16 +201,16 @@ measure_transfers(struct mw_calibrator *c, struct mw_calibrate_products *product
     struct mw_calibrate_mover movers[MW_NVME_DIRECTIONS];
     struct mw_calibrate_work works[MW_NVME_DIRECTIONS];
 
-    if (!mw_calibrate_begin(c, MW_CALIBRATE_BESIDE_TRANSFERS, "products beside reads and writes", 1,
-                            error))
-        return false;
     for (int direction = 0; direction < MW_NVME_DIRECTIONS; direction++) {
         movers[direction] =
             (struct mw_calibrate_mover){.c = c, .direction = direction, .bytes = c->move_bytes};
         works[direction] =
             (struct mw_calibrate_work){.run = mw_calibrate_move, .state = &movers[direction]};
     }
-    bool good = measure_share(c, products, works, MW_NVME_DIRECTIONS, &out->nvme_share, error);
+    const struct shared shared = {c, products, works, MW_NVME_DIRECTIONS};
+    bool good =
+        measure_share(c, MW_CALIBRATE_BESIDE_TRANSFERS, "products beside reads and writes", &shared,
+                      c->backend->apart ? 0 : 1.0 / c->cores, &out->nvme_share, error);
     for (int direction = 0; direction < MW_NVME_DIRECTIONS; direction++) {
         if (good && movers[direction].error)
             g_propagate_error(error, g_steal_pointer(&movers[direction].error));
@@ -221,12 +230,12 @@ measure_host(struct mw_calibrator *c, struct mw_calibrate_products *products,
 
     const struct mw_calibrate_work update = {.run = run_update, .state = &beside};
     const struct mw_calibrate_work copy = {.run = run_copy, .state = &beside};
+    const struct shared updates = {c, products, &update, 1}, copies = {c, products, &copy, 1};
 
-    return mw_calibrate_begin(c, MW_CALIBRATE_BESIDE_UPDATES, "products beside updates", 1,
-                              error) &&
-           measure_share(c, products, &update, 1, &out->host_share, error) &&
-           mw_calibrate_begin(c, MW_CALIBRATE_BESIDE_COPIES, "products beside copies", 1, error) &&
-           measure_share(c, products, &copy, 1, &out->copy_share, error);
+    return measure_share(c, MW_CALIBRATE_BESIDE_UPDATES, "products beside updates", &updates, 1,
+                         &out->host_share, error) &&
+           measure_share(c, MW_CALIBRATE_BESIDE_COPIES, "products beside copies", &copies,
+                         1.0 / c->cores, &out->copy_share, error);
 }
 
 /* Of a device whose copies are lanes of their own, in both directions. */
@@ -237,9 +246,10 @@ measure_copies(struct mw_calibrator *c, struct mw_calibrate_products *products,
     struct mw_calibrate_copies copies[2] = {{.c = c}, {.c = c, .to_host = true}};
     const struct mw_calibrate_work works[2] = {mw_calibrate_copies_work(&copies[0]),
                                                mw_calibrate_copies_work(&copies[1])};
+    const struct shared shared = {c, products, works, 2};
 
-    return mw_calibrate_begin(c, MW_CALIBRATE_BESIDE_COPIES, "products beside copies", 1, error) &&
-           measure_share(c, products, works, 2, &out->copy_share, error);
+    return measure_share(c, MW_CALIBRATE_BESIDE_COPIES, "products beside copies", &shared, 0,
+                         &out->copy_share, error);
 }
 
 bool

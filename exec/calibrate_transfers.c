@@ -176,6 +176,13 @@ mw_calibrate_transfers(struct mw_calibrator *c, struct mw_calibration *out, GErr
         return false;
     d->request_bytes = MIN(read_bytes, write_bytes);
     d->request_bytes_wished = (int64_t)sizes[wished_sizes(c) - 1];
+    bool time;
+    if (!mw_calibrate_has_time(c, MW_CALIBRATE_READS_AND_WRITES, c->budget.sample_s, &time, error))
+        return false;
+    if (!time) { /* they share the drives' time, or not */
+        d->duplex = mw_calibrate_left_out(c, 1, 1, 2);
+        return true;
+    }
     return mw_calibrate_begin(c, MW_CALIBRATE_READS_AND_WRITES, "drives: read and write at once", 1,
                               error) &&
            measure_duplex(c, d, error);

@@ -195,6 +195,56 @@ test_long_first(void)
     g_assert_cmpfloat_with_epsilon(m.low, 100, 1e-6);
 }
 
+/* Small pieces of which one in ten waits: what it does to the mean says nothing of the work. */
+#define PIECE_S 1e-5
+#define WAIT_S 12e-3
+
+static double
+run_small_piece(void *data)
+{
+    int *pieces = data;
+    const double wait_s = ++*pieces % 10 ? 0 : WAIT_S;
+
+    clock_s += PIECE_S + wait_s;
+    waited_s += wait_s;
+    return 1;
+}
+
+static void
+test_waits_of_slices(void)
+{
+    int pieces = 0;
+    const struct mw_calibrate_work work = {.run = run_small_piece, .state = &pieces};
+    struct mw_calibrator c;
+
+    open_calibrator(&c, 60);
+    c.cores = 64; /* that are not this machine's: its threads stay where they are */
+    mw_calibrate_set_waited(waits_s);
+    g_assert_true(mw_calibrate_begin(&c, MW_CALIBRATE_PRODUCTS, "pieces", 1, NULL));
+    struct mw_measure m = mw_calibrate_measure(&c, &work, 4e-3);
+    mw_calibrate_set_waited(NULL);
+    g_assert_cmpfloat_with_epsilon(m.typical * PIECE_S, 1, 1e-6);
+    g_assert_cmpfloat(m.low, <, 0.1 / PIECE_S);
+    g_assert_cmpfloat(m.high, >=, m.typical);
+    g_assert_cmpfloat(m.waited, >, MW_CALIBRATE_WAITED);
+    close_calibrator(&c);
+}
+
+/* Long ones never have the cores for themselves: what their threads waited for on average is not
+ * theirs. */
+static void
+test_waits_of_long(void)
+{
+    struct mw_calibration_disturbances d;
+
+    wait_part = 1.5; /* of two threads: a quarter is left to each */
+    struct mw_measure m = measure_waiting(0.4, 2, &d);
+    wait_part = 0;
+    g_assert_cmpfloat_with_epsilon(m.typical, 400, 1e-6);
+    g_assert_cmpfloat_with_epsilon(m.low, 100, 1e-6);
+    g_assert_cmpfloat(m.high, >=, 400 - 1e-6);
+}
+
 /* --- sizes ----------------------------------------------------------------------------------- */
 
 enum { POINTS = 8, FIRST = 0, LAST = POINTS - 1 };
@@ -240,7 +290,7 @@ measure(void *data, int point, struct mw_measure *rate, GError **error)
         typical /= sizes->slower[point];
         sizes->times[point]--;
     }
-    *rate = (struct mw_measure){0.97 * typical, typical, 1.03 * typical, 9, 9};
+    *rate = (struct mw_measure){0.97 * typical, typical, 1.03 * typical, 9, 9, 0};
     return true;
 }
 
@@ -400,9 +450,130 @@ test_largest(void)
     g_assert_cmpfloat_with_epsilon(out.rates[LAST].high, 0.97 * rising(LAST - 1), 1);
 }
 
+/* --- sizes that are bound by their start ----------------------------------------------------- */
+
+#define START_S 0.1
+#define PEAK 1e12
+
+static double
+starting(int point)
+{
+    return units(NULL, point) / (START_S + units(NULL, point) / PEAK);
+}
+
+static bool
+measure_starting(void *data, int point, struct mw_measure *rate, GError **error)
+{
+    struct sizes *sizes = data;
+
+    clock_s += units(NULL, point) / sizes->rate(point);
+    sizes->taken++;
+    *rate =
+        (struct mw_measure){sizes->rate(point), sizes->rate(point), sizes->rate(point), 9, 9, 0};
+    return true;
+}
+
+/* One start, and the units at the rate of the fastest: not at that of a start-bound neighbour. */
+static void
+test_pace(void)
+{
+    struct mw_calibrate_pace pace = {0};
+    const struct mw_measure small = {1e6, 1e7, 1e8, 9, 9, 0}, large = {1e10, 2e10, 3e10, 9, 9, 0};
+    const struct mw_measure none = {1, 1, 1, 0, 9, 0};
+
+    g_assert_cmpfloat(mw_calibrate_pace_s(&pace, 1e9), ==, 0);
+    mw_calibrate_pace_add(&pace, 1e5, &none);
+    mw_calibrate_pace_add(&pace, 1e5, &small);
+    mw_calibrate_pace_add(&pace, 1e9, &large);
+    mw_calibrate_pace_add(&pace, 2e5, &small);
+    g_assert_cmpfloat_with_epsilon(mw_calibrate_pace_s(&pace, 1e10), 0.1 + 1, 1e-9);
+    g_assert_true(mw_calibrate_pace_fits(&pace, 1e9, 0.21));
+    g_assert_false(mw_calibrate_pace_fits(&pace, 1.5e9, 0.21));
+    /* The start takes all there is, of a smaller work too. */
+    g_assert_true(mw_calibrate_pace_fits(&pace, 2e8, 0.05));
+    g_assert_false(mw_calibrate_pace_fits(&pace, 3e8, 0.05));
+}
+
+/* A machine whose cores others have: small sizes are all start, and one thread tells the peak. */
+static void
+take_starting(double budget_s, double peak_flops, struct outcome *out, int *taken)
+{
+    struct mw_calibrator c;
+    struct sizes sizes = {.rate = starting};
+    const struct mw_calibrate_curve curve = {.points = POINTS,
+                                             .dims = dims,
+                                             .units = units,
+                                             .measure = measure_starting,
+                                             .state = &sizes,
+                                             .flops = true,
+                                             .what = "sizes",
+                                             .again = MW_CALIBRATE_PRODUCTS_AGAIN,
+                                             .contradicts = out->contradicts};
+
+    memset(out, 0, sizeof *out);
+    open_calibrator(&c, budget_s);
+    c.peak_flops = peak_flops;
+    c.cores_left = 1;
+    g_assert_true(mw_calibrate_begin(&c, MW_CALIBRATE_PRODUCTS, "sizes", POINTS, NULL));
+    c.budget.until_s = c.budget.end_s;
+    g_assert_true(mw_calibrate_take_points(&c, &curve, out->rates, 0, NULL));
+    *taken = sizes.taken;
+    close_calibrator(&c);
+}
+
+static void
+test_starts(void)
+{
+    struct outcome out;
+    int taken;
+
+    /* Those between are not taken for as slow as the smallest. */
+    take_starting(2.2, 0, &out, &taken);
+    g_assert_cmpint(out.rates[1].samples, >, 0);
+    g_assert_cmpint(out.rates[3].samples, >, 0);
+    /* The largest comes first where there is time for two. */
+    take_starting(2.5 * START_S, 2 * PEAK, &out, &taken);
+    g_assert_cmpint(out.rates[LAST].samples, >, 0);
+    g_assert_cmpint(taken, ==, 2);
+    take_starting(2.5 * START_S, 0, &out, &taken); /* by its neighbour it would take an hour */
+    g_assert_cmpint(out.rates[LAST].samples, ==, 0);
+}
+
+/* The layer and the products beside other works have the size that all measured ones tell of, not
+ * the one that is nearest to them and waited most. */
+static void
+test_chosen(void)
+{
+    struct mw_calibrator c;
+    struct mw_calibration out = {.points = 3,
+                                 .dim = {64, 768, 2048},
+                                 .matmul_flops = {{1e9, 1e9, 1e9, 9, 9, 0.8},
+                                                  {2e10, 2e10, 2e10, 9, 9, 0.8},
+                                                  {4e11, 4e11, 4e11, 9, 9, 0.5}}};
+    int64_t seq;
+
+    open_calibrator(&c, 60);
+    c.scale = mw_calibrate_scale(false, false);
+    c.beside = c.scale->beside;
+    c.window_wish_s = 0.3;
+    c.budget.measures = 1;
+    c.budget.until_s = mw_calibrate_now_s() + 1.2;
+    g_assert_true(mw_calibrate_choose_layer(&c, &out, &seq, NULL));
+    g_assert_cmpint(out.layer_rows, ==, c.scale->layer_rows);
+    g_assert_cmpint(out.layer_columns, ==, c.scale->layer_columns);
+    g_assert_true(mw_calibrate_choose_beside(&c, &out, NULL));
+    g_assert_cmpint(c.beside, ==, c.scale->beside);
+    out.matmul_flops[2] = out.matmul_flops[1]; /* where none is fast they are smaller */
+    g_assert_true(mw_calibrate_choose_layer(&c, &out, &seq, NULL));
+    g_assert_cmpint(out.layer_rows, <, c.scale->layer_rows);
+    g_assert_true(mw_calibrate_choose_beside(&c, &out, NULL));
+    g_assert_cmpint(c.beside, <, c.scale->beside);
+    close_calibrator(&c);
+}
+
 /* --- what was not measured ------------------------------------------------------------------- */
 
-static const struct mw_measure slow = {4e8, 5e8, 1e10, 4, 9};
+static const struct mw_measure slow = {4e8, 5e8, 1e10, 4, 9, 0};
 
 /* Small products waited for cores; attention did not, and tells the peak. */
 static void
@@ -410,11 +581,11 @@ test_bound(void)
 {
     struct mw_calibration m = {.points = 3,
                                .dim = {64, 128, 2048},
-                               .matmul_flops = {slow, slow, {3e8, 5e8, 1e10, 0, 0}},
+                               .matmul_flops = {slow, slow, {3e8, 5e8, 1e10, 0, 0, 0}},
                                .attention_points = 1,
                                .attention_dim = {64},
-                               .attention_flops = {{1e11, 2e11, 3e11, 9, 9}},
-                               .layer_flops = {8e7, 1e8, 7e8, 9, 9},
+                               .attention_flops = {{1e11, 2e11, 3e11, 9, 9, 0}},
+                               .layer_flops = {8e7, 1e8, 7e8, 9, 9, 0},
                                .layer_rows = 128,
                                .layer_columns = 64,
                                .layer_rows_wished = 1024,
@@ -438,10 +609,11 @@ test_bound(void)
 static void
 test_bound_wide(void)
 {
-    struct mw_calibration m = {
-        .points = 3,
-        .dim = {96, 128, 192},
-        .matmul_flops = {{1e9, 9e9, 2e10, 9, 9}, {1e8, 5e8, 2e10, 9, 9}, {1e9, 1e10, 2e10, 9, 9}}};
+    struct mw_calibration m = {.points = 3,
+                               .dim = {96, 128, 192},
+                               .matmul_flops = {{1e9, 9e9, 2e10, 9, 9, 0},
+                                                {1e8, 5e8, 2e10, 9, 9, 0},
+                                                {1e9, 1e10, 2e10, 9, 9, 0}}};
 
     mw_calibrate_bound(&m);
     g_assert_true(m.matmul_contradicts[1]);
@@ -452,6 +624,71 @@ test_bound_wide(void)
     g_assert_cmpfloat(m.matmul_flops[2].typical, ==, 1e10);
 }
 
+/* Attention was measured at one length, while its threads waited.  Pieces have 1024 tokens at
+ * least: at 64 to 1024 of them the work grows with the length, and from there on with its square.
+ */
+static void
+test_bound_attention(void)
+{
+    struct mw_calibration m = {
+        .points = 2,
+        .dim = {64, 2048},
+        .matmul_flops = {slow, {5e11, 6e11, 7e11, 9, 9, 0}},
+        .attention_points = 3,
+        .attention_tokens = 1024,
+        .attention_dim = {cbrt(64.0 * 64 * 64), cbrt(1024.0 * 1024 * 64), cbrt(2048.0 * 2048 * 64)},
+        .attention_flops = {
+            {1e8, 3e8, 4e8, 1, 9, 0.8}, {1e8, 3e8, 4e8, 0, 0, 0}, {1e8, 3e8, 4e8, 0, 0, 0}}};
+    const double works[] = {1, 16, 64};
+
+    mw_calibrate_bound(&m);
+    for (int i = 1; i < 3; i++) {
+        double start = 1 - 3e8 / 3e11, at_peak = 3e8 / 3e11; /* of the least piece's time */
+        double expected = 3e8 * works[i] / (start + works[i] * at_peak);
+        g_assert_cmpfloat_with_epsilon(m.attention_flops[i].typical / expected, 1, 1e-6);
+        g_assert_cmpfloat(m.attention_flops[i].high, ==, 1.2e12);
+        g_assert_cmpfloat(m.attention_flops[i].low, ==, 1e8);
+    }
+    g_assert_cmpfloat(m.attention_flops[0].high, ==, 1.2e12); /* it mostly waited */
+    /* On a quiet machine attention says itself how fast it gets. */
+    m.attention_flops[0] = (struct mw_measure){1e8, 3e8, 4e8, 9, 9, 0};
+    m.attention_flops[1] = m.attention_flops[2] = (struct mw_measure){1e8, 3e8, 4e8, 0, 0, 0};
+    mw_calibrate_bound(&m);
+    for (int i = 0; i < 3; i++)
+        g_assert_cmpfloat(m.attention_flops[i].typical, ==, 3e8);
+}
+
+/* Nothing but small products and one thread's rate: half of it, as cores may be two threads each,
+ * and the range has all of it; a layer that had no time is told by it too. */
+static void
+test_bound_one_thread(void)
+{
+    struct mw_calibration m = {.points = 2,
+                               .dim = {64, 2048},
+                               .matmul_flops = {{1e8, 5e8, 1e9, 1, 9, 0.9}, {0, 5e8, 1e9, 0, 0, 0}},
+                               .layer_flops = {.wished = 9},
+                               .layer_rows_wished = 1024,
+                               .layer_columns_wished = 768,
+                               .launch_s = {1e-6, 1e-2, 2e-2, 9, 9, 0.9},
+                               .device_bytes_per_s = {1e10, 4e10, 6e10, 9, 9, 0.9},
+                               .operator_bytes_per_s = {1e8, 3e8, 1e9, 9, 9, 0.9},
+                               .peak_flops = 1e12};
+
+    mw_calibrate_bound(&m);
+    g_assert_cmpfloat(m.matmul_flops[1].typical, >, 4.5e11);
+    g_assert_cmpfloat(m.matmul_flops[1].typical, <=, 5e11);
+    g_assert_cmpfloat(m.matmul_flops[1].high, ==, 1e12);
+    g_assert_cmpfloat(m.matmul_flops[0].high, ==, 1e12);
+    g_assert_cmpfloat(m.layer_flops.typical, ==, 2.5e11);
+    g_assert_cmpfloat(m.layer_flops.high, ==, 1e12);
+    g_assert_cmpfloat(m.layer_flops.low, >, 0);
+    g_assert_cmpfloat(m.operator_bytes_per_s.typical, ==, 2e10);
+    g_assert_cmpfloat(m.operator_bytes_per_s.high, ==, 6e10);
+    g_assert_cmpfloat(m.operator_bytes_per_s.low, ==, 1e8);
+    /* A whole product takes no longer than its start. */
+    g_assert_cmpfloat_with_epsilon(m.launch_s.typical, 2 * pow(64, 3) / 5e8, 1e-12);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -459,6 +696,8 @@ main(int argc, char **argv)
     g_test_add_func("/calibrate-curve/outlier", test_outlier);
     g_test_add_func("/calibrate-curve/samples", test_samples);
     g_test_add_func("/calibrate-curve/waited", test_waited);
+    g_test_add_func("/calibrate-curve/waits-of-slices", test_waits_of_slices);
+    g_test_add_func("/calibrate-curve/waits-of-long", test_waits_of_long);
     g_test_add_func("/calibrate-curve/long-first", test_long_first);
     g_test_add_func("/calibrate-curve/no-contradiction", test_no_contradiction);
     g_test_add_func("/calibrate-curve/disturbed-once", test_disturbed_once);
@@ -466,7 +705,12 @@ main(int argc, char **argv)
     g_test_add_func("/calibrate-curve/no-time", test_no_time);
     g_test_add_func("/calibrate-curve/real-dent", test_real_dent);
     g_test_add_func("/calibrate-curve/largest", test_largest);
+    g_test_add_func("/calibrate-curve/pace", test_pace);
+    g_test_add_func("/calibrate-curve/starts", test_starts);
+    g_test_add_func("/calibrate-curve/chosen", test_chosen);
     g_test_add_func("/calibrate-curve/bound", test_bound);
+    g_test_add_func("/calibrate-curve/bound-attention", test_bound_attention);
+    g_test_add_func("/calibrate-curve/bound-one-thread", test_bound_one_thread);
     g_test_add_func("/calibrate-curve/bound-wide", test_bound_wide);
     return g_test_run();
 }

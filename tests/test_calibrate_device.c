@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "cli/calibrate_profile.h"
-#include "exec/calibrate.h"
+#include "exec/calibrate_internal.h"
 
 /* In ns: per FLOP, per byte, and for itself. */
 #define PRODUCT_NS 1e-3
@@ -451,11 +451,56 @@ test_drift(void)
     }
 }
 
+/* --- a budget that is over ------------------------------------------------------------------- */
+
+static double late_s;
+
+static double
+late_now_s(void)
+{
+    return 1e-6 * (double)g_get_monotonic_time() + late_s;
+}
+
+static bool
+come_late(void *data, const char *what, double left_s)
+{
+    if (!strcmp(what, "matrix products"))
+        late_s += 1e6;
+    return true;
+}
+
+/* What had no time is named, and the profile has its range. */
+static void
+test_late(void)
+{
+    static const char *const names[] = {"a layer, forward and backward",
+                                        "compute that a copy takes", "drives: both at once"};
+    g_autofree char *directory = g_dir_make_tmp("memwall-XXXXXX", NULL);
+    const char *const directories[] = {directory};
+    g_autoptr(GError) error = NULL;
+    struct mw_calibration_options options = {.backend = &known,
+                                             .directories = directories,
+                                             .directory_count = 1,
+                                             .quick = true,
+                                             .progress = come_late};
+    struct mw_calibration measured;
+
+    mw_calibrate_set_clock(late_now_s);
+    mw_calibrate(&options, &measured, &error);
+    mw_calibrate_set_clock(NULL);
+    g_assert_no_error(error);
+    g_autoptr(GPtrArray) left_out = cli_calibrate_left_out(&measured);
+    for (size_t i = 0; i < G_N_ELEMENTS(names); i++)
+        g_assert_true(g_ptr_array_find_with_equal_func(left_out, names[i], g_str_equal, NULL));
+    g_rmdir(directory);
+}
+
 int
 main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
     g_test_add_func("/calibrate-device/figures", test_figures);
     g_test_add_func("/calibrate-device/drift", test_drift);
+    g_test_add_func("/calibrate-device/late", test_late);
     return g_test_run();
 }

@@ -85,7 +85,7 @@ measure(void *data, int point, struct mw_measure *rate, GError **error)
         typical /= sizes->slower[point];
         sizes->times[point]--;
     }
-    *rate = (struct mw_measure){0.97 * typical, typical, 1.03 * typical, 9, 9};
+    *rate = (struct mw_measure){0.97 * typical, typical, 1.03 * typical, 9, 9, 0};
     return true;
 }
 
