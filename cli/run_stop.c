@@ -9,7 +9,7 @@
 #include "exec/trainer.h"
 
 /* By wish; the later one is what several ranks end by where each has another. */
-static const int signals[] = {0, SIGHUP, SIGINT, SIGTERM};
+static const int signals[] = {0, SIGUSR2, SIGUSR1, SIGXCPU, SIGHUP, SIGINT, SIGTERM};
 G_STATIC_ASSERT(G_N_ELEMENTS(signals) == 1 + MW_TRAINER_WISHES);
 
 #define LOOK_MS 100
@@ -20,7 +20,8 @@ struct cli_run_stop {
     atomic_bool over;
 };
 
-static const char *const names[] = {NULL, "SIGHUP", "SIGINT", "SIGTERM"};
+static const char *const names[] = {NULL,     "SIGUSR2", "SIGUSR1", "SIGXCPU",
+                                    "SIGHUP", "SIGINT",  "SIGTERM"};
 G_STATIC_ASSERT(G_N_ELEMENTS(names) == G_N_ELEMENTS(signals));
 
 static struct mw_signals *listener;
@@ -71,7 +72,8 @@ cli_run_stop_begin(const struct cli_run_stop_calls *calls)
     struct cli_run_stop *stop = g_new0(struct cli_run_stop, 1);
 
     stop->calls = *calls;
-    listener = mw_signals_begin(MW_SIGNALS_INT | MW_SIGNALS_TERM | MW_SIGNALS_HUP);
+    listener = mw_signals_begin(MW_SIGNALS_INT | MW_SIGNALS_TERM | MW_SIGNALS_HUP |
+                                MW_SIGNALS_WARNINGS);
     if (listener)
         stop->thread = mw_thread_start("signals", look_after, stop, NULL);
     return stop;

@@ -236,14 +236,16 @@ answer_signal(struct run *run, int number)
         [ENDING] = "writes what is kept, and ends",
     };
     const char *told = number == SIGINT ? "interrupted" : "told to end";
+    const bool ends = number == SIGINT || number == SIGTERM || number == SIGHUP;
+    const char *again = ends ? "; again to stop at once" : "";
 
     g_mutex_lock(&run->lock);
     g_autofree char *line =
-        g_strdup_printf("memwall: %s: %s; again to stop at once", told, answers[run->phase]);
+        g_strdup_printf("memwall: %s: %s%s", told, answers[run->phase], again);
     if (run->log) /* in whose progress it is not to be */
         mw_log_say(run->log, line);
     else
-        cli_say("%s: %s; again to stop at once", told, answers[run->phase]);
+        cli_say("%s: %s%s", told, answers[run->phase], again);
     g_mutex_unlock(&run->lock);
 }
 

@@ -11,11 +11,12 @@
 #include <unistd.h>
 
 /* By bit. */
-static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGXCPU, SIGUSR1, SIGUSR2};
 
 /* `timeout` and shells send a signal to the process and to its group: that is one and not two. */
 #define TWICE_MS 200
 #define NUMBER_BITS 8
+#define NUMBER_MASK ((1 << NUMBER_BITS) - 1)
 
 struct mw_signals {
     unsigned which;
@@ -59,14 +60,25 @@ listener_to(int number)
     return NULL;
 }
 
+static bool
+is_warning(int number)
+{
+    return number == SIGXCPU || number == SIGUSR1 || number == SIGUSR2;
+}
+
 /* False: one was heard before, and this is another. */
 static bool
 hear(struct mw_signals *signals, int number)
 {
-    int64_t nothing = 0, now_ms = clock_ms();
+    int64_t before = 0, now_ms = clock_ms(), this = now_ms << NUMBER_BITS | number;
 
-    if (!atomic_compare_exchange_strong(&signals->heard, &nothing, now_ms << NUMBER_BITS | number))
-        return now_ms - (nothing >> NUMBER_BITS) < TWICE_MS;
+    if (!atomic_compare_exchange_strong(&signals->heard, &before, this)) {
+        if (is_warning(number))
+            return true;
+        if (!is_warning(before & NUMBER_MASK) ||
+            !atomic_compare_exchange_strong(&signals->heard, &before, this))
+            return now_ms - (before >> NUMBER_BITS) < TWICE_MS;
+    }
     mw_signals_wake(signals);
     return true;
 }

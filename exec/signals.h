@@ -1,11 +1,14 @@
 /*
  * signals.h - SIGINT (Ctrl-C), SIGTERM (of launchers, batch schedulers and systemd, before they
- * kill) and SIGHUP (of a terminal that is closed, a connection that is lost): one owner of their
+ * kill), SIGHUP (of a terminal that is closed, a connection that is lost), and what batch
+ * schedulers warn with while there is time left: SIGXCPU, SIGUSR1, SIGUSR2.  One owner of their
  * handlers in a process, for all that want to hear of them.
  *
  * Of those that listen to a signal, the one that began last hears it, and may tell another one.
  * Only the first signal is heard: another one, 200 ms later or more, ends the process at once, as
- * it does where nobody listens.  A signal that is ignored stays so.
+ * it does where nobody listens.  Warnings end nothing at once, however many there are (SIGXCPU
+ * comes every second), and the first other signal behind one is heard as the first.  A signal that
+ * is ignored stays so.
  */
 #ifndef MW_EXEC_SIGNALS_H
 #define MW_EXEC_SIGNALS_H
@@ -16,6 +19,7 @@
 #define MW_SIGNALS_INT 1u
 #define MW_SIGNALS_TERM 2u
 #define MW_SIGNALS_HUP 4u
+#define MW_SIGNALS_WARNINGS 56u
 
 #define MW_SIGNALS_LISTENERS_MAX 4
 

@@ -115,6 +115,37 @@ test_again(void)
     g_assert_cmpint(tries, >, 0);
 }
 
+/* Warnings come again and again, and what comes behind them is the first of its kind. */
+static void
+warned_child(void)
+{
+    struct mw_signals *signals = mw_signals_begin(ALL | MW_SIGNALS_WARNINGS);
+
+    for (int i = 0; i < 2; i++, g_usleep(LATER_US))
+        raise(SIGXCPU);
+    bool good = mw_signals_heard(signals) == SIGXCPU;
+    raise(SIGTERM);
+    good = good && mw_signals_heard(signals) == SIGTERM;
+    g_usleep(LATER_US);
+    raise(SIGUSR1);
+    good = good && mw_signals_heard(signals) == SIGTERM;
+    if (good)
+        raise(SIGINT);
+    _exit(1);
+}
+
+static void
+test_warned(void)
+{
+    int status;
+    pid_t child = fork();
+
+    if (!child)
+        warned_child();
+    g_assert_cmpint(waitpid(child, &status, 0), ==, child);
+    g_assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT);
+}
+
 static char *
 descriptor(int fd)
 {
@@ -147,6 +178,7 @@ main(int argc, char **argv)
     g_test_add_func("/signals/several", test_several);
     g_test_add_func("/signals/ignored", test_ignored);
     g_test_add_func("/signals/again", test_again);
+    g_test_add_func("/signals/warned", test_warned);
     g_test_add_func("/signals/descriptor", test_descriptor);
     return g_test_run();
 }
