@@ -3,6 +3,7 @@
 
 #include "cli/choose.h"
 #include "cli/cli.h"
+#include "cli/deepspeed_file.h"
 #include "cli/evaluate.h"
 #include "cli/fill.h"
 #include "cli/progress.h"
@@ -57,6 +58,7 @@ cli_answer_new(const struct cli_request *request, enum mw_strategy strategy, enu
     }
     cli_choice_clear(&choice);
     cli_progress_end();
+    cli_deepspeed_blame(request, error);
     return answer;
 }
 

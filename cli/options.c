@@ -286,3 +286,20 @@ cli_options_given(void)
             return options[i].name;
     return NULL;
 }
+
+bool
+cli_options_untyped(const struct mw_settings *settings, const char *message)
+{
+    size_t length = g_str_has_prefix(message, "--") ? strcspn(message + 2, " :,") : 0;
+    struct mw_settings usual;
+
+    mw_settings_init(&usual);
+    for (size_t i = 0; i < CLI_OPTION_COUNT; i++) {
+        const struct option *option = &options[i];
+        if (strlen(option->name) == length && !strncmp(option->name, message + 2, length))
+            return !option_texts[i] &&
+                   memcmp((const char *)settings + option->offset,
+                          (const char *)&usual + option->offset, option->size) != 0;
+    }
+    return false;
+}

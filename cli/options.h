@@ -20,6 +20,9 @@ const struct cli_words_group *cli_options_groups(const char *const *hidden);
 /* Writes what was given over `settings`; fails with one line naming option, value and range. */
 bool cli_options_apply(struct mw_settings *settings, GError **error);
 
+/* Whether the message begins with an option whose value in `settings` nobody typed. */
+bool cli_options_untyped(const struct mw_settings *settings, const char *message);
+
 /* The name of an option that was given; NULL if none was. */
 const char *cli_options_given(void);
 

@@ -6,6 +6,7 @@
 
 #include "cli/calibrate.h"
 #include "cli/cli.h"
+#include "cli/deepspeed_file.h"
 #include "cli/options.h"
 #include "cli/paths.h"
 #include "cli/plan_file.h"
@@ -168,52 +169,12 @@ is_to_be_measured(const struct cli_request *request)
     return (!name || !strcmp(name, "here")) && !cli_here_is_measured();
 }
 
-/* Data-parallel GPUs that the options ask for; 0: tensor slicing does not divide them. */
-static int64_t
-replicas(const struct cli_request *request)
-{
-    const struct mw_settings *s = &request->settings;
-    int64_t gpus = s->gpus_per_node == MW_AUTO ? request->hardware[MW_OUTLOOK_TYPICAL].gpus_per_node
-                                               : s->gpus_per_node;
-
-    return s->nodes * gpus % s->tp ? 0 : s->nodes * gpus / s->tp;
-}
-
-/* What the options say of the ranks is there already; they go before what the file says of the
- * batch, so its own sum need not come out. */
-static bool
-load_deepspeed(struct cli_request *request, const char *path, GError **error)
-{
-    struct mw_settings *s = &request->settings;
-    bool named = s->global_batch != MW_AUTO;
-    bool own_batch = named || s->micro_batch != MW_AUTO || s->grad_accum != MW_AUTO ||
-                     !request->profile; /* nothing is known of the ranks yet */
-    bool placed[MW_STATE_COUNT];
-
-    for (int state = 0; state < MW_STATE_COUNT; state++)
-        placed[state] = s->placement[state].count > 0;
-    if (!mw_deepspeed_load(path, own_batch ? 0 : replicas(request), s, &request->deepspeed, error))
-        return false;
-    if (named)
-        s->batch_source = NULL;
-    for (int state = 0; state < MW_STATE_COUNT; state++)
-        if (placed[state])
-            s->device_key[state] = NULL;
-    int64_t tp = s->tp;
-    if (!cli_options_apply(s, error))
-        return false;
-    return s->tp == tp || mw_refuse(error,
-                                    "--tp %" G_GINT64_FORMAT ": %s has tensor_parallel.autotp_size "
-                                    "%" G_GINT64_FORMAT "; leave one of them out",
-                                    s->tp, path, tp);
-}
-
 static bool
 apply_options(struct cli_request *request, const struct words *words, GError **error)
 {
     mw_settings_init(&request->settings);
     if (!cli_options_apply(&request->settings, error) ||
-        (request->deepspeed_file && !load_deepspeed(request, request->deepspeed_file, error)))
+        (request->deepspeed_file && !cli_deepspeed_load(request, error)))
         return false;
     if (request->sensitivity)
         request->settings.ops_max = WHAT_IF_OPS_MAX;
@@ -559,6 +520,7 @@ check_before_measuring(const struct cli_request *request, const struct words *wo
                                    : apply_options(&trial, words, error) &&
                                          check_outputs(&trial, verb->name, error) &&
                                          check_settings(&trial, words, verb, error);
+    cli_deepspeed_blame(&trial, error);
     good = good && check_folders(&trial, error);
     good = good && (!check || check(&trial, true, error));
     mw_deepspeed_said_clear(&trial.deepspeed);

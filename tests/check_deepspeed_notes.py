@@ -119,6 +119,24 @@ def check_contradicted(box):
             yield f"{options}: status {answer.status}: {answer.err}"
 
 
+def check_blamed(box):
+    """What nobody typed is not blamed on an option: the file is named, and what it was read as."""
+    for more, options, blamed in (
+            ({"tensor_parallel": {"autotp_size": 8}}, "", "--tp 8: must divide"),
+            ({"tensor_parallel": {"autotp_size": 8}}, "--tp 8", None),
+            ({"train_micro_batch_size_per_gpu": 10 ** 7}, "", "--batch 10000000: must be"),
+            ({"gradient_accumulation_steps": 10 ** 5}, "", "--grad-accum 100000: makes"),
+            ({}, "--seq 2000", None)):
+        box.write("ds.json", {**config(3), **more})
+        for hardware in ("-H dgx-a100", ""):  # without it all is refused before it is measured
+            if not hardware and blamed and "--grad-accum" in blamed:
+                continue
+            answer = box.run(f"plan -m gpt2 {hardware} --deepspeed ds.json {options}")
+            wanted = f"memwall: ds.json, read as {blamed}" if blamed else "memwall: --"
+            if answer.status != 2 or not answer.err.startswith(wanted):
+                yield f"{more} {options} {hardware}: status {answer.status}: {answer.err}"
+
+
 def check_overruled(box):
     """What -s takes the place of is said, and what of the file still holds."""
     for options, words in (("-s zero3", "-s zero3 goes before zero_optimization.stage 1, which is "
@@ -181,6 +199,7 @@ def tests(box):
     yield "sums of a written file", check_written(box)
     yield "-s against the file", check_contradicted(box)
     yield "-s before the file", check_overruled(box)
+    yield "no option that nobody typed", check_blamed(box)
     yield "a batch that is kept", check_batch_kept(box)
     yield "a batch that is kept, with another strategy", check_batch_elsewhere(box)
 
