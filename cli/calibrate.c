@@ -67,16 +67,10 @@ make_folder_of(const char *file, bool named, GError **error)
 
     if (!named && !cli_here_make_folder("-o FILE", error))
         return false;
-    if (g_mkdir_with_parents(folder, 0777)) {
-        mw_file_set_error(error, folder, errno);
-        return false;
-    }
-    if (g_file_test(file, G_FILE_TEST_IS_DIR))
-        errno = EISDIR;
-    else if (!access(folder, W_OK))
-        return true;
-    mw_file_set_error(error, file, errno);
-    return false;
+    if (!g_mkdir_with_parents(folder, 0777))
+        return cli_check_output(file, error);
+    mw_file_set_error(error, folder, errno);
+    return cli_named(false, error);
 }
 
 /* Where runs have their state.  Folders that were named are the user's to make. */

@@ -30,7 +30,7 @@ bool
 cli_checkpoint_place_check(const char *option, const char *path, const struct mw_decoder *decoder,
                            int64_t steps, GError **error)
 {
-    if (!mw_checkpoint_check(path, error))
+    if (!cli_named(mw_checkpoint_check(path, error), error))
         return false;
     g_autofree char *keeps = cli_checkpoint_place_keeps(path, decoder, steps);
     if (keeps)

@@ -1,8 +1,7 @@
 /*
  * cli.h - the `memwall` command: one file and one const row per verb.
  *
- * A verb parses its options into a cli_request, asks for answers, and prints them.  Exit status:
- * 0 done, 1 failed, 2 wrong usage or input, 3 the plan does not fit.
+ * A verb parses its options into a cli_request, asks for answers, and prints them.
  */
 #ifndef MW_CLI_CLI_H
 #define MW_CLI_CLI_H
@@ -14,6 +13,11 @@
 #include "planner/planner.h"
 #include "report/report.h"
 
+/* The rule of 1 and 2.  CLI_USAGE: the command, or a file or folder that it names, cannot be used as
+ * it is, and that shows before anything is trained, measured, deleted or written: another command is
+ * the way out.  CLI_FAILED: the same command may do once something else is mended: what failed while
+ * it ran, room, a device, a rank, and what an earlier run left that is damaged, lost or in use.
+ * Errors say which by their codes (planner/error.h); cli_named is for those of MW_ERROR_IO. */
 enum cli_exit { CLI_DONE, CLI_FAILED, CLI_USAGE, CLI_DOES_NOT_FIT };
 
 /* And a signal's number, as shells give it where a signal ends a program: 130 by Ctrl-C. */
@@ -65,7 +69,7 @@ int cli_request_run(const struct cli_verb *verb, const struct cli_words_group *m
 /* Says, beside an answer, what makes its profile doubtful: another machine, a disturbance. */
 void cli_request_tell(const struct cli_request *request);
 
-/* Whether a file that is written in the end has a folder for it; NULL: there is no such file. */
+/* Whether a file that is written in the end can be; NULL: there is no such file. */
 bool cli_check_output(const char *path, GError **error);
 
 /* Whatever was printed reaches standard output, or CLI_FAILED with a line that says so. */
@@ -78,6 +82,9 @@ void cli_outlive_readers(void);
 
 /* Prints `memwall: MESSAGE` on standard error as one line: control characters as \n or \x1b. */
 void cli_say(const char *format, ...) G_GNUC_PRINTF(1, 2);
+
+/* `good`, of a look at what the command names before it begins: MW_ERROR_IO is MW_ERROR_INVALID. */
+bool cli_named(bool good, GError **error);
 
 /* The exit status of the error's code; and says the error before. */
 int cli_exit_of(const GError *error);

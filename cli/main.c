@@ -32,8 +32,13 @@ print_help(FILE *out)
     fprintf(out, "\n`memwall help VERB` explains a verb, `memwall --version` prints the version.\n"
                  "Example:\n"
                  "  memwall simulate -m gpt3-175b -H dgx2 -s zero-infinity-nvme\n\n"
-                 "exit status: 0 done, 1 failed, 2 wrong usage or input, 3 the plan does not "
-                 "fit,\n130 or 143 run was ended by Ctrl-C or SIGTERM, behind a whole step\n");
+                 "Exit status:\n"
+                 "  0    done\n"
+                 "  1    failed as it ran; or what an earlier run left is damaged, lost or in use\n"
+                 "  2    the command, or a file that it names, cannot be used: nothing was begun\n"
+                 "  3    the plan does not fit\n"
+                 "  129  run was ended by SIGHUP, 130 by Ctrl-C, 143 by SIGTERM: steps are whole\n"
+                 "  141  whoever read the answer went away, as `memwall plan ... | head` does\n");
 }
 
 /* What was typed or read may hold line ends and terminal codes; a message stays one plain line. */
@@ -83,6 +88,14 @@ cli_say(const char *format, ...)
     g_autofree char *line = one_line(text);
     g_autofree char *shown = shortened(line);
     fprintf(stderr, "memwall: %s\n", shown);
+}
+
+bool
+cli_named(bool good, GError **error)
+{
+    if (!good && error && g_error_matches(*error, MW_ERROR, MW_ERROR_IO))
+        (*error)->code = MW_ERROR_INVALID;
+    return good;
 }
 
 int

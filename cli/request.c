@@ -1,8 +1,6 @@
 /* What plan and simulate ask for, from words to models, profiles and settings. */
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cli/calibrate.h"
 #include "cli/cli.h"
@@ -254,7 +252,10 @@ check_paths(const struct cli_request *request, GError **error)
     for (size_t i = 0; i < G_N_ELEMENTS(files); i++)
         if (files[i].use == CLI_PATH_WRITES && files[i].path && !*files[i].path)
             return mw_refuse(error, "%s: a file's name is missing", files[i].option);
-    return cli_paths_check(files, G_N_ELEMENTS(files), error);
+    bool good = cli_paths_check(files, G_N_ELEMENTS(files), error);
+    for (size_t i = 0; good && i < G_N_ELEMENTS(files); i++)
+        good = files[i].use != CLI_PATH_WRITES || cli_check_output(files[i].path, error);
+    return good;
 }
 
 static bool
@@ -487,20 +488,7 @@ check_settings(const struct cli_request *request, const struct words *words,
 bool
 cli_check_output(const char *path, GError **error)
 {
-    g_autofree char *folder = path ? g_path_get_dirname(path) : NULL;
-
-    if (!folder || g_file_test(path, G_FILE_TEST_EXISTS) || !access(folder, W_OK))
-        return true;
-    mw_file_set_error(error, path, errno);
-    return false;
-}
-
-static bool
-check_folders(const struct cli_request *request, GError **error)
-{
-    return cli_check_output(request->output, error) &&
-           cli_check_output(request->write_deepspeed, error) &&
-           cli_check_output(request->trace, error) && cli_check_output(request->plot, error);
+    return !path || cli_named(mw_file_check(path, error), error);
 }
 
 /* As far as it can be said without a machine: no measurement is for a question that is refused. */
@@ -521,7 +509,6 @@ check_before_measuring(const struct cli_request *request, const struct words *wo
                                          check_outputs(&trial, verb->name, error) &&
                                          check_settings(&trial, words, verb, error);
     cli_deepspeed_blame(&trial, error);
-    good = good && check_folders(&trial, error);
     good = good && (!check || check(&trial, true, error));
     mw_deepspeed_said_clear(&trial.deepspeed);
     return good;

@@ -240,24 +240,24 @@ refuse_nothing(const struct cli_run_drives *drives, const struct mw_run_files *f
 
     if (described && entry.directories[1] && cli_runs_names(&entry, first) &&
         !cli_runs_same_directory(entry.directories[0], first))
-        g_set_error(error, MW_ERROR, MW_ERROR_IO,
-                    "%s: the record of run %s is in %s: give --nvme in the order that the run "
-                    "had, or --resume=%s",
-                    first, entry.name, entry.directories[0], entry.directories[0]);
+        mw_refuse(error,
+                  "%s: the record of run %s is in %s: give --nvme in the order that the run "
+                  "had, or --resume=%s",
+                  first, entry.name, entry.directories[0], entry.directories[0]);
     else if (described && cli_runs_is_lost(&entry, files)) {
         lost = cli_runs_lost_text(&entry, first);
         g_set_error(error, MW_ERROR, MW_ERROR_IO, "%s: %s: put it back to go on; %s", first, lost,
                     anew);
     } else if (described || files->has_record)
-        g_set_error(error, MW_ERROR, MW_ERROR_IO,
-                    "%s: the run there ended before its first step was durable: there is nothing "
-                    "to resume; without --resume a run starts anew",
-                    first);
+        mw_refuse(error,
+                  "%s: the run there ended before its first step was durable: there is nothing "
+                  "to resume; without --resume a run starts anew",
+                  first);
     else
-        g_set_error(error, MW_ERROR, MW_ERROR_IO,
-                    "%s: holds no run to resume: `memwall list runs` shows where runs are; without "
-                    "--resume a run starts there",
-                    first);
+        mw_refuse(error,
+                  "%s: holds no run to resume: `memwall list runs` shows where runs are; without "
+                  "--resume a run starts there",
+                  first);
     cli_run_entry_clear(&entry);
     return false;
 }

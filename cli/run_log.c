@@ -52,7 +52,7 @@ cli_run_log_check(const struct cli_training *training, GError **error)
 
     if (!options->log)
         return true;
-    if (!mw_log_check(options->log, own, error))
+    if (!cli_named(mw_log_check(options->log, own, error), error))
         return false;
     g_auto(GStrv) runs = mw_log_runs(options->log);
     for (char **run = runs; *run; run++) /* of its own name the list may have another's */

@@ -29,5 +29,5 @@ cli_run_paths_check(const struct cli_request *request, const struct cli_run_opti
         paths[count] = fixed[count];
     for (guint i = 0; i < drives; i++)
         paths[count++] = (struct cli_path){CLI_PATH_KEEPS, "--nvme", options->nvme[i]};
-    return cli_paths_check(paths, count, error);
+    return cli_paths_check(paths, count, error) && cli_check_output(options->save_timeline, error);
 }

@@ -35,11 +35,8 @@ find_room(struct mw_calibrator *c, struct mw_calibration_drives *drives, GError 
         struct statvfs room;
         struct stat status;
         bool again = false;
-        if (statvfs(o->directories[i], &room) || stat(o->directories[i], &status)) {
-            g_set_error(error, MW_ERROR, MW_ERROR_IO, "%s: %s", o->directories[i],
-                        g_strerror(errno));
-            return false;
-        }
+        if (statvfs(o->directories[i], &room) || stat(o->directories[i], &status))
+            return mw_refuse(error, "%s: %s", o->directories[i], g_strerror(errno));
         seen[i] = status.st_dev;
         for (int j = 0; j < i; j++)
             again = again || seen[j] == seen[i];

@@ -81,7 +81,7 @@ mw_commit_slots_refuse(const struct mw_commit_slots *slots, const char *path, GE
 {
     const char *why = slots->at[0].why ? slots->at[0].why : slots->at[1].why;
 
-    g_set_error(error, MW_ERROR, why ? MW_ERROR_IO : MW_ERROR_FORMAT,
+    g_set_error(error, MW_ERROR, MW_ERROR_IO,
                 "%s: no whole commit record: the first is %s, the second %s%s%s", path,
                 names[slots->at[0].state], names[slots->at[1].state], why ? ": " : "",
                 why ? why : "");

@@ -28,6 +28,19 @@ mw_run_lock_file(int fd, int how)
     return true;
 }
 
+/* What could not be opened there: something in its place, or want of room or descriptors, is no
+ * fault of the directory's. */
+static bool
+takes_files(const char *path)
+{
+    int reason = errno;
+    struct stat info;
+    bool there = !lstat(path, &info);
+
+    return there || (reason != ENOENT && reason != ENOTDIR && reason != EACCES && reason != EPERM &&
+                     reason != EROFS);
+}
+
 /* Without a reason it is in use. */
 static bool
 refuse(struct mw_nvme_lock *lock, const char *directory, const char *why, GError **error)
@@ -38,8 +51,8 @@ refuse(struct mw_nvme_lock *lock, const char *directory, const char *why, GError
                     "or stop it, or give another directory",
                     directory, lock->path);
     else
-        g_set_error(error, MW_ERROR, MW_ERROR_IO, "%s: not a directory that can be written: %s: %s",
-                    directory, lock->path, why);
+        g_set_error(error, MW_ERROR, takes_files(lock->path) ? MW_ERROR_IO : MW_ERROR_INVALID,
+                    "%s: not a directory that can be written: %s: %s", directory, lock->path, why);
     if (lock->fd >= 0)
         close(lock->fd);
     lock->fd = -1;

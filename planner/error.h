@@ -9,9 +9,9 @@
 #include <stdbool.h>
 
 enum mw_error {
-    MW_ERROR_INVALID, /* a value or a combination that makes no sense: exit 2 */
+    MW_ERROR_INVALID, /* a value, a name or a combination that makes no sense: exit 2 */
     MW_ERROR_FORMAT,  /* a file that cannot be parsed: exit 2 */
-    MW_ERROR_IO,      /* a file that is there and cannot be read, or cannot be written: exit 1 */
+    MW_ERROR_IO,      /* reading or writing fails, or has failed an earlier run: exit 1 */
     MW_ERROR_DEVICE,  /* a device that fails: exit 1 */
     MW_ERROR_LARGE,   /* a question whose answer takes too long: exit 2 */
 };

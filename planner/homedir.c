@@ -40,13 +40,11 @@ has_home(enum mw_homedir which)
 bool
 mw_homedir_make(enum mw_homedir which, const char *folder, const char *otherwise, GError **error)
 {
-    if (!has_home(which)) {
-        g_set_error(error, MW_ERROR, MW_ERROR_IO,
-                    "HOME is \"%s\", which is no directory, and none is made: set HOME or %s to "
-                    "one, or give %s",
-                    g_get_home_dir(), places[which].variable, otherwise);
-        return false;
-    }
+    if (!has_home(which))
+        return mw_refuse(error,
+                         "HOME is \"%s\", which is no directory, and none is made: set HOME or %s "
+                         "to one, or give %s",
+                         g_get_home_dir(), places[which].variable, otherwise);
     if (!g_mkdir_with_parents(folder, 0700))
         return true;
     g_set_error(error, MW_ERROR, MW_ERROR_IO, "%s: cannot be made: %s: give %s", folder,

@@ -13,17 +13,18 @@
 
 #define BLOCK_BYTES 65536
 
-/* A file of that name is not there, or cannot be. */
+/* A file of that name is not there, cannot be, or is not for this user. */
 static bool
-is_absence(int reason)
+is_wrong_name(int reason)
 {
-    return reason == ENOENT || reason == ENOTDIR || reason == ELOOP || reason == ENAMETOOLONG;
+    return reason == ENOENT || reason == ENOTDIR || reason == ELOOP || reason == ENAMETOOLONG ||
+           reason == EACCES;
 }
 
 static bool
 fail(const char *path, const char *wanted, int reason, GError **error)
 {
-    if (is_absence(reason))
+    if (is_wrong_name(reason))
         return mw_refuse(error, "%s: %s: must be %s", path, g_strerror(reason), wanted);
     g_set_error(error, MW_ERROR, MW_ERROR_IO, "%s: %s", path, g_strerror(reason));
     return false;

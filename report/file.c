@@ -239,6 +239,19 @@ mw_file_abort(struct mw_file *file)
 }
 
 bool
+mw_file_check(const char *path, GError **error)
+{
+    struct stat info;
+
+    if (!stat(path, &info) && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode))
+        return true;
+    struct mw_file *file = mw_file_open(path, error);
+    if (file)
+        mw_file_abort(file);
+    return file != NULL;
+}
+
+bool
 mw_file_write(const char *path, const char *text, size_t length, GError **error)
 {
     struct mw_file *file = mw_file_open(path, error);

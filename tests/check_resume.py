@@ -369,9 +369,9 @@ def check_overwrite_refused(box):
                                (["--weights", "third"], 1, "model.safetensors"),
                                (["--weights", "other"], 2, "finite"),
                                (["--log", "text.txt"], 2, "text.txt"),
-                               (["--log", "nowhere/log"], 1, "nowhere/log"),
-                               (["--save-timeline", "nowhere/run"], 1, "nowhere/run"),
-                               (["--save", "text.txt"], 1, "text.txt"),
+                               (["--log", "nowhere/log"], 2, "nowhere/log"),
+                               (["--save-timeline", "nowhere/run"], 2, "nowhere/run"),
+                               (["--save", "text.txt"], 2, "text.txt"),
                                (["--data", "cut.bin"], 2, "cut.bin")):
         box.write("cut.bin", b"cut")
         yield from check_refused(train(box, *words, *more), status, word)
@@ -441,7 +441,7 @@ def check_previous(box):
 
 def check_nothing(box):
     box.empty_drives()
-    yield from check_refused(train(box, *DRIVES, "--commit", "step", "--resume"), 1, "drive")
+    yield from check_refused(train(box, *DRIVES, "--commit", "step", "--resume"), 2, "drive")
 
 
 def check_checkpoint(box, model, ways):
@@ -478,7 +478,7 @@ def check_wrong_checkpoints(box):
     yield from check_refused(train(box, "-s", "zero3", "--from", "saved", model=LLAMA), 2, "saved")
     yield from check_refused(train(box, "-s", "zero3", "--from", "saved", "--weights", str(GPT2)),
                              2, "--weights", "--from")
-    yield from check_refused(train(box, "-s", "zero3", "--save", "text.txt", steps=1), 1,
+    yield from check_refused(train(box, "-s", "zero3", "--save", "text.txt", steps=1), 2,
                              "text.txt")
 
 

@@ -365,7 +365,7 @@ def check_halves(box):
         yield from check_refused(train(box, *words, *half), 2, "second: has state of run", run,
                                  "drive holds 2 steps: --resume=", "memwall rm ", "--nvme DIR")
     yield from check_refused(train(box, *STEP, *half, *both[:2]), 2, "second: has state of run")
-    yield from check_refused(train(box, *STEP, *half, *both[:2], "--resume"), 1,
+    yield from check_refused(train(box, *STEP, *half, *both[:2], "--resume"), 2,
                              "give --nvme in the order that the run had, or --resume=")
     away = box.folder / "away"
     for empty in (False, True):
@@ -655,7 +655,7 @@ def check_before_first(box):
     """A run that was killed before its first commit is in nobody's way, and says what to do."""
     start_anew(box)
     words = [*STEP, "--nvme", "drive"]
-    yield from check_refused(train(box, *words, "--resume"), 1, "drive: holds no run to resume",
+    yield from check_refused(train(box, *words, "--resume"), 2, "drive: holds no run to resume",
                              "`memwall list runs`", "without --resume")
     record = box.folder / "drive/memwall.record"
     run = subprocess.Popen([str(MEMWALL), "run", "-m", str(GPT2 / "config.json"), *SMALL, *words,
@@ -670,7 +670,7 @@ def check_before_first(box):
     if [each["state"] for each in listed(box)] != ["empty"]:
         yield f"runs are {listed(box)}"
     for more in (["--nvme", "drive", "--resume"], ["--resume=drive"]):
-        yield from check_refused(train(box, *STEP, *more), 1, "ended before its first step was "
+        yield from check_refused(train(box, *STEP, *more), 2, "ended before its first step was "
                                  "durable", "without --resume a run starts anew")
     yield from good(train(box, *words, steps=2))
     yield from good(train(box, *words, "--resume", steps=3))
@@ -683,9 +683,9 @@ def check_home(box):
     state = box.environment.pop("XDG_STATE_HOME")
     for wrong in (str(home), "nohome", ""):
         box.environment["HOME"] = wrong
-        yield from check_refused(train(box, *STEP, steps=1), 1, f'HOME is "{wrong}"',
+        yield from check_refused(train(box, *STEP, steps=1), 2, f'HOME is "{wrong}"',
                                  "XDG_STATE_HOME", "--nvme DIR")
-        yield from check_refused(box.run("--quick", verb="calibrate"), 1, f'HOME is "{wrong}"',
+        yield from check_refused(box.run("--quick", verb="calibrate"), 2, f'HOME is "{wrong}"',
                                  "XDG_CONFIG_HOME", "-o FILE")
         done = train(box, *STEP, "--nvme", "drive", "--overwrite", steps=1)
         yield from good(done)

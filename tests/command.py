@@ -45,9 +45,9 @@ class Box:
             content = content.encode()
         path.write_bytes(content)
 
-    def run(self, line, stdout=subprocess.PIPE, **environment):
+    def run(self, line, stdout=subprocess.PIPE, prefix=(), **environment):
         words = shlex.split(line) if isinstance(line, str) else line
-        done = subprocess.run([str(MEMWALL), *words], cwd=self.folder,
+        done = subprocess.run([*prefix, str(MEMWALL), *words], cwd=self.folder,
                               env={**self.environment, **environment},
                               stdin=subprocess.DEVNULL, stdout=stdout, stderr=subprocess.PIPE,
                               timeout=300, check=False)

@@ -77,7 +77,7 @@ test_unreadable(void)
     if (!access(path, R_OK))
         g_test_skip("nothing is kept from root");
     else
-        refused(path, MW_ERROR_IO, g_strerror(EACCES));
+        refused(path, MW_ERROR_INVALID, g_strerror(EACCES));
 }
 
 static void
