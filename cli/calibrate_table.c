@@ -3,14 +3,15 @@
 
 #include "cli/calibrate_figures.h"
 #include "cli/calibrate_profile.h"
+#include "report/wrap.h"
 
 static void
 print_row(FILE *out, const char *label, const char *unit, const struct mw_measure *m)
 {
-    fprintf(out, "%-32s %9.4g %9.4g %9.4g  %-8s %5.1f%%  ", label, m->low, m->typical, m->high,
-            unit, 100 * mw_measure_spread(m));
+    fprintf(out, "%-29s %9.4g %9.4g %9.4g %-7s %5.1f%%  ", label, m->low, m->typical, m->high, unit,
+            100 * mw_measure_spread(m));
     if (m->samples < m->wished)
-        fprintf(out, "%d of %d\n", m->samples, m->wished);
+        fprintf(out, "%d/%d\n", m->samples, m->wished);
     else
         fprintf(out, "%d\n", m->samples);
 }
@@ -100,16 +101,25 @@ print_aio(struct mw_json_writer *json, const struct mw_calibration_drives *drive
     mw_json_end(json, '}');
 }
 
+/* NULL: there are none.  g_free it. */
+static char *
+joined(GPtrArray *names)
+{
+    g_ptr_array_add(names, NULL);
+    return names->len > 1 ? g_strjoinv(", ", (char **)names->pdata) : NULL;
+}
+
 static void
 print_left_out(FILE *out, const struct mw_calibration *measured)
 {
     g_autoptr(GPtrArray) all = cli_calibrate_left_out_shortly(measured);
 
+    g_autofree char *names = joined(all);
+
     fprintf(out, "took %.0f of %.0f s\n", measured->took_s, measured->budget_s);
-    for (guint i = 0; i < all->len; i++)
-        fprintf(out, "%s%s%s",
-                i ? ", " : "left out for lack of time: ", (const char *)all->pdata[i],
-                i + 1 == all->len ? "; a longer --budget has time for more\n" : "");
+    if (names)
+        mw_wrap_line(out, 2, "left out for lack of time: %s; a longer --budget has time for more",
+                     names);
 }
 
 static void
@@ -117,13 +127,13 @@ print_contradictions(FILE *out, const struct mw_calibration *measured)
 {
     const struct mw_calibration_disturbances *d = &measured->disturbances;
     g_autoptr(GPtrArray) out_of_it = cli_calibrate_contradicting(measured);
+    g_autofree char *names = joined(out_of_it);
 
     if (d->samples_again || d->sizes_again)
         fprintf(out, "contradicted the others and measured again: %d samples, %d sizes\n",
                 d->samples_again, d->sizes_again);
-    for (guint i = 0; i < out_of_it->len; i++)
-        fprintf(out, "%s%s%s", i ? ", " : "left out, for it still contradicts other sizes: ",
-                (const char *)out_of_it->pdata[i], i + 1 == out_of_it->len ? "\n" : "");
+    if (names)
+        mw_wrap_line(out, 2, "left out, for it still contradicts other sizes: %s", names);
 }
 
 static void
@@ -132,7 +142,7 @@ print_disturbed(FILE *out, const struct mw_calibration *measured)
     g_autofree char *what = cli_calibrate_disturbed(measured);
 
     if (what)
-        fprintf(out, "marked as disturbed while it was measured: %s\n", what);
+        mw_wrap_line(out, 2, "marked as disturbed while it was measured: %s", what);
 }
 
 /* Whether it did is not known where the system does not tell. */
@@ -140,10 +150,10 @@ static void
 print_steal(FILE *out, const struct mw_calibration_steal *steal)
 {
     if (steal->again)
-        fprintf(out,
-                "the hypervisor took time from the cores: %d of %d series of samples were measured "
-                "again; %d still lost time, and have wider ranges\n",
-                steal->again, steal->samples, steal->kept);
+        mw_wrap_line(out, 2,
+                     "the hypervisor took time from the cores: %d of %d series of samples were "
+                     "measured again; %d still lost time, and have wider ranges",
+                     steal->again, steal->samples, steal->kept);
 }
 
 void
@@ -157,8 +167,8 @@ cli_calibrate_table(FILE *out, const struct mw_calibration *measured)
         fprintf(out, "in fp16\n");
     if (measured->direct_storage)
         fprintf(out, "GPU-direct storage: %s; runs do not use it\n", measured->direct_storage);
-    fprintf(out, "%-32s %9s %9s %9s  %-8s %6s  %s\n", "measured", "10%", "median", "90%", "unit",
-            "spread", "samples");
+    fprintf(out, "%-29s %9s %9s %9s %-7s %6s  %s\n", "measured", "10%", "median", "90%", "unit",
+            "spread", "n");
     print_curves(out, measured);
     for (int i = 0; i < cli_figure_count; i++) {
         struct mw_measure m = cli_figure_of(&cli_figures[i], measured);
@@ -166,7 +176,7 @@ cli_calibrate_table(FILE *out, const struct mw_calibration *measured)
             print_row(out, cli_figures[i].label, cli_figures[i].unit, &m);
     }
     print_collectives(out, measured);
-    fprintf(out, "share: of the rate alone, 1 is all of it; samples: taken, of those wished\n");
+    fprintf(out, "share: of the rate alone, 1 is all of it; n: samples taken, of those wished\n");
     if (measured->collectives_by[0])
         fprintf(out, "collectives by %s\n", measured->collectives_by);
     print_left_out(out, measured);

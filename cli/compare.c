@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "exec/backend.h"
+#include "report/wrap.h"
 
 /* FLOPs over the rate of matrix products: what a prediction must beat. */
 static double
@@ -27,12 +28,13 @@ print_brief(const struct mw_run *run)
                mw_format_seconds(step->measured_s), mw_format_seconds(run->compare->idle_s),
                mw_format_seconds(run->compare->idle_s / r->plan->op_count));
     else
-        printf("step %s measured (median), %s predicted for profile %s%s: %+.1f%%\n",
-               mw_format_seconds(step->measured_s), mw_format_seconds(step->predicted_s),
-               r->hardware, r->calibrated ? "" : " (not calibrated)", 100 * mw_pair_error(*step));
+        mw_wrap_line(stdout, 2, "step %s measured (median), %s predicted for profile %s%s: %+.1f%%",
+                     mw_format_seconds(step->measured_s), mw_format_seconds(step->predicted_s),
+                     r->hardware, r->calibrated ? "" : " (not calibrated)",
+                     100 * mw_pair_error(*step));
     g_autofree char *faster = mw_run_faster_text(run);
     if (faster)
-        printf("%s\n", faster);
+        mw_wrap_line(stdout, 2, "%s", faster);
 }
 
 static bool

@@ -7,6 +7,7 @@
 #include "exec/backend.h"
 #include "exec/cpu/kernels.h"
 #include "report/json_writer.h"
+#include "report/wrap.h"
 
 /* Those that this machine runs, from the slowest to the fastest. */
 static void
@@ -25,15 +26,16 @@ print_instruction_sets(void)
 {
     bool forced;
     const char *used = mw_cpu_isa_name(mw_cpu_isa_used(&forced));
+    g_autoptr(GString) sets = g_string_new(NULL);
 
-    printf("\ninstruction sets of the cores: ");
     for (int isa = 0; isa < MW_CPU_ISAS; isa++)
         if (mw_cpu_isa_runs((enum mw_cpu_isa)isa))
-            printf("%s%s", isa > 0 ? ", " : "", mw_cpu_isa_name((enum mw_cpu_isa)isa));
-    if (forced)
-        printf("; in use: %s, as " MW_CPU_ISA_VARIABLE " says\n", used);
-    else
-        printf("; in use: %s (" MW_CPU_ISA_VARIABLE "=NAME forces one)\n", used);
+            g_string_append_printf(sets, "%s%s", sets->len ? ", " : "",
+                                   mw_cpu_isa_name((enum mw_cpu_isa)isa));
+    putchar('\n');
+    mw_wrap_line(stdout, 2, "instruction sets of the cores: %s; in use: %s%s", sets->str, used,
+                 forced ? ", as " MW_CPU_ISA_VARIABLE " says"
+                        : " (" MW_CPU_ISA_VARIABLE "=NAME forces one)");
 }
 
 /* Of one device; NULL: none, and why. */
@@ -43,8 +45,9 @@ print_device(struct mw_json_writer *json, const struct mw_backend *backend, int 
 {
     if (!json) {
         g_autofree char *number = device ? g_strdup_printf("%d", index) : g_strdup("-");
-        printf("%-8s %6s %10s  %s\n", backend->name, number,
-               device ? mw_format_gib(device->memory_bytes) : "-", device ? device->name : why);
+        mw_wrap_line(stdout, 28, "%-8s %6s %10s  %s", backend->name, number,
+                     device ? mw_format_gib(device->memory_bytes) : "-",
+                     device ? device->name : why);
         return;
     }
     mw_json_begin(json, NULL, '{', true);

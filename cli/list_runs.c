@@ -6,6 +6,7 @@
 #include "cli/cli.h"
 #include "cli/local_time.h"
 #include "cli/runs.h"
+#include "report/wrap.h"
 
 /* When its files were last written; NULL: they are not there. */
 static GDateTime *
@@ -33,8 +34,10 @@ print_row(const struct cli_run *run, int width)
     g_autofree char *places = g_strjoinv(" ", entry->directories);
 
     make_plain(places);
-    printf("%-*s  %-8s %8s %10s  %-16s  %s\n", width, entry->name, cli_run_state_name(run->state),
-           steps, mw_format_bytes((double)run->bytes), when ? when : "-", places);
+    g_autofree char *row = g_strdup_printf("%-*s  %-8s %8s %10s  %-16s", width, entry->name,
+                                           cli_run_state_name(run->state), steps,
+                                           mw_format_bytes((double)run->bytes), when ? when : "-");
+    mw_wrap_row(stdout, row, places);
 }
 
 /* What nobody can go on with would be listed for ever. */
@@ -66,8 +69,9 @@ print_table(const GPtrArray *runs)
     int width = (int)strlen("run");
 
     if (!runs->len) {
-        puts("no runs: `memwall run --save-every K`, or one with optimizer state on NVMe, keeps "
-             "one");
+        mw_wrap_line(stdout, 2,
+                     "no runs: `memwall run --save-every K`, or one with optimizer state on NVMe, "
+                     "keeps one");
         return;
     }
 
@@ -75,8 +79,9 @@ print_table(const GPtrArray *runs)
         const struct cli_run *run = g_ptr_array_index(runs, i);
         width = MAX(width, (int)strlen(run->entry.name));
     }
-    printf("%-*s  %-8s %8s %10s  %-16s  %s\n", width, "run", "state", "steps", "size",
-           "last written", "directories");
+    g_autofree char *heading = g_strdup_printf("%-*s  %-8s %8s %10s  %-16s", width, "run", "state",
+                                               "steps", "size", "last written");
+    mw_wrap_row(stdout, heading, "directories");
     for (guint i = 0; i < runs->len; i++)
         print_row(g_ptr_array_index(runs, i), width);
     say_taken(runs);

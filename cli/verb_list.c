@@ -10,6 +10,7 @@
 #include "planner/error.h"
 #include "planner/nearest.h"
 #include "report/json_writer.h"
+#include "report/wrap.h"
 
 /* Of a list, as it goes out: `json` NULL is a table. */
 static void
@@ -72,10 +73,11 @@ print_profile(struct mw_json_writer *json, const char *name, const struct mw_hwp
     struct mw_hardware hw = mw_hwprofile_read(profile, MW_OUTLOOK_TYPICAL);
 
     if (!json) {
-        printf("%-28s %5" G_GINT64_FORMAT " %10s %11s %10s  %s\n", name, hw.gpus_per_node,
-               mw_format_gib(hw.gpu_memory_bytes), mw_format_gib(hw.host_memory_bytes),
-               hw.nvme_capacity_bytes ? mw_format_bytes(hw.nvme_capacity_bytes) : "-",
-               mw_hwprofile_description(profile));
+        g_autofree char *row =
+            g_strdup_printf("%-28s %5" G_GINT64_FORMAT " %10s %11s %10s", name, hw.gpus_per_node,
+                            mw_format_gib(hw.gpu_memory_bytes), mw_format_gib(hw.host_memory_bytes),
+                            hw.nvme_capacity_bytes ? mw_format_bytes(hw.nvme_capacity_bytes) : "-");
+        mw_wrap_row(stdout, row, mw_hwprofile_description(profile));
         return;
     }
     mw_json_begin(json, NULL, '{', true);
@@ -93,11 +95,12 @@ static int
 list_profiles(struct mw_json_writer *json)
 {
     g_auto(GStrv) names = mw_hwprofile_list();
+    g_autofree char *heading = g_strdup_printf("%-28s %5s %10s %11s %10s", "profile", "GPUs",
+                                               "GPU mem", "host mem", "NVMe");
 
     begin(json);
     if (!json)
-        printf("%-28s %5s %10s %11s %10s  %s\n", "profile", "GPUs", "GPU mem", "host mem", "NVMe",
-               "description");
+        mw_wrap_row(stdout, heading, "description");
     for (char **name = names; *name; name++) {
         g_autoptr(GError) error = NULL;
         struct mw_hwprofile *profile = mw_hwprofile_load(*name, &error);
@@ -113,7 +116,8 @@ static void
 print_strategy(struct mw_json_writer *json, enum mw_strategy strategy)
 {
     if (!json) {
-        printf("%-20s %s\n", mw_strategy_name(strategy), mw_strategy_help(strategy));
+        printf("%-20s ", mw_strategy_name(strategy));
+        mw_wrap_text(stdout, mw_strategy_help(strategy), 21, 21, mw_wrap_columns(stdout));
         return;
     }
     mw_json_begin(json, NULL, '{', true);

@@ -6,6 +6,7 @@
 #include "cli/cli.h"
 #include "planner/error.h"
 #include "planner/nearest.h"
+#include "report/wrap.h"
 
 #define COLUMNS 80
 #define HELP_COLUMN 30 /* where an option's help begins */
@@ -109,19 +110,7 @@ cli_words_parse(const struct cli_words *words, int *argc, char ***argv, GError *
 void
 cli_words_wrap(FILE *out, const char *text, int column)
 {
-    int at = column;
-
-    while (*text) {
-        int word = (int)strcspn(text, " ");
-        if (at > column && at + 1 + word > COLUMNS) {
-            fprintf(out, "\n%*s", column, "");
-            at = column;
-        }
-        at += fprintf(out, "%s%.*s", at > column ? " " : "", word, text);
-        text += word;
-        text += strspn(text, " ");
-    }
-    fputc('\n', out);
+    mw_wrap_text(out, text, column, column, COLUMNS);
 }
 
 static void

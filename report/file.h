@@ -29,8 +29,8 @@ struct mw_file *mw_file_open_own(const char *path, GError **error);
 bool mw_file_commit(struct mw_file *file, GError **error);
 void mw_file_abort(struct mw_file *file);
 
-/* Whether mw_file_open would open it, as far as a look tells; nothing is left.  A pipe's reader takes
- * its being closed for the end: only where a file is, or would be, is one opened. */
+/* Whether mw_file_open would open it, as far as a look tells; nothing is left.  A reader of a pipe
+ * takes its being closed for the end: only where a file is, or would be, is one opened. */
 bool mw_file_check(const char *path, GError **error);
 
 /* All of it in one go: open, write `length` bytes, commit. */

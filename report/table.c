@@ -7,8 +7,10 @@
 #include "report/format.h"
 #include "report/grid.h"
 #include "report/report.h"
+#include "report/wrap.h"
 
 #define LABEL_WIDTH 14
+#define HANGING 2
 #define BAR_WIDTH 20
 
 void
@@ -16,11 +18,11 @@ mw_table_line(FILE *out, const char *label, const char *format, ...)
 {
     va_list list;
 
-    fprintf(out, "%-*s", LABEL_WIDTH, label);
     va_start(list, format);
-    vfprintf(out, format, list);
+    g_autofree char *text = g_strdup_vprintf(format, list);
     va_end(list);
-    fputc('\n', out);
+    fprintf(out, "%-*s", LABEL_WIDTH, label);
+    mw_wrap_text(out, text, LABEL_WIDTH, LABEL_WIDTH, mw_wrap_columns(out));
 }
 
 void
@@ -199,10 +201,11 @@ print_change(FILE *out, const char *label, const struct mw_result *result,
     bool same = change->global_batch == result->global_batch;
     g_autofree char *batch = mw_table_batch(result, change->micro_batch);
 
-    fprintf(out, "%s: %s -> step %s (%s, %s in all%s%s), %sx tokens/s: %s\n", label, change->what,
-            mw_format_seconds(change->step_time_s), batch, mw_format_batch(change->global_batch),
-            same ? "" : "; now ", same ? "" : mw_format_batch(result->global_batch),
-            mw_format_significant(change->tokens_per_s / result->tokens_per_s), change->flags);
+    mw_wrap_line(out, HANGING, "%s: %s -> step %s (%s, %s in all%s%s), %sx tokens/s: %s", label,
+                 change->what, mw_format_seconds(change->step_time_s), batch,
+                 mw_format_batch(change->global_batch), same ? "" : "; now ",
+                 same ? "" : mw_format_batch(result->global_batch),
+                 mw_format_significant(change->tokens_per_s / result->tokens_per_s), change->flags);
 }
 
 void

@@ -4,6 +4,7 @@
 #include "report/grid.h"
 #include "report/report.h"
 #include "report/table.h"
+#include "report/wrap.h"
 
 static void
 add_simulated(struct mw_grid *grid, const struct mw_result *r)
@@ -39,7 +40,7 @@ print_trainings(FILE *out, struct mw_result *const *results, size_t count)
     for (size_t i = 0; i < count; i++) {
         g_autofree char *training = mw_table_training(results[i], true);
         if (training)
-            fprintf(out, "%s: %s\n", mw_table_text(results[i]->strategy), training);
+            mw_wrap_line(out, 2, "%s: %s", mw_table_text(results[i]->strategy), training);
     }
 }
 
@@ -65,19 +66,19 @@ mw_table_compare(FILE *out, struct mw_result *const *results, size_t count)
         g_autofree char *per = results[0]->tp > 1
                                    ? g_strdup_printf("batch per %s, memory per GPU", share)
                                    : g_strdup("batch and memory per GPU");
-        fprintf(out, "%s on %s, sequences of %" PRId64 " tokens; %s\n",
-                mw_table_text(results[0]->model), machines, results[0]->seq, per);
+        mw_wrap_line(out, 2, "%s on %s, sequences of %" PRId64 " tokens; %s",
+                     mw_table_text(results[0]->model), machines, results[0]->seq, per);
     }
     mw_grid_print(grid, out, 2);
     for (size_t i = 0; i < count; i++) {
         g_autofree char *smaller = mw_table_smaller_batch(results[i]);
         if (smaller)
-            fprintf(out, "%s: %s\n", mw_table_text(results[i]->strategy), smaller);
+            mw_wrap_line(out, 2, "%s: %s", mw_table_text(results[i]->strategy), smaller);
     }
     print_trainings(out, results, count);
     if (count && results[0]->hardware_set)
-        fprintf(out, "set: %s\n", results[0]->hardware_set);
+        mw_wrap_line(out, 2, "set: %s", results[0]->hardware_set);
     if (uncalibrated)
-        fprintf(out, "profile not measured on this machine; its least certain figures: %s\n",
-                uncalibrated);
+        mw_wrap_line(out, 2, "profile not measured on this machine; its least certain figures: %s",
+                     uncalibrated);
 }

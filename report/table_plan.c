@@ -39,7 +39,7 @@ print_ledger(FILE *out, const struct mw_result *r)
     struct mw_grid *grid = mw_grid_new("llrrrrr");
 
     mw_table_heading(out, "Memory per GPU: what every byte is for");
-    mw_grid_row(grid, "tier", "purpose", "bytes", "share", "usable", "reserved", "largest slot",
+    mw_grid_row(grid, "tier", "purpose", "bytes", "share", "usable", "reserved", "max slot",
                 NULL);
     for (int i = 0; i < MW_TIER_COUNT; i++) {
         add_ledger_tier(grid, r, i);

@@ -7,6 +7,7 @@
 #include "report/report.h"
 #include "report/run.h"
 #include "report/table.h"
+#include "report/wrap.h"
 
 #define OPERATORS_SHOWN 16
 #define OPS_SHOWN 8
@@ -179,9 +180,9 @@ print_heading(FILE *out, const struct mw_run *run)
     const struct mw_compare *c = run->compare;
     const struct mw_result *r = run->predicted;
 
-    fprintf(out, "Predicted for %s%s, measured on %s%s\n", mw_table_text(r->hardware),
-            r->calibrated ? "" : " (not calibrated)", mw_table_text(run->machine),
-            c->ranks > 1 ? " by rank 0" : "");
+    mw_wrap_line(out, 2, "Predicted for %s%s, measured on %s%s", mw_table_text(r->hardware),
+                 r->calibrated ? "" : " (not calibrated)", mw_table_text(run->machine),
+                 c->ranks > 1 ? " by rank 0" : "");
     if (!run->measured->count)
         fprintf(out, "medians of one step, which is the first: its buffers were new\n");
     else
@@ -190,11 +191,12 @@ print_heading(FILE *out, const struct mw_run *run)
                 mw_format_seconds(c->slowest_s));
     g_autofree char *faster = mw_run_faster_text(run);
     if (faster)
-        fprintf(out, "%s\n", faster);
+        mw_wrap_line(out, 2, "%s", faster);
     if (c->stolen)
-        fprintf(out, "the hypervisor took time from %" PRId64 " of %" PRId64 " later steps: %s\n",
-                c->stolen, run->measured->seen - 1,
-                c->all_stolen ? "they are slower than the machine" : "left out");
+        mw_wrap_line(out, 2,
+                     "the hypervisor took time from %" PRId64 " of %" PRId64 " later steps: %s",
+                     c->stolen, run->measured->seen - 1,
+                     c->all_stolen ? "they are slower than the machine" : "left out");
 }
 
 void

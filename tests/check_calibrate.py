@@ -66,10 +66,10 @@ def check_profile(box):
         yield f"left behind: {list(box.drive.iterdir())}"
     heading = next(line for line in done.text.splitlines() if line.startswith("measured "))
     rows = [line for line in done.text.splitlines() if line.startswith("matrix products of")]
-    if heading.split() != ["measured", "10%", "median", "90%", "unit", "spread", "samples"]:
+    if heading.split() != ["measured", "10%", "median", "90%", "unit", "spread", "n"]:
         yield f"heading: {heading}"
     for row in rows:
-        if not re.search(r"% {2,}[1-9]\d*( of \d+)?$", row):
+        if not re.search(r"% {2,}[1-9]\d*(/\d+)?$", row):
             yield f"no samples: {row}"
     marked = "disturbed = " in (box.folder / "new.ini").read_text(encoding="utf-8")
     if marked != ("marked as disturbed while it was measured: " in done.text):

@@ -3,11 +3,15 @@
 
 The command is $MEMWALL, or build/cli/memwall.
 """
+import fcntl
 import json
 import os
+import struct
+import subprocess
 import sys
+import termios
 
-from command import Box
+from command import MEMWALL, Box
 from tap import report_in
 
 
@@ -77,7 +81,45 @@ def check_instruction_sets(box):
         yield f"status {done.status}: {done.err}"
 
 
+def on_terminal(box, line, columns):
+    """What the command writes to a terminal that has so many columns."""
+    mine, theirs = os.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 25, columns, 0, 0))
+    environment = {name: value for name, value in box.environment.items() if name != "COLUMNS"}
+    shown = b""
+    with subprocess.Popen([str(MEMWALL), *line.split()], cwd=box.folder, env=environment,
+                          stdin=subprocess.DEVNULL, stdout=theirs, stderr=subprocess.DEVNULL):
+        os.close(theirs)
+        while True:
+            try:
+                shown += os.read(mine, 65536)
+            except OSError:  # nobody has it open any more
+                break
+    os.close(mine)
+    return shown.decode().splitlines()
+
+
+ASK = "-m llama-3-8b -H rtx4090 -s zero-offload"
+
+
+def check_columns(box, line):
+    """Within those of a terminal; elsewhere each line is whole, and has the same words."""
+    whole = box.run(line).out.decode()
+    shown = on_terminal(box, line, 80)
+    yield from (f"{len(row)} columns: {row}" for row in shown if len(row) > 80)
+    if "\n".join(shown).split() != whole.split():
+        yield "other words"
+    if len(whole.splitlines()) > len(shown):
+        yield "more lines"
+    if line.endswith(ASK) and not any("no recomputation" in row or "trains on" in row and
+                                      len(row) > 80 for row in whole.splitlines()):
+        yield f"lines for a file are not whole: {whole}"
+
+
 def tests(box):
+    for line in ("list hwprofiles", "list strategies", "list devices", "list models", "list runs",
+                 f"simulate {ASK}", f"plan {ASK}"):
+        yield f"columns: {line}", check_columns(box, line)
     for name in ("tiny", "gpt3-175b", "zi-1t", "llama-3-70b", "gemma-2-9b", "opt-350m",
                  "deepseek-v3"):
         yield f"list models {name}", check_list_model(box, name)
