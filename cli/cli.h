@@ -13,11 +13,12 @@
 #include "planner/planner.h"
 #include "report/report.h"
 
-/* The rule of 1 and 2.  CLI_USAGE: the command, or a file or folder that it names, cannot be used as
- * it is, and that shows before anything is trained, measured, deleted or written: another command is
- * the way out.  CLI_FAILED: the same command may do once something else is mended: what failed while
- * it ran, room, a device, a rank, and what an earlier run left that is damaged, lost or in use.
- * Errors say which by their codes (planner/error.h); cli_named is for those of MW_ERROR_IO. */
+/* The rule of 1 and 2.  CLI_USAGE: the command, or a file or folder that it names, cannot be used
+ * as it is, and that shows before anything is trained, measured, deleted or written: another
+ * command is the way out.  CLI_FAILED: the same command may do once something else is mended: what
+ * failed while it ran, room, a device, a rank, and what an earlier run left that is damaged, lost
+ * or in use.  Errors say which by their codes (planner/error.h); cli_named is for those of
+ * MW_ERROR_IO. */
 enum cli_exit { CLI_DONE, CLI_FAILED, CLI_USAGE, CLI_DOES_NOT_FIT };
 
 /* And a signal's number, as shells give it where a signal ends a program: 130 by Ctrl-C. */

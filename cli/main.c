@@ -37,7 +37,8 @@ print_help(FILE *out)
                  "  1    failed as it ran; or what an earlier run left is damaged, lost or in use\n"
                  "  2    the command, or a file that it names, cannot be used: nothing was begun\n"
                  "  3    the plan does not fit\n"
-                 "  129  run was ended by SIGHUP, 130 by Ctrl-C, 143 by SIGTERM: steps are whole\n"
+                 "  130  Ctrl-C ended run, behind a whole step; 143 SIGTERM, 129 SIGHUP and so on:\n"
+                 "       128 and the signal's number\n"
                  "  141  whoever read the answer went away, as `memwall plan ... | head` does\n");
 }
 
