@@ -37,7 +37,7 @@ print_help(FILE *out)
                  "  1    failed as it ran; or what an earlier run left is damaged, lost or in use\n"
                  "  2    the command, or a file that it names, cannot be used: nothing was begun\n"
                  "  3    the plan does not fit\n"
-                 "  130  Ctrl-C ended run, behind a whole step; 143 SIGTERM, 129 SIGHUP and so on:\n"
+                 "  130  Ctrl-C ended run, behind a whole step; 143 SIGTERM, 129 SIGHUP; all:\n"
                  "       128 and the signal's number\n"
                  "  141  whoever read the answer went away, as `memwall plan ... | head` does\n");
 }
