@@ -59,21 +59,38 @@ whole_text(const struct mw_sizing *sizing, int64_t theirs, const char *planned)
         theirs == 4 ? "" : "; stage 2 sends them to the host");
 }
 
+/* Whether all that is short is what DeepSpeed has less of on the GPU. */
+static bool
+fits_halved(const struct mw_sizing *sizing)
+{
+    double saved = (double)sizing->ledger[MW_TIER_GPU][MW_PURPOSE_GRADIENTS] *
+                   (double)(sizing->gradient_element_bytes - 2) /
+                   (double)sizing->gradient_rest_bytes;
+
+    return !sizing->fits && !sizing->fragmentation &&
+           (double)mw_sizing_lack_of(sizing, MW_TIER_GPU) <= saved &&
+           !mw_sizing_lack_of(sizing, MW_TIER_CPU) && !mw_sizing_lack_of(sizing, MW_TIER_NVME);
+}
+
 /* Of those that are planned in fp32. */
 static char *
 halved_text(const struct mw_sizing *sizing, int stage, const char *planned, const char *there)
 {
     bool offloads = !mw_placement_has(&sizing->settings.placement[MW_STATE_OPTIMIZER], MW_TIER_GPU);
+    g_autoptr(GString) text = g_string_new(NULL);
 
-    return g_strdup_printf(
-        "%s are planned in fp32, %s per GPU; DeepSpeed has them in %s, %s%s%s",
-        what_is_summed(sizing), planned, mw_dtype_name(sizing->settings.dtype), there,
-        offloads ? ", and a copy in fp32 for its CPU optimizer" : "",
-        !stage ? ", and at stage 0 in no other format"
-        : offloads && stage < 3
-            ? "; with \"data_types\": {\"grad_accum_dtype\": \"fp32\"} in fp32, "
-              "on the GPU"
-            : "; with \"data_types\": {\"grad_accum_dtype\": \"fp32\"} as planned");
+    g_string_printf(text, "%s are planned in fp32, %s per GPU; DeepSpeed has them in %s, %s",
+                    what_is_summed(sizing), planned, mw_dtype_name(sizing->settings.dtype), there);
+    if (fits_halved(sizing))
+        g_string_append(text, ", with which it would fit");
+    if (offloads)
+        g_string_append(text, ", and a copy in fp32 for its CPU optimizer");
+    if (!stage)
+        g_string_append(text, ", and at stage 0 in no other format");
+    else
+        g_string_append_printf(text, "; with \"data_types\": {\"grad_accum_dtype\": \"fp32\"} %s",
+                               offloads && stage < 3 ? "in fp32, on the GPU" : "as planned");
+    return g_strdup(text->str);
 }
 
 /* `theirs` bytes an element has in DeepSpeed (engine.py, get_data_types).  Sums in fp32 of stage 2

@@ -82,6 +82,21 @@ def check_sums(box):
             yield f"{name}: {notes[0]}: should be {there / 2 ** 20} MiB"
 
 
+def check_fits_halved(box):
+    """What does not fit for the sums' sake alone fits in DeepSpeed, and the note says so."""
+    box.write("ds.json", config(1, accum=8))
+    question = ("plan -m llama-3.1-8b -H aws-p4d-24xlarge --activation-checkpoint-interval 1 "
+                "--deepspeed ds.json --json --set gpu.memory_gib=")
+    for memory, fits, halved in ((40, False, False), (50, False, True), (80, True, False)):
+        answer = json.loads(box.run(question + str(memory)).out)
+        said = [note for note in answer["notes"] if "with which it would fit" in note]
+        if answer["feasible"] != fits or bool(said) != halved:
+            yield f"{memory} GiB: {answer['feasible']}, {answer['notes']}"
+        gradients = held(answer)
+        if halved and not 0 < answer["short_bytes"] <= gradients / 2:
+            yield f"{memory} GiB: short of {answer['short_bytes']}, gradients {gradients}"
+
+
 def check_written(box):
     """A written file sums as the plan does; where DeepSpeed cannot, the answer says so."""
     for strategy, key, words in (("ddp", None, "at stage 0 in no other format"),
@@ -196,6 +211,7 @@ def check_batch_elsewhere(box):
 
 def tests(box):
     yield "sums of micro-batches", check_sums(box)
+    yield "sums that fit in DeepSpeed", check_fits_halved(box)
     yield "sums of a written file", check_written(box)
     yield "-s against the file", check_contradicted(box)
     yield "-s before the file", check_overruled(box)
