@@ -14,6 +14,10 @@ void cli_fill_layout(struct cli_answer *answer, struct mw_engine_result *engine)
 void cli_fill_simulation(const struct cli_request *request, struct cli_answer *answer,
                          enum cli_depth depth, struct mw_engine_result *engine);
 
+/* All of the notes, those below among them. */
+void cli_fill_notes(const struct cli_request *request, enum mw_strategy strategy,
+                    const struct cli_answer *answer);
+
 /* Of the keys of the profile that --set changed, those that nothing of this plan follows. */
 void cli_note_keys(const struct cli_request *request, const struct mw_sizing *sizing,
                    GPtrArray *notes);

@@ -1,41 +1,22 @@
 /* What plan and simulate ask for, from words to models, profiles and settings. */
-#include <stdio.h>
 #include <string.h>
 
 #include "cli/calibrate.h"
 #include "cli/cli.h"
 #include "cli/deepspeed_file.h"
 #include "cli/options.h"
-#include "cli/paths.h"
 #include "cli/plan_file.h"
-#include "cli/words.h"
+#include "cli/request_internal.h"
 #include "exec/machine.h"
 #include "exec/ranks.h"
-#include "planner/deepspeed.h"
 #include "planner/error.h"
 #include "planner/input.h"
-#include "report/file.h"
 #include "report/measured.h"
 
 static const char *const outlook_names[MW_OUTLOOK_COUNT] = {"low", "typical", "high"};
 
 /* What-if tables run the engine some hundred times. */
 #define WHAT_IF_OPS_MAX (MW_OPS_MAX / 2)
-
-/* Words that are gone when the request is made. */
-struct words {
-    char *strategies, *outlook;
-    char **sets;
-    gboolean help;
-};
-
-static void
-words_clear(struct words *words)
-{
-    g_free(words->strategies);
-    g_free(words->outlook);
-    g_strfreev(words->sets);
-}
 
 static bool
 parse_strategies(struct cli_request *request, const char *text, GError **error)
@@ -168,7 +149,7 @@ is_to_be_measured(const struct cli_request *request)
 }
 
 static bool
-apply_options(struct cli_request *request, const struct words *words, GError **error)
+apply_options(struct cli_request *request, const struct cli_request_words *words, GError **error)
 {
     mw_settings_init(&request->settings);
     if (!cli_options_apply(&request->settings, error) ||
@@ -182,266 +163,7 @@ apply_options(struct cli_request *request, const struct words *words, GError **e
     return true;
 }
 
-/* --- contradictions -------------------------------------------------------------------------- */
-
-/* The first of the options that was given, as it is written; NULL if none was. */
-static const char *
-plan_option(const struct cli_request *request)
-{
-    return request->output ? "-o" : request->write_deepspeed ? "--write-deepspeed" : NULL;
-}
-
-static const char *
-file_option(const struct cli_request *request)
-{
-    return request->trace ? "--trace" : request->plot ? "--plot" : plan_option(request);
-}
-
-static bool
-check_plan_verb(const struct cli_request *request, GError **error)
-{
-    const char *timed = request->trace                 ? "--trace"
-                        : request->plot                ? "--plot"
-                        : request->sensitivity         ? "--what-if"
-                        : request->settings.tokens > 0 ? "--tokens"
-                                                       : NULL;
-    const char *more = request->csv ? "--csv" : file_option(request);
-
-    if (timed)
-        return mw_refuse(error, "%s: is an option of simulate; plan predicts no times", timed);
-    if (request->largest && more)
-        return mw_refuse(
-            error, "--largest: prints numbers of layers, as a table or JSON; leave out %s", more);
-    return true;
-}
-
-static bool
-check_several(const struct cli_request *request, GError **error)
-{
-    const char *single = request->sensitivity ? "--what-if" : file_option(request);
-
-    if (request->strategy_count > 1 && single)
-        return mw_refuse(error, "%s: takes one strategy; -s names %d of them", single,
-                         request->strategy_count);
-    return true;
-}
-
-static bool
-check_picture(const struct cli_request *request, GError **error)
-{
-    if (!request->plot || g_str_has_suffix(request->plot, ".png") ||
-        g_str_has_suffix(request->plot, ".svg"))
-        return true;
-    return mw_refuse(error, "--plot %s: must end in .png or .svg", request->plot);
-}
-
-static bool
-check_paths(const struct cli_request *request, GError **error)
-{
-    const struct cli_path files[] = {
-        {CLI_PATH_WRITES, "-o", request->output},
-        {CLI_PATH_WRITES, "--write-deepspeed", request->write_deepspeed},
-        {CLI_PATH_WRITES, "--trace", request->trace},
-        {CLI_PATH_WRITES, "--plot", request->plot},
-        {CLI_PATH_READS_MODEL, "-m", request->model_name},
-        {CLI_PATH_READS_PROFILE, "-H", request->hardware_name},
-        {CLI_PATH_READS, "--deepspeed", request->deepspeed_file},
-        {CLI_PATH_READS, "this command", request->plan_file},
-    };
-
-    for (size_t i = 0; i < G_N_ELEMENTS(files); i++)
-        if (files[i].use == CLI_PATH_WRITES && files[i].path && !*files[i].path)
-            return mw_refuse(error, "%s: a file's name is missing", files[i].option);
-    bool good = cli_paths_check(files, G_N_ELEMENTS(files), error);
-    for (size_t i = 0; good && i < G_N_ELEMENTS(files); i++)
-        good = files[i].use != CLI_PATH_WRITES || cli_check_output(files[i].path, error);
-    return good;
-}
-
-static bool
-check_run_verb(const struct cli_request *request, GError **error)
-{
-    const char *other = request->csv ? "--csv" : request->sensitivity ? "--what-if" : NULL;
-
-    if (other)
-        return mw_refuse(error, "%s: is an option of %s, not of run", other,
-                         request->csv ? "plan and simulate" : "simulate");
-    if (request->strategy_count > 1)
-        return mw_refuse(error, "-s: names %d strategies; run takes one", request->strategy_count);
-    return true;
-}
-
-static bool
-check_outputs(const struct cli_request *request, const char *verb, GError **error)
-{
-    bool plan = !strcmp(verb, "plan");
-
-    if (request->json && request->csv)
-        return mw_refuse(error, "--json and --csv: give one of them");
-    if (!plan && request->csv && request->sensitivity)
-        return mw_refuse(error, "--what-if: prints tables or JSON; leave out --csv");
-    if (!check_picture(request, error) || !check_paths(request, error))
-        return false;
-    if (!plan && request->largest)
-        return mw_refuse(error, "--largest: is an option of plan, not of %s", verb);
-    if (!strcmp(verb, "run") && !check_run_verb(request, error))
-        return false;
-    return (!plan || check_plan_verb(request, error)) && check_several(request, error);
-}
-
-/* A plan is what it is: only the machine that it would run on is open. */
-static bool
-check_plan_file(const struct cli_request *request, const struct words *words, GError **error)
-{
-    const char *option = cli_options_given();
-    const char *given = request->csv              ? "--csv"
-                        : request->sensitivity    ? "--what-if"
-                        : request->largest        ? "--largest"
-                        : words->strategies       ? "--strategy"
-                        : request->deepspeed_file ? "--deepspeed"
-                                                  : plan_option(request);
-
-    if (option || given)
-        return mw_refuse(error,
-                         "%s%s: cannot be used with a plan file; it takes -H, --set, --outlook, "
-                         "--json, --trace and --plot",
-                         option ? "--" : "", option ? option : given);
-    return check_picture(request, error) && check_paths(request, error);
-}
-
 /* --- the whole ------------------------------------------------------------------------------- */
-
-/* Of a verb, options that it refuses, in words of its own: help leaves them out. */
-static const struct {
-    const struct cli_verb *verb;
-    const char *options[5];
-} refused[] = {
-    {&cli_verb_simulate, {"largest"}},
-    {&cli_verb_plan, {"what-if", "trace", "plot", "tokens"}},
-    {&cli_verb_run, {"csv", "largest", "what-if"}},
-};
-
-static const char *const *
-refused_by(const struct cli_verb *verb)
-{
-    static const char *const none[] = {NULL};
-
-    for (size_t i = 0; i < G_N_ELEMENTS(refused); i++)
-        if (refused[i].verb == verb)
-            return refused[i].options;
-    return none;
-}
-
-static void
-hide(const char *const *names, GOptionEntry *entries)
-{
-    for (GOptionEntry *entry = entries; entry->long_name; entry++)
-        if (g_strv_contains(names, entry->long_name))
-            entry->flags |= G_OPTION_FLAG_HIDDEN;
-}
-
-/* What compare takes: its plan is that of the run. */
-static const char *const of_compare[] = {"help", "hardware", "set",  "outlook",
-                                         "json", "trace",    "plot", NULL};
-
-static void
-keep_those_of_compare(GOptionEntry *entries)
-{
-    GOptionEntry *kept = entries;
-
-    for (const GOptionEntry *entry = entries; entry->long_name; entry++)
-        if (g_strv_contains(of_compare, entry->long_name))
-            *kept++ = *entry;
-    *kept = (GOptionEntry)G_OPTION_ENTRY_NULL;
-}
-
-#define GROUPS_MAX 16
-
-static void
-append_groups(struct cli_words_group groups[GROUPS_MAX], const struct cli_words_group *more)
-{
-    int count = 0;
-
-    while (groups[count].title)
-        count++;
-    for (; more && more->title; more++) {
-        g_assert_cmpint(count, <, GROUPS_MAX - 1);
-        groups[count++] = *more;
-    }
-}
-
-static bool
-parse_words(struct cli_request *request, struct words *words, const struct cli_verb *verb,
-            const struct cli_words_group *more, int argc, char **argv, GError **error)
-{
-    bool simulate = verb == &cli_verb_simulate, compare = verb == &cli_verb_compare;
-    GOptionEntry question[] = {
-        {"help", 'h', 0, G_OPTION_ARG_NONE, &words->help, "print this help", NULL},
-        {"model", 'm', 0, G_OPTION_ARG_FILENAME, &request->model_name,
-         "use this preset (memwall list models) or Hugging Face config.json", "MODEL"},
-        {"hardware", 'H', 0, G_OPTION_ARG_FILENAME, &request->hardware_name,
-         "use this hardware profile (memwall list hwprofiles) or .ini file (default: here, this "
-         "machine; it is measured first if it never was)",
-         "HW"},
-        {"strategy", 's', 0, G_OPTION_ARG_STRING, &words->strategies,
-         "use this strategy (memwall list strategies), or compare several, separated by commas "
-         "(default auto: the fastest that fits, within 2% the simplest)",
-         "NAME"},
-        {"set", 0, 0, G_OPTION_ARG_STRING_ARRAY, &words->sets,
-         "change a key of the hardware profile, such as gpu.memory_gib=80; memwall list hwprofiles "
-         "NAME shows keys, units and values",
-         "SECTION.KEY=VALUE"},
-        {"outlook", 0, 0, G_OPTION_ARG_STRING, &words->outlook,
-         "take every range of the profile at its low (slow) end, its typical value or its high end "
-         "(default: typical, with the times at both ends beside it)",
-         "low|typical|high"},
-        {"deepspeed", 0, 0, G_OPTION_ARG_FILENAME, &request->deepspeed_file,
-         "read settings from a ds_config.json", "FILE"},
-        G_OPTION_ENTRY_NULL};
-    GOptionEntry output[] = {
-        {"json", 0, 0, G_OPTION_ARG_NONE, &request->json, "print JSON instead of tables", NULL},
-        {"csv", 0, 0, G_OPTION_ARG_NONE, &request->csv, "print CSV instead of tables", NULL},
-        {"largest", 0, 0, G_OPTION_ARG_NONE, &request->largest,
-         "print the most layers of this model that fit, for each strategy", NULL},
-        {"what-if", 0, 0, G_OPTION_ARG_NONE, &request->sensitivity,
-         "print the step time at other bandwidths, and the bandwidths that efficiencies need",
-         NULL},
-        {"output", 'o', 0, G_OPTION_ARG_FILENAME, &request->output, "write the plan as text",
-         "FILE"},
-        {"trace", 0, 0, G_OPTION_ARG_FILENAME, &request->trace,
-         "write a Chrome trace, for ui.perfetto.dev", "FILE"},
-        {"plot", 0, 0, G_OPTION_ARG_FILENAME, &request->plot,
-         "draw timeline and memory as .png or .svg, with gnuplot", "FILE"},
-        {"write-deepspeed", 0, 0, G_OPTION_ARG_FILENAME, &request->write_deepspeed,
-         "write a ds_config.json for the plan", "FILE"},
-        G_OPTION_ENTRY_NULL};
-    struct cli_words_group groups[GROUPS_MAX] = {{"Question", question}, {"Answer", output}};
-
-    hide(refused_by(verb), output);
-    if (compare) {
-        keep_those_of_compare(question);
-        keep_those_of_compare(output);
-    } else {
-        append_groups(groups, more);
-        append_groups(groups, cli_options_groups(refused_by(verb)));
-    }
-    struct cli_words all = {verb, groups, NULL};
-    if (!cli_words_parse(&all, &argc, &argv, error))
-        return false;
-    if (words->help) {
-        cli_words_help(&all, stdout);
-        return true;
-    }
-    if (argc == 2 && (compare || (simulate && !request->model_name)))
-        request->plan_file = g_strdup(argv[1]);
-    else if (argc > 1)
-        return mw_refuse(error, "unexpected argument \"%s\"; see memwall %s --help",
-                         argv[compare ? 2 : 1], verb->name);
-    if (compare && !request->plan_file)
-        return mw_refuse(error,
-                         "RUNFILE is missing: a file that `memwall run --save-timeline` wrote");
-    return true;
-}
 
 static bool
 check_run_file(const char *path, GError **error)
@@ -465,7 +187,7 @@ check_plan_text(const struct cli_request *request, const struct cli_verb *verb, 
 /* As far as it can be said without figures.  What is measured is one GPU, or the cores of one
  * process; keys that are set may make more of it, and a run has as many as processes. */
 static bool
-check_settings(const struct cli_request *request, const struct words *words,
+check_settings(const struct cli_request *request, const struct cli_request_words *words,
                const struct cli_verb *verb, GError **error)
 {
     const struct mw_hardware alone = {
@@ -485,15 +207,9 @@ check_settings(const struct cli_request *request, const struct words *words,
     return taken;
 }
 
-bool
-cli_check_output(const char *path, GError **error)
-{
-    return !path || cli_named(mw_file_check(path, error), error);
-}
-
 /* As far as it can be said without a machine: no measurement is for a question that is refused. */
 static bool
-check_before_measuring(const struct cli_request *request, const struct words *words,
+check_before_measuring(const struct cli_request *request, const struct cli_request_words *words,
                        const struct cli_verb *verb, cli_check check, GError **error)
 {
     struct cli_request trial = *request; /* strings are the request's */
@@ -506,7 +222,7 @@ check_before_measuring(const struct cli_request *request, const struct words *wo
             return false;
     bool good = request->plan_file ? check_plan_text(request, verb, error)
                                    : apply_options(&trial, words, error) &&
-                                         check_outputs(&trial, verb->name, error) &&
+                                         cli_request_check_outputs(&trial, verb->name, error) &&
                                          check_settings(&trial, words, verb, error);
     cli_deepspeed_blame(&trial, error);
     good = good && (!check || check(&trial, true, error));
@@ -515,10 +231,10 @@ check_before_measuring(const struct cli_request *request, const struct words *wo
 }
 
 static bool
-fill_request(struct cli_request *request, const struct words *words, const struct cli_verb *verb,
-             cli_check check, GError **error)
+fill_request(struct cli_request *request, const struct cli_request_words *words,
+             const struct cli_verb *verb, cli_check check, GError **error)
 {
-    if (request->plan_file && !check_plan_file(request, words, error))
+    if (request->plan_file && !cli_request_check_plan_file(request, words, error))
         return false;
     take_plan_machine(request, verb);
     if (!check_names(request, error) ||
@@ -529,8 +245,8 @@ fill_request(struct cli_request *request, const struct words *words, const struc
         !find_hardware(request, error) ||
         !load_profile(request, words->sets, words->outlook, error))
         return false;
-    return request->plan_file ||
-           (apply_options(request, words, error) && check_outputs(request, verb->name, error));
+    return request->plan_file || (apply_options(request, words, error) &&
+                                  cli_request_check_outputs(request, verb->name, error));
 }
 
 static int
@@ -538,12 +254,12 @@ parse(struct cli_request *request, const struct cli_verb *verb, const struct cli
       cli_check check, int argc, char **argv, gboolean *done)
 {
     g_autoptr(GError) error = NULL;
-    struct words words = {0};
-    bool good = parse_words(request, &words, verb, more, argc, argv, &error);
+    struct cli_request_words words = {0};
+    bool good = cli_request_read_words(request, &words, verb, more, argc, argv, &error);
 
     *done = words.help;
     good = good && (words.help || fill_request(request, &words, verb, check, &error));
-    words_clear(&words);
+    cli_request_words_clear(&words);
     if (!good) {
         mw_ranks_give_way();
         return cli_calibrate_fail(error);

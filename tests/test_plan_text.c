@@ -4,13 +4,10 @@
 
 #include "planner/plan.h"
 
-/* One of everything; every field differs from its default. */
-static struct mw_plan *
-make_plan(void)
+/* Every field differs from its default. */
+static void
+add_machine(struct mw_plan *plan)
 {
-    struct mw_plan *plan = mw_plan_new("one of everything");
-    static const struct mw_draw draws[] = {{0, 1000000}, {1, 4096}};
-
     mw_plan_set_machine(plan, "of its own");
     plan->ranks = 2;
     plan->world_ranks = 16;
@@ -25,6 +22,11 @@ make_plan(void)
                                             .window_bytes = 1 << 20});
     mw_plan_add_channel(plan, (struct mw_channel){.kind = MW_CHANNEL_SM, .users = 1});
     mw_plan_add_channel(plan, (struct mw_channel){MW_CHANNEL_DRIVE, 2, 8});
+}
+
+static void
+add_content(struct mw_plan *plan)
+{
     mw_plan_add_slot(plan, (struct mw_slot){.tier = MW_TIER_GPU,
                                             .purpose = MW_PURPOSE_LOGITS,
                                             .dtype = MW_DTYPE_FP32,
@@ -57,6 +59,13 @@ make_plan(void)
                                                       .elements = 8,
                                                       .slot = 1,
                                                       .other_slot = MW_NONE});
+}
+
+static void
+add_works(struct mw_plan *plan)
+{
+    static const struct mw_draw draws[] = {{0, 1000000}, {1, 4096}};
+
     mw_plan_add_work(plan,
                      (struct mw_work){.kind = MW_OP_COMPUTE,
                                       .operator_ = MW_OPERATOR_QKV,
@@ -72,6 +81,11 @@ make_plan(void)
                                       .launches = 7},
                      draws, G_N_ELEMENTS(draws));
     mw_plan_add_work(plan, (struct mw_work){.kind = MW_OP_ALL_GATHER, .direction = 1}, NULL, 0);
+}
+
+static void
+add_ops(struct mw_plan *plan)
+{
     mw_plan_add_op(plan, (struct mw_op){.layer = -1, .match = MW_NONE});
     mw_plan_add_use(plan, 0, MW_USE_DEFINE);
     mw_plan_add_op(plan, (struct mw_op){.work = 1,
@@ -86,6 +100,17 @@ make_plan(void)
     mw_plan_add_dep(plan, 1 | MW_DEP_PREVIOUS_STEP);
     mw_plan_add_use(plan, 1, MW_USE_READ);
     mw_plan_add_use(plan, 0, MW_USE_MODIFY);
+}
+
+static struct mw_plan *
+make_plan(void)
+{
+    struct mw_plan *plan = mw_plan_new("one of everything");
+
+    add_machine(plan);
+    add_content(plan);
+    add_works(plan);
+    add_ops(plan);
     return plan;
 }
 

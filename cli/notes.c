@@ -1,0 +1,227 @@
+/* What is to be known of an answer beside its figures. */
+#include "cli/choose.h"
+#include "cli/fill.h"
+#include "planner/batches.h"
+
+/* A setting that was asked for and that nothing of this plan follows. */
+static void
+note_idle(const struct mw_settings *asked, const struct mw_sizing *sizing, GPtrArray *notes)
+{
+    bool fetched = sizing->params_partitioned;
+    const struct {
+        const char *option;
+        bool idle;
+        const char *why;
+    } settings[] = {
+        {"--prefetch", asked->prefetch > 0 && !fetched,
+         "changes nothing: parameters are not fetched"},
+        {"--param-loads", asked->param_loads > 0 && !fetched,
+         "changes nothing: parameters are not fetched"},
+        {"--partition", asked->partition != MW_PARTITION_AUTO && !fetched,
+         "changes nothing: parameters are not partitioned"},
+        {"--logits-chunks", asked->logits_chunks > 1 && !sizing->logits_bytes,
+         "changes nothing: the model has no logits"},
+        {"bf16 (--dtype or the DeepSpeed file)",
+         asked->dtype == MW_DTYPE_BF16 && sizing->settings.dtype != MW_DTYPE_BF16,
+         "is not followed: this GPU has fp16 products only, and the plan is for them"},
+        {"--dpu-start", asked->dpu_start != MW_AUTO && sizing->settings.dpu_start == MW_AUTO,
+         "changes nothing: the run ends before it"},
+        {"--commit step",
+         asked->commit == 1 && !sizing->ledger[MW_TIER_NVME][MW_PURPOSE_OPTIMIZER_STATE],
+         "commits nothing: no optimizer state is on NVMe"},
+    };
+
+    for (size_t i = 0; i < G_N_ELEMENTS(settings); i++)
+        if (settings[i].idle)
+            g_ptr_array_add(notes, g_strdup_printf("%s %s", settings[i].option, settings[i].why));
+}
+
+/* Why an open batch comes to less than the default; NULL where no more micro-batches are within. */
+static char *
+why_less(const struct cli_request *request, enum mw_strategy strategy,
+         const struct mw_sizing *sizing, const struct mw_result *r)
+{
+    static const char *const micro_batches[] = {
+        [MW_BATCH_BOUND_MEMORY] = "more micro-batches do not fit",
+        [MW_BATCH_BOUND_OPS] =
+            "more micro-batches would be slow to plan; --grad-accum N makes them",
+        [MW_BATCH_BOUND_RATE] = "more micro-batches are not faster; --grad-accum N makes them",
+    };
+    const struct mw_request planned = {&request->model, &request->hardware[MW_OUTLOOK_TYPICAL]};
+    const struct mw_settings *s = &sizing->settings;
+    struct mw_settings asked = request->settings;
+    double sequences = s->micro_batch * s->tp, accum = s->grad_accum;
+    bool fixed = request->settings.grad_accum != MW_AUTO;
+    double more = fixed ? (sequences + 1) / sequences : (accum + 1) / accum;
+
+    if (!sizing->fits || mw_exceeds_step_tokens(more * r->tokens_per_step, r->default_step_tokens))
+        return NULL;
+    asked.strategy = strategy;
+    enum mw_batch_bound bound = mw_batches_bound(&planned, &asked, sizing);
+    return fixed
+               ? g_strdup_printf("with --grad-accum %" G_GINT64_FORMAT " a larger batch %s",
+                                 s->grad_accum,
+                                 bound == MW_BATCH_BOUND_MEMORY ? "does not fit" : "is not faster")
+               : g_strdup(micro_batches[bound]);
+}
+
+/* What an open batch came to, and by what it went. */
+static void
+note_batch(const struct cli_request *request, enum mw_strategy strategy,
+           const struct mw_sizing *sizing, const struct mw_result *r, GPtrArray *notes)
+{
+    const char *most = mw_format_count(r->default_step_tokens);
+    g_autofree char *table =
+        request->settings.step_tokens_max == MW_AUTO
+            ? g_strdup_printf("%s tokens that GPT-3's table has for %s parameters", most,
+                              mw_format_count(r->params))
+            : g_strdup_printf("%s tokens that a run has by default", most);
+    g_autofree char *step =
+        g_strdup_printf("%.15g sequence%s, %s tokens per step", r->global_batch,
+                        r->global_batch == 1 ? "" : "s", mw_format_count(r->tokens_per_step));
+    g_autofree char *less = why_less(request, strategy, sizing, r);
+    GString *note = g_string_new("default global batch: ");
+
+    if (!sizing->fits)
+        g_string_append_printf(note, "the %s", table);
+    else if (mw_exceeds_step_tokens(r->tokens_per_step, r->default_step_tokens))
+        g_string_append_printf(note,
+                               "%s, one sequence for each of %" G_GINT64_FORMAT
+                               " data-parallel GPUs, which is over the %s",
+                               step, sizing->dp, table);
+    else if (less)
+        g_string_append_printf(note, "%s of the %s, as %s", step, table, less);
+    else
+        g_string_append_printf(note, "%s, by the %s", step, table);
+    g_string_append(note, "; --global-batch N sets another");
+    g_ptr_array_add(notes, g_string_free(note, FALSE));
+}
+
+/* Positions that nothing was learned for can be computed, and are said little of. */
+static void
+note_length(const struct mw_sizing *sizing, GPtrArray *notes)
+{
+    const struct mw_model *model = sizing->model;
+    int64_t seq = sizing->settings.seq;
+
+    if (seq <= model->seq || model->learned_positions)
+        return;
+    g_ptr_array_add(notes,
+                    g_strdup_printf("--seq %" G_GINT64_FORMAT ": %s is made for %" G_GINT64_FORMAT
+                                    " positions; beyond those rotary ones extrapolate "
+                                    "poorly without scaling, which changes nothing here",
+                                    seq, model->name, model->seq));
+}
+
+/* From this share of the FLOPs on, what attention's rate is taken for decides the answer. */
+#define MUCH_ATTENTION 0.25
+
+static double
+attention_share(const struct mw_plan *plan)
+{
+    double all = 0, attention = 0;
+
+    for (uint32_t i = 0; i < plan->op_count; i++) {
+        const struct mw_work *work = &plan->works[plan->ops[i].work];
+        if (work->kind != MW_OP_COMPUTE)
+            continue;
+        all += (double)work->flops;
+        if (work->operator_ == MW_OPERATOR_ATTENTION)
+            attention += (double)work->flops;
+    }
+    return all > 0 ? attention / all : 0;
+}
+
+/* MODEL.md, 7.2. */
+static void
+note_attention(const struct cli_answer *answer, GPtrArray *notes)
+{
+    if (!answer->plan || answer->sizing->hardware->attention_points)
+        return;
+    double share = attention_share(answer->plan);
+    if (share >= MUCH_ATTENTION)
+        g_ptr_array_add(notes,
+                        g_strdup_printf("attention is %.0f%% of the FLOPs, and the profile "
+                                        "does not say its rate (gpu.attention_tflops): that "
+                                        "of matrix products is taken, and nothing is skipped "
+                                        "for causality",
+                                        100 * share));
+}
+
+/* A training is of whole steps. */
+static void
+note_tokens(const struct mw_result *r, double tokens, GPtrArray *notes)
+{
+    if (tokens > 0 && tokens < r->tokens_per_step)
+        g_ptr_array_add(
+            notes, g_strdup_printf("--tokens %s: less than one step of %s tokens; time and "
+                                   "cost are of one step",
+                                   mw_format_count(tokens), mw_format_count(r->tokens_per_step)));
+}
+
+/* Activations that are kept, or not, so that eager frameworks have room for theirs. */
+static void
+note_eager(const struct cli_request *request, const struct mw_sizing *sizing, GPtrArray *notes)
+{
+    const char *why = NULL;
+
+    if (sizing->settings.eager)
+        why = "no recomputation: kept activations fit %g times over, as eager frameworks keep "
+              "them; --activation-checkpoint-interval 1 recomputes";
+    else if (sizing->fits && cli_recomputes_for_eager(request, sizing))
+        why = "recomputation: kept activations would fit once, not %g times over, as eager "
+              "frameworks keep them; --activation-checkpoint-interval 0 keeps them";
+    else if (cli_keeps_too_much(sizing))
+        why = "no recomputation, as asked: kept activations fit once, not %g times over, as eager "
+              "frameworks keep them; --activation-checkpoint-interval 1 recomputes";
+    if (why)
+        g_ptr_array_add(notes, g_strdup_printf(why, MW_EAGER_ACTIVATIONS));
+}
+
+static void
+note_pieces(const struct mw_sizing *sizing, GPtrArray *notes)
+{
+    if (!sizing->fits && sizing->fragmentation)
+        g_ptr_array_add(notes, g_strdup("what is short is memory in one piece, not the sum: "
+                                        "more --tiles cut it"));
+}
+
+/* What of its steps lasts, and what that takes. */
+static void
+note_durable(const struct mw_settings *asked, const struct mw_sizing *sizing, GPtrArray *notes)
+{
+    if (sizing->fits && sizing->settings.commit == 0 &&
+        sizing->ledger[MW_TIER_NVME][MW_PURPOSE_OPTIMIZER_STATE] && asked->commit == MW_AUTO)
+        g_ptr_array_add(notes, g_strdup("steps are not durable (--commit none): the drives lack "
+                                        "room for a second copy of the optimizer state"));
+    if (sizing->saved_bytes && !sizing->saves_in_step)
+        g_ptr_array_add(
+            notes, g_strdup_printf("a save every %" G_GINT64_FORMAT " steps takes %s, not in the "
+                                   "step time",
+                                   sizing->settings.save_every,
+                                   mw_format_seconds(sizing->saved_bytes * sizing->ranks_per_node /
+                                                     sizing->hardware->nvme_write_bytes_per_s)));
+}
+
+void
+cli_fill_notes(const struct cli_request *request, enum mw_strategy strategy,
+               const struct cli_answer *answer)
+{
+    const struct mw_sizing *sizing = answer->sizing;
+    struct mw_result *r = answer->result;
+    GPtrArray *notes = g_ptr_array_new();
+
+    if (r->default_step_tokens > 0)
+        note_batch(request, strategy, sizing, r, notes);
+    note_eager(request, sizing, notes);
+    note_pieces(sizing, notes);
+    cli_note_deepspeed(request, strategy, sizing, notes);
+    note_length(sizing, notes);
+    note_attention(answer, notes);
+    note_tokens(r, request->settings.tokens, notes);
+    note_idle(&request->settings, sizing, notes);
+    cli_note_keys(request, sizing, notes);
+    note_durable(&request->settings, sizing, notes);
+    g_ptr_array_add(notes, NULL);
+    r->notes = (char **)g_ptr_array_free(notes, FALSE);
+}

@@ -1,0 +1,139 @@
+/* What of a request contradicts itself, before anything is asked. */
+#include <string.h>
+
+#include "cli/options.h"
+#include "cli/paths.h"
+#include "cli/request_internal.h"
+#include "planner/error.h"
+#include "report/file.h"
+
+/* The first of the options that was given, as it is written; NULL if none was. */
+static const char *
+plan_option(const struct cli_request *request)
+{
+    return request->output ? "-o" : request->write_deepspeed ? "--write-deepspeed" : NULL;
+}
+
+static const char *
+file_option(const struct cli_request *request)
+{
+    return request->trace ? "--trace" : request->plot ? "--plot" : plan_option(request);
+}
+
+static bool
+check_plan_verb(const struct cli_request *request, GError **error)
+{
+    const char *timed = request->trace                 ? "--trace"
+                        : request->plot                ? "--plot"
+                        : request->sensitivity         ? "--what-if"
+                        : request->settings.tokens > 0 ? "--tokens"
+                                                       : NULL;
+    const char *more = request->csv ? "--csv" : file_option(request);
+
+    if (timed)
+        return mw_refuse(error, "%s: is an option of simulate; plan predicts no times", timed);
+    if (request->largest && more)
+        return mw_refuse(
+            error, "--largest: prints numbers of layers, as a table or JSON; leave out %s", more);
+    return true;
+}
+
+static bool
+check_several(const struct cli_request *request, GError **error)
+{
+    const char *single = request->sensitivity ? "--what-if" : file_option(request);
+
+    if (request->strategy_count > 1 && single)
+        return mw_refuse(error, "%s: takes one strategy; -s names %d of them", single,
+                         request->strategy_count);
+    return true;
+}
+
+static bool
+check_picture(const struct cli_request *request, GError **error)
+{
+    if (!request->plot || g_str_has_suffix(request->plot, ".png") ||
+        g_str_has_suffix(request->plot, ".svg"))
+        return true;
+    return mw_refuse(error, "--plot %s: must end in .png or .svg", request->plot);
+}
+
+bool
+cli_check_output(const char *path, GError **error)
+{
+    return !path || cli_named(mw_file_check(path, error), error);
+}
+
+static bool
+check_paths(const struct cli_request *request, GError **error)
+{
+    const struct cli_path files[] = {
+        {CLI_PATH_WRITES, "-o", request->output},
+        {CLI_PATH_WRITES, "--write-deepspeed", request->write_deepspeed},
+        {CLI_PATH_WRITES, "--trace", request->trace},
+        {CLI_PATH_WRITES, "--plot", request->plot},
+        {CLI_PATH_READS_MODEL, "-m", request->model_name},
+        {CLI_PATH_READS_PROFILE, "-H", request->hardware_name},
+        {CLI_PATH_READS, "--deepspeed", request->deepspeed_file},
+        {CLI_PATH_READS, "this command", request->plan_file},
+    };
+
+    for (size_t i = 0; i < G_N_ELEMENTS(files); i++)
+        if (files[i].use == CLI_PATH_WRITES && files[i].path && !*files[i].path)
+            return mw_refuse(error, "%s: a file's name is missing", files[i].option);
+    bool good = cli_paths_check(files, G_N_ELEMENTS(files), error);
+    for (size_t i = 0; good && i < G_N_ELEMENTS(files); i++)
+        good = files[i].use != CLI_PATH_WRITES || cli_check_output(files[i].path, error);
+    return good;
+}
+
+static bool
+check_run_verb(const struct cli_request *request, GError **error)
+{
+    const char *other = request->csv ? "--csv" : request->sensitivity ? "--what-if" : NULL;
+
+    if (other)
+        return mw_refuse(error, "%s: is an option of %s, not of run", other,
+                         request->csv ? "plan and simulate" : "simulate");
+    if (request->strategy_count > 1)
+        return mw_refuse(error, "-s: names %d strategies; run takes one", request->strategy_count);
+    return true;
+}
+
+bool
+cli_request_check_outputs(const struct cli_request *request, const char *verb, GError **error)
+{
+    bool plan = !strcmp(verb, "plan");
+
+    if (request->json && request->csv)
+        return mw_refuse(error, "--json and --csv: give one of them");
+    if (!plan && request->csv && request->sensitivity)
+        return mw_refuse(error, "--what-if: prints tables or JSON; leave out --csv");
+    if (!check_picture(request, error) || !check_paths(request, error))
+        return false;
+    if (!plan && request->largest)
+        return mw_refuse(error, "--largest: is an option of plan, not of %s", verb);
+    if (!strcmp(verb, "run") && !check_run_verb(request, error))
+        return false;
+    return (!plan || check_plan_verb(request, error)) && check_several(request, error);
+}
+
+bool
+cli_request_check_plan_file(const struct cli_request *request,
+                            const struct cli_request_words *words, GError **error)
+{
+    const char *option = cli_options_given();
+    const char *given = request->csv              ? "--csv"
+                        : request->sensitivity    ? "--what-if"
+                        : request->largest        ? "--largest"
+                        : words->strategies       ? "--strategy"
+                        : request->deepspeed_file ? "--deepspeed"
+                                                  : plan_option(request);
+
+    if (option || given)
+        return mw_refuse(error,
+                         "%s%s: cannot be used with a plan file; it takes -H, --set, --outlook, "
+                         "--json, --trace and --plot",
+                         option ? "--" : "", option ? option : given);
+    return check_picture(request, error) && check_paths(request, error);
+}
