@@ -34,12 +34,15 @@ static const struct mw_ds_row rows[] = {
     {"zero_optimization.sub_group_size", DS_SUB_GROUP, KIND_WHOLE, 0, ELEMENTS_MAX},
     {"zero_optimization.reduce_bucket_size", DS_CHECKED, KIND_WHOLE, 1, ELEMENTS_MAX},
     {"zero_optimization.allgather_bucket_size", DS_CHECKED, KIND_WHOLE, 0, ELEMENTS_MAX},
+    /* Names that begin with stage3_ are read without it too. */
     {"zero_optimization.stage3_prefetch_bucket_size", DS_PREFETCH, KIND_WHOLE, 0, ELEMENTS_MAX},
+    {"zero_optimization.prefetch_bucket_size", DS_PREFETCH, KIND_WHOLE, 0, ELEMENTS_MAX},
     {"zero_optimization.stage3_max_live_parameters", DS_CHECKED, KIND_WHOLE, 0, ELEMENTS_MAX},
+    {"zero_optimization.max_live_parameters", DS_CHECKED, KIND_WHOLE, 0, ELEMENTS_MAX},
     {"zero_optimization.stage3_max_reuse_distance", DS_CHECKED, KIND_WHOLE, 0, ELEMENTS_MAX},
+    {"zero_optimization.max_reuse_distance", DS_CHECKED, KIND_WHOLE, 0, ELEMENTS_MAX},
     {"zero_optimization.cpu_offload", DS_OPTIMIZER_DEVICE_OLD, KIND_CPU_OFFLOAD, 0, 1},
     {"zero_optimization.cpu_offload_param", DS_PARAM_DEVICE_OLD, KIND_CPU_OFFLOAD, 0, 1},
-    {"zero_optimization.cpu_offload_params", DS_PARAM_DEVICE_OLD, KIND_CPU_OFFLOAD, 0, 1},
     {"zero_optimization.offload_param", DS_UNKNOWN, KIND_CLOSED, 0, 0},
     {"zero_optimization.offload_param.device", DS_PARAM_DEVICE, KIND_DEVICE, 0, 0},
     {"zero_optimization.offload_param.pin_memory", DS_CHECKED, KIND_BOOL, 0, 1},
@@ -96,12 +99,18 @@ static const struct mw_ds_row rows[] = {
     {"zero_optimization.zenflow", DS_UNKNOWN, KIND_ANY, 0, 0},
     {"zero_optimization.cpu_offload_use_pin_memory", DS_UNKNOWN, KIND_ANY, 0, 0},
     {"zero_optimization.stage3_param_persistence_threshold", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"zero_optimization.param_persistence_threshold", DS_UNKNOWN, KIND_ANY, 0, 0},
     {"zero_optimization.stage3_model_persistence_threshold", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"zero_optimization.model_persistence_threshold", DS_UNKNOWN, KIND_ANY, 0, 0},
     {"zero_optimization.stage3_gather_16bit_weights_on_model_save", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"zero_optimization.gather_16bit_weights_on_model_save", DS_UNKNOWN, KIND_ANY, 0, 0},
     {"zero_optimization.stage3_gather_fp16_weights_on_model_save", DS_UNKNOWN, KIND_ANY, 0, 0},
     {"zero_optimization.stage3_module_granularity_threshold", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"zero_optimization.module_granularity_threshold", DS_UNKNOWN, KIND_ANY, 0, 0},
     {"zero_optimization.stage3_use_all_reduce_for_fetch_params", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"zero_optimization.use_all_reduce_for_fetch_params", DS_UNKNOWN, KIND_ANY, 0, 0},
     {"zero_optimization.stage3_allgather_sequential", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"zero_optimization.allgather_sequential", DS_UNKNOWN, KIND_ANY, 0, 0},
     {"zero_optimization.ignore_unused_parameters", DS_UNKNOWN, KIND_ANY, 0, 0},
     {"zero_optimization.legacy_stage1", DS_UNKNOWN, KIND_ANY, 0, 0},
     {"zero_optimization.round_robin_gradients", DS_UNKNOWN, KIND_ANY, 0, 0},
@@ -343,6 +352,36 @@ note_mistyped(struct mw_ds_file *file, const char *dotted)
 static bool walk(struct mw_ds_file *file, const struct mw_ds_row *section, JsonObject *object,
                  GError **error);
 
+/* Most of what DeepSpeed reads through its classes, and most sections, may not be null. */
+static void
+note_null(struct mw_ds_file *file, const struct mw_ds_row *row, bool closed)
+{
+    static const char *const taken[] = {
+        "bf16",
+        "aio",
+        "memwall",
+        "zero_optimization.overlap_comm",
+        "zero_optimization.cpu_offload",
+        "zero_optimization.cpu_offload_param",
+        "zero_optimization.cpu_offload_use_pin_memory",
+        "zero_optimization.offload_param",
+        "zero_optimization.offload_param.nvme_path",
+        "zero_optimization.offload_optimizer",
+        "zero_optimization.offload_optimizer.nvme_path",
+        "zero_optimization.leaf_module",
+        "zero_optimization.zenflow",
+        "tensor_parallel.vocab_parallel_lm_head",
+        "tensor_parallel.injection_policy_tuple",
+        "tensor_parallel.partition_config",
+        "tensor_parallel.preset_model",
+        NULL,
+    };
+    bool section = row->kind == KIND_SECTION || row->kind == KIND_CLOSED;
+
+    if ((closed || section) && !g_strv_contains(taken, row->name))
+        mw_ds_note(file, "%s: DeepSpeed refuses null; planned as if it were left out", row->name);
+}
+
 /* An absent value and null are the same. */
 static bool
 take_member(struct mw_ds_file *file, const struct mw_ds_row *section, const char *key,
@@ -358,6 +397,8 @@ take_member(struct mw_ds_file *file, const struct mw_ds_row *section, const char
                    dotted);
         return true;
     }
+    if (row && JSON_NODE_HOLDS_NULL(node))
+        note_null(file, row, closed);
     if (JSON_NODE_HOLDS_NULL(node))
         return true;
     if (inner && JSON_NODE_HOLDS_OBJECT(node))

@@ -2,10 +2,11 @@
  * deepspeed.h - DeepSpeed's ds_config.json, read into settings and written from them.
  *
  * As DeepSpeed 0.19 reads it (tests/peer_deepspeed.py holds the two against each other): 5e8 is a
- * fine integer; a value of null is an absent one.  "auto" is a word of the Hugging Face trainer,
- * which puts its own arguments there (transformers 5, integrations/deepspeed.py): a micro-batch of
- * 8 and accumulation over 1 unless told otherwise.  Elsewhere DeepSpeed takes its default for it.
- * What a file leaves open, and what is not as DeepSpeed would do it, is said in notes.
+ * fine integer; a value of null is an absent one, with a note where DeepSpeed refuses it.  "auto"
+ * is a word of the Hugging Face trainer, which puts its own arguments there (transformers 5,
+ * integrations/deepspeed.py): a micro-batch of 8 and accumulation over 1 unless told otherwise.
+ * Elsewhere DeepSpeed takes its default for it. What a file leaves open, and what is not as
+ * DeepSpeed would do it, is said in notes.
  *
  *   zero_optimization            true is stage 1 and false stage 0, as in files of old
  *   zero_optimization.stage      0 ddp, 1 zero1, 2 zero2, 3 zero3; with offload to the CPU

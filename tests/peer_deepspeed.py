@@ -167,6 +167,20 @@ def files():
         yield {"zero_optimization": {"stage": 2}, key: {}}
     yield {"zero_optimization": {"stage": 2, "cpu_offload": True,
                                  "offload_optimizer": {"device": "cpu"}}}
+    for name in ("stage", "overlap_comm", "sub_group_size", "offload_param", "offload_optimizer",
+                 "cpu_offload", "cpu_offload_param", "zenflow", "leaf_module", "reduce_scatter",
+                 "contiguous_gradients", "cpu_offload_use_pin_memory"):
+        yield {"zero_optimization": {name: None}}
+    for name in ("zero_optimization", "optimizer", "fp16", "bf16", "bfloat16", "aio", "data_types",
+                 "tensor_parallel", "activation_checkpointing", "gradient_clipping"):
+        yield {"zero_optimization": {"stage": 2}, name: None}
+    for name in ("prefetch_bucket_size", "max_live_parameters", "max_reuse_distance",
+                 "param_persistence_threshold", "model_persistence_threshold",
+                 "gather_16bit_weights_on_model_save", "module_granularity_threshold",
+                 "use_all_reduce_for_fetch_params", "allgather_sequential"):
+        yield {"zero_optimization": {"stage": 3, name: 1}}
+        yield {"zero_optimization": {"stage": 3, f"stage3_{name}": 1}}
+    yield {"zero_optimization": {"stage": 3, "cpu_offload_params": True}}
     for dtype in ("fp32", "bf16", "float32"):
         yield {"zero_optimization": {"stage": 2}, "bf16": {"enabled": True},
                "data_types": {"grad_accum_dtype": dtype}}
@@ -175,6 +189,8 @@ def files():
 def differences(answer, read, config):
     """Between memwall's plan and DeepSpeed's reading."""
     notes = " ".join(answer["notes"])
+    if "refuses" in notes:
+        yield f"DeepSpeed takes it; notes: {notes}"
     if answer["strategy"] != strategy_of(read):
         yield f"strategy {answer['strategy']}, DeepSpeed's is {strategy_of(read)}"
     if read["dtype"] != "fp32" and answer["settings"]["dtype"] != read["dtype"]:

@@ -22,7 +22,7 @@ test_strategies(void)
         {"'stage': 2, 'offload_optimizer': null", "zero2", "- - - -"},
         {"'stage': 2, 'cpu_offload': true", "zero-offload", "- cpu cpu -"},
         {"'stage': 2, 'cpu_offload': false", "zero2", "- gpu gpu -"},
-        {"'stage': 3, 'cpu_offload': true, 'cpu_offload_params': true", "zero-infinity-cpu",
+        {"'stage': 3, 'cpu_offload': true, 'cpu_offload_param': true", "zero-infinity-cpu",
          "cpu cpu cpu -"},
         {"'stage': 3, 'offload_optimizer': {'device': 'cpu'}", "zero-infinity-cpu",
          "gpu cpu cpu -"},
@@ -250,6 +250,9 @@ test_schedule(void)
     g_assert_cmpint(settings.buffer_sets, ==, 1);
     g_autofree char *found = devices(&settings);
     g_assert_cmpstr(found, ==, "gpu nvme nvme cpu");
+
+    settings = parse("{\"zero_optimization\": {\"stage\": 3, \"prefetch_bucket_size\": 0}}", 0);
+    g_assert_cmpint(settings.prefetch, ==, 0);
 
     settings = parse("{\"zero_optimization\": {\"stage\": 3, \"stage3_prefetch_bucket_size\": 0,"
                      " \"overlap_comm\": true, \"offload_optimizer\": {\"device\": \"nvme\","

@@ -70,6 +70,16 @@ test_notes(void)
         {"'bf16': {'enabled': true}, 'zero_optimization': {'stage': 2},"
          " 'train_micro_batch_size_per_gpu': 'auto', 'gradient_accumulation_steps': 'auto'",
          {"micro-batch 8, accumulation 1"}},
+        {"'bf16': {'enabled': true}, 'zero_optimization': {'stage': 3, 'overlap_comm': null,"
+         " 'offload_param': null, 'max_live_parameters': 5, 'allgather_sequential': true},"
+         " 'aio': null",
+         {NULL}},
+        {"'bf16': {'enabled': true}, 'zero_optimization': {'stage': 2, 'sub_group_size': null},"
+         " 'optimizer': null",
+         {"zero_optimization.sub_group_size: DeepSpeed refuses null",
+          "optimizer: DeepSpeed refuses null"}},
+        {"'bf16': {'enabled': true}, 'zero_optimization': {'stage': 3, 'cpu_offload_params': true}",
+         {"which refuses it; did you mean zero_optimization.cpu_offload_param?"}},
         {"'bf16': {'enabled': true}, 'zero_optimization': true",
          {"DeepSpeed takes for {\"stage\": 1}"}},
         {"'bf16': {'enabled': true}, 'optimizer': {'type': 'Adam'}, 'zero_optimization':"
