@@ -26,6 +26,9 @@ void cli_note_keys(const struct cli_request *request, const struct mw_sizing *si
 void cli_note_deepspeed(const struct cli_request *request, enum mw_strategy asked,
                         const struct mw_sizing *sizing, GPtrArray *notes);
 
+/* The same for a run in words, whose answer shows no notes: a line each on standard error. */
+void cli_tell_deepspeed(const struct cli_request *request, const struct mw_sizing *sizing);
+
 /* Parts of it that a plan alone gives. */
 
 /* Bottleneck and channels; lanes and phases too, where the engine kept its timeline. */

@@ -164,3 +164,13 @@ cli_note_deepspeed(const struct cli_request *request, enum mw_strategy asked,
     if (request->write_deepspeed && sizing->fits)
         note_written(sizing, notes);
 }
+
+void
+cli_tell_deepspeed(const struct cli_request *request, const struct mw_sizing *sizing)
+{
+    g_autoptr(GPtrArray) notes = g_ptr_array_new_with_free_func(g_free);
+
+    cli_note_deepspeed(request, request->strategies[0], sizing, notes);
+    for (guint i = 0; i < notes->len; i++)
+        cli_say("%s", (const char *)notes->pdata[i]);
+}

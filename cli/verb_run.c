@@ -6,6 +6,7 @@
 #include "cli/decoder.h"
 #include "cli/evaluate.h"
 #include "cli/export.h"
+#include "cli/fill.h"
 #include "cli/output.h"
 #include "cli/run_backend.h"
 #include "cli/run_begin.h"
@@ -378,8 +379,11 @@ train(struct run *run, GError **error)
         return false;
     if (run->training.unstarted)
         return true;
-    if (mw_ranks_index(run->training.ranks) == 0)
+    if (mw_ranks_index(run->training.ranks) == 0) {
         cli_request_tell(run->training.request);
+        if (!run->training.request->json)
+            cli_tell_deepspeed(run->training.request, run->training.answer->sizing);
+    }
     run->report = cli_run_report_new(&run->training);
     int64_t left = run->training.options.steps - mw_trainer_next_step(run->training.trainer);
     if (!open_log(run, error))

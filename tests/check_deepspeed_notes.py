@@ -8,7 +8,7 @@ import json
 import re
 import sys
 
-from command import Box
+from command import ROOT, Box
 from tap import report_in
 
 GPUS = 8
@@ -152,6 +152,22 @@ def check_blamed(box):
                 yield f"{more} {options} {hardware}: status {answer.status}: {answer.err}"
 
 
+def check_run(box):
+    """A run says it too: in words, as its text shows no notes, or in the notes of its JSON."""
+    box.write("ds.json", {**config(2, accum=2), "zero_optimization": {"stage": 2, "amp": 1}})
+    box.write("tokens.txt", "some words to train on, more than a few of them " * 20)
+    line = (f"run -m {ROOT}/tests/fixtures/gpt2-small --data tokens.txt --seq 16 --steps 1 "
+            "-H flat-test --gpus 1 --backend null --deepspeed ds.json")
+    words = ("zero_optimization.amp: not a key", "sums of micro-batches are planned in fp32")
+    said = box.run(line)
+    if said.status or not all(f"DeepSpeed file: {word}" in said.err for word in words):
+        yield f"status {said.status}: {said.err}"
+    answer = box.run(f"{line} --json")
+    notes = json.loads(answer.out or "{}").get("notes", [])
+    if "DeepSpeed" in answer.err or not all(word in " ".join(notes) for word in words):
+        yield f"status {answer.status}: {notes}, {answer.err}"
+
+
 def check_overruled(box):
     """What -s takes the place of is said, and what of the file still holds."""
     for options, words in (("-s zero3", "-s zero3 goes before zero_optimization.stage 1, which is "
@@ -215,6 +231,7 @@ def tests(box):
     yield "sums of a written file", check_written(box)
     yield "-s against the file", check_contradicted(box)
     yield "-s before the file", check_overruled(box)
+    yield "a run", check_run(box)
     yield "no option that nobody typed", check_blamed(box)
     yield "a batch that is kept", check_batch_kept(box)
     yield "a batch that is kept, with another strategy", check_batch_elsewhere(box)
