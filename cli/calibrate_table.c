@@ -109,14 +109,20 @@ joined(GPtrArray *names)
     return names->len > 1 ? g_strjoinv(", ", (char **)names->pdata) : NULL;
 }
 
+/* Of the budget: more is worth a word. */
+#define OPENED_PART 0.25
+
 static void
 print_left_out(FILE *out, const struct mw_calibration *measured)
 {
     g_autoptr(GPtrArray) all = cli_calibrate_left_out_shortly(measured);
-
     g_autofree char *names = joined(all);
 
-    fprintf(out, "took %.0f of %.0f s\n", measured->took_s, measured->budget_s);
+    fprintf(out, "took %.0f of %.0f s", measured->took_s, measured->budget_s);
+    if (measured->opened_s > OPENED_PART * measured->budget_s)
+        fprintf(out, ", %.0f s of them until the system had given it memory and the drives' file",
+                measured->opened_s);
+    fprintf(out, "\n");
     if (names)
         mw_wrap_line(out, 2, "left out for lack of time: %s; a longer --budget has time for more",
                      names);

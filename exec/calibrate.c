@@ -107,15 +107,23 @@ has_threads(const struct mw_calibrator *c, GError **error)
 }
 
 static bool
+make(struct mw_calibrator *c, struct mw_calibration *out, GError **error)
+{
+    bool good = mw_calibrate_open_drives(c, out, error) && mw_calibrate_open_device(c, out, error);
+
+    out->opened_s = out->budget_s - (c->budget.end_s - mw_calibrate_now_s());
+    return good;
+}
+
+static bool
 measure(struct mw_calibrator *c, struct mw_calibration *out, GError **error)
 {
-    return mw_calibrate_open_drives(c, out, error) && mw_calibrate_open_device(c, out, error) &&
-           mw_calibrate_matmul(c, out, error) && mw_calibrate_memory(c, out, error) &&
-           mw_calibrate_layer(c, out, error) && mw_calibrate_attention(c, out, error) &&
-           mw_calibrate_copies(c, out, error) && mw_calibrate_drives(c, out, error) &&
-           mw_calibrate_shares(c, out, error) && mw_calibrate_collectives(c, out, error) &&
-           mw_calibrate_drift(c, out, error) && mw_calibrate_good(c, error) &&
-           mw_calibrate_device_room(c, out, error);
+    return make(c, out, error) && mw_calibrate_matmul(c, out, error) &&
+           mw_calibrate_memory(c, out, error) && mw_calibrate_layer(c, out, error) &&
+           mw_calibrate_attention(c, out, error) && mw_calibrate_copies(c, out, error) &&
+           mw_calibrate_drives(c, out, error) && mw_calibrate_shares(c, out, error) &&
+           mw_calibrate_collectives(c, out, error) && mw_calibrate_drift(c, out, error) &&
+           mw_calibrate_good(c, error) && mw_calibrate_device_room(c, out, error);
 }
 
 /* More time buys more samples, less of it shorter windows. */

@@ -26,8 +26,8 @@
 /* Median, and the 10th and 90th percentiles: low is the smaller number. */
 struct mw_measure {
     double low, typical, high;
-    int samples; /* 0: left out; there is a figure all the same where neighbours tell one */
-    int wished;  /* samples; 0: as many as there are */
+    int samples;   /* 0: left out; there is a figure all the same where neighbours tell one */
+    int wished;    /* samples; 0: as many as there are */
     double waited; /* of its time the sample in the middle, for cores that others had; 0 to 1 */
 };
 
@@ -161,6 +161,7 @@ struct mw_calibration {
     bool collective_contradicts[MW_CALIBRATION_COLLECTIVES][MW_CALIBRATION_MESSAGES_MAX];
     char collectives_by[128]; /* whose they are, in words; "": the ranks' own */
     double budget_s, took_s;  /* without what --sustained wrote */
+    double opened_s;          /* of these: memory and the drives' file were made */
     struct mw_calibration_steal steal;
     struct mw_calibration_disturbances disturbances;
     struct mw_calibration_drift drift;

@@ -145,16 +145,26 @@ raise_layer(struct mw_calibration *m, struct peak peak)
                  peak.most);
 }
 
-/* A product starts a kernel and does something, too. */
+/* What a mean of samples that waited may have lost, at most. */
+#define LOST 0.95
+
+/* A product starts a kernel and does something, too; and a team begins when each of its threads has
+ * woken another, one after the other in a tree of them at most: what a hand-over takes, for which
+ * the system gives a core at once. */
 static void
 bound_launch(struct mw_calibration *m)
 {
     struct mw_measure *launch = &m->launch_s;
+    const double product_s =
+        m->matmul_flops[0].samples ? 2 * pow(m->dim[0], 3) / m->matmul_flops[0].typical : INFINITY;
+    const double wakes_s = m->copy_latency_s.typical * (1 + log2(MAX(m->cores, 1)));
 
-    if (m->apart || launch->waited <= MW_CALIBRATE_WAITED || !m->matmul_flops[0].samples)
+    if (m->apart || launch->waited <= MW_CALIBRATE_WAITED)
         return;
-    launch->typical = fmin(launch->typical, 2 * pow(m->dim[0], 3) / m->matmul_flops[0].typical);
-    launch->low = fmin(launch->low, launch->typical);
+    launch->typical = fmin(launch->typical, product_s);
+    if (wakes_s > 0)
+        launch->typical = fmin(launch->typical, wakes_s);
+    launch->low = fmin(launch->low, (1 - LOST) * launch->typical);
 }
 
 /* A layer's passes are a score of kernels over memory: where most of their time went into waits of

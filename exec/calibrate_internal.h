@@ -124,7 +124,8 @@ struct mw_calibrator {
 double mw_calibrate_now_s(void);
 /* For tests; NULL: the system's. */
 void mw_calibrate_set_clock(double (*now_s)(void));
-/* Likewise, seconds that threads which could run have waited for a core so far. */
+/* Seconds that threads which could run have waited for a core so far. */
+double mw_calibrate_waited_s(void);
 void mw_calibrate_set_waited(double (*seconds)(void));
 
 /* Gives the calling thread's teams their size, and the thread the device. */

@@ -46,6 +46,12 @@ mw_calibrate_set_waited(double (*seconds)(void))
     waited_s = seconds ? seconds : system_waited_s;
 }
 
+double
+mw_calibrate_waited_s(void)
+{
+    return waited_s();
+}
+
 /* What a team may have lost of its time, whose threads together waited for so much of it: where
  * that is little, all wait for one of them; where it is much, each did. */
 #define BY_ONE_MOST 0.5

@@ -307,6 +307,8 @@ test_late(void)
     mw_calibrate(&options, &m, &error);
     mw_calibrate_set_clock(NULL);
     g_assert_no_error(error);
+    g_assert_cmpfloat(m.opened_s, >, 0);
+    g_assert_cmpfloat(m.opened_s, <, BUDGET_S);
     assert_left_out(m.layer_flops);
     assert_left_out(m.host_share);
     assert_left_out(m.copy_share);

@@ -685,8 +685,14 @@ test_bound_one_thread(void)
     g_assert_cmpfloat(m.operator_bytes_per_s.typical, ==, 2e10);
     g_assert_cmpfloat(m.operator_bytes_per_s.high, ==, 6e10);
     g_assert_cmpfloat(m.operator_bytes_per_s.low, ==, 1e8);
-    /* A whole product takes no longer than its start. */
+    /* A whole product takes no less than its start, and a start no more than waking the team. */
     g_assert_cmpfloat_with_epsilon(m.launch_s.typical, 2 * pow(64, 3) / 5e8, 1e-12);
+    m.copy_latency_s.typical = 5e-6;
+    m.cores = 2;
+    mw_calibrate_bound(&m);
+    g_assert_cmpfloat_with_epsilon(m.launch_s.typical, 1e-5, 1e-12);
+    g_assert_cmpfloat_with_epsilon(m.launch_s.low, 5e-7, 1e-12);
+    g_assert_cmpfloat(m.launch_s.high, ==, 2e-2);
 }
 
 int
