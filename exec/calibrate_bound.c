@@ -52,8 +52,8 @@ struct peak {
 /* Of which most of a sample was waiting: it says how slow the rate is at most, and no more. */
 #define MOSTLY 0.5
 
-/* By the nearest smaller one that was measured.  One that was measured while its threads waited is
- * told by others as well; half of the peak is what full caches leave of it. */
+/* By the nearest smaller one that was measured.  One that was measured and mostly waited is told by
+ * others as well; half of the peak is what full caches leave of it. */
 static void
 raise_points(const double *work, struct mw_measure *rates, int points, struct peak peak)
 {
@@ -61,8 +61,7 @@ raise_points(const double *work, struct mw_measure *rates, int points, struct pe
 
     for (int i = 0; i < points; i++) {
         const bool measured = rates[i].samples > 0;
-        if (last >= 0 && rates[last].typical > 0 &&
-            (!measured || rates[i].waited > MW_CALIBRATE_WAITED)) {
+        if (last >= 0 && rates[last].typical > 0 && (!measured || rates[i].waited > MOSTLY)) {
             double least = grown(rates[last].typical, work[i] / work[last], peak.typical);
             raise_to(&rates[i], measured ? fmin(least, KEPT * peak.typical) : least, peak.most);
         }
@@ -97,7 +96,7 @@ raise_attention(struct mw_calibration *m, struct peak products)
         work[i] = seq * fmax(seq, (double)m->attention_tokens);
         waited = fmax(waited, m->attention_flops[i].waited);
     }
-    if (waited > MW_CALIBRATE_WAITED) { /* its own best is none, then */
+    if (waited > MOSTLY) { /* its own best is none, then */
         peak.typical = fmax(own, ATTENTION_PART * products.typical);
         peak.most = fmax(own, products.most / ATTENTION_PART);
     }
@@ -139,7 +138,7 @@ raise_layer(struct mw_calibration *m, struct peak peak)
         return;
     double times =
         (double)m->layer_rows_wished / rows * pow((double)m->layer_columns_wished / columns, 2);
-    if (times > 1 || m->layer_flops.waited > MW_CALIBRATE_WAITED)
+    if (times > 1 || m->layer_flops.waited > MOSTLY)
         raise_to(&m->layer_flops,
                  fmin(grown(m->layer_flops.typical, times, peak.typical), KEPT * peak.typical),
                  peak.most);
@@ -159,7 +158,7 @@ bound_launch(struct mw_calibration *m)
         m->matmul_flops[0].samples ? 2 * pow(m->dim[0], 3) / m->matmul_flops[0].typical : INFINITY;
     const double wakes_s = m->copy_latency_s.typical * (1 + log2(MAX(m->cores, 1)));
 
-    if (m->apart || launch->waited <= MW_CALIBRATE_WAITED)
+    if (m->apart || launch->waited <= MOSTLY)
         return;
     launch->typical = fmin(launch->typical, product_s);
     if (wakes_s > 0)
@@ -173,9 +172,12 @@ static void
 bound_operators(struct mw_calibration *m)
 {
     const struct mw_measure *memory = &m->device_bytes_per_s;
+    struct mw_measure *operators = &m->operator_bytes_per_s;
 
-    if (m->operator_bytes_per_s.waited > MOSTLY)
-        raise_to(&m->operator_bytes_per_s, KEPT * memory->typical, memory->high);
+    if (operators->waited > MOSTLY || (!operators->samples && operators->wished))
+        raise_to(operators, KEPT * memory->typical, memory->high);
+    if (!operators->samples)
+        operators->low = KEPT * operators->typical;
 }
 
 /* Where a team waited for cores one thread tells of all: as much, or half of it where two of them

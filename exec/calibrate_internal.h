@@ -108,11 +108,12 @@ struct mw_calibrator {
     } budget;
     struct mw_calibration_steal steal;
     struct mw_calibration_disturbances disturbances;
-    /* Of the last sample: part of its time that threads waited for cores that others had, and the
-     * rate that its work has without, at least; 0: not known. */
-    double waited, undisturbed;
-    pid_t *team; /* its threads, where some sample has waited and each can have a core; NULL */
-    double cores_left; /* the part of them that it had in the last sample */
+    /* Of the last sample: part of its time that threads waited for cores that others had, the part
+     * of the cores that was left to them, and the rate that its work has with all, at least. */
+    double waited, left, undisturbed;
+    double fastest;    /* rate of samples since this was 0 */
+    pid_t *team;       /* its threads, once others had cores, where each can have one; NULL */
+    double cores_left; /* the part of the cores that it had when last seen */
     double peak_flops; /* of all cores, by what one thread does; 0: no team has waited */
     struct mw_nvme *nvme;
     uint32_t *sums; /* of its pages: what it moves is checked, as a run's is */
@@ -279,6 +280,8 @@ double mw_calibrate_rate_of_pieces(const struct mw_calibrate_work *work, double 
 
 /* Of a sample's time, its threads together: one that waited more for cores is disturbed. */
 #define MW_CALIBRATE_WAITED 0.05
+/* Of the cores, that threads had on average: where they had less, others have them. */
+#define MW_CALIBRATE_LEFT 0.9
 /* Alone on the machine.  A sample in which a thread waited for a core that others had is
  * taken again, as long as patience_s lasts; the least disturbed one counts. */
 double mw_calibrate_quiet_rate(struct mw_calibrator *c, const struct mw_calibrate_work *work,
@@ -376,6 +379,8 @@ bool mw_calibrate_drift(struct mw_calibrator *c, struct mw_calibration *out, GEr
 bool mw_calibrate_products_again(struct mw_calibrator *c, struct mw_calibration *out, int point,
                                  struct mw_measure *flops, GError **error);
 struct mw_measure mw_calibrate_update_again(struct mw_calibrator *c);
+/* Seconds that a kernel with next to nothing to do takes: of its least disturbed samples. */
+struct mw_measure mw_calibrate_launch(struct mw_calibrator *c);
 /* Seconds of all shapes of a size, at the rate that was measured; 0: it was not. */
 double mw_calibrate_products_s(const struct mw_calibration *out, int point);
 

@@ -146,7 +146,7 @@ cores_left(const struct mw_calibrator *c, const struct sample *s)
 static double
 undisturbed(const struct mw_calibrator *c, const struct sample *s, double fastest)
 {
-    if (s->waiting <= MW_CALIBRATE_WAITED)
+    if (cores_left(c, s) > MW_CALIBRATE_LEFT)
         return s->rate;
     return fmax(fastest, s->rate / cores_left(c, s));
 }
@@ -167,14 +167,16 @@ mw_calibrate_quiet_rate(struct mw_calibrator *c, const struct mw_calibrate_work 
         bool time = mw_calibrate_now_s() + s.took_s <= c->budget.until_s;
         more = s.waiting > MW_CALIBRATE_WAITED && c->patience_s > 0 && time;
         c->patience_s -= more ? s.took_s : 0;
-        if (s.waiting > MW_CALIBRATE_WAITED && !mw_calibrate_queues(work))
+        if (cores_left(c, &s) <= MW_CALIBRATE_LEFT && !mw_calibrate_queues(work))
             find_team(c);
     }
+    c->fastest = fmax(c->fastest, least.rate);
     if (mw_calibrate_queues(work)) /* the time is the device's own */
         return least.rate;
     c->waited = lost_by(least.waiting, MAX(c->cores, 1));
     c->undisturbed = undisturbed(c, &least, fastest);
-    c->cores_left = cores_left(c, &least);
+    c->left = c->cores_left = cores_left(c, &least);
+    c->fastest = fmax(c->fastest, c->undisturbed);
     c->disturbances.samples++;
     c->disturbances.waited += least.waiting > MW_CALIBRATE_WAITED;
     g_debug("waited %.2f: %.3g a second, undisturbed %.3g", least.waiting, least.rate,

@@ -77,7 +77,7 @@ struct measured {
     const struct mw_calibrate_work *work;
     double seconds;
     double first; /* a rate that is known once; 0: none */
-    double first_waited, first_undisturbed;
+    double first_waited, first_left, first_undisturbed;
 };
 
 static bool
@@ -92,6 +92,7 @@ take_rate(void *data, int number, double *rate, GError **error)
     *rate = m->first;
     m->first = 0; /* taken again it is another one */
     m->c->waited = m->first_waited;
+    m->c->left = m->first_left;
     m->c->undisturbed = m->first_undisturbed;
     return true;
 }
@@ -123,11 +124,13 @@ mw_calibrate_measure(struct mw_calibrator *c, const struct mw_calibrate_work *wo
 
     mw_steal_read(&first.stolen);
     c->waited = 0;
+    c->left = 1;
     const double rate = rate_once(c, work);
     first.took_s = mw_calibrate_now_s() - first.began_s;
     if (first.took_s > LONG * share_s) {
         m.first = rate;
         m.first_waited = c->waited;
+        m.first_left = c->left;
         m.first_undisturbed = c->undisturbed;
         samples.first = &first;
     } else {

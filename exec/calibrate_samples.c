@@ -14,6 +14,7 @@
 struct samples {
     double values[MW_CALIBRATE_VALUES_MAX][MW_CALIBRATE_SAMPLES_MAX];
     double waited[MW_CALIBRATE_SAMPLES_MAX]; /* of their time, for cores */
+    double left[MW_CALIBRATE_SAMPLES_MAX];   /* of the cores */
     double undisturbed[MW_CALIBRATE_SAMPLES_MAX];
 };
 
@@ -45,6 +46,7 @@ take_number(struct taking *t, int number, double *values, GError **error)
     double began_s = mw_calibrate_now_s();
 
     t->c->waited = t->c->undisturbed = 0;
+    t->c->left = 1;
     if (!t->of->take(t->of->state, number, values, error))
         return false;
     /* The others wait for what this rank does no more: it says so at once. */
@@ -60,6 +62,7 @@ put(struct taking *t, int number, const double *values)
     for (int v = 0; v < t->of->values; v++)
         t->it.values[v][number] = values[v];
     t->it.waited[number] = t->c->waited;
+    t->it.left[number] = t->c->left;
     t->it.undisturbed[number] = t->c->undisturbed;
 }
 
@@ -139,6 +142,7 @@ copy_batch(struct samples *to, const struct samples *from, int first, int count)
     for (int v = 0; v < MW_CALIBRATE_VALUES_MAX; v++)
         memcpy(to->values[v] + first, from->values[v] + first, bytes);
     memcpy(to->waited + first, from->waited + first, bytes);
+    memcpy(to->left + first, from->left + first, bytes);
     memcpy(to->undisturbed + first, from->undisturbed + first, bytes);
 }
 
@@ -286,7 +290,7 @@ measure_of(struct taking *t, int value)
     mw_measure_widen(&m, t->wished);
     m.low *= rest;
     m.high /= fmin(rest, 1 - m.waited);
-    if (t->of->rates && m.waited > MW_CALIBRATE_WAITED)
+    if (t->of->rates && mw_measure_of(t->it.left, t->count).typical <= MW_CALIBRATE_LEFT)
         set_right(t, &m);
     return m;
 }

@@ -163,10 +163,6 @@ assert_all_measured(const struct mw_calibration *m)
     assert_curve(m->dim, m->matmul_flops, m->matmul_contradicts, m->points);
     assert_curve(m->attention_dim, m->attention_flops, m->attention_contradicts,
                  m->attention_points);
-    /* What else the machine does makes it later alone; drift reaches beyond either. */
-    if (!mw_calibrate_has_drifted(m->drift.products) &&
-        !mw_calibrate_has_drifted(m->drift.updates) && m->launch_s.waited <= MW_CALIBRATE_WAITED)
-        g_assert_cmpfloat(m->launch_s.typical, ==, m->launch_s.low);
     g_assert_cmpint(m->attention_points, >, 1);
     assert_measured(m->host_share, 0, 1);
     assert_measured(m->copy_share, 0, 1);
@@ -310,6 +306,7 @@ test_late(void)
     g_assert_cmpfloat(m.opened_s, >, 0);
     g_assert_cmpfloat(m.opened_s, <, BUDGET_S);
     assert_left_out(m.layer_flops);
+    assert_left_out(m.operator_bytes_per_s);
     assert_left_out(m.host_share);
     assert_left_out(m.copy_share);
     assert_left_out(m.nvme_share);

@@ -29,6 +29,7 @@ close_calibrator(struct mw_calibrator *c)
 {
     mw_calibrate_set_clock(NULL);
     g_mutex_clear(&c->mutex);
+    g_free(c->team);
 }
 
 /* --- samples --------------------------------------------------------------------------------- */
@@ -218,7 +219,7 @@ test_waits_of_slices(void)
     struct mw_calibrator c;
 
     open_calibrator(&c, 60);
-    c.cores = 64; /* that are not this machine's: its threads stay where they are */
+    c.cores = 2;
     mw_calibrate_set_waited(waits_s);
     g_assert_true(mw_calibrate_begin(&c, MW_CALIBRATE_PRODUCTS, "pieces", 1, NULL));
     struct mw_measure m = mw_calibrate_measure(&c, &work, 4e-3);
@@ -228,6 +229,21 @@ test_waits_of_slices(void)
     g_assert_cmpfloat(m.high, >=, m.typical);
     g_assert_cmpfloat(m.waited, >, MW_CALIBRATE_WAITED);
     close_calibrator(&c);
+}
+
+/* One thread of many that waits now and then is what a machine in use is like: medians are of it.
+ */
+static void
+test_waits_of_one(void)
+{
+    struct mw_calibration_disturbances d;
+
+    wait_part = 0.3;
+    struct mw_measure m = measure_waiting(0.4, 64, &d);
+    wait_part = 0;
+    g_assert_cmpint(d.waited, ==, d.samples);
+    g_assert_cmpfloat_with_epsilon(m.typical, 100, 1e-6);
+    g_assert_cmpfloat(m.high, >, 140);
 }
 
 /* Long ones never have the cores for themselves: what their threads waited for on average is not
@@ -243,6 +259,61 @@ test_waits_of_long(void)
     g_assert_cmpfloat_with_epsilon(m.typical, 400, 1e-6);
     g_assert_cmpfloat_with_epsilon(m.low, 100, 1e-6);
     g_assert_cmpfloat(m.high, >=, 400 - 1e-6);
+}
+
+/* --- the start of a kernel ------------------------------------------------------------------- */
+
+#define LAUNCH_S 2e-6
+
+static int launches, quiet_launches; /* of ten, the first */
+
+static void
+add(void *on, uint16_t *out, const uint16_t *a, const uint16_t *b, int64_t n)
+{
+    const double wait_s = launches++ % 10 < quiet_launches ? 0 : WAIT_S;
+
+    clock_s += LAUNCH_S + wait_s;
+    waited_s += 2 * wait_s;
+}
+
+static struct mw_measure
+launch(int quiet, double seconds)
+{
+    const struct mw_kernels kernels = {.add = add};
+    struct mw_calibrator c;
+
+    open_calibrator(&c, 60);
+    c.cores = 2;
+    c.kernels = &kernels;
+    c.scale = mw_calibrate_scale(false, false);
+    launches = 0;
+    quiet_launches = quiet;
+    mw_calibrate_set_waited(waits_s);
+    g_assert_true(mw_calibrate_begin(&c, MW_CALIBRATE_OPERATORS, "starts", 1, NULL));
+    c.budget.until_s = mw_calibrate_now_s() + seconds;
+    struct mw_measure m = mw_calibrate_launch(&c);
+    mw_calibrate_set_waited(NULL);
+    close_calibrator(&c);
+    return m;
+}
+
+/* A scheduler's wait is no launch, where some had none; and no sample was sooner than the soonest,
+ * however few they were and however long they waited. */
+static void
+test_launch(void)
+{
+    struct mw_measure m = launch(10, 3);
+
+    g_assert_cmpfloat_with_epsilon(m.typical / LAUNCH_S, 1, 1e-6);
+    m = launch(10, 0.0025);
+    g_assert_cmpint(m.samples, <, m.wished);
+    g_assert_cmpfloat_with_epsilon(m.typical / LAUNCH_S, 1, 1e-6);
+    m = launch(5, 3); /* each sample has some of both */
+    g_assert_cmpfloat_with_epsilon(m.typical / LAUNCH_S, 1, 1e-6);
+    g_assert_cmpfloat(m.high, >, 1e-4);
+    m = launch(0, 3);
+    g_assert_cmpfloat(m.typical, >=, LAUNCH_S);
+    g_assert_cmpfloat(m.low, <, m.typical);
 }
 
 /* --- sizes ----------------------------------------------------------------------------------- */
@@ -703,6 +774,8 @@ main(int argc, char **argv)
     g_test_add_func("/calibrate-curve/samples", test_samples);
     g_test_add_func("/calibrate-curve/waited", test_waited);
     g_test_add_func("/calibrate-curve/waits-of-slices", test_waits_of_slices);
+    g_test_add_func("/calibrate-curve/launch", test_launch);
+    g_test_add_func("/calibrate-curve/waits-of-one", test_waits_of_one);
     g_test_add_func("/calibrate-curve/waits-of-long", test_waits_of_long);
     g_test_add_func("/calibrate-curve/long-first", test_long_first);
     g_test_add_func("/calibrate-curve/no-contradiction", test_no_contradiction);

@@ -473,7 +473,7 @@ come_late(void *data, const char *what, double left_s)
 static void
 test_late(void)
 {
-    static const char *const names[] = {"a layer, forward and backward",
+    static const char *const names[] = {"memory-bound operators", "a layer, forward and backward",
                                         "compute that a copy takes", "drives: both at once"};
     g_autofree char *directory = g_dir_make_tmp("memwall-XXXXXX", NULL);
     const char *const directories[] = {directory};
