@@ -232,8 +232,10 @@ take_again(struct taking *t, int number, GError **error)
         before[v] = t->it.values[v][number];
     if (!take_number(t, number, values, error))
         return false;
+    const double told = fmax(t->it.undisturbed[number], t->c->undisturbed);
     if (distance(t, number, values) < distance(t, number, before))
         put(t, number, values);
+    t->it.undisturbed[number] = told; /* by either: among those that waited it is the odd one */
     t->c->disturbances.samples_again++;
     return true;
 }
