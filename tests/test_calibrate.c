@@ -349,7 +349,7 @@ test_no_directory(void)
     int steps = 1000;
 
     g_assert_false(calibrate("/nonexistent/drive", &steps, &measured, &error));
-    g_assert_error(error, MW_ERROR, MW_ERROR_IO);
+    g_assert_error(error, MW_ERROR, MW_ERROR_INVALID);
     g_assert_nonnull(strstr(error->message, "/nonexistent/drive"));
     g_assert_cmpint(steps, >, 990); /* before anything is measured */
 }
