@@ -532,19 +532,36 @@ save_to(struct cli_training *run, const char *path, GError **error)
     return true;
 }
 
-/* Ranks that wait for each other do not come together again once one has failed: only alone it
- * tries elsewhere.  What cannot be written anywhere is of another kind. */
+/* The first rank looks, and all know. */
 static bool
-save_elsewhere(struct cli_training *run, GError *why)
+have_room(struct cli_training *run, const char *path, GError **error)
+{
+    bool first = mw_ranks_index(run->ranks) == 0;
+    int lacks = first && !mw_checkpoint_check_room(path, &run->decoder, error);
+
+    if (!mw_ranks_worst(run->ranks, 0, lacks, &lacks, NULL, lacks ? NULL : error))
+        return false;
+    if (lacks && !first)
+        g_set_error(error, MW_ERROR, MW_ERROR_IO, "%s: has no room", path);
+    return !lacks;
+}
+
+/* Ranks that wait for each other do not come together again once one has failed: they look before,
+ * and the first place that has room is the last that they try. */
+static bool
+save_elsewhere(struct cli_training *run, const GError *why)
 {
     int64_t steps = mw_trainer_next_step(run->trainer);
-    bool tries = mw_ranks_count(run->ranks) == 1 && g_error_matches(why, MW_ERROR, MW_ERROR_IO);
+    bool alone = mw_ranks_count(run->ranks) == 1, tries = true;
 
     for (int attempt = 1; tries && !run->saved; attempt++) {
         g_autofree char *place = cli_checkpoint_place_other(run->options.save, steps, attempt);
         if (!place)
             return false;
-        if (mw_checkpoint_check_room(place, &run->decoder, NULL) && save_to(run, place, NULL))
+        if (!have_room(run, place, NULL))
+            continue;
+        tries = save_to(run, place, NULL) || alone;
+        if (run->saved && mw_ranks_index(run->ranks) == 0)
             cli_say("--save %s: %s: the checkpoint is in %s instead", run->options.save,
                     why->message, place);
     }
@@ -575,9 +592,17 @@ cli_training_save(struct cli_training *run, GError **error)
 {
     GError *why = NULL;
 
-    if (!run->options.save || save_to(run, run->options.save, &why))
+    const char *path = run->options.save;
+    const bool several = mw_ranks_count(run->ranks) > 1;
+
+    if (!path)
         return true;
-    run->displaced = save_elsewhere(run, why);
+    const bool room = !several || have_room(run, path, &why);
+    if (room && save_to(run, path, &why))
+        return true;
+    /* What cannot be written anywhere is of another kind. */
+    run->displaced = g_error_matches(why, MW_ERROR, MW_ERROR_IO) && (!several || !room) &&
+                     save_elsewhere(run, why);
     if (run->displaced) {
         g_error_free(why);
         return true;

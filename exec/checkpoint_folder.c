@@ -86,12 +86,25 @@ is_there(const char *path)
     return g_file_test(path, G_FILE_TEST_EXISTS) || g_file_test(path, G_FILE_TEST_IS_SYMLINK);
 }
 
+/* Of a drive, a container's volume: it cannot be renamed, nor anything to its name. */
+static bool
+is_mount_point(const char *path)
+{
+    struct statx info;
+
+    return !statx(AT_FDCWD, path, AT_NO_AUTOMOUNT, 0, &info) &&
+           info.stx_attributes & STATX_ATTR_MOUNT_ROOT;
+}
+
 /* What is replaced is removed: it must be a checkpoint of this user and nothing else. */
 char *
 mw_checkpoint_folder_keeps(const char *path, const char **advice)
 {
     g_autoptr(GDir) folder = is_there(path) ? g_dir_open(path, 0, NULL) : NULL;
 
+    *advice = "give a folder in it";
+    if (folder && is_mount_point(path))
+        return g_strdup("is where a file system is mounted, and a checkpoint replaces its folder");
     *advice = "give a checkpoint, which is replaced, or an empty or a new folder";
     for (const char *name; folder && (name = g_dir_read_name(folder));)
         if (!is_to_go(path, name))
@@ -122,9 +135,13 @@ mw_checkpoint_folder_check(const char *path, GError **error)
 char *
 mw_checkpoint_folder_place(const char *path)
 {
-    char *real = realpath(path, NULL);
-    char *place = real ? g_strdup(real) : g_canonicalize_filename(path, NULL);
+    char *real = realpath(path, NULL), *here = getcwd(NULL, 0);
+    /* Where the current folder is gone a relative path names nothing. */
+    char *place = real                                ? g_strdup(real)
+                  : here || g_path_is_absolute(path) ? g_canonicalize_filename(path, here)
+                                                      : g_strdup(path);
 
+    free(here);
     free(real);
     return place;
 }

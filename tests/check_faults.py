@@ -15,6 +15,7 @@ import os
 import pathlib
 import resource
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -260,6 +261,9 @@ def check_save_limit(box):
         yield "the checkpoint before is another"
 
 
+LARGEST_SMALL = 1 << 26
+
+
 class SmallSystem:
     """A file system of its own in a namespace of its own, which goes with the process in it."""
     MOUNTS = {  # how it comes to be, from its bytes ($1), a file ($2) and a folder ($3)
@@ -274,6 +278,7 @@ class SmallSystem:
         folder.mkdir(exist_ok=True)
         self.holder, self.path = None, None
         for options in ("-m", "-rm"):  # as root, and as root of a namespace of users
+            self.options = options
             if self.mount(box, kind, size_bytes, options):
                 return
             self.close()
@@ -309,7 +314,8 @@ class SmallSystem:
         return system.f_bavail * system.f_frsize
 
     def fill(self, left_bytes=0):
-        """A file of zeros in all of it but so much."""
+        """A file of zeros in all of it but so much; never in a machine's own file system."""
+        assert self.free_bytes() < LARGEST_SMALL, f"{self.path} is not small"
         with open(self.path / "filler", "wb", buffering=0) as file:
             while self.free_bytes() > left_bytes:
                 try:
@@ -367,6 +373,35 @@ def check_full_save(box, small):
     if any("point" in name for name in os.listdir(small.path)):
         yield f"left {os.listdir(small.path)}"
     yield from check_goes_on_small(box, small, 4, 6, *words)
+    small.empty()
+    yield from check_mounted(box, small)
+    if has_ranks():
+        yield from check_full_save_of_ranks(box, small)
+
+
+def check_mounted(box, small):
+    """A container's volume: nothing can take its place, which is said before the first step."""
+    prefix = ["unshare", small.options, "sh", "-c", 'mount -t tmpfs none "$0" && exec "$@"']
+    (box.folder / "volume").mkdir()
+    done = box.run("-m", str(GPT2 / "config.json"), *SMALL, "-s", "zero3", "--batch", "2",
+                   "--steps", "1", "--save", "volume",
+                   prefix=[*prefix, str(box.folder / "volume")])
+    yield from check_refused(done, 2, "volume", "is where a file system is mounted",
+                             "give a folder in it")
+
+
+def check_full_save_of_ranks(box, small):
+    """The run's own files take the room that was there at its start: all ranks save elsewhere."""
+    shutil.rmtree(box.folder / "point-step4", ignore_errors=True)
+    for path in small.path.glob("memwall*"):
+        path.unlink()
+    small.fill((2 << 20) - (128 << 10))
+    done = without_notices(train(box, *on_small(small), "--save", str(small.path / "point"),
+                                 steps=4, batch=1, ranks=2))
+    if done.returncode != 1 or "/point-step4 instead" not in done.said or \
+            not (box.folder / "point-step4/optimizer.safetensors").exists():
+        yield f"status {done.returncode}: {done.said!r}"
+    shutil.rmtree(box.folder / "point-step4", ignore_errors=True)
     small.empty()
 
 
