@@ -20,6 +20,8 @@
  * cost nothing to count, layers and tiles do. */
 #define REFUSED_OPS 64
 #define REFUSED_MICRO_BATCHES 64
+/* Each look takes a time by the layers: of so many not all strategies are looked at. */
+#define REFUSED_LAYERS 10000
 
 /* --- a choice -------------------------------------------------------------------------------- */
 
@@ -513,6 +515,14 @@ choose(struct search *search, const struct mw_settings *asked, struct cli_choice
 
 /* --- what is refused ------------------------------------------------------------------------- */
 
+/* Where a plan that fits without is enough for what is said. */
+static bool
+is_spared(const struct cli_request *request, int strategy)
+{
+    return request->model.layers > REFUSED_LAYERS && (strategy == MW_STRATEGY_ZERO_INFINITY_CPU ||
+                                                      strategy == MW_STRATEGY_ZERO_INFINITY_NVME);
+}
+
 /* The candidate with the best estimate, whatever its ops; NULL if none fits. */
 static struct mw_sizing *
 best_of_all(const struct cli_request *request, const struct mw_settings *asked)
@@ -527,7 +537,9 @@ best_of_all(const struct cli_request *request, const struct mw_settings *asked)
             struct mw_settings settings = way ? keeping_all(asked) : *asked;
             settings.strategy = s;
             g_autoptr(GPtrArray) found =
-                is_renamed(asked, s) && open ? NULL : find_fitting(request, &settings);
+                (is_renamed(asked, s) && open) || (best && is_spared(request, s))
+                    ? NULL
+                    : find_fitting(request, &settings);
             for (guint i = 0; found && i < found->len; i++) {
                 struct mw_sizing *sizing = found->pdata[i];
                 if (!sizing->fits || (best && estimated_rate(sizing) <= estimated_rate(best)))

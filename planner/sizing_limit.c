@@ -25,10 +25,12 @@ mw_sizing_least_ops(const struct mw_sizing *sizing)
     for (int c = 0; c < MW_CLASS_COUNT; c++) {
         bool layer = c == MW_CLASS_DENSE || c == MW_CLASS_EXPERT;
         for (int u = 0; u < sizing->classes[c].unit_count; u++) {
-            if (sizing->classes[c].units[u].tiles > PARTS_OF_UNIT_MAX)
+            const struct mw_unit *unit = &sizing->classes[c].units[u];
+            if (unit->tiles > PARTS_OF_UNIT_MAX)
                 return NEVER;
-            ops += (double)(layer ? passes : 1) * sizing->classes[c].blocks *
-                   sizing->classes[c].units[u].tiles;
+            /* A layer's operators are computed one by one, the largest in tiles. */
+            double pass = (double)unit->tiles + (layer ? unit->count - 1 : 0);
+            ops += (layer ? passes : 1) * pass * sizing->classes[c].blocks;
         }
     }
     if (sizing->model->vocab)
@@ -82,7 +84,7 @@ is_least(const struct question *q, enum knob knob)
 }
 
 static bool
-is_quick(const struct question *q, enum knob knob, int64_t value)
+is_quick(const struct question *q, enum knob knob, int64_t value, int64_t most)
 {
     struct mw_model model = *q->model;
     struct mw_settings settings = *q->settings;
@@ -93,25 +95,35 @@ is_quick(const struct question *q, enum knob knob, int64_t value)
         *(int64_t *)(void *)((char *)&settings + knobs[knob].offset) = value;
     model.dense_layers = MIN(model.dense_layers, model.layers);
     settings.checkpoint_interval = MIN(settings.checkpoint_interval, model.layers);
-    return mw_sizing_ops_of(&model, q->hardware, &settings, settings.ops_max) <= settings.ops_max;
+    return mw_sizing_ops_of(&model, q->hardware, &settings, most) <= most;
 }
 
 /* 0: none. */
 static int64_t
-nearest_quick(const struct question *q, enum knob knob)
+nearest_within(const struct question *q, enum knob knob, int64_t most)
 {
     int64_t slow = value_of(q, knob), quick = 1;
 
-    if (slow == quick || slow == MW_AUTO || !is_quick(q, knob, quick))
+    if (slow == quick || slow == MW_AUTO || !is_quick(q, knob, quick, most))
         return 0;
     while (slow - quick > 1) {
         int64_t middle = quick + (slow - quick) / 2;
-        if (is_quick(q, knob, middle))
+        if (is_quick(q, knob, middle, most))
             quick = middle;
         else
             slow = middle;
     }
     return quick;
+}
+
+/* What is just not refused takes a while: of values that are quick the nearest, if one is. */
+static int64_t
+nearest_quick(const struct question *q, enum knob knob)
+{
+    int64_t most = q->settings->ops_max;
+    int64_t quick = nearest_within(q, knob, MIN(most, MW_OPS_QUICK));
+
+    return quick ? quick : nearest_within(q, knob, most);
 }
 
 static double

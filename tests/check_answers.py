@@ -11,6 +11,7 @@ import csv
 import io
 import json
 import re
+import resource
 import sys
 
 from command import FLAT, PROFILE, ROOT, Box
@@ -294,6 +295,37 @@ def check_large(box, line):
     answer = box.run(["simulate", *words[:-1], said[2], "--json"])
     if answer.status or json.loads(answer.out)["strategy"] != said[1]:
         yield f"{said[0]}: status {answer.status}: {answer.err}{answer.out[:300]}"
+
+
+def cpu_s(box, line):
+    """The answer, and the processor time that it took."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    answer = box.run(line)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return answer, after.ru_utime - before.ru_utime
+
+
+def check_many_layers(box):
+    """They are refused by arithmetic, and what is to be given instead is quick."""
+    config = {"model_type": "gpt2", "n_layer": 100000, "n_embd": 32, "n_head": 4,
+              "n_positions": 24, "vocab_size": 256}
+    box.write("many.json", config)
+    refused, took = cpu_s(box, "simulate -m ./many.json -H rtx4090")
+    said = re.search(r"100000 layers make a step of \d+ ops with .*; give (\d+) layers or fewer\n",
+                     refused.err)
+    if refused.status != 2 or not said:
+        yield f"status {refused.status}: {refused.err}"
+        return
+    box.write("fewer.json", {**config, "n_layer": int(said[1])})
+    ops = re.search(r"(\d+) ops of \d+ kinds",
+                    box.run("plan -m ./fewer.json -H rtx4090").out.decode())
+    if not ops or not 0 < int(ops[1]) <= 300000:  # perhaps with another strategy
+        yield f"{said[1]} layers: {ops and ops[1]} ops"
+    answer, quick = cpu_s(box, "simulate -m ./fewer.json -H rtx4090")
+    if answer.status:
+        yield f"{said[1]} layers: {answer.err}"
+    if took > quick / 4:
+        yield f"{took} s of a processor to refuse, {quick} s for an answer of {said[1]} layers"
 
 
 def check_few_tokens(box):
@@ -585,6 +617,7 @@ def tests(box):
     yield "invariant-5: json", check_json(box)
     yield "json: unsaid", check_unsaid(box)
     yield "many ops", check_many_ops(box)
+    yield "many layers", check_many_layers(box)
     for line in LARGE:
         yield f"large: {line}", check_large(box, line)
     yield "few tokens", check_few_tokens(box)
