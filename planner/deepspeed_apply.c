@@ -93,6 +93,25 @@ apply_optimizer(struct mw_ds_file *file)
                          "\"optimizer\": {\"type\": \"AdamW\"}");
 }
 
+/* runtime/base_optimizer.py, _configure_master_weights. */
+static void
+note_half_state(struct mw_ds_file *file)
+{
+    static const struct {
+        enum mw_ds_key key;
+        const char *what;
+    } rows[] = {
+        {DS_MASTER16, "the optimizer's parameters and gradients"},
+        {DS_MOMENTS16, "momentum and variance"},
+    };
+    int64_t on = 0;
+
+    for (size_t i = 0; i < G_N_ELEMENTS(rows); i++)
+        if (take(file, rows[i].key, &on) && on)
+            mw_ds_note(file, "%s: DeepSpeed keeps %s in 2 bytes each; planned in fp32, 4 bytes",
+                       file->key[rows[i].key].name, rows[i].what);
+}
+
 /* `world` is of data-parallel GPUs before and after; 0: not known. */
 static bool
 apply_slicing(struct mw_ds_file *file, int64_t *world, struct mw_settings *settings, GError **error)
@@ -460,6 +479,7 @@ mw_ds_apply(struct mw_ds_file *file, int64_t world_size, struct mw_settings *set
     apply_placement(file, settings);
     apply_schedule(file, settings);
     apply_optimizer(file);
+    note_half_state(file);
     apply_sums(file);
     mw_ds_apply_own(file, settings);
     settings->device_file = g_intern_string(file->origin);

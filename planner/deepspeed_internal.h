@@ -32,6 +32,8 @@ enum mw_ds_key {
     DS_PIPELINE_WRITE,
     DS_CPU_CHECKPOINTING,
     DS_SUM_DTYPE,    /* of micro-batches, an enum mw_dtype */
+    DS_MASTER16,     /* the optimizer keeps parameters and gradients in 16 bits */
+    DS_MOMENTS16,    /* and its momentum and variance */
     DS_OPTIMIZER,    /* its type: 1 Adam or AdamW, 0 another */
     DS_OWN_STRATEGY, /* an enum mw_strategy; this and all below in memwall's own section */
     DS_OWN_PARAM,    /* a placement, as the next three */

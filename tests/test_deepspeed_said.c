@@ -80,6 +80,13 @@ test_notes(void)
           "optimizer: DeepSpeed refuses null"}},
         {"'bf16': {'enabled': true}, 'zero_optimization': {'stage': 3, 'cpu_offload_params': true}",
          {"which refuses it; did you mean zero_optimization.cpu_offload_param?"}},
+        {"'bf16': {'enabled': true, 'bf16_master_weights_and_grads': true,"
+         " 'bf16_optimizer_states': true}, 'zero_optimization': {'stage': 3}",
+         {"bf16.bf16_master_weights_and_grads: DeepSpeed keeps the optimizer's parameters and",
+          "bf16.bf16_optimizer_states: DeepSpeed keeps momentum and variance in 2 bytes"}},
+        {"'fp16': {'enabled': true, 'fp16_master_weights_and_grads': false},"
+         " 'zero_optimization': {'stage': 3}",
+         {NULL}},
         {"'bf16': {'enabled': true}, 'zero_optimization': true",
          {"DeepSpeed takes for {\"stage\": 1}"}},
         {"'bf16': {'enabled': true}, 'optimizer': {'type': 'Adam'}, 'zero_optimization':"
