@@ -37,6 +37,7 @@ struct run {
     int64_t unlogged;        /* the first step, from 1, that the log lacks; 0: none */
     bool complete;           /* what it could write is written: ranks end alike, if not with 0 */
     int64_t told_us;         /* when it was told to end */
+    _Atomic bool hears;      /* so it was; told_us is set */
     _Atomic bool told;       /* and the user was answered */
 };
 
@@ -87,7 +88,7 @@ gives_up_reader(void *data)
 {
     const struct run *run = data;
 
-    return run->told && g_get_monotonic_time() - run->told_us > READER_WAIT_US;
+    return run->hears && g_get_monotonic_time() - run->told_us > READER_WAIT_US;
 }
 
 static bool
@@ -257,6 +258,7 @@ tell_stop(void *data, int number)
     const struct cli_training *training = &run->training;
 
     run->told_us = g_get_monotonic_time();
+    run->hears = true;
     if (mw_ranks_index(training->ranks) == 0 && !others_fail(training))
         answer_signal(run, number);
     run->told = true;

@@ -41,7 +41,7 @@ raise_to(struct mw_measure *rate, double least, double reach)
     if (rate->typical >= least)
         return;
     rate->typical = least;
-    rate->high = fmax(rate->high, reach);
+    rate->high = fmax(fmax(rate->high, reach), least); /* which may be rounded up */
 }
 
 /* The fastest works, as a typical rate that the others may come near to, and at most. */

@@ -149,7 +149,9 @@ mw_log_open(const struct mw_log_options *options, GError **error)
         mw_log_close(log);
         return NULL;
     }
-    if (options->table)
+    if (options->table && !mw_log_file_awaits(fileno(options->table), options))
+        log->options.table = NULL;
+    if (log->options.table)
         print_head(log);
     log->options.title = log->options.run = NULL; /* are the caller's */
     mw_log_progress_open(&log->progress, options);

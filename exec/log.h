@@ -65,7 +65,7 @@ struct mw_log *mw_log_open(const struct mw_log_options *options, GError **error)
 void mw_log_close(struct mw_log *log);
 
 /* A line for the user, on the stream of progress: it does not run into the line that is rewritten.
- * Any thread. */
+ * Where that takes nothing it is left out.  Any thread. */
 void mw_log_say(struct mw_log *log, const char *line);
 
 /* The line in the file is whole or not there.  False with *error if it cannot be written, or was

@@ -1,4 +1,5 @@
 #include <inttypes.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -51,10 +52,22 @@ now_ns(void)
     return g_get_monotonic_time() * 1000;
 }
 
+/* A terminal that is held (Ctrl-S), or a pipe that nobody reads, would hold who writes, and with it
+ * the run. */
+static bool
+takes(FILE *out)
+{
+    struct pollfd way = {fileno(out), POLLOUT, 0};
+
+    return way.fd < 0 || poll(&way, 1, 0) > 0;
+}
+
 /* The caller holds the lock. */
 static void
 write_line(struct mw_log_progress *progress)
 {
+    if (!takes(progress->out))
+        return;
     g_autoptr(GString) line = g_string_new(NULL);
     int64_t in_step_ns = now_ns() - progress->begun_ns;
     double whole_s = step_s(progress), in_step_s = (double)in_step_ns / SECOND_NS;
@@ -142,7 +155,7 @@ mw_log_progress_clear(struct mw_log_progress *progress)
     if (!progress->out)
         return;
     g_mutex_lock(&progress->lock);
-    if (progress->visible) {
+    if (progress->visible && takes(progress->out)) {
         fputs("\r\033[K", progress->out);
         fflush(progress->out);
     }
@@ -166,11 +179,15 @@ void
 mw_log_progress_say(struct mw_log_progress *progress, FILE *out, const char *line)
 {
     if (!progress->out) {
-        if (out)
+        if (out && takes(out))
             fprintf(out, "%s\n", line);
         return;
     }
     g_mutex_lock(&progress->lock);
+    if (!takes(progress->out)) {
+        g_mutex_unlock(&progress->lock);
+        return;
+    }
     fprintf(progress->out, "%s%s\n", progress->visible ? "\r\033[K" : "", line);
     fflush(progress->out);
     progress->visible = false;

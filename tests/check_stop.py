@@ -16,6 +16,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import termios
 import time
 
 from check_faults import DURABLE, Disturbed, ENOUGH, SECONDS, check_goes_on, rank_pid
@@ -297,6 +298,36 @@ def check_still(box):
     os.close(writes_to)
 
 
+def check_held(box):
+    """A terminal that is held (Ctrl-S) takes neither rows nor progress, and all is saved."""
+    box.empty_drives()
+    (box.folder / "log.jsonl").unlink(missing_ok=True)
+    main, sub = pty.openpty()
+    run = subprocess.Popen([str(MEMWALL), "run", "-m", str(GPT2 / "config.json"), *SMALL,
+                            "--batch", "1", "--seq", "16", "--steps", str(ENOUGH), "-s", "zero3",
+                            "--save", "held"], cwd=box.folder, stdin=subprocess.DEVNULL,
+                           env={**box.environment, "TERM": "xterm"}, stdout=sub, stderr=sub)
+    log, size = box.folder / "log.jsonl", -1
+    while run.poll() is None and (not log.exists() or log.stat().st_size == 0):
+        time.sleep(0.01)
+    termios.tcflow(sub, termios.TCOOFF)
+    while run.poll() is None and log.stat().st_size != size:
+        size = log.stat().st_size
+        time.sleep(0.5)
+    run.send_signal(signal.SIGTERM)
+    end, saved = time.monotonic() + SECONDS, box.folder / "held/optimizer.safetensors"
+    while not saved.exists() and run.poll() is None and time.monotonic() < end:
+        time.sleep(0.01)
+    termios.tcflow(sub, termios.TCOON)
+    os.close(sub)
+    with contextlib.suppress(OSError):  # the end of a terminal
+        while os.read(main, 4096):
+            pass
+    if run.wait(timeout=SECONDS) != 143 or not saved.exists():
+        yield f"status {run.returncode}, saved: {saved.exists()}"
+    os.close(main)
+
+
 def check_second(box):
     """The next signal ends it at once, whatever the step takes; what was durable stays."""
     box.empty_drives()
@@ -452,6 +483,7 @@ def tests(box):
     yield "stop: before --overwrite", check_spared(box)
     yield "stop: while it saves", check_in_save(box)
     yield "stop: while nobody reads what it prints", check_still(box)
+    yield "stop: while its terminal is held", check_held(box)
     yield "stop: while it closes its files", check_in_close(box)
     yield "stop: a second signal ends at once", check_second(box)
     yield "stop: on a terminal", check_terminal(box)
