@@ -676,6 +676,22 @@ test_bound(void)
     g_assert_cmpint(m.disturbances.sizes_out, ==, 0);
 }
 
+/* Where the fastest was the smaller one, and nothing waited, the other is as fast, in whole digits. */
+static void
+test_bound_rounded(void)
+{
+    for (int i = 0; i < 1000; i++) {
+        const double rate = 6.5e10 + 1234567.89 * i;
+        struct mw_calibration m = {.points = 2,
+                                   .dim = {64, 96},
+                                   .matmul_flops = {{rate, rate, rate, 9, 9, 0},
+                                                    {1e8, 5e8, 1e9, 0, 0, 0}}};
+
+        mw_calibrate_bound(&m);
+        g_assert_cmpfloat(m.matmul_flops[1].typical, <=, m.matmul_flops[1].high);
+    }
+}
+
 /* Ranges that are as wide as this meet; the figure is no size's all the same. */
 static void
 test_bound_wide(void)
@@ -790,6 +806,7 @@ main(int argc, char **argv)
     g_test_add_func("/calibrate-curve/bound", test_bound);
     g_test_add_func("/calibrate-curve/bound-attention", test_bound_attention);
     g_test_add_func("/calibrate-curve/bound-one-thread", test_bound_one_thread);
+    g_test_add_func("/calibrate-curve/bound-rounded", test_bound_rounded);
     g_test_add_func("/calibrate-curve/bound-wide", test_bound_wide);
     return g_test_run();
 }
