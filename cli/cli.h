@@ -53,7 +53,12 @@ struct cli_request {
     char *output, *trace, *plot, *write_deepspeed;
     char *plan_file; /* simulate PLANFILE, compare RUNFILE */
     char *deepspeed_file;
+    char **sets; /* of --set; may be NULL */
 };
+
+/* Fills in what the command line leaves out, where the verb can know it: as if it had been given.
+ * `strategies` is what -s said, or NULL. */
+typedef bool (*cli_complete)(struct cli_request *request, char **strategies, GError **error);
 
 /* Looks at what the verb's own options said, and where this machine is about to be measured for it
  * (`measures`), at all that the verb reads and could refuse: the request has model and settings
@@ -61,10 +66,10 @@ struct cli_request {
 typedef bool (*cli_check)(const struct cli_request *request, bool measures, GError **error);
 
 /* Parses the options of `verb` (plan, simulate, run, compare) and `more` (may be NULL), and lets
- * `answer` answer, unless help was asked for.  `check` may be NULL.  An error is one line on
- * standard error.  Returns the exit status. */
+ * `answer` answer, unless help was asked for.  `complete` and `check` may be NULL.  An error is one
+ * line on standard error.  Returns the exit status. */
 int cli_request_run(const struct cli_verb *verb, const struct cli_words_group *more,
-                    cli_check check, int argc, char **argv,
+                    cli_complete complete, cli_check check, int argc, char **argv,
                     int (*answer)(const struct cli_request *request));
 
 /* Says, beside an answer, what makes its profile doubtful: another machine, a disturbance. */

@@ -5,6 +5,7 @@
 #include "cli/run_course.h"
 #include "cli/run_homes.h"
 #include "cli/runs.h"
+#include "cli/runs_aside.h"
 #include "exec/checkpoint.h"
 #include "exec/durable.h"
 #include "exec/run_files.h"
@@ -100,16 +101,48 @@ cli_export_steps(char **directories, bool previous)
     return steps;
 }
 
+/* As they are named: that they are of one run, at rest. */
+static bool
+check_directories(char **directories, GError **error)
+{
+    const char *repeated = cli_runs_repeated(directories);
+    struct cli_run_entry entry;
+    struct mw_run_files files;
+    bool good = true;
+
+    if (repeated)
+        return mw_refuse(error, "%s: is given twice: give each directory of the run once",
+                         repeated);
+    if (!cli_runs_settle_all(directories, false, error) ||
+        !cli_run_entry_read(directories[0], &entry, error))
+        return false;
+    for (char **each = directories; good && *each; each++) {
+        good = mw_run_files_look(*each, &files, error);
+        if (good && files.running)
+            good = mw_refuse(error, "%s: is running: nothing is exported", *each);
+        if (good && !cli_runs_has(&entry, *each))
+            good = mw_refuse(error,
+                             "%s: has nothing of run %s, which %s has: name the directories "
+                             "of one run, in the order of its drives",
+                             *each, entry.name, directories[0]);
+        mw_run_files_clear(&files);
+    }
+    cli_run_entry_clear(&entry);
+    return good;
+}
+
 bool
-cli_export(const char *name, const char *option, const char *folder, bool previous, int64_t *steps,
+cli_export(char **names, const char *option, const char *folder, bool previous, int64_t *steps,
            GError **error)
 {
-    struct cli_run *run = cli_runs_find(name, error);
-
+    if (names[1])
+        return check_directories(names, error) &&
+               write_checkpoint(names, option, folder, previous, steps, error);
+    struct cli_run *run = cli_runs_find(names[0], error);
     if (!run)
         return false;
     bool good = run->state != CLI_RUN_RUNNING ||
-                mw_refuse(error, "%s: is running: nothing is exported", name);
+                mw_refuse(error, "%s: is running: nothing is exported", names[0]);
     good = good && write_checkpoint(run->entry.directories, option, folder, previous, steps, error);
     cli_run_free(run);
     return good;

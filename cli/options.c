@@ -147,6 +147,7 @@ static const struct option options[] = {
 G_STATIC_ASSERT(G_N_ELEMENTS(options) == CLI_OPTION_COUNT);
 
 static char *option_texts[CLI_OPTION_COUNT];
+static bool option_found[CLI_OPTION_COUNT]; /* by a plan, of which it is taken */
 
 static void
 store_integer(const struct option *option, struct mw_settings *settings, int64_t value)
@@ -161,8 +162,8 @@ store_integer(const struct option *option, struct mw_settings *settings, int64_t
         *(bool *)field = value;
 }
 
-static bool
-is_given(const char *name)
+bool
+cli_options_is_given(const char *name)
 {
     for (size_t i = 0; i < CLI_OPTION_COUNT; i++)
         if (option_texts[i] && !strcmp(options[i].name, name))
@@ -177,7 +178,7 @@ is_whole(const struct option *option)
     bool batch = !strcmp(option->name, "batch");
 
     return option->kind == OPTION_INTEGER || option->kind == OPTION_WHOLE_COUNT ||
-           (batch && !is_given("tp"));
+           (batch && !cli_options_is_given("tp"));
 }
 
 static bool
@@ -301,5 +302,25 @@ cli_options_untyped(const struct mw_settings *settings, const char *message)
                    memcmp((const char *)settings + option->offset,
                           (const char *)&usual + option->offset, option->size) != 0;
     }
+    return false;
+}
+
+void
+cli_options_each(void (*put)(void *data, const char *name, const char *text), void *data)
+{
+    for (size_t i = 0; i < CLI_OPTION_COUNT; i++)
+        if (option_texts[i] && !option_found[i])
+            put(data, options[i].name, option_texts[i]);
+}
+
+bool
+cli_options_take(const char *name, const char *text, bool found)
+{
+    for (size_t i = 0; i < CLI_OPTION_COUNT; i++)
+        if (!option_texts[i] && !strcmp(options[i].name, name)) {
+            option_texts[i] = g_strdup(text);
+            option_found[i] = found;
+            return true;
+        }
     return false;
 }

@@ -22,6 +22,12 @@ bool cli_options_apply(struct mw_settings *settings, GError **error);
 
 /* Whether the message begins with an option whose value in `settings` nobody typed. */
 bool cli_options_untyped(const struct mw_settings *settings, const char *message);
+/* All that was given, as typed, or that was asked for before: not what a plan had found. */
+void cli_options_each(void (*put)(void *data, const char *name, const char *text), void *data);
+bool cli_options_is_given(const char *name);
+/* As if it had been given; false where it was, or where there is none of the name.  `found`: by a
+ * plan that nobody asked for it. */
+bool cli_options_take(const char *name, const char *text, bool found);
 
 /* The name of an option that was given; NULL if none was. */
 const char *cli_options_given(void);

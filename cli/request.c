@@ -84,8 +84,9 @@ cli_request_tell(const struct cli_request *request)
 }
 
 static bool
-load_profile(struct cli_request *request, char **sets, const char *outlook_text, GError **error)
+load_profile(struct cli_request *request, const char *outlook_text, GError **error)
 {
+    char **sets = request->sets;
     int only = -1;
 
     if (outlook_text && !parse_outlook(outlook_text, &only, error))
@@ -193,7 +194,7 @@ check_settings(const struct cli_request *request, const struct cli_request_words
     const struct mw_hardware alone = {
         .gpus_per_node = 1, .gpu_bf16 = true, .gpu_flash_attention = true};
     bool known =
-        verb != &cli_verb_run && !(words->sets && *words->sets) && !request->deepspeed_file;
+        verb != &cli_verb_run && !(request->sets && *request->sets) && !request->deepspeed_file;
     const struct mw_request planned = {&request->model, known ? &alone : NULL};
     struct mw_settings asked = request->settings;
     bool taken = false;
@@ -217,7 +218,7 @@ check_before_measuring(const struct cli_request *request, const struct cli_reque
 
     if (words->outlook && !parse_outlook(words->outlook, &only, error))
         return false;
-    for (char **set = words->sets; set && *set; set++)
+    for (char **set = request->sets; set && *set; set++)
         if (!mw_hwprofile_set_check(*set, error))
             return false;
     bool good = request->plan_file ? check_plan_text(request, verb, error)
@@ -243,7 +244,7 @@ fill_request(struct cli_request *request, const struct cli_request_words *words,
         (is_to_be_measured(request) &&
          !check_before_measuring(request, words, verb, check, error)) ||
         !find_hardware(request, error) ||
-        !load_profile(request, words->sets, words->outlook, error))
+        !load_profile(request, words->outlook, error))
         return false;
     return request->plan_file || (apply_options(request, words, error) &&
                                   cli_request_check_outputs(request, verb->name, error));
@@ -251,13 +252,15 @@ fill_request(struct cli_request *request, const struct cli_request_words *words,
 
 static int
 parse(struct cli_request *request, const struct cli_verb *verb, const struct cli_words_group *more,
-      cli_check check, int argc, char **argv, gboolean *done)
+      cli_complete complete, cli_check check, int argc, char **argv, gboolean *done)
 {
     g_autoptr(GError) error = NULL;
     struct cli_request_words words = {0};
     bool good = cli_request_read_words(request, &words, verb, more, argc, argv, &error);
 
     *done = words.help;
+    if (good && !words.help && complete)
+        good = complete(request, &words.strategies, &error);
     good = good && (words.help || fill_request(request, &words, verb, check, &error));
     cli_request_words_clear(&words);
     if (!good) {
@@ -280,16 +283,18 @@ clear(struct cli_request *request)
     g_free(request->write_deepspeed);
     g_free(request->plan_file);
     g_free(request->deepspeed_file);
+    g_strfreev(request->sets);
     memset(request, 0, sizeof *request);
 }
 
 int
-cli_request_run(const struct cli_verb *verb, const struct cli_words_group *more, cli_check check,
-                int argc, char **argv, int (*answer)(const struct cli_request *request))
+cli_request_run(const struct cli_verb *verb, const struct cli_words_group *more,
+                cli_complete complete, cli_check check, int argc, char **argv,
+                int (*answer)(const struct cli_request *request))
 {
     struct cli_request request = {0};
     gboolean done;
-    int status = parse(&request, verb, more, check, argc, argv, &done);
+    int status = parse(&request, verb, more, complete, check, argc, argv, &done);
 
     if (status == CLI_DONE && !done)
         status = answer(&request);

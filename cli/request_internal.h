@@ -9,7 +9,6 @@
 /* Words that are gone when the request is made; owned. */
 struct cli_request_words {
     char *strategies, *outlook;
-    char **sets;
     gboolean help;
 };
 

@@ -84,7 +84,7 @@ set_question(GOptionEntry entries[GROUP_MAX], struct cli_request *request,
          "use this strategy (memwall list strategies), or compare several, separated by commas "
          "(default auto: the fastest that fits, within 2% the simplest)",
          "NAME"},
-        {"set", 0, 0, G_OPTION_ARG_STRING_ARRAY, &words->sets,
+        {"set", 0, 0, G_OPTION_ARG_STRING_ARRAY, &request->sets,
          "change a key of the hardware profile, such as gpu.memory_gib=80; memwall list hwprofiles "
          "NAME shows keys, units and values",
          "SECTION.KEY=VALUE"},
@@ -172,5 +172,4 @@ cli_request_words_clear(struct cli_request_words *words)
 {
     g_free(words->strategies);
     g_free(words->outlook);
-    g_strfreev(words->sets);
 }

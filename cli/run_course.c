@@ -1,7 +1,5 @@
-#include "cli/run_course.h"
+#include "cli/run_course_internal.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "cli/run_drives.h"
@@ -13,8 +11,6 @@
 #include "planner/json.h"
 #include "report/json_parts.h"
 
-#define DIFFERENCES_MAX 5 /* of settings that place state */
-
 static bool
 is_of_model(int which)
 {
@@ -22,14 +18,6 @@ is_of_model(int which)
 }
 
 G_STATIC_ASSERT((int)CLI_FIXEDS + (int)CLI_COURSES + 1 <= CLI_RUN_COURSE_FIELDS);
-
-/* Bits, as in a record. */
-struct cli_run_course {
-    uint64_t fixed[CLI_FIXEDS], course[CLI_COURSES], tokens;
-    bool has_fixed[CLI_FIXEDS], has_course[CLI_COURSES], has_tokens;
-    bool is_known;      /* there was a record */
-    bool of_checkpoint; /* that is started from, and not a run that is resumed */
-};
 
 /* --- values ---------------------------------------------------------------------------------- */
 
@@ -212,14 +200,6 @@ struct fixed_differences {
     bool model; /* it is another */
 };
 
-/* What a run is called beside `memwall export`. */
-static const char *
-name_of(const struct cli_training *training)
-{
-    return cli_run_drives_are_own(training->drives) ? cli_run_drives_name(training->drives)
-                                                    : training->options.nvme[0];
-}
-
 static bool
 refuse_fixed(const struct cli_training *training, const struct fixed_differences *d, GError **error)
 {
@@ -230,25 +210,11 @@ refuse_fixed(const struct cli_training *training, const struct fixed_differences
                          "%s/%s" MW_RUN_RECORD ": is of another model: %s: give the run's model, "
                          "or another directory",
                          directory, training->stem, d->all->str);
+    g_autofree char *called = cli_run_drives_called(training->drives);
     return mw_refuse(error,
                      "cannot resume with %s: the run was started with %s; give %s, or `memwall "
                      "export %s -o FOLDER` and a new run with --from FOLDER",
-                     d->now->str, d->then->str, d->then->str, name_of(training));
-}
-
-static void
-add(GString *changes, const char *option, const char *is, const char *was)
-{
-    g_string_append_printf(changes, "%s%s is %s, it was %s", changes->len ? "; " : "", option, is,
-                           was);
-}
-
-/* `was` NULL: it was not given. */
-static void
-add_again(GString *again, const char *option, const char *was)
-{
-    g_string_append_printf(again, "%s%s%s%s%s", again->len ? " " : "", was ? "" : "no ", option,
-                           was ? " " : "", was ? was : "");
+                     d->now->str, d->then->str, d->then->str, called);
 }
 
 static bool
@@ -272,9 +238,9 @@ compare_fixed(const struct cli_training *training, struct fixed_differences *d)
         const char *what = cli_run_fixed[i].what;
         g_autofree char *is = cli_run_field_text(&cli_run_fixed[i], now[i]);
         g_autofree char *was = cli_run_field_text(&cli_run_fixed[i], then->fixed[i]);
-        add(d->all, what, is, was);
-        add_again(d->now, what, is_none(i, now[i]) ? NULL : is);
-        add_again(d->then, what, is_none(i, then->fixed[i]) ? NULL : was);
+        cli_run_course_add(d->all, what, is, was);
+        cli_run_course_add_again(d->now, what, is_none(i, now[i]) ? NULL : is);
+        cli_run_course_add_again(d->then, what, is_none(i, then->fixed[i]) ? NULL : was);
         d->model |= is_of_model(i);
     }
 }
@@ -460,14 +426,6 @@ cli_run_course_fits(const struct mw_decoder *decoder, uint64_t fingerprint, cons
 
 /* --- what changes ---------------------------------------------------------------------------- */
 
-static JsonObject *
-object_in(JsonNode *root, const char *key)
-{
-    JsonNode *node = root ? json_object_get_member(json_node_get_object(root), key) : NULL;
-
-    return node && JSON_NODE_HOLDS_OBJECT(node) ? json_node_get_object(node) : NULL;
-}
-
 /* As many tokens may be others: the description has the file's name. */
 static void
 add_data(const struct cli_training *training, GString *changes)
@@ -476,14 +434,14 @@ add_data(const struct cli_training *training, GString *changes)
     int64_t tokens = mw_tokens_count(training->tokens);
     JsonNode *root = then->of_checkpoint ? NULL /* says nothing of names */
                                          : cli_run_entry_parse(training->options.nvme[0], NULL);
-    JsonObject *described = object_in(root, "training");
+    JsonObject *described = cli_run_course_object(root, "training");
     g_autofree char *now = g_canonicalize_filename(training->options.data, NULL);
     const char *was = NULL;
 
     if (described)
         mw_json_get_string(described, "data", "", &was, NULL);
     if (was && g_path_is_absolute(was) && strcmp(was, now))
-        add(changes, "--data", now, was);
+        cli_run_course_add(changes, "--data", now, was);
     else if (then->has_tokens && then->tokens != (uint64_t)tokens)
         g_string_append_printf(
             changes, "%s--data has %" G_GINT64_FORMAT " tokens, it had %" G_GUINT64_FORMAT,
@@ -515,7 +473,7 @@ cli_run_course_tell(struct cli_training *training)
             continue;
         g_autofree char *is = cli_run_field_text(&cli_run_courses[i], now[i]);
         g_autofree char *was = cli_run_field_text(&cli_run_courses[i], then->course[i]);
-        add(changes, cli_run_courses[i].what, is, was);
+        cli_run_course_add(changes, cli_run_courses[i].what, is, was);
     }
     add_data(training, changes);
     if (then->of_checkpoint) {
@@ -530,98 +488,4 @@ cli_run_course_tell(struct cli_training *training)
     else if (changes->len)
         cli_say("resuming with changed settings: %s", changes->str);
     return changes->len > 0;
-}
-
-/* --- settings that place state --------------------------------------------------------------- */
-
-static JsonNode *
-settings_now(const struct cli_training *training)
-{
-    char *text = NULL;
-    size_t length = 0;
-    FILE *out = open_memstream(&text, &length);
-    struct mw_json_writer json = {.out = out};
-
-    if (!out)
-        return NULL;
-    mw_json_begin(&json, NULL, '{', false);
-    mw_json_settings(&json, training->answer->result);
-    mw_json_end(&json, '}');
-    JsonNode *node = fclose(out) ? NULL : mw_json_parse(text, (gssize)length, "settings", NULL);
-    free(text);
-    return node;
-}
-
-/* "--optimizer-device" of "optimizer_device"; NULL: it follows from others. */
-static char *
-option_of(const char *key)
-{
-    static const struct {
-        const char *key, *option;
-    } others[] = {{"gpus_per_node", "--gpus"},
-                  {"micro_batch", "--batch"},
-                  {"checkpoint_interval", "--activation-checkpoint-interval"},
-                  {"tokens_per_step", NULL},
-                  {"default_step_tokens", NULL}};
-
-    for (size_t i = 0; i < G_N_ELEMENTS(others); i++)
-        if (!strcmp(key, others[i].key))
-            return g_strdup(others[i].option);
-    return g_strdelimit(g_strconcat("--", key, NULL), "_", '-');
-}
-
-/* As it is typed. */
-static char *
-value_of(JsonNode *node)
-{
-    if (!node || JSON_NODE_HOLDS_NULL(node))
-        return g_strdup("none");
-    return JSON_NODE_HOLDS_VALUE(node) && json_node_get_value_type(node) == G_TYPE_STRING
-               ? g_strdup(json_node_get_string(node))
-               : mw_json_text(node);
-}
-
-/* Of at most so many settings; `again`: how to have them as they were. */
-static char *
-differences_of(JsonObject *then, JsonObject *now, GString *again)
-{
-    g_autoptr(GList) keys = json_object_get_members(then);
-    g_autoptr(GString) all = g_string_new(NULL);
-    int count = 0;
-
-    for (GList *key = keys; key && count < DIFFERENCES_MAX; key = key->next) {
-        g_autofree char *was = value_of(json_object_get_member(then, key->data));
-        g_autofree char *is = value_of(json_object_get_member(now, key->data));
-        g_autofree char *option = option_of(key->data);
-        if (!option || !strcmp(was, is))
-            continue;
-        count++;
-        add(all, option, is, was);
-        add_again(again, option, strcmp(was, "none") ? was : NULL);
-    }
-    return all->len ? g_strdup(all->str) : NULL;
-}
-
-void
-cli_run_course_explain(const struct cli_training *training, GError *error)
-{
-    const char *directory = training->options.nvme[0];
-
-    if (!training->then || !training->then->is_known)
-        return;
-    JsonNode *described = cli_run_entry_parse(directory, NULL), *current = settings_now(training);
-    JsonObject *then = object_in(described, "settings"), *now = object_in(current, "settings");
-    g_autoptr(GString) again = g_string_new(NULL);
-    g_autofree char *differences = then && now ? differences_of(then, now, again) : NULL;
-
-    if (differences) {
-        char *all = g_strdup_printf("%s; of the settings, %s: give %s; or `memwall export %s -o "
-                                    "FOLDER`, and a new run --from FOLDER in another directory has "
-                                    "them otherwise",
-                                    error->message, differences, again->str, directory);
-        g_free(error->message);
-        error->message = all;
-    }
-    g_clear_pointer(&described, json_node_unref);
-    g_clear_pointer(&current, json_node_unref);
 }

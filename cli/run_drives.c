@@ -80,6 +80,22 @@ cli_run_drives_are_own(const struct cli_run_drives *drives)
 }
 
 char *
+cli_run_drives_called(const struct cli_run_drives *drives)
+{
+    char **directories = drives->training->options.nvme;
+    struct cli_run_entry there;
+    bool moved = false;
+
+    if (cli_run_drives_are_own(drives))
+        return g_strdup(drives->entry.name);
+    if (directories[1] && cli_run_entry_read(directories[0], &there, NULL)) {
+        moved = !cli_runs_names(&there, directories[0]);
+        cli_run_entry_clear(&there);
+    }
+    return moved ? g_strjoinv(" ", directories) : g_strdup(directories[0]);
+}
+
+char *
 cli_run_drives_kept_text(const struct cli_run_drives *drives)
 {
     const char *name = drives->entry.name;
@@ -124,7 +140,7 @@ say_kept(const struct cli_run_drives *drives, bool finished)
     const char *directory = drives->training->options.nvme[0]; /* as it was typed */
     bool own = cli_run_drives_are_own(drives);
     if (!own && finished)
-        cli_say("durable in %s: --resume with the same options goes on; `memwall rm %s` deletes it",
+        cli_say("durable in %s: --resume %s goes on with it; `memwall rm %s` deletes it", directory,
                 directory, directory);
     if (!own)
         return;

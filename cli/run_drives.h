@@ -33,6 +33,9 @@ void cli_run_drives_note_step(struct cli_run_drives *drives);
 const char *cli_run_drives_name(const struct cli_run_drives *drives);
 /* Whether the directories were made for it, and a resume finds it by its name. */
 bool cli_run_drives_are_own(const struct cli_run_drives *drives);
+/* What the run is called beside `memwall export`: its name, or a directory, or all of them where
+ * they were moved and say so of each other no more.  g_free it. */
+char *cli_run_drives_called(const struct cli_run_drives *drives);
 /* How that is gone on with and deleted; once it is described.  g_free it. */
 char *cli_run_drives_kept_text(const struct cli_run_drives *drives);
 /* What has to be done for a new start instead of this run; NULL: --overwrite does it. */

@@ -3,6 +3,7 @@
 
 #include "cli/run_drives_internal.h"
 #include "cli/run_homes.h"
+#include "cli/run_taken.h"
 #include "cli/runs_aside.h"
 #include "planner/error.h"
 #include "report/json_parts.h"
@@ -54,6 +55,7 @@ write_settings(struct mw_json_writer *json, const void *data)
     const struct cli_run_options *o = &training->options;
     g_autofree char *path = g_canonicalize_filename(o->data, NULL);
 
+    cli_run_taken_write(json, training);
     mw_json_settings(json, training->answer->result);
     mw_json_begin(json, "training", '{', false);
     mw_json_string(json, "data", path);

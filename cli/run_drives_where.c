@@ -111,10 +111,13 @@ static bool
 find_resumed(struct cli_run_drives *drives, GError **error)
 {
     const char *name = options_of(drives)->resume_run;
-    struct cli_run *run = name ? cli_runs_find(name, error) : cli_runs_newest(error);
+    const char *newest = options_of(drives)->newest, *note = options_of(drives)->note;
+    struct cli_run *run = cli_runs_find(name ? name : newest, error);
 
     if (!run)
         return false;
+    if (note)
+        cli_say("%s", note);
     const bool away = run->state == CLI_RUN_AWAY;
     const char *missing = away ? cli_runs_missing(&run->entry) : NULL;
     const char *taken = away && !missing ? cli_runs_taken(&run->entry) : NULL;
@@ -124,7 +127,7 @@ find_resumed(struct cli_run_drives *drives, GError **error)
         mw_refuse(error,
                   "%s: had state of run %s, and another run is there now: `memwall rm %s` deletes "
                   "what is left of that run",
-                  taken, run->entry.name, name);
+                  taken, run->entry.name, run->entry.name);
     if (missing || taken) {
         cli_run_free(run);
         return false;

@@ -70,7 +70,7 @@ static char *numbers[NUMBERS];
 static char *loss_scale, *from_path, *save_path, *data_path, *weights_path, *log_path, *lr_shape,
     *timeline_path, *backend_name, *resume_at;
 static char **nvme_directories, **limits;
-static char *resume_run;
+static char *resume_run, *newest_run, *newest_note, *taken_line;
 static gboolean shuffle, resume, overwrite, compare;
 
 static const struct fixed_row {
@@ -105,8 +105,8 @@ static const struct fixed_row {
     {DRIVES, {"resume", 0, G_OPTION_FLAG_OPTIONAL_ARG, G_OPTION_ARG_CALLBACK, NULL,
               "continue from the newest durable step: of RUN, a name of `memwall list runs` or a "
               "directory; else of the run in the --nvme directories; else of the newest run. "
-              "Options of the course and --seed, --shuffle, --loss-scale stay the run's unless "
-              "they are given again; a line says what that changes", "RUN"}},
+              "What is not given stays as the run had it: model, data, plan, course, number of "
+              "steps; lines say what is taken and what changes", "RUN"}},
     {DRIVES, {"at", 0, 0, G_OPTION_ARG_STRING, &resume_at,
               "with --resume, continue from the newest durable step (default), or from the "
               "previous one, where the newest is damaged or the run diverges after it",
@@ -168,6 +168,43 @@ cli_run_groups(void)
         entries[count++] = (GOptionEntry)G_OPTION_ENTRY_NULL;
     }
     return groups;
+}
+
+struct cli_run_resuming
+cli_run_options_resuming(void)
+{
+    return (struct cli_run_resuming){resume, resume_run, nvme_directories};
+}
+
+char *
+cli_run_options_data(void)
+{
+    return g_strdup(data_path);
+}
+
+bool
+cli_run_options_take(const char *data, const char *steps)
+{
+    bool takes = steps && !numbers[STEPS];
+
+    if (!data_path)
+        data_path = g_strdup(data);
+    if (takes)
+        numbers[STEPS] = g_strdup(steps);
+    return takes;
+}
+
+void
+cli_run_options_found(const char *run, const char *note)
+{
+    newest_run = g_strdup(run);
+    newest_note = g_strdup(note);
+}
+
+void
+cli_run_options_say(char *line)
+{
+    taken_line = line;
 }
 
 static bool
@@ -298,6 +335,9 @@ cli_run_options_read(struct cli_run_options *options, GError **error)
     options->shuffle = shuffle;
     options->resume = resume;
     options->resume_run = g_strdup(resume_run);
+    options->newest = g_strdup(newest_run);
+    options->note = g_strdup(newest_note);
+    options->taken = g_strdup(taken_line);
     options->overwrite = overwrite;
     options->compare = compare;
     options->schedule = (struct mw_lr_schedule){
@@ -339,5 +379,8 @@ cli_run_options_clear(struct cli_run_options *options)
     g_free(options->save_timeline);
     g_strfreev(options->nvme);
     g_free(options->resume_run);
+    g_free(options->newest);
+    g_free(options->note);
+    g_free(options->taken);
     memset(options, 0, sizeof *options);
 }

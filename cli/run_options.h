@@ -41,6 +41,8 @@ struct cli_run_options {
     bool shuffle;
     bool resume;
     char *resume_run; /* its name, or a directory of it; NULL: what --nvme names, or the newest */
+    char *newest;     /* the run that --resume alone has found; NULL */
+    char *note, *taken; /* lines to be said of the resume; NULL */
     bool previous; /* with resume: from the step before the newest */
     bool overwrite; /* what another run has left in the directories */
     const struct mw_backend *backend; /* what computes; NULL: auto (run_backend.h) */
@@ -58,6 +60,22 @@ struct cli_run_options {
 
 /* For the option parser; what they are given stays there, for one command line. */
 const struct cli_words_group *cli_run_groups(void);
+
+/* What of them says which run is gone on with; borrowed. */
+struct cli_run_resuming {
+    bool resume;
+    const char *run; /* NULL: it was not named */
+    char **nvme;     /* NULL: nor its directories */
+};
+struct cli_run_resuming cli_run_options_resuming(void);
+/* --data as it was given, or NULL.  g_free it. */
+char *cli_run_options_data(void);
+/* As if they had been given, where they were not: whether `steps` was taken.  May be NULL. */
+bool cli_run_options_take(const char *data, const char *steps);
+/* Of --resume alone: the run that it means, and what there is to say of that (may be NULL). */
+void cli_run_options_found(const char *run, const char *note);
+/* A line to be said, which it takes, once it is known who says it. */
+void cli_run_options_say(char *line);
 
 /* Defaults where nothing was given.  Fails with one line naming option, value and range. */
 bool cli_run_options_read(struct cli_run_options *options, GError **error);

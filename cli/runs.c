@@ -298,8 +298,9 @@ take_place(struct cli_run_entry *entry, const char *path, GError **error)
                          "%s/" MW_RUN_DESCRIPTION ": is of run %s in %s, not of this directory: %s",
                          path, entry->name, entry->directories[0],
                          there ? "name that one, or delete the file"
-                               : "move all directories of the run back to where they were, or make "
-                                 "links there that lead to where they are");
+                               : "where all directories of the run were moved, name all of them in "
+                                 "their order: `memwall verify DIR DIR`, `memwall export DIR DIR "
+                                 "-o FOLDER`, `memwall run --nvme DIR --nvme DIR --resume`");
     }
     g_free(entry->directories[0]);
     entry->directories[0] = g_canonicalize_filename(path, NULL);
@@ -403,8 +404,7 @@ cli_runs_find(const char *name, GError **error)
 static bool
 check_newest(const struct cli_run *run, GError **error)
 {
-    const char *name = run->entry.name, *missing = cli_runs_missing(&run->entry);
-    const char *taken = cli_runs_taken(&run->entry), *place = missing ? missing : taken;
+    const char *name = run->entry.name;
 
     if (run->state == CLI_RUN_RUNNING)
         return mw_refuse(error,
@@ -416,29 +416,56 @@ check_newest(const struct cli_run *run, GError **error)
                          "--resume: the newest run, %s, has no whole step: `memwall verify %s` "
                          "says what is damaged; --resume=NAME names another of `memwall list runs`",
                          name, name);
-    if (run->state != CLI_RUN_AWAY)
-        return true;
-    return mw_refuse(error,
-                     "--resume: of the newest run, %s, %s %s; --resume=NAME names another of "
-                     "`memwall list runs`",
-                     name, place ? place : "a directory",
-                     missing ? "is not there, or empty: is the drive mounted?"
-                             : "has another run now");
+    return true;
+}
+
+/* Whose drive is not mounted, or whose files were deleted by hand: nobody can go on with it now. */
+static void
+note_away(GString *text, const struct cli_run *run)
+{
+    const char *missing = cli_runs_missing(&run->entry), *taken = cli_runs_taken(&run->entry);
+    const char *place = missing ? missing : taken;
+
+    g_string_append_printf(text, "%sof run %s %s %s", text->len ? "; " : "", run->entry.name,
+                           place ? place : "a directory",
+                           missing ? "is not there, or empty" : "has another run now");
 }
 
 struct cli_run *
-cli_runs_newest(GError **error)
+cli_runs_newest(char **note, GError **error)
 {
     g_autoptr(GPtrArray) runs = cli_runs_list();
+    g_autoptr(GString) away = g_string_new(NULL);
 
+    *note = NULL;
     for (guint i = 0; i < runs->len; i++) {
         struct cli_run *run = g_ptr_array_index(runs, i);
-        if (run->state != CLI_RUN_EMPTY)
-            return check_newest(run, error) ? g_ptr_array_steal_index(runs, i) : NULL;
+        if (run->state == CLI_RUN_AWAY)
+            note_away(away, run);
+        if (run->state == CLI_RUN_AWAY || run->state == CLI_RUN_EMPTY)
+            continue;
+        if (!check_newest(run, error))
+            return NULL;
+        if (away->len)
+            *note = g_strdup_printf("--resume: passed over what is newer: %s (is the drive "
+                                    "mounted?)",
+                                    away->str);
+        return g_ptr_array_steal_index(runs, i);
     }
-    mw_refuse(error, "--resume: no run can be resumed: `memwall list runs` shows all; "
-                     "--nvme DIR names its directory");
+    mw_refuse(error,
+              "--resume: no run can be resumed%s%s%s: `memwall list runs` shows all; --nvme DIR "
+              "names its directory",
+              away->len ? ": " : "", away->str, away->len ? " (is the drive mounted?)" : "");
     return NULL;
+}
+
+char *
+cli_runs_described(const struct cli_run_entry *entry)
+{
+    for (char **each = entry->directories; *each; each++)
+        if (cli_runs_has(entry, *each))
+            return g_strdup(*each);
+    return entry->name ? listed_folder(entry->name) : g_strdup(entry->directories[0]);
 }
 
 /* --- removal --------------------------------------------------------------------------------- */

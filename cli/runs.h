@@ -67,9 +67,12 @@ GPtrArray *cli_runs_list(void);
 bool cli_runs_is_listed(const char *name);
 /* By its exact name, or else by one of its directories.  NULL with *error. */
 struct cli_run *cli_runs_find(const char *run, GError **error);
-/* That has a step to go on from.  NULL with *error: there is none, or the newest run is running,
- * away or damaged: an older one is not gone on with unasked. */
-struct cli_run *cli_runs_newest(GError **error);
+/* That has a step to go on from, and is there: *note (NULL: nothing) says which newer ones are not.
+ * NULL with *error: there is none, or the newest that is there is running or damaged: an older one
+ * is not gone on with unasked. */
+struct cli_run *cli_runs_newest(char **note, GError **error);
+/* A directory that has its description: its own, or that of the list.  g_free it. */
+char *cli_runs_described(const struct cli_run_entry *entry);
 
 /* The first of its directories that is not there, or holds no run, as where its drive is not
  * mounted; NULL: all are there, though another run may have one. */

@@ -36,7 +36,7 @@ answer(const struct cli_request *request)
 static int
 run(int argc, char **argv)
 {
-    return cli_request_run(&cli_verb_compare, NULL, NULL, argc, argv, answer);
+    return cli_request_run(&cli_verb_compare, NULL, NULL, NULL, argc, argv, answer);
 }
 
 const struct cli_verb cli_verb_compare = {

@@ -9,14 +9,15 @@
 #include "planner/error.h"
 
 static bool
-export_run(const char *name, const char *folder, bool previous, GError **error)
+export_run(char **names, const char *folder, bool previous, GError **error)
 {
+    g_autofree char *all = g_strjoinv(", ", names);
     int64_t steps;
 
     cli_outlive_readers();
-    if (!cli_export(name, "-o", folder, previous, &steps, error))
+    if (!cli_export(names, "-o", folder, previous, &steps, error))
         return false;
-    printf("%s: the state after step %" G_GINT64_FORMAT " of %s\n", folder, steps, name);
+    printf("%s: the state after step %" G_GINT64_FORMAT " of %s\n", folder, steps, all);
     return true;
 }
 
@@ -44,13 +45,14 @@ run(int argc, char **argv)
         cli_words_help(&words, stdout);
         return cli_flush();
     }
-    if (argc != 2)
-        mw_refuse(&error, "export takes one RUN: a name of `memwall list runs`, or a directory");
+    if (argc < 2)
+        mw_refuse(&error,
+                  "export takes one RUN: a name of `memwall list runs`, or its directories");
     else if (!folder || !*folder)
         mw_refuse(&error, "-o FOLDER is missing: the folder that the checkpoint is written to");
     else if (at && strcmp(at, "newest") && strcmp(at, "previous"))
         mw_refuse(&error, "--at %s: must be newest or previous", at);
-    else if (export_run(argv[1], folder, !g_strcmp0(at, "previous"), &error))
+    else if (export_run(argv + 1, folder, !g_strcmp0(at, "previous"), &error))
         return cli_flush();
     return cli_fail(error);
 }
@@ -58,10 +60,11 @@ run(int argc, char **argv)
 const struct cli_verb cli_verb_export = {
     .name = "export",
     .summary = "write the durable state of a run as a checkpoint",
-    .arguments = "RUN -o FOLDER",
+    .arguments = "RUN|DIR... -o FOLDER",
     .examples = "memwall export gpt2-2026-11-22-1 -o gpt2-checkpoint",
-    .details = "RUN is a run's name (memwall list runs), or one of its directories. The checkpoint "
-               "is what memwall run --save writes: memwall run --from FOLDER goes on from it, with "
+    .details = "RUN is a run's name (memwall list runs), or one of its directories; DIR... are all "
+               "of them, in the order of --nvme, where they were moved. The checkpoint is what "
+               "memwall run --save writes: memwall run --from FOLDER goes on from it, with "
                "any placement.",
     .run = run,
 };

@@ -143,7 +143,7 @@ answer(const struct cli_request *request)
 static int
 run(int argc, char **argv)
 {
-    return cli_request_run(&cli_verb_plan, NULL, NULL, argc, argv, answer);
+    return cli_request_run(&cli_verb_plan, NULL, NULL, NULL, argc, argv, answer);
 }
 
 const struct cli_verb cli_verb_plan = {

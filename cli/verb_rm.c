@@ -35,13 +35,34 @@ say_others(const struct cli_run *run, const char *name)
                     *directory);
 }
 
+static bool
+holds_files(const char *directory)
+{
+    struct mw_run_files files;
+    bool holds = !mw_run_files_look(directory, &files, NULL) || files.names->len || files.stranger;
+
+    mw_run_files_clear(&files);
+    return holds;
+}
+
+/* NULL: all of its directories are gone, or empty, and only the list has it still. */
+static const char *
+first_left(const struct cli_run *run)
+{
+    char **there = run->entry.directories;
+
+    while (*there && !cli_runs_has(&run->entry, *there) && !holds_files(*there))
+        there++;
+    return *there;
+}
+
 /* What is left of a run without one of its drives goes by a directory's name, not by the run's. */
 static bool
 is_whole(const struct cli_run *run, const char *name, GError **error)
 {
     const char *missing = cli_runs_missing(&run->entry);
 
-    if (!missing || strcmp(name, run->entry.name))
+    if (!missing || !first_left(run) || strcmp(name, run->entry.name))
         return true;
     char **there = run->entry.directories;
     while (*there && !cli_runs_has(&run->entry, *there))
@@ -75,9 +96,19 @@ find_run(const char *name, GError **error)
 static bool
 remove_run(const struct cli_run *run, const char *name, GError **error)
 {
-    say_others(run, name);
+    bool gone = !g_strcmp0(name, run->entry.name) && !first_left(run);
+
+    if (!gone)
+        say_others(run, name);
     if (!cli_runs_remove(&run->entry, false, error))
         return false;
+    if (gone) {
+        g_autofree char *places = g_strjoinv(", ", run->entry.directories);
+        printf("deleted the list's entry of %s, whose files are not in %s; if a drive with them "
+               "comes back, its directory names the run\n",
+               name, places);
+        return true;
+    }
     bool stays = g_strcmp0(name, run->entry.name) && g_file_test(name, G_FILE_TEST_IS_DIR);
     printf("deleted %s%s, %s%s\n", stays ? "the run in " : "", name,
            mw_format_bytes((double)run->bytes), stays ? "; the folder stays" : "");
@@ -152,8 +183,9 @@ const struct cli_verb cli_verb_rm = {
     .arguments = "RUN...",
     .examples = "memwall rm gpt2-2026-11-22-1",
     .details = "RUN is a run's whole name (memwall list runs), or one of its directories. A run "
-               "that is in progress is refused. Other files in its directories stay. A run whose "
-               "drive is not mounted stays too; to delete what is left of it, name one of its "
-               "directories.",
+               "that is in progress is refused. Other files in its directories stay. A run "
+               "that lacks one of its drives stays too; to delete what is left of it, name one of "
+               "its directories. One that lacks all of them leaves the list alone, and can be "
+               "named by a directory when its drives are back.",
     .run = run,
 };

@@ -13,7 +13,9 @@
 #include "cli/run_drives.h"
 #include "cli/run_paths.h"
 #include "cli/run_report.h"
+#include "cli/run_request.h"
 #include "cli/run_stop.h"
+#include "cli/run_taken.h"
 #include "cli/training.h"
 #include "exec/log.h"
 #include "exec/run_names.h"
@@ -127,76 +129,6 @@ open_log(struct run *run, GError **error)
 }
 
 /* --- before the first ------------------------------------------------------------------------ */
-
-/* More ranks than a machine has devices share it: each has its part of memory and cores, and what
- * they send each other is copied. */
-static void
-share_device(struct mw_hardware *hardware, int ranks)
-{
-    double share = (double)hardware->gpus_per_node / ranks;
-
-    if (share >= 1)
-        return;
-    hardware->gpus_per_node = ranks;
-    hardware->gpu_memory_bytes *= share;
-    hardware->gpu_reserve_bytes *= share;
-    hardware->gpu_largest_request_bytes *= share;
-    hardware->gpu_memory_bytes_per_s *= share;
-    hardware->gpu_operator_bytes_per_s *= share;
-    hardware->gpu_peak_flops *= share;
-    hardware->gpu_achievable_flops *= share;
-    for (int i = 0; i < hardware->matmul_points; i++)
-        hardware->matmul_flops[i] *= share;
-    for (int i = 0; i < hardware->attention_points; i++)
-        hardware->attention_flops[i] *= share;
-    if (!hardware->fabric_bytes_per_s)
-        hardware->fabric_bytes_per_s = hardware->pcie_h2d_bytes_per_s * share;
-}
-
-/* A process stands for a GPU: without --gpus the plan is for those that were started, on the nodes
- * that they are on, or on as many as --nodes says. */
-static void
-plan_for(struct mw_settings *settings, const struct mw_ranks *ranks)
-{
-    if (settings->gpus_per_node != MW_AUTO)
-        return;
-    if (settings->nodes > 1) {
-        settings->gpus_per_node = MAX(mw_ranks_count(ranks) / settings->nodes, 1);
-        return;
-    }
-    settings->gpus_per_node = mw_ranks_node_count(ranks);
-    settings->nodes = mw_ranks_count(ranks) / mw_ranks_node_count(ranks);
-}
-
-/* Sequences per GPU and step where nobody gives a batch, as the Hugging Face trainer has it
- * (per_device_train_batch_size): whoever tries a run waits for seconds.  The default global batch
- * of a plan is that of trainings over months. */
-#define DEFAULT_SEQUENCES 8
-
-static void
-bound_batch(struct mw_settings *settings, const struct mw_model *model)
-{
-    int64_t seq = settings->seq == MW_AUTO ? mw_settings_default_seq(model) : settings->seq;
-
-    if (settings->micro_batch == MW_AUTO && settings->global_batch == MW_AUTO)
-        settings->step_tokens_max =
-            (double)DEFAULT_SEQUENCES * seq * settings->gpus_per_node * settings->nodes;
-}
-
-static struct cli_request
-for_this_run(const struct cli_request *request, const struct mw_ranks *ranks,
-             const struct cli_limits *limits)
-{
-    struct cli_request mine = *request;
-
-    for (int outlook = 0; outlook < MW_OUTLOOK_COUNT; outlook++) {
-        share_device(&mine.hardware[outlook], mw_ranks_node_count(ranks));
-        cli_limits_apply(limits, mw_ranks_node_count(ranks), &mine.hardware[outlook]);
-    }
-    plan_for(&mine.settings, ranks);
-    bound_batch(&mine.settings, &mine.model);
-    return mine;
-}
 
 /* Of this rank's files.  A run that trains nothing leaves those of others alone. */
 static char *
@@ -536,12 +468,12 @@ plan_and_run(struct run *run)
 /* A run that was killed behind its last step has not come to its --save.  What is durable is
  * written as it is: no step of this run's settings was taken. */
 static int
-export_done(const char *directory, const char *folder, bool previous)
+export_done(char **directories, const char *folder, bool previous)
 {
     g_autoptr(GError) error = NULL;
     int64_t steps;
 
-    if (!cli_export(directory, "--save", folder, previous, &steps, &error))
+    if (!cli_export(directories, "--save", folder, previous, &steps, &error))
         return cli_fail(error);
     cli_say("all %" G_GINT64_FORMAT " steps were done before: nothing is trained; checkpoint %s "
             "has them",
@@ -578,7 +510,7 @@ end(struct run *run, int status)
     bool all_alike =
         run->complete || status == CLI_DONE || status == CLI_DOES_NOT_FIT || status > CLI_SIGNALLED;
     bool exports = training->is_done && all_alike && mw_ranks_index(ranks) == 0;
-    g_autofree char *directory = exports ? g_strdup(training->options.nvme[0]) : NULL;
+    g_auto(GStrv) directories = exports ? g_strdupv(training->options.nvme) : NULL;
     g_autofree char *folder = g_strdup(training->options.save);
     bool previous = training->options.previous;
 
@@ -587,7 +519,7 @@ end(struct run *run, int status)
         mw_ranks_abort(ranks, status);                 /* does not return */
     }
     close_run(run, all_alike);
-    if (exports && (status = export_done(directory, folder, previous)))
+    if (exports && (status = export_done(directories, folder, previous)))
         mw_ranks_abort(ranks, status);
     else
         mw_ranks_leave(ranks);
@@ -613,7 +545,9 @@ answer(const struct cli_request *request)
         mw_ranks_give_way();
         return cli_fail(error);
     }
-    struct cli_request mine = for_this_run(request, ranks, &training->options.limits);
+    if (mw_ranks_index(ranks) == 0 && training->options.taken)
+        cli_say("%s", training->options.taken);
+    struct cli_request mine = cli_run_request(request, ranks, &training->options.limits);
     training->request = &mine;
     training->ranks = ranks;
     g_mutex_init(&run.lock);
@@ -652,7 +586,8 @@ check(const struct cli_request *request, bool measures, GError **error)
 static int
 run(int argc, char **argv)
 {
-    return cli_request_run(&cli_verb_run, cli_run_groups(), check, argc, argv, answer);
+    return cli_request_run(&cli_verb_run, cli_run_groups(), cli_run_taken_fill, check, argc, argv,
+                           answer);
 }
 
 const struct cli_verb cli_verb_run = {

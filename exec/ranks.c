@@ -156,6 +156,12 @@ launched_index(void)
     return index ? atoi(index) : 0;
 }
 
+bool
+mw_ranks_is_launched_first(void)
+{
+    return launched_index() <= 0;
+}
+
 /* Open MPI's mpirun (4.1) takes a second to end the others. */
 #define GIVE_WAY_US 3000000
 

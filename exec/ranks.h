@@ -55,6 +55,8 @@ bool mw_ranks_tells(struct mw_ranks *ranks, const char *words);
 /* Where that cannot be asked, as this process has not joined: all but the first process of a
  * launcher wait for some seconds, in which the launcher ends them if the first has failed too. */
 void mw_ranks_give_way(void);
+/* Whether this process is that first one, or was launched by nobody. */
+bool mw_ranks_is_launched_first(void);
 
 int mw_ranks_count(const struct mw_ranks *ranks);
 int mw_ranks_index(const struct mw_ranks *ranks);

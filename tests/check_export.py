@@ -256,7 +256,8 @@ def check_description(box):
 
 def check_wrong(box):
     for words, status, said in ((["drive"], 2, "-o FOLDER"), ([], 2, "one RUN"),
-                                (["drive", "second", "-o", "other"], 2, "one RUN"),
+                                (["drive", "second", "-o", "other"], 2,
+                                 "second: has nothing of run "),
                                 (["nowhere", "-o", "other"], 2, "nowhere"),
                                 (["second", "-o", "other"], 2, "second: holds no run whose "
                                  "steps are durable: no file of a run is there"),

@@ -704,7 +704,7 @@ def check_home(box):
 
 
 def check_unmounted(box):
-    """A run whose drive is not there: it is neither passed over, nor gone on with, nor halved."""
+    """A run whose drive is not there: an older one goes on, with a line; it is not halved."""
     start_anew(box)
     mounts = [box.folder / "fast", box.folder / "vast"]
     yield from good(train(box, *STEP, steps=2))
@@ -722,12 +722,17 @@ def check_unmounted(box):
                     (mount / name).mkdir(parents=True)
             if [run["run"] for run in listed(box)] != [name, older]:
                 yield f"runs are {listed(box)}"
-            yield from check_refused(train(box, *STEP, "--resume"), 2, name, missing,
-                                     "is the drive mounted?", "--resume=NAME")
+            done = train(box, *STEP, "--resume", "--log", "older.jsonl", steps=2)
+            for line in (f"passed over what is newer: of run {name} {missing} is not there, or "
+                         "empty (is the drive mounted?)\n", f"going on with run {older}: ",
+                         "--steps 2: counts all steps of the run, and 2 are done"):
+                if line not in done.said:
+                    yield f"said {done.said!r}"
             yield from check_refused(train(box, *STEP, f"--resume={name}"), 1, name, missing,
                                      "is the drive mounted?")
-            yield from check_refused(box.run(older, name, verb="rm"), 1, name, missing,
-                                     "is the drive mounted?", "nothing is deleted")
+            if len(away) == 1:
+                yield from check_refused(box.run(older, name, verb="rm"), 1, name, missing,
+                                         "is the drive mounted?", "nothing is deleted")
             for mount in away:
                 if empty and os.listdir(mount / name):
                     yield f"left {os.listdir(mount / name)}"
@@ -749,6 +754,28 @@ def check_unmounted(box):
     yield from good(box.run(older, str(runs_of(box) / older), verb="rm"))
     if os.listdir(mounts[0]) or left(box):
         yield f"left {os.listdir(mounts[0])}, {left(box)}"
+
+
+def check_gone(box):
+    """Runs whose files were deleted by hand: the one before goes on, and rm clears the list."""
+    start_anew(box)
+    yield from good(train(box, *STEP, steps=2))
+    older = listed(box)[0]["run"]
+    yield from good(train(box, *STEP, *BOTH, steps=2))
+    name = listed(box)[0]["run"]
+    box.empty_drives()
+    yield from good(train(box, *STEP, "--resume", "--log", "older.jsonl", steps=3))
+    if sorted(run["run"] for run in listed(box)) != sorted([older, name]):
+        yield f"runs are {listed(box)}"
+    done = box.run(name, verb="rm")
+    yield from good(done)
+    if "deleted the list's entry of " + name not in done.text or left(box) != [older]:
+        yield f"said {done.text!r} {done.said!r}, left {left(box)}"
+    shutil.rmtree(runs_of(box) / older)
+    yield from good(train(box, *STEP, *BOTH, "--log", "new.jsonl", steps=1))
+    box.empty_drives()
+    yield from check_refused(train(box, *STEP, "--resume"), 2, "no run can be resumed: of run ",
+                             "is not there, or empty", "is the drive mounted?", "memwall list runs")
 
 
 def check_missing(box):
@@ -1018,6 +1045,7 @@ def tests(box):
     yield "descriptions without an end", check_endless(box)
     yield "what JSON says", check_json(box)
     yield "a drive that is not there", check_unmounted(box)
+    yield "runs whose files are gone", check_gone(box)
     yield "directories that are not there", check_missing(box)
     yield "a run of its own that diverges", check_diverged(box)
     yield "a run of its own that is overwritten", check_overwritten(box)

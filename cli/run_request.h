@@ -1,0 +1,16 @@
+/*
+ * run_request.h - what a run asks the planner: the question of its command line, for the ranks that
+ * were started and the part of this machine that each of them has.
+ */
+#ifndef MW_CLI_RUN_REQUEST_H
+#define MW_CLI_RUN_REQUEST_H
+
+#include "cli/cli.h"
+#include "cli/lane_limits.h"
+#include "exec/ranks.h"
+
+/* A copy, whose strings are those of `request`. */
+struct cli_request cli_run_request(const struct cli_request *request, const struct mw_ranks *ranks,
+                                   const struct cli_limits *limits);
+
+#endif
