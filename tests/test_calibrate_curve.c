@@ -676,7 +676,8 @@ test_bound(void)
     g_assert_cmpint(m.disturbances.sizes_out, ==, 0);
 }
 
-/* Where the fastest was the smaller one, and nothing waited, the other is as fast, in whole digits. */
+/* Where the fastest was the smaller one, and nothing waited, the other is as fast, in whole
+ * digits. */
 static void
 test_bound_rounded(void)
 {
