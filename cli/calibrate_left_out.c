@@ -35,6 +35,15 @@ add_layer(GPtrArray *all, const struct mw_calibration *m)
                                              (int)m->layer_rows, (int)m->layer_columns));
 }
 
+static void
+add_memory(GPtrArray *all, const struct mw_calibration *m)
+{
+    if (m->arena_bytes < m->arena_bytes_wished)
+        g_ptr_array_add(all, g_strdup_printf("operands in all but %.0f MiB of %.0f MiB of memory",
+                                             (double)m->arena_bytes / MIB,
+                                             (double)m->arena_bytes_wished / MIB));
+}
+
 /* Figures that had no time at all. */
 static void
 add_figures(GPtrArray *all, const struct mw_calibration *m)
@@ -107,6 +116,7 @@ cli_calibrate_left_out(const struct mw_calibration *m)
 
     add_layer(all, m);
     add_figures(all, m);
+    add_memory(all, m);
     add_drives(all, &m->drives);
     add_drift(all, &m->drift);
     return all;
@@ -149,6 +159,7 @@ cli_calibrate_left_out_shortly(const struct mw_calibration *m)
     add_message_count(all, m);
     add_layer(all, m);
     add_figures(all, m);
+    add_memory(all, m);
     add_drives(all, &m->drives);
     add_drift(all, &m->drift);
     return all;

@@ -159,9 +159,10 @@ struct mw_calibration {
     struct mw_measure collective_bytes_per_s[MW_CALIBRATION_COLLECTIVES]
                                             [MW_CALIBRATION_MESSAGES_MAX];
     bool collective_contradicts[MW_CALIBRATION_COLLECTIVES][MW_CALIBRATION_MESSAGES_MAX];
-    char collectives_by[128]; /* whose they are, in words; "": the ranks' own */
-    double budget_s, took_s;  /* without what --sustained wrote */
-    double opened_s;          /* of these: memory and the drives' file were made */
+    char collectives_by[128];                /* whose they are, in words; "": the ranks' own */
+    int64_t arena_bytes, arena_bytes_wished; /* that operands move through */
+    double budget_s, took_s;                 /* without what --sustained wrote */
+    double opened_s;                         /* of these: memory and the drives' file were made */
     struct mw_calibration_steal steal;
     struct mw_calibration_disturbances disturbances;
     struct mw_calibration_drift drift;

@@ -7,6 +7,7 @@
 #define QUICK_HOST_ARENA_BYTES (24 * MIB)
 #define PAGE_BYTES 4096 /* the sum of the losses has one */
 #define VOCAB 50257     /* GPT-2's */
+#define STATE_BYTES 16  /* of a parameter in the update: w, m and v, the parameter, its gradient */
 #define LINE 32         /* elements of a cache line: rows of logits as a run's */
 
 static const int64_t cores_sizes[] = {64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048};
@@ -185,10 +186,65 @@ describe(struct mw_calibrator *c, struct mw_calibration *out)
         out->direct_storage = c->backend->direct_storage();
 }
 
-static bool
-reserve(struct mw_calibrator *c, GError **error)
+/* --- how much memory ------------------------------------------------------------------------- */
+
+/* A system whose cores others have, or a virtual machine that has to be given each page, takes
+ * seconds for what is a tenth of one elsewhere. */
+#define PROBE_BYTES (16 * MIB)
+#define ARENAS_PART 0.1 /* of the budget */
+#define ARENA_LEAST_BYTES (128 * MIB)
+
+int64_t
+mw_calibrate_arena_bytes(int64_t wished_bytes, double s_per_byte, double room_s)
 {
-    int64_t host = c->options->quick ? QUICK_HOST_ARENA_BYTES : HOST_ARENA_BYTES;
+    int64_t bytes = wished_bytes;
+
+    while (bytes / 2 >= ARENA_LEAST_BYTES && (double)bytes * s_per_byte > room_s)
+        bytes /= 2;
+    return bytes;
+}
+
+static bool
+probe(double *s_per_byte, GError **error)
+{
+    struct mw_arena arena = {0};
+    const double began_s = mw_calibrate_now_s();
+
+    if (!mw_arena_reserve(&arena, "calibrate", PROBE_BYTES, error))
+        return false;
+    *s_per_byte = (mw_calibrate_now_s() - began_s) / PROBE_BYTES;
+    mw_arena_release(&arena);
+    return true;
+}
+
+/* Of cores: both arenas, and what moves through them. */
+static bool
+choose_arenas(struct mw_calibrator *c, struct mw_calibration *out, int64_t *host, GError **error)
+{
+    struct mw_calibrate_scale *own = &c->own_scale;
+    double s_per_byte = 0;
+
+    *host = c->options->quick ? QUICK_HOST_ARENA_BYTES : HOST_ARENA_BYTES;
+    out->arena_bytes = out->arena_bytes_wished = c->scale->arena_bytes;
+    if (c->options->quick || c->backend->apart)
+        return true;
+    if (!probe(&s_per_byte, error) || !mw_calibrate_agree(c, &s_per_byte, error))
+        return false;
+    *own = *c->scale;
+    c->scale = own;
+    own->arena_bytes =
+        mw_calibrate_arena_bytes(own->arena_bytes, s_per_byte, ARENAS_PART * out->budget_s / 2);
+    *host = MIN(*host, own->arena_bytes);
+    own->params = MIN(own->params, *host / STATE_BYTES);
+    own->params_beside = MIN(own->params_beside, own->params / 2);
+    out->arena_bytes = own->arena_bytes;
+    return true;
+}
+
+static bool
+reserve(struct mw_calibrator *c, struct mw_calibration *out, GError **error)
+{
+    int64_t host;
     const struct mw_ranks *ranks = c->options->ranks;
     struct mw_backend_options options = {.dtype = c->options->dtype,
                                          .threads = c->cores,
@@ -196,6 +252,8 @@ reserve(struct mw_calibrator *c, GError **error)
                                          .node_ranks = ranks ? mw_ranks_node_count(ranks) : 1};
     void *device = NULL;
 
+    if (!choose_arenas(c, out, &host, error))
+        return false;
     c->handle = c->backend->open(&options, c->scale->arena_bytes + behind_bytes(c), &device, error);
     if (!c->handle || !mw_arena_reserve(&c->memory, "calibrate: host", host + PAGE_BYTES, error) ||
         !pin(c, error))
@@ -223,7 +281,7 @@ warm(struct mw_calibrator *c, GError **error)
 bool
 mw_calibrate_open_device(struct mw_calibrator *c, struct mw_calibration *out, GError **error)
 {
-    if (!reserve(c, error))
+    if (!reserve(c, out, error))
         return false;
     describe(c, out);
     return warm(c, error);

@@ -67,6 +67,9 @@ struct mw_calibrate_scale {
 /* Of a device that is apart, or of cores. */
 const struct mw_calibrate_scale *mw_calibrate_scale(bool apart, bool quick);
 
+/* So much of what is wished, by halves, as there is time for at this rate. */
+int64_t mw_calibrate_arena_bytes(int64_t wished_bytes, double s_per_byte, double room_s);
+
 /* Lanes of a device that queues ops. */
 enum mw_calibrate_lane {
     MW_CALIBRATE_COMPUTE,
@@ -83,7 +86,8 @@ struct mw_calibrator {
     const struct mw_kernels *kernels;    /* of the device */
     const struct mw_cpu_kernels *passes; /* of the host's lanes */
     const struct mw_calibrate_scale *scale;
-    struct mw_arena memory;       /* of the host, pinned where the device wants it so */
+    struct mw_calibrate_scale own_scale; /* where memory was too slow to get for the table's */
+    struct mw_arena memory;              /* of the host, pinned where the device wants it so */
     struct mw_arena device, host; /* where operands are; the first's addresses are the device's */
     struct {
         char *device, *host;

@@ -259,6 +259,66 @@ test_disturbed(void)
     g_rmdir(directory);
 }
 
+/* --- waits that are no drift ----------------------------------------------------------------- */
+
+static gint late_products; /* all sizes are, from now on */
+
+static double
+waiting_s(void)
+{
+    return 1.9 * late_now_s();
+}
+
+static bool
+late_multiply(void *on, const struct mw_product *p, void *c, const uint16_t *a, const uint16_t *b,
+              const uint16_t *bias, GError **error)
+{
+    if (g_atomic_int_get(&late_products))
+        late_s += DISTURBED_S;
+    return mw_backend_cpu.kernels->multiply(on, p, c, a, b, bias, error);
+}
+
+static bool
+come_late_at_last(void *data, const char *what, double left_s)
+{
+    if (strstr(what, "first products"))
+        g_atomic_int_set(&late_products, 1);
+    return true;
+}
+
+/* Threads that wait all the while are slower at the end than at first, or not: by chance. */
+static void
+test_no_drift(void)
+{
+    g_autofree char *directory = g_dir_make_tmp("memwall-XXXXXX", NULL);
+    const char *const directories[] = {directory};
+    struct mw_backend backend = mw_backend_cpu;
+    struct mw_kernels kernels = *mw_backend_cpu.kernels;
+    const struct mw_calibration_options options = {.backend = &backend,
+                                                   .dtype = MW_DTYPE_BF16,
+                                                   .directories = directories,
+                                                   .directory_count = 1,
+                                                   .quick = true,
+                                                   .budget_s = BUDGET_S,
+                                                   .progress = come_late_at_last};
+    struct mw_calibration m;
+    g_autoptr(GError) error = NULL;
+
+    kernels.multiply = late_multiply;
+    backend.kernels = &kernels;
+    mw_calibrate_set_clock(late_now_s);
+    mw_calibrate_set_waited(waiting_s);
+    mw_calibrate(&options, &m, &error);
+    mw_calibrate_set_waited(NULL);
+    mw_calibrate_set_clock(NULL);
+    g_atomic_int_set(&late_products, 0);
+    g_assert_no_error(error);
+    g_assert_cmpfloat(m.matmul_flops[0].waited, >, 0.5);
+    g_assert_false(mw_calibrate_has_drifted(m.drift.products));
+    g_assert_cmpfloat(m.launch_s.high, <, DISTURBED_S);
+    g_rmdir(directory);
+}
+
 /* --- a budget that is over before anything is measured --------------------------------------- */
 
 static bool
@@ -430,6 +490,7 @@ main(int argc, char **argv)
     g_test_add_func("/calibrate/settled", test_settled);
     g_test_add_func("/calibrate/quick", test_quick);
     g_test_add_func("/calibrate/disturbed", test_disturbed);
+    g_test_add_func("/calibrate/no-drift", test_no_drift);
     g_test_add_func("/calibrate/late", test_late);
     g_test_add_func("/calibrate/stopped", test_stopped);
     g_test_add_func("/calibrate/no-directory", test_no_directory);

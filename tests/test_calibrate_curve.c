@@ -642,6 +642,18 @@ test_chosen(void)
     close_calibrator(&c);
 }
 
+/* Half of it where a page takes long; never so little that a cache may hold it. */
+static void
+test_arenas(void)
+{
+    const int64_t mib = 1 << 20;
+
+    g_assert_cmpint(mw_calibrate_arena_bytes(256 * mib, 1e-9, 0.3), ==, 256 * mib);
+    g_assert_cmpint(mw_calibrate_arena_bytes(256 * mib, 1e-9, 0.2), ==, 128 * mib);
+    g_assert_cmpint(mw_calibrate_arena_bytes(256 * mib, 1, 0.2), ==, 128 * mib);
+    g_assert_cmpint(mw_calibrate_arena_bytes(24 * mib, 1, 0), ==, 24 * mib);
+}
+
 /* --- what was not measured ------------------------------------------------------------------- */
 
 static const struct mw_measure slow = {4e8, 5e8, 1e10, 4, 9, 0};
@@ -803,6 +815,7 @@ main(int argc, char **argv)
     g_test_add_func("/calibrate-curve/largest", test_largest);
     g_test_add_func("/calibrate-curve/pace", test_pace);
     g_test_add_func("/calibrate-curve/starts", test_starts);
+    g_test_add_func("/calibrate-curve/arenas", test_arenas);
     g_test_add_func("/calibrate-curve/chosen", test_chosen);
     g_test_add_func("/calibrate-curve/bound", test_bound);
     g_test_add_func("/calibrate-curve/bound-attention", test_bound_attention);
