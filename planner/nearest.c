@@ -120,15 +120,26 @@ count_nearest(const GArray *found)
     return count;
 }
 
+/* The nearest where no part is as near. */
+static void
+put_nearest_first(GArray *parts, const GArray *near)
+{
+    bool nearer = near->len && (!parts->len || g_array_index(near, struct like, 0).distance <
+                                                   g_array_index(parts, struct like, 0).distance);
+
+    if (nearer)
+        g_array_prepend_vals(parts, near->data, count_nearest(near));
+}
+
 char *
 mw_names_like(const char *name, const char *const *known, const char *before)
 {
-    g_autoptr(GArray) parts = find_like(name, known, is_part);
+    g_autoptr(GArray) found = find_like(name, known, is_part);
     g_autoptr(GArray) near = find_like(name, known, mw_name_is_near);
-    const GArray *found = parts->len ? parts : near;
-    guint count = MIN(parts->len ? parts->len : count_nearest(near), LIKE_MAX);
     g_autoptr(GString) text = g_string_new(NULL);
 
+    put_nearest_first(found, near);
+    guint count = MIN(found->len, LIKE_MAX);
     for (guint i = 0; i < count; i++)
         g_string_append_printf(text, "%s%s%s",
                                !i               ? ""

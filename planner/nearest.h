@@ -17,8 +17,9 @@ bool mw_name_is_near(const char *name, const char *known);
 const char *mw_name_nearest(const char *name, const char *const *known);
 
 /* The few of `known` (ended by NULL) that the name most likely meant, the likeliest first, each
- * with `before` in front: "a", "a or b", "a, b or c".  They are those that have the name as a part
- * or are a part of it, if there are any, else the nearest.  NULL if there are none; g_free. */
+ * with `before` in front: "a", "a or b", "a, b or c".  They are the nearest, all of those that are
+ * equally near, and behind them those that have the name as a part or are a part of it, though no
+ * nearest one that is farther away than one of these.  NULL if there are none; g_free. */
 char *mw_names_like(const char *name, const char *const *known, const char *before);
 
 #endif

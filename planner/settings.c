@@ -94,9 +94,9 @@ mw_strategy_parse(const char *name, enum mw_strategy *out, GError **error)
         names[i] = strategies[i].name;
         g_string_append_printf(accepted, "%s%s", i ? ", " : "", names[i]);
     }
-    const char *nearest = mw_name_nearest(name, names);
-    if (nearest)
-        return mw_refuse(error, "strategy: unknown \"%s\"; did you mean %s?", name, nearest);
+    g_autofree char *like = mw_names_like(name, names, "");
+    if (like)
+        return mw_refuse(error, "strategy: unknown \"%s\"; did you mean %s?", name, like);
     g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "strategy: unknown \"%s\"; accepted: %s", name,
                 accepted->str);
     return false;

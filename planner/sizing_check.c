@@ -32,15 +32,29 @@ refuse_network(const struct mw_settings *settings, const struct mw_hardware *hw,
               settings->nodes, keys, most);
 }
 
+/* Of a machine that has no network what more GPUs take: one try is enough. */
+static bool
+refuse_gpus(const struct mw_settings *settings, const struct mw_hardware *hw, GError **error)
+{
+    g_autofree char *keys = mw_hwprofile_required("fabric");
+    g_autofree char *more =
+        hw->nic_bytes_per_s > 0
+            ? g_strdup(", and --nodes for more")
+            : g_strdup_printf(", or set node.gpus=%" G_GINT64_FORMAT "%s%s",
+                              settings->gpus_per_node, hw->fabric_bytes_per_s > 0 ? "" : " and ",
+                              hw->fabric_bytes_per_s > 0 ? "" : keys);
+
+    return refuse_count("--gpus", settings->gpus_per_node, "a node of the profile",
+                        hw->gpus_per_node, "GPU", more, error);
+}
+
 static bool
 check_ranks(const struct mw_settings *settings, const struct mw_hardware *hw, GError **error)
 {
     int64_t ranks = settings->nodes * settings->gpus_per_node;
 
     if (settings->gpus_per_node > hw->gpus_per_node)
-        return refuse_count("--gpus", settings->gpus_per_node, "a node of the profile",
-                            hw->gpus_per_node, "GPU",
-                            hw->nic_bytes_per_s > 0 ? ", and --nodes for more" : "", error);
+        return refuse_gpus(settings, hw, error);
     if (settings->nodes > 1 && hw->nic_bytes_per_s <= 0)
         refuse_network(settings, hw, error);
     else if (hw->nodes_max > 0 && settings->nodes > hw->nodes_max)

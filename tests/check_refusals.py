@@ -144,7 +144,12 @@ CONTRADICTIONS = {
     "simulate -m gpt2 -H flat-test --nodes 17":
         ["--nodes 17: the profile has 16 nodes; give 1 to 16"],
     "simulate -m gpt2 -H rtx4090 --gpus 2":
-        ["--gpus 2: a node of the profile has 1 GPU; give 1\n"],
+        ["--gpus 2: a node of the profile has 1 GPU; give 1, or set node.gpus=2 and "
+         "fabric.gb_per_s and fabric.latency_us\n"],
+    "simulate -m gpt2 -H rtx4090 -s zero-infinity":
+        ["did you mean zero-infinity-cpu or zero-infinity-nvme?\n"],
+    "simulate -m gpt2 -H rtx4090 -s zero4": ["did you mean zero1, zero2 or zero3?\n"],
+    "simulate -m gpt2 -H rtx4090 -s zero3-offload": ["did you mean zero-offload or zero3?\n"],
     "simulate -m gpt2 -H dgx2 --set node.nodes_max=1 --nodes 2":
         ["--nodes 2: the profile has 1 node; give 1\n"],
     "simulate -m gpt2 -H rtx4090 --nodes 2":
