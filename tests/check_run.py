@@ -523,7 +523,14 @@ def check_memory(box):
     """More than a limit of this process leaves: the numbers, before anything is reserved."""
     words = ["-m", "gpt2", "-H", "rtx4090", "-s", "zero3", "--batch", "1", "--data", "text.txt"]
     done = box.run(*words, limits={resource.RLIMIT_AS: 1600 << 20})
-    yield from check_wrong(done, 3, ["GiB", "RLIMIT_AS"])
+    yield from check_wrong(done, 3, ["GiB", "RLIMIT_AS", "leave -H out", "--set gpu.memory_gib="])
+    # Followed, it plans with so little.
+    sets = re.findall(r"--set [a-z.]+_gib=[0-9.]+", done.said)
+    planned = box.run(*words[:4], *" ".join(sets).split(), "--json", verb="plan")
+    tiers = json.loads(planned.text)["tiers"]
+    room = sum(tiers[tier]["capacity_bytes"] for tier in ("gpu", "cpu"))
+    if len(sets) != 2 or planned.returncode or not 0 < room < 1600 << 20:
+        yield f"{sets}: {planned.returncode}, {room} bytes"
 
 
 def check_threads(box):
