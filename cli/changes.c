@@ -5,6 +5,7 @@
 
 #include "cli/choose.h"
 #include "cli/evaluate.h"
+#include "planner/enlarge.h"
 #include "planner/priced.h"
 
 /* A gain of less is not worth a line; nor the money, where the change has to be paid for. */
@@ -129,7 +130,16 @@ add(struct list *list, enum cli_change_kind kind, struct cli_request request,
 {
     struct cli_change *change = g_new(struct cli_change, 1);
 
-    *change = (struct cli_change){what, flags, request, profile, kind, gain, times_dearer};
+    enum mw_price_kind price = mw_price_kind(&list->request->hardware[MW_OUTLOOK_TYPICAL]);
+    *change = (struct cli_change){
+        what,
+        flags,
+        request,
+        profile,
+        kind,
+        gain,
+        times_dearer,
+        kind == CLI_CHANGE_MACHINE || (kind == CLI_CHANGE_NODES && price != MW_PRICE_NONE)};
     if (cli_change_is_worth(change, gain))
         g_ptr_array_add(list->changes, change);
     else
@@ -224,8 +234,9 @@ add_fetching(struct list *list)
     if (!list->answer->sizing->params_partitioned)
         return;
     s.prefetch = list->now->prefetch + 1;
-    add_setting(list, s, g_strdup_printf("prefetch of %" G_GINT64_FORMAT " part%s", s.prefetch,
-                                            s.prefetch == 1 ? "" : "s"),
+    add_setting(list, s,
+                g_strdup_printf("prefetch of %" G_GINT64_FORMAT " part%s", s.prefetch,
+                                s.prefetch == 1 ? "" : "s"),
                 g_strdup_printf("--prefetch %" G_GINT64_FORMAT, s.prefetch), gain);
     s = list->request->settings;
     if (list->now->param_loads == 3 && list->now->checkpoint_interval) {
@@ -342,21 +353,14 @@ add_devices(struct list *list)
 
 /* --- hardware -------------------------------------------------------------------------------- */
 
-#define KEYS_MAX 8
-
 static const struct {
     const char *what;
-    const char *group, *keys[KEYS_MAX]; /* the first must be there */
+    const char *group;
     const char *lanes[2];
     bool room;
 } upgrades[] = {
-    {"2x host memory", "host", {"memory_gib", "largest_request_gib"}, {NULL}, true},
-    {"one more drive",
-     "nvme",
-     {"capacity_tb", "drives", "read_gb_per_s", "write_gb_per_s", "write_burst_gb_per_s",
-      "cache_gb", "queue_depth", "endurance_tbw"},
-     {"nvme"},
-     false},
+    {"2x host memory", "host", {NULL}, true},
+    {"one more drive", "nvme", {"nvme"}, false},
 };
 
 /* As many drives and one more; of all else twice as much. */
@@ -368,30 +372,6 @@ factor_of(const struct cli_request *request, size_t index)
     return strcmp(upgrades[index].group, "nvme") ? 2
            : drives > 0                          ? (double)(drives + 1) / drives
                                                  : 2;
-}
-
-/* The machine with the upgrade, exactly as the flags make it; NULL if there is nothing to scale. */
-static struct mw_hwprofile *
-upgrade(const struct cli_request *request, size_t index, GString *flags)
-{
-    struct mw_hwprofile *profile = mw_hwprofile_copy(request->profile);
-    bool good = true;
-
-    for (int k = 0; k < KEYS_MAX && upgrades[index].keys[k] && good; k++) {
-        g_autofree char *assignment =
-            mw_hwprofile_scaled(profile, upgrades[index].group, upgrades[index].keys[k],
-                                request->outlook, factor_of(request, index));
-        if (!assignment) {
-            good = k > 0;
-            continue;
-        }
-        g_string_append_printf(flags, "%s--set %s", flags->len ? " " : "", assignment);
-        good = mw_hwprofile_set(profile, assignment, NULL);
-    }
-    if (good && mw_hwprofile_check(profile, NULL))
-        return profile;
-    mw_hwprofile_free(profile);
-    return NULL;
 }
 
 /* The batch that was found open, as it is asked for. */
@@ -418,7 +398,9 @@ add_upgrade(struct list *list, size_t index, bool same_batch)
 
     if (same_batch)
         keep_batch(list, &request.settings, flags);
-    struct mw_hwprofile *profile = upgrade(list->request, index, flags);
+    struct mw_hwprofile *profile =
+        mw_hwprofile_enlarge(list->request->profile, upgrades[index].group, list->request->outlook,
+                             factor_of(list->request, index), flags);
     if (!profile)
         return;
     request.hardware[MW_OUTLOOK_TYPICAL] = mw_hwprofile_read(profile, list->request->outlook);

@@ -22,9 +22,10 @@ struct cli_change {
     struct cli_request request;   /* with it; a shallow copy */
     struct mw_hwprofile *profile; /* of the changed machine, or NULL */
     enum cli_change_kind kind;
-    double gain;                  /* times the tokens/s, estimated */
-    double times_dearer;          /* the price of all machines; of a part, whose price is not known,
-                                   * and of a setting 1 */
+    double gain;         /* times the tokens/s, estimated */
+    double times_dearer; /* the price of all machines; of a part, whose price is not known,
+                          * and of a setting 1 */
+    bool priced;         /* that price is known */
 };
 
 /* Whether a gain of so many times the tokens/s is worth a line: of a setting over 1%.  What is paid

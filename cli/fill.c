@@ -106,8 +106,8 @@ fill_verdict(const struct cli_request *request, enum mw_strategy strategy,
     r->limiting_tier = g_strdup(mw_tier_name(sizing->limiting_tier));
     r->short_bytes = sizing->short_bytes;
     asked.strategy = strategy;
-    r->remedy = mw_planner_remedy(&planned, &asked, sizing,
-                                  request->modified ? NULL : mw_hwprofile_name(request->profile));
+    struct mw_remedy_here here = {request->profile, request->outlook, !request->modified};
+    r->remedy = mw_planner_remedy(&planned, &asked, sizing, &here);
 }
 
 static void

@@ -1,6 +1,7 @@
 /* Finding, loading, inheriting and overriding hardware profiles. */
 #include "planner/hwprofile.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "planner/datadir.h"
@@ -371,10 +372,17 @@ mw_hwprofile_scaled(const struct mw_hwprofile *profile, const char *group, const
 {
     const struct mw_hw_value *value = mw_hw_value_of(profile, group, key);
     struct mw_hw_value scaled = {.count = 1};
+    size_t count;
+    const struct mw_hw_key *row = &mw_hw_keys(&count)[mw_hw_key_find(group, key)];
 
     scaled.number[0] = factor * value->number[value->count == 3 ? (int)outlook : 0];
     if (!value->given || scaled.number[0] <= 0)
         return NULL;
+    /* 6.3 times 3 is 18.9, and 21 parts are not 22: as many figures as people write. */
+    g_autofree char *figures = g_strdup_printf("%.12g", scaled.number[0]);
+    scaled.number[0] = g_ascii_strtod(figures, NULL);
+    if (row->kind == MW_HW_COUNT)
+        scaled.number[0] = ceil(scaled.number[0]);
     g_autofree char *text = mw_hw_value_text(&scaled);
     return g_strdup_printf("%s.%s=%s", group, key, text);
 }

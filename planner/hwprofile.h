@@ -160,7 +160,7 @@ char *mw_hwprofile_changes(const struct mw_hwprofile *profile);
 char *mw_hwprofile_required(const char *group);
 
 /* The assignment that makes a key's number at one outlook `factor` times what it is, without a
- * range; NULL if it is not given or 0.  g_free it. */
+ * range, a count rounded up; NULL if it is not given or 0.  g_free it. */
 char *mw_hwprofile_scaled(const struct mw_hwprofile *profile, const char *group, const char *key,
                           enum mw_outlook outlook, double factor);
 

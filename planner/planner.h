@@ -86,11 +86,17 @@ double mw_planner_largest_batch(const struct mw_request *request,
 int64_t mw_planner_largest_layers(const struct mw_request *request,
                                   const struct mw_settings *resolved, bool *more, GError **error);
 
+/* The machine that it does not fit on. */
+struct mw_remedy_here {
+    const struct mw_hwprofile *profile;
+    enum mw_outlook outlook; /* that the request's hardware was read at */
+    bool replaceable;        /* it is as listed: another machine may be proposed */
+};
+
 /* One line: what would make it fit, the least change first: options to add to what was `asked` (its
- * strategy may be auto), more nodes, another machine, or what a machine would have to have;
- * `sizing` is the answer that does not fit.  `machine` is the profile's name, for another machine
- * to be proposed; NULL: none is.  g_free it. */
+ * strategy may be auto), more nodes, another machine, or what a machine would have to have, in keys
+ * of the profile too; `sizing` is the answer that does not fit.  `here` may be NULL.  g_free it. */
 char *mw_planner_remedy(const struct mw_request *request, const struct mw_settings *asked,
-                        const struct mw_sizing *sizing, const char *machine);
+                        const struct mw_sizing *sizing, const struct mw_remedy_here *here);
 
 #endif

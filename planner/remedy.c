@@ -27,28 +27,23 @@ mw_plea_fits(const struct mw_plea *plea, const struct mw_settings *settings)
 
 /* The least change first. */
 static char *(*const ways[])(const struct mw_plea *) = {
-    mw_remedy_chunks,
-    mw_remedy_tiles,
-    mw_remedy_usual_setting,
-    mw_remedy_accumulation,
-    mw_remedy_smaller_batch,
-    mw_remedy_strategy,
-    mw_remedy_strategy_and_accumulation,
-    mw_remedy_free_devices,
-    mw_remedy_several_settings,
-    mw_remedy_gpus,
-    mw_remedy_nodes,
-    mw_remedy_nodes_and_strategy,
-    mw_remedy_upgrade,
-    mw_remedy_machine,
-    mw_remedy_memory,
+    mw_remedy_chunks,        mw_remedy_tiles,
+    mw_remedy_usual_setting, mw_remedy_accumulation,
+    mw_remedy_checkpoints,   mw_remedy_smaller_batch,
+    mw_remedy_strategy,      mw_remedy_strategy_and_accumulation,
+    mw_remedy_free_devices,  mw_remedy_several_settings,
+    mw_remedy_gpus,          mw_remedy_nodes,
+    mw_remedy_upgrade,       mw_remedy_upgrade_and_strategy,
+    mw_remedy_machine,       mw_remedy_memory,
 };
 
 char *
 mw_planner_remedy(const struct mw_request *request, const struct mw_settings *asked,
-                  const struct mw_sizing *sizing, const char *machine)
+                  const struct mw_sizing *sizing, const struct mw_remedy_here *here)
 {
-    struct mw_plea plea = {request, asked, sizing, machine};
+    struct mw_plea plea = {request, asked, sizing,
+                           here && here->replaceable ? mw_hwprofile_name(here->profile) : NULL,
+                           here};
     char *text = NULL;
 
     for (size_t i = 0; i < G_N_ELEMENTS(ways) && !text; i++)

@@ -58,6 +58,7 @@ split_text(const struct mw_settings *asked, const struct mw_settings *s)
 {
     GString *text = g_string_new(NULL);
     bool named = asked->micro_batch != MW_AUTO;
+    g_autofree char *group = named ? mw_batch_per_group(asked, s->micro_batch) : NULL;
 
     if (s->strategy != asked->strategy)
         g_string_append_printf(text, "-s %s ", mw_strategy_name((int)s->strategy));
@@ -69,6 +70,8 @@ split_text(const struct mw_settings *asked, const struct mw_settings *s)
                                " (in the file train_micro_batch_size_per_gpu %.15g, "
                                "gradient_accumulation_steps %" G_GINT64_FORMAT ")",
                                s->micro_batch * (double)s->tp, s->grad_accum);
+    else if (group)
+        g_string_append_printf(text, " (%s)", group);
     return g_string_free(text, FALSE);
 }
 

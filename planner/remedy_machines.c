@@ -1,14 +1,14 @@
 /* What would make it fit and has to be had: nodes, another machine. */
 #include <glib.h>
 #include <math.h>
-#include <stddef.h>
 
 #include "planner/priced.h"
 #include "planner/remedy_internal.h"
 
-#define NODES_MOST 4096
 /* Another machine is said before more nodes where those cost so many times as much at least. */
 #define WORTH_ANOTHER 1.05
+/* So is another strategy, where what was asked for costs so many times as much at least. */
+#define FAR_CHEAPER 2
 
 /* With another strategy, where it takes that. */
 char *
@@ -28,121 +28,77 @@ mw_remedy_gpus(const struct mw_plea *plea)
     return NULL;
 }
 
-/* Of a batch that was asked for the least. */
-static struct mw_settings
-with_least_batch(const struct mw_settings *settings)
-{
-    struct mw_settings s = *settings;
-
-    if (s.micro_batch != MW_AUTO)
-        s.micro_batch = fmin(s.micro_batch, 1.0 / s.tp);
-    return s;
-}
-
-/* --- how many -------------------------------------------------------------------------------- */
-
-/* The first number from one to the other, both included, that machine, batch and slicing take; 0:
- * none. */
-static int64_t
-valid_nodes(const struct mw_plea *plea, const struct mw_settings *settings, int64_t from,
-            int64_t to)
-{
-    struct mw_settings s = *settings;
-    int64_t step = from <= to ? 1 : -1;
-
-    for (s.nodes = from; s.nodes != to + step; s.nodes += step)
-        if (mw_settings_check(plea->request, &s, NULL))
-            return s.nodes;
-    return 0;
-}
-
-/* The fewest nodes that have room, of more than `low` up to `high`; 0: the most of those that are
- * valid lack it. */
-static int64_t
-fewest_nodes(const struct mw_plea *plea, const struct mw_settings *settings, int64_t low,
-             int64_t high)
-{
-    struct mw_settings s = *settings;
-    int64_t found = s.nodes = valid_nodes(plea, settings, high, low + 1);
-
-    if (!found || !mw_plea_fits(plea, &s))
-        return 0;
-    for (high = found; high - low > 1;) {
-        int64_t middle = low + (high - low) / 2;
-        s.nodes = valid_nodes(plea, settings, middle, high - 1);
-        if (s.nodes && !mw_plea_fits(plea, &s)) {
-            low = s.nodes;
-            continue;
-        }
-        found = s.nodes ? s.nodes : found;
-        high = middle;
-    }
-    return found;
-}
-
-static int64_t
-most_nodes(const struct mw_hardware *hardware)
-{
-    if (hardware->nic_bytes_per_s <= 0)
-        return 1;
-    return hardware->nodes_max > 0 ? MIN(hardware->nodes_max, NODES_MOST) : NODES_MOST;
-}
-
-/* More than those asked for, the fewest; 0: none. */
-static int64_t
-enough_nodes(const struct mw_plea *plea, const struct mw_settings *settings)
-{
-    int64_t low = settings->nodes, most = most_nodes(plea->request->hardware), found = 0;
-
-    for (; !found && low < most; low = MIN(2 * low, most))
-        found = fewest_nodes(plea, settings, low, MIN(2 * low, most));
-    return found;
-}
-
-/* --- another machine ------------------------------------------------------------------------- */
+/* --- an offer -------------------------------------------------------------------------------- */
 
 /* So many nodes of a machine, with all that has to be asked for beside its name. */
 struct offer {
     char *text; /* "-H dgx2 --nodes 2 fits (798000 USD)"; NULL: none */
-    double usd; /* of all nodes */
+    double usd; /* of all nodes; of no known price their number */
     int64_t gpus;
+    bool released; /* with other settings than those that were asked for */
 };
+
+/* What may be changed for an offer beside the machine. */
+struct terms {
+    bool released; /* all that mw_changes_release opens, else nothing */
+    struct mw_settings settings;
+};
+
+static struct terms
+terms_kept(const struct mw_plea *plea)
+{
+    return (struct terms){false, *plea->asked};
+}
+
+/* false: nothing can be released. */
+static bool
+terms_released(const struct mw_plea *plea, struct terms *terms)
+{
+    struct mw_changes changes;
+    bool any = mw_changes_release(plea, &changes);
+
+    *terms = (struct terms){true, mw_changes_apply(plea->asked, &changes)};
+    return any;
+}
+
+/* So many nodes of a machine, which with these terms have room. */
+static struct offer
+offer_new(const struct mw_plea *plea, const struct mw_hardware *hardware, const char *name,
+          const struct terms *terms, int64_t nodes)
+{
+    struct mw_request request = {plea->request->model, hardware};
+    struct mw_settings asked = *plea->asked;
+    struct mw_plea there = {&request, &asked, plea->sizing, NULL, NULL};
+    enum mw_price_kind kind = mw_price_kind(hardware);
+    double usd = (double)nodes * mw_price_usd(hardware, kind);
+    g_autoptr(GString) options = g_string_new(NULL);
+    struct mw_changes changes;
+
+    asked.nodes = nodes;
+    if (name)
+        g_string_append_printf(options, "-H %s ", name);
+    if (nodes != plea->asked->nodes)
+        g_string_append_printf(options, "--nodes %" G_GINT64_FORMAT " ", nodes);
+    if (terms->released)
+        mw_changes_release(&there, &changes);
+    else
+        changes = mw_changes_none(&there);
+    if (!mw_changes_settle(&there, &changes))
+        return (struct offer){0};
+    g_autofree char *price = kind || name ? mw_price_text(usd, kind) : NULL;
+    return (struct offer){
+        mw_changes_text(&there, &changes, options->str, price), kind ? usd : (double)nodes,
+        nodes * (asked.gpus_per_node == MW_AUTO ? hardware->gpus_per_node : asked.gpus_per_node),
+        terms->released};
+}
+
+/* --- another machine ------------------------------------------------------------------------- */
 
 static struct mw_plea
 plea_there(const struct mw_plea *plea, const struct mw_priced *priced, struct mw_request *there)
 {
     *there = (struct mw_request){plea->request->model, &priced->hardware};
-    return (struct mw_plea){there, plea->asked, plea->sizing, NULL};
-}
-
-/* The options that make it fit there, behind the machine's. */
-static char *
-options_there(const struct mw_plea *plea, const struct mw_priced *priced,
-              const struct mw_settings *settings)
-{
-    struct mw_request there;
-    struct mw_plea other = plea_there(plea, priced, &there);
-    GString *text = g_string_new(NULL);
-
-    if (settings->nodes != plea->asked->nodes)
-        g_string_append_printf(text, " --nodes %" G_GINT64_FORMAT, settings->nodes);
-    if (!mw_plea_fits(&other, settings))
-        g_string_append_printf(text, " --batch %.15g", mw_plea_fewer_sequences(&other, settings));
-    return g_string_free(text, FALSE);
-}
-
-static struct offer
-offer_new(const struct mw_plea *plea, const struct mw_priced *priced, int64_t nodes)
-{
-    struct mw_settings s = *plea->asked;
-
-    s.nodes = nodes;
-    double usd = (double)nodes * priced->price_usd;
-    g_autofree char *more = options_there(plea, priced, &s);
-    g_autofree char *price = mw_price_text(usd, mw_price_kind(&priced->hardware));
-    return (struct offer){
-        g_strdup_printf("-H %s%s fits (%s)", mw_hwprofile_name(priced->profile), more, price), usd,
-        nodes * (s.gpus_per_node == MW_AUTO ? priced->hardware.gpus_per_node : s.gpus_per_node)};
+    return (struct mw_plea){there, plea->asked, plea->sizing, NULL, NULL};
 }
 
 /* Of those that cost less than `usd` on more than half of `nodes` up to all of them the cheapest,
@@ -157,10 +113,10 @@ cheapest(const struct mw_plea *plea, const GPtrArray *machines, const struct mw_
         const struct mw_priced *priced = machines->pdata[i];
         struct mw_request there;
         struct mw_plea other = plea_there(plea, priced, &there);
-        int64_t low = nodes / 2, most = MIN(nodes, most_nodes(&priced->hardware));
+        int64_t low = nodes / 2, most = MIN(nodes, mw_most_nodes(&priced->hardware));
         if ((double)(low + 1) * priced->price_usd >= usd)
             break; /* so does each that follows */
-        int64_t fewest = low < most ? fewest_nodes(&other, settings, low, most) : 0;
+        int64_t fewest = low < most ? mw_fewest_nodes(&other, settings, low, most) : 0;
         if (!fewest || (double)fewest * priced->price_usd >= usd)
             continue;
         usd = (double)fewest * priced->price_usd;
@@ -179,7 +135,7 @@ keep_possible(const struct mw_plea *plea, GPtrArray *machines, const struct mw_s
         struct mw_request there;
         struct mw_plea other = plea_there(plea, priced, &there);
         struct mw_settings s = *least;
-        s.nodes = valid_nodes(&other, least, most_nodes(&priced->hardware), 1);
+        s.nodes = mw_valid_nodes(&other, least, mw_most_nodes(&priced->hardware), 1);
         if (!s.nodes || !mw_plea_fits(&other, &s))
             g_ptr_array_remove_index(machines, i - 1);
     }
@@ -188,108 +144,176 @@ keep_possible(const struct mw_plea *plea, GPtrArray *machines, const struct mw_s
 /* For less than `usd`: on the fewest nodes, to a power of two, and of those the cheapest.  Fewer
  * sequences before more nodes. */
 static struct offer
-offer_of_kind(const struct mw_plea *plea, enum mw_price_kind kind, double usd)
+offer_of_kind(const struct mw_plea *plea, const struct terms *terms, enum mw_price_kind kind,
+              double usd)
 {
     g_autoptr(GPtrArray) machines = mw_priced_new(kind, plea->machine, MW_OUTLOOK_TYPICAL);
-    struct mw_settings least = with_least_batch(plea->asked);
+    struct mw_settings least = mw_plea_least_batch(&terms->settings);
     const struct mw_priced *found = NULL;
     int64_t count = 0;
 
-    for (int64_t nodes = 1; !found && machines->len && nodes <= NODES_MOST; nodes *= 2) {
+    for (int64_t nodes = 1; !found && machines->len && nodes <= MW_NODES_MOST; nodes *= 2) {
         if (nodes == 2)
             keep_possible(plea, machines, &least);
-        found = cheapest(plea, machines, plea->asked, nodes, usd, &count);
-        if (!found && least.micro_batch != plea->asked->micro_batch)
+        found = cheapest(plea, machines, &terms->settings, nodes, usd, &count);
+        if (!found && least.micro_batch != terms->settings.micro_batch)
             found = cheapest(plea, machines, &least, nodes, usd, &count);
     }
-    return found ? offer_new(plea, found, count) : (struct offer){0};
+    return found
+               ? offer_new(plea, &found->hardware, mw_hwprofile_name(found->profile), terms, count)
+               : (struct offer){0};
 }
 
-/* Of each kind of price one; that of fewer GPUs first, of as many the one that is had as this
- * machine is (rented, where this one has no price).  One without a price where none that has one
- * will do. */
+/* --- several of them ------------------------------------------------------------------------- */
+
+#define OFFERS_MAX 4
+
+struct offers {
+    struct offer offer[OFFERS_MAX];
+    int count;
+};
+
+static void
+offers_clear(struct offers *offers)
+{
+    for (int i = 0; i < offers->count; i++)
+        g_free(offers->offer[i].text);
+}
+
+/* Takes it over. */
+static void
+offers_add(struct offers *offers, struct offer offer)
+{
+    if (offer.text)
+        offers->offer[offers->count++] = offer;
+}
+
+/* In one line the first `most`; NULL: there are none. */
+static char *
+offers_text(const struct offers *offers, int most)
+{
+    g_autoptr(GString) text = g_string_new(NULL);
+
+    for (int i = 0; i < MIN(offers->count, most); i++)
+        g_string_append_printf(text, "%s%s", i ? ", " : "", offers->offer[i].text);
+    return offers->count ? g_strdup(text->str) : NULL;
+}
+
+static int
+compare_gpus(const void *a, const void *b, void *unused)
+{
+    const struct offer *one = a, *other = b;
+
+    (void)unused;
+    return (one->gpus > other->gpus) - (one->gpus < other->gpus);
+}
+
+static int
+compare_usd(const void *a, const void *b, void *unused)
+{
+    const struct offer *one = a, *other = b;
+
+    (void)unused;
+    return (one->usd > other->usd) - (one->usd < other->usd);
+}
+
+/* As many as are equal stay in their order. */
+static void
+offers_sort(struct offers *offers, GCompareDataFunc compare)
+{
+    g_qsort_with_data(offers->offer, offers->count, sizeof offers->offer[0], compare, NULL);
+}
+
+/* With all that was asked for, below `usd`; with other settings where that is far cheaper, and
+ * below `released_usd`. */
+static void
+offers_of_kind(const struct mw_plea *plea, enum mw_price_kind kind, double usd, double released_usd,
+               struct offers *offers)
+{
+    struct terms kept = terms_kept(plea), released;
+    struct offer offer = offer_of_kind(plea, &kept, kind, usd);
+
+    if (offer.text)
+        released_usd = fmin(released_usd, offer.usd / FAR_CHEAPER);
+    offers_add(offers, offer);
+    if (terms_released(plea, &released))
+        offers_add(offers, offer_of_kind(plea, &released, kind, released_usd));
+}
+
+/* Of each kind of price; those of fewer GPUs first, of as many the one that is had as this machine
+ * is (rented, where this one has no price).  One without a price where none that has one will do.
+ */
 char *
 mw_remedy_machine(const struct mw_plea *plea)
 {
     bool owned = mw_price_kind(plea->request->hardware) == MW_PRICE_OWN;
+    struct offers offers = {.count = 0};
 
     if (!plea->machine)
         return NULL;
-    struct offer rent = offer_of_kind(plea, MW_PRICE_RENT, INFINITY);
-    struct offer own = offer_of_kind(plea, MW_PRICE_OWN, INFINITY);
-    if (!rent.text && !own.text)
-        return offer_of_kind(plea, MW_PRICE_NONE, INFINITY).text;
-    if (!rent.text || !own.text)
-        return rent.text ? rent.text : own.text;
-    bool own_first = own.gpus < rent.gpus || (own.gpus == rent.gpus && owned);
-    const struct offer *first = own_first ? &own : &rent, *second = own_first ? &rent : &own;
-    char *text = g_strdup_printf("%s, %s", first->text, second->text);
-    g_free(own.text);
-    g_free(rent.text);
+    offers_of_kind(plea, owned ? MW_PRICE_OWN : MW_PRICE_RENT, INFINITY, INFINITY, &offers);
+    offers_of_kind(plea, owned ? MW_PRICE_RENT : MW_PRICE_OWN, INFINITY, INFINITY, &offers);
+    if (!offers.count)
+        offers_of_kind(plea, MW_PRICE_NONE, INFINITY, INFINITY, &offers);
+    offers_sort(&offers, compare_gpus);
+    char *text = offers_text(&offers, OFFERS_MAX);
+    offers_clear(&offers);
     return text;
 }
 
 /* --- more nodes ------------------------------------------------------------------------------ */
 
-/* What they cost, behind another machine that is had in the same way and costs clearly less. */
-static char *
-beside_machine(const struct mw_plea *plea, int64_t nodes, const char *options)
+/* Fewer sequences where no number of nodes is enough. */
+static struct offer
+offer_of_nodes(const struct mw_plea *plea, const struct terms *terms)
 {
-    enum mw_price_kind kind = mw_price_kind(plea->request->hardware);
-    double usd = (double)nodes * mw_price_usd(plea->request->hardware, kind);
+    struct mw_settings least = mw_plea_least_batch(&terms->settings);
+    int64_t nodes = mw_enough_nodes(plea, &terms->settings);
 
-    if (kind == MW_PRICE_NONE)
-        return g_strdup_printf("%s fits", options);
-    g_autofree char *price = mw_price_text(usd, kind);
-    struct offer other =
-        plea->machine ? offer_of_kind(plea, kind, usd / WORTH_ANOTHER) : (struct offer){0};
-    char *text = g_strdup_printf("%s%s%s fits (%s)", other.text ? other.text : "",
-                                 other.text ? ", " : "", options, price);
-    g_free(other.text);
-    return text;
+    if (!nodes && least.micro_batch != terms->settings.micro_batch)
+        nodes = mw_enough_nodes(plea, &least);
+    return nodes ? offer_new(plea, plea->request->hardware, NULL, terms, nodes) : (struct offer){0};
 }
 
+/* The cheapest, and what keeps all settings if that does not, else the next one. */
+static void
+offers_choose(struct offers *offers)
+{
+    offers_sort(offers, compare_usd);
+    for (int i = 2; i < offers->count && offers->offer[0].released && offers->offer[1].released;
+         i++)
+        if (!offers->offer[i].released) {
+            struct offer kept = offers->offer[i];
+            offers->offer[i] = offers->offer[1];
+            offers->offer[1] = kept;
+        }
+}
+
+/* Nodes of this machine, and what costs clearly less: another machine that is had in the same way,
+ * or far less with other settings. */
 char *
 mw_remedy_nodes(const struct mw_plea *plea)
 {
-    struct mw_settings s = *plea->asked;
+    enum mw_price_kind kind = mw_price_kind(plea->request->hardware);
+    struct terms kept = terms_kept(plea), released;
+    bool open = terms_released(plea, &released);
+    struct offers offers = {.count = 0};
+    struct offer nodes = offer_of_nodes(plea, &kept);
+    struct offer other = open ? offer_of_nodes(plea, &released) : (struct offer){0};
+    double usd = nodes.text ? nodes.usd / WORTH_ANOTHER : INFINITY, released_usd = INFINITY;
 
-    s.nodes = enough_nodes(plea, plea->asked);
-    if (s.nodes) {
-        g_autofree char *options = g_strdup_printf("--nodes %" G_GINT64_FORMAT, s.nodes);
-        return beside_machine(plea, s.nodes, options);
-    }
-    struct mw_settings least = with_least_batch(plea->asked);
-    s.nodes = enough_nodes(plea, &least);
-    double batch = s.nodes ? mw_plea_fewer_sequences(plea, &s) : 0;
-    if (batch <= 0)
-        return NULL;
-    g_autofree char *options =
-        g_strdup_printf("--nodes %" G_GINT64_FORMAT " --batch %.15g", s.nodes, batch);
-    return beside_machine(plea, s.nodes, options);
-}
-
-/* The strategy that takes the fewest; of several, the one that offloads least. */
-char *
-mw_remedy_nodes_and_strategy(const struct mw_plea *plea)
-{
-    struct mw_settings s = *plea->asked;
-    int64_t fewest = 0;
-    int best = MW_STRATEGY_AUTO;
-
-    if (plea->asked->strategy == MW_STRATEGY_AUTO)
-        return NULL;
-    for (int strategy = plea->asked->strategy + 1; strategy < MW_STRATEGY_COUNT; strategy++) {
-        s.strategy = strategy;
-        int64_t nodes = enough_nodes(plea, &s);
-        if (nodes && (!fewest || nodes < fewest)) {
-            fewest = nodes;
-            best = strategy;
-        }
-    }
-    if (!fewest)
-        return NULL;
-    g_autofree char *options =
-        g_strdup_printf("-s %s --nodes %" G_GINT64_FORMAT, mw_strategy_name(best), fewest);
-    return beside_machine(plea, fewest, options);
+    if (nodes.text && other.text && other.usd * FAR_CHEAPER > nodes.usd)
+        g_clear_pointer(&other.text, g_free);
+    if (other.text)
+        released_usd = usd = fmin(usd, other.usd / WORTH_ANOTHER);
+    else if (nodes.text)
+        released_usd = nodes.usd / FAR_CHEAPER;
+    offers_add(&offers, nodes);
+    offers_add(&offers, other);
+    if (offers.count && kind != MW_PRICE_NONE && plea->machine)
+        offers_of_kind(plea, kind, usd, released_usd, &offers);
+    offers_choose(&offers);
+    char *text = offers_text(&offers, 2);
+    offers_clear(&offers);
+    return text;
 }

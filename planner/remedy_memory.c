@@ -8,73 +8,6 @@
 
 #define UNLIMITED_BYTES (INT64_C(1) << 60)
 
-/* "170 GiB", "15.9 TiB": three figures, rounded up, as what is said must be enough.  g_free it. */
-static char *
-enough_memory(int64_t bytes)
-{
-    static const struct {
-        double bytes;
-        const char *name;
-    } units[] = {{0x1p40, "TiB"}, {0x1p30, "GiB"}, {0x1p20, "MiB"}};
-    size_t u = 0;
-
-    while (u + 1 < G_N_ELEMENTS(units) && bytes < units[u].bytes)
-        u++;
-    double value = fmax(1, bytes / units[u].bytes);
-    int decimals = MAX(0, 2 - (int)floor(log10(value)));
-    double step = pow(10, floor(log10(value)) - 2);
-
-    return g_strdup_printf("%.*f %s", decimals, ceil(value / step) * step, units[u].name);
-}
-
-/* Drives are had whole: as many more as the node's are.  0: it has none. */
-static int64_t
-lacking_drives(const struct mw_sizing *sizing, int64_t lack_bytes)
-{
-    const struct mw_hardware *hw = sizing->hardware;
-    double lack = (double)lack_bytes * sizing->ranks_per_node;
-
-    return hw->nvme_drives > 0
-               ? (int64_t)ceil(lack * hw->nvme_drives / (double)hw->nvme_capacity_bytes)
-               : 0;
-}
-
-/* "2.45 TiB more nvme memory per GPU", "3 more drives of that kind per node". */
-static char *
-lacking_in_tier(const struct mw_sizing *sizing, int tier)
-{
-    const struct mw_tier_info *info = &sizing->tiers[tier];
-    int64_t sum = sizing->need_bytes[tier] - info->capacity_bytes;
-    int64_t one = sizing->largest_bytes[tier] - info->largest_request_bytes;
-
-    if (sum <= 0 && one <= 0)
-        return NULL;
-    int64_t drives = tier == MW_TIER_NVME ? lacking_drives(sizing, MAX(sum, one)) : 0;
-    if (drives == 1)
-        return g_strdup("one more drive of that kind per node");
-    if (drives)
-        return g_strdup_printf("%" G_GINT64_FORMAT " more drives of that kind per node", drives);
-    g_autofree char *more = enough_memory(MAX(sum, one));
-    return g_strdup_printf("%s more %s memory%s per GPU", more, mw_tier_name(tier),
-                           one > sum ? " in one piece" : "");
-}
-
-/* In every tier that lacks some. */
-static char *
-lacking_memory(const struct mw_sizing *sizing)
-{
-    GString *text = g_string_new(NULL);
-
-    for (int t = 0; t < MW_TIER_COUNT; t++) {
-        g_autofree char *more = lacking_in_tier(sizing, t);
-        if (more)
-            g_string_append_printf(text, "%s%s", text->len ? ", " : "", more);
-    }
-    return g_string_free(text, FALSE);
-}
-
-/* --- as far down as the strategy can ---------------------------------------------------------- */
-
 /* The drives first: they cost least.  A machine without any has nothing to enlarge. */
 static const struct {
     bool host, drives;
@@ -179,7 +112,7 @@ fits_with_lacking(const struct mw_plea *plea, const struct mw_sizing *sizing)
 {
     struct mw_hardware hw = *plea->request->hardware;
     struct mw_request request = {plea->request->model, &hw};
-    struct mw_plea other = {&request, plea->asked, plea->sizing, NULL};
+    struct mw_plea other = {&request, plea->asked, plea->sizing, NULL, NULL};
     int64_t ranks = sizing->ranks_per_node;
 
     add_memory(&hw.gpu_memory_bytes, &hw.gpu_largest_request_bytes,
@@ -190,48 +123,87 @@ fits_with_lacking(const struct mw_plea *plea, const struct mw_sizing *sizing)
     return mw_plea_fits(&other, plea->asked);
 }
 
-/* Raises both to what some machine of a known price has. */
+/* Raises each to what some machine of a known price has. */
 static void
-raise_to_most(enum mw_price_kind kind, int64_t *host_bytes, int64_t *drives)
+raise_to_most(enum mw_price_kind kind, struct mw_hardware *most)
 {
     g_autoptr(GPtrArray) machines = mw_priced_new(kind, NULL, MW_OUTLOOK_TYPICAL);
 
     for (guint i = 0; i < machines->len; i++) {
-        const struct mw_priced *priced = machines->pdata[i];
-        *host_bytes = MAX(*host_bytes, priced->hardware.host_memory_bytes);
-        *drives = MAX(*drives, priced->hardware.nvme_drives);
+        const struct mw_hardware *hw = &((const struct mw_priced *)machines->pdata[i])->hardware;
+        most->host_memory_bytes = MAX(most->host_memory_bytes, hw->host_memory_bytes);
+        most->nvme_drives = MAX(most->nvme_drives, hw->nvme_drives);
+        most->nvme_capacity_bytes = MAX(most->nvme_capacity_bytes, hw->nvme_capacity_bytes);
     }
 }
 
-/* Whether the machine would have no more host memory or drives then than some machine has. */
+/* Whether the machine would have no more host memory, drives or free space then than some machine
+ * has. */
 static bool
 can_be_had(const struct mw_plea *plea, const struct mw_sizing *sizing)
 {
     const struct mw_hardware *hw = plea->request->hardware;
     int64_t host = mw_sizing_lack_of(sizing, MW_TIER_CPU);
     int64_t nvme = mw_sizing_lack_of(sizing, MW_TIER_NVME);
-    int64_t host_bytes = 0, drives = 0;
+    struct mw_hardware most = {0};
 
-    raise_to_most(MW_PRICE_RENT, &host_bytes, &drives);
-    raise_to_most(MW_PRICE_OWN, &host_bytes, &drives);
-    return mw_sizing_lack_of(sizing, MW_TIER_GPU) <= 0 &&
-           (host <= 0 || hw->host_memory_bytes + host * sizing->ranks_per_node <= host_bytes) &&
-           (nvme <= 0 || hw->nvme_drives + lacking_drives(sizing, nvme) <= drives);
+    raise_to_most(MW_PRICE_RENT, &most);
+    raise_to_most(MW_PRICE_OWN, &most);
+    if (mw_sizing_lack_of(sizing, MW_TIER_GPU) > 0 ||
+        (host > 0 &&
+         hw->host_memory_bytes + host * sizing->ranks_per_node > most.host_memory_bytes))
+        return false;
+    int64_t space = mw_lacking_free_space(plea, sizing);
+    return nvme <= 0 ||
+           (space ? hw->nvme_capacity_bytes + space <= most.nvme_capacity_bytes
+                  : hw->nvme_drives + mw_lacking_drives(plea, sizing) <= most.nvme_drives);
 }
 
-/* "170 GiB more cpu memory per GPU"; `had`: whether it can be.  g_free it. */
-static char *
-needed_memory(const struct mw_plea *plea, bool *had)
+/* What is lacked in the end: where it is more than host memory or drives alone, perhaps less of
+ * these.  `settled`, which may be NULL, is to be freed behind it. */
+static const struct mw_sizing *
+lacking(const struct mw_plea *plea, bool anew, struct mw_sizing **settled)
 {
-    const struct mw_sizing *sizing = plea->sizing;
-    struct mw_sizing *settled = mw_sizing_lack_of(sizing, MW_TIER_GPU) > 0 ? settle(plea) : NULL;
+    bool gpu = mw_sizing_lack_of(plea->sizing, MW_TIER_GPU) > 0;
+    bool both = mw_sizing_lack_of(plea->sizing, MW_TIER_CPU) > 0 &&
+                mw_sizing_lack_of(plea->sizing, MW_TIER_NVME) > 0;
 
-    if (settled && fits_with_lacking(plea, settled))
-        sizing = settled;
-    *had = can_be_had(plea, sizing);
-    char *text = lacking_memory(sizing);
-    mw_sizing_free(settled);
-    return text;
+    *settled = gpu || both || anew ? settle(plea) : NULL;
+    return *settled && fits_with_lacking(plea, *settled) ? *settled : anew ? NULL : plea->sizing;
+}
+
+/* ": --set host.memory_gib=256", where that is enough, else "".  g_free it. */
+static char *
+sets(const struct mw_plea *plea, const struct mw_sizing *sizing)
+{
+    g_autoptr(GString) flags = g_string_new(NULL);
+    struct mw_hwprofile *profile = mw_lacking_added(plea, sizing, flags);
+
+    if (!profile)
+        return g_strdup("");
+    struct mw_hardware hw = mw_hwprofile_read(profile, plea->here->outlook);
+    struct mw_request request = {plea->request->model, &hw};
+    struct mw_plea there = {&request, plea->asked, plea->sizing, NULL, NULL};
+    bool fits = mw_plea_fits(&there, plea->asked);
+    mw_hwprofile_free(profile);
+    return fits ? g_strdup_printf(": %s", flags->str) : g_strdup("");
+}
+
+/* Where the tier that was said to be short is none of those that are to have more. */
+static char *
+why(const struct mw_plea *plea, const struct mw_sizing *sizing)
+{
+    enum mw_tier tier = plea->sizing->limiting_tier;
+    bool cpu = mw_sizing_lack_of(sizing, MW_TIER_CPU) > 0;
+    bool nvme = mw_sizing_lack_of(sizing, MW_TIER_NVME) > 0;
+
+    if (mw_sizing_lack_of(sizing, tier) > 0)
+        return g_strdup("");
+    return g_strdup_printf(", as %s then take%s what %s has no room for",
+                           cpu && nvme ? "cpu and nvme"
+                           : cpu       ? "cpu"
+                                       : "nvme",
+                           cpu && nvme ? "" : "s", mw_tier_name(tier));
 }
 
 /* Memory of the host and drives can be had, but for a machine that is rented as it is; that of a
@@ -239,21 +211,70 @@ needed_memory(const struct mw_plea *plea, bool *had)
 char *
 mw_remedy_upgrade(const struct mw_plea *plea)
 {
-    bool had;
+    struct mw_sizing *settled;
 
     if (mw_price_kind(plea->request->hardware) == MW_PRICE_RENT)
         return NULL;
-    g_autofree char *memory = needed_memory(plea, &had);
-    return had && *memory ? g_strdup_printf("with %s it fits", memory) : NULL;
+    const struct mw_sizing *sizing = lacking(plea, false, &settled);
+    g_autofree char *memory = mw_lacking_text(plea, sizing);
+    char *text = NULL;
+    if (*memory && can_be_had(plea, sizing)) {
+        g_autofree char *options = sets(plea, sizing), *because = why(plea, sizing);
+        bool folder =
+            mw_lacking_free_space(plea, sizing) && mw_sizing_lack_of(sizing, MW_TIER_CPU) <= 0;
+        text = folder
+                   ? g_strdup_printf("with %s it fits%s: free it, or measure folders that have it "
+                                     "(calibrate --nvme DIR)",
+                                     memory, because)
+                   : g_strdup_printf("with %s it fits%s%s", memory, because, options);
+    }
+    mw_sizing_free(settled);
+    return text;
+}
+
+/* The same, and another strategy. */
+char *
+mw_remedy_upgrade_and_strategy(const struct mw_plea *plea)
+{
+    struct mw_changes changes;
+    struct mw_sizing *settled;
+    char *text = NULL;
+
+    if (mw_price_kind(plea->request->hardware) == MW_PRICE_RENT ||
+        !mw_changes_release(plea, &changes))
+        return NULL;
+    struct mw_settings open = mw_changes_apply(plea->asked, &changes);
+    struct mw_plea released = *plea;
+    released.asked = &open;
+    const struct mw_sizing *sizing = lacking(&released, true, &settled);
+    g_autoptr(GString) flags = g_string_new(NULL);
+    struct mw_hwprofile *profile =
+        sizing && can_be_had(plea, sizing) ? mw_lacking_added(plea, sizing, flags) : NULL;
+    if (profile) {
+        struct mw_hardware hw = mw_hwprofile_read(profile, plea->here->outlook);
+        struct mw_request request = {plea->request->model, &hw};
+        struct mw_plea there = {&request, plea->asked, plea->sizing, NULL, NULL};
+        g_autofree char *memory = mw_lacking_text(plea, sizing);
+        g_string_append(flags, " ");
+        if (mw_changes_settle(&there, &changes))
+            text = mw_changes_text(&there, &changes, flags->str, memory);
+    }
+    mw_hwprofile_free(profile);
+    mw_sizing_free(settled);
+    return text;
 }
 
 char *
 mw_remedy_memory(const struct mw_plea *plea)
 {
-    bool had;
-    g_autofree char *memory = needed_memory(plea, &had);
+    struct mw_sizing *settled;
+    const struct mw_sizing *sizing = lacking(plea, false, &settled);
+    g_autofree char *memory = mw_lacking_text(plea, sizing);
+    g_autofree char *options = sets(plea, sizing);
+    char *text = g_strdup_printf(
+        "%s with %s would fit%s",
+        plea->machine ? "no machine that is listed fits; one" : "a machine", memory, options);
 
-    return g_strdup_printf("%s with %s would fit",
-                           plea->machine ? "no machine that is listed fits; one" : "a machine",
-                           memory);
+    mw_sizing_free(settled);
+    return text;
 }

@@ -5,6 +5,9 @@
 
 #include "planner/remedy_internal.h"
 
+/* So many times fewer sequences are not the least change. */
+#define FAR_FEWER 2
+
 /* The first candidate of the settings if it fits, else NULL; the caller frees it.  Of auto, with
  * the strategy that lacked least. */
 static struct mw_sizing *
@@ -51,46 +54,34 @@ mw_remedy_chunks(const struct mw_plea *plea)
     return other_number(plea, offsetof(struct mw_settings, logits_chunks), "--logits-chunks");
 }
 
-/* What may be asked for and takes memory that the usual does not; the last, of a durable step the
- * other extents. */
-static const struct {
-    const char *option;
-    size_t offset; /* in struct mw_settings, of an int64_t */
-    int64_t usual;
-} usual[] = {
-    {"--activation-checkpoint-interval 1", offsetof(struct mw_settings, checkpoint_interval), 1},
-    {"--optimizer-chunk auto", offsetof(struct mw_settings, optimizer_chunk), MW_AUTO},
-    {"--buffer-sets 3", offsetof(struct mw_settings, buffer_sets), 3},
-    {"--prefetch 1", offsetof(struct mw_settings, prefetch), 1},
-    {"--commit none", 0, 0},
-};
-#define COMMIT (G_N_ELEMENTS(usual) - 1)
-#define ALL_USUAL ((1U << G_N_ELEMENTS(usual)) - 1)
-
-/* Whether it was not what it usually is. */
-static bool
-make_usual(struct mw_settings *s, size_t which)
-{
-    int64_t *number = (int64_t *)(void *)((char *)s + usual[which].offset);
-
-    if (which == COMMIT) {
-        bool commits = s->commit == 1;
-        s->commit = commits ? 0 : s->commit;
-        return commits;
-    }
-    if (*number == MW_AUTO || *number == usual[which].usual)
-        return false;
-    *number = usual[which].usual;
-    return true;
-}
-
 char *
 mw_remedy_usual_setting(const struct mw_plea *plea)
 {
-    for (size_t i = 0; i < G_N_ELEMENTS(usual); i++) {
-        struct mw_settings s = *plea->asked;
-        if (make_usual(&s, i) && mw_plea_fits(plea, &s))
-            return g_strdup_printf("%s fits", usual[i].option);
+    struct mw_changes all, one = mw_changes_none(plea);
+
+    mw_changes_release(plea, &all);
+    for (size_t i = 0; i < MW_USUAL_COUNT; i++) {
+        one.usual = all.usual & (1U << i);
+        struct mw_settings s = mw_changes_apply(plea->asked, &one);
+        if (one.usual && mw_plea_fits(plea, &s))
+            return mw_changes_text(plea, &one, "", NULL);
+    }
+    return NULL;
+}
+
+/* Checkpoints are all that a strategy without offload can have elsewhere. */
+char *
+mw_remedy_checkpoints(const struct mw_plea *plea)
+{
+    struct mw_settings s = *plea->asked;
+    struct mw_placement *placement = &s.placement[MW_STATE_ACTIVATIONS];
+
+    if (placement->count && placement->part[placement->count - 1].tier != MW_TIER_GPU)
+        return NULL;
+    for (int tier = MW_TIER_CPU; tier < MW_TIER_COUNT; tier++) {
+        *placement = (struct mw_placement){.count = 1, .part = {{tier, INT64_MAX}}};
+        if (mw_plea_fits(plea, &s))
+            return g_strdup_printf("--activation-device %s fits", mw_tier_name(tier));
     }
     return NULL;
 }
@@ -137,12 +128,34 @@ mw_plea_fewer_sequences(const struct mw_plea *plea, const struct mw_settings *se
     return s.micro_batch > 0 && mw_plea_fits(plea, &s) ? s.micro_batch : 0;
 }
 
+struct mw_settings
+mw_plea_least_batch(const struct mw_settings *settings)
+{
+    struct mw_settings s = *settings;
+
+    if (s.micro_batch != MW_AUTO)
+        s.micro_batch = fmin(s.micro_batch, 1.0 / s.tp);
+    return s;
+}
+
+/* Where far fewer are left, behind a strategy that takes them all, if there is one. */
 char *
 mw_remedy_smaller_batch(const struct mw_plea *plea)
 {
+    struct mw_changes changes = mw_changes_none(plea);
     double batch = mw_plea_fewer_sequences(plea, plea->asked);
 
-    return batch > 0 ? g_strdup_printf("--batch %.15g fits", batch) : NULL;
+    if (batch <= 0)
+        return NULL;
+    changes.batch = batch;
+    char *fewer = mw_changes_text(plea, &changes, "", NULL);
+    g_autofree char *all =
+        batch * FAR_FEWER < plea->asked->micro_batch ? mw_remedy_strategy(plea) : NULL;
+    if (!all)
+        return fewer;
+    char *text = g_strdup_printf("%s, %s", all, fewer);
+    g_free(fewer);
+    return text;
 }
 
 char *
@@ -162,107 +175,22 @@ mw_remedy_strategy(const struct mw_plea *plea)
 char *
 mw_remedy_free_devices(const struct mw_plea *plea)
 {
-    static const char *const options[MW_STATE_COUNT] = {
-        "--param-device", "--gradient-device", "--optimizer-device", "--activation-device"};
-    struct mw_settings s = *plea->asked;
-    g_autoptr(GString) names = g_string_new(NULL);
+    struct mw_changes all, changes = mw_changes_none(plea);
 
-    for (int state = 0; state < MW_STATE_COUNT; state++) {
-        if (!s.placement[state].count)
-            continue;
-        g_string_append_printf(names, "%s%s", names->len ? ", " : "", options[state]);
-        s.placement[state].count = 0;
-    }
-    if (!names->len)
-        return NULL;
-    if (mw_plea_fits(plea, &s))
-        return g_strdup_printf("without %s it fits", names->str);
-    double batch = mw_plea_fewer_sequences(plea, &s);
-    return batch > 0 ? g_strdup_printf("--batch %.15g without %s fits", batch, names->str) : NULL;
-}
-
-/* Changes of several settings at once. */
-struct changes {
-    enum mw_strategy strategy;
-    double batch;   /* MW_AUTO: as asked */
-    unsigned usual; /* a bit for each row of the table */
-};
-
-static struct mw_settings
-changed(const struct mw_plea *plea, const struct changes *changes)
-{
-    struct mw_settings s = *plea->asked;
-
-    s.strategy = changes->strategy;
-    if (changes->batch != MW_AUTO)
-        s.micro_batch = changes->batch;
-    for (size_t i = 0; i < G_N_ELEMENTS(usual); i++)
-        if (changes->usual & (1U << i))
-            make_usual(&s, i);
-    return s;
-}
-
-static bool
-fits_changed(const struct mw_plea *plea, const struct changes *changes)
-{
-    struct mw_settings s = changed(plea, changes);
-
-    return mw_plea_fits(plea, &s);
-}
-
-/* With fewer sequences, where it takes that. */
-static bool
-fits_with_strategy(const struct mw_plea *plea, struct changes *changes)
-{
-    if (fits_changed(plea, changes))
-        return true;
-    struct mw_settings s = changed(plea, changes);
-    double batch = mw_plea_fewer_sequences(plea, &s);
-    changes->batch = batch > 0 ? batch : MW_AUTO;
-    return batch > 0;
-}
-
-static void
-drop_needless(const struct mw_plea *plea, struct changes *changes)
-{
-    for (size_t i = 0; i < G_N_ELEMENTS(usual); i++) {
-        struct mw_settings s = *plea->asked;
-        struct changes less = *changes;
-        less.usual &= ~(1U << i);
-        if (!make_usual(&s, i) || fits_changed(plea, &less))
-            *changes = less;
-    }
-}
-
-static char *
-changes_text(const struct mw_plea *plea, const struct changes *changes)
-{
-    GString *text = g_string_new(NULL);
-
-    if (changes->strategy != plea->asked->strategy)
-        g_string_append_printf(text, "-s %s ", mw_strategy_name(changes->strategy));
-    for (size_t i = 0; i < G_N_ELEMENTS(usual); i++)
-        if (changes->usual & (1U << i))
-            g_string_append_printf(text, "%s ", usual[i].option);
-    if (changes->batch != MW_AUTO)
-        g_string_append_printf(text, "--batch %.15g ", changes->batch);
-    g_string_append(text, "fits");
-    return g_string_free(text, FALSE);
+    mw_changes_release(plea, &all);
+    changes.free_devices = all.free_devices;
+    return changes.free_devices && mw_changes_settle(plea, &changes)
+               ? mw_changes_text(plea, &changes, "", NULL)
+               : NULL;
 }
 
 /* Of a strategy that was named, that one first. */
 char *
 mw_remedy_several_settings(const struct mw_plea *plea)
 {
-    int first = plea->asked->strategy;
-    int last = first == MW_STRATEGY_AUTO ? first : MW_STRATEGY_COUNT - 1;
+    struct mw_changes changes;
 
-    for (int strategy = first; strategy <= last; strategy++) {
-        struct changes changes = {strategy, MW_AUTO, ALL_USUAL};
-        if (!fits_with_strategy(plea, &changes))
-            continue;
-        drop_needless(plea, &changes);
-        return changes_text(plea, &changes);
-    }
-    return NULL;
+    return mw_changes_release(plea, &changes) && mw_changes_settle(plea, &changes)
+               ? mw_changes_text(plea, &changes, "", NULL)
+               : NULL;
 }

@@ -56,6 +56,7 @@ struct mw_result_need { /* bandwidth that an efficiency asks for */
 struct mw_result_change { /* one thing, changed alone */
     char *what;         /* NULL: none */
     char *flags;        /* that make it, behind those of the request */
+    bool priced;        /* what it costs is known */
     double step_time_s; /* with it, of the batch with it */
     double tokens_per_s;
     double micro_batch, global_batch;

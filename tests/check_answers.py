@@ -178,13 +178,66 @@ def check_unpriced(box):
     text = (ROOT / "hwprofiles/rtx4090.ini").read_text(encoding="utf-8")
     text = re.sub("(?m)^price.*\n", "", text)
     text = re.sub("(?m)^memory_gib = .*$", "memory_gib = 12000", text, count=1)
-    question = "plan -m deepseek-v3 -H rtx4090 -s ddp"
-    if "no machine that is listed fits; one with 9" not in box.run(question).out.decode():
+    question = "plan -m llama-3.1-70b -H rtx4090 --seq 500000"
+    none = "no machine that is listed fits; one with 254 GiB more gpu"
+    if none not in box.run(question).out.decode():
         yield f"with no such machine: {box.run(question).out}"
     box.write("config/memwall/hwprofiles/vast.ini", text)
     if "remedy        -H vast fits (no price known)\n" not in box.run(question).out.decode():
         yield f"{box.run(question).out}"
     (box.folder / "config/memwall/hwprofiles/vast.ini").unlink()
+
+
+def laptop(gpu_gib, host_gib, drive_tb):
+    """A profile as of a machine that was measured."""
+    text = (ROOT / "hwprofiles/rtx4090.ini").read_text(encoding="utf-8")
+    text = text.replace("[profile]\n", "[profile]\nmachine = a laptop\n", 1)
+    for group, key, value in (("gpu", "memory_gib", gpu_gib), ("host", "memory_gib", host_gib),
+                              ("host", "reserve_gib", 1), ("nvme", "capacity_tb", drive_tb),
+                              ("nvme", "reserve_tb", drive_tb / 10)):
+        text = re.sub(rf"(\[{group}\]\n(?:[^\[]*\n)?{key}) = .*\n", rf"\1 = {value}\n", text,
+                      count=1)
+    return text
+
+
+def check_free_space(box):
+    """Of a machine that was measured drives are free space: as much as is said, the same share of
+    it in reserve, is enough; and how that helps another tier that is short is said."""
+    question = "plan -m llama-3.1-8b -H laptop"
+    for gpu_gib, host_gib, drive_tb, short in (
+            (11, 40, 0.06, "nvme"), (8, 40, 0.06, "gpu"), (11, 40, 0.02, "cpu")):
+        box.write("config/memwall/hwprofiles/laptop.ini", laptop(gpu_gib, host_gib, drive_tb))
+        answer = json.loads(box.run(question + " --json").out)
+        help_ = "" if short == "nvme" else f", as nvme then takes what {short} has no room for"
+        said = re.fullmatch(rf"with ([0-9.]+) GiB more free space on its drives it fits{help_}: "
+                            r"free it, or measure folders that have it \(calibrate --nvme DIR\)",
+                            answer["remedy"] or "")
+        if not said or answer["limiting_tier"] != short:
+            yield f"short is {answer['limiting_tier']}, not {short}: {answer['remedy']!r}"
+            continue
+        more = drive_tb + float(said[1]) * 2 ** 30 / 1e12
+        sets = f"--set nvme.capacity_tb={more} --set nvme.reserve_tb={more / 10}"
+        if not json.loads(box.run(f"{question} {sets} --json").out)["feasible"]:
+            yield f"{answer['remedy']!r}, and it does not"
+    (box.folder / "config/memwall/hwprofiles/laptop.ini").unlink()
+
+
+def check_no_price(box):
+    """What nobody knows the price of is not best for money, and which keys set it is said."""
+    question = "simulate -m gpt2 -H dgx-h100 --tokens 300B"
+    for options, good, bad in (
+            ("", ["no price known: --set node.price_usd_per_hour=USD", "node.price_usd=USD",
+                  "\nbest to add (no price known): 2 nodes -> "], ["best for money"]),
+            ("--set node.price_usd_per_hour=50",
+             [" USD of rent, ", "\nbest for money: 2 nodes (50.0 USD an hour more) -> "],
+             ["no price known"]),
+            ("--set node.price_usd=300000",
+             ["\nas the owner ", "\nbest for money: 2 nodes (300000 USD more) -> "],
+             ["no price known"]),
+            ("-s ddp,zero2", ["\nddp: 300B tokens in 1.01 days, 247 kWh, no price known\n"], [])):
+        text = box.run(f"{question} {options}").out.decode()
+        yield from (f"{options}: no {part!r}" for part in good if part not in text)
+        yield from (f"{options}: {part!r}" for part in bad if part in text)
 
 
 KEYS = ["feasible", "limiting_tier", "short_bytes", "step_time_s", "first_step_time_s",
@@ -607,6 +660,8 @@ def tests(box):
     yield "plan file", check_plan_file(box)
     yield "a plan file's machine", check_plan_machine(box)
     yield "a machine without a price", check_unpriced(box)
+    yield "no price", check_no_price(box)
+    yield "free space", check_free_space(box)
     yield "attention's rate", check_attention(box)
     yield "DeepSpeed batch", check_deepspeed_batch(box)
     yield "DeepSpeed slicing", check_deepspeed_slicing(box)

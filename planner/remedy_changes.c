@@ -1,0 +1,211 @@
+/* Changes of several settings at once: which it takes, and how they are asked for. */
+#include <glib.h>
+#include <math.h>
+#include <stddef.h>
+
+#include "planner/remedy_internal.h"
+
+/* What may be asked for and takes memory that the usual does not; the last, of a durable step the
+ * other extents. */
+static const struct {
+    const char *option;
+    size_t offset; /* in struct mw_settings, of an int64_t */
+    int64_t usual;
+} usual[] = {
+    {"--activation-checkpoint-interval 1", offsetof(struct mw_settings, checkpoint_interval), 1},
+    {"--optimizer-chunk auto", offsetof(struct mw_settings, optimizer_chunk), MW_AUTO},
+    {"--buffer-sets 3", offsetof(struct mw_settings, buffer_sets), 3},
+    {"--prefetch 1", offsetof(struct mw_settings, prefetch), 1},
+    {"--commit none", 0, 0},
+};
+G_STATIC_ASSERT(G_N_ELEMENTS(usual) == MW_USUAL_COUNT);
+#define COMMIT (MW_USUAL_COUNT - 1)
+
+static const char *const devices[MW_STATE_COUNT] = {"--param-device", "--gradient-device",
+                                                    "--optimizer-device", "--activation-device"};
+
+/* Whether it was not what it usually is. */
+static bool
+make_usual(struct mw_settings *s, size_t which)
+{
+    int64_t *number = (int64_t *)(void *)((char *)s + usual[which].offset);
+
+    if (which == COMMIT) {
+        bool commits = s->commit == 1;
+        s->commit = commits ? 0 : s->commit;
+        return commits;
+    }
+    if (*number == MW_AUTO || *number == usual[which].usual)
+        return false;
+    *number = usual[which].usual;
+    return true;
+}
+
+/* Whether any were asked for. */
+static bool
+free_devices(struct mw_settings *s)
+{
+    bool any = false;
+
+    for (int state = 0; state < MW_STATE_COUNT; state++) {
+        any = any || s->placement[state].count > 0;
+        s->placement[state].count = 0;
+    }
+    return any;
+}
+
+struct mw_changes
+mw_changes_none(const struct mw_plea *plea)
+{
+    return (struct mw_changes){plea->asked->strategy, MW_AUTO, 0, false};
+}
+
+struct mw_settings
+mw_changes_apply(const struct mw_settings *asked, const struct mw_changes *changes)
+{
+    struct mw_settings s = *asked;
+
+    s.strategy = changes->strategy;
+    if (changes->batch != MW_AUTO)
+        s.micro_batch = changes->batch;
+    for (size_t i = 0; i < G_N_ELEMENTS(usual); i++)
+        if (changes->usual & (1U << i))
+            make_usual(&s, i);
+    if (changes->free_devices)
+        free_devices(&s);
+    return s;
+}
+
+bool
+mw_changes_release(const struct mw_plea *plea, struct mw_changes *changes)
+{
+    struct mw_settings s = *plea->asked;
+
+    *changes = mw_changes_none(plea);
+    changes->strategy = MW_STRATEGY_AUTO;
+    for (size_t i = 0; i < G_N_ELEMENTS(usual); i++)
+        changes->usual |= make_usual(&s, i) ? 1U << i : 0;
+    changes->free_devices = free_devices(&s);
+    return plea->asked->strategy != MW_STRATEGY_AUTO || changes->usual || changes->free_devices;
+}
+
+/* --- which it takes -------------------------------------------------------------------------- */
+
+static bool
+fits(const struct mw_plea *plea, const struct mw_changes *changes)
+{
+    struct mw_settings s = mw_changes_apply(plea->asked, changes);
+
+    return mw_plea_fits(plea, &s);
+}
+
+/* With fewer sequences, where it takes that. */
+static bool
+fits_somehow(const struct mw_plea *plea, struct mw_changes *changes)
+{
+    if (fits(plea, changes))
+        return true;
+    struct mw_settings s = mw_changes_apply(plea->asked, changes);
+    double batch = mw_plea_fewer_sequences(plea, &s);
+    changes->batch = batch > 0 ? batch : MW_AUTO;
+    return batch > 0;
+}
+
+/* The strategy that was asked for if it keeps the batch, else the first one that does, else the
+ * first with most sequences. */
+static bool
+settle_strategy(const struct mw_plea *plea, struct mw_changes *changes)
+{
+    struct mw_changes best = {MW_STRATEGY_AUTO, 0, 0, false};
+
+    for (int i = MW_STRATEGY_AUTO; i < MW_STRATEGY_COUNT; i++) {
+        struct mw_changes one = *changes;
+        one.strategy = i == MW_STRATEGY_AUTO ? plea->asked->strategy : (enum mw_strategy)i;
+        if ((i && one.strategy == plea->asked->strategy) || !fits_somehow(plea, &one))
+            continue;
+        if (one.batch == MW_AUTO) {
+            *changes = one;
+            return true;
+        }
+        if (one.batch > best.batch)
+            best = one;
+    }
+    if (best.batch > 0)
+        *changes = best;
+    return best.batch > 0;
+}
+
+static void
+drop_needless(const struct mw_plea *plea, struct mw_changes *changes)
+{
+    struct mw_changes less = *changes;
+
+    less.free_devices = false;
+    if (changes->free_devices && fits(plea, &less))
+        *changes = less;
+    for (size_t i = 0; i < G_N_ELEMENTS(usual); i++) {
+        less = *changes;
+        less.usual &= ~(1U << i);
+        if (less.usual != changes->usual && fits(plea, &less))
+            *changes = less;
+    }
+}
+
+bool
+mw_changes_settle(const struct mw_plea *plea, struct mw_changes *changes)
+{
+    bool open = changes->strategy == MW_STRATEGY_AUTO && plea->asked->strategy != MW_STRATEGY_AUTO;
+
+    if (!(open ? settle_strategy(plea, changes) : fits_somehow(plea, changes)))
+        return false;
+    drop_needless(plea, changes);
+    return true;
+}
+
+/* --- how they are asked for ------------------------------------------------------------------ */
+
+char *
+mw_batch_per_group(const struct mw_settings *asked, double batch)
+{
+    if (batch == MW_AUTO || batch == floor(batch))
+        return NULL;
+    return g_strdup_printf("batch %.15g per group of %" G_GINT64_FORMAT " GPUs", batch * asked->tp,
+                           asked->tp);
+}
+
+static char *
+devices_given_up(const struct mw_settings *asked)
+{
+    GString *names = g_string_new(NULL);
+
+    for (int state = 0; state < MW_STATE_COUNT; state++)
+        if (asked->placement[state].count)
+            g_string_append_printf(names, "%s%s", names->len ? ", " : "", devices[state]);
+    return g_string_free(names, FALSE);
+}
+
+char *
+mw_changes_text(const struct mw_plea *plea, const struct mw_changes *changes, const char *between,
+                const char *price)
+{
+    GString *text = g_string_new(NULL);
+    g_autofree char *group = mw_batch_per_group(plea->asked, changes->batch);
+
+    if (changes->strategy != plea->asked->strategy)
+        g_string_append_printf(text, "-s %s ", mw_strategy_name(changes->strategy));
+    for (size_t i = 0; i < G_N_ELEMENTS(usual); i++)
+        if (changes->usual & (1U << i))
+            g_string_append_printf(text, "%s ", usual[i].option);
+    g_string_append(text, between);
+    if (changes->batch != MW_AUTO)
+        g_string_append_printf(text, "--batch %.15g ", changes->batch);
+    if (changes->free_devices) {
+        g_autofree char *names = devices_given_up(plea->asked);
+        g_string_append_printf(text, "without %s %s", names, text->len ? "" : "it ");
+    }
+    g_string_append(text, "fits");
+    if (price || group)
+        g_string_append_printf(text, " (%s%s%s)", price ? price : "", price && group ? "; " : "",
+                               group ? group : "");
+    return g_string_free(text, FALSE);
+}

@@ -1,0 +1,39 @@
+/*
+ * remedy_text.h - a remedy as whoever reads it follows it: its ways out one by one, and what each
+ * changes about a request.
+ */
+#ifndef MW_TESTS_REMEDY_TEXT_H
+#define MW_TESTS_REMEDY_TEXT_H
+
+#include "planner/hwprofile.h"
+#include "planner/settings.h"
+
+enum remedy {
+    REMEDY_TILES,
+    REMEDY_CHUNKS,
+    REMEDY_BATCH,
+    REMEDY_STRATEGY,
+    REMEDY_NODES,
+    REMEDY_DEVICES, /* given up */
+    REMEDY_USUAL,
+    REMEDY_CHECKPOINTS, /* to another tier */
+    REMEDY_MACHINE,
+    REMEDY_SET,
+    REMEDY_SEVERAL,
+    REMEDY_MEMORY, /* in words */
+    REMEDY_KINDS
+};
+
+struct remedy_request {
+    struct mw_settings settings;
+    struct mw_hwprofile *profile; /* owned; NULL: no option may be of a machine */
+};
+
+/* "A fits (x), B fits" are A and B; free with g_strfreev. */
+char **remedy_ways(const char *text);
+
+/* Makes the options of one way; what it says in words is not done.  Aborts on what it does not
+ * know. */
+enum remedy remedy_follow(const char *way, struct remedy_request *request);
+
+#endif
