@@ -7,6 +7,8 @@
 
 /* Of the changes of one kind with the best estimates. */
 #define PLANNED 3
+/* Beside these so many that may not be advised. */
+#define REFUSED 6
 /* An estimate so much lower than the best that was planned may yet turn out to be better. */
 #define NEAR 0.75
 
@@ -20,6 +22,7 @@ take(struct mw_result_change *best, struct cli_change *change, struct cli_choice
     *best = (struct mw_result_change){
         .what = g_steal_pointer(&change->what),
         .flags = g_steal_pointer(&change->flags),
+        .priced = change->priced,
         .step_time_s = choice->step_s,
         .tokens_per_s = cli_choice_rate(choice),
         .micro_batch = s->micro_batch,
@@ -28,13 +31,14 @@ take(struct mw_result_change *best, struct cli_change *change, struct cli_choice
 }
 
 /* Plans those with the best estimates as if they had been typed in.  A kind whose estimates are too
- * good hides no other.  Nobody is led to keep more than eager frameworks have room for. */
+ * good hides no other.  Nobody is led to keep more than eager frameworks have room for; what would
+ * be refused for that hides nothing either, up to a bound in time. */
 static void
 advise(const struct cli_request *request, const struct cli_answer *answer, const GPtrArray *changes,
        struct mw_result_change *best)
 {
     double now = answer->result->tokens_per_s, most = 0;
-    int planned[CLI_CHANGE_KINDS] = {0};
+    int planned[CLI_CHANGE_KINDS] = {0}, refused[CLI_CHANGE_KINDS] = {0};
     bool keeps = cli_keeps_too_much(answer->sizing);
 
     for (guint i = 0; i < changes->len; i++) {
@@ -42,15 +46,15 @@ advise(const struct cli_request *request, const struct cli_answer *answer, const
         struct cli_choice choice = {0};
         cli_progress("looking for what would help most: change %u of %u", i + 1, changes->len);
         if (cli_change_merit(change, change->gain) < NEAR * most ||
-            planned[change->kind]++ >= PLANNED)
+            planned[change->kind] >= PLANNED || refused[change->kind] >= REFUSED)
             continue;
-        if (cli_choose(&change->request, request->strategies[0], &choice, NULL) &&
-            (keeps || !cli_keeps_too_much(choice.sizing))) {
-            double gain = cli_choice_rate(&choice) / now, merit = cli_change_merit(change, gain);
-            if (cli_change_is_worth(change, gain) && merit > most) {
-                most = merit;
-                take(best, change, &choice);
-            }
+        bool good = cli_choose(&change->request, request->strategies[0], &choice, NULL) &&
+                    (keeps || !cli_keeps_too_much(choice.sizing));
+        (good ? planned : refused)[change->kind]++;
+        double gain = good ? cli_choice_rate(&choice) / now : 0;
+        if (cli_change_is_worth(change, gain) && cli_change_merit(change, gain) > most) {
+            most = cli_change_merit(change, gain);
+            take(best, change, &choice);
         }
         cli_choice_clear(&choice);
     }

@@ -218,5 +218,7 @@ mw_table_last_lines(FILE *out, const struct mw_result *result)
     else
         fputs("best single change: no setting of those tried gains anything\n", out);
     if (result->paid_change.what)
-        print_change(out, "best for money", result, &result->paid_change);
+        print_change(out,
+                     result->paid_change.priced ? "best for money" : "best to add (no price known)",
+                     result, &result->paid_change);
 }

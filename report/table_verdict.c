@@ -155,6 +155,8 @@ mw_table_training(const struct mw_result *r, bool with_owner)
         g_string_append_printf(text, ", %s kWh", amount(r->energy_kwh));
     if (with_owner && isfinite(owned_usd))
         g_string_append_printf(text, ", %s USD as the owner", amount(owned_usd));
+    if (!isfinite(r->cost_usd))
+        g_string_append(text, ", no price known");
     return g_string_free(text, FALSE);
 }
 
@@ -165,7 +167,10 @@ print_cost(FILE *out, const struct mw_result *r)
 
     if (!training)
         return;
-    mw_table_line(out, "training", "%s", training);
+    mw_table_line(out, "training", "%s%s", training,
+                  isfinite(r->cost_usd) ? ""
+                                        : ": --set node.price_usd_per_hour=USD for the rent of a "
+                                          "node, node.price_usd=USD to buy it");
     if (isfinite(mw_result_owned_usd(&r->owned)))
         print_owned(out, &r->owned);
 }

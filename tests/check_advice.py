@@ -8,6 +8,7 @@ smaller a batch below the largest that is faster is what an open batch comes to.
 bought  beside settings what can be had: nodes, or the machine with most for its price, if worth it.
 remedy  what would make it fit, typed, fits.
 offers  nodes are the fewest, another machine is the cheapest; prices are those of the profiles.
+hidden  what may not be advised takes no place of what may.
 demo    GPT-3 13B on the RTX 4090 fills its step by itself; what is left to gain costs money.
 default a batch that is left open keeps the default tokens of a step, or says that it cannot.
 offload nothing is offloaded for less than 2%.
@@ -256,7 +257,9 @@ UNFIT = [
     ("-m gpt3-13b -H dgx-h100 -s zero3 --tp 1 --gpus 1", "-s "),
     ("-m zi-5t -H dgx2 -s zero-infinity-nvme --batch 1", "--nodes "),
     ("-m llama-3.1-8b -H rtx4090 --seq 131072 --batch 1", "-H "),
-    ("-m opt-30b -H aws-g5-xlarge -s zero-offload", "-s zero-infinity-nvme --nodes "),
+    ("-m opt-30b -H aws-g5-xlarge -s zero-offload",
+     "-s zero-infinity-nvme -H aws-g6-xlarge --nodes 2 fits (1.61 USD an hour), "
+     "-s zero-infinity-nvme --nodes 2 fits ("),
     ("-m opt-30b -H aws-g5-xlarge -s zero-offload --set gpu.memory_gib=23", None),
     # Of auto, with whatever strategy then fits.
     ("-m llama-2-70b -H aws-g4dn-xlarge", "-H aws-g5-2xlarge --nodes "),
@@ -277,6 +280,27 @@ UNFIT = [
     ("-m gpt3-13b -H rtx4090 -s zero-infinity-nvme --batch 4000 --param-device gpu",
      "--batch "),
     ("-m llama-3.1-8b -H rtx4090 --seq 131072 --batch 64", "-H "),
+    # Another machine and another strategy, and recomputation.
+    ("-m llama-3.1-405b -H aws-g4dn-xlarge -s ddp",
+     "-s zero-infinity-nvme -H aws-g5-48xlarge fits (16.3 USD an hour)"),
+    ("-m bloom-176b -H aws-g6e-xlarge -s zero1 --activation-checkpoint-interval 0",
+     "-s zero-infinity-nvme --activation-checkpoint-interval 1 -H aws-g5-12xlarge fits"),
+    ("-m gpt3-175b -H aws-g6e-xlarge -s zero-offload --batch 64", "-s zero-infinity-nvme -H "),
+    # 142 USD an hour with the strategy that was named stand behind 6.88 with another one.
+    ("-m qwen2.5-72b -H dgx1v -s zero3 --seq 32768",
+     "-s zero-infinity-nvme -H rtx3090 fits (2000 USD), -s zero-infinity-nvme -H aws-p5-4xlarge "
+     "fits (6.88 USD an hour), -H aws-p6-b300-48xlarge fits (142 USD an hour)"),
+    ("-m kimi-k2 -H aws-g5-xlarge -s zero3 --seq 2048 --activation-checkpoint-interval 4",
+     "-s zero-infinity-nvme -H aws-p5-48xlarge fits (55.0 USD an hour), --nodes 1100 fits"),
+    # ZeRO-Infinity, Table 1: states on the GPU.
+    ("-m zi-0.5t -H dgx2 --nodes 32 --tp 4 -s zero3 --batch 7", "--activation-device cpu fits"),
+    ("-m zi-1t -H dgx2 --nodes 32 --tp 4 -s zero3 --batch 5 --activation-device cpu",
+     "-s zero-infinity-cpu fits, --batch 0.25 fits (batch 1 per group of 4 GPUs)"),
+    # All that drives are, and another strategy.
+    ("-m kimi-k2 -H rtx4090", "with 4 more drives of that kind per node it fits: --set "),
+    ("-m kimi-k2 -H rtx4090 --set nvme.drives=5",
+     "a machine with 16 more drives of that kind per node would fit: --set "),
+    ("-m llama-3.1-405b -H rtx4090 -s zero2", "-s zero-infinity-nvme --set nvme.capacity_tb=8 "),
     # No machine has 291 TiB of host memory.
     ("-m zi-20t -H rtx4090 --batch 4", "-H "),
     ("-m llama-3.1-405b -H rtx4090 --set nvme.capacity_tb=2 --set host.memory_gib=64 --seq 8192",
@@ -340,28 +364,6 @@ def check_bought(words, flags):
             yield f"{other} gives more for the money than {name}"
 
 
-def memory_flags(remedy, answer):
-    """More memory, as it is said, in keys of the profile."""
-    flags = []
-    drives = re.search(r"(one|[0-9]+) more drives? of that kind", remedy)
-    if drives:
-        profile = (ROOT / "hwprofiles" / (answer["hardware"] + ".ini")).read_text()
-        there = int(re.search(r"^drives = ([0-9]+)", profile, re.M)[1])
-        more = 1 if drives[1] == "one" else int(drives[1])
-        of = answer["tiers"]["nvme"]
-        now = (of["capacity_bytes"] + of["reserve_bytes"]) * answer["settings"]["gpus_per_node"]
-        flags += ["--set", f"nvme.capacity_tb={now * (there + more) / there / 1e12:.9g}"]
-    for number, unit, tier in re.findall(r"([0-9.]+) ([MGT]iB) more (cpu|nvme|gpu) memory", remedy):
-        more = float(number) * {"MiB": 2 ** 20, "GiB": 2 ** 30, "TiB": 2 ** 40}[unit]
-        key, scale = {"gpu": ("gpu.memory_gib", 2 ** 30), "cpu": ("host.memory_gib", 2 ** 30),
-                      "nvme": ("nvme.capacity_tb", 1e12)}[tier]
-        sharers = 1 if tier == "gpu" else answer["settings"]["gpus_per_node"]
-        of = answer["tiers"][tier]
-        now = (of["capacity_bytes"] + of["reserve_bytes"]) * sharers
-        flags += ["--set", f"{key}={(now + more * sharers) / scale:.9g}"]
-    return flags
-
-
 def without(words, flags):
     """The words less the options that the flags name behind "without", and the flags before it."""
     at = flags.index("without")
@@ -380,7 +382,8 @@ def check_remedy(words, way):
         return
     if not remedy.startswith(way):
         yield f"{remedy!r}, not {way}"
-    flags = remedy.split(" fits")[0].split() if way[0] == "-" else memory_flags(remedy, answer)
+    said = remedy.split(" fits")[0] if way[0] == "-" else remedy.split(": ", 1)[-1]
+    flags = said.split()
     if "without" in flags:
         words, flags = without(words, flags)
     if not flags or not simulate([*words, *flags])["feasible"]:
@@ -450,12 +453,23 @@ def check_owner():
     yield from check_change(words, answer)
 
 
+def check_hidden():
+    """Larger batches and what else must not be advised hides nothing that may be."""
+    words = ("-m gpt3-2.7b -H azure-nc40ads-h100-v5 -s zero-infinity-cpu --optimizer-device cpu "
+             "--param-device cpu --gradient-device cpu --batch 4 --overlap off "
+             "--activation-checkpoint-interval 0 --set gpu.memory_gib=72").split()
+    answer = simulate(words)
+    if not answer["change"] or answer["change"]["flags"] != "--optimizer-device gpu":
+        yield f"change is {answer['change']}"
+    yield from check_change(words, answer)
+
+
 def check_demo():
     answer = subprocess.run([str(MEMWALL), "simulate", "-m", "gpt3-13b", "-H", "rtx4090", "-s",
                              "zero-infinity-nvme"], stdout=subprocess.PIPE, check=True)
     text = answer.stdout.decode()
     for line in ("best single change: no setting of those tried gains anything\n",
-                 "best for money: 2x host memory -> step "):
+                 "best to add (no price known): 2x host memory -> step "):
         if "\n" + line not in text:
             yield f"no {line!r} in {text[-600:]!r}"
 
@@ -500,6 +514,7 @@ def tests():
     for request, batch in sample(SMALLER):
         yield f"smaller: {request}", check_smaller(request.split(), batch)
     yield "owner-broadcast", check_owner()
+    yield "hidden", check_hidden()
     yield "demo", check_demo()
 
 
