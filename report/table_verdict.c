@@ -169,8 +169,7 @@ print_cost(FILE *out, const struct mw_result *r)
         return;
     mw_table_line(out, "training", "%s%s", training,
                   isfinite(r->cost_usd) ? ""
-                                        : ": --set node.price_usd_per_hour=USD for the rent of a "
-                                          "node, node.price_usd=USD to buy it");
+                                        : " (--set node.price_usd_per_hour or node.price_usd)");
     if (isfinite(mw_result_owned_usd(&r->owned)))
         print_owned(out, &r->owned);
 }

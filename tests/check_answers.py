@@ -226,7 +226,7 @@ def check_no_price(box):
     """What nobody knows the price of is not best for money, and which keys set it is said."""
     question = "simulate -m gpt2 -H dgx-h100 --tokens 300B"
     for options, good, bad in (
-            ("", ["no price known: --set node.price_usd_per_hour=USD", "node.price_usd=USD",
+            ("", [", no price known (--set node.price_usd_per_hour or node.price_usd)\n",
                   "\nbest to add (no price known): 2 nodes -> "], ["best for money"]),
             ("--set node.price_usd_per_hour=50",
              [" USD of rent, ", "\nbest for money: 2 nodes (50.0 USD an hour more) -> "],
