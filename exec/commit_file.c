@@ -136,7 +136,9 @@ is_in_place(const struct mw_commit_file *file, GError **error)
         info.st_ino == file->info.st_ino)
         return true;
     g_set_error(error, MW_ERROR, MW_ERROR_IO,
-                "%s: vanished during the run: its steps could not be resumed", file->path);
+                "%s: vanished during the run, or its directory was moved: no further step could be "
+                "resumed; put it back, and --resume goes on from the last durable one",
+                file->path);
     return false;
 }
 

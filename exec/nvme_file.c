@@ -194,7 +194,9 @@ mw_nvme_file_sync(const struct mw_nvme_file *file, bool keep, const struct mw_nv
         return fail(error, file, "fdatasync");
     if (keep && !mw_nvme_is_in_place(file->path, file->fd)) {
         g_set_error(error, MW_ERROR, MW_ERROR_IO,
-                    "%s: vanished during the run: what is written there could not be resumed",
+                    "%s: vanished during the run, or its directory was moved: nothing written now "
+                    "could be resumed; put it back, and --resume goes on from the last durable "
+                    "step",
                     file->path);
         return false;
     }

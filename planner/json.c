@@ -144,6 +144,31 @@ count_member(JsonParser *parser, JsonObject *object, const char *name, struct tw
         twice->name = g_strescape(name, NULL);
 }
 
+/* json-glib names a word that is no value, and rightly; of signs it names now this, now that one.
+ */
+static char *
+word_of(const char *message)
+{
+    static const char before[] = "identifier `";
+    const char *at = strstr(message, before), *end = at ? strchr(at, '\'') : NULL;
+
+    return end ? g_strndup(at + strlen(before), (gsize)(end - at) - strlen(before)) : NULL;
+}
+
+static void
+refuse_text(const char *text, gsize length, const char *message, const char *origin, GError **error)
+{
+    g_autofree char *word = word_of(message);
+    int line, column;
+
+    if (sscanf(message, "<data>:%d:%d:", &line, &column) == 2)
+        g_set_error(error, MW_ERROR, MW_ERROR_FORMAT, "%s: line %d, column %d: not JSON%s%s%s",
+                    origin, line, column, word ? ": \"" : "", word ? word : "", word ? "\"" : "");
+    else
+        g_set_error(error, MW_ERROR, MW_ERROR_FORMAT, "%s: not JSON%s", origin,
+                    g_utf8_validate(text, (gssize)length, NULL) ? "" : ": must be UTF-8");
+}
+
 static bool
 load(JsonParser *parser, const char *text, gsize length, const char *origin, GError **error)
 {
@@ -155,12 +180,7 @@ load(JsonParser *parser, const char *text, gsize length, const char *origin, GEr
     bool good = json_parser_load_from_data(parser, text, (gssize)length, &cause);
     g_autofree char *name = twice.name;
     if (!good) {
-        int line, column;
-        if (sscanf(cause->message, "<data>:%d:%d:", &line, &column) == 2)
-            g_set_error(error, MW_ERROR, MW_ERROR_FORMAT, "%s: line %d, column %d: not JSON",
-                        origin, line, column);
-        else
-            g_set_error(error, MW_ERROR, MW_ERROR_FORMAT, "%s: not JSON", origin);
+        refuse_text(text, length, cause->message, origin, error);
     } else if (name) {
         g_set_error(error, MW_ERROR, MW_ERROR_FORMAT,
                     "%s: key \"%s\": value given twice: must be given once", origin, name);
@@ -192,6 +212,18 @@ mw_json_parse(const char *text, gssize length, const char *origin, GError **erro
     return json_node_ref(root);
 }
 
+/* As it would be written: json-glib makes -1.0000000000000001e+300 of -1e300. */
+static char *
+real_text(double value)
+{
+    char text[G_ASCII_DTOSTR_BUF_SIZE];
+
+    g_ascii_formatd(text, sizeof text, "%.15g", value);
+    if (g_ascii_strtod(text, NULL) != value)
+        g_ascii_dtostr(text, sizeof text, value);
+    return g_strdup(text);
+}
+
 char *
 mw_json_text(JsonNode *node)
 {
@@ -199,6 +231,8 @@ mw_json_text(JsonNode *node)
 
     if (real && isinf(json_node_get_double(node))) /* of its text nothing is left */
         return g_strdup(json_node_get_double(node) > 0 ? "above 1.8e308" : "below -1.8e308");
+    if (real)
+        return real_text(json_node_get_double(node));
     g_autofree char *whole = json_to_string(node, FALSE);
 
     if (g_utf8_strlen(whole, -1) <= SHOWN_CHARACTERS)

@@ -258,6 +258,8 @@ def check_wrong(box):
     yield from check_refused(box.run(verb="verify"), 2, "RUN")
     yield from check_refused(box.run("nowhere", verb="verify"), 2, "nowhere")
     yield from check_refused(box.run("drive", verb="verify"), 2, "drive", "no record is there")
+    yield from check_refused(box.run("drive", "nosuch", verb="verify"), 2,
+                             "nosuch: there is no directory of this name")
     yield from check_refused(box.run("--deep", "drive", verb="verify"), 2, "--deep")
     done = box.run("--help", verb="verify")
     yield from good(done)

@@ -6,6 +6,8 @@
  *
  *     kill_run [--kills N] [--seed S] [--directory D]
  *
+ * What is in D is deleted, and D too.
+ *
  * The instants are uniform over 1.25 times what an undisturbed run takes: some fall
  * into its start and some come after its end: such a run counts as no kill.  All homes of
  * trained_commits.h take turns.  (The other mode, `kill_run work ...`, is the run itself.)
@@ -277,7 +279,8 @@ main(int argc, char **argv)
     const GOptionEntry entries[] = {
         {"kills", 0, 0, G_OPTION_ARG_INT, &kills, "how many", "N"},
         {"seed", 0, 0, G_OPTION_ARG_INT, &seed, "of their instants", "S"},
-        {"directory", 0, 0, G_OPTION_ARG_FILENAME, &directory, "for the runs' files", "D"},
+        {"directory", 0, 0, G_OPTION_ARG_FILENAME, &directory,
+         "for the runs' files: all files in it are deleted, and it too", "D"},
         G_OPTION_ENTRY_NULL};
     g_autoptr(GOptionContext) options = g_option_context_new(NULL);
     g_autoptr(GError) error = NULL;

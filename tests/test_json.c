@@ -53,9 +53,9 @@ test_refused(void)
         {"{\"a\": 0x10}", "starts with 0"},
         {"{'a': 1}", "a character"},
         {"{} /* comment */", "a character"},
-        {"{\"a\": NaN}", "not JSON"},
-        {"{\"a\": Infinity}", "not JSON"},
-        {"{\"a\": \"\xff\"}", "not JSON"},
+        {"{\"a\": NaN}", "not JSON: \"NaN\""},
+        {"{\"a\": Infinity}", "not JSON: \"Infinity\""},
+        {"{\"a\": \"\xff\"}", "not JSON: must be UTF-8"},
     };
 
     for (size_t i = 0; i < G_N_ELEMENTS(rows); i++) {
@@ -116,7 +116,7 @@ test_values_refused(void)
 {
     g_autoptr(JsonNode) node =
         parse("{\"i\": 5, \"d\": 0.25, \"s\": \"a very long string that nobody wants to read in "
-              "full in a message\", \"o\": {}}",
+              "full in a message\", \"large\": -1e300, \"o\": {}}",
               NULL);
     JsonObject *object = json_node_get_object(node);
     int64_t whole = 7;
@@ -130,6 +130,9 @@ test_values_refused(void)
                     "f: key \"i\": value 5: must be a whole number from 6 to 9");
     g_clear_error(&error);
     g_assert_false(mw_json_get_int(object, "d", 0, 9, "f", &whole, &error));
+    g_clear_error(&error);
+    g_assert_false(mw_json_get_int(object, "large", 0, 9, "f", &whole, &error));
+    g_assert_nonnull(strstr(error->message, "value -1e+300: must"));
     g_clear_error(&error);
     g_assert_false(mw_json_get_int(object, "o", 0, 9, "f", &whole, &error));
     g_assert_nonnull(strstr(error->message, "value {}"));
