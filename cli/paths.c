@@ -27,8 +27,8 @@ place_of(const char *path)
     return place;
 }
 
-static bool
-is_same(const struct stat *a, const struct stat *b)
+bool
+cli_path_is_same(const struct stat *a, const struct stat *b)
 {
     return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
@@ -39,15 +39,15 @@ are_same(const struct place *a, const struct place *b)
     if (a->there != b->there)
         return false;
     if (a->there)
-        return is_same(&a->file, &b->file) && !S_ISCHR(a->file.st_mode);
-    return a->in_folder && b->in_folder && is_same(&a->folder, &b->folder) &&
+        return cli_path_is_same(&a->file, &b->file) && !S_ISCHR(a->file.st_mode);
+    return a->in_folder && b->in_folder && cli_path_is_same(&a->folder, &b->folder) &&
            !strcmp(a->base, b->base);
 }
 
 static bool
 is_in(const struct place *file, const struct place *folder)
 {
-    return file->in_folder && folder->there && is_same(&file->folder, &folder->file);
+    return file->in_folder && folder->there && cli_path_is_same(&file->folder, &folder->file);
 }
 
 /* Of a set in several files, which their folder or the index's has. */
@@ -56,7 +56,7 @@ is_of_weights(const struct place *file, const struct place *weights)
 {
     bool with_index = weights->there && S_ISREG(weights->file.st_mode) &&
                       g_str_has_suffix(weights->base, ".json") && file->in_folder &&
-                      is_same(&file->folder, &weights->folder);
+                      cli_path_is_same(&file->folder, &weights->folder);
 
     return file->there &&
            (g_str_has_suffix(file->base, ".safetensors") ||

@@ -9,6 +9,7 @@
 
 #include <glib.h>
 #include <stdbool.h>
+#include <sys/stat.h>
 
 enum cli_path_use {
     CLI_PATH_READS,
@@ -25,6 +26,9 @@ struct cli_path {
     const char *option; /* as it is written, with its dashes; or what else names the file */
     const char *path;   /* NULL: not given */
 };
+
+/* Whether both are of the same file or folder. */
+bool cli_path_is_same(const struct stat *a, const struct stat *b);
 
 /* False with *error, one line that has both options.  A device, such as /dev/null, may be written
  * by several. */

@@ -11,10 +11,11 @@
 #include "planner/json.h"
 #include "report/json_parts.h"
 
+/* A setting goes by its option. */
 static bool
 is_of_model(int which)
 {
-    return which < CLI_FIXED_BATCH || which > CLI_FIXED_TYPE;
+    return !g_str_has_prefix(cli_run_fixed[which].what, "--");
 }
 
 G_STATIC_ASSERT((int)CLI_FIXEDS + (int)CLI_COURSES + 1 <= CLI_RUN_COURSE_FIELDS);
@@ -28,15 +29,6 @@ bits_of(double value)
 
     memcpy(&bits, &value, sizeof bits);
     return bits;
-}
-
-static double
-real_of(uint64_t bits)
-{
-    double value;
-
-    memcpy(&value, &bits, sizeof value);
-    return value;
 }
 
 static void
@@ -125,7 +117,7 @@ put_course(struct cli_training *training, enum cli_course which, uint64_t bits)
     };
 
     if (reals[which])
-        *reals[which] = real_of(bits);
+        *reals[which] = cli_run_field_real(bits);
     else if (which == CLI_COURSE_SHAPE)
         o->schedule.shape = bits == MW_LR_COSINE ? MW_LR_COSINE : MW_LR_CONSTANT;
     else if (which == CLI_COURSE_WARMUP)
@@ -134,8 +126,9 @@ put_course(struct cli_training *training, enum cli_course which, uint64_t bits)
         o->seed = bits;
     else if (which == CLI_COURSE_SHUFFLE)
         o->shuffle = bits;
-    else if (real_of(bits) > 0)
-        o->loss_scaling = (struct mw_loss_scaling){real_of(bits), real_of(bits), real_of(bits), 0};
+    else if (cli_run_field_real(bits) > 0)
+        o->loss_scaling = (struct mw_loss_scaling){
+            cli_run_field_real(bits), cli_run_field_real(bits), cli_run_field_real(bits), 0};
     else
         o->loss_scaling = mw_loss_scaling_dynamic(65536);
 }
@@ -217,12 +210,6 @@ refuse_fixed(const struct cli_training *training, const struct fixed_differences
                      d->now->str, d->then->str, d->then->str, called);
 }
 
-static bool
-is_none(int which, uint64_t value)
-{
-    return which == CLI_FIXED_DPU_START && (int64_t)value == MW_AUTO;
-}
-
 static void
 compare_fixed(const struct cli_training *training, struct fixed_differences *d)
 {
@@ -235,12 +222,14 @@ compare_fixed(const struct cli_training *training, struct fixed_differences *d)
     for (int i = 0; i < CLI_FIXEDS; i++) {
         if (!then->has_fixed[i] || then->fixed[i] == now[i])
             continue;
-        const char *what = cli_run_fixed[i].what;
-        g_autofree char *is = cli_run_field_text(&cli_run_fixed[i], now[i]);
-        g_autofree char *was = cli_run_field_text(&cli_run_fixed[i], then->fixed[i]);
+        const struct cli_run_field *row = &cli_run_fixed[i];
+        const char *what = row->what;
+        g_autofree char *is = cli_run_field_text(row, now[i]);
+        g_autofree char *was = cli_run_field_text(row, then->fixed[i]);
         cli_run_course_add(d->all, what, is, was);
-        cli_run_course_add_again(d->now, what, is_none(i, now[i]) ? NULL : is);
-        cli_run_course_add_again(d->then, what, is_none(i, then->fixed[i]) ? NULL : was);
+        cli_run_course_add_again(d->now, what, cli_run_field_is_none(row, now[i]) ? NULL : is);
+        cli_run_course_add_again(d->then, what,
+                                 cli_run_field_is_none(row, then->fixed[i]) ? NULL : was);
         d->model |= is_of_model(i);
     }
 }
@@ -300,9 +289,9 @@ static void
 settle(struct cli_training *training)
 {
     struct cli_run_course *then = training->then;
-    const double lr = real_of(then->course[CLI_COURSE_LR]);
+    const double lr = cli_run_field_real(then->course[CLI_COURSE_LR]);
     then->has_course[CLI_COURSE_LOSS_SCALE] &= !has_other_type(training);
-    const bool tenth = real_of(then->course[CLI_COURSE_LR_MIN]) == lr / 10;
+    const bool tenth = cli_run_field_real(then->course[CLI_COURSE_LR_MIN]) == lr / 10;
 
     for (int i = 0; i < CLI_COURSES; i++)
         if (then->has_course[i] && !(training->options.given >> i & 1) &&

@@ -99,10 +99,11 @@ char *
 cli_run_drives_kept_text(const struct cli_run_drives *drives)
 {
     const char *name = drives->entry.name;
+    g_autofree char *way = drives->training->diverged /* what to go on from has been said */
+                               ? g_strdup("")
+                               : g_strdup_printf("--resume %s goes on with it, ", name);
 
-    return g_strdup_printf(
-        "kept as run %s: --resume %s goes on with it, `memwall rm %s` deletes it", name, name,
-        name);
+    return g_strdup_printf("kept as run %s: %s`memwall rm %s` deletes it", name, way, name);
 }
 
 const char *
@@ -133,8 +134,6 @@ remove_empty(const struct cli_run_entry *entry)
 static void
 say_kept(const struct cli_run_drives *drives, bool finished)
 {
-    const char *name = drives->entry.name;
-
     if (!drives->first || !drives->entry.last_step || drives->training->stopped)
         return;
     const char *directory = drives->training->options.nvme[0]; /* as it was typed */
@@ -145,10 +144,7 @@ say_kept(const struct cli_run_drives *drives, bool finished)
     if (!own)
         return;
     g_autofree char *kept = cli_run_drives_kept_text(drives);
-    if (drives->training->diverged) /* what to go on from has been said */
-        cli_say("kept as run %s: `memwall rm %s` deletes it", name, name);
-    else
-        cli_say("%s", kept);
+    cli_say("%s", kept);
 }
 
 void

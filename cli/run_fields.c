@@ -76,8 +76,8 @@ static const struct cli_run_field counts[] = {
 
 /* --- values ---------------------------------------------------------------------------------- */
 
-static double
-real_of(uint64_t bits)
+double
+cli_run_field_real(uint64_t bits)
 {
     double value;
 
@@ -121,11 +121,12 @@ is_real(enum cli_field_kind kind)
 static char *
 number_text(enum cli_field_kind kind, uint64_t bits)
 {
-    return is_real(kind) ? g_strdup_printf("%g", real_of(bits)) : g_strdup_printf("%" PRIu64, bits);
+    return is_real(kind) ? g_strdup_printf("%g", cli_run_field_real(bits))
+                         : g_strdup_printf("%" PRIu64, bits);
 }
 
-static bool
-is_none(const struct cli_run_field *row, uint64_t bits)
+bool
+cli_run_field_is_none(const struct cli_run_field *row, uint64_t bits)
 {
     return row->kind == CLI_FIELD_WHOLE_OR_NONE && (int64_t)bits == MW_AUTO;
 }
@@ -135,7 +136,7 @@ cli_run_field_text(const struct cli_run_field *row, uint64_t bits)
 {
     if (row->kind >= CLI_FIELD_YES)
         return g_strdup(name_of(row->kind, bits));
-    if (is_none(row, bits))
+    if (cli_run_field_is_none(row, bits))
         return g_strdup("none");
     return row->kind == CLI_FIELD_LOSS_SCALE && !bits ? g_strdup("dynamic")
                                                       : number_text(row->kind, bits);
@@ -155,13 +156,14 @@ most_of(const struct cli_run_field *row)
 static bool
 is_in_range(const struct cli_run_field *row, uint64_t bits)
 {
-    const double real = real_of(bits);
+    const double real = cli_run_field_real(bits);
 
     if (row->kind == CLI_FIELD_LOSS_SCALE)
         return !bits || mw_loss_scale_is_one(real);
     if (row->kind == CLI_FIELD_REAL)
         return real >= row->least && real <= row->most; /* NaN is not */
-    return is_none(row, bits) || (bits >= (uint64_t)row->least && bits <= most_of(row));
+    return cli_run_field_is_none(row, bits) ||
+           (bits >= (uint64_t)row->least && bits <= most_of(row));
 }
 
 /* "0 (no) or 1 (yes)", "from 0 to 1". */

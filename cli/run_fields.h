@@ -45,6 +45,11 @@ struct cli_run_field {
 
 extern const struct cli_run_field cli_run_fixed[CLI_FIXEDS], cli_run_courses[CLI_COURSES];
 
+/* A double's value. */
+double cli_run_field_real(uint64_t bits);
+/* Whether the value says that nothing was set. */
+bool cli_run_field_is_none(const struct cli_run_field *row, uint64_t bits);
+
 /* A value within the row's range as messages show it; to be freed. */
 char *cli_run_field_text(const struct cli_run_field *row, uint64_t bits);
 /* False with field, value, and what would be accepted. */

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "cli/local_time.h"
+#include "cli/paths.h"
 #include "cli/runs.h"
 #include "exec/nvme.h"
 #include "exec/run_files.h"
@@ -37,7 +38,7 @@ cli_runs_same_directory(const char *one, const char *other)
 {
     struct stat a, b;
 
-    return !stat(one, &a) && !stat(other, &b) && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+    return !stat(one, &a) && !stat(other, &b) && cli_path_is_same(&a, &b);
 }
 
 /* Those that are not there yet go by their names. */
