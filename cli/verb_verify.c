@@ -365,9 +365,6 @@ find_and_verify(char **names, int count, bool as_json, bool *whole, GError **err
 
     for (int i = 0; i < count; i++)
         all[i] = g_strdup(names[i]);
-    for (int i = 0; count > 1 && i < count; i++)
-        if (!g_file_test(names[i], G_FILE_TEST_IS_DIR))
-            return mw_refuse(error, "%s: there is no directory of this name", names[i]);
     if (count > 1 && !cli_runs_settle_all(all, false, error))
         return false;
     if (count > 1)

@@ -168,6 +168,12 @@ check_directories(const struct work *work, const struct mw_verify_rank *rank, GE
 
     if (wanted == given)
         return true;
+    /* Fewer may lack one on a drive that is not there: of too many it was typed wrong. */
+    for (int i = 0; wanted < given && i < given; i++)
+        if (!g_file_test(work->options->directories[i], G_FILE_TEST_IS_DIR))
+            return mw_refuse(error,
+                             "%s: there is no directory of this name, and the run in %s has %d",
+                             work->options->directories[i], work->options->directories[0], wanted);
     g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
                 "%s: the run has %d director%s, %d %s given: name all of them, in the order of "
                 "--nvme",

@@ -73,6 +73,9 @@ def check_whole(box):
         yield f"{done.text!r}"
     yield from check_line(done.text, r"step 3: whole: 1 extent, [^,]* \w*B, of 1 of 1 rank")
     yield from begin(box, 1, *DURABLE)
+    yield from check_refused(box.run("drive", "nosuch", verb="verify"), 2,
+                             "nosuch: there is no directory of this name, and the run in drive has "
+                             "1\n")
     yield from expect(box, ["drive"], [[1, True]], 1)
 
 
@@ -258,8 +261,6 @@ def check_wrong(box):
     yield from check_refused(box.run(verb="verify"), 2, "RUN")
     yield from check_refused(box.run("nowhere", verb="verify"), 2, "nowhere")
     yield from check_refused(box.run("drive", verb="verify"), 2, "drive", "no record is there")
-    yield from check_refused(box.run("drive", "nosuch", verb="verify"), 2,
-                             "nosuch: there is no directory of this name")
     yield from check_refused(box.run("--deep", "drive", verb="verify"), 2, "--deep")
     done = box.run("--help", verb="verify")
     yield from good(done)
