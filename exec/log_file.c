@@ -1,13 +1,15 @@
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "exec/log_internal.h"
+#include "exec/run_names.h"
 #include "planner/error.h"
 
 /* How every line begins: a log is known by it, and a line's step is found without parsing. */
@@ -141,6 +143,17 @@ mw_log_runs(const char *path)
     return (char **)g_ptr_array_free(runs, FALSE);
 }
 
+/* Two runs would cut off each other's lines.  Where there are no such locks, nobody knows. */
+static bool
+is_free(int fd, int kind, const char *path, GError **error)
+{
+    if (mw_run_lock_file(fd, kind) || errno != EWOULDBLOCK)
+        return true;
+    g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
+                "log %s: another run is writing it: give another name, or wait for that run", path);
+    return false;
+}
+
 static bool
 prepare(struct mw_log_file *file, const struct mw_log_options *options, off_t bytes, GError **error)
 {
@@ -167,7 +180,8 @@ check_begin(const struct mw_log_file *file, const char *run, GError **error)
     if (!in)
         return fail(file, errno, error);
     bool is_good = (begins_as_log(in) || is_no_log(file->path, error)) &&
-                   is_of_run(file->path, in, run, error);
+                   is_of_run(file->path, in, run, error) &&
+                   is_free(fileno(in), LOCK_SH, file->path, error);
     fclose(in);
     return is_good;
 }
@@ -203,7 +217,8 @@ mw_log_file_open(struct mw_log_file *file, const struct mw_log_options *options,
     file->fd = open(file->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0666);
     if (file->fd < 0 || fstat(file->fd, &info) || fcntl(file->fd, F_SETFL, O_APPEND))
         return fail(file, errno, error);
-    return !S_ISREG(info.st_mode) || prepare(file, options, info.st_size, error);
+    return !S_ISREG(info.st_mode) || (is_free(file->fd, LOCK_EX, file->path, error) &&
+                                      prepare(file, options, info.st_size, error));
 }
 
 void

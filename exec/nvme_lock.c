@@ -17,17 +17,6 @@ mw_nvme_is_in_place(const char *path, int fd)
            named.st_ino == opened.st_ino;
 }
 
-bool
-mw_run_lock_file(int fd, int how)
-{
-    for (int left = MW_RUN_LOCK_LOOKS; flock(fd, how | LOCK_NB); left--) {
-        if ((errno != EWOULDBLOCK && errno != EINTR) || !left)
-            return false;
-        g_usleep(MW_RUN_LOCK_LOOK_US);
-    }
-    return true;
-}
-
 /* What could not be opened there: something in its place, or want of room or descriptors, is no
  * fault of the directory's. */
 static bool

@@ -8,6 +8,7 @@ And checkpoints: --save replaces its run's, not a longer one, another model's or
 read, also where the run is stopped before its end; --from goes on as the checkpoint was trained,
 and says what is otherwise.
 """
+import fcntl
 import json
 import os
 import resource
@@ -230,6 +231,13 @@ def check_logs(box):
     yield from good(box.run("drive", verb="rm"))
     yield from good(train(box, *SECOND, "--log", "own.jsonl", steps=1))
     yield from good(box.run("second", verb="rm"))
+    with open(log, encoding="utf-8") as writes:  # as a run in progress does
+        fcntl.flock(writes, fcntl.LOCK_EX)
+        before = log.read_bytes()
+        yield from check_refused(train(box, "-s", "zero3", "--log", "own.jsonl", steps=1), 2,
+                                 "log own.jsonl: another run is writing it")
+        if log.read_bytes() != before:
+            yield "the log of a run in progress has changed"
     yield from check_logs_away(box)
 
 
