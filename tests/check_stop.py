@@ -278,6 +278,10 @@ def check_in_save(box):
         yield said
 
 
+def bytes_in(pipe):
+    return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
+
+
 def check_still(box):
     """Who reads stands still, and so does the run; told to end, it saves all the same."""
     box.empty_drives()
@@ -288,8 +292,10 @@ def check_still(box):
                             "--batch", "1", "--seq", "16", "--steps", str(ENOUGH), "-s", "zero3",
                             "--save", "still"], cwd=box.folder, env=box.environment,
                            stdin=subprocess.DEVNULL, stdout=writes_to, stderr=subprocess.PIPE)
-    while select.select([], [writes_to], [], 0)[1] and run.poll() is None:
-        time.sleep(0.01)
+    held = -1
+    while run.poll() is None and (bytes_in(reads) != held or not held):  # it is full, or stalls
+        held = bytes_in(reads)
+        time.sleep(0.5)
     run.send_signal(signal.SIGTERM)
     said = run.communicate(timeout=SECONDS)[1].decode()
     if run.returncode != 143 or not (box.folder / "still/optimizer.safetensors").exists():
