@@ -173,14 +173,20 @@ mw_batch_per_group(const struct mw_settings *asked, double batch)
                            asked->tp);
 }
 
+/* By their options, or by the keys of a file, of which one may place two states.  g_free it. */
 static char *
 devices_given_up(const struct mw_settings *asked)
 {
     GString *names = g_string_new(NULL);
+    const char *last = NULL;
 
-    for (int state = 0; state < MW_STATE_COUNT; state++)
-        if (asked->placement[state].count)
-            g_string_append_printf(names, "%s%s", names->len ? ", " : "", devices[state]);
+    for (int state = 0; state < MW_STATE_COUNT; state++) {
+        const char *key = asked->device_key[state];
+        if (!asked->placement[state].count || (key && key == last))
+            continue;
+        g_string_append_printf(names, "%s%s", names->len ? ", " : "", key ? key : devices[state]);
+        last = key;
+    }
     return g_string_free(names, FALSE);
 }
 

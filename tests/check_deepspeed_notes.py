@@ -213,6 +213,20 @@ def check_batch_kept(box):
                 yield f"{batch} {options}: {first['remedy']}: {answer['settings']}"
 
 
+def check_given_up(box):
+    """A remedy without devices names them as they were asked for: by the file's keys, or typed."""
+    off = {"device": "none"}
+    box.write("ds.json", {**config(3, accum=1), "zero_optimization": {
+        "stage": 3, "offload_optimizer": off, "offload_param": off}})
+    keys = "zero_optimization.offload_param.device, zero_optimization.offload_optimizer.device"
+    typed = "--param-device gpu --optimizer-device gpu --gradient-device gpu"
+    for options, names in (("", keys), (typed, "--param-device, --gradient-device")):
+        remedy = json.loads(box.run("plan -m llama-3.1-8b -H rtx4090 -s zero-infinity-nvme --json "
+                                    f"--deepspeed ds.json {options}").out)["remedy"]
+        if f"without {names}" not in remedy or (not options and "-device" in remedy):
+            yield f"{options}: {remedy}"
+
+
 def check_batch_elsewhere(box):
     """Where no split fits with the strategy, another strategy with one does."""
     box.write("tb.json", {"train_batch_size": 2048, "bf16": {"enabled": True},
@@ -234,6 +248,7 @@ def tests(box):
     yield "a run", check_run(box)
     yield "no option that nobody typed", check_blamed(box)
     yield "a batch that is kept", check_batch_kept(box)
+    yield "devices that are given up", check_given_up(box)
     yield "a batch that is kept, with another strategy", check_batch_elsewhere(box)
 
 
