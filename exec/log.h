@@ -19,10 +19,11 @@ struct mw_log_options {
     int64_t tick_ns;  /* from one rewriting to the next; 0: a second */
     const char *path; /* of the JSON lines; NULL: none */
 
-    /* A new run empties the file.  One that resumes after `first_step` steps goes on in it: lines
-     * of later steps, and one that a crash cut off, are taken out; that of the last step may be
-     * missing where a kill came between its commit and its line.  A file that is not such a log is
-     * refused, and where a run goes on, so is the log of another one. */
+    /* A new run empties the file with its first line: where it has none, what was there stays.  One
+     * that resumes after `first_step` steps goes on in it: lines of later steps, and one that a
+     * crash cut off, are taken out; that of the last step may be missing where a kill came between
+     * its commit and its line.  A file that is not such a log is refused, and where a run goes on,
+     * so is the log of another one. */
     bool resume;
     const char *run; /* its name, which each line has; NULL: it has none */
     int64_t first_step, steps; /* of the run: [first_step, steps) */

@@ -169,7 +169,9 @@ prepare(struct mw_log_file *file, const struct mw_log_options *options, off_t by
                    is_of_run(file->path, in, run, error);
     off_t kept = is_good && options->resume ? length_to_keep(in, options->first_step) : 0;
     fclose(in);
-    return is_good && (kept == bytes || !ftruncate(file->fd, kept) || fail(file, errno, error));
+    file->empties = is_good && !options->resume && bytes > 0;
+    return is_good && (file->empties || kept == bytes || !ftruncate(file->fd, kept) ||
+                       fail(file, errno, error));
 }
 
 static bool
@@ -210,6 +212,7 @@ mw_log_file_open(struct mw_log_file *file, const struct mw_log_options *options,
     struct stat info;
 
     file->fd = -1;
+    file->empties = false;
     if (!options->path)
         return true;
     file->path = g_strdup(options->path);
@@ -258,6 +261,9 @@ mw_log_file_write(struct mw_log_file *file, const struct mw_log_options *options
 {
     if (!mw_log_file_awaits(file->fd, options))
         return give_up(file, ETIMEDOUT, error);
+    if (file->empties && file->fd >= 0 && ftruncate(file->fd, 0))
+        return give_up(file, errno, error);
+    file->empties = false;
     off_t start = file->fd < 0 ? 0 : lseek(file->fd, 0, SEEK_END);
     gsize written = 0;
 

@@ -9,6 +9,7 @@
 struct mw_log_file {
     char *path; /* NULL: none */
     int fd;
+    bool empties; /* what another run has left there, with the first line */
 };
 
 /* Behind the numbers of a line: which run's it is. */
