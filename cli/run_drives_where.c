@@ -112,7 +112,9 @@ find_resumed(struct cli_run_drives *drives, GError **error)
 {
     const char *name = options_of(drives)->resume_run;
     const char *newest = options_of(drives)->newest, *note = options_of(drives)->note;
-    struct cli_run *run = cli_runs_find(name ? name : newest, error);
+    g_autofree char *unused = NULL;
+    struct cli_run *run = name || newest ? cli_runs_find(name ? name : newest, error)
+                                         : cli_runs_newest(&unused, error);
 
     if (!run)
         return false;

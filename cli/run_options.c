@@ -173,7 +173,9 @@ cli_run_groups(void)
 struct cli_run_resuming
 cli_run_options_resuming(void)
 {
-    return (struct cli_run_resuming){resume, resume_run, nvme_directories};
+    bool excluded = from_path || weights_path || overwrite || !g_strcmp0(backend_name, "null");
+
+    return (struct cli_run_resuming){resume && !excluded, resume_run, nvme_directories};
 }
 
 char *

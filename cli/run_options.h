@@ -63,7 +63,7 @@ const struct cli_words_group *cli_run_groups(void);
 
 /* What of them says which run is gone on with; borrowed. */
 struct cli_run_resuming {
-    bool resume;
+    bool resume;     /* false also where what it excludes is given: that is refused later */
     const char *run; /* NULL: it was not named */
     char **nvme;     /* NULL: nor its directories */
 };

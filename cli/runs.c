@@ -419,15 +419,17 @@ check_newest(const struct cli_run *run, GError **error)
     return true;
 }
 
-/* Whose drive is not mounted, or whose files were deleted by hand: nobody can go on with it now. */
+/* Whose drive is not mounted, or whose files were deleted by hand: nobody can go on with it now.
+ * The newest of them says enough. */
 static void
 note_away(GString *text, const struct cli_run *run)
 {
+    if (text->len)
+        return;
     const char *missing = cli_runs_missing(&run->entry), *taken = cli_runs_taken(&run->entry);
     const char *place = missing ? missing : taken;
 
-    g_string_append_printf(text, "%sof run %s %s %s", text->len ? "; " : "", run->entry.name,
-                           place ? place : "a directory",
+    g_string_append_printf(text, "of run %s %s %s", run->entry.name, place ? place : "a directory",
                            missing ? "is not there, or empty" : "has another run now");
 }
 
