@@ -306,31 +306,32 @@ take_old_zero(struct mw_ds_file *file, const struct mw_ds_row *row, JsonNode *no
     return true;
 }
 
-/* The known name that was meant: the nearest, or one of a section whose own name was left out. */
-static const char *
-nearest_row(const char *dotted)
+/* The known names that were meant: the nearest, or those of a section whose own name was left out.
+ * NULL: none; g_free it. */
+static char *
+nearest_rows(const char *dotted)
 {
-    const char *known[G_N_ELEMENTS(rows) + 1];
-    size_t count = 0;
+    const char *known[G_N_ELEMENTS(rows) + 1], *within[G_N_ELEMENTS(rows) + 1];
+    size_t count = 0, matches = 0;
 
-    for (size_t i = 0; i < G_N_ELEMENTS(rows); i++)
-        if (rows[i].kind != KIND_REMOVED)
-            known[count++] = rows[i].name;
-    known[count] = NULL;
-    const char *nearest = mw_name_nearest(dotted, known);
-    for (size_t i = 0; i < G_N_ELEMENTS(rows) && !nearest && !strchr(dotted, '.'); i++) {
+    for (size_t i = 0; i < G_N_ELEMENTS(rows); i++) {
         const char *last = strrchr(rows[i].name, '.');
+        if (rows[i].kind == KIND_REMOVED)
+            continue;
+        known[count++] = rows[i].name;
         if (last && !strcmp(last + 1, dotted))
-            nearest = rows[i].name;
+            within[matches++] = rows[i].name;
     }
-    return nearest;
+    known[count] = within[matches] = NULL;
+    char *nearest = mw_names_nearest(dotted, known);
+    return nearest ? nearest : mw_names_like(dotted, within, "");
 }
 
 /* DeepSpeed ends there; a later one may know the name. */
 static void
 note_unknown(struct mw_ds_file *file, const char *dotted)
 {
-    const char *nearest = nearest_row(dotted);
+    g_autofree char *nearest = nearest_rows(dotted);
     g_autofree char *name = printable(dotted);
 
     mw_ds_note(file, "%s: not a key of DeepSpeed 0.19, which refuses it%s%s%s", name,
@@ -341,7 +342,7 @@ note_unknown(struct mw_ds_file *file, const char *dotted)
 static void
 note_mistyped(struct mw_ds_file *file, const char *dotted)
 {
-    const char *nearest = nearest_row(dotted);
+    g_autofree char *nearest = nearest_rows(dotted);
     g_autofree char *name = printable(dotted);
 
     if (nearest)

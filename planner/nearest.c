@@ -43,34 +43,12 @@ mw_name_distance(const char *a, const char *b)
     return rows[height % 3][width];
 }
 
-static bool
-is_near(const char *name, const char *known, int distance)
-{
-    size_t a = strlen(name), b = strlen(known);
-
-    return (size_t)distance * 3 <= (a > b ? a : b);
-}
-
 bool
 mw_name_is_near(const char *name, const char *known)
 {
-    return is_near(name, known, mw_name_distance(name, known));
-}
+    size_t a = strlen(name), b = strlen(known);
 
-const char *
-mw_name_nearest(const char *name, const char *const *known)
-{
-    const char *nearest = NULL;
-    int best = 0;
-
-    for (; *known; known++) {
-        int distance = mw_name_distance(name, *known);
-        if (is_near(name, *known, distance) && (!nearest || distance < best)) {
-            nearest = *known;
-            best = distance;
-        }
-    }
-    return nearest;
+    return (size_t)mw_name_distance(name, known) * 3 <= (a > b ? a : b);
 }
 
 static bool
@@ -120,6 +98,30 @@ count_nearest(const GArray *found)
     return count;
 }
 
+/* The first LIKE_MAX of so many; NULL: of none. */
+static char *
+text_of(const GArray *found, guint count, const char *before)
+{
+    g_autoptr(GString) text = g_string_new(NULL);
+
+    count = MIN(count, LIKE_MAX);
+    for (guint i = 0; i < count; i++)
+        g_string_append_printf(text, "%s%s%s",
+                               !i               ? ""
+                               : i + 1 == count ? " or "
+                                                : ", ",
+                               before, g_array_index(found, struct like, i).name);
+    return count ? g_strdup(text->str) : NULL;
+}
+
+char *
+mw_names_nearest(const char *name, const char *const *known)
+{
+    g_autoptr(GArray) near = find_like(name, known, mw_name_is_near);
+
+    return text_of(near, count_nearest(near), "");
+}
+
 /* The nearest where no part is as near. */
 static void
 put_nearest_first(GArray *parts, const GArray *near)
@@ -136,15 +138,7 @@ mw_names_like(const char *name, const char *const *known, const char *before)
 {
     g_autoptr(GArray) found = find_like(name, known, is_part);
     g_autoptr(GArray) near = find_like(name, known, mw_name_is_near);
-    g_autoptr(GString) text = g_string_new(NULL);
 
     put_nearest_first(found, near);
-    guint count = MIN(found->len, LIKE_MAX);
-    for (guint i = 0; i < count; i++)
-        g_string_append_printf(text, "%s%s%s",
-                               !i               ? ""
-                               : i + 1 == count ? " or "
-                                                : ", ",
-                               before, g_array_index(found, struct like, i).name);
-    return count ? g_string_free(g_steal_pointer(&text), FALSE) : NULL;
+    return text_of(found, found->len, before);
 }

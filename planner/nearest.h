@@ -13,8 +13,9 @@ int mw_name_distance(const char *a, const char *b);
 /* Names are near if at most a third of the longer one differs. */
 bool mw_name_is_near(const char *name, const char *known);
 
-/* The nearest of `known` (ended by NULL), the first of several; NULL if none is near. */
-const char *mw_name_nearest(const char *name, const char *const *known);
+/* The nearest of `known` (ended by NULL), all of those that are equally near: "a", "a or b".  NULL
+ * if none is near; g_free. */
+char *mw_names_nearest(const char *name, const char *const *known);
 
 /* The few of `known` (ended by NULL) that the name most likely meant, the likeliest first, each
  * with `before` in front: "a", "a or b", "a, b or c".  They are the nearest, all of those that are

@@ -56,6 +56,12 @@ test_notes(void)
         {"'bf16': {'enabled': true}, 'offload_optimizer': {'device': 'cpu'},"
          " 'zero_optimization': {'stage': 2}",
          {"did you mean zero_optimization.offload_optimizer?"}},
+        /* All that are meant as likely. */
+        {"'bf16': {'enabled': true}, 'bp16': {'enabled': true}, 'device': 'cpu',"
+         " 'zero_optimization': {'stage': 2}",
+         {"bp16: not a key, and DeepSpeed passes over it; did you mean fp16 or bf16?",
+          "device: not a key, and DeepSpeed passes over it; did you mean "
+          "zero_optimization.offload_param.device or zero_optimization.offload_optimizer.device?"}},
         {"'bf16': {'enabled': true}, 'zero_optimization': {'stage': 2},"
          " 'memwall': {'strategy': 'zero3'}",
          {"memwall: left out"}},
