@@ -4,6 +4,26 @@
 #include "planner/planner.h"
 #include "tests/hwprofile_helpers.h"
 
+/* Of `request`, which points into it: not to be copied. */
+struct question {
+    struct mw_hwprofile *profile;
+    struct mw_hardware hardware;
+    struct mw_model model;
+    struct mw_request request;
+    struct mw_settings asked, resolved;
+};
+
+/* Nothing is asked yet.  The profile is to be freed. */
+static void
+begin(struct question *q, const char *profile, const char *model)
+{
+    q->profile = mw_test_load(profile);
+    q->hardware = mw_hwprofile_read(q->profile, MW_OUTLOOK_TYPICAL);
+    g_assert_true(mw_model_load(model, &q->model, NULL));
+    q->request = (struct mw_request){&q->model, &q->hardware};
+    mw_settings_init(&q->asked);
+}
+
 static struct mw_sizing *
 take_first(GPtrArray *candidates)
 {
@@ -41,21 +61,18 @@ plan_on_nvme(const struct mw_request *request, double batch, int64_t tp, int64_t
 static void
 test_nearest_tiling_is_blamed(void)
 {
-    struct mw_hwprofile *profile = mw_test_load("dgx2");
-    struct mw_hardware hardware = mw_hwprofile_read(profile, MW_OUTLOOK_TYPICAL);
-    struct mw_model model;
-    struct mw_request request = {&model, &hardware};
+    struct question q;
 
-    g_assert_true(mw_model_load("zi-20t", &model, NULL));
-    struct mw_sizing *open = plan_on_nvme(&request, 2, 8, MW_AUTO);
+    begin(&q, "dgx2", "zi-20t");
+    struct mw_sizing *open = plan_on_nvme(&q.request, 2, 8, MW_AUTO);
     g_assert_false(open->fits);
     for (int64_t tiles = 1; tiles <= 64; tiles *= 2) {
-        struct mw_sizing *fixed = plan_on_nvme(&request, 2, 8, tiles);
+        struct mw_sizing *fixed = plan_on_nvme(&q.request, 2, 8, tiles);
         g_assert_cmpint(open->short_bytes, <=, fixed->short_bytes);
         mw_sizing_free(fixed);
     }
     mw_sizing_free(open);
-    mw_hwprofile_free(profile);
+    mw_hwprofile_free(q.profile);
 }
 
 /* With an eighth less host memory, 5T at 5 sequences a GPU lacks it for checkpoints; only untiled
@@ -63,22 +80,19 @@ test_nearest_tiling_is_blamed(void)
 static void
 test_tier_that_tiling_cannot_help_is_blamed(void)
 {
-    struct mw_hwprofile *profile = mw_test_load("dgx2");
-    struct mw_hardware hardware = mw_hwprofile_read(profile, MW_OUTLOOK_TYPICAL);
-    struct mw_model model;
-    struct mw_request request = {&model, &hardware};
+    struct question q;
 
-    g_assert_true(mw_model_load("zi-5t", &model, NULL));
-    hardware.host_memory_bytes -= hardware.host_memory_bytes / 8;
-    struct mw_sizing *untiled = plan_on_nvme(&request, 5, 4, 1);
-    struct mw_sizing *open = plan_on_nvme(&request, 5, 4, MW_AUTO);
+    begin(&q, "dgx2", "zi-5t");
+    q.hardware.host_memory_bytes -= q.hardware.host_memory_bytes / 8;
+    struct mw_sizing *untiled = plan_on_nvme(&q.request, 5, 4, 1);
+    struct mw_sizing *open = plan_on_nvme(&q.request, 5, 4, MW_AUTO);
     g_assert_false(untiled->fits);
     g_assert_cmpint(untiled->limiting_tier, ==, MW_TIER_GPU);
     g_assert_false(open->fits);
     g_assert_cmpint(open->limiting_tier, ==, MW_TIER_CPU);
     mw_sizing_free(untiled);
     mw_sizing_free(open);
-    mw_hwprofile_free(profile);
+    mw_hwprofile_free(q.profile);
 }
 
 /* One layer of hidden size 32K in 4 tiles asks for more than 2 GiB at once; in 8 it does not
@@ -86,26 +100,21 @@ test_tier_that_tiling_cannot_help_is_blamed(void)
 static void
 test_remedy_for_fixed_tiles(void)
 {
-    struct mw_hwprofile *profile = mw_test_load("dgx2");
-    struct mw_hardware hardware = mw_hwprofile_read(profile, MW_OUTLOOK_TYPICAL);
-    struct mw_model model;
-    struct mw_request request = {&model, &hardware};
-    struct mw_settings asked, resolved;
+    struct question q;
 
-    g_assert_true(mw_model_load("zi-6b-13b", &model, NULL));
-    hardware.gpu_largest_request_bytes = (int64_t)2 << 30;
-    mw_settings_init(&asked);
-    asked.strategy = MW_STRATEGY_ZERO_INFINITY_NVME;
-    asked.micro_batch = 1;
-    asked.tiles = 4;
-    g_assert_true(mw_settings_resolve(&request, &asked, &resolved, NULL));
-    struct mw_sizing *sizing = take_first(mw_planner_candidates(&request, &resolved, NULL));
+    begin(&q, "dgx2", "zi-6b-13b");
+    q.hardware.gpu_largest_request_bytes = (int64_t)2 << 30;
+    q.asked.strategy = MW_STRATEGY_ZERO_INFINITY_NVME;
+    q.asked.micro_batch = 1;
+    q.asked.tiles = 4;
+    g_assert_true(mw_settings_resolve(&q.request, &q.asked, &q.resolved, NULL));
+    struct mw_sizing *sizing = take_first(mw_planner_candidates(&q.request, &q.resolved, NULL));
     g_assert_false(sizing->fits);
     g_assert_true(sizing->fragmentation);
-    g_autofree char *remedy = mw_planner_remedy(&request, &asked, sizing, NULL);
+    g_autofree char *remedy = mw_planner_remedy(&q.request, &q.asked, sizing, NULL);
     g_assert_cmpstr(remedy, ==, "--tiles 8 fits");
     mw_sizing_free(sizing);
-    mw_hwprofile_free(profile);
+    mw_hwprofile_free(q.profile);
 }
 
 static struct mw_sizing *
@@ -122,133 +131,108 @@ plan_batch(const struct mw_request *request, struct mw_settings *asked, double b
 static void
 test_remedy_for_batch(void)
 {
-    struct mw_hwprofile *profile = mw_test_load("rtx4090");
-    struct mw_hardware hardware = mw_hwprofile_read(profile, MW_OUTLOOK_TYPICAL);
-    struct mw_model model;
-    struct mw_request request = {&model, &hardware};
-    struct mw_settings asked;
+    struct question q;
 
-    g_assert_true(mw_model_load("gpt3-13b", &model, NULL));
-    mw_settings_init(&asked);
-    asked.strategy = MW_STRATEGY_ZERO_INFINITY_NVME;
-    struct mw_sizing *large = plan_batch(&request, &asked, 64);
+    begin(&q, "rtx4090", "gpt3-13b");
+    q.asked.strategy = MW_STRATEGY_ZERO_INFINITY_NVME;
+    struct mw_sizing *large = plan_batch(&q.request, &q.asked, 64);
     g_assert_false(large->fits);
-    g_autofree char *remedy = mw_planner_remedy(&request, &asked, large, NULL);
+    g_autofree char *remedy = mw_planner_remedy(&q.request, &q.asked, large, NULL);
     double batch = g_ascii_strtod(strchr(remedy, ' '), NULL);
     g_assert_true(g_str_has_prefix(remedy, "--batch "));
-    struct mw_sizing *proposed = plan_batch(&request, &asked, batch);
-    struct mw_sizing *beyond = plan_batch(&request, &asked, batch + 1);
+    struct mw_sizing *proposed = plan_batch(&q.request, &q.asked, batch);
+    struct mw_sizing *beyond = plan_batch(&q.request, &q.asked, batch + 1);
     g_assert_true(proposed->fits);
     g_assert_false(beyond->fits);
     mw_sizing_free(large);
     mw_sizing_free(proposed);
     mw_sizing_free(beyond);
-    mw_hwprofile_free(profile);
+    mw_hwprofile_free(q.profile);
 }
 
 /* Its first three layers are dense: fewer layers are all dense, more have experts too. */
 static void
 test_largest_mixture(void)
 {
-    struct mw_hwprofile *profile = mw_test_load("dgx-h100");
-    struct mw_hardware hardware = mw_hwprofile_read(profile, MW_OUTLOOK_TYPICAL);
-    struct mw_model model;
-    struct mw_request request = {&model, &hardware};
-    struct mw_settings asked, resolved;
+    struct question q;
     bool more;
 
-    g_assert_true(mw_model_load("deepseek-v3", &model, NULL));
-    mw_settings_init(&asked);
-    asked.strategy = MW_STRATEGY_ZERO3;
-    asked.nodes = 16;
-    asked.micro_batch = 1;
-    g_assert_true(mw_settings_resolve(&request, &asked, &resolved, NULL));
-    int64_t layers = mw_planner_largest_layers(&request, &resolved, &more, NULL);
-    g_assert_cmpint(layers, >, model.dense_layers);
+    begin(&q, "dgx-h100", "deepseek-v3");
+    q.asked.strategy = MW_STRATEGY_ZERO3;
+    q.asked.nodes = 16;
+    q.asked.micro_batch = 1;
+    g_assert_true(mw_settings_resolve(&q.request, &q.asked, &q.resolved, NULL));
+    int64_t layers = mw_planner_largest_layers(&q.request, &q.resolved, &more, NULL);
+    g_assert_cmpint(layers, >, q.model.dense_layers);
     g_assert_false(more);
     for (int i = 0; i < 2; i++) {
-        model.layers = layers + i;
-        struct mw_sizing *sizing = take_first(mw_planner_candidates(&request, &resolved, NULL));
+        q.model.layers = layers + i;
+        struct mw_sizing *sizing = take_first(mw_planner_candidates(&q.request, &q.resolved, NULL));
         g_assert_true(sizing->fits == !i);
         mw_sizing_free(sizing);
     }
-    mw_hwprofile_free(profile);
+    mw_hwprofile_free(q.profile);
 }
 
 /* Where plans of more ops are refused, not memory ends the search, and it says so. */
 static void
 test_largest_beyond_plans(void)
 {
-    struct mw_hwprofile *profile = mw_test_load("dgx2");
-    struct mw_hardware hardware = mw_hwprofile_read(profile, MW_OUTLOOK_TYPICAL);
-    struct mw_model model;
-    struct mw_request request = {&model, &hardware};
-    struct mw_settings asked, resolved;
+    struct question q;
     bool more;
 
-    g_assert_true(mw_model_load("tiny", &model, NULL));
-    mw_settings_init(&asked);
-    asked.strategy = MW_STRATEGY_ZERO3;
-    asked.ops_max = 5000;
-    g_assert_true(mw_settings_resolve(&request, &asked, &resolved, NULL));
-    int64_t layers = mw_planner_largest_layers(&request, &resolved, &more, NULL);
+    begin(&q, "dgx2", "tiny");
+    q.asked.strategy = MW_STRATEGY_ZERO3;
+    q.asked.ops_max = 5000;
+    g_assert_true(mw_settings_resolve(&q.request, &q.asked, &q.resolved, NULL));
+    int64_t layers = mw_planner_largest_layers(&q.request, &q.resolved, &more, NULL);
     g_assert_cmpint(layers, >, 5000 / 50);
     g_assert_cmpint(layers, <, 5000);
     g_assert_true(more);
-    mw_hwprofile_free(profile);
+    mw_hwprofile_free(q.profile);
 }
 
 /* A refusal names an option and a value, and with that value the question is answered. */
 static void
 test_too_many_ops(void)
 {
-    struct mw_hwprofile *profile = mw_test_load("dgx2");
-    struct mw_hardware hardware = mw_hwprofile_read(profile, MW_OUTLOOK_TYPICAL);
-    struct mw_model model;
-    struct mw_request request = {&model, &hardware};
-    struct mw_settings asked, resolved;
+    struct question q;
     g_autoptr(GError) error = NULL;
 
-    g_assert_true(mw_model_load("gpt3-175b", &model, NULL));
-    mw_settings_init(&asked);
-    asked.strategy = MW_STRATEGY_ZERO_INFINITY_NVME;
-    asked.micro_batch = 1;
-    asked.grad_accum = 4096;
-    g_assert_true(mw_settings_resolve(&request, &asked, &resolved, NULL));
-    g_assert_null(mw_planner_candidates(&request, &resolved, &error));
+    begin(&q, "dgx2", "gpt3-175b");
+    q.asked.strategy = MW_STRATEGY_ZERO_INFINITY_NVME;
+    q.asked.micro_batch = 1;
+    q.asked.grad_accum = 4096;
+    g_assert_true(mw_settings_resolve(&q.request, &q.asked, &q.resolved, NULL));
+    g_assert_null(mw_planner_candidates(&q.request, &q.resolved, &error));
     g_assert_true(g_str_has_prefix(error->message, "--grad-accum 4096: makes a step of "));
     const char *give = strstr(error->message, "; give ");
     g_assert_nonnull(give);
-    resolved.grad_accum = g_ascii_strtoll(give + strlen("; give "), NULL, 10);
-    g_assert_cmpint(resolved.grad_accum, >, 10);
-    g_autoptr(GPtrArray) found = mw_planner_candidates(&request, &resolved, NULL);
+    q.resolved.grad_accum = g_ascii_strtoll(give + strlen("; give "), NULL, 10);
+    g_assert_cmpint(q.resolved.grad_accum, >, 10);
+    g_autoptr(GPtrArray) found = mw_planner_candidates(&q.request, &q.resolved, NULL);
     g_assert_nonnull(found);
     const struct mw_sizing *first = found->pdata[0];
     g_assert_true(first->fits);
-    mw_hwprofile_free(profile);
+    mw_hwprofile_free(q.profile);
 }
 
 /* What searches ask for alone is what there is of the candidates, and nothing where none fits. */
 static void
 test_fitting(void)
 {
-    struct mw_hwprofile *profile = mw_test_load("dgx2");
-    struct mw_hardware hardware = mw_hwprofile_read(profile, MW_OUTLOOK_TYPICAL);
-    struct mw_model model;
-    struct mw_request request = {&model, &hardware};
-    struct mw_settings asked, resolved;
+    struct question q;
     guint fitting = 0;
 
-    g_assert_true(mw_model_load("gpt3-175b", &model, NULL));
-    mw_settings_init(&asked);
+    begin(&q, "dgx2", "gpt3-175b");
     for (int s = MW_STRATEGY_DDP; s < MW_STRATEGY_COUNT; s++) {
-        asked.strategy = s;
-        g_assert_true(mw_settings_resolve(&request, &asked, &resolved, NULL));
-        g_autoptr(GPtrArray) all = mw_planner_candidates(&request, &resolved, NULL);
-        g_autoptr(GPtrArray) those = mw_planner_fitting(&request, &resolved);
+        q.asked.strategy = s;
+        g_assert_true(mw_settings_resolve(&q.request, &q.asked, &q.resolved, NULL));
+        g_autoptr(GPtrArray) all = mw_planner_candidates(&q.request, &q.resolved, NULL);
+        g_autoptr(GPtrArray) those = mw_planner_fitting(&q.request, &q.resolved);
         bool fits = ((const struct mw_sizing *)all->pdata[0])->fits;
         g_assert_cmpint(those->len, ==, fits ? all->len : 0);
-        g_assert_cmpint(fits, ==, mw_planner_fits(&request, &resolved));
+        g_assert_cmpint(fits, ==, mw_planner_fits(&q.request, &q.resolved));
         for (guint i = 0; i < those->len; i++) {
             const struct mw_sizing *one = those->pdata[i], *other = all->pdata[i];
             g_assert_true(one->fits);
@@ -259,7 +243,7 @@ test_fitting(void)
     }
     g_assert_cmpint(fitting, >, 0);
     g_assert_cmpint(fitting, <, MW_STRATEGY_COUNT - MW_STRATEGY_DDP);
-    mw_hwprofile_free(profile);
+    mw_hwprofile_free(q.profile);
 }
 
 int

@@ -187,25 +187,18 @@ test_resumed_crashes(gconstpointer data)
     mw_write_log_free(history.log);
 }
 
-static void
-add(const char *test, const struct trained_case *what, GTestDataFunc function)
-{
-    g_autofree char *path = g_strdup_printf("/trainer-crashes/%s/%s", what->name, test);
-
-    g_test_add_data_func(path, what, function);
-}
-
 int
 main(int argc, char **argv)
 {
+    static const struct trained_faults_test tests[] = {
+        {"crashes", test_crashes, false},
+        {"resumed-crashes", test_resumed_crashes, false},
+        {"without-sync", test_without_sync, false},
+        {NULL, NULL, false}};
+
     g_test_init(&argc, &argv, NULL);
     directory = trained_directory();
-    for (int i = 0; i < TRAINED_COMMITS; i++) {
-        const struct trained_case *what = &trained_commits[i];
-        add("crashes", what, test_crashes);
-        add("resumed-crashes", what, test_resumed_crashes);
-        add("without-sync", what, test_without_sync);
-    }
+    trained_faults_add("trainer-crashes", tests);
     int result = g_test_run();
     trained_remove(directory);
     return result;

@@ -188,25 +188,17 @@ test_torn_record(gconstpointer data)
     trained_clear(&undisturbed);
 }
 
-static void
-add(const char *test, const struct trained_case *what, GTestDataFunc function)
-{
-    g_autofree char *path = g_strdup_printf("/trainer-damage/%s/%s", what->name, test);
-
-    g_test_add_data_func(path, what, function);
-}
-
 int
 main(int argc, char **argv)
 {
+    static const struct trained_faults_test tests[] = {{"flipped-bits", test_flipped_bits, false},
+                                                       {"unreadable", test_unreadable, false},
+                                                       {"torn-record", test_torn_record, false},
+                                                       {NULL, NULL, false}};
+
     g_test_init(&argc, &argv, NULL);
     directory = trained_directory();
-    for (int i = 0; i < TRAINED_COMMITS; i++) {
-        const struct trained_case *what = &trained_commits[i];
-        add("flipped-bits", what, test_flipped_bits);
-        add("unreadable", what, test_unreadable);
-        add("torn-record", what, test_torn_record);
-    }
+    trained_faults_add("trainer-damage", tests);
     int result = g_test_run();
     trained_remove(directory);
     return result;

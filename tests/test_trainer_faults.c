@@ -200,25 +200,15 @@ test_vanished_directory(void)
     trained_clear(&trained);
 }
 
-static void
-add(const char *test, const struct trained_case *what, GTestDataFunc function)
-{
-    g_autofree char *path = g_strdup_printf("/trainer-faults/%s/%s", what->name, test);
-
-    g_test_add_data_func(path, what, function);
-}
-
 int
 main(int argc, char **argv)
 {
+    static const struct trained_faults_test tests[] = {
+        {"calls", test_calls, false}, {"short", test_short, true}, {NULL, NULL, false}};
+
     g_test_init(&argc, &argv, NULL);
     directory = trained_directory();
-    for (int i = 0; i < TRAINED_COMMITS; i++) {
-        const struct trained_case *what = &trained_commits[i];
-        add("calls", what, test_calls);
-        if (what->commit)
-            add("short", what, test_short);
-    }
+    trained_faults_add("trainer-faults", tests);
     g_test_add_func("/trainer-faults/full-queue", test_full_queue);
     g_test_add_func("/trainer-faults/vanished-directory", test_vanished_directory);
     int result = g_test_run();

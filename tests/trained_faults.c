@@ -22,3 +22,15 @@ trained_go_on(const struct trained_case *what, const char *directory, bool previ
     mw_faults_finish(&none);
     return trained;
 }
+
+void
+trained_faults_add(const char *suite, const struct trained_faults_test *tests)
+{
+    for (int i = 0; i < TRAINED_COMMITS; i++)
+        for (const struct trained_faults_test *test = tests; test->name; test++) {
+            const struct trained_case *what = &trained_commits[i];
+            g_autofree char *path = g_strdup_printf("/%s/%s/%s", suite, what->name, test->name);
+            if (what->commit || !test->of_committed)
+                g_test_add_data_func(path, what, test->function);
+        }
+}

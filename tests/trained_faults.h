@@ -12,4 +12,14 @@ struct trained_course trained_faulty_course(const char *directory, struct mw_fau
 /* Goes on without faults to the last step; `previous`: from the step before the newest. */
 struct trained trained_go_on(const struct trained_case *what, const char *directory, bool previous);
 
+/* A test of each of trained_commits, or of those alone that commit steps. */
+struct trained_faults_test {
+    const char *name;
+    GTestDataFunc function; /* takes the case */
+    bool of_committed;
+};
+
+/* Adds them as /SUITE/CASE/NAME; the last has no name. */
+void trained_faults_add(const char *suite, const struct trained_faults_test *tests);
+
 #endif
