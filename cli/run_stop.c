@@ -54,15 +54,20 @@ look_after(gpointer data)
     struct cli_run_stop *stop = data;
     struct pollfd own;
 
-    while (!mw_signals_heard(listener) && !atomic_load(&stop->over))
-        mw_signals_wait(listener, &own, 1, -1);
-    int number = mw_signals_heard(listener);
-    if (number)
+    int number, told = 0;
+
+    do {
+        number = mw_signals_heard(listener);
+        if (number != told)
+            stop->calls.tell(stop->calls.data, number);
+        else if (number)
+            stop->calls.look(stop->calls.data, number);
+        told = number;
+        mw_signals_wait(listener, &own, 1, number ? LOOK_MS : -1);
+    } while (!atomic_load(&stop->over));
+    number = mw_signals_heard(listener);
+    if (number != told)
         stop->calls.tell(stop->calls.data, number);
-    while (number && !atomic_load(&stop->over)) {
-        stop->calls.look(stop->calls.data, number);
-        mw_signals_wait(listener, &own, 1, LOOK_MS);
-    }
     return NULL;
 }
 

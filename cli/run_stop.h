@@ -1,7 +1,7 @@
 /*
- * run_stop.h - SIGINT (Ctrl-C), SIGTERM (of batch schedulers and systemd, before they kill) and
- * SIGHUP (of a terminal that is closed) end a run after the step that it is in.  Another one ends
- * the process at once, as they do elsewhere.
+ * run_stop.h - SIGINT (Ctrl-C), SIGTERM (of batch schedulers and systemd, before they kill), SIGHUP
+ * (of a terminal that is closed) and schedulers' warnings end a run after the step that it is in.
+ * Another one that is no warning ends the process at once, as it does elsewhere.
  */
 #ifndef MW_CLI_RUN_STOP_H
 #define MW_CLI_RUN_STOP_H
@@ -10,7 +10,7 @@ struct cli_run_stop;
 
 /* Both in a thread of their own. */
 struct cli_run_stop_calls {
-    void (*tell)(void *data, int signal); /* the first signal */
+    void (*tell)(void *data, int signal); /* the first signal, and the first behind a warning */
     void (*look)(void *data, int signal); /* ten times a second from then on, until the end */
     void *data;
 };

@@ -24,7 +24,7 @@
 /* Of each lane of collectives. */
 #define COLLECTIVE_SCRATCH_BYTES ((int64_t)4 << 20)
 
-enum phase { STARTING, TRAINING, STOPPING, SAVING, ENDING };
+enum phase { STARTING, BEGUN, TRAINING, STOPPING, SAVING, ENDING };
 
 struct run {
     struct cli_training training;
@@ -38,7 +38,7 @@ struct run {
     int64_t steps;           /* of this run, so far */
     int64_t unlogged;        /* the first step, from 1, that the log lacks; 0: none */
     bool complete;           /* what it could write is written: ranks end alike, if not with 0 */
-    int64_t told_us;         /* when it was told to end */
+    _Atomic int64_t told_us; /* when it was told to end */
     _Atomic bool hears;      /* so it was; told_us is set */
     _Atomic bool told;       /* and the user was answered */
 };
@@ -164,6 +164,7 @@ answer_signal(struct run *run, int number)
     /* Which one that is the ranks agree upon at its end. */
     static const char *const answers[] = {
         [STARTING] = "stops before the first step",
+        [BEGUN] = "stops after its first step",
         [TRAINING] = "stops after the step that it is in",
         [STOPPING] = "stops after the step that it is in",
         [SAVING] = "all steps are done: writes what was asked for, and ends",
@@ -313,6 +314,7 @@ train(struct run *run, GError **error)
         return false;
     if (run->training.unstarted)
         return true;
+    run->phase = BEGUN;
     if (mw_ranks_index(run->training.ranks) == 0) {
         cli_request_tell(run->training.request);
         if (!run->training.request->json)

@@ -23,7 +23,9 @@ static bool
 fail(const struct mw_log_file *file, int reason, GError **error)
 {
     g_set_error(error, MW_ERROR, MW_ERROR_IO, "log %s: cannot be written: %s", file->path,
-                reason == ENXIO ? "a pipe that nobody reads" : g_strerror(reason));
+                reason == ENXIO       ? "a pipe that nobody reads"
+                : reason == ETIMEDOUT ? "its reader takes nothing"
+                                      : g_strerror(reason));
     return false;
 }
 

@@ -334,8 +334,9 @@ def check_held(box):
     os.close(main)
 
 
-def check_second(box):
-    """The next signal ends it at once, whatever the step takes; what was durable stays."""
+def check_second(box, warning=None):
+    """The next signal ends it at once, whatever the step takes; what was durable stays.  One behind
+    a scheduler's warning is the first."""
     box.empty_drives()
     (box.folder / "log.jsonl").unlink(missing_ok=True)
     slow = ["--limit", "nvme-write=0.05MB/s"]
@@ -343,6 +344,11 @@ def check_second(box):
                  str(ENOUGH), *DURABLE, *slow)
     run.stdout.readline()  # its title, then it takes the first step
     time.sleep(0.1)
+    if warning:
+        run.send_signal(warning)
+        said = run.stderr.readline().decode()
+        if not said.startswith("memwall: told to end: stops after") or "again" in said:
+            yield f"said {said!r}"
     run.send_signal(signal.SIGINT)
     said = run.stderr.readline().decode()
     if said != f"memwall: interrupted: {STOPS}\n":
@@ -492,6 +498,7 @@ def tests(box):
     yield "stop: while its terminal is held", check_held(box)
     yield "stop: while it closes its files", check_in_close(box)
     yield "stop: a second signal ends at once", check_second(box)
+    yield "stop: a signal behind a warning", check_second(box, signal.SIGUSR1)
     yield "stop: on a terminal", check_terminal(box)
     for number in (None, signal.SIGINT, signal.SIGHUP):
         yield f"stop: its reader goes away, {number.name if number else 'alone'}", check_reader(
