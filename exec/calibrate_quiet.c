@@ -142,15 +142,6 @@ cores_left(const struct mw_calibrator *c, const struct sample *s)
     return 1 - fmin(s->waiting / MAX(c->cores, 1), LOST_MOST);
 }
 
-/* What the work's rate was where its threads had their cores, at least. */
-static double
-undisturbed(const struct mw_calibrator *c, const struct sample *s, double fastest)
-{
-    if (cores_left(c, s) > MW_CALIBRATE_LEFT)
-        return s->rate;
-    return fmax(fastest, s->rate / cores_left(c, s));
-}
-
 double
 mw_calibrate_quiet_rate(struct mw_calibrator *c, const struct mw_calibrate_work *work,
                         double seconds)
@@ -174,9 +165,9 @@ mw_calibrate_quiet_rate(struct mw_calibrator *c, const struct mw_calibrate_work 
     if (mw_calibrate_queues(work)) /* the time is the device's own */
         return least.rate;
     c->waited = lost_by(least.waiting, MAX(c->cores, 1));
-    c->undisturbed = undisturbed(c, &least, fastest);
     c->left = c->cores_left = cores_left(c, &least);
-    c->fastest = fmax(c->fastest, c->undisturbed);
+    c->undisturbed = c->left > MW_CALIBRATE_LEFT ? least.rate : fmax(fastest, least.rate);
+    c->fastest = fmax(c->fastest, fmax(c->undisturbed, least.rate / c->left));
     c->disturbances.samples++;
     c->disturbances.waited += least.waiting > MW_CALIBRATE_WAITED;
     g_debug("waited %.2f: %.3g a second, undisturbed %.3g", least.waiting, least.rate,

@@ -267,24 +267,29 @@ retake_outliers(struct taking *t, GError **error)
 #define STOLEN_MOST 0.5
 
 /* Samples that waited tell what the machine did meanwhile.  Where that is less by so much, what it
- * does alone is told by those that were disturbed least, for waits only make slower. */
+ * does alone is told by the pieces that were disturbed least, for waits only make slower; and by
+ * the sample in the middle on all cores, for what a single one had of them is not known so well. */
 #define TOLERANCE 1.25
 
-static void
-set_right(struct taking *t, struct mw_measure *m)
+static struct mw_measure
+alone_of(const struct taking *t, int value)
 {
-    struct mw_measure alone = mw_measure_of(t->it.undisturbed, t->count);
+    double whole[MW_CALIBRATE_SAMPLES_MAX], pieces[MW_CALIBRATE_SAMPLES_MAX];
 
-    alone.typical = alone.high;
+    for (int i = 0; i < t->count; i++) {
+        whole[i] = t->it.values[value][i] / t->it.left[i];
+        pieces[i] = t->it.undisturbed[i];
+    }
+    struct mw_measure alone = mw_measure_of(pieces, t->count);
+    alone.typical = alone.high = fmax(alone.high, mw_measure_of(whole, t->count).typical);
     mw_measure_widen(&alone, t->wished);
-    if (alone.typical > TOLERANCE * m->typical)
-        m->typical = alone.typical;
-    m->high = fmax(m->high, alone.high);
+    return alone;
 }
 
 static struct mw_measure
 measure_of(struct taking *t, int value)
 {
+    const struct mw_measure alone = alone_of(t, value);
     struct mw_measure m = mw_measure_of(t->it.values[value], t->count);
     double rest = 1 - fmin(t->stolen, STOLEN_MOST);
 
@@ -292,8 +297,11 @@ measure_of(struct taking *t, int value)
     mw_measure_widen(&m, t->wished);
     m.low *= rest;
     m.high /= fmin(rest, 1 - m.waited);
-    if (t->of->rates && mw_measure_of(t->it.left, t->count).typical <= MW_CALIBRATE_LEFT)
-        set_right(t, &m);
+    if (!t->of->rates || mw_measure_of(t->it.left, t->count).typical > MW_CALIBRATE_LEFT)
+        return m;
+    if (alone.typical > TOLERANCE * m.typical)
+        m.typical = alone.typical;
+    m.high = fmax(m.high, alone.high);
     return m;
 }
 

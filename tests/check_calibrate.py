@@ -103,6 +103,23 @@ def check_busy(box):
             yield f"{words}: said {done.said!r}"
 
 
+def check_demo(box):
+    """After its comparison scripts/demo says in a line what a busy machine's figures are worth."""
+    script = (ROOT / "scripts/demo").read_text(encoding="utf-8")
+    told = script[script.index("\nbusy="):script.index("\nfiles+=(out/gpt-text.jsonl")]
+    if script.index("memwall\" run ") > script.index(told):
+        yield "it is said before the comparison"
+    (box.folder / "out").mkdir()
+    for busy in ("", "disturbed = products had 61% of its cores\n"):
+        (box.folder / "out/here.ini").write_text(f"[profile]\n{busy}", encoding="utf-8")
+        done = subprocess.run(["bash", "-euo", "pipefail", "-c", told], cwd=box.folder,
+                              stdout=subprocess.PIPE, check=False)
+        said = done.stdout.decode()
+        if done.returncode or said.count("\n") != bool(busy) or \
+                ("61% of its cores" in said) != bool(busy):
+            yield f"{busy!r}: status {done.returncode}, said {said!r}"
+
+
 def check_slowed(box):
     """Of a machine that slowed down predictions are too fast, and that is what is said; once, and
     beside answers alone."""
@@ -505,6 +522,7 @@ def tests(box):
     yield "reads back", check_reads_back(box)
     yield "counts as measured", check_calibrated(box)
     yield "busy", check_busy(box)
+    yield "demo", check_demo(box)
     yield "slowed down", check_slowed(box)
     yield "plans", check_plan(box)
     yield "here", check_here(box)
