@@ -1,5 +1,6 @@
 #include "cli/run_request.h"
 
+#include "exec/backend.h"
 #include "planner/settings.h"
 
 /* More ranks than a machine has devices share it: each has its part of memory and cores, and what
@@ -70,4 +71,38 @@ cli_run_request(const struct cli_request *request, const struct mw_ranks *ranks,
     plan_for(&mine.settings, ranks);
     bound_batch(&mine.settings, &mine.model);
     return mine;
+}
+
+/* Products of the two types are as fast as each other on GPUs, not on cores. */
+void
+cli_run_request_tell_dtype(const struct cli_training *training)
+{
+    const struct cli_request *request = training->request;
+    const char *name = mw_hwprofile_name(request->profile);
+    bool fp16 = training->answer->sizing->settings.dtype == MW_DTYPE_FP16;
+    bool has_bf16 = request->hardware[MW_OUTLOOK_TYPICAL].gpu_bf16;
+    bool cores = !training->options.backend->apart && training->options.backend != &mw_backend_null;
+
+    if (!fp16 || mw_ranks_index(training->ranks) > 0)
+        return;
+    if (request->settings.dtype == MW_DTYPE_BF16)
+        cli_say("--dtype bf16: the GPU of profile %s has products in fp16 only; this run uses fp16",
+                name);
+    else if (has_bf16 && cores)
+        cli_say("profile %s has the rate of products in bf16; on cores those in fp16 take longer: "
+                "`memwall calibrate --dtype fp16` measures them",
+                name);
+}
+
+/* Of another device it predicts another machine. */
+void
+cli_run_request_tell_backend(const struct cli_training *training)
+{
+    const struct mw_hwprofile *profile = training->request->profile;
+    const char *measured = mw_hwprofile_backend(profile), *here = training->options.backend->name;
+
+    if (measured && strcmp(measured, here) && training->options.backend != &mw_backend_null &&
+        mw_ranks_index(training->ranks) == 0)
+        cli_say("profile %s was measured with --backend %s; this run computes with %s",
+                mw_hwprofile_name(profile), measured, here);
 }

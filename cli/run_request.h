@@ -7,10 +7,16 @@
 
 #include "cli/cli.h"
 #include "cli/lane_limits.h"
+#include "cli/training.h"
 #include "exec/ranks.h"
 
 /* A copy, whose strings are those of `request`. */
 struct cli_request cli_run_request(const struct cli_request *request, const struct mw_ranks *ranks,
                                    const struct cli_limits *limits);
+
+/* By the first rank, where the profile is of another device; and, once there is an answer, where
+ * its type is another than was asked for, or than cores like. */
+void cli_run_request_tell_backend(const struct cli_training *training);
+void cli_run_request_tell_dtype(const struct cli_training *training);
 
 #endif

@@ -410,40 +410,6 @@ run_plan(struct run *run)
     return train_and_save(run);
 }
 
-/* Products of the two types are as fast as each other on GPUs, not on cores. */
-static void
-tell_dtype(const struct cli_training *training)
-{
-    const struct cli_request *request = training->request;
-    const char *name = mw_hwprofile_name(request->profile);
-    bool fp16 = training->answer->sizing->settings.dtype == MW_DTYPE_FP16;
-    bool has_bf16 = request->hardware[MW_OUTLOOK_TYPICAL].gpu_bf16;
-    bool cores = !training->options.backend->apart && training->options.backend != &mw_backend_null;
-
-    if (!fp16 || mw_ranks_index(training->ranks) > 0)
-        return;
-    if (request->settings.dtype == MW_DTYPE_BF16)
-        cli_say("--dtype bf16: the GPU of profile %s has products in fp16 only; this run uses fp16",
-                name);
-    else if (has_bf16 && cores)
-        cli_say("profile %s has the rate of products in bf16; on cores those in fp16 take longer: "
-                "`memwall calibrate --dtype fp16` measures them",
-                name);
-}
-
-/* Of another device it predicts another machine. */
-static void
-tell_backend(const struct cli_training *training)
-{
-    const struct mw_hwprofile *profile = training->request->profile;
-    const char *measured = mw_hwprofile_backend(profile), *here = training->options.backend->name;
-
-    if (measured && strcmp(measured, here) && training->options.backend != &mw_backend_null &&
-        mw_ranks_index(training->ranks) == 0)
-        cli_say("profile %s was measured with --backend %s; this run computes with %s",
-                mw_hwprofile_name(profile), measured, here);
-}
-
 static int
 plan_and_run(struct run *run)
 {
@@ -453,13 +419,13 @@ plan_and_run(struct run *run)
 
     if (!cli_run_backend_settle(&training->options.backend, training->ranks, &error))
         return fail(run, error);
-    tell_backend(training);
+    cli_run_request_tell_backend(training);
     training->stem = stem_of(training);
     enum cli_depth depth = request->json ? CLI_DEPTH_VERDICT : CLI_DEPTH_ROW;
     training->answer = cli_answer_new(request, request->strategies[0], depth, true, &error);
     if (!training->answer)
         return fail(run, error);
-    tell_dtype(training);
+    cli_run_request_tell_dtype(training);
     if (training->answer->plan)
         return run_plan(run);
     return mw_ranks_index(training->ranks) == 0
