@@ -231,9 +231,28 @@ look_at_steps(struct cli_run_drives *drives, bool *durable)
     return good;
 }
 
+/* Another run's directories may have come to these names since: moved, linked or mounted. */
+static bool
+are_in_place(const struct cli_run_drives *drives)
+{
+    bool are = true;
+
+    for (char **each = drives->entry.directories; *each && are; each++) {
+        struct cli_run_entry there;
+        if (!cli_run_entry_read(*each, &there, NULL))
+            continue;
+        are = !g_strcmp0(there.created, drives->entry.created) &&
+              !g_strcmp0(there.name, drives->entry.name);
+        cli_run_entry_clear(&there);
+    }
+    return are;
+}
+
 static void
 write_anew(struct cli_run_drives *drives)
 {
+    if (!are_in_place(drives))
+        return;
     replace_text(&drives->entry.updated, cli_run_drives_now());
     write_all(drives, NULL);
     write_listed(drives);

@@ -13,6 +13,7 @@
 
 #include "exec/checkpoint_internal.h"
 #include "planner/error.h"
+#include "planner/own_file.h"
 
 static const char *const files[] = {
     MW_CHECKPOINT_MODEL,         MW_CHECKPOINT_OPTIMIZER,         MW_CHECKPOINT_CONFIG,
@@ -162,6 +163,7 @@ remove_in(int folder)
     for (size_t i = 0; i < G_N_ELEMENTS(files); i++)
         if (is_own(folder, files[i]))
             unlinkat(folder, files[i], 0);
+    mw_own_sweep(folder, MW_CHECKPOINT_CONFIG);
 }
 
 static int

@@ -359,6 +359,8 @@ remove_all(const struct mw_run_files *files, int folder, const char *directory, 
 
     for (size_t i = 0; good && i < G_N_ELEMENTS(order); i++)
         good = unlink_kind(files, folder, directory, order[i], locked, error);
+    if (good)
+        mw_own_sweep(folder, MW_RUN_DESCRIPTION);
     for (guint i = 0; i < held->len; i++)
         close(g_array_index(held, int, i));
     return good;

@@ -1,8 +1,10 @@
 #include "planner/own_file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <glib.h>
+#include <string.h>
 #include <unistd.h>
 
 /* NULL: it is ours.  errno is set otherwise. */
@@ -69,4 +71,38 @@ int
 mw_own_open_folder(const char *path)
 {
     return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+#define DRAWN 6 /* characters that mkstemp draws */
+
+static bool
+is_unfinished(const char *name, const char *base)
+{
+    const char *at = name + (*name == '.');
+    size_t length = strlen(base);
+
+    if (strncmp(at, base, length) || at[length] != '.' || strlen(at + length + 1) != DRAWN)
+        return false;
+    for (at += length + 1; *at; at++)
+        if (!g_ascii_isalnum(*at))
+            return false;
+    return true;
+}
+
+void
+mw_own_sweep(int folder, const char *base)
+{
+    int own = fcntl(folder, F_DUPFD_CLOEXEC, 0);
+    DIR *list = own < 0 ? NULL : fdopendir(own);
+    struct stat info;
+
+    if (!list && own >= 0)
+        close(own);
+    if (!list)
+        return;
+    rewinddir(list); /* whoever else reads the folder has left off elsewhere */
+    for (struct dirent *entry; (entry = readdir(list));)
+        if (is_unfinished(entry->d_name, base) && mw_own_is_file(folder, entry->d_name, &info))
+            unlinkat(folder, entry->d_name, 0);
+    closedir(list);
 }

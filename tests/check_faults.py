@@ -118,6 +118,30 @@ def check_vanished(box):
     yield from check_disturbed(box, rename, lambda: away.rename(box.folder / "drive"))
 
 
+def check_replaced(box):
+    """Another run's directory comes to the name in the middle of a run: its description stays."""
+    box.empty_drives()
+    other, drive, away = box.folder / "other", box.folder / "drive", box.folder / "away"
+    yield from good(train(box, *DURABLE, steps=2))
+    drive.rename(other)
+    drive.mkdir()
+    description = (other / "memwall-run.json").read_bytes()
+
+    def replace(_):
+        drive.rename(away)
+        other.rename(drive)
+        return ["drive/", "vanished during the run"]
+    run = Disturbed(box, *DURABLE, "--batch", "2", "--steps", str(ENOUGH))
+    words = replace(run)
+    run.end()
+    yield from check_refused(run, 1, *words)
+    if (drive / "memwall-run.json").read_bytes() != description:
+        yield "the description of another run has changed"
+    drive.rename(other)
+    away.rename(drive)
+    shutil.rmtree(other)
+
+
 def check_second_name(box):
     """A record that gets one, as of a backup, in the middle of a run: what is durable stays, at the
     end of this run and at the start of one that is refused for it."""
@@ -482,6 +506,7 @@ def tests(box):
     yield "a limit on files in the middle of a run", check_file_limit(box)
     yield "a limit on files as a checkpoint is written", check_save_limit(box)
     yield "drives that vanish", check_vanished(box)
+    yield "drives that another run takes the name of", check_replaced(box)
     yield "a checkpoint's folder that vanishes", check_vanished_save(box)
     yield "a record that gets a second name", check_second_name(box)
     yield "a course that diverges", check_diverges(box, *DURABLE)

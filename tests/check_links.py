@@ -122,6 +122,7 @@ def check_checkpoint_part(box):
     (box.folder / "second/model.safetensors").write_bytes(SECRET)
     (box.folder / "point.part-00000000aa").mkdir()
     (box.folder / "point.part-00000000aa/model.safetensors.part").write_bytes(b"left by a kill")
+    (box.folder / "point.part-00000000aa/config.json.aB3dE9").write_bytes(b"and this")
     if os.geteuid() == 0:
         theirs = box.folder / "point.part-00000000bb"
         theirs.mkdir()

@@ -86,6 +86,7 @@ def check_rm(box):
     if len(listed(box)) != 2:
         yield f"runs are {listed(box)}"
     (folder / "mine.txt").write_text("mine")
+    (folder / ".memwall-run.json.aB3dE9").write_text("of a run that was killed as it wrote")
     (folder / "memwall-9of9.data").symlink_to(box.folder / "text.txt")
     yield from good(box.run(name, verb="rm"))
     if sorted(os.listdir(folder)) != ["memwall-9of9.data", "mine.txt"]:
