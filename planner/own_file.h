@@ -22,8 +22,8 @@ bool mw_own_is_file(int folder, const char *name, struct stat *info);
 /* Why it is none, in words; NULL: it is one, or is not there. */
 const char *mw_own_why_not(int folder, const char *name);
 
-/* Deletes what a killed process has left of a file that it was writing to `base`, under the names of
- * report/file.c (.BASE.XXXXXX) or GLib (BASE.XXXXXX): of this user, and with no other name. */
+/* Deletes what a killed process has left of a file that it was writing to `base`, under the names
+ * of report/file.c (.BASE.XXXXXX) or GLib (BASE.XXXXXX): of this user, and with no other name. */
 void mw_own_sweep(int folder, const char *base);
 
 /* Of a folder itself, which a name before the last may be a link to, as the user wishes: -1 with
