@@ -237,7 +237,7 @@ different_plans(struct mw_ranks *ranks, uint64_t seed)
 static int
 all_fail(struct mw_ranks *ranks, uint64_t seed)
 {
-    const int64_t late_us = 400000;
+    const int64_t late_us = 50000;
     GError *error = NULL;
 
     (void)seed;

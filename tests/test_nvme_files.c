@@ -108,7 +108,7 @@ test_directories(void)
     struct mw_nvme_options options = mw_nvme_fixture_options(&fixture, 1, 8192);
     const char *missing = "no-such-directory";
     options.directories = &missing;
-    expect_open_error(&options, MW_ERROR_IO, "no-such-directory: not a directory that can be");
+    expect_open_error(&options, MW_ERROR_INVALID, "no-such-directory: not a directory that can be");
     const char *twice[] = {fixture.directories[0], fixture.directories[0]};
     options.directories = twice;
     options.directory_count = 2;
