@@ -429,8 +429,8 @@ is_preferred(const struct field *field, int strategy, int to, double fastest)
     const struct cli_choice *one = &field->choices[strategy], *other = &field->choices[to];
 
     if (!other->sizing || !fits(one) || !fits(other))
-        return !other->sizing || (!fits(other) && (fits(one) || one->sizing->short_bytes <
-                                                                    other->sizing->short_bytes));
+        return !other->sizing ||
+               (!fits(other) && (fits(one) || mw_sizing_is_nearer(one->sizing, other->sizing)));
     return field->rates[strategy] * WORTH_COMPLEXITY >= fastest &&
            (field->rates[to] * WORTH_COMPLEXITY < fastest || is_simpler(one, other));
 }

@@ -205,7 +205,7 @@ def check_free_space(box):
     it in reserve, is enough; and how that helps another tier that is short is said."""
     question = "plan -m llama-3.1-8b -H laptop"
     for gpu_gib, host_gib, drive_tb, short in (
-            (11, 40, 0.06, "nvme"), (8, 40, 0.06, "gpu"), (11, 40, 0.02, "cpu")):
+            (11, 40, 0.06, "nvme"), (8, 40, 0.06, "nvme"), (11, 40, 0.02, "cpu")):
         box.write("config/memwall/hwprofiles/laptop.ini", laptop(gpu_gib, host_gib, drive_tb))
         answer = json.loads(box.run(question + " --json").out)
         help_ = "" if short == "nvme" else f", as nvme then takes what {short} has no room for"
@@ -220,6 +220,19 @@ def check_free_space(box):
         if not json.loads(box.run(f"{question} {sets} --json").out)["feasible"]:
             yield f"{answer['remedy']!r}, and it does not"
     (box.folder / "config/memwall/hwprofiles/laptop.ini").unlink()
+
+
+def check_nearest(box):
+    """Where no strategy fits the one that is said is nearest: by its worst tier, as a share."""
+    for question in ("simulate -m deepseek-v3 -H aws-g6e-12xlarge",
+                     "simulate -m zi-20t -H rtx3090"):
+        worst = {}
+        for strategy in ("auto", "zero-offload", "zero-infinity-cpu", "zero-infinity-nvme"):
+            answer = json.loads(box.run(f"{question} -s {strategy} --json").out)
+            worst[strategy] = max(tier["peak_bytes"] / tier["capacity_bytes"]
+                                  for tier in answer["tiers"].values())
+        if worst["auto"] > min(worst.values()):
+            yield f"{question}: {worst}"
 
 
 def check_no_price(box):
@@ -661,6 +674,7 @@ def tests(box):
     yield "a plan file's machine", check_plan_machine(box)
     yield "a machine without a price", check_unpriced(box)
     yield "no price", check_no_price(box)
+    yield "the nearest that does not fit", check_nearest(box)
     yield "free space", check_free_space(box)
     yield "attention's rate", check_attention(box)
     yield "DeepSpeed batch", check_deepspeed_batch(box)
