@@ -2,6 +2,7 @@
 import os
 import shutil
 import signal
+import subprocess
 import tempfile
 
 MPIRUN = ["mpirun", "--oversubscribe", "--bind-to", "none", "-n"]
@@ -15,12 +16,46 @@ def has_ranks():
     return shutil.which("mpirun") is not None and os.environ.get("MW_MPI") != "0"
 
 
+class Skip(str):
+    """What a check yields beside what is wrong: it could not look, and why."""
+
+
+OTHER_USER = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+
+
+def as_user(box, *command):
+    """What stands before a command so that a user runs it who is not root, and may look into the
+    box's folder: nothing where that is so anyhow; None where `command`, which does, cannot be."""
+    if os.geteuid():
+        return []
+    os.chmod(box.folder, 0o755)
+    try:
+        done = subprocess.run([*OTHER_USER, *command], stdin=subprocess.DEVNULL, cwd=box.folder,
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                              env=box.environment, check=False)
+    except OSError:
+        return None
+    return OTHER_USER if done.returncode == 0 else None
+
+
+def run_check(wrong):
+    """What is wrong, and why it could not be seen."""
+    said, skipped = [], None
+    for line in wrong:
+        if isinstance(line, Skip):
+            skipped = line
+        else:
+            said.append(line)
+    return said, skipped
+
+
 def report(tests):
     """Runs `tests`, (name, lines that say what is wrong) each; whether something was."""
     number, failed = 0, False
     for number, (name, wrong) in enumerate(tests, 1):
-        wrong = list(wrong)
-        print(f"{'not ok' if wrong else 'ok'} {number} {name}")
+        wrong, skipped = run_check(wrong)
+        name += f" # SKIP {skipped}" if skipped and not wrong else ""
+        print(f"{'not ok' if wrong else 'ok'} {number} {name}", flush=True)
         for line in wrong:
             print(f"# {line}")
         failed = failed or bool(wrong)
