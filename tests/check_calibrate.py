@@ -200,7 +200,8 @@ def check_sustained(box):
 
 
 def check_budget(box):
-    """Whatever there is no time for on this machine is named, in all three; it ends in time."""
+    """Whatever there is no time for on this machine is named, in all three; it goes by its budget
+    (that it keeps it, whatever the machine, test_calibrate_budget.c sees)."""
     began = time.monotonic()
     done = box.run("calibrate", "--budget", "10", "--json", "-o", "soon.ini", "--nvme",
                    str(box.drive))
@@ -209,8 +210,6 @@ def check_budget(box):
     answer = json.loads(done.text)
     if answer["budget_s"] != 10 or not 0 < answer["took_s"] < took:
         yield f"{answer['took_s']} of {answer['budget_s']} s, really {took}"
-    if took > 20:  # start and end of the process, and what else the machine does
-        yield f"took {took} s"
     few = [key for key, value in answer.items()
            if isinstance(value, dict) and 0 < value.get("samples", 0) < value.get("wished", 0)]
     text = (box.folder / "soon.ini").read_text(encoding="utf-8")
@@ -228,8 +227,9 @@ def check_budget(box):
             yield f"products of {dim} are left out and not named"
     if left_out and "not measured" not in text and "contradict the others" not in text:
         yield "the profile does not name what was left out"
-    if "at most " not in done.said or " s left" not in done.said:
-        yield f"no time left is said: {done.said}"
+    left_s = [float(left) for left in re.findall(r"at most (\S+) s left", done.said)]
+    if not left_s or max(left_s) > 10:
+        yield f"the time left is not of the budget: {done.said}"
 
 
 def check_least_budget(box):
@@ -240,8 +240,11 @@ def check_least_budget(box):
     if len(rows) < 5 or any(row.endswith("none") for row in rows):
         yield f"the table is {done.text}"
     line = next((line for line in done.text.splitlines() if line.startswith("left out for")), "")
-    if len(line) > 600 or not line.endswith("; a longer --budget has time for more"):
+    if not line.endswith("; a longer --budget has time for more"):
         yield f"what was left out is {line!r}"
+    for size in ("matrix products of ", "attention of "):  # several are told by their number
+        if line.count(size) > 1:
+            yield f"left out are {line!r}"
 
 
 def check_other_machine(box):

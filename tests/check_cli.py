@@ -12,6 +12,7 @@ The command is $MEMWALL, or build/cli/memwall.
 import json
 import os
 import re
+import resource
 import subprocess
 import sys
 import time
@@ -183,9 +184,10 @@ def check_twice(box, line, names):
 
 
 def on_terminal(box, line):
-    """What standard error shows, where it is a terminal, and for how long the command ran."""
+    """What standard error shows, where it is a terminal, and for how long the command ran: by the
+    clock, and at most on a processor."""
     mine, theirs = os.openpty()
-    began = time.monotonic()
+    began, used = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
     with subprocess.Popen([str(MEMWALL), *line.split()], cwd=box.folder, env=box.environment,
                           stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                           stderr=theirs) as process:
@@ -198,17 +200,20 @@ def on_terminal(box, line):
             pass
         process.wait()
     os.close(mine)
-    return shown.decode(), time.monotonic() - began
+    now = resource.getrusage(resource.RUSAGE_CHILDREN)
+    took = time.monotonic() - began
+    return shown.decode(), took, min(took, now.ru_utime - used.ru_utime)
 
 
 def check_progress(box):
     """A long question says on a terminal what is done, and how far; nothing is left of it."""
-    shown, took = on_terminal(box, "simulate -m gpt3-175b -H dgx2 --grad-accum 20 --what-if")
-    if took > 4 and not re.search(r"rate \d of \d; \d+ simulated", shown):
+    shown, took, computed = on_terminal(
+        box, "simulate -m gpt3-175b -H dgx2 --grad-accum 20 --what-if")
+    if computed > 4 and not re.search(r"rate \d of \d; \d+ simulated", shown):
         yield f"in {took:.1f} s {shown!r}"
     if shown and not shown.endswith("\r\x1b[K"):
         yield f"left {shown!r}"
-    shown, took = on_terminal(box, "plan -m gpt2 -H rtx4090")
+    shown, took, _ = on_terminal(box, "plan -m gpt2 -H rtx4090")
     if shown and took < 2:
         yield f"a quick one shows {shown!r}"
 
