@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 
-from check_faults import rank_pid
+from check_faults import SECONDS, rank_pid
 from tap import MPIRUN, RANKS_ENVIRONMENT, Skip, as_user, has_ranks, report_in
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -400,7 +400,7 @@ def measure_and_signal(box, to, *prefix, ignored=()):
         while b"s left: " not in said and told.poll() is None:
             said += told.stderr.readline()
         to(told.pid)
-        said += told.communicate(timeout=120)[1]
+        said += told.communicate(timeout=SECONDS)[1]
     return told.returncode, said.decode()
 
 

@@ -26,7 +26,7 @@ from check_run import GPT2, MEMWALL, good, losses
 from tap import MPIRUN, RANKS_ENVIRONMENT, has_ranks, report_in
 
 DURABLE = [*DRIVES, "--commit", "step"]
-SECONDS = 60  # in which a run ends that cannot go on; most of it is for a busy machine
+SECONDS = 300  # in which a run ends that cannot go on; most of it is for a busy machine
 PIPE_BYTES = 4096
 FIRST = 3  # steps before the disturbance
 DATA, RECORD = "drive/memwall-1of1.data", "drive/memwall.record"

@@ -6,7 +6,6 @@ So does a SIGKILL in front of any call that changes a folder, a file's length or
 (kill_at.c, which $KILL_AT_LIBRARY names), be it in the new run or in whoever puts the old one
 back: or else the new one has begun.
 """
-import itertools
 import json
 import os
 import resource
@@ -144,8 +143,11 @@ def check_kills(box, words, names, step):
         if done.returncode != -signal.SIGKILL:
             yield f"{at}: status {done.returncode}: {done.said!r}"
         pending = any(path.is_dir() for path in box.folder.rglob("memwall-*"))
-        for again in itertools.count(1) if pending and at % 3 == 0 else ():
-            if box.run("runs", verb="list", environment=killing(box, again)).returncode == 0:
+        for again in range(1, ENOUGH) if pending and at % 3 == 0 else ():
+            looked = box.run("runs", verb="list", environment=killing(box, again))
+            if looked.returncode not in (0, -signal.SIGKILL):
+                yield f"{at}, {again}: status {looked.returncode}: {looked.said!r}"
+            if looked.returncode != -signal.SIGKILL:
                 break
         begun = (yield from check_state(box, at, begun)) or begun
     else:

@@ -660,7 +660,7 @@ def check_before_first(box):
                              "`memwall list runs`", "without --resume")
     record = box.folder / "drive/memwall.record"
     run = subprocess.Popen([str(MEMWALL), "run", "-m", str(GPT2 / "config.json"), *SMALL, *words,
-                            "--batch", "2", "--limit", "nvme-write=0.1MB/s"], cwd=box.folder,
+                            "--batch", "2", "--limit", "nvme-write=0.01MB/s"], cwd=box.folder,
                            env=box.environment, stdout=subprocess.DEVNULL)
     while not (record.exists() and record.stat().st_size) and run.poll() is None:
         time.sleep(0.01)

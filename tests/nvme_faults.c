@@ -8,6 +8,8 @@
 
 #include "write_log.h"
 
+#define PATIENCE_S 300 /* what hangs is ended by meson */
+
 /* Whether this operation of the fault's kind is one that goes wrong. */
 static bool
 strikes(struct mw_faults *faults, enum mw_fault kind)
@@ -272,6 +274,8 @@ do_forget(void *data, int fd)
 void
 mw_faults_init(struct mw_faults *faults, enum mw_fault fault, int at, int reason)
 {
+    pthread_condattr_t attributes;
+
     *faults = (struct mw_faults){
         .calls = {submit, get_events, do_pread, do_pwrite, do_fdatasync, do_fallocate, do_forget,
                   faults},
@@ -280,7 +284,10 @@ mw_faults_init(struct mw_faults *faults, enum mw_fault fault, int at, int reason
         .reason = reason,
     };
     pthread_mutex_init(&faults->mutex, NULL);
-    pthread_cond_init(&faults->changed, NULL);
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&faults->changed, &attributes);
+    pthread_condattr_destroy(&attributes);
 }
 
 void
@@ -297,8 +304,8 @@ mw_faults_await_held(struct mw_faults *faults, int count)
     struct timespec until;
     int timed_out = 0;
 
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += 20;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += PATIENCE_S;
     pthread_mutex_lock(&faults->mutex);
     while (faults->held_count < count && !timed_out)
         timed_out = pthread_cond_timedwait(&faults->changed, &faults->mutex, &until);

@@ -1,9 +1,12 @@
 """What the checks from outside share: they print TAP, and some start several ranks."""
+import contextlib
 import os
+import pathlib
 import shutil
 import signal
 import subprocess
 import tempfile
+import traceback
 
 MPIRUN = ["mpirun", "--oversubscribe", "--bind-to", "none", "-n"]
 # Also as root; Open MPI keeps some memory.
@@ -38,14 +41,25 @@ def as_user(box, *command):
     return OTHER_USER if done.returncode == 0 else None
 
 
+def end_children():
+    """Those that a check has left behind."""
+    with contextlib.suppress(OSError):
+        for pid in pathlib.Path(f"/proc/self/task/{os.getpid()}/children").read_text().split():
+            os.kill(int(pid), signal.SIGKILL)
+
+
 def run_check(wrong):
-    """What is wrong, and why it could not be seen."""
+    """What is wrong, and why it could not be seen.  One that waits in vain is not the last."""
     said, skipped = [], None
-    for line in wrong:
-        if isinstance(line, Skip):
-            skipped = line
-        else:
-            said.append(line)
+    try:
+        for line in wrong:
+            if isinstance(line, Skip):
+                skipped = line
+            else:
+                said.append(line)
+    except Exception:  # pylint: disable=broad-except
+        said.extend(traceback.format_exc().splitlines())
+        end_children()
     return said, skipped
 
 

@@ -9,7 +9,8 @@
 #include "exec/log.h"
 
 #define SECOND_NS INT64_C(1000000000)
-#define MARK '\001' /* no line holds it, no terminal acts on it */
+#define PATIENCE_MS 300000 /* for a busy machine */
+#define MARK '\001'        /* no line holds it, no terminal acts on it */
 
 static void
 log_step(struct mw_log *log, int64_t step, int64_t time_ns)
@@ -142,7 +143,7 @@ comes(const struct terminal *terminal, const char *words)
     struct pollfd master = {.fd = terminal->master, .events = POLLIN};
     char c;
 
-    while (!strstr(text->str, words) && poll(&master, 1, 20000) == 1 &&
+    while (!strstr(text->str, words) && poll(&master, 1, PATIENCE_MS) == 1 &&
            read(terminal->master, &c, 1) == 1)
         g_string_append_c(text, c);
     return strstr(text->str, words) != NULL;

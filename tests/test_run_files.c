@@ -98,7 +98,7 @@ test_unclaimed(void)
 static void *
 let_go(void *data)
 {
-    g_usleep(100000);
+    g_usleep(10000);
     close(GPOINTER_TO_INT(data));
     return NULL;
 }

@@ -10,7 +10,7 @@
 #include "tests/trained.h"
 #include "tests/weights_fixture.h"
 
-#define HANG_S 60
+#define HANG_S 300
 #define GPU_BLOCKS 2 /* a multiprocessor one */
 
 #define GPU "GPU 0 (made of threads): "

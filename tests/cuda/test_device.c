@@ -271,7 +271,7 @@ test_full(void)
     GThread *thread = g_thread_new("fill", fill, &full);
     while (!g_atomic_int_get(&full.begins))
         g_usleep(100);
-    alarm(60);
+    alarm(300);
     for (uint32_t i = 0; i < 20; i++) {
         g_usleep(1000);
         g_assert_true(mw_cuda_queues_begin(full.queues, 1, 2 + i, NULL, 0, NULL));
