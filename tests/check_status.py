@@ -110,8 +110,11 @@ def check(box, line, status):
     if status and not f"{answer.err}{answer.out.decode()}".splitlines()[-1:]:
         yield "nothing is said"
     made = {path for path in box.files() if not path.endswith("memwall/calibrate.lock")}
-    if status == 2 and made - set(before):
+    if status and made - set(before):
         yield f"files: {made - set(before)}"
+    said = [row for row in answer.err.splitlines() if not row.startswith("calibrate: at most ")]
+    if status == 2 and (len(said) != 1 or not said[0].startswith("memwall: ")):
+        yield f"not one line: {answer.err!r}"
 
 
 def check_full(box):

@@ -136,6 +136,7 @@ int
 main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
+    g_unsetenv("COLUMNS"); /* of the user's terminal */
     g_test_add_func("/wrap/text", test_text);
     g_test_add_func("/wrap/long-words", test_long_words);
     g_test_add_func("/wrap/characters", test_characters);
