@@ -10,7 +10,8 @@
 
 #define SLACK 0.15 /* for other programs */
 #define TRIES 3
-#define HURRY 5 /* a minute is twelve seconds */
+#define HURRY 5  /* a minute is twelve seconds */
+#define BUSY 0.1 /* of its time, that threads wait for cores which others have */
 
 static struct {
     double hurry; /* of the clock */
@@ -88,9 +89,10 @@ submit(void *data, io_context_t context, long count, struct iocb **iocbs)
 
     for (long i = 0; i < count; i++)
         bytes += (double)iocbs[i]->u.c.nbytes;
-    if (machine.drive_bytes_per_s > 0)
+    int result = mw_nvme_system_calls.submit(data, context, count, iocbs);
+    if (machine.drive_bytes_per_s > 0) /* while this machine's drive moves them */
         spend_s(bytes / machine.drive_bytes_per_s);
-    return mw_nvme_system_calls.submit(data, context, count, iocbs);
+    return result;
 }
 
 static void
@@ -126,14 +128,19 @@ calibrate_once(double hurry, double flops, double drive_bytes_per_s,
 }
 
 /* A clock that hurries makes much of what other programs take: who keeps a budget keeps it in one
- * of some tries. */
-static void
+ * of some tries, but for the time that threads waited for cores.  False: they waited for so much of
+ * it that rates tell of others. */
+static bool
 calibrate(double hurry, double flops, double drive_bytes_per_s, struct mw_calibration *measured)
 {
     for (int attempt = 0; attempt < TRIES; attempt++) {
+        double before_s = mw_calibrate_waited_s();
         calibrate_once(hurry, flops, drive_bytes_per_s, measured);
-        if (measured->took_s <= (1 + SLACK) * measured->budget_s)
-            return;
+        double lost_s = hurry * fmax(0, mw_calibrate_waited_s() - before_s);
+        g_test_message("%.1f s of %.0f, and threads waited for %.1f s", measured->took_s,
+                       measured->budget_s, lost_s);
+        if (measured->took_s <= (1 + SLACK) * measured->budget_s + lost_s)
+            return lost_s <= BUSY * measured->took_s;
     }
     g_error("%.0f s of a budget of %.0f", measured->took_s, measured->budget_s);
 }
@@ -187,12 +194,12 @@ test_slow_products(void)
     struct mw_calibration m;
 
     for (size_t i = 0; i < G_N_ELEMENTS(rates); i++) {
-        calibrate(HURRY, rates[i], 0, &m);
+        bool alone = calibrate(HURRY, rates[i], 0, &m);
         assert_measured(&m);
         const struct mw_measure *last = &m.matmul_flops[m.points - 1];
         g_assert_cmpfloat(m.dim[m.points - 1], ==, 2048);
         g_assert_cmpint(last->samples, ==, 0);
-        g_assert_cmpfloat(last->typical / rates[i], >, 0.5); /* they are alike at any size */
+        g_assert_true(!alone || last->typical / rates[i] > 0.5); /* they are alike at any size */
         g_assert_cmpfloat(last->typical / rates[i], <, 1.1);
     }
 }
@@ -202,9 +209,9 @@ test_slow_drives(void)
 {
     struct mw_calibration m;
 
-    calibrate(HURRY, 1e13, 30e6, &m);
+    bool alone = calibrate(HURRY, 1e13, 30e6, &m);
     assert_measured(&m);
-    g_assert_cmpfloat(m.drives.read_bytes_per_s.typical / 30e6, >, 0.7);
+    g_assert_true(!alone || m.drives.read_bytes_per_s.typical / 30e6 > 0.7);
     g_assert_cmpfloat(m.drives.read_bytes_per_s.typical / 30e6, <, 1.1);
     g_assert_cmpint(m.drives.region_bytes, <, m.drives.file_bytes);
     g_assert_cmpint(m.drives.request_bytes, <, m.drives.request_bytes_wished);
