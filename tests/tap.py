@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import time
 import traceback
 
 MPIRUN = ["mpirun", "--oversubscribe", "--bind-to", "none", "-n"]
@@ -39,6 +40,30 @@ def as_user(box, *command):
     except OSError:
         return None
     return OTHER_USER if done.returncode == 0 else None
+
+
+class Held:
+    """A command that waits at a call of its own (kill_at.c, which $KILL_AT_LIBRARY names) until it
+    is let go: `where` is "SIGINT", once it hears that signal, or the name of a file, before it
+    appears there.  Without the library it waits nowhere."""
+    LIBRARY = os.environ.get("KILL_AT_LIBRARY")
+
+    def __init__(self, folder, where, rank=None):
+        self.path = folder / "held-at-call"
+        self.environment = {} if not self.LIBRARY else {
+            "LD_PRELOAD": self.LIBRARY, "HOLD": where, "HOLD_FILE": str(self.path),
+            "HOLD_RANK": "" if rank is None else str(rank)}
+
+    def comes(self, run):
+        """False where it has ended before."""
+        while not self.path.exists():
+            if run.poll() is not None:
+                return False
+            time.sleep(0.001)
+        return True
+
+    def let_go(self):
+        self.path.unlink(missing_ok=True)
 
 
 def end_children():
