@@ -79,19 +79,6 @@ mw_ranks_join(int lanes, int64_t scratch_bytes, GError **error)
 }
 
 void
-mw_ranks_leave(struct mw_ranks *ranks)
-{
-    if (!ranks)
-        return;
-    for (int i = 0; i < ranks->lane_count; i++)
-        if (ranks->lanes[i].link)
-            mw_ranks_link_close(&ranks->lanes[i]);
-    mw_ranks_watch_stop(ranks->watch);
-    mw_ranks_link_leave();
-    free_ranks(ranks);
-}
-
-void
 mw_ranks_cancel(struct mw_ranks *ranks)
 {
     if (ranks && ranks->watch)
@@ -254,6 +241,7 @@ kind_name(int64_t kind)
         [MW_RANKS_ALL_REDUCE_FP64] = "all-reduce",
         [MW_RANKS_BROADCAST] = "broadcast",
         [MW_RANKS_BARRIER] = "barrier",
+        [MW_RANKS_LEAVE] = "the end",
     };
 
     return kind >= 0 && kind < (int64_t)G_N_ELEMENTS(names) ? names[kind] : "unknown";
@@ -319,4 +307,52 @@ int64_t
 mw_ranks_waited_ns(const struct mw_ranks *ranks, int lane)
 {
     return ranks->lanes[lane].waited_ns;
+}
+
+/* --- leaving --- */
+
+/* Where another waits in a collective for this rank to come to it, neither would ever go on: it
+ * says so there, and ends all, for which it gets this long. */
+#define LEAVE_WAIT_US (WORDS_WAIT_US + 2 * ABORT_WAIT_US)
+
+/* However many collectives each has had. */
+static bool
+all_leave(const struct mw_ranks *ranks)
+{
+    struct mw_ranks_lane *lane = &ranks->lanes[0];
+    const struct mw_ranks_arrival leaving = {.kind = MW_RANKS_LEAVE};
+    bool all = true;
+
+    if (ranks->count == 1 || mw_ranks_arrive(lane, leaving, NULL))
+        return true;
+    for (int rank = 0; rank < ranks->count; rank++)
+        all = all && lane->arrivals[rank].kind == MW_RANKS_LEAVE;
+    return all;
+}
+
+static void
+end_all(const struct mw_ranks *ranks)
+{
+    for (int us = 0; us < LEAVE_WAIT_US; us += ABORT_LOOK_US) {
+        if (mw_ranks_watch_saw_end(ranks->watch))
+            _exit(1);
+        g_usleep(ABORT_LOOK_US);
+    }
+    mw_ranks_link_abort(1);
+    _exit(1);
+}
+
+void
+mw_ranks_leave(struct mw_ranks *ranks)
+{
+    if (!ranks)
+        return;
+    if (!all_leave(ranks))
+        end_all(ranks);
+    for (int i = 0; i < ranks->lane_count; i++)
+        if (ranks->lanes[i].link)
+            mw_ranks_link_close(&ranks->lanes[i]);
+    mw_ranks_watch_stop(ranks->watch);
+    mw_ranks_link_leave();
+    free_ranks(ranks);
 }

@@ -42,7 +42,8 @@ void mw_ranks_tell_end(struct mw_ranks *ranks, int signal);
 /* Whether calls that wait for other ranks fail from now on, because one has ended or this one was
  * cancelled; *error says why.  Any thread. */
 bool mw_ranks_lost(const struct mw_ranks *ranks, GError **error);
-/* Waits for the other ranks to leave too.  NULL is allowed. */
+/* Waits for the other ranks to leave too.  Where one of them is at a collective instead, or lost,
+ * it does not return: all end, with status 1 where nobody gives another.  NULL is allowed. */
 void mw_ranks_leave(struct mw_ranks *ranks);
 /* After a failure of this rank, reported by the caller: ends all ranks, and the launcher with this
  * status.  Returns if this rank is alone: then as mw_ranks_leave.  NULL is allowed. */

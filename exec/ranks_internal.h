@@ -20,6 +20,7 @@ enum mw_ranks_kind {
     MW_RANKS_ALL_REDUCE_FP64,
     MW_RANKS_BROADCAST,
     MW_RANKS_BARRIER,
+    MW_RANKS_LEAVE,
 };
 
 struct mw_ranks_link; /* the transport's part of a lane */

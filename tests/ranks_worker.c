@@ -233,6 +233,28 @@ different_plans(struct mw_ranks *ranks, uint64_t seed)
     return good ? finish(ranks, true) : give_up(ranks, error);
 }
 
+/* One leaves in order where the others wait for it. */
+static int
+one_leaves(struct mw_ranks *ranks, uint64_t seed)
+{
+    GError *error = NULL;
+
+    (void)seed;
+    if (mw_ranks_index(ranks) == 0)
+        return finish(ranks, true);
+    return mw_ranks_barrier(ranks, 0, &error) ? finish(ranks, true) : give_up(ranks, error);
+}
+
+/* All leave, though one has had more collectives than the others wait for. */
+static int
+one_has_more(struct mw_ranks *ranks, uint64_t seed)
+{
+    (void)seed;
+    if (mw_ranks_index(ranks) == 0)
+        ranks->lanes[0].serial++;
+    return finish(ranks, true);
+}
+
 /* Where all fail at once one asks for the end, also if it comes to it later than the others. */
 static int
 all_fail(struct mw_ranks *ranks, uint64_t seed)
@@ -282,6 +304,8 @@ static const struct {
     {"first-is-stuck", first_is_stuck, 4096},
     {"cancelled", cancelled, 4096},
     {"different-plans", different_plans, 4096},
+    {"one-leaves", one_leaves, 4096},
+    {"one-has-more", one_has_more, 4096},
     {"waits", waits, 4096},
     {"little-scratch", random_rounds, 100},
     {"one-cannot-join", random_rounds, (int64_t)1 << 60},

@@ -26,11 +26,8 @@ struct right {
 };
 
 static const struct right rights[] = {
-    {"random", 1, 4},
-    {"least-scratch", 2, 4},
-    {"lanes", 1, 4},
-    {"large", 2, 2},
-    {"waits", 2, 2},
+    {"random", 1, 4}, {"least-scratch", 2, 4}, {"lanes", 1, 4},
+    {"large", 2, 2},  {"waits", 2, 2},         {"one-has-more", 2, 3},
 };
 
 static void
@@ -63,6 +60,7 @@ static const struct failure failures[] = {
     {"told-to-end", "rank 0 was told to end (SIGTERM)", 1},
     {"cancelled", "rank 0 has failed and waits for no other", 1},
     {"different-plans", "the ranks do not run the same plan", 1},
+    {"one-leaves", "rank 0 at 0, the end of 0: the ranks do not run the same plan", 1},
     {"one-cannot-join", "no memory for 1152921504606846976 bytes of scratch", 1},
     {"little-scratch", "bytes of scratch for collectives: 3 ranks take 256 at least", 1},
 };
