@@ -17,6 +17,7 @@ enum { MODEL, OPTIMIZER, FILES };
 struct saving {
     const struct mw_checkpoint_source *source;
     const struct mw_checkpoint_options *options;
+    struct mw_commit_field *fields;               /* of the source: the first rank's */
     char *path;                                   /* without a slash at its end */
     struct mw_safetensors_writer *writers[FILES]; /* the second may be NULL */
     char *part;                                   /* the folder that it is written to */
@@ -42,7 +43,7 @@ static void
 describe(const struct saving *saving, struct mw_safetensors_writer *writer)
 {
     const struct mw_checkpoint_source *source = saving->source;
-    g_autofree char *text = fields_text(source->fields, source->field_count);
+    g_autofree char *text = fields_text(saving->fields, source->field_count);
     g_autofree char *step = g_strdup_printf("%" PRId64, source->step);
 
     mw_safetensors_describe(writer, "format", "pt"); /* what transformers asks for */
@@ -152,6 +153,35 @@ meet(struct saving *saving, GError **error)
 {
     double nothing = 0;
     return saving->source->sum(saving->source->data, &nothing, error);
+}
+
+/* One number of the first rank, to all: halves are whole numbers of a double. */
+static bool
+tell(const struct saving *saving, uint64_t *value, GError **error)
+{
+    const bool first = saving->source->rank == 0;
+    double low = first ? (double)(*value & UINT32_MAX) : 0;
+    double high = first ? (double)(*value >> 32) : 0;
+
+    if (!saving->source->sum(saving->source->data, &low, error) ||
+        !saving->source->sum(saving->source->data, &high, error))
+        return false;
+    *value = (uint64_t)high << 32 | (uint64_t)low;
+    return true;
+}
+
+/* All declare the same, and some fields are a rank's own: the instructions that it computes with,
+ * where processors are of several kinds. */
+static bool
+settle_fields(struct saving *saving, GError **error)
+{
+    const struct mw_checkpoint_source *source = saving->source;
+    bool good = true;
+
+    saving->fields = g_memdup2(source->fields, sizeof *source->fields * (gsize)source->field_count);
+    for (int i = 0; good && i < source->field_count; i++)
+        good = tell(saving, &saving->fields[i].value, error);
+    return good;
 }
 
 /* Its name is told to all ranks. */
@@ -287,6 +317,7 @@ finish(struct saving *saving)
         mw_checkpoint_folder_remove(saving->part);
     if (saving->lock >= 0)
         close(saving->lock);
+    g_free(saving->fields);
     g_free(saving->part);
     g_free(saving->path);
     g_free(saving->narrow);
@@ -300,7 +331,8 @@ mw_checkpoint_write(const struct mw_checkpoint_source *source,
                             .options = options,
                             .path = mw_checkpoint_folder_place(options->path),
                             .lock = -1};
-    bool good = make_part(&saving, error) && write_files(&saving, error);
+    bool good =
+        settle_fields(&saving, error) && make_part(&saving, error) && write_files(&saving, error);
 
     finish(&saving);
     return good;

@@ -81,8 +81,8 @@ mw_trainer_open_commit(struct mw_trainer *trainer, GError **error)
         .directory =
             options->commit.directory ? options->commit.directory : options->drives.directories[0],
         .stem = options->drives.stem,
-        .fingerprint = mw_durable_fingerprint(plan, trainer->kernels->dtype,
-                                               options->commit.fingerprint),
+        .fingerprint =
+            mw_durable_fingerprint(plan, trainer->kernels->dtype, options->commit.fingerprint),
         .rank = (int)trainer->rank,
         .ranks = (int)trainer->ranks,
         .extents_max = it->extents_max,
@@ -217,7 +217,8 @@ mw_trainer_read_fields(struct mw_trainer *trainer, const struct mw_commit_record
     const struct mw_loss_scaling *scaling = &trainer->options.loss_scaling;
     double scale = scaling->start;
 
-    trainer->durable.change = mw_trainer_tell_change(trainer, record);
+    if (!trainer->options.checkpoint || trainer->rank == 0) /* one's fields are the first rank's */
+        trainer->durable.change = mw_trainer_tell_change(trainer, record);
     trainer->now.updates = read_count(record, MW_TRAINER_UPDATES);
     trainer->next_step = record->step + 1;
     trainer->scale.skipped = read_count(record, MW_TRAINER_SKIPPED);
