@@ -39,6 +39,7 @@ fill_in(struct cli_run_drives *drives)
     replace_text(&entry->model, g_strdup(training->request->model_name));
     replace_text(&entry->strategy, g_strdup(r->strategy));
     entry->ranks = mw_ranks_count(training->ranks);
+    entry->ranks_here = mw_ranks_node_count(training->ranks);
     entry->steps = training->options.steps;
     entry->durable = cli_training_is_durable(training);
     entry->directories = g_new0(char *, count + 1);

@@ -152,6 +152,7 @@ read_object(JsonObject *object, const char *origin, struct cli_run_entry *entry,
         !mw_json_get_bool(object, "made", origin, &entry->made, error) ||
         !mw_json_get_bool(object, "durable", origin, &entry->durable, error) ||
         !mw_json_get_int(object, "ranks", 1, 1 << 20, origin, &entry->ranks, error) ||
+        !mw_json_get_int(object, "ranks_here", 0, 1 << 20, origin, &entry->ranks_here, error) ||
         !mw_json_get_int(object, "steps", 0, INT64_MAX, origin, &entry->steps, error) ||
         !mw_json_get_int(object, "last_step", 0, INT64_MAX, origin, &entry->last_step, error) ||
         !get_directories(object, origin, &entry->directories, error))
@@ -227,6 +228,7 @@ cli_run_entry_write(const char *directory, const struct cli_run_entry *entry,
     mw_json_boolean(&json, "made", entry->made);
     mw_json_boolean(&json, "durable", entry->durable);
     mw_json_integer(&json, "ranks", entry->ranks);
+    mw_json_integer(&json, "ranks_here", entry->ranks_here);
     mw_json_integer(&json, "steps", entry->steps);
     mw_json_integer(&json, "last_step", entry->last_step);
     if (more)

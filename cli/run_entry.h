@@ -20,6 +20,7 @@ struct cli_run_entry {
     bool made;    /* for the run: the directories go with it, with all that is ours in them */
     bool durable; /* its steps were to be: what it has left may be gone on with */
     int64_t ranks, steps; /* that were asked for */
+    int64_t ranks_here;   /* of them on the machine that this was written on; 0: it does not say */
     int64_t last_step;    /* that was durable when this was written, from 1; 0: none */
 };
 

@@ -308,6 +308,19 @@ lost_text(const char *directory)
     return text ? g_strconcat(text, ": put it back to go on", NULL) : NULL;
 }
 
+/* Of the run that is in the first directory; 0: not known. */
+static int
+noted_ranks(const char *directory)
+{
+    struct cli_run_entry entry;
+
+    if (!cli_run_entry_read(directory, &entry, NULL))
+        return 0;
+    int64_t ranks = MIN(entry.ranks_here, entry.ranks);
+    cli_run_entry_clear(&entry);
+    return (int)ranks;
+}
+
 /* To the verdict, or to why there is none. */
 static void
 add_lost(const char *directory, bool good, struct mw_verified *verified, GError *error)
@@ -338,6 +351,7 @@ verify(char **directories, bool as_json, bool *whole, GError **error)
         .takes = takes,
         .data = &question,
         .noted_step = cli_runs_noted_step(directories[0]),
+        .noted_ranks = noted_ranks(directories[0]),
     };
     if (!cli_run_homes_read(directories[0], &question.homes, NULL))
         question.homes.plan = NULL;

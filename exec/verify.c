@@ -209,6 +209,59 @@ tell_missing(struct work *work)
 }
 
 static bool
+has_record(const struct work *work, const char *stem)
+{
+    for (guint i = 0; i < work->ranks->len; i++)
+        if (!strcmp(((const struct mw_verify_rank *)g_ptr_array_index(work->ranks, i))->stem, stem))
+            return true;
+    return false;
+}
+
+static bool
+is_missed(const struct mw_verified *verified, const char *file)
+{
+    for (guint i = 0; i < verified->missing->len; i++)
+        if (!strcmp(
+                ((const struct mw_verify_missing *)g_ptr_array_index(verified->missing, i))->file,
+                file))
+            return true;
+    return false;
+}
+
+/* All ranks of the run were on this machine: one without a record has lost it, with its data or
+ * without. */
+static void
+find_lost_ranks(struct work *work)
+{
+    const int ranks = work->verified->ranks;
+
+    for (int r = 0; r < ranks; r++) {
+        g_autofree char *stem = mw_run_stem(MW_RUN_BASE, r, ranks);
+        g_autofree char *record = mw_run_record_path(work->options->directories[0], stem);
+        if (!has_record(work, stem) && !is_missed(work->verified, record))
+            add_missing(work, g_steal_pointer(&record),
+                        "it is not there, nor is the rank's data: all ranks ran on this machine",
+                        false, false);
+    }
+}
+
+/* Of a machine that had some of them nobody knows which: those that are here, or whose data is, are
+ * told from their number. */
+static void
+count_lost_ranks(struct work *work)
+{
+    const int noted = work->options->noted_ranks;
+    const int lost = noted - work->verified->ranks_here - (int)work->verified->missing->len;
+
+    if (lost <= 0)
+        return;
+    g_autofree char *why =
+        g_strdup_printf("the record%s of %d of the %d ranks that ran on this machine %s not there",
+                        lost == 1 ? "" : "s", lost, noted, lost == 1 ? "is" : "are");
+    add_missing(work, g_strdup(work->options->directories[0]), why, false, false);
+}
+
+static bool
 settle_ranks(struct work *work, GError **error)
 {
     struct mw_verified *verified = work->verified;
@@ -222,7 +275,13 @@ settle_ranks(struct work *work, GError **error)
     }
     verified->ranks = MIN(verified->ranks, MW_VERIFY_RANKS_MAX);
     verified->ranks_here = (int)work->ranks->len;
-    tell_missing(work);
+    const bool all_ran_here = verified->ranks && work->options->noted_ranks == verified->ranks;
+    if (all_ran_here)
+        find_lost_ranks(work);
+    else {
+        count_lost_ranks(work);
+        tell_missing(work);
+    }
     return true;
 }
 

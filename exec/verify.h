@@ -26,6 +26,7 @@ struct mw_verify_options {
     void (*progress)(void *data, int64_t done_bytes, int64_t all_bytes); /* may be NULL */
     void *data;
     int64_t noted_step; /* that was durable, from 1, by what is known beside the records; 0 */
+    int noted_ranks;    /* that ran here, and so have left their files here; 0: not known */
     const struct mw_nvme_calls *calls; /* NULL: the system's */
 };
 

@@ -311,9 +311,51 @@ def check_ranks(box):
     yield from wrong
     if answer["whole"] or "memwall-rank1.record" not in f"{answer['missing']}":
         yield f"without a rank's record: {answer}"
-    if not any("1 of 2 ranks has no record here, rank 1: it is lost, or on another" in note
-               for note in answer["notes"]):
-        yield f"{answer}"
+    yield from check_lost_rank(box)
+
+
+def check_lost_rank(box):
+    """Its record is gone, and then its data: both ranks ran here, as the description says.  Without
+    that, or where it says that one ran elsewhere, its files may be there."""
+    description = box.folder / "drive/memwall-run.json"
+    (box.folder / "drive/memwall-rank1-1of1.data").unlink()
+    answer, wrong = verify(box, "drive")
+    yield from wrong
+    if answer["whole"] or answer["notes"] or \
+            [missing["file"] for missing in answer["missing"]] != \
+            [str(box.folder / "drive/memwall-rank1.record")]:
+        yield f"without a rank's files: {answer}"
+    done = box.run("drive", verb="verify")
+    if "memwall-rank1.record cannot be read: it is not there, nor is the rank's data: all ranks " \
+       "ran on this machine\n" not in done.text or "whole: --resume" in done.text:
+        yield f"{done.text!r}"
+    text = description.read_text()
+    for ranks_here in (1, 0, None):
+        if ranks_here is None:
+            description.unlink()
+        else:
+            description.write_text(text.replace('"ranks_here": 2', f'"ranks_here": {ranks_here}'))
+        answer, wrong = verify(box, "drive")
+        yield from wrong
+        if not answer["whole"] or not any("1 of 2 ranks has no record here, rank 1: it is lost, or "
+                                          "on another" in note for note in answer["notes"]):
+            yield f"{ranks_here} of 2 ranks here: {answer}"
+
+
+def check_few_ranks(box):
+    """Of three ranks two ran on this machine, whichever: one of them is missing."""
+    yield from begin(box, 2, *DURABLE, "--batch", "1", batch=1, ranks=3)
+    description = box.folder / "drive/memwall-run.json"
+    description.write_text(description.read_text().replace('"ranks_here": 3', '"ranks_here": 2'))
+    for rank, whole in ((2, True), (1, False)):
+        for path in (box.folder / "drive").glob(f"memwall-rank{rank}*"):
+            path.unlink()
+        answer, wrong = verify(box, "drive")
+        yield from wrong
+        if answer["whole"] != whole or whole == any(
+                missing["why"] == "the record of 1 of the 2 ranks that ran on this machine is not "
+                "there" for missing in answer["missing"]):
+            yield f"without rank {rank}: {answer}"
 
 
 def tests(box):
@@ -327,6 +369,7 @@ def tests(box):
     yield "wrong input", check_wrong(box)
     if has_ranks():
         yield "ranks", check_ranks(box)
+        yield "ranks of two machines", check_few_ranks(box)
 
 
 if __name__ == "__main__":
