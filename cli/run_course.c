@@ -133,6 +133,13 @@ put_course(struct cli_training *training, enum cli_course which, uint64_t bits)
         o->loss_scaling = mw_loss_scaling_dynamic(65536);
 }
 
+/* What a constant rate does not use is no change. */
+static bool
+matters(const struct cli_training *training, int which)
+{
+    return which != CLI_COURSE_LR_MIN || training->options.schedule.shape == MW_LR_COSINE;
+}
+
 /* --- to a record ----------------------------------------------------------------------------- */
 
 int
@@ -151,6 +158,44 @@ cli_run_course_fields(const struct cli_training *training, struct mw_commit_fiel
     fields[count++] = mw_commit_field(CLI_RUN_TOKENS, (uint64_t)mw_tokens_count(training->tokens));
     return count;
 }
+
+/* --- in words -------------------------------------------------------------------------------- */
+
+static char *
+phrase_of(const struct cli_run_field *row, uint64_t value)
+{
+    bool option = g_str_has_prefix(row->what, "--");
+    g_autofree char *text = cli_run_field_text(row, value);
+
+    if (cli_run_field_is_none(row, value) || (option && row->kind == CLI_FIELD_YES && !value))
+        return g_strdup_printf("no %s", row->what);
+    if (option && row->kind == CLI_FIELD_YES)
+        return g_strdup(row->what);
+    return g_strdup_printf("%s%s%s", row->what, option ? " " : ": ", text);
+}
+
+void
+cli_run_course_list_fixed(const struct cli_training *training, GPtrArray *phrases)
+{
+    uint64_t fixed[CLI_FIXEDS];
+
+    take_fixed(training, fixed);
+    for (int i = 0; i < CLI_FIXEDS; i++)
+        g_ptr_array_add(phrases, phrase_of(&cli_run_fixed[i], fixed[i]));
+}
+
+void
+cli_run_course_list(const struct cli_training *training, GPtrArray *phrases)
+{
+    uint64_t course[CLI_COURSES];
+
+    take_course(training, course);
+    for (int i = 0; i < CLI_COURSES; i++)
+        if (matters(training, i))
+            g_ptr_array_add(phrases, phrase_of(&cli_run_courses[i], course[i]));
+}
+
+/* --- the fingerprint ------------------------------------------------------------------------- */
 
 uint64_t
 cli_run_course_fingerprint(const struct cli_training *training)
@@ -437,13 +482,6 @@ add_data(const struct cli_training *training, GString *changes)
             changes->len ? "; " : "", tokens, then->tokens);
     if (root)
         json_node_unref(root);
-}
-
-/* What a constant rate does not use is no change. */
-static bool
-matters(const struct cli_training *training, int which)
-{
-    return which != CLI_COURSE_LR_MIN || training->options.schedule.shape == MW_LR_COSINE;
 }
 
 bool

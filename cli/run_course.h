@@ -17,6 +17,12 @@
 /* Fills in fields of a record, returns how many.  Data is open. */
 int cli_run_course_fields(const struct cli_training *training, struct mw_commit_field *fields);
 
+/* As phrases, char *, behind what is in the list: what is fixed in a run ("--batch 2"), also
+ * without data; its course; and all settings of its plan. */
+void cli_run_course_list_fixed(const struct cli_training *training, GPtrArray *phrases);
+void cli_run_course_list(const struct cli_training *training, GPtrArray *phrases);
+void cli_run_course_list_settings(const struct cli_training *training, GPtrArray *phrases);
+
 /* Of all that a resume has to have alike. */
 uint64_t cli_run_course_fingerprint(const struct cli_training *training);
 

@@ -102,6 +102,23 @@ differences_of(JsonObject *then, JsonObject *now, GString *again)
 }
 
 void
+cli_run_course_list_settings(const struct cli_training *training, GPtrArray *phrases)
+{
+    JsonNode *current = settings_now(training);
+    JsonObject *now = cli_run_course_object(current, "settings");
+    g_autoptr(GList) keys = now ? json_object_get_members(now) : NULL;
+
+    g_ptr_array_add(phrases, g_strdup_printf("-s %s", training->answer->result->strategy));
+    for (GList *key = keys; key; key = key->next) {
+        g_autofree char *option = option_of(key->data);
+        g_autofree char *value = value_of(json_object_get_member(now, key->data));
+        if (option)
+            g_ptr_array_add(phrases, g_strdup_printf("%s %s", option, value));
+    }
+    g_clear_pointer(&current, json_node_unref);
+}
+
+void
 cli_run_course_explain(const struct cli_training *training, GError *error)
 {
     const char *directory = training->options.nvme[0];

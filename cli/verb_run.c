@@ -8,6 +8,7 @@
 #include "cli/export.h"
 #include "cli/fill.h"
 #include "cli/output.h"
+#include "cli/run_alike.h"
 #include "cli/run_backend.h"
 #include "cli/run_begin.h"
 #include "cli/run_drives.h"
@@ -38,6 +39,7 @@ struct run {
     int64_t steps;           /* of this run, so far */
     int64_t unlogged;        /* the first step, from 1, that the log lacks; 0: none */
     bool complete;           /* what it could write is written: ranks end alike, if not with 0 */
+    bool agreed;             /* so they do, before anything was written */
     _Atomic int64_t told_us; /* when it was told to end */
     _Atomic bool hears;      /* so it was; told_us is set */
     _Atomic bool told;       /* and the user was answered */
@@ -175,8 +177,7 @@ answer_signal(struct run *run, int number)
     const char *again = ends ? "; again to stop at once" : "";
 
     g_mutex_lock(&run->lock);
-    g_autofree char *line =
-        g_strdup_printf("memwall: %s: %s%s", told, answers[run->phase], again);
+    g_autofree char *line = g_strdup_printf("memwall: %s: %s%s", told, answers[run->phase], again);
     if (run->log) /* in whose progress it is not to be */
         mw_log_say(run->log, line);
     else
@@ -369,22 +370,34 @@ complete(struct run *run, int *status, GError **error)
     return run->complete;
 }
 
+/* That ranks have agreed upon. */
+static int
+agreed(struct run *run, int status)
+{
+    run->agreed = true;
+    return status;
+}
+
 static int
 train_and_save(struct run *run)
 {
     g_autoptr(GError) error = NULL;
-    bool fits;
+    bool fits, alike;
     int status;
 
     if (!cli_training_open(&run->training, &error) ||
-        !cli_run_report_prepare(&run->training, &error))
+        !cli_run_alike_trained(&run->training, &alike, &error))
+        return fail(run, error);
+    if (!alike)
+        return agreed(run, CLI_USAGE);
+    if (!cli_run_report_prepare(&run->training, &error))
         return fail(run, error);
     if (run->training.is_done)
-        return CLI_DONE;
+        return agreed(run, CLI_DONE);
     if (!cli_training_fits(&run->training, &fits, &error))
         return fail(run, error);
     if (!fits)
-        return CLI_DOES_NOT_FIT;
+        return agreed(run, CLI_DOES_NOT_FIT);
     if (!train(run, &error))
         return fail(run, error);
     if (run->training.unstarted)
@@ -410,13 +423,45 @@ run_plan(struct run *run)
     return train_and_save(run);
 }
 
+/* Profiles may differ: what fits one rank need not fit another, whose answer is that of all. */
+static int
+end_without_plan(struct run *run, int rank)
+{
+    const struct cli_training *training = &run->training;
+
+    if (mw_ranks_index(training->ranks) != rank)
+        return agreed(run, CLI_DOES_NOT_FIT);
+    if (rank)
+        cli_say("the plan of rank 0 fits, that of rank %d does not, by its profile %s:", rank,
+                mw_hwprofile_name(training->request->profile));
+    int status = cli_answers_print(training->request, &run->training.answer, 1, true);
+    return status == CLI_DOES_NOT_FIT ? agreed(run, status) : status;
+}
+
+static int
+run_alike(struct run *run)
+{
+    g_autoptr(GError) error = NULL;
+    bool alike;
+
+    if (!cli_run_alike_planned(&run->training, &alike, &error))
+        return fail(run, error);
+    return alike ? run_plan(run) : agreed(run, CLI_USAGE);
+}
+
 static int
 plan_and_run(struct run *run)
 {
     struct cli_training *training = &run->training;
     const struct cli_request *request = training->request;
     g_autoptr(GError) error = NULL;
+    bool alike;
+    int lacks, rank;
 
+    if (!cli_run_alike_asked(training, &alike, &error))
+        return fail(run, error);
+    if (!alike)
+        return agreed(run, CLI_USAGE);
     if (!cli_run_backend_settle(&training->options.backend, training->ranks, &error))
         return fail(run, error);
     cli_run_request_tell_backend(training);
@@ -426,11 +471,9 @@ plan_and_run(struct run *run)
     if (!training->answer)
         return fail(run, error);
     cli_run_request_tell_dtype(training);
-    if (training->answer->plan)
-        return run_plan(run);
-    return mw_ranks_index(training->ranks) == 0
-               ? cli_answers_print(request, &training->answer, 1, true)
-               : CLI_DOES_NOT_FIT;
+    if (!mw_ranks_worst(training->ranks, 0, !training->answer->plan, &lacks, &rank, &error))
+        return fail(run, error);
+    return lacks ? end_without_plan(run, rank) : run_alike(run);
 }
 
 /* A run that was killed behind its last step has not come to its --save.  What is durable is
@@ -475,8 +518,7 @@ end(struct run *run, int status)
 {
     struct cli_training *training = &run->training;
     struct mw_ranks *ranks = training->ranks;
-    bool all_alike =
-        run->complete || status == CLI_DONE || status == CLI_DOES_NOT_FIT || status > CLI_SIGNALLED;
+    bool all_alike = run->complete || run->agreed || status > CLI_SIGNALLED;
     bool exports = training->is_done && all_alike && mw_ranks_index(ranks) == 0;
     g_auto(GStrv) directories = exports ? g_strdupv(training->options.nvme) : NULL;
     g_autofree char *folder = g_strdup(training->options.save);

@@ -85,6 +85,9 @@ bool mw_checkpoint_has_sums(const struct mw_checkpoint *checkpoint);
 /* Whether its files say that they belong together; older versions wrote none that do. */
 bool mw_checkpoint_is_bound(const struct mw_checkpoint *checkpoint);
 
+/* As mw_safetensors_sample, of its files and record. */
+bool mw_checkpoint_sample(const struct mw_checkpoint *checkpoint, uint64_t *digest, GError **error);
+
 /* The file that has the record, for messages. */
 const char *mw_checkpoint_file(const struct mw_checkpoint *checkpoint);
 

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "exec/checkpoint_internal.h"
+#include "exec/checksum.h"
 #include "exec/trainer_internal.h"
 #include "planner/error.h"
 
@@ -275,6 +276,27 @@ bool
 mw_checkpoint_is_bound(const struct mw_checkpoint *checkpoint)
 {
     return mw_safetensors_metadata(checkpoint->optimizer, MW_CHECKPOINT_WEIGHTS) != NULL;
+}
+
+bool
+mw_checkpoint_sample(const struct mw_checkpoint *checkpoint, uint64_t *digest, GError **error)
+{
+    const struct mw_commit_record *record = &checkpoint->record;
+    uint64_t files[2];
+
+    if (!mw_safetensors_sample(checkpoint->model, &files[0], error) ||
+        !mw_safetensors_sample(checkpoint->optimizer, &files[1], error))
+        return false;
+    struct mw_checksum *running = mw_checksum_begin();
+    mw_checksum_add(running, files, sizeof files);
+    mw_checksum_add(running, &record->step, sizeof record->step);
+    for (int i = 0; i < record->field_count; i++) {
+        const struct mw_commit_field *field = &record->fields[i];
+        mw_checksum_add(running, field->name, (int64_t)strlen(field->name));
+        mw_checksum_add(running, &field->value, sizeof field->value);
+    }
+    *digest = mw_checksum_end(running);
+    return true;
 }
 
 const char *

@@ -48,7 +48,7 @@ struct mw_safetensor {
     int64_t elements;
     int64_t offset_bytes; /* from the file's begin */
     int64_t size_bytes;
-    int file; /* number within its set */
+    int file;     /* number within its set */
     bool has_sum; /* as all of its file, or none */
     uint64_t sum; /* XXH3 of its bytes, as the metadata says */
 };
@@ -95,6 +95,9 @@ const char *mw_safetensors_metadata(const struct mw_safetensors *set, const char
 bool mw_safetensors_has_sums(const struct mw_safetensors *set);
 /* One number of all its names and checksums, which it has: of the content, whatever its order. */
 uint64_t mw_safetensors_digest(const struct mw_safetensors *set);
+/* The same where there are checksums, else a number of its names and of how each tensor begins,
+ * which is read: another set shows, and not each byte of it. */
+bool mw_safetensors_sample(const struct mw_safetensors *set, uint64_t *digest, GError **error);
 /* Reads every `parts`-th tensor that has one, from `part` on, and compares: false with file and
  * tensor. */
 bool mw_safetensors_verify(const struct mw_safetensors *set, size_t part, size_t parts,

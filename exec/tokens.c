@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "exec/checksum.h"
 #include "exec/mix.h"
 #include "planner/error.h"
 #include "planner/input.h"
@@ -264,6 +265,29 @@ mw_tokens_check(const struct mw_tokens *tokens, GError **error)
         if (!read_tokens(tokens, at, MIN(SCAN_TOKENS, tokens->count - at), bytes, NULL, error))
             return false;
     return true;
+}
+
+#define SAMPLE_PIECES 64
+
+bool
+mw_tokens_sample(const struct mw_tokens *tokens, uint64_t *digest, GError **error)
+{
+    const int64_t all_bytes = tokens->count * tokens->token_bytes;
+    const int64_t piece_bytes = MIN(SCAN_BYTES, all_bytes / SAMPLE_PIECES + 1);
+    g_autofree char *piece = g_malloc((gsize)piece_bytes);
+    struct mw_checksum *running = mw_checksum_begin();
+    bool good = true;
+
+    mw_checksum_add(running, &tokens->token_bytes, sizeof tokens->token_bytes);
+    mw_checksum_add(running, &tokens->count, sizeof tokens->count);
+    for (int64_t i = 0; good && i < SAMPLE_PIECES; i++) {
+        int64_t at = i * (all_bytes - piece_bytes) / (SAMPLE_PIECES - 1);
+        good = read_bytes(tokens, tokens->begin_bytes + at, piece_bytes, piece, error);
+        if (good)
+            mw_checksum_add(running, piece, piece_bytes);
+    }
+    *digest = mw_checksum_end(running);
+    return good;
 }
 
 /* --- batches --------------------------------------------------------------------------------- */

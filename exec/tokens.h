@@ -48,6 +48,10 @@ int64_t mw_tokens_count(const struct mw_tokens *tokens);
 /* Every token of the file is within the vocabulary; reads all of it. */
 bool mw_tokens_check(const struct mw_tokens *tokens, GError **error);
 
+/* A number of what the file holds, its tokens' width included: of the whole of a small one, of
+ * pieces of a large one, so that another file shows, and not each byte of it. */
+bool mw_tokens_sample(const struct mw_tokens *tokens, uint64_t *digest, GError **error);
+
 /* The micro-batch of `place` in the step that starts at `cursor`: place->sequences * seq inputs
  * and, one token on, as many targets.  Micro-batch m of rank r starts m * ranks + r micro-batches
  * behind the cursor.  A token beyond the vocabulary is an error. */

@@ -41,6 +41,13 @@ class RanksBox(Box):
         return self.run(*words, prefix=[*MPIRUN, str(ranks)],
                         environment={**self.environment, **RANKS_ENVIRONMENT})
 
+    def launch_each(self, first, second, variables=("A=A", "A=A")):
+        """Two ranks with words of their own, each behind a variable; status 124: they hang."""
+        limited = ["timeout", "-k", "9", "90", *MPIRUN, "1", "env", variables[0]]
+        other = [":", "-n", "1", "env", variables[1], str(MEMWALL), "run", *second]
+        return self.run(*first, *other, prefix=limited,
+                        environment={**self.environment, **RANKS_ENVIRONMENT})
+
 
 def undisturbed(box, *words, **more):
     done = train(box, *words, **more)
@@ -629,6 +636,109 @@ def check_ranks_refused(box):
             yield f"one rank alone: status {done.returncode}: {done.said}"
 
 
+def check_told(done, status, *lines):
+    """Each line once, beside what the launcher says of a rank that fails."""
+    if done.returncode != status:
+        yield f"status {done.returncode}, not {status}: {done.said}"
+    for line in lines:
+        if done.said.count(line) != 1:
+            yield f"{line!r} is {done.said.count(line)} times in {done.said!r}"
+
+
+RANK_WORDS = ["-m", str(GPT2 / "config.json"), *SMALL[:SMALL.index("--log")], "--batch", "2",
+              "--steps", "3"]
+WAY = "all ranks of a run are asked for the same: start them with the same command\n"
+PLAN_WAY = "all ranks follow one plan: give them the same options, and the same -H FILE where " \
+           "each machine has a profile of its own\n"
+UNLIKE = {  # what the second rank has, both ranks' words of it, the way out
+    ("--lr", "1"): ("--lr 1", "--lr 0.002", WAY),
+    ("--seed", "7"): ("--seed 7", "--seed 1", WAY),
+    ("--steps", "4"): ("--steps 4", "--steps 3", WAY),
+    ("--shuffle",): ("--shuffle", "no --shuffle", WAY),
+    ("--max-skipped", "3"): ("--max-skipped 3", "--max-skipped 0", WAY),
+    ("--data", "else.txt"): ("--data of 2700 tokens (", "--data of 2700 tokens (", WAY),
+    ("--backend", "cpu"): ("--backend cpu", "--backend auto", WAY),
+    ("--weights", str(GPT2)): ("--weights", "no --weights", WAY),
+    ("--save", "unlike"): ("--save", "no --save", WAY),
+    ("--batch", "1"): ("--batch 1", "--batch 2", PLAN_WAY),
+    ("--dtype", "fp16"): ("--dtype fp16", "--dtype bf16", PLAN_WAY),
+    ("-m", str(LLAMA / "config.json")): ("the model's family: Llama", "the model's family: GPT-2",
+                                         PLAN_WAY),
+    ("-s", "zero2"): ("-s zero2", "-s zero3", PLAN_WAY),
+    ("--tiles", "2"): ("--tiles 2", "--tiles 1", PLAN_WAY),
+}
+
+
+def check_unlike(box):
+    """Ranks that are asked for different things: said before anything is trained or deleted."""
+    box.empty_drives()
+    box.write("else.txt", (box.folder / "text.txt").read_bytes()[::-1])
+    words = [*RANK_WORDS, "-s", "zero3"]
+    for more, (theirs, first, way) in UNLIKE.items():
+        done = box.launch_each(words, [*words, *more])
+        yield from check_told(done, 2, f"memwall: rank 1 has {theirs}", f", rank 0 has {first}",
+                              way)
+        if done.text or (box.folder / "unlike").exists():
+            yield f"{more}: {done.text!r}"
+    words += ["--save", "saved/ck"]
+    for folder in ("saved", "other"):
+        (box.folder / folder).mkdir(exist_ok=True)
+    yield from check_told(box.launch_each(words, [*words, "--save", "other/ck"]), 2,
+                          "rank 1 has --save ck in the folder of inode")
+    (box.folder / "link").symlink_to("saved")
+    yield from good(box.launch_each(words, [*words, "--save", "link/ck", "--patience", "99"]))
+    from_saved = [*words[:-2], "--from", "saved/ck", "--steps", "4"]
+    (box.folder / "copy").symlink_to("saved/ck")
+    yield from good(box.launch_each(from_saved, [*from_saved, "--from", "copy"]))
+
+
+def check_unlike_kept(box):
+    """Nor is what is there deleted, or gone on with."""
+    words = [*RANK_WORDS, *DRIVES, "--commit", "step"]
+    box.empty_drives()
+    yield from good(box.launch_each(words, words))
+    before = {path: path.read_bytes() for path in box.on_drives()}
+    for more in (["--overwrite"], ["--resume", "--steps", "5"]):
+        done = box.launch_each([*words, *more], [*words, *more, "--clip", "3"])
+        yield from check_told(done, 2, "rank 1 has --clip 3, rank 0 has --clip 1: ")
+    yield from check_told(box.launch_each([*words, "--overwrite"], words), 2,
+                          "rank 1 has no --overwrite, rank 0 has --overwrite: ")
+    if before != {path: path.read_bytes() for path in box.on_drives()}:
+        yield "the drives have other files"
+    yield from good(box.launch_each(*2 * [[*words, "--resume", "--steps", "4"]]))
+
+
+def check_unfit(box):
+    """Profiles of their own, by which one rank's plan does not fit: nobody waits for it."""
+    words = [*RANK_WORDS, "-s", "zero3"]
+    less = [*words, "--set", "gpu.memory_gib=1.2502"]
+    done = box.launch_each(words, less)
+    yield from check_told(done, 3, "memwall: the plan of rank 0 fits, that of rank 1 does not, ")
+    yield from check_told(box.launch_each(less, words), 3)
+    if not done.text.startswith("DOES NOT FIT"):
+        yield f"printed {done.text!r}"
+    yield from good(box.launch_each(words, [*words, "--set", "gpu.memory_gib=2.5"]))
+
+
+def check_processors(box):
+    """Ranks on processors of two kinds: what they save is of the first one's, as one file says."""
+    devices = json.loads(box.run("devices", "--json", verb="list").text)
+    sets = next(device["instruction_sets"] for device in devices if device["backend"] == "cpu")
+    variables = [f"MEMWALL_ISA={sets[0]}", f"MEMWALL_ISA={sets[-1]}"]
+    for words in (["-s", "zero3"], [*DRIVES, "--commit", "step"]):
+        box.empty_drives()
+        shutil.rmtree(box.folder / "mixed", ignore_errors=True)
+        words = [*RANK_WORDS, *words, "--save", "mixed"]
+        yield from good(box.launch_each(words, words, variables))
+        more = [*words, "--steps", "5", *(["--resume"] if "--commit" in words else
+                                          ["--from", "mixed"])]
+        done = box.launch_each(more, more, variables)
+        yield from good(done)
+        if "computed with" in done.said:
+            yield f"said {done.said!r}"
+        yield from good(box.run(*RANK_WORDS, "-s", "zero3", "--from", "mixed", "--steps", "6"))
+
+
 def check_compared(box):
     """What all ranks did: lanes, trace, plot and the file of the run."""
     box.empty_drives()
@@ -776,6 +886,10 @@ def tests(box):
                                                        "owner"])
     box.write("cut.bin", b"cut")
     yield "ranks: wrong input", check_ranks_refused(box)
+    yield "ranks: asked for different things", check_unlike(box)
+    yield "ranks: beside a run that is there", check_unlike_kept(box)
+    yield "ranks: one does not fit", check_unfit(box)
+    yield "ranks: processors of two kinds", check_processors(box)
     yield "ranks: fp16", check_ranks(box, ["-s", "zero2", "--dtype", "fp16"])
     yield "ranks: compared", check_compared(box)
     yield "checkpoints over ranks", check_checkpoint(

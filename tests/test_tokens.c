@@ -360,6 +360,47 @@ test_text_refused(struct fixture *fixture, gconstpointer name)
     }
 }
 
+#define LONG_BYTES 1000000
+
+static uint64_t
+sample_of(const struct fixture *fixture)
+{
+    g_autoptr(GError) error = NULL;
+    struct mw_tokens *tokens = mw_tokens_open(fixture->path, 1000, SEQ, 0, &error);
+    uint64_t digest = 0;
+
+    g_assert_no_error(error);
+    g_assert_true(mw_tokens_sample(tokens, &digest, &error));
+    mw_tokens_close(tokens);
+    return digest;
+}
+
+/* Every byte of a small file counts; of a long one its length and what it is as a whole. */
+static void
+test_sample(struct fixture *fixture, gconstpointer name)
+{
+    char text[] = "one two three four five six seven eight nine ten eleven twelve thirteen";
+    g_autofree char *much = g_strnfill(LONG_BYTES, 'a');
+
+    (void)name;
+    write_file(fixture, text, sizeof text - 1);
+    const uint64_t first = sample_of(fixture);
+    g_assert_true(sample_of(fixture) == first);
+    for (size_t i = 0; i < sizeof text - 1; i++) {
+        text[i] ^= 1;
+        write_file(fixture, text, sizeof text - 1);
+        g_assert_false(sample_of(fixture) == first);
+        text[i] ^= 1;
+    }
+    write_file(fixture, much, LONG_BYTES);
+    const uint64_t whole = sample_of(fixture);
+    write_file(fixture, much, LONG_BYTES - 1);
+    g_assert_false(sample_of(fixture) == whole);
+    much[0] = much[LONG_BYTES - 1] = 'b';
+    write_file(fixture, much, LONG_BYTES);
+    g_assert_false(sample_of(fixture) == whole);
+}
+
 #define FILES(path, test, name) g_test_add(path, struct fixture, name, set_up, test, tear_down)
 
 int
@@ -378,5 +419,6 @@ main(int argc, char **argv)
     FILES("/tokens/cut-short", test_cut_short, "data.bin");
     FILES("/tokens/vocabulary", test_vocabulary, "data.bin");
     FILES("/tokens/text-refused", test_text_refused, "data.txt");
+    FILES("/tokens/sample", test_sample, "data.txt");
     return g_test_run();
 }
