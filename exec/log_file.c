@@ -237,11 +237,17 @@ mw_log_file_close(struct mw_log_file *file)
 #define LOOK_MS 100
 
 bool
-mw_log_file_awaits(int fd, const struct mw_log_options *options)
+mw_log_takes(int fd, int wait_ms)
 {
     struct pollfd way = {fd, POLLOUT, 0};
 
-    while (fd >= 0 && poll(&way, 1, LOOK_MS) <= 0)
+    return fd < 0 || poll(&way, 1, wait_ms) > 0;
+}
+
+bool
+mw_log_file_awaits(int fd, const struct mw_log_options *options)
+{
+    while (!mw_log_takes(fd, LOOK_MS))
         if (options->gives_up && options->gives_up(options->data))
             return false;
     return true;

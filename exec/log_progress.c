@@ -1,5 +1,4 @@
 #include <inttypes.h>
-#include <poll.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -57,9 +56,7 @@ now_ns(void)
 static bool
 takes(FILE *out)
 {
-    struct pollfd way = {fileno(out), POLLOUT, 0};
-
-    return way.fd < 0 || poll(&way, 1, 0) > 0;
+    return mw_log_takes(fileno(out), 0);
 }
 
 /* The caller holds the lock. */
