@@ -1,96 +1,11 @@
-/* Figures from samples, and a quick calibration. */
-#include <fcntl.h>
+/* Quick calibrations: of the machine as it is, of one that others disturb, and ones that end
+ * before all is measured. */
 #include <glib/gstdio.h>
 #include <math.h>
 #include <string.h>
-#include <sys/file.h>
-#include <unistd.h>
 
-#include "exec/calibrate_internal.h"
 #include "planner/error.h"
-
-static void
-assert_near(double is, double wanted)
-{
-    g_assert_cmpfloat_with_epsilon(is, wanted, 1e-9 * fmax(1, fabs(wanted)));
-}
-
-static void
-test_percentiles(void)
-{
-    double eleven[] = {10, 0, 9, 1, 8, 2, 7, 3, 6, 4, 5}, two[] = {3, 1}, one[] = {7};
-    struct mw_measure m = mw_measure_of(eleven, 11);
-
-    assert_near(m.low, 1);
-    assert_near(m.typical, 5);
-    assert_near(m.high, 9);
-    g_assert_cmpint(m.samples, ==, 11);
-    assert_near(mw_measure_spread(&m), 0.8);
-    m = mw_measure_of(two, 2);
-    assert_near(m.low, 1.2);
-    assert_near(m.typical, 2);
-    assert_near(m.high, 2.8);
-    m = mw_measure_of(one, 1);
-    assert_near(m.low, 7);
-    assert_near(m.typical, 7);
-    assert_near(m.high, 7);
-    assert_near(mw_measure_spread(&m), 0);
-    m = mw_measure_of(one, 0);
-    assert_near(m.typical, 0);
-    assert_near(mw_measure_spread(&m), 0);
-}
-
-static void
-test_line(void)
-{
-    double x[] = {1, 2, 4, 8}, y[] = {5, 7, 11, 19}, falling[] = {9, 8, 7, 6};
-    double below[] = {0.5, 2, 4.5, 9.5}, intercept, slope;
-
-    mw_calibrate_line(x, y, 4, &intercept, &slope);
-    assert_near(intercept, 3);
-    assert_near(slope, 2);
-    mw_calibrate_line(x, falling, 4, &intercept, &slope); /* no rate is negative */
-    assert_near(slope, 0);
-    g_assert_cmpfloat(intercept, >, 6);
-    mw_calibrate_line(x, below, 4, &intercept, &slope); /* nor a latency */
-    assert_near(intercept, 0);
-    g_assert_cmpfloat(slope, >, 0.5);
-    g_assert_cmpfloat(slope, <, 1.2);
-    mw_calibrate_line(x, y, 1, &intercept, &slope);
-    assert_near(slope, 0);
-    assert_near(intercept, 5);
-}
-
-/* What the engine gives two that share: the first asks for all, the second for a share. */
-static void
-test_share(void)
-{
-    for (int i = 0; i <= 20; i++) {
-        double share = i / 20.0, level = fmax(0.5, 1 - share);
-        double x = level, y = share > 0 ? fmin(1, 0.5 / share) : 1;
-        assert_near(mw_calibrate_share(x, y), share);
-    }
-    assert_near(mw_calibrate_share(0.3, 0.4), 1); /* worse than turns */
-    assert_near(mw_calibrate_share(1.2, 1.1), 0);
-}
-
-static void
-test_settled(void)
-{
-    double falling[60], flat[12];
-
-    for (int i = 0; i < 60; i++)
-        falling[i] = i < 20 ? 3000 - i : i < 40 ? 3000 - 100 * (i - 19) : 1000;
-    for (int i = 0; i < 12; i++)
-        flat[i] = 1000 + 10 * (i % 3);
-    g_assert_cmpint(mw_calibrate_settled(flat, 12, 6), ==, 0);
-    g_assert_cmpint(mw_calibrate_settled(flat, 11, 6), ==, -1);
-    /* From 20 on it falls by more than a twentieth in ten windows. */
-    g_assert_cmpint(mw_calibrate_settled(falling + 20, 10, 5), ==, -1);
-    g_assert_cmpint(mw_calibrate_settled(falling + 20, 40, 10), ==, 14);
-}
-
-/* --- a machine ------------------------------------------------------------------------------- */
+#include "tests/calibrator_fixture.h"
 
 static bool
 stop_at(void *data, const char *what, double left_s)
@@ -217,13 +132,12 @@ test_quick(void)
     g_rmdir(directory);
 }
 
-/* --- a size that others disturb -------------------------------------------------------------- */
+/* --- disturbed ones -------------------------------------------------------------------------- */
 
 #define DISTURBED_DIM 96
 #define DISTURBED_S 20  /* by the clock, which goes on by so much: longer than any machine takes */
 #define BUDGET_S 100000 /* hours of such */
 
-static gint disturbed; /* until that size is measured again */
 static double late_s;
 
 static double
@@ -231,6 +145,25 @@ late_now_s(void)
 {
     return 1e-6 * (double)g_get_monotonic_time() + late_s;
 }
+
+static void
+calibrate_late(const struct mw_kernels *kernels,
+               bool (*progress)(void *data, const char *what, double left_s), void *data,
+               struct mw_calibration *out)
+{
+    struct mw_backend backend = mw_backend_cpu;
+    const struct mw_calibration_options options = {.backend = &backend,
+                                                   .dtype = MW_DTYPE_BF16,
+                                                   .quick = true,
+                                                   .budget_s = BUDGET_S,
+                                                   .progress = progress,
+                                                   .data = data};
+
+    backend.kernels = kernels;
+    calibrator_calibrate(&options, late_now_s, out);
+}
+
+static gint disturbed; /* a size is, until it is measured again */
 
 static bool
 multiply(void *on, const struct mw_product *p, void *c, const uint16_t *a, const uint16_t *b,
@@ -253,36 +186,17 @@ note_again(void *data, const char *what, double left_s)
 static void
 test_disturbed(void)
 {
-    g_autofree char *directory = g_dir_make_tmp("memwall-XXXXXX", NULL);
-    const char *const directories[] = {directory};
-    struct mw_backend backend = mw_backend_cpu;
     struct mw_kernels kernels = *mw_backend_cpu.kernels;
-    const struct mw_calibration_options options = {.backend = &backend,
-                                                   .dtype = MW_DTYPE_BF16,
-                                                   .directories = directories,
-                                                   .directory_count = 1,
-                                                   .quick = true,
-                                                   .budget_s = BUDGET_S,
-                                                   .progress = note_again};
-    struct mw_calibration measured;
-    g_autoptr(GError) error = NULL;
+    struct mw_calibration m;
 
     kernels.multiply = multiply;
-    backend.kernels = &kernels;
     g_atomic_int_set(&disturbed, 1);
-    mw_calibrate_set_clock(late_now_s);
-    mw_calibrate(&options, &measured, &error);
-    mw_calibrate_set_clock(NULL);
-    g_assert_no_error(error);
+    calibrate_late(&kernels, note_again, NULL, &m);
     g_assert_cmpint(g_atomic_int_get(&disturbed), ==, 0);
-    g_assert_cmpint(measured.disturbances.sizes_again, >=, 1);
-    assert_near(measured.dim[1], DISTURBED_DIM);
-    g_assert_cmpfloat(measured.matmul_flops[1].typical, >,
-                      2 * pow(DISTURBED_DIM, 3) / DISTURBED_S * 10);
-    g_rmdir(directory);
+    g_assert_cmpint(m.disturbances.sizes_again, >=, 1);
+    g_assert_cmpfloat_with_epsilon(m.dim[1], DISTURBED_DIM, 1e-9 * DISTURBED_DIM);
+    g_assert_cmpfloat(m.matmul_flops[1].typical, >, 2 * pow(DISTURBED_DIM, 3) / DISTURBED_S * 10);
 }
-
-/* --- waits that are no drift ----------------------------------------------------------------- */
 
 static gint late_products; /* all sizes are, from now on */
 
@@ -309,40 +223,23 @@ come_late_at_last(void *data, const char *what, double left_s)
     return true;
 }
 
-/* Threads that wait all the while are slower at the end than at first, or not: by chance. */
+/* Waits are no drift: threads that wait all the while are slower at the end than at first, or not:
+ * by chance. */
 static void
 test_no_drift(void)
 {
-    g_autofree char *directory = g_dir_make_tmp("memwall-XXXXXX", NULL);
-    const char *const directories[] = {directory};
-    struct mw_backend backend = mw_backend_cpu;
     struct mw_kernels kernels = *mw_backend_cpu.kernels;
-    const struct mw_calibration_options options = {.backend = &backend,
-                                                   .dtype = MW_DTYPE_BF16,
-                                                   .directories = directories,
-                                                   .directory_count = 1,
-                                                   .quick = true,
-                                                   .budget_s = BUDGET_S,
-                                                   .progress = come_late_at_last};
     struct mw_calibration m;
-    g_autoptr(GError) error = NULL;
 
     kernels.multiply = late_multiply;
-    backend.kernels = &kernels;
-    mw_calibrate_set_clock(late_now_s);
     mw_calibrate_set_waited(waiting_s);
-    mw_calibrate(&options, &m, &error);
+    calibrate_late(&kernels, come_late_at_last, NULL, &m);
     mw_calibrate_set_waited(NULL);
-    mw_calibrate_set_clock(NULL);
     g_atomic_int_set(&late_products, 0);
-    g_assert_no_error(error);
     g_assert_cmpfloat(m.matmul_flops[0].waited, >, 0.5);
     g_assert_false(mw_calibrate_has_drifted(m.drift.products));
     g_assert_cmpfloat(m.launch_s.high, <, DISTURBED_S);
-    g_rmdir(directory);
 }
-
-/* --- a budget that is over before anything is measured --------------------------------------- */
 
 static bool
 come_late(void *data, const char *what, double left_s)
@@ -355,28 +252,15 @@ come_late(void *data, const char *what, double left_s)
     return true;
 }
 
-/* What can be left out is, has a range all the same, and is named by having wished for samples. */
+/* The budget is over before anything is measured.  What can be left out is, has a range all the
+ * same, and is named by having wished for samples. */
 static void
 test_late(void)
 {
-    g_autofree char *directory = g_dir_make_tmp("memwall-XXXXXX", NULL);
-    const char *const directories[] = {directory};
     GString *told = g_string_new(NULL);
-    const struct mw_calibration_options options = {.backend = &mw_backend_cpu,
-                                                   .dtype = MW_DTYPE_BF16,
-                                                   .directories = directories,
-                                                   .directory_count = 1,
-                                                   .quick = true,
-                                                   .budget_s = BUDGET_S,
-                                                   .progress = come_late,
-                                                   .data = told};
     struct mw_calibration m;
-    g_autoptr(GError) error = NULL;
 
-    mw_calibrate_set_clock(late_now_s);
-    mw_calibrate(&options, &m, &error);
-    mw_calibrate_set_clock(NULL);
-    g_assert_no_error(error);
+    calibrate_late(mw_backend_cpu.kernels, come_late, told, &m);
     g_assert_cmpfloat(m.opened_s, >, 0);
     g_assert_cmpfloat(m.opened_s, <, BUDGET_S);
     assert_left_out(m.layer_flops);
@@ -395,8 +279,9 @@ test_late(void)
          *what; what++)
         g_assert_null(strstr(told->str, *what));
     g_string_free(told, TRUE);
-    g_rmdir(directory);
 }
+
+/* --- ended ones ------------------------------------------------------------------------------ */
 
 /* Whenever it ends, nothing is left behind. */
 static void
@@ -428,87 +313,15 @@ test_no_directory(void)
     g_assert_cmpint(steps, >, 990); /* before anything is measured */
 }
 
-/* Of two killed ranks; a file that a process is at, a link and others' names stay. */
-static void
-test_left_behind(void)
-{
-    static const char *const left[] = {"memwall-calibrate-0-1of2.data",
-                                       "memwall-calibrate-1-1of1.data"};
-    static const char *const others[] = {"memwall-calibrate-7-1of1.data",
-                                         "memwall-calibrate-x-1of1.data",
-                                         "memwall-calibrate-1-1of1.data.old", "memwall-1of1.data"};
-    g_autofree char *directory = g_dir_make_tmp("memwall-XXXXXX", NULL);
-    g_autofree char *lock = g_build_filename(directory, "memwall-calibrate-7.lock", NULL);
-    g_autofree char *to = g_build_filename(directory, others[3], NULL);
-    g_autofree char *link = g_build_filename(directory, "memwall-calibrate-2-1of1.data", NULL);
-    int held = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-
-    g_assert_cmpint(flock(held, LOCK_EX), ==, 0);
-    for (size_t i = 0; i < G_N_ELEMENTS(left); i++) {
-        g_autofree char *path = g_build_filename(directory, left[i], NULL);
-        g_assert_true(g_file_set_contents(path, "x", 1, NULL));
-    }
-    for (size_t i = 0; i < G_N_ELEMENTS(others); i++) {
-        g_autofree char *path = g_build_filename(directory, others[i], NULL);
-        g_assert_true(g_file_set_contents(path, "x", 1, NULL));
-    }
-    g_assert_cmpint(symlink(to, link), ==, 0);
-    mw_calibrate_remove_left(directory);
-    for (size_t i = 0; i < G_N_ELEMENTS(left); i++) {
-        g_autofree char *path = g_build_filename(directory, left[i], NULL);
-        g_assert_false(g_file_test(path, G_FILE_TEST_EXISTS));
-    }
-    for (size_t i = 0; i < G_N_ELEMENTS(others); i++) {
-        g_autofree char *path = g_build_filename(directory, others[i], NULL);
-        g_assert_true(g_file_test(path, G_FILE_TEST_EXISTS));
-        remove(path);
-    }
-    g_assert_true(g_file_test(link, G_FILE_TEST_IS_SYMLINK));
-    remove(link);
-    remove(lock);
-    close(held);
-    assert_empty(directory);
-    g_rmdir(directory);
-}
-
-/* What stands in a lock's place and is not ours is neither taken for a lock nor deleted. */
-static void
-test_left_behind_others(void)
-{
-    g_autofree char *directory = g_dir_make_tmp("memwall-XXXXXX", NULL);
-    g_autofree char *data = g_build_filename(directory, "memwall-calibrate-3-1of1.data", NULL);
-    g_autofree char *lock = g_build_filename(directory, "memwall-calibrate-3.lock", NULL);
-    g_autofree char *mine = g_build_filename(directory, "mine", NULL);
-
-    g_assert_true(g_file_set_contents(mine, "x", 1, NULL));
-    g_assert_true(g_file_set_contents(data, "x", 1, NULL));
-    g_assert_cmpint(link(mine, lock), ==, 0);
-    mw_calibrate_remove_left(directory);
-    g_assert_true(g_file_test(data, G_FILE_TEST_EXISTS));
-    g_assert_true(g_file_test(lock, G_FILE_TEST_EXISTS));
-    remove(lock);
-    mw_calibrate_remove_left(directory);
-    g_assert_false(g_file_test(data, G_FILE_TEST_EXISTS));
-    remove(mine);
-    assert_empty(directory);
-    g_rmdir(directory);
-}
-
 int
 main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
-    g_test_add_func("/calibrate/percentiles", test_percentiles);
-    g_test_add_func("/calibrate/line", test_line);
-    g_test_add_func("/calibrate/share", test_share);
-    g_test_add_func("/calibrate/settled", test_settled);
     g_test_add_func("/calibrate/quick", test_quick);
     g_test_add_func("/calibrate/disturbed", test_disturbed);
     g_test_add_func("/calibrate/no-drift", test_no_drift);
     g_test_add_func("/calibrate/late", test_late);
     g_test_add_func("/calibrate/stopped", test_stopped);
     g_test_add_func("/calibrate/no-directory", test_no_directory);
-    g_test_add_func("/calibrate/left-behind", test_left_behind);
-    g_test_add_func("/calibrate/left-behind-others", test_left_behind_others);
     return g_test_run();
 }

@@ -1,12 +1,10 @@
 /* A calibration keeps its budget on machines that are slow, be it at products, at drives or at
  * everything: a clock that hurries makes this one slow. */
-#include <glib/gstdio.h>
 #include <math.h>
-#include <string.h>
 #include <time.h>
 
-#include "exec/calibrate_internal.h"
 #include "exec/nvme_calls.h"
+#include "tests/calibrator_fixture.h"
 
 #define SLACK 0.15 /* for other programs */
 #define TRIES 3
@@ -99,17 +97,11 @@ static void
 calibrate_once(double hurry, double flops, double drive_bytes_per_s,
                struct mw_calibration *measured)
 {
-    g_autofree char *directory = g_dir_make_tmp("memwall-XXXXXX", NULL);
-    const char *const directories[] = {directory};
     struct mw_backend backend = mw_backend_cpu;
     struct mw_kernels kernels = *mw_backend_cpu.kernels;
     struct mw_nvme_calls calls = mw_nvme_system_calls;
-    const struct mw_calibration_options options = {.backend = &backend,
-                                                   .dtype = MW_DTYPE_BF16,
-                                                   .directories = directories,
-                                                   .directory_count = 1,
-                                                   .drive_calls = &calls};
-    g_autoptr(GError) error = NULL;
+    const struct mw_calibration_options options = {
+        .backend = &backend, .dtype = MW_DTYPE_BF16, .drive_calls = &calls};
 
     kernels.multiply = multiply;
     kernels.attention_forward = attention_forward;
@@ -120,11 +112,7 @@ calibrate_once(double hurry, double flops, double drive_bytes_per_s,
     machine.flops = flops;
     machine.drive_bytes_per_s = drive_bytes_per_s;
     machine.began_s = really_now_s();
-    mw_calibrate_set_clock(now_s);
-    mw_calibrate(&options, measured, &error);
-    mw_calibrate_set_clock(NULL);
-    g_assert_no_error(error);
-    g_rmdir(directory);
+    calibrator_calibrate(&options, now_s, measured);
 }
 
 /* A clock that hurries makes much of what other programs take: who keeps a budget keeps it in one
