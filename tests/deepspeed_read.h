@@ -21,6 +21,19 @@ defaults(void)
     return settings;
 }
 
+/* An object with this content, which has single quotes for double ones.  g_free it. */
+G_GNUC_PRINTF(1, 2)
+static inline char *
+object_of(const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    g_autofree char *content = g_strdup_vprintf(format, arguments);
+    va_end(arguments);
+    return g_strdelimit(g_strdup_printf("{%s}", content), "'", '"');
+}
+
 static inline struct mw_settings
 parse(const char *text, int64_t world)
 {

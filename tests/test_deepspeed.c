@@ -42,8 +42,7 @@ test_strategies(void)
     };
 
     for (size_t i = 0; i < G_N_ELEMENTS(rows); i++) {
-        g_autofree char *text = g_strdup_printf("{'zero_optimization': {%s}}", rows[i].zero);
-        g_strdelimit(text, "'", '"');
+        g_autofree char *text = object_of("'zero_optimization': {%s}", rows[i].zero);
         struct mw_settings settings = parse(text, 0);
         g_autofree char *found = devices(&settings);
         g_assert_cmpstr(mw_strategy_name((int)settings.strategy), ==, rows[i].strategy);
@@ -79,8 +78,7 @@ test_forms(void)
     };
 
     for (size_t i = 0; i < G_N_ELEMENTS(rows); i++) {
-        g_autofree char *text = g_strdup_printf("{%s}", rows[i].text);
-        g_strdelimit(text, "'", '"');
+        g_autofree char *text = object_of("%s", rows[i].text);
         struct mw_settings settings = parse(text, 0);
         g_assert_cmpstr(mw_strategy_name((int)settings.strategy), ==, rows[i].strategy);
         g_assert_cmpint(settings.overlap, ==, rows[i].overlap);
@@ -109,11 +107,9 @@ test_sums(void)
     };
 
     for (size_t i = 0; i < G_N_ELEMENTS(rows); i++) {
-        g_autofree char *text =
-            g_strdup_printf("{%s, 'zero_optimization': {'stage': 2}}", rows[i].text);
+        g_autofree char *text = object_of("%s, 'zero_optimization': {'stage': 2}", rows[i].text);
         struct mw_settings settings = defaults();
         struct mw_deepspeed_said said = {0};
-        g_strdelimit(text, "'", '"');
         g_assert_true(mw_deepspeed_parse(text, -1, ORIGIN, 4, &settings, &said, NULL));
         g_assert_cmpint(said.sum_bytes, ==, rows[i].bytes);
         g_assert_cmpint(said.stage, ==, 2);
@@ -217,11 +213,10 @@ test_slicing(void)
     };
 
     for (size_t i = 0; i < G_N_ELEMENTS(rows); i++) {
-        g_autofree char *text = g_strdup_printf(
-            "{'bf16': {'enabled': true}, 'zero_optimization': {'stage': 1}, %s}", rows[i].text);
+        g_autofree char *text = object_of(
+            "'bf16': {'enabled': true}, 'zero_optimization': {'stage': 1}, %s", rows[i].text);
         struct mw_settings settings = defaults();
         struct mw_deepspeed_said said = {0};
-        g_strdelimit(text, "'", '"');
         g_assert_true(mw_deepspeed_parse(text, -1, ORIGIN, 8, &settings, &said, NULL));
         g_assert_cmpint(settings.tp, ==, rows[i].tp);
         g_assert_cmpint(settings.global_batch, ==, rows[i].train);

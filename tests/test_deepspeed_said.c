@@ -31,122 +31,116 @@ test_ignored(void)
     g_assert_cmpint(settings.strategy, ==, MW_STRATEGY_ZERO_OFFLOAD);
 }
 
+#define BF16 "'bf16': {'enabled': true}"
+#define STAGE2 "'zero_optimization': {'stage': 2}"
+
 /* Where DeepSpeed would do another thing than the plan, or the trainer above it decides. */
+static const struct {
+    const char *text;
+    const char *words[4]; /* of one note each, in order */
+} notes[] = {
+    {BF16 ", " STAGE2, {NULL}},
+    {"'fp16': {'enabled': false}, " STAGE2, {"fp32"}},
+    {STAGE2, {"fp32"}},
+    {"'bf16': {'enabled': 'auto'}, " STAGE2, {"--bf16"}},
+    {BF16, {"no zero_optimization: DeepSpeed trains at stage 0"}},
+    {BF16 ", 'zero_optimisation': {'stage': 2}",
+     {"zero_optimisation: not a key, and DeepSpeed passes over it; did you mean "
+      "zero_optimization?",
+      "no zero_optimization"}},
+    {BF16 ", " STAGE2 ", 'train_bach_size': 8, 'scheduler': {}, 'steps_per_print': 1, 'mine': 1,"
+          " 'activation_checkpointing': {'cpu_checkpointng': true}",
+     {"did you mean train_batch_size?",
+      "did you mean activation_checkpointing.cpu_checkpointing?"}},
+    {BF16 ", 'offload_optimizer': {'device': 'cpu'}, " STAGE2,
+     {"did you mean zero_optimization.offload_optimizer?"}},
+    /* All that are meant as likely. */
+    {BF16 ", 'bp16': {'enabled': true}, 'device': 'cpu', " STAGE2,
+     {"bp16: not a key, and DeepSpeed passes over it; did you mean fp16 or bf16?",
+      "device: not a key, and DeepSpeed passes over it; did you mean "
+      "zero_optimization.offload_param.device or zero_optimization.offload_optimizer.device?"}},
+    {BF16 ", " STAGE2 ", 'memwall': {'strategy': 'zero3'}", {"memwall: left out"}},
+    {BF16 ", 'zero_optimization': {'stage': 'auto'}",
+     {"zero_optimization.stage: \"auto\" is DeepSpeed's default"}},
+    {BF16 ", 'zero_optimization': {'stage': 2, 'overlap_com': true}",
+     {"overlap_com: not a key of DeepSpeed 0.19, which refuses it; did you mean "
+      "zero_optimization.overlap_comm?"}},
+    {BF16 ", " STAGE2 ", 'tensor_parallel': {'autotp_sise': 2}",
+     {"refuses it; did you mean tensor_parallel.autotp_size?"}},
+    {BF16 ", " STAGE2
+          ", 'train_micro_batch_size_per_gpu': 'auto', 'gradient_accumulation_steps': 'auto'",
+     {"micro-batch 8, accumulation 1"}},
+    {BF16 ", 'zero_optimization': {'stage': 3, 'overlap_comm': null,"
+          " 'offload_param': null, 'max_live_parameters': 5, 'allgather_sequential': true},"
+          " 'aio': null",
+     {NULL}},
+    {BF16 ", 'zero_optimization': {'stage': 2, 'sub_group_size': null},"
+          " 'optimizer': null",
+     {"zero_optimization.sub_group_size: DeepSpeed refuses null",
+      "optimizer: DeepSpeed refuses null"}},
+    {BF16 ", 'zero_optimization': {'stage': 3, 'cpu_offload_params': true}",
+     {"which refuses it; did you mean zero_optimization.cpu_offload_param?"}},
+    {"'bf16': {'enabled': true, 'bf16_master_weights_and_grads': true,"
+     " 'bf16_optimizer_states': true}, 'zero_optimization': {'stage': 3}",
+     {"bf16.bf16_master_weights_and_grads: DeepSpeed keeps the optimizer's parameters and",
+      "bf16.bf16_optimizer_states: DeepSpeed keeps momentum and variance in 2 bytes"}},
+    {"'fp16': {'enabled': true, 'fp16_master_weights_and_grads': false},"
+     " 'zero_optimization': {'stage': 3}",
+     {NULL}},
+    {BF16 ", 'zero_optimization': true", {"DeepSpeed takes for {\"stage\": 1}"}},
+    {BF16 ", 'optimizer': {'type': 'Adam'}, 'zero_optimization':"
+          " {'stage': 1, 'offload_optimizer': {'device': 'nvme'}, 'offload_param': {'device': "
+          "'cpu'}}",
+     {"offload_param.device: DeepSpeed offloads parameters at stage 3 alone; at stage 1",
+      "offload_optimizer.device: \"nvme\" is the CPU at stage 1"}},
+    {BF16 ", 'optimizer': {'type': 'Adam'},"
+          " 'data_types': {'grad_accum_dtype': 'fp32'},"
+          " 'zero_optimization': {'stage': 1, 'offload_optimizer': {'device': 'nvme'}}",
+     {"\"nvme\" is the CPU at stage 1", "fails with \"nvme\""}},
+    {BF16 ", 'zero_optimization': {'stage': 2, 'mics_shard_size': 8},"
+          " 'elasticity': null",
+     {"zero_optimization.mics_shard_size: is gone from DeepSpeed",
+      "elasticity: is gone from DeepSpeed"}},
+    {BF16 ", 'optimizer': {'type': 'Adam'}, 'zero_optimization':"
+          " {'stage': 2, 'cpu_offload': true, 'offload_optimizer': {'device': 'cpu'}}",
+     {"cpu_offload: DeepSpeed refuses it beside"}},
+    {BF16 ", 'data_types': {'grad_accum_dtype': 'fp32'},"
+          " 'zero_optimization': {'stage': 0}",
+     {"\"fp32\" beside bf16: DeepSpeed refuses it at stage 0"}},
+    {BF16 ", 'data_types': {'grad_accum_dtype': 'fp16'}, " STAGE2,
+     {"DeepSpeed sums bf16 gradients in \"fp16\""}},
+    {BF16 ", 'data_types': {'grad_accum_dtype': 'fp32'}, " STAGE2, {NULL}},
+    {BF16 ", 'optimizer': {'type': 'Lamb'}, " STAGE2, {"\"Lamb\" is planned as AdamW"}},
+    {BF16 ", 'zero_optimization': {'stage': 2, 'offload_optimizer': {'device': 'cpu'}}",
+     {"no optimizer"}},
+    {BF16 ", 'optimizer': {'type': 'adamw', 'params': {'lr': 1e-3}},"
+          " 'zero_optimization': {'stage': 2, 'offload_optimizer': {'device': 'cpu'}}",
+     {NULL}},
+};
+
+static void
+assert_notes(const char *content, const char *const *words)
+{
+    g_autofree char *text = object_of("%s", content);
+    struct mw_settings settings = defaults();
+    struct mw_deepspeed_said said = {0};
+    size_t n = 0;
+
+    g_assert_true(mw_deepspeed_parse(text, -1, ORIGIN, 0, &settings, &said, NULL));
+    for (; words[n] && said.notes[n]; n++)
+        if (!strstr(said.notes[n], words[n]))
+            g_error("%s: %s", text, said.notes[n]);
+    if (words[n] || said.notes[n])
+        g_error("%s: %u notes, the next is %s", text, g_strv_length(said.notes),
+                said.notes[n] ? said.notes[n] : "missing");
+    mw_deepspeed_said_clear(&said);
+}
+
 static void
 test_notes(void)
 {
-    static const struct {
-        const char *text;
-        const char *words[4]; /* of one note each, in order */
-    } rows[] = {
-        {"'bf16': {'enabled': true}, 'zero_optimization': {'stage': 2}", {NULL}},
-        {"'fp16': {'enabled': false}, 'zero_optimization': {'stage': 2}", {"fp32"}},
-        {"'zero_optimization': {'stage': 2}", {"fp32"}},
-        {"'bf16': {'enabled': 'auto'}, 'zero_optimization': {'stage': 2}", {"--bf16"}},
-        {"'bf16': {'enabled': true}", {"no zero_optimization: DeepSpeed trains at stage 0"}},
-        {"'bf16': {'enabled': true}, 'zero_optimisation': {'stage': 2}",
-         {"zero_optimisation: not a key, and DeepSpeed passes over it; did you mean "
-          "zero_optimization?",
-          "no zero_optimization"}},
-        {"'bf16': {'enabled': true}, 'zero_optimization': {'stage': 2},"
-         " 'train_bach_size': 8, 'scheduler': {}, 'steps_per_print': 1, 'mine': 1,"
-         " 'activation_checkpointing': {'cpu_checkpointng': true}",
-         {"did you mean train_batch_size?",
-          "did you mean activation_checkpointing.cpu_checkpointing?"}},
-        {"'bf16': {'enabled': true}, 'offload_optimizer': {'device': 'cpu'},"
-         " 'zero_optimization': {'stage': 2}",
-         {"did you mean zero_optimization.offload_optimizer?"}},
-        /* All that are meant as likely. */
-        {"'bf16': {'enabled': true}, 'bp16': {'enabled': true}, 'device': 'cpu',"
-         " 'zero_optimization': {'stage': 2}",
-         {"bp16: not a key, and DeepSpeed passes over it; did you mean fp16 or bf16?",
-          "device: not a key, and DeepSpeed passes over it; did you mean "
-          "zero_optimization.offload_param.device or zero_optimization.offload_optimizer.device?"}},
-        {"'bf16': {'enabled': true}, 'zero_optimization': {'stage': 2},"
-         " 'memwall': {'strategy': 'zero3'}",
-         {"memwall: left out"}},
-        {"'bf16': {'enabled': true}, 'zero_optimization': {'stage': 'auto'}",
-         {"zero_optimization.stage: \"auto\" is DeepSpeed's default"}},
-        {"'bf16': {'enabled': true}, 'zero_optimization': {'stage': 2, 'overlap_com': true}",
-         {"overlap_com: not a key of DeepSpeed 0.19, which refuses it; did you mean "
-          "zero_optimization.overlap_comm?"}},
-        {"'bf16': {'enabled': true}, 'zero_optimization': {'stage': 2},"
-         " 'tensor_parallel': {'autotp_sise': 2}",
-         {"refuses it; did you mean tensor_parallel.autotp_size?"}},
-        {"'bf16': {'enabled': true}, 'zero_optimization': {'stage': 2},"
-         " 'train_micro_batch_size_per_gpu': 'auto', 'gradient_accumulation_steps': 'auto'",
-         {"micro-batch 8, accumulation 1"}},
-        {"'bf16': {'enabled': true}, 'zero_optimization': {'stage': 3, 'overlap_comm': null,"
-         " 'offload_param': null, 'max_live_parameters': 5, 'allgather_sequential': true},"
-         " 'aio': null",
-         {NULL}},
-        {"'bf16': {'enabled': true}, 'zero_optimization': {'stage': 2, 'sub_group_size': null},"
-         " 'optimizer': null",
-         {"zero_optimization.sub_group_size: DeepSpeed refuses null",
-          "optimizer: DeepSpeed refuses null"}},
-        {"'bf16': {'enabled': true}, 'zero_optimization': {'stage': 3, 'cpu_offload_params': true}",
-         {"which refuses it; did you mean zero_optimization.cpu_offload_param?"}},
-        {"'bf16': {'enabled': true, 'bf16_master_weights_and_grads': true,"
-         " 'bf16_optimizer_states': true}, 'zero_optimization': {'stage': 3}",
-         {"bf16.bf16_master_weights_and_grads: DeepSpeed keeps the optimizer's parameters and",
-          "bf16.bf16_optimizer_states: DeepSpeed keeps momentum and variance in 2 bytes"}},
-        {"'fp16': {'enabled': true, 'fp16_master_weights_and_grads': false},"
-         " 'zero_optimization': {'stage': 3}",
-         {NULL}},
-        {"'bf16': {'enabled': true}, 'zero_optimization': true",
-         {"DeepSpeed takes for {\"stage\": 1}"}},
-        {"'bf16': {'enabled': true}, 'optimizer': {'type': 'Adam'}, 'zero_optimization':"
-         " {'stage': 1, 'offload_optimizer': {'device': 'nvme'}, 'offload_param': {'device': "
-         "'cpu'}}",
-         {"offload_param.device: DeepSpeed offloads parameters at stage 3 alone; at stage 1",
-          "offload_optimizer.device: \"nvme\" is the CPU at stage 1"}},
-        {"'bf16': {'enabled': true}, 'optimizer': {'type': 'Adam'},"
-         " 'data_types': {'grad_accum_dtype': 'fp32'},"
-         " 'zero_optimization': {'stage': 1, 'offload_optimizer': {'device': 'nvme'}}",
-         {"\"nvme\" is the CPU at stage 1", "fails with \"nvme\""}},
-        {"'bf16': {'enabled': true}, 'zero_optimization': {'stage': 2, 'mics_shard_size': 8},"
-         " 'elasticity': null",
-         {"zero_optimization.mics_shard_size: is gone from DeepSpeed",
-          "elasticity: is gone from DeepSpeed"}},
-        {"'bf16': {'enabled': true}, 'optimizer': {'type': 'Adam'}, 'zero_optimization':"
-         " {'stage': 2, 'cpu_offload': true, 'offload_optimizer': {'device': 'cpu'}}",
-         {"cpu_offload: DeepSpeed refuses it beside"}},
-        {"'bf16': {'enabled': true}, 'data_types': {'grad_accum_dtype': 'fp32'},"
-         " 'zero_optimization': {'stage': 0}",
-         {"\"fp32\" beside bf16: DeepSpeed refuses it at stage 0"}},
-        {"'bf16': {'enabled': true}, 'data_types': {'grad_accum_dtype': 'fp16'},"
-         " 'zero_optimization': {'stage': 2}",
-         {"DeepSpeed sums bf16 gradients in \"fp16\""}},
-        {"'bf16': {'enabled': true}, 'data_types': {'grad_accum_dtype': 'fp32'},"
-         " 'zero_optimization': {'stage': 2}",
-         {NULL}},
-        {"'bf16': {'enabled': true}, 'optimizer': {'type': 'Lamb'},"
-         " 'zero_optimization': {'stage': 2}",
-         {"\"Lamb\" is planned as AdamW"}},
-        {"'bf16': {'enabled': true},"
-         " 'zero_optimization': {'stage': 2, 'offload_optimizer': {'device': 'cpu'}}",
-         {"no optimizer"}},
-        {"'bf16': {'enabled': true}, 'optimizer': {'type': 'adamw', 'params': {'lr': 1e-3}},"
-         " 'zero_optimization': {'stage': 2, 'offload_optimizer': {'device': 'cpu'}}",
-         {NULL}},
-    };
-
-    for (size_t i = 0; i < G_N_ELEMENTS(rows); i++) {
-        g_autofree char *text = g_strdup_printf("{%s}", rows[i].text);
-        struct mw_settings settings = defaults();
-        struct mw_deepspeed_said said = {0};
-        size_t n = 0;
-
-        g_strdelimit(text, "'", '"');
-        g_assert_true(mw_deepspeed_parse(text, -1, ORIGIN, 0, &settings, &said, NULL));
-        for (; rows[i].words[n] && said.notes[n]; n++)
-            if (!strstr(said.notes[n], rows[i].words[n]))
-                g_error("%s: %s", text, said.notes[n]);
-        if (rows[i].words[n] || said.notes[n])
-            g_error("%s: %u notes, the next is %s", text, g_strv_length(said.notes),
-                    said.notes[n] ? said.notes[n] : "missing");
-        mw_deepspeed_said_clear(&said);
-    }
+    for (size_t i = 0; i < G_N_ELEMENTS(notes); i++)
+        assert_notes(notes[i].text, notes[i].words);
 }
 
 static const struct {
@@ -233,14 +227,13 @@ static const struct {
 static void
 assert_refused(const char *content, const char *key, const char *accepted)
 {
-    g_autofree char *text = g_strdup_printf("{%s}", content);
+    g_autofree char *text = object_of("%s", content);
     g_autofree char *said_key = g_strdup_printf(ORIGIN ": key \"%s\": value ", key);
     g_autoptr(GError) error = NULL;
     struct mw_deepspeed_said said = {0};
     struct mw_settings settings = defaults();
 
     settings.prefetch = 77;
-    g_strdelimit(text, "'", '"');
     if (mw_deepspeed_parse(text, -1, ORIGIN, 4, &settings, &said, &error))
         g_error("accepted: %s", text);
     g_assert_true(error->domain == MW_ERROR);
