@@ -285,9 +285,6 @@ def check_save_limit(box):
         yield "the checkpoint before is another"
 
 
-LARGEST_SMALL = 1 << 26
-
-
 class SmallSystem:
     """A file system of its own in a namespace of its own, which goes with the process in it."""
     MOUNTS = {  # how it comes to be, from its bytes ($1), a file ($2) and a folder ($3)
@@ -300,7 +297,7 @@ class SmallSystem:
     def __init__(self, box, kind, size_bytes):
         folder = box.folder / "small"
         folder.mkdir(exist_ok=True)
-        self.holder, self.path = None, None
+        self.holder, self.path, self.device, self.size_bytes = None, None, None, size_bytes
         for options in ("-m", "-rm"):  # as root, and as root of a namespace of users
             self.options = options
             if self.mount(box, kind, size_bytes, options):
@@ -320,9 +317,10 @@ class SmallSystem:
             if self.holder.stdout.readline() != b"mounted\n":
                 return False
             self.path = pathlib.Path(f"/proc/{self.holder.pid}/root{folder}")
+            self.device = self.path.stat().st_dev
             self.path.joinpath("try").touch()
             self.path.joinpath("try").unlink()
-            return True
+            return self.is_mounted()
         except OSError:
             return False
 
@@ -333,17 +331,23 @@ class SmallSystem:
             self.holder.wait()
             self.holder = None
 
+    def is_mounted(self):
+        """False: who renamed the folder from another namespace has detached it, and what is at the
+        path now is the machine's own."""
+        return self.path.stat().st_dev == self.device != self.path.parent.stat().st_dev
+
     def free_bytes(self):
         system = os.statvfs(self.path)
         return system.f_bavail * system.f_frsize
 
     def fill(self, left_bytes=0):
-        """A file of zeros in all of it but so much; never in a machine's own file system."""
-        assert self.free_bytes() < LARGEST_SMALL, f"{self.path} is not small"
+        """A file of zeros in all of it but so much."""
+        assert self.is_mounted(), f"{self.path} is no file system of its own"
+        filled = 0
         with open(self.path / "filler", "wb", buffering=0) as file:
-            while self.free_bytes() > left_bytes:
+            while self.free_bytes() > left_bytes and filled < self.size_bytes:
                 try:
-                    file.write(bytes(min(4096, self.free_bytes() - left_bytes)))
+                    filled += file.write(bytes(min(4096, self.free_bytes() - left_bytes)))
                 except OSError:
                     return
 
