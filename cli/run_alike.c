@@ -18,10 +18,13 @@
 
 /* What a rank has, a phrase for each thing. */
 struct look {
-    const GPtrArray *phrases; /* char * */
-    guint must; /* that have to be alike; the others say why the last of them is not */
+    GPtrArray *phrases; /* char * */
+    guint must;         /* that have to be alike; the others say why the last of them is not */
     const char *wanted;
 };
+
+/* Adds to look->phrases what this rank has, and sets look->must where not all have to be alike. */
+typedef bool (*add_phrases)(struct cli_training *training, struct look *look, GError **error);
 
 G_GNUC_PRINTF(2, 3)
 static void
@@ -129,6 +132,22 @@ compare(struct mw_ranks *ranks, const struct look *look, bool *alike, GError **e
     return true;
 }
 
+static bool
+look_at(struct cli_training *training, add_phrases add_mine, const char *wanted, bool *alike,
+        GError **error)
+{
+    g_autoptr(GPtrArray) phrases = g_ptr_array_new_with_free_func(g_free);
+    struct look look = {phrases, 0, wanted};
+
+    *alike = true;
+    if (mw_ranks_count(training->ranks) == 1)
+        return true;
+    if (!add_mine(training, &look, error))
+        return false;
+    look.must = look.must ? look.must : phrases->len;
+    return compare(training->ranks, &look, alike, error);
+}
+
 /* --- what was asked for ---------------------------------------------------------------------- */
 
 /* All ranks write into one folder, which may have other names on other machines. */
@@ -150,15 +169,12 @@ add_save(const struct cli_training *training, GPtrArray *phrases)
     add(phrases, "--save %s in the folder of inode %ju", name, known ? (uintmax_t)above.st_ino : 0);
 }
 
-bool
-cli_run_alike_asked(const struct cli_training *training, bool *alike, GError **error)
+static bool
+add_asked(struct cli_training *training, struct look *look, GError **error)
 {
     const struct cli_run_options *o = &training->options;
-    g_autoptr(GPtrArray) phrases = g_ptr_array_new_with_free_func(g_free);
+    GPtrArray *phrases = look->phrases;
 
-    *alike = true;
-    if (mw_ranks_count(training->ranks) == 1)
-        return true;
     add(phrases, "--backend %s", o->backend ? o->backend->name : "auto");
     add_if(phrases, "--resume", o->resume);
     add_if(phrases, "--at previous", o->previous);
@@ -166,8 +182,13 @@ cli_run_alike_asked(const struct cli_training *training, bool *alike, GError **e
     add_if(phrases, "--from", o->from);
     add_if(phrases, "--weights", o->weights);
     add_save(training, phrases);
-    return compare(training->ranks, &(struct look){phrases, phrases->len, ONE_COMMAND}, alike,
-                   error);
+    return true;
+}
+
+bool
+cli_run_alike_asked(struct cli_training *training, bool *alike, GError **error)
+{
+    return look_at(training, add_asked, ONE_COMMAND, alike, error);
 }
 
 /* --- what is planned ------------------------------------------------------------------------- */
@@ -224,16 +245,13 @@ digest_of(const struct mw_plan *plan)
     return mw_commit_checksum(numbers->data, (int64_t)numbers->len * (int64_t)sizeof(int64_t));
 }
 
-bool
-cli_run_alike_planned(struct cli_training *training, bool *alike, GError **error)
+static bool
+add_planned(struct cli_training *training, struct look *look, GError **error)
 {
     const struct cli_request *request = training->request;
     const struct mw_settings *s = &training->answer->sizing->settings;
-    g_autoptr(GPtrArray) phrases = g_ptr_array_new_with_free_func(g_free);
+    GPtrArray *phrases = look->phrases;
 
-    *alike = true;
-    if (mw_ranks_count(training->ranks) == 1)
-        return true;
     if (!mw_decoder_read(&request->model, request->model_name, &training->decoder, error))
         return false;
     cli_run_course_list_fixed(training, phrases);
@@ -241,9 +259,15 @@ cli_run_alike_planned(struct cli_training *training, bool *alike, GError **error
     add(phrases, "--save-every %" PRId64, s->save_every);
     add(phrases, "a plan of other shards or collectives (%016" PRIx64 ")",
         digest_of(training->answer->plan));
-    struct look look = {phrases, phrases->len, ONE_PLAN};
+    look->must = phrases->len;
     cli_run_course_list_settings(training, phrases);
-    return compare(training->ranks, &look, alike, error);
+    return true;
+}
+
+bool
+cli_run_alike_planned(struct cli_training *training, bool *alike, GError **error)
+{
+    return look_at(training, add_planned, ONE_PLAN, alike, error);
 }
 
 /* --- what is trained ------------------------------------------------------------------------- */
@@ -271,19 +295,20 @@ add_contents(const struct cli_training *training, GPtrArray *phrases, GError **e
     return true;
 }
 
-bool
-cli_run_alike_trained(const struct cli_training *training, bool *alike, GError **error)
+static bool
+add_trained(struct cli_training *training, struct look *look, GError **error)
 {
     const struct cli_run_options *o = &training->options;
-    g_autoptr(GPtrArray) phrases = g_ptr_array_new_with_free_func(g_free);
+    GPtrArray *phrases = look->phrases;
 
-    *alike = true;
-    if (mw_ranks_count(training->ranks) == 1)
-        return true;
     add(phrases, "--steps %" PRId64, o->steps);
     cli_run_course_list(training, phrases);
     add(phrases, "--max-skipped %" PRId64, o->max_skipped);
-    return add_contents(training, phrases, error) &&
-           compare(training->ranks, &(struct look){phrases, phrases->len, ONE_COMMAND}, alike,
-                   error);
+    return add_contents(training, phrases, error);
+}
+
+bool
+cli_run_alike_trained(struct cli_training *training, bool *alike, GError **error)
+{
+    return look_at(training, add_trained, ONE_COMMAND, alike, error);
 }

@@ -15,10 +15,10 @@
 #include "cli/training.h"
 
 /* As ranks join: what decides which way a run takes. */
-bool cli_run_alike_asked(const struct cli_training *training, bool *alike, GError **error);
+bool cli_run_alike_asked(struct cli_training *training, bool *alike, GError **error);
 /* Of a training with an answer that fits: model, shards, collectives.  Reads training->decoder. */
 bool cli_run_alike_planned(struct cli_training *training, bool *alike, GError **error);
 /* Once it is open, before it changes anything: course, steps, data, starting weights. */
-bool cli_run_alike_trained(const struct cli_training *training, bool *alike, GError **error);
+bool cli_run_alike_trained(struct cli_training *training, bool *alike, GError **error);
 
 #endif
