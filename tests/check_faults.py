@@ -487,10 +487,23 @@ def check_full_checkpoint(box, small):
     small.empty()
 
 
+def check_detached(box, small):
+    """What stands in its place when the folder was renamed is the machine's own."""
+    moved = box.folder / "moved"
+    (box.folder / "small").rename(moved)
+    (box.folder / "small").mkdir()
+    try:
+        small.fill(small.size_bytes // 2)
+        yield "it was filled"
+    except AssertionError:
+        pass
+    moved.rmdir()
+
+
 SMALL_SYSTEMS = {
     "tmpfs": {"at the start": check_full_start, "as a checkpoint is written": check_full_save,
               "as its last file is written": check_full_config,
-              "as the log is written": check_full_log},
+              "as the log is written": check_full_log, "when it is gone": check_detached},
     "ext2": {"in the middle of a run": check_full_middle,
              "in the middle of a checkpoint": check_full_checkpoint},
 }
