@@ -4,51 +4,19 @@
 
 #include "tests/calibrator_fixture.h"
 
-enum { POINTS = 8, FIRST = 0, LAST = POINTS - 1 };
+enum { POINTS = CALIBRATOR_POINTS, LAST = POINTS - 1 };
 
-static const double dims[POINTS] = {64, 96, 128, 192, 256, 384, 512, 768};
-
-struct sizes {
-    double (*rate)(int point);
-    double slower[POINTS]; /* a point is, by so much; 0: it is not */
-    int times[POINTS];     /* how often; -1: always */
-    int taken;
-};
-
-/* As that of products: the larger, the less there is to lose. */
-static double
-rising(int point)
+static struct calibrator_sizes
+sizes_of(double (*rate)(int point))
 {
-    return 1e12 * dims[point] / (dims[point] + 200);
+    return (struct calibrator_sizes){.rate = rate, .takes_s = 0.1};
 }
 
 /* To six tenths, behind a top: caches are full. */
 static double
 falling(int point)
 {
-    return point < 3 ? rising(point) : rising(3) * pow(0.88, point - 3);
-}
-
-static double
-units(const void *state, int point)
-{
-    return 6 * pow(dims[point], 3);
-}
-
-static bool
-measure(void *data, int point, struct mw_measure *rate, GError **error)
-{
-    struct sizes *sizes = data;
-    double typical = sizes->rate(point);
-
-    calibrator_clock_s += 0.1;
-    sizes->taken++;
-    if (sizes->slower[point] > 0 && sizes->times[point] != 0) {
-        typical /= sizes->slower[point];
-        sizes->times[point]--;
-    }
-    *rate = (struct mw_measure){0.97 * typical, typical, 1.03 * typical, 9, 9, 0};
-    return true;
+    return point < 3 ? calibrator_rising(point) : calibrator_rising(3) * pow(0.88, point - 3);
 }
 
 struct outcome {
@@ -57,30 +25,14 @@ struct outcome {
     struct mw_calibration_disturbances d;
 };
 
-/* Of which no size is measured yet, in a part that has all the time. */
-static struct mw_calibrate_curve
-begin_curve(struct mw_calibrator *c, struct sizes *sizes, double budget_s, struct outcome *out)
-{
-    memset(out, 0, sizeof *out);
-    calibrator_open(c, budget_s);
-    g_assert_true(mw_calibrate_begin(c, MW_CALIBRATE_PRODUCTS, "sizes", POINTS, NULL));
-    c->budget.until_s = c->budget.end_s;
-    return (struct mw_calibrate_curve){.points = POINTS,
-                                       .dims = dims,
-                                       .units = units,
-                                       .measure = measure,
-                                       .state = sizes,
-                                       .what = "sizes",
-                                       .again = MW_CALIBRATE_PRODUCTS_AGAIN,
-                                       .contradicts = out->contradicts};
-}
-
 static void
-take_curve(struct sizes *sizes, double budget_s, struct outcome *out)
+take_curve(struct calibrator_sizes *sizes, double budget_s, struct outcome *out)
 {
     struct mw_calibrator c;
-    const struct mw_calibrate_curve curve = begin_curve(&c, sizes, budget_s, out);
 
+    memset(out, 0, sizeof *out);
+    calibrator_open(&c, budget_s);
+    const struct mw_calibrate_curve curve = calibrator_begin_curve(&c, sizes, out->contradicts);
     g_assert_true(mw_calibrate_take_curve(&c, &curve, out->rates, NULL));
     g_assert_true(c.budget.begun[MW_CALIBRATE_PRODUCTS_AGAIN]); /* its time is the others' */
     out->d = c.disturbances;
@@ -89,7 +41,7 @@ take_curve(struct sizes *sizes, double budget_s, struct outcome *out)
 
 /* Nothing is lost of what was right. */
 static void
-assert_right(const struct sizes *sizes, const struct outcome *out)
+assert_right(const struct calibrator_sizes *sizes, const struct outcome *out)
 {
     for (int i = 0; i < POINTS; i++) {
         g_assert_cmpint(out->rates[i].samples, ==, 9);
@@ -102,10 +54,10 @@ assert_right(const struct sizes *sizes, const struct outcome *out)
 static void
 test_no_contradiction(void)
 {
-    static double (*const rates[])(int point) = {rising, falling};
+    static double (*const rates[])(int point) = {calibrator_rising, falling};
 
     for (size_t i = 0; i < G_N_ELEMENTS(rates); i++) {
-        struct sizes sizes = {.rate = rates[i]};
+        struct calibrator_sizes sizes = sizes_of(rates[i]);
         struct outcome out;
         take_curve(&sizes, 60, &out);
         assert_right(&sizes, &out);
@@ -119,7 +71,7 @@ test_disturbed_once(void)
 {
     for (int a = 0; a < POINTS; a++)
         for (int b = a; b < POINTS; b++) {
-            struct sizes sizes = {.rate = rising};
+            struct calibrator_sizes sizes = sizes_of(calibrator_rising);
             struct outcome out;
             sizes.slower[a] = sizes.slower[b] = 200;
             sizes.times[a] = sizes.times[b] = 1;
@@ -128,7 +80,7 @@ test_disturbed_once(void)
             g_assert_cmpint(out.d.sizes_again, ==, a == b ? 1 : 2);
         }
     for (int odd = 0; odd < 2; odd++) {
-        struct sizes sizes = {.rate = rising};
+        struct calibrator_sizes sizes = sizes_of(calibrator_rising);
         struct outcome out;
         for (int i = odd; i < POINTS; i += 2) {
             sizes.slower[i] = 200;
@@ -144,7 +96,7 @@ static void
 test_disturbed_always(void)
 {
     for (int at = 0; at < POINTS; at++) {
-        struct sizes sizes = {.rate = rising};
+        struct calibrator_sizes sizes = sizes_of(calibrator_rising);
         struct outcome out;
         sizes.slower[at] = 200;
         sizes.times[at] = -1;
@@ -153,10 +105,10 @@ test_disturbed_always(void)
         g_assert_cmpint(out.d.sizes_out, ==, at < LAST);
         g_assert_cmpint(out.rates[at].samples, ==, at < LAST ? 0 : 9);
         g_assert_true(out.contradicts[at] == (at < LAST));
-        g_assert_cmpfloat(out.rates[at].high / rising(at), >, 0.4);
+        g_assert_cmpfloat(out.rates[at].high / calibrator_rising(at), >, 0.4);
         if (at < LAST) {
-            g_assert_cmpfloat(out.rates[at].typical / rising(at), >, 0.7);
-            g_assert_cmpfloat(out.rates[at].typical / rising(at), <, 1.5);
+            g_assert_cmpfloat(out.rates[at].typical / calibrator_rising(at), >, 0.7);
+            g_assert_cmpfloat(out.rates[at].typical / calibrator_rising(at), <, 1.5);
         }
     }
 }
@@ -164,7 +116,7 @@ test_disturbed_always(void)
 static void
 test_no_time(void)
 {
-    struct sizes sizes = {.rate = rising};
+    struct calibrator_sizes sizes = sizes_of(calibrator_rising);
     struct outcome out;
 
     sizes.slower[4] = 200;
@@ -180,7 +132,7 @@ test_no_time(void)
 static void
 test_real_dent(void)
 {
-    struct sizes sizes = {.rate = rising};
+    struct calibrator_sizes sizes = sizes_of(calibrator_rising);
     struct outcome out;
 
     sizes.slower[4] = 1.7;
@@ -189,8 +141,8 @@ test_real_dent(void)
     g_assert_cmpint(out.d.sizes_again, ==, 3);
     g_assert_cmpint(out.d.sizes_out, ==, 0);
     g_assert_cmpint(out.rates[4].samples, ==, 9);
-    g_assert_cmpfloat_with_epsilon(out.rates[4].typical, rising(4) / 1.7, 1);
-    g_assert_cmpfloat(out.rates[4].high, >=, 0.97 * rising(3));
+    g_assert_cmpfloat_with_epsilon(out.rates[4].typical, calibrator_rising(4) / 1.7, 1);
+    g_assert_cmpfloat(out.rates[4].high, >=, 0.97 * calibrator_rising(3));
 }
 
 /* No larger size tells of the largest: it is held to the one below it, measured again, and where it
@@ -198,7 +150,7 @@ test_real_dent(void)
 static void
 test_largest(void)
 {
-    struct sizes once = {.rate = rising}, always = {.rate = rising};
+    struct calibrator_sizes once = sizes_of(calibrator_rising), always = once;
     struct outcome out;
 
     once.slower[LAST] = always.slower[LAST] = 1.7;
@@ -210,8 +162,8 @@ test_largest(void)
     take_curve(&always, 60, &out);
     g_assert_cmpint(out.d.sizes_again, ==, 3);
     g_assert_cmpint(out.d.sizes_out, ==, 0);
-    g_assert_cmpfloat_with_epsilon(out.rates[LAST].typical, rising(LAST) / 1.7, 1);
-    g_assert_cmpfloat_with_epsilon(out.rates[LAST].high, 0.97 * rising(LAST - 1), 1);
+    g_assert_cmpfloat_with_epsilon(out.rates[LAST].typical, calibrator_rising(LAST) / 1.7, 1);
+    g_assert_cmpfloat_with_epsilon(out.rates[LAST].high, 0.97 * calibrator_rising(LAST - 1), 1);
 }
 
 /* --- sizes that are bound by their start ----------------------------------------------------- */
@@ -222,15 +174,15 @@ test_largest(void)
 static double
 starting(int point)
 {
-    return units(NULL, point) / (START_S + units(NULL, point) / PEAK);
+    return calibrator_units(NULL, point) / (START_S + calibrator_units(NULL, point) / PEAK);
 }
 
 static bool
 measure_starting(void *data, int point, struct mw_measure *rate, GError **error)
 {
-    struct sizes *sizes = data;
+    struct calibrator_sizes *sizes = data;
 
-    calibrator_clock_s += units(NULL, point) / sizes->rate(point);
+    calibrator_clock_s += calibrator_units(NULL, point) / sizes->rate(point);
     sizes->taken++;
     *rate =
         (struct mw_measure){sizes->rate(point), sizes->rate(point), sizes->rate(point), 9, 9, 0};
@@ -242,9 +194,11 @@ static void
 take_starting(double budget_s, double peak_flops, struct outcome *out, int *taken)
 {
     struct mw_calibrator c;
-    struct sizes sizes = {.rate = starting};
-    struct mw_calibrate_curve curve = begin_curve(&c, &sizes, budget_s, out);
+    struct calibrator_sizes sizes = {.rate = starting};
 
+    memset(out, 0, sizeof *out);
+    calibrator_open(&c, budget_s);
+    struct mw_calibrate_curve curve = calibrator_begin_curve(&c, &sizes, out->contradicts);
     curve.measure = measure_starting;
     curve.flops = true;
     c.peak_flops = peak_flops;

@@ -6,21 +6,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "exec/calibrate_internal.h"
 #include "launched.h"
+#include "tests/calibrator_fixture.h"
 
 #define RANKS 3
 #define SCRATCH_BYTES 4096
 #define HANGS_S 300 /* a rank that waits for what never comes ends then */
 
 static struct mw_ranks *ranks;
-static double clock_s;
-
-static double
-now_s(void)
-{
-    return clock_s;
-}
 
 static void
 end_with(const char *what)
@@ -43,73 +36,28 @@ meet(double number)
         end_with("another rank is elsewhere");
 }
 
-static void
-open_calibrator(struct mw_calibrator *c, struct mw_calibration_options *options, double seconds)
-{
-    *options = (struct mw_calibration_options){.ranks = ranks};
-    *c = (struct mw_calibrator){.options = options, .backend = &mw_backend_cpu, .rounds = 9};
-    g_mutex_init(&c->mutex);
-    mw_calibrate_set_clock(now_s);
-    mw_calibrate_budget_open(c, seconds);
-}
-
 /* --- sizes ----------------------------------------------------------------------------------- */
 
-enum { POINTS = 8 };
-
-static const double dims[POINTS] = {64, 96, 128, 192, 256, 384, 512, 768};
-
-struct sizes {
-    double slower[POINTS]; /* on this rank; 0: it is not */
-    int times[POINTS];     /* -1: always */
-    double takes_s;
-    int taken;
-};
-
-static double
-units(const void *state, int point)
-{
-    return 6 * pow(dims[point], 3);
-}
+enum { POINTS = CALIBRATOR_POINTS };
 
 static bool
-measure(void *data, int point, struct mw_measure *rate, GError **error)
+measure(void *sizes, int point, struct mw_measure *rate, GError **error)
 {
-    struct sizes *sizes = data;
-    double typical = 1e12 * dims[point] / (dims[point] + 200);
-
     meet(point);
-    clock_s += sizes->takes_s;
-    sizes->taken++;
-    if (sizes->slower[point] > 0 && sizes->times[point] != 0) {
-        typical /= sizes->slower[point];
-        sizes->times[point]--;
-    }
-    *rate = (struct mw_measure){0.97 * typical, typical, 1.03 * typical, 9, 9, 0};
-    return true;
+    return calibrator_measure(sizes, point, rate, error);
 }
 
 static void
-take_curve(struct sizes *sizes, double budget_s, bool contradicts[POINTS])
+take_curve(struct calibrator_sizes *sizes, double budget_s, bool contradicts[POINTS])
 {
-    struct mw_calibration_options options;
     struct mw_calibrator c;
     struct mw_measure rates[POINTS] = {0};
     g_autoptr(GError) error = NULL;
-    const struct mw_calibrate_curve curve = {.points = POINTS,
-                                             .dims = dims,
-                                             .units = units,
-                                             .measure = measure,
-                                             .state = sizes,
-                                             .what = "sizes",
-                                             .again = MW_CALIBRATE_PRODUCTS_AGAIN,
-                                             .contradicts = contradicts};
 
-    memset(contradicts, 0, POINTS * sizeof *contradicts);
-    open_calibrator(&c, &options, budget_s);
-    if (!mw_calibrate_begin(&c, MW_CALIBRATE_PRODUCTS, "sizes", POINTS, &error))
-        end_with(error->message);
-    c.budget.until_s = c.budget.end_s;
+    sizes->rate = calibrator_rising;
+    calibrator_open_ranks(&c, ranks, budget_s);
+    struct mw_calibrate_curve curve = calibrator_begin_curve(&c, sizes, contradicts);
+    curve.measure = measure;
     if (!mw_calibrate_take_curve(&c, &curve, rates, &error))
         end_with(error->message);
     meet(sizes->taken);
@@ -118,7 +66,7 @@ take_curve(struct sizes *sizes, double budget_s, bool contradicts[POINTS])
         meet(contradicts[i]);
         meet(rates[i].samples);
     }
-    g_mutex_clear(&c.mutex);
+    calibrator_close(&c);
 }
 
 /* One rank alone finds a size slow, once or each time; each another one; one rank is slow at all of
@@ -132,19 +80,19 @@ run_curve(void)
     for (int at = 0; at < POINTS; at++)
         for (int who = 0; who < RANKS; who++)
             for (int times = -1; times <= 1; times += 2) {
-                struct sizes sizes = {.takes_s = 0.1};
+                struct calibrator_sizes sizes = {.takes_s = 0.1};
                 sizes.slower[at] = rank == who ? 200 : 0;
                 sizes.times[at] = times;
                 take_curve(&sizes, 60, contradicts);
                 if (contradicts[at] != (times < 0 && at < POINTS - 1))
                     end_with("what one rank contradicts is kept, or what none does is not");
             }
-    struct sizes each = {.takes_s = 0.1};
+    struct calibrator_sizes each = {.takes_s = 0.1};
     each.slower[2 * rank + 1] = 50;
     each.times[2 * rank + 1] = -1;
     take_curve(&each, 60, contradicts);
     for (int who = 0; who < RANKS; who++) {
-        struct sizes late = {.takes_s = rank == who ? 3 : 0.01};
+        struct calibrator_sizes late = {.takes_s = rank == who ? 3 : 0.01};
         late.slower[4] = 20;
         late.times[4] = rank == who ? -1 : 1;
         take_curve(&late, 10, contradicts);
@@ -165,7 +113,7 @@ take(void *data, int number, double *value, GError **error)
     struct taken *taken = data;
 
     meet(number);
-    clock_s += taken->takes_s;
+    calibrator_clock_s += taken->takes_s;
     *value = number == taken->outlier ? 1 : 100;
     taken->count++;
     return true;
@@ -181,17 +129,16 @@ run_samples(void)
                               .outlier = rank == who ? 3 + who : -1};
         const struct mw_calibrate_samples samples = {
             .take = take, .state = &taken, .values = 1, .together = true};
-        struct mw_calibration_options options;
         struct mw_calibrator c;
         struct mw_measure figure;
         g_autoptr(GError) error = NULL;
-        open_calibrator(&c, &options, 60);
+        calibrator_open_ranks(&c, ranks, 60);
         if (!mw_calibrate_begin(&c, MW_CALIBRATE_COLLECTIVES, "samples", 1, &error) ||
             !mw_calibrate_take_samples(&c, &samples, &figure, &error))
             end_with(error->message);
         meet(taken.count);
         meet(figure.samples);
-        g_mutex_clear(&c.mutex);
+        calibrator_close(&c);
     }
 }
 
@@ -199,17 +146,16 @@ run_samples(void)
 static void
 run_least(void)
 {
-    struct mw_calibration_options options;
     struct mw_calibrator c;
     double value = 10 + (mw_ranks_index(ranks) + 2) % RANKS;
     g_autoptr(GError) error = NULL;
 
-    open_calibrator(&c, &options, 60);
+    calibrator_open_ranks(&c, ranks, 60);
     if (!mw_calibrate_least(&c, &value, &error))
         end_with(error->message);
     if (fabs(value - 10) > 1e-9)
         end_with("not the least");
-    g_mutex_clear(&c.mutex);
+    calibrator_close(&c);
 }
 
 /* A work that fails on one rank ends that rank's samples at once: the others wait for it. */
@@ -228,14 +174,13 @@ take_and_fail(void *data, int number, double *value, GError **error)
 static void
 run_failure(void)
 {
-    struct mw_calibration_options options;
     struct mw_calibrator c;
     const struct mw_calibrate_samples samples = {
         .take = take_and_fail, .state = &c, .values = 1, .together = true};
     struct mw_measure figure;
     g_autoptr(GError) error = NULL;
 
-    open_calibrator(&c, &options, 60);
+    calibrator_open_ranks(&c, ranks, 60);
     if (!mw_calibrate_begin(&c, MW_CALIBRATE_COLLECTIVES, "samples", 1, &error) ||
         !mw_calibrate_take_samples(&c, &samples, &figure, &error))
         end_with(error->message);
