@@ -7,13 +7,12 @@
 #include <fcntl.h>
 #include <glib/gstdio.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
-#include "cli/decoder.h"
 #include "exec/commit_internal.h"
 #include "exec/durable.h"
 #include "exec/verify.h"
+#include "tests/described_run.h"
 #include "tests/nvme_faults.h"
 #include "tests/nvme_fixture.h"
 #include "tests/says.h"
@@ -25,45 +24,15 @@ enum { STOP = 6 }; /* the newest step is 5, from 0 */
 static const struct trained_case *const what = &trained_commits[0];
 static char *directory;
 
-/* What the readers are given of the run. */
-struct described {
-    char *text;
-    size_t bytes;
-    struct mw_plan *plan;
-    struct mw_decoder decoder;
-};
-
 static void
-describe(void *data, const struct mw_plan *plan)
-{
-    struct described *described = data;
-    FILE *out = open_memstream(&described->text, &described->bytes);
-
-    g_assert_true(mw_plan_write(plan, out));
-    g_assert_cmpint(fclose(out), ==, 0);
-}
-
-static void
-read_description(struct described *described)
-{
-    struct mw_model model;
-    char why[256];
-
-    described->plan = mw_plan_parse(described->text, described->bytes, why, sizeof why);
-    g_assert_nonnull(described->plan);
-    g_assert_true(mw_model_load(what->model, &model, NULL));
-    g_assert_true(mw_decoder_read(&model, what->model, &described->decoder, NULL));
-}
-
-static void
-run(struct mw_faults *faults, struct described *described)
+run(struct mw_faults *faults, struct described_run *described)
 {
     struct trained_course course = trained_commit_course(directory, false);
 
     course.buffered = true; /* the log's files are what the page cache has */
     course.stop = STOP;
     course.calls = &faults->calls;
-    course.on_plan = described ? describe : NULL;
+    course.on_plan = described ? described_run_write : NULL;
     course.data = described;
     struct trained trained = trained_well(what, &course);
     trained_clear(&trained);
@@ -83,22 +52,21 @@ count_syncs(void)
 
 /* The `back`-th sync before the end loses what it would have made durable. */
 static void
-run_and_lose(int back, struct mw_faults *faults, struct described *described)
+run_and_lose(int back, struct mw_faults *faults, struct described_run *described)
 {
     mw_faults_init(faults, MW_FAULT_SYNC, count_syncs() - back, 0);
     faults->log = mw_write_log_new();
     run(faults, described);
     g_assert_cmpint(faults->seen, ==, faults->at + back);
-    read_description(described);
+    described_run_read(described, what->model);
 }
 
 static void
-finish(struct mw_faults *faults, struct described *described)
+finish(struct mw_faults *faults, struct described_run *described)
 {
     mw_write_log_free(faults->log);
     mw_faults_finish(faults);
-    mw_plan_free(described->plan);
-    free(described->text);
+    described_run_clear(described);
 }
 
 /* --- readers --------------------------------------------------------------------------------- */
@@ -137,7 +105,7 @@ expect_newest(const struct mw_nvme_calls *calls, int64_t newest)
 
 /* "": it is written. */
 static void
-expect_exported(const struct mw_nvme_calls *calls, const struct described *described,
+expect_exported(const struct mw_nvme_calls *calls, const struct described_run *described,
                 int64_t newest, const char *says, const char *notice)
 {
     const char *const directories[] = {directory};
@@ -172,7 +140,7 @@ expect_exported(const struct mw_nvme_calls *calls, const struct described *descr
 static void
 test_lost_record(void)
 {
-    struct described described = {0};
+    struct described_run described = {0};
     struct mw_faults faults;
 
     run_and_lose(1, &faults, &described);
@@ -187,7 +155,7 @@ test_lost_record(void)
 static void
 test_lost_record_exported(void)
 {
-    struct described described = {0};
+    struct described_run described = {0};
     struct mw_faults faults;
 
     run_and_lose(1, &faults, &described);
@@ -198,7 +166,7 @@ test_lost_record_exported(void)
 static void
 test_lost_state(void)
 {
-    struct described described = {0};
+    struct described_run described = {0};
     struct mw_faults faults;
 
     run_and_lose(2, &faults, &described);
@@ -233,7 +201,7 @@ bad_pread(void *data, int fd, void *buffer, size_t bytes, off_t offset)
 static void
 test_unreadable_record(void)
 {
-    struct described described = {0};
+    struct described_run described = {0};
     struct mw_nvme_calls calls = mw_nvme_system_calls;
     struct mw_faults faults;
     struct bad_slot bad;
@@ -241,7 +209,7 @@ test_unreadable_record(void)
 
     mw_faults_init(&faults, MW_FAULT_SYNC, G_MAXINT, 0);
     run(&faults, &described);
-    read_description(&described);
+    described_run_read(&described, what->model);
     g_autofree char *path = g_build_filename(directory, "memwall.record", NULL);
     g_assert_cmpint(stat(path, &info), ==, 0);
     calls.pread = bad_pread;
@@ -269,8 +237,7 @@ test_unreadable_record(void)
     }
     g_assert_cmpint(steps, ==, STOP - 1 + STOP - 2);
     mw_faults_finish(&faults);
-    mw_plan_free(described.plan);
-    free(described.text);
+    described_run_clear(&described);
 }
 
 int

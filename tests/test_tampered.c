@@ -9,11 +9,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/decoder.h"
 #include "exec/commit_internal.h"
 #include "exec/durable.h"
 #include "exec/trainer_internal.h"
 #include "exec/verify.h"
+#include "tests/described_run.h"
 #include "tests/nvme_fixture.h"
 #include "tests/says.h"
 #include "tests/trained_commits.h"
@@ -24,48 +24,19 @@ static char *directory, *record_path, *data_path;
 
 /* --- a run, and what is made of it ----------------------------------------------------------- */
 
-struct described {
-    char *text;
-    size_t bytes;
-    struct mw_plan *plan;
-    struct mw_decoder decoder;
-};
-
-static void
-describe(void *data, const struct mw_plan *plan)
-{
-    struct described *it = data;
-    FILE *out = open_memstream(&it->text, &it->bytes);
-
-    g_assert_true(mw_plan_write(plan, out));
-    g_assert_cmpint(fclose(out), ==, 0);
-}
-
-static struct described
+static struct described_run
 run(const struct trained_case *what, int64_t stop)
 {
-    struct described it = {0};
-    struct mw_model model;
+    struct described_run it = {0};
     struct trained_course course = trained_commit_course(directory, false);
-    char why[256];
 
     course.stop = stop;
-    course.on_plan = describe;
+    course.on_plan = described_run_write;
     course.data = &it;
     struct trained trained = trained_well(what, &course);
     trained_clear(&trained);
-    it.plan = mw_plan_parse(it.text, it.bytes, why, sizeof why);
-    g_assert_nonnull(it.plan);
-    g_assert_true(mw_model_load(what->model, &model, NULL));
-    g_assert_true(mw_decoder_read(&model, what->model, &it.decoder, NULL));
+    described_run_read(&it, what->model);
     return it;
-}
-
-static void
-finish(struct described *it)
-{
-    mw_plan_free(it->plan);
-    free(it->text);
 }
 
 /* One step more.  What it says in *said: a notice, or why it does not go on; or NULL. */
@@ -84,7 +55,7 @@ resume(const struct trained_case *what, char **said)
     return step;
 }
 
-static void export(const struct described *it, char **said)
+static void export(const struct described_run *it, char **said)
 {
     const char *const directories[] = {directory};
     g_autofree char *folder = g_build_filename(directory, "exported", NULL);
@@ -255,18 +226,18 @@ test_fields(void)
         g_autofree char *resumed =
             g_strdup_printf("memwall.record: the record of step 6: %s", says);
         g_autofree char *exported = NULL;
-        struct described it = run(what, STOP);
+        struct described_run it = run(what, STOP);
         change_field(name, "other", twice);
         export(&it, &exported);
         mw_test_says(exported, verified);
         agree(what, verified, resumed);
-        finish(&it);
+        described_run_clear(&it);
     }
 }
 
 /* Of the first chunk, in the newest extents: element 0 of its variance. */
 static void
-change_variance(const struct described *it, float value)
+change_variance(const struct described_run *it, float value)
 {
     struct slots slots;
 
@@ -294,7 +265,7 @@ test_variance(gconstpointer data)
 {
     const struct trained_case *what = data;
     g_autofree char *exported = NULL, *resumed = NULL;
-    struct described it = run(what, STOP);
+    struct described_run it = run(what, STOP);
 
     change_variance(&it, -1);
     export(&it, &exported);
@@ -304,11 +275,11 @@ test_variance(gconstpointer data)
     mw_test_says(resumed, "resuming from step 6: ");
     mw_test_says(resumed, "\"exp_avg_sq.transformer.");
     mw_test_says(resumed, ", element 0, is -1: must be a finite number, at least 0");
-    finish(&it);
+    described_run_clear(&it);
     it = run(what, STOP);
     change_variance(&it, -0.0f);
     agree(what, NULL, NULL);
-    finish(&it);
+    described_run_clear(&it);
 }
 
 static void
@@ -316,15 +287,15 @@ test_wiped(void)
 {
     const struct trained_case *what = &trained_commits[0];
     g_autofree char *exported = NULL;
-    struct described it = run(what, STOP);
+    struct described_run it = run(what, STOP);
 
     copy_slot(true);
     agree(what, "its other record is empty, and the run had committed 5 times",
           "its other record is empty, and the run had committed 5 times");
-    finish(&it);
+    described_run_clear(&it);
     it = run(what, 1); /* there has never been another */
     agree(what, NULL, NULL);
-    finish(&it);
+    described_run_clear(&it);
     it = run(what, STOP);
     copy_slot(true);
     copy_slot(true);
@@ -332,18 +303,18 @@ test_wiped(void)
     mw_test_says(exported, "memwall.record: no whole commit record: the first is empty, the second "
                            "empty");
     agree(what, NULL, "the first is empty, the second empty");
-    finish(&it);
+    described_run_clear(&it);
 }
 
 static void
 test_copied(void)
 {
     const struct trained_case *what = &trained_commits[0];
-    struct described it = run(what, STOP);
+    struct described_run it = run(what, STOP);
 
     copy_slot(false);
     agree(what, "both of its records are of step 6", "both of its records are of step 6");
-    finish(&it);
+    described_run_clear(&it);
 }
 
 /* Wherever it ends, and whatever is behind it. */
@@ -351,10 +322,10 @@ static void
 test_record_sizes(void)
 {
     const struct trained_case *what = &trained_commits[0];
-    struct described it = run(what, STOP);
+    struct described_run it = run(what, STOP);
     GStatBuf info;
 
-    finish(&it);
+    described_run_clear(&it);
     g_assert_cmpint(g_stat(record_path, &info), ==, 0);
     const int64_t whole = info.st_size;
     const int64_t sizes[] = {0,         100,          4096,      whole / 2,    whole / 2 + 4096,
@@ -369,7 +340,7 @@ test_record_sizes(void)
             g_error("of %d bytes: verify says step %d, a resume takes %d", (int)sizes[i],
                     (int)newest, (int)step);
         g_assert_nonnull(strstr(said, "it was cut off or added to"));
-        finish(&it);
+        described_run_clear(&it);
     }
 }
 
@@ -381,7 +352,7 @@ test_data_sizes(void)
     GStatBuf info;
 
     for (size_t i = 0; i < G_N_ELEMENTS(changes); i++) {
-        struct described it = run(what, STOP);
+        struct described_run it = run(what, STOP);
         g_assert_cmpint(g_stat(data_path, &info), ==, 0);
         g_assert_cmpint(truncate(data_path, info.st_size + changes[i]), ==, 0);
         g_autofree char *verified = g_strdup_printf(
@@ -391,7 +362,7 @@ test_data_sizes(void)
             g_strdup_printf("holds %d bytes, this run needs %d", (int)(info.st_size + changes[i]),
                             (int)info.st_size);
         agree(what, verified, resumed);
-        finish(&it);
+        described_run_clear(&it);
     }
 }
 
@@ -400,7 +371,7 @@ static void
 test_description(void)
 {
     const struct trained_case *what = &trained_commits[0];
-    struct described it = run(what, STOP);
+    struct described_run it = run(what, STOP);
     g_autofree char *said = NULL, *other = NULL;
     struct mw_tensor *tensors = it.plan->tensors;
     uint32_t first = 0, last = it.plan->tensor_count - 1;
@@ -417,7 +388,7 @@ test_description(void)
     tensors[last].layer = layer;
     export(&it, &other);
     mw_test_says(other, "memwall.record: its table of tensors is not what the run's description");
-    finish(&it);
+    described_run_clear(&it);
 }
 
 int
