@@ -40,6 +40,20 @@ open_terminal(struct terminal *terminal, unsigned short columns)
     return terminal->slave != NULL;
 }
 
+/* One that the progress goes to; false where there is none, which skips the test. */
+static bool
+open_for(struct mw_log_options *options, const char *term, unsigned short columns,
+         struct terminal *terminal)
+{
+    if (!open_terminal(terminal, columns)) {
+        g_test_skip("no pseudo terminals");
+        return false;
+    }
+    g_setenv("TERM", term, TRUE);
+    options->progress = terminal->slave;
+    return true;
+}
+
 /* What was shown since the last look: what is written to a terminal may come in pieces, and late.
  * A mark behind it ends it. */
 static char *
@@ -76,12 +90,8 @@ test_terminal(void)
     struct mw_log_options options = {.steps = 10};
     struct terminal terminal;
 
-    if (!open_terminal(&terminal, 100)) {
-        g_test_skip("no pseudo terminals");
+    if (!open_for(&options, "xterm", 100, &terminal))
         return;
-    }
-    g_setenv("TERM", "xterm", TRUE);
-    options.progress = terminal.slave;
     struct mw_log *log = mw_log_open(&options, NULL);
     assert_shown(&terminal, "\rstep 1 of 10\033[K");
     log_step(log, 0, 1250000000); /* the first step does not count for the time that is left */
@@ -101,12 +111,8 @@ test_narrow_terminal(void)
     struct mw_log_options options = {.steps = 10};
     struct terminal terminal;
 
-    if (!open_terminal(&terminal, 12)) {
-        g_test_skip("no pseudo terminals");
+    if (!open_for(&options, "xterm", 12, &terminal))
         return;
-    }
-    g_setenv("TERM", "xterm", TRUE);
-    options.progress = terminal.slave;
     struct mw_log *log = mw_log_open(&options, NULL);
     assert_shown(&terminal, "\rstep 1 of 1\033[K");
     mw_log_close(log);
@@ -120,12 +126,8 @@ test_days_left(void)
     struct mw_log_options options = {.steps = 10};
     struct terminal terminal;
 
-    if (!open_terminal(&terminal, 100)) {
-        g_test_skip("no pseudo terminals");
+    if (!open_for(&options, "xterm", 100, &terminal))
         return;
-    }
-    g_setenv("TERM", "xterm", TRUE);
-    options.progress = terminal.slave;
     options.steps = 52;
     struct mw_log *log = mw_log_open(&options, NULL);
     assert_shown(&terminal, "\rstep 1 of 52\033[K");
@@ -158,12 +160,8 @@ test_long_step(void)
         .steps = 10, .tick_ns = SECOND_NS / 10, .predicted_ns = 90 * SECOND_NS};
     struct terminal terminal;
 
-    if (!open_terminal(&terminal, 100)) {
-        g_test_skip("no pseudo terminals");
+    if (!open_for(&options, "xterm", 100, &terminal))
         return;
-    }
-    g_setenv("TERM", "xterm", TRUE);
-    options.progress = terminal.slave;
     struct mw_log *log = mw_log_open(&options, NULL);
     g_assert_true(comes(&terminal, "\rstep 1 of 10, 0:15:00 left\033[K"));
     g_assert_true(comes(&terminal, "left; this step for 0:00:01 of about 0:01:30\033[K"));
@@ -193,10 +191,8 @@ test_no_terminal(void)
     g_assert_cmpstr(text, ==, "");
     free(text);
 
-    if (!open_terminal(&terminal, 100))
+    if (!open_for(&options, "dumb", 100, &terminal))
         return;
-    g_setenv("TERM", "dumb", TRUE);
-    options.progress = terminal.slave;
     log = mw_log_open(&options, NULL);
     log_step(log, 0, SECOND_NS);
     mw_log_close(log);
