@@ -14,15 +14,19 @@ static const struct mw_deepspeed_facts some_facts = {
 };
 
 static void
+put(struct mw_settings *settings, enum mw_state state, const char *where)
+{
+    g_assert_true(mw_placement_parse(where, "", &settings->placement[state], NULL));
+}
+
+static void
 set_placement(struct mw_settings *settings, const char *params, const char *optimizer,
               const char *activations)
 {
-    g_assert_true(mw_placement_parse(params, "", &settings->placement[MW_STATE_PARAMETERS], NULL));
-    g_assert_true(
-        mw_placement_parse(optimizer, "", &settings->placement[MW_STATE_OPTIMIZER], NULL));
-    settings->placement[MW_STATE_GRADIENTS] = settings->placement[MW_STATE_OPTIMIZER];
-    g_assert_true(
-        mw_placement_parse(activations, "", &settings->placement[MW_STATE_ACTIVATIONS], NULL));
+    put(settings, MW_STATE_PARAMETERS, params);
+    put(settings, MW_STATE_OPTIMIZER, optimizer);
+    put(settings, MW_STATE_GRADIENTS, optimizer);
+    put(settings, MW_STATE_ACTIVATIONS, activations);
 }
 
 static void
