@@ -53,7 +53,6 @@ look_after(gpointer data)
 {
     struct cli_run_stop *stop = data;
     struct pollfd own;
-
     int number, told = 0;
 
     do {
