@@ -103,21 +103,34 @@ run_piece(void *data)
     return 1;
 }
 
+/* A part of the calibration that has so long from now on, and whose threads wait. */
+static void
+open_waiting(struct mw_calibrator *c, int cores, double seconds)
+{
+    calibrator_open(c, 60);
+    c->cores = cores;
+    mw_calibrate_set_waited(waits_s);
+    g_assert_true(mw_calibrate_begin(c, MW_CALIBRATE_PRODUCTS, "pieces", 1, NULL));
+    c->budget.until_s = mw_calibrate_now_s() + seconds;
+}
+
+static void
+close_waiting(struct mw_calibrator *c)
+{
+    mw_calibrate_set_waited(NULL);
+    calibrator_close(c);
+}
+
 static struct mw_measure
 measure_waiting(double seconds, int cores, struct mw_calibration_disturbances *d)
 {
     const struct mw_calibrate_work work = {.run = run_piece};
     struct mw_calibrator c;
 
-    calibrator_open(&c, 60);
-    c.cores = cores;
-    mw_calibrate_set_waited(waits_s);
-    g_assert_true(mw_calibrate_begin(&c, MW_CALIBRATE_PRODUCTS, "pieces", 1, NULL));
-    c.budget.until_s = mw_calibrate_now_s() + seconds;
+    open_waiting(&c, cores, seconds);
     struct mw_measure m = mw_calibrate_measure(&c, &work, 0);
-    mw_calibrate_set_waited(NULL);
     *d = c.disturbances;
-    calibrator_close(&c);
+    close_waiting(&c);
     return m;
 }
 
@@ -188,17 +201,13 @@ test_waits_of_slices(void)
     const struct mw_calibrate_work work = {.run = run_small_piece, .state = &pieces};
     struct mw_calibrator c;
 
-    calibrator_open(&c, 60);
-    c.cores = 2;
-    mw_calibrate_set_waited(waits_s);
-    g_assert_true(mw_calibrate_begin(&c, MW_CALIBRATE_PRODUCTS, "pieces", 1, NULL));
+    open_waiting(&c, 2, 3);
     struct mw_measure m = mw_calibrate_measure(&c, &work, 4e-3);
-    mw_calibrate_set_waited(NULL);
+    close_waiting(&c);
     g_assert_cmpfloat_with_epsilon(m.typical * PIECE_S, 1, 1e-6);
     g_assert_cmpfloat(m.low, <, 0.1 / PIECE_S);
     g_assert_cmpfloat(m.high, >=, m.typical);
     g_assert_cmpfloat(m.waited, >, MW_CALIBRATE_WAITED);
-    calibrator_close(&c);
 }
 
 /* One thread of many that waits now and then is what a machine in use is like: medians are of it.
@@ -252,18 +261,13 @@ launch(int quiet, double seconds)
     const struct mw_kernels kernels = {.add = add};
     struct mw_calibrator c;
 
-    calibrator_open(&c, 60);
-    c.cores = 2;
+    open_waiting(&c, 2, seconds);
     c.kernels = &kernels;
     c.scale = mw_calibrate_scale(false, false);
     launches = 0;
     quiet_launches = quiet;
-    mw_calibrate_set_waited(waits_s);
-    g_assert_true(mw_calibrate_begin(&c, MW_CALIBRATE_OPERATORS, "starts", 1, NULL));
-    c.budget.until_s = mw_calibrate_now_s() + seconds;
     struct mw_measure m = mw_calibrate_launch(&c);
-    mw_calibrate_set_waited(NULL);
-    calibrator_close(&c);
+    close_waiting(&c);
     return m;
 }
 
