@@ -27,10 +27,22 @@ cli_checkpoint_place_keeps(const char *path, const struct mw_decoder *decoder, i
 }
 
 bool
+cli_checkpoint_place_settle(const char *path, GError **error)
+{
+    g_autofree char *said = NULL;
+    bool good = mw_checkpoint_settle(path, &said, error);
+
+    if (said)
+        cli_say("%s", said);
+    return good;
+}
+
+bool
 cli_checkpoint_place_check(const char *option, const char *path, const struct mw_decoder *decoder,
                            int64_t steps, GError **error)
 {
-    if (!cli_named(mw_checkpoint_check(path, error), error))
+    if (!cli_checkpoint_place_settle(path, error) ||
+        !cli_named(mw_checkpoint_check(path, error), error))
         return false;
     g_autofree char *keeps = cli_checkpoint_place_keeps(path, decoder, steps);
     if (keeps)

@@ -20,6 +20,10 @@ char *cli_checkpoint_place_keeps(const char *path, const struct mw_decoder *deco
 bool cli_checkpoint_place_check(const char *option, const char *path,
                                 const struct mw_decoder *decoder, int64_t steps, GError **error);
 
+/* Before a checkpoint is looked for at PATH: what a save that was killed has left of its place is
+ * put right, with a line. */
+bool cli_checkpoint_place_settle(const char *path, GError **error);
+
 /* The same as the `keeps` of mw_checkpoint_options; its data is the decoder. */
 char *cli_checkpoint_place_keeps_late(const char *path, int64_t steps, void *decoder);
 /* Where a checkpoint was put beside its place, that is said. */

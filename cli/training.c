@@ -169,6 +169,10 @@ check_record(const struct cli_training *run, const struct mw_commit_record *reco
 static bool
 open_start(struct cli_training *run, GError **error)
 {
+    const char *folder = run->options.from ? run->options.from : run->options.weights;
+
+    if (folder && !cli_checkpoint_place_settle(folder, error))
+        return false;
     if (run->options.from) {
         run->checkpoint = mw_checkpoint_open(run->options.from, &run->decoder, error);
         return run->checkpoint && check_record(run, mw_checkpoint_record(run->checkpoint), error);

@@ -9,7 +9,8 @@
  * The metadata of both has the step and the fields of a commit record; that of the second a digest
  * of the first, so that files of two trainings are not taken for one.
  * Without the second it is weights for others.  PATH is at any time a whole checkpoint, the old one
- * or the new one: both are written as PATH.part-NUMBER and renamed.
+ * or the new one: both are written as PATH.part-NUMBER and renamed.  A file system that does not
+ * exchange two folders has none at PATH for an instant: mw_checkpoint_settle.
  */
 #ifndef MW_EXEC_CHECKPOINT_H
 #define MW_EXEC_CHECKPOINT_H
@@ -39,6 +40,11 @@ struct mw_checkpoint_place {
     char *why; /* what is at PATH stays, in words that go behind it */
 };
 void mw_checkpoint_place_clear(struct mw_checkpoint_place *place);
+
+/* Where a save was killed in the instant that PATH is not there: the new one, which is whole, comes
+ * to PATH, or else the one before; *said is a line on it, g_free it, or NULL.  To be called before
+ * PATH is looked at.  False with *error, which names both: the system refuses. */
+bool mw_checkpoint_settle(const char *path, char **said, GError **error);
 
 /* Whether one can be written there: to be asked before a long run.  A folder is made beside it, and
  * removed. */

@@ -20,8 +20,8 @@ static const char *const files[] = {
     MW_CHECKPOINT_MODEL ".part", MW_CHECKPOINT_OPTIMIZER ".part", MW_CHECKPOINT_CONFIG ".part",
 };
 
-static bool
-fail(const char *path, const char *what, GError **error)
+bool
+mw_checkpoint_folder_fail(const char *path, const char *what, GError **error)
 {
     int number = errno;
 
@@ -81,8 +81,8 @@ mw_checkpoint_has_file(const char *folder, const char *name)
            has_regular(folder, MW_CHECKPOINT_OPTIMIZER);
 }
 
-static bool
-is_there(const char *path)
+bool
+mw_checkpoint_folder_is_there(const char *path)
 {
     return g_file_test(path, G_FILE_TEST_EXISTS) || g_file_test(path, G_FILE_TEST_IS_SYMLINK);
 }
@@ -101,7 +101,7 @@ is_mount_point(const char *path)
 char *
 mw_checkpoint_folder_keeps(const char *path, const char **advice)
 {
-    g_autoptr(GDir) folder = is_there(path) ? g_dir_open(path, 0, NULL) : NULL;
+    g_autoptr(GDir) folder = mw_checkpoint_folder_is_there(path) ? g_dir_open(path, 0, NULL) : NULL;
 
     *advice = "give a folder in it";
     if (folder && is_mount_point(path))
@@ -118,7 +118,8 @@ mw_checkpoint_folder_keeps(const char *path, const char **advice)
                               ": it is not a checkpoint of memwall, and is not "
                               "replaced");
     *advice = "give another path";
-    return is_there(path) ? g_strdup("is not a folder, as a checkpoint is") : NULL;
+    return mw_checkpoint_folder_is_there(path) ? g_strdup("is not a folder, as a checkpoint is")
+                                               : NULL;
 }
 
 bool
@@ -138,9 +139,9 @@ mw_checkpoint_folder_place(const char *path)
 {
     char *real = realpath(path, NULL), *here = getcwd(NULL, 0);
     /* Where the current folder is gone a relative path names nothing. */
-    char *place = real                                ? g_strdup(real)
+    char *place = real                               ? g_strdup(real)
                   : here || g_path_is_absolute(path) ? g_canonicalize_filename(path, here)
-                                                      : g_strdup(path);
+                                                     : g_strdup(path);
 
     free(here);
     free(real);
@@ -196,8 +197,8 @@ mw_checkpoint_folder_part(const char *path, uint64_t number)
     return g_strdup_printf("%s" PART "%0*" PRIx64, path, DIGITS, number);
 }
 
-static bool
-is_part(const char *name, const char *base)
+bool
+mw_checkpoint_folder_is_part(const char *name, const char *base)
 {
     const char *digits = name + strlen(base) + strlen(PART);
 
@@ -206,18 +207,34 @@ is_part(const char *name, const char *base)
 }
 
 /* Who writes to a folder holds its lock, where the file system has such locks. */
-static void
-sweep_part(const char *path)
+int
+mw_checkpoint_folder_lock(const char *path)
 {
-    int folder = open_folder(path);
+    int folder = open_folder(path), reason = EACCES;
     struct stat info;
 
     if (folder < 0)
-        return;
-    if (!fstat(folder, &info) && info.st_uid == geteuid() && !flock(folder, LOCK_EX | LOCK_NB)) {
-        remove_in(folder);
-        rmdir(path);
+        return -1;
+    if (!fstat(folder, &info) && info.st_uid == geteuid()) {
+        if (!flock(folder, LOCK_EX | LOCK_NB))
+            return folder;
+        reason = errno;
     }
+    close(folder);
+    errno = reason;
+    return -1;
+}
+
+/* One that was to replace another is whole: it stays until there is a newer one. */
+static void
+sweep_part(const char *path)
+{
+    int folder = mw_checkpoint_replace_awaits(path) ? -1 : mw_checkpoint_folder_lock(path);
+
+    if (folder < 0)
+        return;
+    remove_in(folder);
+    rmdir(path);
     close(folder);
 }
 
@@ -228,7 +245,8 @@ sweep_parts(const char *path)
     g_autoptr(GDir) folder = g_dir_open(parent, 0, NULL);
 
     for (const char *name; folder && (name = g_dir_read_name(folder));) {
-        g_autofree char *part = is_part(name, base) ? g_build_filename(parent, name, NULL) : NULL;
+        g_autofree char *part =
+            mw_checkpoint_folder_is_part(name, base) ? g_build_filename(parent, name, NULL) : NULL;
         if (part)
             sweep_part(part);
     }
@@ -268,16 +286,21 @@ make_part(const char *path, uint64_t *number, int *lock, GError **error)
             return g_steal_pointer(&part);
         if (made || errno == EEXIST)
             continue;
-        fail(part, "cannot be made", error);
+        mw_checkpoint_folder_fail(part, "cannot be made", error);
         return NULL;
     }
-    fail(path, "no folder can be made beside it", error);
+    mw_checkpoint_folder_fail(path, "no folder can be made beside it", error);
     return NULL;
 }
 
 char *
 mw_checkpoint_folder_begin(const char *path, uint64_t *number, int *lock, GError **error)
 {
+    g_autofree char *said = NULL, *parent = g_path_get_dirname(path);
+
+    if (mw_checkpoint_settle(path, &said, NULL) && has_regular(path, MW_CHECKPOINT_MODEL) &&
+        has_regular(path, MW_CHECKPOINT_OPTIMIZER) && mw_checkpoint_folder_sync(parent, NULL))
+        mw_checkpoint_replace_sweep(path, false);
     sweep_parts(path);
     return make_part(path, number, lock, error);
 }
@@ -294,7 +317,7 @@ mw_checkpoint_check(const char *path, GError **error)
     if (!mw_checkpoint_folder_check(whole, error))
         return false;
     if (access(parent, W_OK | X_OK))
-        return fail(parent, "a checkpoint cannot be written", error);
+        return mw_checkpoint_folder_fail(parent, "a checkpoint cannot be written", error);
     g_autofree char *part = make_part(whole, &number, &lock, error);
     if (part)
         mw_checkpoint_folder_remove(part);
@@ -308,43 +331,22 @@ mw_checkpoint_folder_make_above(const char *path, GError **error)
 {
     g_autofree char *parent = g_path_get_dirname(path);
 
-    return !g_mkdir_with_parents(parent, 0777) || fail(parent, "cannot be made", error);
+    return !g_mkdir_with_parents(parent, 0777) ||
+           mw_checkpoint_folder_fail(parent, "cannot be made", error);
 }
 
-static bool
-sync_folder(const char *path, GError **error)
+bool
+mw_checkpoint_folder_sync(const char *path, GError **error)
 {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     /* Some file systems have no fsync of a folder: EINVAL. */
     bool good = fd >= 0 && (!fsync(fd) || errno == EINVAL);
 
     if (!good)
-        fail(path, "fsync", error);
+        mw_checkpoint_folder_fail(path, "fsync", error);
     if (fd >= 0)
         close(fd);
     return good;
-}
-
-/* Where the two cannot change places at once, the old one steps aside, under a name that no other
- * save takes for a leftover, until the new one is there for good. */
-static bool
-replace(const char *path, const char *part, GError **error)
-{
-    g_autofree char *old = g_strdup_printf("%s.old-%0*" PRIx64, path, DIGITS, draw());
-    g_autofree char *parent = g_path_get_dirname(path);
-
-    bool exchanged = !renameat2(AT_FDCWD, part, AT_FDCWD, path, RENAME_EXCHANGE);
-    if (!exchanged && rename(path, old))
-        return fail(path, "cannot be replaced", error);
-    if (!exchanged && rename(part, path)) {
-        fail(path, "cannot be replaced", error);
-        (void)!rename(old, path);
-        return false;
-    }
-    if (!sync_folder(parent, error))
-        return false;
-    mw_checkpoint_folder_remove(exchanged ? part : old);
-    return true;
 }
 
 bool
@@ -352,25 +354,27 @@ mw_checkpoint_folder_commit(const char *path, const char *part, GError **error)
 {
     g_autofree char *parent = g_path_get_dirname(path);
 
-    if (!sync_folder(part, error))
+    if (!mw_checkpoint_folder_sync(part, error))
         return false;
     if (g_file_test(path, G_FILE_TEST_EXISTS)) {
-        if (!replace(path, part, error))
+        if (!mw_checkpoint_replace(path, part, error))
             return false;
     } else if (rename(part, path))
-        return fail(path, "cannot be renamed into place", error);
-    return sync_folder(parent, error);
+        return mw_checkpoint_folder_fail(path, "cannot be renamed into place", error);
+    if (!mw_checkpoint_folder_sync(parent, error))
+        return false;
+    mw_checkpoint_replace_sweep(path, true);
+    return true;
 }
 
-/* False with errno; EEXIST: the name is taken. */
-static bool
-rename_to_new(const char *part, const char *path)
+bool
+mw_checkpoint_folder_rename_to_new(const char *part, const char *path)
 {
     if (!renameat2(AT_FDCWD, part, AT_FDCWD, path, RENAME_NOREPLACE))
         return true;
     if (errno != EINVAL && errno != ENOSYS)
         return false;
-    if (!is_there(path)) /* a file system without that flag */
+    if (!mw_checkpoint_folder_is_there(path)) /* a file system without that flag */
         return !rename(part, path);
     errno = EEXIST;
     return false;
@@ -382,14 +386,14 @@ mw_checkpoint_folder_commit_beside(const char *path, const char *part, int64_t s
 {
     g_autofree char *parent = g_path_get_dirname(path);
 
-    if (!sync_folder(part, error))
+    if (!mw_checkpoint_folder_sync(part, error))
         return NULL;
     for (int number = 1;; number++) {
         g_autofree char *place = mw_checkpoint_beside(path, steps, number);
-        if (rename_to_new(part, place))
-            return sync_folder(parent, error) ? g_steal_pointer(&place) : NULL;
+        if (mw_checkpoint_folder_rename_to_new(part, place))
+            return mw_checkpoint_folder_sync(parent, error) ? g_steal_pointer(&place) : NULL;
         if (errno != EEXIST) {
-            fail(place, "cannot be made", error);
+            mw_checkpoint_folder_fail(place, "cannot be made", error);
             return NULL;
         }
     }

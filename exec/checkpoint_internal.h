@@ -62,4 +62,25 @@ char *mw_checkpoint_folder_commit_beside(const char *path, const char *part, int
 /* The files of a checkpoint, where they are this user's, and itself. */
 void mw_checkpoint_folder_remove(const char *path);
 
+/* "PATH: WHAT: " and errno's words; false. */
+bool mw_checkpoint_folder_fail(const char *path, const char *what, GError **error);
+/* Also a link that names nothing. */
+bool mw_checkpoint_folder_is_there(const char *path);
+/* Whether a name is one that a save of BASE writes to. */
+bool mw_checkpoint_folder_is_part(const char *name, const char *base);
+/* Of this user's folder, until the descriptor is closed; -1 with errno, EWOULDBLOCK where a save is
+ * at it. */
+int mw_checkpoint_folder_lock(const char *path);
+bool mw_checkpoint_folder_sync(const char *path, GError **error);
+/* False with errno; EEXIST: the name is taken. */
+bool mw_checkpoint_folder_rename_to_new(const char *part, const char *path);
+
+/* --- checkpoint_replace.c --- */
+/* PART, which is whole and durable, becomes PATH, which is a checkpoint until then; durably. */
+bool mw_checkpoint_replace(const char *path, const char *part, GError **error);
+/* Whether PART is whole, and PATH had stepped aside for it. */
+bool mw_checkpoint_replace_awaits(const char *part);
+/* PATH is a whole checkpoint, and `replaced` by one just now: what kills have left aside goes. */
+void mw_checkpoint_replace_sweep(const char *path, bool replaced);
+
 #endif

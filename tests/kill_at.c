@@ -9,6 +9,7 @@
  */
 #undef _FILE_OFFSET_BITS /* else one name of ftruncate stands for the other */
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -98,6 +99,15 @@ sigaction(int number, const struct sigaction *now, struct sigaction *before)
 
 COUNTED(rename, (const char *from, const char *to), (from, to), hold_at(to))
 COUNTED(renameat, (int a, const char *from, int b, const char *to), (a, from, b, to), hold_at(to))
+/* As of a file system that has only rename, where $KILL_AT_NO_EXCHANGE is set. */
+COUNTED(renameat2, (int a, const char *from, int b, const char *to, unsigned flags),
+        (a, from, b, to, flags), {
+            if (*value_of("KILL_AT_NO_EXCHANGE")) {
+                errno = EINVAL;
+                return -1;
+            }
+            hold_at(to);
+        })
 COUNTED(unlink, (const char *path), (path), (void)0)
 COUNTED(unlinkat, (int folder, const char *path, int flags), (folder, path, flags), (void)0)
 COUNTED(rmdir, (const char *path), (path), (void)0)
