@@ -24,8 +24,13 @@ make_plain(char *text)
             *text = '?';
 }
 
+/* Of columns, in characters. */
+struct widths {
+    int name, state;
+};
+
 static void
-print_row(const struct cli_run *run, int width)
+print_row(const struct cli_run *run, const struct widths *widths)
 {
     const struct cli_run_entry *entry = &run->entry;
     g_autofree char *steps = g_strdup_printf("%" G_GINT64_FORMAT, run->steps);
@@ -34,8 +39,8 @@ print_row(const struct cli_run *run, int width)
     g_autofree char *places = g_strjoinv(" ", entry->directories);
 
     make_plain(places);
-    g_autofree char *row = g_strdup_printf("%-*s  %-8s %8s %10s  %-16s", width, entry->name,
-                                           cli_run_state_name(run->state), steps,
+    g_autofree char *row = g_strdup_printf("%-*s  %-*s %8s %10s  %-16s", widths->name, entry->name,
+                                           widths->state, cli_run_state_name(run->state), steps,
                                            mw_format_bytes((double)run->bytes), when ? when : "-");
     mw_wrap_row(stdout, row, places);
 }
@@ -64,9 +69,20 @@ say_taken(const GPtrArray *runs)
 }
 
 static void
+say_deleting(const GPtrArray *runs)
+{
+    for (guint i = 0; i < runs->len; i++) {
+        const struct cli_run *run = g_ptr_array_index(runs, i);
+        if (run->state == CLI_RUN_DELETING)
+            cli_say("deleting %s has not come to its end: `memwall rm %s` deletes what is left",
+                    run->entry.name, run->entry.name);
+    }
+}
+
+static void
 print_table(const GPtrArray *runs)
 {
-    int width = (int)strlen("run");
+    struct widths widths = {(int)strlen("run"), (int)strlen("durable") + 1};
 
     if (!runs->len) {
         mw_wrap_line(stdout, 2,
@@ -77,24 +93,27 @@ print_table(const GPtrArray *runs)
 
     for (guint i = 0; i < runs->len; i++) {
         const struct cli_run *run = g_ptr_array_index(runs, i);
-        width = MAX(width, (int)strlen(run->entry.name));
+        widths.name = MAX(widths.name, (int)strlen(run->entry.name));
+        widths.state = MAX(widths.state, (int)strlen(cli_run_state_name(run->state)));
     }
-    g_autofree char *heading = g_strdup_printf("%-*s  %-8s %8s %10s  %-16s", width, "run", "state",
-                                               "steps", "size", "last written");
+    g_autofree char *heading =
+        g_strdup_printf("%-*s  %-*s %8s %10s  %-16s", widths.name, "run", widths.state, "state",
+                        "steps", "size", "last written");
     mw_wrap_row(stdout, heading, "directories");
     for (guint i = 0; i < runs->len; i++)
-        print_row(g_ptr_array_index(runs, i), width);
+        print_row(g_ptr_array_index(runs, i), &widths);
     say_taken(runs);
+    say_deleting(runs);
 }
 
-/* What nobody knows is null: the steps of a run that is away. */
+/* What nobody knows is null: the steps of a run that is away, or half deleted. */
 static void
 write_state(struct mw_json_writer *json, const struct cli_run *run)
 {
     mw_json_string(json, "state", cli_run_state_name(run->state));
     mw_json_boolean(json, "running", run->state == CLI_RUN_RUNNING);
     mw_json_boolean(json, "resumable", run->state == CLI_RUN_DURABLE);
-    if (run->state == CLI_RUN_AWAY)
+    if (run->state == CLI_RUN_AWAY || run->state == CLI_RUN_DELETING)
         mw_json_raw(json, "durable_steps", "null");
     else
         mw_json_integer(json, "durable_steps", run->steps);

@@ -120,6 +120,12 @@ find_resumed(struct cli_run_drives *drives, GError **error)
         return false;
     if (note)
         cli_say("%s", note);
+    if (run->state == CLI_RUN_DELETING) {
+        mw_refuse(error, "run %s is being deleted: `memwall rm %s` ends it", run->entry.name,
+                  run->entry.name);
+        cli_run_free(run);
+        return false;
+    }
     const bool away = run->state == CLI_RUN_AWAY;
     const char *missing = away ? cli_runs_missing(&run->entry) : NULL;
     const char *taken = away && !missing ? cli_runs_taken(&run->entry) : NULL;
@@ -177,23 +183,34 @@ find_first(struct cli_run_drives *drives, GError **error)
 
 /* --- the same for all ranks ------------------------------------------------------------------ */
 
-/* Words, each with its zero: the name (may be empty), "1" where it was made, when it was created,
- * the directories. */
+/* Whether the directories that were made for a run are in the list, not in folders of drives. */
+static bool
+are_in_list(const struct cli_run_entry *entry)
+{
+    g_autofree char *base = cli_runs_base();
+    g_autofree char *parent = g_path_get_dirname(entry->directories[0]);
+
+    return cli_runs_same_directory(base, parent);
+}
+
+/* Words, each with its zero: the name (may be empty), "1" where it was made, or "2" in folders of
+ * drives, when it was created, the directories. */
 static GString *
 as_text(const struct cli_run_entry *entry)
 {
     GString *text = g_string_new(entry->name);
 
     g_string_append_c(text, '\0');
-    g_string_append_len(text, entry->made ? "1" : "0", 2);
+    g_string_append_len(text, !entry->made ? "0" : are_in_list(entry) ? "1" : "2", 2);
     g_string_append_len(text, entry->created, (gssize)strlen(entry->created) + 1);
     for (char **directory = entry->directories; *directory; directory++)
         g_string_append_len(text, *directory, (gssize)strlen(*directory) + 1);
     return text;
 }
 
+/* *listed: as are_in_list has it. */
 static void
-from_text(struct cli_run_entry *entry, const GString *text)
+from_text(struct cli_run_entry *entry, bool *listed, const GString *text)
 {
     const char *end = text->str + text->len, *at = text->str;
     g_autoptr(GPtrArray) words = g_ptr_array_new();
@@ -203,16 +220,36 @@ from_text(struct cli_run_entry *entry, const GString *text)
     g_ptr_array_add(words, NULL);
     entry->name = g_ptr_array_steal_index(words, 0);
     g_autofree char *made = g_ptr_array_steal_index(words, 0);
-    entry->made = !strcmp(made, "1");
+    entry->made = strcmp(made, "0") != 0;
+    *listed = !strcmp(made, "1");
     entry->created = g_ptr_array_steal_index(words, 0);
     entry->directories = (char **)g_ptr_array_steal(words, NULL);
     if (!*entry->name)
         g_clear_pointer(&entry->name, g_free);
 }
 
+/* Each machine may have its own.  What is not there of a drive may not be mounted. */
+static bool
+make_here(const struct cli_run_entry *entry, bool listed, GError **error)
+{
+    for (char **each = entry->directories; entry->made && *each; each++) {
+        g_autofree char *parent = g_path_get_dirname(*each);
+        if (listed)
+            g_mkdir_with_parents(parent, 0700);
+        else if (!g_file_test(parent, G_FILE_TEST_IS_DIR))
+            return mw_refuse(error,
+                             "MEMWALL_NVME: %s does not exist on %s: mount its drive, or make it "
+                             "first",
+                             parent, g_get_host_name());
+        g_mkdir(*each, 0700);
+    }
+    return true;
+}
+
 static bool
 share(struct cli_run_drives *drives, GError **error)
 {
+    bool listed = true;
     struct mw_ranks *ranks = drives->training->ranks;
     GString *text = drives->first ? as_text(&drives->entry) : g_string_new(NULL);
     int64_t bytes = (int64_t)text->len;
@@ -226,12 +263,9 @@ share(struct cli_run_drives *drives, GError **error)
         g_string_set_size(text, (gsize)bytes);
     good = good && mw_ranks_broadcast(ranks, 0, text->str, bytes, 0, error);
     if (good && !drives->first)
-        from_text(&drives->entry, text);
+        from_text(&drives->entry, &listed, text);
     g_string_free(text, TRUE);
-    /* Each machine may have its own. */
-    for (char **each = drives->entry.directories; good && drives->entry.made && *each; each++)
-        g_mkdir_with_parents(*each, 0700);
-    return good;
+    return good && (drives->first || make_here(&drives->entry, listed, error));
 }
 
 /* When it was created tells a run from the one that it replaces, which may have its name. */

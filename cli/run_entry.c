@@ -16,6 +16,7 @@
 
 #define VERSION 1
 #define NAME_BYTES_MAX 128
+#define DELETING "deleting"
 
 /* --- names ----------------------------------------------------------------------------------- */
 
@@ -151,6 +152,7 @@ read_object(JsonObject *object, const char *origin, struct cli_run_entry *entry,
         !get_text(object, "host", origin, &entry->host, error) ||
         !mw_json_get_bool(object, "made", origin, &entry->made, error) ||
         !mw_json_get_bool(object, "durable", origin, &entry->durable, error) ||
+        !mw_json_get_bool(object, DELETING, origin, &entry->deleting, error) ||
         !mw_json_get_int(object, "ranks", 1, 1 << 20, origin, &entry->ranks, error) ||
         !mw_json_get_int(object, "ranks_here", 0, 1 << 20, origin, &entry->ranks_here, error) ||
         !mw_json_get_int(object, "steps", 0, INT64_MAX, origin, &entry->steps, error) ||
@@ -236,4 +238,45 @@ cli_run_entry_write(const char *directory, const struct cli_run_entry *entry,
     mw_json_end(&json, '}');
     putc('\n', file->stream);
     return mw_file_commit(file, error);
+}
+
+/* --- on its way out -------------------------------------------------------------------------- */
+
+static bool
+write_text(const char *directory, const char *text)
+{
+    g_autofree char *path = g_build_filename(directory, MW_RUN_DESCRIPTION, NULL);
+    struct mw_file *file = mw_file_open_own(path, NULL);
+
+    if (!file)
+        return false;
+    fputs(text, file->stream);
+    return mw_file_commit(file, NULL);
+}
+
+/* All else stays as it is, to the byte. */
+char *
+cli_run_entry_mark_deleting(const char *directory)
+{
+    g_autofree char *path = g_build_filename(directory, MW_RUN_DESCRIPTION, NULL);
+    struct cli_run_entry entry;
+    gsize length;
+
+    if (!cli_run_entry_read(directory, &entry, NULL))
+        return NULL;
+    const bool marked = entry.deleting;
+    cli_run_entry_clear(&entry);
+    g_autofree char *text = marked ? NULL : read_own(path, &length, NULL);
+    const char *brace = text ? strchr(text, '{') : NULL;
+    if (!brace)
+        return NULL;
+    g_autofree char *now =
+        g_strdup_printf("%.*s\"" DELETING "\": true,%s", (int)(brace + 1 - text), text, brace + 1);
+    return write_text(directory, now) ? g_steal_pointer(&text) : NULL;
+}
+
+void
+cli_run_entry_restore(const char *directory, const char *text)
+{
+    write_text(directory, text);
 }

@@ -17,8 +17,9 @@ struct cli_run_entry {
     char *model, *strategy;         /* may be NULL, as the next */
     char *created, *updated, *host; /* ISO 8601, UTC */
     char **directories;             /* absolute, in the order of the drives; at least one */
-    bool made;    /* for the run: the directories go with it, with all that is ours in them */
-    bool durable; /* its steps were to be: what it has left may be gone on with */
+    bool made;     /* for the run: the directories go with it, with all that is ours in them */
+    bool durable;  /* its steps were to be: what it has left may be gone on with */
+    bool deleting; /* of the list's: what is left of it is to go, as far as it has not */
     int64_t ranks, steps; /* that were asked for */
     int64_t ranks_here;   /* of them on the machine that this was written on; 0: it does not say */
     int64_t last_step;    /* that was durable when this was written, from 1; 0: none */
@@ -35,6 +36,10 @@ JsonNode *cli_run_entry_parse(const char *directory, GError **error);
 bool cli_run_entry_write(const char *directory, const struct cli_run_entry *entry,
                          void (*more)(struct mw_json_writer *json, const void *data),
                          const void *data, GError **error);
+/* Says in a description that its run is being deleted: the text before that, for _restore; NULL:
+ * it says so by now, or cannot be written.  g_free it. */
+char *cli_run_entry_mark_deleting(const char *directory);
+void cli_run_entry_restore(const char *directory, const char *text);
 void cli_run_entry_clear(struct cli_run_entry *entry);
 
 #endif

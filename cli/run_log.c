@@ -22,7 +22,8 @@ is_here(const struct cli_run *run, char **directories)
 static bool
 is_over(const struct cli_run *run, const char *name)
 {
-    return g_strcmp0(run->entry.name, name) || run->state == CLI_RUN_EMPTY;
+    return g_strcmp0(run->entry.name, name) || run->state == CLI_RUN_EMPTY ||
+           run->state == CLI_RUN_DELETING;
 }
 
 static bool

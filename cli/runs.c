@@ -14,7 +14,8 @@
 const char *
 cli_run_state_name(enum cli_run_state state)
 {
-    static const char *const names[] = {"running", "durable", "empty", "damaged", "away"};
+    static const char *const names[] = {"running", "durable", "empty",
+                                        "damaged", "away",    "being deleted"};
 
     return names[state];
 }
@@ -136,15 +137,19 @@ look(struct cli_run *run, GError **error)
             run->state = files.step >= 0                        ? CLI_RUN_DURABLE
                          : files.record || run->entry.last_step ? CLI_RUN_DAMAGED
                                                                 : CLI_RUN_EMPTY;
+            if (files.step >= 0 && cli_runs_lacks_files(&run->entry, &files))
+                run->state = CLI_RUN_DAMAGED;
         }
         mw_run_files_clear(&files);
     }
+    if (away || run->entry.deleting)
+        run->steps = 0;
+    if (away)
+        run->state = CLI_RUN_AWAY;
+    if (run->entry.deleting)
+        run->state = CLI_RUN_DELETING;
     if (running)
         run->state = CLI_RUN_RUNNING;
-    if (!away)
-        return good;
-    run->state = running ? CLI_RUN_RUNNING : CLI_RUN_AWAY;
-    run->steps = 0;
     return good;
 }
 
@@ -266,6 +271,32 @@ cli_runs_list(void)
 
 /* --- one of them ----------------------------------------------------------------------------- */
 
+/* NULL: it is none that a run can have.  g_free it. */
+static char *
+listed_folder(const char *name)
+{
+    g_autofree char *base = cli_runs_base();
+    bool plain = *name && !strchr(name, '/') && strcmp(name, ".") && strcmp(name, "..");
+
+    return plain ? g_build_filename(base, name, NULL) : NULL;
+}
+
+/* The list's folder of it; NULL: it has none, for a name may have been given anew, where a
+ * directory was carried to another place.  g_free it. */
+static char *
+own_listed_folder(const struct cli_run_entry *entry)
+{
+    g_autofree char *folder = entry->name ? listed_folder(entry->name) : NULL;
+    struct cli_run_entry listed;
+
+    if (!folder || !cli_run_entry_read(folder, &listed, NULL))
+        return NULL;
+    bool same = g_strv_equal((const char *const *)listed.directories,
+                             (const char *const *)entry->directories);
+    cli_run_entry_clear(&listed);
+    return same ? g_steal_pointer(&folder) : NULL;
+}
+
 /* A run that was carried or copied to another place says where it was. */
 static bool
 was_carried(const struct cli_run_entry *entry, const char *path)
@@ -320,13 +351,27 @@ explain_unread(const char *path, const GError *why, GError **error)
             ? g_strdup_printf("%s beside it %s: what is not this user's alone is left alone; copy "
                               "the files to a directory of your own (cp -r) and name that",
                               files.stranger, files.stranger_why)
-        : holds ? g_strdup_printf("move that file away to verify, resume or delete the state in %s "
-                                "without it; `memwall run --nvme %s --overwrite` starts anew there",
-                                path, path)
-              : g_strdup("no state is beside it: name a directory of the run, or delete that file");
+        : holds
+            ? g_strdup_printf("move that file away to verify, resume or delete the state in %s "
+                              "without it; `memwall run --nvme %s --overwrite` starts anew there",
+                              path, path)
+            : g_strdup("no state is beside it: name a directory of the run, or delete that file");
 
     mw_run_files_clear(&files);
     g_propagate_error(error, g_error_new(why->domain, why->code, "%s: %s", why->message, way));
+}
+
+/* As the list has it, whichever of its directories was named. */
+static void
+note_deleting(struct cli_run_entry *entry)
+{
+    g_autofree char *folder = own_listed_folder(entry);
+    struct cli_run_entry listed;
+
+    if (!folder || !cli_run_entry_read(folder, &listed, NULL))
+        return;
+    entry->deleting = listed.deleting;
+    cli_run_entry_clear(&listed);
 }
 
 static struct cli_run *
@@ -336,9 +381,10 @@ run_of_directory(const char *path, GError **error)
     g_autoptr(GError) why = NULL;
     bool good = read_settled(path, &run->entry, &why);
 
-    if (good)
+    if (good) {
         good = take_place(&run->entry, path, error);
-    else if (g_error_matches(why, G_FILE_ERROR, G_FILE_ERROR_NOENT)) {
+        note_deleting(&run->entry);
+    } else if (g_error_matches(why, G_FILE_ERROR, G_FILE_ERROR_NOENT)) {
         run->entry.directories = g_new0(char *, 2);
         run->entry.directories[0] = g_canonicalize_filename(path, NULL);
         good = true;
@@ -369,16 +415,6 @@ refuse_name(const char *name, GError **error)
               name, like ? " did you mean " : "", like ? like : "", like ? "?" : "");
 }
 
-/* NULL: it is none that a run can have.  g_free it. */
-static char *
-listed_folder(const char *name)
-{
-    g_autofree char *base = cli_runs_base();
-    bool plain = *name && !strchr(name, '/') && strcmp(name, ".") && strcmp(name, "..");
-
-    return plain ? g_build_filename(base, name, NULL) : NULL;
-}
-
 bool
 cli_runs_is_listed(const char *name)
 {
@@ -400,36 +436,56 @@ cli_runs_find(const char *name, GError **error)
     return NULL;
 }
 
-/* What is newer than all others is what was meant: an older one is not gone on with unasked. */
-static bool
-check_newest(const struct cli_run *run, GError **error)
+/* What is newer than all others is what was meant: an older one is not gone on with unasked, and so
+ * is named. */
+static char *
+instead_text(const GPtrArray *runs, guint behind)
 {
+    for (guint i = behind; i < runs->len; i++) {
+        const struct cli_run *run = g_ptr_array_index(runs, i);
+        if (run->state == CLI_RUN_DURABLE)
+            return g_strdup_printf("--resume %s goes on with the newest that can be gone on with",
+                                   run->entry.name);
+    }
+    return g_strdup("no other of `memwall list runs` can be gone on with");
+}
+
+static bool
+check_newest(const GPtrArray *runs, guint index, GError **error)
+{
+    const struct cli_run *run = g_ptr_array_index(runs, index);
     const char *name = run->entry.name;
+    g_autofree char *instead = instead_text(runs, index + 1);
 
     if (run->state == CLI_RUN_RUNNING)
-        return mw_refuse(error,
-                         "--resume: the newest run, %s, is running: --resume=NAME names another of "
-                         "`memwall list runs`",
-                         name);
+        return mw_refuse(error, "--resume: the newest run, %s, is running: %s", name, instead);
     if (run->state == CLI_RUN_DAMAGED)
         return mw_refuse(error,
-                         "--resume: the newest run, %s, has no whole step: `memwall verify %s` "
-                         "says what is damaged; --resume=NAME names another of `memwall list runs`",
-                         name, name);
+                         "--resume: the newest run, %s, cannot be gone on with: `memwall verify "
+                         "%s` says what is damaged; %s",
+                         name, name, instead);
     return true;
 }
 
-/* Whose drive is not mounted, or whose files were deleted by hand: nobody can go on with it now.
- * The newest of them says enough. */
+/* Whose drive is not mounted, whose files were deleted by hand, or that are being deleted: nobody
+ * can go on with them now.  The newest of them says enough. */
 static void
-note_away(GString *text, const struct cli_run *run)
+note_passed(GString *text, const struct cli_run *run)
 {
+    const char *name = run->entry.name;
+
     if (text->len)
         return;
+    if (run->state == CLI_RUN_DELETING) {
+        g_string_append_printf(text, "run %s is being deleted (`memwall rm %s` ends it)", name,
+                               name);
+        return;
+    }
     const char *missing = cli_runs_missing(&run->entry), *taken = cli_runs_taken(&run->entry);
     const char *place = missing ? missing : taken;
 
-    g_string_append_printf(text, "of run %s %s %s", run->entry.name, place ? place : "a directory",
+    g_string_append_printf(text, "of run %s %s %s (is the drive mounted?)", name,
+                           place ? place : "a directory",
                            missing ? "is not there, or empty" : "has another run now");
 }
 
@@ -437,27 +493,26 @@ struct cli_run *
 cli_runs_newest(char **note, GError **error)
 {
     g_autoptr(GPtrArray) runs = cli_runs_list();
-    g_autoptr(GString) away = g_string_new(NULL);
+    g_autoptr(GString) passed = g_string_new(NULL);
 
     *note = NULL;
     for (guint i = 0; i < runs->len; i++) {
         struct cli_run *run = g_ptr_array_index(runs, i);
-        if (run->state == CLI_RUN_AWAY)
-            note_away(away, run);
-        if (run->state == CLI_RUN_AWAY || run->state == CLI_RUN_EMPTY)
+        if (run->state == CLI_RUN_AWAY || run->state == CLI_RUN_DELETING)
+            note_passed(passed, run);
+        if (run->state != CLI_RUN_DURABLE && run->state != CLI_RUN_RUNNING &&
+            run->state != CLI_RUN_DAMAGED)
             continue;
-        if (!check_newest(run, error))
+        if (!check_newest(runs, i, error))
             return NULL;
-        if (away->len)
-            *note = g_strdup_printf("--resume: passed over what is newer: %s (is the drive "
-                                    "mounted?)",
-                                    away->str);
+        if (passed->len)
+            *note = g_strdup_printf("--resume: passed over what is newer: %s", passed->str);
         return g_ptr_array_steal_index(runs, i);
     }
     mw_refuse(error,
-              "--resume: no run can be resumed%s%s%s: `memwall list runs` shows all; --nvme DIR "
+              "--resume: no run can be resumed%s%s: `memwall list runs` shows all; --nvme DIR "
               "names its directory",
-              away->len ? ": " : "", away->str, away->len ? " (is the drive mounted?)" : "");
+              passed->len ? ": " : "", passed->str);
     return NULL;
 }
 
@@ -472,30 +527,71 @@ cli_runs_described(const struct cli_run_entry *entry)
 
 /* --- removal --------------------------------------------------------------------------------- */
 
+static bool
+is_in_base(const char *directory)
+{
+    g_autofree char *base = cli_runs_base(), *parent = g_path_get_dirname(directory);
+
+    return cli_runs_same_directory(base, parent);
+}
+
+static guint
+count_files(const char *directory)
+{
+    struct mw_run_files files;
+    guint count = mw_run_files_look(directory, &files, NULL) ? files.names->len : 0;
+
+    mw_run_files_clear(&files);
+    return count;
+}
+
+/* A lock is what goes last of a directory that was made for a run. */
+static bool
+is_emptied(const struct cli_run_entry *entry, const char *directory)
+{
+    g_autofree char *path = g_build_filename(directory, MW_RUN_DESCRIPTION, NULL);
+    struct mw_run_files files;
+
+    if (!entry->deleting || !entry->made || g_file_test(path, G_FILE_TEST_EXISTS))
+        return false;
+    bool is = mw_run_files_look(directory, &files, NULL) && !files.record && !files.has_data;
+    mw_run_files_clear(&files);
+    return is;
+}
+
+/* *begun: something of it is gone. */
+static bool
+remove_directories(const struct cli_run_entry *entry, bool locked, bool *begun, GError **error)
+{
+    for (char **directory = entry->directories; *directory; directory++) {
+        if (!cli_runs_has(entry, *directory) && !is_emptied(entry, *directory))
+            continue;
+        guint count = count_files(*directory);
+        bool good = mw_run_files_remove(*directory, locked, error);
+        *begun |= good || count_files(*directory) < count;
+        if (!good)
+            return false;
+        if (entry->made || is_in_base(*directory))
+            g_rmdir(*directory);
+    }
+    return true;
+}
+
 bool
 cli_runs_remove(const struct cli_run_entry *entry, bool locked, GError **error)
 {
-    g_autofree char *base = cli_runs_base();
-    g_autofree char *folder = entry->name ? g_build_filename(base, entry->name, NULL) : NULL;
-    struct cli_run_entry listed;
+    g_autofree char *folder = own_listed_folder(entry);
+    g_autofree char *text = folder ? cli_run_entry_mark_deleting(folder) : NULL;
+    bool begun = false;
 
-    for (char **directory = entry->directories; *directory; directory++) {
-        if (!cli_runs_has(entry, *directory))
-            continue;
-        if (!mw_run_files_remove(*directory, locked, error))
-            return false;
-        if (entry->made)
-            g_rmdir(*directory);
-    }
-    /* A name may have been given anew, where a directory was carried to another place. */
-    if (!folder || !cli_run_entry_read(folder, &listed, NULL))
-        return true;
-    bool same = g_strv_equal((const char *const *)listed.directories,
-                             (const char *const *)entry->directories);
-    cli_run_entry_clear(&listed);
-    if (same && !mw_run_files_remove(folder, locked, error))
+    if (!remove_directories(entry, locked, &begun, error)) {
+        if (text && !begun)
+            cli_run_entry_restore(folder, text);
         return false;
-    if (same)
+    }
+    if (folder && !mw_run_files_remove(folder, locked, error))
+        return false;
+    if (folder)
         g_rmdir(folder);
     return true;
 }
@@ -510,7 +606,7 @@ sweep(const char *folder)
     struct cli_run *run = run_in(folder, &why);
     bool unmade = !run && g_error_matches(why, G_FILE_ERROR, G_FILE_ERROR_NOENT);
 
-    if (run && run->entry.made && run->state == CLI_RUN_EMPTY)
+    if (run && run->entry.made && (run->state == CLI_RUN_EMPTY || run->state == CLI_RUN_DELETING))
         cli_runs_remove(&run->entry, false, NULL);
     if (unmade && !mw_run_aside_look(folder) && mw_run_files_look(folder, &files, NULL)) {
         if (!files.running && !files.record && mw_run_files_remove(folder, false, NULL))

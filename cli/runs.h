@@ -16,10 +16,11 @@ struct mw_run_lock;
 
 enum cli_run_state {
     CLI_RUN_RUNNING,
-    CLI_RUN_DURABLE, /* can be gone on with */
-    CLI_RUN_EMPTY,   /* nothing was committed */
-    CLI_RUN_DAMAGED, /* no step is whole on all its ranks, or the record of those it had is gone */
-    CLI_RUN_AWAY,    /* a directory is not there, or another run has it */
+    CLI_RUN_DURABLE,  /* can be gone on with */
+    CLI_RUN_EMPTY,    /* nothing was committed */
+    CLI_RUN_DAMAGED,  /* no step is whole on all its ranks, or a file of one is gone */
+    CLI_RUN_AWAY,     /* a directory is not there, or another run has it */
+    CLI_RUN_DELETING, /* what has begun to delete it has not come to its end */
 };
 const char *cli_run_state_name(enum cli_run_state state);
 
@@ -83,12 +84,15 @@ const char *cli_runs_taken(const struct cli_run_entry *entry);
 /* Whether a run with these files in its first directory has had a durable step, and its record is
  * gone or empty. */
 bool cli_runs_is_lost(const struct cli_run_entry *entry, const struct mw_run_files *files);
-/* "its last durable step was 8": what is known of such a run in `directory`.  g_free it. */
+/* Whether a rank that ran on this machine has no record, or one with a record no data, by names
+ * alone. */
+bool cli_runs_lacks_files(const struct cli_run_entry *entry, const struct mw_run_files *first);
 /* The step, from 1, that the description in a directory says was durable when it was written; 0:
  * none, or no description of a run that the directory is of. */
 int64_t cli_runs_noted_step(const char *directory);
 /* Says so where that is behind `step`, from 1, which is what was found. */
 void cli_runs_tell_lost_step(int64_t noted_step, int64_t step, const char *what_follows);
+/* "its last durable step was 8": what is known of a lost run in `directory`.  g_free it. */
 char *cli_runs_lost_text(const struct cli_run_entry *entry, const char *directory);
 
 /* A new name, such as gpt2-2026-11-22-1, with a folder of it under the base.  If `where` is not
@@ -97,8 +101,9 @@ char *cli_runs_lost_text(const struct cli_run_entry *entry, const char *director
  * before it is released.  NULL with *error. */
 char *cli_runs_reserve(const char *model, char **where, char ***directories,
                        struct mw_run_lock **lock, GError **error);
-/* Deletes what is ours of it in all its directories, and those that were made for it.  False with
- * *error while it runs (`locked`: unless by the caller). */
+/* Deletes what is ours of it in all its directories, and those that were made for it.  The list
+ * says so first, so that what a kill leaves is deleted by the same name.  False with *error while
+ * it runs (`locked`: unless by the caller). */
 bool cli_runs_remove(const struct cli_run_entry *entry, bool locked, GError **error);
 /* What runs that were killed have left in folders of their own, where nothing of it is durable. */
 void cli_runs_sweep(void);

@@ -1,4 +1,6 @@
-/* Runs whose record is gone, and what their descriptions know of it. */
+/* Runs whose files are gone, and what their descriptions know of it. */
+#include <sys/stat.h>
+
 #include "cli/cli.h"
 #include "cli/runs.h"
 #include "exec/run_files.h"
@@ -26,6 +28,34 @@ cli_runs_lost_text(const struct cli_run_entry *entry, const char *directory)
     return g_strdup_printf("%s, the record of run %s, is not there, and state is: the run was "
                            "killed as it started, or its record is lost",
                            path, entry->name);
+}
+
+static bool
+has_file(const char *path)
+{
+    struct stat info;
+
+    return !lstat(path, &info) && S_ISREG(info.st_mode);
+}
+
+/* Of each rank whose record is here, on each of its drives. */
+bool
+cli_runs_lacks_files(const struct cli_run_entry *entry, const struct mw_run_files *first)
+{
+    const int drives = (int)g_strv_length(entry->directories);
+
+    if (first->records < MIN(entry->ranks_here, entry->ranks))
+        return true;
+    for (int r = 0; r < first->ranks; r++) {
+        g_autofree char *stem = mw_run_stem(MW_RUN_BASE, r, first->ranks);
+        g_autofree char *record = mw_run_record_path(entry->directories[0], stem);
+        for (int d = 0; d < drives && has_file(record); d++) {
+            g_autofree char *data = mw_run_data_path(entry->directories[d], stem, d, drives);
+            if (!has_file(data))
+                return true;
+        }
+    }
+    return false;
 }
 
 int64_t

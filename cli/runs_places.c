@@ -184,21 +184,18 @@ directories_of(const struct attempt *attempt)
     return directories;
 }
 
-/* What a link makes one of two names is only known once both are there. */
+/* Folders of drives are the user's to make: where one is not there its drive may not be mounted,
+ * and what is made instead would lie on another. */
 static bool
-make_parents(char **where, GError **error)
+are_there(char **where, GError **error)
 {
-    if (!cli_runs_make_base(error))
-        return false;
-    for (char **each = where; each && *each; each++) {
-        if (!g_mkdir_with_parents(*each, 0700))
-            continue;
-        g_set_error(error, MW_ERROR, MW_ERROR_IO,
-                    "%s: cannot be made: %s: --nvme DIR names another directory", *each,
-                    g_strerror(errno));
-        return false;
-    }
-    return !where || refuse_repeated(where, error);
+    for (char **each = where; *each; each++)
+        if (!g_file_test(*each, G_FILE_TEST_IS_DIR))
+            return mw_refuse(error, "MEMWALL_NVME: %s %s", *each,
+                             g_file_test(*each, G_FILE_TEST_EXISTS)
+                                 ? "is no directory: name one of each drive"
+                                 : "does not exist: mount its drive, or make it first");
+    return refuse_repeated(where, error);
 }
 
 /* Of the last attempt. */
@@ -226,7 +223,7 @@ cli_runs_reserve(const char *model, char **where, char ***directories, struct mw
     g_autofree char *names = g_strdup_printf("%s-%s", word, day);
     int made = 0, reason = 0, lost = 0;
 
-    if (!make_parents(where, error))
+    if (!cli_runs_make_base(error) || (where && !are_there(where, error)))
         return NULL;
     for (int number = 1; !made && number < NUMBERS; number++) {
         g_autofree char *name = g_strdup_printf("%s-%d", names, number);

@@ -25,12 +25,23 @@ is_a_run(const struct cli_run *run, const char *name, GError **error)
     return found || mw_refuse(error, "%s: holds no run; nothing is deleted", name);
 }
 
+/* By what has begun to delete the run: that a directory was made for it, and is gone with it, looks
+ * the same where the drive that it was on is mounted. */
+static bool
+was_emptied(const struct cli_run *run, const char *directory)
+{
+    g_autofree char *parent = g_path_get_dirname(directory);
+
+    return run->state == CLI_RUN_DELETING && !cli_runs_has_another(&run->entry, directory) &&
+           g_file_test(parent, G_FILE_TEST_IS_DIR);
+}
+
 /* What is left alone of it, and so stays. */
 static void
 say_others(const struct cli_run *run, const char *name)
 {
     for (char **directory = run->entry.directories; *directory; directory++)
-        if (!cli_runs_has(&run->entry, *directory))
+        if (!cli_runs_has(&run->entry, *directory) && !was_emptied(run, *directory))
             cli_say("%s: %s is not there, or of another run: nothing is deleted in it", name,
                     *directory);
 }
@@ -60,7 +71,7 @@ first_left(const struct cli_run *run)
 static bool
 is_whole(const struct cli_run *run, const char *name, GError **error)
 {
-    const char *missing = cli_runs_missing(&run->entry);
+    const char *missing = run->state == CLI_RUN_DELETING ? NULL : cli_runs_missing(&run->entry);
 
     if (!missing || !first_left(run) || strcmp(name, run->entry.name))
         return true;
@@ -96,7 +107,8 @@ find_run(const char *name, GError **error)
 static bool
 remove_run(const struct cli_run *run, const char *name, GError **error)
 {
-    bool gone = !g_strcmp0(name, run->entry.name) && !first_left(run);
+    bool gone =
+        !g_strcmp0(name, run->entry.name) && !first_left(run) && run->state != CLI_RUN_DELETING;
 
     if (!gone)
         say_others(run, name);

@@ -19,6 +19,7 @@ from check_resume import RanksBox, SMALL, check_refused, train
 from check_run import GPT2, MEMWALL, good, losses
 from tap import Held, Skip, has_ranks, report_in
 
+KILL_AT = os.environ.get("KILL_AT_LIBRARY")
 OWN = ["-s", "zero-infinity-nvme", "--param-device", "nvme", "--optimizer-device", "nvme"]
 STEP, NONE = [*OWN, "--commit", "step"], [*OWN, "--commit", "none"]
 
@@ -36,6 +37,13 @@ def listed(box):
     done = box.run("runs", "--json", verb="list")
     assert not done.returncode and not done.said, done.said
     return json.loads(done.text)
+
+
+def make_drives(box, *names):
+    """Folders for $MEMWALL_NVME, which makes none."""
+    for name in names:
+        shutil.rmtree(box.folder / name, ignore_errors=True)
+        (box.folder / name).mkdir()
 
 
 def start_anew(box):
@@ -146,14 +154,15 @@ def check_starting(box):
     """A run that checks what it is given has a folder with a lock, and no description yet."""
     start_anew(box)
     yield from good(train(box, *STEP, steps=1))
+    name = listed(box)[0]["run"]
     folder = runs_of(box) / "starting"
     folder.mkdir()
     with open(folder / "memwall-run.lock", "wb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if [(run["run"], run["state"]) for run in listed(box)][:1] != [("starting", "running")]:
             yield f"runs are {listed(box)}"
-        yield from check_refused(train(box, *STEP, "--resume"), 2, "starting, is running",
-                                 "--resume=NAME")
+        yield from check_refused(train(box, *STEP, "--resume"), 2, "starting, is running: ",
+                                 f"--resume {name} goes on with the newest that can")
         yield from check_refused(box.run("starting", verb="rm"), 2, "starting: ",
                                  "nothing is deleted")
         yield from good(train(box, *NONE, steps=1))
@@ -183,7 +192,7 @@ def check_reserved(box):
         start_anew(box)
         held = Held(box.folder, "memwall-run.json")
         (box.folder / "log.jsonl").unlink(missing_ok=True)  # has names that are given anew
-        shutil.rmtree(box.folder / "fast", ignore_errors=True)
+        make_drives(box, "fast")
         first = subprocess.Popen([str(MEMWALL), "run", "-m", str(GPT2 / "config.json"), *SMALL,
                                    "--batch", "2", "--steps", "1", *STEP], cwd=box.folder,
                                  env={**box.environment, **held.environment,
@@ -252,7 +261,8 @@ def check_killed_durable(box):
     start_anew(box)
     run = Disturbed(box, *STEP, "--batch", "2", "--steps", str(ENOUGH))
     name = listed(box)[0]["run"]
-    yield from check_refused(train(box, *STEP, "--resume"), 2, name, "is running", "--resume=NAME")
+    yield from check_refused(train(box, *STEP, "--resume"), 2, name, "is running",
+                             "no other of `memwall list runs` can be gone on with")
     yield from check_refused(train(box, *STEP, "--resume", name), 1, "in use by another run",
                              "wait for that run or stop it")
     run.process.send_signal(signal.SIGKILL)
@@ -304,6 +314,7 @@ def check_variable(box):
     """$MEMWALL_NVME says where runs have their directories."""
     start_anew(box)
     box.environment["MEMWALL_NVME"] = str(box.folder / "fast")
+    make_drives(box, "fast")
     yield from good(train(box, *STEP, steps=2))
     runs = listed(box)
     yield from good(train(box, *STEP, "--resume", steps=3))
@@ -314,6 +325,15 @@ def check_variable(box):
     if os.listdir(box.folder / "fast") or left(box):
         yield f"left {os.listdir(box.folder / 'fast')}, {left(box)}"
     box.environment["MEMWALL_NVME"] = f"{box.folder / 'fast'}:{box.folder / 'vast'}"
+    shutil.rmtree(box.folder / "vast", ignore_errors=True)
+    yield from check_refused(train(box, *STEP), 2, f"MEMWALL_NVME: {box.folder / 'vast'} does not "
+                             "exist: mount its drive, or make it first")
+    (box.folder / "vast").write_text("a file")
+    yield from check_refused(train(box, *STEP), 2, "MEMWALL_NVME: ", "vast is no directory")
+    (box.folder / "vast").unlink()
+    if os.listdir(box.folder / "fast") or left(box):
+        yield f"left {os.listdir(box.folder / 'fast')}, {left(box)}"
+    make_drives(box, "vast")
     yield from good(train(box, *STEP, steps=2))
     yield from good(train(box, *STEP, "--resume", steps=3))
     runs = listed(box)
@@ -330,8 +350,7 @@ def check_variable(box):
 def check_parts(box):
     """Empty parts of $MEMWALL_NVME are none, a directory that is there twice is told at once."""
     start_anew(box)
-    for path in ("fast", "vast"):
-        shutil.rmtree(box.folder / path, ignore_errors=True)
+    make_drives(box, "fast", "vast")
     fast, vast = str(box.folder / "fast"), str(box.folder / "vast")
     (box.folder / "link").symlink_to(box.folder)
     for text, said in ((f"{fast}:{fast}", "/fast twice"),
@@ -716,6 +735,7 @@ def check_unmounted(box):
     yield from good(train(box, *STEP, steps=2))
     older = listed(box)[0]["run"]
     box.environment["MEMWALL_NVME"] = ":".join(map(str, mounts))
+    make_drives(box, "fast", "vast")
     yield from good(train(box, *STEP, steps=2))
     del box.environment["MEMWALL_NVME"]
     name = listed(box)[0]["run"]
@@ -818,6 +838,7 @@ def check_overwritten(box):
     """A run in the directories that were made for another has its name and its place."""
     for mounts in ([], ["fast"], ["fast", "vast"]):
         start_anew(box)
+        make_drives(box, *mounts)
         if mounts:
             box.environment["MEMWALL_NVME"] = ":".join(str(box.folder / each) for each in mounts)
         for _ in range(2):
@@ -1007,6 +1028,121 @@ def check_rm_words(box):
     yield from check_refused(box.run("--", "-drive", verb="rm"), 2, "-drive: holds no run")
 
 
+def delete(box, *words, at=0):
+    """By `memwall rm`, killed in front of the call number `at`."""
+    environment = {**box.environment, "LD_PRELOAD": KILL_AT, "KILL_AT": str(at)}
+    return box.run(*words, verb="rm", environment=environment if at else None)
+
+
+def check_deleting(box, mounts):
+    """`rm` that is killed: the list says that the run is being deleted, and the same name ends it.
+    `mounts`: folders for $MEMWALL_NVME; none of them: directories of the user's."""
+    start_anew(box)
+    yield from good(train(box, *STEP, steps=1))
+    older = listed(box)[0]["run"]
+    make_drives(box, *mounts)
+    box.environment["MEMWALL_NVME"] = ":".join(str(box.folder / each) for each in mounts)
+    yield from good(train(box, *STEP, *([] if mounts else BOTH), steps=2))
+    del box.environment["MEMWALL_NVME"]
+    name, kept, found = listed(box)[0]["run"], box.folder / "kept", set()
+    places = [*(mounts or ["drive", "second"]), "state"]
+    for place in places:
+        shutil.copytree(box.folder / place, kept / place)
+    for at in range(1, 100):
+        for place in places:
+            shutil.rmtree(box.folder / place)
+            shutil.copytree(kept / place, box.folder / place)
+        done = delete(box, name, at=at)
+        if done.returncode == 0:
+            break
+        state = [run["state"] for run in listed(box) if run["run"] == name]
+        found.update(state)
+        if state not in (["durable"], ["being deleted"], []):
+            yield f"{at}: {state}"
+        if state == ["being deleted"] and (found.add("table") or at % 4 == 0):
+            yield from check_half_deleted(box, name, older)
+        if state:
+            yield from good(box.run(name, verb="rm"))
+        elif name in left(box):  # a lock is left, which goes with the next run
+            yield from good(train(box, *NONE, steps=1))
+        drives = [each for place in places[:-1] for each in os.listdir(box.folder / place)
+                  if each != "memwall-run.lock"]
+        if left(box) != [older] or drives:
+            yield f"{at}: left {left(box)}, {drives}"
+    else:
+        yield "it is never done"
+    if found != {"durable", "being deleted", "table"}:
+        yield f"found {found}"
+    shutil.rmtree(kept)
+
+
+def check_half_deleted(box, name, older):
+    yield from check_refused(train(box, *STEP, f"--resume={name}"), 2, f"run {name} is being "
+                             f"deleted: `memwall rm {name}` ends it")
+    done = train(box, *STEP, "--resume", "--log", "older.jsonl", steps=1)
+    for line in (f"passed over what is newer: run {name} is being deleted (`memwall rm {name}` "
+                 "ends it)\n", f"going on with run {older}: "):
+        if line not in done.said:
+            yield f"said {done.said!r}"
+    done = box.run("runs", verb="list")
+    if f"deleting {name} has not come to its end: `memwall rm {name}` del" not in done.said or \
+            f"{name}  being deleted " not in done.text:
+        yield f"said {done.text!r} {done.said!r}"
+
+
+def check_in_use(box):
+    """What `rm` may not delete, as it is being looked at, is not called deleted."""
+    start_anew(box)
+    yield from good(train(box, *STEP, *BOTH, steps=2))
+    runs = listed(box)
+    before = {path: path.read_bytes() for path in runs_of(box).rglob("*.json")}
+    with open(box.folder / "drive/memwall.record", "rb") as record:
+        fcntl.flock(record, fcntl.LOCK_EX)
+        yield from check_refused(box.run(runs[0]["run"], verb="rm"), 1, "nothing is deleted")
+    if listed(box) != runs or before != {path: path.read_bytes() for path in before}:
+        yield f"runs are {listed(box)}, before {runs}"
+    yield from good(box.run(runs[0]["run"], verb="rm"))
+
+
+def check_copy(box):
+    """A copy of a run's folder in the list goes with its folder."""
+    start_anew(box)
+    yield from good(train(box, *STEP, steps=2))
+    name = listed(box)[0]["run"]
+    shutil.copytree(runs_of(box) / name, runs_of(box) / "copy")
+    yield from good(box.run("copy", verb="rm"))
+    if left(box) != [name] or [run["state"] for run in listed(box)] != ["durable"]:
+        yield f"left {left(box)}, runs are {listed(box)}"
+
+
+def check_files_gone(box, ranks):
+    """A run without a file that --resume needs is damaged, and says which goes on instead."""
+    start_anew(box)
+    words = [*STEP, "--batch", "1"]
+    yield from good(train(box, *words, steps=1, batch=1))
+    older = listed(box)[0]["run"]
+    for what in ("*.data", "*-2of2.data", *(["*rank1*"] if ranks > 1 else [])):
+        yield from good(train(box, *words, *BOTH, "--overwrite", steps=2, batch=1, ranks=ranks))
+        newest = listed(box)[0]
+        if newest["state"] != "durable":
+            yield f"{what}: {newest}"
+        for drive in ("drive", "second"):
+            for path in (box.folder / drive).glob(what):
+                path.unlink()
+        if [run["state"] for run in listed(box)] != ["damaged", "durable"]:
+            yield f"{what}: {listed(box)}"
+        done = train(box, *words, "--resume", batch=1, ranks=ranks)
+        if done.returncode != 2 or (
+                f"the newest run, {newest['run']}, cannot be gone on with: `memwall verify "
+                f"{newest['run']}` says what is damaged; --resume {older} goes on with the newest "
+                "that can") not in done.said:
+            yield f"{what}: status {done.returncode}: {done.said!r}"
+        done = train(box, *words, f"--resume={newest['run']}", "--log", "x.jsonl", batch=1,
+                     ranks=ranks)
+        if done.returncode == 0:
+            yield f"{what}: is resumed"
+
+
 def check_ranks(box):
     start_anew(box)
     words = ["--batch", "1"]
@@ -1060,6 +1196,15 @@ def tests(box):
     yield "descriptions that were copied", check_copied(box)
     yield "descriptions that were tampered with", check_tampered(box)
     yield "words of rm", check_rm_words(box)
+    skipped = "" if KILL_AT else " # SKIP no library to kill by"
+    for where, mounts in (("the user's", []), ("its own", ["fast", "vast"])):
+        yield f"rm that is killed, of directories of {where}{skipped}", \
+            check_deleting(box, mounts) if KILL_AT else []
+    yield "rm of what is in use", check_in_use(box)
+    yield "a copy in the list", check_copy(box)
+    yield "files that are gone", check_files_gone(box, 1)
+    if has_ranks():
+        yield "files of a rank that are gone", check_files_gone(box, 2)
     if has_ranks():
         yield "ranks", check_ranks(box)
 
