@@ -20,8 +20,11 @@ bool cli_run_drives_begin(struct cli_run_drives *drives, GError **error);
 /* Where a drive has no room beside what is set aside, that is deleted at once: true if there was
  * something. */
 bool cli_run_drives_make_room(struct cli_run_drives *drives);
-/* The new run has done its first step: what was set aside goes.  As note_step below. */
-void cli_run_drives_begun(struct cli_run_drives *drives);
+/* The new run has done a step: what was set aside goes, if that one is to be kept instead.  As
+ * note_step below. */
+void cli_run_drives_begun(struct cli_run_drives *drives, bool committed, bool skipped);
+/* It has ended well, and `kept`: whatever its steps were, what was set aside goes now. */
+void cli_run_drives_ended(struct cli_run_drives *drives, bool kept);
 /* Whether something is set aside still, and will be back. */
 bool cli_run_drives_spare(const struct cli_run_drives *drives);
 /* What is resumed can be: it is described, if it is not, or anew where its course has `changed`. */

@@ -1,7 +1,7 @@
 /*
  * --overwrite: the run that the directories hold is set aside when all is known to be good that can
- * be known without its place, and goes when the new one has done its first step.  What ends before
- * that puts it back.
+ * be known without its place, and goes when the new one has a first step to keep instead: durable,
+ * if it makes steps durable, and none that was skipped.  What ends before that puts it back.
  */
 #include <sys/statvfs.h>
 
@@ -121,10 +121,17 @@ cli_run_drives_overwrite(struct cli_run_drives *drives, GError **error)
     return true;
 }
 
+/* By what is there: where a drive has no room for both, any rank deletes the old one. */
 bool
 cli_run_drives_spare(const struct cli_run_drives *drives)
 {
-    return drives->aside;
+    bool any = false;
+
+    for (char **each = drives->entry.directories; drives->aside && *each; each++) {
+        enum mw_run_aside aside = mw_run_aside_look(*each);
+        any |= aside == MW_RUN_ASIDE_MOVING || aside == MW_RUN_ASIDE_REPLACED;
+    }
+    return any;
 }
 
 /* --- out, or back ---------------------------------------------------------------------------- */
@@ -158,10 +165,18 @@ cli_run_drives_make_room(struct cli_run_drives *drives)
     return true;
 }
 
+/* A kill behind a step that is not durable, or that has changed nothing, leaves nothing of it. */
 void
-cli_run_drives_begun(struct cli_run_drives *drives)
+cli_run_drives_begun(struct cli_run_drives *drives, bool committed, bool skipped)
 {
-    if (drives->aside)
+    if (drives->aside && !skipped && (committed || !cli_training_is_durable(drives->training)))
+        discard(drives);
+}
+
+void
+cli_run_drives_ended(struct cli_run_drives *drives, bool kept)
+{
+    if (drives->aside && kept)
         discard(drives);
 }
 
@@ -171,7 +186,7 @@ cli_run_drives_put_back(struct cli_run_drives *drives)
 {
     g_autoptr(GError) why = NULL;
 
-    if (!drives->aside)
+    if (!cli_run_drives_spare(drives))
         return false;
     for (char **each = drives->entry.directories; *each; each++)
         if (!mw_run_aside_look(*each) && cli_runs_has(&drives->entry, *each))

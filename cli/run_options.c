@@ -112,8 +112,8 @@ static const struct fixed_row {
               "previous one, where the newest is damaged or the run diverges after it",
               "newest|previous"}},
     {DRIVES, {"overwrite", 0, 0, G_OPTION_ARG_NONE, &overwrite,
-              "start anew, and delete the run that the directories hold once the new one has done "
-              "its first step", NULL}},
+              "start anew, and delete the run that the directories hold once the first step of the "
+              "new one is durable (done, if it keeps none)", NULL}},
     {MACHINE, {"backend", 0, 0, G_OPTION_ARG_STRING, &backend_name,
                "compute on cpu (cores), on cuda (GPUs), or auto: on GPUs where there are any "
                "(default); null computes nothing: it orders ops and moves bytes",

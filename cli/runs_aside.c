@@ -161,7 +161,7 @@ put_back(const char *directory, GError **error)
     if (!mw_run_aside_return(directory, error))
         return false;
     list_again(directory);
-    cli_say("%s: the run that --overwrite had set aside is back: the new one has not begun",
+    cli_say("%s: the run that --overwrite had set aside is back: no step of the new one is kept",
             directory);
     return true;
 }

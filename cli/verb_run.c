@@ -74,7 +74,7 @@ on_step(void *data, const struct mw_trainer_step *step, GError **error)
     };
 
     (void)error;
-    cli_run_drives_begun(run->training.drives);
+    cli_run_drives_begun(run->training.drives, step->committed, step->skipped);
     if (step->committed)
         run->committed = step->step + 1;
     row.time_ns = cli_run_report_step(run->report, step, &row.stolen_ns);
@@ -328,7 +328,10 @@ train(struct run *run, GError **error)
     run->step_ns = (int64_t)(run->training.answer->result->step_time_s[MW_OUTLOOK_TYPICAL] * 1e9);
     run->phase = TRAINING;
     bool good = mw_trainer_run(run->training.trainer, left, on_step, run, error);
-    run->phase = mw_trainer_ended_by(run->training.trainer) ? STOPPING : SAVING;
+    const bool stopped = mw_trainer_ended_by(run->training.trainer) != 0;
+    run->phase = stopped ? STOPPING : SAVING;
+    if (good)
+        cli_run_drives_ended(run->training.drives, run->committed || !stopped);
     return good;
 }
 

@@ -206,6 +206,10 @@ advice(const struct mw_trainer *trainer, int64_t last_update)
         return g_strdup_printf("no step is durable: start anew, or --from an earlier checkpoint, "
                                "with %s",
                                how);
+    if (last_update < 0)
+        return g_strdup_printf("no step has updated anything: start anew, or --from an earlier "
+                               "checkpoint, with %s",
+                               how);
     if (step < last_update - delayed)
         return g_strdup_printf("step %" G_GINT64_FORMAT " is the last that is durable: --resume "
                                "goes on from there, with %s",

@@ -13,10 +13,11 @@ import shutil
 import signal
 import sys
 
-from check_faults import SmallSystem, on_small, without_notices
+from check_faults import Disturbed, ENOUGH as STEPS_ENOUGH, SmallSystem, on_small, \
+    without_notices
 from check_resume import RanksBox, train
 from check_run import GPT2, good
-from check_runs import STEP, left, listed, runs_of, start_anew
+from check_runs import STEP, left, listed, make_drives, runs_of, start_anew
 from command import SANITIZED
 from tap import Skip, has_ranks, report_in
 
@@ -47,7 +48,7 @@ def check_spared(box, what, status, *words, limits=None):
         yield f"{what}: status {done.returncode}: {done.said!r}"
     if limits and resource.RLIMIT_AS in limits:
         box.run("runs", verb="list")  # exit() is not ours there: whoever looks next puts it back
-    elif "is back: the new one has not begun" not in done.said:
+    elif "is back: no step of the new one is kept" not in done.said:
         yield f"{what}: {done.said!r}"
     if listed(box) != runs or drives_content(box) != before:
         yield f"{what}: {runs}, then {listed(box)}; {box.on_drives()}"
@@ -98,6 +99,56 @@ def check_threads(box):
         yield "it is never done"
     if mib == 300:
         yield Skip("300 MiB are enough here")
+
+
+# --- steps that keep nothing ----------------------------------------------------------------------
+
+def is_left_alone(box, before, runs, what, said=""):
+    if drives_content(box) != before or listed(box) != runs:
+        yield f"{what}: runs are {listed(box)}, before {runs}; {box.on_drives()}: {said!r}"
+
+
+def check_skipped(box):
+    """A first step that is skipped, committed or not, is none to keep, and one that is committed
+    behind it is."""
+    start_anew(box)
+    yield from good(train(box, *STEP, *BOTH, steps=OLD))
+    before, runs = drives_content(box), listed(box)
+    words = [*STEP, *BOTH, "--overwrite", "--dtype", "fp16"]
+    one = ["--seq", "1"]  # of one token the gradient is too large for 65536 times it, and then not
+    for more in (["--loss-scale", "1073741824"], [*one, "--max-skipped", "1"]):
+        done = train(box, *words, *more, batch=1, steps=NEW)
+        if done.returncode != 1 or "has diverged; no step " not in done.said or \
+                "is back: no step of the new one is kept" not in done.said:
+            yield f"{more}: status {done.returncode}: {done.said!r}"
+        yield from is_left_alone(box, before, runs, more, done.said)
+    yield from good(train(box, *words, *one, batch=1, steps=NEW + 2))
+    skipped = [json.loads(line)["skipped"] for line in box.read("log.jsonl").splitlines()]
+    if skipped[0] is not True or [run[1:] for run in state_of(box)] != [("durable", NEW + 2)]:
+        yield f"skipped {skipped}, then {state_of(box)}"
+    # All that there was to do was skipped, and that is durable.
+    yield from good(train(box, *words, *one, batch=1, steps=1))
+    if [run[1:] for run in state_of(box)] != [("durable", 1)]:
+        yield f"{state_of(box)}"
+
+
+def check_uncommitted(box):
+    """Nor is one that is not durable, in a run that makes steps durable."""
+    start_anew(box)
+    yield from good(train(box, *STEP, *BOTH, steps=OLD))
+    before, runs = drives_content(box), listed(box)
+    words = ["-s", "zero-offload", *BOTH, "--batch", "2", "--steps", str(STEPS_ENOUGH),
+             "--overwrite"]
+    for every, ending in (("900", signal.SIGKILL), ("1", signal.SIGKILL), ("900", signal.SIGTERM)):
+        run = Disturbed(box, *words, "--save-every", every)
+        run.process.send_signal(ending)
+        run.end()
+        box.run("runs", verb="list")
+        if every == "900" and ending == signal.SIGKILL:
+            yield from is_left_alone(box, before, runs, "killed", run.said)
+        elif [each[1] for each in state_of(box)] != ["durable"] or \
+                listed(box)[0]["created"] == runs[0]["created"]:
+            yield f"{every}, {ending}: {state_of(box)}: {run.said!r}"
 
 
 # --- kills ---------------------------------------------------------------------------------------
@@ -176,6 +227,7 @@ def check_killed(box):
 
 def check_killed_own(box):
     start_anew(box)
+    make_drives(box, "fast", "vast")
     box.environment["MEMWALL_NVME"] = ":".join(str(box.folder / each) for each in ("fast", "vast"))
     yield from good(train(box, *STEP, steps=OLD))
     del box.environment["MEMWALL_NVME"]
@@ -221,6 +273,8 @@ def check_no_room(box, small):
 def tests(box):
     yield "overwrite: starts that fail", check_failing(box)
     yield "overwrite: memory for threads", check_threads(box)
+    yield "overwrite: steps that are skipped", check_skipped(box)
+    yield "overwrite: steps that are not durable", check_uncommitted(box)
     yield "overwrite: a name that is kept", check_killed_before(box)
     skipped = "" if KILL_AT else " # SKIP no library to kill by"
     yield f"overwrite: kills{skipped}", check_killed(box) if KILL_AT else []
