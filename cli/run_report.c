@@ -109,8 +109,8 @@ cli_run_report_step(struct cli_run_report *report, const struct mw_trainer_step 
 {
     struct mw_run_facts *facts = &report->facts;
     *stolen_ns = stolen_since(report);
-    int64_t time_ns =
-        mw_measured_add_stolen(place_for(report, step->plan), step->timeline, *stolen_ns > 0);
+    int64_t time_ns = mw_measured_add_step(place_for(report, step->plan), step->timeline,
+                                           step->let_in_ns, *stolen_ns > 0);
 
     if (!facts->steps++)
         facts->first_loss = step->loss;

@@ -24,6 +24,7 @@ start_run(struct mw_lanes *lanes, uint32_t steps)
     lanes->steps = steps;
     lanes->taken = 0;
     lanes->ends = lanes->failed = false;
+    memset(lanes->let_in_ns, 0, sizeof lanes->let_in_ns);
     memset(lanes->through, 0, plan->op_count * sizeof *lanes->through);
     memset(lanes->ended, 0, plan->op_count * sizeof *lanes->ended);
     memset(lanes->queued, 0, plan->op_count * sizeof *lanes->queued);
@@ -127,6 +128,7 @@ take_step(struct mw_lanes *lanes, uint32_t step, mw_lanes_step on_step, void *da
     lanes->left[step % MW_LANES_STEPS_AT_ONCE] = lanes->plan->op_count;
     lanes->taken = step + 1;
     lanes->moved_ns = mw_lanes_clock_ns();
+    lanes->let_in_ns[step % MW_LANES_STEPS_AT_ONCE] = lanes->moved_ns - lanes->origin_ns;
     mw_lanes_wake(lanes);
     pthread_mutex_unlock(&lanes->mutex);
 }
@@ -156,6 +158,12 @@ end_run(struct mw_lanes *lanes)
             pthread_cond_wait(&lanes->changed, &lanes->mutex);
         pthread_mutex_unlock(&lanes->mutex);
     }
+}
+
+int64_t
+mw_lanes_let_in_ns(const struct mw_lanes *lanes, uint32_t step)
+{
+    return lanes->let_in_ns[step % MW_LANES_STEPS_AT_ONCE];
 }
 
 bool

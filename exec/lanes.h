@@ -70,6 +70,10 @@ void mw_lanes_free(struct mw_lanes *lanes); /* NULL is allowed */
 bool mw_lanes_run(struct mw_lanes *lanes, uint32_t steps, mw_lanes_step on_step, void *data,
                   GError **error);
 
+/* In on_step, of its step: when ops of it could begin at the soonest, for until then on_step had
+ * the step before the last.  Of the timeline's clock; 0 of the first two. */
+int64_t mw_lanes_let_in_ns(const struct mw_lanes *lanes, uint32_t step);
+
 /* Lets no step after `step` begin: the run ends well with it, or before where it is that short. To
  * be called in an op of that step, where a barrier keeps the next one from having begun, or of the
  * one before, for of three steps no two are in flight with the third. */

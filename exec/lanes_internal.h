@@ -41,6 +41,8 @@ struct mw_lanes {
     struct mw_timeline_row *rows[MW_LANES_STEPS_AT_ONCE];
     int64_t *settled_ns;   /* [op_count] ends in the step whose rows were taken last; of this run */
     uint32_t steps, taken; /* of this run; steps whose rows were taken */
+    /* When they were of the step before the last; of this run. */
+    int64_t let_in_ns[MW_LANES_STEPS_AT_ONCE];
     int64_t origin_ns;
     int64_t moved_ns; /* when an op ended, or rows were taken, at last; mw_lanes_clock_ns */
     bool ends, failed;

@@ -474,6 +474,7 @@ step_ended(void *data, uint32_t step, const struct mw_timeline *timeline, GError
 
     report->plan = trainer->plan;
     report->timeline = timeline;
+    report->let_in_ns = mw_lanes_let_in_ns(trainer->lanes, step);
     return (!trainer->on_step || trainer->on_step(trainer->on_step_data, report, error)) &&
            mw_trainer_check_course(trainer, report, error);
 }

@@ -120,6 +120,7 @@ struct mw_trainer_step {
     bool committed;             /* durable: a resume goes on from here or later */
     const struct mw_plan *plan; /* that it ran by */
     const struct mw_timeline *timeline;
+    int64_t let_in_ns; /* as mw_lanes_let_in_ns says */
 };
 
 struct mw_trainer;

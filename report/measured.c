@@ -103,7 +103,7 @@ is_worse(struct mw_measured *measured, int64_t step, bool stolen)
 int64_t
 mw_measured_add(struct mw_measured *measured, const struct mw_timeline *timeline)
 {
-    return mw_measured_add_stolen(measured, timeline, false);
+    return mw_measured_add_step(measured, timeline, 0, false);
 }
 
 bool
@@ -113,11 +113,12 @@ mw_measured_all_stolen(const struct mw_measured *measured)
 }
 
 int64_t
-mw_measured_add_stolen(struct mw_measured *measured, const struct mw_timeline *timeline,
-                       bool stolen)
+mw_measured_add_step(struct mw_measured *measured, const struct mw_timeline *timeline,
+                     int64_t let_in_ns, bool stolen)
 {
     bool anew = timeline->row_count && timeline->rows[0].step == 0;
-    int64_t end = end_ns(timeline), time_ns = end - (anew ? 0 : measured->last_end_ns);
+    int64_t end = end_ns(timeline), begin = MAX(anew ? 0 : measured->last_end_ns, let_in_ns);
+    int64_t time_ns = end - begin;
     int64_t step = measured->seen++;
     struct mw_measured_step *place =
         is_worse(measured, step, stolen) ? NULL : place_for(measured, step);

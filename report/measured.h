@@ -3,8 +3,9 @@
  * for, and the file that holds it.
  *
  * A step takes from the end of the step before to its own end, as the engine counts the steady
- * state.  The first step of a run makes what later ones reuse: it is kept apart.  Of a long run
- * every 2nd, 4th, ... later step is kept, so that what is kept spans all of it.
+ * state; or from when it was let in, where that is later: what held it was nobody's work.  The
+ * first step of a run makes what later ones reuse: it is kept apart.  Of a long run every 2nd, 4th,
+ * ... later step is kept, so that what is kept spans all of it.
  */
 #ifndef MW_REPORT_MEASURED_H
 #define MW_REPORT_MEASURED_H
@@ -52,10 +53,10 @@ void mw_measured_free(struct mw_measured *measured); /* NULL is allowed */
 /* The step after those before: op_count rows, copied.  A row of step 0 begins a run anew, and a
  * clock.  Returns the time of the step. */
 int64_t mw_measured_add(struct mw_measured *measured, const struct mw_timeline *timeline);
-/* The same of one that may have lost time to the hypervisor: such are not kept, but where all later
- * ones are of that kind. */
-int64_t mw_measured_add_stolen(struct mw_measured *measured, const struct mw_timeline *timeline,
-                               bool stolen);
+/* The same of one that was let in at a time of the timeline's clock (0: at once), and that may have
+ * lost time to the hypervisor: such are not kept, but where all later ones are of that kind. */
+int64_t mw_measured_add_step(struct mw_measured *measured, const struct mw_timeline *timeline,
+                             int64_t let_in_ns, bool stolen);
 /* All steps to judge by are of that kind. */
 bool mw_measured_all_stolen(const struct mw_measured *measured);
 

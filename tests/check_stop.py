@@ -25,6 +25,7 @@ from check_run import GPT2, MEMWALL, ROOT, good, losses
 from tap import MPIRUN, RANKS_ENVIRONMENT, Held, Skip, has_ranks, report_in
 
 STATUS = {signal.SIGINT: 130, signal.SIGTERM: 143}
+READER_SECONDS = 2  # that a reader is given once the run is told to end
 LOST_SECONDS = 7  # behind which a rank in a step takes another for lost
 HUNG_UP = {**STATUS, signal.SIGHUP: 129}
 WARNED = {signal.SIGXCPU: 152, signal.SIGUSR1: 138, signal.SIGUSR2: 140}
@@ -332,6 +333,9 @@ def check_still(box):
     said = run.communicate(timeout=SECONDS)[1].decode()
     if run.returncode != 143 or not (box.folder / "still/optimizer.safetensors").exists():
         yield f"status {run.returncode}: {said!r}"
+    times_s = [json.loads(line)["step_time_s"] for line in box.read("log.jsonl").splitlines()]
+    if max(times_s) > READER_SECONDS:
+        yield f"steps took {times_s[-3:]} s: the wait for the reader is none of a step's time"
     os.close(reads)
     os.close(writes_to)
 

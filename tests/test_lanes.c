@@ -356,6 +356,49 @@ test_waited(void)
     mw_plan_free(plan);
 }
 
+/* --- a caller that keeps its steps --- */
+
+#define KEPT_US 3000
+
+struct kept {
+    struct mw_lanes *lanes;
+    int64_t let_in_ns;
+};
+
+static bool
+keep_long(void *data, uint32_t step, const struct mw_timeline *timeline, GError **error)
+{
+    struct kept *kept = data;
+    int64_t let_in_ns = mw_lanes_let_in_ns(kept->lanes, step);
+
+    g_assert_cmpint(let_in_ns, >=, step < 2 ? 0 : kept->let_in_ns + KEPT_US * INT64_C(1000));
+    g_assert_cmpint(let_in_ns > 0, ==, step > 1);
+    for (size_t i = 0; i < timeline->row_count; i++)
+        g_assert_cmpint(timeline->rows[i].start_ns, >=, let_in_ns);
+    kept->let_in_ns = let_in_ns;
+    g_usleep(KEPT_US);
+    return true;
+}
+
+/* Steps that it keeps hold those behind them, which know until when; so in a second run. */
+static void
+test_let_in(void)
+{
+    struct mw_plan *plan = NULL;
+
+    for (guint32 seed = 0; !plan; seed++)
+        plan = mixer_plan(seed);
+    struct mixer mixer = mixer_new(plan, 1);
+    struct kept kept = {0};
+    kept.lanes =
+        mw_lanes_new(plan, (struct mw_exec_backend){mixer_run, &mixer, NULL, NULL, 0}, NULL);
+    for (int run = 0; run < 2; run++)
+        g_assert_true(mw_lanes_run(kept.lanes, 8, keep_long, &kept, NULL));
+    mw_lanes_free(kept.lanes);
+    mixer_clear(&mixer);
+    mw_plan_free(plan);
+}
+
 /* --- the end before the last step ------------------------------------------------------------ */
 
 struct ending {
@@ -428,5 +471,6 @@ main(int argc, char **argv)
     g_test_add_func("/lanes/stop", test_stop);
     g_test_add_func("/lanes/patience", test_patience);
     g_test_add_func("/lanes/waited", test_waited);
+    g_test_add_func("/lanes/let-in", test_let_in);
     return g_test_run();
 }

@@ -59,9 +59,32 @@ run_of(const char *steps)
 
     for (uint32_t i = 0; steps[i]; i++) {
         struct mw_timeline_row row = {.step = i, .start_ns = i * 10, .end_ns = i * 10 + 10};
-        mw_measured_add_stolen(measured, &(struct mw_timeline){&row, 1}, steps[i] == '1');
+        mw_measured_add_step(measured, &(struct mw_timeline){&row, 1}, 0, steps[i] == '1');
     }
     return measured;
+}
+
+/* What held a step from being let in is none of its time; what was over by then is no matter. */
+static void
+test_let_in(struct compared *f, gconstpointer data)
+{
+    static const int64_t let_in_ns[] = {0, 0, 14, 25, 40}, time_ns[] = {10, 10, 10, 10, 10};
+    static const int64_t ends_ns[] = {10, 20, 30, 40, 50};
+    struct mw_measured *measured = mw_measured_new(1);
+
+    (void)f;
+    (void)data;
+    for (uint32_t i = 0; i < G_N_ELEMENTS(ends_ns); i++) {
+        struct mw_timeline_row row = {.step = i, .end_ns = ends_ns[i]};
+        g_assert_cmpint(
+            mw_measured_add_step(measured, &(struct mw_timeline){&row, 1}, let_in_ns[i], false), ==,
+            time_ns[i]);
+    }
+    struct mw_timeline_row held = {.step = 5, .end_ns = 5000};
+    g_assert_cmpint(mw_measured_add_step(measured, &(struct mw_timeline){&held, 1}, 4993, false),
+                    ==, 7);
+    g_assert_cmpint(measured->later[measured->count - 1].time_ns, ==, 7);
+    mw_measured_free(measured);
 }
 
 static void
@@ -186,6 +209,7 @@ main(int argc, char **argv)
         {"/measured/saved", test_saved},
         {"/measured/cut", test_cut},
         {"/measured/wrong", test_wrong},
+        {"/measured/let-in", test_let_in},
         {"/measured/stolen", test_stolen},
         {"/measured/stolen-saved", test_stolen_saved},
     };
