@@ -25,26 +25,32 @@ struct cli_run_report {
 /* --- before ---------------------------------------------------------------------------------- */
 
 static bool
-check_writable(const char *path, GError **error)
+check_writable(struct cli_training *training, const char *path, GError **error)
 {
+    int held;
+
     if (!path)
         return true;
-    struct mw_file *file = mw_file_open(path, error);
-    if (file)
-        mw_file_abort(file);
-    return file != NULL;
+    if (!mw_file_hold(path, &held, error))
+        return false;
+    if (held >= 0) {
+        training->held = g_renew(int, training->held, training->held_count + 1);
+        training->held[training->held_count++] = held;
+    }
+    return true;
 }
 
 bool
-cli_run_report_prepare(const struct cli_training *training, GError **error)
+cli_run_report_prepare(struct cli_training *training, GError **error)
 {
     const struct cli_request *request = training->request;
 
     if (mw_ranks_index(training->ranks) != 0)
         return true;
     return cli_run_paths_check(request, &training->options, error) &&
-           check_writable(request->trace, error) && check_writable(request->plot, error) &&
-           check_writable(training->options.save_timeline, error) &&
+           check_writable(training, request->trace, error) &&
+           check_writable(training, request->plot, error) &&
+           check_writable(training, training->options.save_timeline, error) &&
            cli_run_log_check(training, error) &&
            cli_write_plan_files(request, training->answer, error);
 }

@@ -7,7 +7,7 @@
 struct cli_run_report;
 
 /* Before anything is trained: the plan's files are written; those of the end can be, or false. */
-bool cli_run_report_prepare(const struct cli_training *training, GError **error);
+bool cli_run_report_prepare(struct cli_training *training, GError **error);
 
 /* Of a training that is started and outlives it. */
 struct cli_run_report *cli_run_report_new(const struct cli_training *training);

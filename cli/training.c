@@ -1,6 +1,7 @@
 #include "cli/training.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/checkpoint_place.h"
 #include "cli/decoder.h"
@@ -519,6 +520,9 @@ cli_training_close(struct cli_training *run, bool together)
     mw_tokens_close(run->tokens);
     mw_safetensors_close(run->weights);
     mw_checkpoint_close(run->checkpoint);
+    for (int i = 0; i < run->held_count; i++)
+        close(run->held[i]);
+    g_free(run->held);
     g_free(run->then);
     g_free(run->saved);
     cli_answer_free(run->answer);

@@ -31,6 +31,8 @@ struct cli_training {
     int64_t commits;                    /* begun */
     struct mw_plan *undelayed; /* of the steps before --dpu-start; may be NULL */
     struct mw_trainer *trainer;
+    int *held; /* [held_count] descriptors of pipes whose readers wait for the report */
+    int held_count;
     int unstarted; /* the wish (run_stop.h) by which it ends before its first step; 0: none */
     bool diverged; /* once the trainer is closed: for that the run has ended */
     char *saved;   /* the folder that --save was done to; NULL: it was not */

@@ -243,12 +243,30 @@ mw_file_check(const char *path, GError **error)
 {
     struct stat info;
 
-    if (!stat(path, &info) && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode))
-        return true;
+    if (!stat(path, &info) && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode)) {
+        bool may = !access(path, W_OK);
+        if (!may)
+            mw_file_set_error(error, path, errno);
+        return may;
+    }
     struct mw_file *file = mw_file_open(path, error);
     if (file)
         mw_file_abort(file);
     return file != NULL;
+}
+
+bool
+mw_file_hold(const char *path, int *held, GError **error)
+{
+    struct stat info;
+
+    *held = -1;
+    if (stat(path, &info) || !S_ISFIFO(info.st_mode))
+        return mw_file_check(path, error);
+    *held = open_special(path);
+    if (*held < 0)
+        mw_file_set_error(error, path, errno);
+    return *held >= 0;
 }
 
 bool

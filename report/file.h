@@ -33,6 +33,10 @@ void mw_file_abort(struct mw_file *file);
  * takes its being closed for the end: only where a file is, or would be, is one opened. */
 bool mw_file_check(const char *path, GError **error);
 
+/* The same long before it is opened: of a pipe that has a reader, *held is a descriptor that keeps
+ * it waiting until it is closed; else -1. */
+bool mw_file_hold(const char *path, int *held, GError **error);
+
 /* All of it in one go: open, write `length` bytes, commit. */
 bool mw_file_write(const char *path, const char *text, size_t length, GError **error);
 

@@ -8,12 +8,14 @@ wrong input  one line on standard error that names file or option, and the exit 
 
 No figure is compared with time.  The command is $MEMWALL, or build/cli/memwall.
 """
+import concurrent.futures
 import json
 import os
 import pathlib
 import random
 import re
 import resource
+import select
 import shutil
 import struct
 import subprocess
@@ -357,6 +359,35 @@ def check_files(box):
             yield f"{key}: run said {first[key]}, compare {second[key]}"
 
 
+def read_all(reads, wait_s=60):
+    """All that writers put into a pipe that is open, from the first of them to where none is left.
+    """
+    poll = select.poll()
+    poll.register(reads, select.POLLIN)
+    content = b""
+    while poll.poll(wait_s * 1000):  # nothing is ready before there was a writer
+        more = os.read(reads, 1 << 16)
+        if not more:
+            break
+        content += more
+    return content
+
+
+def check_pipe(box):
+    """Whoever reads a trace from a pipe gets it: no check before the run is the end of it."""
+    box.empty_drives()
+    os.mkfifo(box.folder / "trace.pipe")
+    reads = os.open(box.folder / "trace.pipe", os.O_RDONLY | os.O_NONBLOCK)
+    with concurrent.futures.ThreadPoolExecutor() as threads:
+        content = threads.submit(read_all, reads)
+        yield from good(box.run(*TRAIN, *PLACEMENTS["zero3"], "--trace", "trace.pipe"))
+        names = [event["args"]["name"] for event in json.loads(content.result())["traceEvents"]
+                 if event["name"] == "process_name"]
+    os.close(reads)
+    if names != ["predicted: rank 0", "measured: rank 0"]:
+        yield f"trace has {names}"
+
+
 def check_compare_verb(box):
     """Another machine's prediction is set beside the same run."""
     done = box.run("run.txt", "-H", "dgx2", "--trace", "u.json", verb="compare")
@@ -658,6 +689,7 @@ def tests(box):
     yield "log as output", check_table(box)
     yield "compares: table", check_compare_table(box)
     yield "compares: files", check_files(box)
+    yield "compares: a pipe", check_pipe(box)
     yield "compares: another machine", check_compare_verb(box)
     yield "compares: nothing to compare", check_delay_unreached(box)
     make_wrong_files(box)
