@@ -6,11 +6,10 @@
 
 #include "exec/signals.h"
 #include "exec/thread.h"
-#include "exec/trainer.h"
 
 /* By wish; the later one is what several ranks end by where each has another. */
 static const int signals[] = {0, SIGUSR2, SIGUSR1, SIGXCPU, SIGHUP, SIGINT, SIGTERM};
-G_STATIC_ASSERT(G_N_ELEMENTS(signals) == 1 + MW_TRAINER_WISHES);
+G_STATIC_ASSERT(G_N_ELEMENTS(signals) == 1 + CLI_RUN_STOP_WISHES);
 
 #define LOOK_MS 100
 
@@ -29,7 +28,7 @@ static struct mw_signals *listener;
 int
 cli_run_stop_wish(void)
 {
-    int number = mw_signals_heard(listener), wish = MW_TRAINER_WISHES;
+    int number = mw_signals_heard(listener), wish = CLI_RUN_STOP_WISHES;
 
     while (wish && signals[wish] != number)
         wish--;

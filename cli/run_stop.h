@@ -6,6 +6,9 @@
 #ifndef MW_CLI_RUN_STOP_H
 #define MW_CLI_RUN_STOP_H
 
+/* Of signals; mw_trainer_options has one more. */
+#define CLI_RUN_STOP_WISHES 6
+
 struct cli_run_stop;
 
 /* Both in a thread of their own. */

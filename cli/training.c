@@ -7,6 +7,7 @@
 #include "cli/decoder.h"
 #include "cli/export.h"
 #include "cli/run_course.h"
+#include "cli/run_data.h"
 #include "cli/run_drives.h"
 #include "cli/run_stop.h"
 #include "exec/checkpoint.h"
@@ -24,15 +25,9 @@ static bool
 batch(void *data, int64_t step, int64_t micro_batch, int32_t *ids, int32_t *targets, GError **error)
 {
     struct cli_training *run = data;
-    const struct mw_settings *s = &run->answer->sizing->settings;
-    int64_t each = run->sequences * s->grad_accum * run->place.ranks;
-    int64_t first = run->first_sequence + (step - run->first_step) * each;
-    struct mw_cursor cursor = mw_tokens_advance(run->tokens, (struct mw_cursor){0}, first);
-    struct mw_batch_place place = run->place;
 
-    place.micro_batch = micro_batch;
-    run->used_sequences = first + each;
-    return mw_tokens_batch(run->tokens, &cursor, &place, ids, targets, error);
+    run->used_sequences = cli_run_data_used(run, step);
+    return cli_run_data_batch(run->data, step, micro_batch, ids, targets, error);
 }
 
 /* Where the data goes on, whatever the batch of the run that goes on; and how it was trained. */
@@ -52,8 +47,9 @@ G_STATIC_ASSERT(1 + CLI_RUN_COURSE_FIELDS <= MW_TRAINER_FIELDS_MAX);
 static int
 wish(void *data)
 {
-    (void)data;
-    return cli_run_stop_wish();
+    const struct cli_training *run = data;
+
+    return cli_run_data_fails(run->data) ? CLI_RUN_DATA_WISH : cli_run_stop_wish();
 }
 
 static double
@@ -459,6 +455,7 @@ cli_training_start(struct cli_training *run, GError **error)
         return false;
     say_notices(run);
     find_data(run);
+    run->data = cli_run_data_new(run);
     return true;
 }
 
@@ -515,6 +512,7 @@ cli_training_close(struct cli_training *run, bool together)
 {
     run->diverged = run->trainer && mw_trainer_has_diverged(run->trainer);
     mw_trainer_free(run->trainer);
+    cli_run_data_free(run->data);
     cli_run_drives_close(run->drives, together);
     mw_plan_free(run->undelayed);
     mw_tokens_close(run->tokens);

@@ -28,6 +28,7 @@ struct cli_training {
     struct mw_batch_place place;
     int64_t first_step, first_sequence; /* of this run: where the data is taken from */
     int64_t used_sequences;             /* of the data, up to the step that runs */
+    struct cli_run_data *data;          /* cli/run_data.h; NULL before it is started */
     int64_t commits;                    /* begun */
     struct mw_plan *undelayed; /* of the steps before --dpu-start; may be NULL */
     struct mw_trainer *trainer;

@@ -11,6 +11,7 @@
 #include "cli/run_alike.h"
 #include "cli/run_backend.h"
 #include "cli/run_begin.h"
+#include "cli/run_data.h"
 #include "cli/run_drives.h"
 #include "cli/run_paths.h"
 #include "cli/run_report.h"
@@ -284,6 +285,26 @@ fail(const struct run *run, const GError *error)
                                                                : cli_exit_of(error);
 }
 
+/* All ranks have trained and saved the same steps; one of those that lack data says why. */
+static int
+end_without_data(struct run *run)
+{
+    struct cli_training *training = &run->training;
+    const GError *why = cli_run_data_error(training->data);
+    g_autofree char *kept = kept_text(run);
+    g_autoptr(GError) error = NULL;
+    int lacks, rank;
+
+    training->stopped = true;
+    if (!mw_ranks_worst(training->ranks, 0, why != NULL, &lacks, &rank, &error))
+        return fail(run, error);
+    if (rank == mw_ranks_index(training->ranks))
+        cli_say("%s; stopped after step %" G_GINT64_FORMAT " of %" G_GINT64_FORMAT "; %s",
+                why->message, mw_trainer_next_step(training->trainer), training->options.steps,
+                kept);
+    return CLI_FAILED;
+}
+
 /* --- the whole ------------------------------------------------------------------------------- */
 
 /* Ranks agree on whether one of them was told to end. */
@@ -411,8 +432,10 @@ train_and_save(struct run *run)
         return fail(run, error);
     if (!complete(run, &status, &error))
         return fail(run, error);
-    bool whole = !mw_trainer_ended_by(run->training.trainer);
-    return whole ? status : end_early(run); /* Ctrl-C may have ended who reads, too */
+    int wish = mw_trainer_ended_by(run->training.trainer);
+    if (wish == CLI_RUN_DATA_WISH)
+        return end_without_data(run);
+    return wish ? end_early(run) : status; /* Ctrl-C may have ended who reads, too */
 }
 
 /* From the first file that it makes to the last that it writes a signal leaves nothing halfway:

@@ -55,7 +55,7 @@ struct mw_trainer_commit {
  * a course together. */
 #define MW_TRAINER_COLLECTIVE_LANES 7
 
-#define MW_TRAINER_WISHES 6
+#define MW_TRAINER_WISHES 7
 
 struct mw_trainer_options {
     const struct mw_plan *plan; /* checked, of one rank's program; borrowed, as all below */

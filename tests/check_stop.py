@@ -311,6 +311,47 @@ def check_in_save(box):
     yield missed("always behind its save")
 
 
+def check_cut(box, *words, ranks=1):
+    """Its data cannot be read any more: it ends behind a whole step, as if it had been told to, and
+    that is saved as the last step is."""
+    box.empty_drives()
+    for name in ("cut", "whole"):
+        shutil.rmtree(box.folder / name, ignore_errors=True)
+    text = (box.folder / "text.txt").read_bytes()
+    box.write("cut.txt", text)
+    prefix = [] if ranks == 1 else [*MPIRUN, str(ranks)]
+    run = Disturbed(box, *words, "--batch", "2", "--steps", str(ENOUGH), "--data", "cut.txt",
+                    "--save", "cut", prefix=prefix,
+                    environment={**box.environment, **RANKS_ENVIRONMENT})
+    os.truncate(box.folder / "cut.txt", 0)
+    done = run.end()
+    line = f"cut short since it was opened; stopped after step {len(done)} of {ENOUGH}; "
+    said = [row for row in run.said.splitlines() if row.startswith("memwall: ")]
+    if run.returncode != 1 or len(done) >= ENOUGH or len(said) != 1 or line not in said[0] or \
+            "checkpoint cut has it: --from cut goes on from there" not in said[0]:
+        yield f"status {run.returncode} behind {len(done)} steps: {run.said!r}"
+        return
+    yield from good(train(box, *words, "--save", "whole", steps=len(done), ranks=ranks))
+    yield from check_same(done, losses(box))
+    for name in ("model.safetensors", "optimizer.safetensors"):
+        if (box.folder / "cut" / name).read_bytes() != (box.folder / "whole" / name).read_bytes():
+            yield f"{name} is another"
+
+
+def check_cut_durable(box):
+    """What is committed goes on, though it was not a step to commit."""
+    words = ["-s", "zero-infinity-cpu", "--nvme", "drive", "--save-every", "100", "--commit",
+             "step"]
+    box.write("cut.txt", (box.folder / "text.txt").read_bytes())
+    box.empty_drives()
+    run = start(box, *words, "--data", "cut.txt")
+    os.truncate(box.folder / "cut.txt", 0)
+    done = run.end()
+    if run.returncode != 1 or "it is durable in drive: --resume drive goes on" not in run.said:
+        yield f"status {run.returncode} behind {len(done)} steps: {run.said!r}"
+    yield from check_goes_on(box, done, *words)
+
+
 def bytes_in(pipe):
     return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
 
@@ -531,6 +572,10 @@ def tests(box):
     yield "stop: before --overwrite", check_spared(box)
     yield "stop: while it saves", check_in_save(box)
     yield "stop: while nobody reads what it prints", check_still(box)
+    yield "stop: data that is cut short", check_cut(box, "-s", "zero3")
+    yield "stop: data that is cut short, steps overlap", check_cut(
+        box, "-s", "zero-offload", "--dpu-start", "2")
+    yield "stop: data that is cut short, durable", check_cut_durable(box)
     yield "stop: while its terminal is held", check_held(box)
     yield "stop: while it closes its files", check_in_close(box)
     yield "stop: a second signal ends at once", check_second(box)
@@ -543,6 +588,7 @@ def tests(box):
     yield "stop: a signal that is ignored", check_ignored(box)
     if not has_ranks():
         return
+    yield "stop: data of two ranks that is cut short", check_cut(box, "-s", "zero3", ranks=2)
     for number in STATUS:
         yield f"stop: {number.name} to one rank of two", check_rank(box, number)
     yield "stop: one rank of two before --overwrite", check_spared(box, rank=1)
