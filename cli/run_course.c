@@ -18,7 +18,7 @@ is_of_model(int which)
     return !g_str_has_prefix(cli_run_fixed[which].what, "--");
 }
 
-G_STATIC_ASSERT((int)CLI_FIXEDS + (int)CLI_COURSES + 1 <= CLI_RUN_COURSE_FIELDS);
+G_STATIC_ASSERT((int)CLI_FIXEDS + (int)CLI_COURSES + (int)CLI_DIGITS + 1 <= CLI_RUN_COURSE_FIELDS);
 
 /* --- values ---------------------------------------------------------------------------------- */
 
@@ -133,6 +133,15 @@ put_course(struct cli_training *training, enum cli_course which, uint64_t bits)
         o->loss_scaling = mw_loss_scaling_dynamic(65536);
 }
 
+static void
+take_digits(const struct cli_training *training, uint64_t now[CLI_DIGITS])
+{
+    const struct mw_settings *s = &training->answer->sizing->settings;
+
+    now[CLI_DIGITS_LOGITS_CHUNKS] = (uint64_t)s->logits_chunks;
+    now[CLI_DIGITS_TILES] = (uint64_t)s->tiles;
+}
+
 /* What a constant rate does not use is no change. */
 static bool
 matters(const struct cli_training *training, int which)
@@ -145,16 +154,19 @@ matters(const struct cli_training *training, int which)
 int
 cli_run_course_fields(const struct cli_training *training, struct mw_commit_field *fields)
 {
-    uint64_t fixed[CLI_FIXEDS], course[CLI_COURSES];
+    uint64_t fixed[CLI_FIXEDS], course[CLI_COURSES], digits[CLI_DIGITS];
     int count = 0;
 
     take_fixed(training, fixed);
     take_course(training, course);
+    take_digits(training, digits);
     for (int i = 0; i < CLI_FIXEDS; i++)
         if (i != CLI_FIXED_TYPE)
             fields[count++] = mw_commit_field(cli_run_fixed[i].field, fixed[i]);
     for (int i = 0; i < CLI_COURSES; i++)
         fields[count++] = mw_commit_field(cli_run_courses[i].field, course[i]);
+    for (int i = 0; i < CLI_DIGITS; i++)
+        fields[count++] = mw_commit_field(cli_run_digits[i].field, digits[i]);
     fields[count++] = mw_commit_field(CLI_RUN_TOKENS, (uint64_t)mw_tokens_count(training->tokens));
     return count;
 }
@@ -216,6 +228,8 @@ take_record(struct cli_run_course *then, const struct mw_commit_record *record)
         then->has_fixed[i] = mw_commit_find(record, cli_run_fixed[i].field, &then->fixed[i]);
     for (int i = 0; i < CLI_COURSES; i++)
         then->has_course[i] = mw_commit_find(record, cli_run_courses[i].field, &then->course[i]);
+    for (int i = 0; i < CLI_DIGITS; i++)
+        then->has_digits[i] = mw_commit_find(record, cli_run_digits[i].field, &then->digits[i]);
     then->has_tokens = mw_commit_find(record, CLI_RUN_TOKENS, &then->tokens);
 }
 
@@ -484,6 +498,32 @@ add_data(const struct cli_training *training, GString *changes)
         json_node_unref(root);
 }
 
+/* Sums are taken in other orders: false where all are the same. */
+static bool
+tell_digits(const struct cli_training *training)
+{
+    const struct cli_run_course *then = training->then;
+    const int64_t steps = mw_trainer_next_step(training->trainer);
+    g_autoptr(GString) was = g_string_new(NULL);
+    g_autoptr(GString) is = g_string_new(NULL);
+    uint64_t now[CLI_DIGITS];
+
+    take_digits(training, now);
+    for (int i = 0; i < CLI_DIGITS; i++) {
+        if (!then->has_digits[i] || then->digits[i] == now[i])
+            continue;
+        g_autofree char *before = cli_run_field_text(&cli_run_digits[i], then->digits[i]);
+        g_autofree char *after = cli_run_field_text(&cli_run_digits[i], now[i]);
+        cli_run_course_add_again(was, cli_run_digits[i].what, before);
+        cli_run_course_add_again(is, cli_run_digits[i].what, after);
+    }
+    if (was->len && steps)
+        cli_say("this run was computed with %s until step %" G_GINT64_FORMAT "; it goes on with "
+                "%s: its losses will differ in their last digits",
+                was->str, steps, is->str);
+    return was->len > 0;
+}
+
 bool
 cli_run_course_tell(struct cli_training *training)
 {
@@ -514,5 +554,5 @@ cli_run_course_tell(struct cli_training *training)
                 training->options.from, changes->str);
     else if (changes->len)
         cli_say("resuming with changed settings: %s", changes->str);
-    return changes->len > 0;
+    return tell_digits(training) || changes->len > 0;
 }

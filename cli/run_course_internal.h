@@ -10,6 +10,8 @@
 struct cli_run_course {
     uint64_t fixed[CLI_FIXEDS], course[CLI_COURSES], tokens;
     bool has_fixed[CLI_FIXEDS], has_course[CLI_COURSES], has_tokens;
+    uint64_t digits[CLI_DIGITS];
+    bool has_digits[CLI_DIGITS];
     bool is_known;      /* there was a record */
     bool of_checkpoint; /* that is started from, and not a run that is resumed */
 };

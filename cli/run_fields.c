@@ -68,6 +68,12 @@ const struct cli_run_field cli_run_courses[CLI_COURSES] = {
     [CLI_COURSE_SHUFFLE] = {"shuffle", "--shuffle", CLI_FIELD_YES, 0, 1},
 };
 
+const struct cli_run_field cli_run_digits[CLI_DIGITS] = {
+    [CLI_DIGITS_LOGITS_CHUNKS] = {"logits-chunks", "--logits-chunks", CLI_FIELD_WHOLE, 1,
+                                  BATCH_MAX},
+    [CLI_DIGITS_TILES] = {"tiles", "--tiles", CLI_FIELD_WHOLE, 1, BATCH_MAX},
+};
+
 /* Of the data. */
 static const struct cli_run_field counts[] = {
     {CLI_RUN_SEQUENCES, "the sequences used", CLI_FIELD_WHOLE, 0, COUNT_MAX},
@@ -215,5 +221,6 @@ cli_run_fields_check(const struct mw_commit_record *record, GError **error)
 {
     return check_rows(cli_run_fixed, CLI_FIXEDS, record, error) &&
            check_rows(cli_run_courses, CLI_COURSES, record, error) &&
+           check_rows(cli_run_digits, CLI_DIGITS, record, error) &&
            check_rows(counts, G_N_ELEMENTS(counts), record, error);
 }

@@ -26,6 +26,9 @@ enum cli_fixed {
     CLI_FIXED_ROPE_POSITIONS, CLI_FIXEDS
 };
 
+/* What changes the last digits of what is computed, and nothing else: a resume may have others. */
+enum cli_digits { CLI_DIGITS_LOGITS_CHUNKS, CLI_DIGITS_TILES, CLI_DIGITS };
+
 enum cli_field_kind {
     CLI_FIELD_WHOLE,
     CLI_FIELD_WHOLE_OR_NONE, /* none: MW_AUTO */
@@ -43,7 +46,8 @@ struct cli_run_field {
     double least, most;
 };
 
-extern const struct cli_run_field cli_run_fixed[CLI_FIXEDS], cli_run_courses[CLI_COURSES];
+extern const struct cli_run_field cli_run_fixed[CLI_FIXEDS], cli_run_courses[CLI_COURSES],
+    cli_run_digits[CLI_DIGITS];
 
 /* A double's value. */
 double cli_run_field_real(uint64_t bits);

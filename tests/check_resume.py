@@ -95,6 +95,31 @@ def check_instructions(box):
             yield f"{steps} steps by {isa}: {done.said!r}"
 
 
+def check_digits(box):
+    """Sums in another order: a line says so, once, of a run and of a checkpoint."""
+    words = [*DRIVES, "--commit", "step"]
+    box.empty_drives()
+    shutil.rmtree(box.folder / "digits", ignore_errors=True)
+    yield from good(train(box, *words, "--logits-chunks", "2", steps=2))
+    for steps, chunks, was in ((3, 2, 0), (4, 4, 2), (5, 4, 0)):
+        done = train(box, *words, "--resume", "--logits-chunks", str(chunks), steps=steps)
+        yield from good(done)
+        line = f"memwall: this run was computed with --logits-chunks {was} until step " \
+               f"{steps - 1}; it goes on with --logits-chunks {chunks}: its losses will differ " \
+               "in their last digits\n"
+        if done.said.count("computed with") != bool(was) or (was and line not in done.said):
+            yield f"{steps} steps with {chunks}: {done.said!r}"
+    settings = json.loads((box.folder / "drive/memwall-run.json").read_text())["settings"]
+    if settings["logits_chunks"] != 4:
+        yield f"described as {settings}"
+    yield from good(train(box, "-s", "zero3", "--tiles", "2", "--save", "digits", steps=2))
+    done = train(box, "-s", "zero3", "--from", "digits", "--logits-chunks", "2", steps=3)
+    yield from good(done)
+    if "memwall: this run was computed with --logits-chunks 1 --tiles 2 until step 2; it goes on " \
+            "with --logits-chunks 2 --tiles 1: its losses will differ" not in done.said:
+        yield f"from a checkpoint: {done.said!r}"
+
+
 def check_stripes(box):
     """State lies as the run began: another profile's block of the drive is of its own transfers."""
     two = [*DRIVES, "--nvme", "second", "--commit", "step"]
@@ -848,6 +873,7 @@ def tests(box):
     yield "resume after 3 steps", check_resume(box, 3)
     yield "resume after 6 steps", check_resume(box, 6)
     yield "resume by other instructions", check_instructions(box)
+    yield "resume with other sums", check_digits(box)
     yield "resume with another block of the drive", check_stripes(box)
     yield "saved state", check_saves(box)
     yield "resume another run", check_other_run(box)

@@ -65,6 +65,7 @@ test_refused(void)
         {"tied", 2, "2", "0 (no) or 1 (yes)"},
         {"shuffle", ALL_ONES, "18446744073709551615", "0 (no) or 1 (yes)"},
         {"lr-schedule", 2, "2", "0 (constant) or 1 (cosine)"},
+        {"tiles", 0, "0", "a whole number from 1 to 1000000000"},
         {"lr", 0, "0", "a number from 1e-12 to 1000"},
         {"lr", NAN_BITS, "nan", "a number from 1e-12 to 1000"},
         {"warmup", NAN_BITS, "9221120237041090560", "a whole number from 0 to 1000000000"},
@@ -143,6 +144,8 @@ test_rows(void)
     for (int i = 0; i < CLI_COURSES; i++)
         if (i != CLI_COURSE_BETA1 && i != CLI_COURSE_BETA2) /* below 1 */
             check_row(&cli_run_courses[i]);
+    for (int i = 0; i < CLI_DIGITS; i++)
+        check_row(&cli_run_digits[i]);
 }
 
 static void
