@@ -19,7 +19,7 @@ cli_run_drives_open(struct cli_training *training, GError **error)
     drives->fresh = !training->options.resume;
     if (!training->answer->plan->peak_bytes[MW_TIER_NVME])
         return drives;
-    if (cli_run_drives_find(drives, error) &&
+    if (cli_run_drives_find(drives, error) && cli_run_drives_have_names(drives, error) &&
         (!drives->fresh || cli_run_drives_are_free(drives, error))) {
         g_strfreev(training->options.nvme);
         training->options.nvme = g_strdupv(drives->entry.directories);

@@ -18,6 +18,22 @@ cli_run_drives_now(void)
     return g_date_time_format(now, "%Y-%m-%dT%H:%M:%SZ");
 }
 
+bool
+cli_run_drives_have_names(const struct cli_run_drives *drives, GError **error)
+{
+    const bool wanted = cli_training_is_durable(drives->training);
+
+    for (char **each = drives->entry.directories; wanted && *each; each++) {
+        g_autofree char *whole = g_canonicalize_filename(*each, NULL);
+        if (!g_utf8_validate(whole, -1, NULL))
+            return mw_refuse(error,
+                             "%s: is not UTF-8: the run would not be found there again: rename it, "
+                             "or name another directory by --nvme",
+                             whole);
+    }
+    return true;
+}
+
 static void
 replace_text(char **text, char *by)
 {

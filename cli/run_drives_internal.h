@@ -68,6 +68,8 @@ bool cli_run_drives_are_together(const struct cli_run_drives *drives, GError **e
 /* As descriptions have times.  g_free it. */
 char *cli_run_drives_now(void);
 
+/* Whether descriptions, which are JSON, can name the directories of a run to be found again. */
+bool cli_run_drives_have_names(const struct cli_run_drives *drives, GError **error);
 /* Of a run that is to be found again; nothing of others. */
 bool cli_run_drives_describe(struct cli_run_drives *drives, GError **error);
 /* Of one that was before. */

@@ -310,6 +310,27 @@ def check_named(box):
         yield f"left {box.on_drives()}, {left(box)}"
 
 
+def check_unnamed(box):
+    """No description can say where a run is whose directory has a name that is not UTF-8."""
+    start_anew(box)
+    folder = os.fsencode(box.folder) + b"/odd-\xff"
+    os.mkdir(folder)
+    words = ["-m", str(GPT2 / "config.json"), *SMALL, "--batch", "2", "--steps", "2", "--nvme"]
+    for nvme in ([folder], ["drive", "--nvme", folder]):
+        yield from check_refused(box.run(*words, *nvme, *STEP), 2, "/odd-\\xff: is not UTF-8: ",
+                                 "rename it")
+    if os.listdir(folder) or box.on_drives() or listed(box) or left(box):
+        yield f"left {os.listdir(folder)}, {box.on_drives()}, {left(box)}"
+    yield from good(box.run(*words, folder, *NONE))  # nothing is to be found again
+    yield from good(train(box, *STEP, "--nvme", "drive", steps=1))
+    for path in box.on_drives():
+        os.rename(path, folder + b"/" + os.fsencode(path.name))
+    yield from check_refused(box.run(*words, folder, *STEP, "--resume"), 2, "/odd-\\xff: ")
+    os.rename(folder, box.folder / "even")
+    yield from good(box.run(*words, "even", *STEP, "--resume"))
+    shutil.rmtree(box.folder / "even")
+
+
 def check_variable(box):
     """$MEMWALL_NVME says where runs have their directories."""
     start_anew(box)
@@ -1169,6 +1190,7 @@ def tests(box):
     yield "a run that was carried here", check_carried(box)
     yield "a durable run that is killed", check_killed_durable(box)
     yield "directories of the user's", check_named(box)
+    yield "a directory without a name in UTF-8", check_unnamed(box)
     yield "MEMWALL_NVME", check_variable(box)
     yield "parts of MEMWALL_NVME", check_parts(box)
     yield "halves of runs", check_halves(box)
