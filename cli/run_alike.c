@@ -169,6 +169,20 @@ add_save(const struct cli_training *training, GPtrArray *phrases)
     add(phrases, "--save %s in the folder of inode %ju", name, known ? (uintmax_t)above.st_ino : 0);
 }
 
+/* The first rank's are those of all. */
+static void
+add_drives(const struct cli_run_options *o, GPtrArray *phrases)
+{
+    g_autofree char *directories = o->nvme ? g_strjoinv(" --nvme ", o->nvme) : NULL;
+
+    add(phrases, "%s--nvme%s%s", directories ? "" : "no ", directories ? " " : "",
+        directories ? directories : "");
+    if (o->resume_run)
+        add(phrases, "--resume %s", o->resume_run);
+    else
+        add_if(phrases, "--resume", o->resume);
+}
+
 static bool
 add_asked(struct cli_training *training, struct look *look, GError **error)
 {
@@ -176,7 +190,7 @@ add_asked(struct cli_training *training, struct look *look, GError **error)
     GPtrArray *phrases = look->phrases;
 
     add(phrases, "--backend %s", o->backend ? o->backend->name : "auto");
-    add_if(phrases, "--resume", o->resume);
+    add_drives(o, phrases);
     add_if(phrases, "--at previous", o->previous);
     add_if(phrases, "--overwrite", o->overwrite);
     add_if(phrases, "--from", o->from);

@@ -684,6 +684,7 @@ UNLIKE = {  # what the second rank has, both ranks' words of it, the way out
     ("--data", "else.txt"): ("--data of 2700 tokens (", "--data of 2700 tokens (", WAY),
     ("--backend", "cpu"): ("--backend cpu", "--backend auto", WAY),
     ("--weights", str(GPT2)): ("--weights", "no --weights", WAY),
+    ("--nvme", "drive", "--nvme", "second"): ("--nvme drive --nvme second", "no --nvme", WAY),
     ("--save", "unlike"): ("--save", "no --save", WAY),
     ("--batch", "1"): ("--batch 1", "--batch 2", PLAN_WAY),
     ("--dtype", "fp16"): ("--dtype fp16", "--dtype bf16", PLAN_WAY),
