@@ -58,7 +58,7 @@ struct option {
     size_t offset; /* in struct mw_settings */
     size_t size;
     double min, max;
-    bool may_be_auto;
+    const char *open; /* the word for what it is unless it is given; NULL: there is none */
     const struct choice *choices;
     const char *argument, *help;
 };
@@ -69,77 +69,76 @@ struct option {
         sizeof(struct mw_placement)
 
 static const struct option options[] = {
-    {GROUP_BATCH, "nodes", OPTION_INTEGER, FIELD(nodes), 1, 100000, false, NULL, "N",
+    {GROUP_BATCH, "nodes", OPTION_INTEGER, FIELD(nodes), 1, 100000, NULL, NULL, "N",
      "use N nodes (default 1)"},
-    {GROUP_BATCH, "gpus", OPTION_INTEGER, FIELD(gpus_per_node), 1, 1024, false, NULL, "N",
+    {GROUP_BATCH, "gpus", OPTION_INTEGER, FIELD(gpus_per_node), 1, 1024, NULL, NULL, "N",
      "use N GPUs per node (default: all that the profile has)"},
-    {GROUP_BATCH, "batch", OPTION_REAL, FIELD(micro_batch), 1e-3, 1e6, true, NULL, "N|auto",
+    {GROUP_BATCH, "batch", OPTION_REAL, FIELD(micro_batch), 1e-3, 1e6, "auto", NULL, "N|auto",
      "give each GPU micro-batches of N sequences (default auto: the fastest that fit; of "
      "`run` at most 8 per step)"},
-    {GROUP_BATCH, "global-batch", OPTION_WHOLE_COUNT, FIELD(global_batch), 1, 1e9, false, NULL, "N",
+    {GROUP_BATCH, "global-batch", OPTION_WHOLE_COUNT, FIELD(global_batch), 1, 1e9, NULL, NULL, "N",
      "train on N sequences per step, all GPUs together (default: what --batch N comes to; of auto "
      "at most 0.5M to 3.2M tokens by parameters, as GPT-3's table has it)"},
-    {GROUP_BATCH, "grad-accum", OPTION_INTEGER, FIELD(grad_accum), 1, 4096, false, NULL, "N",
+    {GROUP_BATCH, "grad-accum", OPTION_INTEGER, FIELD(grad_accum), 1, 4096, NULL, NULL, "N",
      "accumulate gradients over N micro-batches per step (default 1; of --batch auto as many as "
      "fill the global batch)"},
-    {GROUP_BATCH, "seq", OPTION_INTEGER, FIELD(seq), 1, 1 << 24, false, NULL, "N",
+    {GROUP_BATCH, "seq", OPTION_INTEGER, FIELD(seq), 1, 1 << 24, NULL, NULL, "N",
      "train on sequences of N tokens (default: the model's own length, at most 4096; 1024 for "
      "presets that a paper describes)"},
-    {GROUP_BATCH, "tp", OPTION_INTEGER, FIELD(tp), 1, 1024, false, NULL, "N",
+    {GROUP_BATCH, "tp", OPTION_INTEGER, FIELD(tp), 1, 1024, NULL, NULL, "N",
      "slice tensors over N GPUs (default 1: no slicing)"},
-    {GROUP_PLACES, "param-device", OPTION_PLACEMENT, STATE(MW_STATE_PARAMETERS), 0, 0, false, NULL,
+    {GROUP_PLACES, "param-device", OPTION_PLACEMENT, STATE(MW_STATE_PARAMETERS), 0, 0, NULL, NULL,
      "WHERE",
      "keep 16-bit parameters on gpu, cpu or nvme, or split them: cpu:60GB,nvme keeps 60 GB per "
      "node in CPU memory and the rest on NVMe"},
-    {GROUP_PLACES, "optimizer-device", OPTION_PLACEMENT, STATE(MW_STATE_OPTIMIZER), 0, 0, false,
+    {GROUP_PLACES, "optimizer-device", OPTION_PLACEMENT, STATE(MW_STATE_OPTIMIZER), 0, 0, NULL,
      NULL, "WHERE", "keep the optimizer state on gpu, cpu or nvme, or split it"},
-    {GROUP_PLACES, "gradient-device", OPTION_PLACEMENT, STATE(MW_STATE_GRADIENTS), 0, 0, false,
-     NULL, "WHERE",
+    {GROUP_PLACES, "gradient-device", OPTION_PLACEMENT, STATE(MW_STATE_GRADIENTS), 0, 0, NULL, NULL,
+     "WHERE",
      "keep gradients on gpu, cpu or nvme, or split them (default: with the optimizer state)"},
-    {GROUP_PLACES, "activation-device", OPTION_PLACEMENT, STATE(MW_STATE_ACTIVATIONS), 0, 0, false,
+    {GROUP_PLACES, "activation-device", OPTION_PLACEMENT, STATE(MW_STATE_ACTIVATIONS), 0, 0, NULL,
      NULL, "WHERE", "keep activation checkpoints on gpu, cpu or nvme, or split them"},
     {GROUP_MEMORY, "activation-checkpoint-interval", OPTION_INTEGER, FIELD(checkpoint_interval), 0,
-     1 << 20, false, NULL, "CI",
+     1 << 20, NULL, NULL, "CI",
      "keep an activation checkpoint every CI layers and recompute the rest in backward; 0: keep "
      "all activations (default: 1, or 0 where that is faster and fits)"},
-    {GROUP_SCHEDULE, "param-loads", OPTION_INTEGER, FIELD(param_loads), 2, 3, false, NULL, "2|3",
+    {GROUP_SCHEDULE, "param-loads", OPTION_INTEGER, FIELD(param_loads), 2, 3, NULL, NULL, "2|3",
      "load parameters 3 times per micro-batch: forward, recompute, backward (default), or 2 times: "
      "the last two share a load"},
-    {GROUP_MEMORY, "tiles", OPTION_INTEGER, FIELD(tiles), 1, 4096, true, NULL, "T|auto",
+    {GROUP_MEMORY, "tiles", OPTION_INTEGER, FIELD(tiles), 1, 4096, "auto", NULL, "T|auto",
      "cut the largest operator into T tiles, computed in turn (default auto: as few as fit)"},
     {GROUP_MEMORY, "logits-chunks", OPTION_INTEGER, FIELD(logits_chunks), 1, MW_LOGITS_CHUNKS_MAX,
-     true, NULL, "N|auto",
+     "auto", NULL, "N|auto",
      "compute logits and loss in N parts of the tokens (default auto: as few as fit)"},
-    {GROUP_SCHEDULE, "prefetch", OPTION_INTEGER, FIELD(prefetch), 0, 64, false, NULL, "D",
+    {GROUP_SCHEDULE, "prefetch", OPTION_INTEGER, FIELD(prefetch), 0, 64, NULL, NULL, "D",
      "fetch parameters D parts ahead of their use, in each transfer stage (default 1; 0: none)"},
-    {GROUP_SCHEDULE, "partition", OPTION_CHOICE, FIELD(partition), 0, 0, false, partition_choices,
+    {GROUP_SCHEDULE, "partition", OPTION_CHOICE, FIELD(partition), 0, 0, NULL, partition_choices,
      "bandwidth|owner",
      "partition parameters by bandwidth: each GPU fetches its share (default), or by owner: one "
      "GPU fetches and broadcasts (default of zero-offload)"},
-    {GROUP_MEMORY, "state-layout", OPTION_CHOICE, FIELD(layout), 0, 0, false, layout_choices,
+    {GROUP_MEMORY, "state-layout", OPTION_CHOICE, FIELD(layout), 0, 0, NULL, layout_choices,
      "zero16|paper20",
      "keep state as zero16, 16 bytes per parameter (default), or paper20, 20 bytes: gradients in "
      "fp32 too"},
-    {GROUP_MEMORY, "dtype", OPTION_CHOICE, FIELD(dtype), 0, 0, false, dtype_choices, "bf16|fp16",
+    {GROUP_MEMORY, "dtype", OPTION_CHOICE, FIELD(dtype), 0, 0, NULL, dtype_choices, "bf16|fp16",
      "compute in bf16 (default where the GPU has it) or fp16"},
-    {GROUP_SCHEDULE, "overlap", OPTION_CHOICE, FIELD(overlap), 0, 0, false, overlap_choices,
+    {GROUP_SCHEDULE, "overlap", OPTION_CHOICE, FIELD(overlap), 0, 0, NULL, overlap_choices,
      "on|off", "run transfers and collectives while the GPU computes (default on)"},
-    {GROUP_SCHEDULE, "optimizer-chunk", OPTION_INTEGER, FIELD(optimizer_chunk), 1, 1e12, true, NULL,
-     "N|auto",
+    {GROUP_SCHEDULE, "optimizer-chunk", OPTION_INTEGER, FIELD(optimizer_chunk), 1, 1e12, "auto",
+     NULL, "N|auto",
      "update N parameters at a time (default auto: a sixteenth of a GPU's parameters, from 1M to "
      "32M)"},
-    {GROUP_SCHEDULE, "buffer-sets", OPTION_INTEGER, FIELD(buffer_sets), 1, 64, false, NULL, "N",
+    {GROUP_SCHEDULE, "buffer-sets", OPTION_INTEGER, FIELD(buffer_sets), 1, 64, NULL, NULL, "N",
      "take turns among N sets of buffers in the optimizer step (default 3)"},
-    {GROUP_DURABLE, "commit", OPTION_CHOICE, FIELD(commit), 0, 0, false, commit_choices,
-     "step|none",
+    {GROUP_DURABLE, "commit", OPTION_CHOICE, FIELD(commit), 0, 0, NULL, commit_choices, "step|none",
      "step: make every step a durable checkpoint of the state on NVMe (default where the drives "
      "have room); none: do not"},
-    {GROUP_DURABLE, "save-every", OPTION_INTEGER, FIELD(save_every), 0, 1e9, false, NULL, "K",
+    {GROUP_DURABLE, "save-every", OPTION_INTEGER, FIELD(save_every), 0, 1e9, NULL, NULL, "K",
      "save state that is not on NVMe every K steps (default 0: never)"},
-    {GROUP_SCHEDULE, "dpu-start", OPTION_INTEGER, FIELD(dpu_start), 0, 1e9, false, NULL, "STEP",
-     "delay the parameter update by one step, from step STEP on, with zero-offload (default: "
-     "never)"},
-    {GROUP_COST, "tokens", OPTION_COUNT, FIELD(tokens), 1, 1e18, false, NULL, "N",
+    {GROUP_SCHEDULE, "dpu-start", OPTION_INTEGER, FIELD(dpu_start), 0, 1e9, "none", NULL,
+     "STEP|none",
+     "delay the parameter update by one step, from step STEP on, with zero-offload (default none)"},
+    {GROUP_COST, "tokens", OPTION_COUNT, FIELD(tokens), 1, 1e18, NULL, NULL, "N",
      "say how many days, how much energy and how much money training on N tokens takes, such as "
      "15T or 1.5e13 (default: not said)"},
 };
@@ -185,6 +184,7 @@ static bool
 parse_number(const struct option *option, const char *text, double *value, GError **error)
 {
     bool count = option->kind == OPTION_COUNT || option->kind == OPTION_WHOLE_COUNT;
+    g_autofree char *or_open = option->open ? g_strdup_printf(", or %s", option->open) : NULL;
     const struct cli_number number = {
         .option = option->name,
         .min = is_whole(option) ? ceil(option->min) : option->min,
@@ -193,7 +193,7 @@ parse_number(const struct option *option, const char *text, double *value, GErro
         .noun =
             is_whole(option) && option->kind == OPTION_REAL ? "whole number of sequences" : NULL,
         .counts = count,
-        .or_as = option->may_be_auto            ? ", or auto"
+        .or_as = option->open                   ? or_open
                  : option->kind == OPTION_COUNT ? ", as 15T or 1.5e13"
                                                 : NULL,
     };
@@ -219,6 +219,16 @@ parse_choice(const struct option *option, const char *text, struct mw_settings *
     return false;
 }
 
+/* As nobody asked for it: a file may have. */
+static void
+open_option(const struct option *option, struct mw_settings *settings)
+{
+    struct mw_settings open;
+
+    mw_settings_init(&open);
+    memcpy((char *)settings + option->offset, (const char *)&open + option->offset, option->size);
+}
+
 static bool
 apply_option(const struct option *option, const char *text, struct mw_settings *settings,
              GError **error)
@@ -232,8 +242,10 @@ apply_option(const struct option *option, const char *text, struct mw_settings *
         return mw_placement_parse(
             text, dashed, (struct mw_placement *)((char *)settings + option->offset), error);
     }
-    if (option->may_be_auto && !strcmp(text, "auto"))
+    if (option->open && !strcmp(text, option->open)) {
+        open_option(option, settings);
         return true;
+    }
     if (!parse_number(option, text, &value, error))
         return false;
     if (option->kind == OPTION_REAL || option->kind == OPTION_COUNT)

@@ -27,14 +27,27 @@ mw_plea_fits(const struct mw_plea *plea, const struct mw_settings *settings)
 
 /* The least change first. */
 static char *(*const ways[])(const struct mw_plea *) = {
-    mw_remedy_chunks,        mw_remedy_tiles,
-    mw_remedy_usual_setting, mw_remedy_accumulation,
-    mw_remedy_checkpoints,   mw_remedy_smaller_batch,
-    mw_remedy_strategy,      mw_remedy_strategy_and_accumulation,
-    mw_remedy_free_devices,  mw_remedy_several_settings,
-    mw_remedy_gpus,          mw_remedy_nodes,
-    mw_remedy_upgrade,       mw_remedy_upgrade_and_strategy,
-    mw_remedy_machine,       mw_remedy_memory,
+    mw_remedy_chunks,
+    mw_remedy_tiles,
+    mw_remedy_usual_setting,
+    mw_remedy_accumulation,
+    mw_remedy_checkpoints,
+    mw_remedy_smaller_batch,
+    mw_remedy_strategy,
+    mw_remedy_strategy_and_accumulation,
+    mw_remedy_free_devices,
+    mw_remedy_several_settings,
+    mw_remedy_one_micro_batch,
+    mw_remedy_slicing,
+    mw_remedy_slicing_and_settings,
+    mw_remedy_gpus,
+    mw_remedy_nodes,
+    mw_remedy_upgrade,
+    mw_remedy_upgrade_and_strategy,
+    mw_remedy_machine,
+    mw_remedy_rebuild,
+    mw_remedy_rebuild_and_strategy,
+    mw_remedy_memory,
 };
 
 char *

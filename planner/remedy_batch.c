@@ -97,3 +97,14 @@ mw_remedy_strategy_and_accumulation(const struct mw_plea *plea)
             return split_text(asked, &s);
     return NULL;
 }
+
+char *
+mw_remedy_one_micro_batch(const struct mw_plea *plea)
+{
+    struct mw_settings s = *plea->asked;
+
+    if (s.global_batch != MW_AUTO || s.grad_accum <= 1)
+        return NULL;
+    s.grad_accum = 1;
+    return mw_plea_fits(plea, &s) ? g_strdup("--grad-accum 1 fits") : NULL;
+}

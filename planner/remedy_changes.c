@@ -2,42 +2,65 @@
 #include <glib.h>
 #include <math.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "planner/remedy_internal.h"
 
-/* What may be asked for and takes memory that the usual does not; the last, of a durable step the
- * other extents. */
+#define FIELD(field) offsetof(struct mw_settings, field), sizeof(((struct mw_settings *)0)->field)
+
+/* What may be asked for and takes memory that the usual does not, whole numbers and choices; the
+ * last, of a durable step the other extents. */
 static const struct {
     const char *option;
-    size_t offset; /* in struct mw_settings, of an int64_t */
+    size_t offset, size; /* in struct mw_settings */
     int64_t usual;
 } usual[] = {
-    {"--activation-checkpoint-interval 1", offsetof(struct mw_settings, checkpoint_interval), 1},
-    {"--optimizer-chunk auto", offsetof(struct mw_settings, optimizer_chunk), MW_AUTO},
-    {"--buffer-sets 3", offsetof(struct mw_settings, buffer_sets), 3},
-    {"--prefetch 1", offsetof(struct mw_settings, prefetch), 1},
-    {"--commit none", 0, 0},
+    {"--activation-checkpoint-interval 1", FIELD(checkpoint_interval), 1},
+    {"--optimizer-chunk auto", FIELD(optimizer_chunk), MW_AUTO},
+    {"--buffer-sets 3", FIELD(buffer_sets), 3},
+    {"--prefetch 1", FIELD(prefetch), 1},
+    {"--param-loads 3", FIELD(param_loads), 3},
+    {"--partition bandwidth", FIELD(partition), MW_PARTITION_BANDWIDTH},
+    {"--dpu-start none", FIELD(dpu_start), MW_AUTO},
+    {"--state-layout zero16", FIELD(layout), MW_LAYOUT_ZERO16},
+    {"--save-every 0", FIELD(save_every), 0},
+    {"--commit none", FIELD(commit), 0},
 };
 G_STATIC_ASSERT(G_N_ELEMENTS(usual) == MW_USUAL_COUNT);
-#define COMMIT (MW_USUAL_COUNT - 1)
 
 static const char *const devices[MW_STATE_COUNT] = {"--param-device", "--gradient-device",
                                                     "--optimizer-device", "--activation-device"};
 
-/* Whether it was not what it usually is. */
+static int64_t
+number_of(const struct mw_settings *s, size_t which)
+{
+    const char *field = (const char *)s + usual[which].offset;
+    int64_t number;
+    int choice;
+
+    if (usual[which].size == sizeof number) {
+        memcpy(&number, field, sizeof number);
+        return number;
+    }
+    memcpy(&choice, field, sizeof choice);
+    return choice;
+}
+
+/* Whether it was asked for and not what it usually is. */
 static bool
 make_usual(struct mw_settings *s, size_t which)
 {
-    int64_t *number = (int64_t *)(void *)((char *)s + usual[which].offset);
+    char *field = (char *)s + usual[which].offset;
+    int choice = (int)usual[which].usual;
+    struct mw_settings open;
 
-    if (which == COMMIT) {
-        bool commits = s->commit == 1;
-        s->commit = commits ? 0 : s->commit;
-        return commits;
-    }
-    if (*number == MW_AUTO || *number == usual[which].usual)
+    mw_settings_init(&open);
+    if (number_of(s, which) == number_of(&open, which) || number_of(s, which) == usual[which].usual)
         return false;
-    *number = usual[which].usual;
+    if (usual[which].size == sizeof usual[which].usual)
+        memcpy(field, &usual[which].usual, sizeof usual[which].usual);
+    else
+        memcpy(field, &choice, sizeof choice);
     return true;
 }
 
@@ -57,7 +80,7 @@ free_devices(struct mw_settings *s)
 struct mw_changes
 mw_changes_none(const struct mw_plea *plea)
 {
-    return (struct mw_changes){plea->asked->strategy, MW_AUTO, 0, false};
+    return (struct mw_changes){plea->asked->strategy, MW_AUTO, MW_AUTO, 0, false};
 }
 
 struct mw_settings
@@ -68,6 +91,8 @@ mw_changes_apply(const struct mw_settings *asked, const struct mw_changes *chang
     s.strategy = changes->strategy;
     if (changes->batch != MW_AUTO)
         s.micro_batch = changes->batch;
+    if (changes->tp != MW_AUTO)
+        s.tp = changes->tp;
     for (size_t i = 0; i < G_N_ELEMENTS(usual); i++)
         if (changes->usual & (1U << i))
             make_usual(&s, i);
@@ -116,7 +141,7 @@ fits_somehow(const struct mw_plea *plea, struct mw_changes *changes)
 static bool
 settle_strategy(const struct mw_plea *plea, struct mw_changes *changes)
 {
-    struct mw_changes best = {MW_STRATEGY_AUTO, 0, 0, false};
+    struct mw_changes best = {.batch = 0};
 
     for (int i = MW_STRATEGY_AUTO; i < MW_STRATEGY_COUNT; i++) {
         struct mw_changes one = *changes;
@@ -165,12 +190,12 @@ mw_changes_settle(const struct mw_plea *plea, struct mw_changes *changes)
 /* --- how they are asked for ------------------------------------------------------------------ */
 
 char *
-mw_batch_per_group(const struct mw_settings *asked, double batch)
+mw_batch_per_group(const struct mw_settings *settings, double batch)
 {
     if (batch == MW_AUTO || batch == floor(batch))
         return NULL;
-    return g_strdup_printf("batch %.15g per group of %" G_GINT64_FORMAT " GPUs", batch * asked->tp,
-                           asked->tp);
+    return g_strdup_printf("batch %.15g per group of %" G_GINT64_FORMAT " GPUs",
+                           batch * settings->tp, settings->tp);
 }
 
 /* By their options, or by the keys of a file, of which one may place two states.  g_free it. */
@@ -195,7 +220,8 @@ mw_changes_text(const struct mw_plea *plea, const struct mw_changes *changes, co
                 const char *price)
 {
     GString *text = g_string_new(NULL);
-    g_autofree char *group = mw_batch_per_group(plea->asked, changes->batch);
+    struct mw_settings changed = mw_changes_apply(plea->asked, changes);
+    g_autofree char *group = mw_batch_per_group(&changed, changes->batch);
 
     if (changes->strategy != plea->asked->strategy)
         g_string_append_printf(text, "-s %s ", mw_strategy_name(changes->strategy));
@@ -203,6 +229,8 @@ mw_changes_text(const struct mw_plea *plea, const struct mw_changes *changes, co
         if (changes->usual & (1U << i))
             g_string_append_printf(text, "%s ", usual[i].option);
     g_string_append(text, between);
+    if (changes->tp != MW_AUTO)
+        g_string_append_printf(text, "--tp %" G_GINT64_FORMAT " ", changes->tp);
     if (changes->batch != MW_AUTO)
         g_string_append_printf(text, "--batch %.15g ", changes->batch);
     if (changes->free_devices) {

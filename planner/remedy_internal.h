@@ -28,11 +28,12 @@ struct mw_settings mw_plea_least_batch(const struct mw_settings *settings);
 struct mw_changes {
     enum mw_strategy strategy;
     double batch;      /* MW_AUTO: as asked */
+    int64_t tp;        /* the same */
     unsigned usual;    /* a bit for each setting that then is what it usually is */
     bool free_devices; /* those that were asked for */
 };
 
-#define MW_USUAL_COUNT 5 /* bits of `usual` */
+#define MW_USUAL_COUNT 10 /* bits of `usual` */
 
 struct mw_changes mw_changes_none(const struct mw_plea *plea);
 /* Strategy, devices and whatever takes memory, as open as they can be; false: nothing of these was
@@ -49,13 +50,15 @@ bool mw_changes_settle(const struct mw_plea *plea, struct mw_changes *changes);
 char *mw_changes_text(const struct mw_plea *plea, const struct mw_changes *changes,
                       const char *between, const char *price);
 /* "batch 9 per group of 4 GPUs", of one that is no whole number per GPU, else NULL; g_free it. */
-char *mw_batch_per_group(const struct mw_settings *asked, double batch);
+char *mw_batch_per_group(const struct mw_settings *settings, double batch);
 
 /* Ways out, each a line that begins with the options to add, or NULL; g_free it. */
 
 /* remedy_batch.c: the same global batch */
 char *mw_remedy_accumulation(const struct mw_plea *plea);
 char *mw_remedy_strategy_and_accumulation(const struct mw_plea *plea);
+/* Not the same: one micro-batch, whose gradients are not summed in fp32. */
+char *mw_remedy_one_micro_batch(const struct mw_plea *plea);
 
 /* remedy_settings.c: free of charge */
 char *mw_remedy_chunks(const struct mw_plea *plea); /* of the logits */
@@ -66,6 +69,19 @@ char *mw_remedy_smaller_batch(const struct mw_plea *plea);
 char *mw_remedy_strategy(const struct mw_plea *plea);
 char *mw_remedy_free_devices(const struct mw_plea *plea);
 char *mw_remedy_several_settings(const struct mw_plea *plea);
+
+/* remedy_slicing.c: tensors sliced over other numbers of GPUs, free of charge too */
+char *mw_remedy_slicing(const struct mw_plea *plea);
+char *mw_remedy_slicing_and_settings(const struct mw_plea *plea); /* several of them */
+
+#define MW_SLICINGS_MAX 32 /* divisors of 1024 or less */
+
+/* Whether it is another number than the one asked for, of GPUs in one node, that machine and model
+ * take. */
+bool mw_may_slice(const struct mw_plea *plea, int64_t tp);
+/* All such numbers: larger ones before smaller ones, of either the nearest first.  Returns how
+ * many. */
+int mw_slicings(const struct mw_plea *plea, int64_t tp[MW_SLICINGS_MAX]);
 
 /* remedy_machines.c: what can be had */
 char *mw_remedy_gpus(const struct mw_plea *plea); /* those of the machine that were left out */
@@ -90,6 +106,9 @@ int64_t mw_most_nodes(const struct mw_hardware *hardware);
 /* remedy_memory.c: memory of the tiers */
 char *mw_remedy_upgrade(const struct mw_plea *plea); /* host memory and drives */
 char *mw_remedy_upgrade_and_strategy(const struct mw_plea *plea);
+/* The same where it is many times the host memory. */
+char *mw_remedy_rebuild(const struct mw_plea *plea);
+char *mw_remedy_rebuild_and_strategy(const struct mw_plea *plea);
 char *mw_remedy_memory(const struct mw_plea *plea); /* never NULL */
 
 /* remedy_lacking.c: what a sizing lacks, on the machine of the plea */

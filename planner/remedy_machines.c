@@ -9,6 +9,8 @@
 #define WORTH_ANOTHER 1.05
 /* So is another strategy, where what was asked for costs so many times as much at least. */
 #define FAR_CHEAPER 2
+/* Tensors are sliced over so many GPUs of another machine at most. */
+#define SLICED_MOST 64
 
 /* With another strategy, where it takes that. */
 char *
@@ -41,23 +43,28 @@ struct offer {
 /* What may be changed for an offer beside the machine. */
 struct terms {
     bool released; /* all that mw_changes_release opens, else nothing */
+    int64_t tp;    /* MW_AUTO: as asked */
     struct mw_settings settings;
 };
 
 static struct terms
-terms_kept(const struct mw_plea *plea)
+terms_kept(const struct mw_plea *plea, int64_t tp)
 {
-    return (struct terms){false, *plea->asked};
+    struct mw_changes changes = mw_changes_none(plea);
+
+    changes.tp = tp;
+    return (struct terms){false, tp, mw_changes_apply(plea->asked, &changes)};
 }
 
 /* false: nothing can be released. */
 static bool
-terms_released(const struct mw_plea *plea, struct terms *terms)
+terms_released(const struct mw_plea *plea, int64_t tp, struct terms *terms)
 {
     struct mw_changes changes;
     bool any = mw_changes_release(plea, &changes);
 
-    *terms = (struct terms){true, mw_changes_apply(plea->asked, &changes)};
+    changes.tp = tp;
+    *terms = (struct terms){true, tp, mw_changes_apply(plea->asked, &changes)};
     return any;
 }
 
@@ -83,6 +90,7 @@ offer_new(const struct mw_plea *plea, const struct mw_hardware *hardware, const 
         mw_changes_release(&there, &changes);
     else
         changes = mw_changes_none(&there);
+    changes.tp = terms->tp;
     if (!mw_changes_settle(&there, &changes))
         return (struct offer){0};
     g_autofree char *price = kind || name ? mw_price_text(usd, kind) : NULL;
@@ -141,6 +149,18 @@ keep_possible(const struct mw_plea *plea, GPtrArray *machines, const struct mw_s
     }
 }
 
+/* Leaves out what has no such number of GPUs in a node. */
+static void
+keep_sliced(const struct mw_plea *plea, GPtrArray *machines, int64_t tp)
+{
+    for (guint i = machines->len; i > 0; i--) {
+        struct mw_request there;
+        struct mw_plea other = plea_there(plea, machines->pdata[i - 1], &there);
+        if (!mw_may_slice(&other, tp))
+            g_ptr_array_remove_index(machines, i - 1);
+    }
+}
+
 /* For less than `usd`: on the fewest nodes, to a power of two, and of those the cheapest.  Fewer
  * sequences before more nodes. */
 static struct offer
@@ -152,6 +172,8 @@ offer_of_kind(const struct mw_plea *plea, const struct terms *terms, enum mw_pri
     const struct mw_priced *found = NULL;
     int64_t count = 0;
 
+    if (terms->tp != MW_AUTO)
+        keep_sliced(plea, machines, terms->tp);
     for (int64_t nodes = 1; !found && machines->len && nodes <= MW_NODES_MOST; nodes *= 2) {
         if (nodes == 2)
             keep_possible(plea, machines, &least);
@@ -224,20 +246,55 @@ offers_sort(struct offers *offers, GCompareDataFunc compare)
     g_qsort_with_data(offers->offer, offers->count, sizeof offers->offer[0], compare, NULL);
 }
 
+/* Below `usd` the cheapest of those whose GPUs slice the tensors: with all else that was asked for,
+ * or released. */
+static struct offer
+offer_sliced(const struct mw_plea *plea, bool release, enum mw_price_kind kind, double usd)
+{
+    struct offer best = {.usd = usd};
+
+    for (int64_t tp = 2; tp <= SLICED_MOST; tp *= 2) {
+        struct terms terms = terms_kept(plea, tp);
+        if (release && !terms_released(plea, tp, &terms))
+            break;
+        struct offer offer = offer_of_kind(plea, &terms, kind, best.usd);
+        if (!offer.text)
+            continue;
+        g_free(best.text);
+        best = offer;
+    }
+    return best;
+}
+
+/* Of a slicing that was asked for, or of another one where that is far cheaper. */
+static struct offer
+offer_of_slicings(const struct mw_plea *plea, const struct terms *terms, enum mw_price_kind kind,
+                  double usd)
+{
+    struct offer offer = offer_of_kind(plea, terms, kind, usd);
+    struct offer sliced =
+        offer_sliced(plea, terms->released, kind, offer.text ? offer.usd / FAR_CHEAPER : usd);
+
+    if (!sliced.text)
+        return offer;
+    g_free(offer.text);
+    return sliced;
+}
+
 /* With all that was asked for, below `usd`; with other settings where that is far cheaper, and
  * below `released_usd`. */
 static void
 offers_of_kind(const struct mw_plea *plea, enum mw_price_kind kind, double usd, double released_usd,
                struct offers *offers)
 {
-    struct terms kept = terms_kept(plea), released;
-    struct offer offer = offer_of_kind(plea, &kept, kind, usd);
+    struct terms kept = terms_kept(plea, MW_AUTO), released;
+    struct offer offer = offer_of_slicings(plea, &kept, kind, usd);
 
     if (offer.text)
         released_usd = fmin(released_usd, offer.usd / FAR_CHEAPER);
     offers_add(offers, offer);
-    if (terms_released(plea, &released))
-        offers_add(offers, offer_of_kind(plea, &released, kind, released_usd));
+    if (terms_released(plea, MW_AUTO, &released))
+        offers_add(offers, offer_of_slicings(plea, &released, kind, released_usd));
 }
 
 /* Of each kind of price; those of fewer GPUs first, of as many the one that is had as this machine
@@ -247,14 +304,15 @@ char *
 mw_remedy_machine(const struct mw_plea *plea)
 {
     bool owned = mw_price_kind(plea->request->hardware) == MW_PRICE_OWN;
+    const enum mw_price_kind kinds[] = {owned ? MW_PRICE_OWN : MW_PRICE_RENT,
+                                        owned ? MW_PRICE_RENT : MW_PRICE_OWN, MW_PRICE_NONE};
     struct offers offers = {.count = 0};
 
     if (!plea->machine)
         return NULL;
-    offers_of_kind(plea, owned ? MW_PRICE_OWN : MW_PRICE_RENT, INFINITY, INFINITY, &offers);
-    offers_of_kind(plea, owned ? MW_PRICE_RENT : MW_PRICE_OWN, INFINITY, INFINITY, &offers);
-    if (!offers.count)
-        offers_of_kind(plea, MW_PRICE_NONE, INFINITY, INFINITY, &offers);
+    for (size_t k = 0; k < G_N_ELEMENTS(kinds); k++)
+        if (kinds[k] != MW_PRICE_NONE || !offers.count)
+            offers_of_kind(plea, kinds[k], INFINITY, INFINITY, &offers);
     offers_sort(&offers, compare_gpus);
     char *text = offers_text(&offers, OFFERS_MAX);
     offers_clear(&offers);
@@ -289,17 +347,36 @@ offers_choose(struct offers *offers)
         }
 }
 
+/* Sliced otherwise, where no number of nodes is enough as they were asked for. */
+static struct offer
+offer_of_sliced_nodes(const struct mw_plea *plea)
+{
+    int64_t tp[MW_SLICINGS_MAX];
+    int count = mw_slicings(plea, tp);
+    struct offer offer = {0};
+
+    for (int i = 0; i < count && !offer.text; i++) {
+        struct terms kept = terms_kept(plea, tp[i]), released;
+        offer = offer_of_nodes(plea, &kept);
+        if (!offer.text && terms_released(plea, tp[i], &released))
+            offer = offer_of_nodes(plea, &released);
+    }
+    return offer;
+}
+
 /* Nodes of this machine, and what costs clearly less: another machine that is had in the same way,
  * or far less with other settings. */
 char *
 mw_remedy_nodes(const struct mw_plea *plea)
 {
     enum mw_price_kind kind = mw_price_kind(plea->request->hardware);
-    struct terms kept = terms_kept(plea), released;
-    bool open = terms_released(plea, &released);
+    struct terms kept = terms_kept(plea, MW_AUTO), released;
+    bool open = terms_released(plea, MW_AUTO, &released);
     struct offers offers = {.count = 0};
     struct offer nodes = offer_of_nodes(plea, &kept);
     struct offer other = open ? offer_of_nodes(plea, &released) : (struct offer){0};
+    if (!nodes.text && !other.text)
+        nodes = offer_of_sliced_nodes(plea);
     double usd = nodes.text ? nodes.usd / WORTH_ANOTHER : INFINITY, released_usd = INFINITY;
 
     if (nodes.text && other.text && other.usd * FAR_CHEAPER > nodes.usd)

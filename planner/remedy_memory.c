@@ -7,6 +7,8 @@
 #include "planner/remedy_internal.h"
 
 #define UNLIMITED_BYTES (INT64_C(1) << 60)
+/* A machine takes so many times its host memory; more is another machine. */
+#define HOST_TIMES 4
 
 /* The drives first: they cost least.  A machine without any has nothing to enlarge. */
 static const struct {
@@ -159,6 +161,16 @@ can_be_had(const struct mw_plea *plea, const struct mw_sizing *sizing)
                   : hw->nvme_drives + mw_lacking_drives(plea, sizing) <= most.nvme_drives);
 }
 
+/* Whether it takes another machine, in all but name. */
+static bool
+is_far(const struct mw_plea *plea, const struct mw_sizing *sizing)
+{
+    const struct mw_hardware *hw = plea->request->hardware;
+    int64_t more = mw_sizing_lack_of(sizing, MW_TIER_CPU) * sizing->ranks_per_node;
+
+    return more > (HOST_TIMES - 1) * hw->host_memory_bytes;
+}
+
 /* What is lacked in the end: where it is more than host memory or drives alone, perhaps less of
  * these.  `settled`, which may be NULL, is to be freed behind it. */
 static const struct mw_sizing *
@@ -208,8 +220,8 @@ why(const struct mw_plea *plea, const struct mw_sizing *sizing)
 
 /* Memory of the host and drives can be had, but for a machine that is rented as it is; that of a
  * GPU comes with another one. */
-char *
-mw_remedy_upgrade(const struct mw_plea *plea)
+static char *
+upgrade(const struct mw_plea *plea, bool far)
 {
     struct mw_sizing *settled;
 
@@ -218,7 +230,7 @@ mw_remedy_upgrade(const struct mw_plea *plea)
     const struct mw_sizing *sizing = lacking(plea, false, &settled);
     g_autofree char *memory = mw_lacking_text(plea, sizing);
     char *text = NULL;
-    if (*memory && can_be_had(plea, sizing)) {
+    if (*memory && can_be_had(plea, sizing) && is_far(plea, sizing) == far) {
         g_autofree char *options = sets(plea, sizing), *because = why(plea, sizing);
         bool folder =
             mw_lacking_free_space(plea, sizing) && mw_sizing_lack_of(sizing, MW_TIER_CPU) <= 0;
@@ -233,8 +245,8 @@ mw_remedy_upgrade(const struct mw_plea *plea)
 }
 
 /* The same, and another strategy. */
-char *
-mw_remedy_upgrade_and_strategy(const struct mw_plea *plea)
+static char *
+upgrade_and_strategy(const struct mw_plea *plea, bool far)
 {
     struct mw_changes changes;
     struct mw_sizing *settled;
@@ -248,8 +260,9 @@ mw_remedy_upgrade_and_strategy(const struct mw_plea *plea)
     released.asked = &open;
     const struct mw_sizing *sizing = lacking(&released, true, &settled);
     g_autoptr(GString) flags = g_string_new(NULL);
-    struct mw_hwprofile *profile =
-        sizing && can_be_had(plea, sizing) ? mw_lacking_added(plea, sizing, flags) : NULL;
+    struct mw_hwprofile *profile = sizing && can_be_had(plea, sizing) && is_far(plea, sizing) == far
+                                       ? mw_lacking_added(plea, sizing, flags)
+                                       : NULL;
     if (profile) {
         struct mw_hardware hw = mw_hwprofile_read(profile, plea->here->outlook);
         struct mw_request request = {plea->request->model, &hw};
@@ -262,6 +275,30 @@ mw_remedy_upgrade_and_strategy(const struct mw_plea *plea)
     mw_hwprofile_free(profile);
     mw_sizing_free(settled);
     return text;
+}
+
+char *
+mw_remedy_upgrade(const struct mw_plea *plea)
+{
+    return upgrade(plea, false);
+}
+
+char *
+mw_remedy_upgrade_and_strategy(const struct mw_plea *plea)
+{
+    return upgrade_and_strategy(plea, false);
+}
+
+char *
+mw_remedy_rebuild(const struct mw_plea *plea)
+{
+    return upgrade(plea, true);
+}
+
+char *
+mw_remedy_rebuild_and_strategy(const struct mw_plea *plea)
+{
+    return upgrade_and_strategy(plea, true);
 }
 
 char *

@@ -299,10 +299,10 @@ UNFIT = [
     ("-m bloom-176b -H aws-g6e-xlarge -s zero1 --activation-checkpoint-interval 0",
      "-s zero-infinity-nvme --activation-checkpoint-interval 1 -H aws-g5-12xlarge fits"),
     ("-m gpt3-175b -H aws-g6e-xlarge -s zero-offload --batch 64", "-s zero-infinity-nvme -H "),
-    # 142 USD an hour with the strategy that was named stand behind 6.88 with another one.
+    # 54.9 USD an hour with the strategy that was named stand behind 6.88 with another one.
     ("-m qwen2.5-72b -H dgx1v -s zero3 --seq 32768",
      "-s zero-infinity-nvme -H rtx3090 fits (2000 USD), -s zero-infinity-nvme -H aws-p5-4xlarge "
-     "fits (6.88 USD an hour), -H aws-p6-b300-48xlarge fits (142 USD an hour)"),
+     "fits (6.88 USD an hour), -H aws-p4de-24xlarge --nodes 2 --tp 8 fits (54.9 USD an hour)"),
     ("-m kimi-k2 -H aws-g5-xlarge -s zero3 --seq 2048 --activation-checkpoint-interval 4",
      "-s zero-infinity-nvme -H aws-p5-48xlarge fits (55.0 USD an hour), --nodes 1100 fits"),
     # ZeRO-Infinity, Table 1: states on the GPU.
@@ -320,7 +320,21 @@ UNFIT = [
      "with "),
     ("-m gpt3-13b -H aws-p4de-24xlarge --gpus 1 --set nvme.capacity_tb=0 "
      "--set host.memory_gib=60", "--gpus 8 "),
+    # What was asked for and takes memory is dropped before anything is bought.
+    ("-m turing-nlg-17b -H a100 --dpu-start 40", "--dpu-start none fits"),
+    ("-m opt-66b -H a100 -s zero-offload --dpu-start 40",
+     "-s zero-infinity-nvme --dpu-start none fits"),
+    # Slicing is free, on this machine and on another one.
+    ("-m llama-3.1-8b -H dgx-h100 --seq 1000000", "--tp 8 fits"),
+    ("-m llama-3.1-8b -H rtx4090 --seq 1000000", "-H aws-p4de-24xlarge --tp 8 fits (27.4 USD "),
+    # 114 USD an hour without slicing.
+    ("-m llama-3.1-8b -H aws-g5-12xlarge --seq 500000",
+     "-H azure-nc48ads-a100-v4 --tp 2 fits (7.35 USD an hour), "),
+    # A drive, and no 32 times the memory that a workstation has.
+    ("-m mixtral-8x22b -H rtx3090 -s zero-infinity-cpu", "-s zero-infinity-nvme --set nvme."),
 ]
+# Fewer nodes than asked for are as fast or faster.
+FEWER = ["-m gpt2 -H dgx-h100 --nodes 64", "-m gpt2 -H dgx-h100 --nodes 1024"]
 # What has to be paid for, and which kinds of price are said: the machine's own twice where another
 # machine costs less than more of these.
 OFFERED = [

@@ -178,7 +178,7 @@ def check_unpriced(box):
     text = (ROOT / "hwprofiles/rtx4090.ini").read_text(encoding="utf-8")
     text = re.sub("(?m)^price.*\n", "", text)
     text = re.sub("(?m)^memory_gib = .*$", "memory_gib = 12000", text, count=1)
-    question = "plan -m llama-3.1-70b -H rtx4090 --seq 500000"
+    question = "plan -m llama-3.1-70b -H rtx4090 --seq 500000 --gpus 1"
     none = "no machine that is listed fits; one with 254 GiB more gpu"
     if none not in box.run(question).out.decode():
         yield f"with no such machine: {box.run(question).out}"

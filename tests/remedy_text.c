@@ -46,15 +46,40 @@ follow_number(const char *option, const char *value, struct mw_settings *s, enum
         {"--optimizer-chunk", &s->optimizer_chunk, REMEDY_USUAL},
         {"--buffer-sets", &s->buffer_sets, REMEDY_USUAL},
         {"--prefetch", &s->prefetch, REMEDY_USUAL},
+        {"--param-loads", &s->param_loads, REMEDY_USUAL},
+        {"--dpu-start", &s->dpu_start, REMEDY_USUAL},
+        {"--save-every", &s->save_every, REMEDY_USUAL},
+        {"--tp", &s->tp, REMEDY_SLICING},
     };
 
     for (size_t i = 0; i < G_N_ELEMENTS(numbers); i++)
         if (!strcmp(option, numbers[i].option)) {
-            *numbers[i].number = strcmp(value, "auto") ? g_ascii_strtoll(value, NULL, 10) : MW_AUTO;
+            bool open = !strcmp(value, "auto") || !strcmp(value, "none");
+            *numbers[i].number = open ? MW_AUTO : g_ascii_strtoll(value, NULL, 10);
             *kind = numbers[i].kind;
             return true;
         }
     return false;
+}
+
+/* Those of few values; each remedy knows one. */
+static bool
+follow_choice(const char *option, const char *value, struct mw_settings *s, enum remedy *kind)
+{
+    *kind = REMEDY_USUAL;
+    if (!strcmp(option, "--commit")) {
+        g_assert_cmpstr(value, ==, "none");
+        s->commit = 0;
+    } else if (!strcmp(option, "--state-layout")) {
+        g_assert_cmpstr(value, ==, "zero16");
+        s->layout = MW_LAYOUT_ZERO16;
+    } else if (!strcmp(option, "--partition")) {
+        g_assert_cmpstr(value, ==, "bandwidth");
+        s->partition = MW_PARTITION_BANDWIDTH;
+    } else {
+        return false;
+    }
+    return true;
 }
 
 static bool
@@ -84,16 +109,12 @@ follow_option(const char *option, const char *value, struct remedy_request *requ
     struct mw_settings *s = &request->settings;
     enum remedy kind;
 
-    if (follow_number(option, value, s, &kind) || follow_machine(option, value, request, &kind))
+    if (follow_number(option, value, s, &kind) || follow_choice(option, value, s, &kind) ||
+        follow_machine(option, value, request, &kind))
         return kind;
     if (!strcmp(option, "-s")) {
         g_assert_true(mw_strategy_parse(value, &s->strategy, NULL));
         return REMEDY_STRATEGY;
-    }
-    if (!strcmp(option, "--commit")) {
-        g_assert_cmpstr(value, ==, "none");
-        s->commit = 0;
-        return REMEDY_USUAL;
     }
     if (!strcmp(option, "--activation-device")) {
         g_assert_true(mw_placement_parse(value, option, &s->placement[MW_STATE_ACTIVATIONS], NULL));

@@ -16,6 +16,7 @@ enum remedy {
     REMEDY_NODES,
     REMEDY_DEVICES, /* given up */
     REMEDY_USUAL,
+    REMEDY_SLICING,
     REMEDY_CHECKPOINTS, /* to another tier */
     REMEDY_MACHINE,
     REMEDY_SET,

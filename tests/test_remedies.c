@@ -1,5 +1,7 @@
 /* What would make it fit, on the machines that are shipped: every way out is followed and fits, and
- * none is far dearer than with another strategy. */
+ * none is far dearer than with another strategy.  Of each option that takes memory, that it is
+ * dropped where that is all it takes. */
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -37,6 +39,24 @@ draw_devices(GRand *random, struct mw_settings *s)
         .count = 1, .part = {{g_rand_int_range(random, 0, MW_TIER_COUNT), INT64_MAX}}};
 }
 
+/* What else takes memory. */
+static void
+draw_costly(GRand *random, struct mw_settings *s)
+{
+    if (once_in(random, 8))
+        s->dpu_start = 40;
+    if (once_in(random, 8))
+        s->layout = MW_LAYOUT_PAPER20;
+    if (once_in(random, 8))
+        s->param_loads = 2;
+    if (once_in(random, 8))
+        s->partition = MW_PARTITION_OWNER;
+    if (once_in(random, 8))
+        s->save_every = 10;
+    if (once_in(random, 8))
+        s->grad_accum = 8;
+}
+
 static struct mw_settings
 draw_settings(GRand *random)
 {
@@ -60,6 +80,7 @@ draw_settings(GRand *random)
         s.tp = 4;
     if (once_in(random, 6))
         draw_devices(random, &s);
+    draw_costly(random, &s);
     return s;
 }
 
@@ -188,6 +209,11 @@ released(const struct mw_settings *settings)
     memset(s.placement, 0, sizeof s.placement);
     s.checkpoint_interval = s.checkpoint_interval == MW_AUTO ? MW_AUTO : 1;
     s.prefetch = s.prefetch == MW_AUTO ? MW_AUTO : 1;
+    s.param_loads = MW_AUTO;
+    s.partition = MW_PARTITION_AUTO;
+    s.dpu_start = MW_AUTO;
+    s.layout = MW_LAYOUT_ZERO16;
+    s.save_every = 0;
     return s;
 }
 
@@ -239,11 +265,133 @@ test_followed(void)
     g_assert_cmpint(kinds[REMEDY_CHECKPOINTS], >, 0);
 }
 
+/* --- each option ----------------------------------------------------------------------------- */
+
+struct costly {
+    const char *remedy;
+    struct mw_settings settings;
+    size_t memory; /* of which it takes more, in struct mw_hardware */
+};
+
+static struct mw_settings
+plain(enum mw_strategy strategy)
+{
+    struct mw_settings s;
+
+    mw_settings_init(&s);
+    s.strategy = strategy;
+    s.micro_batch = 1;
+    return s;
+}
+
+static bool
+fits_in(struct question *q, struct mw_hardware *hardware, const struct costly *costly,
+        const struct mw_settings *settings, int64_t bytes)
+{
+    struct mw_request request = {&q->model, hardware};
+    struct mw_settings resolved;
+
+    memcpy((char *)hardware + costly->memory, &bytes, sizeof bytes);
+    return mw_settings_resolve(&request, settings, &resolved, NULL) &&
+           mw_planner_fits(&request, &resolved);
+}
+
+static int64_t
+least_memory(struct question *q, struct mw_hardware *hardware, const struct costly *costly,
+             const struct mw_settings *settings)
+{
+    int64_t low = -1, high = INT64_C(1) << 44;
+
+    g_assert_true(fits_in(q, hardware, costly, settings, high));
+    while (high - low > 1) {
+        int64_t middle = low + (high - low) / 2;
+        bool fits = fits_in(q, hardware, costly, settings, middle);
+        low = fits ? low : middle;
+        high = fits ? middle : high;
+    }
+    return high;
+}
+
+/* In a memory that has room for all but what the option takes. */
+static void
+check_dropped(struct question *q, const struct costly *costly)
+{
+    struct mw_hardware hardware = mw_hwprofile_read(q->profile, MW_OUTLOOK_TYPICAL);
+    struct mw_request request = {&q->model, &hardware};
+    struct remedy_request followed = {costly->settings, NULL};
+
+    if (costly->memory == offsetof(struct mw_hardware, gpu_memory_bytes))
+        hardware.host_memory_bytes = hardware.nvme_capacity_bytes = 0; /* nothing to offload to */
+    remedy_follow(costly->remedy, &followed);
+    int64_t with = least_memory(q, &hardware, costly, &costly->settings);
+    int64_t without = least_memory(q, &hardware, costly, &followed.settings);
+    g_test_message("%s: %.3f GiB, %.3f without", costly->remedy, (double)with / 0x1p30,
+                   (double)without / 0x1p30);
+    g_assert_cmpint(without, <, with);
+    g_assert_false(fits_in(q, &hardware, costly, &costly->settings, without));
+    struct mw_sizing *sizing = answer(&request, &costly->settings);
+    g_assert_true(sizing && !sizing->fits);
+    g_autofree char *text = mw_planner_remedy(&request, &costly->settings, sizing, NULL);
+    mw_sizing_free(sizing);
+    g_assert_cmpstr(text, ==, costly->remedy);
+}
+
+/* Rows, each of a setting that takes more of the memory. */
+static void
+test_dropped(void)
+{
+    const size_t gpu = offsetof(struct mw_hardware, gpu_memory_bytes);
+    const size_t host = offsetof(struct mw_hardware, host_memory_bytes);
+    const size_t nvme = offsetof(struct mw_hardware, nvme_capacity_bytes);
+    struct costly costly[] = {
+        {"--activation-checkpoint-interval 1 fits", plain(MW_STRATEGY_ZERO3), gpu},
+        {"--prefetch 1 fits", plain(MW_STRATEGY_ZERO3), gpu},
+        {"--param-loads 3 fits", plain(MW_STRATEGY_ZERO3), gpu},
+        {"--partition bandwidth fits", plain(MW_STRATEGY_ZERO3), gpu},
+        {"--state-layout zero16 fits", plain(MW_STRATEGY_ZERO3), gpu},
+        {"--grad-accum 1 fits", plain(MW_STRATEGY_ZERO3), gpu},
+        {"--optimizer-chunk auto fits", plain(MW_STRATEGY_ZERO_INFINITY_NVME), host},
+        {"--buffer-sets 3 fits", plain(MW_STRATEGY_ZERO_INFINITY_NVME), host},
+        {"--dpu-start none fits", plain(MW_STRATEGY_ZERO_OFFLOAD), host},
+        {"--save-every 0 fits", plain(MW_STRATEGY_ZERO3), nvme},
+        {"--commit none fits", plain(MW_STRATEGY_ZERO_INFINITY_NVME), nvme},
+    };
+    const struct mw_placement on_drives = {.count = 1, .part = {{MW_TIER_NVME, INT64_MAX}}};
+    struct costly *row = costly;
+    g_autoptr(GError) error = NULL;
+    struct question q = {.model_name = "gpt3-13b"};
+
+    row++->settings.checkpoint_interval = 0;
+    row++->settings.prefetch = 32;
+    row++->settings.param_loads = 2;
+    row->settings.grad_accum = 2;
+    row++->settings.partition = MW_PARTITION_OWNER;
+    row++->settings.layout = MW_LAYOUT_PAPER20;
+    row++->settings.grad_accum = 8;
+    row->settings.placement[MW_STATE_OPTIMIZER] = on_drives;
+    row++->settings.optimizer_chunk = 1000000000;
+    row->settings.placement[MW_STATE_OPTIMIZER] = on_drives;
+    row++->settings.buffer_sets = 64;
+    row++->settings.dpu_start = 40;
+    row++->settings.save_every = 10;
+    row->settings.commit = 1;
+    row++->settings.placement[MW_STATE_OPTIMIZER] = on_drives;
+    g_assert_true(row == costly + G_N_ELEMENTS(costly));
+
+    g_assert_true(mw_model_load(q.model_name, &q.model, &error));
+    q.profile = mw_hwprofile_load("flat-test", &error);
+    g_assert_no_error(error);
+    for (size_t i = 0; i < G_N_ELEMENTS(costly); i++)
+        check_dropped(&q, &costly[i]);
+    mw_hwprofile_free(q.profile);
+}
+
 int
 main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
     g_setenv("XDG_CONFIG_HOME", "/nonexistent", TRUE); /* shipped profiles only */
     g_test_add_func("/remedies/followed", test_followed);
+    g_test_add_func("/remedies/dropped", test_dropped);
     return g_test_run();
 }
