@@ -6,7 +6,7 @@
 #include "cli/progress.h"
 
 /* Of the changes of one kind with the best estimates. */
-#define PLANNED 3
+#define PLANNED 4
 /* Beside these so many that may not be advised. */
 #define REFUSED 6
 /* An estimate so much lower than the best that was planned may yet turn out to be better. */

@@ -15,6 +15,9 @@
 #define SHARE_OF_PRICE 0.5
 /* Steps of ZeRO-Offload's own runs before its delayed update begins (Sec. 5.2). */
 #define DELAY_STEPS 40
+/* A prefetch so many times as deep; the most that may be asked for. */
+#define PREFETCH_DEEP 8
+#define PREFETCH_MAX 64
 /* Doublings of the micro-batches that are estimated. */
 #define ACCUMULATIONS 12
 /* Machines that are estimated. */
@@ -79,21 +82,27 @@ estimated_gain(const struct list *list, const struct cli_request *request, bool 
     return cli_estimated_rate(request, &asked) / list->rate;
 }
 
-/* Of all strategies where none was named. */
+/* Tokens a second, of all strategies where none was named. */
 static double
-gain_there(const struct list *list, const struct cli_request *request)
+rate_there(const struct cli_request *request)
 {
     struct mw_settings asked = request->settings;
     double best = 0;
 
     asked.strategy = request->strategies[0];
     if (asked.strategy != MW_STRATEGY_AUTO)
-        return cli_estimated_rate(request, &asked) / list->rate;
+        return cli_estimated_rate(request, &asked);
     for (int s = MW_STRATEGY_DDP; s < MW_STRATEGY_COUNT; s++) {
         asked.strategy = s;
         best = fmax(best, cli_estimated_rate(request, &asked));
     }
-    return best / list->rate;
+    return best;
+}
+
+static double
+gain_there(const struct list *list, const struct cli_request *request)
+{
+    return rate_there(request) / list->rate;
 }
 
 /* --- the list -------------------------------------------------------------------------------- */
@@ -114,6 +123,8 @@ cli_change_is_worth(const struct cli_change *change, double gain)
 {
     if (change->kind == CLI_CHANGE_SETTING)
         return gain > WORTH_A_LINE;
+    if (change->times_dearer < 1)
+        return gain * WORTH_A_LINE >= 1;
     return gain > WORTH_MONEY && gain - 1 >= SHARE_OF_PRICE * (change->times_dearer - 1);
 }
 
@@ -123,8 +134,9 @@ cli_change_merit(const struct cli_change *change, double gain)
     return gain / change->times_dearer;
 }
 
-/* Takes words and profile; `gain` may be known to be larger than the estimate. */
-static void
+/* Takes words and profile; `gain` may be known to be larger than the estimate.  Whether it is
+ * worth a line. */
+static bool
 add(struct list *list, enum cli_change_kind kind, struct cli_request request,
     struct mw_hwprofile *profile, double times_dearer, char *what, char *flags, double gain)
 {
@@ -139,11 +151,14 @@ add(struct list *list, enum cli_change_kind kind, struct cli_request request,
         kind,
         gain,
         times_dearer,
-        kind == CLI_CHANGE_MACHINE || (kind == CLI_CHANGE_NODES && price != MW_PRICE_NONE)};
-    if (cli_change_is_worth(change, gain))
+        kind == CLI_CHANGE_MACHINE ||
+            (kind == CLI_CHANGE_NODES && (price != MW_PRICE_NONE || times_dearer < 1))};
+    bool worth = cli_change_is_worth(change, gain);
+    if (worth)
         g_ptr_array_add(list->changes, change);
     else
         free_change(change);
+    return worth;
 }
 
 static void
@@ -226,19 +241,51 @@ add_larger_batches(struct list *list)
 /* --- settings -------------------------------------------------------------------------------- */
 
 static void
-add_fetching(struct list *list)
+add_prefetch(struct list *list, int64_t depth, double gain)
 {
     struct mw_settings s = list->request->settings;
-    double gain = gain_of_passes(list);
 
-    if (!list->answer->sizing->params_partitioned)
+    s.prefetch = MIN(depth, PREFETCH_MAX);
+    if (s.prefetch <= list->now->prefetch)
         return;
-    s.prefetch = list->now->prefetch + 1;
     add_setting(list, s,
                 g_strdup_printf("prefetch of %" G_GINT64_FORMAT " part%s", s.prefetch,
                                 s.prefetch == 1 ? "" : "s"),
                 g_strdup_printf("--prefetch %" G_GINT64_FORMAT, s.prefetch), gain);
-    s = list->request->settings;
+}
+
+/* Of the open strategies that fetch parameters, by an estimate that has all that prefetch can
+ * give: it may be what the chosen one, which does not, was chosen for. */
+static double
+gain_of_fetching(const struct list *list)
+{
+    static const enum mw_strategy fetching[] = {MW_STRATEGY_ZERO3, MW_STRATEGY_ZERO_INFINITY_CPU,
+                                                MW_STRATEGY_ZERO_INFINITY_NVME};
+    struct cli_request request = *list->request;
+    double best = 0;
+
+    if (request.strategies[0] != MW_STRATEGY_AUTO)
+        return 0;
+    for (size_t i = 0; i < G_N_ELEMENTS(fetching); i++) {
+        request.settings.strategy = fetching[i];
+        best = fmax(best, cli_estimated_rate(&request, &request.settings));
+    }
+    return best / list->answer->result->tokens_per_s;
+}
+
+/* One deeper, which takes little memory, and much deeper. */
+static void
+add_fetching(struct list *list)
+{
+    double gain = gain_of_passes(list);
+
+    if (!list->answer->sizing->params_partitioned) {
+        add_prefetch(list, PREFETCH_DEEP, gain_of_fetching(list));
+        return;
+    }
+    add_prefetch(list, list->now->prefetch + 1, gain);
+    add_prefetch(list, PREFETCH_DEEP * MAX(1, list->now->prefetch), gain);
+    struct mw_settings s = list->request->settings;
     if (list->now->param_loads == 3 && list->now->checkpoint_interval) {
         s.param_loads = 2;
         add_setting(list, s, g_strdup("one parameter load for recompute and backward"),
@@ -447,6 +494,31 @@ add_nodes(struct list *list)
         estimated_gain(list, &request, open));
 }
 
+/* Half as many, a quarter and so on, while the estimate comes to the rate that there is: it knows
+ * of no latency, which makes small steps slower on more nodes. */
+static void
+add_fewer_nodes(struct list *list)
+{
+    const struct mw_hardware *hw = &list->request->hardware[MW_OUTLOOK_TYPICAL];
+    enum mw_price_kind kind = mw_price_kind(hw);
+    double usd = mw_price_usd(hw, kind);
+
+    for (int64_t nodes = list->now->nodes / 2; nodes >= 1; nodes /= 2) {
+        struct cli_request request = *list->request;
+        request.settings.nodes = nodes;
+        double gain = rate_there(&request) / list->answer->result->tokens_per_s;
+        double share = (double)nodes / (double)list->now->nodes;
+        g_autofree char *price = mw_price_text((double)(list->now->nodes - nodes) * usd, kind);
+        g_autofree char *less =
+            kind == MW_PRICE_NONE ? g_strdup("") : g_strdup_printf(" (%s less)", price);
+        if (!add(list, CLI_CHANGE_NODES, request, NULL, share,
+                 g_strdup_printf("%" G_GINT64_FORMAT " node%s%s", nodes, nodes == 1 ? "" : "s",
+                                 less),
+                 g_strdup_printf("--nodes %" G_GINT64_FORMAT, nodes), gain))
+            return;
+    }
+}
+
 static void
 add_machine(struct list *list, const struct mw_priced *priced)
 {
@@ -563,6 +635,7 @@ cli_changes_paid(const struct cli_request *request, const struct cli_answer *ans
 
     add_upgrades(&list);
     add_nodes(&list);
+    add_fewer_nodes(&list);
     add_machines(&list);
     g_ptr_array_sort(list.changes, compare_gains);
     return list.changes;

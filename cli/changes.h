@@ -30,7 +30,8 @@ struct cli_change {
 
 /* Whether a gain of so many times the tokens/s is worth a line: of a setting over 1%.  What is paid
  * for must gain over 5%, and at least half of what it adds to the price: twice the nodes half as
- * much again, a machine of four times the price 2.5 times the tokens/s. */
+ * much again, a machine of four times the price 2.5 times the tokens/s.  What costs less need only
+ * be as fast, within 1%. */
 bool cli_change_is_worth(const struct cli_change *change, double gain);
 /* Tokens for the money, as a multiple of the present. */
 double cli_change_merit(const struct cli_change *change, double gain);
@@ -39,7 +40,7 @@ double cli_change_merit(const struct cli_change *change, double gain);
  * Free with g_ptr_array_unref. */
 GPtrArray *cli_changes_free(const struct cli_request *request, const struct cli_answer *answer);
 /* The same of what has to be paid for, most tokens for the money first: parts, of a machine that is
- * not rented; twice the nodes; another machine of a known price. */
+ * not rented; twice the nodes, or half of them and fewer; another machine of a known price. */
 GPtrArray *cli_changes_paid(const struct cli_request *request, const struct cli_answer *answer);
 /* Settings: smaller batches alone. */
 GPtrArray *cli_changes_smaller_batches(const struct cli_request *request,

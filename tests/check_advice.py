@@ -5,6 +5,7 @@ batch   what an open batch comes to, asked for, gives the same plan and the same
 change  the best single change, typed behind the request, takes the step time that was said.
 best    no setting that is easily typed gains more.
 smaller a batch below the largest that is faster is what an open batch comes to.
+fewer   more nodes than gain anything are said to be too many.
 bought  beside settings what can be had: nodes, or the machine with most for its price, if worth it.
 remedy  what would make it fit, typed, fits.
 offers  nodes are the fewest, another machine is the cheapest; prices are those of the profiles.
@@ -43,6 +44,9 @@ REQUESTS = [
     "-m opt-30b -H dgx2 --nodes 64 -s zero3",
     "-m gpt3-175b -H dgx-a100 --nodes 4 -s zero-infinity-nvme --tp 2",
     "-m llama-3.1-8b -H gh200 --global-batch 64",
+    # Another strategy is faster with a deep prefetch alone; one part more is not enough.
+    "-m gemma-2b -H v100",
+    "-m qwen3-14b -H paper-v100-cluster --seq 128",
 ]
 FIXED = [
     "-m gpt3-13b -H rtx4090 -s zero-infinity-nvme --batch 4",
@@ -224,7 +228,7 @@ def check_change(words, answer, key="change"):
 
 
 def typed_changes(words, answer):
-    """Settings: half the batch, more micro-batches, deeper prefetch."""
+    """Settings: half the batch, more micro-batches, deeper and much deeper prefetch."""
     settings = answer["settings"]
     if settings["micro_batch"] >= 2:
         yield ["--batch", f"{settings['micro_batch'] // 2:.15g}"]
@@ -233,6 +237,7 @@ def typed_changes(words, answer):
         if "--global-batch" not in words and step <= default_tokens(answer["params"]):
             yield ["--grad-accum", str(times * settings["grad_accum"])]
     yield ["--prefetch", str(settings["prefetch"] + 1)]
+    yield ["--prefetch", str(min(64, 8 * max(1, settings["prefetch"])))]
 
 
 def check_best(words, answer):
@@ -391,6 +396,21 @@ def check_bought(words, flags):
             yield f"{other} gives more for the money than {name}"
 
 
+def check_fewer(words):
+    """Nodes that gain nothing are too many: as fast for less, and not where they do gain."""
+    answer = simulate(words)
+    change = answer["paid_change"] or {"flags": "", "what": "", "tokens_per_s": 0}
+    said = re.fullmatch(r"--nodes ([0-9]+)", change["flags"])
+    if not said or int(said[1]) >= answer["settings"]["nodes"]:
+        yield f"change is {change}"
+        return
+    if change["tokens_per_s"] * 1.01 < answer["tokens_per_s"]:
+        yield f"{change['flags']}: {change['tokens_per_s']}, now {answer['tokens_per_s']}"
+    typed = simulate([*words, *change["flags"].split()])
+    if typed["tokens_per_s"] != change["tokens_per_s"]:
+        yield f"{change['flags']}: {typed['tokens_per_s']}, said {change['tokens_per_s']}"
+
+
 def without(words, flags):
     """The words less the options that the flags name behind "without", and the flags before it."""
     at = flags.index("without")
@@ -518,6 +538,8 @@ def tests():
         yield f"keep: {request}", check_keep(words)
     for request, flags in sample(BOUGHT):
         yield f"bought: {request}", check_bought(request.split(), flags)
+    for request in sample(FEWER):
+        yield f"fewer: {request}", check_fewer(request.split())
     for request, way in sample(UNFIT):
         yield f"remedy: {request}", check_remedy(request.split(), way)
     for request, keys in sample(OFFERED):
