@@ -121,6 +121,16 @@ refuse_unread(const char *directory, const GError *why, GError **error)
                      directory, why->message);
 }
 
+/* Behind an `rm` that was killed. */
+static bool
+refuse_deleting(const struct cli_run_entry *entry, const char *directory, GError **error)
+{
+    return mw_refuse(error,
+                     "%s: has what is left of run %s, which is being deleted: `memwall rm %s` ends "
+                     "that, --nvme DIR names another directory",
+                     directory, entry->name, entry->name);
+}
+
 /* What a directory's description is of; a copy is of nothing here. */
 static bool
 is_free_of_described(const struct cli_run_drives *drives, const char *directory,
@@ -137,7 +147,9 @@ is_free_of_described(const struct cli_run_drives *drives, const char *directory,
     bool good = true;
     if (!cli_runs_is_copy(&entry, directory)) {
         const char *first = entry.directories[0];
-        if (entry.directories[1] && !cli_runs_same_directory(first, directory))
+        if (!overwrite && cli_runs_is_deleting(&entry))
+            good = refuse_deleting(&entry, directory, error);
+        else if (entry.directories[1] && !cli_runs_same_directory(first, directory))
             good = is_free_elsewhere(drives, directory, files->has_data, &entry, error);
         else if (!overwrite && cli_runs_is_lost(&entry, files))
             good = refuse_lost(&entry, directory, directory, error);

@@ -359,17 +359,17 @@ explain_unread(const char *path, const GError *why, GError **error)
     g_propagate_error(error, g_error_new(why->domain, why->code, "%s: %s", why->message, way));
 }
 
-/* As the list has it, whichever of its directories was named. */
-static void
-note_deleting(struct cli_run_entry *entry)
+bool
+cli_runs_is_deleting(const struct cli_run_entry *entry)
 {
     g_autofree char *folder = cli_runs_own_folder(entry);
     struct cli_run_entry listed;
 
     if (!folder || !cli_run_entry_read(folder, &listed, NULL))
-        return;
-    entry->deleting = listed.deleting;
+        return false;
+    bool is = listed.deleting;
     cli_run_entry_clear(&listed);
+    return is;
 }
 
 static struct cli_run *
@@ -381,7 +381,7 @@ run_of_directory(const char *path, GError **error)
 
     if (good) {
         good = take_place(&run->entry, path, error);
-        note_deleting(&run->entry);
+        run->entry.deleting = cli_runs_is_deleting(&run->entry);
     } else if (g_error_matches(why, G_FILE_ERROR, G_FILE_ERROR_NOENT)) {
         run->entry.directories = g_new0(char *, 2);
         run->entry.directories[0] = g_canonicalize_filename(path, NULL);

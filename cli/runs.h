@@ -75,6 +75,8 @@ struct cli_run *cli_runs_newest(char **note, GError **error);
 /* The list's folder of it; NULL: it has none, for a name may have been given anew, where a
  * directory was carried to another place.  g_free it. */
 char *cli_runs_own_folder(const struct cli_run_entry *entry);
+/* Whether the list says that it is being deleted, whichever of its directories was named. */
+bool cli_runs_is_deleting(const struct cli_run_entry *entry);
 /* A directory that has its description: its own, or that of the list.  g_free it. */
 char *cli_runs_described(const struct cli_run_entry *entry);
 
