@@ -54,7 +54,8 @@ why_less(const struct cli_request *request, enum mw_strategy strategy,
     bool fixed = request->settings.grad_accum != MW_AUTO;
     double more = fixed ? (sequences + 1) / sequences : (accum + 1) / accum;
 
-    if (!sizing->fits || mw_exceeds_step_tokens(more * r->tokens_per_step, r->default_step_tokens))
+    if (!sizing->fits || r->tokens_per_step >= r->default_step_tokens ||
+        mw_exceeds_step_tokens(more * r->tokens_per_step, r->default_step_tokens))
         return NULL;
     asked.strategy = strategy;
     enum mw_batch_bound bound = mw_batches_bound(&planned, &asked, sizing);

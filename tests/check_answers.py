@@ -235,6 +235,23 @@ def check_nearest(box):
             yield f"{question}: {worst}"
 
 
+def check_surplus(box):
+    """A batch a little over the table's is not explained as less than it."""
+    over = 0
+    for gib in (45, 46, 47):
+        answer = json.loads(box.run("simulate -m gpt2 -H h100 --grad-accum 8 --json "
+                                    f"--set gpu.memory_gib={gib}").out)
+        settings = answer["settings"]
+        one_more = (settings["global_batch"] + 8) * settings["seq"]
+        note = next(n for n in answer["notes"] if n.startswith("default global batch: "))
+        if settings["tokens_per_step"] > 500e3 and one_more <= 525e3:
+            over += 1
+            if ", by the 500k tokens " not in note or ", as " in note:
+                yield f"{gib} GiB: {note}"
+    if not over:
+        yield "no batch was over the table's with room for more"
+
+
 def check_no_price(box):
     """What nobody knows the price of is not best for money, and which keys set it is said."""
     question = "simulate -m gpt2 -H dgx-h100 --tokens 300B"
@@ -674,6 +691,7 @@ def tests(box):
     yield "a plan file's machine", check_plan_machine(box)
     yield "a machine without a price", check_unpriced(box)
     yield "no price", check_no_price(box)
+    yield "a batch over the table's", check_surplus(box)
     yield "the nearest that does not fit", check_nearest(box)
     yield "free space", check_free_space(box)
     yield "attention's rate", check_attention(box)
