@@ -1,5 +1,7 @@
 #include "cli/advice.h"
 
+#include <math.h>
+
 #include "cli/changes.h"
 #include "cli/choose.h"
 #include "cli/evaluate.h"
@@ -13,7 +15,8 @@
 #define NEAR 0.75
 
 static void
-take(struct mw_result_change *best, struct cli_change *change, struct cli_choice *choice)
+take(struct mw_result_change *best, struct cli_change *change, struct cli_choice *choice,
+     double merit)
 {
     const struct mw_settings *s = &choice->sizing->settings;
 
@@ -23,6 +26,7 @@ take(struct mw_result_change *best, struct cli_change *change, struct cli_choice
         .what = g_steal_pointer(&change->what),
         .flags = g_steal_pointer(&change->flags),
         .priced = change->priced,
+        .times_tokens_per_usd = change->priced ? merit : NAN,
         .step_time_s = choice->step_s,
         .tokens_per_s = cli_choice_rate(choice),
         .micro_batch = s->micro_batch,
@@ -54,7 +58,7 @@ advise(const struct cli_request *request, const struct cli_answer *answer, const
         double gain = good ? cli_choice_rate(&choice) / now : 0;
         if (cli_change_is_worth(change, gain) && cli_change_merit(change, gain) > most) {
             most = cli_change_merit(change, gain);
-            take(best, change, &choice);
+            take(best, change, &choice, most);
         }
         cli_choice_clear(&choice);
     }

@@ -337,6 +337,8 @@ write_owned(struct mw_json_writer *json, const struct mw_result *r)
         return;
     }
     mw_json_begin(json, "owned_cost", '{', true);
+    mw_json_number(json, "times_tokens_per_usd",
+                   change->priced ? change->times_tokens_per_usd : NAN);
     mw_json_number(json, "usd", mw_result_owned_usd(owned));
     mw_json_number(json, "machine_usd", owned->machine_usd);
     mw_json_number(json, "energy_usd", owned->energy_usd);

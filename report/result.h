@@ -57,6 +57,7 @@ struct mw_result_change { /* one thing, changed alone */
     char *what;         /* NULL: none */
     char *flags;        /* that make it, behind those of the request */
     bool priced;        /* what it costs is known */
+    double times_tokens_per_usd; /* the present ones; NAN: what it costs is not known */
     double step_time_s; /* with it, of the batch with it */
     double tokens_per_s;
     double micro_batch, global_batch;

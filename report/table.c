@@ -193,7 +193,8 @@ mw_table_notes(FILE *out, const struct mw_result *result)
         mw_table_line(out, "caution", "%s", *caution);
 }
 
-/* Another batch of all GPUs is another training: the present one stands beside it. */
+/* Another batch of all GPUs is another training: the present one stands beside it, and steps are
+ * not compared; tokens are, by time and, of what has to be paid for, by money. */
 static void
 print_change(FILE *out, const char *label, const struct mw_result *result,
              const struct mw_result_change *change)
@@ -201,11 +202,12 @@ print_change(FILE *out, const char *label, const struct mw_result *result,
     bool same = change->global_batch == result->global_batch;
     g_autofree char *batch = mw_table_batch(result, change->micro_batch);
 
-    mw_wrap_line(out, HANGING, "%s: %s -> step %s (%s, %s in all%s%s), %sx tokens/s: %s", label,
+    mw_wrap_line(out, HANGING, "%s: %s -> step %s (%s, %s in all%s%s), %sx tokens/s%s: %s", label,
                  change->what, mw_format_seconds(change->step_time_s), batch,
                  mw_format_batch(change->global_batch), same ? "" : "; now ",
                  same ? "" : mw_format_batch(result->global_batch),
-                 mw_format_significant(change->tokens_per_s / result->tokens_per_s), change->flags);
+                 mw_format_significant(change->tokens_per_s / result->tokens_per_s), for_money,
+                 change->flags);
 }
 
 void
@@ -222,3 +224,7 @@ mw_table_last_lines(FILE *out, const struct mw_result *result)
                      result->paid_change.priced ? "best for money" : "best to add (no price known)",
                      result, &result->paid_change);
 }
+    g_autofree char *for_money =
+        change->priced ? g_strdup_printf(", %sx tokens per USD",
+                                         mw_format_significant(change->times_tokens_per_usd))
+                       : g_strdup("");

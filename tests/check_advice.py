@@ -364,6 +364,23 @@ def prices():
                 yield key, path.stem, float(lines[key])
 
 
+def check_worth(words, answer, change):
+    """Tokens for the money, beside tokens for the time."""
+    usd = {(kind, name): price for kind, name, price in prices()}
+    name = words[words.index("-H") + 1]
+    kind = next((kind for kind, other in usd if other == name), None)
+    option, value = change["flags"].split()[:2]
+    times = None
+    if option == "-H":
+        times = usd[kind, value] / usd[kind, name]
+    elif option == "--nodes" and (kind or int(value) < answer["settings"]["nodes"]):
+        times = int(value) / answer["settings"]["nodes"]
+    gain = change["times_tokens_per_usd"]
+    expected = times and change["tokens_per_s"] / answer["tokens_per_s"] / times
+    if (gain is None) != (expected is None) or gain and abs(gain / expected - 1) > 1e-9:
+        yield f"{change['flags']}: {gain} times the tokens per USD, not {expected}"
+
+
 def check_bought(words, flags):
     answer = simulate(words)
     change = answer["paid_change"] or {"flags": "", "what": ""}
@@ -379,6 +396,8 @@ def check_bought(words, flags):
     if change["flags"] != flags:
         yield f"{change['flags']}, not {flags}"
     yield from check_change(words, answer, "paid_change")
+    if flags:
+        yield from check_worth(words, answer, change)
     if flags and change["tokens_per_s"] < 1.05 * answer["tokens_per_s"]:
         yield f"{flags} gains less than 5%"
     if not flags.startswith("-H"):
@@ -404,6 +423,7 @@ def check_fewer(words):
     if not said or int(said[1]) >= answer["settings"]["nodes"]:
         yield f"change is {change}"
         return
+    yield from check_worth(words, answer, change)
     if change["tokens_per_s"] * 1.01 < answer["tokens_per_s"]:
         yield f"{change['flags']}: {change['tokens_per_s']}, now {answer['tokens_per_s']}"
     typed = simulate([*words, *change["flags"].split()])

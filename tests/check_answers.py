@@ -257,9 +257,11 @@ def check_no_price(box):
     question = "simulate -m gpt2 -H dgx-h100 --tokens 300B"
     for options, good, bad in (
             ("", [", no price known (--set node.price_usd_per_hour or node.price_usd)\n",
-                  "\nbest to add (no price known): 2 nodes -> "], ["best for money"]),
+                  "\nbest to add (no price known): 2 nodes -> "],
+             ["best for money", "tokens per USD"]),
             ("--set node.price_usd_per_hour=50",
-             [" USD of rent, ", "\nbest for money: 2 nodes (50.0 USD an hour more) -> "],
+             [" USD of rent, ", "\nbest for money: 2 nodes (50.0 USD an hour more) -> ",
+              "x tokens per USD: --nodes 2\n"],
              ["no price known"]),
             ("--set node.price_usd=300000",
              ["\nas the owner ", "\nbest for money: 2 nodes (300000 USD more) -> "],
