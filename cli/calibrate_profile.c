@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/calibrate_figures.h"
+#include "exec/cpu/kernels.h"
 #include "exec/machine.h"
 #include "planner/error.h"
 
@@ -321,9 +322,11 @@ add_profile(struct writer *w)
 
     g_string_append_printf(w->text,
                            "[profile]\ndescription = %s backend, %d rank%s with a team of %d, on "
-                           "%s%s%s\nmachine = %s\nbackend = %s\ndate = %s\ncalibrated = %s\n",
+                           "%s%s%s\nmachine = %s\nbackend = %s\ninstruction_set = %s\n"
+                           "date = %s\ncalibrated = %s\n",
                            m->backend, m->ranks, m->ranks == 1 ? "" : "s", m->cores, m->device,
-                           m->apart ? "; " : "", machine, machine, m->backend, w->day, w->day);
+                           m->apart ? "; " : "", machine, machine, m->backend,
+                           mw_cpu_isa_name(mw_cpu_isa_used(NULL)), w->day, w->day);
     g_autofree char *disturbed = cli_calibrate_disturbed(m);
     if (disturbed)
         g_string_append_printf(w->text, "disturbed = %s\n", disturbed);

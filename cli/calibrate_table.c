@@ -3,6 +3,7 @@
 
 #include "cli/calibrate_figures.h"
 #include "cli/calibrate_profile.h"
+#include "exec/cpu/kernels.h"
 #include "report/wrap.h"
 
 static void
@@ -285,6 +286,7 @@ void
 cli_calibrate_json(struct mw_json_writer *json, const struct mw_calibration *measured)
 {
     mw_json_string(json, "backend", measured->backend);
+    mw_json_string(json, "instruction_set", mw_cpu_isa_name(mw_cpu_isa_used(NULL)));
     mw_json_string(json, "dtype", mw_dtype_name(measured->dtype));
     if (measured->apart)
         mw_json_string(json, "device", measured->device);

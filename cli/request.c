@@ -7,6 +7,7 @@
 #include "cli/options.h"
 #include "cli/plan_file.h"
 #include "cli/request_internal.h"
+#include "exec/cpu/kernels.h"
 #include "exec/machine.h"
 #include "exec/ranks.h"
 #include "planner/error.h"
@@ -59,6 +60,36 @@ tell_machine(const struct mw_hwprofile *profile)
                 mw_hwprofile_name(profile), measured, here);
 }
 
+/* What would compute as the profile did: " or set MEMWALL_ISA=avx2", or nothing. */
+static char *
+how_to_force(const char *name)
+{
+    for (int isa = 0; isa < MW_CPU_ISAS; isa++)
+        if (!strcmp(name, mw_cpu_isa_name((enum mw_cpu_isa)isa)) &&
+            mw_cpu_isa_runs((enum mw_cpu_isa)isa))
+            return g_strdup_printf(", or set %s=%s", MW_CPU_ISA_VARIABLE, name);
+    return g_strdup("");
+}
+
+/* Of this machine; of another one the processor is another, which is said. */
+static void
+tell_instruction_set(const struct mw_hwprofile *profile)
+{
+    const char *measured = mw_hwprofile_instruction_set(profile);
+    const char *machine = mw_hwprofile_machine(profile);
+    g_autofree char *here = mw_machine_name();
+
+    if (!measured || g_strcmp0(machine, here))
+        return;
+    const char *used = mw_cpu_isa_name(mw_cpu_isa_used(NULL));
+    g_autofree char *otherwise = how_to_force(measured);
+    if (strcmp(measured, used))
+        cli_say(
+            "profile %s was measured with instruction set %s, and runs here use %s: its figures "
+            "are not theirs; measure again with `memwall calibrate`%s",
+            mw_hwprofile_name(profile), measured, used, otherwise);
+}
+
 static void
 tell_disturbed(const struct mw_hwprofile *profile)
 {
@@ -80,6 +111,7 @@ void
 cli_request_tell(const struct cli_request *request)
 {
     tell_machine(request->profile);
+    tell_instruction_set(request->profile);
     tell_disturbed(request->profile);
 }
 
@@ -243,8 +275,7 @@ fill_request(struct cli_request *request, const struct cli_request_words *words,
         !check_plan_there(request, verb->name, error) || (check && !check(request, false, error)) ||
         (is_to_be_measured(request) &&
          !check_before_measuring(request, words, verb, check, error)) ||
-        !find_hardware(request, error) ||
-        !load_profile(request, words->outlook, error))
+        !find_hardware(request, error) || !load_profile(request, words->outlook, error))
         return false;
     return request->plan_file || (apply_options(request, words, error) &&
                                   cli_request_check_outputs(request, verb->name, error));

@@ -408,6 +408,12 @@ mw_hwprofile_backend(const struct mw_hwprofile *profile)
 }
 
 const char *
+mw_hwprofile_instruction_set(const struct mw_hwprofile *profile)
+{
+    return mw_hw_value_of(profile, "profile", "instruction_set")->text;
+}
+
+const char *
 mw_hwprofile_machine(const struct mw_hwprofile *profile)
 {
     return mw_hw_value_of(profile, "profile", "machine")->text;

@@ -172,6 +172,8 @@ const char *mw_hwprofile_description(const struct mw_hwprofile *profile);
 const char *mw_hwprofile_machine(const struct mw_hwprofile *profile); /* NULL: not stated */
 const char *mw_hwprofile_backend(const struct mw_hwprofile *profile); /* NULL: not stated */
 /* What else its machine did while it was measured; NULL: not stated. */
+/* "avx2": what its cores computed with; NULL: not stated. */
+const char *mw_hwprofile_instruction_set(const struct mw_hwprofile *profile);
 const char *mw_hwprofile_disturbed(const struct mw_hwprofile *profile);
 /* The part of its first rate at which it ended to be measured; 1: all, or not stated. */
 double mw_hwprofile_rate_left(const struct mw_hwprofile *profile);

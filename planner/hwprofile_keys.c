@@ -18,6 +18,7 @@ static const struct mw_hw_key keys[] = {
     TEXT("date", "when the figures were taken or measured"),
     TEXT("machine", "the machine that was measured: processor, cores, host name"),
     TEXT("backend", "what computed when it was measured: cpu or cuda"),
+    TEXT("instruction_set", "that its cores computed with: `memwall list devices` names them"),
     TEXT("disturbed", "what else its machine did while it was measured; commands repeat it"),
     TEXT("rate_left", "of its first rate, the part at which it ended; left out: it kept its speed"),
     TEXT("calibrated", "day on which its machine was measured, YYYY-MM-DD"),

@@ -257,6 +257,34 @@ def check_other_machine(box):
         yield f"said {done.said!r}"
 
 
+def check_instruction_set(box):
+    """A profile says which instruction set its cores computed with; runs with another are told."""
+    text = (box.folder / "new.ini").read_text(encoding="utf-8")
+    cpu = next(device for device in json.loads(box.run("list", "devices", "--json").text)
+               if device["backend"] == "cpu")
+    used, sets = cpu["instruction_set"], cpu["instruction_sets"]
+    if f"\ninstruction_set = {used}\n" not in text:
+        yield f"no instruction_set = {used} in {text[:400]!r}"
+    plan = ["plan", "-m", "gpt2", "--batch", "1", "-H", "./new.ini"]
+    for words in (plan, ["simulate", *plan[1:]]):
+        for forced in sets:
+            done = box.run(*words, MEMWALL_ISA=forced)
+            yield from check_done(done)
+            told = [line for line in done.said.splitlines() if "instruction set" in line]
+            wanted = (f"with instruction set {used}, and runs here use {forced}",
+                      "`memwall calibrate`", f"MEMWALL_ISA={used}")
+            if len(told) != (forced != used) or \
+                    any(part not in line for line in told for part in wanted):
+                yield f"{words[0]} under {forced}: said {done.said!r}"
+    # Of another machine that is told, and the set of a profile that does not say is not known.
+    for old, new in ((r"(?m)^machine = .*$", "machine = a VAX"),
+                     (r"(?m)^instruction_set = .*\n", "")):
+        (box.folder / "far.ini").write_text(re.sub(old, new, text), encoding="utf-8")
+        done = box.run(*plan[:-1], "./far.ini", MEMWALL_ISA=sets[0])
+        if "instruction set" in done.said:
+            yield f"{new!r}: said {done.said!r}"
+
+
 def check_measured_first(box):
     """No profile: it says so and begins to measure, which a drive that is not there ends."""
     box.here.unlink(missing_ok=True)
@@ -538,6 +566,7 @@ def tests(box):
     yield "budget", check_budget(box)
     yield "the least budget", check_least_budget(box)
     yield "another machine", check_other_machine(box)
+    yield "instruction set", check_instruction_set(box)
     yield "measured first", check_measured_first(box)
     for line, words in REFUSED.items():
         yield f"refused: {line}", check_refused(box, line, words)
