@@ -133,36 +133,6 @@ fill_rates(const struct cli_request *request, const struct cli_answer *answer,
     r->tokens_per_s = r->tokens_per_step / step_s;
 }
 
-/* What is busiest names the bottleneck: a shared channel says more than a lane that waits on it. */
-static void
-fill_bottleneck(const struct mw_plan *plan, const struct mw_engine_result *engine,
-                struct mw_result *r)
-{
-    double best = 0;
-
-    for (uint32_t l = 0; l < plan->lane_count; l++) {
-        const struct mw_lane *lane = &plan->lanes[l];
-        double share = (double)engine->lane_busy_ns[l] / engine->step_ns;
-        bool own = lane->kind == MW_LANE_COMPUTE || lane->kind == MW_LANE_HOST;
-        if (own && share > best) {
-            best = share;
-            g_free(r->bottleneck);
-            r->bottleneck = g_strdup_printf("%s lane", mw_lane_kind_name(lane->kind));
-        }
-    }
-    for (uint32_t c = 0; c < plan->channel_count; c++) {
-        double share = engine->channel_busy_ns[c] / engine->step_ns;
-        int kind = plan->channels[c].kind;
-        if (kind != MW_CHANNEL_SM && kind != MW_CHANNEL_CORES && share >= best) {
-            best = share;
-            g_free(r->bottleneck);
-            r->bottleneck =
-                g_strdup_printf("%s channel", mw_channel_kind_name(plan->channels[c].kind));
-        }
-    }
-    r->bottleneck_share = best;
-}
-
 static void
 fill_channels(const struct mw_plan *plan, const struct mw_engine_result *engine,
               struct mw_result *r)
@@ -176,9 +146,10 @@ fill_channels(const struct mw_plan *plan, const struct mw_engine_result *engine,
 }
 
 void
-cli_fill_use(const struct mw_plan *plan, const struct mw_engine_result *engine, struct mw_result *r)
+cli_fill_use(const struct mw_plan *plan, const struct mw_hardware *hw,
+             const struct mw_engine_result *engine, struct mw_result *r)
 {
-    fill_bottleneck(plan, engine, r);
+    cli_fill_bottleneck(plan, hw, engine, r);
     fill_channels(plan, engine, r);
     if (engine->timeline.row_count)
         mw_summary_lanes(plan, &engine->timeline, r);
@@ -296,7 +267,7 @@ cli_fill_simulation(const struct cli_request *request, struct cli_answer *answer
                     enum cli_depth depth, struct mw_engine_result *engine)
 {
     fill_rates(request, answer, engine);
-    cli_fill_use(answer->plan, engine, answer->result);
+    cli_fill_use(answer->plan, &request->hardware[MW_OUTLOOK_TYPICAL], engine, answer->result);
     fill_run(request, answer);
     take_timeline(answer, engine);
     cli_advise_batch(request, answer);

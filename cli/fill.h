@@ -31,9 +31,12 @@ void cli_tell_deepspeed(const struct cli_request *request, const struct mw_sizin
 
 /* Parts of it that a plan alone gives. */
 
-/* Bottleneck and channels; lanes and phases too, where the engine kept its timeline. */
-void cli_fill_use(const struct mw_plan *plan, const struct mw_engine_result *engine,
-                  struct mw_result *r);
+/* Bottleneck, and the latency of collectives. */
+void cli_fill_bottleneck(const struct mw_plan *plan, const struct mw_hardware *hw,
+                         const struct mw_engine_result *engine, struct mw_result *r);
+/* The same and channels; lanes and phases too, where the engine kept its timeline. */
+void cli_fill_use(const struct mw_plan *plan, const struct mw_hardware *hw,
+                  const struct mw_engine_result *engine, struct mw_result *r);
 /* Drive traffic and life; `saved_bytes` a step and rank go to saves.  Takes r->nodes. */
 void cli_fill_drives(const struct mw_plan *plan, const struct mw_hardware *hw, int64_t saved_bytes,
                      struct mw_result *r);

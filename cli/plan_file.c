@@ -168,7 +168,7 @@ fill_speed(const struct cli_request *request, struct cli_answer *answer, GError 
                                                     : cli_step_s(answer->plan, &hw[o], false);
     r->first_step_time_s = engine.first_step_ns * 1e-9;
     r->critical_path_s = cli_step_s(answer->plan, &hw[MW_OUTLOOK_TYPICAL], true);
-    cli_fill_use(answer->plan, &engine, r);
+    cli_fill_use(answer->plan, &hw[MW_OUTLOOK_TYPICAL], &engine, r);
     cli_fill_drives(answer->plan, &hw[MW_OUTLOOK_TYPICAL], 0, r);
     cli_fill_burst_step(answer->plan, &hw[MW_OUTLOOK_TYPICAL], r);
     answer->timeline = engine.timeline;

@@ -108,7 +108,8 @@ set_output(GOptionEntry entries[GROUP_MAX], struct cli_request *request)
         {"largest", 0, 0, G_OPTION_ARG_NONE, &request->largest,
          "print the most layers of this model that fit, for each strategy", NULL},
         {"what-if", 0, 0, G_OPTION_ARG_NONE, &request->sensitivity,
-         "print the step time at other bandwidths, and the bandwidths that efficiencies need",
+         "print the step time at other bandwidths and latencies, and the bandwidths that "
+         "efficiencies need",
          NULL},
         {"output", 'o', 0, G_OPTION_ARG_FILENAME, &request->output, "write the plan as text",
          "FILE"},

@@ -79,6 +79,24 @@ add_drive_row(const struct cli_request *request, const struct cli_answer *answer
     g_array_append_val(rows, row);
 }
 
+/* No bandwidth shortens it: fewer hops do, or faster ones. */
+static void
+add_latency_rows(const struct cli_request *request, const struct cli_answer *answer, GArray *rows)
+{
+    static const double factors[] = {2, 0.5, 0};
+
+    if (!(answer->result->collective_latency_s > 0))
+        return;
+    for (size_t f = 0; f < G_N_ELEMENTS(factors); f++) {
+        struct mw_hardware hw = request->hardware[MW_OUTLOOK_TYPICAL];
+        hw.fabric_latency_s *= factors[f];
+        hw.nic_latency_s *= factors[f];
+        struct mw_result_what_if row = {g_strdup("collective latency"), factors[f],
+                                        cli_step_s(answer->plan, &hw, false)};
+        g_array_append_val(rows, row);
+    }
+}
+
 void
 cli_what_if(const struct cli_request *request, const struct cli_answer *answer)
 {
@@ -98,6 +116,7 @@ cli_what_if(const struct cli_request *request, const struct cli_answer *answer)
             g_array_append_val(rows, row);
         }
     }
+    add_latency_rows(request, answer, rows);
     add_drive_row(request, answer, rows);
     add_needs(request, answer, needs);
     result->what_if_count = rows->len;

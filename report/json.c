@@ -82,6 +82,7 @@ write_speed(struct mw_json_writer *json, const struct mw_result *r)
     mw_json_number(json, "tokens_per_s", predicted(r, r->tokens_per_s));
     mw_json_string(json, "bottleneck", r->simulated ? r->bottleneck : NULL);
     mw_json_number(json, "bottleneck_share", predicted(r, r->bottleneck_share));
+    mw_json_number(json, "collective_latency_s", predicted(r, r->collective_latency_s));
     mw_json_number(json, "critical_path_s", predicted(r, r->critical_path_s));
 }
 

@@ -35,6 +35,7 @@ mw_result_new(void)
         &r->tokens_per_s,
         &r->bottleneck_share,
         &r->critical_path_s,
+        &r->collective_latency_s,
         &r->smaller_batch,
         &r->closed_form_paper_s,
         &r->closed_form_plan_s,

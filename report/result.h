@@ -40,8 +40,8 @@ struct mw_result_phase { /* forward, backward (with recompute), optimizer: wall 
     double start_s, end_s;
 };
 
-struct mw_result_what_if { /* step time with one bandwidth scaled */
-    char *what;            /* "nvme read+write", "gpu compute", ... */
+struct mw_result_what_if { /* step time with one bandwidth or latency scaled */
+    char *what;            /* "nvme read+write", "gpu compute", "collective latency", ... */
     double factor;
     double step_time_s;
 };
@@ -121,9 +121,10 @@ struct mw_result {
     double mfu_published;     /* the most that a published run reached; NAN: not said */
     const char *mfu_published_from; /* its source; not owned by the result */
     double tokens_per_s;
-    char *bottleneck;         /* lane or channel */
+    char *bottleneck;         /* lane or channel, or "collective latency" */
     double bottleneck_share;  /* of the step */
     struct mw_result_lane *lanes;
+    double collective_latency_s; /* of a step's collectives, whatever they carry */
     size_t lane_count;
     struct mw_result_channel *channels;
     size_t channel_count;

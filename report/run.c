@@ -71,7 +71,7 @@ forget(struct mw_result *r)
     r->needs = NULL;
     r->lane_count = r->channel_count = r->phase_count = 0;
     r->term_count = r->what_if_count = r->need_count = 0;
-    r->critical_path_s = NAN;
+    r->critical_path_s = r->collective_latency_s = NAN;
     r->change = r->paid_change = (struct mw_result_change){0};
     r->smaller_batch = r->undelayed_step_time_s = NAN;
 }

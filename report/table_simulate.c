@@ -62,8 +62,8 @@ print_what_ifs(FILE *out, const struct mw_result *r)
 {
     struct mw_grid *grid = mw_grid_new("lrrr");
 
-    mw_table_heading(out, "What if one rate were different");
-    mw_grid_row(grid, "rate", "times", "step", "speed", NULL);
+    mw_table_heading(out, "What if one figure were different");
+    mw_grid_row(grid, "figure", "times", "step", "speed", NULL);
     for (size_t i = 0; i < r->what_if_count; i++) {
         const struct mw_result_what_if *what = &r->what_ifs[i];
         g_autofree char *gain =

@@ -42,7 +42,8 @@ print_speed(FILE *out, const struct mw_result *r)
                   r->undelayed_step_time_s > 0 ? mw_format_seconds(r->undelayed_step_time_s) : "");
     if (isfinite(r->tokens_per_s))
         print_rates(out, r);
-    mw_table_line(out, "bottleneck", "%s, busy %s of the step", mw_table_text(r->bottleneck),
+    mw_table_line(out, "bottleneck", "%s, %s%s of the step", mw_table_text(r->bottleneck),
+                  r->bottleneck && g_str_has_suffix(r->bottleneck, " latency") ? "" : "busy ",
                   mw_format_percent(r->bottleneck_share));
 }
 

@@ -279,6 +279,16 @@ collective_s(const struct mw_plan *plan, const struct mw_work *work,
     return ring_s(ring, bytes, hardware) * (work->kind == MW_OP_ALL_REDUCE ? 2 : 1);
 }
 
+double
+mw_cost_collective_latency_s(const struct mw_plan *plan, const struct mw_work *work,
+                             const struct mw_hardware *hardware)
+{
+    struct mw_work nothing = *work;
+
+    nothing.bytes = 0;
+    return is_collective(work) ? collective_s(plan, &nothing, hardware) : 0;
+}
+
 /* Before the draws are looked at. */
 static double
 own_s(const struct mw_plan *plan, const struct mw_work *work, const struct mw_hardware *hardware)

@@ -61,6 +61,10 @@ void mw_costs_clear(struct mw_costs *costs);
 double mw_cost_work_s(const struct mw_plan *plan, const struct mw_work *work,
                       const struct mw_hardware *hardware);
 
+/* Of that, what a collective takes whatever it carries: its hops.  0 of any other work. */
+double mw_cost_collective_latency_s(const struct mw_plan *plan, const struct mw_work *work,
+                                    const struct mw_hardware *hardware);
+
 /* What all drives of a node move in one direction: their rate, or less where the queue is too short
  * to hide the latency. */
 double mw_cost_drive_bytes_per_s(const struct mw_hardware *hardware, bool write);

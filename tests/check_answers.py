@@ -606,6 +606,59 @@ def check_cost(box):
             yield f"no {words!r}"
 
 
+def shares(answer):
+    """Of the step: each lane and channel, and the latency of collectives."""
+    step = answer["step_time_s"]
+    of_lanes = {lane["name"] + " lane": lane["busy_s"] / step for lane in answer["lanes"]}
+    of_channels = {c["name"] + " channel": c["busy_s"] / step for c in answer["channels"]}
+    return {**of_lanes, **of_channels, "collective latency": answer["collective_latency_s"] / step}
+
+
+# Nodes whose network has a latency and a rate, and what a step has most of.
+BOUND = [
+    ("--nodes 1", "compute lane"),
+    ("--nodes 4 --set network.latency_us=0", "compute lane"),
+    ("--nodes 4 --set network.latency_us=3000", "collective latency"),
+    ("--nodes 4 --set network.latency_us=40", "collective lane"),  # neither latency nor nic alone
+    ("--nodes 4 --set network.latency_us=0 --set network.gb_per_s=1", "nic channel"),
+]
+
+
+def check_bound(box, options, name):
+    """The bottleneck is what the step has most of; where it is latency, a row shows it."""
+    line = f"simulate {FLAT} -s zero3 --batch 1 {options} --what-if"
+    answer = json.loads(box.run(f"{line} --json").out)
+    share = shares(answer)
+    if answer["bottleneck"] != name or abs(answer["bottleneck_share"] - share[name]) > 1e-6:
+        yield f"{answer['bottleneck']} {answer['bottleneck_share']}, not {name} {share}"
+    if max(share["compute lane"], share["collective latency"]) > share[name]:
+        yield f"{name} has less than others: {share}"
+    text = box.run(line).out.decode()
+    said = f"\nbottleneck    {name}, {'' if name.endswith('latency') else 'busy '}"
+    if said not in text:
+        yield f"no {said!r}"
+    rows = [row for row in answer["what_if"] if row["what"] == "collective latency"]
+    if not answer["collective_latency_s"]:
+        yield from ([f"rows without latency: {rows}"] if rows else [])
+        return
+    steps = [row["step_time_s"] for row in rows]
+    if [row["factor"] for row in rows] != [2, 0.5, 0] or \
+            not steps[0] >= answer["step_time_s"] >= steps[1] >= steps[2]:
+        yield f"rows {rows}"
+    if name == "collective latency" and \
+            steps[2] > min(row["step_time_s"] for row in answer["what_if"]):
+        yield f"another row gains more: {answer['what_if']}"
+
+
+def check_many_nodes(box):
+    """A ring of many nodes waits for its hops, and not for what it carries."""
+    line = "simulate -m llama-3.1-8b -H dgx-h100 --nodes 1024"
+    answer = json.loads(box.run(f"{line} --json").out)
+    if answer["bottleneck"] != "collective latency" or \
+            answer["bottleneck_share"] <= shares(answer)["compute lane"]:
+        yield f"{answer['bottleneck']}: {shares(answer)}"
+
+
 def check_delay(box):
     """Steps before --dpu-start are not delayed: neither in the run's days and energy nor alone."""
     def ask(options):
@@ -694,6 +747,9 @@ def tests(box):
     yield "a machine without a price", check_unpriced(box)
     yield "no price", check_no_price(box)
     yield "a batch over the table's", check_surplus(box)
+    for options, name in BOUND:
+        yield f"bound: {options}", check_bound(box, options, name)
+    yield "bound: many nodes", check_many_nodes(box)
     yield "the nearest that does not fit", check_nearest(box)
     yield "free space", check_free_space(box)
     yield "attention's rate", check_attention(box)

@@ -272,6 +272,7 @@ fill_speed(struct mw_result *r, double step_s)
     r->nvme_read_bytes = 4500000000000;
     r->nvme_written_bytes = 2440000000000;
     r->drive_life_steps = 34500;
+    r->collective_latency_s = 0.004 * step_s;
     r->tokens = 300e9;
     r->days = 612.4;
     r->cost_usd = 1.234e6;
