@@ -27,13 +27,16 @@ cli_fill_drives(const struct mw_plan *plan, const struct mw_hardware *hw, int64_
 }
 
 /* A machine of one's own: its price, spread evenly over the years in which it is written off, as if
- * it trained all of that time; and the electricity, where its price is known. */
+ * it trained all of that time; and, where their prices are known, the electricity and the drives
+ * that are worn out before the training ends, the machine's own not among them. */
 static struct mw_result_owned
 owned_cost(const struct cli_request *request, const struct mw_result *r)
 {
     const struct mw_hardware *hw = &request->hardware[MW_OUTLOOK_TYPICAL];
-    struct mw_result_owned owned = {hw->price_usd, hw->amortisation_years, NULL, NAN, NAN};
+    struct mw_result_owned owned = {hw->price_usd, hw->amortisation_years, NULL, NAN, NAN, NAN};
 
+    if (r->drive_sets > 0 && hw->nvme_price_usd > 0)
+        owned.drives_usd = (r->drive_sets - 1) * hw->nvme_price_usd * r->nodes;
     if (hw->price_usd <= 0)
         return owned;
     owned.years_from = mw_hwprofile_gives(request->profile, "node", "amortisation_years")
@@ -46,12 +49,19 @@ owned_cost(const struct cli_request *request, const struct mw_result *r)
     return owned;
 }
 
-/* A run has one step at least, and goes through those before --dpu-start at their own time. */
+/* A run has one at least. */
+static double
+run_steps(const struct mw_result *r)
+{
+    return fmax(1, r->tokens / r->tokens_per_step);
+}
+
+/* Those before --dpu-start take their own time. */
 static double
 run_s(const struct cli_answer *answer)
 {
     const struct mw_result *r = answer->result;
-    double steps = fmax(1, r->tokens / r->tokens_per_step);
+    double steps = run_steps(r);
     double step_s = r->step_time_s[MW_OUTLOOK_TYPICAL];
 
     if (!(r->undelayed_step_time_s > 0))
@@ -72,6 +82,7 @@ cli_fill_costs(const struct cli_request *request, const struct cli_answer *answe
         return;
     r->tokens = request->settings.tokens;
     r->days = run_s(answer) / SECONDS_A_DAY;
+    r->drive_sets = ceil(run_steps(r) / r->drive_life_steps); /* NAN without a rating */
     r->energy_kwh = hw->power_w > 0 ? r->days * HOURS_A_DAY * hw->power_w * r->nodes / 1000 : NAN;
     r->owned = owned_cost(request, r);
     r->rented = hw->price_usd_per_hour > 0;

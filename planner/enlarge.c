@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#define KEYS_MAX 9
+#define KEYS_MAX 10
 
 /* What grows with the number of parts; the first must be there. */
 static const struct {
@@ -11,7 +11,7 @@ static const struct {
     {"host", {"memory_gib", "largest_request_gib"}},
     {"nvme",
      {"capacity_tb", "drives", "read_gb_per_s", "write_gb_per_s", "write_burst_gb_per_s",
-      "cache_gb", "queue_depth", "endurance_tbw"}},
+      "cache_gb", "queue_depth", "endurance_tbw", "price_usd"}},
 };
 
 bool

@@ -95,6 +95,7 @@ struct mw_hardware {
     int64_t nvme_queue_depth;     /* requests in flight in one direction, all drives */
     int64_t nvme_block_bytes;     /* of a request; default 1 MiB */
     int64_t nvme_endurance_bytes; /* rated, all drives; 0: not stated */
+    double nvme_price_usd;        /* to replace all drives; 0: not stated */
 
     /* [fabric], between the GPUs of a node; [network], between nodes */
     double fabric_bytes_per_s; /* one GPU, each direction, as a ring uses it */
@@ -171,9 +172,9 @@ const char *mw_hwprofile_name(const struct mw_hwprofile *profile);
 const char *mw_hwprofile_description(const struct mw_hwprofile *profile);
 const char *mw_hwprofile_machine(const struct mw_hwprofile *profile); /* NULL: not stated */
 const char *mw_hwprofile_backend(const struct mw_hwprofile *profile); /* NULL: not stated */
-/* What else its machine did while it was measured; NULL: not stated. */
 /* "avx2": what its cores computed with; NULL: not stated. */
 const char *mw_hwprofile_instruction_set(const struct mw_hwprofile *profile);
+/* What else its machine did while it was measured; NULL: not stated. */
 const char *mw_hwprofile_disturbed(const struct mw_hwprofile *profile);
 /* The part of its first rate at which it ended to be measured; 1: all, or not stated. */
 double mw_hwprofile_rate_left(const struct mw_hwprofile *profile);

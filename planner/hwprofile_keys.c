@@ -144,6 +144,8 @@ static const struct mw_hw_key keys[] = {
      MW_HW_BYTES, AT(nvme_block_bytes)},
     {"nvme", "endurance_tbw", "TB", "rated bytes written, all drives; 0: not stated", 1e12, 0, 9e6,
      false, 0, MW_HW_BYTES, AT(nvme_endurance_bytes)},
+    {"nvme", "price_usd", "USD", "to replace all drives of a node; 0: not stated", 1, 0, 1e9, false,
+     0, MW_HW_REAL, AT(nvme_price_usd)},
 
     {"fabric", "gb_per_s", "GB/s", "between GPUs of a node: one GPU, each direction", 1e9, 0.001,
      1e6, true, 1, MW_HW_REAL, AT(fabric_bytes_per_s)},

@@ -111,6 +111,20 @@ write_scaled(struct mw_json_writer *json, const struct mw_result *r, const char 
         write_low_high(json, key, of_outlook);
 }
 
+/* Drives that wear out are as many, however long it takes. */
+static void
+write_cost_range(struct mw_json_writer *json, const struct mw_result *r)
+{
+    double cost = said(r, r->cost_usd);
+    double drives = !r->rented && isfinite(r->owned.drives_usd) ? r->owned.drives_usd : 0;
+    double of_outlook[3];
+
+    for (int o = 0; o < 3; o++)
+        of_outlook[o] = drives + (cost - drives) * (r->step_time_s[o] / r->step_time_s[1]);
+    if (isfinite(cost))
+        write_low_high(json, "cost_usd", of_outlook);
+}
+
 /* low <= value <= high as numbers: the profile's low outlook gives the high step time. */
 static void
 write_range(struct mw_json_writer *json, const struct mw_result *r)
@@ -127,7 +141,7 @@ write_range(struct mw_json_writer *json, const struct mw_result *r)
         write_scaled(json, r, "mfu", r->mfu, -1);
         write_scaled(json, r, "tokens_per_s", r->tokens_per_s, -1);
         write_scaled(json, r, "days", said(r, r->days), 1);
-        write_scaled(json, r, "cost_usd", said(r, r->cost_usd), 1);
+        write_cost_range(json, r);
         write_scaled(json, r, "energy_kwh", said(r, r->energy_kwh), 1);
         write_scaled(json, r, "drive_life_steps", said(r, r->drive_life_steps), 0);
     }
@@ -323,6 +337,8 @@ write_change(struct mw_json_writer *json, const char *key, const struct mw_resul
     mw_json_string(json, "flags", change->flags);
     mw_json_number(json, "step_time_s", change->step_time_s);
     mw_json_number(json, "tokens_per_s", change->tokens_per_s);
+    mw_json_number(json, "times_tokens_per_usd",
+                   change->priced ? change->times_tokens_per_usd : NAN);
     mw_json_number(json, "micro_batch", change->micro_batch);
     mw_json_number(json, "global_batch", change->global_batch);
     mw_json_end(json, '}');
@@ -338,11 +354,10 @@ write_owned(struct mw_json_writer *json, const struct mw_result *r)
         return;
     }
     mw_json_begin(json, "owned_cost", '{', true);
-    mw_json_number(json, "times_tokens_per_usd",
-                   change->priced ? change->times_tokens_per_usd : NAN);
     mw_json_number(json, "usd", mw_result_owned_usd(owned));
     mw_json_number(json, "machine_usd", owned->machine_usd);
     mw_json_number(json, "energy_usd", owned->energy_usd);
+    mw_json_number(json, "drives_usd", owned->drives_usd);
     mw_json_number(json, "amortisation_years", owned->years);
     mw_json_string(json, "amortisation_provenance", owned->years_from);
     mw_json_end(json, '}');
@@ -354,6 +369,7 @@ write_cost(struct mw_json_writer *json, const struct mw_result *r)
     mw_json_number(json, "nvme_read_bytes", predicted(r, r->nvme_read_bytes));
     mw_json_number(json, "nvme_written_bytes", predicted(r, r->nvme_written_bytes));
     mw_json_number(json, "drive_life_steps", said(r, r->drive_life_steps));
+    mw_json_number(json, "drive_sets", said(r, r->drive_sets));
     mw_json_number(json, "tokens", r->tokens);
     mw_json_number(json, "days", said(r, r->days));
     mw_json_number(json, "cost_usd", said(r, r->cost_usd));

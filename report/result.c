@@ -8,7 +8,8 @@ mw_result_owned_usd(const struct mw_result_owned *owned)
 {
     if (owned->node_price_usd <= 0)
         return NAN;
-    return owned->machine_usd + (isfinite(owned->energy_usd) ? owned->energy_usd : 0);
+    return owned->machine_usd + (isfinite(owned->energy_usd) ? owned->energy_usd : 0) +
+           (isfinite(owned->drives_usd) ? owned->drives_usd : 0);
 }
 
 struct mw_result_ends
@@ -34,12 +35,13 @@ mw_result_new(void)
         &r->undelayed_step_time_s,
         &r->tokens_per_s,
         &r->bottleneck_share,
-        &r->critical_path_s,
         &r->collective_latency_s,
+        &r->critical_path_s,
         &r->smaller_batch,
         &r->closed_form_paper_s,
         &r->closed_form_plan_s,
         &r->drive_life_steps,
+        &r->drive_sets,
         &r->default_step_tokens,
         &r->smaller_batch_tokens_per_s,
         &r->tokens,
@@ -48,6 +50,7 @@ mw_result_new(void)
         &r->cost_usd,
         &r->owned.machine_usd,
         &r->owned.energy_usd,
+        &r->owned.drives_usd,
     };
 
     for (size_t i = 0; i < G_N_ELEMENTS(of_outlook); i++)

@@ -68,6 +68,7 @@ struct mw_result_owned { /* cost of a machine that is bought; price 0: not known
     const char *years_from;       /* their provenance, or "default"; not owned by the result */
     double machine_usd;           /* the run's share of the price, all nodes; NAN: not known */
     double energy_usd;            /* NAN: no power or no price of electricity */
+    double drives_usd;            /* of the sets of drives beyond the first; NAN: no price known */
 };
 
 struct mw_result_term { /* a term in which the two closed forms differ */
@@ -123,8 +124,8 @@ struct mw_result {
     double tokens_per_s;
     char *bottleneck;         /* lane or channel, or "collective latency" */
     double bottleneck_share;  /* of the step */
-    struct mw_result_lane *lanes;
     double collective_latency_s; /* of a step's collectives, whatever they carry */
+    struct mw_result_lane *lanes;
     size_t lane_count;
     struct mw_result_channel *channels;
     size_t channel_count;
@@ -147,6 +148,8 @@ struct mw_result {
     int64_t nvme_written_bytes; /* a step, a node */
     int64_t nvme_read_bytes;
     double drive_life_steps;   /* NAN: no drives written or no rating */
+    double drive_sets;         /* that the training wears out, of a node's drives, or begins to;
+                                * NAN: no life or no tokens */
     double tokens;             /* of --tokens; NAN: not asked */
     double days, energy_kwh;
     double cost_usd;           /* of renting where a rent is known, else of owning */
@@ -168,7 +171,7 @@ struct mw_result_ends {
 };
 struct mw_result_ends mw_result_ends(const double of_outlook[3]);
 
-/* Machine and, where it is known, energy; NAN without a price. */
+/* Machine and, where they are known, energy and drives; NAN without a price. */
 double mw_result_owned_usd(const struct mw_result_owned *owned);
 
 /* Nothing is said yet: numbers NAN, counts 0. */

@@ -159,12 +159,35 @@ mw_table_smaller_batch(const struct mw_result *result)
                            mw_format_count(result->smaller_batch_tokens_per_s));
 }
 
+/* Drives that wear out before the training ends; NULL: they last.  A rented machine's are not its
+ * user's to replace. */
+static char *
+wear_text(const struct mw_result *r)
+{
+    g_autofree char *price =
+        r->rented ? g_strdup("the rent does not say who pays for them")
+        : r->owned.drives_usd > 0 && isfinite(r->cost_usd)
+            ? g_strdup_printf("the cost has %s USD for those beyond the first",
+                              mw_format_count(r->owned.drives_usd))
+            : g_strdup("those beyond the first are not in the cost (--set nvme.price_usd, of all "
+                       "drives of a node)");
+
+    if (!r->simulated || !(r->drive_sets > 1))
+        return NULL;
+    return g_strdup_printf("drives wear out before the training ends: it takes %s sets of a node's "
+                           "drives, by their rated endurance; %s",
+                           mw_format_count(r->drive_sets), price);
+}
+
 char **
 mw_table_cautions(const struct mw_result *result)
 {
     GPtrArray *cautions = g_ptr_array_new();
     bool foreign = result->simulated && !result->calibrated;
+    char *wear = wear_text(result);
 
+    if (wear)
+        g_ptr_array_add(cautions, wear);
     if (foreign)
         g_ptr_array_add(cautions, g_strdup_printf("profile not measured on this machine; its least "
                                                   "certain figures: %s",
@@ -201,6 +224,10 @@ print_change(FILE *out, const char *label, const struct mw_result *result,
 {
     bool same = change->global_batch == result->global_batch;
     g_autofree char *batch = mw_table_batch(result, change->micro_batch);
+    g_autofree char *for_money =
+        change->priced ? g_strdup_printf(", %sx tokens per USD",
+                                         mw_format_significant(change->times_tokens_per_usd))
+                       : g_strdup("");
 
     mw_wrap_line(out, HANGING, "%s: %s -> step %s (%s, %s in all%s%s), %sx tokens/s%s: %s", label,
                  change->what, mw_format_seconds(change->step_time_s), batch,
@@ -224,7 +251,3 @@ mw_table_last_lines(FILE *out, const struct mw_result *result)
                      result->paid_change.priced ? "best for money" : "best to add (no price known)",
                      result, &result->paid_change);
 }
-    g_autofree char *for_money =
-        change->priced ? g_strdup_printf(", %sx tokens per USD",
-                                         mw_format_significant(change->times_tokens_per_usd))
-                       : g_strdup("");

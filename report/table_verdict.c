@@ -133,10 +133,14 @@ print_owned(FILE *out, const struct mw_result_owned *owned)
         isfinite(owned->energy_usd)
             ? g_strdup_printf("%s USD of it electricity", amount(owned->energy_usd))
             : g_strdup("no price of electricity known");
+    g_autofree char *drives =
+        owned->drives_usd > 0
+            ? g_strdup_printf(", %s USD of it drives that wear out", amount(owned->drives_usd))
+            : g_strdup("");
 
-    mw_table_line(out, "as the owner", "%s USD: %s USD per node over %s years (%s); %s",
+    mw_table_line(out, "as the owner", "%s USD: %s USD per node over %s years (%s); %s%s",
                   amount(mw_result_owned_usd(owned)), mw_format_count(owned->node_price_usd),
-                  mw_format_count(owned->years), owned->years_from, energy);
+                  mw_format_count(owned->years), owned->years_from, energy, drives);
 }
 
 char *
@@ -156,6 +160,8 @@ mw_table_training(const struct mw_result *r, bool with_owner)
         g_string_append_printf(text, ", %s kWh", amount(r->energy_kwh));
     if (with_owner && isfinite(owned_usd))
         g_string_append_printf(text, ", %s USD as the owner", amount(owned_usd));
+    if (r->drive_sets > 1)
+        g_string_append_printf(text, ", %s sets of drives", mw_format_count(r->drive_sets));
     if (!isfinite(r->cost_usd))
         g_string_append(text, ", no price known");
     return g_string_free(text, FALSE);

@@ -10,6 +10,7 @@ The command is $MEMWALL, or build/cli/memwall.
 import csv
 import io
 import json
+import math
 import re
 import resource
 import sys
@@ -606,6 +607,50 @@ def check_cost(box):
             yield f"no {words!r}"
 
 
+def check_wear(box):
+    """Drives that wear out before the training ends are counted, and paid for by who owns them."""
+    line = (f"simulate {FLAT} -s zero-infinity-nvme --optimizer-device nvme --batch 4 --nodes 2 "
+            "--tokens 1e9 --set node.price_usd_per_hour=0 --set nvme.endurance_tbw=")
+
+    def ask(options):
+        answer = json.loads(box.run(f"{line}{options} --json").out)
+        told = [c for c in answer["cautions"] if c.startswith("drives wear out before ")]
+        return answer, told, " ".join(box.run(f"{line}{options}").out.decode().split())
+
+    lasting, told, text = ask(10000)
+    if lasting["drive_sets"] != 1 or told or "sets of drives" in text:
+        yield f"drives that last: {lasting['drive_sets']} sets, {told}"
+    worn, told, text = ask(100)
+    sets = math.ceil(1e9 / worn["settings"]["tokens_per_step"] / worn["drive_life_steps"])
+    if worn["drive_sets"] != sets or sets < 2:
+        yield f"{worn['drive_sets']} sets, not {sets}"
+    if len(told) != 1 or f" {sets} sets of a node's drives" not in told[0] or \
+            "not in the cost (--set nvme.price_usd" not in told[0] or told[0] not in text or \
+            f", {sets} sets of drives" not in text:
+        yield f"says {told}, {text}"
+    if worn["cost_usd"] != lasting["cost_usd"]:
+        yield f"cost {worn['cost_usd']} without a price of drives, not {lasting['cost_usd']}"
+    drives = 2 * (sets - 1) * 3000
+    for options, cost, words in (
+            ("", worn["cost_usd"] + drives, "USD for those beyond the first"),
+            (" --set node.price_usd_per_hour=10", worn["days"] * 24 * 10 * 2,
+             "the rent does not say"),
+            (" --set node.price_usd=0", None, "not in the cost")):
+        priced, told, text = ask(f"100 --set nvme.price_usd=3000{options}")
+        got = priced["cost_usd"]
+        if (got is None) != (cost is None) or cost and abs(got / cost - 1) > 1e-9:
+            yield f"{options}: cost {got}, not {cost}"
+        if len(told) != 1 or words not in told[0]:
+            yield f"{options}: says {told}"
+        if priced["owned_cost"] and priced["owned_cost"]["drives_usd"] != drives:
+            yield f"{options}: {priced['owned_cost']}, not {drives} for drives"
+    priced, _, text = ask("100 --set nvme.price_usd=3000 --set nvme.read_gb_per_s=5;20;40")
+    ends = [priced["range"][key]["high"] for key in ("cost_usd", "step_time_s")]
+    slow = drives + (priced["cost_usd"] - drives) * ends[1] / priced["step_time_s"]
+    if abs(ends[0] / slow - 1) > 1e-9 or "USD of it drives that wear out" not in text:
+        yield f"range {priced['range']}, expected {slow}; {text}"
+
+
 def shares(answer):
     """Of the step: each lane and channel, and the latency of collectives."""
     step = answer["step_time_s"]
@@ -747,6 +792,7 @@ def tests(box):
     yield "a machine without a price", check_unpriced(box)
     yield "no price", check_no_price(box)
     yield "a batch over the table's", check_surplus(box)
+    yield "drives that wear out", check_wear(box)
     for options, name in BOUND:
         yield f"bound: {options}", check_bound(box, options, name)
     yield "bound: many nodes", check_many_nodes(box)

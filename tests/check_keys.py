@@ -81,6 +81,7 @@ latency_us = 100
 queue_depth = 2
 block_kib = 512
 endurance_tbw = 1200
+price_usd = 2000
 [fabric]
 gb_per_s = 50
 latency_us = 5

@@ -272,12 +272,13 @@ fill_speed(struct mw_result *r, double step_s)
     r->nvme_read_bytes = 4500000000000;
     r->nvme_written_bytes = 2440000000000;
     r->drive_life_steps = 34500;
+    r->drive_sets = 3;
     r->collective_latency_s = 0.004 * step_s;
     r->tokens = 300e9;
     r->days = 612.4;
     r->cost_usd = 1.234e6;
     r->rented = true;
-    r->owned = (struct mw_result_owned){399000, 3, "estimate", 2.5e5, 3e4};
+    r->owned = (struct mw_result_owned){399000, 3, "estimate", 2.5e5, 3e4, NAN};
     r->energy_kwh = NAN;
 }
 
