@@ -125,6 +125,7 @@ apply_slicing(struct mw_ds_file *file, int64_t *world, struct mw_settings *setti
                       gpus);
     *world = gpus / tp;
     settings->tp = tp;
+    settings->tp_fixed = true;
     return true;
 }
 

@@ -16,8 +16,8 @@ mw_may_slice(const struct mw_plea *plea, int64_t tp)
 {
     const struct mw_model *model = plea->request->model;
 
-    return tp != plea->asked->tp && gpus_of_node(plea) % tp == 0 && model->heads % tp == 0 &&
-           model->hidden % tp == 0;
+    return tp != plea->asked->tp && !plea->asked->tp_fixed && gpus_of_node(plea) % tp == 0 &&
+           model->heads % tp == 0 && model->hidden % tp == 0;
 }
 
 int

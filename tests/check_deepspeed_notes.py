@@ -227,6 +227,36 @@ def check_given_up(box):
             yield f"{options}: {remedy}"
 
 
+def check_opened(box):
+    """The word that leaves an option open does so over the file."""
+    own = {"strategy": "zero-offload", "dpu_start": 40, "logits_chunks": 8,
+           "optimizer_chunk": 2 ** 20}
+    content = {**config(2, offload="cpu"), "memwall": own}
+    box.write("plain.json", {**config(2, offload="cpu"), "memwall": {"strategy": "zero-offload"}})
+    options = {"dpu_start": "--dpu-start none", "logits_chunks": "--logits-chunks auto",
+               "optimizer_chunk": "--optimizer-chunk auto"}
+    plain = json.loads(box.run(f"plan {MACHINE} --deepspeed plain.json --json").out)
+    opened = ask(box, content, " ".join(options.values()))
+    kept = ask(box, content)
+    for key, option in options.items():
+        if opened["settings"].get(key) != plain["settings"].get(key):
+            yield f"{option}: {opened['settings'].get(key)}, not {plain['settings'].get(key)}"
+    if opened["ledger"] != plain["ledger"] or kept["ledger"] == plain["ledger"]:
+        yield f"opened {opened['ledger']}, nothing in the file {plain['ledger']}"
+    if ask(box, content, "--batch auto")["settings"]["micro_batch"] <= 1:
+        yield "--batch auto: the batch of the file"
+
+
+def check_slicing(box):
+    """A remedy proposes a slicing, but none beside that of a file, which would be refused."""
+    question = "plan -m llama-3.1-8b -H dgx-h100 --seq 1000000 --json"
+    box.write("tp.json", {"bf16": {"enabled": True}, "tensor_parallel": {"autotp_size": 2}})
+    for options, sliced in (("", True), ("--tp 2", True), ("--deepspeed tp.json", False)):
+        remedy = json.loads(box.run(f"{question} {options}").out)["remedy"]
+        if ("--tp " in remedy) != sliced:
+            yield f"{options}: {remedy}"
+
+
 def check_batch_elsewhere(box):
     """Where no split fits with the strategy, another strategy with one does."""
     box.write("tb.json", {"train_batch_size": 2048, "bf16": {"enabled": True},
@@ -250,6 +280,8 @@ def tests(box):
     yield "a batch that is kept", check_batch_kept(box)
     yield "devices that are given up", check_given_up(box)
     yield "a batch that is kept, with another strategy", check_batch_elsewhere(box)
+    yield "an option that is opened", check_opened(box)
+    yield "slicing of the file", check_slicing(box)
 
 
 if __name__ == "__main__":
