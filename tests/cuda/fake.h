@@ -15,6 +15,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* An installed CUDA must not hide that a target lacks fake/: other machines have none. */
+#if defined(CUDART_VERSION)
+#error "cuda_runtime_api.h is of an installed CUDA: tests/cuda/fake must come first"
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
