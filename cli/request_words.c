@@ -106,7 +106,9 @@ set_output(GOptionEntry entries[GROUP_MAX], struct cli_request *request)
         {"json", 0, 0, G_OPTION_ARG_NONE, &request->json, "print JSON instead of tables", NULL},
         {"csv", 0, 0, G_OPTION_ARG_NONE, &request->csv, "print CSV instead of tables", NULL},
         {"largest", 0, 0, G_OPTION_ARG_NONE, &request->largest,
-         "print the most layers of this model that fit, for each strategy", NULL},
+         "print the most layers of this model that fit, for each strategy, as a table or, with "
+         "--json, as JSON",
+         NULL},
         {"what-if", 0, 0, G_OPTION_ARG_NONE, &request->sensitivity,
          "print the step time at other bandwidths and latencies, and the bandwidths that "
          "efficiencies need",

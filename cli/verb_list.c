@@ -155,6 +155,30 @@ static const char *const list_names[LISTS + 1] = {"models",  "hwprofiles", "stra
 
 #define ALL_LISTS "models, hwprofiles, strategies, devices or runs"
 
+/* What others call the same; spelling alone does not lead there. */
+static const struct {
+    const char *lists;
+    const char *words[9];
+} synonyms[] = {
+    {"hwprofiles", {"hardware", "hw", "machine", "machines", "node", "nodes", "server", "servers"}},
+    {"devices or hwprofiles", {"gpu", "gpus", "card", "cards", "accelerators"}},
+    {"devices", {"backend", "backends", "cpu", "cpus"}},
+    {"models", {"preset", "presets", "network", "networks", "llms"}},
+    {"runs", {"job", "jobs", "checkpoints", "experiments", "trainings"}},
+};
+
+/* NULL: nothing that is known. */
+static const char *
+meant_by(const char *word)
+{
+    g_autofree char *lower = g_ascii_strdown(word, -1);
+
+    for (size_t i = 0; i < G_N_ELEMENTS(synonyms); i++)
+        if (g_strv_contains(synonyms[i].words, lower))
+            return synonyms[i].lists;
+    return NULL;
+}
+
 static bool
 parse_list(const char *word, enum list *list, GError **error)
 {
@@ -163,9 +187,8 @@ parse_list(const char *word, enum list *list, GError **error)
             *list = (enum list)i;
             return true;
         }
-    bool gpus = !strcmp(word, "gpus") || !strcmp(word, "gpu") || !strcmp(word, "backends");
-    g_autofree char *like =
-        gpus ? g_strdup(list_names[DEVICES]) : mw_names_like(word, list_names, "");
+    const char *meant = meant_by(word);
+    g_autofree char *like = meant ? g_strdup(meant) : mw_names_like(word, list_names, "");
     if (like)
         return mw_refuse(error, "list %s: did you mean %s?", word, like);
     return mw_refuse(error, "list %s: must be " ALL_LISTS, word);
