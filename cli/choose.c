@@ -145,8 +145,8 @@ rate_of(struct search *search, struct cli_choice *choice)
 
 /* --- among the candidates of one strategy ---------------------------------------------------- */
 
-static double
-estimated_rate(const struct mw_sizing *sizing)
+double
+cli_estimated_rate_of(const struct mw_sizing *sizing)
 {
     return cli_tokens_per_step(sizing) / cli_estimate_s(sizing, sizing->hardware);
 }
@@ -162,7 +162,7 @@ shortlist(GPtrArray *candidates, guint list[SIMULATED])
         const struct mw_sizing *sizing = candidates->pdata[i];
         if (!sizing->fits)
             continue;
-        double rate = estimated_rate(sizing);
+        double rate = cli_estimated_rate_of(sizing);
         int place = count;
         while (place > 0 && rates[place - 1] < rate)
             place--;
@@ -284,7 +284,7 @@ best_estimate(GPtrArray *candidates)
     for (guint i = 0; candidates && i < candidates->len; i++) {
         const struct mw_sizing *sizing = candidates->pdata[i];
         if (sizing->fits)
-            best = fmax(best, estimated_rate(sizing));
+            best = fmax(best, cli_estimated_rate_of(sizing));
     }
     return best;
 }
@@ -310,11 +310,22 @@ may_keep_all(const struct mw_settings *asked)
     return asked->checkpoint_interval == MW_AUTO && asked->param_loads != 2 && !moved;
 }
 
+/* With a bound so high that micro-batches which were asked for do not reach it. */
+static struct mw_settings
+with_many_ops(const struct mw_settings *asked)
+{
+    struct mw_settings settings = *asked;
+
+    if (asked->grad_accum > 1 || asked->global_batch != MW_AUTO)
+        settings.ops_max *= REFUSED_OPS * REFUSED_MICRO_BATCHES;
+    return settings;
+}
+
 bool
 cli_recomputes_for_eager(const struct cli_request *request, const struct mw_sizing *sizing)
 {
     struct mw_settings asked = request->settings;
-    double chosen = estimated_rate(sizing);
+    double chosen = cli_estimated_rate_of(sizing);
 
     if (!may_keep_all(&asked) || !sizing->settings.checkpoint_interval)
         return false;
@@ -323,6 +334,7 @@ cli_recomputes_for_eager(const struct cli_request *request, const struct mw_sizi
     if (!(cli_estimated_rate(request, &asked) > chosen))
         return false;
     asked.eager = true;
+    asked = with_many_ops(&asked);
     return !(cli_estimated_rate(request, &asked) > chosen);
 }
 
@@ -542,7 +554,8 @@ best_of_all(const struct cli_request *request, const struct mw_settings *asked)
                     : find_fitting(request, &settings);
             for (guint i = 0; found && i < found->len; i++) {
                 struct mw_sizing *sizing = found->pdata[i];
-                if (!sizing->fits || (best && estimated_rate(sizing) <= estimated_rate(best)))
+                if (!sizing->fits ||
+                    (best && cli_estimated_rate_of(sizing) <= cli_estimated_rate_of(best)))
                     continue;
                 mw_sizing_free(best);
                 best = g_steal_pointer(&found->pdata[i]);
@@ -556,17 +569,46 @@ static void
 refuse_chosen(const struct cli_request *request, const struct mw_settings *asked, GError **error)
 {
     struct mw_request planned = {&request->model, &request->hardware[MW_OUTLOOK_TYPICAL]};
-    struct mw_settings settings = *asked;
+    struct mw_settings settings = with_many_ops(asked);
 
     if (!error || !g_error_matches(*error, MW_ERROR, MW_ERROR_LARGE))
         return;
-    settings.ops_max *= REFUSED_OPS;
-    if (asked->grad_accum > 1 || asked->global_batch != MW_AUTO)
-        settings.ops_max *= REFUSED_MICRO_BATCHES;
+    settings.ops_max = MAX(settings.ops_max, asked->ops_max * REFUSED_OPS);
     struct mw_sizing *chosen = best_of_all(request, &settings);
     if (chosen)
         mw_planner_refuse_ops(&planned, asked, chosen, error);
     mw_sizing_free(chosen);
+}
+
+/* By simulation of few micro-batches where those are quick, else by estimate. */
+static double
+times_as_fast(const struct mw_sizing *one, const struct mw_sizing *other)
+{
+    double rate = rate_by_few(one), other_rate = rate_by_few(other);
+
+    return rate > 0 && other_rate > 0 ? rate / other_rate
+                                      : cli_estimated_rate_of(one) / cli_estimated_rate_of(other);
+}
+
+struct mw_sizing *
+cli_choice_left_out(const struct cli_request *request, enum mw_strategy strategy,
+                    const struct mw_sizing *chosen, double *times)
+{
+    struct mw_settings asked = request->settings;
+
+    asked.strategy = strategy;
+    struct mw_settings many = with_many_ops(&asked);
+    if (!chosen->fits || many.ops_max == asked.ops_max)
+        return NULL;
+    struct mw_sizing *best = best_of_all(request, &many);
+    if (best && mw_planner_ops(best) > asked.ops_max) {
+        best->settings.ops_max = asked.ops_max;
+        *times = times_as_fast(best, chosen);
+        if (*times > WORTH_COMPLEXITY)
+            return best;
+    }
+    mw_sizing_free(best);
+    return NULL;
 }
 
 /* --- the whole ------------------------------------------------------------------------------- */

@@ -25,11 +25,18 @@ bool cli_choose(const struct cli_request *request, enum mw_strategy strategy,
 double cli_choice_rate(struct cli_choice *choice);
 /* Tokens a second of the best candidate of `asked`, one strategy's, by estimate; 0 if none fits. */
 double cli_estimated_rate(const struct cli_request *request, const struct mw_settings *asked);
+/* The same of a sizing that fits. */
+double cli_estimated_rate_of(const struct mw_sizing *sizing);
 /* Of a sizing that was chosen with recomputation left open: whether by estimate it would keep all
  * activations, were those that eager frameworks keep beside them not counted. */
 bool cli_recomputes_for_eager(const struct cli_request *request, const struct mw_sizing *sizing);
 /* Whether it keeps all activations, and they fit once, but not as eager frameworks keep them. */
 bool cli_keeps_too_much(const struct mw_sizing *sizing);
+/* What auto would have taken, were a step of many micro-batches not too slow to plan: of all that
+ * fits the best by estimate, where it has more ops than a plan may have and is so many `times` as
+ * fast as what was chosen; NULL: nothing.  mw_sizing_free it. */
+struct mw_sizing *cli_choice_left_out(const struct cli_request *request, enum mw_strategy strategy,
+                                      const struct mw_sizing *chosen, double *times);
 void cli_choice_clear(struct cli_choice *choice);
 
 #endif

@@ -179,6 +179,52 @@ note_eager(const struct cli_request *request, const struct mw_sizing *sizing, GP
         g_ptr_array_add(notes, g_strdup_printf(why, MW_EAGER_ACTIVATIONS));
 }
 
+/* Where what was left out keeps all activations as eager frameworks do, fewer micro-batches may
+ * keep them too, though not with as much room. */
+static const char *
+keeping_once(const struct cli_request *request, const struct mw_sizing *out,
+             const struct mw_sizing *sizing)
+{
+    struct mw_settings asked = request->settings;
+
+    asked.strategy = out->settings.strategy;
+    asked.checkpoint_interval = 0;
+    return out->settings.eager && sizing->settings.checkpoint_interval &&
+                   cli_estimated_rate(request, &asked) > cli_estimated_rate_of(sizing)
+               ? "; --activation-checkpoint-interval 0 keeps activations that fit once"
+               : "";
+}
+
+/* A larger batch that is slower for it would surprise. */
+static void
+note_left_out(const struct cli_request *request, enum mw_strategy strategy,
+              const struct mw_sizing *sizing, GPtrArray *notes)
+{
+    double times = 0;
+    struct mw_sizing *out = cli_choice_left_out(request, strategy, sizing, &times);
+
+    if (!out)
+        return;
+    const struct mw_settings *s = &out->settings, *asked = &request->settings;
+    int64_t most = mw_planner_most_micro_batches(out);
+    bool global = asked->global_batch != MW_AUTO;
+    g_autofree char *opens = g_strdup_printf(
+        "; %s %" G_GINT64_FORMAT " or fewer plans it",
+        asked->batch_source ? "a global batch of"
+        : global            ? "--global-batch"
+                            : "--grad-accum",
+        global || asked->batch_source ? most * (s->global_batch / s->grad_accum) : most);
+    g_ptr_array_add(
+        notes, g_strdup_printf("left out as slow to plan: %s, --batch %.15g%s, %.2f times as fast, "
+                               "in %" G_GINT64_FORMAT " micro-batches of %" G_GINT64_FORMAT
+                               " ops, more than %" G_GINT64_FORMAT "%s%s",
+                               mw_strategy_name(s->strategy), s->micro_batch,
+                               s->checkpoint_interval ? "" : " without recomputation", times,
+                               s->grad_accum, mw_planner_ops(out), s->ops_max, most ? opens : "",
+                               keeping_once(request, out, sizing)));
+    mw_sizing_free(out);
+}
+
 static void
 note_pieces(const struct mw_sizing *sizing, GPtrArray *notes)
 {
@@ -215,6 +261,7 @@ cli_fill_notes(const struct cli_request *request, enum mw_strategy strategy,
     if (r->default_step_tokens > 0)
         note_batch(request, strategy, sizing, r, notes);
     note_eager(request, sizing, notes);
+    note_left_out(request, strategy, sizing, notes);
     note_pieces(sizing, notes);
     cli_note_deepspeed(request, strategy, sizing, notes);
     note_length(sizing, notes);

@@ -63,6 +63,18 @@ mw_planner_advise_batch(const struct mw_request *request, const struct mw_settin
     g_set_error(error, MW_ERROR, MW_ERROR_LARGE, "%s, or %s", without->message, text);
 }
 
+int64_t
+mw_planner_ops(const struct mw_sizing *sizing)
+{
+    return mw_sizing_op_count(sizing);
+}
+
+int64_t
+mw_planner_most_micro_batches(const struct mw_sizing *sizing)
+{
+    return mw_sizing_most_micro_batches(sizing->model, sizing->hardware, &sizing->settings);
+}
+
 void
 mw_planner_refuse_ops(const struct mw_request *request, const struct mw_settings *asked,
                       const struct mw_sizing *chosen, GError **error)

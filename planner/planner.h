@@ -67,6 +67,11 @@ bool mw_planner_fits(const struct mw_request *request, const struct mw_settings 
 void mw_planner_refuse_ops(const struct mw_request *request, const struct mw_settings *asked,
                            const struct mw_sizing *chosen, GError **error);
 
+/* How many ops a step of it has. */
+int64_t mw_planner_ops(const struct mw_sizing *sizing);
+/* With how many micro-batches at most it has settings.ops_max of them; 0 where one has more. */
+int64_t mw_planner_most_micro_batches(const struct mw_sizing *sizing);
+
 /* Where *error is MW_ERROR_LARGE and another micro-batch than the one asked for makes a step of few
  * enough ops, the line says which. */
 void mw_planner_advise_batch(const struct mw_request *request, const struct mw_settings *resolved,

@@ -29,6 +29,10 @@ int64_t mw_sizing_least_ops(const struct mw_sizing *sizing);
 /* Of a sizing with these settings: how many, or where those are more than `most`, a lower bound. */
 int64_t mw_sizing_ops_of(const struct mw_model *model, const struct mw_hardware *hardware,
                          const struct mw_settings *settings, int64_t most);
+/* Of settings->grad_accum micro-batches the most that make a step of settings->ops_max; 0: none. */
+int64_t mw_sizing_most_micro_batches(const struct mw_model *model,
+                                     const struct mw_hardware *hardware,
+                                     const struct mw_settings *settings);
 /* MW_ERROR_LARGE: a step of more than settings->ops_max.  Names the option and the nearest value
  * that is quick; tiles and chunks that were open when it was `asked` are the fewest that fit. */
 void mw_sizing_refuse_ops(const struct mw_model *model, const struct mw_hardware *hardware,

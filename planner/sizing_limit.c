@@ -126,6 +126,17 @@ nearest_quick(const struct question *q, enum knob knob)
     return quick ? quick : nearest_within(q, knob, most);
 }
 
+int64_t
+mw_sizing_most_micro_batches(const struct mw_model *model, const struct mw_hardware *hardware,
+                             const struct mw_settings *settings)
+{
+    struct question q = {model, hardware, settings, settings};
+
+    return is_quick(&q, ACCUMULATION, settings->grad_accum, settings->ops_max)
+               ? settings->grad_accum
+               : nearest_within(&q, ACCUMULATION, settings->ops_max);
+}
+
 static double
 change_of(const struct question *q, enum knob knob, int64_t nearest)
 {

@@ -366,6 +366,35 @@ def check_many_ops(box):
         yield f"several: status {done.status}: {done.err}"
 
 
+# Larger batches whose fastest plan is of too many ops.
+LEFT_OUT = ["-m llama-3.1-8b -H dgx-h100 --global-batch 8192",
+            "-m llama-3.2-3b -H h200 --global-batch 4096"]
+
+
+def check_left_out(box, line):
+    """What is slower as the limit of ops left the fastest out says so, and what plans it does."""
+    slow = json.loads(box.run(f"simulate {line} --json").out)
+    text = box.run(f"simulate {line}").out.decode()
+    notes = [note for note in slow["notes"] if note.startswith("left out as slow to plan: ")]
+    said = re.search(r"plan: (\S+), --batch (\S+) without recomputation, ([0-9.]+) times as fast, "
+                     r"in \d+ micro-batches of (\d+) ops, more than 500000; "
+                     r"--global-batch (\d+) or fewer plans it; (--activation-checkpoint-interval "
+                     r"0) keeps activations that fit once", "".join(notes))
+    if len(notes) != 1 or not said or notes[0] not in text or int(said[4]) <= 500000:
+        yield f"notes {slow['notes']}"
+        return
+    if any("as eager frameworks" in note for note in slow["notes"]):
+        yield f"a limit of ops is blamed on memory: {slow['notes']}"
+    fewer = json.loads(box.run(f"simulate {line.rpartition(' ')[0]} {said[5]} --json").out)
+    for name, answer in ((said[5], fewer),
+                         (said[6], json.loads(box.run(f"simulate {line} {said[6]} --json").out))):
+        times = answer["tokens_per_s"] / slow["tokens_per_s"]
+        if abs(times / float(said[3]) - 1) > 0.05:
+            yield f"{name}: {times} times as fast, said {said[3]}"
+        if any(note.startswith("left out") for note in answer["notes"]):
+            yield f"{name}: {answer['notes']}"
+
+
 # Steps of too many ops, whose count is that of the plan that the nearest value comes to.
 LARGE = ["-m gpt3-13b -H dgx-h100 --batch 1 --grad-accum 1000",
          "-m gpt3-175b -H dgx2 --nodes 4 --grad-accum 4096",
@@ -811,6 +840,8 @@ def tests(box):
     yield "many layers", check_many_layers(box)
     for line in LARGE:
         yield f"large: {line}", check_large(box, line)
+    for line in LEFT_OUT:
+        yield f"left out: {line}", check_left_out(box, line)
     yield "few tokens", check_few_tokens(box)
     for options, words in KEYS_SET.items():
         yield f"set: {options}", check_keys_set(box, options, words)
