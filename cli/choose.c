@@ -564,6 +564,43 @@ best_of_all(const struct cli_request *request, const struct mw_settings *asked)
     return best;
 }
 
+/* Whether one of the candidates is of few enough ops. */
+static bool
+is_answered(const struct cli_request *request, const struct mw_settings *asked, int64_t batch)
+{
+    struct mw_settings settings = *asked;
+
+    settings.global_batch = batch;
+    struct mw_sizing *any = best_of_all(request, &settings);
+    mw_sizing_free(any);
+    return any != NULL;
+}
+
+/* Of all strategies that are open, kept and recomputed; false: none was found. */
+static bool
+find_nearest_batches(const struct cli_request *request, const struct mw_settings *asked,
+                     struct mw_nearest_batches *batches)
+{
+    struct mw_request planned = {&request->model, &request->hardware[MW_OUTLOOK_TYPICAL]};
+    bool open = asked->strategy == MW_STRATEGY_AUTO;
+    int first = open ? MW_STRATEGY_DDP : asked->strategy;
+    int last = open ? MW_STRATEGY_COUNT - 1 : asked->strategy;
+
+    if (asked->global_batch == MW_AUTO || asked->grad_accum != MW_AUTO ||
+        request->model.layers > REFUSED_LAYERS)
+        return false;
+    for (int way = 0; way < (may_keep_all(asked) ? 2 : 1); way++)
+        for (int s = first; s <= last; s++) {
+            struct mw_settings settings = way ? keeping_all(asked) : *asked;
+            settings.strategy = s;
+            if (!open || !is_renamed(asked, s))
+                mw_planner_nearest_batches(&planned, &settings, batches);
+        }
+    if (batches->quick && !is_answered(request, asked, batches->quick))
+        batches->quick = 0;
+    return batches->most && is_answered(request, asked, batches->most);
+}
+
 /* The count and the nearest values are those of the plan that would be chosen. */
 static void
 refuse_chosen(const struct cli_request *request, const struct mw_settings *asked, GError **error)
@@ -575,8 +612,11 @@ refuse_chosen(const struct cli_request *request, const struct mw_settings *asked
         return;
     settings.ops_max = MAX(settings.ops_max, asked->ops_max * REFUSED_OPS);
     struct mw_sizing *chosen = best_of_all(request, &settings);
+    struct mw_nearest_batches batches = {0};
     if (chosen)
-        mw_planner_refuse_ops(&planned, asked, chosen, error);
+        mw_planner_refuse_ops(&planned, asked, chosen,
+                              find_nearest_batches(request, asked, &batches) ? &batches : NULL,
+                              error);
     mw_sizing_free(chosen);
 }
 

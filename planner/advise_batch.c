@@ -77,7 +77,8 @@ mw_planner_most_micro_batches(const struct mw_sizing *sizing)
 
 void
 mw_planner_refuse_ops(const struct mw_request *request, const struct mw_settings *asked,
-                      const struct mw_sizing *chosen, GError **error)
+                      const struct mw_sizing *chosen, const struct mw_nearest_batches *batches,
+                      GError **error)
 {
     struct mw_settings s = chosen->settings, resolved, of_strategy = *asked;
     GError *refused = NULL;
@@ -86,7 +87,7 @@ mw_planner_refuse_ops(const struct mw_request *request, const struct mw_settings
         return;
     s.ops_max = asked->ops_max;
     of_strategy.strategy = s.strategy;
-    mw_sizing_refuse_ops(request->model, request->hardware, &s, asked, &refused);
+    mw_sizing_refuse_ops(request->model, request->hardware, &s, asked, batches, &refused);
     if (mw_settings_resolve(request, &of_strategy, &resolved, NULL))
         mw_planner_advise_batch(request, &resolved, &refused);
     g_clear_error(error);

@@ -106,7 +106,7 @@ has_room_for_more_ops(const struct mw_request *request, const struct mw_settings
     if (fits) {
         s = sizing->settings;
         s.ops_max = settings->ops_max;
-        mw_sizing_refuse_ops(request->model, request->hardware, &s, settings, error);
+        mw_sizing_refuse_ops(request->model, request->hardware, &s, settings, NULL, error);
     }
     mw_sizing_free(sizing);
     return fits;

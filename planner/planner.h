@@ -62,10 +62,16 @@ GPtrArray *mw_planner_fitting(const struct mw_request *request, const struct mw_
 bool mw_planner_fits(const struct mw_request *request, const struct mw_settings *resolved);
 
 /* *error becomes MW_ERROR_LARGE of `chosen`, which was sized with a larger bound than that of what
- * was `asked`: its count and the nearest settings that are quick.  One that is quick changes
- * nothing. */
+ * was `asked`: its count and the nearest settings that are quick; a global batch from `batches`
+ * where that is not NULL.  One that is quick changes nothing. */
 void mw_planner_refuse_ops(const struct mw_request *request, const struct mw_settings *asked,
-                           const struct mw_sizing *chosen, GError **error);
+                           const struct mw_sizing *chosen, const struct mw_nearest_batches *batches,
+                           GError **error);
+
+/* Raises `batches` to the nearest global batches below asked->global_batch that one strategy (not
+ * MW_STRATEGY_AUTO) plans: counted, not sized, so to be tried before they are named. */
+void mw_planner_nearest_batches(const struct mw_request *request, const struct mw_settings *asked,
+                                struct mw_nearest_batches *batches);
 
 /* How many ops a step of it has. */
 int64_t mw_planner_ops(const struct mw_sizing *sizing);

@@ -466,7 +466,7 @@ mw_sizing_new(const struct mw_model *model, const struct mw_hardware *hardware,
     }
     mw_sizing_free(sizing);
     if (error) /* a search wants no advice */
-        mw_sizing_refuse_ops(model, hardware, settings, settings, error);
+        mw_sizing_refuse_ops(model, hardware, settings, settings, NULL, error);
     return NULL;
 }
 

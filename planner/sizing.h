@@ -72,6 +72,12 @@ struct mw_chunk_moves {
     bool param_write; /* to NVMe */
 };
 
+/* Global batches, in sequences; 0: none. */
+struct mw_nearest_batches {
+    int64_t quick; /* of MW_OPS_QUICK ops at most */
+    int64_t most;  /* of settings.ops_max */
+};
+
 struct mw_sizing {
     const struct mw_model *model;       /* borrowed */
     const struct mw_hardware *hardware; /* borrowed */

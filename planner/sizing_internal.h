@@ -34,10 +34,11 @@ int64_t mw_sizing_most_micro_batches(const struct mw_model *model,
                                      const struct mw_hardware *hardware,
                                      const struct mw_settings *settings);
 /* MW_ERROR_LARGE: a step of more than settings->ops_max.  Names the option and the nearest value
- * that is quick; tiles and chunks that were open when it was `asked` are the fewest that fit. */
+ * that is quick; tiles and chunks that were open when it was `asked` are the fewest that fit.
+ * `batches`, of all plans, stand for what these settings alone come to; NULL: nobody looked. */
 void mw_sizing_refuse_ops(const struct mw_model *model, const struct mw_hardware *hardware,
                           const struct mw_settings *settings, const struct mw_settings *asked,
-                          GError **error);
+                          const struct mw_nearest_batches *batches, GError **error);
 
 /* Enters `count` slots of `bytes` each into the ledger. */
 void mw_sizing_account(struct mw_sizing *sizing, enum mw_tier tier, enum mw_purpose purpose,

@@ -229,20 +229,36 @@ count_text(const struct question *q)
                : g_strdup_printf("%s%" G_GINT64_FORMAT, ops > COUNTED_MAX ? "at least " : "", ops);
 }
 
+/* Of all plans, or of this one alone. */
+static char *
+accepted_text(const struct question *q, enum knob knob, int64_t nearest,
+              const struct mw_nearest_batches *batches)
+{
+    bool global = is_global(q, knob);
+    int64_t unit = global ? q->settings->global_batch / q->settings->grad_accum : 1;
+
+    if (!nearest)
+        return g_strdup("give less of each");
+    if (!global || !batches || batches->most < nearest * unit)
+        return g_strdup_printf("give %" G_GINT64_FORMAT "%s or fewer", nearest * unit,
+                               knob == LAYERS ? " layers" : "");
+    if (!batches->quick || batches->quick == batches->most)
+        return g_strdup_printf("give %" G_GINT64_FORMAT, batches->most);
+    return g_strdup_printf("give %" G_GINT64_FORMAT " (%" G_GINT64_FORMAT
+                           " at most, which takes longer)",
+                           batches->quick, batches->most);
+}
+
 void
 mw_sizing_refuse_ops(const struct mw_model *model, const struct mw_hardware *hardware,
                      const struct mw_settings *settings, const struct mw_settings *asked,
-                     GError **error)
+                     const struct mw_nearest_batches *batches, GError **error)
 {
     struct question q = {model, hardware, settings, asked};
     int64_t nearest = 0;
     enum knob knob = least_change(&q, &nearest);
     g_autofree char *name = name_of(&q, knob), *count = count_text(&q), *parts = least_parts(&q);
-    int64_t unit = is_global(&q, knob) ? settings->global_batch / settings->grad_accum : 1;
-    g_autofree char *accepted =
-        nearest ? g_strdup_printf("give %" G_GINT64_FORMAT "%s or fewer", nearest * unit,
-                                  knob == LAYERS ? " layers" : "")
-                : g_strdup("give less of each");
+    g_autofree char *accepted = accepted_text(&q, knob, nearest, batches);
 
     g_set_error(
         error, MW_ERROR, MW_ERROR_LARGE,
