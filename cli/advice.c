@@ -14,16 +14,21 @@
 /* An estimate so much lower than the best that was planned may yet turn out to be better. */
 #define NEAR 0.75
 
+/* `left_out`: how many times as fast as the answer the plan is that was too slow to plan; what
+ * makes fewer micro-batches gains that too, without being the cause. */
 static void
 take(struct mw_result_change *best, struct cli_change *change, struct cli_choice *choice,
-     double merit)
+     double gain, double left_out)
 {
     const struct mw_settings *s = &choice->sizing->settings;
+    double merit = cli_change_merit(change, gain);
 
     g_free(best->what);
     g_free(best->flags);
     *best = (struct mw_result_change){
-        .what = g_steal_pointer(&change->what),
+        .what = left_out > 1 ? g_strdup_printf("%s (%.2fx the plan left out as slow to plan)",
+                                               change->what, gain / left_out)
+                             : g_strdup(change->what),
         .flags = g_steal_pointer(&change->flags),
         .priced = change->priced,
         .times_tokens_per_usd = change->priced ? merit : NAN,
@@ -39,7 +44,7 @@ take(struct mw_result_change *best, struct cli_change *change, struct cli_choice
  * be refused for that hides nothing either, up to a bound in time. */
 static void
 advise(const struct cli_request *request, const struct cli_answer *answer, const GPtrArray *changes,
-       struct mw_result_change *best)
+       double left_out, struct mw_result_change *best)
 {
     double now = answer->result->tokens_per_s, most = 0;
     int planned[CLI_CHANGE_KINDS] = {0}, refused[CLI_CHANGE_KINDS] = {0};
@@ -56,9 +61,9 @@ advise(const struct cli_request *request, const struct cli_answer *answer, const
                     (keeps || !cli_keeps_too_much(choice.sizing));
         (good ? planned : refused)[change->kind]++;
         double gain = good ? cli_choice_rate(&choice) / now : 0;
-        if (cli_change_is_worth(change, gain) && cli_change_merit(change, gain) > most) {
+        if (cli_change_is_worth(change, gain / left_out) && cli_change_merit(change, gain) > most) {
             most = cli_change_merit(change, gain);
-            take(best, change, &choice, most);
+            take(best, change, &choice, gain, left_out);
         }
         cli_choice_clear(&choice);
     }
@@ -71,8 +76,13 @@ cli_advise(const struct cli_request *request, const struct cli_answer *answer)
     g_autoptr(GPtrArray) settings = cli_changes_free(request, answer);
     g_autoptr(GPtrArray) paid = cli_changes_paid(request, answer);
 
-    advise(request, answer, settings, &answer->result->change);
-    advise(request, answer, paid, &answer->result->paid_change);
+    double times = 1;
+    struct mw_sizing *out =
+        cli_choice_left_out(request, request->strategies[0], answer->sizing, &times);
+
+    advise(request, answer, settings, 1, &answer->result->change);
+    advise(request, answer, paid, out ? times : 1, &answer->result->paid_change);
+    mw_sizing_free(out);
 }
 
 void

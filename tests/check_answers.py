@@ -407,6 +407,12 @@ def check_left_out(box, line):
         return
     if any("as eager frameworks" in note for note in slow["notes"]):
         yield f"a limit of ops is blamed on memory: {slow['notes']}"
+    paid = slow["paid_change"]
+    if paid:
+        gain = re.search(r" \(([0-9.]+)x the plan left out as slow to plan\)", paid["what"])
+        times = paid["tokens_per_s"] / slow["tokens_per_s"] / float(said[3])
+        if not gain or abs(float(gain[1]) / times - 1) > 0.01:
+            yield f"{times} times what was left out: {paid['what']}"
     fewer = json.loads(box.run(f"simulate {line.rpartition(' ')[0]} {said[5]} --json").out)
     for name, answer in ((said[5], fewer),
                          (said[6], json.loads(box.run(f"simulate {line} {said[6]} --json").out))):
