@@ -131,6 +131,31 @@ note_sums(const char *source, const struct mw_sizing *sizing, int stage, int64_t
         g_ptr_array_add(notes, g_strdup_printf("%s: %s", source, text));
 }
 
+/* Buffers that the plan cuts finer than DeepSpeed can; a fit that DeepSpeed does not have. */
+static void
+note_buffers(const struct mw_sizing *sizing, GPtrArray *notes)
+{
+    struct mw_deepspeed_buffers buffers = mw_deepspeed_buffers(sizing);
+    double room = (double)sizing->tiers[MW_TIER_CPU].capacity_bytes;
+    g_autoptr(GString) text = g_string_new(NULL);
+
+    if (buffers.bytes <= buffers.plan_bytes)
+        return;
+    g_string_append_printf(text,
+                           "--write-deepspeed: DeepSpeed cuts no parameter, and pins %s per "
+                           "GPU in host memory to reach the drives",
+                           mw_format_gib(buffers.bytes));
+    g_string_append_printf(text, ", where the plan has %s", mw_format_gib(buffers.plan_bytes));
+    if (buffers.state_sets > 0 && buffers.state_sets < sizing->settings.buffer_sets)
+        g_string_append(text, "; its update is not pipelined, as that would take more");
+    if (buffers.host_bytes > room) {
+        g_string_append_printf(text, "; DOES NOT FIT there: host memory takes %s per GPU",
+                               mw_format_gib(buffers.host_bytes));
+        g_string_append_printf(text, " of %s", mw_format_gib(room));
+    }
+    g_ptr_array_add(notes, g_string_free(g_steal_pointer(&text), FALSE));
+}
+
 static void
 note_written(const struct mw_sizing *sizing, GPtrArray *notes)
 {
@@ -140,6 +165,12 @@ note_written(const struct mw_sizing *sizing, GPtrArray *notes)
         g_ptr_array_add(notes, g_strdup("--write-deepspeed: without train_batch_size, as DeepSpeed "
                                         "counts GPUs that share a model as replicas unless the "
                                         "training script gives it an mpu"));
+    if (sizing->settings.tiles > 1)
+        g_ptr_array_add(notes, g_strdup_printf("--write-deepspeed: --tiles %" G_GINT64_FORMAT
+                                               " is not in the file: DeepSpeed tiles where the "
+                                               "model has its TiledLinear",
+                                               sizing->settings.tiles));
+    note_buffers(sizing, notes);
     note_sums("--write-deepspeed", sizing, stage, stage ? sizing->gradient_element_bytes : 2,
               notes);
 }
@@ -159,7 +190,8 @@ cli_note_deepspeed(const struct cli_request *request, enum mw_strategy asked,
                   said->sum_bytes, notes);
     if (said->ignored && *said->ignored) {
         g_autofree char *keys = g_strjoinv(", ", said->ignored);
-        g_ptr_array_add(notes, g_strdup_printf("DeepSpeed keys without effect: %s", keys));
+        g_ptr_array_add(notes,
+                        g_strdup_printf("DeepSpeed keys that the plan does not follow: %s", keys));
     }
     if (request->write_deepspeed && sizing->fits)
         note_written(sizing, notes);

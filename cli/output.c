@@ -40,7 +40,7 @@ write_deepspeed(const char *path, const struct mw_sizing *sizing, GError **error
         .prefetch_elements = part * s->prefetch,
         .live_elements = part * (s->prefetch + 1),
         .largest_unit_elements = part,
-        .buffer_count = MAX(1, sizing->pinned_ring),
+        .buffers = mw_deepspeed_buffers(sizing),
         .nvme_queue_depth = sizing->hardware->nvme_queue_depth,
         .nvme_block_bytes = sizing->hardware->nvme_block_bytes,
     };

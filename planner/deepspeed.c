@@ -14,12 +14,13 @@
 
 /* Names and bounds: deepspeed.ai/docs/config-json and the checks of DeepSpeed 0.19 (its classes in
  * runtime/zero/config.py, offload_config.py, precision_config.py and tensor_parallel/config.py).  A
- * name that is not here, or that is DS_UNKNOWN, has no effect on a plan. */
+ * name that is not here, or that is DS_UNKNOWN, is not followed by a plan. */
 static const struct mw_ds_row rows[] = {
     {"train_batch_size", DS_TRAIN_BATCH, KIND_WHOLE, 1, BATCH_MAX},
     {"train_micro_batch_size_per_gpu", DS_MICRO_BATCH, KIND_WHOLE, 1, BATCH_MAX},
     {"gradient_accumulation_steps", DS_GRAD_ACCUM, KIND_WHOLE, 1, BATCH_MAX},
     {"gradient_clipping", DS_CHECKED, KIND_NUMBER, 0, ELEMENTS_MAX},
+    {"sequence_parallel_size", DS_SEQUENCE_PARALLEL, KIND_WHOLE, 1, SLICING_MAX},
     {"tensor_parallel", DS_UNKNOWN, KIND_CLOSED, 0, 0},
     {"tensor_parallel.autotp_size", DS_SLICING, KIND_WHOLE, 0, SLICING_MAX},
     {"fp16", DS_UNKNOWN, KIND_CLOSED, 0, 0},
@@ -171,7 +172,10 @@ static const struct mw_ds_row rows[] = {
     {"data_types.param_dtype", DS_UNKNOWN, KIND_ANY, 0, 0},
     {"data_types.buffer_dtype", DS_UNKNOWN, KIND_ANY, 0, 0},
     {"data_types.keep_in_fp32_modules", DS_UNKNOWN, KIND_ANY, 0, 0},
-    {"torch_autocast", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"torch_autocast", DS_UNKNOWN, KIND_SECTION, 0, 0},
+    {"torch_autocast.enabled", DS_AUTOCAST, KIND_BOOL, 0, 1},
+    {"torch_autocast.dtype", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"torch_autocast.lower_precision_safe_modules", DS_UNKNOWN, KIND_ANY, 0, 0},
     {"flops_profiler", DS_UNKNOWN, KIND_ANY, 0, 0},
     {"tensorboard", DS_UNKNOWN, KIND_ANY, 0, 0},
     {"wandb", DS_UNKNOWN, KIND_ANY, 0, 0},
@@ -268,7 +272,7 @@ static void
 keep_value(struct mw_ds_file *file, enum mw_ds_key key, const char *name, JsonNode *node,
            int64_t value)
 {
-    if (value != MW_AUTO) /* "auto" asks nothing: it is not a key without effect */
+    if (value != MW_AUTO) /* "auto" asks nothing */
         add_name(file, name, key);
     file->key[key].value = value;
     file->key[key].name = name;

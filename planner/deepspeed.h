@@ -36,6 +36,10 @@
  * difference is optimizer.type               Adam or AdamW; of others a note says that the plan has
  * AdamW
  *
+ *   sequence_parallel_size       above 1 it is refused: DeepSpeed divides the GPUs by it
+ *   offload_optimizer.ratio      below 1, at stage 3, a note says that DeepSpeed keeps a part of
+ * the state on the GPU
+ *
  *   memwall                      not DeepSpeed's, which passes over it: what a written file says of
  *                                its plan beyond DeepSpeed's words, by the names of the options.
  *                                Left out, with a note, where stage or devices no longer agree
@@ -52,10 +56,11 @@
 #include <glib.h>
 
 #include "planner/settings.h"
+#include "planner/sizing.h"
 
 /* What is to be told of a file.  Arrays end with NULL; pointers are NULL before a file is read. */
 struct mw_deepspeed_said {
-    char **ignored;   /* dotted names of keys without effect */
+    char **ignored;   /* dotted names of keys that the plan does not follow */
     char **notes;     /* one line each, without the file's name */
     char *stage_said; /* "zero_optimization.stage 2"; NULL: the file does not say */
     int stage;
@@ -78,6 +83,21 @@ bool mw_deepspeed_parse(const char *text, gssize length, const char *origin, int
                         struct mw_settings *settings, struct mw_deepspeed_said *said,
                         GError **error);
 
+/* What each rank of DeepSpeed pins in host memory for states on drives.  Its buffers hold whole
+ * partitions, as it cuts no parameter (partitioned_param_swapper.py, get_buffer), and whole
+ * sub-groups, which end behind a whole partition (stage3.py, _create_fp16_sub_groups; utils.py,
+ * SwapBufferManager).  Operators stand for their parameters, so that a product of three tensors is
+ * taken as one: never too small.  Counts are 0 for what is not on drives.  As many sets of state as
+ * the plan has, or one, without pipelining, where host memory holds no more. */
+struct mw_deepspeed_buffers {
+    int64_t param_count, param_elements;             /* of 16 bits */
+    int64_t state_sets, state_count, state_elements; /* of fp32 */
+    double bytes;                                    /* of all of them, per rank */
+    double plan_bytes;                               /* of the plan's own instead */
+    double host_bytes; /* of all that a rank has in host memory then */
+};
+struct mw_deepspeed_buffers mw_deepspeed_buffers(const struct mw_sizing *sizing);
+
 /* What the plan needs to be written.  Whole numbers; devices of the resolved settings. */
 struct mw_deepspeed_facts {
     double micro_batch;
@@ -86,7 +106,7 @@ struct mw_deepspeed_facts {
     int64_t prefetch_elements;     /* parameters that are fetched ahead */
     int64_t live_elements;         /* parameters held on a GPU at most */
     int64_t largest_unit_elements; /* the largest fetch unit */
-    int64_t buffer_count;          /* pinned slots of the parameter path */
+    struct mw_deepspeed_buffers buffers;
     int64_t nvme_queue_depth;
     int64_t nvme_block_bytes;
 };

@@ -60,7 +60,7 @@ drop_auto(struct mw_ds_file *file)
 static bool
 apply_precision(struct mw_ds_file *file, struct mw_settings *settings, GError **error)
 {
-    int64_t fp16 = value_of(file, DS_FP16), bf16 = value_of(file, DS_BF16);
+    int64_t fp16 = value_of(file, DS_FP16), bf16 = value_of(file, DS_BF16), autocast = 0;
 
     if (fp16 == 1 && bf16 == 1)
         return refuse(file, DS_FP16, error, "false where %s is true", file->key[DS_BF16].name);
@@ -73,6 +73,10 @@ apply_precision(struct mw_ds_file *file, struct mw_settings *settings, GError **
                    "fp32; planned in 16 bits",
                    file->key[bf16 == MW_AUTO ? DS_BF16 : DS_FP16].name,
                    bf16 == MW_AUTO ? "bf16" : "fp16");
+    else if (take(file, DS_AUTOCAST, &autocast) && autocast)
+        mw_ds_note(file,
+                   "torch_autocast without bf16 and fp16: DeepSpeed computes products in 16 "
+                   "bits and trains in fp32; planned in 16 bits, which bf16.enabled asks for");
     else
         mw_ds_note(file, "neither bf16 nor fp16 is on, so DeepSpeed trains in fp32; planned in 16 "
                          "bits, which bf16.enabled asks for");
@@ -318,6 +322,33 @@ note_bf16_optimizer(struct mw_ds_file *file, int64_t stage)
                    file->key[DS_OPTIMIZER_DEVICE].name);
 }
 
+/* Of the sub-groups that the optimizer has (stage3.py, subgroup_to_device). */
+static void
+note_part(struct mw_ds_file *file)
+{
+    int64_t all = 1;
+
+    if (value_of(file, DS_OPTIMIZER_DEVICE) <= MW_TIER_GPU || !take(file, DS_RATIO, &all) || all)
+        return;
+    mw_ds_note(file,
+               "%s: %s: DeepSpeed keeps the rest of the optimizer state on the GPU; planned with "
+               "all of it offloaded, so that what fits here may not fit there",
+               file->key[DS_RATIO].name, file->key[DS_RATIO].text);
+}
+
+/* runtime/config.py; no plan shares the tokens of a sequence between GPUs. */
+static bool
+check_sequence_parallel(struct mw_ds_file *file, GError **error)
+{
+    int64_t size = 1;
+
+    if (take(file, DS_SEQUENCE_PARALLEL, &size) && size > 1)
+        return refuse(file, DS_SEQUENCE_PARALLEL, error,
+                      "1, as no plan shares a sequence between GPUs; DeepSpeed divides the GPUs by "
+                      "it, and the batch is another one then");
+    return true;
+}
+
 /* Below stage 3 DeepSpeed passes over offload_param, and any offload_optimizer.device but "none"
  * is the CPU (stage_1_and_2.py).  At stage 0 its classes take the file, and training ends as it
  * begins: the CPU optimizer gets parameters that are on the GPU (ops/adam/cpu_adam.py). */
@@ -326,8 +357,10 @@ fit_offload(struct mw_ds_file *file, GError **error)
 {
     int64_t stage = value_of(file, DS_STAGE) == DS_ABSENT ? 0 : value_of(file, DS_STAGE);
 
-    if (stage == 3)
+    if (stage == 3) {
+        note_part(file);
         return true;
+    }
     if (value_of(file, DS_RATIO) == 0)
         return refuse(file, DS_RATIO, error,
                       "1 at zero_optimization.stage %d; a part of the "
@@ -469,7 +502,7 @@ mw_ds_apply(struct mw_ds_file *file, int64_t world_size, struct mw_settings *set
             GError **error)
 {
     drop_auto(file);
-    if (!apply_precision(file, settings, error) ||
+    if (!apply_precision(file, settings, error) || !check_sequence_parallel(file, error) ||
         !apply_slicing(file, &world_size, settings, error) ||
         !apply_batch(file, world_size, settings, error) ||
         !merge_old_name(file, DS_PARAM_DEVICE, DS_PARAM_DEVICE_OLD, error) ||

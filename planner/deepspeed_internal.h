@@ -27,6 +27,8 @@ enum mw_ds_key {
     DS_PARAM_DEVICE_OLD,
     DS_OPTIMIZER_DEVICE,
     DS_OPTIMIZER_DEVICE_OLD,
+    DS_SEQUENCE_PARALLEL,
+    DS_AUTOCAST,
     DS_RATIO, /* rounded down: 1, or 0 for a part of the optimizer */
     DS_PIPELINE_READ,
     DS_PIPELINE_WRITE,
@@ -126,6 +128,7 @@ bool mw_ds_fetches(enum mw_strategy strategy);
 
 /* deepspeed_own.c: memwall's own section, which DeepSpeed passes over. */
 void mw_ds_apply_own(struct mw_ds_file *file, struct mw_settings *settings);
-void mw_ds_write_own(JsonBuilder *json, const struct mw_settings *settings);
+/* `sets`: of the optimizer's buffers, as DeepSpeed's words have it. */
+void mw_ds_write_own(JsonBuilder *json, const struct mw_settings *settings, int64_t sets);
 
 #endif

@@ -162,11 +162,11 @@ add_devices(JsonBuilder *json, const struct mw_settings *s)
 }
 
 void
-mw_ds_write_own(JsonBuilder *json, const struct mw_settings *s)
+mw_ds_write_own(JsonBuilder *json, const struct mw_settings *s, int64_t sets)
 {
     bool fetches = mw_ds_fetches(s->strategy), stage3 = mw_deepspeed_stage(s) == 3;
     bool on_nvme = mw_ds_slowest(&s->placement[MW_STATE_OPTIMIZER]) == MW_TIER_NVME;
-    bool pipelined = on_nvme && s->buffer_sets <= 3;
+    int64_t sets_said = on_nvme ? MIN(sets, 3) : 3; /* by DeepSpeed's words, or the default */
     enum mw_partition usual =
         s->strategy == MW_STRATEGY_ZERO_OFFLOAD ? MW_PARTITION_OWNER : MW_PARTITION_BANDWIDTH;
 
@@ -183,7 +183,7 @@ mw_ds_write_own(JsonBuilder *json, const struct mw_settings *s)
             s->prefetch > 1 || (s->prefetch == 1 && fetches && !s->overlap));
     add_bool(json, "overlap", s->overlap, !s->overlap || s->prefetch > 1);
     add_int(json, "optimizer_chunk", s->optimizer_chunk, !stage3 && s->optimizer_chunk > 0);
-    add_int(json, "buffer_sets", s->buffer_sets, !pipelined && s->buffer_sets != 3);
+    add_int(json, "buffer_sets", s->buffer_sets, s->buffer_sets != sets_said);
     add_bool(json, "owner_broadcast", s->partition == MW_PARTITION_OWNER,
              s->partition != MW_PARTITION_AUTO && s->partition != usual);
     add_bool(json, "fp32_gradients", true, s->layout == MW_LAYOUT_PAPER20);

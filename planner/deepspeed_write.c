@@ -4,7 +4,6 @@
 #include <math.h>
 
 #define NVME_PATH "/local_nvme" /* DeepSpeed's own default */
-#define ADAM_STATES 4           /* parameter, gradient, momentum, variance: its buffer_count */
 #define PARAM_BYTES 2
 
 static const int stages[MW_STRATEGY_COUNT] = {
@@ -113,15 +112,16 @@ add_offload_param(JsonBuilder *json, const struct mw_settings *settings,
     begin(json, "offload_param");
     add_device(json, tier);
     if (tier == MW_TIER_NVME) {
-        add_int(json, "buffer_count", MAX(facts->buffer_count, 1));
-        add_int(json, "buffer_size", MAX(facts->largest_unit_elements, 1));
+        add_int(json, "buffer_count", MAX(facts->buffers.param_count, 1));
+        add_int(json, "buffer_size", MAX(facts->buffers.param_elements, 1));
         add_int(json, "max_in_cpu", elements_in_cpu(settings));
     }
     json_builder_end_object(json);
 }
 
 static void
-add_offload_optimizer(JsonBuilder *json, const struct mw_settings *settings)
+add_offload_optimizer(JsonBuilder *json, const struct mw_settings *settings,
+                      const struct mw_deepspeed_facts *facts)
 {
     enum mw_tier tier = mw_ds_slowest(&settings->placement[MW_STATE_OPTIMIZER]);
 
@@ -130,9 +130,9 @@ add_offload_optimizer(JsonBuilder *json, const struct mw_settings *settings)
     begin(json, "offload_optimizer");
     add_device(json, tier);
     if (tier == MW_TIER_NVME) {
-        add_int(json, "buffer_count", ADAM_STATES * MAX(settings->buffer_sets, 1));
-        add_bool(json, "pipeline_read", settings->buffer_sets >= 2);
-        add_bool(json, "pipeline_write", settings->buffer_sets >= 3);
+        add_int(json, "buffer_count", MAX(facts->buffers.state_count, 1));
+        add_bool(json, "pipeline_read", facts->buffers.state_sets >= 2);
+        add_bool(json, "pipeline_write", facts->buffers.state_sets >= 3);
         add_bool(json, "fast_init", false);
     }
     json_builder_end_object(json);
@@ -177,7 +177,7 @@ add_zero(JsonBuilder *json, const struct mw_settings *settings,
         add_bool(json, "contiguous_gradients", true);
         add_bool(json, "overlap_comm", settings->overlap);
         add_int(json, "reduce_bucket_size", MAX(facts->largest_unit_elements, 1));
-        add_offload_optimizer(json, settings);
+        add_offload_optimizer(json, settings, facts);
     }
     if (stage == 3) {
         add_offload_param(json, settings, facts);
@@ -302,7 +302,7 @@ mw_deepspeed_text(const struct mw_settings *settings, const struct mw_deepspeed_
         add_activations(json, settings);
     if (uses_nvme(settings))
         add_aio(json, facts);
-    mw_ds_write_own(json, settings);
+    mw_ds_write_own(json, settings, facts->buffers.state_sets);
     json_builder_end_object(json);
     return text_of(json);
 }

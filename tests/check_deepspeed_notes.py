@@ -72,8 +72,8 @@ def check_sums(box):
         if len(notes) != bool(words) or words and words not in notes[0]:
             yield f"{name}: {notes}"
             continue
-        if "data_types" in " ".join(note for note in answer["notes"] if "without effect" in note):
-            yield f"{name}: data_types is without effect: {answer['notes']}"
+        if "data_types" in " ".join(note for note in answer["notes"] if "does not follow" in note):
+            yield f"{name}: data_types is not followed: {answer['notes']}"
         if not words:
             continue
         ours = 4 if accum > 1 else 2
@@ -113,6 +113,71 @@ def check_written(box):
                 yield f"{strategy}, {accum}: {written.get('data_types')}"
             if len(said) != bool(words and accum > 1) or said and words not in said[0]:
                 yield f"{strategy}, {accum}: {said}"
+
+
+# Of a question: elements of the largest partition of parameters on drives, whether the update is
+# pipelined, words.
+DRIVES = "--param-device nvme --optimizer-device nvme"
+HOME = f"llama-3.1-8b -H rtx3090 {DRIVES} --set host.memory_gib="
+LLAMA = 128256 * 4096
+BUFFERS = [
+    (f"{HOME}64", LLAMA, True, None),
+    (f"{HOME}64 --tiles 4", LLAMA, True, "TiledLinear"),
+    (f"{HOME}24", LLAMA, False, "its update is not pipelined"),
+    (f"{HOME}16", LLAMA, False, "DOES NOT FIT there"),
+    (f"gpt3-1.3b -H dgx-a100 {DRIVES}", (50257 + 2048) * 2048 // 8, True, None),
+    (f"gpt3-1.3b -H dgx-a100 {DRIVES} --buffer-sets 1", (50257 + 2048) * 2048 // 8, False, None),
+]
+
+
+def check_buffers(box):
+    """Buffers of a written file hold whole partitions; what they take beyond the plan is said, and
+    the file reads back to the plan."""
+    for line, elements, pipelined, words in BUFFERS:
+        question = f"plan -m {line} -s zero-infinity-nvme --batch 1 --json"
+        answer = json.loads(box.run(f"{question} --write-deepspeed new.json").out)
+        written = json.loads((box.folder / "new.json").read_text(encoding="utf-8"))
+        zero = written["zero_optimization"]
+        state, size = zero["offload_optimizer"], zero["offload_param"]["buffer_size"]
+        said = " ".join(note for note in answer["notes"] if note.startswith("--write-deepspeed"))
+        if not elements <= size <= 1.01 * elements:
+            yield f"{line}: buffer_size {size}, the largest partition has {elements}"
+        if (state["pipeline_read"], state["buffer_count"]) != (pipelined, 12 if pipelined else 4):
+            yield f"{line}: {state}"
+        if "DeepSpeed cuts no parameter, and pins" not in said or (words or "") not in said:
+            yield f"{line}: {said}"
+        machine = re.sub(r"--(?!set).*?(?=--set|$)", "", line)
+        again = box.run(f"plan -m {machine} --deepspeed new.json --json")
+        if json.loads(again.out)["ledger"] != answer["ledger"]:
+            yield f"{line}: reads back to another plan"
+
+
+# Top level and zero_optimization of a file, and what is said of it; "refused: " begins an error.
+BEYOND = [
+    ({"sequence_parallel_size": 4}, {},
+     'refused: key "sequence_parallel_size": value 4: must be 1'),
+    ({"sequence_parallel_size": 1}, {}, None),
+    ({}, {"stage": 3, "offload_optimizer": {"device": "cpu", "ratio": 0.1}},
+     "DeepSpeed keeps the rest of the optimizer state on the GPU"),
+    ({}, {"stage": 3, "offload_optimizer": {"device": "cpu", "ratio": 1.0}}, None),
+    ({"bf16": {"enabled": False}, "torch_autocast": {"enabled": True, "dtype": "bfloat16"}}, {},
+     "computes products in 16 bits"),
+    ({}, {"stage": 3, "zero_hpz_partition_size": 8}, "the plan does not follow: zero_opt"),
+]
+
+
+def check_beyond(box):
+    """What no plan does of a file is refused, or said."""
+    for top, zero, words in BEYOND:
+        content = {**config(2), **top}
+        content["zero_optimization"].update(zero)
+        box.write("ds.json", content)
+        answer = box.run(f"plan {MACHINE} --deepspeed ds.json --json")
+        said = f"refused: {answer.err[answer.err.find('key'):]}" if answer.status == 2 else \
+            " ".join(json.loads(answer.out)["notes"])
+        if answer.status not in (0, 2) or (words or "") not in said or \
+                not words and ("refused" in said or "ratio" in said or "parallel" in said):
+            yield f"{top} {zero}: {said}"
 
 
 def check_contradicted(box):
@@ -273,6 +338,8 @@ def tests(box):
     yield "sums of micro-batches", check_sums(box)
     yield "sums that fit in DeepSpeed", check_fits_halved(box)
     yield "sums of a written file", check_written(box)
+    yield "buffers of a written file", check_buffers(box)
+    yield "what no plan does", check_beyond(box)
     yield "-s against the file", check_contradicted(box)
     yield "-s before the file", check_overruled(box)
     yield "a run", check_run(box)

@@ -5,22 +5,27 @@
 
 Needs DeepSpeed 0.19 from PyPI; no part of the tests.  Written: what `--write-deepspeed` writes for
 plans of every strategy and placement is read by DeepSpeed's DeepSpeedConfig, without a complaint,
-to the plan's stage, devices, batch and data type.  Read: of files with keys left out, "auto" and
-older names, memwall's strategy, batch, data type and overlap are DeepSpeed's.  Prints a line for
-each difference and a count; status 1 if there is one.
+to the plan's stage, devices, batch and data type; the buffers for drives hold what DeepSpeed's own
+functions put in them, and their bytes are those that a note names.  Read: of files with keys left
+out, "auto" and older names, memwall's strategy, batch, data type and overlap are DeepSpeed's.
+Prints a line for each difference and a count; status 1 if there is one.
 """
 import itertools
 import json
 import logging
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
+import types
 
 os.environ.setdefault("DS_ACCELERATOR", "cpu")
 logging.disable(logging.CRITICAL)
 from deepspeed.runtime.config import DeepSpeedConfig  # noqa: E402
+from deepspeed.runtime.swap_tensor import partitioned_param_swapper  # noqa: E402
+from deepspeed.runtime.zero.stage3 import DeepSpeedZeroOptimizer_Stage3  # noqa: E402
 
 GPUS = 8
 MACHINE = ["-m", "gpt3-1.3b", "-H", "dgx-a100", "--gpus", str(GPUS)]
@@ -111,6 +116,73 @@ def check_written(command, folder):
             if read[key].replace("none", "gpu") != answer["settings"][device]:
                 wrong[key] = (read[key], answer["settings"][device])
         yield name, wrong or None
+
+
+LLAMA_8B = [128256 * 4096] + 32 * [
+    4096, 4096 * 4096, 1024 * 4096, 1024 * 4096, 4096 * 4096, 4096, 14336 * 4096, 14336 * 4096,
+    4096 * 14336] + [4096, 128256 * 4096]
+
+
+def partitions(gpus):
+    return [types.SimpleNamespace(partition_numel=lambda n=-(-size // gpus): n)
+            for size in LLAMA_8B]
+
+
+def largest_sub_group(sizes, sub_group_size):
+    """By DeepSpeed's own function, of what stands for an optimizer of these partitions."""
+    groups = DeepSpeedZeroOptimizer_Stage3._create_fp16_sub_groups(  # pylint: disable=W0212
+        types.SimpleNamespace(sub_group_size=sub_group_size), sizes)
+    return max(sum(part.partition_numel() for part in group) for group in groups)
+
+
+def take_buffer(offload, elements):
+    """Whether the parameter swapper has a buffer for as many elements; its own words if not."""
+    partitioned_param_swapper.print_rank_0 = lambda *_, **__: None  # asks for the rank
+    kind = partitioned_param_swapper.AsyncPartitionedParameterSwapper
+    swapper = kind.__new__(kind)
+    swapper.__dict__.update(
+        elements_per_buffer=offload["buffer_size"], available_buffer_ids=[0],
+        aligned_elements_per_buffer=elements, param_id_to_numel={}, param_id_to_buffer_id={},
+        param_id_to_swap_buffer={}, numel_alignment=1,
+        buffers=types.SimpleNamespace(
+            narrow=lambda *_: types.SimpleNamespace(narrow=lambda *_: None)))
+    try:
+        swapper.get_buffer(types.SimpleNamespace(ds_id=0), elements)
+    except AssertionError as error:
+        return str(error)
+    return None
+
+
+def check_buffers(command, folder):
+    """Of a Llama of 8B parameters: whole partitions in buffers, and the bytes that notes name."""
+    for hardware, gpus in (("rtx3090", 1), ("rtx4090", 1), ("dgx-a100", 1), ("dgx-a100", 8)):
+        done = subprocess.run(
+            [command, "plan", "-m", "llama-3.1-8b", "-H", hardware, "--gpus", str(gpus), "-s",
+             "zero-infinity-nvme", "--param-device", "nvme", "--optimizer-device", "nvme",
+             "--batch", "1", "--write-deepspeed", "new.json", "--json"],
+            cwd=folder, capture_output=True, text=True, check=False)
+        name = f"buffers on {gpus} of {hardware}"
+        if done.returncode:
+            yield name, done.stderr
+            continue
+        config = json.loads((folder / "new.json").read_text(encoding="utf-8"))
+        zero = config["zero_optimization"]
+        params, state = zero["offload_param"], zero["offload_optimizer"]
+        sizes = partitions(gpus)
+        largest = max(part.partition_numel() for part in sizes)
+        group = largest_sub_group(sizes, zero["sub_group_size"])
+        wrong = take_buffer(params, largest)
+        if not wrong and params["buffer_size"] > largest:
+            wrong = f"buffer_size {params['buffer_size']}, DeepSpeed needs {largest}"
+        if state["buffer_count"] < 4 * (1 + state["pipeline_read"] + state["pipeline_write"]):
+            wrong = "too few buffers for what is pipelined"
+        theirs_bytes = 2 * params["buffer_count"] * largest + 4 * state["buffer_count"] * group
+        note = [text for text in json.loads(done.stdout)["notes"] if "pins" in text]
+        value, unit = re.search(r"pins ([0-9.]+) ([KMG]iB)", note[0]).groups()
+        ours = float(value) * {"KiB": 2 ** 10, "MiB": 2 ** 20, "GiB": 2 ** 30}[unit]
+        if not 0.99 < ours / theirs_bytes < 1.2:  # some products are of several parameters
+            wrong = f"{note[0]}: DeepSpeed's are {theirs_bytes / 2 ** 30:.3g} GiB"
+        yield name, wrong
 
 
 def files():
@@ -234,7 +306,7 @@ def main():
     command = str(pathlib.Path(sys.argv[1]).resolve())
     wrong = 0
     with tempfile.TemporaryDirectory() as name:
-        for check in (check_written, check_read):
+        for check in (check_buffers, check_written, check_read):
             count = 0
             for what, difference in check(command, pathlib.Path(name)):
                 count += 1
