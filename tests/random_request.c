@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+/* A compiler may call the functions of one expression in any order: each draw is a statement. */
 static int64_t
 pick(GRand *random, int64_t first, int64_t last)
 {
@@ -94,7 +95,10 @@ test_hardware(const char *name)
 static void
 stretch(GRand *random, double *rate)
 {
-    *rate *= g_rand_double_range(random, 0.2, 1) / g_rand_double_range(random, 0.2, 1);
+    double up = g_rand_double_range(random, 0.2, 1);
+    double down = g_rand_double_range(random, 0.2, 1);
+
+    *rate *= up / down;
 }
 
 /* Half of the devices are their host's cores, with rates of their own.  Leaves the sequence of
@@ -143,7 +147,9 @@ random_rates(GRand *random, struct mw_hardware *hw)
 static int64_t
 draw_memory_bytes(GRand *random)
 {
-    return (int64_t)(g_rand_double_range(random, 1, 16) * (double)(1 << pick(random, 18, 26)));
+    double few = g_rand_double_range(random, 1, 16);
+
+    return (int64_t)(few * (double)(1 << pick(random, 18, 26)));
 }
 
 struct mw_hardware
@@ -210,8 +216,10 @@ draw_batch(GRand *random, struct mw_settings *s)
     int64_t ranks = s->nodes * s->gpus_per_node;
 
     s->grad_accum = once_in(random, 2) ? 1 : pick(random, 1, 3);
-    if (!once_in(random, 6))
-        s->micro_batch = (double)pick(random, 1, 4) / (once_in(random, 3) ? (double)s->tp : 1);
+    if (!once_in(random, 6)) {
+        s->micro_batch = (double)pick(random, 1, 4);
+        s->micro_batch /= once_in(random, 3) ? (double)s->tp : 1;
+    }
     if (once_in(random, 6)) {
         s->global_batch = ranks * pick(random, 1, 12) / s->tp;
         s->grad_accum = once_in(random, 2) ? MW_AUTO : s->grad_accum;

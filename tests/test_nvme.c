@@ -183,9 +183,10 @@ play(const struct mw_nvme_options *options, int operations, GRand *random)
 static struct mw_nvme_options
 random_options(const struct mw_nvme_fixture *fixture, GRand *random)
 {
-    struct mw_nvme_options options =
-        mw_nvme_fixture_options(fixture, g_rand_int_range(random, 1, MW_FIXTURE_DRIVES + 1),
-                                (int64_t)PAGE * g_rand_int_range(random, 1, 200));
+    int drives = g_rand_int_range(random, 1, MW_FIXTURE_DRIVES + 1);
+    int64_t pages = g_rand_int_range(random, 1, 200);
+    struct mw_nvme_options options = mw_nvme_fixture_options(fixture, drives, PAGE * pages);
+
     options.block_bytes = PAGE << g_rand_int_range(random, 0, 5);
     options.stripe_bytes = options.block_bytes * g_rand_int_range(random, 1, 4);
     options.depth = 1 << g_rand_int_range(random, 0, 6);
