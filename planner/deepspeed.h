@@ -92,9 +92,9 @@ bool mw_deepspeed_parse(const char *text, gssize length, const char *origin, int
 struct mw_deepspeed_buffers {
     int64_t param_count, param_elements;             /* of 16 bits */
     int64_t state_sets, state_count, state_elements; /* of fp32 */
-    double bytes;                                    /* of all of them, per rank */
-    double plan_bytes;                               /* of the plan's own instead */
-    double host_bytes; /* of all that a rank has in host memory then */
+    int64_t all_bytes;                               /* of all of them, per rank */
+    int64_t plan_bytes;                              /* of the plan's own instead */
+    int64_t host_bytes; /* of all that a rank has in host memory then */
 };
 struct mw_deepspeed_buffers mw_deepspeed_buffers(const struct mw_sizing *sizing);
 

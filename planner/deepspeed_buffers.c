@@ -46,19 +46,18 @@ count_sets(struct mw_deepspeed_buffers *buffers, const struct mw_sizing *sizing,
 {
     buffers->state_sets = sets;
     buffers->state_count = ADAM_STATES * sets;
-    buffers->bytes = 2.0 * (double)buffers->param_count * (double)buffers->param_elements +
-                     4.0 * (double)buffers->state_count * (double)buffers->state_elements;
-    buffers->host_bytes =
-        (double)sizing->need_bytes[MW_TIER_CPU] - buffers->plan_bytes + buffers->bytes;
+    buffers->all_bytes = MW_SUM(MW_PRODUCT(2, buffers->param_count, buffers->param_elements),
+                                MW_PRODUCT(4, buffers->state_count, buffers->state_elements));
+    buffers->host_bytes = mw_saturating_add(sizing->need_bytes[MW_TIER_CPU] - buffers->plan_bytes,
+                                            buffers->all_bytes);
 }
 
 struct mw_deepspeed_buffers
 mw_deepspeed_buffers(const struct mw_sizing *sizing)
 {
-    double room = (double)sizing->tiers[MW_TIER_CPU].capacity_bytes;
     struct mw_deepspeed_buffers buffers = {
-        .plan_bytes = (double)sizing->pinned_ring * (double)sizing->pinned_slot_bytes +
-                      (double)sizing->optimizer_sets * (double)sizing->optimizer_set_bytes};
+        .plan_bytes = MW_SUM(MW_PRODUCT(sizing->pinned_ring, sizing->pinned_slot_bytes),
+                             MW_PRODUCT(sizing->optimizer_sets, sizing->optimizer_set_bytes))};
 
     if (is_on_drives(sizing, MW_STATE_PARAMETERS)) {
         buffers.param_count = MAX(1, sizing->pinned_ring);
@@ -70,7 +69,7 @@ mw_deepspeed_buffers(const struct mw_sizing *sizing)
     }
     buffers.state_elements = largest_sub_group(sizing);
     count_sets(&buffers, sizing, MAX(sizing->settings.buffer_sets, 1));
-    if (buffers.host_bytes > room)
+    if (buffers.host_bytes > sizing->tiers[MW_TIER_CPU].capacity_bytes)
         count_sets(&buffers, sizing, 1);
     return buffers;
 }

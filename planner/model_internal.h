@@ -1,12 +1,13 @@
 /*
  * model_internal.h - shared by planner/model*.c alone: the dimensions as a table, architecture
- * templates, saturating sums and products.
+ * templates.
  */
 #ifndef MW_PLANNER_MODEL_INTERNAL_H
 #define MW_PLANNER_MODEL_INTERNAL_H
 
 #include <stddef.h>
 
+#include "planner/arithmetic.h"
 #include "planner/model.h"
 
 enum mw_dimension {
@@ -59,45 +60,5 @@ bool mw_model_complete(struct mw_model *model, const struct mw_dimension_names *
                        const char *origin, GError **error);
 /* `text` cut at a character's boundary. */
 void mw_model_set_name(struct mw_model *model, const char *text);
-
-static inline int64_t
-mw_saturating_add(int64_t a, int64_t b)
-{
-    int64_t sum;
-
-    return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
-}
-
-static inline int64_t
-mw_saturating_product(const int64_t *factors, size_t count)
-{
-    int64_t product = 1;
-
-    for (size_t i = 0; i < count; i++)
-        if (factors[i] == 0)
-            return 0;
-    for (size_t i = 0; i < count; i++)
-        if (__builtin_mul_overflow(product, factors[i], &product))
-            return INT64_MAX;
-    return product;
-}
-
-static inline int64_t
-mw_saturating_sum(const int64_t *terms, size_t count)
-{
-    int64_t sum = 0;
-
-    for (size_t i = 0; i < count; i++)
-        sum = mw_saturating_add(sum, terms[i]);
-    return sum;
-}
-
-/* Of non-negative numbers. */
-#define MW_PRODUCT(...)                                                                            \
-    mw_saturating_product((const int64_t[]){__VA_ARGS__},                                          \
-                          sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
-#define MW_SUM(...)                                                                                \
-    mw_saturating_sum((const int64_t[]){__VA_ARGS__},                                              \
-                      sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
 
 #endif
