@@ -10,7 +10,7 @@ import itertools
 import json
 import sys
 
-from command import Box
+from command import Box, sample
 from tap import report_in
 
 MACHINES = ["-m gpt3-1.3b -H dgx-a100", "-m gpt2-xl -H rtx4090", "-m opt-30b -H dgx2 --tp 2"]
@@ -81,7 +81,7 @@ def tests(box):
             wrong = []
             # Every place and every way to recompute, and not each with each on each machine.
             pairs = list(itertools.product(PLACES, RECOMPUTED))[number::len(MACHINES)]
-            for options in [" ".join(pair) for pair in pairs] + MORE:
+            for options in sample([" ".join(pair) for pair in pairs] + MORE):
                 wrong += same_plan(box, f"{machine} {strategy} {options}", "ds.json")
             yield f"{machine} {strategy}", wrong
     yield "changed stage", check_changed(box, {"stage": 2}, "zero2")
