@@ -482,7 +482,7 @@ add_data(const struct cli_training *training, GString *changes)
     int64_t tokens = mw_tokens_count(training->tokens);
     JsonNode *root = then->of_checkpoint ? NULL /* says nothing of names */
                                          : cli_run_entry_parse(training->options.nvme[0], NULL);
-    JsonObject *described = cli_run_course_object(root, "training");
+    JsonObject *described = cli_run_entry_part(root, "training");
     g_autofree char *now = g_canonicalize_filename(training->options.data, NULL);
     const char *was = NULL;
 

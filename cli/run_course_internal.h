@@ -20,7 +20,5 @@ struct cli_run_course {
 void cli_run_course_add(GString *changes, const char *option, const char *is, const char *was);
 /* As it is to be typed for what was; `was` NULL: it was not given. */
 void cli_run_course_add_again(GString *again, const char *option, const char *was);
-/* NULL: there is none of the key. */
-JsonObject *cli_run_course_object(JsonNode *root, const char *key);
 
 #endif

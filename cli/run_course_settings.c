@@ -24,15 +24,6 @@ cli_run_course_add_again(GString *again, const char *option, const char *was)
     g_string_append_printf(again, "%s%s%s%s%s", again->len ? " " : "", was ? "" : "no ", option,
                            was ? " " : "", was ? was : "");
 }
-
-JsonObject *
-cli_run_course_object(JsonNode *root, const char *key)
-{
-    JsonNode *node = root ? json_object_get_member(json_node_get_object(root), key) : NULL;
-
-    return node && JSON_NODE_HOLDS_OBJECT(node) ? json_node_get_object(node) : NULL;
-}
-
 static JsonNode *
 settings_now(const struct cli_training *training)
 {
@@ -105,7 +96,7 @@ void
 cli_run_course_list_settings(const struct cli_training *training, GPtrArray *phrases)
 {
     JsonNode *current = settings_now(training);
-    JsonObject *now = cli_run_course_object(current, "settings");
+    JsonObject *now = cli_run_entry_part(current, "settings");
     g_autoptr(GList) keys = now ? json_object_get_members(now) : NULL;
 
     g_ptr_array_add(phrases, g_strdup_printf("-s %s", training->answer->result->strategy));
@@ -126,8 +117,8 @@ cli_run_course_explain(const struct cli_training *training, GError *error)
     if (!training->then || !training->then->is_known)
         return;
     JsonNode *described = cli_run_entry_parse(directory, NULL), *current = settings_now(training);
-    JsonObject *then = cli_run_course_object(described, "settings"),
-               *now = cli_run_course_object(current, "settings");
+    JsonObject *then = cli_run_entry_part(described, "settings"),
+               *now = cli_run_entry_part(current, "settings");
     g_autoptr(GString) again = g_string_new(NULL);
     g_autofree char *differences = then && now ? differences_of(then, now, again) : NULL;
 

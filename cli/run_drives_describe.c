@@ -6,6 +6,7 @@
 #include "cli/run_taken.h"
 #include "cli/runs_aside.h"
 #include "planner/error.h"
+#include "planner/json.h"
 #include "report/json_parts.h"
 
 /* --- what it says ----------------------------------------------------------------------------- */
@@ -64,18 +65,44 @@ fill_in(struct cli_run_drives *drives)
     g_strfreev(relative);
 }
 
+/* What a resume goes on to write. */
+static const struct {
+    const char *key;
+    size_t offset;
+} outputs[] = {{"save", offsetof(struct cli_run_options, save)},
+               {"log", offsetof(struct cli_run_options, log)}};
+
+#define OUTPUTS G_N_ELEMENTS(outputs)
+
+static const char *
+output_of(const struct cli_run_options *options, size_t i)
+{
+    return *(char *const *)((const char *)options + outputs[i].offset);
+}
+
+/* A name that JSON cannot hold has to be given again. */
+static void
+write_path(struct mw_json_writer *json, const char *key, const char *path)
+{
+    g_autofree char *absolute = path ? g_canonicalize_filename(path, NULL) : NULL;
+
+    if (absolute && g_utf8_validate(absolute, -1, NULL))
+        mw_json_string(json, key, absolute);
+}
+
 /* Of the plan and of what a resume has to be given again. */
 static void
 write_settings(struct mw_json_writer *json, const void *data)
 {
     const struct cli_training *training = data;
     const struct cli_run_options *o = &training->options;
-    g_autofree char *path = g_canonicalize_filename(o->data, NULL);
 
     cli_run_taken_write(json, training);
     mw_json_settings(json, training->answer->result);
     mw_json_begin(json, "training", '{', false);
-    mw_json_string(json, "data", path);
+    write_path(json, "data", o->data);
+    for (size_t i = 0; i < OUTPUTS; i++)
+        write_path(json, outputs[i].key, output_of(o, i));
     mw_json_integer(json, "seed", (int64_t)o->seed);
     mw_json_boolean(json, "shuffle", o->shuffle);
     mw_json_number(json, "lr", o->schedule.lr);
@@ -217,6 +244,25 @@ is_described(const struct cli_run_drives *drives)
     return is;
 }
 
+/* Whether other files are written than those of the description. */
+static bool
+has_other_outputs(const struct cli_run_drives *drives)
+{
+    JsonNode *root = cli_run_entry_parse(drives->entry.directories[0], NULL);
+    JsonObject *described = cli_run_entry_part(root, "training");
+    bool other = false;
+
+    for (size_t i = 0; i < OUTPUTS && described; i++) {
+        const char *was = NULL, *path = output_of(&drives->training->options, i);
+        g_autofree char *now = path ? g_canonicalize_filename(path, NULL) : NULL;
+        mw_json_get_string(described, outputs[i].key, "", &was, NULL);
+        other |= g_strcmp0(was, now) != 0;
+    }
+    if (root)
+        json_node_unref(root);
+    return other;
+}
+
 /* What is there still holds, and a full drive does not keep it from going on. */
 bool
 cli_run_drives_describe_again(struct cli_run_drives *drives, bool changed, GError **error)
@@ -227,7 +273,7 @@ cli_run_drives_describe_again(struct cli_run_drives *drives, bool changed, GErro
         return cli_run_drives_describe(drives, error);
     fill_in(drives);
     drives->described = true;
-    if (changed && !write_all(drives, &why))
+    if ((changed || has_other_outputs(drives)) && !write_all(drives, &why))
         cli_say("the run's description stays as it was: %s", why->message);
     return true;
 }

@@ -174,6 +174,14 @@ cli_run_entry_parse(const char *directory, GError **error)
     return text ? mw_json_parse(text, (gssize)length, path, error) : NULL;
 }
 
+JsonObject *
+cli_run_entry_part(JsonNode *root, const char *key)
+{
+    JsonNode *node = root ? json_object_get_member(json_node_get_object(root), key) : NULL;
+
+    return node && JSON_NODE_HOLDS_OBJECT(node) ? json_node_get_object(node) : NULL;
+}
+
 bool
 cli_run_entry_read(const char *directory, struct cli_run_entry *entry, GError **error)
 {

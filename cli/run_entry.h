@@ -32,6 +32,8 @@ char *cli_run_entry_model_word(const char *model);
 bool cli_run_entry_read(const char *directory, struct cli_run_entry *entry, GError **error);
 /* The description itself, to be looked at further; json_node_unref it. */
 JsonNode *cli_run_entry_parse(const char *directory, GError **error);
+/* Its object of that key, such as "training"; NULL: it has none, or `root` is NULL.  Borrowed. */
+JsonObject *cli_run_entry_part(JsonNode *root, const char *key);
 /* Whole or not at all; `more` adds keys of its own. */
 bool cli_run_entry_write(const char *directory, const struct cli_run_entry *entry,
                          void (*more)(struct mw_json_writer *json, const void *data),

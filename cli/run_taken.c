@@ -71,14 +71,6 @@ struct taking {
     GString *found; /* what the plan had chosen then */
 };
 
-static JsonObject *
-object_of(JsonObject *root, const char *key)
-{
-    JsonNode *node = json_object_get_member(root, key);
-
-    return node && JSON_NODE_HOLDS_OBJECT(node) ? json_node_get_object(node) : NULL;
-}
-
 /* As it is typed; NULL: it is not there, or is none.  g_free it. */
 static char *
 text_of(JsonObject *object, const char *key)
@@ -223,15 +215,27 @@ take_plan(struct taking *taking, struct cli_request *request, char **strategies,
     return true;
 }
 
+static void
+take_value(struct taking *taking, enum cli_run_option option, const char *name, JsonObject *from,
+           const char *key)
+{
+    g_autofree char *value = text_of(from, key);
+
+    if (cli_run_options_take(option, value))
+        note(taking->asked, name, value);
+}
+
 static bool
 take_training(struct taking *taking, GError **error)
 {
-    g_autofree char *data = cli_run_options_data(), *steps = text_of(taking->root, "steps");
+    g_autofree char *data = cli_run_options_data();
 
     if (!take_file(taking, "--data", taking->training, "data", &data, error))
         return false;
-    if (cli_run_options_take(data, steps))
-        note(taking->asked, "--steps", steps);
+    cli_run_options_take(CLI_RUN_DATA, data);
+    take_value(taking, CLI_RUN_STEPS, "--steps", taking->root, "steps");
+    take_value(taking, CLI_RUN_SAVE, "--save", taking->training, "save");
+    take_value(taking, CLI_RUN_LOG, "--log", taking->training, "log");
     return true;
 }
 
@@ -298,9 +302,9 @@ fill(const char *directory, struct cli_request *request, char **strategies, GErr
         good = refuse_undescribed(directory, error);
     if (root && JSON_NODE_HOLDS_OBJECT(root)) {
         taking.root = json_node_get_object(root);
-        taking.options = object_of(taking.root, "options");
-        taking.settings = object_of(taking.root, "settings");
-        taking.training = object_of(taking.root, "training");
+        taking.options = cli_run_entry_part(root, "options");
+        taking.settings = cli_run_entry_part(root, "settings");
+        taking.training = cli_run_entry_part(root, "training");
         g_autofree char *name = text_of(taking.root, "name");
         taking.name = name ? name : directory;
         good = take_all(&taking, request, strategies, error);

@@ -108,8 +108,7 @@ settled_stripe_bytes(const struct cli_training *run)
     const struct cli_run_options *o = &run->options;
     struct mw_run_record found;
 
-    if (!o->resume || !o->nvme ||
-        !mw_run_files_record(o->nvme[0], run->stem, o->previous, &found))
+    if (!o->resume || !o->nvme || !mw_run_files_record(o->nvme[0], run->stem, o->previous, &found))
         return 0;
     mw_commit_record_clear(&found.record);
     return found.stripe_bytes;
@@ -283,12 +282,12 @@ cli_training_fingerprint(const struct cli_training *run)
     return cli_run_course_fingerprint(run);
 }
 
-static bool
-durable_steps(const struct cli_training *run, struct mw_trainer_commit *commit, GError **error)
+static struct mw_trainer_commit
+durable_steps(const struct cli_training *run)
 {
     const struct mw_settings *s = &run->answer->sizing->settings;
 
-    *commit = (struct mw_trainer_commit){
+    return (struct mw_trainer_commit){
         .on = cli_training_is_durable(run),
         .resume = run->options.resume,
         .previous = run->options.previous,
@@ -298,10 +297,6 @@ durable_steps(const struct cli_training *run, struct mw_trainer_commit *commit, 
         .anew = cli_run_drives_anew(run->drives),
         .fingerprint = cli_training_fingerprint(run),
     };
-    return commit->on || !commit->resume ||
-           mw_refuse(error,
-                     "--resume: this plan makes no step durable; it takes optimizer state on "
-                     "NVMe and --commit step, or --save-every K");
 }
 
 static int
@@ -444,7 +439,8 @@ cli_training_start(struct cli_training *run, GError **error)
         .data = run,
     };
 
-    if (!durable_steps(run, &options.commit, error) || !plan_undelayed(run, error))
+    options.commit = durable_steps(run);
+    if (!plan_undelayed(run, error))
         return false;
     memcpy(options.lane_bytes_per_s, run->options.limits.bytes_per_s,
            sizeof options.lane_bytes_per_s);
@@ -468,14 +464,21 @@ open_drives(struct cli_training *run, GError **error)
     return run->drives != NULL;
 }
 
-/* A plan that makes no step durable is refused later. */
+static bool
+check_resume(const struct cli_training *run, GError **error)
+{
+    return !run->options.resume || cli_training_is_durable(run) ||
+           mw_refuse(error,
+                     "--resume: this plan makes no step durable; it takes optimizer state on "
+                     "NVMe and --commit step, or --save-every K");
+}
+
 static bool
 take_up(struct cli_training *run, GError **error)
 {
     if (run->checkpoint)
         return cli_run_course_from(run, error);
-    return !run->options.resume || !cli_training_is_durable(run) || !run->options.nvme ||
-           cli_run_course_resume(run, error);
+    return !run->options.resume || !run->options.nvme || cli_run_course_resume(run, error);
 }
 
 /* The first rank looks, before any makes a trainer. */
@@ -502,9 +505,9 @@ cli_training_open(struct cli_training *run, GError **error)
 
     return mw_decoder_read(&request->model, request->model_name, &run->decoder, error) &&
            check_start(&run->options, error) && check_save(run, error) &&
-           check_settings(&run->answer->sizing->settings, error) && open_drives(run, error) &&
-           open_start(run, error) && take_up(run, error) && open_data(run, error) &&
-           look_whether_done(run, error);
+           check_settings(&run->answer->sizing->settings, error) && check_resume(run, error) &&
+           open_drives(run, error) && open_start(run, error) && take_up(run, error) &&
+           open_data(run, error) && look_whether_done(run, error);
 }
 
 void
