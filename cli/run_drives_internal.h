@@ -16,6 +16,8 @@ struct cli_run_drives {
     bool described;
     bool unlisted;  /* the list will not have it, which has been said */
     bool aside;     /* the run before is, on this machine, until this one has begun */
+    bool begun;     /* it has a first step to keep */
+    bool told_left; /* that the run before could not be deleted then */
     bool forgotten; /* its directories go with it */
     char *anew;
     int64_t dropped; /* step, from 1, that the run is gone on with without; 0: none */

@@ -136,16 +136,20 @@ cli_run_drives_spare(const struct cli_run_drives *drives)
 
 /* --- out, or back ---------------------------------------------------------------------------- */
 
-/* That the new run has begun its first directory says for all. */
+/* That the new run has begun its first directory says for all: where one is left, so are those
+ * behind it, and the next step tries again. */
 static void
 discard(struct cli_run_drives *drives)
 {
-    for (char **directory = drives->entry.directories; *directory; directory++) {
-        g_autoptr(GError) why = NULL;
-        if (!cli_runs_discard(&drives->entry, *directory, &why))
-            cli_say("what --overwrite deletes is left until the next look at it: %s", why->message);
-    }
-    drives->aside = false;
+    g_autoptr(GError) why = NULL;
+    bool good = true;
+
+    for (char **each = drives->entry.directories; *each && good; each++)
+        good = cli_runs_discard(&drives->entry, *each, &why);
+    if (!good && !drives->told_left)
+        cli_say("the run that --overwrite deletes is left until later: %s", why->message);
+    drives->told_left |= !good;
+    drives->aside = !good;
 }
 
 bool
@@ -169,26 +173,29 @@ cli_run_drives_make_room(struct cli_run_drives *drives)
 void
 cli_run_drives_begun(struct cli_run_drives *drives, bool committed, bool skipped)
 {
-    if (drives->aside && !skipped && (committed || !cli_training_is_durable(drives->training)))
+    drives->begun |= !skipped && (committed || !cli_training_is_durable(drives->training));
+    if (drives->aside && drives->begun)
         discard(drives);
 }
 
 void
 cli_run_drives_ended(struct cli_run_drives *drives, bool kept)
 {
-    if (drives->aside && kept)
+    drives->begun |= kept;
+    if (drives->aside && drives->begun)
         discard(drives);
 }
 
-/* What the new one has left in directories that held nothing goes with it. */
+/* What the new one has left in directories that held nothing goes with it; before it has a name it
+ * has left nothing, and what is there is the old run's. */
 bool
 cli_run_drives_put_back(struct cli_run_drives *drives)
 {
     g_autoptr(GError) why = NULL;
 
-    if (!cli_run_drives_spare(drives))
+    if (drives->begun || !cli_run_drives_spare(drives))
         return false;
-    for (char **each = drives->entry.directories; *each; each++)
+    for (char **each = drives->entry.directories; drives->entry.name && *each; each++)
         if (!mw_run_aside_look(*each) && cli_runs_has(&drives->entry, *each))
             mw_run_files_remove(*each, true, NULL);
     if (!cli_runs_settle_all(drives->entry.directories, true, &why))

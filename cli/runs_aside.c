@@ -8,6 +8,8 @@
 #include "cli/runs.h"
 #include "exec/run_aside.h"
 #include "exec/run_files.h"
+#include "exec/run_names.h"
+#include "exec/trainer.h"
 #include "report/file.h"
 
 /* --- the list -------------------------------------------------------------------------------- */
@@ -118,6 +120,27 @@ holds_unbegun(const char *directory)
     return aside == MW_RUN_ASIDE_MOVING || aside == MW_RUN_ASIDE_REPLACED;
 }
 
+/* By its record: a step is durable, and not all were skipped.  What it replaces may still lie
+ * beside it, where a kill or a fault of the drive came between the two. */
+static bool
+has_durable_step(const char *first)
+{
+    struct mw_run_files files;
+    struct mw_run_record newest;
+    uint64_t updates = 0;
+
+    if (mw_run_files_look(first, &files, NULL) && files.step >= 0) {
+        g_autofree char *stem =
+            g_strndup(files.record, strlen(files.record) - strlen(MW_RUN_RECORD));
+        if (mw_run_files_record(first, stem, false, &newest)) {
+            mw_commit_find(&newest.record, MW_TRAINER_UPDATES, &updates);
+            mw_commit_record_clear(&newest.record);
+        }
+    }
+    mw_run_files_clear(&files);
+    return updates > 0;
+}
+
 /* Of a directory that has a run set aside. */
 static enum verdict
 judge(const char *directory)
@@ -128,7 +151,11 @@ judge(const char *directory)
     if (!cli_run_entry_read(directory, &fresh, NULL))
         return UNBEGUN;
     const char *first = fresh.directories[0];
-    if (fresh.directories[1] && !cli_runs_same_directory(first, directory) && !holds_unbegun(first))
+    if (mw_run_aside_look(first) == MW_RUN_ASIDE_REPLACED && cli_runs_has(&fresh, first) &&
+        has_durable_step(first))
+        verdict = BEGUN;
+    else if (fresh.directories[1] && !cli_runs_same_directory(first, directory) &&
+             !holds_unbegun(first))
         verdict = cli_runs_has(&fresh, first)           ? BEGUN
                   : cli_runs_has_another(&fresh, first) ? UNBEGUN
                                                         : UNKNOWN;

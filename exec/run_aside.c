@@ -94,12 +94,22 @@ sync_both(const struct place *place, GError **error)
            mw_run_files_sync_folder(place->outer, place->directory, error);
 }
 
+static bool
+refuse_taken(const char *directory, enum mw_run_aside which, GError **error)
+{
+    g_set_error(error, MW_ERROR, MW_ERROR_IO, "%s/%s: is in the way, and no run's: move it away",
+                directory, names[which]);
+    return false;
+}
+
 /* Durable at once: what comes next relies on it. */
 static bool
 turn_into(struct place *place, enum mw_run_aside which, GError **error)
 {
     if (renameat(place->outer, names[place->which], place->outer, names[which]))
-        return fail(place->directory, place->which, NULL, error);
+        return errno == ENOTDIR || errno == EEXIST || errno == ENOTEMPTY
+                   ? refuse_taken(place->directory, which, error)
+                   : fail(place->directory, which, NULL, error);
     place->which = which;
     return mw_run_files_sync_folder(place->outer, place->directory, error);
 }
@@ -137,8 +147,14 @@ files_in(const struct place *place, GError **error)
 static bool
 remove_folder(const struct place *place, GError **error)
 {
-    if (unlinkat(place->outer, names[place->which], AT_REMOVEDIR) && errno != ENOENT)
-        return fail(place->directory, place->which, NULL, error);
+    if (unlinkat(place->outer, names[place->which], AT_REMOVEDIR) && errno != ENOENT) {
+        if (errno != EEXIST && errno != ENOTEMPTY)
+            return fail(place->directory, place->which, NULL, error);
+        g_set_error(error, MW_ERROR, MW_ERROR_IO,
+                    "%s/%s: holds files that are no run's: move them away", place->directory,
+                    names[place->which]);
+        return false;
+    }
     return mw_run_files_sync_folder(place->outer, place->directory, error);
 }
 
@@ -193,11 +209,26 @@ holds_files(const struct mw_run_files *files)
     return false;
 }
 
+/* Of a name that would be in the way later, when the run is under way. */
+static bool
+are_names_free(const char *directory, GError **error)
+{
+    for (int which = MW_RUN_ASIDE_MOVING; which <= MW_RUN_ASIDE_DISCARDED; which++) {
+        g_autofree char *path = mw_run_aside_path(directory, which);
+        struct stat info;
+        if (!lstat(path, &info) && !is_ours(directory, which))
+            return refuse_taken(directory, which, error);
+    }
+    return true;
+}
+
 bool
 mw_run_aside_begin(const char *directory, GError **error)
 {
     struct mw_run_files files;
 
+    if (!are_names_free(directory, error))
+        return false;
     if (is_ours(directory, MW_RUN_ASIDE_DISCARDED) && !mw_run_aside_delete(directory, error))
         return false;
     bool good = mw_run_files_look(directory, &files, error);

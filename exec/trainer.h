@@ -30,6 +30,8 @@ struct mw_optimizer {
 struct mw_checkpoint; /* exec/checkpoint.h */
 
 #define MW_TRAINER_FIELDS_MAX 100
+/* The field of a record that counts the steps that changed parameters, since the weights. */
+#define MW_TRAINER_UPDATES "updates"
 
 /*
  * Durable steps.  State on NVMe is committed by every step; the plan has two extents for it.  With

@@ -231,7 +231,6 @@ bool mw_trainer_start_frozen(struct mw_trainer *trainer, GError **error);
 #define MW_TRAINER_OWN_FIELDS 8
 #define MW_TRAINER_FORMAT "format" /* which fields there are; without it 1 */
 #define MW_TRAINER_FORMAT_NOW 2
-#define MW_TRAINER_UPDATES "updates"
 #define MW_TRAINER_DTYPE "dtype" /* of the run's 16-bit values; without it bf16 */
 #define MW_TRAINER_LOSS_SCALE "loss-scale"
 #define MW_TRAINER_GOOD_STEPS "good-steps"

@@ -6,6 +6,7 @@ So does a SIGKILL in front of any call that changes a folder, a file's length or
 (kill_at.c, which $KILL_AT_LIBRARY names), be it in the new run or in whoever puts the old one
 back: or else the new one has begun.
 """
+import itertools
 import json
 import os
 import resource
@@ -162,7 +163,7 @@ def check_state(box, where, begun):
     whether it has."""
     box.run("runs", verb="list")  # which says what it puts back
     runs = state_of(box)
-    steps = runs[0][2] if len(runs) == 1 else -1
+    steps = (runs[0][2] or -1) if len(runs) == 1 else -1
     if steps == OLD and runs[0][1] == "durable" and not begun:
         done = box.run(runs[0][0], verb="verify")
         if done.returncode:
@@ -235,6 +236,47 @@ def check_killed_own(box):
     yield from check_kills(box, [*STEP, *words], ["fast", "vast", "state"], 3)
 
 
+def failing(box, **how):
+    return {**box.environment, "LD_PRELOAD": KILL_AT, **{key: str(how[key]) for key in how}}
+
+
+def check_faults(box):
+    """Calls of the drive that fail, once or always: a run that ends well is the one that is there,
+    and what --overwrite was to delete is deleted by whoever looks next."""
+    start_anew(box)
+    yield from good(train(box, *STEP, *BOTH, steps=OLD))
+    kept, count = keep(box, "drive", "second", "state"), box.folder / "count"
+    words = [*STEP, *BOTH, "--overwrite", "--log", "own.jsonl"]
+    yield from good(train(box, *words, steps=NEW, environment=failing(box, KILL_COUNT=count)))
+    faults = [{"FAIL_AT": at} for at in range(1, int(count.read_text()) + 1, 4)]
+    for how in [*faults, {"FAIL_TO": "memwall-discarded"}, {"FAIL_TO": "memwall-replaced"}]:
+        restore(box, kept)
+        (box.folder / "own.jsonl").unlink(missing_ok=True)
+        done = train(box, *words, steps=NEW, environment=failing(box, **how))
+        if done.returncode not in (0, 1):
+            yield f"{how}: status {done.returncode}: {done.said!r}"
+        yield from check_state(box, how, done.returncode == 0)
+        if done.returncode == 0 and [run[1:] for run in state_of(box)] != [("durable", NEW)]:
+            yield f"{how}: {state_of(box)}: {done.said!r}"
+
+
+def check_in_the_way(box):
+    """What has a name that the old run would need on its way out is seen before it moves."""
+    start_anew(box)
+    yield from good(train(box, *STEP, *BOTH, steps=OLD))
+    for folder, name in itertools.product(("drive", "second"),
+                                          ("moving", "replaced", "discarded")):
+        path = box.folder / folder / f"memwall-{name}"
+        path.write_text("")
+        done = train(box, *STEP, *BOTH, "--overwrite", steps=NEW)
+        if done.returncode == 0 or f"{folder}/memwall-{name}: is in the way" not in done.said:
+            yield f"{path}: status {done.returncode}: {done.said!r}"
+        path.unlink()
+        yield from check_state(box, path, False)
+        if [run[1:] for run in state_of(box)] != [("durable", OLD)]:
+            yield f"{path}: {state_of(box)}"
+
+
 def check_killed_before(box):
     """A name that is kept, and its place in the list, are the old run's again."""
     start_anew(box)
@@ -279,6 +321,8 @@ def tests(box):
     skipped = "" if KILL_AT else " # SKIP no library to kill by"
     yield f"overwrite: kills{skipped}", check_killed(box) if KILL_AT else []
     yield f"overwrite: kills of a run of its own{skipped}", check_killed_own(box) if KILL_AT else []
+    yield f"overwrite: faults{skipped}", check_faults(box) if KILL_AT else []
+    yield "overwrite: names that are taken", check_in_the_way(box)
     small = SmallSystem(box, "tmpfs", 24 << 20)
     skipped = "" if small.path else " # SKIP it cannot be mounted here"
     yield f"overwrite: no room{skipped}", check_no_room(box, small) if small.path else []

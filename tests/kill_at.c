@@ -1,7 +1,8 @@
 /*
  * To be loaded before all else (LD_PRELOAD): kills its process in front of the Nth call that
  * changes a folder, gives a file its length or makes it durable ($KILL_AT=N); or counts such calls
- * into the file $KILL_COUNT.
+ * into the file $KILL_COUNT.  $FAIL_AT=N lets the Nth fail instead, and $FAIL_TO=NAME every rename
+ * to a path that ends so, with EIO.
  *
  * $HOLD names where the calling thread waits, once: "SIGINT", from when on the process hears that
  * signal, or a file to whose name another is to be renamed.  It makes the file $HOLD_FILE, and goes
@@ -21,21 +22,34 @@
 
 static atomic_int calls;
 
-static void
-count(void)
-{
-    const char *at = getenv("KILL_AT");
-
-    if (++calls == (at ? atoi(at) : 0))
-        kill(getpid(), SIGKILL);
-}
-
 static const char *
 value_of(const char *variable)
 {
     const char *value = getenv(variable);
 
     return value ? value : "";
+}
+
+/* Whether the call is to fail. */
+static int
+count(void)
+{
+    int call = ++calls;
+
+    if (call == atoi(value_of("KILL_AT")))
+        kill(getpid(), SIGKILL);
+    errno = EIO;
+    return call == atoi(value_of("FAIL_AT"));
+}
+
+static int
+fails_to(const char *path)
+{
+    const char *end = value_of("FAIL_TO");
+    size_t length = strlen(path), of = strlen(end);
+
+    errno = EIO;
+    return of && length >= of && !strcmp(path + length - of, end);
 }
 
 static void
@@ -92,13 +106,22 @@ sigaction(int number, const struct sigaction *now, struct sigaction *before)
     {                                                                                              \
         int(*real) parameters;                                                                     \
         *(void **)&real = dlsym(RTLD_NEXT, #name);                                                 \
-        count();                                                                                   \
+        if (count())                                                                               \
+            return -1;                                                                             \
         first;                                                                                     \
         return real arguments;                                                                     \
     }
 
-COUNTED(rename, (const char *from, const char *to), (from, to), hold_at(to))
-COUNTED(renameat, (int a, const char *from, int b, const char *to), (a, from, b, to), hold_at(to))
+COUNTED(rename, (const char *from, const char *to), (from, to), {
+    if (fails_to(to))
+        return -1;
+    hold_at(to);
+})
+COUNTED(renameat, (int a, const char *from, int b, const char *to), (a, from, b, to), {
+    if (fails_to(to))
+        return -1;
+    hold_at(to);
+})
 /* As of a file system that has only rename, where $KILL_AT_NO_EXCHANGE is set. */
 COUNTED(renameat2, (int a, const char *from, int b, const char *to, unsigned flags),
         (a, from, b, to, flags), {
