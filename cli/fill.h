@@ -29,6 +29,9 @@ void cli_note_deepspeed(const struct cli_request *request, enum mw_strategy aske
 /* The same for a run in words, whose answer shows no notes: a line each on standard error. */
 void cli_tell_deepspeed(const struct cli_request *request, const struct mw_sizing *sizing);
 
+/* What a save takes that waits for the end of its step (--save-every); 0: none does. */
+double cli_save_s(const struct mw_sizing *sizing);
+
 /* Parts of it that a plan alone gives. */
 
 /* Bottleneck, and the latency of collectives. */

@@ -233,6 +233,15 @@ note_pieces(const struct mw_sizing *sizing, GPtrArray *notes)
                                         "more --tiles cut it"));
 }
 
+double
+cli_save_s(const struct mw_sizing *sizing)
+{
+    if (!sizing->saved_bytes || sizing->saves_in_step)
+        return 0;
+    return (double)sizing->saved_bytes * (double)sizing->ranks_per_node /
+           sizing->hardware->nvme_write_bytes_per_s;
+}
+
 /* What of its steps lasts, and what that takes. */
 static void
 note_durable(const struct mw_settings *asked, const struct mw_sizing *sizing, GPtrArray *notes)
@@ -241,13 +250,13 @@ note_durable(const struct mw_settings *asked, const struct mw_sizing *sizing, GP
         sizing->ledger[MW_TIER_NVME][MW_PURPOSE_OPTIMIZER_STATE] && asked->commit == MW_AUTO)
         g_ptr_array_add(notes, g_strdup("steps are not durable (--commit none): the drives lack "
                                         "room for a second copy of the optimizer state"));
-    if (sizing->saved_bytes && !sizing->saves_in_step)
-        g_ptr_array_add(
-            notes, g_strdup_printf("a save every %" G_GINT64_FORMAT " steps takes %s, not in the "
-                                   "step time",
-                                   sizing->settings.save_every,
-                                   mw_format_seconds(sizing->saved_bytes * sizing->ranks_per_node /
-                                                     sizing->hardware->nvme_write_bytes_per_s)));
+    if (cli_save_s(sizing) > 0)
+        g_ptr_array_add(notes,
+                        g_strdup_printf("a save every %" G_GINT64_FORMAT " step%s takes %s, not "
+                                        "in the step time",
+                                        sizing->settings.save_every,
+                                        sizing->settings.save_every == 1 ? "" : "s",
+                                        mw_format_seconds(cli_save_s(sizing))));
 }
 
 void

@@ -84,7 +84,7 @@ static const struct option options[] = {
      "fill the global batch)"},
     {GROUP_BATCH, "seq", OPTION_INTEGER, FIELD(seq), 1, 1 << 24, NULL, NULL, "N",
      "train on sequences of N tokens (default: the model's own length, at most 4096; 1024 for "
-     "presets that a paper describes)"},
+     "the ZeRO papers' presets)"},
     {GROUP_BATCH, "tp", OPTION_INTEGER, FIELD(tp), 1, 1024, NULL, NULL, "N",
      "slice tensors over N GPUs (default 1: no slicing)"},
     {GROUP_PLACES, "param-device", OPTION_PLACEMENT, STATE(MW_STATE_PARAMETERS), 0, 0, NULL, NULL,

@@ -95,6 +95,8 @@ check_run_verb(const struct cli_request *request, GError **error)
     if (other)
         return mw_refuse(error, "%s: is an option of %s, not of run", other,
                          request->csv ? "plan and simulate" : "simulate");
+    if (request->settings.tokens > 0)
+        return mw_refuse(error, "--tokens: is an option of simulate; run trains --steps N");
     if (request->strategy_count > 1)
         return mw_refuse(error, "-s: names %d strategies; run takes one", request->strategy_count);
     return true;

@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+#include "cli/fill.h"
 #include "exec/backend.h"
 #include "report/table.h"
 
@@ -23,15 +24,21 @@ batch_text(const struct mw_result *r)
                            isnan(r->default_step_tokens) ? "" : " (--batch N sets another)");
 }
 
-/* Steps before --dpu-start take their own time. */
+/* Steps before --dpu-start take their own time, and a save comes behind its step. */
 static char *
-time_text(const struct mw_result *r, int64_t first, int64_t last)
+time_text(const struct cli_training *training, int64_t first, int64_t last)
 {
+    const struct mw_result *r = training->answer->result;
+    const struct mw_sizing *sizing = training->answer->sizing;
     double step_s = r->step_time_s[MW_OUTLOOK_TYPICAL], all_s = (double)(last - first) * step_s;
     int64_t undelayed = CLAMP(r->dpu_start - first, 0, last - first);
 
     if (r->undelayed_step_time_s > 0)
         all_s += (double)undelayed * (r->undelayed_step_time_s - step_s);
+    if (sizing->settings.save_every > 0)
+        all_s +=
+            (double)(last / sizing->settings.save_every - first / sizing->settings.save_every) *
+            cli_save_s(sizing);
     return g_strdup_printf("predicted for profile %s: %s per step, %s in all", r->hardware,
                            mw_format_seconds(step_s),
                            all_s < 60 ? mw_format_seconds(all_s) : mw_format_duration(all_s));
@@ -44,7 +51,8 @@ cli_run_begin_text(const struct cli_training *training)
     int64_t first = mw_trainer_next_step(training->trainer), last = training->options.steps;
     bool computes = training->options.backend != &mw_backend_null;
     g_autofree char *batch = batch_text(r);
-    g_autofree char *time = computes ? time_text(r, first, last) : g_strdup("nothing is computed");
+    g_autofree char *time =
+        computes ? time_text(training, first, last) : g_strdup("nothing is computed");
 
     return g_strdup_printf("steps %" G_GINT64_FORMAT " to %" G_GINT64_FORMAT
                            " of model %s with %s: %s; parameters %s, gradients %s, optimizer %s, "

@@ -17,8 +17,12 @@ cli_run_drives_open(struct cli_training *training, GError **error)
     drives->alone = mw_ranks_count(training->ranks) == 1;
     drives->locks = g_ptr_array_new_with_free_func((GDestroyNotify)mw_run_lock_release);
     drives->fresh = !training->options.resume;
-    if (!training->answer->plan->peak_bytes[MW_TIER_NVME])
+    if (!training->answer->plan->peak_bytes[MW_TIER_NVME]) {
+        if (training->options.nvme && drives->first)
+            cli_say("--nvme %s: is not used: %s keeps nothing on NVMe here",
+                    training->options.nvme[0], training->answer->result->strategy);
         return drives;
+    }
     if (cli_run_drives_find(drives, error) && cli_run_drives_have_names(drives, error) &&
         (!drives->fresh || cli_run_drives_are_free(drives, error))) {
         g_strfreev(training->options.nvme);

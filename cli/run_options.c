@@ -92,7 +92,7 @@ static const struct fixed_row {
     {DATA, {"save", 0, 0, G_OPTION_ARG_FILENAME, &save_path,
             "write a checkpoint at the end: weights under their Hugging Face names, optimizer "
             "state. A checkpoint that is there is replaced, unless it is of more steps, of "
-            "another model or unreadable. A resume writes the checkpoint of its run", "DIR"}},
+            "another model or unreadable.", "DIR"}},
     {COURSE, {"lr-schedule", 0, 0, G_OPTION_ARG_STRING, &lr_shape,
               "keep the learning rate constant (default), or let it fall as a cosine",
               "constant|cosine"}},
@@ -189,13 +189,18 @@ cli_run_options_take(enum cli_run_option option, const char *value)
 {
     char **const of[] = {[CLI_RUN_DATA] = &data_path,
                          [CLI_RUN_STEPS] = &numbers[STEPS],
-                         [CLI_RUN_SAVE] = &save_path,
                          [CLI_RUN_LOG] = &log_path};
 
     if (!value || *of[option])
         return false;
     *of[option] = g_strdup(value);
     return true;
+}
+
+bool
+cli_run_options_saves(void)
+{
+    return save_path != NULL;
 }
 
 void

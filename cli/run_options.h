@@ -71,8 +71,10 @@ struct cli_run_resuming cli_run_options_resuming(void);
 /* --data as it was given, or NULL.  g_free it. */
 char *cli_run_options_data(void);
 /* As if it had been given, where it was not: whether it was taken.  `value` may be NULL. */
-enum cli_run_option { CLI_RUN_DATA, CLI_RUN_STEPS, CLI_RUN_SAVE, CLI_RUN_LOG };
+enum cli_run_option { CLI_RUN_DATA, CLI_RUN_STEPS, CLI_RUN_LOG };
 bool cli_run_options_take(enum cli_run_option option, const char *value);
+/* Whether --save was given. */
+bool cli_run_options_saves(void);
 /* Of --resume alone: the run that it means, and what there is to say of that (may be NULL). */
 void cli_run_options_found(const char *run, const char *note);
 /* A line to be said, which it takes, once it is known who says it. */

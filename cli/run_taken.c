@@ -69,6 +69,7 @@ struct taking {
     JsonObject *root, *options, *settings, *training;
     GString *asked; /* what it was asked for then, and is taken */
     GString *found; /* what the plan had chosen then */
+    char *save;     /* not taken, as it would replace a checkpoint that is there; NULL */
 };
 
 /* As it is typed; NULL: it is not there, or is none.  g_free it. */
@@ -234,8 +235,8 @@ take_training(struct taking *taking, GError **error)
         return false;
     cli_run_options_take(CLI_RUN_DATA, data);
     take_value(taking, CLI_RUN_STEPS, "--steps", taking->root, "steps");
-    take_value(taking, CLI_RUN_SAVE, "--save", taking->training, "save");
     take_value(taking, CLI_RUN_LOG, "--log", taking->training, "log");
+    taking->save = cli_run_options_saves() ? NULL : text_of(taking->training, "save");
     return true;
 }
 
@@ -290,6 +291,21 @@ refuse_undescribed(const char *directory, GError **error)
                              directory);
 }
 
+/* g_free it. */
+static char *
+said(const struct taking *taking)
+{
+    g_autofree char *save =
+        taking->save ? g_strdup_printf("; without --save, no checkpoint is written (%s stays as "
+                                       "it is)",
+                                       taking->save)
+                     : g_strdup("");
+
+    return g_strdup_printf("--resume: taken from run %s: %s%s%s%s", taking->name,
+                           taking->asked->str, taking->found->len ? ", " : "", taking->found->str,
+                           save);
+}
+
 static bool
 fill(const char *directory, struct cli_request *request, char **strategies, GError **error)
 {
@@ -309,10 +325,9 @@ fill(const char *directory, struct cli_request *request, char **strategies, GErr
         taking.name = name ? name : directory;
         good = take_all(&taking, request, strategies, error);
         if (good && taking.asked->len)
-            cli_run_options_say(g_strdup_printf("--resume: taken from run %s: %s%s%s", taking.name,
-                                                taking.asked->str, taking.found->len ? ", " : "",
-                                                taking.found->str));
+            cli_run_options_say(said(&taking));
     }
+    g_free(taking.save);
     g_string_free(taking.asked, TRUE);
     g_string_free(taking.found, TRUE);
     if (root)

@@ -91,11 +91,22 @@ print_missing(const GPtrArray *missing)
         printf("and %u more; --json names all\n", missing->len - DAMAGE_LINES);
 }
 
+/* Its extents are what the step behind the newest is written to. */
+static bool
+is_given_up(const struct mw_verified *verified, int step)
+{
+    return step > verified->newest && verified->newest >= 0 &&
+           mw_verify_is_whole(verified, verified->newest) && verified->steps[step].damaged_extents;
+}
+
 static const char *
 state_of(const struct mw_verified *verified, int step)
 {
     if (mw_verify_is_whole(verified, step))
         return "whole";
+    if (is_given_up(verified, step))
+        return "written over in part, as a run that was interrupted leaves the step before its "
+               "newest";
     if (verified->steps[step].ranks < verified->ranks_here)
         return "not recorded by all ranks";
     return "not whole";
@@ -125,7 +136,8 @@ print_step(const struct mw_verified *verified, int index)
         print_extents(step, 0, NULL);
     printf("%s, of %d of %d rank%s\n", mw_format_bytes((double)step->bytes), step->ranks,
            verified->ranks_here, verified->ranks_here == 1 ? "" : "s");
-    print_damage(step);
+    if (!is_given_up(verified, index))
+        print_damage(step);
 }
 
 static int

@@ -389,9 +389,10 @@ mw_checkpoint_check_room(const char *path, const struct mw_decoder *decoder, GEr
         return false;
     if (bytes[MODEL] + bytes[OPTIMIZER] > room) {
         g_set_error(error, MW_ERROR, MW_ERROR_IO,
-                    "%s: a checkpoint takes %" PRId64 " bytes, beside one that it replaces, and %s "
-                    "has %" PRId64 " free: make room, or give another folder",
-                    path, bytes[MODEL] + bytes[OPTIMIZER], parent, room);
+                    "%s: a checkpoint takes %.1f MB (beside one that it replaces), and %s has %.1f "
+                    "MB free: make room, or give another folder",
+                    path, (double)(bytes[MODEL] + bytes[OPTIMIZER]) / 1e6, parent,
+                    (double)room / 1e6);
         return false;
     }
     if (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur != RLIM_INFINITY &&

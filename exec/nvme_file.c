@@ -117,12 +117,13 @@ static bool
 too_small(struct mw_nvme_file *file, int64_t bytes, GError **error)
 {
     file->lacks_room = true;
-    const int64_t need_bytes = missing_bytes(file, bytes), have_bytes = free_bytes(file);
+    const double need_mb = (double)missing_bytes(file, bytes) / 1e6;
+    const double free_mb = (double)free_bytes(file) / 1e6;
 
     g_set_error(error, MW_ERROR, MW_ERROR_IO,
-                "%s: needs %" PRId64 " more bytes on its file system, %" PRId64
-                " are free: %" PRId64 " bytes short",
-                file->path, need_bytes, have_bytes, MAX(need_bytes - have_bytes, 1));
+                "%s: needs %.1f MB more on its file system, where %.1f MB are free: %.1f MB short: "
+                "make room, or keep state in another directory",
+                file->path, need_mb, free_mb, MAX(need_mb - free_mb, 0.1));
     return false;
 }
 

@@ -248,6 +248,9 @@ mw_table_last_lines(FILE *out, const struct mw_result *result)
         fputs("best single change: no setting of those tried gains anything\n", out);
     if (result->paid_change.what)
         print_change(out,
-                     result->paid_change.priced ? "best for money" : "best to add (no price known)",
+                     !result->paid_change.priced ? "best to add (no price known)"
+                     : result->paid_change.times_tokens_per_usd >= 0.995
+                         ? "best for money"
+                         : "faster, for more per token",
                      result, &result->paid_change);
 }

@@ -370,7 +370,7 @@ def check_full_start(box, small):
     """There is no room for the drive's file: how many bytes are short."""
     small.fill(1 << 20)
     done = without_notices(train(box, *on_small(small)))
-    yield from check_refused(done, 1, "memwall-1of1.data: needs", "more bytes", "bytes short")
+    yield from check_refused(done, 1, "memwall-1of1.data: needs", " MB more on ", " MB short")
     if sorted(os.listdir(small.path)) != ["filler"]:
         yield f"left {os.listdir(small.path)}"
     small.empty()

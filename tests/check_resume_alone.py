@@ -47,10 +47,8 @@ def check_alone(box, words, ranks=1):
     yield from good(start(*model, "--steps", "3", "--log", "rest.jsonl", "--save", "point"))
     run = json.loads(box.run("runs", "--json", verb="list").text)[0]
     if ranks == 1:
-        done = elsewhere(box).run(f"--resume={run['run']}")
-        yield from good(done)
-        if "all 3 steps were done before: nothing is trained" not in done.said:
-            yield f"{done.said!r}"
+        yield from check_refused_last(elsewhere(box).run(f"--resume={run['run']}"), 2,
+                                      "--steps 3: counts all steps of the run, and 3 are done")
     how = [f"--resume={run['run']}"] if ranks == 1 else ["--resume"]
     own = elsewhere(box)
     how += ["--steps", "6"]
@@ -62,9 +60,11 @@ def check_alone(box, words, ranks=1):
         if done.said.count(part) != 1:
             yield f"{part!r} is not once in {done.said!r}"
     yield from check_same(losses(box, "rest.jsonl"), losses(box, "all.jsonl"))
-    if saved_step(box, "point") != 6:
-        yield "the checkpoint is not of the resume"
+    if saved_step(box, "point") != 3 or f"without --save, no checkpoint is written " \
+            f"({box.folder}/point stays" not in done.said:
+        yield f"the checkpoint: {done.said!r}"
     (box.folder / "rest.jsonl").unlink()
+    shutil.rmtree(box.folder / "point")
     shutil.rmtree(box.folder / "point")
 
 
@@ -142,7 +142,6 @@ def check_moved(box):
     yield from good(box.run("second2", "-o", "out", verb="export"))
     yield from good(box.run("--resume=drive2", "--steps", "7"))
     yield from good(box.run("second2", verb="rm"))
-    shutil.rmtree(box.folder / "point")
     for name in ("drive", "second"):
         os.rename(box.folder / f"{name}2", box.folder / name)
 

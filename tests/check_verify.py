@@ -106,6 +106,10 @@ def check_damage(box):
                     found[0]["offset_bytes"] <= at < found[0]["offset_bytes"] + found[0]["bytes"] \
                     or found[0]["tensors"] != TENSORS:
                 yield f"byte {at}: {found}"
+            said = box.run("drive", verb="verify").text
+            if index != ("written over in part, as a run that was interrupted" in said) or \
+                    index == ("bytes " in said):
+                yield f"step {4 - index}: {said!r}"
             flip(box.folder / DATA, [at])
     yield from expect(box, ["drive"], [[4, True], [3, True]], 4)
 

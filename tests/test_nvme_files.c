@@ -117,7 +117,7 @@ test_directories(void)
     options.directories = (const char *const *)fixture.directories;
     g_assert_cmpint(statfs(fixture.root, &system), ==, 0);
     options.capacity_bytes = ((int64_t)system.f_bavail + 1000000) * (int64_t)system.f_frsize;
-    expect_open_error(&options, MW_ERROR_IO, "bytes short");
+    expect_open_error(&options, MW_ERROR_IO, " MB short");
     g_autofree char *left = g_build_filename(fixture.directories[0], "memwall-1of1.data", NULL);
     g_assert_false(g_file_test(left, G_FILE_TEST_EXISTS));
     mw_nvme_fixture_finish(&fixture);
