@@ -65,7 +65,6 @@ def check_alone(box, words, ranks=1):
         yield f"the checkpoint: {done.said!r}"
     (box.folder / "rest.jsonl").unlink()
     shutil.rmtree(box.folder / "point")
-    shutil.rmtree(box.folder / "point")
 
 
 def check_alone_refused(box):
@@ -142,6 +141,7 @@ def check_moved(box):
     yield from good(box.run("second2", "-o", "out", verb="export"))
     yield from good(box.run("--resume=drive2", "--steps", "7"))
     yield from good(box.run("second2", verb="rm"))
+    shutil.rmtree(box.folder / "point")
     for name in ("drive", "second"):
         os.rename(box.folder / f"{name}2", box.folder / name)
 
