@@ -261,11 +261,11 @@ def check_no_price(box):
                   "\nbest to add (no price known): 2 nodes -> "],
              ["best for money", "tokens per USD"]),
             ("--set node.price_usd_per_hour=50",
-             [" USD of rent, ", "\nbest for money: 2 nodes (50.0 USD an hour more) -> ",
+             [" USD of rent, ", "\nfaster, for more per token: 2 nodes (50.0 USD an hour more) -> ",
               "x tokens per USD: --nodes 2\n"],
              ["no price known"]),
             ("--set node.price_usd=300000",
-             ["\nas the owner ", "\nbest for money: 2 nodes (300000 USD more) -> "],
+             ["\nas the owner ", "\nfaster, for more per token: 2 nodes (300000 USD more) -> "],
              ["no price known"]),
             ("-s ddp,zero2", ["\nddp: 300B tokens in 1.01 days, 247 kWh, no price known\n"], [])):
         text = box.run(f"{question} {options}").out.decode()
