@@ -81,8 +81,8 @@ set_question(GOptionEntry entries[GROUP_MAX], struct cli_request *request,
          "machine; it is measured first if it never was)",
          "HW"},
         {"strategy", 's', 0, G_OPTION_ARG_STRING, &words->strategies,
-         "use this strategy (memwall list strategies); plan and simulate compare several, separated "
-         "by commas (default auto: the fastest that fits, within 2% the simplest)",
+         "use this strategy (memwall list strategies); plan and simulate compare several, "
+         "separated by commas (default auto: the fastest that fits, within 2% the simplest)",
          "NAME"},
         {"set", 0, 0, G_OPTION_ARG_STRING_ARRAY, &request->sets,
          "change a key of the hardware profile, such as gpu.memory_gib=80; memwall list hwprofiles "
