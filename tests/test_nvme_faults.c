@@ -294,7 +294,7 @@ test_full_file_system(void)
     struct mw_nvme_options options = mw_nvme_fixture_options(&fixture, 2, 20 * BLOCK);
     options.calls = &faults.calls;
     g_assert_null(mw_nvme_open(&options, &error));
-    mw_test_says(error->message, "2of2.data: needs 81920 more bytes");
+    mw_test_says(error->message, "2of2.data: needs 0.1 MB more on its file system");
     for (int i = 0; i < 2; i++) {
         g_autoptr(GDir) dir = g_dir_open(fixture.directories[i], 0, NULL);
         g_assert_null(g_dir_read_name(dir));
