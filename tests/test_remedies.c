@@ -9,7 +9,11 @@
 #include "planner/priced.h"
 #include "tests/remedy_text.h"
 
+#if defined(__SANITIZE_ADDRESS__) /* several times slower */
+#define QUESTIONS 80
+#else
 #define QUESTIONS 200
+#endif
 #define FAR 2.02 /* of two prices, each to three figures */
 
 struct question {
@@ -259,6 +263,8 @@ test_followed(void)
         g_test_message("ways of kind %d: %d", i, kinds[i]);
     g_test_message("%d prices compared", prices);
     g_assert_cmpint(prices, >, QUESTIONS / 10);
+    if (QUESTIONS < 200) /* need not meet every kind */
+        return;
     g_assert_cmpint(kinds[REMEDY_MACHINE], >, 0);
     g_assert_cmpint(kinds[REMEDY_SEVERAL], >, 0);
     g_assert_cmpint(kinds[REMEDY_SET], >, 0);
