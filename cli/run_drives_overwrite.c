@@ -27,13 +27,15 @@ needed_bytes(const struct cli_run_drives *drives)
            mw_ranks_node_count(training->ranks);
 }
 
+/* INT64_MAX: not known, as of a file system that does not count. */
 static int64_t
 free_bytes(const char *directory)
 {
     struct statvfs system;
 
-    return statvfs(directory, &system) ? INT64_MAX
-                                       : (int64_t)system.f_bavail * (int64_t)system.f_frsize;
+    if (statvfs(directory, &system) || !system.f_blocks)
+        return INT64_MAX;
+    return (int64_t)MIN((double)system.f_bavail * (double)system.f_frsize, 0x1p62);
 }
 
 /* With what is about to go. */

@@ -147,9 +147,11 @@ judge(const char *directory)
 {
     struct cli_run_entry fresh;
     enum verdict verdict = UNBEGUN;
+    g_autoptr(GError) why = NULL;
 
-    if (!cli_run_entry_read(directory, &fresh, NULL))
-        return UNBEGUN;
+    /* One that is damaged may be of a run that has begun. */
+    if (!cli_run_entry_read(directory, &fresh, &why))
+        return g_error_matches(why, G_FILE_ERROR, G_FILE_ERROR_NOENT) ? UNBEGUN : UNKNOWN;
     const char *first = fresh.directories[0];
     if (mw_run_aside_look(first) == MW_RUN_ASIDE_REPLACED && cli_runs_has(&fresh, first) &&
         has_durable_step(first))

@@ -200,10 +200,10 @@ mw_checkpoint_folder_part(const char *path, uint64_t number)
 bool
 mw_checkpoint_folder_is_part(const char *name, const char *base)
 {
+    if (!g_str_has_prefix(name, base) || !g_str_has_prefix(name + strlen(base), PART))
+        return false;
     const char *digits = name + strlen(base) + strlen(PART);
-
-    return g_str_has_prefix(name, base) && g_str_has_prefix(name + strlen(base), PART) &&
-           strlen(digits) == DIGITS && strspn(digits, "0123456789abcdef") == DIGITS;
+    return strlen(digits) == DIGITS && strspn(digits, "0123456789abcdef") == DIGITS;
 }
 
 /* Who writes to a folder holds its lock, where the file system has such locks. */
@@ -359,10 +359,11 @@ mw_checkpoint_folder_commit(const char *path, const char *part, GError **error)
     if (g_file_test(path, G_FILE_TEST_EXISTS)) {
         if (!mw_checkpoint_replace(path, part, error))
             return false;
-    } else if (rename(part, path))
+    } else if (rename(part, path)) {
         return mw_checkpoint_folder_fail(path, "cannot be renamed into place", error);
-    if (!mw_checkpoint_folder_sync(parent, error))
+    } else if (!mw_checkpoint_folder_sync(parent, error)) {
         return false;
+    }
     mw_checkpoint_replace_sweep(path, true);
     return true;
 }

@@ -67,6 +67,21 @@ mw_checkpoint_replace_awaits(const char *part)
 
 /* --- one for the other ----------------------------------------------------------------------- */
 
+/* Which of the two the drive keeps at the name is not known: none goes, and the next save sweeps.
+ */
+static bool
+keep_both(const char *path, const char *part, bool exchanged, GError **error)
+{
+    g_autofree char *old = old_of(part);
+
+    if (exchanged)
+        (void)!rename(part, old);
+    g_prefix_error(error,
+                   "%s: is replaced, but perhaps not durably; the one before is kept in %s: ", path,
+                   old);
+    return false;
+}
+
 bool
 mw_checkpoint_replace(const char *path, const char *part, GError **error)
 {
@@ -81,7 +96,7 @@ mw_checkpoint_replace(const char *path, const char *part, GError **error)
         return false;
     }
     if (!mw_checkpoint_folder_sync(parent, error))
-        return false;
+        return keep_both(path, part, exchanged, error);
     mw_checkpoint_folder_remove(exchanged ? part : old);
     return true;
 }

@@ -99,8 +99,9 @@ free_bytes(const struct mw_nvme_file *file)
 {
     struct statvfs system;
 
-    return fstatvfs(file->fd, &system) ? INT64_MAX
-                                       : (int64_t)system.f_bavail * (int64_t)system.f_frsize;
+    if (fstatvfs(file->fd, &system) || !system.f_blocks) /* some do not count */
+        return INT64_MAX;
+    return (int64_t)MIN((double)system.f_bavail * (double)system.f_frsize, 0x1p62);
 }
 
 /* What the file system still has to give for a file of `bytes`. */

@@ -11,6 +11,12 @@
 #define BATCH_MAX INT64_C(1000000000000)
 #define ELEMENTS_MAX INT64_C(1000000000000000000)
 #define SLICING_MAX 1024
+/* Of a file that is none of DeepSpeed's: what a line shows of a key, of how many keys there is a
+ * line, and for how many a near name is looked for. */
+#define SHOWN_MAX 80
+#define UNKNOWN_MAX 10
+#define LOOKED_MAX 200
+#define PASSED_MAX 100
 
 /* Names and bounds: deepspeed.ai/docs/config-json and the checks of DeepSpeed 0.19 (its classes in
  * runtime/zero/config.py, offload_config.py, precision_config.py and tensor_parallel/config.py).  A
@@ -248,11 +254,12 @@ find_row(const char *name)
     return NULL;
 }
 
-/* A key may hold anything; it is to be shown on one line. */
+/* A key may hold anything, and be of any length; it is to be shown on one line. */
 static char *
 printable(const char *dotted)
 {
-    char *name = g_strdup(dotted);
+    char *name = strlen(dotted) > SHOWN_MAX ? g_strdup_printf("%.*s...", SHOWN_MAX, dotted)
+                                            : g_strdup(dotted);
 
     for (char *c = name; *c; c++)
         if (g_ascii_iscntrl(*c))
@@ -335,6 +342,8 @@ nearest_rows(const char *dotted)
 static void
 note_unknown(struct mw_ds_file *file, const char *dotted)
 {
+    if (++file->unknown > UNKNOWN_MAX)
+        return;
     g_autofree char *nearest = nearest_rows(dotted);
     g_autofree char *name = printable(dotted);
 
@@ -346,9 +355,11 @@ note_unknown(struct mw_ds_file *file, const char *dotted)
 static void
 note_mistyped(struct mw_ds_file *file, const char *dotted)
 {
-    g_autofree char *nearest = nearest_rows(dotted);
+    g_autofree char *nearest =
+        file->near < UNKNOWN_MAX && ++file->looked <= LOOKED_MAX ? nearest_rows(dotted) : NULL;
     g_autofree char *name = printable(dotted);
 
+    file->near += nearest != NULL;
     if (nearest)
         mw_ds_note(file, "%s: not a key, and DeepSpeed passes over it; did you mean %s?", name,
                    nearest);
@@ -418,7 +429,8 @@ take_member(struct mw_ds_file *file, const struct mw_ds_row *section, const char
     }
     if (!row)
         note_mistyped(file, dotted);
-    if (!JSON_NODE_HOLDS_VALUE(node) || !mw_ds_is_text(node, "auto"))
+    if ((!JSON_NODE_HOLDS_VALUE(node) || !mw_ds_is_text(node, "auto")) &&
+        ++file->passed <= PASSED_MAX)
         add_name(file, dotted, DS_UNKNOWN);
     return true;
 }
@@ -447,6 +459,8 @@ names_without_effect(const struct mw_ds_file *file)
         if (!file->key[name->key].used)
             g_ptr_array_add(names, g_strdup(name->name));
     }
+    if (file->passed > PASSED_MAX)
+        g_ptr_array_add(names, g_strdup_printf("%d more", file->passed - PASSED_MAX));
     g_ptr_array_add(names, NULL);
     return (char **)g_ptr_array_free(names, FALSE);
 }
@@ -498,6 +512,9 @@ mw_deepspeed_parse(const char *text, gssize length, const char *origin, int64_t 
 
     bool good = walk(&file, NULL, json_node_get_object(root), error) &&
                 mw_ds_apply(&file, world_size, &result, error);
+    if (file.unknown > UNKNOWN_MAX)
+        mw_ds_note(&file, "%d more keys are none of DeepSpeed 0.19, which refuses them",
+                   file.unknown - UNKNOWN_MAX);
     if (good) {
         *settings = result;
         if (said)

@@ -94,6 +94,9 @@ struct mw_ds_file {
     GArray *names;     /* struct mw_ds_name, in the order of the file */
     GPtrArray *notes;  /* char * */
     int64_t sum_bytes; /* as in struct mw_deepspeed_said */
+    int unknown;       /* keys that DeepSpeed refuses */
+    int passed;        /* that it passes over, and near: of those looked at, with a near name */
+    int near, looked;
     struct {
         int64_t value;
         const char *name;              /* under which it was found; NULL when absent */

@@ -48,7 +48,8 @@ mw_name_is_near(const char *name, const char *known)
 {
     size_t a = strlen(name), b = strlen(known);
 
-    return (size_t)mw_name_distance(name, known) * 3 <= (a > b ? a : b);
+    return MAX(a, b) <= COMPARED_MAX &&
+           (size_t)mw_name_distance(name, known) * 3 <= (a > b ? a : b);
 }
 
 static bool

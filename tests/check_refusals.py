@@ -107,6 +107,7 @@ CONTRADICTIONS = {
     "list models --json=1": ["--json=1: takes no value"],
     "simulate --mdoel gpt2": ["--mdoel", "did you mean --model?"],
     "simulat -m gpt2": ["unknown verb", "did you mean simulate?"],
+    "q" * 300: ["; known are "],  # which is near nothing
     "frobnicate": ["unknown verb", "simulate", "calibrate", "help"],
     "help simulat": ["unknown verb", "did you mean simulate?"],
     "help plan run": ["help", "run"],

@@ -110,6 +110,34 @@ def check_killed(box, plain):
         yield f"left {beside(box)}"
 
 
+def check_faults(box, plain):
+    """A call that fails: a save that fails leaves a whole checkpoint at its name, and does not
+    delete the one before."""
+    environment = {**box.environment, "LD_PRELOAD": KILL_AT}
+    if not plain:
+        environment["KILL_AT_NO_EXCHANGE"] = "1"
+    restore(box)
+    count, kept = box.folder / "count", 0
+    yield from good(box.run("drive", "-o", "point", verb="export",
+                            environment={**environment, "KILL_COUNT": str(count)}))
+    for at in range(1, int(count.read_text()) + 1):
+        restore(box)
+        done = box.run("drive", "-o", "point", verb="export",
+                       environment={**environment, "FAIL_AT": str(at)})
+        old = [name for name in beside(box) if name.endswith(".old")]
+        steps, said = steps_of(box)
+        if done.returncode not in (0, 1, 2) or steps not in (OLD, NEW):
+            yield f"{at}: status {done.returncode}: {done.said!r}, {steps} steps: {said!r}"
+        if done.returncode and steps == NEW and not old:
+            yield f"{at}: the old one is gone: {done.said!r}, {beside(box)}"
+        kept += steps == NEW and bool(old)
+        yield from good(export(box))
+        if beside(box) != ["point"]:
+            yield f"{at}: left {beside(box)}"
+    if not kept:
+        yield "no fault comes behind the exchange"
+
+
 def restore_between(box):
     for name in beside(box):
         shutil.rmtree(box.folder / name)
@@ -148,6 +176,8 @@ def tests(box):
         yield "save-kills # SKIP no library to kill by", []
         return
     yield "save-kills: begin", begin(box)
+    yield "save-kills: faults", check_faults(box, True)
+    yield "save-kills: faults without exchange", check_faults(box, False)
     yield "save-kills: folders that are exchanged", check_killed(box, True)
     yield "save-kills: folders that are not", check_killed(box, False)
     yield "save-kills: no end", check_unsettled(box)

@@ -31,6 +31,32 @@ test_ignored(void)
     g_assert_cmpint(settings.strategy, ==, MW_STRATEGY_ZERO_OFFLOAD);
 }
 
+/* A file that is none of DeepSpeed's, or an evil one: a bounded number of lines of bounded length.
+ */
+static void
+test_many_keys(void)
+{
+    g_autoptr(GString) text = g_string_new("{\"zero_optimization\": {\"stage\": 1");
+    struct mw_settings settings = defaults();
+    struct mw_deepspeed_said said = {0};
+
+    for (int i = 0; i < 5000; i++)
+        g_string_append_printf(text, ", \"%0*d\": 1", i ? 5 : 30000, i);
+    g_string_append(text, "}");
+    for (int i = 0; i < 5000; i++)
+        g_string_append_printf(text, ", \"tran_batch_size%d\": 1", i);
+    g_string_append(text, "}");
+    g_assert_true(mw_deepspeed_parse(text->str, -1, ORIGIN, 0, &settings, &said, NULL));
+    g_assert_cmpint(g_strv_length(said.ignored), ==, 101);
+    g_assert_cmpstr(said.ignored[100], ==, "4900 more");
+    g_assert_cmpint(g_strv_length(said.notes), <, 30);
+    g_assert_true(g_strv_contains((const char *const *)said.notes,
+                                  "4990 more keys are none of DeepSpeed 0.19, which refuses them"));
+    for (char **note = said.notes; *note; note++)
+        g_assert_cmpint(strlen(*note), <, 300);
+    mw_deepspeed_said_clear(&said);
+}
+
 #define BF16 "'bf16': {'enabled': true}"
 #define STAGE2 "'zero_optimization': {'stage': 2}"
 
@@ -256,6 +282,7 @@ int
 main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
+    g_test_add_func("/deepspeed-said/many-keys", test_many_keys);
     g_test_add_func("/deepspeed-said/ignored", test_ignored);
     g_test_add_func("/deepspeed-said/notes", test_notes);
     g_test_add_func("/deepspeed-said/refused", test_refused);
