@@ -24,21 +24,28 @@ batch_text(const struct mw_result *r)
                            isnan(r->default_step_tokens) ? "" : " (--batch N sets another)");
 }
 
-/* Steps before --dpu-start take their own time, and a save comes behind its step. */
+/* What steps [first, last) wait for: every K-th is saved, and the last (exec/trainer.h). */
+static double
+saves_s(const struct mw_sizing *sizing, int64_t first, int64_t last)
+{
+    int64_t every = sizing->settings.save_every;
+
+    if (every <= 0 || last <= first)
+        return 0;
+    return (double)(last / every - first / every + (last % every != 0)) * cli_save_s(sizing);
+}
+
+/* Steps before --dpu-start take their own time. */
 static char *
 time_text(const struct cli_training *training, int64_t first, int64_t last)
 {
     const struct mw_result *r = training->answer->result;
-    const struct mw_sizing *sizing = training->answer->sizing;
     double step_s = r->step_time_s[MW_OUTLOOK_TYPICAL], all_s = (double)(last - first) * step_s;
     int64_t undelayed = CLAMP(r->dpu_start - first, 0, last - first);
 
     if (r->undelayed_step_time_s > 0)
         all_s += (double)undelayed * (r->undelayed_step_time_s - step_s);
-    if (sizing->settings.save_every > 0)
-        all_s +=
-            (double)(last / sizing->settings.save_every - first / sizing->settings.save_every) *
-            cli_save_s(sizing);
+    all_s += saves_s(training->answer->sizing, first, last);
     return g_strdup_printf("predicted for profile %s: %s per step, %s in all", r->hardware,
                            mw_format_seconds(step_s),
                            all_s < 60 ? mw_format_seconds(all_s) : mw_format_duration(all_s));

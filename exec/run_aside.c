@@ -97,8 +97,9 @@ sync_both(const struct place *place, GError **error)
 static bool
 refuse_taken(const char *directory, enum mw_run_aside which, GError **error)
 {
-    g_set_error(error, MW_ERROR, MW_ERROR_IO, "%s/%s: is in the way, and no run's: move it away",
-                directory, names[which]);
+    g_set_error(error, MW_ERROR, MW_ERROR_IO,
+                "%s/%s: is in the way and belongs to no run: move it away", directory,
+                names[which]);
     return false;
 }
 
@@ -151,7 +152,7 @@ remove_folder(const struct place *place, GError **error)
         if (errno != EEXIST && errno != ENOTEMPTY)
             return fail(place->directory, place->which, NULL, error);
         g_set_error(error, MW_ERROR, MW_ERROR_IO,
-                    "%s/%s: holds files that are no run's: move them away", place->directory,
+                    "%s/%s: holds files that belong to no run: move them away", place->directory,
                     names[place->which]);
         return false;
     }

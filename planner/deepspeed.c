@@ -513,7 +513,7 @@ mw_deepspeed_parse(const char *text, gssize length, const char *origin, int64_t 
     bool good = walk(&file, NULL, json_node_get_object(root), error) &&
                 mw_ds_apply(&file, world_size, &result, error);
     if (file.unknown > UNKNOWN_MAX)
-        mw_ds_note(&file, "%d more keys are none of DeepSpeed 0.19, which refuses them",
+        mw_ds_note(&file, "%d more keys are unknown to DeepSpeed 0.19, which refuses them",
                    file.unknown - UNKNOWN_MAX);
     if (good) {
         *settings = result;

@@ -3,7 +3,7 @@
 #include "planner/deepspeed_internal.h"
 
 #define ADAM_STATES 4 /* parameter, gradient, momentum, variance */
-#define SUB_GROUP_DEFAULT 1000000000
+#define SUB_GROUP_DEFAULT 1000000000 /* DeepSpeed 0.19, zero/config.py: sub_group_size */
 
 static bool
 is_on_drives(const struct mw_sizing *sizing, enum mw_state state)

@@ -95,8 +95,8 @@ struct mw_ds_file {
     GPtrArray *notes;  /* char * */
     int64_t sum_bytes; /* as in struct mw_deepspeed_said */
     int unknown;       /* keys that DeepSpeed refuses */
-    int passed;        /* that it passes over, and near: of those looked at, with a near name */
-    int near, looked;
+    int passed;        /* keys that it passes over */
+    int looked, near;  /* of those: compared with the known names, and near to one */
     struct {
         int64_t value;
         const char *name;              /* under which it was found; NULL when absent */

@@ -153,7 +153,7 @@ word_of(const char *message)
     const char *at = strstr(message, before), *end = at ? strchr(at, '\'') : NULL;
 
     /* Of a string that has these very words, what follows is no word, and perhaps lines. */
-    if (end && strpbrk(at, "\n\r\t\v\f") && strpbrk(at, "\n\r\t\v\f") < end)
+    if (end && at + strcspn(at, "\n\r\t\v\f") < end)
         return NULL;
     return end ? g_strndup(at + strlen(before), (gsize)(end - at) - strlen(before)) : NULL;
 }

@@ -135,6 +135,8 @@ CONTRADICTIONS = {
     "simulate -m gpt2 -H rtx4090 --global-batch 7 --batch 2":
         ["--batch 2 times 1 GPU times a whole --grad-accum"],
     "simulate -m gpt2 -H rtx4090 --tokens 1e19": ["from 1 to 1e18"],
+    "run -m gpt2 -H rtx4090 --data /etc/passwd --tokens 1e9":
+        ["--tokens: is an option of simulate"],
     "plan -m gpt2 -H rtx4090 --tokens 1e9": ["--tokens: is an option of simulate"],
     "simulate -m gpt2 -H flat-test -s zero-3": ["zero-3", "did you mean zero3?"],
     "simulate -m gpt2 -H flat-test --tokens 15X": ["--tokens 15X", "15T"],

@@ -321,6 +321,33 @@ def check_table(box):
         yield lines[-1]
 
 
+SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1}
+
+
+def check_total(box):
+    """What is predicted in all has the saves: every second step, and the last."""
+    box.empty_drives()
+    words = ["-s", "zero-offload", "--nvme", "drive", "--save-every", "2", "--set",
+             "nvme.write_gb_per_s=0.01"]
+    done = box.run(*TRAIN, *words)
+    yield from good(done)
+    asked = [word for word in TRAIN[:-4] if word not in ("--data", "text.txt")]
+    answer = box.run(*asked, *words[:2], *words[4:], verb="simulate").text
+    times = re.findall(r"([\d.]+) ([mu]?s) (?:per step|in all)", done.text.splitlines()[0]) + \
+        re.findall(r"a save every 2 steps takes ([\d.]+) ([mu]?s)", answer)
+    step, total, save = (float(value) * SECONDS[unit] for value, unit in times)
+    if not 0.98 < (STEPS * step + 3 * save) / total < 1.02 or save < step:
+        yield f"{times}"
+    box.empty_drives()
+
+
+def check_unused(box):
+    done = box.run(*TRAIN, "-s", "zero3", "--nvme", "nowhere")
+    yield from good(done)
+    if "--nvme nowhere: is not used: zero3 keeps nothing on NVMe here" not in done.said:
+        yield f"{done.said!r}"
+
+
 # --- compares ------------------------------------------------------------------------------------
 
 def check_compare_table(box):
@@ -709,6 +736,8 @@ def tests(box):
         yield "a small stack", check_stack(box)
     for descriptors, status in CLOSED.items():
         yield f"started with {descriptors}", check_closed(box, descriptors, status)
+    yield "time in all", check_total(box)
+    yield "drives that are not used", check_unused(box)
     yield "does not fit", check_refused(box)
     if has_ram_disk():
         yield "RAM disk", check_ram_disk(box)
