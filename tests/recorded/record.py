@@ -8,8 +8,9 @@ answers.csv  500 requests, drawn with a fixed seed: the status, the figures of t
 weights.csv  a hash of the weights after 20 steps, per placement, type and instruction set.
 
 Without --write it compares and prints what differs; status 1 if anything does.  Names, spellings
-and the order of ops in a file are no part of it: the hash of a graph is of what each op moves and
-computes, on which kind of lane, and of what it waits for.
+and the order of ops in a file are no part of it: the hash of a graph is of each op's phase,
+micro-batch, layer and tile, of what it moves and computes, on which kind of lane, and of what it
+waits for.
 
 Times and batches come from --json, graphs from the plan as text.  The functions `figures` and
 `graph` are all that knows how those are spelled.  The command is $MEMWALL, or build/cli/memwall.
@@ -120,7 +121,8 @@ def graph(text):
         after = fields[fields.index("after") + 1:end] if "after" in fields else []
         before = sorted(hashes[int(op)] for op in after if ":" not in op)
         over_steps += [(len(hashes), int(op.partition(":")[2])) for op in after if ":" in op]
-        hashes.append(digest(lanes[lane], works[value_behind(fields, "work")[0]], before,
+        where = (fields[6], *(value_behind(fields, key) for key in ("mb", "layer", "tile")))
+        hashes.append(digest(where, lanes[lane], works[value_behind(fields, "work")[0]], before,
                              last.get(lane)))
         last[lane] = hashes[-1]
     edges = sorted((hashes[one], hashes[other]) for one, other in over_steps)
