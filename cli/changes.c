@@ -5,8 +5,8 @@
 
 #include "cli/choose.h"
 #include "cli/evaluate.h"
-#include "planner/enlarge.h"
-#include "planner/priced.h"
+#include "hardware/enlarge.h"
+#include "hardware/priced.h"
 
 /* A gain of less is not worth a line; nor the money, where the change has to be paid for. */
 #define WORTH_A_LINE 1.01

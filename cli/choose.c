@@ -3,9 +3,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "cli/evaluate.h"
 #include "cli/progress.h"
-#include "planner/error.h"
 
 /* Only the candidates with the best estimates are simulated, and of those only what comes near. */
 #define SIMULATED 4

@@ -9,7 +9,7 @@
 #include <glib.h>
 
 #include "cli/words.h"
-#include "planner/deepspeed.h"
+#include "planner/deepspeed/deepspeed.h"
 #include "planner/planner.h"
 #include "report/report.h"
 
@@ -17,7 +17,7 @@
  * as it is, and that shows before anything is trained, measured, deleted or written: another
  * command is the way out.  CLI_FAILED: the same command may do once something else is mended: what
  * failed while it ran, room, a device, a rank, and what an earlier run left that is damaged, lost
- * or in use.  Errors say which by their codes (planner/error.h); cli_named is for those of
+ * or in use.  Errors say which by their codes (base/error.h); cli_named is for those of
  * MW_ERROR_IO. */
 enum cli_exit { CLI_DONE, CLI_FAILED, CLI_USAGE, CLI_DOES_NOT_FIT };
 

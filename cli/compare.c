@@ -3,7 +3,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "exec/backend.h"
+#include "base/format.h"
+#include "exec/device/backend.h"
 #include "report/wrap.h"
 
 /* FLOPs over the rate of matrix products: what a prediction must beat. */

@@ -1,8 +1,8 @@
 /* Settings from a DeepSpeed file, beside those of options. */
 #include "cli/deepspeed_file.h"
 
+#include "base/error.h"
 #include "cli/options.h"
-#include "planner/error.h"
 
 /* Data-parallel GPUs that the options ask for; 0: tensor slicing does not divide them. */
 static int64_t

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "planner/error.h"
+#include "base/error.h"
 
 #define NO_LIMIT 1e30
 

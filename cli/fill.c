@@ -5,7 +5,7 @@
 
 #include "cli/advice.h"
 #include "cli/evaluate.h"
-#include "planner/paper.h"
+#include "model/paper.h"
 
 static void
 fill_identity(const struct cli_request *request, const struct mw_sizing *sizing,

@@ -3,8 +3,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "cli/number.h"
-#include "planner/error.h"
 
 static const int kinds[] = {MW_LANE_H2D, MW_LANE_D2H, MW_LANE_NVME_READ, MW_LANE_NVME_WRITE};
 

@@ -8,8 +8,8 @@
 #include <glib.h>
 #include <stdbool.h>
 
-#include "planner/hwprofile.h"
-#include "planner/plan.h"
+#include "hardware/hwprofile.h"
+#include "plan/plan.h"
 
 /* Bytes a second for each kind of lane; 0: not limited. */
 struct cli_limits {

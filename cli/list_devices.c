@@ -2,11 +2,12 @@
 
 #include <stdio.h>
 
+#include "base/format.h"
+#include "base/json_writer.h"
 #include "cli/cli.h"
 #include "config.h"
-#include "exec/backend.h"
-#include "exec/cpu/kernels.h"
-#include "report/json_writer.h"
+#include "exec/device/backend.h"
+#include "exec/device/cpu/kernels.h"
 #include "report/wrap.h"
 
 /* Those that this machine runs, from the slowest to the fastest. */

@@ -1,8 +1,9 @@
 #include "cli/list_model.h"
 
+#include "base/format.h"
+#include "base/json_writer.h"
 #include "cli/cli.h"
 #include "report/grid.h"
-#include "report/json_writer.h"
 
 /* One operator of all layers that have it: parameters, and work for one sequence.
  * mw_model_validate_shape: the sums fit. */

@@ -4,14 +4,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/error.h"
+#include "base/nearest.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
 #include "cli/start.h"
 #include "config.h"
-#include "exec/backend.h"
-#include "exec/cpu/kernels.h"
-#include "planner/error.h"
-#include "planner/nearest.h"
+#include "exec/device/backend.h"
+#include "exec/device/cpu/kernels.h"
 
 #define SHOWN_CHARACTERS 1000 /* of a message */
 

@@ -1,5 +1,6 @@
 /* What is to be told of a DeepSpeed file beside its answer: of one that was read, and of one that
  * is written. */
+#include "base/format.h"
 #include "cli/fill.h"
 
 #include "report/report.h"

@@ -1,4 +1,5 @@
 /* What is to be known of an answer beside its figures. */
+#include "base/format.h"
 #include "cli/choose.h"
 #include "cli/fill.h"
 #include "planner/batches.h"

@@ -5,8 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "planner/error.h"
-#include "planner/typed.h"
+#include "base/error.h"
+#include "base/typed.h"
 
 const char *
 cli_number_scan(const char *text, double *value)

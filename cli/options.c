@@ -3,8 +3,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "cli/number.h"
-#include "planner/error.h"
 
 /* A count may end in k, M, B or T, as counts are printed: thousands, never 1,024.  Lengths and
  * sizes, of which 4k could be either, take no such ending. */

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 
 #include "cli/words.h"
-#include "planner/settings.h"
+#include "planner/settings/settings.h"
 
 #define CLI_OPTION_COUNT 26
 

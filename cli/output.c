@@ -2,9 +2,9 @@
 
 #include <stdio.h>
 
-#include "planner/deepspeed.h"
-#include "planner/error.h"
-#include "report/file.h"
+#include "base/error.h"
+#include "base/whole_file.h"
+#include "planner/deepspeed/deepspeed.h"
 
 static bool
 write_plan(const char *path, const struct mw_plan *plan, GError **error)

@@ -3,11 +3,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/error.h"
+#include "base/whole_file.h"
 #include "cli/paths_kept.h"
-#include "exec/run_files.h"
-#include "planner/error.h"
-#include "planner/hwprofile.h"
-#include "report/file.h"
+#include "exec/commit/run_files.h"
+#include "hardware/hwprofile.h"
 
 /* Where a path leads. */
 struct place {

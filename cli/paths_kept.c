@@ -2,9 +2,9 @@
 
 #include <string.h>
 
-#include "cli/run_entry.h"
-#include "exec/checkpoint.h"
-#include "exec/run_files.h"
+#include "cli/run/entry.h"
+#include "exec/commit/run_files.h"
+#include "exec/trainer/checkpoint.h"
 
 static bool
 stands_beside(const struct mw_run_files *files, const char *base)

@@ -4,11 +4,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/error.h"
+#include "base/input.h"
 #include "cli/evaluate.h"
 #include "cli/fill.h"
 #include "cli/output.h"
-#include "planner/error.h"
-#include "planner/input.h"
 
 /* Of a name that is longer no file could be called. */
 #define MACHINE_LINE_BYTES 4096

@@ -1,17 +1,17 @@
 /* What plan and simulate ask for, from words to models, profiles and settings. */
 #include <string.h>
 
-#include "cli/calibrate.h"
+#include "base/error.h"
+#include "base/input.h"
+#include "cli/calibration/calibrate.h"
 #include "cli/cli.h"
 #include "cli/deepspeed_file.h"
 #include "cli/options.h"
 #include "cli/plan_file.h"
 #include "cli/request_internal.h"
-#include "exec/cpu/kernels.h"
-#include "exec/machine.h"
-#include "exec/ranks.h"
-#include "planner/error.h"
-#include "planner/input.h"
+#include "exec/device/cpu/kernels.h"
+#include "exec/host/machine.h"
+#include "exec/ranks/ranks.h"
 #include "report/measured.h"
 
 static const char *const outlook_names[MW_OUTLOOK_COUNT] = {"low", "typical", "high"};

@@ -1,11 +1,11 @@
 /* What of a request contradicts itself, before anything is asked. */
 #include <string.h>
 
+#include "base/error.h"
+#include "base/whole_file.h"
 #include "cli/options.h"
 #include "cli/paths.h"
 #include "cli/request_internal.h"
-#include "planner/error.h"
-#include "report/file.h"
 
 /* The first of the options that was given, as it is written; NULL if none was. */
 static const char *

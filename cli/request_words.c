@@ -2,10 +2,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "cli/options.h"
 #include "cli/request_internal.h"
 #include "cli/words.h"
-#include "planner/error.h"
 
 /* Of a verb, options that it refuses, in words of its own: help leaves them out. */
 static const struct {

@@ -1,13 +1,13 @@
 /* `memwall calibrate`: measures this machine and writes its profile. */
 #include <stdio.h>
 
-#include "cli/calibrate.h"
+#include "base/error.h"
+#include "cli/calibration/calibrate.h"
 #include "cli/cli.h"
 #include "cli/number.h"
 #include "cli/paths.h"
-#include "cli/run_backend.h"
-#include "cli/runs.h"
-#include "planner/error.h"
+#include "cli/run/backend.h"
+#include "cli/runs/runs.h"
 
 #define LIMIT_GB_MAX 1e6
 #define BUDGET_S_MIN 5

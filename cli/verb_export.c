@@ -3,10 +3,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "cli/cli.h"
-#include "cli/export.h"
+#include "cli/runs/export.h"
 #include "cli/words.h"
-#include "planner/error.h"
 
 static bool
 export_run(char **names, const char *folder, bool previous, GError **error)

@@ -3,13 +3,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/error.h"
+#include "base/format.h"
+#include "base/json_writer.h"
+#include "base/nearest.h"
 #include "cli/cli.h"
 #include "cli/list_devices.h"
 #include "cli/list_model.h"
-#include "cli/list_runs.h"
-#include "planner/error.h"
-#include "planner/nearest.h"
-#include "report/json_writer.h"
+#include "cli/runs/list_runs.h"
 #include "report/wrap.h"
 
 /* Of a list, as it goes out: `json` NULL is a table. */

@@ -2,11 +2,12 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/error.h"
+#include "base/format.h"
+#include "base/json_writer.h"
 #include "cli/cli.h"
 #include "cli/output.h"
 #include "cli/progress.h"
-#include "planner/error.h"
-#include "report/json_writer.h"
 
 struct largest {
     enum mw_strategy strategy;

@@ -3,10 +3,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/error.h"
+#include "base/format.h"
 #include "cli/cli.h"
-#include "cli/runs.h"
-#include "exec/run_files.h"
-#include "planner/error.h"
+#include "cli/runs/runs.h"
+#include "exec/commit/run_files.h"
 
 static bool
 is_a_run(const struct cli_run *run, const char *name, GError **error)

@@ -3,16 +3,17 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/error.h"
+#include "base/format.h"
+#include "base/json_writer.h"
 #include "cli/cli.h"
-#include "cli/run_course.h"
-#include "cli/run_homes.h"
-#include "cli/runs.h"
-#include "cli/runs_aside.h"
-#include "exec/durable.h"
-#include "exec/run_files.h"
-#include "exec/verify.h"
-#include "planner/error.h"
-#include "report/json_writer.h"
+#include "cli/run/course.h"
+#include "cli/run/homes.h"
+#include "cli/runs/aside.h"
+#include "cli/runs/runs.h"
+#include "exec/commit/run_files.h"
+#include "exec/trainer/durable.h"
+#include "exec/trainer/verify.h"
 
 #define DAMAGE_LINES 20 /* of a step; --json has all */
 

@@ -3,9 +3,9 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/error.h"
+#include "base/nearest.h"
 #include "cli/cli.h"
-#include "planner/error.h"
-#include "planner/nearest.h"
 #include "report/wrap.h"
 
 #define COLUMNS 80

@@ -2,9 +2,9 @@
 #include <glib.h>
 #include <math.h>
 
-#include "planner/error.h"
+#include "base/error.h"
 #include "planner/planner.h"
-#include "planner/sizing_internal.h"
+#include "planner/sizing/internal.h"
 
 /* The same sequences a step, more of them in each of fewer micro-batches. */
 static bool

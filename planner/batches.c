@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "planner/room.h"
-#include "planner/sizing_internal.h"
+#include "planner/sizing/internal.h"
 
 #define GRAD_ACCUM_MAX 65536
 #define SEQUENCES_MAX 65536

@@ -1,11 +1,11 @@
 /* Which placements and batches are worth simulating. */
 #include <glib.h>
 
+#include "base/error.h"
 #include "planner/batches.h"
-#include "planner/error.h"
 #include "planner/planner.h"
 #include "planner/room.h"
-#include "planner/sizing_internal.h"
+#include "planner/sizing/internal.h"
 
 #define OPS_UNLIMITED (INT64_C(1) << 60)
 #define LAYERS_MAX ((1 << 20) - 1)

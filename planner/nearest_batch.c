@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "planner/planner.h"
-#include "planner/sizing_internal.h"
+#include "planner/sizing/internal.h"
 
 #define GRAD_ACCUM_MAX 65536
 /* So many numbers of micro-batches are looked at for one that leaves little of what was asked. */

@@ -8,11 +8,11 @@
 
 #include <glib.h>
 
-#include "planner/build.h"
-#include "planner/hwprofile.h"
-#include "planner/model.h"
-#include "planner/settings.h"
-#include "planner/sizing.h"
+#include "hardware/hwprofile.h"
+#include "model/model.h"
+#include "planner/build/build.h"
+#include "planner/settings/settings.h"
+#include "planner/sizing/sizing.h"
 
 /* What is planned; borrowed by everything below. */
 struct mw_request {

@@ -2,10 +2,10 @@
 #include <glib.h>
 #include <math.h>
 
-#include "planner/error.h"
+#include "base/error.h"
+#include "base/typed.h"
 #include "planner/planner.h"
-#include "planner/sizing_internal.h"
-#include "planner/typed.h"
+#include "planner/sizing/internal.h"
 
 #define DEFAULT_SEQ 4096
 #define PAPER_SEQ 1024

@@ -3,7 +3,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "report/format.h"
+#include "base/format.h"
 #include "report/report.h"
 
 enum kind { TEXT, NUMBER, POSITIVE, LOW, HIGH, INTEGER, BOOLEAN };

@@ -2,7 +2,7 @@
 #ifndef MW_REPORT_JSON_PARTS_H
 #define MW_REPORT_JSON_PARTS_H
 
-#include "report/json_writer.h"
+#include "base/json_writer.h"
 #include "report/result.h"
 
 /* All keys of a result, into an object that is open. */

@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "planner/error.h"
+#include "base/error.h"
 
 static int
 compare_spans(const void *a, const void *b)

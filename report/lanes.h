@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "planner/plan.h"
+#include "plan/plan.h"
 #include "report/result.h"
 
 struct mw_span { /* one op's time in its lane; times count from the first op's start */

@@ -15,7 +15,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "planner/plan.h"
+#include "plan/plan.h"
 
 #define MW_MEASURED_STEPS_MAX 64
 #define MW_RUN_WANTED "a run, as `memwall run --save-timeline` writes it"
@@ -75,7 +75,7 @@ const struct mw_measured_step *mw_measured_typical(const struct mw_measured *mea
 bool mw_measured_write(const struct mw_measured *measured, const struct mw_plan *plan,
                        const char *machine, FILE *out);
 /* Reads back what was written, the plan checked.  NULL with *error, one line that names `path`, and
- * nothing set; of no such file as planner/input.h says. */
+ * nothing set; of no such file as base/input.h says. */
 struct mw_measured *mw_measured_read(const char *path, struct mw_plan **plan, char **machine,
                                      GError **error);
 /* The same of `length` bytes of text; `path` is for messages. */

@@ -2,9 +2,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "planner/error.h"
-#include "planner/input.h"
-#include "planner/plan_reader.h"
+#include "base/error.h"
+#include "base/input.h"
+#include "plan/reader.h"
 #include "report/measured.h"
 
 /* --- out ------------------------------------------------------------------------------------- */

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "planner/plan.h"
+#include "plan/plan.h"
 
 struct mw_memory_life { /* one content of one slot */
     uint32_t slot;

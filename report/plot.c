@@ -1,8 +1,8 @@
 #include <glib/gstdio.h>
 #include <string.h>
 
-#include "planner/error.h"
-#include "report/file.h"
+#include "base/error.h"
+#include "base/whole_file.h"
 #include "report/lanes.h"
 #include "report/plot_data.h"
 #include "report/plot_script.h"

@@ -1,6 +1,6 @@
 #include "report/plot_data.h"
 
-#include "report/format.h"
+#include "base/format.h"
 #include "report/lanes.h"
 #include "report/memory_curve.h"
 

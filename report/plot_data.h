@@ -7,7 +7,7 @@
 #include <glib.h>
 #include <stdbool.h>
 
-#include "planner/plan.h"
+#include "plan/plan.h"
 
 /* More boxes than this are drawn as bars instead: one a column of time, as high as its lane was
  * busy in it. */

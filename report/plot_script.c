@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#include "report/format.h"
+#include "base/format.h"
 #include "report/report.h"
 #include "report/table.h"
 

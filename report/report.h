@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "planner/plan.h"
+#include "plan/plan.h"
 #include "report/result.h"
 
 /* Lane use from a timeline (one step): fills lanes, phases, bottleneck-free facts of `result`.
@@ -36,14 +36,5 @@ bool mw_trace_write(const char *path, const struct mw_result *result, GError **e
 
 /* gnuplot: lanes over the step above, memory per tier below.  PNG or SVG by the suffix. */
 bool mw_plot_write(const char *path, const struct mw_result *result, GError **error);
-
-/* Formatting shared by the tables: "1.23 TB", "456 ms".  Return a static thread-local buffer out
- * of a ring of 16. */
-const char *mw_format_bytes(double bytes);      /* decimal units: kB, MB, GB, TB */
-const char *mw_format_gib(double bytes);        /* binary units: KiB ... TiB */
-const char *mw_format_seconds(double seconds);  /* of a step: 456 ms, 41.2 s, 10.0 hours */
-const char *mw_format_duration(double seconds); /* of a training: 3.5 hours, 12 days, 1.19 years */
-const char *mw_format_count(double count);      /* 1.5B, 175B, 1.01T */
-const char *mw_format_batch(double sequences);  /* as options take it back: 4.875, 1288 */
 
 #endif

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "planner/plan.h"
+#include "plan/plan.h"
 
 struct mw_result_ledger_row { /* bytes of one purpose in one tier, per rank */
     enum mw_tier tier;
@@ -76,7 +76,7 @@ struct mw_result_term { /* a term in which the two closed forms differ */
     double paper_s, plan_s;
 };
 
-struct mw_result_paper { /* the printed equations (planner/paper.h), beside what is planned */
+struct mw_result_paper { /* the printed equations (model/paper.h), beside what is planned */
     int64_t params, model_state_bytes;         /* of the model */
     int64_t checkpoint_bytes, activation_bytes; /* a node */
     int64_t mswm_bytes, awm_bytes;             /* a GPU */

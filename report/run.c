@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "report/format.h"
+#include "base/format.h"
 #include "report/report.h"
 
 /* What goes with the speed, or against it. */

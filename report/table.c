@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdarg.h>
 
-#include "report/format.h"
+#include "base/format.h"
 #include "report/grid.h"
 #include "report/report.h"
 #include "report/wrap.h"

@@ -1,6 +1,6 @@
 #include <inttypes.h>
 
-#include "report/format.h"
+#include "base/format.h"
 #include "report/grid.h"
 #include "report/memory_ledger.h"
 #include "report/report.h"

@@ -1,7 +1,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-#include "report/format.h"
+#include "base/format.h"
 #include "report/grid.h"
 #include "report/lanes.h"
 #include "report/report.h"

@@ -1,6 +1,6 @@
 #include <math.h>
 
-#include "report/format.h"
+#include "base/format.h"
 #include "report/grid.h"
 #include "report/report.h"
 #include "report/table.h"

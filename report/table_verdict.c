@@ -1,7 +1,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "report/format.h"
+#include "base/format.h"
 #include "report/report.h"
 #include "report/table.h"
 

@@ -1,7 +1,7 @@
 #include <inttypes.h>
 
-#include "report/file.h"
-#include "report/json_writer.h"
+#include "base/json_writer.h"
+#include "base/whole_file.h"
 #include "report/lanes.h"
 #include "report/memory_curve.h"
 #include "report/report.h"

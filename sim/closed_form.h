@@ -16,8 +16,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "planner/hwprofile.h"
-#include "planner/plan.h"
+#include "hardware/hwprofile.h"
+#include "plan/plan.h"
 
 /* Sums over operators of one kind of block, one rank, one micro-batch. */
 struct mw_closed_products { /* matrix products of about one shape */

@@ -38,8 +38,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "planner/hwprofile.h"
-#include "planner/plan.h"
+#include "hardware/hwprofile.h"
+#include "plan/plan.h"
 
 struct mw_costs {
     int64_t *work_ns;  /* [plan->work_count] uncontended duration, rounded up, >= 0 */

@@ -1,7 +1,7 @@
 /*
  * engine.h - the event engine: when every op of a checked plan would run.
  *
- * A binary heap on (time, work), int64 nanoseconds.  An op starts by the rule in planner/plan.h;
+ * A binary heap on (time, work), int64 nanoseconds.  An op starts by the rule in plan/plan.h;
  * when its latency has passed and nothing of its lane is before it any more, it moves at a speed in
  * (0, 1] of its uncontended rate.  A lane's window counts work.bytes.
  * Channels share by max-min fairness on the share of the channel that an op draws (progressive
@@ -24,7 +24,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "planner/plan.h"
+#include "plan/plan.h"
 #include "sim/cost.h"
 
 struct mw_engine_options {

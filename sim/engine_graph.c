@@ -1,4 +1,4 @@
-#include "sim/engine_private.h"
+#include "sim/engine_internal.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -8,7 +8,7 @@
  * holds back; in most cases one round after the other finds such a link.  Where ops weigh their
  * links differently, two levels can depend on one another; they are then found by iteration.
  */
-#include "sim/engine_private.h"
+#include "sim/engine_internal.h"
 
 #include <math.h>
 

@@ -6,7 +6,7 @@
 #ifndef MW_TESTS_ATTENTION_CASE_H
 #define MW_TESTS_ATTENTION_CASE_H
 
-#include "exec/kernel_types.h"
+#include "exec/operators/kernel_types.h"
 #include "kernel_helpers.h"
 #include "kernel_reference.h"
 

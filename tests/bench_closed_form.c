@@ -4,7 +4,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "planner/hwprofile.h"
+#include "hardware/hwprofile.h"
 #include "sim/closed_form.h"
 
 /* A GPT of `layers` blocks, hidden size `hidden`, on `nodes` nodes of the machine. */

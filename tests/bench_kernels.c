@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec/cpu/matmul.h"
+#include "exec/device/cpu/matmul.h"
 #include "tests/bench.h"
 
 #define ROUNDS 11

@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec/memory.h"
-#include "exec/nvme.h"
+#include "exec/memory/memory.h"
+#include "exec/nvme/nvme.h"
 
 static char *directory;
 static int size_mib = 1024, block_kib = 1024, depth = 32;

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec/cpu/device.h"
-#include "exec/operators_internal.h"
+#include "exec/device/cpu/device.h"
+#include "exec/operators/internal.h"
 #include "tests/bench.h"
 
 #define ROUNDS 9

@@ -15,9 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec/convert.h"
-#include "exec/cpu/cache.h"
-#include "exec/cpu/kernels.h"
+#include "exec/data/convert.h"
+#include "exec/device/cpu/cache.h"
+#include "exec/device/cpu/kernels.h"
 #include "tests/bench.h"
 
 #define ROUNDS_MAX 101

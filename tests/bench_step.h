@@ -5,7 +5,7 @@
 #ifndef MW_TESTS_BENCH_STEP_H
 #define MW_TESTS_BENCH_STEP_H
 
-#include "exec/backend.h"
+#include "exec/device/backend.h"
 
 /* The cpu backend, which times the products of its operators. */
 extern const struct mw_backend bench_products_backend;

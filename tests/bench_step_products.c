@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec/cpu/device.h"
-#include "exec/cpu/kernels.h"
-#include "exec/operators.h"
+#include "exec/device/cpu/device.h"
+#include "exec/device/cpu/kernels.h"
+#include "exec/operators/operators.h"
 #include "tests/bench.h"
 
 #define SHAPES_MAX 64

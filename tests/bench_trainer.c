@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "cli/decoder.h"
+#include "cli/run/decoder.h"
 
 void
 bench_die(const GError *error)

@@ -5,7 +5,7 @@
 #ifndef MW_TESTS_BENCH_TRAINER_H
 #define MW_TESTS_BENCH_TRAINER_H
 
-#include "exec/trainer.h"
+#include "exec/trainer/trainer.h"
 #include "planner/planner.h"
 
 struct bench_model {

@@ -5,7 +5,7 @@
 #ifndef MW_TESTS_CALIBRATOR_FIXTURE_H
 #define MW_TESTS_CALIBRATOR_FIXTURE_H
 
-#include "exec/calibrate_internal.h"
+#include "calibrate/internal.h"
 
 /* What the clock says of a calibrator that is open; works add to it what they take. */
 extern double calibrator_clock_s;

@@ -29,10 +29,10 @@ def built(compiler, folder):
         for name in SOURCES:
             objects.append(folder / f"{name}_{isa}.o")
             subprocess.run([compiler, *FLAGS, *flags, f"-DMW_CPU_ISA={isa}", "-c",
-                            ROOT / "exec/cpu" / f"{name}.c", "-o", objects[-1]], check=True)
+                            ROOT / "exec/device/cpu" / f"{name}.c", "-o", objects[-1]], check=True)
     program = folder / "kernels_elsewhere"
     subprocess.run([compiler, *FLAGS, ROOT / "tests/kernels_elsewhere.c",
-                    ROOT / "exec/cpu/cache.c", *objects, "-lm", "-o", program], check=True)
+                    ROOT / "exec/device/cpu/cache.c", *objects, "-lm", "-o", program], check=True)
     return program
 
 

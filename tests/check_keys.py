@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Every numeric key of a hardware profile changes an answer; prints TAP.
 
-The keys come from the reader's own table, planner/hwprofile_keys.c, so a new one without effect
+The keys come from the reader's own table, hardware/keys.c, so a new one without effect
 fails.  Each is set to another value than the profile below has, in steps of several kinds; some
 figure of the JSON must change, of a key that carries time (one that takes a range) a figure of
 speed.  EXCEPTIONS are the keys of which no answer can depend, each with its reason and what it does
@@ -21,7 +21,7 @@ from tap import report_in
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MEMWALL = pathlib.Path(os.environ.get("MEMWALL", ROOT / "build/cli/memwall")).resolve()
-KEYS = ROOT / "planner/hwprofile_keys.c"
+KEYS = ROOT / "hardware/keys.c"
 
 PROFILE = """
 [node]

@@ -2,7 +2,7 @@
 #ifndef MW_TESTS_COMMIT_FIXTURE_H
 #define MW_TESTS_COMMIT_FIXTURE_H
 
-#include "exec/commit.h"
+#include "exec/commit/commit.h"
 #include "nvme_fixture.h"
 
 enum { MW_COMMIT_FIXTURE_EXTENTS = 300 };

@@ -1,7 +1,7 @@
 #include "tests/compute_driver.h"
 
-#include "exec/convert.h"
-#include "exec/operators.h"
+#include "exec/data/convert.h"
+#include "exec/operators/operators.h"
 #include "tests/driver_unit.h"
 #include "tests/whole_model.h"
 

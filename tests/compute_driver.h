@@ -7,7 +7,7 @@
 
 #include <glib.h>
 
-#include "exec/compute.h"
+#include "exec/operators/compute.h"
 #include "tests/drive_device.h"
 
 /* Called before an op and behind it, all of whose operands are among `bytes` bytes at `memory`, of

@@ -7,8 +7,8 @@
 #include <glib.h>
 #include <string.h>
 
-#include "planner/deepspeed.h"
-#include "planner/error.h"
+#include "base/error.h"
+#include "planner/deepspeed/deepspeed.h"
 
 #define ORIGIN "ds.json"
 

@@ -5,8 +5,8 @@
 #ifndef MW_TESTS_DESCRIBED_RUN_H
 #define MW_TESTS_DESCRIBED_RUN_H
 
-#include "cli/decoder.h"
-#include "planner/plan.h"
+#include "cli/run/decoder.h"
+#include "plan/plan.h"
 
 struct described_run {
     char *text;

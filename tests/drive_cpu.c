@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec/cpu/device.h"
+#include "exec/device/cpu/device.h"
 #include "tests/drive_device.h"
 #include "tests/forbid.h"
 

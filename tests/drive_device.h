@@ -5,8 +5,8 @@
 #ifndef MW_TESTS_DRIVE_DEVICE_H
 #define MW_TESTS_DRIVE_DEVICE_H
 
-#include "exec/kernels.h"
-#include "planner/plan.h"
+#include "exec/operators/kernels.h"
+#include "plan/plan.h"
 
 /* What fails ends the test. */
 struct mw_drive_device {

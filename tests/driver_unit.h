@@ -4,7 +4,7 @@
 #ifndef MW_TESTS_DRIVER_UNIT_H
 #define MW_TESTS_DRIVER_UNIT_H
 
-#include "exec/compute.h"
+#include "exec/operators/compute.h"
 #include "tests/compute_driver.h"
 #include "tests/driver_memory.h"
 

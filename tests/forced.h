@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "exec/cpu/kernels.h"
+#include "exec/device/cpu/kernels.h"
 
 /* Whether nothing can be tested here, which is said in TAP. */
 static inline bool

@@ -4,7 +4,7 @@
 #ifndef MW_TESTS_HWPROFILE_HELPERS_H
 #define MW_TESTS_HWPROFILE_HELPERS_H
 
-#include "planner/hwprofile.h"
+#include "hardware/hwprofile.h"
 
 /* A profile that must load; free with mw_hwprofile_free. */
 struct mw_hwprofile *mw_test_load(const char *name);

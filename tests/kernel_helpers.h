@@ -7,7 +7,7 @@
 
 #include <glib.h>
 
-#include "exec/cpu/kernels.h"
+#include "exec/device/cpu/kernels.h"
 
 struct mw_tensor {
     uint16_t *bits; /* exactly n elements: a sanitizer sees the first one beyond */

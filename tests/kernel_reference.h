@@ -1,7 +1,7 @@
 /*
- * kernel_reference.h - every kernel of exec/cpu as plain loops over doubles: dense row-major
- * tensors, outputs overwritten.  What the kernels must agree with; see exec/cpu/kernels.h for
- * shapes.  The backward passes are themselves checked by finite differences.
+ * kernel_reference.h - every kernel of exec/device/cpu as plain loops over doubles: dense row-major
+ * tensors, outputs overwritten.  What the kernels must agree with; see exec/device/cpu/kernels.h
+ * for shapes.  The backward passes are themselves checked by finite differences.
  */
 #ifndef MW_TESTS_KERNEL_REFERENCE_H
 #define MW_TESTS_KERNEL_REFERENCE_H

@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "exec/convert.h"
-#include "exec/cpu/isa.h"
-#include "exec/cpu/kernels.h"
+#include "exec/data/convert.h"
+#include "exec/device/cpu/isa.h"
+#include "exec/device/cpu/kernels.h"
 
 #define ELEMENTS 1000
 #define ROWS 10

@@ -20,7 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "exec/verify.h"
+#include "exec/trainer/verify.h"
 #include "tests/trained_commits.h"
 
 /* --- the run that is killed: reports lines, each with one write ------------------------------ */

@@ -3,7 +3,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "planner/error.h"
+#include "base/error.h"
 #include "tests/random_request.h"
 
 guint64

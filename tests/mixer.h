@@ -7,7 +7,7 @@
 
 #include <glib.h>
 
-#include "exec/lanes.h"
+#include "exec/lanes/lanes.h"
 
 #define MIXER_STEPS 4
 

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "exec/nvme_calls.h"
+#include "exec/nvme/calls.h"
 
 enum mw_fault {
     MW_FAULT_NONE,

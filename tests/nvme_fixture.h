@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "exec/nvme.h"
+#include "exec/nvme/nvme.h"
 
 enum { MW_FIXTURE_DRIVES = 5 };
 

@@ -5,8 +5,8 @@
 #ifndef MW_TESTS_NVME_PLAN_H
 #define MW_TESTS_NVME_PLAN_H
 
-#include "planner/hwprofile.h"
-#include "planner/plan.h"
+#include "hardware/hwprofile.h"
+#include "plan/plan.h"
 
 /* At least `ops` ops, to the next whole layer. */
 struct mw_plan *mw_nvme_plan(uint32_t ops);

@@ -1,6 +1,6 @@
 #include <math.h>
 
-#include "exec/convert.h"
+#include "exec/data/convert.h"
 #include "tests/operator_outputs_internal.h"
 
 /* Operations of a function such as exp or tanh, generously: 4e-6 in units of 2^-24. */

@@ -17,7 +17,7 @@
 
 #include <glib.h>
 
-#include "exec/compute.h"
+#include "exec/operators/compute.h"
 
 enum mw_output_kind { MW_OUTPUT_HALF, MW_OUTPUT_FP32, MW_OUTPUT_FP64 };
 

@@ -4,7 +4,7 @@
 #ifndef MW_TESTS_OPERATOR_OUTPUTS_INTERNAL_H
 #define MW_TESTS_OPERATOR_OUTPUTS_INTERNAL_H
 
-#include "exec/operators_internal.h"
+#include "exec/operators/internal.h"
 #include "tests/operator_outputs.h"
 
 struct mw_output_list {

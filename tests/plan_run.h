@@ -6,7 +6,7 @@
 
 #include <glib.h>
 
-#include "planner/plan.h"
+#include "plan/plan.h"
 
 /* Ops start as early as the rule in plan.h lets them and end in a random order within it.  Fails
  * the test if an op finds another content in a slot than it would in order of the indices, or

@@ -2,8 +2,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "exec/convert.h"
-#include "exec/mix.h"
+#include "exec/data/convert.h"
+#include "exec/data/mix.h"
 #include "ranks_random.h"
 
 enum { GUARD = 5 }; /* elements on both sides that must stay */

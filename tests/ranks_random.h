@@ -2,7 +2,7 @@
 #ifndef RANKS_RANDOM_H
 #define RANKS_RANDOM_H
 
-#include "exec/ranks.h"
+#include "exec/ranks/ranks.h"
 
 /* `rounds` of them in one lane: the same ones on every rank, by the seed.  False with a line on
  * standard error. */

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "config.h"
-#include "exec/ranks_internal.h"
+#include "exec/ranks/internal.h"
 #include "ranks_random.h"
 #include "ranks_worker.h"
 

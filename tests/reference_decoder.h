@@ -5,7 +5,7 @@
 #ifndef MW_TESTS_REFERENCE_DECODER_H
 #define MW_TESTS_REFERENCE_DECODER_H
 
-#include "exec/decoder.h"
+#include "exec/data/decoder.h"
 
 struct mw_reference {
     const struct mw_decoder *decoder;

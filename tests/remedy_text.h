@@ -5,8 +5,8 @@
 #ifndef MW_TESTS_REMEDY_TEXT_H
 #define MW_TESTS_REMEDY_TEXT_H
 
-#include "planner/hwprofile.h"
-#include "planner/settings.h"
+#include "hardware/hwprofile.h"
+#include "planner/settings/settings.h"
 
 enum remedy {
     REMEDY_TILES,

@@ -7,7 +7,7 @@
 #include <glib.h>
 #include <string.h>
 
-#include "planner/error.h"
+#include "base/error.h"
 
 /* One line that has this part. */
 static inline void

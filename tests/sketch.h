@@ -10,7 +10,7 @@
 
 #include <glib.h>
 
-#include "planner/plan.h"
+#include "plan/plan.h"
 
 #define SKETCH_MAX_OPS 64
 #define SKETCH_MAX_DEPS (2 * SKETCH_MAX_OPS)

@@ -6,7 +6,7 @@
 #ifndef MW_TESTS_STEADY_DRIVE_H
 #define MW_TESTS_STEADY_DRIVE_H
 
-#include "exec/nvme_calls.h"
+#include "exec/nvme/calls.h"
 
 struct steady_drive;
 

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "planner/error.h"
+#include "base/error.h"
 #include "tests/calibrator_fixture.h"
 
 static bool

@@ -1,7 +1,7 @@
 /* What was not measured, or while its threads waited for cores: told by what was. */
 #include <math.h>
 
-#include "exec/calibrate_internal.h"
+#include "calibrate/internal.h"
 
 static const struct mw_measure slow = {4e8, 5e8, 1e10, 4, 9, 0};
 

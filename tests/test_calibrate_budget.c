@@ -3,7 +3,7 @@
 #include <math.h>
 #include <time.h>
 
-#include "exec/nvme_calls.h"
+#include "exec/nvme/calls.h"
 #include "tests/calibrator_fixture.h"
 
 #define SLACK 0.15 /* for other programs */

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/calibrate_profile.h"
-#include "exec/calibrate_internal.h"
+#include "calibrate/internal.h"
+#include "cli/calibration/profile.h"
 
 /* In ns: per FLOP, per byte, and for itself. */
 #define PRODUCT_NS 1e-3

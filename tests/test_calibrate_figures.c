@@ -1,7 +1,7 @@
 /* Figures from samples. */
 #include <math.h>
 
-#include "exec/calibrate_internal.h"
+#include "calibrate/internal.h"
 
 static void
 assert_near(double is, double wanted)

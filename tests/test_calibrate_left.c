@@ -4,7 +4,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#include "exec/calibrate_internal.h"
+#include "calibrate/internal.h"
 
 static void
 put(const char *directory, const char *name)

@@ -5,8 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/error.h"
 #include "commit_fixture.h"
-#include "planner/error.h"
 
 static void
 test_round_trip(void)

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "commit_fixture.h"
 #include "nvme_faults.h"
-#include "planner/error.h"
 #include "says.h"
 
 /* Step 2's commit fails in one way or another; step 1 is whole, here and for the next run. */

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec/commit.h"
+#include "exec/commit/commit.h"
 #include "nvme_faults.h"
 #include "nvme_fixture.h"
 #include "write_log.h"

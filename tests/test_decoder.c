@@ -1,12 +1,12 @@
 /* From presets and config.json to the model that the executor runs. */
-#include "cli/decoder.h"
+#include "cli/run/decoder.h"
 
-#include "cli/checkpoint_config.h"
+#include "cli/run/checkpoint_config.h"
 
 #include <glib/gstdio.h>
 #include <string.h>
 
-#include "planner/error.h"
+#include "base/error.h"
 #include "tests/says.h"
 #include "tests/weights_fixture.h"
 

@@ -1,8 +1,8 @@
 /* Efficiency is a share of what can be had: no plan exceeds it, however long its sequences. */
 #include <math.h>
 
+#include "base/error.h"
 #include "cli/evaluate.h"
-#include "planner/error.h"
 #include "tests/random_request.h"
 
 #define REQUESTS 1500

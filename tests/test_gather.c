@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/gather.h"
+#include "cli/run/gather.h"
 #include "report/compare.h"
 #include "tests/compare_fixture.h"
 #include "tests/launched.h"

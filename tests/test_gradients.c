@@ -1,6 +1,6 @@
 /* Every gradient that backward makes reaches its home once, and is counted in the norm once: the
  * ops of random plans are followed with lists of who made what for numbers. */
-#include "planner/sizing_internal.h"
+#include "planner/sizing/internal.h"
 #include "tests/random_request.h"
 
 #define PLANS 4000

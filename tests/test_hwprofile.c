@@ -1,8 +1,8 @@
 #include <glib.h>
 #include <string.h>
 
-#include "planner/hwprofile.h"
-#include "planner/priced.h"
+#include "hardware/hwprofile.h"
+#include "hardware/priced.h"
 #include "tests/hwprofile_helpers.h"
 
 /* Every key that is printed is followed by its source; only the made-up machine has none. */

@@ -2,8 +2,8 @@
 #include <glib/gstdio.h>
 #include <string.h>
 
-#include "planner/error.h"
-#include "planner/hwprofile.h"
+#include "base/error.h"
+#include "hardware/hwprofile.h"
 #include "tests/hwprofile_helpers.h"
 #include "tests/says.h"
 

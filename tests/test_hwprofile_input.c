@@ -1,8 +1,8 @@
 #include <glib.h>
 #include <string.h>
 
-#include "planner/error.h"
-#include "planner/hwprofile.h"
+#include "base/error.h"
+#include "hardware/hwprofile.h"
 #include "tests/hwprofile_helpers.h"
 #include "tests/says.h"
 

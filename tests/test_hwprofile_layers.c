@@ -1,8 +1,8 @@
 #include <glib.h>
 #include <math.h>
 
-#include "planner/hwprofile.h"
-#include "planner/model.h"
+#include "hardware/hwprofile.h"
+#include "model/model.h"
 #include "sim/cost.h"
 #include "tests/hwprofile_helpers.h"
 

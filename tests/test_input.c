@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "planner/input.h"
+#include "base/input.h"
 #include "says.h"
 
 #define WANTED "a list of things"

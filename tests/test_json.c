@@ -1,9 +1,9 @@
 /* Reading JSON strictly. */
-#include "planner/json.h"
+#include "base/json.h"
 
 #include <string.h>
 
-#include "planner/error.h"
+#include "base/error.h"
 
 static JsonNode *
 parse(const char *text, GError **error)

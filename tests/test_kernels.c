@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "exec/convert.h"
+#include "exec/data/convert.h"
 #include "kernel_helpers.h"
 #include "kernel_reference.h"
 #include "norm_case.h"

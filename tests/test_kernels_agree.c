@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec/convert.h"
-#include "exec/cpu/cache.h"
+#include "exec/data/convert.h"
+#include "exec/device/cpu/cache.h"
 #include "kernel_helpers.h"
 
 #define HALVES 4

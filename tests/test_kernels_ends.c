@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "exec/rope.h"
+#include "exec/operators/rope.h"
 #include "kernel_helpers.h"
 #include "kernel_reference.h"
 

@@ -6,7 +6,7 @@
 #include <omp.h>
 #endif
 
-#include "exec/cpu/matmul.h"
+#include "exec/device/cpu/matmul.h"
 #include "forced.h"
 #include "kernel_helpers.h"
 #include "product_case.h"

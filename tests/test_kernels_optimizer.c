@@ -158,7 +158,7 @@ plain_squares(const float *x, int64_t n)
     return sum;
 }
 
-/* As exec/kernel_types.h says, one element at a time. */
+/* As exec/operators/kernel_types.h says, one element at a time. */
 static double
 plain_block(const float *x, int64_t n)
 {

@@ -1,8 +1,8 @@
 /* What the prediction makes of `--limit`. */
 #include <math.h>
 
+#include "base/error.h"
 #include "cli/lane_limits.h"
-#include "planner/error.h"
 
 static struct mw_hardware
 machine(void)

@@ -1,6 +1,6 @@
 /* Lanes: the rule on a real clock. */
 
-#include "planner/error.h"
+#include "base/error.h"
 #include "tests/mixer.h"
 
 #define REQUESTS 150

@@ -3,7 +3,7 @@
 
 #include <limits.h>
 
-#include "planner/error.h"
+#include "base/error.h"
 #include "tests/cuda/fake.h"
 #include "tests/mixer.h"
 

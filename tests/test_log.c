@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "exec/log.h"
-#include "planner/error.h"
+#include "base/error.h"
+#include "exec/course/log.h"
 
 static const struct mw_log_row rows[] = {
     {0, 10.9512, 2.431, 3e-5, 1250000000, 65536, false, 0},

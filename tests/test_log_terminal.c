@@ -6,7 +6,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "exec/log.h"
+#include "exec/course/log.h"
 
 #define SECOND_NS INT64_C(1000000000)
 #define PATIENCE_MS 300000 /* for a busy machine */

@@ -1,7 +1,7 @@
 /* The file of a run: reads back to what was written, and to nothing else. */
 #include <string.h>
 
-#include "planner/error.h"
+#include "base/error.h"
 #include "tests/compared.h"
 
 /* A run of two ranks. */

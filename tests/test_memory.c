@@ -7,9 +7,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "exec/memory_internal.h"
+#include "base/error.h"
+#include "exec/memory/internal.h"
 #include "nvme_fixture.h"
-#include "planner/error.h"
 #include "says.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

@@ -2,9 +2,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "config.h"
-#include "planner/error.h"
-#include "planner/model.h"
+#include "model/model.h"
 
 static struct mw_model
 load(const char *name)

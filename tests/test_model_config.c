@@ -1,9 +1,9 @@
 /* Hugging Face config.json: what each architecture gives, and what is refused. */
 #include <string.h>
 
+#include "base/error.h"
 #include "config.h"
-#include "planner/error.h"
-#include "planner/model.h"
+#include "model/model.h"
 
 static bool
 parse(const char *text, struct mw_model *model, GError **error)

@@ -2,9 +2,9 @@
 #include <glib/gstdio.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "config.h"
-#include "planner/error.h"
-#include "planner/model.h"
+#include "model/model.h"
 
 static void
 test_sources(void)

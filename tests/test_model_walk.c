@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "planner/model.h"
+#include "model/model.h"
 
 struct sums {
     int64_t params, forward_flops, backward_flops, saved_bytes;

@@ -5,7 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "exec/nvme_internal.h"
+#include "exec/nvme/internal.h"
 #include "nvme_faults.h"
 #include "nvme_fixture.h"
 #include "says.h"

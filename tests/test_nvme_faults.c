@@ -6,10 +6,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "exec/nvme.h"
+#include "base/error.h"
+#include "exec/nvme/nvme.h"
 #include "nvme_faults.h"
 #include "nvme_fixture.h"
-#include "planner/error.h"
 #include "says.h"
 
 enum { BLOCK = 8192, REQUESTS = 6, REQUEST_BYTES = 5 * BLOCK };

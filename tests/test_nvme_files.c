@@ -6,8 +6,8 @@
 #include <sys/vfs.h>
 #include <linux/magic.h>
 
+#include "base/error.h"
 #include "nvme_fixture.h"
-#include "planner/error.h"
 #include "says.h"
 
 static struct mw_nvme *

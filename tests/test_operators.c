@@ -3,9 +3,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "exec/cpu/device.h"
-#include "exec/cpu/matmul.h"
-#include "exec/operators.h"
+#include "exec/device/cpu/device.h"
+#include "exec/device/cpu/matmul.h"
+#include "exec/operators/operators.h"
 #include "tests/compute_driver.h"
 #include "tests/says.h"
 #include "tests/weights_fixture.h"

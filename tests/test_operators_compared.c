@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "exec/operators.h"
+#include "exec/operators/operators.h"
 #include "tests/compute_driver.h"
 #include "tests/driver_memory.h"
 #include "tests/operator_outputs.h"

@@ -2,7 +2,7 @@
 #include <glib.h>
 #include <math.h>
 
-#include "planner/paper.h"
+#include "model/paper.h"
 #include "sim/efficiency.h"
 
 #define GIB 1073741824.0

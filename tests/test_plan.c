@@ -1,7 +1,7 @@
 #include <glib.h>
 #include <string.h>
 
-#include "planner/plan.h"
+#include "plan/plan.h"
 
 static void
 test_add(void)

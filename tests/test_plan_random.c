@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "planner/plan.h"
+#include "plan/plan.h"
 #include "tests/plan_run.h"
 #include "tests/sketch.h"
 

@@ -1,7 +1,7 @@
 #include <glib.h>
 #include <string.h>
 
-#include "planner/plan.h"
+#include "plan/plan.h"
 
 /* What joins ranks: plans of several ranks with one serial lane each, and hardly any ops. */
 enum { GATHER, GATHER_OTHER, SEND, RECV, COMMIT };

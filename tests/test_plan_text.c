@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "planner/plan.h"
+#include "plan/plan.h"
 
 /* Every field differs from its default. */
 static void

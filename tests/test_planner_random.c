@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "planner/sizing_internal.h"
+#include "planner/sizing/internal.h"
 #include "tests/random_request.h"
 
 #define PLANS 10000

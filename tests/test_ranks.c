@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "config.h"
-#include "exec/ranks_internal.h"
+#include "exec/ranks/internal.h"
 #include "launched.h"
 #include "ranks_worker.h"
 

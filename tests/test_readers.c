@@ -9,9 +9,9 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "exec/commit_internal.h"
-#include "exec/durable.h"
-#include "exec/verify.h"
+#include "exec/commit/internal.h"
+#include "exec/trainer/durable.h"
+#include "exec/trainer/verify.h"
 #include "tests/described_run.h"
 #include "tests/nvme_faults.h"
 #include "tests/nvme_fixture.h"

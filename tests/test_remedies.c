@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "hardware/priced.h"
 #include "planner/planner.h"
-#include "planner/priced.h"
 #include "tests/remedy_text.h"
 
 #if defined(__SANITIZE_ADDRESS__) /* several times slower */

@@ -4,8 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/golden.h"
+#include "base/format.h"
 #include "report/report.h"
+#include "tests/golden.h"
 #include "tests/report_fixture.h"
 
 typedef void (*print_function)(FILE *out, const struct mw_result *result);

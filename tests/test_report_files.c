@@ -2,11 +2,11 @@
 #include <json-glib/json-glib.h>
 #include <sys/stat.h>
 
-#include "tests/golden.h"
-#include "planner/error.h"
-#include "report/file.h"
+#include "base/error.h"
+#include "base/whole_file.h"
 #include "report/memory_curve.h"
 #include "report/report.h"
+#include "tests/golden.h"
 #include "tests/report_fixture.h"
 
 struct folder {

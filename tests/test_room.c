@@ -2,10 +2,10 @@
  * does not overlap; parts say where the matrices are. */
 #include <string.h>
 
-#include "cli/decoder.h"
-#include "exec/compute.h"
+#include "cli/run/decoder.h"
+#include "exec/operators/compute.h"
 #include "planner/planner.h"
-#include "planner/sizing.h"
+#include "planner/sizing/sizing.h"
 #include "tests/hwprofile_helpers.h"
 #include "tests/weights_fixture.h"
 

@@ -2,8 +2,8 @@
  */
 #include <string.h>
 
-#include "cli/run_fields.h"
-#include "planner/settings.h"
+#include "cli/run/fields.h"
+#include "planner/settings/settings.h"
 #include "tests/says.h"
 
 #define NAN_BITS UINT64_C(0x7ff8000000000000)

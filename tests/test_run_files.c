@@ -6,8 +6,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "exec/run_files.h"
-#include "planner/error.h"
+#include "base/error.h"
+#include "exec/commit/run_files.h"
 #include "says.h"
 
 static char *directory;

@@ -1,5 +1,5 @@
 /* safetensors: written, read back, and refused where it is not in order. */
-#include "exec/safetensors.h"
+#include "exec/data/safetensors.h"
 
 #include <glib/gstdio.h>
 #include <inttypes.h>
@@ -8,8 +8,8 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include "exec/convert.h"
-#include "planner/error.h"
+#include "base/error.h"
+#include "exec/data/convert.h"
 #include "says.h"
 
 struct fixture {

@@ -1,11 +1,11 @@
 /* safetensors headers, and the conversion of numbers. */
-#include "exec/safetensors.h"
+#include "exec/data/safetensors.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "exec/convert.h"
-#include "planner/error.h"
+#include "base/error.h"
+#include "exec/data/convert.h"
 #include "says.h"
 
 /* --- headers --------------------------------------------------------------------------------- */

@@ -1,8 +1,8 @@
 /* Learning rates and loss scales, step by step. */
 #include <math.h>
 
-#include "exec/schedule.h"
-#include "planner/error.h"
+#include "base/error.h"
+#include "exec/course/schedule.h"
 
 #define assert_near(a, b) g_assert_cmpfloat_with_epsilon(a, b, 1e-15)
 

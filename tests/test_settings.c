@@ -1,8 +1,8 @@
 #include <glib.h>
 #include <string.h>
 
-#include "planner/error.h"
-#include "planner/settings.h"
+#include "base/error.h"
+#include "planner/settings/settings.h"
 
 static void
 test_defaults(void)

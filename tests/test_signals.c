@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "exec/signals.h"
+#include "exec/host/signals.h"
 
 #define ALL (MW_SIGNALS_INT | MW_SIGNALS_TERM | MW_SIGNALS_HUP)
 #define LATER_US 300000

@@ -3,8 +3,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "exec/calibrate_internal.h"
-#include "exec/steal.h"
+#include "calibrate/internal.h"
+#include "exec/host/steal.h"
 
 static char *stat_file;
 static double clock_s;

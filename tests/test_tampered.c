@@ -9,10 +9,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "exec/commit_internal.h"
-#include "exec/durable.h"
-#include "exec/trainer_internal.h"
-#include "exec/verify.h"
+#include "exec/commit/internal.h"
+#include "exec/trainer/durable.h"
+#include "exec/trainer/internal.h"
+#include "exec/trainer/verify.h"
 #include "tests/described_run.h"
 #include "tests/nvme_fixture.h"
 #include "tests/says.h"

@@ -1,6 +1,6 @@
 /* Threads that the system refuses: what needs them fails in one line, and runs when it has them. */
-#include "exec/lanes.h"
-#include "exec/thread.h"
+#include "exec/host/thread.h"
+#include "exec/lanes/lanes.h"
 #include "says.h"
 #include "thread_limit.h"
 

@@ -1,12 +1,12 @@
 /* Training data: what is read, in which order, and what is refused. */
-#include "exec/tokens.h"
+#include "exec/data/tokens.h"
 
 #include <glib/gstdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/error.h"
 #include "config.h"
-#include "planner/error.h"
 #include "says.h"
 
 #define GPT2 20240520

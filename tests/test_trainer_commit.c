@@ -2,8 +2,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "exec/trainer_internal.h"
-#include "planner/error.h"
+#include "base/error.h"
+#include "exec/trainer/internal.h"
 #include "tests/nvme_faults.h"
 #include "tests/says.h"
 #include "tests/trained_commits.h"

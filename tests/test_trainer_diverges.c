@@ -2,7 +2,7 @@
 #include <float.h>
 #include <math.h>
 
-#include "exec/trainer_internal.h"
+#include "exec/trainer/internal.h"
 #include "tests/nvme_faults.h"
 #include "tests/says.h"
 #include "tests/trained_commits.h"

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "exec/convert.h"
+#include "exec/data/convert.h"
 #include "planner/planner.h"
 
 #define ALL_OPERATORS ((1u << MW_OPERATOR_COUNT) - 1)

@@ -2,8 +2,8 @@
 #include <glib/gstdio.h>
 #include <string.h>
 
-#include "exec/convert.h"
-#include "planner/error.h"
+#include "base/error.h"
+#include "exec/data/convert.h"
 #include "tests/says.h"
 #include "tests/weights_fixture.h"
 

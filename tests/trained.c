@@ -4,8 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "cli/decoder.h"
-#include "exec/trainer_internal.h"
+#include "cli/run/decoder.h"
+#include "exec/trainer/internal.h"
 #include "tests/weights_fixture.h"
 
 const struct mw_backend *trained_backend = &mw_backend_cpu;

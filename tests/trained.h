@@ -4,8 +4,8 @@
 #ifndef MW_TESTS_TRAINED_H
 #define MW_TESTS_TRAINED_H
 
-#include "exec/checkpoint.h"
-#include "exec/trainer.h"
+#include "exec/trainer/checkpoint.h"
+#include "exec/trainer/trainer.h"
 #include "planner/planner.h"
 
 /* What is asked for; words as on the command line, NULL: the planner decides. */

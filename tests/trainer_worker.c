@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "exec/cpu/kernels.h"
+#include "exec/device/cpu/kernels.h"
 #include "trained.h"
 #include "weights_fixture.h"
 

@@ -2,7 +2,7 @@
 #ifndef MW_TESTS_TRAINER_WORKER_H
 #define MW_TESTS_TRAINER_WORKER_H
 
-#include "exec/ranks.h"
+#include "exec/ranks/ranks.h"
 
 /* Small: many blocks a part. */
 #define SCRATCH_BYTES 8192

@@ -7,7 +7,7 @@
 #ifndef MW_TESTS_TWO_RANKS_H
 #define MW_TESTS_TWO_RANKS_H
 
-#include "planner/plan.h"
+#include "plan/plan.h"
 
 /* Indices of rank 0; rank 1 has the same lanes, slots and ops once more. */
 enum { LANE_READ, LANE_COMPUTE, LANE_COLLECTIVE, LANES };

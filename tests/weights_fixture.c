@@ -1,6 +1,6 @@
 #include "tests/weights_fixture.h"
 
-#include "cli/decoder.h"
+#include "cli/run/decoder.h"
 
 const uint32_t mw_test_units[MW_TEST_UNITS] = {
     1u << MW_OPERATOR_NORM1 | 1u << MW_OPERATOR_QKV, 1u << MW_OPERATOR_PROJECTION,

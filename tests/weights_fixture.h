@@ -5,8 +5,8 @@
 #define MW_TESTS_WEIGHTS_FIXTURE_H
 
 #include "config.h"
-#include "exec/weights.h"
-#include "planner/model.h"
+#include "exec/data/weights.h"
+#include "model/model.h"
 
 #define FIXTURES MW_SOURCE_DIR "/tests/fixtures/"
 

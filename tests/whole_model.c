@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "exec/convert.h"
+#include "exec/data/convert.h"
 
 #define ALL_OPERATORS ((1u << MW_OPERATOR_COUNT) - 1)
 #define HEAD (1u << MW_OPERATOR_EMBEDDING)

@@ -1,11 +1,11 @@
 /*
  * whole_model.h - all parameters of a decoder as one vector of doubles: embedding, layers, final
- * norm, logits, each operator as exec/weights.h has it.
+ * norm, logits, each operator as exec/data/weights.h has it.
  */
 #ifndef MW_TESTS_WHOLE_MODEL_H
 #define MW_TESTS_WHOLE_MODEL_H
 
-#include "exec/weights.h"
+#include "exec/data/weights.h"
 
 struct mw_whole_tensor {
     struct mw_weight weight;

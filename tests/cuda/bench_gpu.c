@@ -14,13 +14,13 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "exec/cuda/library.h"
-#include "exec/cuda/matmul.h"
+#include "exec/device/cuda/library.h"
+#include "exec/device/cuda/matmul.h"
 #include "tests/cuda/device_memory.h"
 
 #define PROPOSALS 8
 #define ROUNDS 5
-#define WORKSPACE_BYTES (32 << 20) /* as in exec/cuda/matmul.c */
+#define WORKSPACE_BYTES (32 << 20) /* as in exec/device/cuda/matmul.c */
 #define ALIGNED_BYTES 16
 #define STRING_OF(x) #x
 #define STRING(x) STRING_OF(x)
@@ -185,7 +185,7 @@ set(struct bare *bare, cublasLtMatmulDescAttributes_t what, const void *value, s
     LT(cublasLtMatmulDescSetAttribute, bare->desc, what, value, bytes);
 }
 
-/* Column-major: C^T = B^T A^T, as exec/cuda/matmul.c says. */
+/* Column-major: C^T = B^T A^T, as exec/device/cuda/matmul.c says. */
 static void
 keep_runnable(struct bare *bare)
 {

@@ -1,8 +1,8 @@
 /* A GPU; with MW_TEST_EMULATED one that is made of threads, its kernels emulated. */
 #include <cuda_runtime_api.h>
 
-#include "exec/cuda/launches.h"
-#include "exec/cuda/queue.h"
+#include "exec/device/cuda/launches.h"
+#include "exec/device/cuda/queue.h"
 #include "tests/cuda/device_memory.h"
 #include "tests/drive_device.h"
 

@@ -1,7 +1,7 @@
 /* Emulated kernels in the streams of fake.h. */
 #include <mutex>
 
-#include "exec/cuda/device.h"
+#include "exec/device/cuda/device.h"
 #include "tests/cuda/fake.h"
 
 namespace

@@ -1,5 +1,5 @@
 /*
- * emulator.h - CUDA's device language for kernels that run on a CPU: what exec/cuda/device.h
+ * emulator.h - CUDA's device language for kernels that run on a CPU: what exec/device/cuda/device.h
  * includes where MW_CUDA_EMULATED is set.  C++17, no CUDA toolkit.
  *
  * A grid runs block by block when it is launched; a block's threads are fibers that go on until

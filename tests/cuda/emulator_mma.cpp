@@ -1,4 +1,4 @@
-/* Tensor cores in the emulator; exec/cuda/mma.h has the layouts. */
+/* Tensor cores in the emulator; exec/device/cuda/mma.h has the layouts. */
 #include "tests/cuda/emulator.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /*
- * fake.h - a GPU made of threads, behind CUDA's own calls: exec/cuda runs on it unchanged, but for
- * its kernels, which are those of the cpu backend, and cublasLt, which is its products: so that
- * what is trained on it must have the same bits.
+ * fake.h - a GPU made of threads, behind CUDA's own calls: exec/device/cuda runs on it unchanged,
+ * but for its kernels, which are those of the cpu backend, and cublasLt, which is its products: so
+ * that what is trained on it must have the same bits.
  *
  * A stream is a thread that does what is queued in it in order, sleeping a little now and then.
  * Memory of the device is out of the host's reach (a host that touches it gets SIGSEGV); kernels

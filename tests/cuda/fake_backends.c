@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "exec/backend.h"
+#include "exec/device/backend.h"
 #include "tests/cuda/fake.h"
 
 /* What the environment says of the GPUs: how many, the driver's version (as driver_version), and

@@ -2,7 +2,7 @@
 #include <glib.h>
 #include <string.h>
 
-#include "exec/cuda/kernels.h"
+#include "exec/device/cuda/kernels.h"
 #include "tests/cuda/fake.h"
 
 struct rows {

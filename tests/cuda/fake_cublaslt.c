@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "exec/cpu/matmul.h"
+#include "exec/device/cpu/matmul.h"
 #include "tests/cuda/fake.h"
 
 #if defined(_OPENMP)

@@ -1,4 +1,4 @@
-/* The kernels of exec/cuda by those of the cpu backend, queued in the streams of fake.h. */
+/* The kernels of exec/device/cuda by those of the cpu backend, queued in the streams of fake.h. */
 #include <glib.h>
 
 #include <functional>
@@ -6,8 +6,8 @@
 #include <cuda_runtime_api.h>
 
 extern "C" {
-#include "exec/cpu/kernels.h"
-#include "exec/cuda/half.h"
+#include "exec/device/cpu/kernels.h"
+#include "exec/device/cuda/half.h"
 #include "tests/cuda/fake.h"
 }
 

@@ -4,8 +4,8 @@
 #include <nccl.h>
 #include <string.h>
 
-#include "exec/cuda/library.h"
-#include "planner/error.h"
+#include "base/error.h"
+#include "exec/device/cuda/library.h"
 #include "tests/cuda/fake.h"
 
 struct symbol {

@@ -18,7 +18,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "exec/ranks_internal.h"
+#include "exec/ranks/internal.h"
 #include "tests/cuda/fake.h"
 
 #define BLOCK_BYTES 8000

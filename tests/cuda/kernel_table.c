@@ -1,6 +1,6 @@
 #include "tests/cuda/kernel_table.h"
 
-#include "exec/kernels_plain.h"
+#include "exec/operators/kernels_plain.h"
 #include "tests/cuda/mirrors.h"
 #include "tests/kernel_helpers.h"
 

@@ -1,12 +1,13 @@
 /*
- * kernel_table.h - the kernels of exec/cuda as tables like those of the cpu backend, for its tests:
- * operands are host memory, which mirrors on the device stand for.  NULL: attention and gemm.
+ * kernel_table.h - the kernels of exec/device/cuda as tables like those of the cpu backend, for its
+ * tests: operands are host memory, which mirrors on the device stand for.  NULL: attention and
+ * gemm.
  */
 #ifndef MW_TESTS_CUDA_KERNEL_TABLE_H
 #define MW_TESTS_CUDA_KERNEL_TABLE_H
 
-#include "exec/cpu/kernels.h"
-#include "exec/cuda/kernels.h"
+#include "exec/device/cpu/kernels.h"
+#include "exec/device/cuda/kernels.h"
 
 /* While their tests run mw_test_dtype is their type, as mw_add_kernel_table_test sets it. */
 extern const struct mw_cpu_kernels mw_test_cuda_bf16, mw_test_cuda_fp16;

@@ -1,4 +1,5 @@
-/* The tables of kernels that tests run: that of exec/cuda, where there is a device for it. */
+/* The tables of kernels that tests run: that of exec/device/cuda, where there is a device for
+ * it. */
 #include "tests/cuda/device_memory.h"
 #include "tests/cuda/kernel_table.h"
 #include "tests/kernel_helpers.h"

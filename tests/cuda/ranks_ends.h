@@ -2,7 +2,7 @@
 #ifndef MW_TESTS_CUDA_RANKS_ENDS_H
 #define MW_TESTS_CUDA_RANKS_ENDS_H
 
-#include "exec/ranks.h"
+#include "exec/ranks/ranks.h"
 
 /* What one of two ranks of a case is to say before they end: both in one line. */
 struct ranks_end {

@@ -3,9 +3,9 @@
 #include <cuda_runtime_api.h>
 #include <string.h>
 
-#include "exec/convert.h"
-#include "exec/cuda/collectives.h"
-#include "planner/error.h"
+#include "base/error.h"
+#include "exec/data/convert.h"
+#include "exec/device/cuda/collectives.h"
 
 #define ROUNDS 120
 #define ELEMENTS_MAX 20000

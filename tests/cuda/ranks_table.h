@@ -2,7 +2,7 @@
 #ifndef MW_TESTS_CUDA_RANKS_TABLE_H
 #define MW_TESTS_CUDA_RANKS_TABLE_H
 
-#include "exec/ranks.h"
+#include "exec/ranks/ranks.h"
 
 /* By all ranks, which have two lanes: random collectives of either table have the same bits.  False
  * with *error. */

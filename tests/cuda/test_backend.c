@@ -4,8 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "exec/cuda/gpu.h"
-#include "planner/error.h"
+#include "base/error.h"
+#include "exec/device/cuda/gpu.h"
 #include "tests/cuda/fake_refused.h"
 #include "tests/says.h"
 #include "tests/trained_commits.h"

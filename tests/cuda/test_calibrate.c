@@ -2,8 +2,8 @@
 #include <glib/gstdio.h>
 #include <string.h>
 
-#include "exec/calibrate.h"
-#include "planner/error.h"
+#include "base/error.h"
+#include "calibrate/calibrate.h"
 #include "tests/cuda/fake_refused.h"
 
 static char *directory;

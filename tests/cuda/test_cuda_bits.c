@@ -1,10 +1,10 @@
-/* Kernels of exec/cuda that have the bits of the cpu backend's, of a NaN but that it is one: random
- * shapes, whole groups of 16 bytes in half of them, random operands. */
+/* Kernels of exec/device/cuda that have the bits of the cpu backend's, of a NaN but that it is
+ * one: random shapes, whole groups of 16 bytes in half of them, random operands. */
 #include <math.h>
 #include <string.h>
 
-#include "exec/cuda/kernels.h"
-#include "exec/rope.h"
+#include "exec/device/cuda/kernels.h"
+#include "exec/operators/rope.h"
 #include "tests/cuda/mirrors.h"
 #include "tests/kernel_helpers.h"
 

@@ -2,7 +2,7 @@
  * of them as of rows side by side.  What lies between the rows is not touched. */
 #include <string.h>
 
-#include "exec/cuda/kernels.h"
+#include "exec/device/cuda/kernels.h"
 #include "tests/cuda/device_memory.h"
 #include "tests/kernel_helpers.h"
 

@@ -1,5 +1,5 @@
-/* Kernels of exec/cuda that take rows, beyond what the cpu backend's tests ask for: rows longer
- * than a block takes at once, vocabularies of models, in place, empty. */
+/* Kernels of exec/device/cuda that take rows, beyond what the cpu backend's tests ask for: rows
+ * longer than a block takes at once, vocabularies of models, in place, empty. */
 #include <math.h>
 #include <string.h>
 

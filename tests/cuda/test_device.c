@@ -9,12 +9,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "exec/backend.h"
-#include "exec/cuda/clock.h"
-#include "exec/cuda/gpu.h"
-#include "exec/cuda/pinned.h"
-#include "exec/cuda/queue.h"
-#include "planner/error.h"
+#include "base/error.h"
+#include "exec/device/backend.h"
+#include "exec/device/cuda/clock.h"
+#include "exec/device/cuda/gpu.h"
+#include "exec/device/cuda/pinned.h"
+#include "exec/device/cuda/queue.h"
 #include "tests/cuda/fake.h"
 #include "tests/says.h"
 

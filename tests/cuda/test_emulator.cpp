@@ -1,7 +1,7 @@
 /* The emulator of CUDA: what it computes, and what it finds out. */
 #include <glib.h>
 
-#include "exec/cuda/mma.h"
+#include "exec/device/cuda/mma.h"
 
 #define THREADS 96
 #define ORDERS 8

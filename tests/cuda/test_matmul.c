@@ -3,7 +3,7 @@
 #include <cuda_runtime_api.h>
 #include <string.h>
 
-#include "exec/cuda/matmul.h"
+#include "exec/device/cuda/matmul.h"
 #include "tests/cuda/device_memory.h"
 #include "tests/cuda/mirrors.h"
 #include "tests/product_case.h"

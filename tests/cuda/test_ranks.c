@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec/cuda/gpu.h"
+#include "exec/device/cuda/gpu.h"
 #include "tests/cuda/ranks_table.h"
 #include "tests/launched.h"
 #include "tests/trained.h"

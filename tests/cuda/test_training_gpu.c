@@ -3,7 +3,7 @@
  * of threads, and only a little is trained. */
 #include <math.h>
 
-#include "exec/cuda/gpu.h"
+#include "exec/device/cuda/gpu.h"
 #include "tests/trained.h"
 #include "tests/weights_fixture.h"
 

@@ -2,10 +2,10 @@
 #include <math.h>
 #include <string.h>
 
-#include "cli/run_fields.h"
-#include "exec/checkpoint_internal.h"
-#include "exec/trainer_internal.h"
-#include "planner/error.h"
+#include "base/error.h"
+#include "cli/run/fields.h"
+#include "exec/trainer/checkpoint_internal.h"
+#include "exec/trainer/internal.h"
 #include "tests/fuzz/fuzz.h"
 
 /* What follows from fields of the course: all of it in numbers. */

@@ -1,9 +1,9 @@
 #include <glib.h>
 #include <string.h>
 
-#include "exec/commit_internal.h"
-#include "exec/trainer_internal.h"
-#include "planner/error.h"
+#include "base/error.h"
+#include "exec/commit/internal.h"
+#include "exec/trainer/internal.h"
 #include "tests/fuzz/fuzz.h"
 
 enum { CHECKSUM_AT = 8, EXTENTS_AT = 24, IMAGE_BYTES_MAX = 1 << 20 };

@@ -1,6 +1,6 @@
 #include <glib.h>
 
-#include "planner/deepspeed.h"
+#include "planner/deepspeed/deepspeed.h"
 #include "tests/fuzz/fuzz.h"
 
 int

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "planner/hwprofile.h"
+#include "hardware/hwprofile.h"
 #include "tests/fuzz/fuzz.h"
 
 static void

@@ -1,8 +1,8 @@
 #include <glib.h>
 #include <string.h>
 
-#include "planner/error.h"
-#include "planner/model.h"
+#include "base/error.h"
+#include "model/model.h"
 #include "tests/fuzz/fuzz.h"
 
 /* Whatever is accepted is valid and can be walked; whatever is refused says why in one line. */

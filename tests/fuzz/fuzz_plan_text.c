@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "planner/plan.h"
+#include "plan/plan.h"
 #include "tests/fuzz/fuzz.h"
 
 static struct mw_plan *

@@ -1,8 +1,8 @@
 #include <glib.h>
 #include <string.h>
 
-#include "exec/safetensors.h"
-#include "planner/error.h"
+#include "base/error.h"
+#include "exec/data/safetensors.h"
 #include "tests/fuzz/fuzz.h"
 
 /* What is accepted lies in the file, without gap or overlap; what is refused says why in a line. */

@@ -1,5 +1,5 @@
 /*
- * cublasLt.h - what exec/cuda/matmul.c calls of cublasLt, declared for the GPU of
+ * cublasLt.h - what exec/device/cuda/matmul.c calls of cublasLt, declared for the GPU of
  * tests/cuda/fake.h.  Names and meanings are cublasLt's.
  */
 #ifndef MW_TESTS_CUDA_FAKE_CUBLASLT_H

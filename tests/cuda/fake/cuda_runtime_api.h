@@ -1,6 +1,6 @@
 /*
- * cuda_runtime_api.h - what exec/cuda calls of CUDA's runtime, declared for a GPU that is made of
- * threads (tests/cuda/fake.h).  Names and meanings are CUDA's.
+ * cuda_runtime_api.h - what exec/device/cuda calls of CUDA's runtime, declared for a GPU that is
+ * made of threads (tests/cuda/fake.h).  Names and meanings are CUDA's.
  */
 #ifndef MW_TESTS_CUDA_FAKE_RUNTIME_API_H
 #define MW_TESTS_CUDA_FAKE_RUNTIME_API_H

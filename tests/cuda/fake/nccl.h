@@ -1,5 +1,5 @@
 /*
- * nccl.h - what exec/cuda calls of NCCL, declared for ranks whose GPUs are made of threads
+ * nccl.h - what exec/device/cuda calls of NCCL, declared for ranks whose GPUs are made of threads
  * (tests/cuda/fake.h).  Names, numbers and meanings are NCCL's.
  */
 #ifndef MW_TESTS_CUDA_FAKE_NCCL_H

@@ -1,0 +1,25 @@
+/*
+ * error.h - the few kinds of error, all one GError domain.
+ * "Does not fit" is a result, not an error.
+ */
+#ifndef MW_BASE_ERROR_H
+#define MW_BASE_ERROR_H
+
+#include <glib.h>
+#include <stdbool.h>
+
+enum mw_error {
+    MW_ERROR_INVALID, /* a value, a name or a combination that makes no sense: exit 2 */
+    MW_ERROR_FORMAT,  /* a file that cannot be parsed: exit 2 */
+    MW_ERROR_IO,      /* reading or writing fails, or has failed an earlier run: exit 1 */
+    MW_ERROR_DEVICE,  /* a device that fails: exit 1 */
+    MW_ERROR_LARGE,   /* a question whose answer takes too long: exit 2 */
+};
+
+#define MW_ERROR mw_error_quark()
+GQuark mw_error_quark(void);
+
+/* MW_ERROR_INVALID, in one line; false. */
+bool mw_refuse(GError **error, const char *format, ...) G_GNUC_PRINTF(2, 3);
+
+#endif

@@ -1,0 +1,50 @@
+/*
+ * whole_file.h - a file that is written whole or not at all.
+ *
+ * Bytes go to a temporary file in the same folder; commit syncs it and renames it over the target.
+ * A target that is not a regular file (a terminal, a pipe, /dev/null) is written directly.
+ */
+#ifndef MW_BASE_WHOLE_FILE_H
+#define MW_BASE_WHOLE_FILE_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+struct mw_file {
+    FILE *stream; /* to write to; do not close it */
+    char *target; /* private: the path with symbolic links followed */
+    char *temporary;
+    char *path;
+    int descriptor;
+    int failure; /* errno of the first write that failed; 0 */
+};
+
+/* NULL with MW_ERROR_IO naming the path and the reason.  End it with commit or abort. */
+struct mw_file *mw_file_open(const char *path, GError **error);
+/* The same of a name that was not the user's to choose: what is there is a regular file of this
+ * user, or nothing; a link is refused. */
+struct mw_file *mw_file_open_own(const char *path, GError **error);
+/* Both free `file`.  After a failed commit the target is as it was. */
+bool mw_file_commit(struct mw_file *file, GError **error);
+void mw_file_abort(struct mw_file *file);
+
+/* Whether mw_file_open would open it, as far as a look tells; nothing is left.  A reader of a pipe
+ * takes its being closed for the end: only where a file is, or would be, is one opened. */
+bool mw_file_check(const char *path, GError **error);
+
+/* The same long before it is opened: of a pipe that has a reader, *held is a descriptor that keeps
+ * it waiting until it is closed; else -1. */
+bool mw_file_hold(const char *path, int *held, GError **error);
+
+/* All of it in one go: open, write `length` bytes, commit. */
+bool mw_file_write(const char *path, const char *text, size_t length, GError **error);
+
+/* Where the links of a path lead, be something there or not yet: NULL where the path is no link, or
+ * one that leads nowhere.  g_free it. */
+char *mw_file_end_of_links(const char *path);
+
+/* Sets MW_ERROR_IO: "cannot write PATH: REASON". */
+void mw_file_set_error(GError **error, const char *path, int error_number);
+
+#endif

@@ -1,0 +1,209 @@
+/*
+ * What the fastest works say of those that were not measured.
+ *
+ * A work takes what it costs to start, and its FLOPs at the machine's peak (the roofline of
+ * calibrate_curve.c): so a rate that waits for cores held down at small sizes says nothing of
+ * larger ones, and is not theirs.
+ */
+#include <math.h>
+
+#include "calibrate/internal.h"
+
+/* Attention may leave out the half of its products that a causal mask hides, counted or not. */
+#define ATTENTION_PART 0.5
+/* What a full cache costs at most (calibrate_curve.c). */
+#define KEPT 0.5
+
+static double
+best_of(const struct mw_measure *rates, int points)
+{
+    double best = 0;
+
+    for (int i = 0; i < points; i++)
+        if (rates[i].samples)
+            best = fmax(best, rates[i].typical);
+    return best;
+}
+
+/* `times` the work of one of this rate: the start is there once. */
+static double
+grown(double rate, double times, double peak)
+{
+    double start_part = fmax(0, 1 - rate / peak); /* of the smaller one's time */
+
+    return rate * times / (start_part + times * (1 - start_part));
+}
+
+/* Typical is at least `least`; a range that has been told to be too slow reaches to `reach`. */
+static void
+raise_to(struct mw_measure *rate, double least, double reach)
+{
+    if (rate->typical >= least)
+        return;
+    rate->typical = least;
+    rate->high = fmax(fmax(rate->high, reach), least); /* which may be rounded up */
+}
+
+/* The fastest works, as a typical rate that the others may come near to, and at most. */
+struct peak {
+    double typical, most;
+};
+
+/* Of which most of a sample was waiting: it says how slow the rate is at most, and no more. */
+#define MOSTLY 0.5
+
+/* By the nearest smaller one that was measured.  One that was measured and mostly waited is told by
+ * others as well; half of the peak is what full caches leave of it. */
+static void
+raise_points(const double *work, struct mw_measure *rates, int points, struct peak peak)
+{
+    int last = -1;
+
+    for (int i = 0; i < points; i++) {
+        const bool measured = rates[i].samples > 0;
+        if (last >= 0 && rates[last].typical > 0 && (!measured || rates[i].waited > MOSTLY)) {
+            double least = grown(rates[last].typical, work[i] / work[last], peak.typical);
+            raise_to(&rates[i], measured ? fmin(least, KEPT * peak.typical) : least, peak.most);
+        }
+        if (measured && rates[i].waited > MOSTLY)
+            rates[i].high = fmax(rates[i].high, peak.most);
+        if (measured)
+            last = i;
+    }
+}
+
+static void
+raise_products(struct mw_calibration *m, struct peak peak)
+{
+    double work[MW_MATMUL_POINTS_MAX];
+
+    for (int i = 0; i < m->points; i++)
+        work[i] = pow(m->dim[i], 3);
+    raise_points(work, m->matmul_flops, m->points, peak);
+}
+
+/* Sequences that are shorter than a piece's tokens are several: its work grows with their length,
+ * and only then with the square of it. */
+static void
+raise_attention(struct mw_calibration *m, struct peak products)
+{
+    const double own = best_of(m->attention_flops, m->attention_points);
+    struct peak peak = {own, own};
+    double work[MW_MATMUL_POINTS_MAX], waited = 0;
+
+    for (int i = 0; i < m->attention_points; i++) {
+        double seq = sqrt(pow(m->attention_dim[i], 3) / MW_CALIBRATION_HEAD_DIM);
+        work[i] = seq * fmax(seq, (double)m->attention_tokens);
+        waited = fmax(waited, m->attention_flops[i].waited);
+    }
+    if (waited > MOSTLY) { /* its own best is none, then */
+        peak.typical = fmax(own, ATTENTION_PART * products.typical);
+        peak.most = fmax(own, products.most / ATTENTION_PART);
+    }
+    if (own > 0)
+        raise_points(work, m->attention_flops, m->attention_points, peak);
+}
+
+/* However wide the ranges are: half of a smaller one's rate is no property of the machine. */
+static void
+leave_out_slow(struct mw_calibration *m, struct mw_measure *rates, int points, bool *contradicts)
+{
+    double best = 0;
+
+    for (int i = 0; i < points; i++) {
+        if (!rates[i].samples)
+            continue;
+        if (rates[i].typical < KEPT * best) {
+            raise_to(&rates[i], KEPT * best, best);
+            rates[i].samples = 0;
+            contradicts[i] = true;
+            m->disturbances.sizes_out++;
+        }
+        best = fmax(best, rates[i].typical);
+    }
+}
+
+/* A layer that had to be small starts as many kernels as a large one. */
+static void
+raise_layer(struct mw_calibration *m, struct peak peak)
+{
+    double rows = (double)m->layer_rows, columns = (double)m->layer_columns;
+
+    if (!m->layer_flops.samples) { /* it had no time */
+        m->layer_flops.low = KEPT * KEPT * peak.typical;
+        m->layer_flops.typical = KEPT * peak.typical;
+        m->layer_flops.high = peak.most;
+    }
+    if (!(m->layer_flops.typical > 0) || !(rows * columns > 0))
+        return;
+    double times =
+        (double)m->layer_rows_wished / rows * pow((double)m->layer_columns_wished / columns, 2);
+    if (times > 1 || m->layer_flops.waited > MOSTLY)
+        raise_to(&m->layer_flops,
+                 fmin(grown(m->layer_flops.typical, times, peak.typical), KEPT * peak.typical),
+                 peak.most);
+}
+
+/* What a mean of samples that waited may have lost, at most. */
+#define LOST 0.95
+
+/* A product starts a kernel and does something, too; and a team begins when each of its threads has
+ * woken another, one after the other in a tree of them at most: what a hand-over takes, for which
+ * the system gives a core at once. */
+static void
+bound_launch(struct mw_calibration *m)
+{
+    struct mw_measure *launch = &m->launch_s;
+    const double product_s =
+        m->matmul_flops[0].samples ? 2 * pow(m->dim[0], 3) / m->matmul_flops[0].typical : INFINITY;
+    const double wakes_s = m->copy_latency_s.typical * (1 + log2(MAX(m->cores, 1)));
+
+    if (m->apart || launch->waited <= MOSTLY)
+        return;
+    launch->typical = fmin(launch->typical, product_s);
+    if (wakes_s > 0)
+        launch->typical = fmin(launch->typical, wakes_s);
+    launch->low = fmin(launch->low, (1 - LOST) * launch->typical);
+}
+
+/* A layer's passes are a score of kernels over memory: where most of their time went into waits of
+ * the team, memory tells of them. */
+static void
+bound_operators(struct mw_calibration *m)
+{
+    const struct mw_measure *memory = &m->device_bytes_per_s;
+    struct mw_measure *operators = &m->operator_bytes_per_s;
+
+    if (operators->waited > MOSTLY || (!operators->samples && operators->wished))
+        raise_to(operators, KEPT * memory->typical, memory->high);
+    if (!operators->samples)
+        operators->low = KEPT * operators->typical;
+}
+
+/* Where a team waited for cores one thread tells of all: as much, or half of it where two of them
+ * are threads of one core. */
+static struct peak
+peak_of(const struct mw_calibration *m)
+{
+    double attention = best_of(m->attention_flops, m->attention_points);
+    double seen = fmax(fmax(best_of(m->matmul_flops, m->points), ATTENTION_PART * attention),
+                       m->layer_flops.typical);
+
+    return (struct peak){fmax(seen, KEPT * m->peak_flops), fmax(seen, m->peak_flops)};
+}
+
+void
+mw_calibrate_bound(struct mw_calibration *m)
+{
+    leave_out_slow(m, m->matmul_flops, m->points, m->matmul_contradicts);
+    leave_out_slow(m, m->attention_flops, m->attention_points, m->attention_contradicts);
+    bound_launch(m);
+    bound_operators(m);
+    const struct peak peak = peak_of(m);
+
+    if (!(peak.typical > 0))
+        return;
+    raise_products(m, peak);
+    raise_attention(m, peak);
+    raise_layer(m, peak);
+}

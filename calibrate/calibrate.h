@@ -1,0 +1,199 @@
+/*
+ * calibrate.h - what this machine does with a backend, measured: the figures of a hardware profile.
+ *
+ * Primitives only, never a plan: products, operators, copies, updates and transfers as a run does
+ * them, on the OpenMP team that a run has (omp_set_num_threads), in arenas and files like a run's.
+ * With the `cpu` backend "device" and "host" are the same cores and the same memory; what that
+ * costs is measured by running one beside the other.  A device that queues ops is timed by its own
+ * events, and its copies are those of pinned memory, in lanes of their own.  Takes about a minute.
+ *
+ * Several ranks of one machine (mpirun) measure together: each is a device of the profile, what all
+ * share is what they have of it at once, and collectives are measured between them.
+ */
+#ifndef MW_CALIBRATE_CALIBRATE_H
+#define MW_CALIBRATE_CALIBRATE_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "exec/device/backend.h"
+#include "exec/ranks/ranks.h"
+#include "hardware/hwprofile.h"
+
+/* --- figures --- */
+
+/* Median, and the 10th and 90th percentiles: low is the smaller number. */
+struct mw_measure {
+    double low, typical, high;
+    int samples;   /* 0: left out; there is a figure all the same where neighbours tell one */
+    int wished;    /* samples; 0: as many as there are */
+    double waited; /* of its time the sample in the middle, for cores that others had; 0 to 1 */
+};
+
+/* Sorts the samples.  Percentiles are linear between neighbours.  None: all zero. */
+struct mw_measure mw_measure_of(double *samples, int count);
+/* Fewer samples than wished: the range that they may have. */
+void mw_measure_widen(struct mw_measure *measure, int wished);
+/* What a figure can be. */
+void mw_measure_clamp(struct mw_measure *measure, double least, double most);
+/* Points of no samples get what the nearest measured ones tell, `dims` rising. */
+void mw_calibrate_fill(const double *dims, struct mw_measure *rates, int points);
+/* Of samples of `kinds` in turn, the one that the others of its kind contradict most: its distance
+ * from their median, as a part of it, is over 3.5 deviations, told by the median of all distances
+ * (the modified z-score of Iglewicz and Hoaglin, How to Detect and Handle Outliers, 1993), and over
+ * a twentieth.  Those that have been judged do not count.  -1: there is none, or too few samples.
+ */
+int mw_calibrate_outlier(const double *samples, int count, int kinds, const bool *judged);
+double mw_calibrate_kind_median(const double *samples, int count, int kinds, int kind);
+
+/* Half of the distance from low to high, over typical; 0 if typical is 0. */
+double mw_measure_spread(const struct mw_measure *measure);
+
+/* y = intercept + slope * x by least squares of the relative error (y > 0); both at least 0. */
+void mw_calibrate_line(const double *x, const double *y, int count, double *intercept,
+                       double *slope);
+
+/* Of two works that go on side by side at the parts `x` and `y` of their speeds alone, where the
+ * first asks for all cores: the part of the cores that the second asks for, when they are shared
+ * max-min fairly (sim/engine_share.c).  x + y = 1: they take turns, 1; x + y = 2: nothing, 0. */
+double mw_calibrate_share(double x, double y);
+
+/* The first window from which on a drive's write rate keeps still: the median of `span` windows is
+ * within a twentieth of that of the `span` before.  -1: not yet. */
+int mw_calibrate_settled(const double *rates, int count, int span);
+
+/* --- the machine --- */
+
+/* Rates are of all ranks together. */
+struct mw_calibration_drives {
+    int count;
+    int64_t free_bytes;  /* on all their file systems */
+    int64_t block_bytes; /* picked */
+    int depth;           /* picked; blocks in flight a drive, direction
+                            and rank */
+    bool direct, ram;    /* all; any */
+    struct mw_measure read_bytes_per_s, write_bytes_per_s, burst_bytes_per_s;
+    struct mw_measure latency_s; /* of one request alone */
+    struct mw_measure duplex;
+    bool sustained;                              /* write is, with burst beside it */
+    bool settled;                                /* before the limit */
+    int64_t written_bytes;                       /* to find the sustained rate */
+    int64_t cache_bytes;                         /* written before it settled */
+    int settings, settings_tried;                /* of blocks and depth */
+    int64_t file_bytes, region_bytes;            /* reads and writes go through the second */
+    int64_t request_bytes, request_bytes_wished; /* the longest one timed */
+};
+
+/* What the hypervisor took; samples are counted in batches of 200 ms and more. */
+struct mw_calibration_steal {
+    bool told;                /* by the system */
+    int samples, again, kept; /* all; taken once more; kept although it took time from them */
+};
+
+enum mw_calibration_collective {
+    MW_CALIBRATION_ALL_GATHER,
+    MW_CALIBRATION_REDUCE_SCATTER,
+    MW_CALIBRATION_ALL_REDUCE,
+    MW_CALIBRATION_BROADCAST,
+    MW_CALIBRATION_COLLECTIVES
+};
+#define MW_CALIBRATION_MESSAGES_MAX 6
+#define MW_CALIBRATION_HEAD_DIM 64 /* of the attention that is measured */
+
+/* What other programs took, and what contradicts the rest. */
+struct mw_calibration_disturbances {
+    int samples, waited;        /* of what runs alone; kept although threads waited for cores */
+    int samples_again;          /* taken again, for others of their measure contradicted them */
+    int sizes_again, sizes_out; /* the same of sizes of a curve, and those left out for it */
+};
+
+/* The speed at the end, as a part of that at first; 1: their ranges meet; 0: there was no time to
+ * see. */
+struct mw_calibration_drift {
+    double products, updates;
+};
+bool mw_calibrate_has_drifted(double speed);
+
+struct mw_calibration {
+    const char *backend;
+    enum mw_dtype dtype; /* that it computed in */
+    bool apart;          /* its devices have memory of their own */
+    /* Of devices that are apart; that of rank 0: */
+    char device[256];
+    const char *direct_storage;               /* in words; NULL: there is no such thing */
+    int64_t device_bytes, device_taken_bytes; /* its memory, and what is taken beside slots */
+    int ranks;
+    int cores;            /* of a rank's team */
+    double cores_had;     /* part of the cores that products had; well below 1: others are busy */
+    int64_t memory_bytes; /* what a run may take of the host's, devices included but those apart */
+    int points;
+    double dim[MW_MATMUL_POINTS_MAX]; /* cube root of m * n * k */
+    struct mw_measure matmul_flops[MW_MATMUL_POINTS_MAX];
+    bool matmul_contradicts[MW_MATMUL_POINTS_MAX]; /* other sizes: left out for it */
+    double peak_flops; /* of all cores, by one thread alone; 0: no team waited for cores */
+    int attention_points;
+    int64_t attention_tokens; /* of a piece, at least: sequences beside one another */
+    double attention_dim[MW_MATMUL_POINTS_MAX];              /* cube root of seq * seq * head_dim */
+    struct mw_measure attention_flops[MW_MATMUL_POINTS_MAX]; /* counted whole */
+    bool attention_contradicts[MW_MATMUL_POINTS_MAX];
+    struct mw_measure layer_flops;     /* a GPT-2 layer, both ways, attention counted whole */
+    int64_t layer_rows, layer_columns; /* of it: tokens, and the hidden size */
+    int64_t layer_rows_wished, layer_columns_wished; /* where there is time */
+    struct mw_measure device_bytes_per_s;            /* update and loss, by the planner's bytes */
+    struct mw_measure operator_bytes_per_s; /* a layer's memory-bound operators, likewise */
+    struct mw_measure launch_s;
+    struct mw_measure h2d_bytes_per_s, d2h_bytes_per_s, copy_latency_s; /* one thread copies */
+    struct mw_measure node_h2d_bytes_per_s, node_d2h_bytes_per_s;       /* all ranks at once */
+    struct mw_measure update_params_per_s;                              /* likewise */
+    struct mw_measure host_bytes_per_s; /* likewise; the fastest of update, accumulation and norm */
+    struct mw_measure norm_bytes_per_s; /* likewise, of gradients */
+    struct mw_measure copy_duplex;      /* of devices that are apart: both ways at once, 1 to 2 */
+    struct mw_measure host_share, copy_share, nvme_share;   /* of the cores, beside products */
+    struct mw_measure fabric_bytes_per_s, fabric_latency_s; /* of several ranks, MODEL.md 7.5 */
+    struct mw_measure collective_share;
+    /* Of devices that are apart, several ranks: what a rank passes on a second, by the bytes of all
+     * ranks' shards. */
+    int messages;
+    int64_t message_bytes[MW_CALIBRATION_MESSAGES_MAX];
+    struct mw_measure collective_bytes_per_s[MW_CALIBRATION_COLLECTIVES]
+                                            [MW_CALIBRATION_MESSAGES_MAX];
+    bool collective_contradicts[MW_CALIBRATION_COLLECTIVES][MW_CALIBRATION_MESSAGES_MAX];
+    char collectives_by[128];                /* whose they are, in words; "": the ranks' own */
+    int64_t arena_bytes, arena_bytes_wished; /* that operands move through */
+    double budget_s, took_s;                 /* without what --sustained wrote */
+    double opened_s;                         /* of these: memory and the drives' file were made */
+    struct mw_calibration_steal steal;
+    struct mw_calibration_disturbances disturbances;
+    struct mw_calibration_drift drift;
+    struct mw_calibration_drives drives;
+};
+
+struct mw_calibration_options {
+    const struct mw_backend *backend; /* one that computes */
+    enum mw_dtype dtype;              /* in which: MW_DTYPE_BF16 or MW_DTYPE_FP16 */
+    const char *const *directories;   /* one a drive; they exist */
+    int directory_count;
+    bool sustained;
+    int64_t sustained_limit_bytes;           /* at most so much is written; 0: 64 GiB */
+    bool quick;                              /* tiny and noisy: for tests */
+    double budget_s;                         /* 0: 60; what `sustained` writes comes on top */
+    const struct mw_nvme_calls *drive_calls; /* NULL: the system's */
+    struct mw_ranks *ranks; /* with one lane, of one machine; NULL: one rank alone */
+    /* What is measured now, and how much of the budget is left; false stops.  NULL is allowed. */
+    bool (*progress)(void *data, const char *what, double left_s);
+    /* A line for the user. */
+    void (*notice)(void *data, const char *line);
+    void *data;
+};
+
+#define MW_CALIBRATION_BUDGET_S 60.0
+/* Products that have less of the cores run beside others. */
+#define MW_CALIBRATION_QUIET 0.9
+
+/* False with *error: a directory that cannot be written or is too small, no memory, stopped, a
+ * device that is not there or fails. */
+bool mw_calibrate(const struct mw_calibration_options *options, struct mw_calibration *out,
+                  GError **error);
+
+#endif

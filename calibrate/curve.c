@@ -1,0 +1,296 @@
+/*
+ * A rate over size: which sizes are measured, and what they say of one another.
+ *
+ * Rates rise with the size of a work to one top, where the machine's bounds are reached (the
+ * roofline of Williams, Waterman and Patterson, CACM 52(4), 2009), and may fall behind it, when
+ * caches no longer help: a size that is slower than a smaller one and a larger one is a dent, that
+ * part of a closing over sizes which the closing fills (Serra, Image Analysis and Mathematical
+ * Morphology, 1982).  And a work takes no longer than a larger one of its kind.  What other
+ * programs do to a team of threads makes dents that no number of samples shows, when they last as
+ * long as the samples do.
+ */
+#include <math.h>
+
+#include "calibrate/internal.h"
+
+/* Dents of which no one would speak: ranges may miss each other by so much. */
+#define TOLERANCE 1.25
+/* A library's poor choice for one size, or a cache that is full, costs no more than this; and so a
+ * size that is slower than so much of what the others tell does not measure the machine. */
+#define KEPT 0.5
+#define RETAKES 3
+
+/* --- the order ------------------------------------------------------------------------------- */
+
+void
+mw_calibrate_pace_add(struct mw_calibrate_pace *pace, double units, const struct mw_measure *rate)
+{
+    if (!rate->samples || !(rate->low > 0))
+        return;
+    if (!(pace->rate > 0))
+        pace->start_s = units / rate->low;
+    pace->rate = fmax(pace->rate, rate->low);
+}
+
+void
+mw_calibrate_pace_of_cores(struct mw_calibrate_pace *pace, const struct mw_calibrator *c)
+{
+    if (pace->rate > 0)
+        pace->rate = fmax(pace->rate, KEPT * c->peak_flops * c->cores_left);
+}
+
+double
+mw_calibrate_pace_s(const struct mw_calibrate_pace *pace, double units)
+{
+    return pace->rate > 0 ? pace->start_s + units / pace->rate : 0;
+}
+
+bool
+mw_calibrate_pace_fits(const struct mw_calibrate_pace *pace, double units, double seconds)
+{
+    double work_s = mw_calibrate_pace_s(pace, units) - pace->start_s;
+
+    return work_s <= fmax(seconds - pace->start_s, seconds / 2);
+}
+
+/* Seconds of the least sample; 0: nothing is known. */
+static double
+least_s(const struct mw_calibrator *c, const struct mw_calibrate_curve *curve,
+        const struct mw_measure *rates, int point)
+{
+    struct mw_calibrate_pace pace = {0};
+
+    for (int i = 0; i < curve->points; i++)
+        mw_calibrate_pace_add(&pace, curve->units(curve->state, i), &rates[i]);
+    if (curve->flops)
+        mw_calibrate_pace_of_cores(&pace, c);
+    return mw_calibrate_pace_s(&pace, curve->units(curve->state, point));
+}
+
+static bool
+take_point(struct mw_calibrator *c, const struct mw_calibrate_curve *curve,
+           struct mw_measure *rates, int point, int left, GError **error)
+{
+    double left_s = c->budget.until_s - mw_calibrate_now_s();
+    double others_s =
+        c->peak_flops > 0 ? 0 : left_s / 2; /* the largest tells more than all smaller ones */
+    double take = least_s(c, curve, rates, point) <= left_s - others_s || point == 0;
+
+    c->budget.measures = left;
+    if (!mw_calibrate_agree(c, &take, error))
+        return false;
+    return !(take > 0) || curve->measure(curve->state, point, &rates[point], error);
+}
+
+/* --- contradictions -------------------------------------------------------------------------- */
+
+/* The fastest of points from `from` on by `step`, at the slow end of its range; 0: none. */
+static double
+fastest(const struct mw_measure *rates, int points, int from, int step)
+{
+    double rate = 0;
+
+    for (int i = from; i >= 0 && i < points; i += step)
+        if (rates[i].samples)
+            rate = fmax(rate, rates[i].low);
+    return rate;
+}
+
+/* It takes no longer than any larger one. */
+static double
+told_by_time(const struct mw_calibrate_curve *curve, const struct mw_measure *rates, int point)
+{
+    double units = curve->units(curve->state, point), rate = 0;
+
+    for (int i = point + 1; i < curve->points; i++)
+        if (rates[i].samples)
+            rate = fmax(rate, rates[i].low * fmin(units / curve->units(curve->state, i), 1));
+    return rate;
+}
+
+/* What can be no property of the machine. */
+static double
+told_for_sure(const struct mw_calibrate_curve *curve, const struct mw_measure *rates, int point)
+{
+    double below = fastest(rates, curve->points, point - 1, -1);
+    double above = fastest(rates, curve->points, point + 1, 1);
+
+    return fmax(fmin(below, above), told_by_time(curve, rates, point));
+}
+
+/* The largest has no larger one to be held to: only to the one below it. */
+static double
+told_by_neighbour(const struct mw_calibrate_curve *curve, const struct mw_measure *rates, int point)
+{
+    int below = point - 1;
+
+    if (fastest(rates, curve->points, point + 1, 1) > 0)
+        return 0;
+    while (below >= 0 && !rates[below].samples)
+        below--;
+    return below >= 0 ? rates[below].low : 0;
+}
+
+double
+mw_calibrate_told(const struct mw_calibrate_curve *curve, const struct mw_measure *rates, int point)
+{
+    double below = fmax(KEPT * fastest(rates, curve->points, point - 1, -1),
+                        told_by_neighbour(curve, rates, point));
+
+    return fmax(told_for_sure(curve, rates, point), below);
+}
+
+/* How many times slower than it can be; 0: it agrees with the others, or was not measured. */
+static double
+contradiction(double told, const struct mw_measure *rate)
+{
+    return rate->samples && told > TOLERANCE * rate->high ? told / rate->high : 0;
+}
+
+/* The worst, by all ranks' figures, of those that may be measured again; -1: there is none.  They
+ * all go on with the same one. */
+static bool
+find_worst(struct mw_calibrator *c, const struct mw_calibrate_curve *curve,
+           const struct mw_measure *rates, const int *tries, int *count, int *worst, GError **error)
+{
+    double wrong[MW_MATMUL_POINTS_MAX] = {0};
+
+    for (int i = 0; i < curve->points; i++)
+        if (tries[i] < RETAKES)
+            wrong[i] = contradiction(mw_calibrate_told(curve, rates, i), &rates[i]);
+    if (!mw_calibrate_sum(c, wrong, curve->points, error))
+        return false;
+    *worst = -1;
+    *count = 0;
+    for (int i = 0; i < curve->points; i++) {
+        *count += wrong[i] > 0;
+        if (wrong[i] > 0 && (*worst < 0 || wrong[i] > wrong[*worst]))
+            *worst = i;
+    }
+    return true;
+}
+
+/* What disturbs makes slower: the faster one is nearer to the truth. */
+static bool
+measure_again(struct mw_calibrator *c, const struct mw_calibrate_curve *curve,
+              struct mw_measure *rates, int point, GError **error)
+{
+    struct mw_measure before = rates[point], again = {0};
+
+    rates[point].samples = 0; /* nothing is to be told by it meanwhile */
+    if (!curve->measure(curve->state, point, &again, error))
+        return false;
+    rates[point] = again.typical > before.typical ? again : before;
+    c->disturbances.sizes_again++;
+    return true;
+}
+
+static bool
+open_part(struct mw_calibrator *c, const struct mw_calibrate_curve *curve, GError **error)
+{
+    g_autofree char *what =
+        g_strdup_printf("%s again, of sizes that contradict others", curve->what);
+
+    return c->budget.begun[curve->again] || mw_calibrate_begin(c, curve->again, what, 1, error);
+}
+
+static bool
+take_contradicting_again(struct mw_calibrator *c, const struct mw_calibrate_curve *curve,
+                         struct mw_measure *rates, GError **error)
+{
+    int tries[MW_MATMUL_POINTS_MAX] = {0}, count, worst;
+
+    for (;;) {
+        if (!find_worst(c, curve, rates, tries, &count, &worst, error))
+            return false;
+        if (worst < 0)
+            break;
+        if (!open_part(c, curve, error))
+            return false;
+        double left_s = c->budget.until_s - mw_calibrate_now_s();
+        double take = least_s(c, curve, rates, worst) <= left_s / 2;
+        c->budget.measures = count;
+        if (!mw_calibrate_agree(c, &take, error))
+            return false;
+        tries[worst] = take > 0 ? tries[worst] + 1 : RETAKES;
+        if (take > 0 && !measure_again(c, curve, rates, worst, error))
+            return false;
+    }
+    return true;
+}
+
+/* Where one rank leaves it out, all do: a figure of the machine is one of all ranks. */
+static bool
+settle_point(struct mw_calibrator *c, const struct mw_calibrate_curve *curve,
+             struct mw_measure *rates, int point, GError **error)
+{
+    double told = mw_calibrate_told(curve, rates, point);
+    double out =
+        contradiction(KEPT * told_for_sure(curve, rates, point), &rates[point]) > 0 ? 1 : 0;
+
+    if (!mw_calibrate_sum(c, &out, 1, error))
+        return false;
+    if (out > 0) {
+        rates[point].samples = 0;
+        curve->contradicts[point] = true;
+        c->disturbances.sizes_out++;
+    } else {
+        rates[point].high = fmax(rates[point].high, told);
+    }
+    return true;
+}
+
+/* The worst first: what is left out contradicts nobody. */
+static bool
+settle(struct mw_calibrator *c, const struct mw_calibrate_curve *curve, struct mw_measure *rates,
+       GError **error)
+{
+    const int tries[MW_MATMUL_POINTS_MAX] = {0};
+    int count, worst;
+
+    do {
+        if (!find_worst(c, curve, rates, tries, &count, &worst, error) ||
+            (worst >= 0 && !settle_point(c, curve, rates, worst, error)))
+            return false;
+    } while (worst >= 0);
+    return true;
+}
+
+bool
+mw_calibrate_take_points(struct mw_calibrator *c, const struct mw_calibrate_curve *curve,
+                         struct mw_measure *rates, int behind, GError **error)
+{
+    int left = curve->points + behind;
+
+    if (!take_point(c, curve, rates, 0, left--, error))
+        return false;
+    for (int i = curve->points - 1; i > 0 && c->peak_flops > 0; i--)
+        if (!take_point(c, curve, rates, i, left--, error))
+            return false;
+    for (int odd = 0; odd < 2; odd++)
+        for (int i = odd ? 1 : 2; i < curve->points && left > behind; i += 2)
+            if (!take_point(c, curve, rates, i, left--, error))
+                return false;
+    return true;
+}
+
+bool
+mw_calibrate_settle_curve(struct mw_calibrator *c, const struct mw_calibrate_curve *curve,
+                          struct mw_measure *rates, GError **error)
+{
+    if (!take_contradicting_again(c, curve, rates, error) || !settle(c, curve, rates, error))
+        return false;
+    mw_calibrate_fill(curve->dims, rates, curve->points);
+    return true;
+}
+
+bool
+mw_calibrate_take_curve(struct mw_calibrator *c, const struct mw_calibrate_curve *curve,
+                        struct mw_measure *rates, GError **error)
+{
+    if (!mw_calibrate_take_points(c, curve, rates, 0, error) ||
+        !mw_calibrate_settle_curve(c, curve, rates, error))
+        return false;
+    c->budget.begun[curve->again] = true; /* its time is the others' */
+    return true;
+}

@@ -1,0 +1,348 @@
+/* One layer, forward and backward: its memory-bound operators by themselves, and all of it. */
+#include <math.h>
+
+#include "calibrate/internal.h"
+
+/* GPT-2 124M's, where not quick and not slow. */
+struct layer {
+    struct mw_calibrator *c;
+    int64_t rows, columns, heads, seq;
+    uint16_t *x, *y, *dx, *weight, *bias; /* [rows, columns] */
+    uint16_t *up, *act, *d_up;            /* [rows, 4 columns] */
+    uint16_t *qkv, *d_qkv, *o, *d_o, *params, *d_params;
+    float *mean, *rstd, *lse;
+    void *sums_scratch, *scratch; /* of sums over rows, of attention */
+    int64_t at;                   /* behind them */
+};
+
+static void *
+take(struct layer *l, int64_t *at, int64_t bytes)
+{
+    return mw_calibrate_take(&l->c->device, at, bytes);
+}
+
+static struct layer
+layer_at(struct mw_calibrator *c, int64_t rows, int64_t columns)
+{
+    struct layer l = {.c = c, .rows = rows, .columns = columns, .heads = columns / 64};
+    int64_t one = 2 * rows * columns, at = 0;
+
+    l.x = take(&l, &at, one);
+    l.y = take(&l, &at, one);
+    l.dx = take(&l, &at, one);
+    l.up = take(&l, &at, 4 * one);
+    l.act = take(&l, &at, 4 * one);
+    l.d_up = take(&l, &at, 4 * one);
+    l.qkv = take(&l, &at, 3 * one);
+    l.d_qkv = take(&l, &at, 3 * one);
+    l.o = take(&l, &at, one);
+    l.d_o = take(&l, &at, one);
+    l.weight = take(&l, &at, 4 * columns * 2);
+    l.bias = take(&l, &at, 4 * columns * 2);
+    l.params = take(&l, &at, 24 * columns * columns);
+    l.d_params = take(&l, &at, 24 * columns * columns);
+    l.mean = take(&l, &at, 4 * rows);
+    l.rstd = take(&l, &at, 4 * rows);
+    l.lse = take(&l, &at, 4 * rows * l.heads);
+    l.sums_scratch = take(&l, &at, c->kernels->row_sums_scratch_bytes(c->on, rows, 4 * columns));
+    l.at = at;
+    return l;
+}
+
+/* --- memory-bound operators ------------------------------------------------------------------ */
+
+static void
+forward_passes(const struct layer *l)
+{
+    const struct mw_kernels *k = l->c->kernels;
+    int64_t n = l->rows * l->columns;
+    void *on = l->c->on;
+
+    k->layernorm_forward(on, l->y, l->mean, l->rstd, l->x, l->weight, l->bias, l->rows, l->columns,
+                         1e-5f);
+    k->add(on, l->y, l->x, l->y, n);
+    k->layernorm_forward(on, l->y, l->mean, l->rstd, l->x, l->weight, l->bias, l->rows, l->columns,
+                         1e-5f);
+    k->gelu_forward(on, l->act, l->up, 4 * n);
+    k->add(on, l->y, l->x, l->y, n);
+}
+
+static void
+bias_backward(const struct layer *l, const uint16_t *dy, int64_t columns)
+{
+    struct mw_gradient to = {.data = l->bias};
+
+    l->c->kernels->bias_gradient(l->c->on, to, dy, columns, l->rows, columns, l->sums_scratch);
+}
+
+static void
+norm_backward(const struct layer *l)
+{
+    const struct mw_kernels *k = l->c->kernels;
+    struct mw_gradient to = {.data = l->bias};
+
+    k->norm_weight_gradient(l->c->on, to, l->dx, l->x, l->mean, l->rstd, l->rows, l->columns,
+                            l->sums_scratch);
+    bias_backward(l, l->dx, l->columns);
+    k->layernorm_backward(l->c->on, l->y, l->x, l->dx, l->x, l->weight, l->mean, l->rstd, l->rows,
+                          l->columns);
+}
+
+static void
+backward_passes(const struct layer *l)
+{
+    int64_t h = l->columns;
+
+    bias_backward(l, l->dx, h);
+    l->c->kernels->gelu_backward(l->c->on, l->d_up, l->act, l->up, 4 * l->rows * h);
+    bias_backward(l, l->d_up, 4 * h);
+    norm_backward(l);
+    bias_backward(l, l->dx, h);
+    bias_backward(l, l->d_qkv, 3 * h);
+    norm_backward(l);
+}
+
+/* docs/MODEL.md 4.1, 4.6 to 4.8, in tensors of rows * columns: forward norms 2 * 2, sums 2 * 3,
+ * activation 8; backward norms 2 * 6, activation 12, biases of QKV, projection and MLP 3 + 1 + 4 +
+ * 1. */
+#define FORWARD_TENSORS 18.0
+#define BACKWARD_TENSORS 33.0
+
+double
+mw_calibrate_layer_bytes(int64_t rows, int64_t columns)
+{
+    return (2 * FORWARD_TENSORS + BACKWARD_TENSORS) * 2 * (double)rows * (double)columns;
+}
+
+double
+mw_calibrate_layer_passes(struct mw_calibrator *c, int64_t rows, int64_t columns)
+{
+    struct layer l = layer_at(c, rows, columns);
+
+    forward_passes(&l);
+    forward_passes(&l);
+    backward_passes(&l);
+    return mw_calibrate_layer_bytes(rows, columns);
+}
+
+/* --- all of it ------------------------------------------------------------------------------- */
+
+#define LAYERS 3  /* that its time is for, at least */
+#define STARTS 12 /* as many kernels as so many samples of the least products have */
+#define LAYER_ROWS_LEAST 128
+#define LAYER_COLUMNS_LEAST 128
+
+/* y[rows, out] from x[rows, in], and both gradients. */
+static void
+linear(const struct layer *l, const uint16_t *x, const uint16_t *dy, uint16_t *y, int64_t in,
+       int64_t out)
+{
+    struct mw_product forward = {.m = l->rows, .n = out, .k = in, .bias = true};
+    struct mw_product to_input = {.m = l->rows, .n = in, .k = out, .b_transposed = true};
+    struct mw_product to_weight = {.m = in, .n = out, .k = l->rows, .a_transposed = true};
+
+    mw_calibrate_multiply(l->c, &forward, y, x, l->params, l->bias);
+    mw_calibrate_multiply(l->c, &to_input, l->y, dy, l->params, NULL);
+    mw_calibrate_multiply(l->c, &to_weight, l->d_params, x, dy, NULL);
+}
+
+static void
+attend(const struct layer *l, const struct mw_attention *shape)
+{
+    const struct mw_kernels *k = l->c->kernels;
+    int64_t h = l->columns;
+
+    k->attention_forward(l->c->on, shape, l->o, l->lse, l->qkv, l->qkv + h, l->qkv + 2 * h,
+                         l->scratch);
+    k->attention_backward(l->c->on, shape, l->d_qkv, l->d_qkv + h, l->d_qkv + 2 * h, l->d_o, l->o,
+                          l->lse, l->qkv, l->qkv + h, l->qkv + 2 * h, l->scratch);
+}
+
+static struct mw_attention
+attention_of(const struct layer *l, int64_t seq)
+{
+    return (struct mw_attention){.batch = l->rows / seq,
+                                 .seq = seq,
+                                 .heads = l->heads,
+                                 .kv_heads = l->heads,
+                                 .head_dim = 64,
+                                 .ld_q = 3 * l->columns,
+                                 .ld_k = 3 * l->columns,
+                                 .ld_v = 3 * l->columns,
+                                 .ld_o = l->columns,
+                                 .scale = 0.125f};
+}
+
+/* docs/MODEL.md 3.1 and 3.2, attention whole: 6 a weight, 14 a pair of tokens. */
+static double
+layer_flops(int64_t rows, int64_t seq, int64_t columns)
+{
+    double tokens = (double)rows, h = (double)columns;
+
+    return 6 * tokens * 12 * h * h + 14 * tokens * (double)seq * h;
+}
+
+static double
+run_layer(void *data)
+{
+    struct layer *l = data;
+    struct mw_attention shape = attention_of(l, l->seq);
+
+    forward_passes(l);
+    linear(l, l->x, l->d_qkv, l->qkv, l->columns, 3 * l->columns);
+    attend(l, &shape);
+    linear(l, l->o, l->dx, l->d_o, l->columns, l->columns);
+    linear(l, l->x, l->d_up, l->up, l->columns, 4 * l->columns);
+    linear(l, l->act, l->dx, l->d_o, 4 * l->columns, l->columns);
+    backward_passes(l);
+    return layer_flops(l->rows, l->seq, l->columns);
+}
+
+static void
+take_scratch(struct layer *l, const struct mw_attention *shape)
+{
+    l->scratch = take(l, &l->at, l->c->kernels->attention_scratch_bytes(l->c->on, shape));
+}
+
+static struct mw_calibrate_pace
+layer_pace(const struct mw_calibrator *c, const struct mw_calibration *out)
+{
+    struct mw_calibrate_pace pace = mw_calibrate_products_pace(c, out);
+
+    pace.start_s *= STARTS;
+    return pace;
+}
+
+/* Where the least layer takes most of the time that all else has, products tell of it. */
+static bool
+has_time(struct mw_calibrator *c, struct mw_calibration *out, bool *yes, GError **error)
+{
+    const struct mw_calibrate_pace pace = layer_pace(c, out);
+    double flops = layer_flops(LAYER_ROWS_LEAST, LAYER_ROWS_LEAST, LAYER_COLUMNS_LEAST);
+
+    out->layer_rows_wished = c->scale->layer_rows;
+    out->layer_columns_wished = c->scale->layer_columns;
+    out->layer_flops = mw_calibrate_left_out(c, 0, 0, 0);
+    return mw_calibrate_has_time(c, MW_CALIBRATE_LAYER, 2 * mw_calibrate_pace_s(&pace, flops), yes,
+                                 error);
+}
+
+/* Tokens first, then columns: as few as there is time for some of, by the pace of products. */
+bool
+mw_calibrate_choose_layer(struct mw_calibrator *c, struct mw_calibration *out, int64_t *seq,
+                          GError **error)
+{
+    double rows = (double)c->scale->layer_rows, columns = (double)c->scale->layer_columns;
+    const double share_s = mw_calibrate_share_s(c) / LAYERS;
+    const struct mw_calibrate_pace pace = layer_pace(c, out);
+
+    for (;;) {
+        *seq = (int64_t)fmin((double)c->scale->layer_seq, rows);
+        double flops = layer_flops((int64_t)rows, *seq, (int64_t)columns);
+        if (mw_calibrate_pace_fits(&pace, flops, share_s) ||
+            (rows <= LAYER_ROWS_LEAST && columns <= LAYER_COLUMNS_LEAST))
+            break;
+        if (rows > LAYER_ROWS_LEAST)
+            rows = floor(rows / 2);
+        else
+            columns = floor(columns / 128) * 64;
+    }
+    if (!mw_calibrate_agree(c, &rows, error) || !mw_calibrate_agree(c, &columns, error))
+        return false;
+    out->layer_rows = (int64_t)rows;
+    out->layer_columns = (int64_t)columns;
+    *seq = MIN(c->scale->layer_seq, out->layer_rows);
+    return true;
+}
+
+bool
+mw_calibrate_layer(struct mw_calibrator *c, struct mw_calibration *out, GError **error)
+{
+    int64_t seq;
+    bool time;
+
+    if (!has_time(c, out, &time, error))
+        return false;
+    if (!time)
+        return true;
+    if (!mw_calibrate_begin(c, MW_CALIBRATE_LAYER, "a layer, forward and backward", 1, error) ||
+        !mw_calibrate_choose_layer(c, out, &seq, error))
+        return false;
+    struct layer l = layer_at(c, out->layer_rows, out->layer_columns);
+    struct mw_calibrate_work work = {run_layer, &l, c, MW_CALIBRATE_COMPUTE};
+    struct mw_attention shape = attention_of(&l, seq);
+    l.seq = seq;
+    take_scratch(&l, &shape);
+    out->layer_flops = mw_calibrate_measure(c, &work, 0);
+    return true;
+}
+
+/* --- attention ------------------------------------------------------------------------------- */
+
+#define HEAD_DIM MW_CALIBRATION_HEAD_DIM
+
+struct attended {
+    struct layer layer;
+    struct mw_attention shape;
+};
+
+/* Forward, forward again as recompute, and backward: 4, 4 and 10 FLOPs a pair and column. */
+static double
+run_attention(void *data)
+{
+    struct attended *it = data;
+    const struct layer *l = &it->layer;
+    int64_t h = l->columns;
+
+    l->c->kernels->attention_forward(l->c->on, &it->shape, l->o, l->lse, l->qkv, l->qkv + h,
+                                     l->qkv + 2 * h, l->scratch);
+    attend(l, &it->shape);
+    return 18 * (double)l->rows * (double)it->shape.seq * (double)h;
+}
+
+static double
+attention_units(const void *data, int point)
+{
+    const struct mw_calibrator *c = data;
+    int64_t seq = c->scale->seqs[point], tokens = MAX(c->scale->attention_tokens, seq);
+
+    return 2 * 18.0 * (double)(tokens * seq * c->scale->attention_columns);
+}
+
+static bool
+measure_attention(void *data, int point, struct mw_measure *flops, GError **error)
+{
+    struct mw_calibrator *c = data;
+    int64_t seq = c->scale->seqs[point], tokens = MAX(c->scale->attention_tokens, seq);
+    g_autofree char *what = g_strdup_printf("attention over %d tokens", (int)seq);
+    struct attended it = {.layer = layer_at(c, tokens, c->scale->attention_columns)};
+    struct mw_calibrate_work work = {run_attention, &it, c, MW_CALIBRATE_COMPUTE};
+
+    if (!mw_calibrate_step(c, what, error))
+        return false;
+    it.shape = attention_of(&it.layer, seq);
+    take_scratch(&it.layer, &it.shape);
+    *flops = mw_calibrate_measure(c, &work, 0);
+    return true;
+}
+
+bool
+mw_calibrate_attention(struct mw_calibrator *c, struct mw_calibration *out, GError **error)
+{
+    const struct mw_calibrate_curve curve = {.points = c->scale->seq_points,
+                                             .dims = out->attention_dim,
+                                             .units = attention_units,
+                                             .measure = measure_attention,
+                                             .state = c,
+                                             .flops = true,
+                                             .what = "attention",
+                                             .again = MW_CALIBRATE_ATTENTION_AGAIN,
+                                             .contradicts = out->attention_contradicts};
+
+    out->attention_points = curve.points;
+    out->attention_tokens = c->scale->attention_tokens;
+    for (int i = 0; i < curve.points; i++)
+        out->attention_dim[i] = cbrt((double)(c->scale->seqs[i] * c->scale->seqs[i] * HEAD_DIM));
+    return mw_calibrate_begin(c, MW_CALIBRATE_ATTENTION, curve.what, curve.points, error) &&
+           mw_calibrate_take_curve(c, &curve, out->attention_flops, error);
+}

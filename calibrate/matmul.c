@@ -1,0 +1,285 @@
+/* Matrix products by shape: what a linear layer computes forward and backward. */
+#include <math.h>
+
+#if defined(_OPENMP)
+#include <omp.h>
+#endif
+
+#include "calibrate/internal.h"
+
+#define WARM_PIECES 20   /* so many have room in a share where one is to warm up */
+#define WINDOW_PIECES 10 /* of products beside other works */
+
+/* Of tokens, outputs and inputs beside the size: a square, and oblongs of the same product. */
+static const double shapes[][3] = {{1, 1, 1}, {1, 2, 0.5}, {2, 0.5, 1}, {1, 0.5, 2}};
+
+struct linear {
+    struct mw_calibrator *c;
+    int64_t tokens, outputs, inputs;
+    int64_t at; /* operands move through the arena: a step's are not in the caches either */
+    bool ready;
+};
+
+enum product { FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, PRODUCTS };
+
+static struct mw_product
+product_of(const struct linear *l, enum product which)
+{
+    switch (which) {
+    case FORWARD: /* y = x W^T */
+        return (struct mw_product){
+            .m = l->tokens, .n = l->outputs, .k = l->inputs, .b_transposed = true};
+    case INPUT_GRADIENT: /* dx = dy W */
+        return (struct mw_product){.m = l->tokens, .n = l->inputs, .k = l->outputs};
+    default: /* dW = dy^T x */
+        return (struct mw_product){
+            .m = l->outputs, .n = l->inputs, .k = l->tokens, .a_transposed = true};
+    }
+}
+
+static double
+run_products(void *data)
+{
+    struct linear *l = data;
+    double flops = 0;
+
+    for (int which = 0; which < PRODUCTS; which++) {
+        struct mw_product p = product_of(l, which);
+        const struct mw_arena *arena = &l->c->device;
+        const uint16_t *a = mw_calibrate_take(arena, &l->at, 2 * p.m * p.k);
+        const uint16_t *b = mw_calibrate_take(arena, &l->at, 2 * p.k * p.n);
+        void *to = mw_calibrate_take(arena, &l->at, 2 * p.m * p.n);
+
+        mw_calibrate_multiply(l->c, &p, to, a, b, NULL);
+        flops += 2.0 * (double)p.m * (double)p.n * (double)p.k;
+    }
+    return flops;
+}
+
+static int64_t
+side(int64_t size, double factor)
+{
+    return MAX(1, (int64_t)llround((double)size * factor));
+}
+
+static bool
+prepare(const struct linear *l, GError **error)
+{
+    for (int which = 0; which < PRODUCTS; which++) {
+        struct mw_product p = product_of(l, which);
+        if (!l->c->kernels->prepare(l->c->on, &p, error))
+            return false;
+    }
+    return true;
+}
+
+struct sized {
+    struct mw_calibrator *c;
+    double share_s, least_s; /* that there are; that a piece takes, by a smaller size's rate */
+    struct linear shapes[G_N_ELEMENTS(shapes)];
+};
+
+/* The shapes in turn.  A first piece makes ready and warms up where there is time for it. */
+static bool
+take_shape(void *data, int number, double *rate, GError **error)
+{
+    struct sized *sized = data;
+    struct linear *l = &sized->shapes[number % (int)G_N_ELEMENTS(shapes)];
+    struct mw_calibrate_work work = {run_products, l, l->c, MW_CALIBRATE_COMPUTE};
+
+    if (!l->ready) {
+        if (!prepare(l, error))
+            return false;
+        if (sized->least_s * WARM_PIECES <= sized->share_s)
+            mw_calibrate_once(&work);
+        l->ready = true;
+    }
+    *rate = mw_calibrate_quiet_rate(l->c, &work, l->c->scale->product_s);
+    return true;
+}
+
+/* --- sizes ----------------------------------------------------------------------------------- */
+
+struct sizes {
+    struct mw_calibrator *c;
+    struct mw_calibration *out;
+};
+
+static double
+flops_of(const struct mw_calibration *out, int point)
+{
+    return PRODUCTS * 2 * pow(out->dim[point], 3);
+}
+
+static double
+units_of(const void *data, int point)
+{
+    const struct sizes *sizes = data;
+
+    return flops_of(sizes->out, point);
+}
+
+/* A team that waits for cores is slow out of all proportion, and one thread alone is not: pieces of
+ * its products are shorter than a scheduler's slice.  All cores are as fast as so many of it at
+ * most, and where two of them are threads of one core, half as fast at least. */
+#define ONE_SIZE 320 /* that of no other product: the library makes it for a thread */
+#define ONE_PIECES 5 /* in which it did not wait */
+#define ONE_MOST_S 0.5
+
+static double
+fastest_piece(struct mw_calibrator *c, const struct mw_calibrate_work *work)
+{
+    const double end_s = mw_calibrate_now_s() + ONE_MOST_S;
+    double best = 0, fastest;
+    int undisturbed = 0;
+
+    while (undisturbed < ONE_PIECES && mw_calibrate_now_s() < end_s) {
+        double waits_s = mw_calibrate_waited_s();
+        mw_calibrate_rate_of_pieces(work, 0, &fastest);
+        undisturbed += mw_calibrate_waited_s() <= waits_s;
+        best = fmax(best, fastest);
+    }
+    return best;
+}
+
+static bool
+measure_one_thread(struct mw_calibrator *c, GError **error)
+{
+    struct linear l = {.c = c, .tokens = ONE_SIZE, .outputs = ONE_SIZE, .inputs = ONE_SIZE};
+    const struct mw_calibrate_work work = {run_products, &l, c, MW_CALIBRATE_COMPUTE};
+
+#if defined(_OPENMP)
+    omp_set_num_threads(1);
+#endif
+    bool good = prepare(&l, error);
+    if (good) {
+        mw_calibrate_once(&work);
+        c->peak_flops = c->cores * fastest_piece(c, &work);
+    }
+    mw_calibrate_enter(c);
+    g_debug("the cores do %.3g FLOP/s at most", c->peak_flops);
+    return good;
+}
+
+static bool
+measure_size(void *data, int point, struct mw_measure *flops, GError **error)
+{
+    struct sizes *sizes = data;
+    struct mw_calibrator *c = sizes->c;
+    int64_t size = c->scale->sizes[point];
+    g_autofree char *what = g_strdup_printf("matrix products of %d", (int)size);
+
+    return mw_calibrate_step(c, what, error) &&
+           mw_calibrate_products_again(c, sizes->out, point, flops, error) &&
+           (!c->team || c->peak_flops > 0 || measure_one_thread(c, error));
+}
+
+bool
+mw_calibrate_products_again(struct mw_calibrator *c, struct mw_calibration *out, int point,
+                            struct mw_measure *flops, GError **error)
+{
+    int64_t size = c->scale->sizes[point];
+    const struct mw_calibrate_pace pace = mw_calibrate_products_pace(c, out);
+    struct sized sized = {.c = c,
+                          .share_s = mw_calibrate_share_s(c),
+                          .least_s = mw_calibrate_pace_s(&pace, flops_of(out, point))};
+    const struct mw_calibrate_samples samples = {.take = take_shape,
+                                                 .state = &sized,
+                                                 .values = 1,
+                                                 .rates = true,
+                                                 .wished = c->rounds * (int)G_N_ELEMENTS(shapes),
+                                                 .kinds = (int)G_N_ELEMENTS(shapes)};
+
+    for (size_t s = 0; s < G_N_ELEMENTS(shapes); s++)
+        sized.shapes[s] = (struct linear){.c = c,
+                                          .tokens = side(size, shapes[s][0]),
+                                          .outputs = side(size, shapes[s][1]),
+                                          .inputs = side(size, shapes[s][2])};
+    return mw_calibrate_take_samples(c, &samples, flops, error);
+}
+
+double
+mw_calibrate_products_s(const struct mw_calibration *out, int point)
+{
+    const struct mw_measure *flops = &out->matmul_flops[point];
+
+    return flops->samples ? (double)G_N_ELEMENTS(shapes) * flops_of(out, point) / flops->low : 0;
+}
+
+/* A team that waits for a core that others have is slow out of all proportion. */
+static void
+tell_load(const struct mw_calibrator *c, double had)
+{
+    if (had > MW_CALIBRATION_QUIET || !c->options->notice || mw_calibrate_rank(c) > 0)
+        return;
+    g_autofree char *line =
+        g_strdup_printf("other programs are busy on this machine: the products had %.0f%% of its "
+                        "cores, and figures are too low; calibrate again when it is quiet",
+                        100 * had);
+    c->options->notice(c->options->data, line);
+}
+
+struct mw_calibrate_pace
+mw_calibrate_products_pace(const struct mw_calibrator *c, const struct mw_calibration *out)
+{
+    struct mw_calibrate_pace pace = {0};
+
+    for (int i = 0; i < out->points; i++)
+        mw_calibrate_pace_add(&pace, flops_of(out, i), &out->matmul_flops[i]);
+    mw_calibrate_pace_of_cores(&pace, c);
+    return pace;
+}
+
+/* Beside other works: the largest of which a window has some. */
+bool
+mw_calibrate_choose_beside(struct mw_calibrator *c, const struct mw_calibration *out,
+                           GError **error)
+{
+    const struct mw_calibrate_pace pace = mw_calibrate_products_pace(c, out);
+    double size = (double)c->scale->beside;
+
+    while (size > (double)c->scale->sizes[0] &&
+           !mw_calibrate_pace_fits(&pace, 2 * pow(size, 3), c->window_wish_s / WINDOW_PIECES))
+        size = floor(size / 2);
+    if (!mw_calibrate_agree(c, &size, error))
+        return false;
+    c->beside = (int64_t)size;
+    return true;
+}
+
+static bool
+measure_sizes(struct mw_calibrator *c, struct mw_calibration *out, GError **error)
+{
+    struct sizes sizes = {c, out};
+    const struct mw_calibrate_curve curve = {.points = c->scale->product_points,
+                                             .dims = out->dim,
+                                             .units = units_of,
+                                             .measure = measure_size,
+                                             .state = &sizes,
+                                             .flops = true,
+                                             .what = "matrix products",
+                                             .again = MW_CALIBRATE_PRODUCTS_AGAIN,
+                                             .contradicts = out->matmul_contradicts};
+
+    out->points = curve.points;
+    for (int i = 0; i < out->points; i++)
+        out->dim[i] = (double)c->scale->sizes[i];
+    return mw_calibrate_begin(c, MW_CALIBRATE_PRODUCTS, curve.what, out->points, error) &&
+           mw_calibrate_take_curve(c, &curve, out->matmul_flops, error) &&
+           mw_calibrate_choose_beside(c, out, error);
+}
+
+bool
+mw_calibrate_matmul(struct mw_calibrator *c, struct mw_calibration *out, GError **error)
+{
+    double began_s = mw_calibrate_now_s(), used_s = mw_calibrate_used_s();
+
+    if (!measure_sizes(c, out, error))
+        return false;
+    if (c->backend->apart)
+        return true;
+    out->cores_had =
+        (mw_calibrate_used_s() - used_s) / (mw_calibrate_now_s() - began_s) / out->cores;
+    tell_load(c, out->cores_had);
+    return true;
+}

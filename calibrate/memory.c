@@ -1,0 +1,254 @@
+/* What memory bounds: operators of the device, passes of the host. */
+#include <math.h>
+
+#include "calibrate/internal.h"
+
+#define UPDATE_BYTES 28.0     /* docs/MODEL.md 6.5 */
+#define LOSS_BYTES 28.0       /* docs/MODEL.md 4.13: a logit, forward and backward */
+#define ACCUMULATE_BYTES 10.0 /* docs/MODEL.md 6.2: read 2 and 4, write 4 */
+#define VOCAB 50257           /* GPT-2's */
+
+struct passes {
+    struct mw_calibrator *c;
+    int64_t params;
+};
+
+static double
+run_layer_passes(void *data)
+{
+    const struct passes *p = data;
+
+    return mw_calibrate_layer_passes(p->c, p->c->scale->rows, p->c->scale->columns);
+}
+
+static double
+run_loss(void *data)
+{
+    const struct passes *p = data;
+    struct mw_calibrator *c = p->c;
+    int64_t at = 0, rows = c->scale->loss_rows, stride = c->scale->loss_stride;
+    uint16_t *logits = mw_calibrate_take(&c->device, &at, 2 * rows * stride);
+    double *losses = mw_calibrate_take(&c->device, &at, 8 * rows);
+
+    c->kernels->cross_entropy(c->on, c->loss, losses, logits, stride, c->targets, rows, VOCAB,
+                              1e-3f);
+    return LOSS_BYTES * (double)rows * VOCAB;
+}
+
+static double
+run_launch(void *data)
+{
+    const struct passes *p = data;
+    uint16_t *x = (uint16_t *)(void *)p->c->device.base;
+
+    p->c->kernels->add(p->c->on, x, x, x + 4096, 64);
+    return 1;
+}
+
+struct state {
+    float *w, *m, *v;
+    uint16_t *param, *gradient;
+};
+
+static struct state
+state_in(const struct mw_arena *arena, int64_t params)
+{
+    int64_t at = 0;
+    struct state s;
+
+    s.w = mw_calibrate_take(arena, &at, 4 * params);
+    s.m = mw_calibrate_take(arena, &at, 4 * params);
+    s.v = mw_calibrate_take(arena, &at, 4 * params);
+    s.param = mw_calibrate_take(arena, &at, 2 * params);
+    s.gradient = mw_calibrate_take(arena, &at, 2 * params);
+    return s;
+}
+
+static struct state
+state_of(const struct passes *p)
+{
+    return state_in(&p->c->host, p->params);
+}
+
+static double
+run_update(void *data)
+{
+    const struct passes *p = data;
+    const struct state s = state_of(p);
+    const struct mw_adamw step = mw_adamw_step(1e-4, 0.9, 0.999, 1e-8, 0.01, 10, 1);
+
+    p->c->passes->adamw(&step, s.w, s.m, s.v, s.param, s.gradient, false, p->params);
+    return (double)p->params;
+}
+
+static double
+run_accumulate(void *data)
+{
+    const struct passes *p = data;
+    const struct state s = state_of(p);
+
+    p->c->passes->accumulate(s.m, s.gradient, p->params);
+    return ACCUMULATE_BYTES * (double)p->params;
+}
+
+static double
+run_norm(void *data)
+{
+    const struct passes *p = data;
+    const struct state s = state_of(p);
+    double *partial = (double *)(void *)s.v;
+
+    p->c->passes->square_sums(partial, s.gradient, false, p->params);
+    return 2 * (double)p->params;
+}
+
+/* The optimizer where it stays on a device that is apart. */
+static double
+run_device_update(void *data)
+{
+    const struct passes *p = data;
+    struct mw_calibrator *c = p->c;
+    int64_t params = c->scale->device_params;
+    const struct state s = state_in(&c->device, params);
+    const struct mw_adamw step = mw_adamw_step(1e-4, 0.9, 0.999, 1e-8, 0.01, 10, 1);
+    GError *error = NULL;
+
+    if (!c->backend->adamw(c->handle, &step, s.w, s.m, s.v, s.param, s.gradient, false, params,
+                           &error))
+        mw_calibrate_fail(c, error);
+    return (double)params;
+}
+
+/* --- all ------------------------------------------------------------------------------------- */
+
+static struct mw_measure
+measure(struct passes *p, double (*run)(void *state))
+{
+    struct mw_calibrate_work work = {.run = run, .state = p};
+
+    return mw_calibrate_measure(p->c, &work, 0);
+}
+
+static struct mw_measure
+measure_device(struct passes *p, double (*run)(void *state), double seconds)
+{
+    struct mw_calibrate_work work = {run, p, p->c, MW_CALIBRATE_COMPUTE};
+
+    return mw_calibrate_measure(p->c, &work, seconds);
+}
+
+static struct mw_measure
+inverse(struct mw_measure rate)
+{
+    return (struct mw_measure){1 / rate.high, 1 / rate.typical, 1 / rate.low,
+                               rate.samples,  rate.wished,      rate.waited};
+}
+
+/* What else a machine does makes a start later and never sooner: the least disturbed samples tell
+ * it, and the others its range.  No sooner than the soonest. */
+static struct mw_measure
+soonest(struct mw_measure seconds, double least_s)
+{
+    const double tenth_s = seconds.low / (1 - seconds.waited); /* the range has what was waited */
+
+    seconds.typical = fmax(fmin(seconds.typical, tenth_s), least_s);
+    seconds.high = fmax(seconds.high, seconds.typical);
+    return seconds;
+}
+
+struct mw_measure
+mw_calibrate_launch(struct mw_calibrator *c)
+{
+    struct passes p = {.c = c};
+
+    c->fastest = 0;
+    struct mw_measure rate = measure_device(&p, run_launch, c->scale->launch_s);
+    return soonest(inverse(rate), 1 / c->fastest);
+}
+
+/* Of a step of GPT-2 124M on 1024 tokens, 70% of the bytes of update and loss are the update's. The
+ * range is from the slower to the faster of the two. */
+#define UPDATE_PART 0.7
+
+static struct mw_measure
+mix(struct mw_measure update, struct mw_measure loss)
+{
+    double s_per_byte = UPDATE_PART / update.typical + (1 - UPDATE_PART) / loss.typical;
+
+    return (struct mw_measure){fmin(update.low, loss.low),   1 / s_per_byte,
+                               fmax(update.high, loss.high), update.samples + loss.samples,
+                               update.wished + loss.wished,  fmax(update.waited, loss.waited)};
+}
+
+static struct mw_measure
+scaled(struct mw_measure a, double factor)
+{
+    return (struct mw_measure){a.low * factor, a.typical * factor, a.high * factor,
+                               a.samples,      a.wished,           a.waited};
+}
+
+static struct mw_measure
+faster(struct mw_measure a, struct mw_measure b)
+{
+    return a.typical >= b.typical ? a : b;
+}
+
+static void
+measure_host(struct passes *p, struct mw_calibration *out)
+{
+    out->update_params_per_s = measure(p, run_update);
+    struct mw_measure accumulate = measure(p, run_accumulate);
+    out->norm_bytes_per_s = measure(p, run_norm);
+    g_debug("accumulate %.3g, norm %.3g, update %.3g GB/s", accumulate.typical / 1e9,
+            out->norm_bytes_per_s.typical / 1e9,
+            UPDATE_BYTES * out->update_params_per_s.typical / 1e9);
+    out->host_bytes_per_s = faster(faster(accumulate, out->norm_bytes_per_s),
+                                   scaled(out->update_params_per_s, UPDATE_BYTES));
+}
+
+struct mw_measure
+mw_calibrate_update_again(struct mw_calibrator *c)
+{
+    struct passes p = {.c = c, .params = c->scale->params};
+
+    return measure(&p, run_update);
+}
+
+/* A score of kernels: where their starts take most of the time that all else has, memory tells of
+ * them. */
+#define STARTS 7 /* of three products each */
+
+static bool
+measure_operators(struct passes *p, struct mw_calibration *out, GError **error)
+{
+    const struct mw_calibrate_pace pace = mw_calibrate_products_pace(p->c, out);
+    bool time;
+
+    if (!mw_calibrate_has_time(p->c, MW_CALIBRATE_OPERATORS, 2 * STARTS * pace.start_s, &time,
+                               error))
+        return false;
+    out->operator_bytes_per_s =
+        time ? measure_device(p, run_layer_passes, 0) : mw_calibrate_left_out(p->c, 0, 0, 0);
+    return true;
+}
+
+bool
+mw_calibrate_memory(struct mw_calibrator *c, struct mw_calibration *out, GError **error)
+{
+    struct passes p = {.c = c, .params = c->scale->params};
+
+    if (!mw_calibrate_begin(c, MW_CALIBRATE_OPERATORS, "memory-bound operators", 3, error))
+        return false;
+    out->launch_s = mw_calibrate_launch(c);
+    if (!measure_operators(&p, out, error))
+        return false;
+    struct mw_measure loss = measure_device(&p, run_loss, 0);
+    if (!mw_calibrate_begin(c, MW_CALIBRATE_UPDATE, "update, accumulation and norm",
+                            c->scale->device_params ? 4 : 3, error))
+        return false;
+    measure_host(&p, out);
+    struct mw_measure update = c->scale->device_params ? measure_device(&p, run_device_update, 0)
+                                                       : out->update_params_per_s;
+    out->device_bytes_per_s = mix(scaled(update, UPDATE_BYTES), loss);
+    return true;
+}

@@ -1,0 +1,242 @@
+/* Rates of works, alone and side by side. */
+#include <math.h>
+#include <time.h>
+
+#include "calibrate/internal.h"
+#include "exec/host/thread.h"
+
+static double
+system_now_s(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static double (*clock_now_s)(void) = system_now_s;
+
+void
+mw_calibrate_set_clock(double (*now_s)(void))
+{
+    clock_now_s = now_s ? now_s : system_now_s;
+}
+
+double
+mw_calibrate_now_s(void)
+{
+    return clock_now_s();
+}
+
+double
+mw_calibrate_rate_of_pieces(const struct mw_calibrate_work *work, double seconds, double *fastest)
+{
+    const double began_s = mw_calibrate_now_s();
+    double units = 0, elapsed_s = 0;
+
+    *fastest = 0;
+    do {
+        const double piece = work->run(work->state), before_s = elapsed_s;
+        units += piece;
+        elapsed_s = mw_calibrate_now_s() - began_s;
+        if (elapsed_s > before_s)
+            *fastest = fmax(*fastest, piece / (elapsed_s - before_s));
+    } while (elapsed_s < seconds);
+    return units / elapsed_s;
+}
+
+double
+mw_calibrate_rate(const struct mw_calibrate_work *work, double seconds)
+{
+    double fastest;
+
+    return mw_calibrate_queues(work) ? mw_calibrate_queued_rate(work, seconds)
+                                     : mw_calibrate_rate_of_pieces(work, seconds, &fastest);
+}
+
+void
+mw_calibrate_once(const struct mw_calibrate_work *work)
+{
+    if (mw_calibrate_queues(work))
+        mw_calibrate_queued_once(work);
+    else
+        work->run(work->state);
+}
+
+double
+mw_calibrate_used_s(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+struct measured {
+    struct mw_calibrator *c;
+    const struct mw_calibrate_work *work;
+    double seconds;
+    double first; /* a rate that is known once; 0: none */
+    double first_waited, first_left, first_undisturbed;
+};
+
+static bool
+take_rate(void *data, int number, double *rate, GError **error)
+{
+    struct measured *m = data;
+
+    if (number > 0 || !(m->first > 0)) {
+        *rate = mw_calibrate_quiet_rate(m->c, m->work, m->seconds);
+        return true;
+    }
+    *rate = m->first;
+    m->first = 0; /* taken again it is another one */
+    m->c->waited = m->first_waited;
+    m->c->left = m->first_left;
+    m->c->undisturbed = m->first_undisturbed;
+    return true;
+}
+
+/* Of the time there is: a first piece, which warms caches up, that takes longer counts itself. */
+#define LONG 0.3
+
+static double
+rate_once(struct mw_calibrator *c, const struct mw_calibrate_work *work)
+{
+    const double patience_s = c->patience_s;
+
+    c->patience_s = 0;
+    double rate = mw_calibrate_quiet_rate(c, work, 0);
+    c->patience_s = patience_s;
+    return rate;
+}
+
+struct mw_measure
+mw_calibrate_measure(struct mw_calibrator *c, const struct mw_calibrate_work *work, double seconds)
+{
+    struct measured m = {.c = c, .work = work, .seconds = seconds};
+    struct mw_calibrate_samples samples = {
+        .take = take_rate, .state = &m, .values = 1, .rates = true};
+    struct mw_calibrate_first first = {.began_s = mw_calibrate_now_s()};
+    const struct mw_calibration_disturbances disturbances = c->disturbances;
+    const double share_s = mw_calibrate_share_s(c);
+    struct mw_measure measure;
+
+    mw_steal_read(&first.stolen);
+    c->waited = 0;
+    c->left = 1;
+    const double rate = rate_once(c, work);
+    first.took_s = mw_calibrate_now_s() - first.began_s;
+    if (first.took_s > LONG * share_s) {
+        m.first = rate;
+        m.first_waited = c->waited;
+        m.first_left = c->left;
+        m.first_undisturbed = c->undisturbed;
+        samples.first = &first;
+    } else {
+        c->disturbances = disturbances; /* it is no sample */
+    }
+    mw_calibrate_take_samples(c, &samples, &measure, NULL); /* alone: nothing that can fail */
+    return measure;
+}
+
+/* Two begin at once.  Each goes on until both have had their time, so that neither is ever alone
+ * in its own. */
+struct pair {
+    GMutex mutex;
+    GCond changed;
+    int ready, over;
+    double seconds;
+};
+
+struct side {
+    const struct mw_calibrator *c;
+    struct pair *pair;
+    struct mw_calibrate_work work;
+    double rate;
+};
+
+static void
+begin_together(struct pair *pair)
+{
+    g_mutex_lock(&pair->mutex);
+    pair->ready++;
+    g_cond_broadcast(&pair->changed);
+    while (pair->ready < 2)
+        g_cond_wait(&pair->changed, &pair->mutex);
+    g_mutex_unlock(&pair->mutex);
+}
+
+static void *
+run_side(void *data)
+{
+    struct side *side = data;
+
+    mw_calibrate_enter(side->c);
+    mw_calibrate_once(&side->work); /* the thread's team and the caches are there */
+    begin_together(side->pair);
+    side->rate = mw_calibrate_rate(&side->work, side->pair->seconds);
+    g_atomic_int_inc(&side->pair->over);
+    while (g_atomic_int_get(&side->pair->over) < 2)
+        mw_calibrate_once(&side->work);
+    return NULL;
+}
+
+GThread *
+mw_calibrate_thread(struct mw_calibrator *c, GThreadFunc run, void *data)
+{
+    GError *error = NULL;
+    GThread *thread = mw_thread_start("calibrate", run, data, &error);
+
+    if (!thread)
+        mw_calibrate_fail(c, error);
+    return thread;
+}
+
+void
+mw_calibrate_rates(struct mw_calibrator *c, const struct mw_calibrate_work works[2], double seconds,
+                   double rates[2])
+{
+    struct pair pair = {.seconds = seconds};
+    struct side sides[2] = {{c, &pair, works[0], 0}, {c, &pair, works[1], 0}};
+
+    g_mutex_init(&pair.mutex);
+    g_cond_init(&pair.changed);
+    GThread *other = mw_calibrate_thread(c, run_side, &sides[1]);
+    if (other) {
+        run_side(&sides[0]);
+        g_thread_join(other);
+    }
+    for (int i = 0; i < 2; i++)
+        rates[i] = sides[i].rate;
+    g_cond_clear(&pair.changed);
+    g_mutex_clear(&pair.mutex);
+}
+
+/* --- both ways at once ----------------------------------------------------------------------- */
+
+static bool
+take_duplex(void *data, int number, double *duplex, GError **error)
+{
+    struct mw_calibrate_pair *pair = data;
+    double seconds = pair->c->window_s, alone[2], both[2];
+
+    for (int i = 0; i < 2; i++)
+        alone[i] = mw_calibrate_rate(&pair->works[i], seconds / 2);
+    mw_calibrate_rates(pair->c, pair->works, seconds, both);
+    g_debug("the first keeps %.2f, the second %.2f of %.3g and %.3g a second", both[0] / alone[0],
+            both[1] / alone[1], alone[0], alone[1]);
+    *duplex = fmin(fmax(both[0] / alone[0] + both[1] / alone[1], 1), 2);
+    return true;
+}
+
+bool
+mw_calibrate_duplex(struct mw_calibrate_pair *pair, struct mw_measure *duplex, GError **error)
+{
+    const struct mw_calibrate_samples samples = {.take = take_duplex, .state = pair, .values = 1};
+
+    if (!mw_calibrate_take_samples(pair->c, &samples, duplex, error))
+        return false;
+    mw_measure_clamp(duplex, 1, 2);
+    return true;
+}

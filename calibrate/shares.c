@@ -1,0 +1,263 @@
+/* What goes on beside matrix products, and how much of the cores it takes. */
+#include <math.h>
+#include <string.h>
+
+#include "calibrate/internal.h"
+
+#define MIB (INT64_C(1) << 20)
+#define SMALL_BYTES (256.0 * 1024)
+
+void
+mw_calibrate_multiply(struct mw_calibrator *c, const struct mw_product *product, void *to,
+                      const uint16_t *a, const uint16_t *b, const uint16_t *bias)
+{
+    GError *error = NULL;
+
+    if (!c->kernels->multiply(c->on, product, to, a, b, bias, &error))
+        mw_calibrate_fail(c, error);
+}
+
+double
+mw_calibrate_run_product(void *data)
+{
+    struct mw_calibrate_products *p = data;
+    int64_t size = p->c->beside, bytes = 2 * size * size;
+    struct mw_product product = {.m = size, .n = size, .k = size, .b_transposed = true};
+    const uint16_t *a = mw_calibrate_take(&p->c->device, &p->at, bytes);
+    const uint16_t *b = mw_calibrate_take(&p->c->device, &p->at, bytes);
+    void *to = mw_calibrate_take(&p->c->device, &p->at, bytes);
+
+    mw_calibrate_multiply(p->c, &product, to, a, b, NULL);
+    return 1;
+}
+
+struct mw_calibrate_work
+mw_calibrate_products_work(struct mw_calibrate_products *products)
+{
+    return (struct mw_calibrate_work){mw_calibrate_run_product, products, products->c,
+                                      MW_CALIBRATE_COMPUTE};
+}
+
+struct beside {
+    struct mw_calibrator *c;
+    int64_t params, copy_bytes;
+    int64_t first; /* parameter of the next piece */
+};
+
+/* Short beside a window, also where two teams are in each other's way. */
+#define PIECE_PARAMS (INT64_C(1) << 20)
+
+static double
+run_update(void *data)
+{
+    struct beside *b = data;
+    const struct mw_adamw step = mw_adamw_step(1e-4, 0.9, 0.999, 1e-8, 0.01, 10, 1);
+    int64_t at = 0, first = b->first, params = MIN(PIECE_PARAMS, b->params - first);
+    float *w = mw_calibrate_take(&b->c->host, &at, 4 * b->params);
+    float *m = mw_calibrate_take(&b->c->host, &at, 4 * b->params);
+    float *v = mw_calibrate_take(&b->c->host, &at, 4 * b->params);
+    uint16_t *param = mw_calibrate_take(&b->c->host, &at, 2 * b->params);
+    uint16_t *gradient = mw_calibrate_take(&b->c->host, &at, 2 * b->params);
+
+    b->c->passes->adamw(&step, w + first, m + first, v + first, param + first, gradient + first,
+                        false, params);
+    b->first = first + params < b->params ? first + params : 0;
+    return (double)params;
+}
+
+/* Beside products in the arena of a device that is not apart: both ends are the host's. */
+static double
+run_copy(void *data)
+{
+    const struct beside *b = data;
+
+    memcpy(b->c->host.base, b->c->host.base + b->c->host.bytes / 2, (size_t)b->copy_bytes);
+    return 1;
+}
+
+/* Units a second of what runs alone, and the part of the cores that it keeps busy. */
+static double
+alone_rate(struct mw_calibrator *c, const struct mw_calibrate_work *work, double *busy)
+{
+    double began_s = mw_calibrate_now_s(), used_s = mw_calibrate_used_s();
+    double rate = mw_calibrate_quiet_rate(c, work, c->window_s / 2);
+
+    *busy = (mw_calibrate_used_s() - used_s) / ((mw_calibrate_now_s() - began_s) * c->cores);
+    return rate;
+}
+
+/* What the other loses where the device is apart is not the products' doing: only what they lose
+ * counts. */
+double
+mw_calibrate_felt(const struct mw_calibrator *c, double x, double y)
+{
+    return c->backend->apart && x >= 0.5 ? fmax(0, 1 - x) : mw_calibrate_share(x, y);
+}
+
+/* Of one work, or of two in turn. */
+struct shared {
+    struct mw_calibrator *c;
+    struct mw_calibrate_products *products;
+    const struct mw_calibrate_work *others;
+    int count;
+};
+
+/* Where the device is the host's cores nothing takes less of them than it is seen to use. */
+static bool
+take_share(void *data, int number, double *share, GError **error)
+{
+    struct shared *s = data;
+    struct mw_calibrator *c = s->c;
+    const struct mw_calibrate_work works[2] = {mw_calibrate_products_work(s->products),
+                                               s->others[number % s->count]};
+    double alone[2], busy[2], both[2];
+
+    for (int i = 0; i < 2; i++)
+        alone[i] = alone_rate(c, &works[i], &busy[i]);
+    mw_calibrate_rates(c, works, c->window_s, both);
+    double felt = mw_calibrate_felt(c, both[0] / alone[0], both[1] / alone[1]);
+    *share = c->backend->apart ? felt : fmax(felt, fmin(busy[1], 1));
+    g_debug("products at %.2f beside what goes on at %.2f: takes %.2f, uses %.2f",
+            both[0] / alone[0], both[1] / alone[1], felt, busy[1]);
+    return true;
+}
+
+/* Where there is no time for it: as much as the threads ask for, anything being possible. */
+static bool
+measure_share(struct mw_calibrator *c, enum mw_calibrate_part part, const char *what,
+              const struct shared *of, double asks, struct mw_measure *share, GError **error)
+{
+    struct shared shared = *of;
+    const struct mw_calibrate_samples samples = {.take = take_share,
+                                                 .state = &shared,
+                                                 .values = 1,
+                                                 .wished = of->count * c->rounds,
+                                                 .least = of->count};
+    bool time;
+
+    if (!mw_calibrate_has_time(c, part, of->count * c->budget.sample_s, &time, error))
+        return false;
+    if (!time) {
+        *share = mw_calibrate_left_out(c, 0, asks, 1);
+        return true;
+    }
+    if (!mw_calibrate_begin(c, part, what, 1, error))
+        return false;
+    if (!mw_calibrate_take_samples(c, &samples, share, error))
+        return false;
+    mw_measure_clamp(share, 0, 1);
+    return true;
+}
+
+struct small {
+    struct mw_calibrator *c;
+    struct mw_calibrate_products *products;
+    double rates[MW_NVME_DIRECTIONS];
+};
+
+/* Of a small request beside products, as a step has them: what it costs beyond its bytes. */
+static bool
+take_latency(void *data, int number, double *seconds, GError **error)
+{
+    struct small *small = data;
+    int direction = number % MW_NVME_DIRECTIONS;
+    struct mw_calibrate_mover m = {.c = small->c, .direction = direction, .bytes = SMALL_BYTES};
+    const struct mw_calibrate_work works[] = {mw_calibrate_products_work(small->products),
+                                              {.run = mw_calibrate_move, .state = &m}};
+    double both[2];
+
+    mw_calibrate_rates(small->c, works, small->c->window_s, both);
+    if (m.error) {
+        g_propagate_error(error, m.error);
+        return false;
+    }
+    *seconds = fmax(0, SMALL_BYTES / both[1] - SMALL_BYTES / small->rates[direction]);
+    return true;
+}
+
+static bool
+measure_latency(struct mw_calibrator *c, struct mw_calibrate_products *products,
+                struct mw_calibration *out, GError **error)
+{
+    struct small small = {c,
+                          products,
+                          {[MW_NVME_READ] = out->drives.read_bytes_per_s.typical,
+                           [MW_NVME_WRITE] = out->drives.write_bytes_per_s.typical}};
+    const struct mw_calibrate_samples samples = {.take = take_latency,
+                                                 .state = &small,
+                                                 .values = 1,
+                                                 .wished = MW_NVME_DIRECTIONS * c->rounds,
+                                                 .least = MW_NVME_DIRECTIONS};
+
+    return mw_calibrate_begin(c, MW_CALIBRATE_SMALL_REQUESTS, "small requests beside products", 1,
+                              error) &&
+           mw_calibrate_take_samples(c, &samples, &out->drives.latency_s, error);
+}
+
+static bool
+measure_transfers(struct mw_calibrator *c, struct mw_calibrate_products *products,
+                  struct mw_calibration *out, GError **error)
+{
+    struct mw_calibrate_mover movers[MW_NVME_DIRECTIONS];
+    struct mw_calibrate_work works[MW_NVME_DIRECTIONS];
+
+    for (int direction = 0; direction < MW_NVME_DIRECTIONS; direction++) {
+        movers[direction] =
+            (struct mw_calibrate_mover){.c = c, .direction = direction, .bytes = c->move_bytes};
+        works[direction] =
+            (struct mw_calibrate_work){.run = mw_calibrate_move, .state = &movers[direction]};
+    }
+    const struct shared shared = {c, products, works, MW_NVME_DIRECTIONS};
+    bool good =
+        measure_share(c, MW_CALIBRATE_BESIDE_TRANSFERS, "products beside reads and writes", &shared,
+                      c->backend->apart ? 0 : 1.0 / c->cores, &out->nvme_share, error);
+    for (int direction = 0; direction < MW_NVME_DIRECTIONS; direction++) {
+        if (good && movers[direction].error)
+            g_propagate_error(error, g_steal_pointer(&movers[direction].error));
+        good = good && (!error || !*error);
+        g_clear_error(&movers[direction].error);
+    }
+    return good;
+}
+
+/* Of cores that are the device's and the host's. */
+static bool
+measure_host(struct mw_calibrator *c, struct mw_calibrate_products *products,
+             struct mw_calibration *out, GError **error)
+{
+    struct beside beside = {
+        .c = c, .params = c->scale->params_beside, .copy_bytes = c->scale->copy_bytes};
+
+    const struct mw_calibrate_work update = {.run = run_update, .state = &beside};
+    const struct mw_calibrate_work copy = {.run = run_copy, .state = &beside};
+    const struct shared updates = {c, products, &update, 1}, copies = {c, products, &copy, 1};
+
+    return measure_share(c, MW_CALIBRATE_BESIDE_UPDATES, "products beside updates", &updates, 1,
+                         &out->host_share, error) &&
+           measure_share(c, MW_CALIBRATE_BESIDE_COPIES, "products beside copies", &copies,
+                         1.0 / c->cores, &out->copy_share, error);
+}
+
+/* Of a device whose copies are lanes of their own, in both directions. */
+static bool
+measure_copies(struct mw_calibrator *c, struct mw_calibrate_products *products,
+               struct mw_calibration *out, GError **error)
+{
+    struct mw_calibrate_copies copies[2] = {{.c = c}, {.c = c, .to_host = true}};
+    const struct mw_calibrate_work works[2] = {mw_calibrate_copies_work(&copies[0]),
+                                               mw_calibrate_copies_work(&copies[1])};
+    const struct shared shared = {c, products, works, 2};
+
+    return measure_share(c, MW_CALIBRATE_BESIDE_COPIES, "products beside copies", &shared, 0,
+                         &out->copy_share, error);
+}
+
+bool
+mw_calibrate_shares(struct mw_calibrator *c, struct mw_calibration *out, GError **error)
+{
+    struct mw_calibrate_products products = {.c = c};
+
+    return (c->backend->apart ? measure_copies(c, &products, out, error)
+                              : measure_host(c, &products, out, error)) &&
+           measure_transfers(c, &products, out, error) && measure_latency(c, &products, out, error);
+}

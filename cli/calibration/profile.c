@@ -1,0 +1,388 @@
+/* The profile that was measured, as text. */
+#include "cli/calibration/profile.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "cli/calibration/figures.h"
+#include "exec/device/cpu/kernels.h"
+#include "exec/host/machine.h"
+
+#define GIB 1073741824.0
+
+/* What a run's process takes beside its arenas. */
+#define HOST_RESERVE 0.05
+
+/* Of a GPU's memory: scratch that operators take by the size of a micro-batch. */
+#define DEVICE_RESERVE 0.02
+
+/* Of the free space: for others, and because file systems slow down when they are full. */
+#define NVME_RESERVE 0.1
+
+struct writer {
+    GString *text;
+    const struct mw_calibration *measured;
+    char day[16];
+};
+
+static void
+add_group(struct writer *w, const char *group)
+{
+    g_string_append_printf(w->text, "\n[%s]\n", group);
+}
+
+static void
+add_source(struct writer *w, const char *key, const char *how)
+{
+    g_string_append_printf(w->text, "%s.source = measured: %s, %s\n", key, w->day, how);
+}
+
+static void
+add_number(struct writer *w, const char *key, double value, const char *how)
+{
+    g_string_append_printf(w->text, "%s = %.4g\n", key, value);
+    add_source(w, key, how);
+}
+
+/* What a profile may say: a machine that hardly gets to run can be slower. */
+static double
+within(const char *group, const char *key, double value)
+{
+    size_t count;
+    const struct mw_hw_key *keys = mw_hw_keys(&count);
+
+    for (size_t i = 0; i < count; i++)
+        if (!strcmp(keys[i].group, group) && !strcmp(keys[i].key, key))
+            return fmin(fmax(value, keys[i].min), keys[i].max);
+    return value;
+}
+
+static void
+add_range(struct writer *w, const char *group, const char *key, struct mw_measure m,
+          const char *how)
+{
+    g_autofree char *few = cli_calibrate_few(&m);
+    g_autofree char *spread = g_strdup_printf("spread %.1f%%%s%s: %s", 100 * mw_measure_spread(&m),
+                                              few ? ", " : "", few ? few : "", how);
+
+    g_string_append_printf(w->text, "%s = %.4g; %.4g; %.4g\n", key, within(group, key, m.low),
+                           within(group, key, m.typical), within(group, key, m.high));
+    add_source(w, key, spread);
+}
+
+static char *
+how_written(const struct mw_calibration_drives *d)
+{
+    if (!d->sustained)
+        return g_strdup(
+            "burst: the first writes, as read_gb_per_s; `memwall calibrate --sustained` "
+            "finds the rate that lasts");
+    return g_strdup_printf("sustained: %s after %.1f GB",
+                           d->settled ? "the rate no longer changed"
+                                      : "limit reached, rate still changing,",
+                           (double)d->written_bytes / 1e9);
+}
+
+/* A burst is only one where it is faster than what lasts. */
+static bool
+has_burst(const struct mw_calibration_drives *d)
+{
+    return d->sustained && d->burst_bytes_per_s.typical > d->write_bytes_per_s.typical;
+}
+
+/* No profile says what both ways at once cost. */
+static char *
+how_copied(const struct mw_calibration *m)
+{
+    return g_strdup_printf("pinned memory, 32 MiB at a time; both ways at once keep %.2f of 2",
+                           m->copy_duplex.typical);
+}
+
+static char *
+how_measured(const struct writer *w, const struct cli_figure *figure)
+{
+    const struct mw_calibration *m = w->measured;
+    bool copies = figure->offset == offsetof(struct mw_calibration, h2d_bytes_per_s) ||
+                  figure->offset == offsetof(struct mw_calibration, d2h_bytes_per_s);
+    const char *how = cli_figure_how(figure, m);
+
+    if (m->apart && copies)
+        return how_copied(m);
+    return how ? g_strdup(how) : how_written(&m->drives);
+}
+
+static void
+add_figures(struct writer *w, const char *group)
+{
+    for (int i = 0; i < cli_figure_count; i++) {
+        const struct cli_figure *f = &cli_figures[i];
+        const struct mw_measure m = cli_figure_of(f, w->measured);
+        if (strcmp(f->group, group) || !cli_figure_kept(f) || (!m.samples && !m.wished) ||
+            (!strcmp(f->key, "write_burst_gb_per_s") && !has_burst(&w->measured->drives)))
+            continue;
+        g_autofree char *how = how_measured(w, f);
+        add_range(w, group, f->key, m, how);
+    }
+}
+
+/* --- groups ---------------------------------------------------------------------------------- */
+
+/* "; not measured: 1024, 2048, contradict the others: 96, as those beside them tell", or nothing.
+ */
+static char *
+points_left_out(int points, const double *dims, const struct mw_measure *rates,
+                const bool *contradict)
+{
+    static const char *const why[] = {"not measured: ", "contradict the others: "};
+    GString *text = g_string_new(NULL);
+
+    for (int reason = 0; reason < 2; reason++) {
+        const char *before = why[reason];
+        for (int i = 0; i < points; i++) {
+            if (rates[i].samples || contradict[i] != (bool)reason)
+                continue;
+            g_string_append_printf(text, "%s%s%.5g", text->len ? ", " : "; ", before, dims[i]);
+            before = "";
+        }
+    }
+    if (text->len)
+        g_string_append(text, ", as those beside them tell");
+    return g_string_free(text, FALSE);
+}
+
+/* A rate over size, with both ends of its range. */
+struct curve {
+    const char *dim, *keys[3]; /* at the slow end, typical, at the fast end */
+    const char *how;
+    int points;
+    const double *dims;
+    const struct mw_measure *rates;
+    const bool *contradicts;
+};
+
+static void
+add_end(struct writer *w, const struct curve *c, int end)
+{
+    static const char *const of_which[] = {"10th percentile", "median", "90th percentile"};
+    g_autofree char *left_out = points_left_out(c->points, c->dims, c->rates, c->contradicts);
+    g_autofree char *how = g_strdup_printf("%s: %s%s", c->how, of_which[end], left_out);
+
+    g_string_append_printf(w->text, "%s =", c->keys[end]);
+    for (int i = 0; i < c->points; i++) {
+        const double values[] = {c->rates[i].low, c->rates[i].typical, c->rates[i].high};
+        g_string_append_printf(w->text, "%s %.4g", i ? ";" : "",
+                               within("gpu", c->keys[end], values[end] * 1e-12));
+    }
+    g_string_append(w->text, "\n");
+    add_source(w, c->keys[end], how);
+}
+
+static void
+add_curve(struct writer *w, const struct curve *c)
+{
+    g_string_append_printf(w->text, "%s =", c->dim);
+    for (int i = 0; i < c->points; i++)
+        g_string_append_printf(w->text, "%s %.5g", i ? ";" : "", c->dims[i]);
+    g_string_append(w->text, "\n");
+    for (int end = 0; end < 3; end++)
+        add_end(w, c, end);
+}
+
+static void
+add_curves(struct writer *w)
+{
+    const struct mw_calibration *m = w->measured;
+    const struct curve products = {
+        .dim = "matmul_dim",
+        .keys = {"matmul_tflops_low", "matmul_tflops", "matmul_tflops_high"},
+        .how = m->apart ? "squares and oblongs, forward and both gradients, less launch_us"
+                        : "squares and oblongs, forward and both gradients",
+        .points = m->points,
+        .dims = m->dim,
+        .rates = m->matmul_flops,
+        .contradicts = m->matmul_contradicts};
+    const struct curve attention = {
+        .dim = "attention_dim",
+        .keys = {"attention_tflops_low", "attention_tflops", "attention_tflops_high"},
+        .how = m->apart ? "heads of 64, twice forward and backward, less launches and bytes"
+                        : "heads of 64, twice forward and backward",
+        .points = m->attention_points,
+        .dims = m->attention_dim,
+        .rates = m->attention_flops,
+        .contradicts = m->attention_contradicts};
+
+    add_curve(w, &products);
+    add_curve(w, &attention);
+}
+
+static double
+peak_flops(const struct mw_calibration *m)
+{
+    double peak = m->layer_flops.high;
+
+    for (int i = 0; i < m->points; i++)
+        peak = fmax(peak, m->matmul_flops[i].high);
+    for (int i = 0; i < m->attention_points; i++)
+        peak = fmax(peak, m->attention_flops[i].high);
+    return peak;
+}
+
+/* Whole MiB: what is written is what was meant, not more than there is. */
+static double
+gib(double bytes)
+{
+    return floor(bytes / GIB * 1024) / 1024;
+}
+
+/* An arena in host memory. */
+static void
+add_shared_memory(struct writer *w)
+{
+    g_string_append_printf(w->text, "memory_gib = %.10g\n",
+                           gib((double)w->measured->memory_bytes / 2 / w->measured->ranks));
+    add_source(w, "memory_gib", "half of what processes may take, shared by the ranks: an arena");
+    g_string_append(w->text, "reserve_gib = 0\n");
+}
+
+static void
+add_own_memory(struct writer *w)
+{
+    const struct mw_calibration *m = w->measured;
+    double taken =
+        fmax((double)m->device_taken_bytes, 0) + DEVICE_RESERVE * (double)m->device_bytes;
+
+    g_string_append_printf(w->text, "memory_gib = %.10g\n", gib((double)m->device_bytes));
+    add_source(w, "memory_gib", "what the driver says");
+    g_string_append_printf(w->text, "reserve_gib = %.10g\n", ceil(taken / GIB * 1024) / 1024);
+    add_source(w, "reserve_gib",
+               "taken while it was measured, by context, libraries and others, and 2% for scratch");
+}
+
+static void
+add_gpu(struct writer *w)
+{
+    add_group(w, "gpu");
+    if (w->measured->apart)
+        add_own_memory(w);
+    else
+        add_shared_memory(w);
+    add_number(w, "peak_tflops", ceil(peak_flops(w->measured) * 1e-12 * 1e4) / 1e4,
+               "the fastest product or attention");
+    add_curves(w);
+    add_figures(w, "gpu");
+    if (w->measured->ranks == 1)
+        add_number(w, "collective_sm_share", 0, "one rank alone has nothing to collect");
+    if (w->measured->apart)
+        add_number(w, "host_sm_share", 0, "the host's cores are not the device's");
+    g_string_append_printf(w->text, "flash_attention = true\nbf16 = %s\n",
+                           w->measured->dtype == MW_DTYPE_FP16 ? "false" : "true");
+}
+
+static void
+add_host(struct writer *w)
+{
+    bool apart = w->measured->apart;
+    double bytes = (double)w->measured->memory_bytes / (apart ? 1 : 2);
+
+    add_group(w, "host");
+    g_string_append_printf(w->text, "memory_gib = %.10g\n", gib(bytes));
+    add_source(w, "memory_gib",
+               apart ? "what processes may take" : "the other half of what processes may take");
+    g_string_append_printf(w->text, "reserve_gib = %.10g\n", gib(bytes * HOST_RESERVE));
+    add_figures(w, "host");
+}
+
+static void
+add_nvme(struct writer *w)
+{
+    const struct mw_calibration_drives *d = &w->measured->drives;
+
+    add_group(w, "nvme");
+    g_string_append_printf(w->text, "drives = %d\n", d->count);
+    add_number(w, "capacity_tb", floor((double)d->free_bytes * 1e-8) * 1e-4,
+               d->ram ? "free space, on a RAM disk" : "free space");
+    g_string_append_printf(w->text, "reserve_tb = %.4g\n",
+                           ceil((double)d->free_bytes * NVME_RESERVE * 1e-8) * 1e-4);
+    add_figures(w, "nvme");
+    if (has_burst(d) && d->cache_bytes > 0)
+        add_number(w, "cache_gb", (double)d->cache_bytes * 1e-9,
+                   "written until the rate no longer changed");
+    g_string_append_printf(w->text, "queue_depth = %d\n", d->depth * d->count * w->measured->ranks);
+    add_source(w, "queue_depth", "the smallest of those tried that is as fast as any");
+    g_string_append_printf(w->text, "block_kib = %d\n", (int)(d->block_bytes / 1024));
+    add_source(w, "block_kib", "with queue_depth");
+}
+
+static void
+add_profile(struct writer *w)
+{
+    g_autofree char *machine = mw_machine_name();
+    const struct mw_calibration *m = w->measured;
+
+    g_string_append_printf(w->text,
+                           "[profile]\ndescription = %s backend, %d rank%s with a team of %d, on "
+                           "%s%s%s\nmachine = %s\nbackend = %s\ninstruction_set = %s\n"
+                           "date = %s\ncalibrated = %s\n",
+                           m->backend, m->ranks, m->ranks == 1 ? "" : "s", m->cores, m->device,
+                           m->apart ? "; " : "", machine, machine, m->backend,
+                           mw_cpu_isa_name(mw_cpu_isa_used(NULL)), w->day, w->day);
+    g_autofree char *disturbed = cli_calibrate_disturbed(m);
+    if (disturbed)
+        g_string_append_printf(w->text, "disturbed = %s\n", disturbed);
+    if (cli_calibrate_rate_left(m) < 1)
+        g_string_append_printf(w->text, "rate_left = %.2f\n", cli_calibrate_rate_left(m));
+}
+
+/* As every profile prints: it reads back to the same. */
+static char *
+printed(const struct mw_hwprofile *profile)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+
+    if (!out)
+        g_error("out of memory");
+    mw_hwprofile_print(out, profile);
+    fclose(out);
+    return text;
+}
+
+static char *
+check(const char *text, GError **error)
+{
+    struct mw_hwprofile *profile = mw_hwprofile_parse(text, strlen(text), "calibrate", error);
+    bool good = profile && mw_hwprofile_calibrated(profile);
+    char *whole = good ? printed(profile) : NULL;
+
+    if (profile && !good)
+        g_set_error_literal(error, MW_ERROR, MW_ERROR_DEVICE,
+                            "calibrate: not every figure that carries time is measured");
+    mw_hwprofile_free(profile);
+    return whole;
+}
+
+char *
+cli_calibrate_profile(const struct mw_calibration *measured, GError **error)
+{
+    struct writer w = {.text = g_string_new(NULL), .measured = measured};
+    g_autoptr(GDateTime) now = g_date_time_new_now_utc();
+    g_autofree char *day = g_date_time_format(now, "%Y-%m-%d");
+
+    g_strlcpy(w.day, day, sizeof w.day);
+    add_profile(&w);
+    add_group(&w, "node");
+    g_string_append_printf(w.text, "gpus = %d\n", measured->ranks);
+    add_gpu(&w);
+    add_group(&w, "pcie");
+    add_figures(&w, "pcie");
+    add_host(&w);
+    add_nvme(&w);
+    if (measured->ranks > 1) {
+        add_group(&w, "fabric");
+        add_figures(&w, "fabric");
+    }
+    g_autofree char *text = g_string_free(w.text, FALSE);
+    return check(text, error);
+}

@@ -1,0 +1,14 @@
+/* checkpoint_config.h - the config.json beside the weights that a run writes. */
+#ifndef MW_CLI_RUN_CHECKPOINT_CONFIG_H
+#define MW_CLI_RUN_CHECKPOINT_CONFIG_H
+
+#include <glib.h>
+
+#include "exec/data/decoder.h"
+#include "model/model.h"
+
+/* The file that the model was read from; of a preset one with its dimensions.  g_free it. */
+char *cli_checkpoint_config(const char *model_name, const struct mw_model *model,
+                            const struct mw_decoder *decoder);
+
+#endif

@@ -1,0 +1,136 @@
+/* Settings that place state, in words: which a resume has otherwise than its run. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "cli/run/course_internal.h"
+#include "cli/run/drives.h"
+#include "cli/run/entry.h"
+#include "report/json_parts.h"
+
+#define DIFFERENCES_MAX 5
+
+void
+cli_run_course_add(GString *changes, const char *option, const char *is, const char *was)
+{
+    g_string_append_printf(changes, "%s%s is %s, it was %s", changes->len ? "; " : "", option, is,
+                           was);
+}
+
+void
+cli_run_course_add_again(GString *again, const char *option, const char *was)
+{
+    g_string_append_printf(again, "%s%s%s%s%s", again->len ? " " : "", was ? "" : "no ", option,
+                           was ? " " : "", was ? was : "");
+}
+static JsonNode *
+settings_now(const struct cli_training *training)
+{
+    char *text = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+    struct mw_json_writer json = {.out = out};
+
+    if (!out)
+        return NULL;
+    mw_json_begin(&json, NULL, '{', false);
+    mw_json_settings(&json, training->answer->result);
+    mw_json_end(&json, '}');
+    JsonNode *node = fclose(out) ? NULL : mw_json_parse(text, (gssize)length, "settings", NULL);
+    free(text);
+    return node;
+}
+
+/* "--optimizer-device" of "optimizer_device"; NULL: it follows from others. */
+static char *
+option_of(const char *key)
+{
+    static const struct {
+        const char *key, *option;
+    } others[] = {{"gpus_per_node", "--gpus"},
+                  {"micro_batch", "--batch"},
+                  {"checkpoint_interval", "--activation-checkpoint-interval"},
+                  {"tokens_per_step", NULL},
+                  {"default_step_tokens", NULL}};
+
+    for (size_t i = 0; i < G_N_ELEMENTS(others); i++)
+        if (!strcmp(key, others[i].key))
+            return g_strdup(others[i].option);
+    return g_strdelimit(g_strconcat("--", key, NULL), "_", '-');
+}
+
+/* As it is typed. */
+static char *
+value_of(JsonNode *node)
+{
+    if (!node || JSON_NODE_HOLDS_NULL(node))
+        return g_strdup("none");
+    return JSON_NODE_HOLDS_VALUE(node) && json_node_get_value_type(node) == G_TYPE_STRING
+               ? g_strdup(json_node_get_string(node))
+               : mw_json_text(node);
+}
+
+/* Of at most so many settings; `again`: how to have them as they were. */
+static char *
+differences_of(JsonObject *then, JsonObject *now, GString *again)
+{
+    g_autoptr(GList) keys = json_object_get_members(then);
+    g_autoptr(GString) all = g_string_new(NULL);
+    int count = 0;
+
+    for (GList *key = keys; key && count < DIFFERENCES_MAX; key = key->next) {
+        g_autofree char *was = value_of(json_object_get_member(then, key->data));
+        g_autofree char *is = value_of(json_object_get_member(now, key->data));
+        g_autofree char *option = option_of(key->data);
+        if (!option || !strcmp(was, is))
+            continue;
+        count++;
+        cli_run_course_add(all, option, is, was);
+        cli_run_course_add_again(again, option, strcmp(was, "none") ? was : NULL);
+    }
+    return all->len ? g_strdup(all->str) : NULL;
+}
+
+void
+cli_run_course_list_settings(const struct cli_training *training, GPtrArray *phrases)
+{
+    JsonNode *current = settings_now(training);
+    JsonObject *now = cli_run_entry_part(current, "settings");
+    g_autoptr(GList) keys = now ? json_object_get_members(now) : NULL;
+
+    g_ptr_array_add(phrases, g_strdup_printf("-s %s", training->answer->result->strategy));
+    for (GList *key = keys; key; key = key->next) {
+        g_autofree char *option = option_of(key->data);
+        g_autofree char *value = value_of(json_object_get_member(now, key->data));
+        if (option)
+            g_ptr_array_add(phrases, g_strdup_printf("%s %s", option, value));
+    }
+    g_clear_pointer(&current, json_node_unref);
+}
+
+void
+cli_run_course_explain(const struct cli_training *training, GError *error)
+{
+    const char *directory = training->options.nvme[0];
+
+    if (!training->then || !training->then->is_known)
+        return;
+    JsonNode *described = cli_run_entry_parse(directory, NULL), *current = settings_now(training);
+    JsonObject *then = cli_run_entry_part(described, "settings"),
+               *now = cli_run_entry_part(current, "settings");
+    g_autoptr(GString) again = g_string_new(NULL);
+    g_autofree char *differences = then && now ? differences_of(then, now, again) : NULL;
+
+    if (differences) {
+        g_autofree char *called = cli_run_drives_called(training->drives);
+        char *all = g_strdup_printf("%s; of the settings, %s: give %s; or `memwall export %s -o "
+                                    "FOLDER`, and a new run --from FOLDER in another directory has "
+                                    "them otherwise",
+                                    error->message, differences, again->str, called);
+        g_free(error->message);
+        error->message = all;
+    }
+    g_clear_pointer(&described, json_node_unref);
+    g_clear_pointer(&current, json_node_unref);
+}

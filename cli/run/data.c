@@ -1,0 +1,138 @@
+#include "cli/run/data.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+G_STATIC_ASSERT(CLI_RUN_DATA_WISH == MW_TRAINER_WISHES);
+
+struct cli_run_data {
+    const struct cli_training *training;
+    int64_t ahead;         /* steps that are read before they begin */
+    int64_t last;          /* step that is read */
+    int64_t micro_batches; /* of a step, */
+    int64_t count;         /* of so many tokens */
+    int32_t *tokens;       /* [1 + ahead][micro_batches][2][count]: ids, then targets */
+    int64_t *next;         /* [micro_batches] the first step that is not read */
+    GError *error;
+    atomic_bool fails; /* the step behind `last` cannot be read */
+};
+
+/* A wish is heard where a step ends; then that one is the last, or the one behind it, which may
+ * have begun by then (trainer.h). */
+static int64_t
+steps_ahead(const struct cli_training *training)
+{
+    const struct mw_plan *undelayed = training->undelayed;
+    bool barriered = training->answer->plan->barriered && (!undelayed || undelayed->barriered);
+
+    return barriered ? 1 : 2;
+}
+
+struct cli_run_data *
+cli_run_data_new(const struct cli_training *training)
+{
+    const struct mw_settings *s = &training->answer->sizing->settings;
+    struct cli_run_data *data = g_new0(struct cli_run_data, 1);
+
+    data->training = training;
+    data->ahead = steps_ahead(training);
+    data->last = training->options.steps - 1;
+    data->micro_batches = s->grad_accum;
+    data->count = training->sequences * s->seq;
+    data->tokens = g_new(int32_t, (1 + data->ahead) * data->micro_batches * 2 * data->count);
+    data->next = g_new(int64_t, data->micro_batches);
+    for (int64_t m = 0; m < data->micro_batches; m++)
+        data->next[m] = training->first_step;
+    return data;
+}
+
+void
+cli_run_data_free(struct cli_run_data *data)
+{
+    if (!data)
+        return;
+    g_free(data->tokens);
+    g_free(data->next);
+    g_clear_error(&data->error);
+    g_free(data);
+}
+
+/* --- batches --------------------------------------------------------------------------------- */
+
+static int32_t *
+place_of(const struct cli_run_data *data, int64_t step, int64_t micro_batch)
+{
+    int64_t at = step % (1 + data->ahead) * data->micro_batches + micro_batch;
+
+    return data->tokens + at * 2 * data->count;
+}
+
+int64_t
+cli_run_data_used(const struct cli_training *training, int64_t step)
+{
+    const struct mw_settings *s = &training->answer->sizing->settings;
+    int64_t each = training->sequences * s->grad_accum * training->place.ranks;
+
+    return training->first_sequence + (step + 1 - training->first_step) * each;
+}
+
+static bool
+read_step(const struct cli_run_data *data, int64_t step, int64_t micro_batch, GError **error)
+{
+    const struct cli_training *training = data->training;
+    int64_t first = cli_run_data_used(training, step - 1);
+    struct mw_cursor cursor = mw_tokens_advance(training->tokens, (struct mw_cursor){0}, first);
+    struct mw_batch_place place = training->place;
+    int32_t *ids = place_of(data, step, micro_batch);
+
+    place.micro_batch = micro_batch;
+    return mw_tokens_batch(training->tokens, &cursor, &place, ids, ids + data->count, error);
+}
+
+/* What fails later than this is of a step that is not begun. */
+static bool
+read_ahead(struct cli_run_data *data, int64_t step, int64_t micro_batch, GError **error)
+{
+    int64_t *next = &data->next[micro_batch];
+    GError *why = NULL;
+
+    while (*next <= MIN(step + data->ahead, data->last) &&
+           read_step(data, *next, micro_batch, &why))
+        ++*next;
+    if (!why)
+        return true;
+    if (*next < step + data->ahead) {
+        g_propagate_error(error, why);
+        return false;
+    }
+    data->last = *next - 1;
+    data->error = why;
+    atomic_store(&data->fails, true);
+    return true;
+}
+
+bool
+cli_run_data_batch(struct cli_run_data *data, int64_t step, int64_t micro_batch, int32_t *ids,
+                   int32_t *targets, GError **error)
+{
+    const int32_t *place = place_of(data, step, micro_batch);
+    size_t bytes = (size_t)data->count * sizeof *ids;
+
+    if (!read_ahead(data, step, micro_batch, error))
+        return false;
+    memcpy(ids, place, bytes);
+    memcpy(targets, place + data->count, bytes);
+    return true;
+}
+
+bool
+cli_run_data_fails(const struct cli_run_data *data)
+{
+    return data && atomic_load(&data->fails);
+}
+
+const GError *
+cli_run_data_error(const struct cli_run_data *data)
+{
+    return data->error;
+}

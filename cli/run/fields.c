@@ -1,0 +1,226 @@
+#include "cli/run/fields.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "cli/run/decoder.h"
+#include "planner/settings/settings.h"
+
+#define BATCH_MAX 1e9    /* sequences of a step, as --global-batch takes them */
+#define COUNT_MAX 0x1p53 /* beyond it not every whole number is a double */
+
+/* At least as wide as the options and config.json: what those refuse is refused there. */
+const struct cli_run_field cli_run_fixed[CLI_FIXEDS] = {
+    [CLI_FIXED_KIND] = {"decoder", "the model's family", CLI_FIELD_FAMILY, MW_DECODER_GPT2,
+                        MW_DECODER_LLAMA},
+    [CLI_FIXED_ACTIVATION] = {"activation", "the model's activation function", CLI_FIELD_ACTIVATION,
+                              MW_ACTIVATION_GELU_TANH, MW_ACTIVATION_SILU},
+    [CLI_FIXED_LAYERS] = {"layers", "the model's number of layers", CLI_FIELD_DIMENSION, 1, 0},
+    [CLI_FIXED_HIDDEN] = {"hidden", "the model's hidden size", CLI_FIELD_DIMENSION, 1, 0},
+    [CLI_FIXED_HEADS] = {"heads", "the model's number of heads", CLI_FIELD_DIMENSION, 1, 0},
+    [CLI_FIXED_KV_HEADS] = {"kv-heads", "the model's number of key and value heads",
+                            CLI_FIELD_DIMENSION, 1, 0},
+    [CLI_FIXED_HEAD_DIM] = {"head-dim", "the model's head size", CLI_FIELD_DIMENSION, 1, 0},
+    [CLI_FIXED_FFN] = {"ffn", "the model's MLP size", CLI_FIELD_DIMENSION, 1, 0},
+    [CLI_FIXED_VOCAB] = {"vocab", "the model's vocabulary", CLI_FIELD_DIMENSION, 1, 0},
+    [CLI_FIXED_TIED] = {"tied", "whether the model's logits are tied", CLI_FIELD_YES, 0, 1},
+    [CLI_FIXED_NORM_EPSILON] = {"norm-epsilon", "the model's norm epsilon", CLI_FIELD_REAL, 0,
+                                MW_DECODER_EPSILON_MAX},
+    [CLI_FIXED_ROPE_THETA] = {"rope-theta", "the model's rope theta", CLI_FIELD_REAL, 0,
+                              MW_DECODER_THETA_MAX},
+    [CLI_FIXED_BATCH] = {"batch", "--batch", CLI_FIELD_WHOLE, 1, BATCH_MAX},
+    [CLI_FIXED_GRAD_ACCUM] = {"grad-accum", "--grad-accum", CLI_FIELD_WHOLE, 1, BATCH_MAX},
+    [CLI_FIXED_SEQ] = {"seq", "--seq", CLI_FIELD_DIMENSION, 1, 0},
+    [CLI_FIXED_DPU_START] = {"dpu-start", "--dpu-start", CLI_FIELD_WHOLE_OR_NONE, 0, 1e9},
+    [CLI_FIXED_TYPE] = {"dtype", "--dtype", CLI_FIELD_TYPE, MW_DTYPE_BF16, MW_DTYPE_FP16},
+    [CLI_FIXED_POSITION_ROWS] = {"position-rows", "the model's number of learned positions",
+                                 CLI_FIELD_DIMENSION, 0, 0},
+    [CLI_FIXED_ATTENTION_BIAS] = {"attention-bias", "whether the model's q, k and v have biases",
+                                  CLI_FIELD_YES, 0, 1},
+    [CLI_FIXED_PROJECTION_BIAS] = {"projection-bias", "whether the model's projection has a bias",
+                                   CLI_FIELD_YES, 0, 1},
+    [CLI_FIXED_MLP_BIAS] = {"mlp-bias", "whether the model's MLP has biases", CLI_FIELD_YES, 0, 1},
+    [CLI_FIXED_ROPE_FACTOR] = {"rope-factor", "the model's rope scaling factor", CLI_FIELD_REAL, 1,
+                               MW_DECODER_STRETCH_MAX},
+    [CLI_FIXED_ROPE_LOW] = {"rope-low", "the model's rope low_freq_factor", CLI_FIELD_REAL,
+                            MW_DECODER_STRETCH_MIN, MW_DECODER_STRETCH_MAX},
+    [CLI_FIXED_ROPE_HIGH] = {"rope-high", "the model's rope high_freq_factor", CLI_FIELD_REAL,
+                             MW_DECODER_STRETCH_MIN, MW_DECODER_STRETCH_MAX},
+    [CLI_FIXED_ROPE_POSITIONS] = {"rope-positions", "the model's rope original positions",
+                                  CLI_FIELD_WHOLE, 1, MW_DECODER_POSITIONS_MAX},
+};
+
+/* Each has its option's name and range. */
+const struct cli_run_field cli_run_courses[CLI_COURSES] = {
+    [CLI_COURSE_LR] = {"lr", "--lr", CLI_FIELD_REAL, CLI_RANGE_LR},
+    [CLI_COURSE_LR_MIN] = {"lr-min", "--lr-min", CLI_FIELD_REAL, CLI_RANGE_LR_MIN},
+    [CLI_COURSE_SHAPE] = {"lr-schedule", "--lr-schedule", CLI_FIELD_SHAPE, MW_LR_CONSTANT,
+                          MW_LR_COSINE},
+    [CLI_COURSE_WARMUP] = {"warmup", "--warmup", CLI_FIELD_WHOLE, CLI_RANGE_WARMUP},
+    [CLI_COURSE_BETA1] = {"beta1", "--beta1", CLI_FIELD_REAL, CLI_RANGE_BETA1},
+    [CLI_COURSE_BETA2] = {"beta2", "--beta2", CLI_FIELD_REAL, CLI_RANGE_BETA2},
+    [CLI_COURSE_EPSILON] = {"epsilon", "--epsilon", CLI_FIELD_REAL, CLI_RANGE_EPSILON},
+    [CLI_COURSE_DECAY] = {"weight-decay", "--weight-decay", CLI_FIELD_REAL, CLI_RANGE_DECAY},
+    [CLI_COURSE_CLIP] = {"clip", "--clip", CLI_FIELD_REAL, CLI_RANGE_CLIP},
+    [CLI_COURSE_LOSS_SCALE] = {"scaling", "--loss-scale", CLI_FIELD_LOSS_SCALE, 0, 0},
+    [CLI_COURSE_SEED] = {"seed", "--seed", CLI_FIELD_WHOLE, CLI_RANGE_SEED},
+    [CLI_COURSE_SHUFFLE] = {"shuffle", "--shuffle", CLI_FIELD_YES, 0, 1},
+};
+
+const struct cli_run_field cli_run_digits[CLI_DIGITS] = {
+    [CLI_DIGITS_LOGITS_CHUNKS] = {"logits-chunks", "--logits-chunks", CLI_FIELD_WHOLE, 1,
+                                  BATCH_MAX},
+    [CLI_DIGITS_TILES] = {"tiles", "--tiles", CLI_FIELD_WHOLE, 1, BATCH_MAX},
+};
+
+/* Of the data. */
+static const struct cli_run_field counts[] = {
+    {CLI_RUN_SEQUENCES, "the sequences used", CLI_FIELD_WHOLE, 0, COUNT_MAX},
+    {CLI_RUN_TOKENS, "the tokens of --data", CLI_FIELD_WHOLE, 0, COUNT_MAX},
+};
+
+/* --- values ---------------------------------------------------------------------------------- */
+
+double
+cli_run_field_real(uint64_t bits)
+{
+    double value;
+
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static const char *
+name_of(enum cli_field_kind kind, uint64_t value)
+{
+    static const char *const families[] = {
+        [MW_DECODER_GPT2] = "GPT-2", [MW_DECODER_LLAMA] = "Llama"};
+    static const char *const activations[] = {[MW_ACTIVATION_GELU_TANH] = "gelu_new",
+                                              [MW_ACTIVATION_GELU_ERF] = "gelu",
+                                              [MW_ACTIVATION_RELU] = "relu",
+                                              [MW_ACTIVATION_SILU] = "silu"};
+
+    switch (kind) {
+    case CLI_FIELD_YES:
+        return value ? "yes" : "no";
+    case CLI_FIELD_SHAPE:
+        return value == MW_LR_COSINE ? "cosine" : "constant";
+    case CLI_FIELD_TYPE:
+        return mw_dtype_name((enum mw_dtype)value);
+    case CLI_FIELD_FAMILY:
+        return families[value];
+    case CLI_FIELD_ACTIVATION:
+        return activations[value];
+    default:
+        return NULL;
+    }
+}
+
+static bool
+is_real(enum cli_field_kind kind)
+{
+    return kind == CLI_FIELD_REAL || kind == CLI_FIELD_LOSS_SCALE;
+}
+
+/* Whatever it is. */
+static char *
+number_text(enum cli_field_kind kind, uint64_t bits)
+{
+    return is_real(kind) ? g_strdup_printf("%g", cli_run_field_real(bits))
+                         : g_strdup_printf("%" PRIu64, bits);
+}
+
+bool
+cli_run_field_is_none(const struct cli_run_field *row, uint64_t bits)
+{
+    return row->kind == CLI_FIELD_WHOLE_OR_NONE && (int64_t)bits == MW_AUTO;
+}
+
+char *
+cli_run_field_text(const struct cli_run_field *row, uint64_t bits)
+{
+    if (row->kind >= CLI_FIELD_YES)
+        return g_strdup(name_of(row->kind, bits));
+    if (cli_run_field_is_none(row, bits))
+        return g_strdup("none");
+    return row->kind == CLI_FIELD_LOSS_SCALE && !bits ? g_strdup("dynamic")
+                                                      : number_text(row->kind, bits);
+}
+
+/* --- ranges ---------------------------------------------------------------------------------- */
+
+static uint64_t
+most_of(const struct cli_run_field *row)
+{
+    g_autofree char *name = g_strdelimit(g_strdup(row->field), "-", '_');
+
+    return row->kind == CLI_FIELD_DIMENSION ? (uint64_t)mw_model_dimension_max(name)
+                                            : (uint64_t)row->most;
+}
+
+static bool
+is_in_range(const struct cli_run_field *row, uint64_t bits)
+{
+    const double real = cli_run_field_real(bits);
+
+    if (row->kind == CLI_FIELD_LOSS_SCALE)
+        return !bits || mw_loss_scale_is_one(real);
+    if (row->kind == CLI_FIELD_REAL)
+        return real >= row->least && real <= row->most; /* NaN is not */
+    return cli_run_field_is_none(row, bits) ||
+           (bits >= (uint64_t)row->least && bits <= most_of(row));
+}
+
+/* "0 (no) or 1 (yes)", "from 0 to 1". */
+static char *
+accepted(const struct cli_run_field *row)
+{
+    GString *text = g_string_new(NULL);
+
+    if (row->kind == CLI_FIELD_LOSS_SCALE)
+        g_string_append(text, "a power of two, such as 1024, or 0 (dynamic)");
+    else if (row->kind == CLI_FIELD_REAL)
+        g_string_append_printf(text, "a number from %g to %.15g", row->least, row->most);
+    else if (row->kind < CLI_FIELD_YES)
+        g_string_append_printf(text, "a whole number from %.0f to %" PRIu64 "%s", row->least,
+                               most_of(row),
+                               row->kind == CLI_FIELD_WHOLE_OR_NONE ? ", or none" : "");
+    for (uint64_t i = (uint64_t)row->least; row->kind >= CLI_FIELD_YES && i <= most_of(row); i++)
+        g_string_append_printf(text, "%s%" PRIu64 " (%s)", text->len ? " or " : "", i,
+                               name_of(row->kind, i));
+    return g_string_free(text, FALSE);
+}
+
+bool
+cli_run_field_check(const struct cli_run_field *row, uint64_t bits, GError **error)
+{
+    if (is_in_range(row, bits))
+        return true;
+    g_autofree char *value = number_text(row->kind, bits), *wanted = accepted(row);
+    g_set_error(error, MW_ERROR, MW_ERROR_FORMAT, "field \"%s\" is %s: must be %s", row->field,
+                value, wanted);
+    return false;
+}
+
+static bool
+check_rows(const struct cli_run_field *rows, size_t count, const struct mw_commit_record *record,
+           GError **error)
+{
+    uint64_t bits;
+
+    for (size_t i = 0; i < count; i++)
+        if (mw_commit_find(record, rows[i].field, &bits) &&
+            !cli_run_field_check(&rows[i], bits, error))
+            return false;
+    return true;
+}
+
+bool
+cli_run_fields_check(const struct mw_commit_record *record, GError **error)
+{
+    return check_rows(cli_run_fixed, CLI_FIXEDS, record, error) &&
+           check_rows(cli_run_courses, CLI_COURSES, record, error) &&
+           check_rows(cli_run_digits, CLI_DIGITS, record, error) &&
+           check_rows(counts, G_N_ELEMENTS(counts), record, error);
+}

@@ -1,0 +1,64 @@
+/*
+ * fields.h - the fields of a record that say how a run is trained: their names, and what each
+ * can be.
+ *
+ * A checksum tells damage, not what no run has: every field is held to its row before anything
+ * follows from it.
+ */
+#ifndef MW_CLI_RUN_FIELDS_H
+#define MW_CLI_RUN_FIELDS_H
+
+#include "cli/run/options.h"
+#include "exec/commit/commit.h"
+
+#define CLI_RUN_SEQUENCES "sequences" /* how many of the data were used */
+#define CLI_RUN_TOKENS "tokens"       /* of the data */
+
+/* What has to be alike; their order is that of the fingerprint. */
+enum cli_fixed {
+    CLI_FIXED_KIND, CLI_FIXED_ACTIVATION, CLI_FIXED_LAYERS, CLI_FIXED_HIDDEN, CLI_FIXED_HEADS,
+    CLI_FIXED_KV_HEADS, CLI_FIXED_HEAD_DIM, CLI_FIXED_FFN, CLI_FIXED_VOCAB, CLI_FIXED_TIED,
+    CLI_FIXED_NORM_EPSILON, CLI_FIXED_ROPE_THETA, CLI_FIXED_BATCH, CLI_FIXED_GRAD_ACCUM,
+    CLI_FIXED_SEQ, CLI_FIXED_DPU_START, CLI_FIXED_TYPE,
+    /* What older versions do not record, behind the fingerprint. */
+    CLI_FIXED_POSITION_ROWS, CLI_FIXED_ATTENTION_BIAS, CLI_FIXED_PROJECTION_BIAS,
+    CLI_FIXED_MLP_BIAS, CLI_FIXED_ROPE_FACTOR, CLI_FIXED_ROPE_LOW, CLI_FIXED_ROPE_HIGH,
+    CLI_FIXED_ROPE_POSITIONS, CLI_FIXEDS
+};
+
+/* What changes the last digits of what is computed, and nothing else: a resume may have others. */
+enum cli_digits { CLI_DIGITS_LOGITS_CHUNKS, CLI_DIGITS_TILES, CLI_DIGITS };
+
+enum cli_field_kind {
+    CLI_FIELD_WHOLE,
+    CLI_FIELD_WHOLE_OR_NONE, /* none: MW_AUTO */
+    CLI_FIELD_DIMENSION,     /* whole, at most what the planner takes of the model's */
+    CLI_FIELD_REAL,
+    CLI_FIELD_LOSS_SCALE, /* 0: dynamic; else a power of two */
+    /* Numbers with names. */
+    CLI_FIELD_YES, CLI_FIELD_SHAPE, CLI_FIELD_TYPE, CLI_FIELD_FAMILY, CLI_FIELD_ACTIVATION
+};
+
+/* Values are 64 bits, as in a record: those of a whole number, or of a double. */
+struct cli_run_field {
+    const char *field, *what; /* in records, in messages */
+    enum cli_field_kind kind;
+    double least, most;
+};
+
+extern const struct cli_run_field cli_run_fixed[CLI_FIXEDS], cli_run_courses[CLI_COURSES],
+    cli_run_digits[CLI_DIGITS];
+
+/* A double's value. */
+double cli_run_field_real(uint64_t bits);
+/* Whether the value says that nothing was set. */
+bool cli_run_field_is_none(const struct cli_run_field *row, uint64_t bits);
+
+/* A value within the row's range as messages show it; to be freed. */
+char *cli_run_field_text(const struct cli_run_field *row, uint64_t bits);
+/* False with field, value, and what would be accepted. */
+bool cli_run_field_check(const struct cli_run_field *row, uint64_t bits, GError **error);
+/* Of all those fields that the record has. */
+bool cli_run_fields_check(const struct mw_commit_record *record, GError **error);
+
+#endif

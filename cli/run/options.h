@@ -1,0 +1,87 @@
+/*
+ * options.h - what `memwall run` takes beside the options of a plan: data, course of the
+ * training, drives, threads, files.
+ */
+#ifndef MW_CLI_RUN_OPTIONS_H
+#define MW_CLI_RUN_OPTIONS_H
+
+#include <glib.h>
+#include <stdbool.h>
+
+#include "cli/lane_limits.h"
+#include "cli/words.h"
+#include "exec/course/schedule.h"
+#include "exec/trainer/trainer.h"
+
+/* Options that say how the run goes on, and nothing of what its state is: a resume may have others.
+ */
+enum cli_course {
+    CLI_COURSE_LR, CLI_COURSE_LR_MIN, CLI_COURSE_SHAPE, CLI_COURSE_WARMUP, CLI_COURSE_BETA1,
+    CLI_COURSE_BETA2, CLI_COURSE_EPSILON, CLI_COURSE_DECAY, CLI_COURSE_CLIP, CLI_COURSE_LOSS_SCALE,
+    CLI_COURSE_SEED, CLI_COURSE_SHUFFLE, CLI_COURSES
+};
+
+/* What they take, and so what a record can have: least, most. */
+#define CLI_RANGE_LR 1e-12, 1e3
+#define CLI_RANGE_LR_MIN 0, 1e3
+#define CLI_RANGE_WARMUP 0, 1e9
+#define CLI_RANGE_BETA1 0, 0.999999
+#define CLI_RANGE_BETA2 0, 0.99999999
+#define CLI_RANGE_EPSILON 1e-20, 1
+#define CLI_RANGE_DECAY 0, 10
+#define CLI_RANGE_CLIP 0, 1e9
+#define CLI_RANGE_SEED 0, 1e15
+
+struct cli_run_options {
+    char *data, *weights, *log;
+    char *from, *save; /* folders of checkpoints */
+    char **nvme; /* directories; NULL: the default */
+    int64_t steps;
+    uint64_t seed;
+    bool shuffle;
+    bool resume;
+    char *resume_run; /* its name, or a directory of it; NULL: what --nvme names, or the newest */
+    char *newest;     /* the run that --resume alone has found; NULL */
+    char *note, *taken; /* lines to be said of the resume; NULL */
+    bool previous; /* with resume: from the step before the newest */
+    bool overwrite; /* what another run has left in the directories */
+    const struct mw_backend *backend; /* what computes; NULL: auto (run_backend.h) */
+    bool compare;        /* predicted against measured, as a table */
+    char *save_timeline; /* file */
+    struct mw_lr_schedule schedule;
+    struct mw_optimizer optimizer;
+    struct mw_loss_scaling loss_scaling; /* start 0: as mw_loss_scaling_default says */
+    struct cli_limits limits;
+    int device_threads, host_threads; /* 0: all cores */
+    int64_t max_skipped;              /* steps in a row; 0: by the loss scale */
+    double patience_s;                /* 0: for ever */
+    uint32_t given;                   /* bits 1 << enum cli_course: not by default */
+};
+
+/* For the option parser; what they are given stays there, for one command line. */
+const struct cli_words_group *cli_run_groups(void);
+
+/* What of them says which run is gone on with; borrowed. */
+struct cli_run_resuming {
+    bool resume;     /* false also where what it excludes is given: that is refused later */
+    const char *run; /* NULL: it was not named */
+    char **nvme;     /* NULL: nor its directories */
+};
+struct cli_run_resuming cli_run_options_resuming(void);
+/* --data as it was given, or NULL.  g_free it. */
+char *cli_run_options_data(void);
+/* As if it had been given, where it was not: whether it was taken.  `value` may be NULL. */
+enum cli_run_option { CLI_RUN_DATA, CLI_RUN_STEPS, CLI_RUN_LOG };
+bool cli_run_options_take(enum cli_run_option option, const char *value);
+/* Whether --save was given. */
+bool cli_run_options_saves(void);
+/* Of --resume alone: the run that it means, and what there is to say of that (may be NULL). */
+void cli_run_options_found(const char *run, const char *note);
+/* A line to be said, which it takes, once it is known who says it. */
+void cli_run_options_say(char *line);
+
+/* Defaults where nothing was given.  Fails with one line naming option, value and range. */
+bool cli_run_options_read(struct cli_run_options *options, GError **error);
+void cli_run_options_clear(struct cli_run_options *options);
+
+#endif

@@ -1,0 +1,199 @@
+#include "cli/run/report.h"
+
+#include <math.h>
+
+#include "base/whole_file.h"
+#include "cli/compare.h"
+#include "cli/output.h"
+#include "cli/run/gather.h"
+#include "cli/run/log.h"
+#include "cli/run/paths.h"
+#include "exec/host/machine.h"
+#include "exec/host/steal.h"
+#include "exec/memory/memory.h"
+
+struct cli_run_report {
+    const struct cli_training *training;
+    struct mw_measured *measured;
+    struct mw_measured *undelayed; /* by the plan of the first steps; NULL: none */
+    struct mw_run_facts facts;
+    struct mw_trainer_use before;
+    struct mw_steal steal; /* at the end of the step before, */
+    int64_t steal_us;      /* which was then */
+};
+
+/* --- before ---------------------------------------------------------------------------------- */
+
+static bool
+check_writable(struct cli_training *training, const char *path, GError **error)
+{
+    int held;
+
+    if (!path)
+        return true;
+    if (!mw_file_hold(path, &held, error))
+        return false;
+    if (held >= 0) {
+        training->held = g_renew(int, training->held, training->held_count + 1);
+        training->held[training->held_count++] = held;
+    }
+    return true;
+}
+
+bool
+cli_run_report_prepare(struct cli_training *training, GError **error)
+{
+    const struct cli_request *request = training->request;
+
+    if (mw_ranks_index(training->ranks) != 0)
+        return true;
+    return cli_run_paths_check(request, &training->options, error) &&
+           check_writable(training, request->trace, error) &&
+           check_writable(training, request->plot, error) &&
+           check_writable(training, training->options.save_timeline, error) &&
+           cli_run_log_check(training, error) &&
+           cli_write_plan_files(request, training->answer, error);
+}
+
+/* --- meanwhile ------------------------------------------------------------------------------- */
+
+struct cli_run_report *
+cli_run_report_new(const struct cli_training *training)
+{
+    struct cli_run_report *report = g_new0(struct cli_run_report, 1);
+
+    report->training = training;
+    report->facts.backend = training->options.backend->name;
+    report->measured = mw_measured_new(training->answer->plan->op_count);
+    report->before = mw_trainer_use(training->trainer);
+    mw_steal_read(&report->steal);
+    report->steal_us = g_get_monotonic_time();
+    return report;
+}
+
+void
+cli_run_report_free(struct cli_run_report *report)
+{
+    if (!report)
+        return;
+    mw_measured_free(report->measured);
+    mw_measured_free(report->undelayed);
+    g_free(report);
+}
+
+/* The prediction is of the plan of the later steps; the first may have another. */
+static struct mw_measured *
+place_for(struct cli_run_report *report, const struct mw_plan *plan)
+{
+    if (plan == report->training->answer->plan)
+        return report->measured;
+    if (!report->undelayed)
+        report->undelayed = mw_measured_new(plan->op_count);
+    return report->undelayed;
+}
+
+/* Since the step before.  Rank 0 says it for all: a typical step of its is one of theirs. */
+static int64_t
+stolen_since(struct cli_run_report *report)
+{
+    const struct mw_steal before = report->steal;
+    int64_t before_us = report->steal_us;
+
+    if (mw_ranks_index(report->training->ranks) != 0)
+        return 0;
+    mw_steal_read(&report->steal);
+    report->steal_us = g_get_monotonic_time();
+    double stolen_s = mw_steal_s(&before, &report->steal);
+    double elapsed_s = 1e-6 * (double)(report->steal_us - before_us);
+    bool disturbs = mw_steal_disturbs(stolen_s, elapsed_s, report->steal.cores);
+    return disturbs ? (int64_t)(stolen_s * 1e9) : 0;
+}
+
+int64_t
+cli_run_report_step(struct cli_run_report *report, const struct mw_trainer_step *step,
+                    int64_t *stolen_ns)
+{
+    struct mw_run_facts *facts = &report->facts;
+    *stolen_ns = stolen_since(report);
+    int64_t time_ns = mw_measured_add_step(place_for(report, step->plan), step->timeline,
+                                           step->let_in_ns, *stolen_ns > 0);
+
+    if (!facts->steps++)
+        facts->first_loss = step->loss;
+    facts->last_loss = step->loss;
+    facts->skipped += step->skipped;
+    facts->seconds += time_ns * 1e-9;
+    return time_ns;
+}
+
+bool
+cli_run_report_gather(struct cli_run_report *report, GError **error)
+{
+    const struct cli_training *training = report->training;
+
+    return cli_gather_ranks(report->measured, training->answer->plan, training->ranks, error);
+}
+
+/* --- after ----------------------------------------------------------------------------------- */
+
+static bool
+save(const struct cli_run_report *report, const char *machine, GError **error)
+{
+    const struct cli_training *training = report->training;
+    struct mw_file *file = mw_file_open(training->options.save_timeline, error);
+
+    if (!file)
+        return false;
+    mw_measured_write(report->measured, training->answer->plan, machine, file->stream);
+    return mw_file_commit(file, error);
+}
+
+static void
+find_use(struct cli_run_report *report)
+{
+    struct mw_trainer_use now = mw_trainer_use(report->training->trainer);
+    struct mw_run_facts *facts = &report->facts;
+
+    for (int t = 0; t < MW_TIER_COUNT; t++)
+        facts->peak_bytes[t] = now.reserved_bytes[t];
+    facts->resident_bytes = mw_memory_resident_peak_bytes();
+    facts->nvme_read_bytes = now.nvme_read_bytes - report->before.nvme_read_bytes;
+    facts->nvme_written_bytes = now.nvme_written_bytes - report->before.nvme_written_bytes;
+}
+
+static char *
+machine_of(const struct cli_training *training)
+{
+    const struct mw_backend *backend = training->options.backend;
+    char *name = mw_machine_name();
+    struct mw_backend_device device;
+
+    if (backend == &mw_backend_cpu)
+        return name;
+    bool described = backend->apart &&
+                     mw_backend_describe_own(backend, mw_ranks_node_index(training->ranks), &device,
+                                             NULL);
+    char *both = g_strdup_printf("%s%s%s, %s backend", described ? device.name : "",
+                                 described ? "; " : "", name, backend->name);
+    g_free(name);
+    return both;
+}
+
+bool
+cli_run_report_end(struct cli_run_report *report, GError **error)
+{
+    const struct cli_training *training = report->training;
+    g_autofree char *machine = machine_of(training);
+    struct cli_measured it = {training->answer->result, report->measured, &report->facts, machine};
+
+    find_use(report);
+    if (!report->measured->seen) {
+        cli_say("the run ended before --dpu-start: nothing to set beside the prediction");
+        return true;
+    }
+    if (training->options.save_timeline && !save(report, machine, error))
+        return false;
+    if (!training->request->json)
+        putchar('\n');
+    return cli_compare_report(training->request, &it, !training->options.compare, error);
+}

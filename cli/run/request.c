@@ -1,0 +1,108 @@
+#include "cli/run/request.h"
+
+#include "exec/device/backend.h"
+#include "planner/settings/settings.h"
+
+/* More ranks than a machine has devices share it: each has its part of memory and cores, and what
+ * they send each other is copied. */
+static void
+share_device(struct mw_hardware *hardware, int ranks)
+{
+    double share = (double)hardware->gpus_per_node / ranks;
+
+    if (share >= 1)
+        return;
+    hardware->gpus_per_node = ranks;
+    hardware->gpu_memory_bytes *= share;
+    hardware->gpu_reserve_bytes *= share;
+    hardware->gpu_largest_request_bytes *= share;
+    hardware->gpu_memory_bytes_per_s *= share;
+    hardware->gpu_operator_bytes_per_s *= share;
+    hardware->gpu_peak_flops *= share;
+    hardware->gpu_achievable_flops *= share;
+    for (int i = 0; i < hardware->matmul_points; i++)
+        hardware->matmul_flops[i] *= share;
+    for (int i = 0; i < hardware->attention_points; i++)
+        hardware->attention_flops[i] *= share;
+    if (!hardware->fabric_bytes_per_s)
+        hardware->fabric_bytes_per_s = hardware->pcie_h2d_bytes_per_s * share;
+}
+
+/* A process stands for a GPU: without --gpus the plan is for those that were started, on the nodes
+ * that they are on, or on as many as --nodes says. */
+static void
+plan_for(struct mw_settings *settings, const struct mw_ranks *ranks)
+{
+    if (settings->gpus_per_node != MW_AUTO)
+        return;
+    if (settings->nodes > 1) {
+        settings->gpus_per_node = MAX(mw_ranks_count(ranks) / settings->nodes, 1);
+        return;
+    }
+    settings->gpus_per_node = mw_ranks_node_count(ranks);
+    settings->nodes = mw_ranks_count(ranks) / mw_ranks_node_count(ranks);
+}
+
+/* Sequences per GPU and step where nobody gives a batch, as the Hugging Face trainer has it
+ * (per_device_train_batch_size): whoever tries a run waits for seconds.  The default global batch
+ * of a plan is that of trainings over months. */
+#define DEFAULT_SEQUENCES 8
+
+static void
+bound_batch(struct mw_settings *settings, const struct mw_model *model)
+{
+    int64_t seq = settings->seq == MW_AUTO ? mw_settings_default_seq(model) : settings->seq;
+
+    if (settings->micro_batch == MW_AUTO && settings->global_batch == MW_AUTO)
+        settings->step_tokens_max =
+            (double)DEFAULT_SEQUENCES * seq * settings->gpus_per_node * settings->nodes;
+}
+
+struct cli_request
+cli_run_request(const struct cli_request *request, const struct mw_ranks *ranks,
+                const struct cli_limits *limits)
+{
+    struct cli_request mine = *request;
+
+    for (int outlook = 0; outlook < MW_OUTLOOK_COUNT; outlook++) {
+        share_device(&mine.hardware[outlook], mw_ranks_node_count(ranks));
+        cli_limits_apply(limits, mw_ranks_node_count(ranks), &mine.hardware[outlook]);
+    }
+    plan_for(&mine.settings, ranks);
+    bound_batch(&mine.settings, &mine.model);
+    return mine;
+}
+
+/* Products of the two types are as fast as each other on GPUs, not on cores. */
+void
+cli_run_request_tell_dtype(const struct cli_training *training)
+{
+    const struct cli_request *request = training->request;
+    const char *name = mw_hwprofile_name(request->profile);
+    bool fp16 = training->answer->sizing->settings.dtype == MW_DTYPE_FP16;
+    bool has_bf16 = request->hardware[MW_OUTLOOK_TYPICAL].gpu_bf16;
+    bool cores = !training->options.backend->apart && training->options.backend != &mw_backend_null;
+
+    if (!fp16 || mw_ranks_index(training->ranks) > 0)
+        return;
+    if (request->settings.dtype == MW_DTYPE_BF16)
+        cli_say("--dtype bf16: the GPU of profile %s has products in fp16 only; this run uses fp16",
+                name);
+    else if (has_bf16 && cores)
+        cli_say("profile %s has the rate of products in bf16; on cores those in fp16 take longer: "
+                "`memwall calibrate --dtype fp16` measures them",
+                name);
+}
+
+/* Of another device it predicts another machine. */
+void
+cli_run_request_tell_backend(const struct cli_training *training)
+{
+    const struct mw_hwprofile *profile = training->request->profile;
+    const char *measured = mw_hwprofile_backend(profile), *here = training->options.backend->name;
+
+    if (measured && strcmp(measured, here) && training->options.backend != &mw_backend_null &&
+        mw_ranks_index(training->ranks) == 0)
+        cli_say("profile %s was measured with --backend %s; this run computes with %s",
+                mw_hwprofile_name(profile), measured, here);
+}

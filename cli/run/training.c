@@ -1,0 +1,532 @@
+#include "cli/run/training.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "cli/run/checkpoint_place.h"
+#include "cli/run/course.h"
+#include "cli/run/data.h"
+#include "cli/run/decoder.h"
+#include "cli/run/drives.h"
+#include "cli/run/stop.h"
+#include "cli/runs/export.h"
+#include "exec/commit/commit.h"
+#include "exec/commit/run_files.h"
+#include "exec/data/weights.h"
+#include "exec/nvme/run_names.h"
+#include "exec/trainer/checkpoint.h"
+
+#define SEQUENCES CLI_RUN_SEQUENCES
+
+/* --- what the trainer asks for --------------------------------------------------------------- */
+
+static bool
+batch(void *data, int64_t step, int64_t micro_batch, int32_t *ids, int32_t *targets, GError **error)
+{
+    struct cli_training *run = data;
+
+    run->used_sequences = cli_run_data_used(run, step);
+    return cli_run_data_batch(run->data, step, micro_batch, ids, targets, error);
+}
+
+/* Where the data goes on, whatever the batch of the run that goes on; and how it was trained. */
+static int
+fields(void *data, struct mw_commit_field *fields)
+{
+    struct cli_training *run = data;
+
+    if (run->commits++) /* the one before is durable */
+        cli_run_drives_note_step(run->drives);
+    fields[0] = mw_commit_field(SEQUENCES, (uint64_t)run->used_sequences);
+    return 1 + cli_run_course_fields(run, fields + 1);
+}
+
+G_STATIC_ASSERT(1 + CLI_RUN_COURSE_FIELDS <= MW_TRAINER_FIELDS_MAX);
+
+static int
+wish(void *data)
+{
+    const struct cli_training *run = data;
+
+    return cli_run_data_fails(run->data) ? CLI_RUN_DATA_WISH : cli_run_stop_wish();
+}
+
+static double
+learning_rate(void *data, int64_t step)
+{
+    return mw_lr_at(&((struct cli_training *)data)->options.schedule, step);
+}
+
+/* --- what the trainer is given --------------------------------------------------------------- */
+
+/* What a plan may ask for that is simulated alone. */
+static bool
+check_settings(const struct mw_settings *s, GError **error)
+{
+    if (s->tp > 1)
+        return mw_refuse(error, "--tp %" G_GINT64_FORMAT ": run does not slice tensors; give 1",
+                         s->tp);
+    if (s->layout == MW_LAYOUT_PAPER20)
+        return mw_refuse(error, "--state-layout paper20: run keeps state as zero16 alone; plan and "
+                                "simulate take paper20");
+    if (s->micro_batch != (int64_t)s->micro_batch)
+        return mw_refuse(error, "--batch %.15g: run takes whole sequences", s->micro_batch);
+    return true;
+}
+
+static bool
+check_start(const struct cli_run_options *options, GError **error)
+{
+    int ways = (options->weights != NULL) + (options->from != NULL) + options->resume;
+
+    if (ways > 1)
+        return mw_refuse(error, "--weights, --from, --resume: give one of them to start from");
+    if (options->backend == &mw_backend_null && (options->save || options->resume))
+        return mw_refuse(error, "--backend null trains nothing: no --save, no --resume");
+    if (options->resume && options->overwrite)
+        return mw_refuse(error,
+                         "--resume, --overwrite: give one of them: --resume goes on with the run "
+                         "that is there, --overwrite deletes it");
+    return true;
+}
+
+static bool
+check_save(const struct cli_training *run, GError **error)
+{
+    const struct cli_run_options *o = &run->options;
+
+    return !o->save ||
+           cli_checkpoint_place_check("--save", o->save, &run->decoder, o->steps, error);
+}
+
+/* Where state lies was settled when the run began, by a profile that may be another now.  0: by
+ * the one of today. */
+static int64_t
+settled_stripe_bytes(const struct cli_training *run)
+{
+    const struct cli_run_options *o = &run->options;
+    struct mw_run_record found;
+
+    if (!o->resume || !o->nvme || !mw_run_files_record(o->nvme[0], run->stem, o->previous, &found))
+        return 0;
+    mw_commit_record_clear(&found.record);
+    return found.stripe_bytes;
+}
+
+static struct mw_nvme_options
+drive_options(const struct cli_training *run)
+{
+    const struct mw_hardware *hw = run->answer->sizing->hardware;
+    char **directories = run->options.nvme;
+    int64_t block_bytes = (int64_t)hw->nvme_block_bytes / 4096 * 4096;
+    int64_t stripe_bytes = settled_stripe_bytes(run);
+
+    if (stripe_bytes > 0 && block_bytes > 0 && stripe_bytes % block_bytes)
+        block_bytes = stripe_bytes; /* whole blocks make a stripe */
+
+    return (struct mw_nvme_options){
+        .directories = (const char *const *)directories,
+        .directory_count = directories ? (int)g_strv_length(directories) : 0,
+        .stem = run->stem,
+        .block_bytes = block_bytes,
+        .stripe_bytes = stripe_bytes,
+        .depth = (int)hw->nvme_queue_depth,
+    };
+}
+
+static bool
+open_tokens(struct cli_training *run, int64_t seq, GError **error)
+{
+    run->tokens = mw_tokens_open(run->options.data, run->decoder.vocab, seq,
+                                 run->options.shuffle ? run->options.seed + 1 : 0, error);
+    return run->tokens && mw_tokens_check(run->tokens, error);
+}
+
+/* What is gone on from. */
+static char *
+record_path(const struct cli_training *run)
+{
+    const char *stem = run->stem ? run->stem : MW_RUN_BASE;
+
+    return run->checkpoint ? g_strdup(mw_checkpoint_file(run->checkpoint))
+                           : mw_run_record_path(run->options.nvme[0], stem);
+}
+
+static bool
+check_record(const struct cli_training *run, const struct mw_commit_record *record, GError **error)
+{
+    g_autofree char *path = record_path(run);
+    uint64_t sequences;
+
+    return cli_run_course_check(path, record, &sequences, error);
+}
+
+static bool
+open_start(struct cli_training *run, GError **error)
+{
+    const char *folder = run->options.from ? run->options.from : run->options.weights;
+
+    if (folder && !cli_checkpoint_place_settle(folder, error))
+        return false;
+    if (run->options.from) {
+        run->checkpoint = mw_checkpoint_open(run->options.from, &run->decoder, error);
+        return run->checkpoint && check_record(run, mw_checkpoint_record(run->checkpoint), error);
+    }
+    if (!run->options.weights)
+        return true;
+    run->weights = mw_safetensors_open(run->options.weights, error);
+    return run->weights && mw_weights_check(&run->decoder, run->weights, "", error);
+}
+
+/* A run that was killed behind its last step has not come to its --save. */
+static char *
+export_text(const struct cli_training *run, int64_t done)
+{
+    const struct cli_run_options *options = &run->options;
+
+    if (!options->save || options->from)
+        return g_strdup("");
+    g_autofree char *called = cli_run_drives_called(run->drives);
+    return g_strdup_printf("; `memwall export %s%s -o %s` writes the checkpoint of step "
+                           "%" G_GINT64_FORMAT,
+                           called, options->previous ? " --at previous" : "", options->save, done);
+}
+
+/* Of a record, a run's or a checkpoint's, before anything is written because of it. */
+static bool
+goes_on(void *data, const struct mw_commit_record *record, GError **error)
+{
+    const struct cli_training *run = data;
+    const struct cli_run_options *o = &run->options;
+
+    if (!check_record(run, record, error))
+        return false;
+    if (o->steps > record->step + 1)
+        return true;
+    g_autofree char *way = export_text(run, record->step + 1);
+    return mw_refuse(error,
+                     "--steps %" G_GINT64_FORMAT ": counts all steps of %s, and %" G_GINT64_FORMAT
+                     " %s done: give more than %" G_GINT64_FORMAT "%s",
+                     o->steps, o->from ? o->from : "the run", record->step + 1,
+                     record->step ? "are" : "is", record->step + 1, way);
+}
+
+static bool
+open_data(struct cli_training *run, GError **error)
+{
+    const struct mw_settings *s = &run->answer->sizing->settings;
+
+    run->sequences = s->micro_batch;
+    run->place = (struct mw_batch_place){.rank = mw_ranks_index(run->ranks),
+                                         .ranks = mw_ranks_count(run->ranks),
+                                         .sequences = run->sequences};
+    if (!open_tokens(run, s->seq, error))
+        return false;
+    const struct mw_commit_record *record =
+        run->checkpoint ? mw_checkpoint_record(run->checkpoint) : NULL;
+    return !record || goes_on(run, record, error);
+}
+
+bool
+cli_training_check_inputs(const struct cli_request *request, const struct cli_run_options *options,
+                          GError **error)
+{
+    struct cli_training trial = {.request = request, .options = *options};
+    int64_t seq = request->settings.seq;
+
+    bool good = mw_decoder_read(&request->model, request->model_name, &trial.decoder, error) &&
+                check_start(options, error) && check_save(&trial, error) &&
+                open_tokens(&trial, seq == MW_AUTO ? mw_settings_default_seq(&request->model) : seq,
+                            error) &&
+                open_start(&trial, error);
+    mw_tokens_close(trial.tokens);
+    mw_safetensors_close(trial.weights);
+    mw_checkpoint_close(trial.checkpoint);
+    return good;
+}
+
+/* --- durable steps --- */
+
+static uint32_t
+chunks_on_drives(const struct mw_sizing *sizing)
+{
+    uint32_t count = 0;
+
+    for (uint32_t c = 0; c < sizing->run_chunk_count; c++)
+        if (sizing->run_chunks[c].tier == MW_TIER_NVME)
+            count += sizing->run_chunks[c].times;
+    return count;
+}
+
+/* State on drives takes a second extent, other state a place to be saved to. */
+static bool
+can_be_durable(const struct mw_sizing *sizing)
+{
+    const struct mw_settings *s = &sizing->settings;
+    uint32_t on_drives = chunks_on_drives(sizing);
+
+    return (!on_drives || s->commit == 1) &&
+           (on_drives == sizing->chunk_count || s->save_every > 0);
+}
+
+bool
+cli_training_is_durable(const struct cli_training *run)
+{
+    return run->options.backend != &mw_backend_null && can_be_durable(run->answer->sizing);
+}
+
+uint64_t
+cli_training_fingerprint(const struct cli_training *run)
+{
+    return cli_run_course_fingerprint(run);
+}
+
+static struct mw_trainer_commit
+durable_steps(const struct cli_training *run)
+{
+    const struct mw_settings *s = &run->answer->sizing->settings;
+
+    return (struct mw_trainer_commit){
+        .on = cli_training_is_durable(run),
+        .resume = run->options.resume,
+        .previous = run->options.previous,
+        .save_every = s->save_every,
+        .fields = fields,
+        .resumes = goes_on,
+        .anew = cli_run_drives_anew(run->drives),
+        .fingerprint = cli_training_fingerprint(run),
+    };
+}
+
+static int
+threads(const struct cli_training *run, int asked)
+{
+    return asked ? asked : mw_ranks_cores(run->ranks);
+}
+
+/* The steps before --dpu-start are those of another plan. */
+static bool
+plan_undelayed(struct cli_training *run, GError **error)
+{
+    const struct mw_sizing *sizing = run->answer->sizing;
+    struct mw_settings settings = sizing->settings;
+
+    if (settings.dpu_start == MW_AUTO || !settings.dpu_start)
+        return true;
+    settings.dpu_start = MW_AUTO;
+    struct mw_sizing *plain = mw_sizing_new(sizing->model, sizing->hardware, &settings, error);
+    if (plain)
+        run->undelayed = mw_build_plan(plain);
+    mw_sizing_free(plain);
+    return plain != NULL;
+}
+
+/* Files of others have no checksums: damage to them is not known. */
+static void
+say_unchecked(const struct cli_training *run)
+{
+    if (run->weights && !mw_safetensors_has_sums(run->weights))
+        cli_say("%s: has no checksums: its weights are taken as they are",
+                mw_safetensors_path(run->weights));
+    if (run->checkpoint && !mw_checkpoint_has_sums(run->checkpoint))
+        cli_say("%s: has no checksums: what it holds is taken as it is", run->options.from);
+    else if (run->checkpoint && !mw_checkpoint_is_bound(run->checkpoint))
+        cli_say("%s: an older memwall wrote it, and its files do not say that they belong "
+                "together: they are taken as they are",
+                run->options.from);
+}
+
+static void
+say_text(const struct cli_training *run)
+{
+    if (mw_tokens_are_text(run->tokens) && run->decoder.vocab > MW_TEXT_VOCAB)
+        cli_say("%s: text is read as bytes: %d of the model's %" G_GINT64_FORMAT
+                " tokens; a .bin file has a tokenizer's tokens",
+                run->options.data, MW_TEXT_VOCAB, run->decoder.vocab);
+}
+
+static void
+say_notices(const struct cli_training *run)
+{
+    const char *line = mw_trainer_notice(run->trainer);
+
+    if (line)
+        cli_say("%s", line);
+    for (int i = 0; mw_ranks_index(run->ranks) == 0 && (line = mw_trainer_lack(run->trainer, i));
+         i++)
+        cli_say("%s", line);
+    if (mw_ranks_index(run->ranks) == 0) {
+        say_text(run);
+        say_unchecked(run);
+    }
+}
+
+static void
+find_data(struct cli_training *run)
+{
+    const struct mw_commit_record *resumed = mw_trainer_resumed(run->trainer);
+    uint64_t sequences = 0;
+
+    if (resumed)
+        mw_commit_find(resumed, SEQUENCES, &sequences);
+    run->first_step = mw_trainer_next_step(run->trainer);
+    run->first_sequence = run->used_sequences = (int64_t)sequences;
+}
+
+struct mw_loss_scaling
+cli_training_loss_scaling(const struct cli_training *run)
+{
+    return run->options.loss_scaling.start
+               ? run->options.loss_scaling
+               : mw_loss_scaling_default(run->answer->sizing->settings.dtype);
+}
+
+static bool
+ready(void *data, GError **error)
+{
+    return cli_run_drives_begin(((struct cli_training *)data)->drives, error);
+}
+
+static bool
+make_room(void *data)
+{
+    return cli_run_drives_make_room(((struct cli_training *)data)->drives);
+}
+
+static bool
+make_trainer(struct cli_training *run, const struct mw_trainer_options *options, GError **error)
+{
+    GError *why = NULL;
+
+    run->trainer = mw_trainer_new(options, &why);
+    if (run->trainer)
+        return true;
+    if (run->options.resume && g_error_matches(why, MW_ERROR, MW_ERROR_FORMAT))
+        cli_run_course_explain(run, why);
+    g_propagate_error(error, why);
+    return false;
+}
+
+bool
+cli_training_start(struct cli_training *run, GError **error)
+{
+    const struct mw_settings *s = &run->answer->sizing->settings;
+    struct mw_trainer_options options = {
+        .plan = run->answer->plan,
+        .ranks = run->ranks,
+        .decoder = &run->decoder,
+        .backend = run->options.backend,
+        .sequences = run->sequences,
+        .seq = s->seq,
+        .checkpoint_interval = s->checkpoint_interval,
+        .device_threads = threads(run, run->options.device_threads),
+        .host_threads = threads(run, run->options.host_threads),
+        .optimizer = run->options.optimizer,
+        .loss_scaling = cli_training_loss_scaling(run),
+        .skipped_in_row_max = run->options.max_skipped,
+        .drives = drive_options(run),
+        .patience_s = run->options.patience_s,
+        .seed = run->options.seed,
+        .weights = run->weights,
+        .checkpoint = run->checkpoint,
+        .batch = batch,
+        .learning_rate = learning_rate,
+        .ready = ready,
+        .wish = wish,
+        .make_room = run->options.overwrite ? make_room : NULL,
+        .try_start = run->options.overwrite,
+        .data = run,
+    };
+
+    options.commit = durable_steps(run);
+    if (!plan_undelayed(run, error))
+        return false;
+    memcpy(options.lane_bytes_per_s, run->options.limits.bytes_per_s,
+           sizeof options.lane_bytes_per_s);
+    options.undelayed = run->undelayed;
+    options.undelayed_steps = s->dpu_start;
+    if (!make_trainer(run, &options, error) ||
+        !cli_run_drives_resumed(run->drives, cli_run_course_tell(run), error))
+        return false;
+    say_notices(run);
+    find_data(run);
+    run->data = cli_run_data_new(run);
+    return true;
+}
+
+/* --- life ------------------------------------------------------------------------------------ */
+
+static bool
+open_drives(struct cli_training *run, GError **error)
+{
+    run->drives = cli_run_drives_open(run, error);
+    return run->drives != NULL;
+}
+
+static bool
+check_resume(const struct cli_training *run, GError **error)
+{
+    return !run->options.resume || cli_training_is_durable(run) ||
+           mw_refuse(error,
+                     "--resume: this plan makes no step durable; it takes optimizer state on "
+                     "NVMe and --commit step, or --save-every K");
+}
+
+static bool
+take_up(struct cli_training *run, GError **error)
+{
+    if (run->checkpoint)
+        return cli_run_course_from(run, error);
+    return !run->options.resume || !run->options.nvme || cli_run_course_resume(run, error);
+}
+
+/* The first rank looks, before any makes a trainer. */
+static bool
+look_whether_done(struct cli_training *run, GError **error)
+{
+    const struct cli_run_options *o = &run->options;
+    int done = 0;
+
+    if (!o->resume || !o->save || !o->nvme)
+        return true;
+    if (mw_ranks_index(run->ranks) == 0)
+        done = cli_export_steps(o->nvme, o->previous) == o->steps;
+    if (!mw_ranks_worst(run->ranks, 0, done, &done, NULL, error))
+        return false;
+    run->is_done = done;
+    return true;
+}
+
+bool
+cli_training_open(struct cli_training *run, GError **error)
+{
+    const struct cli_request *request = run->request;
+
+    return mw_decoder_read(&request->model, request->model_name, &run->decoder, error) &&
+           check_start(&run->options, error) && check_save(run, error) &&
+           check_settings(&run->answer->sizing->settings, error) && check_resume(run, error) &&
+           open_drives(run, error) && open_start(run, error) && take_up(run, error) &&
+           open_data(run, error) && look_whether_done(run, error);
+}
+
+void
+cli_training_close(struct cli_training *run, bool together)
+{
+    run->diverged = run->trainer && mw_trainer_has_diverged(run->trainer);
+    mw_trainer_free(run->trainer);
+    cli_run_data_free(run->data);
+    cli_run_drives_close(run->drives, together);
+    mw_plan_free(run->undelayed);
+    mw_tokens_close(run->tokens);
+    mw_safetensors_close(run->weights);
+    mw_checkpoint_close(run->checkpoint);
+    for (int i = 0; i < run->held_count; i++)
+        close(run->held[i]);
+    g_free(run->held);
+    g_free(run->then);
+    g_free(run->saved);
+    cli_answer_free(run->answer);
+    cli_run_options_clear(&run->options);
+    g_free(run->stem);
+}

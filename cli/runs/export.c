@@ -1,0 +1,149 @@
+#include "cli/runs/export.h"
+
+#include "base/error.h"
+#include "cli/cli.h"
+#include "cli/run/checkpoint_place.h"
+#include "cli/run/course.h"
+#include "cli/run/homes.h"
+#include "cli/runs/aside.h"
+#include "cli/runs/runs.h"
+#include "exec/commit/run_files.h"
+#include "exec/trainer/checkpoint.h"
+#include "exec/trainer/durable.h"
+
+static bool
+fits(void *data, const char *path, const struct mw_commit_record *record, GError **error)
+{
+    const struct cli_run_homes *homes = data;
+
+    return cli_run_course_fits(&homes->decoder, homes->fingerprint, path, record, error);
+}
+
+/* Without a record there is nothing, whatever else lies there.  What stands in a record's place is
+ * told by who opens it. */
+static bool
+check_record(const char *directory, GError **error)
+{
+    struct mw_run_files files;
+    bool good = mw_run_files_look(directory, &files, error);
+
+    if (good && !files.record && !files.stranger)
+        good = mw_refuse(error, "%s: holds no run whose steps are durable: %s", directory,
+                         files.names->len ? "no record of a step is there, or it was wiped"
+                                          : "no file of a run is there");
+    mw_run_files_clear(&files);
+    return good;
+}
+
+/* Clear `homes` behind it, whatever comes. */
+static struct mw_durable *
+open_durable(char **directories, bool previous, struct cli_run_homes *homes, GError **error)
+{
+    *homes = (struct cli_run_homes){0};
+    if (!check_record(directories[0], error) || !cli_run_homes_read(directories[0], homes, error))
+        return NULL;
+    struct mw_durable_options from = {
+        .directories = (const char *const *)directories,
+        .directory_count = (int)g_strv_length(directories),
+        .plan = homes->plan,
+        .decoder = &homes->decoder,
+        .fingerprint = homes->fingerprint,
+        .previous = previous,
+        .fits = fits,
+        .data = homes,
+    };
+    return mw_durable_open(&from, error);
+}
+
+static bool
+write_checkpoint(char **directories, const char *option, const char *folder, bool previous,
+                 int64_t *steps, GError **error)
+{
+    struct cli_run_homes homes;
+    struct mw_checkpoint_place place = {0};
+    struct mw_durable *durable = open_durable(directories, previous, &homes, error);
+    struct mw_checkpoint_options to = {
+        .path = folder,
+        .dtype = MW_SAFETENSORS_F32,
+        .optimizer = true,
+        .config = homes.config,
+        .keeps = cli_checkpoint_place_keeps_late,
+        .data = &homes.decoder,
+        .place = &place,
+    };
+
+    if (durable && mw_durable_notice(durable))
+        cli_say("%s", mw_durable_notice(durable));
+    if (durable)
+        *steps = mw_durable_step(durable) + 1;
+    if (durable && !previous)
+        cli_runs_tell_lost_step(cli_runs_noted_step(directories[0]), *steps, "this is");
+    bool good = durable &&
+                cli_checkpoint_place_check(option, folder, &homes.decoder, *steps, error) &&
+                mw_durable_export(durable, &to, error);
+
+    cli_checkpoint_place_tell(option, folder, &place);
+    mw_checkpoint_place_clear(&place);
+    mw_durable_close(durable);
+    cli_run_homes_clear(&homes);
+    return good;
+}
+
+int64_t
+cli_export_steps(char **directories, bool previous)
+{
+    struct cli_run_homes homes;
+    struct mw_durable *durable = open_durable(directories, previous, &homes, NULL);
+    int64_t steps = durable ? mw_durable_step(durable) + 1 : 0;
+
+    mw_durable_close(durable);
+    cli_run_homes_clear(&homes);
+    return steps;
+}
+
+/* As they are named: that they are of one run, at rest. */
+static bool
+check_directories(char **directories, GError **error)
+{
+    const char *repeated = cli_runs_repeated(directories);
+    struct cli_run_entry entry;
+    struct mw_run_files files;
+    bool good = true;
+
+    if (repeated)
+        return mw_refuse(error, "%s: is given twice: give each directory of the run once",
+                         repeated);
+    if (!cli_runs_settle_all(directories, false, error) ||
+        !cli_run_entry_read(directories[0], &entry, error))
+        return false;
+    for (char **each = directories; good && *each; each++) {
+        good = mw_run_files_look(*each, &files, error);
+        if (good && files.running)
+            good = mw_refuse(error, "%s: is running: nothing is exported", *each);
+        if (good && !cli_runs_has(&entry, *each))
+            good = mw_refuse(error,
+                             "%s: has nothing of run %s, which %s has: name the directories "
+                             "of one run, in the order of its drives",
+                             *each, entry.name, directories[0]);
+        mw_run_files_clear(&files);
+    }
+    cli_run_entry_clear(&entry);
+    return good;
+}
+
+bool
+cli_export(char **names, const char *option, const char *folder, bool previous, int64_t *steps,
+           GError **error)
+{
+    if (names[1])
+        return check_directories(names, error) &&
+               write_checkpoint(names, option, folder, previous, steps, error);
+    struct cli_run *run = cli_runs_find(names[0], error);
+    if (!run)
+        return false;
+    bool good = run->state != CLI_RUN_RUNNING ||
+                mw_refuse(error, "%s: is running: nothing is exported", names[0]);
+    good = good && write_checkpoint(run->entry.directories, option, folder, previous, steps, error);
+    cli_run_free(run);
+    return good;
+}

@@ -1,0 +1,15 @@
+/* run_files_internal.h - what those who move and delete a run's files share; not for others. */
+#ifndef MW_EXEC_COMMIT_RUN_FILES_INTERNAL_H
+#define MW_EXEC_COMMIT_RUN_FILES_INTERNAL_H
+
+#include "exec/commit/run_files.h"
+
+/* Whether a name is of the lock that the whole run holds. */
+bool mw_run_files_is_lock(const char *name);
+/* Takes the locks of a run's files: descriptors for *held, to be closed also behind a failure.
+ * `locked`: the whole run's is the caller's. */
+bool mw_run_files_lock(const struct mw_run_files *files, int folder, const char *directory,
+                       bool locked, GArray *held, GError **error);
+bool mw_run_files_sync_folder(int folder, const char *directory, GError **error);
+
+#endif

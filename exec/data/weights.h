@@ -1,0 +1,122 @@
+/*
+ * weights.h - a decoder's parameters, operator by operator, and their names in Hugging Face files.
+ *
+ * The parameters of an operator are one flat vector, in this order (rows of a matrix are its
+ * output features: [out, in], row-major):
+ *
+ *                   GPT-2                                Llama
+ *   EMBEDDING       wte [vocab, hidden], wpe [rows, h]   embed_tokens [vocab, hidden]
+ *   NORM1, NORM2    weight [hidden], bias [hidden]       weight [hidden]
+ *   QKV             rows of q, k, v; bias                q, k, v weights; q, k, v biases, if any
+ *   PROJECTION      weight [hidden, hidden], bias        weight [hidden, heads * head_dim]; bias
+ *   MLP_UP          weight [ffn, hidden], bias           gate, up weights; their biases, if any
+ *   MLP_DOWN        weight [hidden, ffn], bias           weight; bias, if any
+ *   FINAL_NORM      as NORM1                             as NORM1
+ *   LOGITS          nothing: tied                        lm_head [vocab, hidden], unless tied
+ *
+ * GPT-2's files hold the matrices of a layer the other way round ([in, out], "Conv1D"): those are
+ * transposed on their way.
+ *
+ * A *part* is what the plan fetches at once: tile `tile` of `tiles` of a fetch unit (struct
+ * mw_tensor of plan/plan.h).  It has the rows [rows * tile / tiles, rows * (tile + 1) / tiles)
+ * of the unit's largest operator, with their biases, and tile 0 before them all of its other
+ * operators.  Its elements are those of its pieces of tensors, in the order above: with one tile
+ * the vectors of its operators, one after the other.
+ *
+ * Everything here takes any range of a part, so that a rank reads, starts or writes its own shard
+ * alone.  Elements behind a part's end are padding: they read as zero and are not written.
+ */
+#ifndef MW_EXEC_DATA_WEIGHTS_H
+#define MW_EXEC_DATA_WEIGHTS_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "exec/data/decoder.h"
+#include "exec/data/safetensors.h"
+#include "plan/plan.h"
+
+#define MW_WEIGHTS_MAX 6         /* tensors of one operator */
+#define MW_WEIGHTS_PIECES_MAX 24 /* tensors of one part */
+#define MW_WEIGHTS_NAME_MAX 96
+
+enum mw_weight_start {
+    MW_WEIGHT_NORMAL,   /* N(0, 0.02) */
+    MW_WEIGHT_RESIDUAL, /* N(0, 0.02 / sqrt(2 * layers)): what adds to the residual stream */
+    MW_WEIGHT_ONE,
+    MW_WEIGHT_ZERO,
+};
+
+struct mw_weight {
+    char name[MW_WEIGHTS_NAME_MAX]; /* as transformers writes it: "transformer.h.0.ln_1.weight" */
+    enum mw_operator operator_;
+    int rank;
+    int64_t shape[2]; /* in the file */
+    bool transposed;  /* the file holds [in, out], the vector [out, in] */
+    int64_t elements;
+    /* Rows of its operator that it has a share of, and elements of one; a norm has no rows. */
+    int64_t first_row, rows, row_elements;
+    enum mw_weight_start start;
+};
+
+struct mw_weights_part {
+    int64_t layer;      /* -1: the model's ends */
+    uint32_t operators; /* bits 1 << enum mw_operator, as in struct mw_tensor; others are ignored */
+    int64_t tiles, tile;
+};
+
+/* What a part has of one tensor, never empty. */
+struct mw_weights_piece {
+    struct mw_weight weight;
+    int64_t first, count; /* elements of the tensor, in the vector's order */
+    int64_t at;           /* in the part */
+};
+
+/* The tensors of an operator, in the vector's order; returns how many (0: no parameters). */
+int mw_weights_list(const struct mw_decoder *decoder, enum mw_operator operator_, int64_t layer,
+                    struct mw_weight out[MW_WEIGHTS_MAX]);
+int64_t mw_weights_operator_elements(const struct mw_decoder *decoder, enum mw_operator operator_);
+int64_t mw_weights_elements(const struct mw_decoder *decoder); /* of the whole model */
+
+/* The pieces of a part, in order; returns how many. */
+int mw_weights_pieces(const struct mw_decoder *decoder, const struct mw_weights_part *part,
+                      struct mw_weights_piece out[MW_WEIGHTS_PIECES_MAX]);
+int64_t mw_weights_part_elements(const struct mw_decoder *decoder,
+                                 const struct mw_weights_part *part);
+/* Rows that tiles cut a unit by: those of its largest operator; 1 where that has none. */
+int64_t mw_weights_rows(const struct mw_decoder *decoder, uint32_t operators);
+
+/* Starting values, each a function of the seed and of the element's number in the whole model
+ * (embedding, layers, final norm, logits): the same for every tiling and partition.  `as` is
+ * MW_DTYPE_FP32 (float), MW_DTYPE_BF16 or MW_DTYPE_FP16 (uint16_t, the fp32 value rounded to
+ * nearest even), here and below. */
+void mw_weights_start(const struct mw_decoder *decoder, uint64_t seed,
+                      const struct mw_weights_part *part, int64_t first, int64_t count,
+                      enum mw_dtype as, void *out);
+
+/* The set holds this model: every tensor is there with its shape and a dtype that converts, and
+ * none that the model lacks.  Names may come without "transformer." or "model.".  `prefix` stands
+ * before every name ("" for weights; "exp_avg." and the like in a checkpoint with optimizer
+ * state); only tensors with it are looked at.  Values are looked at when they are loaded: one that
+ * is not finite, or not in the type that is asked for, is an error. */
+bool mw_weights_check(const struct mw_decoder *decoder, const struct mw_safetensors *set,
+                      const char *prefix, GError **error);
+bool mw_weights_load(const struct mw_decoder *decoder, const struct mw_safetensors *set,
+                     const char *prefix, const struct mw_weights_part *part, int64_t first,
+                     int64_t count, enum mw_dtype as, void *out, GError **error);
+/* The same of values that are squares, or means of them: none may be below 0. */
+bool mw_weights_load_squares(const struct mw_decoder *decoder, const struct mw_safetensors *set,
+                             const char *prefix, const struct mw_weights_part *part, int64_t first,
+                             int64_t count, enum mw_dtype as, void *out, GError **error);
+
+/* Declares every tensor with its Hugging Face name behind `prefix`. */
+bool mw_weights_declare(const struct mw_decoder *decoder, struct mw_safetensors_writer *writer,
+                        const char *prefix, enum mw_safetensors_dtype dtype, GError **error);
+/* `values`: of the dtype that was declared. */
+bool mw_weights_store(const struct mw_decoder *decoder, struct mw_safetensors_writer *writer,
+                      const char *prefix, const struct mw_weights_part *part, int64_t first,
+                      int64_t count, enum mw_safetensors_dtype dtype, const void *values,
+                      GError **error);
+
+#endif

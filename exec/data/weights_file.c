@@ -1,0 +1,398 @@
+/* Weights out of and into safetensors files. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "exec/data/weights_internal.h"
+
+/* --- names ----------------------------------------------------------------------------------- */
+
+/* "transformer." and "model.": files of the bare decoder leave it out. */
+static const char *
+without_base(const char *name)
+{
+    static const char *const bases[] = {"transformer.", "model."};
+
+    for (size_t i = 0; i < G_N_ELEMENTS(bases); i++)
+        if (g_str_has_prefix(name, bases[i]))
+            return name + strlen(bases[i]);
+    return name;
+}
+
+static const struct mw_safetensor *
+find(const struct mw_safetensors *set, const char *prefix, const char *name)
+{
+    g_autofree char *whole = g_strconcat(prefix, name, NULL);
+    g_autofree char *bare = g_strconcat(prefix, without_base(name), NULL);
+    const struct mw_safetensor *found = mw_safetensors_find(set, whole);
+
+    return found ? found : mw_safetensors_find(set, bare);
+}
+
+static bool
+refuse_missing(const struct mw_safetensors *set, const char *prefix, const struct mw_weight *weight,
+               GError **error)
+{
+    g_autofree char *shape = mw_safetensors_shape_text(weight->shape, weight->rank);
+
+    g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
+                "%s: tensor \"%s%s\": missing: must be there with shape %s",
+                mw_safetensors_path(set), prefix, weight->name, shape);
+    return false;
+}
+
+/* The tensor, with shape and dtype checked; NULL with an error. */
+static const struct mw_safetensor *
+expect(const struct mw_safetensors *set, const char *prefix, const struct mw_weight *weight,
+       GError **error)
+{
+    const struct mw_safetensor *tensor = find(set, prefix, weight->name);
+    size_t shape_size = (size_t)weight->rank * sizeof *weight->shape;
+
+    if (!tensor) {
+        refuse_missing(set, prefix, weight, error);
+        return NULL;
+    }
+    bool same_shape =
+        tensor->rank == weight->rank && !memcmp(tensor->shape, weight->shape, shape_size);
+    if (same_shape && tensor->dtype <= MW_SAFETENSORS_BF16)
+        return tensor;
+    g_autofree char *shape = mw_safetensors_shape_text(tensor->shape, tensor->rank);
+    g_autofree char *right = mw_safetensors_shape_text(weight->shape, weight->rank);
+    g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
+                "%s: tensor \"%s\": %s of shape %s: must be F32, F16 or BF16 of shape %s",
+                mw_safetensors_file(set, tensor), tensor->name,
+                mw_safetensors_dtype_name(tensor->dtype), shape, right);
+    return NULL;
+}
+
+/* --- the whole model ------------------------------------------------------------------------- */
+
+typedef bool (*each_weight)(const struct mw_weight *weight, void *data, GError **error);
+
+static bool
+each_of_operators(const struct mw_decoder *decoder, int begin, int end, int64_t layer,
+                  each_weight each, void *data, GError **error)
+{
+    struct mw_weight weights[MW_WEIGHTS_MAX];
+
+    for (int operator_ = begin; operator_ < end; operator_++) {
+        int count = mw_weights_list(decoder, operator_, layer, weights);
+        for (int i = 0; i < count; i++)
+            if (!each(&weights[i], data, error))
+                return false;
+    }
+    return true;
+}
+
+static bool
+each_of_model(const struct mw_decoder *decoder, each_weight each, void *data, GError **error)
+{
+    if (!each_of_operators(decoder, MW_OPERATOR_EMBEDDING, MW_OPERATOR_NORM1, -1, each, data,
+                           error))
+        return false;
+    for (int64_t layer = 0; layer < decoder->layers; layer++)
+        if (!each_of_operators(decoder, MW_OPERATOR_NORM1, MW_OPERATOR_FINAL_NORM, layer, each,
+                               data, error))
+            return false;
+    return each_of_operators(decoder, MW_OPERATOR_FINAL_NORM, MW_OPERATOR_COUNT, -1, each, data,
+                             error);
+}
+
+/* --- checking -------------------------------------------------------------------------------- */
+
+struct check {
+    const struct mw_safetensors *set;
+    const char *prefix;
+    GHashTable *known; /* names in the set that belong to the model */
+};
+
+static bool
+check_weight(const struct mw_weight *weight, void *data, GError **error)
+{
+    struct check *check = data;
+    const struct mw_safetensor *tensor = expect(check->set, check->prefix, weight, error);
+
+    if (tensor)
+        g_hash_table_add(check->known, tensor->name);
+    return tensor;
+}
+
+/* What files hold besides parameters: causal masks, rotary frequencies, a tied output matrix. */
+static bool
+may_be_there(const struct mw_decoder *decoder, const char *name)
+{
+    return g_str_has_suffix(name, ".attn.bias") || g_str_has_suffix(name, ".attn.masked_bias") ||
+           g_str_has_suffix(name, ".rotary_emb.inv_freq") ||
+           (decoder->tied_embedding && !strcmp(name, "lm_head.weight"));
+}
+
+bool
+mw_weights_check(const struct mw_decoder *decoder, const struct mw_safetensors *set,
+                 const char *prefix, GError **error)
+{
+    g_autoptr(GHashTable) known = g_hash_table_new(g_str_hash, g_str_equal);
+    struct check check = {.set = set, .prefix = prefix, .known = known};
+
+    if (!each_of_model(decoder, check_weight, &check, error))
+        return false;
+    for (size_t i = 0; i < mw_safetensors_count(set); i++) {
+        const struct mw_safetensor *tensor = mw_safetensors_at(set, i);
+        if (!g_str_has_prefix(tensor->name, prefix) || g_hash_table_contains(known, tensor->name) ||
+            may_be_there(decoder, tensor->name + strlen(prefix)))
+            continue;
+        g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
+                    "%s: tensor \"%s\": the model of %" G_GINT64_FORMAT
+                    " layers has none of this name: must be a file of the same model",
+                    mw_safetensors_file(set, tensor), tensor->name, decoder->layers);
+        return false;
+    }
+    return true;
+}
+
+/* --- transposed pieces ----------------------------------------------------------------------- */
+
+/*
+ * The file holds [in, out], the vector [out, in].  Of the vector's elements [first, first + count),
+ * those with input i are outputs [begin, end), which are neighbours in the file.
+ */
+struct column {
+    int64_t begin, end;
+};
+
+static struct column
+column_of(const struct mw_weights_piece *piece, int64_t inputs, int64_t i)
+{
+    int64_t last = piece->first + piece->count - 1;
+
+    return (struct column){
+        .begin = piece->first <= i ? 0 : (piece->first - i + inputs - 1) / inputs,
+        .end = last < i ? 0 : (last - i) / inputs + 1,
+    };
+}
+
+static void
+scatter(char *range, const char *column, const struct mw_weights_piece *piece, struct column of,
+        int64_t i, int64_t element_bytes)
+{
+    int64_t inputs = piece->weight.shape[0];
+
+    for (int64_t o = of.begin; o < of.end; o++)
+        memcpy(range + (piece->at + o * inputs + i - piece->first) * element_bytes,
+               column + (o - of.begin) * element_bytes, (size_t)element_bytes);
+}
+
+static void
+gather(char *column, const char *range, const struct mw_weights_piece *piece, struct column of,
+       int64_t i, int64_t element_bytes)
+{
+    int64_t inputs = piece->weight.shape[0];
+
+    for (int64_t o = of.begin; o < of.end; o++)
+        memcpy(column + (o - of.begin) * element_bytes,
+               range + (piece->at + o * inputs + i - piece->first) * element_bytes,
+               (size_t)element_bytes);
+}
+
+/* --- loading --------------------------------------------------------------------------------- */
+
+struct load {
+    const struct mw_safetensors *set;
+    const char *prefix;
+    enum mw_dtype as;
+    bool squares;
+    int64_t element_bytes;
+    char *out;
+    GError **error;
+};
+
+static bool
+is_finite(const struct load *load, const char *out, int64_t i)
+{
+    if (load->as == MW_DTYPE_FP32)
+        return (((const uint32_t *)out)[i] & 0x7f800000) != 0x7f800000;
+    uint16_t exponent = load->as == MW_DTYPE_FP16 ? 0x7c00 : 0x7f80;
+    return (((const uint16_t *)out)[i] & exponent) != exponent;
+}
+
+/* -0 is 0. */
+static bool
+is_below_0(const struct load *load, const char *out, int64_t i)
+{
+    if (load->as == MW_DTYPE_FP32)
+        return ((const uint32_t *)out)[i] > 0x80000000;
+    return ((const uint16_t *)out)[i] > 0x8000;
+}
+
+static bool
+refuse_value(const struct load *load, const struct mw_safetensor *tensor, int64_t element,
+             const char *wrong)
+{
+    g_set_error(load->error, MW_ERROR, MW_ERROR_INVALID,
+                "%s: tensor \"%s\": element %" G_GINT64_FORMAT " is %s",
+                mw_safetensors_file(load->set, tensor), tensor->name, element, wrong);
+    return false;
+}
+
+/* Elements as the file counts them.  Of values that are not finite no step would ever come, and of
+ * a root of what is below 0 neither. */
+static bool
+read_finite(const struct load *load, const struct mw_safetensor *tensor, int64_t first,
+            int64_t count, char *out)
+{
+    if (!mw_safetensors_read(load->set, tensor, first, count, load->as, out, load->error))
+        return false;
+    for (int64_t i = 0; i < count; i++) {
+        if (!is_finite(load, out, i))
+            return refuse_value(load, tensor, first + i,
+                                load->as == MW_DTYPE_FP16
+                                    ? "not finite in fp16, which ends at 65504: must be a finite "
+                                      "number"
+                                    : "not finite: must be a finite number");
+        if (load->squares && is_below_0(load, out, i))
+            return refuse_value(load, tensor, first + i,
+                                "negative: must be at least 0, as a mean of squares is");
+    }
+    return true;
+}
+
+static bool
+load_transposed(const struct load *load, const struct mw_safetensor *tensor,
+                const struct mw_weights_piece *piece)
+{
+    int64_t inputs = piece->weight.shape[0], outputs = piece->weight.shape[1];
+    g_autofree char *column = g_malloc((gsize)(outputs * load->element_bytes));
+
+    for (int64_t i = 0; i < inputs; i++) {
+        struct column of = column_of(piece, inputs, i);
+        if (of.begin >= of.end)
+            continue;
+        if (!read_finite(load, tensor, i * outputs + of.begin, of.end - of.begin, column))
+            return false;
+        scatter(load->out, column, piece, of, i, load->element_bytes);
+    }
+    return true;
+}
+
+static bool
+load_piece(const struct mw_weights_piece *piece, void *data)
+{
+    const struct load *load = data;
+    const struct mw_safetensor *tensor =
+        expect(load->set, load->prefix, &piece->weight, load->error);
+
+    if (!tensor)
+        return false;
+    if (piece->weight.transposed)
+        return load_transposed(load, tensor, piece);
+    return read_finite(load, tensor, piece->first, piece->count,
+                       load->out + piece->at * load->element_bytes);
+}
+
+static bool
+load_part(const struct mw_decoder *decoder, const struct mw_weights_part *part, int64_t first,
+          int64_t count, struct load *load)
+{
+    int64_t padding = mw_weights_padding(decoder, part, first, count);
+
+    load->element_bytes = load->as == MW_DTYPE_FP32 ? 4 : 2;
+    memset(load->out + (count - padding) * load->element_bytes, 0,
+           (size_t)(padding * load->element_bytes));
+    return mw_weights_walk(decoder, part, first, count, load_piece, load);
+}
+
+bool
+mw_weights_load(const struct mw_decoder *decoder, const struct mw_safetensors *set,
+                const char *prefix, const struct mw_weights_part *part, int64_t first,
+                int64_t count, enum mw_dtype as, void *out, GError **error)
+{
+    struct load load = {.set = set, .prefix = prefix, .as = as, .out = out, .error = error};
+
+    return load_part(decoder, part, first, count, &load);
+}
+
+bool
+mw_weights_load_squares(const struct mw_decoder *decoder, const struct mw_safetensors *set,
+                        const char *prefix, const struct mw_weights_part *part, int64_t first,
+                        int64_t count, enum mw_dtype as, void *out, GError **error)
+{
+    struct load load = {
+        .set = set, .prefix = prefix, .as = as, .squares = true, .out = out, .error = error};
+
+    return load_part(decoder, part, first, count, &load);
+}
+
+/* --- storing --------------------------------------------------------------------------------- */
+
+struct store {
+    struct mw_safetensors_writer *writer;
+    const char *prefix;
+    enum mw_safetensors_dtype dtype;
+    int64_t element_bytes;
+    const char *values;
+    GError **error;
+};
+
+static bool
+declare(const struct mw_weight *weight, void *data, GError **error)
+{
+    const struct store *store = data;
+    g_autofree char *name = g_strconcat(store->prefix, weight->name, NULL);
+
+    return mw_safetensors_declare(store->writer, name, store->dtype, weight->shape, weight->rank,
+                                  error);
+}
+
+bool
+mw_weights_declare(const struct mw_decoder *decoder, struct mw_safetensors_writer *writer,
+                   const char *prefix, enum mw_safetensors_dtype dtype, GError **error)
+{
+    struct store store = {.writer = writer, .prefix = prefix, .dtype = dtype};
+
+    return each_of_model(decoder, declare, &store, error);
+}
+
+static bool
+store_transposed(const struct store *store, const char *name, const struct mw_weights_piece *piece)
+{
+    int64_t inputs = piece->weight.shape[0], outputs = piece->weight.shape[1];
+    g_autofree char *column = g_malloc((gsize)(outputs * store->element_bytes));
+
+    for (int64_t i = 0; i < inputs; i++) {
+        struct column of = column_of(piece, inputs, i);
+        if (of.begin >= of.end)
+            continue;
+        gather(column, store->values, piece, of, i, store->element_bytes);
+        if (!mw_safetensors_write(store->writer, name, i * outputs + of.begin, of.end - of.begin,
+                                  column, store->error))
+            return false;
+    }
+    return true;
+}
+
+static bool
+store_piece(const struct mw_weights_piece *piece, void *data)
+{
+    const struct store *store = data;
+    g_autofree char *name = g_strconcat(store->prefix, piece->weight.name, NULL);
+
+    if (piece->weight.transposed)
+        return store_transposed(store, name, piece);
+    return mw_safetensors_write(store->writer, name, piece->first, piece->count,
+                                store->values + piece->at * store->element_bytes, store->error);
+}
+
+bool
+mw_weights_store(const struct mw_decoder *decoder, struct mw_safetensors_writer *writer,
+                 const char *prefix, const struct mw_weights_part *part, int64_t first,
+                 int64_t count, enum mw_safetensors_dtype dtype, const void *values, GError **error)
+{
+    struct store store = {.writer = writer,
+                          .prefix = prefix,
+                          .dtype = dtype,
+                          .element_bytes = mw_safetensors_dtype_bytes(dtype),
+                          .values = values,
+                          .error = error};
+
+    return mw_weights_walk(decoder, part, first, count, store_piece, &store);
+}

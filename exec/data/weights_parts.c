@@ -1,0 +1,181 @@
+/* Parts: tiles of fetch units, cut into pieces of tensors. */
+#include "exec/data/weights_internal.h"
+
+#define LAYER_OPERATORS                                                                            \
+    (1u << MW_OPERATOR_NORM1 | 1u << MW_OPERATOR_QKV | 1u << MW_OPERATOR_PROJECTION |              \
+     1u << MW_OPERATOR_NORM2 | 1u << MW_OPERATOR_MLP_UP | 1u << MW_OPERATOR_MLP_DOWN)
+#define TAIL_OPERATORS (1u << MW_OPERATOR_FINAL_NORM | 1u << MW_OPERATOR_LOGITS)
+
+/* --- counts ---------------------------------------------------------------------------------- */
+
+int64_t
+mw_weights_operator_elements(const struct mw_decoder *decoder, enum mw_operator operator_)
+{
+    struct mw_weight weights[MW_WEIGHTS_MAX];
+    int64_t layer = LAYER_OPERATORS >> operator_ & 1 ? 0 : -1, elements = 0;
+
+    for (int i = mw_weights_list(decoder, operator_, layer, weights) - 1; i >= 0; i--)
+        elements += weights[i].elements;
+    return elements;
+}
+
+/* Those of `operators` before `end`, in the model's order, which is that of their numbers. */
+static int64_t
+sum_before(const struct mw_decoder *decoder, uint32_t operators, int end)
+{
+    int64_t elements = 0;
+
+    for (int i = 0; i < end; i++)
+        if (operators >> i & 1)
+            elements += mw_weights_operator_elements(decoder, i);
+    return elements;
+}
+
+int64_t
+mw_weights_elements(const struct mw_decoder *decoder)
+{
+    return mw_weights_operator_elements(decoder, MW_OPERATOR_EMBEDDING) +
+           decoder->layers * sum_before(decoder, LAYER_OPERATORS, MW_OPERATOR_COUNT) +
+           sum_before(decoder, TAIL_OPERATORS, MW_OPERATOR_COUNT);
+}
+
+int64_t
+mw_weights_operator_begin(const struct mw_decoder *decoder, enum mw_operator operator_,
+                          int64_t layer)
+{
+    if (operator_ == MW_OPERATOR_EMBEDDING)
+        return 0;
+    int64_t head = mw_weights_operator_elements(decoder, MW_OPERATOR_EMBEDDING);
+    int64_t each = sum_before(decoder, LAYER_OPERATORS, MW_OPERATOR_COUNT);
+    if (LAYER_OPERATORS >> operator_ & 1)
+        return head + layer * each + sum_before(decoder, LAYER_OPERATORS, operator_);
+    return head + decoder->layers * each + sum_before(decoder, TAIL_OPERATORS, operator_);
+}
+
+/* --- pieces ---------------------------------------------------------------------------------- */
+
+/* The first of the largest, as the planner chooses it. */
+static enum mw_operator
+largest(const struct mw_decoder *decoder, uint32_t operators)
+{
+    enum mw_operator best = MW_OPERATOR_NONE;
+    int64_t most = 0;
+
+    for (int i = 0; i < MW_OPERATOR_COUNT; i++) {
+        int64_t elements = operators >> i & 1 ? mw_weights_operator_elements(decoder, i) : 0;
+        if (elements > most) {
+            most = elements;
+            best = i;
+        }
+    }
+    return best;
+}
+
+int64_t
+mw_weights_rows(const struct mw_decoder *decoder, uint32_t operators)
+{
+    enum mw_operator operator_ = largest(decoder, operators);
+    struct mw_weight weights[MW_WEIGHTS_MAX];
+    int count = mw_weights_list(decoder, operator_, 0, weights);
+    int64_t rows = 1;
+
+    for (int i = 0; i < count; i++)
+        rows = MAX(rows, weights[i].first_row + weights[i].rows);
+    return rows;
+}
+
+struct rows {
+    enum mw_operator operator_; /* that is cut */
+    int64_t begin, end;
+};
+
+static struct rows
+rows_of(const struct mw_decoder *decoder, const struct mw_weights_part *part)
+{
+    int64_t rows = mw_weights_rows(decoder, part->operators);
+
+    return (struct rows){
+        .operator_ = largest(decoder, part->operators),
+        .begin = rows * part->tile / part->tiles,
+        .end = rows * (part->tile + 1) / part->tiles,
+    };
+}
+
+/* What is not cut is in tile 0, whole. */
+static struct mw_weights_piece
+piece_of(const struct mw_weight *weight, const struct rows *rows, int64_t tile)
+{
+    struct mw_weights_piece piece = {.weight = *weight};
+
+    if (weight->operator_ != rows->operator_ || !weight->rows) {
+        piece.count = tile ? 0 : weight->elements;
+        return piece;
+    }
+    int64_t begin = CLAMP(rows->begin - weight->first_row, 0, weight->rows);
+    int64_t end = CLAMP(rows->end - weight->first_row, 0, weight->rows);
+    piece.first = begin * weight->row_elements;
+    piece.count = (end - begin) * weight->row_elements;
+    return piece;
+}
+
+int
+mw_weights_pieces(const struct mw_decoder *decoder, const struct mw_weights_part *part,
+                  struct mw_weights_piece out[MW_WEIGHTS_PIECES_MAX])
+{
+    struct rows rows = rows_of(decoder, part);
+    struct mw_weight weights[MW_WEIGHTS_MAX];
+    int64_t at = 0;
+    int pieces = 0;
+
+    for (int i = 0; i < MW_OPERATOR_COUNT; i++) {
+        int count =
+            part->operators >> i & 1 ? mw_weights_list(decoder, i, part->layer, weights) : 0;
+        for (int j = 0; j < count; j++) {
+            struct mw_weights_piece piece = piece_of(&weights[j], &rows, part->tile);
+            piece.at = at;
+            at += piece.count;
+            if (piece.count)
+                out[pieces++] = piece;
+        }
+    }
+    return pieces;
+}
+
+int64_t
+mw_weights_part_elements(const struct mw_decoder *decoder, const struct mw_weights_part *part)
+{
+    struct mw_weights_piece pieces[MW_WEIGHTS_PIECES_MAX];
+    int count = mw_weights_pieces(decoder, part, pieces);
+
+    return count ? pieces[count - 1].at + pieces[count - 1].count : 0;
+}
+
+bool
+mw_weights_walk(const struct mw_decoder *decoder, const struct mw_weights_part *part, int64_t first,
+                int64_t count, mw_weights_visit visit, void *data)
+{
+    struct mw_weights_piece pieces[MW_WEIGHTS_PIECES_MAX];
+    int piece_count = mw_weights_pieces(decoder, part, pieces);
+
+    for (int i = 0; i < piece_count; i++) {
+        struct mw_weights_piece *piece = &pieces[i];
+        int64_t begin = MAX(first, piece->at), end = MIN(first + count, piece->at + piece->count);
+        if (begin >= end)
+            continue;
+        piece->first += begin - piece->at;
+        piece->count = end - begin;
+        piece->at = begin - first;
+        if (!visit(piece, data))
+            return false;
+    }
+    return true;
+}
+
+int64_t
+mw_weights_padding(const struct mw_decoder *decoder, const struct mw_weights_part *part,
+                   int64_t first, int64_t count)
+{
+    int64_t inside = mw_weights_part_elements(decoder, part) - first;
+
+    return count - CLAMP(inside, 0, count);
+}

@@ -1,0 +1,166 @@
+/*
+ * backend.h - what a device does for a run: its memory, copies to and from it, and the arithmetic
+ * of the compute lane.  Above this table nothing knows which device it is.
+ *
+ * Addresses called `device` are of the device's memory, which the backend gave; all others are of
+ * host memory.  Ops of different lanes call at once.
+ */
+#ifndef MW_EXEC_DEVICE_BACKEND_H
+#define MW_EXEC_DEVICE_BACKEND_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "exec/operators/compute.h"
+#include "exec/operators/kernels.h"
+#include "exec/ranks/collectives.h"
+
+/* A process among those of a run. */
+struct mw_backend_place {
+    int ranks;                 /* of the run */
+    int node_rank, node_ranks; /* among the ranks of this machine; a GPU for each */
+};
+
+struct mw_backend_options {
+    const struct mw_decoder *decoder; /* NULL: neither prepare nor compute will be called */
+    int64_t sequences, seq;           /* of a micro-batch */
+    enum mw_dtype dtype;       /* of parameters and activations: MW_DTYPE_BF16 or MW_DTYPE_FP16 */
+    int threads;               /* of the compute lane; 0: all cores */
+    int node_rank, node_ranks; /* among the ranks of this machine; a GPU for each */
+    /* Where collectives will be the device's (join): those that all ranks, which then open at once,
+     * will use.  What they take of the device's memory is taken before the plan's part. */
+    struct mw_ranks *ranks; /* NULL: none will be, or nobody knows yet; borrowed until close */
+    uint32_t streams;       /* bits 1 << stream */
+};
+
+struct mw_cpu_kernels; /* exec/device/cpu/kernels.h */
+
+/* An op that was queued has run, from start to end of the monotonic clock; or has failed, then
+ * without times and with the error, which is to be freed.  Called in a thread of the backend's. */
+typedef void (*mw_backend_done)(void *data, int64_t start_ns, int64_t end_ns, GError *error);
+
+#define MW_BACKEND_QUEUES_MAX 16
+
+/* One that a backend could run on. */
+struct mw_backend_device {
+    char name[256];
+    int64_t memory_bytes;
+};
+
+struct mw_backend {
+    const char *name;
+    bool apart; /* its memory is not the host's: nothing but the functions below reaches it */
+    /* Passes of the host's lanes; NULL: the cores' own. */
+    const struct mw_cpu_kernels *(*host)(enum mw_dtype dtype);
+
+    /* How many of its devices this machine has; -1 with an error: why it cannot use any.  NULL,
+     * both: it has none. */
+    int (*devices)(GError **error);
+    bool (*describe)(int index, struct mw_backend_device *device, GError **error);
+    /* Whether this machine is meant to have such devices: then it is worth a word that it cannot
+     * use any.  NULL: it is not. */
+    bool (*installed)(void);
+
+    /* Sets what its libraries read of the environment when they start: to be called before MPI, and
+     * before there are threads.  NULL: they read nothing. */
+    void (*environment)(void);
+
+    /* Whether it can compute for this rank; false with an error: why not.  NULL: for any. */
+    bool (*takes)(const struct mw_backend_place *place, GError **error);
+
+    /* NULL with an error.  `bytes`: the device memory of the plan, zeroed, at *memory. */
+    void *(*open)(const struct mw_backend_options *options, int64_t bytes, void **memory,
+                  GError **error);
+    void (*close)(void *backend);
+
+    /* Host memory, whole pages, that the device copies from and to, and reads and writes where it
+     * says so; from then on it stays where it is.  NULL: nothing needs to be done. */
+    bool (*pin)(void *backend, void *memory, int64_t bytes, GError **error);
+    void (*unpin)(void *backend, void *memory);
+
+    /* --- queues --- */
+    /* NULL: whoever calls the functions below waits until their work is done.  Otherwise that holds
+     * outside of begin and end; what a thread calls between the two is an op: queued, in order,
+     * behind the op before it in the same queue and behind the ops `after`, all of which have ended
+     * or were queued.  Operands must stay until `done` is called.
+     * A ticket names an op.  It may name another when the op is done and all that follow it have
+     * begun.
+     * end: after a failure in between `done` is NULL: what was queued is waited for, and nobody is
+     * told.  False with *error: `done` will not be called. */
+    /* Before the queue's first op: its ops go before those of others that wait for the device, as
+     * other ranks wait for them.  NULL: it has no such order. */
+    void (*hurry)(void *backend, int queue);
+    bool (*begin)(void *backend, int queue, uint32_t ticket, const uint32_t *after, int after_count,
+                  GError **error);
+    bool (*end)(void *backend, mw_backend_done done, void *data, GError **error);
+
+    /* Makes what `compute` will need, so that the first step costs no more than the others; reads
+     * no operand.  NULL: there is nothing to make. */
+    bool (*prepare)(void *backend, const struct mw_compute *compute, GError **error);
+    /* ids, targets and loss are in pinned memory. */
+    bool (*compute)(void *backend, const struct mw_compute *compute, GError **error);
+    /* Between two places, one of them or both on the device; in an op of a queue host memory is
+     * pinned. */
+    bool (*copy)(void *backend, void *to, const void *from, int64_t bytes, GError **error);
+
+    /* On the compute lane, all operands on the device but `partial`, which is in pinned memory; as
+     * exec/device/cpu/kernels.h says.  accumulate: sum (+)= x, the first time without the plus. */
+    bool (*accumulate)(void *backend, float *sum, const uint16_t *x, int64_t n, bool first,
+                       GError **error);
+    bool (*square_sums)(void *backend, double *partial, const void *gradient, bool fp32, int64_t n,
+                        GError **error);
+    bool (*adamw)(void *backend, const struct mw_adamw *step, float *w, float *m, float *v,
+                  uint16_t *param, const void *gradient, bool fp32, int64_t n, GError **error);
+    bool (*narrow)(void *backend, uint16_t *out, const float *x, int64_t n, GError **error);
+
+    /* --- collectives --- */
+    /* Of what ranks have in their devices' memory.  NULL, both: it is the host's, and
+     * mw_ranks_collectives serves.
+     * join: once, by all ranks at once, before the first collective; `streams` (bits 1 << stream)
+     * are those that will be used, as in the options of open if those say any; `ranks` is borrowed
+     * until close.  What it returns is the table's
+     * `self`, the backend's own; NULL with an error. */
+    const struct mw_collectives *collectives;
+    void *(*join)(void *backend, struct mw_ranks *ranks, uint32_t streams, GError **error);
+
+    /* --- what its operators are made of, for who measures it; NULL: it computes nothing --- */
+    /* kernels: for the device that `enter` gives, in every thread that calls them.  They may be
+     * queued, between begin and end only where there are queues.
+     * launched: false with *error if a kernel could not be started since this was asked last; for
+     * the thread that computes.  NULL: kernels cannot fail. */
+    const struct mw_kernels *kernels;
+    void *(*enter)(void *backend);
+    bool (*launched)(void *backend, GError **error);
+    /* Of the device's memory, of which all programs that use it have a part.  NULL: it is the
+     * host's. */
+    bool (*room)(void *backend, int64_t *free_bytes, int64_t *all_bytes, GError **error);
+    /* Whether files can be read and written without a detour through host memory, in words; nothing
+     * here does it.  NULL: there is no such thing. */
+    const char *(*direct_storage)(void);
+};
+
+extern const struct mw_backend mw_backend_cpu;
+extern const struct mw_backend mw_backend_null; /* computes nothing; nothing is trained */
+
+/* All that are built in, NULL behind the last; and the one of a name, or NULL. */
+extern const struct mw_backend *const mw_backends[];
+const struct mw_backend *mw_backend_find(const char *name);
+
+/* Whether it can compute for this rank; false with an error: why not. */
+static inline bool
+mw_backend_takes(const struct mw_backend *backend, const struct mw_backend_place *place,
+                 GError **error)
+{
+    return !backend->takes || backend->takes(place, error);
+}
+/* The device that a rank has: that of its number on the machine, or the one that is all it sees. */
+bool mw_backend_describe_own(const struct mw_backend *backend, int node_rank,
+                             struct mw_backend_device *device, GError **error);
+/* What runs this rank best: GPUs before cores, which take any.  *why: what keeps it from devices
+ * that are there, or are meant to be. */
+const struct mw_backend *mw_backend_best(const struct mw_backend_place *place, GError **why);
+
+extern const struct mw_backend mw_backend_cuda; /* where it is built in (MW_CUDA) */
+
+#endif

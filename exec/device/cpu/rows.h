@@ -1,0 +1,26 @@
+/* rows.h - going along rows of halves, part by part. */
+#ifndef MW_EXEC_DEVICE_CPU_ROWS_H
+#define MW_EXEC_DEVICE_CPU_ROWS_H
+
+#include "exec/device/cpu/lanes.h"
+
+/* Elements of a cache line. */
+#define MW_LINE 32
+_Static_assert(MW_LINE == 2 * MW_LANES, "a line has two of struct mw_lanes");
+
+MW_INLINE int64_t
+mw_smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* While rows are computed on from the caches the memory would have nothing to do: the lines of the
+ * next ones, `ld` elements apart, are asked for then.  Beyond the last one that does nothing. */
+MW_INLINE void
+mw_ask_for(const uint16_t *next, int64_t ld, int rows)
+{
+    for (int r = 0; r < rows; r++)
+        __builtin_prefetch(next + r * ld, 0, 2);
+}
+
+#endif

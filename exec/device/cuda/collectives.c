@@ -1,0 +1,264 @@
+/*
+ * NCCL's collectives have shards of one length, behind one another.  Where the last ones are
+ * shorter, or a collective is of a range of every shard, it is one from or to each rank, in one
+ * group.
+ */
+#include <cuda_runtime_api.h>
+
+#include "exec/device/cuda/nccl.h"
+
+/* Of the groups that this thread is in: how many, and the last call. */
+static _Thread_local struct {
+    int depth;
+    const char *call;
+} group;
+
+#define CALL(peers, stream, error, name, arguments)                                                \
+    (note(#name), MW_CUDA_PEERS_CALL(peers, stream, error, name, arguments))
+
+static void
+note(const char *call)
+{
+    group.call = call;
+    mw_cuda_queues_name(call);
+}
+
+static bool
+is_in_op(void)
+{
+    return mw_cuda_stream() != cudaStreamPerThread;
+}
+
+static cudaStream_t
+stream_of(const struct mw_cuda_peers *peers, int stream)
+{
+    return is_in_op() ? mw_cuda_stream() : peers->streams[stream];
+}
+
+/* In no op: until it is done. */
+static bool
+settle(struct mw_cuda_peers *peers, int stream, GError **error)
+{
+    if (is_in_op())
+        return true;
+    return mw_cuda_check(peers->gpu, cudaStreamSynchronize(peers->streams[stream]),
+                         "cudaStreamSynchronize", error) &&
+           mw_cuda_peers_enter(peers, error) &&
+           mw_cuda_peers_exit(peers, stream, ncclSuccess, group.call, error);
+}
+
+/* --- groups ---------------------------------------------------------------------------------- */
+
+static bool
+begin(struct mw_cuda_peers *peers, int stream, GError **error)
+{
+    cudaSetDevice(peers->gpu->ordinal);
+    if (!MW_CUDA_PEERS_CALL(peers, stream, error, ncclGroupStart, ()))
+        return false;
+    group.depth++;
+    return true;
+}
+
+/* The outermost group is on the GPU's stream when this returns, and is done where the thread is in
+ * no op. */
+static bool
+end(struct mw_cuda_peers *peers, int stream, bool good, GError **error)
+{
+    group.depth--;
+    if (!good)
+        return false;
+    if (!MW_CUDA_PEERS_CALL(peers, stream, error, ncclGroupEnd, ()))
+        return false;
+    if (group.depth)
+        return true;
+    return mw_cuda_peers_wait(peers, stream, group.call ? group.call : "ncclGroupEnd", error) &&
+           settle(peers, stream, error);
+}
+
+static bool
+group_begin(void *self, int stream, GError **error)
+{
+    group.depth = 0;
+    group.call = NULL;
+    return begin(self, stream, error);
+}
+
+static bool
+group_end(void *self, int stream, GError **error)
+{
+    return end(self, stream, true, error);
+}
+
+/* --- operands -------------------------------------------------------------------------------- */
+
+/* Whether a collective is of whole shards of one length. */
+static bool
+is_even(const struct mw_cuda_peers *peers, const struct mw_ranks_part *part)
+{
+    return !part->range_first &&
+           (!part->range_elements || part->range_elements >= part->shard_elements) &&
+           part->elements == part->shard_elements * mw_ranks_count(peers->ranks);
+}
+
+static ncclDataType_t
+type_of(enum mw_dtype dtype)
+{
+    return dtype == MW_DTYPE_FP32   ? ncclFloat32
+           : dtype == MW_DTYPE_FP16 ? ncclFloat16
+                                    : ncclBfloat16;
+}
+
+static int64_t
+bytes_of(enum mw_dtype dtype)
+{
+    return dtype == MW_DTYPE_FP32 ? 4 : 2;
+}
+
+/* --- collectives ----------------------------------------------------------------------------- */
+
+static bool
+gather_from_each(struct mw_cuda_peers *peers, int stream, char *whole, const char *shard,
+                 const struct mw_ranks_part *part, int64_t element_bytes, GError **error)
+{
+    int own = mw_ranks_index(peers->ranks);
+
+    for (int rank = 0; rank < mw_ranks_count(peers->ranks); rank++) {
+        int64_t first, elements = mw_ranks_range(part, rank, &first);
+        char *at = whole + first * element_bytes;
+        const char *from = rank == own ? shard + part->range_first * element_bytes : at;
+        if (elements && !CALL(peers, stream, error, ncclBroadcast,
+                              (from, at, (size_t)(elements * element_bytes), ncclUint8, rank,
+                               peers->comms[stream], stream_of(peers, stream))))
+            return false;
+    }
+    return true;
+}
+
+static bool
+all_gather(void *self, int stream, void *whole, const void *shard, const struct mw_ranks_part *part,
+           int64_t element_bytes, GError **error)
+{
+    struct mw_cuda_peers *peers = self;
+
+    if (!begin(peers, stream, error))
+        return false;
+    bool good = is_even(peers, part)
+                    ? CALL(peers, stream, error, ncclAllGather,
+                           (shard, whole, (size_t)(part->shard_elements * element_bytes), ncclUint8,
+                            peers->comms[stream], stream_of(peers, stream)))
+                    : gather_from_each(peers, stream, whole, shard, part, element_bytes, error);
+    return end(peers, stream, good, error);
+}
+
+static bool
+reduce_to_each(struct mw_cuda_peers *peers, int stream, char *shard, const char *whole,
+               const struct mw_ranks_part *part, enum mw_dtype dtype, GError **error)
+{
+    int own = mw_ranks_index(peers->ranks);
+
+    for (int rank = 0; rank < mw_ranks_count(peers->ranks); rank++) {
+        int64_t first, elements = mw_ranks_range(part, rank, &first);
+        const char *from = whole + first * bytes_of(dtype);
+        char *to = rank == own ? shard + part->range_first * bytes_of(dtype) : NULL;
+        if (elements && !CALL(peers, stream, error, ncclReduce,
+                              (from, to, (size_t)elements, type_of(dtype), ncclSum, rank,
+                               peers->comms[stream], stream_of(peers, stream))))
+            return false;
+    }
+    return true;
+}
+
+static bool
+reduce_scatter(void *self, int stream, void *shard, const void *whole,
+               const struct mw_ranks_part *part, enum mw_dtype dtype, GError **error)
+{
+    struct mw_cuda_peers *peers = self;
+
+    if (!begin(peers, stream, error))
+        return false;
+    bool good = is_even(peers, part)
+                    ? CALL(peers, stream, error, ncclReduceScatter,
+                           (whole, shard, (size_t)part->shard_elements, type_of(dtype), ncclSum,
+                            peers->comms[stream], stream_of(peers, stream)))
+                    : reduce_to_each(peers, stream, shard, whole, part, dtype, error);
+    return end(peers, stream, good, error);
+}
+
+static bool
+all_reduce(void *self, int stream, void *data, enum mw_dtype dtype, int64_t elements,
+           GError **error)
+{
+    struct mw_cuda_peers *peers = self;
+
+    if (!begin(peers, stream, error))
+        return false;
+    bool good = CALL(peers, stream, error, ncclAllReduce,
+                     (data, data, (size_t)elements, type_of(dtype), ncclSum, peers->comms[stream],
+                      stream_of(peers, stream)));
+    return end(peers, stream, good, error);
+}
+
+static bool
+broadcast(void *self, int stream, void *data, int64_t bytes, int root, GError **error)
+{
+    struct mw_cuda_peers *peers = self;
+
+    if (!begin(peers, stream, error))
+        return false;
+    bool good = !bytes || CALL(peers, stream, error, ncclBroadcast,
+                               (data, data, (size_t)bytes, ncclUint8, root, peers->comms[stream],
+                                stream_of(peers, stream)));
+    return end(peers, stream, good, error);
+}
+
+static bool
+send(void *self, int stream, const void *data, int64_t bytes, int to, GError **error)
+{
+    struct mw_cuda_peers *peers = self;
+
+    if (!begin(peers, stream, error))
+        return false;
+    bool good = !bytes || CALL(peers, stream, error, ncclSend,
+                               (data, (size_t)bytes, ncclUint8, to, peers->comms[stream],
+                                stream_of(peers, stream)));
+    return end(peers, stream, good, error);
+}
+
+static bool
+receive(void *self, int stream, void *data, int64_t bytes, int from, GError **error)
+{
+    struct mw_cuda_peers *peers = self;
+
+    if (!begin(peers, stream, error))
+        return false;
+    bool good = !bytes || CALL(peers, stream, error, ncclRecv,
+                               (data, (size_t)bytes, ncclUint8, from, peers->comms[stream],
+                                stream_of(peers, stream)));
+    return end(peers, stream, good, error);
+}
+
+/* The algorithm is what NCCL reads of the environment when communicators are made. */
+static void
+describe(void *self, char *words, size_t words_bytes)
+{
+    const struct mw_cuda_peers *peers = self;
+    const char *algorithm = g_getenv("NCCL_ALGO");
+    int version = 0;
+
+    peers->nccl.ncclGetVersion(&version);
+    g_snprintf(words, words_bytes, "NCCL %d.%d.%d, algorithm %s", version / 10000,
+               version / 100 % 100, version % 100,
+               algorithm ? algorithm : "as it chooses (NCCL_ALGO)");
+}
+
+const struct mw_collectives mw_cuda_collectives = {
+    .describe = describe,
+    .group_begin = group_begin,
+    .group_end = group_end,
+    .all_gather = all_gather,
+    .reduce_scatter = reduce_scatter,
+    .all_reduce = all_reduce,
+    .broadcast = broadcast,
+    .send = send,
+    .receive = receive,
+};

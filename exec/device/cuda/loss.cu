@@ -1,0 +1,145 @@
+/* Softmax and cross-entropy: a block takes a row of logits, which it reads twice: for the maximum
+ * and the sum of exponentials at once, and to write the gradient. */
+#include <float.h>
+
+#include "exec/device/cuda/access.cuh"
+#include "exec/device/cuda/half.h"
+#include "exec/device/cuda/reduce.cuh"
+
+#define ROW_THREADS 512
+#define SUM_THREADS 1024
+
+namespace
+{
+
+struct loss {
+    uint16_t *dlogits;
+    int64_t ld_dlogits;
+    double *row_loss;
+    const void *logits;
+    bool fp32;
+    int64_t ld;
+    const int32_t *targets;
+    int64_t vocab;
+    float scale;
+    bool wide;
+};
+
+/* sum exp(x - max) of what was seen so far.  -FLT_MAX stands for nothing yet: an infinity would
+ * leave NaNs behind where logits are -infinity. */
+struct online {
+    float max, sum;
+};
+
+MW_DEVICE void
+see(struct online *seen, const float (&v)[MW_GROUP], int64_t n)
+{
+    float max = seen->max;
+
+    for (int k = 0; k < MW_GROUP; k++)
+        max = k < n ? fmaxf(max, v[k]) : max;
+    seen->sum *= __expf(seen->max - max);
+    seen->max = max;
+    for (int k = 0; k < MW_GROUP; k++)
+        seen->sum += k < n ? __expf(v[k] - max) : 0.0f;
+}
+
+/* Of the whole row, the same in all threads. */
+MW_DEVICE struct online
+see_row(const struct loss &s, int64_t row)
+{
+    struct online seen = {-FLT_MAX, 0.0f};
+
+    for (int64_t i = MW_GROUP * threadIdx.x; i < s.vocab; i += MW_GROUP * blockDim.x) {
+        float v[MW_GROUP];
+        mw_load_either(v, s.logits, s.fp32, row * s.ld + i, s.vocab - i, s.wide);
+        see(&seen, v, s.vocab - i);
+    }
+    float max = mw_block_max(seen.max);
+    float sum = mw_block_sum(seen.sum * __expf(seen.max - max));
+    return {max, sum};
+}
+
+/* The row's gradient, 0 behind it.  The block goes from the front, and where logits are fp32 in the
+ * same memory, all have read before one writes. */
+MW_DEVICE void
+put_gradient(const struct loss &s, int64_t row, struct online seen, float at_target)
+{
+    float factor = s.scale / seen.sum, probability = __expf(at_target - seen.max) / seen.sum;
+    int32_t target = s.targets[row];
+
+    for (int64_t first = 0; first < s.ld_dlogits; first += MW_GROUP * blockDim.x) {
+        int64_t i = first + MW_GROUP * threadIdx.x;
+        float v[MW_GROUP];
+        mw_load_either(v, s.logits, s.fp32, row * s.ld + i, s.vocab - i, s.wide);
+        if (s.fp32)
+            __syncthreads();
+        for (int k = 0; k < MW_GROUP; k++) {
+            v[k] = i + k < s.vocab ? factor * __expf(v[k] - seen.max) : 0.0f;
+            if (i + k == target)
+                v[k] = s.scale * (probability - 1.0f);
+        }
+        mw_store(s.dlogits + row * s.ld_dlogits + i, v, s.ld_dlogits - i, s.wide);
+    }
+}
+
+MW_DEVICE void
+clear_gradient(const struct loss &s, int64_t row)
+{
+    const float zero[MW_GROUP] = {0.0f};
+
+    for (int64_t i = MW_GROUP * threadIdx.x; i < s.ld_dlogits; i += MW_GROUP * blockDim.x)
+        mw_store(s.dlogits + row * s.ld_dlogits + i, zero, s.ld_dlogits - i, s.wide);
+}
+
+__global__ void
+__launch_bounds__(ROW_THREADS) row_losses(struct loss s)
+{
+    int64_t row = blockIdx.x;
+    float at_target[1];
+
+    if (s.targets[row] == -1) {
+        if (threadIdx.x == 0)
+            s.row_loss[row] = 0.0;
+        if (s.dlogits)
+            clear_gradient(s, row);
+        return;
+    }
+    mw_load_either(at_target, s.logits, s.fp32, row * s.ld + s.targets[row], 1, true);
+    struct online seen = see_row(s, row); /* all are here before one goes on to write */
+    if (threadIdx.x == 0)
+        s.row_loss[row] = log((double)seen.sum) + (double)seen.max - (double)at_target[0];
+    if (s.dlogits)
+        put_gradient(s, row, seen, at_target[0]);
+}
+
+__global__ void
+__launch_bounds__(SUM_THREADS) add_losses(double *loss, const double *row_loss, int64_t rows)
+{
+    double sum = 0.0;
+
+    for (int64_t r = threadIdx.x; r < rows; r += blockDim.x)
+        sum += row_loss[r];
+    sum = mw_block_sum(sum);
+    if (threadIdx.x == 0)
+        *loss += sum;
+}
+
+} // namespace
+
+int
+MW_CUDA(cross_entropy)(void *stream, double *loss, double *row_loss, uint16_t *dlogits,
+                       int64_t ld_dlogits, const void *logits, bool logits_fp32, int64_t ld_logits,
+                       const int32_t *targets, int64_t rows, int64_t vocab, float scale)
+{
+    bool wide = mw_aligned(16, dlogits, logits) && ld_logits % MW_GROUP == 0 &&
+                (!dlogits || ld_dlogits % MW_GROUP == 0);
+    struct loss s = {dlogits,   ld_dlogits, row_loss, logits, logits_fp32,
+                     ld_logits, targets,    vocab,    scale,  wide};
+
+    if (!rows)
+        return 0;
+    MW_LAUNCH(row_losses, (unsigned)rows, ROW_THREADS, 0, stream, s);
+    MW_LAUNCH(add_losses, 1, SUM_THREADS, 0, stream, loss, row_loss, rows);
+    return cudaGetLastError();
+}

@@ -1,0 +1,241 @@
+/* Communicators of NCCL: the library, their life, calls that do not block. */
+#include "exec/device/cuda/nccl.h"
+
+#include <cuda_runtime_api.h>
+#include <sched.h>
+#include <time.h>
+
+#include "base/error.h"
+#include "exec/device/cuda/library.h"
+
+#define STRING_OF(x) #x
+#define STRING(x) STRING_OF(x)
+#define LIBRARY "libnccl.so." STRING(NCCL_MAJOR)
+
+/* Communicators that do not block came with it. */
+#define OLDEST_VERSION 21400
+/* Their blocks can be bounded since; the library takes what it knows of a configuration. */
+#define CONFIGURES_BLOCKS 21700
+
+/* A call goes through in some microseconds; a connection takes longer. */
+#define QUICK_LOOKS 200
+#define SLEEP_NS 50000
+
+/* --- the library ----------------------------------------------------------------------------- */
+
+/* 1000 * major + 100 * minor + patch until 2.8, 10000 * major + ... since. */
+static bool
+check_version(const struct mw_cuda_nccl *nccl, GError **error)
+{
+    int version = 0, unit;
+
+    if (nccl->ncclGetVersion(&version) == ncclSuccess && version >= OLDEST_VERSION)
+        return true;
+    unit = version < 10000 ? 1000 : 10000;
+    g_set_error(error, MW_ERROR, MW_ERROR_DEVICE,
+                "GPUs: NCCL, which several ranks need, is %d.%d.%d, the oldest that will do is "
+                "%d.%d",
+                version / unit, version % unit / 100, version % 100, OLDEST_VERSION / 10000,
+                OLDEST_VERSION / 100 % 100);
+    return false;
+}
+
+/* The library, and one that is not too old.
+ * Connections are made when ranks join: the first step costs no more than the others, and nothing
+ * is allocated while one communicator waits for another. */
+static bool
+load(struct mw_cuda_nccl *nccl, GError **error)
+{
+    g_setenv("NCCL_RUNTIME_CONNECT", "0", FALSE);
+    void *library = mw_cuda_library_open(LIBRARY, error);
+    bool good =
+        library && mw_cuda_library_find(library, "ncclGetVersion", &nccl->ncclGetVersion, error);
+
+    /* An old one lacks calls, too. */
+    if (good && !check_version(nccl, error))
+        return false;
+#define X(name) good = good && mw_cuda_library_find(library, #name, &nccl->name, error);
+    MW_CUDA_NCCL_CALLS(X)
+#undef X
+    if (!good)
+        g_prefix_error(error, "several ranks on GPUs need NCCL: ");
+    return good;
+}
+
+bool
+mw_cuda_peers_possible(GError **error)
+{
+    struct mw_cuda_nccl nccl;
+
+    return load(&nccl, error);
+}
+
+/* --- calls ----------------------------------------------------------------------------------- */
+
+static void
+set_error(const struct mw_cuda_peers *peers, GError **error)
+{
+    g_set_error_literal(error, MW_ERROR, MW_ERROR_DEVICE, peers->why);
+}
+
+bool
+mw_cuda_peers_enter(struct mw_cuda_peers *peers, GError **error)
+{
+    pthread_mutex_lock(&peers->mutex);
+    if (!peers->why)
+        return true;
+    set_error(peers, error);
+    pthread_mutex_unlock(&peers->mutex);
+    return false;
+}
+
+bool
+mw_cuda_peers_exit(struct mw_cuda_peers *peers, int stream, ncclResult_t status, const char *call,
+                   GError **error)
+{
+    bool good = status == ncclSuccess || status == ncclInProgress;
+
+    if (!good) {
+        mw_cuda_peers_fail_by(peers, stream, status, call);
+        set_error(peers, error);
+    }
+    pthread_mutex_unlock(&peers->mutex);
+    return good;
+}
+
+static void
+pause_for(int looks)
+{
+    if (looks > QUICK_LOOKS)
+        nanosleep(&(struct timespec){.tv_nsec = SLEEP_NS}, NULL);
+    else
+        sched_yield();
+}
+
+/* One look. */
+static bool
+look(struct mw_cuda_peers *peers, int stream, const char *call, bool *goes_on, GError **error)
+{
+    ncclResult_t state = ncclSuccess, status;
+
+    if (!mw_cuda_peers_enter(peers, error))
+        return false;
+    status = peers->nccl.ncclCommGetAsyncError(peers->comms[stream], &state);
+    if (status == ncclSuccess)
+        status = state;
+    *goes_on = status == ncclInProgress;
+    peers->waits = *goes_on ? call : NULL;
+    return mw_cuda_peers_exit(peers, stream, status, call, error);
+}
+
+bool
+mw_cuda_peers_wait(struct mw_cuda_peers *peers, int stream, const char *call, GError **error)
+{
+    bool goes_on;
+
+    for (int looks = 0; look(peers, stream, call, &goes_on, error); looks++) {
+        if (!goes_on)
+            return true;
+        pause_for(looks);
+    }
+    return false;
+}
+
+/* --- life ------------------------------------------------------------------------------------ */
+
+/* Communicators that are at work at once must all find room on the GPU: one that waits for room
+ * behind another would keep its ranks waiting, which may be those that the other waits for.  So all
+ * together have half of the multiprocessors at most. */
+static ncclConfig_t
+configure(const struct mw_cuda_peers *peers, uint32_t streams)
+{
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    int count = __builtin_popcount(streams);
+
+    config.blocking = 0;
+#if NCCL_VERSION_CODE >= CONFIGURES_BLOCKS
+    if (count > 1)
+        config.maxCTAs = MAX(1, peers->gpu->multiprocessors / 2 / count);
+#endif
+    return config;
+}
+
+/* The first rank names the communicator to all. */
+static bool
+connect_stream(struct mw_cuda_peers *peers, int stream, ncclConfig_t config, GError **error)
+{
+    int rank = mw_ranks_index(peers->ranks), count = mw_ranks_count(peers->ranks);
+    ncclUniqueId id = {0};
+
+    /* Behind blocks of long products a collective would keep all its ranks waiting. */
+    if (!mw_cuda_stream_create(peers->gpu, true, &peers->streams[stream], error))
+        return false;
+    if (rank == 0 && !MW_CUDA_PEERS_CALL(peers, stream, error, ncclGetUniqueId, (&id)))
+        return false;
+    return mw_ranks_broadcast(peers->ranks, 0, &id, sizeof id, 0, error) &&
+           MW_CUDA_PEERS_CALL(peers, stream, error, ncclCommInitRankConfig,
+                              (&peers->comms[stream], count, id, rank, &config)) &&
+           mw_cuda_peers_wait(peers, stream, "ncclCommInitRankConfig", error);
+}
+
+/* The others may not come any further. */
+static void
+give_up(struct mw_cuda_peers *peers)
+{
+    pthread_mutex_lock(&peers->mutex);
+    mw_cuda_peers_fail(peers, "NCCL", "given up");
+    pthread_mutex_unlock(&peers->mutex);
+}
+
+struct mw_cuda_peers *
+mw_cuda_peers_create(const struct mw_cuda_gpu *gpu, struct mw_cuda_queues *queues,
+                     struct mw_ranks *ranks, uint32_t streams, GError **error)
+{
+    struct mw_cuda_peers *peers = g_new0(struct mw_cuda_peers, 1);
+    bool good;
+
+    peers->gpu = gpu;
+    peers->queues = queues;
+    peers->ranks = ranks;
+    good = mw_cuda_peers_watch(peers, error) && load(&peers->nccl, error) &&
+           mw_cuda_peers_check_seats(peers, error);
+    for (int stream = 0; good && stream < MW_COLLECTIVE_STREAMS_MAX; stream++)
+        if (streams >> stream & 1)
+            good = connect_stream(peers, stream, configure(peers, streams), error);
+    if (good)
+        return peers;
+    give_up(peers);
+    mw_cuda_peers_destroy(peers);
+    return NULL;
+}
+
+/* All ranks come here, unless one is gone: then this waits no longer than for anything else. */
+static void
+close_stream(struct mw_cuda_peers *peers, int stream)
+{
+    if (!mw_cuda_peers_enter(peers, NULL))
+        return;
+    bool open = peers->comms[stream] != NULL;
+    ncclResult_t status = open ? peers->nccl.ncclCommFinalize(peers->comms[stream]) : ncclSuccess;
+    if (mw_cuda_peers_exit(peers, stream, status, "ncclCommFinalize", NULL) && open)
+        mw_cuda_peers_wait(peers, stream, "ncclCommFinalize", NULL);
+}
+
+void
+mw_cuda_peers_destroy(struct mw_cuda_peers *peers)
+{
+    if (!peers)
+        return;
+    for (int stream = 0; stream < MW_COLLECTIVE_STREAMS_MAX; stream++)
+        close_stream(peers, stream);
+    if (!mw_cuda_peers_unwatch(peers))
+        return;
+    for (int stream = 0; stream < MW_COLLECTIVE_STREAMS_MAX; stream++)
+        if (peers->comms[stream])
+            peers->nccl.ncclCommDestroy(peers->comms[stream]);
+    for (int stream = 0; stream < MW_COLLECTIVE_STREAMS_MAX; stream++)
+        if (peers->streams[stream])
+            cudaStreamDestroy(peers->streams[stream]);
+    g_free(peers->why);
+    g_free(peers);
+}

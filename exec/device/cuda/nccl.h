@@ -1,0 +1,89 @@
+/*
+ * nccl.h - what the files of the collectives by NCCL share; not for others.
+ *
+ * NCCL is loaded when several ranks run.  There is a communicator for each stream of collectives.
+ * None of them blocks (ncclConfig_t.blocking): no call waits inside of NCCL for another rank, which
+ * may be gone; who calls looks again until the call has gone through, or all has failed.  A mutex
+ * is held for each call, and no longer: a communicator is one thread's at a time, and is nobody's
+ * when it is aborted.
+ */
+#ifndef MW_EXEC_DEVICE_CUDA_NCCL_H
+#define MW_EXEC_DEVICE_CUDA_NCCL_H
+
+#include <nccl.h>
+#include <pthread.h>
+
+#include "exec/device/cuda/collectives.h"
+
+#define MW_CUDA_NCCL_CALLS(X)                                                                      \
+    X(ncclAllGather)                                                                               \
+    X(ncclAllReduce)                                                                               \
+    X(ncclBroadcast)                                                                               \
+    X(ncclCommAbort)                                                                               \
+    X(ncclCommDestroy)                                                                             \
+    X(ncclCommFinalize)                                                                            \
+    X(ncclCommGetAsyncError)                                                                       \
+    X(ncclCommInitRankConfig)                                                                      \
+    X(ncclGetErrorString)                                                                          \
+    X(ncclGetLastError)                                                                            \
+    X(ncclGetUniqueId)                                                                             \
+    X(ncclGetVersion)                                                                              \
+    X(ncclGroupEnd)                                                                                \
+    X(ncclGroupStart)                                                                              \
+    X(ncclRecv)                                                                                    \
+    X(ncclReduce)                                                                                  \
+    X(ncclReduceScatter)                                                                           \
+    X(ncclSend)
+
+struct mw_cuda_nccl {
+#define X(name) __typeof__(name) *name;
+    MW_CUDA_NCCL_CALLS(X)
+#undef X
+};
+
+struct mw_cuda_peers {
+    const struct mw_cuda_gpu *gpu;
+    struct mw_cuda_queues *queues;
+    struct mw_ranks *ranks;
+    struct mw_cuda_nccl nccl;
+    /* Each a cudaStream_t, for threads that are in no op: NCCL launches from a thread of its own,
+     * for which the stream of the thread that calls (cudaStreamPerThread) is another one. */
+    void *streams[MW_COLLECTIVE_STREAMS_MAX];
+
+    pthread_mutex_t mutex; /* of what follows */
+    pthread_cond_t changed;
+    ncclComm_t comms[MW_COLLECTIVE_STREAMS_MAX]; /* NULL: none */
+    const char *waits; /* for this call, outside of the GPU's queues; NULL */
+    char *why;         /* all has failed; NULL: it has not */
+    bool over, ended;  /* the watcher is to end; it has */
+    GThread *watcher;
+};
+
+/* Before a call of NCCL's: takes the mutex, unless all has failed, which *error says then. */
+bool mw_cuda_peers_enter(struct mw_cuda_peers *peers, GError **error);
+/* After it: gives the mutex back.  What is neither success nor in progress has failed, and all with
+ * it. */
+bool mw_cuda_peers_exit(struct mw_cuda_peers *peers, int stream, ncclResult_t status,
+                        const char *call, GError **error);
+#define MW_CUDA_PEERS_CALL(peers, stream, error, name, arguments)                                  \
+    (mw_cuda_peers_enter(peers, error) &&                                                          \
+     mw_cuda_peers_exit(peers, stream, (peers)->nccl.name arguments, #name, error))
+
+/* Until the stream's communicator is no longer in progress of `call`. */
+bool mw_cuda_peers_wait(struct mw_cuda_peers *peers, int stream, const char *call, GError **error);
+
+/* --- nccl_watch.c: who looks after the communicators --- */
+/* False with *error: nobody does; unwatch is to be called all the same. */
+bool mw_cuda_peers_watch(struct mw_cuda_peers *peers, GError **error);
+/* False: what was aborted does not come to its end, and still uses all of this. */
+bool mw_cuda_peers_unwatch(struct mw_cuda_peers *peers);
+/* With the mutex: all has failed, for this reason in this call (NULL: one that is waited for). */
+void mw_cuda_peers_fail(struct mw_cuda_peers *peers, const char *call, const char *reason);
+void mw_cuda_peers_fail_by(struct mw_cuda_peers *peers, int stream, ncclResult_t status,
+                           const char *call);
+
+/* --- nccl_seats.c: who sits where --- */
+/* One rank has one GPU, which is no other's. */
+bool mw_cuda_peers_check_seats(const struct mw_cuda_peers *peers, GError **error);
+
+#endif

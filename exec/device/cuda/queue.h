@@ -1,0 +1,49 @@
+/*
+ * queue.h - a stream for each lane that queues ops on the GPU; who waits for them to be done, and
+ * when they ran.
+ *
+ * An op is all that a thread queues between begin and end.  Its ticket names it to those that must
+ * follow it: a number of the caller's, which may serve another op once this one is done and no op
+ * behind it is to be begun.
+ *
+ * Outside of begin and end a thread works on a stream of its own and waits for what it queued there
+ * (mw_cuda_settle): so the same functions serve both.
+ */
+#ifndef MW_EXEC_DEVICE_CUDA_QUEUE_H
+#define MW_EXEC_DEVICE_CUDA_QUEUE_H
+
+#include "exec/device/backend.h"
+#include "exec/device/cuda/gpu.h"
+
+struct mw_cuda_queues;
+
+/* The GPU is borrowed.  NULL with *error. */
+struct mw_cuda_queues *mw_cuda_queues_create(const struct mw_cuda_gpu *gpu, GError **error);
+/* When nothing is queued.  NULL is allowed. */
+void mw_cuda_queues_destroy(struct mw_cuda_queues *queues);
+
+/* Before the queue's first op: where its ops and those of others could run, its go first. */
+void mw_cuda_queues_hurry(struct mw_cuda_queues *queues, int queue);
+
+/* As exec/device/backend.h says.  The thread's current device must be the GPU. */
+bool mw_cuda_queues_begin(struct mw_cuda_queues *queues, int queue, uint32_t ticket,
+                          const uint32_t *after, int after_count, GError **error);
+bool mw_cuda_queues_end(struct mw_cuda_queues *queues, mw_backend_done done, void *data,
+                        GError **error);
+
+/* All is over, and why: ops that have not been seen to end by now have failed with this line,
+ * whatever they still do.  The first time counts.  Any thread. */
+void mw_cuda_queues_fail(struct mw_cuda_queues *queues, const char *why);
+
+/* --- what an op waits for other ranks in --- */
+/* Names a call of the op that this thread queues; a literal. */
+void mw_cuda_queues_name(const char *call);
+/* Of the ops that are named and next in their queues, one's; NULL: there is none.  Any thread. */
+const char *mw_cuda_queues_awaited(struct mw_cuda_queues *queues);
+
+/* The cudaStream_t that this thread's work goes to. */
+void *mw_cuda_stream(void);
+/* Outside of begin and end: waits until this thread's work is done. */
+bool mw_cuda_settle(const struct mw_cuda_gpu *gpu, GError **error);
+
+#endif

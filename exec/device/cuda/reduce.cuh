@@ -1,0 +1,66 @@
+/*
+ * reduce.cuh - sums and maxima over the threads of a block, in a fixed order: every thread gets the
+ * same bits.  All threads of the block take part, whole warps.
+ */
+#ifndef MW_EXEC_DEVICE_CUDA_REDUCE_CUH
+#define MW_EXEC_DEVICE_CUDA_REDUCE_CUH
+
+#include "exec/device/cuda/device.h"
+
+#define MW_WARP 32
+#define MW_WARPS_MAX 32
+
+struct mw_sum {
+    template <typename T> MW_DEVICE T join(T a, T b)
+    {
+        return a + b;
+    }
+};
+
+/* A NaN does not show. */
+struct mw_maximum {
+    MW_DEVICE float join(float a, float b)
+    {
+        return fmaxf(a, b);
+    }
+};
+
+template <typename How, typename T>
+MW_DEVICE T
+mw_warp_join(T v)
+{
+    for (int distance = MW_WARP / 2; distance > 0; distance /= 2)
+        v = How::join(v, __shfl_xor_sync(0xffffffffu, v, distance));
+    return v;
+}
+
+template <typename How, typename T>
+MW_DEVICE T
+mw_block_join(T v, T neutral)
+{
+    MW_SHARED(T, of_warp, [MW_WARPS_MAX]);
+    unsigned lane = threadIdx.x % MW_WARP, warps = blockDim.x / MW_WARP;
+
+    v = mw_warp_join<How>(v);
+    if (lane == 0)
+        of_warp[threadIdx.x / MW_WARP] = v;
+    __syncthreads();
+    v = mw_warp_join<How>(lane < warps ? of_warp[lane] : neutral);
+    __syncthreads(); /* the next one may write */
+    return v;
+}
+
+template <typename T>
+MW_DEVICE T
+mw_block_sum(T v)
+{
+    return mw_block_join<mw_sum>(v, (T)0);
+}
+
+MW_DEVICE float
+mw_block_max(float v)
+{
+    return mw_block_join<mw_maximum>(v, -INFINITY);
+}
+
+#endif

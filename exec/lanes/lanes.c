@@ -1,0 +1,259 @@
+#include <string.h>
+#include <time.h>
+
+#include "base/error.h"
+#include "exec/host/thread.h"
+#include "exec/lanes/internal.h"
+
+int64_t
+mw_lanes_clock_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+/* --- a run ----------------------------------------------------------------------------------- */
+
+static void
+start_run(struct mw_lanes *lanes, uint32_t steps)
+{
+    const struct mw_plan *plan = lanes->plan;
+
+    lanes->steps = steps;
+    lanes->taken = 0;
+    lanes->ends = lanes->failed = false;
+    memset(lanes->let_in_ns, 0, sizeof lanes->let_in_ns);
+    memset(lanes->through, 0, plan->op_count * sizeof *lanes->through);
+    memset(lanes->ended, 0, plan->op_count * sizeof *lanes->ended);
+    memset(lanes->queued, 0, plan->op_count * sizeof *lanes->queued);
+    for (int i = 0; i < MW_LANES_STEPS_AT_ONCE; i++)
+        lanes->left[i] = plan->op_count;
+    memset(lanes->settled_ns, 0, plan->op_count * sizeof *lanes->settled_ns);
+    lanes->origin_ns = lanes->moved_ns = mw_lanes_clock_ns();
+    for (uint32_t l = 0; l < plan->lane_count; l++) {
+        lanes->lanes[l].oldest = lanes->lanes[l].oldest_step = 0;
+        lanes->lanes[l].ended_ns = 0;
+    }
+}
+
+/* No op starts before all lanes have their threads, nor if one has none. */
+static void
+start_lanes(struct mw_lanes *lanes)
+{
+    GError *error = NULL;
+
+    pthread_mutex_lock(&lanes->mutex);
+    for (uint32_t l = 0; l < lanes->plan->lane_count && !error; l++)
+        if (lanes->lanes[l].op_count)
+            lanes->lanes[l].thread = mw_thread_start(mw_lane_kind_name(lanes->plan->lanes[l].kind),
+                                                     mw_lanes_run_lane, &lanes->lanes[l], &error);
+    if (error)
+        mw_lanes_give_up(lanes, error);
+    pthread_mutex_unlock(&lanes->mutex);
+}
+
+/* The oldest op of each lane that has some in flight. */
+static char *
+list_in_flight(const struct mw_lanes *lanes)
+{
+    const struct mw_plan *plan = lanes->plan;
+    GString *text = g_string_new(NULL);
+
+    for (uint32_t l = 0; l < plan->lane_count; l++) {
+        const struct mw_lanes_lane *lane = &lanes->lanes[l];
+        if (!lane->in_flight && !lane->queued)
+            continue;
+        const struct mw_op *op = &plan->ops[lane->ops[lane->oldest]];
+        const struct mw_work *work = &plan->works[op->work];
+        g_string_append_printf(text, "%s%s", text->len ? ", " : "", mw_op_kind_name(work->kind));
+        if (work->operator_ != MW_OPERATOR_NONE)
+            g_string_append_printf(text, " of %s", mw_operator_name(work->operator_));
+        if (op->layer >= 0)
+            g_string_append_printf(text, " (layer %d)", op->layer);
+    }
+    return g_string_free(text, FALSE);
+}
+
+/* With the mutex: until something changes, or patience is at its end. */
+static void
+wait_patiently(struct mw_lanes *lanes)
+{
+    int64_t end_ns = lanes->moved_ns + lanes->backend.patience_ns;
+    struct timespec until = {end_ns / 1000000000, end_ns % 1000000000};
+
+    if (!lanes->backend.patience_ns) {
+        pthread_cond_wait(&lanes->changed, &lanes->mutex);
+        return;
+    }
+    pthread_cond_timedwait(&lanes->changed, &lanes->mutex, &until);
+    if (lanes->failed || mw_lanes_clock_ns() < lanes->moved_ns + lanes->backend.patience_ns)
+        return;
+    g_autofree char *ops = list_in_flight(lanes);
+    mw_lanes_give_up(
+        lanes, g_error_new(
+                   MW_ERROR, MW_ERROR_DEVICE,
+                   "no op has ended for %g s; still running: %s; a device, a drive or a rank hangs",
+                   (double)lanes->backend.patience_ns * 1e-9, *ops ? ops : "no op"));
+    mw_lanes_wake(lanes);
+}
+
+/* False when the run has failed, or has no such step. */
+static bool
+wait_for_step(struct mw_lanes *lanes, uint32_t step)
+{
+    pthread_mutex_lock(&lanes->mutex);
+    while (!mw_lanes_is_over(lanes, step) && lanes->left[step % MW_LANES_STEPS_AT_ONCE])
+        wait_patiently(lanes);
+    bool good = !mw_lanes_is_over(lanes, step);
+    pthread_mutex_unlock(&lanes->mutex);
+    return good;
+}
+
+/* What the caller makes of the step's rows; then their place is free for the step after the next.
+ */
+static void
+take_step(struct mw_lanes *lanes, uint32_t step, mw_lanes_step on_step, void *data)
+{
+    struct mw_timeline timeline = {lanes->rows[step % MW_LANES_STEPS_AT_ONCE],
+                                   lanes->plan->op_count};
+    GError *error = NULL;
+
+    mw_lanes_settle_rows(lanes, timeline.rows);
+    bool good = !on_step || on_step(data, step, &timeline, &error);
+    pthread_mutex_lock(&lanes->mutex);
+    if (!good)
+        mw_lanes_give_up(lanes, error);
+    lanes->left[step % MW_LANES_STEPS_AT_ONCE] = lanes->plan->op_count;
+    lanes->taken = step + 1;
+    lanes->moved_ns = mw_lanes_clock_ns();
+    lanes->let_in_ns[step % MW_LANES_STEPS_AT_ONCE] = lanes->moved_ns - lanes->origin_ns;
+    mw_lanes_wake(lanes);
+    pthread_mutex_unlock(&lanes->mutex);
+}
+
+static void
+stop_waiting(struct mw_lanes *lanes)
+{
+    pthread_mutex_lock(&lanes->mutex);
+    bool failed = lanes->failed;
+    pthread_mutex_unlock(&lanes->mutex);
+    if (failed && lanes->backend.stop)
+        lanes->backend.stop(lanes->backend.context);
+}
+
+/* What is pending ends before the caller may free what it works on. */
+static void
+end_run(struct mw_lanes *lanes)
+{
+    pthread_mutex_lock(&lanes->mutex);
+    lanes->ends = true;
+    pthread_mutex_unlock(&lanes->mutex);
+    for (uint32_t l = 0; l < lanes->plan->lane_count; l++) {
+        if (lanes->lanes[l].thread)
+            g_thread_join(g_steal_pointer(&lanes->lanes[l].thread));
+        pthread_mutex_lock(&lanes->mutex);
+        while (lanes->lanes[l].in_flight || lanes->lanes[l].queued)
+            pthread_cond_wait(&lanes->changed, &lanes->mutex);
+        pthread_mutex_unlock(&lanes->mutex);
+    }
+}
+
+int64_t
+mw_lanes_let_in_ns(const struct mw_lanes *lanes, uint32_t step)
+{
+    return lanes->let_in_ns[step % MW_LANES_STEPS_AT_ONCE];
+}
+
+bool
+mw_lanes_run(struct mw_lanes *lanes, uint32_t steps, mw_lanes_step on_step, void *data,
+             GError **error)
+{
+    start_run(lanes, steps);
+    start_lanes(lanes);
+    for (uint32_t step = 0; wait_for_step(lanes, step); step++)
+        take_step(lanes, step, on_step, data);
+    stop_waiting(lanes);
+    end_run(lanes);
+    if (!lanes->failed)
+        return true;
+    g_propagate_error(error, g_steal_pointer(&lanes->error));
+    return false;
+}
+
+/* --- life ------------------------------------------------------------------------------------ */
+
+static void
+sort_ops(struct mw_lanes *lanes)
+{
+    const struct mw_plan *plan = lanes->plan;
+    uint32_t begin = 0;
+
+    for (uint32_t i = 0; i < plan->op_count; i++)
+        lanes->lanes[plan->ops[i].lane].op_count++;
+    for (uint32_t l = 0; l < plan->lane_count; l++) {
+        lanes->lanes[l].all = lanes;
+        lanes->lanes[l].index = l;
+        lanes->lanes[l].ops = lanes->lane_ops + begin;
+        begin += lanes->lanes[l].op_count;
+        lanes->lanes[l].op_count = 0;
+    }
+    for (uint32_t i = 0; i < plan->op_count; i++) {
+        struct mw_lanes_lane *lane = &lanes->lanes[plan->ops[i].lane];
+        lane->ops[lane->op_count++] = i;
+    }
+}
+
+struct mw_lanes *
+mw_lanes_new(const struct mw_plan *plan, struct mw_exec_backend backend, GError **error)
+{
+    if (!plan->checked || plan->ranks != 1) {
+        g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
+                    "plan: must be checked and hold the program of one rank (has %u)", plan->ranks);
+        return NULL;
+    }
+    struct mw_lanes *lanes = g_new0(struct mw_lanes, 1);
+    pthread_condattr_t attributes;
+    lanes->plan = plan;
+    lanes->backend = backend;
+    lanes->lanes = g_new0(struct mw_lanes_lane, plan->lane_count);
+    lanes->lane_ops = g_new(uint32_t, plan->op_count);
+    lanes->through = g_new0(uint32_t, plan->op_count);
+    lanes->ended = g_new0(uint32_t, plan->op_count);
+    lanes->queued = g_new0(uint32_t, plan->op_count);
+    lanes->left = g_new0(uint32_t, MW_LANES_STEPS_AT_ONCE);
+    lanes->settled_ns = g_new0(int64_t, plan->op_count + 1);
+    for (int i = 0; i < MW_LANES_STEPS_AT_ONCE; i++)
+        lanes->rows[i] = g_new0(struct mw_timeline_row, plan->op_count);
+    pthread_mutex_init(&lanes->mutex, NULL);
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&lanes->changed, &attributes);
+    pthread_condattr_destroy(&attributes);
+    for (uint32_t l = 0; l < plan->lane_count; l++)
+        pthread_cond_init(&lanes->lanes[l].wake, NULL);
+    sort_ops(lanes);
+    return lanes;
+}
+
+void
+mw_lanes_free(struct mw_lanes *lanes)
+{
+    if (!lanes)
+        return;
+    for (int i = 0; i < MW_LANES_STEPS_AT_ONCE; i++)
+        g_free(lanes->rows[i]);
+    for (uint32_t l = 0; l < lanes->plan->lane_count; l++)
+        pthread_cond_destroy(&lanes->lanes[l].wake);
+    g_free(lanes->lanes);
+    g_free(lanes->lane_ops);
+    g_free(lanes->through);
+    g_free(lanes->ended);
+    g_free(lanes->queued);
+    g_free(lanes->left);
+    g_free(lanes->settled_ns);
+    pthread_mutex_destroy(&lanes->mutex);
+    pthread_cond_destroy(&lanes->changed);
+    g_free(lanes);
+}

@@ -1,0 +1,256 @@
+/* Ops: when they start, and what their ends let start. */
+#include "exec/lanes/internal.h"
+
+/* --- the rule -------------------------------------------------------------------------------- */
+
+static bool
+queues(const struct mw_lanes *lanes, uint32_t op)
+{
+    return lanes->backend.queues && lanes->backend.queues(lanes->backend.context, op);
+}
+
+/* What is queued is as good as done for an op that the device orders behind it. */
+static bool
+dependencies_done(const struct mw_lanes *lanes, const struct mw_op *op, uint32_t step,
+                  bool on_device)
+{
+    const uint32_t *deps = &lanes->plan->deps[op->dep_begin];
+
+    for (uint32_t i = 0; i < op->dep_count; i++) {
+        uint32_t dep = MW_DEP_INDEX(deps[i]);
+        uint32_t wanted = deps[i] & MW_DEP_PREVIOUS_STEP ? step : step + 1;
+        if (lanes->ended[dep] < wanted && !(on_device && lanes->queued[dep] >= wanted))
+            return false;
+    }
+    return true;
+}
+
+/* One op is always let in.  Of what is queued the device lets in one after the other. */
+static bool
+window_has_room(const struct mw_lanes *lanes, const struct mw_lanes_lane *lane,
+                const struct mw_op *op, bool on_device)
+{
+    const struct mw_lane *planned = &lanes->plan->lanes[lane->index];
+    int64_t bytes = lanes->plan->works[op->work].bytes;
+
+    if (lane->in_flight >= planned->window_ops || (lane->queued && !on_device))
+        return false;
+    return !lane->in_flight || !planned->window_bytes ||
+           lane->in_flight_bytes + bytes <= planned->window_bytes;
+}
+
+static bool
+may_start(const struct mw_lanes *lanes, const struct mw_lanes_lane *lane, uint32_t index,
+          uint32_t step)
+{
+    const struct mw_op *op = &lanes->plan->ops[index];
+    bool on_device = queues(lanes, index);
+
+    return step < lanes->taken + MW_LANES_STEPS_AT_ONCE &&
+           window_has_room(lanes, lane, op, on_device) &&
+           dependencies_done(lanes, op, step, on_device);
+}
+
+bool
+mw_lanes_is_over(const struct mw_lanes *lanes, uint32_t step)
+{
+    return lanes->failed || step >= lanes->steps;
+}
+
+void
+mw_lanes_wake(struct mw_lanes *lanes)
+{
+    for (uint32_t l = 0; l < lanes->plan->lane_count; l++) {
+        struct mw_lanes_lane *lane = &lanes->lanes[l];
+
+        if (!lane->waits || !(mw_lanes_is_over(lanes, lane->next_step) ||
+                              may_start(lanes, lane, lane->next, lane->next_step)))
+            continue;
+        lane->waits = false;
+        pthread_cond_signal(&lane->wake);
+    }
+}
+
+/* --- starts and ends ------------------------------------------------------------------------- */
+
+static int64_t
+now_ns(const struct mw_lanes *lanes)
+{
+    return mw_lanes_clock_ns() - lanes->origin_ns;
+}
+
+void
+mw_lanes_give_up(struct mw_lanes *lanes, GError *error)
+{
+    if (lanes->failed)
+        g_clear_error(&error);
+    else
+        lanes->error = error;
+    lanes->failed = true;
+}
+
+/* Ops that the device orders have no room of the window. */
+static void
+count(struct mw_lanes *lanes, uint32_t index, int by)
+{
+    const struct mw_op *op = &lanes->plan->ops[index];
+    struct mw_lanes_lane *lane = &lanes->lanes[op->lane];
+
+    if (queues(lanes, index)) {
+        lane->queued += by;
+        return;
+    }
+    lane->in_flight += by;
+    lane->in_flight_bytes += by * lanes->plan->works[op->work].bytes;
+}
+
+/* While others of its lane were before it, an op waited for its turn; that is not its time. */
+static void
+retire(struct mw_lanes *lanes, struct mw_lanes_lane *lane, uint32_t index, uint32_t step)
+{
+    struct mw_timeline_row *row = &lanes->rows[step % MW_LANES_STEPS_AT_ONCE][index];
+
+    row->start_ns = MAX(row->start_ns, lane->ended_ns);
+    row->end_ns = lane->ended_ns = MAX(row->start_ns, row->end_ns);
+    count(lanes, index, -1);
+    if (!lanes->failed) {
+        lanes->ended[index] = step + 1;
+        lanes->left[step % MW_LANES_STEPS_AT_ONCE]--;
+    }
+    if (++lane->oldest == lane->op_count) {
+        lane->oldest = 0;
+        lane->oldest_step++;
+    }
+}
+
+/* In the order in which they started. */
+static void
+retire_all(struct mw_lanes *lanes, struct mw_lanes_lane *lane)
+{
+    while (lanes->through[lane->ops[lane->oldest]] == lane->oldest_step + 1)
+        retire(lanes, lane, lane->ops[lane->oldest], lane->oldest_step);
+}
+
+/* A device's clock may be off by a little: no op starts before it was given to the device, nor ends
+ * after it was seen to. */
+static void
+end_op(struct mw_lanes *lanes, uint32_t index, uint32_t step, int64_t start_ns, int64_t end_ns,
+       GError *error)
+{
+    pthread_mutex_lock(&lanes->mutex);
+    struct mw_timeline_row *row = &lanes->rows[step % MW_LANES_STEPS_AT_ONCE][index];
+    row->start_ns = MAX(row->start_ns, start_ns);
+    row->end_ns = end_ns;
+    if (error)
+        mw_lanes_give_up(lanes, error);
+    lanes->through[index] = step + 1;
+    lanes->moved_ns = mw_lanes_clock_ns();
+    retire_all(lanes, &lanes->lanes[lanes->plan->ops[index].lane]);
+    mw_lanes_wake(lanes);
+    if (lanes->ends || lanes->failed || !lanes->left[step % MW_LANES_STEPS_AT_ONCE])
+        pthread_cond_signal(&lanes->changed);
+    pthread_mutex_unlock(&lanes->mutex);
+}
+
+void
+mw_lanes_done(struct mw_lanes *lanes, uint32_t op, uint32_t step)
+{
+    end_op(lanes, op, step, 0, now_ns(lanes), NULL);
+}
+
+void
+mw_lanes_ran(struct mw_lanes *lanes, uint32_t op, uint32_t step, int64_t start_ns, int64_t end_ns)
+{
+    end_op(lanes, op, step, start_ns - lanes->origin_ns,
+           MIN(end_ns - lanes->origin_ns, now_ns(lanes)), NULL);
+}
+
+void
+mw_lanes_fail(struct mw_lanes *lanes, uint32_t op, uint32_t step, GError *error)
+{
+    end_op(lanes, op, step, 0, now_ns(lanes), error);
+}
+
+static void
+mark_queued(struct mw_lanes *lanes, uint32_t index, uint32_t step)
+{
+    pthread_mutex_lock(&lanes->mutex);
+    lanes->queued[index] = step + 1;
+    mw_lanes_wake(lanes);
+    pthread_mutex_unlock(&lanes->mutex);
+}
+
+void
+mw_lanes_waited(struct mw_lanes *lanes, uint32_t op, uint32_t step, int64_t waited_ns)
+{
+    pthread_mutex_lock(&lanes->mutex);
+    lanes->rows[step % MW_LANES_STEPS_AT_ONCE][op].start_ns += waited_ns;
+    pthread_mutex_unlock(&lanes->mutex);
+}
+
+void
+mw_lanes_end_with(struct mw_lanes *lanes, uint32_t step)
+{
+    pthread_mutex_lock(&lanes->mutex);
+    lanes->steps = MIN(lanes->steps, step + 1);
+    mw_lanes_wake(lanes);
+    pthread_mutex_unlock(&lanes->mutex);
+}
+
+/* Waits until the op may start; false when the run has failed, or ends before its step. */
+static bool
+begin_op(struct mw_lanes_lane *lane, uint32_t index, uint32_t step)
+{
+    struct mw_lanes *lanes = lane->all;
+
+    pthread_mutex_lock(&lanes->mutex);
+    lane->next = index;
+    lane->next_step = step;
+    while (!mw_lanes_is_over(lanes, step) && !may_start(lanes, lane, index, step)) {
+        lane->waits = true;
+        pthread_cond_wait(&lane->wake, &lanes->mutex);
+    }
+    lane->waits = false;
+    bool goes = !mw_lanes_is_over(lanes, step);
+    if (goes) {
+        count(lanes, index, 1);
+        lanes->rows[step % MW_LANES_STEPS_AT_ONCE][index] =
+            (struct mw_timeline_row){index, step, now_ns(lanes), 0};
+    }
+    pthread_mutex_unlock(&lanes->mutex);
+    return goes;
+}
+
+static bool
+issue(struct mw_lanes_lane *lane, uint32_t index, uint32_t step)
+{
+    struct mw_lanes *lanes = lane->all;
+    GError *error = NULL;
+
+    if (!begin_op(lane, index, step))
+        return false;
+    switch (lanes->backend.run(lanes->backend.context, lanes, index, step, &error)) {
+    case MW_EXEC_DONE:
+        mw_lanes_done(lanes, index, step);
+        return true;
+    case MW_EXEC_QUEUED:
+        mark_queued(lanes, index, step);
+        return true;
+    case MW_EXEC_PENDING:
+        return true;
+    default:
+        mw_lanes_fail(lanes, index, step, error);
+        return false;
+    }
+}
+
+gpointer
+mw_lanes_run_lane(gpointer data)
+{
+    struct mw_lanes_lane *lane = data;
+
+    for (uint32_t step = 0;; step++)
+        for (uint32_t i = 0; i < lane->op_count; i++)
+            if (!issue(lane, lane->ops[i], step))
+                return NULL;
+}

@@ -1,0 +1,64 @@
+/* Rows of a step by the rule, where a device's clock is off. */
+#include "exec/lanes/internal.h"
+
+/* When its time may begin: what it depends on has ended, and the op before it in its lane. */
+static int64_t
+earliest_start_ns(const struct mw_lanes *lanes, const struct mw_timeline_row *rows,
+                  const struct mw_op *op, int64_t lane_end_ns)
+{
+    int64_t earliest_ns = lane_end_ns;
+
+    for (uint32_t i = 0; i < op->dep_count; i++) {
+        uint32_t dep = lanes->plan->deps[op->dep_begin + i], index = MW_DEP_INDEX(dep);
+        int64_t end_ns = dep & MW_DEP_PREVIOUS_STEP ? lanes->settled_ns[index] : rows[index].end_ns;
+        earliest_ns = MAX(earliest_ns, end_ns);
+    }
+    return earliest_ns;
+}
+
+/* Of the lane, in the step before. */
+static int64_t
+settled_end_ns(const struct mw_lanes *lanes, const struct mw_lanes_lane *lane)
+{
+    return lane->op_count ? lanes->settled_ns[lane->ops[lane->op_count - 1]] : 0;
+}
+
+/* Of ops that a device orders, times come from marks of its clock, which drifts between them: an op
+ * may seem to start before the end of another that it follows.  It is moved there where that is
+ * within the clocks' uncertainty; more than that stays, and is no clock's doing.  False: nothing
+ * was moved. */
+static bool
+move_to_rule(const struct mw_lanes *lanes, struct mw_timeline_row *rows, int64_t *lane_end_ns)
+{
+    const struct mw_plan *plan = lanes->plan;
+    bool moved = false;
+
+    for (uint32_t l = 0; l < plan->lane_count; l++)
+        lane_end_ns[l] = settled_end_ns(lanes, &lanes->lanes[l]);
+    for (uint32_t i = 0; i < plan->op_count; i++) {
+        const struct mw_op *op = &plan->ops[i];
+        struct mw_timeline_row *row = &rows[i];
+        int64_t earliest_ns = earliest_start_ns(lanes, rows, op, lane_end_ns[op->lane]);
+        int64_t early_ns = earliest_ns - row->start_ns;
+        if (early_ns > 0 && early_ns <= MW_LANES_CLOCK_SLACK_NS) {
+            row->start_ns = earliest_ns;
+            row->end_ns = MAX(row->end_ns, row->start_ns);
+            moved = true;
+        }
+        lane_end_ns[op->lane] = row->end_ns;
+    }
+    return moved;
+}
+
+/* An op may stand before one that it depends on; each round settles at least one op for good. */
+void
+mw_lanes_settle_rows(const struct mw_lanes *lanes, struct mw_timeline_row *rows)
+{
+    g_autofree int64_t *lane_end_ns = g_new0(int64_t, lanes->plan->lane_count);
+    uint32_t rounds = lanes->backend.queues ? lanes->plan->op_count : 0;
+
+    while (rounds && move_to_rule(lanes, rows, lane_end_ns))
+        rounds--;
+    for (uint32_t i = 0; i < lanes->plan->op_count; i++)
+        lanes->settled_ns[i] = rows[i].end_ns;
+}

@@ -1,0 +1,23 @@
+/* internal.h - what the files of the memory layer share; not for others. */
+#ifndef MW_EXEC_MEMORY_INTERNAL_H
+#define MW_EXEC_MEMORY_INTERNAL_H
+
+#include <inttypes.h>
+
+#include "exec/memory/memory.h"
+
+/* The number in a file; -1 if there is none, INT64_MAX for "max". */
+int64_t mw_memory_read_number(const char *path);
+/* The number behind `key` at the start of a line; -1 if there is none. */
+int64_t mw_memory_find_number(const char *text, const char *key);
+
+/* Takes over a bound that is lower than the room so far; `text` as printf's. */
+G_GNUC_PRINTF(3, 4)
+void mw_memory_bound(struct mw_memory_room *room, int64_t bytes, const char *format, ...);
+
+void mw_memory_bound_by_cgroups(const char *root, struct mw_memory_room *room);
+
+/* mw_memory_room with /proc and /sys looked up below `root`: for tests. */
+void mw_memory_room_under(const char *root, struct mw_memory_room *room);
+
+#endif

@@ -1,0 +1,194 @@
+/* internal.h - what the files of the NVMe tier share; not for others. */
+#ifndef MW_EXEC_NVME_INTERNAL_H
+#define MW_EXEC_NVME_INTERNAL_H
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/stat.h>
+
+#include "exec/nvme/calls.h"
+#include "exec/nvme/nvme.h"
+
+/* --- nvme_lock.c: a directory for one run, whatever its number of drives --- */
+
+struct mw_nvme_lock {
+    char *path;
+    int fd; /* -1: none */
+};
+
+bool mw_nvme_lock_take(struct mw_nvme_lock *lock, const char *directory, const char *stem,
+                       GError **error);
+void mw_nvme_lock_release(struct mw_nvme_lock *lock);
+/* Whether the path still names the file that is open. */
+bool mw_nvme_is_in_place(const char *path, int fd);
+
+/* --- nvme_file.c, nvme_align.c: one drive's file --- */
+
+struct mw_nvme_file {
+    char *directory, *path, *notice;
+    int fd;
+    bool direct, ram, created;
+    bool lacks_room; /* for which it could not be reserved */
+    int64_t alignment_bytes;
+    struct mw_nvme_lock lock;
+};
+
+struct mw_nvme_file_wish {
+    const char *directory, *stem;
+    int index, count;
+    bool resume, buffered;
+};
+
+/* Locks the directory and opens; the file is not reserved yet.  On failure nothing is left open. */
+bool mw_nvme_file_open(struct mw_nvme_file *file, const struct mw_nvme_file_wish *wish,
+                       GError **error);
+/* Makes the file `bytes` long, */
+bool mw_nvme_file_size(const struct mw_nvme_file *file, int64_t bytes, GError **error);
+/* with all of its blocks its own. */
+bool mw_nvme_file_reserve(struct mw_nvme_file *file, int64_t bytes, bool resume,
+                          const struct mw_nvme_calls *calls, GError **error);
+bool mw_nvme_file_sync(const struct mw_nvme_file *file, bool keep,
+                       const struct mw_nvme_calls *calls, GError **error);
+void mw_nvme_file_close(struct mw_nvme_file *file, bool keep);
+
+/* What direct I/O on this open file asks for; 0 where it is not possible. */
+int64_t mw_nvme_align_direct(int fd);
+bool mw_nvme_align_is_ram(int fd);
+
+/* --- nvme_stripe.c: logical offsets to drives --- */
+
+struct mw_nvme_layout {
+    int drives;
+    int64_t stripe_bytes, block_bytes;
+};
+
+struct mw_nvme_piece {
+    int64_t logical_bytes, drive_bytes, bytes;
+};
+
+/* The first piece at or after `from` of the logical range that ends at `end` and lies on `drive`;
+ * false if there is none. */
+bool mw_nvme_stripe_next(const struct mw_nvme_layout *layout, int drive, int64_t from_bytes,
+                         int64_t end_bytes, struct mw_nvme_piece *piece);
+/* What mw_nvme_where says, of files with these paths. */
+char *mw_nvme_stripe_where(const struct mw_nvme_layout *layout, const char *const *paths,
+                           int64_t offset_bytes, int64_t bytes);
+/* Bytes that a file needs for a logical space of `capacity`. */
+int64_t mw_nvme_stripe_file_bytes(const struct mw_nvme_layout *layout, int64_t capacity_bytes);
+
+/* --- nvme_queue.c, nvme_fill.c, nvme_reap.c: one direction --- */
+
+/* One block in flight, or its rest after a short transfer. */
+struct mw_nvme_block {
+    struct iocb iocb;
+    struct mw_nvme_request *request;
+    struct mw_nvme_block *next; /* while free, or there and unchecked */
+    int drive;
+    int64_t drive_bytes, bytes;
+    int64_t refused_ns; /* since when the system says that it be asked again; 0: it does not */
+    char *buffer;
+    int64_t logical_bytes, whole_bytes; /* of all of it, whatever has been moved */
+};
+
+/* Where a drive stands in the row of active requests: blocks before `logical_bytes` are out. */
+struct mw_nvme_cursor {
+    struct mw_nvme_request *request;
+    int64_t logical_bytes;
+    int in_flight;
+};
+
+/* How long the system may refuse what it is asked. */
+#define MW_NVME_STALL_LIMIT_NS INT64_C(5000000000)
+
+struct mw_nvme_queue {
+    struct mw_nvme *nvme;
+    enum mw_nvme_direction direction;
+    int in_flight; /* at most */
+    pthread_t thread;
+    int wake_fd; /* rings for new requests and for completions */
+
+    pthread_mutex_t mutex; /* guards the next four and every request's done */
+    pthread_cond_t done;
+    struct mw_nvme_request *incoming, **incoming_tail;
+    int outstanding; /* requests submitted and not done */
+    bool stop;
+
+    /* The thread's own. */
+    io_context_t context;
+    struct mw_nvme_request *active, **active_tail;
+    struct mw_nvme_cursor cursors[MW_NVME_DRIVES_MAX];
+    struct mw_nvme_block *blocks, *free;
+    struct mw_nvme_block *landed, **landed_tail; /* read, and not yet checked: oldest first */
+    struct iocb **ready;                         /* filled, not yet taken by the system */
+    int ready_count, submitted;
+    struct io_event *events;
+    int block_count;
+    int64_t stalled_ns; /* since when the system takes nothing; 0: it does */
+    bool pauses;        /* before it is asked again */
+
+    _Atomic int64_t moved_bytes;
+};
+
+struct mw_nvme {
+    struct mw_nvme_file files[MW_NVME_DRIVES_MAX];
+    struct mw_nvme_layout layout;
+    int64_t alignment_bytes, capacity_bytes;
+    int64_t end_bytes; /* of requests: where the capacity ends, or what there are checksums for */
+    uint32_t *sums;    /* by page; NULL: reads are not checked */
+    char *(*whose)(void *data, int64_t offset_bytes, int64_t bytes);
+    void *whose_data;
+    int depth;
+    bool keep;
+    const struct mw_nvme_calls *calls;
+    struct mw_nvme_queue queues[MW_NVME_DIRECTIONS];
+
+    atomic_bool failed, failed_to_write; /* the second is set first */
+    pthread_mutex_t failure_mutex;       /* guards failure, which is set once */
+    char *failure;
+};
+
+bool mw_nvme_queue_start(struct mw_nvme_queue *queue, struct mw_nvme *nvme,
+                         enum mw_nvme_direction direction, GError **error);
+/* The thread ends when all requests are done; finish waits for it. */
+void mw_nvme_queue_stop(struct mw_nvme_queue *queue);
+void mw_nvme_queue_finish(struct mw_nvme_queue *queue);
+void mw_nvme_queue_push(struct mw_nvme_queue *queue, struct mw_nvme_request *request);
+void mw_nvme_queue_drain(struct mw_nvme_queue *queue);
+
+/* The thread's steps. */
+void mw_nvme_fill(struct mw_nvme_queue *queue);
+void mw_nvme_hand_over(struct mw_nvme_queue *queue);
+void mw_nvme_reap(struct mw_nvme_queue *queue);
+void mw_nvme_block_make_ready(struct mw_nvme_queue *queue, struct mw_nvme_block *block);
+/* The drive has no more to do with it. */
+void mw_nvme_block_leave(struct mw_nvme_queue *queue, const struct mw_nvme_block *block);
+void mw_nvme_block_free(struct mw_nvme_queue *queue, struct mw_nvme_block *block);
+/* The oldest block that is there is what was written last, or its request has failed. */
+void mw_nvme_check_landed(struct mw_nvme_queue *queue);
+/* Fails the block's request (first error wins) and the tier. */
+void mw_nvme_block_fail(struct mw_nvme_queue *queue, const struct mw_nvme_block *block,
+                        const char *reason);
+
+/* --- nvme_contexts.c: the kernel's side of a queue --- */
+
+/* One with room for so many transfers, and none under way; as io_setup. */
+int mw_nvme_context_take(int in_flight, io_context_t *context);
+/* Takes it back, with the room that was asked for and nothing under way: it is kept or ended. */
+void mw_nvme_context_give(int in_flight, io_context_t context);
+
+/* --- nvme_sums.c: checksums of pages; whole pages of the logical space --- */
+
+void mw_nvme_sums_take(const struct mw_nvme *nvme, int64_t offset_bytes, int64_t bytes,
+                       const char *data);
+/* The first byte of `data` from which on *other_bytes are not what was written last; -1: none. */
+int64_t mw_nvme_sums_agree(const struct mw_nvme *nvme, int64_t offset_bytes, int64_t bytes,
+                           const char *data, int64_t *other_bytes);
+
+/* --- nvme.c --- */
+
+/* The first failure stands; later ones are its consequences. */
+void mw_nvme_fail(struct mw_nvme *nvme, const char *message);
+GError *mw_nvme_failure(struct mw_nvme *nvme);
+
+#endif

@@ -1,0 +1,134 @@
+/*
+ * compute.h - one compute op with its operands: what exec/ hands to a backend's operators.
+ *
+ * All pointers but ids, targets and loss are addresses of device memory, at the places that the
+ * plan's slots have; nothing is allocated for an op.  Shapes: T = sequences * seq tokens of the
+ * micro-batch, h hidden, q = heads * head_dim, kv = kv_heads * head_dim, f ffn, V vocab.
+ * Activations are bf16, row-major, a row a token.
+ *
+ * Backward visits a unit's parts in reverse, forward in order: the part with the last rows is the
+ * last one forward and the first one backward.
+ */
+#ifndef MW_EXEC_OPERATORS_COMPUTE_H
+#define MW_EXEC_OPERATORS_COMPUTE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "exec/data/decoder.h"
+#include "plan/plan.h"
+
+/* Where the operators' parameters lie in a part of a fetch unit (exec/data/weights.h), and their
+ * gradients in the part's gradient: offsets in elements, -1 where the part has none.  A matrix is
+ * [all_rows, columns], of which the part has [first_row, first_row + rows), with their biases. With
+ * a gate MLP_UP is two such matrices: the part has these rows of the gate's, right behind them the
+ * same rows of up's, and the biases likewise. */
+struct mw_part_matrix {
+    int64_t at, bias_at;
+    int64_t first_row, rows, all_rows, columns;
+};
+
+struct mw_part {
+    int64_t norm_weight_at, norm_bias_at; /* of NORM1, NORM2 or FINAL_NORM */
+    struct mw_part_matrix matrix;         /* QKV, PROJECTION, MLP_UP, MLP_DOWN, LOGITS, EMBEDDING */
+    struct mw_part_matrix positions;      /* the learned position table; rows 0 without one */
+    int64_t elements;
+};
+
+/* What a layer keeps for its backward. */
+struct mw_layer_room {
+    uint16_t *x;   /* [T, h] its input */
+    uint16_t *n1;  /* [T, h] */
+    uint16_t *qkv; /* [T, q + 2 kv], rotated where the model rotates */
+    uint16_t *o;   /* [T, q] of the attention */
+    float *lse;    /* [sequences, heads, seq] */
+    uint16_t *x2;  /* [T, h] x + projection */
+    uint16_t *n2;  /* [T, h] */
+    uint16_t *up;  /* [T, f]; with a gate [T, f] of the gate, then [T, f] of up */
+    uint16_t *act; /* [T, f] */
+};
+
+/* What all layers share.  What is never needed at once lies in one place: `final` is where
+ * `gradient` is, for the final norm's backward makes the first gradient, behind all who read
+ * `final`; `hidden` is in `wide`, which serves the backward of the layers alone.  A recomputed
+ * group's last output, which nobody reads, may go to `hidden` too. */
+struct mw_shared_room {
+    uint16_t *hidden;   /* [T, h] what the last layer puts out */
+    uint16_t *final;    /* [T, h] after the final norm */
+    uint16_t *gradient; /* [T, h] of the layer's output, and of its input in the end */
+    uint16_t *branch;   /* [T, max(h, q)] of an operator's input on its way back */
+    uint16_t *wide;     /* wide_elements: gradients of qkv, and of the MLP's inner activation */
+    int64_t wide_elements;
+};
+
+struct mw_compute {
+    const struct mw_decoder *decoder;
+    enum mw_operator operator_;
+    bool backward; /* forward and recompute are alike */
+    int64_t sequences, seq;
+    int64_t first_token, tokens;  /* of LOGITS and LOSS: a chunk; else 0 and T */
+    const int32_t *ids, *targets; /* [T]; a target of -1 counts for nothing */
+    float gradient_scale;         /* of a token's loss: loss scale / tokens of the whole batch */
+    double *loss;                 /* LOSS adds the sum of its tokens' losses */
+
+    const struct mw_part *part;
+    const uint16_t *params; /* the part's; NULL where the operator has none */
+    uint16_t *gradient;     /* of the part; NULL forward and where there is none */
+    bool gradient_adds;     /* adds to what the gradient holds */
+
+    const struct mw_layer_room *layer; /* NULL outside the layers */
+    const struct mw_shared_room *room;
+    uint16_t *input;  /* EMBEDDING: where the first layer's input goes */
+    uint16_t *output; /* MLP_DOWN: where the next layer's input goes; not the layer's own x2 */
+    uint16_t *logits; /* [tokens, V], rows mw_logits_stride apart; the loss turns them into
+                         their gradient in place */
+};
+
+/* How the activation room of a plan is divided, from its start: the layers' sums of the attention,
+ * the shared room, the rest of the layers.  What it takes is at most what planner/sizing counts:
+ * saved activations of `layers` layers, and twice the widest output.  (Models with an MLP far
+ * narrower than their hidden size would need more: `bytes` says so.)  Tensors follow each other
+ * without gaps; they begin at multiples of 64 bytes where T is a multiple of 32. */
+struct mw_room_layout {
+    int64_t bytes;
+    int64_t layer_bytes; /* of one layer, all in all */
+    int64_t layers;
+};
+
+struct mw_room_layout mw_room_layout(const struct mw_decoder *decoder, int64_t sequences,
+                                     int64_t seq, int64_t layers);
+/* The rooms at `base`, which is as large as the layout says; addresses only, nothing is read. */
+struct mw_layer_room mw_room_layer(const struct mw_decoder *decoder, int64_t sequences, int64_t seq,
+                                   const struct mw_room_layout *layout, void *base, int64_t layer);
+struct mw_shared_room mw_room_shared(const struct mw_decoder *decoder, int64_t sequences,
+                                     int64_t seq, const struct mw_room_layout *layout, void *base);
+
+/* From one row of logits to the next, in elements: whole cache lines where that fits the 6 bytes a
+ * logit that planner/sizing counts. */
+int64_t mw_logits_stride(const struct mw_decoder *decoder);
+
+/* The part of a fetch unit, from exec/data/weights.h. */
+struct mw_part mw_part_of(const struct mw_decoder *decoder, const struct mw_tensor *tensor,
+                          int64_t tile);
+
+/* Widths of q, and of k and of v. */
+static inline int64_t
+mw_decoder_q(const struct mw_decoder *decoder)
+{
+    return decoder->heads * decoder->head_dim;
+}
+
+static inline int64_t
+mw_decoder_kv(const struct mw_decoder *decoder)
+{
+    return decoder->kv_heads * decoder->head_dim;
+}
+
+/* MLP_UP has two matrices. */
+static inline bool
+mw_decoder_gated(const struct mw_decoder *decoder)
+{
+    return decoder->kind == MW_DECODER_LLAMA;
+}
+
+#endif

@@ -1,0 +1,150 @@
+/* The model's ends, beside matrix products: embedding; final norm, logits, loss. */
+#include "exec/operators/internal.h"
+
+static int64_t
+smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static void
+clear(const struct mw_operators *operators, struct mw_gradient to, int64_t elements)
+{
+    operators->kernels->clear(operators->device, to.data, elements * (int64_t)sizeof(uint16_t));
+}
+
+/* --- embedding ------------------------------------------------------------------------------- */
+
+/* Positions [first, first + count) of the table that sequences have. */
+static int64_t
+positions_used(const struct mw_compute *compute)
+{
+    const struct mw_part_matrix *positions = &compute->part->positions;
+    int64_t count = smaller(compute->seq - positions->first_row, positions->rows);
+
+    return count > 0 ? count : 0;
+}
+
+static void
+embedding_forward(const struct mw_operators *operators, const struct mw_compute *compute)
+{
+    const struct mw_kernels *kernels = operators->kernels;
+    const struct mw_part_matrix *tokens = &compute->part->matrix;
+    const struct mw_part_matrix *positions = &compute->part->positions;
+    int64_t hidden = compute->decoder->hidden, used = positions_used(compute);
+
+    if (tokens->rows)
+        kernels->embedding_forward(operators->device, compute->input, compute->params + tokens->at,
+                                   compute->ids, mw_operator_tokens(compute), hidden,
+                                   (int32_t)tokens->first_row, (int32_t)tokens->rows);
+    for (int64_t s = 0; used && s < compute->sequences; s++)
+        kernels->position_forward(
+            operators->device, compute->input + (s * compute->seq + positions->first_row) * hidden,
+            compute->params + positions->at, 1, used, hidden);
+}
+
+/* The kernel takes whole sequences; where a part ends within them, or begins, one after the
+ * other. */
+static void
+position_backward(const struct mw_operators *operators, const struct mw_compute *compute)
+{
+    const struct mw_part_matrix *positions = &compute->part->positions;
+    struct mw_gradient to = mw_operator_gradient_at(compute, positions->at);
+    const uint16_t *gradient = compute->room->gradient;
+    int64_t hidden = compute->decoder->hidden, used = positions_used(compute);
+
+    if (used == compute->seq) {
+        operators->kernels->position_backward(operators->device, to, gradient, compute->sequences,
+                                              used, hidden, positions->rows);
+        return;
+    }
+    if (!used && !to.accumulate)
+        clear(operators, to, positions->rows * hidden);
+    for (int64_t s = 0; used && s < compute->sequences; s++) {
+        operators->kernels->position_backward(
+            operators->device, to, gradient + (s * compute->seq + positions->first_row) * hidden, 1,
+            used, hidden, positions->rows);
+        to.accumulate = true;
+    }
+}
+
+static void
+embedding_backward(const struct mw_operators *operators, const struct mw_compute *compute)
+{
+    const struct mw_part_matrix *tokens = &compute->part->matrix;
+
+    if (!compute->gradient)
+        return;
+    if (tokens->rows)
+        operators->kernels->embedding_backward(
+            operators->device, mw_operator_gradient_at(compute, tokens->at),
+            compute->room->gradient, compute->ids, mw_operator_tokens(compute),
+            compute->decoder->hidden, (int32_t)tokens->first_row, (int32_t)tokens->rows,
+            operators->scratch);
+    if (compute->part->positions.rows)
+        position_backward(operators, compute);
+}
+
+/* --- final norm, logits, loss ---------------------------------------------------------------- */
+
+/* No residual path: nothing but the norm reads what the last layer puts out. */
+static struct mw_operator_norm
+norm_of(const struct mw_compute *compute)
+{
+    const struct mw_shared_room *room = compute->room;
+
+    return (struct mw_operator_norm){
+        .y = room->final, .x = room->hidden, .dx = room->gradient, .dy = room->branch};
+}
+
+static void
+final_norm_forward(const struct mw_operators *operators, const struct mw_compute *compute)
+{
+    struct mw_operator_norm norm = norm_of(compute);
+
+    mw_operator_norm_forward(operators, compute, &norm);
+}
+
+static void
+final_norm_backward(const struct mw_operators *operators, const struct mw_compute *compute)
+{
+    struct mw_operator_norm norm = norm_of(compute);
+
+    mw_operator_norm_backward(operators, compute, &norm);
+}
+
+/* A tied embedding's positions are no part of the logits: their gradient starts at zero here, and
+ * the embedding's backward adds to it. */
+static void
+logits_backward(const struct mw_operators *operators, const struct mw_compute *compute)
+{
+    const struct mw_part_matrix *positions = &compute->part->positions;
+
+    if (compute->gradient && !compute->gradient_adds && positions->rows)
+        clear(operators, mw_operator_gradient_at(compute, positions->at),
+              positions->rows * positions->columns);
+}
+
+static void
+loss_forward(const struct mw_operators *operators, const struct mw_compute *compute)
+{
+    int64_t stride = mw_logits_stride(compute->decoder);
+
+    operators->kernels->cross_entropy(operators->device, compute->loss, operators->token_scratch,
+                                      compute->logits, stride,
+                                      compute->targets + compute->first_token, compute->tokens,
+                                      compute->decoder->vocab, compute->gradient_scale);
+}
+
+struct mw_operator_steps
+mw_operator_end_steps(enum mw_operator operator_, bool backward)
+{
+    static const struct mw_operator_steps steps[MW_OPERATOR_COUNT][2] = {
+        [MW_OPERATOR_EMBEDDING] = {{embedding_forward, NULL}, {embedding_backward, NULL}},
+        [MW_OPERATOR_FINAL_NORM] = {{final_norm_forward, NULL}, {final_norm_backward, NULL}},
+        [MW_OPERATOR_LOGITS] = {{NULL, NULL}, {logits_backward, NULL}},
+        [MW_OPERATOR_LOSS] = {{loss_forward, NULL}, {NULL, NULL}},
+    };
+
+    return steps[operator_][backward];
+}

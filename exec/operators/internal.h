@@ -1,0 +1,97 @@
+/*
+ * internal.h - what the operators' files share; for exec/operators/ alone.
+ *
+ * An operator is what it does before its matrix products, the products, what it does behind them;
+ * the products are listed apart, so that they can be made ready before anything runs.
+ */
+#ifndef MW_EXEC_OPERATORS_INTERNAL_H
+#define MW_EXEC_OPERATORS_INTERNAL_H
+
+#include "exec/operators/operators.h"
+
+struct mw_operators {
+    const struct mw_kernels *kernels;
+    void *device;
+    struct mw_decoder decoder;
+    int64_t sequences, seq;
+    void *scratch; /* of one kernel at a time */
+    int64_t scratch_bytes;
+    /* 8 bytes a token, which serve one operator at a time: the losses of rows, mean and rstd of a
+     * norm. */
+    void *token_scratch;
+    int64_t token_bytes;
+    float *rope; /* NULL without rotary positions */
+    int64_t rope_bytes;
+};
+
+struct mw_multiply {
+    struct mw_product product;
+    void *c;
+    const uint16_t *a, *b, *bias;
+};
+
+#define MW_MULTIPLIES_MAX 4 /* gradients of input and weight, twice with a gate */
+
+/* Returns how many there are. */
+int mw_operator_products(const struct mw_compute *compute,
+                         struct mw_multiply out[MW_MULTIPLIES_MAX]);
+/* The gradient of its bias; nothing where there is none. */
+void mw_operator_bias(const struct mw_operators *operators, const struct mw_compute *compute);
+
+typedef void (*mw_operator_step)(const struct mw_operators *operators,
+                                 const struct mw_compute *compute);
+
+/* Any may be NULL. */
+struct mw_operator_steps {
+    mw_operator_step before, behind;
+};
+
+/* In the layers: NORM1 to MLP_DOWN; and before and after them. */
+struct mw_operator_steps mw_operator_layer_steps(enum mw_operator operator_, bool backward);
+struct mw_operator_steps mw_operator_end_steps(enum mw_operator operator_, bool backward);
+
+/* y = norm(x), and back: dx = norm'(dy), plus dx_add where that is not NULL.  y is written in both
+ * directions. */
+struct mw_operator_norm {
+    uint16_t *y;
+    const uint16_t *x;
+    uint16_t *dx;
+    const uint16_t *dx_add, *dy;
+};
+void mw_operator_norm_forward(const struct mw_operators *operators,
+                              const struct mw_compute *compute,
+                              const struct mw_operator_norm *norm);
+void mw_operator_norm_backward(const struct mw_operators *operators,
+                               const struct mw_compute *compute,
+                               const struct mw_operator_norm *norm);
+
+static inline int64_t
+mw_operator_tokens(const struct mw_compute *compute)
+{
+    return compute->sequences * compute->seq;
+}
+
+static inline int64_t
+mw_operator_qkv_width(const struct mw_compute *compute)
+{
+    return mw_decoder_q(compute->decoder) + 2 * mw_decoder_kv(compute->decoder);
+}
+
+/* The last one forward, the first one backward. */
+static inline bool
+mw_operator_has_last_rows(const struct mw_part_matrix *matrix)
+{
+    return matrix->rows > 0 && matrix->first_row + matrix->rows == matrix->all_rows;
+}
+
+/* Where the gradient of parameter `at` of the part goes. */
+static inline struct mw_gradient
+mw_operator_gradient_at(const struct mw_compute *compute, int64_t at)
+{
+    return (struct mw_gradient){
+        .data = compute->gradient + at,
+        .accumulate = compute->gradient_adds,
+    };
+}
+
+#endif

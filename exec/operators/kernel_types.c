@@ -1,0 +1,45 @@
+#include "exec/operators/kernel_types.h"
+
+#include <math.h>
+
+bool
+mw_product_same(const struct mw_product *a, const struct mw_product *b)
+{
+    return a->m == b->m && a->n == b->n && a->k == b->k && a->ld_a == b->ld_a &&
+           a->ld_b == b->ld_b && a->ld_c == b->ld_c && a->a_transposed == b->a_transposed &&
+           a->b_transposed == b->b_transposed && a->bias == b->bias &&
+           a->accumulate == b->accumulate && a->c_fp32 == b->c_fp32;
+}
+
+struct mw_adamw
+mw_adamw_step(double lr, double beta1, double beta2, double eps, double weight_decay, int64_t step,
+              double grad_scale)
+{
+    struct mw_adamw adamw = {
+        .grad_scale = (float)grad_scale,
+        .beta1 = (float)beta1,
+        .one_minus_beta1 = (float)(1.0 - beta1),
+        .beta2 = (float)beta2,
+        .one_minus_beta2 = (float)(1.0 - beta2),
+        .eps = (float)eps,
+        .decay = (float)(1.0 - lr * weight_decay),
+        .corrected_lr = (float)(lr / (1.0 - pow(beta1, (double)step))),
+        .v_scale = (float)(1.0 / sqrt(1.0 - pow(beta2, (double)step))),
+    };
+    return adamw;
+}
+
+int64_t
+mw_norm_blocks(int64_t n)
+{
+    return (n + MW_NORM_BLOCK - 1) / MW_NORM_BLOCK;
+}
+
+double
+mw_norm_combine(const double *partial, int64_t blocks)
+{
+    double sum = 0.0;
+    for (int64_t i = 0; i < blocks; i++)
+        sum += partial[i];
+    return sum;
+}

@@ -1,0 +1,95 @@
+/*
+ * kernel_types.h - what kernels of all devices are told: plain numbers, for C and C++.
+ *
+ * Parameters, activations and their gradients are halves: bf16 (the upper half of an IEEE single)
+ * or fp16 (IEEE's own), held in uint16_t; all that a device is given are of one type.  Sums are
+ * fp32 or fp64.  Tensors are row-major.  `rows` counts tokens (batch * seq).  A leading dimension
+ * (ld_*) is the distance of two rows in elements, at least the row's length.
+ * Halves are rounded to nearest even, to infinity beyond their range; a NaN stays a (quiet) NaN.
+ */
+#ifndef MW_EXEC_OPERATORS_KERNEL_TYPES_H
+#define MW_EXEC_OPERATORS_KERNEL_TYPES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Where the gradient of a parameter goes: data[...] are halves, or fp32 where fp32 is set;
+ * accumulate adds to what is there (in fp32, rounded once). */
+struct mw_gradient {
+    void *data;
+    bool fp32;
+    bool accumulate;
+};
+
+/* Causal self-attention with grouped queries.  Element [token][head][i] of q is at
+ * q[token * ld_q + head * head_dim + i], of k and v likewise with kv_heads: they may be slices of
+ * one fused [rows, heads + 2 * kv_heads, head_dim] tensor.  o and its gradient are like q with
+ * ld_o.  Head h reads head h / (heads / kv_heads) of k and v; head_dim is even; scores are scaled
+ * by `scale`. */
+struct mw_attention {
+    int64_t batch, seq, heads, kv_heads, head_dim;
+    int64_t ld_q, ld_k, ld_v, ld_o;
+    float scale;
+};
+
+/* C[m,n] (+)= A[m,k] B[k,n] (+ bias[n]).  A is [m, ld_a], or [k, ld_a] where transposed; B is [k,
+ * ld_b], or [n, ld_b] where transposed; C is [m, ld_c], of halves or fp32; bias is of halves. A
+ * leading dimension of 0 says dense.
+ *
+ *   use                      W [out,in] (Llama)         W [in,out] (GPT-2 Conv1D)
+ *   y[T,out]   = x W         A = x, B = W transposed    A = x, B = W
+ *   dx[T,in]   = dy W        A = dy, B = W              A = dy, B = W transposed
+ *   dW (+)= dy^T x, x^T dy   A = dy transposed, B = x   A = x transposed, B = dy
+ */
+struct mw_product {
+    int64_t m, n, k;
+    int64_t ld_a, ld_b, ld_c;
+    bool a_transposed, b_transposed;
+    bool bias, accumulate, c_fp32;
+};
+
+bool mw_product_same(const struct mw_product *a, const struct mw_product *b);
+
+/* AdamW (arXiv 1711.05101, Algorithm 2) on one element, each step one IEEE fp32 operation:
+ *   g = grad * grad_scale
+ *   m = beta1 * m + one_minus_beta1 * g
+ *   v = beta2 * v + one_minus_beta2 * (g * g)
+ *   w = w * decay - corrected_lr * (m / (sqrt(v) * v_scale + eps))
+ * mw_adamw_step() fills it from the usual settings. */
+struct mw_adamw {
+    float grad_scale; /* 1 / loss scale, times the clip factor */
+    float beta1, one_minus_beta1;
+    float beta2, one_minus_beta2;
+    float eps;
+    float decay;        /* 1 - lr * weight_decay */
+    float corrected_lr; /* lr / (1 - beta1^step) */
+    float v_scale;      /* 1 / sqrt(1 - beta2^step) */
+};
+
+/* step counts from 1; beta2 in (0, 1). */
+struct mw_adamw mw_adamw_step(double lr, double beta1, double beta2, double eps,
+                              double weight_decay, int64_t step, double grad_scale);
+
+/* Elements of one partial sum of the gradient norm, counted from the start of the unsharded
+ * parameter: shards cut at multiples of it give the same partial sums.  A block is summed in fp64
+ * in one order on all devices: of each span of MW_NORM_SPAN elements MW_NORM_LANES sums, of every
+ * MW_NORM_LANES-th element; those of lanes i and i + MW_NORM_LANES / 2 together, in order of i;
+ * then the spans in order. */
+#define MW_NORM_BLOCK 65536
+#define MW_NORM_SPAN 4096
+#define MW_NORM_LANES 16
+
+/* ceil(n / MW_NORM_BLOCK), and the sum of so many partials in index order: the square of the norm.
+ * Not finite: some gradient overflowed. */
+int64_t mw_norm_blocks(int64_t n);
+double mw_norm_combine(const double *partial, int64_t blocks);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

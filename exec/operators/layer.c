@@ -1,0 +1,247 @@
+/* What a layer's operators do beside matrix products. */
+#include <math.h>
+
+#include "exec/operators/internal.h"
+
+/* --- norms ----------------------------------------------------------------------------------- */
+
+void
+mw_operator_norm_forward(const struct mw_operators *operators, const struct mw_compute *compute,
+                         const struct mw_operator_norm *norm)
+{
+    const struct mw_kernels *kernels = operators->kernels;
+    int64_t tokens = mw_operator_tokens(compute), hidden = compute->decoder->hidden;
+    const uint16_t *weight = compute->params + compute->part->norm_weight_at;
+    float eps = (float)compute->decoder->norm_epsilon;
+    float *mean = operators->token_scratch, *rstd = mean + tokens;
+
+    if (compute->part->norm_bias_at < 0)
+        kernels->rmsnorm_forward(operators->device, norm->y, rstd, norm->x, weight, tokens, hidden,
+                                 eps);
+    else
+        kernels->layernorm_forward(operators->device, norm->y, mean, rstd, norm->x, weight,
+                                   compute->params + compute->part->norm_bias_at, tokens, hidden,
+                                   eps);
+}
+
+static void
+norm_parameters(const struct mw_operators *operators, const struct mw_compute *compute,
+                const struct mw_operator_norm *norm)
+{
+    const struct mw_kernels *kernels = operators->kernels;
+    int64_t tokens = mw_operator_tokens(compute), hidden = compute->decoder->hidden;
+    const struct mw_part *part = compute->part;
+    float *mean = operators->token_scratch, *rstd = mean + tokens;
+
+    kernels->norm_weight_gradient(
+        operators->device, mw_operator_gradient_at(compute, part->norm_weight_at), norm->dy,
+        norm->x, part->norm_bias_at < 0 ? NULL : mean, rstd, tokens, hidden, operators->scratch);
+    if (part->norm_bias_at >= 0)
+        kernels->bias_gradient(operators->device,
+                               mw_operator_gradient_at(compute, part->norm_bias_at), norm->dy,
+                               hidden, tokens, hidden, operators->scratch);
+}
+
+/* Mean and rstd have no room in the plan: forward runs again to have them. */
+void
+mw_operator_norm_backward(const struct mw_operators *operators, const struct mw_compute *compute,
+                          const struct mw_operator_norm *norm)
+{
+    const struct mw_kernels *kernels = operators->kernels;
+    int64_t tokens = mw_operator_tokens(compute), hidden = compute->decoder->hidden;
+    const uint16_t *weight = compute->params + compute->part->norm_weight_at;
+    float *mean = operators->token_scratch, *rstd = mean + tokens;
+
+    mw_operator_norm_forward(operators, compute, norm);
+    if (compute->gradient)
+        norm_parameters(operators, compute, norm);
+    if (compute->part->norm_bias_at < 0)
+        kernels->rmsnorm_backward(operators->device, norm->dx, norm->dx_add, norm->dy, norm->x,
+                                  weight, rstd, tokens, hidden);
+    else
+        kernels->layernorm_backward(operators->device, norm->dx, norm->dx_add, norm->dy, norm->x,
+                                    weight, mean, rstd, tokens, hidden);
+}
+
+static struct mw_operator_norm
+norm_of(const struct mw_compute *compute)
+{
+    const struct mw_layer_room *layer = compute->layer;
+    const struct mw_shared_room *room = compute->room;
+    bool first = compute->operator_ == MW_OPERATOR_NORM1;
+
+    return (struct mw_operator_norm){
+        .y = first ? layer->n1 : layer->n2,
+        .x = first ? layer->x : layer->x2,
+        .dx = room->gradient,
+        .dx_add = room->gradient,
+        .dy = room->branch,
+    };
+}
+
+static void
+norm_forward(const struct mw_operators *operators, const struct mw_compute *compute)
+{
+    struct mw_operator_norm norm = norm_of(compute);
+
+    mw_operator_norm_forward(operators, compute, &norm);
+}
+
+static void
+norm_backward(const struct mw_operators *operators, const struct mw_compute *compute)
+{
+    struct mw_operator_norm norm = norm_of(compute);
+
+    mw_operator_norm_backward(operators, compute, &norm);
+}
+
+/* --- attention ------------------------------------------------------------------------------- */
+
+static void
+rotate(const struct mw_operators *operators, const struct mw_compute *compute, uint16_t *qkv,
+       bool inverse)
+{
+    const struct mw_decoder *decoder = compute->decoder;
+    bool whole = mw_operator_has_last_rows(&compute->part->matrix);
+
+    if (operators->rope && whole) /* q and k are neighbours: heads behind heads */
+        operators->kernels->rope(operators->device, qkv, operators->rope, compute->sequences,
+                                 compute->seq, decoder->heads + decoder->kv_heads,
+                                 decoder->head_dim, mw_operator_qkv_width(compute), inverse);
+}
+
+static void
+qkv_forward(const struct mw_operators *operators, const struct mw_compute *compute)
+{
+    rotate(operators, compute, compute->layer->qkv, false);
+}
+
+static void
+qkv_backward(const struct mw_operators *operators, const struct mw_compute *compute)
+{
+    rotate(operators, compute, compute->room->wide, true);
+}
+
+static struct mw_attention
+shape_of(const struct mw_compute *compute)
+{
+    const struct mw_decoder *decoder = compute->decoder;
+    int64_t width = mw_operator_qkv_width(compute);
+
+    return (struct mw_attention){
+        .batch = compute->sequences,
+        .seq = compute->seq,
+        .heads = decoder->heads,
+        .kv_heads = decoder->kv_heads,
+        .head_dim = decoder->head_dim,
+        .ld_q = width,
+        .ld_k = width,
+        .ld_v = width,
+        .ld_o = mw_decoder_q(decoder),
+        .scale = 1.0f / sqrtf((float)decoder->head_dim),
+    };
+}
+
+static void
+attention_forward(const struct mw_operators *operators, const struct mw_compute *compute)
+{
+    struct mw_attention shape = shape_of(compute);
+    const struct mw_layer_room *layer = compute->layer;
+    const uint16_t *k = layer->qkv + mw_decoder_q(compute->decoder);
+
+    operators->kernels->attention_forward(operators->device, &shape, layer->o, layer->lse,
+                                          layer->qkv, k, k + mw_decoder_kv(compute->decoder),
+                                          operators->scratch);
+}
+
+static void
+attention_backward(const struct mw_operators *operators, const struct mw_compute *compute)
+{
+    struct mw_attention shape = shape_of(compute);
+    const struct mw_layer_room *layer = compute->layer;
+    int64_t q = mw_decoder_q(compute->decoder), kv = mw_decoder_kv(compute->decoder);
+    uint16_t *dqkv = compute->room->wide;
+
+    operators->kernels->attention_backward(operators->device, &shape, dqkv, dqkv + q, dqkv + q + kv,
+                                           compute->room->branch, layer->o, layer->lse, layer->qkv,
+                                           layer->qkv + q, layer->qkv + q + kv, operators->scratch);
+}
+
+/* --- residual stream ------------------------------------------------------------------------- */
+
+/* The part's columns of what the product is added to. */
+static void
+copy_columns(const struct mw_operators *operators, const struct mw_compute *compute, uint16_t *to,
+             const uint16_t *from)
+{
+    int64_t first = compute->part->matrix.first_row, count = compute->part->matrix.rows;
+
+    if (count)
+        operators->kernels->copy_rows(operators->device, to + first, from + first,
+                                      mw_operator_tokens(compute), count, compute->decoder->hidden);
+}
+
+static void
+projection_forward(const struct mw_operators *operators, const struct mw_compute *compute)
+{
+    copy_columns(operators, compute, compute->layer->x2, compute->layer->x);
+}
+
+static void
+down_forward(const struct mw_operators *operators, const struct mw_compute *compute)
+{
+    copy_columns(operators, compute, compute->output, compute->layer->x2);
+}
+
+/* --- the MLP's inner activation -------------------------------------------------------------- */
+
+static void
+act_forward(const struct mw_operators *operators, const struct mw_compute *compute)
+{
+    const struct mw_kernels *kernels = operators->kernels;
+    const struct mw_layer_room *layer = compute->layer;
+    int64_t n = mw_operator_tokens(compute) * compute->decoder->ffn;
+
+    if (mw_decoder_gated(compute->decoder))
+        kernels->swiglu_forward(operators->device, layer->act, layer->up, layer->up + n, n);
+    else if (compute->decoder->activation == MW_ACTIVATION_GELU_TANH)
+        kernels->gelu_forward(operators->device, layer->act, layer->up, n);
+    else if (compute->decoder->activation == MW_ACTIVATION_GELU_ERF)
+        kernels->gelu_erf_forward(operators->device, layer->act, layer->up, n);
+    else
+        kernels->relu_forward(operators->device, layer->act, layer->up, n);
+}
+
+static void
+act_backward(const struct mw_operators *operators, const struct mw_compute *compute)
+{
+    const struct mw_kernels *kernels = operators->kernels;
+    uint16_t *wide = compute->room->wide, *up = compute->layer->up;
+    int64_t n = mw_operator_tokens(compute) * compute->decoder->ffn;
+
+    if (mw_decoder_gated(compute->decoder))
+        kernels->swiglu_backward(operators->device, up, up + n, wide, up, up + n, n);
+    else if (compute->decoder->activation == MW_ACTIVATION_GELU_TANH)
+        kernels->gelu_backward(operators->device, wide, wide, up, n);
+    else if (compute->decoder->activation == MW_ACTIVATION_GELU_ERF)
+        kernels->gelu_erf_backward(operators->device, wide, wide, up, n);
+    else
+        kernels->relu_backward(operators->device, wide, wide, up, n);
+}
+
+struct mw_operator_steps
+mw_operator_layer_steps(enum mw_operator operator_, bool backward)
+{
+    static const struct mw_operator_steps steps[MW_OPERATOR_COUNT][2] = {
+        [MW_OPERATOR_NORM1] = {{norm_forward, NULL}, {norm_backward, NULL}},
+        [MW_OPERATOR_QKV] = {{NULL, qkv_forward}, {qkv_backward, mw_operator_bias}},
+        [MW_OPERATOR_ATTENTION] = {{attention_forward, NULL}, {attention_backward, NULL}},
+        [MW_OPERATOR_PROJECTION] = {{projection_forward, NULL}, {NULL, mw_operator_bias}},
+        [MW_OPERATOR_NORM2] = {{norm_forward, NULL}, {norm_backward, NULL}},
+        [MW_OPERATOR_MLP_UP] = {{NULL, NULL}, {NULL, mw_operator_bias}},
+        [MW_OPERATOR_MLP_ACT] = {{act_forward, NULL}, {act_backward, NULL}},
+        [MW_OPERATOR_MLP_DOWN] = {{down_forward, NULL}, {NULL, mw_operator_bias}},
+    };
+
+    return steps[operator_][backward];
+}

@@ -1,0 +1,206 @@
+/* The operators as a whole: what they own, and how one runs. */
+#include "exec/operators/operators.h"
+
+#include "base/error.h"
+#include "exec/operators/internal.h"
+#include "exec/operators/rope.h"
+
+#define TOKEN_BYTES 8
+
+/* --- what they own --------------------------------------------------------------------------- */
+
+static int64_t
+attention_bytes(const struct mw_operators *operators)
+{
+    const struct mw_decoder *decoder = &operators->decoder;
+    const struct mw_attention shape = {
+        .batch = operators->sequences,
+        .seq = operators->seq,
+        .heads = decoder->heads,
+        .kv_heads = decoder->kv_heads,
+        .head_dim = decoder->head_dim,
+    };
+
+    return operators->kernels->attention_scratch_bytes(operators->device, &shape);
+}
+
+/* Gradients of biases are as wide as what their products give, those of norms as the hidden size.
+ */
+static int64_t
+row_sums_bytes(const struct mw_operators *operators)
+{
+    const struct mw_decoder *decoder = &operators->decoder;
+    int64_t qkv = mw_decoder_q(decoder) + 2 * mw_decoder_kv(decoder);
+    int64_t widths[] = {decoder->hidden, decoder->ffn, qkv};
+    int64_t bytes = 0;
+
+    for (size_t i = 0; i < G_N_ELEMENTS(widths); i++)
+        bytes =
+            MAX(bytes, operators->kernels->row_sums_scratch_bytes(
+                           operators->device, operators->sequences * operators->seq, widths[i]));
+    return bytes;
+}
+
+/* One kernel runs at a time. */
+static int64_t
+kernel_bytes(const struct mw_operators *operators)
+{
+    int64_t embedding = operators->kernels->embedding_scratch_bytes(
+        operators->device, operators->sequences * operators->seq, operators->decoder.vocab);
+
+    return MAX(MAX(attention_bytes(operators), row_sums_bytes(operators)), embedding);
+}
+
+static bool
+allocate(struct mw_operators *operators, void *out, int64_t bytes, GError **error)
+{
+    void **place = out;
+
+    if (!bytes)
+        return true;
+    *place = operators->kernels->allocate(operators->device, bytes);
+    if (*place)
+        return true;
+    g_set_error(error, MW_ERROR, MW_ERROR_DEVICE,
+                "operators on the %s: no memory for %lld bytes of scratch for %lld tokens",
+                operators->kernels->device_name, (long long)bytes,
+                (long long)(operators->sequences * operators->seq));
+    return false;
+}
+
+static bool
+load_rope(struct mw_operators *operators, GError **error)
+{
+    g_autofree float *table = g_malloc(operators->rope_bytes);
+
+    mw_rope_table(&operators->decoder, operators->seq, table);
+    return operators->kernels->upload(operators->device, operators->rope, table,
+                                      operators->rope_bytes, error);
+}
+
+static bool
+own(struct mw_operators *operators, GError **error)
+{
+    const struct mw_decoder *decoder = &operators->decoder;
+
+    operators->scratch_bytes = kernel_bytes(operators);
+    operators->token_bytes = TOKEN_BYTES * operators->sequences * operators->seq;
+    if (decoder->rope_theta > 0)
+        operators->rope_bytes = (int64_t)sizeof(float) * operators->seq * decoder->head_dim;
+    return allocate(operators, &operators->scratch, operators->scratch_bytes, error) &&
+           allocate(operators, &operators->token_scratch, operators->token_bytes, error) &&
+           allocate(operators, &operators->rope, operators->rope_bytes, error) &&
+           (!operators->rope_bytes || load_rope(operators, error));
+}
+
+struct mw_operators *
+mw_operators_create(const struct mw_kernels *kernels, void *device,
+                    const struct mw_decoder *decoder, int64_t sequences, int64_t seq,
+                    GError **error)
+{
+    if (!kernels->suits(device, decoder, error))
+        return NULL;
+    struct mw_operators *operators = g_new0(struct mw_operators, 1);
+    operators->kernels = kernels;
+    operators->device = device;
+    operators->decoder = *decoder;
+    operators->sequences = sequences;
+    operators->seq = seq;
+    if (own(operators, error))
+        return operators;
+    mw_operators_destroy(operators);
+    return NULL;
+}
+
+void
+mw_operators_destroy(struct mw_operators *operators)
+{
+    if (!operators)
+        return;
+    operators->kernels->release(operators->device, operators->scratch);
+    operators->kernels->release(operators->device, operators->token_scratch);
+    operators->kernels->release(operators->device, operators->rope);
+    g_free(operators);
+}
+
+/* --- running --------------------------------------------------------------------------------- */
+
+static bool
+refuse(const struct mw_operators *operators, const struct mw_compute *compute, const char *what,
+       GError **error)
+{
+    g_set_error(error, MW_ERROR, MW_ERROR_DEVICE, "operator %s on the %s: %s",
+                mw_operator_name((int)compute->operator_), operators->kernels->device_name, what);
+    return false;
+}
+
+static bool
+suits(const struct mw_operators *operators, const struct mw_compute *compute, GError **error)
+{
+    if (compute->operator_ < MW_OPERATOR_EMBEDDING || compute->operator_ > MW_OPERATOR_LOSS)
+        return refuse(operators, compute, "is not an operator of a decoder", error);
+    if (compute->seq > operators->seq ||
+        mw_operator_tokens(compute) > operators->sequences * operators->seq)
+        return refuse(operators, compute, "more tokens than its scratch was made for", error);
+    return true;
+}
+
+static bool
+name_operator(const struct mw_operators *operators, const struct mw_compute *compute, bool good,
+              GError **error)
+{
+    if (!good)
+        g_prefix_error(error, "operator %s on the %s: ", mw_operator_name((int)compute->operator_),
+                       operators->kernels->device_name);
+    return good;
+}
+
+bool
+mw_operators_prepare(struct mw_operators *operators, const struct mw_compute *compute,
+                     GError **error)
+{
+    struct mw_multiply multiplies[MW_MULTIPLIES_MAX];
+    bool good = true;
+
+    if (!suits(operators, compute, error))
+        return false;
+    int count = mw_operator_products(compute, multiplies);
+    for (int i = 0; good && i < count; i++)
+        good = operators->kernels->prepare(operators->device, &multiplies[i].product, error);
+    return name_operator(operators, compute, good, error);
+}
+
+static bool
+multiply(struct mw_operators *operators, const struct mw_compute *compute, GError **error)
+{
+    struct mw_multiply multiplies[MW_MULTIPLIES_MAX];
+    int count = mw_operator_products(compute, multiplies);
+    bool good = true;
+
+    for (int i = 0; good && i < count; i++) {
+        const struct mw_multiply *one = &multiplies[i];
+        good = operators->kernels->multiply(operators->device, &one->product, one->c, one->a,
+                                            one->b, one->bias, error);
+    }
+    return name_operator(operators, compute, good, error);
+}
+
+bool
+mw_operators_run(struct mw_operators *operators, const struct mw_compute *compute, GError **error)
+{
+    bool layer =
+        compute->operator_ >= MW_OPERATOR_NORM1 && compute->operator_ <= MW_OPERATOR_MLP_DOWN;
+
+    if (!suits(operators, compute, error))
+        return false;
+    struct mw_operator_steps steps =
+        layer ? mw_operator_layer_steps(compute->operator_, compute->backward)
+              : mw_operator_end_steps(compute->operator_, compute->backward);
+    if (steps.before)
+        steps.before(operators, compute);
+    if (!multiply(operators, compute, error))
+        return false;
+    if (steps.behind)
+        steps.behind(operators, compute);
+    return true;
+}

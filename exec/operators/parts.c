@@ -1,0 +1,89 @@
+/* Parts of fetch units as operators see them: which rows of which matrix, where. */
+#include "exec/data/weights.h"
+#include "exec/operators/compute.h"
+
+static void
+enter_norm(struct mw_part *part, const struct mw_weights_piece *piece)
+{
+    if (piece->weight.start == MW_WEIGHT_ONE)
+        part->norm_weight_at = piece->at;
+    else
+        part->norm_bias_at = piece->at;
+}
+
+/* Pieces of one matrix follow each other: q, k and v are rows behind rows; gate and up have the
+ * same rows, which count once. */
+static void
+enter_rows(struct mw_part_matrix *matrix, const struct mw_weights_piece *piece, int64_t base_row)
+{
+    int64_t row = piece->weight.first_row - base_row + piece->first / piece->weight.row_elements;
+    int64_t end = row + piece->count / piece->weight.row_elements;
+
+    if (matrix->at < 0) {
+        matrix->at = piece->at;
+        matrix->first_row = row;
+    }
+    if (end > matrix->first_row + matrix->rows)
+        matrix->rows = end - matrix->first_row;
+}
+
+static void
+enter(const struct mw_decoder *decoder, struct mw_part *part, const struct mw_weights_piece *piece)
+{
+    bool table = piece->weight.operator_ == MW_OPERATOR_EMBEDDING;
+
+    if (!piece->weight.rows)
+        enter_norm(part, piece);
+    else if (piece->weight.rank == 1)
+        part->matrix.bias_at = part->matrix.bias_at < 0 ? piece->at : part->matrix.bias_at;
+    else if (table && piece->weight.first_row)
+        enter_rows(&part->positions, piece, decoder->vocab);
+    else
+        enter_rows(&part->matrix, piece, 0);
+}
+
+/* The whole matrices of a unit, however little of them the part has. */
+static void
+set_shapes(const struct mw_decoder *decoder, const struct mw_tensor *tensor, struct mw_part *part)
+{
+    struct mw_weight weights[MW_WEIGHTS_MAX];
+
+    for (int i = 0; i < MW_OPERATOR_COUNT; i++) {
+        int count = tensor->operators >> i & 1
+                        ? mw_weights_list(decoder, (enum mw_operator)i, tensor->layer, weights)
+                        : 0;
+        for (int w = 0; w < count; w++) {
+            if (weights[w].rank != 2)
+                continue;
+            bool positions = i == MW_OPERATOR_EMBEDDING && weights[w].first_row;
+            struct mw_part_matrix *matrix = positions ? &part->positions : &part->matrix;
+            matrix->columns = weights[w].row_elements;
+            matrix->all_rows = weights[w].rows + (positions ? 0 : weights[w].first_row);
+        }
+    }
+}
+
+struct mw_part
+mw_part_of(const struct mw_decoder *decoder, const struct mw_tensor *tensor, int64_t tile)
+{
+    const struct mw_weights_part in = {
+        .layer = tensor->layer,
+        .operators = tensor->operators,
+        .tiles = tensor->tiles,
+        .tile = tile,
+    };
+    struct mw_part part = {
+        .norm_weight_at = -1,
+        .norm_bias_at = -1,
+        .matrix = {.at = -1, .bias_at = -1},
+        .positions = {.at = -1, .bias_at = -1},
+    };
+    struct mw_weights_piece pieces[MW_WEIGHTS_PIECES_MAX];
+    int count = mw_weights_pieces(decoder, &in, pieces);
+
+    set_shapes(decoder, tensor, &part);
+    for (int i = 0; i < count; i++)
+        enter(decoder, &part, &pieces[i]);
+    part.elements = mw_weights_part_elements(decoder, &in);
+    return part;
+}

@@ -1,0 +1,109 @@
+/*
+ * checkpoint.h - weights and optimizer state in safetensors files, free of placement and ranks.
+ *
+ * A checkpoint is a folder:
+ *   model.safetensors      the parameters, by their names at Hugging Face
+ *   optimizer.safetensors  "exp_avg.NAME" and "exp_avg_sq.NAME", fp32 as all state; "fp32.NAME" too
+ *                          where the parameters are written in 16 bits
+ *   config.json            if given
+ * The metadata of both has the step and the fields of a commit record; that of the second a digest
+ * of the first, so that files of two trainings are not taken for one.
+ * Without the second it is weights for others.  PATH is at any time a whole checkpoint, the old one
+ * or the new one: both are written as PATH.part-NUMBER and renamed.  A file system that does not
+ * exchange two folders has none at PATH for an instant: mw_checkpoint_settle.
+ */
+#ifndef MW_EXEC_TRAINER_CHECKPOINT_H
+#define MW_EXEC_TRAINER_CHECKPOINT_H
+
+#include "exec/data/weights.h"
+#include "exec/trainer/trainer.h"
+
+struct mw_checkpoint_options {
+    const char *path; /* a folder that is not there yet, is empty, or holds a checkpoint */
+    enum mw_safetensors_dtype dtype; /* of the parameters: F32 or BF16 */
+    bool optimizer;                  /* with its state: can be gone on from */
+    const char *config;              /* the text of config.json; NULL: none */
+
+    /* Once all is written, whatever has come to PATH since it was asked for: why what is there must
+     * not be replaced by one of so many steps, g_free it; NULL: it may.  Where it must not, or
+     * holds what no checkpoint has, it stays, and the new one becomes the first of
+     * mw_checkpoint_beside that is free.  A folder above PATH that is gone is made.  NULL: what is
+     * no checkpoint is an error. */
+    char *(*keeps)(const char *path, int64_t steps, void *data);
+    void *data;
+    struct mw_checkpoint_place *place; /* of the first rank, who fills it; NULL: not asked for */
+};
+
+/* Where it was put, if not to PATH; both NULL: there.  mw_checkpoint_place_clear. */
+struct mw_checkpoint_place {
+    char *path;
+    char *why; /* what is at PATH stays, in words that go behind it */
+};
+void mw_checkpoint_place_clear(struct mw_checkpoint_place *place);
+
+/* Where a save was killed in the instant that PATH is not there: the new one, which is whole, comes
+ * to PATH, or else the one before; *said is a line on it, g_free it, or NULL.  To be called before
+ * PATH is looked at.  False with *error, which names both: the system refuses. */
+bool mw_checkpoint_settle(const char *path, char **said, GError **error);
+
+/* Whether one can be written there: to be asked before a long run.  A folder is made beside it, and
+ * removed. */
+bool mw_checkpoint_check(const char *path, GError **error);
+/* Whether one of a decoder has room there, in fp32 and with the optimizer's state, as far as the
+ * file system and the limit on a file's size say. */
+bool mw_checkpoint_check_room(const char *path, const struct mw_decoder *decoder, GError **error);
+
+/* Whether a file of this name is, or would be, one of a checkpoint in a folder, which has the state
+ * of the optimizer too. */
+bool mw_checkpoint_has_file(const char *folder, const char *name);
+
+/* What is there that a save would replace. */
+enum mw_checkpoint_found {
+    MW_CHECKPOINT_NONE,
+    MW_CHECKPOINT_FITS,       /* of a decoder like this one; *step is its last, from 0 */
+    MW_CHECKPOINT_OTHER,      /* of another one; *error says where they differ */
+    MW_CHECKPOINT_UNREADABLE, /* files of one are there; *error says what is wrong with them */
+};
+enum mw_checkpoint_found mw_checkpoint_look(const char *path, const struct mw_decoder *decoder,
+                                            int64_t *step, GError **error);
+
+/* A folder for it beside PATH, behind links: PATH-stepSTEPS, from number 2 on
+ * PATH-stepSTEPS-NUMBER.  g_free it. */
+char *mw_checkpoint_beside(const char *path, int64_t steps, int number);
+
+/* Between runs, by all ranks together; they see one file system.  What a delayed update has not
+ * yet used of the last step is not in it. */
+bool mw_checkpoint_save(struct mw_trainer *trainer, const struct mw_checkpoint_options *options,
+                        GError **error);
+
+struct mw_checkpoint;
+
+/* NULL with *error: not there, without optimizer state, of another model, two files that are not of
+ * one save, or fields out of range. */
+struct mw_checkpoint *mw_checkpoint_open(const char *path, const struct mw_decoder *decoder,
+                                         GError **error);
+void mw_checkpoint_close(struct mw_checkpoint *checkpoint); /* NULL is allowed */
+
+/* As mw_safetensors_verify and mw_safetensors_has_sums, of all its files. */
+bool mw_checkpoint_verify(const struct mw_checkpoint *checkpoint, size_t part, size_t parts,
+                          GError **error);
+bool mw_checkpoint_has_sums(const struct mw_checkpoint *checkpoint);
+/* Whether its files say that they belong together; older versions wrote none that do. */
+bool mw_checkpoint_is_bound(const struct mw_checkpoint *checkpoint);
+
+/* As mw_safetensors_sample, of its files and record. */
+bool mw_checkpoint_sample(const struct mw_checkpoint *checkpoint, uint64_t *digest, GError **error);
+
+/* The file that has the record, for messages. */
+const char *mw_checkpoint_file(const struct mw_checkpoint *checkpoint);
+
+/* The step that was the last, and the fields; all within their ranges. */
+const struct mw_commit_record *mw_checkpoint_record(const struct mw_checkpoint *checkpoint);
+
+/* Elements of a part as in exec/data/weights.h: of the fp32 parameters (state 0), of the
+ * momentum (1), of the variance (2). */
+bool mw_checkpoint_read(const struct mw_checkpoint *checkpoint, int state,
+                        const struct mw_weights_part *part, int64_t first, int64_t count,
+                        enum mw_dtype as, void *out, GError **error);
+
+#endif

@@ -1,0 +1,326 @@
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "exec/host/checksum.h"
+#include "exec/trainer/checkpoint_internal.h"
+#include "exec/trainer/internal.h"
+
+struct mw_checkpoint {
+    const struct mw_decoder *decoder;
+    struct mw_safetensors *model, *optimizer;
+    bool has_masters; /* fp32 parameters in the optimizer's file */
+    struct mw_commit_record record;
+};
+
+/* --- numbers --------------------------------------------------------------------------------- */
+
+/* A name that a record would cut is none of its. */
+static bool
+parse_field(const char *word, struct mw_commit_field *field)
+{
+    const char *equals = strchr(word, '=');
+    g_autofree char *name = equals ? g_strndup(word, (gsize)(equals - word)) : NULL;
+    uint64_t value = 0;
+
+    if (!name || !*name || strlen(name) >= MW_COMMIT_NAME_BYTES ||
+        !g_ascii_string_to_unsigned(equals + 1, 16, 0, G_MAXUINT64, &value, NULL))
+        return false;
+    *field = mw_commit_field(name, value);
+    return true;
+}
+
+static bool
+fields_parse(const char *text, struct mw_commit_record *record)
+{
+    g_auto(GStrv) words = g_strsplit(text, " ", -1);
+    int count = (int)g_strv_length(words);
+    bool good = count <= MW_COMMIT_FIELDS_MAX;
+
+    record->fields = g_new0(struct mw_commit_field, count + 1);
+    for (int i = 0; good && i < count; i++)
+        good = parse_field(words[i], &record->fields[record->field_count++]);
+    return good;
+}
+
+bool
+mw_checkpoint_parse(const char *step, const char *fields, const char *origin,
+                    struct mw_commit_record *record, GError **error)
+{
+    *record = (struct mw_commit_record){0};
+    if (!step || !fields ||
+        !g_ascii_string_to_signed(step, 10, -1, G_MAXINT64 - 1, &record->step, NULL) ||
+        !fields_parse(fields, record)) {
+        g_set_error(error, MW_ERROR, MW_ERROR_FORMAT,
+                    "%s: its metadata must have \"" MW_CHECKPOINT_STEP
+                    "\" and \"" MW_CHECKPOINT_FIELDS "\", as memwall writes them",
+                    origin);
+        return false;
+    }
+    if (mw_trainer_check_fields(record, error))
+        return true;
+    g_prefix_error(error, "%s: metadata \"" MW_CHECKPOINT_FIELDS "\": ", origin);
+    return false;
+}
+
+/* Files count from 0, messages from 1. */
+static char *
+step_in_words(const char *text)
+{
+    int64_t step;
+
+    return text && g_ascii_string_to_signed(text, 10, -1, G_MAXINT64 - 1, &step, NULL)
+               ? g_strdup_printf("step %" PRId64, step + 1)
+               : g_strdup("a step that they do not say");
+}
+
+/* --- two files of one save ------------------------------------------------------------------- */
+
+G_GNUC_PRINTF(3, 4)
+static bool
+refuse(const struct mw_checkpoint *it, GError **error, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    g_autofree char *why = g_strdup_vprintf(format, arguments);
+    va_end(arguments);
+    g_set_error(error, MW_ERROR, MW_ERROR_FORMAT, "%s: %s", mw_safetensors_path(it->optimizer),
+                why);
+    return false;
+}
+
+static bool
+check_step(const struct mw_checkpoint *it, GError **error)
+{
+    const char *other = mw_safetensors_metadata(it->model, MW_CHECKPOINT_STEP);
+
+    if (!g_strcmp0(mw_safetensors_metadata(it->optimizer, MW_CHECKPOINT_STEP), other))
+        return true;
+    g_autofree char *theirs = step_in_words(other);
+    return refuse(it, error, "of step %" PRId64 ", but the weights beside it are of %s",
+                  it->record.step + 1, theirs);
+}
+
+/* The first that the weights' file has otherwise, or not. */
+static bool
+check_same_fields(const struct mw_checkpoint *it, GError **error)
+{
+    const char *theirs = mw_safetensors_metadata(it->model, MW_CHECKPOINT_FIELDS);
+    g_auto(GStrv) others = g_strsplit(theirs ? theirs : "", " ", -1);
+
+    if (!g_strcmp0(mw_safetensors_metadata(it->optimizer, MW_CHECKPOINT_FIELDS), theirs))
+        return true;
+    for (int i = 0; i < it->record.field_count; i++) {
+        const struct mw_commit_field *field = &it->record.fields[i];
+        g_autofree char *same = g_strdup_printf("%s=%" PRIx64, field->name, field->value);
+        g_autofree char *name = g_strescape(field->name, NULL);
+        if (!g_strv_contains((const char *const *)others, same))
+            return refuse(it, error,
+                          "field \"%s\" of its metadata is not that of the weights beside it: they "
+                          "are of two trainings; give both files of one save",
+                          name);
+    }
+    return refuse(it, error,
+                  "the fields of its metadata are not those of the weights beside it: they are of "
+                  "two trainings; give both files of one save");
+}
+
+static bool
+check_digest(const struct mw_checkpoint *it, GError **error)
+{
+    const char *text = mw_safetensors_metadata(it->optimizer, MW_CHECKPOINT_WEIGHTS);
+    const bool sums = mw_safetensors_has_sums(it->model);
+    uint64_t digest;
+
+    if (sums != mw_safetensors_has_sums(it->optimizer))
+        return refuse(it, error,
+                      "has %s, and the weights beside it have %s: both files of a "
+                      "checkpoint have them, or neither",
+                      sums ? "no checksums" : "checksums", sums ? "some" : "none");
+    if (!text)
+        return true; /* an older version's */
+    if (strlen(text) != 16 || !g_ascii_string_to_unsigned(text, 16, 0, G_MAXUINT64, &digest, NULL))
+        return refuse(it, error,
+                      "metadata \"" MW_CHECKPOINT_WEIGHTS "\" must have 16 hexadecimal digits");
+    if (!sums)
+        return refuse(it, error,
+                      "says which weights it goes with (\"" MW_CHECKPOINT_WEIGHTS
+                      "\"), but neither file has the checksums to tell them by");
+    return digest == mw_safetensors_digest(it->model) ||
+           refuse(it, error,
+                  "goes with other weights than those beside it: they are of two trainings; give "
+                  "both files of one save");
+}
+
+static bool
+read_numbers(struct mw_checkpoint *it, GError **error)
+{
+    const char *step = mw_safetensors_metadata(it->optimizer, MW_CHECKPOINT_STEP);
+    const char *fields = mw_safetensors_metadata(it->optimizer, MW_CHECKPOINT_FIELDS);
+
+    return mw_checkpoint_parse(step, fields, mw_safetensors_path(it->optimizer), &it->record,
+                               error) &&
+           check_step(it, error) && check_same_fields(it, error) && check_digest(it, error);
+}
+
+/* --- tensors --------------------------------------------------------------------------------- */
+
+static bool
+has_prefix(const struct mw_safetensors *set, const char *prefix)
+{
+    for (size_t i = 0; i < mw_safetensors_count(set); i++)
+        if (g_str_has_prefix(mw_safetensors_at(set, i)->name, prefix))
+            return true;
+    return false;
+}
+
+static bool
+check_tensors(struct mw_checkpoint *it, GError **error)
+{
+    it->has_masters = has_prefix(it->optimizer, MW_CHECKPOINT_MASTERS);
+    if (!mw_weights_check(it->decoder, it->model, "", error))
+        return false;
+    for (int s = 1; s < 3; s++)
+        if (!mw_weights_check(it->decoder, it->optimizer, mw_checkpoint_prefixes[s], error))
+            return false;
+    return !it->has_masters ||
+           mw_weights_check(it->decoder, it->optimizer, MW_CHECKPOINT_MASTERS, error);
+}
+
+static bool
+open_files(struct mw_checkpoint *it, const char *path, GError **error)
+{
+    g_autofree char *model = g_build_filename(path, MW_CHECKPOINT_MODEL, NULL);
+    g_autofree char *optimizer = g_build_filename(path, MW_CHECKPOINT_OPTIMIZER, NULL);
+
+    it->model = mw_safetensors_open(model, error);
+    if (!it->model)
+        return false;
+    if (!g_file_test(optimizer, G_FILE_TEST_EXISTS)) {
+        g_set_error(error, MW_ERROR, MW_ERROR_FORMAT,
+                    "%s: has no " MW_CHECKPOINT_OPTIMIZER ": --weights starts from weights alone",
+                    path);
+        return false;
+    }
+    it->optimizer = mw_safetensors_open(optimizer, error);
+    return it->optimizer != NULL;
+}
+
+struct mw_checkpoint *
+mw_checkpoint_open(const char *path, const struct mw_decoder *decoder, GError **error)
+{
+    struct mw_checkpoint *it = g_new0(struct mw_checkpoint, 1);
+
+    it->decoder = decoder;
+    if (open_files(it, path, error) && check_tensors(it, error) && read_numbers(it, error))
+        return it;
+    mw_checkpoint_close(it);
+    return NULL;
+}
+
+/* A link counts, also one that leads nowhere. */
+static bool
+is_there(const char *path, const char *name)
+{
+    g_autofree char *file = g_build_filename(path, name, NULL);
+
+    return g_file_test(file, G_FILE_TEST_EXISTS) || g_file_test(file, G_FILE_TEST_IS_SYMLINK);
+}
+
+enum mw_checkpoint_found
+mw_checkpoint_look(const char *path, const struct mw_decoder *decoder, int64_t *step,
+                   GError **error)
+{
+    enum mw_checkpoint_found found = MW_CHECKPOINT_UNREADABLE;
+
+    if (!is_there(path, MW_CHECKPOINT_MODEL) && !is_there(path, MW_CHECKPOINT_OPTIMIZER))
+        return MW_CHECKPOINT_NONE;
+    struct mw_checkpoint *it = g_new0(struct mw_checkpoint, 1);
+    it->decoder = decoder;
+    if (open_files(it, path, error) && read_numbers(it, error)) {
+        *step = it->record.step;
+        found = check_tensors(it, error) ? MW_CHECKPOINT_FITS : MW_CHECKPOINT_OTHER;
+    }
+    mw_checkpoint_close(it);
+    return found;
+}
+
+void
+mw_checkpoint_close(struct mw_checkpoint *checkpoint)
+{
+    if (!checkpoint)
+        return;
+    mw_safetensors_close(checkpoint->model);
+    mw_safetensors_close(checkpoint->optimizer);
+    mw_commit_record_clear(&checkpoint->record);
+    g_free(checkpoint);
+}
+
+bool
+mw_checkpoint_verify(const struct mw_checkpoint *checkpoint, size_t part, size_t parts,
+                     GError **error)
+{
+    return mw_safetensors_verify(checkpoint->model, part, parts, error) &&
+           mw_safetensors_verify(checkpoint->optimizer, part, parts, error);
+}
+
+bool
+mw_checkpoint_has_sums(const struct mw_checkpoint *checkpoint)
+{
+    return mw_safetensors_has_sums(checkpoint->model) &&
+           mw_safetensors_has_sums(checkpoint->optimizer);
+}
+
+bool
+mw_checkpoint_is_bound(const struct mw_checkpoint *checkpoint)
+{
+    return mw_safetensors_metadata(checkpoint->optimizer, MW_CHECKPOINT_WEIGHTS) != NULL;
+}
+
+bool
+mw_checkpoint_sample(const struct mw_checkpoint *checkpoint, uint64_t *digest, GError **error)
+{
+    const struct mw_commit_record *record = &checkpoint->record;
+    uint64_t files[2];
+
+    if (!mw_safetensors_sample(checkpoint->model, &files[0], error) ||
+        !mw_safetensors_sample(checkpoint->optimizer, &files[1], error))
+        return false;
+    struct mw_checksum *running = mw_checksum_begin();
+    mw_checksum_add(running, files, sizeof files);
+    mw_checksum_add(running, &record->step, sizeof record->step);
+    for (int i = 0; i < record->field_count; i++) {
+        const struct mw_commit_field *field = &record->fields[i];
+        mw_checksum_add(running, field->name, (int64_t)strlen(field->name));
+        mw_checksum_add(running, &field->value, sizeof field->value);
+    }
+    *digest = mw_checksum_end(running);
+    return true;
+}
+
+const char *
+mw_checkpoint_file(const struct mw_checkpoint *checkpoint)
+{
+    return mw_safetensors_path(checkpoint->optimizer);
+}
+
+const struct mw_commit_record *
+mw_checkpoint_record(const struct mw_checkpoint *checkpoint)
+{
+    return &checkpoint->record;
+}
+
+bool
+mw_checkpoint_read(const struct mw_checkpoint *it, int state, const struct mw_weights_part *part,
+                   int64_t first, int64_t count, enum mw_dtype as, void *out, GError **error)
+{
+    bool masters = state == 0 && it->has_masters;
+    const struct mw_safetensors *set = state || masters ? it->optimizer : it->model;
+    const char *prefix = masters ? MW_CHECKPOINT_MASTERS : mw_checkpoint_prefixes[state];
+
+    if (state == 2)
+        return mw_weights_load_squares(it->decoder, set, prefix, part, first, count, as, out,
+                                       error);
+    return mw_weights_load(it->decoder, set, prefix, part, first, count, as, out, error);
+}

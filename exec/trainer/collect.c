@@ -1,0 +1,303 @@
+/*
+ * Collectives: parts of parameters are gathered before their use, gradients are added up over
+ * ranks, numbers are agreed upon.
+ *
+ * Gradients are made with the scale of the whole batch, so that their sum is its gradient.
+ */
+#include "base/error.h"
+#include "exec/trainer/internal.h"
+
+/* Of collectives in plans: 0 is for data-parallel ones, 2 for those of a delayed update. */
+#define SLICING_STREAM 1
+
+static int
+stream_of(const struct mw_trainer *trainer, const struct mw_op *op)
+{
+    return trainer->plan->lanes[op->lane].index;
+}
+
+static struct mw_ranks_part
+whole_part(const struct mw_tensor *tensor, uint32_t tile)
+{
+    return (struct mw_ranks_part){mw_tensor_part_elements(tensor, tile), tensor->shard_elements, 0,
+                                  0};
+}
+
+static char *
+part_at(const struct mw_trainer *trainer, uint32_t slot, uint32_t tile)
+{
+    struct mw_place place = mw_trainer_place(trainer, slot, tile);
+    return mw_places_at(&trainer->places, place.slot, place.at_bytes);
+}
+
+/* Where this rank's shard begins in a part that is whole. */
+static char *
+own_shard(const struct mw_trainer *trainer, char *whole, const struct mw_tensor *tensor,
+          uint32_t tile, int64_t element_bytes)
+{
+    return whole + element_bytes * mw_tensor_shard(tensor, trainer->rank, tile).first;
+}
+
+/* --- parameters ------------------------------------------------------------------------------ */
+
+static bool
+gather_part(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
+{
+    struct mw_ranks_part part = whole_part(mw_trainer_tensor(trainer, op), op->tile);
+    uint32_t from = mw_trainer_slot(trainer, op, MW_PURPOSES_ALL, MW_MODE_READ);
+    uint32_t to = mw_trainer_slot(trainer, op, MW_PURPOSES_ALL, MW_MODE_WRITE);
+
+    return trainer->collectives->all_gather(
+        trainer->peers, stream_of(trainer, op), part_at(trainer, to, op->tile),
+        part_at(trainer, from, op->tile), &part, sizeof(uint16_t), error);
+}
+
+/* Owners send what they have of a part to all, one after the other. */
+static bool
+broadcast_shards(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
+{
+    const struct mw_tensor *tensor = mw_trainer_tensor(trainer, op);
+    uint32_t from = mw_trainer_slot(trainer, op, MW_PURPOSES_ALL, MW_MODE_READ);
+    uint32_t to = mw_trainer_slot(trainer, op, MW_PURPOSES_ALL, MW_MODE_WRITE);
+    const char *own = part_at(trainer, from, op->tile);
+    char *whole = part_at(trainer, to, op->tile);
+
+    for (uint32_t rank = 0; rank < trainer->ranks; rank++) {
+        struct mw_range shard = mw_tensor_shard(tensor, rank, op->tile);
+        char *at = whole + 2 * shard.first;
+        int64_t bytes = 2 * shard.elements;
+        if (rank == trainer->rank &&
+            !trainer->places.backend->copy(trainer->places.device, at, own, bytes, error))
+            return false;
+        if (!trainer->collectives->broadcast(trainer->peers, stream_of(trainer, op), at, bytes,
+                                             (int)rank, error))
+            return false;
+    }
+    return true;
+}
+
+static bool
+gather_in_place(struct mw_trainer *trainer, const struct mw_tensor *tensor, uint32_t tile,
+                const struct mw_ranks_part *part, int stream, GError **error)
+{
+    char *whole = part_at(trainer, tensor->param_slot, tile);
+
+    return trainer->collectives->all_gather(
+        trainer->peers, stream, whole, own_shard(trainer, whole, tensor, tile, sizeof(uint16_t)),
+        part, sizeof(uint16_t), error);
+}
+
+/* Every rank has updated the same range of its own shards; the first rank's are the longest. */
+static bool
+gather_updated(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
+{
+    const struct mw_plan *plan = trainer->plan;
+    struct mw_pieces walk = mw_chunk_pieces(plan, &plan->chunks[op->shard], 0);
+    bool good = true;
+
+    for (struct mw_piece piece; good && mw_pieces_next(&walk, &piece);) {
+        const struct mw_tensor *tensor = &plan->tensors[piece.tensor];
+        struct mw_ranks_part part = whole_part(tensor, piece.tile);
+        part.range_first = piece.first;
+        part.range_elements = piece.elements;
+        good = gather_in_place(trainer, tensor, piece.tile, &part, stream_of(trainer, op), error);
+    }
+    return good;
+}
+
+bool
+mw_trainer_gather_state(struct mw_trainer *trainer, GError **error)
+{
+    const struct mw_plan *plan = trainer->plan;
+
+    for (uint32_t t = 0; trainer->ranks > 1 && t < plan->tensor_count; t++) {
+        const struct mw_tensor *tensor = &plan->tensors[t];
+        bool gathers = tensor->params_whole && !tensor->state_whole;
+        for (uint32_t tile = 0; gathers && tile < tensor->tiles; tile++) {
+            struct mw_ranks_part part = whole_part(tensor, tile);
+            if (!gather_in_place(trainer, tensor, tile, &part, 0, error))
+                return false;
+        }
+    }
+    return true;
+}
+
+/* --- gradients ------------------------------------------------------------------------------- */
+
+/* The narrow gradient of one micro-batch, to where this rank keeps its shard. */
+static bool
+scatter_part(struct mw_trainer *trainer, const struct mw_op *op, uint32_t from, GError **error)
+{
+    struct mw_ranks_part part = whole_part(mw_trainer_tensor(trainer, op), op->tile);
+    uint32_t to = mw_trainer_slot(trainer, op, MW_PURPOSES_ALL, MW_MODE_WRITE);
+
+    return trainer->collectives->reduce_scatter(
+        trainer->peers, stream_of(trainer, op), part_at(trainer, to, op->tile),
+        part_at(trainer, from, op->tile), &part, trainer->kernels->dtype, error);
+}
+
+/* A gradient at home, as wide as it is there: this rank's shard of it, or all. */
+static bool
+reduce_at_home(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
+{
+    const struct mw_tensor *tensor = mw_trainer_tensor(trainer, op);
+    struct mw_ranks_part part = whole_part(tensor, op->tile);
+    enum mw_dtype dtype = (enum mw_dtype)tensor->gradient_dtype;
+    char *whole = part_at(trainer, tensor->gradient_slot, op->tile);
+    char *own = own_shard(trainer, whole, tensor, op->tile, mw_trainer_gradient_bytes(tensor));
+
+    if (trainer->plan->works[op->work].kind == MW_OP_ALL_REDUCE)
+        return trainer->collectives->all_reduce(trainer->peers, stream_of(trainer, op), whole,
+                                                dtype, part.elements, error);
+    return trainer->collectives->reduce_scatter(trainer->peers, stream_of(trainer, op), own, whole,
+                                                &part, dtype, error);
+}
+
+/* --- ops ------------------------------------------------------------------------------------- */
+
+bool
+mw_trainer_collects_on_device(const struct mw_plan *plan, const struct mw_op *op)
+{
+    return plan->works[op->work].operator_ != MW_OPERATOR_OPTIMIZER &&
+           mw_trainer_uses_tiers(plan, op, MW_TIER_GPU, MW_TIER_GPU);
+}
+
+static bool
+collect(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
+{
+    const struct mw_work *work = &trainer->plan->works[op->work];
+    uint32_t from = mw_trainer_slot(trainer, op, MW_PURPOSES_ALL, MW_MODE_READ);
+
+    if (work->operator_ == MW_OPERATOR_UPDATED)
+        return gather_updated(trainer, op, error);
+    if (work->kind == MW_OP_BROADCAST)
+        return broadcast_shards(trainer, op, error);
+    if (work->kind == MW_OP_ALL_GATHER)
+        return gather_part(trainer, op, error);
+    return from != MW_NONE ? scatter_part(trainer, op, from, error)
+                           : reduce_at_home(trainer, op, error);
+}
+
+/* All that an op moves goes as one. */
+bool
+mw_trainer_collect(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
+{
+    const struct mw_collectives *table = trainer->collectives;
+    int stream = stream_of(trainer, op);
+
+    if (trainer->plan->works[op->work].operator_ == MW_OPERATOR_OPTIMIZER)
+        return mw_trainer_agree(trainer, op, error);
+    return (!table->group_begin || table->group_begin(trainer->peers, stream, error)) &&
+           collect(trainer, op, error) &&
+           (!table->group_end || table->group_end(trainer->peers, stream, error));
+}
+
+bool
+mw_trainer_sum(struct mw_trainer *trainer, int stream, double *value, GError **error)
+{
+    struct mw_ranks *ranks = trainer->options.ranks;
+    return !ranks || mw_ranks_all_reduce_fp64(ranks, stream, value, 1, error);
+}
+
+bool
+mw_trainer_least(struct mw_trainer *trainer, int64_t *value, GError **error)
+{
+    struct mw_ranks *ranks = trainer->options.ranks;
+    g_autofree double *values = g_new0(double, trainer->ranks);
+
+    values[trainer->rank] = (double)*value;
+    if (ranks && !mw_ranks_all_reduce_fp64(ranks, 0, values, trainer->ranks, error))
+        return false;
+    for (uint32_t r = 0; r < trainer->ranks; r++)
+        *value = MIN(*value, (int64_t)values[r]);
+    return true;
+}
+
+/* --- who takes part -------------------------------------------------------------------------- */
+
+static bool
+refuse(GError **error, const char *what)
+{
+    g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
+                "the executor does not run several ranks with %s", what);
+    return false;
+}
+
+static bool
+check_ops(const struct mw_plan *plan, const struct mw_backend *backend, GError **error)
+{
+    for (uint32_t i = 0; i < plan->op_count; i++) {
+        const struct mw_op *op = &plan->ops[i];
+        const struct mw_lane *lane = &plan->lanes[op->lane];
+        if (lane->kind != MW_LANE_COLLECTIVE)
+            continue;
+        if (lane->index == SLICING_STREAM)
+            return refuse(error, "tensor slicing; --tp 1 runs");
+        if (backend->apart && plan->works[op->work].operator_ != MW_OPERATOR_OPTIMIZER &&
+            !mw_trainer_collects_on_device(plan, op))
+            return refuse(error, "collectives of host memory; --backend cpu runs");
+    }
+    return true;
+}
+
+/* Bits 1 << stream of a plan's collectives. */
+static uint32_t
+streams_of(const struct mw_plan *plan)
+{
+    uint32_t streams = 0;
+
+    for (uint32_t i = 0; plan && i < plan->op_count; i++) {
+        const struct mw_lane *lane = &plan->lanes[plan->ops[i].lane];
+        if (lane->kind == MW_LANE_COLLECTIVE && mw_trainer_collects_on_device(plan, &plan->ops[i]))
+            streams |= 1u << lane->index;
+    }
+    return streams;
+}
+
+/* State is gathered on the first stream. */
+uint32_t
+mw_trainer_streams(const struct mw_trainer *trainer)
+{
+    const struct mw_trainer_options *o = &trainer->options;
+
+    return trainer->ranks > 1 && o->backend->join
+               ? 1 | streams_of(o->plan) | streams_of(o->undelayed)
+               : 0;
+}
+
+bool
+mw_trainer_meet(struct mw_trainer *trainer, GError **error)
+{
+    const struct mw_trainer_options *o = &trainer->options;
+    uint32_t streams = mw_trainer_streams(trainer);
+
+    trainer->collectives = &mw_ranks_collectives;
+    trainer->peers = o->ranks;
+    if (!streams)
+        return true;
+    trainer->collectives = o->backend->collectives;
+    trainer->peers = o->backend->join(trainer->places.device, o->ranks, streams, error);
+    return trainer->peers != NULL;
+}
+
+bool
+mw_trainer_join(struct mw_trainer *trainer, GError **error)
+{
+    const struct mw_plan *plan = trainer->plan;
+    const struct mw_ranks *ranks = trainer->options.ranks;
+
+    trainer->ranks = ranks ? mw_ranks_count(ranks) : 1;
+    trainer->rank = ranks ? mw_ranks_index(ranks) : 0;
+    if (plan->world_ranks != trainer->ranks) {
+        g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
+                    "the plan is for %u GPU%s, and %u rank%s started; mpirun -n %u starts as many",
+                    plan->world_ranks, plan->world_ranks == 1 ? "" : "s", trainer->ranks,
+                    trainer->ranks == 1 ? " was" : "s were", plan->world_ranks);
+        return false;
+    }
+    if (trainer->ranks == 1)
+        return true;
+    if (trainer->options.backend->apart && !trainer->options.backend->join)
+        return refuse(error, "this backend; --backend cpu runs");
+    return check_ops(plan, trainer->options.backend, error);
+}

@@ -1,0 +1,164 @@
+/* Compute ops: operands of the decoder's operators. */
+#include "exec/trainer/internal.h"
+
+#define GRADIENT_SLOTS                                                                             \
+    (MW_PURPOSE_BIT(MW_PURPOSE_GRADIENT_BUFFERS) | MW_PURPOSE_BIT(MW_PURPOSE_GRADIENTS))
+#define PARAM_SLOTS                                                                                \
+    (MW_PURPOSE_BIT(MW_PURPOSE_PARAMETER_BUFFERS) | MW_PURPOSE_BIT(MW_PURPOSE_PARAMETERS))
+#define CHECKPOINT_SLOTS                                                                           \
+    (MW_PURPOSE_BIT(MW_PURPOSE_CHECKPOINT_BUFFERS) |                                               \
+     MW_PURPOSE_BIT(MW_PURPOSE_ACTIVATION_CHECKPOINTS))
+
+static uint32_t
+tensor_of(const struct mw_trainer *trainer, const struct mw_op *op)
+{
+    enum mw_operator operator_ = trainer->plan->works[op->work].operator_;
+    return trainer->tensor_of[(op->layer + 1) * MW_OPERATOR_COUNT + operator_];
+}
+
+/* A home holds all parts of a tensor, a buffer the one that travels. */
+static void *
+part_at(const struct mw_trainer *trainer, uint32_t slot, int64_t element)
+{
+    bool home = trainer->tensor_of_home[slot] != MW_NONE;
+    return mw_places_at(&trainer->places, slot, home ? 2 * element : 0);
+}
+
+/* With checkpoints forward keeps no layer's activations, and a group's are there from its
+ * recompute on. */
+static struct mw_layer_room *
+layer_room(const struct mw_trainer *trainer, const struct mw_op *op, int32_t layer)
+{
+    if (trainer->options.checkpoint_interval && op->phase == MW_PHASE_FORWARD)
+        return &trainer->layers[0];
+    return &trainer->layers[layer % trainer->layers_kept];
+}
+
+static uint16_t *
+output_of(const struct mw_trainer *trainer, const struct mw_op *op)
+{
+    int64_t interval = trainer->options.checkpoint_interval;
+    int32_t next = op->layer + 1;
+    bool ends_group =
+        op->phase == MW_PHASE_RECOMPUTE && interval && next % interval == 0;
+
+    if (next == trainer->options.decoder->layers || ends_group)
+        return trainer->room.hidden;
+    return layer_room(trainer, op, next)->x;
+}
+
+/* Of tied logits and the embedding, and of the chunks of the logits, all but the first are added
+ * to what is there. */
+static bool
+adds_gradient(const struct mw_trainer *trainer, const struct mw_op *op)
+{
+    switch ((enum mw_operator)trainer->plan->works[op->work].operator_) {
+    case MW_OPERATOR_EMBEDDING:
+        return trainer->options.decoder->tied_embedding;
+    case MW_OPERATOR_LOGITS:
+        return op->shard > 0;
+    default:
+        return false;
+    }
+}
+
+static void
+bind_part(const struct mw_trainer *trainer, const struct mw_op *op, struct mw_compute *compute)
+{
+    uint32_t index = tensor_of(trainer, op);
+
+    if (index == MW_NONE)
+        return;
+    const struct mw_tensor *tensor = &trainer->plan->tensors[index];
+    uint32_t param = mw_trainer_slot(trainer, op, PARAM_SLOTS, MW_MODE_READ);
+    uint32_t gradient = mw_trainer_slot(trainer, op, GRADIENT_SLOTS, MW_MODE_WRITE);
+    compute->part = &trainer->parts[index][op->tile];
+    if (param != MW_NONE)
+        compute->params = part_at(trainer, param, op->tile * tensor->param_stride);
+    if (gradient != MW_NONE)
+        compute->gradient = part_at(trainer, gradient, op->tile * tensor->gradient_stride);
+    compute->gradient_adds = adds_gradient(trainer, op);
+}
+
+/* The tokens of a chunk of the logits; all for the other operators. */
+static void
+bind_tokens(const struct mw_trainer *trainer, const struct mw_op *op, struct mw_compute *compute)
+{
+    bool chunked = compute->operator_ == MW_OPERATOR_LOGITS ||
+                   compute->operator_ == MW_OPERATOR_LOSS;
+    int64_t chunks = chunked ? trainer->logits_chunks : 1, chunk = chunked ? op->shard : 0;
+
+    compute->first_token = trainer->tokens * chunk / chunks;
+    compute->tokens = trainer->tokens * (chunk + 1) / chunks - compute->first_token;
+    compute->ids = trainer->ids + op->micro_batch * trainer->tokens;
+    compute->targets = trainer->targets + op->micro_batch * trainer->tokens;
+    compute->gradient_scale = trainer->now.loss_scale /
+                              (trainer->tokens * trainer->micro_batches * trainer->ranks);
+}
+
+/* The first op of a group keeps the layer's input, or brings it back. */
+static bool
+checkpoint(struct mw_trainer *trainer, const struct mw_op *op, uint16_t *x, GError **error)
+{
+    const struct mw_places *places = &trainer->places;
+    uint32_t slot = mw_trainer_slot(trainer, op, CHECKPOINT_SLOTS, MW_MODE_ANY);
+    int64_t bytes = 2 * trainer->tokens * trainer->options.decoder->hidden;
+
+    if (slot == MW_NONE)
+        return true;
+    void *kept = mw_places_at(places, slot, 0);
+    bool brings = op->phase == MW_PHASE_RECOMPUTE;
+    return places->backend->copy(places->device, brings ? x : kept, brings ? kept : x, bytes,
+                                 error);
+}
+
+static struct mw_compute
+bind(struct mw_trainer *trainer, const struct mw_op *op)
+{
+    uint32_t logits = mw_trainer_slot(trainer, op, MW_PURPOSE_BIT(MW_PURPOSE_LOGITS), MW_MODE_ANY);
+    struct mw_compute compute = {
+        .decoder = trainer->options.decoder,
+        .operator_ = trainer->plan->works[op->work].operator_,
+        .backward = op->phase == MW_PHASE_BACKWARD,
+        .sequences = trainer->options.sequences,
+        .seq = trainer->options.seq,
+        .loss = trainer->loss,
+        .room = &trainer->room,
+        .input = trainer->layers[0].x,
+        .logits = logits == MW_NONE ? NULL : mw_places_at(&trainer->places, logits, 0),
+    };
+
+    bind_tokens(trainer, op, &compute);
+    bind_part(trainer, op, &compute);
+    if (op->layer >= 0) {
+        compute.layer = layer_room(trainer, op, op->layer);
+        compute.output = output_of(trainer, op);
+    }
+    return compute;
+}
+
+bool
+mw_trainer_prepare(struct mw_trainer *trainer, GError **error)
+{
+    const struct mw_plan *plan = trainer->plan;
+    const struct mw_places *places = &trainer->places;
+
+    for (uint32_t i = 0; places->backend->prepare && i < plan->op_count; i++) {
+        if (plan->works[plan->ops[i].work].kind != MW_OP_COMPUTE)
+            continue;
+        struct mw_compute compute = bind(trainer, &plan->ops[i]);
+        if (!places->backend->prepare(places->device, &compute, error))
+            return false;
+    }
+    return true;
+}
+
+bool
+mw_trainer_compute(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
+{
+    struct mw_compute compute = bind(trainer, op);
+
+    if (op->layer >= 0 && !checkpoint(trainer, op, compute.layer->x, error))
+        return false;
+    return trainer->places.backend->compute(trainer->places.device, &compute, error);
+}

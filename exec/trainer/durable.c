@@ -1,0 +1,572 @@
+#include "exec/trainer/durable.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/own_file.h"
+#include "exec/commit/extents.h"
+#include "exec/nvme/run_names.h"
+#include "exec/trainer/checkpoint_internal.h"
+#include "exec/trainer/internal.h"
+
+#define PIECE_ELEMENTS ((int64_t)1 << 19)
+#define STATES MW_TRAINER_STATES
+
+/* A block of a stream of saves, verified. */
+struct block {
+    const struct mw_commit_extent *extent; /* NULL: none yet */
+    char *bytes;
+};
+
+struct rank {
+    char *record_path;
+    int record_fd;
+    struct mw_commit_slots slots;
+    const struct mw_commit_slot *slot; /* of the step that all have */
+    struct mw_extents extents;
+    int64_t state_extents; /* of the record: those before them are of chunks on drives */
+};
+
+struct mw_durable {
+    struct mw_durable_options options;
+    struct rank *ranks;
+    int rank_count;
+    struct block blocks[STATES];
+    char *chunk; /* of one on drives, verified */
+    char *notice;
+};
+
+static bool
+fail(const char *path, const char *why, GError **error)
+{
+    g_set_error(error, MW_ERROR, MW_ERROR_IO, "%s: %s", path, why);
+    return false;
+}
+
+static bool
+differs(const char *path, const char *what, GError **error)
+{
+    g_set_error(error, MW_ERROR, MW_ERROR_FORMAT,
+                "%s: its %s is not what the run's description says: nothing is exported", path,
+                what);
+    return false;
+}
+
+uint64_t
+mw_durable_fingerprint(const struct mw_plan *plan, enum mw_dtype dtype, uint64_t base)
+{
+    g_autofree int64_t *numbers = g_new(int64_t, 2 + 6 * (int64_t)plan->chunk_count);
+    int64_t n = 0;
+
+    numbers[n++] = (int64_t)base;
+    if (dtype != MW_DTYPE_BF16)
+        numbers[n++] = dtype;
+    for (uint32_t c = 0; c < plan->chunk_count; c++) {
+        const struct mw_chunk_content *chunk = &plan->chunks[c];
+        const struct mw_slot *slot = &plan->slots[chunk->slot];
+        numbers[n++] = chunk->first_tensor;
+        numbers[n++] = chunk->first_element;
+        numbers[n++] = chunk->elements;
+        numbers[n++] = slot->tier;
+        bool drives = mw_trainer_on_drives(plan, c);
+        numbers[n++] = drives ? slot->offset_bytes : 0;
+        numbers[n++] = drives ? plan->slots[chunk->other_slot].offset_bytes : 0;
+    }
+    return mw_commit_checksum(numbers, n * (int64_t)sizeof *numbers);
+}
+
+uint64_t
+mw_durable_tensors(const struct mw_plan *plan)
+{
+    g_autofree int64_t *numbers = g_new(int64_t, 1 + 10 * (int64_t)plan->tensor_count);
+    int64_t n = 0;
+
+    numbers[n++] = plan->world_ranks;
+    for (uint32_t t = 0; t < plan->tensor_count; t++) {
+        const struct mw_tensor *tensor = &plan->tensors[t];
+        numbers[n++] = tensor->layer;
+        numbers[n++] = tensor->operators;
+        numbers[n++] = tensor->tiles;
+        numbers[n++] = tensor->elements;
+        numbers[n++] = tensor->rows;
+        numbers[n++] = tensor->row_elements;
+        numbers[n++] = tensor->tile_elements;
+        numbers[n++] = tensor->shard_elements;
+        numbers[n++] = tensor->state_stride;
+        numbers[n++] = tensor->state_whole;
+    }
+    return mw_commit_checksum(numbers, n * (int64_t)sizeof *numbers);
+}
+
+/* --- records --------------------------------------------------------------------------------- */
+
+/* A lock that others may share; a run wants it alone. */
+static bool
+open_record(struct rank *it, GError **error)
+{
+    const char *why;
+
+    it->record_fd = mw_own_open(it->record_path, O_RDONLY, 0, &why);
+    if (it->record_fd < 0)
+        return fail(it->record_path, why, error);
+    if (mw_run_lock_file(it->record_fd, LOCK_SH))
+        return true;
+    return fail(it->record_path,
+                errno == EWOULDBLOCK ? "a run is in progress here" : g_strerror(errno), error);
+}
+
+/* Of one rank, or of the first of several. */
+static bool
+find_first(struct mw_durable *durable, GError **error)
+{
+    const char *directory = durable->options.directories[0];
+    struct rank *first = &durable->ranks[0];
+
+    for (int ranks = 1; ranks <= 2; ranks++) {
+        g_autofree char *stem = mw_run_stem(MW_RUN_BASE, 0, ranks);
+        g_free(first->record_path);
+        first->record_path = mw_run_record_path(directory, stem);
+        struct stat info;
+        if (!lstat(first->record_path, &info))
+            break;
+    }
+    return open_record(first, error);
+}
+
+static bool
+check_identity(const struct mw_durable *durable, const struct rank *it, int index, GError **error)
+{
+    const struct mw_plan *plan = durable->options.plan;
+    const struct mw_commit_identity *identity = &it->slot->identity;
+    uint64_t dtype = MW_DTYPE_BF16, tensors;
+
+    mw_commit_find(&it->slot->record, MW_TRAINER_DTYPE, &dtype);
+    uint64_t wanted =
+        mw_durable_fingerprint(plan, (enum mw_dtype)dtype, durable->options.fingerprint);
+    if (identity->fingerprint != wanted)
+        return differs(it->record_path, "fingerprint", error);
+    if (identity->rank != index || identity->ranks != (int)plan->world_ranks)
+        return differs(it->record_path, "rank, or the number of ranks,", error);
+    if (identity->drives != durable->options.directory_count || identity->stripe_bytes < 1)
+        return differs(it->record_path, "number of drives", error);
+    if (mw_commit_find(&it->slot->record, MW_TRAINER_TENSORS, &tensors) &&
+        tensors != mw_durable_tensors(plan))
+        return differs(it->record_path, "table of tensors", error);
+    return true;
+}
+
+static bool
+check_fields(const struct mw_durable *durable, const struct rank *it, GError **error)
+{
+    const struct mw_durable_options *options = &durable->options;
+
+    if (!mw_trainer_check_fields(&it->slot->record, error)) {
+        g_prefix_error(error, "%s: ", it->record_path);
+        return false;
+    }
+    return !options->fits ||
+           options->fits(options->data, it->record_path, &it->slot->record, error);
+}
+
+/* A chunk's state is in one of its two extents; behind them come saves. */
+static bool
+check_extents(const struct mw_durable *durable, struct rank *it, GError **error)
+{
+    const struct mw_plan *plan = durable->options.plan;
+    const struct mw_commit_record *record = &it->slot->record;
+
+    it->state_extents = 0;
+    for (uint32_t c = 0; c < plan->chunk_count; c++) {
+        if (!mw_trainer_on_drives(plan, c))
+            continue;
+        const struct mw_commit_extent *extent = &record->extents[it->state_extents];
+        const struct mw_chunk_content *chunk = &plan->chunks[c];
+        if (it->state_extents++ >= record->extent_count || extent->id != c ||
+            extent->bytes != mw_trainer_state_bytes(plan, c) ||
+            extent->offset_bytes !=
+                plan->slots[extent->which ? chunk->other_slot : chunk->slot].offset_bytes)
+            return differs(it->record_path, "extents", error);
+    }
+    for (int64_t i = it->state_extents; i < record->extent_count; i++) {
+        const struct mw_commit_extent *extent = &record->extents[i];
+        bool full = extent->bytes == MW_TRAINER_SAVE_BYTES, last = i + 1 == record->extent_count;
+        if (extent->id != plan->chunk_count + i - it->state_extents || extent->bytes < 1 ||
+            extent->bytes > MW_TRAINER_SAVE_BYTES || !(full || last))
+            return differs(it->record_path, "extents", error);
+    }
+    return true;
+}
+
+static bool
+open_data(const struct mw_durable *durable, struct rank *it, int index, GError **error)
+{
+    g_autofree char *stem = mw_run_stem(MW_RUN_BASE, index, durable->rank_count);
+
+    if (!mw_extents_open(&it->extents, durable->options.directories, stem, &it->slot->identity,
+                         it->record_path, durable->options.calls, error))
+        return false;
+    for (int d = 0; d < it->extents.drives; d++)
+        if (it->extents.data[d].missing)
+            return fail(it->extents.data[d].path, it->extents.data[d].missing, error);
+    return true;
+}
+
+/* --- the step that all have ------------------------------------------------------------------ */
+
+static bool
+open_rank(struct mw_durable *durable, int index, GError **error)
+{
+    struct rank *it = &durable->ranks[index];
+    g_autofree char *stem = mw_run_stem(MW_RUN_BASE, index, durable->rank_count);
+
+    if (index) {
+        it->record_path = mw_run_record_path(durable->options.directories[0], stem);
+        if (!open_record(it, error))
+            return false;
+    }
+    return mw_commit_slots_read(it->record_fd, it->record_path, durable->options.calls, &it->slots,
+                                error);
+}
+
+/* The least of all ranks' newest steps before `before`: as a resume chooses it.  `none`: what is
+ * said of a rank that has none; NULL: what its slots have instead. */
+static bool
+least_newest(const struct mw_durable *durable, int64_t before, const char *none, int64_t *step,
+             GError **error)
+{
+    *step = INT64_MAX;
+    for (int r = 0; r < durable->rank_count; r++) {
+        const struct rank *it = &durable->ranks[r];
+        const struct mw_commit_slot *slot = mw_commit_slots_newest(&it->slots, before);
+        if (!slot && !none)
+            return mw_commit_slots_refuse(&it->slots, it->record_path, error);
+        if (!slot)
+            return fail(it->record_path, none, error);
+        *step = MIN(*step, slot->record.step);
+    }
+    return true;
+}
+
+static bool
+take_step(struct mw_durable *durable, int64_t step, GError **error)
+{
+    for (int r = 0; r < durable->rank_count; r++) {
+        struct rank *it = &durable->ranks[r];
+        it->slot = mw_commit_slots_newest(&it->slots, step + 1);
+        if (!it->slot || it->slot->record.step != step)
+            return fail(it->record_path, "no whole record of the step that other ranks have",
+                        error);
+        if (!check_identity(durable, it, r, error) || !check_fields(durable, it, error) ||
+            !check_extents(durable, it, error) || !open_data(durable, it, r, error))
+            return false;
+    }
+    return true;
+}
+
+/* Of the first rank whose other record says something. */
+static void
+note_other(struct mw_durable *durable)
+{
+    for (int r = 0; r < durable->rank_count && !durable->notice; r++) {
+        const struct rank *it = &durable->ranks[r];
+        const struct mw_commit_slot *other = &it->slots.at[it->slot == &it->slots.at[0]];
+        durable->notice = mw_commit_slot_other(it->record_path, it->slot, other);
+    }
+}
+
+static bool
+load_step(struct mw_durable *durable, GError **error)
+{
+    int64_t step;
+
+    return least_newest(durable, INT64_MAX, NULL, &step, error) &&
+           (!durable->options.previous ||
+            least_newest(durable, step, "has no record of a step before the newest", &step,
+                         error)) &&
+           take_step(durable, step, error);
+}
+
+static bool
+open_ranks(struct mw_durable *durable, GError **error)
+{
+    int ranks = (int)durable->options.plan->world_ranks;
+
+    durable->ranks = g_new0(struct rank, ranks);
+    durable->rank_count = ranks;
+    for (int r = 0; r < ranks; r++)
+        durable->ranks[r].record_fd = -1;
+    if (!find_first(durable, error))
+        return false;
+    for (int r = 0; r < ranks; r++)
+        if (!open_rank(durable, r, error))
+            return false;
+    return load_step(durable, error);
+}
+
+/* What the description says is held to the model itself. */
+static bool
+check_plan(const struct mw_durable_options *options, GError **error)
+{
+    const struct mw_plan *plan = options->plan;
+
+    for (uint32_t t = 0; t < plan->tensor_count; t++) {
+        const struct mw_tensor *tensor = &plan->tensors[t];
+        bool same = tensor->layer >= -1 && tensor->layer < options->decoder->layers;
+        for (uint32_t tile = 0; same && tile < tensor->tiles; tile++) {
+            struct mw_weights_part part = {tensor->layer, tensor->operators, tensor->tiles, tile};
+            same = mw_weights_part_elements(options->decoder, &part) ==
+                   mw_tensor_part_elements(tensor, tile);
+        }
+        if (!same)
+            return differs(options->directories[0], "model", error);
+    }
+    for (uint32_t c = 0; c < plan->chunk_count; c++)
+        if (mw_trainer_on_drives(plan, c) && plan->chunks[c].other_slot == MW_NONE)
+            return differs(options->directories[0], "second extent", error);
+    return true;
+}
+
+struct mw_durable *
+mw_durable_open(const struct mw_durable_options *options, GError **error)
+{
+    struct mw_durable *durable = g_new0(struct mw_durable, 1);
+
+    durable->options = *options;
+    if (check_plan(options, error) && open_ranks(durable, error)) {
+        note_other(durable);
+        return durable;
+    }
+    mw_durable_close(durable);
+    return NULL;
+}
+
+static void
+close_rank(struct rank *it)
+{
+    mw_extents_close(&it->extents);
+    mw_commit_slots_clear(&it->slots);
+    if (it->record_fd >= 0)
+        close(it->record_fd);
+    g_free(it->record_path);
+}
+
+void
+mw_durable_close(struct mw_durable *durable)
+{
+    if (!durable)
+        return;
+    for (int r = 0; r < durable->rank_count; r++)
+        close_rank(&durable->ranks[r]);
+    for (int s = 0; s < STATES; s++)
+        g_free(durable->blocks[s].bytes);
+    g_free(durable->chunk);
+    g_free(durable->notice);
+    g_free(durable->ranks);
+    g_free(durable);
+}
+
+int64_t
+mw_durable_step(const struct mw_durable *durable)
+{
+    return durable->ranks[0].slot->record.step;
+}
+
+const char *
+mw_durable_notice(const struct mw_durable *durable)
+{
+    return durable->notice;
+}
+
+/* --- streams of saves ------------------------------------------------------------------------ */
+
+/* Of a rank's own saves: all extents but the last are full. */
+static int64_t
+saved_bytes(const struct rank *it)
+{
+    const struct mw_commit_record *record = &it->slot->record;
+    int64_t count = record->extent_count - it->state_extents;
+
+    return count ? (count - 1) * MW_TRAINER_SAVE_BYTES +
+                       record->extents[record->extent_count - 1].bytes
+                 : 0;
+}
+
+/* The extent that has a byte of the rank's stream, where it begins in that, and whose it is. */
+static const struct mw_commit_extent *
+find_block(const struct mw_durable *durable, int rank, int64_t at, int64_t *begin, int *whose)
+{
+    bool shared = mw_trainer_saves_shared(durable->options.plan, (uint32_t)durable->rank_count);
+    int last = shared ? durable->rank_count - 1 : rank;
+
+    *begin = 0;
+    for (*whose = rank; *whose <= last; ++*whose) {
+        const struct rank *it = &durable->ranks[*whose];
+        int64_t bytes = saved_bytes(it), block = (at - *begin) / MW_TRAINER_SAVE_BYTES;
+        if (at < *begin + bytes) {
+            *begin += block * MW_TRAINER_SAVE_BYTES;
+            return &it->slot->record.extents[it->state_extents + block];
+        }
+        *begin += bytes;
+    }
+    return NULL;
+}
+
+static bool
+read_stream(struct mw_durable *durable, int rank, struct block *block, int64_t at, int64_t bytes,
+            char *out, GError **error)
+{
+    int64_t begin;
+    int whose;
+
+    while (bytes > 0) {
+        const struct mw_commit_extent *extent = find_block(durable, rank, at, &begin, &whose);
+        if (!extent)
+            return differs(durable->ranks[rank].record_path, "saved state", error);
+        if (!block->bytes)
+            block->bytes = g_malloc((gsize)MW_TRAINER_SAVE_BYTES);
+        if (block->extent != extent &&
+            !mw_extents_check(&durable->ranks[whose].extents, extent, block->bytes, error)) {
+            block->extent = NULL;
+            return false;
+        }
+        block->extent = extent;
+        int64_t count = MIN(bytes, begin + extent->bytes - at);
+        memcpy(out, block->bytes + (at - begin), (size_t)count);
+        at += count;
+        out += count;
+        bytes -= count;
+    }
+    return true;
+}
+
+/* --- state ----------------------------------------------------------------------------------- */
+
+struct walk {
+    struct mw_durable *durable;
+    int rank;
+    uint32_t chunk;
+    int64_t stream_at; /* of the chunk, where it is not on drives */
+    float *copies;     /* [STATES][PIECE_ELEMENTS] */
+    mw_trainer_visit visit;
+    void *data;
+};
+
+static bool
+read_state(struct walk *walk, int state, int64_t first, int64_t count, GError **error)
+{
+    const struct mw_plan *plan = walk->durable->options.plan;
+    int64_t at = 4 * (state * plan->chunks[walk->chunk].elements + first);
+    float *copy = walk->copies + state * PIECE_ELEMENTS;
+
+    if (!mw_trainer_on_drives(plan, walk->chunk))
+        return read_stream(walk->durable, walk->rank, &walk->durable->blocks[state],
+                           walk->stream_at + at, 4 * count, (char *)copy, error);
+    memcpy(copy, walk->durable->chunk + at, (size_t)(4 * count));
+    return true;
+}
+
+static bool
+visit_piece(struct walk *walk, const struct mw_piece *piece, GError **error)
+{
+    const struct mw_tensor *tensor = &walk->durable->options.plan->tensors[piece->tensor];
+
+    for (int64_t i = 0; i < piece->elements; i += PIECE_ELEMENTS) {
+        int64_t count = MIN(PIECE_ELEMENTS, piece->elements - i);
+        const float *state[STATES];
+        for (int s = 0; s < STATES; s++) {
+            if (!read_state(walk, s, piece->at + i, count, error))
+                return false;
+            state[s] = walk->copies + s * PIECE_ELEMENTS;
+        }
+        if (!walk->visit(walk->data, tensor, piece->tile, piece->first + i, count, state, error))
+            return false;
+    }
+    return true;
+}
+
+static bool
+visit_chunk(struct walk *walk, const struct mw_commit_extent *extent, GError **error)
+{
+    const struct mw_plan *plan = walk->durable->options.plan;
+    const struct mw_chunk_content *chunk = &plan->chunks[walk->chunk];
+    struct mw_pieces pieces = mw_chunk_pieces(plan, chunk, (uint32_t)walk->rank);
+    struct mw_piece piece;
+
+    if (extent) {
+        walk->durable->chunk = g_realloc(walk->durable->chunk, (gsize)extent->bytes + 1);
+        if (!mw_extents_check(&walk->durable->ranks[walk->rank].extents, extent,
+                              walk->durable->chunk, error))
+            return false;
+    }
+    while (mw_pieces_next(&pieces, &piece))
+        if (!visit_piece(walk, &piece, error))
+            return false;
+    return true;
+}
+
+static bool
+visit_rank(struct walk *walk, GError **error)
+{
+    const struct mw_plan *plan = walk->durable->options.plan;
+    const struct mw_commit_extent *extent = walk->durable->ranks[walk->rank].slot->record.extents;
+
+    walk->stream_at = 0;
+    for (walk->chunk = 0; walk->chunk < plan->chunk_count; walk->chunk++) {
+        bool drives = mw_trainer_on_drives(plan, walk->chunk);
+        if (!visit_chunk(walk, drives ? extent++ : NULL, error))
+            return false;
+        walk->stream_at += drives ? 0 : mw_trainer_state_bytes(plan, walk->chunk);
+    }
+    return true;
+}
+
+/* Of a state that is whole on every rank, that of the first. */
+static bool
+visit_all(void *data, mw_trainer_visit visit, void *visit_data, GError **error)
+{
+    struct mw_durable *durable = data;
+    g_autofree float *copies = g_new(float, STATES *PIECE_ELEMENTS);
+    struct walk walk = {.durable = durable, .copies = copies, .visit = visit, .data = visit_data};
+    int ranks = durable->options.plan->tensors[0].state_whole ? 1 : durable->rank_count;
+
+    for (walk.rank = 0; walk.rank < ranks; walk.rank++)
+        if (!visit_rank(&walk, error))
+            return false;
+    return true;
+}
+
+/* --- a checkpoint ---------------------------------------------------------------------------- */
+
+static bool
+sum_alone(void *data, double *value, GError **error)
+{
+    return true;
+}
+
+/* Gradients that wait for a delayed update are no part of a checkpoint. */
+bool
+mw_durable_export(struct mw_durable *durable, const struct mw_checkpoint_options *options,
+                  GError **error)
+{
+    const struct mw_commit_record *record = &durable->ranks[0].slot->record;
+    g_autofree struct mw_commit_field *fields =
+        g_new(struct mw_commit_field, record->field_count + 1);
+    struct mw_checkpoint_source source = {
+        .decoder = durable->options.decoder,
+        .step = record->step,
+        .fields = fields,
+        .visit = visit_all,
+        .sum = sum_alone,
+        .data = durable,
+    };
+
+    for (int i = 0; i < record->field_count; i++)
+        if (strcmp(record->fields[i].name, MW_TRAINER_PENDING) &&
+            strcmp(record->fields[i].name, MW_TRAINER_TENSORS))
+            fields[source.field_count++] = record->fields[i];
+    return mw_checkpoint_write(&source, options, error);
+}

@@ -1,0 +1,278 @@
+/*
+ * What is not finite is neither used nor kept.
+ *
+ * A step whose loss or gradient is not finite updates nothing.  Where a smaller loss scale can
+ * mend that, the step is as good as any; else it is not committed, and too many in a row, or one
+ * at the end of a run, end it.  State that an update has made infinite ends it at once: the last
+ * commit still has the state before.
+ */
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "exec/data/weights.h"
+#include "exec/trainer/internal.h"
+
+/* --- numbers --------------------------------------------------------------------------------- */
+
+/* The largest fp32 numbers that stay finite when they are rounded to nearest, ties to even. */
+enum { FP32_MAX = 0x7f7fffff, BF16_MAX = 0x7f7f7fff, FP16_MAX = 0x477fefff };
+
+/* Whether no magnitude is above `most`, as bits: a loop for vectors, without a branch.  A memcpy
+ * that is checked (_FORTIFY_SOURCE) would keep it from being one. */
+static bool
+are_within(const char *values, int64_t count, int32_t most)
+{
+    uint32_t above = 0;
+
+#pragma omp simd reduction(| : above)
+    for (int64_t i = 0; i < count; i++) {
+        uint32_t bits;
+        __builtin_memcpy(&bits, values + 4 * i, 4);
+        above |= (uint32_t)most - (bits & 0x7fffffff);
+    }
+    return !(above >> 31);
+}
+
+/* Bytes [at, at + bytes) of a chunk's state: parameters, which must be finite in 16 bits too, then
+ * momentum and variance. */
+bool
+mw_trainer_is_finite(const struct mw_trainer *trainer, uint32_t chunk, int64_t at, int64_t bytes,
+                     const void *state)
+{
+    int64_t params = 4 * trainer->plan->chunks[chunk].elements;
+    int64_t first = CLAMP(params - at, 0, bytes);
+    int32_t most = trainer->kernels->dtype == MW_DTYPE_FP16 ? FP16_MAX : BF16_MAX;
+
+    return are_within(state, first / 4, most) &&
+           are_within((const char *)state + first, (bytes - first) / 4, FP32_MAX);
+}
+
+/* Of any state, wherever it goes to. */
+bool
+mw_trainer_are_finite(const float *values, int64_t count)
+{
+    return are_within((const char *)values, count, FP32_MAX);
+}
+
+/* The sign counts where the rest is not 0: of that, negated, the highest bit is set then. */
+bool
+mw_trainer_are_squares(const float *values, int64_t count)
+{
+    uint32_t above = 0;
+
+#pragma omp simd reduction(| : above)
+    for (int64_t i = 0; i < count; i++) {
+        uint32_t bits;
+        __builtin_memcpy(&bits, values + i, 4);
+        uint32_t rest = bits & 0x7fffffff;
+        above |= ((uint32_t)FP32_MAX - rest) | (bits & (0 - rest));
+    }
+    return !(above >> 31);
+}
+
+static bool
+are_right(int state, const float *values, int64_t count)
+{
+    return state == MW_TRAINER_STATES - 1 ? mw_trainer_are_squares(values, count)
+                                          : mw_trainer_are_finite(values, count);
+}
+
+int64_t
+mw_trainer_find_wrong(int state, const float *values, int64_t count)
+{
+    int64_t i = 0;
+
+    if (are_right(state, values, count))
+        return -1;
+    while (are_right(state, values + i, 1))
+        i++;
+    return i;
+}
+
+static bool
+refuse_element(const struct mw_trainer *trainer, uint32_t chunk, int state, int64_t element,
+               float value, GError **error)
+{
+    const struct mw_trainer_chunk *it = &trainer->chunks[chunk];
+    int64_t p = it->piece_count - 1;
+
+    while (p > 0 && it->pieces[p].at > element)
+        p--;
+    g_autofree char *name =
+        p < 0 ? g_strdup("padding")
+              : mw_trainer_element_name(
+                    trainer->options.decoder, &trainer->plan->tensors[it->pieces[p].tensor],
+                    it->pieces[p].tile, it->pieces[p].first + element - it->pieces[p].at, state);
+    g_set_error(error, MW_ERROR, MW_ERROR_IO, "%s, is %g: must be a finite number%s", name,
+                (double)value, state == MW_TRAINER_STATES - 1 ? ", at least 0" : "");
+    return false;
+}
+
+bool
+mw_trainer_check_state(const struct mw_trainer *trainer, uint32_t chunk, int64_t at, int64_t bytes,
+                       const char *state, GError **error)
+{
+    const int64_t each = 4 * trainer->plan->chunks[chunk].elements;
+
+    for (int s = 0; s < MW_TRAINER_STATES; s++) {
+        const int64_t begin = MAX(at, s * each), end = MIN(at + bytes, (s + 1) * each);
+        const float *values = (const float *)(const void *)(state + (begin - at));
+        const int64_t wrong =
+            begin < end ? mw_trainer_find_wrong(s, values, (end - begin) / 4) : -1;
+        if (wrong >= 0)
+            return refuse_element(trainer, chunk, s, (begin - s * each) / 4 + wrong, values[wrong],
+                                  error);
+    }
+    return true;
+}
+
+/* Whether fp32 holds the square of each of its elements, as the variance has to, whatever they
+ * are. */
+bool
+mw_trainer_fits(double norm)
+{
+    return isfinite(norm) && norm * norm <= (double)FLT_MAX;
+}
+
+/* --- a step ---------------------------------------------------------------------------------- */
+
+bool
+mw_trainer_diverges(const struct mw_trainer *trainer, double loss)
+{
+    return !isfinite(loss) || (trainer->now.skipped && trainer->now.scale_was_least);
+}
+
+/* As many as halve the scale from its largest to its smallest, and eight that this did not
+ * help. */
+static int64_t
+skipped_max(const struct mw_trainer *trainer)
+{
+    const struct mw_loss_scaling *scaling = &trainer->options.loss_scaling;
+
+    return trainer->options.skipped_in_row_max ? trainer->options.skipped_in_row_max
+                                               : 8 + lround(log2(scaling->max / scaling->min));
+}
+
+static const char *
+means(const struct mw_trainer *trainer)
+{
+    return trainer->options.optimizer.clip_norm > 0
+               ? "a smaller --lr or --clip, a longer --warmup, or other data"
+               : "--clip 1, a smaller --lr, a longer --warmup, or other data";
+}
+
+static const char *
+anew(const struct mw_trainer *trainer)
+{
+    const char *told = trainer->options.commit.anew;
+
+    return told ? told : "start anew (--overwrite)";
+}
+
+/* From a step that leads here again. */
+static char *
+advice_before(const struct mw_trainer *trainer, int64_t last_update)
+{
+    const char *how = means(trainer);
+    int64_t step = trainer->durable.last_committed, before = trainer->durable.before_last;
+
+    /* Steps behind it that update write over what was before it. */
+    if (before >= 0 && step >= last_update)
+        return g_strdup_printf("step %" G_GINT64_FORMAT ", the last that is durable, leads here "
+                               "again: --resume --at previous goes on from step %" G_GINT64_FORMAT
+                               ", with %s; if that diverges too, %s, or --from an earlier "
+                               "checkpoint",
+                               step + 1, before + 1, how, anew(trainer));
+    return g_strdup_printf("step %" G_GINT64_FORMAT " is the last that is durable, and leads here "
+                           "again: %s, or --from an earlier checkpoint, with %s",
+                           step + 1, anew(trainer), how);
+}
+
+/* The step behind which the course goes wrong, whatever comes after it: the last that has changed
+ * the parameters.  A resume from there computes the same again; from before it, another rate makes
+ * other parameters. */
+static char *
+advice(const struct mw_trainer *trainer, int64_t last_update)
+{
+    const char *how = means(trainer);
+    int64_t step = trainer->durable.last_committed;
+    bool delayed = mw_trainer_is_delayed(trainer->plan); /* its gradients are in the record */
+
+    if (!trainer->durable.commit)
+        return g_strdup_printf("start anew, or --from an earlier checkpoint, with %s", how);
+    if (step < 0)
+        return g_strdup_printf("no step is durable: start anew, or --from an earlier checkpoint, "
+                               "with %s",
+                               how);
+    if (last_update < 0)
+        return g_strdup_printf("no step has updated anything: start anew, or --from an earlier "
+                               "checkpoint, with %s",
+                               how);
+    if (step < last_update - delayed)
+        return g_strdup_printf("step %" G_GINT64_FORMAT " is the last that is durable: --resume "
+                               "goes on from there, with %s",
+                               step + 1, how);
+    return advice_before(trainer, last_update);
+}
+
+/* All ranks come to this, and the first to return ends the others: the log of each has the step by
+ * then.  A rank that is lost is no reason to say anything else. */
+static void
+wait_for_all(const struct mw_trainer *trainer)
+{
+    if (trainer->ranks > 1)
+        (void)mw_ranks_barrier(trainer->options.ranks, MW_TRAINER_COLLECTIVE_LANES - 1, NULL);
+}
+
+static bool
+give_up(struct mw_trainer *trainer, const struct mw_trainer_step *step, GError **error)
+{
+    g_atomic_int_set(&trainer->has_diverged, 1);
+    wait_for_all(trainer);
+    g_autofree char *todo = advice(trainer, step->step - MAX(step->skipped_in_row, 1));
+    g_autofree char *skipped =
+        step->skipped_in_row > 1
+            ? g_strdup_printf(", as in the %" G_GINT64_FORMAT " step%s before",
+                              step->skipped_in_row - 1, step->skipped_in_row == 2 ? "" : "s")
+            : g_strdup("");
+
+    g_set_error(error, MW_ERROR, MW_ERROR_DEVICE,
+                "step %" G_GINT64_FORMAT ": the %s not finite%s: the run has diverged; %s",
+                step->step + 1, isfinite(step->loss) ? "gradient is" : "loss is", skipped, todo);
+    return false;
+}
+
+bool
+mw_trainer_check_course(struct mw_trainer *trainer, const struct mw_trainer_step *step,
+                        GError **error)
+{
+    bool last = step->step == trainer->durable.last_step;
+    bool over = step->skipped_in_row >= skipped_max(trainer) || (last && step->diverged);
+
+    return !over || give_up(trainer, step, error);
+}
+
+bool
+mw_trainer_has_diverged(const struct mw_trainer *trainer)
+{
+    return g_atomic_int_get(&trainer->has_diverged);
+}
+
+bool
+mw_trainer_refuse_state(struct mw_trainer *trainer, uint32_t chunk, GError **error)
+{
+    const struct mw_trainer_chunk *it = &trainer->chunks[chunk];
+    g_autofree char *todo = advice(trainer, trainer->now.step);
+    g_autofree char *name = it->piece_count
+                                ? mw_trainer_tensor_name(trainer, it->pieces, it->pieces->first)
+                                : g_strdup("padding");
+
+    g_atomic_int_set(&trainer->has_diverged, 1);
+    g_set_error(error, MW_ERROR, MW_ERROR_DEVICE,
+                "step %" G_GINT64_FORMAT ": its update made state from %s on that is not finite in "
+                "fp32 and %s: the run has diverged; %s",
+                trainer->now.step + 1, name, mw_dtype_name(trainer->kernels->dtype), todo);
+    return false;
+}

@@ -1,0 +1,93 @@
+/* Ops that move bytes from tier to tier. */
+#include "exec/trainer/internal.h"
+
+static bool
+writes_state(const struct mw_trainer *trainer, const struct mw_op *op)
+{
+    const struct mw_work *work = &trainer->plan->works[op->work];
+
+    return op->phase == MW_PHASE_OPTIMIZER && work->kind == MW_OP_NVME_WRITE &&
+           work->operator_ != MW_OPERATOR_UPDATED;
+}
+
+static GArray *
+list_moves(const struct mw_trainer *trainer, const struct mw_op *op)
+{
+    GArray *moves = g_array_new(FALSE, FALSE, sizeof(struct mw_move));
+
+    if (writes_state(trainer, op) && mw_trainer_keeps_state(trainer)) {
+        return moves;
+    } else if (op->phase == MW_PHASE_OPTIMIZER) {
+        mw_trainer_list_chunk(trainer, op, moves);
+    } else {
+        struct mw_move move = mw_trainer_part_move(trainer, op);
+        g_array_append_val(moves, move);
+    }
+    return moves;
+}
+
+static const struct mw_move *
+moves_of(const GArray *list)
+{
+    return (const struct mw_move *)(const void *)list->data;
+}
+
+/* What is written of the state has a checksum in the commit's record. */
+static void
+digest(struct mw_trainer *trainer, const struct mw_op *op)
+{
+    if (writes_state(trainer, op))
+        mw_trainer_digest(trainer, op->shard);
+}
+
+bool
+mw_trainer_move(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
+{
+    int turns = mw_trainer_turn_stream(trainer, op);
+
+    if (turns >= 0)
+        return mw_trainer_move_in_turn(trainer, op, turns, error);
+    g_autoptr(GArray) moves = list_moves(trainer, op);
+    digest(trainer, op);
+    return mw_places_move(&trainer->places, moves_of(moves), moves->len, error);
+}
+
+/* --- under way ------------------------------------------------------------------------------- */
+
+/* Owners move in turn, and a lane with a rate is kept waiting: both by its thread. */
+bool
+mw_trainer_moves_alone(const struct mw_trainer *trainer, const struct mw_op *op)
+{
+    const struct mw_plan *plan = trainer->plan;
+    enum mw_op_kind kind = plan->works[op->work].kind;
+
+    return (kind == MW_OP_NVME_READ || kind == MW_OP_NVME_WRITE) &&
+           mw_trainer_turn_stream(trainer, op) < 0 &&
+           trainer->options.lane_bytes_per_s[plan->lanes[op->lane].kind] <= 0;
+}
+
+static void
+through(void *data, GError *error)
+{
+    const struct mw_trainer_ticket *ticket = data;
+
+    if (error)
+        mw_lanes_fail(ticket->lanes, ticket->op, ticket->step, error);
+    else
+        mw_lanes_done(ticket->lanes, ticket->op, ticket->step);
+}
+
+/* The drives have it when this returns, and the lane's next op may follow. */
+void
+mw_trainer_begin_move(struct mw_trainer *trainer, struct mw_lanes *lanes, uint32_t op,
+                      uint32_t step)
+{
+    const struct mw_op *it = &trainer->plan->ops[op];
+    g_autoptr(GArray) moves = list_moves(trainer, it);
+    struct mw_transfers *transfers =
+        mw_places_begin(&trainer->places, moves_of(moves), moves->len, through,
+                        mw_trainer_ticket(trainer, lanes, op, step));
+
+    digest(trainer, it);
+    mw_transfers_let_go(transfers);
+}

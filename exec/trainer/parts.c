@@ -1,0 +1,126 @@
+/* Parts of fetch units on their way: parameters to the device, gradients from it, checkpoints. */
+#include "exec/trainer/internal.h"
+
+#define GRADIENT_HOME MW_PURPOSE_BIT(MW_PURPOSE_GRADIENTS)
+#define GRADIENT_BUFFER                                                                            \
+    (MW_PURPOSE_BIT(MW_PURPOSE_GRADIENT_BUFFERS) | MW_PURPOSE_BIT(MW_PURPOSE_SHARD_BUFFERS))
+
+const struct mw_tensor *
+mw_trainer_tensor(const struct mw_trainer *trainer, const struct mw_op *op)
+{
+    enum mw_operator operator_ = trainer->plan->works[op->work].operator_;
+    return &trainer->plan
+                ->tensors[trainer->tensor_of[(op->layer + 1) * MW_OPERATOR_COUNT + operator_]];
+}
+
+struct mw_place
+mw_trainer_place(const struct mw_trainer *trainer, uint32_t slot, int64_t tile)
+{
+    uint32_t index = trainer->tensor_of_home[slot];
+
+    if (index == MW_NONE)
+        return (struct mw_place){slot, 0};
+    const struct mw_tensor *tensor = &trainer->plan->tensors[index];
+    bool gradients = trainer->plan->slots[slot].purpose == MW_PURPOSE_GRADIENTS;
+    int64_t bytes = gradients ? mw_trainer_gradient_bytes(tensor) * tensor->gradient_stride
+                              : 2 * tensor->param_stride;
+    return (struct mw_place){slot, tile * bytes};
+}
+
+/* A gradient that comes from the device is the narrow one. */
+static bool
+is_narrow(const struct mw_trainer *trainer, const struct mw_op *op, uint32_t to)
+{
+    return trainer->plan->works[op->work].kind == MW_OP_D2H &&
+           trainer->plan->slots[to].purpose == MW_PURPOSE_GRADIENT_BUFFERS;
+}
+
+/* --- owners ---------------------------------------------------------------------------------- */
+
+/* Streams of the lanes that owners' transfers are on, behind those of plans. */
+static int
+stream_of(enum mw_op_kind kind)
+{
+    return kind == MW_OP_NVME_READ ? 3 : kind == MW_OP_H2D ? 4 : 5;
+}
+
+/* An owner's op has the bytes of the whole part; 4 bytes an element are read of gradients alone. */
+int
+mw_trainer_turn_stream(const struct mw_trainer *trainer, const struct mw_op *op)
+{
+    const struct mw_work *work = &trainer->plan->works[op->work];
+    bool reads = work->kind == MW_OP_NVME_READ && op->shard == 0;
+    bool moves = reads || work->kind == MW_OP_H2D || work->kind == MW_OP_D2H;
+
+    if (trainer->ranks == 1 || !moves || op->phase == MW_PHASE_OPTIMIZER ||
+        work->operator_ == MW_OPERATOR_CHECKPOINT)
+        return -1;
+    bool whole = work->bytes > 2 * mw_trainer_tensor(trainer, op)->shard_elements;
+    return whole ? stream_of(work->kind) : -1;
+}
+
+/* Every rank owns its shard of a part.  One after the other moves it while the links of the others
+ * rest; then the part has been moved. */
+static bool
+move_in_turn(struct mw_trainer *trainer, int stream, const struct mw_move *move, GError **error)
+{
+    struct mw_ranks *ranks = trainer->options.ranks;
+    int64_t before_ns = mw_ranks_waited_ns(ranks, stream);
+
+    if (!mw_ranks_barrier(ranks, stream, error))
+        return false;
+    trainer->turns_waited_ns[stream] += mw_ranks_waited_ns(ranks, stream) - before_ns;
+    for (uint32_t rank = 0; rank < trainer->ranks; rank++)
+        if ((rank == trainer->rank && !mw_places_move(&trainer->places, move, 1, error)) ||
+            !mw_ranks_barrier(ranks, stream, error))
+            return false;
+    return true;
+}
+
+struct mw_move
+mw_trainer_part_move(const struct mw_trainer *trainer, const struct mw_op *op)
+{
+    uint32_t from = mw_trainer_slot(trainer, op, MW_PURPOSES_ALL, MW_MODE_READ);
+    uint32_t to = mw_trainer_slot(trainer, op, MW_PURPOSES_ALL, MW_MODE_WRITE);
+    struct mw_move move = {.from = mw_trainer_place(trainer, from, op->tile),
+                           .to = mw_trainer_place(trainer, to, op->tile),
+                           .bytes = trainer->plan->works[op->work].bytes};
+
+    if (is_narrow(trainer, op, to))
+        move.to.at_bytes = mw_trainer_narrow_at(trainer, mw_trainer_tensor(trainer, op));
+    return move;
+}
+
+bool
+mw_trainer_move_in_turn(struct mw_trainer *trainer, const struct mw_op *op, int stream,
+                        GError **error)
+{
+    struct mw_move move = mw_trainer_part_move(trainer, op);
+
+    move.bytes = 2 * mw_trainer_tensor(trainer, op)->shard_elements;
+    return move_in_turn(trainer, stream, &move, error);
+}
+
+/* The wide gradient grows at home, or, where that is on drives, before the narrow one. */
+bool
+mw_trainer_accumulate(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
+{
+    const struct mw_plan *plan = trainer->plan;
+    const struct mw_places *places = &trainer->places;
+    uint32_t buffer = mw_trainer_slot(trainer, op, GRADIENT_BUFFER, MW_MODE_ANY);
+    uint32_t home = mw_trainer_slot(trainer, op, GRADIENT_HOME, MW_MODE_WRITE);
+    const struct mw_tensor *tensor = mw_trainer_tensor(trainer, op);
+    int64_t n = plan->works[op->work].elements;
+    const uint16_t *x = mw_places_at(places, buffer, mw_trainer_narrow_at(trainer, tensor));
+    float *sum = home == MW_NONE
+                     ? mw_places_at(places, buffer, 0)
+                     : mw_places_at(places, home, 4 * op->tile * tensor->gradient_stride);
+
+    if (plan->lanes[op->lane].kind == MW_LANE_COMPUTE)
+        return places->backend->accumulate(places->device, sum, x, n, op->micro_batch == 0, error);
+    if (op->micro_batch == 0)
+        trainer->kernels->widen(sum, x, n);
+    else
+        trainer->kernels->accumulate(sum, x, n);
+    return true;
+}

@@ -1,0 +1,242 @@
+#include "exec/trainer/places.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+/* The checksums stand behind all else of host memory, and apart from it: plans of a run that take
+ * turns may have buffers there. */
+static int64_t
+tier_bytes(const struct mw_plan *plan, enum mw_tier tier)
+{
+    int64_t end = 0;
+
+    for (uint32_t s = 0; s < plan->slot_count; s++)
+        if (plan->slots[s].tier == tier && plan->slots[s].purpose != MW_PURPOSE_CHECKSUMS)
+            end = MAX(end, plan->slots[s].offset_bytes + plan->slots[s].size_bytes);
+    return end;
+}
+
+G_STATIC_ASSERT(MW_SLOT_ALIGNMENT_BYTES == (int)MW_NVME_PAGE_BYTES &&
+                MW_PAGE_CHECKSUM_BYTES == sizeof(uint32_t));
+
+bool
+mw_places_open_drives(struct mw_places *places, const struct mw_nvme_options *drives,
+                      GError **error)
+{
+    struct mw_nvme_options options = *drives;
+
+    options.capacity_bytes = tier_bytes(places->plan, MW_TIER_NVME);
+    if (!options.capacity_bytes)
+        return true;
+    if (drives->whose && !mw_arena_reserve(&places->sums, "checksums of what is on NVMe",
+                                           mw_plan_checksum_bytes(options.capacity_bytes), error))
+        return false;
+    options.sums = (uint32_t *)(void *)places->sums.base;
+    places->nvme = mw_nvme_open(&options, error);
+    return places->nvme != NULL;
+}
+
+bool
+mw_places_pin(const struct mw_places *places, struct mw_arena *arena, GError **error)
+{
+    if (!arena->base || !places->backend->pin)
+        return true;
+    arena->pinned = places->backend->pin(places->device, arena->base, arena->bytes, error);
+    return arena->pinned;
+}
+
+void
+mw_places_unpin(const struct mw_places *places, struct mw_arena *arena)
+{
+    if (arena->pinned)
+        places->backend->unpin(places->device, arena->base);
+    arena->pinned = false;
+}
+
+void
+mw_places_turn_to(struct mw_places *places, const struct mw_plan *plan)
+{
+    uint32_t *before = places->stands_for;
+
+    places->stands_for = g_new(uint32_t, plan->slot_count + 1);
+    for (uint32_t s = 0; s < plan->slot_count; s++)
+        places->stands_for[s] = s;
+    for (uint32_t c = 0; before && c < plan->chunk_count; c++) {
+        uint32_t slot = plan->chunks[c].slot, other = plan->chunks[c].other_slot;
+        if (other == MW_NONE)
+            continue;
+        places->stands_for[slot] = before[slot];
+        places->stands_for[other] = before[other];
+    }
+    places->plan = plan;
+    g_free(before);
+}
+
+bool
+mw_places_open(struct mw_places *places, const struct mw_plan *plan,
+               const struct mw_backend *backend, const struct mw_backend_options *device,
+               GError **error)
+{
+    *places = (struct mw_places){.backend = backend};
+    mw_places_turn_to(places, plan);
+    int64_t host_bytes = tier_bytes(plan, MW_TIER_CPU);
+    void *memory = NULL;
+    places->device = backend->open(device, tier_bytes(plan, MW_TIER_GPU), &memory, error);
+    places->device_memory = memory;
+    if (!places->device ||
+        (host_bytes && !mw_arena_reserve(&places->host, "host memory", host_bytes, error)) ||
+        !mw_places_pin(places, &places->host, error)) {
+        mw_places_close(places);
+        return false;
+    }
+    return true;
+}
+
+void
+mw_places_close(struct mw_places *places)
+{
+    mw_nvme_close(places->nvme);
+    mw_arena_release(&places->sums);
+    mw_places_unpin(places, &places->host);
+    mw_arena_release(&places->host);
+    if (places->device)
+        places->backend->close(places->device);
+    g_free(places->stands_for);
+    memset(places, 0, sizeof *places);
+}
+
+int64_t
+mw_places_reserved_bytes(const struct mw_places *places, enum mw_tier tier)
+{
+    if (tier == MW_TIER_NVME)
+        return places->nvme ? mw_nvme_capacity_bytes(places->nvme) : 0;
+    return tier == MW_TIER_CPU ? places->host.bytes + places->sums.bytes
+                               : tier_bytes(places->plan, tier);
+}
+
+static const struct mw_slot *
+slot_of(const struct mw_places *places, uint32_t slot)
+{
+    return &places->plan->slots[places->stands_for[slot]];
+}
+
+void *
+mw_places_at(const struct mw_places *places, uint32_t slot, int64_t at_bytes)
+{
+    const struct mw_slot *s = slot_of(places, slot);
+
+    g_assert(s->tier != MW_TIER_NVME && at_bytes >= 0 && at_bytes <= s->size_bytes);
+    return (s->tier == MW_TIER_GPU ? places->device_memory : places->host.base) + s->offset_bytes +
+           at_bytes;
+}
+
+/* --- moves ----------------------------------------------------------------------------------- */
+
+static bool
+on_drives(const struct mw_places *places, struct mw_place place)
+{
+    return slot_of(places, place.slot)->tier == MW_TIER_NVME;
+}
+
+static void
+submit(struct mw_places *places, const struct mw_move *move, struct mw_nvme_request *request)
+{
+    bool reads = on_drives(places, move->from);
+    struct mw_place drive = reads ? move->from : move->to, memory = reads ? move->to : move->from;
+    const struct mw_slot *slot = slot_of(places, drive.slot);
+    int64_t bytes = mw_in_pages(move->bytes);
+
+    g_assert(drive.at_bytes + bytes <= slot->size_bytes &&
+             memory.at_bytes + bytes <= slot_of(places, memory.slot)->size_bytes);
+    mw_nvme_submit(places->nvme, request, reads ? MW_NVME_READ : MW_NVME_WRITE,
+                   slot->offset_bytes + drive.at_bytes, bytes,
+                   mw_places_at(places, memory.slot, memory.at_bytes));
+}
+
+static bool
+copy(struct mw_places *places, const struct mw_move *move, GError **error)
+{
+    void *to = mw_places_at(places, move->to.slot, move->to.at_bytes);
+    const void *from = mw_places_at(places, move->from.slot, move->from.at_bytes);
+    bool device = slot_of(places, move->from.slot)->tier == MW_TIER_GPU ||
+                  slot_of(places, move->to.slot)->tier == MW_TIER_GPU;
+
+    if (device)
+        return places->backend->copy(places->device, to, from, move->bytes, error);
+    memcpy(to, from, move->bytes);
+    return true;
+}
+
+static bool
+is_transfer(const struct mw_places *places, const struct mw_move *move)
+{
+    return on_drives(places, move->from) || on_drives(places, move->to);
+}
+
+bool
+mw_places_move(struct mw_places *places, const struct mw_move *moves, int64_t count, GError **error)
+{
+    g_autofree struct mw_nvme_request *requests = g_new0(struct mw_nvme_request, count + 1);
+    bool good = true;
+
+    for (int64_t i = 0; i < count; i++)
+        if (is_transfer(places, &moves[i]))
+            submit(places, &moves[i], &requests[i]);
+    for (int64_t i = 0; i < count; i++) {
+        GError **where = good ? error : NULL;
+        if (requests[i].nvme)
+            good &= mw_nvme_wait(&requests[i], where);
+        else if (good)
+            good = copy(places, &moves[i], where);
+    }
+    return good;
+}
+
+struct mw_transfers {
+    atomic_llong left; /* requests that are not done, and one for who began them */
+    mw_transfers_done done;
+    void *data;
+    int64_t count;
+    struct mw_nvme_request requests[];
+};
+
+/* The last one takes the results of all. */
+static void
+end_one(void *data)
+{
+    struct mw_transfers *transfers = data;
+    GError *error = NULL;
+
+    if (atomic_fetch_sub(&transfers->left, 1) > 1)
+        return;
+    for (int64_t i = 0; i < transfers->count; i++)
+        mw_nvme_wait(&transfers->requests[i], error ? NULL : &error);
+    transfers->done(transfers->data, error);
+    g_free(transfers);
+}
+
+struct mw_transfers *
+mw_places_begin(struct mw_places *places, const struct mw_move *moves, int64_t count,
+                mw_transfers_done done, void *data)
+{
+    struct mw_transfers *transfers =
+        g_malloc0(sizeof *transfers + count * sizeof *transfers->requests);
+
+    transfers->done = done;
+    transfers->data = data;
+    transfers->count = count;
+    atomic_init(&transfers->left, count + 1);
+    for (int64_t i = 0; i < count; i++) {
+        g_assert(is_transfer(places, &moves[i]));
+        transfers->requests[i].on_done = end_one;
+        transfers->requests[i].on_done_data = transfers;
+        submit(places, &moves[i], &transfers->requests[i]);
+    }
+    return transfers;
+}
+
+void
+mw_transfers_let_go(struct mw_transfers *transfers)
+{
+    end_one(transfers);
+}

@@ -1,0 +1,75 @@
+/*
+ * places.h - the memory of a run: an arena for each tier of the plan, in which every slot has the
+ * place that the plan says, and the way from one slot to another.
+ */
+#ifndef MW_EXEC_TRAINER_PLACES_H
+#define MW_EXEC_TRAINER_PLACES_H
+
+#include "exec/device/backend.h"
+#include "exec/memory/memory.h"
+#include "exec/nvme/nvme.h"
+#include "plan/plan.h"
+
+struct mw_places {
+    const struct mw_plan *plan; /* borrowed */
+    const struct mw_backend *backend;
+    void *device; /* the backend's */
+    char *device_memory;
+    struct mw_arena host;
+    struct mw_nvme *nvme; /* NULL where the plan has no slots there */
+    struct mw_arena sums; /* its checksums of pages */
+    uint32_t *stands_for; /* [slot_count]: the slot whose place it has now; committed state
+                             takes turns in two */
+};
+
+/* Opens the backend and reserves host memory.  False with *error and nothing open. */
+bool mw_places_open(struct mw_places *places, const struct mw_plan *plan,
+                    const struct mw_backend *backend, const struct mw_backend_options *device,
+                    GError **error);
+/* Then the drives, where the plan has slots there; their reads are checked where `drives` says
+ * whose the bytes are. */
+bool mw_places_open_drives(struct mw_places *places, const struct mw_nvme_options *drives,
+                           GError **error);
+void mw_places_close(struct mw_places *places); /* all zero is allowed */
+
+/* An arena that the device reaches too, until it is unpinned, before it is released.  Unpinning
+ * what is not pinned does nothing. */
+bool mw_places_pin(const struct mw_places *places, struct mw_arena *arena, GError **error);
+void mw_places_unpin(const struct mw_places *places, struct mw_arena *arena);
+
+/* Goes on with another plan, whose homes are where this one's are and whose tiers end no later. */
+void mw_places_turn_to(struct mw_places *places, const struct mw_plan *plan);
+
+/* Bytes reserved in a tier for the plan's slots: as much as the plan needs, and no more than
+ * rounding to pages, and on drives to stripes, adds. */
+int64_t mw_places_reserved_bytes(const struct mw_places *places, enum mw_tier tier);
+
+/* Address of a byte of a slot in device or host memory. */
+void *mw_places_at(const struct mw_places *places, uint32_t slot, int64_t at_bytes);
+
+struct mw_place {
+    uint32_t slot;
+    int64_t at_bytes;
+};
+
+/* One copy, between any two tiers but from drive to drive. */
+struct mw_move {
+    struct mw_place from, to;
+    int64_t bytes;
+};
+
+/* Makes `count` moves; those that read or write drives are all in flight at once.  Bytes on drives
+ * are rounded up to whole pages, which the plan's strides leave room for. */
+bool mw_places_move(struct mw_places *places, const struct mw_move *moves, int64_t count,
+                    GError **error);
+
+/* Sets moves under way that all read or write drives.  `done` is called once, from any thread, when
+ * they are through and whoever began them has let go, with what went wrong first, its own to free,
+ * or NULL. */
+struct mw_transfers;
+typedef void (*mw_transfers_done)(void *data, GError *error);
+struct mw_transfers *mw_places_begin(struct mw_places *places, const struct mw_move *moves,
+                                     int64_t count, mw_transfers_done done, void *data);
+void mw_transfers_let_go(struct mw_transfers *transfers);
+
+#endif

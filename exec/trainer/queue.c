@@ -1,0 +1,137 @@
+/* Ops that a device orders by itself: queued in the stream of their lane, behind those that they
+ * depend on, without a wait of the host in between. */
+#include "exec/trainer/internal.h"
+
+/* --- which ----------------------------------------------------------------------------------- */
+
+bool
+mw_trainer_uses_tiers(const struct mw_plan *plan, const struct mw_op *op, enum mw_tier read,
+                      enum mw_tier written)
+{
+    const struct mw_use *uses = &plan->uses[op->use_begin];
+
+    for (int i = 0; i < op->use_count; i++) {
+        enum mw_tier tier = plan->slots[uses[i].slot].tier;
+        if (tier != (uses[i].mode == MW_USE_READ ? read : written))
+            return false;
+    }
+    return true;
+}
+
+/* All its work is the device's, and nothing of it the host's, as where owners take turns. */
+static bool
+is_devices(const struct mw_trainer *trainer, const struct mw_op *op)
+{
+    const struct mw_plan *plan = trainer->plan;
+
+    if (mw_trainer_turn_stream(trainer, op) >= 0)
+        return false;
+    switch ((enum mw_op_kind)plan->works[op->work].kind) {
+    case MW_OP_COMPUTE:
+    case MW_OP_UPDATE:
+    case MW_OP_NORM_CHECK:
+    case MW_OP_ACCUMULATE:
+        return plan->lanes[op->lane].kind == MW_LANE_COMPUTE &&
+               mw_trainer_uses_tiers(plan, op, MW_TIER_GPU, MW_TIER_GPU);
+    case MW_OP_H2D:
+        return mw_trainer_uses_tiers(plan, op, MW_TIER_CPU, MW_TIER_GPU);
+    case MW_OP_D2H:
+        return mw_trainer_uses_tiers(plan, op, MW_TIER_GPU, MW_TIER_CPU);
+    case MW_OP_ALL_GATHER:
+    case MW_OP_REDUCE_SCATTER:
+    case MW_OP_ALL_REDUCE:
+    case MW_OP_BROADCAST:
+        return trainer->places.backend->join && mw_trainer_collects_on_device(plan, op);
+    default:
+        return false;
+    }
+}
+
+/* A lane with a rate is kept waiting by its thread. */
+void
+mw_trainer_map_queues(struct mw_trainer *trainer)
+{
+    const struct mw_plan *plan = trainer->plan;
+
+    trainer->queued = g_new0(bool, plan->op_count + 1);
+    trainer->tickets = g_new0(struct mw_trainer_ticket, 2 * (size_t)plan->op_count + 1);
+    for (uint32_t i = 0; trainer->places.backend->begin && i < plan->op_count; i++) {
+        const struct mw_op *op = &plan->ops[i];
+        enum mw_lane_kind lane = plan->lanes[op->lane].kind;
+        trainer->queued[i] = op->lane < MW_BACKEND_QUEUES_MAX && is_devices(trainer, op) &&
+                             trainer->options.lane_bytes_per_s[lane] <= 0;
+        if (trainer->queued[i] && lane == MW_LANE_COLLECTIVE && trainer->places.backend->hurry)
+            trainer->places.backend->hurry(trainer->places.device, (int)op->lane);
+    }
+}
+
+bool
+mw_trainer_queues(void *context, uint32_t op)
+{
+    return ((const struct mw_trainer *)context)->queued[op];
+}
+
+/* --- how ------------------------------------------------------------------------------------- */
+
+static uint32_t
+ticket_of(const struct mw_trainer *trainer, uint32_t op, uint32_t step)
+{
+    return step % 2 * trainer->plan->op_count + op;
+}
+
+struct mw_trainer_ticket *
+mw_trainer_ticket(struct mw_trainer *trainer, struct mw_lanes *lanes, uint32_t op, uint32_t step)
+{
+    struct mw_trainer_ticket *ticket = &trainer->tickets[ticket_of(trainer, op, step)];
+
+    *ticket = (struct mw_trainer_ticket){lanes, op, step};
+    return ticket;
+}
+
+/* Tickets of those that it depends on and that are queued too; the others are done. */
+static GArray *
+list_after(const struct mw_trainer *trainer, const struct mw_op *op, uint32_t step)
+{
+    GArray *after = g_array_new(FALSE, FALSE, sizeof(uint32_t));
+
+    for (uint32_t i = 0; i < op->dep_count; i++) {
+        uint32_t dep = trainer->plan->deps[op->dep_begin + i];
+        uint32_t back = dep & MW_DEP_PREVIOUS_STEP ? 1 : 0;
+        uint32_t ticket = ticket_of(trainer, MW_DEP_INDEX(dep), step - back);
+        if (step >= back && trainer->queued[MW_DEP_INDEX(dep)])
+            g_array_append_val(after, ticket);
+    }
+    return after;
+}
+
+static void
+ran(void *data, int64_t start_ns, int64_t end_ns, GError *error)
+{
+    const struct mw_trainer_ticket *ticket = data;
+
+    if (error)
+        mw_lanes_fail(ticket->lanes, ticket->op, ticket->step, error);
+    else
+        mw_lanes_ran(ticket->lanes, ticket->op, ticket->step, start_ns, end_ns);
+}
+
+enum mw_exec_outcome
+mw_trainer_queue(struct mw_trainer *trainer, struct mw_lanes *lanes, uint32_t op, uint32_t step,
+                 mw_trainer_perform perform, GError **error)
+{
+    const struct mw_places *places = &trainer->places;
+    const struct mw_op *it = &trainer->plan->ops[op];
+    uint32_t number = ticket_of(trainer, op, step);
+    struct mw_trainer_ticket *ticket = mw_trainer_ticket(trainer, lanes, op, step);
+    g_autoptr(GArray) after = list_after(trainer, it, step);
+
+    if (!places->backend->begin(places->device, (int)it->lane, number,
+                                (const uint32_t *)(void *)after->data, (int)after->len, error))
+        return MW_EXEC_FAILED;
+    if (!perform(trainer, it, step, error)) {
+        places->backend->end(places->device, NULL, NULL, NULL);
+        return MW_EXEC_FAILED;
+    }
+    return places->backend->end(places->device, ran, ticket, error) ? MW_EXEC_QUEUED
+                                                                    : MW_EXEC_FAILED;
+}

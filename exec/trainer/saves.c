@@ -1,0 +1,301 @@
+/*
+ * Saves of what no extent holds: one stream of bytes in one of two places.  First comes the state
+ * that is in memory, chunk after chunk; then, from whole pages on, the gradients that a delayed
+ * update has yet to use, home after home, wherever they are.  Where all ranks have the same state,
+ * each saves its share of the stream.
+ */
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "exec/trainer/internal.h"
+
+#define BLOCK_BYTES MW_TRAINER_SAVE_BYTES
+
+bool
+mw_trainer_saves_shared(const struct mw_plan *plan, uint32_t ranks)
+{
+    return ranks > 1 && plan->tensor_count && plan->tensors[0].state_whole;
+}
+
+/* --- the stream ------------------------------------------------------------------------------ */
+
+/* What a slot has of it. */
+struct segment {
+    uint32_t next; /* of the chunks, then of the tensors; 0 before the first */
+    uint32_t slot;
+    int64_t at, bytes;
+};
+
+static bool
+next_segment(const struct mw_plan *plan, bool pending, struct segment *it)
+{
+    uint32_t end = plan->chunk_count + (pending ? plan->tensor_count : 0);
+
+    it->at += it->bytes;
+    while (it->next < plan->chunk_count) {
+        uint32_t chunk = it->next++;
+        if (mw_trainer_on_drives(plan, chunk))
+            continue;
+        it->slot = plan->chunks[chunk].slot;
+        it->bytes = mw_trainer_state_bytes(plan, chunk);
+        return true;
+    }
+    if (it->next == end)
+        return false;
+    it->slot = plan->tensors[it->next++ - plan->chunk_count].gradient_slot;
+    it->at = mw_in_pages(it->at);
+    it->bytes = plan->slots[it->slot].size_bytes;
+    return true;
+}
+
+static int64_t
+stream_bytes(const struct mw_plan *plan, bool pending)
+{
+    struct segment segment = {0};
+
+    while (next_segment(plan, pending, &segment))
+        continue;
+    return segment.at;
+}
+
+struct mw_range
+mw_trainer_save_range(const struct mw_plan *plan, bool pending, uint32_t rank, uint32_t ranks)
+{
+    int64_t all = stream_bytes(plan, pending);
+    int64_t share = mw_in_pages((all + ranks - 1) / ranks);
+
+    if (!mw_trainer_saves_shared(plan, ranks))
+        return (struct mw_range){0, all};
+    int64_t first = MIN(all, rank * share);
+    return (struct mw_range){first, MIN(share, all - first)};
+}
+
+static struct mw_range
+range_of(const struct mw_trainer *trainer, uint32_t rank)
+{
+    return mw_trainer_save_range(trainer->plan, trainer->pending, rank, trainer->ranks);
+}
+
+static struct mw_range
+own_range(const struct mw_trainer *trainer)
+{
+    return range_of(trainer, trainer->rank);
+}
+
+static int64_t
+blocks_of(int64_t bytes)
+{
+    return (bytes + BLOCK_BYTES - 1) / BLOCK_BYTES;
+}
+
+int64_t
+mw_trainer_save_extents(const struct mw_trainer *trainer)
+{
+    return blocks_of(own_range(trainer).elements);
+}
+
+/* --- its places ------------------------------------------------------------------------------ */
+
+static bool
+check_room(int64_t room, int64_t need, GError **error)
+{
+    if (need <= room)
+        return true;
+    g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
+                "the plan has %" G_GINT64_FORMAT " bytes for a save of the state that is not on "
+                "NVMe, this rank has %" G_GINT64_FORMAT " of it",
+                room, need);
+    return false;
+}
+
+/* Of the plan that all steps have room in. */
+bool
+mw_trainer_find_saves(struct mw_trainer *trainer, GError **error)
+{
+    const struct mw_plan *plan = trainer->options.plan;
+    struct mw_trainer_durable *it = &trainer->durable;
+    int64_t room = 0;
+    int found = 0;
+
+    it->stream_bytes = stream_bytes(trainer->plan, trainer->pending);
+    for (uint32_t s = 0; s < plan->slot_count && found < 2; s++) {
+        if (plan->slots[s].purpose != MW_PURPOSE_SAVES)
+            continue;
+        it->saves_at[found++] = plan->slots[s].offset_bytes;
+        room = plan->slots[s].size_bytes;
+    }
+    int64_t most = mw_trainer_save_range(trainer->plan, mw_trainer_is_delayed(plan), trainer->rank,
+                                         trainer->ranks)
+                       .elements;
+    it->extents_max += blocks_of(most);
+    if (!most)
+        return true;
+    void *block = NULL;
+    if (posix_memalign(&block, MW_PAGE_BYTES, BLOCK_BYTES))
+        g_error("out of memory");
+    it->block = block;
+    return check_room(room, most, error);
+}
+
+/* A segment of gradients is what the next step's norm sees. */
+static bool
+check_part(struct mw_trainer *trainer, const struct segment *segment, int64_t at, int64_t bytes,
+           const char *block, bool saves, GError **error)
+{
+    uint32_t chunk = segment->next - 1;
+
+    if (chunk >= trainer->plan->chunk_count)
+        return true;
+    if (!saves)
+        return mw_trainer_check_state(trainer, chunk, at, bytes, block, error);
+    return mw_trainer_is_finite(trainer, chunk, at, bytes, block) ||
+           mw_trainer_refuse_state(trainer, chunk, error);
+}
+
+static bool
+copy_part(struct mw_trainer *trainer, const struct segment *segment, int64_t at, int64_t bytes,
+          char *block, bool saves, GError **error)
+{
+    const struct mw_places *places = &trainer->places;
+    const struct mw_slot *slot = &trainer->plan->slots[segment->slot];
+
+    if (slot->tier == MW_TIER_NVME)
+        return mw_nvme_transfer(places->nvme, saves ? MW_NVME_READ : MW_NVME_WRITE,
+                                slot->offset_bytes + at, bytes, block, error);
+    void *home = mw_places_at(places, segment->slot, at);
+    return places->backend->copy(places->device, saves ? block : home, saves ? home : block, bytes,
+                                 error);
+}
+
+/* Between the homes and the block. */
+static bool
+copy_block(struct mw_trainer *trainer, int64_t begin, int64_t bytes, bool saves, GError **error)
+{
+    struct segment segment = {0};
+
+    while (next_segment(trainer->plan, trainer->pending, &segment)) {
+        int64_t first = MAX(begin, segment.at);
+        int64_t end = MIN(begin + bytes, segment.at + segment.bytes);
+        char *block = trainer->durable.block + (first - begin);
+        if (first >= end)
+            continue;
+        if (!copy_part(trainer, &segment, first - segment.at, end - first, block, saves, error) ||
+            !check_part(trainer, &segment, first - segment.at, end - first, block, saves, error))
+            return false;
+    }
+    return true;
+}
+
+static struct mw_commit_extent
+extent_of(const struct mw_trainer *trainer, int64_t block, int which)
+{
+    int64_t begin = block * BLOCK_BYTES;
+
+    return (struct mw_commit_extent){
+        .id = trainer->plan->chunk_count + block,
+        .offset_bytes = trainer->durable.saves_at[which] + begin,
+        .bytes = MIN(BLOCK_BYTES, own_range(trainer).elements - begin),
+        .which = which,
+    };
+}
+
+static bool
+transfer(struct mw_trainer *trainer, enum mw_nvme_direction direction,
+         const struct mw_commit_extent *extent, GError **error)
+{
+    return mw_nvme_transfer(trainer->places.nvme, direction, extent->offset_bytes,
+                            mw_in_pages(extent->bytes), trainer->durable.block, error);
+}
+
+bool
+mw_trainer_save(struct mw_trainer *trainer, int64_t *extent_count, GError **error)
+{
+    struct mw_trainer_durable *it = &trainer->durable;
+
+    struct mw_range range = own_range(trainer);
+
+    it->save_which = !it->save_which;
+    for (int64_t b = 0; b < blocks_of(range.elements); b++) {
+        struct mw_commit_extent extent = extent_of(trainer, b, it->save_which);
+        if (!copy_block(trainer, range.first + b * BLOCK_BYTES, extent.bytes, true, error))
+            return false;
+        extent.checksum = mw_commit_checksum(it->block, extent.bytes);
+        if (!transfer(trainer, MW_NVME_WRITE, &extent, error))
+            return false;
+        it->extents[(*extent_count)++] = extent;
+    }
+    return true;
+}
+
+/* What a byte of the stream is of; false: padding. */
+static bool
+piece_at(const struct mw_trainer *trainer, int64_t byte, bool last, struct mw_piece *piece)
+{
+    const struct mw_plan *plan = trainer->plan;
+    struct segment segment = {0};
+
+    while (next_segment(plan, trainer->pending, &segment) && segment.at + segment.bytes <= byte)
+        continue;
+    if (segment.next > plan->chunk_count) {
+        uint32_t index = segment.next - 1 - plan->chunk_count;
+        uint32_t tile = last ? plan->tensors[index].tiles - 1 : 0;
+        struct mw_range state = mw_trainer_state_of(trainer, index, tile);
+        *piece = (struct mw_piece){index, tile, state.first, MAX(state.elements, 1), 0};
+        return true;
+    }
+    const struct mw_trainer_chunk *chunk = &trainer->chunks[segment.next - 1];
+    if (chunk->piece_count)
+        *piece = chunk->pieces[last ? chunk->piece_count - 1 : 0];
+    return chunk->piece_count > 0;
+}
+
+static bool
+read_block(struct mw_trainer *trainer, int64_t block, const struct mw_commit_extent *extent,
+           GError **error)
+{
+    struct mw_trainer_durable *it = &trainer->durable;
+    struct mw_commit_extent wanted = extent_of(trainer, block, extent->which);
+    int64_t begin = own_range(trainer).first + block * BLOCK_BYTES;
+    struct mw_piece first, last;
+    bool first_is = piece_at(trainer, begin, false, &first);
+    bool last_is = piece_at(trainer, begin + wanted.bytes - 1, true, &last);
+
+    it->save_which = extent->which;
+    return mw_trainer_same_extent(extent, &wanted, error) &&
+           transfer(trainer, MW_NVME_READ, extent, error) &&
+           mw_trainer_check_extent(trainer, extent, it->block, first_is ? &first : NULL,
+                                   last_is ? &last : NULL, error);
+}
+
+/* A rank's range: its own is read, that of another comes from there. */
+static bool
+load_range(struct mw_trainer *trainer, uint32_t rank, const struct mw_commit_extent *extents,
+           GError **error)
+{
+    struct mw_range range = range_of(trainer, rank);
+
+    for (int64_t b = 0; b < blocks_of(range.elements); b++) {
+        int64_t begin = b * BLOCK_BYTES, bytes = MIN(BLOCK_BYTES, range.elements - begin);
+        if (rank == trainer->rank && !read_block(trainer, b, &extents[b], error))
+            return false;
+        if (mw_trainer_saves_shared(trainer->plan, trainer->ranks) &&
+            !mw_ranks_broadcast(trainer->options.ranks, 0, trainer->durable.block, bytes, rank,
+                                error))
+            return false;
+        if (!copy_block(trainer, range.first + begin, bytes, false, error))
+            return false;
+    }
+    return true;
+}
+
+bool
+mw_trainer_load_save(struct mw_trainer *trainer, const struct mw_commit_extent *extents,
+                     GError **error)
+{
+    if (!mw_trainer_saves_shared(trainer->plan, trainer->ranks))
+        return load_range(trainer, trainer->rank, extents, error);
+    for (uint32_t rank = 0; rank < trainer->ranks; rank++)
+        if (!load_range(trainer, rank, extents, error))
+            return false;
+    return true;
+}

@@ -1,0 +1,255 @@
+/* What an op's identity and slots stand for, looked up once. */
+#include <string.h>
+
+#include "base/error.h"
+#include "exec/data/weights.h"
+#include "exec/trainer/internal.h"
+
+static void
+index_tensors(struct mw_trainer *trainer)
+{
+    const struct mw_plan *plan = trainer->plan;
+    int64_t rows = trainer->options.decoder->layers + 1;
+
+    trainer->tensor_of = g_new(uint32_t, rows * MW_OPERATOR_COUNT);
+    memset(trainer->tensor_of, 0xff, rows * MW_OPERATOR_COUNT * sizeof(uint32_t)); /* MW_NONE */
+    trainer->tensor_of_home = g_new(uint32_t, plan->slot_count + 1);
+    memset(trainer->tensor_of_home, 0xff, (plan->slot_count + 1) * sizeof(uint32_t));
+    for (uint32_t t = 0; t < plan->tensor_count; t++) {
+        const struct mw_tensor *tensor = &plan->tensors[t];
+        trainer->tensor_of_home[tensor->param_slot] = t;
+        trainer->tensor_of_home[tensor->gradient_slot] = t;
+        for (int i = 0; i < MW_OPERATOR_COUNT; i++)
+            if (tensor->operators >> i & 1)
+                trainer->tensor_of[(tensor->layer + 1) * MW_OPERATOR_COUNT + i] = t;
+    }
+    if (trainer->options.decoder->tied_embedding)
+        trainer->tensor_of[MW_OPERATOR_LOGITS] = trainer->tensor_of[MW_OPERATOR_EMBEDDING];
+}
+
+static bool
+map_parts(struct mw_trainer *trainer, GError **error)
+{
+    const struct mw_plan *plan = trainer->plan;
+    const struct mw_decoder *decoder = trainer->options.decoder;
+    int64_t elements = 0;
+
+    trainer->parts = g_new0(struct mw_part *, plan->tensor_count + 1);
+    for (uint32_t t = 0; t < plan->tensor_count; t++) {
+        trainer->parts[t] = g_new0(struct mw_part, plan->tensors[t].tiles);
+        for (uint32_t tile = 0; tile < plan->tensors[t].tiles; tile++) {
+            trainer->parts[t][tile] = mw_part_of(decoder, &plan->tensors[t], tile);
+            elements += trainer->parts[t][tile].elements;
+        }
+    }
+    if (elements == mw_weights_elements(decoder))
+        return true;
+    g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
+                "the plan has %" G_GINT64_FORMAT " parameters, the model %" G_GINT64_FORMAT,
+                elements, mw_weights_elements(decoder));
+    return false;
+}
+
+static void
+count_batch(struct mw_trainer *trainer)
+{
+    const struct mw_plan *plan = trainer->plan;
+
+    trainer->tokens = trainer->options.sequences * trainer->options.seq;
+    for (uint32_t i = 0; i < plan->op_count; i++) {
+        const struct mw_op *op = &plan->ops[i];
+        trainer->micro_batches = MAX(trainer->micro_batches, op->micro_batch + 1);
+        if (plan->works[op->work].operator_ == MW_OPERATOR_LOSS)
+            trainer->logits_chunks = MAX(trainer->logits_chunks, (int64_t)op->shard + 1);
+    }
+}
+
+/* --- activations ----------------------------------------------------------------------------- */
+
+/* The slots of the working memory follow each other: one room, divided as the operators like it. */
+static int64_t
+activation_room(const struct mw_trainer *trainer, char **base)
+{
+    const struct mw_plan *plan = trainer->plan;
+    int64_t bytes = 0;
+
+    for (uint32_t s = 0; s < plan->slot_count; s++) {
+        if (plan->slots[s].purpose != MW_PURPOSE_ACTIVATIONS)
+            continue;
+        if (!bytes)
+            *base = mw_places_at(&trainer->places, s, 0);
+        bytes += plan->slots[s].size_bytes;
+    }
+    return bytes;
+}
+
+static bool
+lay_out_rooms(struct mw_trainer *trainer, GError **error)
+{
+    const struct mw_trainer_options *o = &trainer->options;
+    int64_t interval = o->checkpoint_interval;
+    char *base = NULL;
+    int64_t bytes = activation_room(trainer, &base);
+
+    trainer->layers_kept = interval ? MIN(interval, o->decoder->layers) : o->decoder->layers;
+    struct mw_room_layout layout =
+        mw_room_layout(o->decoder, o->sequences, o->seq, trainer->layers_kept);
+    if (layout.bytes > bytes) {
+        g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
+                    "the plan has %" G_GINT64_FORMAT " bytes for activations, the operators need "
+                    "%" G_GINT64_FORMAT, bytes, layout.bytes);
+        return false;
+    }
+    trainer->layers = g_new(struct mw_layer_room, trainer->layers_kept);
+    for (int64_t l = 0; l < trainer->layers_kept; l++)
+        trainer->layers[l] = mw_room_layer(o->decoder, o->sequences, o->seq, &layout, base, l);
+    trainer->room = mw_room_shared(o->decoder, o->sequences, o->seq, &layout, base);
+    return true;
+}
+
+/* --- chunks ---------------------------------------------------------------------------------- */
+
+static bool
+decays(const struct mw_weights_piece *piece)
+{
+    return piece->weight.rank > 1;
+}
+
+/* The next range of a chunk; it joins the one before where both decay or do not. */
+static void
+add_range(GArray *ranges, const struct mw_update_range *range)
+{
+    struct mw_update_range *last =
+        ranges->len ? &g_array_index(ranges, struct mw_update_range, ranges->len - 1) : NULL;
+
+    if (last && last->decays == range->decays && last->piece.tensor == range->piece.tensor &&
+        last->piece.tile == range->piece.tile)
+        last->piece.elements += range->piece.elements;
+    else
+        g_array_append_vals(ranges, range, 1);
+}
+
+/* A piece, cut where matrices meet what is not one. */
+static void
+cut_piece(struct mw_trainer *trainer, const struct mw_piece *piece, GArray *ranges)
+{
+    const struct mw_tensor *tensor = &trainer->plan->tensors[piece->tensor];
+    struct mw_weights_part part = {tensor->layer, tensor->operators, tensor->tiles, piece->tile};
+    struct mw_weights_piece weights[MW_WEIGHTS_PIECES_MAX];
+    int count = mw_weights_pieces(trainer->options.decoder, &part, weights);
+
+    for (int i = 0; i < count; i++) {
+        int64_t begin = MAX(piece->first, weights[i].at);
+        int64_t end = MIN(piece->first + piece->elements, weights[i].at + weights[i].count);
+        if (begin >= end)
+            continue;
+        struct mw_update_range range = {*piece, decays(&weights[i])};
+        range.piece.at += begin - piece->first;
+        range.piece.first = begin;
+        range.piece.elements = end - begin;
+        add_range(ranges, &range);
+    }
+}
+
+static void
+map_chunk(struct mw_trainer *trainer, uint32_t c)
+{
+    const struct mw_plan *plan = trainer->plan;
+    struct mw_trainer_chunk *chunk = &trainer->chunks[c];
+    struct mw_pieces walk = mw_chunk_pieces(plan, &plan->chunks[c], trainer->rank);
+    GArray *pieces = g_array_new(FALSE, FALSE, sizeof(struct mw_piece));
+    GArray *ranges = g_array_new(FALSE, FALSE, sizeof(struct mw_update_range));
+
+    for (struct mw_piece piece; mw_pieces_next(&walk, &piece);) {
+        g_array_append_val(pieces, piece);
+        cut_piece(trainer, &piece, ranges);
+    }
+    chunk->set_slot = MW_NONE;
+    chunk->piece_count = pieces->len;
+    chunk->range_count = ranges->len;
+    chunk->pieces = (struct mw_piece *)g_array_free(pieces, FALSE);
+    chunk->ranges = (struct mw_update_range *)(void *)g_array_free(ranges, FALSE);
+}
+
+static void
+map_chunks(struct mw_trainer *trainer)
+{
+    const struct mw_plan *plan = trainer->plan;
+
+    trainer->chunks = g_new0(struct mw_trainer_chunk, plan->chunk_count + 1);
+    for (uint32_t c = 0; c < plan->chunk_count; c++)
+        map_chunk(trainer, c);
+    for (uint32_t i = 0; i < plan->op_count; i++)
+        if (plan->works[plan->ops[i].work].kind == MW_OP_UPDATE)
+            trainer->chunks[plan->ops[i].shard].set_slot =
+                mw_trainer_slot(trainer, &plan->ops[i],
+                                MW_PURPOSE_BIT(MW_PURPOSE_OPTIMIZER_BUFFERS), MW_MODE_WRITE);
+}
+
+static void
+count_partials(struct mw_trainer *trainer)
+{
+    const struct mw_plan *plan = trainer->plan;
+
+    trainer->partial_count = 0;
+    trainer->partial_first = g_new(int64_t, plan->tensor_count + 1);
+    trainer->partial_blocks = g_new(int64_t, plan->tensor_count + 1);
+    for (uint32_t t = 0; t < plan->tensor_count; t++) {
+        trainer->partial_first[t] = trainer->partial_count;
+        trainer->partial_blocks[t] = mw_norm_blocks(plan->tensors[t].state_stride);
+        trainer->partial_count += plan->tensors[t].tiles * trainer->partial_blocks[t];
+    }
+}
+
+/* All that it takes is counted. */
+static bool
+share(struct mw_trainer *trainer, GError **error)
+{
+    const struct mw_places *places = &trainer->places;
+    int64_t tokens = trainer->micro_batches * trainer->tokens;
+    int64_t doubles = 1 + trainer->partial_count;
+
+    if (!mw_arena_reserve(&trainer->exchange, "numbers of a step",
+                          doubles * (int64_t)sizeof(double) + 2 * tokens * (int64_t)sizeof(int32_t),
+                          error))
+        return false;
+    trainer->loss = (double *)(void *)trainer->exchange.base;
+    trainer->partials = trainer->loss + 1;
+    trainer->ids = (int32_t *)(trainer->loss + doubles);
+    trainer->targets = trainer->ids + tokens;
+    return mw_places_pin(places, &trainer->exchange, error);
+}
+
+bool
+mw_trainer_set_up(struct mw_trainer *trainer, GError **error)
+{
+    index_tensors(trainer);
+    count_batch(trainer);
+    map_chunks(trainer);
+    count_partials(trainer);
+    mw_trainer_map_queues(trainer);
+    return share(trainer, error) && map_parts(trainer, error) && lay_out_rooms(trainer, error) &&
+           mw_trainer_prepare(trainer, error);
+}
+
+void
+mw_trainer_take_down(struct mw_trainer *trainer)
+{
+    for (uint32_t t = 0; trainer->parts && t < trainer->plan->tensor_count; t++)
+        g_free(trainer->parts[t]);
+    for (uint32_t c = 0; trainer->chunks && c < trainer->plan->chunk_count; c++) {
+        g_free(trainer->chunks[c].pieces);
+        g_free(trainer->chunks[c].ranges);
+    }
+    g_clear_pointer(&trainer->parts, g_free);
+    g_clear_pointer(&trainer->chunks, g_free);
+    g_clear_pointer(&trainer->layers, g_free);
+    g_clear_pointer(&trainer->tensor_of, g_free);
+    g_clear_pointer(&trainer->tensor_of_home, g_free);
+    g_clear_pointer(&trainer->partial_first, g_free);
+    g_clear_pointer(&trainer->partial_blocks, g_free);
+    g_clear_pointer(&trainer->queued, g_free);
+    g_clear_pointer(&trainer->tickets, g_free);
+    mw_places_unpin(&trainer->places, &trainer->exchange);
+    mw_arena_release(&trainer->exchange);
+}

@@ -1,0 +1,269 @@
+/* What the homes hold before the first step and after the last. */
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "exec/data/weights.h"
+#include "exec/trainer/checkpoint.h"
+#include "exec/trainer/internal.h"
+
+/* Elements that are made at a time. */
+#define PIECE_ELEMENTS ((int64_t)1 << 19)
+
+/* Parameters (state 0); from a checkpoint momentum and variance (1, 2) as well. */
+static bool
+make_state(const struct mw_trainer *trainer, int state, const struct mw_tensor *tensor,
+           int64_t tile, int64_t first, int64_t count, enum mw_dtype as, void *out, GError **error)
+{
+    const struct mw_trainer_options *o = &trainer->options;
+    struct mw_weights_part part = {tensor->layer, tensor->operators, tensor->tiles, tile};
+
+    if (o->checkpoint)
+        return mw_checkpoint_read(o->checkpoint, state, &part, first, count, as, out, error);
+    if (o->weights)
+        return mw_weights_load(o->decoder, o->weights, "", &part, first, count, as, out, error);
+    mw_weights_start(o->decoder, o->seed, &part, first, count, as, out);
+    return true;
+}
+
+/* Parameters as 16 bits hold them, which is less than fp32 does. */
+static bool
+try_tile(const struct mw_trainer *trainer, const struct mw_tensor *tensor, int64_t tile,
+         struct mw_range range, float *made, GError **error)
+{
+    int states = trainer->options.checkpoint && tensor->trainable ? 3 : 1;
+
+    for (int state = 0; state < states; state++)
+        for (int64_t i = 0; i < range.elements; i += PIECE_ELEMENTS)
+            if (!make_state(trainer, state, tensor, tile, range.first + i,
+                            MIN(PIECE_ELEMENTS, range.elements - i),
+                            state ? MW_DTYPE_FP32 : trainer->kernels->dtype, made, error))
+                return false;
+    return true;
+}
+
+bool
+mw_trainer_try_start(const struct mw_trainer *trainer, GError **error)
+{
+    g_autofree float *made = g_new(float, PIECE_ELEMENTS);
+
+    for (uint32_t t = 0; t < trainer->plan->tensor_count; t++)
+        for (uint32_t tile = 0; tile < trainer->plan->tensors[t].tiles; tile++)
+            if (!try_tile(trainer, &trainer->plan->tensors[t], tile,
+                          mw_trainer_state_of(trainer, t, tile), made, error))
+                return false;
+    return true;
+}
+
+/* --- optimizer state ------------------------------------------------------------------------- */
+
+/* Where a chunk's state can be reached: at home, or in the set that it passes through. */
+static uint32_t
+reachable(const struct mw_trainer *trainer, uint32_t chunk)
+{
+    uint32_t set = trainer->chunks[chunk].set_slot;
+    return set == MW_NONE ? trainer->plan->chunks[chunk].slot : set;
+}
+
+/* State at home on a device is reached by copies. */
+static bool
+copy_state(struct mw_trainer *trainer, void *to, const void *from, int64_t bytes, GError **error)
+{
+    return trainer->places.backend->copy(trainer->places.device, to, from, bytes, error);
+}
+
+static bool
+start_piece(struct mw_trainer *trainer, uint32_t chunk, int state, const struct mw_piece *piece,
+            float *made, GError **error)
+{
+    const struct mw_tensor *tensor = &trainer->plan->tensors[piece->tensor];
+    int64_t at = state * trainer->plan->chunks[chunk].elements + piece->at;
+
+    for (int64_t i = 0; i < piece->elements; i += PIECE_ELEMENTS) {
+        int64_t count = MIN(PIECE_ELEMENTS, piece->elements - i);
+        void *to = mw_places_at(&trainer->places, reachable(trainer, chunk), 4 * (at + i));
+        if (!make_state(trainer, state, tensor, piece->tile, piece->first + i, count, MW_DTYPE_FP32,
+                        made, error) ||
+            !copy_state(trainer, to, made, 4 * count, error))
+            return false;
+    }
+    return true;
+}
+
+/* Momentum and variance begin with zero, as reserved memory is; a set may hold another chunk's. */
+static bool
+start_chunk(struct mw_trainer *trainer, uint32_t chunk, float *made, GError **error)
+{
+    const struct mw_chunk_content *content = &trainer->plan->chunks[chunk];
+    const struct mw_trainer_chunk *it = &trainer->chunks[chunk];
+    int states = trainer->options.checkpoint ? 3 : 1;
+    bool drives = mw_trainer_on_drives(trainer->plan, chunk);
+    uint32_t slot = reachable(trainer, chunk);
+    int64_t bytes = mw_trainer_state_bytes(trainer->plan, chunk);
+
+    if (drives)
+        memset(mw_places_at(&trainer->places, slot, 0), 0, bytes);
+    for (int64_t i = 0; i < states * it->piece_count; i++)
+        if (!start_piece(trainer, chunk, (int)(i % states), &it->pieces[i / states], made, error))
+            return false;
+    struct mw_move move = {{slot, 0}, {content->slot, 0}, bytes};
+    return !drives || mw_places_move(&trainer->places, &move, 1, error);
+}
+
+/* --- 16-bit parameters ----------------------------------------------------------------------- */
+
+static bool
+put_params(struct mw_trainer *trainer, uint32_t slot, int64_t at_bytes, void *made, int64_t bytes,
+           GError **error)
+{
+    const struct mw_slot *home = &trainer->plan->slots[slot];
+
+    if (home->tier != MW_TIER_NVME)
+        return copy_state(trainer, mw_places_at(&trainer->places, slot, at_bytes), made, bytes,
+                          error);
+    return mw_nvme_transfer(trainer->places.nvme, MW_NVME_WRITE, home->offset_bytes + at_bytes,
+                            mw_in_pages(bytes), made, error);
+}
+
+static bool
+start_params(struct mw_trainer *trainer, uint32_t index, int64_t tile, void *made, GError **error)
+{
+    const struct mw_tensor *tensor = &trainer->plan->tensors[index];
+    struct mw_range mine = {0, mw_tensor_part_elements(tensor, tile)};
+
+    if (!tensor->params_whole)
+        mine = mw_tensor_shard(tensor, trainer->rank, tile);
+    for (int64_t i = 0; i < mine.elements; i += PIECE_ELEMENTS) {
+        int64_t count = MIN(PIECE_ELEMENTS, mine.elements - i);
+        if (!make_state(trainer, 0, tensor, tile, mine.first + i, count, trainer->kernels->dtype,
+                        made, error) ||
+            !put_params(trainer, tensor->param_slot, 2 * (tile * tensor->param_stride + i), made,
+                        2 * count, error))
+            return false;
+    }
+    return true;
+}
+
+bool
+mw_trainer_start_state(struct mw_trainer *trainer, GError **error)
+{
+    const struct mw_plan *plan = trainer->plan;
+    void *made = NULL;
+    bool good = true;
+
+    if (trainer->options.host_threads)
+        omp_set_num_threads(trainer->options.host_threads);
+    if (posix_memalign(&made, MW_SLOT_ALIGNMENT_BYTES, 4 * PIECE_ELEMENTS))
+        g_error("out of memory");
+    for (uint32_t c = 0; good && c < plan->chunk_count; c++)
+        good = start_chunk(trainer, c, made, error);
+    for (uint32_t t = 0; good && t < plan->tensor_count; t++)
+        for (uint32_t tile = 0; good && tile < plan->tensors[t].tiles; tile++)
+            good = start_params(trainer, t, tile, made, error);
+    free(made);
+    if (trainer->options.checkpoint)
+        mw_trainer_read_fields(trainer, mw_checkpoint_record(trainer->options.checkpoint));
+    return good;
+}
+
+/* --- 16-bit parameters of a state that is there ---------------------------------------------- */
+
+static bool
+restore_piece(struct mw_trainer *trainer, uint32_t chunk, const struct mw_piece *piece, float *w,
+              uint16_t *made, GError **error)
+{
+    const struct mw_tensor *tensor = &trainer->plan->tensors[piece->tensor];
+
+    for (int64_t i = 0; i < piece->elements; i += PIECE_ELEMENTS) {
+        int64_t count = MIN(PIECE_ELEMENTS, piece->elements - i);
+        int64_t at =
+            mw_tensor_place(tensor, MW_HOME_PARAMS, trainer->rank, piece->tile, piece->first + i);
+        const void *from =
+            mw_places_at(&trainer->places, reachable(trainer, chunk), 4 * (piece->at + i));
+        if (!copy_state(trainer, w, from, 4 * count, error))
+            return false;
+        trainer->kernels->narrow(made, w, count);
+        if (!put_params(trainer, tensor->param_slot, 2 * at, made, 2 * count, error))
+            return false;
+    }
+    return true;
+}
+
+bool
+mw_trainer_restore_params(struct mw_trainer *trainer, uint32_t chunk, GError **error)
+{
+    const struct mw_trainer_chunk *it = &trainer->chunks[chunk];
+    g_autofree float *w = g_new(float, PIECE_ELEMENTS);
+    void *made = NULL;
+    bool good = true;
+
+    if (posix_memalign(&made, MW_SLOT_ALIGNMENT_BYTES, 2 * PIECE_ELEMENTS))
+        g_error("out of memory");
+    for (int64_t i = 0; good && i < it->piece_count; i++)
+        good = restore_piece(trainer, chunk, &it->pieces[i], w, made, error);
+    free(made);
+    return good;
+}
+
+bool
+mw_trainer_start_frozen(struct mw_trainer *trainer, GError **error)
+{
+    const struct mw_plan *plan = trainer->plan;
+    void *made = NULL;
+    bool good = true;
+
+    if (posix_memalign(&made, MW_SLOT_ALIGNMENT_BYTES, 4 * PIECE_ELEMENTS))
+        g_error("out of memory");
+    for (uint32_t t = 0; t < plan->tensor_count; t++)
+        for (uint32_t tile = 0;
+             good && !plan->tensors[t].trainable && tile < plan->tensors[t].tiles; tile++)
+            good = start_params(trainer, t, tile, made, error);
+    free(made);
+    return good;
+}
+
+/* --- out ------------------------------------------------------------------------------------- */
+
+static bool
+visit_piece(struct mw_trainer *trainer, uint32_t chunk, const struct mw_piece *piece, float *copies,
+            mw_trainer_visit visit, void *data, GError **error)
+{
+    const struct mw_tensor *tensor = &trainer->plan->tensors[piece->tensor];
+    int64_t n = trainer->plan->chunks[chunk].elements;
+
+    for (int64_t i = 0; i < piece->elements; i += PIECE_ELEMENTS) {
+        int64_t count = MIN(PIECE_ELEMENTS, piece->elements - i);
+        const float *state[3];
+        for (int s = 0; s < 3; s++) {
+            const void *from = mw_places_at(&trainer->places, reachable(trainer, chunk),
+                                            4 * (s * n + piece->at + i));
+            state[s] = copies + s * PIECE_ELEMENTS;
+            if (!copy_state(trainer, copies + s * PIECE_ELEMENTS, from, 4 * count, error))
+                return false;
+        }
+        if (!visit(data, tensor, piece->tile, piece->first + i, count, state, error))
+            return false;
+    }
+    return true;
+}
+
+bool
+mw_trainer_visit_state(struct mw_trainer *trainer, mw_trainer_visit visit, void *data,
+                       GError **error)
+{
+    const struct mw_plan *plan = trainer->plan;
+    g_autofree float *copies = g_new(float, 3 * PIECE_ELEMENTS);
+
+    for (uint32_t c = 0; c < plan->chunk_count; c++) {
+        const struct mw_trainer_chunk *chunk = &trainer->chunks[c];
+        struct mw_move move = {
+            {plan->chunks[c].slot, 0}, {reachable(trainer, c), 0}, mw_trainer_state_bytes(plan, c)};
+        if (mw_trainer_on_drives(plan, c) && !mw_places_move(&trainer->places, &move, 1, error))
+            return false;
+        for (int64_t i = 0; i < chunk->piece_count; i++)
+            if (!visit_piece(trainer, c, &chunk->pieces[i], copies, visit, data, error))
+                return false;
+    }
+    return true;
+}

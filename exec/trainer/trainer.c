@@ -1,0 +1,536 @@
+#include "exec/trainer/trainer.h"
+
+#include <errno.h>
+#include <omp.h>
+#include <time.h>
+
+#include "base/error.h"
+#include "exec/trainer/checkpoint.h"
+#include "exec/trainer/internal.h"
+
+/* --- operands -------------------------------------------------------------------------------- */
+
+uint32_t
+mw_trainer_slot(const struct mw_trainer *trainer, const struct mw_op *op, uint32_t purposes,
+                uint32_t modes)
+{
+    const struct mw_use *uses = &trainer->plan->uses[op->use_begin];
+
+    for (int i = 0; i < op->use_count; i++)
+        if (purposes >> trainer->plan->slots[uses[i].slot].purpose & 1 && modes >> uses[i].mode & 1)
+            return uses[i].slot;
+    return MW_NONE;
+}
+
+struct mw_range
+mw_trainer_state_of(const struct mw_trainer *trainer, uint32_t tensor, uint32_t tile)
+{
+    const struct mw_tensor *it = &trainer->plan->tensors[tensor];
+
+    if (it->state_whole)
+        return (struct mw_range){0, mw_tensor_part_elements(it, tile)};
+    return mw_tensor_shard(it, trainer->rank, tile);
+}
+
+/* Its gradients outlive the step. */
+bool
+mw_trainer_is_delayed(const struct mw_plan *plan)
+{
+    return plan->tensor_count && plan->slots[plan->tensors[0].gradient_slot].persistent;
+}
+
+int64_t
+mw_trainer_gradient_bytes(const struct mw_tensor *tensor)
+{
+    return tensor->gradient_dtype == MW_DTYPE_FP32 ? 4 : 2;
+}
+
+int64_t
+mw_trainer_narrow_at(const struct mw_trainer *trainer, const struct mw_tensor *tensor)
+{
+    bool wide = tensor->gradient_dtype == MW_DTYPE_FP32 &&
+                trainer->plan->slots[tensor->gradient_slot].tier == MW_TIER_NVME;
+
+    return mw_in_pages(wide ? 4 * tensor->shard_elements : 0);
+}
+
+static int64_t
+clock_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+/* --- the ends of a step ---------------------------------------------------------------------- */
+
+static bool
+begin_step(struct mw_trainer *trainer, int64_t step, GError **error)
+{
+    const struct mw_trainer_options *options = &trainer->options;
+    struct mw_step_numbers *now = &trainer->now;
+
+    now->step = step;
+    *trainer->loss = 0;
+    now->loss_scale = trainer->scale.scale;
+    now->learning_rate = options->learning_rate(options->data, now->step);
+    for (int64_t m = 0; m < trainer->micro_batches; m++)
+        if (!options->batch(options->data, now->step, m, trainer->ids + m * trainer->tokens,
+                            trainer->targets + m * trainer->tokens, error))
+            return false;
+    return true;
+}
+
+/* Steps that may have begun behind the one that ends. */
+static int64_t
+begun_behind(const struct mw_trainer *trainer)
+{
+    return !trainer->plan->barriered;
+}
+
+/* What ranks tell each other at the end of a step: their losses, which are summed up, and who
+ * wishes that the run ends. */
+static bool
+exchange(struct mw_trainer *trainer, int *wish, GError **error)
+{
+    const struct mw_trainer_options *options = &trainer->options;
+    double told[1 + MW_TRAINER_WISHES] = {*trainer->loss};
+
+    *wish = options->wish ? options->wish(options->data) : 0;
+    if (*wish)
+        told[*wish] = 1;
+    if (options->ranks &&
+        !mw_ranks_all_reduce_fp64(options->ranks, 0, told, G_N_ELEMENTS(told), error))
+        return false;
+    *trainer->loss = told[0];
+    for (*wish = MW_TRAINER_WISHES; *wish && !told[*wish]; --*wish)
+        continue;
+    return true;
+}
+
+/* With this step, or with the one behind it where that may have begun. */
+static void
+end_early(struct mw_trainer *trainer, int wish)
+{
+    int64_t last = trainer->now.step + begun_behind(trainer);
+
+    if (last >= trainer->durable.last_step)
+        return;
+    trainer->ended_by = wish;
+    trainer->durable.last_step = last;
+    mw_lanes_end_with(trainer->lanes, (uint32_t)(last - trainer->next_step));
+}
+
+static bool
+commit(struct mw_trainer *trainer, bool diverged, bool *committed, GError **error)
+{
+    int64_t begin_ns = clock_ns();
+
+    trainer->busy_until_ns = INT64_MAX;
+    bool good = mw_trainer_commit_step(trainer, diverged, committed, error);
+    int64_t end_ns = clock_ns();
+    trainer->busy_until_ns = end_ns + (end_ns - begin_ns);
+    return good;
+}
+
+static bool
+end_step(struct mw_trainer *trainer, GError **error)
+{
+    struct mw_step_numbers *now = &trainer->now;
+    bool committed, diverged;
+    double nothing = 0;
+    int wish;
+
+    now->updates += !now->updates_nothing;
+    trainer->pending = mw_trainer_is_delayed(trainer->plan);
+    trainer->pending_scale = now->loss_scale;
+    if (!exchange(trainer, &wish, error))
+        return false;
+    if (wish)
+        end_early(trainer, wish);
+    trainer->last_loss = *trainer->loss;
+    diverged = mw_trainer_diverges(trainer, *trainer->loss);
+    if (!commit(trainer, diverged, &committed, error))
+        return false;
+    /* Where all ranks meet, all have made it durable. */
+    if (committed && !mw_trainer_sum(trainer, 0, &nothing, error))
+        return false;
+    trainer->reports[now->step % 2] = (struct mw_trainer_step){
+        .step = now->step,
+        .loss = *trainer->loss / (trainer->tokens * trainer->micro_batches * trainer->ranks),
+        .skipped_in_row = trainer->scale.skipped_in_row,
+        .diverged = diverged,
+        .gradient_norm = now->gradient_norm,
+        .learning_rate = now->learning_rate,
+        .loss_scale = now->loss_scale,
+        .skipped = now->skipped,
+        .committed = committed,
+    };
+    return true;
+}
+
+/* --- ops ------------------------------------------------------------------------------------- */
+
+static bool
+perform(struct mw_trainer *trainer, const struct mw_op *op, uint32_t step, GError **error)
+{
+    switch ((enum mw_op_kind)trainer->plan->works[op->work].kind) {
+    case MW_OP_COMPUTE:
+        return mw_trainer_compute(trainer, op, error);
+    case MW_OP_UPDATE:
+        return mw_trainer_update(trainer, op, error);
+    case MW_OP_NORM_CHECK:
+        return mw_trainer_norm(trainer, op, error);
+    case MW_OP_ACCUMULATE:
+        return mw_trainer_accumulate(trainer, op, error);
+    case MW_OP_NVME_READ:
+    case MW_OP_NVME_WRITE:
+    case MW_OP_H2D:
+    case MW_OP_D2H:
+        return mw_trainer_move(trainer, op, error);
+    case MW_OP_ALL_GATHER:
+    case MW_OP_REDUCE_SCATTER:
+    case MW_OP_ALL_REDUCE:
+    case MW_OP_BROADCAST:
+        return mw_trainer_collect(trainer, op, error);
+    case MW_OP_COPY:
+        return begin_step(trainer, trainer->next_step + step, error);
+    case MW_OP_COMMIT:
+        return end_step(trainer, error);
+    default:
+        g_assert_not_reached(); /* refused before the run */
+    }
+}
+
+/* Keeps a limited lane until the op's bytes would be through. */
+static void
+hold_back(const struct mw_trainer *trainer, const struct mw_op *op, int64_t begin_ns)
+{
+    double rate = trainer->options.lane_bytes_per_s[trainer->plan->lanes[op->lane].kind];
+
+    if (rate <= 0)
+        return;
+    int64_t end_ns = begin_ns + (int64_t)(trainer->plan->works[op->work].bytes / rate * 1e9);
+    struct timespec until = {end_ns / 1000000000, end_ns % 1000000000};
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
+        continue;
+}
+
+/* For other ranks to come to where the op meets them: all such ops of its lane so far. */
+static int64_t
+waited_ns(const struct mw_trainer *trainer, const struct mw_op *op)
+{
+    const struct mw_lane *lane = &trainer->plan->lanes[op->lane];
+    bool collective = lane->kind == MW_LANE_COLLECTIVE;
+    int turns;
+
+    if (trainer->ranks == 1)
+        return 0;
+    if (collective || trainer->plan->works[op->work].kind == MW_OP_COMMIT)
+        return mw_ranks_waited_ns(trainer->options.ranks, collective ? lane->index : 0);
+    turns = mw_trainer_turn_stream(trainer, op);
+    return turns < 0 ? 0 : trainer->turns_waited_ns[turns];
+}
+
+static enum mw_exec_outcome
+run_op(void *context, struct mw_lanes *lanes, uint32_t op, uint32_t step, GError **error)
+{
+    struct mw_trainer *trainer = context;
+    const struct mw_op *it = &trainer->plan->ops[op];
+
+    trainer->moved_ns = clock_ns();
+    if (trainer->queued[op])
+        return mw_trainer_queue(trainer, lanes, op, step, perform, error);
+    if (mw_trainer_moves_alone(trainer, it)) {
+        mw_trainer_begin_move(trainer, lanes, op, step);
+        return MW_EXEC_PENDING;
+    }
+    if (trainer->plan->lanes[it->lane].kind == MW_LANE_HOST && trainer->options.host_threads)
+        omp_set_num_threads(trainer->options.host_threads);
+    int64_t begin_ns = clock_ns(), before_ns = waited_ns(trainer, it);
+    if (!perform(trainer, it, step, error))
+        return MW_EXEC_FAILED;
+    int64_t after_ns = waited_ns(trainer, it);
+    if (after_ns > before_ns)
+        mw_lanes_waited(lanes, op, step, after_ns - before_ns);
+    hold_back(trainer, it, begin_ns);
+    trainer->moved_ns = clock_ns();
+    return MW_EXEC_DONE;
+}
+
+/* Other ranks may not come to where this one waits for them. */
+static void
+stop(void *context)
+{
+    struct mw_trainer *trainer = context;
+    mw_ranks_cancel(trainer->options.ranks);
+}
+
+/* --- life ------------------------------------------------------------------------------------ */
+
+static bool
+check_op(const struct mw_plan *plan, const struct mw_op *op, GError **error)
+{
+    const struct mw_work *work = &plan->works[op->work];
+    bool runs = work->kind <= MW_OP_ALL_REDUCE || work->kind == MW_OP_BROADCAST ||
+                work->kind == MW_OP_COMMIT;
+
+    if (runs)
+        return true;
+    g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "the executor does not run %s of %s",
+                mw_op_kind_name(work->kind), mw_operator_name(work->operator_));
+    return false;
+}
+
+/* Of parameters and activations: what the plan computes in. */
+static enum mw_dtype
+dtype_of(const struct mw_plan *plan)
+{
+    for (uint32_t i = 0; i < plan->work_count; i++)
+        if (plan->works[i].kind == MW_OP_COMPUTE)
+            return (enum mw_dtype)plan->works[i].dtype;
+    return MW_DTYPE_BF16;
+}
+
+static bool
+check_dtype(const struct mw_plan *plan, enum mw_dtype dtype, GError **error)
+{
+    bool one = dtype == MW_DTYPE_BF16 || dtype == MW_DTYPE_FP16;
+
+    for (uint32_t i = 0; i < plan->work_count; i++)
+        one &= plan->works[i].kind != MW_OP_COMPUTE || plan->works[i].dtype == dtype;
+    for (uint32_t i = 0; i < plan->tensor_count; i++)
+        one &= plan->tensors[i].gradient_dtype == dtype ||
+               plan->tensors[i].gradient_dtype == MW_DTYPE_FP32;
+    if (!one)
+        g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
+                    "the executor computes in bf16 or in fp16; this plan has neither, or both");
+    return one;
+}
+
+static bool
+check_plan(const struct mw_plan *plan, enum mw_dtype dtype, GError **error)
+{
+    for (uint32_t i = 0; i < plan->op_count; i++)
+        if (!check_op(plan, &plan->ops[i], error))
+            return false;
+    return check_dtype(plan, dtype, error);
+}
+
+static bool
+resumes(const struct mw_trainer *trainer)
+{
+    return trainer->options.commit.on && trainer->options.commit.resume;
+}
+
+static bool
+reserves_last(const struct mw_trainer *trainer)
+{
+    return trainer->options.make_room && !resumes(trainer);
+}
+
+static bool
+reserve_drives(struct mw_trainer *trainer, GError **error)
+{
+    const struct mw_trainer_options *options = &trainer->options;
+
+    return !reserves_last(trainer) || !trainer->places.nvme ||
+           mw_nvme_reserve(trainer->places.nvme, options->make_room, options->data, error);
+}
+
+static bool
+open_places(struct mw_trainer *trainer, GError **error)
+{
+    const struct mw_trainer_options *options = &trainer->options;
+    struct mw_backend_options device = {
+        .decoder = options->decoder,
+        .sequences = options->sequences,
+        .seq = options->seq,
+        .dtype = trainer->kernels->dtype,
+        .threads = options->device_threads,
+        .node_rank = options->ranks ? mw_ranks_node_index(options->ranks) : 0,
+        .node_ranks = options->ranks ? mw_ranks_node_count(options->ranks) : 1,
+        .ranks = options->ranks,
+        .streams = mw_trainer_streams(trainer),
+    };
+    struct mw_nvme_options drives = options->drives;
+
+    drives.keep |= options->commit.on;
+    drives.whose = options->unchecked ? NULL : mw_trainer_whose;
+    drives.whose_data = trainer;
+    drives.resume = resumes(trainer);
+    drives.later = reserves_last(trainer);
+    return mw_places_open(&trainer->places, trainer->plan, options->backend, &device, error) &&
+           (!options->ready || options->ready(options->data, error)) &&
+           mw_places_open_drives(&trainer->places, &drives, error) &&
+           mw_trainer_meet(trainer, error);
+}
+
+/* What is started from, before any of it is used; the ranks share the work. */
+static bool
+verify_start(const struct mw_trainer *trainer, GError **error)
+{
+    const struct mw_trainer_options *o = &trainer->options;
+
+    if (resumes(trainer))
+        return true;
+    return (!o->weights ||
+            mw_safetensors_verify(o->weights, trainer->rank, trainer->ranks, error)) &&
+           (!o->checkpoint ||
+            mw_checkpoint_verify(o->checkpoint, trainer->rank, trainer->ranks, error)) &&
+           (!o->try_start || !(o->weights || o->checkpoint) ||
+            mw_trainer_try_start(trainer, error));
+}
+
+static bool
+make_state(struct mw_trainer *trainer, GError **error)
+{
+    return resumes(trainer) ? mw_trainer_resume(trainer, error)
+                            : mw_trainer_start_state(trainer, error);
+}
+
+static const struct mw_plan *
+first_plan(const struct mw_trainer *trainer)
+{
+    const struct mw_trainer_options *o = &trainer->options;
+    return o->undelayed && o->undelayed_steps > 0 ? o->undelayed : o->plan;
+}
+
+bool
+mw_trainer_turn_to(struct mw_trainer *trainer, const struct mw_plan *plan, GError **error)
+{
+    struct mw_exec_backend run = {run_op, trainer, stop, mw_trainer_queues, 0};
+
+    /* Alone nothing could be called off. */
+    if (trainer->ranks > 1)
+        run.patience_ns = (int64_t)(trainer->options.patience_s * 1e9);
+    mw_lanes_free(trainer->lanes);
+    mw_trainer_take_down(trainer);
+    trainer->plan = plan;
+    mw_places_turn_to(&trainer->places, plan);
+    trainer->lanes = mw_lanes_new(plan, run, error);
+    return trainer->lanes && mw_trainer_set_up(trainer, error);
+}
+
+/* Several ranks end by mw_ranks_abort alone: files would be left behind, and memory must stay, for
+ * messages may be on their way. */
+static void
+give_back_drives(struct mw_trainer *trainer)
+{
+    if (trainer->ranks > 1)
+        mw_nvme_close(g_steal_pointer(&trainer->places.nvme));
+}
+
+static const struct mw_cpu_kernels *
+host_passes(const struct mw_backend *backend, enum mw_dtype dtype)
+{
+    return backend->host ? backend->host(dtype) : mw_cpu_kernels(dtype);
+}
+
+struct mw_trainer *
+mw_trainer_new(const struct mw_trainer_options *options, GError **error)
+{
+    struct mw_trainer *trainer = g_new0(struct mw_trainer, 1);
+
+    trainer->options = *options;
+    trainer->plan = options->plan;
+    trainer->kernels = host_passes(options->backend, dtype_of(options->plan));
+    if (!options->loss_scaling.start)
+        trainer->options.loss_scaling = mw_loss_scaling_default(trainer->kernels->dtype);
+    trainer->scale = mw_loss_scale_start(&trainer->options.loss_scaling);
+    if (!mw_trainer_join(trainer, error) ||
+        !check_plan(options->plan, trainer->kernels->dtype, error) ||
+        !mw_trainer_check_threads(options, error) || !mw_trainer_check_commit(trainer, error) ||
+        !verify_start(trainer, error) || !open_places(trainer, error) ||
+        !mw_trainer_turn_to(trainer, first_plan(trainer), error) ||
+        !mw_trainer_open_commit(trainer, error) || !reserve_drives(trainer, error) ||
+        !make_state(trainer, error)) {
+        give_back_drives(trainer);
+        if (trainer->ranks <= 1)
+            mw_trainer_free(trainer);
+        return NULL;
+    }
+    return trainer;
+}
+
+void
+mw_trainer_free(struct mw_trainer *trainer)
+{
+    if (!trainer)
+        return;
+    mw_lanes_free(trainer->lanes);
+    mw_trainer_take_down(trainer);
+    mw_trainer_close_commit(trainer);
+    mw_places_close(&trainer->places);
+    g_free(trainer);
+}
+
+static bool
+step_ended(void *data, uint32_t step, const struct mw_timeline *timeline, GError **error)
+{
+    struct mw_trainer *trainer = data;
+    struct mw_trainer_step *report = &trainer->reports[(trainer->next_step + step) % 2];
+
+    report->plan = trainer->plan;
+    report->timeline = timeline;
+    report->let_in_ns = mw_lanes_let_in_ns(trainer->lanes, step);
+    return (!trainer->on_step || trainer->on_step(trainer->on_step_data, report, error)) &&
+           mw_trainer_check_course(trainer, report, error);
+}
+
+static bool
+run_steps(struct mw_trainer *trainer, int64_t steps, GError **error)
+{
+    if (!mw_lanes_run(trainer->lanes, steps, step_ended, trainer, error)) {
+        give_back_drives(trainer);
+        return false;
+    }
+    trainer->next_step = MIN(trainer->next_step + steps, trainer->durable.last_step + 1);
+    return true;
+}
+
+bool
+mw_trainer_run(struct mw_trainer *trainer, int64_t steps, mw_trainer_on_step on_step, void *data,
+               GError **error)
+{
+    const struct mw_plan *last = trainer->options.plan;
+    int64_t before = 0;
+    if (trainer->plan != last)
+        before = CLAMP(trainer->options.undelayed_steps - trainer->next_step, 0, steps);
+
+    trainer->on_step = on_step;
+    trainer->on_step_data = data;
+    trainer->durable.last_step = trainer->next_step + steps - 1;
+    trainer->moved_ns = clock_ns();
+    trainer->busy_until_ns = 0;
+    trainer->ended_by = 0;
+    if (before > 0 && !run_steps(trainer, before, error))
+        return false;
+    int64_t left = trainer->durable.last_step + 1 - trainer->next_step;
+    if (left <= 0)
+        return true;
+    if (trainer->plan != last && !mw_trainer_turn_to(trainer, last, error))
+        return false;
+    return run_steps(trainer, left, error);
+}
+
+int64_t
+mw_trainer_idle_ns(const struct mw_trainer *trainer)
+{
+    int64_t moved_ns = trainer->moved_ns, busy_until_ns = trainer->busy_until_ns;
+
+    return MAX(clock_ns() - MAX(moved_ns, busy_until_ns), 0);
+}
+
+int
+mw_trainer_ended_by(const struct mw_trainer *trainer)
+{
+    return trainer->ended_by;
+}
+
+int64_t
+mw_trainer_next_step(const struct mw_trainer *trainer)
+{
+    return trainer->next_step;
+}

@@ -1,0 +1,358 @@
+/*
+ * The optimizer step: the gradient's norm, then chunk by chunk state in, update, state and 16-bit
+ * parameters out.
+ *
+ * The norm is a sum of fp64 partials over blocks of every part's shard, in the order of tensors,
+ * parts and blocks, whatever chunk or tier a block is in: the same bits for all placements.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "exec/trainer/internal.h"
+
+#define STATE MW_PURPOSE_BIT(MW_PURPOSE_OPTIMIZER_STATE)
+#define STATE_OTHER MW_PURPOSE_BIT(MW_PURPOSE_OPTIMIZER_STATE_OTHER)
+#define BUFFER MW_PURPOSE_BIT(MW_PURPOSE_OPTIMIZER_BUFFERS)
+#define GRADIENTS MW_PURPOSE_BIT(MW_PURPOSE_GRADIENTS)
+#define PARAMS MW_PURPOSE_BIT(MW_PURPOSE_PARAMETERS)
+#define PARAM_BUFFER MW_PURPOSE_BIT(MW_PURPOSE_PARAMETER_BUFFERS)
+
+#define STATE_BYTES 12 /* of an element: fp32 parameter, momentum, variance */
+
+static const struct mw_tensor *
+tensor_of(const struct mw_trainer *trainer, const struct mw_piece *piece)
+{
+    return &trainer->plan->tensors[piece->tensor];
+}
+
+static int64_t
+gradient_bytes(const struct mw_trainer *trainer, uint32_t chunk)
+{
+    uint32_t tensor = trainer->plan->chunks[chunk].first_tensor;
+    return mw_trainer_gradient_bytes(&trainer->plan->tensors[tensor]);
+}
+
+/* Bytes from the start of a home to a piece. */
+static int64_t
+in_home(const struct mw_trainer *trainer, const struct mw_piece *piece, enum mw_home home)
+{
+    const struct mw_tensor *tensor = tensor_of(trainer, piece);
+    int64_t bytes = home == MW_HOME_GRADIENTS ? mw_trainer_gradient_bytes(tensor) : 2;
+
+    return bytes * mw_tensor_place(tensor, home, trainer->rank, piece->tile, piece->first);
+}
+
+/* --- moves ----------------------------------------------------------------------------------- */
+
+/* Between the homes of a chunk's gradients and a buffer in the chunk's order. */
+static void
+gather_gradients(const struct mw_trainer *trainer, uint32_t chunk, uint32_t buffer,
+                 int64_t at_bytes, GArray *moves)
+{
+    const struct mw_trainer_chunk *it = &trainer->chunks[chunk];
+    int64_t bytes = gradient_bytes(trainer, chunk);
+
+    for (int64_t i = 0; i < it->piece_count; i++) {
+        const struct mw_piece *piece = &it->pieces[i];
+        struct mw_move move = {
+            .from = {tensor_of(trainer, piece)->gradient_slot,
+                     in_home(trainer, piece, MW_HOME_GRADIENTS)},
+            .to = {buffer, at_bytes + bytes * piece->at},
+            .bytes = bytes * piece->elements,
+        };
+        g_array_append_val(moves, move);
+    }
+}
+
+static void
+scatter_params(const struct mw_trainer *trainer, uint32_t chunk, uint32_t buffer, GArray *moves)
+{
+    const struct mw_trainer_chunk *it = &trainer->chunks[chunk];
+
+    for (int64_t i = 0; i < it->piece_count; i++) {
+        const struct mw_piece *piece = &it->pieces[i];
+        struct mw_move move = {
+            .from = {buffer, 2 * piece->at},
+            .to = {tensor_of(trainer, piece)->param_slot, in_home(trainer, piece, MW_HOME_PARAMS)},
+            .bytes = 2 * piece->elements,
+        };
+        g_array_append_val(moves, move);
+    }
+}
+
+static void
+add_move(GArray *moves, uint32_t from, uint32_t to, int64_t bytes)
+{
+    struct mw_move move = {{from, 0}, {to, 0}, bytes};
+    g_array_append_val(moves, move);
+}
+
+/* Updated parameters: to the next buffer, or home. */
+static void
+list_params(const struct mw_trainer *trainer, const struct mw_op *op, GArray *moves)
+{
+    uint32_t from = mw_trainer_slot(trainer, op, PARAM_BUFFER, MW_MODE_READ);
+    uint32_t to = mw_trainer_slot(trainer, op, PARAM_BUFFER, MW_MODE_WRITE);
+
+    if (to != MW_NONE)
+        add_move(moves, from, to, 2 * trainer->plan->chunks[op->shard].elements);
+    else
+        scatter_params(trainer, op->shard, from, moves);
+}
+
+/* State, with gradients behind it where those come from drives too; or gradients alone. */
+static void
+list_state(const struct mw_trainer *trainer, const struct mw_op *op, GArray *moves)
+{
+    int64_t elements = trainer->plan->chunks[op->shard].elements;
+    uint32_t home = mw_trainer_slot(trainer, op, STATE | STATE_OTHER, MW_MODE_ANY);
+    uint32_t read = mw_trainer_slot(trainer, op, BUFFER, MW_MODE_READ);
+    uint32_t written = mw_trainer_slot(trainer, op, BUFFER, MW_MODE_WRITE);
+    bool gradients_at_home = mw_trainer_slot(trainer, op, GRADIENTS, MW_MODE_READ) != MW_NONE;
+
+    if (home != MW_NONE && read != MW_NONE)
+        add_move(moves, read, home, STATE_BYTES * elements);
+    else if (home != MW_NONE)
+        add_move(moves, home, written, STATE_BYTES * elements);
+    else if (!gradients_at_home)
+        add_move(moves, read, written, gradient_bytes(trainer, op->shard) * elements);
+    if (gradients_at_home)
+        gather_gradients(trainer, op->shard, written, home != MW_NONE ? STATE_BYTES * elements : 0,
+                         moves);
+}
+
+void
+mw_trainer_list_chunk(const struct mw_trainer *trainer, const struct mw_op *op, GArray *moves)
+{
+    if (trainer->plan->works[op->work].operator_ == MW_OPERATOR_UPDATED)
+        list_params(trainer, op, moves);
+    else
+        list_state(trainer, op, moves);
+}
+
+/* --- norm ------------------------------------------------------------------------------------ */
+
+struct squares {
+    uint32_t tensor;
+    int64_t tile, first_block, elements;
+    const void *gradient;
+    bool device;
+};
+
+static bool
+square_sums(struct mw_trainer *trainer, const struct squares *sums, GError **error)
+{
+    const struct mw_places *places = &trainer->places;
+    bool fp32 = trainer->plan->tensors[sums->tensor].gradient_dtype == MW_DTYPE_FP32;
+    double *partial = trainer->partials + trainer->partial_first[sums->tensor] +
+                      sums->tile * trainer->partial_blocks[sums->tensor] + sums->first_block;
+
+    if (sums->device)
+        return places->backend->square_sums(places->device, partial, sums->gradient, fp32,
+                                            sums->elements, error);
+    trainer->kernels->square_sums(partial, sums->gradient, fp32, sums->elements);
+    return true;
+}
+
+/* A part's gradient before it goes to the drives. */
+static bool
+norm_of_part(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
+{
+    const struct mw_plan *plan = trainer->plan;
+    uint32_t index =
+        trainer->tensor_of[(op->layer + 1) * MW_OPERATOR_COUNT + plan->works[op->work].operator_];
+    uint32_t buffer = plan->uses[op->use_begin].slot;
+    struct squares sums = {
+        .tensor = index,
+        .tile = op->tile,
+        .elements = mw_trainer_state_of(trainer, index, op->tile).elements,
+        .gradient = mw_places_at(&trainer->places, buffer, 0),
+    };
+
+    return square_sums(trainer, &sums, error);
+}
+
+/* The blocks that begin in a piece, whole: what they have beyond it is at home as well. */
+static bool
+norm_of_piece(struct mw_trainer *trainer, const struct mw_piece *piece, bool device, GError **error)
+{
+    struct mw_range state = mw_trainer_state_of(trainer, piece->tensor, piece->tile);
+    int64_t in_state = piece->first - state.first;
+    int64_t block = mw_norm_blocks(in_state);
+    int64_t end = mw_norm_blocks(in_state + piece->elements);
+    int64_t begins = block * MW_NORM_BLOCK;
+    struct mw_piece first = {piece->tensor, piece->tile, state.first + begins, 0, 0};
+    struct squares sums = {
+        .tensor = piece->tensor,
+        .tile = piece->tile,
+        .first_block = block,
+        .elements = MIN(state.elements, end * MW_NORM_BLOCK) - begins,
+        .device = device,
+    };
+
+    if (block == end)
+        return true;
+    sums.gradient = mw_places_at(&trainer->places, tensor_of(trainer, piece)->gradient_slot,
+                                 in_home(trainer, &first, MW_HOME_GRADIENTS));
+    return square_sums(trainer, &sums, error);
+}
+
+bool
+mw_trainer_norm(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
+{
+    const struct mw_trainer_chunk *chunk = &trainer->chunks[op->shard];
+    bool device = trainer->plan->lanes[op->lane].kind == MW_LANE_COMPUTE;
+
+    if (op->phase != MW_PHASE_OPTIMIZER)
+        return norm_of_part(trainer, op, error);
+    for (int64_t i = 0; i < chunk->piece_count; i++)
+        if (!norm_of_piece(trainer, &chunk->pieces[i], device, error))
+            return false;
+    return true;
+}
+
+/* What all ranks hold is the first one's to count. */
+static double
+own_squares(struct mw_trainer *trainer)
+{
+    const struct mw_plan *plan = trainer->plan;
+
+    for (uint32_t t = 0; trainer->rank && t < plan->tensor_count; t++)
+        if (plan->tensors[t].state_whole)
+            memset(trainer->partials + trainer->partial_first[t], 0,
+                   plan->tensors[t].tiles * trainer->partial_blocks[t] * sizeof(double));
+    return mw_norm_combine(trainer->partials, trainer->partial_count);
+}
+
+/* The gradient is clipped to a norm (Pascanu et al., arXiv 1211.5063, Sec. 3.2). */
+static bool
+clips(const struct mw_trainer *trainer)
+{
+    double most = trainer->options.optimizer.clip_norm;
+    return most > 0 && trainer->now.gradient_norm > most;
+}
+
+static void
+prepare_update(struct mw_trainer *trainer, double scale)
+{
+    const struct mw_optimizer *o = &trainer->options.optimizer;
+    struct mw_step_numbers *now = &trainer->now;
+    double factor = (clips(trainer) ? o->clip_norm / now->gradient_norm : 1) / scale;
+
+    now->adamw = mw_adamw_step(now->learning_rate, o->beta1, o->beta2, o->epsilon, 0,
+                               now->updates + 1, factor);
+    now->adamw_decaying = mw_adamw_step(now->learning_rate, o->beta1, o->beta2, o->epsilon,
+                                        o->weight_decay, now->updates + 1, factor);
+}
+
+/* A gradient that is not finite updates nothing, nor does one that a delayed update has not got
+ * yet. */
+bool
+mw_trainer_agree(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
+{
+    struct mw_step_numbers *now = &trainer->now;
+    double clip_norm = trainer->options.optimizer.clip_norm;
+    bool delayed = mw_trainer_is_delayed(trainer->plan);
+    double scale = delayed ? trainer->pending_scale : now->loss_scale;
+    double squares = own_squares(trainer);
+
+    /* Its gradient may be finite; all ranks learn of it by the sum. */
+    if (!isfinite(delayed ? trainer->last_loss : *trainer->loss))
+        squares = NAN;
+    if (!mw_trainer_sum(trainer, trainer->plan->lanes[op->lane].index, &squares, error))
+        return false;
+    now->skipped = false;
+    now->gradient_norm = 0;
+    now->updates_nothing = delayed && !trainer->pending;
+    if (now->updates_nothing)
+        return true;
+    now->gradient_norm = sqrt(squares) / scale;
+    now->scale_was_least = trainer->scale.scale <= trainer->options.loss_scaling.min;
+    bool fits =
+        isfinite(squares) && mw_trainer_fits(clips(trainer) ? clip_norm : now->gradient_norm);
+    now->skipped = now->updates_nothing =
+        mw_loss_scale_step(&trainer->options.loss_scaling, &trainer->scale, !fits);
+    prepare_update(trainer, scale);
+    return true;
+}
+
+/* --- update ---------------------------------------------------------------------------------- */
+
+/* Where an update finds a chunk. */
+struct operands {
+    uint32_t chunk;
+    char *state;
+    uint32_t gradients; /* buffer, or MW_NONE: at home */
+    int64_t gradients_at_bytes;
+    uint32_t params; /* buffer, or MW_NONE: at home */
+    bool device;
+};
+
+static struct operands
+find_operands(const struct mw_trainer *trainer, const struct mw_op *op)
+{
+    uint32_t set = mw_trainer_slot(trainer, op, BUFFER, MW_MODE_WRITE);
+    uint32_t state = set != MW_NONE ? set : mw_trainer_slot(trainer, op, STATE, MW_MODE_WRITE);
+    uint32_t incoming = mw_trainer_slot(trainer, op, BUFFER, MW_MODE_READ);
+    bool at_home = mw_trainer_slot(trainer, op, GRADIENTS, MW_MODE_READ) != MW_NONE;
+    struct operands operands = {
+        .chunk = op->shard,
+        .state = mw_places_at(&trainer->places, state, 0),
+        .gradients = incoming,
+        .params = mw_trainer_slot(trainer, op, PARAM_BUFFER, MW_MODE_WRITE),
+        .device = trainer->plan->lanes[op->lane].kind == MW_LANE_COMPUTE,
+    };
+
+    if (incoming == MW_NONE && !at_home) {
+        operands.gradients = set;
+        operands.gradients_at_bytes = STATE_BYTES * trainer->plan->chunks[op->shard].elements;
+    }
+    return operands;
+}
+
+static bool
+update_range(struct mw_trainer *trainer, const struct operands *it,
+             const struct mw_update_range *range, GError **error)
+{
+    const struct mw_places *places = &trainer->places;
+    const struct mw_piece *piece = &range->piece;
+    const struct mw_tensor *tensor = tensor_of(trainer, piece);
+    int64_t n = trainer->plan->chunks[it->chunk].elements;
+    int64_t bytes = mw_trainer_gradient_bytes(tensor), at = piece->at;
+    float *w = (float *)(void *)it->state + at;
+    const void *gradient =
+        it->gradients != MW_NONE
+            ? mw_places_at(places, it->gradients, it->gradients_at_bytes + bytes * at)
+            : mw_places_at(places, tensor->gradient_slot,
+                           in_home(trainer, piece, MW_HOME_GRADIENTS));
+    uint16_t *param = it->params != MW_NONE ? mw_places_at(places, it->params, 2 * at)
+                                            : mw_places_at(places, tensor->param_slot,
+                                                           in_home(trainer, piece, MW_HOME_PARAMS));
+    const struct mw_adamw *step =
+        range->decays ? &trainer->now.adamw_decaying : &trainer->now.adamw;
+
+    if (trainer->now.updates_nothing && it->device)
+        return places->backend->narrow(places->device, param, w, piece->elements, error);
+    if (trainer->now.updates_nothing)
+        trainer->kernels->narrow(param, w, piece->elements);
+    else if (it->device)
+        return places->backend->adamw(places->device, step, w, w + n, w + 2 * n, param, gradient,
+                                      bytes == 4, piece->elements, error);
+    else
+        trainer->kernels->adamw(step, w, w + n, w + 2 * n, param, gradient, bytes == 4,
+                                piece->elements);
+    return true;
+}
+
+bool
+mw_trainer_update(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
+{
+    const struct mw_trainer_chunk *chunk = &trainer->chunks[op->shard];
+    struct operands operands = find_operands(trainer, op);
+
+    for (int64_t r = 0; r < chunk->range_count; r++)
+        if (!update_range(trainer, &operands, &chunk->ranges[r], error))
+            return false;
+    return true;
+}

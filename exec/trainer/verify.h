@@ -1,0 +1,77 @@
+/*
+ * verify.h - whether what a run has made durable is whole: its records, and every extent that they
+ * name, of both steps and of all ranks whose files are here.  All is read as a resume reads it,
+ * past the page cache, nothing is changed, and no run can be at the files meanwhile.  What a resume
+ * refuses is not whole here: records' fields and the lengths of files count as well.
+ *
+ * A run that ended in the midst of a step has begun to write over the older of its two steps: that
+ * one is not whole then, and needs not be.
+ */
+#ifndef MW_EXEC_TRAINER_VERIFY_H
+#define MW_EXEC_TRAINER_VERIFY_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "exec/commit/commit.h"
+
+struct mw_verify_options {
+    const char *const *directories; /* in the order of the run's drives */
+    int directory_count;
+    /* Names of what an extent holds of a rank's state, to be freed; or NULL.  May be NULL. */
+    char *(*tensors)(void *data, int rank, int ranks, const struct mw_commit_extent *extent);
+    /* Whether the caller can go on from a record, beyond what the trainer asks.  May be NULL. */
+    bool (*takes)(void *data, const struct mw_commit_record *record, GError **error);
+    void (*progress)(void *data, int64_t done_bytes, int64_t all_bytes); /* may be NULL */
+    void *data;
+    int64_t noted_step; /* that was durable, from 1, by what is known beside the records; 0 */
+    int noted_ranks;    /* that ran here, and so have left their files here; 0: not known */
+    const struct mw_nvme_calls *calls; /* NULL: the system's */
+};
+
+/* A range of a file that does not hold what was committed, with the extent that it belongs to. */
+struct mw_verify_damage {
+    int rank;
+    char *file, *tensors; /* tensors: NULL where nobody knows */
+    int64_t offset_bytes, bytes, extent;
+    char *what;
+    bool missing; /* the whole file cannot be opened */
+};
+
+struct mw_verify_step {
+    int64_t step;
+    int ranks;                                                /* that have a whole record of it */
+    int64_t extents, bytes, damaged_extents, missing_extents; /* missing: with their file */
+    GPtrArray *damage;                                        /* struct mw_verify_damage * */
+};
+
+/* A file of state that is not there, that may not be read, or that has another length. */
+struct mw_verify_missing {
+    char *file, *why;
+    bool absent;  /* its drive may not be mounted */
+    bool resized; /* it is there: what is damaged in it is told as well */
+};
+
+struct mw_verified {
+    int ranks, ranks_here;          /* of the run; with a record in these directories */
+    struct mw_verify_step steps[3]; /* the newest first; of ranks that differ there are three */
+    int step_count;
+    int newest;         /* index of what a resume takes: all ranks here have it; -1: none */
+    int unreadable;     /* records that the drive does not give back: a newer step may be in one */
+    int64_t lost_step;  /* was durable, from 1, and is in no whole record; 0: none */
+    GPtrArray *missing; /* struct mw_verify_missing *, each file once */
+    GPtrArray *notes;   /* char *: what else there is to say */
+};
+
+/* False with *error: no run is there, a run is using it, or other directories belong to it.
+ * Damage is a result.  To be cleared in either case. */
+bool mw_verify(const struct mw_verify_options *options, struct mw_verified *verified,
+               GError **error);
+void mw_verified_clear(struct mw_verified *verified);
+
+bool mw_verify_is_whole(const struct mw_verified *verified, int step);
+/* A resume goes on from the newest step: it is known to be that, and whole, and no file misses. */
+bool mw_verify_resumes(const struct mw_verified *verified);
+
+#endif

@@ -1,0 +1,162 @@
+/* The text of one profile into values: syntax and each key by itself. */
+#include <string.h>
+
+#include "base/error.h"
+#include "hardware/internal.h"
+
+#define SOURCE ".source"
+#define SHOWN_MAX 80 /* bytes of a value that a message repeats */
+
+static char *
+shown(const char *text)
+{
+    g_autofree char *cut = g_strndup(text, SHOWN_MAX);
+    char *valid = g_utf8_make_valid(cut, -1);
+
+    return g_strdelimit(valid, "\n\r\t", ' ');
+}
+
+static void
+prefix_place(GError **error, const struct mw_hwprofile *profile, const char *group, const char *key,
+             const char *value)
+{
+    g_autofree char *shown_value = shown(value);
+
+    g_prefix_error(error, "%s: [%s] %s = %s: ", profile->origin, group, key, shown_value);
+}
+
+static bool
+refuse_unknown(const struct mw_hwprofile *profile, const char *group, const char *key,
+               GError **error)
+{
+    g_autofree char *suggestion = key ? mw_hw_suggest_key(group, key) : mw_hw_suggest_group(group);
+    g_autofree char *shown_group = shown(group);
+    g_autofree char *shown_key = shown(key ? key : "");
+
+    g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "%s: [%s]%s%s: unknown %s; %s", profile->origin,
+                shown_group, key ? " " : "", shown_key, key ? "key" : "group", suggestion);
+    return false;
+}
+
+static bool
+read_source(struct mw_hwprofile *profile, const char *group, const char *key, const char *text,
+            GError **error)
+{
+    g_autofree char *base = g_strndup(key, strlen(key) - strlen(SOURCE));
+    int row = mw_hw_key_find(group, base);
+
+    if (row < 0)
+        return refuse_unknown(profile, group, base, error);
+    if (!profile->value[row].given) {
+        g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
+                    "%s: [%s] %s: there is no %s in this file that it could be the source of",
+                    profile->origin, group, key, base);
+        return false;
+    }
+    if (mw_hw_value_parse_source(&profile->value[row], text, error))
+        return true;
+    prefix_place(error, profile, group, key, text);
+    return false;
+}
+
+static bool
+read_value(struct mw_hwprofile *profile, const char *group, const char *key, const char *text,
+           GError **error)
+{
+    int row = mw_hw_key_find(group, key);
+    size_t count;
+
+    if (row < 0)
+        return refuse_unknown(profile, group, key, error);
+    if (mw_hw_value_parse(&profile->value[row], &mw_hw_keys(&count)[row], text, error))
+        return true;
+    prefix_place(error, profile, group, key, text);
+    return false;
+}
+
+/* Values first, so that each source finds its value whatever the order in the file. */
+static bool
+read_group(struct mw_hwprofile *profile, GKeyFile *file, const char *group, GError **error)
+{
+    g_auto(GStrv) names = g_key_file_get_keys(file, group, NULL, NULL);
+
+    if (!mw_hw_group_exists(group))
+        return refuse_unknown(profile, group, NULL, error);
+    for (int sources = 0; sources < 2; sources++) {
+        for (char **name = names; name && *name; name++) {
+            if (g_str_has_suffix(*name, SOURCE) != (sources == 1))
+                continue;
+            g_autofree char *text = g_key_file_get_value(file, group, *name, NULL);
+            if (!(sources ? read_source : read_value)(profile, group, *name, text, error))
+                return false;
+        }
+    }
+    return true;
+}
+
+/* GKeyFile lets the last of two equal keys win; here they are a contradiction. */
+static bool
+refuse_repeated(const struct mw_hwprofile *profile, char **lines, GError **error)
+{
+    g_autoptr(GHashTable) seen = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+    const char *group = "";
+
+    for (char **line = lines; *line; line++) {
+        const char *text = g_strstrip(*line);
+        const char *equals = strchr(text, '=');
+
+        if (*text == '[')
+            group = text;
+        else if (*text != '#' && equals) {
+            g_autofree char *key = g_strchomp(g_strndup(text, (gsize)(equals - text)));
+            if (!g_hash_table_add(seen, g_strconcat(group, " ", key, NULL))) {
+                g_autofree char *place = g_strconcat(group, " ", key, NULL);
+                g_autofree char *shown_place = shown(place);
+                g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "%s: %s is given twice",
+                            profile->origin, shown_place);
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static GKeyFile *
+load_keys(const struct mw_hwprofile *profile, const char *text, size_t length, GError **error)
+{
+    g_autoptr(GKeyFile) file = g_key_file_new();
+    g_autoptr(GError) reason = NULL;
+
+    if (g_key_file_load_from_data(file, text, length, G_KEY_FILE_KEEP_TRANSLATIONS, &reason))
+        return g_steal_pointer(&file);
+    g_autofree char *message = shown(reason->message);
+    g_set_error(error, MW_ERROR, MW_ERROR_FORMAT,
+                "%s: not a profile ([group] lines and key = value lines): %s", profile->origin,
+                message);
+    return NULL;
+}
+
+bool
+mw_hw_file_parse(struct mw_hwprofile *profile, const char *text, size_t length, GError **error)
+{
+    g_autofree char *copy = g_strndup(text, length);
+    g_auto(GStrv) lines = NULL;
+    g_auto(GStrv) groups = NULL;
+    g_autoptr(GKeyFile) file = NULL;
+
+    if (length > MW_HW_FILE_BYTES_MAX || !length || !g_utf8_validate(text, (gssize)length, NULL)) {
+        g_set_error(error, MW_ERROR, MW_ERROR_FORMAT,
+                    "%s: not a profile: must be UTF-8 text of 1 to %d bytes", profile->origin,
+                    MW_HW_FILE_BYTES_MAX);
+        return false;
+    }
+    file = load_keys(profile, text, length, error);
+    lines = g_strsplit(copy, "\n", -1);
+    if (!file || !refuse_repeated(profile, lines, error))
+        return false;
+    groups = g_key_file_get_groups(file, NULL);
+    for (char **group = groups; *group; group++)
+        if (!read_group(profile, file, *group, error))
+            return false;
+    return true;
+}

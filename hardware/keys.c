@@ -1,0 +1,201 @@
+/* The key table of hardware profiles, and finding a row or the nearest name in it. */
+#include <stddef.h>
+#include <string.h>
+
+#include "hardware/internal.h"
+
+#define AT(field) offsetof(struct mw_hardware, field)
+#define GIB 1073741824.0
+#define TEXT(key, help)                                                                            \
+    {                                                                                              \
+        "profile", key, "", help, 1, 0, 0, false, 0, MW_HW_TEXT, 0                                 \
+    }
+
+/* group, key, unit, help, scale, min, max, required, better, kind, offset */
+static const struct mw_hw_key keys[] = {
+    TEXT("description", "one line on the machine"),
+    TEXT("inherits", "the profile that all keys not given here come from"),
+    TEXT("date", "when the figures were taken or measured"),
+    TEXT("machine", "the machine that was measured: processor, cores, host name"),
+    TEXT("backend", "what computed when it was measured: cpu or cuda"),
+    TEXT("instruction_set", "that its cores computed with: `memwall list devices` names them"),
+    TEXT("disturbed", "what else its machine did while it was measured; commands repeat it"),
+    TEXT("rate_left", "of its first rate, the part at which it ended; left out: it kept its speed"),
+    TEXT("calibrated", "day on which its machine was measured, YYYY-MM-DD"),
+
+    {"node", "gpus", "", "GPUs a node", 1, 1, 1024, true, 0, MW_HW_COUNT, AT(gpus_per_node)},
+    {"node", "nodes_max", "", "nodes that can be had; 0: not stated", 1, 0, 1000000, false, 0,
+     MW_HW_COUNT, AT(nodes_max)},
+    {"node", "price_usd_per_hour", "USD/h", "rent of a node; 0: not stated", 1, 0, 1e6, false, 0,
+     MW_HW_REAL, AT(price_usd_per_hour)},
+    {"node", "price_usd", "USD", "price of a node; 0: not stated", 1, 0, 1e9, false, 0, MW_HW_REAL,
+     AT(price_usd)},
+    {"node", "amortisation_years", "years", "in which a bought node is written off; default 5", 1,
+     0.1, 100, false, 0, MW_HW_REAL, AT(amortisation_years)},
+    {"node", "electricity_usd_per_kwh", "USD/kWh", "price of electricity; 0: not stated", 1, 0,
+     1000, false, 0, MW_HW_REAL, AT(electricity_usd_per_kwh)},
+    {"node", "power_w", "W", "a node under load; 0: not stated", 1, 0, 1e7, false, 0, MW_HW_REAL,
+     AT(power_w)},
+
+    {"gpu", "memory_gib", "GiB", "device memory", GIB, 0.001, 1e5, true, 0, MW_HW_BYTES,
+     AT(gpu_memory_bytes)},
+    {"gpu", "reserve_gib", "GiB", "driver context, libraries, display", GIB, 0, 1e5, true, 0,
+     MW_HW_BYTES, AT(gpu_reserve_bytes)},
+    {"gpu", "largest_request_gib", "GiB",
+     "largest contiguous request that fragmented memory serves; default: memory less reserve", GIB,
+     0.001, 1e5, false, 0, MW_HW_BYTES, AT(gpu_largest_request_bytes)},
+    {"gpu", "memory_gb_per_s", "GB/s", "achievable device memory bandwidth", 1e9, 0.001, 1e6, true,
+     1, MW_HW_REAL, AT(gpu_memory_bytes_per_s)},
+    {"gpu", "operator_gb_per_s", "GB/s",
+     "what norms, activations, biases and sums reach of it; default: memory_gb_per_s", 1e9, 0.001,
+     1e6, false, 1, MW_HW_REAL, AT(gpu_operator_bytes_per_s)},
+    {"gpu", "peak_tflops", "TFLOP/s", "dense 16-bit peak of the datasheet: the base of MFU", 1e12,
+     1e-6, 1e6, true, 0, MW_HW_REAL, AT(gpu_peak_flops)},
+    {"gpu", "achievable_tflops", "TFLOP/s",
+     "of whole layers without communication: the base of efficiency", 1e12, 1e-6, 1e6, true, 1,
+     MW_HW_REAL, AT(gpu_achievable_flops)},
+    {"gpu", "matmul_dim", "", "curve of matrix products: cube root of m*n*k, rising", 1, 1, 1e9,
+     true, 0, MW_HW_LIST, AT(matmul_dim)},
+    {"gpu", "matmul_tflops", "TFLOP/s", "rate of matrix products, one a matmul_dim", 1e12, 1e-6,
+     1e6, true, 1, MW_HW_LIST, AT(matmul_flops)},
+    {"gpu", "matmul_tflops_low", "TFLOP/s", "the same at the slow end of its range", 1e12, 1e-6,
+     1e6, false, 1, MW_HW_LIST, AT(matmul_flops)},
+    {"gpu", "matmul_tflops_high", "TFLOP/s", "the same at the fast end of its range", 1e12, 1e-6,
+     1e6, false, 1, MW_HW_LIST, AT(matmul_flops)},
+    {"gpu", "attention_dim", "",
+     "curve of attention: cube root of seq*seq*head_dim, rising; default: that of products", 1, 1,
+     1e9, false, 0, MW_HW_LIST, AT(attention_dim)},
+    {"gpu", "attention_tflops", "TFLOP/s",
+     "rate of attention, counted whole although it is causal, one an attention_dim", 1e12, 1e-6,
+     1e6, false, 1, MW_HW_LIST, AT(attention_flops)},
+    {"gpu", "attention_tflops_low", "TFLOP/s", "the same at the slow end of its range", 1e12, 1e-6,
+     1e6, false, 1, MW_HW_LIST, AT(attention_flops)},
+    {"gpu", "attention_tflops_high", "TFLOP/s", "the same at the fast end of its range", 1e12, 1e-6,
+     1e6, false, 1, MW_HW_LIST, AT(attention_flops)},
+    {"gpu", "launch_us", "us", "start of a kernel, not hidden", 1e-6, 0, 1e6, true, -1, MW_HW_REAL,
+     AT(gpu_launch_s)},
+    {"gpu", "collective_sm_share", "", "share of the multiprocessors that a collective takes", 1, 0,
+     1, true, -1, MW_HW_REAL, AT(gpu_collective_sm_share)},
+    {"gpu", "host_sm_share", "",
+     "share of the device's compute that an update on the host takes, its cores being the "
+     "device's; "
+     "default 0",
+     1, 0, 1, false, -1, MW_HW_REAL, AT(gpu_host_sm_share)},
+    {"gpu", "copy_sm_share", "",
+     "the same of a copy between host and device, each direction; default 0", 1, 0, 1, false, -1,
+     MW_HW_REAL, AT(gpu_copy_sm_share)},
+    {"gpu", "nvme_sm_share", "", "the same of a transfer from or to the drives; default 0", 1, 0, 1,
+     false, -1, MW_HW_REAL, AT(gpu_nvme_sm_share)},
+    {"gpu", "flash_attention", "", "attention never writes the score matrix", 1, 0, 1, true, 0,
+     MW_HW_FLAG, AT(gpu_flash_attention)},
+    {"gpu", "bf16", "", "bf16 products at full rate; else fp16", 1, 0, 1, true, 0, MW_HW_FLAG,
+     AT(gpu_bf16)},
+
+    {"pcie", "h2d_gb_per_s", "GB/s", "host to device, one GPU alone", 1e9, 0.001, 1e5, true, 1,
+     MW_HW_REAL, AT(pcie_h2d_bytes_per_s)},
+    {"pcie", "d2h_gb_per_s", "GB/s", "device to host, one GPU alone", 1e9, 0.001, 1e5, true, 1,
+     MW_HW_REAL, AT(pcie_d2h_bytes_per_s)},
+    {"pcie", "node_h2d_gb_per_s", "GB/s", "host to device, all GPUs of a node at once", 1e9, 0.001,
+     1e6, true, 1, MW_HW_REAL, AT(pcie_node_h2d_bytes_per_s)},
+    {"pcie", "node_d2h_gb_per_s", "GB/s", "device to host, all GPUs of a node at once", 1e9, 0.001,
+     1e6, true, 1, MW_HW_REAL, AT(pcie_node_d2h_bytes_per_s)},
+    {"pcie", "latency_us", "us", "start of a copy", 1e-6, 0, 1e6, true, -1, MW_HW_REAL,
+     AT(pcie_latency_s)},
+
+    {"host", "memory_gib", "GiB", "host memory of a node", GIB, 0.001, 1e6, true, 0, MW_HW_BYTES,
+     AT(host_memory_bytes)},
+    {"host", "reserve_gib", "GiB", "operating system, data loader, page cache", GIB, 0, 1e6, true,
+     0, MW_HW_BYTES, AT(host_reserve_bytes)},
+    {"host", "largest_request_gib", "GiB", "largest pinned buffer; default: memory less reserve",
+     GIB, 0.001, 1e6, false, 0, MW_HW_BYTES, AT(host_largest_request_bytes)},
+    {"host", "memory_gb_per_s", "GB/s", "achievable, reads and writes together", 1e9, 0.001, 1e5,
+     true, 1, MW_HW_REAL, AT(host_memory_bytes_per_s)},
+    {"host", "norm_gb_per_s", "GB/s",
+     "what the gradient norm reaches of it on all cores; default: memory_gb_per_s", 1e9, 0.001, 1e5,
+     false, 1, MW_HW_REAL, AT(host_norm_bytes_per_s)},
+    {"host", "checksum_gb_per_s", "GB/s",
+     "what a core checks of what drives read and write; default: not a bound", 1e9, 0.001, 1e5,
+     false, 1, MW_HW_REAL, AT(host_checksum_bytes_per_s)},
+    {"host", "update_gparams_per_s", "10^9 parameters/s", "fused Adam on all cores of a node", 1e9,
+     1e-4, 1e4, true, 1, MW_HW_REAL, AT(host_update_params_per_s)},
+
+    {"nvme", "drives", "", "drives of a node, alike", 1, 0, 1024, true, 0, MW_HW_COUNT,
+     AT(nvme_drives)},
+    {"nvme", "capacity_tb", "TB", "usable, all drives of a node; 0: no drives", 1e12, 0, 1e6, true,
+     0, MW_HW_BYTES, AT(nvme_capacity_bytes)},
+    {"nvme", "reserve_tb", "TB", "file system, free space kept", 1e12, 0, 1e6, true, 0, MW_HW_BYTES,
+     AT(nvme_reserve_bytes)},
+    {"nvme", "read_gb_per_s", "GB/s", "all drives of a node", 1e9, 0.001, 1e5, true, 1, MW_HW_REAL,
+     AT(nvme_read_bytes_per_s)},
+    {"nvme", "write_gb_per_s", "GB/s", "all drives of a node, sustained", 1e9, 0.001, 1e5, true, 1,
+     MW_HW_REAL, AT(nvme_write_bytes_per_s)},
+    {"nvme", "write_burst_gb_per_s", "GB/s",
+     "all drives of a node until their cache is full; default: write_gb_per_s", 1e9, 0.001, 1e5,
+     false, 1, MW_HW_REAL, AT(nvme_write_burst_bytes_per_s)},
+    {"nvme", "cache_gb", "GB", "write cache, all drives; default 0", 1e9, 0, 1e9, false, 0,
+     MW_HW_BYTES, AT(nvme_cache_bytes)},
+    {"nvme", "duplex", "", "1: reads and writes share the drives' time; 2: independent", 1, 1, 2,
+     true, 1, MW_HW_REAL, AT(nvme_duplex)},
+    {"nvme", "latency_us", "us", "of a request", 1e-6, 0, 1e6, true, -1, MW_HW_REAL,
+     AT(nvme_latency_s)},
+    {"nvme", "queue_depth", "", "requests in flight in one direction, all drives of a node", 1, 1,
+     65536, true, 0, MW_HW_COUNT, AT(nvme_queue_depth)},
+    {"nvme", "block_kib", "KiB", "bytes of a request; default 1024", 1024, 0.5, 1048576, false, 0,
+     MW_HW_BYTES, AT(nvme_block_bytes)},
+    {"nvme", "endurance_tbw", "TB", "rated bytes written, all drives; 0: not stated", 1e12, 0, 9e6,
+     false, 0, MW_HW_BYTES, AT(nvme_endurance_bytes)},
+    {"nvme", "price_usd", "USD", "to replace all drives of a node; 0: not stated", 1, 0, 1e9, false,
+     0, MW_HW_REAL, AT(nvme_price_usd)},
+
+    {"fabric", "gb_per_s", "GB/s", "between GPUs of a node: one GPU, each direction", 1e9, 0.001,
+     1e6, true, 1, MW_HW_REAL, AT(fabric_bytes_per_s)},
+    {"fabric", "latency_us", "us", "of a hop", 1e-6, 0, 1e6, true, -1, MW_HW_REAL,
+     AT(fabric_latency_s)},
+
+    {"network", "gb_per_s", "GB/s", "between nodes: one node, each direction; 0: one node only",
+     1e9, 0, 1e6, true, 1, MW_HW_REAL, AT(nic_bytes_per_s)},
+    {"network", "latency_us", "us", "of a hop", 1e-6, 0, 1e6, true, -1, MW_HW_REAL,
+     AT(nic_latency_s)},
+};
+
+const struct mw_hw_key *
+mw_hw_keys(size_t *count)
+{
+    *count = G_N_ELEMENTS(keys);
+    return keys;
+}
+
+int
+mw_hw_key_find(const char *group, const char *key)
+{
+    for (size_t i = 0; i < G_N_ELEMENTS(keys); i++)
+        if (!strcmp(keys[i].group, group) && !strcmp(keys[i].key, key))
+            return (int)i;
+    return -1;
+}
+
+bool
+mw_hw_group_exists(const char *group)
+{
+    for (size_t i = 0; i < G_N_ELEMENTS(keys); i++)
+        if (!strcmp(keys[i].group, group))
+            return true;
+    return false;
+}
+
+const struct mw_hw_value *
+mw_hw_value_of(const struct mw_hwprofile *profile, const char *group, const char *key)
+{
+    return &profile->value[mw_hw_key_find(group, key)];
+}
+
+char *
+mw_hwprofile_required(const char *group)
+{
+    GString *text = g_string_new(NULL);
+
+    for (size_t i = 0; i < G_N_ELEMENTS(keys); i++)
+        if (keys[i].required && !strcmp(keys[i].group, group))
+            g_string_append_printf(text, "%s%s.%s", text->len ? " and " : "", group, keys[i].key);
+    return g_string_free(text, FALSE);
+}

@@ -1,0 +1,91 @@
+#include "hardware/priced.h"
+
+#include <math.h>
+#include <string.h>
+
+enum mw_price_kind
+mw_price_kind(const struct mw_hardware *hardware)
+{
+    return hardware->price_usd_per_hour > 0 ? MW_PRICE_RENT
+           : hardware->price_usd > 0        ? MW_PRICE_OWN
+                                            : MW_PRICE_NONE;
+}
+
+double
+mw_price_usd(const struct mw_hardware *hardware, enum mw_price_kind kind)
+{
+    return kind == MW_PRICE_RENT  ? hardware->price_usd_per_hour
+           : kind == MW_PRICE_OWN ? hardware->price_usd
+                                  : 0;
+}
+
+char *
+mw_price_text(double price_usd, enum mw_price_kind kind)
+{
+    if (kind == MW_PRICE_NONE)
+        return g_strdup("no price known");
+    bool millions = price_usd >= 0.9995e6;
+    double value = millions ? price_usd / 1e6 : price_usd;
+    double step = value > 0 ? pow(10, floor(log10(value)) - 2) : 1;
+    double rounded = round(value / step) * step; /* 9.996 has a digit more before the point */
+    int decimals = rounded > 0 ? MAX(0, 2 - (int)floor(log10(rounded) + 1e-9)) : 0;
+
+    return g_strdup_printf("%.*f%s USD%s", decimals, rounded, millions ? "M" : "",
+                           kind == MW_PRICE_RENT ? " an hour" : "");
+}
+
+static void
+free_priced(void *data)
+{
+    struct mw_priced *priced = data;
+
+    mw_hwprofile_free(priced->profile);
+    g_free(priced);
+}
+
+static bool
+is_sourced(const struct mw_hwprofile *profile, enum mw_price_kind kind)
+{
+    const char *source = NULL;
+
+    mw_hwprofile_provenance(profile, "node",
+                            kind == MW_PRICE_RENT ? "price_usd_per_hour" : "price_usd", &source);
+    return source && *source;
+}
+
+static int
+compare_prices(const void *a, const void *b)
+{
+    const struct mw_priced *x = *(void *const *)a, *y = *(void *const *)b;
+    double x_bytes = x->hardware.gpu_memory_bytes * x->hardware.gpus_per_node;
+    double y_bytes = y->hardware.gpu_memory_bytes * y->hardware.gpus_per_node;
+
+    if (x->price_usd != y->price_usd)
+        return x->price_usd < y->price_usd ? -1 : 1;
+    if (x_bytes != y_bytes)
+        return x_bytes < y_bytes ? -1 : 1;
+    return strcmp(mw_hwprofile_name(x->profile), mw_hwprofile_name(y->profile));
+}
+
+GPtrArray *
+mw_priced_new(enum mw_price_kind kind, const char *except, enum mw_outlook outlook)
+{
+    GPtrArray *list = g_ptr_array_new_with_free_func(free_priced);
+    g_auto(GStrv) names = mw_hwprofile_list();
+    g_autoptr(GPtrArray) profiles = mw_hwprofile_load_all(names);
+
+    for (guint i = 0; i < profiles->len; i++) {
+        struct mw_priced priced = {.profile = profiles->pdata[i]};
+        if (!g_strcmp0(mw_hwprofile_name(priced.profile), except))
+            continue;
+        priced.hardware = mw_hwprofile_read(priced.profile, outlook);
+        priced.price_usd = mw_price_usd(&priced.hardware, kind);
+        if (mw_price_kind(&priced.hardware) == kind &&
+            (kind == MW_PRICE_NONE || is_sourced(priced.profile, kind))) {
+            profiles->pdata[i] = NULL;
+            g_ptr_array_add(list, g_memdup2(&priced, sizeof priced));
+        }
+    }
+    g_ptr_array_sort(list, compare_prices);
+    return list;
+}

@@ -1,0 +1,296 @@
+/* Hugging Face config.json of a decoder. */
+#include <string.h>
+
+#include "base/error.h"
+#include "base/input.h"
+#include "base/json.h"
+#include "model/config.h"
+
+static const char *
+first_class(const struct mw_config *config)
+{
+    JsonNode *node = json_object_get_member(config->object, "architectures");
+
+    if (!node || !JSON_NODE_HOLDS_ARRAY(node) || !json_array_get_length(json_node_get_array(node)))
+        return NULL;
+    JsonNode *first = json_array_get_element(json_node_get_array(node), 0);
+    return json_node_get_value_type(first) == G_TYPE_STRING ? json_node_get_string(first) : NULL;
+}
+
+static const struct mw_config_kind *
+refuse_kind(const struct mw_config *config, const char *key, const char *value)
+{
+    g_autoptr(GString) known = g_string_new(NULL);
+    g_autofree char *shown = value ? g_strescape(value, NULL) : NULL;
+
+    if (shown && strlen(shown) > 48)
+        shown[48] = '\0';
+    for (size_t i = 0; i < (size_t)mw_config_kind_count; i++)
+        g_string_append_printf(known, "%s%s", i ? ", " : "", mw_config_kinds[i].type);
+    if (shown)
+        mw_refuse(config->error, "%s: model %s %s is not supported; supported are %s",
+                  config->origin, strcmp(key, "model_type") ? "class" : "type", shown, known->str);
+    else
+        mw_refuse(config->error, "%s: key \"%s\": missing: must be one of %s", config->origin, key,
+                  known->str);
+    return NULL;
+}
+
+static const struct mw_config_kind *
+find_kind(const struct mw_config *config)
+{
+    const char *type = NULL, *class_name = first_class(config);
+
+    if (!mw_json_get_string(config->object, "model_type", config->origin, &type, config->error))
+        return NULL;
+    for (size_t i = 0; i < (size_t)mw_config_kind_count; i++) {
+        const struct mw_config_kind *kind = &mw_config_kinds[i];
+        if (type ? !strcmp(type, kind->type)
+                 : class_name && kind->prefix && g_str_has_prefix(class_name, kind->prefix))
+            return kind;
+    }
+    if (type || !class_name)
+        return refuse_kind(config, "model_type", type);
+    return refuse_kind(config, "architectures", class_name);
+}
+
+/* Gemma 3 with images keeps its decoder's dimensions apart; the image tower is not counted. */
+static bool
+enter_text_config(struct mw_config *config)
+{
+    JsonNode *node = json_object_get_member(config->object, "text_config");
+
+    if (!node)
+        return true;
+    if (!JSON_NODE_HOLDS_OBJECT(node)) {
+        g_set_error(config->error, MW_ERROR, MW_ERROR_INVALID,
+                    "%s: key \"text_config\": must be an object", config->origin);
+        return false;
+    }
+    config->object = json_node_get_object(node);
+    return true;
+}
+
+static bool
+refuse_missing(const struct mw_config *config, const char *key, int dimension)
+{
+    g_set_error(config->error, MW_ERROR, MW_ERROR_INVALID,
+                "%s: key \"%s\": missing: must be a whole number from 1 to %" G_GINT64_FORMAT,
+                config->origin, key, mw_dimensions[dimension].max);
+    return false;
+}
+
+/* Keys whose absence means a default: those that mw_model_complete knows. */
+static bool
+may_be_absent(const struct mw_config *config, int dimension)
+{
+    switch (dimension) {
+    case MW_DIMENSION_KV_HEADS:
+    case MW_DIMENSION_HEAD_DIM:
+    case MW_DIMENSION_VALUE_DIM:
+    case MW_DIMENSION_EMBEDDING_DIM:
+    case MW_DIMENSION_DENSE_LAYERS:
+    case MW_DIMENSION_Q_LORA:
+    case MW_DIMENSION_KV_LORA:
+    case MW_DIMENSION_ROPE_DIM:
+        return true;
+    case MW_DIMENSION_FFN:
+        return !strcmp(config->model->architecture, "gpt2");
+    default:
+        return false;
+    }
+}
+
+static bool
+read_dimension(const struct mw_config *config, const struct mw_dimension_names *names,
+               int dimension)
+{
+    const char *key = names->of[dimension];
+    int64_t *value = mw_dimension_in(config->model, dimension);
+    int64_t min = dimension == MW_DIMENSION_DENSE_LAYERS ? 0 : 1;
+
+    if (!mw_json_get_int(config->object, key, min, mw_dimensions[dimension].max, config->origin,
+                         value, config->error))
+        return false;
+    if (*value || may_be_absent(config, dimension))
+        return true;
+    return refuse_missing(config, key, dimension);
+}
+
+/* Other names of the same keys, in older files and in Hugging Face's attribute maps. */
+static const char *const aliases[][2] = {
+    {"n_positions", "n_ctx"},  {"n_layer", "num_hidden_layers"}, {"n_head", "num_attention_heads"},
+    {"n_embd", "hidden_size"}, {"hidden_size", "n_embed"},
+};
+
+static bool
+present(const struct mw_config *config, const char *key)
+{
+    JsonNode *node = json_object_get_member(config->object, key);
+
+    return node && !JSON_NODE_HOLDS_NULL(node);
+}
+
+static struct mw_dimension_names
+names_in(const struct mw_config *config, const struct mw_dimension_names *names)
+{
+    struct mw_dimension_names used = *names;
+
+    for (int i = 0; i < MW_DIMENSION_COUNT; i++) {
+        const char *name = names->of[i];
+        for (size_t j = 0; j < G_N_ELEMENTS(aliases) && name; j++)
+            if (!strcmp(name, aliases[j][0]) && !present(config, name) &&
+                present(config, aliases[j][1]))
+                used.of[i] = aliases[j][1];
+    }
+    return used;
+}
+
+static bool
+read_dimensions(const struct mw_config *config, const struct mw_dimension_names *names)
+{
+    for (int i = 0; i < MW_DIMENSION_COUNT; i++)
+        if (names->of[i] && !read_dimension(config, names, i))
+            return false;
+    return true;
+}
+
+static bool
+read_tied(const struct mw_config *config)
+{
+    return mw_json_get_bool(config->object, "tie_word_embeddings", config->origin,
+                            &config->model->tied_embedding, config->error);
+}
+
+/* Hugging Face's functions that read and write every element once, as the walk counts them; all of
+ * them cost the same there. */
+static const char *const activations[] = {"gelu",
+                                          "gelu_10",
+                                          "gelu_accurate",
+                                          "gelu_fast",
+                                          "gelu_new",
+                                          "gelu_python",
+                                          "gelu_pytorch_tanh",
+                                          "leaky_relu",
+                                          "mish",
+                                          "quick_gelu",
+                                          "relu",
+                                          "relu2",
+                                          "relu6",
+                                          "sigmoid",
+                                          "silu",
+                                          "swish",
+                                          "tanh"};
+
+static bool
+is_activation(const char *name)
+{
+    for (size_t i = 0; i < G_N_ELEMENTS(activations); i++)
+        if (!strcmp(name, activations[i]))
+            return true;
+    return false;
+}
+
+static bool
+refuse_activation(const struct mw_config *config, const char *key)
+{
+    g_autofree char *shown = mw_json_text(json_object_get_member(config->object, key));
+    g_autoptr(GString) known = g_string_new(NULL);
+
+    for (size_t i = 0; i < G_N_ELEMENTS(activations); i++)
+        g_string_append_printf(known, "%s%s", i ? ", " : "", activations[i]);
+    g_set_error(config->error, MW_ERROR, MW_ERROR_INVALID,
+                "%s: key \"%s\": value %s: must be one of %s", config->origin, key, shown,
+                known->str);
+    return false;
+}
+
+/* The key's name differs by architecture, and Gemma's files have two of them. */
+static bool
+check_activation(const struct mw_config *config)
+{
+    static const char *const keys[] = {"hidden_act", "hidden_activation", "activation_function"};
+
+    for (size_t i = 0; i < G_N_ELEMENTS(keys); i++) {
+        const char *name = NULL;
+        if (!mw_json_get_string(config->object, keys[i], config->origin, &name, config->error))
+            return false;
+        if (name && !is_activation(name))
+            return refuse_activation(config, keys[i]);
+    }
+    return true;
+}
+
+static bool
+read_model(struct mw_config *config)
+{
+    const struct mw_config_kind *kind = find_kind(config);
+
+    if (!kind || !mw_model_begin(config->model, kind->architecture) || !read_tied(config) ||
+        !enter_text_config(config) || !read_tied(config))
+        return false;
+    struct mw_dimension_names names = names_in(config, kind->names);
+    return check_activation(config) && read_dimensions(config, &names) &&
+           (!kind->read || kind->read(config)) &&
+           mw_model_complete(config->model, &names, config->origin, config->error);
+}
+
+/* gpt3-175b/config.json is gpt3-175b, and so is gpt3-175b.json. */
+static void
+name_after(struct mw_model *model, const char *origin)
+{
+    g_autofree char *base = g_path_get_basename(origin);
+    g_autofree char *folder = g_path_get_dirname(origin);
+    g_autofree char *parent = g_path_get_basename(folder);
+
+    if (strcmp(base, "config.json") == 0 && g_ascii_isalnum(*parent)) {
+        mw_model_set_name(model, parent);
+        return;
+    }
+    if (g_str_has_suffix(base, ".json"))
+        base[strlen(base) - strlen(".json")] = '\0';
+    mw_model_set_name(model, base);
+}
+
+bool
+mw_model_parse_config(const char *text, gssize length, const char *origin, struct mw_model *model,
+                      GError **error)
+{
+    g_autoptr(JsonNode) root = mw_json_parse(text, length, origin, error);
+    struct mw_model read = {0};
+
+    if (!root)
+        return false;
+    struct mw_config config = {json_node_get_object(root), origin, &read, error};
+    if (!read_model(&config))
+        return false;
+    name_after(&read, origin);
+    *model = read;
+    return true;
+}
+
+char *
+mw_model_read_config(const char *path, char **file, gsize *length, GError **error)
+{
+    static const struct mw_input_kind kind = {
+        "a model's config.json, or a name that `memwall list models` has", MW_JSON_BYTES_MAX, NULL};
+
+    bool folder = g_file_test(path, G_FILE_TEST_IS_DIR);
+
+    *file = folder ? g_build_filename(path, "config.json", NULL) : g_strdup(path);
+    if (folder && !g_file_test(*file, G_FILE_TEST_EXISTS)) {
+        mw_refuse(error, "%s: holds no config.json: must be %s", path, kind.wanted);
+        return NULL;
+    }
+    return mw_input_read(*file, &kind, length, error);
+}
+
+bool
+mw_model_load_config(const char *path, struct mw_model *model, GError **error)
+{
+    g_autofree char *file = NULL;
+    gsize length = 0;
+    g_autofree char *text = mw_model_read_config(path, &file, &length, error);
+
+    return text && mw_model_parse_config(text, (gssize)length, file, model, error);
+}

@@ -1,0 +1,110 @@
+/* Whether a shape suits a model, and whether its sums fit int64. */
+#include "base/error.h"
+#include "model/walk.h"
+
+/* Of a step's FLOPs; of its bytes an eighth, because a plan adds up many of those on top. */
+#define TOTAL_MAX (INT64_MAX / 2)
+#define BYTES_ROOM 8
+
+static bool G_GNUC_PRINTF(5, 6) refuse(const struct mw_model *model, const char *key, int64_t value,
+                                       GError **error, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    g_autofree char *accepted = g_strdup_vprintf(format, arguments);
+    va_end(arguments);
+    return mw_refuse(error, "model %s: %s: value %" G_GINT64_FORMAT ": must %s", model->name, key,
+                     value, accepted);
+}
+
+static bool
+check_tp(const struct mw_model *model, int64_t tp, GError **error)
+{
+    if (tp < 1 || model->heads % tp)
+        return refuse(model, "tp", tp, error, "divide the heads (%" G_GINT64_FORMAT ")",
+                      model->heads);
+    if (model->kv_heads % tp && tp % model->kv_heads)
+        return refuse(model, "tp", tp, error,
+                      "divide the key and value heads (%" G_GINT64_FORMAT ") or be divided by them",
+                      model->kv_heads);
+    if ((model->dense_layers || !model->experts) && model->ffn % tp)
+        return refuse(model, "tp", tp, error, "divide the MLP's width (%" G_GINT64_FORMAT ")",
+                      model->ffn);
+    if (model->experts && (model->expert_ffn % tp || model->shared_expert_ffn % tp))
+        return refuse(model, "tp", tp, error, "divide the experts' width (%" G_GINT64_FORMAT ")",
+                      model->expert_ffn);
+    return true;
+}
+
+/* Forward, recompute and backward of one operator, or every byte field with its room. */
+static int64_t
+largest_sum(const struct mw_operator_info *info)
+{
+    int64_t flops = MW_SUM(MW_PRODUCT(2, info->forward_flops), info->backward_flops);
+    int64_t bytes = MW_SUM(MW_PRODUCT(2, info->forward_bytes), info->backward_bytes,
+                           info->saved_bytes, info->output_bytes);
+
+    return MAX(flops, MW_PRODUCT(BYTES_ROOM, bytes));
+}
+
+static int64_t
+sum_operators(const struct mw_operator_info *info, int count)
+{
+    int64_t sum = 0;
+
+    for (int i = 0; i < count; i++)
+        sum = mw_saturating_add(sum, largest_sum(&info[i]));
+    return sum;
+}
+
+static int64_t
+total(const struct mw_model *model, const struct mw_shape *shape)
+{
+    struct mw_operator_info info[MW_LAYER_OPERATORS_MAX];
+    int64_t first = sum_operators(info, mw_model_layer(model, 0, shape, info));
+    int64_t last = sum_operators(info, mw_model_layer(model, model->layers - 1, shape, info));
+    int64_t head = sum_operators(info, mw_model_head(model, shape, info));
+    int64_t tail = sum_operators(info, mw_model_tail(model, shape, info));
+
+    return MW_SUM(MW_PRODUCT(model->layers, MAX(first, last)), head, tail);
+}
+
+static bool
+is_too_large(const struct mw_model *model, struct mw_shape shape, int64_t sequences, int64_t seq)
+{
+    shape.sequences = sequences;
+    shape.seq = seq;
+    return total(model, &shape) > TOTAL_MAX;
+}
+
+/* Blames the length where one sequence is too much, or where sequences as long as the model's would
+ * do. */
+static bool
+refuse_total(const struct mw_model *model, const struct mw_shape *shape, GError **error)
+{
+    static const char too_large[] = "be smaller: the FLOPs or bytes of a step do not fit 64 bits";
+    bool longer =
+        shape->seq > model->seq && !is_too_large(model, *shape, shape->sequences, model->seq);
+
+    return longer || is_too_large(model, *shape, 1, shape->seq)
+               ? refuse(model, "seq", shape->seq, error, "%s", too_large)
+               : refuse(model, "batch", shape->sequences, error, "%s", too_large);
+}
+
+bool
+mw_model_validate_shape(const struct mw_model *model, const struct mw_shape *shape, GError **error)
+{
+    if (shape->sequences < 1)
+        return refuse(model, "batch", shape->sequences, error, "be at least 1");
+    if (shape->seq < 1)
+        return refuse(model, "seq", shape->seq, error, "be at least 1");
+    if (model->position_rows && shape->seq > model->seq)
+        return refuse(model, "seq", shape->seq, error,
+                      "be at most %" G_GINT64_FORMAT ", the model's learned positions", model->seq);
+    if (!check_tp(model, shape->tp, error))
+        return false;
+    if (total(model, shape) > TOTAL_MAX)
+        return refuse_total(model, shape, error);
+    return true;
+}

@@ -1,0 +1,281 @@
+#include "plan/check.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan/clock.h"
+#include "plan/internal.h"
+
+bool
+mw_plan_refuse(struct mw_plan_check *check, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(check->why, check->why_size, format, arguments);
+    va_end(arguments);
+    return false;
+}
+
+struct mw_plan_label
+mw_plan_label_op(const struct mw_plan *plan, uint32_t index)
+{
+    const struct mw_op *op = &plan->ops[index];
+    struct mw_plan_label label;
+
+    snprintf(label.text, sizeof label.text, "op %u (%s mb %u layer %d %s tile %u shard %u)", index,
+             mw_phase_name(op->phase), op->micro_batch, op->layer,
+             mw_operator_name(plan->works[op->work].operator_), op->tile, op->shard);
+    return label;
+}
+
+static bool
+check_world(struct mw_plan_check *check)
+{
+    const struct mw_plan *plan = check->plan;
+
+    if (!plan->ranks || plan->world_ranks < plan->ranks)
+        return mw_plan_refuse(check, "ranks %u of world %u: expected 1 <= ranks <= world",
+                              plan->ranks, plan->world_ranks);
+    for (int i = 0; i < MW_TIER_COUNT; i++)
+        if (plan->tiers[i].capacity_bytes < 0 || plan->tiers[i].reserve_bytes < 0 ||
+            plan->tiers[i].largest_request_bytes < 0)
+            return mw_plan_refuse(check, "tier %s: negative bytes", mw_tier_name(i));
+    return true;
+}
+
+static bool
+check_comms(struct mw_plan_check *check)
+{
+    for (uint32_t i = 0; i < check->plan->comm_count; i++) {
+        const struct mw_comm *comm = &check->plan->comms[i];
+
+        if (!comm->size || !comm->ranks_per_node || comm->ranks_per_node > comm->size ||
+            !comm->groups_per_node)
+            return mw_plan_refuse(check,
+                                  "comm %u: %u ranks, %u per node, %u groups: expected all >= 1 "
+                                  "and no more per node than there are",
+                                  i, comm->size, comm->ranks_per_node, comm->groups_per_node);
+    }
+    return true;
+}
+
+static bool
+check_lanes(struct mw_plan_check *check)
+{
+    for (uint32_t i = 0; i < check->plan->lane_count; i++) {
+        const struct mw_lane *lane = &check->plan->lanes[i];
+
+        if (lane->rank >= check->plan->ranks)
+            return mw_plan_refuse(check, "lane %u: rank %u, the plan has %u", i, lane->rank,
+                                  check->plan->ranks);
+        if (lane->kind >= MW_LANE_KIND_COUNT)
+            return mw_plan_refuse(check, "lane %u: kind %u out of range", i, lane->kind);
+        if (!lane->window_ops || lane->window_bytes < 0)
+            return mw_plan_refuse(
+                check, "lane %u: window of %u ops and %" PRId64 " bytes: expected >= 1 and >= 0", i,
+                lane->window_ops, lane->window_bytes);
+    }
+    return true;
+}
+
+static bool
+check_channels(struct mw_plan_check *check)
+{
+    for (uint32_t i = 0; i < check->plan->channel_count; i++) {
+        const struct mw_channel *channel = &check->plan->channels[i];
+
+        if (channel->kind >= MW_CHANNEL_KIND_COUNT || !channel->users)
+            return mw_plan_refuse(check, "channel %u: kind %u, %u users: expected < %d and >= 1", i,
+                                  channel->kind, channel->users, MW_CHANNEL_KIND_COUNT);
+    }
+    return true;
+}
+
+static bool
+check_slots(struct mw_plan_check *check)
+{
+    for (uint32_t i = 0; i < check->plan->slot_count; i++) {
+        const struct mw_slot *slot = &check->plan->slots[i];
+
+        if (slot->rank >= check->plan->ranks)
+            return mw_plan_refuse(check, "slot %u: rank %u, the plan has %u", i, slot->rank,
+                                  check->plan->ranks);
+        if (slot->tier >= MW_TIER_COUNT || slot->purpose >= MW_PURPOSE_COUNT ||
+            slot->dtype >= MW_DTYPE_COUNT)
+            return mw_plan_refuse(check,
+                                  "slot %u: tier %u, purpose %u or data type %u out of range", i,
+                                  slot->tier, slot->purpose, slot->dtype);
+        if (slot->offset_bytes < 0 || slot->size_bytes < 0)
+            return mw_plan_refuse(check, "slot %u: negative offset or size", i);
+    }
+    return true;
+}
+
+static bool
+check_draws(struct mw_plan_check *check, uint32_t index)
+{
+    const struct mw_plan *plan = check->plan;
+    const struct mw_work *work = &plan->works[index];
+
+    if (work->draw_count > MW_MAX_DRAWS_PER_WORK ||
+        (uint64_t)work->draw_begin + work->draw_count > plan->draw_count)
+        return mw_plan_refuse(check, "work %u: its draws are out of range", index);
+    for (uint32_t i = 0; i < work->draw_count; i++) {
+        const struct mw_draw *draw = &plan->draws[work->draw_begin + i];
+
+        if (draw->channel >= plan->channel_count || draw->amount < 0)
+            return mw_plan_refuse(check,
+                                  "work %u: draws %" PRId64 " from channel %u: expected >= 0 from "
+                                  "one of %u channels",
+                                  index, draw->amount, draw->channel, plan->channel_count);
+    }
+    return true;
+}
+
+static bool
+is_communication(uint8_t kind)
+{
+    return kind >= MW_OP_ALL_GATHER && kind <= MW_OP_RECV;
+}
+
+static bool
+check_work(struct mw_plan_check *check, uint32_t index)
+{
+    const struct mw_plan *plan = check->plan;
+    const struct mw_work *work = &plan->works[index];
+
+    if (work->kind >= MW_OP_KIND_COUNT || work->operator_ >= MW_OPERATOR_COUNT ||
+        work->dtype >= MW_DTYPE_COUNT || work->direction > 1)
+        return mw_plan_refuse(check,
+                              "work %u: kind %u, operator %u, data type %u or direction %u out of "
+                              "range",
+                              index, work->kind, work->operator_, work->dtype, work->direction);
+    if (work->comm == MW_NONE ? is_communication(work->kind) : work->comm >= plan->comm_count)
+        return mw_plan_refuse(check, "work %u (%s): expected one of the %u communicators", index,
+                              mw_op_kind_name(work->kind), plan->comm_count);
+    if (work->flops < 0 || work->m < 0 || work->n < 0 || work->k < 0 || work->bytes < 0 ||
+        work->elements < 0)
+        return mw_plan_refuse(check, "work %u (%s): negative number", index,
+                              mw_op_kind_name(work->kind));
+    if (work->bytes_max < work->bytes)
+        return mw_plan_refuse(check, "work %u (%s): bytes_max %" PRId64 " below bytes %" PRId64,
+                              index, mw_op_kind_name(work->kind), work->bytes_max, work->bytes);
+    return check_draws(check, index);
+}
+
+static bool
+check_works(struct mw_plan_check *check)
+{
+    for (uint32_t i = 0; i < check->plan->work_count; i++)
+        if (!check_work(check, i))
+            return false;
+    return true;
+}
+
+static bool
+check_deps(struct mw_plan_check *check, uint32_t index)
+{
+    const struct mw_plan *plan = check->plan;
+    const struct mw_op *op = &plan->ops[index];
+
+    for (uint32_t i = 0; i < op->dep_count; i++) {
+        uint32_t dep = plan->deps[op->dep_begin + i];
+        uint32_t other = MW_DEP_INDEX(dep);
+
+        if (other >= plan->op_count)
+            return mw_plan_refuse(check, "%s depends on op %u, the plan has %u",
+                                  mw_plan_label_op(plan, index).text, other, plan->op_count);
+        if (dep == index)
+            return mw_plan_refuse(check, "%s depends on itself",
+                                  mw_plan_label_op(plan, index).text);
+    }
+    return true;
+}
+
+static bool
+check_uses(struct mw_plan_check *check, uint32_t index)
+{
+    const struct mw_plan *plan = check->plan;
+    const struct mw_op *op = &plan->ops[index];
+
+    for (uint32_t i = 0; i < op->use_count; i++) {
+        const struct mw_use *use = &plan->uses[op->use_begin + i];
+
+        if (use->slot >= plan->slot_count || use->mode >= MW_USE_MODE_COUNT)
+            return mw_plan_refuse(check, "%s: use of slot %u in mode %u: expected one of %u slots",
+                                  mw_plan_label_op(plan, index).text, use->slot, use->mode,
+                                  plan->slot_count);
+        if (plan->slots[use->slot].rank != plan->lanes[op->lane].rank)
+            return mw_plan_refuse(check, "%s of rank %u uses slot %u of rank %u",
+                                  mw_plan_label_op(plan, index).text, plan->lanes[op->lane].rank,
+                                  use->slot, plan->slots[use->slot].rank);
+    }
+    return true;
+}
+
+static bool
+check_op(struct mw_plan_check *check, uint32_t index)
+{
+    const struct mw_plan *plan = check->plan;
+    const struct mw_op *op = &plan->ops[index];
+
+    if (op->work >= plan->work_count || op->lane >= plan->lane_count)
+        return mw_plan_refuse(check, "op %u: work %u or lane %u out of range", index, op->work,
+                              op->lane);
+    if (op->phase >= MW_PHASE_COUNT || op->layer < -1)
+        return mw_plan_refuse(check, "op %u: phase %u or layer %d out of range", index, op->phase,
+                              op->layer);
+    if ((uint64_t)op->dep_begin + op->dep_count > plan->dep_count ||
+        (uint64_t)op->use_begin + op->use_count > plan->use_count)
+        return mw_plan_refuse(check, "op %u: its dependencies or uses are out of range", index);
+    return check_deps(check, index) && check_uses(check, index);
+}
+
+static bool
+check_ops(struct mw_plan_check *check)
+{
+    if (check->plan->op_count > MW_PLAN_MAX_OPS)
+        return mw_plan_refuse(check, "%u ops: at most %u", check->plan->op_count, MW_PLAN_MAX_OPS);
+    for (uint32_t i = 0; i < check->plan->op_count; i++)
+        if (!check_op(check, i))
+            return false;
+    return true;
+}
+
+static bool
+check_tables(struct mw_plan_check *check)
+{
+    return check_world(check) && check_comms(check) && check_lanes(check) &&
+           check_channels(check) && check_slots(check) && mw_plan_check_homes(check) &&
+           check_works(check) && check_ops(check);
+}
+
+static void
+clear(struct mw_plan_check *check)
+{
+    free(check->matches.begin);
+    free(check->matches.members);
+    free(check->matches.of_op);
+    free(check->order);
+    mw_plan_clock_free(check->clock);
+}
+
+bool
+mw_plan_check(struct mw_plan *plan, char *why, size_t why_size)
+{
+    struct mw_plan_check check = {.plan = plan, .why = why, .why_size = why_size};
+    bool good = check_tables(&check) && mw_plan_check_memory(&check) &&
+                mw_plan_check_matches(&check) && mw_plan_check_order(&check) &&
+                mw_plan_check_content(&check);
+
+    clear(&check);
+    if (!good)
+        return false;
+    memcpy(plan->peak_bytes, check.peak_bytes, sizeof plan->peak_bytes);
+    plan->barriered = check.barriered;
+    plan->checked = true;
+    return true;
+}

@@ -1,0 +1,186 @@
+#include <stdlib.h>
+
+#include "plan/check.h"
+#include "plan/clock.h"
+#include "plan/internal.h"
+
+/*
+ * Walks the ops in a topological order and keeps, for each slot, who wrote it last (DEFINE and
+ * MODIFY write) and who read it since.  A reader has to start after the writer is done; a writer
+ * after these readers are done, or after the last writer where there were none.  All other
+ * orders of two users follow from these, so that any topological order gives the same answer.
+ *
+ * Over the end of the step: the step's last writer and readers come before the next step's first
+ * ones.
+ */
+
+/* Readers form lists of uses. */
+struct slot_state {
+    uint32_t last_user;
+    uint32_t writer;        /* op, or MW_NONE */
+    uint32_t readers;       /* use, or MW_NONE: since the writer */
+    uint32_t first_writer;  /* op, or MW_NONE */
+    uint32_t first_readers; /* use, or MW_NONE: before the first writer */
+};
+
+struct walk {
+    struct mw_plan_check *check;
+    struct slot_state *slots; /* [slot_count] */
+    uint32_t *next_reader;    /* [use_count] use */
+    uint32_t *reader;         /* [use_count] op */
+};
+
+static const char *
+purpose_of(const struct mw_plan *plan, uint32_t slot)
+{
+    return mw_purpose_name(plan->slots[slot].purpose);
+}
+
+static bool
+require_done(const struct walk *walk, uint32_t slot, uint32_t first, uint32_t second)
+{
+    const struct mw_plan *plan = walk->check->plan;
+
+    if (mw_plan_clock_done_before(walk->check->clock, first, second))
+        return true;
+    return mw_plan_refuse(walk->check, "slot %u (%s): %s uses it, but need not wait for %s", slot,
+                          purpose_of(plan, slot), mw_plan_label_op(plan, second).text,
+                          mw_plan_label_op(plan, first).text);
+}
+
+static bool
+require_done_next(const struct walk *walk, uint32_t slot, uint32_t first, uint32_t second)
+{
+    const struct mw_plan *plan = walk->check->plan;
+
+    if (mw_plan_clock_done_before_next(walk->check->clock, first, second))
+        return true;
+    return mw_plan_refuse(walk->check,
+                          "slot %u (%s): %s uses it, but need not wait for %s of the step before",
+                          slot, purpose_of(plan, slot), mw_plan_label_op(plan, second).text,
+                          mw_plan_label_op(plan, first).text);
+}
+
+static bool
+add_reader(struct walk *walk, uint32_t op, uint32_t use, uint32_t slot)
+{
+    struct slot_state *state = &walk->slots[slot];
+
+    walk->reader[use] = op;
+    walk->next_reader[use] = state->readers;
+    state->readers = use;
+    return state->writer == MW_NONE || require_done(walk, slot, state->writer, op);
+}
+
+static bool
+add_writer(struct walk *walk, uint32_t op, uint32_t slot)
+{
+    struct slot_state *state = &walk->slots[slot];
+
+    for (uint32_t use = state->readers; use != MW_NONE; use = walk->next_reader[use])
+        if (!require_done(walk, slot, walk->reader[use], op))
+            return false;
+    if (state->readers == MW_NONE && state->writer != MW_NONE &&
+        !require_done(walk, slot, state->writer, op))
+        return false;
+    if (state->writer == MW_NONE) {
+        state->first_writer = op;
+        state->first_readers = state->readers;
+    }
+    state->writer = op;
+    state->readers = MW_NONE;
+    return true;
+}
+
+static bool
+add_use(struct walk *walk, uint32_t op, uint32_t index)
+{
+    const struct mw_plan *plan = walk->check->plan;
+    const struct mw_use *use = &plan->uses[index];
+    struct slot_state *state = &walk->slots[use->slot];
+
+    if (state->last_user == op)
+        return mw_plan_refuse(walk->check, "slot %u (%s): %s uses it twice", use->slot,
+                              purpose_of(plan, use->slot), mw_plan_label_op(plan, op).text);
+    state->last_user = op;
+    if (use->mode != MW_USE_DEFINE && state->writer == MW_NONE &&
+        !plan->slots[use->slot].persistent)
+        return mw_plan_refuse(walk->check, "slot %u (%s): %s would %s it, but it holds nothing yet",
+                              use->slot, purpose_of(plan, use->slot),
+                              mw_plan_label_op(plan, op).text, mw_use_mode_name(use->mode));
+    if (use->mode == MW_USE_READ)
+        return add_reader(walk, op, index, use->slot);
+    return add_writer(walk, op, use->slot);
+}
+
+static bool
+walk_step(struct walk *walk)
+{
+    const struct mw_plan *plan = walk->check->plan;
+
+    for (uint32_t i = 0; i < plan->op_count; i++) {
+        uint32_t index = walk->check->order[i];
+        const struct mw_op *op = &plan->ops[index];
+
+        for (uint32_t j = 0; j < op->use_count; j++)
+            if (!add_use(walk, index, op->use_begin + j))
+                return false;
+    }
+    return true;
+}
+
+/* From this step's last users of a slot to the next step's first ones. */
+static bool
+check_next_step(struct walk *walk, uint32_t slot)
+{
+    const struct slot_state *state = &walk->slots[slot];
+
+    if (state->writer == MW_NONE)
+        return true;
+    for (uint32_t use = state->first_readers; use != MW_NONE; use = walk->next_reader[use])
+        if (!require_done_next(walk, slot, state->writer, walk->reader[use]))
+            return false;
+    for (uint32_t use = state->readers; use != MW_NONE; use = walk->next_reader[use])
+        if (!require_done_next(walk, slot, walk->reader[use], state->first_writer))
+            return false;
+    return state->first_readers != MW_NONE || state->readers != MW_NONE ||
+           require_done_next(walk, slot, state->writer, state->first_writer);
+}
+
+static bool
+check_steps(struct walk *walk)
+{
+    struct mw_plan_check *check = walk->check;
+
+    check->barriered = mw_plan_find_barrier(check);
+    if (check->barriered)
+        return true;
+    mw_plan_clock_add_previous(check->clock);
+    for (uint32_t i = 0; i < check->plan->slot_count; i++)
+        if (!check_next_step(walk, i))
+            return false;
+    return true;
+}
+
+bool
+mw_plan_check_content(struct mw_plan_check *check)
+{
+    const struct mw_plan *plan = check->plan;
+    struct walk walk = {.check = check};
+    bool good;
+
+    check->clock = mw_plan_clock_new(plan, check->order);
+    if (!check->clock)
+        return mw_plan_refuse(check, "a rank has more than %d lanes with ops",
+                              MW_MAX_LANES_PER_RANK);
+    walk.slots = mw_plan_allocate(plan->slot_count, sizeof *walk.slots);
+    walk.next_reader = mw_plan_allocate(plan->use_count, sizeof *walk.next_reader);
+    walk.reader = mw_plan_allocate(plan->use_count, sizeof *walk.reader);
+    for (uint32_t i = 0; i < plan->slot_count; i++)
+        walk.slots[i] = (struct slot_state){MW_NONE, MW_NONE, MW_NONE, MW_NONE, MW_NONE};
+    good = walk_step(&walk) && check_steps(&walk);
+    free(walk.slots);
+    free(walk.next_reader);
+    free(walk.reader);
+    return good;
+}

@@ -1,0 +1,117 @@
+/* Tensors and chunks lie within their homes, and do not overlap there. */
+#include "plan/check.h"
+
+static bool
+within(int64_t count, int64_t size, int64_t limit)
+{
+    int64_t product;
+
+    return !__builtin_mul_overflow(count, size, &product) && product <= limit;
+}
+
+/* The homes hold 16-bit parameters, and gradients of their own type. */
+static bool
+check_homes(struct mw_plan_check *check, uint32_t index)
+{
+    const struct mw_plan *plan = check->plan;
+    const struct mw_tensor *tensor = &plan->tensors[index];
+    int64_t param_bytes = 2 * (int64_t)tensor->tiles;
+    int64_t gradient_bytes =
+        (tensor->gradient_dtype == MW_DTYPE_FP32 ? 4 : 2) * (int64_t)tensor->tiles;
+
+    if (tensor->param_slot >= plan->slot_count || tensor->gradient_slot >= plan->slot_count)
+        return mw_plan_refuse(check, "tensor %u: homes %u and %u: expected two of %u slots", index,
+                              tensor->param_slot, tensor->gradient_slot, plan->slot_count);
+    if (!within(tensor->param_stride, param_bytes, plan->slots[tensor->param_slot].size_bytes) ||
+        !within(tensor->gradient_stride, gradient_bytes,
+                plan->slots[tensor->gradient_slot].size_bytes))
+        return mw_plan_refuse(check, "tensor %u: does not fit its home", index);
+    return true;
+}
+
+/* Parts are no longer than tile_elements, and do not overlap in a home. */
+static bool
+check_parts(struct mw_plan_check *check, uint32_t index)
+{
+    const struct mw_tensor *tensor = &check->plan->tensors[index];
+    int64_t rows = tensor->rows / tensor->tiles + (tensor->rows % tensor->tiles > 0);
+    int64_t others = tensor->elements - tensor->rows * tensor->row_elements;
+    int64_t tile = tensor->tile_elements, shard = tensor->shard_elements;
+
+    if (!within(rows, tensor->row_elements, tile) || rows * tensor->row_elements > tile - others)
+        return mw_plan_refuse(check, "tensor %u: a part is more than its tile elements", index);
+    if (tensor->param_stride < (tensor->params_whole ? tile : shard) ||
+        tensor->gradient_stride < (tensor->gradients_whole ? tile : shard) ||
+        tensor->state_stride < (tensor->state_whole ? tile : shard))
+        return mw_plan_refuse(check, "tensor %u: a stride is less than what it holds", index);
+    return true;
+}
+
+static bool
+check_tensors(struct mw_plan_check *check)
+{
+    const struct mw_plan *plan = check->plan;
+
+    for (uint32_t i = 0; i < plan->tensor_count; i++) {
+        const struct mw_tensor *tensor = &plan->tensors[i];
+        if (tensor->rank >= plan->ranks || tensor->gradient_dtype >= MW_DTYPE_COUNT ||
+            tensor->layer < -1)
+            return mw_plan_refuse(check, "tensor %u: rank, layer or data type out of range", i);
+        if (tensor->elements < 0 || tensor->rows < 0 || tensor->row_elements < 0 ||
+            tensor->tile_elements < 0 || tensor->shard_elements < 0 || tensor->param_stride < 0 ||
+            tensor->gradient_stride < 0 || tensor->state_stride < 0 || !tensor->tiles)
+            return mw_plan_refuse(check, "tensor %u: negative number, or no tile", i);
+        if (!within(tensor->rows, tensor->row_elements, tensor->elements))
+            return mw_plan_refuse(check, "tensor %u: its rows are more than its elements", i);
+        if (!check_homes(check, i) || !check_parts(check, i))
+            return false;
+    }
+    return true;
+}
+
+/* A chunk ends where its tensors' state ends, or before. */
+static bool
+is_of_tensors(const struct mw_plan *plan, const struct mw_chunk_content *chunk)
+{
+    int64_t left = chunk->elements;
+
+    for (uint32_t i = 0; i < chunk->tensor_count; i++) {
+        const struct mw_tensor *tensor = &plan->tensors[chunk->first_tensor + i];
+        int64_t state;
+        if (__builtin_mul_overflow(tensor->state_stride, tensor->tiles, &state) ||
+            (i == 0 && chunk->first_element > state))
+            return false;
+        left -= i == 0 ? state - chunk->first_element : state;
+        if (left <= 0)
+            return true;
+    }
+    return left <= 0;
+}
+
+static bool
+check_chunks(struct mw_plan_check *check)
+{
+    const struct mw_plan *plan = check->plan;
+
+    for (uint32_t i = 0; i < plan->chunk_count; i++) {
+        const struct mw_chunk_content *chunk = &plan->chunks[i];
+        if (chunk->rank >= plan->ranks || chunk->first_element < 0 || chunk->elements < 0 ||
+            (uint64_t)chunk->first_tensor + chunk->tensor_count > plan->tensor_count)
+            return mw_plan_refuse(check, "chunk %u: rank, tensors or elements out of range", i);
+        if (chunk->slot >= plan->slot_count ||
+            (chunk->other_slot != MW_NONE && chunk->other_slot >= plan->slot_count))
+            return mw_plan_refuse(check, "chunk %u: slot %u or %u: expected two of %u", i,
+                                  chunk->slot, chunk->other_slot, plan->slot_count);
+        if (!within(chunk->elements, 12, plan->slots[chunk->slot].size_bytes))
+            return mw_plan_refuse(check, "chunk %u: does not fit its home", i);
+        if (!is_of_tensors(plan, chunk))
+            return mw_plan_refuse(check, "chunk %u: more than its tensors' state", i);
+    }
+    return true;
+}
+
+bool
+mw_plan_check_homes(struct mw_plan_check *check)
+{
+    return check_tensors(check) && check_chunks(check);
+}

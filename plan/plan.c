@@ -1,0 +1,238 @@
+#include "plan/plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan/internal.h"
+
+struct mw_plan_capacity {
+    uint32_t comms, lanes, channels, draws, works, slots, ops, deps, uses, tensors, chunks;
+};
+
+static _Noreturn void
+die(const char *function, const char *reason)
+{
+    fprintf(stderr, "memwall: %s: %s\n", function, reason);
+    abort();
+}
+
+void *
+mw_plan_allocate(size_t count, size_t size)
+{
+    void *memory = calloc(count ? count : 1, size);
+
+    if (!memory)
+        die(__func__, "out of memory");
+    return memory;
+}
+
+static void
+require_open(const struct mw_plan *plan, const char *function)
+{
+    if (plan->checked)
+        die(function, "the plan was checked and may not change");
+}
+
+/* Returns `array` with room for `extra` more elements after the first `count`. */
+static void *
+reserve(void *array, uint32_t count, uint32_t extra, uint32_t *capacity, size_t size)
+{
+    uint64_t wanted = (uint64_t)count + extra;
+    uint64_t room = *capacity;
+
+    if (wanted <= room)
+        return array;
+    if (wanted >= MW_NONE)
+        die(__func__, "more elements than an index can name");
+    room = room * 2 > wanted ? room * 2 : wanted;
+    room = room < 16 ? 16 : room > MW_NONE ? MW_NONE : room;
+    array = realloc(array, room * size);
+    if (!array)
+        die(__func__, "out of memory");
+    *capacity = (uint32_t)room;
+    return array;
+}
+
+/* The text form could not hold more. */
+static char *
+copy_line(const char *text)
+{
+    char *copy = strdup(text ? text : "");
+
+    if (!copy)
+        die(__func__, "out of memory");
+    for (char *c = copy; *c; c++)
+        if ((unsigned char)*c < ' ')
+            *c = ' ';
+    return copy;
+}
+
+struct mw_plan *
+mw_plan_new(const char *title)
+{
+    struct mw_plan *plan = mw_plan_allocate(1, sizeof *plan);
+
+    plan->capacity = mw_plan_allocate(1, sizeof *plan->capacity);
+    plan->title = copy_line(title);
+    plan->ranks = 1;
+    plan->world_ranks = 1;
+    return plan;
+}
+
+void
+mw_plan_set_machine(struct mw_plan *plan, const char *machine)
+{
+    free(plan->machine);
+    plan->machine = machine && machine[strspn(machine, " ")] ? copy_line(machine) : NULL;
+}
+
+void
+mw_plan_free(struct mw_plan *plan)
+{
+    if (!plan)
+        return;
+    free(plan->title);
+    free(plan->machine);
+    free(plan->comms);
+    free(plan->lanes);
+    free(plan->channels);
+    free(plan->draws);
+    free(plan->works);
+    free(plan->slots);
+    free(plan->ops);
+    free(plan->deps);
+    free(plan->uses);
+    free(plan->tensors);
+    free(plan->chunks);
+    free(plan->capacity);
+    free(plan);
+}
+
+uint32_t
+mw_plan_add_comm(struct mw_plan *plan, struct mw_comm comm)
+{
+    require_open(plan, __func__);
+    plan->comms = reserve(plan->comms, plan->comm_count, 1, &plan->capacity->comms, sizeof comm);
+    plan->comms[plan->comm_count] = comm;
+    return plan->comm_count++;
+}
+
+uint32_t
+mw_plan_add_lane(struct mw_plan *plan, struct mw_lane lane)
+{
+    require_open(plan, __func__);
+    plan->lanes = reserve(plan->lanes, plan->lane_count, 1, &plan->capacity->lanes, sizeof lane);
+    plan->lanes[plan->lane_count] = lane;
+    return plan->lane_count++;
+}
+
+uint32_t
+mw_plan_add_channel(struct mw_plan *plan, struct mw_channel channel)
+{
+    require_open(plan, __func__);
+    plan->channels = reserve(plan->channels, plan->channel_count, 1, &plan->capacity->channels,
+                             sizeof channel);
+    plan->channels[plan->channel_count] = channel;
+    return plan->channel_count++;
+}
+
+uint32_t
+mw_plan_add_slot(struct mw_plan *plan, struct mw_slot slot)
+{
+    require_open(plan, __func__);
+    plan->slots = reserve(plan->slots, plan->slot_count, 1, &plan->capacity->slots, sizeof slot);
+    plan->slots[plan->slot_count] = slot;
+    return plan->slot_count++;
+}
+
+uint32_t
+mw_plan_add_tensor(struct mw_plan *plan, struct mw_tensor tensor)
+{
+    require_open(plan, __func__);
+    plan->tensors =
+        reserve(plan->tensors, plan->tensor_count, 1, &plan->capacity->tensors, sizeof tensor);
+    plan->tensors[plan->tensor_count] = tensor;
+    return plan->tensor_count++;
+}
+
+uint32_t
+mw_plan_add_chunk(struct mw_plan *plan, struct mw_chunk_content chunk)
+{
+    require_open(plan, __func__);
+    plan->chunks =
+        reserve(plan->chunks, plan->chunk_count, 1, &plan->capacity->chunks, sizeof chunk);
+    plan->chunks[plan->chunk_count] = chunk;
+    return plan->chunk_count++;
+}
+
+uint32_t
+mw_plan_add_work(struct mw_plan *plan, struct mw_work work, const struct mw_draw *draws,
+                 uint32_t draw_count)
+{
+    require_open(plan, __func__);
+    if (draw_count > MW_MAX_DRAWS_PER_WORK)
+        die(__func__, "more draws than a work may have");
+    plan->works = reserve(plan->works, plan->work_count, 1, &plan->capacity->works, sizeof work);
+    plan->draws = reserve(plan->draws, plan->draw_count, draw_count, &plan->capacity->draws,
+                          sizeof *draws);
+    if (draw_count)
+        memcpy(plan->draws + plan->draw_count, draws, draw_count * sizeof *draws);
+    work.draw_begin = plan->draw_count;
+    work.draw_count = draw_count;
+    plan->draw_count += draw_count;
+    plan->works[plan->work_count] = work;
+    return plan->work_count++;
+}
+
+uint32_t
+mw_plan_add_op(struct mw_plan *plan, struct mw_op op)
+{
+    require_open(plan, __func__);
+    if (plan->op_count == MW_PLAN_MAX_OPS)
+        die(__func__, "more ops than an index can name");
+    plan->ops = reserve(plan->ops, plan->op_count, 1, &plan->capacity->ops, sizeof op);
+    op.dep_begin = plan->dep_count;
+    op.dep_count = 0;
+    op.use_begin = plan->use_count;
+    op.use_count = 0;
+    plan->ops[plan->op_count] = op;
+    return plan->op_count++;
+}
+
+static struct mw_op *
+newest_op(struct mw_plan *plan, const char *function)
+{
+    require_open(plan, function);
+    if (!plan->op_count)
+        die(function, "the plan has no op yet");
+    return &plan->ops[plan->op_count - 1];
+}
+
+void
+mw_plan_add_dep(struct mw_plan *plan, uint32_t dep)
+{
+    struct mw_op *op = newest_op(plan, __func__);
+
+    if (dep == MW_NONE)
+        return;
+    for (uint32_t i = 0; i < op->dep_count; i++)
+        if (plan->deps[op->dep_begin + i] == dep)
+            return;
+    if (op->dep_count == MW_MAX_DEPS_PER_OP)
+        die(__func__, "more dependencies than an op may have");
+    plan->deps = reserve(plan->deps, plan->dep_count, 1, &plan->capacity->deps, sizeof dep);
+    plan->deps[plan->dep_count++] = dep;
+    op->dep_count++;
+}
+
+void
+mw_plan_add_use(struct mw_plan *plan, uint32_t slot, enum mw_use_mode mode)
+{
+    struct mw_op *op = newest_op(plan, __func__);
+
+    if (op->use_count == MW_MAX_USES_PER_OP)
+        die(__func__, "more uses than an op may have");
+    plan->uses = reserve(plan->uses, plan->use_count, 1, &plan->capacity->uses, sizeof *plan->uses);
+    plan->uses[plan->use_count++] = (struct mw_use){.slot = slot, .mode = (uint8_t)mode};
+    op->use_count++;
+}

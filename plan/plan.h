@@ -1,0 +1,429 @@
+/*
+ * plan.h - the plan: one training step, as data.
+ *
+ * A plan holds the ops of one training step and everything an interpreter needs to order them:
+ * lanes (who issues), channels (what is shared), tiers and slots (where bytes live), communicators.
+ * It never holds a duration and never an address.  sim/ computes when each op would run,
+ * exec/ lets it run; both obey one rule:
+ *
+ *     an op starts when all earlier ops of its lane have started, the lane's window has room,
+ *     and its dependencies are done; the ops of a lane end in the order in which they started.
+ *
+ * A window of several ops keeps a queue full, as a drive's: those behind the first wait there for
+ * their turn, and have their latency behind them when it comes.
+ *
+ * A lane goes on from step to step: its first op of a step comes right after its last op of the
+ * step before.
+ *
+ * Life of a plan: mw_plan_new -> mw_plan_add_* -> mw_plan_check.  A plan that passed the check is
+ * immutable (mw_plan_add_* abort on it) and interpreters refuse one that did not.
+ *
+ * Sizes are int64 bytes.  Indices are uint32; MW_NONE means "none".  This header is GLib-free.
+ */
+#ifndef MW_PLAN_PLAN_H
+#define MW_PLAN_PLAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "plan/dtype.h"
+
+#define MW_NONE UINT32_MAX
+
+enum mw_tier {
+    MW_TIER_GPU,  /* device memory of one GPU */
+    MW_TIER_CPU,  /* host memory, this rank's share of its node */
+    MW_TIER_NVME, /* drives, this rank's share of its node */
+    MW_TIER_COUNT
+};
+
+enum mw_op_kind {
+    MW_OP_COMPUTE,        /* an operator on the GPU */
+    MW_OP_UPDATE,         /* the optimizer's fused pass, on the lane's device */
+    MW_OP_NORM_CHECK,     /* gradient norm and overflow check */
+    MW_OP_ACCUMULATE,     /* add a gradient into its accumulator */
+    MW_OP_COPY,           /* within one tier */
+    MW_OP_NVME_READ,      /* NVMe -> pinned CPU (nc-transfer) */
+    MW_OP_NVME_WRITE,     /* pinned CPU -> NVMe */
+    MW_OP_H2D,            /* CPU -> GPU (cg-transfer) */
+    MW_OP_D2H,            /* GPU -> CPU */
+    MW_OP_ALL_GATHER,     /* gg-transfer; bytes = the whole gathered tensor */
+    MW_OP_REDUCE_SCATTER, /* bytes = the whole tensor before scattering */
+    MW_OP_ALL_REDUCE,     /* bytes = the tensor */
+    MW_OP_ALL_TO_ALL,
+    MW_OP_BROADCAST, /* bytes = the tensor */
+    MW_OP_SEND,
+    MW_OP_RECV,
+    MW_OP_COMMIT, /* end of the step: a barrier, and with --commit step the durable record */
+    MW_OP_KIND_COUNT
+};
+
+enum mw_operator {
+    MW_OPERATOR_NONE,
+    MW_OPERATOR_EMBEDDING,
+    MW_OPERATOR_NORM1,
+    MW_OPERATOR_QKV,
+    MW_OPERATOR_ATTENTION,
+    MW_OPERATOR_PROJECTION,
+    MW_OPERATOR_NORM2,
+    MW_OPERATOR_MLP_UP, /* with the gate, where the model has one */
+    MW_OPERATOR_MLP_ACT,
+    MW_OPERATOR_MLP_DOWN,
+    MW_OPERATOR_FINAL_NORM,
+    MW_OPERATOR_LOGITS,
+    MW_OPERATOR_LOSS,
+    MW_OPERATOR_CHECKPOINT, /* an activation checkpoint */
+    MW_OPERATOR_OPTIMIZER,  /* a chunk of the optimizer step: its gradients and state */
+    MW_OPERATOR_UPDATED,    /* its 16-bit parameters, on their way to where they live */
+    MW_OPERATOR_COUNT
+};
+
+enum mw_phase {
+    MW_PHASE_FORWARD,
+    MW_PHASE_RECOMPUTE,
+    MW_PHASE_BACKWARD,
+    MW_PHASE_OPTIMIZER,
+    MW_PHASE_COMMIT,
+    MW_PHASE_COUNT
+};
+
+enum mw_lane_kind {
+    MW_LANE_COMPUTE,    /* the GPU's compute stream */
+    MW_LANE_COLLECTIVE, /* the GPU's communication stream */
+    MW_LANE_H2D,
+    MW_LANE_D2H,
+    MW_LANE_NVME_READ,
+    MW_LANE_NVME_WRITE,
+    MW_LANE_HOST, /* the host's cores: optimizer, accumulation */
+    MW_LANE_KIND_COUNT
+};
+
+enum mw_channel_kind {
+    MW_CHANNEL_SM,       /* the GPU's multiprocessors: 1.0 is all of them */
+    MW_CHANNEL_PCIE_H2D, /* one GPU's link, each direction */
+    MW_CHANNEL_PCIE_D2H,
+    MW_CHANNEL_NODE_H2D, /* all links of a node together, each direction */
+    MW_CHANNEL_NODE_D2H,
+    MW_CHANNEL_DRAM,   /* a node's host memory */
+    MW_CHANNEL_CORES,  /* a node's cores, as the optimizer's update uses them */
+    MW_CHANNEL_DRIVE,  /* a node's drives: reads and writes share their time */
+    MW_CHANNEL_FABRIC, /* a GPU's port to its node's other GPUs */
+    MW_CHANNEL_NIC,    /* a node's network cards, each direction alike */
+    MW_CHANNEL_KIND_COUNT
+};
+
+/* What a slot is for.  The ledger sums slots by (tier, purpose). */
+enum mw_purpose {
+    MW_PURPOSE_PARAMETERS,            /* 16-bit parameters at rest */
+    MW_PURPOSE_GRADIENTS,             /* gradients at rest or accumulated */
+    MW_PURPOSE_OPTIMIZER_STATE,       /* fp32 master parameters, momentum, variance */
+    MW_PURPOSE_OPTIMIZER_STATE_OTHER, /* the other extent of a committed state */
+    MW_PURPOSE_ACTIVATION_CHECKPOINTS,
+    MW_PURPOSE_ACTIVATIONS,       /* activation working memory (AWM) */
+    MW_PURPOSE_PARAMETER_BUFFERS, /* gathered fetch units: model state working memory (MSWM) */
+    MW_PURPOSE_GRADIENT_BUFFERS,
+    MW_PURPOSE_SHARD_BUFFERS,      /* one rank's shard on its way */
+    MW_PURPOSE_CHECKPOINT_BUFFERS, /* a checkpoint on its way */
+    MW_PURPOSE_OPTIMIZER_BUFFERS,  /* the buffer sets of the optimizer step */
+    MW_PURPOSE_LOGITS,             /* logits, their gradient, the loss */
+    MW_PURPOSE_COMMIT_RECORDS,
+    MW_PURPOSE_SAVES,     /* of state that is not on NVMe, every K steps */
+    MW_PURPOSE_CHECKSUMS, /* of pages on NVMe, by which what is read is checked */
+    MW_PURPOSE_COUNT
+};
+
+/* How an op uses a slot.  DEFINE starts a new content; READ and MODIFY use the present one. */
+enum mw_use_mode { MW_USE_DEFINE, MW_USE_READ, MW_USE_MODIFY, MW_USE_MODE_COUNT };
+
+struct mw_tier_info {
+    int64_t capacity_bytes;        /* what a plan may use: the tier less its reserve */
+    int64_t reserve_bytes;         /* driver context, display, operating system, file system */
+    int64_t largest_request_bytes; /* fragmentation: no slot of the tier may be larger */
+};
+
+/* A group of ranks that act together.  Shapes the cost of its collectives. */
+struct mw_comm {
+    uint32_t size;            /* ranks in the group */
+    uint32_t ranks_per_node;  /* of them, in one node */
+    uint32_t groups_per_node; /* sibling groups that share a node's NIC at the same time */
+};
+
+struct mw_lane {
+    uint32_t rank; /* program that issues it: 0 in a folded plan */
+    uint8_t kind;  /* enum mw_lane_kind */
+    uint8_t index;
+    uint32_t window_ops;  /* started and not ended, at most; >= 1 */
+    int64_t window_bytes; /* bytes in flight at most; 0: no limit.  One op is always let in. */
+};
+
+struct mw_channel {
+    uint8_t kind;   /* enum mw_channel_kind */
+    uint32_t index; /* GPU or node number */
+    uint32_t users; /* ranks folded into one program: it gets 1/users of the capacity */
+};
+
+/* `amount` is what one op moves over the channel: bytes; for MW_CHANNEL_CORES parameters updated;
+ * for MW_CHANNEL_SM the share of the multiprocessors in millionths (the profile may scale it, see
+ * sim/cost.h). */
+struct mw_draw {
+    uint32_t channel;
+    int64_t amount;
+};
+
+/* Work shared by many ops (a model's layers are alike): what is done, never how long it takes. */
+struct mw_work {
+    uint8_t kind;      /* enum mw_op_kind */
+    uint8_t operator_; /* enum mw_operator */
+    uint8_t dtype;     /* enum mw_dtype */
+    uint8_t direction; /* 0 read or forward, 1 write: which way a drive is used */
+    uint32_t comm;     /* communicator of a collective, or MW_NONE */
+    int64_t flops;     /* of matrix products */
+    int64_t m, n, k;   /* shape of the (largest) matrix product; 0 if none */
+    int64_t bytes;     /* moved: for compute, read and written by memory-bound operators */
+    int64_t bytes_max; /* >= bytes: what memory must hold (experts); time uses `bytes` */
+    int64_t elements;  /* parameters of an update, accumulation or norm; else 0 */
+    uint32_t launches; /* kernels started, for compute */
+    uint32_t draw_begin, draw_count; /* in plan->draws */
+};
+
+/* Slots begin at whole pages and end there: what drives, pinned memory and huge pages ask for. */
+#define MW_SLOT_ALIGNMENT_BYTES 4096
+
+/* What is on drives has a checksum a page in host memory: of so many bytes together. */
+#define MW_PAGE_CHECKSUM_BYTES 4
+int64_t mw_plan_checksum_bytes(int64_t nvme_bytes);
+
+struct mw_slot {
+    uint32_t rank;
+    uint8_t tier;    /* enum mw_tier */
+    uint8_t purpose; /* enum mw_purpose */
+    uint8_t dtype;
+    bool persistent;      /* holds a content before the step begins (state at rest) */
+    int64_t offset_bytes; /* within the rank's part of the tier */
+    int64_t size_bytes;
+};
+
+struct mw_use {
+    uint32_t slot;
+    uint8_t mode; /* enum mw_use_mode */
+};
+
+/*
+ * What the homes hold.  sim/ has no need of it; exec/ moves and computes by it.
+ *
+ * A tensor is the parameters of one fetch unit.  It is cut into `tiles` parts by the rows of its
+ * largest matrix, as evenly as rows allow: part t has the rows [rows*t/tiles, rows*(t+1)/tiles),
+ * and part 0 has before them what is not rows (the norm's weights).  A part is cut into one shard a
+ * data-parallel rank, of `shard_elements` each; the last ones may be shorter, or empty.  Rank r of
+ * its data-parallel group has the part's elements from r * shard_elements on.
+ *
+ * A home holds of every part the whole, or this rank's shard.  Element e of part t lies in it at
+ *     whole            t * stride + e
+ *     shard of rank r  t * stride + e - r * shard_elements
+ * and the rest up to the next part's t * stride is padding, whose content means nothing.  The three
+ * homes may differ: with zero1 parameters and gradients are whole and the state is a shard, so that
+ * element i of part t in the state (its place there less t * state_stride) is the part's element
+ * r * shard_elements + i, in the other homes at t * stride + r * shard_elements + i.
+ * mw_tensor_place says it for one element, mw_chunk_pieces for a chunk.
+ *
+ * Where gradients are fp32 the gradient home begins with them (it may be larger); they are
+ * made and reduced in 16 bits, and ACCUMULATE adds them up, of micro-batch 0 instead sets.  Buffers
+ * hold one part or shard from their start on, or a chunk as the state has it, padding included:
+ * gradients behind the state where they come with it.  A pinned gradient buffer bound for NVMe
+ * has the fp32 shard first, from where drives read and write it, and the 16-bit one behind it, at
+ * the next whole page; one bound for host memory has the 16-bit one alone.
+ */
+struct mw_tensor {
+    uint32_t rank;
+    int32_t layer;      /* -1: outside the layers */
+    uint32_t operators; /* whose parameters: bits 1 << enum mw_operator */
+    uint8_t gradient_dtype;
+    bool trainable;
+    uint32_t tiles;
+    int64_t elements, rows, row_elements;
+    int64_t tile_elements; /* of the largest part */
+    int64_t shard_elements;
+    int64_t param_stride, gradient_stride, state_stride; /* elements */
+    uint32_t param_slot, gradient_slot;                  /* homes; of the state, the chunks' */
+    bool params_whole, gradients_whole, state_whole;     /* else this rank's shards */
+};
+
+enum mw_home { MW_HOME_PARAMS, MW_HOME_GRADIENTS, MW_HOME_STATE };
+
+/* A chunk of the optimizer step: `elements` of the state, which runs through the tensors' state
+ * homes (tiles * state_stride each) from `first_element` of tensor `first_tensor` on.  Of a state
+ * that is whole, all data-parallel ranks hold the same chunk: it counts once in the norm. */
+struct mw_chunk_content {
+    uint32_t rank;
+    uint32_t first_tensor, tensor_count;
+    int64_t first_element, elements;
+    uint32_t slot, other_slot; /* fp32 parameters, momentum, variance, one after the other; the
+                                  other extent of a committed state, or MW_NONE */
+};
+
+/* A dependency is an op's index, with MW_DEP_PREVIOUS_STEP set where the edge has distance 1. */
+#define MW_DEP_PREVIOUS_STEP 0x80000000u
+#define MW_DEP_INDEX(dep) ((dep) & ~MW_DEP_PREVIOUS_STEP)
+
+struct mw_op {
+    uint32_t work;
+    uint16_t lane;
+    uint8_t phase; /* the identity: (phase, micro-batch, layer, operator, tile, shard) */
+    uint8_t dep_count;
+    int32_t layer; /* -1: outside the layers */
+    uint16_t micro_batch;
+    uint16_t tile;
+    uint32_t shard; /* optimizer chunk; of logits and loss, the chunk of the tokens; 1: a gradient
+                       that is read to be added to, where 0 is the parameters */
+    uint32_t match; /* ops of different ranks with equal `match` are one collective; MW_NONE */
+    uint32_t dep_begin;
+    uint32_t use_begin;
+    uint8_t use_count;
+};
+
+#define MW_MAX_DEPS_PER_OP 255
+#define MW_MAX_USES_PER_OP 255
+#define MW_MAX_DRAWS_PER_WORK 255
+#define MW_MAX_LANES_PER_RANK 64
+
+struct mw_plan {
+    char *title;          /* one line, for people */
+    char *machine;        /* the name of the profile that it was made for; NULL: not known */
+    uint32_t ranks;       /* programs in this plan (1 when folded) */
+    uint32_t world_ranks; /* ranks that they stand for */
+    struct mw_tier_info tiers[MW_TIER_COUNT];
+
+    struct mw_comm *comms;
+    uint32_t comm_count;
+    struct mw_lane *lanes;
+    uint32_t lane_count;
+    struct mw_channel *channels;
+    uint32_t channel_count;
+    struct mw_draw *draws;
+    uint32_t draw_count;
+    struct mw_work *works;
+    uint32_t work_count;
+    struct mw_slot *slots;
+    uint32_t slot_count;
+    struct mw_op *ops;
+    uint32_t op_count;
+    uint32_t *deps;
+    uint32_t dep_count;
+    struct mw_use *uses;
+    uint32_t use_count;
+
+    bool checked;   /* set by mw_plan_check alone */
+    bool barriered; /* set by mw_plan_check: no op of a step can start before the step before
+                       is wholly done, so one step is the steady state.  It takes a commit op
+                       after all others, and behind it (prev) the first ops of the next step */
+    int64_t peak_bytes[MW_TIER_COUNT]; /* per rank, proved by mw_plan_check */
+
+    struct mw_tensor *tensors;
+    uint32_t tensor_count;
+    struct mw_chunk_content *chunks;
+    uint32_t chunk_count;
+
+    struct mw_plan_capacity *capacity; /* growth of the arrays; private to plan.c */
+};
+
+/* Names used in texts, tables and traces; NULL for a value out of range. */
+const char *mw_tier_name(int tier);
+const char *mw_op_kind_name(int kind);
+const char *mw_operator_name(int operator_);
+const char *mw_phase_name(int phase);
+const char *mw_dtype_name(int dtype);
+const char *mw_lane_kind_name(int kind);
+const char *mw_channel_kind_name(int kind);
+const char *mw_purpose_name(int purpose);
+const char *mw_use_mode_name(int mode);
+
+/* Building.  The caller owns the plan and frees it with mw_plan_free (NULL is allowed).
+ * Each add returns the new index.  Out of memory and a write to a checked plan abort. */
+struct mw_plan *mw_plan_new(const char *title);
+/* In both, control characters become blanks: the text form has a line for each. */
+void mw_plan_set_machine(struct mw_plan *plan, const char *machine);
+void mw_plan_free(struct mw_plan *plan);
+uint32_t mw_plan_add_comm(struct mw_plan *plan, struct mw_comm comm);
+uint32_t mw_plan_add_lane(struct mw_plan *plan, struct mw_lane lane);
+uint32_t mw_plan_add_channel(struct mw_plan *plan, struct mw_channel channel);
+uint32_t mw_plan_add_slot(struct mw_plan *plan, struct mw_slot slot);
+uint32_t mw_plan_add_tensor(struct mw_plan *plan, struct mw_tensor tensor);
+uint32_t mw_plan_add_chunk(struct mw_plan *plan, struct mw_chunk_content chunk);
+/* Copies the draws; work.draw_begin and draw_count are filled in. */
+uint32_t mw_plan_add_work(struct mw_plan *plan, struct mw_work work, const struct mw_draw *draws,
+                          uint32_t draw_count);
+/* Starts a new op; its dependencies and uses are those added until the next mw_plan_add_op. */
+uint32_t mw_plan_add_op(struct mw_plan *plan, struct mw_op op);
+/* Adds a dependency of the newest op.  MW_NONE and repeats are ignored. */
+void mw_plan_add_dep(struct mw_plan *plan, uint32_t dep);
+void mw_plan_add_use(struct mw_plan *plan, uint32_t slot, enum mw_use_mode mode);
+
+/*
+ * Proves, for every timing:
+ *   - every index and enum is in range, numbers are not negative;
+ *   - tensors and chunks lie within their homes, and parts do not overlap there;
+ *   - slots of a tier do not overlap, no slot exceeds the tier's largest request, and the sum of
+ *     the slots is within capacity;
+ *   - a slot's new content depends on every last user of its previous content, over the end of
+ *     the step too, and nobody uses a slot that holds nothing;
+ *   - dependencies, lane order and slot edges are together acyclic over all ranks, each matched
+ *     collective being one node, and the members of a match agree on the work (kind,
+ *     communicator, bytes; a send matches a recv).  Only a match joins ranks: a dependency and a
+ *     use stay within theirs.
+ * That one op waits for another is proved from dependencies and from the order and window of lanes.
+ * On success the plan is sealed: checked, barriered and peak_bytes are set.
+ * On failure returns false and writes one line to `why` (why_size bytes, may be 0).
+ */
+bool mw_plan_check(struct mw_plan *plan, char *why, size_t why_size);
+
+/* Of a plan that passed the check.  Elements of a part: its rows, and of part 0 the others. */
+int64_t mw_tensor_part_elements(const struct mw_tensor *tensor, uint32_t tile);
+struct mw_range {
+    int64_t first, elements;
+};
+/* A rank's shard of a part, without padding; perhaps empty. */
+struct mw_range mw_tensor_shard(const struct mw_tensor *tensor, uint32_t dp_rank, uint32_t tile);
+/* Where an element of a part lies in the home of a rank that holds it, in elements. */
+int64_t mw_tensor_place(const struct mw_tensor *tensor, enum mw_home home, uint32_t dp_rank,
+                        uint32_t tile, int64_t element);
+
+/* What a chunk has of one part: its elements [first, first + elements), from element `at` of the
+ * chunk on.  Never empty, without padding, in the chunk's order. */
+struct mw_piece {
+    uint32_t tensor, tile;
+    int64_t first, elements, at;
+};
+struct mw_pieces {
+    const struct mw_plan *plan;
+    const struct mw_chunk_content *chunk;
+    uint32_t dp_rank, turn, tile;
+    int64_t tensor_at; /* of the tensor's state in the chunk; negative where it began before */
+};
+struct mw_pieces mw_chunk_pieces(const struct mw_plan *plan, const struct mw_chunk_content *chunk,
+                                 uint32_t dp_rank);
+bool mw_pieces_next(struct mw_pieces *pieces, struct mw_piece *piece); /* false: that was all */
+
+/* Text form: reads back to the same plan, byte for byte when written again.
+ * Return false with one line in `why` (with the line number, for a read). */
+bool mw_plan_write(const struct mw_plan *plan, FILE *out);
+struct mw_plan *mw_plan_read(FILE *in, char *why, size_t why_size);
+/* The same of `length` bytes of text, at most MW_PLAN_TEXT_BYTES_MAX from a file, and checks it. */
+#define MW_PLAN_TEXT_BYTES_MAX (1 << 30)
+#define MW_PLAN_TEXT_BEGIN "memwall-plan"
+struct mw_plan *mw_plan_parse(const char *text, size_t length, char *why, size_t why_size);
+
+/* One row of what happened, predicted (sim/) or measured (exec/), under the op's identity. */
+struct mw_timeline_row {
+    uint32_t op;
+    uint32_t step;
+    int64_t start_ns, end_ns;
+};
+
+struct mw_timeline {
+    struct mw_timeline_row *rows;
+    size_t row_count;
+};
+
+#endif

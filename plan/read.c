@@ -1,0 +1,382 @@
+#include <string.h>
+
+#include "plan/internal.h"
+#include "plan/plan.h"
+#include "plan/reader.h"
+
+/* Shorter names for this file's many calls. */
+static uint32_t
+read_u32(struct mw_plan_reader *reader, const char *key)
+{
+    return (uint32_t)mw_plan_reader_number(reader, key, UINT32_MAX);
+}
+
+static uint16_t
+read_u16(struct mw_plan_reader *reader, const char *key)
+{
+    return (uint16_t)mw_plan_reader_number(reader, key, UINT16_MAX);
+}
+
+static uint8_t
+read_u8(struct mw_plan_reader *reader, const char *key)
+{
+    return (uint8_t)mw_plan_reader_number(reader, key, UINT8_MAX);
+}
+
+static int64_t
+read_i64(struct mw_plan_reader *reader, const char *key)
+{
+    return mw_plan_reader_signed(reader, key, INT64_MAX);
+}
+
+/* Elements are numbered in order, so that a reference can be followed by eye. */
+static void
+read_index(struct mw_plan_reader *reader, uint32_t next)
+{
+    char expected[32];
+    uint64_t number;
+    const char *end = mw_plan_parse_digits(mw_plan_reader_word(reader), UINT32_MAX, &number);
+
+    if (end && !*end && number == next)
+        return;
+    snprintf(expected, sizeof expected, "the index %u", next);
+    mw_plan_reader_fail(reader, expected);
+}
+
+static void
+read_comm(struct mw_plan_reader *reader, struct mw_plan *plan)
+{
+    struct mw_comm comm = {0};
+
+    read_index(reader, plan->comm_count);
+    comm.size = read_u32(reader, "size");
+    comm.ranks_per_node = read_u32(reader, "per-node");
+    comm.groups_per_node = read_u32(reader, "groups");
+    mw_plan_add_comm(plan, comm);
+}
+
+static void
+read_lane(struct mw_plan_reader *reader, struct mw_plan *plan)
+{
+    struct mw_lane lane = {0};
+
+    read_index(reader, plan->lane_count);
+    lane.rank = read_u32(reader, "rank");
+    lane.kind = mw_plan_reader_name(reader, mw_lane_kind_name, "a kind of lane");
+    lane.index = read_u8(reader, "index");
+    lane.window_ops = read_u32(reader, "window");
+    lane.window_bytes = read_i64(reader, "bytes");
+    mw_plan_add_lane(plan, lane);
+}
+
+static void
+read_channel(struct mw_plan_reader *reader, struct mw_plan *plan)
+{
+    struct mw_channel channel = {0};
+
+    read_index(reader, plan->channel_count);
+    channel.kind = mw_plan_reader_name(reader, mw_channel_kind_name, "a kind of channel");
+    channel.index = read_u32(reader, "index");
+    channel.users = read_u32(reader, "users");
+    mw_plan_add_channel(plan, channel);
+}
+
+static void
+read_slot(struct mw_plan_reader *reader, struct mw_plan *plan)
+{
+    struct mw_slot slot = {0};
+
+    read_index(reader, plan->slot_count);
+    slot.rank = read_u32(reader, "rank");
+    slot.tier = mw_plan_reader_name(reader, mw_tier_name, "gpu, cpu or nvme");
+    slot.purpose = mw_plan_reader_name(reader, mw_purpose_name, "the purpose of a slot");
+    slot.dtype = mw_plan_reader_name(reader, mw_dtype_name, "none, bf16, fp16 or fp32");
+    slot.offset_bytes = read_i64(reader, "offset");
+    slot.size_bytes = read_i64(reader, "size");
+    slot.persistent = mw_plan_reader_skip(reader, "persistent");
+    mw_plan_add_slot(plan, slot);
+}
+
+static void
+read_tensor(struct mw_plan_reader *reader, struct mw_plan *plan)
+{
+    struct mw_tensor tensor = {0};
+
+    read_index(reader, plan->tensor_count);
+    tensor.rank = read_u32(reader, "rank");
+    tensor.layer = (int32_t)mw_plan_reader_signed(reader, "layer", INT32_MAX);
+    tensor.operators = read_u32(reader, "operators");
+    mw_plan_reader_key(reader, "gradient");
+    tensor.gradient_dtype =
+        mw_plan_reader_name(reader, mw_dtype_name, "none, bf16, fp16 or fp32");
+    tensor.elements = read_i64(reader, "elements");
+    tensor.rows = read_i64(reader, "rows");
+    tensor.row_elements = read_i64(reader, NULL);
+    tensor.tiles = read_u32(reader, "tiles");
+    tensor.tile_elements = read_i64(reader, NULL);
+    tensor.shard_elements = read_i64(reader, "shard");
+    tensor.param_stride = read_i64(reader, "strides");
+    tensor.gradient_stride = read_i64(reader, NULL);
+    tensor.state_stride = read_i64(reader, NULL);
+    tensor.param_slot = read_u32(reader, "homes");
+    tensor.gradient_slot = read_u32(reader, NULL);
+    tensor.params_whole = mw_plan_reader_skip(reader, "whole-params");
+    tensor.gradients_whole = mw_plan_reader_skip(reader, "whole-gradients");
+    tensor.state_whole = mw_plan_reader_skip(reader, "whole-state");
+    tensor.trainable = mw_plan_reader_skip(reader, "trainable");
+    mw_plan_add_tensor(plan, tensor);
+}
+
+static void
+read_chunk(struct mw_plan_reader *reader, struct mw_plan *plan)
+{
+    struct mw_chunk_content chunk = {0};
+
+    read_index(reader, plan->chunk_count);
+    chunk.rank = read_u32(reader, "rank");
+    chunk.first_tensor = read_u32(reader, "tensors");
+    chunk.tensor_count = read_u32(reader, NULL);
+    chunk.first_element = read_i64(reader, "from");
+    chunk.elements = read_i64(reader, "elements");
+    chunk.slot = read_u32(reader, "slot");
+    chunk.other_slot = mw_plan_reader_reference(reader, "other");
+    mw_plan_add_chunk(plan, chunk);
+}
+
+static struct mw_draw
+read_draw(struct mw_plan_reader *reader)
+{
+    static const char expected[] = "a draw such as 3:1000";
+    struct mw_draw draw = {0};
+    const char *amount = mw_plan_reader_pair(reader, &draw.channel, expected);
+
+    if (amount && !mw_plan_parse_signed(amount, INT64_MAX, &draw.amount))
+        mw_plan_reader_fail(reader, expected);
+    return draw;
+}
+
+static uint32_t
+read_draws(struct mw_plan_reader *reader, struct mw_draw draws[MW_MAX_DRAWS_PER_WORK])
+{
+    uint32_t count = 0;
+
+    if (!mw_plan_reader_skip(reader, "draw"))
+        return 0;
+    do
+        draws[count++] = read_draw(reader);
+    while (!reader->failed && !mw_plan_reader_at_end(reader) && count < MW_MAX_DRAWS_PER_WORK);
+    return count;
+}
+
+static void
+read_work(struct mw_plan_reader *reader, struct mw_plan *plan)
+{
+    struct mw_work work = {0};
+    struct mw_draw draws[MW_MAX_DRAWS_PER_WORK];
+    uint32_t draw_count;
+
+    read_index(reader, plan->work_count);
+    work.kind = mw_plan_reader_name(reader, mw_op_kind_name, "a kind of op");
+    work.operator_ = mw_plan_reader_name(reader, mw_operator_name, "an operator");
+    work.dtype = mw_plan_reader_name(reader, mw_dtype_name, "none, bf16, fp16 or fp32");
+    work.direction = read_u8(reader, "direction");
+    work.comm = mw_plan_reader_reference(reader, "comm");
+    work.flops = read_i64(reader, "flops");
+    work.m = read_i64(reader, "shape");
+    work.n = read_i64(reader, NULL);
+    work.k = read_i64(reader, NULL);
+    work.bytes = read_i64(reader, "bytes");
+    work.bytes_max = read_i64(reader, "max");
+    work.elements = read_i64(reader, "elements");
+    work.launches = read_u32(reader, "launches");
+    draw_count = read_draws(reader, draws);
+    mw_plan_add_work(plan, work, draws, draw_count);
+}
+
+static void
+read_dep(struct mw_plan_reader *reader, struct mw_plan *plan)
+{
+    const struct mw_op *op = &plan->ops[plan->op_count - 1];
+    uint32_t count = plan->dep_count;
+    const char *word = mw_plan_reader_word(reader);
+    bool previous = !strncmp(word, "prev:", 5);
+    uint64_t index;
+    const char *end = mw_plan_parse_digits(previous ? word + 5 : word, MW_PLAN_MAX_OPS - 1, &index);
+
+    if (end && !*end && op->dep_count < MW_MAX_DEPS_PER_OP)
+        mw_plan_add_dep(plan, (uint32_t)index | (previous ? MW_DEP_PREVIOUS_STEP : 0));
+    if (count == plan->dep_count)
+        mw_plan_reader_fail(reader, "the index of an op or prev:INDEX, each once, at most 255");
+}
+
+static void
+read_use(struct mw_plan_reader *reader, struct mw_plan *plan)
+{
+    static const char expected[] = "a use such as 3:read (define, read, modify), at most 255";
+    uint32_t slot;
+    uint8_t mode;
+    const char *text = mw_plan_reader_pair(reader, &slot, expected);
+
+    if (text && mw_plan_parse_name(text, mw_use_mode_name, &mode) &&
+        plan->ops[plan->op_count - 1].use_count < MW_MAX_USES_PER_OP)
+        mw_plan_add_use(plan, slot, mode);
+    else
+        mw_plan_reader_fail(reader, expected);
+}
+
+static void
+read_op_lists(struct mw_plan_reader *reader, struct mw_plan *plan)
+{
+    if (mw_plan_reader_skip(reader, "after"))
+        do
+            read_dep(reader, plan);
+        while (!reader->failed && !mw_plan_reader_at_end(reader) &&
+               !mw_plan_reader_sees(reader, "use"));
+    if (mw_plan_reader_skip(reader, "use"))
+        do
+            read_use(reader, plan);
+        while (!reader->failed && !mw_plan_reader_at_end(reader));
+}
+
+static void
+read_op(struct mw_plan_reader *reader, struct mw_plan *plan)
+{
+    struct mw_op op = {.match = MW_NONE};
+
+    read_index(reader, plan->op_count);
+    op.lane = read_u16(reader, "lane");
+    op.work = read_u32(reader, "work");
+    op.phase = mw_plan_reader_name(reader, mw_phase_name, "a phase");
+    op.micro_batch = read_u16(reader, "mb");
+    op.layer = (int32_t)mw_plan_reader_signed(reader, "layer", INT32_MAX);
+    op.tile = read_u16(reader, "tile");
+    op.shard = read_u32(reader, "shard");
+    if (mw_plan_reader_skip(reader, "match"))
+        op.match = (uint32_t)mw_plan_reader_number(reader, NULL, MW_NONE - 1);
+    mw_plan_add_op(plan, op);
+    read_op_lists(reader, plan);
+}
+
+static const struct {
+    const char *word;
+    void (*read)(struct mw_plan_reader *reader, struct mw_plan *plan);
+} entities[] = {
+    {"op", read_op},     {"slot", read_slot}, {"work", read_work},
+    {"lane", read_lane}, {"comm", read_comm}, {"channel", read_channel},
+    {"tensor", read_tensor}, {"chunk", read_chunk},
+};
+
+/* The first word of the next line. */
+static const char *
+begin_line(struct mw_plan_reader *reader, const char *expected)
+{
+    mw_plan_reader_begin_line(reader, expected);
+    return mw_plan_reader_word(reader);
+}
+
+static void
+begin_line_with(struct mw_plan_reader *reader, const char *word, const char *expected)
+{
+    if (strcmp(begin_line(reader, expected), word))
+        mw_plan_reader_fail(reader, expected);
+}
+
+/* One line after the head.  False after `end` and after a failure. */
+static bool
+read_line(struct mw_plan_reader *reader, struct mw_plan *plan)
+{
+    static const char expected[] = "comm, lane, channel, slot, tensor, chunk, work, op or end";
+    const char *word = begin_line(reader, expected);
+    size_t i = 0;
+
+    while (i < sizeof entities / sizeof *entities && strcmp(word, entities[i].word))
+        i++;
+    if (i < sizeof entities / sizeof *entities)
+        entities[i].read(reader, plan);
+    else if (strcmp(word, "end"))
+        mw_plan_reader_fail(reader, expected);
+    mw_plan_reader_end_line(reader);
+    return !reader->failed && i < sizeof entities / sizeof *entities;
+}
+
+/* Behind a machine, if one is named. */
+static void
+read_ranks(struct mw_plan_reader *reader, struct mw_plan *plan)
+{
+    const char *word = begin_line(reader, "'machine' or 'ranks'");
+
+    if (!reader->failed && !strcmp(word, "machine") && !mw_plan_reader_at_end(reader)) {
+        mw_plan_set_machine(plan, reader->rest);
+        word = begin_line(reader, "'ranks'");
+    }
+    if (strcmp(word, "ranks"))
+        mw_plan_reader_fail(reader, "'ranks'");
+    plan->ranks = read_u32(reader, NULL);
+    plan->world_ranks = read_u32(reader, "world");
+    mw_plan_reader_end_line(reader);
+}
+
+static void
+read_tier(struct mw_plan_reader *reader, struct mw_plan *plan, int tier)
+{
+    begin_line_with(reader, "tier", "'tier'");
+    mw_plan_reader_key(reader, mw_tier_name(tier));
+    plan->tiers[tier].capacity_bytes = read_i64(reader, "capacity");
+    plan->tiers[tier].reserve_bytes = read_i64(reader, "reserve");
+    plan->tiers[tier].largest_request_bytes = read_i64(reader, "largest");
+    mw_plan_reader_end_line(reader);
+}
+
+/* The lines before the entities, in a fixed order.  NULL after a failure. */
+static struct mw_plan *
+read_head(struct mw_plan_reader *reader)
+{
+    struct mw_plan *plan;
+
+    begin_line_with(reader, MW_PLAN_TEXT_BEGIN, "'" MW_PLAN_TEXT_BEGIN " 1'");
+    mw_plan_reader_key(reader, "1");
+    mw_plan_reader_end_line(reader);
+    begin_line_with(reader, "title", "'title'");
+    if (reader->failed)
+        return NULL;
+    plan = mw_plan_new(reader->rest);
+    read_ranks(reader, plan);
+    for (int tier = 0; tier < MW_TIER_COUNT; tier++)
+        read_tier(reader, plan, tier);
+    return plan;
+}
+
+struct mw_plan *
+mw_plan_read(FILE *in, char *why, size_t why_size)
+{
+    struct mw_plan_reader reader = {.in = in, .why = why, .why_size = why_size, .word = ""};
+    struct mw_plan *plan = read_head(&reader);
+
+    while (!reader.failed && read_line(&reader, plan))
+        ;
+    if (mw_plan_reader_next_line(&reader))
+        mw_plan_reader_fail(&reader, "nothing after 'end'");
+    mw_plan_reader_clear(&reader);
+    if (!reader.failed)
+        return plan;
+    mw_plan_free(plan);
+    return NULL;
+}
+
+/* There are no streams of no bytes. */
+struct mw_plan *
+mw_plan_parse(const char *text, size_t length, char *why, size_t why_size)
+{
+    FILE *in = length ? fmemopen((char *)text, length, "r") : NULL;
+    struct mw_plan *plan = NULL;
+
+    snprintf(why, why_size, "is empty");
+    if (in) {
+        plan = mw_plan_read(in, why, why_size);
+        fclose(in);
+    }
+    if (plan && mw_plan_check(plan, why, why_size))
+        return plan;
+    mw_plan_free(plan);
+    return NULL;
+}

@@ -1,0 +1,307 @@
+#include <string.h>
+
+#include "plan/plan.h"
+
+/* fprintf takes over a second for a million ops; this buffer takes a tenth of it. */
+struct writer {
+    FILE *out;
+    size_t length;
+    bool failed;
+    char text[1 << 14];
+};
+
+static void
+flush(struct writer *writer)
+{
+    if (fwrite(writer->text, 1, writer->length, writer->out) != writer->length)
+        writer->failed = true;
+    writer->length = 0;
+}
+
+static void
+put_bytes(struct writer *writer, const char *bytes, size_t length)
+{
+    if (writer->length + length > sizeof writer->text)
+        flush(writer);
+    if (length > sizeof writer->text) {
+        writer->failed |= fwrite(bytes, 1, length, writer->out) != length;
+        return;
+    }
+    memcpy(writer->text + writer->length, bytes, length);
+    writer->length += length;
+}
+
+/* A name that is NULL is an enum out of range: such a plan has no text. */
+static void
+put(struct writer *writer, const char *text)
+{
+    if (text)
+        put_bytes(writer, text, strlen(text));
+    else
+        writer->failed = true;
+}
+
+static void
+put_number(struct writer *writer, int64_t number)
+{
+    char digits[20];
+    size_t at = sizeof digits;
+    uint64_t rest = number < 0 ? -(uint64_t)number : (uint64_t)number;
+
+    do {
+        digits[--at] = (char)('0' + rest % 10);
+        rest /= 10;
+    } while (rest);
+    if (number < 0)
+        digits[--at] = '-';
+    put_bytes(writer, digits + at, sizeof digits - at);
+}
+
+static void
+put_key(struct writer *writer, const char *key, int64_t number)
+{
+    put(writer, key);
+    put_number(writer, number);
+}
+
+static void
+put_name(struct writer *writer, const char *name)
+{
+    put(writer, " ");
+    put(writer, name);
+}
+
+static void
+put_reference(struct writer *writer, const char *key, uint32_t index)
+{
+    put(writer, key);
+    if (index == MW_NONE)
+        put(writer, "-");
+    else
+        put_number(writer, index);
+}
+
+static void
+write_head(struct writer *writer, const struct mw_plan *plan)
+{
+    put(writer, "memwall-plan 1\ntitle");
+    if (plan->title && *plan->title)
+        put_name(writer, plan->title);
+    if (plan->machine) {
+        put(writer, "\nmachine");
+        put_name(writer, plan->machine);
+    }
+    if ((plan->title && strpbrk(plan->title, "\n\r")) ||
+        (plan->machine && strpbrk(plan->machine, "\n\r")))
+        writer->failed = true;
+    put_key(writer, "\nranks ", plan->ranks);
+    put_key(writer, " world ", plan->world_ranks);
+    put(writer, "\n");
+    for (int tier = 0; tier < MW_TIER_COUNT; tier++) {
+        put(writer, "tier");
+        put_name(writer, mw_tier_name(tier));
+        put_key(writer, " capacity ", plan->tiers[tier].capacity_bytes);
+        put_key(writer, " reserve ", plan->tiers[tier].reserve_bytes);
+        put_key(writer, " largest ", plan->tiers[tier].largest_request_bytes);
+        put(writer, "\n");
+    }
+}
+
+static void
+write_comm(struct writer *writer, const struct mw_comm *comm, uint32_t index)
+{
+    put_key(writer, "comm ", index);
+    put_key(writer, " size ", comm->size);
+    put_key(writer, " per-node ", comm->ranks_per_node);
+    put_key(writer, " groups ", comm->groups_per_node);
+    put(writer, "\n");
+}
+
+static void
+write_lane(struct writer *writer, const struct mw_lane *lane, uint32_t index)
+{
+    put_key(writer, "lane ", index);
+    put_key(writer, " rank ", lane->rank);
+    put_name(writer, mw_lane_kind_name(lane->kind));
+    put_key(writer, " index ", lane->index);
+    put_key(writer, " window ", lane->window_ops);
+    put_key(writer, " bytes ", lane->window_bytes);
+    put(writer, "\n");
+}
+
+static void
+write_channel(struct writer *writer, const struct mw_channel *channel, uint32_t index)
+{
+    put_key(writer, "channel ", index);
+    put_name(writer, mw_channel_kind_name(channel->kind));
+    put_key(writer, " index ", channel->index);
+    put_key(writer, " users ", channel->users);
+    put(writer, "\n");
+}
+
+static void
+write_slot(struct writer *writer, const struct mw_slot *slot, uint32_t index)
+{
+    put_key(writer, "slot ", index);
+    put_key(writer, " rank ", slot->rank);
+    put_name(writer, mw_tier_name(slot->tier));
+    put_name(writer, mw_purpose_name(slot->purpose));
+    put_name(writer, mw_dtype_name(slot->dtype));
+    put_key(writer, " offset ", slot->offset_bytes);
+    put_key(writer, " size ", slot->size_bytes);
+    put(writer, slot->persistent ? " persistent\n" : "\n");
+}
+
+static void
+write_tensor(struct writer *writer, const struct mw_tensor *tensor, uint32_t index)
+{
+    put_key(writer, "tensor ", index);
+    put_key(writer, " rank ", tensor->rank);
+    put_key(writer, " layer ", tensor->layer);
+    put_key(writer, " operators ", tensor->operators);
+    put(writer, " gradient");
+    put_name(writer, mw_dtype_name(tensor->gradient_dtype));
+    put_key(writer, " elements ", tensor->elements);
+    put_key(writer, " rows ", tensor->rows);
+    put_key(writer, " ", tensor->row_elements);
+    put_key(writer, " tiles ", tensor->tiles);
+    put_key(writer, " ", tensor->tile_elements);
+    put_key(writer, " shard ", tensor->shard_elements);
+    put_key(writer, " strides ", tensor->param_stride);
+    put_key(writer, " ", tensor->gradient_stride);
+    put_key(writer, " ", tensor->state_stride);
+    put_key(writer, " homes ", tensor->param_slot);
+    put_key(writer, " ", tensor->gradient_slot);
+    put(writer, tensor->params_whole ? " whole-params" : "");
+    put(writer, tensor->gradients_whole ? " whole-gradients" : "");
+    put(writer, tensor->state_whole ? " whole-state" : "");
+    put(writer, tensor->trainable ? " trainable\n" : "\n");
+}
+
+static void
+write_chunk(struct writer *writer, const struct mw_chunk_content *chunk, uint32_t index)
+{
+    put_key(writer, "chunk ", index);
+    put_key(writer, " rank ", chunk->rank);
+    put_key(writer, " tensors ", chunk->first_tensor);
+    put_key(writer, " ", chunk->tensor_count);
+    put_key(writer, " from ", chunk->first_element);
+    put_key(writer, " elements ", chunk->elements);
+    put_key(writer, " slot ", chunk->slot);
+    put_reference(writer, " other ", chunk->other_slot);
+    put(writer, "\n");
+}
+
+static void
+write_draws(struct writer *writer, const struct mw_plan *plan, const struct mw_work *work)
+{
+    if ((uint64_t)work->draw_begin + work->draw_count > plan->draw_count) {
+        writer->failed = true;
+        return;
+    }
+    if (work->draw_count)
+        put(writer, " draw");
+    for (uint32_t i = 0; i < work->draw_count; i++) {
+        put_key(writer, " ", plan->draws[work->draw_begin + i].channel);
+        put_key(writer, ":", plan->draws[work->draw_begin + i].amount);
+    }
+}
+
+static void
+write_work(struct writer *writer, const struct mw_plan *plan, uint32_t index)
+{
+    const struct mw_work *work = &plan->works[index];
+
+    put_key(writer, "work ", index);
+    put_name(writer, mw_op_kind_name(work->kind));
+    put_name(writer, mw_operator_name(work->operator_));
+    put_name(writer, mw_dtype_name(work->dtype));
+    put_key(writer, " direction ", work->direction);
+    put_reference(writer, " comm ", work->comm);
+    put_key(writer, " flops ", work->flops);
+    put_key(writer, " shape ", work->m);
+    put_key(writer, " ", work->n);
+    put_key(writer, " ", work->k);
+    put_key(writer, " bytes ", work->bytes);
+    put_key(writer, " max ", work->bytes_max);
+    put_key(writer, " elements ", work->elements);
+    put_key(writer, " launches ", work->launches);
+    write_draws(writer, plan, work);
+    put(writer, "\n");
+}
+
+static void
+write_deps(struct writer *writer, const struct mw_plan *plan, const struct mw_op *op)
+{
+    if (op->dep_count)
+        put(writer, " after");
+    for (uint32_t i = 0; i < op->dep_count; i++) {
+        uint32_t dep = plan->deps[op->dep_begin + i];
+        put_key(writer, dep & MW_DEP_PREVIOUS_STEP ? " prev:" : " ", MW_DEP_INDEX(dep));
+    }
+}
+
+static void
+write_uses(struct writer *writer, const struct mw_plan *plan, const struct mw_op *op)
+{
+    if (op->use_count)
+        put(writer, " use");
+    for (uint32_t i = 0; i < op->use_count; i++) {
+        const struct mw_use *use = &plan->uses[op->use_begin + i];
+        put_key(writer, " ", use->slot);
+        put(writer, ":");
+        put(writer, mw_use_mode_name(use->mode));
+    }
+}
+
+static void
+write_op(struct writer *writer, const struct mw_plan *plan, uint32_t index)
+{
+    const struct mw_op *op = &plan->ops[index];
+
+    put_key(writer, "op ", index);
+    put_key(writer, " lane ", op->lane);
+    put_key(writer, " work ", op->work);
+    put_name(writer, mw_phase_name(op->phase));
+    put_key(writer, " mb ", op->micro_batch);
+    put_key(writer, " layer ", op->layer);
+    put_key(writer, " tile ", op->tile);
+    put_key(writer, " shard ", op->shard);
+    if (op->match != MW_NONE)
+        put_key(writer, " match ", op->match);
+    if ((uint64_t)op->dep_begin + op->dep_count > plan->dep_count ||
+        (uint64_t)op->use_begin + op->use_count > plan->use_count) {
+        writer->failed = true;
+        return;
+    }
+    write_deps(writer, plan, op);
+    write_uses(writer, plan, op);
+    put(writer, "\n");
+}
+
+bool
+mw_plan_write(const struct mw_plan *plan, FILE *out)
+{
+    struct writer writer = {.out = out};
+
+    write_head(&writer, plan);
+    for (uint32_t i = 0; i < plan->comm_count; i++)
+        write_comm(&writer, &plan->comms[i], i);
+    for (uint32_t i = 0; i < plan->lane_count; i++)
+        write_lane(&writer, &plan->lanes[i], i);
+    for (uint32_t i = 0; i < plan->channel_count; i++)
+        write_channel(&writer, &plan->channels[i], i);
+    for (uint32_t i = 0; i < plan->slot_count; i++)
+        write_slot(&writer, &plan->slots[i], i);
+    for (uint32_t i = 0; i < plan->tensor_count; i++)
+        write_tensor(&writer, &plan->tensors[i], i);
+    for (uint32_t i = 0; i < plan->chunk_count; i++)
+        write_chunk(&writer, &plan->chunks[i], i);
+    for (uint32_t i = 0; i < plan->work_count && !writer.failed; i++)
+        write_work(&writer, plan, i);
+    for (uint32_t i = 0; i < plan->op_count && !writer.failed; i++)
+        write_op(&writer, plan, i);
+    put(&writer, "end\n");
+    flush(&writer);
+    return !writer.failed && !fflush(out) && !ferror(out);
+}

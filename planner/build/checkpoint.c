@@ -1,0 +1,100 @@
+/* Activation checkpoints: kept on the GPU, or sent to CPU or NVMe in forward and brought back ahead
+ * of their recompute (ZeRO-Infinity Sec. 5.1.2). */
+#include <glib.h>
+
+#include "planner/build/internal.h"
+
+static enum mw_tier
+home_tier(const struct builder *b, int64_t checkpoint)
+{
+    return b->sizing->checkpoint_home[checkpoint];
+}
+
+static int32_t
+first_layer(const struct builder *b, int64_t checkpoint)
+{
+    return checkpoint * b->sizing->settings.checkpoint_interval;
+}
+
+/* Where forward writes a checkpoint. */
+uint32_t
+mw_checkpoint_slot(struct builder *b, int64_t checkpoint)
+{
+    uint32_t slot = home_tier(b, checkpoint) == MW_TIER_GPU ? b->checkpoint_home + checkpoint
+                                                            : mw_build_ring_next(&b->checkpoints);
+
+    b->checkpoint_loaded[checkpoint] = slot;
+    return slot;
+}
+
+void
+mw_checkpoint_store(struct builder *b, int64_t checkpoint, uint32_t slot, uint32_t mb)
+{
+    enum mw_tier tier = home_tier(b, checkpoint);
+    int64_t bytes = b->sizing->checkpoint_bytes;
+    struct identity id = {MW_PHASE_FORWARD, first_layer(b, checkpoint), mb, 0, 0};
+
+    if (tier == MW_TIER_GPU)
+        return;
+    uint32_t home = b->checkpoint_home + checkpoint;
+    uint32_t target = tier == MW_TIER_CPU ? home : mw_build_ring_next(&b->checkpoint_pinned);
+    mw_build_op(b, LANE_D2H, mw_work_copy(b, MW_OP_D2H, MW_OPERATOR_CHECKPOINT, bytes, false), id);
+    mw_build_use(b, slot, MW_USE_READ);
+    mw_build_use(b, target, MW_USE_DEFINE);
+    if (tier != MW_TIER_NVME)
+        return;
+    mw_build_op(b, LANE_WRITE,
+                mw_work_copy(b, MW_OP_NVME_WRITE, MW_OPERATOR_CHECKPOINT, bytes, false), id);
+    mw_build_use(b, target, MW_USE_READ);
+    mw_build_use(b, home, MW_USE_DEFINE);
+}
+
+static uint32_t
+load_from_nvme(struct builder *b, int64_t checkpoint, struct identity id)
+{
+    uint32_t pinned = mw_build_ring_next(&b->checkpoint_pinned);
+
+    mw_build_op(b, LANE_READ,
+                mw_work_copy(b, MW_OP_NVME_READ, MW_OPERATOR_CHECKPOINT,
+                             b->sizing->checkpoint_bytes, false),
+                id);
+    mw_build_use(b, b->checkpoint_home + checkpoint, MW_USE_READ);
+    mw_build_use(b, pinned, MW_USE_DEFINE);
+    return pinned;
+}
+
+/* With tensor slicing each rank kept its part (ZeRO-R, Pa): gather them before the recompute. */
+static void
+gather_parts(struct builder *b, int64_t checkpoint, struct identity id)
+{
+    int64_t bytes = 2 * b->sizing->tokens * b->sizing->model->hidden;
+
+    if (b->sizing->tp == 1)
+        return;
+    mw_build_op(b, LANE_SLICING,
+                mw_work_collective(b, MW_OP_ALL_GATHER, MW_OPERATOR_CHECKPOINT, b->tp_comm, bytes),
+                id);
+    mw_build_use(b, b->checkpoint_loaded[checkpoint], MW_USE_MODIFY);
+}
+
+void
+mw_checkpoint_load(struct builder *b, int64_t checkpoint, uint32_t mb)
+{
+    enum mw_tier tier = home_tier(b, checkpoint);
+    struct identity id = {MW_PHASE_RECOMPUTE, first_layer(b, checkpoint), mb, 0, 0};
+
+    if (tier != MW_TIER_GPU) {
+        uint32_t source = tier == MW_TIER_NVME ? load_from_nvme(b, checkpoint, id)
+                                               : b->checkpoint_home + checkpoint;
+        mw_build_op(b, LANE_H2D,
+                    mw_work_copy(b, MW_OP_H2D, MW_OPERATOR_CHECKPOINT, b->sizing->checkpoint_bytes,
+                                 false),
+                    id);
+        if (tier == MW_TIER_CPU && b->sizing->settings.prefetch == 0)
+            mw_build_after(b, b->lane_last[LANE_COMPUTE]);
+        b->checkpoint_loaded[checkpoint] = mw_build_ring_next(&b->checkpoints);
+        mw_build_use(b, source, MW_USE_READ);
+        mw_build_use(b, b->checkpoint_loaded[checkpoint], MW_USE_DEFINE);
+    }
+    gather_parts(b, checkpoint, id);
+}

@@ -1,0 +1,188 @@
+/* Compute ops of a visit, and the all-reduces of tensor slicing between them. */
+#include <glib.h>
+
+#include "planner/build/internal.h"
+
+/* The operator that a unit's tiles cut: an embedding or a matrix product. */
+static int
+largest_operator(const struct mw_class_info *class, const struct mw_unit *unit)
+{
+    int best = unit->first;
+
+    for (int i = unit->first + 1; i < unit->first + unit->count; i++)
+        if (class->operators[i].params > class->operators[best].params)
+            best = i;
+    return best;
+}
+
+/* Megatron's slicing (ZeRO Sec. 2.1): one all-reduce after the attention's projection and one
+ * after the MLP, forward and recompute; backward, before QKV's and MLP's inputs. */
+static bool
+needs_all_reduce(const struct builder *b, const struct visit *v, enum mw_operator operator_)
+{
+    if (b->sizing->tp == 1 || v->layer < 0)
+        return false;
+    if (v->phase == MW_PHASE_BACKWARD)
+        return operator_ == MW_OPERATOR_QKV || operator_ == MW_OPERATOR_MLP_UP;
+    return operator_ == MW_OPERATOR_PROJECTION || operator_ == MW_OPERATOR_MLP_DOWN;
+}
+
+static void
+slicing_all_reduce(struct builder *b, const struct visit *v, enum mw_operator operator_,
+                   uint32_t slot)
+{
+    int64_t bytes = 2 * b->sizing->tokens * b->sizing->model->hidden;
+    uint32_t work = mw_work_collective(b, MW_OP_ALL_REDUCE, operator_, b->tp_comm, bytes);
+
+    b->compute_wait = mw_build_op(
+        b, LANE_SLICING, work, (struct identity){v->phase, v->layer, v->micro_batch, v->tile, 0});
+    mw_build_use(b, slot, MW_USE_MODIFY);
+}
+
+/* Activations take turns in the slots of the working memory. */
+static uint32_t
+activation_slot(const struct builder *b, int turn)
+{
+    int count = b->activations.count;
+    return b->activations.first + ((turn % count) + count) % count;
+}
+
+static void
+use_activations(struct builder *b, const struct visit *v)
+{
+    bool backward = v->phase == MW_PHASE_BACKWARD;
+    uint32_t mine = activation_slot(b, b->activation_turn);
+    uint32_t before = activation_slot(b, b->activation_turn + (backward ? 1 : -1));
+
+    if (before != mine && b->states[before].writer != MW_NONE)
+        mw_build_use(b, before, MW_USE_READ);
+    bool holds = b->states[mine].writer != MW_NONE;
+    mw_build_use(b, mine, backward && holds ? MW_USE_MODIFY : MW_USE_DEFINE);
+}
+
+static void
+use_checkpoint(struct builder *b, const struct visit *v)
+{
+    int64_t checkpoint = v->layer / MAX(1, b->sizing->settings.checkpoint_interval);
+
+    if (v->phase == MW_PHASE_RECOMPUTE)
+        mw_build_use(b, b->checkpoint_loaded[checkpoint], MW_USE_READ);
+    else
+        mw_build_use(b, mw_checkpoint_slot(b, checkpoint), MW_USE_DEFINE);
+}
+
+static void
+use_logits(struct builder *b, const struct visit *v, enum mw_operator operator_)
+{
+    if (operator_ == MW_OPERATOR_LOGITS && v->tied != TIED_REST)
+        mw_build_use(b, b->logits_slot,
+                     v->phase != MW_PHASE_FORWARD ? MW_USE_READ
+                     : v->tile                    ? MW_USE_MODIFY
+                                                  : MW_USE_DEFINE);
+    else if (operator_ == MW_OPERATOR_LOSS)
+        mw_build_use(b, b->logits_slot, MW_USE_MODIFY);
+}
+
+static void
+compute_operator(struct builder *b, struct visit *v, int i, int64_t tiles, bool first,
+                 uint32_t gradient, enum mw_use_mode gradient_mode)
+{
+    const struct mw_class_info *class = &b->sizing->classes[v->class_];
+    const struct mw_operator_info *info = &class->operators[i];
+    bool backward = v->phase == MW_PHASE_BACKWARD;
+    bool logits = info->operator_ == MW_OPERATOR_LOGITS;
+    bool has_params = v->tied == TIED_WEIGHT ? logits : info->params > 0;
+    uint32_t work = v->tied && logits ? mw_work_tied_logits(b, i, backward, tiles, v->tied)
+                                      : mw_work_compute(b, v->class_, i, backward, tiles);
+
+    mw_build_op(b, LANE_COMPUTE, work,
+                (struct identity){v->phase, v->layer, v->micro_batch, v->tile, v->chunk});
+    mw_build_after(b, b->compute_wait);
+    b->compute_wait = MW_NONE;
+    if (v->param_slot != MW_NONE && has_params)
+        mw_build_use(b, v->param_slot, MW_USE_READ);
+    use_logits(b, v, info->operator_);
+    use_activations(b, v);
+    if (first && v->first_of_group)
+        use_checkpoint(b, v);
+    if (gradient != MW_NONE && has_params)
+        mw_build_use(b, gradient, gradient_mode);
+    b->activation_turn += backward ? -1 : 1;
+    if (needs_all_reduce(b, v, info->operator_) && v->last_of_block_unit)
+        slicing_all_reduce(b, v, info->operator_, activation_slot(b, b->activation_turn -
+                                                                         (backward ? -1 : 1)));
+}
+
+/* Operators before the tiled product run with part 0, which has their parameters, those behind it
+ * with the last; backward visits the parts in reverse.  What is not cut into chunks of the tokens
+ * runs before the first and after the last of them. */
+static bool
+runs_now(const struct builder *b, const struct visit *v, int64_t tiles, int i, int tiled)
+{
+    bool backward = v->phase == MW_PHASE_BACKWARD;
+    enum mw_operator operator_ = b->sizing->classes[v->class_].operators[i].operator_;
+    bool another = backward ? v->gradient_stays : v->chunk > 0;
+
+    if (another && mw_sizing_token_parts(b->sizing, operator_) == 1)
+        return false;
+    if (i == tiled || tiles == 1)
+        return true;
+    return v->tile == (i < tiled ? 0 : tiles - 1);
+}
+
+/* Is the operator this visit's at all? */
+static bool
+belongs(const struct visit *v, const struct mw_operator_info *info)
+{
+    if (v->tied == TIED_WEIGHT)
+        return info->operator_ == MW_OPERATOR_LOGITS || info->operator_ == MW_OPERATOR_LOSS;
+    return v->tied == TIED_NOT || info->params;
+}
+
+static int
+find_operator(const struct mw_class_info *class, enum mw_operator operator_)
+{
+    for (int i = 0; i < class->operator_count; i++)
+        if (class->operators[i].operator_ == operator_)
+            return i;
+    g_assert_not_reached();
+}
+
+static bool
+makes_gradient(const struct builder *b, const struct visit *v, const struct mw_unit *unit,
+               int tiled)
+{
+    for (int i = unit->first; i < unit->first + unit->count; i++)
+        if (b->sizing->classes[v->class_].operators[i].params &&
+            runs_now(b, v, unit->tiles, i, tiled))
+            return true;
+    return false;
+}
+
+void
+mw_compute_visit(struct builder *b, uint32_t visit)
+{
+    struct visit *v = &b->visits[visit];
+    const struct mw_class_info *class = &b->sizing->classes[v->class_];
+    bool backward = v->phase == MW_PHASE_BACKWARD, first = true;
+    uint32_t gradient = MW_NONE;
+    enum mw_use_mode mode = MW_USE_DEFINE;
+
+    const struct mw_unit *unit = &class->units[v->unit];
+    bool weight = v->tied == TIED_WEIGHT;
+    int64_t tiles = weight ? b->sizing->classes[MW_CLASS_HEAD].units[0].tiles : unit->tiles;
+    int tiled = weight ? find_operator(class, MW_OPERATOR_LOGITS) : largest_operator(class, unit);
+    if (backward && (weight || makes_gradient(b, v, unit, tiled)))
+        gradient = mw_gradient_slot(b, v, &mode);
+    for (int step = 0; step < unit->count; step++) {
+        int i = unit->first + (backward ? unit->count - 1 - step : step);
+        if (!belongs(v, &class->operators[i]) || !runs_now(b, v, tiles, i, tiled))
+            continue;
+        compute_operator(b, v, i, i == tiled ? tiles : 1, first, gradient, mode);
+        if (class->operators[i].params && gradient != MW_NONE)
+            mode = MW_USE_MODIFY;
+        first = false;
+    }
+    if (gradient != MW_NONE && !weight)
+        mw_gradient_leave(b, v, gradient);
+}

@@ -1,0 +1,178 @@
+/*
+ * The fetch path of a part of a fetch unit (ZeRO-Infinity Sec. 6.2): nc-transfer NVMe -> pinned
+ * slot, cg-transfer pinned -> GPU, gg-transfer all-gather.  While part i computes, gg runs for
+ * i+D, cg for i+2D, nc for i+3D; slots bound how far ahead each stage can be.
+ */
+#include <glib.h>
+
+#include "planner/build/internal.h"
+
+static bool
+owner_broadcast(const struct builder *b)
+{
+    return b->sizing->settings.partition == MW_PARTITION_OWNER && b->sizing->dp > 1;
+}
+
+static enum mw_tier
+home_tier(const struct builder *b, const struct visit *v)
+{
+    return b->sizing->param_home[v->fetched_unit];
+}
+
+/* Does this visit start a transfer of its own? */
+static bool
+fetches(const struct builder *b, const struct visit *v)
+{
+    return b->sizing->params_partitioned && v->fetched_unit != MW_NONE && v->reuses == MW_NONE &&
+           (home_tier(b, v) != MW_TIER_GPU || b->sizing->dp > 1);
+}
+
+static int64_t
+part_bytes(const struct builder *b, const struct visit *v)
+{
+    const struct mw_unit *unit = mw_sizing_unit(b->sizing, v->fetched_unit);
+    return 2 * (owner_broadcast(b) ? unit->tile_params : unit->shard_params);
+}
+
+/* What it is fetched for: an embedding serves tied logits too. */
+static enum mw_operator
+fetched_operator(const struct builder *b, const struct visit *v)
+{
+    return v->tied == TIED_WEIGHT ? MW_OPERATOR_LOGITS
+                                  : mw_sizing_unit_operator(b->sizing, v->fetched_unit);
+}
+
+static struct identity
+identify(const struct visit *v)
+{
+    return (struct identity){v->phase, v->layer, v->micro_batch, v->fetched_tile, 0};
+}
+
+/* The first transfer of a part waits for the compute before it when nothing is fetched ahead. */
+static void
+hold_back(struct builder *b)
+{
+    if (b->sizing->settings.prefetch == 0)
+        mw_build_after(b, b->lane_last[LANE_COMPUTE]);
+}
+
+static void
+fetch_from_nvme(struct builder *b, struct visit *v)
+{
+    uint32_t work =
+        mw_work_copy(b, MW_OP_NVME_READ, fetched_operator(b, v),
+                     part_bytes(b, v), owner_broadcast(b));
+
+    mw_build_op(b, LANE_READ, work, identify(v));
+    hold_back(b);
+    v->pinned_slot = mw_build_ring_next(&b->pinned);
+    mw_build_use(b, b->param_home + v->fetched_unit, MW_USE_READ);
+    mw_build_use(b, v->pinned_slot, MW_USE_DEFINE);
+}
+
+/* A free slot of the gathered parts: the one that was released first. */
+static uint32_t
+take_param_slot(struct builder *b)
+{
+    for (uint32_t i = 0; i < b->params.count; i++) {
+        uint32_t turn = (b->params.next + i) % b->params.count;
+        if (b->param_slot_held[turn])
+            continue;
+        b->params.next = turn + 1;
+        b->param_slot_held[turn] = true;
+        return b->params.first + turn;
+    }
+    g_error("planner: no free parameter slot");
+}
+
+static void
+fetch_to_gpu(struct builder *b, struct visit *v)
+{
+    bool gathers = b->sizing->dp > 1;
+    bool from_nvme = v->pinned_slot != MW_NONE;
+    uint32_t source = from_nvme ? v->pinned_slot : b->param_home + v->fetched_unit;
+    uint32_t work = mw_work_copy(b, MW_OP_H2D, fetched_operator(b, v),
+                                 part_bytes(b, v), owner_broadcast(b));
+
+    mw_build_op(b, LANE_H2D, work, identify(v));
+    if (!from_nvme)
+        hold_back(b);
+    mw_build_use(b, source, MW_USE_READ);
+    if (gathers)
+        v->shard_slot = mw_build_ring_next(&b->shards);
+    else
+        v->param_slot = take_param_slot(b);
+    mw_build_use(b, gathers ? v->shard_slot : v->param_slot, MW_USE_DEFINE);
+}
+
+static void
+fetch_from_peers(struct builder *b, struct visit *v)
+{
+    const struct mw_unit *unit = mw_sizing_unit(b->sizing, v->fetched_unit);
+    bool from_shard = v->shard_slot != MW_NONE;
+    uint32_t source = from_shard ? v->shard_slot : b->param_home + v->fetched_unit;
+    enum mw_op_kind kind = owner_broadcast(b) ? MW_OP_BROADCAST : MW_OP_ALL_GATHER;
+    uint32_t work = mw_work_collective(b, kind, fetched_operator(b, v),
+                                       b->dp_comm, 2 * unit->tile_params);
+
+    mw_build_op(b, LANE_COLLECTIVE, work, identify(v));
+    if (!from_shard)
+        hold_back(b);
+    v->param_slot = take_param_slot(b);
+    mw_build_use(b, source, MW_USE_READ);
+    mw_build_use(b, v->param_slot, MW_USE_DEFINE);
+}
+
+static struct visit *
+visit_at(struct builder *b, int64_t visit)
+{
+    if (visit < 0 || visit >= b->visit_count || !fetches(b, &b->visits[visit]))
+        return NULL;
+    return &b->visits[visit];
+}
+
+/* Every stage goes one part on, as far ahead of `visit` as it may be. */
+static void
+advance_stages(struct builder *b, int64_t visit)
+{
+    int64_t depth = b->sizing->settings.prefetch;
+    bool gathers = b->sizing->dp > 1;
+    int64_t to_gpu = gathers ? 2 * depth : depth;
+    struct visit *nc = visit_at(b, visit + to_gpu + depth);
+    struct visit *cg = visit_at(b, visit + to_gpu);
+    struct visit *gg = gathers ? visit_at(b, visit + depth) : NULL;
+
+    if (nc && home_tier(b, nc) == MW_TIER_NVME)
+        fetch_from_nvme(b, nc);
+    if (cg && home_tier(b, cg) != MW_TIER_GPU)
+        fetch_to_gpu(b, cg);
+    if (gg)
+        fetch_from_peers(b, gg);
+}
+
+/* Called once before each visit is computed.  The first call fills the pipeline, in turns: a slot
+ * of a stage is free for the next part when the stage behind it has taken the part before. */
+void
+mw_fetch_ahead(struct builder *b, uint32_t visit)
+{
+    int64_t first = visit ? (int64_t)visit : -3 * b->sizing->settings.prefetch;
+
+    for (int64_t at = first; at <= visit; at++)
+        advance_stages(b, at);
+    struct visit *now = &b->visits[visit];
+    if (now->reuses != MW_NONE)
+        now->param_slot = b->visits[now->reuses].param_slot;
+    else if (now->fetched_unit != MW_NONE && !fetches(b, now))
+        now->param_slot = b->param_home + now->fetched_unit;
+}
+
+void
+mw_fetch_release(struct builder *b, uint32_t visit)
+{
+    const struct visit *v = &b->visits[visit];
+    uint32_t turn = v->param_slot - b->params.first;
+
+    if (v->param_slot != MW_NONE && !v->keeps && b->params.count &&
+        v->param_slot >= b->params.first && turn < b->params.count)
+        b->param_slot_held[turn] = false;
+}

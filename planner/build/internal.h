@@ -1,0 +1,176 @@
+/* internal.h - what the files of the builder share. */
+#ifndef MW_PLANNER_BUILD_INTERNAL_H
+#define MW_PLANNER_BUILD_INTERNAL_H
+
+#include "planner/build/build.h"
+#include "planner/sizing/internal.h"
+
+/* Works by their content; a full run of probes replaces, so a work may stand twice. */
+#define WORK_TABLE 1024
+#define WORK_PROBES 8
+
+/* The lanes of one rank. */
+enum {
+    LANE_COMPUTE,
+    LANE_COLLECTIVE, /* data-parallel collectives */
+    LANE_SLICING,    /* tensor-slicing collectives: a stream of their own */
+    LANE_H2D,
+    LANE_D2H,
+    LANE_READ,
+    LANE_WRITE,
+    LANE_HOST,
+    /* A delayed update's own, so that it and the step beside it need not wait for one another */
+    LANE_UPDATE_COLLECTIVE,
+    LANE_UPDATE_H2D,
+    LANE_UPDATE_D2H,
+    LANE_UPDATE_READ,
+    LANE_UPDATE_WRITE,
+    LANE_UPDATE_HOST,
+    LANES_PER_RANK
+};
+
+/* Who last wrote a slot, and who has read it since: at most one reader a lane matters, for all
+ * lanes issue and complete in order. */
+struct slot_state {
+    uint32_t writer;
+    uint32_t readers[LANES_PER_RANK];
+};
+
+/* A ring of slots that take turns. */
+struct ring {
+    uint32_t first, count, next;
+};
+
+/* Tied logits take their weight from the embedding, part by part; what else the tail has (the final
+ * norm, a projection or bias of the logits) is a visit of its own. */
+enum tied_part { TIED_NOT, TIED_WEIGHT, TIED_REST };
+
+/* One visit of the schedule: a part of a fetch unit that is computed. */
+struct visit {
+    uint8_t phase;
+    uint8_t class_;
+    uint8_t unit; /* within its block */
+    bool first_of_group, last_of_block_unit;
+    uint16_t micro_batch;
+    uint16_t tile;
+    uint16_t chunk; /* of the logits */
+    int32_t layer;
+    uint32_t global_unit;  /* whose operators run */
+    uint32_t fetched_unit; /* whose parameters it needs, or MW_NONE */
+    uint32_t fetched_tile;
+    uint32_t reuses;       /* earlier visit whose gathered slot serves this one, or MW_NONE */
+    bool keeps;            /* a later visit reuses the slot */
+    enum tied_part tied;
+    uint32_t adds_to;      /* earlier visit whose gradient this one is added to, or MW_NONE */
+    bool gradient_stays;   /* a later visit adds to it */
+    /* filled in as the plan grows */
+    uint32_t pinned_slot, shard_slot, param_slot;
+    uint32_t gradient_slot;
+};
+
+struct builder {
+    const struct mw_sizing *sizing;
+    struct mw_chunk *chunks; /* [sizing->chunk_count] */
+    struct mw_plan *plan;
+    uint32_t rank;
+    uint32_t lane_base;
+
+    uint32_t dp_comm, tp_comm, world_comm;
+    uint32_t channel[MW_CHANNEL_KIND_COUNT];
+
+    struct slot_state *states; /* [plan->slot_count] */
+    uint32_t lane_last[LANES_PER_RANK];
+    uint32_t begin_op;    /* everything of the step comes after it */
+    uint32_t newest;      /* newest op of this rank */
+    bool chain;           /* every op waits for the newest */
+    uint32_t norm_agreed; /* of a delayed update, which comes before backward; else MW_NONE */
+    uint32_t compute_wait; /* a collective that the next compute op needs */
+    uint32_t match_count;
+    int64_t offset_bytes[MW_TIER_COUNT];
+
+    uint32_t param_home, gradient_home; /* first slot; one a unit */
+    uint32_t checkpoint_home;           /* one a checkpoint */
+    uint32_t state_home, state_other;   /* one a chunk */
+    uint32_t *chunk_other;
+    uint32_t logits_slot, commit_record, commit_saves; /* MW_NONE without one */
+    uint32_t tied_gradient; /* first slot; one a part of the embedding */
+    struct ring params, shards, pinned, gradients, gradient_shards, gradient_pinned;
+    struct ring checkpoints, checkpoint_pinned, activations, sets;
+    struct ring incoming, gpu_incoming, gathers, gpu_gathers;
+    bool *param_slot_held;
+    uint32_t reduced_visit, reduced_slot; /* a gradient yet to be accumulated; slot MW_NONE: none */
+
+    uint32_t *work_cache;             /* [class][operator][direction] */
+    uint32_t work_table[WORK_TABLE]; /* works by hash */
+    struct visit *visits;
+    uint32_t visit_count, visit_capacity;
+    uint32_t *checkpoint_loaded; /* [checkpoint] staging slot */
+    int activation_turn;
+};
+
+struct identity {
+    enum mw_phase phase;
+    int32_t layer;
+    uint32_t micro_batch, tile, shard;
+};
+
+/* --- build_ops.c --- */
+uint32_t mw_build_op(struct builder *b, int lane, uint32_t work, struct identity id);
+/* Adds the use to the newest op, with the edges that it needs. */
+void mw_build_use(struct builder *b, uint32_t slot, enum mw_use_mode mode);
+void mw_build_after(struct builder *b, uint32_t op); /* explicit edge; MW_NONE is ignored */
+uint32_t mw_build_ring_next(struct ring *ring);
+
+/* --- build_tables.c --- */
+void mw_build_add_lanes(struct builder *b);
+void mw_build_add_channels(struct builder *b);
+void mw_build_add_comms(struct builder *b);
+void mw_build_add_slots(struct builder *b);
+
+/* --- build_work.c --- */
+/* One of `tiles` parts of the weight, for all tokens or for those of one chunk of the logits. */
+uint32_t mw_work_compute(struct builder *b, enum mw_class class, int operator_, bool backward,
+                         int64_t tiles);
+/* A part of the product of tied logits, or what comes to it beside the embedding's weight: a
+ * projection to the embedding's width (OPT-350M), a bias. */
+uint32_t mw_work_tied_logits(struct builder *b, int operator_, bool backward, int64_t tiles,
+                             enum tied_part part);
+/* `alone`: an owner moves it while the other ranks' links rest (owner-broadcast). */
+uint32_t mw_work_copy(struct builder *b, enum mw_op_kind kind, enum mw_operator operator_,
+                      int64_t bytes, bool alone);
+uint32_t mw_work_collective(struct builder *b, enum mw_op_kind kind, enum mw_operator operator_,
+                            uint32_t comm, int64_t bytes);
+uint32_t mw_work_update(struct builder *b, int64_t params, bool host);
+uint32_t mw_work_accumulate(struct builder *b, enum mw_operator operator_, bool host,
+                            int64_t bytes, int64_t elements);
+uint32_t mw_work_norm(struct builder *b, enum mw_operator operator_, bool host, int64_t elements);
+uint32_t mw_work_mark(struct builder *b, enum mw_op_kind kind, int64_t bytes);
+/* A record, and what is saved before it in every step. */
+uint32_t mw_work_commit(struct builder *b, int64_t record_bytes, int64_t saved_bytes);
+
+/* --- build_schedule.c --- */
+void mw_schedule_visits(struct builder *b);
+
+/* --- build_fetch.c --- */
+void mw_fetch_ahead(struct builder *b, uint32_t visit);
+void mw_fetch_release(struct builder *b, uint32_t visit);
+
+/* --- build_compute.c --- */
+void mw_compute_visit(struct builder *b, uint32_t visit);
+
+/* --- build_gradient.c --- */
+/* Which slot the backward of this visit writes its gradient to, and how. */
+uint32_t mw_gradient_slot(struct builder *b, struct visit *visit, enum mw_use_mode *mode);
+void mw_gradient_leave(struct builder *b, const struct visit *visit, uint32_t slot);
+void mw_gradient_flush(struct builder *b); /* what is yet to be accumulated */
+
+/* --- build_checkpoint.c --- */
+uint32_t mw_checkpoint_slot(struct builder *b, int64_t checkpoint);
+void mw_checkpoint_store(struct builder *b, int64_t checkpoint, uint32_t slot, uint32_t mb);
+void mw_checkpoint_load(struct builder *b, int64_t checkpoint, uint32_t mb);
+
+/* --- build_optimizer.c --- */
+void mw_optimizer_step(struct builder *b);
+void mw_optimizer_return(struct builder *b); /* delayed: updated parameters go back */
+
+#endif

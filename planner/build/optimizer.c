@@ -1,0 +1,274 @@
+/*
+ * The optimizer step, in chunks: read state | update | write state and 16-bit parameters,
+ * pipelined over a few buffer sets (ZeRO-Infinity Sec. 5.2.2).  It starts when the norm of all
+ * gradients is known.  With delayed parameter update (ZeRO-Offload Sec. 5.2) the host updates with
+ * the gradients of the step before while the GPU computes.  It begins with the last chunk, since
+ * backward makes those gradients first: a home is read before it is written anew, and a chunk's
+ * parameters go back as soon as backward has used the old ones.
+ */
+#include <glib.h>
+
+#include "planner/build/internal.h"
+
+static struct identity
+identify(uint32_t chunk)
+{
+    return (struct identity){MW_PHASE_OPTIMIZER, -1, 0, 0, chunk};
+}
+
+/* Lanes work in order: a delayed update has its own, so that it and the step beside it need not
+ * wait for each other's turn. */
+static int
+update_lane(const struct builder *b, int lane)
+{
+    static const int own[LANES_PER_RANK] = {
+        [LANE_COLLECTIVE] = LANE_UPDATE_COLLECTIVE,
+        [LANE_H2D] = LANE_UPDATE_H2D,
+        [LANE_D2H] = LANE_UPDATE_D2H,
+        [LANE_READ] = LANE_UPDATE_READ,
+        [LANE_WRITE] = LANE_UPDATE_WRITE,
+        [LANE_HOST] = LANE_UPDATE_HOST,
+    };
+
+    return b->sizing->settings.dpu_start != MW_AUTO && own[lane] ? own[lane] : lane;
+}
+
+static uint32_t
+build_op(struct builder *b, int lane, uint32_t work, uint32_t chunk)
+{
+    return mw_build_op(b, update_lane(b, lane), work, identify(chunk));
+}
+
+static enum mw_tier
+gradient_tier(const struct builder *b, const struct mw_chunk *chunk)
+{
+    return b->sizing->gradient_home[chunk->first_unit];
+}
+
+/* A unit without parameters (a tied tail without a norm) has no content. */
+static void
+use_units(struct builder *b, const struct mw_chunk *chunk, uint32_t base, enum mw_use_mode mode)
+{
+    for (uint32_t u = chunk->first_unit; u < chunk->first_unit + chunk->unit_count; u++)
+        if (mw_sizing_unit(b->sizing, u)->params)
+            mw_build_use(b, base + u, mode);
+}
+
+static void
+copy_op(struct builder *b, int lane, enum mw_op_kind kind, int64_t bytes, uint32_t c)
+{
+    build_op(b, lane, mw_work_copy(b, kind, MW_OPERATOR_OPTIMIZER, bytes, false), c);
+}
+
+static void
+return_op(struct builder *b, int lane, enum mw_op_kind kind, uint32_t c, uint32_t after)
+{
+    int64_t bytes = 2 * b->chunks[c].params;
+
+    build_op(b, lane, mw_work_copy(b, kind, MW_OPERATOR_UPDATED, bytes, false), c);
+    mw_build_after(b, after);
+}
+
+/* Each rank sums its own gradients where they live (those on NVMe, on their way there), then all
+ * agree on one number. */
+static uint32_t
+check_norm(struct builder *b)
+{
+    const struct mw_sizing *s = b->sizing;
+    uint32_t last_of_backward =
+        s->settings.dpu_start == MW_AUTO ? b->lane_last[LANE_HOST] : MW_NONE;
+    uint32_t last[2] = {MW_NONE, last_of_backward};
+
+    for (uint32_t c = 0; c < s->chunk_count; c++) {
+        const struct mw_chunk *chunk = &b->chunks[c];
+        bool host = gradient_tier(b, chunk) == MW_TIER_CPU;
+        if (gradient_tier(b, chunk) == MW_TIER_NVME)
+            continue;
+        last[host] = build_op(b, host ? LANE_HOST : LANE_COMPUTE,
+                              mw_work_norm(b, MW_OPERATOR_OPTIMIZER, host, chunk->params), c);
+        use_units(b, chunk, b->gradient_home, MW_USE_READ);
+    }
+    uint32_t agreed = build_op(
+        b, LANE_COLLECTIVE,
+        mw_work_collective(b, MW_OP_ALL_REDUCE, MW_OPERATOR_OPTIMIZER, b->world_comm, 8), 0);
+    mw_build_after(b, last[0]);
+    mw_build_after(b, last[1]);
+    return agreed;
+}
+
+static uint32_t
+read_state(struct builder *b, const struct mw_chunk *chunk, uint32_t c)
+{
+    bool gradients = gradient_tier(b, chunk) == MW_TIER_NVME;
+    int64_t bytes = chunk->params * (b->sizing->optimizer_element_bytes +
+                                     (gradients ? b->sizing->gradient_element_bytes : 0));
+    uint32_t set = mw_build_ring_next(&b->sets);
+
+    copy_op(b, LANE_READ, MW_OP_NVME_READ, bytes, c);
+    mw_build_use(b, b->state_home + c, MW_USE_READ);
+    if (gradients)
+        use_units(b, chunk, b->gradient_home, MW_USE_READ);
+    mw_build_use(b, set, MW_USE_DEFINE);
+    return set;
+}
+
+static void
+write_state(struct builder *b, const struct mw_chunk *chunk, uint32_t c, uint32_t set)
+{
+    int64_t bytes = chunk->params * b->sizing->optimizer_element_bytes;
+    bool committed = b->chunk_other[c] != MW_NONE;
+
+    copy_op(b, LANE_WRITE, MW_OP_NVME_WRITE, bytes, c);
+    mw_build_use(b, set, MW_USE_READ);
+    mw_build_use(b, committed ? b->chunk_other[c] : b->state_home + c,
+                 committed ? MW_USE_DEFINE : MW_USE_MODIFY);
+}
+
+/* Gradients that are not where the update runs travel there; returns the slot that it reads, or
+ * MW_NONE where it reads them at home or with the state. */
+static uint32_t
+bring_gradients(struct builder *b, const struct mw_chunk *chunk, uint32_t c)
+{
+    struct mw_chunk_moves moves = mw_sizing_chunk_moves(b->sizing, &b->chunks[c]);
+    int64_t bytes = chunk->params * b->sizing->gradient_element_bytes;
+    uint32_t slot = MW_NONE;
+
+    if (moves.gradient_read || moves.gradient_d2h) {
+        slot = mw_build_ring_next(&b->incoming);
+        if (moves.gradient_read)
+            copy_op(b, LANE_READ, MW_OP_NVME_READ, bytes, c);
+        else
+            copy_op(b, LANE_D2H, MW_OP_D2H, bytes, c);
+        use_units(b, chunk, b->gradient_home, MW_USE_READ);
+        mw_build_use(b, slot, MW_USE_DEFINE);
+    }
+    if (moves.gradient_h2d) {
+        uint32_t source = slot;
+        slot = mw_build_ring_next(&b->gpu_incoming);
+        copy_op(b, LANE_H2D, MW_OP_H2D, bytes, c);
+        if (source != MW_NONE)
+            mw_build_use(b, source, MW_USE_READ);
+        else
+            use_units(b, chunk, b->gradient_home, MW_USE_READ);
+        mw_build_use(b, slot, MW_USE_DEFINE);
+    }
+    return slot;
+}
+
+/* Where the update leaves 16-bit parameters that live elsewhere; MW_NONE: at their home. */
+static uint32_t
+outgoing_slot(struct builder *b, uint32_t c)
+{
+    struct mw_chunk_moves moves = mw_sizing_chunk_moves(b->sizing, &b->chunks[c]);
+
+    if (moves.param_d2h)
+        return mw_build_ring_next(&b->gpu_gathers);
+    if (!moves.param_h2d && !moves.param_write)
+        return MW_NONE;
+    if (b->sizing->settings.dpu_start != MW_AUTO)
+        return b->gathers.first + c;
+    return mw_build_ring_next(&b->gathers);
+}
+
+/* Updated parameters travel from there to where they live, not before `after`. */
+static void
+send_params(struct builder *b, uint32_t c, uint32_t slot, uint32_t after)
+{
+    const struct mw_chunk *chunk = &b->chunks[c];
+    struct mw_chunk_moves moves = mw_sizing_chunk_moves(b->sizing, &b->chunks[c]);
+
+    if (slot == MW_NONE)
+        return;
+    if (moves.param_d2h) {
+        uint32_t target = moves.param_write ? mw_build_ring_next(&b->gathers) : MW_NONE;
+        return_op(b, LANE_D2H, MW_OP_D2H, c, after);
+        mw_build_use(b, slot, MW_USE_READ);
+        if (target == MW_NONE) {
+            use_units(b, chunk, b->param_home, MW_USE_MODIFY);
+            return;
+        }
+        mw_build_use(b, target, MW_USE_DEFINE);
+        slot = target;
+    }
+    if (moves.param_write)
+        return_op(b, LANE_WRITE, MW_OP_NVME_WRITE, c, after);
+    else
+        return_op(b, LANE_H2D, MW_OP_H2D, c, after);
+    mw_build_use(b, slot, MW_USE_READ);
+    use_units(b, chunk, b->param_home, MW_USE_MODIFY);
+}
+
+/* Replicated parameters: every rank updated its shard, all gather the rest. */
+static void
+gather_params(struct builder *b, uint32_t c)
+{
+    const struct mw_sizing *s = b->sizing;
+    const struct mw_chunk *chunk = &b->chunks[c];
+
+    if (s->params_partitioned || !s->optimizer_partitioned || s->dp == 1)
+        return;
+    build_op(b, LANE_COLLECTIVE,
+             mw_work_collective(b, MW_OP_ALL_GATHER, MW_OPERATOR_UPDATED, b->dp_comm,
+                                2 * chunk->params * s->dp),
+             c);
+    use_units(b, chunk, b->param_home, MW_USE_MODIFY);
+}
+
+/* The slots of the update: state, gradients in, parameters out. */
+static void
+use_chunk(struct builder *b, uint32_t c, uint32_t set, uint32_t in, uint32_t out)
+{
+    const struct mw_chunk *chunk = &b->chunks[c];
+
+    mw_build_use(b, set != MW_NONE ? set : b->state_home + c, MW_USE_MODIFY);
+    if (in != MW_NONE)
+        mw_build_use(b, in, MW_USE_READ);
+    else if (gradient_tier(b, chunk) != MW_TIER_NVME)
+        use_units(b, chunk, b->gradient_home, MW_USE_READ);
+    if (out != MW_NONE)
+        mw_build_use(b, out, MW_USE_DEFINE);
+    else
+        use_units(b, chunk, b->param_home, MW_USE_MODIFY);
+}
+
+static void
+update_chunk(struct builder *b, uint32_t c, uint32_t norm)
+{
+    const struct mw_chunk *chunk = &b->chunks[c];
+    bool host = chunk->tier != MW_TIER_GPU, delayed = b->sizing->settings.dpu_start != MW_AUTO;
+    uint32_t set = chunk->tier == MW_TIER_NVME ? read_state(b, chunk, c) : MW_NONE;
+    uint32_t in = bring_gradients(b, chunk, c), out = outgoing_slot(b, c);
+
+    build_op(b, host ? LANE_HOST : LANE_COMPUTE, mw_work_update(b, chunk->params, host), c);
+    mw_build_after(b, norm);
+    use_chunk(b, c, set, in, out);
+    if (set != MW_NONE)
+        write_state(b, chunk, c, set);
+    if (delayed)
+        return;
+    send_params(b, c, out, MW_NONE);
+    gather_params(b, c);
+}
+
+void
+mw_optimizer_step(struct builder *b)
+{
+    uint32_t norm = check_norm(b), count = b->sizing->chunk_count;
+    bool delayed = b->sizing->settings.dpu_start != MW_AUTO;
+
+    if (delayed)
+        b->norm_agreed = norm;
+    for (uint32_t c = 0; c < count; c++)
+        update_chunk(b, delayed ? count - 1 - c : c, norm);
+}
+
+void
+mw_optimizer_return(struct builder *b)
+{
+    uint32_t after = b->sizing->settings.overlap ? MW_NONE : b->lane_last[LANE_COMPUTE];
+
+    for (uint32_t c = b->sizing->chunk_count; c-- > 0;) {
+        send_params(b, c, outgoing_slot(b, c), after);
+        gather_params(b, c);
+    }
+}

@@ -1,0 +1,240 @@
+/* The order in which parts of fetch units are computed: forward through the model, backward by
+ * checkpoint groups, each recomputed before its backward. */
+#include <glib.h>
+
+#include "planner/build/internal.h"
+
+static uint32_t
+add_visit(struct builder *b, struct visit visit)
+{
+    if (b->visit_count == b->visit_capacity) {
+        b->visit_capacity = MAX(1024, b->visit_capacity * 2);
+        b->visits = g_renew(struct visit, b->visits, b->visit_capacity);
+    }
+    visit.pinned_slot = visit.shard_slot = visit.param_slot = visit.gradient_slot = MW_NONE;
+    visit.adds_to = MW_NONE;
+    b->visits[b->visit_count] = visit;
+    return b->visit_count++;
+}
+
+struct walk {
+    enum mw_phase phase;
+    uint16_t micro_batch, chunk;
+    enum mw_class class;
+    int32_t layer;
+    uint32_t base; /* global number of the block's first unit */
+    bool fetches;
+};
+
+static void
+add_unit(struct builder *b, const struct walk *walk, int unit, bool first_of_group)
+{
+    const struct mw_class_info *class = &b->sizing->classes[walk->class];
+    int64_t tiles = class->units[unit].tiles;
+
+    /* Backward in reverse: part 0, with what stands before the matrix, comes last. */
+    for (int64_t i = 0; i < tiles; i++) {
+        int64_t t = walk->phase == MW_PHASE_BACKWARD ? tiles - 1 - i : i;
+        add_visit(b, (struct visit){.phase = walk->phase,
+                                    .class_ = walk->class,
+                                    .unit = unit,
+                                    .first_of_group = first_of_group && i == 0,
+                                    .last_of_block_unit = i == tiles - 1,
+                                    .micro_batch = walk->micro_batch,
+                                    .tile = t,
+                                    .chunk = walk->chunk,
+                                    .layer = walk->layer,
+                                    .global_unit = walk->base + unit,
+                                    .fetched_unit = walk->fetches ? walk->base + unit : MW_NONE,
+                                    .fetched_tile = t,
+                                    .reuses = MW_NONE});
+    }
+}
+
+static void
+add_block(struct builder *b, const struct walk *walk, bool first_of_group)
+{
+    int count = b->sizing->classes[walk->class].unit_count;
+
+    for (int u = 0; u < count; u++) {
+        int unit = walk->phase == MW_PHASE_BACKWARD ? count - 1 - u : u;
+        add_unit(b, walk, unit, first_of_group && unit == 0);
+    }
+}
+
+static void
+add_layer(struct builder *b, enum mw_phase phase, uint16_t mb, int64_t layer, bool first_of_group)
+{
+    struct walk walk = {phase, mb, 0, mw_sizing_layer_class(b->sizing, layer), layer,
+                        mw_sizing_layer_unit(b->sizing, layer), true};
+
+    add_block(b, &walk, first_of_group);
+}
+
+/* A tied embedding is the logits' weight: one part of the vocabulary after the other. */
+static void
+add_tied_logits(struct builder *b, const struct walk *walk)
+{
+    int64_t tiles = b->sizing->classes[MW_CLASS_HEAD].units[0].tiles;
+
+    for (int64_t i = 0; i < tiles; i++) {
+        int64_t t = walk->phase == MW_PHASE_BACKWARD ? tiles - 1 - i : i;
+        add_visit(b, (struct visit){.phase = walk->phase,
+                                    .class_ = MW_CLASS_TAIL,
+                                    .last_of_block_unit = i == tiles - 1,
+                                    .micro_batch = walk->micro_batch,
+                                    .tile = t,
+                                    .chunk = walk->chunk,
+                                    .layer = -1,
+                                    .fetched_tile = t,
+                                    .reuses = MW_NONE,
+                                    .tied = TIED_WEIGHT});
+    }
+}
+
+/* What a tied tail has of its own. */
+static void
+add_tied_rest(struct builder *b, const struct walk *walk)
+{
+    uint32_t first = b->visit_count;
+
+    if (!mw_sizing_tied(b->sizing) || !b->sizing->classes[MW_CLASS_TAIL].params)
+        return;
+    add_block(b, walk, false);
+    for (uint32_t v = first; v < b->visit_count; v++)
+        b->visits[v].tied = TIED_REST;
+}
+
+/* The visit, from `begin` on, that fetches the same part. */
+static uint32_t
+find_fetch(const struct builder *b, uint32_t begin, const struct visit *visit)
+{
+    while (b->visits[begin].fetched_unit != visit->fetched_unit ||
+           b->visits[begin].fetched_tile != visit->fetched_tile)
+        begin++;
+    return begin;
+}
+
+/* What the first chunk's forward fetched serves every pass up to the last chunk's backward, and
+ * each part's gradient grows from chunk to chunk. */
+static void
+link_chunks(struct builder *b, uint32_t begin, uint32_t pass)
+{
+    for (uint32_t v = begin; v < b->visit_count; v++) {
+        struct visit *visit = &b->visits[v];
+        bool backward = visit->phase == MW_PHASE_BACKWARD;
+        uint32_t before = v - 2 * pass; /* of the chunk before */
+        if (visit->chunk)
+            visit->reuses = visit->chunk == 1 && !backward ? before : b->visits[before].reuses;
+        else if (backward)
+            visit->reuses = find_fetch(b, begin, visit);
+        visit->keeps = v + pass < b->visit_count;
+        visit->gradient_stays = backward && visit->keeps;
+        if (backward && visit->chunk)
+            visit->adds_to = before;
+    }
+}
+
+/* One chunk after the other: its logits, the loss, and their gradients, so that one buffer serves
+ * all.  A single chunk's weight is fetched for forward and backward, as any other. */
+static void
+add_logits(struct builder *b, struct walk walk)
+{
+    int64_t chunks = b->sizing->settings.logits_chunks;
+    uint32_t begin = b->visit_count;
+
+    for (int64_t pass = 0; pass < 2 * chunks; pass++) {
+        walk.chunk = pass / 2;
+        walk.phase = pass % 2 ? MW_PHASE_BACKWARD : MW_PHASE_FORWARD;
+        if (mw_sizing_tied(b->sizing))
+            add_tied_logits(b, &walk);
+        else
+            add_block(b, &walk, false);
+    }
+    if (chunks > 1)
+        link_chunks(b, begin, (b->visit_count - begin) / (2 * chunks));
+}
+
+/* The final norm comes before the logits; backward, after them. */
+static void
+add_tail(struct builder *b, uint16_t mb)
+{
+    const struct mw_sizing *s = b->sizing;
+    uint32_t base = mw_sizing_layer_unit(s, s->model->layers);
+    struct walk walk = {MW_PHASE_FORWARD, mb, 0, MW_CLASS_TAIL, -1, base, true};
+
+    if (!s->classes[MW_CLASS_TAIL].blocks)
+        return;
+    add_tied_rest(b, &walk);
+    add_logits(b, walk);
+    walk.phase = MW_PHASE_BACKWARD;
+    add_tied_rest(b, &walk);
+}
+
+/* An embedding's gradient does not need the embedding. */
+static void
+add_head(struct builder *b, enum mw_phase phase, uint16_t mb)
+{
+    struct walk walk = {phase, mb, 0, MW_CLASS_HEAD, -1, 0, phase == MW_PHASE_FORWARD};
+
+    if (b->sizing->classes[MW_CLASS_HEAD].blocks)
+        add_block(b, &walk, false);
+}
+
+/* With two loads, the recompute's gathered parameters serve the backward.  Units of one group have
+ * consecutive numbers, and the tiles of one follow each other. */
+static void
+link_reuse(struct builder *b, uint32_t recompute_begin, uint32_t backward_begin)
+{
+    uint32_t base = b->visits[recompute_begin].fetched_unit;
+    uint32_t units = b->visits[backward_begin - 1].fetched_unit - base + 1;
+    g_autofree uint32_t *first = g_new(uint32_t, units);
+
+    for (uint32_t r = recompute_begin; r < backward_begin; r++)
+        if (b->visits[r].fetched_tile == 0)
+            first[b->visits[r].fetched_unit - base] = r;
+    for (uint32_t v = backward_begin; v < b->visit_count; v++) {
+        uint32_t r = first[b->visits[v].fetched_unit - base] + b->visits[v].fetched_tile;
+        b->visits[v].reuses = r;
+        b->visits[r].keeps = true;
+    }
+}
+
+static void
+add_backward(struct builder *b, uint16_t mb)
+{
+    const struct mw_settings *settings = &b->sizing->settings;
+    int64_t layers = b->sizing->model->layers, interval = settings->checkpoint_interval;
+
+    if (!interval) {
+        for (int64_t layer = layers - 1; layer >= 0; layer--)
+            add_layer(b, MW_PHASE_BACKWARD, mb, layer, false);
+        return;
+    }
+    for (int64_t group = b->sizing->checkpoint_count - 1; group >= 0; group--) {
+        int64_t first = group * interval, end = MIN(layers, first + interval);
+        uint32_t recompute_begin = b->visit_count;
+        for (int64_t layer = first; layer < end; layer++)
+            add_layer(b, MW_PHASE_RECOMPUTE, mb, layer, layer == first);
+        uint32_t backward_begin = b->visit_count;
+        for (int64_t layer = end - 1; layer >= first; layer--)
+            add_layer(b, MW_PHASE_BACKWARD, mb, layer, false);
+        if (settings->param_loads == 2)
+            link_reuse(b, recompute_begin, backward_begin);
+    }
+}
+
+void
+mw_schedule_visits(struct builder *b)
+{
+    int64_t interval = b->sizing->settings.checkpoint_interval;
+
+    for (int64_t mb = 0; mb < b->sizing->settings.grad_accum; mb++) {
+        add_head(b, MW_PHASE_FORWARD, mb);
+        for (int64_t layer = 0; layer < b->sizing->model->layers; layer++)
+            add_layer(b, MW_PHASE_FORWARD, mb, layer, interval && layer % interval == 0);
+        add_tail(b, mb);
+        add_backward(b, mb);
+        add_head(b, MW_PHASE_BACKWARD, mb);
+    }
+}

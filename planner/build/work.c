@@ -1,0 +1,309 @@
+/* Works: what ops do, in FLOPs and bytes, and which channels they draw on. */
+#include <glib.h>
+#include <string.h>
+
+#include "planner/build/internal.h"
+
+#define ALL_MULTIPROCESSORS 1000000
+
+/* Fused unscale, clip, Adam and 16-bit cast: reads p, m, v (12 B) and a 16-bit gradient (2 B),
+ * writes p, m, v (12 B) and the 16-bit parameter (2 B). */
+#define UPDATE_BYTES 28
+
+struct draws {
+    struct mw_draw draw[6];
+    uint32_t count;
+};
+
+static void
+draw(struct builder *b, struct draws *draws, enum mw_channel_kind kind, int64_t amount)
+{
+    if (amount <= 0)
+        return;
+    draws->draw[draws->count].channel = b->channel[kind]; /* padding stays 0: it is hashed */
+    draws->draw[draws->count++].amount = amount;
+}
+
+static bool
+same_work(const struct mw_plan *plan, const struct mw_work *a, const struct mw_work *work,
+          const struct draws *draws)
+{
+    struct mw_work b = *work;
+
+    b.draw_begin = a->draw_begin;
+    b.draw_count = a->draw_count;
+    return a->draw_count == draws->count && memcmp(a, &b, sizeof b) == 0 &&
+           (!draws->count || memcmp(&plan->draws[a->draw_begin], draws->draw,
+                                    draws->count * sizeof *draws->draw) == 0);
+}
+
+static uint32_t
+hash_bytes(uint32_t hash, const void *bytes, size_t size)
+{
+    const uint64_t *words = bytes;
+
+    for (size_t i = 0; i < size / sizeof *words; i++)
+        hash = (uint32_t)((hash ^ words[i] ^ words[i] >> 32) * 0x9e3779b1u) ^ hash >> 15;
+    return hash;
+}
+
+/* Layers are alike: a work that is there already is used again. */
+static uint32_t
+intern(struct builder *b, const struct mw_work *work, const struct draws *draws)
+{
+    uint32_t hash = hash_bytes(1, work, sizeof *work);
+    uint32_t *bucket;
+
+    hash = hash_bytes(hash, draws->draw, draws->count * sizeof *draws->draw);
+    for (int probe = 0; probe < WORK_PROBES; probe++) {
+        bucket = &b->work_table[(hash + probe) % WORK_TABLE];
+        if (*bucket == MW_NONE)
+            break;
+        if (same_work(b->plan, &b->plan->works[*bucket], work, draws))
+            return *bucket;
+    }
+    *bucket = mw_plan_add_work(b->plan, *work, draws->draw, draws->count);
+    return *bucket;
+}
+
+static struct mw_work
+blank_work(enum mw_op_kind kind, enum mw_operator operator_)
+{
+    struct mw_work work;
+
+    memset(&work, 0, sizeof work); /* padding too: works are compared as bytes */
+    work.kind = kind;
+    work.operator_ = operator_;
+    work.comm = MW_NONE;
+    return work;
+}
+
+static void
+set_bytes(struct mw_work *work, int64_t bytes)
+{
+    work->bytes = bytes;
+    work->bytes_max = bytes;
+}
+
+uint32_t
+mw_work_compute(struct builder *b, enum mw_class class, int operator_, bool backward, int64_t tiles)
+{
+    uint32_t *cached = &b->work_cache[(class * MW_LAYER_OPERATORS_MAX + operator_) * 2 + backward];
+    const struct mw_operator_info *info = &b->sizing->classes[class].operators[operator_];
+    int64_t chunks = mw_sizing_token_parts(b->sizing, info->operator_), parts = tiles * chunks;
+
+    if (*cached != MW_NONE)
+        return *cached;
+    struct mw_work work = blank_work(MW_OP_COMPUTE, info->operator_);
+    struct draws draws = {0};
+    work.dtype = b->sizing->settings.dtype;
+    work.flops = (backward ? info->backward_flops : info->forward_flops) / parts;
+    work.m = info->m ? MAX(1, info->m / chunks) : 0;
+    work.n = info->n ? MAX(1, info->n / tiles) : 0;
+    work.k = info->k;
+    set_bytes(&work, (backward ? info->backward_bytes : info->forward_bytes) / parts);
+    work.launches = info->launches * (backward ? 2 : 1);
+    draw(b, &draws, MW_CHANNEL_SM, ALL_MULTIPROCESSORS);
+    *cached = intern(b, &work, &draws);
+    return *cached;
+}
+
+uint32_t
+mw_work_tied_logits(struct builder *b, int operator_, bool backward, int64_t tiles,
+                    enum tied_part part)
+{
+    const struct mw_operator_info *info = &b->sizing->classes[MW_CLASS_TAIL].operators[operator_];
+    int64_t all_flops = backward ? info->backward_flops : info->forward_flops;
+    int64_t weight_flops = (backward ? 4 : 2) * info->m * info->n * info->k;
+    int64_t chunks = mw_sizing_token_parts(b->sizing, info->operator_);
+    struct mw_work work = blank_work(
+        MW_OP_COMPUTE, part == TIED_WEIGHT ? MW_OPERATOR_LOGITS : MW_OPERATOR_PROJECTION);
+    struct draws draws = {0};
+
+    work.dtype = b->sizing->settings.dtype;
+    work.m = info->m;
+    work.launches = backward ? 2 : 1;
+    if (part == TIED_WEIGHT) {
+        work.flops = weight_flops / tiles / chunks;
+        work.m = MAX(1, info->m / chunks);
+        work.n = MAX(1, info->n / tiles);
+        work.k = info->k;
+    } else {
+        work.flops = (all_flops - weight_flops) / tiles;
+        work.n = info->k;
+        work.k = b->sizing->model->hidden;
+        set_bytes(&work, (backward ? info->backward_bytes : info->forward_bytes) / tiles);
+    }
+    draw(b, &draws, MW_CHANNEL_SM, ALL_MULTIPROCESSORS);
+    return intern(b, &work, &draws);
+}
+
+/* Host work takes of the device's compute only where the profile says that it does. */
+static void
+draw_sm(struct builder *b, struct draws *draws, double share)
+{
+    if (share > 0)
+        draw(b, draws, MW_CHANNEL_SM, ALL_MULTIPROCESSORS);
+}
+
+/* An owner's transfer leaves the other ranks' shares of the node idle: it draws 1/users of its
+ * bytes on every shared channel, which is the whole channel at its disposal. */
+static int64_t
+shared(const struct builder *b, enum mw_channel_kind kind, int64_t bytes, bool alone)
+{
+    return alone ? MAX(1, bytes / b->plan->channels[b->channel[kind]].users) : bytes;
+}
+
+/* What drives read and write passes host memory twice: on its way, and to be checked. */
+static int64_t
+checked(int64_t bytes)
+{
+    return 2 * bytes;
+}
+
+uint32_t
+mw_work_copy(struct builder *b, enum mw_op_kind kind, enum mw_operator operator_, int64_t bytes,
+             bool alone)
+{
+    struct mw_work work = blank_work(kind, operator_);
+    const struct mw_hardware *hardware = b->sizing->hardware;
+    bool drive = kind == MW_OP_NVME_READ || kind == MW_OP_NVME_WRITE;
+    struct draws draws = {0};
+
+    set_bytes(&work, bytes);
+    work.direction = kind == MW_OP_NVME_WRITE;
+    if (kind == MW_OP_H2D) {
+        draw(b, &draws, MW_CHANNEL_PCIE_H2D, bytes);
+        draw(b, &draws, MW_CHANNEL_NODE_H2D, shared(b, MW_CHANNEL_NODE_H2D, bytes, alone));
+    } else if (kind == MW_OP_D2H) {
+        draw(b, &draws, MW_CHANNEL_PCIE_D2H, bytes);
+        draw(b, &draws, MW_CHANNEL_NODE_D2H, shared(b, MW_CHANNEL_NODE_D2H, bytes, alone));
+    } else {
+        draw(b, &draws, MW_CHANNEL_DRIVE, shared(b, MW_CHANNEL_DRIVE, bytes, alone));
+    }
+    draw(b, &draws, MW_CHANNEL_DRAM,
+         shared(b, MW_CHANNEL_DRAM, drive ? checked(bytes) : bytes, alone));
+    draw_sm(b, &draws, drive ? hardware->gpu_nvme_sm_share : hardware->gpu_copy_sm_share);
+    return intern(b, &work, &draws);
+}
+
+/* Bytes that a rank passes on in a ring over n members, of a tensor of `bytes`. */
+static int64_t
+ring_bytes(enum mw_op_kind kind, int64_t bytes, int64_t members)
+{
+    if (members <= 1)
+        return 0;
+    if (kind == MW_OP_BROADCAST)
+        return bytes;
+    int64_t once = (double)bytes * (members - 1) / members;
+    return kind == MW_OP_ALL_REDUCE ? 2 * once : once;
+}
+
+uint32_t
+mw_work_collective(struct builder *b, enum mw_op_kind kind, enum mw_operator operator_,
+                   uint32_t comm, int64_t bytes)
+{
+    const struct mw_comm *group = &b->plan->comms[comm];
+    int64_t nodes = (group->size + group->ranks_per_node - 1) / group->ranks_per_node;
+    struct mw_work work = blank_work(kind, operator_);
+    struct draws draws = {0};
+
+    work.comm = comm;
+    set_bytes(&work, bytes);
+    if (group->size > 1) {
+        draw(b, &draws, MW_CHANNEL_SM, ALL_MULTIPROCESSORS);
+        if (group->ranks_per_node > 1)
+            draw(b, &draws, MW_CHANNEL_FABRIC, ring_bytes(kind, bytes, group->size));
+        draw(b, &draws, MW_CHANNEL_NIC,
+             ring_bytes(kind, bytes, nodes) * group->groups_per_node / b->sizing->ranks_per_node);
+    }
+    return intern(b, &work, &draws);
+}
+
+/* A pass of the host over so many bytes, and of parameters that it updates. */
+static void
+draw_host(struct builder *b, struct draws *draws, int64_t bytes, int64_t params)
+{
+    draw(b, draws, MW_CHANNEL_DRAM, bytes);
+    draw(b, draws, MW_CHANNEL_CORES, params);
+    draw_sm(b, draws, b->sizing->hardware->gpu_host_sm_share);
+}
+
+uint32_t
+mw_work_update(struct builder *b, int64_t params, bool host)
+{
+    struct mw_work work = blank_work(MW_OP_UPDATE, MW_OPERATOR_OPTIMIZER);
+    struct draws draws = {0};
+    int64_t bytes = params * UPDATE_BYTES;
+
+    work.dtype = MW_DTYPE_FP32;
+    work.elements = params;
+    work.direction = host;
+    set_bytes(&work, bytes);
+    work.launches = host ? 0 : 1;
+    if (host)
+        draw_host(b, &draws, bytes, params);
+    else
+        draw(b, &draws, MW_CHANNEL_SM, ALL_MULTIPROCESSORS);
+    return intern(b, &work, &draws);
+}
+
+uint32_t
+mw_work_accumulate(struct builder *b, enum mw_operator operator_, bool host, int64_t bytes,
+                   int64_t elements)
+{
+    struct mw_work work = blank_work(MW_OP_ACCUMULATE, operator_);
+    struct draws draws = {0};
+
+    work.direction = host;
+    work.elements = elements;
+    work.launches = host ? 0 : 1;
+    set_bytes(&work, bytes);
+    if (host)
+        draw_host(b, &draws, bytes, 0);
+    else
+        draw(b, &draws, MW_CHANNEL_SM, ALL_MULTIPROCESSORS);
+    return intern(b, &work, &draws);
+}
+
+uint32_t
+mw_work_norm(struct builder *b, enum mw_operator operator_, bool host, int64_t elements)
+{
+    struct mw_work work = blank_work(MW_OP_NORM_CHECK, operator_);
+    struct draws draws = {0};
+    int64_t bytes = elements * b->sizing->gradient_element_bytes;
+
+    work.direction = host;
+    work.elements = elements;
+    work.launches = host ? 0 : 1;
+    set_bytes(&work, bytes);
+    if (host)
+        draw_host(b, &draws, bytes, 0);
+    return intern(b, &work, &draws);
+}
+
+uint32_t
+mw_work_mark(struct builder *b, enum mw_op_kind kind, int64_t bytes)
+{
+    struct mw_work work = blank_work(kind, MW_OPERATOR_NONE);
+    struct draws draws = {0};
+
+    set_bytes(&work, bytes);
+    work.direction = 1;
+    return intern(b, &work, &draws);
+}
+
+uint32_t
+mw_work_commit(struct builder *b, int64_t record_bytes, int64_t saved_bytes)
+{
+    struct mw_work work = blank_work(MW_OP_COMMIT, MW_OPERATOR_NONE);
+    struct draws draws = {0};
+
+    set_bytes(&work, record_bytes + saved_bytes);
+    work.direction = 1;
+    if (saved_bytes) {
+        draw(b, &draws, MW_CHANNEL_DRIVE, saved_bytes);
+        draw(b, &draws, MW_CHANNEL_DRAM, checked(saved_bytes));
+    }
+    return intern(b, &work, &draws);
+}

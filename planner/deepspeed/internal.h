@@ -1,0 +1,137 @@
+/*
+ * internal.h - a ds_config.json as read, before it is applied to settings.
+ */
+#ifndef MW_PLANNER_DEEPSPEED_INTERNAL_H
+#define MW_PLANNER_DEEPSPEED_INTERNAL_H
+
+#include <json-glib/json-glib.h>
+
+#include "planner/deepspeed/deepspeed.h"
+
+/* Values, one or more names of the file each.  DS_CHECKED: only its type is looked at. */
+enum mw_ds_key {
+    DS_UNKNOWN,
+    DS_CHECKED,
+    DS_TRAIN_BATCH,
+    DS_MICRO_BATCH,
+    DS_GRAD_ACCUM,
+    DS_SLICING, /* GPUs that a tensor is sliced over; 0 and 1: it is not said */
+    DS_FP16,
+    DS_BF16,
+    DS_ZERO, /* the section is there */
+    DS_STAGE,
+    DS_OVERLAP,
+    DS_SUB_GROUP,
+    DS_PREFETCH,
+    DS_PARAM_DEVICE, /* an enum mw_tier, as the next three */
+    DS_PARAM_DEVICE_OLD,
+    DS_OPTIMIZER_DEVICE,
+    DS_OPTIMIZER_DEVICE_OLD,
+    DS_SEQUENCE_PARALLEL,
+    DS_AUTOCAST,
+    DS_RATIO, /* rounded down: 1, or 0 for a part of the optimizer */
+    DS_PIPELINE_READ,
+    DS_PIPELINE_WRITE,
+    DS_CPU_CHECKPOINTING,
+    DS_SUM_DTYPE,    /* of micro-batches, an enum mw_dtype */
+    DS_MASTER16,     /* the optimizer keeps parameters and gradients in 16 bits */
+    DS_MOMENTS16,    /* and its momentum and variance */
+    DS_OPTIMIZER,    /* its type: 1 Adam or AdamW, 0 another */
+    DS_OWN_STRATEGY, /* an enum mw_strategy; this and all below in memwall's own section */
+    DS_OWN_PARAM,    /* a placement, as the next three */
+    DS_OWN_GRADIENT,
+    DS_OWN_OPTIMIZER,
+    DS_OWN_ACTIVATION,
+    DS_OWN_INTERVAL,
+    DS_OWN_PARAM_LOADS,
+    DS_OWN_TILES,
+    DS_OWN_LOGITS_CHUNKS,
+    DS_OWN_PREFETCH,
+    DS_OWN_OVERLAP,
+    DS_OWN_CHUNK,
+    DS_OWN_BUFFER_SETS,
+    DS_OWN_OWNER,
+    DS_OWN_FP32_GRADIENTS,
+    DS_OWN_COMMIT,
+    DS_OWN_SAVE_EVERY,
+    DS_OWN_DPU_START,
+    DS_KEY_COUNT
+};
+
+#define DS_ABSENT (-2) /* beside MW_AUTO; every value given is >= 0 */
+
+enum mw_ds_kind {
+    KIND_SECTION,
+    KIND_CLOSED, /* a section of a class of DeepSpeed's, which refuses a name that it does not know
+                    and takes "3" for 3 and 1 for true */
+    KIND_BOOL,
+    KIND_WHOLE,
+    KIND_NUMBER,
+    KIND_DEVICE,
+    KIND_CPU_OFFLOAD,
+    KIND_OPTIMIZER,
+    KIND_SUM_DTYPE,
+    KIND_STRATEGY,
+    KIND_PLACEMENT,
+    KIND_REMOVED, /* DeepSpeed once had it, and refuses it now */
+    KIND_ANY      /* known to DeepSpeed, and not looked at */
+};
+
+struct mw_ds_row {
+    const char *name; /* dotted */
+    enum mw_ds_key key;
+    enum mw_ds_kind kind;
+    int64_t min, max;
+};
+
+struct mw_ds_name {
+    char *name; /* dotted */
+    enum mw_ds_key key;
+};
+
+struct mw_ds_file {
+    const char *origin;
+    GArray *names;     /* struct mw_ds_name, in the order of the file */
+    GPtrArray *notes;  /* char * */
+    int64_t sum_bytes; /* as in struct mw_deepspeed_said */
+    int unknown;       /* keys that DeepSpeed refuses */
+    int passed;        /* keys that it passes over */
+    int looked, near;  /* of those: compared with the known names, and near to one */
+    struct {
+        int64_t value;
+        const char *name;              /* under which it was found; NULL when absent */
+        char *text;                    /* as JSON */
+        bool used;                     /* it had an effect */
+        struct mw_placement placement; /* of those that are one */
+    } key[DS_KEY_COUNT];
+};
+
+void mw_ds_note(struct mw_ds_file *file, const char *format, ...) G_GNUC_PRINTF(2, 3);
+
+/* Sets `error`: file, key, value, what is accepted; returns false. */
+bool mw_ds_refuse(const char *origin, const char *name, const char *text, const char *accepted,
+                  GError **error);
+
+/* deepspeed_value.c: one value as the row takes it; `lax`: in a section of kind KIND_CLOSED. False:
+ * it is none. */
+bool mw_ds_read_value(JsonNode *node, const struct mw_ds_row *row, bool lax, int64_t *out,
+                      struct mw_placement *placement);
+char *mw_ds_accepted(const struct mw_ds_row *row); /* for a refusal; g_free it */
+bool mw_ds_is_text(JsonNode *node, const char *text);
+
+/* Checks the values against each other and carries them over. */
+bool mw_ds_apply(struct mw_ds_file *file, int64_t world_size, struct mw_settings *settings,
+                 GError **error);
+
+/* The slowest tier of a placement: DeepSpeed has no splits over tiers, except parameters kept in
+ * CPU memory beside NVMe. */
+enum mw_tier mw_ds_slowest(const struct mw_placement *placement);
+/* Parameters are partitioned and fetched. */
+bool mw_ds_fetches(enum mw_strategy strategy);
+
+/* deepspeed_own.c: memwall's own section, which DeepSpeed passes over. */
+void mw_ds_apply_own(struct mw_ds_file *file, struct mw_settings *settings);
+/* `sets`: of the optimizer's buffers, as DeepSpeed's words have it. */
+void mw_ds_write_own(JsonBuilder *json, const struct mw_settings *settings, int64_t sets);
+
+#endif

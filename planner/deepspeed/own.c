@@ -1,0 +1,194 @@
+/* What a ds_config.json says in memwall's own section, and how it says so. */
+#include "planner/deepspeed/internal.h"
+
+static const struct {
+    enum mw_ds_key key;
+    enum mw_state state;
+} devices[] = {
+    {DS_OWN_PARAM, MW_STATE_PARAMETERS},
+    {DS_OWN_GRADIENT, MW_STATE_GRADIENTS},
+    {DS_OWN_OPTIMIZER, MW_STATE_OPTIMIZER},
+    {DS_OWN_ACTIVATION, MW_STATE_ACTIVATIONS},
+};
+
+static const struct {
+    enum mw_ds_key key;
+    size_t offset; /* in struct mw_settings, of an int64_t */
+} numbers[] = {
+    {DS_OWN_INTERVAL, offsetof(struct mw_settings, checkpoint_interval)},
+    {DS_OWN_PARAM_LOADS, offsetof(struct mw_settings, param_loads)},
+    {DS_OWN_TILES, offsetof(struct mw_settings, tiles)},
+    {DS_OWN_LOGITS_CHUNKS, offsetof(struct mw_settings, logits_chunks)},
+    {DS_OWN_CHUNK, offsetof(struct mw_settings, optimizer_chunk)},
+    {DS_OWN_BUFFER_SETS, offsetof(struct mw_settings, buffer_sets)},
+    {DS_OWN_SAVE_EVERY, offsetof(struct mw_settings, save_every)},
+    {DS_OWN_DPU_START, offsetof(struct mw_settings, dpu_start)},
+};
+
+bool
+mw_ds_fetches(enum mw_strategy strategy)
+{
+    return strategy == MW_STRATEGY_ZERO3 || strategy == MW_STRATEGY_ZERO_INFINITY_CPU ||
+           strategy == MW_STRATEGY_ZERO_INFINITY_NVME;
+}
+
+static bool
+take(struct mw_ds_file *file, enum mw_ds_key key, int64_t *out)
+{
+    if (file->key[key].value < 0)
+        return false;
+    file->key[key].used = true;
+    *out = file->key[key].value;
+    return true;
+}
+
+static void
+take_places(struct mw_ds_file *file, struct mw_settings *settings)
+{
+    int64_t value = 0;
+
+    if (take(file, DS_OWN_STRATEGY, &value))
+        settings->strategy = (enum mw_strategy)value;
+    for (size_t i = 0; i < G_N_ELEMENTS(devices); i++)
+        if (take(file, devices[i].key, &value)) {
+            settings->placement[devices[i].state] = file->key[devices[i].key].placement;
+            settings->device_key[devices[i].state] = file->key[devices[i].key].name;
+        }
+}
+
+static bool
+is_on(const struct mw_settings *settings, enum mw_state state, int64_t tier)
+{
+    return (int64_t)mw_ds_slowest(&settings->placement[state]) == MAX(tier, MW_TIER_GPU);
+}
+
+/* DeepSpeed's words say the same, as far as they go: else someone has changed them since. */
+static bool
+agrees(const struct mw_ds_file *file, const struct mw_settings *own)
+{
+    bool on_cpu = file->key[DS_CPU_CHECKPOINTING].value > 0;
+
+    return mw_deepspeed_stage(own) == MAX(file->key[DS_STAGE].value, 0) &&
+           is_on(own, MW_STATE_PARAMETERS, file->key[DS_PARAM_DEVICE].value) &&
+           is_on(own, MW_STATE_OPTIMIZER, file->key[DS_OPTIMIZER_DEVICE].value) &&
+           on_cpu == !is_on(own, MW_STATE_ACTIVATIONS, MW_TIER_GPU);
+}
+
+static void
+take_schedule(struct mw_ds_file *file, struct mw_settings *settings)
+{
+    int64_t value = 0;
+
+    for (size_t i = 0; i < G_N_ELEMENTS(numbers); i++)
+        if (take(file, numbers[i].key, &value))
+            *(int64_t *)(void *)((char *)settings + numbers[i].offset) = value;
+    /* Without overlap, or with an empty bucket, DeepSpeed's own words say that nothing is fetched
+     * ahead. */
+    int64_t overlap = file->key[DS_OWN_OVERLAP].value;
+    bool ahead = overlap < 0 || overlap == (int64_t)settings->overlap;
+    if (ahead && file->key[DS_PREFETCH].value != 0 && take(file, DS_OWN_PREFETCH, &value))
+        settings->prefetch = value;
+    if (mw_deepspeed_stage(settings) == 0 && take(file, DS_OWN_OVERLAP, &value))
+        settings->overlap = value;
+    if (take(file, DS_OWN_OWNER, &value))
+        settings->partition = value ? MW_PARTITION_OWNER : MW_PARTITION_BANDWIDTH;
+    if (take(file, DS_OWN_FP32_GRADIENTS, &value))
+        settings->layout = value ? MW_LAYOUT_PAPER20 : MW_LAYOUT_ZERO16;
+    if (take(file, DS_OWN_COMMIT, &value))
+        settings->commit = (int)value;
+}
+
+void
+mw_ds_apply_own(struct mw_ds_file *file, struct mw_settings *settings)
+{
+    struct mw_settings own = *settings;
+
+    if (file->key[DS_OWN_STRATEGY].value < 0)
+        return;
+    take_places(file, &own);
+    if (!agrees(file, &own)) {
+        mw_ds_note(file, "memwall: left out, as its strategy and devices are no longer those of "
+                         "zero_optimization and activation_checkpointing");
+        return;
+    }
+    *settings = own;
+    take_schedule(file, settings);
+}
+
+/* --- writing --------------------------------------------------------------------------------- */
+
+static void
+add_text(JsonBuilder *json, const char *name, const char *text)
+{
+    json_builder_set_member_name(json, name);
+    json_builder_add_string_value(json, text);
+}
+
+/* Where it is not what goes without saying. */
+static void
+add_int(JsonBuilder *json, const char *name, int64_t value, bool said)
+{
+    if (!said)
+        return;
+    json_builder_set_member_name(json, name);
+    json_builder_add_int_value(json, value);
+}
+
+static void
+add_bool(JsonBuilder *json, const char *name, bool value, bool said)
+{
+    if (!said)
+        return;
+    json_builder_set_member_name(json, name);
+    json_builder_add_boolean_value(json, value);
+}
+
+static void
+add_devices(JsonBuilder *json, const struct mw_settings *s)
+{
+    static const char *const names[MW_STATE_COUNT] = {
+        [MW_STATE_PARAMETERS] = "param_device",
+        [MW_STATE_GRADIENTS] = "gradient_device",
+        [MW_STATE_OPTIMIZER] = "optimizer_device",
+        [MW_STATE_ACTIVATIONS] = "activation_device",
+    };
+
+    for (int state = 0; state < MW_STATE_COUNT; state++) {
+        g_autofree char *text = mw_placement_text(&s->placement[state]);
+        bool kept = state == MW_STATE_ACTIVATIONS && s->checkpoint_interval == 0;
+        if (*text && !kept)
+            add_text(json, names[state], text);
+    }
+}
+
+void
+mw_ds_write_own(JsonBuilder *json, const struct mw_settings *s, int64_t sets)
+{
+    bool fetches = mw_ds_fetches(s->strategy), stage3 = mw_deepspeed_stage(s) == 3;
+    bool on_nvme = mw_ds_slowest(&s->placement[MW_STATE_OPTIMIZER]) == MW_TIER_NVME;
+    int64_t sets_said = on_nvme ? MIN(sets, 3) : 3; /* by DeepSpeed's words, or the default */
+    enum mw_partition usual =
+        s->strategy == MW_STRATEGY_ZERO_OFFLOAD ? MW_PARTITION_OWNER : MW_PARTITION_BANDWIDTH;
+
+    json_builder_set_member_name(json, "memwall");
+    json_builder_begin_object(json);
+    add_text(json, "strategy", mw_strategy_name((int)s->strategy));
+    add_devices(json, s);
+    add_int(json, "activation_checkpoint_interval", s->checkpoint_interval,
+            s->checkpoint_interval >= 0);
+    add_int(json, "param_loads", s->param_loads, s->param_loads == 2);
+    add_int(json, "tiles", s->tiles, s->tiles > 1);
+    add_int(json, "logits_chunks", s->logits_chunks, s->logits_chunks > 1);
+    add_int(json, "prefetch", s->prefetch,
+            s->prefetch > 1 || (s->prefetch == 1 && fetches && !s->overlap));
+    add_bool(json, "overlap", s->overlap, !s->overlap || s->prefetch > 1);
+    add_int(json, "optimizer_chunk", s->optimizer_chunk, !stage3 && s->optimizer_chunk > 0);
+    add_int(json, "buffer_sets", s->buffer_sets, s->buffer_sets != sets_said);
+    add_bool(json, "owner_broadcast", s->partition == MW_PARTITION_OWNER,
+             s->partition != MW_PARTITION_AUTO && s->partition != usual);
+    add_bool(json, "fp32_gradients", true, s->layout == MW_LAYOUT_PAPER20);
+    add_bool(json, "commit_step", s->commit == 1, on_nvme && s->commit != MW_AUTO);
+    add_int(json, "save_every", s->save_every, s->save_every > 0);
+    add_int(json, "dpu_start", s->dpu_start, s->dpu_start >= 0);
+    json_builder_end_object(json);
+}

@@ -1,7 +1,0 @@
-/* plan_dtype.h - what numbers are, apart from plans (planner/plan.h): kernels know no more. */
-#ifndef MW_PLANNER_PLAN_DTYPE_H
-#define MW_PLANNER_PLAN_DTYPE_H
-
-enum mw_dtype { MW_DTYPE_NONE, MW_DTYPE_BF16, MW_DTYPE_FP16, MW_DTYPE_FP32, MW_DTYPE_COUNT };
-
-#endif

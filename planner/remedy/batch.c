@@ -1,0 +1,110 @@
+/* What would make it fit without another batch: the same sequences in more micro-batches. */
+#include <glib.h>
+
+#include "planner/remedy/internal.h"
+
+/* Takes the fewest micro-batches with which the strategy fits, if they are fewer than those found
+ * before; `open` has a global batch and both of its parts open. */
+static void
+split_with(const struct mw_plea *plea, const struct mw_settings *open, enum mw_strategy strategy,
+           struct mw_settings *least)
+{
+    struct mw_settings asked = *open, s;
+
+    asked.strategy = strategy;
+    if (!mw_settings_resolve(plea->request, &asked, &s, NULL))
+        return;
+    g_autoptr(GPtrArray) found = mw_planner_fitting(plea->request, &s);
+    for (guint i = 0; i < found->len; i++) {
+        const struct mw_settings *one = &((const struct mw_sizing *)found->pdata[i])->settings;
+        if (least->grad_accum != MW_AUTO && least->grad_accum <= one->grad_accum)
+            continue;
+        least->micro_batch = one->micro_batch;
+        least->grad_accum = one->grad_accum;
+    }
+}
+
+/* With the strategy, or of auto any; false: none fits. */
+static bool
+split_least(const struct mw_plea *plea, enum mw_strategy strategy, struct mw_settings *least)
+{
+    struct mw_settings open = *plea->asked;
+    int first = strategy, last = strategy;
+
+    if (strategy == MW_STRATEGY_AUTO) {
+        first = MW_STRATEGY_DDP;
+        last = MW_STRATEGY_COUNT - 1;
+    }
+    open.strategy = strategy;
+    open.micro_batch = MW_AUTO;
+    open.grad_accum = MW_AUTO;
+    *least = open;
+    for (int s = first; s <= last; s++)
+        split_with(plea, &open, s, least);
+    return least->grad_accum != MW_AUTO && mw_plea_fits(plea, least);
+}
+
+/* A global batch was asked for, and how it is split. */
+static bool
+is_split(const struct mw_settings *asked)
+{
+    return asked->global_batch != MW_AUTO &&
+           (asked->micro_batch != MW_AUTO || asked->grad_accum != MW_AUTO);
+}
+
+/* "--batch 16 --grad-accum 16 fits"; of a batch that a DeepSpeed file says its keys too. */
+static char *
+split_text(const struct mw_settings *asked, const struct mw_settings *s)
+{
+    GString *text = g_string_new(NULL);
+    bool named = asked->micro_batch != MW_AUTO;
+    g_autofree char *group = named ? mw_batch_per_group(asked, s->micro_batch) : NULL;
+
+    if (s->strategy != asked->strategy)
+        g_string_append_printf(text, "-s %s ", mw_strategy_name((int)s->strategy));
+    if (named)
+        g_string_append_printf(text, "--batch %.15g ", s->micro_batch);
+    g_string_append_printf(text, "--grad-accum %" G_GINT64_FORMAT " fits", s->grad_accum);
+    if (named && asked->batch_source)
+        g_string_append_printf(text,
+                               " (in the file train_micro_batch_size_per_gpu %.15g, "
+                               "gradient_accumulation_steps %" G_GINT64_FORMAT ")",
+                               s->micro_batch * (double)s->tp, s->grad_accum);
+    else if (group)
+        g_string_append_printf(text, " (%s)", group);
+    return g_string_free(text, FALSE);
+}
+
+char *
+mw_remedy_accumulation(const struct mw_plea *plea)
+{
+    const struct mw_settings *asked = plea->asked;
+    struct mw_settings s;
+
+    return is_split(asked) && split_least(plea, asked->strategy, &s) ? split_text(asked, &s) : NULL;
+}
+
+char *
+mw_remedy_strategy_and_accumulation(const struct mw_plea *plea)
+{
+    const struct mw_settings *asked = plea->asked;
+    struct mw_settings s;
+
+    if (!is_split(asked) || asked->strategy == MW_STRATEGY_AUTO)
+        return NULL;
+    for (int strategy = asked->strategy + 1; strategy < MW_STRATEGY_COUNT; strategy++)
+        if (split_least(plea, strategy, &s))
+            return split_text(asked, &s);
+    return NULL;
+}
+
+char *
+mw_remedy_one_micro_batch(const struct mw_plea *plea)
+{
+    struct mw_settings s = *plea->asked;
+
+    if (s.global_batch != MW_AUTO || s.grad_accum <= 1)
+        return NULL;
+    s.grad_accum = 1;
+    return mw_plea_fits(plea, &s) ? g_strdup("--grad-accum 1 fits") : NULL;
+}

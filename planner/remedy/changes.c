@@ -1,0 +1,245 @@
+/* Changes of several settings at once: which it takes, and how they are asked for. */
+#include <glib.h>
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "planner/remedy/internal.h"
+
+#define FIELD(field) offsetof(struct mw_settings, field), sizeof(((struct mw_settings *)0)->field)
+
+/* What may be asked for and takes memory that the usual does not, whole numbers and choices; the
+ * last, of a durable step the other extents. */
+static const struct {
+    const char *option;
+    size_t offset, size; /* in struct mw_settings */
+    int64_t usual;
+} usual[] = {
+    {"--activation-checkpoint-interval 1", FIELD(checkpoint_interval), 1},
+    {"--optimizer-chunk auto", FIELD(optimizer_chunk), MW_AUTO},
+    {"--buffer-sets 3", FIELD(buffer_sets), 3},
+    {"--prefetch 1", FIELD(prefetch), 1},
+    {"--param-loads 3", FIELD(param_loads), 3},
+    {"--partition bandwidth", FIELD(partition), MW_PARTITION_BANDWIDTH},
+    {"--dpu-start none", FIELD(dpu_start), MW_AUTO},
+    {"--state-layout zero16", FIELD(layout), MW_LAYOUT_ZERO16},
+    {"--save-every 0", FIELD(save_every), 0},
+    {"--commit none", FIELD(commit), 0},
+};
+G_STATIC_ASSERT(G_N_ELEMENTS(usual) == MW_USUAL_COUNT);
+
+static const char *const devices[MW_STATE_COUNT] = {"--param-device", "--gradient-device",
+                                                    "--optimizer-device", "--activation-device"};
+
+static int64_t
+number_of(const struct mw_settings *s, size_t which)
+{
+    const char *field = (const char *)s + usual[which].offset;
+    int64_t number;
+    int choice;
+
+    if (usual[which].size == sizeof number) {
+        memcpy(&number, field, sizeof number);
+        return number;
+    }
+    memcpy(&choice, field, sizeof choice);
+    return choice;
+}
+
+/* Whether it was asked for and not what it usually is. */
+static bool
+make_usual(struct mw_settings *s, size_t which)
+{
+    char *field = (char *)s + usual[which].offset;
+    int choice = (int)usual[which].usual;
+    struct mw_settings open;
+
+    mw_settings_init(&open);
+    if (number_of(s, which) == number_of(&open, which) || number_of(s, which) == usual[which].usual)
+        return false;
+    if (usual[which].size == sizeof usual[which].usual)
+        memcpy(field, &usual[which].usual, sizeof usual[which].usual);
+    else
+        memcpy(field, &choice, sizeof choice);
+    return true;
+}
+
+/* Whether any were asked for. */
+static bool
+free_devices(struct mw_settings *s)
+{
+    bool any = false;
+
+    for (int state = 0; state < MW_STATE_COUNT; state++) {
+        any = any || s->placement[state].count > 0;
+        s->placement[state].count = 0;
+    }
+    return any;
+}
+
+struct mw_changes
+mw_changes_none(const struct mw_plea *plea)
+{
+    return (struct mw_changes){plea->asked->strategy, MW_AUTO, MW_AUTO, 0, false};
+}
+
+struct mw_settings
+mw_changes_apply(const struct mw_settings *asked, const struct mw_changes *changes)
+{
+    struct mw_settings s = *asked;
+
+    s.strategy = changes->strategy;
+    if (changes->batch != MW_AUTO)
+        s.micro_batch = changes->batch;
+    if (changes->tp != MW_AUTO)
+        s.tp = changes->tp;
+    for (size_t i = 0; i < G_N_ELEMENTS(usual); i++)
+        if (changes->usual & (1U << i))
+            make_usual(&s, i);
+    if (changes->free_devices)
+        free_devices(&s);
+    return s;
+}
+
+bool
+mw_changes_release(const struct mw_plea *plea, struct mw_changes *changes)
+{
+    struct mw_settings s = *plea->asked;
+
+    *changes = mw_changes_none(plea);
+    changes->strategy = MW_STRATEGY_AUTO;
+    for (size_t i = 0; i < G_N_ELEMENTS(usual); i++)
+        changes->usual |= make_usual(&s, i) ? 1U << i : 0;
+    changes->free_devices = free_devices(&s);
+    return plea->asked->strategy != MW_STRATEGY_AUTO || changes->usual || changes->free_devices;
+}
+
+/* --- which it takes -------------------------------------------------------------------------- */
+
+static bool
+fits(const struct mw_plea *plea, const struct mw_changes *changes)
+{
+    struct mw_settings s = mw_changes_apply(plea->asked, changes);
+
+    return mw_plea_fits(plea, &s);
+}
+
+/* With fewer sequences, where it takes that. */
+static bool
+fits_somehow(const struct mw_plea *plea, struct mw_changes *changes)
+{
+    if (fits(plea, changes))
+        return true;
+    struct mw_settings s = mw_changes_apply(plea->asked, changes);
+    double batch = mw_plea_fewer_sequences(plea, &s);
+    changes->batch = batch > 0 ? batch : MW_AUTO;
+    return batch > 0;
+}
+
+/* The strategy that was asked for if it keeps the batch, else the first one that does, else the
+ * first with most sequences. */
+static bool
+settle_strategy(const struct mw_plea *plea, struct mw_changes *changes)
+{
+    struct mw_changes best = {.batch = 0};
+
+    for (int i = MW_STRATEGY_AUTO; i < MW_STRATEGY_COUNT; i++) {
+        struct mw_changes one = *changes;
+        one.strategy = i == MW_STRATEGY_AUTO ? plea->asked->strategy : (enum mw_strategy)i;
+        if ((i && one.strategy == plea->asked->strategy) || !fits_somehow(plea, &one))
+            continue;
+        if (one.batch == MW_AUTO) {
+            *changes = one;
+            return true;
+        }
+        if (one.batch > best.batch)
+            best = one;
+    }
+    if (best.batch > 0)
+        *changes = best;
+    return best.batch > 0;
+}
+
+static void
+drop_needless(const struct mw_plea *plea, struct mw_changes *changes)
+{
+    struct mw_changes less = *changes;
+
+    less.free_devices = false;
+    if (changes->free_devices && fits(plea, &less))
+        *changes = less;
+    for (size_t i = 0; i < G_N_ELEMENTS(usual); i++) {
+        less = *changes;
+        less.usual &= ~(1U << i);
+        if (less.usual != changes->usual && fits(plea, &less))
+            *changes = less;
+    }
+}
+
+bool
+mw_changes_settle(const struct mw_plea *plea, struct mw_changes *changes)
+{
+    bool open = changes->strategy == MW_STRATEGY_AUTO && plea->asked->strategy != MW_STRATEGY_AUTO;
+
+    if (!(open ? settle_strategy(plea, changes) : fits_somehow(plea, changes)))
+        return false;
+    drop_needless(plea, changes);
+    return true;
+}
+
+/* --- how they are asked for ------------------------------------------------------------------ */
+
+char *
+mw_batch_per_group(const struct mw_settings *settings, double batch)
+{
+    if (batch == MW_AUTO || batch == floor(batch))
+        return NULL;
+    return g_strdup_printf("batch %.15g per group of %" G_GINT64_FORMAT " GPUs",
+                           batch * settings->tp, settings->tp);
+}
+
+/* By their options, or by the keys of a file, of which one may place two states.  g_free it. */
+static char *
+devices_given_up(const struct mw_settings *asked)
+{
+    GString *names = g_string_new(NULL);
+    const char *last = NULL;
+
+    for (int state = 0; state < MW_STATE_COUNT; state++) {
+        const char *key = asked->device_key[state];
+        if (!asked->placement[state].count || (key && key == last))
+            continue;
+        g_string_append_printf(names, "%s%s", names->len ? ", " : "", key ? key : devices[state]);
+        last = key;
+    }
+    return g_string_free(names, FALSE);
+}
+
+char *
+mw_changes_text(const struct mw_plea *plea, const struct mw_changes *changes, const char *between,
+                const char *price)
+{
+    GString *text = g_string_new(NULL);
+    struct mw_settings changed = mw_changes_apply(plea->asked, changes);
+    g_autofree char *group = mw_batch_per_group(&changed, changes->batch);
+
+    if (changes->strategy != plea->asked->strategy)
+        g_string_append_printf(text, "-s %s ", mw_strategy_name(changes->strategy));
+    for (size_t i = 0; i < G_N_ELEMENTS(usual); i++)
+        if (changes->usual & (1U << i))
+            g_string_append_printf(text, "%s ", usual[i].option);
+    g_string_append(text, between);
+    if (changes->tp != MW_AUTO)
+        g_string_append_printf(text, "--tp %" G_GINT64_FORMAT " ", changes->tp);
+    if (changes->batch != MW_AUTO)
+        g_string_append_printf(text, "--batch %.15g ", changes->batch);
+    if (changes->free_devices) {
+        g_autofree char *names = devices_given_up(plea->asked);
+        g_string_append_printf(text, "without %s %s", names, text->len ? "" : "it ");
+    }
+    g_string_append(text, "fits");
+    if (price || group)
+        g_string_append_printf(text, " (%s%s%s)", price ? price : "", price && group ? "; " : "",
+                               group ? group : "");
+    return g_string_free(text, FALSE);
+}

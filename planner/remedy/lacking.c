@@ -1,0 +1,170 @@
+/* What a sizing lacks: in words, and in keys of the profile. */
+#include <glib.h>
+#include <math.h>
+
+#include "hardware/enlarge.h"
+#include "planner/remedy/internal.h"
+
+/* "170 GiB", "15.9 TiB": three figures, rounded up, as what is said must be enough.  g_free it. */
+static char *
+enough_memory(int64_t bytes)
+{
+    static const struct {
+        double bytes;
+        const char *name;
+    } units[] = {{0x1p40, "TiB"}, {0x1p30, "GiB"}, {0x1p20, "MiB"}};
+    size_t u = 0;
+
+    while (u + 1 < G_N_ELEMENTS(units) && bytes < units[u].bytes)
+        u++;
+    double value = fmax(1, bytes / units[u].bytes);
+    int decimals = MAX(0, 2 - (int)floor(log10(value)));
+    double step = pow(10, floor(log10(value)) - 2);
+
+    return g_strdup_printf("%.*f %s", decimals, ceil(value / step) * step, units[u].name);
+}
+
+/* Of a machine that was measured capacity is the free space of its drives. */
+static bool
+has_free_space(const struct mw_plea *plea)
+{
+    return plea->here && mw_hwprofile_machine(plea->here->profile);
+}
+
+/* In the sum, or in one piece. */
+static int64_t
+lack_in_tier(const struct mw_sizing *sizing, int tier, bool *one_piece)
+{
+    const struct mw_tier_info *info = &sizing->tiers[tier];
+    int64_t sum = sizing->need_bytes[tier] - info->capacity_bytes;
+    int64_t one = sizing->largest_bytes[tier] - info->largest_request_bytes;
+
+    *one_piece = one > sum;
+    return MAX(MAX(sum, one), 0);
+}
+
+/* Drives are had whole: as many more as the node's are.  0: it has none, or none are short. */
+int64_t
+mw_lacking_drives(const struct mw_plea *plea, const struct mw_sizing *sizing)
+{
+    const struct mw_hardware *hw = sizing->hardware;
+    bool one_piece;
+    double lack = (double)lack_in_tier(sizing, MW_TIER_NVME, &one_piece);
+
+    if (has_free_space(plea) || hw->nvme_drives <= 0 || hw->nvme_capacity_bytes <= 0)
+        return 0;
+    return (int64_t)ceil(lack * sizing->ranks_per_node * hw->nvme_drives /
+                         (double)hw->nvme_capacity_bytes);
+}
+
+/* Of a node, so much of it as will be kept in reserve when it is measured anew included. */
+int64_t
+mw_lacking_free_space(const struct mw_plea *plea, const struct mw_sizing *sizing)
+{
+    const struct mw_hardware *hw = sizing->hardware;
+    double usable = (double)(hw->nvme_capacity_bytes - hw->nvme_reserve_bytes);
+    bool one_piece;
+    double lack = (double)lack_in_tier(sizing, MW_TIER_NVME, &one_piece) * sizing->ranks_per_node;
+
+    if (!has_free_space(plea))
+        return 0;
+    return (int64_t)ceil(usable > 0 ? lack * (double)hw->nvme_capacity_bytes / usable : lack);
+}
+
+/* "2.45 TiB more nvme memory per GPU", "3 more drives of that kind per node", "24.1 GiB more free
+ * space on its drives". */
+static char *
+lacking_in_tier(const struct mw_plea *plea, const struct mw_sizing *sizing, int tier)
+{
+    bool one_piece;
+    int64_t lack = lack_in_tier(sizing, tier, &one_piece);
+    int64_t drives = tier == MW_TIER_NVME ? mw_lacking_drives(plea, sizing) : 0;
+    int64_t space = tier == MW_TIER_NVME ? mw_lacking_free_space(plea, sizing) : 0;
+
+    if (!lack)
+        return NULL;
+    if (drives == 1)
+        return g_strdup("one more drive of that kind per node");
+    if (drives)
+        return g_strdup_printf("%" G_GINT64_FORMAT " more drives of that kind per node", drives);
+    g_autofree char *more = enough_memory(space ? space : lack);
+    return space ? g_strdup_printf("%s more free space on its drives", more)
+                 : g_strdup_printf("%s more %s memory%s per GPU", more, mw_tier_name(tier),
+                                   one_piece ? " in one piece" : "");
+}
+
+char *
+mw_lacking_text(const struct mw_plea *plea, const struct mw_sizing *sizing)
+{
+    GString *text = g_string_new(NULL);
+
+    for (int t = 0; t < MW_TIER_COUNT; t++) {
+        g_autofree char *more = lacking_in_tier(plea, sizing, t);
+        if (more)
+            g_string_append_printf(text, "%s%s", text->len ? ", " : "", more);
+    }
+    return g_string_free(text, FALSE);
+}
+
+/* --- in keys of the profile ------------------------------------------------------------------ */
+
+static const struct {
+    const char *group, *memory, *request;
+    double unit_bytes;
+} keys[MW_TIER_COUNT] = {
+    [MW_TIER_GPU] = {"gpu", "memory_gib", "largest_request_gib", 0x1p30},
+    [MW_TIER_CPU] = {"host", "memory_gib", "largest_request_gib", 0x1p30},
+    [MW_TIER_NVME] = {"nvme", "capacity_tb", NULL, 1e12},
+};
+
+/* With four figures, rounded up. */
+static bool
+assign_bytes(struct mw_hwprofile *profile, int tier, const char *key, double bytes, GString *flags)
+{
+    double value = bytes / keys[tier].unit_bytes;
+    double step = pow(10, floor(log10(value)) - 3);
+    g_autofree char *assignment =
+        g_strdup_printf("%s.%s=%.10g", keys[tier].group, key, ceil(value / step) * step);
+
+    return mw_hwprofile_assign(profile, assignment, flags);
+}
+
+static bool
+add_to_tier(struct mw_hwprofile *profile, const struct mw_sizing *sizing, int tier, GString *flags)
+{
+    const struct mw_hardware *hw = sizing->hardware;
+    bool one_piece;
+    double lack = (double)lack_in_tier(sizing, tier, &one_piece);
+    double now[MW_TIER_COUNT] = {(double)hw->gpu_memory_bytes, (double)hw->host_memory_bytes,
+                                 (double)hw->nvme_capacity_bytes};
+    double sharers = tier == MW_TIER_GPU ? 1 : (double)sizing->ranks_per_node;
+
+    if (lack <= 0)
+        return true;
+    if (!assign_bytes(profile, tier, keys[tier].memory, now[tier] + lack * sharers, flags))
+        return false;
+    return !keys[tier].request ||
+           !mw_hwprofile_gives(profile, keys[tier].group, keys[tier].request) ||
+           assign_bytes(profile, tier, keys[tier].request,
+                        (double)sizing->tiers[tier].largest_request_bytes + lack, flags);
+}
+
+struct mw_hwprofile *
+mw_lacking_added(const struct mw_plea *plea, const struct mw_sizing *sizing, GString *flags)
+{
+    int64_t drives = mw_lacking_drives(plea, sizing), there = sizing->hardware->nvme_drives;
+    struct mw_hwprofile *profile = NULL;
+
+    if (!plea->here)
+        return NULL;
+    profile = drives ? mw_hwprofile_enlarge(plea->here->profile, "nvme", plea->here->outlook,
+                                            (double)(there + drives) / (double)there, flags)
+                     : mw_hwprofile_copy(plea->here->profile);
+    bool good = profile != NULL;
+    for (int tier = 0; tier < MW_TIER_COUNT && good; tier++)
+        good = (tier == MW_TIER_NVME && drives) || add_to_tier(profile, sizing, tier, flags);
+    if (good && mw_hwprofile_check(profile, NULL))
+        return profile;
+    mw_hwprofile_free(profile);
+    return NULL;
+}

@@ -1,0 +1,396 @@
+/* What would make it fit and has to be had: nodes, another machine. */
+#include <glib.h>
+#include <math.h>
+
+#include "hardware/priced.h"
+#include "planner/remedy/internal.h"
+
+/* Another machine is said before more nodes where those cost so many times as much at least. */
+#define WORTH_ANOTHER 1.05
+/* So is another strategy, where what was asked for costs so many times as much at least. */
+#define FAR_CHEAPER 2
+/* Tensors are sliced over so many GPUs of another machine at most. */
+#define SLICED_MOST 64
+
+/* With another strategy, where it takes that. */
+char *
+mw_remedy_gpus(const struct mw_plea *plea)
+{
+    struct mw_settings s = *plea->asked;
+
+    if (s.gpus_per_node == MW_AUTO || s.gpus_per_node >= plea->request->hardware->gpus_per_node)
+        return NULL;
+    s.gpus_per_node = plea->request->hardware->gpus_per_node;
+    if (mw_plea_fits(plea, &s))
+        return g_strdup_printf("--gpus %" G_GINT64_FORMAT " fits", s.gpus_per_node);
+    for (int strategy = s.strategy + 1; s.strategy && strategy < MW_STRATEGY_COUNT; strategy++)
+        if (mw_plea_fits_with(plea->request, &s, strategy))
+            return g_strdup_printf("-s %s --gpus %" G_GINT64_FORMAT " fits",
+                                   mw_strategy_name(strategy), s.gpus_per_node);
+    return NULL;
+}
+
+/* --- an offer -------------------------------------------------------------------------------- */
+
+/* So many nodes of a machine, with all that has to be asked for beside its name. */
+struct offer {
+    char *text; /* "-H dgx2 --nodes 2 fits (798000 USD)"; NULL: none */
+    double usd; /* of all nodes; of no known price their number */
+    int64_t gpus;
+    bool released; /* with other settings than those that were asked for */
+};
+
+/* What may be changed for an offer beside the machine. */
+struct terms {
+    bool released; /* all that mw_changes_release opens, else nothing */
+    int64_t tp;    /* MW_AUTO: as asked */
+    struct mw_settings settings;
+};
+
+static struct terms
+terms_kept(const struct mw_plea *plea, int64_t tp)
+{
+    struct mw_changes changes = mw_changes_none(plea);
+
+    changes.tp = tp;
+    return (struct terms){false, tp, mw_changes_apply(plea->asked, &changes)};
+}
+
+/* false: nothing can be released. */
+static bool
+terms_released(const struct mw_plea *plea, int64_t tp, struct terms *terms)
+{
+    struct mw_changes changes;
+    bool any = mw_changes_release(plea, &changes);
+
+    changes.tp = tp;
+    *terms = (struct terms){true, tp, mw_changes_apply(plea->asked, &changes)};
+    return any;
+}
+
+/* So many nodes of a machine, which with these terms have room. */
+static struct offer
+offer_new(const struct mw_plea *plea, const struct mw_hardware *hardware, const char *name,
+          const struct terms *terms, int64_t nodes)
+{
+    struct mw_request request = {plea->request->model, hardware};
+    struct mw_settings asked = *plea->asked;
+    struct mw_plea there = {&request, &asked, plea->sizing, NULL, NULL};
+    enum mw_price_kind kind = mw_price_kind(hardware);
+    double usd = (double)nodes * mw_price_usd(hardware, kind);
+    g_autoptr(GString) options = g_string_new(NULL);
+    struct mw_changes changes;
+
+    asked.nodes = nodes;
+    if (name)
+        g_string_append_printf(options, "-H %s ", name);
+    if (nodes != plea->asked->nodes)
+        g_string_append_printf(options, "--nodes %" G_GINT64_FORMAT " ", nodes);
+    if (terms->released)
+        mw_changes_release(&there, &changes);
+    else
+        changes = mw_changes_none(&there);
+    changes.tp = terms->tp;
+    if (!mw_changes_settle(&there, &changes))
+        return (struct offer){0};
+    g_autofree char *price = kind || name ? mw_price_text(usd, kind) : NULL;
+    return (struct offer){
+        mw_changes_text(&there, &changes, options->str, price), kind ? usd : (double)nodes,
+        nodes * (asked.gpus_per_node == MW_AUTO ? hardware->gpus_per_node : asked.gpus_per_node),
+        terms->released};
+}
+
+/* --- another machine ------------------------------------------------------------------------- */
+
+static struct mw_plea
+plea_there(const struct mw_plea *plea, const struct mw_priced *priced, struct mw_request *there)
+{
+    *there = (struct mw_request){plea->request->model, &priced->hardware};
+    return (struct mw_plea){there, plea->asked, plea->sizing, NULL, NULL};
+}
+
+/* Of those that cost less than `usd` on more than half of `nodes` up to all of them the cheapest,
+ * on `*count` of them; NULL: none. */
+static const struct mw_priced *
+cheapest(const struct mw_plea *plea, const GPtrArray *machines, const struct mw_settings *settings,
+         int64_t nodes, double usd, int64_t *count)
+{
+    const struct mw_priced *found = NULL;
+
+    for (guint i = 0; i < machines->len; i++) {
+        const struct mw_priced *priced = machines->pdata[i];
+        struct mw_request there;
+        struct mw_plea other = plea_there(plea, priced, &there);
+        int64_t low = nodes / 2, most = MIN(nodes, mw_most_nodes(&priced->hardware));
+        if ((double)(low + 1) * priced->price_usd >= usd)
+            break; /* so does each that follows */
+        int64_t fewest = low < most ? mw_fewest_nodes(&other, settings, low, most) : 0;
+        if (!fewest || (double)fewest * priced->price_usd >= usd)
+            continue;
+        usd = (double)fewest * priced->price_usd;
+        *count = fewest;
+        found = priced;
+    }
+    return found;
+}
+
+/* Leaves out what has no room for one sequence with the most nodes. */
+static void
+keep_possible(const struct mw_plea *plea, GPtrArray *machines, const struct mw_settings *least)
+{
+    for (guint i = machines->len; i > 0; i--) {
+        const struct mw_priced *priced = machines->pdata[i - 1];
+        struct mw_request there;
+        struct mw_plea other = plea_there(plea, priced, &there);
+        struct mw_settings s = *least;
+        s.nodes = mw_valid_nodes(&other, least, mw_most_nodes(&priced->hardware), 1);
+        if (!s.nodes || !mw_plea_fits(&other, &s))
+            g_ptr_array_remove_index(machines, i - 1);
+    }
+}
+
+/* Leaves out what has no such number of GPUs in a node. */
+static void
+keep_sliced(const struct mw_plea *plea, GPtrArray *machines, int64_t tp)
+{
+    for (guint i = machines->len; i > 0; i--) {
+        struct mw_request there;
+        struct mw_plea other = plea_there(plea, machines->pdata[i - 1], &there);
+        if (!mw_may_slice(&other, tp))
+            g_ptr_array_remove_index(machines, i - 1);
+    }
+}
+
+/* For less than `usd`: on the fewest nodes, to a power of two, and of those the cheapest.  Fewer
+ * sequences before more nodes. */
+static struct offer
+offer_of_kind(const struct mw_plea *plea, const struct terms *terms, enum mw_price_kind kind,
+              double usd)
+{
+    g_autoptr(GPtrArray) machines = mw_priced_new(kind, plea->machine, MW_OUTLOOK_TYPICAL);
+    struct mw_settings least = mw_plea_least_batch(&terms->settings);
+    const struct mw_priced *found = NULL;
+    int64_t count = 0;
+
+    if (terms->tp != MW_AUTO)
+        keep_sliced(plea, machines, terms->tp);
+    for (int64_t nodes = 1; !found && machines->len && nodes <= MW_NODES_MOST; nodes *= 2) {
+        if (nodes == 2)
+            keep_possible(plea, machines, &least);
+        found = cheapest(plea, machines, &terms->settings, nodes, usd, &count);
+        if (!found && least.micro_batch != terms->settings.micro_batch)
+            found = cheapest(plea, machines, &least, nodes, usd, &count);
+    }
+    return found
+               ? offer_new(plea, &found->hardware, mw_hwprofile_name(found->profile), terms, count)
+               : (struct offer){0};
+}
+
+/* --- several of them ------------------------------------------------------------------------- */
+
+#define OFFERS_MAX 4
+
+struct offers {
+    struct offer offer[OFFERS_MAX];
+    int count;
+};
+
+static void
+offers_clear(struct offers *offers)
+{
+    for (int i = 0; i < offers->count; i++)
+        g_free(offers->offer[i].text);
+}
+
+/* Takes it over. */
+static void
+offers_add(struct offers *offers, struct offer offer)
+{
+    if (offer.text)
+        offers->offer[offers->count++] = offer;
+}
+
+/* In one line the first `most`; NULL: there are none. */
+static char *
+offers_text(const struct offers *offers, int most)
+{
+    g_autoptr(GString) text = g_string_new(NULL);
+
+    for (int i = 0; i < MIN(offers->count, most); i++)
+        g_string_append_printf(text, "%s%s", i ? ", " : "", offers->offer[i].text);
+    return offers->count ? g_strdup(text->str) : NULL;
+}
+
+static int
+compare_gpus(const void *a, const void *b, void *unused)
+{
+    const struct offer *one = a, *other = b;
+
+    (void)unused;
+    return (one->gpus > other->gpus) - (one->gpus < other->gpus);
+}
+
+static int
+compare_usd(const void *a, const void *b, void *unused)
+{
+    const struct offer *one = a, *other = b;
+
+    (void)unused;
+    return (one->usd > other->usd) - (one->usd < other->usd);
+}
+
+/* As many as are equal stay in their order. */
+static void
+offers_sort(struct offers *offers, GCompareDataFunc compare)
+{
+    g_qsort_with_data(offers->offer, offers->count, sizeof offers->offer[0], compare, NULL);
+}
+
+/* Below `usd` the cheapest of those whose GPUs slice the tensors: with all else that was asked for,
+ * or released. */
+static struct offer
+offer_sliced(const struct mw_plea *plea, bool release, enum mw_price_kind kind, double usd)
+{
+    struct offer best = {.usd = usd};
+
+    for (int64_t tp = 2; tp <= SLICED_MOST; tp *= 2) {
+        struct terms terms = terms_kept(plea, tp);
+        if (release && !terms_released(plea, tp, &terms))
+            break;
+        struct offer offer = offer_of_kind(plea, &terms, kind, best.usd);
+        if (!offer.text)
+            continue;
+        g_free(best.text);
+        best = offer;
+    }
+    return best;
+}
+
+/* Of a slicing that was asked for, or of another one where that is far cheaper. */
+static struct offer
+offer_of_slicings(const struct mw_plea *plea, const struct terms *terms, enum mw_price_kind kind,
+                  double usd)
+{
+    struct offer offer = offer_of_kind(plea, terms, kind, usd);
+    struct offer sliced =
+        offer_sliced(plea, terms->released, kind, offer.text ? offer.usd / FAR_CHEAPER : usd);
+
+    if (!sliced.text)
+        return offer;
+    g_free(offer.text);
+    return sliced;
+}
+
+/* With all that was asked for, below `usd`; with other settings where that is far cheaper, and
+ * below `released_usd`. */
+static void
+offers_of_kind(const struct mw_plea *plea, enum mw_price_kind kind, double usd, double released_usd,
+               struct offers *offers)
+{
+    struct terms kept = terms_kept(plea, MW_AUTO), released;
+    struct offer offer = offer_of_slicings(plea, &kept, kind, usd);
+
+    if (offer.text)
+        released_usd = fmin(released_usd, offer.usd / FAR_CHEAPER);
+    offers_add(offers, offer);
+    if (terms_released(plea, MW_AUTO, &released))
+        offers_add(offers, offer_of_slicings(plea, &released, kind, released_usd));
+}
+
+/* Of each kind of price; those of fewer GPUs first, of as many the one that is had as this machine
+ * is (rented, where this one has no price).  One without a price where none that has one will do.
+ */
+char *
+mw_remedy_machine(const struct mw_plea *plea)
+{
+    bool owned = mw_price_kind(plea->request->hardware) == MW_PRICE_OWN;
+    const enum mw_price_kind kinds[] = {owned ? MW_PRICE_OWN : MW_PRICE_RENT,
+                                        owned ? MW_PRICE_RENT : MW_PRICE_OWN, MW_PRICE_NONE};
+    struct offers offers = {.count = 0};
+
+    if (!plea->machine)
+        return NULL;
+    for (size_t k = 0; k < G_N_ELEMENTS(kinds); k++)
+        if (kinds[k] != MW_PRICE_NONE || !offers.count)
+            offers_of_kind(plea, kinds[k], INFINITY, INFINITY, &offers);
+    offers_sort(&offers, compare_gpus);
+    char *text = offers_text(&offers, OFFERS_MAX);
+    offers_clear(&offers);
+    return text;
+}
+
+/* --- more nodes ------------------------------------------------------------------------------ */
+
+/* Fewer sequences where no number of nodes is enough. */
+static struct offer
+offer_of_nodes(const struct mw_plea *plea, const struct terms *terms)
+{
+    struct mw_settings least = mw_plea_least_batch(&terms->settings);
+    int64_t nodes = mw_enough_nodes(plea, &terms->settings);
+
+    if (!nodes && least.micro_batch != terms->settings.micro_batch)
+        nodes = mw_enough_nodes(plea, &least);
+    return nodes ? offer_new(plea, plea->request->hardware, NULL, terms, nodes) : (struct offer){0};
+}
+
+/* The cheapest, and what keeps all settings if that does not, else the next one. */
+static void
+offers_choose(struct offers *offers)
+{
+    offers_sort(offers, compare_usd);
+    for (int i = 2; i < offers->count && offers->offer[0].released && offers->offer[1].released;
+         i++)
+        if (!offers->offer[i].released) {
+            struct offer kept = offers->offer[i];
+            offers->offer[i] = offers->offer[1];
+            offers->offer[1] = kept;
+        }
+}
+
+/* Sliced otherwise, where no number of nodes is enough as they were asked for. */
+static struct offer
+offer_of_sliced_nodes(const struct mw_plea *plea)
+{
+    int64_t tp[MW_SLICINGS_MAX];
+    int count = mw_slicings(plea, tp);
+    struct offer offer = {0};
+
+    for (int i = 0; i < count && !offer.text; i++) {
+        struct terms kept = terms_kept(plea, tp[i]), released;
+        offer = offer_of_nodes(plea, &kept);
+        if (!offer.text && terms_released(plea, tp[i], &released))
+            offer = offer_of_nodes(plea, &released);
+    }
+    return offer;
+}
+
+/* Nodes of this machine, and what costs clearly less: another machine that is had in the same way,
+ * or far less with other settings. */
+char *
+mw_remedy_nodes(const struct mw_plea *plea)
+{
+    enum mw_price_kind kind = mw_price_kind(plea->request->hardware);
+    struct terms kept = terms_kept(plea, MW_AUTO), released;
+    bool open = terms_released(plea, MW_AUTO, &released);
+    struct offers offers = {.count = 0};
+    struct offer nodes = offer_of_nodes(plea, &kept);
+    struct offer other = open ? offer_of_nodes(plea, &released) : (struct offer){0};
+    if (!nodes.text && !other.text)
+        nodes = offer_of_sliced_nodes(plea);
+    double usd = nodes.text ? nodes.usd / WORTH_ANOTHER : INFINITY, released_usd = INFINITY;
+
+    if (nodes.text && other.text && other.usd * FAR_CHEAPER > nodes.usd)
+        g_clear_pointer(&other.text, g_free);
+    if (other.text)
+        released_usd = usd = fmin(usd, other.usd / WORTH_ANOTHER);
+    else if (nodes.text)
+        released_usd = nodes.usd / FAR_CHEAPER;
+    offers_add(&offers, nodes);
+    offers_add(&offers, other);
+    if (offers.count && kind != MW_PRICE_NONE && plea->machine)
+        offers_of_kind(plea, kind, usd, released_usd, &offers);
+    offers_choose(&offers);
+    char *text = offers_text(&offers, 2);
+    offers_clear(&offers);
+    return text;
+}

@@ -1,0 +1,317 @@
+/* What would make it fit: memory of the tiers. */
+#include <glib.h>
+#include <math.h>
+#include <string.h>
+
+#include "hardware/priced.h"
+#include "planner/remedy/internal.h"
+
+#define UNLIMITED_BYTES (INT64_C(1) << 60)
+/* A machine takes so many times its host memory; more is another machine. */
+#define HOST_TIMES 4
+
+/* The drives first: they cost least.  A machine without any has nothing to enlarge. */
+static const struct {
+    bool host, drives;
+} grown[] = {{false, true}, {true, false}, {true, true}};
+
+static struct mw_hardware
+grow(const struct mw_hardware *hardware, size_t which)
+{
+    struct mw_hardware hw = *hardware;
+
+    if (grown[which].host)
+        hw.host_memory_bytes = UNLIMITED_BYTES;
+    if (grown[which].drives && hw.nvme_read_bytes_per_s > 0 && hw.nvme_write_bytes_per_s > 0)
+        hw.nvme_capacity_bytes = UNLIMITED_BYTES;
+    return hw;
+}
+
+/* In those tiers of the machine as it is, together. */
+static double
+lack_below_gpu(const struct mw_sizing *sizing, const struct mw_tier_info tiers[MW_TIER_COUNT])
+{
+    double bytes = 0;
+
+    for (int t = MW_TIER_CPU; t < MW_TIER_COUNT; t++)
+        bytes += fmax(0, (double)sizing->need_bytes[t] - (double)tiers[t].capacity_bytes);
+    return bytes;
+}
+
+static bool
+is_nearer(const struct mw_sizing *sizing, const struct mw_sizing *nearest,
+          const struct mw_tier_info tiers[MW_TIER_COUNT])
+{
+    if (!nearest || sizing->fits != nearest->fits)
+        return !nearest || sizing->fits;
+    if (!sizing->fits)
+        return mw_sizing_lack(sizing) < mw_sizing_lack(nearest);
+    return lack_below_gpu(sizing, tiers) < lack_below_gpu(nearest, tiers);
+}
+
+/* Of the candidates of a strategy on grown hardware that which needs least, or lacks least GPU
+ * memory; replaces `nearest` if it comes nearer. */
+static void
+settle_strategy(const struct mw_plea *plea, const struct mw_hardware *hardware,
+                enum mw_strategy strategy, struct mw_sizing **nearest)
+{
+    struct mw_request request = {plea->request->model, hardware};
+    struct mw_settings asked = *plea->asked, s;
+
+    asked.strategy = strategy;
+    asked.commit = asked.commit == MW_AUTO ? 0 : asked.commit; /* it would take all it can get */
+    if (!mw_settings_resolve(&request, &asked, &s, NULL))
+        return;
+    if (s.micro_batch == MW_AUTO && s.global_batch == MW_AUTO)
+        s.micro_batch = 1.0 / s.tp;
+    g_autoptr(GPtrArray) found = mw_planner_candidates(&request, &s, NULL);
+    for (guint i = 0; found && i < found->len; i++) {
+        if (!is_nearer(found->pdata[i], *nearest, plea->sizing->tiers))
+            continue;
+        mw_sizing_free(*nearest);
+        *nearest = g_steal_pointer(&found->pdata[i]);
+    }
+}
+
+/* What was short may have been a tier below, and of the GPU what never had to be there: with room
+ * below, whether the GPU lacks any memory and how much the other tiers do.  With the tiers of the
+ * machine as it is; NULL if nothing is known.  mw_sizing_free it. */
+static struct mw_sizing *
+settle(const struct mw_plea *plea)
+{
+    int first = plea->asked->strategy, last = first;
+    struct mw_sizing *nearest = NULL;
+
+    if (first == MW_STRATEGY_AUTO) {
+        first = MW_STRATEGY_DDP;
+        last = MW_STRATEGY_COUNT - 1;
+    }
+    for (size_t g = 0; g < G_N_ELEMENTS(grown) && (!nearest || !nearest->fits); g++) {
+        struct mw_hardware hardware = grow(plea->request->hardware, g);
+        for (int strategy = first; strategy <= last; strategy++)
+            settle_strategy(plea, &hardware, strategy, &nearest);
+    }
+    if (nearest) {
+        nearest->hardware = plea->request->hardware;
+        memcpy(nearest->tiers, plea->sizing->tiers, sizeof nearest->tiers);
+    }
+    return nearest;
+}
+
+/* --- what to have ----------------------------------------------------------------------------- */
+
+static void
+add_memory(int64_t *memory_bytes, int64_t *request_bytes, int64_t lack_bytes, int64_t sharers)
+{
+    *memory_bytes += lack_bytes * sharers;
+    if (request_bytes && *request_bytes > 0)
+        *request_bytes += lack_bytes;
+}
+
+/* Whether what the sizing lacks, added, is enough. */
+static bool
+fits_with_lacking(const struct mw_plea *plea, const struct mw_sizing *sizing)
+{
+    struct mw_hardware hw = *plea->request->hardware;
+    struct mw_request request = {plea->request->model, &hw};
+    struct mw_plea other = {&request, plea->asked, plea->sizing, NULL, NULL};
+    int64_t ranks = sizing->ranks_per_node;
+
+    add_memory(&hw.gpu_memory_bytes, &hw.gpu_largest_request_bytes,
+               mw_sizing_lack_of(sizing, MW_TIER_GPU), 1);
+    add_memory(&hw.host_memory_bytes, &hw.host_largest_request_bytes,
+               mw_sizing_lack_of(sizing, MW_TIER_CPU), ranks);
+    add_memory(&hw.nvme_capacity_bytes, NULL, mw_sizing_lack_of(sizing, MW_TIER_NVME), ranks);
+    return mw_plea_fits(&other, plea->asked);
+}
+
+/* Raises each to what some machine of a known price has. */
+static void
+raise_to_most(enum mw_price_kind kind, struct mw_hardware *most)
+{
+    g_autoptr(GPtrArray) machines = mw_priced_new(kind, NULL, MW_OUTLOOK_TYPICAL);
+
+    for (guint i = 0; i < machines->len; i++) {
+        const struct mw_hardware *hw = &((const struct mw_priced *)machines->pdata[i])->hardware;
+        most->host_memory_bytes = MAX(most->host_memory_bytes, hw->host_memory_bytes);
+        most->nvme_drives = MAX(most->nvme_drives, hw->nvme_drives);
+        most->nvme_capacity_bytes = MAX(most->nvme_capacity_bytes, hw->nvme_capacity_bytes);
+    }
+}
+
+/* Whether the machine would have no more host memory, drives or free space then than some machine
+ * has. */
+static bool
+can_be_had(const struct mw_plea *plea, const struct mw_sizing *sizing)
+{
+    const struct mw_hardware *hw = plea->request->hardware;
+    int64_t host = mw_sizing_lack_of(sizing, MW_TIER_CPU);
+    int64_t nvme = mw_sizing_lack_of(sizing, MW_TIER_NVME);
+    struct mw_hardware most = {0};
+
+    raise_to_most(MW_PRICE_RENT, &most);
+    raise_to_most(MW_PRICE_OWN, &most);
+    if (mw_sizing_lack_of(sizing, MW_TIER_GPU) > 0 ||
+        (host > 0 &&
+         hw->host_memory_bytes + host * sizing->ranks_per_node > most.host_memory_bytes))
+        return false;
+    int64_t space = mw_lacking_free_space(plea, sizing);
+    return nvme <= 0 ||
+           (space ? hw->nvme_capacity_bytes + space <= most.nvme_capacity_bytes
+                  : hw->nvme_drives + mw_lacking_drives(plea, sizing) <= most.nvme_drives);
+}
+
+/* Whether it takes another machine, in all but name. */
+static bool
+is_far(const struct mw_plea *plea, const struct mw_sizing *sizing)
+{
+    const struct mw_hardware *hw = plea->request->hardware;
+    int64_t more = mw_sizing_lack_of(sizing, MW_TIER_CPU) * sizing->ranks_per_node;
+
+    return more > (HOST_TIMES - 1) * hw->host_memory_bytes;
+}
+
+/* What is lacked in the end: where it is more than host memory or drives alone, perhaps less of
+ * these.  `settled`, which may be NULL, is to be freed behind it. */
+static const struct mw_sizing *
+lacking(const struct mw_plea *plea, bool anew, struct mw_sizing **settled)
+{
+    bool gpu = mw_sizing_lack_of(plea->sizing, MW_TIER_GPU) > 0;
+    bool both = mw_sizing_lack_of(plea->sizing, MW_TIER_CPU) > 0 &&
+                mw_sizing_lack_of(plea->sizing, MW_TIER_NVME) > 0;
+
+    *settled = gpu || both || anew ? settle(plea) : NULL;
+    return *settled && fits_with_lacking(plea, *settled) ? *settled : anew ? NULL : plea->sizing;
+}
+
+/* ": --set host.memory_gib=256", where that is enough, else "".  g_free it. */
+static char *
+sets(const struct mw_plea *plea, const struct mw_sizing *sizing)
+{
+    g_autoptr(GString) flags = g_string_new(NULL);
+    struct mw_hwprofile *profile = mw_lacking_added(plea, sizing, flags);
+
+    if (!profile)
+        return g_strdup("");
+    struct mw_hardware hw = mw_hwprofile_read(profile, plea->here->outlook);
+    struct mw_request request = {plea->request->model, &hw};
+    struct mw_plea there = {&request, plea->asked, plea->sizing, NULL, NULL};
+    bool fits = mw_plea_fits(&there, plea->asked);
+    mw_hwprofile_free(profile);
+    return fits ? g_strdup_printf(": %s", flags->str) : g_strdup("");
+}
+
+/* Where the tier that was said to be short is none of those that are to have more. */
+static char *
+why(const struct mw_plea *plea, const struct mw_sizing *sizing)
+{
+    enum mw_tier tier = plea->sizing->limiting_tier;
+    bool cpu = mw_sizing_lack_of(sizing, MW_TIER_CPU) > 0;
+    bool nvme = mw_sizing_lack_of(sizing, MW_TIER_NVME) > 0;
+
+    if (mw_sizing_lack_of(sizing, tier) > 0)
+        return g_strdup("");
+    return g_strdup_printf(", as %s then take%s what %s has no room for",
+                           cpu && nvme ? "cpu and nvme"
+                           : cpu       ? "cpu"
+                                       : "nvme",
+                           cpu && nvme ? "" : "s", mw_tier_name(tier));
+}
+
+/* Memory of the host and drives can be had, but for a machine that is rented as it is; that of a
+ * GPU comes with another one. */
+static char *
+upgrade(const struct mw_plea *plea, bool far)
+{
+    struct mw_sizing *settled;
+
+    if (mw_price_kind(plea->request->hardware) == MW_PRICE_RENT)
+        return NULL;
+    const struct mw_sizing *sizing = lacking(plea, false, &settled);
+    g_autofree char *memory = mw_lacking_text(plea, sizing);
+    char *text = NULL;
+    if (*memory && can_be_had(plea, sizing) && is_far(plea, sizing) == far) {
+        g_autofree char *options = sets(plea, sizing), *because = why(plea, sizing);
+        bool folder =
+            mw_lacking_free_space(plea, sizing) && mw_sizing_lack_of(sizing, MW_TIER_CPU) <= 0;
+        text = folder
+                   ? g_strdup_printf("with %s it fits%s: free it, or measure folders that have it "
+                                     "(calibrate --nvme DIR)",
+                                     memory, because)
+                   : g_strdup_printf("with %s it fits%s%s", memory, because, options);
+    }
+    mw_sizing_free(settled);
+    return text;
+}
+
+/* The same, and another strategy. */
+static char *
+upgrade_and_strategy(const struct mw_plea *plea, bool far)
+{
+    struct mw_changes changes;
+    struct mw_sizing *settled;
+    char *text = NULL;
+
+    if (mw_price_kind(plea->request->hardware) == MW_PRICE_RENT ||
+        !mw_changes_release(plea, &changes))
+        return NULL;
+    struct mw_settings open = mw_changes_apply(plea->asked, &changes);
+    struct mw_plea released = *plea;
+    released.asked = &open;
+    const struct mw_sizing *sizing = lacking(&released, true, &settled);
+    g_autoptr(GString) flags = g_string_new(NULL);
+    struct mw_hwprofile *profile = sizing && can_be_had(plea, sizing) && is_far(plea, sizing) == far
+                                       ? mw_lacking_added(plea, sizing, flags)
+                                       : NULL;
+    if (profile) {
+        struct mw_hardware hw = mw_hwprofile_read(profile, plea->here->outlook);
+        struct mw_request request = {plea->request->model, &hw};
+        struct mw_plea there = {&request, plea->asked, plea->sizing, NULL, NULL};
+        g_autofree char *memory = mw_lacking_text(plea, sizing);
+        g_string_append(flags, " ");
+        if (mw_changes_settle(&there, &changes))
+            text = mw_changes_text(&there, &changes, flags->str, memory);
+    }
+    mw_hwprofile_free(profile);
+    mw_sizing_free(settled);
+    return text;
+}
+
+char *
+mw_remedy_upgrade(const struct mw_plea *plea)
+{
+    return upgrade(plea, false);
+}
+
+char *
+mw_remedy_upgrade_and_strategy(const struct mw_plea *plea)
+{
+    return upgrade_and_strategy(plea, false);
+}
+
+char *
+mw_remedy_rebuild(const struct mw_plea *plea)
+{
+    return upgrade(plea, true);
+}
+
+char *
+mw_remedy_rebuild_and_strategy(const struct mw_plea *plea)
+{
+    return upgrade_and_strategy(plea, true);
+}
+
+char *
+mw_remedy_memory(const struct mw_plea *plea)
+{
+    struct mw_sizing *settled;
+    const struct mw_sizing *sizing = lacking(plea, false, &settled);
+    g_autofree char *memory = mw_lacking_text(plea, sizing);
+    g_autofree char *options = sets(plea, sizing);
+    char *text = g_strdup_printf(
+        "%s with %s would fit%s",
+        plea->machine ? "no machine that is listed fits; one" : "a machine", memory, options);
+
+    mw_sizing_free(settled);
+    return text;
+}

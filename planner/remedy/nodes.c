@@ -1,0 +1,62 @@
+/* What would make it fit: how many nodes it takes. */
+#include <glib.h>
+
+#include "planner/remedy/internal.h"
+
+/* The first number from one to the other, both included, that machine, batch and slicing take; 0:
+ * none. */
+int64_t
+mw_valid_nodes(const struct mw_plea *plea, const struct mw_settings *settings, int64_t from,
+               int64_t to)
+{
+    struct mw_settings s = *settings;
+    int64_t step = from <= to ? 1 : -1;
+
+    for (s.nodes = from; s.nodes != to + step; s.nodes += step)
+        if (mw_settings_check(plea->request, &s, NULL))
+            return s.nodes;
+    return 0;
+}
+
+/* The fewest nodes that have room, of more than `low` up to `high`; 0: the most of those that are
+ * valid lack it. */
+int64_t
+mw_fewest_nodes(const struct mw_plea *plea, const struct mw_settings *settings, int64_t low,
+                int64_t high)
+{
+    struct mw_settings s = *settings;
+    int64_t found = s.nodes = mw_valid_nodes(plea, settings, high, low + 1);
+
+    if (!found || !mw_plea_fits(plea, &s))
+        return 0;
+    for (high = found; high - low > 1;) {
+        int64_t middle = low + (high - low) / 2;
+        s.nodes = mw_valid_nodes(plea, settings, middle, high - 1);
+        if (s.nodes && !mw_plea_fits(plea, &s)) {
+            low = s.nodes;
+            continue;
+        }
+        found = s.nodes ? s.nodes : found;
+        high = middle;
+    }
+    return found;
+}
+
+int64_t
+mw_most_nodes(const struct mw_hardware *hardware)
+{
+    if (hardware->nic_bytes_per_s <= 0)
+        return 1;
+    return hardware->nodes_max > 0 ? MIN(hardware->nodes_max, MW_NODES_MOST) : MW_NODES_MOST;
+}
+
+/* More than those asked for, the fewest; 0: none. */
+int64_t
+mw_enough_nodes(const struct mw_plea *plea, const struct mw_settings *settings)
+{
+    int64_t low = settings->nodes, most = mw_most_nodes(plea->request->hardware), found = 0;
+
+    for (; !found && low < most; low = MIN(2 * low, most))
+        found = mw_fewest_nodes(plea, settings, low, MIN(2 * low, most));
+    return found;
+}

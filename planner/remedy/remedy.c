@@ -1,0 +1,65 @@
+/* "Does not fit" is an answer: what, changed in the request, would make it fit. */
+#include <glib.h>
+
+#include "planner/remedy/internal.h"
+
+bool
+mw_plea_fits_with(const struct mw_request *request, const struct mw_settings *settings,
+                  enum mw_strategy strategy)
+{
+    struct mw_settings asked = *settings, s;
+
+    asked.strategy = strategy;
+    return mw_settings_resolve(request, &asked, &s, NULL) && mw_planner_fits(request, &s);
+}
+
+/* With the strategy of the settings; of auto any, from the one that fits most often. */
+bool
+mw_plea_fits(const struct mw_plea *plea, const struct mw_settings *settings)
+{
+    if (settings->strategy != MW_STRATEGY_AUTO)
+        return mw_plea_fits_with(plea->request, settings, settings->strategy);
+    for (int s = MW_STRATEGY_COUNT - 1; s > MW_STRATEGY_AUTO; s--)
+        if (mw_plea_fits_with(plea->request, settings, s))
+            return true;
+    return false;
+}
+
+/* The least change first. */
+static char *(*const ways[])(const struct mw_plea *) = {
+    mw_remedy_chunks,
+    mw_remedy_tiles,
+    mw_remedy_usual_setting,
+    mw_remedy_accumulation,
+    mw_remedy_checkpoints,
+    mw_remedy_smaller_batch,
+    mw_remedy_strategy,
+    mw_remedy_strategy_and_accumulation,
+    mw_remedy_free_devices,
+    mw_remedy_several_settings,
+    mw_remedy_one_micro_batch,
+    mw_remedy_slicing,
+    mw_remedy_slicing_and_settings,
+    mw_remedy_gpus,
+    mw_remedy_nodes,
+    mw_remedy_upgrade,
+    mw_remedy_upgrade_and_strategy,
+    mw_remedy_machine,
+    mw_remedy_rebuild,
+    mw_remedy_rebuild_and_strategy,
+    mw_remedy_memory,
+};
+
+char *
+mw_planner_remedy(const struct mw_request *request, const struct mw_settings *asked,
+                  const struct mw_sizing *sizing, const struct mw_remedy_here *here)
+{
+    struct mw_plea plea = {request, asked, sizing,
+                           here && here->replaceable ? mw_hwprofile_name(here->profile) : NULL,
+                           here};
+    char *text = NULL;
+
+    for (size_t i = 0; i < G_N_ELEMENTS(ways) && !text; i++)
+        text = ways[i](&plea);
+    return text;
+}

@@ -1,0 +1,228 @@
+#include "planner/settings/settings.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/nearest.h"
+
+#define SIZE_FORM "a number and one of TB, TiB, GB, GiB, MB, MiB, B, such as 60GB"
+
+static const struct {
+    const char *name, *help;
+} strategies[MW_STRATEGY_COUNT] = {
+    [MW_STRATEGY_AUTO] = {"auto", "offload only what must move, to the fastest memory with room"},
+    [MW_STRATEGY_DDP] = {"ddp", "every GPU holds a whole replica; gradients are all-reduced"},
+    [MW_STRATEGY_ZERO1] = {"zero1", "ZeRO stage 1: optimizer state partitioned over the ranks"},
+    [MW_STRATEGY_ZERO2] = {"zero2", "ZeRO stage 2: gradients partitioned too"},
+    [MW_STRATEGY_ZERO3] = {"zero3", "ZeRO stage 3: parameters partitioned too"},
+    [MW_STRATEGY_ZERO_OFFLOAD] = {"zero-offload",
+                                  "stage 2 with gradients, optimizer state and update on the CPU"},
+    [MW_STRATEGY_ZERO_INFINITY_CPU] =
+        {"zero-infinity-cpu",
+         "stage 3 with as much of the state in CPU memory as must leave the GPU"},
+    [MW_STRATEGY_ZERO_INFINITY_NVME] =
+        {"zero-infinity-nvme", "as zero-infinity-cpu, with what CPU memory cannot hold on NVMe"},
+};
+
+/* The largest first, so that a printed size takes the largest unit that divides it. */
+static const struct {
+    const char *name;
+    int64_t bytes;
+} units[] = {
+    {"TiB", INT64_C(1) << 40},
+    {"TB", INT64_C(1000000000000)},
+    {"GiB", INT64_C(1) << 30},
+    {"GB", INT64_C(1000000000)},
+    {"MiB", INT64_C(1) << 20},
+    {"MB", INT64_C(1000000)},
+    {"B", 1},
+};
+
+void
+mw_settings_init(struct mw_settings *settings)
+{
+    *settings = (struct mw_settings){
+        .strategy = MW_STRATEGY_AUTO,
+        .nodes = 1,
+        .gpus_per_node = MW_AUTO,
+        .tp = 1,
+        .micro_batch = MW_AUTO,
+        .global_batch = MW_AUTO,
+        .step_tokens_max = MW_AUTO,
+        .grad_accum = MW_AUTO,
+        .seq = MW_AUTO,
+        .partition = MW_PARTITION_AUTO,
+        .layout = MW_LAYOUT_ZERO16,
+        .checkpoint_interval = MW_AUTO,
+        .param_loads = MW_AUTO,
+        .tiles = MW_AUTO,
+        .logits_chunks = MW_AUTO,
+        .prefetch = MW_AUTO,
+        .optimizer_chunk = MW_AUTO,
+        .buffer_sets = 3,
+        .overlap = true,
+        .commit = MW_AUTO,
+        .dpu_start = MW_AUTO,
+        .ops_max = MW_OPS_MAX,
+    };
+}
+
+const char *
+mw_strategy_name(int strategy)
+{
+    return strategy >= 0 && strategy < MW_STRATEGY_COUNT ? strategies[strategy].name : NULL;
+}
+
+const char *
+mw_strategy_help(int strategy)
+{
+    return strategy >= 0 && strategy < MW_STRATEGY_COUNT ? strategies[strategy].help : NULL;
+}
+
+bool
+mw_strategy_parse(const char *name, enum mw_strategy *out, GError **error)
+{
+    g_autoptr(GString) accepted = g_string_new(NULL);
+    const char *names[MW_STRATEGY_COUNT + 1] = {NULL};
+
+    for (int i = 0; i < MW_STRATEGY_COUNT; i++) {
+        if (!strcmp(name, strategies[i].name)) {
+            *out = (enum mw_strategy)i;
+            return true;
+        }
+        names[i] = strategies[i].name;
+        g_string_append_printf(accepted, "%s%s", i ? ", " : "", names[i]);
+    }
+    g_autofree char *like = mw_names_like(name, names, "");
+    if (like)
+        return mw_refuse(error, "strategy: unknown \"%s\"; did you mean %s?", name, like);
+    g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "strategy: unknown \"%s\"; accepted: %s", name,
+                accepted->str);
+    return false;
+}
+
+static int64_t
+unit_bytes(const char *name)
+{
+    for (size_t i = 0; i < G_N_ELEMENTS(units); i++)
+        if (!strcmp(name, units[i].name))
+            return units[i].bytes;
+    return 0;
+}
+
+/* Bytes of "60GB" or "1.5TiB"; NULL, or what is wrong with it. */
+static const char *
+parse_size(const char *text, int64_t *bytes)
+{
+    size_t digits = strspn(text, "0123456789");
+    size_t length = digits;
+    int64_t unit;
+
+    if (text[digits] == '.')
+        length += 1 + strspn(text + digits + 1, "0123456789");
+    if (!digits || text[length - 1] == '.')
+        return text[0] == '-' ? "negative size" : "not a size";
+    unit = unit_bytes(text + length);
+    if (!unit)
+        return text[length] ? "unknown unit" : "size without a unit";
+
+    /* Whole numbers stay exact beyond 2^53 bytes. */
+    guint64 whole = g_ascii_strtoull(text, NULL, 10);
+    double value = g_ascii_strtod(text, NULL) * (double)unit;
+    if (value >= 0x1p63 || (length == digits && whole >= (guint64)(INT64_MAX / unit)))
+        return "size too large";
+    *bytes = length == digits ? (int64_t)whole * unit : llround(value);
+    return *bytes > 0 ? NULL : "zero size";
+}
+
+static int
+tier_parse(const char *name)
+{
+    for (int tier = 0; tier < MW_TIER_COUNT; tier++)
+        if (!strcmp(name, mw_tier_name(tier)))
+            return tier;
+    return MW_TIER_COUNT;
+}
+
+static bool
+placement_has(const struct mw_placement *placement, int tier)
+{
+    for (int i = 0; i < placement->count; i++)
+        if ((int)placement->part[i].tier == tier)
+            return true;
+    return false;
+}
+
+/* Appends one "TIER" or "TIER:SIZE"; NULL, or what is wrong with it. */
+static const char *
+add_part(struct mw_placement *placement, const char *text)
+{
+    const char *colon = strchr(text, ':');
+    g_autofree char *name = g_strndup(text, colon ? (size_t)(colon - text) : strlen(text));
+    int tier = tier_parse(name);
+    int64_t bytes = INT64_MAX;
+
+    if (tier == MW_TIER_COUNT)
+        return *name ? "unknown device" : "empty part";
+    if (placement_has(placement, tier))
+        return "device named twice";
+    if (placement->count && placement->part[placement->count - 1].bytes == INT64_MAX)
+        return "nothing can follow a device without a size";
+    const char *wrong = colon ? parse_size(colon + 1, &bytes) : NULL;
+    if (wrong)
+        return wrong;
+    placement->part[placement->count].tier = (enum mw_tier)tier;
+    placement->part[placement->count].bytes = bytes;
+    placement->count++;
+    return NULL;
+}
+
+bool
+mw_placement_parse(const char *text, const char *option, struct mw_placement *out, GError **error)
+{
+    g_auto(GStrv) parts = g_strsplit(*text ? text : ",", ",", -1);
+    struct mw_placement placement = {0};
+
+    for (char **part = parts; *part; part++) {
+        const char *wrong = add_part(&placement, *part);
+        if (wrong) {
+            g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
+                        "%s: \"%s\": %s at \"%s\"; accepted: gpu, cpu, nvme, or a split such as "
+                        "cpu:60GB,nvme, each device once, a size being " SIZE_FORM,
+                        option, text, wrong, *part);
+            return false;
+        }
+    }
+    *out = placement;
+    return true;
+}
+
+char *
+mw_placement_text(const struct mw_placement *placement)
+{
+    GString *text = g_string_new(NULL);
+
+    for (int i = 0; i < placement->count; i++) {
+        int64_t bytes = placement->part[i].bytes;
+        size_t unit = 0;
+
+        g_string_append_printf(text, "%s%s", i ? "," : "", mw_tier_name(placement->part[i].tier));
+        if (bytes == INT64_MAX)
+            continue;
+        while (bytes % units[unit].bytes)
+            unit++;
+        g_string_append_printf(text, ":%" G_GINT64_FORMAT "%s", bytes / units[unit].bytes,
+                               units[unit].name);
+    }
+    return g_string_free(text, FALSE);
+}
+
+bool
+mw_placement_has(const struct mw_placement *placement, enum mw_tier tier)
+{
+    for (int i = 0; i < placement->count; i++)
+        if (placement->part[i].tier == tier)
+            return true;
+    return false;
+}

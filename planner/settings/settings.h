@@ -1,0 +1,119 @@
+/*
+ * settings.h - what a user may ask of a plan: strategy, placement, batch, schedule.
+ *
+ * A field that the user did not set holds MW_AUTO (or an empty placement); mw_settings_resolve
+ * (planner/resolve.c) turns it into the settings of one concrete plan.
+ */
+#ifndef MW_PLANNER_SETTINGS_SETTINGS_H
+#define MW_PLANNER_SETTINGS_SETTINGS_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "plan/plan.h"
+
+#define MW_AUTO (-1)
+#define MW_LOGITS_CHUNKS_MAX 4096
+/* Activations that an eager framework keeps without recomputation, as a multiple of those counted:
+ * the bound until software profiles say. */
+#define MW_EAGER_ACTIVATIONS 1.7
+/* A plan of so many ops is built and simulated in seconds, in 300 MB. */
+#define MW_OPS_MAX 500000
+/* Micro-batches that nobody asked for make no larger one: it is built in tenths of a second. */
+#define MW_OPS_QUICK (MW_OPS_MAX / 2)
+
+enum mw_strategy {
+    MW_STRATEGY_AUTO,
+    MW_STRATEGY_DDP,
+    MW_STRATEGY_ZERO1,
+    MW_STRATEGY_ZERO2,
+    MW_STRATEGY_ZERO3,
+    MW_STRATEGY_ZERO_OFFLOAD,
+    MW_STRATEGY_ZERO_INFINITY_CPU,
+    MW_STRATEGY_ZERO_INFINITY_NVME,
+    MW_STRATEGY_COUNT
+};
+
+enum mw_partition { MW_PARTITION_AUTO, MW_PARTITION_BANDWIDTH, MW_PARTITION_OWNER };
+
+/* State bytes a parameter (ZeRO-Infinity Sec. 3; ZeRO Sec. 3.1). */
+enum mw_layout {
+    MW_LAYOUT_ZERO16,  /* 2 parameters + 2 gradients + 12 fp32 parameters, momentum, variance */
+    MW_LAYOUT_PAPER20, /* zero16 + 4: gradients kept in fp32 too, written by the backward pass and
+                          read by the optimizer step, which does not write them back */
+    MW_LAYOUT_COUNT
+};
+
+enum mw_state {
+    MW_STATE_PARAMETERS,
+    MW_STATE_GRADIENTS,
+    MW_STATE_OPTIMIZER,
+    MW_STATE_ACTIVATIONS, /* activation checkpoints */
+    MW_STATE_COUNT
+};
+
+/* Where a state lives: parts in order, each up to `bytes` per node (INT64_MAX: no limit).
+ * "cpu:60GB,nvme" is {CPU 60e9}, {NVMe no limit}.  count 0: the planner decides. */
+struct mw_placement {
+    int count;
+    struct {
+        enum mw_tier tier;
+        int64_t bytes;
+    } part[MW_TIER_COUNT];
+};
+
+struct mw_settings {
+    enum mw_strategy strategy;
+    int64_t nodes;              /* default 1 */
+    int64_t gpus_per_node;      /* MW_AUTO: all that the profile has */
+    int64_t tp;                 /* tensor slicing, default 1 */
+    bool tp_fixed;              /* by a file: another one is refused beside it */
+    double micro_batch;         /* sequences per GPU, times tp whole; MW_AUTO: most that fit */
+    int64_t global_batch;       /* sequences per step; MW_AUTO: micro_batch * ranks * grad_accum */
+    const char *batch_source;   /* what messages call the global batch, if not --global-batch; lives
+                                   as long as the program */
+    double step_tokens_max;     /* of an open batch; MW_AUTO: by default, 0: none */
+    int64_t grad_accum;         /* MW_AUTO: 1; of an open batch what step_tokens_max or global_batch
+                                   asks for */
+    int64_t seq;                /* MW_AUTO: the model's, at most 4096 (paper presets 1024) */
+    struct mw_placement placement[MW_STATE_COUNT];
+    /* A file and its keys that placed them; NULL: an option did.  They live as long as the program
+     * does. */
+    const char *device_file;
+    const char *device_key[MW_STATE_COUNT];
+    enum mw_partition partition;
+    enum mw_layout layout;
+    enum mw_dtype dtype;         /* 16-bit format; MW_DTYPE_NONE: bf16 where the GPU has it */
+    int64_t checkpoint_interval; /* blocks a checkpoint; 0: no checkpointing; MW_AUTO: 1 */
+    bool eager;                  /* kept activations must fit as eager frameworks keep them too */
+    int64_t param_loads;         /* 3 or 2; MW_AUTO: 3 */
+    int64_t tiles;               /* memory-centric tiling; MW_AUTO: as few as fit */
+    int64_t logits_chunks;       /* parts of the tokens, for logits and loss; MW_AUTO: fewest */
+    int64_t prefetch;            /* depth D of every stage; MW_AUTO: 1 */
+    int64_t optimizer_chunk;     /* parameters a chunk of the optimizer step; MW_AUTO */
+    int64_t buffer_sets;         /* of the optimizer step; default 3 */
+    bool overlap;                /* collectives and transfers run beside compute; default true */
+    bool serialize;              /* every op waits for the one before: for the closed form's test */
+    bool unfold;                 /* one program for every rank; not with owner-broadcast */
+    int commit;                  /* 1 step, 0 none, MW_AUTO */
+    int64_t save_every;          /* steps between saves of state that is not on NVMe; 0 never */
+    int64_t dpu_start;           /* delayed parameter update from this step on; MW_AUTO: off */
+    double tokens;               /* to train on, for days and cost; 0: not asked */
+    int64_t ops_max;             /* a plan of more is refused before it is made */
+};
+
+void mw_settings_init(struct mw_settings *settings);
+
+const char *mw_strategy_name(int strategy); /* "zero-infinity-nvme"; NULL out of range */
+const char *mw_strategy_help(int strategy);
+bool mw_strategy_parse(const char *name, enum mw_strategy *out, GError **error);
+
+/* "gpu", "cpu", "nvme", or a split such as "cpu:60GB,nvme" (GB, GiB, TB, TiB, MB, MiB). */
+bool mw_placement_parse(const char *text, const char *option, struct mw_placement *out,
+                        GError **error);
+char *mw_placement_text(const struct mw_placement *placement); /* g_free it */
+/* Whether any part of it is on that tier. */
+bool mw_placement_has(const struct mw_placement *placement, enum mw_tier tier);
+
+#endif

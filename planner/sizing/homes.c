@@ -1,0 +1,333 @@
+/* Where every unit, checkpoint and chunk of the optimizer step lives. */
+#include <glib.h>
+#include <string.h>
+
+#include "base/arithmetic.h"
+#include "planner/sizing/internal.h"
+
+/* Units of one chunk at most: its dependencies must fit into an op. */
+#define CHUNK_UNITS_MAX 40
+
+struct filler {
+    const struct mw_placement *placement;
+    int64_t ranks_per_node;
+    int part;
+    int64_t left;
+};
+
+static void
+filler_start(struct filler *filler, const struct mw_placement *placement, int64_t ranks_per_node)
+{
+    *filler = (struct filler){placement, ranks_per_node, -1, 0};
+}
+
+/* A split state fills its faster tier first. */
+static enum mw_tier
+filler_take(struct filler *filler, int64_t bytes)
+{
+    while (filler->part < 0 ||
+           (filler->left < bytes && filler->part + 1 < filler->placement->count)) {
+        int64_t limit = filler->placement->part[++filler->part].bytes;
+        filler->left = limit == INT64_MAX ? limit : limit / filler->ranks_per_node;
+    }
+    if (filler->left != INT64_MAX)
+        filler->left -= bytes;
+    return filler->placement->part[filler->part].tier;
+}
+
+static int64_t
+unit_shard(const struct mw_sizing *sizing, const struct mw_unit *unit, bool partitioned)
+{
+    return unit->tiles * (partitioned ? unit->shard_stride : unit->tile_params);
+}
+
+int64_t
+mw_sizing_sum_shards(const struct mw_sizing *sizing)
+{
+    int64_t sum = 0;
+
+    for (int c = 0; c < MW_CLASS_COUNT; c++) {
+        const struct mw_class_info *class = &sizing->classes[c];
+        for (int u = 0; u < class->unit_count; u++)
+            sum +=
+                class->blocks * unit_shard(sizing, &class->units[u], sizing->optimizer_partitioned);
+    }
+    return sum;
+}
+
+/* All units in walk order. */
+struct walk {
+    int class_;
+    int64_t block;
+    int unit;
+};
+
+static const struct mw_unit *
+walk_next(const struct mw_sizing *sizing, struct walk *walk)
+{
+    while (walk->class_ < MW_CLASS_COUNT) {
+        const struct mw_class_info *class = &sizing->classes[walk->class_];
+        if (walk->block < class->blocks && walk->unit < class->unit_count)
+            return &class->units[walk->unit++];
+        walk->unit = 0;
+        if (++walk->block >= class->blocks) {
+            walk->block = 0;
+            walk->class_++;
+        }
+    }
+    return NULL;
+}
+
+/* The homes of one state of the units; what is not split is all in one place. */
+static void
+place_state(struct mw_sizing *sizing, enum mw_state state, enum mw_purpose purpose,
+            int64_t element_bytes, bool partitioned, uint8_t *home)
+{
+    const struct mw_placement *placement = &sizing->settings.placement[state];
+    struct filler filler;
+    struct walk walk = {0};
+
+    filler_start(&filler, placement, sizing->ranks_per_node);
+    for (uint32_t u = 0; placement->count > 1 && u < sizing->unit_count; u++) {
+        int64_t bytes = element_bytes * unit_shard(sizing, walk_next(sizing, &walk), partitioned);
+        home[u] = filler_take(&filler, bytes);
+        mw_sizing_account(sizing, home[u], purpose, bytes, 1);
+    }
+    if (placement->count > 1)
+        return;
+    memset(home, placement->part[0].tier, sizing->unit_count);
+    for (int c = 0; c < MW_CLASS_COUNT; c++)
+        for (int u = 0; u < sizing->classes[c].unit_count; u++)
+            mw_sizing_account(sizing, placement->part[0].tier, purpose,
+                              element_bytes *
+                                  unit_shard(sizing, &sizing->classes[c].units[u], partitioned),
+                              sizing->classes[c].blocks);
+}
+
+void
+mw_sizing_place_units(struct mw_sizing *sizing)
+{
+    sizing->param_home = g_new0(uint8_t, sizing->unit_count + 1);
+    sizing->gradient_home = g_new0(uint8_t, sizing->unit_count + 1);
+    place_state(sizing, MW_STATE_PARAMETERS, MW_PURPOSE_PARAMETERS, 2, sizing->params_partitioned,
+                sizing->param_home);
+    place_state(sizing, MW_STATE_GRADIENTS, MW_PURPOSE_GRADIENTS, sizing->gradient_rest_bytes,
+                sizing->gradients_partitioned, sizing->gradient_home);
+}
+
+void
+mw_sizing_place_checkpoints(struct mw_sizing *sizing)
+{
+    struct filler filler;
+
+    filler_start(&filler, &sizing->settings.placement[MW_STATE_ACTIVATIONS],
+                 sizing->ranks_per_node);
+    sizing->checkpoint_home = g_new0(uint8_t, sizing->checkpoint_count + 1);
+    for (int64_t c = 0; c < sizing->checkpoint_count; c++) {
+        sizing->checkpoint_home[c] = filler_take(&filler, sizing->checkpoint_bytes);
+        mw_sizing_account(sizing, sizing->checkpoint_home[c], MW_PURPOSE_ACTIVATION_CHECKPOINTS,
+                          sizing->checkpoint_bytes, 1);
+    }
+}
+
+/* --- optimizer chunks ----------------------------------------------------------------------- */
+
+static bool
+joins_chunk(const struct mw_sizing *sizing, const struct mw_chunk *chunk, uint32_t unit,
+            int64_t params)
+{
+    return chunk->unit_count && chunk->unit_count < CHUNK_UNITS_MAX &&
+           chunk->params + params <= sizing->settings.optimizer_chunk &&
+           sizing->param_home[chunk->first_unit] == sizing->param_home[unit] &&
+           sizing->gradient_home[chunk->first_unit] == sizing->gradient_home[unit];
+}
+
+/* Pieces are about equal, and begin at whole pages of 16-bit elements. */
+static int64_t
+piece_end(int64_t all, int64_t piece, int64_t pieces)
+{
+    int64_t end = (double)all * piece / pieces;
+    return piece == pieces ? all : MIN(all, mw_round_up(end, MW_SLOT_ALIGNMENT_BYTES / 2));
+}
+
+struct cutter {
+    const struct mw_sizing *sizing;
+    GArray *chunks;       /* struct mw_chunk */
+    GArray *runs;         /* struct mw_chunk_run */
+    guint ended;          /* of the chunks, those that are in runs */
+    struct mw_chunk open; /* the last, which may yet grow */
+};
+
+static void
+close_chunk(struct cutter *cutter)
+{
+    if (cutter->open.unit_count)
+        g_array_append_val(cutter->chunks, cutter->open);
+    cutter->open.unit_count = 0;
+}
+
+/* Chunks from the last run's to `end`, each of which comes `times` times. */
+static void
+end_run(struct cutter *cutter, guint end, uint32_t times, uint32_t unit_step)
+{
+    struct mw_chunk_run run = {cutter->ended, end - cutter->ended, times, unit_step};
+
+    if (run.count)
+        g_array_append_val(cutter->runs, run);
+    cutter->ended = end;
+    for (guint c = run.first; c < end; c++)
+        g_array_index(cutter->chunks, struct mw_chunk, c).times = times;
+}
+
+/* A unit that does not join the open chunk: all of both is cut but the last piece, which takes
+ * more. */
+static void
+cut_unit(struct cutter *cutter, uint32_t unit, int64_t params)
+{
+    /* Smaller ones than a page would only be looked at and left out. */
+    int64_t piece_params =
+        MAX(cutter->sizing->settings.optimizer_chunk, MW_SLOT_ALIGNMENT_BYTES / 2);
+    int64_t pieces = MAX(1, mw_divide_up(params, piece_params)), from = 0;
+
+    for (int64_t p = 1; p <= pieces; p++) {
+        int64_t end = piece_end(params, p, pieces);
+        if (end == from)
+            continue;
+        close_chunk(cutter);
+        cutter->open = (struct mw_chunk){unit, 1, end - from, MW_TIER_GPU, 1};
+        from = end;
+    }
+}
+
+/* `first` is the number of the block's first unit. */
+static void
+cut_block(struct cutter *cutter, const struct mw_class_info *class, uint32_t first)
+{
+    const struct mw_sizing *sizing = cutter->sizing;
+
+    for (int u = 0; u < class->unit_count; u++) {
+        int64_t params = unit_shard(sizing, &class->units[u], sizing->optimizer_partitioned);
+        if (params && !joins_chunk(sizing, &cutter->open, first + u, params)) {
+            cut_unit(cutter, first + u, params);
+        } else if (cutter->open.unit_count) {
+            cutter->open.unit_count++;
+            cutter->open.params += params;
+        }
+    }
+}
+
+static bool
+has_same_homes(const struct mw_sizing *sizing, uint32_t one, uint32_t other, size_t units)
+{
+    return !memcmp(sizing->param_home + one, sizing->param_home + other, units) &&
+           !memcmp(sizing->gradient_home + one, sizing->gradient_home + other, units);
+}
+
+/* Blocks behind one that are cut just as it was: it began with the same chunk open as it leaves
+ * behind, one block on, and of all these blocks the units live in the same tiers.  An optimizer
+ * state that is split over tiers makes chunks differ. */
+static int64_t
+blocks_alike(const struct cutter *cutter, const struct mw_chunk *before, uint32_t first, int units,
+             int64_t left)
+{
+    const struct mw_sizing *sizing = cutter->sizing;
+    const struct mw_chunk *open = &cutter->open;
+    int64_t alike = 0;
+
+    if (sizing->settings.placement[MW_STATE_OPTIMIZER].count > 1 || !before->unit_count ||
+        before->unit_count != open->unit_count || before->params != open->params ||
+        before->first_unit + units != open->first_unit || open->first_unit < first ||
+        !has_same_homes(sizing, first - units, first, units))
+        return 0;
+    while (alike < left && has_same_homes(sizing, first, first + (alike + 1) * units, units))
+        alike++;
+    return alike;
+}
+
+/* A search for placements does this thousands of times: of blocks that are alike one is cut. */
+static void
+cut_units(struct cutter *cutter)
+{
+    uint32_t first = 0;
+
+    for (int c = 0; c < MW_CLASS_COUNT; c++) {
+        const struct mw_class_info *class = &cutter->sizing->classes[c];
+        for (int64_t block = 0; block < class->blocks; block++, first += class->unit_count) {
+            struct mw_chunk before = cutter->open;
+            guint begin = cutter->chunks->len;
+            cut_block(cutter, class, first);
+            int64_t alike = block ? blocks_alike(cutter, &before, first, class->unit_count,
+                                                 class->blocks - block - 1)
+                                  : 0;
+            if (!alike)
+                continue;
+            end_run(cutter, begin, 1, 0);
+            end_run(cutter, cutter->chunks->len, 1 + alike, class->unit_count);
+            block += alike;
+            first += alike * class->unit_count;
+            cutter->open.first_unit += alike * class->unit_count;
+        }
+    }
+    close_chunk(cutter);
+    end_run(cutter, cutter->chunks->len, 1, 0);
+}
+
+void
+mw_sizing_cut_chunks(struct mw_sizing *sizing)
+{
+    struct cutter cutter = {.sizing = sizing,
+                            .chunks = g_array_new(FALSE, FALSE, sizeof(struct mw_chunk)),
+                            .runs = g_array_new(FALSE, FALSE, sizeof(struct mw_chunk_run))};
+    struct filler filler;
+
+    cut_units(&cutter);
+    sizing->run_count = cutter.runs->len;
+    sizing->run_chunk_count = cutter.chunks->len;
+    sizing->runs = (struct mw_chunk_run *)g_array_free(cutter.runs, FALSE);
+    sizing->run_chunks = (struct mw_chunk *)g_array_free(cutter.chunks, FALSE);
+    filler_start(&filler, &sizing->settings.placement[MW_STATE_OPTIMIZER], sizing->ranks_per_node);
+    for (uint32_t c = 0; c < sizing->run_chunk_count; c++) {
+        struct mw_chunk *chunk = &sizing->run_chunks[c];
+        int64_t bytes = chunk->params * sizing->optimizer_element_bytes;
+        chunk->tier = filler_take(&filler, bytes);
+        sizing->chunk_count += chunk->times;
+        mw_sizing_account(sizing, chunk->tier, MW_PURPOSE_OPTIMIZER_STATE, bytes, chunk->times);
+        if (chunk->tier == MW_TIER_NVME && sizing->settings.commit == 1)
+            mw_sizing_account(sizing, chunk->tier, MW_PURPOSE_OPTIMIZER_STATE_OTHER, bytes,
+                              chunk->times);
+    }
+}
+
+struct mw_chunk *
+mw_sizing_chunks(const struct mw_sizing *sizing)
+{
+    struct mw_chunk *chunks = g_new(struct mw_chunk, sizing->chunk_count + 1), *next = chunks;
+
+    for (const struct mw_chunk_run *run = sizing->runs; run < sizing->runs + sizing->run_count;
+         run++)
+        for (uint32_t block = 0; block < run->times; block++)
+            for (uint32_t c = run->first; c < run->first + run->count; c++, next++) {
+                *next = sizing->run_chunks[c];
+                next->first_unit += block * run->unit_step;
+                next->times = 1;
+            }
+    return chunks;
+}
+
+struct mw_chunk_moves
+mw_sizing_chunk_moves(const struct mw_sizing *sizing, const struct mw_chunk *chunk)
+{
+    enum mw_tier gradient = sizing->gradient_home[chunk->first_unit];
+    enum mw_tier param = sizing->param_home[chunk->first_unit];
+    bool host = chunk->tier != MW_TIER_GPU;
+
+    return (struct mw_chunk_moves){
+        .host = host,
+        .gradient_read = gradient == MW_TIER_NVME && chunk->tier != MW_TIER_NVME,
+        .gradient_h2d = gradient != MW_TIER_GPU && !host,
+        .gradient_d2h = gradient == MW_TIER_GPU && host,
+        .param_h2d = param == MW_TIER_GPU && host,
+        .param_d2h = param != MW_TIER_GPU && !host,
+        .param_write = param == MW_TIER_NVME,
+    };
+}

@@ -1,0 +1,56 @@
+/* internal.h - what the files of sizing share. */
+#ifndef MW_PLANNER_SIZING_INTERNAL_H
+#define MW_PLANNER_SIZING_INTERNAL_H
+
+#include "planner/sizing/sizing.h"
+
+const struct mw_unit *mw_sizing_unit(const struct mw_sizing *sizing, uint32_t unit);
+
+/* The operator that a unit is named by: the one with the most parameters.  What tied logits have
+ * beside the embedding goes by the name of a projection. */
+enum mw_operator mw_sizing_unit_operator(const struct mw_sizing *sizing, uint32_t unit);
+
+/* Gradients are kept in fp32; they are made and reduced in 16 bits. */
+bool mw_sizing_widens(const struct mw_sizing *sizing);
+
+/* Fails with a line that names the option and what is accepted. */
+bool mw_sizing_check(const struct mw_model *model, const struct mw_hardware *hardware,
+                     const struct mw_settings *settings, GError **error);
+
+/* The part of it that no machine changes. */
+bool mw_sizing_check_settings(const struct mw_model *model, const struct mw_settings *settings,
+                              GError **error);
+
+/* Once it is known how much of the state is a rank's. */
+bool mw_sizing_check_chunks(const struct mw_sizing *sizing, GError **error);
+
+/* Never more ops than there are, from what is cut into which parts: before anything is placed. */
+int64_t mw_sizing_least_ops(const struct mw_sizing *sizing);
+/* Of a sizing with these settings: how many, or where those are more than `most`, a lower bound. */
+int64_t mw_sizing_ops_of(const struct mw_model *model, const struct mw_hardware *hardware,
+                         const struct mw_settings *settings, int64_t most);
+/* Of settings->grad_accum micro-batches the most that make a step of settings->ops_max; 0: none. */
+int64_t mw_sizing_most_micro_batches(const struct mw_model *model,
+                                     const struct mw_hardware *hardware,
+                                     const struct mw_settings *settings);
+/* MW_ERROR_LARGE: a step of more than settings->ops_max.  Names the option and the nearest value
+ * that is quick; tiles and chunks that were open when it was `asked` are the fewest that fit.
+ * `batches`, of all plans, stand for what these settings alone come to; NULL: nobody looked. */
+void mw_sizing_refuse_ops(const struct mw_model *model, const struct mw_hardware *hardware,
+                          const struct mw_settings *settings, const struct mw_settings *asked,
+                          const struct mw_nearest_batches *batches, GError **error);
+
+/* Enters `count` slots of `bytes` each into the ledger. */
+void mw_sizing_account(struct mw_sizing *sizing, enum mw_tier tier, enum mw_purpose purpose,
+                       int64_t bytes, int64_t count);
+
+int64_t mw_sizing_sum_shards(const struct mw_sizing *sizing); /* of one rank, in elements */
+/* Fill the homes and enter them into the ledger. */
+void mw_sizing_place_units(struct mw_sizing *sizing);
+void mw_sizing_place_checkpoints(struct mw_sizing *sizing);
+void mw_sizing_cut_chunks(struct mw_sizing *sizing);
+
+void mw_sizing_activations(struct mw_sizing *sizing); /* sizes of activations and checkpoints */
+void mw_sizing_buffers(struct mw_sizing *sizing);     /* rings and sets, entered into the ledger */
+
+#endif

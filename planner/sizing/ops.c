@@ -1,0 +1,237 @@
+/*
+ * How many ops the builder makes of a sizing, before it makes any: a plan takes half a kilobyte and
+ * some microseconds an op, so one of too many is refused, with the nearest setting that is quick.
+ * test_planner_random holds the count to what is built.
+ */
+#include <glib.h>
+
+#include "base/error.h"
+#include "planner/sizing/internal.h"
+
+/* Which unit, and how often a step goes through it. */
+struct passage {
+    const struct mw_class_info *class;
+    const struct mw_unit *unit;
+    uint32_t number; /* of the unit */
+    int64_t loads;   /* of its parameters a micro-batch, each in as many parts as it has tiles */
+};
+
+static int
+largest_operator(const struct mw_class_info *class, const struct mw_unit *unit)
+{
+    int best = unit->first;
+
+    for (int i = unit->first + 1; i < unit->first + unit->count; i++)
+        if (class->operators[i].params > class->operators[best].params)
+            best = i;
+    return best;
+}
+
+/* --- one micro-batch ------------------------------------------------------------------------- */
+
+/* From where they live to the GPU, and from there to all ranks. */
+static int64_t
+fetch_ops(const struct mw_sizing *s, const struct passage *p)
+{
+    enum mw_tier home = s->param_home[p->number];
+
+    if (!s->params_partitioned)
+        return 0;
+    return p->loads * p->unit->tiles *
+           ((home == MW_TIER_NVME) + (home != MW_TIER_GPU) + (s->dp > 1));
+}
+
+/* What becomes of the gradient of one part in a micro-batch. */
+static int64_t
+part_gradient_ops(const struct mw_sizing *s, enum mw_tier home, bool first, bool last)
+{
+    bool widens = mw_sizing_widens(s), nvme = home == MW_TIER_NVME;
+
+    if (!s->gradients_partitioned)
+        return (home != MW_TIER_GPU || widens) + (s->dp > 1 && last);
+    if (home == MW_TIER_GPU)
+        return (s->dp > 1) + widens;
+    return (s->dp > 1) + 1 + (widens ? 1 + (nvme && !first) : 0) + (nvme ? 1 + last : 0);
+}
+
+/* Over all micro-batches of a step. */
+static int64_t
+gradient_ops(const struct mw_sizing *s, const struct passage *p)
+{
+    enum mw_tier home = s->gradient_home[p->number];
+    int64_t accum = s->settings.grad_accum, ops = 0;
+
+    if (!p->unit->params)
+        return 0;
+    ops = part_gradient_ops(s, home, true, accum == 1);
+    if (accum > 1)
+        ops += part_gradient_ops(s, home, false, true) +
+               (accum - 2) * part_gradient_ops(s, home, false, false);
+    return ops * p->unit->tiles;
+}
+
+/* All-reduces of tensor slicing behind the last part of a pass. */
+static int64_t
+slicing_ops(const struct mw_sizing *s, const struct passage *p, bool backward)
+{
+    int tiled = largest_operator(p->class, p->unit);
+    int64_t ops = 0;
+
+    for (int i = p->unit->first; s->tp > 1 && i < p->unit->first + p->unit->count; i++) {
+        enum mw_operator operator_ = p->class->operators[i].operator_;
+        bool met = backward
+                       ? operator_ == MW_OPERATOR_QKV || operator_ == MW_OPERATOR_MLP_UP
+                       : operator_ == MW_OPERATOR_PROJECTION || operator_ == MW_OPERATOR_MLP_DOWN;
+        bool comes_last = p->unit->tiles == 1 || (backward ? i <= tiled : i >= tiled);
+        ops += met && comes_last;
+    }
+    return ops;
+}
+
+static int64_t
+layer_unit_ops(const struct mw_sizing *s, struct passage *p)
+{
+    bool recomputes = s->settings.checkpoint_interval > 0;
+    int64_t pass = p->unit->tiles + p->unit->count - 1;
+
+    p->loads = recomputes ? s->settings.param_loads : 2;
+    return (2 + recomputes) * pass + fetch_ops(s, p) + (1 + recomputes) * slicing_ops(s, p, false) +
+           slicing_ops(s, p, true);
+}
+
+static int64_t
+head_unit_ops(const struct mw_sizing *s, struct passage *p)
+{
+    p->loads = 1;
+    return 2 * (p->unit->tiles + p->unit->count - 1) + fetch_ops(s, p);
+}
+
+/* What tied logits have beside the embedding, forward and backward. */
+static int64_t
+tied_rest_ops(const struct mw_sizing *s, struct passage *p)
+{
+    int64_t pass = p->unit->params ? p->unit->tiles - 1 : 0;
+
+    for (int i = p->unit->first; i < p->unit->first + p->unit->count; i++)
+        pass += p->class->operators[i].params > 0;
+    p->loads = 2;
+    return p->class->params ? 2 * pass + fetch_ops(s, p) : 0;
+}
+
+/* The embedding's parts as the logits' weight, and the loss, in each chunk of the tokens. */
+static int64_t
+tied_logits_ops(const struct mw_sizing *s)
+{
+    const struct mw_class_info *head = &s->classes[MW_CLASS_HEAD];
+    int64_t chunks = s->settings.logits_chunks;
+    struct passage p = {head, &head->units[0], 0, chunks > 1 ? 1 : 2};
+
+    return 2 * chunks * (head->units[0].tiles + 1) + fetch_ops(s, &p);
+}
+
+static int64_t
+tail_unit_ops(const struct mw_sizing *s, struct passage *p)
+{
+    int tiled = largest_operator(p->class, p->unit);
+    int64_t pass = 0;
+
+    if (mw_sizing_tied(s))
+        return tied_rest_ops(s, p);
+    for (int i = p->unit->first; i < p->unit->first + p->unit->count; i++)
+        pass += mw_sizing_token_parts(s, p->class->operators[i].operator_) *
+                (i == tiled ? p->unit->tiles : 1);
+    p->loads = s->settings.logits_chunks > 1 ? 1 : 2;
+    return 2 * pass + fetch_ops(s, p);
+}
+
+/* --- the whole step -------------------------------------------------------------------------- */
+
+/* Of unit u of all blocks of a class: blocks whose parameters and whose gradients live in the same
+ * tiers take as many ops, so they are counted and one of them is looked at. */
+static int64_t
+unit_ops_of_blocks(const struct mw_sizing *s, enum mw_class c, uint32_t first, int u)
+{
+    static int64_t (*const of_unit[MW_CLASS_COUNT])(const struct mw_sizing *, struct passage *) = {
+        [MW_CLASS_HEAD] = head_unit_ops,
+        [MW_CLASS_DENSE] = layer_unit_ops,
+        [MW_CLASS_EXPERT] = layer_unit_ops,
+        [MW_CLASS_TAIL] = tail_unit_ops,
+    };
+    const struct mw_class_info *class = &s->classes[c];
+    int64_t alike[MW_TIER_COUNT][MW_TIER_COUNT] = {0}, ops = 0;
+    uint32_t example[MW_TIER_COUNT][MW_TIER_COUNT];
+
+    for (int64_t block = 0; block < class->blocks; block++) {
+        uint32_t number = first + (uint32_t)(block * class->unit_count + u);
+        enum mw_tier param = s->param_home[number], gradient = s->gradient_home[number];
+        example[param][gradient] = number;
+        alike[param][gradient]++;
+    }
+    for (int param = 0; param < MW_TIER_COUNT; param++)
+        for (int gradient = 0; gradient < MW_TIER_COUNT; gradient++) {
+            if (!alike[param][gradient])
+                continue;
+            struct passage p = {class, &class->units[u], example[param][gradient], 0};
+            ops += alike[param][gradient] *
+                   (s->settings.grad_accum * of_unit[c](s, &p) + gradient_ops(s, &p));
+        }
+    return ops;
+}
+
+static int64_t
+units_ops(const struct mw_sizing *s)
+{
+    int64_t ops = 0;
+    uint32_t first = 0;
+
+    for (int c = 0; c < MW_CLASS_COUNT; c++) {
+        for (int u = 0; u < s->classes[c].unit_count; u++)
+            ops += unit_ops_of_blocks(s, (enum mw_class)c, first, u);
+        first += (uint32_t)(s->classes[c].blocks * s->classes[c].unit_count);
+    }
+    return ops + (mw_sizing_tied(s) ? s->settings.grad_accum * tied_logits_ops(s) : 0);
+}
+
+/* Down and up again, and with tensor slicing together. */
+static int64_t
+checkpoint_ops(const struct mw_sizing *s)
+{
+    int64_t ops = 0;
+
+    for (int64_t c = 0; c < s->checkpoint_count; c++)
+        ops += 2 * (s->checkpoint_home[c] != MW_TIER_GPU) +
+               2 * (s->checkpoint_home[c] == MW_TIER_NVME) + (s->tp > 1);
+    return s->settings.grad_accum * ops;
+}
+
+static int64_t
+chunk_ops(const struct mw_sizing *s, const struct mw_chunk *chunk, bool gathers)
+{
+    struct mw_chunk_moves moves = mw_sizing_chunk_moves(s, chunk);
+    int64_t ops = s->gradient_home[chunk->first_unit] != MW_TIER_NVME;
+
+    ops += chunk->tier == MW_TIER_NVME ? 2 : 0;
+    ops += (moves.gradient_read || moves.gradient_d2h) + moves.gradient_h2d + 1;
+    ops += moves.param_d2h ? 1 + moves.param_write : moves.param_h2d || moves.param_write;
+    return ops + gathers;
+}
+
+static int64_t
+optimizer_ops(const struct mw_sizing *s)
+{
+    bool gathers = !s->params_partitioned && s->optimizer_partitioned && s->dp > 1;
+    int64_t ops = 1; /* all agree on the norm */
+
+    for (uint32_t c = 0; c < s->run_chunk_count; c++)
+        ops += s->run_chunks[c].times * chunk_ops(s, &s->run_chunks[c], gathers);
+    return ops;
+}
+
+int64_t
+mw_sizing_op_count(const struct mw_sizing *sizing)
+{
+    int64_t ends = 2; /* begin and commit */
+    int64_t of_rank = units_ops(sizing) + checkpoint_ops(sizing) + optimizer_ops(sizing) + ends;
+
+    return of_rank * (sizing->settings.unfold ? sizing->ranks : 1);
+}

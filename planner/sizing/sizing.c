@@ -1,0 +1,484 @@
+#include "planner/sizing/sizing.h"
+
+#include <glib.h>
+#include <string.h>
+
+#include "base/arithmetic.h"
+#include "planner/sizing/internal.h"
+
+/* Chunks that the planner cuts by itself, whatever the model's size. */
+#define CHUNKS_MOST 8192
+/* So many 16-bit elements fill a page: parts and chunks on drives begin at such multiples. */
+#define PAGE_PARAMS (MW_SLOT_ALIGNMENT_BYTES / 2)
+#define FAR_TOO_LARGE (INT64_MAX / 2)
+/* A step of so many times the ops that a plan may have is not even sized, for searches do that
+ * thousands of times. */
+#define SIZED_MOST 4
+
+/* --- classes and units ---------------------------------------------------------------------- */
+
+static bool
+starts_unit(enum mw_operator operator_)
+{
+    switch (operator_) {
+    case MW_OPERATOR_EMBEDDING:
+    case MW_OPERATOR_NORM1:
+    case MW_OPERATOR_PROJECTION:
+    case MW_OPERATOR_NORM2:
+    case MW_OPERATOR_MLP_DOWN:
+    case MW_OPERATOR_FINAL_NORM:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* A norm is tiny: it travels with the product behind it.  A block without norms starts anyway. */
+static void
+group_units(struct mw_class_info *class)
+{
+    struct mw_unit *unit = NULL;
+
+    for (int i = 0; i < class->operator_count; i++) {
+        const struct mw_operator_info *info = &class->operators[i];
+        if (!unit || (starts_unit(info->operator_) && class->unit_count < MW_CLASS_UNITS_MAX)) {
+            unit = &class->units[class->unit_count++];
+            unit->first = i;
+        }
+        unit->count++;
+        unit->params += info->params;
+        class->params += info->params;
+        class->saved_bytes += info->saved_bytes;
+        class->widest_bytes = MAX(class->widest_bytes, info->output_bytes);
+    }
+}
+
+static void
+walk_model(struct mw_sizing *sizing)
+{
+    const struct mw_model *model = sizing->model;
+    struct mw_class_info *classes = sizing->classes;
+    int64_t dense = model->experts ? MIN(model->dense_layers, model->layers) : model->layers;
+
+    classes[MW_CLASS_HEAD].operator_count =
+        mw_model_head(model, &sizing->shape, classes[MW_CLASS_HEAD].operators);
+    classes[MW_CLASS_TAIL].operator_count =
+        mw_model_tail(model, &sizing->shape, classes[MW_CLASS_TAIL].operators);
+    classes[MW_CLASS_HEAD].blocks = classes[MW_CLASS_HEAD].operator_count > 0;
+    classes[MW_CLASS_TAIL].blocks = classes[MW_CLASS_TAIL].operator_count > 0;
+    classes[MW_CLASS_DENSE].blocks = dense;
+    classes[MW_CLASS_EXPERT].blocks = model->layers - dense;
+    if (dense)
+        classes[MW_CLASS_DENSE].operator_count =
+            mw_model_layer(model, 0, &sizing->shape, classes[MW_CLASS_DENSE].operators);
+    if (model->layers > dense)
+        classes[MW_CLASS_EXPERT].operator_count = mw_model_layer(
+            model, model->layers - 1, &sizing->shape, classes[MW_CLASS_EXPERT].operators);
+    for (int c = 0; c < MW_CLASS_COUNT; c++) {
+        group_units(&classes[c]);
+        sizing->unit_count += classes[c].blocks * classes[c].unit_count;
+        sizing->params += classes[c].blocks * classes[c].params;
+    }
+}
+
+/* What a row of a unit is: an output of its largest product with its bias, of a gated MLP one of
+ * the gate and one of the product beside it; a token's or a position's embedding. */
+static void
+find_rows(const struct mw_sizing *sizing, const struct mw_class_info *class, struct mw_unit *unit)
+{
+    const struct mw_operator_info *info = &class->operators[unit->first];
+
+    for (int i = unit->first + 1; i < unit->first + unit->count; i++)
+        if (class->operators[i].params > info->params)
+            info = &class->operators[i];
+    int64_t rows = info->n;
+    if (info->operator_ == MW_OPERATOR_EMBEDDING)
+        rows = info->params / sizing->model->hidden;
+    else if (info->operator_ == MW_OPERATOR_MLP_UP)
+        rows /= sizing->model->mlp_matrices - 1;
+    unit->rows = CLAMP(rows, 1, MAX(1, info->params));
+    unit->row_params = info->params / unit->rows;
+}
+
+static bool
+uses_drives(const struct mw_settings *settings)
+{
+    for (int state = 0; state < MW_STATE_ACTIVATIONS; state++)
+        if (mw_placement_has(&settings->placement[state], MW_TIER_NVME))
+            return true;
+    return false;
+}
+
+/* T tiles cut the layers' largest unit; smaller units, and the ends of the model, are cut only
+ * into as many parts as keep them within the same buffer. */
+static void
+cut_tiles(struct mw_sizing *sizing)
+{
+    int64_t largest = 1;
+
+    for (int c = MW_CLASS_DENSE; c <= MW_CLASS_EXPERT; c++)
+        for (int u = 0; u < sizing->classes[c].unit_count; u++)
+            largest = MAX(largest, sizing->classes[c].units[u].params);
+    int64_t limit = mw_divide_up(largest, sizing->settings.tiles);
+    int64_t grain = uses_drives(&sizing->settings) ? PAGE_PARAMS : 1;
+
+    for (int c = 0; c < MW_CLASS_COUNT; c++)
+        for (int u = 0; u < sizing->classes[c].unit_count; u++) {
+            struct mw_unit *unit = &sizing->classes[c].units[u];
+            find_rows(sizing, &sizing->classes[c], unit);
+            unit->tiles = CLAMP(mw_divide_up(unit->params, limit), 1, unit->rows);
+            unit->tile_params = mw_divide_up(unit->rows, unit->tiles) * unit->row_params +
+                                unit->params - unit->rows * unit->row_params;
+            unit->shard_params = mw_divide_up(unit->tile_params, sizing->dp);
+            unit->shard_stride = mw_round_up(unit->shard_params, grain);
+        }
+}
+
+int64_t
+mw_sizing_logits_parts(const struct mw_sizing *sizing)
+{
+    enum mw_class class = mw_sizing_tied(sizing) ? MW_CLASS_HEAD : MW_CLASS_TAIL;
+
+    return sizing->classes[class].units[0].tiles;
+}
+
+int64_t
+mw_sizing_token_parts(const struct mw_sizing *sizing, enum mw_operator operator_)
+{
+    bool chunked = operator_ == MW_OPERATOR_LOGITS || operator_ == MW_OPERATOR_LOSS;
+
+    return chunked ? sizing->settings.logits_chunks : 1;
+}
+
+enum mw_class
+mw_sizing_layer_class(const struct mw_sizing *sizing, int64_t layer)
+{
+    return layer < sizing->classes[MW_CLASS_DENSE].blocks ? MW_CLASS_DENSE : MW_CLASS_EXPERT;
+}
+
+uint32_t
+mw_sizing_layer_unit(const struct mw_sizing *sizing, int64_t layer)
+{
+    const struct mw_class_info *classes = sizing->classes;
+    int64_t dense = MIN(layer, classes[MW_CLASS_DENSE].blocks);
+    int64_t head = classes[MW_CLASS_HEAD].blocks * classes[MW_CLASS_HEAD].unit_count;
+
+    return head + dense * classes[MW_CLASS_DENSE].unit_count +
+           (layer - dense) * classes[MW_CLASS_EXPERT].unit_count;
+}
+
+enum mw_class
+mw_sizing_locate(const struct mw_sizing *sizing, uint32_t unit, int32_t *layer, int *index)
+{
+    const struct mw_class_info *classes = sizing->classes;
+    int64_t rest = unit, base = 0;
+
+    for (int c = 0; c < MW_CLASS_COUNT; c++) {
+        int64_t per_block = classes[c].unit_count, all = per_block * classes[c].blocks;
+        if (rest < all) {
+            *layer = c == MW_CLASS_HEAD || c == MW_CLASS_TAIL ? -1 : base + rest / per_block;
+            *index = rest % per_block;
+            return c;
+        }
+        rest -= all;
+        if (c == MW_CLASS_DENSE)
+            base = classes[c].blocks;
+    }
+    g_assert_not_reached();
+}
+
+bool
+mw_sizing_tied(const struct mw_sizing *sizing)
+{
+    return sizing->model->tied_embedding && sizing->classes[MW_CLASS_HEAD].blocks;
+}
+
+bool
+mw_sizing_widens(const struct mw_sizing *sizing)
+{
+    return sizing->gradient_element_bytes == 4;
+}
+
+const struct mw_unit *
+mw_sizing_unit(const struct mw_sizing *sizing, uint32_t unit)
+{
+    int32_t layer;
+    int index;
+    enum mw_class class = mw_sizing_locate(sizing, unit, &layer, &index);
+
+    return &sizing->classes[class].units[index];
+}
+
+enum mw_operator
+mw_sizing_unit_operator(const struct mw_sizing *sizing, uint32_t unit)
+{
+    int32_t layer;
+    int index;
+    const struct mw_class_info *class =
+        &sizing->classes[mw_sizing_locate(sizing, unit, &layer, &index)];
+    const struct mw_unit *info = &class->units[index];
+    int best = info->first;
+
+    for (int i = info->first; i < info->first + info->count; i++)
+        if (class->operators[i].params > class->operators[best].params)
+            best = i;
+    enum mw_operator operator_ = class->operators[best].operator_;
+    bool tied = operator_ == MW_OPERATOR_LOGITS && mw_sizing_tied(sizing);
+    return tied ? MW_OPERATOR_PROJECTION : operator_;
+}
+
+/* --- verdict -------------------------------------------------------------------------------- */
+
+void
+mw_sizing_account(struct mw_sizing *sizing, enum mw_tier tier, enum mw_purpose purpose,
+                  int64_t bytes, int64_t count)
+{
+    int64_t all;
+
+    if (!count || !bytes)
+        return;
+    bytes = mw_round_up(bytes, MW_SLOT_ALIGNMENT_BYTES);
+    /* So large that nothing holds it: how large does not matter. */
+    if (__builtin_mul_overflow(bytes, count, &all) || all > FAR_TOO_LARGE)
+        all = FAR_TOO_LARGE;
+    sizing->ledger[tier][purpose] = MIN(sizing->ledger[tier][purpose] + all, FAR_TOO_LARGE);
+    sizing->need_bytes[tier] = MIN(sizing->need_bytes[tier] + all, FAR_TOO_LARGE);
+    sizing->largest_bytes[tier] = MAX(sizing->largest_bytes[tier], bytes);
+}
+
+static void
+read_tiers(struct mw_sizing *sizing)
+{
+    const struct mw_hardware *hw = sizing->hardware;
+    int64_t ranks = sizing->ranks_per_node;
+    struct mw_tier_info *tiers = sizing->tiers;
+
+    tiers[MW_TIER_GPU] =
+        (struct mw_tier_info){hw->gpu_memory_bytes - hw->gpu_reserve_bytes, hw->gpu_reserve_bytes,
+                              hw->gpu_largest_request_bytes};
+    tiers[MW_TIER_CPU] =
+        (struct mw_tier_info){(hw->host_memory_bytes - hw->host_reserve_bytes) / ranks,
+                              hw->host_reserve_bytes / ranks, hw->host_largest_request_bytes};
+    tiers[MW_TIER_NVME] =
+        (struct mw_tier_info){MAX(0, hw->nvme_capacity_bytes - hw->nvme_reserve_bytes) / ranks,
+                              hw->nvme_reserve_bytes / ranks, INT64_MAX};
+    for (int t = 0; t < MW_TIER_COUNT; t++)
+        if (tiers[t].largest_request_bytes <= 0 ||
+            tiers[t].largest_request_bytes > tiers[t].capacity_bytes)
+            tiers[t].largest_request_bytes = tiers[t].capacity_bytes;
+}
+
+/* What eager frameworks keep beyond what the operators' backward needs (docs/MODEL.md 10.17): it
+ * must have room, and is in no slot of the plan. */
+static int64_t
+eager_bytes(const struct mw_sizing *sizing, int tier)
+{
+    return tier == MW_TIER_GPU && sizing->settings.eager
+               ? (MW_EAGER_ACTIVATIONS - 1) * sizing->ledger[tier][MW_PURPOSE_ACTIVATIONS]
+               : 0;
+}
+
+static void
+judge(struct mw_sizing *sizing)
+{
+    double worst = 0;
+
+    sizing->fits = true;
+    for (int t = 0; t < MW_TIER_COUNT; t++) {
+        const struct mw_tier_info *tier = &sizing->tiers[t];
+        int64_t sum = sizing->need_bytes[t] + eager_bytes(sizing, t) - tier->capacity_bytes;
+        int64_t one = sizing->largest_bytes[t] - tier->largest_request_bytes;
+        int64_t lack = sum > 0 ? sum : one;
+        double relative = (double)lack / MAX(1, tier->capacity_bytes);
+        if (lack <= 0 || (!sizing->fits && relative <= worst))
+            continue;
+        sizing->fits = false;
+        sizing->limiting_tier = t;
+        sizing->short_bytes = lack;
+        sizing->fragmentation = sum <= 0;
+        worst = relative;
+    }
+}
+
+double
+mw_sizing_lack(const struct mw_sizing *sizing)
+{
+    return (double)sizing->short_bytes /
+           MAX(1, sizing->tiers[sizing->limiting_tier].capacity_bytes);
+}
+
+int64_t
+mw_sizing_lack_of(const struct mw_sizing *sizing, enum mw_tier tier)
+{
+    const struct mw_tier_info *info = &sizing->tiers[tier];
+
+    return MAX(0, MAX(sizing->need_bytes[tier] + eager_bytes(sizing, tier) - info->capacity_bytes,
+                      sizing->largest_bytes[tier] - info->largest_request_bytes));
+}
+
+/* Of all tiers, each as a share of itself. */
+static double
+whole_lack(const struct mw_sizing *sizing)
+{
+    double sum = 0;
+
+    for (int t = 0; t < MW_TIER_COUNT; t++)
+        sum += (double)mw_sizing_lack_of(sizing, t) / MAX(1, sizing->tiers[t].capacity_bytes);
+    return sum;
+}
+
+bool
+mw_sizing_is_nearer(const struct mw_sizing *one, const struct mw_sizing *other)
+{
+    double lack = mw_sizing_lack(one), other_lack = mw_sizing_lack(other);
+
+    return one->fits || lack < other_lack ||
+           (lack == other_lack && whole_lack(one) < whole_lack(other));
+}
+
+/* --- the whole ------------------------------------------------------------------------------ */
+
+static void
+fill_ranks(struct mw_sizing *sizing)
+{
+    const struct mw_settings *settings = &sizing->settings;
+
+    sizing->ranks_per_node = settings->gpus_per_node;
+    sizing->ranks = settings->nodes * settings->gpus_per_node;
+    sizing->tp = settings->tp;
+    sizing->dp = sizing->ranks / settings->tp;
+    sizing->tp_ranks_per_node = MIN(sizing->tp, sizing->ranks_per_node);
+    sizing->dp_ranks_per_node =
+        MIN(sizing->dp, MAX(1, sizing->ranks_per_node / sizing->tp_ranks_per_node));
+    sizing->sequences = settings->micro_batch * settings->tp + 0.5;
+    sizing->tokens = sizing->sequences * settings->seq;
+    sizing->shape = (struct mw_shape){sizing->sequences, settings->seq, settings->tp,
+                                      sizing->hardware->gpu_flash_attention};
+}
+
+/* A run that ends before the delay begins has none. */
+static void
+drop_late_delay(struct mw_sizing *sizing)
+{
+    struct mw_settings *s = &sizing->settings;
+    double step_tokens = (double)sizing->tokens * sizing->dp * s->grad_accum;
+
+    if (s->tokens > 0 && s->dpu_start * step_tokens >= s->tokens)
+        s->dpu_start = MW_AUTO;
+}
+
+static void
+fill_strategy(struct mw_sizing *sizing)
+{
+    enum mw_strategy strategy = sizing->settings.strategy;
+    bool paper20 = sizing->settings.layout == MW_LAYOUT_PAPER20;
+
+    sizing->params_partitioned = strategy == MW_STRATEGY_ZERO3 ||
+                                 strategy == MW_STRATEGY_ZERO_INFINITY_CPU ||
+                                 strategy == MW_STRATEGY_ZERO_INFINITY_NVME;
+    sizing->gradients_partitioned = strategy != MW_STRATEGY_DDP && strategy != MW_STRATEGY_ZERO1;
+    sizing->optimizer_partitioned = strategy != MW_STRATEGY_DDP;
+    sizing->gradient_element_bytes = paper20 || sizing->settings.grad_accum > 1 ? 4 : 2;
+    sizing->gradient_rest_bytes = sizing->gradient_element_bytes + (paper20 ? 2 : 0);
+    sizing->optimizer_element_bytes = 12;
+}
+
+/* What is cut into which parts; nothing has its place yet. */
+static struct mw_sizing *
+cut(const struct mw_model *model, const struct mw_hardware *hardware,
+    const struct mw_settings *settings)
+{
+    struct mw_sizing *sizing = g_new0(struct mw_sizing, 1);
+
+    sizing->model = model;
+    sizing->hardware = hardware;
+    sizing->settings = *settings;
+    if (sizing->settings.tiles == MW_AUTO)
+        sizing->settings.tiles = 1;
+    fill_ranks(sizing);
+    sizing->settings.logits_chunks =
+        model->vocab ? CLAMP(sizing->settings.logits_chunks, 1, sizing->tokens) : 1;
+    drop_late_delay(sizing);
+    fill_strategy(sizing);
+    walk_model(sizing);
+    cut_tiles(sizing);
+    if (sizing->settings.optimizer_chunk == MW_AUTO) {
+        int64_t shard = sizing->params / (sizing->optimizer_partitioned ? sizing->dp : 1);
+        sizing->settings.optimizer_chunk =
+            MAX(CLAMP(shard / 16, 1 << 20, 32 << 20), shard / CHUNKS_MOST);
+    }
+    sizing->shard_params = mw_sizing_sum_shards(sizing);
+    return sizing;
+}
+
+static void
+place(struct mw_sizing *sizing)
+{
+    mw_sizing_place_units(sizing);
+    mw_sizing_activations(sizing);
+    mw_sizing_place_checkpoints(sizing);
+    mw_sizing_cut_chunks(sizing);
+}
+
+/* Nothing is placed where there are too many anyway. */
+static int64_t
+place_and_count(struct mw_sizing *sizing, int64_t most)
+{
+    int64_t least = mw_sizing_least_ops(sizing);
+
+    if (least > most)
+        return least;
+    place(sizing);
+    return mw_sizing_op_count(sizing);
+}
+
+int64_t
+mw_sizing_ops_of(const struct mw_model *model, const struct mw_hardware *hardware,
+                 const struct mw_settings *settings, int64_t most)
+{
+    struct mw_sizing *sizing = cut(model, hardware, settings);
+    int64_t ops = place_and_count(sizing, most);
+
+    mw_sizing_free(sizing);
+    return ops;
+}
+
+struct mw_sizing *
+mw_sizing_new(const struct mw_model *model, const struct mw_hardware *hardware,
+              const struct mw_settings *settings, GError **error)
+{
+    if (!mw_sizing_check(model, hardware, settings, error))
+        return NULL;
+
+    struct mw_sizing *sizing = cut(model, hardware, settings);
+    if (!mw_sizing_check_chunks(sizing, error)) {
+        mw_sizing_free(sizing);
+        return NULL;
+    }
+    int64_t ops = place_and_count(sizing, SIZED_MOST * settings->ops_max);
+    if (ops <= SIZED_MOST * settings->ops_max) {
+        mw_sizing_buffers(sizing);
+        read_tiers(sizing);
+        judge(sizing);
+        /* What does not fit is not built: that is the answer. */
+        if (!sizing->fits || ops <= settings->ops_max)
+            return sizing;
+    }
+    mw_sizing_free(sizing);
+    if (error) /* a search wants no advice */
+        mw_sizing_refuse_ops(model, hardware, settings, settings, NULL, error);
+    return NULL;
+}
+
+void
+mw_sizing_free(struct mw_sizing *sizing)
+{
+    if (!sizing)
+        return;
+    g_free(sizing->param_home);
+    g_free(sizing->gradient_home);
+    g_free(sizing->checkpoint_home);
+    g_free(sizing->runs);
+    g_free(sizing->run_chunks);
+    g_free(sizing);
+}

@@ -1,0 +1,178 @@
+/*
+ * sizing.h - from dimensions and settings to bytes: what is cut into which fetch units, where each
+ * state lives, how large every buffer is, and whether it all fits.
+ *
+ * Pure arithmetic over dimensions, no ops: fast enough to search batch sizes and layer counts with.
+ * planner/build/build.c makes exactly the slots counted here (a test holds the two together).
+ *
+ * Words: a *fetch unit* is a run of operators whose parameters travel together (one matrix product
+ * and the norm before it); with memory-centric tiling (ZeRO-Infinity Sec. 5.1.3) it is fetched
+ * and computed in `tiles` parts.  A *shard* is one data-parallel rank's 1/dp of a part.
+ * All bytes are per rank; a node's host memory and drives are divided by its ranks.
+ */
+#ifndef MW_PLANNER_SIZING_SIZING_H
+#define MW_PLANNER_SIZING_SIZING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "hardware/hwprofile.h"
+#include "model/model.h"
+#include "planner/settings/settings.h"
+
+#define MW_CLASS_UNITS_MAX 6
+
+struct mw_unit {
+    int64_t params;       /* elements, after tensor slicing */
+    int64_t tiles;        /* parts it is fetched in */
+    int64_t rows;         /* of its largest matrix: where it may be cut */
+    int64_t row_params;   /* elements of a row, its bias included */
+    int64_t tile_params;  /* elements of the largest part */
+    int64_t shard_params; /* elements of a rank's shard of a part */
+    int64_t shard_stride; /* from a shard to the next in a home: whole pages where drives hold it */
+    int first, count;     /* its operators, in the class's list */
+};
+
+/* A block of operators that are alike: the head, the tail, dense layers, layers with experts. */
+enum mw_class { MW_CLASS_HEAD, MW_CLASS_DENSE, MW_CLASS_EXPERT, MW_CLASS_TAIL, MW_CLASS_COUNT };
+
+struct mw_class_info {
+    int64_t blocks; /* how many there are */
+    int operator_count;
+    struct mw_operator_info operators[MW_LAYER_OPERATORS_MAX];
+    int unit_count;
+    struct mw_unit units[MW_CLASS_UNITS_MAX];
+    int64_t params;      /* of one block */
+    int64_t saved_bytes; /* activations that its backward needs */
+    int64_t widest_bytes; /* the largest operator output */
+};
+
+/* A chunk of the optimizer step: whole units, or a part of one. */
+struct mw_chunk {
+    uint32_t first_unit, unit_count; /* global unit numbers, in walk order */
+    int64_t params;                  /* elements of this rank's shard */
+    enum mw_tier tier;               /* home of its optimizer state */
+    uint32_t times;                  /* of a run: how often it comes; each in a block of its own */
+};
+
+/* Blocks in a row whose chunks are alike: those of the first stand for all. */
+struct mw_chunk_run {
+    uint32_t first, count; /* in run_chunks */
+    uint32_t times;        /* blocks */
+    uint32_t unit_step;    /* from a block's units to the next one's */
+};
+
+/* What travels for the update of a chunk: its gradients to where it is updated, which is where its
+ * state lives or passes through, and the new 16-bit parameters to where they live. */
+struct mw_chunk_moves {
+    bool host;          /* updated on the host, else on the GPU */
+    bool gradient_read; /* from NVMe, when the state does not come from there too */
+    bool gradient_h2d, gradient_d2h;
+    bool param_h2d, param_d2h;
+    bool param_write; /* to NVMe */
+};
+
+/* Global batches, in sequences; 0: none. */
+struct mw_nearest_batches {
+    int64_t quick; /* of MW_OPS_QUICK ops at most */
+    int64_t most;  /* of settings.ops_max */
+};
+
+struct mw_sizing {
+    const struct mw_model *model;       /* borrowed */
+    const struct mw_hardware *hardware; /* borrowed */
+    struct mw_settings settings;        /* resolved: MW_AUTO left for no delay alone */
+
+    int64_t ranks, ranks_per_node, dp, tp;
+    int64_t dp_ranks_per_node; /* members of one data-parallel group in a node */
+    int64_t tp_ranks_per_node; /* members of one tensor-slicing group in a node */
+    int64_t sequences;      /* of one micro-batch of one tensor-slicing group */
+    int64_t tokens;         /* sequences * seq */
+    struct mw_shape shape;
+
+    bool params_partitioned;    /* zero3, zero-infinity: fetched for use */
+    bool gradients_partitioned; /* zero2 and up */
+    bool optimizer_partitioned; /* zero1 and up */
+    int64_t gradient_element_bytes;  /* moved: 2, or 4 when accumulated or kept in fp32 */
+    int64_t gradient_rest_bytes;     /* held at home; paper20 keeps the 16-bit gradient too */
+    int64_t optimizer_element_bytes; /* fp32 parameter, momentum, variance: 12 */
+
+    struct mw_class_info classes[MW_CLASS_COUNT];
+    int64_t params;       /* of a rank after tensor slicing, whole */
+    int64_t shard_params; /* sum of the shards of one rank */
+
+    uint32_t unit_count;           /* of the model, in walk order: head, layers, tail */
+    uint8_t *param_home;           /* [unit_count] enum mw_tier */
+    uint8_t *gradient_home;        /* [unit_count] */
+    uint8_t *checkpoint_home;      /* [checkpoint_count] */
+    uint32_t chunk_count;          /* of the step; they may be ten thousand, of few kinds */
+    uint32_t run_count, run_chunk_count;
+    struct mw_chunk_run *runs;     /* [run_count], in the order of the step */
+    struct mw_chunk *run_chunks;   /* [run_chunk_count] */
+
+    int64_t checkpoint_count; /* groups of layers; 0 without checkpointing */
+    int64_t checkpoint_bytes; /* one checkpoint */
+    int64_t activation_bytes; /* working memory (AWM), all of it */
+    int64_t activation_slots, activation_slot_bytes; /* dozens of tensors, never one request */
+    int64_t logits_bytes; /* of one chunk */
+    int64_t commit_record_bytes; /* of one of two; 0 where no state is committed */
+    int64_t checksum_bytes; /* of all that is on drives */
+    int64_t saved_bytes; /* a save of what no extent of the state has; 0: nothing is saved */
+    int64_t save_steps;  /* from one save to the next */
+    bool saves_in_step;  /* it is part of every step's commit */
+
+    int64_t param_ring, param_slot_bytes;       /* gathered units on the GPU */
+    int64_t shard_ring, shard_slot_bytes;       /* shards on the GPU, before the all-gather */
+    int64_t pinned_ring, pinned_slot_bytes;     /* shards in host memory, from NVMe */
+    int64_t gradient_ring, gradient_slot_bytes; /* full gradients of a unit on the GPU */
+    int64_t tied_gradients, tied_gradient_bytes; /* of tied logits, until the embedding's come */
+    int64_t gradient_shard_ring, gradient_shard_bytes;    /* on the GPU, before D2H */
+    int64_t gradient_pinned_ring, gradient_pinned_bytes;  /* in host memory */
+    int64_t checkpoint_ring, checkpoint_pinned_ring;      /* staging of offloaded checkpoints */
+    int64_t optimizer_sets, optimizer_set_bytes;          /* host buffers for state from NVMe */
+    int64_t incoming_ring, incoming_slot_bytes;           /* gradients for it, in host memory, */
+    int64_t gpu_incoming_ring, gpu_incoming_bytes;        /* and on the GPU */
+    int64_t gather_ring, gather_slot_bytes;               /* updated shards on their way back */
+    int64_t gpu_gather_ring, gpu_gather_bytes;            /* from the GPU */
+
+    int64_t ledger[MW_TIER_COUNT][MW_PURPOSE_COUNT];
+    int64_t need_bytes[MW_TIER_COUNT];
+    int64_t largest_bytes[MW_TIER_COUNT]; /* largest contiguous request */
+    struct mw_tier_info tiers[MW_TIER_COUNT];
+
+    bool fits;
+    enum mw_tier limiting_tier; /* valid when !fits: the tier with the largest relative lack */
+    int64_t short_bytes;
+    bool fragmentation; /* it is the largest request that fails, not the sum */
+};
+
+/* `settings` must be resolved but for the fields that sizing itself chooses (tiles, chunk).
+ * Returns NULL with an error when the combination makes no sense; "does not fit" is a result. */
+struct mw_sizing *mw_sizing_new(const struct mw_model *model, const struct mw_hardware *hardware,
+                                const struct mw_settings *settings, GError **error);
+void mw_sizing_free(struct mw_sizing *sizing); /* NULL is allowed */
+
+/* Class and layer number (-1 for head and tail) of a unit; its index within the block. */
+enum mw_class mw_sizing_locate(const struct mw_sizing *sizing, uint32_t unit, int32_t *layer,
+                               int *index);
+/* Global number of a block's first unit. */
+uint32_t mw_sizing_layer_unit(const struct mw_sizing *sizing, int64_t layer);
+bool mw_sizing_tied(const struct mw_sizing *sizing); /* the embedding is the logits' weight */
+/* Of one that does not fit: what is short, as a share of the tier that lacks most of its own. */
+double mw_sizing_lack(const struct mw_sizing *sizing);
+int64_t mw_sizing_lack_of(const struct mw_sizing *sizing, enum mw_tier tier); /* bytes; 0: none */
+/* Whether `one` fits or lacks less; of two that lack as much of one tier, less of the others. */
+bool mw_sizing_is_nearer(const struct mw_sizing *one, const struct mw_sizing *other);
+/* Parts of the logits' weight: of the tail, or of the embedding where it is tied. */
+int64_t mw_sizing_logits_parts(const struct mw_sizing *sizing);
+/* In how many parts an operator takes the tokens: logits and loss in chunks, all others in one. */
+int64_t mw_sizing_token_parts(const struct mw_sizing *sizing, enum mw_operator operator_);
+struct mw_chunk_moves mw_sizing_chunk_moves(const struct mw_sizing *sizing,
+                                            const struct mw_chunk *chunk);
+/* All chunks of the step in order, [chunk_count]; g_free it. */
+struct mw_chunk *mw_sizing_chunks(const struct mw_sizing *sizing);
+/* As many as mw_build_plan makes of it. */
+int64_t mw_sizing_op_count(const struct mw_sizing *sizing);
+enum mw_class mw_sizing_layer_class(const struct mw_sizing *sizing, int64_t layer);
+
+#endif
