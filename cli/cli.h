@@ -9,9 +9,8 @@
 #include <glib.h>
 
 #include "cli/words.h"
-#include "planner/deepspeed/deepspeed.h"
-#include "planner/planner.h"
 #include "report/report.h"
+#include "study/study.h"
 
 /* The rule of 1 and 2.  CLI_USAGE: the command, or a file or folder that it names, cannot be used
  * as it is, and that shows before anything is trained, measured, deleted or written: another
@@ -36,18 +35,10 @@ struct cli_verb {
 extern const struct cli_verb cli_verb_calibrate, cli_verb_compare, cli_verb_export, cli_verb_list,
     cli_verb_plan, cli_verb_rm, cli_verb_run, cli_verb_simulate, cli_verb_verify;
 
-/* Everything that plan and simulate take.  Strings are owned. */
+/* Everything that plan and simulate take.  Strings are owned, and the question's profile. */
 struct cli_request {
     char *model_name, *hardware_name;
-    struct mw_model model;
-    struct mw_hwprofile *profile;
-    struct mw_hardware hardware[MW_OUTLOOK_COUNT];
-    enum mw_outlook outlook; /* that the typical one was read at */
-    bool modified;           /* by --set: it is no machine that another one could replace */
-    struct mw_settings settings;
-    enum mw_strategy strategies[MW_STRATEGY_COUNT];
-    int strategy_count;
-    struct mw_deepspeed_said deepspeed; /* of --deepspeed */
+    struct mw_question question;
 
     gboolean json, csv, largest, sensitivity;
     char *output, *trace, *plot, *write_deepspeed;
@@ -95,25 +86,5 @@ bool cli_named(bool good, GError **error);
 /* The exit status of the error's code; and says the error before. */
 int cli_exit_of(const GError *error);
 int cli_fail(const GError *error);
-
-/* One strategy's answer: the best of its candidates.  `plan` and timeline live in the answer. */
-struct cli_answer {
-    struct mw_result *result;
-    struct mw_plan *plan; /* NULL when it does not fit */
-    struct mw_timeline timeline;
-    struct mw_sizing *sizing;
-};
-
-enum cli_depth {
-    CLI_DEPTH_PLAN,    /* sizes and placement of the best candidate */
-    CLI_DEPTH_ROW,     /* and its step time: a row of a comparison; with its ends in JSON and CSV */
-    CLI_DEPTH_VERDICT, /* and outlooks, closed forms, the single change that gains most */
-    CLI_DEPTH_FULL     /* and the what-if tables */
-};
-
-/* Of MW_STRATEGY_AUTO the fastest strategy; if none fits, the one that lacks least. */
-struct cli_answer *cli_answer_new(const struct cli_request *request, enum mw_strategy strategy,
-                                  enum cli_depth depth, bool keep_timeline, GError **error);
-void cli_answer_free(struct cli_answer *answer);
 
 #endif

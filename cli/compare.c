@@ -50,7 +50,7 @@ bool
 cli_compare_report(const struct cli_request *request, const struct cli_measured *it, bool brief,
                    GError **error)
 {
-    double naive = naive_s(it->predicted->plan, &request->hardware[MW_OUTLOOK_TYPICAL]);
+    double naive = naive_s(it->predicted->plan, &request->question.hardware[MW_OUTLOOK_TYPICAL]);
     struct mw_compare *compare = mw_compare_new(it->predicted, it->measured, naive);
     const struct mw_run run = {it->predicted, it->measured, compare, it->facts, it->machine};
 

@@ -14,4 +14,8 @@ bool cli_deepspeed_load(struct cli_request *request, GError **error);
  * message says so before. */
 void cli_deepspeed_blame(const struct cli_request *request, GError **error);
 
+/* What a DeepSpeed file asks that the plan does otherwise, for a run, whose answer shows no notes:
+ * a line each on standard error. */
+void cli_deepspeed_tell(const struct cli_request *request, const struct mw_sizing *sizing);
+
 #endif

@@ -6,8 +6,9 @@
 
 #include "base/error.h"
 #include "base/nearest.h"
+#include "base/progress.h"
 #include "cli/cli.h"
-#include "cli/progress.h"
+#include "cli/progress_line.h"
 #include "cli/start.h"
 #include "config.h"
 #include "exec/device/backend.h"
@@ -82,7 +83,7 @@ cli_say(const char *format, ...)
 {
     va_list arguments;
 
-    cli_progress_end();
+    mw_progress_end();
     va_start(arguments, format);
     g_autofree char *text = g_strdup_vprintf(format, arguments);
     va_end(arguments);
@@ -210,6 +211,7 @@ static int
 start(int argc, char **argv)
 {
     set_environment();
+    cli_progress_line_begin();
     signal(SIGXFSZ, SIG_IGN); /* a write beyond a limit on files then fails and is told */
     setlocale(LC_ALL, "");
     setlocale(LC_NUMERIC, "C"); /* figures read the same everywhere */

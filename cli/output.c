@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/whole_file.h"
+#include "cli/deepspeed_file.h"
 #include "planner/deepspeed/deepspeed.h"
 
 static bool
@@ -66,7 +67,7 @@ say_unwritten(const struct cli_request *request)
 }
 
 bool
-cli_write_plan_files(const struct cli_request *request, const struct cli_answer *answer,
+cli_write_plan_files(const struct cli_request *request, const struct mw_answer *answer,
                      GError **error)
 {
     if (request->output && !write_plan(request->output, answer->plan, error))
@@ -76,7 +77,7 @@ cli_write_plan_files(const struct cli_request *request, const struct cli_answer 
 }
 
 static bool
-write_files(const struct cli_request *request, const struct cli_answer *answer, GError **error)
+write_files(const struct cli_request *request, const struct mw_answer *answer, GError **error)
 {
     if (!answer->result->feasible) {
         say_unwritten(request);
@@ -93,7 +94,7 @@ static void
 print_results(const struct cli_request *request, struct mw_result *const *results, int count,
               bool plan_only)
 {
-    bool several = request->strategy_count > 1;
+    bool several = request->question.strategy_count > 1;
 
     if (request->json && several)
         mw_json_write_array(stdout, results, count);
@@ -110,7 +111,7 @@ print_results(const struct cli_request *request, struct mw_result *const *result
 }
 
 int
-cli_answers_print(const struct cli_request *request, struct cli_answer *const *answers, int count,
+cli_answers_print(const struct cli_request *request, struct mw_answer *const *answers, int count,
                   bool plan_only)
 {
     g_autoptr(GError) error = NULL;
@@ -118,7 +119,7 @@ cli_answers_print(const struct cli_request *request, struct cli_answer *const *a
     bool fits = false;
 
     cli_request_tell(request);
-    if (request->strategy_count <= 1 && !write_files(request, answers[0], &error))
+    if (request->question.strategy_count <= 1 && !write_files(request, answers[0], &error))
         return cli_fail(error);
     for (int i = 0; i < count; i++) {
         results[i] = answers[i]->result;
@@ -130,36 +131,47 @@ cli_answers_print(const struct cli_request *request, struct cli_answer *const *a
     return fits ? CLI_DONE : CLI_DOES_NOT_FIT;
 }
 
-/* Of several strategies a row each. */
-static struct cli_answer *
-answer_strategy(const struct cli_request *request, int index, enum cli_depth depth, GError **error)
+struct mw_answer *
+cli_answer_new(const struct cli_request *request, int index, enum mw_depth depth,
+               bool keep_timeline, GError **error)
 {
-    if (request->strategy_count > 1)
-        depth = MIN(depth, CLI_DEPTH_ROW);
-    return cli_answer_new(request, request->strategies[index], depth,
-                          request->trace || request->plot, error);
+    struct mw_answer *answer = mw_answer_new(
+        &request->question, request->question.strategies[index], depth, keep_timeline, error);
+
+    cli_deepspeed_blame(request, error);
+    return answer;
+}
+
+/* Of several strategies a row each. */
+static struct mw_answer *
+answer_strategy(const struct cli_request *request, int index, enum mw_depth depth, GError **error)
+{
+    if (request->question.strategy_count > 1)
+        depth = MIN(depth, MW_DEPTH_ROW);
+    return cli_answer_new(request, index, depth, request->trace || request->plot, error);
 }
 
 /* Of several strategies one whose step has too many ops is left out, in words. */
 static bool
 leave_out(const struct cli_request *request, int index, GError **refused)
 {
-    if (request->strategy_count == 1 || !g_error_matches(*refused, MW_ERROR, MW_ERROR_LARGE))
+    if (request->question.strategy_count == 1 ||
+        !g_error_matches(*refused, MW_ERROR, MW_ERROR_LARGE))
         return false;
-    cli_say("%s is left out: %s", mw_strategy_name(request->strategies[index]),
+    cli_say("%s is left out: %s", mw_strategy_name(request->question.strategies[index]),
             (*refused)->message);
     g_clear_error(refused);
     return true;
 }
 
 int
-cli_answer_request(const struct cli_request *request, enum cli_depth depth)
+cli_answer_request(const struct cli_request *request, enum mw_depth depth)
 {
-    struct cli_answer *answers[MW_STRATEGY_COUNT];
+    struct mw_answer *answers[MW_STRATEGY_COUNT];
     g_autoptr(GError) error = NULL;
     int count = 0, status;
 
-    for (int i = 0; i < request->strategy_count && !error; i++) {
+    for (int i = 0; i < request->question.strategy_count && !error; i++) {
         answers[count] = answer_strategy(request, i, depth, &error);
         if (answers[count])
             count++;
@@ -168,8 +180,8 @@ cli_answer_request(const struct cli_request *request, enum cli_depth depth)
     }
     status = error    ? cli_fail(error)
              : !count ? CLI_USAGE
-                      : cli_answers_print(request, answers, count, depth == CLI_DEPTH_PLAN);
+                      : cli_answers_print(request, answers, count, depth == MW_DEPTH_PLAN);
     while (count > 0)
-        cli_answer_free(answers[--count]);
+        mw_answer_free(answers[--count]);
     return status;
 }

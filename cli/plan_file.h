@@ -18,8 +18,4 @@ char *cli_plan_file_machine(const char *path);
 /* Whether the file holds a plan that is whole. */
 bool cli_plan_file_check(const char *path, GError **error);
 
-/* The answer to a checked plan, which it takes; request->plan_file names it in messages. */
-struct cli_answer *cli_plan_answer(const struct cli_request *request, struct mw_plan *plan,
-                                   GError **error);
-
 #endif

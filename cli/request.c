@@ -29,12 +29,12 @@ parse_strategies(struct cli_request *request, const char *text, GError **error)
         enum mw_strategy strategy;
         if (!mw_strategy_parse(*name, &strategy, error))
             return false;
-        for (int i = 0; i < request->strategy_count; i++)
-            if (request->strategies[i] == strategy)
+        for (int i = 0; i < request->question.strategy_count; i++)
+            if (request->question.strategies[i] == strategy)
                 return mw_refuse(error, "-s %s: strategy %s is named twice", text, *name);
         if (names[1] && strategy == MW_STRATEGY_AUTO)
             return mw_refuse(error, "-s %s: auto tries all strategies; give it alone", text);
-        request->strategies[request->strategy_count++] = strategy;
+        request->question.strategies[request->question.strategy_count++] = strategy;
     }
     return true;
 }
@@ -110,9 +110,9 @@ tell_disturbed(const struct mw_hwprofile *profile)
 void
 cli_request_tell(const struct cli_request *request)
 {
-    tell_machine(request->profile);
-    tell_instruction_set(request->profile);
-    tell_disturbed(request->profile);
+    tell_machine(request->question.profile);
+    tell_instruction_set(request->question.profile);
+    tell_disturbed(request->question.profile);
 }
 
 static bool
@@ -123,18 +123,19 @@ load_profile(struct cli_request *request, const char *outlook_text, GError **err
 
     if (outlook_text && !parse_outlook(outlook_text, &only, error))
         return false;
-    request->profile = mw_hwprofile_load(request->hardware_name, error);
-    if (!request->profile)
+    request->question.profile = mw_hwprofile_load(request->hardware_name, error);
+    if (!request->question.profile)
         return false;
     for (char **set = sets; set && *set; set++)
-        if (!mw_hwprofile_set(request->profile, *set, error))
+        if (!mw_hwprofile_set(request->question.profile, *set, error))
             return false;
-    request->modified = sets && *sets;
-    if (!mw_hwprofile_check(request->profile, error))
+    request->question.modified = sets && *sets;
+    if (!mw_hwprofile_check(request->question.profile, error))
         return false;
     for (int outlook = 0; outlook < MW_OUTLOOK_COUNT; outlook++)
-        request->hardware[outlook] = mw_hwprofile_read(request->profile, only < 0 ? outlook : only);
-    request->outlook = only < 0 ? MW_OUTLOOK_TYPICAL : (enum mw_outlook)only;
+        request->question.hardware[outlook] =
+            mw_hwprofile_read(request->question.profile, only < 0 ? outlook : only);
+    request->question.outlook = only < 0 ? MW_OUTLOOK_TYPICAL : (enum mw_outlook)only;
     return true;
 }
 
@@ -184,15 +185,18 @@ is_to_be_measured(const struct cli_request *request)
 static bool
 apply_options(struct cli_request *request, const struct cli_request_words *words, GError **error)
 {
-    mw_settings_init(&request->settings);
-    if (!cli_options_apply(&request->settings, error) ||
+    mw_settings_init(&request->question.settings);
+    request->question.writes_deepspeed = request->write_deepspeed != NULL;
+    request->question.ends = request->json || request->csv;
+    if (!cli_options_apply(&request->question.settings, error) ||
         (request->deepspeed_file && !cli_deepspeed_load(request, error)))
         return false;
     if (request->sensitivity)
-        request->settings.ops_max = WHAT_IF_OPS_MAX;
+        request->question.settings.ops_max = WHAT_IF_OPS_MAX;
     if (words->strategies)
         return parse_strategies(request, words->strategies, error);
-    request->strategies[request->strategy_count++] = request->settings.strategy;
+    request->question.strategies[request->question.strategy_count++] =
+        request->question.settings.strategy;
     return true;
 }
 
@@ -227,12 +231,12 @@ check_settings(const struct cli_request *request, const struct cli_request_words
         .gpus_per_node = 1, .gpu_bf16 = true, .gpu_flash_attention = true};
     bool known =
         verb != &cli_verb_run && !(request->sets && *request->sets) && !request->deepspeed_file;
-    const struct mw_request planned = {&request->model, known ? &alone : NULL};
-    struct mw_settings asked = request->settings;
+    const struct mw_request planned = {&request->question.model, known ? &alone : NULL};
+    struct mw_settings asked = request->question.settings;
     bool taken = false;
 
-    for (int i = 0; !taken && i < request->strategy_count; i++) {
-        asked.strategy = request->strategies[i];
+    for (int i = 0; !taken && i < request->question.strategy_count; i++) {
+        asked.strategy = request->question.strategies[i];
         taken = mw_settings_check(&planned, &asked, error && !*error ? error : NULL);
     }
     if (taken)
@@ -259,7 +263,7 @@ check_before_measuring(const struct cli_request *request, const struct cli_reque
                                          check_settings(&trial, words, verb, error);
     cli_deepspeed_blame(&trial, error);
     good = good && (!check || check(&trial, true, error));
-    mw_deepspeed_said_clear(&trial.deepspeed);
+    mw_deepspeed_said_clear(&trial.question.deepspeed);
     return good;
 }
 
@@ -271,7 +275,8 @@ fill_request(struct cli_request *request, const struct cli_request_words *words,
         return false;
     take_plan_machine(request, verb);
     if (!check_names(request, error) ||
-        (!request->plan_file && !mw_model_load(request->model_name, &request->model, error)) ||
+        (!request->plan_file &&
+         !mw_model_load(request->model_name, &request->question.model, error)) ||
         !check_plan_there(request, verb->name, error) || (check && !check(request, false, error)) ||
         (is_to_be_measured(request) &&
          !check_before_measuring(request, words, verb, check, error)) ||
@@ -304,8 +309,8 @@ parse(struct cli_request *request, const struct cli_verb *verb, const struct cli
 static void
 clear(struct cli_request *request)
 {
-    mw_hwprofile_free(request->profile);
-    mw_deepspeed_said_clear(&request->deepspeed);
+    mw_hwprofile_free(request->question.profile);
+    mw_deepspeed_said_clear(&request->question.deepspeed);
     g_free(request->model_name);
     g_free(request->hardware_name);
     g_free(request->output);

@@ -23,11 +23,11 @@ file_option(const struct cli_request *request)
 static bool
 check_plan_verb(const struct cli_request *request, GError **error)
 {
-    const char *timed = request->trace                 ? "--trace"
-                        : request->plot                ? "--plot"
-                        : request->sensitivity         ? "--what-if"
-                        : request->settings.tokens > 0 ? "--tokens"
-                                                       : NULL;
+    const char *timed = request->trace                          ? "--trace"
+                        : request->plot                         ? "--plot"
+                        : request->sensitivity                  ? "--what-if"
+                        : request->question.settings.tokens > 0 ? "--tokens"
+                                                                : NULL;
     const char *more = request->csv ? "--csv" : file_option(request);
 
     if (timed)
@@ -43,9 +43,9 @@ check_several(const struct cli_request *request, GError **error)
 {
     const char *single = request->sensitivity ? "--what-if" : file_option(request);
 
-    if (request->strategy_count > 1 && single)
+    if (request->question.strategy_count > 1 && single)
         return mw_refuse(error, "%s: takes one strategy; -s names %d of them", single,
-                         request->strategy_count);
+                         request->question.strategy_count);
     return true;
 }
 
@@ -95,10 +95,11 @@ check_run_verb(const struct cli_request *request, GError **error)
     if (other)
         return mw_refuse(error, "%s: is an option of %s, not of run", other,
                          request->csv ? "plan and simulate" : "simulate");
-    if (request->settings.tokens > 0)
+    if (request->question.settings.tokens > 0)
         return mw_refuse(error, "--tokens: is an option of simulate; run trains --steps N");
-    if (request->strategy_count > 1)
-        return mw_refuse(error, "-s: names %d strategies; run takes one", request->strategy_count);
+    if (request->question.strategy_count > 1)
+        return mw_refuse(error, "-s: names %d strategies; run takes one",
+                         request->question.strategy_count);
     return true;
 }
 

@@ -4,7 +4,7 @@
 #include "cli/plan_file.h"
 
 static int
-report(const struct cli_request *request, struct cli_answer *answer,
+report(const struct cli_request *request, struct mw_answer *answer,
        const struct mw_measured *measured, const char *machine)
 {
     const struct cli_measured it = {answer->result, measured, NULL, machine};
@@ -25,10 +25,11 @@ answer(const struct cli_request *request)
     g_autofree char *machine = NULL;
     struct mw_plan *plan = NULL;
     struct mw_measured *measured = mw_measured_read(request->plan_file, &plan, &machine, &error);
-    struct cli_answer *predicted = measured ? cli_plan_answer(request, plan, &error) : NULL;
+    struct mw_answer *predicted =
+        measured ? mw_answer_of_plan(&request->question, request->plan_file, plan, &error) : NULL;
     int status = predicted ? report(request, predicted, measured, machine) : cli_fail(error);
 
-    cli_answer_free(predicted);
+    mw_answer_free(predicted);
     mw_measured_free(measured);
     return status;
 }

@@ -5,9 +5,9 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "base/json_writer.h"
+#include "base/progress.h"
 #include "cli/cli.h"
 #include "cli/output.h"
-#include "cli/progress.h"
 
 struct largest {
     enum mw_strategy strategy;
@@ -20,9 +20,10 @@ static bool
 find_largest(const struct cli_request *request, enum mw_strategy strategy, struct largest *largest,
              GError **error)
 {
-    struct mw_request planned = {&request->model, &request->hardware[MW_OUTLOOK_TYPICAL]};
-    struct mw_settings asked = request->settings, resolved;
-    struct mw_model model = request->model;
+    struct mw_request planned = {&request->question.model,
+                                 &request->question.hardware[MW_OUTLOOK_TYPICAL]};
+    struct mw_settings asked = request->question.settings, resolved;
+    struct mw_model model = request->question.model;
 
     asked.strategy = strategy;
     if (!mw_settings_resolve(&planned, &asked, &resolved, error))
@@ -64,15 +65,15 @@ find_rows(const struct cli_request *request, GError **error)
 {
     GArray *rows = g_array_new(FALSE, FALSE, sizeof(struct largest));
 
-    for (int i = 0; i < request->strategy_count; i++) {
-        bool all = request->strategies[i] == MW_STRATEGY_AUTO;
-        int first = all ? MW_STRATEGY_DDP : request->strategies[i];
-        int last = all ? MW_STRATEGY_COUNT - 1 : request->strategies[i];
+    for (int i = 0; i < request->question.strategy_count; i++) {
+        bool all = request->question.strategies[i] == MW_STRATEGY_AUTO;
+        int first = all ? MW_STRATEGY_DDP : request->question.strategies[i];
+        int last = all ? MW_STRATEGY_COUNT - 1 : request->question.strategies[i];
         for (int s = first; s <= last; s++) {
             g_autoptr(GError) refused = NULL;
             struct largest row;
-            cli_progress("most layers that fit: %s, strategy %d of %d", mw_strategy_name(s),
-                         s - first + 1, last - first + 1);
+            mw_progress("most layers that fit: %s, strategy %d of %d", mw_strategy_name(s),
+                        s - first + 1, last - first + 1);
             if (find_largest(request, s, &row, &refused)) {
                 g_array_append_val(rows, row);
             } else if (!all || (s == last && !rows->len)) {
@@ -95,7 +96,7 @@ print_why_more(const struct cli_request *request, const GArray *rows)
     if (more)
         printf("or more: memory has room, and a step of more layers has over %" G_GINT64_FORMAT
                " ops, which are not planned\n",
-               request->settings.ops_max);
+               request->question.settings.ops_max);
 }
 
 static void
@@ -124,7 +125,7 @@ print_largest(const struct cli_request *request)
     g_autoptr(GError) error = NULL;
     g_autoptr(GArray) rows = find_rows(request, &error);
 
-    cli_progress_end();
+    mw_progress_end();
     if (!rows)
         return cli_fail(error);
     cli_request_tell(request);
@@ -138,7 +139,7 @@ print_largest(const struct cli_request *request)
 static int
 answer(const struct cli_request *request)
 {
-    return request->largest ? print_largest(request) : cli_answer_request(request, CLI_DEPTH_PLAN);
+    return request->largest ? print_largest(request) : cli_answer_request(request, MW_DEPTH_PLAN);
 }
 
 static int

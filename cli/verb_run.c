@@ -4,8 +4,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "cli/evaluate.h"
-#include "cli/fill.h"
+#include "cli/deepspeed_file.h"
 #include "cli/output.h"
 #include "cli/run/alike.h"
 #include "cli/run/backend.h"
@@ -22,6 +21,7 @@
 #include "cli/runs/export.h"
 #include "exec/course/log.h"
 #include "exec/nvme/run_names.h"
+#include "study/evaluate.h"
 
 /* Of each lane of collectives. */
 #define COLLECTIVE_SCRATCH_BYTES ((int64_t)4 << 20)
@@ -114,7 +114,7 @@ open_log(struct run *run, GError **error)
         .first_step = mw_trainer_next_step(training->trainer),
         .steps = training->options.steps,
         .tokens = (int64_t)r->tokens_per_step,
-        .flops = cli_flops_of_model(sizing) * sizing->ranks,
+        .flops = mw_flops_of_model(sizing) * sizing->ranks,
         .peak_flops = sizing->hardware->gpu_peak_flops * sizing->ranks,
         .loss_scale = cli_training_loss_scaling(training).max > 1,
         .gives_up = gives_up_reader,
@@ -340,7 +340,7 @@ train(struct run *run, GError **error)
     if (mw_ranks_index(run->training.ranks) == 0) {
         cli_request_tell(run->training.request);
         if (!run->training.request->json)
-            cli_tell_deepspeed(run->training.request, run->training.answer->sizing);
+            cli_deepspeed_tell(run->training.request, run->training.answer->sizing);
     }
     run->report = cli_run_report_new(&run->training);
     int64_t left = run->training.options.steps - mw_trainer_next_step(run->training.trainer);
@@ -459,7 +459,7 @@ end_without_plan(struct run *run, int rank)
         return agreed(run, CLI_DOES_NOT_FIT);
     if (rank)
         cli_say("the plan of rank 0 fits, that of rank %d does not, by its profile %s:", rank,
-                mw_hwprofile_name(training->request->profile));
+                mw_hwprofile_name(training->request->question.profile));
     int status = cli_answers_print(training->request, &run->training.answer, 1, true);
     return status == CLI_DOES_NOT_FIT ? agreed(run, status) : status;
 }
@@ -492,8 +492,8 @@ plan_and_run(struct run *run)
         return fail(run, error);
     cli_run_request_tell_backend(training);
     training->stem = stem_of(training);
-    enum cli_depth depth = request->json ? CLI_DEPTH_VERDICT : CLI_DEPTH_ROW;
-    training->answer = cli_answer_new(request, request->strategies[0], depth, true, &error);
+    enum mw_depth depth = request->json ? MW_DEPTH_VERDICT : MW_DEPTH_ROW;
+    training->answer = cli_answer_new(request, 0, depth, true, &error);
     if (!training->answer)
         return fail(run, error);
     cli_run_request_tell_dtype(training);
@@ -612,7 +612,7 @@ check(const struct cli_request *request, bool measures, GError **error)
     struct mw_decoder decoder;
     bool good = cli_run_options_read(&options, error) &&
                 cli_run_paths_check(request, &options, error) &&
-                mw_decoder_read(&request->model, request->model_name, &decoder, error) &&
+                mw_decoder_read(&request->question.model, request->model_name, &decoder, error) &&
                 (!measures || check_before_measuring(request, &options, error));
 
     cli_run_options_clear(&options);

@@ -6,7 +6,7 @@
 static int
 answer(const struct cli_request *request)
 {
-    enum cli_depth depth = request->sensitivity ? CLI_DEPTH_FULL : CLI_DEPTH_VERDICT;
+    enum mw_depth depth = request->sensitivity ? MW_DEPTH_FULL : MW_DEPTH_VERDICT;
 
     return request->plan_file ? cli_plan_file(request) : cli_answer_request(request, depth);
 }

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/lanes.h"
 #include "report/report.h"
+#include "study/lanes.h"
 
 double
 mw_pair_error(struct mw_pair pair)

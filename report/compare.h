@@ -9,7 +9,7 @@
 #define MW_REPORT_COMPARE_H
 
 #include "report/measured.h"
-#include "report/result.h"
+#include "study/result.h"
 
 struct mw_pair {
     double predicted_s, measured_s;

@@ -3,7 +3,7 @@
 #define MW_REPORT_JSON_PARTS_H
 
 #include "base/json_writer.h"
-#include "report/result.h"
+#include "study/result.h"
 
 /* All keys of a result, into an object that is open. */
 void mw_json_result(struct mw_json_writer *json, const struct mw_result *result);

@@ -1,8 +1,8 @@
 #include <math.h>
 
 #include "report/json_parts.h"
-#include "report/lanes.h"
 #include "report/run.h"
+#include "study/lanes.h"
 
 static void
 write_times(struct mw_json_writer *json, struct mw_pair pair)

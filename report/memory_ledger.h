@@ -6,7 +6,7 @@
 
 #include <stddef.h>
 
-#include "report/result.h"
+#include "study/result.h"
 
 struct mw_memory_row { /* rank 0 */
     enum mw_tier tier;

@@ -3,11 +3,11 @@
 
 #include "base/error.h"
 #include "base/whole_file.h"
-#include "report/lanes.h"
 #include "report/plot_data.h"
 #include "report/plot_script.h"
 #include "report/report.h"
 #include "report/run.h"
+#include "study/lanes.h"
 
 static bool
 find_format(const char *path, bool *svg, GError **error)

@@ -1,8 +1,8 @@
 #include "report/plot_data.h"
 
 #include "base/format.h"
-#include "report/lanes.h"
 #include "report/memory_curve.h"
+#include "study/lanes.h"
 
 /* Half the height of a lane's box; lanes are 1 apart. */
 #define HALF_HEIGHT 0.4

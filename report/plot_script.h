@@ -8,8 +8,8 @@
 #include <glib.h>
 
 #include "report/plot_data.h"
-#include "report/result.h"
 #include "report/run.h"
+#include "study/result.h"
 
 #define MW_PLOT_HEIGHT 800 /* usual, in pixels */
 

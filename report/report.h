@@ -12,12 +12,7 @@
 #include <stdio.h>
 
 #include "plan/plan.h"
-#include "report/result.h"
-
-/* Lane use from a timeline (one step): fills lanes, phases, bottleneck-free facts of `result`.
- * Works for predicted and measured timelines alike. */
-void mw_summary_lanes(const struct mw_plan *plan, const struct mw_timeline *timeline,
-                      struct mw_result *result);
+#include "study/result.h"
 
 void mw_table_plan(FILE *out, const struct mw_result *result);     /* what will be where */
 void mw_table_simulate(FILE *out, const struct mw_result *result); /* the whole answer */

@@ -5,6 +5,7 @@
 
 #include "base/format.h"
 #include "report/report.h"
+#include "study/lanes.h"
 
 /* What goes with the speed, or against it. */
 static void

@@ -10,7 +10,7 @@
 
 #include "report/compare.h"
 #include "report/measured.h"
-#include "report/result.h"
+#include "study/result.h"
 
 struct mw_run_facts { /* what a timeline does not say; all since the first step began */
     const char *backend; /* lives as long as the program */

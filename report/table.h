@@ -7,7 +7,7 @@
 #include <glib.h>
 #include <stdio.h>
 
-#include "report/result.h"
+#include "study/result.h"
 
 /* "label         text": the lines of a verdict. */
 void mw_table_line(FILE *out, const char *label, const char *format, ...) G_GNUC_PRINTF(3, 4);

@@ -3,11 +3,11 @@
 
 #include "base/format.h"
 #include "report/grid.h"
-#include "report/lanes.h"
 #include "report/report.h"
 #include "report/run.h"
 #include "report/table.h"
 #include "report/wrap.h"
+#include "study/lanes.h"
 
 #define OPERATORS_SHOWN 16
 #define OPS_SHOWN 8

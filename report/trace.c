@@ -2,10 +2,10 @@
 
 #include "base/json_writer.h"
 #include "base/whole_file.h"
-#include "report/lanes.h"
 #include "report/memory_curve.h"
 #include "report/report.h"
 #include "report/run.h"
+#include "study/lanes.h"
 
 /* A timeline of the trace, and its processes: `name` is before a rank's, and NULL where there is
  * one timeline. */

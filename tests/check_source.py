@@ -31,6 +31,8 @@ BELOW = {
     "planner/remedy": {"base", "plan", "hardware", "model", "planner/settings", "planner/sizing",
                        "planner"},
     "sim": {"plan", "hardware"},
+    "study": {"base", "plan", "hardware", "model", "planner/settings", "planner/sizing",
+              "planner/build", "planner/deepspeed", "planner", "planner/remedy", "sim"},
     "exec/host": {"base"},
     "exec/memory": {"base", "exec/host"},
     "exec/nvme": {"base", "exec/host", "exec/memory"},
@@ -47,7 +49,7 @@ BELOW = {
                      "exec/device"},
     "calibrate": {"base", "plan", "hardware", "exec/host", "exec/memory", "exec/nvme",
                   "exec/ranks", "exec/device"},
-    "report": {"base", "plan", "hardware"},
+    "report": {"base", "plan", "hardware", "study"},
     "cli": None,  # all
 }
 FOLDERS = sorted({room.split("/")[0] for room in BELOW})

@@ -1,6 +1,7 @@
 #include "tests/compared.h"
 
 #include "report/report.h"
+#include "study/lanes.h"
 
 /* Predicted: forward 15 ms, the step 44 ms.  Measured: forward 90 ms, then 10, 12 and 30. */
 static void

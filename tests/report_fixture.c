@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "report/report.h"
+#include "study/lanes.h"
 
 #define MS INT64_C(1000000)
 #define GIB (INT64_C(1) << 30)

@@ -4,7 +4,7 @@
 #ifndef MW_TESTS_REPORT_FIXTURE_H
 #define MW_TESTS_REPORT_FIXTURE_H
 
-#include "report/result.h"
+#include "study/result.h"
 
 struct report_fixture {
     struct mw_plan *plan;

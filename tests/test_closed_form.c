@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "cli/evaluate.h"
+#include "study/evaluate.h"
 #include "tests/random_request.h"
 
 #define REQUESTS 4000
@@ -152,9 +152,9 @@ check_sizing(const struct mw_sizing *sizing, const struct mw_hardware *hardware)
     struct mw_engine_result engine;
     struct mw_closed_form form;
 
-    g_assert_true(cli_engine(plan, hardware, false, &engine, NULL));
+    g_assert_true(mw_evaluate_plan(plan, hardware, false, &engine, NULL));
 
-    cli_closed_form(sizing, hardware, &form);
+    mw_closed_form_of(sizing, hardware, &form);
     g_assert_cmpint(engine.step_ns, ==, sum_ns(plan, hardware));
     g_assert_cmpfloat_with_epsilon((double)engine.step_ns, form.plan_total_s * 1e9,
                                    plan->op_count);
@@ -196,8 +196,8 @@ check_ceiling(const struct mw_sizing *sizing, const struct mw_hardware *hardware
     struct mw_engine_result engine;
     struct mw_closed_form form;
 
-    g_assert_true(cli_engine(plan, hardware, false, &engine, NULL));
-    cli_closed_form(sizing, hardware, &form);
+    g_assert_true(mw_evaluate_plan(plan, hardware, false, &engine, NULL));
+    mw_closed_form_of(sizing, hardware, &form);
     g_assert_cmpfloat((double)engine.step_ns, <=, form.plan_total_s * 1e9 + plan->op_count);
     mw_engine_result_clear(&engine);
     mw_plan_free(plan);

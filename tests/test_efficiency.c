@@ -2,7 +2,7 @@
 #include <math.h>
 
 #include "base/error.h"
-#include "cli/evaluate.h"
+#include "study/evaluate.h"
 #include "tests/random_request.h"
 
 #define REQUESTS 1500
@@ -14,8 +14,8 @@ static double
 efficiency_of(const struct mw_sizing *sizing, const struct mw_hardware *hardware)
 {
     struct mw_plan *plan = mw_build_plan(sizing);
-    double efficiency = cli_flops_done(sizing) / cli_step_s(plan, hardware, false) /
-                        cli_achievable_flops(plan, hardware);
+    double efficiency = mw_flops_done(sizing) / mw_step_s(plan, hardware, false) /
+                        mw_achievable_flops(plan, hardware);
 
     mw_plan_free(plan);
     return efficiency;
@@ -100,9 +100,9 @@ test_model_flops(void)
         for (int64_t interval = 0; interval <= 1; interval++) {
             hardware.gpu_flash_attention = flash;
             struct mw_sizing *sizing = sizing_of(&model, &hardware, 8192, interval);
-            double palm = palm_flops(&model, 8192), of_model = cli_flops_of_model(sizing);
+            double palm = palm_flops(&model, 8192), of_model = mw_flops_of_model(sizing);
             g_assert_cmpfloat_with_epsilon(of_model, palm, 1e-9 * palm);
-            double again = cli_flops_done(sizing) - of_model;
+            double again = mw_flops_done(sizing) - of_model;
             scores = (double)flash * 2.0 * 8192 * 8192 *
                      (double)(model.layers * model.heads * model.head_dim);
             if (interval)

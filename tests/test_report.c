@@ -6,6 +6,7 @@
 
 #include "base/format.h"
 #include "report/report.h"
+#include "study/lanes.h"
 #include "tests/golden.h"
 #include "tests/report_fixture.h"
 

@@ -3,9 +3,9 @@
 #include <math.h>
 
 #include "base/format.h"
-#include "cli/fill.h"
 #include "exec/device/backend.h"
 #include "report/table.h"
+#include "study/fill.h"
 
 /* "2 sequences of 256 tokens per GPU in each of 4 micro-batches, 8 in all per step" */
 static char *
@@ -33,7 +33,7 @@ saves_s(const struct mw_sizing *sizing, int64_t first, int64_t last)
 
     if (every <= 0 || last <= first)
         return 0;
-    return (double)(last / every - first / every + (last % every != 0)) * cli_save_s(sizing);
+    return (double)(last / every - first / every + (last % every != 0)) * mw_save_s(sizing);
 }
 
 /* Steps before --dpu-start take their own time. */

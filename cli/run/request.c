@@ -65,11 +65,11 @@ cli_run_request(const struct cli_request *request, const struct mw_ranks *ranks,
     struct cli_request mine = *request;
 
     for (int outlook = 0; outlook < MW_OUTLOOK_COUNT; outlook++) {
-        share_device(&mine.hardware[outlook], mw_ranks_node_count(ranks));
-        cli_limits_apply(limits, mw_ranks_node_count(ranks), &mine.hardware[outlook]);
+        share_device(&mine.question.hardware[outlook], mw_ranks_node_count(ranks));
+        cli_limits_apply(limits, mw_ranks_node_count(ranks), &mine.question.hardware[outlook]);
     }
-    plan_for(&mine.settings, ranks);
-    bound_batch(&mine.settings, &mine.model);
+    plan_for(&mine.question.settings, ranks);
+    bound_batch(&mine.question.settings, &mine.question.model);
     return mine;
 }
 
@@ -78,14 +78,14 @@ void
 cli_run_request_tell_dtype(const struct cli_training *training)
 {
     const struct cli_request *request = training->request;
-    const char *name = mw_hwprofile_name(request->profile);
+    const char *name = mw_hwprofile_name(request->question.profile);
     bool fp16 = training->answer->sizing->settings.dtype == MW_DTYPE_FP16;
-    bool has_bf16 = request->hardware[MW_OUTLOOK_TYPICAL].gpu_bf16;
+    bool has_bf16 = request->question.hardware[MW_OUTLOOK_TYPICAL].gpu_bf16;
     bool cores = !training->options.backend->apart && training->options.backend != &mw_backend_null;
 
     if (!fp16 || mw_ranks_index(training->ranks) > 0)
         return;
-    if (request->settings.dtype == MW_DTYPE_BF16)
+    if (request->question.settings.dtype == MW_DTYPE_BF16)
         cli_say("--dtype bf16: the GPU of profile %s has products in fp16 only; this run uses fp16",
                 name);
     else if (has_bf16 && cores)
@@ -98,7 +98,7 @@ cli_run_request_tell_dtype(const struct cli_training *training)
 void
 cli_run_request_tell_backend(const struct cli_training *training)
 {
-    const struct mw_hwprofile *profile = training->request->profile;
+    const struct mw_hwprofile *profile = training->request->question.profile;
     const char *measured = mw_hwprofile_backend(profile), *here = training->options.backend->name;
 
     if (measured && strcmp(measured, here) && training->options.backend != &mw_backend_null &&

@@ -40,7 +40,7 @@ cli_run_taken_write(struct mw_json_writer *json, const struct cli_training *trai
 {
     const struct cli_request *request = training->request;
     g_autofree char *here = cli_here_path();
-    enum mw_strategy strategy = request->strategies[0];
+    enum mw_strategy strategy = request->question.strategies[0];
 
     mw_json_begin(json, "options", '{', false);
     put_path(json, "model", request->model_name);

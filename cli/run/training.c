@@ -233,13 +233,15 @@ cli_training_check_inputs(const struct cli_request *request, const struct cli_ru
                           GError **error)
 {
     struct cli_training trial = {.request = request, .options = *options};
-    int64_t seq = request->settings.seq;
+    int64_t seq = request->question.settings.seq;
 
-    bool good = mw_decoder_read(&request->model, request->model_name, &trial.decoder, error) &&
-                check_start(options, error) && check_save(&trial, error) &&
-                open_tokens(&trial, seq == MW_AUTO ? mw_settings_default_seq(&request->model) : seq,
-                            error) &&
-                open_start(&trial, error);
+    bool good =
+        mw_decoder_read(&request->question.model, request->model_name, &trial.decoder, error) &&
+        check_start(options, error) && check_save(&trial, error) &&
+        open_tokens(&trial,
+                    seq == MW_AUTO ? mw_settings_default_seq(&request->question.model) : seq,
+                    error) &&
+        open_start(&trial, error);
     mw_tokens_close(trial.tokens);
     mw_safetensors_close(trial.weights);
     mw_checkpoint_close(trial.checkpoint);
@@ -503,7 +505,7 @@ cli_training_open(struct cli_training *run, GError **error)
 {
     const struct cli_request *request = run->request;
 
-    return mw_decoder_read(&request->model, request->model_name, &run->decoder, error) &&
+    return mw_decoder_read(&request->question.model, request->model_name, &run->decoder, error) &&
            check_start(&run->options, error) && check_save(run, error) &&
            check_settings(&run->answer->sizing->settings, error) && check_resume(run, error) &&
            open_drives(run, error) && open_start(run, error) && take_up(run, error) &&
@@ -526,7 +528,7 @@ cli_training_close(struct cli_training *run, bool together)
     g_free(run->held);
     g_free(run->then);
     g_free(run->saved);
-    cli_answer_free(run->answer);
+    mw_answer_free(run->answer);
     cli_run_options_clear(&run->options);
     g_free(run->stem);
 }

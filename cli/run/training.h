@@ -15,7 +15,7 @@ struct cli_training {
     const struct cli_request *request; /* borrowed */
     struct mw_ranks *ranks;            /* borrowed */
     struct cli_run_options options;
-    struct cli_answer *answer; /* with a plan */
+    struct mw_answer *answer;  /* with a plan */
     char *stem;                /* of this rank's files on the drives; may be NULL */
 
     struct cli_run_drives *drives; /* cli/run/drives.h */

@@ -4,6 +4,7 @@
 
 #include "report/report.h"
 #include "report/run.h"
+#include "study/lanes.h"
 #include "tests/fuzz/fuzz.h"
 
 static struct mw_measured *

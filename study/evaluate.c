@@ -1,5 +1,5 @@
-#include "cli/evaluate.h"
-#include "cli/progress.h"
+#include "base/progress.h"
+#include "study/evaluate.h"
 
 #include <math.h>
 
@@ -15,7 +15,7 @@ run(const struct mw_plan *plan, const struct mw_hardware *hardware, bool keep_ti
     struct mw_costs costs;
     char why[256];
 
-    cli_progress_simulates();
+    mw_progress_simulates();
     mw_costs_init(&costs, plan, hardware);
     for (uint32_t c = 0; uncontended && c < plan->channel_count; c++)
         costs.capacity[c] = NO_LIMIT;
@@ -27,14 +27,14 @@ run(const struct mw_plan *plan, const struct mw_hardware *hardware, bool keep_ti
 }
 
 bool
-cli_engine(const struct mw_plan *plan, const struct mw_hardware *hardware, bool keep_timeline,
-           struct mw_engine_result *result, GError **error)
+mw_evaluate_plan(const struct mw_plan *plan, const struct mw_hardware *hardware, bool keep_timeline,
+                 struct mw_engine_result *result, GError **error)
 {
     return run(plan, hardware, keep_timeline, false, result, error);
 }
 
 double
-cli_step_s(const struct mw_plan *plan, const struct mw_hardware *hardware, bool uncontended)
+mw_step_s(const struct mw_plan *plan, const struct mw_hardware *hardware, bool uncontended)
 {
     struct mw_engine_result result;
 
@@ -46,13 +46,13 @@ cli_step_s(const struct mw_plan *plan, const struct mw_hardware *hardware, bool 
 }
 
 double
-cli_tokens_per_step(const struct mw_sizing *sizing)
+mw_tokens_per_step(const struct mw_sizing *sizing)
 {
     return (double)sizing->tokens / sizing->tp * sizing->ranks * sizing->settings.grad_accum;
 }
 
 double
-cli_flops_of_model(const struct mw_sizing *sizing)
+mw_flops_of_model(const struct mw_sizing *sizing)
 {
     double flops = 0;
 
@@ -65,7 +65,7 @@ cli_flops_of_model(const struct mw_sizing *sizing)
 }
 
 double
-cli_flops_done(const struct mw_sizing *sizing)
+mw_flops_done(const struct mw_sizing *sizing)
 {
     bool recomputes = sizing->settings.checkpoint_interval > 0;
     double flops = 0;
@@ -82,7 +82,7 @@ cli_flops_done(const struct mw_sizing *sizing)
 }
 
 double
-cli_achievable_flops(const struct mw_plan *plan, const struct mw_hardware *hardware)
+mw_achievable_flops(const struct mw_plan *plan, const struct mw_hardware *hardware)
 {
     g_autofree int64_t *times = g_new0(int64_t, plan->work_count);
     double flops = 0, seconds = 0;
@@ -252,14 +252,14 @@ closed_form(const struct mw_sizing *s, const struct mw_hardware *hardware, bool 
 }
 
 void
-cli_closed_form(const struct mw_sizing *sizing, const struct mw_hardware *hardware,
-                struct mw_closed_form *out)
+mw_closed_form_of(const struct mw_sizing *sizing, const struct mw_hardware *hardware,
+                  struct mw_closed_form *out)
 {
     closed_form(sizing, hardware, false, out);
 }
 
 double
-cli_estimate_s(const struct mw_sizing *sizing, const struct mw_hardware *hw)
+mw_estimate_s(const struct mw_sizing *sizing, const struct mw_hardware *hw)
 {
     struct mw_closed_form form;
     const double *t = form.plan_s;
@@ -382,7 +382,7 @@ value_network(const struct mw_hardware *hw)
     return hw->nic_bytes_per_s;
 }
 
-const struct cli_knob cli_knobs[] = {
+const struct mw_knob mw_knobs[] = {
     {"NVMe bandwidth (a node)", scale_nvme, value_nvme},
     {"PCIe bandwidth (a node)", scale_pcie, value_pcie},
     {"host memory and cores (a node)", scale_host, value_host},
@@ -391,4 +391,4 @@ const struct cli_knob cli_knobs[] = {
     {"GPU memory bandwidth", scale_gpu_memory, value_gpu_memory},
     {"GPU matrix rate", scale_compute, NULL},
 };
-const int cli_knob_count = G_N_ELEMENTS(cli_knobs);
+const int mw_knob_count = G_N_ELEMENTS(mw_knobs);

@@ -1,12 +1,12 @@
 /* choose.h - the best plan of a request: by estimate among many, by simulation among few. */
-#ifndef MW_CLI_CHOOSE_H
-#define MW_CLI_CHOOSE_H
+#ifndef MW_STUDY_CHOOSE_H
+#define MW_STUDY_CHOOSE_H
 
-#include "cli/cli.h"
 #include "sim/engine.h"
+#include "study/study.h"
 
 /* Owns all that it holds. */
-struct cli_choice {
+struct mw_choice {
     struct mw_sizing *sizing;
     struct mw_plan *plan;           /* NULL: does not fit */
     struct mw_engine_result engine; /* with timeline, where simulated */
@@ -18,25 +18,25 @@ struct cli_choice {
  * whole.  An open batch comes to what the same micro-batch and accumulation, asked for, come to,
  * and to no less than the same global batch does.  A step of too many ops is refused with the count
  * of the plan that would be chosen. */
-bool cli_choose(const struct cli_request *request, enum mw_strategy strategy,
-                struct cli_choice *choice, GError **error);
+bool mw_choose(const struct mw_question *question, enum mw_strategy strategy,
+               struct mw_choice *choice, GError **error);
 /* Tokens a second; simulates where that is not done.  0 if it does not fit or the engine refuses.
  */
-double cli_choice_rate(struct cli_choice *choice);
+double mw_choice_rate(struct mw_choice *choice);
 /* Tokens a second of the best candidate of `asked`, one strategy's, by estimate; 0 if none fits. */
-double cli_estimated_rate(const struct cli_request *request, const struct mw_settings *asked);
+double mw_estimated_rate(const struct mw_question *question, const struct mw_settings *asked);
 /* The same of a sizing that fits. */
-double cli_estimated_rate_of(const struct mw_sizing *sizing);
+double mw_estimated_rate_of(const struct mw_sizing *sizing);
 /* Of a sizing that was chosen with recomputation left open: whether by estimate it would keep all
  * activations, were those that eager frameworks keep beside them not counted. */
-bool cli_recomputes_for_eager(const struct cli_request *request, const struct mw_sizing *sizing);
+bool mw_recomputes_for_eager(const struct mw_question *question, const struct mw_sizing *sizing);
 /* Whether it keeps all activations, and they fit once, but not as eager frameworks keep them. */
-bool cli_keeps_too_much(const struct mw_sizing *sizing);
+bool mw_keeps_too_much(const struct mw_sizing *sizing);
 /* What auto would have taken, were a step of many micro-batches not too slow to plan: of all that
  * fits the best by estimate, where it has more ops than a plan may have and is so many `times` as
  * fast as what was chosen; NULL: nothing.  mw_sizing_free it. */
-struct mw_sizing *cli_choice_left_out(const struct cli_request *request, enum mw_strategy strategy,
-                                      const struct mw_sizing *chosen, double *times);
-void cli_choice_clear(struct cli_choice *choice);
+struct mw_sizing *mw_choice_left_out(const struct mw_question *question, enum mw_strategy strategy,
+                                     const struct mw_sizing *chosen, double *times);
+void mw_choice_clear(struct mw_choice *choice);
 
 #endif

@@ -1,6 +1,6 @@
 /* evaluate.h - one sizing, one machine: plan, costs, engine, closed forms. */
-#ifndef MW_CLI_EVALUATE_H
-#define MW_CLI_EVALUATE_H
+#ifndef MW_STUDY_EVALUATE_H
+#define MW_STUDY_EVALUATE_H
 
 #include "planner/planner.h"
 #include "sim/closed_form.h"
@@ -8,37 +8,37 @@
 
 /* Runs the engine on a checked plan.  It refuses, with `result` empty, a plan that the machine
  * would take decades for, or that needs something that it lacks. */
-bool cli_engine(const struct mw_plan *plan, const struct mw_hardware *hardware, bool keep_timeline,
-                struct mw_engine_result *result, GError **error);
+bool mw_evaluate_plan(const struct mw_plan *plan, const struct mw_hardware *hardware,
+                      bool keep_timeline, struct mw_engine_result *result, GError **error);
 /* Steady step time in seconds, INFINITY where the engine refuses; `uncontended` lifts every channel
  * (the longest path). */
-double cli_step_s(const struct mw_plan *plan, const struct mw_hardware *hardware, bool uncontended);
+double mw_step_s(const struct mw_plan *plan, const struct mw_hardware *hardware, bool uncontended);
 
-double cli_tokens_per_step(const struct mw_sizing *sizing); /* all GPUs */
+double mw_tokens_per_step(const struct mw_sizing *sizing); /* all GPUs */
 /* FLOPs of one rank and step.  Of the model: products forward, and twice that backward, however
  * they are computed (PaLM, arXiv 2204.02311, App. B).  Done: with what is computed a second time,
  * layers that are recomputed and the scores that flash attention's backward forms again. */
-double cli_flops_of_model(const struct mw_sizing *sizing);
-double cli_flops_done(const struct mw_sizing *sizing);
+double mw_flops_of_model(const struct mw_sizing *sizing);
+double mw_flops_done(const struct mw_sizing *sizing);
 /* FLOP/s of whole layers without communication, the base of efficiency: the profile's figure, or
  * what the plan's own compute comes to where that is more (long sequences: attention's products are
  * larger than those that the profile's figure is of).  No step is faster. */
-double cli_achievable_flops(const struct mw_plan *plan, const struct mw_hardware *hardware);
+double mw_achievable_flops(const struct mw_plan *plan, const struct mw_hardware *hardware);
 
-void cli_closed_form(const struct mw_sizing *sizing, const struct mw_hardware *hardware,
-                     struct mw_closed_form *out);
+void mw_closed_form_of(const struct mw_sizing *sizing, const struct mw_hardware *hardware,
+                       struct mw_closed_form *out);
 /* The terms of `plan`, transfers beside compute: the slowest of both passes and of the update.  It
  * knows of tiles and ranks plans at no cost. */
-double cli_estimate_s(const struct mw_sizing *sizing, const struct mw_hardware *hardware);
+double mw_estimate_s(const struct mw_sizing *sizing, const struct mw_hardware *hardware);
 
 /* A bandwidth that what-if scales. */
-struct cli_knob {
+struct mw_knob {
     const char *name;
     void (*scale)(struct mw_hardware *hardware, double factor);
     double (*value)(const struct mw_hardware *hardware); /* bytes/s; NULL: no figure */
 };
-#define CLI_KNOB_NVME 0 /* its row */
-extern const struct cli_knob cli_knobs[];
-extern const int cli_knob_count;
+#define MW_KNOB_NVME 0 /* its row */
+extern const struct mw_knob mw_knobs[];
+extern const int mw_knob_count;
 
 #endif

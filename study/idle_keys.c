@@ -1,7 +1,7 @@
 /* Keys of the profile that were set and change nothing. */
 #include <string.h>
 
-#include "cli/fill.h"
+#include "study/fill.h"
 
 static bool
 lacks_drives(const struct mw_sizing *sizing)
@@ -74,14 +74,14 @@ note_drives(const struct mw_hwprofile *profile, const struct mw_sizing *sizing, 
 }
 
 void
-cli_note_keys(const struct cli_request *request, const struct mw_sizing *sizing, GPtrArray *notes)
+mw_note_keys(const struct mw_question *question, const struct mw_sizing *sizing, GPtrArray *notes)
 {
-    for (size_t row = 0; request->modified && row < G_N_ELEMENTS(rows); row++) {
-        g_autofree char *names = names_set(request->profile, row);
+    for (size_t row = 0; question->modified && row < G_N_ELEMENTS(rows); row++) {
+        g_autofree char *names = names_set(question->profile, row);
         if (*names && rows[row].idle(sizing))
             g_ptr_array_add(notes,
                             g_strdup_printf("--set %s changes nothing: %s", names, rows[row].why));
     }
-    if (request->modified)
-        note_drives(request->profile, sizing, notes);
+    if (question->modified)
+        note_drives(question->profile, sizing, notes);
 }

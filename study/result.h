@@ -1,12 +1,12 @@
 /*
- * result.h - an answer, as plain data: what cli/ fills in and every report prints.
+ * result.h - an answer, as plain data: what study/ fills in and every report prints.
  *
  * Numbers are SI (seconds, bytes, FLOP/s); a value that cannot be said is NAN, or 0 for counts.
  * Strings are owned by the result unless said otherwise; mw_result_free takes NULL.
  * Outlooks: [0] low (the slower end of every range), [1] typical, [2] high.
  */
-#ifndef MW_REPORT_RESULT_H
-#define MW_REPORT_RESULT_H
+#ifndef MW_STUDY_RESULT_H
+#define MW_STUDY_RESULT_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,15 +1,15 @@
 /* What a step does to the drives, and what a training run costs. */
 #include <math.h>
 
-#include "cli/fill.h"
+#include "study/fill.h"
 
 #define HOURS_A_DAY 24
 #define SECONDS_A_DAY 86400
 #define DAYS_A_YEAR 365.25
 
 void
-cli_fill_drives(const struct mw_plan *plan, const struct mw_hardware *hw, int64_t saved_bytes,
-                struct mw_result *r)
+mw_fill_drives(const struct mw_plan *plan, const struct mw_hardware *hw, int64_t saved_bytes,
+               struct mw_result *r)
 {
     int64_t written = saved_bytes, read = 0;
 
@@ -30,17 +30,17 @@ cli_fill_drives(const struct mw_plan *plan, const struct mw_hardware *hw, int64_
  * it trained all of that time; and, where their prices are known, the electricity and the drives
  * that are worn out before the training ends, the machine's own not among them. */
 static struct mw_result_owned
-owned_cost(const struct cli_request *request, const struct mw_result *r)
+owned_cost(const struct mw_question *question, const struct mw_result *r)
 {
-    const struct mw_hardware *hw = &request->hardware[MW_OUTLOOK_TYPICAL];
+    const struct mw_hardware *hw = &question->hardware[MW_OUTLOOK_TYPICAL];
     struct mw_result_owned owned = {hw->price_usd, hw->amortisation_years, NULL, NAN, NAN, NAN};
 
     if (r->drive_sets > 0 && hw->nvme_price_usd > 0)
         owned.drives_usd = (r->drive_sets - 1) * hw->nvme_price_usd * r->nodes;
     if (hw->price_usd <= 0)
         return owned;
-    owned.years_from = mw_hwprofile_gives(request->profile, "node", "amortisation_years")
-                           ? mw_provenance_name(mw_hwprofile_provenance(request->profile, "node",
+    owned.years_from = mw_hwprofile_gives(question->profile, "node", "amortisation_years")
+                           ? mw_provenance_name(mw_hwprofile_provenance(question->profile, "node",
                                                                         "amortisation_years", NULL))
                            : "default";
     owned.machine_usd = hw->price_usd * r->nodes * r->days / (DAYS_A_YEAR * hw->amortisation_years);
@@ -58,7 +58,7 @@ run_steps(const struct mw_result *r)
 
 /* Those before --dpu-start take their own time. */
 static double
-run_s(const struct cli_answer *answer)
+run_s(const struct mw_answer *answer)
 {
     const struct mw_result *r = answer->result;
     double steps = run_steps(r);
@@ -71,20 +71,20 @@ run_s(const struct cli_answer *answer)
 }
 
 void
-cli_fill_costs(const struct cli_request *request, const struct cli_answer *answer)
+mw_fill_costs(const struct mw_question *question, const struct mw_answer *answer)
 {
     struct mw_result *r = answer->result;
-    const struct mw_hardware *hw = &request->hardware[MW_OUTLOOK_TYPICAL];
+    const struct mw_hardware *hw = &question->hardware[MW_OUTLOOK_TYPICAL];
     const struct mw_sizing *s = answer->sizing;
 
-    cli_fill_drives(answer->plan, hw, s->save_steps ? s->saved_bytes / s->save_steps : 0, r);
-    if (request->settings.tokens <= 0)
+    mw_fill_drives(answer->plan, hw, s->save_steps ? s->saved_bytes / s->save_steps : 0, r);
+    if (question->settings.tokens <= 0)
         return;
-    r->tokens = request->settings.tokens;
+    r->tokens = question->settings.tokens;
     r->days = run_s(answer) / SECONDS_A_DAY;
     r->drive_sets = ceil(run_steps(r) / r->drive_life_steps); /* NAN without a rating */
     r->energy_kwh = hw->power_w > 0 ? r->days * HOURS_A_DAY * hw->power_w * r->nodes / 1000 : NAN;
-    r->owned = owned_cost(request, r);
+    r->owned = owned_cost(question, r);
     r->rented = hw->price_usd_per_hour > 0;
     r->cost_usd = r->rented ? r->days * HOURS_A_DAY * hw->price_usd_per_hour * r->nodes
                             : mw_result_owned_usd(&r->owned);

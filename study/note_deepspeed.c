@@ -1,16 +1,14 @@
 /* What is to be told of a DeepSpeed file beside its answer: of one that was read, and of one that
  * is written. */
 #include "base/format.h"
-#include "cli/fill.h"
-
-#include "report/report.h"
+#include "study/fill.h"
 
 /* A strategy that was named goes before the file's; what the file places stays placed. */
 static void
-note_strategy(const struct cli_request *request, enum mw_strategy asked, GPtrArray *notes)
+note_strategy(const struct mw_question *question, enum mw_strategy asked, GPtrArray *notes)
 {
-    const struct mw_deepspeed_said *said = &request->deepspeed;
-    const struct mw_settings *s = &request->settings;
+    const struct mw_deepspeed_said *said = &question->deepspeed;
+    const struct mw_settings *s = &question->settings;
     g_autoptr(GString) places = g_string_new(NULL);
 
     if (!said->stage_said || asked == said->strategy)
@@ -178,14 +176,14 @@ note_written(const struct mw_sizing *sizing, GPtrArray *notes)
 }
 
 void
-cli_note_deepspeed(const struct cli_request *request, enum mw_strategy asked,
-                   const struct mw_sizing *sizing, GPtrArray *notes)
+mw_note_deepspeed(const struct mw_question *question, enum mw_strategy asked,
+                  const struct mw_sizing *sizing, GPtrArray *notes)
 {
-    const struct mw_deepspeed_said *said = &request->deepspeed;
+    const struct mw_deepspeed_said *said = &question->deepspeed;
 
     for (char **note = said->notes; note && *note; note++)
         g_ptr_array_add(notes, g_strdup_printf("DeepSpeed file: %s", *note));
-    note_strategy(request, asked, notes);
+    note_strategy(question, asked, notes);
     if (said->sum_bytes)
         note_sums("DeepSpeed file", sizing,
                   asked == said->strategy ? said->stage : mw_deepspeed_stage(&sizing->settings),
@@ -195,16 +193,6 @@ cli_note_deepspeed(const struct cli_request *request, enum mw_strategy asked,
         g_ptr_array_add(notes,
                         g_strdup_printf("DeepSpeed keys that the plan does not follow: %s", keys));
     }
-    if (request->write_deepspeed && sizing->fits)
+    if (question->writes_deepspeed && sizing->fits)
         note_written(sizing, notes);
-}
-
-void
-cli_tell_deepspeed(const struct cli_request *request, const struct mw_sizing *sizing)
-{
-    g_autoptr(GPtrArray) notes = g_ptr_array_new_with_free_func(g_free);
-
-    cli_note_deepspeed(request, request->strategies[0], sizing, notes);
-    for (guint i = 0; i < notes->len; i++)
-        cli_say("%s", (const char *)notes->pdata[i]);
 }

@@ -1,11 +1,11 @@
-#include "cli/choose.h"
+#include "study/choose.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "base/error.h"
-#include "cli/evaluate.h"
-#include "cli/progress.h"
+#include "base/progress.h"
+#include "study/evaluate.h"
 
 /* Only the candidates with the best estimates are simulated, and of those only what comes near. */
 #define SIMULATED 4
@@ -26,7 +26,7 @@
 /* --- a choice -------------------------------------------------------------------------------- */
 
 void
-cli_choice_clear(struct cli_choice *choice)
+mw_choice_clear(struct mw_choice *choice)
 {
     mw_engine_result_clear(&choice->engine);
     mw_plan_free(choice->plan);
@@ -35,21 +35,21 @@ cli_choice_clear(struct cli_choice *choice)
 }
 
 static bool
-fits(const struct cli_choice *choice)
+fits(const struct mw_choice *choice)
 {
     return choice->sizing && choice->sizing->fits;
 }
 
 /* Of what fits; where that was not done. */
 static void
-build(struct cli_choice *choice)
+build(struct mw_choice *choice)
 {
     if (!choice->plan && fits(choice))
         choice->plan = mw_build_plan(choice->sizing);
 }
 
 double
-cli_choice_rate(struct cli_choice *choice)
+mw_choice_rate(struct mw_choice *choice)
 {
     build(choice);
     if (!choice->plan)
@@ -57,11 +57,11 @@ cli_choice_rate(struct cli_choice *choice)
     if (!choice->simulated) {
         choice->simulated = true;
         choice->step_s =
-            cli_engine(choice->plan, choice->sizing->hardware, true, &choice->engine, NULL)
+            mw_evaluate_plan(choice->plan, choice->sizing->hardware, true, &choice->engine, NULL)
                 ? choice->engine.step_ns * 1e-9
                 : INFINITY;
     }
-    return cli_tokens_per_step(choice->sizing) / choice->step_s;
+    return mw_tokens_per_step(choice->sizing) / choice->step_s;
 }
 
 /* --- a search -------------------------------------------------------------------------------- */
@@ -73,7 +73,7 @@ struct known {
 };
 
 struct search {
-    const struct cli_request *request;
+    const struct mw_question *question;
     GArray *known; /* struct known */
 };
 
@@ -103,7 +103,7 @@ step_with(const struct mw_sizing *sizing, int64_t micro_batches)
     s.grad_accum = micro_batches;
     struct mw_sizing *other = mw_sizing_new(sizing->model, sizing->hardware, &s, NULL);
     struct mw_plan *plan = other && other->fits ? mw_build_plan(other) : NULL;
-    double step_s = plan ? cli_step_s(plan, sizing->hardware, false) : INFINITY;
+    double step_s = plan ? mw_step_s(plan, sizing->hardware, false) : INFINITY;
     mw_plan_free(plan);
     mw_sizing_free(other);
     return step_s;
@@ -118,13 +118,13 @@ rate_by_few(const struct mw_sizing *sizing)
     double missing = (double)(sizing->settings.grad_accum - SIMULATED_MICRO_BATCHES);
 
     return isfinite(few_s) && isfinite(fewer_s)
-               ? cli_tokens_per_step(sizing) / (few_s + missing * (few_s - fewer_s))
+               ? mw_tokens_per_step(sizing) / (few_s + missing * (few_s - fewer_s))
                : 0;
 }
 
 /* Tokens a second, 0 if it does not fit: good enough to choose by. */
 static double
-rate_of(struct search *search, struct cli_choice *choice)
+rate_of(struct search *search, struct mw_choice *choice)
 {
     if (!fits(choice))
         return 0;
@@ -133,12 +133,12 @@ rate_of(struct search *search, struct cli_choice *choice)
         if (same_plan(&known->settings, &choice->sizing->settings))
             return known->rate;
     }
-    cli_progress("choosing among strategies and batches: %s, plan %u",
-                 mw_strategy_name(choice->sizing->settings.strategy), search->known->len + 1);
+    mw_progress("choosing among strategies and batches: %s, plan %u",
+                mw_strategy_name(choice->sizing->settings.strategy), search->known->len + 1);
     struct known new = {choice->sizing->settings, 0};
     new.rate = choice->sizing->settings.grad_accum > SIMULATED_MICRO_BATCHES
                    ? rate_by_few(choice->sizing)
-                   : cli_choice_rate(choice);
+                   : mw_choice_rate(choice);
     g_array_append_val(search->known, new);
     return new.rate;
 }
@@ -146,9 +146,9 @@ rate_of(struct search *search, struct cli_choice *choice)
 /* --- among the candidates of one strategy ---------------------------------------------------- */
 
 double
-cli_estimated_rate_of(const struct mw_sizing *sizing)
+mw_estimated_rate_of(const struct mw_sizing *sizing)
 {
-    return cli_tokens_per_step(sizing) / cli_estimate_s(sizing, sizing->hardware);
+    return mw_tokens_per_step(sizing) / mw_estimate_s(sizing, sizing->hardware);
 }
 
 /* Of `candidates`, the indices of those that fit with the best estimates; returns how many. */
@@ -162,7 +162,7 @@ shortlist(GPtrArray *candidates, guint list[SIMULATED])
         const struct mw_sizing *sizing = candidates->pdata[i];
         if (!sizing->fits)
             continue;
-        double rate = cli_estimated_rate_of(sizing);
+        double rate = mw_estimated_rate_of(sizing);
         int place = count;
         while (place > 0 && rates[place - 1] < rate)
             place--;
@@ -195,7 +195,7 @@ deepest_tier(const struct mw_sizing *sizing)
 /* What moves nothing off the GPU has less that can go wrong; then what comes first in the table of
  * strategies, which partitions less. */
 static bool
-is_simpler(const struct cli_choice *one, const struct cli_choice *other)
+is_simpler(const struct mw_choice *one, const struct mw_choice *other)
 {
     bool one_offloads = deepest_tier(one->sizing) > MW_TIER_GPU;
     bool other_offloads = deepest_tier(other->sizing) > MW_TIER_GPU;
@@ -208,16 +208,16 @@ is_simpler(const struct cli_choice *one, const struct cli_choice *other)
 /* An open batch stays within the default, and the default is the step that is meant: of plans that
  * are alike what comes nearer to it. */
 static bool
-is_preferable(const struct cli_choice *one, const struct cli_choice *other)
+is_preferable(const struct mw_choice *one, const struct mw_choice *other)
 {
     return is_simpler(one, other) ||
            (!is_simpler(other, one) &&
-            cli_tokens_per_step(one->sizing) > cli_tokens_per_step(other->sizing));
+            mw_tokens_per_step(one->sizing) > mw_tokens_per_step(other->sizing));
 }
 
 /* How many times as fast as the other it must be. */
 static double
-handicap(const struct cli_choice *one, const struct cli_choice *other)
+handicap(const struct mw_choice *one, const struct mw_choice *other)
 {
     if (!fits(one) || !fits(other))
         return 1;
@@ -228,35 +228,35 @@ handicap(const struct cli_choice *one, const struct cli_choice *other)
 
 /* Takes `other`, unless `best` is as good. */
 static void
-take_better(struct search *search, struct cli_choice *best, struct cli_choice *other)
+take_better(struct search *search, struct mw_choice *best, struct mw_choice *other)
 {
     if (rate_of(search, other) > rate_of(search, best) * handicap(other, best)) {
-        cli_choice_clear(best);
+        mw_choice_clear(best);
         *best = *other;
     } else {
-        cli_choice_clear(other);
+        mw_choice_clear(other);
     }
 }
 
 /* The fastest of the candidates, or the one that there is. */
-static struct cli_choice
+static struct mw_choice
 pick(struct search *search, GPtrArray *candidates)
 {
     guint list[SIMULATED] = {0};
     int count = shortlist(candidates, list);
-    struct cli_choice best = {.sizing = g_steal_pointer(&candidates->pdata[list[0]])};
+    struct mw_choice best = {.sizing = g_steal_pointer(&candidates->pdata[list[0]])};
 
     for (int i = 1; i < count; i++) {
-        struct cli_choice other = {.sizing = g_steal_pointer(&candidates->pdata[list[i]])};
+        struct mw_choice other = {.sizing = g_steal_pointer(&candidates->pdata[list[i]])};
         take_better(search, &best, &other);
     }
     return best;
 }
 
 static GPtrArray *
-find_candidates(const struct cli_request *request, const struct mw_settings *asked, GError **error)
+find_candidates(const struct mw_question *question, const struct mw_settings *asked, GError **error)
 {
-    struct mw_request planned = {&request->model, &request->hardware[MW_OUTLOOK_TYPICAL]};
+    struct mw_request planned = {&question->model, &question->hardware[MW_OUTLOOK_TYPICAL]};
     struct mw_settings resolved;
 
     return mw_settings_resolve(&planned, asked, &resolved, error)
@@ -266,9 +266,9 @@ find_candidates(const struct cli_request *request, const struct mw_settings *ask
 
 /* Those that fit, perhaps none; NULL: refused. */
 static GPtrArray *
-find_fitting(const struct cli_request *request, const struct mw_settings *asked)
+find_fitting(const struct mw_question *question, const struct mw_settings *asked)
 {
-    struct mw_request planned = {&request->model, &request->hardware[MW_OUTLOOK_TYPICAL]};
+    struct mw_request planned = {&question->model, &question->hardware[MW_OUTLOOK_TYPICAL]};
     struct mw_settings resolved;
 
     return mw_settings_resolve(&planned, asked, &resolved, NULL)
@@ -284,15 +284,15 @@ best_estimate(GPtrArray *candidates)
     for (guint i = 0; candidates && i < candidates->len; i++) {
         const struct mw_sizing *sizing = candidates->pdata[i];
         if (sizing->fits)
-            best = fmax(best, cli_estimated_rate_of(sizing));
+            best = fmax(best, mw_estimated_rate_of(sizing));
     }
     return best;
 }
 
 double
-cli_estimated_rate(const struct cli_request *request, const struct mw_settings *asked)
+mw_estimated_rate(const struct mw_question *question, const struct mw_settings *asked)
 {
-    g_autoptr(GPtrArray) candidates = find_fitting(request, asked);
+    g_autoptr(GPtrArray) candidates = find_fitting(question, asked);
 
     return best_estimate(candidates);
 }
@@ -322,24 +322,24 @@ with_many_ops(const struct mw_settings *asked)
 }
 
 bool
-cli_recomputes_for_eager(const struct cli_request *request, const struct mw_sizing *sizing)
+mw_recomputes_for_eager(const struct mw_question *question, const struct mw_sizing *sizing)
 {
-    struct mw_settings asked = request->settings;
-    double chosen = cli_estimated_rate_of(sizing);
+    struct mw_settings asked = question->settings;
+    double chosen = mw_estimated_rate_of(sizing);
 
     if (!may_keep_all(&asked) || !sizing->settings.checkpoint_interval)
         return false;
     asked.strategy = sizing->settings.strategy;
     asked.checkpoint_interval = 0;
-    if (!(cli_estimated_rate(request, &asked) > chosen))
+    if (!(mw_estimated_rate(question, &asked) > chosen))
         return false;
     asked.eager = true;
     asked = with_many_ops(&asked);
-    return !(cli_estimated_rate(request, &asked) > chosen);
+    return !(mw_estimated_rate(question, &asked) > chosen);
 }
 
 bool
-cli_keeps_too_much(const struct mw_sizing *sizing)
+mw_keeps_too_much(const struct mw_sizing *sizing)
 {
     struct mw_settings settings = sizing->settings;
 
@@ -367,19 +367,19 @@ keeping_all(const struct mw_settings *asked)
  * not come near the rate that there is. */
 static bool
 choose_of_strategy(struct search *search, const struct mw_settings *asked, double present,
-                   struct cli_choice *choice, GError **error)
+                   struct mw_choice *choice, GError **error)
 {
     struct mw_settings settings = keeping_all(asked);
     g_autoptr(GError) refused = NULL;
     /* Why it does not fit is asked only where nothing else does. */
     g_autoptr(GPtrArray) candidates = present > 0
-                                          ? find_fitting(search->request, asked)
-                                          : find_candidates(search->request, asked, &refused);
+                                          ? find_fitting(search->question, asked)
+                                          : find_candidates(search->question, asked, &refused);
     g_autoptr(GPtrArray) kept =
-        may_keep_all(asked) ? find_fitting(search->request, &settings) : NULL;
+        may_keep_all(asked) ? find_fitting(search->question, &settings) : NULL;
     double recomputed = best_estimate(candidates), all = best_estimate(kept);
 
-    *choice = (struct cli_choice){0};
+    *choice = (struct mw_choice){0};
     /* What is kept takes fewer ops. */
     if (present <= 0 && !candidates && !(all > 0)) {
         g_propagate_error(error, g_steal_pointer(&refused));
@@ -390,7 +390,7 @@ choose_of_strategy(struct search *search, const struct mw_settings *asked, doubl
     if (candidates && candidates->len)
         *choice = pick(search, candidates);
     if (all > recomputed) {
-        struct cli_choice other = pick(search, kept);
+        struct mw_choice other = pick(search, kept);
         take_better(search, choice, &other);
     }
     return true;
@@ -410,7 +410,7 @@ asks_for_offload(const struct mw_settings *settings)
 
 /* Of plans of several strategies, each the best of its own. */
 struct field {
-    struct cli_choice choices[MW_STRATEGY_COUNT];
+    struct mw_choice choices[MW_STRATEGY_COUNT];
     double rates[MW_STRATEGY_COUNT];
     int best; /* MW_STRATEGY_AUTO: none */
 };
@@ -427,18 +427,18 @@ fastest_of(const struct field *field)
 
 /* What is not taken, for now, keeps no plan: one may be of half a million ops. */
 static void
-lighten(struct cli_choice *choice)
+lighten(struct mw_choice *choice)
 {
     mw_engine_result_clear(&choice->engine);
     mw_plan_free(choice->plan);
-    *choice = (struct cli_choice){.sizing = choice->sizing};
+    *choice = (struct mw_choice){.sizing = choice->sizing};
 }
 
 /* The simplest that is nearly as fast as the fastest; where none fits, what lacks least. */
 static bool
 is_preferred(const struct field *field, int strategy, int to, double fastest)
 {
-    const struct cli_choice *one = &field->choices[strategy], *other = &field->choices[to];
+    const struct mw_choice *one = &field->choices[strategy], *other = &field->choices[to];
 
     if (!other->sizing || !fits(one) || !fits(other))
         return !other->sizing ||
@@ -449,7 +449,7 @@ is_preferred(const struct field *field, int strategy, int to, double fastest)
 
 /* Takes the choice. */
 static void
-enter(struct search *search, struct field *field, int strategy, struct cli_choice *choice)
+enter(struct search *search, struct field *field, int strategy, struct mw_choice *choice)
 {
     field->rates[strategy] = rate_of(search, choice);
     field->choices[strategy] = *choice;
@@ -465,14 +465,14 @@ enter(struct search *search, struct field *field, int strategy, struct cli_choic
 }
 
 /* The best, which leaves. */
-static struct cli_choice
+static struct mw_choice
 leave(struct field *field)
 {
-    struct cli_choice best = field->choices[field->best];
+    struct mw_choice best = field->choices[field->best];
 
-    field->choices[field->best] = (struct cli_choice){0};
+    field->choices[field->best] = (struct mw_choice){0};
     for (int s = MW_STRATEGY_DDP; s < MW_STRATEGY_COUNT; s++)
-        cli_choice_clear(&field->choices[s]);
+        mw_choice_clear(&field->choices[s]);
     return best;
 }
 
@@ -485,7 +485,7 @@ is_renamed(const struct mw_settings *asked, int strategy)
 }
 
 static bool
-choose_strategy(struct search *search, const struct mw_settings *asked, struct cli_choice *choice,
+choose_strategy(struct search *search, const struct mw_settings *asked, struct mw_choice *choice,
                 GError **error)
 {
     struct mw_settings settings = *asked;
@@ -493,7 +493,7 @@ choose_strategy(struct search *search, const struct mw_settings *asked, struct c
     struct field field = {0};
 
     for (int s = MW_STRATEGY_DDP; s < MW_STRATEGY_COUNT; s++) {
-        struct cli_choice other;
+        struct mw_choice other;
         if (is_renamed(asked, s))
             continue;
         settings.strategy = s;
@@ -506,10 +506,10 @@ choose_strategy(struct search *search, const struct mw_settings *asked, struct c
             large = g_error_copy(refused);
         }
     }
-    struct cli_choice best = leave(&field);
+    struct mw_choice best = leave(&field);
     /* Memory is not what is short where a strategy fits in too many ops. */
     if (large && !fits(&best))
-        cli_choice_clear(&best);
+        mw_choice_clear(&best);
     *choice = best;
     if (!best.sizing)
         g_propagate_error(error, large ? g_steal_pointer(&large) : g_steal_pointer(&refused));
@@ -517,7 +517,7 @@ choose_strategy(struct search *search, const struct mw_settings *asked, struct c
 }
 
 static bool
-choose(struct search *search, const struct mw_settings *asked, struct cli_choice *choice,
+choose(struct search *search, const struct mw_settings *asked, struct mw_choice *choice,
        GError **error)
 {
     return asked->strategy == MW_STRATEGY_AUTO
@@ -529,15 +529,15 @@ choose(struct search *search, const struct mw_settings *asked, struct cli_choice
 
 /* Where a plan that fits without is enough for what is said. */
 static bool
-is_spared(const struct cli_request *request, int strategy)
+is_spared(const struct mw_question *question, int strategy)
 {
-    return request->model.layers > REFUSED_LAYERS && (strategy == MW_STRATEGY_ZERO_INFINITY_CPU ||
-                                                      strategy == MW_STRATEGY_ZERO_INFINITY_NVME);
+    return question->model.layers > REFUSED_LAYERS && (strategy == MW_STRATEGY_ZERO_INFINITY_CPU ||
+                                                       strategy == MW_STRATEGY_ZERO_INFINITY_NVME);
 }
 
 /* The candidate with the best estimate, whatever its ops; NULL if none fits. */
 static struct mw_sizing *
-best_of_all(const struct cli_request *request, const struct mw_settings *asked)
+best_of_all(const struct mw_question *question, const struct mw_settings *asked)
 {
     bool open = asked->strategy == MW_STRATEGY_AUTO;
     int first = open ? MW_STRATEGY_DDP : asked->strategy;
@@ -549,13 +549,13 @@ best_of_all(const struct cli_request *request, const struct mw_settings *asked)
             struct mw_settings settings = way ? keeping_all(asked) : *asked;
             settings.strategy = s;
             g_autoptr(GPtrArray) found =
-                (is_renamed(asked, s) && open) || (best && is_spared(request, s))
+                (is_renamed(asked, s) && open) || (best && is_spared(question, s))
                     ? NULL
-                    : find_fitting(request, &settings);
+                    : find_fitting(question, &settings);
             for (guint i = 0; found && i < found->len; i++) {
                 struct mw_sizing *sizing = found->pdata[i];
                 if (!sizing->fits ||
-                    (best && cli_estimated_rate_of(sizing) <= cli_estimated_rate_of(best)))
+                    (best && mw_estimated_rate_of(sizing) <= mw_estimated_rate_of(best)))
                     continue;
                 mw_sizing_free(best);
                 best = g_steal_pointer(&found->pdata[i]);
@@ -566,28 +566,28 @@ best_of_all(const struct cli_request *request, const struct mw_settings *asked)
 
 /* Whether one of the candidates is of few enough ops. */
 static bool
-is_answered(const struct cli_request *request, const struct mw_settings *asked, int64_t batch)
+is_answered(const struct mw_question *question, const struct mw_settings *asked, int64_t batch)
 {
     struct mw_settings settings = *asked;
 
     settings.global_batch = batch;
-    struct mw_sizing *any = best_of_all(request, &settings);
+    struct mw_sizing *any = best_of_all(question, &settings);
     mw_sizing_free(any);
     return any != NULL;
 }
 
 /* Of all strategies that are open, kept and recomputed; false: none was found. */
 static bool
-find_nearest_batches(const struct cli_request *request, const struct mw_settings *asked,
+find_nearest_batches(const struct mw_question *question, const struct mw_settings *asked,
                      struct mw_nearest_batches *batches)
 {
-    struct mw_request planned = {&request->model, &request->hardware[MW_OUTLOOK_TYPICAL]};
+    struct mw_request planned = {&question->model, &question->hardware[MW_OUTLOOK_TYPICAL]};
     bool open = asked->strategy == MW_STRATEGY_AUTO;
     int first = open ? MW_STRATEGY_DDP : asked->strategy;
     int last = open ? MW_STRATEGY_COUNT - 1 : asked->strategy;
 
     if (asked->global_batch == MW_AUTO || asked->grad_accum != MW_AUTO ||
-        request->model.layers > REFUSED_LAYERS)
+        question->model.layers > REFUSED_LAYERS)
         return false;
     for (int way = 0; way < (may_keep_all(asked) ? 2 : 1); way++)
         for (int s = first; s <= last; s++) {
@@ -596,26 +596,26 @@ find_nearest_batches(const struct cli_request *request, const struct mw_settings
             if (!open || !is_renamed(asked, s))
                 mw_planner_nearest_batches(&planned, &settings, batches);
         }
-    if (batches->quick && !is_answered(request, asked, batches->quick))
+    if (batches->quick && !is_answered(question, asked, batches->quick))
         batches->quick = 0;
-    return batches->most && is_answered(request, asked, batches->most);
+    return batches->most && is_answered(question, asked, batches->most);
 }
 
 /* The count and the nearest values are those of the plan that would be chosen. */
 static void
-refuse_chosen(const struct cli_request *request, const struct mw_settings *asked, GError **error)
+refuse_chosen(const struct mw_question *question, const struct mw_settings *asked, GError **error)
 {
-    struct mw_request planned = {&request->model, &request->hardware[MW_OUTLOOK_TYPICAL]};
+    struct mw_request planned = {&question->model, &question->hardware[MW_OUTLOOK_TYPICAL]};
     struct mw_settings settings = with_many_ops(asked);
 
     if (!error || !g_error_matches(*error, MW_ERROR, MW_ERROR_LARGE))
         return;
     settings.ops_max = MAX(settings.ops_max, asked->ops_max * REFUSED_OPS);
-    struct mw_sizing *chosen = best_of_all(request, &settings);
+    struct mw_sizing *chosen = best_of_all(question, &settings);
     struct mw_nearest_batches batches = {0};
     if (chosen)
         mw_planner_refuse_ops(&planned, asked, chosen,
-                              find_nearest_batches(request, asked, &batches) ? &batches : NULL,
+                              find_nearest_batches(question, asked, &batches) ? &batches : NULL,
                               error);
     mw_sizing_free(chosen);
 }
@@ -627,20 +627,20 @@ times_as_fast(const struct mw_sizing *one, const struct mw_sizing *other)
     double rate = rate_by_few(one), other_rate = rate_by_few(other);
 
     return rate > 0 && other_rate > 0 ? rate / other_rate
-                                      : cli_estimated_rate_of(one) / cli_estimated_rate_of(other);
+                                      : mw_estimated_rate_of(one) / mw_estimated_rate_of(other);
 }
 
 struct mw_sizing *
-cli_choice_left_out(const struct cli_request *request, enum mw_strategy strategy,
-                    const struct mw_sizing *chosen, double *times)
+mw_choice_left_out(const struct mw_question *question, enum mw_strategy strategy,
+                   const struct mw_sizing *chosen, double *times)
 {
-    struct mw_settings asked = request->settings;
+    struct mw_settings asked = question->settings;
 
     asked.strategy = strategy;
     struct mw_settings many = with_many_ops(&asked);
     if (!chosen->fits || many.ops_max == asked.ops_max)
         return NULL;
-    struct mw_sizing *best = best_of_all(request, &many);
+    struct mw_sizing *best = best_of_all(question, &many);
     if (best && mw_planner_ops(best) > asked.ops_max) {
         best->settings.ops_max = asked.ops_max;
         *times = times_as_fast(best, chosen);
@@ -655,33 +655,33 @@ cli_choice_left_out(const struct cli_request *request, enum mw_strategy strategy
 
 /* An open batch comes to what the same batch, asked for, comes to. */
 static void
-settle(struct search *search, const struct mw_settings *asked, struct cli_choice *choice)
+settle(struct search *search, const struct mw_settings *asked, struct mw_choice *choice)
 {
     struct mw_settings settings = *asked;
-    struct cli_choice again;
+    struct mw_choice again;
 
     if (asked->micro_batch != MW_AUTO || !fits(choice))
         return;
     settings.micro_batch = choice->sizing->settings.micro_batch;
     settings.grad_accum = choice->sizing->settings.grad_accum;
     if (choose(search, &settings, &again, NULL)) {
-        cli_choice_clear(choice);
+        mw_choice_clear(choice);
         *choice = again;
     }
 }
 
 /* As fast as the same global batch, asked for, which may be split otherwise. */
 static void
-try_global_batch(struct search *search, const struct mw_settings *asked, struct cli_choice *choice)
+try_global_batch(struct search *search, const struct mw_settings *asked, struct mw_choice *choice)
 {
     struct mw_settings settings = *asked;
-    struct cli_choice other;
+    struct mw_choice other;
 
     if (asked->micro_batch != MW_AUTO || asked->global_batch != MW_AUTO ||
         asked->grad_accum != MW_AUTO || !fits(choice))
         return;
     settings.global_batch =
-        llround(cli_tokens_per_step(choice->sizing) / (double)choice->sizing->settings.seq);
+        llround(mw_tokens_per_step(choice->sizing) / (double)choice->sizing->settings.seq);
     if (!choose(search, &settings, &other, NULL))
         return;
     settle(search, &settings, &other);
@@ -689,11 +689,11 @@ try_global_batch(struct search *search, const struct mw_settings *asked, struct 
 }
 
 bool
-cli_choose(const struct cli_request *request, enum mw_strategy strategy, struct cli_choice *choice,
-           GError **error)
+mw_choose(const struct mw_question *question, enum mw_strategy strategy, struct mw_choice *choice,
+          GError **error)
 {
-    struct search search = {request, g_array_new(FALSE, FALSE, sizeof(struct known))};
-    struct mw_settings asked = request->settings;
+    struct search search = {question, g_array_new(FALSE, FALSE, sizeof(struct known))};
+    struct mw_settings asked = question->settings;
 
     asked.strategy = strategy;
     bool good = choose(&search, &asked, choice, error);
@@ -702,7 +702,7 @@ cli_choose(const struct cli_request *request, enum mw_strategy strategy, struct 
         try_global_batch(&search, &asked, choice);
         build(choice);
     } else {
-        refuse_chosen(request, &asked, error);
+        refuse_chosen(question, &asked, error);
     }
     g_array_unref(search.known);
     return good;

@@ -1,4 +1,4 @@
-#include "report/lanes.h"
+#include "study/lanes.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,12 +1,12 @@
-#include "cli/changes.h"
+#include "study/changes.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "cli/choose.h"
-#include "cli/evaluate.h"
 #include "hardware/enlarge.h"
 #include "hardware/priced.h"
+#include "study/choose.h"
+#include "study/evaluate.h"
 
 /* A gain of less is not worth a line; nor the money, where the change has to be paid for. */
 #define WORTH_A_LINE 1.01
@@ -24,8 +24,8 @@
 #define MACHINES 4
 
 struct list {
-    const struct cli_request *request;
-    const struct cli_answer *answer;
+    const struct mw_question *question;
+    const struct mw_answer *answer;
     const struct mw_settings *now; /* of the plan, nothing open */
     double rate;                   /* of the plan, estimated */
     GPtrArray *changes;
@@ -65,9 +65,9 @@ gain_of_passes(const struct list *list)
 
 /* A batch that was open stays as it came out, unless the change makes room for another. */
 static double
-estimated_gain(const struct list *list, const struct cli_request *request, bool room)
+estimated_gain(const struct list *list, const struct mw_question *question, bool room)
 {
-    struct mw_settings asked = request->settings;
+    struct mw_settings asked = question->settings;
 
     asked.strategy = list->now->strategy;
     if (asked.checkpoint_interval == MW_AUTO) {
@@ -79,30 +79,30 @@ estimated_gain(const struct list *list, const struct cli_request *request, bool 
         if (asked.grad_accum == MW_AUTO)
             asked.grad_accum = list->now->grad_accum;
     }
-    return cli_estimated_rate(request, &asked) / list->rate;
+    return mw_estimated_rate(question, &asked) / list->rate;
 }
 
 /* Tokens a second, of all strategies where none was named. */
 static double
-rate_there(const struct cli_request *request)
+rate_there(const struct mw_question *question)
 {
-    struct mw_settings asked = request->settings;
+    struct mw_settings asked = question->settings;
     double best = 0;
 
-    asked.strategy = request->strategies[0];
+    asked.strategy = question->strategies[0];
     if (asked.strategy != MW_STRATEGY_AUTO)
-        return cli_estimated_rate(request, &asked);
+        return mw_estimated_rate(question, &asked);
     for (int s = MW_STRATEGY_DDP; s < MW_STRATEGY_COUNT; s++) {
         asked.strategy = s;
-        best = fmax(best, cli_estimated_rate(request, &asked));
+        best = fmax(best, mw_estimated_rate(question, &asked));
     }
     return best;
 }
 
 static double
-gain_there(const struct list *list, const struct cli_request *request)
+gain_there(const struct list *list, const struct mw_question *question)
 {
-    return rate_there(request) / list->rate;
+    return rate_there(question) / list->rate;
 }
 
 /* --- the list -------------------------------------------------------------------------------- */
@@ -110,7 +110,7 @@ gain_there(const struct list *list, const struct cli_request *request)
 static void
 free_change(void *data)
 {
-    struct cli_change *change = data;
+    struct mw_change *change = data;
 
     g_free(change->what);
     g_free(change->flags);
@@ -119,9 +119,9 @@ free_change(void *data)
 }
 
 bool
-cli_change_is_worth(const struct cli_change *change, double gain)
+mw_change_is_worth(const struct mw_change *change, double gain)
 {
-    if (change->kind == CLI_CHANGE_SETTING)
+    if (change->kind == MW_CHANGE_SETTING)
         return gain > WORTH_A_LINE;
     if (change->times_dearer < 1)
         return gain * WORTH_A_LINE >= 1;
@@ -129,7 +129,7 @@ cli_change_is_worth(const struct cli_change *change, double gain)
 }
 
 double
-cli_change_merit(const struct cli_change *change, double gain)
+mw_change_merit(const struct mw_change *change, double gain)
 {
     return gain / change->times_dearer;
 }
@@ -137,23 +137,23 @@ cli_change_merit(const struct cli_change *change, double gain)
 /* Takes words and profile; `gain` may be known to be larger than the estimate.  Whether it is
  * worth a line. */
 static bool
-add(struct list *list, enum cli_change_kind kind, struct cli_request request,
+add(struct list *list, enum mw_change_kind kind, struct mw_question question,
     struct mw_hwprofile *profile, double times_dearer, char *what, char *flags, double gain)
 {
-    struct cli_change *change = g_new(struct cli_change, 1);
+    struct mw_change *change = g_new(struct mw_change, 1);
 
-    enum mw_price_kind price = mw_price_kind(&list->request->hardware[MW_OUTLOOK_TYPICAL]);
-    *change = (struct cli_change){
+    enum mw_price_kind price = mw_price_kind(&list->question->hardware[MW_OUTLOOK_TYPICAL]);
+    *change = (struct mw_change){
         what,
         flags,
-        request,
+        question,
         profile,
         kind,
         gain,
         times_dearer,
-        kind == CLI_CHANGE_MACHINE ||
-            (kind == CLI_CHANGE_NODES && (price != MW_PRICE_NONE || times_dearer < 1))};
-    bool worth = cli_change_is_worth(change, gain);
+        kind == MW_CHANGE_MACHINE ||
+            (kind == MW_CHANGE_NODES && (price != MW_PRICE_NONE || times_dearer < 1))};
+    bool worth = mw_change_is_worth(change, gain);
     if (worth)
         g_ptr_array_add(list->changes, change);
     else
@@ -164,12 +164,12 @@ add(struct list *list, enum cli_change_kind kind, struct cli_request request,
 static void
 add_setting(struct list *list, struct mw_settings settings, char *what, char *flags, double gain)
 {
-    struct cli_request request = *list->request;
+    struct mw_question question = *list->question;
     bool room = settings.micro_batch == MW_AUTO && gain == 0;
 
-    request.settings = settings;
-    add(list, CLI_CHANGE_SETTING, request, NULL, 1, what, flags,
-        fmax(gain, estimated_gain(list, &request, room)));
+    question.settings = settings;
+    add(list, MW_CHANGE_SETTING, question, NULL, 1, what, flags,
+        fmax(gain, estimated_gain(list, &question, room)));
 }
 
 /* A larger step is another training: so many times the present one is offered while it keeps the
@@ -179,8 +179,8 @@ is_over_default(const struct list *list, double times)
 {
     const struct mw_sizing *sizing = list->answer->sizing;
 
-    return mw_exceeds_step_tokens(times * cli_tokens_per_step(sizing),
-                                  mw_default_step_tokens(mw_model_params(&list->request->model)));
+    return mw_exceeds_step_tokens(times * mw_tokens_per_step(sizing),
+                                  mw_default_step_tokens(mw_model_params(&list->question->model)));
 }
 
 /* --- batch ----------------------------------------------------------------------------------- */
@@ -188,7 +188,7 @@ is_over_default(const struct list *list, double times)
 static void
 add_batch(struct list *list, double batch)
 {
-    struct mw_settings s = list->request->settings;
+    struct mw_settings s = list->question->settings;
 
     if (batch <= 0 || batch == list->now->micro_batch)
         return;
@@ -201,12 +201,12 @@ add_batch(struct list *list, double batch)
 static void
 add_untiled_batch(struct list *list)
 {
-    struct mw_request planned = {&list->request->model,
-                                 &list->request->hardware[MW_OUTLOOK_TYPICAL]};
+    struct mw_request planned = {&list->question->model,
+                                 &list->question->hardware[MW_OUTLOOK_TYPICAL]};
     struct mw_settings s = *list->now;
 
-    s.logits_chunks = list->request->settings.logits_chunks; /* as many as the batch then takes */
-    if (list->request->settings.tiles != MW_AUTO)
+    s.logits_chunks = list->question->settings.logits_chunks; /* as many as the batch then takes */
+    if (list->question->settings.tiles != MW_AUTO)
         return;
     for (s.tiles = 1; s.tiles < list->now->tiles; s.tiles *= 2) {
         double batch = mw_planner_largest_batch(&planned, &s);
@@ -228,7 +228,7 @@ add_smaller_batches(struct list *list)
 static void
 add_larger_batches(struct list *list)
 {
-    struct mw_settings s = list->request->settings;
+    struct mw_settings s = list->question->settings;
 
     if (s.micro_batch == MW_AUTO)
         return;
@@ -243,7 +243,7 @@ add_larger_batches(struct list *list)
 static void
 add_prefetch(struct list *list, int64_t depth, double gain)
 {
-    struct mw_settings s = list->request->settings;
+    struct mw_settings s = list->question->settings;
 
     s.prefetch = MIN(depth, PREFETCH_MAX);
     if (s.prefetch <= list->now->prefetch)
@@ -261,14 +261,14 @@ gain_of_fetching(const struct list *list)
 {
     static const enum mw_strategy fetching[] = {MW_STRATEGY_ZERO3, MW_STRATEGY_ZERO_INFINITY_CPU,
                                                 MW_STRATEGY_ZERO_INFINITY_NVME};
-    struct cli_request request = *list->request;
+    struct mw_question question = *list->question;
     double best = 0;
 
-    if (request.strategies[0] != MW_STRATEGY_AUTO)
+    if (question.strategies[0] != MW_STRATEGY_AUTO)
         return 0;
     for (size_t i = 0; i < G_N_ELEMENTS(fetching); i++) {
-        request.settings.strategy = fetching[i];
-        best = fmax(best, cli_estimated_rate(&request, &request.settings));
+        question.settings.strategy = fetching[i];
+        best = fmax(best, mw_estimated_rate(&question, &question.settings));
     }
     return best / list->answer->result->tokens_per_s;
 }
@@ -285,7 +285,7 @@ add_fetching(struct list *list)
     }
     add_prefetch(list, list->now->prefetch + 1, gain);
     add_prefetch(list, PREFETCH_DEEP * MAX(1, list->now->prefetch), gain);
-    struct mw_settings s = list->request->settings;
+    struct mw_settings s = list->question->settings;
     if (list->now->param_loads == 3 && list->now->checkpoint_interval) {
         s.param_loads = 2;
         add_setting(list, s, g_strdup("one parameter load for recompute and backward"),
@@ -297,19 +297,20 @@ add_fetching(struct list *list)
 static double
 gain_of_accumulation(const struct list *list, int64_t times)
 {
-    struct cli_request request = *list->request;
+    struct mw_question question = *list->question;
 
-    request.settings.grad_accum = times * list->now->grad_accum;
-    request.settings.micro_batch = list->now->micro_batch;
-    double gain = gain_there(list, &request);
-    request.settings.micro_batch = list->request->settings.micro_batch;
-    return request.settings.micro_batch == MW_AUTO ? fmax(gain, gain_there(list, &request)) : gain;
+    question.settings.grad_accum = times * list->now->grad_accum;
+    question.settings.micro_batch = list->now->micro_batch;
+    double gain = gain_there(list, &question);
+    question.settings.micro_batch = list->question->settings.micro_batch;
+    return question.settings.micro_batch == MW_AUTO ? fmax(gain, gain_there(list, &question))
+                                                    : gain;
 }
 
 static void
 add_times_accumulation(struct list *list, int64_t times, double gain)
 {
-    struct mw_settings s = list->request->settings;
+    struct mw_settings s = list->question->settings;
 
     s.grad_accum = times * list->now->grad_accum;
     add_setting(list, s,
@@ -328,7 +329,7 @@ add_accumulation(struct list *list)
     int64_t times = 2;
     int count = 0, chosen = 0;
 
-    if (list->request->settings.global_batch != MW_AUTO)
+    if (list->question->settings.global_batch != MW_AUTO)
         return;
     for (; count < ACCUMULATIONS && !is_over_default(list, times); times *= 2) {
         gains[count] = gain_of_accumulation(list, times);
@@ -343,14 +344,14 @@ add_accumulation(struct list *list)
 static void
 add_schedule(struct list *list)
 {
-    struct mw_settings s = list->request->settings;
+    struct mw_settings s = list->question->settings;
 
     /* Left open, none was tried already. */
     if (s.checkpoint_interval > 0) {
         s.checkpoint_interval = 0;
         add_setting(list, s, g_strdup("no recompute"),
                     g_strdup("--activation-checkpoint-interval 0"), 0);
-        s = list->request->settings;
+        s = list->question->settings;
     }
     if (list->now->strategy == MW_STRATEGY_ZERO_OFFLOAD && list->now->dpu_start == MW_AUTO) {
         s.dpu_start = DELAY_STEPS;
@@ -359,12 +360,12 @@ add_schedule(struct list *list)
                                     "the gradients of the step before)",
                                     DELAY_STEPS),
                     g_strdup_printf("--dpu-start %d", DELAY_STEPS), 0);
-        s = list->request->settings;
+        s = list->question->settings;
     }
     if (!s.overlap) {
         s.overlap = true;
         add_setting(list, s, g_strdup("transfers beside compute"), g_strdup("--overlap on"), 0);
-        s = list->request->settings;
+        s = list->question->settings;
     }
     if (s.partition == MW_PARTITION_OWNER) {
         s.partition = MW_PARTITION_BANDWIDTH;
@@ -383,7 +384,7 @@ add_devices(struct list *list)
                                                       "activation checkpoints"};
 
     for (int state = 0; state < MW_STATE_COUNT; state++) {
-        struct mw_settings s = list->request->settings;
+        struct mw_settings s = list->question->settings;
         struct mw_placement *placement = &s.placement[state];
         if (!placement->count)
             continue;
@@ -412,9 +413,9 @@ static const struct {
 
 /* As many drives and one more; of all else twice as much. */
 static double
-factor_of(const struct cli_request *request, size_t index)
+factor_of(const struct mw_question *question, size_t index)
 {
-    int64_t drives = request->hardware[MW_OUTLOOK_TYPICAL].nvme_drives;
+    int64_t drives = question->hardware[MW_OUTLOOK_TYPICAL].nvme_drives;
 
     return strcmp(upgrades[index].group, "nvme") ? 2
            : drives > 0                          ? (double)(drives + 1) / drives
@@ -439,28 +440,28 @@ keep_batch(const struct list *list, struct mw_settings *s, GString *flags)
 static void
 add_upgrade(struct list *list, size_t index, bool same_batch)
 {
-    struct cli_request request = *list->request;
+    struct mw_question question = *list->question;
     g_autoptr(GString) flags = g_string_new(NULL);
     double gain = upgrades[index].lanes[0] ? gain_of_lanes(list, upgrades[index].lanes) : 0;
 
     if (same_batch)
-        keep_batch(list, &request.settings, flags);
+        keep_batch(list, &question.settings, flags);
     struct mw_hwprofile *profile =
-        mw_hwprofile_enlarge(list->request->profile, upgrades[index].group, list->request->outlook,
-                             factor_of(list->request, index), flags);
+        mw_hwprofile_enlarge(list->question->profile, upgrades[index].group,
+                             list->question->outlook, factor_of(list->question, index), flags);
     if (!profile)
         return;
-    request.hardware[MW_OUTLOOK_TYPICAL] = mw_hwprofile_read(profile, list->request->outlook);
-    add(list, CLI_CHANGE_PART, request, profile, 1, g_strdup(upgrades[index].what),
-        g_strdup(flags->str), fmax(gain, estimated_gain(list, &request, upgrades[index].room)));
+    question.hardware[MW_OUTLOOK_TYPICAL] = mw_hwprofile_read(profile, list->question->outlook);
+    add(list, MW_CHANGE_PART, question, profile, 1, g_strdup(upgrades[index].what),
+        g_strdup(flags->str), fmax(gain, estimated_gain(list, &question, upgrades[index].room)));
 }
 
 static void
 add_upgrades(struct list *list)
 {
-    bool open = list->request->settings.micro_batch == MW_AUTO;
+    bool open = list->question->settings.micro_batch == MW_AUTO;
 
-    if (mw_price_kind(&list->request->hardware[MW_OUTLOOK_TYPICAL]) == MW_PRICE_RENT)
+    if (mw_price_kind(&list->question->hardware[MW_OUTLOOK_TYPICAL]) == MW_PRICE_RENT)
         return; /* it is rented as it is */
     for (size_t u = 0; u < G_N_ELEMENTS(upgrades); u++) {
         add_upgrade(list, u, false);
@@ -473,9 +474,9 @@ add_upgrades(struct list *list)
 static void
 add_nodes(struct list *list)
 {
-    const struct mw_hardware *hw = &list->request->hardware[MW_OUTLOOK_TYPICAL];
-    struct cli_request request = *list->request;
-    struct mw_settings *s = &request.settings;
+    const struct mw_hardware *hw = &list->question->hardware[MW_OUTLOOK_TYPICAL];
+    struct mw_question question = *list->question;
+    struct mw_settings *s = &question.settings;
     bool open = s->micro_batch == MW_AUTO;
     int64_t accum = s->grad_accum == MW_AUTO ? list->now->grad_accum : 1;
     double sequences = open ? fmax(1, list->now->micro_batch * list->now->tp * (double)accum) : 1;
@@ -486,12 +487,12 @@ add_nodes(struct list *list)
     s->nodes = 2 * list->now->nodes;
     enum mw_price_kind kind = mw_price_kind(hw);
     g_autofree char *price = mw_price_text(list->now->nodes * mw_price_usd(hw, kind), kind);
-    add(list, CLI_CHANGE_NODES, request, NULL, 2,
+    add(list, MW_CHANGE_NODES, question, NULL, 2,
         kind == MW_PRICE_NONE
             ? g_strdup_printf("%" G_GINT64_FORMAT " nodes", s->nodes)
             : g_strdup_printf("%" G_GINT64_FORMAT " nodes (%s more)", s->nodes, price),
         g_strdup_printf("--nodes %" G_GINT64_FORMAT, s->nodes),
-        estimated_gain(list, &request, open));
+        estimated_gain(list, &question, open));
 }
 
 /* Half as many, a quarter and so on, while the estimate comes to the rate that there is: it knows
@@ -499,19 +500,19 @@ add_nodes(struct list *list)
 static void
 add_fewer_nodes(struct list *list)
 {
-    const struct mw_hardware *hw = &list->request->hardware[MW_OUTLOOK_TYPICAL];
+    const struct mw_hardware *hw = &list->question->hardware[MW_OUTLOOK_TYPICAL];
     enum mw_price_kind kind = mw_price_kind(hw);
     double usd = mw_price_usd(hw, kind);
 
     for (int64_t nodes = list->now->nodes / 2; nodes >= 1; nodes /= 2) {
-        struct cli_request request = *list->request;
-        request.settings.nodes = nodes;
-        double gain = rate_there(&request) / list->answer->result->tokens_per_s;
+        struct mw_question question = *list->question;
+        question.settings.nodes = nodes;
+        double gain = rate_there(&question) / list->answer->result->tokens_per_s;
         double share = (double)nodes / (double)list->now->nodes;
         g_autofree char *price = mw_price_text((double)(list->now->nodes - nodes) * usd, kind);
         g_autofree char *less =
             kind == MW_PRICE_NONE ? g_strdup("") : g_strdup_printf(" (%s less)", price);
-        if (!add(list, CLI_CHANGE_NODES, request, NULL, share,
+        if (!add(list, MW_CHANGE_NODES, question, NULL, share,
                  g_strdup_printf("%" G_GINT64_FORMAT " node%s%s", nodes, nodes == 1 ? "" : "s",
                                  less),
                  g_strdup_printf("--nodes %" G_GINT64_FORMAT, nodes), gain))
@@ -524,17 +525,17 @@ add_machine(struct list *list, const struct mw_priced *priced)
 {
     enum mw_price_kind kind = mw_price_kind(&priced->hardware);
     const char *name = mw_hwprofile_name(priced->profile);
-    struct cli_request request = *list->request;
+    struct mw_question question = *list->question;
     double nodes = list->now->nodes;
-    double now_usd = mw_price_usd(&list->request->hardware[MW_OUTLOOK_TYPICAL], kind);
+    double now_usd = mw_price_usd(&list->question->hardware[MW_OUTLOOK_TYPICAL], kind);
 
-    request.hardware[MW_OUTLOOK_TYPICAL] = priced->hardware;
+    question.hardware[MW_OUTLOOK_TYPICAL] = priced->hardware;
     g_autofree char *price = mw_price_text(nodes * priced->price_usd, kind);
     g_autofree char *present = mw_price_text(nodes * now_usd, kind);
-    add(list, CLI_CHANGE_MACHINE, request, mw_hwprofile_copy(priced->profile),
+    add(list, MW_CHANGE_MACHINE, question, mw_hwprofile_copy(priced->profile),
         priced->price_usd / now_usd,
         g_strdup_printf("another machine for %s (now %s)", price, present),
-        g_strdup_printf("-H %s", name), gain_there(list, &request));
+        g_strdup_printf("-H %s", name), gain_there(list, &question));
 }
 
 static double
@@ -558,27 +559,27 @@ compare_worth(const void *a, const void *b)
 static int
 compare_gains(const void *a, const void *b)
 {
-    const struct cli_change *x = *(void *const *)a, *y = *(void *const *)b;
+    const struct mw_change *x = *(void *const *)a, *y = *(void *const *)b;
 
-    double p = cli_change_merit(x, x->gain), q = cli_change_merit(y, y->gain);
+    double p = mw_change_merit(x, x->gain), q = mw_change_merit(y, y->gain);
 
     return (p < q) - (p > q);
 }
 
 static struct list
-list_new(const struct cli_request *request, const struct cli_answer *answer)
+list_new(const struct mw_question *question, const struct mw_answer *answer)
 {
     const struct mw_sizing *sizing = answer->sizing;
 
-    return (struct list){request, answer, &sizing->settings,
-                         cli_tokens_per_step(sizing) / cli_estimate_s(sizing, sizing->hardware),
+    return (struct list){question, answer, &sizing->settings,
+                         mw_tokens_per_step(sizing) / mw_estimate_s(sizing, sizing->hardware),
                          g_ptr_array_new_with_free_func(free_change)};
 }
 
 GPtrArray *
-cli_changes_free(const struct cli_request *request, const struct cli_answer *answer)
+mw_changes_free(const struct mw_question *question, const struct mw_answer *answer)
 {
-    struct list list = list_new(request, answer);
+    struct list list = list_new(question, answer);
 
     add_smaller_batches(&list);
     add_larger_batches(&list);
@@ -591,9 +592,9 @@ cli_changes_free(const struct cli_request *request, const struct cli_answer *ans
 }
 
 GPtrArray *
-cli_changes_smaller_batches(const struct cli_request *request, const struct cli_answer *answer)
+mw_changes_smaller_batches(const struct mw_question *question, const struct mw_answer *answer)
 {
-    struct list list = list_new(request, answer);
+    struct list list = list_new(question, answer);
 
     add_smaller_batches(&list);
     g_ptr_array_sort(list.changes, compare_gains);
@@ -605,23 +606,23 @@ cli_changes_smaller_batches(const struct cli_request *request, const struct cli_
 static void
 add_machines(struct list *list)
 {
-    const struct cli_request *request = list->request;
-    const struct mw_hardware *hw = &request->hardware[MW_OUTLOOK_TYPICAL];
+    const struct mw_question *question = list->question;
+    const struct mw_hardware *hw = &question->hardware[MW_OUTLOOK_TYPICAL];
     enum mw_price_kind kind = mw_price_kind(hw);
     double now_flops = list->answer->result->tflops_per_gpu[MW_OUTLOOK_TYPICAL] * 1e12 *
                        (double)list->now->gpus_per_node;
     int estimated = 0;
 
-    if (kind == MW_PRICE_NONE || request->modified)
+    if (kind == MW_PRICE_NONE || question->modified)
         return;
     g_autoptr(GPtrArray) machines =
-        mw_priced_new(kind, mw_hwprofile_name(request->profile), request->outlook);
+        mw_priced_new(kind, mw_hwprofile_name(question->profile), question->outlook);
     g_ptr_array_sort(machines, compare_worth);
     for (guint i = 0; i < machines->len && estimated < MACHINES; i++) {
         const struct mw_priced *priced = machines->pdata[i];
-        struct cli_change there = {.kind = CLI_CHANGE_MACHINE,
-                                   .times_dearer = priced->price_usd / mw_price_usd(hw, kind)};
-        if (!cli_change_is_worth(&there, matrix_flops(&priced->hardware) / now_flops))
+        struct mw_change there = {.kind = MW_CHANGE_MACHINE,
+                                  .times_dearer = priced->price_usd / mw_price_usd(hw, kind)};
+        if (!mw_change_is_worth(&there, matrix_flops(&priced->hardware) / now_flops))
             continue; /* no step has more than its matrix rate */
         add_machine(list, priced);
         estimated++;
@@ -629,9 +630,9 @@ add_machines(struct list *list)
 }
 
 GPtrArray *
-cli_changes_paid(const struct cli_request *request, const struct cli_answer *answer)
+mw_changes_paid(const struct mw_question *question, const struct mw_answer *answer)
 {
-    struct list list = list_new(request, answer);
+    struct list list = list_new(question, answer);
 
     add_upgrades(&list);
     add_nodes(&list);

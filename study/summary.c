@@ -1,8 +1,7 @@
 #include <glib.h>
 #include <stdlib.h>
 
-#include "report/lanes.h"
-#include "report/report.h"
+#include "study/lanes.h"
 
 struct interval {
     int64_t start_ns, end_ns;

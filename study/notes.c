@@ -1,8 +1,8 @@
 /* What is to be known of an answer beside its figures. */
 #include "base/format.h"
-#include "cli/choose.h"
-#include "cli/fill.h"
 #include "planner/batches.h"
+#include "study/choose.h"
+#include "study/fill.h"
 
 /* A setting that was asked for and that nothing of this plan follows. */
 static void
@@ -39,7 +39,7 @@ note_idle(const struct mw_settings *asked, const struct mw_sizing *sizing, GPtrA
 
 /* Why an open batch comes to less than the default; NULL where no more micro-batches are within. */
 static char *
-why_less(const struct cli_request *request, enum mw_strategy strategy,
+why_less(const struct mw_question *question, enum mw_strategy strategy,
          const struct mw_sizing *sizing, const struct mw_result *r)
 {
     static const char *const micro_batches[] = {
@@ -48,11 +48,11 @@ why_less(const struct cli_request *request, enum mw_strategy strategy,
             "more micro-batches would be slow to plan; --grad-accum N makes them",
         [MW_BATCH_BOUND_RATE] = "more micro-batches are not faster; --grad-accum N makes them",
     };
-    const struct mw_request planned = {&request->model, &request->hardware[MW_OUTLOOK_TYPICAL]};
+    const struct mw_request planned = {&question->model, &question->hardware[MW_OUTLOOK_TYPICAL]};
     const struct mw_settings *s = &sizing->settings;
-    struct mw_settings asked = request->settings;
+    struct mw_settings asked = question->settings;
     double sequences = s->micro_batch * s->tp, accum = s->grad_accum;
-    bool fixed = request->settings.grad_accum != MW_AUTO;
+    bool fixed = question->settings.grad_accum != MW_AUTO;
     double more = fixed ? (sequences + 1) / sequences : (accum + 1) / accum;
 
     if (!sizing->fits || r->tokens_per_step >= r->default_step_tokens ||
@@ -69,19 +69,19 @@ why_less(const struct cli_request *request, enum mw_strategy strategy,
 
 /* What an open batch came to, and by what it went. */
 static void
-note_batch(const struct cli_request *request, enum mw_strategy strategy,
+note_batch(const struct mw_question *question, enum mw_strategy strategy,
            const struct mw_sizing *sizing, const struct mw_result *r, GPtrArray *notes)
 {
     const char *most = mw_format_count(r->default_step_tokens);
     g_autofree char *table =
-        request->settings.step_tokens_max == MW_AUTO
+        question->settings.step_tokens_max == MW_AUTO
             ? g_strdup_printf("%s tokens that GPT-3's table has for %s parameters", most,
                               mw_format_count(r->params))
             : g_strdup_printf("%s tokens that a run has by default", most);
     g_autofree char *step =
         g_strdup_printf("%.15g sequence%s, %s tokens per step", r->global_batch,
                         r->global_batch == 1 ? "" : "s", mw_format_count(r->tokens_per_step));
-    g_autofree char *less = why_less(request, strategy, sizing, r);
+    g_autofree char *less = why_less(question, strategy, sizing, r);
     GString *note = g_string_new("default global batch: ");
 
     if (!sizing->fits)
@@ -136,7 +136,7 @@ attention_share(const struct mw_plan *plan)
 
 /* MODEL.md, 7.2. */
 static void
-note_attention(const struct cli_answer *answer, GPtrArray *notes)
+note_attention(const struct mw_answer *answer, GPtrArray *notes)
 {
     if (!answer->plan || answer->sizing->hardware->attention_points)
         return;
@@ -163,17 +163,17 @@ note_tokens(const struct mw_result *r, double tokens, GPtrArray *notes)
 
 /* Activations that are kept, or not, so that eager frameworks have room for theirs. */
 static void
-note_eager(const struct cli_request *request, const struct mw_sizing *sizing, GPtrArray *notes)
+note_eager(const struct mw_question *question, const struct mw_sizing *sizing, GPtrArray *notes)
 {
     const char *why = NULL;
 
     if (sizing->settings.eager)
         why = "no recomputation: kept activations fit %g times over, as eager frameworks keep "
               "them; --activation-checkpoint-interval 1 recomputes";
-    else if (sizing->fits && cli_recomputes_for_eager(request, sizing))
+    else if (sizing->fits && mw_recomputes_for_eager(question, sizing))
         why = "recomputation: kept activations would fit once, not %g times over, as eager "
               "frameworks keep them; --activation-checkpoint-interval 0 keeps them";
-    else if (cli_keeps_too_much(sizing))
+    else if (mw_keeps_too_much(sizing))
         why = "no recomputation, as asked: kept activations fit once, not %g times over, as eager "
               "frameworks keep them; --activation-checkpoint-interval 1 recomputes";
     if (why)
@@ -183,30 +183,30 @@ note_eager(const struct cli_request *request, const struct mw_sizing *sizing, GP
 /* Where what was left out keeps all activations as eager frameworks do, fewer micro-batches may
  * keep them too, though not with as much room. */
 static const char *
-keeping_once(const struct cli_request *request, const struct mw_sizing *out,
+keeping_once(const struct mw_question *question, const struct mw_sizing *out,
              const struct mw_sizing *sizing)
 {
-    struct mw_settings asked = request->settings;
+    struct mw_settings asked = question->settings;
 
     asked.strategy = out->settings.strategy;
     asked.checkpoint_interval = 0;
     return out->settings.eager && sizing->settings.checkpoint_interval &&
-                   cli_estimated_rate(request, &asked) > cli_estimated_rate_of(sizing)
+                   mw_estimated_rate(question, &asked) > mw_estimated_rate_of(sizing)
                ? "; --activation-checkpoint-interval 0 keeps activations that fit once"
                : "";
 }
 
 /* A larger batch that is slower for it would surprise. */
 static void
-note_left_out(const struct cli_request *request, enum mw_strategy strategy,
+note_left_out(const struct mw_question *question, enum mw_strategy strategy,
               const struct mw_sizing *sizing, GPtrArray *notes)
 {
     double times = 0;
-    struct mw_sizing *out = cli_choice_left_out(request, strategy, sizing, &times);
+    struct mw_sizing *out = mw_choice_left_out(question, strategy, sizing, &times);
 
     if (!out)
         return;
-    const struct mw_settings *s = &out->settings, *asked = &request->settings;
+    const struct mw_settings *s = &out->settings, *asked = &question->settings;
     int64_t most = mw_planner_most_micro_batches(out);
     bool global = asked->global_batch != MW_AUTO;
     g_autofree char *opens = g_strdup_printf(
@@ -222,7 +222,7 @@ note_left_out(const struct cli_request *request, enum mw_strategy strategy,
                                mw_strategy_name(s->strategy), s->micro_batch,
                                s->checkpoint_interval ? "" : " without recomputation", times,
                                s->grad_accum, mw_planner_ops(out), s->ops_max, most ? opens : "",
-                               keeping_once(request, out, sizing)));
+                               keeping_once(question, out, sizing)));
     mw_sizing_free(out);
 }
 
@@ -235,7 +235,7 @@ note_pieces(const struct mw_sizing *sizing, GPtrArray *notes)
 }
 
 double
-cli_save_s(const struct mw_sizing *sizing)
+mw_save_s(const struct mw_sizing *sizing)
 {
     if (!sizing->saved_bytes || sizing->saves_in_step)
         return 0;
@@ -251,35 +251,35 @@ note_durable(const struct mw_settings *asked, const struct mw_sizing *sizing, GP
         sizing->ledger[MW_TIER_NVME][MW_PURPOSE_OPTIMIZER_STATE] && asked->commit == MW_AUTO)
         g_ptr_array_add(notes, g_strdup("steps are not durable (--commit none): the drives lack "
                                         "room for a second copy of the optimizer state"));
-    if (cli_save_s(sizing) > 0)
+    if (mw_save_s(sizing) > 0)
         g_ptr_array_add(notes,
                         g_strdup_printf("a save every %" G_GINT64_FORMAT " step%s takes %s, not "
                                         "in the step time",
                                         sizing->settings.save_every,
                                         sizing->settings.save_every == 1 ? "" : "s",
-                                        mw_format_seconds(cli_save_s(sizing))));
+                                        mw_format_seconds(mw_save_s(sizing))));
 }
 
 void
-cli_fill_notes(const struct cli_request *request, enum mw_strategy strategy,
-               const struct cli_answer *answer)
+mw_fill_notes(const struct mw_question *question, enum mw_strategy strategy,
+              const struct mw_answer *answer)
 {
     const struct mw_sizing *sizing = answer->sizing;
     struct mw_result *r = answer->result;
     GPtrArray *notes = g_ptr_array_new();
 
     if (r->default_step_tokens > 0)
-        note_batch(request, strategy, sizing, r, notes);
-    note_eager(request, sizing, notes);
-    note_left_out(request, strategy, sizing, notes);
+        note_batch(question, strategy, sizing, r, notes);
+    note_eager(question, sizing, notes);
+    note_left_out(question, strategy, sizing, notes);
     note_pieces(sizing, notes);
-    cli_note_deepspeed(request, strategy, sizing, notes);
+    mw_note_deepspeed(question, strategy, sizing, notes);
     note_length(sizing, notes);
     note_attention(answer, notes);
-    note_tokens(r, request->settings.tokens, notes);
-    note_idle(&request->settings, sizing, notes);
-    cli_note_keys(request, sizing, notes);
-    note_durable(&request->settings, sizing, notes);
+    note_tokens(r, question->settings.tokens, notes);
+    note_idle(&question->settings, sizing, notes);
+    mw_note_keys(question, sizing, notes);
+    note_durable(&question->settings, sizing, notes);
     g_ptr_array_add(notes, NULL);
     r->notes = (char **)g_ptr_array_free(notes, FALSE);
 }

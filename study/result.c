@@ -1,4 +1,4 @@
-#include "report/result.h"
+#include "study/result.h"
 
 #include <glib.h>
 #include <math.h>

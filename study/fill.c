@@ -1,37 +1,38 @@
 /* What a sizing, a plan and a timeline say, filled into a result. */
-#include "cli/fill.h"
+#include "study/fill.h"
 
 #include <math.h>
 
-#include "cli/advice.h"
-#include "cli/evaluate.h"
 #include "model/paper.h"
+#include "study/advice.h"
+#include "study/evaluate.h"
+#include "study/lanes.h"
 
 static void
-fill_identity(const struct cli_request *request, const struct mw_sizing *sizing,
+fill_identity(const struct mw_question *question, const struct mw_sizing *sizing,
               struct mw_result *r)
 {
     const struct mw_settings *s = &sizing->settings;
 
-    r->model = g_strdup(request->model.name);
-    r->hardware = g_strdup(mw_hwprofile_name(request->profile));
-    r->hardware_description = g_strdup(mw_hwprofile_description(request->profile));
-    r->hardware_set = mw_hwprofile_changes(request->profile);
+    r->model = g_strdup(question->model.name);
+    r->hardware = g_strdup(mw_hwprofile_name(question->profile));
+    r->hardware_description = g_strdup(mw_hwprofile_description(question->profile));
+    r->hardware_set = mw_hwprofile_changes(question->profile);
     r->strategy = g_strdup(mw_strategy_name(s->strategy));
-    r->params = mw_model_params(&request->model);
-    r->active_params = mw_model_active_params(&request->model);
-    r->paper_params = mw_model_params_paper(&request->model);
+    r->params = mw_model_params(&question->model);
+    r->active_params = mw_model_active_params(&question->model);
+    r->paper_params = mw_model_params_paper(&question->model);
     r->nodes = s->nodes;
     r->gpus_per_node = s->gpus_per_node;
     r->tp = s->tp;
     r->seq = s->seq;
     r->grad_accum = s->grad_accum;
     r->micro_batch = s->micro_batch;
-    r->tokens_per_step = cli_tokens_per_step(sizing);
+    r->tokens_per_step = mw_tokens_per_step(sizing);
     r->global_batch = r->tokens_per_step / s->seq;
     bool open =
-        request->settings.micro_batch == MW_AUTO && request->settings.global_batch == MW_AUTO;
-    double most = request->settings.step_tokens_max;
+        question->settings.micro_batch == MW_AUTO && question->settings.global_batch == MW_AUTO;
+    double most = question->settings.step_tokens_max;
     r->default_step_tokens = !open             ? NAN
                              : most != MW_AUTO ? most
                                                : mw_default_step_tokens(r->params);
@@ -48,8 +49,8 @@ fill_identity(const struct cli_request *request, const struct mw_sizing *sizing,
     r->partition =
         g_strdup(s->partition == MW_PARTITION_OWNER ? "owner-broadcast" : "bandwidth-centric");
     r->commit = g_strdup(s->commit == 1 ? "step" : "none");
-    r->provenance = g_strdup(mw_provenance_name(mw_hwprofile_worst_provenance(request->profile)));
-    r->calibrated = mw_hwprofile_calibrated(request->profile);
+    r->provenance = g_strdup(mw_provenance_name(mw_hwprofile_worst_provenance(question->profile)));
+    r->calibrated = mw_hwprofile_calibrated(question->profile);
     r->dtype = g_strdup(mw_dtype_name(s->dtype));
     r->state_layout = g_strdup(s->layout == MW_LAYOUT_PAPER20 ? "paper20" : "zero16");
 }
@@ -94,11 +95,11 @@ fill_paper(const struct mw_sizing *sizing, struct mw_result_paper *paper)
 }
 
 static void
-fill_verdict(const struct cli_request *request, enum mw_strategy strategy,
+fill_verdict(const struct mw_question *question, enum mw_strategy strategy,
              const struct mw_sizing *sizing, struct mw_result *r)
 {
-    struct mw_request planned = {&request->model, &request->hardware[MW_OUTLOOK_TYPICAL]};
-    struct mw_settings asked = request->settings;
+    struct mw_request planned = {&question->model, &question->hardware[MW_OUTLOOK_TYPICAL]};
+    struct mw_settings asked = question->settings;
 
     r->feasible = sizing->fits;
     if (sizing->fits)
@@ -106,19 +107,19 @@ fill_verdict(const struct cli_request *request, enum mw_strategy strategy,
     r->limiting_tier = g_strdup(mw_tier_name(sizing->limiting_tier));
     r->short_bytes = sizing->short_bytes;
     asked.strategy = strategy;
-    struct mw_remedy_here here = {request->profile, request->outlook, !request->modified};
+    struct mw_remedy_here here = {question->profile, question->outlook, !question->modified};
     r->remedy = mw_planner_remedy(&planned, &asked, sizing, &here);
 }
 
 static void
-fill_rates(const struct cli_request *request, const struct cli_answer *answer,
+fill_rates(const struct mw_question *question, const struct mw_answer *answer,
            const struct mw_engine_result *engine)
 {
     struct mw_result *r = answer->result;
-    const struct mw_hardware *hw = &request->hardware[MW_OUTLOOK_TYPICAL];
-    double done = cli_flops_done(answer->sizing);
+    const struct mw_hardware *hw = &question->hardware[MW_OUTLOOK_TYPICAL];
+    double done = mw_flops_done(answer->sizing);
     double step_s = engine->step_ns * 1e-9;
-    double efficiency = done / step_s / cli_achievable_flops(answer->plan, hw);
+    double efficiency = done / step_s / mw_achievable_flops(answer->plan, hw);
 
     r->simulated = true;
     for (int o = 0; o < MW_OUTLOOK_COUNT; o++) {
@@ -127,7 +128,7 @@ fill_rates(const struct cli_request *request, const struct cli_answer *answer,
         r->efficiency[o] = efficiency;
     }
     r->first_step_time_s = engine->first_step_ns * 1e-9;
-    r->mfu = cli_flops_of_model(answer->sizing) / step_s / hw->gpu_peak_flops;
+    r->mfu = mw_flops_of_model(answer->sizing) / step_s / hw->gpu_peak_flops;
     r->mfu_published = MW_PAPER_MFU_MOST;
     r->mfu_published_from = MW_PAPER_MFU_SOURCE;
     r->tokens_per_s = r->tokens_per_step / step_s;
@@ -146,43 +147,43 @@ fill_channels(const struct mw_plan *plan, const struct mw_engine_result *engine,
 }
 
 void
-cli_fill_use(const struct mw_plan *plan, const struct mw_hardware *hw,
-             const struct mw_engine_result *engine, struct mw_result *r)
+mw_fill_use(const struct mw_plan *plan, const struct mw_hardware *hw,
+            const struct mw_engine_result *engine, struct mw_result *r)
 {
-    cli_fill_bottleneck(plan, hw, engine, r);
+    mw_fill_bottleneck(plan, hw, engine, r);
     fill_channels(plan, engine, r);
     if (engine->timeline.row_count)
         mw_summary_lanes(plan, &engine->timeline, r);
 }
 
 static void
-fill_outlooks(const struct cli_request *request, const struct cli_answer *answer)
+fill_outlooks(const struct mw_question *question, const struct mw_answer *answer)
 {
     struct mw_result *r = answer->result;
-    double done = cli_flops_done(answer->sizing);
+    double done = mw_flops_done(answer->sizing);
 
-    if (!mw_hwprofile_has_range(request->profile))
+    if (!mw_hwprofile_has_range(question->profile))
         return;
     for (int o = 0; o < MW_OUTLOOK_COUNT; o += 2) {
-        r->step_time_s[o] = cli_step_s(answer->plan, &request->hardware[o], false);
+        r->step_time_s[o] = mw_step_s(answer->plan, &question->hardware[o], false);
         r->tflops_per_gpu[o] = done / r->step_time_s[o] / 1e12;
         r->efficiency[o] =
-            done / r->step_time_s[o] / cli_achievable_flops(answer->plan, &request->hardware[o]);
+            done / r->step_time_s[o] / mw_achievable_flops(answer->plan, &question->hardware[o]);
     }
 }
 
 static void
-fill_closed_forms(const struct cli_request *request, const struct cli_answer *answer)
+fill_closed_forms(const struct mw_question *question, const struct mw_answer *answer)
 {
     struct mw_result *r = answer->result;
     struct mw_closed_form form;
     GArray *terms = g_array_new(FALSE, FALSE, sizeof(struct mw_result_term));
 
-    cli_closed_form(answer->sizing, &request->hardware[MW_OUTLOOK_TYPICAL], &form);
+    mw_closed_form_of(answer->sizing, &question->hardware[MW_OUTLOOK_TYPICAL], &form);
     r->closed_form_paper_s = form.paper_total_s;
     r->closed_form_plan_s = form.plan_total_s;
     memcpy(r->paper_efficiency, form.paper_efficiency, sizeof r->paper_efficiency);
-    r->critical_path_s = cli_step_s(answer->plan, &request->hardware[MW_OUTLOOK_TYPICAL], true);
+    r->critical_path_s = mw_step_s(answer->plan, &question->hardware[MW_OUTLOOK_TYPICAL], true);
     for (int t = 0; t < MW_TERM_COUNT; t++) {
         struct mw_result_term term = {NULL, form.paper_s[t], form.plan_s[t]};
         if (form.paper_s[t] == form.plan_s[t])
@@ -196,8 +197,8 @@ fill_closed_forms(const struct cli_request *request, const struct cli_answer *an
 
 /* The first step writes into the drives' empty cache at burst rate, until that is full. */
 void
-cli_fill_burst_step(const struct mw_plan *plan, const struct mw_hardware *hardware,
-                    struct mw_result *r)
+mw_fill_burst_step(const struct mw_plan *plan, const struct mw_hardware *hardware,
+                   struct mw_result *r)
 {
     struct mw_hardware hw = *hardware;
     double written = r->nvme_written_bytes;
@@ -207,22 +208,22 @@ cli_fill_burst_step(const struct mw_plan *plan, const struct mw_hardware *hardwa
         return;
     hw.nvme_write_bytes_per_s = written / (cached / hw.nvme_write_burst_bytes_per_s +
                                            (written - cached) / hw.nvme_write_bytes_per_s);
-    r->first_step_time_s = cli_step_s(plan, &hw, false);
+    r->first_step_time_s = mw_step_s(plan, &hw, false);
 }
 
 /* With delayed update the steps before --dpu-start update as zero-offload does; with none before
  * it, or no room for such a step, NULL. */
 static struct mw_plan *
-plan_undelayed(const struct cli_request *request, const struct cli_answer *answer)
+plan_undelayed(const struct mw_question *question, const struct mw_answer *answer)
 {
-    const struct mw_hardware *hw = &request->hardware[MW_OUTLOOK_TYPICAL];
+    const struct mw_hardware *hw = &question->hardware[MW_OUTLOOK_TYPICAL];
     struct mw_settings s = answer->sizing->settings;
     struct mw_plan *plan = NULL;
 
     if (s.dpu_start <= 0)
         return NULL;
     s.dpu_start = MW_AUTO;
-    struct mw_sizing *sizing = mw_sizing_new(&request->model, hw, &s, NULL);
+    struct mw_sizing *sizing = mw_sizing_new(&question->model, hw, &s, NULL);
     if (sizing && sizing->fits)
         plan = mw_build_plan(sizing);
     mw_sizing_free(sizing);
@@ -230,23 +231,23 @@ plan_undelayed(const struct cli_request *request, const struct cli_answer *answe
 }
 
 static void
-fill_run(const struct cli_request *request, const struct cli_answer *answer)
+fill_run(const struct mw_question *question, const struct mw_answer *answer)
 {
-    const struct mw_hardware *hw = &request->hardware[MW_OUTLOOK_TYPICAL];
+    const struct mw_hardware *hw = &question->hardware[MW_OUTLOOK_TYPICAL];
     struct mw_result *r = answer->result;
-    struct mw_plan *undelayed = plan_undelayed(request, answer);
+    struct mw_plan *undelayed = plan_undelayed(question, answer);
 
     if (undelayed) {
-        r->undelayed_step_time_s = cli_step_s(undelayed, hw, false);
+        r->undelayed_step_time_s = mw_step_s(undelayed, hw, false);
         r->first_step_time_s = r->undelayed_step_time_s;
     }
-    cli_fill_costs(request, answer);
-    cli_fill_burst_step(undelayed ? undelayed : answer->plan, hw, r);
+    mw_fill_costs(question, answer);
+    mw_fill_burst_step(undelayed ? undelayed : answer->plan, hw, r);
     mw_plan_free(undelayed);
 }
 
 static void
-take_timeline(struct cli_answer *answer, struct mw_engine_result *engine)
+take_timeline(struct mw_answer *answer, struct mw_engine_result *engine)
 {
     answer->timeline = engine->timeline;
     engine->timeline = (struct mw_timeline){0};
@@ -256,38 +257,38 @@ take_timeline(struct cli_answer *answer, struct mw_engine_result *engine)
 
 /* A plan's memory over the step needs a timeline, but no speed is said of it. */
 void
-cli_fill_layout(struct cli_answer *answer, struct mw_engine_result *engine)
+mw_fill_layout(struct mw_answer *answer, struct mw_engine_result *engine)
 {
     take_timeline(answer, engine);
     mw_summary_lanes(answer->plan, &answer->timeline, answer->result);
 }
 
 void
-cli_fill_simulation(const struct cli_request *request, struct cli_answer *answer,
-                    enum cli_depth depth, struct mw_engine_result *engine)
+mw_fill_simulation(const struct mw_question *question, struct mw_answer *answer,
+                   enum mw_depth depth, struct mw_engine_result *engine)
 {
-    fill_rates(request, answer, engine);
-    cli_fill_use(answer->plan, &request->hardware[MW_OUTLOOK_TYPICAL], engine, answer->result);
-    fill_run(request, answer);
+    fill_rates(question, answer, engine);
+    mw_fill_use(answer->plan, &question->hardware[MW_OUTLOOK_TYPICAL], engine, answer->result);
+    fill_run(question, answer);
     take_timeline(answer, engine);
-    cli_advise_batch(request, answer);
-    if (depth >= CLI_DEPTH_VERDICT || request->json || request->csv)
-        fill_outlooks(request, answer);
-    if (depth < CLI_DEPTH_VERDICT)
+    mw_advise_batch(question, answer);
+    if (depth >= MW_DEPTH_VERDICT || question->ends)
+        fill_outlooks(question, answer);
+    if (depth < MW_DEPTH_VERDICT)
         return;
-    fill_closed_forms(request, answer);
-    cli_advise(request, answer);
-    if (depth == CLI_DEPTH_FULL)
-        cli_what_if(request, answer);
+    fill_closed_forms(question, answer);
+    mw_advise(question, answer);
+    if (depth == MW_DEPTH_FULL)
+        mw_what_if(question, answer);
 }
 
 void
-cli_fill_sizing(const struct cli_request *request, enum mw_strategy strategy,
-                const struct cli_answer *answer)
+mw_fill_sizing(const struct mw_question *question, enum mw_strategy strategy,
+               const struct mw_answer *answer)
 {
-    fill_identity(request, answer->sizing, answer->result);
+    fill_identity(question, answer->sizing, answer->result);
     fill_ledger(answer->sizing, answer->result);
     fill_paper(answer->sizing, &answer->result->paper);
-    cli_fill_notes(request, strategy, answer);
-    fill_verdict(request, strategy, answer->sizing, answer->result);
+    mw_fill_notes(question, strategy, answer);
+    fill_verdict(question, strategy, answer->sizing, answer->result);
 }

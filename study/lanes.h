@@ -1,8 +1,8 @@
 /*
  * lanes.h - a timeline seen lane by lane: shared by the summary, the trace and the plot.
  */
-#ifndef MW_REPORT_LANES_H
-#define MW_REPORT_LANES_H
+#ifndef MW_STUDY_LANES_H
+#define MW_STUDY_LANES_H
 
 #include <glib.h>
 #include <stdbool.h>
@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "plan/plan.h"
-#include "report/result.h"
+#include "study/result.h"
 
 struct mw_span { /* one op's time in its lane; times count from the first op's start */
     uint32_t lane, op;
@@ -38,5 +38,10 @@ char *mw_op_title(const struct mw_plan *plan, uint32_t op);
 
 /* False with MW_ERROR_INVALID naming `path` if the result has no timeline to write there. */
 bool mw_lane_has_timeline(const struct mw_result *result, const char *path, GError **error);
+
+/* Lane use from a timeline (one step): fills lanes, phases, bottleneck-free facts of `result`.
+ * Works for predicted and measured timelines alike. */
+void mw_summary_lanes(const struct mw_plan *plan, const struct mw_timeline *timeline,
+                      struct mw_result *result);
 
 #endif

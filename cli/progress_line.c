@@ -1,0 +1,47 @@
+#include "cli/progress_line.h"
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/progress.h"
+
+#define QUIET_US 2000000
+#define SHOW_US 100000
+
+static gint64 next_us; /* 0: no question has begun */
+static bool shown;
+
+static void
+clear(void)
+{
+    if (shown)
+        fputs("\r\033[K", stderr);
+    shown = false;
+}
+
+static void
+show(void *data, const char *doing, int simulated)
+{
+    gint64 now_us = g_get_monotonic_time();
+
+    if (!doing) {
+        clear();
+        return;
+    }
+    if (!next_us)
+        next_us = now_us + QUIET_US;
+    if (now_us < next_us || !isatty(STDERR_FILENO))
+        return;
+    next_us = now_us + SHOW_US;
+    shown = true;
+    fprintf(stderr, "\r\033[K%s; %d simulated", doing, simulated);
+    fflush(stderr);
+}
+
+void
+cli_progress_line_begin(void)
+{
+    mw_progress_listen(show, NULL);
+}

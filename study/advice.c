@@ -1,0 +1,104 @@
+#include "study/advice.h"
+
+#include <math.h>
+
+#include "base/progress.h"
+#include "study/changes.h"
+#include "study/choose.h"
+#include "study/evaluate.h"
+
+/* Of the changes of one kind with the best estimates. */
+#define PLANNED 4
+/* Beside these so many that may not be advised. */
+#define REFUSED 6
+/* An estimate so much lower than the best that was planned may yet turn out to be better. */
+#define NEAR 0.75
+
+/* `left_out`: how many times as fast as the answer the plan is that was too slow to plan; what
+ * makes fewer micro-batches gains that too, without being the cause. */
+static void
+take(struct mw_result_change *best, struct mw_change *change, struct mw_choice *choice, double gain,
+     double left_out)
+{
+    const struct mw_settings *s = &choice->sizing->settings;
+    double merit = mw_change_merit(change, gain);
+
+    g_free(best->what);
+    g_free(best->flags);
+    *best = (struct mw_result_change){
+        .what = left_out > 1 ? g_strdup_printf("%s (%.2fx the plan left out as slow to plan)",
+                                               change->what, gain / left_out)
+                             : g_strdup(change->what),
+        .flags = g_steal_pointer(&change->flags),
+        .priced = change->priced,
+        .times_tokens_per_usd = change->priced ? merit : NAN,
+        .step_time_s = choice->step_s,
+        .tokens_per_s = mw_choice_rate(choice),
+        .micro_batch = s->micro_batch,
+        .global_batch = mw_tokens_per_step(choice->sizing) / s->seq,
+    };
+}
+
+/* Plans those with the best estimates as if they had been typed in.  A kind whose estimates are too
+ * good hides no other.  Nobody is led to keep more than eager frameworks have room for; what would
+ * be refused for that hides nothing either, up to a bound in time. */
+static void
+advise(const struct mw_question *question, const struct mw_answer *answer, const GPtrArray *changes,
+       double left_out, struct mw_result_change *best)
+{
+    double now = answer->result->tokens_per_s, most = 0;
+    int planned[MW_CHANGE_KINDS] = {0}, refused[MW_CHANGE_KINDS] = {0};
+    bool keeps = mw_keeps_too_much(answer->sizing);
+
+    for (guint i = 0; i < changes->len; i++) {
+        struct mw_change *change = changes->pdata[i];
+        struct mw_choice choice = {0};
+        mw_progress("looking for what would help most: change %u of %u", i + 1, changes->len);
+        if (mw_change_merit(change, change->gain) < NEAR * most ||
+            planned[change->kind] >= PLANNED || refused[change->kind] >= REFUSED)
+            continue;
+        bool good = mw_choose(&change->question, question->strategies[0], &choice, NULL) &&
+                    (keeps || !mw_keeps_too_much(choice.sizing));
+        (good ? planned : refused)[change->kind]++;
+        double gain = good ? mw_choice_rate(&choice) / now : 0;
+        if (mw_change_is_worth(change, gain / left_out) && mw_change_merit(change, gain) > most) {
+            most = mw_change_merit(change, gain);
+            take(best, change, &choice, gain, left_out);
+        }
+        mw_choice_clear(&choice);
+    }
+}
+
+/* What is free and what has to be paid for stand beside each other: neither hides the other. */
+void
+mw_advise(const struct mw_question *question, const struct mw_answer *answer)
+{
+    g_autoptr(GPtrArray) settings = mw_changes_free(question, answer);
+    g_autoptr(GPtrArray) paid = mw_changes_paid(question, answer);
+
+    double times = 1;
+    struct mw_sizing *out =
+        mw_choice_left_out(question, question->strategies[0], answer->sizing, &times);
+
+    advise(question, answer, settings, 1, &answer->result->change);
+    advise(question, answer, paid, out ? times : 1, &answer->result->paid_change);
+    mw_sizing_free(out);
+}
+
+void
+mw_advise_batch(const struct mw_question *question, const struct mw_answer *answer)
+{
+    struct mw_result *result = answer->result;
+    struct mw_choice choice = {0};
+
+    if (question->settings.micro_batch != MW_AUTO)
+        return;
+    g_autoptr(GPtrArray) changes = mw_changes_smaller_batches(question, answer);
+    struct mw_change *change = changes->len ? changes->pdata[0] : NULL;
+    if (change && mw_choose(&change->question, answer->sizing->settings.strategy, &choice, NULL) &&
+        mw_change_is_worth(change, mw_choice_rate(&choice) / result->tokens_per_s)) {
+        result->smaller_batch = choice.sizing->settings.micro_batch;
+        result->smaller_batch_tokens_per_s = mw_choice_rate(&choice);
+    }
+    mw_choice_clear(&choice);
+}

@@ -1,0 +1,73 @@
+/* From a question to an answer. */
+#include <math.h>
+
+#include "base/progress.h"
+#include "study/choose.h"
+#include "study/evaluate.h"
+#include "study/fill.h"
+#include "study/study.h"
+
+/* What the engine says of the choice, or why it refuses it. */
+static bool
+simulate(struct mw_choice *choice, GError **error)
+{
+    return (mw_choice_rate(choice) > 0 && isfinite(choice->step_s)) ||
+           mw_evaluate_plan(choice->plan, choice->sizing->hardware, true, &choice->engine, error);
+}
+
+static void
+forget_timeline(struct mw_choice *choice)
+{
+    g_free(choice->engine.timeline.rows);
+    choice->engine.timeline = (struct mw_timeline){0};
+}
+
+/* Sizing and plan go to the answer. */
+static struct mw_answer *
+answer_of(struct mw_choice *choice)
+{
+    struct mw_answer *answer = g_new0(struct mw_answer, 1);
+
+    answer->result = mw_result_new();
+    answer->sizing = g_steal_pointer(&choice->sizing);
+    answer->plan = g_steal_pointer(&choice->plan);
+    return answer;
+}
+
+struct mw_answer *
+mw_answer_new(const struct mw_question *question, enum mw_strategy strategy, enum mw_depth depth,
+              bool keep_timeline, GError **error)
+{
+    struct mw_choice choice = {0};
+    struct mw_answer *answer = NULL;
+
+    mw_progress("planning");
+    if (mw_choose(question, strategy, &choice, error) &&
+        (!choice.plan || simulate(&choice, error))) {
+        answer = answer_of(&choice);
+        if (answer->plan)
+            mw_plan_set_machine(answer->plan, mw_hwprofile_name(question->profile));
+        mw_fill_sizing(question, strategy, answer);
+        if (depth == MW_DEPTH_ROW && !keep_timeline)
+            forget_timeline(&choice);
+        if (answer->plan && depth == MW_DEPTH_PLAN)
+            mw_fill_layout(answer, &choice.engine);
+        else if (answer->plan)
+            mw_fill_simulation(question, answer, depth, &choice.engine);
+    }
+    mw_choice_clear(&choice);
+    mw_progress_end();
+    return answer;
+}
+
+void
+mw_answer_free(struct mw_answer *answer)
+{
+    if (!answer)
+        return;
+    mw_result_free(answer->result);
+    mw_plan_free(answer->plan);
+    mw_sizing_free(answer->sizing);
+    free(answer->timeline.rows);
+    g_free(answer);
+}

@@ -1,0 +1,135 @@
+/* What the simulator says of a plan alone, whose model and settings nobody names. */
+#include <math.h>
+
+#include "base/error.h"
+#include "study/evaluate.h"
+#include "study/fill.h"
+
+/* The communicator of all ranks says how many share a node. */
+static int64_t
+ranks_per_node(const struct mw_plan *plan)
+{
+    for (uint32_t c = 0; c < plan->comm_count; c++)
+        if (plan->comms[c].size == plan->world_ranks)
+            return plan->comms[c].ranks_per_node;
+    return plan->world_ranks;
+}
+
+/* Ranks can sit only where there are GPUs. */
+static bool
+check_machine(const struct mw_question *question, const char *name, const struct mw_plan *plan,
+              GError **error)
+{
+    const struct mw_hardware *hw = &question->hardware[MW_OUTLOOK_TYPICAL];
+    int64_t per_node = ranks_per_node(plan), nodes = plan->world_ranks / per_node;
+
+    if (per_node <= hw->gpus_per_node && (!hw->nodes_max || nodes <= hw->nodes_max))
+        return true;
+    g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
+                "%s: the plan is for %" G_GINT64_FORMAT " node%s of %" G_GINT64_FORMAT
+                " GPU%s, more than profile \"%s\" has; give another -H",
+                name, nodes, nodes == 1 ? "" : "s", per_node, per_node == 1 ? "" : "s",
+                mw_hwprofile_name(question->profile));
+    return false;
+}
+
+static void
+fill_identity(const struct mw_question *question, const struct mw_plan *plan, struct mw_result *r)
+{
+    r->plan = plan;
+    r->hardware = g_strdup(mw_hwprofile_name(question->profile));
+    r->hardware_description = g_strdup(mw_hwprofile_description(question->profile));
+    r->hardware_set = mw_hwprofile_changes(question->profile);
+    r->provenance = g_strdup(mw_provenance_name(mw_hwprofile_worst_provenance(question->profile)));
+    r->calibrated = mw_hwprofile_calibrated(question->profile);
+    r->gpus_per_node = ranks_per_node(plan);
+    r->nodes = plan->world_ranks / r->gpus_per_node;
+    r->dpu_start = MW_AUTO;
+}
+
+/* The plan's peaks against this machine, which need not be the one it was planned for. */
+static void
+fill_memory(const struct mw_hardware *hw, const struct mw_plan *plan, struct mw_result *r)
+{
+    const int64_t whole[] = {hw->gpu_memory_bytes, hw->host_memory_bytes, hw->nvme_capacity_bytes};
+    const int64_t reserve[] = {hw->gpu_reserve_bytes, hw->host_reserve_bytes,
+                               hw->nvme_reserve_bytes};
+
+    r->feasible = true;
+    for (int t = 0; t < MW_TIER_COUNT; t++) {
+        int64_t sharers = t == MW_TIER_GPU ? 1 : r->gpus_per_node;
+        int64_t capacity = (whole[t] - reserve[t]) / sharers;
+        r->tiers[t] =
+            (struct mw_result_tier){capacity, reserve[t] / sharers, plan->peak_bytes[t], 0};
+        if (plan->peak_bytes[t] <= capacity || !r->feasible)
+            continue;
+        r->feasible = false;
+        r->limiting_tier = g_strdup(mw_tier_name(t));
+        r->short_bytes = plan->peak_bytes[t] - capacity;
+    }
+    for (uint32_t s = 0; s < plan->slot_count; s++) {
+        int64_t *largest = &r->tiers[plan->slots[s].tier].largest_request_bytes;
+        *largest = MAX(*largest, plan->slots[s].size_bytes);
+    }
+}
+
+static void
+fill_ledger(const struct mw_plan *plan, struct mw_result *r)
+{
+    r->ledger = g_new0(struct mw_result_ledger_row, MW_TIER_COUNT * MW_PURPOSE_COUNT);
+    for (int t = 0; t < MW_TIER_COUNT; t++)
+        for (int p = 0; p < MW_PURPOSE_COUNT; p++) {
+            int64_t bytes = 0;
+            for (uint32_t s = 0; s < plan->slot_count; s++)
+                if (plan->slots[s].rank == 0 && plan->slots[s].tier == t &&
+                    plan->slots[s].purpose == p)
+                    bytes += plan->slots[s].size_bytes;
+            if (bytes)
+                r->ledger[r->ledger_count++] = (struct mw_result_ledger_row){t, p, bytes};
+        }
+}
+
+static bool
+fill_speed(const struct mw_question *question, struct mw_answer *answer, GError **error)
+{
+    struct mw_result *r = answer->result;
+    const struct mw_hardware *hw = question->hardware;
+    struct mw_engine_result engine;
+
+    if (!mw_evaluate_plan(answer->plan, &hw[MW_OUTLOOK_TYPICAL], true, &engine, error))
+        return false;
+    r->simulated = true;
+    for (int o = 0; o < MW_OUTLOOK_COUNT; o++)
+        r->step_time_s[o] = o == MW_OUTLOOK_TYPICAL ? engine.step_ns * 1e-9
+                                                    : mw_step_s(answer->plan, &hw[o], false);
+    r->first_step_time_s = engine.first_step_ns * 1e-9;
+    r->critical_path_s = mw_step_s(answer->plan, &hw[MW_OUTLOOK_TYPICAL], true);
+    mw_fill_use(answer->plan, &hw[MW_OUTLOOK_TYPICAL], &engine, r);
+    mw_fill_drives(answer->plan, &hw[MW_OUTLOOK_TYPICAL], 0, r);
+    mw_fill_burst_step(answer->plan, &hw[MW_OUTLOOK_TYPICAL], r);
+    answer->timeline = engine.timeline;
+    engine.timeline = (struct mw_timeline){0};
+    mw_engine_result_clear(&engine);
+    r->timeline = &answer->timeline;
+    return true;
+}
+
+/* What does not fit here is not timed. */
+struct mw_answer *
+mw_answer_of_plan(const struct mw_question *question, const char *name, struct mw_plan *plan,
+                  GError **error)
+{
+    const struct mw_hardware *hw = &question->hardware[MW_OUTLOOK_TYPICAL];
+    struct mw_answer *answer = g_new0(struct mw_answer, 1);
+
+    answer->plan = plan;
+    answer->result = mw_result_new();
+    fill_identity(question, plan, answer->result);
+    fill_memory(hw, plan, answer->result);
+    fill_ledger(plan, answer->result);
+    if (check_machine(question, name, plan, error) &&
+        (!answer->result->feasible || fill_speed(question, answer, error)))
+        return answer;
+    mw_answer_free(answer);
+    return NULL;
+}
