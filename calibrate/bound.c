@@ -2,7 +2,7 @@
  * What the fastest works say of those that were not measured.
  *
  * A work takes what it costs to start, and its FLOPs at the machine's peak (the roofline of
- * calibrate_curve.c): so a rate that waits for cores held down at small sizes says nothing of
+ * calibrate/curve.c): so a rate that waits for cores held down at small sizes says nothing of
  * larger ones, and is not theirs.
  */
 #include <math.h>
@@ -11,7 +11,7 @@
 
 /* Attention may leave out the half of its products that a causal mask hides, counted or not. */
 #define ATTENTION_PART 0.5
-/* What a full cache costs at most (calibrate_curve.c). */
+/* What a full cache costs at most (calibrate/curve.c). */
 #define KEPT 0.5
 
 static double

@@ -11,7 +11,7 @@
 
 enum { MW_CALIBRATE_SAMPLES_MAX = 128, MW_CALIBRATE_VALUES_MAX = 2 };
 
-/* What is measured, in the order of calibrate_budget.c's table: each has a share of the time that
+/* What is measured, in the order of calibrate/budget.c's table: each has a share of the time that
  * is left when it begins. */
 enum mw_calibrate_part {
     MW_CALIBRATE_WARM,
@@ -196,7 +196,7 @@ bool mw_calibrate_take_samples(struct mw_calibrator *c, const struct mw_calibrat
 /* A rate at each of several sizes: every second one first, then those between, as far as the part's
  * time goes; where the first waited for cores, the largest before smaller ones, which tell least.
  * Sizes whose least sample would take more than half of what is left are left out. Those that
- * others contradict are measured again (calibrate_curve.c), in a part of their own. */
+ * others contradict are measured again (calibrate/curve.c), in a part of their own. */
 struct mw_calibrate_curve {
     int points;
     const double *dims;

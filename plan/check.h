@@ -2,13 +2,13 @@
  * check.h - the parts of mw_plan_check, in the order in which they run.  Private to the plan
  * library.
  *
- *   tables    every index and enum in range, numbers not negative       plan_check.c
- *   homes     tensors and chunks within theirs; one of the tables       plan_check_homes.c
- *   memory    slots within their tier, none over another                plan_check_memory.c
- *   matches   who takes part in each collective                         plan_check_matches.c
- *   order     one order of all ops that obeys every edge of distance 0  plan_check_order.c
- *   content   what each slot holds when it is used                      plan_check_content.c
- *   barrier   whether steps are apart                                   plan_check_barrier.c
+ *   tables    every index and enum in range, numbers not negative       plan/check.c
+ *   homes     tensors and chunks within theirs; one of the tables       plan/check_homes.c
+ *   memory    slots within their tier, none over another                plan/check_memory.c
+ *   matches   who takes part in each collective                         plan/check_matches.c
+ *   order     one order of all ops that obeys every edge of distance 0  plan/check_order.c
+ *   content   what each slot holds when it is used                      plan/check_content.c
+ *   barrier   whether steps are apart                                   plan/check_barrier.c
  *
  * Each part relies on the parts before it, returns false after mw_plan_refuse, and takes time
  * linear in the plan but for the sorting of slots and matches.
@@ -36,7 +36,7 @@ struct mw_plan_check {
     int64_t peak_bytes[MW_TIER_COUNT]; /* by memory */
     struct mw_plan_matches matches;    /* by matches */
     uint32_t *order;                   /* by order: [op_count] */
-    struct mw_plan_clock *clock;       /* made between order and content, see plan_clock.h */
+    struct mw_plan_clock *clock;       /* made between order and content, see plan/clock.h */
     bool barriered;                    /* by barrier */
 };
 

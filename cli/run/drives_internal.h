@@ -40,12 +40,12 @@ cli_run_drives_trains(const struct cli_run_drives *drives)
     return cli_run_drives_options(drives)->backend != &mw_backend_null;
 }
 
-/* --- run_drives_where.c: finding and locking --- */
+/* --- cli/run/drives_where.c: finding and locking --- */
 
 /* By all ranks: which directories they are, the same for all; locked by the first. */
 bool cli_run_drives_find(struct cli_run_drives *drives, GError **error);
 
-/* --- run_drives_taken.c: what other runs have left there, and its end --- */
+/* --- cli/run/drives_taken.c: what other runs have left there, and its end --- */
 
 /* For a run that begins: nothing that is durable, or may be, would go for it, unless --overwrite
  * says so of all of it. */
@@ -53,19 +53,19 @@ bool cli_run_drives_are_free(const struct cli_run_drives *drives, GError **error
 /* For one that goes on: a step is recorded there, and all of them are that run's. */
 bool cli_run_drives_hold_run(const struct cli_run_drives *drives, GError **error);
 
-/* --- run_drives_overwrite.c --- */
+/* --- cli/run/drives_overwrite.c --- */
 
 /* By all ranks: what --overwrite asks for, up to what can be taken back. */
 bool cli_run_drives_overwrite(struct cli_run_drives *drives, GError **error);
 /* That is taken back, if the run has not begun: true where it is. */
 bool cli_run_drives_put_back(struct cli_run_drives *drives);
 
-/* --- run_drives_together.c --- */
+/* --- cli/run/drives_together.c --- */
 
 /* For one that goes on: its directories are of one run, and no copy beside others that are none. */
 bool cli_run_drives_are_together(const struct cli_run_drives *drives, GError **error);
 
-/* --- run_drives_describe.c: descriptions in the directories and in the list --- */
+/* --- cli/run/drives_describe.c: descriptions in the directories and in the list --- */
 
 /* As descriptions have times.  g_free it. */
 char *cli_run_drives_now(void);

@@ -45,7 +45,7 @@ struct cli_run_options {
     char *note, *taken; /* lines to be said of the resume; NULL */
     bool previous; /* with resume: from the step before the newest */
     bool overwrite; /* what another run has left in the directories */
-    const struct mw_backend *backend; /* what computes; NULL: auto (run_backend.h) */
+    const struct mw_backend *backend; /* what computes; NULL: auto (cli/run/backend.h) */
     bool compare;        /* predicted against measured, as a table */
     char *save_timeline; /* file */
     struct mw_lr_schedule schedule;

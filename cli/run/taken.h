@@ -4,7 +4,7 @@
  *
  * A description says which options the run was given (paths absolute), and what the plan made of
  * the others.  Of these a resume takes what the state follows from; the rest is chosen anew.  What
- * is given stands, and is compared with the run later (run_course.h).
+ * is given stands, and is compared with the run later (cli/run/course.h).
  */
 #ifndef MW_CLI_RUN_TAKEN_H
 #define MW_CLI_RUN_TAKEN_H

@@ -19,7 +19,7 @@ struct mw_commit_identity {
     int64_t stripe_bytes, capacity_bytes;
 };
 
-/* --- commit_record.c: bytes and back --- */
+/* --- exec/commit/record.c: bytes and back --- */
 
 enum mw_commit_state { MW_COMMIT_EMPTY, MW_COMMIT_WHOLE, MW_COMMIT_TORN, MW_COMMIT_UNREADABLE };
 
@@ -43,7 +43,7 @@ bool mw_commit_same_checksum(const struct mw_commit_extent *extent, uint64_t che
 /* --- commit.c --- */
 const struct mw_commit_identity *mw_commit_identity(const struct mw_commit *commit);
 
-/* --- commit_file.c: the file of two slots --- */
+/* --- exec/commit/file.c: the file of two slots --- */
 
 struct mw_commit_file {
     char *path;
@@ -72,7 +72,7 @@ bool mw_commit_file_cut(const struct mw_commit_file *file, GError **error);
 bool mw_commit_file_settle(const struct mw_commit_file *file, GError **error);
 void mw_commit_file_close(struct mw_commit_file *file);
 
-/* --- commit_slots.c: what the slots hold --- */
+/* --- exec/commit/slots.c: what the slots hold --- */
 
 struct mw_commit_slot {
     enum mw_commit_state state;

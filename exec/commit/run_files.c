@@ -86,7 +86,7 @@ compare_names(const void *a, const void *b)
 /* --- a look ---------------------------------------------------------------------------------- */
 
 /* Whoever is at a run holds its locks; who takes one waits for as long as this look may take
- * (nvme_lock.c). */
+ * (exec/nvme/lock.c). */
 static bool
 is_locked(int fd)
 {

@@ -53,7 +53,7 @@ struct mw_lanes {
 /* Of the monotonic clock, which moved_ns is of. */
 int64_t mw_lanes_clock_ns(void);
 
-/* --- lanes_ops.c: with the mutex --- */
+/* --- exec/lanes/ops.c: with the mutex --- */
 /* No op of the step starts any more. */
 bool mw_lanes_is_over(const struct mw_lanes *lanes, uint32_t step);
 /* Takes the error; the first failure is the one that is told. */
@@ -65,7 +65,7 @@ void mw_lanes_wake(struct mw_lanes *lanes);
 /* Without: the thread of a lane, a struct mw_lanes_lane. */
 gpointer mw_lanes_run_lane(gpointer lane);
 
-/* --- lanes_rows.c --- */
+/* --- exec/lanes/rows.c --- */
 /* Moves times of a step's rows that break the rule by no more than clocks are off, and keeps their
  * ends for the step after it. */
 void mw_lanes_settle_rows(const struct mw_lanes *lanes, struct mw_timeline_row *rows);

@@ -10,7 +10,7 @@
 #include "exec/nvme/calls.h"
 #include "exec/nvme/nvme.h"
 
-/* --- nvme_lock.c: a directory for one run, whatever its number of drives --- */
+/* --- exec/nvme/lock.c: a directory for one run, whatever its number of drives --- */
 
 struct mw_nvme_lock {
     char *path;
@@ -23,7 +23,7 @@ void mw_nvme_lock_release(struct mw_nvme_lock *lock);
 /* Whether the path still names the file that is open. */
 bool mw_nvme_is_in_place(const char *path, int fd);
 
-/* --- nvme_file.c, nvme_align.c: one drive's file --- */
+/* --- exec/nvme/file.c, exec/nvme/align.c: one drive's file --- */
 
 struct mw_nvme_file {
     char *directory, *path, *notice;
@@ -56,7 +56,7 @@ void mw_nvme_file_close(struct mw_nvme_file *file, bool keep);
 int64_t mw_nvme_align_direct(int fd);
 bool mw_nvme_align_is_ram(int fd);
 
-/* --- nvme_stripe.c: logical offsets to drives --- */
+/* --- exec/nvme/stripe.c: logical offsets to drives --- */
 
 struct mw_nvme_layout {
     int drives;
@@ -77,7 +77,7 @@ char *mw_nvme_stripe_where(const struct mw_nvme_layout *layout, const char *cons
 /* Bytes that a file needs for a logical space of `capacity`. */
 int64_t mw_nvme_stripe_file_bytes(const struct mw_nvme_layout *layout, int64_t capacity_bytes);
 
-/* --- nvme_queue.c, nvme_fill.c, nvme_reap.c: one direction --- */
+/* --- exec/nvme/queue.c, exec/nvme/fill.c, exec/nvme/reap.c: one direction --- */
 
 /* One block in flight, or its rest after a short transfer. */
 struct mw_nvme_block {
@@ -170,14 +170,14 @@ void mw_nvme_check_landed(struct mw_nvme_queue *queue);
 void mw_nvme_block_fail(struct mw_nvme_queue *queue, const struct mw_nvme_block *block,
                         const char *reason);
 
-/* --- nvme_contexts.c: the kernel's side of a queue --- */
+/* --- exec/nvme/contexts.c: the kernel's side of a queue --- */
 
 /* One with room for so many transfers, and none under way; as io_setup. */
 int mw_nvme_context_take(int in_flight, io_context_t *context);
 /* Takes it back, with the room that was asked for and nothing under way: it is kept or ended. */
 void mw_nvme_context_give(int in_flight, io_context_t context);
 
-/* --- nvme_sums.c: checksums of pages; whole pages of the logical space --- */
+/* --- exec/nvme/sums.c: checksums of pages; whole pages of the logical space --- */
 
 void mw_nvme_sums_take(const struct mw_nvme *nvme, int64_t offset_bytes, int64_t bytes,
                        const char *data);

@@ -44,7 +44,7 @@ struct mw_ranks {
     char *notice;
 };
 
-/* --- the transport: ranks_mpi.c, or ranks_alone.c in a build without MPI --- */
+/* --- the transport: exec/ranks/mpi.c, or exec/ranks/alone.c in a build without MPI --- */
 
 /* The largest message.  MPI counts in int, and long before that a message is no faster for being
  * longer. */
@@ -73,7 +73,7 @@ void mw_ranks_link_receive(struct mw_ranks_lane *lane, int set, int peer, void *
 /* patient: the peers may be far behind, so sleep between looks. */
 bool mw_ranks_link_finish(struct mw_ranks_lane *lane, int set, bool patient, GError **error);
 
-/* --- ranks_watch.c: who is still there --- */
+/* --- exec/ranks/watch.c: who is still there --- */
 
 struct mw_ranks_peer {
     int64_t pid;
@@ -94,7 +94,7 @@ bool mw_ranks_watch_failed(const struct mw_ranks_watch *watch, GError **error);
 /* Whether another rank of this machine has ended, or the launcher ends this one. */
 bool mw_ranks_watch_saw_end(const struct mw_ranks_watch *watch);
 
-/* --- ranks_cores.c --- */
+/* --- exec/ranks/cores.c --- */
 
 /* Of `ranks` ranks of a machine with `online` cores, each with `own`: a line if some core is in
  * nobody's reach, or NULL; g_free it. */
@@ -103,7 +103,7 @@ char *mw_ranks_cores_notice(int own, int online, int ranks);
 int mw_ranks_cores_share(int own, int online, int ranks);
 char *mw_ranks_cores_look(int ranks);
 
-/* --- ranks_sum.c --- */
+/* --- exec/ranks/sum.c --- */
 
 int64_t mw_ranks_element_bytes(enum mw_dtype dtype);
 /* What mw_ranks_reduce_scatter says, of `elements` from each of `count` sources. */

@@ -126,17 +126,17 @@ int64_t mw_trainer_gradient_bytes(const struct mw_tensor *tensor); /* of an elem
 /* Where the 16-bit gradient begins in a host buffer that holds the wide one before it. */
 int64_t mw_trainer_narrow_at(const struct mw_trainer *trainer, const struct mw_tensor *tensor);
 
-/* --- trainer_threads.c --- */
+/* --- exec/trainer/threads.c --- */
 /* False with *error where the system refuses a thread that the run will need. */
 bool mw_trainer_check_threads(const struct mw_trainer_options *options, GError **error);
 
-/* --- trainer_setup.c: what does not change while it runs --- */
+/* --- exec/trainer/setup.c: what does not change while it runs --- */
 bool mw_trainer_set_up(struct mw_trainer *trainer, GError **error);
 /* trainer.c: goes on with another plan.  What lies in homes stays; all else is of the plan. */
 bool mw_trainer_turn_to(struct mw_trainer *trainer, const struct mw_plan *plan, GError **error);
 void mw_trainer_take_down(struct mw_trainer *trainer);
 
-/* --- trainer_compute.c, trainer_parts.c, trainer_update.c: ops --- */
+/* --- exec/trainer/compute.c, exec/trainer/parts.c, exec/trainer/update.c: ops --- */
 /* What the backend makes of the plan's compute ops before the first of them runs. */
 bool mw_trainer_prepare(struct mw_trainer *trainer, GError **error);
 bool mw_trainer_compute(struct mw_trainer *trainer, const struct mw_op *op, GError **error);
@@ -153,14 +153,14 @@ bool mw_trainer_norm(struct mw_trainer *trainer, const struct mw_op *op, GError 
 bool mw_trainer_agree(struct mw_trainer *trainer, const struct mw_op *op, GError **error);
 bool mw_trainer_update(struct mw_trainer *trainer, const struct mw_op *op, GError **error);
 
-/* --- trainer_moves.c: from tier to tier --- */
+/* --- exec/trainer/moves.c: from tier to tier --- */
 bool mw_trainer_move(struct mw_trainer *trainer, const struct mw_op *op, GError **error);
 /* Whether drives do the op without its lane's thread. */
 bool mw_trainer_moves_alone(const struct mw_trainer *trainer, const struct mw_op *op);
 void mw_trainer_begin_move(struct mw_trainer *trainer, struct mw_lanes *lanes, uint32_t op,
                            uint32_t step);
 
-/* --- trainer_queue.c: ops that the device orders --- */
+/* --- exec/trainer/queue.c: ops that the device orders --- */
 struct mw_trainer_ticket *mw_trainer_ticket(struct mw_trainer *trainer, struct mw_lanes *lanes,
                                             uint32_t op, uint32_t step);
 void mw_trainer_map_queues(struct mw_trainer *trainer);
@@ -175,7 +175,7 @@ enum mw_exec_outcome mw_trainer_queue(struct mw_trainer *trainer, struct mw_lane
                                       uint32_t op, uint32_t step, mw_trainer_perform perform,
                                       GError **error);
 
-/* --- trainer_collect.c: what takes all ranks --- */
+/* --- exec/trainer/collect.c: what takes all ranks --- */
 /* Sets the rank; false with *error for a plan of other ranks, or one that several cannot run. */
 bool mw_trainer_join(struct mw_trainer *trainer, GError **error);
 /* Once the device is open: what collectives of its memory need. */
@@ -194,7 +194,7 @@ bool mw_trainer_least(struct mw_trainer *trainer, int64_t *value, GError **error
 /* 16-bit parameters that all ranks hold, where each has made those of its own state. */
 bool mw_trainer_gather_state(struct mw_trainer *trainer, GError **error);
 
-/* --- trainer_finite.c: what is not finite is neither used nor kept --- */
+/* --- exec/trainer/finite.c: what is not finite is neither used nor kept --- */
 /* Bytes [at, at + bytes) of a chunk's state, in memory; parameters as 16 bits hold them, too. */
 bool mw_trainer_is_finite(const struct mw_trainer *trainer, uint32_t chunk, int64_t at,
                           int64_t bytes, const void *state);
@@ -217,7 +217,7 @@ bool mw_trainer_check_course(struct mw_trainer *trainer, const struct mw_trainer
 /* Returns false with *error: this step's update of a chunk was not finite. */
 bool mw_trainer_refuse_state(struct mw_trainer *trainer, uint32_t chunk, GError **error);
 
-/* --- trainer_state.c --- */
+/* --- exec/trainer/state.c --- */
 bool mw_trainer_start_state(struct mw_trainer *trainer, GError **error);
 /* Reads what this rank starts from and keeps nothing: false with *error where the state could not
  * be made of it. */
@@ -226,7 +226,7 @@ bool mw_trainer_try_start(const struct mw_trainer *trainer, GError **error);
 bool mw_trainer_restore_params(struct mw_trainer *trainer, uint32_t chunk, GError **error);
 bool mw_trainer_start_frozen(struct mw_trainer *trainer, GError **error);
 
-/* --- trainer_commit.c --- */
+/* --- exec/trainer/commit.c --- */
 /* A record's fields, the trainer's own and the caller's behind them; how many. */
 #define MW_TRAINER_OWN_FIELDS 8
 #define MW_TRAINER_FORMAT "format" /* which fields there are; without it 1 */
@@ -244,8 +244,8 @@ bool mw_trainer_start_frozen(struct mw_trainer *trainer, GError **error);
 /* Of a run's records, not of checkpoints: a checksum of which elements the plan's tensors have
  * where. */
 #define MW_TRAINER_TENSORS "tensors"
-/* trainer_fields.c: every field that the record's format has is there, none is there twice, and
- * those that have a range are within it; or false with its name, value, and what it must be. */
+/* exec/trainer/fields.c: every field that the record's format has is there, none is there twice,
+ * and those that have a range are within it; or false with its name, value, and what it must be. */
 #define MW_TRAINER_STEPS_MAX (INT64_C(1) << 53)
 bool mw_trainer_check_fields(const struct mw_commit_record *record, GError **error);
 bool mw_trainer_refuse_missing(const char *name, GError **error); /* false */
@@ -276,7 +276,7 @@ bool mw_trainer_on_drives(const struct mw_plan *plan, uint32_t chunk);
 struct mw_commit_extent mw_trainer_state_extent(const struct mw_trainer *trainer, uint32_t chunk,
                                                 int which);
 
-/* --- trainer_names.c --- */
+/* --- exec/trainer/names.c --- */
 /* Whose element of a part it is, by its name in weight files; g_free it. */
 char *mw_trainer_part_name(const struct mw_decoder *decoder, const struct mw_tensor *tensor,
                            int64_t tile, int64_t element);
@@ -289,7 +289,7 @@ char *mw_trainer_tensor_name(const struct mw_trainer *trainer, const struct mw_p
  * trainer. */
 char *mw_trainer_whose(void *data, int64_t offset_bytes, int64_t bytes);
 
-/* --- trainer_resume.c --- */
+/* --- exec/trainer/resume.c --- */
 bool mw_trainer_resume(struct mw_trainer *trainer, GError **error);
 bool mw_trainer_same_extent(const struct mw_commit_extent *found,
                             const struct mw_commit_extent *wanted, GError **error);
@@ -301,7 +301,7 @@ bool mw_trainer_check_extent(const struct mw_trainer *trainer,
                              const struct mw_piece *first, const struct mw_piece *last,
                              GError **error);
 
-/* --- trainer_saves.c --- */
+/* --- exec/trainer/saves.c --- */
 /* Bytes of all extents of a save but the last. */
 #define MW_TRAINER_SAVE_BYTES ((int64_t)4 << 20)
 /* Whether ranks have the same state, and each saves its share of it. */

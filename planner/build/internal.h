@@ -114,20 +114,20 @@ struct identity {
     uint32_t micro_batch, tile, shard;
 };
 
-/* --- build_ops.c --- */
+/* --- planner/build/ops.c --- */
 uint32_t mw_build_op(struct builder *b, int lane, uint32_t work, struct identity id);
 /* Adds the use to the newest op, with the edges that it needs. */
 void mw_build_use(struct builder *b, uint32_t slot, enum mw_use_mode mode);
 void mw_build_after(struct builder *b, uint32_t op); /* explicit edge; MW_NONE is ignored */
 uint32_t mw_build_ring_next(struct ring *ring);
 
-/* --- build_tables.c --- */
+/* --- planner/build/tables.c --- */
 void mw_build_add_lanes(struct builder *b);
 void mw_build_add_channels(struct builder *b);
 void mw_build_add_comms(struct builder *b);
 void mw_build_add_slots(struct builder *b);
 
-/* --- build_work.c --- */
+/* --- planner/build/work.c --- */
 /* One of `tiles` parts of the weight, for all tokens or for those of one chunk of the logits. */
 uint32_t mw_work_compute(struct builder *b, enum mw_class class, int operator_, bool backward,
                          int64_t tiles);
@@ -148,28 +148,28 @@ uint32_t mw_work_mark(struct builder *b, enum mw_op_kind kind, int64_t bytes);
 /* A record, and what is saved before it in every step. */
 uint32_t mw_work_commit(struct builder *b, int64_t record_bytes, int64_t saved_bytes);
 
-/* --- build_schedule.c --- */
+/* --- planner/build/schedule.c --- */
 void mw_schedule_visits(struct builder *b);
 
-/* --- build_fetch.c --- */
+/* --- planner/build/fetch.c --- */
 void mw_fetch_ahead(struct builder *b, uint32_t visit);
 void mw_fetch_release(struct builder *b, uint32_t visit);
 
-/* --- build_compute.c --- */
+/* --- planner/build/compute.c --- */
 void mw_compute_visit(struct builder *b, uint32_t visit);
 
-/* --- build_gradient.c --- */
+/* --- planner/build/gradient.c --- */
 /* Which slot the backward of this visit writes its gradient to, and how. */
 uint32_t mw_gradient_slot(struct builder *b, struct visit *visit, enum mw_use_mode *mode);
 void mw_gradient_leave(struct builder *b, const struct visit *visit, uint32_t slot);
 void mw_gradient_flush(struct builder *b); /* what is yet to be accumulated */
 
-/* --- build_checkpoint.c --- */
+/* --- planner/build/checkpoint.c --- */
 uint32_t mw_checkpoint_slot(struct builder *b, int64_t checkpoint);
 void mw_checkpoint_store(struct builder *b, int64_t checkpoint, uint32_t slot, uint32_t mb);
 void mw_checkpoint_load(struct builder *b, int64_t checkpoint, uint32_t mb);
 
-/* --- build_optimizer.c --- */
+/* --- planner/build/optimizer.c --- */
 void mw_optimizer_step(struct builder *b);
 void mw_optimizer_return(struct builder *b); /* delayed: updated parameters go back */
 

@@ -112,8 +112,8 @@ void mw_ds_note(struct mw_ds_file *file, const char *format, ...) G_GNUC_PRINTF(
 bool mw_ds_refuse(const char *origin, const char *name, const char *text, const char *accepted,
                   GError **error);
 
-/* deepspeed_value.c: one value as the row takes it; `lax`: in a section of kind KIND_CLOSED. False:
- * it is none. */
+/* planner/deepspeed/value.c: one value as the row takes it; `lax`: in a section of kind
+ * KIND_CLOSED. False: it is none. */
 bool mw_ds_read_value(JsonNode *node, const struct mw_ds_row *row, bool lax, int64_t *out,
                       struct mw_placement *placement);
 char *mw_ds_accepted(const struct mw_ds_row *row); /* for a refusal; g_free it */
@@ -129,7 +129,7 @@ enum mw_tier mw_ds_slowest(const struct mw_placement *placement);
 /* Parameters are partitioned and fetched. */
 bool mw_ds_fetches(enum mw_strategy strategy);
 
-/* deepspeed_own.c: memwall's own section, which DeepSpeed passes over. */
+/* planner/deepspeed/own.c: memwall's own section, which DeepSpeed passes over. */
 void mw_ds_apply_own(struct mw_ds_file *file, struct mw_settings *settings);
 /* `sets`: of the optimizer's buffers, as DeepSpeed's words have it. */
 void mw_ds_write_own(JsonBuilder *json, const struct mw_settings *settings, int64_t sets);

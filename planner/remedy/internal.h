@@ -23,7 +23,7 @@ double mw_plea_fewer_sequences(const struct mw_plea *plea, const struct mw_setti
 /* Of a batch that was asked for the least. */
 struct mw_settings mw_plea_least_batch(const struct mw_settings *settings);
 
-/* --- remedy_changes.c: changes of several settings at once --------------------------------- */
+/* --- planner/remedy/changes.c: changes of several settings at once --- */
 
 struct mw_changes {
     enum mw_strategy strategy;
@@ -54,13 +54,13 @@ char *mw_batch_per_group(const struct mw_settings *settings, double batch);
 
 /* Ways out, each a line that begins with the options to add, or NULL; g_free it. */
 
-/* remedy_batch.c: the same global batch */
+/* planner/remedy/batch.c: the same global batch */
 char *mw_remedy_accumulation(const struct mw_plea *plea);
 char *mw_remedy_strategy_and_accumulation(const struct mw_plea *plea);
 /* Not the same: one micro-batch, whose gradients are not summed in fp32. */
 char *mw_remedy_one_micro_batch(const struct mw_plea *plea);
 
-/* remedy_settings.c: free of charge */
+/* planner/remedy/settings.c: free of charge */
 char *mw_remedy_chunks(const struct mw_plea *plea); /* of the logits */
 char *mw_remedy_tiles(const struct mw_plea *plea);
 char *mw_remedy_usual_setting(const struct mw_plea *plea);
@@ -70,7 +70,7 @@ char *mw_remedy_strategy(const struct mw_plea *plea);
 char *mw_remedy_free_devices(const struct mw_plea *plea);
 char *mw_remedy_several_settings(const struct mw_plea *plea);
 
-/* remedy_slicing.c: tensors sliced over other numbers of GPUs, free of charge too */
+/* planner/remedy/slicing.c: tensors sliced over other numbers of GPUs, free of charge too */
 char *mw_remedy_slicing(const struct mw_plea *plea);
 char *mw_remedy_slicing_and_settings(const struct mw_plea *plea); /* several of them */
 
@@ -83,12 +83,12 @@ bool mw_may_slice(const struct mw_plea *plea, int64_t tp);
  * many. */
 int mw_slicings(const struct mw_plea *plea, int64_t tp[MW_SLICINGS_MAX]);
 
-/* remedy_machines.c: what can be had */
+/* planner/remedy/machines.c: what can be had */
 char *mw_remedy_gpus(const struct mw_plea *plea); /* those of the machine that were left out */
 char *mw_remedy_nodes(const struct mw_plea *plea);
 char *mw_remedy_machine(const struct mw_plea *plea);
 
-/* remedy_nodes.c: how many.  0: none. */
+/* planner/remedy/nodes.c: how many.  0: none. */
 
 #define MW_NODES_MOST 4096
 
@@ -103,7 +103,7 @@ int64_t mw_enough_nodes(const struct mw_plea *plea, const struct mw_settings *se
 /* That can be had. */
 int64_t mw_most_nodes(const struct mw_hardware *hardware);
 
-/* remedy_memory.c: memory of the tiers */
+/* planner/remedy/memory.c: memory of the tiers */
 char *mw_remedy_upgrade(const struct mw_plea *plea); /* host memory and drives */
 char *mw_remedy_upgrade_and_strategy(const struct mw_plea *plea);
 /* The same where it is many times the host memory. */
@@ -111,7 +111,7 @@ char *mw_remedy_rebuild(const struct mw_plea *plea);
 char *mw_remedy_rebuild_and_strategy(const struct mw_plea *plea);
 char *mw_remedy_memory(const struct mw_plea *plea); /* never NULL */
 
-/* remedy_lacking.c: what a sizing lacks, on the machine of the plea */
+/* planner/remedy/lacking.c: what a sizing lacks, on the machine of the plea */
 
 /* "170 GiB more cpu memory per GPU, one more drive of that kind per node"; g_free it. */
 char *mw_lacking_text(const struct mw_plea *plea, const struct mw_sizing *sizing);
