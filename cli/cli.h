@@ -40,7 +40,7 @@ struct cli_request {
     char *model_name, *hardware_name;
     struct mw_question question;
 
-    gboolean json, csv, largest, sensitivity;
+    gboolean json, csv, largest, sensitivity, details;
     char *output, *trace, *plot, *write_deepspeed;
     char *plan_file; /* simulate PLANFILE, compare RUNFILE */
     char *deepspeed_file;

@@ -107,7 +107,7 @@ print_results(const struct cli_request *request, struct mw_result *const *result
     else if (plan_only)
         mw_table_plan(stdout, results[0]);
     else
-        mw_table_simulate(stdout, results[0]);
+        mw_table_simulate(stdout, results[0], request->details);
 }
 
 int

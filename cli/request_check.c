@@ -26,6 +26,7 @@ check_plan_verb(const struct cli_request *request, GError **error)
     const char *timed = request->trace                          ? "--trace"
                         : request->plot                         ? "--plot"
                         : request->sensitivity                  ? "--what-if"
+                        : request->details                      ? "--details"
                         : request->question.settings.tokens > 0 ? "--tokens"
                                                                 : NULL;
     const char *more = request->csv ? "--csv" : file_option(request);
@@ -41,7 +42,9 @@ check_plan_verb(const struct cli_request *request, GError **error)
 static bool
 check_several(const struct cli_request *request, GError **error)
 {
-    const char *single = request->sensitivity ? "--what-if" : file_option(request);
+    const char *single = request->sensitivity ? "--what-if"
+                         : request->details   ? "--details"
+                                              : file_option(request);
 
     if (request->question.strategy_count > 1 && single)
         return mw_refuse(error, "%s: takes one strategy; -s names %d of them", single,
@@ -90,7 +93,10 @@ check_paths(const struct cli_request *request, GError **error)
 static bool
 check_run_verb(const struct cli_request *request, GError **error)
 {
-    const char *other = request->csv ? "--csv" : request->sensitivity ? "--what-if" : NULL;
+    const char *other = request->csv           ? "--csv"
+                        : request->sensitivity ? "--what-if"
+                        : request->details     ? "--details"
+                                               : NULL;
 
     if (other)
         return mw_refuse(error, "%s: is an option of %s, not of run", other,
@@ -110,8 +116,9 @@ cli_request_check_outputs(const struct cli_request *request, const char *verb, G
 
     if (request->json && request->csv)
         return mw_refuse(error, "--json and --csv: give one of them");
-    if (!plan && request->csv && request->sensitivity)
-        return mw_refuse(error, "--what-if: prints tables or JSON; leave out --csv");
+    if (!plan && request->csv && (request->sensitivity || request->details))
+        return mw_refuse(error, "%s: prints tables or JSON; leave out --csv",
+                         request->sensitivity ? "--what-if" : "--details");
     if (!check_picture(request, error) || !check_paths(request, error))
         return false;
     if (!plan && request->largest)
@@ -136,7 +143,7 @@ cli_request_check_plan_file(const struct cli_request *request,
     if (option || given)
         return mw_refuse(error,
                          "%s%s: cannot be used with a plan file; it takes -H, --set, --outlook, "
-                         "--json, --trace and --plot",
+                         "--json, --details, --trace and --plot",
                          option ? "--" : "", option ? option : given);
     return check_picture(request, error) && check_paths(request, error);
 }

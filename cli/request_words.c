@@ -10,11 +10,11 @@
 /* Of a verb, options that it refuses, in words of its own: help leaves them out. */
 static const struct {
     const struct cli_verb *verb;
-    const char *options[5];
+    const char *options[6];
 } refused[] = {
     {&cli_verb_simulate, {"largest"}},
-    {&cli_verb_plan, {"what-if", "trace", "plot", "tokens"}},
-    {&cli_verb_run, {"csv", "largest", "what-if", "tokens"}},
+    {&cli_verb_plan, {"details", "what-if", "trace", "plot", "tokens"}},
+    {&cli_verb_run, {"csv", "largest", "details", "what-if", "tokens"}},
 };
 
 static const char *const *
@@ -108,6 +108,10 @@ set_output(GOptionEntry entries[GROUP_MAX], struct cli_request *request)
         {"largest", 0, 0, G_OPTION_ARG_NONE, &request->largest,
          "print the most layers of this model that fit, for each strategy, as a table or, with "
          "--json, as JSON",
+         NULL},
+        {"details", 0, 0, G_OPTION_ARG_NONE, &request->details,
+         "print lanes, channels, phases, closed forms and bars of memory too (JSON always has "
+         "their figures)",
          NULL},
         {"what-if", 0, 0, G_OPTION_ARG_NONE, &request->sensitivity,
          "print the step time at other bandwidths and latencies, and the bandwidths that "

@@ -14,8 +14,10 @@
 #include "plan/plan.h"
 #include "study/result.h"
 
-void mw_table_plan(FILE *out, const struct mw_result *result);     /* what will be where */
-void mw_table_simulate(FILE *out, const struct mw_result *result); /* the whole answer */
+void mw_table_plan(FILE *out, const struct mw_result *result); /* what will be where */
+/* The lines that a decision needs, and what-if tables where they were asked for; with `details`
+ * also lanes, channels, phases and closed forms. */
+void mw_table_simulate(FILE *out, const struct mw_result *result, bool details);
 /* One row each, for several strategies. */
 void mw_table_compare(FILE *out, struct mw_result *const *results, size_t count);
 

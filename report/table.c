@@ -109,14 +109,13 @@ mw_table_first_lines(FILE *out, const struct mw_result *result)
                       result->hardware_set ? result->hardware_set : "");
 }
 
-/* Peak and capacity in the capacity's unit: "24.1 of 30.5 GiB per GPU". */
-static char *
-used_of_capacity(const struct mw_result_tier *tier)
+char *
+mw_table_used_of_capacity(const struct mw_result_tier *tier)
 {
     bool tebi = tier->capacity_bytes >= 0x1p40;
     double unit = tebi ? 0x1p40 : 0x1p30;
 
-    return g_strdup_printf("%s of %s %s per GPU", mw_format_significant(tier->peak_bytes / unit),
+    return g_strdup_printf("%s of %s %s", mw_format_significant(tier->peak_bytes / unit),
                            mw_format_significant(tier->capacity_bytes / unit),
                            tebi ? "TiB" : "GiB");
 }
@@ -129,10 +128,11 @@ mw_table_memory(FILE *out, const struct mw_result *result)
     for (int i = 0; i < MW_TIER_COUNT; i++) {
         const struct mw_result_tier *tier = &result->tiers[i];
         double ratio = tier->peak_bytes / (double)tier->capacity_bytes;
-        g_autofree char *used = used_of_capacity(tier);
+        g_autofree char *used = mw_table_used_of_capacity(tier);
+        g_autofree char *per_gpu = g_strdup_printf("%s per GPU", used);
         if (tier->capacity_bytes <= 0 && tier->peak_bytes <= 0)
             continue;
-        mw_table_line(out, label, "%-5s %-28s %s %6s", mw_tier_name(i), used,
+        mw_table_line(out, label, "%-5s %-28s %s %6s", mw_tier_name(i), per_gpu,
                       mw_grid_bar(ratio, BAR_WIDTH), mw_format_percent(ratio));
         label = "";
     }

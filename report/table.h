@@ -5,6 +5,7 @@
 #define MW_REPORT_TABLE_H
 
 #include <glib.h>
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "study/result.h"
@@ -39,12 +40,16 @@ char **mw_table_cautions(const struct mw_result *result);
  * costs an owner; NULL where none are asked.  g_free it. */
 char *mw_table_training(const struct mw_result *result, bool with_owner);
 
+/* Peak and capacity in the capacity's unit: "24.1 of 30.5 GiB".  g_free it. */
+char *mw_table_used_of_capacity(const struct mw_result_tier *tier);
+
 /* Parts of several tables. */
 void mw_table_first_lines(FILE *out, const struct mw_result *result);
-void mw_table_memory(FILE *out, const struct mw_result *result);
+void mw_table_memory(FILE *out, const struct mw_result *result); /* a line and a bar per tier */
 void mw_table_states(FILE *out, const struct mw_result *result);
 void mw_table_notes(FILE *out, const struct mw_result *result);
-void mw_table_verdict_body(FILE *out, const struct mw_result *result); /* all but the last lines */
+/* The lines with a label: those that decide, or with `details` all of them. */
+void mw_table_verdict_body(FILE *out, const struct mw_result *result, bool details);
 void mw_table_last_lines(FILE *out, const struct mw_result *result); /* what to change */
 
 #endif

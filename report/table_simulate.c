@@ -112,7 +112,7 @@ print_terms(FILE *out, const struct mw_result *r)
 }
 
 static void
-print_sections(FILE *out, const struct mw_result *r)
+print_details(FILE *out, const struct mw_result *r)
 {
     if (r->lane_count)
         print_lanes(out, r);
@@ -122,19 +122,20 @@ print_sections(FILE *out, const struct mw_result *r)
         print_phases(out, r);
     if (r->term_count)
         print_terms(out, r);
-    if (r->what_if_count)
-        print_what_ifs(out, r);
-    if (r->need_count)
-        print_needs(out, r);
 }
 
 void
-mw_table_simulate(FILE *out, const struct mw_result *result)
+mw_table_simulate(FILE *out, const struct mw_result *result, bool details)
 {
-    mw_table_verdict_body(out, result);
+    mw_table_verdict_body(out, result, details);
     if (!result->simulated)
         return;
-    print_sections(out, result);
+    if (details)
+        print_details(out, result);
+    if (result->what_if_count)
+        print_what_ifs(out, result);
+    if (result->need_count)
+        print_needs(out, result);
     fputc('\n', out);
     mw_table_last_lines(out, result);
 }

@@ -181,27 +181,40 @@ print_cost(FILE *out, const struct mw_result *r)
         print_owned(out, &r->owned);
 }
 
+/* The tiers that hold anything, in one line. */
 static void
-print_prediction(FILE *out, const struct mw_result *r)
+print_memory(FILE *out, const struct mw_result *r)
 {
-    print_speed(out, r);
-    mw_table_memory(out, r);
-    mw_table_states(out, r);
-    print_exposed(out, r);
-    print_closed_form(out, r);
-    print_drives(out, r);
-    print_cost(out, r);
+    g_autoptr(GString) text = g_string_new("per GPU");
+
+    for (int i = 0; i < MW_TIER_COUNT; i++) {
+        const struct mw_result_tier *tier = &r->tiers[i];
+        g_autofree char *used = mw_table_used_of_capacity(tier);
+        if (tier->peak_bytes > 0)
+            g_string_append_printf(text, "%s %s %s (%s)",
+                                   text->str[text->len - 1] == ')' ? "," : ":", mw_tier_name(i),
+                                   used, mw_table_share(tier->peak_bytes, tier->capacity_bytes));
+    }
+    mw_table_line(out, "memory", "%s", text->str);
 }
 
 void
-mw_table_verdict_body(FILE *out, const struct mw_result *result)
+mw_table_verdict_body(FILE *out, const struct mw_result *result, bool details)
 {
     mw_table_first_lines(out, result);
-    if (result->simulated) {
-        print_prediction(out, result);
-    } else {
+    if (result->simulated)
+        print_speed(out, result);
+    if (details)
         mw_table_memory(out, result);
-        mw_table_states(out, result);
+    else
+        print_memory(out, result);
+    mw_table_states(out, result);
+    if (result->simulated && details) {
+        print_exposed(out, result);
+        print_closed_form(out, result);
     }
+    if (details || isfinite(result->drive_life_steps))
+        print_drives(out, result);
+    print_cost(out, result);
     mw_table_notes(out, result);
 }

@@ -524,11 +524,37 @@ def check_verdict(box):
     rows = box.run(f"simulate {FLAT} -s zero3,zero2 --batch 2 --seq 512").out.decode()
     for said, words in ((text, "with zero3, sequences of 512 tokens\n"),
                         (text, "tokens per step (batch 2 per GPU, 8 in all)"),
-                        (text, " GiB per GPU  "), (refused, "GiB short per GPU\n"),
+                        (text, "\nmemory        per GPU: gpu "),
+                        (refused, "GiB short per GPU\n"),
                         (refused, "with zero2, sequences of 2048 tokens: gpu is "),
                         (rows, ", sequences of 512 tokens; batch and memory per GPU\n")):
         if words not in said:
             yield f"no {words!r}: {said[:400]}"
+
+
+DETAILS = ["exposed       ", "closed form   ", "\nLanes (", "\nChannels (",
+           "\nPhases\n", "\nTerms in which "]
+
+
+def check_details(box):
+    """What decides comes in a dozen lines; the rest with --details.  JSON is the same with it."""
+    line = f"simulate {FLAT} -s zero-infinity-nvme --optimizer-device nvme --batch 4"
+    brief, whole = (box.run(line + more).out.decode() for more in ("", " --details"))
+    if len([row for row in brief.splitlines() if row]) > 13 or "best single change: " not in brief:
+        yield f"not a dozen lines: {brief}"
+    yield from (f"{words!r} without --details" for words in DETAILS if words in brief)
+    yield from (f"no {words!r} with --details" for words in DETAILS if words not in whole)
+    labels = [row[:14] for row in whole.splitlines()]
+    for row in brief.splitlines():
+        if row[:14] not in labels:
+            yield f"not with --details: {row!r}"
+    if "\nWhat if " not in box.run(f"{line} --what-if").out.decode():
+        yield "--what-if needs --details"
+    if box.run(f"{line} --json").out != box.run(f"{line} --json --details").out:
+        yield "--json differs with --details"
+    box.run(f"plan {FLAT} -s zero3 --batch 1 -o details.plan")
+    if "\nLanes (" not in box.run("simulate details.plan --details").out.decode():
+        yield "of a plan file: no lanes"
 
 
 def check_efficiency(box):
@@ -843,6 +869,7 @@ def check_provenance(box):
 
 def tests(box):
     yield "tokens", check_tokens(box)
+    yield "details", check_details(box)
     yield "plan file", check_plan_file(box)
     yield "a plan file's machine", check_plan_machine(box)
     yield "a machine without a price", check_unpriced(box)

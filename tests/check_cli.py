@@ -24,6 +24,8 @@ GOLDEN = ROOT / "tests/golden"
 
 # --- golden --------------------------------------------------------------------------------------
 
+OFFLOADED = (f"simulate {FLAT} -s zero-infinity-nvme --batch 4 --grad-accum 2 --tokens 1e9 "
+             "--param-device cpu --optimizer-device nvme --activation-device cpu")
 GOLDENS = {
     "help": "--help",
     "plan-help": "plan --help",
@@ -37,8 +39,8 @@ GOLDENS = {
             "--optimizer-device nvme",
     "plan-json": f"plan {FLAT} -s zero-offload --batch 2 --json",
     "largest": f"plan {FLAT} --largest",
-    "simulate": f"simulate {FLAT} -s zero-infinity-nvme --batch 4 --grad-accum 2 --tokens 1e9 "
-                "--param-device cpu --optimizer-device nvme --activation-device cpu",
+    "simulate": OFFLOADED,
+    "simulate-details": f"{OFFLOADED} --details",
     "simulate-json": "simulate -m gpt3-1.3b -H flat-test -s zero-infinity-cpu --batch 4 --nodes 2 "
                      "--tp 2 --optimizer-device cpu --json",
     "what-if": f"{SIMULATE} --what-if",

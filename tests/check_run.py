@@ -518,6 +518,7 @@ WRONG = {
     "-s zero3,zero2": (2, ["-s", "one"]),
     "--csv": (2, ["--csv"]),
     "--what-if": (2, ["--what-if"]),
+    "--details": (2, ["--details"]),
     "--largest": (2, ["--largest"]),
     "--steps 0": (2, ["--steps 0", "1"]),
     "--steps many": (2, ["--steps many"]),

@@ -134,12 +134,26 @@ test_summary_phases(void)
 }
 
 static void
+print_brief(FILE *out, const struct mw_result *result)
+{
+    mw_table_simulate(out, result, false);
+}
+
+static void
+print_details(FILE *out, const struct mw_result *result)
+{
+    mw_table_simulate(out, result, true);
+}
+
+static void
 test_tables(void)
 {
     static const struct {
         const char *name;
         print_function print;
-    } tables[] = {{"report-plan.txt", mw_table_plan}, {"report-simulate.txt", mw_table_simulate}};
+    } tables[] = {{"report-plan.txt", mw_table_plan},
+                  {"report-simulate.txt", print_brief},
+                  {"report-simulate-details.txt", print_details}};
     struct report_fixture *fixture = report_fixture_new(2);
 
     for (size_t i = 0; i < G_N_ELEMENTS(tables); i++) {
@@ -154,7 +168,7 @@ static void
 test_tables_refused(void)
 {
     struct mw_result *result = report_fixture_refused();
-    char *text = print_one(mw_table_simulate, result);
+    char *text = print_one(print_brief, result);
 
     mw_golden_check("report-simulate-refused.txt", text);
     free(text);
@@ -190,7 +204,7 @@ static void
 test_empty(void)
 {
     struct mw_result *result = mw_result_new();
-    static const print_function prints[] = {mw_table_plan, mw_table_simulate};
+    static const print_function prints[] = {mw_table_plan, print_brief, print_details};
     static const write_function writes[] = {write_compare, mw_json_write, mw_csv_write};
 
     for (int simulated = 0; simulated < 2; simulated++) {
@@ -280,7 +294,7 @@ test_range_outside(void)
         memcpy(r->efficiency, cases[i], sizeof r->efficiency);
         for (int o = 0; o < 3; o++)
             r->tflops_per_gpu[o] = 100 * cases[i][o];
-        char *text = write_all(mw_json_write, &r, 1), *table = print_one(mw_table_simulate, r);
+        char *text = write_all(mw_json_write, &r, 1), *table = print_one(print_brief, r);
         g_autoptr(JsonParser) parser = json_parser_new();
         JsonObject *range = json_object_get_object_member(parse_object(parser, text), "range");
         for (const char *const *key = (const char *const[]){"efficiency", "tflops_per_gpu", NULL};
