@@ -95,7 +95,7 @@ append_bars(struct mw_plot_data *data, const busy_columns busy, double y, double
             double difference = 0;
             for (int p = 0; p < MW_PHASE_COUNT; p++)
                 difference = MAX(difference, ABS(busy[next][p] - busy[c][p]));
-            if (difference > 1e-3)
+            if (difference > 1e-2)
                 break;
         }
         for (int p = 0; p < MW_PHASE_COUNT; p++) {
