@@ -1,13 +1,18 @@
 #!/usr/bin/python3
 """Keeps README.md and docs/ true of the code; prints TAP.
 
-readme      every line of a ```console block that begins with "$ build/cli/memwall" or "$ memwall"
-            is run, and the lines below it, up to the next "$ ", must be exactly what it printed
-            (both streams); "$ echo $?" prints its exit status.  With MW_UPDATE_GOLDEN=1 the blocks
-            are written anew.
+PAGE        every line of a ```console block of README.md and docs/*.md that begins with
+            "$ build/cli/memwall" or "$ memwall" is run, once for all pages, and the lines below it,
+            up to the next "$ ", must be exactly what it printed (both streams); "$ echo $?" prints
+            its exit status.  A picture that it draws (--plot FILE.svg) is the one of that name
+            here, where gnuplot has the version that drew that.  With MW_UPDATE_GOLDEN=1 blocks and
+            pictures are written anew.
+length      README.md has at most 130 lines: a stranger decides in one screen.
 links       every relative link leads to a file that is there.
+files       every `folder/file.c` (or .h, .py, ...) that a page names is there.
 names       every FILE.c:FUNCTION that docs/MODEL.md names is there (invariant 6).
-experiments every experiments/NAME/result.md is in README's table, whose figures stand in it.
+experiments every experiments/NAME/result.md is in the table of docs/accuracy.md; the figures there,
+            and those of README's rows, stand in it.
 
 The command is $MEMWALL, or build/cli/memwall.  Commands run in a folder of their own, so that what
 they write is gone afterwards.
@@ -15,19 +20,25 @@ they write is gone afterwards.
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 
-from tap import report
+from tap import Skip, report
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
+README_LINES = 130
+ACCURACY = ROOT / "docs/accuracy.md"
 MEMWALL = pathlib.Path(os.environ.get("MEMWALL", ROOT / "build/cli/memwall")).resolve()
 SEEN = ("models", "hwprofiles", "tests", "experiments")  # what a command's paths may begin with
 
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#\s]+)")
+PICTURE = re.compile(r"--plot (\S+\.svg)")
+DRAWN_BY = re.compile(r"<desc>.*</desc>")
+FILE = re.compile(r"`((?:[a-z0-9_]+/)+[a-z0-9_.-]+\.(?:c|h|cu|cuh|py|ini))`")
 NAME = re.compile(r"\b([a-z0-9_/]+\.[ch]):([A-Za-z0-9_]+)")
 # What a row of the table takes from an experiment, and how its result.md says that: a sentence for
 # the usual figures, else the figure alone.
@@ -61,8 +72,10 @@ class Shell:
     def __init__(self, folder):
         self.folder = pathlib.Path(folder)
         self.status = 0
+        self.done = {}  # command: exit status, lines
         (self.folder / "build/cli").mkdir(parents=True)
         (self.folder / "build/cli/memwall").symlink_to(MEMWALL)
+        (self.folder / "docs").mkdir()
         for name in SEEN:
             if (ROOT / name).exists():
                 (self.folder / name).symlink_to(ROOT / name)
@@ -78,11 +91,18 @@ class Shell:
             return [str(self.status)]
         if not command.startswith(("build/cli/memwall ", "memwall ")):
             return None
-        done = subprocess.run(["bash", "-o", "pipefail", "-c", command], cwd=self.folder,
-                              env=self.environment, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, check=False)
-        self.status = done.returncode
-        return done.stdout.decode("utf-8", "replace").splitlines()
+        if command not in self.done:
+            done = subprocess.run(["bash", "-o", "pipefail", "-c", command], cwd=self.folder,
+                                  env=self.environment, stdout=subprocess.PIPE,
+                                  stderr=subprocess.STDOUT, check=False)
+            self.done[command] = (done.returncode,
+                                  done.stdout.decode("utf-8", "replace").splitlines())
+        self.status, lines = self.done[command]
+        return lines
+
+
+def can_run(command):
+    return "--plot" not in command or shutil.which("gnuplot") is not None
 
 
 def difference(expected, printed):
@@ -90,37 +110,71 @@ def difference(expected, printed):
         was = expected[number] if number < len(expected) else "(nothing)"
         now = printed[number] if number < len(printed) else "(nothing)"
         if was != now:
-            yield f"line {number + 1}: README has {was!r}"
+            yield f"line {number + 1}: the page has {was!r}"
             yield f"line {number + 1}: printed is {now!r}"
             return
 
 
-def check_commands(text, shell):
+def check_pictures(command, shell):
+    """Another gnuplot may draw the same otherwise."""
+    for name in PICTURE.findall(command):
+        drawn, kept = shell.folder / name, ROOT / name
+        if not drawn.exists():
+            yield f"{name} is not drawn"
+            continue
+        new = drawn.read_text(encoding="utf-8")
+        if os.environ.get("MW_UPDATE_GOLDEN"):
+            kept.write_text(new, encoding="utf-8")
+        old = kept.read_text(encoding="utf-8") if kept.exists() else ""
+        if not old or (DRAWN_BY.findall(old) == DRAWN_BY.findall(new) and old != new):
+            yield f"{name} is another picture; MW_UPDATE_GOLDEN=1 writes it anew"
+
+
+def check_command(command, expected, shell):
+    if not can_run(command):
+        yield Skip("gnuplot is not there")
+        return
+    printed = shell.run(command)
+    if printed is None:
+        yield "only memwall and echo $? can be checked"
+        return
+    yield from difference(expected, printed)
+    yield from check_pictures(command, shell)
+
+
+def check_commands(page, shell):
     """Yields (test, what is wrong)."""
-    for block in BLOCK.findall(text):
+    for block in BLOCK.findall(page.read_text(encoding="utf-8")):
         for command, expected in split_block(block):
-            printed = shell.run(command)
-            if printed is None:
-                yield f"readme: {command}", ["only memwall and echo $? can be checked"]
-            else:
-                yield f"readme: {command}", list(difference(expected, printed))
+            yield (f"{page.relative_to(ROOT)}: {command}",
+                   list(check_command(command, expected, shell)))
 
 
-def updated(text, shell):
+def update(page, shell):
     def anew(match):
         lines = []
         for command, expected in split_block(match[1]):
-            printed = shell.run(command)
+            printed = shell.run(command) if can_run(command) else None
             lines += [f"$ {command}", *(expected if printed is None else printed)]
         return "```console\n" + "".join(f"{line}\n" for line in lines) + "```"
 
-    return BLOCK.sub(anew, text)
+    page.write_text(BLOCK.sub(anew, page.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+def checked_pages():
+    return [README, *sorted((ROOT / "docs").glob("*.md"))]
 
 
 def pages():
-    found = [README, *sorted((ROOT / "docs").glob("*.md")), ROOT / "CONTRIBUTING.md",
+    found = [*checked_pages(), *sorted(ROOT.glob("*.md")),
              *sorted((ROOT / "experiments").glob("*/*.md"))]
-    return [page for page in found if page.exists()]
+    return [page for page in dict.fromkeys(found) if page.exists()]
+
+
+def check_length():
+    lines = len(README.read_text(encoding="utf-8").splitlines())
+    if lines > README_LINES:
+        yield f"README.md has {lines} lines; at most {README_LINES}: the rest belongs in docs/"
 
 
 def check_links():
@@ -128,6 +182,14 @@ def check_links():
         for target in LINK.findall(page.read_text(encoding="utf-8")):
             if not target.startswith(("http:", "https:")) and not (page.parent / target).exists():
                 yield f"{page.relative_to(ROOT)}: no file {target}"
+
+
+def check_files():
+    """Of folders that the project has: others' files may be named too."""
+    for page in [*checked_pages(), *sorted(ROOT.glob("*.md"))]:
+        for name in sorted(set(FILE.findall(page.read_text(encoding="utf-8")))):
+            if (ROOT / name.split("/")[0]).is_dir() and not (ROOT / name).exists():
+                yield f"{page.relative_to(ROOT)}: no file {name}"
 
 
 def check_names():
@@ -144,33 +206,39 @@ def taken(row):
         row = pattern.sub("", row)
 
 
-def check_experiments(text):
-    rows = {}
-    for line in text.splitlines():
-        match = re.match(r"\|.*\(experiments/([^/)]+)/result\.md\)", line)
+def rows_of(page):
+    """(experiment, row) of a page's table."""
+    for line in page.read_text(encoding="utf-8").splitlines():
+        match = re.match(r"\|.*\((?:\.\./)?experiments/([^/)]+)/result\.md\)", line)
         if match:
-            rows[match[1]] = line
+            yield match[1], line
+
+
+def check_experiments():
+    listed = {name for name, _ in rows_of(ACCURACY)}
     for path in sorted(ROOT.glob("experiments/*/result.md")):
-        name = path.parent.name
-        result = " ".join(path.read_text(encoding="utf-8").split())
-        if name not in rows:
-            yield f"README.md: experiments/{name}/result.md is not in the table"
-        else:
-            for said in taken(rows[name]):
-                if said not in result:
-                    yield f"README.md: {name}: its result.md does not say: {said}"
+        if path.parent.name not in listed:
+            yield f"docs/accuracy.md: experiments/{path.parent.name}/result.md is not in the table"
+    for page in (README, ACCURACY):
+        for name, row in rows_of(page):
+            result = ROOT / "experiments" / name / "result.md"
+            text = " ".join(result.read_text(encoding="utf-8").split()) if result.exists() else ""
+            for said in taken(row):
+                if said not in text:
+                    yield f"{page.relative_to(ROOT)}: {name}: its result.md does not say: {said}"
 
 
 def main():
-    text = README.read_text(encoding="utf-8")
+    tests = []
     with tempfile.TemporaryDirectory() as folder:
         shell = Shell(folder)
-        if os.environ.get("MW_UPDATE_GOLDEN"):
-            text = updated(text, shell)
-            README.write_text(text, encoding="utf-8")
-        tests = list(check_commands(text, shell))
-    tests += [("links", list(check_links())), ("invariant-6/names", list(check_names())),
-              ("experiments", list(check_experiments(text)))]
+        for page in checked_pages():
+            if os.environ.get("MW_UPDATE_GOLDEN"):
+                update(page, shell)
+            tests += check_commands(page, shell)
+    tests += [("length", list(check_length())), ("links", list(check_links())),
+              ("files", list(check_files())), ("invariant-6/names", list(check_names())),
+              ("experiments", list(check_experiments()))]
     return report(tests)
 
 
