@@ -8,6 +8,7 @@ PAGE        every line of a ```console block of README.md and docs/*.md that beg
             here, where gnuplot has the version that drew that.  With MW_UPDATE_GOLDEN=1 blocks and
             pictures are written anew.
 length      README.md has at most 130 lines: a stranger decides in one screen.
+citation    CITATION.cff has the version of meson.build.
 links       every relative link leads to a file that is there.
 files       every `folder/file.c` (or .h, .py, ...) that a page names is there.
 names       every FILE.c:FUNCTION that docs/MODEL.md names is there (invariant 6).
@@ -177,6 +178,13 @@ def check_length():
         yield f"README.md has {lines} lines; at most {README_LINES}: the rest belongs in docs/"
 
 
+def check_citation():
+    said = re.search(r"^version: (\S+)$", (ROOT / "CITATION.cff").read_text(encoding="utf-8"), re.M)
+    built = re.search(r"version: '([^']+)'", (ROOT / "meson.build").read_text(encoding="utf-8"))
+    if not said or not built or said[1] != built[1]:
+        yield f"CITATION.cff has {said and said[1]}, meson.build {built and built[1]}"
+
+
 def check_links():
     for page in pages():
         for target in LINK.findall(page.read_text(encoding="utf-8")):
@@ -236,7 +244,8 @@ def main():
             if os.environ.get("MW_UPDATE_GOLDEN"):
                 update(page, shell)
             tests += check_commands(page, shell)
-    tests += [("length", list(check_length())), ("links", list(check_links())),
+    tests += [("length", list(check_length())),
+              ("citation", list(check_citation())), ("links", list(check_links())),
               ("files", list(check_files())), ("invariant-6/names", list(check_names())),
               ("experiments", list(check_experiments()))]
     return report(tests)
