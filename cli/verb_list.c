@@ -114,25 +114,55 @@ list_profiles(struct mw_json_writer *json)
 }
 
 static void
+write_states(struct mw_json_writer *json, const char *name, const bool has[MW_STATE_COUNT])
+{
+    static const char *const names[MW_STATE_COUNT] = {"parameters", "gradients", "optimizer state",
+                                                      "activation checkpoints"};
+
+    mw_json_begin(json, name, '[', false);
+    for (int state = 0; state < MW_STATE_COUNT; state++)
+        if (has[state])
+            mw_json_string(json, NULL, names[state]);
+    mw_json_end(json, ']');
+}
+
+static void
 print_strategy(struct mw_json_writer *json, enum mw_strategy strategy)
 {
+    const struct mw_strategy_traits *row = mw_strategy_traits(strategy);
+    bool partitioned[MW_STATE_COUNT], offloadable[MW_STATE_COUNT];
+
     if (!json) {
-        printf("%-20s ", mw_strategy_name(strategy));
-        mw_wrap_text(stdout, mw_strategy_help(strategy), 21, 21, mw_wrap_columns(stdout));
+        printf("%-20s ", row->name);
+        mw_wrap_text(stdout, row->help, 21, 21, mw_wrap_columns(stdout));
         return;
     }
     mw_json_begin(json, NULL, '{', true);
-    mw_json_string(json, "strategy", mw_strategy_name(strategy));
-    mw_json_string(json, "description", mw_strategy_help(strategy));
+    mw_json_string(json, "strategy", row->name);
+    mw_json_string(json, "description", row->help);
+    mw_json_string(json, "source", row->source);
+    if (strategy != MW_STRATEGY_AUTO) {
+        for (int state = 0; state < MW_STATE_COUNT; state++) {
+            partitioned[state] = row->state[state].partitioned;
+            offloadable[state] = row->state[state].offloadable;
+        }
+        write_states(json, "partitioned", partitioned);
+        write_states(json, "offloadable", offloadable);
+        mw_json_boolean(json, "delays_update", row->delays_update);
+        mw_json_integer(json, "deepspeed_stage", row->deepspeed.stage);
+    }
     mw_json_end(json, '}');
 }
 
 static int
 list_strategies(struct mw_json_writer *json)
 {
+    const struct mw_strategies all = mw_strategies_of(MW_STRATEGY_AUTO);
+
     begin(json);
-    for (int s = 0; s < MW_STRATEGY_COUNT; s++)
-        print_strategy(json, s);
+    print_strategy(json, MW_STRATEGY_AUTO);
+    for (int i = 0; i < all.count; i++)
+        print_strategy(json, all.one[i]);
     return end(json);
 }
 

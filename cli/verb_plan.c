@@ -66,17 +66,15 @@ find_rows(const struct cli_request *request, GError **error)
     GArray *rows = g_array_new(FALSE, FALSE, sizeof(struct largest));
 
     for (int i = 0; i < request->question.strategy_count; i++) {
-        bool all = request->question.strategies[i] == MW_STRATEGY_AUTO;
-        int first = all ? MW_STRATEGY_DDP : request->question.strategies[i];
-        int last = all ? MW_STRATEGY_COUNT - 1 : request->question.strategies[i];
-        for (int s = first; s <= last; s++) {
+        const struct mw_strategies asked = mw_strategies_of(request->question.strategies[i]);
+        for (int s = 0; s < asked.count; s++) {
             g_autoptr(GError) refused = NULL;
             struct largest row;
-            mw_progress("most layers that fit: %s, strategy %d of %d", mw_strategy_name(s),
-                        s - first + 1, last - first + 1);
-            if (find_largest(request, s, &row, &refused)) {
+            mw_progress("most layers that fit: %s, strategy %d of %d",
+                        mw_strategy_name(asked.one[s]), s + 1, asked.count);
+            if (find_largest(request, asked.one[s], &row, &refused)) {
                 g_array_append_val(rows, row);
-            } else if (!all || (s == last && !rows->len)) {
+            } else if (asked.count == 1 || (s + 1 == asked.count && !rows->len)) {
                 g_propagate_error(error, g_steal_pointer(&refused));
                 g_array_unref(rows);
                 return NULL;

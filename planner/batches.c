@@ -207,13 +207,11 @@ find_all(struct search *search, int64_t *guess)
 static bool
 fits_any(const struct mw_request *request, const struct mw_settings *asked)
 {
-    bool open = asked->strategy == MW_STRATEGY_AUTO;
-    int first = open ? MW_STRATEGY_DDP : (int)asked->strategy;
-    int last = open ? MW_STRATEGY_COUNT - 1 : (int)asked->strategy;
+    const struct mw_strategies strategies = mw_strategies_of(asked->strategy);
 
-    for (int strategy = first; strategy <= last; strategy++) {
+    for (int i = 0; i < strategies.count; i++) {
         struct mw_settings s = *asked, resolved;
-        s.strategy = (enum mw_strategy)strategy;
+        s.strategy = strategies.one[i];
         if (mw_settings_resolve(request, &s, &resolved, NULL) &&
             mw_planner_fits(request, &resolved))
             return true;

@@ -10,12 +10,6 @@
 #define OPS_UNLIMITED (INT64_C(1) << 60)
 #define LAYERS_MAX ((1 << 20) - 1)
 
-static bool
-is_infinity(enum mw_strategy strategy)
-{
-    return strategy == MW_STRATEGY_ZERO_INFINITY_CPU || strategy == MW_STRATEGY_ZERO_INFINITY_NVME;
-}
-
 static void
 place(struct mw_settings *s, enum mw_state state, enum mw_tier tier)
 {
@@ -181,59 +175,56 @@ try_exactly(struct gather *gather, const struct tiers *tiers)
     return try_batches(gather, &s);
 }
 
-/* Gradients stay in host memory while it has room. */
+/* Gradients follow the optimizer state, and stay in host memory while it has room. */
 static bool
-try_tiers(struct gather *gather, enum mw_tier optimizer, enum mw_tier params,
-          enum mw_tier activations)
+try_gradients(struct gather *gather, struct tiers tiers)
 {
-    struct tiers tiers = {optimizer, MIN(optimizer, MW_TIER_CPU), params, activations};
-    bool kept = try_exactly(gather, &tiers);
+    const struct mw_state_traits *gradients =
+        &mw_strategy_traits(gather->asked->strategy)->state[MW_STATE_GRADIENTS];
+    enum mw_tier deepest = MIN(tiers.optimizer, gradients->deepest);
 
-    tiers.gradients = MW_TIER_NVME;
-    return (optimizer == MW_TIER_NVME && try_exactly(gather, &tiers)) || kept;
+    tiers.gradients = MIN(tiers.optimizer, MW_TIER_CPU);
+    bool kept = try_exactly(gather, &tiers);
+    while (++tiers.gradients <= deepest)
+        kept = try_exactly(gather, &tiers) || kept;
+    return kept;
 }
 
 /* All moves of parameters and checkpoints with the optimizer state there, which goes first. */
 static bool
-try_optimizer(struct gather *gather, enum mw_tier optimizer, enum mw_tier deepest)
+try_optimizer(struct gather *gather, enum mw_tier optimizer)
 {
-    bool kept = try_tiers(gather, optimizer, MW_TIER_GPU, MW_TIER_GPU);
+    const struct mw_strategy_traits *strategy = mw_strategy_traits(gather->asked->strategy);
+    const struct mw_state_traits *params = &strategy->state[MW_STATE_PARAMETERS];
+    const struct mw_state_traits *activations = &strategy->state[MW_STATE_ACTIVATIONS];
+    struct tiers tiers = {.optimizer = optimizer};
+    bool kept = false;
 
-    if (optimizer == MW_TIER_GPU)
-        return kept;
-    for (enum mw_tier params = MW_TIER_CPU; params <= deepest; params++)
-        kept = try_tiers(gather, optimizer, params, MW_TIER_GPU) || kept;
-    for (enum mw_tier params = MW_TIER_GPU; params <= deepest; params++)
-        kept = try_tiers(gather, optimizer, params, MW_TIER_CPU) || kept;
+    for (tiers.activations = activations->nearest; tiers.activations <= activations->deepest;
+         tiers.activations++)
+        for (tiers.params = params->nearest; tiers.params <= params->deepest; tiers.params++) {
+            kept = try_gradients(gather, tiers) || kept;
+            if (optimizer == MW_TIER_GPU)
+                return kept;
+        }
     return kept;
 }
 
 /* A tier below the first with room is tried too: it may leave room for a larger batch or for fewer
  * tiles.  The batch that an open one comes to finds the same placements again. */
 static void
-try_infinity(struct gather *gather)
+try_all(struct gather *gather)
 {
-    enum mw_tier deepest =
-        gather->asked->strategy == MW_STRATEGY_ZERO_INFINITY_NVME ? MW_TIER_NVME : MW_TIER_CPU;
+    const struct mw_state_traits *optimizer =
+        &mw_strategy_traits(gather->asked->strategy)->state[MW_STATE_OPTIMIZER];
     int kept = 0;
 
     if (gather->asked->placement[MW_STATE_OPTIMIZER].count) {
-        try_optimizer(gather, MW_TIER_CPU, deepest);
+        try_optimizer(gather, MW_TIER_CPU);
         return;
     }
-    for (enum mw_tier tier = MW_TIER_GPU; tier <= deepest && kept < 2; tier++)
-        kept += try_optimizer(gather, tier, deepest);
-}
-
-static void
-try_all(struct gather *gather)
-{
-    if (is_infinity(gather->asked->strategy))
-        try_infinity(gather);
-    else
-        try_tiers(gather,
-                  gather->asked->strategy == MW_STRATEGY_ZERO_OFFLOAD ? MW_TIER_CPU : MW_TIER_GPU,
-                  MW_TIER_GPU, MW_TIER_GPU);
+    for (enum mw_tier tier = optimizer->nearest; tier <= optimizer->deepest && kept < 2; tier++)
+        kept += try_optimizer(gather, tier);
 }
 
 bool

@@ -39,8 +39,7 @@ fill_shape(const struct mw_request *request, struct mw_settings *s)
     if (s->prefetch == MW_AUTO)
         s->prefetch = 1;
     if (s->partition == MW_PARTITION_AUTO)
-        s->partition =
-            s->strategy == MW_STRATEGY_ZERO_OFFLOAD ? MW_PARTITION_OWNER : MW_PARTITION_BANDWIDTH;
+        s->partition = mw_strategy_traits(s->strategy)->partition;
 }
 
 /* Blames the global batch, by the name under which it came. */
@@ -149,23 +148,63 @@ refuse_device(const struct mw_settings *s, enum mw_state state, const char *opti
 }
 
 static bool
+offloads_params(const struct mw_strategy_traits *strategy)
+{
+    return strategy->state[MW_STATE_PARAMETERS].offloadable;
+}
+
+static bool
+offloads_optimizer(const struct mw_strategy_traits *strategy)
+{
+    return strategy->state[MW_STATE_OPTIMIZER].offloadable;
+}
+
+static bool
+delays_update(const struct mw_strategy_traits *strategy)
+{
+    return strategy->delays_update;
+}
+
+/* The one that partitions as this one does, and may keep optimizer state on the GPU. */
+static const char *
+name_without_offload(const struct mw_strategy_traits *strategy)
+{
+    const struct mw_strategies all = mw_strategies_of(MW_STRATEGY_AUTO);
+
+    for (int i = 0; i < all.count; i++) {
+        const struct mw_strategy_traits *other = mw_strategy_traits(all.one[i]);
+        bool same = other->state[MW_STATE_OPTIMIZER].nearest == MW_TIER_GPU;
+        for (int state = 0; state < MW_STATE_COUNT; state++)
+            same = same && other->state[state].partitioned == strategy->state[state].partitioned;
+        if (same)
+            return other->name;
+    }
+    return mw_strategy_name(MW_STRATEGY_AUTO);
+}
+
+static bool
 check_devices(const struct mw_settings *s, GError **error)
 {
-    bool fetched = s->strategy == MW_STRATEGY_ZERO3 ||
-                   s->strategy == MW_STRATEGY_ZERO_INFINITY_CPU ||
-                   s->strategy == MW_STRATEGY_ZERO_INFINITY_NVME;
-    bool replicated = s->strategy == MW_STRATEGY_DDP || s->strategy == MW_STRATEGY_ZERO1;
+    const struct mw_strategy_traits *strategy = mw_strategy_traits(s->strategy);
     bool optimizer = leaves_gpu(&s->placement[MW_STATE_OPTIMIZER]);
 
-    if (!fetched && leaves_gpu(&s->placement[MW_STATE_PARAMETERS]))
-        return refuse_device(
-            s, MW_STATE_PARAMETERS, "--param-device", "parameters on the GPU",
-            "zero3, zero-infinity-cpu or zero-infinity-nvme to place them elsewhere", error);
-    if (replicated && (optimizer || leaves_gpu(&s->placement[MW_STATE_GRADIENTS])))
+    if (strategy->state[MW_STATE_OPTIMIZER].nearest > MW_TIER_GPU &&
+        s->placement[MW_STATE_OPTIMIZER].count && !optimizer)
+        return refuse_device(s, MW_STATE_OPTIMIZER, "--optimizer-device gpu",
+                             "optimizer state off the GPU", name_without_offload(strategy), error);
+    if (!offloads_params(strategy) && leaves_gpu(&s->placement[MW_STATE_PARAMETERS])) {
+        g_autofree char *names = mw_strategies_text(offloads_params);
+        g_autofree char *instead = g_strdup_printf("%s to place them elsewhere", names);
+        return refuse_device(s, MW_STATE_PARAMETERS, "--param-device", "parameters on the GPU",
+                             instead, error);
+    }
+    if (!offloads_optimizer(strategy) &&
+        (optimizer || leaves_gpu(&s->placement[MW_STATE_GRADIENTS]))) {
+        g_autofree char *instead = mw_strategies_text(offloads_optimizer);
         return refuse_device(s, optimizer ? MW_STATE_OPTIMIZER : MW_STATE_GRADIENTS,
                              "--optimizer-device, --gradient-device",
-                             "optimizer state and gradients on the GPU",
-                             "zero2, zero-offload or a zero-infinity strategy", error);
+                             "optimizer state and gradients on the GPU", instead, error);
+    }
     return true;
 }
 
@@ -182,14 +221,11 @@ check_combination(const struct mw_request *request, const struct mw_settings *s,
         return mw_refuse(error,
                          "--param-loads 2: means one fetch for recompute and backward, and "
                          "--activation-checkpoint-interval 0 recomputes nothing; leave one out");
-    if (s->dpu_start != MW_AUTO && s->strategy != MW_STRATEGY_ZERO_OFFLOAD)
-        return mw_refuse(error,
-                         "--dpu-start: delayed parameter update belongs to zero-offload, not to %s",
-                         mw_strategy_name(s->strategy));
-    if (s->strategy == MW_STRATEGY_ZERO_OFFLOAD && s->placement[MW_STATE_OPTIMIZER].count &&
-        !leaves_gpu(&s->placement[MW_STATE_OPTIMIZER]))
-        return refuse_device(s, MW_STATE_OPTIMIZER, "--optimizer-device gpu",
-                             "optimizer state off the GPU", "zero2", error);
+    if (s->dpu_start != MW_AUTO && !mw_strategy_traits(s->strategy)->delays_update) {
+        g_autofree char *names = mw_strategies_text(delays_update);
+        return mw_refuse(error, "--dpu-start: delayed parameter update belongs to %s, not to %s",
+                         names, mw_strategy_name(s->strategy));
+    }
     return check_devices(s, error);
 }
 
@@ -202,21 +238,22 @@ mw_settings_resolve(const struct mw_request *request, const struct mw_settings *
     return fill_batch(resolved, error) && check_combination(request, resolved, error);
 }
 
-/* Of an open strategy it is enough that one takes them. */
+/* Of an open strategy it is enough that one takes them; else why the one that takes any device does
+ * not. */
 static bool
 check_strategies(const struct mw_request *request, const struct mw_settings *s, GError **error)
 {
-    struct mw_settings one = *s;
+    const struct mw_strategies all = mw_strategies_of(s->strategy);
+    struct mw_settings one = *s, blamed = *s;
     bool taken = false;
 
-    if (s->strategy != MW_STRATEGY_AUTO)
-        return check_combination(request, s, error);
-    for (int i = MW_STRATEGY_AUTO + 1; !taken && i < MW_STRATEGY_COUNT; i++) {
-        one.strategy = (enum mw_strategy)i;
+    for (int i = 0; !taken && i < all.count; i++) {
+        one.strategy = all.one[i];
         taken = check_combination(request, &one, NULL);
+        if (!offloads_params(mw_strategy_traits(blamed.strategy)))
+            blamed.strategy = one.strategy;
     }
-    one.strategy = MW_STRATEGY_ZERO3;
-    return taken || check_combination(request, &one, error);
+    return taken || check_combination(request, &blamed, error);
 }
 
 bool

@@ -86,14 +86,12 @@ estimated_gain(const struct list *list, const struct mw_question *question, bool
 static double
 rate_there(const struct mw_question *question)
 {
+    const struct mw_strategies strategies = mw_strategies_of(question->strategies[0]);
     struct mw_settings asked = question->settings;
     double best = 0;
 
-    asked.strategy = question->strategies[0];
-    if (asked.strategy != MW_STRATEGY_AUTO)
-        return mw_estimated_rate(question, &asked);
-    for (int s = MW_STRATEGY_DDP; s < MW_STRATEGY_COUNT; s++) {
-        asked.strategy = s;
+    for (int i = 0; i < strategies.count; i++) {
+        asked.strategy = strategies.one[i];
         best = fmax(best, mw_estimated_rate(question, &asked));
     }
     return best;
@@ -259,16 +257,16 @@ add_prefetch(struct list *list, int64_t depth, double gain)
 static double
 gain_of_fetching(const struct list *list)
 {
-    static const enum mw_strategy fetching[] = {MW_STRATEGY_ZERO3, MW_STRATEGY_ZERO_INFINITY_CPU,
-                                                MW_STRATEGY_ZERO_INFINITY_NVME};
+    const struct mw_strategies all = mw_strategies_of(list->question->strategies[0]);
     struct mw_question question = *list->question;
     double best = 0;
 
     if (question.strategies[0] != MW_STRATEGY_AUTO)
         return 0;
-    for (size_t i = 0; i < G_N_ELEMENTS(fetching); i++) {
-        question.settings.strategy = fetching[i];
-        best = fmax(best, mw_estimated_rate(&question, &question.settings));
+    for (int i = 0; i < all.count; i++) {
+        question.settings.strategy = all.one[i];
+        if (mw_strategy_traits(all.one[i])->state[MW_STATE_PARAMETERS].partitioned)
+            best = fmax(best, mw_estimated_rate(&question, &question.settings));
     }
     return best / list->answer->result->tokens_per_s;
 }
@@ -353,7 +351,7 @@ add_schedule(struct list *list)
                     g_strdup("--activation-checkpoint-interval 0"), 0);
         s = list->question->settings;
     }
-    if (list->now->strategy == MW_STRATEGY_ZERO_OFFLOAD && list->now->dpu_start == MW_AUTO) {
+    if (mw_strategy_traits(list->now->strategy)->delays_update && list->now->dpu_start == MW_AUTO) {
         s.dpu_start = DELAY_STEPS;
         add_setting(list, s,
                     g_strdup_printf("delayed parameter update (from step %d on each update is of "

@@ -192,17 +192,17 @@ deepest_tier(const struct mw_sizing *sizing)
     return deepest;
 }
 
-/* What moves nothing off the GPU has less that can go wrong; then what comes first in the table of
- * strategies, which partitions less. */
+/* What moves nothing off the GPU has less that can go wrong; then the strategy of less complexity.
+ */
 static bool
 is_simpler(const struct mw_choice *one, const struct mw_choice *other)
 {
     bool one_offloads = deepest_tier(one->sizing) > MW_TIER_GPU;
     bool other_offloads = deepest_tier(other->sizing) > MW_TIER_GPU;
 
-    return one_offloads == other_offloads
-               ? one->sizing->settings.strategy < other->sizing->settings.strategy
-               : other_offloads;
+    return one_offloads == other_offloads ? mw_strategy_is_simpler(one->sizing->settings.strategy,
+                                                                   other->sizing->settings.strategy)
+                                          : other_offloads;
 }
 
 /* An open batch stays within the default, and the default is the step that is meant: of plans that
@@ -420,7 +420,7 @@ fastest_of(const struct field *field)
 {
     double rate = 0;
 
-    for (int s = MW_STRATEGY_DDP; s < MW_STRATEGY_COUNT; s++)
+    for (int s = 0; s < MW_STRATEGY_COUNT; s++)
         rate = fmax(rate, field->rates[s]);
     return rate;
 }
@@ -451,15 +451,18 @@ is_preferred(const struct field *field, int strategy, int to, double fastest)
 static void
 enter(struct search *search, struct field *field, int strategy, struct mw_choice *choice)
 {
+    const struct mw_strategies all = mw_strategies_of(MW_STRATEGY_AUTO);
+
     field->rates[strategy] = rate_of(search, choice);
     field->choices[strategy] = *choice;
     double fastest = fastest_of(field);
 
     field->best = MW_STRATEGY_AUTO;
-    for (int s = MW_STRATEGY_DDP; s <= strategy; s++)
-        if (field->choices[s].sizing && is_preferred(field, s, field->best, fastest))
-            field->best = s;
-    for (int s = MW_STRATEGY_DDP; s <= strategy; s++)
+    for (int i = 0; i < all.count; i++)
+        if (field->choices[all.one[i]].sizing &&
+            is_preferred(field, all.one[i], field->best, fastest))
+            field->best = all.one[i];
+    for (int s = 0; s < MW_STRATEGY_COUNT; s++)
         if (s != field->best)
             lighten(&field->choices[s]);
 }
@@ -471,36 +474,40 @@ leave(struct field *field)
     struct mw_choice best = field->choices[field->best];
 
     field->choices[field->best] = (struct mw_choice){0};
-    for (int s = MW_STRATEGY_DDP; s < MW_STRATEGY_COUNT; s++)
+    for (int s = 0; s < MW_STRATEGY_COUNT; s++)
         mw_choice_clear(&field->choices[s]);
     return best;
 }
 
-/* Offloading strategies have the names of the same plans without the state on the GPU. */
-static bool
-is_renamed(const struct mw_settings *asked, int strategy)
+/* Those worth trying: with state off the GPU the same plan may have another strategy's name. */
+static struct mw_strategies
+tried(const struct mw_settings *asked)
 {
-    return asks_for_offload(asked) &&
-           (strategy == MW_STRATEGY_ZERO2 || strategy == MW_STRATEGY_ZERO3);
+    struct mw_strategies all = mw_strategies_of(asked->strategy), some = {.count = 0};
+    bool renames = asked->strategy == MW_STRATEGY_AUTO && asks_for_offload(asked);
+
+    for (int i = 0; i < all.count; i++)
+        if (!renames || !mw_strategy_traits(all.one[i])->offloads_by_another_name)
+            some.one[some.count++] = all.one[i];
+    return some;
 }
 
 static bool
 choose_strategy(struct search *search, const struct mw_settings *asked, struct mw_choice *choice,
                 GError **error)
 {
+    const struct mw_strategies strategies = tried(asked);
     struct mw_settings settings = *asked;
     g_autoptr(GError) refused = NULL, large = NULL;
     struct field field = {0};
 
-    for (int s = MW_STRATEGY_DDP; s < MW_STRATEGY_COUNT; s++) {
+    for (int i = 0; i < strategies.count; i++) {
         struct mw_choice other;
-        if (is_renamed(asked, s))
-            continue;
-        settings.strategy = s;
+        settings.strategy = strategies.one[i];
         g_clear_error(&refused);
         if (choose_of_strategy(search, &settings, fastest_of(&field), &other, &refused)) {
             if (other.sizing)
-                enter(search, &field, s, &other);
+                enter(search, &field, settings.strategy, &other);
         } else if (g_error_matches(refused, MW_ERROR, MW_ERROR_LARGE)) {
             g_clear_error(&large);
             large = g_error_copy(refused);
@@ -527,31 +534,31 @@ choose(struct search *search, const struct mw_settings *asked, struct mw_choice 
 
 /* --- what is refused ------------------------------------------------------------------------- */
 
-/* Where a plan that fits without is enough for what is said. */
+/* Where a plan that fits without is enough for what is said: each home of the parameters is another
+ * look. */
 static bool
-is_spared(const struct mw_question *question, int strategy)
+is_spared(const struct mw_question *question, enum mw_strategy strategy)
 {
-    return question->model.layers > REFUSED_LAYERS && (strategy == MW_STRATEGY_ZERO_INFINITY_CPU ||
-                                                       strategy == MW_STRATEGY_ZERO_INFINITY_NVME);
+    const struct mw_state_traits *params =
+        &mw_strategy_traits(strategy)->state[MW_STATE_PARAMETERS];
+
+    return question->model.layers > REFUSED_LAYERS && params->deepest > params->nearest;
 }
 
 /* The candidate with the best estimate, whatever its ops; NULL if none fits. */
 static struct mw_sizing *
 best_of_all(const struct mw_question *question, const struct mw_settings *asked)
 {
-    bool open = asked->strategy == MW_STRATEGY_AUTO;
-    int first = open ? MW_STRATEGY_DDP : asked->strategy;
-    int last = open ? MW_STRATEGY_COUNT - 1 : asked->strategy;
+    const struct mw_strategies strategies = tried(asked);
     struct mw_sizing *best = NULL;
 
     for (int way = 0; way < (may_keep_all(asked) ? 2 : 1); way++)
-        for (int s = first; s <= last; s++) {
+        for (int s = 0; s < strategies.count; s++) {
             struct mw_settings settings = way ? keeping_all(asked) : *asked;
-            settings.strategy = s;
-            g_autoptr(GPtrArray) found =
-                (is_renamed(asked, s) && open) || (best && is_spared(question, s))
-                    ? NULL
-                    : find_fitting(question, &settings);
+            settings.strategy = strategies.one[s];
+            g_autoptr(GPtrArray) found = best && is_spared(question, settings.strategy)
+                                             ? NULL
+                                             : find_fitting(question, &settings);
             for (guint i = 0; found && i < found->len; i++) {
                 struct mw_sizing *sizing = found->pdata[i];
                 if (!sizing->fits ||
@@ -582,19 +589,16 @@ find_nearest_batches(const struct mw_question *question, const struct mw_setting
                      struct mw_nearest_batches *batches)
 {
     struct mw_request planned = {&question->model, &question->hardware[MW_OUTLOOK_TYPICAL]};
-    bool open = asked->strategy == MW_STRATEGY_AUTO;
-    int first = open ? MW_STRATEGY_DDP : asked->strategy;
-    int last = open ? MW_STRATEGY_COUNT - 1 : asked->strategy;
+    const struct mw_strategies strategies = tried(asked);
 
     if (asked->global_batch == MW_AUTO || asked->grad_accum != MW_AUTO ||
         question->model.layers > REFUSED_LAYERS)
         return false;
     for (int way = 0; way < (may_keep_all(asked) ? 2 : 1); way++)
-        for (int s = first; s <= last; s++) {
+        for (int s = 0; s < strategies.count; s++) {
             struct mw_settings settings = way ? keeping_all(asked) : *asked;
-            settings.strategy = s;
-            if (!open || !is_renamed(asked, s))
-                mw_planner_nearest_batches(&planned, &settings, batches);
+            settings.strategy = strategies.one[s];
+            mw_planner_nearest_batches(&planned, &settings, batches);
         }
     if (batches->quick && !is_answered(question, asked, batches->quick))
         batches->quick = 0;

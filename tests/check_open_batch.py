@@ -11,11 +11,13 @@ reason  what the note says of an open batch below the default is so: a larger on
 
 The command is $MEMWALL, or build/cli/memwall.
 """
+import functools
 import json
+import subprocess
 import sys
 
 from check_advice import default_tokens
-from command import Box, sample
+from command import MEMWALL, Box, sample
 from tap import report_in
 
 MODELS = ["gpt2", "gpt3-1.3b", "llama-3.1-8b", "zi-10b", "opt-30b", "gpt3-175b"]
@@ -23,8 +25,6 @@ MACHINES = ["rtx4090", "v100", "dgx2", "dgx-h100", "aws-g5-12xlarge", "gh200"]
 OPS_QUICK = 250000
 SAME = 1.001  # of many micro-batches the times are of few, and the rest by their difference
 SIMPLER = 1.02  # a plan that offloads, or partitions more, is taken where it is faster than this
-STRATEGIES = ["ddp", "zero1", "zero2", "zero3", "zero-offload", "zero-infinity-cpu",
-              "zero-infinity-nvme"]
 SLACK = 1.02
 REASONS = ("do not fit", "not faster", "slow to plan")
 
@@ -34,9 +34,16 @@ def ask(box, line):
     return json.loads(done.out) if done.out else None
 
 
+@functools.cache
+def strategies():
+    """The simplest first."""
+    rows = json.loads(subprocess.check_output([MEMWALL, "list", "strategies", "--json"]))
+    return [row["strategy"] for row in rows]
+
+
 def complexity(answer):
     offloads = any(answer["peak_bytes"][tier] for tier in ("cpu", "nvme"))
-    return offloads, STRATEGIES.index(answer["strategy"])
+    return offloads, strategies().index(answer["strategy"])
 
 
 def beats(other, answer, slack):

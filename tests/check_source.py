@@ -117,6 +117,19 @@ def check_checksums():
                 yield f"{path} includes <{name}>: exec/host/checksum.h has what it takes"
 
 
+STRATEGY = re.compile(r"\bMW_STRATEGY_(?!AUTO\b|COUNT\b)\w+")
+
+
+def check_strategies():
+    """What is particular to a strategy stands in its row: other code asks for a trait."""
+    for folder in FOLDERS:
+        for path in sources(folder):
+            if path in ("planner/settings/strategies.c", "planner/settings/strategies.h"):
+                continue
+            for name in STRATEGY.findall(text_of(path)):
+                yield f"{path} names {name}: planner/settings/strategies.h has its traits"
+
+
 # --- units ---------------------------------------------------------------------------------------
 
 COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
@@ -199,6 +212,7 @@ def main():
         ("invariant-7/whole-bytes-and-nanoseconds", check_integers),
         ("invariant-7/no-vendor-units-inside", check_vendor_units),
         ("checksums", check_checksums),
+        ("strategies", check_strategies),
         ("columns", check_columns),
         ("sections", check_sections),
     ]

@@ -27,38 +27,6 @@ test_defaults(void)
 }
 
 static void
-test_strategy_names(void)
-{
-    enum mw_strategy parsed;
-
-    for (int i = 0; i < MW_STRATEGY_COUNT; i++) {
-        g_assert_nonnull(mw_strategy_help(i));
-        g_assert_true(mw_strategy_parse(mw_strategy_name(i), &parsed, NULL));
-        g_assert_cmpint(parsed, ==, i);
-    }
-    g_assert_null(mw_strategy_name(MW_STRATEGY_COUNT));
-    g_assert_null(mw_strategy_name(-1));
-    g_assert_null(mw_strategy_help(MW_STRATEGY_COUNT));
-}
-
-static void
-test_strategy_unknown(void)
-{
-    g_autoptr(GError) error = NULL;
-    enum mw_strategy parsed = MW_STRATEGY_ZERO2;
-
-    g_assert_false(mw_strategy_parse("fsdp", &parsed, &error));
-    g_assert_error(error, MW_ERROR, MW_ERROR_INVALID);
-    g_assert_nonnull(strstr(error->message, "\"fsdp\""));
-    g_assert_nonnull(strstr(error->message, "zero-infinity-nvme"));
-    g_assert_null(strchr(error->message, '\n'));
-    g_clear_error(&error);
-    g_assert_false(mw_strategy_parse("zero_offload", &parsed, &error));
-    g_assert_nonnull(strstr(error->message, "did you mean zero-offload?"));
-    g_assert_cmpint(parsed, ==, MW_STRATEGY_ZERO2);
-}
-
-static void
 test_placement_values(void)
 {
     static const struct {
@@ -174,8 +142,6 @@ main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
     g_test_add_func("/settings/defaults", test_defaults);
-    g_test_add_func("/settings/strategy/names", test_strategy_names);
-    g_test_add_func("/settings/strategy/unknown", test_strategy_unknown);
     g_test_add_func("/settings/placement/values", test_placement_values);
     g_test_add_func("/settings/placement/split", test_placement_split);
     g_test_add_func("/settings/placement/text", test_placement_text);

@@ -387,17 +387,19 @@ fit_offload(struct mw_ds_file *file, GError **error)
     return true;
 }
 
+/* fit_offload leaves what some strategy says. */
 static enum mw_strategy
 strategy_of(int64_t stage, int64_t param_tier, int64_t optimizer_tier)
 {
-    static const enum mw_strategy resident[] = {MW_STRATEGY_DDP, MW_STRATEGY_ZERO1,
-                                                MW_STRATEGY_ZERO2, MW_STRATEGY_ZERO3};
+    const struct mw_strategies all = mw_strategies_of(MW_STRATEGY_AUTO);
+    int64_t deepest = MAX(MW_TIER_GPU, MAX(param_tier, optimizer_tier));
 
-    if (param_tier == MW_TIER_NVME || optimizer_tier == MW_TIER_NVME)
-        return MW_STRATEGY_ZERO_INFINITY_NVME;
-    if (param_tier <= MW_TIER_GPU && optimizer_tier <= MW_TIER_GPU)
-        return resident[stage];
-    return stage == 3 ? MW_STRATEGY_ZERO_INFINITY_CPU : MW_STRATEGY_ZERO_OFFLOAD;
+    for (int i = 0; i < all.count; i++) {
+        const struct mw_deepspeed_traits *row = &mw_strategy_traits(all.one[i])->deepspeed;
+        if (deepest == (int64_t)row->offload && stage >= row->least_stage && stage <= row->stage)
+            return all.one[i];
+    }
+    g_assert_not_reached();
 }
 
 /* As `key` says. */

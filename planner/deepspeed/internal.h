@@ -126,8 +126,6 @@ bool mw_ds_apply(struct mw_ds_file *file, int64_t world_size, struct mw_settings
 /* The slowest tier of a placement: DeepSpeed has no splits over tiers, except parameters kept in
  * CPU memory beside NVMe. */
 enum mw_tier mw_ds_slowest(const struct mw_placement *placement);
-/* Parameters are partitioned and fetched. */
-bool mw_ds_fetches(enum mw_strategy strategy);
 
 /* planner/deepspeed/own.c: memwall's own section, which DeepSpeed passes over. */
 void mw_ds_apply_own(struct mw_ds_file *file, struct mw_settings *settings);

@@ -25,13 +25,6 @@ static const struct {
     {DS_OWN_DPU_START, offsetof(struct mw_settings, dpu_start)},
 };
 
-bool
-mw_ds_fetches(enum mw_strategy strategy)
-{
-    return strategy == MW_STRATEGY_ZERO3 || strategy == MW_STRATEGY_ZERO_INFINITY_CPU ||
-           strategy == MW_STRATEGY_ZERO_INFINITY_NVME;
-}
-
 static bool
 take(struct mw_ds_file *file, enum mw_ds_key key, int64_t *out)
 {
@@ -164,15 +157,15 @@ add_devices(JsonBuilder *json, const struct mw_settings *s)
 void
 mw_ds_write_own(JsonBuilder *json, const struct mw_settings *s, int64_t sets)
 {
-    bool fetches = mw_ds_fetches(s->strategy), stage3 = mw_deepspeed_stage(s) == 3;
+    const struct mw_strategy_traits *strategy = mw_strategy_traits(s->strategy);
+    bool fetches = strategy->state[MW_STATE_PARAMETERS].partitioned;
+    bool stage3 = mw_deepspeed_stage(s) == 3;
     bool on_nvme = mw_ds_slowest(&s->placement[MW_STATE_OPTIMIZER]) == MW_TIER_NVME;
     int64_t sets_said = on_nvme ? MIN(sets, 3) : 3; /* by DeepSpeed's words, or the default */
-    enum mw_partition usual =
-        s->strategy == MW_STRATEGY_ZERO_OFFLOAD ? MW_PARTITION_OWNER : MW_PARTITION_BANDWIDTH;
 
     json_builder_set_member_name(json, "memwall");
     json_builder_begin_object(json);
-    add_text(json, "strategy", mw_strategy_name((int)s->strategy));
+    add_text(json, "strategy", strategy->name);
     add_devices(json, s);
     add_int(json, "activation_checkpoint_interval", s->checkpoint_interval,
             s->checkpoint_interval >= 0);
@@ -185,7 +178,7 @@ mw_ds_write_own(JsonBuilder *json, const struct mw_settings *s, int64_t sets)
     add_int(json, "optimizer_chunk", s->optimizer_chunk, !stage3 && s->optimizer_chunk > 0);
     add_int(json, "buffer_sets", s->buffer_sets, s->buffer_sets != sets_said);
     add_bool(json, "owner_broadcast", s->partition == MW_PARTITION_OWNER,
-             s->partition != MW_PARTITION_AUTO && s->partition != usual);
+             s->partition != MW_PARTITION_AUTO && s->partition != strategy->partition);
     add_bool(json, "fp32_gradients", true, s->layout == MW_LAYOUT_PAPER20);
     add_bool(json, "commit_step", s->commit == 1, on_nvme && s->commit != MW_AUTO);
     add_int(json, "save_every", s->save_every, s->save_every > 0);

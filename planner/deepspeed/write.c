@@ -6,16 +6,6 @@
 #define NVME_PATH "/local_nvme" /* DeepSpeed's own default */
 #define PARAM_BYTES 2
 
-static const int stages[MW_STRATEGY_COUNT] = {
-    [MW_STRATEGY_DDP] = 0,
-    [MW_STRATEGY_ZERO1] = 1,
-    [MW_STRATEGY_ZERO2] = 2,
-    [MW_STRATEGY_ZERO3] = 3,
-    [MW_STRATEGY_ZERO_OFFLOAD] = 2,
-    [MW_STRATEGY_ZERO_INFINITY_CPU] = 3,
-    [MW_STRATEGY_ZERO_INFINITY_NVME] = 3,
-};
-
 static void
 add_int(JsonBuilder *json, const char *name, int64_t value)
 {
@@ -156,7 +146,7 @@ add_stage3(JsonBuilder *json, const struct mw_settings *settings,
 int
 mw_deepspeed_stage(const struct mw_settings *settings)
 {
-    int stage = stages[settings->strategy];
+    int stage = mw_strategy_traits(settings->strategy)->deepspeed.stage;
 
     if (mw_ds_slowest(&settings->placement[MW_STATE_PARAMETERS]) != MW_TIER_GPU ||
         uses_nvme(settings))

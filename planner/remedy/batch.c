@@ -28,19 +28,15 @@ split_with(const struct mw_plea *plea, const struct mw_settings *open, enum mw_s
 static bool
 split_least(const struct mw_plea *plea, enum mw_strategy strategy, struct mw_settings *least)
 {
+    const struct mw_strategies strategies = mw_strategies_of(strategy);
     struct mw_settings open = *plea->asked;
-    int first = strategy, last = strategy;
 
-    if (strategy == MW_STRATEGY_AUTO) {
-        first = MW_STRATEGY_DDP;
-        last = MW_STRATEGY_COUNT - 1;
-    }
     open.strategy = strategy;
     open.micro_batch = MW_AUTO;
     open.grad_accum = MW_AUTO;
     *least = open;
-    for (int s = first; s <= last; s++)
-        split_with(plea, &open, s, least);
+    for (int i = 0; i < strategies.count; i++)
+        split_with(plea, &open, strategies.one[i], least);
     return least->grad_accum != MW_AUTO && mw_plea_fits(plea, least);
 }
 
@@ -88,12 +84,13 @@ char *
 mw_remedy_strategy_and_accumulation(const struct mw_plea *plea)
 {
     const struct mw_settings *asked = plea->asked;
+    const struct mw_strategies others = mw_strategies_beyond(asked->strategy);
     struct mw_settings s;
 
-    if (!is_split(asked) || asked->strategy == MW_STRATEGY_AUTO)
+    if (!is_split(asked))
         return NULL;
-    for (int strategy = asked->strategy + 1; strategy < MW_STRATEGY_COUNT; strategy++)
-        if (split_least(plea, strategy, &s))
+    for (int i = 0; i < others.count; i++)
+        if (split_least(plea, others.one[i], &s))
             return split_text(asked, &s);
     return NULL;
 }

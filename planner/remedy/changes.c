@@ -141,12 +141,13 @@ fits_somehow(const struct mw_plea *plea, struct mw_changes *changes)
 static bool
 settle_strategy(const struct mw_plea *plea, struct mw_changes *changes)
 {
+    const struct mw_strategies all = mw_strategies_of(MW_STRATEGY_AUTO);
     struct mw_changes best = {.batch = 0};
 
-    for (int i = MW_STRATEGY_AUTO; i < MW_STRATEGY_COUNT; i++) {
+    for (int i = -1; i < all.count; i++) {
         struct mw_changes one = *changes;
-        one.strategy = i == MW_STRATEGY_AUTO ? plea->asked->strategy : (enum mw_strategy)i;
-        if ((i && one.strategy == plea->asked->strategy) || !fits_somehow(plea, &one))
+        one.strategy = i < 0 ? plea->asked->strategy : all.one[i];
+        if ((i >= 0 && one.strategy == plea->asked->strategy) || !fits_somehow(plea, &one))
             continue;
         if (one.batch == MW_AUTO) {
             *changes = one;

@@ -17,16 +17,17 @@ char *
 mw_remedy_gpus(const struct mw_plea *plea)
 {
     struct mw_settings s = *plea->asked;
+    const struct mw_strategies others = mw_strategies_beyond(s.strategy);
 
     if (s.gpus_per_node == MW_AUTO || s.gpus_per_node >= plea->request->hardware->gpus_per_node)
         return NULL;
     s.gpus_per_node = plea->request->hardware->gpus_per_node;
     if (mw_plea_fits(plea, &s))
         return g_strdup_printf("--gpus %" G_GINT64_FORMAT " fits", s.gpus_per_node);
-    for (int strategy = s.strategy + 1; s.strategy && strategy < MW_STRATEGY_COUNT; strategy++)
-        if (mw_plea_fits_with(plea->request, &s, strategy))
+    for (int i = 0; i < others.count; i++)
+        if (mw_plea_fits_with(plea->request, &s, others.one[i]))
             return g_strdup_printf("-s %s --gpus %" G_GINT64_FORMAT " fits",
-                                   mw_strategy_name(strategy), s.gpus_per_node);
+                                   mw_strategy_name(others.one[i]), s.gpus_per_node);
     return NULL;
 }
 

@@ -79,17 +79,13 @@ settle_strategy(const struct mw_plea *plea, const struct mw_hardware *hardware,
 static struct mw_sizing *
 settle(const struct mw_plea *plea)
 {
-    int first = plea->asked->strategy, last = first;
+    const struct mw_strategies strategies = mw_strategies_of(plea->asked->strategy);
     struct mw_sizing *nearest = NULL;
 
-    if (first == MW_STRATEGY_AUTO) {
-        first = MW_STRATEGY_DDP;
-        last = MW_STRATEGY_COUNT - 1;
-    }
     for (size_t g = 0; g < G_N_ELEMENTS(grown) && (!nearest || !nearest->fits); g++) {
         struct mw_hardware hardware = grow(plea->request->hardware, g);
-        for (int strategy = first; strategy <= last; strategy++)
-            settle_strategy(plea, &hardware, strategy, &nearest);
+        for (int i = 0; i < strategies.count; i++)
+            settle_strategy(plea, &hardware, strategies.one[i], &nearest);
     }
     if (nearest) {
         nearest->hardware = plea->request->hardware;

@@ -13,14 +13,14 @@ mw_plea_fits_with(const struct mw_request *request, const struct mw_settings *se
     return mw_settings_resolve(request, &asked, &s, NULL) && mw_planner_fits(request, &s);
 }
 
-/* With the strategy of the settings; of auto any, from the one that fits most often. */
+/* With the strategy of the settings; of auto any, from the most complex, which fits most often. */
 bool
 mw_plea_fits(const struct mw_plea *plea, const struct mw_settings *settings)
 {
-    if (settings->strategy != MW_STRATEGY_AUTO)
-        return mw_plea_fits_with(plea->request, settings, settings->strategy);
-    for (int s = MW_STRATEGY_COUNT - 1; s > MW_STRATEGY_AUTO; s--)
-        if (mw_plea_fits_with(plea->request, settings, s))
+    const struct mw_strategies strategies = mw_strategies_of(settings->strategy);
+
+    for (int i = strategies.count - 1; i >= 0; i--)
+        if (mw_plea_fits_with(plea->request, settings, strategies.one[i]))
             return true;
     return false;
 }

@@ -106,12 +106,11 @@ largest_batch_with(const struct mw_plea *plea, const struct mw_settings *setting
 static double
 largest_batch(const struct mw_plea *plea, const struct mw_settings *settings)
 {
+    const struct mw_strategies strategies = mw_strategies_of(settings->strategy);
     double largest = 0;
 
-    if (settings->strategy != MW_STRATEGY_AUTO)
-        return largest_batch_with(plea, settings, settings->strategy);
-    for (int s = MW_STRATEGY_DDP; s < MW_STRATEGY_COUNT; s++)
-        largest = fmax(largest, largest_batch_with(plea, settings, s));
+    for (int i = 0; i < strategies.count; i++)
+        largest = fmax(largest, largest_batch_with(plea, settings, strategies.one[i]));
     return largest;
 }
 
@@ -161,13 +160,11 @@ mw_remedy_smaller_batch(const struct mw_plea *plea)
 char *
 mw_remedy_strategy(const struct mw_plea *plea)
 {
-    enum mw_strategy asked = plea->asked->strategy;
+    const struct mw_strategies others = mw_strategies_beyond(plea->asked->strategy);
 
-    if (asked == MW_STRATEGY_AUTO)
-        return NULL;
-    for (int strategy = asked + 1; strategy < MW_STRATEGY_COUNT; strategy++)
-        if (mw_plea_fits_with(plea->request, plea->asked, strategy))
-            return g_strdup_printf("-s %s fits", mw_strategy_name(strategy));
+    for (int i = 0; i < others.count; i++)
+        if (mw_plea_fits_with(plea->request, plea->asked, others.one[i]))
+            return g_strdup_printf("-s %s fits", mw_strategy_name(others.one[i]));
     return NULL;
 }
 

@@ -4,26 +4,8 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/nearest.h"
 
 #define SIZE_FORM "a number and one of TB, TiB, GB, GiB, MB, MiB, B, such as 60GB"
-
-static const struct {
-    const char *name, *help;
-} strategies[MW_STRATEGY_COUNT] = {
-    [MW_STRATEGY_AUTO] = {"auto", "offload only what must move, to the fastest memory with room"},
-    [MW_STRATEGY_DDP] = {"ddp", "every GPU holds a whole replica; gradients are all-reduced"},
-    [MW_STRATEGY_ZERO1] = {"zero1", "ZeRO stage 1: optimizer state partitioned over the ranks"},
-    [MW_STRATEGY_ZERO2] = {"zero2", "ZeRO stage 2: gradients partitioned too"},
-    [MW_STRATEGY_ZERO3] = {"zero3", "ZeRO stage 3: parameters partitioned too"},
-    [MW_STRATEGY_ZERO_OFFLOAD] = {"zero-offload",
-                                  "stage 2 with gradients, optimizer state and update on the CPU"},
-    [MW_STRATEGY_ZERO_INFINITY_CPU] =
-        {"zero-infinity-cpu",
-         "stage 3 with as much of the state in CPU memory as must leave the GPU"},
-    [MW_STRATEGY_ZERO_INFINITY_NVME] =
-        {"zero-infinity-nvme", "as zero-infinity-cpu, with what CPU memory cannot hold on NVMe"},
-};
 
 /* The largest first, so that a printed size takes the largest unit that divides it. */
 static const struct {
@@ -66,40 +48,6 @@ mw_settings_init(struct mw_settings *settings)
         .dpu_start = MW_AUTO,
         .ops_max = MW_OPS_MAX,
     };
-}
-
-const char *
-mw_strategy_name(int strategy)
-{
-    return strategy >= 0 && strategy < MW_STRATEGY_COUNT ? strategies[strategy].name : NULL;
-}
-
-const char *
-mw_strategy_help(int strategy)
-{
-    return strategy >= 0 && strategy < MW_STRATEGY_COUNT ? strategies[strategy].help : NULL;
-}
-
-bool
-mw_strategy_parse(const char *name, enum mw_strategy *out, GError **error)
-{
-    g_autoptr(GString) accepted = g_string_new(NULL);
-    const char *names[MW_STRATEGY_COUNT + 1] = {NULL};
-
-    for (int i = 0; i < MW_STRATEGY_COUNT; i++) {
-        if (!strcmp(name, strategies[i].name)) {
-            *out = (enum mw_strategy)i;
-            return true;
-        }
-        names[i] = strategies[i].name;
-        g_string_append_printf(accepted, "%s%s", i ? ", " : "", names[i]);
-    }
-    g_autofree char *like = mw_names_like(name, names, "");
-    if (like)
-        return mw_refuse(error, "strategy: unknown \"%s\"; did you mean %s?", name, like);
-    g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "strategy: unknown \"%s\"; accepted: %s", name,
-                accepted->str);
-    return false;
 }
 
 static int64_t

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "plan/plan.h"
+#include "planner/settings/strategies.h"
 
 #define MW_AUTO (-1)
 #define MW_LOGITS_CHUNKS_MAX 4096
@@ -23,34 +24,12 @@
 /* Micro-batches that nobody asked for make no larger one: it is built in tenths of a second. */
 #define MW_OPS_QUICK (MW_OPS_MAX / 2)
 
-enum mw_strategy {
-    MW_STRATEGY_AUTO,
-    MW_STRATEGY_DDP,
-    MW_STRATEGY_ZERO1,
-    MW_STRATEGY_ZERO2,
-    MW_STRATEGY_ZERO3,
-    MW_STRATEGY_ZERO_OFFLOAD,
-    MW_STRATEGY_ZERO_INFINITY_CPU,
-    MW_STRATEGY_ZERO_INFINITY_NVME,
-    MW_STRATEGY_COUNT
-};
-
-enum mw_partition { MW_PARTITION_AUTO, MW_PARTITION_BANDWIDTH, MW_PARTITION_OWNER };
-
 /* State bytes a parameter (ZeRO-Infinity Sec. 3; ZeRO Sec. 3.1). */
 enum mw_layout {
     MW_LAYOUT_ZERO16,  /* 2 parameters + 2 gradients + 12 fp32 parameters, momentum, variance */
     MW_LAYOUT_PAPER20, /* zero16 + 4: gradients kept in fp32 too, written by the backward pass and
                           read by the optimizer step, which does not write them back */
     MW_LAYOUT_COUNT
-};
-
-enum mw_state {
-    MW_STATE_PARAMETERS,
-    MW_STATE_GRADIENTS,
-    MW_STATE_OPTIMIZER,
-    MW_STATE_ACTIVATIONS, /* activation checkpoints */
-    MW_STATE_COUNT
 };
 
 /* Where a state lives: parts in order, each up to `bytes` per node (INT64_MAX: no limit).
@@ -104,10 +83,6 @@ struct mw_settings {
 };
 
 void mw_settings_init(struct mw_settings *settings);
-
-const char *mw_strategy_name(int strategy); /* "zero-infinity-nvme"; NULL out of range */
-const char *mw_strategy_help(int strategy);
-bool mw_strategy_parse(const char *name, enum mw_strategy *out, GError **error);
 
 /* "gpu", "cpu", "nvme", or a split such as "cpu:60GB,nvme" (GB, GiB, TB, TiB, MB, MiB). */
 bool mw_placement_parse(const char *text, const char *option, struct mw_placement *out,

@@ -370,14 +370,12 @@ drop_late_delay(struct mw_sizing *sizing)
 static void
 fill_strategy(struct mw_sizing *sizing)
 {
-    enum mw_strategy strategy = sizing->settings.strategy;
+    const struct mw_strategy_traits *strategy = mw_strategy_traits(sizing->settings.strategy);
     bool paper20 = sizing->settings.layout == MW_LAYOUT_PAPER20;
 
-    sizing->params_partitioned = strategy == MW_STRATEGY_ZERO3 ||
-                                 strategy == MW_STRATEGY_ZERO_INFINITY_CPU ||
-                                 strategy == MW_STRATEGY_ZERO_INFINITY_NVME;
-    sizing->gradients_partitioned = strategy != MW_STRATEGY_DDP && strategy != MW_STRATEGY_ZERO1;
-    sizing->optimizer_partitioned = strategy != MW_STRATEGY_DDP;
+    sizing->params_partitioned = strategy->state[MW_STATE_PARAMETERS].partitioned;
+    sizing->gradients_partitioned = strategy->state[MW_STATE_GRADIENTS].partitioned;
+    sizing->optimizer_partitioned = strategy->state[MW_STATE_OPTIMIZER].partitioned;
     sizing->gradient_element_bytes = paper20 || sizing->settings.grad_accum > 1 ? 4 : 2;
     sizing->gradient_rest_bytes = sizing->gradient_element_bytes + (paper20 ? 2 : 0);
     sizing->optimizer_element_bytes = 12;

@@ -90,9 +90,9 @@ struct mw_sizing {
     int64_t tokens;         /* sequences * seq */
     struct mw_shape shape;
 
-    bool params_partitioned;    /* zero3, zero-infinity: fetched for use */
-    bool gradients_partitioned; /* zero2 and up */
-    bool optimizer_partitioned; /* zero1 and up */
+    bool params_partitioned;    /* fetched for use */
+    bool gradients_partitioned; /* as the strategy's row says */
+    bool optimizer_partitioned;
     int64_t gradient_element_bytes;  /* moved: 2, or 4 when accumulated or kept in fp32 */
     int64_t gradient_rest_bytes;     /* held at home; paper20 keeps the 16-bit gradient too */
     int64_t optimizer_element_bytes; /* fp32 parameter, momentum, variance: 12 */
