@@ -72,8 +72,8 @@ pair_ops(const struct mw_result *predicted, const struct mw_measured_step *steps
 
     for (size_t i = 0; i < predicted->timeline->row_count; i++) {
         const struct mw_timeline_row *row = &predicted->timeline->rows[i];
-        ops[row->op] = (struct mw_compare_op){
-            row->op, {row_s(row), median_of_op(steps, count, row->op)}};
+        ops[row->op] =
+            (struct mw_compare_op){row->op, {row_s(row), median_of_op(steps, count, row->op)}};
     }
     return ops;
 }
@@ -166,7 +166,7 @@ pair_lane(const struct mw_result *predicted, struct mw_result *const *uses, uint
     return (struct mw_pair){value(predicted, lane), median(values, count)};
 }
 
-/* By rank, of which the first is known. */
+/* By rank; the first rank's is known. */
 static double *
 over_ranks(const struct mw_measured *measured, struct mw_pair pair, uint32_t lane, bool busy)
 {
@@ -289,7 +289,7 @@ mw_compare_rank(const struct mw_plan *plan, const struct mw_measured *measured, 
     return rank;
 }
 
-/* --- what ordering takes ---------------------------------------------------------------------- */
+/* --- what ordering costs ---------------------------------------------------------------------- */
 
 static int
 compare_starts(const void *a, const void *b)
@@ -299,7 +299,7 @@ compare_starts(const void *a, const void *b)
     return (x->start_ns > y->start_ns) - (x->start_ns < y->start_ns);
 }
 
-/* Of a step, which begins where the one before ended. */
+/* For one step, which begins where the one before ended. */
 static double
 idle_of(const struct mw_measured_step *step)
 {

@@ -1,8 +1,8 @@
 /*
  * compare.h - predicted against measured: the step, its lanes, phases and operators, and op by op.
  *
- * Both clocks ran the same plan, so that every op has a predicted and a measured time.  Measured
- * figures are medians over the steps that mw_measured_steps gives.  Times of ops are from start to
+ * Both clocks ran the same plan, so every op has a predicted and a measured time.  Measured figures
+ * are medians over the steps that mw_measured_steps gives.  The time of an op runs from start to
  * end: an op that shares a channel, or waits for its match, takes longer.
  */
 #ifndef MW_REPORT_COMPARE_H
@@ -42,36 +42,36 @@ struct mw_compare_op {
 
 struct mw_compare {
     const struct mw_plan *plan; /* borrowed */
-    uint32_t ranks;             /* of the run that are known: 1, or all */
-    uint32_t steps;             /* that the medians are of */
+    uint32_t ranks;             /* ranks of the run that are known: 1 or all */
+    uint32_t steps;             /* number of steps behind the medians */
     int64_t stolen;             /* steps after the first that the hypervisor took time from; */
-    bool all_stolen;            /* these are the steps, for there are no others: else left out */
-    int64_t typical_step;       /* of which the timeline is shown; from 0 */
+    bool all_stolen;            /* only such steps exist, so they are used; else left out */
+    int64_t typical_step;       /* the one whose timeline is shown; from 0 */
     double fastest_s, slowest_s;
     struct mw_pair step;
-    double idle_s; /* measured: of the step, with no op in flight */
-    struct mw_pair first_step; /* by this plan: predicted NAN where another one goes before it */
+    double idle_s;             /* measured: time of the step with no op in flight */
+    struct mw_pair first_step; /* by this plan: predicted NAN if another plan precedes it */
     double naive_s; /* FLOPs over the profile's matrix rate: the least that a prediction must beat;
                        NAN: not known */
     struct mw_compare_lane *lanes; /* those with ops, in the plan's order */
     uint32_t lane_count;
     struct mw_compare_phase phases[MW_COMPARE_PHASES];
     uint32_t phase_count;
-    struct mw_compare_operator *operators; /* by difference, largest first */
+    struct mw_compare_operator *operators; /* largest difference first */
     uint32_t operator_count;
-    struct mw_compare_op ops[MW_COMPARE_OPS_MAX]; /* that differ most, largest first */
+    struct mw_compare_op ops[MW_COMPARE_OPS_MAX]; /* the largest differences, largest first */
     uint32_t op_count;
 };
 
 /* `predicted` has plan and timeline; the plan is of one rank, and `measured` of at least a step. */
 struct mw_compare *mw_compare_new(const struct mw_result *predicted,
                                   const struct mw_measured *measured, double naive_s);
-/* What a rank has to tell rank 0 of itself; `step` is one of its steps to judge by. */
+/* What a rank sends to rank 0 about itself; `step` is one of the steps that count. */
 struct mw_measured_rank mw_compare_rank(const struct mw_plan *plan,
                                         const struct mw_measured *measured, int64_t step);
 void mw_compare_free(struct mw_compare *compare); /* NULL is allowed */
 
-/* Of the prediction, of what was measured: +0.1 is 10% too long. */
+/* Error of a prediction against its measurement: +0.1 is 10% too long. */
 double mw_pair_error(struct mw_pair pair);
 
 #endif

@@ -1,8 +1,8 @@
 /*
  * grid.h - text in aligned columns, two spaces between them.
  *
- * `align` has a letter a column: l left, r right.  Rows may end early; the last cell of a row that
- * does is not padded.  Widths count characters, not bytes.
+ * `align` has a letter per column: l left, r right.  Rows may end early; then their last cell is
+ * not padded.  Widths count characters, not bytes.
  */
 #ifndef MW_REPORT_GRID_H
 #define MW_REPORT_GRID_H
@@ -19,7 +19,7 @@ void mw_grid_row_array(struct mw_grid *grid, const char *const *cells);
 /* Writes every row after `indent` spaces, and frees the grid; only frees it if `out` is NULL. */
 void mw_grid_print(struct mw_grid *grid, FILE *out, int indent);
 
-/* "[####----]": `ratio` of `width` cells; more than 1 is full. */
+/* "[####----]": `ratio` of `width` cells is filled; a ratio above 1 fills all. */
 const char *mw_grid_bar(double ratio, int width);
 
 #endif

@@ -13,7 +13,7 @@ predicted(const struct mw_result *result, double value)
     return result->simulated ? value : NAN;
 }
 
-/* Of a plan of which the text alone is known nothing else is: null. */
+/* Of a plan that was read from a file nothing else is known: null. */
 static void
 write_known(struct mw_json_writer *json, const struct mw_result *r, const char *key, int64_t value)
 {
@@ -23,7 +23,7 @@ write_known(struct mw_json_writer *json, const struct mw_result *r, const char *
         mw_json_string(json, key, NULL);
 }
 
-/* What was not asked for, or has no rating or price, is 0 or NAN. */
+/* A value that nobody asked for, or that lacks a rating or a price, is 0 or NAN. */
 static double
 said(const struct mw_result *result, double value)
 {
@@ -97,8 +97,8 @@ write_low_high(struct mw_json_writer *json, const char *key, const double of_out
     mw_json_end(json, '}');
 }
 
-/* What goes with the step time (+1), against it (-1), or does not follow it (0); a value that
- * cannot be said has no range. */
+/* Grows with the step time (+1), falls with it (-1), or does not follow it (0); an unknown value
+ * has no range. */
 static void
 write_scaled(struct mw_json_writer *json, const struct mw_result *r, const char *key, double value,
              int with)
@@ -111,7 +111,7 @@ write_scaled(struct mw_json_writer *json, const struct mw_result *r, const char 
         write_low_high(json, key, of_outlook);
 }
 
-/* Drives that wear out are as many, however long it takes. */
+/* The number of drives that wear out does not depend on the time. */
 static void
 write_cost_range(struct mw_json_writer *json, const struct mw_result *r)
 {

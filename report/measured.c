@@ -60,7 +60,7 @@ end_ns(const struct mw_timeline *timeline)
     return end;
 }
 
-/* Every second one stays, and of those to come every stride-th. */
+/* Keeps every second step, and from now on every stride-th. */
 static void
 thin(struct mw_measured *measured)
 {
@@ -76,7 +76,7 @@ thin(struct mw_measured *measured)
     measured->stride *= 2;
 }
 
-/* Where the step is kept; NULL. */
+/* Where the step is kept, or NULL. */
 static struct mw_measured_step *
 place_for(struct mw_measured *measured, int64_t step)
 {
@@ -87,7 +87,7 @@ place_for(struct mw_measured *measured, int64_t step)
     return (step - 1) % measured->stride ? NULL : &measured->later[measured->count++];
 }
 
-/* One kind is kept: the first of the better takes the place of all of the other. */
+/* Only one kind is kept: the first undisturbed step replaces all disturbed ones. */
 static bool
 is_worse(struct mw_measured *measured, int64_t step, bool stolen)
 {

@@ -1,11 +1,11 @@
 /*
- * measured.h - what a run did: when every op of its steps ran, of so many steps as memory is kept
- * for, and the file that holds it.
+ * measured.h - what a run did: when every op of its steps ran, for as many steps as are kept, and
+ * the file that holds it.
  *
- * A step takes from the end of the step before to its own end, as the engine counts the steady
- * state; or from when it was let in, where that is later: what held it was nobody's work.  The
- * first step of a run makes what later ones reuse: it is kept apart.  Of a long run every 2nd, 4th,
- * ... later step is kept, so that what is kept spans all of it.
+ * A step lasts from the end of the step before to its own end, as in the engine's steady state.  If
+ * it was allowed to begin later than that, it lasts from then on: nothing worked in between.  The
+ * first step of a run creates what later steps reuse, so it is kept apart.  Of a long run every
+ * 2nd, 4th, ... later step is kept, so that the kept steps span the whole run.
  */
 #ifndef MW_REPORT_MEASURED_H
 #define MW_REPORT_MEASURED_H
@@ -23,21 +23,21 @@
 struct mw_measured_step {
     int64_t step; /* of the run, from 0 */
     int64_t time_ns;
-    bool stolen; /* the hypervisor took time from it */
-    struct mw_timeline timeline; /* a row an op, in the order of ops */
+    bool stolen;                 /* the hypervisor took time from it */
+    struct mw_timeline timeline; /* a row per op, in the order of ops */
 };
 
 /* What another rank of the run did meanwhile, by its own clock. */
 struct mw_measured_rank {
     uint32_t lane_count;           /* of the plan */
-    int64_t *busy_ns, *exposed_ns; /* [lane_count] medians over the steps to judge by; g_free */
+    int64_t *busy_ns, *exposed_ns; /* [lane_count] medians over the steps that count; g_free */
     struct mw_timeline timeline;   /* of rank 0's typical step; rows: g_free */
 };
 
 struct mw_measured {
     uint32_t op_count;
     int64_t seen;   /* steps of the run */
-    int64_t stolen; /* of them but the first, with time that the hypervisor took */
+    int64_t stolen; /* without the first: those that the hypervisor took time from */
     struct mw_measured_step first;
     struct mw_measured_step later[MW_MEASURED_STEPS_MAX];
     uint32_t count;                 /* of later */
@@ -50,35 +50,35 @@ struct mw_measured {
 struct mw_measured *mw_measured_new(uint32_t op_count);
 void mw_measured_free(struct mw_measured *measured); /* NULL is allowed */
 
-/* The step after those before: op_count rows, copied.  A row of step 0 begins a run anew, and a
- * clock.  Returns the time of the step. */
+/* Appends a step: op_count rows, copied.  Step 0 starts a new run with a new clock.  Returns the
+ * time of the step. */
 int64_t mw_measured_add(struct mw_measured *measured, const struct mw_timeline *timeline);
-/* The same of one that was let in at a time of the timeline's clock (0: at once), and that may have
- * lost time to the hypervisor: such are not kept, but where all later ones are of that kind. */
+/* The same for a step that was allowed to begin at a time of the timeline's clock (0: at once), and
+ * may have lost time to the hypervisor.  Such steps are kept only if all later ones are like it. */
 int64_t mw_measured_add_step(struct mw_measured *measured, const struct mw_timeline *timeline,
                              int64_t let_in_ns, bool stolen);
-/* All steps to judge by are of that kind. */
+/* Whether all steps that count lost time to the hypervisor. */
 bool mw_measured_all_stolen(const struct mw_measured *measured);
 
-/* Takes over what the rank's arrays hold. */
+/* Takes ownership of the rank's arrays. */
 void mw_measured_add_rank(struct mw_measured *measured, const struct mw_measured_rank *rank);
 void mw_measured_rank_clear(struct mw_measured_rank *rank);
 
-/* The steps to judge by: the later ones, or the first where it is alone; NULL of no steps. */
+/* The steps that count: the later ones, or the first if there is no other; NULL without any. */
 const struct mw_measured_step *mw_measured_steps(const struct mw_measured *measured,
                                                  uint32_t *count);
-/* Of them: the median of their times, and the step next to it. */
+/* The median of their times, and the step closest to it. */
 double mw_measured_median_s(const struct mw_measured *measured);
 const struct mw_measured_step *mw_measured_typical(const struct mw_measured *measured);
 
 /* The file: the plan's text, then the steps; `machine` says in one line what measured them. */
 bool mw_measured_write(const struct mw_measured *measured, const struct mw_plan *plan,
                        const char *machine, FILE *out);
-/* Reads back what was written, the plan checked.  NULL with *error, one line that names `path`, and
- * nothing set; of no such file as base/input.h says. */
+/* Reads the file back; its plan is checked.  On failure NULL, and *error is one line that names
+ * `path`; a file that cannot be opened gives the errors of base/input.h. */
 struct mw_measured *mw_measured_read(const char *path, struct mw_plan **plan, char **machine,
                                      GError **error);
-/* The same of `length` bytes of text; `path` is for messages. */
+/* The same from `length` bytes of text; `path` is for messages. */
 struct mw_measured *mw_measured_parse(const char *text, size_t length, const char *path,
                                       struct mw_plan **plan, char **machine, GError **error);
 

@@ -1,4 +1,4 @@
-/* A measured run as text: the plan, then a line an op for every step. */
+/* A measured run as text: the plan, then for every step a line per op. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -129,7 +129,7 @@ read_rows(struct mw_plan_reader *reader, const struct mw_plan *plan, int64_t ste
     return timeline;
 }
 
-/* Steps come in their order. */
+/* Steps must come in order. */
 static void
 read_step(struct mw_plan_reader *reader, const struct mw_plan *plan, int64_t least, int64_t most,
           struct mw_measured_step *step)
@@ -156,7 +156,7 @@ read_lane(struct mw_plan_reader *reader, struct mw_measured_rank *rank, uint32_t
     mw_plan_reader_end_line(reader);
 }
 
-/* Behind its number, which is on a line that was begun. */
+/* The rest of a line that begins with the number. */
 static void
 read_rank(struct mw_plan_reader *reader, const struct mw_plan *plan, struct mw_measured *measured)
 {

@@ -2,8 +2,9 @@
  * memory_curve.h - what a timeline holds in memory, from the contents of the plan's slots.
  *
  * A content lives from the start of the op that defines it to the end of its last user before the
- * next definition; a content that the next step still reads lives to the end of the step, and from
- * its beginning.  Persistent slots live throughout.  Times count from the first op's start.
+ * next definition.  A content that the next step still reads lives to the end of the step, and from
+ * the beginning of the step on.  Persistent slots live throughout.  Times count from the first op's
+ * start.
  */
 #ifndef MW_REPORT_MEMORY_CURVE_H
 #define MW_REPORT_MEMORY_CURVE_H
@@ -21,7 +22,7 @@ struct mw_memory_life { /* one content of one slot */
 struct mw_memory_lives { /* sorted by slot, then time; of a slot they never overlap */
     struct mw_memory_life *life;
     size_t count;
-    int64_t begin_ns; /* of the timeline: what the times count from */
+    int64_t begin_ns; /* where the timeline's times begin */
     int64_t span_ns;  /* to the end of its last op */
 };
 
@@ -40,7 +41,7 @@ struct mw_memory_lives mw_memory_lives_find(const struct mw_plan *plan,
                                             const struct mw_timeline *timeline);
 void mw_memory_lives_clear(struct mw_memory_lives *lives);
 
-/* Of one rank, and of one purpose or all (MW_PURPOSE_COUNT).  Free with mw_memory_curve_clear. */
+/* For one rank, and one purpose or all (MW_PURPOSE_COUNT).  Free with mw_memory_curve_clear. */
 struct mw_memory_curve mw_memory_curve_find(const struct mw_plan *plan,
                                             const struct mw_memory_lives *lives, uint32_t rank,
                                             enum mw_purpose purpose);

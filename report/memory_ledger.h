@@ -1,5 +1,5 @@
 /*
- * memory_ledger.h - the ledger over time: what each purpose has in use in each phase of a step.
+ * memory_ledger.h - the ledger over time: what each purpose uses in each phase of a step.
  */
 #ifndef MW_REPORT_MEMORY_LEDGER_H
 #define MW_REPORT_MEMORY_LEDGER_H

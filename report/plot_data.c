@@ -85,7 +85,7 @@ add_to_columns(busy_columns busy, const struct segment *segment, double column_n
     }
 }
 
-/* Phases stand on one another in a column; equal neighbours become one box. */
+/* Phases are stacked in a column; equal neighbours become one box. */
 static void
 append_bars(struct mw_plot_data *data, const busy_columns busy, double y, double column_ns)
 {

@@ -1,5 +1,5 @@
 /*
- * plot_data.h - a timeline thinned out to what a picture can show, as gnuplot data blocks.
+ * plot_data.h - a timeline reduced to what a picture can show, as gnuplot data blocks.
  */
 #ifndef MW_REPORT_PLOT_DATA_H
 #define MW_REPORT_PLOT_DATA_H
@@ -9,8 +9,8 @@
 
 #include "plan/plan.h"
 
-/* More boxes than this are drawn as bars instead: one a column of time, as high as its lane was
- * busy in it. */
+/* More boxes than this are drawn as bars instead: one bar per column of time, as high as the share
+ * of it in which the lane was busy. */
 #define MW_PLOT_BOXES_MAX 4000
 #define MW_PLOT_COLUMNS 700
 

@@ -18,7 +18,7 @@ static const char *const tier_colors[MW_TIER_COUNT] = {
     [MW_TIER_NVME] = "#444444",
 };
 
-/* A single-quoted string, in which gnuplot knows no escape but the doubled quote. */
+/* A single-quoted string: gnuplot's only escape in it is the doubled quote. */
 static void
 append_quoted(GString *script, const char *text)
 {
@@ -92,7 +92,7 @@ append_subject(GString *script, const struct mw_result *r)
     g_string_free(title, TRUE);
 }
 
-/* The time axis in a unit that gives it numbers of one to three digits. */
+/* The time axis, in a unit that gives numbers of one to three digits. */
 static double
 time_unit(double span_s, const char **name)
 {

@@ -5,8 +5,8 @@
 #include "report/report.h"
 #include "report/table.h"
 
-/* Pixels.  Two panels share a picture of the usual height; more of them are lower, and make it
- * higher, as far as every terminal draws. */
+/* Pixels.  Two panels share a picture of the usual height.  More panels are lower and make the
+ * picture higher, up to what every terminal draws. */
 #define HEAD 88
 #define FOOT 72
 #define GAP 32
@@ -18,11 +18,10 @@ append_title(GString *script, const struct mw_run *run)
 {
     g_autofree char *subject = mw_table_subject(run->predicted, "");
     double error = mw_pair_error(run->compare->step);
-    g_autofree char *title = g_strdup_printf(
-        "%s: step %s predicted, %s measured (%s%s)", subject,
-        mw_format_seconds(run->compare->step.predicted_s),
-        mw_format_seconds(run->compare->step.measured_s), error >= 0 ? "+" : "",
-        mw_format_percent(error));
+    g_autofree char *title = g_strdup_printf("%s: step %s predicted, %s measured (%s%s)", subject,
+                                             mw_format_seconds(run->compare->step.predicted_s),
+                                             mw_format_seconds(run->compare->step.measured_s),
+                                             error >= 0 ? "+" : "", mw_format_percent(error));
 
     mw_plot_append_title(script, title);
 }

@@ -14,24 +14,24 @@
 #include "plan/plan.h"
 #include "study/result.h"
 
-void mw_table_plan(FILE *out, const struct mw_result *result); /* what will be where */
-/* The lines that a decision needs, and what-if tables where they were asked for; with `details`
- * also lanes, channels, phases and closed forms. */
+void mw_table_plan(FILE *out, const struct mw_result *result); /* what is kept where */
+/* The lines that a decision needs, and what-if tables if the result has any; with `details` also
+ * lanes, channels, phases and closed forms. */
 void mw_table_simulate(FILE *out, const struct mw_result *result, bool details);
-/* One row each, for several strategies. */
+/* Several strategies, one row each. */
 void mw_table_compare(FILE *out, struct mw_result *const *results, size_t count);
 
-/* One object for one result, an array for several.  What cannot be said is null. */
+/* One object for one result, an array for several.  Unknown values are null. */
 bool mw_json_write(FILE *out, struct mw_result *const *results, size_t count);
-/* An array, however many. */
+/* Always an array. */
 bool mw_json_write_array(FILE *out, struct mw_result *const *results, size_t count);
 bool mw_csv_write(FILE *out, struct mw_result *const *results, size_t count);
 
-/* Chrome trace (opens in Perfetto): one process a rank, one track a lane, operators named, memory
- * of each tier as counters. */
+/* Chrome trace (opens in Perfetto): one process per rank, one track per lane, operators by name,
+ * memory of each tier as counters. */
 bool mw_trace_write(const char *path, const struct mw_result *result, GError **error);
 
-/* gnuplot: lanes over the step above, memory per tier below.  PNG or SVG by the suffix. */
+/* gnuplot: lanes over the step above, memory per tier below.  The suffix chooses PNG or SVG. */
 bool mw_plot_write(const char *path, const struct mw_result *result, GError **error);
 
 #endif

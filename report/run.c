@@ -7,7 +7,7 @@
 #include "report/report.h"
 #include "study/lanes.h"
 
-/* What goes with the speed, or against it. */
+/* Values that grow or fall with the speed. */
 static void
 scale_rates(struct mw_result *r, struct mw_pair step)
 {
@@ -40,7 +40,7 @@ find_bottleneck(struct mw_result *r)
     r->bottleneck_share = busiest ? busiest->busy_s / r->step_time_s[1] : NAN;
 }
 
-/* Medians, as everywhere, in place of the one step's. */
+/* Medians, as everywhere, instead of the one step's times. */
 static void
 set_lanes(struct mw_result *r, const struct mw_compare *compare)
 {

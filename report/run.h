@@ -12,12 +12,12 @@
 #include "report/measured.h"
 #include "study/result.h"
 
-struct mw_run_facts { /* what a timeline does not say; all since the first step began */
+struct mw_run_facts {    /* what a timeline does not hold; all since the first step began */
     const char *backend; /* lives as long as the program */
     int64_t steps, skipped;
     double first_loss, last_loss, seconds;
     int64_t peak_bytes[MW_TIER_COUNT]; /* reserved for the plan's slots */
-    int64_t resident_bytes;            /* most of the process: VmHWM and huge pages */
+    int64_t resident_bytes;            /* the process's peak: VmHWM and huge pages */
     int64_t nvme_read_bytes, nvme_written_bytes;
 };
 
@@ -26,24 +26,24 @@ struct mw_run {
     const struct mw_measured *measured;
     const struct mw_compare *compare;
     const struct mw_run_facts *facts; /* NULL: read from a file, which does not hold them */
-    const char *machine;              /* that was measured */
+    const char *machine;              /* the one that was measured */
 };
 
-/* The prediction with what was measured in place of what was predicted; its timeline is that of the
- * typical step, borrowed.  Free with mw_run_result_free before `predicted`. */
+/* The prediction, with measured values in place of the predicted ones; its timeline is the typical
+ * step's, borrowed.  Free with mw_run_result_free before `predicted`. */
 struct mw_result *mw_run_result(const struct mw_run *run);
 void mw_run_result_free(struct mw_result *result);
 
-/* Of a profile that was measured here and is slower than the run: why an MFU of over 100% stands in
- * its log, and what to do.  NULL where it is not; g_free it. */
+/* If the profile was measured here and is slower than the run: why the log shows an MFU of over
+ * 100%, and what to do.  NULL otherwise; g_free it. */
 char *mw_run_faster_text(const struct mw_run *run);
 
 void mw_table_run(FILE *out, const struct mw_run *run);
-/* What `simulate` says, with measured values, then `predicted`, `compare` and `run`. */
+/* The keys of `simulate`, with measured values, then `predicted`, `compare` and `run`. */
 bool mw_json_run_write(FILE *out, const struct mw_run *run);
-/* One process "predicted", one "measured", each a track a lane and its memory. */
+/* One process "predicted", one "measured", each with a track per lane and its memory. */
 bool mw_trace_run_write(const char *path, const struct mw_run *run, GError **error);
-/* Timelines over one another on one axis: predicted, and measured by each rank. */
+/* Timelines above each other on one axis: predicted, and measured by each rank. */
 bool mw_plot_run_write(const char *path, const struct mw_run *run, GError **error);
 
 #endif

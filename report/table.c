@@ -159,8 +159,8 @@ mw_table_smaller_batch(const struct mw_result *result)
                            mw_format_count(result->smaller_batch_tokens_per_s));
 }
 
-/* Drives that wear out before the training ends; NULL: they last.  A rented machine's are not its
- * user's to replace. */
+/* The caution on drives that wear out before the training ends; NULL if they last.  The user of a
+ * rented machine does not replace its drives. */
 static char *
 wear_text(const struct mw_result *r)
 {
@@ -216,8 +216,8 @@ mw_table_notes(FILE *out, const struct mw_result *result)
         mw_table_line(out, "caution", "%s", *caution);
 }
 
-/* Another batch of all GPUs is another training: the present one stands beside it, and steps are
- * not compared; tokens are, by time and, of what has to be paid for, by money. */
+/* Another global batch is another training.  So the present one stands beside it, and tokens are
+ * compared instead of steps: by time and, for changes that cost money, by money. */
 static void
 print_change(FILE *out, const char *label, const struct mw_result *result,
              const struct mw_result_change *change)

@@ -16,28 +16,28 @@ void mw_table_heading(FILE *out, const char *heading);
 
 /* "2 x dgx2 (32 GPUs)".  g_free it. */
 char *mw_table_machines(const struct mw_result *result);
-/* "gpt2 trains on 1 x h100 (1 GPU) with ddp", `does` being "trains " or ""; a plan of which only
- * the text is known goes by its title.  g_free it. */
+/* "gpt2 trains on 1 x h100 (1 GPU) with ddp", `does` being "trains " or ""; a plan that was read
+ * from a file goes by its title.  g_free it. */
 char *mw_table_subject(const struct mw_result *result, const char *does);
-/* `value` of `whole` as a percentage, "-" where it cannot be said. */
+/* `value` of `whole` as a percentage, "-" if it is unknown. */
 const char *mw_table_share(double value, double whole);
 /* `text`, or "-" for NULL. */
 const char *mw_table_text(const char *text);
 
-/* What a micro-batch is of: "GPU", or "group of 8 GPUs" that share each layer.  g_free it. */
+/* Who computes a micro-batch: "GPU", or "group of 8 GPUs" that share each layer.  g_free it. */
 char *mw_table_batch_share(const struct mw_result *result);
-/* "batch 7 per GPU"; of such a group, in whole sequences: "batch 12 per group of 8 GPUs, --batch
- * 1.5", the option being per GPU.  g_free it. */
+/* "batch 7 per GPU"; for such a group, in whole sequences: "batch 12 per group of 8 GPUs, --batch
+ * 1.5", because the option counts per GPU.  g_free it. */
 char *mw_table_batch(const struct mw_result *result, double micro_batch);
 
-/* What is said of a smaller batch that is faster; NULL if none is.  g_free it. */
+/* The note on a smaller batch that is faster; NULL if none is.  g_free it. */
 char *mw_table_smaller_batch(const struct mw_result *result);
 
-/* Why not to trust a prediction as it stands; NULL-terminated, may be empty.  g_strfreev it. */
+/* Reasons for doubt in a prediction; NULL-terminated, may be empty.  g_strfreev it. */
 char **mw_table_cautions(const struct mw_result *result);
 
-/* What --tokens come to: "1B tokens in 5.01 hours, 247 kWh", and behind it, if asked, what that
- * costs an owner; NULL where none are asked.  g_free it. */
+/* The cost of --tokens: "1B tokens in 5.01 hours, 247 kWh", followed by an owner's cost if
+ * `with_owner`; NULL without --tokens.  g_free it. */
 char *mw_table_training(const struct mw_result *result, bool with_owner);
 
 /* Peak and capacity in the capacity's unit: "24.1 of 30.5 GiB".  g_free it. */
@@ -48,7 +48,7 @@ void mw_table_first_lines(FILE *out, const struct mw_result *result);
 void mw_table_memory(FILE *out, const struct mw_result *result); /* a line and a bar per tier */
 void mw_table_states(FILE *out, const struct mw_result *result);
 void mw_table_notes(FILE *out, const struct mw_result *result);
-/* The lines with a label: those that decide, or with `details` all of them. */
+/* The labelled lines: those that a decision needs, or with `details` all of them. */
 void mw_table_verdict_body(FILE *out, const struct mw_result *result, bool details);
 void mw_table_last_lines(FILE *out, const struct mw_result *result); /* what to change */
 

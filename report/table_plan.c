@@ -39,8 +39,7 @@ print_ledger(FILE *out, const struct mw_result *r)
     struct mw_grid *grid = mw_grid_new("llrrrrr");
 
     mw_table_heading(out, "Memory per GPU: what every byte is for");
-    mw_grid_row(grid, "tier", "purpose", "bytes", "share", "usable", "reserved", "max slot",
-                NULL);
+    mw_grid_row(grid, "tier", "purpose", "bytes", "share", "usable", "reserved", "max slot", NULL);
     for (int i = 0; i < MW_TIER_COUNT; i++) {
         add_ledger_tier(grid, r, i);
         add_total(grid, &r->tiers[i], i);
@@ -48,7 +47,7 @@ print_ledger(FILE *out, const struct mw_result *r)
     mw_grid_print(grid, out, 2);
 }
 
-/* A grid has a column a phase, so its rows are put together cell by cell. */
+/* The grid has a column per phase, so its rows are assembled cell by cell. */
 static void
 add_in_use(struct mw_grid *grid, const struct mw_result *r, const struct mw_memory_row *row)
 {
@@ -143,7 +142,7 @@ print_placement(FILE *out, const struct mw_result *r)
     mw_grid_print(grid, out, 2);
 }
 
-/* Beside the ledger: the equations know no buffers, no embedding, no tensor slicing. */
+/* Beside the ledger: the equations leave out buffers, the embedding and tensor slicing. */
 static void
 print_paper(FILE *out, const struct mw_result_paper *paper)
 {

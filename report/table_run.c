@@ -12,7 +12,7 @@
 #define OPERATORS_SHOWN 16
 #define OPS_SHOWN 8
 
-/* "+8.4%": with a sign, for it says in which direction. */
+/* "+8.4%": with a sign, which gives the direction. */
 static char *
 error_text(struct mw_pair pair)
 {
@@ -45,7 +45,7 @@ print_step(FILE *out, const struct mw_compare *c)
     mw_grid_print(grid, out, 2);
 }
 
-/* "4.10 ms .. 5.20 ms" busy; NULL of one rank. */
+/* "4.10 ms .. 5.20 ms" busy; NULL for one rank. */
 static char *
 spread_text(const struct mw_compare *c, const struct mw_compare_lane *lane)
 {
@@ -154,7 +154,7 @@ print_ops(FILE *out, const struct mw_compare *c)
     mw_grid_print(grid, out, 2);
 }
 
-/* How much the run took beside what the plan says. */
+/* The memory that the run took, beside the plan's. */
 static void
 print_memory(FILE *out, const struct mw_run *run)
 {

@@ -119,7 +119,7 @@ print_drives(FILE *out, const struct mw_result *r)
                       mw_format_bytes(r->nvme_read_bytes), mw_format_bytes(r->nvme_written_bytes));
 }
 
-/* A short training costs something too. */
+/* A short training is not free. */
 static const char *
 amount(double value)
 {

@@ -7,14 +7,14 @@
 #include "report/run.h"
 #include "study/lanes.h"
 
-/* A timeline of the trace, and its processes: `name` is before a rank's, and NULL where there is
- * one timeline. */
+/* A timeline of the trace, and its processes: `name` precedes the rank's, and is NULL if there is
+ * only one timeline. */
 struct part {
     const struct mw_plan *plan;
     const struct mw_timeline *timeline;
     uint32_t first_pid;
     const char *name;
-    int rank; /* of a run, which it was measured by; -1: as the plan says */
+    int rank; /* the rank that measured it; -1: the plan's ranks */
 };
 
 /* The format counts in microseconds; the plan in nanoseconds. */
@@ -118,7 +118,7 @@ write_row(struct mw_json_writer *json, uint32_t pid, int64_t tid, const char *ti
     write_sort_index(json, pid, tid);
 }
 
-/* Slices of one track may not overlap: ops in flight together get rows, and thread ids, of their
+/* Slices of one track may not overlap, so ops in flight together get rows, and thread ids, of their
  * own.  Returns the last id in use. */
 static int64_t
 write_lane(struct mw_json_writer *json, const struct part *part, const struct mw_spans *spans,

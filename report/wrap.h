@@ -1,7 +1,7 @@
 /*
  * wrap.h - lines of prose that keep within a terminal's columns.
  *
- * What goes to a file or a pipe stays whole, for grep.
+ * Lines that go to a file or a pipe stay whole, for grep.
  */
 #ifndef MW_REPORT_WRAP_H
 #define MW_REPORT_WRAP_H
@@ -9,17 +9,17 @@
 #include <glib.h>
 #include <stdio.h>
 
-/* How many columns a line of `out` may have: those of the terminal, which $COLUMNS may set; 0: it
- * is none, and a line may have any. */
+/* How many columns a line of `out` may have: those of the terminal, which $COLUMNS overrides; 0: no
+ * limit, because `out` is no terminal. */
 int mw_wrap_columns(FILE *out);
 
-/* Writes the rest of a line that has `at` columns by now, and ends it.  What is beyond `columns`
- * (0: nothing is) goes to further lines, behind `indent` spaces; breaks are between words, of which
- * one that is longer stays whole.  Spaces within stay. */
+/* Writes the rest of a line that already has `at` columns, and ends it.  Words beyond `columns` (0:
+ * no limit) go to further lines after `indent` spaces; a word that is longer than a line stays
+ * whole.  Spaces between words stay as they are. */
 void mw_wrap_text(FILE *out, const char *text, int at, int indent, int columns);
 
-/* Writes a row of a list and, two columns behind it, what is said of it: below, where the two have
- * too many columns for `out`. */
+/* Writes a list's entry and, two columns after it, its description; below it, if both together are
+ * too wide for `out`. */
 void mw_wrap_row(FILE *out, const char *row, const char *text);
 
 /* Writes a whole line, within the columns of `out`. */
