@@ -4,6 +4,7 @@
 
 #include "calibrate/internal.h"
 #include "exec/host/thread.h"
+#include "hardware/ring.h"
 
 #define FEW 32 /* elements of a rank: a latency */
 #define ELEMENT_BYTES 2
@@ -32,16 +33,12 @@ part_of(const struct collective *it)
 static double
 passed_on(const struct collective *it)
 {
-    double bytes = ELEMENT_BYTES * (double)part_of(it).elements, n = mw_calibrate_ranks(it->c);
+    double bytes = ELEMENT_BYTES * (double)part_of(it).elements;
+    double once = mw_ring_bytes(bytes, mw_calibrate_ranks(it->c));
 
-    switch (it->kind) {
-    case MW_CALIBRATION_BROADCAST:
-        return bytes;
-    case MW_CALIBRATION_ALL_REDUCE:
-        return 2 * bytes * (n - 1) / n;
-    default:
-        return bytes * (n - 1) / n;
-    }
+    return it->kind == MW_CALIBRATION_BROADCAST    ? bytes
+           : it->kind == MW_CALIBRATION_ALL_REDUCE ? 2 * once
+                                                   : once;
 }
 
 static bool

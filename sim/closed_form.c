@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "hardware/ring.h"
 #include "sim/cost.h"
 #include "sim/efficiency.h"
 
@@ -56,45 +57,46 @@ over(double bytes, double rate)
     return bytes > 0 ? bytes / rate : 0;
 }
 
-/* Ring all-gather or reduce-scatter of `bytes` over n members, r of them in a node, with g sibling
- * groups sharing the NIC: (n-1)/n over the GPU's port, each node entered once over the NIC. */
-static double
-ring_s(const struct mw_hardware *hw, double bytes, double n, double r, double g)
+/* The closed form knows of no latency. */
+static struct mw_ring
+ring_of(const struct mw_hardware *hw, double ranks, double ranks_per_node, double groups_per_node)
 {
-    double nodes = ceil(n / r);
-    double inside = r > 1 ? bytes * (n - 1) / n / hw->fabric_bytes_per_s : 0;
-    double between = nodes > 1 ? bytes * (nodes - 1) / nodes * g / hw->nic_bytes_per_s : 0;
+    struct mw_ring ring = mw_ring_of(hw, ranks, ranks_per_node, groups_per_node);
 
-    return n > 1 ? fmax(inside, between) : 0;
+    ring.fabric_latency_s = ring.nic_latency_s = 0;
+    return ring;
 }
 
-/* Groups of ranks that hold the same slice of the model and share a node's NIC. */
-static double
-dp_groups(const struct mw_closed_dims *d)
+/* Ranks that hold the same slice of the model. */
+static struct mw_ring
+dp_ring(const struct mw_closed_dims *d, const struct mw_hardware *hw)
 {
-    return fmin(d->tp, d->gpus_per_node / d->dp_per_node);
+    return ring_of(hw, d->dp, d->dp_per_node, fmin(d->tp, d->gpus_per_node / d->dp_per_node));
 }
 
 static double
 dp_ring_s(const struct mw_closed_dims *d, const struct mw_hardware *hw, double bytes)
 {
-    return ring_s(hw, bytes, d->dp, d->dp_per_node, dp_groups(d));
+    const struct mw_ring ring = dp_ring(d, hw);
+
+    return mw_ring_s(&ring, bytes);
 }
 
-/* All bytes pass every link once. */
 static double
 dp_broadcast_s(const struct mw_closed_dims *d, const struct mw_hardware *hw, double bytes)
 {
-    double inside = d->dp_per_node > 1 ? bytes / hw->fabric_bytes_per_s : 0;
-    double between = d->dp > d->dp_per_node ? bytes * dp_groups(d) / hw->nic_bytes_per_s : 0;
+    const struct mw_ring ring = dp_ring(d, hw);
 
-    return fmax(inside, between);
+    return mw_ring_broadcast_s(&ring, bytes);
 }
 
 static double
 tp_ring_s(const struct mw_closed_dims *d, const struct mw_hardware *hw, double bytes)
 {
-    return ring_s(hw, bytes, d->tp, d->tp_per_node, d->gpus_per_node / d->tp_per_node);
+    const struct mw_ring ring =
+        ring_of(hw, d->tp, d->tp_per_node, d->gpus_per_node / d->tp_per_node);
+
+    return mw_ring_s(&ring, bytes);
 }
 
 /* --- compute ---------------------------------------------------------------------------------- */

@@ -3,6 +3,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "hardware/ring.h"
+
 /* An op that never ends: the engine refuses the plan, as time overflows. */
 #define NEVER_NS ((double)(INT64_MAX / 4))
 
@@ -202,81 +204,30 @@ lead_s(const struct mw_work *work, const struct mw_hardware *hardware)
     return fmax(0, hardware->nvme_latency_s + rest_s - nvme_s(work, hardware));
 }
 
-/* How a communicator lies on the machine. */
-struct ring {
-    double size, nodes, ranks_per_node;
-    double nic_bytes_per_s; /* of this group: sibling groups have the rest */
-};
-
-static struct ring
+static struct mw_ring
 ring_of(const struct mw_plan *plan, const struct mw_work *work, const struct mw_hardware *hardware)
 {
     struct mw_comm comm = {.size = 1, .ranks_per_node = 1, .groups_per_node = 1};
-    struct ring ring;
 
     if (work->comm != MW_NONE)
         comm = plan->comms[work->comm];
-    ring.size = fmax(comm.size, 1);
-    ring.ranks_per_node = fmin(fmax(comm.ranks_per_node, 1), ring.size);
-    ring.nodes = ceil(ring.size / ring.ranks_per_node);
-    ring.nic_bytes_per_s = hardware->nic_bytes_per_s / fmax(comm.groups_per_node, 1);
-    return ring;
-}
-
-/* All-gather, reduce-scatter, all-to-all: each rank passes on all but its own part, each node too.
- * The ring enters and leaves a node once; its slower stretch sets the pace (Thakur, Rabenseifner
- * and Gropp, 2005, Sec. 4; NCCL's rings). */
-static double
-ring_s(struct ring ring, double bytes, const struct mw_hardware *hardware)
-{
-    double inside = bytes * (ring.size - 1) / ring.size / hardware->fabric_bytes_per_s;
-    double between = bytes * (ring.nodes - 1) / ring.nodes / ring.nic_bytes_per_s;
-
-    if (ring.nodes <= 1)
-        return inside + (ring.size - 1) * hardware->fabric_latency_s;
-    if (ring.ranks_per_node <= 1)
-        inside = 0;
-    return fmax(inside, between) + (ring.nodes - 1) * hardware->nic_latency_s +
-           (ring.ranks_per_node - 1) * hardware->fabric_latency_s;
-}
-
-/* Pipelined over a tree: the bytes pass every link once, the latency counts its levels. */
-static double
-broadcast_s(struct ring ring, double bytes, const struct mw_hardware *hardware)
-{
-    double inside = bytes / hardware->fabric_bytes_per_s;
-    double latency = ceil(log2(ring.ranks_per_node)) * hardware->fabric_latency_s;
-
-    if (ring.nodes <= 1)
-        return inside + latency;
-    if (ring.ranks_per_node <= 1)
-        inside = 0;
-    return fmax(inside, bytes / ring.nic_bytes_per_s) + latency +
-           ceil(log2(ring.nodes)) * hardware->nic_latency_s;
-}
-
-static double
-send_s(struct ring ring, double bytes, const struct mw_hardware *hardware)
-{
-    if (ring.nodes <= 1)
-        return bytes / hardware->fabric_bytes_per_s + hardware->fabric_latency_s;
-    return bytes / ring.nic_bytes_per_s + hardware->nic_latency_s;
+    return mw_ring_of(hardware, comm.size, comm.ranks_per_node, comm.groups_per_node);
 }
 
 static double
 collective_s(const struct mw_plan *plan, const struct mw_work *work,
              const struct mw_hardware *hardware)
 {
-    struct ring ring = ring_of(plan, work, hardware);
+    const struct mw_ring ring = ring_of(plan, work, hardware);
     double bytes = (double)work->bytes;
 
-    if (ring.size <= 1)
+    if (ring.ranks <= 1)
         return 0;
     if (work->kind == MW_OP_SEND || work->kind == MW_OP_RECV)
-        return send_s(ring, bytes, hardware);
+        return mw_ring_send_s(&ring, bytes);
     if (work->kind == MW_OP_BROADCAST)
-        return broadcast_s(ring, bytes, hardware);
-    return ring_s(ring, bytes, hardware) * (work->kind == MW_OP_ALL_REDUCE ? 2 : 1);
+        return mw_ring_broadcast_s(&ring, bytes);
+    return mw_ring_s(&ring, bytes) * (work->kind == MW_OP_ALL_REDUCE ? 2 : 1);
 }
 
 double

@@ -10,11 +10,10 @@
  *   NVMe              the longer of nvme_latency_s + bytes / all drives of the node, and what a
  *                     full queue of blocks takes: mw_cost_drive_bytes_per_s; at most at the rate
  *                     at which a rank checks what it reads and writes
- *   collectives       ring (all-gather, reduce-scatter, all-to-all: (n-1)/n of the bytes;
- * all-reduce twice that; broadcast, send: all of them), inside a node over the GPU's port, between
- * nodes over the node's NIC that sibling groups share; latency per hop host update       elements /
- * host_update_params_per_s other host passes bytes / host_memory_bytes_per_s, the norm /
- * host_norm_bytes_per_s if the profile has it; on the GPU, updates and passes are memory-bound
+ *   collectives       hardware/ring.h; an all-reduce is a reduce-scatter and an all-gather
+ *   host update       elements / host_update_params_per_s
+ *   other host passes bytes / host_memory_bytes_per_s, the norm / host_norm_bytes_per_s if the
+ *                     profile has it; on the GPU, updates and passes are memory-bound
  *   commit            nvme_latency_s if it writes a record
  *
  * Updates, accumulations, norm checks and copies have work.direction 1 on the host, 0 on the GPU.
