@@ -1,8 +1,7 @@
 /*
- * json.h - JSON from users, read strictly: what json-glib lets pass and JSON does not have
- * (comments, 'strings', 0x10, 007, numbers beyond int64 that wrap, a key twice) is refused, nesting
- * is bounded.
- * Errors are one line: origin, key, value, and what would be accepted.
+ * json.h - JSON from users, read strictly: what json-glib accepts although it is not JSON
+ * (comments, 'strings', 0x10, 007, numbers beyond int64 that wrap, a key twice) is refused, and
+ * nesting is bounded. Errors are one line: origin, key, value, and what would be accepted.
  */
 #ifndef MW_BASE_JSON_H
 #define MW_BASE_JSON_H
@@ -15,14 +14,14 @@
 #define MW_JSON_DEPTH_MAX 64
 #define MW_JSON_BYTES_MAX (16 << 20)
 
-/* The text must be one object (length -1: NUL-terminated).  Owned by the caller: json_node_unref;
- * NULL with `error` set otherwise. */
+/* The text must be one object (length -1: NUL-terminated).  The caller owns the result
+ * (json_node_unref); NULL with `error` set otherwise. */
 JsonNode *mw_json_parse(const char *text, gssize length, const char *origin, GError **error);
 
 /* A value for a message: JSON on one line, cut to a few words; g_free it. */
 char *mw_json_text(JsonNode *node);
 
-/* Each leaves *out as it is where the key is absent or null, and fails on another type. */
+/* Each leaves *out unchanged if the key is absent or null, and fails on another type. */
 bool mw_json_get_int(JsonObject *object, const char *key, int64_t min, int64_t max,
                      const char *origin, int64_t *out, GError **error);
 bool mw_json_get_number(JsonObject *object, const char *key, double min, double max,

@@ -1,7 +1,7 @@
 /*
  * json_writer.h - a streaming JSON writer, for answers and for traces of many events.
  *
- * Two spaces a level; an array or object begun as `compact` stands on one line.
+ * Two spaces per level; an array or object begun as `compact` stands on one line.
  * Numbers are the shortest text that reads back to the same value; not finite is null.
  * Text that is not UTF-8 is repaired.  Errors show in ferror(out).
  */
@@ -27,7 +27,7 @@ void mw_json_string(struct mw_json_writer *json, const char *key,
 void mw_json_integer(struct mw_json_writer *json, const char *key, int64_t value);
 void mw_json_number(struct mw_json_writer *json, const char *key, double value);
 void mw_json_boolean(struct mw_json_writer *json, const char *key, bool value);
-/* `text` stands as it is: a number already written. */
+/* `text` is written unchanged: it is a number already. */
 void mw_json_raw(struct mw_json_writer *json, const char *key, const char *text);
 
 #endif

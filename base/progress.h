@@ -1,5 +1,5 @@
 /*
- * progress.h - how far a long question is, told to whoever listens: a terminal, a notebook.
+ * progress.h - reports how far a long question is, to a listener: a terminal, a notebook.
  *
  * Each thread has a listener of its own.
  */
@@ -8,17 +8,17 @@
 
 #include <glib.h>
 
-/* `doing`: what is done now, NULL when the question ends; `simulated`: plans, since it began. */
+/* `doing`: the present activity, NULL when the question ends; `simulated`: plans since it began. */
 typedef void (*mw_progress_listener)(void *data, const char *doing, int simulated);
 
-/* From now on `listener` (NULL: nobody) hears of this thread's questions. */
+/* From now on `listener` (NULL: nobody) is called for this thread's questions. */
 void mw_progress_listen(mw_progress_listener listener, void *data);
 
-/* What is done now. */
+/* Reports the present activity. */
 void mw_progress(const char *format, ...) G_GNUC_PRINTF(1, 2);
-/* One more plan is simulated, for what was said last. */
+/* Reports one more simulated plan of the present activity. */
 void mw_progress_simulates(void);
-/* The question ends. */
+/* Reports the end of the question. */
 void mw_progress_end(void);
 
 #endif

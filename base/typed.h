@@ -1,5 +1,5 @@
 /*
- * typed.h - a number of a message, as a user would type it.
+ * typed.h - a number in a message, as a user would type it.
  */
 #ifndef MW_BASE_TYPED_H
 #define MW_BASE_TYPED_H

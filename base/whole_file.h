@@ -22,26 +22,26 @@ struct mw_file {
 
 /* NULL with MW_ERROR_IO naming the path and the reason.  End it with commit or abort. */
 struct mw_file *mw_file_open(const char *path, GError **error);
-/* The same of a name that was not the user's to choose: what is there is a regular file of this
- * user, or nothing; a link is refused. */
+/* The same for a name that the user did not choose: only a regular file of this user may already be
+ * there; a link is refused. */
 struct mw_file *mw_file_open_own(const char *path, GError **error);
-/* Both free `file`.  After a failed commit the target is as it was. */
+/* Both free `file`.  After a failed commit the target is unchanged. */
 bool mw_file_commit(struct mw_file *file, GError **error);
 void mw_file_abort(struct mw_file *file);
 
-/* Whether mw_file_open would open it, as far as a look tells; nothing is left.  A reader of a pipe
- * takes its being closed for the end: only where a file is, or would be, is one opened. */
+/* Whether mw_file_open would open it, as far as a check can tell; the check leaves nothing behind.
+ * It opens only files, because a pipe's reader would take the closing for the end. */
 bool mw_file_check(const char *path, GError **error);
 
-/* The same long before it is opened: of a pipe that has a reader, *held is a descriptor that keeps
- * it waiting until it is closed; else -1. */
+/* The same long before it is opened.  For a pipe that has a reader, *held is a descriptor that
+ * keeps the reader waiting until it is closed; else -1. */
 bool mw_file_hold(const char *path, int *held, GError **error);
 
-/* All of it in one go: open, write `length` bytes, commit. */
+/* Everything at once: open, write `length` bytes, commit. */
 bool mw_file_write(const char *path, const char *text, size_t length, GError **error);
 
-/* Where the links of a path lead, be something there or not yet: NULL where the path is no link, or
- * one that leads nowhere.  g_free it. */
+/* The target of a path's links, whether it exists yet or not; NULL if the path is no link, or one
+ * that leads nowhere.  g_free it. */
 char *mw_file_end_of_links(const char *path);
 
 /* Sets MW_ERROR_IO: "cannot write PATH: REASON". */

@@ -38,10 +38,10 @@ enum mw_provenance {
 struct mw_hardware {
     /* [node] */
     int64_t gpus_per_node;
-    int64_t nodes_max;              /* nodes that can be had; 0: not stated */
+    int64_t nodes_max;              /* available nodes; 0: not stated */
     double price_usd_per_hour;      /* a node; 0: not stated */
     double price_usd;               /* to buy a node; 0: not stated */
-    double amortisation_years;      /* in which a bought node is written off */
+    double amortisation_years;      /* over which a bought node is written off */
     double electricity_usd_per_kwh; /* 0: not stated */
     double power_w;                 /* a node under load; 0: not stated */
 
@@ -134,8 +134,8 @@ const struct mw_hw_key *mw_hw_keys(size_t *count);
 struct mw_hwprofile *mw_hwprofile_load(const char *name_or_path, GError **error);
 /* The file that such a name or path leads to; NULL: no profile has that name.  g_free it. */
 char *mw_hwprofile_path(const char *name_or_path);
-/* Of the names (NULL-terminated) those that load, each file read once.  Array of struct
- * mw_hwprofile *, which it owns. */
+/* The profiles of these names (NULL-terminated) that load; each file is read once.  An array of
+ * struct mw_hwprofile *, which it owns. */
 GPtrArray *mw_hwprofile_load_all(char **names);
 void mw_hwprofile_free(struct mw_hwprofile *profile); /* NULL is allowed */
 
@@ -150,7 +150,7 @@ struct mw_hwprofile *mw_hwprofile_parse(const char *text, size_t length, const c
  * Keys that depend on each other (a whole [nvme] group, the two lists of the matrix-product
  * curve) need several calls, so mw_hwprofile_check is to be called after the last one. */
 bool mw_hwprofile_set(struct mw_hwprofile *profile, const char *assignment, GError **error);
-/* Whether it could be set in some profile: key, syntax and range. */
+/* Whether some profile could take the assignment: key, syntax and range. */
 bool mw_hwprofile_set_check(const char *assignment, GError **error);
 
 /* What was set, and what the profile has: "gpu.memory_gib 8 (24 in the profile), ..."; NULL:
@@ -165,7 +165,7 @@ char *mw_hwprofile_required(const char *group);
 char *mw_hwprofile_scaled(const struct mw_hwprofile *profile, const char *group, const char *key,
                           enum mw_outlook outlook, double factor);
 
-/* Is every required key there, and do keys agree with each other?  mw_hwprofile_load has asked. */
+/* Whether every required key is there and keys agree; mw_hwprofile_load checks that. */
 bool mw_hwprofile_check(const struct mw_hwprofile *profile, GError **error);
 
 const char *mw_hwprofile_name(const struct mw_hwprofile *profile);
@@ -174,9 +174,9 @@ const char *mw_hwprofile_machine(const struct mw_hwprofile *profile); /* NULL: n
 const char *mw_hwprofile_backend(const struct mw_hwprofile *profile); /* NULL: not stated */
 /* "avx2": what its cores computed with; NULL: not stated. */
 const char *mw_hwprofile_instruction_set(const struct mw_hwprofile *profile);
-/* What else its machine did while it was measured; NULL: not stated. */
+/* What disturbed its machine during the measurement; NULL: not stated. */
 const char *mw_hwprofile_disturbed(const struct mw_hwprofile *profile);
-/* The part of its first rate at which it ended to be measured; 1: all, or not stated. */
+/* The machine's last rate as a part of its first rate; 1: unchanged, or not stated. */
 double mw_hwprofile_rate_left(const struct mw_hwprofile *profile);
 bool mw_hwprofile_has_range(const struct mw_hwprofile *profile);
 struct mw_hardware mw_hwprofile_read(const struct mw_hwprofile *profile, enum mw_outlook outlook);
@@ -185,11 +185,11 @@ struct mw_hardware mw_hwprofile_read(const struct mw_hwprofile *profile, enum mw
 enum mw_provenance mw_hwprofile_provenance(const struct mw_hwprofile *profile, const char *group,
                                            const char *key, const char **source);
 bool mw_hwprofile_gives(const struct mw_hwprofile *profile, const char *group, const char *key);
-/* It has its value from mw_hwprofile_set. */
+/* Whether mw_hwprofile_set gave the key its value. */
 bool mw_hwprofile_is_set(const struct mw_hwprofile *profile, const char *group, const char *key);
 enum mw_provenance mw_hwprofile_worst_provenance(const struct mw_hwprofile *profile);
-/* Measured as a whole: `[profile] calibrated` says when, and every figure that carries time is
- * measured.  What inherits or changes such a profile is not. */
+/* Whether the whole profile was measured: `[profile] calibrated` says when, and every figure that
+ * carries time is measured.  A profile that inherits or changes such a profile does not count. */
 bool mw_hwprofile_calibrated(const struct mw_hwprofile *profile);
 const char *mw_provenance_name(enum mw_provenance provenance);
 

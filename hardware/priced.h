@@ -1,6 +1,6 @@
 /*
- * priced.h - machines that can be had for money: the profiles that state a price and where it is
- * from.  What a made-up machine costs is not stated so.
+ * priced.h - machines that can be bought or rented: the profiles that state a price and its source.
+ * Made-up machines state none.
  */
 #ifndef MW_HARDWARE_PRICED_H
 #define MW_HARDWARE_PRICED_H
@@ -13,8 +13,8 @@ enum mw_price_kind { MW_PRICE_NONE, MW_PRICE_RENT, MW_PRICE_OWN };
 
 struct mw_priced {
     struct mw_hwprofile *profile;
-    struct mw_hardware hardware; /* at the outlook that was asked for */
-    double price_usd;            /* of a node: an hour's rent, or to buy it; 0 of no kind */
+    struct mw_hardware hardware; /* at the requested outlook */
+    double price_usd; /* of a node: an hour's rent, or the price to buy it; 0 for MW_PRICE_NONE */
 };
 
 enum mw_price_kind mw_price_kind(const struct mw_hardware *hardware);
@@ -23,9 +23,9 @@ double mw_price_usd(const struct mw_hardware *hardware, enum mw_price_kind kind)
  */
 char *mw_price_text(double price_usd, enum mw_price_kind kind);
 
-/* Those of one kind but the one named `except`, cheapest first, of one price with the least GPU
- * memory first.  Of MW_PRICE_NONE those that state no price.  Array of struct mw_priced *, which it
- * owns; profiles that cannot be read are not in it. */
+/* All machines of one kind of price without the one named `except`, cheapest first; of equal prices
+ * the one with the least GPU memory first.  MW_PRICE_NONE: those that state no price.  An array of
+ * struct mw_priced *, which it owns; profiles that cannot be read are left out. */
 GPtrArray *mw_priced_new(enum mw_price_kind kind, const char *except, enum mw_outlook outlook);
 
 #endif
