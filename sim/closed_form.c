@@ -14,7 +14,18 @@ struct rates { /* bytes/s of one rank when all ranks of the node move at once, o
     double h2d, d2h, read, write, dram, norm;
     double h2d_alone, d2h_alone, read_alone;
     double update_s_per_param[2]; /* GPU, host */
+    struct mw_ring dp;            /* ranks that hold the same slice of the model */
 };
+
+/* The closed form knows of no latency. */
+static struct mw_ring
+ring_of(const struct mw_hardware *hw, double ranks, double ranks_per_node, double groups_per_node)
+{
+    struct mw_ring ring = mw_ring_of(hw, ranks, ranks_per_node, groups_per_node);
+
+    ring.fabric_latency_s = ring.nic_latency_s = 0;
+    return ring;
+}
 
 static double
 min3(double a, double b, double c)
@@ -46,6 +57,7 @@ find_rates(const struct mw_closed_dims *d, const struct mw_hardware *hw, struct 
     r->read = drive_rate(hw, false, users);
     r->write = drive_rate(hw, true, users);
     r->read_alone = drive_rate(hw, false, 1);
+    r->dp = ring_of(hw, d->dp, d->dp_per_node, fmin(d->tp, users / d->dp_per_node));
     r->update_s_per_param[0] = UPDATE_BYTES / hw->gpu_memory_bytes_per_s;
     r->update_s_per_param[1] = fmax(users / hw->host_update_params_per_s, UPDATE_BYTES / r->dram);
 }
@@ -55,48 +67,6 @@ static double
 over(double bytes, double rate)
 {
     return bytes > 0 ? bytes / rate : 0;
-}
-
-/* The closed form knows of no latency. */
-static struct mw_ring
-ring_of(const struct mw_hardware *hw, double ranks, double ranks_per_node, double groups_per_node)
-{
-    struct mw_ring ring = mw_ring_of(hw, ranks, ranks_per_node, groups_per_node);
-
-    ring.fabric_latency_s = ring.nic_latency_s = 0;
-    return ring;
-}
-
-/* Ranks that hold the same slice of the model. */
-static struct mw_ring
-dp_ring(const struct mw_closed_dims *d, const struct mw_hardware *hw)
-{
-    return ring_of(hw, d->dp, d->dp_per_node, fmin(d->tp, d->gpus_per_node / d->dp_per_node));
-}
-
-static double
-dp_ring_s(const struct mw_closed_dims *d, const struct mw_hardware *hw, double bytes)
-{
-    const struct mw_ring ring = dp_ring(d, hw);
-
-    return mw_ring_s(&ring, bytes);
-}
-
-static double
-dp_broadcast_s(const struct mw_closed_dims *d, const struct mw_hardware *hw, double bytes)
-{
-    const struct mw_ring ring = dp_ring(d, hw);
-
-    return mw_ring_broadcast_s(&ring, bytes);
-}
-
-static double
-tp_ring_s(const struct mw_closed_dims *d, const struct mw_hardware *hw, double bytes)
-{
-    const struct mw_ring ring =
-        ring_of(hw, d->tp, d->tp_per_node, d->gpus_per_node / d->tp_per_node);
-
-    return mw_ring_s(&ring, bytes);
 }
 
 /* --- compute ---------------------------------------------------------------------------------- */
@@ -157,7 +127,8 @@ fetch_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw, const 
 
     plan[MW_TERM_FETCH_NVME] = over(nvme_bytes / sharers, alone ? r->read_alone : r->read);
     plan[MW_TERM_FETCH_PCIE] = over(off_gpu_bytes / sharers, alone ? r->h2d_alone : r->h2d);
-    plan[MW_TERM_FETCH_GATHER] = alone ? dp_broadcast_s(d, hw, bytes) : dp_ring_s(d, hw, bytes);
+    plan[MW_TERM_FETCH_GATHER] =
+        alone ? mw_ring_broadcast_s(&r->dp, bytes) : mw_ring_s(&r->dp, bytes);
 }
 
 /* Gradients leave behind backward and wait for the update, which reads those on NVMe again. */
@@ -173,7 +144,7 @@ gradient_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw, con
     double times = d->micro_batches, element = d->gradient_bytes;
 
     plan[MW_TERM_GRADIENT_REDUCE] =
-        reduces * dp_ring_s(d, hw, (d->gradients_partitioned ? 2 : element) * params) *
+        reduces * mw_ring_s(&r->dp, (d->gradients_partitioned ? 2 : element) * params) *
         (d->optimizer_partitioned ? 1 : 2);
     plan[MW_TERM_GRADIENT_PCIE] =
         times * over(2 * (owner ? params : shard) * (cpu + nvme), owner ? r->d2h_alone : r->d2h) +
@@ -209,10 +180,13 @@ activation_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
 
     plan[MW_TERM_CHECKPOINT_PCIE] = over(bytes * off_gpu, r->d2h) + over(bytes * off_gpu, r->h2d);
     plan[MW_TERM_CHECKPOINT_NVME] = over(bytes * nvme, r->write) + over(bytes * nvme, r->read);
-    if (d->tp > 1)
+    if (d->tp > 1) {
+        const struct mw_ring tp =
+            ring_of(hw, d->tp, d->tp_per_node, d->gpus_per_node / d->tp_per_node);
+        double ring_s = mw_ring_s(&tp, message);
         plan[MW_TERM_SLICING] =
-            d->micro_batches * (passes * 2 * d->layers * 2 * tp_ring_s(d, hw, message) +
-                                count * tp_ring_s(d, hw, message));
+            d->micro_batches * (passes * 2 * d->layers * 2 * ring_s + count * ring_s);
+    }
 }
 
 /* --- optimizer ------------------------------------------------------------------------------- */
@@ -232,7 +206,7 @@ optimizer_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw, co
                            over(2 * shard * d->param_h2d, r->h2d) +
                            over(2 * shard * d->param_d2h, r->d2h);
     if (d->optimizer_partitioned && !d->params_fetched)
-        plan[MW_TERM_RETURN] += dp_ring_s(d, hw, 2 * shard * d->dp);
+        plan[MW_TERM_RETURN] += mw_ring_s(&r->dp, 2 * shard * d->dp);
 }
 
 /* --- the paper's equations ------------------------------------------------------------------- */

@@ -25,7 +25,7 @@ test_bytes(void)
 static void
 test_alone(void)
 {
-    const struct mw_ring ring = mw_ring_of(&machine, 1, 8, 4);
+    const struct mw_ring ring = mw_ring_of(&machine, 1, 1, 4);
 
     assert_near(mw_ring_s(&ring, 8e9), 0);
     assert_near(mw_ring_broadcast_s(&ring, 8e9), 0);
