@@ -32,6 +32,11 @@ struct cli_verb {
     int (*run)(int argc, char **argv);
 };
 
+/* What the command is for. */
+#define CLI_PURPOSE "plan, simulate and run the training of models that do not fit in GPU memory"
+
+/* In the order of help, up to NULL. */
+extern const struct cli_verb *const cli_verbs[];
 extern const struct cli_verb cli_verb_calibrate, cli_verb_compare, cli_verb_export, cli_verb_list,
     cli_verb_plan, cli_verb_rm, cli_verb_run, cli_verb_simulate, cli_verb_verify;
 

@@ -9,6 +9,7 @@
 #include "base/progress.h"
 #include "cli/cli.h"
 #include "cli/progress_line.h"
+#include "cli/reference/reference.h"
 #include "cli/start.h"
 #include "config.h"
 #include "exec/device/backend.h"
@@ -16,31 +17,27 @@
 
 #define SHOWN_CHARACTERS 1000 /* of a message */
 
-static const struct cli_verb *const verbs[] = {
-    &cli_verb_list,      &cli_verb_plan,   &cli_verb_simulate, &cli_verb_run,   &cli_verb_compare,
-    &cli_verb_calibrate, &cli_verb_export, &cli_verb_rm,       &cli_verb_verify};
+const struct cli_verb *const cli_verbs[] = {
+    &cli_verb_list,      &cli_verb_plan,   &cli_verb_simulate, &cli_verb_run,    &cli_verb_compare,
+    &cli_verb_calibrate, &cli_verb_export, &cli_verb_rm,       &cli_verb_verify, NULL};
 
 static void
 print_help(FILE *out)
 {
-    fprintf(out, "memwall - plan, simulate and run the training of models that do not fit in GPU\n"
-                 "memory\n\n"
-                 "usage: memwall VERB [OPTION...]\n\n");
-    for (size_t i = 0; i < G_N_ELEMENTS(verbs); i++) {
-        fprintf(out, "  %-10s ", verbs[i]->name);
-        cli_words_wrap(out, verbs[i]->summary, 13);
+    cli_words_wrap(out, "memwall - " CLI_PURPOSE, 0);
+    fputs("\nusage: memwall VERB [OPTION...]\n\n", out);
+    for (const struct cli_verb *const *verb = cli_verbs; *verb; verb++) {
+        fprintf(out, "  %-10s ", (*verb)->name);
+        cli_words_wrap(out, (*verb)->summary, 13);
     }
     fprintf(out, "\n`memwall help VERB` explains a verb, `memwall --version` prints the version.\n"
                  "Example:\n"
                  "  memwall simulate -m gpt3-175b -H dgx2 -s zero-infinity-nvme\n\n"
-                 "Exit status:\n"
-                 "  0    done\n"
-                 "  1    failed as it ran; or what an earlier run left is damaged, lost or in use\n"
-                 "  2    the command, or a file that it names, cannot be used: nothing was begun\n"
-                 "  3    the plan does not fit\n"
-                 "  130  Ctrl-C ended run, behind a whole step; 143 SIGTERM, 129 SIGHUP; all:\n"
-                 "       128 and the signal's number\n"
-                 "  141  whoever read the answer went away, as `memwall plan ... | head` does\n");
+                 "Exit status:\n");
+    for (const struct cli_fact *status = cli_exit_statuses; status->name; status++) {
+        fprintf(out, "  %-3s  ", status->name);
+        cli_words_wrap(out, status->text, 7);
+    }
 }
 
 /* What was typed or read may hold line ends and terminal codes; a message stays one plain line. */
@@ -149,10 +146,10 @@ static int
 refuse_verb(const char *word)
 {
     g_autoptr(GString) all = g_string_new(NULL);
-    const char *names[G_N_ELEMENTS(verbs) + 1] = {NULL};
+    const char *names[G_N_ELEMENTS(cli_verbs)] = {NULL};
 
-    for (size_t i = 0; i < G_N_ELEMENTS(verbs); i++) {
-        names[i] = verbs[i]->name;
+    for (size_t i = 0; cli_verbs[i]; i++) {
+        names[i] = cli_verbs[i]->name;
         g_string_append_printf(all, "%s%s", i ? ", " : "", names[i]);
     }
     const char *meant = verb_meant(word);
@@ -170,9 +167,9 @@ refuse_verb(const char *word)
 static int
 run_verb(int argc, char **argv)
 {
-    for (size_t i = 0; i < G_N_ELEMENTS(verbs); i++)
-        if (!strcmp(argv[0], verbs[i]->name))
-            return verbs[i]->run(argc, argv);
+    for (const struct cli_verb *const *verb = cli_verbs; *verb; verb++)
+        if (!strcmp(argv[0], (*verb)->name))
+            return (*verb)->run(argc, argv);
     return refuse_verb(argv[0]);
 }
 
@@ -225,6 +222,10 @@ start(int argc, char **argv)
         printf("memwall %s\n", MW_VERSION);
         return cli_flush();
     }
+    if (!strcmp(argv[1], "--reference"))
+        return cli_reference(argc - 2, argv + 2);
+    if (!strcmp(argv[1], "--names"))
+        return cli_reference_names(argc - 2, argv + 2);
     if (mw_cpu_isa_refusal()) {
         cli_say("%s", mw_cpu_isa_refusal());
         return CLI_USAGE;

@@ -83,7 +83,7 @@ set_question(GOptionEntry entries[GROUP_MAX], struct cli_request *request,
         {"strategy", 's', 0, G_OPTION_ARG_STRING, &words->strategies,
          "use this strategy (memwall list strategies); plan and simulate compare several, "
          "separated by commas (default auto: the fastest that fits, within 2% the simplest)",
-         "NAME"},
+         "STRATEGY"},
         {"set", 0, 0, G_OPTION_ARG_STRING_ARRAY, &request->sets,
          "change a key of the hardware profile, such as gpu.memory_gib=80; memwall list hwprofiles "
          "NAME shows keys, units and values",

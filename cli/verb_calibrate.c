@@ -92,7 +92,7 @@ parse(struct cli_calibrate_wish *wish, int argc, char **argv, gboolean *help, GE
          "measure tiny sizes and few samples: takes seconds, and the figures are rough", NULL},
         {"json", 0, 0, G_OPTION_ARG_NONE, &wish->json, "print JSON instead of a table", NULL},
         G_OPTION_ENTRY_NULL};
-    const struct cli_words_group groups[] = {{"Options", entries}, {NULL, NULL}};
+    const struct cli_words_group groups[] = {{CLI_WORDS_OWN, entries}, {NULL, NULL}};
     const struct cli_words words = {&cli_verb_calibrate, groups, wish};
 
     if (!cli_words_parse(&words, &argc, &argv, error))

@@ -274,7 +274,7 @@ run(int argc, char **argv)
         {"json", 0, 0, G_OPTION_ARG_NONE, &as_json, "print JSON instead of a table", NULL},
         {"help", 'h', 0, G_OPTION_ARG_NONE, &help, "print this help", NULL},
         G_OPTION_ENTRY_NULL};
-    static const struct cli_words_group groups[] = {{"Options", entries}, {NULL, NULL}};
+    static const struct cli_words_group groups[] = {{CLI_WORDS_OWN, entries}, {NULL, NULL}};
     const struct cli_words words = {.verb = &cli_verb_list, .groups = groups};
     g_autoptr(GError) error = NULL;
     enum list list = MODELS;

@@ -172,7 +172,7 @@ run(int argc, char **argv)
     static gboolean help;
     static const GOptionEntry entries[] = {
         {"help", 'h', 0, G_OPTION_ARG_NONE, &help, "print this help", NULL}, G_OPTION_ENTRY_NULL};
-    static const struct cli_words_group groups[] = {{"Options", entries}, {NULL, NULL}};
+    static const struct cli_words_group groups[] = {{CLI_WORDS_OWN, entries}, {NULL, NULL}};
     const struct cli_words words = {.verb = &cli_verb_rm, .groups = groups};
     g_autoptr(GError) error = NULL;
 

@@ -164,10 +164,27 @@ shows_any(const struct cli_words_group *group)
     return false;
 }
 
+static struct {
+    void (*take)(const struct cli_words *words, void *data);
+    void *data;
+} diverted;
+
+void
+cli_words_divert(void (*take)(const struct cli_words *words, void *data), void *data)
+{
+    diverted.take = take;
+    diverted.data = data;
+}
+
 void
 cli_words_help(const struct cli_words *words, FILE *out)
 {
     const struct cli_verb *verb = words->verb;
+
+    if (diverted.take) {
+        diverted.take(words, diverted.data);
+        return;
+    }
     g_autofree char *usage = g_strdup_printf("memwall %s %s%s[OPTION...]", verb->name,
                                              verb->arguments, *verb->arguments ? " " : "");
 

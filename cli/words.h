@@ -11,6 +11,10 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+/* The title of a group that is one verb's own; a group of another title means the same wherever it
+ * appears. */
+#define CLI_WORDS_OWN "Options"
+
 struct cli_words_group {
     const char *title;           /* NULL ends an array of groups */
     const GOptionEntry *entries; /* ended by G_OPTION_ENTRY_NULL */
@@ -28,6 +32,10 @@ struct cli_words {
 bool cli_words_parse(const struct cli_words *words, int *argc, char ***argv, GError **error);
 
 void cli_words_help(const struct cli_words *words, FILE *out);
+
+/* From now on cli_words_help prints nothing and hands the words to `take` instead: so the reference
+ * reads every verb's options where the verb makes them. */
+void cli_words_divert(void (*take)(const struct cli_words *words, void *data), void *data);
 
 /* `text` from `column` on, broken at blanks so that no line is longer than 80 columns. */
 void cli_words_wrap(FILE *out, const char *text, int column);

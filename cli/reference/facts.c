@@ -1,0 +1,45 @@
+/* What of the command is no option: statuses, variables, files. */
+#include <stddef.h>
+
+#include "cli/reference/reference.h"
+#include "exec/device/cpu/kernels.h"
+
+const struct cli_fact cli_exit_statuses[] = {
+    {"0", "done"},
+    {"1", "failed as it ran; or what an earlier run left is damaged, lost or in use"},
+    {"2", "the command, or a file that it names, cannot be used: nothing was begun"},
+    {"3", "the plan does not fit"},
+    {"130", "Ctrl-C ended run, after a whole step; 143 SIGTERM, 129 SIGHUP; all: 128 and the "
+            "signal's number"},
+    {"141", "whoever read the answer went away, as `memwall plan ... | head` does"},
+    {NULL, NULL},
+};
+
+const struct cli_fact cli_environment[] = {
+    {"MEMWALL_NVME", "directories for the state of runs, one for each drive, with \":\" between "
+                     "them, where --nvme names none"},
+    {MW_CPU_ISA_VARIABLE, "instruction set that the cores compute with (default: the fastest of "
+                          "those that `memwall list devices` names)"},
+    {"MEMWALL_DATA", "folder with models/ and hwprofiles/ that is looked into first"},
+    {"XDG_CONFIG_HOME", "where the user's configuration is (default: ~/.config)"},
+    {"XDG_STATE_HOME", "where the user's runs are (default: ~/.local/state)"},
+    {"HOME", "the user's home directory: ~ in these defaults"},
+    {"COLUMNS", "width of tables on a terminal (default: the terminal's)"},
+    {"TERM", "terminal: on `dumb` ones run shows no progress"},
+    {"CUDA_VISIBLE_DEVICES", "GPUs that memwall may use, as CUDA reads it"},
+    {"NCCL_ALGO", "algorithm of collectives between GPUs, as NCCL reads it"},
+    {NULL, NULL},
+};
+
+const struct cli_fact cli_files[] = {
+    {"~/.config/memwall/hwprofiles/NAME.ini",
+     "the user's hardware profiles, for -H NAME; calibrate writes here.ini, which is read where -H "
+     "is left out"},
+    {"~/.local/state/memwall/runs/NAME/",
+     "a run: its description, and its state where neither --nvme nor MEMWALL_NVME names another "
+     "place"},
+    {"share/memwall/models/presets.ini", "models that memwall knows by name, below the folder that "
+                                         "it is installed in"},
+    {"share/memwall/hwprofiles/NAME.ini", "hardware profiles that memwall knows by name"},
+    {NULL, NULL},
+};

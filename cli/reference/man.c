@@ -1,0 +1,122 @@
+/* A man page, in the macros of man(7). */
+#include <string.h>
+
+#include "cli/reference/form.h"
+#include "cli/cli.h"
+#include "config.h"
+
+/* Dashes stay what can be pasted into a shell. */
+static void
+escape(GString *to, char c)
+{
+    static const struct {
+        char c;
+        const char *as;
+    } special[] = {{'\\', "\\e"}, {'~', "\\(ti"}, {'^', "\\(ha"}, {'`', "\\(ga"}};
+
+    for (size_t i = 0; i < G_N_ELEMENTS(special); i++)
+        if (special[i].c == c) {
+            g_string_append(to, special[i].as);
+            return;
+        }
+    g_string_append_c(to, c);
+}
+
+/* A line that begins like a macro is none. */
+static void
+print_line(FILE *out, const char *text, const char *open, const char *close)
+{
+    g_autofree char *line = cli_form_text(text, open, close, escape);
+
+    fprintf(out, "%s%s\n", strchr(".'", *line) ? "\\&" : "", line);
+}
+
+static void
+print_bold(FILE *out, const char *text)
+{
+    g_autofree char *line = cli_form_text(text, "", "", escape);
+
+    fprintf(out, "\\fB%s\\fR", line);
+}
+
+static void
+begin(FILE *out)
+{
+    fprintf(out,
+            ".\\\" Made from the tables of the command by `memwall --reference man`.\n"
+            ".TH MEMWALL 1 \"\" \"memwall %s\" \"User Commands\"\n"
+            ".SH NAME\n"
+            "memwall \\- ",
+            MW_VERSION);
+    print_line(out, CLI_PURPOSE, "", "");
+}
+
+static void
+section(FILE *out, const char *title)
+{
+    g_autofree char *upper = g_ascii_strup(title, -1);
+
+    fprintf(out, ".SH \"%s\"\n", upper);
+}
+
+static void
+subsection(FILE *out, const char *title)
+{
+    fprintf(out, ".SS \"%s\"\n", title);
+}
+
+static void
+paragraph(FILE *out, const char *text)
+{
+    if (!*text)
+        return;
+    fputs(".PP\n", out);
+    print_line(out, text, "\\fB", "\\fR");
+}
+
+static void
+commands(FILE *out, const char *text)
+{
+    g_auto(GStrv) lines = g_strsplit(text, "\n", -1);
+
+    fputs(".PP\n.RS 4\n.nf\n", out);
+    for (char **line = lines; *line; line++)
+        print_line(out, *line, "", "");
+    fputs(".fi\n.RE\n", out);
+}
+
+static void
+list(FILE *out)
+{
+    (void)out;
+}
+
+static void
+item(FILE *out, const char *term, const char *text)
+{
+    fputs(".TP\n", out);
+    print_bold(out, term);
+    fputc('\n', out);
+    print_line(out, text, "\\fB", "\\fR");
+}
+
+static void
+option(FILE *out, const GOptionEntry *entry, const char *text)
+{
+    bool optional = entry->flags & G_OPTION_FLAG_OPTIONAL_ARG;
+    g_autofree char *name = g_strdup_printf("--%s", entry->long_name);
+
+    fputs(".TP\n", out);
+    if (entry->short_name)
+        fprintf(out, "\\fB\\-%c\\fR, ", entry->short_name);
+    print_bold(out, name);
+    if (entry->arg_description) {
+        g_autofree char *argument = cli_form_text(entry->arg_description, "", "", escape);
+        fprintf(out, "%s=\\fI%s\\fR%s", optional ? "[" : "", argument, optional ? "]" : "");
+    }
+    fputc('\n', out);
+    print_line(out, text, "\\fB", "\\fR");
+}
+
+const struct cli_form cli_form_man = {begin,    section, subsection, paragraph,
+                                      commands, list,    item,       option};
