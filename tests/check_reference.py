@@ -54,7 +54,7 @@ def options_of(box, verb):
 
 
 def check_complete(box):
-    man, page = made(box, "man").replace("\\-", "-"), made(box, "markdown")
+    man, page = made(box, "man"), made(box, "markdown")
     zsh, fish = made(box, "zsh"), made(box, "fish")
     for verb in VERBS:
         options = options_of(box, verb)
@@ -62,7 +62,7 @@ def check_complete(box):
             yield f"{verb}: options {options}"
         function = zsh.split(f"\n    {verb})\n")[1].split(";;")[0]
         for option in options:
-            if f"\\fB--{option}\\fR" not in man:
+            if f"\\fB--{option}\\fR".replace("-", "\\-") not in man:
                 yield f"{verb} --{option} is not in the man page"
             if not re.search(rf"^- (`-\w`, )?`--{option}\b", page, re.MULTILINE):
                 yield f"{verb} --{option} is not in the page"

@@ -12,7 +12,7 @@ escape(GString *to, char c)
     static const struct {
         char c;
         const char *as;
-    } special[] = {{'\\', "\\e"}, {'~', "\\(ti"}, {'^', "\\(ha"}, {'`', "\\(ga"}};
+    } special[] = {{'\\', "\\e"}, {'-', "\\-"}, {'~', "\\(ti"}, {'^', "\\(ha"}, {'`', "\\(ga"}};
 
     for (size_t i = 0; i < G_N_ELEMENTS(special); i++)
         if (special[i].c == c) {
