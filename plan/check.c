@@ -27,7 +27,7 @@ mw_plan_label_op(const struct mw_plan *plan, uint32_t index)
 
     snprintf(label.text, sizeof label.text, "op %u (%s mb %u layer %d %s tile %u shard %u)", index,
              mw_phase_name(op->phase), op->micro_batch, op->layer,
-             mw_operator_name(plan->works[op->work].operator_), op->tile, op->shard);
+             mw_work_name(&plan->works[op->work]), op->tile, op->shard);
     return label;
 }
 
@@ -136,9 +136,11 @@ check_draws(struct mw_plan_check *check, uint32_t index)
 }
 
 static bool
-is_communication(uint8_t kind)
+has_communicator(uint8_t kind)
 {
-    return kind >= MW_OP_ALL_GATHER && kind <= MW_OP_RECV;
+    enum mw_joins joins = mw_op_traits(kind)->joins;
+
+    return joins == MW_JOINS_GROUP || joins == MW_JOINS_PAIR;
 }
 
 static bool
@@ -147,13 +149,16 @@ check_work(struct mw_plan_check *check, uint32_t index)
     const struct mw_plan *plan = check->plan;
     const struct mw_work *work = &plan->works[index];
 
-    if (work->kind >= MW_OP_KIND_COUNT || work->operator_ >= MW_OPERATOR_COUNT ||
-        work->dtype >= MW_DTYPE_COUNT || work->direction > 1)
+    if (work->kind >= MW_OP_KIND_COUNT || work->object >= MW_OBJECT_COUNT ||
+        work->operator_ >= MW_OPERATOR_COUNT || work->dtype >= MW_DTYPE_COUNT)
         return mw_plan_refuse(check,
-                              "work %u: kind %u, operator %u, data type %u or direction %u out of "
+                              "work %u: kind %u, object %u, operator %u or data type %u out of "
                               "range",
-                              index, work->kind, work->operator_, work->dtype, work->direction);
-    if (work->comm == MW_NONE ? is_communication(work->kind) : work->comm >= plan->comm_count)
+                              index, work->kind, work->object, work->operator_, work->dtype);
+    if (work->host && mw_op_traits(work->kind)->agent != MW_AGENT_CORES)
+        return mw_plan_refuse(check, "work %u (%s): is not carried out by the host's cores", index,
+                              mw_op_kind_name(work->kind));
+    if (work->comm == MW_NONE ? has_communicator(work->kind) : work->comm >= plan->comm_count)
         return mw_plan_refuse(check, "work %u (%s): expected one of the %u communicators", index,
                               mw_op_kind_name(work->kind), plan->comm_count);
     if (work->flops < 0 || work->m < 0 || work->n < 0 || work->k < 0 || work->bytes < 0 ||
@@ -208,6 +213,11 @@ check_uses(struct mw_plan_check *check, uint32_t index)
             return mw_plan_refuse(check, "%s: use of slot %u in mode %u: expected one of %u slots",
                                   mw_plan_label_op(plan, index).text, use->slot, use->mode,
                                   plan->slot_count);
+        if (use->role >= MW_ROLE_COUNT || !mw_plan_may_have(plan->works[op->work].kind, use->role))
+            return mw_plan_refuse(check, "%s: uses slot %u as %s, which a %s does not",
+                                  mw_plan_label_op(plan, index).text, use->slot,
+                                  use->role < MW_ROLE_COUNT ? mw_role_name(use->role) : "?",
+                                  mw_op_kind_name(plan->works[op->work].kind));
         if (plan->slots[use->slot].rank != plan->lanes[op->lane].rank)
             return mw_plan_refuse(check, "%s of rank %u uses slot %u of rank %u",
                                   mw_plan_label_op(plan, index).text, plan->lanes[op->lane].rank,

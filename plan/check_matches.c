@@ -61,16 +61,16 @@ group_members(struct mw_plan_matches *matches, const struct member *members, uin
 }
 
 static bool
-is_pair(const struct mw_work *a, const struct mw_work *b)
-{
-    return (a->kind == MW_OP_SEND && b->kind == MW_OP_RECV) ||
-           (a->kind == MW_OP_RECV && b->kind == MW_OP_SEND);
-}
-
-static bool
 is_point_to_point(const struct mw_work *work)
 {
-    return work->kind == MW_OP_SEND || work->kind == MW_OP_RECV;
+    return mw_op_traits(work->kind)->joins == MW_JOINS_PAIR;
+}
+
+/* One sends, the other receives. */
+static bool
+is_pair(const struct mw_work *a, const struct mw_work *b)
+{
+    return is_point_to_point(b) && a->kind != b->kind;
 }
 
 static const struct mw_work *

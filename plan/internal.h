@@ -12,4 +12,7 @@
 /* Zeroed; aborts when memory is out.  free() it. */
 void *mw_plan_allocate(size_t count, size_t size);
 
+/* Whether an op of the kind may use a slot in the role; both in range. */
+bool mw_plan_may_have(int kind, int role);
+
 #endif

@@ -21,27 +21,25 @@ mw_tier_name(int tier)
 const char *
 mw_op_kind_name(int kind)
 {
-    static const char *const names[MW_OP_KIND_COUNT] = {
-        [MW_OP_COMPUTE] = "compute",
-        [MW_OP_UPDATE] = "update",
-        [MW_OP_NORM_CHECK] = "norm-check",
-        [MW_OP_ACCUMULATE] = "accumulate",
-        [MW_OP_COPY] = "copy",
-        [MW_OP_NVME_READ] = "nvme-read",
-        [MW_OP_NVME_WRITE] = "nvme-write",
-        [MW_OP_H2D] = "h2d",
-        [MW_OP_D2H] = "d2h",
-        [MW_OP_ALL_GATHER] = "all-gather",
-        [MW_OP_REDUCE_SCATTER] = "reduce-scatter",
-        [MW_OP_ALL_REDUCE] = "all-reduce",
-        [MW_OP_ALL_TO_ALL] = "all-to-all",
-        [MW_OP_BROADCAST] = "broadcast",
-        [MW_OP_SEND] = "send",
-        [MW_OP_RECV] = "recv",
-        [MW_OP_COMMIT] = "commit",
+    const struct mw_op_traits *traits = mw_op_traits(kind);
+
+    return traits ? traits->name : NULL;
+}
+
+const char *
+mw_object_name(int object)
+{
+    static const char *const names[MW_OBJECT_COUNT] = {
+        [MW_OBJECT_NONE] = "none",
+        [MW_OBJECT_ACTIVATIONS] = "activations",
+        [MW_OBJECT_PARAMETERS] = "parameters",
+        [MW_OBJECT_GRADIENTS] = "gradients",
+        [MW_OBJECT_CHECKPOINT] = "checkpoint",
+        [MW_OBJECT_STATE] = "optimizer",
+        [MW_OBJECT_UPDATED] = "updated",
     };
 
-    return lookup(names, MW_OP_KIND_COUNT, kind);
+    return lookup(names, MW_OBJECT_COUNT, object);
 }
 
 const char *
@@ -61,9 +59,6 @@ mw_operator_name(int operator_)
         [MW_OPERATOR_FINAL_NORM] = "final-norm",
         [MW_OPERATOR_LOGITS] = "logits",
         [MW_OPERATOR_LOSS] = "loss",
-        [MW_OPERATOR_CHECKPOINT] = "checkpoint",
-        [MW_OPERATOR_OPTIMIZER] = "optimizer",
-        [MW_OPERATOR_UPDATED] = "updated",
     };
 
     return lookup(names, MW_OPERATOR_COUNT, operator_);
@@ -163,4 +158,33 @@ mw_use_mode_name(int mode)
     };
 
     return lookup(names, MW_USE_MODE_COUNT, mode);
+}
+
+const char *
+mw_role_name(int role)
+{
+    static const char *const names[MW_ROLE_COUNT] = {
+        [MW_ROLE_NONE] = "none",
+        [MW_ROLE_SOURCE] = "source",
+        [MW_ROLE_DESTINATION] = "destination",
+        [MW_ROLE_PARAMETER] = "parameter",
+        [MW_ROLE_GRADIENT] = "gradient",
+        [MW_ROLE_SUM] = "sum",
+        [MW_ROLE_STATE] = "state",
+        [MW_ROLE_INPUT] = "input",
+        [MW_ROLE_OUTPUT] = "output",
+        [MW_ROLE_CHECKPOINT] = "checkpoint",
+        [MW_ROLE_LOGITS] = "logits",
+        [MW_ROLE_RECORD] = "record",
+        [MW_ROLE_SAVE] = "save",
+    };
+
+    return lookup(names, MW_ROLE_COUNT, role);
+}
+
+const char *
+mw_work_name(const struct mw_work *work)
+{
+    return work->operator_ != MW_OPERATOR_NONE ? mw_operator_name(work->operator_)
+                                               : mw_object_name(work->object);
 }

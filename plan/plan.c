@@ -226,13 +226,14 @@ mw_plan_add_dep(struct mw_plan *plan, uint32_t dep)
 }
 
 void
-mw_plan_add_use(struct mw_plan *plan, uint32_t slot, enum mw_use_mode mode)
+mw_plan_add_use(struct mw_plan *plan, uint32_t slot, enum mw_use_mode mode, enum mw_role role)
 {
     struct mw_op *op = newest_op(plan, __func__);
 
     if (op->use_count == MW_MAX_USES_PER_OP)
         die(__func__, "more uses than an op may have");
     plan->uses = reserve(plan->uses, plan->use_count, 1, &plan->capacity->uses, sizeof *plan->uses);
-    plan->uses[plan->use_count++] = (struct mw_use){.slot = slot, .mode = (uint8_t)mode};
+    plan->uses[plan->use_count++] =
+        (struct mw_use){.slot = slot, .mode = (uint8_t)mode, .role = (uint8_t)role};
     op->use_count++;
 }

@@ -39,12 +39,14 @@ enum mw_tier {
     MW_TIER_COUNT
 };
 
+/* What an op does.  What a kind may use, draw on and meet stands in its traits (below). */
 enum mw_op_kind {
+    MW_OP_BEGIN,          /* of the step: all its other ops come after it */
     MW_OP_COMPUTE,        /* an operator on the GPU */
-    MW_OP_UPDATE,         /* the optimizer's fused pass, on the lane's device */
-    MW_OP_NORM_CHECK,     /* gradient norm and overflow check */
-    MW_OP_ACCUMULATE,     /* add a gradient into its accumulator */
-    MW_OP_COPY,           /* within one tier */
+    MW_OP_UPDATE,         /* the optimizer's fused pass over a chunk */
+    MW_OP_NORM,           /* squares of gradients, summed up */
+    MW_OP_AGREE,          /* all ranks agree on the norm, and whether it is finite */
+    MW_OP_ACCUMULATE,     /* adds a gradient to its sum; of micro-batch 0 it becomes the sum */
     MW_OP_NVME_READ,      /* NVMe -> pinned CPU (nc-transfer) */
     MW_OP_NVME_WRITE,     /* pinned CPU -> NVMe */
     MW_OP_H2D,            /* CPU -> GPU (cg-transfer) */
@@ -58,6 +60,18 @@ enum mw_op_kind {
     MW_OP_RECV,
     MW_OP_COMMIT, /* end of the step: a barrier, and with --commit step the durable record */
     MW_OP_KIND_COUNT
+};
+
+/* What an op moves or changes. */
+enum mw_object {
+    MW_OBJECT_NONE,
+    MW_OBJECT_ACTIVATIONS, /* what operators compute, and their gradients on the way back */
+    MW_OBJECT_PARAMETERS,  /* 16-bit parameters of a fetch unit */
+    MW_OBJECT_GRADIENTS,   /* of a fetch unit's parameters */
+    MW_OBJECT_CHECKPOINT,  /* an activation checkpoint */
+    MW_OBJECT_STATE,       /* a chunk of the optimizer step: its gradients and state */
+    MW_OBJECT_UPDATED,     /* the chunk's 16-bit parameters, on their way to where they live */
+    MW_OBJECT_COUNT
 };
 
 enum mw_operator {
@@ -74,9 +88,6 @@ enum mw_operator {
     MW_OPERATOR_FINAL_NORM,
     MW_OPERATOR_LOGITS,
     MW_OPERATOR_LOSS,
-    MW_OPERATOR_CHECKPOINT, /* an activation checkpoint */
-    MW_OPERATOR_OPTIMIZER,  /* a chunk of the optimizer step: its gradients and state */
-    MW_OPERATOR_UPDATED,    /* its 16-bit parameters, on their way to where they live */
     MW_OPERATOR_COUNT
 };
 
@@ -137,6 +148,52 @@ enum mw_purpose {
 /* How an op uses a slot.  DEFINE starts a new content; READ and MODIFY use the present one. */
 enum mw_use_mode { MW_USE_DEFINE, MW_USE_READ, MW_USE_MODIFY, MW_USE_MODE_COUNT };
 
+/* As what an op uses a slot.  A transfer has one SOURCE and one DESTINATION; of a chunk of the
+ * optimizer step, one of the two is the homes that the chunk runs through, by what they hold. */
+enum mw_role {
+    MW_ROLE_NONE, /* no interpreter asks for it */
+    MW_ROLE_SOURCE,
+    MW_ROLE_DESTINATION,
+    MW_ROLE_PARAMETER,
+    MW_ROLE_GRADIENT,
+    MW_ROLE_SUM,   /* gradients, accumulated */
+    MW_ROLE_STATE, /* of the optimizer */
+    MW_ROLE_INPUT, /* activations */
+    MW_ROLE_OUTPUT,
+    MW_ROLE_CHECKPOINT,
+    MW_ROLE_LOGITS, /* and their gradient */
+    MW_ROLE_RECORD, /* of a durable step */
+    MW_ROLE_SAVE,
+    MW_ROLE_COUNT
+};
+
+/* Who carries an op out. */
+enum mw_agent {
+    MW_AGENT_NOBODY,  /* it takes no time of its own */
+    MW_AGENT_CORES,   /* the GPU's multiprocessors; or, where work.host says so, the host's cores */
+    MW_AGENT_LINK,    /* the copy engines of a GPU */
+    MW_AGENT_DRIVES,  /* of the node */
+    MW_AGENT_NETWORK, /* fabric and network cards, driven by the GPU's multiprocessors */
+};
+
+/* Which ranks an op meets: each has an op of the same kind in its program; of a pair one sends. */
+enum mw_joins {
+    MW_JOINS_NOBODY,
+    MW_JOINS_ALL,   /* every rank of the plan */
+    MW_JOINS_GROUP, /* the ranks of its communicator */
+    MW_JOINS_PAIR,  /* one other of its communicator */
+};
+
+/* A row for each kind of op: builder, check, cost, engine, executor and trace ask it. */
+struct mw_op_traits {
+    const char *name;
+    enum mw_agent agent;
+    enum mw_joins joins;
+    bool writes;    /* to drives, where it draws on them; else it reads */
+    uint32_t roles; /* bits 1 << enum mw_role that its uses may have; MW_ROLE_NONE always */
+};
+const struct mw_op_traits *mw_op_traits(int kind); /* NULL out of range */
+
 struct mw_tier_info {
     int64_t capacity_bytes;        /* what a plan may use: the tier less its reserve */
     int64_t reserve_bytes;         /* driver context, display, operating system, file system */
@@ -175,9 +232,11 @@ struct mw_draw {
 /* Work shared by many ops (a model's layers are alike): what is done, never how long it takes. */
 struct mw_work {
     uint8_t kind;      /* enum mw_op_kind */
-    uint8_t operator_; /* enum mw_operator */
+    uint8_t object;    /* enum mw_object */
+    uint8_t
+        operator_; /* enum mw_operator: of activations, or that parameters and gradients are of */
     uint8_t dtype;     /* enum mw_dtype */
-    uint8_t direction; /* 0 read or forward, 1 write: which way a drive is used */
+    bool host;         /* the host's cores carry it out, not the GPU */
     uint32_t comm;     /* communicator of a collective, or MW_NONE */
     int64_t flops;     /* of matrix products */
     int64_t m, n, k;   /* shape of the (largest) matrix product; 0 if none */
@@ -208,6 +267,7 @@ struct mw_slot {
 struct mw_use {
     uint32_t slot;
     uint8_t mode; /* enum mw_use_mode */
+    uint8_t role; /* enum mw_role, of those that the op's kind may have */
 };
 
 /*
@@ -270,13 +330,13 @@ struct mw_chunk_content {
 struct mw_op {
     uint32_t work;
     uint16_t lane;
-    uint8_t phase; /* the identity: (phase, micro-batch, layer, operator, tile, shard) */
+    uint8_t phase; /* the identity: (phase, micro-batch, layer, object and operator, tile, shard) */
     uint8_t dep_count;
     int32_t layer; /* -1: outside the layers */
     uint16_t micro_batch;
     uint16_t tile;
-    uint32_t shard; /* optimizer chunk; of logits and loss, the chunk of the tokens; 1: a gradient
-                       that is read to be added to, where 0 is the parameters */
+    uint32_t shard; /* a chunk of the object: of optimizer state, or of the tokens of logits and
+                       loss; else 0 */
     uint32_t match; /* ops of different ranks with equal `match` are one collective; MW_NONE */
     uint32_t dep_begin;
     uint32_t use_begin;
@@ -331,6 +391,7 @@ struct mw_plan {
 /* Names used in texts, tables and traces; NULL for a value out of range. */
 const char *mw_tier_name(int tier);
 const char *mw_op_kind_name(int kind);
+const char *mw_object_name(int object);
 const char *mw_operator_name(int operator_);
 const char *mw_phase_name(int phase);
 const char *mw_dtype_name(int dtype);
@@ -338,6 +399,9 @@ const char *mw_lane_kind_name(int kind);
 const char *mw_channel_kind_name(int kind);
 const char *mw_purpose_name(int purpose);
 const char *mw_use_mode_name(int mode);
+const char *mw_role_name(int role);
+/* What an op is about, in tables and traces: its operator, or its object. */
+const char *mw_work_name(const struct mw_work *work);
 
 /* Building.  The caller owns the plan and frees it with mw_plan_free (NULL is allowed).
  * Each add returns the new index.  Out of memory and a write to a checked plan abort. */
@@ -358,11 +422,12 @@ uint32_t mw_plan_add_work(struct mw_plan *plan, struct mw_work work, const struc
 uint32_t mw_plan_add_op(struct mw_plan *plan, struct mw_op op);
 /* Adds a dependency of the newest op.  MW_NONE and repeats are ignored. */
 void mw_plan_add_dep(struct mw_plan *plan, uint32_t dep);
-void mw_plan_add_use(struct mw_plan *plan, uint32_t slot, enum mw_use_mode mode);
+void mw_plan_add_use(struct mw_plan *plan, uint32_t slot, enum mw_use_mode mode, enum mw_role role);
 
 /*
  * Proves, for every timing:
- *   - every index and enum is in range, numbers are not negative;
+ *   - every index and enum is in range, numbers are not negative, an op's uses have roles of its
+ *     kind;
  *   - tensors and chunks lie within their homes, and parts do not overlap there;
  *   - slots of a tier do not overlap, no slot exceeds the tier's largest request, and the sum of
  *     the slots is within capacity;
@@ -412,6 +477,7 @@ struct mw_plan *mw_plan_read(FILE *in, char *why, size_t why_size);
 /* The same of `length` bytes of text, at most MW_PLAN_TEXT_BYTES_MAX from a file, and checks it. */
 #define MW_PLAN_TEXT_BYTES_MAX (1 << 30)
 #define MW_PLAN_TEXT_BEGIN "memwall-plan"
+#define MW_PLAN_TEXT_VERSION "2"
 struct mw_plan *mw_plan_parse(const char *text, size_t length, char *why, size_t why_size);
 
 /* One row of what happened, predicted (sim/) or measured (exec/), under the op's identity. */

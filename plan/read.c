@@ -177,9 +177,10 @@ read_work(struct mw_plan_reader *reader, struct mw_plan *plan)
 
     read_index(reader, plan->work_count);
     work.kind = mw_plan_reader_name(reader, mw_op_kind_name, "a kind of op");
+    work.object = mw_plan_reader_name(reader, mw_object_name, "what an op moves or changes");
     work.operator_ = mw_plan_reader_name(reader, mw_operator_name, "an operator");
     work.dtype = mw_plan_reader_name(reader, mw_dtype_name, "none, bf16, fp16 or fp32");
-    work.direction = read_u8(reader, "direction");
+    work.host = mw_plan_reader_skip(reader, "host");
     work.comm = mw_plan_reader_reference(reader, "comm");
     work.flops = read_i64(reader, "flops");
     work.m = read_i64(reader, "shape");
@@ -209,19 +210,58 @@ read_dep(struct mw_plan_reader *reader, struct mw_plan *plan)
         mw_plan_reader_fail(reader, "the index of an op or prev:INDEX, each once, at most 255");
 }
 
+/* "MODE:ROLE". */
+static bool
+parse_use(const char *text, uint8_t *mode, uint8_t *role)
+{
+    const char *colon = strchr(text, ':');
+    char name[16] = "";
+
+    if (!colon || (size_t)(colon - text) >= sizeof name)
+        return false;
+    memcpy(name, text, (size_t)(colon - text));
+    return mw_plan_parse_name(name, mw_use_mode_name, mode) &&
+           mw_plan_parse_name(colon + 1, mw_role_name, role);
+}
+
+/* Of a work that stands further down the check says it. */
+static bool
+has_role(const struct mw_plan *plan, const struct mw_op *op, uint8_t role)
+{
+    return op->work >= plan->work_count || mw_plan_may_have(plan->works[op->work].kind, role);
+}
+
+static void
+refuse_role(struct mw_plan_reader *reader, int kind)
+{
+    char expected[256];
+    size_t length =
+        (size_t)snprintf(expected, sizeof expected, "a role of a %s (", mw_op_kind_name(kind));
+
+    for (int role = MW_ROLE_NONE + 1, count = 0; role < MW_ROLE_COUNT; role++)
+        if (mw_plan_may_have(kind, role))
+            length += (size_t)snprintf(expected + length, sizeof expected - length, "%s%s",
+                                       count++ ? ", " : "", mw_role_name(role));
+    snprintf(expected + length, sizeof expected - length, " or none)");
+    mw_plan_reader_fail(reader, expected);
+}
+
 static void
 read_use(struct mw_plan_reader *reader, struct mw_plan *plan)
 {
-    static const char expected[] = "a use such as 3:read (define, read, modify), at most 255";
+    static const char expected[] =
+        "a use such as 3:read:source (define, read or modify; its role), at most 255";
+    const struct mw_op *op = &plan->ops[plan->op_count - 1];
     uint32_t slot;
-    uint8_t mode;
+    uint8_t mode, role;
     const char *text = mw_plan_reader_pair(reader, &slot, expected);
 
-    if (text && mw_plan_parse_name(text, mw_use_mode_name, &mode) &&
-        plan->ops[plan->op_count - 1].use_count < MW_MAX_USES_PER_OP)
-        mw_plan_add_use(plan, slot, mode);
-    else
+    if (!text || !parse_use(text, &mode, &role) || op->use_count == MW_MAX_USES_PER_OP)
         mw_plan_reader_fail(reader, expected);
+    else if (!has_role(plan, op, role))
+        refuse_role(reader, plan->works[op->work].kind);
+    else
+        mw_plan_add_use(plan, slot, mode, role);
 }
 
 static void
@@ -333,8 +373,11 @@ read_head(struct mw_plan_reader *reader)
 {
     struct mw_plan *plan;
 
-    begin_line_with(reader, MW_PLAN_TEXT_BEGIN, "'" MW_PLAN_TEXT_BEGIN " 1'");
-    mw_plan_reader_key(reader, "1");
+    begin_line_with(reader, MW_PLAN_TEXT_BEGIN,
+                    "'" MW_PLAN_TEXT_BEGIN " " MW_PLAN_TEXT_VERSION "'");
+    if (strcmp(mw_plan_reader_word(reader), MW_PLAN_TEXT_VERSION))
+        mw_plan_reader_fail(reader, "a plan of version " MW_PLAN_TEXT_VERSION
+                                    " (`memwall plan -o FILE` writes it)");
     mw_plan_reader_end_line(reader);
     begin_line_with(reader, "title", "'title'");
     if (reader->failed)

@@ -84,7 +84,7 @@ put_reference(struct writer *writer, const char *key, uint32_t index)
 static void
 write_head(struct writer *writer, const struct mw_plan *plan)
 {
-    put(writer, "memwall-plan 1\ntitle");
+    put(writer, MW_PLAN_TEXT_BEGIN " " MW_PLAN_TEXT_VERSION "\ntitle");
     if (plan->title && *plan->title)
         put_name(writer, plan->title);
     if (plan->machine) {
@@ -214,9 +214,10 @@ write_work(struct writer *writer, const struct mw_plan *plan, uint32_t index)
 
     put_key(writer, "work ", index);
     put_name(writer, mw_op_kind_name(work->kind));
+    put_name(writer, mw_object_name(work->object));
     put_name(writer, mw_operator_name(work->operator_));
     put_name(writer, mw_dtype_name(work->dtype));
-    put_key(writer, " direction ", work->direction);
+    put(writer, work->host ? " host" : "");
     put_reference(writer, " comm ", work->comm);
     put_key(writer, " flops ", work->flops);
     put_key(writer, " shape ", work->m);
@@ -251,6 +252,8 @@ write_uses(struct writer *writer, const struct mw_plan *plan, const struct mw_op
         put_key(writer, " ", use->slot);
         put(writer, ":");
         put(writer, mw_use_mode_name(use->mode));
+        put(writer, ":");
+        put(writer, mw_role_name(use->role));
     }
 }
 

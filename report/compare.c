@@ -81,7 +81,9 @@ pair_ops(const struct mw_result *predicted, const struct mw_measured_step *steps
 static int
 place_of(const struct mw_compare_operator *o)
 {
-    return (o->kind * MW_OPERATOR_COUNT + o->operator_) * MW_PHASE_COUNT + o->phase;
+    int subject = o->object * MW_OPERATOR_COUNT + o->operator_;
+
+    return (o->kind * MW_OBJECT_COUNT * MW_OPERATOR_COUNT + subject) * MW_PHASE_COUNT + o->phase;
 }
 
 static int
@@ -99,13 +101,17 @@ static void
 sum_operators(struct mw_compare *compare, const struct mw_compare_op *ops)
 {
     const struct mw_plan *plan = compare->plan;
-    size_t all = (size_t)MW_OP_KIND_COUNT * MW_OPERATOR_COUNT * MW_PHASE_COUNT;
+    size_t all = (size_t)MW_OP_KIND_COUNT * MW_OBJECT_COUNT * MW_OPERATOR_COUNT * MW_PHASE_COUNT;
     struct mw_compare_operator *sums = g_new0(struct mw_compare_operator, all);
 
     for (uint32_t i = 0; i < plan->op_count; i++) {
         const struct mw_op *op = &plan->ops[i];
         const struct mw_work *work = &plan->works[op->work];
-        struct mw_compare_operator of = {work->kind, work->operator_, op->phase, 0, {0, 0}};
+        struct mw_compare_operator of = {.kind = work->kind,
+                                         .object = work->object,
+                                         .operator_ = work->operator_,
+                                         .phase = op->phase,
+                                         .name = mw_work_name(work)};
         struct mw_compare_operator *sum = &sums[place_of(&of)];
         of.ops = sum->ops + 1;
         of.sum.predicted_s = sum->sum.predicted_s + ops[i].takes.predicted_s;

@@ -26,8 +26,9 @@ struct mw_compare_phase {
     struct mw_pair takes;
 };
 
-struct mw_compare_operator { /* ops of one kind, operator and phase */
-    uint8_t kind, operator_, phase;
+struct mw_compare_operator { /* ops of one kind, object, operator and phase */
+    uint8_t kind, object, operator_, phase;
+    const char *name; /* mw_work_name */
     uint32_t ops;
     struct mw_pair sum; /* of their times */
 };

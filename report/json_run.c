@@ -68,7 +68,7 @@ write_operators(struct mw_json_writer *json, const struct mw_compare *c)
         const struct mw_compare_operator *o = &c->operators[i];
         mw_json_begin(json, NULL, '{', true);
         mw_json_string(json, "kind", mw_op_kind_name(o->kind));
-        mw_json_string(json, "operator", mw_operator_name(o->operator_));
+        mw_json_string(json, "operator", o->name);
         mw_json_string(json, "phase", mw_phase_name(o->phase));
         mw_json_integer(json, "ops", o->ops);
         write_times(json, o->sum);

@@ -127,8 +127,8 @@ print_operators(FILE *out, const struct mw_compare *c)
                 "error", NULL);
     for (uint32_t i = 0; i < shown; i++) {
         const struct mw_compare_operator *o = &c->operators[i];
-        add_operator(grid, mw_op_kind_name(o->kind), mw_operator_name(o->operator_),
-                     mw_phase_name(o->phase), o->ops, o->sum);
+        add_operator(grid, mw_op_kind_name(o->kind), o->name, mw_phase_name(o->phase), o->ops,
+                     o->sum);
     }
     if (shown < c->operator_count)
         add_rest(grid, c, shown);

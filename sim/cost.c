@@ -14,7 +14,7 @@
 static bool
 is_collective(const struct mw_work *work)
 {
-    return work->kind >= MW_OP_ALL_GATHER && work->kind <= MW_OP_RECV;
+    return mw_op_traits(work->kind)->agent == MW_AGENT_NETWORK;
 }
 
 /* Draw units a second of a whole channel, before it is divided among its users. */
@@ -119,8 +119,7 @@ mw_cost_attention_flops(const struct mw_hardware *hardware, double size)
 bool
 mw_cost_streams(enum mw_operator operator_)
 {
-    return operator_ == MW_OPERATOR_ATTENTION || operator_ == MW_OPERATOR_LOSS ||
-           operator_ == MW_OPERATOR_OPTIMIZER;
+    return operator_ == MW_OPERATOR_ATTENTION || operator_ == MW_OPERATOR_LOSS;
 }
 
 double
@@ -152,7 +151,7 @@ compute_s(const struct mw_work *work, const struct mw_hardware *hardware)
 static double
 update_s(const struct mw_work *work, const struct mw_hardware *hardware)
 {
-    if (!work->direction)
+    if (!work->host)
         return compute_s(work, hardware);
     return (double)work->elements / hardware->host_update_params_per_s;
 }
@@ -162,7 +161,7 @@ update_s(const struct mw_work *work, const struct mw_hardware *hardware)
 static double
 pass_share(const struct mw_work *work, const struct mw_hardware *hardware)
 {
-    bool norm = work->kind == MW_OP_NORM_CHECK && work->direction;
+    bool norm = work->kind == MW_OP_NORM && work->host;
 
     return norm && hardware->host_norm_bytes_per_s > 0
                ? hardware->host_norm_bytes_per_s / hardware->host_memory_bytes_per_s
@@ -172,7 +171,7 @@ pass_share(const struct mw_work *work, const struct mw_hardware *hardware)
 static double
 pass_s(const struct mw_work *work, const struct mw_hardware *hardware)
 {
-    if (!work->direction)
+    if (!work->host)
         return compute_s(work, hardware);
     return (double)work->bytes / (hardware->host_memory_bytes_per_s * pass_share(work, hardware));
 }
@@ -181,14 +180,15 @@ pass_s(const struct mw_work *work, const struct mw_hardware *hardware)
 static double
 nvme_s(const struct mw_work *work, const struct mw_hardware *hardware)
 {
-    return (double)work->bytes / fmin(mw_cost_drive_bytes_per_s(hardware, work->direction),
-                                      mw_cost_check_bytes_per_s(hardware));
+    return (double)work->bytes /
+           fmin(mw_cost_drive_bytes_per_s(hardware, mw_op_traits(work->kind)->writes),
+                mw_cost_check_bytes_per_s(hardware));
 }
 
 static bool
 is_on_drives(const struct mw_work *work)
 {
-    return work->kind == MW_OP_NVME_READ || work->kind == MW_OP_NVME_WRITE;
+    return mw_op_traits(work->kind)->agent == MW_AGENT_DRIVES;
 }
 
 /* A drive answers after a latency, and takes other requests meanwhile; a queue too short to hide it
@@ -196,8 +196,9 @@ is_on_drives(const struct mw_work *work)
 static double
 lead_s(const struct mw_work *work, const struct mw_hardware *hardware)
 {
-    double rest_s = (double)work->bytes / fmin(drive_rate(hardware, work->direction),
-                                               mw_cost_check_bytes_per_s(hardware));
+    double rest_s =
+        (double)work->bytes / fmin(drive_rate(hardware, mw_op_traits(work->kind)->writes),
+                                   mw_cost_check_bytes_per_s(hardware));
 
     if (!is_on_drives(work))
         return 0;
@@ -214,6 +215,13 @@ ring_of(const struct mw_plan *plan, const struct mw_work *work, const struct mw_
     return mw_ring_of(hardware, comm.size, comm.ranks_per_node, comm.groups_per_node);
 }
 
+/* A reduce-scatter and an all-gather. */
+static bool
+is_reduced_everywhere(const struct mw_work *work)
+{
+    return work->kind == MW_OP_ALL_REDUCE || work->kind == MW_OP_AGREE;
+}
+
 static double
 collective_s(const struct mw_plan *plan, const struct mw_work *work,
              const struct mw_hardware *hardware)
@@ -223,11 +231,11 @@ collective_s(const struct mw_plan *plan, const struct mw_work *work,
 
     if (ring.ranks <= 1)
         return 0;
-    if (work->kind == MW_OP_SEND || work->kind == MW_OP_RECV)
+    if (mw_op_traits(work->kind)->joins == MW_JOINS_PAIR)
         return mw_ring_send_s(&ring, bytes);
     if (work->kind == MW_OP_BROADCAST)
         return mw_ring_broadcast_s(&ring, bytes);
-    return mw_ring_s(&ring, bytes) * (work->kind == MW_OP_ALL_REDUCE ? 2 : 1);
+    return mw_ring_s(&ring, bytes) * (is_reduced_everywhere(work) ? 2 : 1);
 }
 
 double
@@ -249,9 +257,8 @@ own_s(const struct mw_plan *plan, const struct mw_work *work, const struct mw_ha
         return compute_s(work, hardware);
     case MW_OP_UPDATE:
         return update_s(work, hardware);
-    case MW_OP_NORM_CHECK:
+    case MW_OP_NORM:
     case MW_OP_ACCUMULATE:
-    case MW_OP_COPY:
         return pass_s(work, hardware);
     case MW_OP_NVME_READ:
     case MW_OP_NVME_WRITE:
@@ -260,6 +267,8 @@ own_s(const struct mw_plan *plan, const struct mw_work *work, const struct mw_ha
         return hardware->pcie_latency_s + (double)work->bytes / hardware->pcie_h2d_bytes_per_s;
     case MW_OP_D2H:
         return hardware->pcie_latency_s + (double)work->bytes / hardware->pcie_d2h_bytes_per_s;
+    case MW_OP_BEGIN:
+        return 0;
     case MW_OP_COMMIT:
         return work->bytes > 0 ? hardware->nvme_latency_s : 0;
     default:
@@ -272,21 +281,19 @@ own_s(const struct mw_plan *plan, const struct mw_work *work, const struct mw_ha
 static double
 sm_share(const struct mw_work *work, const struct mw_hardware *hardware)
 {
-    switch ((enum mw_op_kind)work->kind) {
-    case MW_OP_UPDATE:
-    case MW_OP_NORM_CHECK:
-    case MW_OP_ACCUMULATE:
-    case MW_OP_COPY:
-        return work->direction ? hardware->gpu_host_sm_share : 1;
-    case MW_OP_H2D:
-    case MW_OP_D2H:
+    switch (mw_op_traits(work->kind)->agent) {
+    case MW_AGENT_CORES:
+        return work->host ? hardware->gpu_host_sm_share : 1;
+    case MW_AGENT_LINK:
         return hardware->gpu_copy_sm_share;
-    case MW_OP_NVME_READ:
-    case MW_OP_NVME_WRITE:
+    case MW_AGENT_DRIVES:
         return hardware->gpu_nvme_sm_share;
-    default:
-        return is_collective(work) ? hardware->gpu_collective_sm_share : 1;
+    case MW_AGENT_NETWORK:
+        return hardware->gpu_collective_sm_share;
+    case MW_AGENT_NOBODY:
+        break;
     }
+    return 1;
 }
 
 /* What the op moves over the channel, in the channel's units; of multiprocessors, the share. */
@@ -298,7 +305,8 @@ draw_units(const struct mw_plan *plan, const struct mw_work *work, const struct 
     case MW_CHANNEL_SM:
         return (double)draw->amount * 1e-6 * sm_share(work, hardware);
     case MW_CHANNEL_DRIVE:
-        return (double)draw->amount / mw_cost_drive_bytes_per_s(hardware, work->direction);
+        return (double)draw->amount /
+               mw_cost_drive_bytes_per_s(hardware, mw_op_traits(work->kind)->writes);
     case MW_CHANNEL_DRAM: /* nothing else is as fast as memory beside it */
         return (double)draw->amount / pass_share(work, hardware);
     default:
@@ -353,7 +361,7 @@ whole_ns(double seconds)
 static bool
 is_transfer(const struct mw_work *work)
 {
-    return is_on_drives(work) || work->kind == MW_OP_H2D || work->kind == MW_OP_D2H;
+    return is_on_drives(work) || mw_op_traits(work->kind)->agent == MW_AGENT_LINK;
 }
 
 /* Of an op's own time: the latency of what moves bytes, in which cores work for others.  A

@@ -16,7 +16,7 @@
  *                     profile has it; on the GPU, updates and passes are memory-bound
  *   commit            nvme_latency_s if it writes a record
  *
- * Updates, accumulations, norm checks and copies have work.direction 1 on the host, 0 on the GPU.
+ * Updates, accumulations and norms are the host's where work.host says so, else the GPU's.
  * What a node's ranks share is a channel: a rank alone has all of it, a folded rank the part that
  * `users` leaves it, and its durations are raised until every draw fits.
  *

@@ -58,7 +58,8 @@ init_stream(struct mw_engine *engine, uint32_t index, uint32_t pull_begin)
             continue;
         add_pull(engine, stream, channel, rate / costs->capacity[channel]);
         if (engine->one_way_link[channel] != MW_NONE)
-            add_pull(engine, stream, engine->one_way_link[channel] + (work->direction != 0),
+            add_pull(engine, stream,
+                     engine->one_way_link[channel] + mw_op_traits(work->kind)->writes,
                      rate / (costs->capacity[channel] * costs->one_way[channel]));
     }
 }

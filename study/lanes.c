@@ -120,9 +120,8 @@ mw_op_title(const struct mw_plan *plan, uint32_t index)
     };
     const struct mw_op *op = &plan->ops[index];
     const struct mw_work *work = &plan->works[op->work];
-    GString *name =
-        g_string_new(work->operator_ == MW_OPERATOR_NONE ? mw_op_kind_name(work->kind)
-                                                         : mw_operator_name(work->operator_));
+    GString *name = g_string_new(work->object == MW_OBJECT_NONE ? mw_op_kind_name(work->kind)
+                                                                : mw_work_name(work));
 
     g_string_append_printf(name, " %s", phases[op->phase]);
     if (op->layer >= 0)

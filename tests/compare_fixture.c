@@ -7,12 +7,12 @@ compare_fixture_plan(void)
                                            {0, MW_LANE_NVME_READ, 0, 1, 0},
                                            {0, MW_LANE_NVME_WRITE, 0, 1, 0}};
     static const struct {
-        uint8_t kind, operator_, lane, phase;
+        uint8_t kind, object, operator_, lane, phase;
     } ops[OPS] = {
-        [FORWARD] = {MW_OP_COMPUTE, MW_OPERATOR_QKV, 0, MW_PHASE_FORWARD},
-        [BACKWARD] = {MW_OP_COMPUTE, MW_OPERATOR_QKV, 0, MW_PHASE_BACKWARD},
-        [READ] = {MW_OP_NVME_READ, MW_OPERATOR_OPTIMIZER, 1, MW_PHASE_OPTIMIZER},
-        [WRITE] = {MW_OP_NVME_WRITE, MW_OPERATOR_OPTIMIZER, 2, MW_PHASE_OPTIMIZER},
+        [FORWARD] = {MW_OP_COMPUTE, MW_OBJECT_ACTIVATIONS, MW_OPERATOR_QKV, 0, MW_PHASE_FORWARD},
+        [BACKWARD] = {MW_OP_COMPUTE, MW_OBJECT_ACTIVATIONS, MW_OPERATOR_QKV, 0, MW_PHASE_BACKWARD},
+        [READ] = {MW_OP_NVME_READ, MW_OBJECT_STATE, MW_OPERATOR_NONE, 1, MW_PHASE_OPTIMIZER},
+        [WRITE] = {MW_OP_NVME_WRITE, MW_OBJECT_STATE, MW_OPERATOR_NONE, 2, MW_PHASE_OPTIMIZER},
     };
     struct mw_plan *plan = mw_plan_new("four ops");
     char why[200];
@@ -21,10 +21,12 @@ compare_fixture_plan(void)
     for (size_t i = 0; i < G_N_ELEMENTS(lanes); i++)
         mw_plan_add_lane(plan, lanes[i]);
     for (uint32_t i = 0; i < OPS; i++) {
-        uint32_t work = mw_plan_add_work(
-            plan,
-            (struct mw_work){.kind = ops[i].kind, .operator_ = ops[i].operator_, .comm = MW_NONE},
-            NULL, 0);
+        uint32_t work = mw_plan_add_work(plan,
+                                         (struct mw_work){.kind = ops[i].kind,
+                                                          .object = ops[i].object,
+                                                          .operator_ = ops[i].operator_,
+                                                          .comm = MW_NONE},
+                                         NULL, 0);
         mw_plan_add_op(plan, (struct mw_op){.work = work,
                                             .lane = ops[i].lane,
                                             .phase = ops[i].phase,

@@ -109,7 +109,6 @@ add_drive(struct builder *b, enum mw_op_kind kind, int64_t bytes)
 {
     struct mw_draw draws[] = {{CHANNEL_DRIVE, bytes}, {CHANNEL_DRAM, bytes}};
     struct mw_work work = {.kind = (uint8_t)kind,
-                           .direction = kind == MW_OP_NVME_WRITE,
                            .comm = MW_NONE,
                            .bytes = bytes};
 
@@ -121,7 +120,7 @@ add_host(struct builder *b, enum mw_op_kind kind, int64_t elements, int64_t byte
 {
     struct mw_draw draw = {CHANNEL_DRAM, elements * bytes_an_element};
     struct mw_work work = {.kind = (uint8_t)kind,
-                           .direction = 1,
+                           .host = true,
                            .comm = MW_NONE,
                            .bytes = elements * bytes_an_element,
                            .elements = elements};

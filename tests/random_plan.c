@@ -8,10 +8,11 @@ add_works(GRand *random, struct mw_plan *plan, uint32_t channels)
     int works = g_rand_int_range(random, 1, 9);
 
     for (int w = 0; w < works; w++) {
-        struct mw_work work = {.kind = MW_OP_COMPUTE, .comm = MW_NONE};
+        bool writes = g_rand_boolean(random);
+        struct mw_work work = {.kind = writes ? MW_OP_NVME_WRITE : MW_OP_NVME_READ,
+                               .comm = MW_NONE};
         struct mw_draw draws[4];
 
-        work.direction = (uint8_t)g_rand_int_range(random, 0, 2);
         work.bytes = g_rand_int_range(random, 0, 100);
         uint32_t count = (uint32_t)g_rand_int_range(random, 0, 4);
 

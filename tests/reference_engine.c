@@ -46,7 +46,7 @@ share_of(const struct reference *r, uint32_t op, uint32_t link)
     double capacity = r->costs->capacity[channel], share = 0;
 
     if (way > 0) {
-        if (!r->costs->one_way || way != 1u + (work->direction != 0))
+        if (!r->costs->one_way || way != 1u + mw_op_traits(work->kind)->writes)
             return 0;
         capacity *= r->costs->one_way[channel];
     }

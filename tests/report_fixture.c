@@ -48,23 +48,26 @@ static void
 add_works(struct mw_plan *plan)
 {
     static const struct {
-        uint8_t kind, operator_;
+        uint8_t kind, object, operator_;
         int64_t flops, bytes;
     } works[] = {
-        [WORK_FORWARD] = {MW_OP_COMPUTE, MW_OPERATOR_MLP_UP, 4000000000, 1000},
-        [WORK_BACKWARD] = {MW_OP_COMPUTE, MW_OPERATOR_MLP_UP, 8000000000, 2000},
-        [WORK_GATHER] = {MW_OP_ALL_GATHER, MW_OPERATOR_MLP_UP, 0, 2 * GIB},
-        [WORK_H2D] = {MW_OP_H2D, MW_OPERATOR_MLP_UP, 0, GIB / 8},
-        [WORK_D2H] = {MW_OP_D2H, MW_OPERATOR_CHECKPOINT, 0, GIB / 4},
-        [WORK_READ] = {MW_OP_NVME_READ, MW_OPERATOR_MLP_UP, 0, GIB / 8},
-        [WORK_WRITE] = {MW_OP_NVME_WRITE, MW_OPERATOR_OPTIMIZER, 0, GIB},
-        [WORK_UPDATE] = {MW_OP_UPDATE, MW_OPERATOR_OPTIMIZER, 0, GIB},
-        [WORK_COMMIT] = {MW_OP_COMMIT, MW_OPERATOR_NONE, 0, 0},
+        [WORK_FORWARD] = {MW_OP_COMPUTE, MW_OBJECT_ACTIVATIONS, MW_OPERATOR_MLP_UP, 4000000000,
+                          1000},
+        [WORK_BACKWARD] = {MW_OP_COMPUTE, MW_OBJECT_ACTIVATIONS, MW_OPERATOR_MLP_UP, 8000000000,
+                           2000},
+        [WORK_GATHER] = {MW_OP_ALL_GATHER, MW_OBJECT_PARAMETERS, MW_OPERATOR_MLP_UP, 0, 2 * GIB},
+        [WORK_H2D] = {MW_OP_H2D, MW_OBJECT_PARAMETERS, MW_OPERATOR_MLP_UP, 0, GIB / 8},
+        [WORK_D2H] = {MW_OP_D2H, MW_OBJECT_CHECKPOINT, MW_OPERATOR_NONE, 0, GIB / 4},
+        [WORK_READ] = {MW_OP_NVME_READ, MW_OBJECT_PARAMETERS, MW_OPERATOR_MLP_UP, 0, GIB / 8},
+        [WORK_WRITE] = {MW_OP_NVME_WRITE, MW_OBJECT_STATE, MW_OPERATOR_NONE, 0, GIB},
+        [WORK_UPDATE] = {MW_OP_UPDATE, MW_OBJECT_STATE, MW_OPERATOR_NONE, 0, GIB},
+        [WORK_COMMIT] = {MW_OP_COMMIT, MW_OBJECT_NONE, MW_OPERATOR_NONE, 0, 0},
     };
 
     for (size_t i = 0; i < G_N_ELEMENTS(works); i++)
         mw_plan_add_work(plan,
                          (struct mw_work){.kind = works[i].kind,
+                                          .object = works[i].object,
                                           .operator_ = works[i].operator_,
                                           .dtype = MW_DTYPE_BF16,
                                           .comm = MW_NONE,
@@ -130,12 +133,12 @@ add_fetch(struct builder *b, int phase, int layer, int turn, int64_t t)
     uint32_t gathered = turn % 2 ? SLOT_GATHERED_B : SLOT_GATHERED_A;
 
     add_op(b, LANE_READ, WORK_READ, phase, layer, t, 12 * MS);
-    mw_plan_add_use(b->plan, pinned, MW_USE_DEFINE);
+    mw_plan_add_use(b->plan, pinned, MW_USE_DEFINE, MW_ROLE_NONE);
     add_op(b, LANE_H2D, WORK_H2D, phase, layer, t + 12 * MS, 3 * MS);
-    mw_plan_add_use(b->plan, pinned, MW_USE_READ);
-    mw_plan_add_use(b->plan, gathered, MW_USE_DEFINE);
+    mw_plan_add_use(b->plan, pinned, MW_USE_READ, MW_ROLE_NONE);
+    mw_plan_add_use(b->plan, gathered, MW_USE_DEFINE, MW_ROLE_NONE);
     add_op(b, LANE_COLLECTIVE, WORK_GATHER, phase, layer, t + 15 * MS, 2 * MS);
-    mw_plan_add_use(b->plan, gathered, MW_USE_MODIFY);
+    mw_plan_add_use(b->plan, gathered, MW_USE_MODIFY, MW_ROLE_NONE);
 }
 
 static void
@@ -144,8 +147,8 @@ add_compute(struct builder *b, int phase, int work, int layer, int turn, int64_t
     uint32_t gathered = turn % 2 ? SLOT_GATHERED_B : SLOT_GATHERED_A;
 
     add_op(b, LANE_COMPUTE, work, phase, layer, t, length);
-    mw_plan_add_use(b->plan, gathered, MW_USE_READ);
-    mw_plan_add_use(b->plan, SLOT_ACTIVATIONS, MW_USE_DEFINE);
+    mw_plan_add_use(b->plan, gathered, MW_USE_READ, MW_ROLE_NONE);
+    mw_plan_add_use(b->plan, SLOT_ACTIVATIONS, MW_USE_DEFINE, MW_ROLE_NONE);
 }
 
 /* Returns the end of the step. */
@@ -166,9 +169,9 @@ add_ops(struct builder *b, int layers)
     }
     for (int i = 0; i < layers; i++, t += 20 * MS) {
         add_op(b, LANE_HOST, WORK_UPDATE, MW_PHASE_OPTIMIZER, i, t + 17 * MS, 9 * MS);
-        mw_plan_add_use(b->plan, SLOT_CHUNK, MW_USE_DEFINE);
+        mw_plan_add_use(b->plan, SLOT_CHUNK, MW_USE_DEFINE, MW_ROLE_NONE);
         add_op(b, LANE_WRITE, WORK_WRITE, MW_PHASE_OPTIMIZER, i, t + 26 * MS, 9 * MS);
-        mw_plan_add_use(b->plan, SLOT_CHUNK, MW_USE_READ);
+        mw_plan_add_use(b->plan, SLOT_CHUNK, MW_USE_READ, MW_ROLE_NONE);
     }
     add_op(b, LANE_HOST, WORK_COMMIT, MW_PHASE_COMMIT, -1, t + 16 * MS, MS);
     return t + 17 * MS;

@@ -232,7 +232,7 @@ sketch_build(const struct sketch *sketch)
         for (uint32_t j = 0; j < op->dep_count; j++)
             mw_plan_add_dep(plan, op->deps[j]);
         for (uint32_t j = 0; j < op->use_count; j++)
-            mw_plan_add_use(plan, op->uses[j].slot, op->uses[j].mode);
+            mw_plan_add_use(plan, op->uses[j].slot, op->uses[j].mode, MW_ROLE_NONE);
     }
     return plan;
 }

@@ -132,7 +132,6 @@ test_drives(void)
     assert_s(price(&b, MW_CHANNEL_DRIVE, 0), 0.503);      /* no channel, no sharing */
     assert_s(price(&b, MW_CHANNEL_DRAM, 80 * GB), 4.003);
     b.work.kind = MW_OP_NVME_WRITE;
-    b.work.direction = 1;
     assert_s(price(&b, MW_CHANNEL_DRIVE, 8 * GB), 4.003);
     mw_plan_free(b.plan);
 }
@@ -178,7 +177,6 @@ test_checked(void)
     b.hardware.host_checksum_bytes_per_s = 1e9;
     assert_s(price(&b, MW_CHANNEL_DRIVE, 8 * GB), 8.003);
     b.work.kind = MW_OP_NVME_WRITE;
-    b.work.direction = 1;
     assert_s(price(&b, MW_CHANNEL_DRIVE, 0), 8.003);
     b.work.kind = MW_OP_H2D;
     g_assert_cmpfloat(price(&b, MW_CHANNEL_PCIE_H2D, 0), <, 2);
@@ -192,24 +190,24 @@ test_host(void)
 
     b.work.elements = 2 * GB;
     b.work.bytes = 56 * GB;
-    b.work.direction = 1;
+    b.work.host = true;
     assert_s(price(&b, MW_CHANNEL_DRAM, 1), 0.5);
     assert_s(price(&b, MW_CHANNEL_CORES, 2 * GB), 1);   /* half of the cores */
     assert_s(price(&b, MW_CHANNEL_DRAM, 56 * GB), 1.4); /* DRAM is slower than the cores */
-    b.work.direction = 0;
+    b.work.host = false;
     assert_s(price(&b, MW_CHANNEL_SM, 1000000), 0.56);
     b.work.kind = MW_OP_ACCUMULATE;
     assert_s(price(&b, MW_CHANNEL_SM, 1000000), 0.56);
-    b.work.direction = 1;
+    b.work.host = true;
     assert_s(price(&b, MW_CHANNEL_DRAM, 56 * GB), 1.4);
     b.hardware.host_norm_bytes_per_s = 40e9; /* half of the memory's */
     assert_s(price(&b, MW_CHANNEL_DRAM, 56 * GB), 1.4);
-    b.work.kind = MW_OP_NORM_CHECK;
+    b.work.kind = MW_OP_NORM;
     assert_s(price(&b, MW_CHANNEL_DRAM, 0), 1.4);
     assert_s(price(&b, MW_CHANNEL_DRAM, 56 * GB), 2.8);
-    b.work.direction = 0;
+    b.work.host = false;
     assert_s(price(&b, MW_CHANNEL_SM, 1000000), 0.56);
-    b.work.direction = 1;
+    b.work.host = true;
     b.work.kind = MW_OP_COMMIT;
     assert_s(price(&b, MW_CHANNEL_DRAM, 0), 0.003);
     b.work.bytes = 0;
@@ -288,7 +286,7 @@ test_draw_rates(void)
     b.work.bytes = 40 * GB;
     b.work.comm = mw_plan_add_comm(b.plan, (struct mw_comm){8, 8, 1});
     mw_plan_add_work(b.plan, b.work, draws, 2);
-    b.work = (struct mw_work){.kind = MW_OP_NVME_WRITE, .direction = 1, .comm = MW_NONE};
+    b.work = (struct mw_work){.kind = MW_OP_NVME_WRITE, .comm = MW_NONE};
     b.work.bytes = 8 * GB;
     price(&b, MW_CHANNEL_DRIVE, 8 * GB);
     b.work = (struct mw_work){.kind = MW_OP_COMPUTE, .comm = MW_NONE, .bytes = 100 * GB};
@@ -323,10 +321,10 @@ test_shared_cores(void)
         double share;
     } cases[] = {
         {MW_OP_COMPUTE, false, 1},       {MW_OP_UPDATE, false, 1},
-        {MW_OP_UPDATE, true, 0.5},       {MW_OP_NORM_CHECK, true, 0.5},
-        {MW_OP_ACCUMULATE, true, 0.5},   {MW_OP_COPY, true, 0.5},
+        {MW_OP_UPDATE, true, 0.5},       {MW_OP_NORM, true, 0.5},
+        {MW_OP_ACCUMULATE, true, 0.5},   {MW_OP_ACCUMULATE, false, 1},
         {MW_OP_H2D, false, 0.25},        {MW_OP_D2H, false, 0.25},
-        {MW_OP_NVME_READ, false, 0.375}, {MW_OP_NVME_WRITE, true, 0.375},
+        {MW_OP_NVME_READ, false, 0.375}, {MW_OP_NVME_WRITE, false, 0.375},
     };
     struct bench b = bench_new(MW_OP_COMPUTE, 1);
     struct mw_costs costs;
@@ -337,7 +335,7 @@ test_shared_cores(void)
     b.hardware.pcie_latency_s = b.hardware.nvme_latency_s = 0;
     for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
         b.work = (struct mw_work){.kind = (uint8_t)cases[i].kind,
-                                  .direction = cases[i].host,
+                                  .host = cases[i].host,
                                   .comm = MW_NONE,
                                   .bytes = GB,
                                   .elements = GB};
@@ -406,7 +404,7 @@ test_operators(void)
     b.work.operator_ = MW_OPERATOR_LOSS;
     assert_s(price(&b, MW_CHANNEL_SM, 1000000), 1);
     b.work.kind = MW_OP_UPDATE;
-    b.work.operator_ = MW_OPERATOR_OPTIMIZER;
+    b.work.operator_ = MW_OPERATOR_NONE;
     assert_s(price(&b, MW_CHANNEL_SM, 1000000), 1);
     mw_plan_free(b.plan);
 }

@@ -204,9 +204,9 @@ test_norms_in_order(void)
         const struct mw_op *op = &plan->ops[o];
         enum mw_op_kind kind = plan->works[op->work].kind;
 
-        if (kind == MW_OP_ALL_REDUCE && op->phase == MW_PHASE_OPTIMIZER)
+        if (kind == MW_OP_AGREE)
             agreed = o;
-        if (kind != MW_OP_NORM_CHECK || op->phase != MW_PHASE_BACKWARD)
+        if (kind != MW_OP_NORM || op->phase != MW_PHASE_BACKWARD)
             continue;
         g_assert_true(waits_for(plan, op, agreed));
         norms++;

@@ -360,7 +360,7 @@ test_one_way(void)
     g_assert_cmpfloat_with_epsilon(scene.result.channel_busy_ns[drive], 200, 1e-6);
     scene.plan->checked = false;
     c = add_user(&scene, drive, 100, 1);
-    scene.plan->works[2].direction = 1;
+    scene.plan->works[2].kind = MW_OP_COMMIT; /* writes */
     g_assert_true(run_steps(&scene, 1));
     assert_row(&scene, c, 0, 200); /* three share 1.5 */
     assert_row(&scene, a, 0, 200);

@@ -303,13 +303,13 @@ follow(struct flow *flow, uint32_t o)
     const struct mw_op *op = &flow->plan->ops[o];
     int kind = flow->plan->works[op->work].kind;
 
-    if (kind == MW_OP_NORM_CHECK && op->phase == MW_PHASE_OPTIMIZER)
+    if (kind == MW_OP_NORM && op->phase == MW_PHASE_OPTIMIZER)
         norm_of_chunk(flow, op);
     if (op->phase != MW_PHASE_BACKWARD)
         return;
     if (kind == MW_OP_COMPUTE)
         compute(flow, o);
-    else if (kind == MW_OP_NORM_CHECK)
+    else if (kind == MW_OP_NORM)
         norm_of_part(flow, op);
     else if (kind == MW_OP_ACCUMULATE)
         accumulate(flow, op);

@@ -151,7 +151,7 @@ wide_plan(int64_t window_bytes)
     uint32_t work = mw_plan_add_work(
         plan,
         (struct mw_work){
-            .kind = MW_OP_COPY, .comm = MW_NONE, .bytes = WIDE_BYTES, .bytes_max = WIDE_BYTES},
+            .kind = MW_OP_BEGIN, .comm = MW_NONE, .bytes = WIDE_BYTES, .bytes_max = WIDE_BYTES},
         NULL, 0);
     for (int i = 0; i < WIDE_OPS; i++)
         mw_plan_add_op(plan, (struct mw_op){.work = work, .layer = -1, .match = MW_NONE});
@@ -221,7 +221,7 @@ test_order_of_ends(void)
     mw_plan_add_lane(plan, (struct mw_lane){0, MW_LANE_NVME_READ, 0, 2, 0});
     mw_plan_add_lane(plan, (struct mw_lane){0, MW_LANE_HOST, 0, 1, 0});
     uint32_t work =
-        mw_plan_add_work(plan, (struct mw_work){.kind = MW_OP_COPY, .comm = MW_NONE}, NULL, 0);
+        mw_plan_add_work(plan, (struct mw_work){.kind = MW_OP_BEGIN, .comm = MW_NONE}, NULL, 0);
     for (uint32_t i = 0; i < 3; i++)
         mw_plan_add_op(plan,
                        (struct mw_op){.lane = i / 2, .work = work, .layer = -1, .match = MW_NONE});

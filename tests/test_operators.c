@@ -306,7 +306,7 @@ test_refused(void)
     g_assert_false(mw_operators_run(operators, &compute, &error));
     assert_refused(g_steal_pointer(&error), "more tokens");
     compute.sequences = 2;
-    compute.operator_ = MW_OPERATOR_CHECKPOINT;
+    compute.operator_ = MW_OPERATOR_NONE;
     g_assert_false(mw_operators_prepare(operators, &compute, &error));
     assert_refused(g_steal_pointer(&error), "not an operator of a decoder");
     mw_operators_destroy(operators);

@@ -19,7 +19,7 @@ test_add(void)
         g_assert_cmpuint(mw_plan_add_work(plan, (struct mw_work){.m = i}, draws, i % 3), ==, i);
         g_assert_cmpuint(mw_plan_add_op(plan, (struct mw_op){.shard = i, .dep_count = 9}), ==, i);
         mw_plan_add_dep(plan, i / 2);
-        mw_plan_add_use(plan, i, MW_USE_MODIFY);
+        mw_plan_add_use(plan, i, MW_USE_MODIFY, MW_ROLE_NONE);
     }
     g_assert_cmpuint(plan->ops[999].shard, ==, 999);
     g_assert_cmpuint(plan->ops[999].dep_count, ==, 1);
@@ -116,7 +116,7 @@ test_sealed_subprocess(gconstpointer data)
         mw_plan_add_dep(plan, 0);
         break;
     default:
-        mw_plan_add_use(plan, 0, MW_USE_READ);
+        mw_plan_add_use(plan, 0, MW_USE_READ, MW_ROLE_NONE);
     }
     mw_plan_free(plan);
 }
@@ -147,7 +147,7 @@ test_misuse_subprocess(gconstpointer data)
     for (uint32_t i = 0; i < 256 && GPOINTER_TO_INT(data) == 1; i++)
         mw_plan_add_dep(plan, i);
     for (uint32_t i = 0; i < 256 && GPOINTER_TO_INT(data) == 2; i++)
-        mw_plan_add_use(plan, i, MW_USE_READ);
+        mw_plan_add_use(plan, i, MW_USE_READ, MW_ROLE_NONE);
     mw_plan_add_work(plan, (struct mw_work){0}, draws, G_N_ELEMENTS(draws));
 }
 

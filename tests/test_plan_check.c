@@ -141,7 +141,7 @@ static const struct {
     {"slot-rank", slot_rank, "slot 2: rank 9"},
     {"slot-tier", slot_tier, "slot 2: tier 3"},
     {"slot-size", slot_size, "slot 2: negative"},
-    {"work-kind", work_kind, "work 1: kind 17"},
+    {"work-kind", work_kind, "work 1: kind 18"},
     {"work-comm", work_comm, "work 1 (compute): expected one of the 1 communicators"},
     {"work-lonely", work_lonely, "work 2 (all-gather): expected one of the 1 communicators"},
     {"work-flops", work_flops, "work 1 (compute): negative"},
@@ -218,7 +218,7 @@ test_lane_window(void)
         char why[512] = "";
 
         plan->lanes[LANE_COMPUTE].window_ops = window;
-        use(plan, OP_COMPUTE1)[1] = (struct mw_use){SLOT_STATE, MW_USE_MODIFY};
+        use(plan, OP_COMPUTE1)[1] = (struct mw_use){SLOT_STATE, MW_USE_MODIFY, MW_ROLE_NONE};
         g_assert_true(mw_plan_check(plan, why, sizeof why) == (window == 1));
         g_assert_true((strstr(why, "but need not wait for op 2") != NULL) == (window == 2));
         mw_plan_free(plan);

@@ -68,6 +68,7 @@ add_works(struct mw_plan *plan)
 
     mw_plan_add_work(plan,
                      (struct mw_work){.kind = MW_OP_COMPUTE,
+                                      .object = MW_OBJECT_ACTIVATIONS,
                                       .operator_ = MW_OPERATOR_QKV,
                                       .dtype = MW_DTYPE_BF16,
                                       .comm = MW_NONE,
@@ -80,14 +81,14 @@ add_works(struct mw_plan *plan)
                                       .elements = 6,
                                       .launches = 7},
                      draws, G_N_ELEMENTS(draws));
-    mw_plan_add_work(plan, (struct mw_work){.kind = MW_OP_ALL_GATHER, .direction = 1}, NULL, 0);
+    mw_plan_add_work(plan, (struct mw_work){.kind = MW_OP_ALL_GATHER}, NULL, 0);
 }
 
 static void
 add_ops(struct mw_plan *plan)
 {
     mw_plan_add_op(plan, (struct mw_op){.layer = -1, .match = MW_NONE});
-    mw_plan_add_use(plan, 0, MW_USE_DEFINE);
+    mw_plan_add_use(plan, 0, MW_USE_DEFINE, MW_ROLE_LOGITS);
     mw_plan_add_op(plan, (struct mw_op){.work = 1,
                                         .lane = 1,
                                         .phase = MW_PHASE_OPTIMIZER,
@@ -98,8 +99,8 @@ add_ops(struct mw_plan *plan)
                                         .match = 9});
     mw_plan_add_dep(plan, 0);
     mw_plan_add_dep(plan, 1 | MW_DEP_PREVIOUS_STEP);
-    mw_plan_add_use(plan, 1, MW_USE_READ);
-    mw_plan_add_use(plan, 0, MW_USE_MODIFY);
+    mw_plan_add_use(plan, 1, MW_USE_READ, MW_ROLE_SOURCE);
+    mw_plan_add_use(plan, 0, MW_USE_MODIFY, MW_ROLE_NONE);
 }
 
 static struct mw_plan *
@@ -115,7 +116,7 @@ make_plan(void)
 }
 
 static const char plan_text[] =
-    "memwall-plan 1\n"
+    "memwall-plan 2\n"
     "title one of everything\n"
     "machine of its own\n"
     "ranks 2 world 16\n"
@@ -132,13 +133,13 @@ static const char plan_text[] =
     "tensor 0 rank 1 layer 2 operators 12 gradient fp32 elements 17 rows 4 3 tiles 4 5 shard 3 "
     "strides 3 5 6 homes 1 0 whole-gradients trainable\n"
     "chunk 0 rank 1 tensors 0 1 from 7 elements 8 slot 1 other -\n"
-    "work 0 compute qkv bf16 direction 0 comm - flops 9223372036854775807 shape 1 2 3 bytes 4 "
+    "work 0 compute activations qkv bf16 comm - flops 9223372036854775807 shape 1 2 3 bytes 4 "
     "max 5 elements 6 launches 7 draw 0:1000000 1:4096\n"
-    "work 1 all-gather none none direction 1 comm 0 flops 0 shape 0 0 0 bytes 0 max 0 elements 0 "
+    "work 1 all-gather none none none comm 0 flops 0 shape 0 0 0 bytes 0 max 0 elements 0 "
     "launches 0\n"
-    "op 0 lane 0 work 0 forward mb 0 layer -1 tile 0 shard 0 use 0:define\n"
+    "op 0 lane 0 work 0 forward mb 0 layer -1 tile 0 shard 0 use 0:define:logits\n"
     "op 1 lane 1 work 1 optimizer mb 65535 layer 95 tile 15 shard 12345678 match 9 "
-    "after 0 prev:1 use 1:read 0:modify\n"
+    "after 0 prev:1 use 1:read:source 0:modify:none\n"
     "end\n";
 
 static char *
@@ -278,9 +279,13 @@ struct edit {
 };
 
 static const struct edit edits[] = {
-    {"memwall-plan 1", "memwall-plan 2", "line 1: expected '1', found '2'"},
-    {"memwall-plan 1", "memwall-plan", "line 1: expected '1', found the end of the line"},
-    {"memwall-plan", "plan", "line 1: expected 'memwall-plan 1', found 'plan'"},
+    {"memwall-plan 2", "memwall-plan 1",
+     "line 1: expected a plan of version 2 (`memwall plan -o "
+     "FILE` writes it), found '1'"},
+    {"memwall-plan 2", "memwall-plan",
+     "line 1: expected a plan of version 2 (`memwall plan -o "
+     "FILE` writes it), found the end of the line"},
+    {"memwall-plan", "plan", "line 1: expected 'memwall-plan 2', found 'plan'"},
     {"title one", "titel one", "line 2: expected 'title', found 'titel'"},
     {"machine of its own", "machine", "line 3: expected 'ranks', found 'machine'"},
     {"machine of", "engine of", "line 3: expected 'ranks', found 'engine'"},
@@ -311,8 +316,10 @@ static const struct edit edits[] = {
     {"tiles 4 5", "tiles 4", "line 15: expected a number up to 9223372036854775807, found 'shard'"},
     {" trainable", " trained", "line 15: expected the end of the line, found 'trained'"},
     {"other -", "other x", "line 16: expected a number from 0 to 4294967294, found 'x'"},
-    {"compute qkv", "think qkv", "line 17: expected a kind of op, found 'think'"},
-    {"compute qkv", "compute qvk", "line 17: expected an operator, found 'qvk'"},
+    {"compute activations qkv", "think activations qkv",
+     "line 17: expected a kind of op, found 'think'"},
+    {"activations qkv", "activity qkv", "line 17: expected what an op moves or changes"},
+    {"activations qkv", "activations qvk", "line 17: expected an operator, found 'qvk'"},
     {"comm -", "comm 4294967295", "line 17: expected a number from 0 to 4294967294"},
     {"draw 0:", "draw 0;", "line 17: expected a draw such as 3:1000, found '0;1000000'"},
     {"1:4096", "1:x", "line 17: expected a draw such as 3:1000, found '1:x'"},
@@ -320,8 +327,13 @@ static const struct edit edits[] = {
     {"lane 0 work", "lane 65536 work", "line 19: expected a number from 0 to 65535"},
     {"forward mb", "front mb", "line 19: expected a phase, found 'front'"},
     {"layer -1", "layer 2147483648", "line 19: expected a number up to 2147483647"},
-    {"use 0:define", "use 0:redefine", "line 19: expected a use such as 3:read"},
-    {"use 0:define", "use 0", "line 19: expected a use such as 3:read"},
+    {"use 0:define:", "use 0:redefine:", "line 19: expected a use such as 3:read:source"},
+    {"use 0:define:logits", "use 0:define", "line 19: expected a use such as 3:read:source"},
+    {"0:define:logits", "0:define:state",
+     "line 19: expected a role of a compute (parameter, gradient, input, output, checkpoint, "
+     "logits "
+     "or none), found '0:define:state'"},
+    {"0:define:logits", "0:define:logit", "line 19: expected a use such as 3:read:source"},
     {"use 0:define", "uses 0:define", "line 19: expected the end of the line, found 'uses'"},
     {"match 9", "match -", "line 20: expected a number from 0 to 4294967294, found '-'"},
     {"after 0 prev:1", "after 0 0",
@@ -373,7 +385,7 @@ static void
 test_read_long_lists(void)
 {
     static const char *const lists[][2] = {
-        {"work 0 compute none none direction 0 comm - flops 0 shape 0 0 0 bytes 0 max 0 elements 0 "
+        {"work 0 compute none none none comm - flops 0 shape 0 0 0 bytes 0 max 0 elements 0 "
          "launches 0 draw",
          "expected the end of the line"},
         {"op 0 lane 0 work 0 forward mb 0 layer 0 tile 0 shard 0 after", "at most 255"},
@@ -381,7 +393,7 @@ test_read_long_lists(void)
     };
 
     for (int i = 0; i < 3; i++) {
-        const char *form = i == 0 ? " %d:1" : i == 1 ? " %d" : " %d:read";
+        const char *form = i == 0 ? " %d:1" : i == 1 ? " %d" : " %d:read:none";
         g_autoptr(GString) text =
             g_string_new_len(plan_text, strstr(plan_text, "comm") - plan_text);
         char why[160];

@@ -132,7 +132,7 @@ check_norm(const struct mw_plan *plan)
 
     for (uint32_t o = 0; o < plan->op_count; o++) {
         const struct mw_op *op = &plan->ops[o];
-        if (plan->works[op->work].kind != MW_OP_NORM_CHECK)
+        if (plan->works[op->work].kind != MW_OP_NORM)
             continue;
         g_assert_cmpint(op->use_count, >, 0);
         parts += op->phase == MW_PHASE_BACKWARD;

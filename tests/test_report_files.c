@@ -224,9 +224,9 @@ test_memory_wraps(void)
     mw_plan_add_work(plan, (struct mw_work){.comm = MW_NONE}, NULL, 0);
     mw_plan_add_slot(plan, (struct mw_slot){.tier = MW_TIER_GPU, .size_bytes = 8});
     mw_plan_add_op(plan, (struct mw_op){0});
-    mw_plan_add_use(plan, 0, MW_USE_READ);
+    mw_plan_add_use(plan, 0, MW_USE_READ, MW_ROLE_NONE);
     mw_plan_add_op(plan, (struct mw_op){0});
-    mw_plan_add_use(plan, 0, MW_USE_DEFINE);
+    mw_plan_add_use(plan, 0, MW_USE_DEFINE, MW_ROLE_NONE);
     mw_plan_add_op(plan, (struct mw_op){0});
     lives = mw_memory_lives_find(plan, &timeline);
     g_assert_cmpuint(lives.count, ==, 2);

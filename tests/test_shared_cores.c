@@ -8,8 +8,7 @@ static bool
 on_cores(const struct mw_work *work)
 {
     return work->kind == MW_OP_COMPUTE || work->kind == MW_OP_UPDATE ||
-           (work->direction &&
-            (work->kind == MW_OP_NORM_CHECK || work->kind == MW_OP_ACCUMULATE)) ||
+           (work->host && (work->kind == MW_OP_NORM || work->kind == MW_OP_ACCUMULATE)) ||
            work->kind == MW_OP_H2D || work->kind == MW_OP_D2H;
 }
 
@@ -44,8 +43,7 @@ check_apart(const struct mw_plan *plan)
     for (uint32_t w = 0; w < plan->work_count; w++) {
         const struct mw_work *work = &plan->works[w];
         bool pass = work->kind == MW_OP_UPDATE || work->kind == MW_OP_ACCUMULATE;
-        bool device = work->kind == MW_OP_COMPUTE || (pass && !work->direction) ||
-                      work->comm != MW_NONE;
+        bool device = work->kind == MW_OP_COMPUTE || (pass && !work->host) || work->comm != MW_NONE;
         for (uint32_t d = work->draw_begin; d < work->draw_begin + work->draw_count; d++)
             if (!device)
                 g_assert_cmpint(plan->channels[plan->draws[d].channel].kind, !=, MW_CHANNEL_SM);

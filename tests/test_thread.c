@@ -72,7 +72,7 @@ new_plan(void)
     struct mw_plan *plan = mw_plan_new("some lanes");
     char why[200];
     uint32_t work =
-        mw_plan_add_work(plan, (struct mw_work){.kind = MW_OP_COPY, .comm = MW_NONE}, NULL, 0);
+        mw_plan_add_work(plan, (struct mw_work){.kind = MW_OP_BEGIN, .comm = MW_NONE}, NULL, 0);
 
     for (uint32_t lane = 0; lane < LANES; lane++) {
         mw_plan_add_lane(plan, (struct mw_lane){0, MW_LANE_COMPUTE + lane, 0, 1, 0});

@@ -205,13 +205,13 @@ follow(struct step *step, uint32_t o)
 {
     const struct mw_op *op = &step->plan->ops[o];
     const struct mw_work *work = &step->plan->works[op->work];
-    bool updated = work->operator_ == MW_OPERATOR_UPDATED;
+    bool updated = work->object == MW_OBJECT_UPDATED;
 
     if (op->phase != MW_PHASE_OPTIMIZER)
         return;
-    if (work->kind == MW_OP_NORM_CHECK)
+    if (work->kind == MW_OP_NORM)
         step->last_norm[step->plan->lanes[op->lane].kind] = o;
-    else if (work->kind == MW_OP_ALL_REDUCE)
+    else if (work->kind == MW_OP_AGREE)
         agree(step, o);
     else if (work->kind == MW_OP_UPDATE)
         update(step, op);

@@ -54,24 +54,24 @@ add_transfers(struct mw_plan *plan, uint32_t rank)
 
     add_op(plan, rank, LANE_READ, WORK_READ, MW_NONE);
     mw_plan_add_dep(plan, (op + OP_COMMIT) | MW_DEP_PREVIOUS_STEP);
-    mw_plan_add_use(plan, slot + SLOT_BUFFER0, MW_USE_DEFINE);
+    mw_plan_add_use(plan, slot + SLOT_BUFFER0, MW_USE_DEFINE, MW_ROLE_NONE);
     add_op(plan, rank, LANE_READ, WORK_READ, MW_NONE);
-    mw_plan_add_use(plan, slot + SLOT_BUFFER1, MW_USE_DEFINE);
+    mw_plan_add_use(plan, slot + SLOT_BUFFER1, MW_USE_DEFINE, MW_ROLE_NONE);
     add_op(plan, rank, LANE_COMPUTE, WORK_COMPUTE, MW_NONE);
     mw_plan_add_dep(plan, op + OP_READ0);
-    mw_plan_add_use(plan, slot + SLOT_BUFFER0, MW_USE_READ);
-    mw_plan_add_use(plan, slot + SLOT_STATE, MW_USE_MODIFY);
+    mw_plan_add_use(plan, slot + SLOT_BUFFER0, MW_USE_READ, MW_ROLE_NONE);
+    mw_plan_add_use(plan, slot + SLOT_STATE, MW_USE_MODIFY, MW_ROLE_NONE);
     add_op(plan, rank, LANE_COMPUTE, WORK_COMPUTE, MW_NONE);
     mw_plan_add_dep(plan, op + OP_READ1);
-    mw_plan_add_use(plan, slot + SLOT_BUFFER0, MW_USE_READ);
-    mw_plan_add_use(plan, slot + SLOT_BUFFER1, MW_USE_READ);
+    mw_plan_add_use(plan, slot + SLOT_BUFFER0, MW_USE_READ, MW_ROLE_NONE);
+    mw_plan_add_use(plan, slot + SLOT_BUFFER1, MW_USE_READ, MW_ROLE_NONE);
     add_op(plan, rank, LANE_READ, WORK_READ, MW_NONE);
     mw_plan_add_dep(plan, op + OP_COMPUTE1);
-    mw_plan_add_use(plan, slot + SLOT_BUFFER0, MW_USE_DEFINE);
+    mw_plan_add_use(plan, slot + SLOT_BUFFER0, MW_USE_DEFINE, MW_ROLE_NONE);
     add_op(plan, rank, LANE_COMPUTE, WORK_COMPUTE, MW_NONE);
     mw_plan_add_dep(plan, op + OP_READ2);
-    mw_plan_add_use(plan, slot + SLOT_BUFFER0, MW_USE_READ);
-    mw_plan_add_use(plan, slot + SLOT_STATE, MW_USE_MODIFY);
+    mw_plan_add_use(plan, slot + SLOT_BUFFER0, MW_USE_READ, MW_ROLE_NONE);
+    mw_plan_add_use(plan, slot + SLOT_STATE, MW_USE_MODIFY, MW_ROLE_NONE);
 }
 
 struct mw_plan *

@@ -68,8 +68,8 @@ list_in_flight(const struct mw_lanes *lanes)
         const struct mw_op *op = &plan->ops[lane->ops[lane->oldest]];
         const struct mw_work *work = &plan->works[op->work];
         g_string_append_printf(text, "%s%s", text->len ? ", " : "", mw_op_kind_name(work->kind));
-        if (work->operator_ != MW_OPERATOR_NONE)
-            g_string_append_printf(text, " of %s", mw_operator_name(work->operator_));
+        if (work->object != MW_OBJECT_NONE)
+            g_string_append_printf(text, " of %s", mw_work_name(work));
         if (op->layer >= 0)
             g_string_append_printf(text, " (layer %d)", op->layer);
     }

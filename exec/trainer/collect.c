@@ -44,8 +44,8 @@ static bool
 gather_part(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
 {
     struct mw_ranks_part part = whole_part(mw_trainer_tensor(trainer, op), op->tile);
-    uint32_t from = mw_trainer_slot(trainer, op, MW_PURPOSES_ALL, MW_MODE_READ);
-    uint32_t to = mw_trainer_slot(trainer, op, MW_PURPOSES_ALL, MW_MODE_WRITE);
+    uint32_t from = mw_trainer_slot(trainer, op, MW_ROLE_SOURCE);
+    uint32_t to = mw_trainer_slot(trainer, op, MW_ROLE_DESTINATION);
 
     return trainer->collectives->all_gather(
         trainer->peers, stream_of(trainer, op), part_at(trainer, to, op->tile),
@@ -57,8 +57,8 @@ static bool
 broadcast_shards(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
 {
     const struct mw_tensor *tensor = mw_trainer_tensor(trainer, op);
-    uint32_t from = mw_trainer_slot(trainer, op, MW_PURPOSES_ALL, MW_MODE_READ);
-    uint32_t to = mw_trainer_slot(trainer, op, MW_PURPOSES_ALL, MW_MODE_WRITE);
+    uint32_t from = mw_trainer_slot(trainer, op, MW_ROLE_SOURCE);
+    uint32_t to = mw_trainer_slot(trainer, op, MW_ROLE_DESTINATION);
     const char *own = part_at(trainer, from, op->tile);
     char *whole = part_at(trainer, to, op->tile);
 
@@ -129,7 +129,7 @@ static bool
 scatter_part(struct mw_trainer *trainer, const struct mw_op *op, uint32_t from, GError **error)
 {
     struct mw_ranks_part part = whole_part(mw_trainer_tensor(trainer, op), op->tile);
-    uint32_t to = mw_trainer_slot(trainer, op, MW_PURPOSES_ALL, MW_MODE_WRITE);
+    uint32_t to = mw_trainer_slot(trainer, op, MW_ROLE_DESTINATION);
 
     return trainer->collectives->reduce_scatter(
         trainer->peers, stream_of(trainer, op), part_at(trainer, to, op->tile),
@@ -158,7 +158,7 @@ reduce_at_home(struct mw_trainer *trainer, const struct mw_op *op, GError **erro
 bool
 mw_trainer_collects_on_device(const struct mw_plan *plan, const struct mw_op *op)
 {
-    return plan->works[op->work].operator_ != MW_OPERATOR_OPTIMIZER &&
+    return plan->works[op->work].kind != MW_OP_AGREE &&
            mw_trainer_uses_tiers(plan, op, MW_TIER_GPU, MW_TIER_GPU);
 }
 
@@ -166,9 +166,9 @@ static bool
 collect(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
 {
     const struct mw_work *work = &trainer->plan->works[op->work];
-    uint32_t from = mw_trainer_slot(trainer, op, MW_PURPOSES_ALL, MW_MODE_READ);
+    uint32_t from = mw_trainer_slot(trainer, op, MW_ROLE_SOURCE);
 
-    if (work->operator_ == MW_OPERATOR_UPDATED)
+    if (work->object == MW_OBJECT_UPDATED)
         return gather_updated(trainer, op, error);
     if (work->kind == MW_OP_BROADCAST)
         return broadcast_shards(trainer, op, error);
@@ -185,8 +185,6 @@ mw_trainer_collect(struct mw_trainer *trainer, const struct mw_op *op, GError **
     const struct mw_collectives *table = trainer->collectives;
     int stream = stream_of(trainer, op);
 
-    if (trainer->plan->works[op->work].operator_ == MW_OPERATOR_OPTIMIZER)
-        return mw_trainer_agree(trainer, op, error);
     return (!table->group_begin || table->group_begin(trainer->peers, stream, error)) &&
            collect(trainer, op, error) &&
            (!table->group_end || table->group_end(trainer->peers, stream, error));
@@ -233,7 +231,7 @@ check_ops(const struct mw_plan *plan, const struct mw_backend *backend, GError *
             continue;
         if (lane->index == SLICING_STREAM)
             return refuse(error, "tensor slicing; --tp 1 runs");
-        if (backend->apart && plan->works[op->work].operator_ != MW_OPERATOR_OPTIMIZER &&
+        if (backend->apart && plan->works[op->work].kind != MW_OP_AGREE &&
             !mw_trainer_collects_on_device(plan, op))
             return refuse(error, "collectives of host memory; --backend cpu runs");
     }

@@ -1,14 +1,6 @@
 /* Compute ops: operands of the decoder's operators. */
 #include "exec/trainer/internal.h"
 
-#define GRADIENT_SLOTS                                                                             \
-    (MW_PURPOSE_BIT(MW_PURPOSE_GRADIENT_BUFFERS) | MW_PURPOSE_BIT(MW_PURPOSE_GRADIENTS))
-#define PARAM_SLOTS                                                                                \
-    (MW_PURPOSE_BIT(MW_PURPOSE_PARAMETER_BUFFERS) | MW_PURPOSE_BIT(MW_PURPOSE_PARAMETERS))
-#define CHECKPOINT_SLOTS                                                                           \
-    (MW_PURPOSE_BIT(MW_PURPOSE_CHECKPOINT_BUFFERS) |                                               \
-     MW_PURPOSE_BIT(MW_PURPOSE_ACTIVATION_CHECKPOINTS))
-
 static uint32_t
 tensor_of(const struct mw_trainer *trainer, const struct mw_op *op)
 {
@@ -70,8 +62,8 @@ bind_part(const struct mw_trainer *trainer, const struct mw_op *op, struct mw_co
     if (index == MW_NONE)
         return;
     const struct mw_tensor *tensor = &trainer->plan->tensors[index];
-    uint32_t param = mw_trainer_slot(trainer, op, PARAM_SLOTS, MW_MODE_READ);
-    uint32_t gradient = mw_trainer_slot(trainer, op, GRADIENT_SLOTS, MW_MODE_WRITE);
+    uint32_t param = mw_trainer_slot(trainer, op, MW_ROLE_PARAMETER);
+    uint32_t gradient = mw_trainer_slot(trainer, op, MW_ROLE_GRADIENT);
     compute->part = &trainer->parts[index][op->tile];
     if (param != MW_NONE)
         compute->params = part_at(trainer, param, op->tile * tensor->param_stride);
@@ -101,7 +93,7 @@ static bool
 checkpoint(struct mw_trainer *trainer, const struct mw_op *op, uint16_t *x, GError **error)
 {
     const struct mw_places *places = &trainer->places;
-    uint32_t slot = mw_trainer_slot(trainer, op, CHECKPOINT_SLOTS, MW_MODE_ANY);
+    uint32_t slot = mw_trainer_slot(trainer, op, MW_ROLE_CHECKPOINT);
     int64_t bytes = 2 * trainer->tokens * trainer->options.decoder->hidden;
 
     if (slot == MW_NONE)
@@ -115,7 +107,7 @@ checkpoint(struct mw_trainer *trainer, const struct mw_op *op, uint16_t *x, GErr
 static struct mw_compute
 bind(struct mw_trainer *trainer, const struct mw_op *op)
 {
-    uint32_t logits = mw_trainer_slot(trainer, op, MW_PURPOSE_BIT(MW_PURPOSE_LOGITS), MW_MODE_ANY);
+    uint32_t logits = mw_trainer_slot(trainer, op, MW_ROLE_LOGITS);
     struct mw_compute compute = {
         .decoder = trainer->options.decoder,
         .operator_ = trainer->plan->works[op->work].operator_,

@@ -103,16 +103,9 @@ struct mw_trainer {
     void *on_step_data;
 };
 
-#define MW_PURPOSE_BIT(purpose) (1u << (purpose))
-#define MW_PURPOSES_ALL UINT32_MAX
-
-/* The op's use of a slot for one of these purposes (bits) in one of these modes (bits 1 << mode);
- * MW_NONE. */
+/* The slot that an op uses in a role, the first of several; MW_NONE. */
 uint32_t mw_trainer_slot(const struct mw_trainer *trainer, const struct mw_op *op,
-                         uint32_t purposes, uint32_t modes);
-#define MW_MODE_READ (1u << MW_USE_READ)
-#define MW_MODE_WRITE (1u << MW_USE_DEFINE | 1u << MW_USE_MODIFY)
-#define MW_MODE_ANY (MW_MODE_READ | MW_MODE_WRITE)
+                         enum mw_role role);
 
 /* Whose part an op moves; not of the optimizer step. */
 const struct mw_tensor *mw_trainer_tensor(const struct mw_trainer *trainer, const struct mw_op *op);

@@ -6,18 +6,18 @@ writes_state(const struct mw_trainer *trainer, const struct mw_op *op)
 {
     const struct mw_work *work = &trainer->plan->works[op->work];
 
-    return op->phase == MW_PHASE_OPTIMIZER && work->kind == MW_OP_NVME_WRITE &&
-           work->operator_ != MW_OPERATOR_UPDATED;
+    return work->kind == MW_OP_NVME_WRITE && work->object == MW_OBJECT_STATE;
 }
 
 static GArray *
 list_moves(const struct mw_trainer *trainer, const struct mw_op *op)
 {
     GArray *moves = g_array_new(FALSE, FALSE, sizeof(struct mw_move));
+    enum mw_object object = (enum mw_object)trainer->plan->works[op->work].object;
 
     if (writes_state(trainer, op) && mw_trainer_keeps_state(trainer)) {
         return moves;
-    } else if (op->phase == MW_PHASE_OPTIMIZER) {
+    } else if (object == MW_OBJECT_STATE || object == MW_OBJECT_UPDATED) {
         mw_trainer_list_chunk(trainer, op, moves);
     } else {
         struct mw_move move = mw_trainer_part_move(trainer, op);
@@ -59,9 +59,8 @@ bool
 mw_trainer_moves_alone(const struct mw_trainer *trainer, const struct mw_op *op)
 {
     const struct mw_plan *plan = trainer->plan;
-    enum mw_op_kind kind = plan->works[op->work].kind;
 
-    return (kind == MW_OP_NVME_READ || kind == MW_OP_NVME_WRITE) &&
+    return mw_op_traits(plan->works[op->work].kind)->agent == MW_AGENT_DRIVES &&
            mw_trainer_turn_stream(trainer, op) < 0 &&
            trainer->options.lane_bytes_per_s[plan->lanes[op->lane].kind] <= 0;
 }

@@ -1,10 +1,6 @@
 /* Parts of fetch units on their way: parameters to the device, gradients from it, checkpoints. */
 #include "exec/trainer/internal.h"
 
-#define GRADIENT_HOME MW_PURPOSE_BIT(MW_PURPOSE_GRADIENTS)
-#define GRADIENT_BUFFER                                                                            \
-    (MW_PURPOSE_BIT(MW_PURPOSE_GRADIENT_BUFFERS) | MW_PURPOSE_BIT(MW_PURPOSE_SHARD_BUFFERS))
-
 const struct mw_tensor *
 mw_trainer_tensor(const struct mw_trainer *trainer, const struct mw_op *op)
 {
@@ -27,12 +23,14 @@ mw_trainer_place(const struct mw_trainer *trainer, uint32_t slot, int64_t tile)
     return (struct mw_place){slot, tile * bytes};
 }
 
-/* A gradient that comes from the device is the narrow one. */
+/* A gradient that comes from the device to a buffer is the narrow one. */
 static bool
 is_narrow(const struct mw_trainer *trainer, const struct mw_op *op, uint32_t to)
 {
-    return trainer->plan->works[op->work].kind == MW_OP_D2H &&
-           trainer->plan->slots[to].purpose == MW_PURPOSE_GRADIENT_BUFFERS;
+    const struct mw_work *work = &trainer->plan->works[op->work];
+
+    return work->kind == MW_OP_D2H && work->object == MW_OBJECT_GRADIENTS &&
+           trainer->tensor_of_home[to] == MW_NONE;
 }
 
 /* --- owners ---------------------------------------------------------------------------------- */
@@ -44,16 +42,16 @@ stream_of(enum mw_op_kind kind)
     return kind == MW_OP_NVME_READ ? 3 : kind == MW_OP_H2D ? 4 : 5;
 }
 
-/* An owner's op has the bytes of the whole part; 4 bytes an element are read of gradients alone. */
+/* An owner's op has the bytes of the whole part, narrow. */
 int
 mw_trainer_turn_stream(const struct mw_trainer *trainer, const struct mw_op *op)
 {
     const struct mw_work *work = &trainer->plan->works[op->work];
-    bool reads = work->kind == MW_OP_NVME_READ && op->shard == 0;
-    bool moves = reads || work->kind == MW_OP_H2D || work->kind == MW_OP_D2H;
+    bool fetched = work->object == MW_OBJECT_PARAMETERS &&
+                   (work->kind == MW_OP_NVME_READ || work->kind == MW_OP_H2D);
+    bool left = work->object == MW_OBJECT_GRADIENTS && work->kind == MW_OP_D2H;
 
-    if (trainer->ranks == 1 || !moves || op->phase == MW_PHASE_OPTIMIZER ||
-        work->operator_ == MW_OPERATOR_CHECKPOINT)
+    if (trainer->ranks == 1 || (!fetched && !left))
         return -1;
     bool whole = work->bytes > 2 * mw_trainer_tensor(trainer, op)->shard_elements;
     return whole ? stream_of(work->kind) : -1;
@@ -80,8 +78,8 @@ move_in_turn(struct mw_trainer *trainer, int stream, const struct mw_move *move,
 struct mw_move
 mw_trainer_part_move(const struct mw_trainer *trainer, const struct mw_op *op)
 {
-    uint32_t from = mw_trainer_slot(trainer, op, MW_PURPOSES_ALL, MW_MODE_READ);
-    uint32_t to = mw_trainer_slot(trainer, op, MW_PURPOSES_ALL, MW_MODE_WRITE);
+    uint32_t from = mw_trainer_slot(trainer, op, MW_ROLE_SOURCE);
+    uint32_t to = mw_trainer_slot(trainer, op, MW_ROLE_DESTINATION);
     struct mw_move move = {.from = mw_trainer_place(trainer, from, op->tile),
                            .to = mw_trainer_place(trainer, to, op->tile),
                            .bytes = trainer->plan->works[op->work].bytes};
@@ -107,8 +105,8 @@ mw_trainer_accumulate(struct mw_trainer *trainer, const struct mw_op *op, GError
 {
     const struct mw_plan *plan = trainer->plan;
     const struct mw_places *places = &trainer->places;
-    uint32_t buffer = mw_trainer_slot(trainer, op, GRADIENT_BUFFER, MW_MODE_ANY);
-    uint32_t home = mw_trainer_slot(trainer, op, GRADIENT_HOME, MW_MODE_WRITE);
+    uint32_t buffer = mw_trainer_slot(trainer, op, MW_ROLE_GRADIENT);
+    uint32_t home = mw_trainer_slot(trainer, op, MW_ROLE_SUM);
     const struct mw_tensor *tensor = mw_trainer_tensor(trainer, op);
     int64_t n = plan->works[op->work].elements;
     const uint16_t *x = mw_places_at(places, buffer, mw_trainer_narrow_at(trainer, tensor));
@@ -116,7 +114,7 @@ mw_trainer_accumulate(struct mw_trainer *trainer, const struct mw_op *op, GError
                      ? mw_places_at(places, buffer, 0)
                      : mw_places_at(places, home, 4 * op->tile * tensor->gradient_stride);
 
-    if (plan->lanes[op->lane].kind == MW_LANE_COMPUTE)
+    if (!plan->works[op->work].host)
         return places->backend->accumulate(places->device, sum, x, n, op->micro_batch == 0, error);
     if (op->micro_batch == 0)
         trainer->kernels->widen(sum, x, n);

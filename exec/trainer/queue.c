@@ -26,25 +26,20 @@ is_devices(const struct mw_trainer *trainer, const struct mw_op *op)
 
     if (mw_trainer_turn_stream(trainer, op) >= 0)
         return false;
-    switch ((enum mw_op_kind)plan->works[op->work].kind) {
-    case MW_OP_COMPUTE:
-    case MW_OP_UPDATE:
-    case MW_OP_NORM_CHECK:
-    case MW_OP_ACCUMULATE:
-        return plan->lanes[op->lane].kind == MW_LANE_COMPUTE &&
-               mw_trainer_uses_tiers(plan, op, MW_TIER_GPU, MW_TIER_GPU);
-    case MW_OP_H2D:
-        return mw_trainer_uses_tiers(plan, op, MW_TIER_CPU, MW_TIER_GPU);
-    case MW_OP_D2H:
-        return mw_trainer_uses_tiers(plan, op, MW_TIER_GPU, MW_TIER_CPU);
-    case MW_OP_ALL_GATHER:
-    case MW_OP_REDUCE_SCATTER:
-    case MW_OP_ALL_REDUCE:
-    case MW_OP_BROADCAST:
+    const struct mw_work *work = &plan->works[op->work];
+    switch (mw_op_traits(work->kind)->agent) {
+    case MW_AGENT_CORES:
+        return !work->host && mw_trainer_uses_tiers(plan, op, MW_TIER_GPU, MW_TIER_GPU);
+    case MW_AGENT_LINK:
+        return work->kind == MW_OP_H2D ? mw_trainer_uses_tiers(plan, op, MW_TIER_CPU, MW_TIER_GPU)
+                                       : mw_trainer_uses_tiers(plan, op, MW_TIER_GPU, MW_TIER_CPU);
+    case MW_AGENT_NETWORK:
         return trainer->places.backend->join && mw_trainer_collects_on_device(plan, op);
-    default:
-        return false;
+    case MW_AGENT_DRIVES:
+    case MW_AGENT_NOBODY:
+        break;
     }
+    return false;
 }
 
 /* A lane with a rate is kept waiting by its thread. */

@@ -179,11 +179,14 @@ map_chunks(struct mw_trainer *trainer)
     trainer->chunks = g_new0(struct mw_trainer_chunk, plan->chunk_count + 1);
     for (uint32_t c = 0; c < plan->chunk_count; c++)
         map_chunk(trainer, c);
-    for (uint32_t i = 0; i < plan->op_count; i++)
-        if (plan->works[plan->ops[i].work].kind == MW_OP_UPDATE)
-            trainer->chunks[plan->ops[i].shard].set_slot =
-                mw_trainer_slot(trainer, &plan->ops[i],
-                                MW_PURPOSE_BIT(MW_PURPOSE_OPTIMIZER_BUFFERS), MW_MODE_WRITE);
+    for (uint32_t i = 0; i < plan->op_count; i++) {
+        const struct mw_op *op = &plan->ops[i];
+        if (plan->works[op->work].kind != MW_OP_UPDATE)
+            continue;
+        uint32_t state = mw_trainer_slot(trainer, op, MW_ROLE_STATE);
+        trainer->chunks[op->shard].set_slot =
+            state == plan->chunks[op->shard].slot ? MW_NONE : state;
+    }
 }
 
 static void

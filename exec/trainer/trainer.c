@@ -11,13 +11,12 @@
 /* --- operands -------------------------------------------------------------------------------- */
 
 uint32_t
-mw_trainer_slot(const struct mw_trainer *trainer, const struct mw_op *op, uint32_t purposes,
-                uint32_t modes)
+mw_trainer_slot(const struct mw_trainer *trainer, const struct mw_op *op, enum mw_role role)
 {
     const struct mw_use *uses = &trainer->plan->uses[op->use_begin];
 
     for (int i = 0; i < op->use_count; i++)
-        if (purposes >> trainer->plan->slots[uses[i].slot].purpose & 1 && modes >> uses[i].mode & 1)
+        if (uses[i].role == role)
             return uses[i].slot;
     return MW_NONE;
 }
@@ -173,34 +172,38 @@ end_step(struct mw_trainer *trainer, GError **error)
 /* --- ops ------------------------------------------------------------------------------------- */
 
 static bool
+end_by(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
+{
+    return end_step(trainer, error);
+}
+
+/* A row for each kind that runs. */
+static bool (*const runs[MW_OP_KIND_COUNT])(struct mw_trainer *, const struct mw_op *,
+                                            GError **) = {
+    [MW_OP_COMPUTE] = mw_trainer_compute,
+    [MW_OP_UPDATE] = mw_trainer_update,
+    [MW_OP_NORM] = mw_trainer_norm,
+    [MW_OP_AGREE] = mw_trainer_agree,
+    [MW_OP_ACCUMULATE] = mw_trainer_accumulate,
+    [MW_OP_NVME_READ] = mw_trainer_move,
+    [MW_OP_NVME_WRITE] = mw_trainer_move,
+    [MW_OP_H2D] = mw_trainer_move,
+    [MW_OP_D2H] = mw_trainer_move,
+    [MW_OP_ALL_GATHER] = mw_trainer_collect,
+    [MW_OP_REDUCE_SCATTER] = mw_trainer_collect,
+    [MW_OP_ALL_REDUCE] = mw_trainer_collect,
+    [MW_OP_BROADCAST] = mw_trainer_collect,
+    [MW_OP_COMMIT] = end_by,
+};
+
+static bool
 perform(struct mw_trainer *trainer, const struct mw_op *op, uint32_t step, GError **error)
 {
-    switch ((enum mw_op_kind)trainer->plan->works[op->work].kind) {
-    case MW_OP_COMPUTE:
-        return mw_trainer_compute(trainer, op, error);
-    case MW_OP_UPDATE:
-        return mw_trainer_update(trainer, op, error);
-    case MW_OP_NORM_CHECK:
-        return mw_trainer_norm(trainer, op, error);
-    case MW_OP_ACCUMULATE:
-        return mw_trainer_accumulate(trainer, op, error);
-    case MW_OP_NVME_READ:
-    case MW_OP_NVME_WRITE:
-    case MW_OP_H2D:
-    case MW_OP_D2H:
-        return mw_trainer_move(trainer, op, error);
-    case MW_OP_ALL_GATHER:
-    case MW_OP_REDUCE_SCATTER:
-    case MW_OP_ALL_REDUCE:
-    case MW_OP_BROADCAST:
-        return mw_trainer_collect(trainer, op, error);
-    case MW_OP_COPY:
+    enum mw_op_kind kind = (enum mw_op_kind)trainer->plan->works[op->work].kind;
+
+    if (kind == MW_OP_BEGIN)
         return begin_step(trainer, trainer->next_step + step, error);
-    case MW_OP_COMMIT:
-        return end_step(trainer, error);
-    default:
-        g_assert_not_reached(); /* refused before the run */
-    }
+    return runs[kind](trainer, op, error);
 }
 
 /* Keeps a limited lane until the op's bytes would be through. */
@@ -273,13 +276,11 @@ static bool
 check_op(const struct mw_plan *plan, const struct mw_op *op, GError **error)
 {
     const struct mw_work *work = &plan->works[op->work];
-    bool runs = work->kind <= MW_OP_ALL_REDUCE || work->kind == MW_OP_BROADCAST ||
-                work->kind == MW_OP_COMMIT;
 
-    if (runs)
+    if (work->kind == MW_OP_BEGIN || runs[work->kind])
         return true;
     g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "the executor does not run %s of %s",
-                mw_op_kind_name(work->kind), mw_operator_name(work->operator_));
+                mw_op_kind_name(work->kind), mw_work_name(work));
     return false;
 }
 

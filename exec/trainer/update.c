@@ -11,13 +11,6 @@
 #include "base/error.h"
 #include "exec/trainer/internal.h"
 
-#define STATE MW_PURPOSE_BIT(MW_PURPOSE_OPTIMIZER_STATE)
-#define STATE_OTHER MW_PURPOSE_BIT(MW_PURPOSE_OPTIMIZER_STATE_OTHER)
-#define BUFFER MW_PURPOSE_BIT(MW_PURPOSE_OPTIMIZER_BUFFERS)
-#define GRADIENTS MW_PURPOSE_BIT(MW_PURPOSE_GRADIENTS)
-#define PARAMS MW_PURPOSE_BIT(MW_PURPOSE_PARAMETERS)
-#define PARAM_BUFFER MW_PURPOSE_BIT(MW_PURPOSE_PARAMETER_BUFFERS)
-
 #define STATE_BYTES 12 /* of an element: fp32 parameter, momentum, variance */
 
 static const struct mw_tensor *
@@ -92,8 +85,8 @@ add_move(GArray *moves, uint32_t from, uint32_t to, int64_t bytes)
 static void
 list_params(const struct mw_trainer *trainer, const struct mw_op *op, GArray *moves)
 {
-    uint32_t from = mw_trainer_slot(trainer, op, PARAM_BUFFER, MW_MODE_READ);
-    uint32_t to = mw_trainer_slot(trainer, op, PARAM_BUFFER, MW_MODE_WRITE);
+    uint32_t from = mw_trainer_slot(trainer, op, MW_ROLE_SOURCE);
+    uint32_t to = mw_trainer_slot(trainer, op, MW_ROLE_DESTINATION);
 
     if (to != MW_NONE)
         add_move(moves, from, to, 2 * trainer->plan->chunks[op->shard].elements);
@@ -106,26 +99,24 @@ static void
 list_state(const struct mw_trainer *trainer, const struct mw_op *op, GArray *moves)
 {
     int64_t elements = trainer->plan->chunks[op->shard].elements;
-    uint32_t home = mw_trainer_slot(trainer, op, STATE | STATE_OTHER, MW_MODE_ANY);
-    uint32_t read = mw_trainer_slot(trainer, op, BUFFER, MW_MODE_READ);
-    uint32_t written = mw_trainer_slot(trainer, op, BUFFER, MW_MODE_WRITE);
-    bool gradients_at_home = mw_trainer_slot(trainer, op, GRADIENTS, MW_MODE_READ) != MW_NONE;
+    uint32_t state = mw_trainer_slot(trainer, op, MW_ROLE_STATE);
+    uint32_t from = mw_trainer_slot(trainer, op, MW_ROLE_SOURCE);
+    uint32_t to = mw_trainer_slot(trainer, op, MW_ROLE_DESTINATION);
 
-    if (home != MW_NONE && read != MW_NONE)
-        add_move(moves, read, home, STATE_BYTES * elements);
-    else if (home != MW_NONE)
-        add_move(moves, home, written, STATE_BYTES * elements);
-    else if (!gradients_at_home)
-        add_move(moves, read, written, gradient_bytes(trainer, op->shard) * elements);
-    if (gradients_at_home)
-        gather_gradients(trainer, op->shard, written, home != MW_NONE ? STATE_BYTES * elements : 0,
+    if (from != MW_NONE && to != MW_NONE)
+        add_move(moves, from, to, gradient_bytes(trainer, op->shard) * elements);
+    else if (state != MW_NONE)
+        add_move(moves, from != MW_NONE ? from : state, to != MW_NONE ? to : state,
+                 STATE_BYTES * elements);
+    if (mw_trainer_slot(trainer, op, MW_ROLE_GRADIENT) != MW_NONE)
+        gather_gradients(trainer, op->shard, to, state != MW_NONE ? STATE_BYTES * elements : 0,
                          moves);
 }
 
 void
 mw_trainer_list_chunk(const struct mw_trainer *trainer, const struct mw_op *op, GArray *moves)
 {
-    if (trainer->plan->works[op->work].operator_ == MW_OPERATOR_UPDATED)
+    if (trainer->plan->works[op->work].object == MW_OBJECT_UPDATED)
         list_params(trainer, op, moves);
     else
         list_state(trainer, op, moves);
@@ -162,7 +153,7 @@ norm_of_part(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
     const struct mw_plan *plan = trainer->plan;
     uint32_t index =
         trainer->tensor_of[(op->layer + 1) * MW_OPERATOR_COUNT + plan->works[op->work].operator_];
-    uint32_t buffer = plan->uses[op->use_begin].slot;
+    uint32_t buffer = mw_trainer_slot(trainer, op, MW_ROLE_GRADIENT);
     struct squares sums = {
         .tensor = index,
         .tile = op->tile,
@@ -202,12 +193,12 @@ bool
 mw_trainer_norm(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
 {
     const struct mw_trainer_chunk *chunk = &trainer->chunks[op->shard];
-    bool device = trainer->plan->lanes[op->lane].kind == MW_LANE_COMPUTE;
+    const struct mw_work *work = &trainer->plan->works[op->work];
 
-    if (op->phase != MW_PHASE_OPTIMIZER)
+    if (work->object == MW_OBJECT_GRADIENTS)
         return norm_of_part(trainer, op, error);
     for (int64_t i = 0; i < chunk->piece_count; i++)
-        if (!norm_of_piece(trainer, &chunk->pieces[i], device, error))
+        if (!norm_of_piece(trainer, &chunk->pieces[i], !work->host, error))
             return false;
     return true;
 }
@@ -292,20 +283,19 @@ struct operands {
 static struct operands
 find_operands(const struct mw_trainer *trainer, const struct mw_op *op)
 {
-    uint32_t set = mw_trainer_slot(trainer, op, BUFFER, MW_MODE_WRITE);
-    uint32_t state = set != MW_NONE ? set : mw_trainer_slot(trainer, op, STATE, MW_MODE_WRITE);
-    uint32_t incoming = mw_trainer_slot(trainer, op, BUFFER, MW_MODE_READ);
-    bool at_home = mw_trainer_slot(trainer, op, GRADIENTS, MW_MODE_READ) != MW_NONE;
+    uint32_t state = mw_trainer_slot(trainer, op, MW_ROLE_STATE);
+    uint32_t incoming = mw_trainer_slot(trainer, op, MW_ROLE_SOURCE);
+    bool at_home = mw_trainer_slot(trainer, op, MW_ROLE_GRADIENT) != MW_NONE;
     struct operands operands = {
         .chunk = op->shard,
         .state = mw_places_at(&trainer->places, state, 0),
         .gradients = incoming,
-        .params = mw_trainer_slot(trainer, op, PARAM_BUFFER, MW_MODE_WRITE),
-        .device = trainer->plan->lanes[op->lane].kind == MW_LANE_COMPUTE,
+        .params = mw_trainer_slot(trainer, op, MW_ROLE_DESTINATION),
+        .device = !trainer->plan->works[op->work].host,
     };
 
     if (incoming == MW_NONE && !at_home) {
-        operands.gradients = set;
+        operands.gradients = state; /* they came with it */
         operands.gradients_at_bytes = STATE_BYTES * trainer->plan->chunks[op->shard].elements;
     }
     return operands;

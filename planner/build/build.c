@@ -65,9 +65,9 @@ commit(struct builder *b)
     for (int l = 0; l < LANES_PER_RANK; l++)
         mw_build_after(b, last[l]);
     if (b->commit_record != MW_NONE)
-        mw_build_use(b, b->commit_record, MW_USE_DEFINE);
+        mw_build_use(b, b->commit_record, MW_USE_DEFINE, MW_ROLE_RECORD);
     if (b->commit_saves != MW_NONE)
-        mw_build_use(b, b->commit_saves, MW_USE_DEFINE);
+        mw_build_use(b, b->commit_saves, MW_USE_DEFINE, MW_ROLE_SAVE);
     /* The step begins when the one before is committed; only now is its index known. */
     b->plan->deps[b->plan->ops[b->begin_op].dep_begin] = op | MW_DEP_PREVIOUS_STEP;
 }
@@ -75,7 +75,7 @@ commit(struct builder *b)
 static void
 begin(struct builder *b)
 {
-    uint32_t work = mw_work_mark(b, MW_OP_COPY, 0);
+    uint32_t work = mw_work_begin(b);
 
     b->begin_op = MW_NONE;
     b->newest = MW_NONE;

@@ -16,6 +16,8 @@ first_layer(const struct builder *b, int64_t checkpoint)
     return checkpoint * b->sizing->settings.checkpoint_interval;
 }
 
+static const struct subject of_checkpoint = {MW_OBJECT_CHECKPOINT, MW_OPERATOR_NONE};
+
 /* Where forward writes a checkpoint. */
 uint32_t
 mw_checkpoint_slot(struct builder *b, int64_t checkpoint)
@@ -38,15 +40,14 @@ mw_checkpoint_store(struct builder *b, int64_t checkpoint, uint32_t slot, uint32
         return;
     uint32_t home = b->checkpoint_home + checkpoint;
     uint32_t target = tier == MW_TIER_CPU ? home : mw_build_ring_next(&b->checkpoint_pinned);
-    mw_build_op(b, LANE_D2H, mw_work_copy(b, MW_OP_D2H, MW_OPERATOR_CHECKPOINT, bytes, false), id);
-    mw_build_use(b, slot, MW_USE_READ);
-    mw_build_use(b, target, MW_USE_DEFINE);
+    mw_build_op(b, LANE_D2H, mw_work_copy(b, MW_OP_D2H, of_checkpoint, bytes, false), id);
+    mw_build_use(b, slot, MW_USE_READ, MW_ROLE_SOURCE);
+    mw_build_use(b, target, MW_USE_DEFINE, MW_ROLE_DESTINATION);
     if (tier != MW_TIER_NVME)
         return;
-    mw_build_op(b, LANE_WRITE,
-                mw_work_copy(b, MW_OP_NVME_WRITE, MW_OPERATOR_CHECKPOINT, bytes, false), id);
-    mw_build_use(b, target, MW_USE_READ);
-    mw_build_use(b, home, MW_USE_DEFINE);
+    mw_build_op(b, LANE_WRITE, mw_work_copy(b, MW_OP_NVME_WRITE, of_checkpoint, bytes, false), id);
+    mw_build_use(b, target, MW_USE_READ, MW_ROLE_SOURCE);
+    mw_build_use(b, home, MW_USE_DEFINE, MW_ROLE_DESTINATION);
 }
 
 static uint32_t
@@ -55,11 +56,10 @@ load_from_nvme(struct builder *b, int64_t checkpoint, struct identity id)
     uint32_t pinned = mw_build_ring_next(&b->checkpoint_pinned);
 
     mw_build_op(b, LANE_READ,
-                mw_work_copy(b, MW_OP_NVME_READ, MW_OPERATOR_CHECKPOINT,
-                             b->sizing->checkpoint_bytes, false),
+                mw_work_copy(b, MW_OP_NVME_READ, of_checkpoint, b->sizing->checkpoint_bytes, false),
                 id);
-    mw_build_use(b, b->checkpoint_home + checkpoint, MW_USE_READ);
-    mw_build_use(b, pinned, MW_USE_DEFINE);
+    mw_build_use(b, b->checkpoint_home + checkpoint, MW_USE_READ, MW_ROLE_SOURCE);
+    mw_build_use(b, pinned, MW_USE_DEFINE, MW_ROLE_DESTINATION);
     return pinned;
 }
 
@@ -72,9 +72,8 @@ gather_parts(struct builder *b, int64_t checkpoint, struct identity id)
     if (b->sizing->tp == 1)
         return;
     mw_build_op(b, LANE_SLICING,
-                mw_work_collective(b, MW_OP_ALL_GATHER, MW_OPERATOR_CHECKPOINT, b->tp_comm, bytes),
-                id);
-    mw_build_use(b, b->checkpoint_loaded[checkpoint], MW_USE_MODIFY);
+                mw_work_collective(b, MW_OP_ALL_GATHER, of_checkpoint, b->tp_comm, bytes), id);
+    mw_build_use(b, b->checkpoint_loaded[checkpoint], MW_USE_MODIFY, MW_ROLE_CHECKPOINT);
 }
 
 void
@@ -87,14 +86,13 @@ mw_checkpoint_load(struct builder *b, int64_t checkpoint, uint32_t mb)
         uint32_t source = tier == MW_TIER_NVME ? load_from_nvme(b, checkpoint, id)
                                                : b->checkpoint_home + checkpoint;
         mw_build_op(b, LANE_H2D,
-                    mw_work_copy(b, MW_OP_H2D, MW_OPERATOR_CHECKPOINT, b->sizing->checkpoint_bytes,
-                                 false),
+                    mw_work_copy(b, MW_OP_H2D, of_checkpoint, b->sizing->checkpoint_bytes, false),
                     id);
         if (tier == MW_TIER_CPU && b->sizing->settings.prefetch == 0)
             mw_build_after(b, b->lane_last[LANE_COMPUTE]);
         b->checkpoint_loaded[checkpoint] = mw_build_ring_next(&b->checkpoints);
-        mw_build_use(b, source, MW_USE_READ);
-        mw_build_use(b, b->checkpoint_loaded[checkpoint], MW_USE_DEFINE);
+        mw_build_use(b, source, MW_USE_READ, MW_ROLE_SOURCE);
+        mw_build_use(b, b->checkpoint_loaded[checkpoint], MW_USE_DEFINE, MW_ROLE_DESTINATION);
     }
     gather_parts(b, checkpoint, id);
 }

@@ -32,11 +32,12 @@ slicing_all_reduce(struct builder *b, const struct visit *v, enum mw_operator op
                    uint32_t slot)
 {
     int64_t bytes = 2 * b->sizing->tokens * b->sizing->model->hidden;
-    uint32_t work = mw_work_collective(b, MW_OP_ALL_REDUCE, operator_, b->tp_comm, bytes);
+    uint32_t work = mw_work_collective(
+        b, MW_OP_ALL_REDUCE, (struct subject){MW_OBJECT_ACTIVATIONS, operator_}, b->tp_comm, bytes);
 
     b->compute_wait = mw_build_op(
         b, LANE_SLICING, work, (struct identity){v->phase, v->layer, v->micro_batch, v->tile, 0});
-    mw_build_use(b, slot, MW_USE_MODIFY);
+    mw_build_use(b, slot, MW_USE_MODIFY, MW_ROLE_OUTPUT);
 }
 
 /* Activations take turns in the slots of the working memory. */
@@ -55,9 +56,9 @@ use_activations(struct builder *b, const struct visit *v)
     uint32_t before = activation_slot(b, b->activation_turn + (backward ? 1 : -1));
 
     if (before != mine && b->states[before].writer != MW_NONE)
-        mw_build_use(b, before, MW_USE_READ);
+        mw_build_use(b, before, MW_USE_READ, MW_ROLE_INPUT);
     bool holds = b->states[mine].writer != MW_NONE;
-    mw_build_use(b, mine, backward && holds ? MW_USE_MODIFY : MW_USE_DEFINE);
+    mw_build_use(b, mine, backward && holds ? MW_USE_MODIFY : MW_USE_DEFINE, MW_ROLE_OUTPUT);
 }
 
 static void
@@ -66,9 +67,9 @@ use_checkpoint(struct builder *b, const struct visit *v)
     int64_t checkpoint = v->layer / MAX(1, b->sizing->settings.checkpoint_interval);
 
     if (v->phase == MW_PHASE_RECOMPUTE)
-        mw_build_use(b, b->checkpoint_loaded[checkpoint], MW_USE_READ);
+        mw_build_use(b, b->checkpoint_loaded[checkpoint], MW_USE_READ, MW_ROLE_CHECKPOINT);
     else
-        mw_build_use(b, mw_checkpoint_slot(b, checkpoint), MW_USE_DEFINE);
+        mw_build_use(b, mw_checkpoint_slot(b, checkpoint), MW_USE_DEFINE, MW_ROLE_CHECKPOINT);
 }
 
 static void
@@ -78,9 +79,10 @@ use_logits(struct builder *b, const struct visit *v, enum mw_operator operator_)
         mw_build_use(b, b->logits_slot,
                      v->phase != MW_PHASE_FORWARD ? MW_USE_READ
                      : v->tile                    ? MW_USE_MODIFY
-                                                  : MW_USE_DEFINE);
+                                                  : MW_USE_DEFINE,
+                     MW_ROLE_LOGITS);
     else if (operator_ == MW_OPERATOR_LOSS)
-        mw_build_use(b, b->logits_slot, MW_USE_MODIFY);
+        mw_build_use(b, b->logits_slot, MW_USE_MODIFY, MW_ROLE_LOGITS);
 }
 
 static void
@@ -100,13 +102,13 @@ compute_operator(struct builder *b, struct visit *v, int i, int64_t tiles, bool 
     mw_build_after(b, b->compute_wait);
     b->compute_wait = MW_NONE;
     if (v->param_slot != MW_NONE && has_params)
-        mw_build_use(b, v->param_slot, MW_USE_READ);
+        mw_build_use(b, v->param_slot, MW_USE_READ, MW_ROLE_PARAMETER);
     use_logits(b, v, info->operator_);
     use_activations(b, v);
     if (first && v->first_of_group)
         use_checkpoint(b, v);
     if (gradient != MW_NONE && has_params)
-        mw_build_use(b, gradient, gradient_mode);
+        mw_build_use(b, gradient, gradient_mode, MW_ROLE_GRADIENT);
     b->activation_turn += backward ? -1 : 1;
     if (needs_all_reduce(b, v, info->operator_) && v->last_of_block_unit)
         slicing_all_reduce(b, v, info->operator_, activation_slot(b, b->activation_turn -

@@ -35,11 +35,13 @@ part_bytes(const struct builder *b, const struct visit *v)
 }
 
 /* What it is fetched for: an embedding serves tied logits too. */
-static enum mw_operator
-fetched_operator(const struct builder *b, const struct visit *v)
+static struct subject
+fetched(const struct builder *b, const struct visit *v)
 {
-    return v->tied == TIED_WEIGHT ? MW_OPERATOR_LOGITS
-                                  : mw_sizing_unit_operator(b->sizing, v->fetched_unit);
+    return (struct subject){MW_OBJECT_PARAMETERS,
+                            v->tied == TIED_WEIGHT
+                                ? MW_OPERATOR_LOGITS
+                                : mw_sizing_unit_operator(b->sizing, v->fetched_unit)};
 }
 
 static struct identity
@@ -60,14 +62,13 @@ static void
 fetch_from_nvme(struct builder *b, struct visit *v)
 {
     uint32_t work =
-        mw_work_copy(b, MW_OP_NVME_READ, fetched_operator(b, v),
-                     part_bytes(b, v), owner_broadcast(b));
+        mw_work_copy(b, MW_OP_NVME_READ, fetched(b, v), part_bytes(b, v), owner_broadcast(b));
 
     mw_build_op(b, LANE_READ, work, identify(v));
     hold_back(b);
     v->pinned_slot = mw_build_ring_next(&b->pinned);
-    mw_build_use(b, b->param_home + v->fetched_unit, MW_USE_READ);
-    mw_build_use(b, v->pinned_slot, MW_USE_DEFINE);
+    mw_build_use(b, b->param_home + v->fetched_unit, MW_USE_READ, MW_ROLE_SOURCE);
+    mw_build_use(b, v->pinned_slot, MW_USE_DEFINE, MW_ROLE_DESTINATION);
 }
 
 /* A free slot of the gathered parts: the one that was released first. */
@@ -91,18 +92,17 @@ fetch_to_gpu(struct builder *b, struct visit *v)
     bool gathers = b->sizing->dp > 1;
     bool from_nvme = v->pinned_slot != MW_NONE;
     uint32_t source = from_nvme ? v->pinned_slot : b->param_home + v->fetched_unit;
-    uint32_t work = mw_work_copy(b, MW_OP_H2D, fetched_operator(b, v),
-                                 part_bytes(b, v), owner_broadcast(b));
+    uint32_t work = mw_work_copy(b, MW_OP_H2D, fetched(b, v), part_bytes(b, v), owner_broadcast(b));
 
     mw_build_op(b, LANE_H2D, work, identify(v));
     if (!from_nvme)
         hold_back(b);
-    mw_build_use(b, source, MW_USE_READ);
+    mw_build_use(b, source, MW_USE_READ, MW_ROLE_SOURCE);
     if (gathers)
         v->shard_slot = mw_build_ring_next(&b->shards);
     else
         v->param_slot = take_param_slot(b);
-    mw_build_use(b, gathers ? v->shard_slot : v->param_slot, MW_USE_DEFINE);
+    mw_build_use(b, gathers ? v->shard_slot : v->param_slot, MW_USE_DEFINE, MW_ROLE_DESTINATION);
 }
 
 static void
@@ -112,15 +112,14 @@ fetch_from_peers(struct builder *b, struct visit *v)
     bool from_shard = v->shard_slot != MW_NONE;
     uint32_t source = from_shard ? v->shard_slot : b->param_home + v->fetched_unit;
     enum mw_op_kind kind = owner_broadcast(b) ? MW_OP_BROADCAST : MW_OP_ALL_GATHER;
-    uint32_t work = mw_work_collective(b, kind, fetched_operator(b, v),
-                                       b->dp_comm, 2 * unit->tile_params);
+    uint32_t work = mw_work_collective(b, kind, fetched(b, v), b->dp_comm, 2 * unit->tile_params);
 
     mw_build_op(b, LANE_COLLECTIVE, work, identify(v));
     if (!from_shard)
         hold_back(b);
     v->param_slot = take_param_slot(b);
-    mw_build_use(b, source, MW_USE_READ);
-    mw_build_use(b, v->param_slot, MW_USE_DEFINE);
+    mw_build_use(b, source, MW_USE_READ, MW_ROLE_SOURCE);
+    mw_build_use(b, v->param_slot, MW_USE_DEFINE, MW_ROLE_DESTINATION);
 }
 
 static struct visit *

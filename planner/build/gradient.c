@@ -9,9 +9,6 @@
 
 #include "planner/build/internal.h"
 
-/* The same part's parameters are read for backward too: the shard tells one from the other. */
-#define READ_BACK 1
-
 static bool
 last_micro_batch(const struct builder *b, const struct visit *v)
 {
@@ -72,17 +69,23 @@ identify(const struct visit *v)
     return (struct identity){MW_PHASE_BACKWARD, v->layer, v->micro_batch, v->tile, 0};
 }
 
+static struct subject
+gradients_of(const struct builder *b, const struct visit *v)
+{
+    return (struct subject){MW_OBJECT_GRADIENTS,
+                            mw_sizing_unit_operator(b->sizing, v->global_unit)};
+}
+
 static void
 reduce_in_place(struct builder *b, const struct visit *v, const struct mw_unit *unit)
 {
     enum mw_op_kind kind =
         b->sizing->optimizer_partitioned ? MW_OP_REDUCE_SCATTER : MW_OP_ALL_REDUCE;
-    uint32_t work = mw_work_collective(b, kind, mw_sizing_unit_operator(b->sizing, v->global_unit),
-                                       b->dp_comm,
+    uint32_t work = mw_work_collective(b, kind, gradients_of(b, v), b->dp_comm,
                                        b->sizing->gradient_element_bytes * unit->tile_params);
 
     mw_build_op(b, LANE_COLLECTIVE, work, identify(v));
-    mw_build_use(b, b->gradient_home + v->global_unit, MW_USE_MODIFY);
+    mw_build_use(b, b->gradient_home + v->global_unit, MW_USE_MODIFY, MW_ROLE_GRADIENT);
 }
 
 /* To a slot of this rank's shard on the GPU: the home itself where it needs no widening. */
@@ -90,15 +93,14 @@ static uint32_t
 reduce_scatter(struct builder *b, const struct visit *v, const struct mw_unit *unit, uint32_t slot)
 {
     bool arrives = lives_on_gpu(b, v) && !mw_sizing_widens(b->sizing);
-    uint32_t work = mw_work_collective(b, MW_OP_REDUCE_SCATTER,
-                                       mw_sizing_unit_operator(b->sizing, v->global_unit),
-                                       b->dp_comm, 2 * unit->tile_params);
+    uint32_t work = mw_work_collective(b, MW_OP_REDUCE_SCATTER, gradients_of(b, v), b->dp_comm,
+                                       2 * unit->tile_params);
     uint32_t target =
         arrives ? b->gradient_home + v->global_unit : mw_build_ring_next(&b->gradient_shards);
 
     mw_build_op(b, LANE_COLLECTIVE, work, identify(v));
-    mw_build_use(b, slot, MW_USE_READ);
-    mw_build_use(b, target, arrives ? home_mode(b, v) : MW_USE_DEFINE);
+    mw_build_use(b, slot, MW_USE_READ, MW_ROLE_SOURCE);
+    mw_build_use(b, target, arrives ? home_mode(b, v) : MW_USE_DEFINE, MW_ROLE_DESTINATION);
     return arrives ? MW_NONE : target;
 }
 
@@ -116,8 +118,8 @@ static void
 accumulate_on_gpu(struct builder *b, const struct visit *v, uint32_t slot, int64_t params)
 {
     mw_build_op(b, LANE_COMPUTE, work_accumulate(b, v, false, params), identify(v));
-    mw_build_use(b, slot, MW_USE_READ);
-    mw_build_use(b, b->gradient_home + v->global_unit, home_mode(b, v));
+    mw_build_use(b, slot, MW_USE_READ, MW_ROLE_GRADIENT);
+    mw_build_use(b, b->gradient_home + v->global_unit, home_mode(b, v), MW_ROLE_SUM);
 }
 
 /* Compute goes on while a part is reduced: the part before is accumulated when the next one has
@@ -142,20 +144,16 @@ accumulate(struct builder *b, const struct visit *v, uint32_t pinned, int64_t pa
     bool adds = v->micro_batch > 0;
 
     if (nvme && adds) {
-        struct identity id = identify(v);
-        id.shard = READ_BACK;
         mw_build_op(b, LANE_READ,
-                    mw_work_copy(b, MW_OP_NVME_READ,
-                                 mw_sizing_unit_operator(b->sizing, v->global_unit), 4 * params,
-                                 false),
-                    id);
-        mw_build_use(b, home, MW_USE_READ);
-        mw_build_use(b, pinned, MW_USE_MODIFY);
+                    mw_work_copy(b, MW_OP_NVME_READ, gradients_of(b, v), 4 * params, false),
+                    identify(v));
+        mw_build_use(b, home, MW_USE_READ, MW_ROLE_SOURCE);
+        mw_build_use(b, pinned, MW_USE_MODIFY, MW_ROLE_DESTINATION);
     }
     mw_build_op(b, LANE_HOST, work_accumulate(b, v, true, params), identify(v));
-    mw_build_use(b, pinned, MW_USE_MODIFY);
+    mw_build_use(b, pinned, MW_USE_MODIFY, MW_ROLE_GRADIENT);
     if (!nvme)
-        mw_build_use(b, home, home_mode(b, v));
+        mw_build_use(b, home, home_mode(b, v), MW_ROLE_SUM);
 }
 
 /* To the drives, once the gradient's part of the norm is taken, which nothing else would read back
@@ -163,20 +161,20 @@ accumulate(struct builder *b, const struct visit *v, uint32_t pinned, int64_t pa
 static void
 to_nvme(struct builder *b, const struct visit *v, uint32_t pinned, int64_t params)
 {
-    enum mw_operator operator_ = mw_sizing_unit_operator(b->sizing, v->global_unit);
+    struct subject gradients = gradients_of(b, v);
     int64_t bytes = b->sizing->gradient_element_bytes * params;
 
     if (last_micro_batch(b, v)) {
-        mw_build_op(b, LANE_HOST, mw_work_norm(b, operator_, true, params), identify(v));
-        mw_build_use(b, pinned, MW_USE_READ);
+        mw_build_op(b, LANE_HOST, mw_work_norm(b, gradients, true, params), identify(v));
+        mw_build_use(b, pinned, MW_USE_READ, MW_ROLE_GRADIENT);
         /* What a part adds to the norm has one place, where a delayed update finds the step
          * before's. */
         mw_build_after(b, b->norm_agreed);
     }
-    mw_build_op(b, LANE_WRITE, mw_work_copy(b, MW_OP_NVME_WRITE, operator_, bytes, false),
+    mw_build_op(b, LANE_WRITE, mw_work_copy(b, MW_OP_NVME_WRITE, gradients, bytes, false),
                 identify(v));
-    mw_build_use(b, pinned, MW_USE_READ);
-    mw_build_use(b, b->gradient_home + v->global_unit, home_mode(b, v));
+    mw_build_use(b, pinned, MW_USE_READ, MW_ROLE_SOURCE);
+    mw_build_use(b, b->gradient_home + v->global_unit, home_mode(b, v), MW_ROLE_DESTINATION);
 }
 
 static void
@@ -189,12 +187,10 @@ to_host(struct builder *b, const struct visit *v, uint32_t slot, int64_t bytes, 
     bool direct = tier == MW_TIER_CPU && !widens;
     uint32_t target = direct ? home : mw_build_ring_next(&b->gradient_pinned);
 
-    mw_build_op(b, LANE_D2H,
-                mw_work_copy(b, MW_OP_D2H, mw_sizing_unit_operator(b->sizing, v->global_unit),
-                             bytes, alone),
+    mw_build_op(b, LANE_D2H, mw_work_copy(b, MW_OP_D2H, gradients_of(b, v), bytes, alone),
                 identify(v));
-    mw_build_use(b, slot, MW_USE_READ);
-    mw_build_use(b, target, direct ? home_mode(b, v) : MW_USE_DEFINE);
+    mw_build_use(b, slot, MW_USE_READ, MW_ROLE_SOURCE);
+    mw_build_use(b, target, direct ? home_mode(b, v) : MW_USE_DEFINE, MW_ROLE_DESTINATION);
     if (widens)
         accumulate(b, v, target, shard);
     if (tier == MW_TIER_NVME)

@@ -108,6 +108,12 @@ struct builder {
     int activation_turn;
 };
 
+/* What an op is about. */
+struct subject {
+    enum mw_object object;
+    enum mw_operator operator_; /* that it is of, or MW_OPERATOR_NONE */
+};
+
 struct identity {
     enum mw_phase phase;
     int32_t layer;
@@ -117,7 +123,7 @@ struct identity {
 /* --- planner/build/ops.c --- */
 uint32_t mw_build_op(struct builder *b, int lane, uint32_t work, struct identity id);
 /* Adds the use to the newest op, with the edges that it needs. */
-void mw_build_use(struct builder *b, uint32_t slot, enum mw_use_mode mode);
+void mw_build_use(struct builder *b, uint32_t slot, enum mw_use_mode mode, enum mw_role role);
 void mw_build_after(struct builder *b, uint32_t op); /* explicit edge; MW_NONE is ignored */
 uint32_t mw_build_ring_next(struct ring *ring);
 
@@ -136,15 +142,15 @@ uint32_t mw_work_compute(struct builder *b, enum mw_class class, int operator_, 
 uint32_t mw_work_tied_logits(struct builder *b, int operator_, bool backward, int64_t tiles,
                              enum tied_part part);
 /* `alone`: an owner moves it while the other ranks' links rest (owner-broadcast). */
-uint32_t mw_work_copy(struct builder *b, enum mw_op_kind kind, enum mw_operator operator_,
-                      int64_t bytes, bool alone);
-uint32_t mw_work_collective(struct builder *b, enum mw_op_kind kind, enum mw_operator operator_,
+uint32_t mw_work_copy(struct builder *b, enum mw_op_kind kind, struct subject of, int64_t bytes,
+                      bool alone);
+uint32_t mw_work_collective(struct builder *b, enum mw_op_kind kind, struct subject of,
                             uint32_t comm, int64_t bytes);
 uint32_t mw_work_update(struct builder *b, int64_t params, bool host);
 uint32_t mw_work_accumulate(struct builder *b, enum mw_operator operator_, bool host,
                             int64_t bytes, int64_t elements);
-uint32_t mw_work_norm(struct builder *b, enum mw_operator operator_, bool host, int64_t elements);
-uint32_t mw_work_mark(struct builder *b, enum mw_op_kind kind, int64_t bytes);
+uint32_t mw_work_norm(struct builder *b, struct subject of, bool host, int64_t elements);
+uint32_t mw_work_begin(struct builder *b);
 /* A record, and what is saved before it in every step. */
 uint32_t mw_work_commit(struct builder *b, int64_t record_bytes, int64_t saved_bytes);
 

@@ -4,11 +4,13 @@
 
 #include "planner/build/internal.h"
 
-/* A commit is met by all: no rank begins the next step before all have ended this one. */
+/* No rank goes on from a commit before all have come to it. */
 static bool
 is_met(enum mw_op_kind kind)
 {
-    return (kind >= MW_OP_ALL_GATHER && kind <= MW_OP_BROADCAST) || kind == MW_OP_COMMIT;
+    enum mw_joins joins = mw_op_traits(kind)->joins;
+
+    return joins == MW_JOINS_ALL || joins == MW_JOINS_GROUP;
 }
 
 /* Members of a group meet in the same op of their programs; sibling groups in different ones.  Each
@@ -73,12 +75,12 @@ slot_state(struct builder *b, uint32_t slot)
 }
 
 void
-mw_build_use(struct builder *b, uint32_t slot, enum mw_use_mode mode)
+mw_build_use(struct builder *b, uint32_t slot, enum mw_use_mode mode, enum mw_role role)
 {
     struct slot_state *state = slot_state(b, slot);
     int lane = b->plan->ops[b->newest].lane - b->lane_base;
 
-    mw_plan_add_use(b->plan, slot, mode);
+    mw_plan_add_use(b->plan, slot, mode, role);
     mw_build_after(b, state->writer);
     if (mode == MW_USE_READ) {
         state->readers[lane] = b->newest;

@@ -10,6 +10,12 @@
 
 #include "planner/build/internal.h"
 
+/* The squares of all gradients: one fp64. */
+#define AGREED_BYTES 8
+
+static const struct subject of_state = {MW_OBJECT_STATE, MW_OPERATOR_NONE};
+static const struct subject of_updated = {MW_OBJECT_UPDATED, MW_OPERATOR_NONE};
+
 static struct identity
 identify(uint32_t chunk)
 {
@@ -47,17 +53,19 @@ gradient_tier(const struct builder *b, const struct mw_chunk *chunk)
 
 /* A unit without parameters (a tied tail without a norm) has no content. */
 static void
-use_units(struct builder *b, const struct mw_chunk *chunk, uint32_t base, enum mw_use_mode mode)
+use_units(struct builder *b, const struct mw_chunk *chunk, enum mw_use_mode mode, enum mw_role role)
 {
+    uint32_t home = role == MW_ROLE_PARAMETER ? b->param_home : b->gradient_home;
+
     for (uint32_t u = chunk->first_unit; u < chunk->first_unit + chunk->unit_count; u++)
         if (mw_sizing_unit(b->sizing, u)->params)
-            mw_build_use(b, base + u, mode);
+            mw_build_use(b, home + u, mode, role);
 }
 
 static void
 copy_op(struct builder *b, int lane, enum mw_op_kind kind, int64_t bytes, uint32_t c)
 {
-    build_op(b, lane, mw_work_copy(b, kind, MW_OPERATOR_OPTIMIZER, bytes, false), c);
+    build_op(b, lane, mw_work_copy(b, kind, of_state, bytes, false), c);
 }
 
 static void
@@ -65,7 +73,7 @@ return_op(struct builder *b, int lane, enum mw_op_kind kind, uint32_t c, uint32_
 {
     int64_t bytes = 2 * b->chunks[c].params;
 
-    build_op(b, lane, mw_work_copy(b, kind, MW_OPERATOR_UPDATED, bytes, false), c);
+    build_op(b, lane, mw_work_copy(b, kind, of_updated, bytes, false), c);
     mw_build_after(b, after);
 }
 
@@ -85,12 +93,12 @@ check_norm(struct builder *b)
         if (gradient_tier(b, chunk) == MW_TIER_NVME)
             continue;
         last[host] = build_op(b, host ? LANE_HOST : LANE_COMPUTE,
-                              mw_work_norm(b, MW_OPERATOR_OPTIMIZER, host, chunk->params), c);
-        use_units(b, chunk, b->gradient_home, MW_USE_READ);
+                              mw_work_norm(b, of_state, host, chunk->params), c);
+        use_units(b, chunk, MW_USE_READ, MW_ROLE_GRADIENT);
     }
-    uint32_t agreed = build_op(
-        b, LANE_COLLECTIVE,
-        mw_work_collective(b, MW_OP_ALL_REDUCE, MW_OPERATOR_OPTIMIZER, b->world_comm, 8), 0);
+    uint32_t agreed =
+        build_op(b, LANE_COLLECTIVE,
+                 mw_work_collective(b, MW_OP_AGREE, of_state, b->world_comm, AGREED_BYTES), 0);
     mw_build_after(b, last[0]);
     mw_build_after(b, last[1]);
     return agreed;
@@ -105,10 +113,10 @@ read_state(struct builder *b, const struct mw_chunk *chunk, uint32_t c)
     uint32_t set = mw_build_ring_next(&b->sets);
 
     copy_op(b, LANE_READ, MW_OP_NVME_READ, bytes, c);
-    mw_build_use(b, b->state_home + c, MW_USE_READ);
+    mw_build_use(b, b->state_home + c, MW_USE_READ, MW_ROLE_STATE);
     if (gradients)
-        use_units(b, chunk, b->gradient_home, MW_USE_READ);
-    mw_build_use(b, set, MW_USE_DEFINE);
+        use_units(b, chunk, MW_USE_READ, MW_ROLE_GRADIENT);
+    mw_build_use(b, set, MW_USE_DEFINE, MW_ROLE_DESTINATION);
     return set;
 }
 
@@ -119,9 +127,9 @@ write_state(struct builder *b, const struct mw_chunk *chunk, uint32_t c, uint32_
     bool committed = b->chunk_other[c] != MW_NONE;
 
     copy_op(b, LANE_WRITE, MW_OP_NVME_WRITE, bytes, c);
-    mw_build_use(b, set, MW_USE_READ);
+    mw_build_use(b, set, MW_USE_READ, MW_ROLE_SOURCE);
     mw_build_use(b, committed ? b->chunk_other[c] : b->state_home + c,
-                 committed ? MW_USE_DEFINE : MW_USE_MODIFY);
+                 committed ? MW_USE_DEFINE : MW_USE_MODIFY, MW_ROLE_STATE);
 }
 
 /* Gradients that are not where the update runs travel there; returns the slot that it reads, or
@@ -139,18 +147,18 @@ bring_gradients(struct builder *b, const struct mw_chunk *chunk, uint32_t c)
             copy_op(b, LANE_READ, MW_OP_NVME_READ, bytes, c);
         else
             copy_op(b, LANE_D2H, MW_OP_D2H, bytes, c);
-        use_units(b, chunk, b->gradient_home, MW_USE_READ);
-        mw_build_use(b, slot, MW_USE_DEFINE);
+        use_units(b, chunk, MW_USE_READ, MW_ROLE_GRADIENT);
+        mw_build_use(b, slot, MW_USE_DEFINE, MW_ROLE_DESTINATION);
     }
     if (moves.gradient_h2d) {
         uint32_t source = slot;
         slot = mw_build_ring_next(&b->gpu_incoming);
         copy_op(b, LANE_H2D, MW_OP_H2D, bytes, c);
         if (source != MW_NONE)
-            mw_build_use(b, source, MW_USE_READ);
+            mw_build_use(b, source, MW_USE_READ, MW_ROLE_SOURCE);
         else
-            use_units(b, chunk, b->gradient_home, MW_USE_READ);
-        mw_build_use(b, slot, MW_USE_DEFINE);
+            use_units(b, chunk, MW_USE_READ, MW_ROLE_GRADIENT);
+        mw_build_use(b, slot, MW_USE_DEFINE, MW_ROLE_DESTINATION);
     }
     return slot;
 }
@@ -182,20 +190,20 @@ send_params(struct builder *b, uint32_t c, uint32_t slot, uint32_t after)
     if (moves.param_d2h) {
         uint32_t target = moves.param_write ? mw_build_ring_next(&b->gathers) : MW_NONE;
         return_op(b, LANE_D2H, MW_OP_D2H, c, after);
-        mw_build_use(b, slot, MW_USE_READ);
+        mw_build_use(b, slot, MW_USE_READ, MW_ROLE_SOURCE);
         if (target == MW_NONE) {
-            use_units(b, chunk, b->param_home, MW_USE_MODIFY);
+            use_units(b, chunk, MW_USE_MODIFY, MW_ROLE_PARAMETER);
             return;
         }
-        mw_build_use(b, target, MW_USE_DEFINE);
+        mw_build_use(b, target, MW_USE_DEFINE, MW_ROLE_DESTINATION);
         slot = target;
     }
     if (moves.param_write)
         return_op(b, LANE_WRITE, MW_OP_NVME_WRITE, c, after);
     else
         return_op(b, LANE_H2D, MW_OP_H2D, c, after);
-    mw_build_use(b, slot, MW_USE_READ);
-    use_units(b, chunk, b->param_home, MW_USE_MODIFY);
+    mw_build_use(b, slot, MW_USE_READ, MW_ROLE_SOURCE);
+    use_units(b, chunk, MW_USE_MODIFY, MW_ROLE_PARAMETER);
 }
 
 /* Replicated parameters: every rank updated its shard, all gather the rest. */
@@ -207,11 +215,11 @@ gather_params(struct builder *b, uint32_t c)
 
     if (s->params_partitioned || !s->optimizer_partitioned || s->dp == 1)
         return;
-    build_op(b, LANE_COLLECTIVE,
-             mw_work_collective(b, MW_OP_ALL_GATHER, MW_OPERATOR_UPDATED, b->dp_comm,
-                                2 * chunk->params * s->dp),
-             c);
-    use_units(b, chunk, b->param_home, MW_USE_MODIFY);
+    build_op(
+        b, LANE_COLLECTIVE,
+        mw_work_collective(b, MW_OP_ALL_GATHER, of_updated, b->dp_comm, 2 * chunk->params * s->dp),
+        c);
+    use_units(b, chunk, MW_USE_MODIFY, MW_ROLE_PARAMETER);
 }
 
 /* The slots of the update: state, gradients in, parameters out. */
@@ -220,15 +228,15 @@ use_chunk(struct builder *b, uint32_t c, uint32_t set, uint32_t in, uint32_t out
 {
     const struct mw_chunk *chunk = &b->chunks[c];
 
-    mw_build_use(b, set != MW_NONE ? set : b->state_home + c, MW_USE_MODIFY);
+    mw_build_use(b, set != MW_NONE ? set : b->state_home + c, MW_USE_MODIFY, MW_ROLE_STATE);
     if (in != MW_NONE)
-        mw_build_use(b, in, MW_USE_READ);
+        mw_build_use(b, in, MW_USE_READ, MW_ROLE_SOURCE);
     else if (gradient_tier(b, chunk) != MW_TIER_NVME)
-        use_units(b, chunk, b->gradient_home, MW_USE_READ);
+        use_units(b, chunk, MW_USE_READ, MW_ROLE_GRADIENT);
     if (out != MW_NONE)
-        mw_build_use(b, out, MW_USE_DEFINE);
+        mw_build_use(b, out, MW_USE_DEFINE, MW_ROLE_DESTINATION);
     else
-        use_units(b, chunk, b->param_home, MW_USE_MODIFY);
+        use_units(b, chunk, MW_USE_MODIFY, MW_ROLE_PARAMETER);
 }
 
 static void

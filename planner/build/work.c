@@ -67,12 +67,13 @@ intern(struct builder *b, const struct mw_work *work, const struct draws *draws)
 }
 
 static struct mw_work
-blank_work(enum mw_op_kind kind, enum mw_operator operator_)
+blank_work(enum mw_op_kind kind, enum mw_object object, enum mw_operator operator_)
 {
     struct mw_work work;
 
     memset(&work, 0, sizeof work); /* padding too: works are compared as bytes */
     work.kind = kind;
+    work.object = object;
     work.operator_ = operator_;
     work.comm = MW_NONE;
     return work;
@@ -94,7 +95,7 @@ mw_work_compute(struct builder *b, enum mw_class class, int operator_, bool back
 
     if (*cached != MW_NONE)
         return *cached;
-    struct mw_work work = blank_work(MW_OP_COMPUTE, info->operator_);
+    struct mw_work work = blank_work(MW_OP_COMPUTE, MW_OBJECT_ACTIVATIONS, info->operator_);
     struct draws draws = {0};
     work.dtype = b->sizing->settings.dtype;
     work.flops = (backward ? info->backward_flops : info->forward_flops) / parts;
@@ -116,8 +117,9 @@ mw_work_tied_logits(struct builder *b, int operator_, bool backward, int64_t til
     int64_t all_flops = backward ? info->backward_flops : info->forward_flops;
     int64_t weight_flops = (backward ? 4 : 2) * info->m * info->n * info->k;
     int64_t chunks = mw_sizing_token_parts(b->sizing, info->operator_);
-    struct mw_work work = blank_work(
-        MW_OP_COMPUTE, part == TIED_WEIGHT ? MW_OPERATOR_LOGITS : MW_OPERATOR_PROJECTION);
+    struct mw_work work =
+        blank_work(MW_OP_COMPUTE, MW_OBJECT_ACTIVATIONS,
+                   part == TIED_WEIGHT ? MW_OPERATOR_LOGITS : MW_OPERATOR_PROJECTION);
     struct draws draws = {0};
 
     work.dtype = b->sizing->settings.dtype;
@@ -162,16 +164,14 @@ checked(int64_t bytes)
 }
 
 uint32_t
-mw_work_copy(struct builder *b, enum mw_op_kind kind, enum mw_operator operator_, int64_t bytes,
-             bool alone)
+mw_work_copy(struct builder *b, enum mw_op_kind kind, struct subject of, int64_t bytes, bool alone)
 {
-    struct mw_work work = blank_work(kind, operator_);
+    struct mw_work work = blank_work(kind, of.object, of.operator_);
     const struct mw_hardware *hardware = b->sizing->hardware;
-    bool drive = kind == MW_OP_NVME_READ || kind == MW_OP_NVME_WRITE;
+    bool drive = mw_op_traits(kind)->agent == MW_AGENT_DRIVES;
     struct draws draws = {0};
 
     set_bytes(&work, bytes);
-    work.direction = kind == MW_OP_NVME_WRITE;
     if (kind == MW_OP_H2D) {
         draw(b, &draws, MW_CHANNEL_PCIE_H2D, bytes);
         draw(b, &draws, MW_CHANNEL_NODE_H2D, shared(b, MW_CHANNEL_NODE_H2D, bytes, alone));
@@ -196,16 +196,16 @@ ring_bytes(enum mw_op_kind kind, int64_t bytes, int64_t members)
     if (kind == MW_OP_BROADCAST)
         return bytes;
     int64_t once = (double)bytes * (members - 1) / members;
-    return kind == MW_OP_ALL_REDUCE ? 2 * once : once;
+    return kind == MW_OP_ALL_REDUCE || kind == MW_OP_AGREE ? 2 * once : once;
 }
 
 uint32_t
-mw_work_collective(struct builder *b, enum mw_op_kind kind, enum mw_operator operator_,
-                   uint32_t comm, int64_t bytes)
+mw_work_collective(struct builder *b, enum mw_op_kind kind, struct subject of, uint32_t comm,
+                   int64_t bytes)
 {
     const struct mw_comm *group = &b->plan->comms[comm];
     int64_t nodes = (group->size + group->ranks_per_node - 1) / group->ranks_per_node;
-    struct mw_work work = blank_work(kind, operator_);
+    struct mw_work work = blank_work(kind, of.object, of.operator_);
     struct draws draws = {0};
 
     work.comm = comm;
@@ -232,13 +232,13 @@ draw_host(struct builder *b, struct draws *draws, int64_t bytes, int64_t params)
 uint32_t
 mw_work_update(struct builder *b, int64_t params, bool host)
 {
-    struct mw_work work = blank_work(MW_OP_UPDATE, MW_OPERATOR_OPTIMIZER);
+    struct mw_work work = blank_work(MW_OP_UPDATE, MW_OBJECT_STATE, MW_OPERATOR_NONE);
     struct draws draws = {0};
     int64_t bytes = params * UPDATE_BYTES;
 
     work.dtype = MW_DTYPE_FP32;
     work.elements = params;
-    work.direction = host;
+    work.host = host;
     set_bytes(&work, bytes);
     work.launches = host ? 0 : 1;
     if (host)
@@ -252,10 +252,10 @@ uint32_t
 mw_work_accumulate(struct builder *b, enum mw_operator operator_, bool host, int64_t bytes,
                    int64_t elements)
 {
-    struct mw_work work = blank_work(MW_OP_ACCUMULATE, operator_);
+    struct mw_work work = blank_work(MW_OP_ACCUMULATE, MW_OBJECT_GRADIENTS, operator_);
     struct draws draws = {0};
 
-    work.direction = host;
+    work.host = host;
     work.elements = elements;
     work.launches = host ? 0 : 1;
     set_bytes(&work, bytes);
@@ -267,13 +267,13 @@ mw_work_accumulate(struct builder *b, enum mw_operator operator_, bool host, int
 }
 
 uint32_t
-mw_work_norm(struct builder *b, enum mw_operator operator_, bool host, int64_t elements)
+mw_work_norm(struct builder *b, struct subject of, bool host, int64_t elements)
 {
-    struct mw_work work = blank_work(MW_OP_NORM_CHECK, operator_);
+    struct mw_work work = blank_work(MW_OP_NORM, of.object, of.operator_);
     struct draws draws = {0};
     int64_t bytes = elements * b->sizing->gradient_element_bytes;
 
-    work.direction = host;
+    work.host = host;
     work.elements = elements;
     work.launches = host ? 0 : 1;
     set_bytes(&work, bytes);
@@ -283,24 +283,21 @@ mw_work_norm(struct builder *b, enum mw_operator operator_, bool host, int64_t e
 }
 
 uint32_t
-mw_work_mark(struct builder *b, enum mw_op_kind kind, int64_t bytes)
+mw_work_begin(struct builder *b)
 {
-    struct mw_work work = blank_work(kind, MW_OPERATOR_NONE);
+    struct mw_work work = blank_work(MW_OP_BEGIN, MW_OBJECT_NONE, MW_OPERATOR_NONE);
     struct draws draws = {0};
 
-    set_bytes(&work, bytes);
-    work.direction = 1;
     return intern(b, &work, &draws);
 }
 
 uint32_t
 mw_work_commit(struct builder *b, int64_t record_bytes, int64_t saved_bytes)
 {
-    struct mw_work work = blank_work(MW_OP_COMMIT, MW_OPERATOR_NONE);
+    struct mw_work work = blank_work(MW_OP_COMMIT, MW_OBJECT_NONE, MW_OPERATOR_NONE);
     struct draws draws = {0};
 
     set_bytes(&work, record_bytes + saved_bytes);
-    work.direction = 1;
     if (saved_bytes) {
         draw(b, &draws, MW_CHANNEL_DRIVE, saved_bytes);
         draw(b, &draws, MW_CHANNEL_DRAM, checked(saved_bytes));

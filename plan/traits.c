@@ -1,0 +1,47 @@
+/* What each kind of op may use, draw on and meet. */
+#include "plan/internal.h"
+
+#define BIT(role) (1u << MW_ROLE_##role)
+#define MOVE (BIT(SOURCE) | BIT(DESTINATION))
+/* Homes that a chunk of the optimizer step runs through, beside the buffer that it is in. */
+#define CHUNK (BIT(PARAMETER) | BIT(GRADIENT) | BIT(STATE))
+#define OPERATOR \
+    (BIT(PARAMETER) | BIT(GRADIENT) | BIT(INPUT) | BIT(OUTPUT) | BIT(CHECKPOINT) | BIT(LOGITS))
+
+/* clang-format off */
+#define ROW(kind, name, agent, joins, writes, roles) \
+    [MW_OP_##kind] = {name, MW_AGENT_##agent, MW_JOINS_##joins, writes, roles}
+
+static const struct mw_op_traits rows[MW_OP_KIND_COUNT] = {
+    ROW(BEGIN,          "begin",          NOBODY,  NOBODY, false, 0),
+    ROW(COMPUTE,        "compute",        CORES,   NOBODY, false, OPERATOR),
+    ROW(UPDATE,         "update",         CORES,   NOBODY, false, MOVE | CHUNK),
+    ROW(NORM,           "norm",           CORES,   NOBODY, false, BIT(GRADIENT)),
+    ROW(AGREE,          "agree",          NETWORK, GROUP,  false, 0),
+    ROW(ACCUMULATE,     "accumulate",     CORES,   NOBODY, false, BIT(GRADIENT) | BIT(SUM)),
+    ROW(NVME_READ,      "nvme-read",      DRIVES,  NOBODY, false, MOVE | CHUNK),
+    ROW(NVME_WRITE,     "nvme-write",     DRIVES,  NOBODY, true,  MOVE | CHUNK),
+    ROW(H2D,            "h2d",            LINK,    NOBODY, false, MOVE | CHUNK),
+    ROW(D2H,            "d2h",            LINK,    NOBODY, false, MOVE | CHUNK),
+    ROW(ALL_GATHER,     "all-gather",     NETWORK, GROUP,  false, MOVE | BIT(PARAMETER) | BIT(CHECKPOINT)),
+    ROW(REDUCE_SCATTER, "reduce-scatter", NETWORK, GROUP,  false, MOVE | BIT(GRADIENT)),
+    ROW(ALL_REDUCE,     "all-reduce",     NETWORK, GROUP,  false, BIT(GRADIENT) | BIT(OUTPUT)),
+    ROW(ALL_TO_ALL,     "all-to-all",     NETWORK, GROUP,  false, MOVE),
+    ROW(BROADCAST,      "broadcast",      NETWORK, GROUP,  false, MOVE),
+    ROW(SEND,           "send",           NETWORK, PAIR,   false, BIT(SOURCE)),
+    ROW(RECV,           "recv",           NETWORK, PAIR,   false, BIT(DESTINATION)),
+    ROW(COMMIT,         "commit",         NOBODY,  ALL,    true,  BIT(RECORD) | BIT(SAVE)),
+};
+/* clang-format on */
+
+const struct mw_op_traits *
+mw_op_traits(int kind)
+{
+    return kind >= 0 && kind < MW_OP_KIND_COUNT ? &rows[kind] : NULL;
+}
+
+bool
+mw_plan_may_have(int kind, int role)
+{
+    return role == MW_ROLE_NONE || rows[kind].roles >> role & 1;
+}
