@@ -10,7 +10,7 @@
 #include "cli/run/backend.h"
 #include "cli/run/begin.h"
 #include "cli/run/data.h"
-#include "cli/run/decoder.h"
+#include "model/model.h"
 #include "cli/run/drives.h"
 #include "cli/run/paths.h"
 #include "cli/run/report.h"
@@ -612,7 +612,7 @@ check(const struct cli_request *request, bool measures, GError **error)
     struct mw_decoder decoder;
     bool good = cli_run_options_read(&options, error) &&
                 cli_run_paths_check(request, &options, error) &&
-                mw_decoder_read(&request->question.model, request->model_name, &decoder, error) &&
+                mw_model_decoder(&request->question.model, &decoder, error) &&
                 (!measures || check_before_measuring(request, &options, error));
 
     cli_run_options_clear(&options);

@@ -265,6 +265,7 @@ mw_model_parse_config(const char *text, gssize length, const char *origin, struc
     if (!read_model(&config))
         return false;
     name_after(&read, origin);
+    mw_model_find_decoder(&read, json_node_get_object(root), origin);
     *model = read;
     return true;
 }

@@ -5,6 +5,7 @@
 #ifndef MW_MODEL_INTERNAL_H
 #define MW_MODEL_INTERNAL_H
 
+#include <json-glib/json-glib.h>
 #include <stddef.h>
 
 #include "base/arithmetic.h"
@@ -58,6 +59,9 @@ bool mw_model_begin(struct mw_model *model, const char *architecture);
 /* Gives absent dimensions their defaults, which must divide, then checks the whole. */
 bool mw_model_complete(struct mw_model *model, const struct mw_dimension_names *names,
                        const char *origin, GError **error);
+/* Fills in model->constants, from the object of a config.json where there is one (`origin` names
+ * it), else as models of the architecture were published; or says why there is none. */
+void mw_model_find_decoder(struct mw_model *model, JsonObject *object, const char *origin);
 /* `text` cut at a character's boundary. */
 void mw_model_set_name(struct mw_model *model, const char *text);
 

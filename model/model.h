@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "plan/decoder.h"
 #include "plan/plan.h"
 
 struct mw_model {
@@ -57,6 +58,11 @@ struct mw_model {
     int64_t q_lora;       /* rank of the q latent; 0: q straight from the hidden state */
     int64_t rope_dim;     /* of head_dim: the part with positions, one for all heads of k */
     bool paper_preset;    /* the paper's seq 1024 default applies */
+    /* Whether there is a decoder of the executor for it; what such a decoder has beside dimensions,
+     * or why there is none, as a run is told. */
+    bool runs;
+    struct mw_decoder constants;
+    char why_not[512];
 };
 
 /* An operator of one layer, or of the model's ends. */
@@ -130,6 +136,10 @@ bool mw_model_validate(const struct mw_model *model, const char *origin, GError 
  * FLOPs and bytes of a step's passes over one micro-batch fit int64. */
 bool mw_model_validate_shape(const struct mw_model *model, const struct mw_shape *shape,
                              GError **error);
+
+/* The decoder that the executor runs, of the model's present dimensions; false with *error for one
+ * that it does not know: which part of it, and what it knows. */
+bool mw_model_decoder(const struct mw_model *model, struct mw_decoder *decoder, GError **error);
 
 char **mw_model_list(void); /* preset names, in file order; g_strfreev */
 

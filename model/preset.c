@@ -152,6 +152,7 @@ mw_model_load_preset(const char *name, struct mw_model *model, GError **error)
     if (!read_section(file, lower, origin, &read, error))
         return false;
     mw_model_set_name(&read, lower);
+    mw_model_find_decoder(&read, NULL, origin);
     *model = read;
     return true;
 }

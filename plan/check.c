@@ -260,7 +260,7 @@ check_tables(struct mw_plan_check *check)
 {
     return check_world(check) && check_comms(check) && check_lanes(check) &&
            check_channels(check) && check_slots(check) && mw_plan_check_homes(check) &&
-           check_works(check) && check_ops(check);
+           check_works(check) && check_ops(check) && mw_plan_check_shape(check);
 }
 
 static void

@@ -40,6 +40,7 @@ struct mw_plan_check {
     bool barriered;                    /* by barrier */
 };
 
+bool mw_plan_check_shape(struct mw_plan_check *check);
 bool mw_plan_check_homes(struct mw_plan_check *check);
 bool mw_plan_check_memory(struct mw_plan_check *check);
 bool mw_plan_check_matches(struct mw_plan_check *check);

@@ -76,6 +76,8 @@ mw_plan_new(const char *title)
     plan->title = copy_line(title);
     plan->ranks = 1;
     plan->world_ranks = 1;
+    plan->shape = (struct mw_step_shape){
+        .micro_batches = 1, .token_chunks = 1, .delayed_from = -1, .dtype = MW_DTYPE_NONE};
     return plan;
 }
 

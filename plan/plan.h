@@ -28,6 +28,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "plan/decoder.h"
 #include "plan/dtype.h"
 
 #define MW_NONE UINT32_MAX
@@ -348,12 +349,27 @@ struct mw_op {
 #define MW_MAX_DRAWS_PER_WORK 255
 #define MW_MAX_LANES_PER_RANK 64
 
+/* What shapes a step beside its ops: what an executor must know to carry them out. */
+struct mw_step_shape {
+    int64_t sequences, seq;      /* of a micro-batch of each tensor-slicing group; 0: not said */
+    int64_t micro_batches;       /* of a step */
+    int64_t token_chunks;        /* that logits and loss cut a micro-batch's tokens into */
+    int64_t checkpoint_interval; /* blocks between activation checkpoints; 0: there are none */
+    int64_t delayed_from;        /* the step from which updates are delayed; -1: none are */
+    int64_t save_every;          /* steps between saves of state that is not on NVMe; 0: none */
+    bool commits;                /* every step is durable */
+    uint8_t dtype;               /* enum mw_dtype: of parameters, activations and gradients */
+    bool has_decoder;            /* else the model is none that an executor runs */
+    struct mw_decoder decoder;
+};
+
 struct mw_plan {
     char *title;          /* one line, for people */
     char *machine;        /* the name of the profile that it was made for; NULL: not known */
     uint32_t ranks;       /* programs in this plan (1 when folded) */
     uint32_t world_ranks; /* ranks that they stand for */
     struct mw_tier_info tiers[MW_TIER_COUNT];
+    struct mw_step_shape shape;
 
     struct mw_comm *comms;
     uint32_t comm_count;
@@ -428,6 +444,7 @@ void mw_plan_add_use(struct mw_plan *plan, uint32_t slot, enum mw_use_mode mode,
  * Proves, for every timing:
  *   - every index and enum is in range, numbers are not negative, an op's uses have roles of its
  *     kind;
+ *   - the step's shape is one that can be, and no op is outside it;
  *   - tensors and chunks lie within their homes, and parts do not overlap there;
  *   - slots of a tier do not overlap, no slot exceeds the tier's largest request, and the sum of
  *     the slots is within capacity;

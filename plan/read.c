@@ -44,6 +44,52 @@ read_index(struct mw_plan_reader *reader, uint32_t next)
 }
 
 static void
+read_shape(struct mw_plan_reader *reader, struct mw_plan *plan)
+{
+    struct mw_step_shape *shape = &plan->shape;
+
+    shape->sequences = read_i64(reader, "sequences");
+    shape->seq = read_i64(reader, "seq");
+    shape->micro_batches = read_i64(reader, "micro-batches");
+    shape->token_chunks = read_i64(reader, "token-chunks");
+    shape->checkpoint_interval = read_i64(reader, "interval");
+    shape->delayed_from = read_i64(reader, "delayed-from");
+    shape->save_every = read_i64(reader, "save-every");
+    shape->dtype = mw_plan_reader_name(reader, mw_dtype_name, "none, bf16, fp16 or fp32");
+    shape->commits = mw_plan_reader_skip(reader, "commits");
+}
+
+static void
+read_decoder(struct mw_plan_reader *reader, struct mw_plan *plan)
+{
+    struct mw_decoder *decoder = &plan->shape.decoder;
+
+    plan->shape.has_decoder = true;
+    decoder->kind = mw_plan_reader_name(reader, mw_decoder_kind_name, "gpt2 or llama");
+    decoder->activation =
+        mw_plan_reader_name(reader, mw_activation_name, "gelu_new, gelu, relu or silu");
+    decoder->layers = read_i64(reader, "layers");
+    decoder->hidden = read_i64(reader, "hidden");
+    decoder->heads = read_i64(reader, "heads");
+    decoder->kv_heads = read_i64(reader, NULL);
+    decoder->head_dim = read_i64(reader, NULL);
+    decoder->ffn = read_i64(reader, "ffn");
+    decoder->vocab = read_i64(reader, "vocab");
+    decoder->positions = read_i64(reader, "positions");
+    decoder->position_rows = read_i64(reader, NULL);
+    decoder->norm_epsilon = mw_plan_reader_real(reader, "epsilon");
+    decoder->rope_theta = mw_plan_reader_real(reader, "theta");
+    decoder->rope_scaling.factor = mw_plan_reader_real(reader, "stretch");
+    decoder->rope_scaling.low_frequency_factor = mw_plan_reader_real(reader, NULL);
+    decoder->rope_scaling.high_frequency_factor = mw_plan_reader_real(reader, NULL);
+    decoder->rope_scaling.original_positions = read_i64(reader, NULL);
+    decoder->tied_embedding = mw_plan_reader_skip(reader, "tied");
+    decoder->attention_bias = mw_plan_reader_skip(reader, "attention-bias");
+    decoder->projection_bias = mw_plan_reader_skip(reader, "projection-bias");
+    decoder->mlp_bias = mw_plan_reader_skip(reader, "mlp-bias");
+}
+
+static void
 read_comm(struct mw_plan_reader *reader, struct mw_plan *plan)
 {
     struct mw_comm comm = {0};
@@ -301,9 +347,9 @@ static const struct {
     const char *word;
     void (*read)(struct mw_plan_reader *reader, struct mw_plan *plan);
 } entities[] = {
-    {"op", read_op},     {"slot", read_slot}, {"work", read_work},
-    {"lane", read_lane}, {"comm", read_comm}, {"channel", read_channel},
-    {"tensor", read_tensor}, {"chunk", read_chunk},
+    {"op", read_op},      {"slot", read_slot},       {"work", read_work},     {"lane", read_lane},
+    {"comm", read_comm},  {"channel", read_channel}, {"tensor", read_tensor}, {"chunk", read_chunk},
+    {"step", read_shape}, {"decoder", read_decoder},
 };
 
 /* The first word of the next line. */
@@ -325,7 +371,9 @@ begin_line_with(struct mw_plan_reader *reader, const char *word, const char *exp
 static bool
 read_line(struct mw_plan_reader *reader, struct mw_plan *plan)
 {
-    static const char expected[] = "comm, lane, channel, slot, tensor, chunk, work, op or end";
+    static const char expected[] =
+        "step, decoder, comm, lane, channel, slot, tensor, chunk, work, op or "
+        "end";
     const char *word = begin_line(reader, expected);
     size_t i = 0;
 

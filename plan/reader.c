@@ -1,5 +1,7 @@
 #include "plan/reader.h"
 
+#include <locale.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -162,6 +164,28 @@ mw_plan_reader_signed(struct mw_plan_reader *reader, const char *key, int64_t li
         return number;
     snprintf(expected, sizeof expected, "a number up to %lld", (long long)limit);
     mw_plan_reader_fail(reader, expected);
+    return 0;
+}
+
+double
+mw_plan_reader_real(struct mw_plan_reader *reader, const char *key)
+{
+    char text[40] = "";
+    char *end = text, *point;
+    double number = 0;
+
+    if (key)
+        mw_plan_reader_key(reader, key);
+    const char *word = mw_plan_reader_word(reader);
+    if (strlen(word) < sizeof text && strspn(word, "+-.0123456789e") == strlen(word))
+        strcpy(text, word);
+    if ((point = strchr(text, '.')))
+        *point = *localeconv()->decimal_point;
+    if (*text)
+        number = strtod(text, &end);
+    if (end > text && !*end && isfinite(number))
+        return number;
+    mw_plan_reader_fail(reader, "a number such as 1e-05");
     return 0;
 }
 

@@ -42,6 +42,8 @@ void mw_plan_reader_key(struct mw_plan_reader *reader, const char *word);
 uint64_t mw_plan_reader_number(struct mw_plan_reader *reader, const char *key, uint64_t limit);
 /* The same from -limit - 1: a plan that was not checked yet may hold any number. */
 int64_t mw_plan_reader_signed(struct mw_plan_reader *reader, const char *key, int64_t limit);
+/* A finite number with a point, whatever the locale. */
+double mw_plan_reader_real(struct mw_plan_reader *reader, const char *key);
 /* The same for an index, or '-' for MW_NONE. */
 uint32_t mw_plan_reader_reference(struct mw_plan_reader *reader, const char *key);
 /* An enum by its name: `name` is one of the mw_*_name functions. */

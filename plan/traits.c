@@ -5,6 +5,7 @@
 #define MOVE (BIT(SOURCE) | BIT(DESTINATION))
 /* Homes that a chunk of the optimizer step runs through, beside the buffer that it is in. */
 #define CHUNK (BIT(PARAMETER) | BIT(GRADIENT) | BIT(STATE))
+#define GATHERED (BIT(PARAMETER) | BIT(CHECKPOINT))
 #define OPERATOR \
     (BIT(PARAMETER) | BIT(GRADIENT) | BIT(INPUT) | BIT(OUTPUT) | BIT(CHECKPOINT) | BIT(LOGITS))
 
@@ -23,7 +24,7 @@ static const struct mw_op_traits rows[MW_OP_KIND_COUNT] = {
     ROW(NVME_WRITE,     "nvme-write",     DRIVES,  NOBODY, true,  MOVE | CHUNK),
     ROW(H2D,            "h2d",            LINK,    NOBODY, false, MOVE | CHUNK),
     ROW(D2H,            "d2h",            LINK,    NOBODY, false, MOVE | CHUNK),
-    ROW(ALL_GATHER,     "all-gather",     NETWORK, GROUP,  false, MOVE | BIT(PARAMETER) | BIT(CHECKPOINT)),
+    ROW(ALL_GATHER,     "all-gather",     NETWORK, GROUP,  false, MOVE | GATHERED),
     ROW(REDUCE_SCATTER, "reduce-scatter", NETWORK, GROUP,  false, MOVE | BIT(GRADIENT)),
     ROW(ALL_REDUCE,     "all-reduce",     NETWORK, GROUP,  false, BIT(GRADIENT) | BIT(OUTPUT)),
     ROW(ALL_TO_ALL,     "all-to-all",     NETWORK, GROUP,  false, MOVE),

@@ -1,3 +1,4 @@
+#include <locale.h>
 #include <string.h>
 
 #include "plan/plan.h"
@@ -64,6 +65,20 @@ put_key(struct writer *writer, const char *key, int64_t number)
     put_number(writer, number);
 }
 
+/* Enough digits to read the same number back, with a point in every locale. */
+static void
+put_real(struct writer *writer, const char *key, double number)
+{
+    char digits[40];
+
+    snprintf(digits, sizeof digits, "%.17g", number);
+    char *point = strchr(digits, *localeconv()->decimal_point);
+    if (point)
+        *point = '.';
+    put(writer, key);
+    put(writer, digits);
+}
+
 static void
 put_name(struct writer *writer, const char *name)
 {
@@ -105,6 +120,55 @@ write_head(struct writer *writer, const struct mw_plan *plan)
         put_key(writer, " largest ", plan->tiers[tier].largest_request_bytes);
         put(writer, "\n");
     }
+}
+
+static void
+put_flag(struct writer *writer, const char *name, bool set)
+{
+    put(writer, set ? name : "");
+}
+
+static void
+write_shape(struct writer *writer, const struct mw_step_shape *shape)
+{
+    put_key(writer, "step sequences ", shape->sequences);
+    put_key(writer, " seq ", shape->seq);
+    put_key(writer, " micro-batches ", shape->micro_batches);
+    put_key(writer, " token-chunks ", shape->token_chunks);
+    put_key(writer, " interval ", shape->checkpoint_interval);
+    put_key(writer, " delayed-from ", shape->delayed_from);
+    put_key(writer, " save-every ", shape->save_every);
+    put_name(writer, mw_dtype_name(shape->dtype));
+    put_flag(writer, " commits", shape->commits);
+    put(writer, "\n");
+}
+
+static void
+write_decoder(struct writer *writer, const struct mw_decoder *decoder)
+{
+    put(writer, "decoder");
+    put_name(writer, mw_decoder_kind_name((int)decoder->kind));
+    put_name(writer, mw_activation_name((int)decoder->activation));
+    put_key(writer, " layers ", decoder->layers);
+    put_key(writer, " hidden ", decoder->hidden);
+    put_key(writer, " heads ", decoder->heads);
+    put_key(writer, " ", decoder->kv_heads);
+    put_key(writer, " ", decoder->head_dim);
+    put_key(writer, " ffn ", decoder->ffn);
+    put_key(writer, " vocab ", decoder->vocab);
+    put_key(writer, " positions ", decoder->positions);
+    put_key(writer, " ", decoder->position_rows);
+    put_real(writer, " epsilon ", decoder->norm_epsilon);
+    put_real(writer, " theta ", decoder->rope_theta);
+    put_real(writer, " stretch ", decoder->rope_scaling.factor);
+    put_real(writer, " ", decoder->rope_scaling.low_frequency_factor);
+    put_real(writer, " ", decoder->rope_scaling.high_frequency_factor);
+    put_key(writer, " ", decoder->rope_scaling.original_positions);
+    put_flag(writer, " tied", decoder->tied_embedding);
+    put_flag(writer, " attention-bias", decoder->attention_bias);
+    put_flag(writer, " projection-bias", decoder->projection_bias);
+    put_flag(writer, " mlp-bias", decoder->mlp_bias);
+    put(writer, "\n");
 }
 
 static void
@@ -288,6 +352,9 @@ mw_plan_write(const struct mw_plan *plan, FILE *out)
     struct writer writer = {.out = out};
 
     write_head(&writer, plan);
+    write_shape(&writer, &plan->shape);
+    if (plan->shape.has_decoder)
+        write_decoder(&writer, &plan->shape.decoder);
     for (uint32_t i = 0; i < plan->comm_count; i++)
         write_comm(&writer, &plan->comms[i], i);
     for (uint32_t i = 0; i < plan->lane_count; i++)

@@ -66,6 +66,7 @@ write_args(struct mw_json_writer *json, uint32_t index, const struct mw_op *op,
     mw_json_integer(json, "micro_batch", op->micro_batch);
     mw_json_integer(json, "layer", op->layer);
     mw_json_string(json, "operator", mw_work_name(work));
+    mw_json_string(json, "object", mw_object_name(work->object));
     mw_json_integer(json, "tile", op->tile);
     mw_json_integer(json, "shard", op->shard);
     mw_json_integer(json, "bytes", work->bytes);

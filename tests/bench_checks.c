@@ -63,7 +63,6 @@ start(struct bench *b, int which)
 {
     struct mw_trainer_options options = bench_trainer_options(&b->of);
 
-    options.checkpoint_interval = 1;
     options.drives =
         (struct mw_nvme_options){.directories = (const char *const *)directories,
                                  .directory_count = (int)g_strv_length(directories),

@@ -106,7 +106,6 @@ set_up(struct bench *b)
     struct mw_settings asked = ask(b);
     bench_make_plan(&b->of, &asked);
     struct mw_trainer_options options = bench_trainer_options(&b->of);
-    options.checkpoint_interval = interval;
     if (products)
         options.backend = &bench_products_backend;
     int64_t begin = g_get_monotonic_time();

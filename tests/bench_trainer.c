@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "cli/run/decoder.h"
+#include "model/model.h"
 
 void
 bench_die(const GError *error)
@@ -18,7 +18,7 @@ bench_model_load(struct bench_model *b, const char *name)
     GError *error = NULL;
 
     if (!mw_model_load(name, &b->model, &error) ||
-        !mw_decoder_read(&b->model, name, &b->decoder, &error))
+        !mw_model_decoder(&b->model, &b->decoder, &error))
         bench_die(error);
 }
 
@@ -97,10 +97,7 @@ bench_trainer_options(struct bench_model *b)
 {
     return (struct mw_trainer_options){
         .plan = b->plan,
-        .decoder = &b->decoder,
         .backend = &mw_backend_cpu,
-        .sequences = b->sequences,
-        .seq = b->seq,
         .optimizer = {0.9, 0.95, 1e-8, 0.1, 1},
         .seed = 1,
         .batch = batch,

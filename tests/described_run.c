@@ -23,7 +23,7 @@ described_run_read(struct described_run *described, const char *path)
     described->plan = mw_plan_parse(described->text, described->bytes, why, sizeof why);
     g_assert_nonnull(described->plan);
     g_assert_true(mw_model_load(path, &model, NULL));
-    g_assert_true(mw_decoder_read(&model, path, &described->decoder, NULL));
+    g_assert_true(mw_model_decoder(&model, &described->decoder, NULL));
 }
 
 void

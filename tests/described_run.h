@@ -5,7 +5,7 @@
 #ifndef MW_TESTS_DESCRIBED_RUN_H
 #define MW_TESTS_DESCRIBED_RUN_H
 
-#include "cli/run/decoder.h"
+#include "model/model.h"
 #include "plan/plan.h"
 
 struct described_run {

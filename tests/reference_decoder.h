@@ -5,7 +5,7 @@
 #ifndef MW_TESTS_REFERENCE_DECODER_H
 #define MW_TESTS_REFERENCE_DECODER_H
 
-#include "exec/data/decoder.h"
+#include "plan/decoder.h"
 
 struct mw_reference {
     const struct mw_decoder *decoder;

@@ -1,5 +1,5 @@
 /* From presets and config.json to the model that the executor runs. */
-#include "cli/run/decoder.h"
+#include "model/model.h"
 
 #include "cli/run/checkpoint_config.h"
 
@@ -46,7 +46,7 @@ test_presets_refused(void)
         struct mw_decoder decoder;
         g_assert_true(mw_model_load(rows[i][0], &model, &error));
         g_assert_no_error(error);
-        g_assert_false(mw_decoder_read(&model, rows[i][0], &decoder, &error));
+        g_assert_false(mw_model_decoder(&model, &decoder, &error));
         mw_test_error_says(error, rows[i][0], rows[i][1]);
     }
 }
@@ -67,7 +67,7 @@ read_text(const char *text, struct mw_decoder *decoder, GError **error)
     struct mw_model model;
 
     g_assert_true(g_file_set_contents(path, text, -1, NULL));
-    bool good = mw_model_load(path, &model, error) && mw_decoder_read(&model, path, decoder, error);
+    bool good = mw_model_load(path, &model, error) && mw_model_decoder(&model, decoder, error);
     g_unlink(path);
     g_rmdir(folder);
     return good;
@@ -148,13 +148,13 @@ test_written_configs(void)
         struct mw_decoder decoder, again;
         g_autoptr(GError) error = NULL;
         g_assert_true(mw_model_load(*name, &model, NULL));
-        if (!mw_decoder_read(&model, *name, &decoder, NULL))
+        if (!mw_model_decoder(&model, &decoder, NULL))
             continue;
         g_autofree char *text = cli_checkpoint_config(*name, &model, &decoder);
-        mw_decoder_parse(text, *name, &again, &error);
-        g_assert_no_error(error);
+        g_assert_true(mw_model_parse_config(text, -1, *name, &model, &error) &&
+                      mw_model_decoder(&model, &again, &error));
         if (decoder.kind != again.kind || decoder.activation != again.activation ||
-            memcmp(&decoder.layers, &again.layers, 8 * sizeof(int64_t)) ||
+            memcmp(&decoder.layers, &again.layers, 9 * sizeof(int64_t)) ||
             decoder.tied_embedding != again.tied_embedding ||
             decoder.attention_bias != again.attention_bias ||
             decoder.projection_bias != again.projection_bias ||

@@ -306,7 +306,7 @@ test_patience(void)
     g_assert_false(mw_lanes_run(waiting.lanes, 1, NULL, NULL, &error));
     g_assert_error(error, MW_ERROR, MW_ERROR_DEVICE);
     g_assert_cmpstr(error->message, ==,
-                    "no op has ended for 2 s; still running: copy; a device, a drive or a rank "
+                    "no op has ended for 2 s; still running: begin; a device, a drive or a rank "
                     "hangs");
     mw_lanes_free(waiting.lanes);
     mw_plan_free(plan);

@@ -103,10 +103,43 @@ add_ops(struct mw_plan *plan)
     mw_plan_add_use(plan, 0, MW_USE_MODIFY, MW_ROLE_NONE);
 }
 
+static const struct mw_step_shape shape = {
+    .sequences = 4,
+    .seq = 128,
+    .micro_batches = 3,
+    .token_chunks = 2,
+    .checkpoint_interval = 1,
+    .delayed_from = 40,
+    .save_every = 5,
+    .commits = true,
+    .dtype = MW_DTYPE_FP16,
+    .has_decoder = true,
+    .decoder = {.kind = MW_DECODER_LLAMA,
+                .activation = MW_ACTIVATION_SILU,
+                .layers = 96,
+                .hidden = 64,
+                .heads = 8,
+                .kv_heads = 2,
+                .head_dim = 16,
+                .ffn = 256,
+                .vocab = 1000,
+                .positions = 2048,
+                .position_rows = 7,
+                .tied_embedding = true,
+                .attention_bias = true,
+                .projection_bias = true,
+                .mlp_bias = true,
+                .norm_epsilon = 1e-5,
+                .rope_theta = 500000,
+                .rope_scaling = {8, 1, 4, 8192}},
+};
+
 static struct mw_plan *
 make_plan(void)
 {
     struct mw_plan *plan = mw_plan_new("one of everything");
+
+    plan->shape = shape;
 
     add_machine(plan);
     add_content(plan);
@@ -123,6 +156,12 @@ static const char plan_text[] =
     "tier gpu capacity 1000 reserve 10 largest 500\n"
     "tier cpu capacity 0 reserve 0 largest 0\n"
     "tier nvme capacity 9223372036854775807 reserve 0 largest 9223372036854775807\n"
+    "step sequences 4 seq 128 micro-batches 3 token-chunks 2 interval 1 delayed-from 40 save-every "
+    "5 fp16 commits\n"
+    "decoder llama silu layers 96 hidden 64 heads 8 2 16 ffn 256 vocab 1000 positions 2048 7 "
+    "epsilon "
+    "1.0000000000000001e-05 theta 500000 stretch 8 1 4 8192 tied attention-bias projection-bias "
+    "mlp-bias\n"
     "comm 0 size 16 per-node 8 groups 2\n"
     "lane 0 rank 0 compute index 0 window 1 bytes 0\n"
     "lane 1 rank 1 nvme-read index 3 window 4 bytes 1048576\n"
@@ -300,52 +339,57 @@ static const struct edit edits[] = {
     {"capacity 1000", "capacity",
      "line 5: expected a number up to 9223372036854775807, found 'res"},
     {"tier cpu", "tiers cpu", "line 6: expected 'tier', found 'tiers'"},
-    {"comm 0 size", "comm 1 size", "line 8: expected the index 0, found '1'"},
-    {"comm 0 size", "comm size", "line 8: expected the index 0, found 'size'"},
+    {"comm 0 size", "comm 1 size", "line 10: expected the index 0, found '1'"},
+    {"comm 0 size", "comm size", "line 10: expected the index 0, found 'size'"},
     {"comm 0", "com 0",
-     "line 8: expected comm, lane, channel, slot, tensor, "
-     "chunk, work, op or end, found 'com'"},
-    {"0 compute index", "0 computer index", "line 9: expected a kind of lane, found 'computer'"},
-    {"index 3", "index 256", "line 10: expected a number from 0 to 255, found '256'"},
-    {"sm index", "ms index", "line 11: expected a kind of channel, found 'ms'"},
-    {"gpu logits", "ram logits", "line 13: expected gpu, cpu or nvme, found 'ram'"},
-    {"gpu logits", "gpu logs", "line 13: expected the purpose of a slot, found 'logs'"},
-    {"logits fp32", "logits fp31", "line 13: expected none, bf16, fp16 or fp32, found 'fp31'"},
-    {"persistent", "persistently", "line 14: expected the end of the line, found 'persistently'"},
-    {"gradient fp32", "gradient int8", "line 15: expected none, bf16, fp16 or fp32, found 'int8'"},
-    {"tiles 4 5", "tiles 4", "line 15: expected a number up to 9223372036854775807, found 'shard'"},
-    {" trainable", " trained", "line 15: expected the end of the line, found 'trained'"},
-    {"other -", "other x", "line 16: expected a number from 0 to 4294967294, found 'x'"},
+     "line 10: expected step, decoder, comm, lane, channel, slot, tensor, chunk, work, op or end, "
+     "found 'com'"},
+    {"0 compute index", "0 computer index", "line 11: expected a kind of lane, found 'computer'"},
+    {"index 3", "index 256", "line 12: expected a number from 0 to 255, found '256'"},
+    {"sm index", "ms index", "line 13: expected a kind of channel, found 'ms'"},
+    {"gpu logits", "ram logits", "line 15: expected gpu, cpu or nvme, found 'ram'"},
+    {"gpu logits", "gpu logs", "line 15: expected the purpose of a slot, found 'logs'"},
+    {"logits fp32", "logits fp31", "line 15: expected none, bf16, fp16 or fp32, found 'fp31'"},
+    {"persistent", "persistently", "line 16: expected the end of the line, found 'persistently'"},
+    {"gradient fp32", "gradient int8", "line 17: expected none, bf16, fp16 or fp32, found 'int8'"},
+    {"tiles 4 5", "tiles 4", "line 17: expected a number up to 9223372036854775807, found 'shard'"},
+    {" trainable", " trained", "line 17: expected the end of the line, found 'trained'"},
+    {"other -", "other x", "line 18: expected a number from 0 to 4294967294, found 'x'"},
     {"compute activations qkv", "think activations qkv",
-     "line 17: expected a kind of op, found 'think'"},
-    {"activations qkv", "activity qkv", "line 17: expected what an op moves or changes"},
-    {"activations qkv", "activations qvk", "line 17: expected an operator, found 'qvk'"},
-    {"comm -", "comm 4294967295", "line 17: expected a number from 0 to 4294967294"},
-    {"draw 0:", "draw 0;", "line 17: expected a draw such as 3:1000, found '0;1000000'"},
-    {"1:4096", "1:x", "line 17: expected a draw such as 3:1000, found '1:x'"},
-    {" 0:1000000 1:4096", "", "line 17: expected a draw such as 3:1000, found the end"},
-    {"lane 0 work", "lane 65536 work", "line 19: expected a number from 0 to 65535"},
-    {"forward mb", "front mb", "line 19: expected a phase, found 'front'"},
-    {"layer -1", "layer 2147483648", "line 19: expected a number up to 2147483647"},
-    {"use 0:define:", "use 0:redefine:", "line 19: expected a use such as 3:read:source"},
-    {"use 0:define:logits", "use 0:define", "line 19: expected a use such as 3:read:source"},
+     "line 19: expected a kind of op, found 'think'"},
+    {"activations qkv", "activity qkv", "line 19: expected what an op moves or changes"},
+    {"activations qkv", "activations qvk", "line 19: expected an operator, found 'qvk'"},
+    {"comm -", "comm 4294967295", "line 19: expected a number from 0 to 4294967294"},
+    {"draw 0:", "draw 0;", "line 19: expected a draw such as 3:1000, found '0;1000000'"},
+    {"1:4096", "1:x", "line 19: expected a draw such as 3:1000, found '1:x'"},
+    {" 0:1000000 1:4096", "", "line 19: expected a draw such as 3:1000, found the end"},
+    {"lane 0 work", "lane 65536 work", "line 21: expected a number from 0 to 65535"},
+    {"forward mb", "front mb", "line 21: expected a phase, found 'front'"},
+    {"layer -1", "layer 2147483648", "line 21: expected a number up to 2147483647"},
+    {"use 0:define:", "use 0:redefine:", "line 21: expected a use such as 3:read:source"},
+    {"use 0:define:logits", "use 0:define", "line 21: expected a use such as 3:read:source"},
     {"0:define:logits", "0:define:state",
-     "line 19: expected a role of a compute (parameter, gradient, input, output, checkpoint, "
+     "line 21: expected a role of a compute (parameter, gradient, input, output, checkpoint, "
      "logits "
      "or none), found '0:define:state'"},
-    {"0:define:logits", "0:define:logit", "line 19: expected a use such as 3:read:source"},
-    {"use 0:define", "uses 0:define", "line 19: expected the end of the line, found 'uses'"},
-    {"match 9", "match -", "line 20: expected a number from 0 to 4294967294, found '-'"},
+    {"0:define:logits", "0:define:logit", "line 21: expected a use such as 3:read:source"},
+    {"use 0:define", "uses 0:define", "line 21: expected the end of the line, found 'uses'"},
+    {"match 9", "match -", "line 22: expected a number from 0 to 4294967294, found '-'"},
     {"after 0 prev:1", "after 0 0",
-     "line 20: expected the index of an op or prev:INDEX, each once"},
-    {"after 0 prev:1", "after", "line 20: expected the index of an op or prev:INDEX"},
-    {"prev:1", "prev:2147483647", "line 20: expected the index of an op or prev:INDEX"},
-    {"prev:1", "prev:", "line 20: expected the index of an op or prev:INDEX"},
+     "line 22: expected the index of an op or prev:INDEX, each once"},
+    {"after 0 prev:1", "after", "line 22: expected the index of an op or prev:INDEX"},
+    {"prev:1", "prev:2147483647", "line 22: expected the index of an op or prev:INDEX"},
+    {"prev:1", "prev:", "line 22: expected the index of an op or prev:INDEX"},
+    {"epsilon 1.0000000000000001e-05", "epsilon small", "line 9: expected a number such as 1e-05"},
+    {"epsilon 1.0000000000000001e-05", "epsilon inf", "line 9: expected a number such as 1e-05"},
+    {"theta 500000", "theta 1e999", "line 9: expected a number such as 1e-05"},
+    {"decoder llama", "decoder mamba", "line 9: expected gpt2 or llama, found 'mamba'"},
+    {"llama silu", "llama swish", "line 9: expected gelu_new, gelu, relu or silu"},
     {"end\n", "",
-     "line 21: expected comm, lane, channel, slot, tensor, "
-     "chunk, work, op or end, found the end"},
-    {"end\n", "end\n\n", "line 22: expected nothing after 'end'"},
-    {"end\n", "end end\n", "line 21: expected the end of the line, found 'end'"},
+     "line 23: expected step, decoder, comm, lane, channel, slot, tensor, chunk, work, op or end, "
+     "found the end"},
+    {"end\n", "end\n\n", "line 24: expected nothing after 'end'"},
+    {"end\n", "end end\n", "line 23: expected the end of the line, found 'end'"},
 };
 
 static void
@@ -395,7 +439,7 @@ test_read_long_lists(void)
     for (int i = 0; i < 3; i++) {
         const char *form = i == 0 ? " %d:1" : i == 1 ? " %d" : " %d:read:none";
         g_autoptr(GString) text =
-            g_string_new_len(plan_text, strstr(plan_text, "comm") - plan_text);
+            g_string_new_len(plan_text, strstr(plan_text, "comm 0") - plan_text);
         char why[160];
 
         g_string_append(text, lists[i][0]);

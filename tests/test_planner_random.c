@@ -112,10 +112,10 @@ check_identities(const struct mw_plan *plan)
     for (uint32_t o = 0; o < plan->op_count; o++) {
         const struct mw_op *op = &plan->ops[o];
         const struct mw_work *work = &plan->works[op->work];
-        char *name = g_strdup_printf("lane %u %s %s %s micro-batch %u layer %d tile %u shard %u",
-                                     op->lane, mw_op_kind_name(work->kind),
-                                     mw_phase_name(op->phase), mw_operator_name(work->operator_),
-                                     op->micro_batch, op->layer, op->tile, op->shard);
+        char *name = g_strdup_printf(
+            "lane %u %s %s %s %s micro-batch %u layer %d tile %u shard %u", op->lane,
+            mw_op_kind_name(work->kind), mw_phase_name(op->phase), mw_object_name(work->object),
+            mw_operator_name(work->operator_), op->micro_batch, op->layer, op->tile, op->shard);
         if (!g_hash_table_add(seen, name))
             g_error("twice: %s", name);
     }

@@ -2,7 +2,7 @@
  * does not overlap; parts say where the matrices are. */
 #include <string.h>
 
-#include "cli/run/decoder.h"
+#include "model/model.h"
 #include "exec/operators/compute.h"
 #include "planner/planner.h"
 #include "planner/sizing/sizing.h"
@@ -71,7 +71,7 @@ runs(const char *name)
     struct mw_decoder decoder;
 
     g_assert_true(mw_model_load(name, &model, NULL));
-    return mw_decoder_read(&model, name, &decoder, NULL);
+    return mw_model_decoder(&model, &decoder, NULL);
 }
 
 static void

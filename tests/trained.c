@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "cli/run/decoder.h"
+#include "model/model.h"
 #include "exec/trainer/internal.h"
 #include "tests/weights_fixture.h"
 
@@ -245,8 +245,7 @@ trained_train(const struct trained_case *what, const struct trained_course *cour
     *trained = (struct trained){.steps = course->steps,
                                 .losses = g_new0(double, course->steps),
                                 .norms = g_new0(double, course->steps)};
-    if (!mw_model_load(what->model, &model, &bad) ||
-        !mw_decoder_read(&model, what->model, &decoder, &bad))
+    if (!mw_model_load(what->model, &model, &bad) || !mw_model_decoder(&model, &decoder, &bad))
         g_error("%s: %s", what->name, bad->message);
     struct mw_plan *plan = make_plan(what, &model), *undelayed = NULL;
     if (what->delayed) {
@@ -269,11 +268,7 @@ trained_train(const struct trained_case *what, const struct trained_course *cour
         .undelayed = undelayed,
         .undelayed_steps = what->undelayed_steps,
         .ranks = what->ranks,
-        .decoder = &decoder,
         .backend = what->backend ? what->backend : trained_backend,
-        .sequences = what->sequences,
-        .seq = what->seq,
-        .checkpoint_interval = what->interval,
         .device_threads = course->threads,
         .host_threads = course->threads,
         .optimizer = {0.9, 0.99, 1e-8, 0.1, 0.5},

@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 
 #include "cli/run/course.h"
-#include "cli/run/decoder.h"
+#include "model/model.h"
 #include "exec/commit/commit.h"
 #include "exec/data/safetensors.h"
 #include "exec/data/tokens.h"
@@ -266,7 +266,7 @@ add_planned(struct cli_training *training, struct look *look, GError **error)
     const struct mw_settings *s = &training->answer->sizing->settings;
     GPtrArray *phrases = look->phrases;
 
-    if (!mw_decoder_read(&request->question.model, request->model_name, &training->decoder, error))
+    if (!mw_model_decoder(&request->question.model, &training->decoder, error))
         return false;
     cli_run_course_list_fixed(training, phrases);
     add(phrases, "%s", s->commit ? "--commit step" : "--commit none");

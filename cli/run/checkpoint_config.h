@@ -4,7 +4,7 @@
 
 #include <glib.h>
 
-#include "exec/data/decoder.h"
+#include "plan/decoder.h"
 #include "model/model.h"
 
 /* The file that the model was read from; of a preset one with its dimensions.  g_free it. */

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "cli/run/decoder.h"
+#include "model/model.h"
 #include "planner/settings/settings.h"
 
 #define BATCH_MAX 1e9    /* sequences of a step, as --global-batch takes them */

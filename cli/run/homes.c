@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "cli/run/checkpoint_config.h"
-#include "cli/run/decoder.h"
+#include "model/model.h"
 #include "cli/run/entry.h"
 #include "exec/commit/run_files.h"
 #include "model/model.h"
@@ -89,8 +89,10 @@ take_model(const struct mw_decoder *described, const char *config, const char *o
 {
     g_autofree char *place = g_strdup_printf("%s: key \"config\"", origin);
     const char *other = NULL;
+    struct mw_model model;
 
-    if (!mw_decoder_parse(config, place, decoder, error))
+    if (!mw_model_parse_config(config, -1, place, &model, error) ||
+        !mw_model_decoder(&model, decoder, error))
         return false;
     for (size_t i = 0; i < G_N_ELEMENTS(dimensions); i++)
         if (!is_same(described, decoder, dimensions[i].at, sizeof(int64_t)))

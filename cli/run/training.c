@@ -7,7 +7,7 @@
 #include "cli/run/checkpoint_place.h"
 #include "cli/run/course.h"
 #include "cli/run/data.h"
-#include "cli/run/decoder.h"
+#include "model/model.h"
 #include "cli/run/drives.h"
 #include "cli/run/stop.h"
 #include "cli/runs/export.h"
@@ -236,7 +236,7 @@ cli_training_check_inputs(const struct cli_request *request, const struct cli_ru
     int64_t seq = request->question.settings.seq;
 
     bool good =
-        mw_decoder_read(&request->question.model, request->model_name, &trial.decoder, error) &&
+        mw_model_decoder(&request->question.model, &trial.decoder, error) &&
         check_start(options, error) && check_save(&trial, error) &&
         open_tokens(&trial,
                     seq == MW_AUTO ? mw_settings_default_seq(&request->question.model) : seq,
@@ -417,11 +417,7 @@ cli_training_start(struct cli_training *run, GError **error)
     struct mw_trainer_options options = {
         .plan = run->answer->plan,
         .ranks = run->ranks,
-        .decoder = &run->decoder,
         .backend = run->options.backend,
-        .sequences = run->sequences,
-        .seq = s->seq,
-        .checkpoint_interval = s->checkpoint_interval,
         .device_threads = threads(run, run->options.device_threads),
         .host_threads = threads(run, run->options.host_threads),
         .optimizer = run->options.optimizer,
@@ -505,7 +501,7 @@ cli_training_open(struct cli_training *run, GError **error)
 {
     const struct cli_request *request = run->request;
 
-    return mw_decoder_read(&request->question.model, request->model_name, &run->decoder, error) &&
+    return mw_model_decoder(&request->question.model, &run->decoder, error) &&
            check_start(&run->options, error) && check_save(run, error) &&
            check_settings(&run->answer->sizing->settings, error) && check_resume(run, error) &&
            open_drives(run, error) && open_start(run, error) && take_up(run, error) &&

@@ -33,7 +33,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "exec/data/decoder.h"
+#include "plan/decoder.h"
 #include "exec/data/safetensors.h"
 #include "plan/plan.h"
 

@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "exec/data/decoder.h"
+#include "plan/decoder.h"
 #include "plan/plan.h"
 
 /* Where the operators' parameters lie in a part of a fetch unit (exec/data/weights.h), and their

@@ -23,7 +23,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "exec/data/decoder.h"
+#include "plan/decoder.h"
 #include "exec/operators/kernel_types.h"
 
 struct mw_kernels {

@@ -4,7 +4,7 @@
 #ifndef MW_EXEC_OPERATORS_ROPE_H
 #define MW_EXEC_OPERATORS_ROPE_H
 
-#include "exec/data/decoder.h"
+#include "plan/decoder.h"
 
 /* table[p][i] = cos, table[p][head_dim / 2 + i] = sin of p * f(i), for positions p < seq and pairs
  * i < head_dim / 2; computed in fp64.  f(i) = theta^(-2i / head_dim), stretched as Llama 3.1 does

@@ -426,7 +426,7 @@ mw_checkpoint_save(struct mw_trainer *trainer, const struct mw_checkpoint_option
 {
     struct mw_commit_field fields[MW_TRAINER_OWN_FIELDS + MW_TRAINER_FIELDS_MAX];
     struct mw_checkpoint_source source = {
-        .decoder = trainer->options.decoder,
+        .decoder = &trainer->plan->shape.decoder,
         .step = trainer->next_step - 1,
         .fields = fields,
         .field_count = mw_trainer_fields(trainer, fields),

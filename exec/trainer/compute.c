@@ -21,7 +21,7 @@ part_at(const struct mw_trainer *trainer, uint32_t slot, int64_t element)
 static struct mw_layer_room *
 layer_room(const struct mw_trainer *trainer, const struct mw_op *op, int32_t layer)
 {
-    if (trainer->options.checkpoint_interval && op->phase == MW_PHASE_FORWARD)
+    if (trainer->plan->shape.checkpoint_interval && op->phase == MW_PHASE_FORWARD)
         return &trainer->layers[0];
     return &trainer->layers[layer % trainer->layers_kept];
 }
@@ -29,12 +29,12 @@ layer_room(const struct mw_trainer *trainer, const struct mw_op *op, int32_t lay
 static uint16_t *
 output_of(const struct mw_trainer *trainer, const struct mw_op *op)
 {
-    int64_t interval = trainer->options.checkpoint_interval;
+    int64_t interval = trainer->plan->shape.checkpoint_interval;
     int32_t next = op->layer + 1;
     bool ends_group =
         op->phase == MW_PHASE_RECOMPUTE && interval && next % interval == 0;
 
-    if (next == trainer->options.decoder->layers || ends_group)
+    if (next == trainer->plan->shape.decoder.layers || ends_group)
         return trainer->room.hidden;
     return layer_room(trainer, op, next)->x;
 }
@@ -46,7 +46,7 @@ adds_gradient(const struct mw_trainer *trainer, const struct mw_op *op)
 {
     switch ((enum mw_operator)trainer->plan->works[op->work].operator_) {
     case MW_OPERATOR_EMBEDDING:
-        return trainer->options.decoder->tied_embedding;
+        return trainer->plan->shape.decoder.tied_embedding;
     case MW_OPERATOR_LOGITS:
         return op->shard > 0;
     default:
@@ -94,7 +94,7 @@ checkpoint(struct mw_trainer *trainer, const struct mw_op *op, uint16_t *x, GErr
 {
     const struct mw_places *places = &trainer->places;
     uint32_t slot = mw_trainer_slot(trainer, op, MW_ROLE_CHECKPOINT);
-    int64_t bytes = 2 * trainer->tokens * trainer->options.decoder->hidden;
+    int64_t bytes = 2 * trainer->tokens * trainer->plan->shape.decoder.hidden;
 
     if (slot == MW_NONE)
         return true;
@@ -109,11 +109,11 @@ bind(struct mw_trainer *trainer, const struct mw_op *op)
 {
     uint32_t logits = mw_trainer_slot(trainer, op, MW_ROLE_LOGITS);
     struct mw_compute compute = {
-        .decoder = trainer->options.decoder,
+        .decoder = &trainer->plan->shape.decoder,
         .operator_ = trainer->plan->works[op->work].operator_,
         .backward = op->phase == MW_PHASE_BACKWARD,
-        .sequences = trainer->options.sequences,
-        .seq = trainer->options.seq,
+        .sequences = trainer->plan->shape.sequences,
+        .seq = trainer->plan->shape.seq,
         .loss = trainer->loss,
         .room = &trainer->room,
         .input = trainer->layers[0].x,

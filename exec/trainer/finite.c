@@ -103,7 +103,7 @@ refuse_element(const struct mw_trainer *trainer, uint32_t chunk, int state, int6
     g_autofree char *name =
         p < 0 ? g_strdup("padding")
               : mw_trainer_element_name(
-                    trainer->options.decoder, &trainer->plan->tensors[it->pieces[p].tensor],
+                    &trainer->plan->shape.decoder, &trainer->plan->tensors[it->pieces[p].tensor],
                     it->pieces[p].tile, it->pieces[p].first + element - it->pieces[p].at, state);
     g_set_error(error, MW_ERROR, MW_ERROR_IO, "%s, is %g: must be a finite number%s", name,
                 (double)value, state == MW_TRAINER_STATES - 1 ? ", at least 0" : "");

@@ -49,8 +49,8 @@ char *
 mw_trainer_tensor_name(const struct mw_trainer *trainer, const struct mw_piece *piece,
                        int64_t element)
 {
-    return mw_trainer_part_name(trainer->options.decoder, &trainer->plan->tensors[piece->tensor],
-                                piece->tile, element);
+    return mw_trainer_part_name(&trainer->plan->shape.decoder,
+                                &trainer->plan->tensors[piece->tensor], piece->tile, element);
 }
 
 /* By a byte of a home of parameters or gradients; NULL: padding. */
@@ -115,7 +115,7 @@ name_checkpoint(const struct mw_trainer *trainer, uint32_t slot)
     while (first && trainer->plan->slots[first - 1].purpose == MW_PURPOSE_ACTIVATION_CHECKPOINTS)
         first--;
     return g_strdup_printf("activation checkpoint of layer %" G_GINT64_FORMAT,
-                           (slot - first) * MAX(trainer->options.checkpoint_interval, 1));
+                           (slot - first) * MAX(trainer->plan->shape.checkpoint_interval, 1));
 }
 
 char *

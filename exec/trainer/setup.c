@@ -9,7 +9,7 @@ static void
 index_tensors(struct mw_trainer *trainer)
 {
     const struct mw_plan *plan = trainer->plan;
-    int64_t rows = trainer->options.decoder->layers + 1;
+    int64_t rows = trainer->plan->shape.decoder.layers + 1;
 
     trainer->tensor_of = g_new(uint32_t, rows * MW_OPERATOR_COUNT);
     memset(trainer->tensor_of, 0xff, rows * MW_OPERATOR_COUNT * sizeof(uint32_t)); /* MW_NONE */
@@ -23,7 +23,7 @@ index_tensors(struct mw_trainer *trainer)
             if (tensor->operators >> i & 1)
                 trainer->tensor_of[(tensor->layer + 1) * MW_OPERATOR_COUNT + i] = t;
     }
-    if (trainer->options.decoder->tied_embedding)
+    if (trainer->plan->shape.decoder.tied_embedding)
         trainer->tensor_of[MW_OPERATOR_LOGITS] = trainer->tensor_of[MW_OPERATOR_EMBEDDING];
 }
 
@@ -31,7 +31,7 @@ static bool
 map_parts(struct mw_trainer *trainer, GError **error)
 {
     const struct mw_plan *plan = trainer->plan;
-    const struct mw_decoder *decoder = trainer->options.decoder;
+    const struct mw_decoder *decoder = &plan->shape.decoder;
     int64_t elements = 0;
 
     trainer->parts = g_new0(struct mw_part *, plan->tensor_count + 1);
@@ -48,20 +48,6 @@ map_parts(struct mw_trainer *trainer, GError **error)
                 "the plan has %" G_GINT64_FORMAT " parameters, the model %" G_GINT64_FORMAT,
                 elements, mw_weights_elements(decoder));
     return false;
-}
-
-static void
-count_batch(struct mw_trainer *trainer)
-{
-    const struct mw_plan *plan = trainer->plan;
-
-    trainer->tokens = trainer->options.sequences * trainer->options.seq;
-    for (uint32_t i = 0; i < plan->op_count; i++) {
-        const struct mw_op *op = &plan->ops[i];
-        trainer->micro_batches = MAX(trainer->micro_batches, op->micro_batch + 1);
-        if (plan->works[op->work].operator_ == MW_OPERATOR_LOSS)
-            trainer->logits_chunks = MAX(trainer->logits_chunks, (int64_t)op->shard + 1);
-    }
 }
 
 /* --- activations ----------------------------------------------------------------------------- */
@@ -87,13 +73,14 @@ static bool
 lay_out_rooms(struct mw_trainer *trainer, GError **error)
 {
     const struct mw_trainer_options *o = &trainer->options;
-    int64_t interval = o->checkpoint_interval;
+    int64_t interval = o->plan->shape.checkpoint_interval;
     char *base = NULL;
     int64_t bytes = activation_room(trainer, &base);
 
-    trainer->layers_kept = interval ? MIN(interval, o->decoder->layers) : o->decoder->layers;
-    struct mw_room_layout layout =
-        mw_room_layout(o->decoder, o->sequences, o->seq, trainer->layers_kept);
+    trainer->layers_kept =
+        interval ? MIN(interval, o->plan->shape.decoder.layers) : o->plan->shape.decoder.layers;
+    struct mw_room_layout layout = mw_room_layout(&o->plan->shape.decoder, o->plan->shape.sequences,
+                                                  o->plan->shape.seq, trainer->layers_kept);
     if (layout.bytes > bytes) {
         g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
                     "the plan has %" G_GINT64_FORMAT " bytes for activations, the operators need "
@@ -102,8 +89,10 @@ lay_out_rooms(struct mw_trainer *trainer, GError **error)
     }
     trainer->layers = g_new(struct mw_layer_room, trainer->layers_kept);
     for (int64_t l = 0; l < trainer->layers_kept; l++)
-        trainer->layers[l] = mw_room_layer(o->decoder, o->sequences, o->seq, &layout, base, l);
-    trainer->room = mw_room_shared(o->decoder, o->sequences, o->seq, &layout, base);
+        trainer->layers[l] = mw_room_layer(&o->plan->shape.decoder, o->plan->shape.sequences,
+                                           o->plan->shape.seq, &layout, base, l);
+    trainer->room = mw_room_shared(&o->plan->shape.decoder, o->plan->shape.sequences,
+                                   o->plan->shape.seq, &layout, base);
     return true;
 }
 
@@ -136,7 +125,7 @@ cut_piece(struct mw_trainer *trainer, const struct mw_piece *piece, GArray *rang
     const struct mw_tensor *tensor = &trainer->plan->tensors[piece->tensor];
     struct mw_weights_part part = {tensor->layer, tensor->operators, tensor->tiles, piece->tile};
     struct mw_weights_piece weights[MW_WEIGHTS_PIECES_MAX];
-    int count = mw_weights_pieces(trainer->options.decoder, &part, weights);
+    int count = mw_weights_pieces(&trainer->plan->shape.decoder, &part, weights);
 
     for (int i = 0; i < count; i++) {
         int64_t begin = MAX(piece->first, weights[i].at);
@@ -226,8 +215,12 @@ share(struct mw_trainer *trainer, GError **error)
 bool
 mw_trainer_set_up(struct mw_trainer *trainer, GError **error)
 {
+    const struct mw_step_shape *shape = &trainer->plan->shape;
+
     index_tensors(trainer);
-    count_batch(trainer);
+    trainer->tokens = shape->sequences * shape->seq;
+    trainer->micro_batches = shape->micro_batches;
+    trainer->logits_chunks = shape->token_chunks;
     map_chunks(trainer);
     count_partials(trainer);
     mw_trainer_map_queues(trainer);

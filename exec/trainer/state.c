@@ -22,8 +22,9 @@ make_state(const struct mw_trainer *trainer, int state, const struct mw_tensor *
     if (o->checkpoint)
         return mw_checkpoint_read(o->checkpoint, state, &part, first, count, as, out, error);
     if (o->weights)
-        return mw_weights_load(o->decoder, o->weights, "", &part, first, count, as, out, error);
-    mw_weights_start(o->decoder, o->seed, &part, first, count, as, out);
+        return mw_weights_load(&o->plan->shape.decoder, o->weights, "", &part, first, count, as,
+                               out, error);
+    mw_weights_start(&o->plan->shape.decoder, o->seed, &part, first, count, as, out);
     return true;
 }
 

@@ -284,16 +284,6 @@ check_op(const struct mw_plan *plan, const struct mw_op *op, GError **error)
     return false;
 }
 
-/* Of parameters and activations: what the plan computes in. */
-static enum mw_dtype
-dtype_of(const struct mw_plan *plan)
-{
-    for (uint32_t i = 0; i < plan->work_count; i++)
-        if (plan->works[i].kind == MW_OP_COMPUTE)
-            return (enum mw_dtype)plan->works[i].dtype;
-    return MW_DTYPE_BF16;
-}
-
 static bool
 check_dtype(const struct mw_plan *plan, enum mw_dtype dtype, GError **error)
 {
@@ -313,6 +303,11 @@ check_dtype(const struct mw_plan *plan, enum mw_dtype dtype, GError **error)
 static bool
 check_plan(const struct mw_plan *plan, enum mw_dtype dtype, GError **error)
 {
+    if (!plan->shape.has_decoder) {
+        g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
+                    "the plan's model is none that is run here; it can be simulated");
+        return false;
+    }
     for (uint32_t i = 0; i < plan->op_count; i++)
         if (!check_op(plan, &plan->ops[i], error))
             return false;
@@ -345,9 +340,9 @@ open_places(struct mw_trainer *trainer, GError **error)
 {
     const struct mw_trainer_options *options = &trainer->options;
     struct mw_backend_options device = {
-        .decoder = options->decoder,
-        .sequences = options->sequences,
-        .seq = options->seq,
+        .decoder = &options->plan->shape.decoder,
+        .sequences = options->plan->shape.sequences,
+        .seq = options->plan->shape.seq,
         .dtype = trainer->kernels->dtype,
         .threads = options->device_threads,
         .node_rank = options->ranks ? mw_ranks_node_index(options->ranks) : 0,
@@ -436,7 +431,7 @@ mw_trainer_new(const struct mw_trainer_options *options, GError **error)
 
     trainer->options = *options;
     trainer->plan = options->plan;
-    trainer->kernels = host_passes(options->backend, dtype_of(options->plan));
+    trainer->kernels = host_passes(options->backend, (enum mw_dtype)options->plan->shape.dtype);
     if (!options->loss_scaling.start)
         trainer->options.loss_scaling = mw_loss_scaling_default(trainer->kernels->dtype);
     trainer->scale = mw_loss_scale_start(&trainer->options.loss_scaling);

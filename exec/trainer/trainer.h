@@ -60,16 +60,14 @@ struct mw_trainer_commit {
 #define MW_TRAINER_WISHES 7
 
 struct mw_trainer_options {
-    const struct mw_plan *plan; /* checked, of one rank's program; borrowed, as all below */
+    /* Checked, of one rank's program and of a decoder; borrowed, as all below. */
+    const struct mw_plan *plan;
     /* With a delayed update: the same without it, for the first steps; NULL: delayed from the
      * first.  Homes are at the same places in both. */
     const struct mw_plan *undelayed;
     int64_t undelayed_steps;
     struct mw_ranks *ranks; /* as many as the plan is for; NULL: alone */
-    const struct mw_decoder *decoder;
     const struct mw_backend *backend;
-    int64_t sequences, seq; /* of a micro-batch */
-    int64_t checkpoint_interval;
     int device_threads, host_threads; /* 0: all cores */
     struct mw_optimizer optimizer;
     struct mw_loss_scaling loss_scaling; /* start 0: mw_loss_scaling_default of the plan's type */

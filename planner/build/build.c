@@ -2,6 +2,7 @@
 #include "planner/build/build.h"
 
 #include <glib.h>
+#include <math.h>
 #include <string.h>
 
 #include "planner/build/internal.h"
@@ -128,6 +129,26 @@ build_program(struct builder *b)
     g_clear_pointer(&b->work_cache, g_free);
 }
 
+static struct mw_step_shape
+shape_of(const struct mw_sizing *sizing)
+{
+    const struct mw_settings *s = &sizing->settings;
+    struct mw_step_shape shape = {
+        .sequences = llround(s->micro_batch * (double)s->tp),
+        .seq = s->seq,
+        .micro_batches = s->grad_accum,
+        .token_chunks = s->logits_chunks,
+        .checkpoint_interval = s->checkpoint_interval,
+        .delayed_from = s->dpu_start,
+        .save_every = MAX(0, s->save_every),
+        .commits = s->commit == 1,
+        .dtype = (uint8_t)s->dtype,
+    };
+
+    shape.has_decoder = mw_model_decoder(sizing->model, &shape.decoder, NULL);
+    return shape;
+}
+
 struct mw_plan *
 mw_build_plan(const struct mw_sizing *sizing)
 {
@@ -145,6 +166,7 @@ mw_build_plan(const struct mw_sizing *sizing)
     b.plan->world_ranks = sizing->ranks;
     b.plan->ranks = settings->unfold ? sizing->ranks : 1;
     memcpy(b.plan->tiers, sizing->tiers, sizeof b.plan->tiers);
+    b.plan->shape = shape_of(sizing);
     mw_build_add_comms(&b);
     for (b.rank = 0; b.rank < b.plan->ranks; b.rank++)
         build_program(&b);

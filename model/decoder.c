@@ -1,9 +1,9 @@
-#include "cli/run/decoder.h"
-
+/* The decoder that the executor runs, of a model. */
 #include <string.h>
 
 #include "base/error.h"
 #include "base/json.h"
+#include "model/internal.h"
 
 static const struct {
     const char *architecture;
@@ -39,23 +39,6 @@ check(const struct mw_model *model, GError **error)
     if (!model->vocab)
         return refuse(model, "a stack of blocks without a vocabulary", error);
     return true;
-}
-
-static void
-copy_dimensions(const struct mw_model *model, struct mw_decoder *decoder)
-{
-    decoder->layers = model->layers;
-    decoder->hidden = model->hidden;
-    decoder->heads = model->heads;
-    decoder->kv_heads = model->kv_heads;
-    decoder->head_dim = model->head_dim;
-    decoder->ffn = model->ffn;
-    decoder->vocab = model->vocab;
-    decoder->position_rows = model->position_rows;
-    decoder->tied_embedding = model->tied_embedding;
-    decoder->attention_bias = model->attention_bias;
-    decoder->projection_bias = model->projection_bias;
-    decoder->mlp_bias = model->mlp_bias;
 }
 
 static bool
@@ -196,52 +179,47 @@ read_object(JsonObject *object, const char *origin, struct mw_decoder *decoder, 
 }
 
 static bool
-read_text(const char *text, gssize length, const char *origin, struct mw_decoder *decoder,
-          GError **error)
+find(struct mw_model *model, JsonObject *object, const char *origin, GError **error)
 {
-    g_autoptr(JsonNode) root = mw_json_parse(text, length, origin, error);
+    struct mw_decoder *constants = &model->constants;
 
-    return root && read_object(json_node_get_object(root), origin, decoder, error);
+    *constants = (struct mw_decoder){.rope_scaling.factor = 1,
+                                     .rope_scaling.low_frequency_factor = 1,
+                                     .rope_scaling.high_frequency_factor = 4,
+                                     .rope_scaling.original_positions = 8192};
+    return check(model, error) && start(model, constants, error) &&
+           (!object || read_object(object, origin, constants, error));
 }
 
-static bool
-read_config(const char *path, struct mw_decoder *decoder, GError **error)
+void
+mw_model_find_decoder(struct mw_model *model, JsonObject *object, const char *origin)
 {
-    g_autofree char *file = NULL;
-    gsize length;
-    g_autofree char *text = mw_model_read_config(path, &file, &length, error);
+    g_autoptr(GError) error = NULL;
 
-    return text && read_text(text, (gssize)length, file, decoder, error);
+    model->runs = find(model, object, origin, &error);
+    if (!model->runs)
+        g_strlcpy(model->why_not, error->message, sizeof model->why_not);
 }
 
-static bool
-read_dimensions(const struct mw_model *model, struct mw_decoder *decoder, GError **error)
+bool
+mw_model_decoder(const struct mw_model *model, struct mw_decoder *decoder, GError **error)
 {
-    *decoder = (struct mw_decoder){.rope_scaling.factor = 1,
-                                   .rope_scaling.low_frequency_factor = 1,
-                                   .rope_scaling.high_frequency_factor = 4,
-                                   .rope_scaling.original_positions = 8192};
-    if (!check(model, error) || !start(model, decoder, error))
-        return false;
-    copy_dimensions(model, decoder);
+    if (!model->runs)
+        return mw_refuse(error, "%s",
+                         *model->why_not ? model->why_not : "the model is not known to run");
+    *decoder = model->constants;
+    decoder->layers = model->layers;
+    decoder->hidden = model->hidden;
+    decoder->heads = model->heads;
+    decoder->kv_heads = model->kv_heads;
+    decoder->head_dim = model->head_dim;
+    decoder->ffn = model->ffn;
+    decoder->vocab = model->vocab;
+    decoder->positions = model->seq;
+    decoder->position_rows = model->position_rows;
+    decoder->tied_embedding = model->tied_embedding;
+    decoder->attention_bias = model->attention_bias;
+    decoder->projection_bias = model->projection_bias;
+    decoder->mlp_bias = model->mlp_bias;
     return true;
-}
-
-bool
-mw_decoder_read(const struct mw_model *model, const char *name_or_path, struct mw_decoder *decoder,
-                GError **error)
-{
-    bool path = strchr(name_or_path, '/') || g_str_has_suffix(name_or_path, ".json");
-
-    return read_dimensions(model, decoder, error) &&
-           (!path || read_config(name_or_path, decoder, error));
-}
-
-bool
-mw_decoder_parse(const char *text, const char *origin, struct mw_decoder *decoder, GError **error)
-{
-    struct mw_model model;
-
-    return mw_model_parse_config(text, -1, origin, &model, error) &&
-           read_dimensions(&model, decoder, error) && read_text(text, -1, origin, decoder, error);
 }

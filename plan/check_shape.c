@@ -1,0 +1,107 @@
+/* The step's shape: a model that can be, and ops within it. */
+#include <inttypes.h>
+#include <math.h>
+
+#include "plan/check.h"
+
+/* Products of any three of them fit int64; no model that was published comes near. */
+#define DIMENSION_MAX (INT64_C(1) << 28)
+
+static bool
+is_dimension(int64_t value)
+{
+    return value >= 1 && value <= DIMENSION_MAX;
+}
+
+/* NaN is none. */
+static bool
+is_within(double value, double least, double most)
+{
+    return value >= least && value <= most;
+}
+
+static bool
+check_stretch(struct mw_plan_check *check, const struct mw_rope_scaling *stretch)
+{
+    const double least = MW_DECODER_STRETCH_MIN, most = MW_DECODER_STRETCH_MAX;
+
+    if (is_within(stretch->factor, 1, most) &&
+        is_within(stretch->low_frequency_factor, least, most) &&
+        is_within(stretch->high_frequency_factor, least, most) &&
+        stretch->original_positions >= 1 && stretch->original_positions <= MW_DECODER_POSITIONS_MAX)
+        return true;
+    return mw_plan_refuse(check, "decoder: its rotary positions are stretched out of range");
+}
+
+static bool
+check_decoder(struct mw_plan_check *check, const struct mw_decoder *d)
+{
+    const int64_t dimensions[] = {d->layers,   d->hidden, d->heads, d->kv_heads,
+                                  d->head_dim, d->ffn,    d->vocab};
+
+    if (d->kind >= MW_DECODER_KIND_COUNT || d->activation >= MW_ACTIVATION_COUNT)
+        return mw_plan_refuse(check, "decoder: kind %d or activation %d out of range", d->kind,
+                              d->activation);
+    for (size_t i = 0; i < sizeof dimensions / sizeof *dimensions; i++)
+        if (!is_dimension(dimensions[i]))
+            return mw_plan_refuse(check, "decoder: dimension %" PRId64 ": expected 1 to %" PRId64,
+                                  dimensions[i], DIMENSION_MAX);
+    if (d->heads % d->kv_heads || d->positions < 0 || d->position_rows < 0 ||
+        d->positions > MW_DECODER_POSITIONS_MAX || d->position_rows > MW_DECODER_POSITIONS_MAX)
+        return mw_plan_refuse(check,
+                              "decoder: %" PRId64 " heads of %" PRId64
+                              " of k and v, or positions out of range",
+                              d->heads, d->kv_heads);
+    if (!is_within(d->norm_epsilon, 0, MW_DECODER_EPSILON_MAX) ||
+        !is_within(d->rope_theta, 0, MW_DECODER_THETA_MAX))
+        return mw_plan_refuse(check, "decoder: epsilon %g or theta %g out of range",
+                              d->norm_epsilon, d->rope_theta);
+    return check_stretch(check, &d->rope_scaling);
+}
+
+static bool
+check_numbers(struct mw_plan_check *check, const struct mw_step_shape *s)
+{
+    if (s->sequences < 0 || s->seq < 0 || s->micro_batches < 1 || s->token_chunks < 1 ||
+        s->checkpoint_interval < 0 || s->delayed_from < -1 || s->save_every < 0 ||
+        s->sequences > DIMENSION_MAX || s->seq > DIMENSION_MAX || s->dtype >= MW_DTYPE_COUNT)
+        return mw_plan_refuse(check, "step: a number is out of range");
+    if (s->has_decoder && (!s->sequences || !s->seq))
+        return mw_plan_refuse(check, "step: of a decoder it has sequences of tokens");
+    return true;
+}
+
+static bool
+check_op(struct mw_plan_check *check, uint32_t index)
+{
+    const struct mw_plan *plan = check->plan;
+    const struct mw_step_shape *shape = &plan->shape;
+    const struct mw_op *op = &plan->ops[index];
+    const struct mw_work *work = &plan->works[op->work];
+    bool chunked = work->kind == MW_OP_COMPUTE &&
+                   (work->operator_ == MW_OPERATOR_LOGITS || work->operator_ == MW_OPERATOR_LOSS);
+
+    if (op->micro_batch < shape->micro_batches && op->layer < shape->decoder.layers &&
+        (!chunked || op->shard < shape->token_chunks))
+        return true;
+    return mw_plan_refuse(check, "%s is outside the step's shape",
+                          mw_plan_label_op(plan, index).text);
+}
+
+bool
+mw_plan_check_shape(struct mw_plan_check *check)
+{
+    const struct mw_plan *plan = check->plan;
+    const struct mw_step_shape *shape = &plan->shape;
+
+    if (!check_numbers(check, shape))
+        return false;
+    if (!shape->has_decoder)
+        return true;
+    if (!check_decoder(check, &shape->decoder))
+        return false;
+    for (uint32_t i = 0; i < plan->op_count; i++)
+        if (!check_op(check, i))
+            return false;
+    return true;
+}
