@@ -115,6 +115,29 @@ enum mw_hw_kind {
     MW_HW_TEXT,  /* of [profile]; not part of mw_hardware */
 };
 
+/* What a machine may have more of, or a rank only a share of: figures of that part go with it
+ * (hardware/scale.h).  A new figure says here what it is of, and all that enlarges, shares or
+ * varies a machine knows. */
+enum mw_hw_part {
+    MW_HW_PART_NONE,        /* a latency, a share, a link, a node as a whole */
+    MW_HW_PART_GPU,         /* of one GPU: of a part of its memory and cores so much less */
+    MW_HW_PART_HOST_MEMORY, /* of a node's memory modules */
+    MW_HW_PART_DRIVES,      /* of all drives of a node, which are alike */
+};
+
+/* What what-if varies: the figures of one rate vary together. */
+enum mw_hw_rate {
+    MW_HW_RATE_NONE,
+    MW_HW_RATE_GPU_MEMORY,
+    MW_HW_RATE_PRODUCTS, /* matrix products and attention */
+    MW_HW_RATE_PCIE,
+    MW_HW_RATE_HOST, /* memory and cores */
+    MW_HW_RATE_NVME, /* and the requests in flight that it takes */
+    MW_HW_RATE_FABRIC,
+    MW_HW_RATE_NETWORK,
+    MW_HW_RATE_HOP, /* not a rate but the latency of a collective's hop */
+};
+
 /* A row of the key table: reading, checking, printing, `--set` and help all come from it. */
 struct mw_hw_key {
     const char *group, *key; /* as in the file */
@@ -126,6 +149,8 @@ struct mw_hw_key {
     int better;      /* +1: larger is faster, -1: smaller is faster, 0: no range allowed */
     enum mw_hw_kind kind;
     size_t offset; /* into struct mw_hardware */
+    enum mw_hw_part part; /* of rows that share a field, one has part and rate */
+    enum mw_hw_rate rate;
 };
 const struct mw_hw_key *mw_hw_keys(size_t *count);
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "hardware/internal.h"
+#include "hardware/scale.h"
 
 static double
 pick(const struct mw_hw_value *value, const struct mw_hw_key *row, enum mw_outlook outlook)
@@ -75,10 +76,8 @@ fill_drives(struct mw_hardware *hardware)
     if (hardware->nvme_capacity_bytes && hardware->nvme_drives &&
         hardware->nvme_read_bytes_per_s > 0 && hardware->nvme_write_bytes_per_s > 0)
         return;
-    hardware->nvme_drives = hardware->nvme_capacity_bytes = hardware->nvme_reserve_bytes = 0;
-    hardware->nvme_read_bytes_per_s = hardware->nvme_write_bytes_per_s = 0;
-    hardware->nvme_write_burst_bytes_per_s = 0;
-    hardware->nvme_cache_bytes = hardware->nvme_endurance_bytes = 0;
+    mw_hardware_scale_part(hardware, MW_HW_PART_DRIVES, 0);
+    hardware->nvme_reserve_bytes = 0;
 }
 
 /* Own assumption; reports show it beside the cost. */

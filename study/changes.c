@@ -3,8 +3,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "hardware/enlarge.h"
 #include "hardware/priced.h"
+#include "hardware/scale.h"
 #include "study/choose.h"
 #include "study/evaluate.h"
 
@@ -401,12 +401,12 @@ add_devices(struct list *list)
 
 static const struct {
     const char *what;
-    const char *group;
+    enum mw_hw_part part;
     const char *lanes[2];
     bool room;
 } upgrades[] = {
-    {"2x host memory", "host", {NULL}, true},
-    {"one more drive", "nvme", {"nvme"}, false},
+    {"2x host memory", MW_HW_PART_HOST_MEMORY, {NULL}, true},
+    {"one more drive", MW_HW_PART_DRIVES, {"nvme"}, false},
 };
 
 /* As many drives and one more; of all else twice as much. */
@@ -415,9 +415,8 @@ factor_of(const struct mw_question *question, size_t index)
 {
     int64_t drives = question->hardware[MW_OUTLOOK_TYPICAL].nvme_drives;
 
-    return strcmp(upgrades[index].group, "nvme") ? 2
-           : drives > 0                          ? (double)(drives + 1) / drives
-                                                 : 2;
+    return upgrades[index].part == MW_HW_PART_DRIVES && drives > 0 ? (double)(drives + 1) / drives
+                                                                   : 2;
 }
 
 /* The batch that was found open, as it is asked for. */
@@ -445,8 +444,8 @@ add_upgrade(struct list *list, size_t index, bool same_batch)
     if (same_batch)
         keep_batch(list, &question.settings, flags);
     struct mw_hwprofile *profile =
-        mw_hwprofile_enlarge(list->question->profile, upgrades[index].group,
-                             list->question->outlook, factor_of(list->question, index), flags);
+        mw_hwprofile_enlarge(list->question->profile, upgrades[index].part, list->question->outlook,
+                             factor_of(list->question, index), flags);
     if (!profile)
         return;
     question.hardware[MW_OUTLOOK_TYPICAL] = mw_hwprofile_read(profile, list->question->outlook);

@@ -31,14 +31,4 @@ void mw_closed_form_of(const struct mw_sizing *sizing, const struct mw_hardware 
  * knows of tiles and ranks plans at no cost. */
 double mw_estimate_s(const struct mw_sizing *sizing, const struct mw_hardware *hardware);
 
-/* A bandwidth that what-if scales. */
-struct mw_knob {
-    const char *name;
-    void (*scale)(struct mw_hardware *hardware, double factor);
-    double (*value)(const struct mw_hardware *hardware); /* bytes/s; NULL: no figure */
-};
-#define MW_KNOB_NVME 0 /* its row */
-extern const struct mw_knob mw_knobs[];
-extern const int mw_knob_count;
-
 #endif

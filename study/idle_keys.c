@@ -1,6 +1,7 @@
 /* Keys of the profile that were set and change nothing. */
 #include <string.h>
 
+#include "hardware/scale.h"
 #include "study/fill.h"
 
 static bool
@@ -61,16 +62,20 @@ names_set(const struct mw_hwprofile *profile, size_t row)
 static void
 note_drives(const struct mw_hwprofile *profile, const struct mw_sizing *sizing, GPtrArray *notes)
 {
-    static const char *const of_all[] = {"capacity_tb", "read_gb_per_s", "write_gb_per_s"};
     bool other = lacks_drives(sizing) || !mw_hwprofile_is_set(profile, "nvme", "drives");
+    size_t count;
+    const struct mw_hw_key *keys = mw_hw_keys(&count);
 
-    for (size_t i = 0; i < G_N_ELEMENTS(of_all); i++)
-        other = other || mw_hwprofile_is_set(profile, "nvme", of_all[i]);
-    if (!other)
-        g_ptr_array_add(notes, g_strdup("--set nvme.drives: changes no rate and no size, as the "
-                                        "profile's are of all drives of a node; set "
-                                        "nvme.capacity_tb, nvme.read_gb_per_s, nvme.write_gb_per_s "
-                                        "and nvme.queue_depth too"));
+    for (size_t i = 0; i < count; i++)
+        other = other || (keys[i].part == MW_HW_PART_DRIVES && keys[i].required &&
+                          strcmp(keys[i].key, "drives") &&
+                          mw_hwprofile_is_set(profile, keys[i].group, keys[i].key));
+    if (other)
+        return;
+    g_autofree char *of_all = mw_hw_part_required(MW_HW_PART_DRIVES, "drives");
+    g_ptr_array_add(notes, g_strdup_printf("--set nvme.drives: changes no rate and no size, as the "
+                                           "profile's are of all drives of a node; set %s too",
+                                           of_all));
 }
 
 void

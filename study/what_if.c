@@ -3,37 +3,64 @@
 #include <math.h>
 
 #include "base/progress.h"
+#include "hardware/scale.h"
 #include "study/advice.h"
 #include "study/evaluate.h"
 
 #define SEARCH_STEPS 14
 #define LARGEST_FACTOR 1024.0
 
+#define AT(field) offsetof(struct mw_hardware, field)
+#define NO_FIGURE SIZE_MAX
+
+/* `figure`: the bytes/s that are said, of those that vary together. */
+static const struct {
+    const char *name;
+    enum mw_hw_rate rate;
+    size_t figure;
+} rates[] = {
+    {"NVMe bandwidth (a node)", MW_HW_RATE_NVME, AT(nvme_read_bytes_per_s)},
+    {"PCIe bandwidth (a node)", MW_HW_RATE_PCIE, AT(pcie_node_h2d_bytes_per_s)},
+    {"host memory and cores (a node)", MW_HW_RATE_HOST, AT(host_memory_bytes_per_s)},
+    {"network bandwidth (a node)", MW_HW_RATE_NETWORK, AT(nic_bytes_per_s)},
+    {"GPU-GPU bandwidth in a node", MW_HW_RATE_FABRIC, AT(fabric_bytes_per_s)},
+    {"GPU memory bandwidth", MW_HW_RATE_GPU_MEMORY, AT(gpu_memory_bytes_per_s)},
+    {"GPU matrix rate", MW_HW_RATE_PRODUCTS, NO_FIGURE},
+};
+#define RATES ((int)G_N_ELEMENTS(rates))
+
+/* Of a rate that has a figure. */
 static double
-scaled_step_s(const struct mw_question *question, const struct mw_answer *answer, int knob,
+figure_of(const struct mw_hardware *hardware, int rate)
+{
+    return *(const double *)(const void *)((const char *)hardware + rates[rate].figure);
+}
+
+static double
+scaled_step_s(const struct mw_question *question, const struct mw_answer *answer, int rate,
               double factor)
 {
     struct mw_hardware hw = question->hardware[MW_OUTLOOK_TYPICAL];
 
-    mw_knobs[knob].scale(&hw, factor);
+    mw_hardware_scale_rate(&hw, rates[rate].rate, factor);
     return mw_step_s(answer->plan, &hw, false);
 }
 
-/* The smallest factor that brings the step to `target_s`: NAN if this knob alone cannot, 0 if next
+/* The smallest factor that brings the step to `target_s`: NAN if this rate alone cannot, 0 if next
  * to nothing will do (a network that one node does not use). */
 static double
-needed_factor(const struct mw_question *question, const struct mw_answer *answer, int knob,
+needed_factor(const struct mw_question *question, const struct mw_answer *answer, int rate,
               double target_s)
 {
     double low = log(1 / LARGEST_FACTOR), high = log(LARGEST_FACTOR);
 
-    if (scaled_step_s(question, answer, knob, 1 / LARGEST_FACTOR) <= target_s)
+    if (scaled_step_s(question, answer, rate, 1 / LARGEST_FACTOR) <= target_s)
         return 0;
-    if (scaled_step_s(question, answer, knob, LARGEST_FACTOR) > target_s)
+    if (scaled_step_s(question, answer, rate, LARGEST_FACTOR) > target_s)
         return NAN;
     for (int i = 0; i < SEARCH_STEPS; i++) {
         double middle = (low + high) / 2;
-        if (scaled_step_s(question, answer, knob, exp(middle)) > target_s)
+        if (scaled_step_s(question, answer, rate, exp(middle)) > target_s)
             low = middle;
         else
             high = middle;
@@ -48,16 +75,16 @@ add_needs(const struct mw_question *question, const struct mw_answer *answer, GA
     const struct mw_hardware *hw = &question->hardware[MW_OUTLOOK_TYPICAL];
     double ideal_s = mw_flops_done(answer->sizing) / mw_achievable_flops(answer->plan, hw);
 
-    for (int k = 0; k < mw_knob_count; k++) {
-        double present = mw_knobs[k].value ? mw_knobs[k].value(hw) : 0;
+    for (int k = 0; k < RATES; k++) {
+        double present = rates[k].figure == NO_FIGURE ? 0 : figure_of(hw, k);
         if (present <= 0)
             continue;
-        mw_progress("bandwidth needed: rate %d of %d", k + 1, mw_knob_count);
+        mw_progress("bandwidth needed: rate %d of %d", k + 1, RATES);
         for (size_t e = 0; e < G_N_ELEMENTS(efficiencies); e++) {
             double factor = needed_factor(question, answer, k, ideal_s / efficiencies[e]);
             if (factor == 0)
                 continue;
-            struct mw_result_need need = {g_strdup(mw_knobs[k].name), efficiencies[e],
+            struct mw_result_need need = {g_strdup(rates[k].name), efficiencies[e],
                                           factor * present, present};
             g_array_append_val(needs, need);
         }
@@ -70,12 +97,14 @@ add_drive_row(const struct mw_question *question, const struct mw_answer *answer
 {
     int64_t drives = question->hardware[MW_OUTLOOK_TYPICAL].nvme_drives;
     struct mw_result_what_if row = {.factor = (double)(drives + 1) / drives};
+    struct mw_hardware hw = question->hardware[MW_OUTLOOK_TYPICAL];
 
     if (drives <= 0)
         return;
+    mw_hardware_scale_part(&hw, MW_HW_PART_DRIVES, row.factor);
     row.what = g_strdup_printf("one more drive (%" G_GINT64_FORMAT " for %" G_GINT64_FORMAT ")",
                                drives + 1, drives);
-    row.step_time_s = scaled_step_s(question, answer, MW_KNOB_NVME, row.factor);
+    row.step_time_s = mw_step_s(answer->plan, &hw, false);
     g_array_append_val(rows, row);
 }
 
@@ -89,8 +118,7 @@ add_latency_rows(const struct mw_question *question, const struct mw_answer *ans
         return;
     for (size_t f = 0; f < G_N_ELEMENTS(factors); f++) {
         struct mw_hardware hw = question->hardware[MW_OUTLOOK_TYPICAL];
-        hw.fabric_latency_s *= factors[f];
-        hw.nic_latency_s *= factors[f];
+        mw_hardware_scale_rate(&hw, MW_HW_RATE_HOP, factors[f]);
         struct mw_result_what_if row = {g_strdup("collective latency"), factors[f],
                                         mw_step_s(answer->plan, &hw, false)};
         g_array_append_val(rows, row);
@@ -105,13 +133,13 @@ mw_what_if(const struct mw_question *question, const struct mw_answer *answer)
     GArray *rows = g_array_new(FALSE, FALSE, sizeof(struct mw_result_what_if));
     GArray *needs = g_array_new(FALSE, FALSE, sizeof(struct mw_result_need));
 
-    for (int k = 0; k < mw_knob_count; k++) {
+    for (int k = 0; k < RATES; k++) {
         const struct mw_hardware *hw = &question->hardware[MW_OUTLOOK_TYPICAL];
-        if (mw_knobs[k].value && mw_knobs[k].value(hw) <= 0)
+        if (rates[k].figure != NO_FIGURE && figure_of(hw, k) <= 0)
             continue;
-        mw_progress("what if one rate were different: rate %d of %d", k + 1, mw_knob_count);
+        mw_progress("what if one rate were different: rate %d of %d", k + 1, RATES);
         for (size_t f = 0; f < G_N_ELEMENTS(factors); f++) {
-            struct mw_result_what_if row = {g_strdup(mw_knobs[k].name), factors[f],
+            struct mw_result_what_if row = {g_strdup(rates[k].name), factors[f],
                                             scaled_step_s(question, answer, k, factors[f])};
             g_array_append_val(rows, row);
         }

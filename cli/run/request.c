@@ -1,6 +1,7 @@
 #include "cli/run/request.h"
 
 #include "exec/device/backend.h"
+#include "hardware/scale.h"
 #include "planner/settings/settings.h"
 
 /* More ranks than a machine has devices share it: each has its part of memory and cores, and what
@@ -13,17 +14,7 @@ share_device(struct mw_hardware *hardware, int ranks)
     if (share >= 1)
         return;
     hardware->gpus_per_node = ranks;
-    hardware->gpu_memory_bytes *= share;
-    hardware->gpu_reserve_bytes *= share;
-    hardware->gpu_largest_request_bytes *= share;
-    hardware->gpu_memory_bytes_per_s *= share;
-    hardware->gpu_operator_bytes_per_s *= share;
-    hardware->gpu_peak_flops *= share;
-    hardware->gpu_achievable_flops *= share;
-    for (int i = 0; i < hardware->matmul_points; i++)
-        hardware->matmul_flops[i] *= share;
-    for (int i = 0; i < hardware->attention_points; i++)
-        hardware->attention_flops[i] *= share;
+    mw_hardware_scale_part(hardware, MW_HW_PART_GPU, share);
     if (!hardware->fabric_bytes_per_s)
         hardware->fabric_bytes_per_s = hardware->pcie_h2d_bytes_per_s * share;
 }

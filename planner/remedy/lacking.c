@@ -2,7 +2,7 @@
 #include <glib.h>
 #include <math.h>
 
-#include "hardware/enlarge.h"
+#include "hardware/scale.h"
 #include "planner/remedy/internal.h"
 
 /* "170 GiB", "15.9 TiB": three figures, rounded up, as what is said must be enough.  g_free it. */
@@ -157,9 +157,10 @@ mw_lacking_added(const struct mw_plea *plea, const struct mw_sizing *sizing, GSt
 
     if (!plea->here)
         return NULL;
-    profile = drives ? mw_hwprofile_enlarge(plea->here->profile, "nvme", plea->here->outlook,
-                                            (double)(there + drives) / (double)there, flags)
-                     : mw_hwprofile_copy(plea->here->profile);
+    profile =
+        drives ? mw_hwprofile_enlarge(plea->here->profile, MW_HW_PART_DRIVES, plea->here->outlook,
+                                      (double)(there + drives) / (double)there, flags)
+               : mw_hwprofile_copy(plea->here->profile);
     bool good = profile != NULL;
     for (int tier = 0; tier < MW_TIER_COUNT && good; tier++)
         good = (tier == MW_TIER_NVME && drives) || add_to_tier(profile, sizing, tier, flags);
