@@ -129,6 +129,13 @@ bool mw_trainer_set_up(struct mw_trainer *trainer, GError **error);
 bool mw_trainer_turn_to(struct mw_trainer *trainer, const struct mw_plan *plan, GError **error);
 void mw_trainer_take_down(struct mw_trainer *trainer);
 
+/* --- exec/trainer/operands.c: whether a plan's ops can be carried out --- */
+/* The first of a plan, the second once its tensors are indexed, the third once all is set up.
+ * False with *error, which names the op and what it lacks. */
+bool mw_trainer_check_tensors(const struct mw_plan *plan, GError **error);
+bool mw_trainer_check_names(const struct mw_trainer *trainer, GError **error);
+bool mw_trainer_check_operands(const struct mw_trainer *trainer, GError **error);
+
 /* --- exec/trainer/compute.c, exec/trainer/parts.c, exec/trainer/update.c: ops --- */
 /* What the backend makes of the plan's compute ops before the first of them runs. */
 bool mw_trainer_prepare(struct mw_trainer *trainer, GError **error);

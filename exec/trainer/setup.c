@@ -217,12 +217,18 @@ mw_trainer_set_up(struct mw_trainer *trainer, GError **error)
 {
     const struct mw_step_shape *shape = &trainer->plan->shape;
 
+    if (!mw_trainer_check_tensors(trainer->plan, error))
+        return false;
     index_tensors(trainer);
     trainer->tokens = shape->sequences * shape->seq;
     trainer->micro_batches = shape->micro_batches;
     trainer->logits_chunks = shape->token_chunks;
+    if (!mw_trainer_check_names(trainer, error))
+        return false;
     map_chunks(trainer);
     count_partials(trainer);
+    if (!mw_trainer_check_operands(trainer, error))
+        return false;
     mw_trainer_map_queues(trainer);
     return share(trainer, error) && map_parts(trainer, error) && lay_out_rooms(trainer, error) &&
            mw_trainer_prepare(trainer, error);

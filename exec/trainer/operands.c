@@ -1,0 +1,407 @@
+/*
+ * Whether every op of a plan finds operands that it can work on: a plan may come from a file, and
+ * what its check proves says nothing of what an op reads and writes within a slot.
+ *
+ * Nothing of a plan is looked up before the first two functions below have seen it.
+ */
+#include "base/error.h"
+#include "exec/data/weights.h"
+#include "exec/trainer/internal.h"
+
+#define STATE_BYTES 12 /* of an element: fp32 parameter, momentum, variance */
+
+/* --- tensors --------------------------------------------------------------------------------- */
+
+static bool
+is_of_decoder(const struct mw_decoder *decoder, const struct mw_tensor *tensor)
+{
+    struct mw_weights_part part = {tensor->layer, tensor->operators, tensor->tiles, 0};
+
+    if (tensor->layer >= decoder->layers || tensor->operators >> MW_OPERATOR_COUNT ||
+        tensor->tiles > UINT16_MAX)
+        return false;
+    for (; part.tile < part.tiles; part.tile++)
+        if (mw_weights_part_elements(decoder, &part) !=
+            mw_tensor_part_elements(tensor, (uint32_t)part.tile))
+            return false;
+    return true;
+}
+
+bool
+mw_trainer_check_tensors(const struct mw_plan *plan, GError **error)
+{
+    for (uint32_t t = 0; t < plan->tensor_count; t++)
+        if (!is_of_decoder(&plan->shape.decoder, &plan->tensors[t])) {
+            g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
+                        "the plan's tensor %u is none of its model's", t);
+            return false;
+        }
+    return true;
+}
+
+/* --- what an op names ------------------------------------------------------------------------ */
+
+struct look {
+    const struct mw_trainer *trainer;
+    const struct mw_op *op;
+    const struct mw_work *work;
+    const struct mw_tensor *tensor; /* whose part it is, or NULL */
+    int64_t part_elements;          /* of it */
+};
+
+static bool
+is_chunks(const struct mw_work *work)
+{
+    return work->object == MW_OBJECT_STATE || work->object == MW_OBJECT_UPDATED;
+}
+
+static bool
+has_weights(int operator_)
+{
+    return operator_ != MW_OPERATOR_NONE && operator_ != MW_OPERATOR_ATTENTION &&
+           operator_ != MW_OPERATOR_MLP_ACT && operator_ != MW_OPERATOR_LOSS;
+}
+
+static uint32_t
+slot_of(const struct look *look, enum mw_role role)
+{
+    return mw_trainer_slot(look->trainer, look->op, role);
+}
+
+static bool
+uses(const struct look *look, enum mw_role role)
+{
+    return slot_of(look, role) != MW_NONE;
+}
+
+/* Memory that a slot has from a place on. */
+static bool
+has_room(const struct look *look, uint32_t slot, int64_t at_bytes, int64_t bytes)
+{
+    int64_t size_bytes = look->trainer->plan->slots[slot].size_bytes;
+
+    return bytes >= 0 && at_bytes >= 0 && at_bytes <= size_bytes && bytes <= size_bytes - at_bytes;
+}
+
+static enum mw_tier
+tier_of(const struct look *look, uint32_t slot)
+{
+    return (enum mw_tier)look->trainer->plan->slots[slot].tier;
+}
+
+/* Who computes reaches one tier. */
+static bool
+reaches_all(const struct look *look)
+{
+    enum mw_tier tier = look->work->host ? MW_TIER_CPU : MW_TIER_GPU;
+
+    return mw_trainer_uses_tiers(look->trainer->plan, look->op, tier, tier);
+}
+
+/* A part of the op's tensor in a slot: in the tensor's own home, or in a buffer with room. */
+static bool
+holds_part(const struct look *look, uint32_t slot, int64_t elements, bool gradient)
+{
+    uint32_t of_home = look->trainer->tensor_of_home[slot];
+
+    if (of_home == MW_NONE)
+        return has_room(look, slot, 0, 2 * elements);
+    if (!gradient)
+        return slot == look->tensor->param_slot;
+    return slot == look->tensor->gradient_slot && look->tensor->gradient_dtype != MW_DTYPE_FP32;
+}
+
+/* --- ops of parts ---------------------------------------------------------------------------- */
+
+static int64_t
+chunk_tokens(const struct look *look)
+{
+    const struct mw_step_shape *shape = &look->trainer->plan->shape;
+
+    return (look->trainer->tokens + shape->token_chunks - 1) / shape->token_chunks;
+}
+
+static const char *
+wrong_compute(const struct look *look)
+{
+    const struct mw_decoder *decoder = &look->trainer->plan->shape.decoder;
+    enum mw_operator operator_ = (enum mw_operator)look->work->operator_;
+    bool logits = operator_ == MW_OPERATOR_LOGITS || operator_ == MW_OPERATOR_LOSS;
+    bool backward = look->op->phase == MW_PHASE_BACKWARD;
+    bool scatters = operator_ == MW_OPERATOR_EMBEDDING; /* its backward reads no parameters */
+    uint32_t param = slot_of(look, MW_ROLE_PARAMETER), gradient = slot_of(look, MW_ROLE_GRADIENT);
+    uint32_t kept = slot_of(look, MW_ROLE_CHECKPOINT), scores = slot_of(look, MW_ROLE_LOGITS);
+
+    if (operator_ == MW_OPERATOR_NONE || look->work->host)
+        return "is no operator of a device";
+    if (param != MW_NONE ? !look->tensor || !holds_part(look, param, look->part_elements, false)
+                         : has_weights(operator_) && !(scatters && backward))
+        return "has no room for its parameters";
+    if (has_weights(operator_) && backward &&
+        (gradient == MW_NONE || !holds_part(look, gradient, look->part_elements, true)))
+        return "has no room for its gradient";
+    if (kept != MW_NONE && !has_room(look, kept, 0, 2 * look->trainer->tokens * decoder->hidden))
+        return "has no room for its checkpoint";
+    if (logits && (scores == MW_NONE ||
+                   !has_room(look, scores, 0, 2 * chunk_tokens(look) * mw_logits_stride(decoder))))
+        return "has no room for its logits";
+    return reaches_all(look) ? NULL : "uses memory that is not the device's";
+}
+
+static const char *
+wrong_accumulate(const struct look *look)
+{
+    uint32_t buffer = slot_of(look, MW_ROLE_GRADIENT), sum = slot_of(look, MW_ROLE_SUM);
+    int64_t n = look->work->elements, at = mw_trainer_narrow_at(look->trainer, look->tensor);
+
+    if (buffer == MW_NONE || n < 0 || n > look->tensor->gradient_stride ||
+        !has_room(look, buffer, at, 2 * n) ||
+        (sum == MW_NONE ? !has_room(look, buffer, 0, 4 * n) || 4 * n > at
+                        : sum != look->tensor->gradient_slot) ||
+        look->tensor->gradient_dtype != MW_DTYPE_FP32)
+        return "has no room for its sum";
+    return reaches_all(look) ? NULL : "uses memory that it does not reach";
+}
+
+static const char *
+wrong_part_norm(const struct look *look)
+{
+    const struct mw_trainer *trainer = look->trainer;
+    uint32_t buffer = slot_of(look, MW_ROLE_GRADIENT);
+    uint32_t index = (uint32_t)(look->tensor - trainer->plan->tensors);
+    int64_t elements = mw_trainer_state_of(trainer, index, look->op->tile).elements;
+
+    return buffer != MW_NONE && look->work->host && reaches_all(look) &&
+                   has_room(look, buffer, 0, elements * mw_trainer_gradient_bytes(look->tensor))
+               ? NULL
+               : "has no gradient to look at";
+}
+
+static const char *
+wrong_part_move(const struct look *look)
+{
+    bool both = uses(look, MW_ROLE_SOURCE) && uses(look, MW_ROLE_DESTINATION);
+
+    if (!both)
+        return "has no source, or no destination";
+    struct mw_move move = mw_trainer_part_move(look->trainer, look->op);
+    if (mw_trainer_turn_stream(look->trainer, look->op) >= 0)
+        move.bytes = 2 * look->tensor->shard_elements; /* an owner moves what it has */
+    return has_room(look, move.from.slot, move.from.at_bytes, move.bytes) &&
+                   has_room(look, move.to.slot, move.to.at_bytes, move.bytes)
+               ? NULL
+               : "moves more than a slot holds";
+}
+
+/* Of collectives: whole parts and shards of them, on the way and at home. */
+static const char *
+wrong_collective(const struct look *look)
+{
+    uint32_t from = slot_of(look, MW_ROLE_SOURCE), to = slot_of(look, MW_ROLE_DESTINATION);
+    bool gathers = look->work->kind == MW_OP_ALL_GATHER || look->work->kind == MW_OP_BROADCAST;
+    bool gradient = look->work->object == MW_OBJECT_GRADIENTS;
+    int64_t shard = look->tensor->shard_elements;
+
+    if (look->trainer->ranks == 1)
+        return NULL;
+    if (!gathers && from == MW_NONE)
+        return slot_of(look, MW_ROLE_GRADIENT) == look->tensor->gradient_slot &&
+                       look->tensor->gradients_whole
+                   ? NULL
+                   : "has no gradient to sum up";
+    if (from == MW_NONE || to == MW_NONE ||
+        !holds_part(look, from, gathers ? shard : look->part_elements, gradient) ||
+        !holds_part(look, to, gathers ? look->part_elements : shard, gradient))
+        return "has no room for a part";
+    return NULL;
+}
+
+/* --- ops of chunks --------------------------------------------------------------------------- */
+
+/* Whether homes that a chunk runs through are where who computes reaches them. */
+static bool
+reaches_homes(const struct look *look, const struct mw_chunk_content *chunk, bool gradients)
+{
+    const struct mw_plan *plan = look->trainer->plan;
+    enum mw_tier tier = look->work->host ? MW_TIER_CPU : MW_TIER_GPU;
+
+    for (uint32_t i = 0; i < chunk->tensor_count; i++) {
+        const struct mw_tensor *tensor = &plan->tensors[chunk->first_tensor + i];
+        uint32_t home = gradients ? tensor->gradient_slot : tensor->param_slot;
+        if (tensor->elements && tier_of(look, home) != tier)
+            return false;
+    }
+    return true;
+}
+
+static const char *
+wrong_update(const struct look *look, const struct mw_chunk_content *chunk)
+{
+    const struct mw_tensor *first = &look->trainer->plan->tensors[chunk->first_tensor];
+    int64_t n = chunk->elements, bytes = mw_trainer_gradient_bytes(first);
+    uint32_t state = slot_of(look, MW_ROLE_STATE), in = slot_of(look, MW_ROLE_SOURCE);
+    uint32_t out = slot_of(look, MW_ROLE_DESTINATION);
+    bool at_home = uses(look, MW_ROLE_GRADIENT);
+    int64_t behind = in == MW_NONE && !at_home ? bytes : 0; /* gradients that came with it */
+
+    if (state == MW_NONE || !has_room(look, state, 0, (STATE_BYTES + behind) * n))
+        return "has no state to update";
+    if (in != MW_NONE ? !has_room(look, in, 0, bytes * n)
+                      : at_home && !reaches_homes(look, chunk, true))
+        return "has no gradients to update with";
+    if (out != MW_NONE ? !has_room(look, out, 0, 2 * n) : !reaches_homes(look, chunk, false))
+        return "has no room for updated parameters";
+    return reaches_all(look) ? NULL : "uses memory that it does not reach";
+}
+
+/* As exec/trainer/update.c lists its moves. */
+static const char *
+wrong_chunk_move(const struct look *look, const struct mw_chunk_content *chunk)
+{
+    uint32_t state = slot_of(look, MW_ROLE_STATE);
+    bool from = uses(look, MW_ROLE_SOURCE), to = uses(look, MW_ROLE_DESTINATION);
+    bool gradients = uses(look, MW_ROLE_GRADIENT);
+    g_autoptr(GArray) moves = g_array_new(FALSE, FALSE, sizeof(struct mw_move));
+
+    if (look->work->object == MW_OBJECT_UPDATED ? !from : gradients && !to)
+        return "has no buffer to move from or to";
+    if (look->work->object == MW_OBJECT_STATE &&
+        (state != MW_NONE ? from == to || (state != chunk->slot && state != chunk->other_slot)
+                          : !gradients && !(from && to)))
+        return "has no state or gradients to move";
+    mw_trainer_list_chunk(look->trainer, look->op, moves);
+    for (guint i = 0; i < moves->len; i++) {
+        const struct mw_move *move = &g_array_index(moves, struct mw_move, i);
+        if (!has_room(look, move->from.slot, move->from.at_bytes, move->bytes) ||
+            !has_room(look, move->to.slot, move->to.at_bytes, move->bytes))
+            return "moves more than a slot holds";
+    }
+    return NULL;
+}
+
+static const char *
+wrong_chunk_op(const struct look *look)
+{
+    const struct mw_chunk_content *chunk = &look->trainer->plan->chunks[look->op->shard];
+
+    switch (mw_op_traits(look->work->kind)->agent) {
+    case MW_AGENT_CORES:
+        if (look->work->kind == MW_OP_NORM)
+            return reaches_homes(look, chunk, true) ? NULL : "has no gradients to look at";
+        return look->work->kind == MW_OP_UPDATE ? wrong_update(look, chunk) : "is of no chunk";
+    case MW_AGENT_LINK:
+    case MW_AGENT_DRIVES:
+        return wrong_chunk_move(look, chunk);
+    default:
+        return look->trainer->ranks == 1 || reaches_homes(look, chunk, false)
+                   ? NULL
+                   : "has no parameters to gather";
+    }
+}
+
+/* --- all ops --------------------------------------------------------------------------------- */
+
+static const char *
+wrong_part_op(const struct look *look)
+{
+    switch ((enum mw_op_kind)look->work->kind) {
+    case MW_OP_COMPUTE:
+        return wrong_compute(look);
+    case MW_OP_ACCUMULATE:
+        return wrong_accumulate(look);
+    case MW_OP_NORM:
+        return wrong_part_norm(look);
+    case MW_OP_UPDATE:
+        return "is of no chunk";
+    case MW_OP_NVME_READ:
+    case MW_OP_NVME_WRITE:
+    case MW_OP_H2D:
+    case MW_OP_D2H:
+        return wrong_part_move(look);
+    default:
+        return wrong_collective(look);
+    }
+}
+
+/* Ops that have neither a part nor a chunk. */
+static bool
+is_a_mark(const struct mw_work *work)
+{
+    return work->kind == MW_OP_BEGIN || work->kind == MW_OP_COMMIT || work->kind == MW_OP_AGREE;
+}
+
+static bool
+needs_tensor(const struct mw_work *work)
+{
+    return work->kind == MW_OP_COMPUTE ? has_weights(work->operator_)
+                                       : work->object != MW_OBJECT_CHECKPOINT;
+}
+
+/* NULL: the op names what there is. */
+static const char *
+wrong_names(struct look *look)
+{
+    const struct mw_trainer *trainer = look->trainer;
+    const struct mw_plan *plan = trainer->plan;
+    uint32_t index =
+        trainer->tensor_of[(look->op->layer + 1) * MW_OPERATOR_COUNT + look->work->operator_];
+
+    if (is_chunks(look->work))
+        return look->op->shard < plan->chunk_count && plan->chunks[look->op->shard].tensor_count
+                   ? NULL
+                   : "is of no chunk";
+    if (look->work->kind == MW_OP_COMPUTE && look->op->layer < 0 &&
+        look->work->operator_ != MW_OPERATOR_EMBEDDING &&
+        look->work->operator_ < MW_OPERATOR_FINAL_NORM)
+        return "is of no layer";
+    if (!needs_tensor(look->work))
+        return NULL;
+    if (index == MW_NONE || look->op->tile >= plan->tensors[index].tiles)
+        return "is of no tensor";
+    look->tensor = &plan->tensors[index];
+    look->part_elements = mw_tensor_part_elements(look->tensor, look->op->tile);
+    return NULL;
+}
+
+static bool
+refuse(const struct look *look, const char *why, GError **error)
+{
+    const struct mw_plan *plan = look->trainer->plan;
+
+    if (!why)
+        return true;
+    g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "op %u of the plan (%s of %s, layer %d) %s",
+                (uint32_t)(look->op - plan->ops), mw_op_kind_name(look->work->kind),
+                mw_work_name(look->work), look->op->layer, why);
+    return false;
+}
+
+bool
+mw_trainer_check_names(const struct mw_trainer *trainer, GError **error)
+{
+    const struct mw_plan *plan = trainer->plan;
+
+    for (uint32_t i = 0; i < plan->op_count; i++) {
+        struct look look = {trainer, &plan->ops[i], &plan->works[plan->ops[i].work], NULL, 0};
+        if (!is_a_mark(look.work) && !refuse(&look, wrong_names(&look), error))
+            return false;
+    }
+    return true;
+}
+
+bool
+mw_trainer_check_operands(const struct mw_trainer *trainer, GError **error)
+{
+    const struct mw_plan *plan = trainer->plan;
+
+    for (uint32_t i = 0; i < plan->op_count; i++) {
+        struct look look = {trainer, &plan->ops[i], &plan->works[plan->ops[i].work], NULL, 0};
+        if (is_a_mark(look.work))
+            continue;
+        wrong_names(&look);
+        if (!refuse(&look, is_chunks(look.work) ? wrong_chunk_op(&look) : wrong_part_op(&look),
+                    error))
+            return false;
+    }
+    return true;
+}
