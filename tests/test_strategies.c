@@ -60,6 +60,8 @@ test_rows(void)
                       state[MW_STATE_OPTIMIZER].partitioned);
         /* The update's gradients are where the optimizer state is, or one tier above it. */
         g_assert_cmpint(state[MW_STATE_GRADIENTS].deepest, <=, state[MW_STATE_OPTIMIZER].deepest);
+        g_assert_cmpint(state[MW_STATE_GRADIENTS].nearest, ==,
+                        MIN(state[MW_STATE_OPTIMIZER].nearest, MW_TIER_CPU));
         g_assert_true(!row->delays_update || state[MW_STATE_OPTIMIZER].nearest > MW_TIER_GPU);
     }
 }
