@@ -62,6 +62,13 @@ mw_json_begin(struct mw_json_writer *json, const char *key, char bracket, bool c
 }
 
 void
+mw_json_begin_answer(struct mw_json_writer *json, const char *schema)
+{
+    mw_json_begin(json, NULL, '{', false);
+    mw_json_string(json, "schema", schema);
+}
+
+void
 mw_json_end(struct mw_json_writer *json, char bracket)
 {
     bool compact = json->compact_depth != 0;

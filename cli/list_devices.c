@@ -98,15 +98,19 @@ cli_list_devices(bool as_json)
 {
     struct mw_json_writer writer = {.out = stdout}, *json = as_json ? &writer : NULL;
 
-    if (json)
-        mw_json_begin(json, NULL, '[', false);
-    else
+    if (json) {
+        mw_json_begin_answer(json, "memwall-devices/1");
+        mw_json_begin(json, "devices", '[', false);
+    } else {
         printf("%-8s %6s %10s  %s\n", "backend", "device", "memory", "description");
+    }
     for (const struct mw_backend *const *at = mw_backends; *at; at++)
         print_backend(json, *at);
-    if (json)
+    if (json) {
         mw_json_end(json, ']');
-    else
+        mw_json_end(json, '}');
+    } else {
         print_build();
+    }
     return cli_flush();
 }

@@ -128,7 +128,7 @@ write_json(const struct mw_model *model, const struct rows *rows)
 {
     struct mw_json_writer json = {.out = stdout};
 
-    mw_json_begin(&json, NULL, '{', false);
+    mw_json_begin_answer(&json, "memwall-model/1");
     mw_json_string(&json, "model", model->name);
     mw_json_string(&json, "architecture", model->architecture);
     mw_json_integer(&json, "params", mw_model_params(model));

@@ -96,9 +96,7 @@ print_results(const struct cli_request *request, struct mw_result *const *result
 {
     bool several = request->question.strategy_count > 1;
 
-    if (request->json && several)
-        mw_json_write_array(stdout, results, count);
-    else if (request->json)
+    if (request->json)
         mw_json_write(stdout, results, count);
     else if (request->csv)
         mw_csv_write(stdout, results, count);

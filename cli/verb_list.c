@@ -1,4 +1,4 @@
-/* `memwall list models|hwprofiles|strategies|devices|runs`: a table, or an array with --json; or
+/* `memwall list models|hwprofiles|strategies|devices|runs`: a table, or JSON; or
  * one of a list. */
 #include <stdio.h>
 #include <string.h>
@@ -15,17 +15,21 @@
 
 /* Of a list, as it goes out: `json` NULL is a table. */
 static void
-begin(struct mw_json_writer *json)
+begin(struct mw_json_writer *json, const char *schema, const char *key)
 {
-    if (json)
-        mw_json_begin(json, NULL, '[', false);
+    if (json) {
+        mw_json_begin_answer(json, schema);
+        mw_json_begin(json, key, '[', false);
+    }
 }
 
 static int
 end(struct mw_json_writer *json)
 {
-    if (json)
+    if (json) {
         mw_json_end(json, ']');
+        mw_json_end(json, '}');
+    }
     return cli_flush();
 }
 
@@ -54,7 +58,7 @@ list_models(struct mw_json_writer *json)
 {
     g_auto(GStrv) names = mw_model_list();
 
-    begin(json);
+    begin(json, "memwall-models/1", "models");
     if (!json)
         printf("%-24s %10s %7s %7s %6s %9s\n", "model", "params", "layers", "hidden", "heads",
                "seq");
@@ -99,7 +103,7 @@ list_profiles(struct mw_json_writer *json)
     g_autofree char *heading = g_strdup_printf("%-28s %5s %10s %11s %10s", "profile", "GPUs",
                                                "GPU mem", "host mem", "NVMe");
 
-    begin(json);
+    begin(json, "memwall-hwprofiles/1", "hwprofiles");
     if (!json)
         mw_wrap_row(stdout, heading, "description");
     for (char **name = names; *name; name++) {
@@ -159,7 +163,7 @@ list_strategies(struct mw_json_writer *json)
 {
     const struct mw_strategies all = mw_strategies_of(MW_STRATEGY_AUTO);
 
-    begin(json);
+    begin(json, "memwall-strategies/1", "strategies");
     print_strategy(json, MW_STRATEGY_AUTO);
     for (int i = 0; i < all.count; i++)
         print_strategy(json, all.one[i]);

@@ -111,10 +111,12 @@ write_json(const GArray *rows)
 {
     struct mw_json_writer json = {.out = stdout};
 
-    mw_json_begin(&json, NULL, '[', false);
+    mw_json_begin_answer(&json, "memwall-largest/1");
+    mw_json_begin(&json, "largest", '[', false);
     for (guint i = 0; i < rows->len; i++)
         write_row(&json, &g_array_index(rows, struct largest, i));
     mw_json_end(&json, ']');
+    mw_json_end(&json, '}');
 }
 
 static int

@@ -275,7 +275,7 @@ print_json(const struct mw_verified *verified)
 {
     struct mw_json_writer json = {.out = stdout};
 
-    mw_json_begin(&json, NULL, '{', false);
+    mw_json_begin_answer(&json, "memwall-verify/1");
     mw_json_boolean(&json, "whole", mw_verify_resumes(verified));
     if (verified->newest >= 0)
         mw_json_integer(&json, "newest_step", verified->steps[verified->newest].step + 1);

@@ -33,7 +33,8 @@ class Failed(Exception):
 
 
 def memwall(verb, *options):
-    """The parsed answer of `memwall VERB OPTIONS --json`; a plan that does not fit is an answer."""
+    """The parsed answer of `memwall VERB OPTIONS --json` for one strategy; a plan that does not fit
+    is an answer."""
     binary = os.environ.get("MEMWALL", str(ROOT / "build" / "cli" / "memwall"))
     words = [str(o) for o in options]
     if "--activation-checkpoint-interval" not in words:
@@ -43,7 +44,8 @@ def memwall(verb, *options):
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode not in (0, 3):
         raise Failed(f"{' '.join(command)}: status {done.returncode}: {done.stderr.strip()}")
-    return json.loads(done.stdout)
+    [answer] = json.loads(done.stdout)["largest" if "--largest" in words else "answers"]
+    return answer
 
 
 def paper_flops(answer):

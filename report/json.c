@@ -452,31 +452,19 @@ mw_json_result_speed(struct mw_json_writer *json, const struct mw_result *result
     write_phases(json, result);
 }
 
-static bool
-write_all(FILE *out, struct mw_result *const *results, size_t count, bool array)
+bool
+mw_json_write(FILE *out, struct mw_result *const *results, size_t count)
 {
     struct mw_json_writer json = {.out = out};
 
-    if (array)
-        mw_json_begin(&json, NULL, '[', false);
+    mw_json_begin_answer(&json, "memwall-answer/1");
+    mw_json_begin(&json, "answers", '[', false);
     for (size_t i = 0; i < count; i++) {
         mw_json_begin(&json, NULL, '{', false);
         mw_json_result(&json, results[i]);
         mw_json_end(&json, '}');
     }
-    if (array)
-        mw_json_end(&json, ']');
+    mw_json_end(&json, ']');
+    mw_json_end(&json, '}');
     return fflush(out) == 0 && !ferror(out);
-}
-
-bool
-mw_json_write(FILE *out, struct mw_result *const *results, size_t count)
-{
-    return write_all(out, results, count, count != 1);
-}
-
-bool
-mw_json_write_array(FILE *out, struct mw_result *const *results, size_t count)
-{
-    return write_all(out, results, count, true);
 }

@@ -169,11 +169,15 @@ mw_json_run_write(FILE *out, const struct mw_run *run)
     struct mw_json_writer json = {.out = out};
     struct mw_result *measured = mw_run_result(run);
 
+    mw_json_begin_answer(&json, "memwall-run/1");
+    mw_json_begin(&json, "answers", '[', false);
     mw_json_begin(&json, NULL, '{', false);
     mw_json_result(&json, measured);
     write_predicted(&json, run->predicted);
     write_compare(&json, run->compare);
     write_facts(&json, run);
+    mw_json_end(&json, '}');
+    mw_json_end(&json, ']');
     mw_json_end(&json, '}');
     mw_run_result_free(measured);
     return fflush(out) == 0 && !ferror(out);

@@ -21,10 +21,8 @@ void mw_table_simulate(FILE *out, const struct mw_result *result, bool details);
 /* Several strategies, one row each. */
 void mw_table_compare(FILE *out, struct mw_result *const *results, size_t count);
 
-/* One object for one result, an array for several.  Unknown values are null. */
+/* An object whose "answers" are the results, however many.  What cannot be said is null. */
 bool mw_json_write(FILE *out, struct mw_result *const *results, size_t count);
-/* Always an array. */
-bool mw_json_write_array(FILE *out, struct mw_result *const *results, size_t count);
 bool mw_csv_write(FILE *out, struct mw_result *const *results, size_t count);
 
 /* Chrome trace (opens in Perfetto): one process per rank, one track per lane, operators by name,

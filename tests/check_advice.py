@@ -18,7 +18,6 @@ keep    activations are kept where that is faster and fits 1.7 times over, else 
 
 The command is $MEMWALL, or build/cli/memwall.
 """
-import json
 import math
 import os
 import pathlib
@@ -26,7 +25,7 @@ import re
 import subprocess
 import sys
 
-from command import sample
+from command import answer_of, sample
 from tap import report
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -89,7 +88,7 @@ def simulate(words):
     done = subprocess.run([str(MEMWALL), "simulate", *words, "--json"], stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, check=False,
                           env=dict(os.environ, XDG_CONFIG_HOME="/nonexistent"))
-    return json.loads(done.stdout)
+    return answer_of(done.stdout)
 
 
 # GPT-3, Table 2.1: parameters, tokens of a batch.

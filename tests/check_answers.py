@@ -15,7 +15,7 @@ import re
 import resource
 import sys
 
-from command import FLAT, PROFILE, ROOT, Box, sample
+from command import FLAT, PROFILE, ROOT, Box, answer_of, answers_of, sample
 from tap import report_in
 
 
@@ -24,12 +24,12 @@ def check_tokens(box):
     line = f"simulate {FLAT} -s zero2 --batch 2 --json --tokens "
     for short, long in (("15T", "1.5e13"), ("1.5M", "1500000"), ("2B", "2e9"), ("300k", "3e5"),
                         ("15t", "1.5e13"), ("1.5m", "1500000"), ("2b", "2e9"), ("300K", "3e5")):
-        if json.loads(box.run(line + short).out) != json.loads(box.run(line + long).out):
+        if answer_of(box.run(line + short).out) != answer_of(box.run(line + long).out):
             yield f"--tokens {short} is not --tokens {long}"
     # 8.008 times 1000 is not 8008 in doubles.
     line = "simulate -m gpt2 -H dgx-h100 -s zero3 --batch 13 --json --global-batch "
     for short, long in (("2.08k", "2080"), ("2.08K", "2080"), ("8.008k", "8008")):
-        if json.loads(box.run(line + short).out) != json.loads(box.run(line + long).out):
+        if answer_of(box.run(line + short).out) != answer_of(box.run(line + long).out):
             yield f"--global-batch {short} is not --global-batch {long}"
     text = box.run(f"simulate {FLAT} -s zero2 --batch 2 --tokens 1B").out.decode()
     if not re.search(r"^training +1B tokens in [0-9.]+ (minute|hour|day|year)s?\b", text, re.M):
@@ -46,7 +46,7 @@ IDLE = {  # request: what its notes must say is idle
 
 def check_idle(box, options, names):
     """A setting that nothing follows is said to be one."""
-    notes = json.loads(box.run(f"simulate {FLAT} --batch 1 {options} --json").out)["notes"]
+    notes = answer_of(box.run(f"simulate {FLAT} --batch 1 {options} --json").out)["notes"]
     if len(notes) != len(names):
         yield f"notes {notes}"
     for name, note in zip(names, notes):
@@ -60,7 +60,7 @@ def check_deepspeed_batch(box):
     for options, expected in (("", (4, 4)), ("--tp 2", (2, 8)), ("--gpus 2", (4, 8)),
                               ("--batch 8", (8, 2))):
         line = f"simulate -m gpt2 -H flat-test -s zero1 --deepspeed ds-micro.json {options} --json"
-        settings = json.loads(box.run(line).out)["settings"]
+        settings = answer_of(box.run(line).out)["settings"]
         if (settings["micro_batch"], settings["grad_accum"]) != expected:
             yield f"{options}: {settings['micro_batch']} times {settings['grad_accum']}"
 
@@ -69,9 +69,9 @@ def check_deepspeed_slicing(box):
     """What is written for sliced tensors is read back as that, without --tp; DeepSpeed's own class
     takes it with an mpu and without."""
     line = "simulate -m llama-3.1-70b -H dgx-h100 --nodes 4 --json"
-    asked = json.loads(box.run(f"{line} --tp 8 --batch 1 --write-deepspeed ds-tp.json").out)
+    asked = answer_of(box.run(f"{line} --tp 8 --batch 1 --write-deepspeed ds-tp.json").out)
     config = json.loads((box.folder / "ds-tp.json").read_text(encoding="utf-8"))
-    read = json.loads(box.run(f"{line} --deepspeed ds-tp.json").out)
+    read = answer_of(box.run(f"{line} --deepspeed ds-tp.json").out)
     for key in ("plan", "strategy", "step_time_s"):
         if read[key] != asked[key]:
             yield f"{key}: {read[key]}, asked {asked[key]}"
@@ -106,8 +106,8 @@ def check_deepspeed_format(box):
                                      ("dgx-h100", None, "bf16"), ("dgx2", "fp16", "fp16"),
                                      ("dgx2", "bf16", "fp16"), ("dgx2", None, "fp16")):
         box.write("ds-format.json", {asked: {"enabled": True}} if asked else {})
-        answer = json.loads(box.run(f"simulate -m gpt2 -H {hardware} -s zero2 --batch 1 --json "
-                                    "--deepspeed ds-format.json --write-deepspeed ds-new.json").out)
+        answer = answer_of(box.run(f"simulate -m gpt2 -H {hardware} -s zero2 --batch 1 --json "
+                                   "--deepspeed ds-format.json --write-deepspeed ds-new.json").out)
         written = json.loads((box.folder / "ds-new.json").read_text(encoding="utf-8"))
         said = [note for note in answer["notes"] if note.startswith("bf16")]
         if answer["settings"]["dtype"] != planned or planned not in written:
@@ -120,9 +120,9 @@ def check_plan_file(box):
     """A plan file says what the request said that it was made for, but what takes the model."""
     line = f"{FLAT} -s zero-infinity-nvme --optimizer-device nvme --batch 4"
     box.run(f"plan {line} -o state.plan")
-    asked = json.loads(box.run(f"simulate {line} --json").out)
+    asked = answer_of(box.run(f"simulate {line} --json").out)
     answer = box.run("simulate -H flat-test state.plan --json --trace state.json")
-    read = json.loads(answer.out)
+    read = answer_of(answer.out)
     for key in ("plan", "feasible", "step_time_s", "first_step_time_s", "critical_path_s", "range",
                 "bottleneck", "lanes", "channels", "phases", "peak_bytes", "tiers", "ledger",
                 "nvme_written_bytes", "drive_life_steps", "provenance"):
@@ -135,7 +135,7 @@ def check_plan_file(box):
         yield "no trace"
     for options in ("--set gpu.memory_gib=1.3", "--set nvme.capacity_tb=0"):
         answer = box.run(f"simulate -H flat-test state.plan --json {options}")
-        if answer.status != 3 or json.loads(answer.out)["feasible"]:
+        if answer.status != 3 or answer_of(answer.out)["feasible"]:
             yield f"{options}: status {answer.status}, expected 3"
         if "made for another amount of" not in answer.err:
             yield f"{options}: says {answer.err!r}"
@@ -146,7 +146,7 @@ def check_plan_machine(box):
     so."""
     box.run("plan -m gpt2 -H rtx4090 -s zero3 --batch 1 -o machine.plan")
     own = box.run("simulate machine.plan --json")
-    if own.status or own.err or json.loads(own.out)["hardware"] != "rtx4090":
+    if own.status or own.err or answer_of(own.out)["hardware"] != "rtx4090":
         yield f"status {own.status}: {own.err}{own.out[:200]}"
     other = box.run("simulate machine.plan -H dgx2 --json")
     if other.status or "made for machine rtx4090; this answer is for dgx2" not in other.err:
@@ -169,7 +169,7 @@ def check_attention(box):
     rate = "--set gpu.attention_dim=1024 --set gpu.attention_tflops=400"
     for options, said in (("--seq 131072", True), ("--seq 4096", False),
                           (f"--seq 131072 {rate}", False)):
-        answer = json.loads(box.run(f"{question} {options}").out)
+        answer = answer_of(box.run(f"{question} {options}").out)
         if any("% of the FLOPs" in note for note in answer["notes"]) != said:
             yield f"{options}: {answer['notes']}"
 
@@ -208,7 +208,7 @@ def check_free_space(box):
     for gpu_gib, host_gib, drive_tb, short in (
             (11, 40, 0.06, "nvme"), (8, 40, 0.06, "nvme"), (11, 40, 0.02, "cpu")):
         box.write("config/memwall/hwprofiles/laptop.ini", laptop(gpu_gib, host_gib, drive_tb))
-        answer = json.loads(box.run(question + " --json").out)
+        answer = answer_of(box.run(question + " --json").out)
         help_ = "" if short == "nvme" else f", as nvme then takes what {short} has no room for"
         said = re.fullmatch(rf"with ([0-9.]+) GiB more free space on its drives it fits{help_}: "
                             r"free it, or measure folders that have it \(calibrate --nvme DIR\)",
@@ -218,7 +218,7 @@ def check_free_space(box):
             continue
         more = drive_tb + float(said[1]) * 2 ** 30 / 1e12
         sets = f"--set nvme.capacity_tb={more} --set nvme.reserve_tb={more / 10}"
-        if not json.loads(box.run(f"{question} {sets} --json").out)["feasible"]:
+        if not answer_of(box.run(f"{question} {sets} --json").out)["feasible"]:
             yield f"{answer['remedy']!r}, and it does not"
     (box.folder / "config/memwall/hwprofiles/laptop.ini").unlink()
 
@@ -229,7 +229,7 @@ def check_nearest(box):
                      "simulate -m zi-20t -H rtx3090"):
         worst = {}
         for strategy in ("auto", "zero-offload", "zero-infinity-cpu", "zero-infinity-nvme"):
-            answer = json.loads(box.run(f"{question} -s {strategy} --json").out)
+            answer = answer_of(box.run(f"{question} -s {strategy} --json").out)
             worst[strategy] = max(tier["peak_bytes"] / tier["capacity_bytes"]
                                   for tier in answer["tiers"].values())
         if worst["auto"] > min(worst.values()):
@@ -240,8 +240,8 @@ def check_surplus(box):
     """A batch a little over the table's is not explained as less than it."""
     over = 0
     for gib in (45, 46, 47):
-        answer = json.loads(box.run("simulate -m gpt2 -H h100 --grad-accum 8 --json "
-                                    f"--set gpu.memory_gib={gib}").out)
+        answer = answer_of(box.run("simulate -m gpt2 -H h100 --grad-accum 8 --json "
+                                   f"--set gpu.memory_gib={gib}").out)
         settings = answer["settings"]
         one_more = (settings["global_batch"] + 8) * settings["seq"]
         note = next(n for n in answer["notes"] if n.startswith("default global batch: "))
@@ -281,7 +281,7 @@ KEYS = ["feasible", "limiting_tier", "short_bytes", "step_time_s", "first_step_t
 
 def check_json(box):
     line = f"simulate {FLAT} -s zero-infinity-nvme --optimizer-device nvme --batch 4 --tokens 1e9"
-    answer = json.loads(box.run(line + " --json").out)
+    answer = answer_of(box.run(line + " --json").out)
     for key in KEYS:
         if key not in answer:
             yield f"no {key}"
@@ -314,8 +314,8 @@ def figures(value, path=()):
 def check_unsaid(box):
     """What was not computed is null: of a row beside others, of a plan file, of no layers."""
     line = f"simulate {FLAT} --batch 2 --json -s "
-    whole = dict(figures(json.loads(box.run(line + "zero3").out)))
-    rows = json.loads(box.run(line + "zero3,zero2").out)
+    whole = dict(figures(answer_of(box.run(line + "zero3").out)))
+    rows = answers_of(box.run(line + "zero3,zero2").out)
     row = dict(figures(rows[0]))
     for path in (("closed_form", "paper"), ("closed_form", "plan"), ("critical_path_s",),
                  ("closed_form", "efficiency", "parameters")):
@@ -328,7 +328,7 @@ def check_unsaid(box):
         if {**rows[0], **rows[0]["settings"]}[key] is not None:
             yield f"{key}, which was not asked for: {rows[0].get(key)}"
     box.run(f"plan {FLAT} -s zero3 --batch 1 -o unsaid.plan")
-    answer = json.loads(box.run("simulate -H flat-test unsaid.plan --json").out)
+    answer = answer_of(box.run("simulate -H flat-test unsaid.plan --json").out)
     for key in ("params", "active_params", "paper_params", "paper"):
         if answer[key] is not None:
             yield f"of a plan file: {key} {answer[key]}"
@@ -336,7 +336,7 @@ def check_unsaid(box):
         if answer["settings"][key] is not None:
             yield f"of a plan file: {key} {answer['settings'][key]}"
     line = "plan -m gpt3-175b -H rtx4090 --set gpu.memory_gib=1.4 --largest --json"
-    none = json.loads(box.run(line).out)[0]
+    none = json.loads(box.run(line).out)["largest"][0]
     if (none["layers"], none["params"], none["paper_params"]) != (0, None, None):
         yield f"no layer fits: {none}"
 
@@ -361,7 +361,7 @@ def check_many_ops(box):
             if again.status != 0:
                 yield f"{options}: status {again.status}: {again.err}"
     done = box.run(f"simulate {MANY} --grad-accum 32 -s zero2,zero-infinity-nvme --json")
-    if done.status != 3 or [row["strategy"] for row in json.loads(done.out)] != ["zero2"] or \
+    if done.status != 3 or [row["strategy"] for row in answers_of(done.out)] != ["zero2"] or \
             "zero-infinity-nvme is left out: --grad-accum 32: makes " not in done.err:
         yield f"several: status {done.status}: {done.err}"
 
@@ -395,7 +395,7 @@ LEFT_OUT = ["-m llama-3.1-8b -H dgx-h100 --global-batch 8192",
 
 def check_left_out(box, line):
     """What is slower as the limit of ops left the fastest out says so, and what plans it does."""
-    slow = json.loads(box.run(f"simulate {line} --json").out)
+    slow = answer_of(box.run(f"simulate {line} --json").out)
     text = box.run(f"simulate {line}").out.decode()
     notes = [note for note in slow["notes"] if note.startswith("left out as slow to plan: ")]
     said = re.search(r"plan: (\S+), --batch (\S+) without recomputation, ([0-9.]+) times as fast, "
@@ -413,9 +413,9 @@ def check_left_out(box, line):
         times = paid["tokens_per_s"] / slow["tokens_per_s"] / float(said[3])
         if not gain or abs(float(gain[1]) / times - 1) > 0.01:
             yield f"{times} times what was left out: {paid['what']}"
-    fewer = json.loads(box.run(f"simulate {line.rpartition(' ')[0]} {said[5]} --json").out)
+    fewer = answer_of(box.run(f"simulate {line.rpartition(' ')[0]} {said[5]} --json").out)
     for name, answer in ((said[5], fewer),
-                         (said[6], json.loads(box.run(f"simulate {line} {said[6]} --json").out))):
+                         (said[6], answer_of(box.run(f"simulate {line} {said[6]} --json").out))):
         times = answer["tokens_per_s"] / slow["tokens_per_s"]
         if abs(times / float(said[3]) - 1) > 0.05:
             yield f"{name}: {times} times as fast, said {said[3]}"
@@ -435,7 +435,7 @@ def check_large(box, line):
         yield f"not refused: {line}"
         return
     answer = box.run(["simulate", *words[:-1], said[2], "--json"])
-    if answer.status or json.loads(answer.out)["strategy"] != said[1]:
+    if answer.status or answer_of(answer.out)["strategy"] != said[1]:
         yield f"{said[0]}: status {answer.status}: {answer.err}{answer.out[:300]}"
 
 
@@ -476,9 +476,9 @@ def check_few_tokens(box):
     if not re.search(r"^training +1 token in ", text, re.M) or re.search(r" 0 (USD|kWh)", text):
         yield f"one token: {text[-2000:]}"
     line = f"simulate {FLAT} -s zero3 --batch 1 --json --tokens "
-    step = json.loads(box.run(line + "1").out)
+    step = answer_of(box.run(line + "1").out)
     for tokens in (1, 100, step["settings"]["tokens_per_step"]):
-        answer = json.loads(box.run(line + f"{tokens:.15g}").out)
+        answer = answer_of(box.run(line + f"{tokens:.15g}").out)
         said = any(note.startswith("--tokens ") for note in answer["notes"])
         if abs(answer["days"] * 86400 / answer["step_time_s"] - 1) > 1e-9 or said == (
                 tokens == step["settings"]["tokens_per_step"]):
@@ -501,7 +501,7 @@ KEYS_SET = {  # what is set: what its note must say; None: none
 
 def check_keys_set(box, options, words):
     """A key that was set and changes nothing is said to."""
-    answer = json.loads(box.run(f"simulate -m gpt2-xl --batch 1 {options} --json").out)
+    answer = answer_of(box.run(f"simulate -m gpt2-xl --batch 1 {options} --json").out)
     said = [note for note in answer["notes"] if note.startswith("--set ")]
     if len(said) != (words is not None) or (said and words not in said[0]):
         yield f"{said}, not {words}"
@@ -510,8 +510,8 @@ def check_keys_set(box, options, words):
 def check_length(box):
     """Beyond the positions that a model is made for it is planned, with a note."""
     for seq, notes in ((131072, 0), (200000, 1)):
-        answer = json.loads(box.run(f"simulate -m llama-3.1-8b -H dgx-h100 --batch 1 --seq {seq} "
-                                    "--json").out)
+        answer = answer_of(box.run(f"simulate -m llama-3.1-8b -H dgx-h100 --batch 1 --seq {seq} "
+                                   "--json").out)
         said = [note for note in answer["notes"] if note.startswith(f"--seq {seq}: ")]
         if len(said) != notes:
             yield f"{seq}: {answer['notes']}"
@@ -561,7 +561,7 @@ def check_efficiency(box):
     """A share of what can be had, at both ends too, where attention is nearly all of the FLOPs."""
     for line in ("-H dgx-h100 --seq 131072", "-H a100 --seq 131072", "-H gh200 --seq 131072",
                  "-H dgx-h100 --set gpu.memory_gib=4000 --seq 1048576", "-H flat-test --seq 32768"):
-        answer = json.loads(box.run(f"simulate -m llama-3.1-8b {line} --batch 1 --json").out)
+        answer = answer_of(box.run(f"simulate -m llama-3.1-8b {line} --batch 1 --json").out)
         ends = answer.get("range", {}).get("efficiency", {"high": 0})
         if not answer["feasible"]:
             yield f"{line}: does not fit"
@@ -584,7 +584,7 @@ def check_ranges(box):
     """What is typical lies between the ends that stand beside it, in JSON and in the table."""
     outside, asked = 0, [f"-m {model} -H {machine}" for model in MODELS for machine in MACHINES]
     for line in asked:
-        answer = json.loads(box.run(f"simulate {line} --tokens 1e9 --json").out)
+        answer = answer_of(box.run(f"simulate {line} --tokens 1e9 --json").out)
         for key, ends in answer["range"].items():
             if not ends["low"] <= answer[key] <= ends["high"]:
                 yield f"{line}: {key} {answer[key]}, said {ends}"
@@ -605,9 +605,9 @@ def check_compared(box):
     table = box.run(line + ",".join(names)).out.decode()
     rows = list(csv.DictReader(io.StringIO(box.run(line + ",".join(names) + " --csv").out
                                            .decode())))
-    answers = json.loads(box.run(line + ",".join(names) + " --json").out)
+    answers = answers_of(box.run(line + ",".join(names) + " --json").out)
     for name, row, answer in zip(names, rows, answers, strict=True):
-        alone = json.loads(box.run(f"{line}{name} --json").out)
+        alone = answer_of(box.run(f"{line}{name} --json").out)
         ends = alone["range"]["step_time_s"]
         said = (float(row["step_time_s_low"]), float(row["step_time_s_high"]))
         if said != (ends["low"], ends["high"]) or answer["range"] != alone["range"]:
@@ -637,7 +637,7 @@ def check_mfu(box):
     for line, over in (("-m llama-3.1-8b -H a100 -s zero3 --batch 1 --seq 131072 "
                         "--set gpu.memory_gib=4000 --activation-checkpoint-interval 0", True),
                        ("-m gpt2 -H rtx4090 --batch 1", False)):
-        answer = json.loads(box.run(f"simulate {line} --json").out)
+        answer = answer_of(box.run(f"simulate {line} --json").out)
         text = box.run(f"simulate {line}").out.decode()
         said = re.search("^caution +MFU [0-9.]+% is above what published runs reached, 56.0%", text,
                          re.M)
@@ -646,13 +646,13 @@ def check_mfu(box):
             yield f"{line}: {answer['cautions']} in JSON, {cautions} in text"
         if (answer["mfu"] > answer["mfu_published"]) != over or bool(said) != over:
             yield f"{line}: MFU {answer['mfu']}, {answer['mfu_published']} published, {said}"
-    kept = json.loads(box.run("simulate -m llama-3.1-8b -H a100 -s zero3 --batch 1 --seq 131072 "
+    kept = answer_of(box.run("simulate -m llama-3.1-8b -H a100 -s zero3 --batch 1 --seq 131072 "
+                             "--set gpu.memory_gib=4000 --activation-checkpoint-interval 0 "
+                             "--json").out)
+    peak = kept["mfu"] / kept["tflops_per_gpu"]
+    again = answer_of(box.run("simulate -m llama-3.1-8b -H a100 -s zero3 --batch 1 --seq 1024 "
                               "--set gpu.memory_gib=4000 --activation-checkpoint-interval 0 "
                               "--json").out)
-    peak = kept["mfu"] / kept["tflops_per_gpu"]
-    again = json.loads(box.run("simulate -m llama-3.1-8b -H a100 -s zero3 --batch 1 --seq 1024 "
-                               "--set gpu.memory_gib=4000 --activation-checkpoint-interval 0 "
-                               "--json").out)
     if not peak < 0.93 * again["mfu"] / again["tflops_per_gpu"]:
         yield "scores formed again count as work of the model"
 
@@ -661,7 +661,7 @@ def check_cost(box):
     """Rent where it is known, else the owner's share of the price; electricity where known."""
     def ask(*sets):
         line = f"simulate {FLAT} -s zero3 --batch 1 --nodes 2 --tokens 1e9 --json"
-        return json.loads(box.run(line + "".join(f" --set node.{s}" for s in sets)).out)
+        return answer_of(box.run(line + "".join(f" --set node.{s}" for s in sets)).out)
 
     answer = ask()
     rent, share = answer["days"] * 24 * 10 * 2, 100000 * 2 * answer["days"] / (365.25 * 5)
@@ -695,7 +695,7 @@ def check_wear(box):
             "--tokens 1e9 --set node.price_usd_per_hour=0 --set nvme.endurance_tbw=")
 
     def ask(options):
-        answer = json.loads(box.run(f"{line}{options} --json").out)
+        answer = answer_of(box.run(f"{line}{options} --json").out)
         told = [c for c in answer["cautions"] if c.startswith("drives wear out before ")]
         return answer, told, " ".join(box.run(f"{line}{options}").out.decode().split())
 
@@ -754,7 +754,7 @@ BOUND = [
 def check_bound(box, options, name):
     """The bottleneck is what the step has most of; where it is latency, a row shows it."""
     line = f"simulate {FLAT} -s zero3 --batch 1 {options} --what-if"
-    answer = json.loads(box.run(f"{line} --json").out)
+    answer = answer_of(box.run(f"{line} --json").out)
     share = shares(answer)
     if answer["bottleneck"] != name or abs(answer["bottleneck_share"] - share[name]) > 1e-6:
         yield f"{answer['bottleneck']} {answer['bottleneck_share']}, not {name} {share}"
@@ -780,7 +780,7 @@ def check_bound(box, options, name):
 def check_many_nodes(box):
     """A ring of many nodes waits for its hops, and not for what it carries."""
     line = "simulate -m llama-3.1-8b -H dgx-h100 --nodes 1024"
-    answer = json.loads(box.run(f"{line} --json").out)
+    answer = answer_of(box.run(f"{line} --json").out)
     if answer["bottleneck"] != "collective latency" or \
             answer["bottleneck_share"] <= shares(answer)["compute lane"]:
         yield f"{answer['bottleneck']}: {shares(answer)}"
@@ -793,7 +793,7 @@ def check_delay(box):
                 "--activation-checkpoint-interval 1 "
                 "--batch 1 --seq 1024 --set nvme.endurance_tbw=1000 --tokens 1024e3 --commit none "
                 f"{options}")
-        return (json.loads(box.run(f"{line} --json").out), box.run(line).out.decode())
+        return (answer_of(box.run(f"{line} --json").out), box.run(line).out.decode())
 
     plain, _ = ask("")
     delayed, _ = ask("--dpu-start 0")
@@ -841,7 +841,7 @@ def check_calibrated(box):
         line = f"simulate -m gpt2 -s zero3 --batch 1 {options}"
         box.run(f"plan -m gpt2 -s zero3 --batch 1 {options} -o calibrated.plan")
         for one in (line, f"simulate calibrated.plan {options}"):
-            answer, text = json.loads(box.run(f"{one} --json").out), box.run(one).out.decode()
+            answer, text = answer_of(box.run(f"{one} --json").out), box.run(one).out.decode()
             if answer["calibrated"] != expected or ("caution" in text) == expected:
                 yield f"{one}: calibrated {answer['calibrated']}"
             if expected and answer["provenance"] != "measured":
@@ -855,7 +855,7 @@ def check_provenance(box):
     """A figure that is not measured here is never shown as if it were."""
     for hardware in ("flat-test", "dgx2", "rtx4090", "gh200"):
         line = f"simulate -m gpt2 -H {hardware} --batch 1"
-        said = json.loads(box.run(line + " --json").out)["provenance"]
+        said = answer_of(box.run(line + " --json").out)["provenance"]
         text = box.run(line).out.decode()
         if said == "measured":
             yield f"{hardware}: says measured"
@@ -863,7 +863,7 @@ def check_provenance(box):
         if len(caution) != 1 or "not measured on this machine" not in caution[0]:
             yield f"{hardware}: caution {caution}"
     line = "simulate -m gpt2 -H flat-test --batch 1 --set pcie.h2d_gb_per_s=30 --json"
-    if json.loads(box.run(line).out)["provenance"] not in ("user", "estimate"):
+    if answer_of(box.run(line).out)["provenance"] not in ("user", "estimate"):
         yield "--set is not said"
 
 

@@ -15,6 +15,7 @@ import sys
 import time
 
 from check_faults import SECONDS, rank_pid
+from command import answer_of
 from tap import MPIRUN, RANKS_ENVIRONMENT, Skip, as_user, has_ranks, report_in
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -143,7 +144,7 @@ def check_slowed(box):
 def check_calibrated(box):
     done = box.run("simulate", "-m", "gpt2", "-H", "./new.ini", "--batch", "1", "--json")
     yield from check_done(done)
-    answer = json.loads(done.text)
+    answer = answer_of(done.text)
     if answer["provenance"] != "measured" or not answer["calibrated"]:
         yield f"provenance {answer['provenance']}, calibrated {answer['calibrated']}"
     if done.said:
@@ -260,7 +261,7 @@ def check_other_machine(box):
 def check_instruction_set(box):
     """A profile says which instruction set its cores computed with; runs with another are told."""
     text = (box.folder / "new.ini").read_text(encoding="utf-8")
-    cpu = next(device for device in json.loads(box.run("list", "devices", "--json").text)
+    cpu = next(device for device in json.loads(box.run("list", "devices", "--json").text)["devices"]
                if device["backend"] == "cpu")
     used, sets = cpu["instruction_set"], cpu["instruction_sets"]
     if f"\ninstruction_set = {used}\n" not in text:
@@ -509,7 +510,7 @@ def check_ranks(box):
     done = box.run("simulate", "-m", "gpt2", "-H", "./ranks.ini", "-s", "zero3", "--batch", "1",
                    "--gpus", "2", "--json")
     yield from check_done(done)
-    if not json.loads(done.text)["calibrated"]:
+    if not answer_of(done.text)["calibrated"]:
         yield "does not count as measured"
 
 

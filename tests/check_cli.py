@@ -9,7 +9,6 @@ twice        the same call gives the same bytes.
 
 The command is $MEMWALL, or build/cli/memwall.
 """
-import json
 import os
 import re
 import resource
@@ -17,7 +16,7 @@ import subprocess
 import sys
 import time
 
-from command import FLAT, MEMWALL, ROOT, SIMULATE, Box
+from command import FLAT, MEMWALL, ROOT, SIMULATE, Box, answer_of
 from tap import Skip, as_user, report_in
 
 GOLDEN = ROOT / "tests/golden"
@@ -155,7 +154,7 @@ def check_set(box):
                 if row.startswith("machine ")]
         if len(rows) != 1 or f"; set: {said}" not in rows[0]:
             yield f"{words}: {rows}"
-        if said not in json.loads(box.run(f"{words} --json").out)["hardware_set"]:
+        if said not in answer_of(box.run(f"{words} --json").out)["hardware_set"]:
             yield f"{words}: not in the JSON"
         if f"\nset: {said}" not in box.run(f"{words} -s ddp,zero3").out.decode():
             yield f"{words}: not below several strategies"

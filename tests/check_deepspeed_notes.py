@@ -8,7 +8,7 @@ import json
 import re
 import sys
 
-from command import ROOT, Box
+from command import ROOT, Box, answer_of
 from tap import report_in
 
 GPUS = 8
@@ -28,7 +28,7 @@ def config(stage, *, accum=4, offload=None, sums=None):
 
 def ask(box, content, options=""):
     box.write("ds.json", content)
-    return json.loads(box.run(f"plan {MACHINE} --deepspeed ds.json --json {options}").out)
+    return answer_of(box.run(f"plan {MACHINE} --deepspeed ds.json --json {options}").out)
 
 
 def sizes(note):
@@ -88,7 +88,7 @@ def check_fits_halved(box):
     question = ("plan -m llama-3.1-8b -H aws-p4d-24xlarge --activation-checkpoint-interval 1 "
                 "--deepspeed ds.json --json --set gpu.memory_gib=")
     for memory, fits, halved in ((40, False, False), (50, False, True), (80, True, False)):
-        answer = json.loads(box.run(question + str(memory)).out)
+        answer = answer_of(box.run(question + str(memory)).out)
         said = [note for note in answer["notes"] if "with which it would fit" in note]
         if answer["feasible"] != fits or bool(said) != halved:
             yield f"{memory} GiB: {answer['feasible']}, {answer['notes']}"
@@ -104,8 +104,8 @@ def check_written(box):
                                  ("zero-offload", "fp32", "are on the GPU at stage 2"),
                                  ("zero-infinity-cpu", "fp32", None)):
         for accum in (1, 2):
-            answer = json.loads(box.run(f"plan {MACHINE} -s {strategy} --batch 1 --grad-accum "
-                                        f"{accum} --json --write-deepspeed new.json").out)
+            answer = answer_of(box.run(f"plan {MACHINE} -s {strategy} --batch 1 --grad-accum "
+                                       f"{accum} --json --write-deepspeed new.json").out)
             written = json.loads((box.folder / "new.json").read_text(encoding="utf-8"))
             said = [note for note in answer["notes"] if note.startswith("--write-deepspeed")]
             wanted = {"grad_accum_dtype": key} if key and accum > 1 else None
@@ -135,7 +135,7 @@ def check_buffers(box):
     the file reads back to the plan."""
     for line, elements, pipelined, words in BUFFERS:
         question = f"plan -m {line} -s zero-infinity-nvme --batch 1 --json"
-        answer = json.loads(box.run(f"{question} --write-deepspeed new.json").out)
+        answer = answer_of(box.run(f"{question} --write-deepspeed new.json").out)
         written = json.loads((box.folder / "new.json").read_text(encoding="utf-8"))
         zero = written["zero_optimization"]
         state, size = zero["offload_optimizer"], zero["offload_param"]["buffer_size"]
@@ -148,7 +148,7 @@ def check_buffers(box):
             yield f"{line}: {said}"
         machine = re.sub(r"--(?!set).*?(?=--set|$)", "", line)
         again = box.run(f"plan -m {machine} --deepspeed new.json --json")
-        if json.loads(again.out)["ledger"] != answer["ledger"]:
+        if answer_of(again.out)["ledger"] != answer["ledger"]:
             yield f"{line}: reads back to another plan"
 
 
@@ -174,7 +174,7 @@ def check_beyond(box):
         box.write("ds.json", content)
         answer = box.run(f"plan {MACHINE} --deepspeed ds.json --json")
         said = f"refused: {answer.err[answer.err.find('key'):]}" if answer.status == 2 else \
-            " ".join(json.loads(answer.out)["notes"])
+            " ".join(answer_of(answer.out)["notes"])
         if answer.status not in (0, 2) or (words or "") not in said or \
                 not words and ("refused" in said or "ratio" in said or "parallel" in said):
             yield f"{top} {zero}: {said}"
@@ -228,7 +228,7 @@ def check_run(box):
     if said.status or not all(f"DeepSpeed file: {word}" in said.err for word in words):
         yield f"status {said.status}: {said.err}"
     answer = box.run(f"{line} --json")
-    notes = json.loads(answer.out or "{}").get("notes", [])
+    notes = answer_of(answer.out)["notes"] if answer.out else []
     if "DeepSpeed" in answer.err or not all(word in " ".join(notes) for word in words):
         yield f"status {answer.status}: {notes}, {answer.err}"
 
@@ -260,17 +260,17 @@ def check_batch_kept(box):
         box.write("tb.json", {**content, **(parts or {})})
         batch = "--global-batch 2048" if parts is None else "--deepspeed tb.json"
         question = f"plan {machine} {batch} --json "
-        first = json.loads(box.run(question + options).out)
+        first = answer_of(box.run(question + options).out)
         flags, fits, keys = first["remedy"].partition(" fits")
         if first["feasible"] or not fits or "--grad-accum" not in flags or "nodes" in flags:
             yield f"{batch} {options}: {first['remedy']}"
             continue
-        answers = [json.loads(box.run(f"{question} {options} {flags}").out)]
+        answers = [answer_of(box.run(f"{question} {options} {flags}").out)]
         if keys:
             micro, accum = re.findall(r" ([0-9]+)", keys)
             box.write("tb.json", {**content, "train_micro_batch_size_per_gpu": int(micro),
                                   "gradient_accumulation_steps": int(accum)})
-            answers.append(json.loads(box.run(question + options).out))
+            answers.append(answer_of(box.run(question + options).out))
         elif "--batch" in flags and parts is not None:
             yield f"{batch} {options}: no keys of the file: {first['remedy']}"
         for answer in answers:
@@ -286,8 +286,8 @@ def check_given_up(box):
     keys = "zero_optimization.offload_param.device, zero_optimization.offload_optimizer.device"
     typed = "--param-device gpu --optimizer-device gpu --gradient-device gpu"
     for options, names in (("", keys), (typed, "--param-device, --gradient-device")):
-        remedy = json.loads(box.run("plan -m llama-3.1-8b -H rtx4090 -s zero-infinity-nvme --json "
-                                    f"--deepspeed ds.json {options}").out)["remedy"]
+        remedy = answer_of(box.run("plan -m llama-3.1-8b -H rtx4090 -s zero-infinity-nvme --json "
+                                   f"--deepspeed ds.json {options}").out)["remedy"]
         if f"without {names}" not in remedy or (not options and "-device" in remedy):
             yield f"{options}: {remedy}"
 
@@ -300,7 +300,7 @@ def check_opened(box):
     box.write("plain.json", {**config(2, offload="cpu"), "memwall": {"strategy": "zero-offload"}})
     options = {"dpu_start": "--dpu-start none", "logits_chunks": "--logits-chunks auto",
                "optimizer_chunk": "--optimizer-chunk auto"}
-    plain = json.loads(box.run(f"plan {MACHINE} --deepspeed plain.json --json").out)
+    plain = answer_of(box.run(f"plan {MACHINE} --deepspeed plain.json --json").out)
     opened = ask(box, content, " ".join(options.values()))
     kept = ask(box, content)
     for key, option in options.items():
@@ -317,7 +317,7 @@ def check_slicing(box):
     question = "plan -m llama-3.1-8b -H dgx-h100 --seq 1000000 --json"
     box.write("tp.json", {"bf16": {"enabled": True}, "tensor_parallel": {"autotp_size": 2}})
     for options, sliced in (("", True), ("--tp 2", True), ("--deepspeed tp.json", False)):
-        remedy = json.loads(box.run(f"{question} {options}").out)["remedy"]
+        remedy = answer_of(box.run(f"{question} {options}").out)["remedy"]
         if ("--tp " in remedy) != sliced:
             yield f"{options}: {remedy}"
 
@@ -327,10 +327,11 @@ def check_batch_elsewhere(box):
     box.write("tb.json", {"train_batch_size": 2048, "bf16": {"enabled": True},
                           "zero_optimization": {"stage": 2}})
     question = "plan -m llama-3.1-70b -H dgx-h100 --deepspeed tb.json --json "
-    remedy = json.loads(box.run(question).out)["remedy"]
+    remedy = answer_of(box.run(question).out)["remedy"]
     flags = remedy.split(" fits")[0]
+    answer = box.run(question + flags)
     if not re.match(r"-s \S+ --batch \S+ --grad-accum \S+$", flags) or \
-            not json.loads(box.run(question + flags).out or "{}").get("feasible"):
+            not (answer.out and answer_of(answer.out)["feasible"]):
         yield remedy
 
 

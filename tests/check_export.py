@@ -85,13 +85,13 @@ def check_killed(box):
     yield from check_refused(box.run("drive", "-o", "exported", verb="export"), 2, "is running")
     run.process.send_signal(signal.SIGKILL)
     run.end()
-    steps = json.loads(box.run("runs", "--json", verb="list").text)[0]["durable_steps"]
+    steps = json.loads(box.run("runs", "--json", verb="list").text)["runs"][0]["durable_steps"]
     second = ["second" if word == "drive" else word for word in STEP]
     # The learning rate is constant, so a shorter run takes the same steps.
     yield from good(train(box, *second, "--save", "saved", steps=steps))
     yield from check_same_files(box, "drive")
-    name = next(run["run"] for run in json.loads(box.run("runs", "--json", verb="list").text)
-                if run["directories"] == [str(box.folder / "drive")])
+    runs = json.loads(box.run("runs", "--json", verb="list").text)["runs"]
+    name = next(run["run"] for run in runs if run["directories"] == [str(box.folder / "drive")])
     yield from check_same_files(box, name)
 
 

@@ -285,7 +285,8 @@ def check_old_driver(folder):
     commands.mkdir()
     (build / programs.RECORD).write_text('{"programs": []}', encoding="utf-8")
     program(commands / "nvidia-smi", "echo 'A GPU, 535.104.05, 24564 MiB'")
-    devices = json.dumps([{"backend": "cpu", "device": 0}, {"backend": "cuda", "why": OLD_DRIVER}])
+    devices = json.dumps({"devices": [{"backend": "cpu", "device": 0},
+                                      {"backend": "cuda", "why": OLD_DRIVER}]})
     done = script("--build", str(build), "--out", str(folder / "out"),
                   PATH=f"{commands}{os.pathsep}{os.environ['PATH']}",
                   MEMWALL=program(folder / "memwall", f"echo '{devices}'"))

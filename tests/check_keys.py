@@ -9,14 +9,13 @@ instead.
 
 The command is $MEMWALL, or build/cli/memwall.
 """
-import json
 import os
 import pathlib
 import re
 import subprocess
 import sys
 
-from command import sample
+from command import answer_of, sample
 from tap import report_in
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -149,7 +148,7 @@ class Machine:
         done = self.run([*scenario.split(), *sets])
         if done.returncode not in (0, 3):
             return {"refused": done.stderr.decode(errors="replace").strip()}
-        answer = json.loads(done.stdout)
+        answer = answer_of(done.stdout)
         for key in ("provenance", "calibrated", "notes"):
             del answer[key]
         return answer

@@ -43,13 +43,13 @@ def check_lists(box):
         rows = box.run(f"list {what}").out.decode().splitlines()
         heading = what != "strategies"
         names = [row.split()[0] for row in rows[heading:]]
-        if [row[key] for row in json.loads(box.run(f"list {what} --json").out)] != names:
+        if [row[key] for row in json.loads(box.run(f"list {what} --json").out)[what]] != names:
             yield f"{what}: the array is not the table"
 
 
 def check_devices(box):
     """What is here is described, what is not says why; the table has what the array has."""
-    rows = json.loads(box.run("list devices --json").out)
+    rows = json.loads(box.run("list devices --json").out)["devices"]
     table = box.run("list devices").out.decode().split("\n\n")[0].splitlines()[1:]
     if [row["backend"] for row in rows] != [row.split()[0] for row in table]:
         yield f"the array is not the table: {rows}"
@@ -65,7 +65,7 @@ def check_devices(box):
 
 def check_instruction_sets(box):
     """All are listed, each can be forced, and no other."""
-    cpu = next(row for row in json.loads(box.run("list devices --json").out)
+    cpu = next(row for row in json.loads(box.run("list devices --json").out)["devices"]
                if row["backend"] == "cpu")
     names = cpu["instruction_sets"]
     if names[0] != "generic" or cpu["instruction_set"] != os.environ.get("MEMWALL_ISA", names[-1]):

@@ -17,7 +17,7 @@ import subprocess
 import sys
 
 from check_advice import default_tokens
-from command import MEMWALL, Box, sample
+from command import MEMWALL, Box, answer_of, sample
 from tap import report_in
 
 MODELS = ["gpt2", "gpt3-1.3b", "llama-3.1-8b", "zi-10b", "opt-30b", "gpt3-175b"]
@@ -31,14 +31,14 @@ REASONS = ("do not fit", "not faster", "slow to plan")
 
 def ask(box, line):
     done = box.run(f"simulate {line} --json")
-    return json.loads(done.out) if done.out else None
+    return answer_of(done.out) if done.out else None
 
 
 @functools.cache
 def strategies():
     """The simplest first."""
-    rows = json.loads(subprocess.check_output([MEMWALL, "list", "strategies", "--json"]))
-    return [row["strategy"] for row in rows]
+    listed = json.loads(subprocess.check_output([MEMWALL, "list", "strategies", "--json"]))
+    return [row["strategy"] for row in listed["strategies"]]
 
 
 def complexity(answer):
@@ -104,7 +104,7 @@ def check_quick(box, line):
     """Nobody asked for so many micro-batches."""
     done = box.run(f"plan {line} -o open.plan")
     ops = (box.folder / "open.plan").read_text(encoding="utf-8").count("\nop ")
-    answer = json.loads(box.run(f"plan {line} --json").out)
+    answer = answer_of(box.run(f"plan {line} --json").out)
     if done.status or not 0 < ops or (ops > OPS_QUICK and answer["settings"]["grad_accum"] > 1):
         yield f"{ops} ops, {answer['settings']}"
 

@@ -12,6 +12,7 @@ import struct
 import sys
 
 from check_run import GPT2, LLAMA, MEMWALL, Box, good, losses
+from command import answer_of
 from tap import MPIRUN, RANKS_ENVIRONMENT, has_ranks, report_in
 
 STEPS = 8
@@ -79,7 +80,7 @@ def check_resume(box, first):
 def check_instructions(box):
     """Other ones than the run was computed with so far: a line says so, and it goes on."""
     words = [*DRIVES, "--commit", "step"]
-    devices = json.loads(box.run("devices", "--json", verb="list").text)
+    devices = json.loads(box.run("devices", "--json", verb="list").text)["devices"]
     first, *_, second = 2 * next(device["instruction_sets"] for device in devices
                                  if device["backend"] == "cpu")
     box.empty_drives()
@@ -197,7 +198,7 @@ def check_refused_whole(box):
     yield from good(train(box, *other, "--log", "other.jsonl", steps=1))
     before = {path: path.read_bytes() for path in box.on_drives()}
     listed = box.run("runs", "--json", verb="list").text
-    run = json.loads(listed)[1]["run"]
+    run = json.loads(listed)["runs"][1]["run"]
     away = [word for word in words if word not in ("--nvme", "drive")]
     for more in (["--resume"], ["--resume", "--at", "previous"]):
         for steps in ((3, 4) if len(more) == 1 else (3,)):
@@ -748,7 +749,7 @@ def check_unfit(box):
 
 def check_processors(box):
     """Ranks on processors of two kinds: what they save is of the first one's, as one file says."""
-    devices = json.loads(box.run("devices", "--json", verb="list").text)
+    devices = json.loads(box.run("devices", "--json", verb="list").text)["devices"]
     sets = next(device["instruction_sets"] for device in devices if device["backend"] == "cpu")
     variables = [f"MEMWALL_ISA={sets[0]}", f"MEMWALL_ISA={sets[-1]}"]
     for words in (["-s", "zero3"], [*DRIVES, "--commit", "step"]):
@@ -774,7 +775,7 @@ def check_compared(box):
              *(["--plot", "plot.svg"] if plots else [])]
     done = train(box, *words, *files, "--json", batch=1, ranks=2)
     yield from good(done)
-    compare = json.loads(done.text)["compare"]
+    compare = answer_of(done.text)["compare"]
     for lane in compare["lanes"]:
         for figure in ("busy", "exposed"):
             by_rank = lane[f"{figure}_by_rank_s"]
@@ -792,7 +793,7 @@ def check_compared(box):
     again = box.run("run.txt", "-H", "rtx4090", "--set", "node.gpus=2", "--set",
                     "fabric.gb_per_s=9", "--set", "fabric.latency_us=9", "--json", verb="compare")
     yield from good(again)
-    for one, other in zip(compare["lanes"], json.loads(again.text)["compare"]["lanes"]):
+    for one, other in zip(compare["lanes"], answer_of(again.text)["compare"]["lanes"]):
         if one["busy_by_rank_s"] != other["busy_by_rank_s"]:
             yield f"run said {one}, compare {other}"
     done = train(box, *words, "--compare", batch=1, ranks=2)
@@ -809,7 +810,7 @@ def check_limits(box):
         done = train(box, *DRIVES, "--commit", "none", "--limit", f"nvme-read={rate}", "--json",
                      steps=3)
         yield from good(done)
-        answer = json.loads(done.text)
+        answer = answer_of(done.text)
         lanes = {lane["name"]: lane["busy"] for lane in answer["compare"]["lanes"]}
         lane = lanes["nvme-read"]
         if lane["measured_s"] < 0.9 * lane["predicted_s"]:

@@ -45,7 +45,7 @@ def check_alone(box, words, ranks=1):
     box.empty_drives()
     shutil.rmtree(box.folder / "state")
     yield from good(start(*model, "--steps", "3", "--log", "rest.jsonl", "--save", "point"))
-    run = json.loads(box.run("runs", "--json", verb="list").text)[0]
+    run = json.loads(box.run("runs", "--json", verb="list").text)["runs"][0]
     if ranks == 1:
         yield from check_refused_last(elsewhere(box).run(f"--resume={run['run']}"), 2,
                                       "--steps 3: counts all steps of the run, and 3 are done")

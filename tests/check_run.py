@@ -22,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 
-from command import SANITIZED
+from command import SANITIZED, answer_of
 from tap import report_in
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -168,7 +168,7 @@ def check_trains(box, words, expected):
         return
     if ("has no checksums" in done.said) != ("--weights" in words) or done.said.count("\n") > 1:
         yield f"said {done.said!r}"
-    answer = json.loads(done.text)
+    answer = answer_of(done.text)
     yield from check_falls(losses(box))
     yield from check_json(answer)
     expected.extend(losses(box) if not expected else [])
@@ -226,7 +226,7 @@ def check_traffic(box):
     box.empty_drives()
     done = box.run(*TRAIN, *PLACEMENTS["nvme"], "--json")
     yield from good(done)
-    answer = json.loads(done.text)
+    answer = answer_of(done.text)
     for key in ("nvme_read_bytes", "nvme_written_bytes"):
         planned = answer["predicted"][key]
         if not 0.8 * planned <= answer[key] <= 1.3 * planned + 1e6:
@@ -241,7 +241,7 @@ def check_no_gpu(box):
     lines = [line for line in done.said.splitlines() if "GPUs" in line]
     if done.returncode not in (1, 2) or len(lines) != 1:
         yield f"--backend cuda: status {done.returncode}: {done.said}"
-    answer = json.loads(box.run(*TRAIN, "--backend", "auto", "--json").text)
+    answer = answer_of(box.run(*TRAIN, "--backend", "auto", "--json").text)
     if answer["run"]["backend"] != "cpu":
         yield f"--backend auto: run is {answer['run']}"
 
@@ -272,7 +272,7 @@ def check_null(box):
         yield done.text
     if before != {path: path.read_bytes() for path in box.on_drives()}:
         yield "the drives have other files"
-    answer = json.loads(box.run(*TRAIN, *words, "--backend", "null", "--json").text)
+    answer = answer_of(box.run(*TRAIN, *words, "--backend", "null", "--json").text)
     if answer["run"]["backend"] != "null" or "null backend" not in answer["run"]["machine"]:
         yield f"run is {answer['run']}"
     if not answer["nvme_read_bytes"] or not answer["nvme_written_bytes"]:
@@ -283,7 +283,7 @@ def check_default_batch(box):
     """Who tries a run gets steps of seconds, not the batch of a training over months."""
     line = ["-m", "gpt2", "-H", "rtx4090", "--data", TRAIN[TRAIN.index("--data") + 1],
             "--steps", "1", "--backend", "null"]
-    answer = json.loads(box.run(*line, "--json").text)
+    answer = answer_of(box.run(*line, "--json").text)
     settings = answer["settings"]
     if settings["global_batch"] != 8 or settings["micro_batch"] * settings["grad_accum"] != 8:
         yield f"settings are {settings}"
@@ -380,7 +380,7 @@ def check_files(box):
     again = box.run("run.txt", "-H", "rtx4090", "--set", "gpu.memory_gib=2", "--json",
                     verb="compare")
     yield from good(again)
-    first, second = json.loads(done.text)["compare"], json.loads(again.text)["compare"]
+    first, second = answer_of(done.text)["compare"], answer_of(again.text)["compare"]
     for key in ("steps", "typical_step", "step", "first_step", "lanes", "phases", "operators"):
         if first[key] != second[key]:
             yield f"{key}: run said {first[key]}, compare {second[key]}"
@@ -587,7 +587,7 @@ def check_memory(box):
     # Followed, it plans with so little.
     sets = re.findall(r"--set [a-z.]+_gib=[0-9.]+", done.said)
     planned = box.run(*words[:4], *" ".join(sets).split(), "--json", verb="plan")
-    tiers = json.loads(planned.text)["tiers"]
+    tiers = answer_of(planned.text)["tiers"]
     room = sum(tiers[tier]["capacity_bytes"] for tier in ("gpu", "cpu"))
     if len(sets) != 2 or planned.returncode or not 0 < room < 1600 << 20:
         yield f"{sets}: {planned.returncode}, {room} bytes"
@@ -663,7 +663,7 @@ def check_refused(box):
     words = ["-m", "gpt2", "-H", "rtx4090", "--set", "gpu.memory_gib=2", "-s", "zero3", "--data",
              "text.txt", "--json"]
     done = box.run(*words)
-    answer = json.loads(done.text)
+    answer = answer_of(done.text)
     if done.returncode != 3 or answer["feasible"] or answer["limiting_tier"] != "gpu":
         yield f"status {done.returncode}, {answer['limiting_tier']}"
 

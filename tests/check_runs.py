@@ -36,7 +36,7 @@ def left(box):
 def listed(box):
     done = box.run("runs", "--json", verb="list")
     assert not done.returncode and not done.said, done.said
-    return json.loads(done.text)
+    return json.loads(done.text)["runs"]
 
 
 def make_drives(box, *names):

@@ -98,7 +98,7 @@ def check_own(box):
     run = start(box, *own)
     run.process.send_signal(signal.SIGTERM)
     done = run.end()
-    name = json.loads(box.run("runs", "--json", verb="list").text)[0]["run"]
+    name = json.loads(box.run("runs", "--json", verb="list").text)["runs"][0]["run"]
     yield from check_said(run, done, signal.SIGTERM, f"kept as run {name}: --resume {name} goes on")
     yield from good(train(box, *own, f"--resume={name}", steps=len(done) + 1))
     for delayed_from in (2, ENOUGH // 2):
@@ -152,7 +152,7 @@ def contents(folder):
 
 
 def listed(box):
-    return [run["run"] for run in json.loads(box.run("runs", "--json", verb="list").text)]
+    return [run["run"] for run in json.loads(box.run("runs", "--json", verb="list").text)["runs"]]
 
 
 def missed(what):

@@ -10,7 +10,7 @@ import itertools
 import json
 import sys
 
-from command import Box, sample
+from command import Box, answer_of, sample
 from tap import report_in
 
 MACHINES = ["-m gpt3-1.3b -H dgx-a100", "-m gpt2-xl -H rtx4090", "-m opt-30b -H dgx2 --tp 2"]
@@ -35,7 +35,7 @@ def same_plan(box, line, name):
     if again.status:
         yield f"{line}: read back: {again.err}{again.out[:200]}"
         return
-    said, read = json.loads(first.out), json.loads(again.out)
+    said, read = answer_of(first.out), answer_of(again.out)
     for answer in (said, read):
         answer["settings"].pop("default_step_tokens")
         if answer["strategy"] in ("ddp", "zero1", "zero2", "zero-offload"):
@@ -58,8 +58,8 @@ def check_changed(box, zero, strategy):
     config = json.loads((box.folder / "changed.json").read_text(encoding="utf-8"))
     config["zero_optimization"] = zero
     box.write("changed.json", config)
-    answer = json.loads(box.run("plan -m gpt3-1.3b -H dgx-a100 --deepspeed changed.json "
-                                "--json").out)
+    answer = answer_of(box.run("plan -m gpt3-1.3b -H dgx-a100 --deepspeed changed.json "
+                               "--json").out)
     if answer["strategy"] != strategy or not any("memwall: left out" in n for n in answer["notes"]):
         yield f"{answer['strategy']}: {answer['notes']}"
 
@@ -68,8 +68,8 @@ def check_stage0(box):
     """Without zero_optimization it is DeepSpeed's plain data parallelism; -s still goes first."""
     box.write("none.json", {"bf16": {"enabled": True}, "train_micro_batch_size_per_gpu": 1})
     for options, strategy in (("", "ddp"), ("-s zero2", "zero2")):
-        answer = json.loads(box.run("plan -m gpt2-xl -H dgx-a100 --deepspeed none.json --json "
-                                    + options).out)
+        answer = answer_of(box.run("plan -m gpt2-xl -H dgx-a100 --deepspeed none.json --json "
+                                   + options).out)
         if answer["strategy"] != strategy or \
                 not any("stage 0" in note for note in answer["notes"]):
             yield f"{options}: {answer['strategy']}, {answer['notes']}"

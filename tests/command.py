@@ -27,6 +27,17 @@ class Answer:
         self.status, self.out, self.err = status, out, err
 
 
+def answers_of(text):
+    """What plan, simulate, run or compare print with --json: an answer for each strategy."""
+    return json.loads(text)["answers"]
+
+
+def answer_of(text):
+    """The same of one strategy."""
+    [answer] = answers_of(text)
+    return answer
+
+
 class Box:
     """A folder of its own, with nothing of the user's."""
 

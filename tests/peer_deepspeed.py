@@ -76,7 +76,7 @@ def strategy_of(read):
 def memwall(command, folder, *options):
     done = subprocess.run([command, "plan", *MACHINE, "--json", *options], cwd=folder,
                           capture_output=True, text=True, check=False)
-    return json.loads(done.stdout) if done.stdout else {"error": done.stderr}
+    return json.loads(done.stdout)["answers"][0] if done.stdout else {"error": done.stderr}
 
 
 def fails_later(config):
@@ -177,7 +177,7 @@ def check_buffers(command, folder):
         if state["buffer_count"] < 4 * (1 + state["pipeline_read"] + state["pipeline_write"]):
             wrong = "too few buffers for what is pipelined"
         theirs_bytes = 2 * params["buffer_count"] * largest + 4 * state["buffer_count"] * group
-        note = [text for text in json.loads(done.stdout)["notes"] if "pins" in text]
+        note = [text for text in json.loads(done.stdout)["answers"][0]["notes"] if "pins" in text]
         value, unit = re.search(r"pins ([0-9.]+) ([KMG]iB)", note[0]).groups()
         ours = float(value) * {"KiB": 2 ** 10, "MiB": 2 ** 20, "GiB": 2 ** 30}[unit]
         if not 0.99 < ours / theirs_bytes < 1.2:  # some products are of several parameters

@@ -117,6 +117,17 @@ parse(JsonParser *parser, const char *text)
     return json_node_get_object(json_parser_get_root(parser));
 }
 
+static JsonObject *
+parse_answer(JsonParser *parser, const char *text)
+{
+    JsonObject *whole = parse(parser, text);
+    JsonArray *answers = json_object_get_array_member(whole, "answers");
+
+    g_assert_cmpstr(json_object_get_string_member(whole, "schema"), ==, "memwall-run/1");
+    g_assert_cmpuint(json_array_get_length(answers), ==, 1);
+    return json_array_get_object_element(answers, 0);
+}
+
 static double
 number(JsonObject *object, const char *one, const char *two, const char *three)
 {
@@ -141,7 +152,7 @@ test_json(struct compared *f, gconstpointer data)
     (void)data;
     f->run.facts = &facts;
     char *text = text_of(mw_json_run_write, &f->run);
-    JsonObject *all = parse(parser, text);
+    JsonObject *all = parse_answer(parser, text);
     g_assert_cmpfloat(json_object_get_double_member(all, "step_time_s"), ==, 0.042);
     g_assert_cmpint(json_object_get_int_member(all, "nvme_written_bytes"), ==, 20);
     g_assert_cmpfloat(number(all, "peak_bytes", "nvme", NULL), ==, 300);
@@ -166,7 +177,7 @@ test_json_ranks(struct compared *f, gconstpointer data)
     (void)data;
     compared_add_rank(f);
     char *text = text_of(mw_json_run_write, &f->run);
-    JsonObject *compare = json_object_get_object_member(parse(parser, text), "compare");
+    JsonObject *compare = json_object_get_object_member(parse_answer(parser, text), "compare");
     JsonObject *read =
         json_array_get_object_element(json_object_get_array_member(compare, "lanes"), 1);
     JsonArray *busy = json_object_get_array_member(read, "busy_by_rank_s");

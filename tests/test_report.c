@@ -219,13 +219,17 @@ test_empty(void)
 }
 
 static JsonObject *
-parse_object(JsonParser *parser, const char *text)
+parse_answer(JsonParser *parser, const char *text)
 {
     g_autoptr(GError) error = NULL;
 
     json_parser_load_from_data(parser, text, -1, &error);
     g_assert_no_error(error);
-    return json_node_get_object(json_parser_get_root(parser));
+    JsonObject *whole = json_node_get_object(json_parser_get_root(parser));
+    g_assert_cmpstr(json_object_get_string_member(whole, "schema"), ==, "memwall-answer/1");
+    JsonArray *answers = json_object_get_array_member(whole, "answers");
+    g_assert_cmpuint(json_array_get_length(answers), ==, 1);
+    return json_array_get_object_element(answers, 0);
 }
 
 /* Every figure that follows from the step time: low and high beside it, the smaller first. */
@@ -262,7 +266,7 @@ test_json_values(void)
     struct report_fixture *fixture = report_fixture_new(2);
     char *text = write_all(mw_json_write, &fixture->result, 1);
     g_autoptr(JsonParser) parser = json_parser_new();
-    JsonObject *object = parse_object(parser, text);
+    JsonObject *object = parse_answer(parser, text);
     JsonObject *range = json_object_get_object_member(object, "range");
     JsonArray *notes = json_object_get_array_member(object, "notes");
 
@@ -296,7 +300,7 @@ test_range_outside(void)
             r->tflops_per_gpu[o] = 100 * cases[i][o];
         char *text = write_all(mw_json_write, &r, 1), *table = print_one(print_brief, r);
         g_autoptr(JsonParser) parser = json_parser_new();
-        JsonObject *range = json_object_get_object_member(parse_object(parser, text), "range");
+        JsonObject *range = json_object_get_object_member(parse_answer(parser, text), "range");
         for (const char *const *key = (const char *const[]){"efficiency", "tflops_per_gpu", NULL};
              *key; key++) {
             double scale = !strcmp(*key, "efficiency") ? 1 : 100;
@@ -369,7 +373,7 @@ test_json_not_finite(void)
     r->model[0] = '\377';
     r->model[1] = '\n';
     text = write_all(mw_json_write, &r, 1);
-    object = parse_object(parser, text);
+    object = parse_answer(parser, text);
     g_assert_true(json_object_get_null_member(object, "step_time_s"));
     g_assert_true(json_object_get_null_member(object, "efficiency"));
     g_assert_cmpuint(json_object_get_size(json_object_get_object_member(object, "range")), ==, 0);

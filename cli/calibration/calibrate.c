@@ -155,7 +155,7 @@ print(const struct cli_calibrate_wish *wish, const struct mw_calibration *measur
         printf("\nprofile written to %s\n", output);
         return;
     }
-    mw_json_begin(&json, NULL, '{', false);
+    mw_json_begin_answer(&json, "memwall-calibration/1");
     mw_json_string(&json, "profile", output);
     cli_calibrate_json(&json, measured);
     mw_json_end(&json, '}');

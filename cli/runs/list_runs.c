@@ -172,10 +172,12 @@ cli_list_runs(bool as_json)
     if (!as_json)
         print_table(runs);
     else {
-        mw_json_begin(&json, NULL, '[', false);
+        mw_json_begin_answer(&json, "memwall-runs/1");
+        mw_json_begin(&json, "runs", '[', false);
         for (guint i = 0; i < runs->len; i++)
             write_run(&json, g_ptr_array_index(runs, i));
         mw_json_end(&json, ']');
+        mw_json_end(&json, '}');
     }
     return cli_flush();
 }

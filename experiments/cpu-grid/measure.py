@@ -81,7 +81,7 @@ def measure(row, profile, folder, steps):
              "--activation-checkpoint-interval", "1", "--commit", "none", "--data",
              str(grid.TEXT), "--steps", str(steps), "--nvme", str(folder), "--json"]
     words += PLACEMENTS[row["placement"]].split() + limits(row, profile)
-    return json.loads(grid.launch(ranks, *words))["compare"]
+    return json.loads(grid.launch(ranks, *words))["answers"][0]["compare"]
 
 
 def median_round(rounds):

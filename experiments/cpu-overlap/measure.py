@@ -34,10 +34,11 @@ DEPTHS = (3, 0)
 
 
 def train(name, depth, profile, folder, steps):
-    return json.loads(grid.launch(
+    out = grid.launch(
         1, "run", "-m", str(common.ROOT / "models" / "gpt-text" / "config.json"), "-H",
         str(profile), *CONFIGURATIONS[name].split(), "--prefetch", str(depth), "--commit", "none",
-        "--data", str(grid.TEXT), "--steps", str(steps), "--nvme", str(folder), "--json"))
+        "--data", str(grid.TEXT), "--steps", str(steps), "--nvme", str(folder), "--json")
+    return json.loads(out)["answers"][0]
 
 
 def summarize(name, depth, answers):

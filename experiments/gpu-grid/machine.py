@@ -159,7 +159,7 @@ class Machine:
                                      most_s=most_s)
         if status == 3 and verb != "simulate":
             raise Skipped("does not fit" if not said else last_line(said))
-        return json.loads(out)
+        return json.loads(out)["answers"][0]
 
     def torch_python(self):
         """A Python that has PyTorch for GPUs: $TORCH_PYTHON, or that of the path."""

@@ -209,7 +209,7 @@ def build_here(machine):
 
 def devices_seen(machine):
     """(what memwall says of the GPUs, whether it can use one)"""
-    devices = json.loads(machine.run(machine.program, "list", "devices", "--json")[1])
+    devices = json.loads(machine.run(machine.program, "list", "devices", "--json")[1])["devices"]
     seen = [device for device in devices if device["backend"] == "cuda"]
     return seen, any("device" in device for device in seen)
 

@@ -19,7 +19,7 @@ def largest(config, layout, sequences):
                             "-s", config["strategy"], "--gpus", config["gpus"], "--tp", mp,
                             "--batch", sequences / mp, "--activation-device", "gpu",
                             "--state-layout", LAYOUTS[layout])
-    return answer[0]["paper_params"] / BILLION
+    return answer["paper_params"] / BILLION
 
 
 def run():

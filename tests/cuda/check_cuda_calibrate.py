@@ -17,6 +17,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 from check_calibrate import MEMWALL, check_done  # noqa: E402
 from check_calibrate import Box as CoresBox  # noqa: E402
 from check_run import TRAIN  # noqa: E402
+from command import answer_of  # noqa: E402
 from tap import MPIRUN, RANKS_ENVIRONMENT, has_ranks, report_in  # noqa: E402
 
 POSITIVE = {
@@ -56,7 +57,7 @@ def real():
 
 
 def has_gpu(box):
-    devices = json.loads(box.run("list", "devices", "--json").text)
+    devices = json.loads(box.run("list", "devices", "--json").text)["devices"]
     return any(device["backend"] == "cuda" and "device" in device for device in devices)
 
 
@@ -99,7 +100,7 @@ def check_plans(box):
     done = box.run("simulate", "-m", "gpt2", "-H", "./gpu.ini", "--batch", "1", "--seq", "128",
                    "-s", "zero-infinity-cpu", "--json")
     yield from check_done(done)
-    answer = json.loads(done.text)
+    answer = answer_of(done.text)
     said = [line for line in done.said.splitlines() if "was measured while" not in line]
     if not answer["calibrated"] or not answer["step_time_s"] > 0 or said:
         yield f"calibrated {answer['calibrated']}, {answer['step_time_s']} s, said {said}"
@@ -118,7 +119,7 @@ def check_json(box):
 def check_old_driver(box):
     """`list devices` names the driver's version that this build needs."""
     done = box.run("list", "devices", "--json", MEMWALL_TEST_DRIVER="12020")
-    why = [device.get("why", "") for device in json.loads(done.text)
+    why = [device.get("why", "") for device in json.loads(done.text)["devices"]
            if device["backend"] == "cuda"]
     if len(why) != 1 or not why[0].endswith("one for CUDA 13.0: version 580 or later"):
         yield f"says {why}"
@@ -185,7 +186,7 @@ def check_ranks(box):
     done = box.run("simulate", "-m", "gpt2", "-H", "./ranks.ini", "-s", "zero-infinity-cpu",
                    "--batch", "1", "--seq", "128", "--gpus", "2", "--json")
     yield from check_done(done)
-    if not json.loads(done.text)["calibrated"]:
+    if not answer_of(done.text)["calibrated"]:
         yield "does not count as measured"
 
 

@@ -7,13 +7,13 @@ fp16       As bf16.
 own        A rank takes the one GPU that it sees.
 asked for  --backend cuda with too few GPUs: one line, and the exit status.
 """
-import json
 import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 from check_resume import RanksBox  # noqa: E402
 from check_run import TRAIN, good, losses  # noqa: E402
+from command import answer_of  # noqa: E402
 from tap import MPIRUN, RANKS_ENVIRONMENT, has_ranks, report_in  # noqa: E402
 
 WHY = "GPUs: 2 ranks of this machine, 1 GPU: one rank has one GPU"
@@ -34,7 +34,7 @@ def check_alone(box):
     """With the bits of the cores."""
     done = box.run(*RUN, "--json")
     yield from good(done)
-    run = json.loads(done.text)["run"]
+    run = answer_of(done.text)["run"]
     if run["backend"] != "cuda" or "made of threads" not in run["machine"] or lines(done, "GPUs"):
         yield f"run is {run}, said {done.said!r}"
     got = losses(box)
@@ -58,7 +58,7 @@ def check_several(box):
     box.environment["MEMWALL_TEST_GPUS"] = "2"
     done = box.launch(2, *RUN, "--json")
     yield from good(done)
-    run = json.loads(done.text)["run"]
+    run = answer_of(done.text)["run"]
     if run["backend"] != "cuda" or lines(done, "GPUs"):
         yield f"run is {run}, said {done.said!r}"
     got = losses(box)
@@ -69,7 +69,7 @@ def check_several(box):
 
 def check_on_cores(done):
     yield from good(done)
-    backend = json.loads(done.text)["run"]["backend"]
+    backend = answer_of(done.text)["run"]["backend"]
     said = lines(done, "--backend cpu")
     if backend != "cpu" or len(said) != 1 or WHY not in said[0]:
         yield f"backend is {backend}, said {done.said!r}"
@@ -94,7 +94,7 @@ def check_one_each(box):
                    prefix=[*MPIRUN, "2", "sh", "-c", own, "sh"],
                    environment={**box.environment, **RANKS_ENVIRONMENT})
     yield from good(done)
-    if json.loads(done.text)["run"]["backend"] != "cuda":
+    if answer_of(done.text)["run"]["backend"] != "cuda":
         yield done.text
 
 

@@ -129,8 +129,9 @@ def graph(text):
     return len(hashes), digest(sorted(hashes), edges).hex()
 
 
-def figures(answer):
-    """Of an answer's JSON, by names of our own."""
+def figures(printed):
+    """Of the one answer in what --json prints, by names of our own."""
+    [answer] = printed["answers"]
     peaks = answer["peak_bytes"]
     settings = answer["settings"]
     return {

@@ -1,0 +1,230 @@
+#!/usr/bin/python3
+"""What --json prints has the schema that it names, in docs/schema.json; prints TAP.
+
+named        the kinds of answers that the source writes are those of the file.
+itself       the file is a JSON Schema (draft 2020-12).
+answers      every kind of answer is valid, and has no key that the file does not name.
+             Those of plan, simulate, run and compare have all of KEYS.
+refused      an answer without one of its keys, with a key more, with another version is not valid.
+What needs python3-jsonschema is skipped without it.
+
+The command is $MEMWALL, or build/cli/memwall.
+"""
+import copy
+import json
+import re
+import sys
+
+from command import FLAT, ROOT, Box
+from tap import Skip, report_in
+
+try:
+    import jsonschema
+except ImportError:
+    jsonschema = None
+
+FILE = ROOT / "docs/schema.json"
+SCHEMA = json.loads(FILE.read_text(encoding="utf-8"))
+# Of every answer, whoever reads it.
+KEYS = {"feasible", "limiting_tier", "short_bytes", "step_time_s", "first_step_time_s",
+        "tflops_per_gpu", "efficiency", "mfu", "tokens_per_s", "bottleneck", "peak_bytes", "lanes",
+        "closed_form", "nvme_written_bytes", "drive_life_steps", "provenance", "days", "cost_usd",
+        "energy_kwh"}
+RUN = ("run -m tiny -H flat-test --data text.txt --seq 32 --batch 1 --steps 3 --device-threads 1 "
+       "--host-threads 1 --nvme drive ")
+DURABLE = "-s zero-infinity-nvme --optimizer-device nvme --commit step "
+# A kind, and commands that print one: in this order, for some read what others have written.
+ASKED = (
+    ("answer", f"plan {FLAT} -s zero-infinity-nvme --batch 8 --param-device cpu:1GB,nvme -o p"),
+    ("answer", "simulate p -H flat-test"),
+    ("answer", "simulate p -H flat-test --set gpu.memory_gib=0.1"),
+    ("answer", f"simulate {FLAT} -s zero3,zero-offload --tokens 1e9"),
+    ("answer", f"simulate {FLAT} -s zero-offload --batch 2 --dpu-start 10 --tokens 1e9"),
+    ("answer", f"simulate {FLAT} -s zero-infinity-nvme --optimizer-device nvme --batch 2 "
+               "--what-if --tokens 1e15 --set gpu.memory_gib=32 --set nvme.endurance_tbw=1"),
+    ("answer", "simulate -m llama-3.1-8b -H rtx4090 --tokens 10B --what-if"),
+    ("answer", "simulate -m llama-3.1-8b -H dgx-h100 --tokens 10B --outlook low"),
+    ("answer", "simulate -m gpt3-175b -H flat-test -s zero3 --batch 16"),
+    ("answer", RUN + "--set gpu.memory_gib=0.001 -s ddp"),
+    ("run", RUN + "-s zero3 --save-timeline t"),
+    ("run", RUN + DURABLE),
+    ("run", RUN + "-s zero3 --backend null"),
+    ("run", "compare t -H flat-test"),
+    ("answer", "compare t -H flat-test --set gpu.memory_gib=0.001"),
+    ("largest", f"plan {FLAT} --largest"),
+    ("largest", "plan -m gpt3-175b -H flat-test -s ddp --largest"),
+    ("verify", "verify drive"),
+    ("runs", "list runs"),
+    ("models", "list models"),
+    ("model", "list models deepseek-v3"),
+    ("hwprofiles", "list hwprofiles"),
+    ("strategies", "list strategies"),
+    ("devices", "list devices"),
+    ("calibration", "calibrate --quick --nvme drive"),
+)
+ENDS = {0, 3}
+
+
+def names(schema):
+    """What stands as "schema" in answers, by kind."""
+    return {kind: each["properties"]["schema"]["const"] for kind, each in schema["$defs"].items()
+            if "schema" in each.get("properties", {})}
+
+
+def check_named():
+    written = set()
+    for folder in ("cli", "report"):
+        for path in (ROOT / folder).rglob("*.c"):
+            written |= set(re.findall(r'"(memwall-[a-z]+/\d+)"', path.read_text(encoding="utf-8")))
+    told = set(names(SCHEMA).values())
+    if written != told:
+        yield f"the source writes {sorted(written)}, docs/schema.json has {sorted(told)}"
+    listed = {row["$ref"].rpartition("/")[2] for row in SCHEMA["oneOf"]}
+    if listed != set(names(SCHEMA)):
+        yield f"oneOf has {sorted(listed)}"
+    if not {kind for kind, _ in ASKED} == listed:
+        yield f"asked are {sorted({kind for kind, _ in ASKED})}"
+
+
+def strict(schema):
+    """The same, in which an object has no keys but those that are named.  Parts of an object that
+    allOf puts together are open: the whole is not."""
+    closed = copy.deepcopy(schema)
+    parts = {row["$ref"] for each in walk(closed) for row in each.get("allOf", ())}
+    inner = [closed["$defs"][ref.rpartition("/")[2]] for ref in parts]
+    for each in walk(closed):
+        if ("properties" in each and not any(each is part for part in inner)) or "allOf" in each:
+            each["unevaluatedProperties"] = False
+    # Alone, such a part is a whole.
+    for ref in parts:
+        name = ref.rpartition("/")[2]
+        closed["$defs"][name + " alone"] = {"$ref": ref, "unevaluatedProperties": False}
+    for each in walk(closed):
+        if each.get("items", {}).get("$ref") in parts:
+            each["items"] = {"$ref": each["items"]["$ref"] + " alone"}
+    return closed
+
+
+def walk(schema):
+    """All schemas in it."""
+    if isinstance(schema, dict):
+        yield schema
+        for value in schema.values():
+            yield from walk(value)
+    elif isinstance(schema, list):
+        for value in schema:
+            yield from walk(value)
+
+
+def check_itself():
+    if jsonschema is None:
+        yield Skip("no python3-jsonschema")
+        return
+    try:
+        jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    except jsonschema.SchemaError as error:
+        yield str(error)
+    for each in walk(SCHEMA["$defs"]):
+        missing = set(each.get("required", ())) - set(each.get("properties", ()))
+        if missing:
+            yield f"required and not described: {sorted(missing)}"
+
+
+def problems(schema, kind, answer):
+    """Where it is not one of the kind."""
+    validator = jsonschema.Draft202012Validator({**schema, "oneOf": [{"$ref": f"#/$defs/{kind}"}]})
+    for error in validator.iter_errors(answer):
+        deepest = error
+        while deepest.context:
+            deepest = max(deepest.context, key=lambda inner: len(inner.absolute_path))
+        yield f"{'/'.join(map(str, deepest.absolute_path))}: {deepest.message[:300]}"
+
+
+def check_answer(box, kind, line, answers):
+    done = box.run(line + " --json")
+    if done.status not in ENDS:
+        yield f"status {done.status}: {done.err}"
+        return
+    answer = json.loads(done.out)
+    answers.setdefault(kind, answer)
+    if answer.get("schema") != names(SCHEMA)[kind] or next(iter(answer)) != "schema":
+        yield f"begins with {next(iter(answer))}, schema {answer.get('schema')}"
+    for each in answer.get("answers", ()):
+        if KEYS - set(each):
+            yield f"lacks {sorted(KEYS - set(each))}"
+    if jsonschema is None:
+        yield Skip("no python3-jsonschema")
+        return
+    yield from problems(strict(SCHEMA), kind, answer)
+    if list(jsonschema.Draft202012Validator(SCHEMA).iter_errors(answer)):
+        yield "is not one of the answers"
+
+
+def mutated(answer):
+    """Answers that are none, each in one thing."""
+    yield "another version", {**answer, "schema": "memwall-answer/0"}
+    yield "a key more", {**answer, "more": 1}
+    for key in answer:
+        yield f"without {key}", {name: value for name, value in answer.items() if name != key}
+    for key in answer.get("answers", [{}])[0]:
+        without = copy.deepcopy(answer)
+        del without["answers"][0][key]
+        if key != "hardware_set":
+            yield f"an answer without {key}", without
+        if isinstance(answer["answers"][0][key], dict):
+            more = copy.deepcopy(answer)
+            more["answers"][0][key]["more"] = "more"
+            yield f"a key more in {key}", more
+        other = copy.deepcopy(answer)
+        other["answers"][0][key] = ["another", "type", 1]
+        yield f"another {key}", other
+
+
+def check_refused(kind, answer):
+    if jsonschema is None:
+        yield Skip("no python3-jsonschema")
+        return
+    schema = strict(SCHEMA)
+    optional = set(SCHEMA["$defs"][kind]["properties"]) - set(SCHEMA["$defs"][kind]["required"])
+    for what, other in mutated(answer):
+        dropped = what.removeprefix("without ")
+        if dropped in optional or "." in dropped:  # of keys of a profile there may be any
+            continue
+        if not list(problems(schema, kind, other)):
+            yield f"{what} is valid"
+
+
+def check_verify(box, key, found):
+    done = box.run("verify drive --json")
+    answer = json.loads(done.out)
+    if done.status != 1 or answer["whole"] or not found(answer):
+        yield f"{key}: status {done.status}: {answer}"
+    if jsonschema is not None:
+        yield from problems(strict(SCHEMA), "verify", answer)
+
+
+def check_damaged(box):
+    """verify names what is damaged, and files that are missing."""
+    data = box.folder / "drive/memwall-1of1.data"
+    content = bytearray(data.read_bytes())
+    data.write_bytes(bytes(byte ^ 1 for byte in content))
+    yield from check_verify(box, "damage", lambda answer: answer["steps"][0]["damage"])
+    data.unlink()
+    yield from check_verify(box, "missing", lambda answer: answer["missing"])
+
+
+def tests(box):
+    yield "named", check_named()
+    yield "itself", check_itself()
+    box.write("text.txt", "the quick brown fox jumps over the lazy dog. " * 60)
+    (box.folder / "drive").mkdir()
+    answers = {}
+    for kind, line in ASKED:
+        yield f"{kind}: {line}", check_answer(box, kind, line, answers)
+    yield "verify: damaged, missing", check_damaged(box)
+    for kind, answer in answers.items():
+        yield f"refused: {kind}", check_refused(kind, answer)
+
+
+if __name__ == "__main__":
+    sys.exit(report_in(Box, tests))
