@@ -372,8 +372,7 @@ mw_hwprofile_scaled(const struct mw_hwprofile *profile, const char *group, const
 {
     const struct mw_hw_value *value = mw_hw_value_of(profile, group, key);
     struct mw_hw_value scaled = {.count = 1};
-    size_t count;
-    const struct mw_hw_key *row = &mw_hw_keys(&count)[mw_hw_key_find(group, key)];
+    const struct mw_hw_key *row = mw_hw_key(group, key);
 
     scaled.number[0] = factor * value->number[value->count == 3 ? (int)outlook : 0];
     if (!value->given || scaled.number[0] <= 0)

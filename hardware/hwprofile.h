@@ -153,6 +153,7 @@ struct mw_hw_key {
     enum mw_hw_rate rate;
 };
 const struct mw_hw_key *mw_hw_keys(size_t *count);
+const struct mw_hw_key *mw_hw_key(const char *group, const char *key); /* NULL: there is none */
 
 /* `name_or_path`: a name under the profile folders, or a path ending in .ini.
  * Returns NULL with one line naming file, key, value and what would be accepted. */

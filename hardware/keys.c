@@ -178,6 +178,14 @@ mw_hw_key_find(const char *group, const char *key)
     return -1;
 }
 
+const struct mw_hw_key *
+mw_hw_key(const char *group, const char *key)
+{
+    int row = mw_hw_key_find(group, key);
+
+    return row < 0 ? NULL : &keys[row];
+}
+
 bool
 mw_hw_group_exists(const char *group)
 {

@@ -2,7 +2,6 @@
 #include "cli/calibration/figures.h"
 
 #include <math.h>
-#include <string.h>
 
 #define AT(field) offsetof(struct mw_calibration, field)
 
@@ -90,13 +89,7 @@ cli_figure_how(const struct cli_figure *figure, const struct mw_calibration *mea
 bool
 cli_figure_kept(const struct cli_figure *figure)
 {
-    size_t count;
-    const struct mw_hw_key *keys = mw_hw_keys(&count);
-
-    for (size_t i = 0; i < count; i++)
-        if (!strcmp(keys[i].group, figure->group) && !strcmp(keys[i].key, figure->key))
-            return true;
-    return false;
+    return mw_hw_key(figure->group, figure->key) != NULL;
 }
 
 struct mw_measure

@@ -49,13 +49,9 @@ add_number(struct writer *w, const char *key, double value, const char *how)
 static double
 within(const char *group, const char *key, double value)
 {
-    size_t count;
-    const struct mw_hw_key *keys = mw_hw_keys(&count);
+    const struct mw_hw_key *row = mw_hw_key(group, key);
 
-    for (size_t i = 0; i < count; i++)
-        if (!strcmp(keys[i].group, group) && !strcmp(keys[i].key, key))
-            return fmin(fmax(value, keys[i].min), keys[i].max);
-    return value;
+    return row ? fmin(fmax(value, row->min), row->max) : value;
 }
 
 static void

@@ -110,18 +110,17 @@ mw_lacking_text(const struct mw_plea *plea, const struct mw_sizing *sizing)
 
 static const struct {
     const char *group, *memory, *request;
-    double unit_bytes;
 } keys[MW_TIER_COUNT] = {
-    [MW_TIER_GPU] = {"gpu", "memory_gib", "largest_request_gib", 0x1p30},
-    [MW_TIER_CPU] = {"host", "memory_gib", "largest_request_gib", 0x1p30},
-    [MW_TIER_NVME] = {"nvme", "capacity_tb", NULL, 1e12},
+    [MW_TIER_GPU] = {"gpu", "memory_gib", "largest_request_gib"},
+    [MW_TIER_CPU] = {"host", "memory_gib", "largest_request_gib"},
+    [MW_TIER_NVME] = {"nvme", "capacity_tb", NULL},
 };
 
 /* With four figures, rounded up. */
 static bool
 assign_bytes(struct mw_hwprofile *profile, int tier, const char *key, double bytes, GString *flags)
 {
-    double value = bytes / keys[tier].unit_bytes;
+    double value = bytes / mw_hw_key(keys[tier].group, key)->scale;
     double step = pow(10, floor(log10(value)) - 3);
     g_autofree char *assignment =
         g_strdup_printf("%s.%s=%.10g", keys[tier].group, key, ceil(value / step) * step);
